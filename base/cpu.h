@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cpu.h - what this CPU can do, and a mask by which tests and users hide some of it. */
+#ifndef TS_BASE_CPU_H
+#define TS_BASE_CPU_H
+
+enum {
+    TS_CPU_AVX2 = 1u << 0,   /* AVX2, FMA and F16C */
+    TS_CPU_AVX512 = 1u << 1, /* F, BW, DQ and VL, on top of AVX2 */
+    TS_SM90 = 1u << 16,      /* a GPU of compute capability 9.0 or later */
+};
+
+unsigned ts_cpu_features(void);          /* found, less what the mask hides */
+void     ts_cpu_set_mask(unsigned mask); /* features outside the mask are hidden */
+
+#endif

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "cuda_module.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MODULE "libtouchstone_cuda.so"
+
+static pthread_once_t            once = PTHREAD_ONCE_INIT;
+static void                     *handle;
+static const ts_cuda_module_ops *ops;
+static char                      reason[512];
+
+/* The module lies beside whatever holds this code: the library, or the program. */
+static void beside(char *path, size_t n)
+{
+    Dl_info     info;
+    const char *slash = NULL;
+    if (dladdr(reason, &info) && info.dli_fname) slash = strrchr(info.dli_fname, '/');
+    if (slash) snprintf(path, n, "%.*s/%s", (int)(slash - info.dli_fname), info.dli_fname, MODULE);
+    else snprintf(path, n, "./%s", MODULE);
+}
+
+static void load(void)
+{
+    char        path[4096];
+    const char *asked = getenv("TOUCHSTONE_CUDA_MODULE");
+    if (asked) handle = dlopen(asked, RTLD_NOW | RTLD_LOCAL);
+    else {
+        beside(path, sizeof path);
+        handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+        if (!handle) handle = dlopen(MODULE, RTLD_NOW | RTLD_LOCAL);
+    }
+    if (!handle) {
+        snprintf(reason, sizeof reason, "no CUDA module: %s", dlerror());
+        return;
+    }
+    const ts_cuda_module_ops *found = dlsym(handle, "ts_cuda_module");
+    if (!found || found->abi != TS_CUDA_MODULE_ABI)
+        snprintf(reason, sizeof reason, "the CUDA module is of another version");
+    else ops = found;
+}
+
+const ts_cuda_module_ops *ts_cuda_ops(void)
+{
+    pthread_once(&once, load);
+    return ops;
+}
+
+const char *ts_cuda_unavailable_reason(void)
+{
+    if (!ts_cuda_ops()) return reason;
+    return ops->device_count() > 0 ? NULL : "no CUDA device";
+}
+
+ts_status ts_cuda_resolve(ts_impl *row)
+{
+    char name[128];
+    /* ISO C has no cast from an object pointer to a function; POSIX promises the copy works. */
+    void *run = dlsym(handle, row->symbol);
+    memcpy(&row->run, &run, sizeof run);
+    snprintf(name, sizeof name, "%s_workspace", row->symbol);
+    void *workspace = dlsym(handle, name);
+    memcpy(&row->workspace, &workspace, sizeof workspace);
+    return run ? TS_OK : TS_E_UNSUPPORTED;
+}
