@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* layernorm.c - the door: checks the contract, picks a row of the table, calls it. */
+#include <math.h>
+
+#include "cpu.h"
+#include "layernorm_impl.h"
+
+enum { FAST = TS_HAS_F32 | TS_HAS_BF16 | TS_HAS_F16, ANY = FAST | TS_HAS_F64 };
+
+const ts_impl ts_layernorm_forward_impls[] = {
+    { "sm90", TS_CUDA, TS_SM90, FAST, NULL, NULL, "ts_layernorm_forward_sm90" },
+    { "avx512", TS_CPU, TS_CPU_AVX512, FAST, ts_layernorm_forward_avx512, NULL, NULL },
+    { "avx2", TS_CPU, TS_CPU_AVX2, FAST, ts_layernorm_forward_avx2, NULL, NULL },
+    { "ref", TS_CPU, 0, ANY, ts_layernorm_forward_ref, NULL, NULL },
+    { 0 },
+};
+
+const ts_impl ts_layernorm_backward_impls[] = {
+    { "sm90", TS_CUDA, TS_SM90, FAST, NULL, NULL, "ts_layernorm_backward_sm90" },
+    { "avx512", TS_CPU, TS_CPU_AVX512, FAST, ts_layernorm_backward_avx512,
+      ts_layernorm_backward_threads_workspace, NULL },
+    { "avx2", TS_CPU, TS_CPU_AVX2, FAST, ts_layernorm_backward_avx2,
+      ts_layernorm_backward_threads_workspace, NULL },
+    { "ref", TS_CPU, 0, ANY, ts_layernorm_backward_ref, NULL, NULL },
+    { 0 },
+};
+
+/* Extents whose last element would not fit in 63 bits of bytes are refused before any product. */
+static ts_status check_shape(int64_t n_rows, int64_t n_cols, int64_t row_stride)
+{
+    if (n_rows < 0 || n_cols < 1 || row_stride < n_cols) return TS_E_SHAPE;
+    if (n_rows > 0 && row_stride > INT64_MAX / 8 / n_rows) return TS_E_SHAPE;
+    return TS_OK;
+}
+
+static ts_status check_forward(const ts_layernorm_forward_args *a, const ts_exec *x)
+{
+    if (!a || !x || !(a->eps > 0) || !isfinite(a->eps)) return TS_E_ARG;
+    if (!a->gamma || !a->beta) return TS_E_ARG;
+    if (a->n_rows != 0 && (!a->x || !a->y || !a->mean || !a->rstd)) return TS_E_ARG;
+    return check_shape(a->n_rows, a->n_cols, a->row_stride);
+}
+
+static ts_status check_backward(const ts_layernorm_backward_args *a, const ts_exec *x)
+{
+    if (!a || !x || (a->accumulate != 0 && a->accumulate != 1)) return TS_E_ARG;
+    if (!a->gamma || !a->dgamma || !a->dbeta) return TS_E_ARG;
+    if (a->n_rows != 0 && (!a->x || !a->dy || !a->mean || !a->rstd || !a->dx)) return TS_E_ARG;
+    return check_shape(a->n_rows, a->n_cols, a->row_stride);
+}
+
+ts_status ts_layernorm_forward_workspace(const ts_layernorm_forward_args *a, const ts_exec *x,
+                                         size_t *n_bytes)
+{
+    const ts_status s = n_bytes ? check_forward(a, x) : TS_E_ARG;
+    return s ? s : ts_impl_workspace(ts_layernorm_forward_impls, a->dtype, a, x, n_bytes);
+}
+
+ts_status ts_layernorm_forward(const ts_layernorm_forward_args *a, const ts_exec *x)
+{
+    const ts_status s = check_forward(a, x);
+    return s ? s : ts_impl_run(ts_layernorm_forward_impls, a->dtype, a, x);
+}
+
+ts_status ts_layernorm_backward_workspace(const ts_layernorm_backward_args *a, const ts_exec *x,
+                                          size_t *n_bytes)
+{
+    const ts_status s = n_bytes ? check_backward(a, x) : TS_E_ARG;
+    return s ? s : ts_impl_workspace(ts_layernorm_backward_impls, a->dtype, a, x, n_bytes);
+}
+
+ts_status ts_layernorm_backward(const ts_layernorm_backward_args *a, const ts_exec *x)
+{
+    const ts_status s = check_backward(a, x);
+    return s ? s : ts_impl_run(ts_layernorm_backward_impls, a->dtype, a, x);
+}
