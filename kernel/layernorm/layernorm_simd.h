@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* layernorm_simd.h - the rows of a layer norm, written once for any width of vector. Private to the
+ * files that include it, each of which has first defined, for its own instruction set:
+ *
+ *     UNIT           elements in a vec
+ *     GROUP, group_of   rows that are taken at once: at most, and for a dtype
+ *     vec, reg       UNIT floats in two registers; one such register
+ *     load, store    elements i..i+n of a row; lanes past n are loaded as 0
+ *     stream         a store past the caches, of UNIT elements from a boundary of their size
+ *     keep           the first n elements, and 0 in the other lanes
+ *     splat, add, mul, madd (a * b + c), nmadd (c - a * b), total
+ *     fold, fold_madd   acc + v and acc + a * b, both halves of a vec into one reg
+ *     add_floats     p[0..n) += v, in the order of memory
+ *     wide           two sums in double: of x - pivot, and of its square
+ *     wide_sum       ... over n elements of a row more; wide_add: ... made in floats already
+ *
+ * A vec of bf16 holds the even elements in one register and the odd ones in the other, which makes
+ * conversion a shift or a mask. That is why lanes and memory order are kept apart above.
+ *
+ * t and, outside the ends of a row, n are constants once all this is inlined. */
+#ifndef TS_LAYERNORM_SIMD_H
+#define TS_LAYERNORM_SIMD_H
+
+#include <float.h>
+#include <math.h>
+
+enum {
+    BLOCK = 1024,     /* columns summed in float before they go on to a double */
+    SHORT = 8 * UNIT, /* likewise, where the sums are statistics: few, as mean is judged closely */
+    STREAM = 8 << 20, /* bytes of output beyond which stores go past the caches */
+    LINE = 64,
+    AHEAD = 1024, /* bytes of a row asked for before they are used */
+};
+
+INLINE int64_t size_of(ts_dtype t)
+{
+    return t == TS_F32 ? 4 : 2;
+}
+
+INLINE int64_t min_of(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* UNIT elements of `group` rows, from p on, will be wanted soon. */
+INLINE void prefetch(const char *p, int group, int64_t pitch, ts_dtype t)
+{
+#pragma GCC unroll 4
+    for (int k = 0; k < group; k++)
+        for (int64_t b = 0; b < UNIT * size_of(t); b += LINE)
+            _mm_prefetch(p + k * pitch + b, _MM_HINT_T0);
+}
+
+/* Where that is, AHEAD of element i: in this group of rows or, past their end, in the next. */
+INLINE int64_t ahead_of(int64_t i, int64_t n, ts_dtype t, int64_t to_next)
+{
+    const int64_t j = i + AHEAD / size_of(t);
+    return j < n ? j * size_of(t) : (j - n) * size_of(t) + to_next;
+}
+
+/* Only whole lines are streamed, and all rows must have them in the same columns. */
+INLINE int streams(int64_t n_rows, int64_t n_cols, int64_t pitch, ts_dtype t)
+{
+    return pitch % LINE == 0 && n_cols * size_of(t) > STREAM / n_rows;
+}
+
+/* Elements of the output rows before their first whole line. */
+INLINE int64_t head_of(const void *out, ts_dtype t, int64_t n, int streaming)
+{
+    return streaming ? min_of(n, (int64_t)(-(uintptr_t)out % LINE) / size_of(t)) : 0;
+}
+
+INLINE void put(char *row, ts_dtype t, int64_t i, int n, vec v, int streaming)
+{
+    if (streaming && n == UNIT) stream(row, t, i, v);
+    else store(row, t, i, n, v);
+}
+
+/* xhat = (x * h + minus_mean) * r + shift. h is a power of two: 1 for ordinary rows, and for far
+ * rows one that keeps x - mean from overflowing and rstd from losing digits among the subnormals.
+ * shift brings in what the rounding of mean to float left out. */
+typedef struct scale {
+    float h, minus_mean, r, shift;
+} scale;
+
+INLINE scale scale_of(double mean, double rstd, int constant)
+{
+    double h = 1;
+    if (rstd < 0x1p-60) h = 0x1p-64;
+    /* A row this narrow that is not constant lies near 0, so that its values may be scaled up. */
+    if (rstd > 0x1p60 && !constant) h = 0x1p64;
+    const float hi = (float)mean;
+    double      r = rstd / h;
+    if (r > FLT_MAX) r = FLT_MAX; /* a constant row: 0 times anything finite */
+    return (scale) { (float)h, (float)(-hi * h), (float)r, (float)((hi - mean) * h * r) };
+}
+
+INLINE vec xhat_of(vec x, scale s)
+{
+    return madd(madd(x, splat(s.h), splat(s.minus_mean)), splat(s.r), splat(s.shift));
+}
+
+/* The mean of the first elements, as a float. Sums of x - pivot and of its square give the variance
+ * in one sweep: those k of the n elements have k / n of the weight, so (mean - pivot)^2 <= n / k *
+ * v, and the subtraction of the two costs at most log2(n / k) of a double's 53 bits. The mean of
+ * equal values is that value, so a constant row has variance 0. */
+INLINE float pivot_of(const char *x, ts_dtype t, int64_t n)
+{
+    const int k = (int)min_of(n, UNIT);
+    return (float)(wide_total(wide_sum(wide_zero(), x, t, 0, k, 0).d) / k);
+}
+
+/* Two sums over some elements of a row: forward's of x - pivot and its square, backward's of g and
+ * g * xhat. */
+typedef struct part {
+    reg a, b;
+} part;
+
+INLINE part part_zero(void)
+{
+    return (part) { reg_zero(), reg_zero() };
+}
+
+typedef struct row_sums {
+    wide all;
+    part some; /* of 16-bit elements, on their way to `all`; floats are widened one by one */
+} row_sums;
+
+INLINE row_sums sums_zero(void)
+{
+    return (row_sums) { wide_zero(), part_zero() };
+}
+
+INLINE row_sums sum_x(row_sums s, const char *x, ts_dtype t, int64_t i, int n, float pivot)
+{
+    if (t == TS_F32) {
+        s.all = wide_sum(s.all, x, t, i, n, (double)pivot);
+        return s;
+    }
+    const vec d = keep(add(load(x, t, i, n), splat(-pivot)), t, n);
+    s.some = (part) { fold(s.some.a, d), fold_madd(s.some.b, d, d) };
+    return s;
+}
+
+/* To be called after each UNIT, so that a row is summed in the same order wherever it stands. */
+INLINE void settle(row_sums *s, int group, ts_dtype t, int64_t i)
+{
+    if (t == TS_F32 || (i + UNIT) % SHORT != 0) return;
+#pragma GCC unroll 4
+    for (int k = 0; k < group; k++)
+        s[k] = (row_sums) { wide_add(s[k].all, s[k].some.a, s[k].some.b), part_zero() };
+}
+
+typedef struct forward_call {
+    const char *x, *gamma, *beta;
+    char       *y;
+    float      *mean, *rstd;
+    double      eps;
+    int64_t     n, pitch, head;
+    int         streaming;
+} forward_call;
+
+/* Takes in the elements from i on; then the statistics of row r are known. */
+INLINE scale finish_sums(const forward_call *c, int64_t r, ts_dtype t, row_sums sums, int64_t i,
+                         float pivot)
+{
+    const char  *x = c->x + r * c->pitch;
+    const double size = (double)c->n;
+    for (; i + UNIT <= c->n; i += UNIT) {
+        sums = sum_x(sums, x, t, i, UNIT, pivot);
+        settle(&sums, 1, t, i);
+    }
+    if (i < c->n) sums = sum_x(sums, x, t, i, (int)(c->n - i), pivot);
+    wide all = wide_add(sums.all, sums.some.a, sums.some.b);
+    /* Where squares left the range of float the row is summed again: in doubles none does. */
+    const double square = wide_total(all.dd) / size + c->eps;
+    if (t != TS_F32 && !(square > 0x1p-120 && square < INFINITY)) {
+        all = wide_zero();
+        for (i = 0; i < c->n; i += UNIT)
+            all = wide_sum(all, x, t, i, (int)min_of(UNIT, c->n - i), (double)pivot);
+    }
+    const double shift = wide_total(all.d) / size, mean = (double)pivot + shift;
+    const double v = wide_total(all.dd) / size - shift * shift;
+    const double rstd = 1 / sqrt((v < 0 ? 0 : v) + c->eps);
+    c->mean[r] = (float)mean;
+    c->rstd[r] = (float)rstd;
+    return scale_of(mean, rstd, !(v > 0));
+}
+
+/* n columns of y, `group` rows from r on. */
+INLINE void y_unit(const forward_call *c, int64_t r, int group, const scale *s, ts_dtype t,
+                   int64_t i, int n, int streaming)
+{
+    const vec   gamma = load(c->gamma, t, i, n), beta = load(c->beta, t, i, n);
+    const char *x = c->x + r * c->pitch;
+    char       *y = c->y + r * c->pitch;
+    vec         out[GROUP];
+#pragma GCC unroll 4
+    for (int k = 0; k < group; k++)
+        out[k] = madd(gamma, xhat_of(load(x + k * c->pitch, t, i, n), s[k]), beta);
+        /* All loads come before all stores: rows often lie a multiple of 4096 bytes apart, and then
+         * a load looks to the machine as if it might want what was just stored for the row before.
+         */
+#pragma GCC unroll 4
+    for (int k = 0; k < group; k++) put(y + k * c->pitch, t, i, n, out[k], streaming);
+}
+
+/* The columns before the first whole line, and those from i on. */
+INLINE void y_ends(const forward_call *c, int64_t r, int group, const scale *s, ts_dtype t,
+                   int64_t i)
+{
+    for (int64_t j = 0; j < c->head; j += UNIT)
+        y_unit(c, r, group, s, t, j, (int)min_of(UNIT, c->head - j), 0);
+    for (; i + UNIT <= c->n; i += UNIT) y_unit(c, r, group, s, t, i, UNIT, c->streaming);
+    if (i < c->n) y_unit(c, r, group, s, t, i, (int)(c->n - i), 0);
+}
+
+/* Writes `group` rows while it reads the next ones: memory is busy both ways all the time, and
+ * gamma and beta come into the first-level cache once for all of the rows. s: from these rows' to
+ * the next ones'. */
+INLINE void forward_group(const forward_call *c, int64_t r, int64_t end, int group, ts_dtype t,
+                          scale *s)
+{
+    const char   *x = c->x + (r + group) * c->pitch;
+    const int64_t to_next = r + 3 * group <= end ? group * c->pitch : 0;
+    row_sums      sums[GROUP];
+    float         pivot[GROUP];
+    int64_t       i = 0;
+#pragma GCC unroll 4
+    for (int k = 0; k < group; k++) {
+        pivot[k] = pivot_of(x + k * c->pitch, t, c->n);
+        sums[k] = sums_zero();
+    }
+    for (; c->head + i + UNIT <= c->n; i += UNIT) {
+        prefetch(x + ahead_of(i, c->n, t, to_next), group, c->pitch, t);
+#pragma GCC unroll 4
+        for (int k = 0; k < group; k++)
+            sums[k] = sum_x(sums[k], x + k * c->pitch, t, i, UNIT, pivot[k]);
+        settle(sums, group, t, i);
+        y_unit(c, r, group, s, t, c->head + i, UNIT, c->streaming);
+    }
+    y_ends(c, r, group, s, t, c->head + i);
+    for (int k = 0; k < group; k++) s[k] = finish_sums(c, r + group + k, t, sums[k], i, pivot[k]);
+}
+
+INLINE void forward_rows(const ts_layernorm_forward_args *a, int64_t begin, int64_t end, ts_dtype t)
+{
+    forward_call c = { a->x,   a->gamma,  a->beta,
+                       a->y,   a->mean,   a->rstd,
+                       a->eps, a->n_cols, a->row_stride * size_of(t),
+                       0,      0 };
+    const int    group = group_of(t);
+    scale        s[GROUP];
+    int          known = 0; /* how many of s are there already */
+    c.streaming = streams(a->n_rows, c.n, c.pitch, t);
+    c.head = head_of(a->y, t, c.n, c.streaming);
+    for (int64_t r = begin; r < end; r += group) {
+        const int n = (int)min_of(group, end - r);
+        for (int k = known; k < n; k++)
+            s[k] = finish_sums(&c, r + k, t, sums_zero(), 0,
+                               pivot_of(c.x + (r + k) * c.pitch, t, c.n));
+        known = r + 2 * group <= end ? group : 0;
+        if (known) forward_group(&c, r, end, group, t, s);
+        else
+            for (int k = 0; k < n; k++) y_ends(&c, r + k, 1, &s[k], t, c.head);
+    }
+    if (c.streaming) _mm_sfence();
+}
+
+typedef struct backward_call {
+    const char  *x, *dy, *gamma;
+    char        *dx;
+    const float *mean, *rstd;
+    float       *dgamma, *dbeta;
+    int64_t      n, pitch, head;
+    int          streaming;
+} backward_call;
+
+typedef struct backward_row {
+    scale s;
+    float rstd, avg_g, avg_gx;
+} backward_row;
+
+/* The given mean and rstd are floats, so there is nothing to shift. A NaN is replaced by the plain
+ * one: rounding to bf16 relies on the low half of a NaN being 0, as it is in every other NaN here,
+ * which come from bf16 data or from the machine. */
+INLINE backward_row given_row(const backward_call *c, int64_t r)
+{
+    const float  mean = c->mean[r], rstd = c->rstd[r], h = rstd < 0x1p-60f ? 0x1p-64f : 1;
+    backward_row w = { { h, -mean * h, rstd / h, 0 }, rstd, 0, 0 };
+    if (isnan(mean) || isnan(rstd)) w.s.minus_mean = w.s.r = w.rstd = NAN;
+    return w;
+}
+
+INLINE vec given_xhat(vec x, scale s)
+{
+    return mul(madd(x, splat(s.h), splat(s.minus_mean)), splat(s.r));
+}
+
+/* n columns of `group` rows: their sums, and what they add to dgamma and dbeta, which are loaded
+ * and stored once for all of the rows. */
+INLINE void sum_unit(const backward_call *c, int64_t r, int group, const backward_row *w,
+                     ts_dtype t, int64_t i, int n, part *sums)
+{
+    const vec   gamma = load(c->gamma, t, i, n);
+    const char *x = c->x + r * c->pitch, *dy = c->dy + r * c->pitch;
+    vec         dg = splat(0), db = splat(0);
+#pragma GCC unroll 4
+    for (int k = 0; k < group; k++) {
+        const vec d = load(dy + k * c->pitch, t, i, n), g = mul(gamma, d);
+        /* 0 in the lanes past n: there xhat may be infinite, and times 0 it must not be NaN. */
+        const vec xhat = keep(given_xhat(load(x + k * c->pitch, t, i, n), w[k].s), t, n);
+        sums[k] = (part) { fold(sums[k].a, g), fold_madd(sums[k].b, g, xhat) };
+        dg = madd(d, xhat, dg);
+        db = add(db, d);
+    }
+    add_floats(c->dgamma + i, t, n, dg);
+    add_floats(c->dbeta + i, t, n, db);
+}
+
+INLINE void dx_unit(const backward_call *c, int64_t r, int group, const backward_row *w, ts_dtype t,
+                    int64_t i, int n, int streaming)
+{
+    const vec gamma = load(c->gamma, t, i, n);
+    vec       out[GROUP];
+#pragma GCC unroll 4
+    for (int k = 0; k < group; k++) {
+        const int64_t row = (r + k) * c->pitch;
+        const vec     xhat = given_xhat(load(c->x + row, t, i, n), w[k].s);
+        const vec     g = madd(gamma, load(c->dy + row, t, i, n), splat(-w[k].avg_g));
+        out[k] = mul(nmadd(xhat, splat(w[k].avg_gx), g), splat(w[k].rstd));
+    }
+#pragma GCC unroll 4
+    for (int k = 0; k < group; k++) /* apart from the loads, as in y_unit */
+        put(c->dx + (r + k) * c->pitch, t, i, n, out[k], streaming);
+}
+
+INLINE void dx_ends(const backward_call *c, int64_t r, int group, const backward_row *w, ts_dtype t,
+                    int64_t i)
+{
+    for (int64_t j = 0; j < c->head; j += UNIT)
+        dx_unit(c, r, group, w, t, j, (int)min_of(UNIT, c->head - j), 0);
+    for (; i + UNIT <= c->n; i += UNIT) dx_unit(c, r, group, w, t, i, UNIT, c->streaming);
+    if (i < c->n) dx_unit(c, r, group, w, t, i, (int)(c->n - i), 0);
+}
+
+/* Sums over `group` rows w from r on. Where `done` is given, dx of the `group` rows before them,
+ * whose sums it holds, is written meanwhile, as in forward_group. */
+INLINE void backward_group(const backward_call *c, int64_t r, int64_t end, int group, ts_dtype t,
+                           backward_row *w, const backward_row *done)
+{
+    const int64_t to_next = r + 2 * group <= end ? group * c->pitch : 0;
+    double        g[GROUP] = { 0 }, gx[GROUP] = { 0 };
+    int64_t       i = 0;
+    while (i < c->n) {
+        const int64_t stop = min_of(i + BLOCK, c->n);
+        part          sums[GROUP];
+#pragma GCC unroll 4
+        for (int k = 0; k < group; k++) sums[k] = part_zero();
+        for (; i + UNIT <= stop; i += UNIT) {
+            const int64_t ahead = r * c->pitch + ahead_of(i, c->n, t, to_next);
+            prefetch(c->x + ahead, group, c->pitch, t);
+            prefetch(c->dy + ahead, group, c->pitch, t);
+            sum_unit(c, r, group, w, t, i, UNIT, sums);
+            if (done && c->head + i + UNIT <= c->n)
+                dx_unit(c, r - group, group, done, t, c->head + i, UNIT, c->streaming);
+        }
+        if (i < stop) sum_unit(c, r, group, w, t, i, (int)(stop - i), sums);
+        i = stop;
+#pragma GCC unroll 4
+        for (int k = 0; k < group; k++) {
+            g[k] += total(sums[k].a);
+            gx[k] += total(sums[k].b);
+        }
+    }
+    for (int k = 0; k < group; k++) {
+        w[k].avg_g = (float)(g[k] / (double)c->n);
+        w[k].avg_gx = (float)(gx[k] / (double)c->n);
+    }
+    if (done) dx_ends(c, r - group, group, done, t, c->head + (c->n - c->head) / UNIT * UNIT);
+}
+
+INLINE void backward_rows(const ts_layernorm_backward_args *a, int64_t begin, int64_t end,
+                          ts_dtype t, float *dgamma, float *dbeta)
+{
+    backward_call c = { a->x,    a->dy,  a->gamma, a->dx,     a->mean,
+                        a->rstd, dgamma, dbeta,    a->n_cols, a->row_stride * size_of(t),
+                        0,       0 };
+    backward_row  w[GROUP] = { 0 }, done[GROUP] = { 0 };
+    const int     group = group_of(t);
+    int64_t       r = begin;
+    c.streaming = streams(a->n_rows, c.n, c.pitch, t);
+    c.head = head_of(a->dx, t, c.n, c.streaming);
+    for (; r + group <= end; r += group) {
+        for (int k = 0; k < group; k++) w[k] = given_row(&c, r + k);
+        if (r == begin) backward_group(&c, r, end, group, t, w, NULL);
+        else backward_group(&c, r, end, group, t, w, done);
+        for (int k = 0; k < group; k++) done[k] = w[k];
+    }
+    if (r > begin) dx_ends(&c, r - group, group, done, t, c.head);
+    for (; r < end; r++) {
+        w[0] = given_row(&c, r);
+        backward_group(&c, r, end, 1, t, w, NULL);
+        dx_ends(&c, r, 1, w, t, c.head);
+    }
+    if (c.streaming) _mm_sfence();
+}
+
+static void forward_any(const ts_layernorm_forward_args *a, int64_t begin, int64_t end)
+{
+    switch (a->dtype) {
+    case TS_BF16:
+        forward_rows(a, begin, end, TS_BF16);
+        break;
+    case TS_F16:
+        forward_rows(a, begin, end, TS_F16);
+        break;
+    default:
+        forward_rows(a, begin, end, TS_F32);
+        break;
+    }
+}
+
+static void backward_any(const ts_layernorm_backward_args *a, int64_t begin, int64_t end,
+                         float *dgamma, float *dbeta)
+{
+    switch (a->dtype) {
+    case TS_BF16:
+        backward_rows(a, begin, end, TS_BF16, dgamma, dbeta);
+        break;
+    case TS_F16:
+        backward_rows(a, begin, end, TS_F16, dgamma, dbeta);
+        break;
+    default:
+        backward_rows(a, begin, end, TS_F32, dgamma, dbeta);
+        break;
+    }
+}
+
+#endif
