@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* layernorm_sm90.cuh - what the forward and the backward kernels share.
+ *
+ * A row belongs to a team of 32 to 1024 threads. A thread holds whole 16-byte vectors of it, so
+ * that every access of a warp is one contiguous run. */
+#ifndef TS_LAYERNORM_SM90_CUH
+#define TS_LAYERNORM_SM90_CUH
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+#include <stdint.h>
+
+extern "C" {
+#include "touchstone/layernorm.h"
+}
+
+/* ---- elements: storage type, elements in 16 bytes, conversion ---- */
+
+template <class T> struct lanes; /* n in 16 bytes */
+template <> struct lanes<float> {
+    static constexpr int n = 4;
+};
+template <> struct lanes<__half> {
+    static constexpr int n = 8;
+};
+template <> struct lanes<__nv_bfloat16> {
+    static constexpr int n = 8;
+};
+
+static __device__ __forceinline__ void unpack(uint4 v, float (&f)[4])
+{
+    f[0] = __uint_as_float(v.x), f[1] = __uint_as_float(v.y);
+    f[2] = __uint_as_float(v.z), f[3] = __uint_as_float(v.w);
+}
+
+/* Two 16-bit elements in a word, the lower first. */
+static __device__ __forceinline__ float2 widen(unsigned w, __nv_bfloat16)
+{
+    return make_float2(__uint_as_float(w << 16), __uint_as_float(w & 0xffff0000u));
+}
+
+static __device__ __forceinline__ float2 widen(unsigned w, __half)
+{
+    return __half22float2(*reinterpret_cast<__half2 *>(&w));
+}
+
+static __device__ __forceinline__ unsigned narrow(float a, float b, __nv_bfloat16)
+{
+    const __nv_bfloat162 p = __floats2bfloat162_rn(a, b);
+    return *reinterpret_cast<const unsigned *>(&p);
+}
+
+static __device__ __forceinline__ unsigned narrow(float a, float b, __half)
+{
+    const __half2 p = __floats2half2_rn(a, b);
+    return *reinterpret_cast<const unsigned *>(&p);
+}
+
+template <class T> static __device__ __forceinline__ void unpack(uint4 v, float (&f)[8])
+{
+    const unsigned w[4] = { v.x, v.y, v.z, v.w };
+#pragma unroll
+    for (int k = 0; k < 4; k++) {
+        const float2 p = widen(w[k], T());
+        f[2 * k] = p.x, f[2 * k + 1] = p.y;
+    }
+}
+
+template <class T, int N> static __device__ __forceinline__ void unpack_as(uint4 v, float (&f)[N])
+{
+    if constexpr (N == 4) unpack(v, f);
+    else unpack<T>(v, f);
+}
+
+template <class T, int N> static __device__ __forceinline__ uint4 pack_as(const float (&f)[N])
+{
+    if constexpr (N == 4)
+        return make_uint4(__float_as_uint(f[0]), __float_as_uint(f[1]), __float_as_uint(f[2]),
+                          __float_as_uint(f[3]));
+    else
+        return make_uint4(narrow(f[0], f[1], T()), narrow(f[2], f[3], T()), narrow(f[4], f[5], T()),
+                          narrow(f[6], f[7], T()));
+}
+
+static __device__ __forceinline__ float to_float(float v)
+{
+    return v;
+}
+static __device__ __forceinline__ float to_float(__half v)
+{
+    return __half2float(v);
+}
+static __device__ __forceinline__ float to_float(__nv_bfloat16 v)
+{
+    return __bfloat162float(v);
+}
+static __device__ __forceinline__ void from_float(float *p, float v)
+{
+    *p = v;
+}
+static __device__ __forceinline__ void from_float(__half *p, float v)
+{
+    *p = __float2half_rn(v);
+}
+static __device__ __forceinline__ void from_float(__nv_bfloat16 *p, float v)
+{
+    *p = __float2bfloat16_rn(v);
+}
+
+/* ---- memory ---- */
+
+/* The row at hand and two on their way: 64 to 128 KB in flight a multiprocessor. More was slower:
+ * the farther apart what is read at one time lies, the less of the bandwidth there is. */
+enum { STAGES = 3 };
+
+/* A thread fetches its vectors a few rows ahead into its own corner of shared memory. Nobody else
+ * reads them, so no barrier guards them: it only waits for its own copies. Vector v of a row is the
+ * (v * TEAM + t)-th, t being the thread's place in the team; those past the row's end are skipped.
+ */
+static __device__ __forceinline__ void copy_ahead(uint4 *shared, const uint4 *global)
+{
+    const unsigned s = (unsigned)__cvta_generic_to_shared(shared);
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(s), "l"(global) : "memory");
+}
+
+/* Which rows a team takes, and which vectors of them a thread. */
+template <class T, int TEAM> struct share {
+    int     t, on;   /* place in the team; vectors this thread has, at most */
+    int64_t first;   /* row */
+    int64_t n_teams; /* rows from one to the next */
+    int     n_rows;
+    int64_t begin, step; /* in vectors: the thread's first, and to the same place in its next row */
+
+    __device__ __forceinline__ share(int64_t all_rows, int turns, int64_t row_stride, int n_cols)
+    {
+        const int n_vec = n_cols / lanes<T>::n, teams = blockDim.x / TEAM;
+        t = threadIdx.x % TEAM;
+        on = t < n_vec ? (n_vec - t + TEAM - 1) / TEAM : 0;
+        first = blockIdx.x * teams + threadIdx.x / TEAM;
+        n_teams = (int64_t)gridDim.x * teams;
+        n_rows = turns;
+        while (n_rows > 0 && first + (n_rows - 1) * n_teams >= all_rows) n_rows--;
+        begin = first * (row_stride / lanes<T>::n) + t;
+        step = n_teams * (row_stride / lanes<T>::n);
+    }
+};
+
+static __device__ __forceinline__ void close_group(void)
+{
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+template <int N> static __device__ __forceinline__ void await_all_but(void)
+{
+    asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
+}
+
+/* What is packed stays packed: else the compiler unpacks it once, before the loop, into registers
+ * that it does not have. */
+template <int N> static __device__ __forceinline__ void keep_packed(uint4 (&v)[N])
+{
+#pragma unroll
+    for (int k = 0; k < N; k++)
+        asm volatile("" : "+r"(v[k].x), "+r"(v[k].y), "+r"(v[k].z), "+r"(v[k].w));
+}
+
+/* ---- reductions over a team ---- */
+
+struct add {
+    static __device__ __forceinline__ float of(float a, float b)
+    {
+        return a + b;
+    }
+};
+
+struct larger {
+    static __device__ __forceinline__ float of(float a, float b)
+    {
+        return fmaxf(a, b);
+    }
+};
+
+template <class OP, int WIDTH> static __device__ __forceinline__ float butterfly(float v)
+{
+#pragma unroll
+    for (int d = WIDTH / 2; d; d >>= 1) v = OP::of(v, __shfl_xor_sync(0xffffffffu, v, d));
+    return v;
+}
+
+/* What every warp of the team left in its slot, after the one barrier. A block has two sets of
+ * slots and calls alternate between them: who is ahead writes the set that nobody reads any more.
+ */
+template <int TEAM> static __device__ __forceinline__ float *own_slots(float *slots, int *set)
+{
+    float *own = slots + (*set * (blockDim.x / 32) + threadIdx.x / TEAM * (TEAM / 32)) * 2;
+    *set ^= 1;
+    return own;
+}
+
+template <int TEAM> static __device__ __forceinline__ void team_barrier(void)
+{
+    asm volatile("bar.sync %0, %1;" ::"r"((int)threadIdx.x / TEAM + 1), "n"(TEAM) : "memory");
+}
+
+/* One value; every thread gets the same bits. */
+template <class OP, int TEAM>
+static __device__ __forceinline__ float team_reduce(float v, float *slots, int *set)
+{
+    constexpr int W = TEAM / 32;
+    v = butterfly<OP, 32>(v);
+    if constexpr (W > 1) {
+        float *own = own_slots<TEAM>(slots, set);
+        if (threadIdx.x % 32 == 0) own[threadIdx.x % TEAM / 32] = v;
+        team_barrier<TEAM>();
+        v = butterfly<OP, W>(own[threadIdx.x % W]);
+    }
+    return v;
+}
+
+/* Two sums for little more than the price of one: half a warp takes the first, half the second. */
+template <int TEAM>
+static __device__ __forceinline__ float2 team_sums(float2 v, float *slots, int *set)
+{
+    constexpr int W = TEAM / 32;
+    const bool    second = threadIdx.x & 16;
+    float         s = second ? v.y : v.x;
+    s += __shfl_xor_sync(0xffffffffu, second ? v.x : v.y, 16);
+    s = butterfly<add, 16>(s);
+    if constexpr (W > 1) {
+        float *own = own_slots<TEAM>(slots, set);
+        if (threadIdx.x % 16 == 0) own[second * W + threadIdx.x % TEAM / 32] = s;
+        team_barrier<TEAM>();
+        s = butterfly<add, W>(own[second * W + threadIdx.x % W]);
+    }
+    return make_float2(__shfl_sync(0xffffffffu, s, 0), __shfl_sync(0xffffffffu, s, 16));
+}
+
+/* ---- host side ---- */
+
+static inline int n_multiprocessors(void)
+{
+    int device = 0, n = 1;
+    cudaGetDevice(&device);
+    cudaDeviceGetAttribute(&n, cudaDevAttrMultiProcessorCount, device);
+    return n;
+}
+
+/* At most one block a multiprocessor, and no more than finish in the fewest turns: all teams end
+ * together, and none is left to take a last row alone. */
+struct grid_plan {
+    int      turns; /* rows the busiest team takes */
+    unsigned n_blocks;
+
+    grid_plan(int64_t n_rows, int teams_a_block)
+    {
+        const int64_t most = n_multiprocessors() * (int64_t)teams_a_block;
+        turns = (int)((n_rows + most - 1) / most);
+        const int64_t teams = (n_rows + turns - 1) / turns;
+        n_blocks = (unsigned)((teams + teams_a_block - 1) / teams_a_block);
+    }
+};
+
+static inline bool aligned16(const void *p)
+{
+    return (uintptr_t)p % 16 == 0;
+}
+
+static inline ts_status launched(void)
+{
+    return cudaGetLastError() == cudaSuccess ? TS_OK : TS_E_DEVICE;
+}
+
+#endif
