@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* check.c - dense comparison against the oracle, and the names of things. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "dtype.h"
+#include "task.h"
+
+const char *ts_fault_name(ts_fault f)
+{
+    static const char *const name[TS_N_FAULTS] = {
+        "none", "status", "crash",     "hang",  "input",  "before",
+        "past", "gap",    "unwritten", "value", "repeat", "refusal",
+    };
+    return name[f];
+}
+
+/* Outputs start with every byte 0xff, a NaN of any float dtype that no arithmetic produces. */
+static bool is_poison(const unsigned char *p, size_t n)
+{
+    while (n--)
+        if (*p++ != 0xff) return false;
+    return true;
+}
+
+bool ts_check_buf(ts_buf b, const void *p, const ts_want *want, ts_flaw *f, double *worst)
+{
+    const size_t n_bytes = ts_format_of(b.dtype)->n_bytes;
+    for (int64_t r = 0; r < b.n_rows; r++)
+        for (int64_t c = 0; c < b.n_cols; c++, want++) {
+            const int64_t at = r * b.row_stride + c;
+            if (want->bound == INFINITY) continue;
+            const double got = ts_load(p, b.dtype, at), d = fabs(got - want->value);
+            const bool   unwritten =
+                is_poison((const unsigned char *)p + (size_t)at * n_bytes, n_bytes);
+            const bool right = isnan(want->value)   ? isnan(got)
+                               : isinf(want->value) ? got == want->value
+                                                    : d <= want->bound;
+            if (!right || unwritten) {
+                *f = (ts_flaw) { unwritten ? TS_FAULT_UNWRITTEN : TS_FAULT_VALUE,
+                                 b.name,
+                                 r,
+                                 c,
+                                 got,
+                                 want->value,
+                                 want->bound };
+                return false;
+            }
+            if (want->bound > 0 && d / want->bound > *worst) *worst = d / want->bound;
+        }
+    return true;
+}
+
+void ts_case_string(const ts_task *t, const ts_case *c, uint64_t seed, char *s, size_t n)
+{
+    size_t o = (size_t)snprintf(s, n, "%s/%s/", t->name, ts_format_of(c->dtype)->name);
+    for (int i = 0; i < TS_MAX_DIMS && t->dim_name[i] && o < n; i++)
+        o += (size_t)snprintf(s + o, n - o, "%s%s=%lld", i ? "," : "", t->dim_name[i],
+                              (long long)c->dim[i]);
+    if (o < n) snprintf(s + o, n - o, "/%s@0x%llx", c->family, (unsigned long long)seed);
+}

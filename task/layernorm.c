@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* layernorm.c - task: layer norm forward and backward. Inputs, the oracle with its bounds, the
+ * least cost. The cases are in layernorm_cases.c.
+ *
+ * The oracle works in long double, whose range also holds the squares of any double, from the
+ * rounded inputs. With u the unit roundoff of accumulation, w of storage and kappa(n) = 8 + 2
+ * sqrt(n), a sum of n terms may err by kappa(n) u sum|terms|, and an output by w of itself once it
+ * is stored. */
+#include "touchstone/layernorm.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dtype.h"
+#include "layernorm_cases.h"
+#include "rng.h"
+
+typedef long double real;
+
+static double kappa(int64_t n)
+{
+    return 8 + 2 * sqrt((double)n);
+}
+
+/* ---- inputs ---- */
+
+static void draw_vector(ts_dtype t, void *p, int64_t n, uint64_t seed, double centre)
+{
+    for (int64_t i = 0; i < n; i++) ts_store(p, t, i, centre + 1.5 * ts_uniform(seed, i));
+}
+
+static void draw_matrix(const ts_case *c, void *p, uint64_t seed, const char *family)
+{
+    const int64_t n_cols = c->dim[1], stride = ts_layernorm_stride(c);
+    for (int64_t r = 0; r < c->dim[0]; r++)
+        for (int64_t i = 0; i < n_cols; i++)
+            ts_store(p, c->dtype, r * stride + i,
+                     ts_layernorm_draw(family, c->dtype, seed, r, i, n_cols));
+}
+
+/* What a row amounts to, exactly; NaN throughout where it holds a NaN or an infinity. */
+typedef struct row_stats {
+    real   mean, rstd;
+    double largest; /* max |x| */
+} row_stats;
+
+static row_stats stats_of(const void *x, ts_dtype t, int64_t begin, int64_t n, double eps)
+{
+    row_stats s = { 0, 0, 0 };
+    real      v = 0;
+    for (int64_t i = begin; i < begin + n; i++) {
+        const double xi = ts_load(x, t, i);
+        s.mean += xi;
+        s.largest = fmax(s.largest, fabs(xi));
+    }
+    s.mean /= (real)n;
+    for (int64_t i = begin; i < begin + n; i++) {
+        const real d = ts_load(x, t, i) - s.mean;
+        v += d * d;
+    }
+    s.rstd = 1 / sqrtl(v / (real)n + (real)eps);
+    if (!isfinite(v)) s.mean = s.rstd = (real)NAN;
+    return s;
+}
+
+static void setup_forward(const ts_case *c, uint64_t seed, ts_arena *m, void *args)
+{
+    ts_layernorm_forward_args *a = args;
+    const ts_dtype             t = c->dtype;
+    const int64_t              R = c->dim[0], D = c->dim[1], S = ts_layernorm_stride(c);
+    *a = (ts_layernorm_forward_args) { .dtype = t, .n_rows = R, .n_cols = D, .row_stride = S };
+    a->eps = ts_layernorm_eps(c);
+    ts_scalar(m, "eps", a->eps);
+    void *x = ts_take(m, &a->x, (ts_buf) { "x", TS_IN, t, R, D, S });
+    void *gamma = ts_take(m, &a->gamma, (ts_buf) { "gamma", TS_IN, t, 1, D, D });
+    void *beta = ts_take(m, &a->beta, (ts_buf) { "beta", TS_IN, t, 1, D, D });
+    ts_take(m, &a->y, (ts_buf) { "y", TS_OUT, t, R, D, S });
+    ts_take(m, &a->mean, (ts_buf) { "mean", TS_OUT, ts_wide(t), 1, R, R });
+    ts_take(m, &a->rstd, (ts_buf) { "rstd", TS_OUT, ts_wide(t), 1, R, R });
+    draw_matrix(c, x, ts_mix(seed), c->family);
+    draw_vector(t, gamma, D, ts_mix(seed + 1), 0.25);
+    draw_vector(t, beta, D, ts_mix(seed + 2), 0);
+}
+
+static void setup_backward(const ts_case *c, uint64_t seed, ts_arena *m, void *args)
+{
+    ts_layernorm_backward_args *a = args;
+    const ts_dtype              t = c->dtype, wide = ts_wide(t);
+    const int64_t               R = c->dim[0], D = c->dim[1], S = ts_layernorm_stride(c);
+    const ts_role               sums = c->dim[3] ? TS_INOUT : TS_OUT;
+    *a = (ts_layernorm_backward_args) { .dtype = t, .n_rows = R, .n_cols = D, .row_stride = S };
+    a->accumulate = (int)c->dim[3];
+    void *x = ts_take(m, &a->x, (ts_buf) { "x", TS_IN, t, R, D, S });
+    void *dy = ts_take(m, &a->dy, (ts_buf) { "dy", TS_IN, t, R, D, S });
+    void *gamma = ts_take(m, &a->gamma, (ts_buf) { "gamma", TS_IN, t, 1, D, D });
+    void *mean = ts_take(m, &a->mean, (ts_buf) { "mean", TS_IN, wide, 1, R, R });
+    void *rstd = ts_take(m, &a->rstd, (ts_buf) { "rstd", TS_IN, wide, 1, R, R });
+    ts_take(m, &a->dx, (ts_buf) { "dx", TS_OUT, t, R, D, S });
+    void *dgamma = ts_take(m, &a->dgamma, (ts_buf) { "dgamma", sums, wide, 1, D, D });
+    void *dbeta = ts_take(m, &a->dbeta, (ts_buf) { "dbeta", sums, wide, 1, D, D });
+    draw_matrix(c, x, ts_mix(seed), c->family);
+    draw_matrix(c, dy, ts_mix(seed + 3), "normal"); /* never all ones: dx would vanish */
+    draw_vector(t, gamma, D, ts_mix(seed + 1), 0.25);
+    if (a->accumulate) {
+        draw_vector(wide, dgamma, D, ts_mix(seed + 4), 0);
+        draw_vector(wide, dbeta, D, ts_mix(seed + 5), 0);
+    }
+    for (int64_t r = 0; r < R; r++) {
+        const row_stats s = stats_of(x, t, r * S, D, ts_layernorm_eps(c));
+        ts_store(mean, wide, r, (double)s.mean);
+        ts_store(rstd, wide, r, (double)s.rstd);
+    }
+}
+
+/* ---- oracle ---- */
+
+/* How far an honest xhat may be off: the mean by 8 units of the largest |x|, the rest by rounding.
+ * The square of the first enters through the variance, and counts once the offset is extreme. */
+static double xhat_error(double xhat, double rstd, double largest, int64_t n, double u)
+{
+    const double e = 8 * u * rstd * largest;
+    return e + kappa(n) * u * (1 + fabs(xhat)) + fabs(xhat) * e * e / 2;
+}
+
+/* A result below the smallest normal may be flushed; storing one errs by half its spacing. */
+static ts_want stored(real value, double error, ts_dtype t)
+{
+    const ts_format *f = ts_format_of(t);
+    const double     v = (double)value;
+    if (isnan(v)) return (ts_want) { NAN, 0 };
+    return (ts_want) { v, error + f->u * fabs(v) + f->min_normal * f->u +
+                              (fabs(v) < f->min_normal ? fabs(v) : 0) };
+}
+
+static size_t n_want_forward(const ts_case *c)
+{
+    return (size_t)(c->dim[0] * (c->dim[1] + 2));
+}
+
+/* want: y row by row, then mean, then rstd */
+static void oracle_forward(const ts_case *c, const void *args, ts_want *y)
+{
+    const ts_layernorm_forward_args *a = args;
+    const ts_dtype                   t = a->dtype;
+    const int64_t                    R = a->n_rows, D = a->n_cols;
+    const double                     u = ts_format_of(ts_wide(t))->u;
+    ts_want                         *mean = y + R * D, *rstd = mean + R;
+    (void)c;
+    for (int64_t r = 0; r < R; r++) {
+        const row_stats s = stats_of(a->x, t, r * a->row_stride, D, a->eps);
+        const double    rs = (double)s.rstd, e = 8 * u * rs * s.largest;
+        for (int64_t i = 0; i < D; i++) {
+            const double gamma = ts_load(a->gamma, t, i), beta = ts_load(a->beta, t, i);
+            const real   xh = (ts_load(a->x, t, r * a->row_stride + i) - s.mean) * s.rstd;
+            const double error = kappa(2) * u * (fabs(gamma * (double)xh) + fabs(beta)) +
+                                 fabs(gamma) * xhat_error((double)xh, rs, s.largest, D, u);
+            *y++ = stored(gamma * xh + beta, error, t);
+        }
+        mean[r] = stored(s.mean, 8 * u * s.largest, ts_wide(t));
+        rstd[r] = stored(s.rstd, rs * (kappa(D) * u + e * e / 2), ts_wide(t));
+        if (isnan(rs)) mean[r].bound = rstd[r].bound = INFINITY; /* a sick row's are anybody's */
+    }
+}
+
+static size_t n_want_backward(const ts_case *c)
+{
+    return (size_t)((c->dim[0] + 2) * c->dim[1]);
+}
+
+typedef struct column_sums {
+    real   dgamma, dbeta;
+    double dgamma_terms, dbeta_terms,
+        dgamma_xhat; /* sums of |terms|, and of |dy| * error of xhat */
+} column_sums;
+
+/* One row: its dx, and its share of the columns' sums. */
+static void oracle_backward_row(const ts_layernorm_backward_args *a, int64_t r, ts_want *dx,
+                                column_sums *sums)
+{
+    const ts_dtype t = a->dtype, wide = ts_wide(t);
+    const int64_t  D = a->n_cols, row = r * a->row_stride;
+    const double   u = ts_format_of(wide)->u, n = (double)D;
+    const double   mean = ts_load(a->mean, wide, r), rstd = ts_load(a->rstd, wide, r);
+    real           g_sum = 0, gx_sum = 0;
+    double         g_abs = 0, gx_abs = 0, gx_error = 0, largest = 0;
+    for (int64_t i = 0; i < D; i++) largest = fmax(largest, fabs(ts_load(a->x, t, row + i)));
+    for (int64_t i = 0; i < D; i++) {
+        const double dy = ts_load(a->dy, t, row + i);
+        const real   xh = ((real)ts_load(a->x, t, row + i) - mean) * rstd;
+        const real   g = (real)ts_load(a->gamma, t, i) * dy;
+        const double xe = xhat_error((double)xh, rstd, largest, D, u);
+        g_sum += g, g_abs += fabs((double)g);
+        gx_sum += g * xh, gx_abs += fabs((double)(g * xh)), gx_error += fabs((double)g) * xe;
+        sums[i].dgamma += dy * xh, sums[i].dgamma_terms += fabs(dy * (double)xh);
+        sums[i].dbeta += dy, sums[i].dbeta_terms += fabs(dy);
+        sums[i].dgamma_xhat += fabs(dy) * xe;
+    }
+    for (int64_t i = 0; i < D; i++) {
+        const real   xh = ((real)ts_load(a->x, t, row + i) - mean) * rstd;
+        const real   g = (real)ts_load(a->gamma, t, i) * ts_load(a->dy, t, row + i);
+        const double axh = fabs((double)xh), xe = xhat_error(axh, rstd, largest, D, u);
+        const double terms = fabs((double)g) + g_abs / n + axh * gx_abs / n;
+        const double error =
+            kappa(D) * u * terms + fabs((double)gx_sum) / n * xe + axh * gx_error / n;
+        dx[i] = stored(rstd * (g - g_sum / n - xh * gx_sum / n), rstd * error, t);
+    }
+}
+
+/* want: dx row by row, then dgamma, then dbeta */
+static void oracle_backward(const ts_case *c, const void *args, ts_want *want)
+{
+    const ts_layernorm_backward_args *a = args;
+    const ts_dtype                    wide = ts_wide(a->dtype);
+    const int64_t                     R = a->n_rows, D = a->n_cols;
+    const double                      u = ts_format_of(wide)->u;
+    column_sums                      *sums = calloc((size_t)D, sizeof *sums);
+    ts_want                          *dgamma = want + R * D, *dbeta = dgamma + D;
+    (void)c;
+    if (!sums) abort();
+    for (int64_t r = 0; r < R; r++) oracle_backward_row(a, r, want + r * D, sums);
+    for (int64_t i = 0; i < D; i++) {
+        const column_sums *s = &sums[i];
+        const double       g0 = a->accumulate ? ts_load(a->dgamma, wide, i) : 0;
+        const double       b0 = a->accumulate ? ts_load(a->dbeta, wide, i) : 0;
+        dgamma[i] = stored(g0 + s->dgamma,
+                           kappa(R) * u * (fabs(g0) + s->dgamma_terms) + s->dgamma_xhat, wide);
+        dbeta[i] = stored(b0 + s->dbeta, kappa(R) * u * (fabs(b0) + s->dbeta_terms), wide);
+    }
+    free(sums);
+}
+
+/* ---- check, cost ---- */
+
+static bool check_forward(const ts_case *c, const void *args, const ts_want *want, ts_flaw *f,
+                          double *worst)
+{
+    const ts_layernorm_forward_args *a = args;
+    const int64_t                    R = a->n_rows, D = a->n_cols;
+    const ts_dtype                   wide = ts_wide(a->dtype);
+    const ts_buf                     y = { "y", TS_OUT, a->dtype, R, D, a->row_stride };
+    (void)c;
+    return ts_check_buf(y, a->y, want, f, worst) &&
+           ts_check_buf((ts_buf) { "mean", TS_OUT, wide, 1, R, R }, a->mean, want + R * D, f,
+                        worst) &&
+           ts_check_buf((ts_buf) { "rstd", TS_OUT, wide, 1, R, R }, a->rstd, want + R * D + R, f,
+                        worst);
+}
+
+static bool check_backward(const ts_case *c, const void *args, const ts_want *want, ts_flaw *f,
+                           double *worst)
+{
+    const ts_layernorm_backward_args *a = args;
+    const int64_t                     R = a->n_rows, D = a->n_cols;
+    const ts_buf                      dx = { "dx", TS_OUT, a->dtype, R, D, a->row_stride };
+    const ts_buf                      dgamma = { "dgamma", TS_OUT, ts_wide(a->dtype), 1, D, D };
+    const ts_buf                      dbeta = { "dbeta", TS_OUT, ts_wide(a->dtype), 1, D, D };
+    (void)c;
+    return ts_check_buf(dx, a->dx, want, f, worst) &&
+           ts_check_buf(dgamma, a->dgamma, want + R * D, f, worst) &&
+           ts_check_buf(dbeta, a->dbeta, want + R * D + D, f, worst);
+}
+
+static ts_cost cost_forward(const ts_case *c)
+{
+    const double R = (double)c->dim[0], D = (double)c->dim[1];
+    const double b = (double)ts_format_of(c->dtype)->n_bytes;
+    return (ts_cost) { b * (2 * R * D + 2 * D) + 8 * R, 7 * R * D };
+}
+
+static ts_cost cost_backward(const ts_case *c)
+{
+    const double R = (double)c->dim[0], D = (double)c->dim[1];
+    const double b = (double)ts_format_of(c->dtype)->n_bytes;
+    return (ts_cost) { b * (3 * R * D + D) + 8 * R + 8 * D, 13 * R * D };
+}
+
+/* ---- senseless calls ---- */
+
+static bool spoil_forward(int i, void *args, ts_exec *x, ts_status *must)
+{
+    ts_layernorm_forward_args *a = args;
+    const void **const         in[] = { &a->x, &a->gamma, &a->beta };
+    void **const               out[] = { &a->y, &a->mean, &a->rstd };
+    (void)x;
+    *must = i < 10 ? TS_E_ARG : i < 14 ? TS_E_SHAPE : TS_E_DTYPE;
+    if (i < 3) *in[i] = NULL;
+    else if (i < 6) *out[i - 3] = NULL;
+    else if (i < 10) a->eps = (const double[]) { 0, -1, NAN, INFINITY }[i - 6];
+    else if (i == 10) a->n_cols = 0;
+    else if (i == 11) a->n_rows = -1;
+    else if (i == 12) a->row_stride = a->n_cols - 1;
+    else if (i == 13) a->row_stride = INT64_MAX / 2;
+    else if (i < 16) a->dtype = i == 14 ? TS_U8 : (ts_dtype)99;
+    else return false;
+    return true;
+}
+
+static bool spoil_backward(int i, void *args, ts_exec *x, ts_status *must)
+{
+    ts_layernorm_backward_args *a = args;
+    const void **const          in[] = { &a->x, &a->dy, &a->gamma, &a->mean, &a->rstd };
+    void **const                out[] = { &a->dx, &a->dgamma, &a->dbeta };
+    (void)x;
+    *must = i < 9 ? TS_E_ARG : i < 13 ? TS_E_SHAPE : TS_E_DTYPE;
+    if (i < 5) *in[i] = NULL;
+    else if (i < 8) *out[i - 5] = NULL;
+    else if (i == 8) a->accumulate = 2;
+    else if (i == 9) a->n_cols = 0;
+    else if (i == 10) a->n_rows = -1;
+    else if (i == 11) a->row_stride = a->n_cols - 1;
+    else if (i == 12) a->row_stride = INT64_MAX / 2;
+    else if (i < 15) a->dtype = i == 13 ? TS_U8 : (ts_dtype)99;
+    else return false;
+    return true;
+}
+
+const ts_task ts_task_layernorm_forward = {
+    .name = "layernorm_forward",
+    .dim_name = { "rows", "cols", "pad" },
+    .args_bytes = sizeof(ts_layernorm_forward_args),
+    .cases = ts_layernorm_forward_cases,
+    .setup = setup_forward,
+    .n_want = n_want_forward,
+    .oracle = oracle_forward,
+    .check = check_forward,
+    .cost = cost_forward,
+    .spoil = spoil_forward,
+};
+
+const ts_task ts_task_layernorm_backward = {
+    .name = "layernorm_backward",
+    .dim_name = { "rows", "cols", "pad", "acc" },
+    .args_bytes = sizeof(ts_layernorm_backward_args),
+    .cases = ts_layernorm_backward_cases,
+    .setup = setup_backward,
+    .n_want = n_want_backward,
+    .oracle = oracle_backward,
+    .check = check_backward,
+    .cost = cost_backward,
+    .spoil = spoil_backward,
+};

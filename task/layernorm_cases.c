@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "layernorm_cases.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "dtype.h"
+#include "rng.h"
+
+enum { F32 = 1u << TS_F32, F64 = 1u << TS_F64, F16 = 1u << TS_F16, BF16 = 1u << TS_BF16 };
+enum { ALL = F32 | F64 | F16 | BF16, FAST = F32 | F16 | BF16, MAX_CASES = 512 };
+
+typedef struct shape {
+    int64_t rows, cols;
+} shape;
+
+/* Every count around a vector's, a warp's and a block's width; 70000 rows pass a launch limit. */
+static const shape odd_shapes[] = {
+    { 0, 16 },   { 1, 1 },     { 3, 1 },     { 1, 2 },     { 2, 3 },     { 5, 7 },     { 17, 31 },
+    { 17, 32 },  { 17, 33 },   { 17, 127 },  { 17, 128 },  { 17, 129 },  { 9, 1023 },  { 9, 1024 },
+    { 9, 1025 }, { 257, 768 }, { 33, 5120 }, { 2, 16384 }, { 1, 65537 }, { 70000, 8 },
+};
+
+/* Widths at which a kernel may change its ways, with rows in 16-byte steps as real models have. */
+static const shape even_shapes[] = {
+    { 19, 64 }, { 37, 256 }, { 37, 512 }, { 37, 1024 }, { 21, 2048 }, { 13, 4096 }, { 7, 8192 },
+};
+
+/* Rows enough for every unit of a large device to take several. */
+static const shape device_shapes[] = {
+    { 6000, 1024 }, { 1500, 4096 }, { 800, 8192 }, { 9000, 384 }
+};
+
+static const shape timed_shapes[] = {
+    { 8192, 768 },
+    { 32768, 1024 },
+    { 8192, 4096 },
+    { 16384, 8192 },
+};
+
+typedef struct family {
+    const char *name;
+    unsigned    dtypes;
+    shape       shapes[4];
+} family;
+
+static const family families[] = {
+    { "offset", ALL, { { 5, 5 }, { 17, 33 }, { 9, 1025 }, { 3, 4096 } } },
+    { "offset8", F32 | F64, { { 5, 7 }, { 17, 33 }, { 9, 1025 }, { 3, 4096 } } },
+    { "tiny", ALL, { { 5, 7 }, { 17, 128 }, { 9, 1025 }, { 3, 4096 } } },
+    { "constant", ALL, { { 5, 7 }, { 17, 128 }, { 9, 1025 }, { 3, 4096 } } },
+    { "spike", ALL, { { 5, 7 }, { 17, 129 }, { 9, 1024 }, { 3, 4096 } } },
+    { "ramp", ALL, { { 5, 7 }, { 17, 33 }, { 9, 1025 }, { 3, 4096 } } },
+    { "ties", ALL, { { 5, 7 }, { 17, 33 }, { 9, 1025 }, { 3, 4096 } } },
+    { "denormal", ALL, { { 5, 7 }, { 17, 128 }, { 9, 1025 }, { 3, 4096 } } },
+    { "small", F32 | F64 | BF16, { { 5, 7 }, { 17, 33 }, { 9, 1025 }, { 3, 4096 } } },
+    { "huge", ALL, { { 5, 7 }, { 17, 33 }, { 9, 1025 }, { 3, 4096 } } },
+    { "flat_huge", ALL, { { 4, 8 }, { 17, 128 }, { 9, 1024 }, { 3, 4096 } } },
+    { "extreme", ALL, { { 17, 128 }, { 17, 129 }, { 9, 1025 }, { 3, 4096 } } },
+    { "sick", ALL, { { 9, 7 }, { 17, 128 }, { 9, 1025 }, { 6, 4096 } } },
+};
+
+/* Offsets of the third row pass 2^31 elements. */
+static const int64_t FAR_PAD = ((int64_t)1 << 30) + 7 - 40;
+
+typedef struct list {
+    ts_case c[MAX_CASES];
+    int     n;
+    bool    backward;
+} list;
+
+static void add(list *l, unsigned use, unsigned dtypes, shape s, int64_t pad, const char *name)
+{
+    for (int t = TS_F32; t <= TS_BF16; t++)
+        if (dtypes >> t & 1u && l->n + 1 < MAX_CASES) {
+            const int acc = l->backward && use == TS_USE_CHECK ? l->n & 1 : 0;
+            l->c[l->n++] = (ts_case) { use, (ts_dtype)t, { s.rows, s.cols, pad, acc }, name };
+        }
+}
+
+static const ts_case *build(list *l, bool backward)
+{
+    if (l->n) return l->c;
+    l->backward = backward;
+    for (size_t i = 0; i < sizeof odd_shapes / sizeof *odd_shapes; i++)
+        add(l, TS_USE_CHECK, ALL, odd_shapes[i], 1 + (int64_t)i % 5, "normal");
+    for (size_t i = 0; i < sizeof even_shapes / sizeof *even_shapes; i++)
+        add(l, TS_USE_CHECK, FAST, even_shapes[i], 8, "normal");
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++)
+        for (int k = 0; k < 4; k++)
+            add(l, TS_USE_CHECK, families[i].dtypes, families[i].shapes[k], k == 3 ? 16 : 3,
+                families[i].name);
+    add(l, TS_USE_CHECK, F32 | BF16, (shape) { 3, 40 }, FAR_PAD, "far");
+    for (size_t i = 0; i < sizeof device_shapes / sizeof *device_shapes; i++)
+        add(l, TS_USE_DEVICE, FAST, device_shapes[i], 8, "normal");
+    for (size_t i = 0; i < sizeof timed_shapes / sizeof *timed_shapes; i++)
+        add(l, TS_USE_TIME, F32 | BF16, timed_shapes[i], 0, "normal");
+    return l->c;
+}
+
+const ts_case *ts_layernorm_forward_cases(void)
+{
+    static list l;
+    return build(&l, false);
+}
+
+const ts_case *ts_layernorm_backward_cases(void)
+{
+    static list l;
+    return build(&l, true);
+}
+
+int64_t ts_layernorm_stride(const ts_case *c)
+{
+    return c->dim[1] + c->dim[2];
+}
+
+double ts_layernorm_eps(const ts_case *c)
+{
+    if (!strcmp(c->family, "constant")) return 1e-2;
+    /* Small x: its squares leave the range of its dtype, and so does this eps: neither is nothing.
+     */
+    if (!strcmp(c->family, "small")) return c->dtype == TS_F64 ? 1e-317 : 1e-43;
+    return 1e-5;
+}
+
+/* One number a dtype, in the order f32, f64, f16, bf16. */
+static double by_dtype(ts_dtype t, double f32, double f64, double f16, double bf16)
+{
+    return (const double[]) { f32, f64, f16, bf16 }[t];
+}
+
+static double draw_extreme(ts_dtype t, double z, bool odd_one)
+{
+    /* With x near a quarter of the largest number and one near its negative, both the sum and a
+     * difference from the mean pass it, though rstd does not. */
+    return ts_format_of(t)->max * (odd_one ? -0.99 : 0.25 * (1 + 0.1 * z));
+}
+
+static double draw_sick(double z, int64_t r, bool odd_one)
+{
+    return odd_one && r % 4 ? (const double[]) { 0, NAN, INFINITY, -INFINITY }[r % 4] : z;
+}
+
+double ts_layernorm_draw(const char *f, ts_dtype t, uint64_t seed, int64_t r, int64_t i,
+                         int64_t n_cols)
+{
+    const double  z = ts_normal(seed, r * n_cols + i);
+    const double  row = ts_normal(seed + 7, r);
+    const int64_t chosen = (int64_t)(ts_bits(seed + 8, r) % (uint64_t)n_cols);
+    if (!strcmp(f, "offset")) return by_dtype(t, 1e6, 1e9, 1000, 256) + z;
+    if (!strcmp(f, "offset8")) return by_dtype(t, 1e8, 1e14, 0, 0) + 1000 * z;
+    if (!strcmp(f, "tiny")) return 1 + by_dtype(t, 1e-3, 1e-7, 2e-3, 1e-2) * z;
+    if (!strcmp(f, "constant")) return r ? 3 * row : 0;
+    if (!strcmp(f, "spike")) return i == chosen ? 1000 : 1e-3 * z;
+    if (!strcmp(f, "ramp")) return ((double)i - (double)n_cols / 2) * 0.01;
+    if (!strcmp(f, "ties")) return (double)(ts_bits(seed, r * n_cols + i) % 3) - 1;
+    if (!strcmp(f, "denormal")) return ts_format_of(t)->min_normal * 0.25 * z;
+    if (!strcmp(f, "small")) return by_dtype(t, 1e-21, 1e-158, 0, 1e-21) * z;
+    if (!strcmp(f, "huge")) return by_dtype(t, 1e20, 1e160, 300, 1e20) * z;
+    if (!strcmp(f, "flat_huge")) return by_dtype(t, 0x1p100, 0x1p900, 0x1p15, 0x1p100);
+    if (!strcmp(f, "extreme")) return draw_extreme(t, z, i == chosen);
+    if (!strcmp(f, "sick")) return draw_sick(z, r, i == chosen);
+    return z + 0.25 * row;
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* task.h - what one kernel is asked, and how an answer is judged. A task knows the contract in
+ * include/ and nothing of any implementation. */
+#ifndef TS_TASK_H
+#define TS_TASK_H
+
+#include <stdbool.h>
+
+#include "touchstone/touchstone.h"
+
+enum { TS_MAX_DIMS = 8 };
+
+/* What a case is for. */
+enum {
+    TS_USE_CHECK = 1,  /* `check`, on every device */
+    TS_USE_DEVICE = 2, /* `check`, on devices other than the CPU: enough work to fill one */
+    TS_USE_TIME = 4,   /* `bench`, which checks every answer that it times */
+};
+
+typedef struct ts_case {
+    unsigned    use; /* TS_USE_* bits; 0 ends the list */
+    ts_dtype    dtype;
+    int64_t     dim[TS_MAX_DIMS]; /* the task names them in dim_name */
+    const char *family;           /* how inputs are drawn: "normal", "offset", ... */
+} ts_case;
+
+/* ---- memory for one case: guarded, banded, poisoned; see judge/arena.c ---- */
+
+typedef struct ts_arena ts_arena;
+typedef enum ts_role { TS_IN, TS_OUT, TS_INOUT } ts_role;
+
+typedef struct ts_buf {
+    const char *name; /* as in the contract: "dgamma" */
+    ts_role     role;
+    ts_dtype    dtype;
+    int64_t     n_rows, n_cols, row_stride; /* a vector has one row */
+} ts_buf;
+
+/* Gives memory for b, stores its address in *slot, a pointer inside the case's args, and returns
+ * it. The arena re-points the slot when the case runs on another device. TS_IN is read-only during
+ * the call; TS_OUT is poisoned before it; everything around and between rows is watched. */
+void *ts_take(ts_arena *m, void *slot, ts_buf b);
+
+/* A number of the call that is no dimension, for entrants that are not called through the args. */
+void ts_scalar(ts_arena *m, const char *name, double value);
+
+/* ---- what is expected, and what went wrong ---- */
+
+typedef struct ts_want {
+    double value; /* NaN: the answer must be NaN */
+    double bound; /* pass if |got - value| <= bound; INFINITY: anything goes */
+} ts_want;
+
+typedef enum ts_fault {
+    TS_FAULT_NONE,
+    TS_FAULT_STATUS,    /* did not return TS_OK */
+    TS_FAULT_CRASH,     /* the process died */
+    TS_FAULT_HANG,      /* no answer in time */
+    TS_FAULT_INPUT,     /* wrote to an input */
+    TS_FAULT_BEFORE,    /* touched memory before a buffer */
+    TS_FAULT_PAST,      /* touched memory past a buffer */
+    TS_FAULT_GAP,       /* wrote between rows */
+    TS_FAULT_UNWRITTEN, /* left an output as it was */
+    TS_FAULT_VALUE,     /* wrong number */
+    TS_FAULT_REPEAT,    /* other bits on another run or another number of threads */
+    TS_FAULT_REFUSAL,   /* took senseless arguments, or refused them with the wrong status or after
+                           writing */
+    TS_N_FAULTS
+} ts_fault;
+
+typedef struct ts_flaw {
+    ts_fault    fault;
+    const char *what;     /* the buffer */
+    int64_t     row, col; /* the element */
+    double      got, want, bound;
+} ts_flaw;
+
+const char *ts_fault_name(ts_fault f);
+
+/* The least any answer must do: the floor. */
+typedef struct ts_cost {
+    double bytes, flops;
+} ts_cost;
+
+/* ---- the task ---- */
+
+typedef struct ts_task {
+    const char *name; /* "layernorm_forward"; an entrant exports ts_layernorm_forward */
+    const char *dim_name[TS_MAX_DIMS];
+    size_t      args_bytes;
+    const ts_case *(*cases)(void);
+    void (*setup)(const ts_case *c, uint64_t seed, ts_arena *m, void *args);
+    size_t (*n_want)(const ts_case *c);
+    void (*oracle)(const ts_case *c, const void *args, ts_want *want);
+    /* False and *f at the first wrong element; *worst is raised to the largest error / bound seen.
+     */
+    bool (*check)(const ts_case *c, const void *args, const ts_want *want, ts_flaw *f,
+                  double *worst);
+    ts_cost (*cost)(const ts_case *c);
+    /* Breaks sound args in the i-th way and says what must be answered; false: no such way. */
+    bool (*spoil)(int i, void *args, ts_exec *x, ts_status *must);
+} ts_task;
+
+extern const ts_task *const ts_tasks[]; /* NULL ends */
+
+/* Compares one buffer, row by row. NaN fails unless it is wanted. Poison means unwritten. */
+bool ts_check_buf(ts_buf b, const void *p, const ts_want *want, ts_flaw *f, double *worst);
+
+/* "layernorm_forward/bf16/rows=9,cols=1025,pad=3/offset@0x5eed" */
+void ts_case_string(const ts_task *t, const ts_case *c, uint64_t seed, char *s, size_t n);
+
+#endif
