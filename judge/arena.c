@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "arena.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "dtype.h"
+#include "rng.h"
+
+/* Only pages that are touched cost memory, so this is address space: enough for three buffers whose
+ * rows lie 2^30 elements apart. */
+static const size_t REGION_BYTES = (size_t)64 << 30;
+
+/* In a gap longer than this only its two ends are filled and compared. */
+static const size_t GAP_WATCHED = 2 * TS_PAGE;
+
+bool ts_arena_open(ts_arena *m)
+{
+    memset(m, 0, sizeof *m);
+    m->fd = memfd_create("touchstone", MFD_CLOEXEC);
+    if (m->fd < 0 || ftruncate(m->fd, (off_t)REGION_BYTES)) return false;
+    m->size = REGION_BYTES;
+    m->base = mmap(NULL, m->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, m->fd, 0);
+    return m->base != MAP_FAILED;
+}
+
+void ts_arena_close(ts_arena *m)
+{
+    ts_arena_clear(m);
+    munmap(m->base, m->size);
+    close(m->fd);
+}
+
+static size_t element_bytes(const ts_arena_buf *b)
+{
+    return ts_format_of(b->b.dtype)->n_bytes;
+}
+
+static size_t row_bytes(const ts_arena_buf *b)
+{
+    return (size_t)b->b.n_cols * element_bytes(b);
+}
+
+static unsigned char *row_of(const ts_arena_buf *b, int64_t r)
+{
+    return b->p + (size_t)r * (size_t)b->b.row_stride * element_bytes(b);
+}
+
+/* The gap after row r, less its middle when it is long: visits [begin, end) spans. */
+static int gap_spans(const ts_arena_buf *b, int64_t r, unsigned char *span[2][2])
+{
+    unsigned char *begin = row_of(b, r) + row_bytes(b), *end = row_of(b, r + 1);
+    if ((size_t)(end - begin) <= GAP_WATCHED) {
+        span[0][0] = begin, span[0][1] = end;
+        return 1;
+    }
+    span[0][0] = begin, span[0][1] = begin + GAP_WATCHED / 2;
+    span[1][0] = end - GAP_WATCHED / 2, span[1][1] = end;
+    return 2;
+}
+
+static void fill_bands(const ts_arena_buf *b)
+{
+    memset(b->lo, TS_BAND, (size_t)(b->p - b->lo));
+    memset(b->p + b->n_bytes, TS_BAND, (size_t)(b->hi - b->p) - b->n_bytes);
+    for (int64_t r = 0; r + 1 < b->b.n_rows; r++) {
+        unsigned char *span[2][2];
+        for (int i = gap_spans(b, r, span) - 1; i >= 0; i--)
+            memset(span[i][0], TS_BAND, (size_t)(span[i][1] - span[i][0]));
+    }
+}
+
+static void fill_rows(const ts_arena_buf *b, int byte)
+{
+    for (int64_t r = 0; r < b->b.n_rows; r++) memset(row_of(b, r), byte, row_bytes(b));
+}
+
+void *ts_take(ts_arena *m, void *slot, ts_buf b)
+{
+    if (m->n == TS_MAX_BUFS) abort();
+    ts_arena_buf *a = &m->buf[m->n];
+    *a = (ts_arena_buf) { .b = b, .slot = (size_t)((char *)slot - (const char *)m->args) };
+    if (b.n_rows > 0)
+        a->n_bytes = (size_t)((b.n_rows - 1) * b.row_stride + b.n_cols) * element_bytes(a);
+    /* Room for at least 64 bytes of band on the side that is not flush with a dead page. */
+    const size_t pages = (a->n_bytes + 64 + TS_PAGE - 1) / TS_PAGE * TS_PAGE;
+    a->lo = m->base + m->used + TS_PAGE;
+    a->hi = a->lo + pages;
+    m->used += pages + 2 * TS_PAGE;
+    if (m->used > m->size) abort();
+    /* Every third buffer stands at the front: what reads before its start is caught there. */
+    const bool front = m->aligned || m->n % 3 == 2;
+    a->p = front ? a->lo : a->hi - a->n_bytes;
+    m->n++;
+    fill_bands(a);
+    if (b.role != TS_IN) fill_rows(a, TS_POISON);
+    memcpy(slot, &a->p, sizeof a->p);
+    return a->p;
+}
+
+void ts_scalar(ts_arena *m, const char *name, double value)
+{
+    if (m->n_scalars == TS_MAX_SCALARS) abort();
+    m->scalar[m->n_scalars].name = name;
+    m->scalar[m->n_scalars++].value = value;
+}
+
+/* Four chains, so that hashing keeps up with memory. */
+static uint64_t hash_bytes(uint64_t h, const unsigned char *p, size_t n)
+{
+    uint64_t lane[4] = { h, h + 1, h + 2, h + 3 }, w;
+    size_t   i = 0;
+    for (; i + 32 <= n; i += 32)
+        for (int k = 0; k < 4; k++) {
+            memcpy(&w, p + i + 8 * k, 8);
+            lane[k] = (lane[k] ^ w) * UINT64_C(0x9e3779b97f4a7c15);
+            lane[k] ^= lane[k] >> 29;
+        }
+    for (; i < n; i++) lane[0] = (lane[0] ^ p[i]) * UINT64_C(0x100000001b3);
+    return ts_mix(lane[0] ^ ts_mix(lane[1] ^ ts_mix(lane[2] ^ ts_mix(lane[3] + n))));
+}
+
+static uint64_t hash_roles(const ts_arena *m, bool inputs)
+{
+    uint64_t h = 0;
+    for (int i = 0; i < m->n; i++)
+        if ((m->buf[i].b.role == TS_IN) == inputs)
+            for (int64_t r = 0; r < m->buf[i].b.n_rows; r++)
+                h = hash_bytes(h, row_of(&m->buf[i], r), row_bytes(&m->buf[i]));
+    return h;
+}
+
+uint64_t ts_arena_output_hash(const ts_arena *m)
+{
+    return hash_roles(m, false);
+}
+
+void ts_arena_setup(ts_arena *m, const ts_task *t, const ts_case *c, uint64_t seed, void *args)
+{
+    ts_arena_clear(m);
+    m->args = args;
+    t->setup(c, seed, m, args);
+    for (int i = 0; i < m->n; i++)
+        if (m->buf[i].b.role == TS_INOUT) {
+            m->buf[i].initial = malloc(m->buf[i].n_bytes + 1);
+            if (!m->buf[i].initial) abort();
+            memcpy(m->buf[i].initial, m->buf[i].p, m->buf[i].n_bytes);
+        }
+    m->input_hash = hash_roles(m, true);
+}
+
+void ts_arena_reset(ts_arena *m)
+{
+    for (int i = 0; i < m->n; i++) {
+        const ts_arena_buf *b = &m->buf[i];
+        if (b->b.role == TS_OUT) fill_rows(b, TS_POISON);
+        if (b->b.role == TS_INOUT) memcpy(b->p, b->initial, b->n_bytes);
+        if (b->b.role != TS_IN) fill_bands(b);
+    }
+}
+
+void ts_arena_clear(ts_arena *m)
+{
+    for (int i = 0; i < m->n; i++) free(m->buf[i].initial);
+    if (m->used) madvise(m->base, m->used, MADV_REMOVE);
+    m->n = m->n_scalars = 0;
+    m->used = 0;
+}
+
+static void protect(unsigned char *p, size_t n, int how)
+{
+    if (mprotect(p, n, how)) abort();
+}
+
+void ts_arena_lock(const ts_arena *m)
+{
+    for (int i = 0; i < m->n; i++) {
+        const ts_arena_buf *b = &m->buf[i];
+        protect(b->lo - TS_PAGE, TS_PAGE, PROT_NONE);
+        protect(b->hi, TS_PAGE, PROT_NONE);
+        if (b->b.role == TS_IN) protect(b->lo, (size_t)(b->hi - b->lo), PROT_READ);
+    }
+}
+
+void ts_arena_unlock(const ts_arena *m)
+{
+    if (m->used) protect(m->base, m->used, PROT_READ | PROT_WRITE);
+}
+
+static bool band_holds(const unsigned char *begin, const unsigned char *end)
+{
+    for (; begin < end; begin++)
+        if (*begin != TS_BAND) return false;
+    return true;
+}
+
+static bool buf_intact(const ts_arena_buf *b, ts_flaw *f)
+{
+    f->what = b->b.name;
+    f->fault = TS_FAULT_BEFORE;
+    if (!band_holds(b->lo, b->p)) return false;
+    f->fault = TS_FAULT_PAST;
+    if (!band_holds(b->p + b->n_bytes, b->hi)) return false;
+    f->fault = TS_FAULT_GAP;
+    for (int64_t r = 0; r + 1 < b->b.n_rows; r++) {
+        unsigned char *span[2][2];
+        f->row = r;
+        for (int i = gap_spans(b, r, span) - 1; i >= 0; i--)
+            if (!band_holds(span[i][0], span[i][1])) return false;
+    }
+    return true;
+}
+
+bool ts_arena_intact(const ts_arena *m, ts_flaw *f)
+{
+    for (int i = 0; i < m->n; i++) {
+        *f = (ts_flaw) { 0 };
+        if (!buf_intact(&m->buf[i], f)) return false;
+    }
+    *f = (ts_flaw) { .fault = TS_FAULT_INPUT, .what = "an input" };
+    if (hash_roles(m, true) != m->input_hash) return false;
+    f->fault = TS_FAULT_NONE;
+    return true;
+}
+
+void ts_arena_blame(const ts_arena *m, uintptr_t address, bool write, ts_flaw *f)
+{
+    *f = (ts_flaw) { .fault = TS_FAULT_CRASH, .what = "" };
+    for (int i = 0; i < m->n; i++) {
+        const ts_arena_buf *b = &m->buf[i];
+        const uintptr_t     lo = (uintptr_t)b->lo, hi = (uintptr_t)b->hi;
+        if (address < lo - TS_PAGE || address >= hi + TS_PAGE) continue;
+        f->what = b->b.name;
+        f->fault = address < lo    ? TS_FAULT_BEFORE
+                   : address >= hi ? TS_FAULT_PAST
+                   : write         ? TS_FAULT_INPUT
+                                   : TS_FAULT_CRASH;
+        return;
+    }
+}
+
+bool ts_arena_outputs_untouched(const ts_arena *m, ts_flaw *f)
+{
+    for (int i = 0; i < m->n; i++) {
+        const ts_arena_buf *b = &m->buf[i];
+        if (b->b.role == TS_IN) continue;
+        for (int64_t r = 0; r < b->b.n_rows; r++) {
+            const unsigned char *now = row_of(b, r);
+            for (size_t k = 0; k < row_bytes(b); k++) {
+                const size_t at = (size_t)(now - b->p) + k;
+                if (now[k] == (b->initial ? b->initial[at] : TS_POISON)) continue;
+                *f = (ts_flaw) { .fault = TS_FAULT_REFUSAL, .what = b->b.name, .row = r };
+                return false;
+            }
+        }
+    }
+    return true;
+}

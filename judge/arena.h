@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* arena.h - the memory of one case, laid out so that whoever oversteps is seen.
+ *
+ * Every buffer lies on pages of its own between two dead pages, flush against one of them, with a
+ * band of known bytes on the other side and in the gaps between its rows. All of it is shared
+ * between the examiner, which fills and reads it, and the worker, in which an entry runs. */
+#ifndef TS_ARENA_H
+#define TS_ARENA_H
+
+#include "task.h"
+
+enum { TS_MAX_BUFS = 16, TS_MAX_SCALARS = 8, TS_PAGE = 4096, TS_POISON = 0xff, TS_BAND = 0xfe };
+
+typedef struct ts_arena_buf {
+    ts_buf         b;
+    size_t         slot;    /* where in the args its pointer stands */
+    size_t         n_bytes; /* from the first element to the end of the last row */
+    unsigned char *lo, *hi; /* its pages; the pages before lo and from hi on are dead */
+    unsigned char *p;       /* the buffer */
+    unsigned char *initial; /* TS_INOUT: what it held before the call; not in shared memory */
+} ts_arena_buf;
+
+struct ts_arena {
+    int            fd;   /* of the shared memory, for workers that map it by themselves */
+    unsigned char *base; /* of the shared memory */
+    size_t         size, used;
+    bool aligned; /* buffers at the start of a page, as an allocator would give: for timing */
+    const void  *args;
+    int          n, n_scalars;
+    ts_arena_buf buf[TS_MAX_BUFS];
+    struct {
+        const char *name;
+        double      value;
+    } scalar[TS_MAX_SCALARS];
+    uint64_t input_hash;
+};
+
+bool ts_arena_open(ts_arena *m); /* reserves address space; false when the system refuses */
+void ts_arena_close(ts_arena *m);
+
+/* Lays out and fills a case. */
+void ts_arena_setup(ts_arena *m, const ts_task *t, const ts_case *c, uint64_t seed, void *args);
+void ts_arena_reset(ts_arena *m); /* outputs as before the call */
+void ts_arena_clear(ts_arena *m); /* gives the pages back */
+
+/* In the worker: inputs read-only, guards dead; and back. */
+void ts_arena_lock(const ts_arena *m);
+void ts_arena_unlock(const ts_arena *m);
+
+/* False and *f when a band, a gap or an input was changed. */
+bool ts_arena_intact(const ts_arena *m, ts_flaw *f);
+
+/* What an access to `address` that was stopped by the hardware means. */
+void ts_arena_blame(const ts_arena *m, uintptr_t address, bool write, ts_flaw *f);
+
+uint64_t ts_arena_output_hash(const ts_arena *m);
+bool     ts_arena_outputs_untouched(const ts_arena *m, ts_flaw *f);
+
+#endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend.h - how a worker does each verb on its device. Private to judge/; runs in the worker. */
+#ifndef TS_BACKEND_H
+#define TS_BACKEND_H
+
+#include "worker.h"
+
+typedef struct ts_session {
+    const ts_entry *entry;
+    const ts_arena *arena;      /* a copy made when the case was loaded */
+    unsigned char   args[1024]; /* the case's args, pointed at this device */
+    ts_exec         exec;
+    ts_reply       *reply;
+} ts_session;
+
+typedef struct ts_backend {
+    void (*load)(ts_session *s, const ts_order *o);
+    void (*run)(ts_session *s, const ts_order *o); /* TS_RUN and TS_TIME */
+    void (*store)(ts_session *s);
+    void (*drop)(ts_session *s);
+    void (*probe)(ts_session *s);
+    void (*ceiling)(ts_session *s, const ts_order *o);
+} ts_backend;
+
+extern const ts_backend ts_backend_cpu, ts_backend_cuda;
+
+/* Sizes the workspace by asking the entry. */
+void ts_session_workspace(ts_session *s);
+/* Calls the entry, after spoiling the args when the order says so. */
+void ts_session_call(ts_session *s, const ts_order *o);
+
+#endif

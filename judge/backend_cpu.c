@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend_cpu.c - a case on the CPU: the entry works on the shared memory itself. */
+#define _GNU_SOURCE
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "backend.h"
+#include "ceiling.h"
+
+static unsigned char *workspace_map;
+static size_t         workspace_map_bytes;
+
+static void drop_workspace(ts_session *s)
+{
+    if (workspace_map) munmap(workspace_map, workspace_map_bytes);
+    workspace_map = NULL;
+    s->exec.workspace = NULL;
+}
+
+/* Exactly what the entry asked for, flush against a dead page, poisoned. When timing, from a page's
+ * start as an allocator would give it. */
+static void take_workspace(ts_session *s)
+{
+    /* A band of at least a page lies before it. */
+    const size_t n = s->exec.workspace_bytes,
+                 pages = (n + TS_PAGE - 1) / TS_PAGE * TS_PAGE + TS_PAGE;
+    drop_workspace(s);
+    if (!n) return;
+    workspace_map_bytes = pages + TS_PAGE;
+    workspace_map =
+        mmap(NULL, workspace_map_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (workspace_map == MAP_FAILED || mprotect(workspace_map + pages, TS_PAGE, PROT_NONE)) {
+        s->reply->broken = true;
+        workspace_map = NULL;
+        return;
+    }
+    memset(workspace_map, TS_BAND, pages - n);
+    memset(workspace_map + pages - n, TS_POISON, n);
+    s->exec.workspace = workspace_map + pages - (s->arena->aligned ? (n + 63) / 64 * 64 : n);
+}
+
+static void load(ts_session *s, const ts_order *o)
+{
+    (void)o;
+    ts_arena_lock(s->arena);
+    ts_session_workspace(s);
+    take_workspace(s);
+}
+
+static bool workspace_intact(const ts_session *s)
+{
+    const unsigned char *p = workspace_map, *end = s->exec.workspace;
+    for (; workspace_map && p < end; p++)
+        if (*p != TS_BAND) return false;
+    return true;
+}
+
+static double now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+static void flush_case(const ts_arena *m)
+{
+    for (int i = 0; i < m->n; i++) ts_flush_lines(m->buf[i].lo, m->buf[i].hi);
+}
+
+static void run(ts_session *s, const ts_order *o)
+{
+    if (workspace_map)
+        s->reply->workspace_end = (uintptr_t)workspace_map + workspace_map_bytes - TS_PAGE;
+    if (o->verb == TS_TIME) flush_case(s->arena);
+    const double t0 = now_ns();
+    ts_session_call(s, o);
+    s->reply->ns = now_ns() - t0;
+    if (!workspace_intact(s))
+        s->reply->flaw = (ts_flaw) { TS_FAULT_BEFORE, "workspace", 0, 0, 0, 0, 0 };
+}
+
+static void store(ts_session *s)
+{
+    (void)s;
+}
+
+static void drop(ts_session *s)
+{
+    drop_workspace(s);
+    ts_arena_unlock(s->arena);
+}
+
+static void probe(ts_session *s)
+{
+    ts_describe_cpu(s->reply->text, sizeof s->reply->text);
+}
+
+/* From the largest input to the largest output, so that ceilings see the memory that kernels see.
+ */
+static void ceiling(ts_session *s, const ts_order *o)
+{
+    const ts_arena_buf *from = NULL, *to = NULL;
+    for (int i = 0; i < s->arena->n; i++) {
+        const ts_arena_buf *b = &s->arena->buf[i], **best = b->b.role == TS_IN ? &from : &to;
+        if (!*best || b->n_bytes > (*best)->n_bytes) *best = b;
+    }
+    const size_t n = from->n_bytes < to->n_bytes ? from->n_bytes : to->n_bytes;
+    flush_case(s->arena);
+    const double t0 = now_ns();
+    s->reply->bytes = ts_ceiling_pass(o->ceiling, to->p, from->p, n, o->n_threads);
+    s->reply->ns = now_ns() - t0;
+}
+
+const ts_backend ts_backend_cpu = { load, run, store, drop, probe, ceiling };

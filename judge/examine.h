@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* examine.h - ask one entry one case and say everything that is wrong with the answer. */
+#ifndef TS_EXAMINE_H
+#define TS_EXAMINE_H
+
+#include "worker.h"
+
+/* A case with its inputs and expected outputs, made once and put to many entries. */
+typedef struct ts_exam {
+    const ts_task *task;
+    const ts_case *c;
+    uint64_t       seed;
+    ts_arena      *arena;
+    void          *args;
+    ts_want       *want;
+} ts_exam;
+
+void ts_exam_open(ts_exam *e, const ts_task *t, const ts_case *c, uint64_t seed, ts_arena *m);
+void ts_exam_close(ts_exam *e);
+
+typedef struct ts_verdict {
+    unsigned faults;    /* bit 1u << ts_fault for each kind found */
+    ts_flaw  first;     /* the first one */
+    double   worst;     /* largest error as a fraction of its bound */
+    int      n_calls;   /* answers examined */
+    bool     broken;    /* could not be examined here: counts as skipped, with `text` */
+    char     text[256]; /* detail of a crash, or why it is broken */
+} ts_verdict;
+
+/* Runs the case with 1, 2 and 7 threads (on a device: twice); every answer is examined, and all
+ * must have the same bits. */
+void ts_examine(const ts_exam *e, ts_worker *w, int limit_ms, ts_verdict *v);
+
+/* Senseless calls: each must be refused with the right status and leave the outputs alone. */
+void ts_examine_refusals(const ts_exam *e, ts_worker *w, int limit_ms, ts_verdict *v);
+
+/* "dx[3][17] got 1.25, want 1.5 +- 1e-07" */
+void ts_flaw_text(const ts_verdict *v, char *s, size_t n);
+
+#endif

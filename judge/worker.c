@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "worker.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include "backend.h"
+#include "cpu.h"
+
+/* What the two processes share besides the arena: the order goes one way, the reply the other. */
+typedef struct board {
+    ts_order      order;
+    ts_arena      arena;
+    unsigned char args[sizeof((ts_session *)0)->args];
+    ts_reply      reply;
+    int           signal; /* that killed the worker, with what it touched */
+    uintptr_t     address;
+    bool          write;
+} board;
+
+struct ts_worker {
+    ts_entry        entry;
+    const ts_arena *arena;
+    board          *board;
+    pid_t           pid; /* 0: not running */
+    int             fd;
+};
+
+/* ---- in the worker ---- */
+
+static board *own_board; /* for the signal handler */
+
+static void on_fault(int sig, siginfo_t *info, void *context)
+{
+    own_board->signal = sig;
+    own_board->address = (uintptr_t)info->si_addr;
+#if defined(__x86_64__)
+    own_board->write = ((ucontext_t *)context)->uc_mcontext.gregs[REG_ERR] & 2;
+#else
+    (void)context;
+    own_board->write = true;
+#endif
+    _exit(1);
+}
+
+static void catch_faults(void)
+{
+    static unsigned char   stack[64 << 10];
+    const stack_t          alternate = { .ss_sp = stack, .ss_size = sizeof stack };
+    const struct sigaction act = { .sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK };
+    sigaltstack(&alternate, NULL);
+    const int fatal[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT };
+    for (size_t i = 0; i < sizeof fatal / sizeof *fatal; i++) sigaction(fatal[i], &act, NULL);
+}
+
+void ts_session_workspace(ts_session *s)
+{
+    size_t n = 0;
+    s->reply->status = TS_OK;
+    if (s->entry->workspace) s->reply->status = s->entry->workspace(s->args, &s->exec, &n);
+    s->reply->workspace_bytes = s->exec.workspace_bytes = s->reply->status ? 0 : n;
+}
+
+/* Ways 0 and 1 are a missing and a short workspace, for entries that declare one; then the task's.
+ */
+static bool spoil(ts_session *s, const ts_order *o, void *args, ts_exec *x)
+{
+    s->reply->must = TS_E_WORKSPACE;
+    if (o->spoil >= 2) return o->task->spoil(o->spoil - 2, args, x, &s->reply->must);
+    if (o->spoil == 0) x->workspace = NULL;
+    if (x->workspace_bytes) x->workspace_bytes -= o->spoil;
+    return true;
+}
+
+void ts_session_call(ts_session *s, const ts_order *o)
+{
+    unsigned char args[sizeof s->args];
+    ts_exec       x = s->exec;
+    if (o->spoil < 0) {
+        s->reply->status = s->entry->run(s->args, &s->exec);
+        return;
+    }
+    memcpy(args, s->args, sizeof args);
+    s->reply->none = !spoil(s, o, args, &x);
+    s->reply->status = s->reply->must;
+    if (s->reply->none || (o->spoil < 2 && !s->exec.workspace_bytes)) return;
+    s->reply->status = s->entry->run(args, &x);
+    size_t n;
+    if (o->spoil >= 2 && s->entry->workspace && s->reply->status == s->reply->must)
+        s->reply->status = s->entry->workspace(args, &x, &n);
+}
+
+static void obey(const ts_backend *b, ts_session *s, const ts_order *o)
+{
+    s->exec.n_threads = o->n_threads;
+    switch (o->verb) {
+    case TS_LOAD:
+        b->load(s, o);
+        break;
+    case TS_RUN:
+    case TS_TIME:
+        b->run(s, o);
+        break;
+    case TS_STORE:
+        b->store(s);
+        break;
+    case TS_DROP:
+        b->drop(s);
+        break;
+    case TS_PROBE:
+        b->probe(s);
+        break;
+    case TS_CEILING:
+        b->ceiling(s, o);
+        break;
+    }
+}
+
+static void serve(const ts_entry *e, board *d, int fd)
+{
+    static ts_arena   arena;
+    const ts_backend *b = e->device == TS_CUDA ? &ts_backend_cuda : &ts_backend_cpu;
+    ts_session        s = { .entry = e, .arena = &arena, .reply = &d->reply };
+    char              bell;
+    s.exec = (ts_exec) { .device = e->device, .deterministic = 1 };
+    own_board = d;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    catch_faults();
+    ts_cpu_set_mask(e->mask);
+    while (read(fd, &bell, 1) == 1) {
+        d->reply = (ts_reply) { 0 };
+        if (d->order.verb == TS_LOAD) {
+            arena = d->arena;
+            memcpy(s.args, d->args, sizeof s.args);
+        }
+        obey(b, &s, &d->order);
+        if (write(fd, &bell, 1) != 1) break;
+    }
+    _exit(0);
+}
+
+/* ---- in the examiner ---- */
+
+static bool spawn(ts_worker *w)
+{
+    int fd[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd)) return false;
+    fflush(NULL);
+    w->board->signal = 0;
+    w->pid = fork();
+    if (w->pid == 0) {
+        close(fd[0]);
+        serve(&w->entry, w->board, fd[1]);
+    }
+    close(fd[1]);
+    w->fd = fd[0];
+    if (w->pid > 0) return true;
+    close(fd[0]);
+    w->pid = 0;
+    return false;
+}
+
+static void reap(ts_worker *w)
+{
+    if (!w->pid) return;
+    kill(w->pid, SIGKILL);
+    close(w->fd);
+    while (waitpid(w->pid, NULL, 0) < 0 && errno == EINTR) {}
+    w->pid = 0;
+}
+
+ts_worker *ts_worker_start(const ts_entry *e, const ts_arena *m)
+{
+    ts_worker *w = calloc(1, sizeof *w);
+    if (!w) abort();
+    w->entry = *e;
+    w->arena = m;
+    w->board =
+        mmap(NULL, sizeof *w->board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (w->board == MAP_FAILED) abort();
+    return w;
+}
+
+void ts_worker_stop(ts_worker **w)
+{
+    if (!*w) return;
+    reap(*w);
+    munmap((*w)->board, sizeof *(*w)->board);
+    free(*w);
+    *w = NULL;
+}
+
+static void say_how_it_died(ts_worker *w, bool hung, ts_reply *reply)
+{
+    const board *d = w->board;
+    *reply = (ts_reply) { .flaw = { .fault = hung ? TS_FAULT_HANG : TS_FAULT_CRASH, .what = "" } };
+    if (hung) return;
+    memcpy(reply->text, d->reply.text, sizeof reply->text);
+    if (d->signal) snprintf(reply->text, sizeof reply->text, "signal %d", d->signal);
+    if (d->signal != SIGSEGV && d->signal != SIGBUS) return;
+    if (d->reply.workspace_end && d->address - d->reply.workspace_end < TS_PAGE)
+        reply->flaw = (ts_flaw) { .fault = TS_FAULT_PAST, .what = "workspace" };
+    else ts_arena_blame(w->arena, d->address, d->write, &reply->flaw);
+}
+
+bool ts_worker_order(ts_worker *w, ts_order o, ts_reply *reply)
+{
+    char bell = 1;
+    *reply = (ts_reply) { .broken = true, .text = "could not start a process" };
+    if (!w->pid && !spawn(w)) return true;
+    w->board->order = o;
+    if (o.verb == TS_LOAD) {
+        w->board->arena = *w->arena;
+        memcpy(w->board->args, w->arena->args, o.task->args_bytes);
+    }
+    if (write(w->fd, &bell, 1) == 1) {
+        struct pollfd p = { .fd = w->fd, .events = POLLIN };
+        const int     ready = poll(&p, 1, o.limit_ms);
+        if (ready == 1 && read(w->fd, &bell, 1) == 1) {
+            *reply = w->board->reply;
+            return true;
+        }
+        reap(w);
+        say_how_it_died(w, ready == 0, reply);
+        return false;
+    }
+    reap(w);
+    say_how_it_died(w, false, reply);
+    return false;
+}
