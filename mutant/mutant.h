@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mutant.h - implementations that are wrong on purpose, one trap each. If one is accepted, or is
+ * rejected by another check than the one it names, the examiner is broken. */
+#ifndef TS_MUTANT_H
+#define TS_MUTANT_H
+
+#include "task.h"
+
+typedef struct ts_mutant {
+    const char     *name;
+    const char     *task;
+    ts_fault        fault;  /* the check that must catch it; NONE: a control, which must pass */
+    const char     *family; /* in cases of this family; NULL: in any */
+    ts_run_fn       run;
+    ts_workspace_fn workspace; /* NULL: needs none */
+} ts_mutant;
+
+#endif
