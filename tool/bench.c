@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* bench.c - contestants take turns on the same case with cold caches, beside the machine's own
+ * memory ceilings. Every answer that is timed is checked: once against the oracle, then bit for
+ * bit. */
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cpu.h"
+#include "peer.h"
+#include "registry.h"
+#include "tool.h"
+
+enum { MAX_CONTESTANTS = 12, MAX_ROUNDS = 200, LIMIT_MS = 120000 };
+
+typedef struct contestant {
+    const char *name;
+    ts_worker  *worker; /* ours; or */
+    ts_peer    *peer;   /* somebody else's */
+    unsigned    dtypes;
+    bool        in, verified;
+    uint64_t    bits; /* of the verified outputs */
+    double      ns[MAX_ROUNDS];
+    int         n;
+    char        why[256];
+} contestant;
+
+typedef struct bench {
+    const char *task, *impl, *match, *device, *threads, *rounds, *quick, *peers, *seed_text,
+        *json_path;
+    ts_device where;
+    int       n_threads, n_rounds;
+    uint64_t  seed;
+    FILE     *out;
+    bool      live;
+    ts_json  *json, *rows;
+    ts_arena  arena;
+    double    ceiling[TS_N_CEILINGS]; /* best GB/s seen in the run */
+    int       n_rows, n_unverified;
+} bench;
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Median, and the distance between the quartiles as a fraction of it. */
+static double median(double *ns, int n, double *spread)
+{
+    qsort(ns, (size_t)n, sizeof *ns, by_value);
+    const double m = n % 2 ? ns[n / 2] : (ns[n / 2 - 1] + ns[n / 2]) / 2;
+    *spread = (ns[n * 3 / 4] - ns[n / 4]) / m;
+    return m;
+}
+
+static bool order(bench *b, contestant *c, ts_verb verb, const ts_exam *e, ts_reply *r)
+{
+    const ts_order o = { verb, e->task, b->n_threads, -1, 0, LIMIT_MS };
+    const bool     alive = ts_worker_order(c->worker, o, r);
+    if (alive && !r->broken && !r->status && !r->flaw.fault) return true;
+    ts_verdict v = { .first = r->flaw, .faults = 1 };
+    memcpy(v.text, r->text, sizeof v.text);
+    if (r->broken) snprintf(c->why, sizeof c->why, "%s", r->text);
+    else if (r->status) snprintf(c->why, sizeof c->why, "%s", ts_status_text(r->status));
+    else ts_flaw_text(&v, c->why, sizeof c->why);
+    return false;
+}
+
+/* The outputs in the arena against the oracle. */
+static bool right(contestant *c, const ts_exam *e)
+{
+    ts_verdict v = { 0 };
+    if (ts_arena_intact(e->arena, &v.first) &&
+        e->task->check(e->c, e->args, e->want, &v.first, &v.worst)) {
+        c->bits = ts_arena_output_hash(e->arena);
+        return true;
+    }
+    ts_flaw_text(&v, c->why, sizeof c->why);
+    return false;
+}
+
+/* The first call, which also warms up: code, pages, tables. */
+static void enter(bench *b, contestant *c, const ts_exam *e)
+{
+    ts_reply r;
+    double   ns;
+    ts_arena_reset(e->arena);
+    c->n = 0;
+    c->why[0] = 0;
+    c->verified = false;
+    c->in = c->worker ? order(b, c, TS_LOAD, e, &r) && order(b, c, TS_RUN, e, &r) &&
+                            order(b, c, TS_STORE, e, &r)
+                      : ts_peer_load(c->peer, e, c->why, sizeof c->why) &&
+                            ts_peer_run(c->peer, &ns) && ts_peer_store(c->peer);
+    if (!c->in) return;
+    c->verified = right(c, e);
+    /* Our own must be right to be timed; a peer's time is shown with what is wrong with it. */
+    if (c->worker) c->in = c->verified;
+}
+
+static void turn(bench *b, contestant *c, const ts_exam *e)
+{
+    ts_reply r = { 0 };
+    if (b->where == TS_CPU) ts_arena_reset(e->arena);
+    const bool ran = c->worker ? order(b, c, TS_TIME, e, &r) : ts_peer_run(c->peer, &r.ns);
+    if (!ran) {
+        c->in = c->verified = false;
+        return;
+    }
+    c->ns[c->n++] = r.ns;
+    if (c->peer) {
+        if (!ts_peer_store(c->peer)) c->verified = false;
+        else if (c->verified && ts_arena_output_hash(e->arena) != c->bits)
+            c->verified = right(c, e);
+    } else if (b->where == TS_CPU ? ts_arena_output_hash(e->arena) != c->bits : r.changed) {
+        snprintf(c->why, sizeof c->why, "a timed answer differs from the checked one");
+        c->verified = false;
+    }
+}
+
+static void measure_ceilings(bench *b, contestant *c, const ts_exam *e)
+{
+    for (int k = 0; k < TS_N_CEILINGS; k++) {
+        ts_reply       r;
+        const ts_order o = { TS_CEILING, e->task, b->n_threads, -1, k, LIMIT_MS };
+        if (ts_worker_order(c->worker, o, &r) && !r.broken && r.ns > 0 &&
+            r.bytes / r.ns > b->ceiling[k])
+            b->ceiling[k] = r.bytes / r.ns;
+    }
+}
+
+static double best_copy(const bench *b)
+{
+    const double *c = b->ceiling;
+    return c[TS_CEILING_COPY] > c[TS_CEILING_COPY_PLAIN] ? c[TS_CEILING_COPY]
+                                                         : c[TS_CEILING_COPY_PLAIN];
+}
+
+static void report(bench *b, contestant *c, const ts_exam *e, double best_peer)
+{
+    char name[256];
+    ts_case_string(e->task, e->c, e->seed, name, sizeof name);
+    if (!c->n) {
+        fprintf(b->out, "  %-14s not timed: %s\n", c->name, c->why);
+        return;
+    }
+    double       spread;
+    const double ns = median(c->ns, c->n, &spread), gbs = e->task->cost(e->c).bytes / ns;
+    char         ratio[32] = "";
+    if (best_peer > 0 && c->worker) snprintf(ratio, sizeof ratio, "  %5.2fx", best_peer / ns);
+    fprintf(b->out, "  %-14s %10.1f us  +-%4.1f %%  %7.1f GB/s  %5.1f %% of copy  %s%s%s%s\n",
+            c->name, ns / 1e3, spread * 50, gbs, 100 * gbs / best_copy(b),
+            c->verified ? "verified" : "NOT RIGHT", ratio, c->verified ? "" : ": ",
+            c->verified ? "" : c->why);
+    ts_json *j = ts_json_object(b->rows, NULL);
+    ts_json_text(j, "task", e->task->name);
+    ts_json_text(j, "impl", c->name);
+    ts_json_text(j, "case", name);
+    ts_json_number(j, "time_ns", ns);
+    ts_json_number(j, "spread", spread);
+    ts_json_number(j, "gbs", gbs);
+    ts_json_number(j, "floor_fraction", gbs / best_copy(b));
+    ts_json_bool(j, "verified", c->verified);
+    if (!c->verified) ts_json_text(j, "flaw", c->why);
+    ts_json_int(j, "rounds", c->n);
+    b->n_rows++;
+    b->n_unverified += c->worker && !c->verified;
+}
+
+static double fastest_peer(contestant *c, int n)
+{
+    double best = 0, spread;
+    for (int i = 0; i < n; i++) {
+        if (!c[i].peer || !c[i].n) continue;
+        const double ns = median(c[i].ns, c[i].n, &spread);
+        if (!best || ns < best) best = ns;
+    }
+    return best;
+}
+
+static void bench_case(bench *b, const ts_offer *o, const ts_case *cs, contestant *c, int n)
+{
+    ts_exam e;
+    char    name[256];
+    ts_case_string(o->task, cs, b->seed, name, sizeof name);
+    if (b->live) fprintf(stderr, "\r\033[K%s: inputs and oracle", name);
+    ts_exam_open(&e, o->task, cs, b->seed, &b->arena);
+    for (int i = 0; i < n; i++) enter(b, &c[i], &e);
+    for (int round = 0; round < b->n_rounds; round++) {
+        if (b->live) fprintf(stderr, "\r\033[K%s: round %d of %d", name, round + 1, b->n_rounds);
+        for (int k = 0; k < n; k++) {
+            contestant *who = &c[(k + round) % n]; /* nobody always follows the same neighbour */
+            /* Who takes seconds is asked three times: the median of a slow one is steady. */
+            if (!who->in || (who->n >= 3 && who->ns[0] > 3e8)) continue;
+            turn(b, who, &e);
+        }
+        measure_ceilings(b, &c[0], &e);
+    }
+    if (b->live) fprintf(stderr, "\r\033[K");
+    fprintf(b->out, "%s\n", name);
+    const double peer = fastest_peer(c, n);
+    for (int i = 0; i < n; i++) report(b, &c[i], &e, peer);
+    ts_reply r;
+    for (int i = 0; i < n; i++)
+        if (c[i].worker) order(b, &c[i], TS_DROP, &e, &r);
+    ts_exam_close(&e);
+}
+
+static int open_contestants(bench *b, const ts_offer *o, contestant *c, ts_entry *entries)
+{
+    int  n = 0;
+    char names[256], *save = NULL;
+    for (const ts_impl *row = o->impls; row->name && n < MAX_CONTESTANTS; row++) {
+        if (row->device != b->where || (b->impl && strcmp(b->impl, row->name))) continue;
+        if (row->device == TS_CPU && row->needs & ~ts_cpu_features()) continue;
+        entries[n] = ts_entry_of(o, row);
+        c[n] = (contestant) { .name = row->name, .dtypes = row->dtypes };
+        c[n].worker = ts_worker_start(&entries[n], &b->arena);
+        n++;
+    }
+    snprintf(names, sizeof names, "%s", b->peers ? b->peers : "");
+    for (char *p = strtok_r(names, ",", &save); p && n < MAX_CONTESTANTS;
+         p = strtok_r(NULL, ",", &save)) {
+        char why[256];
+        c[n] = (contestant) { .name = strdup(p), .dtypes = ~0u };
+        c[n].peer = ts_peer_start(p, b->where, b->n_threads, &b->arena, why, sizeof why);
+        if (c[n].peer) n++;
+        else {
+            fprintf(b->out, "peer %s is not here: %s\n", p, why);
+            free((char *)(uintptr_t)c[n].name);
+        }
+    }
+    return n;
+}
+
+static void bench_offer(bench *b, const ts_offer *o)
+{
+    contestant *c = calloc(MAX_CONTESTANTS, sizeof *c);
+    ts_entry    entries[MAX_CONTESTANTS];
+    if (!c) abort();
+    const int n = open_contestants(b, o, c, entries);
+    for (const ts_case *cs = o->task->cases(); cs->use && n && c[0].worker; cs++) {
+        if (!(cs->use & TS_USE_TIME) || !ts_case_matches(o->task, cs, b->match)) continue;
+        if (b->quick && cs->dim[0] * cs->dim[1] > 8192 * 1024) continue;
+        bench_case(b, o, cs, c, n);
+    }
+    for (int i = 0; i < n; i++) {
+        if (c[i].peer) free((char *)(uintptr_t)c[i].name);
+        ts_worker_stop(&c[i].worker);
+        ts_peer_stop(&c[i].peer);
+    }
+    free(c);
+}
+
+static bool parse(bench *b, int argc, char **argv, int *status)
+{
+    const ts_option table[] = {
+        { "--task", "NAME", "only this task, or the tasks of this stem", &b->task },
+        { "--impl", "NAME", "only this implementation of ours", &b->impl },
+        { "--case", "TEXT", "only cases whose name has this", &b->match },
+        { "--device", "cpu|cuda", "where (default cpu)", &b->device },
+        { "--threads", "N", "CPU threads (default: all cores)", &b->threads },
+        { "--rounds", "N", "turns each contestant takes (default 15)", &b->rounds },
+        { "--peers", "LIST", "of numpy,jax,torch,torch.compile, through python3", &b->peers },
+        { "--quick", NULL, "only the smallest cases, 5 rounds", &b->quick },
+        { "--json", "FILE|-", "the result as JSON", &b->json_path },
+        { "--seed", "N", "seed of the inputs (default 0x5eed)", &b->seed_text },
+        { 0 },
+    };
+    uint64_t threads = (uint64_t)sysconf(_SC_NPROCESSORS_ONLN), rounds = 15;
+    if (!ts_options(argc, argv, "bench [OPTION...]", table, NULL, status)) return false;
+    *status = TS_EXIT_USAGE;
+    b->seed = 0x5eed;
+    if (b->quick) rounds = 5;
+    if (b->threads && !ts_parse_u64("--threads", b->threads, &threads)) return false;
+    if (b->rounds && !ts_parse_u64("--rounds", b->rounds, &rounds)) return false;
+    if (b->seed_text && !ts_parse_u64("--seed", b->seed_text, &b->seed)) return false;
+    if (threads < 1 || threads > 256 || rounds < 1 || rounds > MAX_ROUNDS) {
+        fprintf(stderr, "touchstone bench: expected 1 to 256 threads and 1 to %d rounds\n",
+                MAX_ROUNDS);
+        return false;
+    }
+    if (b->device && strcmp(b->device, "cpu") && strcmp(b->device, "cuda")) {
+        fprintf(stderr, "touchstone bench: --device: got '%s', expected cpu or cuda\n", b->device);
+        return false;
+    }
+    b->where = b->device && !strcmp(b->device, "cuda") ? TS_CUDA : TS_CPU;
+    b->n_threads = (int)threads;
+    b->n_rounds = (int)rounds;
+    return ts_json_open(b->json_path, &b->json);
+}
+
+static bool describe(bench *b, char *text, size_t n)
+{
+    const ts_entry e = { .name = "probe", .device = b->where, .mask = ~0u };
+    ts_worker     *w = ts_worker_start(&e, &b->arena);
+    ts_reply       r;
+    ts_worker_order(w, (ts_order) { .verb = TS_PROBE, .limit_ms = LIMIT_MS }, &r);
+    ts_worker_stop(&w);
+    snprintf(text, n, "%s", r.text);
+    return !r.broken;
+}
+
+static void report_ceilings(bench *b)
+{
+    const char *const name[] = { "copy", "copy_plain", "read" };
+    ts_json          *o = ts_json_object(b->json, "ceilings");
+    fprintf(b->out, "memory: copy %.1f GB/s (bytes read + written), read %.1f GB/s\n", best_copy(b),
+            b->ceiling[TS_CEILING_READ]);
+    for (int k = 0; k < TS_N_CEILINGS; k++) ts_json_number(o, name[k], b->ceiling[k]);
+    ts_json_number(o, "best_copy", best_copy(b));
+}
+
+int ts_tool_bench(int argc, char **argv)
+{
+    static bench b;
+    char         machine[256];
+    int          status;
+    if (!parse(&b, argc, argv, &status)) return status;
+    b.out = b.json_path && !strcmp(b.json_path, "-") ? stderr : stdout;
+    b.live = isatty(STDERR_FILENO);
+    if (!ts_arena_open(&b.arena)) {
+        fprintf(stderr, "touchstone bench: cannot reserve memory\n");
+        return TS_EXIT_BROKEN;
+    }
+    b.arena.aligned = true;
+    if (!describe(&b, machine, sizeof machine)) {
+        fprintf(stderr, "touchstone bench: %s\n", machine);
+        return TS_EXIT_BROKEN;
+    }
+    if (b.where == TS_CPU)
+        snprintf(machine + strlen(machine), sizeof machine - strlen(machine), ", %d threads",
+                 b.n_threads);
+    fprintf(b.out, "%s\n", machine);
+    ts_json_text(b.json, "machine", machine);
+    ts_json_int(b.json, "threads", b.n_threads);
+    ts_json_int(b.json, "seed", (int64_t)b.seed);
+    b.rows = ts_json_array(b.json, "rows");
+    for (const ts_offer *o = ts_offers; o->task; o++)
+        if (ts_task_matches(o->task, b.task)) bench_offer(&b, o);
+    report_ceilings(&b);
+    ts_arena_close(&b.arena);
+    if (!b.n_rows) fprintf(stderr, "touchstone bench: no case matches\n");
+    if (!ts_json_close(b.json_path, b.json)) return TS_EXIT_BROKEN;
+    return b.n_unverified || !b.n_rows ? TS_EXIT_FAILED : TS_EXIT_PASSED;
+}

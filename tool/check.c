@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* check.c - our own implementations, each under the CPU mask that makes it the best on offer, must
+ * pass every case; every mutant must fail, by the check that it names. */
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cpu.h"
+#include "dtype.h"
+#include "examine.h"
+#include "registry.h"
+#include "tool.h"
+
+enum { MAX_LANES = 16, LANE_LIMIT_MS = 120000, MUTANT_LIMIT_MS = 4000, SMALL_ELEMENTS = 20000 };
+
+typedef struct options {
+    const char *task, *impl, *match, *device, *seed, *json, *small, *no_mutants;
+} options;
+
+typedef struct counts {
+    int64_t cases, passed, failed, skipped, calls;
+    double  worst;
+} counts;
+
+typedef struct lane {
+    const ts_impl *row; /* NULL: a control or a mutant examined like an implementation */
+    ts_entry       entry;
+    ts_worker     *worker;
+    unsigned       dtypes;
+    counts         n;
+    char           note[256]; /* why cases were skipped */
+} lane;
+
+typedef struct run {
+    options     o;
+    uint64_t    seeds[2];
+    int         n_seeds;
+    FILE       *out; /* tables */
+    bool        live;
+    ts_json    *json, *flaws, *lanes;
+    counts      total;
+    ts_arena    arena;
+    int         n_mutants, n_rejected;
+    unsigned    sole; /* faults for which a mutant was caught by that check alone */
+    const char *sole_by[TS_N_FAULTS];
+} run;
+
+static void progress(const run *r, const char *task, const char *text, int i, int n)
+{
+    if (r->live) fprintf(stderr, "\r\033[K%s %s %d/%d", task, text, i, n);
+}
+
+static void clear_progress(const run *r)
+{
+    if (r->live) fprintf(stderr, "\r\033[K");
+}
+
+static void report_flaw(run *r, const ts_exam *e, const char *who, const ts_verdict *v)
+{
+    char name[256], why[512];
+    ts_case_string(e->task, e->c, e->seed, name, sizeof name);
+    ts_flaw_text(v, why, sizeof why);
+    clear_progress(r);
+    fprintf(r->out, "FAIL %s %s\n     %s\n", who, name, why);
+    ts_json *o = ts_json_object(r->flaws, NULL);
+    ts_json_text(o, "impl", who);
+    ts_json_text(o, "case", name);
+    ts_json_text(o, "flaw", why);
+}
+
+static void count(run *r, lane *l, const ts_exam *e, const ts_verdict *v)
+{
+    l->n.cases++;
+    l->n.calls += v->n_calls;
+    /* At 16 bits storing alone takes up to the whole bound: only wider dtypes tell something. */
+    if (ts_wide(e->c->dtype) == e->c->dtype && v->worst > l->n.worst) l->n.worst = v->worst;
+    if (v->faults) {
+        l->n.failed++;
+        report_flaw(r, e, l->entry.name, v);
+    } else if (v->broken) {
+        l->n.skipped++;
+        snprintf(l->note, sizeof l->note, "%s", v->text);
+    } else l->n.passed++;
+}
+
+static bool wanted(const run *r, const ts_task *t, const ts_case *c, ts_device d)
+{
+    const unsigned use = TS_USE_CHECK | (d == TS_CPU ? 0 : TS_USE_DEVICE);
+    if (!(c->use & use) || !ts_case_matches(t, c, r->o.match)) return false;
+    return !r->o.small || (c->dim[0] * c->dim[1] <= SMALL_ELEMENTS && strcmp(c->family, "far"));
+}
+
+/* The dispatch table must give this very row under this mask, or the lane tests another one. */
+static bool reaches(const ts_offer *o, const lane *l, ts_dtype t)
+{
+    ts_impl found;
+    if (!l->row || l->row->device != TS_CPU) return true;
+    ts_cpu_set_mask(l->entry.mask);
+    const bool ok =
+        ts_pick(o->impls, TS_CPU, t, &found) == TS_OK && !strcmp(found.name, l->row->name);
+    ts_cpu_set_mask(~0u);
+    return ok;
+}
+
+static void examine_lane(run *r, const ts_offer *o, lane *l, const ts_exam *e)
+{
+    ts_verdict v;
+    if (!wanted(r, o->task, e->c, l->entry.device)) return;
+    if (!(l->dtypes >> e->c->dtype & 1u)) {
+        l->n.cases++;
+        l->n.skipped++;
+        return;
+    }
+    if (!reaches(o, l, e->c->dtype)) {
+        v = (ts_verdict) { .faults = 1u << TS_FAULT_STATUS,
+                           .first = { .fault = TS_FAULT_STATUS, .what = "not the row picked" } };
+    } else ts_examine(e, l->worker, LANE_LIMIT_MS, &v);
+    count(r, l, e, &v);
+}
+
+/* Senseless calls need one small sound case to start from. */
+static void examine_refusals(run *r, const ts_offer *o, lane *lanes, int n)
+{
+    const ts_case *c = o->task->cases();
+    while (c->use && (c->dtype != TS_F32 || c->dim[0] < 2)) c++;
+    ts_exam e;
+    ts_exam_open(&e, o->task, c, r->seeds[0], &r->arena);
+    for (int i = 0; i < n && !r->o.match; i++) {
+        ts_verdict v;
+        ts_examine_refusals(&e, lanes[i].worker, LANE_LIMIT_MS, &v);
+        count(r, &lanes[i], &e, &v);
+    }
+    ts_exam_close(&e);
+}
+
+static int open_lanes(const run *r, const ts_offer *o, lane *lanes)
+{
+    int n = 0;
+    for (const ts_impl *row = o->impls; row->name && n < MAX_LANES; row++) {
+        const char *device = row->device == TS_CUDA ? "cuda" : "cpu";
+        if ((r->o.impl && strcmp(r->o.impl, row->name)) ||
+            (r->o.device && strcmp(r->o.device, device)))
+            continue;
+        lanes[n++] = (lane) { .row = row, .entry = ts_entry_of(o, row), .dtypes = row->dtypes };
+    }
+    for (const ts_mutant *m = o->mutants; m->name && n < MAX_LANES; m++) {
+        const bool named = r->o.impl && !strcmp(r->o.impl, m->name);
+        const bool control = !r->o.impl && m->fault == TS_FAULT_NONE && !r->o.no_mutants;
+        if (strcmp(m->task, o->task->name) || !(named || control)) continue;
+        if (r->o.device && strcmp(r->o.device, "cpu")) continue;
+        lanes[n++] =
+            (lane) { .entry = { m->name, TS_CPU, ~0u, m->run, m->workspace }, .dtypes = ~0u };
+    }
+    for (int i = 0; i < n; i++) lanes[i].worker = ts_worker_start(&lanes[i].entry, &r->arena);
+    return n;
+}
+
+static void close_lane(run *r, const ts_offer *o, lane *l)
+{
+    const counts *n = &l->n;
+    ts_worker_stop(&l->worker);
+    clear_progress(r);
+    fprintf(r->out,
+            "%-19s %-16s %5lld passed %4lld failed %4lld skipped   worst %4.2f of its bound%s%s\n",
+            o->task->name, l->entry.name, (long long)n->passed, (long long)n->failed,
+            (long long)n->skipped, n->worst, l->note[0] ? "   skipped: " : "", l->note);
+    ts_json *j = ts_json_object(r->lanes, NULL);
+    ts_json_text(j, "task", o->task->name);
+    ts_json_text(j, "impl", l->entry.name);
+    ts_json_int(j, "cases", n->cases);
+    ts_json_int(j, "passed", n->passed);
+    ts_json_int(j, "failed", n->failed);
+    ts_json_int(j, "skipped", n->skipped);
+    ts_json_int(j, "calls", n->calls);
+    ts_json_number(j, "worst_fraction_of_bound", n->worst);
+    r->total.cases += n->cases;
+    r->total.passed += n->passed;
+    r->total.failed += n->failed;
+    r->total.skipped += n->skipped;
+    r->total.calls += n->calls;
+}
+
+/* A lane whose device is missing skips all its cases at once, in numbers. */
+static bool lane_works(const run *r, const ts_offer *o, lane *l)
+{
+    ts_reply reply = { .broken = true };
+    if (l->row && l->row->device == TS_CPU && l->row->needs & ~ts_cpu_features())
+        snprintf(reply.text, sizeof reply.text, "this CPU lacks it");
+    else
+        ts_worker_order(l->worker, (ts_order) { .verb = TS_PROBE, .limit_ms = LANE_LIMIT_MS },
+                        &reply);
+    if (!reply.broken) return true;
+    for (const ts_case *c = o->task->cases(); c->use; c++)
+        if (wanted(r, o->task, c, l->entry.device)) l->n.cases++, l->n.skipped++;
+    snprintf(l->note, sizeof l->note, "%s", reply.text);
+    return false;
+}
+
+static void check_offer(run *r, const ts_offer *o)
+{
+    lane lanes[MAX_LANES], *at[MAX_LANES];
+    int  n = open_lanes(r, o, lanes), n_at = 0, n_cases = 0, i = 0;
+    for (int k = 0; k < n; k++)
+        if (lane_works(r, o, &lanes[k])) at[n_at++] = &lanes[k];
+    for (const ts_case *c = o->task->cases(); c->use; c++) n_cases++;
+    for (const ts_case *c = o->task->cases(); c->use && n_at; c++, i++) {
+        bool any = false;
+        for (int k = 0; k < n_at; k++) any |= wanted(r, o->task, c, at[k]->entry.device);
+        for (int s = 0; s < r->n_seeds && any; s++) {
+            ts_exam e;
+            progress(r, o->task->name, "case", i, n_cases);
+            ts_exam_open(&e, o->task, c, r->seeds[s], &r->arena);
+            for (int k = 0; k < n_at; k++) examine_lane(r, o, at[k], &e);
+            ts_exam_close(&e);
+        }
+    }
+    for (int k = 0; k < n_at; k++) examine_refusals(r, o, at[k], 1);
+    for (int k = 0; k < n; k++) close_lane(r, o, &lanes[k]);
+}
+
+/* ---- mutants ---- */
+
+/* Cases of the family the mutant names, until the check it names has caught it. */
+static unsigned hunt(run *r, const ts_offer *o, const ts_mutant *m)
+{
+    const ts_entry entry = { m->name, TS_CPU, ~0u, m->run, m->workspace };
+    ts_worker     *w = ts_worker_start(&entry, &r->arena);
+    unsigned       faults = 0;
+    for (const ts_case *c = o->task->cases(); c->use && !(faults >> m->fault & 1u); c++) {
+        if (!(c->use & TS_USE_CHECK)) continue;
+        if (strcmp(c->family, m->family ? m->family : "normal")) continue;
+        /* Without rows a NULL is no senseless argument. */
+        if (m->fault == TS_FAULT_REFUSAL && c->dim[0] < 2) continue;
+        for (int s = 0; s < 2 && !(faults >> m->fault & 1u); s++) {
+            ts_exam    e;
+            ts_verdict v;
+            ts_exam_open(&e, o->task, c, r->seeds[0] + (uint64_t)s, &r->arena);
+            if (m->fault == TS_FAULT_REFUSAL) ts_examine_refusals(&e, w, MUTANT_LIMIT_MS, &v);
+            else ts_examine(&e, w, MUTANT_LIMIT_MS, &v);
+            faults |= v.faults;
+            ts_exam_close(&e);
+        }
+    }
+    ts_worker_stop(&w);
+    return faults;
+}
+
+static void check_mutants(run *r, const ts_offer *o)
+{
+    for (const ts_mutant *m = o->mutants; m->name; m++) {
+        if (strcmp(m->task, o->task->name) || m->fault == TS_FAULT_NONE) continue;
+        progress(r, o->task->name, m->name, r->n_mutants, 0);
+        const unsigned faults = hunt(r, o, m);
+        const bool     rejected = faults >> m->fault & 1u;
+        r->n_mutants++;
+        r->n_rejected += rejected;
+        if (rejected && faults == 1u << m->fault) {
+            r->sole |= faults;
+            r->sole_by[m->fault] = m->name;
+        }
+        if (rejected) continue;
+        clear_progress(r);
+        fprintf(r->out, "FAIL mutant %s of %s was not caught by '%s'%s\n", m->name, o->task->name,
+                ts_fault_name(m->fault), faults ? ", only by other checks" : "");
+    }
+}
+
+static int report_mutants(run *r)
+{
+    int missing = 0;
+    clear_progress(r);
+    for (int f = 1; f < TS_N_FAULTS; f++)
+        if (!(r->sole >> f & 1u)) {
+            missing++;
+            fprintf(r->out, "FAIL no mutant is caught by '%s' alone\n", ts_fault_name((ts_fault)f));
+        }
+    fprintf(r->out,
+            "mutants: %d of %d rejected by the check they name; %d of %d checks have a mutant "
+            "that only they catch\n",
+            r->n_rejected, r->n_mutants, TS_N_FAULTS - 1 - missing, TS_N_FAULTS - 1);
+    ts_json *j = ts_json_object(r->json, "mutants");
+    ts_json_int(j, "total", r->n_mutants);
+    ts_json_int(j, "rejected", r->n_rejected);
+    ts_json *sole = ts_json_object(j, "caught_by_one_check_alone");
+    for (int f = 1; f < TS_N_FAULTS; f++)
+        if (r->sole_by[f]) ts_json_text(sole, ts_fault_name((ts_fault)f), r->sole_by[f]);
+    return missing + r->n_mutants - r->n_rejected;
+}
+
+/* ---- the command ---- */
+
+static bool choose_seeds(run *r)
+{
+    r->seeds[0] = 0x5eed;
+    r->n_seeds = 2;
+    if (getrandom(&r->seeds[1], sizeof r->seeds[1], 0) != sizeof r->seeds[1])
+        r->seeds[1] = (uint64_t)time(NULL);
+    r->seeds[1] &= 0xffffffffu; /* short enough to type */
+    if (r->o.seed && !ts_parse_u64("--seed", r->o.seed, &r->seeds[0])) return false;
+    if (r->o.seed || ts_case_seed(r->o.match, &r->seeds[0])) r->n_seeds = 1;
+    return true;
+}
+
+static bool parse(run *r, int argc, char **argv, int *status)
+{
+    options        *o = &r->o;
+    const ts_option table[] = {
+        { "--task", "NAME", "only this task, or the tasks of this stem", &o->task },
+        { "--impl", "NAME", "only this implementation, or this mutant as if it were one",
+          &o->impl },
+        { "--case", "TEXT", "only cases whose name has this; a whole name replays it", &o->match },
+        { "--device", "cpu|cuda", "only on this device", &o->device },
+        { "--small", NULL, "only small cases, for running under a checker", &o->small },
+        { "--no-mutants", NULL, "leave the mutants out", &o->no_mutants },
+        { "--json", "FILE|-", "the result as JSON", &o->json },
+        { "--seed", "N", "this seed alone, instead of 0x5eed and a fresh one", &o->seed },
+        { 0 },
+    };
+    if (!ts_options(argc, argv, "check [OPTION...]", table, NULL, status)) return false;
+    *status = TS_EXIT_USAGE;
+    if (o->device && strcmp(o->device, "cpu") && strcmp(o->device, "cuda")) {
+        fprintf(stderr, "touchstone check: --device: got '%s', expected cpu or cuda\n", o->device);
+        return false;
+    }
+    return choose_seeds(r) && ts_json_open(o->json, &r->json);
+}
+
+int ts_tool_check(int argc, char **argv)
+{
+    static run r;
+    int        status, bad = 0;
+    if (!parse(&r, argc, argv, &status)) return status;
+    if (!ts_arena_open(&r.arena)) {
+        fprintf(stderr, "touchstone check: cannot reserve memory\n");
+        return TS_EXIT_BROKEN;
+    }
+    r.out = r.o.json && !strcmp(r.o.json, "-") ? stderr : stdout;
+    r.live = isatty(STDERR_FILENO);
+    r.flaws = ts_json_array(r.json, "flaws");
+    r.lanes = ts_json_array(r.json, "lanes");
+    fprintf(r.out, "seeds: 0x%llx", (unsigned long long)r.seeds[0]);
+    if (r.n_seeds > 1) fprintf(r.out, ", fresh 0x%llx", (unsigned long long)r.seeds[1]);
+    fprintf(r.out, "\n");
+    const bool mutants = !r.o.no_mutants && !r.o.impl && !r.o.match && !r.o.task &&
+                         !(r.o.device && strcmp(r.o.device, "cpu"));
+    for (const ts_offer *o = ts_offers; o->task; o++) {
+        if (!ts_task_matches(o->task, r.o.task)) continue;
+        check_offer(&r, o);
+        if (mutants) check_mutants(&r, o);
+    }
+    if (mutants) bad = report_mutants(&r);
+    ts_json_int(r.json, "cases", r.total.cases);
+    ts_json_int(r.json, "passed", r.total.passed);
+    ts_json_int(r.json, "failed", r.total.failed);
+    ts_json_int(r.json, "skipped", r.total.skipped);
+    ts_json_int(r.json, "calls", r.total.calls);
+    for (int i = 0; i < r.n_seeds; i++)
+        ts_json_int(r.json, i ? "seed_fresh" : "seed", (int64_t)r.seeds[i]);
+    fprintf(r.out, "%lld cases, %lld calls: %lld passed, %lld failed, %lld skipped\n",
+            (long long)r.total.cases, (long long)r.total.calls, (long long)r.total.passed,
+            (long long)r.total.failed, (long long)r.total.skipped);
+    if (!r.total.passed && !r.total.failed)
+        fprintf(stderr, "touchstone check: no case was checked\n");
+    bad += r.total.failed || !r.total.passed;
+    ts_arena_close(&r.arena);
+    return !ts_json_close(r.o.json, r.json) ? TS_EXIT_BROKEN
+           : bad                            ? TS_EXIT_FAILED
+                                            : TS_EXIT_PASSED;
+}

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* json.c - the ts_json_* calls over jansson, or their refusal where the program has no jansson. */
+#include "tool.h"
+
+#ifndef TS_HAVE_JANSSON
+#define TS_HAVE_JANSSON 0
+#endif
+
+#if TS_HAVE_JANSSON
+
+#include <errno.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+bool ts_json_open(const char *path, ts_json **root)
+{
+    *root = path ? json_object() : NULL;
+    if (path && !*root) fprintf(stderr, "touchstone: out of memory for JSON\n");
+    return !path || *root;
+}
+
+/* Takes the value over. An array has no keys; what could not be made (memory, broken UTF-8) is
+ * null, so that a key a reader expects is always there. */
+static void put(ts_json *o, const char *key, json_t *value)
+{
+    if (!value) value = json_null();
+    if (json_is_array(o)) json_array_append_new(o, value);
+    else json_object_set_new(o, key, value);
+}
+
+void ts_json_text(ts_json *o, const char *key, const char *value)
+{
+    if (o) put(o, key, value ? json_string(value) : NULL);
+}
+
+/* JSON has no NaN and no infinity. */
+void ts_json_number(ts_json *o, const char *key, double value)
+{
+    if (o) put(o, key, isfinite(value) ? json_real(value) : NULL);
+}
+
+void ts_json_int(ts_json *o, const char *key, int64_t value)
+{
+    if (o) put(o, key, json_integer(value));
+}
+
+void ts_json_bool(ts_json *o, const char *key, bool value)
+{
+    if (o) put(o, key, json_boolean(value));
+}
+
+ts_json *ts_json_object(ts_json *o, const char *key)
+{
+    ts_json *child = o ? json_object() : NULL;
+    if (o) put(o, key, child);
+    return child;
+}
+
+ts_json *ts_json_array(ts_json *o, const char *key)
+{
+    ts_json *child = o ? json_array() : NULL;
+    if (o) put(o, key, child);
+    return child;
+}
+
+/* 17 digits bring every double back exactly. */
+static bool dump(const ts_json *root, FILE *f)
+{
+    return json_dumpf(root, f, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) == 0 &&
+           fputc('\n', f) != EOF && fflush(f) == 0;
+}
+
+static bool dump_and_close(const ts_json *root, FILE *f)
+{
+    const bool ok = f && dump(root, f);
+    return f && fclose(f) == 0 && ok;
+}
+
+/* Beside the target and then renamed, so that nobody ever reads half a document; but a pipe or a
+ * device is written as it is. */
+static bool dump_to(const ts_json *root, const char *path)
+{
+    struct stat  is;
+    const size_t n = strlen(path) + sizeof ".tmp";
+    if (!stat(path, &is) && !S_ISREG(is.st_mode)) return dump_and_close(root, fopen(path, "w"));
+    char *beside = malloc(n);
+    if (!beside) return false;
+    snprintf(beside, n, "%s.tmp", path);
+    FILE      *f = fopen(beside, "w");
+    const bool ok = dump_and_close(root, f) && rename(beside, path) == 0;
+    const int  why = errno;
+    if (f && !ok) remove(beside);
+    free(beside);
+    errno = why;
+    return ok;
+}
+
+bool ts_json_close(const char *path, ts_json *root)
+{
+    if (!root) return true;
+    errno = 0;
+    const bool ok = !strcmp(path, "-") ? dump(root, stdout) : dump_to(root, path);
+    if (!ok)
+        fprintf(stderr, "touchstone: cannot write JSON to %s: %s\n", path,
+                errno ? strerror(errno) : "the document could not be made");
+    json_decref(root);
+    return ok;
+}
+
+#else
+
+bool ts_json_open(const char *path, ts_json **root)
+{
+    *root = NULL;
+    if (path) fprintf(stderr, "touchstone: built without jansson, cannot write JSON\n");
+    return !path;
+}
+
+void ts_json_text(ts_json *o, const char *key, const char *value)
+{
+    (void)o, (void)key, (void)value;
+}
+
+void ts_json_number(ts_json *o, const char *key, double value)
+{
+    (void)o, (void)key, (void)value;
+}
+
+void ts_json_int(ts_json *o, const char *key, int64_t value)
+{
+    (void)o, (void)key, (void)value;
+}
+
+void ts_json_bool(ts_json *o, const char *key, bool value)
+{
+    (void)o, (void)key, (void)value;
+}
+
+ts_json *ts_json_object(ts_json *o, const char *key)
+{
+    (void)o, (void)key;
+    return NULL;
+}
+
+ts_json *ts_json_array(ts_json *o, const char *key)
+{
+    (void)o, (void)key;
+    return NULL;
+}
+
+bool ts_json_close(const char *path, ts_json *root)
+{
+    (void)path, (void)root;
+    return true;
+}
+
+#endif

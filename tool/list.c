@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "cpu.h"
+#include "dtype.h"
+#include "registry.h"
+#include "tool.h"
+
+typedef struct listing {
+    FILE    *out;
+    ts_json *rows; /* array */
+    uint64_t seed;
+} listing;
+
+/* One row: up to three words, printed in columns and written under these keys. */
+static void row(listing *l, const char *const key[3], const char *a, const char *b, const char *c)
+{
+    const char *const value[3] = { a, b, c };
+    ts_json          *o = ts_json_object(l->rows, NULL);
+    for (int i = 0; i < 3 && key[i]; i++) {
+        if (l->out) fprintf(l->out, i + 1 < 3 && key[i + 1] ? "%-20s " : "%s", value[i]);
+        ts_json_text(o, key[i], value[i]);
+    }
+    if (l->out) fprintf(l->out, "\n");
+}
+
+static void list_tasks(listing *l)
+{
+    const char *const key[3] = { "task", "cases", "dims" };
+    for (const ts_task *const *t = ts_tasks; *t; t++) {
+        char   dims[128] = "", n[32];
+        int    n_cases = 0;
+        size_t at = 0;
+        for (const ts_case *c = (*t)->cases(); c->use; c++) n_cases++;
+        for (int i = 0; i < TS_MAX_DIMS && (*t)->dim_name[i] && at < sizeof dims; i++)
+            at += (size_t)snprintf(dims + at, sizeof dims - at, "%s%s", i ? "," : "",
+                                   (*t)->dim_name[i]);
+        snprintf(n, sizeof n, "%d", n_cases);
+        row(l, key, (*t)->name, n, dims);
+    }
+}
+
+static void list_cases(listing *l)
+{
+    const char *const key[3] = { "use", "case", NULL };
+    for (const ts_task *const *t = ts_tasks; *t; t++)
+        for (const ts_case *c = (*t)->cases(); c->use; c++) {
+            char s[256];
+            ts_case_string(*t, c, l->seed, s, sizeof s);
+            row(l, key,
+                c->use & TS_USE_TIME     ? "time"
+                : c->use & TS_USE_DEVICE ? "device"
+                                         : "check",
+                s, NULL);
+        }
+}
+
+static void list_impls(listing *l)
+{
+    const char *const key[3] = { "task", "impl", "dtypes" };
+    for (const ts_offer *o = ts_offers; o->task; o++)
+        for (const ts_impl *i = o->impls; i->name; i++) {
+            char   dtypes[64] = "";
+            size_t at = 0;
+            for (int t = TS_F32; t <= TS_BF16; t++)
+                if (i->dtypes >> t & 1u)
+                    at += (size_t)snprintf(dtypes + at, sizeof dtypes - at, "%s%s", at ? " " : "",
+                                           ts_format_of((ts_dtype)t)->name);
+            row(l, key, o->task->name, i->name, dtypes);
+        }
+}
+
+static void list_mutants(listing *l)
+{
+    const char *const key[3] = { "task", "mutant", "caught_by" };
+    for (const ts_offer *o = ts_offers; o->task; o++)
+        for (const ts_mutant *m = o->mutants; m->name; m++)
+            if (!strcmp(m->task, o->task->name))
+                row(l, key, m->task, m->name,
+                    m->fault ? ts_fault_name(m->fault) : "nothing: a control");
+}
+
+/* The driver is asked in a worker, as everywhere: the examiner itself never loads it. */
+static void list_devices(listing *l)
+{
+    const char *const key[3] = { "device", "is", NULL };
+    const char *const name[] = { "cpu", "cuda" };
+    ts_arena          m = { 0 };
+    for (int d = TS_CPU; d <= TS_CUDA; d++) {
+        const ts_entry e = { .name = name[d], .device = (ts_device)d, .mask = ~0u };
+        ts_worker     *w = ts_worker_start(&e, &m);
+        ts_reply       r;
+        ts_worker_order(w, (ts_order) { .verb = TS_PROBE, .limit_ms = 60000 }, &r);
+        row(l, key, name[d], r.text, NULL);
+        ts_worker_stop(&w);
+    }
+}
+
+static const struct {
+    const char *kind;
+    void (*list)(listing *l);
+} kinds[] = {
+    { "tasks", list_tasks },     { "cases", list_cases },     { "impls", list_impls },
+    { "mutants", list_mutants }, { "devices", list_devices },
+};
+
+int ts_tool_list(int argc, char **argv)
+{
+    const char     *json = NULL, *seed = NULL, *kind = NULL;
+    const ts_option options[] = {
+        { "--json", "FILE|-", "the list as JSON", &json },
+        { "--seed", "N", "seed shown in case names", &seed },
+        { 0 },
+    };
+    listing  l = { .out = stdout, .seed = 0x5eed };
+    ts_json *root;
+    int      status;
+    if (!ts_options(argc, argv, "list tasks|cases|impls|mutants|devices [OPTION...]", options,
+                    &kind, &status))
+        return status;
+    if (seed && !ts_parse_u64("--seed", seed, &l.seed)) return TS_EXIT_USAGE;
+    for (size_t i = 0; kind && i < sizeof kinds / sizeof *kinds; i++) {
+        if (strcmp(kind, kinds[i].kind)) continue;
+        if (!ts_json_open(json, &root)) return TS_EXIT_USAGE;
+        if (json && !strcmp(json, "-")) l.out = NULL;
+        l.rows = ts_json_array(root, kind);
+        kinds[i].list(&l);
+        return ts_json_close(json, root) ? TS_EXIT_PASSED : TS_EXIT_BROKEN;
+    }
+    fprintf(stderr, "touchstone list: got '%s', expected tasks, cases, impls, mutants or devices\n",
+            kind ? kind : "");
+    return TS_EXIT_USAGE;
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* main.c - the program `touchstone`: finds the subcommand, which finds the rest. */
+#include <string.h>
+
+#include "tool.h"
+
+static const struct {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    const char *help;
+} commands[] = {
+    { "check", ts_tool_check, "examine our implementations, and the mutants that must fail" },
+    { "bench", ts_tool_bench, "time implementations against this machine's memory and peers" },
+    { "demo", ts_tool_demo, "one idea made visible: cancellation, gradients" },
+    { "list", ts_tool_list, "tasks, cases, impls, mutants, devices" },
+};
+
+static void help(FILE *f)
+{
+    fprintf(f, "usage: touchstone COMMAND [OPTION...]\n\n");
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        fprintf(f, "  %-8s %s\n", commands[i].name, commands[i].help);
+    fprintf(f, "\nEvery command takes --help, --json FILE|- and --seed N.\n"
+               "Exit status: 0 all passed, 1 something failed, 2 usage, 3 could not work.\n");
+}
+
+/* What could not be written was not said. */
+static int delivered(int status)
+{
+    if (!fflush(stdout) && !ferror(stdout)) return status;
+    fprintf(stderr, "touchstone: cannot write to standard output\n");
+    return TS_EXIT_BROKEN;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        fprintf(stderr,
+                "touchstone: a command is needed: check, bench, demo or list; try --help\n");
+        return TS_EXIT_USAGE;
+    }
+    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "help")) {
+        help(stdout);
+        return TS_EXIT_PASSED;
+    }
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        if (!strcmp(argv[1], commands[i].name))
+            return delivered(commands[i].run(argc - 1, argv + 1));
+    fprintf(stderr, "touchstone: unknown command '%s'; expected check, bench, demo or list\n",
+            argv[1]);
+    return TS_EXIT_USAGE;
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tool.h"
+
+static void help(const char *usage, const ts_option *options)
+{
+    printf("usage: touchstone %s\n\n", usage);
+    for (const ts_option *o = options; o->name; o++) {
+        char left[64];
+        snprintf(left, sizeof left, "%s%s%s", o->name, o->value ? " " : "",
+                 o->value ? o->value : "");
+        printf("  %-22s %s\n", left, o->help);
+    }
+    printf("  %-22s %s\n", "--help", "this text");
+}
+
+static const ts_option *find(const ts_option *options, const char *name)
+{
+    for (const ts_option *o = options; o->name; o++)
+        if (!strcmp(o->name, name)) return o;
+    return NULL;
+}
+
+bool ts_options(int argc, char **argv, const char *usage, const ts_option *options,
+                const char **operand, int *status)
+{
+    *status = TS_EXIT_USAGE;
+    for (int i = 1; i < argc; i++) {
+        const ts_option *o = find(options, argv[i]);
+        if (!strcmp(argv[i], "--help")) {
+            help(usage, options);
+            *status = TS_EXIT_PASSED;
+            return false;
+        }
+        if (!o && argv[i][0] != '-' && operand && !*operand) *operand = argv[i];
+        else if (!o) {
+            fprintf(stderr, "touchstone %s: unknown argument '%s'; try --help\n", argv[0], argv[i]);
+            return false;
+        } else if (!o->value) *o->text = o->name;
+        else if (i + 1 == argc) {
+            fprintf(stderr, "touchstone %s: %s needs %s\n", argv[0], o->name, o->value);
+            return false;
+        } else *o->text = argv[++i];
+    }
+    return true;
+}
+
+bool ts_parse_u64(const char *option, const char *text, uint64_t *value)
+{
+    char *end = NULL;
+    errno = 0;
+    if (text[0] >= '0' && text[0] <= '9') *value = strtoull(text, &end, 0);
+    if (end && !*end && !errno) return true;
+    fprintf(stderr, "touchstone: %s: got '%s', expected a number such as 7 or 0x5eed\n", option,
+            text);
+    return false;
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "peer.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "ceiling.h"
+#include "dtype.h"
+
+struct ts_peer {
+    pid_t           pid;
+    FILE           *to, *from;
+    ts_device       device;
+    const ts_arena *arena;
+    char            line[512];
+};
+
+/* python/ lies beside the build folder; installed, under share/. */
+static bool find_script(char *path, size_t n)
+{
+    static const char *const places[] = { "../python/peers.py", "../share/touchstone/peers.py" };
+    char                     self[4096];
+    const ssize_t            got = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (got < 0) return false;
+    self[got] = 0;
+    *strrchr(self, '/') = 0;
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        if (snprintf(path, n, "%s/%s", self, places[i]) < (int)n && !access(path, R_OK))
+            return true;
+    }
+    return false;
+}
+
+static bool answer(ts_peer *p)
+{
+    if (!fgets(p->line, sizeof p->line, p->from)) {
+        snprintf(p->line, sizeof p->line, "no the peer's process ended");
+        return false;
+    }
+    p->line[strcspn(p->line, "\n")] = 0;
+    return !strncmp(p->line, "ok", 2);
+}
+
+static bool say(ts_peer *p, const char *text)
+{
+    fprintf(p->to, "%s\n", text);
+    fflush(p->to);
+    return answer(p);
+}
+
+static void become_python(const char *name, ts_device device, int n_threads, int fd,
+                          const int in[2], const int out[2])
+{
+    const char *python = getenv("TOUCHSTONE_PYTHON");
+    char        path[4200], memory[32], threads[32];
+    dup2(in[0], 0);
+    dup2(out[1], 1);
+    /* Everything the peer needs of us, and nothing else, survives the exec. */
+    snprintf(memory, sizeof memory, "%d", dup(fd));
+    snprintf(threads, sizeof threads, "%d", n_threads);
+    setenv("OMP_NUM_THREADS", threads, 1);
+    if (find_script(path, sizeof path))
+        execlp(python ? python : "python3", "python3", "-u", path, name,
+               device == TS_CUDA ? "cuda" : "cpu", threads, memory, (char *)NULL);
+    _exit(127);
+}
+
+ts_peer *ts_peer_start(const char *name, ts_device device, int n_threads, const ts_arena *m,
+                       char *text, size_t n_text)
+{
+    ts_peer *p = calloc(1, sizeof *p);
+    int      in[2], out[2];
+    if (!p || pipe2(in, O_CLOEXEC) || pipe2(out, O_CLOEXEC)) abort();
+    fflush(NULL);
+    signal(SIGPIPE, SIG_IGN);
+    p->pid = fork();
+    if (p->pid == 0) become_python(name, device, n_threads, m->fd, in, out);
+    close(in[0]);
+    close(out[1]);
+    p->to = fdopen(in[1], "w");
+    p->from = fdopen(out[0], "r");
+    p->device = device;
+    p->arena = m;
+    if (p->pid > 0 && p->to && p->from && answer(p)) return p;
+    snprintf(text, n_text, "%s", strlen(p->line) > 3 ? p->line + 3 : "could not be started");
+    ts_peer_stop(&p);
+    return NULL;
+}
+
+void ts_peer_stop(ts_peer **p)
+{
+    if (!*p) return;
+    fclose((*p)->to); /* end of file: it leaves by itself */
+    fclose((*p)->from);
+    kill((*p)->pid, SIGTERM);
+    waitpid((*p)->pid, NULL, 0);
+    free(*p);
+    *p = NULL;
+}
+
+bool ts_peer_load(ts_peer *p, const ts_exam *e, char *text, size_t n_text)
+{
+    const ts_arena   *m = p->arena;
+    const char *const role[] = { "in", "out", "inout" };
+    fprintf(p->to, "load %s %s %zu\n", e->task->name, ts_format_of(e->c->dtype)->name, m->used);
+    for (int i = 0; i < m->n_scalars; i++)
+        fprintf(p->to, "scalar %s %.17g\n", m->scalar[i].name, m->scalar[i].value);
+    for (int i = 0; i < m->n; i++) {
+        const ts_arena_buf *b = &m->buf[i];
+        fprintf(p->to, "buf %s %s %s %lld %lld %lld %zu\n", b->b.name, role[b->b.role],
+                ts_format_of(b->b.dtype)->name, (long long)b->b.n_rows, (long long)b->b.n_cols,
+                (long long)b->b.row_stride, (size_t)(b->p - m->base));
+    }
+    const bool ok = say(p, "end");
+    if (!ok) snprintf(text, n_text, "%s", p->line + (strlen(p->line) > 3 ? 3 : 0));
+    return ok;
+}
+
+bool ts_peer_run(ts_peer *p, double *ns)
+{
+    struct timespec a, b;
+    if (p->device == TS_CPU)
+        for (int i = 0; i < p->arena->n; i++)
+            ts_flush_lines(p->arena->buf[i].lo, p->arena->buf[i].hi);
+    clock_gettime(CLOCK_MONOTONIC, &a);
+    const bool ok = say(p, "run");
+    clock_gettime(CLOCK_MONOTONIC, &b);
+    *ns = (double)(b.tv_sec - a.tv_sec) * 1e9 + (double)(b.tv_nsec - a.tv_nsec);
+    if (ok && p->device == TS_CUDA) *ns = strtod(p->line + 2, NULL);
+    return ok;
+}
+
+bool ts_peer_store(ts_peer *p)
+{
+    return say(p, "store");
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "registry.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "touchstone/layernorm.h"
+
+extern const ts_task   ts_task_layernorm_forward, ts_task_layernorm_backward;
+extern const ts_impl   ts_layernorm_forward_impls[], ts_layernorm_backward_impls[];
+extern const ts_mutant ts_layernorm_mutants[];
+
+/* A door takes its own args type; an entry takes any. */
+static ts_status layernorm_forward(const void *a, const ts_exec *x)
+{
+    return ts_layernorm_forward(a, x);
+}
+
+static ts_status layernorm_forward_workspace(const void *a, const ts_exec *x, size_t *n)
+{
+    return ts_layernorm_forward_workspace(a, x, n);
+}
+
+static ts_status layernorm_backward(const void *a, const ts_exec *x)
+{
+    return ts_layernorm_backward(a, x);
+}
+
+static ts_status layernorm_backward_workspace(const void *a, const ts_exec *x, size_t *n)
+{
+    return ts_layernorm_backward_workspace(a, x, n);
+}
+
+const ts_offer ts_offers[] = {
+    { &ts_task_layernorm_forward, ts_layernorm_forward_impls, layernorm_forward,
+      layernorm_forward_workspace, ts_layernorm_mutants },
+    { &ts_task_layernorm_backward, ts_layernorm_backward_impls, layernorm_backward,
+      layernorm_backward_workspace, ts_layernorm_mutants },
+    { 0 },
+};
+
+ts_entry ts_entry_of(const ts_offer *o, const ts_impl *row)
+{
+    unsigned mask = 0;
+    for (const ts_impl *r = row; r->name; r++) mask |= r->needs;
+    return (ts_entry) { row->name, row->device, mask, o->run, o->workspace };
+}
+
+bool ts_task_matches(const ts_task *t, const char *filter)
+{
+    const size_t n = filter ? strlen(filter) : 0;
+    return !filter || (!strncmp(t->name, filter, n) && (t->name[n] == 0 || t->name[n] == '_'));
+}
+
+bool ts_case_seed(const char *filter, uint64_t *seed)
+{
+    const char *at = filter ? strrchr(filter, '@') : NULL;
+    if (at) *seed = strtoull(at + 1, NULL, 0);
+    return at != NULL;
+}
+
+bool ts_case_matches(const ts_task *t, const ts_case *c, const char *filter)
+{
+    char         s[256];
+    const char  *at = filter ? strrchr(filter, '@') : NULL;
+    const size_t n = !filter ? 0 : at ? (size_t)(at - filter) : strlen(filter);
+    char         part[256];
+    if (!n) return true;
+    if (n >= sizeof part) return false;
+    memcpy(part, filter, n);
+    part[n] = 0;
+    ts_case_string(t, c, 0, s, sizeof s);
+    s[strcspn(s, "@")] = 0;
+    return strstr(s, part) != NULL;
+}

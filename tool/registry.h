@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* registry.h - where questions and answers meet: each task with our answers to it and the mutants
+ * that must not pass for one. A new kernel adds its rows here and to task/all.c. */
+#ifndef TS_REGISTRY_H
+#define TS_REGISTRY_H
+
+#include "impl.h"
+#include "mutant.h"
+#include "task.h"
+#include "worker.h"
+
+typedef struct ts_offer {
+    const ts_task   *task;
+    const ts_impl   *impls;
+    ts_run_fn        run; /* the public door */
+    ts_workspace_fn  workspace;
+    const ts_mutant *mutants; /* of the stem: those of other tasks among them are passed over */
+} ts_offer;
+
+extern const ts_offer ts_offers[]; /* task NULL ends */
+
+/* The door as an entry through which only this row, and what stands below it, can be reached. */
+ts_entry ts_entry_of(const ts_offer *o, const ts_impl *row);
+
+/* True if `filter` is NULL, or names the task, or its stem. */
+bool ts_task_matches(const ts_task *t, const char *filter);
+
+/* True and *seed when the filter is a whole case string, "...@0x5eed". */
+bool ts_case_seed(const char *filter, uint64_t *seed);
+bool ts_case_matches(const ts_task *t, const ts_case *c, const char *filter);
+
+#endif

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* svg.c - a log-log line plot as one stand-alone SVG file. */
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "tool.h"
+
+/* The legend stands right of the plot, so that it can cover no line. */
+enum { WIDTH = 860, HEIGHT = 520, LEFT = 84, TOP = 52, RIGHT = 680, BOTTOM = 456 };
+
+typedef struct axis {
+    int    low, high;  /* decades at its ends */
+    bool   zero;       /* its lower end stands for 0 and below */
+    double begin, end; /* pixels at its ends */
+} axis;
+
+/* Colour, dash and marker each tell the lines apart: two of the three survive greyscale print.
+ * Colours: Okabe and Ito, told apart by the colour-blind too; the yellow is darkened for white. */
+typedef struct look {
+    const char *colour, *dash;
+    char        marker;
+    bool        filled;
+} look;
+
+static const look LOOKS[] = {
+    { "#d55e00", "none", 'o', true },  { "#0072b2", "7 4", 's', true },
+    { "#009e73", "2 3", '^', true },   { "#000000", "10 3 2 3", 'd', true },
+    { "#e69f00", "none", 'o', false }, { "#56b4e9", "7 4", 's', false },
+    { "#66a61e", "2 3", '^', false },  { "#7f7f7f", "10 3 2 3", 'd', false },
+};
+enum { N_LOOKS = sizeof LOOKS / sizeof LOOKS[0] };
+
+static void text(FILE *f, const char *s)
+{
+    for (; *s; s++) {
+        const unsigned char c = (unsigned char)*s;
+        if (c == '&') fputs("&amp;", f);
+        else if (c == '<') fputs("&lt;", f);
+        else if (c == '>') fputs("&gt;", f);
+        else if (c == '"') fputs("&quot;", f);
+        else fputc(c < 32 ? ' ' : c, f); /* control characters are not allowed in XML */
+    }
+}
+
+static bool drawable(double x, double y)
+{
+    return isfinite(x) && x > 0 && !isnan(y);
+}
+
+/* `margin`, in decades, keeps markers off the frame; a negative one forgives log10 a hair. */
+static void widen(axis *a, double v, double margin)
+{
+    if (!(v > 0) || isinf(v)) return;
+    const double e = log10(v);
+    a->low = (int)fmin(a->low, floor(e - margin));
+    a->high = (int)fmax(a->high, ceil(e + margin));
+}
+
+/* An axis nothing was put on, or a single power of ten, still needs two ends. */
+static void close_axis(axis *a)
+{
+    if (a->low > a->high) a->low = a->high = 0;
+    if (a->low == a->high) a->high++;
+}
+
+static double place(const axis *a, double v)
+{
+    const double at = v > 0 ? (log10(v) - a->low) / (a->high - a->low) : 0;
+    return a->begin + (a->end - a->begin) * fmin(fmax(at, 0), 1);
+}
+
+static double place_decade(const axis *a, int decade)
+{
+    return a->begin + (a->end - a->begin) * (decade - a->low) / (a->high - a->low);
+}
+
+static int label_step(const axis *a)
+{
+    static const int steps[] = { 1, 2, 5, 10, 20, 50 };
+    for (int i = 0; i < (int)(sizeof steps / sizeof steps[0]); i++)
+        if ((a->high - a->low) / steps[i] <= 14) return steps[i];
+    return 100;
+}
+
+static void grid(FILE *f, const axis *a, bool is_x)
+{
+    const int step = label_step(a);
+    if (a->zero)
+        fprintf(f, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">0</text>\n", LEFT - 8, BOTTOM + 4);
+    for (int k = a->low + a->zero; k <= a->high; k++) {
+        if (k % step) continue;
+        const double at = place_decade(a, k);
+        if (is_x)
+            fprintf(f,
+                    "<line x1=\"%.1f\" x2=\"%.1f\" y1=\"%d\" y2=\"%d\" stroke=\"#e4e4e4\"/>\n"
+                    "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">1e%d</text>\n",
+                    at, at, TOP, BOTTOM, at, BOTTOM + 19, k);
+        else
+            fprintf(f,
+                    "<line x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"#e4e4e4\"/>\n"
+                    "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">1e%d</text>\n",
+                    LEFT, RIGHT, at, at, LEFT - 8, at + 4, k);
+    }
+}
+
+static void frame(FILE *f, const char *title, const char *x_title, const char *y_title)
+{
+    fprintf(f,
+            "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"none\" stroke=\"#444\"/>\n"
+            "<text x=\"%d\" y=\"31\" font-size=\"17\" font-weight=\"600\">",
+            LEFT, TOP, RIGHT - LEFT, BOTTOM - TOP, LEFT);
+    text(f, title);
+    fprintf(f, "</text>\n<text x=\"%d\" y=\"%d\" text-anchor=\"middle\" font-size=\"14\">",
+            (LEFT + RIGHT) / 2, HEIGHT - 17);
+    text(f, x_title);
+    fprintf(f,
+            "</text>\n<text transform=\"translate(24 %d) rotate(-90)\" text-anchor=\"middle\" "
+            "font-size=\"14\">",
+            (TOP + BOTTOM) / 2);
+    text(f, y_title);
+    fputs("</text>\n", f);
+}
+
+static void marker(FILE *f, const look *l, double x, double y)
+{
+    const double r = 4.2;
+    if (l->marker == 'o') fprintf(f, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\"", x, y, r);
+    else if (l->marker == 's')
+        fprintf(f, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"", x - 3.7, y - 3.7,
+                7.4, 7.4);
+    else if (l->marker == '^')
+        fprintf(f, "<path d=\"M%.1f %.1fl%.1f %.1fh%.1fz\"", x, y - r - 0.8, r + 0.5, 2 * r,
+                -2 * r - 1);
+    else
+        fprintf(f, "<path d=\"M%.1f %.1fl%.1f %.1fl%.1f %.1fl%.1f %.1fz\"", x, y - r - 1, r + 1,
+                r + 1, -r - 1, r + 1, -r - 1, -r - 1);
+    fprintf(f, " fill=\"%s\" stroke=\"%s\" stroke-width=\"1.5\"/>\n",
+            l->filled ? l->colour : "white", l->colour);
+}
+
+static void line(FILE *f, const look *l, const axis *xa, const axis *ya, const double *x, int n,
+                 const double *y)
+{
+    fputs("<path d=\"", f);
+    for (int i = 0, pen_down = 0; i < n; i++) { /* a NaN lifts the pen: a gap */
+        if (drawable(x[i], y[i]))
+            fprintf(f, "%s%.1f %.1f", pen_down ? "L" : "M", place(xa, x[i]), place(ya, y[i]));
+        pen_down = drawable(x[i], y[i]);
+    }
+    fprintf(f, "\" fill=\"none\" stroke=\"%s\" stroke-width=\"1.8\" stroke-dasharray=\"%s\"/>\n",
+            l->colour, l->dash);
+    for (int i = 0; i < n; i++)
+        if (drawable(x[i], y[i])) marker(f, l, place(xa, x[i]), place(ya, y[i]));
+}
+
+static void legend(FILE *f, const look *l, int i, const char *name)
+{
+    const double y = TOP + 14 + 24 * i;
+    fprintf(f,
+            "<line x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"%s\" stroke-width=\"1.8\" "
+            "stroke-dasharray=\"%s\"/>\n",
+            RIGHT + 16, RIGHT + 56, y, y, l->colour, l->dash);
+    marker(f, l, RIGHT + 36, y);
+    fprintf(f, "<text x=\"%d\" y=\"%.1f\" font-size=\"13\">", RIGHT + 64, y + 4.5);
+    text(f, name);
+    fputs("</text>\n", f);
+}
+
+static bool failed(const char *path)
+{
+    fprintf(stderr, "touchstone: cannot write %s: %s\n", path, strerror(errno));
+    return false;
+}
+
+bool ts_svg_loglog(const char *path, const char *title, const char *x_title, const char *y_title,
+                   const double *x, int n, const ts_series *series, int n_series)
+{
+    axis xa = { 400, -400, false, LEFT, RIGHT }, ya = { 400, -400, false, BOTTOM, TOP };
+    for (int i = 0; i < n; i++) {
+        widen(&xa, x[i], -1e-9);
+        for (int s = 0; s < n_series; s++) {
+            widen(&ya, series[s].y[i], 0.1);
+            ya.zero = ya.zero || series[s].y[i] <= 0;
+        }
+    }
+    close_axis(&xa);
+    close_axis(&ya);
+    if (ya.zero) ya.low--; /* the lower edge is theirs, so no true value may lie on it */
+
+    FILE *f = fopen(path, "w");
+    if (!f) return failed(path);
+    fprintf(f,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
+            "viewBox=\"0 0 %d %d\" font-family=\"system-ui, sans-serif\" font-size=\"12\" "
+            "fill=\"#222\">\n<rect width=\"%d\" height=\"%d\" fill=\"white\"/>\n",
+            WIDTH, HEIGHT, WIDTH, HEIGHT, WIDTH, HEIGHT);
+    grid(f, &xa, true);
+    grid(f, &ya, false);
+    frame(f, title, x_title, y_title);
+    for (int s = n_series - 1; s >= 0; s--) /* the first named lies on top */
+        line(f, &LOOKS[s % N_LOOKS], &xa, &ya, x, n, series[s].y);
+    for (int s = 0; s < n_series; s++) legend(f, &LOOKS[s % N_LOOKS], s, series[s].name);
+    fputs("</svg>\n", f);
+    const bool wrote = !ferror(f);
+    return (fclose(f) == 0 && wrote) || failed(path);
+}
