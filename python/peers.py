@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Peers for `touchstone bench`: the same case, done by NumPy, JAX or PyTorch.
+
+Started as `peers.py NAME cpu|cuda THREADS FD`; FD is the memory that holds the case. Orders come on
+standard input, one a line: load (until `end`), run, store. Answers are `ok ...` or `no REASON`.
+Loading and storing are not timed; on a device `run` answers with its own events' nanoseconds.
+"""
+import mmap
+import os
+import sys
+
+
+class Numpy:
+    def __init__(self, device, threads):
+        if device != "cpu":
+            raise RuntimeError("numpy runs on the cpu")
+        import numpy as np
+        self.np = np
+
+    def put(self, name, array):
+        return array
+
+    def layernorm_forward(self, x, gamma, beta, eps):
+        np = self.np
+        mean = x.mean(axis=1, keepdims=True)
+        var = x.var(axis=1, keepdims=True)
+        rstd = 1 / np.sqrt(var + np.float32(eps))
+        return {"y": (x - mean) * rstd * gamma + beta, "mean": mean.ravel(), "rstd": rstd.ravel()}
+
+    def layernorm_backward(self, x, dy, gamma, mean, rstd):
+        xhat = (x - mean[:, None]) * rstd[:, None]
+        g = dy * gamma
+        dx = rstd[:, None] * (g - g.mean(axis=1, keepdims=True)
+                              - xhat * (g * xhat).mean(axis=1, keepdims=True))
+        return {"dx": dx, "dgamma": (dy * xhat).sum(axis=0), "dbeta": dy.sum(axis=0)}
+
+    def call(self, function, arguments):
+        return function(**arguments)
+
+    def get(self, value):
+        return value
+
+
+class Jax(Numpy):
+    """The same formulas, compiled by XLA."""
+
+    def __init__(self, device, threads):
+        if device == "cpu":
+            os.environ["JAX_PLATFORMS"] = "cpu"
+        import numpy
+        import jax
+        self.jax, self.numpy, self.np = jax, numpy, jax.numpy
+        self.compiled = {}
+
+    def put(self, name, array):
+        return self.jax.device_put(array)
+
+    def call(self, function, arguments):
+        # eps is a number of the model, fixed when it is compiled
+        fixed = {k: v for k, v in arguments.items() if isinstance(v, float)}
+        key = (function.__name__, tuple(fixed.items()))
+        if key not in self.compiled:
+            self.compiled[key] = self.jax.jit(lambda **a: function(**a, **fixed))
+        live = {k: v for k, v in arguments.items() if k not in fixed}
+        return self.jax.block_until_ready(self.compiled[key](**live))
+
+    def get(self, value):
+        return self.numpy.asarray(value)
+
+
+class Torch:
+    def __init__(self, device, threads):
+        import torch
+        self.torch, self.device = torch, device
+        if device == "cuda" and not torch.cuda.is_available():
+            raise RuntimeError("PyTorch sees no CUDA device")
+        torch.set_num_threads(threads)
+        self.flush = None
+
+    def put(self, name, array):
+        t = self.torch.from_numpy(array.copy() if self.device == "cuda" else array)
+        if array.dtype.name == "uint16":
+            t = t.view(self.torch.bfloat16)
+        if array.dtype.name == "float16":
+            t = t.view(self.torch.float16)
+        return t.to(self.device)
+
+    def layernorm_forward(self, x, gamma, beta, eps):
+        y, mean, rstd = self.torch.native_layer_norm(x, (x.shape[1],), gamma, beta, eps)
+        return {"y": y, "mean": mean, "rstd": rstd}
+
+    def layernorm_backward(self, x, dy, gamma, mean, rstd):
+        dx, dgamma, dbeta = self.torch.ops.aten.native_layer_norm_backward(
+            dy, x, (x.shape[1],), mean.view(-1, 1), rstd.view(-1, 1), gamma, gamma, [True] * 3)
+        return {"dx": dx, "dgamma": dgamma, "dbeta": dbeta}
+
+    def call(self, function, arguments):
+        with self.torch.no_grad():
+            return function(**arguments)
+
+    def timed(self, function, arguments):
+        """Cold L2: a gigabyte is read first, which also keeps the device busy while work is queued."""
+        torch = self.torch
+        if self.flush is None:
+            self.flush = torch.ones(1 << 28, dtype=torch.float32, device="cuda")
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        self.flush.sum()
+        begin.record()
+        result = self.call(function, arguments)
+        end.record()
+        torch.cuda.synchronize()
+        return result, begin.elapsed_time(end) * 1e6
+
+    def get(self, value):
+        t = value.detach().cpu().contiguous()
+        if t.dtype == self.torch.bfloat16:
+            t = t.view(self.torch.uint16)
+        return t.numpy()
+
+
+class TorchCompile(Torch):
+    """What torch.compile makes of a layer norm and of its backward pass."""
+
+    def __init__(self, device, threads):
+        super().__init__(device, threads)
+        torch = self.torch
+        self.forward = torch.compile(
+            lambda x, gamma, beta, eps: torch.native_layer_norm(x, (x.shape[1],), gamma, beta, eps))
+        self.backward = torch.compile(
+            lambda dy, x, mean, rstd, gamma: torch.ops.aten.native_layer_norm_backward(
+                dy, x, (x.shape[1],), mean, rstd, gamma, gamma, [True] * 3))
+
+    def layernorm_forward(self, x, gamma, beta, eps):
+        y, mean, rstd = self.forward(x, gamma, beta, eps)
+        return {"y": y, "mean": mean, "rstd": rstd}
+
+    def layernorm_backward(self, x, dy, gamma, mean, rstd):
+        dx, dgamma, dbeta = self.backward(dy, x, mean.view(-1, 1), rstd.view(-1, 1), gamma)
+        return {"dx": dx, "dgamma": dgamma, "dbeta": dbeta}
+
+
+PEERS = {"numpy": Numpy, "jax": Jax, "torch": Torch, "torch.compile": TorchCompile}
+
+
+class Case:
+    """One case: arrays over the shared memory, moved to where the peer wants them."""
+
+    def __init__(self, peer, fd, first, lines):
+        import numpy as np
+        kinds = {"f32": np.float32, "f16": np.float16, "bf16": np.uint16}
+        _, task, dtype, used = first.split()
+        if dtype == "bf16" and not isinstance(peer, Torch):
+            raise RuntimeError("no bf16 here")
+        memory = mmap.mmap(fd, int(used))
+        self.function = getattr(peer, task, None)
+        if self.function is None:
+            raise RuntimeError("no " + task + " here")
+        self.arguments, self.outputs, self.result = {}, {}, None
+        for line in lines:
+            word = line.split()
+            if word[0] == "scalar":
+                self.arguments[word[1]] = float(word[2])
+                continue
+            name, role, kind = word[1:4]
+            rows, cols, stride, offset = map(int, word[4:8])
+            size = np.dtype(kinds[kind]).itemsize
+            flat = np.frombuffer(memory, kinds[kind], (rows - 1) * stride + cols, offset)
+            array = np.lib.stride_tricks.as_strided(flat, (rows, cols), (stride * size, size))
+            array = array.reshape(-1) if rows == 1 else array
+            if role == "in":
+                self.arguments[name] = peer.put(name, array)
+            else:
+                self.outputs[name] = array
+
+
+def serve(peer, fd):
+    case = None
+    while True:
+        line = sys.stdin.readline()
+        if not line:
+            return
+        try:
+            answer = "ok"
+            if line.startswith("load"):
+                lines = list(iter(lambda: sys.stdin.readline().strip(), "end"))
+                case = None
+                case = Case(peer, fd, line, lines)
+            elif line.strip() == "run" and getattr(peer, "device", "cpu") == "cuda":
+                case.result, ns = peer.timed(case.function, case.arguments)
+                answer = "ok %.1f" % ns
+            elif line.strip() == "run":
+                case.result = peer.call(case.function, case.arguments)
+            elif line.strip() == "store":
+                for name, array in case.outputs.items():
+                    array[...] = peer.get(case.result[name]).reshape(array.shape)
+        except Exception as error:  # the bench shows it and goes on without this peer
+            answer = "no " + " ".join(str(error).split())[:300]
+        print(answer, flush=True)
+
+
+def main():
+    name, device, threads, fd = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+    try:
+        peer = PEERS[name](device, threads)
+    except Exception as error:
+        print("no " + " ".join(str(error).split())[:300], flush=True)
+        return
+    print("ok", flush=True)
+    serve(peer, fd)
+
+
+if __name__ == "__main__":
+    main()
