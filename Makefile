@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+# The front door. CMakeLists.txt has the build; this sets up, builds and runs.
+PREFIX ?= /usr/local
+BUILD   = cmake -S . -B build -G Ninja >/dev/null && cmake --build build
+
+.PHONY: help run test bench test-cuda bench-cuda install format clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
+
+run: ## build, check every implementation, show the speeds in brief
+	@cmake/setup.sh run
+	@$(BUILD)
+	@build/touchstone check
+	@build/touchstone bench --quick
+
+test: ## build with gcc, clang and sanitizers; run all tests
+	@cmake/setup.sh test
+	@test/run.sh
+
+bench: ## time every implementation against the hardware's floor
+	@cmake/setup.sh run
+	@$(BUILD)
+	@build/touchstone bench
+
+test-cuda: ## check the CUDA kernels, also under compute-sanitizer; needs a GPU
+	@cmake/setup.sh cuda
+	@$(BUILD)
+	@test/cuda.sh test
+
+bench-cuda: ## time the CUDA kernels; needs a GPU
+	@cmake/setup.sh cuda
+	@$(BUILD)
+	@test/cuda.sh bench
+
+install: ## install headers, libraries and program under PREFIX (/usr/local)
+	@cmake/setup.sh run
+	@$(BUILD)
+	@cmake --install build --prefix $(PREFIX)
+
+format: ## lay out the sources with clang-format
+	@test/format.sh --fix
+
+clean: ## remove what was built
+	rm -rf build build-clang build-sanitize

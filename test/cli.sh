@@ -1,0 +1,80 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# cli.sh BUILD - the program from outside: exit statuses, one line per error, JSON.
+set -u
+build=$1
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+n=0 bad=0
+complain() {
+    echo "cli: touchstone $args: $*" >&2
+    bad=$((bad + 1))
+}
+run() { # STATUS ARGUMENT... : standard output in $tmp/out, standard error in $tmp/err
+    want=$1
+    shift
+    args=$*
+    n=$((n + 1))
+    "$build/touchstone" "$@" >"$tmp/out" 2>"$tmp/err" </dev/null
+    got=$?
+    [ $got = "$want" ] || complain "exit status $got, expected $want: $(tail -n 1 "$tmp/err")"
+}
+silent() { [ ! -s "$tmp/err" ] || complain "wrote to standard error: $(head -n 1 "$tmp/err")"; }
+refused() { # the run before it: one line on standard error, nothing on standard output
+    [ ! -s "$tmp/out" ] || complain 'wrote to standard output'
+    [ "$(wc -l <"$tmp/err")" = 1 ] || complain "$(wc -l <"$tmp/err") lines on standard error, expected 1"
+}
+shows() { grep -q -- "$1" "$tmp/out" || complain "no '$1' in the output"; }
+json() { # PATH... : their values, one a line, in $tmp/values
+    "$build/test/json_get" "$@" <"$tmp/out" >"$tmp/values" 2>"$tmp/err" || {
+        complain "$(cat "$tmp/err")"
+        return 1
+    }
+}
+
+run 0 --help; silent; shows check; shows bench; shows list
+for command in check bench list demo; do
+    run 0 $command --help; silent; shows --json; shows --seed
+    run 2 $command --no-such-option; refused
+    run 2 $command --seed; refused
+    run 2 $command --seed twelve; refused
+    run 2 $command --seed 7x; refused
+    run 2 $command --seed -1; refused
+    run 2 $command --seed 99999999999999999999; refused
+    run 2 $command --json; refused
+done
+run 2 no-such-command; refused
+run 2 ''; refused
+run 2; [ "$(wc -l <"$tmp/err")" -ge 1 ] || complain 'said nothing'
+run 2 --no-such-option; refused
+
+run 0 list tasks; silent; shows '^layernorm_forward'; shows '^layernorm_backward'
+run 0 list cases; silent; shows 'layernorm_forward/f32/rows='; shows 'layernorm_backward/bf16/rows='
+run 0 list impls; silent; shows layernorm_forward; shows ref; shows avx2; shows avx512
+run 0 list devices; silent; [ -s "$tmp/out" ] || complain 'no devices'
+run 2 list no-such-kind; refused
+run 2 list; refused
+run 2 list tasks cases; refused
+run 2 demo no-such-demo; refused
+args='list cases >/dev/full'
+"$build/touchstone" list cases >/dev/full 2>"$tmp/err" && complain 'lost its output, yet exits 0'
+run 2 check --device no-such-device; refused
+
+if [ -x "$build/test/json_get" ]; then
+    run 0 check --small --seed 7 --json -
+    if json cases passed failed skipped mutants.total mutants.rejected; then
+        set -- $(cat "$tmp/values")
+        [ "$1" -gt 0 ] && [ "$2" -gt 0 ] && [ "$3" = 0 ] || complain "cases $1, passed $2, failed $3"
+        [ "$5" -gt 0 ] && [ "$6" = "$5" ] || complain "$5 mutants, $6 rejected"
+    fi
+    for kind in tasks cases impls devices; do run 0 list $kind --json -; json; done
+    run 0 list tasks --json "$tmp/file"; silent
+    "$build/test/json_get" <"$tmp/file" || complain 'no JSON in the file'
+    run 3 list tasks --json /dev/full; [ "$(wc -l <"$tmp/err")" = 1 ] || complain 'no line on standard error'
+    run 3 list tasks --json "$tmp/no/such/folder"; [ "$(wc -l <"$tmp/err")" = 1 ] || complain 'no line on standard error'
+else
+    echo 'without jansson: --json must be refused'
+    run 2 list tasks --json -; refused
+fi
+echo "$n runs, $bad complaints"
+[ $bad = 0 ]

@@ -1,0 +1,55 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# install.sh BUILD exports|pkgconfig|cmake - installs, moves the prefix, and uses the library from there.
+set -eu
+cd "$(dirname "$0")/.."
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+fail() { echo "install: $*" >&2 && exit 1; }
+
+cmake --install "$1" --prefix "$tmp/first" >/dev/null
+mv "$tmp/first" "$tmp/moved"
+library=$(find "$tmp/moved" -name libtouchstone.so)
+[ -n "$library" ] || fail 'no libtouchstone.so'
+lib=${library%/*}
+
+runs() { # PROGRAM shared|static
+    "$1" || fail "$1 is wrong"
+    if readelf -d "$1" | grep -q 'NEEDED.*libtouchstone\.so\.0'; then kind=shared; else kind=static; fi
+    [ $kind = "$2" ] || fail "$1 is linked $kind, expected $2"
+}
+exports() { # exactly what the headers mark TS_API; and each installed file is where it is looked for
+    sed -n 's/^TS_API.*\(ts_[a-z0-9_]*\)(.*/\1/p' "$tmp"/moved/include/touchstone/*.h | sort >"$tmp/promised"
+    nm -D --defined-only "$library" | awk '{ print $3 }' | sort >"$tmp/exported"
+    [ -s "$tmp/promised" ] || fail 'no TS_API in the headers'
+    diff "$tmp/promised" "$tmp/exported" || fail 'exports differ from TS_API (<)'
+    [ "$(readelf -d "$library" | sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p')" = libtouchstone.so.0 ] || fail soname
+    "$tmp/moved/bin/touchstone" --help >/dev/null || fail 'the installed program does not run'
+    [ ! -e "$1/libtouchstone_cuda.so" ] || [ -e "$lib/libtouchstone_cuda.so" ] || fail 'no CUDA module'
+    echo "$(wc -l <"$tmp/exported") symbols exported"
+}
+pkgconfig() {
+    command -v pkg-config >/dev/null || { echo 'skipped: no pkg-config'; exit 77; }
+    export PKG_CONFIG_PATH="$lib/pkgconfig"
+    for language in 'cc -x c -std=c11' 'c++ -x c++ -std=c++17'; do
+        $language $(pkg-config --cflags touchstone) test/consumer/consumer.c -x none \
+            $(pkg-config --libs touchstone) -Wl,-rpath,"$lib" -lm -o "$tmp/shared"
+        runs "$tmp/shared" shared
+        $language $(pkg-config --cflags touchstone) test/consumer/consumer.c -x none \
+            $(pkg-config --static --libs touchstone | sed 's/-ltouchstone/-l:libtouchstone.a/') -o "$tmp/static"
+        runs "$tmp/static" static
+    done
+}
+cmake_package() {
+    cmake -S test/consumer -B "$tmp/build" -G Ninja -DCMAKE_PREFIX_PATH="$tmp/moved" >/dev/null
+    cmake --build "$tmp/build" >/dev/null
+    for language in c cpp; do
+        runs "$tmp/build/${language}_touchstone" shared
+        runs "$tmp/build/${language}_touchstone_static" static
+    done
+}
+case $2 in
+exports) exports "$1" ;;
+pkgconfig) pkgconfig ;;
+cmake) cmake_package ;;
+esac

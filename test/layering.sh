@@ -1,0 +1,60 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# layering.sh BUILD symbols|includes - the arrows of DESIGN.md: include <- base <- kernel, and
+# include <- base <- task <- judge. Each half first proves that it can fail.
+set -eu
+cd "$(dirname "$0")/.."
+build=$1
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+fail() { echo "layering: $*" >&2 && exit 1; }
+
+base=$(echo "$build"/CMakeFiles/base.dir/base/*.o)
+mutant=$(echo "$build"/CMakeFiles/mutant.dir/mutant/*.o)
+task=$build/libtask.a
+judge=$build/libjudge.a
+
+# strangers "USERS" "PROVIDERS": the ts_ symbols that users leave undefined and no provider defines
+strangers() {
+    nm -g --defined-only $2 | awk 'NF == 3 { print $3 }' | sort -u >"$tmp/defined"
+    nm -u $1 | awk '$1 == "U" && $2 ~ /^ts_/ { print $2 }' | sort -u >"$tmp/used"
+    comm -23 "$tmp/used" "$tmp/defined"
+}
+closed() { # NAME "USERS" "PROVIDERS"
+    [ -z "$(strangers "$2" "$3")" ] || fail "$1 reaches for: $(strangers "$2" "$3" | tr '\n' ' ')"
+    echo "$1: $(wc -l <"$tmp/used") ts_ symbols used, all from below"
+}
+symbols() {
+    echo '#include "touchstone/layernorm.h"
+ts_status planted(void); ts_status planted(void) { return ts_layernorm_forward(0, 0); }' |
+        cc -x c -std=c11 -Iinclude -c - -o "$tmp/planted.o"
+    [ "$(strangers "$tmp/planted.o" "$task $judge $base")" = ts_layernorm_forward ] ||
+        fail 'a planted reference to a kernel was not seen'
+    closed base "$base" "$base"
+    closed 'task and judge' "$task $judge" "$task $judge $base"
+    closed mutant "$mutant" "$mutant $task $judge $base"
+    [ "$(wc -l <"$tmp/used")" -gt 0 ] || fail 'nm saw no symbols at all'
+}
+
+# compiles FOLDER HEADER: does a file that includes HEADER compile with FOLDER's include list?
+compiles() {
+    flags=$(sed -n "s|^ *\"command\": \"\(.* -c [^ ]*/$1/[^ ]*\.c\)\".*|\1|p" "$build/compile_commands.json" |
+        head -n 1 | tr ' ' '\n' | grep '^-I')
+    [ -n "$flags" ] || fail "no include list for $1"
+    echo "#include \"$2\"" | cc -x c -std=c11 $flags -fsyntax-only - 2>"$tmp/why"
+}
+may() { compiles "$1" "$2" || fail "$1 should see $2: $(cat "$tmp/why")"; }
+must_not() {
+    ! compiles "$1" "$2" || fail "$1 can include $2"
+    grep -q "$2.*\(No such file\|not found\)" "$tmp/why" || fail "$1, $2: $(cat "$tmp/why")"
+    echo "$1 cannot include $2"
+}
+includes() {
+    for folder in base kernel task judge mutant; do may $folder touchstone/layernorm.h; done
+    may judge task.h
+    for folder in base task judge mutant; do must_not $folder layernorm_impl.h; done
+    for folder in base kernel; do must_not $folder task.h; done
+    for folder in base kernel task mutant; do must_not $folder arena.h; done
+    ! grep -rn '#include "\.\./' include base kernel task judge mutant tool || fail 'a way around the list'
+}
+"$2"

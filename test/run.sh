@@ -1,0 +1,50 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# run.sh - what `make test` runs: three builds, their tests, one total.
+set -u
+cd "$(dirname "$0")/.."
+passed=0 failed=0 skipped=0
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+
+# suite NAME FOLDER "CTEST ARGUMENTS" CMAKE-ARGUMENT...
+suite() {
+    local name=$1 folder=$2 select=$3
+    shift 3
+    echo "== $name"
+    if ! { cmake -S . -B "$folder" -G Ninja "$@" && cmake --build "$folder"; } >"$log" 2>&1; then
+        cat "$log"
+        echo "failed: the $name build"
+        failed=$((failed + 1))
+        return
+    fi
+    ctest --test-dir "$folder" --no-tests=error --output-on-failure $select 2>&1 | tee "$log"
+    local n p s
+    n=$(ctest --test-dir "$folder" -N $select | sed -n 's/^Total Tests: //p')
+    p=$(grep -c '^ *[0-9]*/[0-9]* Test .* Passed ' "$log")
+    s=$(grep -c '^ *[0-9]*/[0-9]* Test .*\*\*\*Skipped ' "$log")
+    [ "${n:-0}" -gt 0 ] || n=$((p + s + 1)) # a suite without tests is a failure
+    passed=$((passed + p)) skipped=$((skipped + s)) failed=$((failed + n - p - s))
+}
+skip() {
+    echo "== $1"
+    echo "skipped: $2"
+    skipped=$((skipped + 1))
+}
+openmp() { echo 'int main(void) { return 0; }' | "$@" -fopenmp -x c - -o /dev/null 2>/dev/null; }
+
+suite gcc build ''
+if openmp clang; then
+    suite clang build-clang '-R ^(unit_|check)' -DCMAKE_C_COMPILER=clang -DTS_CUDA=OFF
+else
+    skip clang 'no clang with OpenMP'
+fi
+# The small cases, by cli: what is out of bounds is so there too.
+if openmp cc -fsanitize=address,undefined; then
+    suite sanitize build-sanitize '-R ^(unit_|cli)' -DTS_SANITIZE=ON -DTS_CUDA=OFF
+else
+    skip sanitize 'no compiler with sanitizers and OpenMP'
+fi
+echo
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" = 0 ]

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* unit_base.c - dtype conversion against another route, rng, status texts, the choice of a row. */
+#define _POSIX_C_SOURCE 200809L /* setenv */
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu.h"
+#include "dtype.h"
+#include "impl.h"
+#include "rng.h"
+#include "unit.h"
+
+/* ---- 16-bit formats: both are sign, exponent, mantissa, so one description serves ---- */
+
+typedef struct half {
+    ts_dtype dtype;
+    int      n_mantissa, bias;
+    uint16_t inf; /* the patterns of +inf, +1 and the smallest normal */
+    uint16_t one, min_normal;
+} half;
+
+static const half halves[] = { { TS_F16, 10, 15, 0x7c00, 0x3c00, 0x0400 },
+                               { TS_BF16, 7, 127, 0x7f80, 0x3f80, 0x0080 } };
+
+static double load(const half *f, uint16_t h)
+{
+    return ts_load(&h, f->dtype, 0);
+}
+
+static uint16_t store(const half *f, double v)
+{
+    uint16_t h[3] = { 0xaaaa, 0x5555, 0xaaaa };
+    ts_store(h, f->dtype, 1, v);
+    assert_int_equal(h[0], 0xaaaa);
+    assert_int_equal(h[2], 0xaaaa);
+    return h[1];
+}
+
+/* The bits placed in a double and scaled: exact, with no case for subnormals. */
+static double decode(const half *f, uint16_t h)
+{
+    const uint64_t b = (uint64_t)(h & 0x7fffu) << (52 - f->n_mantissa);
+    double         v;
+    memcpy(&v, &b, sizeof v);
+    v = v * 0x1p1000 * ldexp(1, 1023 - 1000 - f->bias);
+    return h & 0x8000u ? -v : v;
+}
+
+static void loads_every_pattern(void **state)
+{
+    (void)state;
+    for (const half *f = halves; f < halves + 2; f++)
+        for (unsigned h = 0; h <= 0xffff; h++) {
+            const double   got = load(f, (uint16_t)h);
+            const unsigned a = h & 0x7fffu;
+            if (a > f->inf) assert_true(isnan(got));
+            else if (a == f->inf) assert_true(isinf(got) && (got < 0) == (h >> 15));
+            else assert_true(got == decode(f, (uint16_t)h) && !signbit(got) == !(h >> 15));
+        }
+}
+
+static void every_pattern_round_trips(void **state)
+{
+    (void)state;
+    for (const half *f = halves; f < halves + 2; f++)
+        for (unsigned h = 0; h <= 0xffff; h++) {
+            const uint16_t back = store(f, load(f, (uint16_t)h));
+            if ((h & 0x7fffu) > f->inf) assert_true((back & 0x7fffu) > f->inf); /* some NaN */
+            else assert_int_equal(back, h);
+        }
+}
+
+/* Between each two neighbours, the last pair being the largest number and what would follow it:
+ * below the middle, above the middle, and the middle itself, which goes to the even one. */
+static void every_gap_rounds_to_nearest_even(void **state)
+{
+    (void)state;
+    for (const half *f = halves; f < halves + 2; f++)
+        for (unsigned h = 0; h < f->inf; h++) {
+            const double   lo = decode(f, (uint16_t)h), hi = decode(f, (uint16_t)(h + 1));
+            const double   mid = (lo + hi) / 2;
+            const uint16_t even = (uint16_t)(h + (h & 1));
+            for (unsigned sign = 0; sign <= 0x8000; sign += 0x8000) {
+                const double s = sign ? -1 : 1;
+                assert_int_equal(store(f, s * nextafter(mid, 0)), h | sign);
+                assert_int_equal(store(f, s * nextafter(mid, INFINITY)), (h + 1) | sign);
+                assert_int_equal(store(f, s * mid), even | sign);
+            }
+        }
+}
+
+static void extremes_of_double(void **state)
+{
+    (void)state;
+    for (const half *f = halves; f < halves + 2; f++) {
+        assert_int_equal(store(f, DBL_MAX), f->inf);
+        assert_int_equal(store(f, -DBL_MAX), f->inf | 0x8000);
+        assert_int_equal(store(f, INFINITY), f->inf);
+        assert_int_equal(store(f, DBL_TRUE_MIN), 0);
+        assert_int_equal(store(f, -DBL_TRUE_MIN), 0x8000);
+        assert_int_equal(store(f, -0.0), 0x8000);
+        assert_true((store(f, NAN) & 0x7fff) > f->inf);
+        assert_true((store(f, -NAN) & 0x7fff) > f->inf);
+    }
+}
+
+static void formats_describe_themselves(void **state)
+{
+    (void)state;
+    for (const half *f = halves; f < halves + 2; f++) {
+        const ts_format *g = ts_format_of(f->dtype);
+        assert_int_equal(g->n_bytes, 2);
+        assert_true(g->u == (decode(f, f->one + 1) - 1) / 2);
+        assert_true(g->min_normal == decode(f, f->min_normal));
+        assert_true(g->max == decode(f, f->inf - 1));
+    }
+    assert_true(ts_format_of(TS_F32)->u == FLT_EPSILON / 2);
+    assert_true(ts_format_of(TS_F32)->max == FLT_MAX);
+    assert_true(ts_format_of(TS_F64)->u == DBL_EPSILON / 2);
+    assert_true(ts_format_of(TS_F64)->max == DBL_MAX);
+    assert_string_equal(ts_format_of(TS_F32)->name, "f32");
+    assert_string_equal(ts_format_of(TS_BF16)->name, "bf16");
+}
+
+static void wide_formats_round_once(void **state)
+{
+    (void)state;
+    float  f[2] = { 7, 7 };
+    double d[2] = { 7, 7 };
+    ts_store(f, TS_F32, 1, 1 + 0x1p-24); /* a tie */
+    assert_true(f[1] == 1 && f[0] == 7);
+    ts_store(f, TS_F32, 1, 1 + 0x1.8p-23);
+    assert_true(ts_load(f, TS_F32, 1) == 1 + 0x1p-22);
+    ts_store(d, TS_F64, 1, 0.1);
+    assert_true(d[0] == 7 && ts_load(d, TS_F64, 1) == 0.1);
+}
+
+/* ---- rng ---- */
+
+static void rng_is_splitmix64(void **state)
+{
+    (void)state; /* outputs 1 to 3 of splitmix64 from seed 0 */
+    assert_true(ts_bits(0, 1) == UINT64_C(0xe220a8397b1dcdaf));
+    assert_true(ts_bits(0, 2) == UINT64_C(0x6e789e6aa1b965f4));
+    assert_true(ts_bits(0, 3) == UINT64_C(0x06c45d188009454f));
+    assert_true(ts_bits(5, -1) != ts_bits(5, 1) && ts_bits(5, 0) != ts_bits(6, 0));
+}
+
+/* Moments over n draws, each within six of its own standard deviations. */
+static void moments(double (*draw)(uint64_t, int64_t), double variance, double fourth, double most)
+{
+    enum { N = 1 << 18 };
+    for (uint64_t seed = 1; seed <= 4; seed++) {
+        double s1 = 0, s2 = 0, lag = 0, cross = 0;
+        for (int64_t i = 0; i < N; i++) {
+            const double v = draw(seed, i);
+            assert_true(v == draw(seed, i) && fabs(v) <= most);
+            s1 += v;
+            s2 += v * v;
+            lag += v * draw(seed, i + 1);
+            cross += v * draw(seed + 1, i);
+        }
+        assert_true(fabs(s1 / N) < 6 * sqrt(variance / N));
+        assert_true(fabs(s2 / N - variance) < 6 * sqrt((fourth - variance * variance) / N));
+        assert_true(fabs(lag / N) < 6 * variance / sqrt(N));
+        assert_true(fabs(cross / N) < 6 * variance / sqrt(N));
+    }
+}
+
+static void uniform_has_its_moments(void **state)
+{
+    (void)state;
+    moments(ts_uniform, 1.0 / 3, 1.0 / 5, 1);
+}
+
+static void normal_has_its_moments(void **state)
+{
+    (void)state; /* the sum of four uniforms: kurtosis 3 - 6/5/4 */
+    moments(ts_normal, 1, 2.7, 3.4642);
+}
+
+/* ---- status ---- */
+
+static void every_status_has_a_text(void **state)
+{
+    (void)state;
+    for (int s = TS_OK; s <= TS_E_DEVICE; s++) {
+        const char *text = ts_status_text((ts_status)s);
+        assert_non_null(text);
+        assert_true(strlen(text) > 1);
+        for (int other = TS_OK; other < s; other++)
+            assert_string_not_equal(text, ts_status_text((ts_status)other));
+        assert_string_not_equal(text, "unknown status");
+    }
+    assert_string_equal(ts_status_text((ts_status)(TS_E_DEVICE + 1)), "unknown status");
+    assert_string_equal(ts_status_text((ts_status)-1), "unknown status");
+}
+
+static void abi_is_1(void **state)
+{
+    (void)state;
+    assert_int_equal(ts_abi_version(), 1);
+}
+
+/* ---- the choice of a row ---- */
+
+static const ts_impl rows[] = {
+    { "sm90", TS_CUDA, TS_SM90, TS_HAS_F32, NULL, NULL, "nowhere" },
+    { "avx512", TS_CPU, TS_CPU_AVX512, TS_HAS_F32, NULL, NULL, NULL },
+    { "avx2", TS_CPU, TS_CPU_AVX2, TS_HAS_F32 | TS_HAS_BF16, NULL, NULL, NULL },
+    { "ref", TS_CPU, 0, TS_HAS_F32 | TS_HAS_BF16 | TS_HAS_F64, NULL, NULL, NULL },
+    { 0 },
+};
+
+static const char *picked(unsigned mask, ts_dtype t)
+{
+    ts_impl found = { 0 };
+    ts_cpu_set_mask(mask);
+    assert_int_equal(ts_pick(rows, TS_CPU, t, &found), TS_OK);
+    ts_cpu_set_mask(~0u);
+    return found.name;
+}
+
+static void pick_takes_the_best_visible_row(void **state)
+{
+    (void)state;
+    const unsigned has = ts_cpu_features();
+    const char    *avx2 = has & TS_CPU_AVX2 ? "avx2" : "ref";
+    const char    *avx512 = has & TS_CPU_AVX512 ? "avx512" : avx2;
+    assert_string_equal(picked(~0u, TS_F32), avx512);
+    assert_string_equal(picked(TS_CPU_AVX512 | TS_CPU_AVX2, TS_F32), avx512);
+    assert_string_equal(picked(TS_CPU_AVX2, TS_F32), avx2);
+    assert_string_equal(picked(0, TS_F32), "ref");
+    assert_string_equal(picked(~0u, TS_BF16), avx2); /* the best row that has the dtype */
+    assert_string_equal(picked(~0u, TS_F64), "ref");
+}
+
+static void pick_says_why_not(void **state)
+{
+    (void)state;
+    ts_impl found;
+    assert_int_equal(ts_pick(rows, TS_CPU, TS_F16, &found), TS_E_DTYPE);
+    assert_int_equal(ts_pick(rows, TS_CPU, TS_U8, &found), TS_E_DTYPE);
+    assert_int_equal(ts_pick(rows, TS_CPU, (ts_dtype)99, &found), TS_E_DTYPE);
+    assert_int_equal(ts_pick(rows, TS_CPU, (ts_dtype)-1, &found), TS_E_DTYPE);
+    assert_int_equal(ts_pick(rows, (ts_device)9, TS_F32, &found), TS_E_ARG);
+    ts_cpu_set_mask(0);
+    const ts_impl only[] = { rows[1], { 0 } };
+    assert_int_equal(ts_pick(only, TS_CPU, TS_F32, &found), TS_E_UNSUPPORTED);
+    ts_cpu_set_mask(~0u);
+    assert_int_equal(ts_pick(rows + 4, TS_CPU, TS_F32, &found), TS_E_UNSUPPORTED);
+    assert_int_equal(ts_pick(rows, TS_CUDA, TS_F32, &found), TS_E_DEVICE);
+    assert_non_null(strstr(ts_cuda_unavailable_reason(), "no CUDA module"));
+}
+
+int main(void)
+{
+    setenv("TOUCHSTONE_CUDA_MODULE", "/nonexistent", 1); /* the same on a machine with a GPU */
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(loads_every_pattern),
+        cmocka_unit_test(every_pattern_round_trips),
+        cmocka_unit_test(every_gap_rounds_to_nearest_even),
+        cmocka_unit_test(extremes_of_double),
+        cmocka_unit_test(formats_describe_themselves),
+        cmocka_unit_test(wide_formats_round_once),
+        cmocka_unit_test(rng_is_splitmix64),
+        cmocka_unit_test(uniform_has_its_moments),
+        cmocka_unit_test(normal_has_its_moments),
+        cmocka_unit_test(every_status_has_a_text),
+        cmocka_unit_test(abi_is_1),
+        cmocka_unit_test(pick_takes_the_best_visible_row),
+        cmocka_unit_test(pick_says_why_not),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
