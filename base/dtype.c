@@ -3,7 +3,6 @@
 
 #include <float.h>
 #include <math.h>
-#include <string.h>
 
 const ts_format *ts_format_of(ts_dtype t)
 {
@@ -26,15 +25,7 @@ static double round_to(double v, int n_mantissa, int min_exp)
     return ldexp(nearbyint(ldexp(v, -unit)), unit);
 }
 
-static uint16_t to_bf16(double v)
-{
-    const float f = (float)round_to(v, 7, -133);
-    uint32_t    b;
-    memcpy(&b, &f, sizeof b);
-    return (uint16_t)(isnan(v) ? 0x7fc0u : b >> 16);
-}
-
-static uint16_t to_f16(double v)
+uint16_t ts_narrow_f16(double v)
 {
     const uint16_t sign = signbit(v) ? 0x8000u : 0;
     const double   a = round_to(fabs(v), 10, -24);
@@ -46,30 +37,11 @@ static uint16_t to_f16(double v)
     return (uint16_t)(sign | (unsigned)(e + 14) << 10 | ((unsigned)ldexp(a, 11 - e) & 0x3ffu));
 }
 
-static double from_f16(uint16_t h)
+double ts_widen_f16(uint16_t h)
 {
     const unsigned e = h >> 10 & 31u, m = h & 0x3ffu;
     const double   a = e == 31 ? (m ? NAN : INFINITY)
                        : e     ? ldexp(1024.0 + m, (int)e - 25)
                                : (double)m * 0x1p-24;
     return h & 0x8000u ? -a : a;
-}
-
-double ts_load(const void *p, ts_dtype t, int64_t i)
-{
-    if (t == TS_F64) return ((const double *)p)[i];
-    if (t == TS_F32) return ((const float *)p)[i];
-    const uint16_t h = ((const uint16_t *)p)[i];
-    if (t == TS_F16) return from_f16(h);
-    const uint32_t b = (uint32_t)h << 16;
-    float          f;
-    memcpy(&f, &b, sizeof f);
-    return f;
-}
-
-void ts_store(void *p, ts_dtype t, int64_t i, double v)
-{
-    if (t == TS_F64) ((double *)p)[i] = v;
-    else if (t == TS_F32) ((float *)p)[i] = (float)v;
-    else ((uint16_t *)p)[i] = t == TS_F16 ? to_f16(v) : to_bf16(v);
 }

@@ -4,6 +4,8 @@
 #ifndef TS_BASE_DTYPE_H
 #define TS_BASE_DTYPE_H
 
+#include <string.h>
+
 #include "touchstone/touchstone.h"
 
 typedef struct ts_format {
@@ -23,7 +25,44 @@ static inline ts_dtype ts_wide(ts_dtype t)
     return t == TS_F64 ? TS_F64 : TS_F32;
 }
 
-double ts_load(const void *p, ts_dtype t, int64_t i);
-void   ts_store(void *p, ts_dtype t, int64_t i, double v);
+double   ts_widen_f16(uint16_t h);
+uint16_t ts_narrow_f16(double v);
+
+static inline double ts_widen_bf16(uint16_t h)
+{
+    const uint32_t b = (uint32_t)h << 16;
+    float          f;
+    memcpy(&f, &b, sizeof f);
+    return f;
+}
+
+/* By way of float rounded to odd, which leaves the second rounding nothing to go wrong by. */
+static inline uint16_t ts_narrow_bf16(double v)
+{
+    const float f = (float)v;
+    uint32_t    b;
+    memcpy(&b, &f, sizeof b);
+    if (v != v) return 0x7fc0u;
+    if ((double)f != v && f - f == 0) {
+        if ((v < 0 ? -(double)f : (double)f) > (v < 0 ? -v : v)) b--;
+        b |= 1u;
+    }
+    return (uint16_t)((b + 0x7fffu + (b >> 16 & 1u)) >> 16);
+}
+
+static inline double ts_load(const void *p, ts_dtype t, int64_t i)
+{
+    if (t == TS_F32) return ((const float *)p)[i];
+    if (t == TS_F64) return ((const double *)p)[i];
+    const uint16_t h = ((const uint16_t *)p)[i];
+    return t == TS_BF16 ? ts_widen_bf16(h) : ts_widen_f16(h);
+}
+
+static inline void ts_store(void *p, ts_dtype t, int64_t i, double v)
+{
+    if (t == TS_F32) ((float *)p)[i] = (float)v;
+    else if (t == TS_F64) ((double *)p)[i] = v;
+    else ((uint16_t *)p)[i] = t == TS_BF16 ? ts_narrow_bf16(v) : ts_narrow_f16(v);
+}
 
 #endif
