@@ -259,7 +259,7 @@ static bool parse(bench *b, int argc, char **argv, int *status)
     const ts_option table[] = {
         { "--task", "NAME", "only this task, or the tasks of this stem", &b->task },
         { "--impl", "NAME", "only this implementation of ours", &b->impl },
-        { "--case", "TEXT", "only cases whose name has this", &b->match },
+        { "--case", "TEXT", "only cases whose name has this (or this|that)", &b->match },
         { "--device", "cpu|cuda", "where (default cpu)", &b->device },
         { "--threads", "N", "CPU threads (default: all cores)", &b->threads },
         { "--rounds", "N", "turns each contestant takes (default 15)", &b->rounds },

@@ -61,15 +61,17 @@ bool ts_case_seed(const char *filter, uint64_t *seed)
 
 bool ts_case_matches(const ts_task *t, const ts_case *c, const char *filter)
 {
-    char         s[256];
-    const char  *at = filter ? strrchr(filter, '@') : NULL;
-    const size_t n = !filter ? 0 : at ? (size_t)(at - filter) : strlen(filter);
-    char         part[256];
-    if (!n) return true;
-    if (n >= sizeof part) return false;
-    memcpy(part, filter, n);
-    part[n] = 0;
-    ts_case_string(t, c, 0, s, sizeof s);
-    s[strcspn(s, "@")] = 0;
-    return strstr(s, part) != NULL;
+    char name[256], part[256];
+    if (!filter) return true;
+    ts_case_string(t, c, 0, name, sizeof name);
+    name[strcspn(name, "@")] = 0;
+    for (;;) {
+        const size_t n = strcspn(filter, "|@");
+        if (n >= sizeof part) return false;
+        memcpy(part, filter, n);
+        part[n] = 0;
+        if (strstr(name, part)) return true;
+        if (filter[n] != '|') return false;
+        filter += n + 1;
+    }
 }

@@ -27,6 +27,7 @@ bool ts_task_matches(const ts_task *t, const char *filter);
 
 /* True and *seed when the filter is a whole case string, "...@0x5eed". */
 bool ts_case_seed(const char *filter, uint64_t *seed);
+/* True if the case's name has the filter in it, or one of several that stand between '|'. */
 bool ts_case_matches(const ts_task *t, const ts_case *c, const char *filter);
 
 #endif

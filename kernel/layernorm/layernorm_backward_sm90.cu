@@ -67,29 +67,31 @@ __device__ __forceinline__ void fetch_row(uint4 *corner, const uint4 *x, const u
     close_group();
 }
 
-/* Adds the teams' column sums in order, in the ring's memory, and writes the block's partial. Sums
- * lie there as [dgamma or dbeta][a thread's column][thread], free of bank conflicts. */
+/* Adds the teams' column sums in order and writes the block's partial. The sums pass through the
+ * ring's memory as [team][dgamma or dbeta][a thread's column][thread], free of bank conflicts. */
 template <int TEAM, int E>
 __device__ __forceinline__ void write_partial(const backward_params &p, float *sums, int t,
                                               const float (&dgamma)[COLUMNS],
                                               const float (&dbeta)[COLUMNS])
 {
-    for (int k = 0; k < THREADS / TEAM; k++) {
-        __syncthreads();
-        if ((int)threadIdx.x / TEAM != k) continue;
+    constexpr int TEAM_SUMS = 2 * COLUMNS * TEAM;
+    float        *own = sums + threadIdx.x / TEAM * TEAM_SUMS + t;
+    __syncthreads(); /* others may still read rows there */
 #pragma unroll
-        for (int c = 0; c < COLUMNS; c++) {
-            float *g = sums + c * TEAM + t, *b = g + COLUMNS * TEAM;
-            *g = (k ? *g : 0) + dgamma[c];
-            *b = (k ? *b : 0) + dbeta[c];
-        }
+    for (int c = 0; c < COLUMNS; c++) {
+        own[c * TEAM] = dgamma[c];
+        own[(COLUMNS + c) * TEAM] = dbeta[c];
     }
     __syncthreads();
     float *out = p.partial + blockIdx.x * 2 * (int64_t)p.n_cols;
     for (int i = threadIdx.x; i < 2 * p.n_cols; i += THREADS) {
-        const int second = i >= p.n_cols, col = second ? i - p.n_cols : i, vec = col / E;
-        const int c = vec / TEAM * E + col % E;
-        out[i] = sums[(second * COLUMNS + c) * TEAM + vec % TEAM];
+        const int    second = i >= p.n_cols, col = second ? i - p.n_cols : i, vec = col / E;
+        const int    c = vec / TEAM * E + col % E;
+        const float *from = sums + (second * COLUMNS + c) * TEAM + vec % TEAM;
+        float        s = from[0];
+#pragma unroll
+        for (int k = 1; k < THREADS / TEAM; k++) s += from[k * TEAM_SUMS];
+        out[i] = s;
     }
 }
 
