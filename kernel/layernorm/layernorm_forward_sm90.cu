@@ -84,30 +84,27 @@ __device__ __forceinline__ row_map finish_scaled(float h, float m, float2 sum,
 
 /* ---- rows of 16-byte vectors ---- */
 
-/* Rows ahead, in shared memory. */
-template <class T, int COLUMNS> struct ring {
-    static constexpr int V = COLUMNS / lanes<T>::n;
-    uint4                slot[STAGES][V][THREADS]; /* a warp's accesses are contiguous */
-};
-
+/* The thread's vectors of a row; 0 past its end. Volatile: the loads must leave when they are
+ * written here, a row ahead of their use, and not when the compiler would rather have them. */
 template <int TEAM, int V>
-__device__ __forceinline__ void fetch_row(uint4 *corner, const uint4 *x, int on, bool any)
-{
-    if (any) {
-#pragma unroll
-        for (int v = 0; v < V; v++)
-            if (v < on) copy_ahead(corner + v * THREADS, x + v * TEAM);
-    }
-    close_group();
-}
-
-/* The thread's columns, times h; 0 past the row's end. */
-template <class T, int V, int E>
-__device__ __forceinline__ void read_row(const uint4 *corner, int on, float h, float (&x)[V][E])
+__device__ __forceinline__ void fetch_row(uint4 (&raw)[V], const uint4 *x, int on)
 {
 #pragma unroll
     for (int v = 0; v < V; v++) {
-        unpack_as<T>(v < on ? corner[v * THREADS] : make_uint4(0, 0, 0, 0), x[v]);
+        raw[v] = make_uint4(0, 0, 0, 0);
+        if (v < on)
+            asm volatile("ld.global.nc.v4.u32 {%0,%1,%2,%3}, [%4];"
+                         : "=r"(raw[v].x), "=r"(raw[v].y), "=r"(raw[v].z), "=r"(raw[v].w)
+                         : "l"(x + v * TEAM));
+    }
+}
+
+template <class T, int V, int E>
+__device__ __forceinline__ void widen_row(const uint4 (&raw)[V], float h, float (&x)[V][E])
+{
+#pragma unroll
+    for (int v = 0; v < V; v++) {
+        unpack_as<T>(raw[v], x[v]);
 #pragma unroll
         for (int e = 0; e < E; e++) x[v][e] *= h;
     }
@@ -161,47 +158,37 @@ template <int V, int E> __device__ __forceinline__ float largest_of(const float 
     return largest;
 }
 
-/* COLUMNS of a row a thread: their floats, gamma and beta stay in its registers. FULL: no thread
- * lacks a vector. */
+/* COLUMNS of a row a thread: their floats, gamma and beta stay in its registers, and the next row
+ * is on its way into others. FULL: no thread lacks a vector. */
 template <class T, int TEAM, int COLUMNS, bool FULL>
 __global__ void __launch_bounds__(THREADS, 1) forward_rows(const forward_params p)
 {
-    using R = ring<T, COLUMNS>;
-    constexpr int           E = lanes<T>::n, V = R::V, AHEAD = STAGES - 1;
-    extern __shared__ uint4 memory[];
-    __shared__ float        slots[2 * THREADS / 32 * 2];
-    const share<T, TEAM>    mine(p.n_rows, p.turns, p.row_stride, p.n_cols);
-    const int               on = FULL ? V : mine.on;
-    uint4 *const            corner = &reinterpret_cast<R *>(memory)->slot[0][0][threadIdx.x];
-    const uint4            *next = (const uint4 *)p.x + mine.begin;
-    uint4                  *out = (uint4 *)p.y + mine.begin;
-    uint4                   gamma[V] = {}, beta[V] = {};
+    constexpr int        E = lanes<T>::n, V = COLUMNS / E;
+    __shared__ float     slots[2 * THREADS / 32 * 2];
+    const share<T, TEAM> mine(p.n_rows, p.turns, p.row_stride, p.n_cols);
+    const int            on = FULL ? V : mine.on;
+    const uint4         *in = (const uint4 *)p.x + mine.begin;
+    uint4               *out = (uint4 *)p.y + mine.begin;
+    uint4                next[V], gamma[V], beta[V];
+    int                  set = 0;
 
-#pragma unroll
-    for (int s = 0; s < AHEAD; s++, next += mine.step)
-        fetch_row<TEAM, V>(corner + s * V * THREADS, next, on, s < mine.n_rows);
-#pragma unroll
-    for (int v = 0; v < V; v++)
-        if (v < on) {
-            gamma[v] = __ldg((const uint4 *)p.gamma + v * TEAM + mine.t);
-            beta[v] = __ldg((const uint4 *)p.beta + v * TEAM + mine.t);
-        }
-
-    int stage = 0, free_stage = AHEAD, set = 0;
-    for (int k = 0; k < mine.n_rows; k++, next += mine.step, out += mine.step) {
-        fetch_row<TEAM, V>(corner + free_stage * V * THREADS, next, on, k + AHEAD < mine.n_rows);
-        await_all_but<AHEAD>();
-
+    if (mine.n_rows) fetch_row<TEAM, V>(next, in, on);
+    fetch_row<TEAM, V>(gamma, (const uint4 *)p.gamma + mine.t, on);
+    fetch_row<TEAM, V>(beta, (const uint4 *)p.beta + mine.t, on);
+    for (int k = 0; k < mine.n_rows; k++, in += mine.step, out += mine.step) {
         float   x[V][E], mean, rstd;
         row_map map;
-        read_row<T>(corner + stage * V * THREADS, on, 1.0f, x);
+        widen_row<T>(next, 1.0f, x);
+        if (k + 1 < mine.n_rows) fetch_row<TEAM, V>(next, in + mine.step, on);
         float  m = team_reduce<add, TEAM>(plain_sum(x), slots, &set) * p.one_over_n;
         float2 sum = team_sums<TEAM>(centre(x, m, on), slots, &set);
         if (in_range(sum.y, p.eps)) map = finish(m, sum, p, &mean, &rstd);
         else {
-            read_row<T>(corner + stage * V * THREADS, on, 1.0f, x);
+            uint4 again[V];
+            fetch_row<TEAM, V>(again, in, on);
+            widen_row<T>(again, 1.0f, x);
             const float h = scale_for(team_reduce<larger, TEAM>(largest_of(x), slots, &set));
-            read_row<T>(corner + stage * V * THREADS, on, h, x);
+            widen_row<T>(again, h, x);
             m = team_reduce<add, TEAM>(plain_sum(x), slots, &set) * p.one_over_n;
             sum = team_sums<TEAM>(centre(x, m, on), slots, &set);
             map = finish_scaled(h, m, sum, p, &mean, &rstd);
@@ -222,8 +209,6 @@ __global__ void __launch_bounds__(THREADS, 1) forward_rows(const forward_params 
             const int64_t row = mine.first + k * mine.n_teams;
             p.mean[row] = mean, p.rstd[row] = rstd;
         }
-        free_stage = stage;
-        stage = stage + 1 == STAGES ? 0 : stage + 1;
     }
 }
 
@@ -273,11 +258,9 @@ template <class T, int TEAM, int COLUMNS> void launch_rows(forward_params p, cud
 {
     const auto      kernel = p.n_cols == TEAM * COLUMNS ? forward_rows<T, TEAM, COLUMNS, true>
                                                         : forward_rows<T, TEAM, COLUMNS, false>;
-    const int       n_bytes = (int)sizeof(ring<T, COLUMNS>);
     const grid_plan plan(p.n_rows, THREADS / TEAM);
     p.turns = plan.turns;
-    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, n_bytes);
-    kernel<<<plan.n_blocks, THREADS, n_bytes, s>>>(p);
+    kernel<<<plan.n_blocks, THREADS, 0, s>>>(p);
 }
 
 template <class T> void launch(const forward_params &p, cudaStream_t s)
