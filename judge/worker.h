@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* worker.h - a process in which one entry runs, so that a crash or a hang is a flaw of that entry
- * and not the end of the run. The examiner talks to it in four verbs; a CUDA entry has its own way
- * of doing each (device.c). */
+ * and not the end of the run. The examiner talks to it in a few verbs; each backend has its own
+ * way of doing them. */
 #ifndef TS_WORKER_H
 #define TS_WORKER_H
 

@@ -10,7 +10,7 @@ typedef struct ts_mutant {
     const char     *name;
     const char     *task;
     ts_fault        fault;  /* the check that must catch it; NONE: a control, which must pass */
-    const char     *family; /* in cases of this family; NULL: in any */
+    const char     *family; /* in cases of this family; NULL: of "normal" */
     ts_run_fn       run;
     ts_workspace_fn workspace; /* NULL: needs none */
 } ts_mutant;

@@ -58,7 +58,7 @@ static bool say(ts_peer *p, const char *text)
 static void become_python(const char *name, ts_device device, int n_threads, int fd,
                           const int in[2], const int out[2])
 {
-    const char *python = getenv("TOUCHSTONE_PYTHON");
+    const char *asked = getenv("TOUCHSTONE_PYTHON"), *python = asked ? asked : "python3";
     char        path[4200], memory[32], threads[32];
     dup2(in[0], 0);
     dup2(out[1], 1);
@@ -67,8 +67,8 @@ static void become_python(const char *name, ts_device device, int n_threads, int
     snprintf(threads, sizeof threads, "%d", n_threads);
     setenv("OMP_NUM_THREADS", threads, 1);
     if (find_script(path, sizeof path))
-        execlp(python ? python : "python3", "python3", "-u", path, name,
-               device == TS_CUDA ? "cuda" : "cpu", threads, memory, (char *)NULL);
+        execlp(python, python, "-u", path, name, device == TS_CUDA ? "cuda" : "cpu", threads,
+               memory, (char *)NULL);
     _exit(127);
 }
 

@@ -61,7 +61,7 @@ INLINE vec load(const void *row, ts_dtype t, int64_t i, int n)
 }
 
 /* To nearest, ties to even; the result is in the high half. A carry out of the low half cannot turn
- * a NaN into anything else, because the low half of every NaN here is 0 (see given_scale). */
+ * a NaN into anything else, because the low half of every NaN here is 0 (see given_row). */
 INLINE __m256i round_bf16(reg v)
 {
     const __m256i bits = _mm256_castps_si256(v);

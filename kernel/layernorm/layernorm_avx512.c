@@ -57,7 +57,7 @@ INLINE vec load(const void *row, ts_dtype t, int64_t i, int n)
 }
 
 /* To nearest, ties to even; the result is in the high half. A carry out of the low half cannot turn
- * a NaN into anything else, because the low half of every NaN here is 0 (see given_scale). */
+ * a NaN into anything else, because the low half of every NaN here is 0 (see given_row). */
 INLINE __m512i round_bf16(reg v)
 {
     const __m512i bits = _mm512_castps_si512(v);

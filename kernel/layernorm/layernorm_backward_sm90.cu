@@ -46,6 +46,32 @@ __device__ __forceinline__ float xhat_of(float x, row_map k)
     return fmaf(x, k.h, -k.mean) * k.r;
 }
 
+/* ---- rows ahead, in shared memory ---- */
+
+/* The row at hand and two on their way: 64 to 128 KB in flight a multiprocessor. More was slower:
+ * the farther apart what is read at one time lies, the less of the bandwidth there is. */
+enum { STAGES = 3 };
+
+/* A thread fetches its vectors a few rows ahead into its own corner of shared memory. Nobody else
+ * reads them, so no barrier guards them: it only waits for its own copies. Vector v of a row is the
+ * (v * TEAM + t)-th, t being the thread's place in the team; those past the row's end are skipped.
+ */
+__device__ __forceinline__ void copy_ahead(uint4 *shared, const uint4 *global)
+{
+    const unsigned s = (unsigned)__cvta_generic_to_shared(shared);
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(s), "l"(global) : "memory");
+}
+
+__device__ __forceinline__ void close_group(void)
+{
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+template <int N> __device__ __forceinline__ void await_all_but(void)
+{
+    asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
+}
+
 /* [stage][x or dy][vector][thread]: a warp's accesses are contiguous. */
 template <class T> struct ring {
     static constexpr int V = COLUMNS / lanes<T>::n;

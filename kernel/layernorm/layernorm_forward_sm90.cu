@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* layernorm_forward_sm90.cu - one read of x, one write of y.
  *
- * Blocks stay for the whole run, cut into teams; each team takes every n_teams-th row. Rows arrive
- * a few ahead in shared memory, so that memory never waits for the two reductions of a row.
+ * Blocks stay for the whole run, cut into teams; each team takes every n_teams-th row. The next row
+ * is on its way into registers while the two reductions of the one at hand are done.
  *
  * Statistics are the corrected two-pass ones: a first mean, then the sums of d = x - mean and of
  * d^2, which give what rounding left out of the mean and a variance that never cancels. xhat is

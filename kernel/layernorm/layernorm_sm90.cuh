@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* layernorm_sm90.cuh - what the forward and the backward kernels share.
  *
- * A row belongs to a team of 32 to 1024 threads. A thread holds whole 16-byte vectors of it, so
+ * A row belongs to a team of 32 to 512 threads. A thread holds whole 16-byte vectors of it, so
  * that every access of a warp is one contiguous run. */
 #ifndef TS_LAYERNORM_SM90_CUH
 #define TS_LAYERNORM_SM90_CUH
@@ -108,23 +108,10 @@ static __device__ __forceinline__ void from_float(__nv_bfloat16 *p, float v)
     *p = __float2bfloat16_rn(v);
 }
 
-/* ---- memory ---- */
+/* ---- who does what ---- */
 
-/* The row at hand and two on their way: 64 to 128 KB in flight a multiprocessor. More was slower:
- * the farther apart what is read at one time lies, the less of the bandwidth there is. */
-enum { STAGES = 3 };
-
-/* A thread fetches its vectors a few rows ahead into its own corner of shared memory. Nobody else
- * reads them, so no barrier guards them: it only waits for its own copies. Vector v of a row is the
- * (v * TEAM + t)-th, t being the thread's place in the team; those past the row's end are skipped.
- */
-static __device__ __forceinline__ void copy_ahead(uint4 *shared, const uint4 *global)
-{
-    const unsigned s = (unsigned)__cvta_generic_to_shared(shared);
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(s), "l"(global) : "memory");
-}
-
-/* Which rows a team takes, and which vectors of them a thread. */
+/* Which rows a team takes, and which vectors of them a thread: the (v * TEAM + t)-th, t being its
+ * place in the team. Those past the row's end it does without. */
 template <class T, int TEAM> struct share {
     int     t, on;   /* place in the team; vectors this thread has, at most */
     int64_t first;   /* row */
@@ -145,16 +132,6 @@ template <class T, int TEAM> struct share {
         step = n_teams * (row_stride / lanes<T>::n);
     }
 };
-
-static __device__ __forceinline__ void close_group(void)
-{
-    asm volatile("cp.async.commit_group;" ::: "memory");
-}
-
-template <int N> static __device__ __forceinline__ void await_all_but(void)
-{
-    asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
-}
 
 /* What is packed stays packed: else the compiler unpacks it once, before the loop, into registers
  * that it does not have. */
