@@ -35,14 +35,18 @@ static void row_statistics(const ts_layernorm_forward_args *a, int64_t begin, do
 {
     const int64_t end = begin + a->n_cols;
     const int     e = row_exponent(a->x, a->dtype, begin, a->n_cols);
-    total         x = { 0, 0 }, squares = { 0, 0 };
+    const double  n = (double)a->n_cols;
+    total         x = { 0, 0 }, rest = { 0, 0 }, squares = { 0, 0 };
     for (int64_t i = begin; i < end; i++) add(&x, ldexp(ts_load(a->x, a->dtype, i), -e));
-    const double m = x.sum / (double)a->n_cols;
+    const double m = x.sum / n;
     for (int64_t i = begin; i < end; i++) {
         const double d = ldexp(ts_load(a->x, a->dtype, i), -e) - m;
+        add(&rest, d);
         add(&squares, d * d);
     }
-    const double v = squares.sum / (double)a->n_cols;
+    /* The mean is rounded. What that is off by, squared, is in the squares, and taken out again. */
+    double v = squares.sum / n - rest.sum / n * (rest.sum / n);
+    if (v < 0) v = 0; /* and a NaN stays one */
     /* eps in the same scale. It may overflow (then eps is all there is) or vanish (then it matters
      * only to a row without variance): both are eps alone. */
     const double scaled_eps = ldexp(a->eps, -2 * e);
