@@ -24,7 +24,8 @@ static const shape odd_shapes[] = {
 
 /* Widths at which a kernel may change its ways, with rows in 16-byte steps as real models have. */
 static const shape even_shapes[] = {
-    { 19, 64 }, { 37, 256 }, { 37, 512 }, { 37, 1024 }, { 21, 2048 }, { 13, 4096 }, { 7, 8192 },
+    { 19, 64 },   { 37, 256 },  { 37, 512 }, { 37, 1024 },
+    { 21, 2048 }, { 13, 4096 }, { 7, 8192 }, { 3, 16384 },
 };
 
 /* Rows enough for every unit of a large device to take several. */

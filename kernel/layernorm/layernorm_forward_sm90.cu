@@ -15,7 +15,7 @@
 namespace
 {
 
-enum { THREADS = 512 };
+enum { THREADS = 512, MOST_COLUMNS = 8192 };
 
 struct forward_params {
     int64_t     n_rows, row_stride;
@@ -270,15 +270,14 @@ template <class T> void launch(const forward_params &p, cudaStream_t s)
     const int     n = p.n_cols, E = lanes<T>::n;
     const bool vectors = n % E == 0 && p.row_stride % E == 0 && aligned16(p.x) && aligned16(p.y) &&
                          aligned16(p.gamma) && aligned16(p.beta);
-    if (!vectors || n > THREADS * 32 || p.n_rows > INT32_MAX) {
+    if (!vectors || n > MOST_COLUMNS || p.n_rows > INT32_MAX) {
         const int64_t blocks = p.n_rows < 1 << 20 ? p.n_rows : 1 << 20;
         forward_any<T><<<(unsigned)blocks, 256, 0, s>>>(p);
     } else if (n <= 32 * C) launch_rows<T, 32, C>(p, s);
     else if (n <= 64 * C) launch_rows<T, 64, C>(p, s);
     else if (n <= 128 * C) launch_rows<T, 128, C>(p, s);
     else if (n <= 256 * C) launch_rows<T, 256, C>(p, s);
-    else if (n <= 512 * C) launch_rows<T, 512, C>(p, s);
-    else launch_rows<T, 512, 32>(p, s);
+    else launch_rows<T, 512, C>(p, s);
 }
 
 } // namespace
