@@ -183,11 +183,12 @@ void ts_arena_lock(const ts_arena *m)
         protect(b->hi, TS_PAGE, PROT_NONE);
         if (b->b.role == TS_IN) protect(b->lo, (size_t)(b->hi - b->lo), PROT_READ);
     }
+    protect(m->base + m->used, m->size - m->used, PROT_NONE);
 }
 
 void ts_arena_unlock(const ts_arena *m)
 {
-    if (m->used) protect(m->base, m->used, PROT_READ | PROT_WRITE);
+    if (m->base) protect(m->base, m->size, PROT_READ | PROT_WRITE);
 }
 
 static bool band_holds(const unsigned char *begin, const unsigned char *end)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* backend_cpu.c - a case on the CPU: the entry works on the shared memory itself. */
 #define _GNU_SOURCE
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -31,7 +32,8 @@ static void take_workspace(ts_session *s)
     workspace_map =
         mmap(NULL, workspace_map_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (workspace_map == MAP_FAILED || mprotect(workspace_map + pages, TS_PAGE, PROT_NONE)) {
-        s->reply->broken = true;
+        s->reply->flaw = (ts_flaw) { .fault = TS_FAULT_CRASH, .what = "workspace" };
+        snprintf(s->reply->text, sizeof s->reply->text, "no memory for %zu bytes of", n);
         workspace_map = NULL;
         return;
     }
@@ -104,6 +106,10 @@ static void ceiling(ts_session *s, const ts_order *o)
     for (int i = 0; i < s->arena->n; i++) {
         const ts_arena_buf *b = &s->arena->buf[i], **best = b->b.role == TS_IN ? &from : &to;
         if (!*best || b->n_bytes > (*best)->n_bytes) *best = b;
+    }
+    if (!from || !to) {
+        s->reply->broken = true;
+        return;
     }
     const size_t n = from->n_bytes < to->n_bytes ? from->n_bytes : to->n_bytes;
     flush_case(s->arena);

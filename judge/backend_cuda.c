@@ -106,7 +106,11 @@ static void load(ts_session *s, const ts_order *o)
     ts_session_workspace(s);
     s->exec.workspace = NULL;
     if (!s->exec.workspace_bytes) return;
-    if (!take(s, &workspace, s->exec.workspace_bytes, 0)) return;
+    if (!take(s, &workspace, s->exec.workspace_bytes, 0)) {
+        s->reply->broken = false; /* it asked for it */
+        s->reply->flaw = (ts_flaw) { .fault = TS_FAULT_CRASH, .what = "workspace" };
+        return;
+    }
     must(s, ops->fill(workspace.p, TS_POISON, workspace.n_bytes));
     s->exec.workspace = workspace.p;
 }

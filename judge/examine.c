@@ -54,10 +54,10 @@ static bool ask(const ts_exam *e, ts_worker *w, int n_threads, int spoil, int li
 
 void ts_examine(const ts_exam *e, ts_worker *w, int limit_ms, ts_verdict *v)
 {
-    const int n_threads[] = { 1, 2, 7 };
+    const int n_threads[] = { 1, 2, 7, 0 }; /* 0: as many as there are */
     uint64_t  bits = 0;
     *v = (ts_verdict) { 0 };
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         ts_reply r;
         ts_flaw  f = { 0 };
         if (!ask(e, w, n_threads[i], -1, limit_ms, &r, v)) return;
@@ -90,6 +90,7 @@ void ts_examine_refusals(const ts_exam *e, ts_worker *w, int limit_ms, ts_verdic
         if (r.status != r.must)
             found(v, (ts_flaw) { TS_FAULT_REFUSAL, "status", i, 0, r.status, r.must, 0 });
         if (!ts_arena_outputs_untouched(e->arena, &f)) found(v, f);
+        if (!ts_arena_intact(e->arena, &f)) found(v, f);
     }
 }
 

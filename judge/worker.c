@@ -141,6 +141,7 @@ static void serve(const ts_entry *e, board *d, int fd)
     while (read(fd, &bell, 1) == 1) {
         d->reply = (ts_reply) { 0 };
         if (d->order.verb == TS_LOAD) {
+            ts_arena_unlock(&arena); /* should the last case have ended in the middle */
             arena = d->arena;
             memcpy(s.args, d->args, sizeof s.args);
         }
@@ -235,14 +236,16 @@ static void say_how_it_died(ts_worker *w, bool hung, ts_reply *reply)
 bool ts_worker_order(ts_worker *w, ts_order o, ts_reply *reply)
 {
     char bell = 1;
-    *reply = (ts_reply) { .broken = true, .text = "could not start a process" };
-    if (!w->pid && !spawn(w)) return true;
+    *reply = (ts_reply) { .flaw = { .fault = TS_FAULT_CRASH, .what = "" },
+                          .text = "could not start a process" };
+    if (!w->pid && !spawn(w)) return false;
     w->board->order = o;
     if (o.verb == TS_LOAD) {
         w->board->arena = *w->arena;
         memcpy(w->board->args, w->arena->args, o.task->args_bytes);
     }
-    if (write(w->fd, &bell, 1) == 1) {
+    /* Not by write: one that died since its last answer must not take us along. */
+    if (send(w->fd, &bell, 1, MSG_NOSIGNAL) == 1) {
         struct pollfd p = { .fd = w->fd, .events = POLLIN };
         const int     ready = poll(&p, 1, o.limit_ms);
         if (ready == 1 && read(w->fd, &bell, 1) == 1) {

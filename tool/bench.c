@@ -29,17 +29,18 @@ typedef struct contestant {
 typedef struct bench {
     const char *task, *impl, *match, *device, *threads, *rounds, *quick, *peers, *seed_text,
         *json_path;
-    ts_device where;
-    int       n_threads, n_rounds;
-    uint64_t  seed;
-    FILE     *out;
-    bool      live;
-    ts_json  *json, *rows;
-    ts_arena  arena;
-    double    gbs[TS_N_CEILINGS][MAX_ROUNDS]; /* the ceilings beside this case, one a round */
-    double    ceiling[TS_N_CEILINGS];         /* their medians */
-    double    best[TS_N_CEILINGS];            /* the best median of the run */
-    int       n_rows, n_unverified;
+    ts_device  where;
+    int        n_threads, n_rounds;
+    uint64_t   seed;
+    FILE      *out;
+    bool       live;
+    ts_json   *json, *rows;
+    ts_arena   arena;
+    ts_worker *meter;                          /* measures the ceilings */
+    double     gbs[TS_N_CEILINGS][MAX_ROUNDS]; /* the ceilings beside this case, one a round */
+    double     ceiling[TS_N_CEILINGS];         /* their medians */
+    double     best[TS_N_CEILINGS];            /* the best median of the run */
+    int        n_rows, n_unverified;
 } bench;
 
 static int by_value(const void *a, const void *b)
@@ -96,6 +97,8 @@ static void enter(bench *b, contestant *c, const ts_exam *e)
                             order(b, c, TS_STORE, e, &r)
                       : ts_peer_load(c->peer, e, c->why, sizeof c->why) &&
                             ts_peer_run(c->peer, &ns) && ts_peer_store(c->peer);
+    if (!c->in && c->peer && !c->why[0])
+        snprintf(c->why, sizeof c->why, "%s", ts_peer_said(c->peer));
     if (!c->in) return;
     c->verified = right(c, e);
     /* Our own must be right to be timed; a peer's time is shown with what is wrong with it. */
@@ -108,6 +111,7 @@ static void turn(bench *b, contestant *c, const ts_exam *e)
     if (b->where == TS_CPU) ts_arena_reset(e->arena);
     const bool ran = c->worker ? order(b, c, TS_TIME, e, &r) : ts_peer_run(c->peer, &r.ns);
     if (!ran) {
+        if (c->peer) snprintf(c->why, sizeof c->why, "%s", ts_peer_said(c->peer));
         c->in = c->verified = false;
         return;
     }
@@ -122,12 +126,12 @@ static void turn(bench *b, contestant *c, const ts_exam *e)
     }
 }
 
-static void measure_ceilings(bench *b, contestant *c, const ts_exam *e, int round)
+static void measure_ceilings(bench *b, const ts_exam *e, int round)
 {
     for (int k = 0; k < TS_N_CEILINGS; k++) {
         ts_reply       r;
         const ts_order o = { TS_CEILING, e->task, b->n_threads, -1, k, LIMIT_MS };
-        const bool     ok = ts_worker_order(c->worker, o, &r) && !r.broken && r.ns > 0;
+        const bool     ok = ts_worker_order(b->meter, o, &r) && !r.broken && r.ns > 0;
         b->gbs[k][round] = ok ? r.bytes / r.ns : 0;
     }
 }
@@ -148,10 +152,24 @@ static double copy_of(const double *c)
                                                          : c[TS_CEILING_COPY_PLAIN];
 }
 
-static void report(bench *b, contestant *c, const ts_exam *e, double best_peer)
+static ts_json *report_row(bench *b, const contestant *c, const ts_exam *e)
 {
     char name[256];
     ts_case_string(e->task, e->c, e->seed, name, sizeof name);
+    ts_json *j = ts_json_object(b->rows, NULL);
+    ts_json_text(j, "task", e->task->name);
+    ts_json_text(j, "impl", c->name);
+    ts_json_text(j, "case", name);
+    ts_json_bool(j, "verified", c->verified);
+    if (!c->verified) ts_json_text(j, "flaw", c->why);
+    b->n_rows++;
+    b->n_unverified += c->worker && !c->verified;
+    return j;
+}
+
+static void report(bench *b, contestant *c, const ts_exam *e, double best_peer)
+{
+    ts_json *j = report_row(b, c, e);
     if (!c->n) {
         fprintf(b->out, "  %-14s not timed: %s\n", c->name, c->why);
         return;
@@ -164,27 +182,19 @@ static void report(bench *b, contestant *c, const ts_exam *e, double best_peer)
             c->name, ns / 1e3, spread * 50, gbs, 100 * gbs / copy_of(b->ceiling),
             c->verified ? "verified" : "NOT RIGHT", ratio, c->verified ? "" : ": ",
             c->verified ? "" : c->why);
-    ts_json *j = ts_json_object(b->rows, NULL);
-    ts_json_text(j, "task", e->task->name);
-    ts_json_text(j, "impl", c->name);
-    ts_json_text(j, "case", name);
     ts_json_number(j, "time_ns", ns);
     ts_json_number(j, "spread", spread);
     ts_json_number(j, "gbs", gbs);
     ts_json_number(j, "floor_fraction", gbs / copy_of(b->ceiling));
     ts_json_number(j, "copy_gbs", copy_of(b->ceiling));
-    ts_json_bool(j, "verified", c->verified);
-    if (!c->verified) ts_json_text(j, "flaw", c->why);
     ts_json_int(j, "rounds", c->n);
-    b->n_rows++;
-    b->n_unverified += c->worker && !c->verified;
 }
 
 static double fastest_peer(contestant *c, int n)
 {
     double best = 0, spread;
     for (int i = 0; i < n; i++) {
-        if (!c[i].peer || !c[i].n) continue;
+        if (!c[i].peer || !c[i].n || !c[i].verified) continue;
         const double ns = median(c[i].ns, c[i].n, &spread);
         if (!best || ns < best) best = ns;
     }
@@ -198,6 +208,11 @@ static void bench_case(bench *b, const ts_offer *o, const ts_case *cs, contestan
     ts_case_string(o->task, cs, b->seed, name, sizeof name);
     if (b->live) fprintf(stderr, "\r\033[K%s: inputs and oracle", name);
     ts_exam_open(&e, o->task, cs, b->seed, &b->arena);
+    ts_reply r;
+    /* On a device the ceilings have memory of their own. */
+    if (b->where == TS_CPU)
+        ts_worker_order(b->meter,
+                        (ts_order) { .verb = TS_LOAD, .task = o->task, .limit_ms = LIMIT_MS }, &r);
     for (int i = 0; i < n; i++) enter(b, &c[i], &e);
     for (int round = 0; round < b->n_rounds; round++) {
         if (b->live) fprintf(stderr, "\r\033[K%s: round %d of %d", name, round + 1, b->n_rounds);
@@ -207,14 +222,13 @@ static void bench_case(bench *b, const ts_offer *o, const ts_case *cs, contestan
             if (!who->in || (who->n >= 3 && who->ns[0] > 3e8)) continue;
             turn(b, who, &e);
         }
-        measure_ceilings(b, &c[0], &e, round);
+        measure_ceilings(b, &e, round);
     }
     settle_ceilings(b);
     if (b->live) fprintf(stderr, "\r\033[K");
     fprintf(b->out, "%s   copy %.1f GB/s\n", name, copy_of(b->ceiling));
     const double peer = fastest_peer(c, n);
     for (int i = 0; i < n; i++) report(b, &c[i], &e, peer);
-    ts_reply r;
     for (int i = 0; i < n; i++)
         if (c[i].worker) order(b, &c[i], TS_DROP, &e, &r);
     ts_exam_close(&e);
@@ -348,11 +362,16 @@ int ts_tool_bench(int argc, char **argv)
     fprintf(b.out, "%s\n", machine);
     ts_json_text(b.json, "machine", machine);
     ts_json_int(b.json, "threads", b.n_threads);
-    ts_json_int(b.json, "seed", (int64_t)b.seed);
+    char seed[32];
+    snprintf(seed, sizeof seed, "0x%llx", (unsigned long long)b.seed);
+    ts_json_text(b.json, "seed", seed);
     b.rows = ts_json_array(b.json, "rows");
+    const ts_entry meter = { .name = "ceilings", .device = b.where, .mask = ~0u };
+    b.meter = ts_worker_start(&meter, &b.arena);
     for (const ts_offer *o = ts_offers; o->task; o++)
         if (ts_task_matches(o->task, b.task)) bench_offer(&b, o);
     report_ceilings(&b);
+    ts_worker_stop(&b.meter);
     ts_arena_close(&b.arena);
     if (!b.n_rows) fprintf(stderr, "touchstone bench: no case matches\n");
     if (!ts_json_close(b.json_path, b.json)) return TS_EXIT_BROKEN;

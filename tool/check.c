@@ -126,9 +126,10 @@ static void examine_refusals(run *r, const ts_offer *o, lane *lanes, int n)
 {
     const ts_case *c = o->task->cases();
     while (c->use && (c->dtype != TS_F32 || c->dim[0] < 2)) c++;
+    if (!ts_case_matches(o->task, c, r->o.match)) return;
     ts_exam e;
     ts_exam_open(&e, o->task, c, r->seeds[0], &r->arena);
-    for (int i = 0; i < n && !r->o.match; i++) {
+    for (int i = 0; i < n; i++) {
         ts_verdict v;
         ts_examine_refusals(&e, lanes[i].worker, LANE_LIMIT_MS, &v);
         count(r, &lanes[i], &e, &v);
@@ -194,7 +195,8 @@ static bool lane_works(const run *r, const ts_offer *o, lane *l)
                         &reply);
     if (!reply.broken) return true;
     for (const ts_case *c = o->task->cases(); c->use; c++)
-        if (wanted(r, o->task, c, l->entry.device)) l->n.cases++, l->n.skipped++;
+        if (wanted(r, o->task, c, l->entry.device))
+            l->n.cases += r->n_seeds, l->n.skipped += r->n_seeds;
     snprintf(l->note, sizeof l->note, "%s", reply.text);
     return false;
 }
@@ -358,8 +360,11 @@ int ts_tool_check(int argc, char **argv)
     ts_json_int(r.json, "failed", r.total.failed);
     ts_json_int(r.json, "skipped", r.total.skipped);
     ts_json_int(r.json, "calls", r.total.calls);
-    for (int i = 0; i < r.n_seeds; i++)
-        ts_json_int(r.json, i ? "seed_fresh" : "seed", (int64_t)r.seeds[i]);
+    for (int i = 0; i < r.n_seeds; i++) {
+        char seed[32];
+        snprintf(seed, sizeof seed, "0x%llx", (unsigned long long)r.seeds[i]);
+        ts_json_text(r.json, i ? "seed_fresh" : "seed", seed);
+    }
     fprintf(r.out, "%lld cases, %lld calls: %lld passed, %lld failed, %lld skipped\n",
             (long long)r.total.cases, (long long)r.total.calls, (long long)r.total.passed,
             (long long)r.total.failed, (long long)r.total.skipped);

@@ -41,7 +41,7 @@ int main(int argc, char **argv)
     }
     if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "help")) {
         help(stdout);
-        return TS_EXIT_PASSED;
+        return delivered(TS_EXIT_PASSED);
     }
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         if (!strcmp(argv[1], commands[i].name))

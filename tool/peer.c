@@ -3,6 +3,7 @@
 #include "peer.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,8 @@
 
 #include "ceiling.h"
 #include "dtype.h"
+
+enum { LIMIT_MS = 300000 }; /* compilers among the peers take their time */
 
 struct ts_peer {
     pid_t           pid;
@@ -40,6 +43,12 @@ static bool find_script(char *path, size_t n)
 
 static bool answer(ts_peer *p)
 {
+    struct pollfd ready = { .fd = fileno(p->from), .events = POLLIN };
+    if (poll(&ready, 1, LIMIT_MS) != 1) {
+        snprintf(p->line, sizeof p->line, "no answer in time");
+        kill(p->pid, SIGKILL);
+        return false;
+    }
     if (!fgets(p->line, sizeof p->line, p->from)) {
         snprintf(p->line, sizeof p->line, "no the peer's process ended");
         return false;
@@ -60,10 +69,11 @@ static void become_python(const char *name, ts_device device, int n_threads, int
 {
     const char *asked = getenv("TOUCHSTONE_PYTHON"), *python = asked ? asked : "python3";
     char        path[4200], memory[32], threads[32];
+    const int own = fcntl(fd, F_DUPFD, 3); /* before 0 and 1 are taken, in case it is one of them */
     dup2(in[0], 0);
     dup2(out[1], 1);
     /* Everything the peer needs of us, and nothing else, survives the exec. */
-    snprintf(memory, sizeof memory, "%d", dup(fd));
+    snprintf(memory, sizeof memory, "%d", own);
     snprintf(threads, sizeof threads, "%d", n_threads);
     setenv("OMP_NUM_THREADS", threads, 1);
     if (find_script(path, sizeof path))
@@ -97,10 +107,12 @@ ts_peer *ts_peer_start(const char *name, ts_device device, int n_threads, const 
 void ts_peer_stop(ts_peer **p)
 {
     if (!*p) return;
-    fclose((*p)->to); /* end of file: it leaves by itself */
-    fclose((*p)->from);
-    kill((*p)->pid, SIGTERM);
-    waitpid((*p)->pid, NULL, 0);
+    if ((*p)->to) fclose((*p)->to); /* end of file: it leaves by itself */
+    if ((*p)->from) fclose((*p)->from);
+    if ((*p)->pid > 0) {
+        kill((*p)->pid, SIGTERM);
+        waitpid((*p)->pid, NULL, 0);
+    }
     free(*p);
     *p = NULL;
 }
@@ -140,4 +152,9 @@ bool ts_peer_run(ts_peer *p, double *ns)
 bool ts_peer_store(ts_peer *p)
 {
     return say(p, "store");
+}
+
+const char *ts_peer_said(const ts_peer *p)
+{
+    return p->line;
 }

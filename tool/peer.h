@@ -18,4 +18,6 @@ bool ts_peer_load(ts_peer *p, const ts_exam *e, char *text, size_t n_text);
 bool ts_peer_run(ts_peer *p, double *ns); /* on a device the peer's own events are the clock */
 bool ts_peer_store(ts_peer *p);
 
+const char *ts_peer_said(const ts_peer *p); /* its last answer */
+
 #endif

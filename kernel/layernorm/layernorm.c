@@ -29,7 +29,7 @@ const ts_impl ts_layernorm_backward_impls[] = {
 static ts_status check_shape(int64_t n_rows, int64_t n_cols, int64_t row_stride)
 {
     if (n_rows < 0 || n_cols < 1 || row_stride < n_cols) return TS_E_SHAPE;
-    if (n_rows > 0 && row_stride > INT64_MAX / 8 / n_rows) return TS_E_SHAPE;
+    if (row_stride > INT64_MAX / 8 / (n_rows > 0 ? n_rows : 1)) return TS_E_SHAPE;
     return TS_OK;
 }
 
