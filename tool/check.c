@@ -302,7 +302,9 @@ static bool choose_seeds(run *r)
         r->seeds[1] = (uint64_t)time(NULL);
     r->seeds[1] &= 0xffffffffu; /* short enough to type */
     if (r->o.seed && !ts_parse_u64("--seed", r->o.seed, &r->seeds[0])) return false;
-    if (r->o.seed || ts_case_seed(r->o.match, &r->seeds[0])) r->n_seeds = 1;
+    bool given;
+    if (!ts_case_seed(r->o.match, &given, &r->seeds[0])) return false;
+    if (r->o.seed || given) r->n_seeds = 1;
     return true;
 }
 

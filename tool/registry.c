@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "registry.h"
 
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "tool.h"
 #include "touchstone/layernorm.h"
 
 extern const ts_task   ts_task_layernorm_forward, ts_task_layernorm_backward;
@@ -52,26 +53,40 @@ bool ts_task_matches(const ts_task *t, const char *filter)
     return !filter || (!strncmp(t->name, filter, n) && (t->name[n] == 0 || t->name[n] == '_'));
 }
 
-bool ts_case_seed(const char *filter, uint64_t *seed)
+bool ts_case_seed(const char *filter, bool *given, uint64_t *seed)
 {
-    const char *at = filter ? strrchr(filter, '@') : NULL;
-    if (at) *seed = strtoull(at + 1, NULL, 0);
-    return at != NULL;
+    *given = false;
+    for (const char *at = filter ? strchr(filter, '@') : NULL; at; at = strchr(at + 1, '@')) {
+        char         text[32];
+        uint64_t     value;
+        const size_t n = strcspn(at + 1, "|");
+        snprintf(text, sizeof text, "%.*s", (int)(n < sizeof text ? n : sizeof text - 1), at + 1);
+        if (!ts_parse_u64("--case ...@", text, &value)) return false;
+        if (*given && value != *seed) {
+            fprintf(stderr, "touchstone: --case: got two seeds, expected one for all\n");
+            return false;
+        }
+        *given = true;
+        *seed = value;
+    }
+    return true;
 }
 
 bool ts_case_matches(const ts_task *t, const ts_case *c, const char *filter)
 {
     char name[256], part[256];
-    if (!filter) return true;
     ts_case_string(t, c, 0, name, sizeof name);
     name[strcspn(name, "@")] = 0;
-    for (;;) {
-        const size_t n = strcspn(filter, "|@");
+    for (bool more = filter != NULL; more;) {
+        const size_t n = strcspn(filter, "|@"), whole = strcspn(filter, "|");
         if (n >= sizeof part) return false;
         memcpy(part, filter, n);
         part[n] = 0;
-        if (strstr(name, part)) return true;
-        if (filter[n] != '|') return false;
-        filter += n + 1;
+        /* With its seed a name is whole, and means that case alone. */
+        if (filter[n] == '@' ? !strcmp(name, part) : strstr(name, part) != NULL) return true;
+        more = filter[whole] == '|';
+        filter += whole + 1;
+        if (!more) return false;
     }
+    return true;
 }

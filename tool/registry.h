@@ -25,9 +25,12 @@ ts_entry ts_entry_of(const ts_offer *o, const ts_impl *row);
 /* True if `filter` is NULL, or names the task, or its stem. */
 bool ts_task_matches(const ts_task *t, const char *filter);
 
-/* True and *seed when the filter is a whole case string, "...@0x5eed". */
-bool ts_case_seed(const char *filter, uint64_t *seed);
-/* True if the case's name has the filter in it, or one of several that stand between '|'. */
+/* The seed that stands in a filter, as in a whole case name, "...@0x5eed". False and one line on
+ * standard error if it is no number, or there are two. */
+bool ts_case_seed(const char *filter, bool *given, uint64_t *seed);
+
+/* True if the filter is NULL, or stands somewhere in the case's name, or is the whole of it with a
+ * seed. Several may stand between '|'. */
 bool ts_case_matches(const ts_task *t, const ts_case *c, const char *filter);
 
 #endif
