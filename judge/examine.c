@@ -90,7 +90,8 @@ void ts_examine_refusals(const ts_exam *e, ts_worker *w, int limit_ms, ts_verdic
         if (r.status != r.must)
             found(v, (ts_flaw) { TS_FAULT_REFUSAL, "status", i, 0, r.status, r.must, 0 });
         if (!ts_arena_outputs_untouched(e->arena, &f)) found(v, f);
-        if (!ts_arena_intact(e->arena, &f)) found(v, f);
+        if (!ts_arena_intact(e->arena, &f))
+            found(v, (ts_flaw) { TS_FAULT_REFUSAL, f.what, i, 0, r.status, r.must, 0 });
     }
 }
 

@@ -21,6 +21,7 @@
  * Honest sums are long double, whose digits and range need no rescaling. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "dtype.h"
@@ -438,6 +439,62 @@ static ts_status b_writes_first(const void *a, const ts_exec *x) { return bwd(a,
 
 static const char forward[] = "layernorm_forward", backward[] = "layernorm_backward";
 
+/* ---- right but for one corner ---- */
+
+static ts_status f_no_default(const void *a, const ts_exec *x)
+{
+    if (x->n_threads == 0) abort();
+    return fwd(a, x, HONEST);
+}
+
+static ts_status f_dense_wrong(const void *args, const ts_exec *x)
+{
+    const fwd_args *a = args;
+    return fwd(a, x, a->row_stride == a->n_cols && a->n_cols > 1 ? SAMPLE_VAR : HONEST);
+}
+
+/* Far behind the last buffer, past the page that guards it. */
+static ts_status f_far_write(const void *args, const ts_exec *x)
+{
+    const fwd_args *a = args;
+    const ts_status s = fwd(a, x, HONEST);
+    if (!s && a->n_rows) memset((char *)a->rstd + 65536, 0, 4096);
+    return s;
+}
+
+static ts_status f_flat_garbage(const void *args, const ts_exec *x)
+{
+    const fwd_args *a = args;
+    const ts_status s = fwd(a, x, HONEST);
+    for (int64_t r = 0; !s && r < a->n_rows; r++)
+        if (ts_load(a->x, a->dtype, r * a->row_stride) > 1e30)
+            put(a->rstd, ts_wide(a->dtype), r, -7e20L);
+    return s;
+}
+
+/* Refuses, as it should, but not before it has written between the rows. */
+static ts_status f_gap_refuses(const void *args, const ts_exec *x)
+{
+    const fwd_args *a = args;
+    const ts_status s = fwd(a, x, HONEST);
+    if (s == TS_E_ARG && a->y && a->row_stride > a->n_cols) put(a->y, TS_F32, a->n_cols, 0);
+    return s;
+}
+
+/* Adds what dgamma held once for every 64 rows. */
+static ts_status b_adds_by_block(const void *args, const ts_exec *x)
+{
+    const bwd_args *a = args;
+    return bwd(a, x, a->accumulate && a->dtype == TS_F32 && a->n_rows > 64 ? ADDS_TWICE : HONEST);
+}
+
+static ts_status b_zero_rows_bf16(const void *args, const ts_exec *x)
+{
+    const bwd_args *a = args;
+    return bwd(a, x, a->dtype == TS_BF16 ? ZERO_ROWS : HONEST);
+}
+
+
 extern const ts_mutant ts_layernorm_mutants[];
 const ts_mutant ts_layernorm_mutants[] = {
     { "control", forward, TS_FAULT_NONE, NULL, f_honest, NULL },
@@ -481,6 +538,13 @@ const ts_mutant ts_layernorm_mutants[] = {
     { "accepts_bad_eps", forward, TS_FAULT_REFUSAL, NULL, f_takes_eps, NULL },
     { "accepts_bad_shape", forward, TS_FAULT_REFUSAL, NULL, f_takes_shape, NULL },
     { "accepts_bad_dtype", forward, TS_FAULT_REFUSAL, NULL, f_takes_dtype, NULL },
+    { "no_default_threads", forward, TS_FAULT_CRASH, NULL, f_no_default, NULL },
+    { "dense_rows_wrong", forward, TS_FAULT_VALUE, NULL, f_dense_wrong, NULL },
+    { "writes_far_past", forward, TS_FAULT_CRASH, NULL, f_far_write, NULL },
+    { "flat_garbage", forward, TS_FAULT_VALUE, "flat_huge", f_flat_garbage, NULL },
+    { "scribbles_then_refuses", forward, TS_FAULT_REFUSAL, NULL, f_gap_refuses, NULL },
+    { "adds_by_block", backward, TS_FAULT_VALUE, NULL, b_adds_by_block, NULL },
+    { "zero_rows_bf16", backward, TS_FAULT_UNWRITTEN, NULL, b_zero_rows_bf16, NULL },
     { "control", backward, TS_FAULT_NONE, NULL, b_honest, NULL },
     { "control_workspace", backward, TS_FAULT_NONE, NULL, b_honest_ws, workspace },
     { "gamma_outside_means", backward, TS_FAULT_VALUE, NULL, b_gamma_out, NULL },
