@@ -14,7 +14,7 @@
 #include "registry.h"
 #include "tool.h"
 
-enum { MAX_LANES = 16, LANE_LIMIT_MS = 120000, MUTANT_LIMIT_MS = 4000, SMALL_ELEMENTS = 20000 };
+enum { MAX_LANES = 16, LANE_LIMIT_MS = 120000, MUTANT_LIMIT_MS = 4000, SMALL_ELEMENTS = 60000 };
 
 typedef struct options {
     const char *task, *impl, *match, *device, *seed, *json, *small, *no_mutants;
