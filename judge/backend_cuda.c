@@ -179,7 +179,11 @@ static void check_input(ts_session *s, const ts_arena_buf *b, const mirror *d)
 {
     ts_arena_buf copy = *b;
     copy.p = malloc(b->n_bytes + 1);
-    if (!copy.p) return;
+    if (!copy.p) { /* what was not compared must not pass for unchanged */
+        s->reply->broken = true;
+        snprintf(s->reply->text, sizeof s->reply->text, "no memory to read %s back", b->b.name);
+        return;
+    }
     must(s, copy_rows(&copy, d->p, false));
     if (memcmp(copy.p, b->p, b->n_bytes))
         s->reply->flaw = (ts_flaw) { .fault = TS_FAULT_INPUT, .what = b->b.name };
