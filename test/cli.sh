@@ -67,6 +67,11 @@ if [ -x "$build/test/json_get" ]; then
         [ "$1" -gt 0 ] && [ "$2" -gt 0 ] && [ "$3" = 0 ] || complain "cases $1, passed $2, failed $3"
         [ "$5" -gt 0 ] && [ "$6" = "$5" ] || complain "$5 mutants, $6 rejected"
     fi
+    run 0 bench --task layernorm_forward --case f32/rows=8192,cols=768 --rounds 1 --json -
+    if json machine ceilings.copy ceilings.read rows.0.task rows.0.impl rows.0.case rows.0.time_ns \
+        rows.0.spread rows.0.gbs rows.0.floor_fraction rows.0.verified; then
+        [ "$(tail -n 1 "$tmp/values")" = true ] || complain 'its first row is not verified'
+    fi
     for kind in tasks cases impls devices; do run 0 list $kind --json -; json; done
     run 0 list tasks --json "$tmp/file"; silent
     "$build/test/json_get" <"$tmp/file" || complain 'no JSON in the file'

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* json_get A.B... - prints the value at each dotted path of the JSON on standard input; fails if
- * that is not one strict JSON document, or a path is not there. */
+/* json_get A.B... - prints the value at each dotted path (A.0: an array's first) of the JSON on
+ * standard input; fails if that is not one strict JSON document, or a path is not there. */
 #include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 int main(int argc, char **argv)
@@ -13,7 +14,8 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         json_t *at = root;
         for (char *key = strtok(argv[i], "."); key && at; key = strtok(NULL, "."))
-            at = json_object_get(at, key);
+            at = json_is_array(at) ? json_array_get(at, (size_t)atoi(key))
+                                   : json_object_get(at, key);
         if (!at) return fprintf(stderr, "json_get: no %s\n", argv[i]), 1;
         if (json_dumpf(at, stdout, JSON_ENCODE_ANY | JSON_COMPACT) || putchar('\n') < 0) return 1;
     }
