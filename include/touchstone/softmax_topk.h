@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* softmax_topk.h - the k likeliest entries of each row, with their probabilities.
+ *
+ * For each row of logits x[0 .. n_vocab), with z = inv_temperature * x:
+ *     lse  = ln sum exp(z),  p = exp(z - lse),
+ * and the first k entries in canonical order: larger x first, lower index first among equal ones
+ * (-0 equals +0). p is over the whole row, never renormalised over the k. Ranking is by x, so
+ * entries whose p underflows keep their order. The softmax itself is never written out.
+ *
+ * logits have `dtype`: TS_F32, TS_BF16 or TS_F16. Row r begins r * row_stride elements in.
+ *
+ * -inf is legal: probability 0, ranked last. A row of nothing else: indices 0, 1, ..., p 0, lse
+ * -inf. A row with a NaN or +inf: all indices -1, p and lse NaN; other rows are not affected.
+ * Places past n_vocab, when k is larger, hold index -1 and p 0. With n_vocab = 0 lse is -inf. With
+ * k = 0 only lse is written. Probabilities below the smallest normal may be flushed to zero. */
+#ifndef TOUCHSTONE_SOFTMAX_TOPK_H
+#define TOUCHSTONE_SOFTMAX_TOPK_H
+
+#include "touchstone/touchstone.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct ts_softmax_topk_args {
+    ts_dtype    dtype;
+    int64_t     n_rows;          /* >= 0 */
+    int64_t     n_vocab;         /* >= 0, < 2^31 */
+    int64_t     row_stride;      /* >= n_vocab */
+    int64_t     k;               /* >= 0, < 2^31; fast to 1024 */
+    double      inv_temperature; /* > 0; neither 0, subnormal nor infinite as a float */
+    const void *logits;          /* [n_rows][n_vocab] */
+    int32_t    *index;           /* [n_rows][k] */
+    float      *prob;            /* [n_rows][k] */
+    float      *lse;             /* [n_rows], or NULL */
+} ts_softmax_topk_args;
+
+TS_API ts_status ts_softmax_topk(const ts_softmax_topk_args *a, const ts_exec *x);
+TS_API ts_status ts_softmax_topk_workspace(const ts_softmax_topk_args *a, const ts_exec *x,
+                                           size_t *n_bytes);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
