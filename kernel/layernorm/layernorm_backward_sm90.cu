@@ -46,6 +46,31 @@ __device__ __forceinline__ float xhat_of(float x, row_map k)
     return fmaf(x, k.h, -k.mean) * k.r;
 }
 
+/* ---- who does what ---- */
+
+/* Which rows a team takes, and which vectors of them a thread: the (v * TEAM + t)-th, t being its
+ * place in the team. Those past the row's end it does without. */
+template <class T, int TEAM> struct share {
+    int     t, on;   /* place in the team; vectors this thread has, at most */
+    int64_t first;   /* row */
+    int64_t n_teams; /* rows from one to the next */
+    int     n_rows;
+    int64_t begin, step; /* in vectors: the thread's first, and to the same place in its next row */
+
+    __device__ __forceinline__ share(int64_t all_rows, int turns, int64_t row_stride, int n_cols)
+    {
+        const int n_vec = n_cols / lanes<T>::n, teams = blockDim.x / TEAM;
+        t = threadIdx.x % TEAM;
+        on = t < n_vec ? (n_vec - t + TEAM - 1) / TEAM : 0;
+        first = blockIdx.x * teams + threadIdx.x / TEAM;
+        n_teams = (int64_t)gridDim.x * teams;
+        n_rows = turns;
+        while (n_rows > 0 && first + (n_rows - 1) * n_teams >= all_rows) n_rows--;
+        begin = first * (row_stride / lanes<T>::n) + t;
+        step = n_teams * (row_stride / lanes<T>::n);
+    }
+};
+
 /* ---- rows ahead, in shared memory ---- */
 
 /* The row at hand and two on their way: 64 to 128 KB in flight a multiprocessor. More was slower:
@@ -294,6 +319,29 @@ __global__ void __launch_bounds__(THREADS)
 }
 
 /* ---- choice ---- */
+
+int n_multiprocessors(void)
+{
+    int device = 0, n = 1;
+    cudaGetDevice(&device);
+    cudaDeviceGetAttribute(&n, cudaDevAttrMultiProcessorCount, device);
+    return n;
+}
+
+/* At most one block a multiprocessor, and no more than finish in the fewest turns: all teams end
+ * together, and none is left to take a last row alone. */
+struct grid_plan {
+    int      turns; /* rows the busiest team takes */
+    unsigned n_blocks;
+
+    grid_plan(int64_t n_rows, int teams_a_block)
+    {
+        const int64_t most = n_multiprocessors() * (int64_t)teams_a_block;
+        turns = (int)((n_rows + most - 1) / most);
+        const int64_t teams = (n_rows + turns - 1) / turns;
+        n_blocks = (unsigned)((teams + teams_a_block - 1) / teams_a_block);
+    }
+};
 
 template <class T, int TEAM> void launch_rows(backward_params p, cudaStream_t s)
 {

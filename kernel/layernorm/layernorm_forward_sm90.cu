@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* layernorm_forward_sm90.cu - one read of x, one write of y.
  *
- * Blocks stay for the whole run, cut into teams; each team takes every n_teams-th row. The next row
- * is on its way into registers while the two reductions of the one at hand are done.
+ * A team of threads takes one row and is done. Every thread has a few 16-byte vectors of it in
+ * registers, packed as they came: that leaves room for many teams on a multiprocessor, and while
+ * some of them reduce, others keep the memory busy.
  *
  * Statistics are the corrected two-pass ones: a first mean, then the sums of d = x - mean and of
  * d^2, which give what rounding left out of the mean and a variance that never cancels. xhat is
@@ -15,11 +16,14 @@
 namespace
 {
 
-enum { THREADS = 512, MOST_COLUMNS = 8192 };
+/* Vectors a thread has of a row, at most; threads of a block, which is a team or several small
+ * ones; and threads that must find room on a multiprocessor, each then having 64 registers. */
+enum { VECTORS = 4, LEAST_THREADS = 256, RESIDENT = 1024 };
+template <int TEAM> constexpr int threads_of = TEAM < LEAST_THREADS ? LEAST_THREADS : TEAM;
 
 struct forward_params {
     int64_t     n_rows, row_stride;
-    int         n_cols, turns;
+    int         n_cols;
     float       one_over_n;
     double      eps;
     const void *x, *gamma, *beta;
@@ -84,8 +88,7 @@ __device__ __forceinline__ row_map finish_scaled(float h, float m, float2 sum,
 
 /* ---- rows of 16-byte vectors ---- */
 
-/* The thread's vectors of a row; 0 past its end. Volatile: the loads must leave when they are
- * written here, a row ahead of their use, and not when the compiler would rather have them. */
+/* The thread's vectors of a row; 0 past its end. Volatile: all loads leave before the first use. */
 template <int TEAM, int V>
 __device__ __forceinline__ void fetch_row(uint4 (&raw)[V], const uint4 *x, int on)
 {
@@ -99,117 +102,133 @@ __device__ __forceinline__ void fetch_row(uint4 (&raw)[V], const uint4 *x, int o
     }
 }
 
-template <class T, int V, int E>
-__device__ __forceinline__ void widen_row(const uint4 (&raw)[V], float h, float (&x)[V][E])
+/* The vector's elements times h. */
+template <class T, int E>
+__device__ __forceinline__ void widen_scaled(uint4 raw, float h, float (&x)[E])
 {
+    unpack_as<T>(raw, x);
 #pragma unroll
-    for (int v = 0; v < V; v++) {
-        unpack_as<T>(raw[v], x[v]);
-#pragma unroll
-        for (int e = 0; e < E; e++) x[v][e] *= h;
-    }
+    for (int e = 0; e < E; e++) x[e] *= h;
 }
 
 /* As a tree, so that the sum of a constant row is exact. */
-template <int V, int E> __device__ __forceinline__ float plain_sum(const float (&x)[V][E])
+template <class T, int V> __device__ __forceinline__ float plain_sum(const uint4 (&raw)[V], float h)
 {
-    float s[V];
+    constexpr int E = lanes<T>::n;
+    float         s[V];
 #pragma unroll
     for (int v = 0; v < V; v++) {
-        float f[E];
-#pragma unroll
-        for (int e = 0; e < E; e++) f[e] = x[v][e];
+        float x[E];
+        widen_scaled<T>(raw[v], h, x);
 #pragma unroll
         for (int w = E / 2; w; w >>= 1)
 #pragma unroll
-            for (int e = 0; e < w; e++) f[e] += f[e + w];
-        s[v] = f[0];
+            for (int e = 0; e < w; e++) x[e] += x[e + w];
+        s[v] = x[0];
     }
 #pragma unroll
-    for (int w = V / 2; w; w >>= 1)
+    for (int w = (V + 1) / 2, n = V; n > 1; n = w, w = (w + 1) / 2)
 #pragma unroll
-        for (int v = 0; v < w; v++) s[v] += s[v + w];
+        for (int v = 0; v + w < n; v++) s[v] += s[v + w];
     return s[0];
 }
 
-/* x becomes d = x - m; returns the sums of d and of d^2. */
-template <int V, int E> __device__ __forceinline__ float2 centre(float (&x)[V][E], float m, int on)
+/* The sums of d = x - m and of d^2. */
+template <class T, int V>
+__device__ __forceinline__ float2 deviations(const uint4 (&raw)[V], float h, float m, int on)
 {
-    float2 sum = make_float2(0, 0);
+    constexpr int E = lanes<T>::n;
+    float2        sum = make_float2(0, 0);
 #pragma unroll
     for (int v = 0; v < V; v++)
         if (v < on) {
+            float x[E];
+            widen_scaled<T>(raw[v], h, x);
 #pragma unroll
             for (int e = 0; e < E; e++) {
-                x[v][e] -= m;
-                sum.x += x[v][e], sum.y = fmaf(x[v][e], x[v][e], sum.y);
+                const float d = x[e] - m;
+                sum.x += d, sum.y = fmaf(d, d, sum.y);
             }
         }
     return sum;
 }
 
-template <int V, int E> __device__ __forceinline__ float largest_of(const float (&x)[V][E])
+template <class T, int V> __device__ __forceinline__ float largest_of(const uint4 (&raw)[V])
 {
     float largest = 0;
 #pragma unroll
-    for (int v = 0; v < V; v++)
+    for (int v = 0; v < V; v++) {
+        float x[lanes<T>::n];
+        unpack_as<T>(raw[v], x);
 #pragma unroll
-        for (int e = 0; e < E; e++) largest = fmaxf(largest, magnitude(x[v][e]));
+        for (int e = 0; e < lanes<T>::n; e++) largest = fmaxf(largest, magnitude(x[e]));
+    }
     return largest;
 }
 
-/* COLUMNS of a row a thread: their floats, gamma and beta stay in its registers, and the next row
- * is on its way into others. FULL: no thread lacks a vector. */
-template <class T, int TEAM, int COLUMNS, bool FULL>
-__global__ void __launch_bounds__(THREADS, 1) forward_rows(const forward_params p)
+template <class T, int TEAM, int V>
+__device__ __forceinline__ void write_row(const forward_params &p, int64_t at, int on,
+                                          const uint4 (&raw)[V], float h, float m, row_map map)
 {
-    constexpr int        E = lanes<T>::n, V = COLUMNS / E;
-    __shared__ float     slots[2 * THREADS / 32 * 2];
-    const share<T, TEAM> mine(p.n_rows, p.turns, p.row_stride, p.n_cols);
-    const int            on = FULL ? V : mine.on;
-    const uint4         *in = (const uint4 *)p.x + mine.begin;
-    uint4               *out = (uint4 *)p.y + mine.begin;
-    uint4                next[V], gamma[V], beta[V];
-    int                  set = 0;
+    constexpr int E = lanes<T>::n;
+    const int     t = threadIdx.x % TEAM;
+    const uint4  *gamma = (const uint4 *)p.gamma + t, *beta = (const uint4 *)p.beta + t;
+#pragma unroll
+    for (int v = 0; v < V; v++)
+        if (v < on) {
+            float x[E], g[E], b[E];
+            widen_scaled<T>(raw[v], h, x);
+            unpack_as<T>(__ldg(gamma + v * TEAM), g);
+            unpack_as<T>(__ldg(beta + v * TEAM), b);
+#pragma unroll
+            for (int e = 0; e < E; e++) x[e] = fmaf(g[e], fmaf(x[e] - m, map.r, map.rest), b[e]);
+            ((uint4 *)p.y)[at + v * TEAM] = pack_as<T>(x);
+        }
+}
 
-    if (mine.n_rows) fetch_row<TEAM, V>(next, in, on);
-    fetch_row<TEAM, V>(gamma, (const uint4 *)p.gamma + mine.t, on);
-    fetch_row<TEAM, V>(beta, (const uint4 *)p.beta + mine.t, on);
-    for (int k = 0; k < mine.n_rows; k++, in += mine.step, out += mine.step) {
-        float   x[V][E], mean, rstd;
-        row_map map;
-        widen_row<T>(next, 1.0f, x);
-        if (k + 1 < mine.n_rows) fetch_row<TEAM, V>(next, in + mine.step, on);
-        float  m = team_reduce<add, TEAM>(plain_sum(x), slots, &set) * p.one_over_n;
-        float2 sum = team_sums<TEAM>(centre(x, m, on), slots, &set);
-        if (in_range(sum.y, p.eps)) map = finish(m, sum, p, &mean, &rstd);
-        else {
-            uint4 again[V];
-            fetch_row<TEAM, V>(again, in, on);
-            widen_row<T>(again, 1.0f, x);
-            const float h = scale_for(team_reduce<larger, TEAM>(largest_of(x), slots, &set));
-            widen_row<T>(again, h, x);
-            m = team_reduce<add, TEAM>(plain_sum(x), slots, &set) * p.one_over_n;
-            sum = team_sums<TEAM>(centre(x, m, on), slots, &set);
-            map = finish_scaled(h, m, sum, p, &mean, &rstd);
-        }
-        keep_packed(gamma);
-        keep_packed(beta);
-#pragma unroll
-        for (int v = 0; v < V; v++)
-            if (v < on) {
-                float g[E], b[E], y[E];
-                unpack_as<T>(gamma[v], g);
-                unpack_as<T>(beta[v], b);
-#pragma unroll
-                for (int e = 0; e < E; e++) y[e] = fmaf(g[e], fmaf(x[v][e], map.r, map.rest), b[e]);
-                out[v * TEAM] = pack_as<T>(y);
-            }
-        if (mine.t == 0) {
-            const int64_t row = mine.first + k * mine.n_teams;
-            p.mean[row] = mean, p.rstd[row] = rstd;
-        }
+/* A row out of range, from the start. Not inlined: it would cost every row its registers. */
+template <class T, int TEAM, int V>
+__device__ __noinline__ void scaled_row(const forward_params &p, int64_t row, int64_t at, int on,
+                                        float *slots, int set)
+{
+    float mean, rstd;
+    uint4 raw[V];
+    fetch_row<TEAM, V>(raw, (const uint4 *)p.x + at, on);
+    const float   h = scale_for(team_reduce<larger, TEAM>(largest_of<T>(raw), slots, &set));
+    const float   m = team_reduce<add, TEAM>(plain_sum<T>(raw, h), slots, &set) * p.one_over_n;
+    const float2  sum = team_sums<TEAM>(deviations<T>(raw, h, m, on), slots, &set);
+    const row_map map = finish_scaled(h, m, sum, p, &mean, &rstd);
+    write_row<T, TEAM>(p, at, on, raw, h, m, map);
+    if (threadIdx.x % TEAM == 0) p.mean[row] = mean, p.rstd[row] = rstd;
+}
+
+/* A row a team, V vectors of it a thread. FULL: no thread lacks a vector. */
+template <class T, int TEAM, int V, bool FULL>
+__global__ void __launch_bounds__(threads_of<TEAM>, RESIDENT / threads_of<TEAM>)
+    forward_rows(const __grid_constant__ forward_params p)
+{
+    constexpr int    TEAMS = threads_of<TEAM> / TEAM;
+    __shared__ float slots[2 * threads_of<TEAM> / 32 * 2];
+    const int        t = threadIdx.x % TEAM, n_vec = p.n_cols / lanes<T>::n;
+    const int        on = FULL ? V : t < n_vec ? (n_vec - t + TEAM - 1) / TEAM : 0;
+    const int64_t    row = blockIdx.x * (int64_t)TEAMS + threadIdx.x / TEAM;
+    if (row >= p.n_rows) return; /* a whole team: nobody waits for it */
+    const int64_t at = row * (p.row_stride / lanes<T>::n) + t;
+    float         mean, rstd;
+    uint4         raw[V];
+    int           set = 0;
+    fetch_row<TEAM, V>(raw, (const uint4 *)p.x + at, on);
+    const float m = team_reduce<add, TEAM>(plain_sum<T>(raw, 1.0f), slots, &set) * p.one_over_n;
+    keep_packed(raw);
+    const float2 sum = team_sums<TEAM>(deviations<T>(raw, 1.0f, m, on), slots, &set);
+    keep_packed(raw);
+    if (!in_range(sum.y, p.eps)) {
+        scaled_row<T, TEAM, V>(p, row, at, on, slots, set);
+        return;
     }
+    const row_map map = finish(m, sum, p, &mean, &rstd);
+    write_row<T, TEAM>(p, at, on, raw, 1.0f, m, map);
+    if (t == 0) p.mean[row] = mean, p.rstd[row] = rstd;
 }
 
 /* ---- any alignment, any length: the row is read three times, from the caches after the first ----
@@ -254,30 +273,27 @@ template <class T> __global__ void __launch_bounds__(256) forward_any(const forw
 
 /* ---- choice ---- */
 
-template <class T, int TEAM, int COLUMNS> void launch_rows(forward_params p, cudaStream_t s)
+template <class T, int TEAM, int V> void launch_rows(const forward_params &p, cudaStream_t s)
 {
-    const auto      kernel = p.n_cols == TEAM * COLUMNS ? forward_rows<T, TEAM, COLUMNS, true>
-                                                        : forward_rows<T, TEAM, COLUMNS, false>;
-    const grid_plan plan(p.n_rows, THREADS / TEAM);
-    p.turns = plan.turns;
-    kernel<<<plan.n_blocks, THREADS, 0, s>>>(p);
+    constexpr int TEAMS = threads_of<TEAM> / TEAM;
+    const auto    kernel = p.n_cols == TEAM * V * lanes<T>::n ? forward_rows<T, TEAM, V, true>
+                                                              : forward_rows<T, TEAM, V, false>;
+    kernel<<<(unsigned)((p.n_rows + TEAMS - 1) / TEAMS), threads_of<TEAM>, 0, s>>>(p);
 }
 
 template <class T> void launch(const forward_params &p, cudaStream_t s)
 {
-    /* 64 bytes a thread; what a float row lacks in teams, a row of 16 bits has in work. */
-    constexpr int C = 64 / sizeof(T);
-    const int     n = p.n_cols, E = lanes<T>::n;
+    const int  n = p.n_cols, E = lanes<T>::n, n_vec = n / E;
     const bool vectors = n % E == 0 && p.row_stride % E == 0 && aligned16(p.x) && aligned16(p.y) &&
                          aligned16(p.gamma) && aligned16(p.beta);
-    if (!vectors || n > MOST_COLUMNS || p.n_rows > INT32_MAX) {
+    if (!vectors || n_vec > 512 * VECTORS || p.n_rows > INT32_MAX) {
         const int64_t blocks = p.n_rows < 1 << 20 ? p.n_rows : 1 << 20;
         forward_any<T><<<(unsigned)blocks, 256, 0, s>>>(p);
-    } else if (n <= 32 * C) launch_rows<T, 32, C>(p, s);
-    else if (n <= 64 * C) launch_rows<T, 64, C>(p, s);
-    else if (n <= 128 * C) launch_rows<T, 128, C>(p, s);
-    else if (n <= 256 * C) launch_rows<T, 256, C>(p, s);
-    else launch_rows<T, 512, C>(p, s);
+    } else if (n_vec <= 32 * VECTORS) launch_rows<T, 32, VECTORS>(p, s);
+    else if (n_vec <= 64 * VECTORS) launch_rows<T, 64, VECTORS>(p, s);
+    else if (n_vec <= 128 * VECTORS) launch_rows<T, 128, VECTORS>(p, s);
+    else if (n_vec <= 256 * VECTORS) launch_rows<T, 256, VECTORS>(p, s);
+    else launch_rows<T, 512, VECTORS>(p, s);
 }
 
 } // namespace
@@ -292,7 +308,6 @@ extern "C" TS_API ts_status ts_layernorm_forward_sm90(const void *args, const ts
         .n_rows = a->n_rows,
         .row_stride = a->row_stride,
         .n_cols = (int)a->n_cols,
-        .turns = 0,
         .one_over_n = 1.0f / (float)a->n_cols,
         .eps = a->eps,
         .x = a->x,

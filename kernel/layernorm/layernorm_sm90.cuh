@@ -108,31 +108,6 @@ static __device__ __forceinline__ void from_float(__nv_bfloat16 *p, float v)
     *p = __float2bfloat16_rn(v);
 }
 
-/* ---- who does what ---- */
-
-/* Which rows a team takes, and which vectors of them a thread: the (v * TEAM + t)-th, t being its
- * place in the team. Those past the row's end it does without. */
-template <class T, int TEAM> struct share {
-    int     t, on;   /* place in the team; vectors this thread has, at most */
-    int64_t first;   /* row */
-    int64_t n_teams; /* rows from one to the next */
-    int     n_rows;
-    int64_t begin, step; /* in vectors: the thread's first, and to the same place in its next row */
-
-    __device__ __forceinline__ share(int64_t all_rows, int turns, int64_t row_stride, int n_cols)
-    {
-        const int n_vec = n_cols / lanes<T>::n, teams = blockDim.x / TEAM;
-        t = threadIdx.x % TEAM;
-        on = t < n_vec ? (n_vec - t + TEAM - 1) / TEAM : 0;
-        first = blockIdx.x * teams + threadIdx.x / TEAM;
-        n_teams = (int64_t)gridDim.x * teams;
-        n_rows = turns;
-        while (n_rows > 0 && first + (n_rows - 1) * n_teams >= all_rows) n_rows--;
-        begin = first * (row_stride / lanes<T>::n) + t;
-        step = n_teams * (row_stride / lanes<T>::n);
-    }
-};
-
 /* What is packed stays packed: else the compiler unpacks it once, before the loop, into registers
  * that it does not have. */
 template <int N> static __device__ __forceinline__ void keep_packed(uint4 (&v)[N])
@@ -175,9 +150,16 @@ template <int TEAM> static __device__ __forceinline__ float *own_slots(float *sl
     return own;
 }
 
-template <int TEAM> static __device__ __forceinline__ void team_barrier(void)
+/* A barrier for each team of a block; 0 is the block's own. The numbers are constants: with a
+ * number in a register a block is given all sixteen, and a multiprocessor has room for four such
+ * blocks.
+ */
+template <int TEAM, int N = 0> static __device__ __forceinline__ void team_barrier(void)
 {
-    asm volatile("bar.sync %0, %1;" ::"r"((int)threadIdx.x / TEAM + 1), "n"(TEAM) : "memory");
+    static_assert(N < 8, "no block has more than 512 threads");
+    if ((N + 1) * TEAM >= 512 || threadIdx.x / TEAM == N)
+        asm volatile("bar.sync %0, %1;" ::"n"(N + 1), "n"(TEAM) : "memory");
+    else if constexpr ((N + 1) * TEAM < 512) team_barrier<TEAM, N + 1>();
 }
 
 /* One value; every thread gets the same bits. */
@@ -214,29 +196,6 @@ static __device__ __forceinline__ float2 team_sums(float2 v, float *slots, int *
 }
 
 /* ---- host side ---- */
-
-static inline int n_multiprocessors(void)
-{
-    int device = 0, n = 1;
-    cudaGetDevice(&device);
-    cudaDeviceGetAttribute(&n, cudaDevAttrMultiProcessorCount, device);
-    return n;
-}
-
-/* At most one block a multiprocessor, and no more than finish in the fewest turns: all teams end
- * together, and none is left to take a last row alone. */
-struct grid_plan {
-    int      turns; /* rows the busiest team takes */
-    unsigned n_blocks;
-
-    grid_plan(int64_t n_rows, int teams_a_block)
-    {
-        const int64_t most = n_multiprocessors() * (int64_t)teams_a_block;
-        turns = (int)((n_rows + most - 1) / most);
-        const int64_t teams = (n_rows + turns - 1) / turns;
-        n_blocks = (unsigned)((teams + teams_a_block - 1) / teams_a_block);
-    }
-};
 
 static inline bool aligned16(const void *p)
 {
