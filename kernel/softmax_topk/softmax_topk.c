@@ -8,12 +8,17 @@
 enum { FAST = TS_HAS_F32 | TS_HAS_BF16 | TS_HAS_F16 };
 
 const ts_impl ts_softmax_topk_impls[] = {
+    { "sm90", TS_CUDA, TS_SM90, FAST, NULL, NULL, "ts_softmax_topk_sm90" },
+    { "avx512", TS_CPU, TS_CPU_AVX512, FAST, ts_softmax_topk_avx512,
+      ts_softmax_topk_threads_workspace, NULL },
+    { "avx2", TS_CPU, TS_CPU_AVX2, FAST, ts_softmax_topk_avx2, ts_softmax_topk_threads_workspace,
+      NULL },
     { "ref", TS_CPU, 0, FAST, ts_softmax_topk_ref, NULL, NULL },
     { 0 },
 };
 
 /* Extents whose last element would not fit in 63 bits of bytes are refused before any product. */
-static ts_status check(const ts_softmax_topk_args *a, const ts_exec *x)
+ts_status ts_softmax_topk_check(const ts_softmax_topk_args *a, const ts_exec *x)
 {
     if (!a || !x) return TS_E_ARG;
     if (!(a->inv_temperature >= (double)FLT_MIN && a->inv_temperature <= (double)FLT_MAX))
@@ -31,12 +36,12 @@ static ts_status check(const ts_softmax_topk_args *a, const ts_exec *x)
 ts_status ts_softmax_topk_workspace(const ts_softmax_topk_args *a, const ts_exec *x,
                                     size_t *n_bytes)
 {
-    const ts_status s = n_bytes ? check(a, x) : TS_E_ARG;
+    const ts_status s = n_bytes ? ts_softmax_topk_check(a, x) : TS_E_ARG;
     return s ? s : ts_impl_workspace(ts_softmax_topk_impls, a->dtype, a, x, n_bytes);
 }
 
 ts_status ts_softmax_topk(const ts_softmax_topk_args *a, const ts_exec *x)
 {
-    const ts_status s = check(a, x);
+    const ts_status s = ts_softmax_topk_check(a, x);
     return s ? s : ts_impl_run(ts_softmax_topk_impls, a->dtype, a, x);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* softmax_topk_impl.h - the implementations. Private. */
+/* softmax_topk_impl.h - the implementations, and what the threaded CPU ones share. Private. */
 #ifndef TS_SOFTMAX_TOPK_IMPL_H
 #define TS_SOFTMAX_TOPK_IMPL_H
 
@@ -8,6 +8,42 @@
 
 extern const ts_impl ts_softmax_topk_impls[];
 
+/* What every door of this kernel refuses before it looks at a table. */
+ts_status ts_softmax_topk_check(const ts_softmax_topk_args *a, const ts_exec *x);
+
 ts_status ts_softmax_topk_ref(const void *args, const ts_exec *x);
+ts_status ts_softmax_topk_avx2(const void *args, const ts_exec *x);
+ts_status ts_softmax_topk_avx512(const void *args, const ts_exec *x);
+
+/* Two ways to do it naively, to be measured against: doors of their own, beside the table. */
+ts_status ts_softmax_topk_textbook(const void *args, const ts_exec *x);
+ts_status ts_softmax_topk_textbook_workspace(const void *args, const ts_exec *x, size_t *n_bytes);
+ts_status ts_softmax_topk_three_pass(const void *args, const ts_exec *x);
+ts_status ts_softmax_topk_three_pass_workspace(const void *args, const ts_exec *x, size_t *n_bytes);
+
+/* Larger k are served without lists of candidates, and their rows are never cut. */
+enum { TS_SOFTMAX_TOPK_FAST = 1024 };
+
+/* What is known of a part of a row once its logits have been read. Behind it in memory lie `room`
+ * floats and `room` int32_t, of which n are used: its candidates, by rising index. */
+typedef struct ts_softmax_topk_part {
+    double  sum;
+    float   max;
+    int32_t n, room;
+} ts_softmax_topk_part;
+
+/* Few long rows are cut into parts. How, depends on the shape alone, and parts are put together in
+ * their order, so that no bit of the result depends on the number of threads. */
+typedef struct ts_softmax_topk_steps {
+    void (*rows)(const ts_softmax_topk_args *a, int64_t row_begin, int64_t row_end);
+    void (*part)(const ts_softmax_topk_args *a, int64_t row, int64_t begin, int64_t end,
+                 ts_softmax_topk_part *part);
+    void (*merge)(const ts_softmax_topk_args *a, int64_t row, const ts_softmax_topk_part *first,
+                  int64_t n_parts, size_t part_bytes);
+} ts_softmax_topk_steps;
+
+ts_status ts_softmax_topk_threads(const ts_softmax_topk_args *a, const ts_exec *x,
+                                  const ts_softmax_topk_steps *steps);
+ts_status ts_softmax_topk_threads_workspace(const void *args, const ts_exec *x, size_t *n_bytes);
 
 #endif

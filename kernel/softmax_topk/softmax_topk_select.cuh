@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* softmax_topk_select.cuh - keys, and what a block does with a pile of them in shared memory.
+ *
+ * A key is a logit and its index in 64 bits that compare as the canonical order does: larger logit
+ * first, lower index first among equal ones. No two entries of a row have the same key, and none
+ * is 0, which stands for no entry. */
+#ifndef TS_SOFTMAX_TOPK_SELECT_CUH
+#define TS_SOFTMAX_TOPK_SELECT_CUH
+
+#include <stdint.h>
+
+enum { THREADS = 256, WARPS = THREADS / 32, BINS = 1024 };
+
+typedef unsigned long long topk_key;
+
+static __device__ __forceinline__ unsigned ordered_of(float x)
+{
+    const unsigned b = __float_as_uint(x + 0.0f); /* -0 becomes +0 */
+    return b & 0x80000000u ? ~b : b | 0x80000000u;
+}
+
+static __device__ __forceinline__ topk_key key_of(float x, unsigned index)
+{
+    return (topk_key)ordered_of(x) << 32 | ~index;
+}
+
+static __device__ __forceinline__ float logit_of(topk_key key)
+{
+    const unsigned ordered = (unsigned)(key >> 32);
+    return __uint_as_float(ordered & 0x80000000u ? ordered & 0x7fffffffu : ~ordered);
+}
+
+static __device__ __forceinline__ unsigned index_of(topk_key key)
+{
+    return ~(unsigned)key;
+}
+
+struct pile {
+    unsigned count; /* keys that lie in it */
+    topk_key least[WARPS], most[WARPS];
+    unsigned tally[3][3]; /* of three steps in turn: one is filled, one read, one cleared */
+};
+
+struct key_range {
+    topk_key low, high;
+};
+
+/* The least and the most of all threads' keys. */
+static __device__ __forceinline__ key_range bounds(topk_key least, topk_key most, pile *p)
+{
+    constexpr unsigned ALL = 0xffffffffu;
+    const unsigned     low = __reduce_min_sync(ALL, (unsigned)(least >> 32));
+    const unsigned     high = __reduce_max_sync(ALL, (unsigned)(most >> 32));
+    const unsigned     under = (unsigned)(least >> 32) == low ? (unsigned)least : ALL;
+    const unsigned     over = (unsigned)(most >> 32) == high ? (unsigned)most : 0;
+    const topk_key     l = (topk_key)low << 32 | __reduce_min_sync(ALL, under);
+    const topk_key     h = (topk_key)high << 32 | __reduce_max_sync(ALL, over);
+    __syncthreads(); /* what was there has been read */
+    if (threadIdx.x % 32 == 0) p->least[threadIdx.x / 32] = l, p->most[threadIdx.x / 32] = h;
+    if (threadIdx.x < 3) p->tally[0][threadIdx.x] = 0;
+    __syncthreads();
+    key_range r = { p->least[0], p->most[0] };
+#pragma unroll
+    for (int w = 1; w < WARPS; w++)
+        r.low = min(r.low, p->least[w]), r.high = max(r.high, p->most[w]);
+    return r;
+}
+
+/* Finds a key such that at least `want` and at most `at_most` keys are not below it, given a range
+ * whose lower end is not above it; own(key) counts those of the thread that are not below `key`.
+ * Quarters the range at each step: the upper half of a key is its value, so values are told apart
+ * first and indices only among equals. A histogram would need fewer steps, but its atomics queue
+ * up, for logits share few exponents. Where equal keys leave no such key, the one with more is
+ * returned, and *fits is false. */
+template <class COUNT>
+static __device__ __forceinline__ topk_key search(key_range r, unsigned want, unsigned at_most,
+                                                  COUNT own, bool *fits, pile *p)
+{
+    *fits = true;
+    for (int turn = 0; r.low < r.high; turn++) {
+        const topk_key middle = r.high - (r.high - r.low) / 2;
+        const topk_key lower = middle - (middle - r.low) / 2,
+                       upper = r.high - (r.high - middle) / 2;
+        unsigned      *tally = p->tally[turn % 3];
+        const unsigned a = __reduce_add_sync(0xffffffffu, own(lower));
+        const unsigned b = __reduce_add_sync(0xffffffffu, own(middle));
+        const unsigned c = __reduce_add_sync(0xffffffffu, own(upper));
+        if (threadIdx.x < 3) p->tally[(turn + 1) % 3][threadIdx.x] = 0;
+        if (threadIdx.x % 32 == 0) {
+            atomicAdd(tally, a);
+            atomicAdd(tally + 1, b);
+            atomicAdd(tally + 2, c);
+        }
+        __syncthreads();
+        const unsigned from_lower = tally[0], from_middle = tally[1], from_upper = tally[2];
+        if (from_upper >= want) {
+            if (from_upper <= at_most) return upper;
+            r.low = upper;
+        } else if (from_middle >= want) {
+            if (from_middle <= at_most) return middle;
+            r.low = middle, r.high = upper - 1;
+        } else if (from_lower >= want) {
+            if (from_lower <= at_most) return lower;
+            r.low = lower, r.high = middle - 1;
+        } else r.high = lower - 1;
+    }
+    *fits = false;
+    return r.low;
+}
+
+/* The same of n keys in shared memory, more than at_most. 0 is the only one that may be there more
+ * than once; it is returned if fewer than `want` others are. */
+static __device__ __noinline__ topk_key select_key(const topk_key *keys, int n, unsigned want,
+                                                   unsigned at_most, pile *p)
+{
+    topk_key least = ~0ull, most = 0;
+    bool     fits;
+    for (int i = threadIdx.x; i < n; i += THREADS) {
+        const topk_key key = keys[i];
+        least = min(least, key), most = max(most, key);
+    }
+    /* As many keys as there are threads reach the smallest of the threads' largest. */
+    const key_range r = bounds(n >= THREADS && want <= THREADS ? most : least, most, p);
+    const auto      own = [=](topk_key from) {
+        unsigned c = 0;
+        for (int i = threadIdx.x; i < n; i += THREADS) c += keys[i] >= from;
+        return c;
+    };
+    return search(r, want, at_most, own, &fits, p);
+}
+
+/* Keeps the keys that are not below `floor`, at the front of the pile. */
+static __device__ void keep_from(topk_key floor, topk_key *keys, int n, pile *p)
+{
+    constexpr int PER_THREAD = 4;
+    __syncthreads();
+    if (threadIdx.x == 0) p->count = 0;
+    for (int begin = 0; begin < n; begin += PER_THREAD * THREADS) {
+        topk_key mine[PER_THREAD];
+#pragma unroll
+        for (int i = 0; i < PER_THREAD; i++) {
+            const int at = begin + i * THREADS + threadIdx.x;
+            mine[i] = at < n ? keys[at] : 0;
+        }
+        __syncthreads(); /* what is written from here on lies where all have read */
+#pragma unroll
+        for (int i = 0; i < PER_THREAD; i++)
+            if (mine[i] && mine[i] >= floor) keys[atomicAdd(&p->count, 1u)] = mine[i];
+    }
+    __syncthreads();
+}
+
+/* ---- ranks ---- */
+
+/* Where the keys of each bin begin once they lie in order, the largest first. */
+static __device__ void begin_bins(unsigned *bins, pile *p)
+{
+    constexpr int PER = BINS / THREADS;
+    unsigned      own[PER], sum = 0, upto;
+#pragma unroll
+    for (int i = 0; i < PER; i++) own[i] = bins[threadIdx.x * PER + i], sum += own[i];
+    upto = sum;
+#pragma unroll
+    for (int d = 1; d < 32; d *= 2) {
+        const unsigned other = __shfl_up_sync(0xffffffffu, upto, d);
+        if (threadIdx.x % 32 >= (unsigned)d) upto += other;
+    }
+    if (threadIdx.x % 32 == 31) p->least[threadIdx.x / 32] = upto;
+    __syncthreads();
+    unsigned begin = upto - sum;
+    for (unsigned w = 0; w < threadIdx.x / 32; w++) begin += (unsigned)p->least[w];
+#pragma unroll
+    for (int i = 0; i < PER; i++) bins[threadIdx.x * PER + i] = begin, begin += own[i];
+    __syncthreads();
+}
+
+/* How many keys can be ranked in a pile with room for so many: they are copied, and need bins. */
+static __device__ __forceinline__ int rankable(int capacity)
+{
+    return (capacity - BINS / 2) / 2;
+}
+
+/* Calls out(rank, key) once for each of the n keys. They are dealt into bins by value, or by index
+ * where they are equal, and ranked inside their bin. */
+template <class OUT>
+static __device__ __forceinline__ void rank_keys(topk_key *keys, int n, pile *p, OUT out)
+{
+    topk_key *dealt = keys + n;
+    unsigned *bins = (unsigned *)(dealt + n);
+    topk_key  least = ~0ull, most = 0;
+    for (int i = threadIdx.x; i < n; i += THREADS)
+        least = min(least, keys[i]), most = max(most, keys[i]);
+    for (int i = threadIdx.x; i < BINS; i += THREADS) bins[i] = 0;
+    const key_range r = bounds(least, most, p);
+    const int       shift = max(0, 64 - __clzll((long long)(r.high - r.low)) - 10);
+    for (int i = threadIdx.x; i < n; i += THREADS)
+        atomicAdd(&bins[(r.high - keys[i]) >> shift], 1u);
+    __syncthreads();
+    begin_bins(bins, p);
+    for (int i = threadIdx.x; i < n; i += THREADS)
+        dealt[atomicAdd(&bins[(r.high - keys[i]) >> shift], 1u)] = keys[i];
+    __syncthreads();
+    for (int i = threadIdx.x; i < n; i += THREADS) { /* a bin now begins where its left one ends */
+        const topk_key key = dealt[i];
+        const unsigned bin = (unsigned)((r.high - key) >> shift);
+        const int      begin = bin ? (int)bins[bin - 1] : 0, end = (int)bins[bin];
+        int            rank = begin;
+        for (int j = begin; j < end; j++) rank += dealt[j] > key;
+        out(rank, key);
+    }
+}
+
+#endif

@@ -1,0 +1,467 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* softmax_topk_simd.h - a row's log-sum-exp and its k first entries, written once for any width of
+ * vector. Private to the files that include it, each of which has first defined, for its own
+ * instruction set:
+ *
+ *     LANES, GROUP   floats in a vec; logits in four of them, which are taken together
+ *     vec, ivec      LANES floats; LANES int32_t
+ *     load           GROUP logits, each in some lane of some vec
+ *     load_in_order  the same in the order of memory
+ *     get, put, get_ints, count_from (i, i + 1, ...), splat, sub, madd (a * b + c), msub, total
+ *     larger         the second of the two where either is a NaN
+ *     which_ge, which_gt   a bit for each lane
+ *     low_bits_to_exponent   2^n from a float whose lowest bits are n + 127
+ *     pack           the lanes whose bit is set, next to each other; all LANES places are written
+ *
+ * A row is read in blocks that stay in the first-level cache. Each is looked at up to three times:
+ * for its largest logits, for its sum, and, where it has any, for its candidates; the one after it
+ * comes in meanwhile.
+ *
+ * A NaN or +inf turns the sum into a NaN and nothing else: all code here takes what comes.
+ * Comparisons are those of floats, so that -0 equals +0. */
+#ifndef TS_SOFTMAX_TOPK_SIMD_H
+#define TS_SOFTMAX_TOPK_SIMD_H
+
+#include <math.h>
+#include <string.h>
+
+#include "softmax_topk_list.h"
+
+enum {
+    MAXIMA = BLOCK / 4, /* a lane of a group has four logits */
+    EIGHT = 8,
+    SURE = 256,           /* largest k for which the maxima of lanes tell enough */
+    SHORT = 1024 / GROUP, /* groups */
+    LINE = 64,
+};
+
+INLINE int64_t size_of(ts_dtype t)
+{
+    return t == TS_F32 ? 4 : 2;
+}
+
+INLINE int64_t min_of(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* ---- exponentials ---- */
+
+/* What turns x - max into an exponent of two. `far` from 1, some x - max or this factor itself is
+ * no float although it matters; then everything goes in doubles. */
+typedef struct scale {
+    double to_log2;
+    float  c, low; /* below `low` there is nothing to add to a sum of 1 or more */
+    int    far;
+} scale;
+
+INLINE scale scale_of(double t)
+{
+    const double c = t * 0x1.71547652b82fep0;
+    const int    far = !(c > 0x1p-100 && c < 0x1p127);
+    return (scale) { c, far ? 0 : (float)c, far ? 0 : (float)(-125 / c), far };
+}
+
+/* 2^y for y <= 0, to 1e-9, and 2^-1000 for what is smaller. Adding `big` leaves y, rounded to an
+ * integer and with the bias of an exponent, in the lowest bits. */
+INLINE double exp2_of(double y)
+{
+    const double big = 0x1.8p52 + 1023;
+    y = y < -1000 ? -1000 : y;
+    const double sum = y + big, r = (y - (sum - big)) * 0x1.62e42fefa39efp-1;
+    uint64_t     bits;
+    double       power;
+    memcpy(&bits, &sum, sizeof bits);
+    bits <<= 52;
+    memcpy(&power, &bits, sizeof power);
+    const double r2 = r * r, r4 = r2 * r2;
+    const double low = (1 + r) + r2 * (1. / 2 + r * (1. / 6));
+    const double high = (1. / 24 + r * (1. / 120)) + r2 * (1. / 720 + r * (1. / 5040));
+    return power * (low + r4 * (high + r4 * (1. / 40320)));
+}
+
+/* s + 2^(c (x - shift)), in LANES lanes. The polynomial is within 1.9 * 2^-24 of 2^r on [-1/2, 1/2]
+ * and exact at 0. The product with c is never rounded, and `low` keeps results from becoming
+ * subnormal, which would be slow. A NaN in x passes through everything. */
+INLINE vec add_weights(vec s, vec x, vec shift, vec low, vec c)
+{
+    const vec big = splat(0x1.8p23f + 127), d = larger(low, sub(x, shift));
+    const vec n = madd(d, c, big), r = msub(d, c, sub(n, big));
+    vec       p = splat(0x1.5bb986p-10f);
+    p = madd(p, r, splat(0x1.3cea8p-7f));
+    p = madd(p, r, splat(0x1.c6b754p-5f));
+    p = madd(p, r, splat(0x1.ebf9bcp-3f));
+    p = madd(p, r, splat(0x1.62e42ap-1f));
+    p = madd(p, r, splat(1));
+    return madd(p, low_bits_to_exponent(n), s);
+}
+
+/* ---- a block ---- */
+
+/* The largest logit yet, and the sum of exp(t (x - max)). */
+typedef struct state {
+    double sum;
+    float  max;
+} state;
+
+/* A core can wait for few lines at a time, so that memory keeps busy only where lines are asked for
+ * all the time: whatever is done with a block, it now and then asks for the next of those ahead. */
+INLINE void fetch(uintptr_t *ahead)
+{
+    _mm_prefetch((const char *)*ahead, _MM_HINT_T0);
+    *ahead += LINE;
+}
+
+/* Lane by lane, the maxima of each group and of each EIGHT groups. */
+typedef struct peaks {
+    float of_group[MAXIMA], of_eight[MAXIMA / EIGHT];
+} peaks;
+
+/* Notes those of the groups from number g on, of which the first lies at p. */
+INLINE vec max_groups(const char *p, ts_dtype t, int g, int end, peaks *to, vec m, uintptr_t *ahead)
+{
+    while (g < end) {
+        const int stop = (int)min_of(end, g / EIGHT * EIGHT + EIGHT);
+        float    *of_eight = to->of_eight + g / EIGHT * LANES;
+        vec       high = g % EIGHT ? get(of_eight) : splat(-INFINITY);
+        for (; g < stop; g++, p += GROUP * size_of(t)) {
+            vec x[4];
+            load(x, p, t);
+            if (g % (4 * LINE / (GROUP * size_of(t))) == 0) fetch(ahead);
+            const vec of_group = larger(larger(x[0], x[1]), larger(x[2], x[3]));
+            put(to->of_group + g * LANES, of_group);
+            high = larger(of_group, high);
+        }
+        put(of_eight, high);
+        m = larger(high, m);
+    }
+    return m;
+}
+
+/* Few floats are added up before they go on to a double. Lines ahead, up to `until`, are asked for.
+ */
+INLINE double sum_groups(const char *p, ts_dtype t, int n_groups, float shift, const scale *s,
+                         uintptr_t *ahead, uintptr_t until)
+{
+    const vec     from = splat(shift), low = splat(s->low), c = splat(s->c);
+    const int64_t most = GROUP * size_of(t) / LINE; /* a group */
+    const int64_t lines =
+        until > *ahead ? min_of(most, (int64_t)(until - *ahead) / LINE / n_groups + 1) : 0;
+    double all = 0;
+    for (int begin = 0; begin < n_groups; begin += SHORT) {
+        const int end = (int)min_of(begin + SHORT, n_groups);
+        vec       sum[2] = { splat(0), splat(0) }; /* more would not fit in 16 registers */
+        for (int g = begin; g < end; g++) {
+            vec x[4];
+            load(x, p + g * GROUP * size_of(t), t);
+            for (int64_t i = 0; i < lines; i++) fetch(ahead);
+#pragma GCC unroll 4
+            for (int j = 0; j < 4; j++) sum[j % 2] = add_weights(sum[j % 2], x[j], from, low, c);
+        }
+        all += total(sum[0]) + total(sum[1]);
+    }
+    return all;
+}
+
+INLINE double sum_groups_far(const char *p, ts_dtype t, int n_groups, float shift, const scale *s)
+{
+    double sum = 0;
+    for (int g = 0; g < n_groups; g++) {
+        vec   x[4];
+        float f[GROUP];
+        load(x, p + g * GROUP * size_of(t), t);
+        for (int j = 0; j < 4; j++) put(f + j * LANES, x[j]);
+        for (int i = 0; i < GROUP; i++) sum += exp2_of(((double)f[i] - (double)shift) * s->to_log2);
+    }
+    return sum;
+}
+
+INLINE void rescale(state *s, float max, const scale *c)
+{
+    if (!(max > s->max)) return;
+    s->sum *= exp2_of(((double)s->max - (double)max) * c->to_log2);
+    s->max = max;
+}
+
+typedef union group {
+    float    f[GROUP];
+    uint16_t h[GROUP];
+} group;
+
+/* The last logits of a row, and -inf up to a whole group. */
+INLINE void copy_rest(group *to, const char *p, ts_dtype t, int n)
+{
+    for (int i = n; i < GROUP; i++) {
+        if (t == TS_F32) to->f[i] = -INFINITY;
+        else to->h[i] = t == TS_BF16 ? 0xff80 : 0xfc00;
+    }
+    memcpy(to, p, (size_t)(n * size_of(t)));
+}
+
+/* Whole groups of logits, and a group that holds the n_rest others and -inf. */
+typedef struct block {
+    const char *p, *rest;
+    int         n_groups, n_rest;
+} block;
+
+typedef struct hits {
+    uint64_t bits[BLOCK / GROUP / 64]; /* which groups have a logit that reaches the bar */
+    int      n;
+} hits;
+
+/* First which groups, then what is in them: a jump at each group would often be foretold wrongly.
+ */
+INLINE hits find_hits(const peaks *m, int n_groups, float bar, uintptr_t *ahead)
+{
+    const vec v = splat(bar);
+    hits      h = { { 0 }, 0 };
+    uint32_t  eights = 0;
+    for (int e = 0; e * EIGHT < n_groups; e++)
+        eights |= (uint32_t)(which_ge(get(m->of_eight + e * LANES), v) != 0) << e;
+    for (; eights; eights &= eights - 1) {
+        const int begin = __builtin_ctz(eights) * EIGHT;
+        uint64_t  bits = 0;
+        fetch(ahead);
+#pragma GCC unroll 8
+        for (int g = 0; g < EIGHT; g++)
+            bits |= (uint64_t)(which_ge(get(m->of_group + (begin + g) * LANES), v) != 0) << g;
+        if (begin + EIGHT > n_groups) bits &= ((uint64_t)1 << (n_groups - begin)) - 1;
+        h.bits[begin / 64] |= bits << begin % 64;
+        h.n += __builtin_popcountll(bits);
+    }
+    return h;
+}
+
+/* Appends the logits that reach the bar. */
+INLINE void enter(list *l, const block *b, ts_dtype t, const hits *h, float bar, uint32_t first,
+                  uintptr_t *ahead)
+{
+    int n = l->n;
+    for (int w = 0; w < BLOCK / GROUP / 64; w++)
+        for (uint64_t bits = h->bits[w]; bits; bits &= bits - 1) {
+            const int g = w * 64 + __builtin_ctzll(bits);
+            uint32_t  i = first + (uint32_t)(g * GROUP);
+            vec       x[4];
+            fetch(ahead);
+            load_in_order(x, g < b->n_groups ? b->p + g * GROUP * size_of(t) : b->rest, t);
+#pragma GCC unroll 4
+            for (int j = 0; j < 4; j++, i += LANES) {
+                const unsigned which = which_ge(x[j], splat(bar));
+                pack(l->val + n, l->idx + n, which, x[j], count_from((int32_t)i));
+                n += __builtin_popcount(which);
+            }
+        }
+    /* What was put behind the row's end has entered, too, unless NaNs hid the last group. */
+    const int last = b->n_groups;
+    if (b->n_rest && bar == -INFINITY && (h->bits[last / 64] >> last % 64 & 1))
+        n -= GROUP - b->n_rest;
+    l->n = n;
+}
+
+/* Where very many logits of a block would enter, a bar that only about k of them reach. For small k
+ * the maxima of lanes give it: k of them reach it, and each is a logit. Otherwise a quarter of the
+ * block is taken for the whole, which may fail. */
+INLINE float guess_bar(const list *l, const block *b, ts_dtype t, const peaks *m, float max)
+{
+    const int n = (b->n_groups + (b->n_rest != 0)) * LANES, k = l->k, least = plenty(k);
+    float     sample[MAXIMA];
+    if (k <= SURE) {
+        if (n < least || count_ge(m->of_group, n, l->cut) < least) return l->cut;
+        return choose(m->of_group, n, k, (least - k) / 2, l->cut, max, l->shift).v;
+    }
+    if (count_ge(m->of_group, n, l->cut) < n - n / 8) return l->cut;
+    for (int g = 0; g < b->n_groups; g++) {
+        vec x[4];
+        load(x, b->p + g * GROUP * size_of(t), t);
+        put(sample + g * LANES, x[0]);
+    }
+    const int some = b->n_groups * LANES, wanted = (k + k / 8 + 32) / 4;
+    if (some < wanted) return l->cut;
+    return choose(sample, some, wanted, wanted / 8, l->cut, max, l->shift).v;
+}
+
+INLINE void take_candidates(list *l, const block *b, ts_dtype t, const peaks *m, float max,
+                            int32_t first, uintptr_t *ahead)
+{
+    const int before = l->n, n_groups = b->n_groups + (b->n_rest != 0);
+    hits      h = find_hits(m, n_groups, l->cut, ahead);
+    if (!l->all && h.n * GROUP >= plenty(l->k)) {
+        const float bar = guess_bar(l, b, t, m, max);
+        const hits  at_bar = bar > l->cut ? find_hits(m, n_groups, bar, ahead) : h;
+        if (bar > l->cut) {
+            enter(l, b, t, &at_bar, bar, (uint32_t)first, ahead);
+            if (l->n - before >= l->k) {
+                raise_floor(l, bar);
+                return;
+            }
+            l->n = before;
+        }
+    }
+    enter(l, b, t, &h, l->cut, (uint32_t)first, ahead);
+}
+
+/* n logits from p on, of which the first is number `first`. */
+INLINE void take_block(const char *p, ts_dtype t, int n, int32_t first, const scale *c,
+                       uintptr_t *ahead, state *s, list *l)
+{
+    peaks     found;
+    group     rest;
+    block     b = { p, (const char *)&rest, n / GROUP, n % GROUP };
+    vec       m = max_groups(p, t, 0, b.n_groups, &found, splat(-INFINITY), ahead);
+    const int has_rest = b.n_rest != 0;
+    if (has_rest) copy_rest(&rest, p + b.n_groups * GROUP * size_of(t), t, b.n_rest);
+    m = max_groups(b.rest, t, b.n_groups, b.n_groups + has_rest, &found, m, ahead);
+    const float max = highest(m);
+    rescale(s, max, c);
+    const float     shift = s->max > -INFINITY ? s->max : 0;
+    const uintptr_t until = (uintptr_t)p + (uintptr_t)(2 * BLOCK * size_of(t));
+    if (c->far) {
+        s->sum += sum_groups_far(p, t, b.n_groups, shift, c);
+        s->sum += sum_groups_far(b.rest, t, has_rest, shift, c);
+    } else {
+        if (b.n_groups) s->sum += sum_groups(p, t, b.n_groups, shift, c, ahead, until);
+        if (has_rest) s->sum += sum_groups(b.rest, t, 1, shift, c, ahead, 0);
+    }
+    if (!(s->max > -INFINITY) && !isnan(s->sum)) s->sum = 0;
+    if (l->k == 0 || !(max >= l->cut)) return;
+    take_candidates(l, &b, t, &found, max, first, ahead);
+    if (l->all) pour(l);
+    else if (l->n >= plenty(l->k)) select_first(l, l->k / 8, s->max);
+}
+
+/* ---- a row ---- */
+
+INLINE void read_as(const char *p, ts_dtype t, int64_t begin, int64_t end, const scale *c, state *s,
+                    list *l)
+{
+    uintptr_t ahead = (uintptr_t)(p + (begin + BLOCK) * size_of(t));
+    for (int64_t i = begin; i < end; i += BLOCK)
+        take_block(p + i * size_of(t), t, (int)min_of(BLOCK, end - i), (int32_t)i, c, &ahead, s, l);
+}
+
+/* Logits begin..end of a row. */
+static void read_logits(const ts_softmax_topk_args *a, int64_t row, int64_t begin, int64_t end,
+                        state *s, list *l)
+{
+    const scale c = scale_of(a->inv_temperature);
+    *s = (state) { 0, -INFINITY };
+    if (begin == end) return;
+    const int64_t pitch = a->row_stride * size_of(a->dtype);
+    const char   *p = (const char *)a->logits + row * pitch;
+    switch (a->dtype) {
+    case TS_BF16:
+        read_as(p, TS_BF16, begin, end, &c, s, l);
+        break;
+    case TS_F16:
+        read_as(p, TS_F16, begin, end, &c, s, l);
+        break;
+    default:
+        read_as(p, TS_F32, begin, end, &c, s, l);
+        break;
+    }
+}
+
+/* From the candidates to the row's output. `prob` holds the logits of the winners for a while. */
+static void finish_row(const ts_softmax_topk_args *a, int64_t row, const state *s, list *l)
+{
+    const int    sick = isnan(s->sum);
+    const double m = (double)s->max, c = scale_of(a->inv_temperature).to_log2;
+    if (a->lse)
+        a->lse[row] = sick         ? NAN
+                      : s->sum > 0 ? (float)(a->inv_temperature * m + log(s->sum))
+                                   : (float)-INFINITY;
+    if (a->k == 0) return;
+    int32_t *index = a->index + row * a->k;
+    float   *prob = a->prob + row * a->k;
+    int64_t  n = 0;
+    if (l->all) {
+        n = l->all->n;
+        if (!sick) sort_heap(l->all);
+    } else if (!sick && l->k > 0) {
+        select_first(l, 0, s->max);
+        n = l->n;
+        for (int i = l->n; i < l->n + LANES; i++) l->val[i] = -INFINITY;
+        if (n <= FEW) sort_few(l, index, prob);
+        else sort_many(l, index, prob);
+    }
+    if (sick) n = 0;
+    const double share = s->sum > 0 ? 1 / s->sum : 0, from = s->sum > 0 ? m : 0;
+    for (int64_t j = 0; j < n; j++)
+        prob[j] = (float)(exp2_of(((double)prob[j] - from) * c) * share);
+    for (int64_t j = n; j < a->k; j++) {
+        index[j] = -1;
+        prob[j] = sick ? NAN : 0;
+    }
+}
+
+INLINE void empty(list *l, const ts_softmax_topk_args *a)
+{
+    l->n = 0;
+    l->k = (int)min_of(a->k, a->n_vocab);
+    l->shift = shift_of(a->dtype);
+    l->floor = l->cut = -INFINITY;
+    l->all = NULL;
+}
+
+static void do_rows(const ts_softmax_topk_args *a, int64_t begin, int64_t end)
+{
+    list l;
+    for (int64_t r = begin; r < end; r++) {
+        state s;
+        heap  h;
+        empty(&l, a);
+        if (l.k > TS_SOFTMAX_TOPK_FAST) {
+            h = (heap) { a->prob + r * a->k, a->index + r * a->k, 0, l.k };
+            l.all = &h;
+        }
+        read_logits(a, r, 0, a->n_vocab, &s, &l);
+        finish_row(a, r, &s, &l);
+    }
+}
+
+static void do_part(const ts_softmax_topk_args *a, int64_t row, int64_t begin, int64_t end,
+                    ts_softmax_topk_part *part)
+{
+    float *const val = (float *)(part + 1);
+    list         l;
+    state        s;
+    empty(&l, a);
+    read_logits(a, row, begin, end, &s, &l);
+    select_first(&l, 0, s.max);
+    part->sum = s.sum;
+    part->max = s.max;
+    part->n = l.n;
+    memcpy(val, l.val, (size_t)l.n * sizeof *l.val);
+    memcpy(val + part->room, l.idx, (size_t)l.n * sizeof *l.idx);
+}
+
+/* Parts come by rising index, so that their candidates do. */
+static void do_merge(const ts_softmax_topk_args *a, int64_t row, const ts_softmax_topk_part *first,
+                     int64_t n_parts, size_t part_bytes)
+{
+    const scale c = scale_of(a->inv_temperature);
+    state       s = { 0, -INFINITY };
+    list        l;
+    empty(&l, a);
+    for (int64_t i = 0; i < n_parts; i++) {
+        const ts_softmax_topk_part *part =
+            (const void *)((const char *)first + (size_t)i * part_bytes);
+        const float   *val = (const float *)(part + 1);
+        const int32_t *idx = (const int32_t *)(val + part->room);
+        state          of_part = { part->sum, part->max };
+        rescale(&s, part->max, &c);
+        rescale(&of_part, s.max, &c);
+        s.sum += of_part.sum;
+        for (int j = 0; j < part->n; j++) {
+            if (!(val[j] >= l.cut)) continue;
+            l.val[l.n] = val[j];
+            l.idx[l.n++] = idx[j];
+        }
+        if (l.n >= plenty(l.k)) select_first(&l, 0, s.max);
+    }
+    finish_row(a, row, &s, &l);
+}
+
+static const ts_softmax_topk_steps steps = { do_rows, do_part, do_merge };
+
+#endif
