@@ -11,6 +11,7 @@ const ts_format *ts_format_of(ts_dtype t)
         [TS_F64] = { "f64", 8, 0x1p-53, DBL_MIN, DBL_MAX },
         [TS_F16] = { "f16", 2, 0x1p-11, 0x1p-14, 65504.0 },
         [TS_BF16] = { "bf16", 2, 0x1p-8, FLT_MIN, 0x1.fep127 },
+        [TS_I32] = { "i32", 4, 0, 1, INT32_MAX },
     };
     return &formats[t];
 }
@@ -37,11 +38,12 @@ uint16_t ts_narrow_f16(double v)
     return (uint16_t)(sign | (unsigned)(e + 14) << 10 | ((unsigned)ldexp(a, 11 - e) & 0x3ffu));
 }
 
+/* The bits placed in a float, whose exponent is then 112 too small, subnormal or not. */
 double ts_widen_f16(uint16_t h)
 {
-    const unsigned e = h >> 10 & 31u, m = h & 0x3ffu;
-    const double   a = e == 31 ? (m ? NAN : INFINITY)
-                       : e     ? ldexp(1024.0 + m, (int)e - 25)
-                               : (double)m * 0x1p-24;
+    const uint32_t b = (uint32_t)(h & 0x7fffu) << 13;
+    float          f;
+    memcpy(&f, &b, sizeof f);
+    const double a = (h & 0x7c00u) != 0x7c00u ? (double)f * 0x1p112 : h & 0x3ffu ? NAN : INFINITY;
     return h & 0x8000u ? -a : a;
 }

@@ -73,9 +73,10 @@ static void fill_bands(const ts_arena_buf *b)
     }
 }
 
-static void fill_rows(const ts_arena_buf *b, int byte)
+static void poison_rows(const ts_arena_buf *b)
 {
-    for (int64_t r = 0; r < b->b.n_rows; r++) memset(row_of(b, r), byte, row_bytes(b));
+    for (int64_t r = 0; r < b->b.n_rows; r++)
+        memset(row_of(b, r), ts_poison_byte(b->b.dtype), row_bytes(b));
 }
 
 void *ts_take(ts_arena *m, void *slot, ts_buf b)
@@ -96,7 +97,7 @@ void *ts_take(ts_arena *m, void *slot, ts_buf b)
     a->p = front ? a->lo : a->hi - a->n_bytes;
     m->n++;
     fill_bands(a);
-    if (b.role != TS_IN) fill_rows(a, TS_POISON);
+    if (b.role != TS_IN) poison_rows(a);
     memcpy(slot, &a->p, sizeof a->p);
     return a->p;
 }
@@ -156,7 +157,7 @@ void ts_arena_reset(ts_arena *m)
 {
     for (int i = 0; i < m->n; i++) {
         const ts_arena_buf *b = &m->buf[i];
-        if (b->b.role == TS_OUT) fill_rows(b, TS_POISON);
+        if (b->b.role == TS_OUT) poison_rows(b);
         if (b->b.role == TS_INOUT) memcpy(b->p, b->initial, b->n_bytes);
         if (b->b.role != TS_IN) fill_bands(b);
     }
@@ -248,11 +249,12 @@ bool ts_arena_outputs_untouched(const ts_arena *m, ts_flaw *f)
     for (int i = 0; i < m->n; i++) {
         const ts_arena_buf *b = &m->buf[i];
         if (b->b.role == TS_IN) continue;
+        const int poison = ts_poison_byte(b->b.dtype);
         for (int64_t r = 0; r < b->b.n_rows; r++) {
             const unsigned char *now = row_of(b, r);
             for (size_t k = 0; k < row_bytes(b); k++) {
                 const size_t at = (size_t)(now - b->p) + k;
-                if (now[k] == (b->initial ? b->initial[at] : TS_POISON)) continue;
+                if (now[k] == (b->initial ? b->initial[at] : poison)) continue;
                 *f = (ts_flaw) { .fault = TS_FAULT_REFUSAL, .what = b->b.name, .row = r };
                 return false;
             }

@@ -9,6 +9,7 @@
 
 #include "task.h"
 
+/* Outputs start as ts_poison_byte says; a workspace, which has no dtype, as TS_POISON. */
 enum { TS_MAX_BUFS = 16, TS_MAX_SCALARS = 8, TS_PAGE = 4096, TS_POISON = 0xff, TS_BAND = 0xfe };
 
 typedef struct ts_arena_buf {

@@ -98,8 +98,8 @@ static void probe(ts_session *s)
     ts_describe_cpu(s->reply->text, sizeof s->reply->text);
 }
 
-/* From the largest input to the largest output, so that ceilings see the memory that kernels see.
- */
+/* From the largest input to the largest output, so that ceilings see the memory that kernels see;
+ * a read is of the whole input, however little is written. */
 static void ceiling(ts_session *s, const ts_order *o)
 {
     const ts_arena_buf *from = NULL, *to = NULL;
@@ -111,7 +111,8 @@ static void ceiling(ts_session *s, const ts_order *o)
         s->reply->broken = true;
         return;
     }
-    const size_t n = from->n_bytes < to->n_bytes ? from->n_bytes : to->n_bytes;
+    const bool   whole = o->ceiling == TS_CEILING_READ || from->n_bytes < to->n_bytes;
+    const size_t n = whole ? from->n_bytes : to->n_bytes;
     flush_case(s->arena);
     const double t0 = now_ns();
     s->reply->bytes = ts_ceiling_pass(o->ceiling, to->p, from->p, n, o->n_threads);

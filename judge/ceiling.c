@@ -123,6 +123,8 @@ double ts_ceiling_pass(int ceiling, void *to, const void *from, size_t n, int n_
     volatile uint64_t sink = 0;
     if (n_threads < 1) n_threads = 1;
     if (n_threads > MAX_THREADS) n_threads = MAX_THREADS;
+    /* To start a thread for less than a megabyte costs more than it gains. */
+    if (n_threads > (int)(n >> 20) + 1) n_threads = (int)(n >> 20) + 1;
     const size_t share = n / (size_t)n_threads / LINE * LINE;
     for (int i = 0; i < n_threads; i++) {
         s[i] = (slice) { ceiling,

@@ -10,11 +10,17 @@ import os
 import sys
 
 
+def rows_of(array):
+    """A matrix of one row comes as a vector."""
+    return array.reshape(-1, array.shape[-1])
+
+
 class Numpy:
     def __init__(self, device, threads):
         if device != "cpu":
             raise RuntimeError("numpy runs on the cpu")
         import numpy as np
+        np.seterr(all="ignore")  # what is wrong with an answer is said by the bench
         self.np = np
 
     def put(self, name, array):
@@ -33,6 +39,22 @@ class Numpy:
         dx = rstd[:, None] * (g - g.mean(axis=1, keepdims=True)
                               - xhat * (g * xhat).mean(axis=1, keepdims=True))
         return {"dx": dx, "dgamma": (dy * xhat).sum(axis=0), "dbeta": dy.sum(axis=0)}
+
+    def softmax_topk(self, logits, k, inv_temperature):
+        np = self.np
+        x, k, t = rows_of(logits), int(k), np.float32(inv_temperature)
+        n_rows, n_vocab = x.shape
+        n = min(k, n_vocab)
+        largest = x.max(axis=1, keepdims=True).astype(np.float32)
+        total = np.exp((x - largest) * t).sum(axis=1, keepdims=True)
+        # n largest in any order, then by index, then by value with equal ones left as they are
+        chosen = np.sort(np.argpartition(x, n_vocab - n, axis=1)[:, n_vocab - n:], axis=1)
+        order = np.argsort(-np.take_along_axis(x, chosen, axis=1), axis=1, kind="stable")
+        index = np.full((n_rows, k), -1, np.int32)
+        prob = np.zeros((n_rows, k), np.float32)
+        index[:, :n] = np.take_along_axis(chosen, order, axis=1)
+        prob[:, :n] = np.exp((np.take_along_axis(x, index[:, :n], axis=1) - largest) * t) / total
+        return {"index": index, "prob": prob, "lse": (largest * t + np.log(total)).ravel()}
 
     def call(self, function, arguments):
         return function(**arguments)
@@ -56,8 +78,19 @@ class Jax(Numpy):
     def put(self, name, array):
         return self.jax.device_put(array)
 
+    def softmax_topk(self, logits, k, inv_temperature):
+        jnp = self.np
+        x, k = rows_of(logits), int(k)
+        n = min(k, x.shape[1])
+        top, index = self.jax.lax.top_k(x, n)  # lower index first among equal ones, as it documents
+        lse = self.jax.nn.logsumexp(x * inv_temperature, axis=1, keepdims=True)
+        prob = jnp.exp(top * inv_temperature - lse)
+        past = ((0, 0), (0, k - n))
+        return {"index": jnp.pad(index, past, constant_values=-1), "prob": jnp.pad(prob, past),
+                "lse": lse.ravel()}
+
     def call(self, function, arguments):
-        # eps is a number of the model, fixed when it is compiled
+        # eps, k and the temperature are numbers of the model, fixed when it is compiled
         fixed = {k: v for k, v in arguments.items() if isinstance(v, float)}
         key = (function.__name__, tuple(fixed.items()))
         if key not in self.compiled:
@@ -95,6 +128,17 @@ class Torch:
             dy, x, (x.shape[1],), mean.view(-1, 1), rstd.view(-1, 1), gamma, gamma, [True] * 3)
         return {"dx": dx, "dgamma": dgamma, "dbeta": dbeta}
 
+    def scaled(self, logits, inv_temperature):
+        """In float32; a temperature of 1 costs no pass over the logits."""
+        x = rows_of(logits).float()
+        return x if inv_temperature == 1 else x * inv_temperature
+
+    def softmax_topk(self, logits, k, inv_temperature):
+        """As most sampling code has it. topk promises no order among equal ones."""
+        z = self.scaled(logits, inv_temperature)
+        prob, index = self.torch.softmax(z, -1).topk(min(int(k), z.shape[1]))
+        return {"index": index, "prob": prob, "lse": self.torch.logsumexp(z, -1)}
+
     def call(self, function, arguments):
         with self.torch.no_grad():
             return function(**arguments)
@@ -117,13 +161,27 @@ class Torch:
     def get(self, value, kind):
         """As the contract stores it: a parameter gradient that came as bf16 is widened, not mended."""
         torch = self.torch
-        t = value.detach().to({"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}[kind])
+        kinds = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "i32": torch.int32}
+        t = value.detach().to(kinds[kind])
         t = t.cpu().contiguous()
         return (t.view(torch.uint16) if kind == "bf16" else t).numpy()
 
 
+class TorchLse(Torch):
+    """The strongest eager way: no softmax is written out, and the logits are ranked as they came."""
+
+    layernorm_forward = layernorm_backward = None
+
+    def softmax_topk(self, logits, k, inv_temperature):
+        torch, x = self.torch, rows_of(logits)
+        top, index = x.topk(min(int(k), x.shape[1]))
+        lse = torch.logsumexp(self.scaled(x, inv_temperature), -1)
+        prob = torch.exp(self.scaled(top, inv_temperature) - lse[:, None])
+        return {"index": index, "prob": prob, "lse": lse}
+
+
 class TorchCompile(Torch):
-    """What torch.compile makes of a layer norm and of its backward pass."""
+    """What torch.compile makes of a layer norm, of its backward pass, and of softmax then top-k."""
 
     def __init__(self, device, threads):
         super().__init__(device, threads)
@@ -133,6 +191,16 @@ class TorchCompile(Torch):
         self.backward = torch.compile(
             lambda dy, x, mean, rstd, gamma: torch.ops.aten.native_layer_norm_backward(
                 dy, x, (x.shape[1],), mean, rstd, gamma, gamma, [True] * 3))
+        self.topk = self.topk_key = None
+
+    def softmax_topk(self, logits, k, inv_temperature):
+        # each case afresh: past a few shapes the compiler would quietly give up and run eagerly
+        key = logits.shape, logits.dtype, k, inv_temperature
+        if key != self.topk_key:
+            self.torch._dynamo.reset()
+            self.topk = self.torch.compile(super().softmax_topk, dynamic=False)
+            self.topk_key = key
+        return self.topk(logits, int(k), inv_temperature)
 
     def layernorm_forward(self, x, gamma, beta, eps):
         y, mean, rstd = self.forward(x, gamma, beta, eps)
@@ -143,7 +211,8 @@ class TorchCompile(Torch):
         return {"dx": dx, "dgamma": dgamma, "dbeta": dbeta}
 
 
-PEERS = {"numpy": Numpy, "jax": Jax, "torch": Torch, "torch.compile": TorchCompile}
+PEERS = {"numpy": Numpy, "jax": Jax, "torch": Torch, "torch.lse": TorchLse,
+         "torch.compile": TorchCompile}
 
 
 class Case:
@@ -151,7 +220,7 @@ class Case:
 
     def __init__(self, peer, fd, first, lines):
         import numpy as np
-        kinds = {"f32": np.float32, "f16": np.float16, "bf16": np.uint16}
+        kinds = {"f32": np.float32, "f16": np.float16, "bf16": np.uint16, "i32": np.int32}
         _, task, dtype, used = first.split()
         if dtype == "bf16" and not isinstance(peer, Torch):
             raise RuntimeError("no bf16 here")

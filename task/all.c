@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "task.h"
 
-extern const ts_task ts_task_layernorm_forward, ts_task_layernorm_backward;
+extern const ts_task ts_task_layernorm_forward, ts_task_layernorm_backward, ts_task_softmax_topk;
 
-const ts_task *const ts_tasks[] = { &ts_task_layernorm_forward, &ts_task_layernorm_backward, NULL };
+const ts_task *const ts_tasks[] = { &ts_task_layernorm_forward, &ts_task_layernorm_backward,
+                                    &ts_task_softmax_topk, NULL };

@@ -16,11 +16,10 @@ const char *ts_fault_name(ts_fault f)
     return name[f];
 }
 
-/* Outputs start with every byte 0xff, a NaN of any float dtype that no arithmetic produces. */
-static bool is_poison(const unsigned char *p, size_t n)
+static bool is_poison(ts_dtype t, const unsigned char *p)
 {
-    while (n--)
-        if (*p++ != 0xff) return false;
+    for (size_t n = ts_format_of(t)->n_bytes; n--;)
+        if (*p++ != ts_poison_byte(t)) return false;
     return true;
 }
 
@@ -33,7 +32,7 @@ bool ts_check_buf(ts_buf b, const void *p, const ts_want *want, ts_flaw *f, doub
             if (want->bound == INFINITY) continue;
             const double got = ts_load(p, b.dtype, at), d = fabs(got - want->value);
             const bool   unwritten =
-                is_poison((const unsigned char *)p + (size_t)at * n_bytes, n_bytes);
+                is_poison(b.dtype, (const unsigned char *)p + (size_t)at * n_bytes);
             const bool right = isnan(want->value)   ? isnan(got)
                                : isinf(want->value) ? got == want->value
                                                     : d <= want->bound;

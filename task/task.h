@@ -80,6 +80,7 @@ const char *ts_fault_name(ts_fault f);
 /* The least any answer must do: the floor. */
 typedef struct ts_cost {
     double bytes, flops;
+    bool   reads_only; /* it writes next to nothing: reading is its ceiling, not copying */
 } ts_cost;
 
 /* ---- the task ---- */

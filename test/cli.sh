@@ -49,8 +49,10 @@ run 2; [ "$(wc -l <"$tmp/err")" -ge 1 ] || complain 'said nothing'
 run 2 --no-such-option; refused
 
 run 0 list tasks; silent; shows '^layernorm_forward'; shows '^layernorm_backward'
+shows '^softmax_topk'
 run 0 list cases; silent; shows 'layernorm_forward/f32/rows='; shows 'layernorm_backward/bf16/rows='
 run 0 list impls; silent; shows layernorm_forward; shows ref; shows avx2; shows avx512
+shows textbook # an entrant
 run 0 list devices; silent; [ -s "$tmp/out" ] || complain 'no devices'
 run 2 list no-such-kind; refused
 run 2 list; refused
@@ -71,6 +73,10 @@ if [ -x "$build/test/json_get" ]; then
     if json machine ceilings.copy ceilings.read rows.0.task rows.0.impl rows.0.case rows.0.time_ns \
         rows.0.spread rows.0.gbs rows.0.floor_fraction rows.0.verified; then
         [ "$(tail -n 1 "$tmp/values")" = true ] || complain 'its first row is not verified'
+    fi
+    run 0 bench --task softmax_topk --case f32/rows=1,vocab=128256,k=10, --rounds 1 --json -
+    if json rows.0.floor_fraction rows.0.read_gbs rows.0.verified rows.0.ceiling; then
+        [ "$(tail -n 1 "$tmp/values")" = '"read"' ] || complain 'is not measured against reading'
     fi
     for kind in tasks cases impls devices; do run 0 list $kind --json -; json; done
     run 0 list tasks --json "$tmp/file"; silent

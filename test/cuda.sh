@@ -8,7 +8,7 @@ if ! nvidia-smi -L 2>/dev/null | grep -q GPU && [ ! -e /dev/nvidia0 ]; then
     echo '0 passed, 0 failed, 1 skipped'
     exit 0
 fi
-[ "$1" = bench ] && exec build/touchstone bench --device cuda --peers torch,torch.compile
+[ "$1" = bench ] && exec build/touchstone bench --device cuda --peers torch,torch.lse,torch.compile
 
 passed=0 failed=0 skipped=0
 step() { # NAME COMMAND...

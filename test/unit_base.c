@@ -138,6 +138,20 @@ static void wide_formats_round_once(void **state)
     assert_true(d[0] == 7 && ts_load(d, TS_F64, 1) == 0.1);
 }
 
+static void indices_are_stored_as_they_are(void **state)
+{
+    (void)state;
+    const double values[] = { 0, -1, 7, INT32_MAX, INT32_MIN };
+    int32_t      i[4] = { 5, 5, 5, 5 }, poison;
+    for (size_t k = 0; k < sizeof values / sizeof *values; k++) {
+        ts_store(i, TS_I32, 1, values[k]);
+        assert_true(ts_load(i, TS_I32, 1) == values[k] && i[0] == 5 && i[2] == 5);
+    }
+    assert_true(ts_format_of(TS_I32)->n_bytes == 4 && ts_format_of(TS_I32)->u == 0);
+    memset(&poison, ts_poison_byte(TS_I32), sizeof poison);
+    assert_true(poison < -1); /* -1 is an answer, and so is whatever is not below it */
+}
+
 /* ---- rng ---- */
 
 static void rng_is_splitmix64(void **state)
@@ -244,6 +258,7 @@ static void pick_says_why_not(void **state)
     ts_impl found;
     assert_int_equal(ts_pick(rows, TS_CPU, TS_F16, &found), TS_E_DTYPE);
     assert_int_equal(ts_pick(rows, TS_CPU, TS_U8, &found), TS_E_DTYPE);
+    assert_int_equal(ts_pick(rows, TS_CPU, TS_I32, &found), TS_E_DTYPE);
     assert_int_equal(ts_pick(rows, TS_CPU, (ts_dtype)99, &found), TS_E_DTYPE);
     assert_int_equal(ts_pick(rows, TS_CPU, (ts_dtype)-1, &found), TS_E_DTYPE);
     assert_int_equal(ts_pick(rows, (ts_device)9, TS_F32, &found), TS_E_ARG);
@@ -266,6 +281,7 @@ int main(void)
         cmocka_unit_test(extremes_of_double),
         cmocka_unit_test(formats_describe_themselves),
         cmocka_unit_test(wide_formats_round_once),
+        cmocka_unit_test(indices_are_stored_as_they_are),
         cmocka_unit_test(rng_is_splitmix64),
         cmocka_unit_test(uniform_has_its_moments),
         cmocka_unit_test(normal_has_its_moments),

@@ -14,7 +14,7 @@
 #include "registry.h"
 #include "tool.h"
 
-enum { MAX_LANES = 16, LANE_LIMIT_MS = 120000, MUTANT_LIMIT_MS = 4000, SMALL_ELEMENTS = 60000 };
+enum { MAX_LANES = 32, LANE_LIMIT_MS = 120000, MUTANT_LIMIT_MS = 4000, SMALL_ELEMENTS = 60000 };
 
 typedef struct options {
     const char *task, *impl, *match, *device, *seed, *json, *small, *no_mutants;
@@ -26,12 +26,13 @@ typedef struct counts {
 } counts;
 
 typedef struct lane {
-    const ts_impl *row; /* NULL: a control or a mutant examined like an implementation */
-    ts_entry       entry;
-    ts_worker     *worker;
-    unsigned       dtypes;
-    counts         n;
-    char           note[256]; /* why cases were skipped */
+    const ts_impl
+              *row; /* NULL: an entrant, a control, or a mutant examined like an implementation */
+    ts_entry   entry;
+    ts_worker *worker;
+    unsigned   dtypes;
+    counts     n;
+    char       note[256]; /* why cases were skipped */
 } lane;
 
 typedef struct run {
@@ -137,16 +138,22 @@ static void examine_refusals(run *r, const ts_offer *o, lane *lanes, int n)
     ts_exam_close(&e);
 }
 
+/* By --impl and --device. */
+static bool asked_for(const run *r, const char *name, ts_device device)
+{
+    if (r->o.impl && strcmp(r->o.impl, name)) return false;
+    return !r->o.device || !strcmp(r->o.device, device == TS_CUDA ? "cuda" : "cpu");
+}
+
 static int open_lanes(const run *r, const ts_offer *o, lane *lanes)
 {
     int n = 0;
-    for (const ts_impl *row = o->impls; row->name && n < MAX_LANES; row++) {
-        const char *device = row->device == TS_CUDA ? "cuda" : "cpu";
-        if ((r->o.impl && strcmp(r->o.impl, row->name)) ||
-            (r->o.device && strcmp(r->o.device, device)))
-            continue;
-        lanes[n++] = (lane) { .row = row, .entry = ts_entry_of(o, row), .dtypes = row->dtypes };
-    }
+    for (const ts_impl *row = o->impls; row->name && n < MAX_LANES; row++)
+        if (asked_for(r, row->name, row->device))
+            lanes[n++] = (lane) { .row = row, .entry = ts_entry_of(o, row), .dtypes = row->dtypes };
+    for (const ts_entrant *e = ts_entrants_of(o); e->name && n < MAX_LANES; e++)
+        if (asked_for(r, e->name, e->device))
+            lanes[n++] = (lane) { .entry = ts_entry_of_entrant(e), .dtypes = e->dtypes };
     for (const ts_mutant *m = o->mutants; m->name && n < MAX_LANES; m++) {
         const bool named = r->o.impl && !strcmp(r->o.impl, m->name);
         const bool control = !r->o.impl && m->fault == TS_FAULT_NONE && !r->o.no_mutants;

@@ -55,19 +55,26 @@ static void list_cases(listing *l)
         }
 }
 
-static void list_impls(listing *l)
+static void list_impl(listing *l, const ts_offer *o, const char *name, unsigned has)
 {
     const char *const key[3] = { "task", "impl", "dtypes" };
-    for (const ts_offer *o = ts_offers; o->task; o++)
-        for (const ts_impl *i = o->impls; i->name; i++) {
-            char   dtypes[64] = "";
-            size_t at = 0;
-            for (int t = TS_F32; t <= TS_BF16; t++)
-                if (i->dtypes >> t & 1u)
-                    at += (size_t)snprintf(dtypes + at, sizeof dtypes - at, "%s%s", at ? " " : "",
-                                           ts_format_of((ts_dtype)t)->name);
-            row(l, key, o->task->name, i->name, dtypes);
-        }
+    char              dtypes[64] = "";
+    size_t            at = 0;
+    for (int t = TS_F32; t <= TS_BF16; t++)
+        if (has >> t & 1u)
+            at += (size_t)snprintf(dtypes + at, sizeof dtypes - at, "%s%s", at ? " " : "",
+                                   ts_format_of((ts_dtype)t)->name);
+    row(l, key, o->task->name, name, dtypes);
+}
+
+/* Those that the door picks from, best first; then the entrants, which it never picks. */
+static void list_impls(listing *l)
+{
+    for (const ts_offer *o = ts_offers; o->task; o++) {
+        for (const ts_impl *i = o->impls; i->name; i++) list_impl(l, o, i->name, i->dtypes);
+        for (const ts_entrant *e = ts_entrants_of(o); e->name; e++)
+            list_impl(l, o, e->name, e->dtypes);
+    }
 }
 
 static void list_mutants(listing *l)

@@ -6,10 +6,18 @@
 
 #include "tool.h"
 #include "touchstone/layernorm.h"
+#include "touchstone/softmax_topk.h"
 
-extern const ts_task   ts_task_layernorm_forward, ts_task_layernorm_backward;
+extern const ts_task   ts_task_layernorm_forward, ts_task_layernorm_backward, ts_task_softmax_topk;
 extern const ts_impl   ts_layernorm_forward_impls[], ts_layernorm_backward_impls[];
-extern const ts_mutant ts_layernorm_mutants[];
+extern const ts_impl   ts_softmax_topk_impls[];
+extern const ts_mutant ts_layernorm_mutants[], ts_softmax_topk_mutants[];
+
+/* Entrants of kernel/softmax_topk. */
+ts_status ts_softmax_topk_textbook(const void *a, const ts_exec *x);
+ts_status ts_softmax_topk_textbook_workspace(const void *a, const ts_exec *x, size_t *n_bytes);
+ts_status ts_softmax_topk_three_pass(const void *a, const ts_exec *x);
+ts_status ts_softmax_topk_three_pass_workspace(const void *a, const ts_exec *x, size_t *n_bytes);
 
 /* A door takes its own args type; an entry takes any. */
 static ts_status layernorm_forward(const void *a, const ts_exec *x)
@@ -32,11 +40,32 @@ static ts_status layernorm_backward_workspace(const void *a, const ts_exec *x, s
     return ts_layernorm_backward_workspace(a, x, n);
 }
 
+static ts_status softmax_topk(const void *a, const ts_exec *x)
+{
+    return ts_softmax_topk(a, x);
+}
+
+static ts_status softmax_topk_workspace(const void *a, const ts_exec *x, size_t *n)
+{
+    return ts_softmax_topk_workspace(a, x, n);
+}
+
+enum { FAST = TS_HAS_F32 | TS_HAS_BF16 | TS_HAS_F16 };
+
+static const ts_entrant softmax_topk_entrants[] = {
+    { "three_pass", TS_CPU, FAST, ts_softmax_topk_three_pass,
+      ts_softmax_topk_three_pass_workspace },
+    { "textbook", TS_CPU, FAST, ts_softmax_topk_textbook, ts_softmax_topk_textbook_workspace },
+    { 0 },
+};
+
 const ts_offer ts_offers[] = {
     { &ts_task_layernorm_forward, ts_layernorm_forward_impls, layernorm_forward,
-      layernorm_forward_workspace, ts_layernorm_mutants },
+      layernorm_forward_workspace, ts_layernorm_mutants, NULL },
     { &ts_task_layernorm_backward, ts_layernorm_backward_impls, layernorm_backward,
-      layernorm_backward_workspace, ts_layernorm_mutants },
+      layernorm_backward_workspace, ts_layernorm_mutants, NULL },
+    { &ts_task_softmax_topk, ts_softmax_topk_impls, softmax_topk, softmax_topk_workspace,
+      ts_softmax_topk_mutants, softmax_topk_entrants },
     { 0 },
 };
 
@@ -45,6 +74,17 @@ ts_entry ts_entry_of(const ts_offer *o, const ts_impl *row)
     unsigned mask = 0;
     for (const ts_impl *r = row; r->name; r++) mask |= r->needs;
     return (ts_entry) { row->name, row->device, mask, o->run, o->workspace };
+}
+
+const ts_entrant *ts_entrants_of(const ts_offer *o)
+{
+    static const ts_entrant none[] = { { 0 } };
+    return o->entrants ? o->entrants : none;
+}
+
+ts_entry ts_entry_of_entrant(const ts_entrant *e)
+{
+    return (ts_entry) { e->name, e->device, ~0u, e->run, e->workspace };
 }
 
 bool ts_task_matches(const ts_task *t, const char *filter)

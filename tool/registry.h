@@ -9,18 +9,33 @@
 #include "task.h"
 #include "worker.h"
 
+/* A whole implementation that no door picks, examined and timed beside those that it does: for what
+ * one learns from it. It checks its arguments by itself. */
+typedef struct ts_entrant {
+    const char     *name;
+    ts_device       device;
+    unsigned        dtypes; /* TS_HAS_* */
+    ts_run_fn       run;
+    ts_workspace_fn workspace; /* NULL: needs none */
+} ts_entrant;
+
 typedef struct ts_offer {
-    const ts_task   *task;
-    const ts_impl   *impls;
-    ts_run_fn        run; /* the public door */
-    ts_workspace_fn  workspace;
-    const ts_mutant *mutants; /* of the stem: those of other tasks among them are passed over */
+    const ts_task    *task;
+    const ts_impl    *impls;
+    ts_run_fn         run; /* the public door */
+    ts_workspace_fn   workspace;
+    const ts_mutant  *mutants;  /* of the stem: those of other tasks among them are passed over */
+    const ts_entrant *entrants; /* name NULL ends; NULL: none */
 } ts_offer;
 
 extern const ts_offer ts_offers[]; /* task NULL ends */
 
 /* The door as an entry through which only this row, and what stands below it, can be reached. */
 ts_entry ts_entry_of(const ts_offer *o, const ts_impl *row);
+
+/* The first of the offer's entrants; an end where it has none. */
+const ts_entrant *ts_entrants_of(const ts_offer *o);
+ts_entry          ts_entry_of_entrant(const ts_entrant *e);
 
 /* True if `filter` is NULL, or names the task, or its stem. */
 bool ts_task_matches(const ts_task *t, const char *filter);

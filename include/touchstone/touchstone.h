@@ -37,7 +37,15 @@ typedef enum ts_status {
     TS_E_DEVICE /* the device is absent, or its runtime reported an error */
 } ts_status;
 
-typedef enum ts_dtype { TS_F32, TS_F64, TS_F16, TS_BF16, TS_U8, TS_U4 } ts_dtype;
+typedef enum ts_dtype {
+    TS_F32,
+    TS_F64,
+    TS_F16,
+    TS_BF16,
+    TS_U8,
+    TS_U4,
+    TS_I32 /* indices; no kernel computes in it */
+} ts_dtype;
 typedef enum ts_device { TS_CPU, TS_CUDA } ts_device;
 
 /* Where and with what a call runs. Borrowed for the call only.

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* softmax_topk.c - task: the k likeliest entries of each row. Inputs, the oracle with its bounds,
+ * the least cost. The cases are in softmax_topk_cases.c, their logits in softmax_topk_draw.c.
+ *
+ * The oracle works in double from the rounded logits, with a compensated sum. It ranks pairs of
+ * logit and index by comparison, in a heap: another way than any that is judged. Index and
+ * probability of a place come from the same entry, so answers that were sorted apart fail. */
+#include "touchstone/softmax_topk.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "dtype.h"
+#include "rng.h"
+#include "softmax_topk_cases.h"
+
+static const double U = 0x1p-24; /* of float, in which every kernel may reckon */
+
+static double kappa(int64_t n)
+{
+    return 8 + 2 * sqrt((double)n);
+}
+
+/* ---- inputs ---- */
+
+static void draw(const ts_case *c, uint64_t seed, void *logits, int64_t stride)
+{
+    const ts_softmax_topk_draw of = ts_softmax_topk_draw_of(c->family);
+    const int64_t              V = c->dim[1];
+    for (int64_t r = 0; r < c->dim[0]; r++) {
+        ts_softmax_topk_row w = { c->dtype, seed, c->dim[0], r, V, c->dim[2], 0 };
+        if (V) w.chosen = (int64_t)(ts_bits(seed + 8, r) % (uint64_t)V);
+        for (int64_t i = 0; i < V; i++) ts_store(logits, c->dtype, r * stride + i, of(&w, i));
+    }
+}
+
+static void setup(const ts_case *c, uint64_t seed, ts_arena *m, void *args)
+{
+    ts_softmax_topk_args *a = args;
+    const int64_t         R = c->dim[0], V = c->dim[1], K = c->dim[2], S = V + c->dim[3];
+    *a = (ts_softmax_topk_args) { .dtype = c->dtype, .n_rows = R, .n_vocab = V, .row_stride = S };
+    a->k = K;
+    a->inv_temperature = (double)c->dim[4] / 100;
+    ts_scalar(m, "k", (double)K);
+    ts_scalar(m, "inv_temperature", a->inv_temperature);
+    void *logits = ts_take(m, &a->logits, (ts_buf) { "logits", TS_IN, c->dtype, R, V, S });
+    if (K) {
+        ts_take(m, &a->index, (ts_buf) { "index", TS_OUT, TS_I32, R, K, K });
+        ts_take(m, &a->prob, (ts_buf) { "prob", TS_OUT, TS_F32, R, K, K });
+    }
+    if (c->dim[5]) ts_take(m, &a->lse, (ts_buf) { "lse", TS_OUT, TS_F32, 1, R, R });
+    draw(c, ts_mix(seed), logits, S);
+}
+
+/* ---- the canonical order ---- */
+
+typedef struct entry {
+    double  x;
+    int64_t index;
+} entry;
+
+static bool before(entry a, entry b)
+{
+    return a.x > b.x || (a.x == b.x && a.index < b.index);
+}
+
+/* heap[0 .. n) has its last entry in canonical order on top; e takes the place at `hole`, from
+ * which smaller ones are moved up. */
+static void sift(entry *heap, int64_t n, int64_t hole, entry e)
+{
+    for (int64_t child; (child = 2 * hole + 1) < n; hole = child) {
+        if (child + 1 < n && before(heap[child], heap[child + 1])) child++;
+        if (!before(e, heap[child])) break;
+        heap[hole] = heap[child];
+    }
+    heap[hole] = e;
+}
+
+/* The first k of the row, in order; k <= n_vocab. */
+static void first_of(const ts_softmax_topk_args *a, int64_t begin, entry *list, int64_t k)
+{
+    if (!k) return;
+    for (int64_t i = 0; i < k; i++)
+        list[i] = (entry) { ts_load(a->logits, a->dtype, begin + i), i };
+    for (int64_t i = k / 2; i-- > 0;) sift(list, k, i, list[i]);
+    for (int64_t i = k; i < a->n_vocab; i++) {
+        const entry e = { ts_load(a->logits, a->dtype, begin + i), i };
+        if (before(e, list[0])) sift(list, k, 0, e);
+    }
+    for (int64_t n = k - 1; n > 0; n--) { /* the last of all goes to the end */
+        const entry last = list[0];
+        sift(list, n, 0, list[n]);
+        list[n] = last;
+    }
+}
+
+/* ---- oracle ---- */
+
+typedef struct row_sum {
+    double max, sum; /* sum of exp(t (x - max)); 0 where nothing is finite */
+    bool   sick;     /* a NaN or +inf is in it */
+} row_sum;
+
+/* Neumaier's sum: what each addition loses is kept apart. */
+static row_sum sum_of(const ts_softmax_topk_args *a, int64_t begin)
+{
+    row_sum s = { -INFINITY, 0, false };
+    double  lost = 0;
+    for (int64_t i = 0; i < a->n_vocab; i++) {
+        const double x = ts_load(a->logits, a->dtype, begin + i);
+        s.sick |= isnan(x) || x == INFINITY;
+        if (x > s.max) s.max = x;
+    }
+    for (int64_t i = 0; i < a->n_vocab && !s.sick; i++) {
+        const double x = ts_load(a->logits, a->dtype, begin + i);
+        if (x == -INFINITY) continue;
+        const double term = exp(a->inv_temperature * (x - s.max)), sum = s.sum + term;
+        lost += s.sum >= term ? s.sum - sum + term : term - sum + s.sum;
+        s.sum = sum;
+    }
+    s.sum += lost;
+    return s;
+}
+
+/* p = exp(z - z_max) / sum. Forming z - z_max in float errs by up to 2u of itself, which is p's
+ * relative error; 16 roundings are for the exponential and the quotient, kappa for the sum. What is
+ * below the smallest normal may be flushed. */
+static ts_want want_prob(double x, const row_sum *s, const ts_softmax_topk_args *a)
+{
+    if (x == -INFINITY) return (ts_want) { 0, 0 };
+    const double d = a->inv_temperature * (x - s->max), p = exp(d) / s->sum;
+    const double error = p * (2 * fabs(d) + 16 + kappa(a->n_vocab)) * U;
+    return (ts_want) { p, error + (double)FLT_MIN * U + (p - error < (double)FLT_MIN ? p : 0) };
+}
+
+/* lse = z_max + ln sum. A relative error of the sum is an absolute one of its logarithm: kappa for
+ * adding, and 16 roundings for the exponentials and the logarithm; that the terms err by 2u |z -
+ * z_max| each makes at most 2 ln(V) u of the whole, since they weigh as their own exponential, and
+ * lies within kappa. Forming t * max in float costs 2u of it, with t rounded; storing the result
+ * costs u of the result. One that is no float is rounded to infinity. */
+static ts_want want_lse(const row_sum *s, const ts_softmax_topk_args *a)
+{
+    if (s->sick) return (ts_want) { NAN, 0 };
+    if (!(s->sum > 0)) return (ts_want) { -INFINITY, 0 };
+    const double z = a->inv_temperature * s->max, v = z + log(s->sum);
+    const double error = (16 + kappa(a->n_vocab) + 2 * fabs(z) + fabs(v)) * U;
+    if (fabs(v) + error <= (double)FLT_MAX) return (ts_want) { v, error };
+    if (fabs(v) - error > (double)FLT_MAX) return (ts_want) { copysign(INFINITY, v), 0 };
+    /* On the brink. Of a largest number at t = 1 nothing is rounded but the sum. */
+    return (ts_want) { v, a->inv_temperature == 1 ? error : INFINITY };
+}
+
+static size_t n_want(const ts_case *c)
+{
+    return (size_t)(c->dim[0] * (2 * c->dim[2] + (c->dim[5] != 0)));
+}
+
+/* want: index row by row, then prob, then lse where it is asked for */
+static void oracle(const ts_case *c, const void *args, ts_want *want)
+{
+    const ts_softmax_topk_args *a = args;
+    const int64_t               R = a->n_rows, K = a->k, n = K < a->n_vocab ? K : a->n_vocab;
+    ts_want                    *index = want, *prob = index + R * K, *lse = prob + R * K;
+    entry                      *list = calloc((size_t)n + 1, sizeof *list);
+    if (!list) abort();
+    for (int64_t r = 0; r < R; r++) {
+        const row_sum s = sum_of(a, r * a->row_stride);
+        if (!s.sick) first_of(a, r * a->row_stride, list, n);
+        for (int64_t j = 0; j < K; j++) {
+            const bool there = j < n && !s.sick;
+            *index++ = (ts_want) { there ? (double)list[j].index : -1, 0 };
+            *prob++ = there ? want_prob(list[j].x, &s, a) : (ts_want) { s.sick ? NAN : 0, 0 };
+        }
+        if (c->dim[5]) *lse++ = want_lse(&s, a);
+    }
+    free(list);
+}
+
+/* ---- check, cost ---- */
+
+static bool check(const ts_case *c, const void *args, const ts_want *want, ts_flaw *f,
+                  double *worst)
+{
+    const ts_softmax_topk_args *a = args;
+    const int64_t               R = a->n_rows, K = a->k;
+    (void)c;
+    if (K && !ts_check_buf((ts_buf) { "index", TS_OUT, TS_I32, R, K, K }, a->index, want, f, worst))
+        return false;
+    if (K && !ts_check_buf((ts_buf) { "prob", TS_OUT, TS_F32, R, K, K }, a->prob, want + R * K, f,
+                           worst))
+        return false;
+    return !a->lse || ts_check_buf((ts_buf) { "lse", TS_OUT, TS_F32, 1, R, R }, a->lse,
+                                   want + 2 * R * K, f, worst);
+}
+
+static ts_cost cost(const ts_case *c)
+{
+    const double R = (double)c->dim[0], V = (double)c->dim[1], K = (double)c->dim[2];
+    const double b = (double)ts_format_of(c->dtype)->n_bytes;
+    return (ts_cost) { R * (V * b + 8 * K + (c->dim[5] ? 4 : 0)), 3 * R * V, true };
+}
+
+/* ---- senseless calls ---- */
+
+static bool spoil(int i, void *args, ts_exec *x, ts_status *must)
+{
+    ts_softmax_topk_args *a = args;
+    (void)x;
+    *must = i < 10 ? TS_E_ARG : i < 17 ? TS_E_SHAPE : TS_E_DTYPE;
+    if (i == 0) a->logits = NULL;
+    else if (i == 1) a->index = NULL;
+    else if (i == 2) a->prob = NULL;
+    else if (i < 10)
+        a->inv_temperature =
+            (const double[]) { 0, -1, NAN, INFINITY, -INFINITY, 1e-300, 1e300 }[i - 3];
+    else if (i == 10) a->k = -1;
+    else if (i == 11) a->k = (int64_t)1 << 31;
+    else if (i == 12) a->n_vocab = -1;
+    else if (i == 13) a->n_vocab = a->row_stride = (int64_t)1 << 31;
+    else if (i == 14) a->n_rows = -1;
+    else if (i == 15) a->row_stride = a->n_vocab - 1;
+    else if (i == 16) a->row_stride = INT64_MAX / 2;
+    else if (i < 22)
+        a->dtype = (const ts_dtype[]) { TS_U8, TS_U4, TS_F64, TS_I32, (ts_dtype)99 }[i - 17];
+    else return false;
+    return true;
+}
+
+const ts_task ts_task_softmax_topk = {
+    .name = "softmax_topk",
+    .dim_name = { "rows", "vocab", "k", "pad", "heat", "lse" },
+    .args_bytes = sizeof(ts_softmax_topk_args),
+    .cases = ts_softmax_topk_cases,
+    .setup = setup,
+    .n_want = n_want,
+    .oracle = oracle,
+    .check = check,
+    .cost = cost,
+    .spoil = spoil,
+};

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "softmax_topk_cases.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+
+enum { F32 = 1u << TS_F32, F16 = 1u << TS_F16, BF16 = 1u << TS_BF16 };
+enum { ALL = F32 | F16 | BF16, MAX_CASES = 1536, MAX_SHAPES = 6 };
+
+typedef struct shape {
+    int64_t rows, vocab, k;
+} shape;
+
+/* Refusals start from the first. Vocabularies around the width of a vector, a warp and a block, and
+ * around k; k around the sizes of which lists are made, and none of them; 70000 rows pass a launch
+ * limit. */
+static const shape plain_shapes[] = {
+    { 9, 33, 5 },      { 1, 1, 1 },       { 2, 1, 5 },        { 1, 2, 1 },        { 33, 2, 2 },
+    { 9, 11, 5 },      { 33, 11, 1 },     { 9, 7, 8 },        { 9, 8, 8 },        { 9, 9, 8 },
+    { 33, 31, 7 },     { 33, 32, 31 },    { 33, 33, 32 },     { 9, 31, 32 },      { 9, 32, 32 },
+    { 257, 33, 2 },    { 257, 31, 33 },   { 2, 49, 50 },      { 2, 50, 50 },      { 2, 51, 50 },
+    { 9, 255, 255 },   { 9, 256, 256 },   { 9, 1023, 51 },    { 9, 1024, 100 },   { 9, 1025, 255 },
+    { 33, 1025, 33 },  { 33, 1024, 31 },  { 257, 1023, 7 },   { 2, 999, 1000 },   { 2, 1000, 1000 },
+    { 2, 1001, 1000 }, { 2, 1023, 1000 }, { 2, 1024, 1024 },  { 2, 1025, 1024 },  { 9, 4099, 50 },
+    { 9, 4099, 256 },  { 2, 4099, 1024 }, { 9, 32000, 50 },   { 1, 32000, 1000 }, { 2, 50257, 255 },
+    { 1, 50257, 8 },   { 1, 128256, 50 }, { 2, 151936, 100 }, { 70000, 8, 2 },
+};
+
+/* Nothing to read, nothing to write, nothing to do. */
+static const shape empty_shapes[] = { { 0, 100, 5 }, { 9, 0, 5 },    { 9, 100, 0 },
+                                      { 9, 0, 0 },   { 0, 0, 0 },    { 257, 1025, 0 },
+                                      { 1, 0, 50 },  { 2, 32000, 0 } };
+
+/* More than anybody keeps in registers or shared memory; the cost of sorting shows. */
+static const shape large_shapes[] = { { 2, 4099, 1025 }, { 2, 4099, 2000 },  { 2, 4099, 4099 },
+                                      { 1, 4099, 5000 }, { 1, 32000, 5000 }, { 1, 128256, 1024 },
+                                      { 1, 151936, 256 } };
+
+typedef struct family {
+    const char *name;
+    unsigned    dtypes;
+    int64_t     heat;
+    shape       shapes[MAX_SHAPES];
+} family;
+
+/* The last shapes are wide single rows, which a device cuts into many pieces. */
+/* clang-format off */
+static const family families[] = {
+    { "mod32",        ALL,         100, { { 2, 1024, 31 }, { 9, 4099, 100 }, { 1, 32000, 1000 } } },
+    { "mod64",        ALL,         100, { { 2, 1025, 8 }, { 9, 4099, 50 }, { 1, 32000, 256 } } },
+    { "mod256",       ALL,         100, { { 9, 4099, 8 }, { 1, 32000, 100 }, { 1, 128256, 500 } } },
+    { "mod1024",      ALL,         100, { { 1, 32000, 31 }, { 1, 50257, 33 },
+                                          { 2, 128256, 100 } } },
+    { "mod1024x8",    ALL,         100, { { 1, 32000, 8 }, { 1, 50257, 48 }, { 2, 128256, 100 } } },
+    { "chunk",        ALL,         100, { { 9, 1025, 7 }, { 9, 4099, 256 }, { 1, 50257, 51 },
+                                          { 1, 151936, 256 } } },
+    { "back",         ALL,         100, { { 9, 33, 7 }, { 9, 1025, 100 }, { 2, 4099, 1024 },
+                                          { 1, 50257, 32 } } },
+    { "disjoint",     ALL,         100, { { 9, 1025, 100 }, { 33, 1023, 31 }, { 257, 1300, 5 } } },
+    { "spike",        ALL,         100, { { 9, 33, 5 }, { 9, 1025, 50 }, { 1, 32000, 256 } } },
+    { "ramp",         ALL,         100, { { 9, 11, 3 }, { 9, 1025, 8 }, { 9, 4099, 256 },
+                                          { 2, 32000, 100 } } },
+    { "ramp",         F32,         100, { { 2, 4099, 1024 }, { 1, 128256, 50 } } },
+    { "descending",   ALL,         100, { { 9, 11, 3 }, { 9, 1025, 8 }, { 2, 4099, 1024 },
+                                          { 1, 50257, 50 } } },
+    { "sawtooth",     ALL,         100, { { 4, 1025, 33 }, { 9, 4099, 100 }, { 4, 32000, 256 } } },
+    { "equal",        ALL,         100, { { 9, 33, 7 }, { 9, 1025, 255 }, { 2, 4099, 1000 },
+                                          { 1, 128256, 50 } } },
+    { "ties",         ALL,         100, { { 9, 33, 8 }, { 9, 1024, 51 }, { 9, 4099, 256 },
+                                          { 2, 50257, 100 }, { 1, 151936, 50 },
+                                          { 2, 32000, 1024 } } },
+    { "zeros",        ALL,         100, { { 9, 33, 20 }, { 9, 1025, 33 }, { 2, 4099, 1024 },
+                                          { 1, 50257, 50 } } },
+    { "subnormal",    ALL,         100, { { 9, 33, 8 }, { 9, 1025, 50 }, { 2, 4099, 256 } } },
+    { "underflow",    ALL,         100, { { 9, 11, 5 }, { 9, 1025, 50 }, { 2, 4099, 1000 },
+                                          { 1, 32000, 100 } } },
+    { "offset",       ALL,         100, { { 9, 33, 8 }, { 9, 1025, 100 }, { 2, 32000, 50 } } },
+    { "offset",       ALL,         250, { { 9, 33, 5 }, { 2, 4099, 256 } } },
+    { "offset30",     F32 | BF16,  100, { { 9, 33, 8 }, { 9, 1025, 100 }, { 2, 32000, 50 } } },
+    { "flat",         ALL,         100, { { 9, 33, 1 }, { 9, 1025, 1 }, { 2, 4099, 50 },
+                                          { 1, 50257, 1 } } },
+    { "masked",       ALL,         100, { { 9, 33, 20 }, { 9, 1025, 100 }, { 3, 4099, 1000 },
+                                          { 3, 50257, 50 }, { 1, 128256, 1024 } } },
+    { "half_masked",  ALL,         100, { { 9, 33, 8 }, { 9, 1025, 50 }, { 2, 4099, 1024 },
+                                          { 1, 50257, 100 } } },
+    { "holes",        ALL,         100, { { 9, 33, 8 }, { 9, 4099, 50 }, { 6, 4099, 1024 },
+                                          { 6, 32000, 100 } } },
+    { "all_masked",   ALL,         100, { { 9, 33, 8 }, { 33, 1025, 50 }, { 2, 4099, 1024 },
+                                          { 1, 31, 32 }, { 1, 50257, 100 }, { 9, 1025, 0 } } },
+    { "floor",        ALL,         100, { { 9, 33, 20 }, { 9, 1025, 100 }, { 3, 4099, 1000 },
+                                          { 1, 50257, 50 } } },
+    { "floor",        ALL,         250, { { 9, 33, 8 }, { 9, 1025, 50 } } },
+    { "sick",         ALL,         100, { { 9, 7, 5 }, { 33, 33, 8 }, { 33, 1025, 50 },
+                                          { 9, 4099, 1000 }, { 9, 31, 33 }, { 9, 1025, 0 } } },
+    { "sick_one",     ALL,         100, { { 1, 33, 8 }, { 1, 4099, 256 }, { 1, 50257, 50 },
+                                          { 1, 128256, 1000 } } },
+    { "hot",          ALL,          30, { { 9, 33, 33 }, { 9, 1025, 100 }, { 1, 32000, 50 } } },
+    { "cold",         ALL,         250, { { 9, 33, 33 }, { 9, 1025, 100 }, { 1, 32000, 50 } } },
+    { "cold",         ALL,        1000, { { 9, 33, 8 }, { 9, 1025, 1000 }, { 1, 50257, 256 } } },
+};
+/* clang-format on */
+
+/* Offsets of the third row pass 2^31 elements. */
+static const int64_t FAR_PAD = ((int64_t)1 << 30) + 7 - 40;
+
+/* Rows and widths enough for every unit of a large device to take several pieces. */
+static const shape device_shapes[] = {
+    { 300, 50257, 50 }, { 40, 128256, 256 },  { 700, 20000, 1024 }, { 300, 50257, 1024 },
+    { 5000, 1025, 10 }, { 20, 151936, 1000 }, { 150, 32000, 7 },
+};
+
+static const struct {
+    const char *name;
+    shape       s;
+} device_families[] = {
+    { "mod1024", { 40, 128256, 100 } },    { "mod1024x8", { 40, 128256, 100 } },
+    { "chunk", { 40, 128256, 1024 } },     { "ramp", { 40, 128256, 256 } },
+    { "descending", { 40, 128256, 256 } }, { "ties", { 40, 128256, 1024 } },
+    { "equal", { 300, 50257, 50 } },       { "masked", { 40, 128256, 256 } },
+    { "holes", { 300, 50257, 50 } },       { "sick", { 300, 50257, 50 } },
+    { "disjoint", { 600, 50257, 50 } },    { "all_masked", { 300, 50257, 1024 } },
+};
+
+static const shape timed_shapes[] = {
+    { 1, 128256, 0 },   { 32, 128256, 0 },  { 64, 128256, 0 },
+    { 256, 128256, 0 }, { 4096, 50257, 0 }, { 1024, 151936, 0 },
+};
+static const int64_t timed_k[] = { 10, 50, 256, 1024 };
+
+/* The least favourable layouts, to stand beside the plain one. */
+static const shape       hard_shapes[] = { { 64, 128256, 50 }, { 4096, 50257, 50 } };
+static const char *const hard_families[] = { "ramp", "descending", "equal", "mod1024",
+                                             "all_masked" };
+
+typedef struct list {
+    ts_case c[MAX_CASES];
+    int     n;
+} list;
+
+static void add(list *l, unsigned use, unsigned dtypes, shape s, int64_t pad, int64_t heat, int lse,
+                const char *name)
+{
+    for (int t = TS_F32; t <= TS_BF16; t++) {
+        if (!(dtypes >> t & 1u)) continue;
+        if (l->n + 1 == MAX_CASES) abort();
+        l->c[l->n++] =
+            (ts_case) { use, (ts_dtype)t, { s.rows, s.vocab, s.k, pad, heat, lse }, name };
+    }
+}
+
+static void add_checked(list *l)
+{
+    for (size_t i = 0; i < sizeof plain_shapes / sizeof *plain_shapes; i++)
+        add(l, TS_USE_CHECK, ALL, plain_shapes[i], (int64_t)(i + 2) % 6, 100, i % 4 != 3, "normal");
+    for (size_t i = 0; i < sizeof empty_shapes / sizeof *empty_shapes; i++)
+        for (int lse = 0; lse < 2; lse++)
+            add(l, TS_USE_CHECK, ALL, empty_shapes[i], (int64_t)i % 3, 100, lse, "normal");
+    /* Every k of which anybody may have made a template. */
+    for (int64_t k = 1; k <= 256; k++)
+        add(l, TS_USE_CHECK, F32, (shape) { 2, (const int64_t[]) { k + 60, 1025, 4099 }[k % 3], k },
+            k % 6, 100, 1, "normal");
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++)
+        for (size_t j = 0; j < MAX_SHAPES && families[i].shapes[j].rows; j++)
+            add(l, TS_USE_CHECK, families[i].dtypes, families[i].shapes[j],
+                (int64_t)(i + j + 1) % 6, families[i].heat, j % 3 != 1, families[i].name);
+    for (size_t i = 0; i < sizeof large_shapes / sizeof *large_shapes; i++)
+        add(l, TS_USE_CHECK, i < 4 ? ALL : F32, large_shapes[i], (int64_t)i % 6, 100, 1, "normal");
+    add(l, TS_USE_CHECK, F32 | BF16, (shape) { 3, 40, 8 }, FAR_PAD, 100, 1, "far");
+}
+
+const ts_case *ts_softmax_topk_cases(void)
+{
+    static list l;
+    if (l.n) return l.c;
+    add_checked(&l);
+    for (size_t i = 0; i < sizeof device_shapes / sizeof *device_shapes; i++)
+        add(&l, TS_USE_DEVICE, ALL, device_shapes[i], (int64_t)i % 6, 100, 1, "normal");
+    for (size_t i = 0; i < sizeof device_families / sizeof *device_families; i++)
+        add(&l, TS_USE_DEVICE, F32 | BF16, device_families[i].s, (int64_t)i % 6, 100, 1,
+            device_families[i].name);
+    for (size_t i = 0; i < sizeof timed_shapes / sizeof *timed_shapes; i++)
+        for (size_t j = 0; j < sizeof timed_k / sizeof *timed_k; j++) {
+            const shape s = { timed_shapes[i].rows, timed_shapes[i].vocab, timed_k[j] };
+            add(&l, TS_USE_TIME, F32 | BF16, s, 0, 100, 1, "normal");
+        }
+    for (size_t i = 0; i < sizeof hard_shapes / sizeof *hard_shapes; i++)
+        for (size_t j = 0; j < sizeof hard_families / sizeof *hard_families; j++)
+            add(&l, TS_USE_TIME, F32, hard_shapes[i], 0, 100, 1, hard_families[j]);
+    return l.c;
+}
