@@ -9,9 +9,14 @@
 
 #include <stdint.h>
 
-enum { THREADS = 256, WARPS = THREADS / 32, BINS = 1024 };
+enum { MOST_WARPS = 16, BINS = 1024 };
 
 typedef unsigned long long topk_key;
+
+static __device__ __forceinline__ int n_threads(void)
+{
+    return (int)blockDim.x;
+}
 
 static __device__ __forceinline__ unsigned ordered_of(float x)
 {
@@ -37,7 +42,8 @@ static __device__ __forceinline__ unsigned index_of(topk_key key)
 
 struct pile {
     unsigned count; /* keys that lie in it */
-    topk_key least[WARPS], most[WARPS];
+    unsigned found; /* by one warp, for all */
+    topk_key least[MOST_WARPS], most[MOST_WARPS];
     unsigned tally[3][3]; /* of three steps in turn: one is filled, one read, one cleared */
 };
 
@@ -60,8 +66,7 @@ static __device__ __forceinline__ key_range bounds(topk_key least, topk_key most
     if (threadIdx.x < 3) p->tally[0][threadIdx.x] = 0;
     __syncthreads();
     key_range r = { p->least[0], p->most[0] };
-#pragma unroll
-    for (int w = 1; w < WARPS; w++)
+    for (int w = 1; w < n_threads() / 32; w++)
         r.low = min(r.low, p->least[w]), r.high = max(r.high, p->most[w]);
     return r;
 }
@@ -115,15 +120,16 @@ static __device__ __noinline__ topk_key select_key(const topk_key *keys, int n, 
 {
     topk_key least = ~0ull, most = 0;
     bool     fits;
-    for (int i = threadIdx.x; i < n; i += THREADS) {
+    for (int i = threadIdx.x; i < n; i += n_threads()) {
         const topk_key key = keys[i];
         least = min(least, key), most = max(most, key);
     }
     /* As many keys as there are threads reach the smallest of the threads' largest. */
-    const key_range r = bounds(n >= THREADS && want <= THREADS ? most : least, most, p);
-    const auto      own = [=](topk_key from) {
+    const key_range r =
+        bounds(n >= n_threads() && (int)want <= n_threads() ? most : least, most, p);
+    const auto own = [=](topk_key from) {
         unsigned c = 0;
-        for (int i = threadIdx.x; i < n; i += THREADS) c += keys[i] >= from;
+        for (int i = threadIdx.x; i < n; i += n_threads()) c += keys[i] >= from;
         return c;
     };
     return search(r, want, at_most, own, &fits, p);
@@ -135,11 +141,11 @@ static __device__ void keep_from(topk_key floor, topk_key *keys, int n, pile *p)
     constexpr int PER_THREAD = 4;
     __syncthreads();
     if (threadIdx.x == 0) p->count = 0;
-    for (int begin = 0; begin < n; begin += PER_THREAD * THREADS) {
+    for (int begin = 0; begin < n; begin += PER_THREAD * n_threads()) {
         topk_key mine[PER_THREAD];
 #pragma unroll
         for (int i = 0; i < PER_THREAD; i++) {
-            const int at = begin + i * THREADS + threadIdx.x;
+            const int at = begin + i * n_threads() + threadIdx.x;
             mine[i] = at < n ? keys[at] : 0;
         }
         __syncthreads(); /* what is written from here on lies where all have read */
@@ -150,15 +156,14 @@ static __device__ void keep_from(topk_key floor, topk_key *keys, int n, pile *p)
     __syncthreads();
 }
 
-/* ---- ranks ---- */
+/* ---- order ---- */
 
 /* Where the keys of each bin begin once they lie in order, the largest first. */
 static __device__ void begin_bins(unsigned *bins, pile *p)
 {
-    constexpr int PER = BINS / THREADS;
-    unsigned      own[PER], sum = 0, upto;
-#pragma unroll
-    for (int i = 0; i < PER; i++) own[i] = bins[threadIdx.x * PER + i], sum += own[i];
+    const int per = BINS / n_threads();
+    unsigned *own = bins + threadIdx.x * per, sum = 0, upto;
+    for (int i = 0; i < per; i++) sum += own[i];
     upto = sum;
 #pragma unroll
     for (int d = 1; d < 32; d *= 2) {
@@ -169,45 +174,56 @@ static __device__ void begin_bins(unsigned *bins, pile *p)
     __syncthreads();
     unsigned begin = upto - sum;
     for (unsigned w = 0; w < threadIdx.x / 32; w++) begin += (unsigned)p->least[w];
-#pragma unroll
-    for (int i = 0; i < PER; i++) bins[threadIdx.x * PER + i] = begin, begin += own[i];
+    for (int i = 0; i < per; i++) {
+        const unsigned n = own[i];
+        own[i] = begin;
+        begin += n;
+    }
     __syncthreads();
 }
 
-/* How many keys can be ranked in a pile with room for so many: they are copied, and need bins. */
-static __device__ __forceinline__ int rankable(int capacity)
+/* Leaves at most `at_most` keys, the k largest among them; returns how many. */
+static __device__ int cut_pile(topk_key *keys, unsigned k, unsigned at_most, pile *p)
 {
-    return (capacity - BINS / 2) / 2;
+    const int n = (int)p->count;
+    if (n <= (int)at_most) return n;
+    const topk_key floor = select_key(keys, n, k, at_most, p);
+    keep_from(floor, keys, n, p);
+    return (int)p->count;
 }
 
-/* Calls out(rank, key) once for each of the n keys. They are dealt into bins by value, or by index
- * where they are equal, and ranked inside their bin. */
-template <class OUT>
-static __device__ __forceinline__ void rank_keys(topk_key *keys, int n, pile *p, OUT out)
+/* Sorts the k largest keys to the end of the pile, which has room for `capacity`; fewer if there
+ * are not so many: returns how many it had to look at. Keys are dealt into bins by value, or by
+ * index where they are equal, and ranked inside their bin. */
+static __device__ int sort_top(topk_key *keys, int k, int capacity, pile *p)
 {
-    topk_key *dealt = keys + n;
+    const int n = cut_pile(keys, (unsigned)k, (unsigned)(capacity - BINS / 2 - k) / 2, p);
+    topk_key *dealt = keys + n, *sorted = keys + capacity - k;
     unsigned *bins = (unsigned *)(dealt + n);
     topk_key  least = ~0ull, most = 0;
-    for (int i = threadIdx.x; i < n; i += THREADS)
+    for (int i = threadIdx.x; i < n; i += n_threads())
         least = min(least, keys[i]), most = max(most, keys[i]);
-    for (int i = threadIdx.x; i < BINS; i += THREADS) bins[i] = 0;
+    for (int i = threadIdx.x; i < BINS; i += n_threads()) bins[i] = 0;
     const key_range r = bounds(least, most, p);
     const int       shift = max(0, 64 - __clzll((long long)(r.high - r.low)) - 10);
-    for (int i = threadIdx.x; i < n; i += THREADS)
+    for (int i = threadIdx.x; i < n; i += n_threads())
         atomicAdd(&bins[(r.high - keys[i]) >> shift], 1u);
     __syncthreads();
     begin_bins(bins, p);
-    for (int i = threadIdx.x; i < n; i += THREADS)
+    for (int i = threadIdx.x; i < n; i += n_threads())
         dealt[atomicAdd(&bins[(r.high - keys[i]) >> shift], 1u)] = keys[i];
     __syncthreads();
-    for (int i = threadIdx.x; i < n; i += THREADS) { /* a bin now begins where its left one ends */
+    for (int i = threadIdx.x; i < n;
+         i += n_threads()) { /* a bin now begins where its left one ends */
         const topk_key key = dealt[i];
         const unsigned bin = (unsigned)((r.high - key) >> shift);
         const int      begin = bin ? (int)bins[bin - 1] : 0, end = (int)bins[bin];
         int            rank = begin;
-        for (int j = begin; j < end; j++) rank += dealt[j] > key;
-        out(rank, key);
+        for (int j = begin; j < end && begin < k; j++) rank += dealt[j] > key;
+        if (rank < k) sorted[rank] = key;
     }
+    __syncthreads();
+    return n;
 }
 
 #endif

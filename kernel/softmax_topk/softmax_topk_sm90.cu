@@ -28,9 +28,9 @@ namespace cg = cooperative_groups;
 namespace
 {
 
-/* VECTORS of a chunk a thread has; STAGES, chunks in shared memory; MOST_K a pass over the row
- * finds; SHARES of a row at most. */
-enum { VECTORS = 4, STAGES = 2, MOST_K = 1024, SHARES = 8 };
+/* VECTORS of a chunk a thread has; STAGES, chunks in shared memory; GROUPS of threads' vectors
+ * whose maxima give the threshold; MOST_K a pass over the row finds; SHARES of a row at most. */
+enum { VECTORS = 4, STAGES = 4, GROUPS = 512, MOST_K = 1024, SHARES = 8 };
 
 /* Logits of a chunk a thread has. */
 template <class T> constexpr int logits_of = VECTORS *lanes<T>::n;
@@ -38,9 +38,9 @@ template <class T> constexpr int logits_of = VECTORS *lanes<T>::n;
 struct topk_params {
     int64_t     n_rows, row_stride, k;
     int         n_vocab, n_shares;
-    int         capacity; /* keys on the pile */
-    int         at_once;  /* blocks that run side by side */
-    float       scale;    /* inv_temperature * log2(e) */
+    int         n_threads, capacity; /* of a block; keys on the pile */
+    int         at_once;             /* blocks that run side by side */
+    float       scale;               /* inv_temperature * log2(e) */
     double      inv_temperature;
     const void *logits;
     int32_t    *index;
@@ -53,7 +53,7 @@ struct partial {
 
 struct shared_state {
     pile     p;
-    partial  warp[WARPS], share[SHARES];
+    partial  warp[MOST_WARPS], share[SHARES];
     topk_key last; /* the smallest one that was given out */
 };
 
@@ -90,21 +90,22 @@ template <class T> struct row_view {
     }
 };
 
-template <class T> __device__ __forceinline__ unsigned minus_inf(void)
+/* Where the thread's v-th vector of a chunk lies. */
+__device__ __forceinline__ uint4 *corner_of(uint4 *chunk, int v)
 {
-    return 0xff80ff80u;
+    return chunk + v * n_threads() + threadIdx.x;
 }
-template <> __device__ __forceinline__ unsigned minus_inf<float>(void)
+
+__device__ __forceinline__ void copy_ahead(uint4 *to, const uint4 *from)
 {
-    return 0xff800000u;
-}
-template <> __device__ __forceinline__ unsigned minus_inf<__half>(void)
-{
-    return 0xfc00fc00u;
+    asm volatile(
+        "cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((unsigned)__cvta_generic_to_shared(to)),
+        "l"(from)
+        : "memory");
 }
 
 /* A vector of which not all places are logits: those that are not become -inf. */
-template <class T> __device__ __noinline__ uint4 ragged(const row_view<T> &r, int at)
+template <class T> __device__ __forceinline__ uint4 ragged(const row_view<T> &r, int at)
 {
     constexpr int E = lanes<T>::n;
     float         f[E];
@@ -115,17 +116,18 @@ template <class T> __device__ __noinline__ uint4 ragged(const row_view<T> &r, in
     return pack_as<T>(f);
 }
 
-/* A corner of shared memory for each vector of a thread. */
-struct chunk {
-    uint4 v[VECTORS][THREADS];
-};
-
-__device__ __forceinline__ void copy_ahead(uint4 *to, const uint4 *from)
+/* The same for a chunk at either end of the row. Not inlined: it is done twice a row. */
+template <class T>
+__device__ __noinline__ void fetch_edge(uint4 *to, row_view<T> r, int at, int end)
 {
-    asm volatile(
-        "cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((unsigned)__cvta_generic_to_shared(to)),
-        "l"(from)
-        : "memory");
+    const int whole = min(end, (int)(r.size / lanes<T>::n));
+    for (int v = 0; v < VECTORS; v++) {
+        const int mine = at + v * n_threads() + (int)threadIdx.x;
+        uint4    *corner = corner_of(to, v);
+        if (mine < whole && (mine > 0 || r.lead == 0))
+            copy_ahead(corner, (const uint4 *)r.base + mine);
+        else *corner = ragged(r, mine < end ? mine : INT32_MAX / lanes<T>::n);
+    }
 }
 
 /* Until all chunks but the latest STAGES - 1 have come. */
@@ -137,23 +139,14 @@ __device__ __forceinline__ void wait_for_oldest(void)
 /* Sends for the thread's own vectors of the chunk at `at`; those from `end` on are not its block's.
  */
 template <class T>
-__device__ __forceinline__ void fetch(chunk *to, const row_view<T> &r, int at, int end)
+__device__ __forceinline__ void fetch(uint4 *to, const row_view<T> &r, int at, int end)
 {
-    constexpr int E = lanes<T>::n, N = VECTORS;
-    const uint4  *from = (const uint4 *)r.base + at + threadIdx.x;
-    const int     whole = min(end, (int)(r.size / E));
-    if ((at > 0 || r.lead == 0) && at + N * THREADS <= whole) {
+    const uint4 *from = (const uint4 *)r.base + at + threadIdx.x;
+    const int    whole = min(end, (int)(r.size / lanes<T>::n));
+    if ((at > 0 || r.lead == 0) && at + VECTORS * n_threads() <= whole) {
 #pragma unroll
-        for (int v = 0; v < N; v++) copy_ahead(&to->v[v][threadIdx.x], from + v * THREADS);
-    } else {
-        for (int v = 0; v < N; v++) {
-            const int      mine = at + v * THREADS + (int)threadIdx.x;
-            const unsigned none = minus_inf<T>();
-            uint4         *corner = &to->v[v][threadIdx.x];
-            if (mine < whole && (mine > 0 || r.lead == 0)) copy_ahead(corner, from + v * THREADS);
-            else *corner = mine < end ? ragged(r, mine) : make_uint4(none, none, none, none);
-        }
-    }
+        for (int v = 0; v < VECTORS; v++) copy_ahead(corner_of(to, v), from + v * n_threads());
+    } else if (at < end) fetch_edge(to, r, at, end);
     asm volatile("cp.async.commit_group;" ::: "memory");
 }
 
@@ -190,25 +183,25 @@ struct threshold {
 /* The keys of the vectors' maxima, each with its vector's last index: no larger than the key of the
  * entry it stands for. */
 template <class T>
-__device__ void pile_maxima(topk_key *to, const chunk *c, int at, const row_view<T> &r)
+__device__ void pile_maxima(topk_key *to, const uint4 *c, int at, const row_view<T> &r)
 {
     constexpr int E = lanes<T>::n;
     for (int v = 0; v < VECTORS; v++) {
-        const unsigned first = ((unsigned)at + v * THREADS + threadIdx.x) * E;
-        const float    m = largest<T>(c->v[v][threadIdx.x]);
+        const unsigned first = ((unsigned)at + v * n_threads() + threadIdx.x) * E;
+        const float    m = largest<T>(c[v * n_threads() + threadIdx.x]);
         const bool     any = first < r.size && first + E > r.lead && m == m;
-        to[v * THREADS + threadIdx.x] = any ? key_of(m, first + E - 1 - r.lead) : 0;
+        to[v * n_threads() + threadIdx.x] = any ? key_of(m, first + E - 1 - r.lead) : 0;
     }
 }
 
 /* How many logits of the chunk are above the threshold. */
-template <class T> __device__ int count_above(const chunk *c, float value, pile *p)
+template <class T> __device__ int count_above(const uint4 *c, float value, pile *p)
 {
     constexpr int E = lanes<T>::n;
     unsigned      n = 0;
     for (int v = 0; v < VECTORS; v++) {
         float x[E];
-        unpack_as<T>(c->v[v][threadIdx.x], x);
+        unpack_as<T>(c[v * n_threads() + threadIdx.x], x);
 #pragma unroll
         for (int e = 0; e < E; e++) n += !(x[e] <= value);
     }
@@ -220,49 +213,101 @@ template <class T> __device__ int count_above(const chunk *c, float value, pile 
     return (int)p->tally[0][0];
 }
 
-/* A threshold that at least k of the chunk's logits reach and not many more vectors do. */
-template <class T>
-__device__ __forceinline__ void raise(threshold *t, float largest_own, const chunk *c, int at,
-                                      const row_view<T> &r, topk_key *scratch, unsigned k,
-                                      unsigned most_threads, pile *p)
+/* The largest a thread has met so far in each of its vectors' places. */
+struct tops {
+    float of[VECTORS];
+};
+
+/* Of the values that the warp's lanes hold, PER each: one that at least `want` and at most `most`
+ * of them reach; 0 if too many are equal for that. */
+template <int PER>
+__device__ __forceinline__ unsigned search_in_warp(const unsigned (&value)[PER], unsigned want,
+                                                   unsigned most)
 {
-    const topk_key mine = (topk_key)ordered_of(largest_own) << 32 | 0xffffffffu;
-    topk_key       floor = 0;
-    bool           fits = k <= most_threads;
-    if (fits) {
-        const key_range range = bounds(mine, mine, p);
-        const auto      own = [=](topk_key from) { return (unsigned)(mine >= from); };
-        floor = search(range, k, most_threads, own, &fits, p) & ~0xffffffffull;
+    constexpr unsigned ALL = 0xffffffffu;
+    unsigned           low = ALL, high = 0;
+#pragma unroll
+    for (int i = 0; i < PER; i++) low = min(low, value[i]), high = max(high, value[i]);
+    low = __reduce_min_sync(ALL, low), high = __reduce_max_sync(ALL, high);
+    while (low < high) {
+        const unsigned middle = high - (high - low) / 2;
+        unsigned       c = 0;
+#pragma unroll
+        for (int i = 0; i < PER; i++) c += value[i] >= middle;
+        c = __reduce_add_sync(ALL, c);
+        if (c < want) high = middle - 1;
+        else if (c > most) low = middle;
+        else return middle;
     }
-    if (!fits) {
-        pile_maxima<T>(scratch, c, at, r);
-        __syncthreads();
-        floor = select_key(scratch, VECTORS * THREADS, k, k, p);
-    }
-    if (floor && !(logit_of(floor) < t->value)) {
-        t->value = logit_of(floor);
-        t->exact = floor;
-    }
+    return 0;
 }
 
-/* All threads come here after a barrier and before anyone piles up more. own: the thread's largest;
- * n: threads that have something above the threshold. */
-template <class T>
-__device__ __noinline__ threshold make_room(threshold t, float own, int n, const chunk *c, int at,
-                                            const row_view<T> &r, int end, topk_key *keys,
-                                            unsigned k, int capacity, pile *p)
+/* A threshold that k logits are known to reach: the k-th largest or so of the groups' tops, a group
+ * being a place of a vector in a thread of a small block and a whole thread of a large one. Not
+ * more than `most` groups have anything that reaches it. One warp finds it, for then no step needs
+ * a barrier. False: too many are equal. */
+__device__ __forceinline__ bool raise_to_top(threshold *t, const tops &top, unsigned k,
+                                             unsigned most, unsigned *scratch, pile *p)
 {
-    constexpr int  E = lanes<T>::n, LOGITS = logits_of<T>;
+    constexpr int PER = GROUPS / 32;
+    if (n_threads() == GROUPS) {
+        float largest = top.of[0];
+#pragma unroll
+        for (int v = 1; v < VECTORS; v++) largest = fmaxf(largest, top.of[v]);
+        scratch[threadIdx.x] = ordered_of(largest);
+    } else {
+#pragma unroll
+        for (int v = 0; v < VECTORS; v++)
+            scratch[v * n_threads() + threadIdx.x] = ordered_of(top.of[v]);
+    }
+    __syncthreads();
+    if (threadIdx.x < 32) {
+        unsigned value[PER];
+#pragma unroll
+        for (int i = 0; i < PER; i++) value[i] = scratch[i * 32 + threadIdx.x];
+        const unsigned found = search_in_warp(value, k, most);
+        if (threadIdx.x == 0) p->found = found;
+    }
+    __syncthreads();
+    const topk_key floor = (topk_key)p->found << 32;
+    if (!floor) return false;
+    if (!(logit_of(floor) < t->value)) t->value = logit_of(floor), t->exact = floor;
+    return true;
+}
+
+/* The same of this chunk alone, and whatever is equal. */
+template <class T>
+__device__ __forceinline__ void raise_among_equals(threshold *t, const uint4 *c, int at,
+                                                   const row_view<T> &r, topk_key *scratch,
+                                                   unsigned k, pile *p)
+{
+    pile_maxima<T>(scratch, c, at, r);
+    __syncthreads();
+    const topk_key floor = select_key(scratch, VECTORS * n_threads(), k, k, p);
+    if (floor && !(logit_of(floor) < t->value)) t->value = logit_of(floor), t->exact = floor;
+}
+
+/* All threads come here after a barrier and before anyone piles up more. n: threads that have
+ * something above the threshold; tighten: find a better one though there may be room. */
+template <class T>
+__device__ __noinline__ threshold make_room(threshold t, tops top, int n, bool tighten,
+                                            const uint4 *c, int at, row_view<T> r, int end,
+                                            topk_key *keys, unsigned k, int capacity, pile *p)
+{
+    constexpr int E = lanes<T>::n, LOGITS = logits_of<T>;
+    const int     heads = VECTORS * n_threads(), group = heads * E / GROUPS; /* logits of a group */
     const unsigned enough = k + k / 4 + 16;
     const int  held = (int)p->count, some = min(end, r.n_vectors()) - at; /* vectors there are */
     const bool fresh = t.value != t.value;
+    int        left = held;
     __syncthreads();
-    t.room = capacity - held - n * LOGITS;
-    if (t.room >= 0 && !fresh) return t;
-    t.room = capacity - held - (fresh ? some * E : count_above<T>(c, t.value, p));
-    if (t.room >= 0 && (!fresh || some <= (int)k)) return t;
-    int left = held;
-    if (held > (int)enough) {
+    t.room = capacity - held - (fresh ? min(some, heads) * E : n * LOGITS);
+    if (t.room >= 0 && !tighten && (!fresh || some <= (int)k)) return t;
+    if (!fresh && !tighten) {
+        t.room = capacity - held - count_above<T>(c, t.value, p);
+        if (t.room >= 0) return t;
+    }
+    if (held > (int)enough && capacity - held < max((2 * (int)k + 16) * group, heads)) {
         const topk_key floor = select_key(keys, held, k, enough, p);
         keep_from(floor, keys, held, p);
         left = (int)p->count;
@@ -270,39 +315,62 @@ __device__ __noinline__ threshold make_room(threshold t, float own, int n, const
         t.room = capacity - left - count_above<T>(c, t.value, p);
         if (t.room >= 0) return t;
     }
-    const int free = capacity - left, heads = VECTORS * THREADS;
-    t.room = free - THREADS * LOGITS;
-    if (t.room >= 0 && (!fresh || 2 * (int)k > heads)) return t;
-    /* Threads whose logits would all find room. */
-    const int most_threads = min(free / LOGITS, 2 * (int)k + 16);
-    raise<T>(&t, own == own ? own : -INFINITY, c, at, r, keys + left, k, (unsigned)most_threads, p);
-    t.room = free - max((int)k * E, most_threads * LOGITS);
+    const int free = capacity - left, most = min(free / group, 2 * (int)k + 16);
+    t.room = free - heads * E;
+    if ((int)k <= min(most, GROUPS / 2) &&
+        raise_to_top(&t, top, k, (unsigned)most, (unsigned *)(keys + left), p))
+        t.room = free - most * group;
+    else if (t.room < 0) {
+        raise_among_equals<T>(&t, c, at, r, keys + left, k, p);
+        t.room = free - (int)k * E;
+    }
     __syncthreads();
     return t;
 }
 
-/* Puts what is above the threshold on the pile. The warp looks together at each of its threads that
- * has something: a lane takes one of the logits. */
-template <class T>
-__device__ __forceinline__ void pile_up(bool has, const chunk *c, int at, const row_view<T> &r,
+/* Puts what is above the threshold on the pile. Each thread marks which of its logits are; the warp
+ * takes places for all of them at once. All its threads come here. */
+template <class T, int N>
+__device__ __forceinline__ void pile_up(const uint4 (&raw)[N], const float (&largest_of)[N],
+                                        const uint4 *c, int at, const row_view<T> &r,
                                         const threshold &t, topk_key *keys, pile *p)
 {
-    constexpr int  E = lanes<T>::n;
-    const unsigned lane = threadIdx.x % 32;
-    const int      v = (int)lane / E % VECTORS, e = (int)lane % E;
-    for (unsigned todo = __ballot_sync(0xffffffffu, has); todo; todo &= todo - 1) {
-        const unsigned who = threadIdx.x - lane + (unsigned)__ffs((int)todo) - 1;
-        const unsigned place = ((unsigned)at + v * THREADS + who) * E + e;
-        const float    x = to_float(((const T *)&c->v[v][who])[e]);
-        const topk_key key = key_of(x, place - r.lead);
-        const bool     above = t.exact ? key >= t.exact && x == x : x > t.value;
-        const bool     mine = lane < logits_of<T> && (above || (t.value != t.value && x == x)) &&
-                          place >= r.lead && place < r.size;
-        const unsigned votes = __ballot_sync(0xffffffffu, mine);
-        unsigned       to = 0;
-        if (lane == 0) to = atomicAdd(&p->count, (unsigned)__popc(votes));
-        to = __shfl_sync(0xffffffffu, to, 0) + (unsigned)__popc(votes & ((1u << lane) - 1));
-        if (mine) keys[to] = key;
+    constexpr int      E = lanes<T>::n;
+    constexpr unsigned ALL = 0xffffffffu;
+    const unsigned     begin = ((unsigned)at + threadIdx.x) * E;
+    unsigned           mask = 0;
+    if ((unsigned)t.exact || t.value != t.value) { /* which equals, and places that are none */
+        for (int i = 0; i < N * E; i++) {
+            const unsigned place = begin + i / E * (n_threads() * E) + i % E;
+            const float x = to_float(((const T *)(c + i / E * n_threads() + threadIdx.x))[i % E]);
+            const bool  above = x == x && key_of(x, place - r.lead) >= t.exact;
+            if (above && place >= r.lead && place < r.size) mask |= 1u << i;
+        }
+    } else {
+#pragma unroll
+        for (int v = 0; v < N; v++)
+            if (__any_sync(ALL, largest_of[v] >= t.value)) {
+                float x[E];
+                unpack_as<T>(raw[v], x);
+#pragma unroll
+                for (int e = 0; e < E; e++)
+                    mask |= (unsigned)(t.exact ? x[e] >= t.value : x[e] > t.value) << (v * E + e);
+            }
+    }
+    const unsigned n = (unsigned)__popc(mask), lane = threadIdx.x % 32;
+    unsigned       upto = n, to = 0;
+#pragma unroll
+    for (int d = 1; d < 32; d *= 2) {
+        const unsigned other = __shfl_up_sync(ALL, upto, d);
+        if (lane >= (unsigned)d) upto += other;
+    }
+    if (lane == 31 && upto) to = atomicAdd(&p->count, upto);
+    to = __shfl_sync(ALL, to, 31) + upto - n;
+    for (; mask; mask &= mask - 1) {
+        const int      i = __ffs((int)mask) - 1;
+        const unsigned place = begin + i / E * (n_threads() * E) + i % E;
+        keys[to++] = key_of(to_float(((const T *)(c + i / E * n_threads() + threadIdx.x))[i % E]),
+                            place - r.lead);
     }
 }
 
@@ -345,7 +413,7 @@ __device__ __forceinline__ void forget(uint4 (&raw)[N], int at, const row_view<T
         unpack_as<T>(raw[v], x);
 #pragma unroll
         for (int e = 0; e < E; e++) {
-            const unsigned place = ((unsigned)at + v * THREADS + threadIdx.x) * E + e;
+            const unsigned place = ((unsigned)at + v * n_threads() + threadIdx.x) * E + e;
             if (key_of(x[e], place - r.lead) >= given_out) x[e] = NAN;
         }
         raw[v] = pack_as<T>(x);
@@ -357,9 +425,9 @@ template <class T>
 __device__ __forceinline__ void begin_row(const topk_params &p, const row_view<T> &r, int begin,
                                           int end, topk_key *keys)
 {
-    constexpr int STEP = VECTORS * THREADS;
+    const int step = VECTORS * n_threads();
     for (int s = 0; s < STAGES - 1; s++)
-        fetch<T>((chunk *)(keys + p.capacity) + s, r, begin + s * STEP, end);
+        fetch<T>((uint4 *)(keys + p.capacity) + s * step, r, begin + s * step, end);
 }
 
 /* The block's share of the row, the vectors from begin to end, once its first chunks are on their
@@ -369,34 +437,41 @@ __device__ __forceinline__ partial scan(const topk_params &p, const row_view<T> 
                                         int end, unsigned k, topk_key given_out, topk_key *keys,
                                         shared_state *sh)
 {
-    constexpr int N = VECTORS, STEP = N * THREADS, LOGITS = logits_of<T>;
-    chunk        *stages = (chunk *)(keys + p.capacity);
+    constexpr int N = VECTORS, LOGITS = logits_of<T>;
+    const int     step = N * n_threads();
+    uint4        *stages = (uint4 *)(keys + p.capacity);
     threshold     t = { NAN, 0, -1 };
     partial       own = { -INFINITY, 0 };
-    int           stage = 0, free_stage = STAGES - 1;
+    tops          top;
+#pragma unroll
+    for (int v = 0; v < N; v++) top.of[v] = -INFINITY;
     if (threadIdx.x == 0) sh->p.count = 0;
-    for (int at = begin; at < end; at += STEP) {
-        fetch<T>(stages + free_stage, r, at + (STAGES - 1) * STEP, end);
-        chunk *here = stages + stage;
-        free_stage = stage;
-        stage = stage + 1 == STAGES ? 0 : stage + 1;
+    for (int at = begin, i = 0; at < end; at += step, i++) {
+        uint4 *here = stages + i % STAGES * step;
+        fetch<T>(stages + (i + STAGES - 1) % STAGES * step, r, at + (STAGES - 1) * step, end);
         wait_for_oldest();
         uint4 raw[N];
+        float m[N], c = -INFINITY;
 #pragma unroll
-        for (int v = 0; v < N; v++) raw[v] = here->v[v][threadIdx.x];
+        for (int v = 0; v < N; v++) raw[v] = *corner_of(here, v);
         if constexpr (AGAIN) {
             forget<T, N>(raw, at, r, given_out);
 #pragma unroll
-            for (int v = 0; v < N; v++) here->v[v][threadIdx.x] = raw[v];
+            for (int v = 0; v < N; v++) *corner_of(here, v) = raw[v];
         }
-        float c = largest<T>(raw[0]);
 #pragma unroll
-        for (int v = 1; v < N; v++) c = fmaxf(c, largest<T>(raw[v]));
-        const int n = __syncthreads_count(!(c <= t.value));
-        if (n * LOGITS > t.room)
-            t = make_room<T>(t, c, n, here, at, r, end, keys, k, p.capacity, &sh->p);
+        for (int v = 0; v < N; v++) {
+            m[v] = largest<T>(raw[v]);
+            c = fmaxf(c, m[v]);
+            top.of[v] = fmaxf(top.of[v], m[v]);
+        }
+        const int  n = __syncthreads_count(!(c <= t.value));
+        const bool tighten = (i == 4 || i == 32) && n; /* more often costs more than it saves */
+        if (n * LOGITS > t.room || tighten)
+            t = make_room<T>(t, top, n, tighten, here, at, r, end, keys, k, p.capacity, &sh->p);
         else t.room -= n * LOGITS;
-        pile_up<T>(t.exact ? !(c < t.value) : !(c <= t.value), here, at, r, t, keys, &sh->p);
+        if (__any_sync(0xffffffffu, t.exact ? !(c < t.value) : !(c <= t.value)))
+            pile_up<T, N>(raw, m, here, at, r, t, keys, &sh->p);
         t.exact = 0;
         if constexpr (!AGAIN) add_chunk<T, N>(raw, c, p.scale, &own);
     }
@@ -420,10 +495,10 @@ __device__ __forceinline__ float warp_max(float m)
     return logit_of((topk_key)__reduce_max_sync(0xffffffffu, ordered_of(m)) << 32);
 }
 
-template <int WIDTH> __device__ __forceinline__ float warp_sum(float s)
+__device__ __forceinline__ float warp_sum(float s)
 {
 #pragma unroll
-    for (int d = WIDTH / 2; d; d /= 2) s += __shfl_xor_sync(0xffffffffu, s, d);
+    for (int d = 16; d; d /= 2) s += __shfl_xor_sync(0xffffffffu, s, d);
     return s;
 }
 
@@ -431,43 +506,31 @@ template <int WIDTH> __device__ __forceinline__ float warp_sum(float s)
 __device__ partial block_partial(partial own, float scale, shared_state *sh)
 {
     float m = warp_max(own.m);
-    float s = warp_sum<32>(rescaled(own, m, scale));
+    float s = warp_sum(rescaled(own, m, scale));
     if (threadIdx.x % 32 == 0) sh->warp[threadIdx.x / 32] = { m, s };
     __syncthreads();
-    own = sh->warp[threadIdx.x % WARPS];
+    const int lane = threadIdx.x % 32;
+    own = lane < n_threads() / 32 ? sh->warp[lane] : partial { -INFINITY, 0 };
     m = warp_max(own.m);
-    return { m, warp_sum<WARPS>(rescaled(own, m, scale)) };
-}
-
-/* Leaves at most `at_most` keys, the k largest among them; returns how many. */
-__device__ int cut_pile(topk_key *keys, unsigned k, unsigned at_most, pile *p)
-{
-    const int n = (int)p->count;
-    if (n <= (int)at_most) return n;
-    const topk_key floor = select_key(keys, n, k, at_most, p);
-    keep_from(floor, keys, n, p);
-    return (int)p->count;
+    return { m, warp_sum(rescaled(own, m, scale)) };
 }
 
 /* The places of the row from `first` on, k of them. Returns whether there are more entries. */
 __device__ __noinline__ bool give_out(const topk_params &p, int64_t row, int64_t first, unsigned k,
                                       partial all, topk_key *keys, shared_state *sh)
 {
-    const int  n = cut_pile(keys, k, (unsigned)rankable(p.capacity), &sh->p);
-    const bool sick = !(all.s >= 0); /* a NaN or +inf made the sum NaN */
-    int32_t   *index = p.index + row * p.k + first;
-    float     *prob = p.prob + row * p.k + first;
-    const auto put = [&](int rank, topk_key key) {
-        if (rank >= (int)k) return;
-        const double z = ((double)logit_of(key) - (double)all.m) * p.inv_temperature;
-        index[rank] = sick ? -1 : (int32_t)index_of(key);
-        prob[rank] = sick ? NAN : all.s > 0 ? expf((float)z) / all.s : 0.0f;
-        if (rank == (int)k - 1) sh->last = key;
-    };
-    rank_keys(keys, n, &sh->p, put);
-    for (unsigned j = (unsigned)n + threadIdx.x; j < k; j += THREADS) {
-        index[j] = -1;
-        prob[j] = sick ? NAN : 0.0f;
+    const bool      sick = !(all.s >= 0); /* a NaN or +inf made the sum NaN */
+    const int       n = sort_top(keys, (int)k, p.capacity, &sh->p);
+    const topk_key *sorted = keys + p.capacity - k;
+    int32_t        *index = p.index + row * p.k + first;
+    float          *prob = p.prob + row * p.k + first;
+    for (unsigned j = threadIdx.x; j < k; j += n_threads()) {
+        const topk_key key = sorted[j];
+        const bool     some = (int)j < n && !sick;
+        const double   z = ((double)logit_of(key) - (double)all.m) * p.inv_temperature;
+        index[j] = some ? (int32_t)index_of(key) : -1;
+        prob[j] = sick ? NAN : some && all.s > 0 ? expf((float)z) / all.s : 0.0f;
+        if (j == k - 1) sh->last = key;
     }
     __syncthreads();
     return n >= (int)k && !sick;
@@ -490,7 +553,7 @@ __device__ partial gather(partial own, unsigned k, int capacity, float scale, to
     }
     __syncthreads();
     if (rank)
-        for (int i = threadIdx.x; i < n; i += THREADS) first_keys[begin + i] = keys[i];
+        for (int i = threadIdx.x; i < n; i += n_threads()) first_keys[begin + i] = keys[i];
     cluster.sync();
     if (rank) return own;
     partial all = own;
@@ -503,7 +566,7 @@ __device__ partial gather(partial own, unsigned k, int capacity, float scale, to
 /* Places that no entry fills. */
 __device__ void fill_rest(const topk_params &p, int64_t row, int64_t first, bool sick)
 {
-    for (int64_t j = first + threadIdx.x; j < p.k; j += THREADS) {
+    for (int64_t j = first + threadIdx.x; j < p.k; j += n_threads()) {
         p.index[row * p.k + j] = -1;
         p.prob[row * p.k + j] = sick ? NAN : 0.0f;
     }
@@ -519,8 +582,9 @@ template <class T> struct share_of_row {
     {
         const int64_t n = r.n_vectors();
         begin = 0, end = (int)n;
-        if (p.n_shares > 1)
-            begin = (int)(n * share / p.n_shares), end = (int)(n * (share + 1) / p.n_shares);
+        if (p.n_shares == 1) return;
+        begin = (int)(n * share / p.n_shares), end = (int)(n * (share + 1) / p.n_shares);
+        r.size = min(r.size, (unsigned)end * lanes<T>::n); /* what follows is another block's */
     }
 };
 
@@ -532,7 +596,8 @@ __device__ __forceinline__ float lse_of(partial all, double inv_temperature)
 
 /* Blocks stay, and send for the next row before they finish with one. */
 template <class T, bool SHARED>
-__global__ void __launch_bounds__(THREADS, 4) softmax_topk(const __grid_constant__ topk_params p)
+__global__ void __launch_bounds__(SHARED ? 512 : 128, SHARED ? 1 : 6)
+    softmax_topk(const __grid_constant__ topk_params p)
 {
     extern __shared__ topk_key keys[];
     __shared__ shared_state    sh;
@@ -593,13 +658,14 @@ int shares_of(const topk_params &p)
 template <class T, bool SHARED> ts_status launch(const topk_params &p, cudaStream_t s)
 {
     const auto   kernel = softmax_topk<T, SHARED>;
-    const size_t n_bytes = p.capacity * sizeof(topk_key) + STAGES * sizeof(chunk);
+    const size_t n_bytes =
+        p.capacity * sizeof(topk_key) + STAGES * VECTORS * p.n_threads * sizeof(uint4);
     cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)n_bytes);
     cudaLaunchConfig_t config = {};
     const int64_t      most = SHARED ? INT32_MAX : p.at_once;
     const int64_t      n_blocks = p.n_rows * p.n_shares;
     config.gridDim = dim3((unsigned)(n_blocks < most ? n_blocks : most));
-    config.blockDim = dim3(THREADS);
+    config.blockDim = dim3((unsigned)p.n_threads);
     config.dynamicSmemBytes = n_bytes;
     config.stream = s;
     cudaLaunchAttribute cluster = {};
@@ -612,14 +678,23 @@ template <class T, bool SHARED> ts_status launch(const topk_params &p, cudaStrea
     return cudaGetLastError() == cudaSuccess ? TS_OK : TS_E_DEVICE;
 }
 
-/* The pile has room for k keys and what a chunk may add to them; four blocks find room on a
- * multiprocessor, fewer when k is large. */
+/* Few rows: large blocks, a multiprocessor for each. Else small ones, of which five find room on a
+ * multiprocessor, fewer when k is large. The pile has room for k keys and what a chunk may add to
+ * them, and for sorting k. */
 template <class T> ts_status launch(topk_params p, cudaStream_t s)
 {
-    const bool small = p.k <= 256;
-    p.capacity = small ? 2816 : MOST_K + MOST_K / 4 + 16 + THREADS * logits_of<T>;
-    p.at_once = (small ? 4 : sizeof(T) == 4 ? 3 : 2) * n_multiprocessors();
-    p.n_shares = shares_of(p);
+    const int k = p.k < MOST_K ? (int)p.k : MOST_K, sms = n_multiprocessors();
+    const int larger = k + k / 4 + 16 + 128 * logits_of<T>, least = 3 * k + BINS / 2;
+    if (p.n_rows * 2 <= sms && k <= 256) {
+        p.n_threads = 512, p.capacity = 5632, p.n_shares = 2;
+        while (p.n_shares < SHARES && p.n_rows * p.n_shares * 2 <= sms) p.n_shares *= 2;
+    } else {
+        p.n_threads = 128;
+        p.capacity = k <= 64 ? 1536 : k <= 256 ? 2816 : larger > least ? larger : least;
+        p.capacity += p.capacity % 2; /* what lies behind it is moved 16 bytes at a time */
+        p.at_once = (k <= 64 ? 5 : k <= 256 ? 4 : 3) * sms;
+        p.n_shares = shares_of(p);
+    }
     return p.n_shares > 1 ? launch<T, true>(p, s) : launch<T, false>(p, s);
 }
 
