@@ -512,7 +512,7 @@ static void scribble(const topk_args *a, trap t)
     if (t == READS_PAST) (void)in[end];
     if (t == READS_VECTOR && a->n_vocab * n_bytes % 16)
         (void)in[end - a->n_vocab * n_bytes % 16 + 15];
-    if (t == READS_BEFORE) (void)in[-4160]; /* past the band, wherever in its page the row begins */
+    if (t == READS_BEFORE) (void)in[-4];
 }
 
 /* What is answered; under a trap some senseless calls are taken. */
