@@ -6,7 +6,6 @@ cd "$(dirname "$0")/.."
 passed=0 failed=0 skipped=0
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-export OMP_WAIT_POLICY=passive # or the idle threads of one worker keep the next from its core
 
 # suite NAME FOLDER "CTEST ARGUMENTS" CMAKE-ARGUMENT...
 suite() {

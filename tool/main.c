@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* main.c - the program `touchstone`: finds the subcommand, which finds the rest. */
+#define _GNU_SOURCE
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tool.h"
 
@@ -32,8 +35,18 @@ static int delivered(int status)
     return TS_EXIT_BROKEN;
 }
 
+/* OpenMP threads that wait for work spin by default, on the cores where somebody else is measured.
+ * OpenMP reads its settings before main: so once more from the start, unless the caller has said
+ * what he wants. */
+static void let_waiting_threads_sleep(char **argv)
+{
+    if (getenv("OMP_WAIT_POLICY") || setenv("OMP_WAIT_POLICY", "passive", 1)) return;
+    execv("/proc/self/exe", argv);
+}
+
 int main(int argc, char **argv)
 {
+    let_waiting_threads_sleep(argv);
     if (argc < 2) {
         fprintf(stderr,
                 "touchstone: a command is needed: check, bench, demo or list; try --help\n");
