@@ -7,22 +7,24 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#define MODULE "libtouchstone_cuda.so"
+#define MODULE  "libtouchstone_cuda.so"
+#define MUTANTS "libtouchstone_mutant_cuda.so"
 
-static pthread_once_t            once = PTHREAD_ONCE_INIT;
-static void                     *handle;
+static pthread_once_t            once = PTHREAD_ONCE_INIT, mutants_once = PTHREAD_ONCE_INIT;
+static void                     *handle, *mutants;
 static const ts_cuda_module_ops *ops;
 static char                      reason[512];
 
-/* The module lies beside whatever holds this code: the library, or the program. */
-static void beside(char *path, size_t n)
+/* A module lies beside whatever holds this code: the library, or the program. */
+static void beside(const char *module, char *path, size_t n)
 {
     Dl_info     info;
     const char *slash = NULL;
     if (dladdr(reason, &info) && info.dli_fname) slash = strrchr(info.dli_fname, '/');
-    if (slash) snprintf(path, n, "%.*s/%s", (int)(slash - info.dli_fname), info.dli_fname, MODULE);
-    else snprintf(path, n, "./%s", MODULE);
+    if (slash) snprintf(path, n, "%.*s/%s", (int)(slash - info.dli_fname), info.dli_fname, module);
+    else snprintf(path, n, "./%s", module);
 }
 
 static void load(void)
@@ -31,7 +33,7 @@ static void load(void)
     const char *asked = getenv("TOUCHSTONE_CUDA_MODULE");
     if (asked) handle = dlopen(asked, RTLD_NOW | RTLD_LOCAL);
     else {
-        beside(path, sizeof path);
+        beside(MODULE, path, sizeof path);
         handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
         if (!handle) handle = dlopen(MODULE, RTLD_NOW | RTLD_LOCAL);
     }
@@ -57,14 +59,41 @@ const char *ts_cuda_unavailable_reason(void)
     return ops->device_count() > 0 ? NULL : "no CUDA device";
 }
 
+static void mutants_path(char *path, size_t n)
+{
+    const char *asked = getenv("TOUCHSTONE_CUDA_MUTANTS");
+    if (asked) snprintf(path, n, "%s", asked);
+    else beside(MUTANTS, path, n);
+}
+
+bool ts_cuda_has_mutants(void)
+{
+    char path[4096];
+    mutants_path(path, sizeof path);
+    return access(path, R_OK) == 0;
+}
+
+static void load_mutants(void)
+{
+    char path[4096];
+    mutants_path(path, sizeof path);
+    mutants = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+}
+
 ts_status ts_cuda_resolve(ts_impl *row)
 {
-    char name[128];
+    char  name[128];
+    void *from = handle;
     /* ISO C has no cast from an object pointer to a function; POSIX promises the copy works. */
-    void *run = dlsym(handle, row->symbol);
+    void *run = dlsym(from, row->symbol);
+    if (!run) {
+        pthread_once(&mutants_once, load_mutants);
+        from = mutants;
+        if (from) run = dlsym(from, row->symbol);
+    }
     memcpy(&row->run, &run, sizeof run);
     snprintf(name, sizeof name, "%s_workspace", row->symbol);
-    void *workspace = dlsym(handle, name);
+    void *workspace = run ? dlsym(from, name) : NULL;
     memcpy(&row->workspace, &workspace, sizeof workspace);
     return run ? TS_OK : TS_E_UNSUPPORTED;
 }

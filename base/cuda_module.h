@@ -4,6 +4,8 @@
 #ifndef TS_BASE_CUDA_MODULE_H
 #define TS_BASE_CUDA_MODULE_H
 
+#include <stdbool.h>
+
 #include "impl.h"
 
 /* What the module exports as `ts_cuda_module`. Functions that return int give 0, or a CUDA error
@@ -38,5 +40,10 @@ const ts_cuda_module_ops *ts_cuda_ops(void);
 
 /* Fills run and workspace of a TS_CUDA row from its symbol. */
 ts_status ts_cuda_resolve(ts_impl *row);
+
+/* Whether there is a module of CUDA mutants, in which ts_cuda_resolve looks last: beside this
+ * program or library, or at $TOUCHSTONE_CUDA_MUTANTS. Code that is wrong on purpose is never
+ * installed, so it cannot be part of the module proper. Loads nothing. */
+bool ts_cuda_has_mutants(void);
 
 #endif

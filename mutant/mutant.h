@@ -13,6 +13,7 @@ typedef struct ts_mutant {
     const char     *family; /* in cases of this family; NULL: of "normal" */
     ts_run_fn       run;
     ts_workspace_fn workspace; /* NULL: needs none */
+    ts_device       device;
 } ts_mutant;
 
 #endif

@@ -26,6 +26,9 @@
  *   remembered data                          remembers, uninitialised_partials
  *   refusals                                 accepts_*, refuses_*, writes_then_refuses
  *
+ * Some of them are laid again for CUDA, in softmax_topk_cuda.cu, where threads, warps and blocks
+ * are no figure of speech.
+ *
  * Sampling's trap (threshold at the wrong end) has no place here: nothing is drawn. The honest one
  * selects with a heap, in the index output itself, and sums in double. */
 #include <float.h>
@@ -35,7 +38,9 @@
 #include <time.h>
 
 #include "dtype.h"
+#include "impl.h"
 #include "mutant.h"
+#include "softmax_topk_cuda_list.h"
 #include "softmax_topk_list.h"
 #include "touchstone/softmax_topk.h"
 
@@ -582,6 +587,18 @@ static ts_status run(const void *args, const ts_exec *x, trap t)
     return TS_OK;
 }
 
+/* Those of softmax_topk_cuda.cu, behind the checks of an honest door. */
+static ts_status run_cuda(const char *symbol, const void *args, const ts_exec *x)
+{
+    const topk_args *a = args;
+    const ts_impl    rows[] = {
+           { symbol, TS_CUDA, 0, TS_HAS_F32 | TS_HAS_F16 | TS_HAS_BF16, NULL, NULL, symbol },
+           { 0 },
+    };
+    const ts_status s = check(a, x, HONEST);
+    return s ? s : ts_impl_run(rows, a->dtype, a, x);
+}
+
 /* ---- the functions and the table ---- */
 
 #define RUN(trap, name, fault, family, workspace)                                                  \
@@ -592,7 +609,17 @@ static ts_status run(const void *args, const ts_exec *x, trap t)
 MUTANTS(RUN)
 
 #define ROW(trap, name, fault, family, workspace)                                                  \
-    { name, "softmax_topk", TS_FAULT_##fault, family, run_##trap, workspace },
+    { name, "softmax_topk", TS_FAULT_##fault, family, run_##trap, workspace, TS_CPU },
+
+#define CUDA_RUN(trap, name, fault, family)                                                        \
+    static ts_status run_cuda_##name(const void *a, const ts_exec *x)                              \
+    {                                                                                              \
+        return run_cuda("ts_mutant_softmax_topk_" #name, a, x);                                    \
+    }
+CUDA_MUTANTS(CUDA_RUN)
+
+#define CUDA_ROW(trap, name, fault, family)                                                        \
+    { "cuda_" #name, "softmax_topk", TS_FAULT_##fault, family, run_cuda_##name, NULL, TS_CUDA },
 
 extern const ts_mutant ts_softmax_topk_mutants[];
-const ts_mutant        ts_softmax_topk_mutants[] = { MUTANTS(ROW) { 0 } };
+const ts_mutant        ts_softmax_topk_mutants[] = { MUTANTS(ROW) CUDA_MUTANTS(CUDA_ROW) { 0 } };

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# cuda_module.sh BUILD - the CUDA module exports what base/cuda_module.c and the tables look up, no more.
+# cuda_module.sh BUILD - the CUDA module exports what base/cuda_module.c and the tables look up, no more;
+# the module of mutants what their lists name.
 set -eu
 cd "$(dirname "$0")/.."
 module=$1/libtouchstone_cuda.so
@@ -17,4 +18,11 @@ missing=$(comm -23 "$tmp/looked_up" "$tmp/exported")
 # Beyond those, only the workspace query of each.
 extra=$(sed 's/_workspace$//' "$tmp/exported" | sort -u | comm -23 - "$tmp/looked_up")
 [ -z "$extra" ] || { echo "cuda_module: exported, but nobody looks them up: $extra" >&2 && exit 1; }
-echo "$(wc -l <"$tmp/exported") symbols exported"
+for list in mutant/*_cuda_list.h; do
+    stem=${list#mutant/} && stem=${stem%_cuda_list.h}
+    sed -n "s/^ *M([A-Z0-9_]*, \([a-z0-9_]*\),.*/ts_mutant_${stem}_\1/p" "$list"
+done | sort >"$tmp/named"
+nm -D --defined-only "$1/libtouchstone_mutant_cuda.so" | awk '{ print $3 }' | sort >"$tmp/mutants"
+[ -s "$tmp/named" ] || { echo 'cuda_module: no mutant is named' >&2 && exit 1; }
+diff "$tmp/named" "$tmp/mutants" || { echo 'cuda_module: mutants named (<) and exported (>)' >&2 && exit 1; }
+echo "$(wc -l <"$tmp/exported") symbols exported, and $(wc -l <"$tmp/mutants") mutants"

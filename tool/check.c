@@ -9,12 +9,15 @@
 #include <unistd.h>
 
 #include "cpu.h"
+#include "cuda_module.h"
 #include "dtype.h"
 #include "examine.h"
 #include "registry.h"
 #include "tool.h"
 
 enum { MAX_LANES = 32, LANE_LIMIT_MS = 120000, MUTANT_LIMIT_MS = 4000, SMALL_ELEMENTS = 60000 };
+
+static const char NO_CUDA_MUTANTS[] = "no module of CUDA mutants"; /* as where it is installed */
 
 typedef struct options {
     const char *task, *impl, *match, *device, *seed, *json, *small, *no_mutants;
@@ -27,12 +30,13 @@ typedef struct counts {
 
 typedef struct lane {
     const ts_impl
-              *row; /* NULL: an entrant, a control, or a mutant examined like an implementation */
-    ts_entry   entry;
-    ts_worker *worker;
-    unsigned   dtypes;
-    counts     n;
-    char       note[256]; /* why cases were skipped */
+        *row; /* NULL: an entrant, a control, or a mutant examined like an implementation */
+    const ts_mutant *mutant; /* NULL: none */
+    ts_entry         entry;
+    ts_worker       *worker;
+    unsigned         dtypes;
+    counts           n;
+    char             note[256]; /* why cases were skipped */
 } lane;
 
 typedef struct run {
@@ -44,7 +48,9 @@ typedef struct run {
     ts_json    *json, *flaws, *lanes;
     counts      total;
     ts_arena    arena;
-    int         n_mutants, n_rejected;
+    ts_device   hunted;        /* where mutants are hunted */
+    char        unhunted[256]; /* why they cannot be */
+    int         n_mutants, n_rejected, n_unhunted;
     unsigned    sole; /* faults for which a mutant was caught by that check alone */
     const char *sole_by[TS_N_FAULTS];
 } run;
@@ -158,9 +164,10 @@ static int open_lanes(const run *r, const ts_offer *o, lane *lanes)
         const bool named = r->o.impl && !strcmp(r->o.impl, m->name);
         const bool control = !r->o.impl && m->fault == TS_FAULT_NONE && !r->o.no_mutants;
         if (strcmp(m->task, o->task->name) || !(named || control)) continue;
-        if (r->o.device && strcmp(r->o.device, "cpu")) continue;
-        lanes[n++] =
-            (lane) { .entry = { m->name, TS_CPU, ~0u, m->run, m->workspace }, .dtypes = ~0u };
+        if (m->device != r->hunted && !(named && !r->o.device)) continue;
+        lanes[n++] = (lane) { .mutant = m,
+                              .entry = { m->name, m->device, ~0u, m->run, m->workspace },
+                              .dtypes = ~0u };
     }
     for (int i = 0; i < n; i++) lanes[i].worker = ts_worker_start(&lanes[i].entry, &r->arena);
     return n;
@@ -197,6 +204,8 @@ static bool lane_works(const run *r, const ts_offer *o, lane *l)
     ts_reply reply = { .broken = true };
     if (l->row && l->row->device == TS_CPU && l->row->needs & ~ts_cpu_features())
         snprintf(reply.text, sizeof reply.text, "this CPU lacks it");
+    else if (l->mutant && l->mutant->device == TS_CUDA && !ts_cuda_has_mutants())
+        snprintf(reply.text, sizeof reply.text, "%s", NO_CUDA_MUTANTS);
     else
         ts_worker_order(l->worker, (ts_order) { .verb = TS_PROBE, .limit_ms = LANE_LIMIT_MS },
                         &reply);
@@ -232,12 +241,27 @@ static void check_offer(run *r, const ts_offer *o)
 
 /* ---- mutants ---- */
 
+/* Sets why no CUDA mutant can be hunted, if so; the device is asked in a worker, as everywhere. */
+static void probe_cuda(run *r)
+{
+    const ts_entry e = { .name = "probe", .device = TS_CUDA, .mask = ~0u };
+    ts_worker     *w = ts_worker_start(&e, &r->arena);
+    ts_reply       reply;
+    ts_worker_order(w, (ts_order) { .verb = TS_PROBE, .limit_ms = LANE_LIMIT_MS }, &reply);
+    if (reply.broken) snprintf(r->unhunted, sizeof r->unhunted, "%s", reply.text);
+    else if (!ts_cuda_has_mutants())
+        snprintf(r->unhunted, sizeof r->unhunted, "%s", NO_CUDA_MUTANTS);
+    ts_worker_stop(&w);
+}
+
 /* Cases of the family the mutant names, until the check it names has caught it. */
 static unsigned hunt(run *r, const ts_offer *o, const ts_mutant *m)
 {
-    const ts_entry entry = { m->name, TS_CPU, ~0u, m->run, m->workspace };
-    ts_worker     *w = ts_worker_start(&entry, &r->arena);
-    unsigned       faults = 0;
+    const ts_entry entry = { m->name, m->device, ~0u, m->run, m->workspace };
+    /* A device takes its time to start, and no mutant there is meant to hang. */
+    const int  limit_ms = m->device == TS_CPU ? MUTANT_LIMIT_MS : LANE_LIMIT_MS;
+    ts_worker *w = ts_worker_start(&entry, &r->arena);
+    unsigned   faults = 0;
     for (const ts_case *c = o->task->cases(); c->use && !(faults >> m->fault & 1u); c++) {
         if (!(c->use & TS_USE_CHECK)) continue;
         if (strcmp(c->family, m->family ? m->family : "normal")) continue;
@@ -247,8 +271,8 @@ static unsigned hunt(run *r, const ts_offer *o, const ts_mutant *m)
             ts_exam    e;
             ts_verdict v;
             ts_exam_open(&e, o->task, c, r->seeds[0] + (uint64_t)s, &r->arena);
-            if (m->fault == TS_FAULT_REFUSAL) ts_examine_refusals(&e, w, MUTANT_LIMIT_MS, &v);
-            else ts_examine(&e, w, MUTANT_LIMIT_MS, &v);
+            if (m->fault == TS_FAULT_REFUSAL) ts_examine_refusals(&e, w, limit_ms, &v);
+            else ts_examine(&e, w, limit_ms, &v);
             faults |= v.faults;
             ts_exam_close(&e);
         }
@@ -261,10 +285,15 @@ static void check_mutants(run *r, const ts_offer *o)
 {
     for (const ts_mutant *m = o->mutants; m->name; m++) {
         if (strcmp(m->task, o->task->name) || m->fault == TS_FAULT_NONE) continue;
+        if (m->device != r->hunted) continue;
         progress(r, o->task->name, m->name, r->n_mutants, 0);
+        r->n_mutants++;
+        if (r->unhunted[0]) {
+            r->n_unhunted++;
+            continue;
+        }
         const unsigned faults = hunt(r, o, m);
         const bool     rejected = faults >> m->fault & 1u;
-        r->n_mutants++;
         r->n_rejected += rejected;
         if (rejected && faults == 1u << m->fault) {
             r->sole |= faults;
@@ -277,26 +306,31 @@ static void check_mutants(run *r, const ts_offer *o)
     }
 }
 
+/* That every check has a mutant which only it catches is shown on the CPU, for all devices. */
 static int report_mutants(run *r)
 {
     int missing = 0;
     clear_progress(r);
-    for (int f = 1; f < TS_N_FAULTS; f++)
+    for (int f = 1; f < TS_N_FAULTS && r->hunted == TS_CPU; f++)
         if (!(r->sole >> f & 1u)) {
             missing++;
             fprintf(r->out, "FAIL no mutant is caught by '%s' alone\n", ts_fault_name((ts_fault)f));
         }
-    fprintf(r->out,
-            "mutants: %d of %d rejected by the check they name; %d of %d checks have a mutant "
-            "that only they catch\n",
-            r->n_rejected, r->n_mutants, TS_N_FAULTS - 1 - missing, TS_N_FAULTS - 1);
+    fprintf(r->out, "mutants: %d of %d rejected by the check they name", r->n_rejected,
+            r->n_mutants);
+    if (r->hunted == TS_CPU)
+        fprintf(r->out, "; %d of %d checks have a mutant that only they catch",
+                TS_N_FAULTS - 1 - missing, TS_N_FAULTS - 1);
+    if (r->n_unhunted) fprintf(r->out, "; %d skipped: %s", r->n_unhunted, r->unhunted);
+    fprintf(r->out, "\n");
     ts_json *j = ts_json_object(r->json, "mutants");
     ts_json_int(j, "total", r->n_mutants);
     ts_json_int(j, "rejected", r->n_rejected);
+    ts_json_int(j, "skipped", r->n_unhunted);
     ts_json *sole = ts_json_object(j, "caught_by_one_check_alone");
     for (int f = 1; f < TS_N_FAULTS; f++)
         if (r->sole_by[f]) ts_json_text(sole, ts_fault_name((ts_fault)f), r->sole_by[f]);
-    return missing + r->n_mutants - r->n_rejected;
+    return missing + r->n_mutants - r->n_rejected - r->n_unhunted;
 }
 
 /* ---- the command ---- */
@@ -356,8 +390,9 @@ int ts_tool_check(int argc, char **argv)
     fprintf(r.out, "seeds: 0x%llx", (unsigned long long)r.seeds[0]);
     if (r.n_seeds > 1) fprintf(r.out, ", fresh 0x%llx", (unsigned long long)r.seeds[1]);
     fprintf(r.out, "\n");
-    const bool mutants = !r.o.no_mutants && !r.o.impl && !r.o.match && !r.o.task &&
-                         !(r.o.device && strcmp(r.o.device, "cpu"));
+    const bool mutants = !r.o.no_mutants && !r.o.impl && !r.o.match && !r.o.task;
+    if (r.o.device && !strcmp(r.o.device, "cuda")) r.hunted = TS_CUDA;
+    if (mutants && r.hunted == TS_CUDA) probe_cuda(&r);
     for (const ts_offer *o = ts_offers; o->task; o++) {
         if (!ts_task_matches(o->task, r.o.task)) continue;
         check_offer(&r, o);
