@@ -4,6 +4,8 @@
 #ifndef TS_SOFTMAX_TOPK_ROW_CUH
 #define TS_SOFTMAX_TOPK_ROW_CUH
 
+#include <type_traits>
+
 #include "dtype.cuh"
 #include "softmax_topk_select.cuh"
 
@@ -114,8 +116,8 @@ template <class T> __device__ __forceinline__ float largest(uint4 v)
         unpack(v, f);
         return fmaxf(fmaxf(f[0], f[1]), fmaxf(f[2], f[3]));
     } else {
-        using pair = typename std::conditional<sizeof(T) == 2 && std::is_same<T, __half>::value,
-                                               __half2, __nv_bfloat162>::type;
+        using pair = typename std::conditional<std::is_same<T, __half>::value, __half2,
+                                               __nv_bfloat162>::type;
         pair w[4];
         memcpy(w, &v, sizeof v);
         const pair m = __hmax2(__hmax2(w[0], w[1]), __hmax2(w[2], w[3]));

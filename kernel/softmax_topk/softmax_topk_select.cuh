@@ -71,68 +71,44 @@ static __device__ __forceinline__ key_range bounds(topk_key least, topk_key most
     return r;
 }
 
-/* Finds a key such that at least `want` and at most `at_most` keys are not below it, given a range
- * whose lower end is not above it; own(key) counts those of the thread that are not below `key`.
- * Quarters the range at each step: the upper half of a key is its value, so values are told apart
- * first and indices only among equals. A histogram would need fewer steps, but its atomics queue
- * up, for logits share few exponents. Where equal keys leave no such key, the one with more is
- * returned, and *fits is false. */
-template <class COUNT>
-static __device__ __forceinline__ topk_key search(key_range r, unsigned want, unsigned at_most,
-                                                  COUNT own, bool *fits, pile *p)
-{
-    *fits = true;
-    for (int turn = 0; r.low < r.high; turn++) {
-        const topk_key middle = r.high - (r.high - r.low) / 2;
-        const topk_key lower = middle - (middle - r.low) / 2,
-                       upper = r.high - (r.high - middle) / 2;
-        unsigned      *tally = p->tally[turn % 3];
-        const unsigned a = __reduce_add_sync(0xffffffffu, own(lower));
-        const unsigned b = __reduce_add_sync(0xffffffffu, own(middle));
-        const unsigned c = __reduce_add_sync(0xffffffffu, own(upper));
-        if (threadIdx.x < 3) p->tally[(turn + 1) % 3][threadIdx.x] = 0;
-        if (threadIdx.x % 32 == 0) {
-            atomicAdd(tally, a);
-            atomicAdd(tally + 1, b);
-            atomicAdd(tally + 2, c);
-        }
-        __syncthreads();
-        const unsigned from_lower = tally[0], from_middle = tally[1], from_upper = tally[2];
-        if (from_upper >= want) {
-            if (from_upper <= at_most) return upper;
-            r.low = upper;
-        } else if (from_middle >= want) {
-            if (from_middle <= at_most) return middle;
-            r.low = middle, r.high = upper - 1;
-        } else if (from_lower >= want) {
-            if (from_lower <= at_most) return lower;
-            r.low = lower, r.high = middle - 1;
-        } else r.high = lower - 1;
-    }
-    *fits = false;
-    return r.low;
-}
-
-/* The same of n keys in shared memory, more than at_most. 0 is the only one that may be there more
- * than once; it is returned if fewer than `want` others are. */
+/* Of n keys, more than at_most: one such that at least `want` and at most `at_most` are not below
+ * it. Quarters the range at each step: the upper half of a key is its value, so values are told
+ * apart first and indices only among equals. A histogram would need fewer steps, but its atomics
+ * queue up, for logits share few exponents. 0 is the only key that may be there more than once; it
+ * is returned if fewer than `want` others are. */
 static __device__ __noinline__ topk_key select_key(const topk_key *keys, int n, unsigned want,
                                                    unsigned at_most, pile *p)
 {
     topk_key least = ~0ull, most = 0;
-    bool     fits;
     for (int i = threadIdx.x; i < n; i += n_threads()) {
         const topk_key key = keys[i];
         least = min(least, key), most = max(most, key);
     }
     /* As many keys as there are threads reach the smallest of the threads' largest. */
-    const key_range r =
-        bounds(n >= n_threads() && (int)want <= n_threads() ? most : least, most, p);
-    const auto own = [=](topk_key from) {
-        unsigned c = 0;
-        for (int i = threadIdx.x; i < n; i += n_threads()) c += keys[i] >= from;
-        return c;
-    };
-    return search(r, want, at_most, own, &fits, p);
+    const bool all_see = n >= n_threads() && (int)want <= n_threads();
+    key_range  r = bounds(all_see ? most : least, most, p);
+    for (int turn = 0; r.low < r.high; turn++) {
+        const topk_key middle = r.high - (r.high - r.low) / 2;
+        const topk_key from[3] = { middle - (middle - r.low) / 2, middle,
+                                   r.high - (r.high - middle) / 2 };
+        unsigned      *tally = p->tally[turn % 3], own[3] = { 0, 0, 0 };
+        for (int i = threadIdx.x; i < n; i += n_threads())
+#pragma unroll
+            for (int q = 0; q < 3; q++) own[q] += keys[i] >= from[q];
+        if (threadIdx.x < 3) p->tally[(turn + 1) % 3][threadIdx.x] = 0;
+#pragma unroll
+        for (int q = 0; q < 3; q++) {
+            const unsigned c = __reduce_add_sync(0xffffffffu, own[q]);
+            if (threadIdx.x % 32 == 0) atomicAdd(tally + q, c);
+        }
+        __syncthreads();
+        int q = 2; /* the highest that enough keys reach */
+        while (q >= 0 && tally[q] < want) q--;
+        if (q >= 0 && tally[q] <= at_most) return from[q];
+        if (q < 2) r.high = from[q + 1] - 1;
+        if (q >= 0) r.low = from[q];
+    }
+    return r.low;
 }
 
 /* Keeps the keys that are not below `floor`, at the front of the pile. */

@@ -357,7 +357,7 @@ __device__ __forceinline__ partial scan(const topk_params &p, const row_view<T> 
             top.of[v] = fmaxf(top.of[v], m[v]);
         }
         const int  n = __syncthreads_count(!(c <= t.value));
-        const bool tighten = (i == 4 || i == 32) && n; /* more often costs more than it saves */
+        const bool tighten = (i == 2 || i == 8 || i == 32) && n;
         if (n * LOGITS > t.room || tighten)
             t = make_room<T>(t, top, n, tighten, here, at, r, end, keys, k, p.capacity, &sh->p);
         else t.room -= n * LOGITS;
