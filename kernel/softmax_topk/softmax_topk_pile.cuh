@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* softmax_topk_pile.cuh - what of a chunk may be among the k largest, and room for it.
+/* softmax_topk_pile.cuh - what may be among the k largest: one pile a warp.
  *
- * The pile cannot overflow. Before a chunk is piled up the block counts the threads that have
- * something above the threshold. If there might not be room, the pile is cut down to about k, which
- * gives a higher threshold; and if the chunk alone is too much, the k-th largest of its vectors'
- * maxima is one: k vectors reach it, and no more than about k vectors have anything above it. So
- * however the winners lie, a chunk adds no more than they and their neighbours. */
+ * A warp piles up the keys of its chunks that are not below its floor, a key that k entries of the
+ * row are known to reach. A full pile is cut down to about k, which gives a higher floor: it cannot
+ * overflow, however the winners lie. Long before that the warp, or for a larger k the block, raises
+ * the floor from the largest logits its threads have met. No barrier is needed to pile up. */
 #ifndef TS_SOFTMAX_TOPK_PILE_CUH
 #define TS_SOFTMAX_TOPK_PILE_CUH
 
@@ -14,206 +13,256 @@
 namespace
 {
 
-/* What must be above to be piled up. A NaN lets everything pass. In the chunk whose own maxima made
- * it, `exact` says how far equals go; later ones lose to those that lie there by their index. */
-struct threshold {
-    float    value;
-    topk_key exact; /* 0: value alone decides */
-    int      room;  /* keys for which there will be room after this chunk, at least */
+struct pile {
+    int      at;              /* where its keys begin in the block's memory */
+    int      count, capacity; /* at least kept_of(k) + 32 */
+    topk_key floor;
+
+    __device__ __forceinline__ topk_key *keys(void) const
+    {
+        return (topk_key *)memory + at;
+    }
 };
 
-/* The keys of the vectors' maxima, each with its vector's last index: no larger than the key of the
- * entry it stands for. */
-template <class T>
-__device__ void pile_maxima(topk_key *to, const uint4 *c, int at, const row_view<T> &r)
+/* Below every entry's key: -inf, and any index. */
+constexpr topk_key LEAST_FLOOR = 0x007fffffull << 32;
+
+/* Keys that a cut leaves at most. */
+__host__ __device__ __forceinline__ unsigned kept_of(unsigned k)
 {
-    constexpr int E = lanes<T>::n;
-    for (int v = 0; v < VECTORS; v++) {
-        const unsigned first = ((unsigned)at + v * n_threads() + threadIdx.x) * E;
-        const float    m = largest<T>(c[v * n_threads() + threadIdx.x]);
-        const bool     any = first < r.size && first + E > r.lead && m == m;
-        to[v * n_threads() + threadIdx.x] = any ? key_of(m, first + E - 1 - r.lead) : 0;
-    }
+    return k + k / 4 + 16;
 }
 
-/* How many logits of the chunk are above the threshold. */
-template <class T> __device__ int count_above(const uint4 *c, float value, pile *p)
+/* What a logit must reach to be piled up, in a chunk whose indices begin at `first`. Behind the
+ * floor's own index its equals are below it. */
+__device__ __forceinline__ float bar_of(topk_key floor, unsigned first)
 {
-    constexpr int E = lanes<T>::n;
-    unsigned      n = 0;
-    for (int v = 0; v < VECTORS; v++) {
-        float x[E];
-        unpack_as<T>(c[v * n_threads() + threadIdx.x], x);
+    return logit_of(first > index_of(floor) ? floor + (1ull << 32) : floor);
+}
+
+/* Leaves the keys that are not below the floor. */
+__device__ __forceinline__ void keep_from_floor(pile *p)
+{
+    const int n = p->count;
+    p->count = 0;
+    for (int at = 0; at < n; at += 32) {
+        __syncwarp();
+        const topk_key key = at + lane() < n ? p->keys()[at + lane()] : 0;
+        const unsigned in = __ballot_sync(ALL, key >= p->floor);
+        if (key >= p->floor) p->keys()[p->count + __popc(in & ((1u << lane()) - 1))] = key;
+        p->count += __popc(in);
+    }
+    __syncwarp();
+}
+
+/* How many of the pile's keys are not below each of three; its least and largest key. */
+struct pile_count {
+    const pile &p;
+
+    __device__ __forceinline__ void operator()(const topk_key (&from)[3], unsigned (&n)[3]) const
+    {
+        for (int i = lane(); i < p.count; i += 32)
 #pragma unroll
-        for (int e = 0; e < E; e++) n += !(x[e] <= value);
+            for (int q = 0; q < 3; q++) n[q] += p.keys()[i] >= from[q];
     }
-    n = __reduce_add_sync(0xffffffffu, n);
-    if (threadIdx.x == 0) p->tally[0][0] = 0;
-    __syncthreads();
-    if (threadIdx.x % 32 == 0) atomicAdd(&p->tally[0][0], n);
-    __syncthreads();
-    return (int)p->tally[0][0];
+    __device__ __forceinline__ range<topk_key> bounds(void) const
+    {
+        range<topk_key> r = { ~0ull, 0 };
+        for (int i = lane(); i < p.count; i += 32)
+            r.low = min(r.low, p.keys()[i]), r.high = max(r.high, p.keys()[i]);
+        return r;
+    }
+};
+
+/* Makes room, by the highest floor that any warp of the block got so, or else by a new one. By
+ * value, as all that is not inlined: what has an address has no register. */
+__device__ __noinline__ pile cut_pile(pile p, unsigned k, topk_key *highest)
+{
+    const unsigned most = max(kept_of(k), (k + (unsigned)p.capacity) / 2);
+    topk_key       known = 0;
+    if (lane() == 0) known = atomicMax(highest, p.floor);
+    p.floor = max(p.floor, __shfl_sync(ALL, known, 0));
+    keep_from_floor(&p);
+    if (p.count <= (int)most) return p;
+    const pile_count of = { p };
+    const warp_team  team;
+    p.floor = search(team, team.bounds(of.bounds()), k, most, of);
+    if (lane() == 0) atomicMax(highest, p.floor);
+    keep_from_floor(&p);
+    return p;
 }
 
-/* The largest a thread has met so far in each of its vectors' places. */
+/* ---- a chunk ---- */
+
+/* Bits of the lane's logits that reach the bar. In two halves of a word lie the lower and the upper
+ * one of each pair of 16-bit logits. */
+__device__ __forceinline__ unsigned hits_of(const uint4 (&raw)[VECTORS], float bar, float)
+{
+    unsigned hits = 0;
+#pragma unroll
+    for (int v = 0; v < VECTORS; v++) {
+        float x[4];
+        unpack_as<float>(raw[v], x);
+#pragma unroll
+        for (int e = 0; e < 4; e++) hits |= (unsigned)(x[e] >= bar) << (v * 4 + e);
+    }
+    return hits;
+}
+
+__device__ __forceinline__ unsigned reaches(unsigned pair, float bar, __nv_bfloat16)
+{
+    const __nv_bfloat162 b = __bfloat162bfloat162(__float2bfloat16_ru(bar));
+    return __hge2_mask(*reinterpret_cast<const __nv_bfloat162 *>(&pair), b);
+}
+
+__device__ __forceinline__ unsigned reaches(unsigned pair, float bar, __half)
+{
+    const __half2 b = __half2half2(__float2half_ru(bar));
+    return __hge2_mask(*reinterpret_cast<const __half2 *>(&pair), b);
+}
+
+template <class T>
+__device__ __forceinline__ unsigned hits_of(const uint4 (&raw)[VECTORS], float bar, T)
+{
+    unsigned hits = 0;
+#pragma unroll
+    for (int v = 0; v < VECTORS; v++) {
+        const unsigned w[4] = { raw[v].x, raw[v].y, raw[v].z, raw[v].w };
+#pragma unroll
+        for (int j = 0; j < 4; j++) hits |= reaches(w[j], bar, T()) & (0x10001u << (v * 4 + j));
+    }
+    return hits;
+}
+
+/* Which of the lane's vectors, and which logit of it, a bit stands for. */
+template <class T> __device__ __forceinline__ unsigned vector_of(unsigned bit)
+{
+    return bit % 16 / 4;
+}
+
+template <class T> __device__ __forceinline__ unsigned element_of(unsigned bit)
+{
+    return lanes<T>::n == 4 ? bit % 4 : bit % 4 * 2 + bit / 16;
+}
+
+/* Bits of places that are logits. */
+template <class T> __device__ __noinline__ unsigned places_of(row_view<T> r, unsigned first_place)
+{
+    constexpr int E = lanes<T>::n;
+    unsigned      bits = 0;
+    for (unsigned b = 0; b < VECTORS * E; b++) {
+        const unsigned place = first_place + (vector_of<T>(b) * 32 + lane()) * E + element_of<T>(b);
+        if (place - r.lead < r.size - r.lead) bits |= 1u << b;
+    }
+    return bits;
+}
+
+/* Piles up what reaches the floor in the chunk at `here`: each lane with a hit adds one at a time.
+ * All lanes come here. `most`: the largest of the lane's logits. */
+template <class T>
+__device__ __forceinline__ void pile_up(pile *p, const uint4 (&raw)[VECTORS], float most,
+                                        const uint4 *here, const row_view<T> &r, int chunk,
+                                        unsigned k, topk_key *highest)
+{
+    constexpr int  E = lanes<T>::n;
+    const unsigned first = (unsigned)chunk * (VECTORS * 32 * E);
+    const unsigned index = first > r.lead ? first - r.lead : 0;
+    float          bar = bar_of(p->floor, index);
+    if (!__any_sync(ALL, most >= bar)) return;
+    unsigned hits = hits_of(raw, bar, T());
+    if (bar == -INFINITY) hits &= places_of<T>(r, first); /* what is no logit is -inf */
+    for (unsigned any; (any = __ballot_sync(ALL, hits != 0)) != 0;) {
+        if (p->count + 32 > p->capacity) {
+            *p = cut_pile(*p, k, highest);
+            bar = bar_of(p->floor, index);
+            hits &= hits_of(raw, bar, T());
+            continue;
+        }
+        if (hits) {
+            const unsigned b = (unsigned)__ffs((int)hits) - 1, at = vector_of<T>(b) * 32 + lane();
+            const float    x = to_float(((const T *)(here + at))[element_of<T>(b)]);
+            const unsigned place = first + at * E + element_of<T>(b);
+            p->keys()[p->count + __popc(any & ((1u << lane()) - 1))] = key_of(x, place - r.lead);
+            hits &= hits - 1;
+        }
+        p->count += __popc(any);
+    }
+}
+
+/* ---- the block's floor ---- */
+
+/* The largest logit a thread has met in each of its vectors' places. */
 struct tops {
     float of[VECTORS];
-};
 
-/* Of the values that the warp's lanes hold, PER each: one that at least `want` and at most `most`
- * of them reach; 0 if too many are equal for that. */
-template <int PER>
-__device__ __forceinline__ unsigned search_in_warp(const unsigned (&value)[PER], unsigned want,
-                                                   unsigned most)
-{
-    constexpr unsigned ALL = 0xffffffffu;
-    unsigned           low = ALL, high = 0;
-#pragma unroll
-    for (int i = 0; i < PER; i++) low = min(low, value[i]), high = max(high, value[i]);
-    low = __reduce_min_sync(ALL, low), high = __reduce_max_sync(ALL, high);
-    while (low < high) {
-        const unsigned middle = high - (high - low) / 2;
-        unsigned       c = 0;
-#pragma unroll
-        for (int i = 0; i < PER; i++) c += value[i] >= middle;
-        c = __reduce_add_sync(ALL, c);
-        if (c < want) high = middle - 1;
-        else if (c > most) low = middle;
-        else return middle;
-    }
-    return 0;
-}
-
-/* A threshold that k logits are known to reach: the k-th largest or so of the groups' tops, a group
- * being a place of a vector in a thread of a small block and a whole thread of a large one. Not
- * more than `most` groups have anything that reaches it. One warp finds it, for then no step needs
- * a barrier. False: too many are equal. */
-__device__ __forceinline__ bool raise_to_top(threshold *t, const tops &top, unsigned k,
-                                             unsigned most, unsigned *scratch, pile *p)
-{
-    constexpr int PER = GROUPS / 32;
-    if (n_threads() == GROUPS) {
-        float largest = top.of[0];
-#pragma unroll
-        for (int v = 1; v < VECTORS; v++) largest = fmaxf(largest, top.of[v]);
-        scratch[threadIdx.x] = ordered_of(largest);
-    } else {
+    __device__ __forceinline__ void operator()(const unsigned (&from)[3], unsigned (&n)[3]) const
+    {
 #pragma unroll
         for (int v = 0; v < VECTORS; v++)
-            scratch[v * n_threads() + threadIdx.x] = ordered_of(top.of[v]);
-    }
-    __syncthreads();
-    if (threadIdx.x < 32) {
-        unsigned value[PER];
 #pragma unroll
-        for (int i = 0; i < PER; i++) value[i] = scratch[i * 32 + threadIdx.x];
-        const unsigned found = search_in_warp(value, k, most);
-        if (threadIdx.x == 0) p->found = found;
+            for (int q = 0; q < 3; q++) n[q] += ordered_of(of[v]) >= from[q];
     }
-    __syncthreads();
-    const topk_key floor = (topk_key)p->found << 32;
-    if (!floor) return false;
-    if (!(logit_of(floor) < t->value)) t->value = logit_of(floor), t->exact = floor;
-    return true;
+    template <class T> __device__ __forceinline__ void meet(const uint4 *chunk)
+    {
+#pragma unroll
+        for (int v = 0; v < VECTORS; v++) of[v] = fmaxf(of[v], largest<T>(chunk[v * 32 + lane()]));
+    }
+};
+
+/* Whether the tops of so many threads say anything of the k-th largest logit. */
+__device__ __forceinline__ bool tops_suffice(unsigned k, int n_threads)
+{
+    return (int)k <= VECTORS * n_threads * 5 / 8;
 }
 
-/* The same of this chunk alone, and whatever is equal. */
-template <class T>
-__device__ __forceinline__ void raise_among_equals(threshold *t, const uint4 *c, int at,
-                                                   const row_view<T> &r, topk_key *scratch,
-                                                   unsigned k, pile *p)
+/* A key that at least k of the row's entries reach, for as many tops do, and if it can be had not
+ * many more. All the block's threads come here. */
+__device__ __forceinline__ topk_key floor_of_tops(const tops &top, unsigned k, meeting *m)
 {
-    pile_maxima<T>(scratch, c, at, r);
-    __syncthreads();
-    const topk_key floor = select_key(scratch, VECTORS * n_threads(), k, k, p);
-    if (floor && !(logit_of(floor) < t->value)) t->value = logit_of(floor), t->exact = floor;
+    float low = top.of[0], high = low;
+#pragma unroll
+    for (int v = 1; v < VECTORS; v++) low = fminf(low, top.of[v]), high = fmaxf(high, top.of[v]);
+    /* As many tops as there are threads reach the smallest of the threads' largest. */
+    if ((int)k <= n_threads()) low = high;
+    const block_team      team = { m };
+    const range<unsigned> r = { ordered_of(low), ordered_of(high) };
+    return (topk_key)search(team, team.bounds(r), k, kept_of(k), top) << 32;
 }
 
-/* All threads come here after a barrier and before anyone piles up more. n: threads that have
- * something above the threshold; tighten: find a better one though there may be room. */
-template <class T>
-__device__ __noinline__ threshold make_room(threshold t, tops top, int n, bool tighten,
-                                            const uint4 *c, int at, row_view<T> r, int end,
-                                            topk_key *keys, unsigned k, int capacity, pile *p)
+/* The same of all piles together, which needs a barrier and serves every k. */
+__device__ __forceinline__ topk_key floor_of_piles(const pile &p, unsigned k, meeting *m)
 {
-    constexpr int E = lanes<T>::n, LOGITS = logits_of<T>;
-    const int     heads = VECTORS * n_threads(), group = heads * E / GROUPS; /* logits of a group */
-    const unsigned enough = k + k / 4 + 16;
-    const int  held = (int)p->count, some = min(end, r.n_vectors()) - at; /* vectors there are */
-    const bool fresh = t.value != t.value;
-    int        left = held;
-    __syncthreads();
-    t.room = capacity - held - (fresh ? min(some, heads) * E : n * LOGITS);
-    if (t.room >= 0 && !tighten && (!fresh || some <= (int)k)) return t;
-    if (!fresh && !tighten) {
-        t.room = capacity - held - count_above<T>(c, t.value, p);
-        if (t.room >= 0) return t;
-    }
-    if (held > (int)enough && capacity - held < max((2 * (int)k + 16) * group, heads)) {
-        const topk_key floor = select_key(keys, held, k, enough, p);
-        keep_from(floor, keys, held, p);
-        left = (int)p->count;
-        t.value = logit_of(floor);
-        t.room = capacity - left - count_above<T>(c, t.value, p);
-        if (t.room >= 0) return t;
-    }
-    const int free = capacity - left, most = min(free / group, 2 * (int)k + 16);
-    t.room = free - heads * E;
-    if ((int)k <= min(most, GROUPS / 2) &&
-        raise_to_top(&t, top, k, (unsigned)most, (unsigned *)(keys + left), p))
-        t.room = free - most * group;
-    else if (t.room < 0) {
-        raise_among_equals<T>(&t, c, at, r, keys + left, k, p);
-        t.room = free - (int)k * E;
-    }
-    __syncthreads();
-    return t;
+    const pile_count of = { p };
+    const block_team team = { m };
+    range<topk_key>  r = of.bounds();
+    if ((unsigned)(p.count * n_warps()) < k) r.low = LEAST_FLOOR; /* there may be too few in all */
+    return search(team, team.bounds(r), k, kept_of(k), of);
 }
 
-/* Puts what is above the threshold on the pile. Each thread marks which of its logits are; the warp
- * takes places for all of them at once. All its threads come here. */
-template <class T, int N>
-__device__ __forceinline__ void pile_up(const uint4 (&raw)[N], const float (&largest_of)[N],
-                                        const uint4 *c, int at, const row_view<T> &r,
-                                        const threshold &t, topk_key *keys, pile *p)
+/* ---- the row's end ---- */
+
+/* Cuts the block's piles down to at most kept_of(k) keys in all, the k largest among them, and lays
+ * them in the list. n_list[2] are 0. Returns how many there are. */
+__device__ __forceinline__ int collect(pile own, unsigned k, topk_key *list, unsigned *n_list,
+                                       meeting *m)
 {
-    constexpr int      E = lanes<T>::n;
-    constexpr unsigned ALL = 0xffffffffu;
-    const unsigned     begin = ((unsigned)at + threadIdx.x) * E;
-    unsigned           mask = 0;
-    if ((unsigned)t.exact || t.value != t.value) { /* which equals, and places that are none */
-        for (int i = 0; i < N * E; i++) {
-            const unsigned place = begin + i / E * (n_threads() * E) + i % E;
-            const float x = to_float(((const T *)(c + i / E * n_threads() + threadIdx.x))[i % E]);
-            const bool  above = x == x && key_of(x, place - r.lead) >= t.exact;
-            if (above && place >= r.lead && place < r.size) mask |= 1u << i;
-        }
-    } else {
-#pragma unroll
-        for (int v = 0; v < N; v++)
-            if (__any_sync(ALL, largest_of[v] >= t.value)) {
-                float x[E];
-                unpack_as<T>(raw[v], x);
-#pragma unroll
-                for (int e = 0; e < E; e++)
-                    mask |= (unsigned)(t.exact ? x[e] >= t.value : x[e] > t.value) << (v * E + e);
-            }
+    unsigned begin = 0;
+    pile    *p = &own;
+    keep_from_floor(p);
+    if (lane() == 0) begin = atomicAdd(n_list, (unsigned)p->count);
+    __syncthreads();
+    if (n_list[0] > kept_of(k)) {
+        p->floor = floor_of_piles(*p, k, m);
+        keep_from_floor(p);
+        n_list++;
+        if (lane() == 0) begin = atomicAdd(n_list, (unsigned)p->count);
+        __syncthreads();
     }
-    const unsigned n = (unsigned)__popc(mask), lane = threadIdx.x % 32;
-    unsigned       upto = n, to = 0;
-#pragma unroll
-    for (int d = 1; d < 32; d *= 2) {
-        const unsigned other = __shfl_up_sync(ALL, upto, d);
-        if (lane >= (unsigned)d) upto += other;
-    }
-    if (lane == 31 && upto) to = atomicAdd(&p->count, upto);
-    to = __shfl_sync(ALL, to, 31) + upto - n;
-    for (; mask; mask &= mask - 1) {
-        const int      i = __ffs((int)mask) - 1;
-        const unsigned place = begin + i / E * (n_threads() * E) + i % E;
-        keys[to++] = key_of(to_float(((const T *)(c + i / E * n_threads() + threadIdx.x))[i % E]),
-                            place - r.lead);
-    }
+    begin = __shfl_sync(ALL, begin, 0);
+    for (int i = lane(); i < p->count; i += 32) list[begin + i] = p->keys()[i];
+    const int n = (int)*n_list;
+    __syncthreads();
+    return n;
 }
 
 } // namespace

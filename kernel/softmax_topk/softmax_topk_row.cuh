@@ -12,24 +12,24 @@
 namespace
 {
 
-/* VECTORS of a chunk a thread has; STAGES, chunks in shared memory; GROUPS of threads' vectors
- * whose maxima give the threshold; MOST_K a pass over the row finds; SHARES of a row at most. */
-enum { VECTORS = 4, STAGES = 4, GROUPS = 512, MOST_K = 1024, SHARES = 8 };
-
-/* Logits of a chunk a thread has. */
-template <class T> constexpr int logits_of = VECTORS *lanes<T>::n;
+/* VECTORS of a chunk a lane has; STAGES, chunks a warp has in shared memory; MOST_K a pass over the
+ * row finds; SHARES of a row at most. */
+enum { VECTORS = 4, STAGES = 4, CHUNK = 32 * VECTORS, MOST_K = 1024, SHARES = 8 };
 
 struct topk_params {
     int64_t     n_rows, row_stride, k;
     int         n_vocab, n_shares;
-    int         n_threads, capacity; /* of a block; keys on the pile */
-    int         at_once;             /* blocks that run side by side */
-    float       scale;               /* inv_temperature * log2(e) */
+    int         n_threads, capacity, n_list; /* of a block; keys of a warp's pile; of the list */
+    int         stride;                      /* chunks from one to the next */
+    int         at_once;                     /* blocks that run side by side */
+    float       scale;                       /* inv_temperature * log2(e) */
     double      inv_temperature;
     const void *logits;
     int32_t    *index;
     float      *prob, *lse;
 };
+
+extern __shared__ uint4 memory[]; /* of a block */
 
 template <class T> struct row_view {
     const T *base;       /* on a 16-byte boundary */
@@ -42,17 +42,45 @@ template <class T> struct row_view {
         base = first - lead;
         size = lead + (unsigned)p.n_vocab;
     }
-    __device__ __forceinline__ int n_vectors(void) const
+    __device__ __forceinline__ int n_chunks(void) const
     {
-        return (int)((size + lanes<T>::n - 1) / lanes<T>::n);
+        return (int)((size + CHUNK * lanes<T>::n - 1) / (CHUNK * lanes<T>::n));
+    }
+    /* Chunks of which every place is a logit are those from first_whole to before end_whole. */
+    __device__ __forceinline__ int first_whole(void) const
+    {
+        return lead > 0;
+    }
+    __device__ __forceinline__ int end_whole(void) const
+    {
+        return (int)(size / (CHUNK * lanes<T>::n));
     }
 };
 
-/* Where the thread's v-th vector of a chunk lies. */
-__device__ __forceinline__ uint4 *corner_of(uint4 *chunk, int v)
-{
-    return chunk + v * n_threads() + threadIdx.x;
-}
+/* The chunks that one warp of a block's share of a row takes, in an order that meets every part of
+ * it early: what is sorted would else bring new winners to the end. */
+struct chunk_walk {
+    int begin, n;       /* the share */
+    int turn, at, step; /* of this warp: how many were taken before the next one, and where it is */
+
+    __device__ __forceinline__ chunk_walk(int begin_, int end, int stride)
+        : begin(begin_), n(end - begin_), turn(warp()), at(0), step(0)
+    {
+        if (n > 0) at = (int)((unsigned)(warp() * stride) % n), step = n_warps() * stride % n;
+    }
+    __device__ __forceinline__ int next(void) /* -1: there is none */
+    {
+        const int here = turn < n ? begin + at : -1;
+        turn += n_warps();
+        at += step;
+        if (at >= n) at -= n;
+        return here;
+    }
+    __device__ __forceinline__ int n_rounds(void) const
+    {
+        return (n + n_warps() - 1) / n_warps();
+    }
+};
 
 __device__ __forceinline__ void copy_ahead(uint4 *to, const uint4 *from)
 {
@@ -75,36 +103,36 @@ template <class T> __device__ __forceinline__ uint4 ragged(const row_view<T> &r,
 }
 
 /* The same for a chunk at either end of the row. Not inlined: it is done twice a row. */
-template <class T>
-__device__ __noinline__ void fetch_edge(uint4 *to, row_view<T> r, int at, int end)
+template <class T> __device__ __noinline__ void fetch_edge(uint4 *to, row_view<T> r, int chunk)
 {
-    const int whole = min(end, (int)(r.size / lanes<T>::n));
+    const int whole = (int)(r.size / lanes<T>::n);
     for (int v = 0; v < VECTORS; v++) {
-        const int mine = at + v * n_threads() + (int)threadIdx.x;
-        uint4    *corner = corner_of(to, v);
-        if (mine < whole && (mine > 0 || r.lead == 0))
-            copy_ahead(corner, (const uint4 *)r.base + mine);
-        else *corner = ragged(r, mine < end ? mine : INT32_MAX / lanes<T>::n);
+        const int at = chunk * CHUNK + v * 32 + lane();
+        if (at < whole && (at > 0 || r.lead == 0))
+            copy_ahead(to + v * 32 + lane(), (const uint4 *)r.base + at);
+        else to[v * 32 + lane()] = ragged(r, at);
     }
 }
 
-/* Until all chunks but the latest STAGES - 1 have come. */
+/* Until all chunks but the latest STAGES - 1 have come. A lane reads only what it sent for. */
 __device__ __forceinline__ void wait_for_oldest(void)
 {
     asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 1) : "memory");
 }
 
-/* Sends for the thread's own vectors of the chunk at `at`; those from `end` on are not its block's.
- */
-template <class T>
-__device__ __forceinline__ void fetch(uint4 *to, const row_view<T> &r, int at, int end)
+__device__ __forceinline__ void wait_for_all(void)
 {
-    const uint4 *from = (const uint4 *)r.base + at + threadIdx.x;
-    const int    whole = min(end, (int)(r.size / lanes<T>::n));
-    if ((at > 0 || r.lead == 0) && at + VECTORS * n_threads() <= whole) {
+    asm volatile("cp.async.wait_group 0;" ::: "memory");
+}
+
+/* Sends for the lane's own vectors of a chunk. */
+template <class T> __device__ __forceinline__ void fetch(uint4 *to, const row_view<T> &r, int chunk)
+{
+    const uint4 *from = (const uint4 *)r.base + chunk * CHUNK + lane();
+    if (chunk >= r.first_whole() && chunk < r.end_whole()) {
 #pragma unroll
-        for (int v = 0; v < VECTORS; v++) copy_ahead(corner_of(to, v), from + v * n_threads());
-    } else if (at < end) fetch_edge(to, r, at, end);
+        for (int v = 0; v < VECTORS; v++) copy_ahead(to + v * 32 + lane(), from + v * 32);
+    } else if (chunk >= 0) fetch_edge(to, r, chunk);
     asm volatile("cp.async.commit_group;" ::: "memory");
 }
 

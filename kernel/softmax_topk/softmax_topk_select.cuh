@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* softmax_topk_select.cuh - keys, and what a block does with a pile of them in shared memory.
+/* softmax_topk_select.cuh - keys, and how a warp or a block finds the k largest of many.
  *
  * A key is a logit and its index in 64 bits that compare as the canonical order does: larger logit
  * first, lower index first among equal ones. No two entries of a row have the same key, and none
@@ -11,11 +11,28 @@
 
 enum { MOST_WARPS = 16, BINS = 1024 };
 
+constexpr unsigned ALL = 0xffffffffu; /* lanes of a warp */
+
 typedef unsigned long long topk_key;
 
 static __device__ __forceinline__ int n_threads(void)
 {
     return (int)blockDim.x;
+}
+
+static __device__ __forceinline__ int n_warps(void)
+{
+    return (int)blockDim.x / 32;
+}
+
+static __device__ __forceinline__ int lane(void)
+{
+    return (int)threadIdx.x % 32;
+}
+
+static __device__ __forceinline__ int warp(void)
+{
+    return (int)threadIdx.x / 32;
 }
 
 static __device__ __forceinline__ unsigned ordered_of(float x)
@@ -40,102 +57,98 @@ static __device__ __forceinline__ unsigned index_of(topk_key key)
     return ~(unsigned)key;
 }
 
-struct pile {
-    unsigned count; /* keys that lie in it */
-    unsigned found; /* by one warp, for all */
-    topk_key least[MOST_WARPS], most[MOST_WARPS];
+/* ---- search ---- */
+
+template <class K> struct range {
+    K low, high;
+};
+
+/* Where a block's warps meet. */
+struct meeting {
+    topk_key low[MOST_WARPS], high[MOST_WARPS];
     unsigned tally[3][3]; /* of three steps in turn: one is filled, one read, one cleared */
 };
 
-struct key_range {
-    topk_key low, high;
+/* Who searches: a warp by itself, without a barrier, or a whole block. */
+struct warp_team {
+    __device__ __forceinline__ range<unsigned> bounds(range<unsigned> r) const
+    {
+        return { __reduce_min_sync(ALL, r.low), __reduce_max_sync(ALL, r.high) };
+    }
+    __device__ __forceinline__ range<topk_key> bounds(range<topk_key> r) const
+    {
+        const range<unsigned> upper =
+            bounds(range<unsigned> { (unsigned)(r.low >> 32), (unsigned)(r.high >> 32) });
+        const range<unsigned> lower = bounds(
+            range<unsigned> { (unsigned)(r.low >> 32) == upper.low ? (unsigned)r.low : ALL,
+                              (unsigned)(r.high >> 32) == upper.high ? (unsigned)r.high : 0 });
+        return { (topk_key)upper.low << 32 | lower.low, (topk_key)upper.high << 32 | lower.high };
+    }
+    __device__ __forceinline__ void sum(unsigned (&n)[3], int) const
+    {
+#pragma unroll
+        for (int q = 0; q < 3; q++) n[q] = __reduce_add_sync(ALL, n[q]);
+    }
 };
 
-/* The least and the most of all threads' keys. */
-static __device__ __forceinline__ key_range bounds(topk_key least, topk_key most, pile *p)
-{
-    constexpr unsigned ALL = 0xffffffffu;
-    const unsigned     low = __reduce_min_sync(ALL, (unsigned)(least >> 32));
-    const unsigned     high = __reduce_max_sync(ALL, (unsigned)(most >> 32));
-    const unsigned     under = (unsigned)(least >> 32) == low ? (unsigned)least : ALL;
-    const unsigned     over = (unsigned)(most >> 32) == high ? (unsigned)most : 0;
-    const topk_key     l = (topk_key)low << 32 | __reduce_min_sync(ALL, under);
-    const topk_key     h = (topk_key)high << 32 | __reduce_max_sync(ALL, over);
-    __syncthreads(); /* what was there has been read */
-    if (threadIdx.x % 32 == 0) p->least[threadIdx.x / 32] = l, p->most[threadIdx.x / 32] = h;
-    if (threadIdx.x < 3) p->tally[0][threadIdx.x] = 0;
-    __syncthreads();
-    key_range r = { p->least[0], p->most[0] };
-    for (int w = 1; w < n_threads() / 32; w++)
-        r.low = min(r.low, p->least[w]), r.high = max(r.high, p->most[w]);
-    return r;
-}
+struct block_team {
+    meeting *at;
 
-/* Of n keys, more than at_most: one such that at least `want` and at most `at_most` are not below
- * it. Quarters the range at each step: the upper half of a key is its value, so values are told
- * apart first and indices only among equals. A histogram would need fewer steps, but its atomics
- * queue up, for logits share few exponents. 0 is the only key that may be there more than once; it
- * is returned if fewer than `want` others are. */
-static __device__ __noinline__ topk_key select_key(const topk_key *keys, int n, unsigned want,
-                                                   unsigned at_most, pile *p)
-{
-    topk_key least = ~0ull, most = 0;
-    for (int i = threadIdx.x; i < n; i += n_threads()) {
-        const topk_key key = keys[i];
-        least = min(least, key), most = max(most, key);
-    }
-    /* As many keys as there are threads reach the smallest of the threads' largest. */
-    const bool all_see = n >= n_threads() && (int)want <= n_threads();
-    key_range  r = bounds(all_see ? most : least, most, p);
-    for (int turn = 0; r.low < r.high; turn++) {
-        const topk_key middle = r.high - (r.high - r.low) / 2;
-        const topk_key from[3] = { middle - (middle - r.low) / 2, middle,
-                                   r.high - (r.high - middle) / 2 };
-        unsigned      *tally = p->tally[turn % 3], own[3] = { 0, 0, 0 };
-        for (int i = threadIdx.x; i < n; i += n_threads())
-#pragma unroll
-            for (int q = 0; q < 3; q++) own[q] += keys[i] >= from[q];
-        if (threadIdx.x < 3) p->tally[(turn + 1) % 3][threadIdx.x] = 0;
-#pragma unroll
-        for (int q = 0; q < 3; q++) {
-            const unsigned c = __reduce_add_sync(0xffffffffu, own[q]);
-            if (threadIdx.x % 32 == 0) atomicAdd(tally + q, c);
-        }
+    template <class K> __device__ __forceinline__ range<K> bounds(range<K> r) const
+    {
+        r = warp_team().bounds(r);
+        __syncthreads(); /* what was there has been read */
+        if (lane() == 0) at->low[warp()] = r.low, at->high[warp()] = r.high;
+        if (threadIdx.x < 3) at->tally[0][threadIdx.x] = 0;
         __syncthreads();
-        int q = 2; /* the highest that enough keys reach */
-        while (q >= 0 && tally[q] < want) q--;
-        if (q >= 0 && tally[q] <= at_most) return from[q];
-        if (q < 2) r.high = from[q + 1] - 1;
-        if (q >= 0) r.low = from[q];
+        for (int w = 0; w < n_warps(); w++)
+            r.low = min(r.low, (K)at->low[w]), r.high = max(r.high, (K)at->high[w]);
+        return r;
+    }
+    __device__ __forceinline__ void sum(unsigned (&n)[3], int turn) const
+    {
+        unsigned *tally = at->tally[turn % 3];
+        if (threadIdx.x < 3) at->tally[(turn + 1) % 3][threadIdx.x] = 0;
+        warp_team().sum(n, turn);
+#pragma unroll
+        for (int q = 0; q < 3; q++)
+            if (lane() == q) atomicAdd(tally + q, n[q]);
+        __syncthreads();
+#pragma unroll
+        for (int q = 0; q < 3; q++) n[q] = tally[q];
+    }
+};
+
+/* Of the team's keys, of which `count` tells how many are not below each of three: one such that at
+ * least `want` and at most `most` are not below it; when too many are equal, one that at least
+ * `want` reach. As many must reach r.low. Quarters the range at each step. The upper half of a key
+ * is its value, so values are told apart first and indices only among equals. */
+template <class TEAM, class K, class COUNT>
+static __device__ __forceinline__ K search(const TEAM &team, range<K> r, unsigned want,
+                                           unsigned most, const COUNT &count)
+{
+    for (int turn = 0; r.low < r.high; turn++) {
+        const K middle = r.high - (r.high - r.low) / 2;
+        const K from[3] = { middle - (middle - r.low) / 2, middle, r.high - (r.high - middle) / 2 };
+        unsigned n[3] = { 0, 0, 0 };
+        count(from, n);
+        team.sum(n, turn);
+        unsigned here = ALL; /* the highest of the three that enough reach takes the place of low */
+#pragma unroll
+        for (int q = 2; q >= 0; q--)
+            if (n[q] < want) r.high = from[q] - 1;
+#pragma unroll
+        for (int q = 0; q < 3; q++)
+            if (n[q] >= want) r.low = from[q], here = n[q];
+        if (here <= most) return r.low;
     }
     return r.low;
-}
-
-/* Keeps the keys that are not below `floor`, at the front of the pile. */
-static __device__ void keep_from(topk_key floor, topk_key *keys, int n, pile *p)
-{
-    constexpr int PER_THREAD = 4;
-    __syncthreads();
-    if (threadIdx.x == 0) p->count = 0;
-    for (int begin = 0; begin < n; begin += PER_THREAD * n_threads()) {
-        topk_key mine[PER_THREAD];
-#pragma unroll
-        for (int i = 0; i < PER_THREAD; i++) {
-            const int at = begin + i * n_threads() + threadIdx.x;
-            mine[i] = at < n ? keys[at] : 0;
-        }
-        __syncthreads(); /* what is written from here on lies where all have read */
-#pragma unroll
-        for (int i = 0; i < PER_THREAD; i++)
-            if (mine[i] && mine[i] >= floor) keys[atomicAdd(&p->count, 1u)] = mine[i];
-    }
-    __syncthreads();
 }
 
 /* ---- order ---- */
 
 /* Where the keys of each bin begin once they lie in order, the largest first. */
-static __device__ void begin_bins(unsigned *bins, pile *p)
+static __device__ void begin_bins(unsigned *bins, meeting *m)
 {
     const int per = BINS / n_threads();
     unsigned *own = bins + threadIdx.x * per, sum = 0, upto;
@@ -143,13 +156,13 @@ static __device__ void begin_bins(unsigned *bins, pile *p)
     upto = sum;
 #pragma unroll
     for (int d = 1; d < 32; d *= 2) {
-        const unsigned other = __shfl_up_sync(0xffffffffu, upto, d);
-        if (threadIdx.x % 32 >= (unsigned)d) upto += other;
+        const unsigned other = __shfl_up_sync(ALL, upto, d);
+        if (lane() >= d) upto += other;
     }
-    if (threadIdx.x % 32 == 31) p->least[threadIdx.x / 32] = upto;
+    if (lane() == 31) m->low[warp()] = upto;
     __syncthreads();
     unsigned begin = upto - sum;
-    for (unsigned w = 0; w < threadIdx.x / 32; w++) begin += (unsigned)p->least[w];
+    for (int w = 0; w < warp(); w++) begin += (unsigned)m->low[w];
     for (int i = 0; i < per; i++) {
         const unsigned n = own[i];
         own[i] = begin;
@@ -158,48 +171,46 @@ static __device__ void begin_bins(unsigned *bins, pile *p)
     __syncthreads();
 }
 
-/* Leaves at most `at_most` keys, the k largest among them; returns how many. */
-static __device__ int cut_pile(topk_key *keys, unsigned k, unsigned at_most, pile *p)
+/* Calls `take` for the k largest of n keys with the place of each. Few are compared with each
+ * other; many are dealt into bins first, by value, or by index where they are equal, for which
+ * `scratch` has room for n keys and the bins. */
+template <class TAKE>
+static __device__ __forceinline__ void rank_keys(const topk_key *list, int n, int k,
+                                                 topk_key *scratch, meeting *m, const TAKE &take)
 {
-    const int n = (int)p->count;
-    if (n <= (int)at_most) return n;
-    const topk_key floor = select_key(keys, n, k, at_most, p);
-    keep_from(floor, keys, n, p);
-    return (int)p->count;
-}
-
-/* Sorts the k largest keys to the end of the pile, which has room for `capacity`; fewer if there
- * are not so many: returns how many it had to look at. Keys are dealt into bins by value, or by
- * index where they are equal, and ranked inside their bin. */
-static __device__ int sort_top(topk_key *keys, int k, int capacity, pile *p)
-{
-    const int n = cut_pile(keys, (unsigned)k, (unsigned)(capacity - BINS / 2 - k) / 2, p);
-    topk_key *dealt = keys + n, *sorted = keys + capacity - k;
-    unsigned *bins = (unsigned *)(dealt + n);
-    topk_key  least = ~0ull, most = 0;
-    for (int i = threadIdx.x; i < n; i += n_threads())
-        least = min(least, keys[i]), most = max(most, keys[i]);
-    for (int i = threadIdx.x; i < BINS; i += n_threads()) bins[i] = 0;
-    const key_range r = bounds(least, most, p);
-    const int       shift = max(0, 64 - __clzll((long long)(r.high - r.low)) - 10);
-    for (int i = threadIdx.x; i < n; i += n_threads())
-        atomicAdd(&bins[(r.high - keys[i]) >> shift], 1u);
-    __syncthreads();
-    begin_bins(bins, p);
-    for (int i = threadIdx.x; i < n; i += n_threads())
-        dealt[atomicAdd(&bins[(r.high - keys[i]) >> shift], 1u)] = keys[i];
-    __syncthreads();
-    for (int i = threadIdx.x; i < n;
-         i += n_threads()) { /* a bin now begins where its left one ends */
-        const topk_key key = dealt[i];
-        const unsigned bin = (unsigned)((r.high - key) >> shift);
-        const int      begin = bin ? (int)bins[bin - 1] : 0, end = (int)bins[bin];
-        int            rank = begin;
-        for (int j = begin; j < end && begin < k; j++) rank += dealt[j] > key;
-        if (rank < k) sorted[rank] = key;
+    if (n <= n_threads()) {
+        if ((int)threadIdx.x >= n) return;
+        const topk_key key = list[threadIdx.x];
+        int            rank = 0;
+#pragma unroll 4
+        for (int j = 0; j < n; j++) rank += list[j] > key;
+        if (rank < k) take(key, rank);
+        return;
     }
+    unsigned *bins = (unsigned *)(scratch + n);
+
+    range<topk_key> r = { ~0ull, 0 };
+    for (int i = threadIdx.x; i < n; i += n_threads())
+        r.low = min(r.low, list[i]), r.high = max(r.high, list[i]);
+    for (int i = threadIdx.x; i < BINS; i += n_threads()) bins[i] = 0;
+    r = block_team { m }.bounds(r);
+    const int shift = max(0, 64 - __clzll((long long)(r.high - r.low)) - 10);
+    for (int i = threadIdx.x; i < n; i += n_threads())
+        atomicAdd(&bins[(r.high - list[i]) >> shift], 1u);
     __syncthreads();
-    return n;
+    begin_bins(bins, m);
+    for (int i = threadIdx.x; i < n; i += n_threads())
+        scratch[atomicAdd(&bins[(r.high - list[i]) >> shift], 1u)] = list[i];
+    __syncthreads();
+    for (int i = threadIdx.x; i < n; i += n_threads()) {
+        const topk_key key = scratch[i];
+        const unsigned bin = (unsigned)((r.high - key) >> shift);
+        /* a bin now begins where its left one ends */
+        const int begin = bin ? (int)bins[bin - 1] : 0, end = (int)bins[bin];
+        int       rank = begin;
+        for (int j = begin; j < end && begin < k; j++) rank += scratch[j] > key;
+        if (rank < k) take(key, rank);
+    }
 }
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* softmax_topk_sm90.cu - one read of the logits.
  *
- * A block streams its row, or a cluster of blocks its share each, a chunk at a time: four
- * vectors of 16 bytes a thread, with the next chunks on their way to shared memory. Of each chunk a
- * thread adds exp(z - m) to its own running sum, m being its own running maximum, and puts the
- * logits above the block's threshold on a pile in shared memory. The threshold is a value that k
- * entries met so far are known to reach. At the row's end the pile is cut down to k and sorted, and
- * only then probabilities are formed.
+ * A block, or a cluster of blocks, takes a row; each of its warps streams chunks of it by itself,
+ * four vectors of 16 bytes a lane, with the next chunks on their way to shared memory. Of each
+ * chunk a lane adds exp(z - m) to its own running sum, m being its own running maximum, and the
+ * warp puts the logits that may be among the k largest on its pile. Warps meet a few times a row,
+ * for a better idea of what may be; at the row's end their piles are cut down to k together and put
+ * in order, and only then probabilities are formed.
  */
 #include <cooperative_groups.h>
 #include <float.h>
@@ -27,9 +27,13 @@ struct partial {
 };
 
 struct shared_state {
-    pile     p;
+    meeting  at;
     partial  warp[MOST_WARPS], share[SHARES];
-    topk_key last; /* the smallest one that was given out */
+    topk_key last;      /* the smallest one that was given out */
+    unsigned n_list[4]; /* keys in the list, at first and if there were too many; of the cluster,
+                           likewise */
+    unsigned n_share[SHARES];
+    topk_key highest; /* see softmax_topk_pile.cuh */
 };
 
 __device__ __forceinline__ float exp2_of(float x)
@@ -48,126 +52,176 @@ __device__ __forceinline__ float rescaled(partial a, float m, float scale)
 
 /* ---- one chunk ---- */
 
-template <class T, int N>
-__device__ __forceinline__ void add_chunk(const uint4 (&raw)[N], float c, float scale, partial *own)
-{
-    constexpr int E = lanes<T>::n;
-    if (c > own->m) {
-        own->s *= exp2_of((own->m - c) * scale);
-        own->m = c;
+/* A lane's sum of 2^(x scale - base). What it is relative to is the same in all lanes: the largest
+ * logit m that the warp has met, times scale. Where that is large it is rounded too much, and the
+ * sum is of 2^((x - m) scale); elsewhere the rounding is taken back at the end. */
+struct running {
+    float m, base, s;
+    bool  far;
+
+    __device__ __forceinline__ float relative_to_m(float scale) const
+    {
+        return far || m == -INFINITY ? s : s * exp2_of(fmaf(-m, scale, base));
     }
-    const float m = own->m == -INFINITY ? 0.0f : own->m; /* -inf - -inf would be NaN */
-    const float base = m * scale;
-    const bool  near = fabsf(base) < 0x1p20f; /* so that x * scale - base is no worse than x - m */
-    float       s[4] = { 0, 0, 0, 0 };
-    /* A branch the whole warp takes: of two ways in one, both would take up its time. */
-    if (__all_sync(0xffffffffu, near)) {
-#pragma unroll
-        for (int v = 0; v < N; v++) {
-            float x[E];
-            unpack_as<T>(raw[v], x);
-#pragma unroll
-            for (int e = 0; e < E; e++) s[e % 4] += exp2_of(fmaf(x[e], scale, -base));
+    __device__ __forceinline__ void meet(float c, float scale)
+    {
+        if (!__any_sync(ALL, c > m)) return;
+        c = logit_of((topk_key)__reduce_max_sync(ALL, ordered_of(c)) << 32);
+        const float next = c * scale;
+        const bool  next_far = !(fabsf(next) < 0x1p20f);
+        if (m == -INFINITY) s = 0;
+        else if (!far && !next_far) s *= exp2_of(base - next);
+        else {
+            s = relative_to_m(scale) * exp2_of((m - c) * scale);
+            if (!next_far) s *= exp2_of(fmaf(c, scale, -next));
         }
-    } else {
-        for (int v = 0; v < N; v++) {
-            float x[E];
-            unpack_as<T>(raw[v], x);
-#pragma unroll
-            for (int e = 0; e < E; e++)
-                s[e % 4] += exp2_of(near ? fmaf(x[e], scale, -base) : (x[e] - m) * scale);
-        }
+        m = c, base = next, far = next_far;
     }
-    /* The one rounding that counts, that of base, is the same for all and is taken back here. */
-    const float sum = (s[0] + s[1]) + (s[2] + s[3]);
-    own->s += near ? sum * exp2_of(fmaf(-m, scale, base)) : sum;
-}
+    template <class T> __device__ __forceinline__ void add(const uint4 (&raw)[VECTORS], float scale)
+    {
+        constexpr int E = lanes<T>::n;
+        float         sum[4] = { 0, 0, 0, 0 };
+        if (far) {
+            for (int v = 0; v < VECTORS; v++) {
+                float x[E];
+                unpack_as<T>(raw[v], x);
+#pragma unroll
+                for (int e = 0; e < E; e++) sum[e % 4] += exp2_of((x[e] - m) * scale);
+            }
+        } else {
+#pragma unroll
+            for (int v = 0; v < VECTORS; v++) {
+                float x[E];
+                unpack_as<T>(raw[v], x);
+#pragma unroll
+                for (int e = 0; e < E; e++) sum[e % 4] += exp2_of(fmaf(x[e], scale, -base));
+            }
+        }
+        s += (sum[0] + sum[1]) + (sum[2] + sum[3]);
+    }
+};
 
 /* What was given out in an earlier pass becomes NaN, which is never piled up. */
-template <class T, int N>
-__device__ __forceinline__ void forget(uint4 (&raw)[N], int at, const row_view<T> &r,
-                                       topk_key given_out)
+template <class T>
+__device__ __forceinline__ void forget(uint4 (&raw)[VECTORS], uint4 *here, int chunk,
+                                       const row_view<T> &r, topk_key given_out)
 {
     constexpr int E = lanes<T>::n;
 #pragma unroll
-    for (int v = 0; v < N; v++) {
+    for (int v = 0; v < VECTORS; v++) {
         float x[E];
         unpack_as<T>(raw[v], x);
 #pragma unroll
         for (int e = 0; e < E; e++) {
-            const unsigned place = ((unsigned)at + v * n_threads() + threadIdx.x) * E + e;
+            const unsigned place = (unsigned)(chunk * CHUNK + v * 32 + lane()) * E + e;
             if (key_of(x[e], place - r.lead) >= given_out) x[e] = NAN;
         }
-        raw[v] = pack_as<T>(x);
+        here[v * 32 + lane()] = raw[v] = pack_as<T>(x);
     }
 }
 
-/* Sends for the first chunks of a row, all but one of those there is room for. */
-template <class T>
-__device__ __forceinline__ void begin_row(const topk_params &p, const row_view<T> &r, int begin,
-                                          int end, topk_key *keys)
-{
-    const int step = VECTORS * n_threads();
-    for (int s = 0; s < STAGES - 1; s++)
-        fetch<T>((uint4 *)(keys + p.capacity) + s * step, r, begin + s * step, end);
-}
+/* Where things lie in a block's memory: every warp's chunks, every warp's pile, the list. */
+struct places {
+    uint4    *ring; /* this warp's chunks */
+    topk_key *piles, *list;
 
-/* The block's share of the row, the vectors from begin to end, once its first chunks are on their
- * way. AGAIN: a later pass, which sums nothing and passes over what is not below `given_out`. */
+    __device__ __forceinline__ places(const topk_params &p)
+        : ring(memory + warp() * (STAGES * CHUNK)), piles((topk_key *)memory + first_pile()),
+          list(piles + n_warps() * p.capacity)
+    {
+    }
+    static __device__ __forceinline__ int first_pile(void)
+    {
+        return n_warps() * (STAGES * CHUNK) * (int)(sizeof(uint4) / sizeof(topk_key));
+    }
+};
+
+/* What a block does of a row. */
+template <class T> struct share_of_row {
+    row_view<T> r;
+    chunk_walk  walk; /* to the chunks that have not been sent for */
+
+    __device__ __forceinline__ share_of_row(const topk_params &p, int64_t row, int share)
+        : share_of_row(p, row_view<T>(p, row), share)
+    {
+    }
+    __device__ __forceinline__ share_of_row(const topk_params &p, row_view<T> r_, int share)
+        : r(r_), walk(walk_of(p, r_, share))
+    {
+    }
+    static __device__ __forceinline__ chunk_walk walk_of(const topk_params &p, row_view<T> r,
+                                                         int share)
+    {
+        const int64_t n = r.n_chunks();
+        if (p.n_shares == 1) return chunk_walk(0, (int)n, p.stride);
+        return chunk_walk((int)(n * share / p.n_shares), (int)(n * (share + 1) / p.n_shares),
+                          p.stride);
+    }
+    /* Sends for the first chunks, all but one of those there is room for. */
+    __device__ __forceinline__ void begin(uint4 *ring)
+    {
+        for (int s = 0; s < STAGES - 1; s++) fetch<T>(ring + s * CHUNK, r, walk.next());
+    }
+};
+
+/* The share of a row whose first chunks are on their way. AGAIN: a later pass, which sums nothing
+ * and passes over what is not below `given_out`. */
 template <class T, bool AGAIN>
-__device__ __forceinline__ partial scan(const topk_params &p, const row_view<T> &r, int begin,
-                                        int end, unsigned k, topk_key given_out, topk_key *keys,
+__device__ __forceinline__ partial scan(const topk_params &p, share_of_row<T> mine, chunk_walk walk,
+                                        unsigned k, topk_key given_out, const places &in, pile *own,
                                         shared_state *sh)
 {
-    constexpr int N = VECTORS, LOGITS = logits_of<T>;
-    const int     step = N * n_threads();
-    uint4        *stages = (uint4 *)(keys + p.capacity);
-    threshold     t = { NAN, 0, -1 };
-    partial       own = { -INFINITY, 0 };
-    tops          top;
+    const int  n_rounds = walk.n_rounds();
+    const bool by_tops = !AGAIN && tops_suffice(k, n_threads());
+    running    sums = { -INFINITY, 0, 0, false };
+    tops       top;
+    int        raise = by_tops ? 0 : 2; /* the round before which the floor is raised next */
 #pragma unroll
-    for (int v = 0; v < N; v++) top.of[v] = -INFINITY;
-    if (threadIdx.x == 0) sh->p.count = 0;
-    for (int at = begin, i = 0; at < end; at += step, i++) {
-        uint4 *here = stages + i % STAGES * step;
-        fetch<T>(stages + (i + STAGES - 1) % STAGES * step, r, at + (STAGES - 1) * step, end);
+    for (int v = 0; v < VECTORS; v++) top.of[v] = -INFINITY;
+    own->count = 0;
+    own->floor = LEAST_FLOOR;
+    if (threadIdx.x < 4) sh->n_list[threadIdx.x] = 0;
+    if (threadIdx.x == 0) sh->highest = 0;
+    if (by_tops) { /* what has come is looked through first: a better floor spares a great deal */
+        chunk_walk ahead = walk;
+        wait_for_all();
+        for (int s = 0; s < STAGES - 1; s++)
+            if (ahead.next() >= 0) top.meet<T>(in.ring + s * CHUNK);
+    } else __syncthreads();
+    for (int i = 0; i < n_rounds; i++) {
+        const int chunk = walk.next();
+        uint4    *here = in.ring + i % STAGES * CHUNK;
+        uint4     raw[VECTORS];
+        float     c = -INFINITY;
+        fetch<T>(in.ring + (i + STAGES - 1) % STAGES * CHUNK, mine.r, mine.walk.next());
         wait_for_oldest();
-        uint4 raw[N];
-        float m[N], c = -INFINITY;
+        if (chunk >= 0) {
 #pragma unroll
-        for (int v = 0; v < N; v++) raw[v] = *corner_of(here, v);
-        if constexpr (AGAIN) {
-            forget<T, N>(raw, at, r, given_out);
+            for (int v = 0; v < VECTORS; v++) raw[v] = here[v * 32 + lane()];
+            if constexpr (AGAIN) forget<T>(raw, here, chunk, mine.r, given_out);
 #pragma unroll
-            for (int v = 0; v < N; v++) *corner_of(here, v) = raw[v];
+            for (int v = 0; v < VECTORS; v++) {
+                const float m = largest<T>(raw[v]);
+                c = fmaxf(c, m);
+                top.of[v] = fmaxf(top.of[v], m);
+            }
         }
-#pragma unroll
-        for (int v = 0; v < N; v++) {
-            m[v] = largest<T>(raw[v]);
-            c = fmaxf(c, m[v]);
-            top.of[v] = fmaxf(top.of[v], m[v]);
+        if (i == raise) {
+            own->floor = max(own->floor, by_tops ? floor_of_tops(top, k, &sh->at)
+                                                 : floor_of_piles(*own, k, &sh->at));
+            if (!by_tops) keep_from_floor(own);
+            raise = by_tops ? 3 * i + 8 : 2 * i + 2;
         }
-        const int  n = __syncthreads_count(!(c <= t.value));
-        const bool tighten = (i == 2 || i == 8 || i == 32) && n;
-        if (n * LOGITS > t.room || tighten)
-            t = make_room<T>(t, top, n, tighten, here, at, r, end, keys, k, p.capacity, &sh->p);
-        else t.room -= n * LOGITS;
-        if (__any_sync(0xffffffffu, t.exact ? !(c < t.value) : !(c <= t.value)))
-            pile_up<T, N>(raw, m, here, at, r, t, keys, &sh->p);
-        t.exact = 0;
-        if constexpr (!AGAIN) add_chunk<T, N>(raw, c, p.scale, &own);
+        if (chunk < 0) continue;
+        pile_up<T>(own, raw, c, here, mine.r, chunk, k, &sh->highest);
+        if constexpr (!AGAIN) {
+            sums.meet(c, p.scale);
+            sums.add<T>(raw, p.scale);
+        }
     }
-    __syncthreads();
-    return own;
-}
-
-/* Not inlined: it would cost the first pass its registers. */
-template <class T>
-__device__ __noinline__ void scan_again(const topk_params &p, const row_view<T> &r, unsigned k,
-                                        topk_key *keys, shared_state *sh)
-{
-    begin_row<T>(p, r, 0, r.n_vectors(), keys);
-    scan<T, true>(p, r, 0, r.n_vectors(), k, sh->last, keys, sh);
+    if (by_tops) own->floor = max(own->floor, floor_of_tops(top, k, &sh->at));
+    else __syncthreads(); /* n_list are 0 */
+    return { sums.m, sums.relative_to_m(p.scale) };
 }
 
 /* ---- the row's end ---- */
@@ -197,45 +251,46 @@ __device__ partial block_partial(partial own, float scale, shared_state *sh)
     return { m, warp_sum(rescaled(own, m, scale)) };
 }
 
-/* The places of the row from `first` on, k of them. Returns whether there are more entries. */
+/* The places of the row from `first` on, k of them, from n keys of the list. Returns whether there
+ * are more entries. */
 __device__ __noinline__ bool give_out(const topk_params &p, int64_t row, int64_t first, unsigned k,
-                                      partial all, topk_key *keys, shared_state *sh)
+                                      partial all, const topk_key *list, int n, topk_key *scratch,
+                                      shared_state *sh)
 {
-    const bool      sick = !(all.s >= 0); /* a NaN or +inf made the sum NaN */
-    const int       n = sort_top(keys, (int)k, p.capacity, &sh->p);
-    const topk_key *sorted = keys + p.capacity - k;
-    int32_t        *index = p.index + row * p.k + first;
-    float          *prob = p.prob + row * p.k + first;
-    for (unsigned j = threadIdx.x; j < k; j += n_threads()) {
-        const topk_key key = sorted[j];
-        const bool     some = (int)j < n && !sick;
-        const double   z = ((double)logit_of(key) - (double)all.m) * p.inv_temperature;
-        index[j] = some ? (int32_t)index_of(key) : -1;
-        prob[j] = sick ? NAN : some && all.s > 0 ? expf((float)z) / all.s : 0.0f;
-        if (j == k - 1) sh->last = key;
+    const bool sick = !(all.s >= 0); /* a NaN or +inf made the sum NaN */
+    int32_t   *index = p.index + row * p.k + first;
+    float     *prob = p.prob + row * p.k + first;
+    rank_keys(list, n, (int)k, scratch, &sh->at, [&](topk_key key, int j) {
+        const double z = ((double)logit_of(key) - (double)all.m) * p.inv_temperature;
+        index[j] = sick ? -1 : (int32_t)index_of(key);
+        prob[j] = sick ? NAN : all.s > 0 ? expf((float)z) / all.s : 0.0f;
+        if (j == (int)k - 1) sh->last = key;
+    });
+    for (int j = n + threadIdx.x; j < (int)k; j += n_threads()) {
+        index[j] = -1;
+        prob[j] = sick ? NAN : 0.0f;
     }
     __syncthreads();
     return n >= (int)k && !sick;
 }
 
-/* The shares of a row come together in its first block: partials, and k keys or more from each. */
-__device__ partial gather(partial own, unsigned k, int capacity, float scale, topk_key *keys,
-                          shared_state *sh)
+/* The shares of a row come together in its first block: partials, and k keys or more from each, of
+ * which there are n here. */
+__device__ partial gather(partial own, int n, float scale, topk_key *list, shared_state *sh)
 {
-    cg::cluster_group   cluster = cg::this_cluster();
-    const int           rank = (int)cluster.block_rank(), n_shares = (int)cluster.num_blocks();
-    const int           n = cut_pile(keys, k, k, &sh->p);
-    shared_state       *first = cluster.map_shared_rank(sh, 0);
-    topk_key           *first_keys = cluster.map_shared_rank(keys, 0);
-    __shared__ unsigned begin;
-    cluster.sync();
-    if (rank && threadIdx.x == 0) {
+    cg::cluster_group cluster = cg::this_cluster();
+    const int         rank = (int)cluster.block_rank(), n_shares = (int)cluster.num_blocks();
+    shared_state     *first = cluster.map_shared_rank(sh, 0);
+    topk_key         *first_list = cluster.map_shared_rank(list, 0);
+    if (threadIdx.x == 0) { /* in its own place each, so that nobody waits for an atomic */
         first->share[rank] = own;
-        begin = atomicAdd(&first->p.count, (unsigned)n);
+        first->n_share[rank] = (unsigned)n;
     }
-    __syncthreads();
+    cluster.sync();
+    unsigned begin = 0;
+    for (int s = 0; s < rank; s++) begin += first->n_share[s];
     if (rank)
-        for (int i = threadIdx.x; i < n; i += n_threads()) first_keys[begin + i] = keys[i];
+        for (int i = threadIdx.x; i < n; i += n_threads()) first_list[begin + i] = list[i];
     cluster.sync();
     if (rank) return own;
     partial all = own;
@@ -243,6 +298,17 @@ __device__ partial gather(partial own, unsigned k, int capacity, float scale, to
     all.s = rescaled(own, all.m, scale);
     for (int s = 1; s < n_shares; s++) all.s += rescaled(sh->share[s], all.m, scale);
     return all;
+}
+
+/* What came together becomes every warp's pile, in parts, and is cut down once more. */
+__device__ int collect_again(unsigned k, const places &in, shared_state *sh)
+{
+    unsigned n = 0;
+    for (int s = 0; s < (int)cg::this_cluster().num_blocks(); s++) n += sh->n_share[s];
+    const int begin = (int)n * warp() / n_warps(), end = (int)n * (warp() + 1) / n_warps();
+    const int list = (int)(in.list - (topk_key *)memory);
+    pile      part = { list + begin, end - begin, end - begin, LEAST_FLOOR };
+    return collect(part, k, in.piles, sh->n_list + 2, &sh->at);
 }
 
 /* Places that no entry fills. */
@@ -254,61 +320,73 @@ __device__ void fill_rest(const topk_params &p, int64_t row, int64_t first, bool
     }
 }
 
-/* What a block does of a row: the vectors from begin to end. */
-template <class T> struct share_of_row {
-    row_view<T> r;
-    int         begin, end;
-
-    __device__ __forceinline__ share_of_row(const topk_params &p, int64_t row, int share)
-        : r(p, row)
-    {
-        const int64_t n = r.n_vectors();
-        begin = 0, end = (int)n;
-        if (p.n_shares == 1) return;
-        begin = (int)(n * share / p.n_shares), end = (int)(n * (share + 1) / p.n_shares);
-        r.size = min(r.size, (unsigned)end * lanes<T>::n); /* what follows is another block's */
-    }
-};
-
 __device__ __forceinline__ float lse_of(partial all, double inv_temperature)
 {
     if (!(all.s >= 0)) return NAN;
     return all.s == 0 ? -INFINITY : (float)(inv_temperature * all.m + (double)logf(all.s));
 }
 
+/* How a row is done: by one block, by a cluster, or by one block in several passes, for a k that
+ * one pass cannot serve. */
+enum way { ALONE, SHARED, PASSES };
+
+/* The places from MOST_K on, as many at a time. */
+template <class T>
+__device__ void give_out_rest(const topk_params &p, int64_t row, const row_view<T> &r, partial all,
+                              const places &in, pile *own, shared_state *sh)
+{
+    int64_t first = MOST_K;
+    for (bool more = true; more && first < p.k; first += MOST_K) {
+        const unsigned   now = (unsigned)(p.k - first < MOST_K ? p.k - first : MOST_K);
+        share_of_row<T>  mine(p, r, 0);
+        const chunk_walk walk = mine.walk;
+        mine.begin(in.ring);
+        scan<T, true>(p, mine, walk, now, sh->last, in, own, sh);
+        const int n = collect(*own, now, in.list, sh->n_list, &sh->at);
+        more = give_out(p, row, first, now, all, in.list, n, in.piles, sh);
+    }
+    fill_rest(p, row, first, !(all.s >= 0));
+}
+
 /* Blocks stay, and send for the next row before they finish with one. */
-template <class T, bool SHARED>
-__global__ void __launch_bounds__(SHARED ? 512 : 128, SHARED ? 1 : 6)
+template <class T, way WAY>
+__global__ void __launch_bounds__(WAY == SHARED ? 512 : 256, WAY == SHARED ? 1 : 2)
     softmax_topk(const __grid_constant__ topk_params p)
 {
-    extern __shared__ topk_key keys[];
-    __shared__ shared_state    sh;
-    const int                  share = SHARED ? (int)(blockIdx.x % p.n_shares) : 0;
-    const int64_t              step = gridDim.x / p.n_shares;
-    const unsigned             k = (unsigned)(p.k < MOST_K ? p.k : MOST_K), least_k = k ? k : 1;
-    int64_t                    row = blockIdx.x / p.n_shares;
-    share_of_row<T>            mine(p, row, share);
-    begin_row<T>(p, mine.r, mine.begin, mine.end, keys);
+    __shared__ shared_state sh;
+    const places            in(p);
+    pile                    own = { places::first_pile() + warp() * p.capacity, 0, p.capacity, 0 };
+    const int               share = WAY == SHARED ? (int)(blockIdx.x % p.n_shares) : 0;
+    const int               step = (int)gridDim.x / (WAY == SHARED ? p.n_shares : 1);
+    const unsigned          k = WAY == PASSES ? MOST_K : (unsigned)p.k, least_k = k ? k : 1;
+    int                     row = (int)blockIdx.x / (WAY == SHARED ? p.n_shares : 1);
+    share_of_row<T>         mine(p, row, share);
+    chunk_walk              walk = mine.walk;
+    mine.begin(in.ring);
     for (; row < p.n_rows; row += step) {
         const row_view<T> r = mine.r;
-        partial           all = scan<T, false>(p, r, mine.begin, mine.end, least_k, 0, keys, &sh);
-        const bool        again = p.k > k; /* needs the room that the next row would come to */
+        partial           all = scan<T, false>(p, mine, walk, least_k, 0, in, &own, &sh);
         if (row + step < p.n_rows) {
             mine = share_of_row<T>(p, row + step, share);
-            if (!again) begin_row<T>(p, mine.r, mine.begin, mine.end, keys);
+            walk = mine.walk;
+            if (WAY != PASSES) mine.begin(in.ring);
         }
         all = block_partial(all, p.scale, &sh);
-        if (SHARED) all = gather(all, least_k, p.capacity, p.scale, keys, &sh);
-        if (threadIdx.x == 0 && share == 0 && p.lse) p.lse[row] = lse_of(all, p.inv_temperature);
-        int64_t first = 0;
-        for (bool more = k > 0 && share == 0; more && first < p.k; first += k) {
-            const unsigned now = (unsigned)(p.k - first < k ? p.k - first : k);
-            if (first) scan_again(p, r, now, keys, &sh);
-            more = give_out(p, row, first, now, all, keys, &sh);
+        int n = collect(own, least_k, in.list, sh.n_list, &sh.at);
+        if (WAY == SHARED) {
+            all = gather(all, n, p.scale, in.list, &sh);
+            if (share) return;
+            n = collect_again(least_k, in, &sh);
         }
-        if (share == 0) fill_rest(p, row, first, !(all.s >= 0));
-        if (again && row + step < p.n_rows) begin_row<T>(p, mine.r, mine.begin, mine.end, keys);
-        __syncthreads();
+        if (threadIdx.x == 0 && p.lse) p.lse[row] = lse_of(all, p.inv_temperature);
+        const bool more = give_out(p, row, 0, k, all, WAY == SHARED ? in.piles : in.list, n,
+                                   in.piles + (WAY == SHARED ? n : 0), &sh);
+        if (WAY == PASSES) {
+            if (more) give_out_rest<T>(p, row, r, all, in, &own, &sh);
+            else fill_rest(p, row, k, !(all.s >= 0));
+            __syncthreads();
+            if (row + step < p.n_rows) mine.begin(in.ring);
+        }
     }
 }
 
@@ -322,29 +400,35 @@ int n_multiprocessors(void)
     return n;
 }
 
-/* Blocks a row: as many as make the whole end soonest, when a block costs as much as so many
- * logits before and after it streams. */
-int shares_of(const topk_params &p)
+/* Chunks from one to the next, the golden section of n or so, such that n or n + 1 of them are all
+ * met. */
+int stride_of(int n)
 {
-    const double fixed = 30000;
-    double       best = 0;
-    int          shares = 1;
-    for (int s = 1; s <= SHARES && p.k <= MOST_K && s * p.k <= p.capacity; s *= 2) {
-        const double turns = ceil((double)p.n_rows * s / p.at_once);
-        const double cost = turns * ((double)p.n_vocab / s + fixed * (s > 1 ? 1.2 : 1));
-        if (s == 1 || cost < best) best = cost, shares = s;
-    }
-    return shares;
+    const auto gcd = [](int a, int b) {
+        while (b) {
+            const int r = a % b;
+            a = b, b = r;
+        }
+        return a;
+    };
+    for (int s = (int)(0.618 * n) + 1; s < n; s++)
+        if (gcd(s, n) == 1 && gcd(s, n + 1) == 1) return s;
+    return 1;
 }
 
-template <class T, bool SHARED> ts_status launch(const topk_params &p, cudaStream_t s)
+size_t shared_bytes(const topk_params &p)
 {
-    const auto   kernel = softmax_topk<T, SHARED>;
-    const size_t n_bytes =
-        p.capacity * sizeof(topk_key) + STAGES * VECTORS * p.n_threads * sizeof(uint4);
+    return p.n_threads / 32 * (STAGES * CHUNK * sizeof(uint4)) +
+           (p.n_threads / 32 * p.capacity + p.n_list) * sizeof(topk_key);
+}
+
+template <class T, way WAY> ts_status launch(const topk_params &p, cudaStream_t s)
+{
+    const auto   kernel = softmax_topk<T, WAY>;
+    const size_t n_bytes = shared_bytes(p);
     cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)n_bytes);
     cudaLaunchConfig_t config = {};
-    const int64_t      most = SHARED ? INT32_MAX : p.at_once;
+    const int64_t      most = WAY == SHARED ? INT32_MAX : p.at_once;
     const int64_t      n_blocks = p.n_rows * p.n_shares;
     config.gridDim = dim3((unsigned)(n_blocks < most ? n_blocks : most));
     config.blockDim = dim3((unsigned)p.n_threads);
@@ -355,29 +439,31 @@ template <class T, bool SHARED> ts_status launch(const topk_params &p, cudaStrea
     cluster.val.clusterDim.x = (unsigned)p.n_shares;
     cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
     config.attrs = &cluster;
-    config.numAttrs = SHARED ? 1 : 0;
+    config.numAttrs = WAY == SHARED ? 1 : 0;
     cudaLaunchKernelEx(&config, kernel, p);
     return cudaGetLastError() == cudaSuccess ? TS_OK : TS_E_DEVICE;
 }
 
-/* Few rows: large blocks, a multiprocessor for each. Else small ones, of which five find room on a
- * multiprocessor, fewer when k is large. The pile has room for k keys and what a chunk may add to
- * them, and for sorting k. */
+/* Few rows: clusters of large blocks, a multiprocessor for each. Else small blocks, or as many as
+ * there are rows. The fewer keys fit on a pile the more warps run side by side. */
 template <class T> ts_status launch(topk_params p, cudaStream_t s)
 {
     const int k = p.k < MOST_K ? (int)p.k : MOST_K, sms = n_multiprocessors();
-    const int larger = k + k / 4 + 16 + 128 * logits_of<T>, least = 3 * k + BINS / 2;
+    p.n_shares = 1;
+    p.capacity = k <= 64 ? 256 : k <= 256 ? 512 : 1536;
     if (p.n_rows * 2 <= sms && k <= 256) {
-        p.n_threads = 512, p.capacity = 5632, p.n_shares = 2;
+        p.n_threads = 512, p.n_shares = 2;
         while (p.n_shares < SHARES && p.n_rows * p.n_shares * 2 <= sms) p.n_shares *= 2;
     } else {
-        p.n_threads = 128;
-        p.capacity = k <= 64 ? 1536 : k <= 256 ? 2816 : larger > least ? larger : least;
-        p.capacity += p.capacity % 2; /* what lies behind it is moved 16 bytes at a time */
-        p.at_once = (k <= 64 ? 5 : k <= 256 ? 4 : 3) * sms;
-        p.n_shares = shares_of(p);
+        p.n_threads = p.n_rows < 4 * sms ? 256 : 128;
     }
-    return p.n_shares > 1 ? launch<T, true>(p, s) : launch<T, false>(p, s);
+    p.n_list = (int)kept_of((unsigned)k) * p.n_shares;
+    const int fit = (int)(227 * 1024 / (shared_bytes(p) + sizeof(shared_state) + 1024));
+    p.at_once = sms * min(fit, 512 / p.n_threads);
+    p.stride =
+        stride_of((p.n_vocab + CHUNK * lanes<T>::n - 1) / (CHUNK * lanes<T>::n) / p.n_shares);
+    if (p.k > MOST_K) return launch<T, PASSES>(p, s);
+    return p.n_shares > 1 ? launch<T, SHARED>(p, s) : launch<T, ALONE>(p, s);
 }
 
 } // namespace
