@@ -229,13 +229,14 @@ __device__ __forceinline__ topk_key floor_of_tops(const tops &top, unsigned k, m
     return (topk_key)search(team, team.bounds(r), k, kept_of(k), top) << 32;
 }
 
-/* The same of all piles together, which needs a barrier and serves every k. */
-__device__ __forceinline__ topk_key floor_of_piles(const pile &p, unsigned k, meeting *m)
+/* The same of all piles together, for any k. `enough`: there are at least k keys in them. */
+__device__ __forceinline__ topk_key floor_of_piles(const pile &p, unsigned k, bool enough,
+                                                   meeting *m)
 {
     const pile_count of = { p };
     const block_team team = { m };
     range<topk_key>  r = of.bounds();
-    if ((unsigned)(p.count * n_warps()) < k) r.low = LEAST_FLOOR; /* there may be too few in all */
+    if (!enough) r.low = LEAST_FLOOR;
     return search(team, team.bounds(r), k, kept_of(k), of);
 }
 
@@ -252,7 +253,7 @@ __device__ __forceinline__ int collect(pile own, unsigned k, topk_key *list, uns
     if (lane() == 0) begin = atomicAdd(n_list, (unsigned)p->count);
     __syncthreads();
     if (n_list[0] > kept_of(k)) {
-        p->floor = floor_of_piles(*p, k, m);
+        p->floor = floor_of_piles(*p, k, true, m);
         keep_from_floor(p);
         n_list++;
         if (lane() == 0) begin = atomicAdd(n_list, (unsigned)p->count);

@@ -21,7 +21,6 @@ struct topk_params {
     int         n_vocab, n_shares;
     int         n_threads, capacity, n_list; /* of a block; keys of a warp's pile; of the list */
     int         stride;                      /* chunks from one to the next */
-    int         at_once;                     /* blocks that run side by side */
     float       scale;                       /* inv_temperature * log2(e) */
     double      inv_temperature;
     const void *logits;
@@ -32,8 +31,9 @@ struct topk_params {
 extern __shared__ uint4 memory[]; /* of a block */
 
 template <class T> struct row_view {
-    const T *base;       /* on a 16-byte boundary */
-    unsigned lead, size; /* places before the first logit; places up to the last one */
+    const T *base;                 /* on a 16-byte boundary */
+    unsigned lead, size;           /* places before the first logit; places up to the last one */
+    bool     came_before, goes_on; /* there are rows before it, and behind it */
 
     __device__ __forceinline__ row_view(const topk_params &p, int64_t row)
     {
@@ -41,19 +41,20 @@ template <class T> struct row_view {
         lead = (unsigned)((uintptr_t)first % 16 / sizeof(T));
         base = first - lead;
         size = lead + (unsigned)p.n_vocab;
+        came_before = row > 0, goes_on = row + 1 < p.n_rows;
+    }
+    __device__ __forceinline__ int n_vectors(void) const
+    {
+        return (int)((size + lanes<T>::n - 1) / lanes<T>::n);
     }
     __device__ __forceinline__ int n_chunks(void) const
     {
         return (int)((size + CHUNK * lanes<T>::n - 1) / (CHUNK * lanes<T>::n));
     }
-    /* Chunks of which every place is a logit are those from first_whole to before end_whole. */
-    __device__ __forceinline__ int first_whole(void) const
+    /* Whether every place of a chunk is a logit. */
+    __device__ __forceinline__ bool is_whole(int chunk) const
     {
-        return lead > 0;
-    }
-    __device__ __forceinline__ int end_whole(void) const
-    {
-        return (int)(size / (CHUNK * lanes<T>::n));
+        return chunk >= (lead > 0) && chunk < (int)(size / (CHUNK * lanes<T>::n));
     }
 };
 
@@ -66,7 +67,7 @@ struct chunk_walk {
     __device__ __forceinline__ chunk_walk(int begin_, int end, int stride)
         : begin(begin_), n(end - begin_), turn(warp()), at(0), step(0)
     {
-        if (n > 0) at = (int)((unsigned)(warp() * stride) % n), step = n_warps() * stride % n;
+        if (n > 0) at = warp() * stride % n, step = n_warps() * stride % n;
     }
     __device__ __forceinline__ int next(void) /* -1: there is none */
     {
@@ -90,7 +91,8 @@ __device__ __forceinline__ void copy_ahead(uint4 *to, const uint4 *from)
         : "memory");
 }
 
-/* A vector of which not all places are logits: those that are not become -inf. */
+/* A vector of which not all places are logits, and some may not even be memory of ours: those that
+ * are no logits become -inf. */
 template <class T> __device__ __forceinline__ uint4 ragged(const row_view<T> &r, int at)
 {
     constexpr int E = lanes<T>::n;
@@ -102,15 +104,30 @@ template <class T> __device__ __forceinline__ uint4 ragged(const row_view<T> &r,
     return pack_as<T>(f);
 }
 
-/* The same for a chunk at either end of the row. Not inlined: it is done twice a row. */
+/* A chunk at either end of the row. Not inlined: it is done twice a row. What lies in the same 16
+ * bytes as a logit is read along, for that does not keep anyone waiting, unless nothing of the
+ * tensor lies beyond. */
 template <class T> __device__ __noinline__ void fetch_edge(uint4 *to, row_view<T> r, int chunk)
 {
-    const int whole = (int)(r.size / lanes<T>::n);
+    const int whole = (int)(r.size / lanes<T>::n), some = r.n_vectors();
     for (int v = 0; v < VECTORS; v++) {
         const int at = chunk * CHUNK + v * 32 + lane();
-        if (at < whole && (at > 0 || r.lead == 0))
+        if ((at < whole || (at < some && r.goes_on)) && (at > 0 || r.lead == 0 || r.came_before))
             copy_ahead(to + v * 32 + lane(), (const uint4 *)r.base + at);
         else to[v * 32 + lane()] = ragged(r, at);
+    }
+}
+
+/* What has come of it: places that are no logits become -inf. */
+template <class T> __device__ __noinline__ void clean_edge(uint4 *chunk_, row_view<T> r, int chunk)
+{
+    constexpr int E = lanes<T>::n;
+    for (int v = 0; v < VECTORS; v++) {
+        const unsigned first = (unsigned)(chunk * CHUNK + v * 32 + lane()) * E;
+        T             *x = (T *)(chunk_ + v * 32 + lane());
+        if (first >= r.lead && first + E <= r.size) continue;
+        for (unsigned e = 0; e < E; e++)
+            if (first + e < r.lead || first + e >= r.size) from_float(x + e, -INFINITY);
     }
 }
 
@@ -129,7 +146,7 @@ __device__ __forceinline__ void wait_for_all(void)
 template <class T> __device__ __forceinline__ void fetch(uint4 *to, const row_view<T> &r, int chunk)
 {
     const uint4 *from = (const uint4 *)r.base + chunk * CHUNK + lane();
-    if (chunk >= r.first_whole() && chunk < r.end_whole()) {
+    if (r.is_whole(chunk)) {
 #pragma unroll
         for (int v = 0; v < VECTORS; v++) copy_ahead(to + v * 32 + lane(), from + v * 32);
     } else if (chunk >= 0) fetch_edge(to, r, chunk);

@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-enum { MOST_WARPS = 16, BINS = 1024 };
+enum { MOST_WARPS = 8, BINS = 1024 };
 
 constexpr unsigned ALL = 0xffffffffu; /* lanes of a warp */
 

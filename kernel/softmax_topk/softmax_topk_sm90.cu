@@ -175,7 +175,6 @@ __device__ __forceinline__ partial scan(const topk_params &p, share_of_row<T> mi
     const bool by_tops = !AGAIN && tops_suffice(k, n_threads());
     running    sums = { -INFINITY, 0, 0, false };
     tops       top;
-    int        raise = by_tops ? 0 : 2; /* the round before which the floor is raised next */
 #pragma unroll
     for (int v = 0; v < VECTORS; v++) top.of[v] = -INFINITY;
     own->count = 0;
@@ -185,17 +184,31 @@ __device__ __forceinline__ partial scan(const topk_params &p, share_of_row<T> mi
     if (by_tops) { /* what has come is looked through first: a better floor spares a great deal */
         chunk_walk ahead = walk;
         wait_for_all();
-        for (int s = 0; s < STAGES - 1; s++)
-            if (ahead.next() >= 0) top.meet<T>(in.ring + s * CHUNK);
-    } else __syncthreads();
-    for (int i = 0; i < n_rounds; i++) {
-        const int chunk = walk.next();
-        uint4    *here = in.ring + i % STAGES * CHUNK;
-        uint4     raw[VECTORS];
-        float     c = -INFINITY;
-        fetch<T>(in.ring + (i + STAGES - 1) % STAGES * CHUNK, mine.r, mine.walk.next());
-        wait_for_oldest();
-        if (chunk >= 0) {
+        for (int s = 0; s < STAGES - 1; s++) {
+            const int chunk = ahead.next();
+            uint4    *here = in.ring + s * CHUNK;
+            if (chunk >= 0 && !mine.r.is_whole(chunk)) clean_edge(here, mine.r, chunk);
+            if (chunk >= 0) top.meet<T>(here);
+        }
+    }
+    for (int i = 0;;) {
+        const int raise =
+            by_tops ? 3 * i + 8 : 2 * i + 2; /* the round before which it is done next */
+        const int until = min(n_rounds, raise);
+        if (by_tops) own->floor = max(own->floor, floor_of_tops(top, k, &sh->at));
+        else if (i) own->floor = max(own->floor, floor_of_piles(*own, k, !AGAIN, &sh->at));
+        else __syncthreads(); /* n_list are 0 */
+        if (!by_tops) keep_from_floor(own);
+        if (i == n_rounds) break;
+        for (; i < until; i++) {
+            const int chunk = walk.next();
+            uint4    *here = in.ring + i % STAGES * CHUNK;
+            fetch<T>(in.ring + (i + STAGES - 1) % STAGES * CHUNK, mine.r, mine.walk.next());
+            wait_for_oldest();
+            if (chunk < 0) continue;
+            if (!mine.r.is_whole(chunk)) clean_edge(here, mine.r, chunk);
+            uint4 raw[VECTORS];
+            float c = -INFINITY;
 #pragma unroll
             for (int v = 0; v < VECTORS; v++) raw[v] = here[v * 32 + lane()];
             if constexpr (AGAIN) forget<T>(raw, here, chunk, mine.r, given_out);
@@ -205,22 +218,13 @@ __device__ __forceinline__ partial scan(const topk_params &p, share_of_row<T> mi
                 c = fmaxf(c, m);
                 top.of[v] = fmaxf(top.of[v], m);
             }
-        }
-        if (i == raise) {
-            own->floor = max(own->floor, by_tops ? floor_of_tops(top, k, &sh->at)
-                                                 : floor_of_piles(*own, k, &sh->at));
-            if (!by_tops) keep_from_floor(own);
-            raise = by_tops ? 3 * i + 8 : 2 * i + 2;
-        }
-        if (chunk < 0) continue;
-        pile_up<T>(own, raw, c, here, mine.r, chunk, k, &sh->highest);
-        if constexpr (!AGAIN) {
-            sums.meet(c, p.scale);
-            sums.add<T>(raw, p.scale);
+            pile_up<T>(own, raw, c, here, mine.r, chunk, k, &sh->highest);
+            if constexpr (!AGAIN) {
+                sums.meet(c, p.scale);
+                sums.add<T>(raw, p.scale);
+            }
         }
     }
-    if (by_tops) own->floor = max(own->floor, floor_of_tops(top, k, &sh->at));
-    else __syncthreads(); /* n_list are 0 */
     return { sums.m, sums.relative_to_m(p.scale) };
 }
 
@@ -348,46 +352,35 @@ __device__ void give_out_rest(const topk_params &p, int64_t row, const row_view<
     fill_rest(p, row, first, !(all.s >= 0));
 }
 
-/* Blocks stay, and send for the next row before they finish with one. */
+/* One row a block, or a cluster; as soon as one is done the device puts the next one in its place.
+ */
 template <class T, way WAY>
-__global__ void __launch_bounds__(WAY == SHARED ? 512 : 256, WAY == SHARED ? 1 : 2)
+__global__ void __launch_bounds__(WAY == SHARED ? 256 : 128, WAY == SHARED ? 2 : 5)
     softmax_topk(const __grid_constant__ topk_params p)
 {
     __shared__ shared_state sh;
     const places            in(p);
-    pile                    own = { places::first_pile() + warp() * p.capacity, 0, p.capacity, 0 };
     const int               share = WAY == SHARED ? (int)(blockIdx.x % p.n_shares) : 0;
-    const int               step = (int)gridDim.x / (WAY == SHARED ? p.n_shares : 1);
+    const int               row = (int)blockIdx.x / (WAY == SHARED ? p.n_shares : 1);
     const unsigned          k = WAY == PASSES ? MOST_K : (unsigned)p.k, least_k = k ? k : 1;
-    int                     row = (int)blockIdx.x / (WAY == SHARED ? p.n_shares : 1);
+    pile                    own = { places::first_pile() + warp() * p.capacity, 0, p.capacity, 0 };
     share_of_row<T>         mine(p, row, share);
-    chunk_walk              walk = mine.walk;
+    const chunk_walk        walk = mine.walk;
     mine.begin(in.ring);
-    for (; row < p.n_rows; row += step) {
-        const row_view<T> r = mine.r;
-        partial           all = scan<T, false>(p, mine, walk, least_k, 0, in, &own, &sh);
-        if (row + step < p.n_rows) {
-            mine = share_of_row<T>(p, row + step, share);
-            walk = mine.walk;
-            if (WAY != PASSES) mine.begin(in.ring);
-        }
-        all = block_partial(all, p.scale, &sh);
-        int n = collect(own, least_k, in.list, sh.n_list, &sh.at);
-        if (WAY == SHARED) {
-            all = gather(all, n, p.scale, in.list, &sh);
-            if (share) return;
-            n = collect_again(least_k, in, &sh);
-        }
-        if (threadIdx.x == 0 && p.lse) p.lse[row] = lse_of(all, p.inv_temperature);
-        const bool more = give_out(p, row, 0, k, all, WAY == SHARED ? in.piles : in.list, n,
-                                   in.piles + (WAY == SHARED ? n : 0), &sh);
-        if (WAY == PASSES) {
-            if (more) give_out_rest<T>(p, row, r, all, in, &own, &sh);
-            else fill_rest(p, row, k, !(all.s >= 0));
-            __syncthreads();
-            if (row + step < p.n_rows) mine.begin(in.ring);
-        }
+    partial all = scan<T, false>(p, mine, walk, least_k, 0, in, &own, &sh);
+    all = block_partial(all, p.scale, &sh);
+    int n = collect(own, least_k, in.list, sh.n_list, &sh.at);
+    if (WAY == SHARED) {
+        all = gather(all, n, p.scale, in.list, &sh);
+        if (share) return;
+        n = collect_again(least_k, in, &sh);
     }
+    if (threadIdx.x == 0 && p.lse) p.lse[row] = lse_of(all, p.inv_temperature);
+    const bool more = give_out(p, row, 0, k, all, WAY == SHARED ? in.piles : in.list, n,
+                               in.piles + (WAY == SHARED ? n : 0), &sh);
+    if (WAY != PASSES) return;
+    if (more) give_out_rest<T>(p, row, mine.r, all, in, &own, &sh);
+    else fill_rest(p, row, k, !(all.s >= 0));
 }
 
 /* ---- choice ---- */
@@ -400,8 +393,8 @@ int n_multiprocessors(void)
     return n;
 }
 
-/* Chunks from one to the next, the golden section of n or so, such that n or n + 1 of them are all
- * met. */
+/* Chunks from one to the next, the golden section of n or so, such that all of them are met, be
+ * there n or one or two more: that hangs on how a row begins and is shared. */
 int stride_of(int n)
 {
     const auto gcd = [](int a, int b) {
@@ -412,7 +405,7 @@ int stride_of(int n)
         return a;
     };
     for (int s = (int)(0.618 * n) + 1; s < n; s++)
-        if (gcd(s, n) == 1 && gcd(s, n + 1) == 1) return s;
+        if (gcd(s, n) == 1 && gcd(s, n + 1) == 1 && gcd(s, n + 2) == 1) return s;
     return 1;
 }
 
@@ -428,9 +421,7 @@ template <class T, way WAY> ts_status launch(const topk_params &p, cudaStream_t 
     const size_t n_bytes = shared_bytes(p);
     cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)n_bytes);
     cudaLaunchConfig_t config = {};
-    const int64_t      most = WAY == SHARED ? INT32_MAX : p.at_once;
-    const int64_t      n_blocks = p.n_rows * p.n_shares;
-    config.gridDim = dim3((unsigned)(n_blocks < most ? n_blocks : most));
+    config.gridDim = dim3((unsigned)(p.n_rows * p.n_shares));
     config.blockDim = dim3((unsigned)p.n_threads);
     config.dynamicSmemBytes = n_bytes;
     config.stream = s;
@@ -444,24 +435,19 @@ template <class T, way WAY> ts_status launch(const topk_params &p, cudaStream_t 
     return cudaGetLastError() == cudaSuccess ? TS_OK : TS_E_DEVICE;
 }
 
-/* Few rows: clusters of large blocks, a multiprocessor for each. Else small blocks, or as many as
- * there are rows. The fewer keys fit on a pile the more warps run side by side. */
+/* Few rows: clusters of blocks, at most 128 in all, for not many more clusters find room side by
+ * side. Else a small block a row. The fewer keys fit on a pile the more warps run side by side. */
 template <class T> ts_status launch(topk_params p, cudaStream_t s)
 {
     const int k = p.k < MOST_K ? (int)p.k : MOST_K, sms = n_multiprocessors();
     p.n_shares = 1;
     p.capacity = k <= 64 ? 256 : k <= 256 ? 512 : 1536;
     if (p.n_rows * 2 <= sms && k <= 256) {
-        p.n_threads = 512, p.n_shares = 2;
-        while (p.n_shares < SHARES && p.n_rows * p.n_shares * 2 <= sms) p.n_shares *= 2;
-    } else {
-        p.n_threads = p.n_rows < 4 * sms ? 256 : 128;
-    }
+        p.n_threads = 256, p.n_shares = 2;
+        while (p.n_shares < SHARES && p.n_rows * p.n_shares * 2 <= 128) p.n_shares *= 2;
+    } else p.n_threads = 128;
     p.n_list = (int)kept_of((unsigned)k) * p.n_shares;
-    const int fit = (int)(227 * 1024 / (shared_bytes(p) + sizeof(shared_state) + 1024));
-    p.at_once = sms * min(fit, 512 / p.n_threads);
-    p.stride =
-        stride_of((p.n_vocab + CHUNK * lanes<T>::n - 1) / (CHUNK * lanes<T>::n) / p.n_shares);
+    p.stride = stride_of(p.n_vocab / (CHUNK * lanes<T>::n * p.n_shares));
     if (p.k > MOST_K) return launch<T, PASSES>(p, s);
     return p.n_shares > 1 ? launch<T, SHARED>(p, s) : launch<T, ALONE>(p, s);
 }
