@@ -49,6 +49,7 @@ __device__ __forceinline__ void keep_from_floor(pile *p)
         __syncwarp();
         const topk_key key = at + lane() < n ? p->keys()[at + lane()] : 0;
         const unsigned in = __ballot_sync(ALL, key >= p->floor);
+        __syncwarp(); /* all have read what is overwritten next */
         if (key >= p->floor) p->keys()[p->count + __popc(in & ((1u << lane()) - 1))] = key;
         p->count += __popc(in);
     }
@@ -68,6 +69,7 @@ struct pile_count {
     __device__ __forceinline__ range<topk_key> bounds(void) const
     {
         range<topk_key> r = { ~0ull, 0 };
+        __syncwarp(); /* other lanes have piled up */
         for (int i = lane(); i < p.count; i += 32)
             r.low = min(r.low, p.keys()[i]), r.high = max(r.high, p.keys()[i]);
         return r;

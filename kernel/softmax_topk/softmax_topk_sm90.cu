@@ -286,6 +286,7 @@ __device__ partial gather(partial own, int n, float scale, topk_key *list, share
     const int         rank = (int)cluster.block_rank(), n_shares = (int)cluster.num_blocks();
     shared_state     *first = cluster.map_shared_rank(sh, 0);
     topk_key         *first_list = cluster.map_shared_rank(list, 0);
+    cluster.barrier_wait(); /* all are there, see the kernel */
     if (threadIdx.x == 0) { /* in its own place each, so that nobody waits for an atomic */
         first->share[rank] = own;
         first->n_share[rank] = (unsigned)n;
@@ -367,6 +368,7 @@ __global__ void __launch_bounds__(WAY == SHARED ? 256 : 128, WAY == SHARED ? 2 :
     share_of_row<T>         mine(p, row, share);
     const chunk_walk        walk = mine.walk;
     mine.begin(in.ring);
+    if (WAY == SHARED) cg::this_cluster().barrier_arrive();
     partial all = scan<T, false>(p, mine, walk, least_k, 0, in, &own, &sh);
     all = block_partial(all, p.scale, &sh);
     int n = collect(own, least_k, in.list, sh.n_list, &sh.at);
