@@ -15,6 +15,7 @@ static const struct {
     { "check", ts_tool_check, "examine our implementations, and the mutants that must fail" },
     { "bench", ts_tool_bench, "time implementations against this machine's memory and peers" },
     { "demo", ts_tool_demo, "one idea made visible: cancellation, gradients" },
+    { "report", ts_tool_report, "the tables and the page of a recorded run" },
     { "list", ts_tool_list, "tasks, cases, impls, mutants, devices" },
 };
 
@@ -48,8 +49,9 @@ int main(int argc, char **argv)
 {
     let_waiting_threads_sleep(argv);
     if (argc < 2) {
-        fprintf(stderr,
-                "touchstone: a command is needed: check, bench, demo or list; try --help\n");
+        fprintf(
+            stderr,
+            "touchstone: a command is needed: check, bench, demo, report or list; try --help\n");
         return TS_EXIT_USAGE;
     }
     if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "help")) {
@@ -59,7 +61,8 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         if (!strcmp(argv[1], commands[i].name))
             return delivered(commands[i].run(argc - 1, argv + 1));
-    fprintf(stderr, "touchstone: unknown command '%s'; expected check, bench, demo or list\n",
+    fprintf(stderr,
+            "touchstone: unknown command '%s'; expected check, bench, demo, report or list\n",
             argv[1]);
     return TS_EXIT_USAGE;
 }

@@ -62,6 +62,7 @@ bool ts_svg_loglog(const char *path, const char *title, const char *x_title, con
 int ts_tool_check(int argc, char **argv);
 int ts_tool_bench(int argc, char **argv);
 int ts_tool_list(int argc, char **argv);
+int ts_tool_report(int argc, char **argv);
 int ts_tool_demo(int argc, char **argv);
 
 /* Demos: what `touchstone demo NAME` runs. With json, tables go there instead of the terminal when

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "board.h"
+#include "score.h"
+
+enum { MOST = 1000 }; /* entrants: every pair of them has a cell */
+
+static int64_t integer(const ts_jr_node *object, const char *key)
+{
+    int64_t i = -1;
+    ts_jr_int(ts_jr_get(object, key), &i);
+    return i;
+}
+
+static ts_entrant_row *row_of(const ts_board *b, int64_t id)
+{
+    for (size_t i = 0; i < b->n_rows; i++)
+        if (b->row[i].id == id) return &b->row[i];
+    return NULL;
+}
+
+static void add_task(ts_board *b, const char *task)
+{
+    for (size_t i = 0; i < b->n_tasks; i++)
+        if (!strcmp(b->task[i], task)) return;
+    b->task[b->n_tasks++] = task;
+}
+
+static bool same(const ts_entrant_row *a, const ts_entrant_row *b)
+{
+    return !strcmp(a->name, b->name) && !strcmp(a->author, b->author) &&
+           !strcmp(a->klass, b->klass);
+}
+
+static bool add_row(ts_board *b, const ts_jr_node *v)
+{
+    ts_entrant_row *r = &b->row[b->n_rows];
+    *r = (ts_entrant_row) { .id = integer(v, "id"),
+                            .name = ts_jr_text(v, "name", ""),
+                            .author = ts_jr_text(v, "author", ""),
+                            .klass = ts_jr_text(v, "class", ""),
+                            .language = ts_jr_text(v, "language", ""),
+                            .task = ts_jr_text(v, "task", "") };
+    if (row_of(b, r->id) || b->n_rows == MOST) return false;
+    add_task(b, r->task);
+    size_t c = 0;
+    while (c < b->n_contestants && !same(&b->row[b->contestant[c].first], r)) c++;
+    if (c == b->n_contestants) b->contestant[b->n_contestants++].first = b->n_rows;
+    r->contestant = c;
+    b->n_rows++;
+    return true;
+}
+
+/* What a record says about an entrant; false if the log never named that one, or says it of
+ * another task. */
+static bool attach(ts_board *b, const ts_record *r)
+{
+    ts_entrant_row *row = row_of(b, integer(r->root, "entrant"));
+    if (!row || strcmp(row->task, ts_jr_text(r->root, "task", ""))) return false;
+    if (!strcmp(r->type, "verdict")) {
+        if (row->verdict) return false;
+        row->verdict = r->root;
+    }
+    if (!strcmp(r->type, "score")) row->score = r->root;
+    return true;
+}
+
+static bool attach_rank(ts_board *b, const ts_jr_node *v)
+{
+    const ts_jr_node *rows = ts_jr_get(v, "rows");
+    const bool        overall = !strcmp(ts_jr_text(v, "task", ""), "overall");
+    for (size_t i = 0; i < ts_jr_len(rows); i++) {
+        const ts_jr_node *at = ts_jr_at(rows, i);
+        ts_entrant_row   *row = row_of(b, integer(at, "entrant"));
+        if (!row) return false;
+        if (overall) b->contestant[row->contestant].rank = at;
+        else row->rank = at;
+    }
+    return true;
+}
+
+/* The margin is summed here, and divided when all are in. */
+static bool attach_match(ts_board *b, const ts_jr_node *v)
+{
+    const ts_entrant_row *a = row_of(b, integer(v, "a")), *c = row_of(b, integer(v, "b"));
+    if (!a || !c || a->contestant == c->contestant) return a && c;
+    const char      *won = ts_jr_text(v, "verdict", "");
+    const double     effect = ts_jr_number(v, "effect", 0);
+    ts_head_to_head *ac = &b->pair[a->contestant * b->n_contestants + c->contestant];
+    ts_head_to_head *ca = &b->pair[c->contestant * b->n_contestants + a->contestant];
+    const bool       a_won = !strcmp(won, "a"), c_won = !strcmp(won, "b");
+    ac->won += a_won, ca->lost += a_won;
+    ac->lost += c_won, ca->won += c_won;
+    ac->tied += !a_won && !c_won, ca->tied += !a_won && !c_won;
+    ac->margin += effect, ca->margin -= effect;
+    return true;
+}
+
+static void sum_up(ts_board *b, size_t contestant)
+{
+    ts_contestant *c = &b->contestant[contestant];
+    double         S = 0, lo = 0, hi = 0, score = 0;
+    bool           open = false;
+    int            scored = 0;
+    for (size_t i = 0; i < b->n_rows; i++) {
+        const ts_entrant_row *r = &b->row[i];
+        if (r->contestant != contestant) continue;
+        const char *verdict = ts_jr_text(r->verdict, "verdict", "");
+        c->entered++;
+        open |= !r->verdict || !strcmp(verdict, "AUDIT") || !strcmp(verdict, "ERROR");
+        if (strcmp(verdict, "PASS")) continue;
+        c->passed++;
+        scored += r->score != NULL;
+        score += ts_jr_number(r->score, "score", 0);
+        S += log(fmax(1e-3, ts_jr_number(r->score, "S", 0)));
+        lo += log(fmax(1e-3, ts_jr_number(r->score, "S_lo", 0)));
+        hi += log(fmax(1e-3, ts_jr_number(r->score, "S_hi", 0)));
+    }
+    if (scored) {
+        c->S = exp(S / c->passed);
+        c->S_lo = exp(lo / c->passed);
+        c->S_hi = exp(hi / c->passed);
+    }
+    c->score = b->n_tasks ? score / (double)b->n_tasks : 0;
+    c->grade = ts_grade(c->passed > 0, c->passed ? !scored : open, c->score);
+}
+
+static const ts_contestant *order_by; /* qsort has no context */
+
+static int better(const void *x, const void *y)
+{
+    const ts_contestant *a = order_by + *(const size_t *)x, *b = order_by + *(const size_t *)y;
+    if (a->score != b->score) return a->score > b->score ? -1 : 1;
+    if (a->passed != b->passed) return b->passed - a->passed;
+    return a->first < b->first ? -1 : a->first > b->first;
+}
+
+/* Best first; the pairs and the rows follow. */
+static bool sort(ts_board *b)
+{
+    const size_t     n = b->n_contestants;
+    size_t          *order = calloc(n + 1, sizeof *order), *place = calloc(n + 1, sizeof *place);
+    ts_contestant   *c = calloc(n + 1, sizeof *c);
+    ts_head_to_head *pair = calloc(n * n + 1, sizeof *pair);
+    const bool       ok = order && place && c && pair;
+    for (size_t i = 0; ok && i < n; i++) order[i] = i;
+    order_by = b->contestant;
+    if (ok) qsort(order, n, sizeof *order, better);
+    for (size_t i = 0; ok && i < n; i++) place[order[i]] = i;
+    for (size_t i = 0; ok && i < n; i++) {
+        c[i] = b->contestant[order[i]];
+        for (size_t j = 0; j < n; j++) pair[i * n + j] = b->pair[order[i] * n + order[j]];
+    }
+    for (size_t i = 0; ok && i < b->n_rows; i++) b->row[i].contestant = place[b->row[i].contestant];
+    free(order), free(place);
+    free(ok ? (void *)b->contestant : (void *)c), free(ok ? (void *)b->pair : (void *)pair);
+    if (ok) b->contestant = c, b->pair = pair;
+    return ok;
+}
+
+static bool fill(const ts_records *r, ts_board *b, char *why)
+{
+    static const char *const about_one[] = { "verdict", "score", "time" };
+    for (size_t i = 0; i < r->n; i++) {
+        const ts_record *at = &r->at[i];
+        bool             ok = true;
+        if (!strcmp(at->type, "run") && !b->run) b->run = at->root;
+        if (!strcmp(at->type, "end")) b->ended = true;
+        if (!strcmp(at->type, "rank")) ok = attach_rank(b, at->root);
+        if (!strcmp(at->type, "match")) ok = attach_match(b, at->root);
+        for (int k = 0; k < 3; k++)
+            if (!strcmp(at->type, about_one[k])) ok = attach(b, at);
+        if (!ok)
+            return snprintf(why, TS_WHY, "line %zu: %s of an entrant that is not there, or twice",
+                            i + 1, at->type),
+                   false;
+    }
+    return true;
+}
+
+bool ts_board_make(const ts_records *r, ts_board *b, char why[TS_WHY])
+{
+    *b = (ts_board) { .task = calloc(r->n + 1, sizeof *b->task),
+                      .row = calloc(r->n + 1, sizeof *b->row),
+                      .contestant = calloc(r->n + 1, sizeof *b->contestant) };
+    bool ok = b->task && b->row && b->contestant;
+    snprintf(why, TS_WHY, "out of memory");
+    for (size_t i = 0; ok && i < r->n; i++)
+        if (!strcmp(r->at[i].type, "entrant") && !(ok = add_row(b, r->at[i].root)))
+            snprintf(why, TS_WHY, "line %zu: the same entrant twice, or more than %d", i + 1, MOST);
+    const size_t n = b->n_contestants;
+    ok = ok && (b->pair = calloc(n * n + 1, sizeof *b->pair)) && fill(r, b, why);
+    for (size_t i = 0; ok && i < n; i++) sum_up(b, i);
+    for (size_t i = 0; ok && i < n * n; i++) {
+        const int all = b->pair[i].won + b->pair[i].lost + b->pair[i].tied;
+        if (all) b->pair[i].margin /= all;
+    }
+    ok = ok && sort(b);
+    if (!ok) ts_board_free(b);
+    return ok;
+}
+
+void ts_board_free(ts_board *b)
+{
+    free(b->task);
+    free(b->row);
+    free(b->contestant);
+    free(b->pair);
+    *b = (ts_board) { 0 };
+}

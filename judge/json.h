@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* json.h - a strict small JSON reader (ts_jr_) and writer (ts_jw_), for logs and entry files that
+ * others may have written.
+ *
+ * The reader takes RFC 8259 and less: valid UTF-8, no key twice, no lone surrogate, no zero byte in
+ * a string, depth at most 16, nothing after the value. A number that is not finite has no JSON; the
+ * writer gives the strings "nan", "inf" and "-inf", and ts_jr_num takes those three back. */
+#ifndef TS_JSON_H
+#define TS_JSON_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum ts_jr_type {
+    TS_JR_NULL,
+    TS_JR_BOOL,
+    TS_JR_NUM,
+    TS_JR_STR,
+    TS_JR_ARR,
+    TS_JR_OBJ
+} ts_jr_type;
+
+typedef struct ts_jr_doc  ts_jr_doc;
+typedef struct ts_jr_node ts_jr_node;
+
+/* NULL and a line in `why` (at which byte, what) if the text is not strict JSON. */
+ts_jr_doc        *ts_jr_parse(const char *text, size_t n, char *why, size_t n_why);
+void              ts_jr_free(ts_jr_doc *d);
+const ts_jr_node *ts_jr_root(const ts_jr_doc *d);
+
+/* All take NULL, and any type: what is not there, or is something else, is NULL, false or 0. */
+ts_jr_type        ts_jr_is(const ts_jr_node *v);
+const ts_jr_node *ts_jr_get(const ts_jr_node *object, const char *key);
+size_t            ts_jr_len(const ts_jr_node *v); /* of an array or object */
+const ts_jr_node *ts_jr_at(const ts_jr_node *v, size_t i);
+const char       *ts_jr_key(const ts_jr_node *object, size_t i);
+const char       *ts_jr_str(const ts_jr_node *v);
+bool              ts_jr_num(const ts_jr_node *v, double *x);
+bool              ts_jr_int(const ts_jr_node *v, int64_t *i); /* written without point or e */
+bool              ts_jr_bool(const ts_jr_node *v);
+
+/* The same by key, with what to say where there is none. */
+const char *ts_jr_text(const ts_jr_node *object, const char *key, const char *otherwise);
+double      ts_jr_number(const ts_jr_node *object, const char *key, double otherwise);
+
+/* ---- the writer: one growing line. Keys are ours and are not escaped; in an array, key NULL.
+ * Broken UTF-8 in a text becomes '?'. Out of memory sets `failed`, and all else is then quiet. ----
+ */
+
+typedef struct ts_jw {
+    char  *text; /* ends in 0; NULL before the first write */
+    size_t n, cap;
+    bool   failed;
+} ts_jw;
+
+void ts_jw_raw(ts_jw *w, const char *s, size_t n);
+void ts_jw_open(ts_jw *w, const char *key, char bracket);      /* '{' or '[' */
+void ts_jw_close(ts_jw *w, char bracket);                      /* '}' or ']' */
+void ts_jw_text(ts_jw *w, const char *key, const char *value); /* NULL: null */
+void ts_jw_num(ts_jw *w, const char *key, double value);       /* 17 digits where needed */
+void ts_jw_int(ts_jw *w, const char *key, int64_t value);
+void ts_jw_bool(ts_jw *w, const char *key, bool value);
+void ts_jw_free(ts_jw *w);
+
+/* Bytes of the UTF-8 code point at s (*code is it), 0 if s holds none within n bytes. */
+int ts_utf8(const char *s, size_t n, uint32_t *code);
+
+#endif

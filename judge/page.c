@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* page.c - fills page/index.html's {{marks}}. The records go in as JSON, which the script draws;
+ * the one script that may run is ours, by its hash. */
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <string.h>
+
+#include "page.h"
+#include "sha256.h"
+
+extern const char ts_page_html[], ts_page_style[], ts_page_script[];
+
+static void base64(const unsigned char *p, size_t n, FILE *f)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    for (size_t i = 0; i < n; i += 3) {
+        const unsigned b = i + 1 < n ? p[i + 1] : 0, c = i + 2 < n ? p[i + 2] : 0;
+        const unsigned v = (unsigned)p[i] << 16 | b << 8 | c;
+        fputc(digits[v >> 18], f);
+        fputc(digits[v >> 12 & 63], f);
+        fputc(i + 1 < n ? digits[v >> 6 & 63] : '=', f);
+        fputc(i + 2 < n ? digits[v & 63] : '=', f);
+    }
+}
+
+/* In JSON these three stand in strings only, where the escape means the same: whatever a record
+ * holds, it cannot end the element that holds it. */
+static void records(const ts_records *r, FILE *f)
+{
+    for (size_t i = 0; i < r->n; i++) {
+        fputs(i ? ",\n" : "[", f);
+        for (size_t k = 0; k < r->at[i].n; k++) {
+            const char c = r->at[i].line[k];
+            if (c == '<' || c == '>' || c == '&') fprintf(f, "\\u%04x", (unsigned)c);
+            else fputc(c, f);
+        }
+    }
+    fputs(r->n ? "]" : "[]", f);
+}
+
+static void text(const ts_board *b, FILE *f)
+{
+    char  *s = NULL;
+    size_t n = 0;
+    FILE  *m = open_memstream(&s, &n);
+    if (!m) return;
+    ts_board_print(b, m);
+    fclose(m);
+    for (size_t i = 0; s && i < n; i++) {
+        if (s[i] == '<') fputs("&lt;", f);
+        else if (s[i] == '>') fputs("&gt;", f);
+        else if (s[i] == '&') fputs("&amp;", f);
+        else fputc(s[i], f);
+    }
+    free(s);
+}
+
+bool ts_page_write(const ts_records *r, const ts_board *b, FILE *f)
+{
+    const char *p = ts_page_html, *mark;
+    for (; (mark = strstr(p, "{{")); p = strstr(mark, "}}") + 2) {
+        unsigned char hash[32];
+        fwrite(p, 1, (size_t)(mark - p), f);
+        mark += 2;
+        if (!strncmp(mark, "style}", 6)) fputs(ts_page_style, f);
+        else if (!strncmp(mark, "script}", 7)) fputs(ts_page_script, f);
+        else if (!strncmp(mark, "text}", 5)) text(b, f);
+        else if (!strncmp(mark, "log}", 4)) records(r, f);
+        else if (!strncmp(mark, "hash}", 5)) fputs(r->last, f);
+        else {
+            ts_sha256(ts_page_script, strlen(ts_page_script), hash);
+            base64(hash, sizeof hash, f);
+        }
+    }
+    fputs(p, f);
+    return !fflush(f) && !ferror(f);
+}

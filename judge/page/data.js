@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// The log as a model, and how elements are made. Whatever an entrant wrote reaches the page through
+// text nodes only: nothing here builds markup from strings.
+"use strict";
+
+// Control characters and overrides of direction are shown as what they are: something unprintable.
+const clean = s => String(s ?? "").replace(/[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g, "\ufffd");
+
+function fill(e, attributes, children) {
+  for (const [k, v] of Object.entries(attributes || {}))
+    if (k === "on") e.addEventListener("click", v);
+    else if (v !== undefined && v !== null) e.setAttribute(k, v);
+  for (const c of children.flat(9))
+    if (c !== null && c !== undefined && c !== false) e.append(c.nodeType ? c : clean(c));
+  return e;
+}
+const h = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
+const g = (tag, attributes, ...children) =>
+  fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
+const who = e => h("bdi", {}, e.name);
+
+// JSON has no infinities; the log writes them as words.
+const number = x => typeof x === "number" ? x : x === "inf" ? Infinity : x === "-inf" ? -Infinity : NaN;
+const percent = x => isNaN(x) ? "" : (100 * x).toFixed(x < 0.0995 ? 2 : 1) + " %";
+const brief = x => isNaN(x) ? "NaN" : !isFinite(x) ? (x < 0 ? "-inf" : "inf")
+  : x !== 0 && (Math.abs(x) < 1e-3 || Math.abs(x) >= 1e5) ? x.toExponential(1).replace("e+", "e") : String(+x.toPrecision(3));
+const exact = x => isNaN(x) ? "NaN" : !isFinite(x) ? (x < 0 ? "-inf" : "inf") : String(+x.toPrecision(9));
+const bytes = n => n >= 2 ** 20 ? +(n / 2 ** 20).toPrecision(3) + " MiB" : n >= 1024 ? +(n / 1024).toPrecision(3) + " KiB" : n + " B";
+// How much faster, from a log ratio: percents while they are small, then a factor.
+const margin = m => {
+  const r = Math.exp(Math.abs(m)), factor = r < 9.95 ? r.toFixed(1) : r.toFixed(0);
+  if (r >= 1.995) return m < 0 ? "\u00f7" + factor : factor + "\u00d7";
+  return (m < 0 ? "\u2212" : "+") + (100 * (r - 1)).toFixed(r < 1.0995 ? 1 : 0) + " %";
+};
+
+// Okabe and Ito's colours, told apart by the colour-blind too; the shape tells them apart again.
+const COLOURS = ["#2b83ba", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#56b4e9", "#8c6bb1", "#7f7f7f"];
+const SHAPES = [[0, 0], [4, 45], [3, 0], [4, 0], [3, 180]]; // corners, turn; 0 corners: a circle
+function marker(i, x, y, size, hollow) {
+  const [corners, turn] = SHAPES[i % SHAPES.length], colour = COLOURS[i % COLOURS.length];
+  const look = { fill: hollow ? "var(--card)" : colour, stroke: colour, "stroke-width": 1.5 };
+  if (!corners) return g("circle", { cx: x, cy: y, r: size, ...look });
+  const points = Array.from({ length: corners }, (_, k) => {
+    const a = (turn - 90 + 360 * k / corners) * Math.PI / 180, r = size * (corners === 3 ? 1.35 : 1.2);
+    return (x + r * Math.cos(a)).toFixed(1) + "," + (y + r * Math.sin(a)).toFixed(1);
+  });
+  return g("polygon", { points: points.join(" "), ...look });
+}
+
+function model(records) {
+  const m = { run: null, tasks: [], entrants: [], matches: [], people: [], ended: false, verdicts: 0 };
+  const byId = new Map(), people = new Map();
+  for (const r of records) {
+    const e = byId.get(r.entrant);
+    if (r.type === "run") m.run = m.run || r;
+    if (r.type === "entrant") {
+      const key = JSON.stringify([r.name, r.author, r.class]);
+      if (!people.has(key)) people.set(key, { first: r, name: r.name, author: r.author, class: r.class, in: [] });
+      const made = { ...r, times: [], person: people.get(key), verdict: null, score: null, rank: null };
+      byId.set(r.id, made);
+      made.person.in.push(made);
+      m.entrants.push(made);
+      if (!m.tasks.includes(r.task)) m.tasks.push(r.task);
+    }
+    if (r.type === "verdict") e.verdict = r, m.verdicts++;
+    if (r.type === "score") e.score = r;
+    if (r.type === "time") e.times.push(r);
+    if (r.type === "match") m.matches.push({ ...r, a: byId.get(r.a), b: byId.get(r.b) });
+    if (r.type === "rank") for (const row of r.rows) {
+      const of = byId.get(row.entrant);
+      if (r.task === "overall") of.person.rank = row; else of.rank = row;
+    }
+    if (r.type === "end") m.ended = true;
+  }
+  for (const p of people.values()) sumUp(p, m.tasks.length);
+  m.people = [...people.values()].sort((a, b) => b.score - a.score || b.passed.length - a.passed.length);
+  m.people.forEach((p, i) => p.place = i);
+  return m;
+}
+
+const passed = e => !!e.verdict && e.verdict.verdict === "PASS";
+const GRADES = [[900, "A+"], [800, "A"], [650, "B"], [450, "C"], [250, "D"], [0, "E"]];
+
+// As judge/board.c does it: the mean score over all tasks, the geometric mean of the speeds.
+function sumUp(p, tasks) {
+  p.passed = p.in.filter(passed);
+  const mean = key => Math.exp(p.passed.reduce((s, e) => s + Math.log(Math.max(1e-3, e.score ? e.score[key] : 0)), 0) / p.passed.length);
+  p.score = p.passed.reduce((s, e) => s + (e.score ? e.score.score : 0), 0) / tasks;
+  if (p.passed.some(e => e.score)) p.speed = { S: mean("S"), lo: mean("S_lo"), hi: mean("S_hi") };
+  const open = e => !e.verdict || e.verdict.verdict === "AUDIT" || e.verdict.verdict === "ERROR";
+  p.grade = p.passed.length ? p.speed ? GRADES.find(x => p.score >= x[0])[1] : "-" : p.in.some(open) ? "-" : "F";
+}

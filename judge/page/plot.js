@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// The pictures: drawn for the width they get, so that their letters keep their size on a phone.
+
+function scale(from, to, begin, end) {
+  const a = Math.log10(from), b = Math.log10(to);
+  const place = v => begin + (end - begin) * Math.min(1, Math.max(0, (Math.log10(v) - a) / (b - a)));
+  place.ticks = [];
+  const whole = Math.floor(a + 1e-9), span = b - a, per = Math.abs(end - begin) / span;
+  const steps = per > 150 ? [1, 2, 5] : per > 75 ? [1, 3] : [1], skip = Math.ceil(34 / per);
+  for (let d = whole; d <= b + 1e-9; d++)
+    for (const s of steps) {
+      const v = s * 10 ** d, l = Math.log10(v);
+      if (l >= a - 1e-9 && l <= b + 1e-9 && (d - whole) % skip === 0) place.ticks.push(v);
+    }
+  return place;
+}
+
+const label = (x, y, text, more) => g("text", { x, y, ...more }, text);
+const line = (x1, y1, x2, y2, kind) => g("line", { x1, y1, x2, y2, class: kind });
+const cut = (s, n) => { s = clean(s); return [...s].length > n ? [...s].slice(0, n - 1).join("") + "\u2026" : s; };
+
+function below(svg, x, top, bottom, format) {
+  for (const v of x.ticks) {
+    svg.append(line(x(v), top, x(v), bottom, "grid"));
+    svg.append(label(x(v), bottom + 16, format(v), { "text-anchor": "middle" }));
+  }
+}
+const bare = v => v >= 1e4 || v < 1e-3 ? v.toExponential(0).replace("e+", "e") : String(+v.toPrecision(2));
+const asPercent = v => +(100 * v).toPrecision(2) + " %";
+
+// One row a workload: where each entrant's median lies between nothing and the floor.
+function fractions(entrants, width) {
+  const cases = [...new Set(entrants.flatMap(e => e.times.map(t => t.case)))];
+  const all = entrants.flatMap(e => e.times.map(t => t.fraction));
+  const least = Math.min(0.1, ...all) * 0.8;
+  const most = Math.max(1.25, ...all.map(f => f * 1.1)), row = 44, top = 18, bottom = top + row * cases.length;
+  const x = scale(least, most, 6, width - 8);
+  const svg = g("svg", { viewBox: `0 0 ${width} ${bottom + 24}`, role: "img", "aria-label": "fraction of the floor by workload" });
+  svg.append(g("rect", { x: x(1.02), y: top, width: x(most) - x(1.02), height: bottom - top, class: "zone" }));
+  below(svg, x, top, bottom, asPercent);
+  svg.append(line(x(1), top - 4, x(1), bottom, "roof"), label(x(1), top - 7, "floor", { "text-anchor": "end" }));
+  cases.forEach((c, i) => {
+    const y = top + row * i + 28;
+    svg.append(label(6, y - 14, cut(c, width / 6.2)), line(6, y, width - 8, y, "grid"));
+    for (const e of entrants)
+      for (const t of e.times.filter(t => t.case === c)) {
+        const dot = g("g", {}, g("title", {}, `${e.name}: ${percent(t.fraction)} of the floor's speed, median ${brief(t.median_ns / 1e3)} us [${brief(t.lo_ns / 1e3)}, ${brief(t.hi_ns / 1e3)}]`));
+        const ends = [x(t.floor_ns / t.hi_ns), x(t.floor_ns / t.lo_ns)];
+        dot.append(g("line", { x1: ends[0], x2: ends[1], y1: y, y2: y, stroke: COLOURS[e.person.place % 8], "stroke-width": 2 }), marker(e.person.place, x(t.fraction), y, 4.6));
+        svg.append(dot);
+      }
+  });
+  return svg;
+}
+
+// Work per byte against work per second, under what the machine was measured to do.
+function roofline(entrants, floors, width) {
+  const points = entrants.flatMap(e => e.times.map(t => ({ e, t, x: t.flops / t.bytes, y: t.flops / t.median_ns })));
+  const xs = points.map(p => p.x), ys = points.map(p => p.y), bandwidth = floors.copy_gbs, peak = floors.gflops;
+  const ridge = peak / bandwidth, height = 250, left = 46, top = 14, bottom = height - 40;
+  const x = scale(Math.min(...xs) / 2, Math.max(ridge * 2, ...xs), left, width - 8);
+  const y = scale(Math.min(...ys) / 1.6, peak * 1.6, bottom, top);
+  const svg = g("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "roofline" });
+  below(svg, x, top, bottom, bare);
+  for (const v of y.ticks) svg.append(line(left, y(v), width - 8, y(v), "grid"), label(left - 6, y(v) + 4, bare(v), { "text-anchor": "end" }));
+  const from = Math.min(...xs) / 2, to = Math.max(ridge * 2, ...xs);
+  svg.append(g("path", { class: "roof", d: `M${x(from)} ${y(bandwidth * from)}L${x(ridge)} ${y(peak)}L${x(to)} ${y(peak)}` }));
+  svg.append(label(width - 10, y(peak) - 6, `${brief(peak)} GFLOP/s`, { "text-anchor": "end" }));
+  const middle = Math.sqrt(from * ridge);
+  svg.append(label(x(middle) - 8, y(bandwidth * middle) - 8, `${brief(bandwidth)} GB/s`, { "text-anchor": "end" }));
+  for (const p of points) svg.append(g("g", {}, g("title", {}, `${p.e.name}, ${p.t.case}: ${brief(p.y)} GFLOP/s`), marker(p.e.person.place, x(p.x), y(p.y), 4)));
+  svg.append(label((left + width) / 2, height - 4, "flops per byte", { "text-anchor": "middle" }));
+  svg.append(label(left, top - 3, "GFLOP/s", { "text-anchor": "end" }));
+  return svg;
+}
+
+// A name, then whatever draw() puts in its row.
+function rows(entrants, width, x, left, format, mark, draw) {
+  const row = 34, top = 14, bottom = top + row * entrants.length;
+  const svg = g("svg", { viewBox: `0 0 ${width} ${bottom + 24}`, role: "img" });
+  if (mark.zone) svg.append(g("rect", { x: x(1), y: top, width: width - 8 - x(1), height: bottom - top, class: "zone" }));
+  below(svg, x, top, bottom, format);
+  svg.append(line(x(1), top, x(1), bottom, "roof"), label(x(1), top - 4, mark.text, { "text-anchor": mark.anchor }));
+  entrants.forEach((e, i) => {
+    const y = top + row * i + row / 2;
+    svg.append(g("text", { x: 0, y: y + 4, class: "name" }, g("title", {}, e.name), cut(e.name, (left - 22) / 7)));
+    svg.append(draw(e, y));
+  });
+  return svg;
+}
+const gutter = width => width < 420 ? 104 : 160;
+
+// Every timed call of every workload, over its floor. One path an entrant: thousands of dots are cheap.
+function strips(entrants, width) {
+  const over = e => e.times.flatMap(t => t.ns.map(ns => ns / t.floor_ns));
+  const all = entrants.flatMap(over), left = gutter(width);
+  const most = all.reduce((a, b) => Math.max(a, b), 2), least = all.reduce((a, b) => Math.min(a, b), 0.9);
+  const x = scale(least * 0.95, most * 1.1, left, width - 8);
+  return rows(entrants, width, x, left, v => bare(v) + "\u00d7", { text: "floor", anchor: "middle" }, (e, y) => {
+    const colour = COLOURS[e.person.place % 8];
+    const d = over(e).map((v, i) => `M${x(v).toFixed(1)} ${(y + ((i * 0.618) % 1 - 0.5) * 20).toFixed(1)}h0`).join("");
+    const made = g("g", {}, g("path", { d, stroke: colour, "stroke-width": 2.8, "stroke-linecap": "round", opacity: .42 }));
+    for (const t of e.times) {
+      const at = x(t.median_ns / t.floor_ns);
+      made.append(g("line", { x1: at, x2: at, y1: y - 11, y2: y + 11, stroke: colour, "stroke-width": 1.5 },
+        g("title", {}, `${e.name}, ${t.case}: median ${brief(t.median_ns / 1e3)} us, ${t.ns.length} calls`)));
+    }
+    return made;
+  });
+}
+
+// How near the bound the worst element came; right of the line is wrong.
+function errors(entrants, width) {
+  const of = e => [number(e.verdict.p999), number(e.verdict.worst)];
+  const seen = entrants.flatMap(of).filter(v => v > 0 && isFinite(v)), left = gutter(width);
+  const least = Math.max(1e-9, Math.min(0.01, ...seen)), most = Math.min(1e6, Math.max(10, ...seen));
+  const x = scale(least / 2, most * 3, left, width - 8);
+  return rows(entrants, width, x, left, bare, { text: "bound", anchor: "middle", zone: true }, (e, y) => {
+    const [p999, worst] = of(e).map(v => isNaN(v) ? Infinity : v), ends = [x(p999), x(worst)];
+    const beyond = worst > most * 3 || !isFinite(worst);
+    return g("g", {}, g("title", {}, `${e.name}: worst ${brief(worst)} of the bound, p99.9 ${brief(p999)}`),
+      g("line", { x1: ends[0], x2: ends[1], y1: y, y2: y, stroke: COLOURS[e.person.place % 8], "stroke-width": 2 }),
+      marker(e.person.place, ends[0], y, 4.4, true), marker(e.person.place, ends[1], y, 4.4),
+      beyond && label(ends[1] - 10, y + 4, isFinite(worst) ? "" : "no number", { "text-anchor": "end" }));
+  });
+}
+
+function figure(title, note, draw) {
+  const f = h("figure", {}, h("h3", {}, title), h("p", { class: "note" }, note));
+  f.redraw = () => {
+    const old = f.querySelector("svg"), width = Math.max(260, Math.round(f.clientWidth - 36));
+    if (old && old.dataset.width === String(width)) return;
+    const made = draw(width);
+    made.dataset.width = width;
+    if (old) old.replaceWith(made); else f.append(made);
+  };
+  return f;
+}
+
+function figures(m, entrants) {
+  const timed = entrants.filter(e => e.times.length), judged = entrants.filter(e => e.verdict && !isNaN(number(e.verdict.worst)) || e.verdict && e.verdict.worst === "nan");
+  const costs = timed.length && timed.every(e => e.times.every(t => t.bytes > 0 && t.flops > 0));
+  const floors = m.run && m.run.floors || {}, made = [];
+  if (timed.length) {
+    made.push(figure("Speed against the floor", "Median of each workload with its 95 % interval. The floor is the least time this machine needs for the bytes and operations; right of it nobody can be.", w => fractions(timed, w)));
+    if (costs && floors.copy_gbs > 0 && floors.gflops > 0)
+      made.push(figure("Roofline", "Each workload's rate under what memory and arithmetic allow.", w => roofline(timed, floors, w)));
+    made.push(figure("Every timed call", "One dot a call, as a multiple of its workload's floor; a stroke marks each workload's median.", w => strips(timed, w)));
+  }
+  if (judged.length) made.push(figure("Error over bound", "Filled: the worst element of all calls. Hollow: 99.9 % of elements lie left of it. Right of the bound is wrong.", w => errors(judged, w)));
+  if (!made.length) return [];
+  return [timed.length > 0 && h("p", { class: "legend" }, timed.map(e => h("span", {}, g("svg", { viewBox: "0 0 14 14" }, marker(e.person.place, 7, 7, 4.6)), who(e)))),
+    h("div", { class: "figures" }, made)];
+}

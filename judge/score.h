@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* score.h - one number for an entrant that passed the gate: a weighted geometric mean, so that
+ * nothing buys off a zero and ratios stay ratios. */
+#ifndef TS_SCORE_H
+#define TS_SCORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct ts_workload {
+    double floor_ns; /* the least time, from what this machine was measured to do */
+    double ns, lo_ns,
+        hi_ns; /* the median call with its interval; ns <= 0: the workload is missing */
+} ts_workload;
+
+typedef struct ts_score_in {
+    bool               gate; /* every correctness check passed */
+    const ts_workload *workload;
+    size_t             n_workloads;
+    double  error, error_honest; /* p99.9 of error / bound: the entrant's, honest code's */
+    int64_t cells_passed, cells; /* robustness beyond the gate; none asked: none shown */
+    double  workspace_bytes, io_bytes;
+} ts_score_in;
+
+typedef struct ts_score {
+    double S, S_lo, S_hi; /* speed: the geometric mean over workloads of floor / time, at most 1 */
+    double S_min;         /* the worst workload */
+    double P, R, M;       /* precision, robustness, memory */
+    double score;         /* 0 to 1000; 0 without the gate, and under audit */
+    bool   audit;         /* somewhere faster than the floor allows: no score until explained */
+    size_t audit_workload;
+} ts_score;
+
+ts_score ts_score_of(const ts_score_in *in);
+
+/* For readers: A+ 900, A 800, B 650, C 450, D 250, E below; F did not pass; "-" under audit. */
+const char *ts_grade(bool gate, bool audit, double score);
+
+#endif

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rng.h"
+#include "stats.h"
+
+enum { DRAWS = 2000 };
+
+static int ascending(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double sorted_quantile(const double *x, size_t n, double q)
+{
+    if (!n) return (double)NAN;
+    const double at = q * (double)(n - 1);
+    const size_t i = (size_t)at, j = i + 1 < n ? i + 1 : i;
+    return x[i] + (at - (double)i) * (x[j] - x[i]);
+}
+
+double ts_quantile(double *x, size_t n, double q)
+{
+    qsort(x, n, sizeof *x, ascending);
+    return sorted_quantile(x, n, q);
+}
+
+double ts_median(double *x, size_t n)
+{
+    return ts_quantile(x, n, 0.5);
+}
+
+/* The largest k such that fewer than k of n fair coins fall heads with chance <= 2.5 %: the k-th
+ * smallest and k-th largest value then hold the median between them 95 times in 100. */
+static size_t rank_of_median(size_t n)
+{
+    double below = 0;
+    size_t k = 0;
+    for (; k < n / 2; k++) {
+        below += exp(lgamma((double)n + 1) - lgamma((double)k + 1) - lgamma((double)(n - k) + 1) -
+                     (double)n * log(2));
+        if (below > 0.025) break;
+    }
+    return k;
+}
+
+ts_interval ts_median_interval(double *x, size_t n)
+{
+    const double mid = ts_median(x, n);
+    const size_t k = rank_of_median(n);
+    if (!n) return (ts_interval) { mid, mid, mid };
+    return (ts_interval) { mid, x[k ? k - 1 : 0], x[k ? n - k : n - 1] };
+}
+
+/* ---- head to head ---- */
+
+const char *ts_outcome_name(ts_outcome o)
+{
+    static const char *const names[] = { "a", "b", "tie", "noise" };
+    return names[o];
+}
+
+/* Beyond the tie band alone, the near end of a wide interval is there by chance once in 150 matches
+ * of equals; so it must be half a width from zero too, and a whole one where the interval is so
+ * wide that only large differences can be told at all. Twice as fast is twice as fast on the
+ * noisiest machine. */
+ts_outcome ts_match_outcome(double lo, double hi)
+{
+    const double width = hi - lo;
+    const bool   noisy = !(width <= TS_NOISE_BAND);
+    const double beyond = fmax(TS_TIE_BAND, noisy ? width : width / 2);
+    if (lo > beyond) return TS_OUTCOME_A;
+    if (hi < -beyond) return TS_OUTCOME_B;
+    return noisy ? TS_OUTCOME_NOISE : TS_OUTCOME_TIE;
+}
+
+typedef struct ratio {
+    int    workload, block;
+    double log;
+} ratio;
+
+static int by_workload(const void *a, const void *b)
+{
+    const ratio *x = a, *y = b;
+    if (x->workload != y->workload) return x->workload < y->workload ? -1 : 1;
+    return (x->log > y->log) - (x->log < y->log);
+}
+
+/* The mean over workloads of the median, each ratio taken as often as its block was drawn. The
+ * ratios are sorted, so a weighted median is a walk. A workload that was not drawn at all counts
+ * with every ratio once. */
+static double combined(const ratio *r, size_t n, const unsigned *times)
+{
+    double sum = 0;
+    int    workloads = 0;
+    for (size_t i = 0, end; i < n; i = end, workloads++) {
+        unsigned long all = 0, below = 0;
+        for (end = i; end < n && r[end].workload == r[i].workload; end++)
+            all += times[r[end].block];
+        const bool none = !all;
+        if (none) all = end - i;
+        double low = (double)NAN, mid = (double)NAN;
+        for (size_t k = i; k < end && isnan(mid); k++) {
+            below += none ? 1 : times[r[k].block];
+            if (isnan(low) && 2 * below >= all) low = r[k].log;
+            if (2 * below > all) mid = (low + r[k].log) / 2;
+        }
+        sum += mid;
+    }
+    return sum / workloads;
+}
+
+/* Percentiles rather than BCa: a median's jackknife takes two values only, so the acceleration it
+ * would give is no estimate of anything. */
+static void bootstrap(const ratio *r, size_t n, int blocks, uint64_t seed, unsigned *times,
+                      double *draw, ts_match *m)
+{
+    for (int b = 0; b < blocks; b++) times[b] = 1;
+    m->effect = combined(r, n, times);
+    for (int64_t d = 0; d < DRAWS; d++) {
+        memset(times, 0, (size_t)blocks * sizeof *times);
+        for (int64_t b = 0; b < blocks; b++)
+            times[ts_bits(seed, d * blocks + b) % (uint64_t)blocks]++;
+        draw[d] = combined(r, n, times);
+    }
+    m->lo = ts_quantile(draw, DRAWS, 0.025);
+    m->hi = sorted_quantile(draw, DRAWS, 0.975);
+    m->outcome = ts_match_outcome(m->lo, m->hi);
+}
+
+bool ts_match_pairs(const ts_pair *pair, size_t n, uint64_t seed, ts_match *m)
+{
+    int     blocks = 0;
+    ratio  *r = malloc((n + 1) * sizeof *r);
+    double *draw = malloc(DRAWS * sizeof *draw);
+    for (size_t i = 0; r && i < n; i++) {
+        r[i] = (ratio) { pair[i].workload, pair[i].block, log(pair[i].b_ns / pair[i].a_ns) };
+        if (pair[i].block >= blocks) blocks = pair[i].block + 1;
+    }
+    unsigned  *times = calloc((size_t)blocks + 1, sizeof *times);
+    const bool ok = r && draw && times && n;
+    if (ok) {
+        qsort(r, n, sizeof *r, by_workload);
+        bootstrap(r, n, blocks, seed, times, draw, m);
+    }
+    free(r);
+    free(draw);
+    free(times);
+    return ok;
+}

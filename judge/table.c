@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* table.c - the board for a terminal. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "board.h"
+
+enum { NAME = 20, CELLS = 6 }; /* CELLS: columns of the matrix that fit beside the names */
+
+/* Strangers' text in exactly `width` columns; in at most -width columns if that is negative. Only
+ * ASCII and Latin letters go to a terminal as they are: no escapes, no overrides of direction,
+ * nothing whose width one must guess. */
+typedef struct shown {
+    char s[256];
+} shown;
+
+static shown show(const char *text, int width)
+{
+    shown  out = { { 0 } };
+    char  *q = out.s;
+    size_t left = strlen(text);
+    int    at = 0, room = abs(width);
+    while (left && at < room) {
+        uint32_t   c = 0;
+        const int  n = ts_utf8(text, left, &c);
+        const bool plain = n && ((c >= 32 && c < 127) || (c > 0xa0 && c < 0x250 && c != 0xad));
+        const int  last = at == room - 1 && left > (size_t)(n ? n : 1);
+        if (last) *q++ = '~';
+        else if (plain) memcpy(q, text, (size_t)n), q += n;
+        else *q++ = '?';
+        text += n ? n : 1;
+        left -= (size_t)(n ? n : 1);
+        at++;
+    }
+    while (at++ < width) *q++ = ' ';
+    return out;
+}
+
+static void heading(FILE *f, const char *title)
+{
+    fprintf(f, "\n%s\n", show(title, -99).s);
+}
+
+static void speed(FILE *f, double S, double lo, double hi)
+{
+    if (S > 0) fprintf(f, "%6.1f %% [%5.1f %5.1f]", 100 * S, 100 * lo, 100 * hi);
+    else fprintf(f, "%22s", "-");
+}
+
+static void scoreboard(const ts_board *b, FILE *f)
+{
+    heading(f, "Scoreboard");
+    fprintf(f, "  #  %-*s %-7s %6s  %-22s %6s %5s  %s\n", NAME, "entrant", "class", "passed",
+            "   speed / floor", "score", "grade", "rating          group");
+    for (size_t i = 0; i < b->n_contestants; i++) {
+        const ts_contestant  *c = &b->contestant[i];
+        const ts_entrant_row *r = &b->row[c->first];
+        fprintf(f, "%3zu  %s %s %3d/%-2zu  ", i + 1, show(r->name, NAME).s, show(r->klass, 7).s,
+                c->passed, b->n_tasks);
+        speed(f, c->S, c->S_lo, c->S_hi);
+        fprintf(f, " %6.0f %5s", c->score, c->grade);
+        if (c->rank)
+            fprintf(f, "  %4.0f [%4.0f %4.0f] %3.0f", ts_jr_number(c->rank, "rating", 0),
+                    ts_jr_number(c->rank, "lo", 0), ts_jr_number(c->rank, "hi", 0),
+                    ts_jr_number(c->rank, "rank", 0));
+        fputc('\n', f);
+    }
+}
+
+/* Percents while they are small, then a factor. */
+static void cell(const ts_head_to_head *p, bool self, FILE *f)
+{
+    char         s[64], by[24];
+    const double ratio = exp(fabs(p->margin));
+    const bool   slow = p->margin < 0;
+    if (ratio < 1.995)
+        snprintf(by, sizeof by, "%c%.*f%%", "+-"[slow], ratio < 1.0995, 100 * (ratio - 1));
+    else snprintf(by, sizeof by, "%c%.*f", "x/"[slow], ratio < 9.95, fmin(ratio, 9999));
+    if (self) snprintf(s, sizeof s, "=");
+    else if (!(p->won + p->lost + p->tied)) snprintf(s, sizeof s, ".");
+    else snprintf(s, sizeof s, "%d-%d-%d %s", p->won, p->lost, p->tied, by);
+    fprintf(f, " %11s", s);
+}
+
+static void matrix(const ts_board *b, FILE *f)
+{
+    const size_t n = b->n_contestants;
+    int          met = 0;
+    for (size_t i = 0; i < n * n; i++) met += b->pair[i].won + b->pair[i].tied;
+    if (!met) return;
+    heading(f,
+            "Head to head: won-lost-tied, and by how much the row is faster (+ x) or slower (- /)");
+    for (size_t from = 0; from < n; from += CELLS) {
+        fprintf(f, "     %-*s", NAME, "");
+        for (size_t j = from; j < n && j < from + CELLS; j++) fprintf(f, " %11zu", j + 1);
+        fputc('\n', f);
+        for (size_t i = 0; i < n; i++) {
+            fprintf(f, "%3zu  %s", i + 1, show(b->row[b->contestant[i].first].name, NAME).s);
+            for (size_t j = from; j < n && j < from + CELLS; j++)
+                cell(&b->pair[i * n + j], i == j, f);
+            fputc('\n', f);
+        }
+    }
+}
+
+/* One element: got, want, bound. `index` is a number, or says more. */
+static void element(const ts_jr_node *v, FILE *f)
+{
+    int64_t i;
+    fprintf(f, "\n       at ");
+    if (ts_jr_int(ts_jr_get(v, "index"), &i)) fprintf(f, "%lld", (long long)i);
+    else fprintf(f, "%s", show(ts_jr_text(v, "index", "?"), -30).s);
+    fprintf(f, " got %.9g, want %.9g +- %.2g", ts_jr_number(v, "got", (double)NAN),
+            ts_jr_number(v, "want", (double)NAN), ts_jr_number(v, "bound", (double)NAN));
+}
+
+static void flaw(const ts_entrant_row *r, FILE *f)
+{
+    const ts_jr_node *v = r->verdict;
+    const char       *which = ts_jr_text(v, "case", "");
+    double            got;
+    if (!v || !strcmp(ts_jr_text(v, "verdict", ""), "PASS")) return;
+    fprintf(f, "     %s: %s", show(r->name, -NAME).s, show(which, -70).s);
+    if (*which && ts_jr_num(ts_jr_get(v, "got"), &got)) element(v, f);
+    else fprintf(f, "%s%s", *which ? "\n       " : "", show(ts_jr_text(v, "text", ""), -70).s);
+    fputc('\n', f);
+}
+
+static void entrant(const ts_entrant_row *r, size_t place, FILE *f)
+{
+    const ts_jr_node *v = r->verdict, *cells = ts_jr_get(v, "robustness");
+    char              verdict[64], robust[24] = "-";
+    double            passed = 0, all = 0, x;
+    const bool        pass = !strcmp(ts_jr_text(v, "verdict", ""), "PASS");
+    snprintf(verdict, sizeof verdict, "%.20s%s%.30s", ts_jr_text(v, "verdict", "not judged"),
+             pass || !v ? "" : " ", pass ? "" : ts_jr_text(v, "reason", ""));
+    for (size_t i = 0; i < ts_jr_len(cells); i++) {
+        passed += ts_jr_num(ts_jr_at(ts_jr_at(cells, i), 0), &x) ? x : 0;
+        all += ts_jr_num(ts_jr_at(ts_jr_at(cells, i), 1), &x) ? x : 0;
+    }
+    if (all > 0) snprintf(robust, sizeof robust, "%.0f/%.0f", passed, all);
+    fprintf(f, "%3zu  %s %s %s  ", place, show(r->name, NAME).s, show(r->klass, 7).s,
+            show(verdict, 15).s);
+    speed(f, pass ? ts_jr_number(r->score, "S", 0) : 0, ts_jr_number(r->score, "S_lo", 0),
+          ts_jr_number(r->score, "S_hi", 0));
+    if (ts_jr_num(ts_jr_get(v, "worst"), &x)) fprintf(f, " %8.2g", x);
+    else fprintf(f, " %8s", "-");
+    fprintf(f, " %6.6s %4.0f %s\n", robust, pass ? ts_jr_number(r->score, "score", 0) : 0,
+            pass                           ? show(ts_jr_text(r->score, "grade", "-"), -2).s
+            : !strncmp(verdict, "FAIL", 4) ? "F"
+                                           : "-");
+}
+
+static int better(const void *x, const void *y)
+{
+    const ts_entrant_row *a = *(ts_entrant_row *const *)x, *b = *(ts_entrant_row *const *)y;
+    const double s = ts_jr_number(a->score, "score", 0), t = ts_jr_number(b->score, "score", 0);
+    if (s > t || s < t) return s > t ? -1 : 1;
+    return a < b ? -1 : a > b;
+}
+
+static void challenge(const ts_board *b, const char *task, FILE *f)
+{
+    const ts_entrant_row **of = calloc(b->n_rows + 1, sizeof *of);
+    size_t                 n = 0;
+    if (!of) return;
+    for (size_t i = 0; i < b->n_rows; i++)
+        if (!strcmp(b->row[i].task, task)) of[n++] = &b->row[i];
+    qsort(of, n, sizeof *of, better);
+    heading(f, task);
+    fprintf(f, "  #  %-*s %-7s %-15s  %-22s %8s %6s %4s\n", NAME, "entrant", "class", "verdict",
+            "   speed / floor", "err/bnd", "robust", "score");
+    for (size_t i = 0; i < n; i++) entrant(of[i], i + 1, f);
+    for (size_t i = 0; i < n; i++) flaw(of[i], f);
+    free(of);
+}
+
+void ts_board_print(const ts_board *b, FILE *f)
+{
+    if (b->run)
+        fprintf(f, "%s, badge %s\n", show(ts_jr_text(b->run, "machine", ""), -70).s,
+                show(ts_jr_text(b->run, "badge", "none"), -20).s);
+    if (!b->n_rows) fprintf(f, "\nNobody has entered.\n");
+    if (!b->n_rows) return;
+    scoreboard(b, f);
+    matrix(b, f);
+    for (size_t i = 0; i < b->n_tasks; i++) challenge(b, b->task[i], f);
+    if (!b->ended) fprintf(f, "\nThe run has not ended: more verdicts may follow.\n");
+}

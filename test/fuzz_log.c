@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fuzz_log.c - libFuzzer over whatever reads a log: the bytes as they are, and the same bytes as
+ * the bodies of records in a sound chain, which is how far somebody gets who can hash. What is read
+ * is drawn, and a line that was read is written and read again. Built by test/fuzz.sh. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "page.h"
+#include "sha256.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
+
+static FILE *nowhere;
+
+static void draw(char *text, size_t n)
+{
+    char       why[TS_WHY];
+    ts_records r;
+    ts_board   b;
+    if (!ts_records_parse(text, n, &r, why)) return;
+    ts_records_verdict(&r, "5eed", "softmax_topk");
+    if (ts_board_make(&r, &b, why)) {
+        ts_board_print(&b, nowhere);
+        /* mostly the same long script: now and then is enough */
+        if (n % 8 == 0 && !ts_page_write(&r, &b, nowhere)) abort();
+        ts_board_free(&b);
+    }
+    ts_records_free(&r);
+}
+
+/* Each line of the input becomes {"seq":N,"prev":"HASH",LINE,"self":"HASH"}. */
+static void chained(const char *p, size_t n)
+{
+    ts_jw   all = { 0 }, one = { 0 };
+    char    hash[65];
+    int64_t seq = 0;
+    memset(hash, '0', 64);
+    hash[64] = 0;
+    for (const char *end = p + n; p < end; seq++) {
+        const char  *stop = memchr(p, '\n', (size_t)(end - p));
+        const size_t len = stop ? (size_t)(stop - p) : (size_t)(end - p);
+        one.n = 0;
+        ts_jw_open(&one, NULL, '{');
+        ts_jw_int(&one, "seq", seq);
+        ts_jw_text(&one, "prev", hash);
+        ts_jw_raw(&one, ",", 1);
+        ts_jw_raw(&one, p, len);
+        ts_sha256_hex(one.text, one.n, hash);
+        ts_jw_raw(&one, ",\"self\":\"", 9);
+        ts_jw_raw(&one, hash, 64);
+        ts_jw_raw(&one, "\"}", 2);
+        ts_sha256_hex(one.text, one.n, hash);
+        ts_jw_raw(&one, "\n", 1);
+        ts_jw_raw(&all, one.text, one.n);
+        p += len + 1;
+    }
+    ts_jw_free(&one);
+    draw(all.text, all.n);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+{
+    char *copy = malloc(n + 1);
+    if (!nowhere) nowhere = fopen("/dev/null", "w");
+    if (!copy || !nowhere) abort();
+    memcpy(copy, data, n);
+    draw(copy, n);
+    chained((const char *)data, n);
+    return 0;
+}

@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* make_log.c - `make_log PATH [full|failures|untimed|empty]`: a log as a run would leave it, for
+ * the tests of the board and the page: 8 entrants with hostile names, 3 tasks, simulated times. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "log.h"
+#include "rng.h"
+#include "score.h"
+#include "sha256.h"
+#include "stats.h"
+
+enum { N_TASKS = 3, N_WORKLOADS = 4, N_CALLS = 120 };
+
+static const char *const TASKS[N_TASKS] = { "layernorm_forward", "layernorm_backward",
+                                            "softmax_topk" };
+static const char *const CASES[N_TASKS][N_WORKLOADS] = {
+    { "f32/rows=512,cols=768,pad=0/normal", "f32/rows=4096,cols=1024,pad=8/normal",
+      "bf16/rows=512,cols=768,pad=0/normal", "bf16/rows=2048,cols=4096,pad=0/offset" },
+    { "f32/rows=512,cols=768,pad=0/normal", "f32/rows=2048,cols=1024,pad=8/normal",
+      "bf16/rows=512,cols=768,pad=0/normal", "bf16/rows=1024,cols=4096,pad=0/offset" },
+    { "f32/rows=16,vocab=32000,k=8/normal", "f32/rows=64,vocab=50257,k=50/normal",
+      "bf16/rows=16,vocab=128256,k=8/peaked", "bf16/rows=64,vocab=50257,k=1/ties" },
+};
+
+/* How an entrant does in a task: the fraction of the floor it reaches, or why it fails. */
+typedef struct person {
+    const char *name, *author, *klass, *language;
+    struct {
+        double      fraction; /* 0: does not pass; above 1.02: audit; below 0: did not enter */
+        const char *reason;
+    } at[N_TASKS];
+} person;
+
+static const person PEOPLE[] = {
+    { "touchstone", "the house", "host", "c", { { .91, "" }, { .86, "" }, { .78, "" } } },
+    { "three_pass", "the house", "sealed", "c", { { .55, "" }, { .47, "" }, { .33, "" } } },
+    { "textbook", "the house", "sealed", "c", { { .31, "" }, { .28, "" }, { .052, "" } } },
+    { "numpy", "the house", "python", "python", { { .12, "" }, { .083, "" }, { .011, "" } } },
+    { "<script>document.title='owned'</script><img src=x onerror=alert(1)>",
+      "\"O'Brien\" & co",
+      "sealed",
+      "c",
+      { { .89, "" }, { 0, "value" }, { 0, "past" } } },
+    { "\x1b[31mred\x1b[0m \xe2\x80\xae"
+      "drawkcab \xd7\xa9\xd7\x9c\xd7\x95\xd7\x9d",
+      "a\tb\r\nc",
+      "host",
+      "c++",
+      { { .62, "" }, { 0, "crash" }, { -1, "" } } },
+    { "sixty-four-characters-of-a-name-that-will-not-fit-in-any-column-",
+      "someone",
+      "sealed",
+      "c",
+      { { 1.31, "floor" }, { .44, "" }, { 0, "hang" } } },
+    { "Jos\xc3\xa9 Mu\xc3\xb1oz's k\xc3\xa9rnel",
+      "Jos\xc3\xa9",
+      "python",
+      "python",
+      { { 0, "build" }, { 0, "seal" }, { 0, "unwritten" } } },
+};
+enum { N_PEOPLE = sizeof PEOPLE / sizeof *PEOPLE };
+
+static ts_log *the_log;
+static double  calls[N_PEOPLE][N_TASKS][N_WORKLOADS][N_CALLS];
+
+static void commit(void)
+{
+    if (ts_log_commit(the_log)) return;
+    fprintf(stderr, "make_log: cannot append\n");
+    exit(3);
+}
+
+static double floor_ns(int task, int workload)
+{
+    return 20000.0 * (1 + task) * pow(2.6, workload);
+}
+
+/* Heavy tails: one call in twelve is disturbed. */
+static double call_ns(int who, int task, int workload, int i, double fraction)
+{
+    const uint64_t seed = (uint64_t)(who * 100 + task * 10 + workload);
+    const double   u = ts_uniform(seed, 2 * i), n = ts_normal(seed, 2 * i + 1);
+    const double   tail = u > 0.84 ? 0.4 * (u - 0.84) / 0.16 : 0;
+    const double   shape = 1 + 0.08 * ts_uniform(seed + 7777, 0);
+    return floor_ns(task, workload) / (fraction * shape) * exp(0.012 * fabs(n) + tail);
+}
+
+static void run(void)
+{
+    static const struct {
+        const char *name, *text;
+        bool        held;
+    } g[] = {
+        { "two processes", "the judge never loads an entrant's code", true },
+        { "namespaces", "user, pid, net, ipc and mount: no network, no files", true },
+        { "seccomp", "a sealed entrant may make two system calls", true },
+        { "cpu accounting", "work before go or after done is seen in the cgroup", true },
+        { "freezer", "entrants are stopped as one before outputs are read", true },
+        { "landlock", "this kernel has none: the mount namespace stands alone", false },
+        { "own core", "two cores are shared with others: the clock may be disturbed", false },
+    };
+    ts_jw *w = ts_log_begin(the_log, "run");
+    ts_jw_text(w, "version", "0.1.0");
+    ts_jw_text(w, "machine", "AMD EPYC 9654 (2 cores of a virtual machine), Linux 6.18, 62 GiB");
+    ts_jw_text(w, "badge", "silver");
+    ts_jw_text(w, "commit", "5f70bf18a086007016e948b04aed3b82103a36bea41755b6cddfaf10ace3c6ef");
+    ts_jw_text(w, "depth", "default");
+    ts_jw_text(w, "started", "2026-01-15T09:30:00Z");
+    ts_jw_open(w, "floors", '{');
+    ts_jw_num(w, "copy_gbs", 21.4);
+    ts_jw_num(w, "read_gbs", 24.9);
+    ts_jw_num(w, "gflops", 148);
+    ts_jw_num(w, "call_ns", 480);
+    ts_jw_close(w, '}');
+    ts_jw_open(w, "guarantees", '[');
+    for (size_t i = 0; i < sizeof g / sizeof *g; i++) {
+        ts_jw_open(w, NULL, '{');
+        ts_jw_text(w, "name", g[i].name);
+        ts_jw_bool(w, "held", g[i].held);
+        ts_jw_text(w, "text", g[i].text);
+        ts_jw_close(w, '}');
+    }
+    ts_jw_close(w, ']');
+    commit();
+}
+
+static void entrant(int who, int task)
+{
+    char   hash[65];
+    ts_jw *w = ts_log_begin(the_log, "entrant");
+    ts_sha256_hex(&who, sizeof who, hash);
+    ts_jw_int(w, "id", who * N_TASKS + task);
+    ts_jw_text(w, "name", PEOPLE[who].name);
+    ts_jw_text(w, "author", PEOPLE[who].author);
+    ts_jw_text(w, "class", PEOPLE[who].klass);
+    ts_jw_text(w, "language", PEOPLE[who].language);
+    ts_jw_text(w, "task", TASKS[task]);
+    ts_jw_text(w, "source_sha256", hash);
+    hash[8] = 0;
+    ts_jw_text(w, "family", hash);
+    commit();
+}
+
+static void ratio(ts_jw *w, const char *key, int passed, int all)
+{
+    ts_jw_open(w, key, '[');
+    ts_jw_int(w, NULL, passed);
+    ts_jw_int(w, NULL, all);
+    ts_jw_close(w, ']');
+}
+
+static void flaw(ts_jw *w, int task, const char *reason)
+{
+    char       which[160], replay[240];
+    const bool value = !strcmp(reason, "value") || !strcmp(reason, "unwritten");
+    snprintf(which, sizeof which, "%s/%s@0x5eed%d", TASKS[task], CASES[task][1], task);
+    if (!strcmp(reason, "build")) {
+        ts_jw_text(w, "text", "kernel.c:7:12: error: expected ';' before \x1b[1m'}'\x1b[0m <b>");
+        return;
+    }
+    ts_jw_text(w, "text",
+               value                      ? "wrong number in dgamma"
+               : !strcmp(reason, "past")  ? "touched memory past values"
+               : !strcmp(reason, "floor") ? "1.31 of the floor's speed: nobody can be that fast"
+               : !strcmp(reason, "crash") ? "the process died of signal 11"
+               : !strcmp(reason, "seal")  ? "called openat"
+                                          : "no answer within 2 s");
+    if (!strcmp(reason, "floor")) return;
+    ts_jw_text(w, "case", which);
+    snprintf(replay, sizeof replay, "touchstone judge --replay run.log --case '%s'", which);
+    ts_jw_text(w, "replay", replay);
+    if (!value) return;
+    ts_jw_text(w, "index", "dgamma[0][511]");
+    ts_jw_num(w, "got", task == 2 ? (double)NAN : 1.53125);
+    ts_jw_num(w, "want", 1.4999847412109375);
+    ts_jw_num(w, "bound", 3.1e-5);
+}
+
+static void verdict(int who, int task)
+{
+    static const char *const kinds[] = { "basic", "shapes", "numerics", "special", "adversarial" };
+    static const int         many[] = { 48, 62, 40, 24, 18 };
+    const double             f = PEOPLE[who].at[task].fraction;
+    const char              *reason = PEOPLE[who].at[task].reason;
+    const bool               built = strcmp(reason, "build") && strcmp(reason, "seal");
+    ts_jw                   *w = ts_log_begin(the_log, "verdict");
+    ts_jw_int(w, "entrant", who * N_TASKS + task);
+    ts_jw_text(w, "task", TASKS[task]);
+    ts_jw_text(w, "verdict", f > 1.02 ? "AUDIT" : f > 0 ? "PASS" : "FAIL");
+    ts_jw_text(w, "reason", reason);
+    if (f > 0 && f <= 1.02) ts_jw_text(w, "text", "");
+    else flaw(w, task, reason);
+    ts_jw_open(w, "categories", '{');
+    for (int i = 0; i < 5; i++)
+        ratio(w, kinds[i], f > 0 ? many[i] : built && i < 2 ? many[i] - 3 * i : 0, many[i]);
+    ts_jw_close(w, '}');
+    ts_jw_int(w, "calls", built ? 192 + N_WORKLOADS * N_CALLS : 0);
+    if (built) {
+        ts_jw_num(w, "worst",
+                  f > 0                          ? 0.04 + 0.03 * who
+                  : !strcmp(reason, "unwritten") ? HUGE_VAL
+                                                 : 1007.9);
+        ts_jw_num(w, "p999", f > 0 ? 0.015 + 0.01 * who : 3.2);
+        ts_jw_num(w, "ulp", f > 0 ? 0.5 + 0.2 * who : 262144);
+    }
+    ts_jw_open(w, "robustness", '{');
+    ratio(w, "refusals", f > 0 ? 12 - (who == 4) : 0, 12);
+    ratio(w, "sanitizer", f > 0 ? 6 : 0, 6);
+    ratio(w, "repeat", f > 0 ? 9 - 2 * (who == 5) : 0, 9);
+    ts_jw_close(w, '}');
+    ts_jw_int(w, "workspace_bytes", who == 1 ? 1 << 20 : who == 3 ? 25 << 20 : 0);
+    ts_jw_int(w, "io_bytes", 8 << 20);
+    ts_jw_num(w, "seconds", 3.25 + who);
+    commit();
+}
+
+static void times(int who, int task, ts_workload *out)
+{
+    for (int k = 0; k < N_WORKLOADS; k++) {
+        double *ns = calls[who][task][k], sorted[N_CALLS];
+        for (int i = 0; i < N_CALLS; i++)
+            ns[i] = floor(call_ns(who, task, k, i, PEOPLE[who].at[task].fraction));
+        memcpy(sorted, ns, sizeof sorted);
+        const ts_interval m = ts_median_interval(sorted, N_CALLS);
+        out[k] = (ts_workload) { floor_ns(task, k), m.mid, m.lo, m.hi };
+        ts_jw *w = ts_log_begin(the_log, "time");
+        ts_jw_int(w, "entrant", who * N_TASKS + task);
+        ts_jw_text(w, "task", TASKS[task]);
+        ts_jw_text(w, "case", CASES[task][k]);
+        ts_jw_num(w, "bytes", floor_ns(task, k) * 21.4);
+        ts_jw_num(w, "flops", floor_ns(task, k) * 21.4 * (0.6 + 0.5 * task + 0.15 * k));
+        ts_jw_num(w, "floor_ns", floor_ns(task, k));
+        ts_jw_open(w, "ns", '[');
+        for (int i = 0; i < N_CALLS; i++) ts_jw_num(w, NULL, ns[i]);
+        ts_jw_close(w, ']');
+        ts_jw_num(w, "median_ns", m.mid);
+        ts_jw_num(w, "lo_ns", m.lo);
+        ts_jw_num(w, "hi_ns", m.hi);
+        ts_jw_num(w, "fraction", floor_ns(task, k) / m.mid);
+        commit();
+    }
+}
+
+static void score(int who, int task, const ts_workload *t)
+{
+    const ts_score_in in = { .gate = true,
+                             .workload = t,
+                             .n_workloads = N_WORKLOADS,
+                             .error = 0.015 + 0.01 * who,
+                             .error_honest = 0.02,
+                             .cells_passed = 27 - (who == 4) - 2 * (who == 5),
+                             .cells = 27,
+                             .workspace_bytes = who == 1   ? 1 << 20
+                                                : who == 3 ? 25 << 20
+                                                           : 0,
+                             .io_bytes = 8 << 20 };
+    const ts_score    s = ts_score_of(&in);
+    ts_jw            *w = ts_log_begin(the_log, "score");
+    ts_jw_int(w, "entrant", who * N_TASKS + task);
+    ts_jw_text(w, "task", TASKS[task]);
+    ts_jw_num(w, "score", s.score);
+    ts_jw_num(w, "S", s.S);
+    ts_jw_num(w, "S_lo", s.S_lo);
+    ts_jw_num(w, "S_hi", s.S_hi);
+    ts_jw_num(w, "S_min", s.S_min);
+    ts_jw_num(w, "P", s.P);
+    ts_jw_num(w, "R", s.R);
+    ts_jw_num(w, "M", s.M);
+    ts_jw_text(w, "grade", ts_grade(true, s.audit, s.score));
+    commit();
+}
+
+static ts_game games[N_TASKS * N_PEOPLE * N_PEOPLE * N_WORKLOADS];
+static size_t  n_games;
+
+static void match(int a, int b, int task)
+{
+    static ts_pair pair[N_WORKLOADS * N_CALLS];
+    ts_match       m;
+    for (int k = 0; k < N_WORKLOADS; k++)
+        for (int i = 0; i < N_CALLS; i++)
+            pair[k * N_CALLS + i] = (ts_pair) { k, i, calls[a][task][k][i], calls[b][task][k][i] };
+    if (!ts_match_pairs(pair, N_WORKLOADS * N_CALLS, 1, &m)) exit(3);
+    for (int k = 0; k < N_WORKLOADS; k++) { /* a game a workload */
+        ts_match one;
+        if (!ts_match_pairs(pair + k * N_CALLS, N_CALLS, 2, &one)) exit(3);
+        games[n_games++] = (ts_game) { a, b, one.outcome };
+    }
+    ts_jw *w = ts_log_begin(the_log, "match");
+    ts_jw_text(w, "task", TASKS[task]);
+    ts_jw_int(w, "a", a * N_TASKS + task);
+    ts_jw_int(w, "b", b * N_TASKS + task);
+    ts_jw_num(w, "effect", m.effect);
+    ts_jw_num(w, "lo", m.lo);
+    ts_jw_num(w, "hi", m.hi);
+    ts_jw_text(w, "verdict", ts_outcome_name(m.outcome));
+    ts_jw_int(w, "pairs", N_WORKLOADS * N_CALLS);
+    commit();
+}
+
+static void rank(const char *name, int task, const ts_game *g, size_t n)
+{
+    ts_rating r[N_PEOPLE];
+    bool      in[N_PEOPLE] = { 0 };
+    for (size_t i = 0; i < n; i++) in[g[i].a] = in[g[i].b] = true;
+    if (!n || !ts_rank(g, n, N_PEOPLE, 1, r)) return;
+    ts_jw *w = ts_log_begin(the_log, "rank");
+    ts_jw_text(w, "task", name);
+    ts_jw_open(w, "rows", '[');
+    for (int i = 0; i < N_PEOPLE; i++) {
+        if (!in[i]) continue;
+        ts_jw_open(w, NULL, '{');
+        ts_jw_int(w, "entrant", i * N_TASKS + task);
+        ts_jw_num(w, "rating", r[i].rating);
+        ts_jw_num(w, "lo", r[i].lo);
+        ts_jw_num(w, "hi", r[i].hi);
+        ts_jw_int(w, "rank", r[i].rank);
+        ts_jw_close(w, '}');
+    }
+    ts_jw_close(w, ']');
+    commit();
+}
+
+static bool timed(int who, int task)
+{
+    return PEOPLE[who].at[task].fraction > 0 && PEOPLE[who].at[task].fraction <= 1.02;
+}
+
+static void judge(const char *kind)
+{
+    ts_workload t[N_WORKLOADS];
+    int         verdicts = 0;
+    for (int task = 0; task < N_TASKS; task++) {
+        const size_t from = n_games;
+        for (int who = 0; who < N_PEOPLE; who++) {
+            const double f = PEOPLE[who].at[task].fraction;
+            if (f < 0 || (!strcmp(kind, "failures") && f > 0)) continue;
+            entrant(who, task);
+            verdict(who, task);
+            verdicts++;
+            if (f <= 0 || !strcmp(kind, "untimed")) continue;
+            times(who, task, t);
+            if (f <= 1.02) score(who, task, t);
+        }
+        if (strcmp(kind, "full")) continue;
+        for (int a = 0; a < N_PEOPLE; a++)
+            for (int b = 0; b < a; b++)
+                if (timed(a, task) && timed(b, task)) match(a, b, task);
+        rank(TASKS[task], task, games + from, n_games - from);
+    }
+    rank("overall", 0, games, n_games);
+    ts_jw *w = ts_log_begin(the_log, "reveal");
+    ts_jw_text(w, "seed", "00112233445566778899aabbccddeeff");
+    commit();
+    w = ts_log_begin(the_log, "end");
+    ts_jw_int(w, "verdicts", verdicts);
+    commit();
+}
+
+int main(int argc, char **argv)
+{
+    char        why[TS_WHY];
+    const char *kind = argc > 2 ? argv[2] : "full";
+    if (argc < 2) return 2;
+    the_log = ts_log_open(argv[1], NULL, why);
+    if (!the_log) return fprintf(stderr, "make_log: %s: %s\n", argv[1], why), 3;
+    run();
+    if (strcmp(kind, "empty")) judge(kind);
+    ts_log_close(the_log);
+    return 0;
+}

@@ -1,0 +1,42 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# report.sh BUILD - `touchstone report` on logs that are whole, torn, changed, and full of hostile names.
+set -eu
+cd "$(dirname "$0")/.."
+build=$1
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+fail() { echo "report: $*" >&2 && exit 1; }
+report() { "$build/touchstone" report "$@" >"$tmp/out" 2>"$tmp/err"; }
+escape=$(printf '\033')
+
+for kind in full failures untimed empty; do
+    "$build/test/make_log" "$tmp/$kind" $kind
+    report "$tmp/$kind" --out "$tmp/page" || fail "$kind: $(cat "$tmp/err")"
+    [ ! -s "$tmp/err" ] || fail "$kind: said $(cat "$tmp/err")"
+    ! LC_ALL=C grep -q "$escape" "$tmp/out" || fail "$kind: an escape reached the terminal"
+    LC_ALL=C.UTF-8 awk 'length($0) > 100 { exit 1 }' "$tmp/out" || fail "$kind: wider than 100 columns"
+    tail -n 1 "$tmp/$kind" | tr -d '\n' | sha256sum | cut -d ' ' -f 1 >"$tmp/hash"
+    grep -qF "$(cat "$tmp/hash")" "$tmp/page/index.html" || fail "$kind: the page has not the last line's hash"
+    [ "$(grep -c '<script' "$tmp/page/index.html")" = 2 ] || fail "$kind: a script that is not ours"
+    [ ! -e "$tmp/page/index.html.tmp" ] || fail "$kind: left a file behind"
+done
+report "$tmp/full" || fail 'no tables without --out'
+grep -q '^  1  touchstone  *host  *3/3 ' "$tmp/out" || fail 'touchstone is not first'
+grep -q 'AUDIT floor .* - .* 0 - *$' "$tmp/out" || fail 'an audit has a score'
+grep -q 'at dgamma\[0\]\[511\] got 1.53125, want 1.49998474 +- 3.1e-05' "$tmp/out" || fail 'no first flaw'
+
+head -c -20 "$tmp/full" >"$tmp/torn"
+report "$tmp/torn" || fail 'a torn log was refused'
+grep -q 'is torn and left out' "$tmp/err" || fail 'a torn line was not said'
+grep -q 'has not ended' "$tmp/out" || fail 'a run without its end looks ended'
+
+sed '5s,"task","tAsk",' "$tmp/full" >"$tmp/changed"
+cmp -s "$tmp/full" "$tmp/changed" && fail 'nothing was changed'
+if report "$tmp/changed" --out "$tmp/never"; then fail 'a changed log was taken'; fi
+[ "$(wc -l <"$tmp/err")" = 1 ] && grep -q 'line 5:' "$tmp/err" || fail "changed: $(cat "$tmp/err")"
+[ ! -e "$tmp/never" ] || fail 'a page of a changed log'
+if report "$tmp/nowhere"; then fail 'a log that is not there was taken'; fi
+if report "$tmp/full" --out "$tmp/full/x"; then fail 'a page in a file'; fi
+[ "$(wc -l <"$tmp/err")" = 1 ] || fail "no folder: $(cat "$tmp/err")"
+echo 'report: whole, torn, changed and hostile logs'

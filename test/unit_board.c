@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* unit_board.c - statistics and score, on data whose answer is known. */
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "unit.h"
+
+#include "rng.h"
+#include "score.h"
+#include "stats.h"
+
+/* ---- statistics ---- */
+
+static void medians(void **state)
+{
+    double odd[] = { 5, 1, 3 }, even[] = { 4, 1, 3, 2 }, many[100];
+    int    held = 0;
+    (void)state;
+    assert_true(ts_median(odd, 3) == 3 && ts_median(even, 4) == 2.5);
+    assert_true(ts_quantile(even, 4, 0) == 1 && ts_quantile(even, 4, 1) == 4);
+    assert_true(isnan(ts_median(odd, 0)));
+    for (int i = 0; i < 100; i++) many[i] = i + 1;
+    const ts_interval m = ts_median_interval(many, 100);
+    assert_true(m.mid == 50.5 && m.lo == 40 && m.hi == 61); /* the textbook's ranks for n = 100 */
+    const ts_interval few = ts_median_interval(odd, 3);
+    assert_true(few.lo == 1 && few.hi == 5);
+    for (uint64_t seed = 0; seed < 2000; seed++) {
+        for (int i = 0; i < 41; i++) many[i] = pow(ts_normal(seed, i), 3);
+        const ts_interval k = ts_median_interval(many, 41);
+        held += k.lo <= 0 && k.hi >= 0;
+    }
+    assert_in_range(held, 1880, 1960); /* 95 %, or a little more */
+}
+
+/* A call of 1 with spread sigma, log-normal, and one in ten disturbed by up to 60 %. The pair
+ * shares drift, which pairing takes out. */
+static double noisy(uint64_t seed, int64_t i, double sigma)
+{
+    const double u = ts_uniform(seed ^ 0x7a11, i);
+    return exp(sigma * ts_normal(seed, i) + (u > 0.8 ? 3 * (u - 0.8) : 0));
+}
+
+static ts_outcome simulate(uint64_t seed, double difference, double sigma, int workloads, int n)
+{
+    ts_pair *p = malloc((size_t)(workloads * n) * sizeof *p);
+    ts_match m = { 0 };
+    assert_non_null(p);
+    for (int k = 0; k < workloads; k++)
+        for (int i = 0; i < n; i++) {
+            const int64_t at = k * n + i;
+            const double  drift = exp(0.1 * sin(0.1 * i) + 0.03 * ts_normal(seed + 99, at));
+            p[at] = (ts_pair) { k, i, drift * noisy(3 * seed, 2 * at, sigma),
+                                drift * noisy(3 * seed, 2 * at + 1, sigma) * (1 + difference) };
+        }
+    assert_true(ts_match_pairs(p, (size_t)(workloads * n), seed, &m));
+    assert_true(m.lo <= m.effect && m.effect <= m.hi);
+    free(p);
+    return m.outcome;
+}
+
+static void tally(const char *name, double difference, double sigma, int workloads, int matches,
+                  int *count)
+{
+    memset(count, 0, 4 * sizeof *count);
+    for (int s = 0; s < matches; s++)
+        count[simulate((uint64_t)s + 1000, difference, sigma, workloads, 100)]++;
+    print_message("%s: %d matches of 100 pairs: a %d, b %d, tie %d, noise %d\n", name, matches,
+                  count[0], count[1], count[2], count[3]);
+}
+
+static void nobody_beats_himself(void **state)
+{
+    int c[4];
+    (void)state;
+    tally("A/A, spread 2 %, 1 workload", 0, 0.02, 1, 1500, c);
+    assert_int_equal(c[TS_OUTCOME_A] + c[TS_OUTCOME_B], 0);
+    tally("A/A, spread 2 %, 4 workloads", 0, 0.02, 4, 500, c);
+    assert_int_equal(c[TS_OUTCOME_A] + c[TS_OUTCOME_B], 0);
+    tally("A/A, spread 15 %", 0, 0.15, 1, 500, c);
+    assert_int_equal(c[TS_OUTCOME_A] + c[TS_OUTCOME_B], 0);
+    assert_true(c[TS_OUTCOME_NOISE] > 490);
+}
+
+static void five_percent_is_found(void **state)
+{
+    int c[4];
+    (void)state;
+    tally("B 5 % slower", 0.05, 0.02, 1, 500, c);
+    assert_true(c[TS_OUTCOME_A] >= 475);
+    assert_int_equal(c[TS_OUTCOME_B], 0);
+    tally("A 5 % slower", 1 / 1.05 - 1, 0.02, 1, 500, c);
+    assert_true(c[TS_OUTCOME_B] >= 475);
+    assert_int_equal(c[TS_OUTCOME_A], 0);
+    tally("B 2 % slower", 0.02, 0.02, 1, 500, c);
+    assert_int_equal(c[TS_OUTCOME_B], 0);
+    tally("B twice as slow, spread 20 %", 1, 0.2, 1, 200, c); /* wide, and beyond doubt */
+    assert_int_equal(c[TS_OUTCOME_A], 200);
+}
+
+static void outcomes(void **state)
+{
+    (void)state;
+    assert_int_equal(ts_match_outcome(0.011, 0.03), TS_OUTCOME_A);
+    assert_int_equal(ts_match_outcome(-0.03, -0.011), TS_OUTCOME_B);
+    assert_int_equal(ts_match_outcome(0.009, 0.03), TS_OUTCOME_TIE);
+    assert_int_equal(ts_match_outcome(-0.001, 0.001), TS_OUTCOME_TIE);
+    assert_int_equal(ts_match_outcome(-0.03, 0.03), TS_OUTCOME_NOISE);
+    assert_int_equal(ts_match_outcome(0.02, 0.08), TS_OUTCOME_NOISE);
+    assert_int_equal(ts_match_outcome(0.5, 0.6), TS_OUTCOME_A);
+    assert_int_equal(ts_match_outcome(-0.6, -0.5), TS_OUTCOME_B);
+    assert_int_equal(ts_match_outcome(0.015, 0.055), TS_OUTCOME_TIE);
+    assert_int_equal(ts_match_outcome((double)NAN, (double)NAN), TS_OUTCOME_NOISE);
+    assert_string_equal(ts_outcome_name(TS_OUTCOME_NOISE), "noise");
+}
+
+/* The mean of medians, and pairs of one block drawn together. */
+static void effect_of_pairs(void **state)
+{
+    const ts_pair p[] = { { 0, 0, 100, 110 }, { 0, 1, 100, 120 }, { 0, 2, 100, 5000 },
+                          { 1, 0, 10, 10 },   { 1, 1, 10, 20 },   { 1, 2, 10, 1 } };
+    ts_match      m, again;
+    (void)state;
+    assert_true(ts_match_pairs(p, 6, 1, &m) && ts_match_pairs(p, 6, 1, &again));
+    assert_true(fabs(m.effect - (log(1.2) + log(1)) / 2) < 1e-12);
+    assert_true(m.lo == again.lo && m.hi == again.hi && m.outcome == again.outcome);
+    assert_false(ts_match_pairs(p, 0, 1, &m));
+}
+
+/* Five players of known strength, Davidson's ties: the order and the distances come back, and the
+ * intervals hold the truth. */
+static void ratings_recover_strengths(void **state)
+{
+    enum { N = 5, ROUNDS = 120 };
+    static const double truth[N] = { 1.3, 0.6, 0.6, -0.6, -1.9 };
+    static ts_game      game[N * N * ROUNDS];
+    ts_rating           r[N];
+    size_t              n = 0;
+    int                 held = 0;
+    (void)state;
+    for (int k = 0; k < ROUNDS; k++)
+        for (int a = 0; a < N; a++)
+            for (int b = 0; b < a; b++, n++) {
+                const double pa = exp(truth[a]), pb = exp(truth[b]), tie = 0.7 * sqrt(pa * pb);
+                const double u = (ts_uniform(5, (int64_t)n) + 1) / 2 * (pa + pb + tie);
+                game[n] = (ts_game) { a, b,
+                                      u < pa        ? TS_OUTCOME_A
+                                      : u < pa + pb ? TS_OUTCOME_B
+                                                    : TS_OUTCOME_TIE };
+            }
+    assert_true(ts_rank(game, n, N, 1, r));
+    for (int i = 0; i < N; i++) {
+        const double want = 1500 + 400 / log(10) * truth[i];
+        held += r[i].lo <= want && want <= r[i].hi;
+        print_message("rating %.0f [%.0f %.0f], true %.0f\n", r[i].rating, r[i].lo, r[i].hi, want);
+        assert_true(fabs(r[i].rating - want) < 60);
+        assert_true(r[i].lo < r[i].rating && r[i].rating < r[i].hi && r[i].hi - r[i].lo < 120);
+        assert_int_equal(r[i].rank, i == 2 ? 2 : i + 1); /* equals share a rank */
+    }
+    assert_true(held >= 4);
+}
+
+static void ratings_at_the_edges(void **state)
+{
+    const ts_game always[] = { { 0, 1, TS_OUTCOME_A },
+                               { 0, 1, TS_OUTCOME_A },
+                               { 0, 2, TS_OUTCOME_A },
+                               { 1, 2, TS_OUTCOME_TIE },
+                               { 1, 2, TS_OUTCOME_NOISE } };
+    ts_rating     r[4];
+    (void)state;
+    assert_true(ts_rank(always, 5, 4, 1, r)); /* who always won, and who never played */
+    assert_true(isfinite(r[0].rating) && r[0].rating > r[1].rating && r[0].rank == 1);
+    assert_true(fabs(r[1].rating - r[2].rating) < 100);
+    assert_true(ts_rank(always, 0, 2, 1, r)); /* no games: all equal */
+    assert_true(fabs(r[0].rating - 1500) < 1e-6 && r[1].rank == 1);
+    assert_true(ts_rank(always, 0, 0, 1, r));
+}
+
+/* ---- score ---- */
+
+static void scores(void **state)
+{
+    const ts_workload w[] = { { 100, 200, 190, 210 }, { 100, 125, 120, 130 } };
+    ts_score_in       in = { .gate = true,
+                             .workload = w,
+                             .n_workloads = 2,
+                             .error = 0.04,
+                             .error_honest = 0.01,
+                             .cells_passed = 18,
+                             .cells = 20,
+                             .workspace_bytes = 3000,
+                             .io_bytes = 1000 };
+    ts_score          s = ts_score_of(&in);
+    (void)state;
+    const double S = sqrt(0.5 * 0.8), P = log(0.04) / log(0.01), M = 1 / 1.5;
+    assert_true(fabs(s.S - S) < 1e-12 && fabs(s.P - P) < 1e-12 && fabs(s.M - M) < 1e-12);
+    assert_true(fabs(s.R - 0.9) < 1e-12 && fabs(s.S_min - 0.5) < 1e-12);
+    assert_true(fabs(s.S_lo - sqrt(100. / 210 * 100 / 130)) < 1e-12);
+    assert_true(fabs(s.S_hi - sqrt(100. / 190 * 100 / 120)) < 1e-12);
+    assert_true(fabs(s.score - 1000 * pow(S, .7) * pow(.9, .15) * pow(P, .1) * pow(M, .05)) < 1e-9);
+    in.gate = false;
+    assert_true(ts_score_of(&in).score == 0);
+    in.gate = true;
+    in.error = 0.001;
+    assert_true(ts_score_of(&in).P == 1); /* better than honest code is not more than right */
+    in.error = 1;
+    assert_true(ts_score_of(&in).P == 0 && ts_score_of(&in).score == 0);
+    in.cells = 0;
+    assert_true(ts_score_of(&in).R == 0);
+}
+
+static void floors_and_grades(void **state)
+{
+    const ts_workload near = { 100, 99, 98, 100 }, beyond = { 100, 98, 97, 99 };
+    const ts_workload missing[] = { { 100, 100, 100, 100 }, { 100, 0, 0, 0 } };
+    ts_score_in       in = { .gate = true,
+                             .workload = &near,
+                             .n_workloads = 1,
+                             .cells_passed = 1,
+                             .cells = 1,
+                             .error_honest = 0.01,
+                             .io_bytes = 1 };
+    (void)state;
+    ts_score s = ts_score_of(&in);
+    assert_true(!s.audit && s.S == 1 && s.score == 1000);
+    in.workload = &beyond; /* 2.04 % faster than the floor */
+    s = ts_score_of(&in);
+    assert_true(s.audit && s.score == 0);
+    in.workload = missing;
+    in.n_workloads = 2;
+    s = ts_score_of(&in);
+    assert_true(fabs(s.S - sqrt(1e-3)) < 1e-12 && s.S_min == 1e-3);
+    in.n_workloads = 0;
+    assert_true(ts_score_of(&in).S == 1e-3);
+    static const struct {
+        double      score;
+        const char *grade;
+    } table[] = { { 1000, "A+" }, { 900, "A+" }, { 899.9, "A" }, { 800, "A" }, { 650, "B" },
+                  { 450, "C" },   { 250, "D" },  { 249, "E" },   { 0, "E" } };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        assert_string_equal(ts_grade(true, false, table[i].score), table[i].grade);
+    assert_string_equal(ts_grade(false, false, 990), "F");
+    assert_string_equal(ts_grade(true, true, 990), "-");
+    assert_string_equal(ts_grade(true, false, (double)NAN), "F");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(medians),
+        cmocka_unit_test(outcomes),
+        cmocka_unit_test(effect_of_pairs),
+        cmocka_unit_test(nobody_beats_himself),
+        cmocka_unit_test(five_percent_is_found),
+        cmocka_unit_test(ratings_recover_strengths),
+        cmocka_unit_test(ratings_at_the_edges),
+        cmocka_unit_test(scores),
+        cmocka_unit_test(floors_and_grades),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
