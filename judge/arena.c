@@ -27,6 +27,12 @@ bool ts_arena_open(ts_arena *m)
     return m->base != MAP_FAILED;
 }
 
+void ts_arena_open_in(ts_arena *m, unsigned char *home, unsigned char *base, size_t size, int in_fd,
+                      int out_fd)
+{
+    *m = (ts_arena) { .fd = in_fd, .out_fd = out_fd, .home = home, .base = base, .size = size };
+}
+
 void ts_arena_close(ts_arena *m)
 {
     ts_arena_clear(m);
@@ -79,10 +85,19 @@ static void poison_rows(const ts_arena_buf *b)
         memset(row_of(b, r), ts_poison_byte(b->b.dtype), row_bytes(b));
 }
 
+static void map_pages(const ts_arena *m, const ts_arena_buf *a)
+{
+    const int fd = a->b.role == TS_IN ? m->fd : m->out_fd;
+    if (mmap(a->lo, (size_t)(a->hi - a->lo), PROT_READ | PROT_WRITE,
+             MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, a->lo - m->home) == MAP_FAILED)
+        abort();
+}
+
 void *ts_take(ts_arena *m, void *slot, ts_buf b)
 {
     if (m->n == TS_MAX_BUFS) abort();
-    ts_arena_buf *a = &m->buf[m->n];
+    ts_arena_buf              *a = &m->buf[m->n];
+    const unsigned char *const laid_lo = a->lo, *const laid_hi = a->hi;
     *a = (ts_arena_buf) { .b = b, .slot = (size_t)((char *)slot - (const char *)m->args) };
     if (b.n_rows > 0)
         a->n_bytes = (size_t)((b.n_rows - 1) * b.row_stride + b.n_cols) * element_bytes(a);
@@ -96,6 +111,8 @@ void *ts_take(ts_arena *m, void *slot, ts_buf b)
     const bool front = m->aligned || m->n % 3 == 2;
     a->p = front ? a->lo : a->hi - a->n_bytes;
     m->n++;
+    if (m->laid && (a->lo != laid_lo || a->hi != laid_hi)) abort(); /* a layout that has changed */
+    if (m->home && !m->laid) map_pages(m, a);
     fill_bands(a);
     if (b.role != TS_IN) poison_rows(a);
     memcpy(slot, &a->p, sizeof a->p);
@@ -151,6 +168,7 @@ void ts_arena_setup(ts_arena *m, const ts_task *t, const ts_case *c, uint64_t se
             memcpy(m->buf[i].initial, m->buf[i].p, m->buf[i].n_bytes);
         }
     m->input_hash = hash_roles(m, true);
+    m->laid = m->home != NULL;
 }
 
 void ts_arena_reset(ts_arena *m)
@@ -166,7 +184,7 @@ void ts_arena_reset(ts_arena *m)
 void ts_arena_clear(ts_arena *m)
 {
     for (int i = 0; i < m->n; i++) free(m->buf[i].initial);
-    if (m->used) madvise(m->base, m->used, MADV_REMOVE);
+    if (m->used && !m->home) madvise(m->base, m->used, MADV_REMOVE);
     m->n = m->n_scalars = 0;
     m->used = 0;
 }

@@ -25,6 +25,11 @@ struct ts_arena {
     int            fd;   /* of the shared memory, for workers that map it by themselves */
     unsigned char *base; /* of the shared memory */
     size_t         size, used;
+    /* In a cage's block, where buffers are mapped one by one over dead pages: inputs from fd, the
+     * rest from out_fd, each at its distance from `home`. NULL: all of it is mapped from fd. */
+    unsigned char *home;
+    int            out_fd;
+    bool           laid; /* the buffers are mapped: what follows only fills them anew */
     bool aligned; /* buffers at the start of a page, as an allocator would give: for timing */
     const void  *args;
     int          n, n_scalars;
@@ -38,6 +43,11 @@ struct ts_arena {
 
 bool ts_arena_open(ts_arena *m); /* reserves address space; false when the system refuses */
 void ts_arena_close(ts_arena *m);
+
+/* One of several in a block: dead pages from base on, which others reserved. A second setup of it
+ * must lay out the same buffers; it fills them in place. */
+void ts_arena_open_in(ts_arena *m, unsigned char *home, unsigned char *base, size_t size, int in_fd,
+                      int out_fd);
 
 /* Lays out and fills a case. */
 void ts_arena_setup(ts_arena *m, const ts_task *t, const ts_case *c, uint64_t seed, void *args);

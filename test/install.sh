@@ -25,6 +25,7 @@ exports() { # exactly what the headers mark TS_API; and each installed file is w
     diff "$tmp/promised" "$tmp/exported" || fail 'exports differ from TS_API (<)'
     [ "$(readelf -d "$library" | sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p')" = libtouchstone.so.0 ] || fail soname
     "$tmp/moved/bin/touchstone" --help >/dev/null || fail 'the installed program does not run'
+    [ -x "$tmp/moved/libexec/touchstone/touchstone-cage" ] || fail 'no cage'
     [ ! -e "$1/libtouchstone_cuda.so" ] || [ -e "$lib/libtouchstone_cuda.so" ] || fail 'no CUDA module'
     [ -z "$(find "$tmp/moved" -name '*mutant*')" ] || fail 'mutants are installed'
     echo "$(wc -l <"$tmp/exported") symbols exported"

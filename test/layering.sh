@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # layering.sh BUILD symbols|includes - the arrows of DESIGN.md: include <- base <- kernel, and
-# include <- base <- task <- judge. Each half first proves that it can fail.
+# include <- base <- task <- judge; the cage has the contract and judge/call.h. Each half first proves that it can fail.
 set -eu
 cd "$(dirname "$0")/.."
 build=$1
@@ -52,9 +52,11 @@ must_not() {
 includes() {
     for folder in base kernel task judge mutant; do may $folder touchstone/layernorm.h; done
     may judge task.h
-    for folder in base task judge mutant; do must_not $folder layernorm_impl.h; done
+    may cage call.h
+    for folder in base task judge mutant cage; do must_not $folder layernorm_impl.h; done
+    for header in task.h dtype.h; do must_not cage $header; done
     for folder in base kernel; do must_not $folder task.h; done
     for folder in base kernel task mutant; do must_not $folder arena.h; done
-    ! grep -rn '#include "\.\./' include base kernel task judge mutant tool || fail 'a way around the list'
+    ! grep -rn '#include "\.\./' include base kernel task judge mutant cage tool || fail 'a way around the list'
 }
 "$2"

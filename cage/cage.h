@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cage.h - the entrant's process, from its first instruction to the seal. All of it is ours until
+ * the entrant is first called, and nothing in it is to be trusted from then on. */
+#ifndef TS_CAGE_CAGE_H
+#define TS_CAGE_CAGE_H
+
+#include <stdbool.h>
+
+#include "call.h"
+
+extern ts_control *cage_control;
+
+/* Says why in the control page, and leaves. */
+_Noreturn void cage_stop(int reason, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* ---- loader.c ---- */
+
+/* The sealed class's object in fd, placed and relocated by hand. Refuses all that could run before
+ * it is called or that reaches for more than it may. */
+void  cage_load(int fd, size_t max_bytes);
+void *cage_symbol(const char *name); /* NULL: not there */
+void  cage_protect(void);            /* after the last symbol: its pages as its headers say */
+
+/* ---- pool.c ---- */
+
+void cage_pool_start(int n_threads, bool spin);
+void cage_pool_arm(void);  /* threads watch for work */
+bool cage_pool_rest(void); /* threads go to sleep; true when one found its FP environment changed */
+void j_parallel_for(int64_t n, void (*fn)(int64_t i, void *ctx), void *ctx);
+
+/* The FP environment that every call starts with, and whether it still stands. */
+void cage_fp_set(void);
+bool cage_fp_kept(void);
+
+/* ---- reach.c, seal.c, filter.c ---- */
+
+enum { CAGE_FOLDERS = 3, CAGE_PATH = 4096 };
+int  cage_folders(const ts_call_plan *p, char path[CAGE_FOLDERS][CAGE_PATH]);
+void cage_reach(const ts_call_plan *p);
+void cage_become_nobody(const ts_call_plan *p);
+void cage_limit(const ts_call_plan *p);
+void cage_catch_faults(size_t memory_bytes);
+void cage_fault_stack(void); /* for the calling thread */
+void cage_landlock(const ts_call_plan *p);
+void cage_hide_clock(void);
+void cage_seccomp(ts_class k);
+
+/* ---- futex, shared between the processes or the threads ---- */
+
+void cage_wait(uint32_t *word, uint32_t while_it_is);
+void cage_wake(uint32_t *word);
+
+static inline void cage_relax(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+}
+
+#endif

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* filter.c - the system calls that each class may make. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/futex.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "cage.h"
+
+#if defined(__x86_64__)
+
+enum { KILL = SECCOMP_RET_KILL_PROCESS, ALLOW = SECCOMP_RET_ALLOW };
+
+/* clang-format off */
+/* What a program with threads of its own needs to run; files can be opened to be read only. */
+static const int host_may[] = {
+    SYS_brk, SYS_mmap, SYS_munmap, SYS_mprotect, SYS_mremap, SYS_madvise, SYS_futex, SYS_read,
+    SYS_readv, SYS_pread64, SYS_write, SYS_writev, SYS_close, SYS_lseek, SYS_dup,
+    SYS_fstat, SYS_stat, SYS_lstat, SYS_newfstatat, SYS_statx, SYS_access, SYS_faccessat,
+    SYS_faccessat2, SYS_readlink, SYS_readlinkat, SYS_getdents64, SYS_getcwd, SYS_poll, SYS_ppoll,
+    SYS_select, SYS_pselect6, SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigreturn,
+    SYS_sigaltstack, SYS_restart_syscall, SYS_sched_yield, SYS_sched_getaffinity,
+    SYS_sched_getparam, SYS_sched_getscheduler, SYS_getpid, SYS_gettid, SYS_getppid, SYS_getuid,
+    SYS_geteuid, SYS_getgid, SYS_getegid, SYS_getrusage, SYS_getrlimit, SYS_times, SYS_uname,
+    SYS_sysinfo, SYS_getrandom, SYS_clock_gettime, SYS_clock_getres, SYS_gettimeofday, SYS_time,
+    SYS_nanosleep, SYS_clock_nanosleep, SYS_set_robust_list, SYS_set_tid_address, SYS_rseq,
+    SYS_arch_prctl, SYS_membarrier, SYS_get_mempolicy, SYS_getcpu, SYS_exit, SYS_exit_group,
+};
+/* clang-format on */
+
+/* clang-format off */
+/* Attempts that have no innocent reason. What is in neither list answers EPERM. */
+static const int host_dies[] = {
+    SYS_fork, SYS_vfork, SYS_execveat, SYS_socket, SYS_socketpair, SYS_connect, SYS_bind,
+    SYS_sendto, SYS_sendmsg, SYS_kill, SYS_tkill, SYS_rt_sigqueueinfo, SYS_ptrace,
+    SYS_process_vm_readv, SYS_process_vm_writev, SYS_bpf, SYS_perf_event_open, SYS_userfaultfd,
+    SYS_io_uring_setup, SYS_pidfd_open, SYS_pidfd_getfd, SYS_pidfd_send_signal, SYS_setns,
+    SYS_unshare, SYS_mount, SYS_chroot, SYS_pivot_root, SYS_init_module, SYS_finit_module,
+    SYS_keyctl, SYS_open_by_handle_at,
+};
+/* clang-format on */
+
+static struct sock_filter code[512];
+static unsigned short     n_code;
+
+static void emit(unsigned op, unsigned k, int if_true, int if_false)
+{
+    if (n_code == sizeof code / sizeof *code) cage_stop(TS_STOP_SETUP, "the filter is too long");
+    code[n_code++] = (struct sock_filter) { (unsigned short)op, (unsigned char)if_true,
+                                            (unsigned char)if_false, k };
+}
+
+static void load(size_t offset)
+{
+    emit(BPF_LD | BPF_W | BPF_ABS, (unsigned)offset, 0, 0);
+}
+
+static void answer(unsigned what)
+{
+    emit(BPF_RET | BPF_K, what, 0, 0);
+}
+
+static void rule(int call, unsigned what)
+{
+    emit(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)call, 0, 1);
+    answer(what);
+}
+
+/* Allowed when (argument & mask) == want in its lower half, which is all the kernel reads of an
+ * int. */
+static void rule_if(int call, int argument, unsigned mask, unsigned want, unsigned otherwise)
+{
+    emit(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)call, 0, 5);
+    load(offsetof(struct seccomp_data, args) + 8 * (size_t)argument);
+    emit(BPF_ALU | BPF_AND | BPF_K, mask, 0, 0);
+    emit(BPF_JMP | BPF_JEQ | BPF_K, want, 0, 1);
+    answer(ALLOW);
+    answer(otherwise);
+}
+
+/* A sealed entrant may sleep until it is woken and wake, but not sleep for a time: that would be a
+ * clock. */
+static void futex_without_timeout(void)
+{
+    const size_t timeout = offsetof(struct seccomp_data, args) + 8 * 3;
+    emit(BPF_JMP | BPF_JEQ | BPF_K, SYS_futex, 0, 10);
+    load(offsetof(struct seccomp_data, args) + 8);
+    emit(BPF_ALU | BPF_AND | BPF_K, ~(unsigned)FUTEX_PRIVATE_FLAG, 0, 0);
+    emit(BPF_JMP | BPF_JEQ | BPF_K, FUTEX_WAKE, 5, 0);
+    emit(BPF_JMP | BPF_JEQ | BPF_K, FUTEX_WAIT, 0, 5);
+    load(timeout);
+    emit(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 3);
+    load(timeout + 4);
+    emit(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 1);
+    answer(ALLOW);
+    answer(KILL);
+}
+
+static void host_rules(ts_class k)
+{
+    const unsigned errno_of = SECCOMP_RET_ERRNO;
+    for (size_t i = 0; i < sizeof host_may / sizeof *host_may; i++) rule(host_may[i], ALLOW);
+    for (size_t i = 0; i < sizeof host_dies / sizeof *host_dies; i++) rule(host_dies[i], KILL);
+    const unsigned writing = O_ACCMODE | O_CREAT | O_TRUNC | O_APPEND;
+    rule_if(SYS_open, 1, writing, O_RDONLY, errno_of | EACCES);
+    rule_if(SYS_openat, 2, writing, O_RDONLY, errno_of | EACCES);
+    rule_if(SYS_clone, 0, CLONE_THREAD | CLONE_VM, CLONE_THREAD | CLONE_VM, KILL);
+    rule(SYS_clone3, errno_of | ENOSYS); /* its flags cannot be seen; libc then uses clone */
+    rule_if(SYS_fcntl, 1, 8, 0, errno_of | EPERM); /* not F_SETOWN, F_SETSIG, nor seals */
+    rule_if(SYS_ioctl, 1, ~0u, FIOCLEX, errno_of | ENOTTY);
+    rule_if(SYS_prlimit64, 2, ~0u, 0, errno_of | EPERM);
+    rule_if(SYS_tgkill, 0, ~0u, (unsigned)getpid(), KILL);
+    /* Python is started after the filter; landlock lets nothing else be executed. */
+    rule(SYS_execve, k == TS_PYTHON ? ALLOW : KILL);
+    answer(errno_of | EPERM);
+}
+
+void cage_seccomp(ts_class k)
+{
+    n_code = 0;
+    load(offsetof(struct seccomp_data, arch));
+    emit(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0);
+    answer(KILL);
+    load(offsetof(struct seccomp_data, nr));
+    if (k == TS_SEALED) {
+        futex_without_timeout();
+        rule(SYS_exit_group, ALLOW);
+        answer(KILL);
+    } else {
+        host_rules(k);
+    }
+    /* On all threads; and without the mitigations that would slow the entrant's own code. */
+    const struct sock_fprog program = { n_code, code };
+    const unsigned          flags = SECCOMP_FILTER_FLAG_TSYNC | SECCOMP_FILTER_FLAG_SPEC_ALLOW;
+    cage_control->error.held |= TS_HELD_SECCOMP; /* now: there may be no later */
+    if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program))
+        cage_control->error.held &= ~(unsigned)TS_HELD_SECCOMP;
+}
+
+#else
+void cage_seccomp(ts_class k)
+{
+    (void)k;
+}
+#endif

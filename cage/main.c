@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* touchstone-cage - the process in which one entrant runs. The judge starts it with the descriptors
+ * that call.h lists; it is of no use by hand. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <linux/futex.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "cage.h"
+
+ts_control         *cage_control;
+static ts_call_plan plan; /* as the judge wrote it: the shared one may change */
+static struct {
+    ts_run_fn       run;
+    ts_workspace_fn workspace;
+} entrant;
+
+void cage_stop(int reason, const char *format, ...)
+{
+    va_list a;
+    va_start(a, format);
+    vsnprintf(cage_control->error.text, sizeof cage_control->error.text, format, a);
+    va_end(a);
+    cage_control->error.reason = (uint32_t)reason;
+    _exit(1);
+}
+
+/* Not FUTEX_PRIVATE: some words are shared with the judge. */
+void cage_wait(uint32_t *word, uint32_t while_it_is)
+{
+    syscall(SYS_futex, word, FUTEX_WAIT, while_it_is, NULL, NULL, 0);
+}
+
+void cage_wake(uint32_t *word)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE, 0x7fffffff, NULL, NULL, 0);
+}
+
+/* The block's addresses are the judge's: pointers in the args are right on both sides. */
+static void map_buffers(void)
+{
+    void *const region = (void *)plan.region;
+    if (mmap(region, plan.region_bytes, PROT_NONE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0) != region)
+        cage_stop(TS_STOP_SETUP, "the block's addresses are taken");
+    for (uint32_t i = 0; i < plan.n_maps && i < TS_CALL_MAPS; i++) {
+        const ts_map *m = &plan.map[i];
+        const int     how = PROT_READ | (m->outputs ? PROT_WRITE : 0);
+        const int     flags = MAP_SHARED | MAP_FIXED | (m->populate ? MAP_POPULATE : 0);
+        const int     fd = m->outputs ? TS_FD_OUTPUTS : TS_FD_INPUTS;
+        if (mmap((void *)m->address, m->bytes, how, flags, fd, (off_t)m->offset) == MAP_FAILED)
+            cage_stop(TS_STOP_SETUP, "a buffer of %llu bytes cannot be mapped",
+                      (unsigned long long)m->bytes);
+    }
+}
+
+/* Between functions and objects there is no conversion in C; POSIX promises that the bits do. */
+static void bind(void *run, void *workspace)
+{
+    if (!run) cage_stop(TS_STOP_MISSING, "it does not export %s", plan.symbol);
+    memcpy(&entrant.run, &run, sizeof run);
+    memcpy(&entrant.workspace, &workspace, sizeof workspace);
+}
+
+static void enter_sealed(void)
+{
+    char query[96];
+    snprintf(query, sizeof query, "%s_workspace", plan.symbol);
+    cage_hide_clock();
+    cage_catch_faults(0);
+    cage_load(TS_FD_OBJECT, plan.memory_bytes);
+    bind(cage_symbol(plan.symbol), cage_symbol(query));
+    cage_protect();
+    cage_pool_start((int)plan.n_threads, plan.spin && plan.n_threads > 1);
+    cage_limit(&plan);
+    for (int fd = 0; fd <= TS_FD_RUNNER; fd++) close(fd);
+    cage_seccomp(TS_SEALED);
+}
+
+static void enter_host(void)
+{
+    char object[64], query[96];
+    snprintf(object, sizeof object, "/proc/self/fd/%d", TS_FD_OBJECT);
+    snprintf(query, sizeof query, "%s_workspace", plan.symbol);
+    cage_landlock(&plan);
+    cage_limit(&plan);
+    cage_catch_faults(plan.memory_bytes);
+    cage_seccomp(TS_HOST);
+    void *so = dlopen(object, RTLD_NOW | RTLD_LOCAL);
+    if (!so) cage_stop(TS_STOP_SYMBOL, "it cannot be loaded: %s", dlerror());
+    bind(dlsym(so, plan.symbol), dlsym(so, query));
+}
+
+_Noreturn static void become_python(void)
+{
+    static char fd[5][4], runner[32];
+    const int   number[] = { TS_FD_CONTROL, TS_FD_INPUTS, TS_FD_OUTPUTS, TS_FD_GO, TS_FD_DONE };
+    char *const env[] = { "PATH=/usr/bin:/bin", "LANG=C.UTF-8", "PYTHONDONTWRITEBYTECODE=1",
+                          "PYTHONHASHSEED=0",   "HOME=/",       NULL };
+    char *const argv[] = { plan.python, "-s", runner, fd[0], fd[1], fd[2], fd[3], fd[4], NULL };
+    for (int i = 0; i < 5; i++) snprintf(fd[i], sizeof fd[i], "%d", number[i]);
+    snprintf(runner, sizeof runner, "/proc/self/fd/%d", TS_FD_RUNNER);
+    cage_landlock(&plan);
+    cage_limit(&plan);
+    cage_seccomp(TS_PYTHON);
+    execve(plan.python, argv, env);
+    cage_stop(TS_STOP_SETUP, "%s cannot be executed", plan.python);
+}
+
+static void call(void)
+{
+    ts_control   *c = cage_control;
+    ts_exec       x = c->call.exec;
+    unsigned char args[TS_CALL_ARGS] __attribute__((aligned(16)));
+    size_t        n = 0;
+    ts_status     s = TS_OK;
+    memcpy(args, c->call.args, sizeof args);
+    if (c->call.verb == TS_VERB_RUN) s = entrant.run(args, &x);
+    else if (entrant.workspace) s = entrant.workspace(args, &x, &n);
+    c->answer.fp = !cage_fp_kept();
+    if (cage_pool_rest()) c->answer.fp = 1;
+    c->answer.status = (int32_t)s;
+    c->answer.n_bytes = n;
+}
+
+_Noreturn static void serve(void)
+{
+    ts_control *c = cage_control;
+    uint32_t    seen = 0, bell;
+    __atomic_store_n(&c->ready, UINT32_MAX, __ATOMIC_RELEASE);
+    for (;;) {
+        while ((bell = __atomic_load_n(&c->bell, __ATOMIC_ACQUIRE)) == seen)
+            cage_wait(&c->bell, seen);
+        seen = bell;
+        if (bell % 2) {
+            cage_pool_arm();
+            cage_fp_set();
+            __atomic_store_n(&c->ready, bell, __ATOMIC_RELEASE);
+            while (plan.spin && __atomic_load_n(&c->bell, __ATOMIC_ACQUIRE) == bell) cage_relax();
+            continue;
+        }
+        call();
+        __atomic_store_n(&c->done, bell, __ATOMIC_RELEASE);
+    }
+}
+
+int main(void)
+{
+    cage_control =
+        mmap(NULL, sizeof *cage_control, PROT_READ | PROT_WRITE, MAP_SHARED, TS_FD_CONTROL, 0);
+    if (cage_control == MAP_FAILED) {
+        fputs("touchstone-cage: this program is started by touchstone judge\n", stderr);
+        return 2;
+    }
+    plan = cage_control->plan;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    setsid();
+    close_range(TS_FD_RUNNER + 1, ~0u, 0);
+    cage_become_nobody(&plan);
+    if (plan.class == TS_PYTHON) become_python();
+    map_buffers();
+    if (plan.class == TS_SEALED) enter_sealed();
+    else enter_host();
+    serve();
+}

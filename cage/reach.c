@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* reach.c - a Python that is installed in a home which only its owner may enter: in our own view of
+ * the file system that home is emptied of everything but the interpreter, and opened. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "cage.h"
+
+/* Flags that older C libraries do not name. */
+enum { CLONE_TREE = 1, MOVE_FROM_FD = 4 };
+
+static void cut(char *path)
+{
+    char *slash = strrchr(path, '/');
+    if (slash) *slash = 0;
+}
+
+/* What a Python entrant may read: where its modules are, two above the interpreter as named and as
+ * it really is, and its own folder. */
+int cage_folders(const ts_call_plan *p, char path[CAGE_FOLDERS][CAGE_PATH])
+{
+    int n = 0;
+    snprintf(path[n], CAGE_PATH, "%s", p->python);
+    cut(path[n]), cut(path[n]);
+    if (*path[n]) n++;
+    if (realpath(p->python, path[n])) {
+        cut(path[n]), cut(path[n]);
+        if (*path[n]) n++;
+    }
+    if (*p->folder) snprintf(path[n++], CAGE_PATH, "%s", p->folder);
+    return n;
+}
+
+/* Shut: there, and not to be passed through by everybody. */
+static bool shut(const char *folder)
+{
+    struct stat st;
+    return !stat(folder, &st) && !(st.st_mode & S_IXOTH);
+}
+
+/* Calls f on every folder above path, from the top, until it answers true. */
+static bool above(char *path, bool (*f)(const char *folder))
+{
+    bool found = false;
+    for (char *slash = strchr(path + 1, '/'); slash && !found; slash = strchr(slash + 1, '/')) {
+        *slash = 0;
+        found = f(path);
+        *slash = '/';
+    }
+    return found;
+}
+
+static bool open_up(const char *folder)
+{
+    if (mkdir(folder, 0755) && shut(folder)) mount("none", folder, "tmpfs", 0, "mode=755,size=1m");
+    return false;
+}
+
+void cage_reach(const ts_call_plan *p)
+{
+    char      path[CAGE_FOLDERS][CAGE_PATH];
+    int       tree[CAGE_FOLDERS];
+    const int n = cage_folders(p, path);
+    if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL)) return; /* others would see it */
+    for (int i = 0; i < n; i++) {
+        tree[i] = -1;
+        if (above(path[i], shut))
+            tree[i] = (int)syscall(SYS_open_tree, AT_FDCWD, path[i], CLONE_TREE | O_CLOEXEC);
+    }
+    for (int i = 0; i < n; i++) {
+        if (tree[i] < 0) continue;
+        above(path[i], open_up);
+        mkdir(path[i], 0755);
+        syscall(SYS_move_mount, tree[i], "", AT_FDCWD, path[i], MOVE_FROM_FD);
+        close(tree[i]);
+    }
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* seal.c - what the process gives up before it calls the entrant. What the machine refuses is left
+ * out and not reported in error.held; the judge says so in its badge. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/capability.h>
+#include <linux/landlock.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include "cage.h"
+
+enum { NOBODY = 65534, MIB = 1 << 20 };
+
+void cage_become_nobody(const ts_call_plan *p)
+{
+    bool other = false;
+    if (p->namespaces) {
+        /* struct mount_attr, which older C libraries do not have: set read-only, clear nothing. */
+        const uint64_t a[4] = { 1, 0, MS_PRIVATE, 0 };
+        if (sethostname("cage", 4)) {} /* else it learns the machine's name, and no more */
+        if (p->class == TS_PYTHON && geteuid() == 0) cage_reach(p);
+        if (p->class != TS_SEALED)
+            syscall(SYS_mount_setattr, -1, "/", 0x8000 /* AT_RECURSIVE */, a, sizeof a);
+        cage_control->error.held |= TS_HELD_NAMESPACE;
+        if (p->class != TS_SEALED) cage_control->error.held |= TS_HELD_NETWORK;
+    }
+    if (geteuid() == 0) {
+        other = !setgroups(0, NULL) && !setresgid(NOBODY, NOBODY, NOBODY) &&
+                !setresuid(NOBODY, NOBODY, NOBODY);
+        prctl(PR_SET_DUMPABLE, 1); /* else its own /proc is not its own */
+        /* So that its threads are counted apart from everybody else's. */
+        if (unshare(CLONE_NEWUSER)) {} /* else with those of other entrants */
+    }
+    struct __user_cap_header_struct h = { _LINUX_CAPABILITY_VERSION_3, 0 };
+    struct __user_cap_data_struct   none[2] = { { 0, 0, 0 }, { 0, 0, 0 } };
+    if (!syscall(SYS_capset, &h, none) && other) cage_control->error.held |= TS_HELD_USER;
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* a change of user forgets it */
+}
+
+static void limit(int what, uint64_t n)
+{
+    const struct rlimit r = { n, n };
+    setrlimit(what, &r);
+}
+
+/* The data and all of what this process has mapped by now, in bytes. */
+static uint64_t mapped_bytes(void)
+{
+    unsigned long long pages = 0;
+    FILE              *f = fopen("/proc/self/statm", "r");
+    if (!f || fscanf(f, "%llu", &pages) != 1) pages = (unsigned long long)1 << 20;
+    if (f) fclose(f);
+    return pages * 4096;
+}
+
+void cage_limit(const ts_call_plan *p)
+{
+    const uint64_t stacks = ((uint64_t)p->n_threads + 4) * 10 * MIB;
+    const uint64_t mapped = p->class == TS_PYTHON ? p->region_bytes + 4096 * (uint64_t)MIB
+                                                  : mapped_bytes() + 256 * (uint64_t)MIB;
+    limit(RLIMIT_CORE, 0);
+    limit(RLIMIT_FSIZE, 0);
+    limit(RLIMIT_NOFILE, 128);
+    limit(RLIMIT_NPROC, p->n_threads + 128u);
+    limit(RLIMIT_STACK, 8 * MIB);
+    limit(RLIMIT_DATA, p->memory_bytes + stacks);
+    limit(RLIMIT_AS, mapped + p->memory_bytes + stacks);
+}
+
+/* ---- faults: a word about them for the judge's text, and the end ---- */
+
+static size_t probe_bytes; /* 0: sealed, nothing can be asked of the system */
+
+static void on_fault(int sig, siginfo_t *info, void *context)
+{
+    ts_control *c = cage_control;
+    c->fault.address = (uintptr_t)info->si_addr;
+    c->fault.kind = TS_TRAP_OTHER;
+    c->fault.write = 1;
+#if defined(__x86_64__)
+    const greg_t        *g = ((ucontext_t *)context)->uc_mcontext.gregs;
+    const unsigned char *code = (const unsigned char *)g[REG_RIP];
+    c->fault.write = g[REG_ERR] >> 1 & 1;
+    /* rdtsc and rdtscp fault without an address. */
+    if (sig == SIGSEGV && info->si_code == SI_KERNEL && code[0] == 0x0f &&
+        (code[1] == 0x31 || (code[1] == 0x01 && code[2] == 0xf9)))
+        c->fault.kind = TS_TRAP_CLOCK;
+#endif
+    if (probe_bytes && mmap(NULL, probe_bytes, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) == MAP_FAILED)
+        c->fault.kind = TS_TRAP_MEMORY;
+    c->fault.signal = (uint32_t)sig;
+    syscall(SYS_exit_group, 128 + sig);
+}
+
+void cage_fault_stack(void)
+{
+    const stack_t s = { .ss_sp = malloc(64 << 10), .ss_size = 64 << 10 };
+    if (s.ss_sp) sigaltstack(&s, NULL);
+}
+
+void cage_catch_faults(size_t memory_bytes)
+{
+    const struct sigaction a = { .sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK };
+    const int              fatal[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT };
+    probe_bytes = memory_bytes / 4;
+    cage_fault_stack();
+    for (size_t i = 0; i < sizeof fatal / sizeof *fatal; i++) sigaction(fatal[i], &a, NULL);
+}
+
+/* ---- landlock: system libraries and the entrant's own files, to read ---- */
+
+static void open_path(int rules, const char *path, uint64_t rights)
+{
+    struct landlock_path_beneath_attr a = { .allowed_access = rights };
+    a.parent_fd = open(path, O_PATH | O_CLOEXEC);
+    if (a.parent_fd < 0) return;
+    if (syscall(SYS_landlock_add_rule, rules, LANDLOCK_RULE_PATH_BENEATH, &a, 0)) {
+        a.allowed_access &= ~(uint64_t)LANDLOCK_ACCESS_FS_READ_DIR; /* it is a file */
+        syscall(SYS_landlock_add_rule, rules, LANDLOCK_RULE_PATH_BENEATH, &a, 0);
+    }
+    close(a.parent_fd);
+}
+
+void cage_landlock(const ts_call_plan *p)
+{
+    const uint64_t    read = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR;
+    const char *const system[] = { "/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/dev/urandom" };
+    const long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
+    struct landlock_ruleset_attr all = { .handled_access_fs = (1u << 13) - 1 };
+    if (abi < 1) return;
+    if (abi >= 2) all.handled_access_fs |= 1u << 13;
+    if (abi >= 3) all.handled_access_fs |= 1u << 14;
+    const int rules = (int)syscall(SYS_landlock_create_ruleset, &all, sizeof all, 0);
+    if (rules < 0) return;
+    for (size_t i = 0; i < sizeof system / sizeof *system; i++) open_path(rules, system[i], read);
+    if (p->class == TS_PYTHON) {
+        char path[CAGE_FOLDERS][CAGE_PATH];
+        for (int i = cage_folders(p, path) - 1; i >= 0; i--) open_path(rules, path[i], read);
+        open_path(rules, p->python, read | LANDLOCK_ACCESS_FS_EXECUTE);
+        open_path(rules, "/lib64/ld-linux-x86-64.so.2", read | LANDLOCK_ACCESS_FS_EXECUTE);
+    }
+    if (!syscall(SYS_landlock_restrict_self, rules, 0))
+        cage_control->error.held |= TS_HELD_LANDLOCK;
+    close(rules);
+}
+
+/* ---- the clock: neither the counter nor the pages through which the kernel lends one ---- */
+
+void cage_hide_clock(void)
+{
+    char  line[512];
+    FILE *f = fopen("/proc/self/maps", "r");
+    bool  gone = false;
+    while (f && fgets(line, sizeof line, f)) {
+        unsigned long lo, hi;
+        if (!strstr(line, "[vvar") && !strstr(line, "[vdso]")) continue;
+        if (sscanf(line, "%lx-%lx", &lo, &hi) == 2) gone = !munmap((void *)lo, hi - lo);
+    }
+    if (f) fclose(f);
+    if (!prctl(PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0, 0) && gone)
+        cage_control->error.held |= TS_HELD_TSC;
+}

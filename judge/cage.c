@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cage.c - the birth of an entrant's process: memory, descriptors, namespaces, core. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cage_inside.h"
+#include "rng.h"
+
+/* Address space of a block; pages cost nothing until they are touched. */
+static const size_t REGION_BYTES = (size_t)256 << 30;
+
+enum { ABOVE = 64, CHILD_STACK = 64 << 10, START_LIMIT_MS = 20000, OBJECT_MAX = 256 << 20 };
+
+uint64_t ts_cage_chance(ts_cage *c, uint64_t n)
+{
+    return n ? ts_bits(c->key, (int64_t)c->n_drawn++) % n : 0;
+}
+
+bool ts_beside(const char *name, char *path, size_t n)
+{
+    const char *const place[] = { "", "../", "../libexec/touchstone/" };
+    char              self[1024];
+    const ssize_t     m = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (m <= 0) return false;
+    self[m] = 0;
+    *(strrchr(self, '/') + 1) = 0;
+    for (size_t i = 0; i < sizeof place / sizeof *place; i++)
+        if (snprintf(path, n, "%s%s%s", self, place[i], name) < (int)n && !access(path, R_OK))
+            return true;
+    return false;
+}
+
+/* ---- cores: ours is the last, theirs are the others ---- */
+
+static cpu_set_t before_judging, for_entrants;
+static int       n_cages;
+
+static void take_core(ts_cage *c)
+{
+    cpu_set_t mine;
+    int       last = CPU_SETSIZE - 1;
+    c->has_core = true;
+    if (!n_cages++) sched_getaffinity(0, sizeof before_judging, &before_judging);
+    for_entrants = before_judging;
+    c->shares_core = CPU_COUNT(&before_judging) < 2;
+    c->n_cores = c->shares_core ? 1 : CPU_COUNT(&before_judging) - 1;
+    if (c->shares_core) return;
+    while (!CPU_ISSET(last, &before_judging)) last--;
+    CPU_CLR(last, &for_entrants);
+    CPU_ZERO(&mine);
+    CPU_SET(last, &mine);
+    sched_setaffinity(0, sizeof mine, &mine);
+}
+
+static void give_core_back(void)
+{
+    if (!--n_cages) sched_setaffinity(0, sizeof before_judging, &before_judging);
+}
+
+/* ---- memory: the same addresses on both sides ---- */
+
+static int memory(const char *name, size_t n)
+{
+    const int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0 || ftruncate(fd, (off_t)n)) return -1;
+    return fd;
+}
+
+/* Above where a sanitizer keeps its shadows, below where the kernel puts programs and libraries. */
+static bool reserve(ts_cage *c)
+{
+    const uint64_t lowest = (uint64_t)0x12 << 40, range = (uint64_t)0x3c << 40;
+    c->region_bytes = REGION_BYTES;
+    for (int i = 0; i < 16; i++) {
+        const uint64_t at = lowest + ts_cage_chance(c, range) / (2 << 20) * (2 << 20);
+        c->region = mmap((void *)at, c->region_bytes, PROT_NONE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+        if (c->region == (void *)at) return true;
+        if (c->region != MAP_FAILED) munmap(c->region, c->region_bytes);
+    }
+    c->region = NULL;
+    return false;
+}
+
+static void describe(const ts_cage *c, const ts_slot *s, ts_call_plan *p, ts_call_slot *d)
+{
+    d->n_bufs = (uint32_t)s->arena.n;
+    d->dtype = s->c->dtype;
+    for (int i = 0; i < TS_MAX_DIMS; i++) d->dim[i] = s->c->dim[i];
+    for (int i = 0; i < s->arena.n; i++) {
+        const ts_arena_buf *a = &s->arena.buf[i];
+        const size_t        dense = (size_t)(a->b.n_rows * a->b.n_cols);
+        ts_call_buf        *b = &d->buf[i];
+        snprintf(b->name, sizeof b->name, "%s", a->b.name);
+        b->role = a->b.role;
+        b->dtype = a->b.dtype;
+        b->n_rows = a->b.n_rows, b->n_cols = a->b.n_cols, b->row_stride = a->b.row_stride;
+        b->offset = (uint64_t)(a->p - c->region);
+        b->n_bytes = a->n_bytes;
+        /* Rows that lie far apart would fill the memory. */
+        const bool populate = a->n_bytes <= 16 * dense + (1 << 20);
+        if (populate && a->b.role == TS_IN) memset(a->p, 0, a->n_bytes); /* a family gives hints */
+        p->map[p->n_maps++] =
+            (ts_map) { (uint64_t)a->lo, (uint64_t)(a->hi - a->lo), (uint64_t)(a->lo - c->region),
+                       a->b.role != TS_IN, populate };
+    }
+}
+
+static void tell_scalars(const ts_arena *m, ts_call_slot *d)
+{
+    d->n_scalars = (uint32_t)m->n_scalars;
+    for (int i = 0; i < m->n_scalars; i++) {
+        snprintf(d->scalar[i].name, TS_CALL_NAME, "%s", m->scalar[i].name);
+        d->scalar[i].value = m->scalar[i].value;
+    }
+}
+
+/* Every slot is laid out with a seed that nobody minds the entrant seeing. */
+static void lay_slots(ts_cage *c, ts_call_plan *p)
+{
+    for (int i = 0; i < c->plan.n_slots; i++) {
+        ts_slot *s = &c->slot[i];
+        s->c = c->plan.slot[i];
+        c->used += TS_PAGE * ts_cage_chance(c, 16);
+        ts_arena_open_in(&s->arena, c->region, c->region + c->used, c->region_bytes - c->used,
+                         c->in_fd, c->out_fd);
+        s->arena.aligned = c->plan.aligned;
+        ts_arena_setup(&s->arena, c->plan.task, s->c, 1, s->args);
+        c->used += s->arena.used;
+        describe(c, s, p, &p->slot[i]);
+        tell_scalars(&s->arena, &p->slot[i]);
+    }
+}
+
+/* The most that may be asked for, with a page of band before it, between dead pages. */
+static bool lay_workspace(ts_cage *c, ts_call_plan *p)
+{
+    const size_t n = (c->plan.workspace_bytes + 2 * TS_PAGE - 1) / TS_PAGE * TS_PAGE;
+    c->workspace_lo = c->region + c->used + TS_PAGE;
+    c->workspace_hi = c->workspace_lo + n;
+    c->used += n + 2 * TS_PAGE;
+    const off_t offset = c->workspace_lo - c->region;
+    p->map[p->n_maps++] = (ts_map) { (uint64_t)c->workspace_lo, n, (uint64_t)offset, 1, 1 };
+    return mmap(c->workspace_lo, n, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, c->out_fd,
+                offset) != MAP_FAILED;
+}
+
+/* From here on nobody can map the inputs to write, nor shrink a file under our feet. */
+static bool seal_memory(ts_cage *c)
+{
+    const int size = F_SEAL_SHRINK | F_SEAL_GROW;
+    munmap(c->region + c->used, c->region_bytes - c->used);
+    c->region_bytes = c->used;
+    return !fcntl(c->in_fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | size | F_SEAL_SEAL) &&
+           !fcntl(c->out_fd, F_ADD_SEALS, size | F_SEAL_SEAL) &&
+           !fcntl(c->control_fd, F_ADD_SEALS, size | F_SEAL_SEAL);
+}
+
+/* A copy, which nobody can change any more, and which needs no path to be opened by another user.
+ */
+static int copy_object(const char *path)
+{
+    struct stat st;
+    const int   from = open(path, O_RDONLY | O_CLOEXEC), to = memory("object", 0);
+    bool        ok = from >= 0 && to >= 0 && !fstat(from, &st) && st.st_size <= OBJECT_MAX;
+    char        part[16384];
+    for (ssize_t n = 1; ok && n > 0;) {
+        n = read(from, part, sizeof part);
+        ok = n >= 0 && write(to, part, (size_t)n) == n;
+    }
+    if (from >= 0) close(from);
+    if (ok && !lseek(to, 0, SEEK_SET) &&
+        !fcntl(to, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+        return to;
+    if (to >= 0) close(to);
+    return -1;
+}
+
+/* ---- birth ---- */
+
+typedef struct birth {
+    const char *path;
+    int         fd[10]; /* what becomes descriptor i */
+} birth;
+
+/* In the child, which shares our memory until it executes. */
+static int be_born(void *arg)
+{
+    const birth *b = arg;
+    char *const  argv[] = { "touchstone-cage", NULL };
+    char *const  env[] = { "PATH=/usr/bin:/bin", "LANG=C.UTF-8", NULL };
+    sched_setaffinity(0, sizeof for_entrants, &for_entrants); /* or it waits for us to yield */
+    for (int i = 0; i < 10; i++)
+        if (b->fd[i] >= 0 && dup2(b->fd[i], i) < 0) _exit(1);
+    execve(b->path, argv, env);
+    _exit(1);
+}
+
+/* A sealed entrant has no system call to reach a network or a file with; the others get empty ones,
+ * at the price of a slower start. */
+static int spawn(ts_cage *c, const char *path, int null, int bell, int err)
+{
+    const bool sealed = c->plan.class == TS_SEALED, root = geteuid() == 0;
+    const int  apart = CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS |
+                      (sealed ? 0 : CLONE_NEWNET | CLONE_NEWNS) | (root ? 0 : CLONE_NEWUSER);
+    const int flags = CLONE_VM | CLONE_VFORK | SIGCHLD;
+    char     *stack = malloc(CHILD_STACK);
+    if (!stack) return -1;
+    birth b = { path,
+                { null, null, err, c->control_fd, c->in_fd, c->out_fd, c->object_fd, bell, bell,
+                  c->runner_fd } };
+    for (int i = 0; i < 10; i++) /* out of the way of each other's places */
+        if (b.fd[i] >= 0) b.fd[i] = fcntl(b.fd[i], F_DUPFD_CLOEXEC, ABOVE);
+    c->control->plan.namespaces = 1;
+    int pid = clone(be_born, stack + CHILD_STACK, flags | apart, &b);
+    if (pid < 0) {
+        c->control->plan.namespaces = 0;
+        pid = clone(be_born, stack + CHILD_STACK, flags, &b);
+    }
+    for (int i = 0; i < 10; i++)
+        if (b.fd[i] >= 0) close(b.fd[i]);
+    free(stack);
+    return pid;
+}
+
+static bool bear(ts_cage *c)
+{
+    char       path[1024];
+    int        bell[2] = { -1, -1 }, err[2] = { -1, -1 };
+    const bool rung = c->plan.class == TS_PYTHON;
+    const int  null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (null >= 0 && !pipe2(err, O_CLOEXEC | O_NONBLOCK) && /* no flood blocks anybody */
+        (!rung || !socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, bell)) &&
+        ts_beside("touchstone-cage", path, sizeof path))
+        c->pid = spawn(c, path, null, bell[1], err[1]);
+    const int ends[] = { null, bell[1], err[1] };
+    for (int i = 0; i < 3; i++)
+        if (ends[i] >= 0) close(ends[i]);
+    c->bell_fd = bell[0], c->err_fd = err[0];
+    return c->pid > 0;
+}
+
+static void write_plan(ts_cage *c, ts_call_plan *p)
+{
+    const ts_cage_plan *from = &c->plan;
+    p->class = from->class;
+    p->n_threads = from->n_threads > 0 ? (uint32_t)from->n_threads : 1;
+    p->n_slots = (uint32_t)from->n_slots;
+    p->region = (uint64_t)c->region;
+    p->region_bytes = c->region_bytes;
+    p->memory_bytes = from->memory_bytes;
+    p->spin = c->spin = !c->shares_core && (int)p->n_threads <= c->n_cores;
+    snprintf(p->symbol, sizeof p->symbol, "ts_%s", from->task->name);
+    snprintf(p->task, sizeof p->task, "%s", from->task->name);
+    for (int i = 0; i < TS_MAX_DIMS; i++)
+        if (from->task->dim_name[i])
+            snprintf(p->dim_name[i], TS_CALL_NAME, "%s", from->task->dim_name[i]);
+    snprintf(p->folder, sizeof p->folder, "%s", from->folder ? from->folder : "");
+    snprintf(p->python, sizeof p->python, "%s", from->python ? from->python : "");
+}
+
+static const char *prepare(ts_cage *c)
+{
+    if (c->plan.n_slots < 1 || c->plan.n_slots > TS_MAX_SLOTS ||
+        c->plan.task->args_bytes > TS_CALL_ARGS)
+        return "a block with no slots, too many, or too large arguments";
+    if (getrandom(&c->key, sizeof c->key, 0) != sizeof c->key) return "no random numbers";
+    c->control_fd = memory("control", sizeof *c->control);
+    c->in_fd = memory("inputs", REGION_BYTES);
+    c->out_fd = memory("outputs", REGION_BYTES);
+    if (c->control_fd < 0 || c->in_fd < 0 || c->out_fd < 0 || !reserve(c))
+        return "no memory to share";
+    c->control =
+        mmap(NULL, sizeof *c->control, PROT_READ | PROT_WRITE, MAP_SHARED, c->control_fd, 0);
+    if (c->control == MAP_FAILED) return "no memory to share";
+    ts_call_plan *p = &c->control->plan;
+    lay_slots(c, p);
+    if (!lay_workspace(c, p) || !seal_memory(c)) return "no memory that can be sealed";
+    take_core(c);
+    write_plan(c, p);
+    c->object_fd = copy_object(c->plan.object);
+    if (c->object_fd < 0) return "the object cannot be read";
+    if (c->plan.class == TS_PYTHON) c->runner_fd = copy_object(c->plan.runner);
+    if (c->plan.class == TS_PYTHON && c->runner_fd < 0) return "the Python runner cannot be read";
+    prctl(PR_SET_DUMPABLE, 0); /* nobody attaches to the judge */
+    return bear(c) ? NULL : "touchstone-cage cannot be started";
+}
+
+/* What a process that did not get ready says, or how it ended. */
+static void say_why(ts_cage *c, bool hung, char *why, size_t n)
+{
+    const char *const reason[] = { "protocol", "error", "symbol", "missing", "size" };
+    const uint32_t    stop = c->control->error.reason;
+    char              text[sizeof c->control->error.text];
+    ts_call           r;
+    memcpy(text, c->control->error.text, sizeof text);
+    text[sizeof text - 1] = 0;
+    ts_cage_end(c, hung, &r);
+    if (!hung && stop && stop < 5 && r.end == TS_END_EXIT)
+        snprintf(why, n, "%s: %s", reason[stop], text);
+    else snprintf(why, n, "%s: %s; %.160s", ts_call_reason(&r), r.text, r.stderr_tail);
+}
+
+ts_cage *ts_cage_start(const ts_cage_plan *p, char *why, size_t n)
+{
+    ts_cage *c = calloc(1, sizeof *c);
+    if (!c) abort();
+    c->plan = *p;
+    c->control_fd = c->in_fd = c->out_fd = c->object_fd = c->runner_fd = c->bell_fd = c->err_fd =
+        -1;
+    const char *failed = prepare(c);
+    if (failed) {
+        snprintf(why, n, "error: %s", failed);
+        ts_cage_stop(&c);
+        return NULL;
+    }
+    const int came = p->class == TS_PYTHON ? ts_cage_await_byte(c, START_LIMIT_MS)
+                                           : ts_cage_await(c, &c->control->ready, UINT32_MAX, 0,
+                                                           START_LIMIT_MS * 1e6);
+    if (came != TS_WORD_CAME || !ts_cage_freeze(c)) {
+        say_why(c, came == TS_WORD_NOT, why, n);
+        ts_cage_stop(&c);
+        return NULL;
+    }
+    c->held = c->control->error.held;
+    return c;
+}
+
+void ts_cage_stop(ts_cage **at)
+{
+    ts_cage *c = *at;
+    if (!c) return;
+    ts_cage_kill(c);
+    if (c->control && c->control != MAP_FAILED) munmap(c->control, sizeof *c->control);
+    if (c->region) munmap(c->region, c->region_bytes);
+    for (int i = 0; i < c->plan.n_slots && i < TS_MAX_SLOTS; i++) ts_arena_clear(&c->slot[i].arena);
+    const int fd[] = { c->control_fd, c->in_fd,   c->out_fd, c->object_fd,
+                       c->runner_fd,  c->bell_fd, c->err_fd };
+    for (size_t i = 0; i < sizeof fd / sizeof *fd; i++)
+        if (fd[i] >= 0) close(fd[i]);
+    if (c->has_core) give_core_back();
+    free(c);
+    *at = NULL;
+}
+
+const void *ts_cage_fill(ts_cage *c, int slot, uint64_t seed)
+{
+    ts_slot *s = &c->slot[slot];
+    ts_arena_setup(&s->arena, c->plan.task, s->c, seed, s->args);
+    tell_scalars(&s->arena, &c->control->plan.slot[slot]);
+    s->fresh = true;
+    return s->args;
+}
+
+const ts_arena *ts_cage_arena(const ts_cage *c, int slot)
+{
+    return &c->slot[slot].arena;
+}
+
+unsigned ts_cage_held(const ts_cage *c)
+{
+    return c->held;
+}
+
+bool ts_cage_shares_core(const ts_cage *c)
+{
+    return c->shares_core;
+}

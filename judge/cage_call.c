@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cage_call.c - one call, and what is seen of it from outside. Whatever the entrant's process says
+ * of itself in the control page is a hint: it can make a verdict worse and never better. */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "cage_inside.h"
+#include "dtype.h"
+
+/* A wait that is shorter is spun through, on a core of our own; what lasts longer is not hurt by
+ * naps. */
+static const double SPIN_NS = 50e6;
+
+/* In one call of HELD_ONE_IN the process is left alone for a while before it is armed and again
+ * after it is done, until it is seen to rest: who works then does not. */
+static const double HOLD_NS = 200e3, HOLD_LIMIT_NS = 3e9, HOLD_CPU_NS = 20e6;
+
+/* CPU time of one thread outside of a call from which on it counts as a head start, if it happens
+ * again and again. To be woken, armed and put to sleep takes an honest one a quarter of this; how
+ * much on this machine is measured. */
+static double strike_ns = 60e3;
+
+void ts_cage_calibrate(double honest_outside_ns)
+{
+    strike_ns = honest_outside_ns > 12e3 ? 2.5 * honest_outside_ns : 30e3;
+}
+
+enum { HELD_ONE_IN = 8, READY_LIMIT_MS = 10000 };
+
+/* Lines kept from the entrant until go, and lines of the outputs as they were at done. */
+enum { LINE = 64, MAX_LINES = TS_MAX_BUFS * 8 };
+
+typedef struct line {
+    unsigned char *at;
+    size_t         n;
+    unsigned char  kept[LINE];
+} line;
+
+static void ring(ts_cage *c, uint32_t bell, bool wake)
+{
+    __atomic_store_n(&c->control->bell, bell, __ATOMIC_SEQ_CST);
+    if (wake) syscall(SYS_futex, &c->control->bell, FUTEX_WAKE, 0x7fffffff, NULL, NULL, 0);
+}
+
+/* ---- the late canary, and the early look ---- */
+
+/* Up to a line of a random row of b, from a multiple of its size on where there is room. */
+static bool pick(ts_cage *c, const ts_arena_buf *b, line *l)
+{
+    if (b->b.n_rows < 1 || b->b.n_cols < 1) return false;
+    const size_t   rows = (size_t)b->b.n_rows, element = ts_format_of(b->b.dtype)->n_bytes;
+    const size_t   row = element * (size_t)b->b.n_cols;
+    const uint64_t r = ts_cage_chance(c, rows);
+    const size_t   at = (size_t)ts_cage_chance(c, (row + LINE - 1) / LINE) * LINE;
+    l->at = b->p + r * (size_t)b->b.row_stride * element + at;
+    l->n = row - at < LINE ? row - at : LINE;
+    return true;
+}
+
+static int hide(ts_cage *c, const ts_slot *s, line *l)
+{
+    int n = 0;
+    for (int i = 0; i < s->arena.n; i++) {
+        const ts_arena_buf *b = &s->arena.buf[i];
+        /* One line, and one more for every 64 KiB. */
+        const size_t want = b->n_bytes >> 16 > 7 ? 8 : 1 + (b->n_bytes >> 16);
+        for (size_t k = 0; b->b.role != TS_OUT && k < want && pick(c, b, &l[n]); k++) {
+            memcpy(l[n].kept, l[n].at, l[n].n);
+            for (size_t j = 0; j < l[n].n; j++) l[n].at[j] = (unsigned char)ts_cage_chance(c, 256);
+            n++;
+        }
+    }
+    return n;
+}
+
+/* Backwards: a line that was picked twice was garbage the second time. And once: what is hidden of
+ * an input that is also an output is the entrant's after go. */
+static void reveal(line *l, int *n)
+{
+    while (*n > 0) {
+        --*n;
+        memcpy(l[*n].at, l[*n].kept, l[*n].n);
+    }
+}
+
+static int choose_outputs(ts_cage *c, const ts_slot *s, line *l)
+{
+    int n = 0;
+    for (int k = 0; k < 8; k++)
+        for (int i = 0; i < s->arena.n; i++)
+            if (s->arena.buf[i].b.role != TS_IN && pick(c, &s->arena.buf[i], &l[n])) n++;
+    return n;
+}
+
+static bool unchanged(const line *l, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (memcmp(l[i].kept, l[i].at, l[i].n)) return false;
+    return true;
+}
+
+/* ---- the call ---- */
+
+static int threads_of(const ts_cage *c)
+{
+    return c->plan.n_threads > 0 ? c->plan.n_threads : 1;
+}
+
+void ts_cage_exec(const ts_cage *c, int slot, ts_exec *x)
+{
+    const size_t n = c->slot[slot].workspace_bytes;
+    *x = (ts_exec) {
+        .device = TS_CPU, .n_threads = threads_of(c), .deterministic = 1, .workspace_bytes = n
+    };
+    if (n) x->workspace = c->workspace_hi - (c->plan.aligned ? (n + 63) / 64 * 64 : n);
+}
+
+/* With a band of a page before it. */
+static void poison_workspace(const ts_cage *c, unsigned char *p)
+{
+    memset(p, TS_POISON, (size_t)(c->workspace_hi - p));
+    memset(p - TS_PAGE, TS_BAND, TS_PAGE);
+}
+
+static void look_at_workspace(const unsigned char *p, ts_call *r)
+{
+    for (const unsigned char *b = p - TS_PAGE; b < p; b++)
+        if (*b != TS_BAND) r->flaw = (ts_flaw) { .fault = TS_FAULT_BEFORE, .what = "workspace" };
+}
+
+static void blame(const ts_cage *c, const ts_slot *s, ts_call *r)
+{
+    const uintptr_t at = c->control->fault.address, hi = (uintptr_t)c->workspace_hi;
+    if (r->end != TS_END_CRASH || (r->signal != SIGSEGV && r->signal != SIGBUS)) return;
+    if (at - hi < TS_PAGE) r->flaw = (ts_flaw) { .fault = TS_FAULT_PAST, .what = "workspace" };
+    else ts_arena_blame(&s->arena, at, c->control->fault.write, &r->flaw);
+}
+
+/* All its threads sleep. One that wants to run and gets no core does not. */
+static bool sleeps(const ts_cage *c)
+{
+    char           path[64], text[512];
+    struct dirent *e;
+    bool           all = true;
+    snprintf(path, sizeof path, "/proc/%d/task", (int)c->pid);
+    DIR *d = opendir(path);
+    while (d && (e = readdir(d))) {
+        snprintf(text, sizeof text, "%s/stat", e->d_name);
+        const int     fd = *e->d_name == '.' ? -1 : openat(dirfd(d), text, O_RDONLY | O_CLOEXEC);
+        const ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
+        if (fd >= 0) close(fd);
+        text[n > 0 ? n : 0] = 0;
+        const char *state = strrchr(text, ')'); /* "1 (name) S ..." */
+        if (state && state[1] && state[2] == 'R') all = false;
+    }
+    if (d) closedir(d);
+    return all;
+}
+
+/* Whether it comes to rest: for a while it takes no CPU time at all, and wants none. A stolen core
+ * charges it for time that it did not use, and a busy one makes it wait: so it is given both. */
+static bool rests(const ts_cage *c)
+{
+    const double begin = ts_now_ns(), first = ts_cage_cpu_ns(c);
+    double       before = first;
+    while (ts_now_ns() - begin < HOLD_LIMIT_NS && before - first < HOLD_CPU_NS) {
+        ts_nap(HOLD_NS);
+        const double now = ts_cage_cpu_ns(c);
+        if (now == before && sleeps(c)) return true;
+        before = now;
+    }
+    return false;
+}
+
+/* From a frozen process with its order in the page to one that has answered, or not. */
+static int perform(ts_cage *c, line *hidden, int *n_hidden, line *seen, int n_seen, ts_call *r)
+{
+    const bool python = c->plan.class == TS_PYTHON;
+    /* The others may have threads that wait for work by spinning, which is their own affair. */
+    const bool held =
+        c->plan.class == TS_SEALED && (c->bell < 2 || ts_cage_chance(c, HELD_ONE_IN) == 0);
+    const double cpu0 = ts_cage_cpu_ns(c), wall0 = ts_now_ns();
+    ts_cage_thaw(c);
+    r->early = held && !rests(c);
+    r->cpu_before_ns = ts_cage_cpu_ns(c) - cpu0;
+    r->before_ns = ts_now_ns() - wall0;
+    c->bell += 2;
+    if (!python) {
+        ring(c, c->bell - 1, true);
+        const int ready =
+            ts_cage_await(c, &c->control->ready, c->bell - 1, SPIN_NS, READY_LIMIT_MS * 1e6);
+        if (ready != TS_WORD_CAME) return ready;
+    }
+    char said_unasked[64];
+    while (python && recv(c->bell_fd, said_unasked, sizeof said_unasked, MSG_DONTWAIT) > 0) {}
+    for (uint64_t i = ts_cage_chance(c, 64); i; i--) ts_cage_relax(c);
+    reveal(hidden, n_hidden);
+    const double t0 = ts_now_ns();
+    if (!python) ring(c, c->bell, !c->spin);
+    else if (send(c->bell_fd, "g", 1, MSG_NOSIGNAL) != 1) return TS_WORD_DEAD;
+    const int came =
+        python ? ts_cage_await_byte(c, c->plan.limit_ms)
+               : ts_cage_await(c, &c->control->done, c->bell, SPIN_NS, c->plan.limit_ms * 1e6);
+    const double t1 = ts_now_ns();
+    for (int i = 0; i < n_seen; i++) memcpy(seen[i].kept, seen[i].at, seen[i].n);
+    r->ns = t1 - t0;
+    if (came != TS_WORD_CAME) return came;
+    const double cpu1 = ts_cage_cpu_ns(c);
+    r->early |= held && !rests(c);
+    const bool frozen = ts_cage_freeze(c);
+    r->after_ns = ts_now_ns() - t1;
+    if (frozen) r->cpu_after_ns = ts_cage_cpu_ns(c) - cpu1;
+    /* Frozen at both ends: exact. Of threads that run the system knows it only now and then. */
+    r->cpu_outside_ns = ts_cage_cpu_ns(c) - cpu0 -
+                        (threads_of(c) < c->n_cores ? threads_of(c) : c->n_cores) * r->ns;
+    return frozen ? TS_WORD_CAME : TS_WORD_DEAD;
+}
+
+static void conclude(ts_cage *c, int came, const line *seen, int n_seen, ts_call *r)
+{
+    if (came != TS_WORD_CAME) {
+        const ts_call so_far = *r;
+        ts_cage_end(c, came == TS_WORD_NOT, r);
+        r->ns = so_far.ns;
+        return;
+    }
+    r->status = (ts_status)c->control->answer.status;
+    r->fp_changed = c->control->answer.fp != 0;
+    r->workspace_bytes = c->control->answer.n_bytes;
+    r->late = !unchanged(seen, n_seen);
+    /* Once is noise: a call that was interrupted. Again and again is a head start. */
+    c->n_calls++;
+    c->n_strikes +=
+        c->plan.class == TS_SEALED && r->cpu_outside_ns > strike_ns * (2 * threads_of(c) - 1);
+    r->early |= c->n_strikes >= 4 && 4 * c->n_strikes > c->n_calls;
+    ts_cage_listen(c);
+    memcpy(r->stderr_tail, c->err, sizeof r->stderr_tail);
+}
+
+static bool ask(ts_cage *c, int slot, int verb, const void *args, const ts_exec *x, ts_call *r)
+{
+    static line hidden[MAX_LINES], seen[MAX_LINES];
+    ts_slot    *s = &c->slot[slot];
+    *r = (ts_call) { .end = TS_END_EXIT, .text = "it is dead already" };
+    if (!ts_cage_freeze(c)) return false;
+    *r = (ts_call) { 0 };
+    if (!s->fresh) ts_arena_reset(&s->arena);
+    s->fresh = false;
+    ts_cage_exec(c, slot, &c->control->call.exec);
+    unsigned char *const workspace = c->control->call.exec.workspace;
+    if (workspace) poison_workspace(c, workspace);
+    if (x) c->control->call.exec = *x;
+    c->control->call.verb = (uint32_t)verb;
+    c->control->call.slot = (uint32_t)slot;
+    memcpy(c->control->call.args, args ? args : s->args, c->plan.task->args_bytes);
+    memset(&c->control->fault, 0, sizeof c->control->fault);
+    const int n_seen = choose_outputs(c, s, seen);
+    int       n_hidden = hide(c, s, hidden);
+    const int came = perform(c, hidden, &n_hidden, seen, n_seen, r);
+    conclude(c, came, seen, n_seen, r);
+    reveal(hidden, &n_hidden); /* should it not have come to go */
+    blame(c, s, r);
+    if (workspace && came == TS_WORD_CAME) look_at_workspace(workspace, r);
+    return !*ts_call_reason(r);
+}
+
+bool ts_cage_call(ts_cage *c, int slot, ts_call *r)
+{
+    return ask(c, slot, TS_VERB_RUN, NULL, NULL, r);
+}
+
+bool ts_cage_call_with(ts_cage *c, int slot, const void *args, const ts_exec *x, ts_call *r)
+{
+    return ask(c, slot, TS_VERB_RUN, args, x, r);
+}
+
+bool ts_cage_workspace(ts_cage *c, int slot, ts_call *r)
+{
+    c->slot[slot].workspace_bytes = 0;
+    const bool fresh = c->slot[slot].fresh;
+    if (!ask(c, slot, TS_VERB_WORKSPACE, NULL, NULL, r)) return false;
+    c->slot[slot].fresh = fresh && ts_arena_outputs_untouched(&c->slot[slot].arena, &r->flaw);
+    if (r->status) return true;
+    r->too_large = r->workspace_bytes > c->plan.workspace_bytes;
+    if (!r->too_large) c->slot[slot].workspace_bytes = r->workspace_bytes;
+    return !*ts_call_reason(r);
+}
+
+const char *ts_call_reason(const ts_call *r)
+{
+    const char *const end[] = { "", "crash", "seal", "protocol", "hang", "memory" };
+    if (r->flaw.fault) return ts_fault_name(r->flaw.fault);
+    if (r->end) return end[r->end];
+    if (r->late) return "output-late";
+    if (r->early) return "early";
+    return r->too_large ? "workspace" : "";
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cage_inside.h - what cage.c, cage_life.c and cage_call.c know of each other. */
+#ifndef TS_CAGE_INSIDE_H
+#define TS_CAGE_INSIDE_H
+
+#include <sys/types.h>
+
+#include "cage.h"
+
+typedef struct ts_slot {
+    const ts_case *c;
+    ts_arena       arena;
+    bool           fresh; /* filled, and not called since */
+    size_t         workspace_bytes;
+    unsigned char  args[TS_CALL_ARGS] __attribute__((aligned(16)));
+} ts_slot;
+
+struct ts_cage {
+    ts_cage_plan   plan;
+    pid_t          pid; /* 0: dead and reaped */
+    bool           frozen, has_core, shares_core, spin;
+    int            wait_status; /* of the dead */
+    int            control_fd, in_fd, out_fd, object_fd, runner_fd;
+    int            bell_fd, err_fd; /* python: go and done; its standard error */
+    ts_control    *control;
+    unsigned char *region;
+    size_t         region_bytes, used;
+    unsigned char *workspace_lo, *workspace_hi;
+    uint32_t       bell;
+    int            n_cores;            /* that the entrant can use at once */
+    int            n_calls, n_strikes; /* that took CPU time outside of the call */
+    unsigned       held;
+    uint64_t       key, n_drawn; /* of the cage's own chances */
+    char           err[256];
+    ts_slot        slot[TS_MAX_SLOTS];
+};
+
+enum { TS_WORD_CAME, TS_WORD_NOT, TS_WORD_DEAD };
+
+int ts_cage_await(ts_cage *c, const uint32_t *word, uint32_t want, double spin_ns, double limit_ns);
+int ts_cage_await_byte(ts_cage *c, int limit_ms);
+bool     ts_cage_alive(ts_cage *c); /* reaps */
+void     ts_cage_end(ts_cage *c, bool hung, ts_call *r);
+uint64_t ts_cage_chance(ts_cage *c, uint64_t n); /* below n */
+double   ts_cage_cpu_ns(const ts_cage *c);       /* of all its threads, as far as it is known */
+void     ts_cage_listen(ts_cage *c);             /* to its standard error */
+void     ts_cage_relax(const ts_cage *c);
+void     ts_nap(double ns);
+double   ts_now_ns(void);
+void     ts_cage_calibrate(double honest_outside_ns);
+
+#endif

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* guarantee.c - what this machine holds, found by trying it from inside a cage. */
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cage_inside.h"
+#include "probe.h"
+#include "rng.h"
+
+/* ---- the probe as a task ---- */
+
+static void setup(const ts_case *c, uint64_t seed, ts_arena *m, void *args)
+{
+    ts_probe_args *a = args;
+    const int64_t  n = c->dim[1];
+    *a = (ts_probe_args) { .what = c->dim[0], .n = n };
+    float *x = ts_take(m, &a->x, (ts_buf) { "x", TS_IN, TS_F32, 1, n, n });
+    ts_take(m, &a->y, (ts_buf) { "y", TS_OUT, TS_F32, 1, n, n });
+    const ts_role role = c->dim[2] ? TS_INOUT : TS_OUT;
+    float        *z = ts_take(m, &a->z, (ts_buf) { "z", role, TS_F32, 1, n, n });
+    for (int64_t i = 0; i < n; i++) x[i] = (float)ts_normal(seed, i);
+    if (c->dim[2]) memset(z, 0, (size_t)n * sizeof *z);
+}
+
+static size_t n_want(const ts_case *c)
+{
+    return 2 * (size_t)c->dim[1];
+}
+
+static void oracle(const ts_case *c, const void *args, ts_want *want)
+{
+    const ts_probe_args *a = args;
+    for (int64_t i = 0; i < c->dim[1]; i++) {
+        want[i] = (ts_want) { 2 * a->x[i], 0 };
+        want[c->dim[1] + i] = (ts_want) { 3 * a->x[i], 0 };
+    }
+}
+
+static bool check(const ts_case *c, const void *args, const ts_want *want, ts_flaw *f,
+                  double *worst)
+{
+    const ts_probe_args *a = args;
+    const int64_t        n = c->dim[1];
+    return ts_check_buf((ts_buf) { "y", TS_OUT, TS_F32, 1, n, n }, a->y, want, f, worst) &&
+           ts_check_buf((ts_buf) { "z", TS_OUT, TS_F32, 1, n, n }, a->z, want + n, f, worst);
+}
+
+static ts_cost cost(const ts_case *c)
+{
+    return (ts_cost) { .bytes = 12.0 * (double)c->dim[1], .flops = 2.0 * (double)c->dim[1] };
+}
+
+static const ts_case *cases(void)
+{
+    static const ts_case none = { 0 };
+    return &none;
+}
+
+static bool spoil(int i, void *args, ts_exec *x, ts_status *must)
+{
+    (void)i, (void)args, (void)x, (void)must;
+    return false;
+}
+
+const ts_task ts_task_probe = {
+    .name = "probe",
+    .dim_name = { "what", "n", "inout" },
+    .args_bytes = sizeof(ts_probe_args),
+    .cases = cases,
+    .setup = setup,
+    .n_want = n_want,
+    .oracle = oracle,
+    .check = check,
+    .cost = cost,
+    .spoil = spoil,
+};
+
+/* ---- attempts ---- */
+
+typedef struct attempt {
+    const char *name;
+    bool        needed;
+    int class, what;
+    const char *reason; /* of the verdict that it must get; NULL: any but success */
+    const char *text;
+} attempt;
+
+static const attempt attempts[] = {
+    { "right", true, TS_SEALED, TS_PROBE_RIGHT, "", "a right sealed entrant passes" },
+    { "right-host", true, TS_HOST, TS_PROBE_RIGHT, "", "a right host entrant passes" },
+    { "no-files", true, TS_SEALED, TS_PROBE_OPEN, "seal", "sealed: opening a file is death" },
+    { "no-time-call", true, TS_SEALED, TS_PROBE_TIME, "seal", "sealed: asking the time is death" },
+    { "no-time-counter", true, TS_SEALED, TS_PROBE_TSC, "seal",
+      "sealed: reading the time stamp counter is death" },
+    { "no-sleep", true, TS_SEALED, TS_PROBE_SLEEP, "seal", "sealed: sleeping for a time is death" },
+    { "no-network", true, TS_SEALED, TS_PROBE_SOCKET, "seal", "sealed: a socket is death" },
+    { "no-fork", true, TS_SEALED, TS_PROBE_FORK, "seal", "sealed: a second process is death" },
+    { "no-thread", true, TS_SEALED, TS_PROBE_THREAD, "seal", "sealed: a thread is death" },
+    { "no-kill", true, TS_SEALED, TS_PROBE_KILL, "seal", "sealed: the judge cannot be killed" },
+    { "no-peek", true, TS_SEALED, TS_PROBE_PEEK, "seal", "sealed: the judge cannot be read" },
+    { "inputs", true, TS_SEALED, TS_PROBE_WRITE_INPUT, "input", "inputs cannot be written" },
+    { "guard-past", true, TS_SEALED, TS_PROBE_READ_PAST, "past", "a step past a buffer is seen" },
+    { "guard-before", true, TS_SEALED, TS_PROBE_READ_BEFORE, "before",
+      "a step before a buffer is seen" },
+    { "late", true, TS_SEALED, TS_PROBE_LATE, "output-late or early",
+      "an output that changes after done is seen" },
+    { "lurk", true, TS_SEALED, TS_PROBE_LURK, "early", "work between calls is seen" },
+    { "host-files", true, TS_HOST, TS_PROBE_OPEN, NULL, "host: files cannot be read" },
+    { "host-write", true, TS_HOST, TS_PROBE_WRITE_FILE, NULL, "host: files cannot be written" },
+    { "host-network", true, TS_HOST, TS_PROBE_SOCKET, NULL, "host: no network" },
+    { "host-fork", true, TS_HOST, TS_PROBE_FORK, NULL, "host: no second process" },
+    { "host-exec", true, TS_HOST, TS_PROBE_EXEC, NULL, "host: no other program" },
+    { "host-kill", true, TS_HOST, TS_PROBE_KILL, NULL, "host: the judge cannot be killed" },
+    { "host-peek", true, TS_HOST, TS_PROBE_PEEK, NULL, "host: the judge cannot be read" },
+    { "host-affinity", true, TS_HOST, TS_PROBE_AFFINITY, NULL,
+      "host: the judge's core is its own" },
+    { "host-remap", true, TS_HOST, TS_PROBE_REMAP_INPUT, NULL,
+      "host: inputs cannot be made writable" },
+    { "host-memory", true, TS_HOST, TS_PROBE_MEMORY, "memory", "host: memory is limited" },
+};
+
+enum { ELEMENTS = 4096, BELLS = 300 };
+
+static ts_cage *start(int class, const ts_case *c, int n_threads, char *why, size_t n)
+{
+    char         object[1024];
+    ts_cage_plan p = { .class = (ts_class) class,
+                       .object = object,
+                       .task = &ts_task_probe,
+                       .n_slots = 1,
+                       .slot = { c },
+                       .n_threads = n_threads,
+                       .memory_bytes = 64 << 20,
+                       .workspace_bytes = 1 << 20,
+                       .limit_ms = 5000 };
+    snprintf(why, n, "error: touchstone-probe.so was not found");
+    return ts_beside("touchstone-probe.so", object, sizeof object) ? ts_cage_start(&p, why, n)
+                                                                   : NULL;
+}
+
+static bool passes(const ts_case *c, const void *args, const ts_want *want, const ts_call *r)
+{
+    ts_flaw f;
+    double  worst = 0;
+    return !r->status && check(c, args, want, &f, &worst);
+}
+
+static ts_guarantee try(const attempt *t)
+{
+    const ts_case c = { .dtype = TS_F32, .dim = { t->what, ELEMENTS } };
+    ts_guarantee  g = { .name = t->name, .needed = t->needed };
+    char          why[256];
+    ts_call       r = { 0 };
+    ts_cage      *k = start(t->class, &c, 2, why, sizeof why);
+    ts_want      *want = calloc(n_want(&c), sizeof *want);
+    if (!want) abort();
+    /* Where nothing stands between them it would succeed, and that would be that. */
+    if (k && t->what == TS_PROBE_KILL &&
+        !(ts_cage_held(k) & (TS_HELD_SECCOMP | TS_HELD_NAMESPACE))) {
+        snprintf(why, sizeof why, "it might work");
+        ts_cage_stop(&k);
+    }
+    if (k) {
+        const void *args = ts_cage_fill(k, 0, 0x5eed);
+        oracle(&c, args, want);
+        const bool  ok = ts_cage_call(k, 0, &r);
+        const char *reason = ts_call_reason(&r);
+        if (!t->reason) g.held = !ok || r.status;
+        else if (*t->reason) g.held = *reason && strstr(t->reason, reason);
+        else g.held = ok && passes(&c, args, want, &r);
+        snprintf(g.text, sizeof g.text, "%s%s%s", t->text, g.held ? "" : ": not so, got ",
+                 g.held    ? ""
+                 : *reason ? reason
+                           : "an answer");
+    } else {
+        snprintf(g.text, sizeof g.text, "%s: not tried, %.80s", t->text, why);
+    }
+    ts_cage_stop(&k);
+    free(want);
+    return g;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Start, doorbell and freeze of an entrant that does nothing. */
+static bool time_nothing(ts_guarantees *g, unsigned *held, bool *shares)
+{
+    const ts_case c = { .dtype = TS_F32, .dim = { TS_PROBE_NOTHING, 16 } };
+    double        start_ns[5], bell[BELLS], freeze[BELLS], outside[BELLS];
+    char          why[256];
+    ts_cage      *k = NULL;
+    for (int i = 0; i < 5; i++) {
+        ts_cage_stop(&k);
+        const double t = ts_now_ns();
+        k = start(TS_SEALED, &c, 1, why, sizeof why);
+        start_ns[i] = ts_now_ns() - t;
+        if (!k) return false;
+    }
+    for (int i = 0; i < BELLS; i++) {
+        ts_call r;
+        ts_cage_call(k, 0, &r);
+        if (r.end) {
+            ts_cage_stop(&k);
+            return false;
+        }
+        bell[i] = r.ns;
+        outside[i] = r.cpu_outside_ns;
+        ts_cage_thaw(k);
+        const double t = ts_now_ns();
+        ts_cage_freeze(k);
+        freeze[i] = ts_now_ns() - t;
+    }
+    qsort(start_ns, 5, sizeof *start_ns, by_size);
+    qsort(bell, BELLS, sizeof *bell, by_size);
+    qsort(freeze, BELLS, sizeof *freeze, by_size);
+    qsort(outside, BELLS, sizeof *outside, by_size);
+    g->start_ms = start_ns[2] * 1e-6;
+    g->bell_ns = bell[BELLS / 2];
+    g->bell_p95_ns = bell[BELLS * 95 / 100];
+    g->freeze_ns = freeze[BELLS / 2];
+    g->outside_ns = outside[BELLS / 2];
+    ts_cage_calibrate(g->outside_ns);
+    *held = ts_cage_held(k);
+    *shares = ts_cage_shares_core(k);
+    ts_cage_stop(&k);
+    return true;
+}
+
+static void add(ts_guarantees *g, const char *name, bool held, const char *yes, const char *no)
+{
+    ts_guarantee *a = &g->g[g->n++];
+    *a = (ts_guarantee) { .name = name, .held = held, .needed = true };
+    snprintf(a->text, sizeof a->text, "%s", held ? yes : no);
+}
+
+bool ts_guarantee_all(ts_guarantees *g)
+{
+    unsigned held = 0;
+    bool     shares = true;
+    *g = (ts_guarantees) { .badge = "none" };
+    if (!time_nothing(g, &held, &shares)) return false;
+    for (size_t i = 0; i < sizeof attempts / sizeof *attempts; i++)
+        g->g[g->n++] = try(&attempts[i]);
+    add(g, "own-core", !shares, "the judge has a core of its own",
+        "judge and entrant share one core: times are rough");
+    add(g, "other-user", held & TS_HELD_USER, "an entrant is another user without capabilities",
+        "an entrant runs as the user who judges");
+    add(g, "namespaces", held & TS_HELD_NAMESPACE, "an entrant cannot name the judge's process",
+        "an entrant is among the machine's other processes");
+    g->badge = g->g[0].held ? "full" : "none";
+    for (int i = 0; i < g->n && g->g[0].held; i++)
+        if (g->g[i].needed && !g->g[i].held) g->badge = "reduced";
+    return g->g[0].held;
+}
