@@ -35,9 +35,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "class.h"
 #include "touchstone/touchstone.h"
-
-typedef enum ts_class { TS_SEALED, TS_HOST, TS_PYTHON } ts_class;
 
 enum {
     TS_MAX_SLOTS = 32,

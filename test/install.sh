@@ -26,6 +26,7 @@ exports() { # exactly what the headers mark TS_API; and each installed file is w
     [ "$(readelf -d "$library" | sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p')" = libtouchstone.so.0 ] || fail soname
     "$tmp/moved/bin/touchstone" --help >/dev/null || fail 'the installed program does not run'
     [ -x "$tmp/moved/libexec/touchstone/touchstone-cage" ] || fail 'no cage'
+    "$tmp/moved/bin/touchstone" new "$tmp/new" >/dev/null || fail 'the installed program makes no scaffold'
     [ ! -e "$1/libtouchstone_cuda.so" ] || [ -e "$lib/libtouchstone_cuda.so" ] || fail 'no CUDA module'
     [ -z "$(find "$tmp/moved" -name '*mutant*')" ] || fail 'mutants are installed'
     echo "$(wc -l <"$tmp/exported") symbols exported"

@@ -14,6 +14,7 @@ static const struct {
 } commands[] = {
     { "check", ts_tool_check, "examine our implementations, and the mutants that must fail" },
     { "bench", ts_tool_bench, "time implementations against this machine's memory and peers" },
+    { "new", ts_tool_new, "a folder for a contestant: prompt, header, starter, self-test" },
     { "demo", ts_tool_demo, "one idea made visible: cancellation, gradients" },
     { "report", ts_tool_report, "the tables and the page of a recorded run" },
     { "list", ts_tool_list, "tasks, cases, impls, mutants, devices" },
@@ -24,7 +25,7 @@ static void help(FILE *f)
     fprintf(f, "usage: touchstone COMMAND [OPTION...]\n\n");
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         fprintf(f, "  %-8s %s\n", commands[i].name, commands[i].help);
-    fprintf(f, "\nEvery command takes --help, --json FILE|- and --seed N.\n"
+    fprintf(f, "\nEvery command takes --help; all but new also --json FILE|- and --seed N.\n"
                "Exit status: 0 all passed, 1 something failed, 2 usage, 3 could not work.\n");
 }
 
@@ -49,9 +50,8 @@ int main(int argc, char **argv)
 {
     let_waiting_threads_sleep(argv);
     if (argc < 2) {
-        fprintf(
-            stderr,
-            "touchstone: a command is needed: check, bench, demo, report or list; try --help\n");
+        fprintf(stderr, "touchstone: a command is needed: judge, check, bench, new, demo, report "
+                        "or list; try --help\n");
         return TS_EXIT_USAGE;
     }
     if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "help")) {
@@ -62,7 +62,8 @@ int main(int argc, char **argv)
         if (!strcmp(argv[1], commands[i].name))
             return delivered(commands[i].run(argc - 1, argv + 1));
     fprintf(stderr,
-            "touchstone: unknown command '%s'; expected check, bench, demo, report or list\n",
+            "touchstone: unknown command '%s'; expected judge, check, bench, new, demo, report or "
+            "list\n",
             argv[1]);
     return TS_EXIT_USAGE;
 }

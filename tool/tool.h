@@ -64,6 +64,7 @@ int ts_tool_bench(int argc, char **argv);
 int ts_tool_list(int argc, char **argv);
 int ts_tool_report(int argc, char **argv);
 int ts_tool_demo(int argc, char **argv);
+int ts_tool_new(int argc, char **argv);
 
 /* Demos: what `touchstone demo NAME` runs. With json, tables go there instead of the terminal when
  * the JSON goes to standard output. */

@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "build.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "allow.h"
+#include "audit.h"
+#include "confine.h"
+#include "sha256.h"
+#include "source.h"
+
+enum { LIMIT_S = 120, MAX_ARGS = 128, PREPROCESSED_BYTES = 64 << 20 };
+
+/* ---- the judge's own files ---- */
+
+bool ts_places_find(ts_places *p)
+{
+    static const char *const runner[] = { "../python/runner.py", "../share/touchstone/runner.py" };
+    char                     self[3072];
+    const ssize_t            n = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (n < 0) return false;
+    self[n] = 0;
+    *strrchr(self, '/') = 0;
+    snprintf(p->include, sizeof p->include, "%s/../include", self);
+    for (int i = 0; i < 2; i++) {
+        snprintf(p->runner, sizeof p->runner, "%s/%s", self, runner[i]);
+        if (!access(p->runner, R_OK)) break;
+    }
+    return !access(p->include, R_OK) && !access(p->runner, R_OK);
+}
+
+/* ---- the folder ---- */
+
+static bool put(const char *folder, const char *name, const char *bytes, size_t n)
+{
+    char path[4300];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    for (char *s = path + strlen(folder) + 1; (s = strchr(s, '/')); s++) {
+        *s = 0;
+        mkdir(path, 0755);
+        *s = '/';
+    }
+    const int  fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    const bool ok = fd >= 0 && write(fd, bytes, n) == (ssize_t)n;
+    return (fd < 0 || !close(fd)) && ok;
+}
+
+static char *slurp(const char *path, size_t limit, size_t *n)
+{
+    struct stat st;
+    char       *bytes = NULL;
+    const int   fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) && (uint64_t)st.st_size <= limit)
+        bytes = malloc((size_t)st.st_size + 1);
+    if (bytes) {
+        *n = (size_t)st.st_size;
+        bytes[*n] = 0;
+        if (read(fd, bytes, *n) != st.st_size) {
+            free(bytes);
+            bytes = NULL;
+        }
+    }
+    if (fd >= 0) close(fd);
+    return bytes;
+}
+
+static bool put_contract(const char *folder, const char *include)
+{
+    char from[4200];
+    bool ok = true;
+    snprintf(from, sizeof from, "%s/touchstone", include);
+    DIR *d = opendir(from);
+    for (struct dirent *e; d && ok && (e = readdir(d));) {
+        char   name[300], path[4500];
+        size_t n;
+        if (e->d_name[0] == '.') continue;
+        snprintf(path, sizeof path, "%s/%s", from, e->d_name);
+        snprintf(name, sizeof name, "include/touchstone/%s", e->d_name);
+        char *text = slurp(path, 1 << 20, &n);
+        ok = text && put(folder, name, text, n);
+        free(text);
+    }
+    if (d) closedir(d);
+    return d && ok;
+}
+
+/* The standard headers of a sealed entrant: what allow.h lists, and nothing to tempt it. What the
+ * compiler's own intrinsic headers need is declared, so that using it is seen by the audit. */
+static bool put_sealed_headers(const char *folder)
+{
+#define X(result, name, parameters) #result " " #name #parameters ";\n"
+    static const char *const header[][2] = {
+        { "sealed/math.h",
+          "#pragma once\n"
+          "#define INFINITY __builtin_inff()\n#define NAN __builtin_nanf(\"\")\n"
+          "#define HUGE_VAL __builtin_huge_val()\n#define HUGE_VALF __builtin_huge_valf()\n"
+          "#define isnan(x) __builtin_isnan(x)\n#define isinf(x) __builtin_isinf_sign(x)\n"
+          "#define isfinite(x) __builtin_isfinite(x)\n#define signbit(x) __builtin_signbit(x)\n"
+          "#define isnormal(x) __builtin_isnormal(x)\n"
+          "#define M_PI 3.14159265358979323846\n#define M_LN2 0.69314718055994530942\n"
+          "#define M_LOG2E 1.4426950408889634074\n#define M_E 2.7182818284590452354\n" //
+          TS_ALLOWED_MATH(X) },
+        { "sealed/string.h", "#pragma once\n#include <stddef.h>\n" TS_ALLOWED_STRING(X) },
+        { "sealed/stdlib.h", "#pragma once\n#include <stddef.h>\nvoid *malloc(size_t);\n"
+                             "void free(void *);\nint posix_memalign(void **, size_t, size_t);\n" },
+        { "sealed/malloc.h", "#include <stdlib.h>\n" },
+        { "sealed/errno.h", "" },
+        { "sealed/assert.h", "#undef assert\n#define assert(e) ((void)0)\n"
+                             "#ifndef static_assert\n#define static_assert _Static_assert\n#endif\n" },
+        { "sealed/limits.h",
+          "#pragma once\n#define CHAR_BIT 8\n#define INT_MAX __INT_MAX__\n"
+          "#define INT_MIN (-INT_MAX - 1)\n#define UINT_MAX (INT_MAX * 2U + 1U)\n"
+          "#define LONG_MAX __LONG_MAX__\n#define LONG_MIN (-LONG_MAX - 1L)\n"
+          "#define LLONG_MAX __LONG_LONG_MAX__\n#define LLONG_MIN (-LLONG_MAX - 1LL)\n"
+          "#define SHRT_MAX __SHRT_MAX__\n#define SCHAR_MAX __SCHAR_MAX__\n" },
+    };
+#undef X
+    bool ok = true;
+    for (size_t i = 0; i < sizeof header / sizeof *header; i++)
+        ok = ok && put(folder, header[i][0], header[i][1], strlen(header[i][1]));
+    return ok;
+}
+
+static bool lay_out(const ts_candidate *e, const ts_places *p, ts_built *b, ts_refusal *why)
+{
+    char         src[80];
+    const mode_t mask = umask(022); /* the compiler's user must be able to read it all */
+    strcpy(b->folder, "/tmp/touchstone-XXXXXX");
+    if (!mkdtemp(b->folder)) {
+        b->folder[0] = 0;
+        umask(mask);
+        return ts_refuse(why, "build", "no temporary folder: %s", strerror(errno));
+    }
+    snprintf(src, sizeof src, "%s/src", b->folder);
+    bool ok = !mkdir(src, 0755);
+    for (int i = 0; i < e->n_sources && e->language != TS_BINARY; i++)
+        ok = ok && put(src, e->source[i].name, e->source[i].bytes, e->source[i].n);
+    ok = ok && put_contract(b->folder, p->include) &&
+         (e->cls != TS_SEALED || put_sealed_headers(b->folder));
+    umask(mask);
+    return ok || ts_refuse(why, "build", "cannot lay out the sources: %s", strerror(errno));
+}
+
+/* ---- the compiler ---- */
+
+typedef struct line {
+    int         n;
+    const char *arg[MAX_ARGS];
+    char       *room; /* what add_all split */
+} line;
+
+static void add(line *l, const char *arg)
+{
+    if (l->n < MAX_ARGS - 1) l->arg[l->n++] = arg;
+}
+
+/* All words of a text; it is changed. */
+static void add_all(line *l, char *words)
+{
+    for (char *save, *w = strtok_r(words, " ", &save); w; w = strtok_r(NULL, " ", &save)) add(l, w);
+}
+
+/* The compiler's first complaint. */
+static bool complain(const ts_confined *c, const char *what, ts_refusal *why)
+{
+    const char *best = c->said;
+    if (c->late) return ts_refuse(why, "build", "%s: not done in %d s", what, LIMIT_S);
+    if (WIFEXITED(c->status) && WEXITSTATUS(c->status) == 127)
+        return ts_refuse(why, "build", "%s: the compiler cannot be run", what);
+    for (const char *p = c->said; *p; p += *p == '\n') {
+        const size_t n = strcspn(p, "\n");
+        if (memmem(p, n, "rror:", 5) || memmem(p, n, "undefined", 9)) {
+            best = p;
+            break;
+        }
+        p += n;
+    }
+    const int n = (int)strcspn(best, "\n");
+    if (n) return ts_refuse(why, "build", "%s: %.*s", what, n < 300 ? n : 300, best);
+    return ts_refuse(why, "build", "%s: the compiler ended with status 0x%x", what,
+                     (unsigned)c->status);
+}
+
+static bool run(ts_built *b, line *l, const char *what, ts_confined *c, ts_refusal *why)
+{
+    char src[80];
+    snprintf(src, sizeof src, "%s/src", b->folder);
+    l->arg[l->n] = NULL;
+    if (!ts_confine(b->folder, src, l->arg, LIMIT_S, c))
+        return ts_refuse(why, "build", "%s: no process: %s", what, strerror(errno));
+    b->guards &= c->guards;
+    return (!c->late && WIFEXITED(c->status) && WEXITSTATUS(c->status) == 0) ||
+           complain(c, what, why);
+}
+
+#define COMMON "-O3 -march=native -fPIC -ffp-contract=off -fno-math-errno -frandom-seed=0"
+
+/* Flags for one language; `own` is where the compiler keeps its intrinsics. */
+static void flags_for(const ts_candidate *e, bool cxx, const char *own, char *text, size_t n)
+{
+    if (e->cls == TS_SEALED)
+        snprintf(text, n,
+                 "-std=c11 -w " COMMON " -fvisibility=hidden -fno-stack-protector"
+                 " -fno-asynchronous-unwind-tables -D__STDC_HOSTED__=0 -nostdinc -I../include"
+                 " -isystem ../sealed -isystem %.500s",
+                 own);
+    else
+        snprintf(text, n, "%s -w " COMMON " -fopenmp -I../include",
+                 cxx ? "-std=gnu++17" : "-std=gnu11");
+}
+
+static const char *link_flags(const ts_candidate *e)
+{
+    return e->cls == TS_SEALED ? "-shared -nostdlib -Wl,-z,noexecstack,-z,now,-z,norelro"
+                                 ",--hash-style=sysv,--build-id=none -lgcc"
+                               : "-shared -Wl,-z,noexecstack -lm";
+}
+
+static bool is_cxx(const ts_source *s)
+{
+    return strcmp(strrchr(s->name, '.'), ".c") != 0;
+}
+
+/* Preprocesses source i into ../<i>.i and reads what came out. */
+static bool preprocess(const ts_candidate *e, int i, ts_built *b, const char *own, const char *extra,
+                       ts_refusal *why)
+{
+    const ts_source *s = &e->source[i];
+    line             l = { 0 };
+    char             flags[1024], more[256], out[32], path[128];
+    ts_confined      c;
+    size_t           n = 0;
+    flags_for(e, is_cxx(s), own, flags, sizeof flags);
+    snprintf(more, sizeof more, "%s", extra ? extra : "");
+    snprintf(out, sizeof out, "../%d.i", i);
+    snprintf(path, sizeof path, "%s/%d.i", b->folder, i);
+    add(&l, is_cxx(s) ? "c++" : "cc");
+    add_all(&l, flags);
+    add_all(&l, more);
+    add(&l, "-E");
+    add(&l, s->name);
+    add(&l, "-o");
+    add(&l, out);
+    if (!run(b, &l, "preprocessing", &c, why)) return false;
+    char *text = slurp(path, PREPROCESSED_BYTES, &n);
+    if (!text) return ts_refuse(why, "size", "%s: too large when preprocessed", s->name);
+    const char *found = ts_smuggled(text, n);
+    free(text);
+    return !found || ts_refuse(why, "symbol", "%s: '%s' changes the judge's flags", s->name, found);
+}
+
+static bool compile(const ts_candidate *e, ts_built *b, const char *own, const char *extra,
+                    ts_refusal *why)
+{
+    line        l = { 0 };
+    bool        cxx = false, any = false;
+    char        flags[1024], linked[256], more[256], units[TS_ENTRY_SOURCES][16];
+    ts_confined c;
+    for (int i = 0; i < e->n_sources; i++) cxx |= e->source[i].compiled && is_cxx(&e->source[i]);
+    flags_for(e, cxx, own, flags, sizeof flags);
+    snprintf(linked, sizeof linked, "%s", link_flags(e));
+    snprintf(more, sizeof more, "%s", extra ? extra : "");
+    snprintf(b->command, sizeof b->command, "%s %s %s %s", cxx ? "c++" : "cc", flags, more, linked);
+    add(&l, cxx ? "c++" : "cc");
+    /* -std is said for one language only; a C unit beside C++ ones takes the compiler's default. */
+    add_all(&l, flags);
+    add_all(&l, more);
+    for (int i = 0; i < e->n_sources; i++) {
+        if (!e->source[i].compiled) continue;
+        snprintf(units[i], sizeof units[i], "../%d.i", i);
+        add(&l, "-x");
+        add(&l, is_cxx(&e->source[i]) ? "c++-cpp-output" : "cpp-output");
+        add(&l, units[i]);
+        any = true;
+    }
+    if (!any) return ts_refuse(why, "build", "no source is left to compile: each is included");
+    add(&l, "-x");
+    add(&l, "none");
+    add(&l, "-o");
+    add(&l, "../object.so");
+    add_all(&l, linked);
+    return run(b, &l, "compiling", &c, why);
+}
+
+/* Into memory that nobody can change any more. */
+static bool seal(ts_built *b, const char *bytes, size_t n, ts_refusal *why)
+{
+    b->object = memfd_create("entrant", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    size_t done = 0;
+    while (b->object >= 0 && done < n) {
+        const ssize_t got = write(b->object, bytes + done, n - done);
+        if (got <= 0) break;
+        done += (size_t)got;
+    }
+    if (b->object < 0 || done < n ||
+        fcntl(b->object, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL))
+        return ts_refuse(why, "build", "no memory for the object: %s", strerror(errno));
+    b->n_bytes = n;
+    ts_sha256_hex(bytes, n, b->sha256);
+    return true;
+}
+
+static bool build_native(const ts_candidate *e, ts_built *b, const char *extra, ts_refusal *why)
+{
+    char        path[80];
+    line        l = { .n = 2, .arg = { "cc", "-print-file-name=include" } };
+    ts_confined c;
+    size_t      n = 0;
+    if (!run(b, &l, "asking for headers", &c, why)) return false;
+    c.said[strcspn(c.said, "\n ")] = 0;
+    for (int i = 0; i < e->n_sources; i++)
+        if (e->source[i].compiled && !preprocess(e, i, b, c.said, extra, why)) return false;
+    if (!compile(e, b, c.said, extra, why)) return false;
+    snprintf(path, sizeof path, "%s/object.so", b->folder);
+    char *bytes = slurp(path, TS_OBJECT_BYTES, &n);
+    if (!bytes) return ts_refuse(why, "size", "the object has more than %d bytes", TS_OBJECT_BYTES);
+    const bool ok = ts_audit(bytes, n, e->cls, e->task, why) && seal(b, bytes, n, why);
+    free(bytes);
+    return ok;
+}
+
+bool ts_build(const ts_candidate *e, const ts_places *p, const char *extra, ts_built *b,
+              ts_refusal *why)
+{
+    *b = (ts_built) { .object = -1, .guards = TS_GUARD_FILES | TS_GUARD_NETWORK | TS_GUARD_USER };
+    *why = (ts_refusal) { 0 };
+    if (e->language == TS_BINARY) {
+        const ts_source *s = &e->source[0];
+        return ts_audit(s->bytes, s->n, e->cls, e->task, why) && seal(b, s->bytes, s->n, why);
+    }
+    if (!lay_out(e, p, b, why)) return false;
+    if (e->language != TS_PY && !build_native(e, b, extra, why)) return false;
+    return !chmod(b->folder, 0755) || ts_refuse(why, "build", "%s: %s", b->folder, strerror(errno));
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *walk)
+{
+    (void)st;
+    (void)type;
+    (void)walk;
+    return remove(path);
+}
+
+void ts_built_free(ts_built *b)
+{
+    if (b->object >= 0) close(b->object);
+    if (b->folder[0]) nftw(b->folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    b->object = -1;
+    b->folder[0] = 0;
+}

@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "entry.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "audit.h"
+#include "reader.h"
+#include "sha256.h"
+#include "source.h"
+#include "task.h"
+
+static const char *const class_names[] = { "sealed", "host", "python" };
+static const char *const language_names[] = { "c", "c++", "python", "binary" };
+
+/* What a file's name says. The first row of a language is how a single file of it enters. */
+static const struct ending {
+    const char *text;
+    ts_language language;
+    ts_class    cls;
+    bool        unit; /* compiled, or loaded, by itself */
+} endings[] = {
+    { ".c", TS_C, TS_SEALED, true },   { ".h", TS_C, TS_SEALED, false },
+    { ".cpp", TS_CXX, TS_HOST, true }, { ".cc", TS_CXX, TS_HOST, true },
+    { ".cxx", TS_CXX, TS_HOST, true }, { ".hpp", TS_CXX, TS_HOST, false },
+    { ".py", TS_PY, TS_PYTHON, true }, { ".so", TS_BINARY, TS_HOST, true },
+};
+
+const char *ts_class_name(ts_class c)
+{
+    return class_names[c];
+}
+
+const char *ts_language_name(ts_language l)
+{
+    return language_names[l];
+}
+
+bool ts_refuse(ts_refusal *why, const char *reason, const char *format, ...)
+{
+    char    text[2 * sizeof why->text];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    why->reason = reason;
+    ts_show(text, strlen(text), why->text, sizeof why->text);
+    return false;
+}
+
+static const struct ending *ending_of(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    for (size_t i = 0; dot && i < sizeof endings / sizeof *endings; i++)
+        if (!strcmp(dot, endings[i].text)) return &endings[i];
+    return NULL;
+}
+
+bool ts_entry_takes(const char *name)
+{
+    const struct ending *kind = ending_of(name);
+    const char          *dot = strrchr(name, '.');
+    return (kind && kind->unit) || (dot && !strcmp(dot, ".cu"));
+}
+
+/* ---- files ---- */
+
+/* Names of letters, digits and a few signs, none hidden, none "..": nothing to escape anywhere. */
+static bool path_ok(const char *name)
+{
+    const size_t n = strlen(name);
+    if (n == 0 || n > TS_ENTRY_NAME || name[n - 1] == '/') return false;
+    for (size_t i = 0; i < n; i++) {
+        const bool begins = i == 0 || name[i - 1] == '/';
+        if (begins && (name[i] == '.' || name[i] == '/' || name[i] == '-')) return false;
+        if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.+-/", name[i]))
+            return false;
+    }
+    return true;
+}
+
+/* Opens a path below `folder` one step at a time, through no symbolic link. */
+static int open_below(int folder, const char *path)
+{
+    char      step[TS_ENTRY_NAME + 1];
+    int       at = fcntl(folder, F_DUPFD_CLOEXEC, 0);
+    const int flags = O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
+    while (at >= 0) {
+        const size_t n = strcspn(path, "/");
+        memcpy(step, path, n);
+        step[n] = 0;
+        const int next = openat(at, step, path[n] ? flags | O_DIRECTORY : flags);
+        close(at);
+        if (!path[n]) return next;
+        at = next;
+        path += n + 1;
+    }
+    return at;
+}
+
+static bool read_all(int fd, size_t limit, ts_source *s, const char *shown, ts_refusal *why)
+{
+    struct stat st;
+    ssize_t     got = 1;
+    if (fstat(fd, &st)) return ts_refuse(why, "entry", "%s: %s", shown, strerror(errno));
+    if (!S_ISREG(st.st_mode)) return ts_refuse(why, "entry", "%s: is not a plain file", shown);
+    if ((uint64_t)st.st_size > limit)
+        return ts_refuse(why, "size", "%s: %lld bytes are too many, %zu are left", shown,
+                         (long long)st.st_size, limit);
+    s->bytes = malloc((size_t)st.st_size + 1);
+    if (!s->bytes) return ts_refuse(why, "size", "%s: no memory", shown);
+    while (s->n < (size_t)st.st_size &&
+           (got = read(fd, s->bytes + s->n, (size_t)st.st_size - s->n)) > 0)
+        s->n += (size_t)got;
+    s->bytes[s->n] = 0;
+    return got >= 0 || ts_refuse(why, "entry", "%s: %s", shown, strerror(errno));
+}
+
+static bool read_file(int folder, const char *name, size_t limit, ts_source *s, ts_refusal *why)
+{
+    const int fd = open_below(folder, name);
+    if (fd < 0)
+        return ts_refuse(why, "entry", "%s: %s", name,
+                         errno == ELOOP ? "is a symbolic link" : strerror(errno));
+    const bool ok = read_all(fd, limit, s, name, why);
+    close(fd);
+    return ok;
+}
+
+/* Adds a source of the entry's language. */
+static bool add_source(int folder, const char *name, ts_candidate *e, ts_refusal *why)
+{
+    const struct ending *kind = ending_of(name);
+    size_t               left = e->language == TS_BINARY ? TS_ENTRY_BINARY : TS_ENTRY_BYTES;
+    if (!path_ok(name))
+        return ts_refuse(
+            why, "entry",
+            "source '%s': expected at most %d letters, digits or ._+-/ below the folder", name,
+            TS_ENTRY_NAME);
+    if (!kind ||
+        (kind->language != e->language && !(kind->language == TS_C && e->language == TS_CXX)))
+        return ts_refuse(why, "entry", "source '%s' does not end as %s does", name,
+                         ts_language_name(e->language));
+    if (e->n_sources == TS_ENTRY_SOURCES)
+        return ts_refuse(why, "size", "more than %d sources", TS_ENTRY_SOURCES);
+    for (int i = 0; i < e->n_sources; i++) {
+        if (!strcmp(e->source[i].name, name))
+            return ts_refuse(why, "entry", "source '%s' is listed twice", name);
+        left -= e->source[i].n;
+    }
+    ts_source *s = &e->source[e->n_sources++];
+    strcpy(s->name, name);
+    s->compiled = kind->unit;
+    return read_file(folder, name, left, s, why);
+}
+
+/* ---- what the sources say ---- */
+
+static char *scrubbed(const ts_candidate *e, const ts_source *s)
+{
+    char *text = malloc(s->n + 1);
+    if (text) ts_scrub(s->bytes, s->n, e->language == TS_PY, text);
+    return text;
+}
+
+/* A source that another one includes is not a unit of its own. */
+static void mark_included(ts_candidate *e, const char *text, const char *by)
+{
+    char        name[256];
+    bool        quoted;
+    const char *folder = strrchr(by, '/'), *p = text;
+    const int   n = folder ? (int)(folder - by) + 1 : 0;
+    while ((p = ts_next_include(p, name, sizeof name, &quoted)))
+        for (int i = 0; i < e->n_sources; i++) {
+            char full[512];
+            snprintf(full, sizeof full, "%.*s%s", n, by, name);
+            if (!strcmp(e->source[i].name, full) || !strcmp(e->source[i].name, name))
+                e->source[i].compiled = false;
+        }
+}
+
+static int by_hex(const void *a, const void *b)
+{
+    return memcmp(a, b, 65);
+}
+
+/* Hashes, and which sources are units. Comments and blanks do not make another family; nor does
+ * the order of the files. */
+static bool digest(ts_candidate *e, ts_refusal *why)
+{
+    char   hex[TS_ENTRY_SOURCES][65], sum[TS_ENTRY_SOURCES * (65 + 2 + TS_ENTRY_NAME + 1)];
+    size_t used = 0;
+    for (int i = 0; i < e->n_sources; i++) {
+        const ts_source *s = &e->source[i];
+        char            *text = e->language == TS_BINARY ? NULL : scrubbed(e, s);
+        size_t           n = 0;
+        if (!text && e->language != TS_BINARY) return ts_refuse(why, "size", "no memory");
+        if (text && memchr(s->bytes, 0, s->n)) {
+            free(text);
+            return ts_refuse(why, "entry", "%s: holds a zero byte", s->name);
+        }
+        ts_sha256_hex(s->bytes, s->n, e->source_sha256);
+        used +=
+            (size_t)snprintf(sum + used, sizeof sum - used, "%s  %s\n", e->source_sha256, s->name);
+        if (text && e->language != TS_PY) mark_included(e, text, s->name);
+        for (const char *p = text; p && *p; p++)
+            if (!strchr(" \t\r\n\v\f", *p)) text[n++] = *p;
+        ts_sha256_hex(text ? text : s->bytes, text ? n : s->n, hex[i]);
+        free(text);
+    }
+    if (e->n_sources > 1) ts_sha256_hex(sum, used, e->source_sha256);
+    qsort(hex, (size_t)e->n_sources, sizeof hex[0], by_hex);
+    ts_sha256_hex(hex, (size_t)e->n_sources * sizeof hex[0], e->family);
+    return true;
+}
+
+static const ts_task *task_of(const char *name)
+{
+    for (int i = 0; ts_tasks[i]; i++)
+        if (!strcmp(ts_tasks[i]->name, name)) return ts_tasks[i];
+    return NULL;
+}
+
+static bool unknown_task(const char *name, ts_refusal *why)
+{
+    char known[256] = "";
+    for (int i = 0; ts_tasks[i]; i++)
+        snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", i ? ", " : "",
+                 ts_tasks[i]->name);
+    if (name) return ts_refuse(why, "entry", "challenge '%s': expected one of %s", name, known);
+    return ts_refuse(why, "entry", "no function of a challenge was found; expected one of %s",
+                     known);
+}
+
+/* Single files: the task whose function is in there. */
+static bool guess_task(ts_candidate *e, const ts_source *s, ts_refusal *why)
+{
+    const ts_task *found = NULL;
+    char          *text = e->language == TS_BINARY ? NULL : scrubbed(e, s);
+    for (int i = 0; ts_tasks[i]; i++) {
+        char name[TS_ENTRY_NAME + 4];
+        snprintf(name, sizeof name, "%s%s", e->language == TS_PY ? "" : "ts_", ts_tasks[i]->name);
+        if (!(text ? ts_calls(text, name) : ts_audit_exports(s->bytes, s->n, name))) continue;
+        if (found) {
+            free(text);
+            return ts_refuse(why, "entry", "%s has both %s and %s; say which with --challenge",
+                             s->name, found->name, ts_tasks[i]->name);
+        }
+        found = ts_tasks[i];
+    }
+    if (text && e->language == TS_C && ts_needs_host(text)) e->cls = TS_HOST;
+    free(text);
+    if (!found) return unknown_task(NULL, why);
+    snprintf(e->task, sizeof e->task, "%s", found->name);
+    return true;
+}
+
+/* ---- entry.json ---- */
+
+static bool take_name(const ts_node *doc, const char *key, char *out, ts_refusal *why)
+{
+    const ts_node *v = ts_json_member(doc, key);
+    if (!v || v->kind != TS_TEXT)
+        return ts_refuse(why, "entry", "entry.json: '%s' is missing, expected a text", key);
+    const char *p = v->text;
+    size_t      used, n = strlen(p), count = 0;
+    for (; n; p += used, n -= used, count++)
+        if (ts_utf8_hostile(ts_utf8_next(p, n, &used)))
+            return ts_refuse(why, "entry", "entry.json: '%s' holds a control character", key);
+    if (count == 0 || count > TS_ENTRY_NAME)
+        return ts_refuse(why, "entry", "entry.json: '%s' has %zu characters, expected 1 to %d", key,
+                         count, TS_ENTRY_NAME);
+    strcpy(out, v->text);
+    return true;
+}
+
+static bool take_choice(const ts_node *doc, const char *key, const char *const *names, int n,
+                        int *choice, ts_refusal *why)
+{
+    char known[128] = "", got[4 * TS_ENTRY_NAME + 1];
+    if (!take_name(doc, key, got, why)) return false;
+    for (*choice = 0; *choice < n; ++*choice) {
+        if (!strcmp(got, names[*choice])) return true;
+        snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", *choice ? ", " : "",
+                 names[*choice]);
+    }
+    if (!strcmp(got, "cuda"))
+        return ts_refuse(why, "entry", "CUDA entrants are judged where a GPU is");
+    return ts_refuse(why, "entry", "entry.json: '%s' is '%s', expected one of %s", key, got, known);
+}
+
+static bool take_head(const ts_node *doc, ts_candidate *e, ts_refusal *why)
+{
+    static const char *const keys[] = { "name",     "author",  "challenge", "class",
+                                        "language", "sources", "adapter" };
+    int                      cls, language;
+    char                     task[4 * TS_ENTRY_NAME + 1];
+    if (doc->kind != TS_OBJECT) return ts_refuse(why, "entry", "entry.json: expected an object");
+    for (const ts_node *m = doc->first; m; m = m->next) {
+        size_t i = 0;
+        while (i < sizeof keys / sizeof *keys && strcmp(m->key, keys[i])) i++;
+        if (i == sizeof keys / sizeof *keys)
+            return ts_refuse(why, "entry", "entry.json: unknown key '%.64s'", m->key);
+    }
+    if (!take_name(doc, "name", e->name, why) || !take_name(doc, "author", e->author, why) ||
+        !take_name(doc, "challenge", task, why) ||
+        !take_choice(doc, "class", class_names, TS_N_CLASSES, &cls, why) ||
+        !take_choice(doc, "language", language_names, TS_N_LANGUAGES, &language, why))
+        return false;
+    if (!task_of(task)) return unknown_task(task, why);
+    snprintf(e->task, sizeof e->task, "%s", task_of(task)->name);
+    e->cls = (ts_class)cls;
+    e->language = (ts_language)language;
+    const ts_class fits = language == TS_C && cls == TS_SEALED ? TS_SEALED
+                          : language == TS_PY                  ? TS_PYTHON
+                                                               : TS_HOST;
+    return fits == e->cls || ts_refuse(why, "entry", "entry.json: class '%s' takes no '%s'",
+                                       class_names[cls], language_names[language]);
+}
+
+static bool take_sources(int folder, const ts_node *doc, ts_candidate *e, ts_refusal *why)
+{
+    const ts_node *list = ts_json_member(doc, "sources"), *extra = ts_json_member(doc, "adapter");
+    if (!list || list->kind != TS_ARRAY || list->n == 0)
+        return ts_refuse(why, "entry",
+                         "entry.json: 'sources' is missing, expected a list of files");
+    for (const ts_node *v = list->first; v; v = v->next) {
+        if (v->kind != TS_TEXT)
+            return ts_refuse(why, "entry", "entry.json: 'sources' holds what is no text");
+        if (!add_source(folder, v->text, e, why)) return false;
+    }
+    if (e->language == TS_BINARY && (list->n > 1 || extra))
+        return ts_refuse(why, "entry", "entry.json: a binary is one source, without an adapter");
+    if (!extra) return true;
+    if (extra->kind != TS_TEXT)
+        return ts_refuse(why, "entry", "entry.json: 'adapter' is no text, expected a file");
+    e->adapter = e->n_sources;
+    return add_source(folder, extra->text, e, why);
+}
+
+static bool read_folder(int folder, ts_candidate *e, ts_refusal *why)
+{
+    ts_source text = { 0 };
+    char      what[256];
+    bool      ok = read_file(folder, "entry.json", TS_ENTRY_JSON_BYTES, &text, why);
+    ts_node  *doc = ok ? ts_json_read(text.bytes, text.n, what, sizeof what) : NULL;
+    if (ok && !doc) ok = ts_refuse(why, "entry", "entry.json: %s", what);
+    ok = ok && take_head(doc, e, why) && take_sources(folder, doc, e, why) && digest(e, why);
+    free(doc);
+    free(text.bytes);
+    return ok;
+}
+
+static bool read_single(int folder, const char *file, const char *challenge, ts_candidate *e,
+                        ts_refusal *why)
+{
+    const struct ending *kind = ending_of(file);
+    const char          *dot = strrchr(file, '.');
+    if (dot && !strcmp(dot, ".cu"))
+        return ts_refuse(why, "entry", "%s: CUDA entrants are judged where a GPU is", file);
+    if (!kind || !kind->unit)
+        return ts_refuse(why, "entry", "%s: expected a folder with entry.json, or .c .cpp .so .py",
+                         file);
+    e->language = kind->language;
+    e->cls = kind->cls;
+    if (!add_source(folder, file, e, why)) return false;
+    snprintf(e->name, sizeof e->name, "%.*s", (int)(dot - file), file);
+    strcpy(e->author, "unknown");
+    if (!guess_task(e, &e->source[0], why) && !challenge) return false;
+    if (challenge && !task_of(challenge)) return unknown_task(challenge, why);
+    if (challenge) snprintf(e->task, sizeof e->task, "%s", challenge);
+    return digest(e, why);
+}
+
+bool ts_entry_read(const char *path, const char *challenge, ts_candidate *e, ts_refusal *why)
+{
+    const char *slash = strrchr(path, '/');
+    char        parent[4096];
+    *e = (ts_candidate) { .adapter = -1 };
+    *why = (ts_refusal) { 0 };
+    int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder < 0 && errno != ENOTDIR)
+        return ts_refuse(why, "entry", "%s: %s", path, strerror(errno));
+    const bool single = folder < 0;
+    if (single) {
+        snprintf(parent, sizeof parent, "%.*s", slash ? (int)(slash - path) + 1 : 1,
+                 slash ? path : ".");
+        folder = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (folder < 0) return ts_refuse(why, "entry", "%s: %s", parent, strerror(errno));
+    }
+    const bool ok = single ? read_single(folder, slash ? slash + 1 : path, challenge, e, why)
+                           : read_folder(folder, e, why);
+    close(folder);
+    return ok;
+}
+
+void ts_entry_free(ts_candidate *e)
+{
+    for (int i = 0; i < e->n_sources; i++) free(e->source[i].bytes);
+    e->n_sources = 0;
+}
+
+const ts_source *ts_entry_main(const ts_candidate *e)
+{
+    return &e->source[e->adapter < 0 ? 0 : e->adapter];
+}

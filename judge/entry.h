@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* entry.h - an entrant as it was handed in: a folder with entry.json, or one source file.
+ *
+ *     { "name": "...", "author": "...", "challenge": "softmax_topk", "class": "sealed",
+ *       "language": "c", "sources": ["kernel.c", "kernel.h"], "adapter": "adapter.c" }
+ *
+ * Only what is listed is read, once: what is hashed is what is built. An adapter is a source more,
+ * which maps other names and orders of arguments to the challenge's. A source that another one
+ * includes is not compiled by itself. */
+#ifndef TS_ENTRY_H
+#define TS_ENTRY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "class.h"
+
+enum {
+    TS_ENTRY_NAME = 64,            /* characters in a name, an author, a path */
+    TS_ENTRY_SOURCES = 32,         /* the adapter included */
+    TS_ENTRY_BYTES = 1 << 20,      /* of sources, in all */
+    TS_ENTRY_BINARY = 32 << 20,    /* of a prebuilt shared library */
+    TS_ENTRY_JSON_BYTES = 1 << 16, /* of entry.json */
+    TS_ENTRY_LIST = 1024,          /* entrants in one folder */
+};
+
+typedef enum ts_language { TS_C, TS_CXX, TS_PY, TS_BINARY, TS_N_LANGUAGES } ts_language;
+
+const char *ts_class_name(ts_class c);       /* "sealed", "host", "python" */
+const char *ts_language_name(ts_language l); /* "c", "c++", "python", "binary" */
+
+/* Why an entrant was refused: a reason code of the verdict, and one line, safe to show. */
+typedef struct ts_refusal {
+    const char *reason; /* "entry", "size", "build", "symbol", "missing" */
+    char        text[512];
+} ts_refusal;
+
+/* Fills *why and returns false. */
+bool ts_refuse(ts_refusal *why, const char *reason, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+typedef struct ts_source {
+    char   name[TS_ENTRY_NAME + 1]; /* relative to the folder */
+    char  *bytes;                   /* and a 0 after them */
+    size_t n;
+    bool   compiled; /* a unit of its own: no header, nor included by another source */
+} ts_source;
+
+typedef struct ts_candidate {
+    char        name[4 * TS_ENTRY_NAME + 1], author[4 * TS_ENTRY_NAME + 1];
+    char        task[TS_ENTRY_NAME + 1];
+    ts_class    cls;
+    ts_language language;
+    int         n_sources, adapter; /* the adapter's place among the sources, or -1 */
+    ts_source   source[TS_ENTRY_SOURCES];
+    char        source_sha256[65]; /* of the file; of what sha256sum prints, where there are more */
+    char        family[65];        /* equal for sources that differ in blanks and comments only */
+} ts_candidate;
+
+/* `challenge` may be NULL: it is needed for a single file in which no task's function is found, or
+ * more than one. In any case ts_entry_free may follow. */
+bool ts_entry_read(const char *path, const char *challenge, ts_candidate *e, ts_refusal *why);
+void ts_entry_free(ts_candidate *e);
+
+/* The entrants at `path`, sorted: itself, or what a folder without entry.json holds. */
+typedef struct ts_paths {
+    int   n;
+    char *path[TS_ENTRY_LIST];
+} ts_paths;
+
+bool ts_entry_list(const char *path, ts_paths *list, ts_refusal *why);
+void ts_entry_list_free(ts_paths *list);
+
+/* Does the name end as a single file's does that may be an entrant? */
+bool ts_entry_takes(const char *name);
+
+/* The file that a Python entrant is entered by: its adapter, else its first source. */
+const ts_source *ts_entry_main(const ts_candidate *e);
+
+#endif

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs a Python entrant inside the cage.
+
+Started as `runner.py CONTROL INPUTS OUTPUTS GO DONE`, all numbers of open files; the entrant's own
+file is open as 6. An entrant defines the challenge's function, for example
+
+    def softmax_topk(logits, k, inv_temperature, out): ...
+
+It gets the arrays and numbers of the contract by name, those that it asks for, and in `out` the
+arrays to be written. It fills them, or returns a dict with some of the same names, which is then
+copied into them: that is part of the call. bf16 arrays have ml_dtypes.bfloat16 where that package is
+installed, else uint16. NotImplementedError is the contract's "unsupported".
+"""
+import mmap
+import os
+import struct
+import sys
+
+MISSING, CRASHED, UNSUPPORTED = 3, 255, 4  # TS_STOP_MISSING, no ts_status, TS_E_UNSUPPORTED
+# In the contract these have one axis; all others have two.
+VECTORS = {"gamma", "beta", "mean", "rstd", "dgamma", "dbeta", "lse"}
+
+
+def one_line(text, limit=180):
+    return " ".join(str(text).split()).encode("unicode_escape")[:limit]
+
+
+def text_of(raw):
+    return raw.split(b"\0", 1)[0].decode("ascii")
+
+
+class Cage:
+    """The other side: a control page, two files of buffers, two pipes. Offsets are those of
+    judge/call.h."""
+
+    ANSWER, ERROR, CALL, PLAN = 192, 320, 512, 4096
+    TASK, FOLDER, SLOTS, SLOT_BYTES = PLAN + 112, PLAN + 304, PLAN + 1328, 1296
+
+    def __init__(self, control, inputs, outputs, go, done):
+        self.go, self.done = go, done
+        self.control = mmap.mmap(control, 0)
+        self.memory = {0: self.map(inputs, mmap.PROT_READ)}
+        self.memory[1] = self.memory[2] = self.map(outputs, mmap.PROT_READ | mmap.PROT_WRITE)
+        _, self.n_threads, self.n_slots = struct.unpack_from("3I", self.control, self.PLAN)
+        self.task = text_of(self.control[self.TASK:self.TASK + 64])
+        self.folder = text_of(self.control[self.FOLDER:self.FOLDER + 512])
+
+    @staticmethod
+    def map(fd, prot):
+        return mmap.mmap(fd, 0, prot=prot) if os.fstat(fd).st_size else b""
+
+    def slot(self, i):
+        """Its buffers as (name, role, dtype, rows, cols, stride, offset), and its numbers."""
+        at = self.SLOTS + i * self.SLOT_BYTES
+        n_bufs, n_scalars = struct.unpack_from("2I", self.control, at)
+        bufs, scalars = [], {}
+        for b in range(n_bufs):
+            name, *rest = struct.unpack_from("16s2I3qQ", self.control, at + 80 + 64 * b)
+            bufs.append((text_of(name), *rest))
+        for s in range(n_scalars):
+            name, value = struct.unpack_from("16sd", self.control, at + 80 + 1024 + 24 * s)
+            scalars[text_of(name)] = value
+        return bufs, scalars
+
+    def ready(self):
+        os.write(self.done, b"r")
+
+    def refuse(self, text):
+        """Not one call was possible."""
+        line = one_line(text)
+        self.control[self.ERROR + 8:self.ERROR + 9 + len(line)] = line + b"\0"
+        struct.pack_into("I", self.control, self.ERROR, MISSING)
+        sys.exit(1)
+
+    def wait(self):
+        """The verb and slot of the next call; None when there is none."""
+        if not os.read(self.go, 1):
+            return None
+        return struct.unpack_from("2I", self.control, self.CALL)
+
+    def answer(self, status):
+        struct.pack_into("iIQ", self.control, self.ANSWER, status, 0, 0)
+        os.write(self.done, b"d")
+
+
+def load(cage):
+    """The challenge's function, out of the entrant's file."""
+    import types
+    sys.path.insert(0, cage.folder)
+    module = types.ModuleType("entrant")
+    sys.modules["entrant"] = module
+    with open(6, "rb", closefd=False) as file:
+        source = file.read()
+    try:
+        exec(compile(source, "entrant.py", "exec"), module.__dict__)
+    except BaseException as error:  # SystemExit too: it is no way to pass
+        cage.refuse("import: %s: %s" % (type(error).__name__, error))
+    function = getattr(module, cage.task, None)
+    if not callable(function):
+        cage.refuse("no function '%s' is defined" % cage.task)
+    return function
+
+
+class Call:
+    """One slot: the function with its arguments bound to the shared buffers."""
+
+    def __init__(self, np, kinds, cage, function, i):
+        bufs, numbers = cage.slot(i)
+        self.function, self.out, arguments = function, {}, dict(numbers)
+        arguments["accumulate"] = 0
+        if "k" in arguments:
+            arguments["k"] = int(arguments["k"])
+        for name, role, dtype, rows, cols, stride, offset in bufs:
+            kind = np.dtype(kinds[dtype])
+            if rows == 0 or cols == 0:
+                array = np.empty((rows, cols), kind)
+            else:
+                flat = np.frombuffer(cage.memory[role], kind, (rows - 1) * stride + cols, offset)
+                array = np.lib.stride_tricks.as_strided(
+                    flat, (rows, cols), (stride * kind.itemsize, kind.itemsize))
+            array = array.reshape(-1) if name in VECTORS else array
+            (self.out if role else arguments)[name] = array
+            if role == 2:
+                arguments["accumulate"] = 1
+        arguments["out"] = self.out
+        self.arguments = self.asked_for(arguments)
+
+    def asked_for(self, arguments):
+        import inspect
+        try:
+            parameters = inspect.signature(self.function).parameters.values()
+        except (TypeError, ValueError):  # some callables do not say
+            return arguments
+        if any(p.kind == p.VAR_KEYWORD for p in parameters):
+            return arguments
+        return {p.name: arguments[p.name] for p in parameters if p.name in arguments}
+
+    def __call__(self):
+        result = self.function(**self.arguments)
+        if isinstance(result, dict):
+            for name, value in result.items():
+                if name in self.out:
+                    self.out[name][...] = value
+
+
+def kinds_of(np):
+    try:
+        import ml_dtypes
+        bf16 = ml_dtypes.bfloat16
+    except ImportError:
+        bf16 = np.uint16
+    return {0: np.float32, 1: np.float64, 2: np.float16, 3: bf16, 4: np.uint8, 6: np.int32}
+
+
+def serve(cage, calls):
+    while True:
+        order = cage.wait()
+        if order is None:
+            return
+        verb, slot = order
+        status = 0
+        if verb == 0:
+            try:
+                calls[slot]()
+            except NotImplementedError:
+                status = UNSUPPORTED
+            except Exception as error:
+                status = CRASHED
+                os.write(2, one_line("%s: %s" % (type(error).__name__, error)) + b"\n")
+        cage.answer(status)
+
+
+def main():
+    cage = Cage(*map(int, sys.argv[1:6]))
+    for name in "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS":
+        os.environ[name] = str(max(1, cage.n_threads))
+    import numpy as np
+    np.seterr(all="ignore")
+    kinds = kinds_of(np)
+    function = load(cage)
+    calls = [Call(np, kinds, cage, function, i) for i in range(cage.n_slots)]
+    cage.ready()
+    serve(cage, calls)
+
+
+if __name__ == "__main__":
+    main()
