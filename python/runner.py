@@ -39,15 +39,16 @@ class Cage:
     def __init__(self, control, inputs, outputs, go, done):
         self.go, self.done = go, done
         self.control = mmap.mmap(control, 0)
-        self.memory = {0: self.map(inputs, mmap.PROT_READ)}
-        self.memory[1] = self.memory[2] = self.map(outputs, mmap.PROT_READ | mmap.PROT_WRITE)
+        self.inputs, self.outputs = inputs, outputs
         _, self.n_threads, self.n_slots = struct.unpack_from("3I", self.control, self.PLAN)
         self.task = text_of(self.control[self.TASK:self.TASK + 64])
         self.folder = text_of(self.control[self.FOLDER:self.FOLDER + 512])
 
-    @staticmethod
-    def map(fd, prot):
-        return mmap.mmap(fd, 0, prot=prot) if os.fstat(fd).st_size else b""
+    def memory(self, role, offset, n_bytes):
+        """Its pages, and where in them it begins. Mapped for itself: the whole is all address space."""
+        page = offset & ~(mmap.PAGESIZE - 1)
+        fd, prot = (self.outputs, mmap.PROT_WRITE) if role else (self.inputs, 0)
+        return mmap.mmap(fd, offset - page + n_bytes, prot=mmap.PROT_READ | prot, offset=page), offset - page
 
     def slot(self, i):
         """Its buffers as (name, role, dtype, rows, cols, stride, offset), and its numbers."""
@@ -106,7 +107,8 @@ class Call:
 
     def __init__(self, np, kinds, cage, function, i):
         bufs, numbers = cage.slot(i)
-        self.function, self.out, arguments = function, {}, dict(numbers)
+        self.function, self.out, self.cage, self.i = function, {}, cage, i
+        arguments = dict(numbers)
         arguments["accumulate"] = 0
         if "k" in arguments:
             arguments["k"] = int(arguments["k"])
@@ -115,7 +117,9 @@ class Call:
             if rows == 0 or cols == 0:
                 array = np.empty((rows, cols), kind)
             else:
-                flat = np.frombuffer(cage.memory[role], kind, (rows - 1) * stride + cols, offset)
+                n = (rows - 1) * stride + cols
+                memory, begin = cage.memory(role, offset, n * kind.itemsize)
+                flat = np.frombuffer(memory, kind, n, begin)
                 array = np.lib.stride_tricks.as_strided(
                     flat, (rows, cols), (stride * kind.itemsize, kind.itemsize))
             array = array.reshape(-1) if name in VECTORS else array
@@ -136,6 +140,9 @@ class Call:
         return {p.name: arguments[p.name] for p in parameters if p.name in arguments}
 
     def __call__(self):
+        for name, value in self.cage.slot(self.i)[1].items():  # numbers may change from call to call
+            if name in self.arguments:
+                self.arguments[name] = int(value) if name == "k" else value
         result = self.function(**self.arguments)
         if isinstance(result, dict):
             for name, value in result.items():

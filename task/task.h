@@ -107,6 +107,18 @@ extern const ts_task *const ts_tasks[]; /* NULL ends */
 /* Compares one buffer, row by row. NaN fails unless it is wanted. Poison means unwritten. */
 bool ts_check_buf(ts_buf b, const void *p, const ts_want *want, ts_flaw *f, double *worst);
 
+/* What a case asks for, in the judge's tables. */
+typedef enum ts_category {
+    TS_BASIC,
+    TS_SHAPES,
+    TS_NUMERICS,
+    TS_SPECIAL,
+    TS_ADVERSARIAL,
+    TS_N_CATEGORIES
+} ts_category;
+ts_category ts_case_category(const ts_task *t, const ts_case *c);
+const char *ts_category_name(ts_category c);
+
 /* "layernorm_forward/bf16/rows=9,cols=1025,pad=3/offset@0x5eed" */
 void ts_case_string(const ts_task *t, const ts_case *c, uint64_t seed, char *s, size_t n);
 

@@ -12,6 +12,7 @@ static const struct {
     int (*run)(int argc, char **argv);
     const char *help;
 } commands[] = {
+    { "judge", ts_tool_judge, "run entrants, and say who is right, how fast, and who wins" },
     { "check", ts_tool_check, "examine our implementations, and the mutants that must fail" },
     { "bench", ts_tool_bench, "time implementations against this machine's memory and peers" },
     { "new", ts_tool_new, "a folder for a contestant: prompt, header, starter, self-test" },

@@ -27,6 +27,13 @@ static const ts_option *find(const ts_option *options, const char *name)
 bool ts_options(int argc, char **argv, const char *usage, const ts_option *options,
                 const char **operand, int *status)
 {
+    return ts_options_many(argc, argv, usage, options, operand, operand ? 1 : 0, status);
+}
+
+bool ts_options_many(int argc, char **argv, const char *usage, const ts_option *options,
+                     const char **operand, int most, int *status)
+{
+    int n = 0;
     *status = TS_EXIT_USAGE;
     for (int i = 1; i < argc; i++) {
         const ts_option *o = find(options, argv[i]);
@@ -35,7 +42,7 @@ bool ts_options(int argc, char **argv, const char *usage, const ts_option *optio
             *status = TS_EXIT_PASSED;
             return false;
         }
-        if (!o && argv[i][0] != '-' && operand && !*operand) *operand = argv[i];
+        if (!o && argv[i][0] != '-' && n < most) operand[n++] = argv[i];
         else if (!o) {
             fprintf(stderr, "touchstone %s: unknown argument '%s'; try --help\n", argv[0], argv[i]);
             return false;

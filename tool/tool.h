@@ -24,6 +24,10 @@ typedef struct ts_option {
 bool ts_options(int argc, char **argv, const char *usage, const ts_option *options,
                 const char **operand, int *status);
 
+/* The same with up to `most` operands. */
+bool ts_options_many(int argc, char **argv, const char *usage, const ts_option *options,
+                     const char **operand, int most, int *status);
+
 /* Decimal or 0x number; one line on standard error and false if it is not one. */
 bool ts_parse_u64(const char *option, const char *text, uint64_t *value);
 
@@ -59,6 +63,7 @@ bool ts_svg_loglog(const char *path, const char *title, const char *x_title, con
 
 /* ---- subcommands ---- */
 
+int ts_tool_judge(int argc, char **argv);
 int ts_tool_check(int argc, char **argv);
 int ts_tool_bench(int argc, char **argv);
 int ts_tool_list(int argc, char **argv);

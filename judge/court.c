@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* court.c - admits entrants, keeps the log of a sitting, and says who is examined when. */
+#define _GNU_SOURCE
+#include "court.h"
+
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "ceiling.h"
+#include "examine.h"
+#include "sha256.h"
+
+const char *ts_ruling_name(ts_ruling r)
+{
+    static const char *const name[] = { "ERROR", "FAIL", "AUDIT", "PASS" };
+    return name[r];
+}
+
+const char *ts_depth_name(ts_depth d)
+{
+    static const char *const name[TS_N_DEPTHS] = { "quick", "normal", "full" };
+    return name[d];
+}
+
+uint64_t ts_court_seed(const ts_court *c, const ts_task *t, int number, int instance)
+{
+    unsigned char text[TS_KEY_BYTES + 96] = { 0 }, hash[32];
+    uint64_t      seed;
+    memcpy(text, c->key, TS_KEY_BYTES);
+    snprintf((char *)text + TS_KEY_BYTES, 96, "%s/%d/%d", t->name, number, instance);
+    ts_sha256(text, sizeof text, hash);
+    memcpy(&seed, hash, sizeof seed);
+    return seed;
+}
+
+static const ts_task *task_called(const char *name)
+{
+    for (int i = 0; ts_tasks[i]; i++)
+        if (!strcmp(ts_tasks[i]->name, name)) return ts_tasks[i];
+    return NULL;
+}
+
+void ts_court_admit(ts_court *c, ts_contender *e)
+{
+    ts_refusal why = { 0 };
+    e->built.object = -1;
+    e->ruling = TS_RULING_FAIL;
+    if (ts_entry_read(e->path, e->challenge, &e->entry, &why)) e->task = task_called(e->entry.task);
+    if (!e->task) {
+        snprintf(e->reason, sizeof e->reason, "%s", why.reason ? why.reason : "entry");
+        snprintf(e->text, sizeof e->text, "%s", why.reason ? why.text : "no such challenge");
+    }
+    if (e->name) snprintf(e->entry.name, sizeof e->entry.name, "%s", e->name);
+    if (e->author) snprintf(e->entry.author, sizeof e->entry.author, "%s", e->author);
+    if (!*e->entry.name) {
+        const char *base = strrchr(e->path, '/');
+        snprintf(e->entry.name, sizeof e->entry.name, "%.64s", base ? base + 1 : e->path);
+    }
+    c->contender[c->n++] = e;
+}
+
+/* ---- the log ---- */
+
+static bool log_run(ts_court *c)
+{
+    char      commit[65], machine[256], when[32];
+    time_t    now = time(NULL);
+    struct tm utc;
+    ts_describe_cpu(machine, sizeof machine);
+    ts_sha256_hex(c->key, sizeof c->key, commit);
+    strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
+    ts_jw *w = ts_log_begin(c->log, "run");
+    ts_jw_text(w, "version", "0.1.0");
+    ts_jw_text(w, "machine", machine);
+    ts_jw_open(w, "guarantees", '[');
+    for (int i = 0; i < c->machine.n; i++) {
+        ts_jw_open(w, NULL, '{');
+        ts_jw_text(w, "name", c->machine.g[i].name);
+        ts_jw_bool(w, "held", c->machine.g[i].held);
+        ts_jw_text(w, "text", c->machine.g[i].text);
+        ts_jw_close(w, '}');
+    }
+    ts_jw_close(w, ']');
+    ts_jw_text(w, "badge", c->machine.badge);
+    ts_jw_text(w, "commit", commit);
+    ts_jw_text(w, "depth", ts_depth_name(c->depth));
+    ts_jw_text(w, "started", when);
+    ts_jw_open(w, "floors", '{');
+    ts_jw_num(w, "memory_gbs", c->best_gbs);
+    ts_jw_num(w, "call_ns", c->machine.bell_ns);
+    ts_jw_close(w, '}');
+    return ts_log_commit(c->log);
+}
+
+static const char *task_of(const ts_contender *e)
+{
+    return e->task ? e->task->name : e->challenge ? e->challenge : "-";
+}
+
+static bool log_entrant(ts_court *c, const ts_contender *e)
+{
+    ts_jw *w = ts_log_begin(c->log, "entrant");
+    ts_jw_int(w, "id", e->id);
+    ts_jw_text(w, "name", e->entry.name);
+    ts_jw_text(w, "author", e->entry.author);
+    ts_jw_text(w, "class", e->task ? ts_class_name(e->entry.cls) : "-");
+    ts_jw_text(w, "language", e->task ? ts_language_name(e->entry.language) : "-");
+    ts_jw_text(w, "task", task_of(e));
+    ts_jw_text(w, "source_sha256", e->entry.source_sha256);
+    ts_jw_text(w, "family", e->entry.family);
+    return ts_log_commit(c->log);
+}
+
+static void tally(ts_jw *w, const char *key, ts_tally t)
+{
+    ts_jw_open(w, key, '[');
+    ts_jw_int(w, NULL, t.passed);
+    ts_jw_int(w, NULL, t.all);
+    ts_jw_close(w, ']');
+}
+
+bool ts_court_log_verdict(ts_court *c, ts_contender *e)
+{
+    char   index[64] = "", replay[512] = "";
+    ts_jw *w = ts_log_begin(c->log, "verdict");
+    if (*e->where) {
+        snprintf(index, sizeof index, "%s[%lld][%lld]", e->flaw.what ? e->flaw.what : "",
+                 (long long)e->flaw.row, (long long)e->flaw.col);
+        snprintf(replay, sizeof replay, "touchstone judge --case '%s' %s", e->where, e->path);
+    }
+    ts_jw_int(w, "entrant", e->id);
+    ts_jw_text(w, "task", task_of(e));
+    ts_jw_text(w, "verdict", ts_ruling_name(e->ruling));
+    ts_jw_text(w, "reason", e->reason);
+    ts_jw_text(w, "text", e->text);
+    ts_jw_text(w, "case", e->where);
+    ts_jw_text(w, "index", index);
+    ts_jw_num(w, "got", e->flaw.got);
+    ts_jw_num(w, "want", e->flaw.want);
+    ts_jw_num(w, "bound", e->flaw.bound);
+    ts_jw_text(w, "replay", replay);
+    ts_jw_open(w, "categories", '{');
+    for (int i = 0; i < TS_N_CATEGORIES; i++)
+        tally(w, ts_category_name((ts_category)i), e->category[i]);
+    ts_jw_close(w, '}');
+    ts_jw_int(w, "calls", e->n_calls);
+    ts_jw_num(w, "worst", e->worst);
+    ts_jw_open(w, "robustness", '{');
+    tally(w, "refusals", e->refusals);
+    tally(w, "repeat", e->repeat);
+    ts_jw_close(w, '}');
+    ts_jw_num(w, "workspace_bytes", e->workspace_bytes);
+    ts_jw_num(w, "io_bytes", e->io_bytes);
+    ts_jw_num(w, "seconds", e->seconds);
+    c->n_verdicts++;
+    e->ruled = true;
+    if (c->progress)
+        fprintf(c->progress, "%-20.20s %-20.20s %s %s\n", e->entry.name, task_of(e),
+                ts_ruling_name(e->ruling), e->reason);
+    return ts_log_commit(c->log);
+}
+
+static bool log_end(ts_court *c)
+{
+    char   key[2 * TS_KEY_BYTES + 1];
+    ts_jw *w = ts_log_begin(c->log, "reveal");
+    for (int i = 0; i < TS_KEY_BYTES; i++) snprintf(key + 2 * i, 3, "%02x", c->key[i]);
+    ts_jw_text(w, "seed", key);
+    if (!ts_log_commit(c->log)) return false;
+    w = ts_log_begin(c->log, "end");
+    ts_jw_int(w, "verdicts", c->n_verdicts);
+    return ts_log_commit(c->log);
+}
+
+/* ---- the sitting ---- */
+
+/* The ceiling of all floors: the fastest of several passes of each kind over memory. */
+static void measure_memory(ts_court *c)
+{
+    enum { BYTES = 32 << 20, PASSES = 8 };
+    static _Alignas(4096) unsigned char from[BYTES], to[BYTES];
+    memset(from, 1, BYTES);
+    memset(to, 2, BYTES);
+    for (int i = 0; i < PASSES * TS_N_CEILINGS; i++) {
+        struct timespec a, b;
+        ts_flush_lines(from, from + BYTES);
+        ts_flush_lines(to, to + BYTES);
+        clock_gettime(CLOCK_MONOTONIC, &a);
+        const double bytes = ts_ceiling_pass(i % TS_N_CEILINGS, to, from, BYTES, c->n_threads);
+        clock_gettime(CLOCK_MONOTONIC, &b);
+        const double ns = 1e9 * (double)(b.tv_sec - a.tv_sec) + (double)(b.tv_nsec - a.tv_nsec);
+        if (bytes / ns > c->best_gbs) c->best_gbs = bytes / ns;
+    }
+}
+
+/* What an earlier run of this log says of an entrant: its number, and whether it was judged. */
+static void recall(const ts_records *earlier, ts_contender *e, int *next_id)
+{
+    int64_t id;
+    e->id = -1;
+    for (size_t i = 0; earlier && i < earlier->n; i++) {
+        const ts_jr_node *r = earlier->at[i].root;
+        if (strcmp(earlier->at[i].type, "entrant") || !ts_jr_int(ts_jr_get(r, "id"), &id)) continue;
+        if (id >= *next_id) *next_id = (int)id + 1;
+        if (e->task && !strcmp(ts_jr_text(r, "source_sha256", ""), e->entry.source_sha256) &&
+            !strcmp(ts_jr_text(r, "task", ""), e->task->name) &&
+            !strcmp(ts_jr_text(r, "name", ""), e->entry.name))
+            e->id = (int)id;
+    }
+    e->before =
+        earlier && e->task && ts_records_verdict(earlier, e->entry.source_sha256, e->task->name);
+}
+
+bool ts_court_sit(ts_court *c, const ts_records *earlier, char why[TS_WHY])
+{
+    int next_id = 0;
+    snprintf(why, TS_WHY, "the log cannot be written");
+    if (getrandom(c->key, sizeof c->key, 0) != sizeof c->key)
+        return snprintf(why, TS_WHY, "no random numbers"), false;
+    measure_memory(c);
+    if (!log_run(c)) return false;
+    for (int i = 0; i < c->n; i++) {
+        ts_contender *e = c->contender[i];
+        recall(earlier, e, &next_id);
+        if (e->id >= 0) continue;
+        e->id = next_id++;
+        if (!log_entrant(c, e)) return false;
+    }
+    for (int i = 0; i < c->n; i++) {
+        ts_contender *e = c->contender[i];
+        if (e->before) continue;
+        if (e->task) ts_court_examine(c, e);
+        if (e->ruling != TS_RULING_PASS && !ts_court_log_verdict(c, e)) return false;
+    }
+    for (int i = 0; ts_tasks[i]; i++)
+        if (!ts_court_time(c, ts_tasks[i])) return false;
+    return log_end(c);
+}

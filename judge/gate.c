@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gate.c - is an entrant right? Blocks of cases in fresh cages; every output of every call is
+ * checked. The first flaw decides. */
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "court.h"
+#include "dtype.h"
+#include "examine.h"
+#include "reader.h"
+#include "rng.h"
+
+enum { MOST_CASES = 2048, BLOCK = 16 };
+
+/* Cases of each category that are drawn, and how large one may be. */
+static const struct {
+    int    cases;
+    double bytes;
+} DEPTH[TS_N_DEPTHS] = { { 8, 4e6 }, { 20, 16e6 }, { MOST_CASES, 300e6 } };
+
+static double bytes_of(const ts_task *t, const ts_case *c)
+{
+    return t->cost(c).bytes;
+}
+
+/* The first case, from which refusals start, and as many of each category as the depth says, in an
+ * order that nobody knows before. */
+static int draw_cases(const ts_court *c, const ts_task *t, int *number)
+{
+    const ts_case *all = t->cases();
+    int            n = 0, m = 0, order[MOST_CASES], taken[TS_N_CATEGORIES] = { 0 };
+    while (all[n].use && n < MOST_CASES) order[n] = n, n++;
+    for (int i = n - 1; i > 1; i--) {
+        const int j = 1 + (int)(ts_court_seed(c, t, i, -1) % (uint64_t)i), swap = order[i];
+        order[i] = order[j], order[j] = swap;
+    }
+    for (int i = 0; i < n; i++) {
+        const ts_case    *one = &all[order[i]];
+        const ts_category k = ts_case_category(t, one);
+        if (!(one->use & TS_USE_CHECK) || bytes_of(t, one) > DEPTH[c->depth].bytes) continue;
+        if (!strcmp(one->family, "far") && c->depth != TS_FULL) continue;
+        if (taken[k]++ < DEPTH[c->depth].cases) number[m++] = order[i];
+    }
+    return m;
+}
+
+void ts_court_plan(const ts_court *c, const ts_contender *e, ts_cage_plan *plan)
+{
+    static char object[64], main_file[512], folder[128];
+    *plan = (ts_cage_plan) { .class = e->entry.cls,
+                             .task = e->task,
+                             .n_threads = c->n_threads,
+                             .memory_bytes = (size_t)1 << 30,
+                             .workspace_bytes = (size_t)1 << 20,
+                             .limit_ms = 10000 };
+    snprintf(object, sizeof object, "/proc/self/fd/%d", e->built.object);
+    plan->object = object;
+    if (e->entry.cls != TS_PYTHON) return;
+    snprintf(folder, sizeof folder, "%s/src", e->built.folder);
+    snprintf(main_file, sizeof main_file, "%s/%s", folder, ts_entry_main(&e->entry)->name);
+    plan->object = main_file;
+    plan->folder = folder;
+    plan->python = c->python;
+    plan->runner = c->places.runner;
+    plan->limit_ms = 20000;
+}
+
+/* ---- one case ---- */
+
+static bool fail(ts_contender *e, const ts_case *c, uint64_t seed, const char *reason,
+                 const char *text)
+{
+    e->ruling = TS_RULING_FAIL;
+    snprintf(e->reason, sizeof e->reason, "%s", reason);
+    ts_show(text, strlen(text), e->text, sizeof e->text);
+    ts_case_string(e->task, c, seed, e->where, sizeof e->where);
+    return false;
+}
+
+static bool fail_by_flaw(ts_contender *e, const ts_case *c, uint64_t seed, ts_flaw f)
+{
+    ts_verdict v = { .first = f };
+    char       text[512];
+    e->flaw = f;
+    ts_flaw_text(&v, text, sizeof text);
+    return fail(e, c, seed, ts_fault_name(f.fault), text);
+}
+
+/* False: the call itself failed. *answered is false if the entrant does not offer the dtype. */
+static bool call(ts_contender *e, ts_cage *cage, int slot, const ts_case *c, uint64_t seed,
+                 bool *answered)
+{
+    ts_call r;
+    *answered = false;
+    if (!ts_cage_workspace(cage, slot, &r)) return fail(e, c, seed, ts_call_reason(&r), r.text);
+    if (!r.status) {
+        if ((double)r.workspace_bytes > e->workspace_bytes)
+            e->workspace_bytes = (double)r.workspace_bytes;
+        if (!ts_cage_call(cage, slot, &r)) {
+            if (r.flaw.fault) return fail_by_flaw(e, c, seed, r.flaw);
+            return fail(e, c, seed, ts_call_reason(&r), r.text);
+        }
+        e->n_calls++;
+    }
+    if ((r.status == TS_E_DTYPE || r.status == TS_E_UNSUPPORTED) && c->dtype != TS_F32) {
+        e->not_offered |= 1u << c->dtype;
+        return true;
+    }
+    if (r.status)
+        return fail_by_flaw(
+            e, c, seed,
+            (ts_flaw) { TS_FAULT_STATUS, ts_status_text(r.status), 0, 0, r.status, 0, 0 });
+    return *answered = true;
+}
+
+static bool right(ts_contender *e, ts_cage *cage, int slot, const ts_case *c, uint64_t seed,
+                  const void *args)
+{
+    ts_flaw  f = { 0 };
+    ts_want *want = calloc(e->task->n_want(c) + 1, sizeof *want);
+    if (!want) abort();
+    e->task->oracle(c, args, want);
+    const bool ok = ts_arena_intact(ts_cage_arena(cage, slot), &f) &&
+                    e->task->check(c, args, want, &f, &e->worst);
+    free(want);
+    return ok || fail_by_flaw(e, c, seed, f);
+}
+
+/* ---- robustness: what does not decide, but counts ---- */
+
+/* The same inputs again: the same bits. */
+static void repeat(ts_contender *e, ts_cage *cage, int slot)
+{
+    const ts_arena *m = ts_cage_arena(cage, slot);
+    const uint64_t  bits = ts_arena_output_hash(m);
+    ts_call         r;
+    e->repeat.all++;
+    if (ts_cage_call(cage, slot, &r) && !r.status && ts_arena_output_hash(m) == bits)
+        e->repeat.passed++;
+}
+
+/* Senseless arguments: the right status, and nothing written. */
+static void refuse(ts_contender *e, ts_cage *cage, int slot, const void *args)
+{
+    for (int i = 0;; i++) {
+        unsigned char spoiled[TS_CALL_ARGS];
+        ts_exec       x;
+        ts_call       r;
+        ts_status     must;
+        ts_flaw       f;
+        memcpy(spoiled, args, e->task->args_bytes);
+        ts_cage_exec(cage, slot, &x);
+        if (!e->task->spoil(i, spoiled, &x, &must)) return;
+        e->refusals.all++;
+        if (!ts_cage_call_with(cage, slot, spoiled, &x, &r)) return;
+        if (r.status == must && ts_arena_outputs_untouched(ts_cage_arena(cage, slot), &f))
+            e->refusals.passed++;
+    }
+}
+
+/* ---- blocks ---- */
+
+static bool examine_block(ts_court *c, ts_contender *e, const int *number, int n, bool first)
+{
+    const ts_case *all = e->task->cases();
+    ts_cage_plan   plan;
+    char           why[256];
+    ts_court_plan(c, e, &plan);
+    plan.n_slots = n;
+    plan.n_threads = first ? 1 : c->n_threads;
+    for (int i = 0; i < n; i++) {
+        const double io = bytes_of(e->task, plan.slot[i] = &all[number[i]]);
+        if (2 * io > (double)plan.workspace_bytes) plan.workspace_bytes = (size_t)(2 * io);
+    }
+    ts_cage *cage = ts_cage_start(&plan, why, sizeof why);
+    if (!cage) {
+        const size_t n_reason = strcspn(why, ":");
+        e->ruling = strncmp(why, "error:", 6) ? TS_RULING_FAIL : TS_RULING_ERROR;
+        snprintf(e->reason, sizeof e->reason, "%.*s", (int)n_reason, why);
+        const char *text = why + n_reason + (why[n_reason] == ':' ? 2 : 0);
+        ts_show(text, strlen(text), e->text, sizeof e->text);
+        return false;
+    }
+    bool ok = true;
+    for (int i = 0; i < n && ok; i++) {
+        const ts_case *one = plan.slot[i];
+        const uint64_t seed = ts_court_seed(c, e->task, number[i], 0);
+        const void    *args = ts_cage_fill(cage, i, seed);
+        ts_tally      *t = &e->category[ts_case_category(e->task, one)];
+        bool           answered;
+        t->all++;
+        ok = call(e, cage, i, one, seed, &answered) &&
+             (!answered || right(e, cage, i, one, seed, args));
+        if (!ok || !answered) continue;
+        t->passed++;
+        if (bytes_of(e->task, one) > e->io_bytes) e->io_bytes = bytes_of(e->task, one);
+        if (i % 4 == 0) repeat(e, cage, i);
+        if (first && i == 0) refuse(e, cage, i, args);
+    }
+    ts_cage_stop(&cage);
+    return ok;
+}
+
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+void ts_court_examine(ts_court *c, ts_contender *e)
+{
+    const double begin = seconds();
+    int          number[MOST_CASES];
+    const int    n = draw_cases(c, e->task, number);
+    ts_refusal   why = { 0 };
+    if (!ts_build(&e->entry, &c->places, NULL, &e->built, &why)) {
+        snprintf(e->reason, sizeof e->reason, "%s", why.reason);
+        snprintf(e->text, sizeof e->text, "%s", why.text);
+        return;
+    }
+    bool ok = n > 0;
+    for (int at = 0; at < n && ok; at += BLOCK)
+        ok = examine_block(c, e, number + at, n - at < BLOCK ? n - at : BLOCK, at == 0);
+    if (ok) e->ruling = TS_RULING_PASS;
+    e->seconds = seconds() - begin;
+}

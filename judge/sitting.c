@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sitting.c - who is faster? All who passed a challenge take turns on the same instances, with cold
+ * caches, in an order drawn anew each time; every timed answer is checked. */
+#define _GNU_SOURCE
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ceiling.h"
+#include "court.h"
+#include "examine.h"
+#include "score.h"
+#include "stats.h"
+
+static const struct {
+    int    instances;
+    double least, most; /* bytes of a workload */
+    int    workloads;
+} DEPTH[TS_N_DEPTHS] = { { 7, 2e5, 2e6, 2 }, { 21, 5e5, 8e6, 3 }, { 50, 1e6, 1.5e8, 4 } };
+
+typedef struct sitting {
+    ts_court      *court;
+    const ts_task *task;
+    int            n, n_workloads, n_instances;
+    ts_contender  *e[TS_CONTENDERS];
+    const ts_case *workload[TS_WORKLOADS];
+    int            number[TS_WORKLOADS];
+} sitting;
+
+/* The largest plain cases within the depth's limits, no two of one shape. */
+static void choose_workloads(sitting *s)
+{
+    const ts_case *all = s->task->cases();
+    const int      most = DEPTH[s->court->depth].workloads;
+    while (s->n_workloads < most) {
+        int    best = -1;
+        double best_bytes = 0;
+        for (int i = 0; all[i].use; i++) {
+            const double bytes = s->task->cost(&all[i]).bytes;
+            bool         fits = all[i].dtype == TS_F32 && !strcmp(all[i].family, "normal") &&
+                        bytes >= DEPTH[s->court->depth].least &&
+                        bytes <= DEPTH[s->court->depth].most && bytes > best_bytes;
+            for (int k = 0; k < s->n_workloads && fits; k++)
+                fits = bytes < 0.7 * s->task->cost(s->workload[k]).bytes;
+            if (fits) best = i, best_bytes = bytes;
+        }
+        if (best < 0) return;
+        s->number[s->n_workloads] = best;
+        s->workload[s->n_workloads++] = &all[best];
+    }
+}
+
+static void make_cold(const ts_arena *m)
+{
+    for (int i = 0; i < m->n; i++) ts_flush_lines(m->buf[i].p, m->buf[i].p + m->buf[i].n_bytes);
+}
+
+static void fail(ts_contender *e, const ts_case *c, uint64_t seed, const char *reason,
+                 const char *text)
+{
+    e->ruling = TS_RULING_FAIL;
+    snprintf(e->reason, sizeof e->reason, "%s", reason);
+    snprintf(e->text, sizeof e->text, "%s", text);
+    ts_case_string(e->task, c, seed, e->where, sizeof e->where);
+}
+
+/* One timed call. False, and the entrant's ruling, if it is wrong. */
+static bool timed_call(sitting *s, ts_contender *e, ts_cage *cage, int w, uint64_t seed,
+                       ts_want *want, bool *known, double *ns)
+{
+    const ts_case *c = s->workload[w];
+    const void    *args = ts_cage_fill(cage, 0, seed);
+    ts_flaw        f = { 0 };
+    ts_call        r;
+    ts_verdict     v = { 0 };
+    char           text[512];
+    make_cold(ts_cage_arena(cage, 0));
+    if (!ts_cage_call(cage, 0, &r) || r.status) {
+        fail(e, c, seed, r.status ? "status" : ts_call_reason(&r), r.text);
+        return false;
+    }
+    *ns = r.ns;
+    e->n_calls++;
+    if (!*known) s->task->oracle(c, args, want), *known = true;
+    if (ts_arena_intact(ts_cage_arena(cage, 0), &f) && s->task->check(c, args, want, &f, &e->worst))
+        return true;
+    v.first = f;
+    ts_flaw_text(&v, text, sizeof text);
+    fail(e, c, seed, ts_fault_name(f.fault), text);
+    return false;
+}
+
+static ts_cage *cage_for(sitting *s, const ts_contender *e, int w)
+{
+    ts_cage_plan plan;
+    char         why[256];
+    ts_call      r;
+    ts_court_plan(s->court, e, &plan);
+    plan.n_slots = 1;
+    plan.slot[0] = s->workload[w];
+    plan.aligned = true;
+    plan.workspace_bytes = (size_t)fmax(1 << 20, 2 * s->task->cost(s->workload[w]).bytes);
+    ts_cage *cage = ts_cage_start(&plan, why, sizeof why);
+    if (cage) {
+        ts_cage_fill(cage, 0, ts_court_seed(s->court, s->task, s->number[w], -2));
+        if (!ts_cage_workspace(cage, 0, &r) || r.status) ts_cage_stop(&cage);
+    }
+    return cage;
+}
+
+/* A turn of each on one instance, in an order of its own. */
+static void take_turns(sitting *s, ts_cage **cage, int w, int instance, ts_want *want)
+{
+    const uint64_t seed = ts_court_seed(s->court, s->task, s->number[w], 1 + instance);
+    bool           known = false;
+    int            order[TS_CONTENDERS];
+    for (int i = 0; i < s->n; i++) {
+        const int j = (int)(ts_court_seed(s->court, s->task, i, 100000 + instance) % (i + 1u));
+        order[i] = order[j];
+        order[j] = i;
+    }
+    for (int i = 0; i < s->n; i++) {
+        ts_contender *e = s->e[order[i]];
+        if (!e->timed || !cage[order[i]]) continue;
+        if (!timed_call(s, e, cage[order[i]], w, seed, want, &known, &e->ns[w][instance]))
+            e->timed = false;
+    }
+}
+
+static void sit_workload(sitting *s, int w)
+{
+    ts_cage *cage[TS_CONTENDERS] = { NULL };
+    ts_want *want = calloc(s->task->n_want(s->workload[w]) + 1, sizeof *want);
+    if (!want) abort();
+    for (int i = 0; i < s->n; i++)
+        if (!(cage[i] = cage_for(s, s->e[i], w))) s->e[i]->timed = false;
+    for (int k = 0; k < s->n_instances; k++) take_turns(s, cage, w, k, want);
+    for (int i = 0; i < s->n; i++) ts_cage_stop(&cage[i]);
+    free(want);
+}
+
+/* ---- what it means ---- */
+
+static double floor_ns(const sitting *s, int w)
+{
+    return s->task->cost(s->workload[w]).bytes / s->court->best_gbs;
+}
+
+static bool log_times(sitting *s, const ts_contender *e, int w, ts_workload *out)
+{
+    char   name[192];
+    double ns[TS_INSTANCES];
+    memcpy(ns, e->ns[w], sizeof ns);
+    const ts_interval t = ts_median_interval(ns, (size_t)s->n_instances);
+    ts_case_string(s->task, s->workload[w], 0, name, sizeof name);
+    name[strcspn(name, "@")] = 0;
+    *out = (ts_workload) { floor_ns(s, w), t.mid, t.lo, t.hi };
+    ts_jw *j = ts_log_begin(s->court->log, "time");
+    ts_jw_int(j, "entrant", e->id);
+    ts_jw_text(j, "task", s->task->name);
+    ts_jw_text(j, "case", name);
+    ts_jw_num(j, "floor_ns", out->floor_ns);
+    ts_jw_num(j, "bytes", s->task->cost(s->workload[w]).bytes);
+    ts_jw_num(j, "flops", s->task->cost(s->workload[w]).flops);
+    ts_jw_open(j, "ns", '[');
+    for (int i = 0; i < s->n_instances; i++) ts_jw_num(j, NULL, e->ns[w][i]);
+    ts_jw_close(j, ']');
+    ts_jw_num(j, "median_ns", t.mid);
+    ts_jw_num(j, "lo_ns", t.lo);
+    ts_jw_num(j, "hi_ns", t.hi);
+    ts_jw_num(j, "fraction", out->floor_ns / t.mid);
+    return ts_log_commit(s->court->log);
+}
+
+static bool log_score(sitting *s, ts_contender *e, double honest)
+{
+    ts_workload w[TS_WORKLOADS];
+    for (int i = 0; i < s->n_workloads; i++)
+        if (!log_times(s, e, i, &w[i])) return false;
+    const ts_score_in in = { .gate = e->ruling == TS_RULING_PASS,
+                             .workload = w,
+                             .n_workloads = (size_t)s->n_workloads,
+                             .error = e->worst,
+                             .error_honest = honest,
+                             .cells_passed = e->refusals.passed + e->repeat.passed,
+                             .cells = e->refusals.all + e->repeat.all,
+                             .workspace_bytes = e->workspace_bytes,
+                             .io_bytes = e->io_bytes };
+    const ts_score    r = ts_score_of(&in);
+    if (r.audit) {
+        e->ruling = TS_RULING_AUDIT;
+        snprintf(e->reason, sizeof e->reason, "floor");
+        snprintf(e->text, sizeof e->text, "%.2f of the floor's time in workload %zu",
+                 w[r.audit_workload].ns / w[r.audit_workload].floor_ns, r.audit_workload);
+    }
+    ts_jw *j = ts_log_begin(s->court->log, "score");
+    ts_jw_int(j, "entrant", e->id);
+    ts_jw_text(j, "task", s->task->name);
+    ts_jw_num(j, "score", r.score);
+    ts_jw_num(j, "S", r.S);
+    ts_jw_num(j, "S_lo", r.S_lo);
+    ts_jw_num(j, "S_hi", r.S_hi);
+    ts_jw_num(j, "S_min", r.S_min);
+    ts_jw_num(j, "P", r.P);
+    ts_jw_num(j, "R", r.R);
+    ts_jw_num(j, "M", r.M);
+    ts_jw_text(j, "grade", ts_grade(in.gate, r.audit, r.score));
+    return ts_log_commit(s->court->log);
+}
+
+/* Pairs of a and b in the workloads from `first` to before `end`. */
+static bool match(const sitting *s, int a, int b, int first, int end, ts_match *m)
+{
+    ts_pair pair[TS_WORKLOADS * TS_INSTANCES];
+    size_t  n = 0;
+    for (int w = first; w < end; w++)
+        for (int i = 0; i < s->n_instances; i++)
+            pair[n++] = (ts_pair) { w - first, i, s->e[a]->ns[w][i], s->e[b]->ns[w][i] };
+    return ts_match_pairs(pair, n, 1, m);
+}
+
+static bool log_match(sitting *s, int a, int b)
+{
+    ts_match m;
+    if (!match(s, a, b, 0, s->n_workloads, &m)) return false;
+    ts_jw *j = ts_log_begin(s->court->log, "match");
+    ts_jw_text(j, "task", s->task->name);
+    ts_jw_int(j, "a", s->e[a]->id);
+    ts_jw_int(j, "b", s->e[b]->id);
+    ts_jw_num(j, "effect", m.effect);
+    ts_jw_num(j, "lo", m.lo);
+    ts_jw_num(j, "hi", m.hi);
+    ts_jw_text(j, "verdict", ts_outcome_name(m.outcome));
+    ts_jw_int(j, "pairs", s->n_workloads * s->n_instances);
+    return ts_log_commit(s->court->log);
+}
+
+static bool log_rank(sitting *s)
+{
+    const size_t most = (size_t)(s->n * s->n * TS_WORKLOADS);
+    ts_game     *game = calloc(most + 1, sizeof *game);
+    ts_rating   *rating = calloc((size_t)s->n, sizeof *rating);
+    size_t       n = 0;
+    bool         ok = game && rating;
+    for (int a = 0; a < s->n && ok; a++)
+        for (int b = a + 1; b < s->n && ok; b++)
+            for (int w = 0; w < s->n_workloads && ok; w++) {
+                ts_match m;
+                if ((ok = match(s, a, b, w, w + 1, &m))) game[n++] = (ts_game) { a, b, m.outcome };
+            }
+    ok = ok && ts_rank(game, n, s->n, 1, rating);
+    ts_jw *j = ok ? ts_log_begin(s->court->log, "rank") : NULL;
+    if (ok) {
+        ts_jw_text(j, "task", s->task->name);
+        ts_jw_open(j, "rows", '[');
+        for (int i = 0; i < s->n; i++) {
+            ts_jw_open(j, NULL, '{');
+            ts_jw_int(j, "entrant", s->e[i]->id);
+            ts_jw_num(j, "rating", rating[i].rating);
+            ts_jw_num(j, "lo", rating[i].lo);
+            ts_jw_num(j, "hi", rating[i].hi);
+            ts_jw_int(j, "rank", rating[i].rank);
+            ts_jw_close(j, '}');
+        }
+        ts_jw_close(j, ']');
+        ok = ts_log_commit(s->court->log);
+    }
+    free(game);
+    free(rating);
+    return ok;
+}
+
+bool ts_court_time(ts_court *c, const ts_task *t)
+{
+    sitting *s = calloc(1, sizeof *s);
+    double   honest = 1;
+    bool     ok = true;
+    int      kept = 0;
+    if (!s) return false;
+    *s = (sitting) { .court = c, .task = t, .n_instances = DEPTH[c->depth].instances };
+    for (int i = 0; i < c->n; i++)
+        if (c->contender[i]->task == t && c->contender[i]->ruling == TS_RULING_PASS) {
+            s->e[s->n++] = c->contender[i];
+            c->contender[i]->timed = true;
+        }
+    choose_workloads(s);
+    for (int w = 0; w < s->n_workloads && s->n; w++) sit_workload(s, w);
+    for (int i = 0; i < s->n; i++)
+        if (s->e[i]->timed) s->e[kept++] = s->e[i];
+    s->n = s->n_workloads ? kept : 0;
+    for (int i = 0; i < s->n; i++) honest = fmin(honest, fmax(s->e[i]->worst, 1e-6));
+    for (int i = 0; i < s->n && ok; i++) ok = log_score(s, s->e[i], honest);
+    for (int a = 0; a < s->n && ok; a++)
+        for (int b = a + 1; b < s->n && ok; b++) ok = log_match(s, a, b);
+    if (ok && s->n > 1) ok = log_rank(s);
+    for (int i = 0; i < c->n && ok; i++)
+        if (c->contender[i]->task == t && !c->contender[i]->before && !c->contender[i]->ruled)
+            ok = ts_court_log_verdict(c, c->contender[i]);
+    free(s);
+    return ok;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "task.h"
+
+/* Families that are not named here lay traps. A new one that does something else adds its name. */
+static const char *const numerics[] = { "offset",    "offset8",   "offset30", "tiny",  "huge",
+                                        "flat",      "flat_huge", "extreme",  "small", "constant",
+                                        "denormal",  "floor",     "hot",      "cold",  "underflow",
+                                        "subnormal", NULL };
+static const char *const special[] = { "sick",  "sick_one",    "masked", "all_masked",
+                                       "zeros", "half_masked", "holes",  NULL };
+
+static bool is_among(const char *name, const char *const *list)
+{
+    while (*list && strcmp(name, *list)) list++;
+    return *list != NULL;
+}
+
+/* An extent that is nothing, one, or no multiple of any vector's length. */
+static bool is_odd(const ts_task *t, const ts_case *c)
+{
+    for (int i = 0; i < 2 && t->dim_name[i]; i++)
+        if (c->dim[i] < 2 || (i == 1 && c->dim[i] % 16)) return true;
+    return false;
+}
+
+ts_category ts_case_category(const ts_task *t, const ts_case *c)
+{
+    if (!strcmp(c->family, "normal")) return is_odd(t, c) ? TS_SHAPES : TS_BASIC;
+    if (is_among(c->family, numerics)) return TS_NUMERICS;
+    return is_among(c->family, special) ? TS_SPECIAL : TS_ADVERSARIAL;
+}
+
+const char *ts_category_name(ts_category c)
+{
+    static const char *const name[TS_N_CATEGORIES] = { "basic", "shapes", "numerics", "special",
+                                                       "adversarial" };
+    return name[c];
+}

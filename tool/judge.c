@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* judge.c - `touchstone judge`: entrants, or the built-in ones, before the court. */
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "board.h"
+#include "court.h"
+#include "page.h"
+#include "tool.h"
+
+typedef struct judge_options {
+    const char *log, *out, *resume, *depth, *challenge, *selfcheck;
+} judge_options;
+
+/* ---- what this machine guarantees ---- */
+
+static int selfcheck(void)
+{
+    static ts_guarantees g;
+    const bool           works = ts_guarantee_all(&g);
+    printf("badge: %s\n", g.badge);
+    for (int i = 0; i < g.n; i++)
+        printf("  %-4s %-24s %s\n", g.g[i].held ? "yes" : "NO", g.g[i].name, g.g[i].text);
+    printf("a call that does nothing: median %.0f ns, p95 %.0f ns; a process starts in %.1f ms\n",
+           g.bell_ns, g.bell_p95_ns, g.start_ms);
+    return works ? TS_EXIT_PASSED : TS_EXIT_BROKEN;
+}
+
+/* ---- who is judged ---- */
+
+static ts_contender *add(ts_court *c, const char *path, const char *challenge, const char *name)
+{
+    if (c->n == TS_CONTENDERS) return NULL;
+    ts_contender *e = calloc(1, sizeof *e);
+    char         *own = strdup(path);
+    if (!e || !own) abort();
+    e->path = own;
+    e->challenge = challenge;
+    e->name = name;
+    e->author = name ? "touchstone" : NULL;
+    ts_court_admit(c, e);
+    return e;
+}
+
+/* Beside the program: our library, the naive ways, and NumPy's where Python has it. */
+static void add_built_in(ts_court *c, const char *only)
+{
+    static const struct {
+        const char *file, *name, *challenge; /* NULL: every one */
+    } objects[] = {
+        { "libtouchstone.so", "touchstone", NULL },
+        { "touchstone-textbook.so", "textbook", "softmax_topk" },
+        { "touchstone-three_pass.so", "three_pass", "softmax_topk" },
+    };
+    char path[4096], whole[4096], file[128];
+    for (size_t i = 0; i < sizeof objects / sizeof *objects; i++)
+        for (int t = 0; ts_tasks[t]; t++) {
+            const char *task = ts_tasks[t]->name;
+            if (objects[i].challenge && strcmp(objects[i].challenge, task)) continue;
+            if (only && strcmp(only, task)) continue;
+            if (ts_beside(objects[i].file, path, sizeof path) && realpath(path, whole))
+                add(c, whole, task, objects[i].name);
+        }
+    char command[4200];
+    snprintf(command, sizeof command, "%s -c 'import numpy' >/dev/null 2>&1", c->python);
+    if (system(command)) {
+        fprintf(stderr, "touchstone: no NumPy in %s: the built-in entrant numpy is left out\n",
+                c->python);
+        return;
+    }
+    for (int t = 0; ts_tasks[t]; t++) {
+        if (only && strcmp(only, ts_tasks[t]->name)) continue;
+        snprintf(file, sizeof file, "entrant/numpy/%s", ts_tasks[t]->name);
+        if (ts_beside(file, path, sizeof path)) add(c, path, ts_tasks[t]->name, "numpy");
+    }
+}
+
+static bool add_given(ts_court *c, const char *path, const char *challenge)
+{
+    static ts_paths list;
+    ts_refusal      why = { 0 };
+    if (!ts_entry_list(path, &list, &why)) {
+        fprintf(stderr, "touchstone: %s\n", why.text);
+        return false;
+    }
+    for (int i = 0; i < list.n; i++) add(c, list.path[i], challenge, NULL);
+    ts_entry_list_free(&list);
+    return true;
+}
+
+/* ---- what came of it ---- */
+
+static int show(const judge_options *o)
+{
+    ts_records r;
+    ts_board   b;
+    char       why[TS_WHY], page[4200];
+    int        status = TS_EXIT_BROKEN;
+    if (!ts_records_read(o->log, &r, why)) {
+        fprintf(stderr, "touchstone: %s: %s\n", o->log, why);
+        return status;
+    }
+    if (ts_board_make(&r, &b, why)) {
+        ts_board_print(&b, stdout);
+        status = TS_EXIT_PASSED;
+        if (o->out) {
+            mkdir(o->out, 0777);
+            snprintf(page, sizeof page, "%s/index.html", o->out);
+            FILE      *f = fopen(page, "w");
+            const bool whole = f && ts_page_write(&r, &b, f);
+            if (f && !fclose(f) && whole) printf("the page: %s\n", page);
+            else
+                fprintf(stderr, "touchstone: %s cannot be written\n", page),
+                    status = TS_EXIT_BROKEN;
+        }
+        ts_board_free(&b);
+    } else fprintf(stderr, "touchstone: %s: %s\n", o->log, why);
+    ts_records_free(&r);
+    return status;
+}
+
+static int verdict(const ts_court *c, bool given)
+{
+    bool audit = false;
+    for (int i = 0; i < c->n; i++) {
+        const ts_contender *e = c->contender[i];
+        if (e->before) continue;
+        if (e->ruling == TS_RULING_ERROR) return TS_EXIT_BROKEN;
+        if (e->ruling == TS_RULING_FAIL && given) return TS_EXIT_FAILED;
+        audit = audit || (e->ruling == TS_RULING_AUDIT && given);
+    }
+    return audit ? TS_EXIT_FAILED : TS_EXIT_PASSED;
+}
+
+static int sit(ts_court *c, const judge_options *o, bool given)
+{
+    ts_records earlier = { 0 };
+    char       why[TS_WHY];
+    if (!o->resume && !access(o->log, F_OK) && unlink(o->log)) {
+        fprintf(stderr, "touchstone: %s cannot be replaced\n", o->log);
+        return TS_EXIT_BROKEN;
+    }
+    c->log = ts_log_open(o->log, &earlier, why);
+    if (!c->log) {
+        fprintf(stderr, "touchstone: %s: %s\n", o->log, why);
+        return TS_EXIT_BROKEN;
+    }
+    const bool ok = ts_court_sit(c, &earlier, why);
+    ts_log_close(c->log);
+    ts_records_free(&earlier);
+    for (int i = 0; i < c->n; i++) ts_built_free(&c->contender[i]->built);
+    if (!ok) {
+        fprintf(stderr, "touchstone: %s\n", why);
+        return TS_EXIT_BROKEN;
+    }
+    const int shown = show(o);
+    return shown ? shown : verdict(c, given);
+}
+
+static bool read_depth(const char *text, ts_depth *d)
+{
+    for (int i = 0; text && i < TS_N_DEPTHS; i++)
+        if (!strcmp(text, ts_depth_name((ts_depth)i))) return *d = (ts_depth)i, true;
+    if (text) fprintf(stderr, "touchstone: --depth '%s'; expected quick, normal or full\n", text);
+    return !text;
+}
+
+int ts_tool_judge(int argc, char **argv)
+{
+    static ts_court c;
+    judge_options   o = { .log = "judge.log" };
+    const char     *given[TS_CONTENDERS] = { NULL };
+    int             status;
+    const ts_option options[] = {
+        { "--challenge", "NAME", "only this challenge", &o.challenge },
+        { "--depth", "D", "quick, normal or full: how many cases and timed calls", &o.depth },
+        { "--log", "FILE", "where the verdicts go (judge.log)", &o.log },
+        { "--resume", NULL, "go on with the log; what was judged is not judged again", &o.resume },
+        { "--out", "DIR", "also write the page there", &o.out },
+        { "--selfcheck", NULL, "say what this machine guarantees, and judge nobody", &o.selfcheck },
+        { NULL, NULL, NULL, NULL },
+    };
+    const char *usage = "touchstone judge [ENTRANT...] [OPTION...]\n\n"
+                        "ENTRANT is a source file, a folder with entry.json, or a folder of those; "
+                        "with none, the built-in ones.\n";
+    if (!ts_options_many(argc, argv, usage, options, given, TS_CONTENDERS - 1, &status))
+        return status;
+    if (o.selfcheck) return selfcheck();
+    c.depth = TS_NORMAL;
+    if (!read_depth(o.depth, &c.depth)) return TS_EXIT_USAGE;
+    c.python = getenv("TOUCHSTONE_PYTHON");
+    if (!c.python) c.python = "python3";
+    c.progress = stderr;
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    c.n_threads = cores > 2 ? (int)cores - 1 : 1;
+    if (!ts_places_find(&c.places)) {
+        fprintf(stderr, "touchstone: the contract's headers are not beside the program\n");
+        return TS_EXIT_BROKEN;
+    }
+    for (int i = 0; given[i]; i++)
+        if (!add_given(&c, given[i], o.challenge)) return TS_EXIT_USAGE;
+    if (!given[0]) add_built_in(&c, o.challenge);
+    if (!c.n) {
+        fprintf(stderr, "touchstone: there is nobody to judge\n");
+        return TS_EXIT_USAGE;
+    }
+    if (!ts_guarantee_all(&c.machine)) {
+        fprintf(stderr, "touchstone: nothing can be judged here; try --selfcheck\n");
+        return TS_EXIT_BROKEN;
+    }
+    return sit(&c, &o, given[0] != NULL);
+}
