@@ -57,7 +57,10 @@ bool ts_refuse(ts_refusal *why, const char *reason, const char *format, ...)
 
 static const struct ending *ending_of(const char *name)
 {
-    const char *dot = strrchr(name, '.');
+    const char *dot = strstr(name, ".so."); /* a library's version may follow */
+    if (dot && !dot[4 + strspn(dot + 4, ".0123456789")])
+        return &endings[sizeof endings / sizeof *endings - 1];
+    dot = strrchr(name, '.');
     for (size_t i = 0; dot && i < sizeof endings / sizeof *endings; i++)
         if (!strcmp(dot, endings[i].text)) return &endings[i];
     return NULL;

@@ -74,6 +74,7 @@ static bool timed_call(sitting *s, ts_contender *e, ts_cage *cage, int w, uint64
     ts_call        r;
     ts_verdict     v = { 0 };
     char           text[512];
+    if (!*known) s->task->oracle(c, args, want), *known = true;
     make_cold(ts_cage_arena(cage, 0));
     if (!ts_cage_call(cage, 0, &r) || r.status) {
         fail(e, c, seed, r.status ? "status" : ts_call_reason(&r), r.text);
@@ -81,7 +82,6 @@ static bool timed_call(sitting *s, ts_contender *e, ts_cage *cage, int w, uint64
     }
     *ns = r.ns;
     e->n_calls++;
-    if (!*known) s->task->oracle(c, args, want), *known = true;
     if (ts_arena_intact(ts_cage_arena(cage, 0), &f) && s->task->check(c, args, want, &f, &e->worst))
         return true;
     v.first = f;

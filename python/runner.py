@@ -44,19 +44,32 @@ class Cage:
         self.task = text_of(self.control[self.TASK:self.TASK + 64])
         self.folder = text_of(self.control[self.FOLDER:self.FOLDER + 512])
 
-    def memory(self, role, offset, n_bytes):
-        """Its pages, and where in them it begins. Mapped for itself: the whole is all address space."""
-        page = offset & ~(mmap.PAGESIZE - 1)
-        fd, prot = (self.outputs, mmap.PROT_WRITE) if role else (self.inputs, 0)
-        return mmap.mmap(fd, offset - page + n_bytes, prot=mmap.PROT_READ | prot, offset=page), offset - page
+    def map(self):
+        """One map for all inputs and one for all outputs: each would hold a descriptor open."""
+        spans = {}
+        for i in range(self.n_slots):
+            for _, role, _, rows, cols, stride, offset, n_bytes in self.slot(i)[0]:
+                begin, end = spans.get(role > 0, (offset, 0))
+                spans[role > 0] = min(begin, offset), max(end, offset + n_bytes)
+        self.maps = {}
+        for out, (begin, end) in spans.items():
+            page = begin & ~(mmap.PAGESIZE - 1)
+            prot = mmap.PROT_READ | mmap.PROT_WRITE if out else mmap.PROT_READ
+            fd = self.outputs if out else self.inputs
+            self.maps[out] = mmap.mmap(fd, max(1, end - page), prot=prot, offset=page), page
+
+    def memory(self, role, offset):
+        """The map that holds it, and where it begins in there."""
+        memory, page = self.maps[role > 0]
+        return memory, offset - page
 
     def slot(self, i):
-        """Its buffers as (name, role, dtype, rows, cols, stride, offset), and its numbers."""
+        """Its buffers as (name, role, dtype, rows, cols, stride, offset, n_bytes), and its numbers."""
         at = self.SLOTS + i * self.SLOT_BYTES
         n_bufs, n_scalars = struct.unpack_from("2I", self.control, at)
         bufs, scalars = [], {}
         for b in range(n_bufs):
-            name, *rest = struct.unpack_from("16s2I3qQ", self.control, at + 80 + 64 * b)
+            name, *rest = struct.unpack_from("16s2I3q2Q", self.control, at + 80 + 64 * b)
             bufs.append((text_of(name), *rest))
         for s in range(n_scalars):
             name, value = struct.unpack_from("16sd", self.control, at + 80 + 1024 + 24 * s)
@@ -112,13 +125,13 @@ class Call:
         arguments["accumulate"] = 0
         if "k" in arguments:
             arguments["k"] = int(arguments["k"])
-        for name, role, dtype, rows, cols, stride, offset in bufs:
+        for name, role, dtype, rows, cols, stride, offset, _ in bufs:
             kind = np.dtype(kinds[dtype])
             if rows == 0 or cols == 0:
                 array = np.empty((rows, cols), kind)
             else:
                 n = (rows - 1) * stride + cols
-                memory, begin = cage.memory(role, offset, n * kind.itemsize)
+                memory, begin = cage.memory(role, offset)
                 flat = np.frombuffer(memory, kind, n, begin)
                 array = np.lib.stride_tricks.as_strided(
                     flat, (rows, cols), (stride * kind.itemsize, kind.itemsize))
@@ -185,6 +198,7 @@ def main():
     np.seterr(all="ignore")
     kinds = kinds_of(np)
     function = load(cage)
+    cage.map()
     calls = [Call(np, kinds, cage, function, i) for i in range(cage.n_slots)]
     cage.ready()
     serve(cage, calls)
