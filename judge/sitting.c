@@ -16,7 +16,7 @@ static const struct {
     int    instances;
     double least, most; /* bytes of a workload */
     int    workloads;
-} DEPTH[TS_N_DEPTHS] = { { 7, 2e5, 2e6, 2 }, { 21, 5e5, 8e6, 3 }, { 50, 1e6, 1.5e8, 4 } };
+} DEPTH[TS_N_DEPTHS] = { { 7, 4e5, 8e7, 1 }, { 15, 4e5, 8e7, 3 }, { 50, 4e5, 1.1e9, 4 } };
 
 typedef struct sitting {
     ts_court      *court;
@@ -27,7 +27,7 @@ typedef struct sitting {
     int            number[TS_WORKLOADS];
 } sitting;
 
-/* The largest plain cases within the depth's limits, no two of one shape. */
+/* The largest timed cases within the depth's limits, no two of one size. */
 static void choose_workloads(sitting *s)
 {
     const ts_case *all = s->task->cases();
@@ -37,9 +37,9 @@ static void choose_workloads(sitting *s)
         double best_bytes = 0;
         for (int i = 0; all[i].use; i++) {
             const double bytes = s->task->cost(&all[i]).bytes;
-            bool         fits = all[i].dtype == TS_F32 && !strcmp(all[i].family, "normal") &&
-                        bytes >= DEPTH[s->court->depth].least &&
-                        bytes <= DEPTH[s->court->depth].most && bytes > best_bytes;
+            bool         fits = all[i].use & TS_USE_TIME && all[i].dtype == TS_F32 &&
+                        !strcmp(all[i].family, "normal") && bytes >= DEPTH[s->court->depth].least &&
+                        bytes <= DEPTH[s->court->depth].most && bytes > 1.05 * best_bytes;
             for (int k = 0; k < s->n_workloads && fits; k++)
                 fits = bytes < 0.7 * s->task->cost(s->workload[k]).bytes;
             if (fits) best = i, best_bytes = bytes;
