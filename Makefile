@@ -8,11 +8,10 @@ BUILD   = cmake -S . -B build -G Ninja >/dev/null && cmake --build build
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
 
-run: ## build, check every implementation, show the speeds in brief
+run: ## build, judge the built-in entrants, show the scoreboard and write the page
 	@cmake/setup.sh run
 	@$(BUILD)
-	@build/touchstone check
-	@build/touchstone bench --quick
+	@build/touchstone judge --log build/judge.log --out build/report
 
 test: ## build with gcc, clang and sanitizers; run all tests
 	@cmake/setup.sh test

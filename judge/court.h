@@ -62,6 +62,7 @@ typedef struct ts_court {
     int           n, n_verdicts;
     ts_contender *contender[TS_CONTENDERS];
     double        best_gbs; /* the most that memory was seen to do */
+    const char   *only;     /* a whole case name with its seed: nothing else is asked, or timed */
 } ts_court;
 
 /* A number that follows from the key and from what it is for. */

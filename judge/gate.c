@@ -26,12 +26,28 @@ static double bytes_of(const ts_task *t, const ts_case *c)
     return t->cost(c).bytes;
 }
 
+/* The one case that is asked for: its number, or -1; and its seed. */
+static int only_case(const ts_court *c, const ts_task *t, uint64_t *seed)
+{
+    const ts_case *all = t->cases();
+    const char    *at = strrchr(c->only, '@');
+    char           name[192];
+    *seed = at ? strtoull(at + 1, NULL, 0) : 0;
+    for (int i = 0; at && all[i].use; i++) {
+        ts_case_string(t, &all[i], *seed, name, sizeof name);
+        if (!strcmp(name, c->only)) return i;
+    }
+    return -1;
+}
+
 /* As many of each category as the depth says, in an order that nobody knows before. In front stands
  * the first case from which senseless calls can start: without rows a NULL is none. */
 static int draw_cases(const ts_court *c, const ts_task *t, int *number)
 {
     const ts_case *all = t->cases();
-    int            n = 0, m = 0, order[MOST_CASES], taken[TS_N_CATEGORIES] = { 0 };
+    uint64_t       seed;
+    if (c->only) return (number[0] = only_case(c, t, &seed)) >= 0;
+    int n = 0, m = 0, order[MOST_CASES], taken[TS_N_CATEGORIES] = { 0 };
     while (all[n].use && n < MOST_CASES) order[n] = n, n++;
     for (int i = 0; i < n; i++)
         if (all[i].dtype == TS_F32 && all[i].dim[0] > 1) {
@@ -188,11 +204,12 @@ static bool examine_block(ts_court *c, ts_contender *e, const int *number, int n
     bool ok = true;
     for (int i = 0; i < n && ok; i++) {
         const ts_case *one = plan.slot[i];
-        const uint64_t seed = ts_court_seed(c, e->task, number[i], 0);
-        const void    *args = ts_cage_fill(cage, i, seed);
-        ts_tally      *t = &e->category[ts_case_category(e->task, one)];
-        ts_want       *want = calloc(e->task->n_want(one) + 1, sizeof *want);
-        bool           answered;
+        uint64_t       seed = ts_court_seed(c, e->task, number[i], 0);
+        if (c->only) only_case(c, e->task, &seed);
+        const void *args = ts_cage_fill(cage, i, seed);
+        ts_tally   *t = &e->category[ts_case_category(e->task, one)];
+        ts_want    *want = calloc(e->task->n_want(one) + 1, sizeof *want);
+        bool        answered;
         if (!want) abort();
         e->task->oracle(one, args, want); /* before the call, which changes what it adds to */
         t->all++;
@@ -229,6 +246,10 @@ void ts_court_examine(ts_court *c, ts_contender *e)
         return;
     }
     bool ok = n > 0;
+    if (!ok) {
+        snprintf(e->reason, sizeof e->reason, "case");
+        snprintf(e->text, sizeof e->text, "%s has no such case", e->task->name);
+    }
     for (int at = 0; at < n && ok; at += BLOCK)
         ok = examine_block(c, e, number + at, n - at < BLOCK ? n - at : BLOCK, at == 0);
     if (ok) e->ruling = TS_RULING_PASS;

@@ -283,7 +283,7 @@ bool ts_court_time(ts_court *c, const ts_task *t)
             s->e[s->n++] = c->contender[i];
             c->contender[i]->timed = true;
         }
-    choose_workloads(s);
+    if (!c->only) choose_workloads(s);
     for (int w = 0; w < s->n_workloads && s->n; w++) sit_workload(s, w);
     for (int i = 0; i < s->n; i++)
         if (s->e[i]->timed) s->e[kept++] = s->e[i];

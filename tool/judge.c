@@ -82,6 +82,10 @@ static bool add_given(ts_court *c, const char *path, const char *challenge)
 {
     static ts_paths list;
     ts_refusal      why = { 0 };
+    if (access(path, F_OK)) {
+        fprintf(stderr, "touchstone: %s: there is no such file or folder\n", path);
+        return false;
+    }
     if (!ts_entry_list(path, &list, &why)) {
         fprintf(stderr, "touchstone: %s\n", why.text);
         return false;
@@ -135,14 +139,22 @@ static int verdict(const ts_court *c, bool given)
     return audit ? TS_EXIT_FAILED : TS_EXIT_PASSED;
 }
 
+/* Verdicts are not overwritten: what another run left is kept beside. */
+static bool put_aside(const char *log)
+{
+    char old[4200];
+    if (access(log, F_OK)) return true;
+    snprintf(old, sizeof old, "%s.old", log);
+    if (!rename(log, old)) return fprintf(stderr, "touchstone: %s is now %s\n", log, old), true;
+    fprintf(stderr, "touchstone: %s cannot be put aside\n", log);
+    return false;
+}
+
 static int sit(ts_court *c, const judge_options *o, bool given)
 {
     ts_records earlier = { 0 };
     char       why[TS_WHY];
-    if (!o->resume && !access(o->log, F_OK) && unlink(o->log)) {
-        fprintf(stderr, "touchstone: %s cannot be replaced\n", o->log);
-        return TS_EXIT_BROKEN;
-    }
+    if (!o->resume && !put_aside(o->log)) return TS_EXIT_BROKEN;
     c->log = ts_log_open(o->log, &earlier, why);
     if (!c->log) {
         fprintf(stderr, "touchstone: %s: %s\n", o->log, why);
@@ -157,6 +169,7 @@ static int sit(ts_court *c, const judge_options *o, bool given)
         return TS_EXIT_BROKEN;
     }
     const int shown = show(o);
+    if (c->only) unlink(o->log);
     return shown ? shown : verdict(c, given);
 }
 
@@ -177,6 +190,7 @@ int ts_tool_judge(int argc, char **argv)
     const ts_option options[] = {
         { "--challenge", "NAME", "only this challenge", &o.challenge },
         { "--depth", "D", "quick, normal or full: how many cases and timed calls", &o.depth },
+        { "--case", "NAME", "only this case, with its seed, as a verdict names it", &c.only },
         { "--log", "FILE", "where the verdicts go (judge.log)", &o.log },
         { "--resume", NULL, "go on with the log; what was judged is not judged again", &o.resume },
         { "--out", "DIR", "also write the page there", &o.out },
@@ -189,6 +203,9 @@ int ts_tool_judge(int argc, char **argv)
     if (!ts_options_many(argc, argv, usage, options, given, TS_CONTENDERS - 1, &status))
         return status;
     if (o.selfcheck) return selfcheck();
+    char passing[64]; /* one case again is no new verdict: its log goes when it has been shown */
+    snprintf(passing, sizeof passing, "/tmp/touchstone-case-%ld", (long)getpid());
+    if (c.only) o.log = passing;
     c.depth = TS_NORMAL;
     if (!read_depth(o.depth, &c.depth)) return TS_EXIT_USAGE;
     c.python = getenv("TOUCHSTONE_PYTHON");

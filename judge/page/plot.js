@@ -111,7 +111,7 @@ function strips(entrants, width) {
 
 // How near the bound the worst element came; right of the line is wrong.
 function errors(entrants, width) {
-  const of = e => [number(e.verdict.p999), number(e.verdict.worst)];
+  const of = e => [number(e.verdict.p999 ?? e.verdict.worst), number(e.verdict.worst)];
   const seen = entrants.flatMap(of).filter(v => v > 0 && isFinite(v)), left = gutter(width);
   const least = Math.max(1e-9, Math.min(0.01, ...seen)), most = Math.min(1e6, Math.max(10, ...seen));
   const x = scale(least / 2, most * 3, left, width - 8);
