@@ -85,6 +85,7 @@ static bool log_run(ts_court *c)
     ts_jw_close(w, ']');
     ts_jw_text(w, "badge", c->machine.badge);
     ts_jw_text(w, "commit", commit);
+    ts_jw_text(w, "key", c->key_given ? "given" : "drawn");
     ts_jw_text(w, "depth", ts_depth_name(c->depth));
     ts_jw_text(w, "started", when);
     ts_jw_open(w, "floors", '{');
@@ -217,7 +218,7 @@ bool ts_court_sit(ts_court *c, const ts_records *earlier, char why[TS_WHY])
 {
     int next_id = 0;
     snprintf(why, TS_WHY, "the log cannot be written");
-    if (getrandom(c->key, sizeof c->key, 0) != sizeof c->key)
+    if (!c->key_given && getrandom(c->key, sizeof c->key, 0) != sizeof c->key)
         return snprintf(why, TS_WHY, "no random numbers"), false;
     measure_memory(c);
     if (!log_run(c)) return false;

@@ -56,6 +56,7 @@ typedef struct ts_court {
     ts_guarantees machine;
     ts_depth      depth;
     unsigned char key[TS_KEY_BYTES];
+    bool          key_given; /* not drawn: who knows it knows the inputs, and the log says so */
     int           n_threads; /* an entrant's when it is timed */
     const char   *python;
     FILE         *progress; /* NULL: quiet */

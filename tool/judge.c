@@ -12,7 +12,7 @@
 #include "tool.h"
 
 typedef struct judge_options {
-    const char *log, *out, *resume, *depth, *challenge, *selfcheck;
+    const char *log, *out, *resume, *depth, *challenge, *selfcheck, *seed, *json;
 } judge_options;
 
 /* ---- what this machine guarantees ---- */
@@ -108,7 +108,7 @@ static int show(const judge_options *o)
         return status;
     }
     if (ts_board_make(&r, &b, why)) {
-        ts_board_print(&b, stdout);
+        ts_board_print(&b, o->json && !strcmp(o->json, "-") ? stderr : stdout);
         status = TS_EXIT_PASSED;
         if (o->out) {
             mkdir(o->out, 0777);
@@ -124,6 +124,25 @@ static int show(const judge_options *o)
     } else fprintf(stderr, "touchstone: %s: %s\n", o->log, why);
     ts_records_free(&r);
     return status;
+}
+
+static bool write_json(const ts_court *c, const char *path, ts_json *root)
+{
+    ts_json *list = ts_json_array(root, "verdicts");
+    for (int i = 0; i < c->n; i++) {
+        const ts_contender *e = c->contender[i];
+        if (e->before) continue;
+        ts_json *o = ts_json_object(list, NULL);
+        ts_json_text(o, "name", e->entry.name);
+        ts_json_text(o, "task", e->task ? e->task->name : "");
+        ts_json_text(o, "class", e->task ? ts_class_name(e->entry.cls) : "");
+        ts_json_text(o, "verdict", ts_ruling_name(e->ruling));
+        ts_json_text(o, "reason", e->reason);
+        ts_json_text(o, "text", e->text);
+        ts_json_text(o, "case", e->where);
+        ts_json_number(o, "worst", e->worst);
+    }
+    return ts_json_close(path, root);
 }
 
 static int verdict(const ts_court *c, bool given)
@@ -168,7 +187,10 @@ static int sit(ts_court *c, const judge_options *o, bool given)
         fprintf(stderr, "touchstone: %s\n", why);
         return TS_EXIT_BROKEN;
     }
+    ts_json *json;
+    if (!ts_json_open(o->json, &json)) return TS_EXIT_BROKEN;
     const int shown = show(o);
+    if (!write_json(c, o->json, json)) return TS_EXIT_BROKEN;
     if (c->only) unlink(o->log);
     return shown ? shown : verdict(c, given);
 }
@@ -194,6 +216,8 @@ int ts_tool_judge(int argc, char **argv)
         { "--log", "FILE", "where the verdicts go (judge.log)", &o.log },
         { "--resume", NULL, "go on with the log; what was judged is not judged again", &o.resume },
         { "--out", "DIR", "also write the page there", &o.out },
+        { "--seed", "N", "draw the inputs from N instead of at random; the log says so", &o.seed },
+        { "--json", "FILE|-", "the verdicts as JSON", &o.json },
         { "--selfcheck", NULL, "say what this machine guarantees, and judge nobody", &o.selfcheck },
         { NULL, NULL, NULL, NULL },
     };
@@ -206,6 +230,10 @@ int ts_tool_judge(int argc, char **argv)
     char passing[64]; /* one case again is no new verdict: its log goes when it has been shown */
     snprintf(passing, sizeof passing, "/tmp/touchstone-case-%ld", (long)getpid());
     if (c.only) o.log = passing;
+    uint64_t seed = 0;
+    if (o.seed && !ts_parse_u64("--seed", o.seed, &seed)) return TS_EXIT_USAGE;
+    c.key_given = o.seed != NULL;
+    memcpy(c.key, &seed, sizeof seed);
     c.depth = TS_NORMAL;
     if (!read_depth(o.depth, &c.depth)) return TS_EXIT_USAGE;
     c.python = getenv("TOUCHSTONE_PYTHON");
