@@ -242,11 +242,17 @@ static void conclude(ts_cage *c, int came, const line *seen, int n_seen, ts_call
     r->fp_changed = c->control->answer.fp != 0;
     r->workspace_bytes = c->control->answer.n_bytes;
     r->late = !unchanged(seen, n_seen);
-    /* Once is noise: a call that was interrupted. Again and again is a head start. */
+    /* Now and then is noise: a call that was interrupted, or time that another machine took from
+     * this one. In most calls, and much beside the call itself, it is a head start. */
+    const double much = strike_ns * (2 * threads_of(c) - 1);
     c->n_calls++;
     c->n_strikes +=
-        c->plan.class == TS_SEALED && r->cpu_outside_ns > strike_ns * (2 * threads_of(c) - 1);
-    r->early |= c->n_strikes >= 4 && 4 * c->n_strikes > c->n_calls;
+        c->plan.class == TS_SEALED && r->cpu_outside_ns > much && r->cpu_outside_ns > 0.1 * r->ns;
+    if (c->n_strikes >= 4 && 2 * c->n_strikes > c->n_calls) r->early = true;
+    if (r->early)
+        snprintf(r->text, sizeof r->text,
+                 "worked outside of the call: %.0f us now, too much in %d of %d calls",
+                 r->cpu_outside_ns / 1e3, c->n_strikes, c->n_calls);
     ts_cage_listen(c);
     memcpy(r->stderr_tail, c->err, sizeof r->stderr_tail);
 }
