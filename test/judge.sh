@@ -47,6 +47,11 @@ case=$(grep -o '"case":"softmax_topk[^"]*"' "$tmp/log" | head -n 1 | cut -d '"' 
 [ $? = 1 ] || complain 'a replayed flaw is gone'
 saw 'FAIL value' 'the replay'
 
+# the same verdicts follow from the key that the log reveals
+"$build/touchstone" judge --replay "$tmp/log" "$tmp/host-wrong" >"$tmp/out" 2>"$tmp/err" ||
+    complain "replayed from its log: status $?: $(cat "$tmp/err")"
+saw '^same .*FAIL value' 'the log replayed'
+
 # what is in the log is not judged again; what is not, is
 judge --resume "$tmp/host-wrong" "$tmp/sealed"
 [ "$(grep -c '"type":"verdict"' "$tmp/log")" = 2 ] || complain 'resume lost or repeated a verdict'

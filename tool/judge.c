@@ -12,7 +12,7 @@
 #include "tool.h"
 
 typedef struct judge_options {
-    const char *log, *out, *resume, *depth, *challenge, *selfcheck, *seed, *json;
+    const char *log, *out, *resume, *depth, *challenge, *selfcheck, *seed, *json, *replay;
 } judge_options;
 
 /* ---- what this machine guarantees ---- */
@@ -195,6 +195,45 @@ static int sit(ts_court *c, const judge_options *o, bool given)
     return shown ? shown : verdict(c, given);
 }
 
+/* ---- the same again, from a key that was revealed ---- */
+
+static bool take_key(ts_court *c, const ts_records *r, const char *log)
+{
+    const char *key = NULL, *depth = NULL;
+    for (size_t i = 0; i < r->n; i++) {
+        if (!strcmp(r->at[i].type, "reveal")) key = ts_jr_text(r->at[i].root, "seed", NULL);
+        if (!strcmp(r->at[i].type, "run")) depth = ts_jr_text(r->at[i].root, "depth", NULL);
+    }
+    for (int i = 0; key && i < TS_KEY_BYTES; i++)
+        if (sscanf(key + 2 * i, "%2hhx", &c->key[i]) != 1) key = NULL;
+    for (int i = 0; depth && i < TS_N_DEPTHS; i++)
+        if (!strcmp(depth, ts_depth_name((ts_depth)i))) c->depth = (ts_depth)i;
+    c->key_given = key != NULL;
+    if (!key) fprintf(stderr, "touchstone: %s reveals no key: its run did not end\n", log);
+    return key != NULL;
+}
+
+/* Every verdict beside the one in the log. */
+static int compare(const ts_court *c, const ts_records *r)
+{
+    int n_other = 0;
+    for (int i = 0; i < c->n; i++) {
+        const ts_contender *e = c->contender[i];
+        const ts_record    *was =
+            e->task ? ts_records_verdict(r, e->entry.source_sha256, e->task->name) : NULL;
+        const char *verdict = was ? ts_jr_text(was->root, "verdict", "") : "not there",
+                   *reason = was ? ts_jr_text(was->root, "reason", "") : "",
+                   *where = was ? ts_jr_text(was->root, "case", "") : "";
+        const bool same = !strcmp(verdict, ts_ruling_name(e->ruling)) &&
+                          !strcmp(reason, e->reason) && !strcmp(where, e->where);
+        n_other += !same;
+        printf("%-9s %s, %s: %s %s, in the log %s %s\n", same ? "same" : "DIFFERENT", e->entry.name,
+               e->task ? e->task->name : "-", ts_ruling_name(e->ruling), e->reason, verdict,
+               reason);
+    }
+    return n_other ? TS_EXIT_FAILED : TS_EXIT_PASSED;
+}
+
 static bool read_depth(const char *text, ts_depth *d)
 {
     for (int i = 0; text && i < TS_N_DEPTHS; i++)
@@ -218,6 +257,8 @@ int ts_tool_judge(int argc, char **argv)
         { "--out", "DIR", "also write the page there", &o.out },
         { "--seed", "N", "draw the inputs from N instead of at random; the log says so", &o.seed },
         { "--json", "FILE|-", "the verdicts as JSON", &o.json },
+        { "--replay", "LOG", "judge from the key that LOG reveals, and compare the verdicts",
+          &o.replay },
         { "--selfcheck", NULL, "say what this machine guarantees, and judge nobody", &o.selfcheck },
         { NULL, NULL, NULL, NULL },
     };
@@ -256,5 +297,17 @@ int ts_tool_judge(int argc, char **argv)
         fprintf(stderr, "touchstone: nothing can be judged here; try --selfcheck\n");
         return TS_EXIT_BROKEN;
     }
-    return sit(&c, &o, given[0] != NULL);
+    if (!o.replay) return sit(&c, &o, given[0] != NULL);
+    ts_records was;
+    char       why[TS_WHY];
+    o.log = passing;
+    if (!ts_records_read(o.replay, &was, why)) {
+        fprintf(stderr, "touchstone: %s: %s\n", o.replay, why);
+        return TS_EXIT_BROKEN;
+    }
+    status = take_key(&c, &was, o.replay) ? sit(&c, &o, given[0] != NULL) : TS_EXIT_BROKEN;
+    unlink(passing);
+    if (status < TS_EXIT_USAGE) status = compare(&c, &was);
+    ts_records_free(&was);
+    return status;
 }
