@@ -2,8 +2,8 @@
 /* court.h - one sitting: entrants are read, built, examined, timed against each other and ranked,
  * and every step of it is written to the log.
  *
- * Inputs come from a key of 32 bytes that is drawn when all entrants have been read and hashed. The
- * log begins with the key's hash and ends with the key. */
+ * Inputs come from a key of 32 bytes, which the caller draws when all entrants have been read and
+ * hashed. The log begins with the key's hash and ends with the key. */
 #ifndef TS_COURT_H
 #define TS_COURT_H
 
@@ -56,7 +56,7 @@ typedef struct ts_court {
     ts_guarantees machine;
     ts_depth      depth;
     unsigned char key[TS_KEY_BYTES];
-    bool          key_given; /* not drawn: who knows it knows the inputs, and the log says so */
+    bool          key_given; /* not drawn at random: the log says so */
     int           n_threads; /* an entrant's when it is timed */
     const char   *python;
     FILE         *progress; /* NULL: quiet */

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* judge.c - `touchstone judge`: entrants, or the built-in ones, before the court. */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -169,6 +171,23 @@ static bool put_aside(const char *log)
     return false;
 }
 
+/* The key lies beside the log until the log reveals it, so that a run which was cut off goes on
+ * with the same inputs. */
+static bool draw_key(ts_court *c, const char *path, bool resume)
+{
+    if (c->key_given) return true;
+    FILE *f = resume ? fopen(path, "rb") : NULL;
+    bool  ok = f && fread(c->key, sizeof c->key, 1, f) == 1;
+    if (f) fclose(f);
+    if (ok) return true;
+    const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    ok = getrandom(c->key, sizeof c->key, 0) == sizeof c->key &&
+         write(fd, c->key, sizeof c->key) == sizeof c->key && !fsync(fd);
+    if (fd >= 0) close(fd);
+    if (!ok) fprintf(stderr, "touchstone: %s cannot be written\n", path);
+    return ok;
+}
+
 static int sit(ts_court *c, const judge_options *o, bool given)
 {
     ts_records earlier = { 0 };
@@ -179,7 +198,11 @@ static int sit(ts_court *c, const judge_options *o, bool given)
         fprintf(stderr, "touchstone: %s: %s\n", o->log, why);
         return TS_EXIT_BROKEN;
     }
+    char key_path[4200];
+    snprintf(key_path, sizeof key_path, "%s.key", o->log);
+    if (!draw_key(c, key_path, o->resume != NULL)) return TS_EXIT_BROKEN;
     const bool ok = ts_court_sit(c, &earlier, why);
+    if (ok) unlink(key_path);
     ts_log_close(c->log);
     ts_records_free(&earlier);
     for (int i = 0; i < c->n; i++) ts_built_free(&c->contender[i]->built);
