@@ -9,56 +9,19 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include "allow.h"
 #include "cage.h"
 
 typedef void (*any)(void);
 
 enum { PAGE = 4096, MAX_SEGMENTS = 16 };
 
-/* clang-format off */
+#define ROW(result, name, parameters) { #name, (any)name },
 /* All that a sealed entrant may call. */
 static const struct {
     const char *name;
     any         fn;
-} allowed[] = {
-    { "acos", (any)acos }, { "acosf", (any)acosf }, { "acosh", (any)acosh },
-    { "acoshf", (any)acoshf }, { "asin", (any)asin }, { "asinf", (any)asinf },
-    { "asinh", (any)asinh }, { "asinhf", (any)asinhf }, { "atan", (any)atan },
-    { "atanf", (any)atanf }, { "atan2", (any)atan2 }, { "atan2f", (any)atan2f },
-    { "atanh", (any)atanh }, { "atanhf", (any)atanhf }, { "cbrt", (any)cbrt },
-    { "cbrtf", (any)cbrtf }, { "ceil", (any)ceil }, { "ceilf", (any)ceilf },
-    { "copysign", (any)copysign }, { "copysignf", (any)copysignf }, { "cos", (any)cos },
-    { "cosf", (any)cosf }, { "cosh", (any)cosh }, { "coshf", (any)coshf }, { "erf", (any)erf },
-    { "erff", (any)erff }, { "erfc", (any)erfc }, { "erfcf", (any)erfcf }, { "exp", (any)exp },
-    { "expf", (any)expf }, { "exp2", (any)exp2 }, { "exp2f", (any)exp2f }, { "expm1", (any)expm1 },
-    { "expm1f", (any)expm1f }, { "fabs", (any)fabs }, { "fabsf", (any)fabsf },
-    { "fdim", (any)fdim }, { "fdimf", (any)fdimf }, { "floor", (any)floor },
-    { "floorf", (any)floorf }, { "fma", (any)fma }, { "fmaf", (any)fmaf }, { "fmax", (any)fmax },
-    { "fmaxf", (any)fmaxf }, { "fmin", (any)fmin }, { "fminf", (any)fminf }, { "fmod", (any)fmod },
-    { "fmodf", (any)fmodf }, { "frexp", (any)frexp }, { "frexpf", (any)frexpf },
-    { "hypot", (any)hypot }, { "hypotf", (any)hypotf }, { "ilogb", (any)ilogb },
-    { "ilogbf", (any)ilogbf }, { "ldexp", (any)ldexp }, { "ldexpf", (any)ldexpf },
-    { "llrint", (any)llrint }, { "llrintf", (any)llrintf }, { "llround", (any)llround },
-    { "llroundf", (any)llroundf }, { "log", (any)log }, { "logf", (any)logf },
-    { "log10", (any)log10 }, { "log10f", (any)log10f }, { "log1p", (any)log1p },
-    { "log1pf", (any)log1pf }, { "log2", (any)log2 }, { "log2f", (any)log2f },
-    { "logb", (any)logb }, { "logbf", (any)logbf }, { "lrint", (any)lrint },
-    { "lrintf", (any)lrintf }, { "lround", (any)lround }, { "lroundf", (any)lroundf },
-    { "modf", (any)modf }, { "modff", (any)modff }, { "nearbyint", (any)nearbyint },
-    { "nearbyintf", (any)nearbyintf }, { "nextafter", (any)nextafter },
-    { "nextafterf", (any)nextafterf }, { "pow", (any)pow }, { "powf", (any)powf },
-    { "remainder", (any)remainder }, { "remainderf", (any)remainderf }, { "rint", (any)rint },
-    { "rintf", (any)rintf }, { "round", (any)round }, { "roundf", (any)roundf },
-    { "scalbn", (any)scalbn }, { "scalbnf", (any)scalbnf }, { "sin", (any)sin },
-    { "sinf", (any)sinf }, { "sinh", (any)sinh }, { "sinhf", (any)sinhf }, { "sqrt", (any)sqrt },
-    { "sqrtf", (any)sqrtf }, { "tan", (any)tan }, { "tanf", (any)tanf }, { "tanh", (any)tanh },
-    { "tanhf", (any)tanhf }, { "tgamma", (any)tgamma }, { "tgammaf", (any)tgammaf },
-    { "trunc", (any)trunc }, { "truncf", (any)truncf }, { "sincos", (any)sincos }, { "sincosf", (any)sincosf },
-    { "bcmp", (any)bcmp }, { "memcmp", (any)memcmp },
-    { "memcpy", (any)memcpy }, { "memmove", (any)memmove }, { "memset", (any)memset },
-    { "j_parallel_for", (any)j_parallel_for },
-};
-/* clang-format on */
+} allowed[] = { TS_ALLOWED(ROW) };
 
 static struct {
     const unsigned char *file;

@@ -89,8 +89,8 @@ static void enter_host(void)
     char object[64], query[96];
     snprintf(object, sizeof object, "/proc/self/fd/%d", TS_FD_OBJECT);
     snprintf(query, sizeof query, "%s_workspace", plan.symbol);
+    cage_limit(&plan); /* looks into /proc, which the next line takes away */
     cage_landlock(&plan);
-    cage_limit(&plan);
     cage_catch_faults(plan.memory_bytes);
     cage_seccomp(TS_HOST);
     void *so = dlopen(object, RTLD_NOW | RTLD_LOCAL);

@@ -69,7 +69,7 @@ static uint64_t mapped_bytes(void)
 void cage_limit(const ts_call_plan *p)
 {
     const uint64_t stacks = ((uint64_t)p->n_threads + 4) * 10 * MIB;
-    const uint64_t mapped = p->class == TS_PYTHON ? p->region_bytes + 4096 * (uint64_t)MIB
+    const uint64_t mapped = p->class == TS_PYTHON ? 2 * p->region_bytes + 4096 * (uint64_t)MIB
                                                   : mapped_bytes() + 256 * (uint64_t)MIB;
     limit(RLIMIT_CORE, 0);
     limit(RLIMIT_FSIZE, 0);

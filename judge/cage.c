@@ -164,6 +164,7 @@ static bool seal_memory(ts_cage *c)
     const int size = F_SEAL_SHRINK | F_SEAL_GROW;
     munmap(c->region + c->used, c->region_bytes - c->used);
     c->region_bytes = c->used;
+    if (ftruncate(c->in_fd, (off_t)c->used) || ftruncate(c->out_fd, (off_t)c->used)) return false;
     return !fcntl(c->in_fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | size | F_SEAL_SEAL) &&
            !fcntl(c->out_fd, F_ADD_SEALS, size | F_SEAL_SEAL) &&
            !fcntl(c->control_fd, F_ADD_SEALS, size | F_SEAL_SEAL);
@@ -302,7 +303,9 @@ static const char *prepare(ts_cage *c)
 /* What a process that did not get ready says, or how it ended. */
 static void say_why(ts_cage *c, bool hung, char *why, size_t n)
 {
-    const char *const reason[] = { "protocol", "error", "symbol", "missing", "size" };
+    /* That it was our fault is believed only where none of its code can have run yet. */
+    const char *const ours = c->plan.class == TS_SEALED ? "error" : "protocol";
+    const char *const reason[] = { "protocol", ours, "symbol", "missing", "size" };
     const uint32_t    stop = c->control->error.reason;
     char              text[sizeof c->control->error.text];
     ts_call           r;

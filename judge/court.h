@@ -43,7 +43,7 @@ typedef struct ts_contender {
     char           reason[16], text[512], where[192]; /* where: the case of the first flaw */
     ts_flaw        flaw;
     ts_tally       category[TS_N_CATEGORIES], refusals, repeat;
-    unsigned       not_offered; /* bit 1u << dtype */
+    unsigned       offered, not_offered; /* bit 1u << dtype */
     int            n_calls;
     double         worst, seconds, io_bytes, workspace_bytes;
     double         ns[TS_WORKLOADS][TS_INSTANCES];

@@ -12,8 +12,9 @@
 #include <unistd.h>
 
 #include "audit.h"
-#include "reader.h"
+#include "json.h"
 #include "sha256.h"
+#include "show.h"
 #include "source.h"
 #include "task.h"
 
@@ -267,24 +268,25 @@ static bool guess_task(ts_candidate *e, const ts_source *s, ts_refusal *why)
 
 /* ---- entry.json ---- */
 
-static bool take_name(const ts_node *doc, const char *key, char *out, ts_refusal *why)
+static bool take_name(const ts_jr_node *doc, const char *key, char *out, ts_refusal *why)
 {
-    const ts_node *v = ts_json_member(doc, key);
-    if (!v || v->kind != TS_TEXT)
-        return ts_refuse(why, "entry", "entry.json: '%s' is missing, expected a text", key);
-    const char *p = v->text;
-    size_t      used, n = strlen(p), count = 0;
-    for (; n; p += used, n -= used, count++)
-        if (ts_utf8_hostile(ts_utf8_next(p, n, &used)))
+    const char *text = ts_jr_str(ts_jr_get(doc, key));
+    size_t      count = 0;
+    if (!text) return ts_refuse(why, "entry", "entry.json: '%s' is missing, expected a text", key);
+    for (const char *p = text; *p; count++) {
+        uint32_t c = 0;
+        p += ts_utf8(p, strlen(p), &c); /* the reader lets nothing else through */
+        if (ts_hostile(c))
             return ts_refuse(why, "entry", "entry.json: '%s' holds a control character", key);
+    }
     if (count == 0 || count > TS_ENTRY_NAME)
         return ts_refuse(why, "entry", "entry.json: '%s' has %zu characters, expected 1 to %d", key,
                          count, TS_ENTRY_NAME);
-    strcpy(out, v->text);
+    strcpy(out, text);
     return true;
 }
 
-static bool take_choice(const ts_node *doc, const char *key, const char *const *names, int n,
+static bool take_choice(const ts_jr_node *doc, const char *key, const char *const *names, int n,
                         int *choice, ts_refusal *why)
 {
     char known[128] = "", got[4 * TS_ENTRY_NAME + 1];
@@ -299,18 +301,20 @@ static bool take_choice(const ts_node *doc, const char *key, const char *const *
     return ts_refuse(why, "entry", "entry.json: '%s' is '%s', expected one of %s", key, got, known);
 }
 
-static bool take_head(const ts_node *doc, ts_candidate *e, ts_refusal *why)
+static bool take_head(const ts_jr_node *doc, ts_candidate *e, ts_refusal *why)
 {
     static const char *const keys[] = { "name",     "author",  "challenge", "class",
                                         "language", "sources", "adapter" };
     int                      cls, language;
     char                     task[4 * TS_ENTRY_NAME + 1];
-    if (doc->kind != TS_OBJECT) return ts_refuse(why, "entry", "entry.json: expected an object");
-    for (const ts_node *m = doc->first; m; m = m->next) {
-        size_t i = 0;
-        while (i < sizeof keys / sizeof *keys && strcmp(m->key, keys[i])) i++;
+    if (ts_jr_is(doc) != TS_JR_OBJ)
+        return ts_refuse(why, "entry", "entry.json: expected an object");
+    for (size_t k = 0; k < ts_jr_len(doc); k++) {
+        const char *key = ts_jr_key(doc, k);
+        size_t      i = 0;
+        while (i < sizeof keys / sizeof *keys && strcmp(key, keys[i])) i++;
         if (i == sizeof keys / sizeof *keys)
-            return ts_refuse(why, "entry", "entry.json: unknown key '%.64s'", m->key);
+            return ts_refuse(why, "entry", "entry.json: unknown key '%.64s'", key);
     }
     if (!take_name(doc, "name", e->name, why) || !take_name(doc, "author", e->author, why) ||
         !take_name(doc, "challenge", task, why) ||
@@ -328,35 +332,37 @@ static bool take_head(const ts_node *doc, ts_candidate *e, ts_refusal *why)
                                        class_names[cls], language_names[language]);
 }
 
-static bool take_sources(int folder, const ts_node *doc, ts_candidate *e, ts_refusal *why)
+static bool take_sources(int folder, const ts_jr_node *doc, ts_candidate *e, ts_refusal *why)
 {
-    const ts_node *list = ts_json_member(doc, "sources"), *extra = ts_json_member(doc, "adapter");
-    if (!list || list->kind != TS_ARRAY || list->n == 0)
+    const ts_jr_node *list = ts_jr_get(doc, "sources"), *extra = ts_jr_get(doc, "adapter");
+    const size_t      n = ts_jr_is(list) == TS_JR_ARR ? ts_jr_len(list) : 0;
+    if (n == 0)
         return ts_refuse(why, "entry",
                          "entry.json: 'sources' is missing, expected a list of files");
-    for (const ts_node *v = list->first; v; v = v->next) {
-        if (v->kind != TS_TEXT)
-            return ts_refuse(why, "entry", "entry.json: 'sources' holds what is no text");
-        if (!add_source(folder, v->text, e, why)) return false;
+    for (size_t i = 0; i < n; i++) {
+        const char *name = ts_jr_str(ts_jr_at(list, i));
+        if (!name) return ts_refuse(why, "entry", "entry.json: 'sources' holds what is no text");
+        if (!add_source(folder, name, e, why)) return false;
     }
-    if (e->language == TS_BINARY && (list->n > 1 || extra))
+    if (e->language == TS_BINARY && (n > 1 || extra))
         return ts_refuse(why, "entry", "entry.json: a binary is one source, without an adapter");
     if (!extra) return true;
-    if (extra->kind != TS_TEXT)
+    if (!ts_jr_str(extra))
         return ts_refuse(why, "entry", "entry.json: 'adapter' is no text, expected a file");
     e->adapter = e->n_sources;
-    return add_source(folder, extra->text, e, why);
+    return add_source(folder, ts_jr_str(extra), e, why);
 }
 
 static bool read_folder(int folder, ts_candidate *e, ts_refusal *why)
 {
-    ts_source text = { 0 };
-    char      what[256];
-    bool      ok = read_file(folder, "entry.json", TS_ENTRY_JSON_BYTES, &text, why);
-    ts_node  *doc = ok ? ts_json_read(text.bytes, text.n, what, sizeof what) : NULL;
+    ts_source  text = { 0 };
+    char       what[256];
+    bool       ok = read_file(folder, "entry.json", TS_ENTRY_JSON_BYTES, &text, why);
+    ts_jr_doc *doc = ok ? ts_jr_parse(text.bytes, text.n, what, sizeof what) : NULL;
     if (ok && !doc) ok = ts_refuse(why, "entry", "entry.json: %s", what);
-    ok = ok && take_head(doc, e, why) && take_sources(folder, doc, e, why) && digest(e, why);
-    free(doc);
+    ok = ok && take_head(ts_jr_root(doc), e, why) &&
+         take_sources(folder, ts_jr_root(doc), e, why) && digest(e, why);
+    ts_jr_free(doc);
     free(text.bytes);
     return ok;
 }

@@ -10,8 +10,8 @@
 #include "court.h"
 #include "dtype.h"
 #include "examine.h"
-#include "reader.h"
 #include "rng.h"
+#include "show.h"
 
 enum { MOST_CASES = 2048, BLOCK = 16 };
 
@@ -125,15 +125,21 @@ static bool call(ts_contender *e, ts_cage *cage, int slot, const ts_case *c, uin
             return fail(e, c, seed, ts_call_reason(&r), r.text);
         }
         e->n_calls++;
+        if (r.fp_changed)
+            return fail(e, c, seed, "fp", "left another floating-point environment behind");
     }
     if ((r.status == TS_E_DTYPE || r.status == TS_E_UNSUPPORTED) && c->dtype != TS_F32) {
         e->not_offered |= 1u << c->dtype;
-        return true;
+        return !(e->offered & e->not_offered) ||
+               fail(e, c, seed, "status", "offers a dtype for some cases only");
     }
     if (r.status)
         return fail_by_flaw(
             e, c, seed,
             (ts_flaw) { TS_FAULT_STATUS, ts_status_text(r.status), 0, 0, r.status, 0, 0 });
+    e->offered |= 1u << c->dtype;
+    if (e->offered & e->not_offered)
+        return fail(e, c, seed, "status", "offers a dtype for some cases only");
     return *answered = true;
 }
 

@@ -2,15 +2,22 @@
 /* json.h - a strict small JSON reader (ts_jr_) and writer (ts_jw_), for logs and entry files that
  * others may have written.
  *
- * The reader takes RFC 8259 and less: valid UTF-8, no key twice, no lone surrogate, no zero byte in
- * a string, depth at most 16, nothing after the value. A number that is not finite has no JSON; the
- * writer gives the strings "nan", "inf" and "-inf", and ts_jr_num takes those three back. */
+ * The reader takes RFC 8259 and less: valid UTF-8, no key twice, no lone surrogate, no U+0000,
+ * numbers that a finite double holds, the limits below, nothing after the value. A number that is
+ * not finite has no JSON; the writer gives the strings "nan", "inf" and "-inf", and ts_jr_num takes
+ * those three back. */
 #ifndef TS_JSON_H
 #define TS_JSON_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+enum {
+    TS_JR_DEPTH = 16,
+    TS_JR_MEMBERS = 256, /* of one object: looking for a key twice is quadratic */
+    TS_JR_BYTES = 16 << 20,
+};
 
 typedef enum ts_jr_type {
     TS_JR_NULL,
@@ -24,7 +31,7 @@ typedef enum ts_jr_type {
 typedef struct ts_jr_doc  ts_jr_doc;
 typedef struct ts_jr_node ts_jr_node;
 
-/* NULL and a line in `why` (at which byte, what) if the text is not strict JSON. */
+/* NULL, and "line 3, column 7: ..." in why, safe to show, if the text is refused. */
 ts_jr_doc        *ts_jr_parse(const char *text, size_t n, char *why, size_t n_why);
 void              ts_jr_free(ts_jr_doc *d);
 const ts_jr_node *ts_jr_root(const ts_jr_doc *d);
@@ -45,7 +52,8 @@ const char *ts_jr_text(const ts_jr_node *object, const char *key, const char *ot
 double      ts_jr_number(const ts_jr_node *object, const char *key, double otherwise);
 
 /* ---- the writer: one growing line. Keys are ours and are not escaped; in an array, key NULL.
- * Broken UTF-8 in a text becomes '?'. Out of memory sets `failed`, and all else is then quiet. ----
+ * In a text, broken UTF-8 becomes '?', and what could harm a terminal or a page (ts_hostile, '<',
+ * '>', '&') is escaped. Out of memory sets `failed`, and all else is then quiet. ----
  */
 
 typedef struct ts_jw {
@@ -62,8 +70,5 @@ void ts_jw_num(ts_jw *w, const char *key, double value);       /* 17 digits wher
 void ts_jw_int(ts_jw *w, const char *key, int64_t value);
 void ts_jw_bool(ts_jw *w, const char *key, bool value);
 void ts_jw_free(ts_jw *w);
-
-/* Bytes of the UTF-8 code point at s (*code is it), 0 if s holds none within n bytes. */
-int ts_utf8(const char *s, size_t n, uint32_t *code);
 
 #endif

@@ -3,13 +3,13 @@
  * knows where the next one after its children lies, so nothing is linked. */
 #include <errno.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "json.h"
-
-enum { MAX_DEPTH = 16, MAX_KEYS = 1000 }; /* of one object: looking for a key twice is quadratic */
+#include "show.h"
 
 struct ts_jr_node {
     ts_jr_type  type;
@@ -29,34 +29,34 @@ struct ts_jr_doc {
 typedef struct reader {
     ts_jr_doc  *d;
     char       *p, *end;
-    const char *why;
+    const char *text; /* as it was given: to count lines in */
+    char       *why;
+    size_t      n_why;
 } reader;
 
-int ts_utf8(const char *s, size_t n, uint32_t *code)
+/* Where it stopped, and why. Columns are in bytes. */
+__attribute__((format(printf, 2, 3))) static bool refuse(reader *r, const char *format, ...)
 {
-    static const uint32_t least[5] = { 0, 0, 0x80, 0x800, 0x10000 };
-    const unsigned char  *u = (const unsigned char *)s;
-    if (!n) return 0;
-    const int len = u[0] < 0x80       ? 1
-                    : u[0] >> 5 == 6  ? 2
-                    : u[0] >> 4 == 14 ? 3
-                    : u[0] >> 3 == 30 ? 4
-                                      : 0;
-    if (!len || (size_t)len > n) return 0;
-    uint32_t c = len == 1 ? u[0] : u[0] & (0x7fu >> len);
-    for (int i = 1; i < len; i++) {
-        if (u[i] >> 6 != 2) return 0;
-        c = c << 6 | (u[i] & 63u);
+    const char *end = r->text + (r->p - r->d->text);
+    int         line = 1, column = 1;
+    va_list     list;
+    for (const char *q = r->text; q < end; q++) {
+        column = *q == '\n' ? 1 : column + 1;
+        line += *q == '\n';
     }
-    if (c < least[len] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000)) return 0;
-    *code = c;
-    return len;
+    const int n = snprintf(r->why, r->n_why, "line %d, column %d: ", line, column);
+    va_start(list, format);
+    if (n > 0 && (size_t)n < r->n_why) vsnprintf(r->why + n, r->n_why - (size_t)n, format, list);
+    va_end(list);
+    return false;
 }
 
-static bool refuse(reader *r, const char *why)
+static bool unexpected(reader *r, const char *expected)
 {
-    if (!r->why) r->why = why;
-    return false;
+    char got[16];
+    if (r->p == r->end) return refuse(r, "the text ends, expected %s", expected);
+    ts_show(r->p, 1, got, sizeof got);
+    return refuse(r, "got '%s', expected %s", got, expected);
 }
 
 static void blanks(reader *r)
@@ -89,11 +89,10 @@ static ts_jr_node *add(reader *r, ts_jr_type type)
 static bool hex4(reader *r, uint32_t *c)
 {
     *c = 0;
-    if (r->end - r->p < 4) return refuse(r, "short \\u escape");
     for (int i = 0; i < 4; i++, r->p++) {
         static const char digits[] = "0123456789abcdef0123456789ABCDEF";
-        const char       *at = *r->p ? strchr(digits, *r->p) : NULL;
-        if (!at) return refuse(r, "bad \\u escape");
+        const char       *at = r->p < r->end && *r->p ? strchr(digits, *r->p) : NULL;
+        if (!at) return unexpected(r, "four hexadecimal digits after \\u");
         *c = *c << 4 | (uint32_t)((at - digits) % 16);
     }
     return true;
@@ -115,20 +114,19 @@ static bool escape(reader *r, char **q)
 {
     static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
     uint32_t          c, low;
-    if (r->p == r->end) return refuse(r, "string without end");
-    const char  e = *r->p++;
-    const char *at = e ? strchr(from, e) : NULL;
-    if (at) return *(*q)++ = to[at - from], true;
-    if (e != 'u') return refuse(r, "unknown escape");
+    const char       *at = r->p < r->end && *r->p ? strchr(from, *r->p) : NULL;
+    if (at) return r->p++, *(*q)++ = to[at - from], true;
+    if (r->p == r->end || *r->p != 'u') return unexpected(r, "an escape such as \\n or \\u0041");
+    r->p++;
     if (!hex4(r, &c)) return false;
-    if (!c) return refuse(r, "zero byte in a string");
-    if (c >= 0xdc00 && c < 0xe000) return refuse(r, "lone surrogate");
+    if (!c) return refuse(r, "the character U+0000");
+    if (c >= 0xdc00 && c < 0xe000) return refuse(r, "half a surrogate pair");
     if (c >= 0xd800 && c < 0xdc00) {
-        if (r->end - r->p < 6 || r->p[0] != '\\' || r->p[1] != 'u')
-            return refuse(r, "lone surrogate");
+        if (r->end - r->p < 2 || r->p[0] != '\\' || r->p[1] != 'u')
+            return refuse(r, "half a surrogate pair");
         r->p += 2;
         if (!hex4(r, &low)) return false;
-        if (low < 0xdc00 || low >= 0xe000) return refuse(r, "lone surrogate");
+        if (low < 0xdc00 || low >= 0xe000) return refuse(r, "half a surrogate pair");
         c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
     }
     *q = put_utf8(*q, c);
@@ -142,8 +140,8 @@ static const char *string(reader *r)
     while (r->p < r->end && *r->p != '"') {
         uint32_t  code;
         const int n = ts_utf8(r->p, (size_t)(r->end - r->p), &code);
-        if (!n) return refuse(r, "broken UTF-8"), NULL;
-        if (code < 32) return refuse(r, "control character in a string"), NULL;
+        if (!n) return refuse(r, "bytes that are not UTF-8"), NULL;
+        if (code < 32) return refuse(r, "a bare control character in a text"), NULL;
         if (code == '\\') {
             r->p++;
             if (!escape(r, &q)) return NULL;
@@ -153,7 +151,7 @@ static const char *string(reader *r)
             r->p += n;
         }
     }
-    if (r->p == r->end) return refuse(r, "string without end"), NULL;
+    if (r->p == r->end) return unexpected(r, "a closing quote"), NULL;
     r->p++;
     *q = 0; /* on the closing quote, or before it */
     return begin;
@@ -172,16 +170,18 @@ static bool number(reader *r)
     if (*r->p == '-') r->p++;
     const char  *first = r->p;
     const size_t whole = digits(r);
-    if (!whole || (*first == '0' && whole > 1)) return refuse(r, "not a number");
-    if (r->p < r->end && *r->p == '.' && r->p++ && !digits(r)) return refuse(r, "not a number");
+    if (!whole) return unexpected(r, "a digit");
+    if (*first == '0' && whole > 1) return refuse(r, "a number that begins with 0");
+    if (r->p < r->end && *r->p == '.' && r->p++ && !digits(r))
+        return unexpected(r, "a digit after the point");
     if (r->p < r->end && (*r->p == 'e' || *r->p == 'E')) {
         r->p++;
         if (r->p < r->end && (*r->p == '+' || *r->p == '-')) r->p++;
-        if (!digits(r)) return refuse(r, "not a number");
+        if (!digits(r)) return unexpected(r, "a digit in the exponent");
     }
     char         copy[64];
     const size_t n = (size_t)(r->p - begin);
-    if (n >= sizeof copy) return refuse(r, "number too long");
+    if (n >= sizeof copy) return refuse(r, "a number of %zu characters, expected fewer than 64", n);
     memcpy(copy, begin, n);
     copy[n] = 0;
     ts_jr_node *v = add(r, TS_JR_NUM);
@@ -189,13 +189,13 @@ static bool number(reader *r)
     v->num = strtod(copy, NULL);
     v->text = begin;
     v->len = n;
-    return isfinite(v->num) || refuse(r, "number too large");
+    return isfinite(v->num) || refuse(r, "a number that is too large: %s", copy);
 }
 
 static bool word(reader *r, const char *w, ts_jr_type type, double num)
 {
     const size_t n = strlen(w);
-    if ((size_t)(r->end - r->p) < n || memcmp(r->p, w, n)) return refuse(r, "not a value");
+    if ((size_t)(r->end - r->p) < n || memcmp(r->p, w, n)) return unexpected(r, "a value");
     r->p += n;
     ts_jr_node *v = add(r, type);
     if (v) v->num = num;
@@ -216,17 +216,18 @@ static bool members(reader *r, bool object, int depth)
 {
     const size_t at = r->d->n;
     const char   close = object ? '}' : ']';
-    if (depth > MAX_DEPTH) return refuse(r, "too deep");
+    if (depth > TS_JR_DEPTH) return refuse(r, "more than %d levels deep", TS_JR_DEPTH);
     if (!add(r, object ? TS_JR_OBJ : TS_JR_ARR)) return false;
     if (take(r, close)) return true;
     do {
         const char *key = NULL;
         if (object) {
-            if (!take(r, '"')) return refuse(r, "expected a key");
+            if (!take(r, '"')) return unexpected(r, "a text in double quotes");
             if (!(key = string(r))) return false;
-            if (!take(r, ':')) return refuse(r, "expected ':'");
-            if (r->d->node[at].len == MAX_KEYS) return refuse(r, "too many keys");
-            if (repeated(r, at, key)) return refuse(r, "the same key twice");
+            if (repeated(r, at, key)) return refuse(r, "a key for the second time");
+            if (!take(r, ':')) return unexpected(r, "':' after the key");
+            if (r->d->node[at].len == TS_JR_MEMBERS)
+                return refuse(r, "more than %d members in an object", TS_JR_MEMBERS);
         }
         const size_t child = r->d->n;
         if (!value(r, depth)) return false;
@@ -234,14 +235,13 @@ static bool members(reader *r, bool object, int depth)
         r->d->node[at].len++;
         r->d->node[at].span = r->d->n - at;
     } while (take(r, ','));
-    return take(r, close) || refuse(r, object ? "expected ',' or '}'" : "expected ',' or ']'");
+    return take(r, close) || unexpected(r, object ? "',' or '}'" : "',' or ']'");
 }
 
 static bool value(reader *r, int depth)
 {
     blanks(r);
-    if (r->p == r->end) return refuse(r, "nothing where a value is expected");
-    switch (*r->p) {
+    switch (r->p < r->end ? *r->p : 0) {
     case '{':
     case '[':
         return members(r, *r->p++ == '{', depth + 1);
@@ -259,26 +259,32 @@ static bool value(reader *r, int depth)
         return v;
     }
     default:
-        return number(r);
+        if (r->p < r->end && strchr("-0123456789", *r->p) && *r->p) return number(r);
+        return unexpected(r, "a value");
     }
 }
 
 ts_jr_doc *ts_jr_parse(const char *text, size_t n, char *why, size_t n_why)
 {
-    reader r = { .d = calloc(1, sizeof *r.d) };
-    bool   ok = r.d && (r.d->text = malloc(n + 1));
-    if (!ok) r.why = "out of memory";
-    if (ok) {
-        if (n) memcpy(r.d->text, text, n);
-        r.p = r.d->text;
-        r.end = r.p + n;
-        ok = value(&r, 0);
-        blanks(&r);
-        if (ok && r.p != r.end) ok = refuse(&r, "something after the value");
+    if (n > TS_JR_BYTES) {
+        snprintf(why, n_why, "%zu bytes of JSON, expected at most %d", n, TS_JR_BYTES);
+        return NULL;
     }
-    if (ok) return r.d;
-    snprintf(why, n_why, "byte %zu: %s", r.d && r.d->text ? (size_t)(r.p - r.d->text) : 0, r.why);
-    ts_jr_free(r.d);
+    ts_jr_doc *d = calloc(1, sizeof *d);
+    reader     r = { .d = d, .text = text, .why = why, .n_why = n_why };
+    if (!d || !(d->text = malloc(n + 1))) {
+        snprintf(why, n_why, "out of memory");
+        ts_jr_free(d);
+        return NULL;
+    }
+    if (n) memcpy(d->text, text, n);
+    r.p = d->text;
+    r.end = r.p + n;
+    bool ok = value(&r, 0);
+    blanks(&r);
+    if (ok && r.p < r.end) ok = unexpected(&r, "nothing after the value");
+    if (ok) return d;
+    ts_jr_free(d);
     return NULL;
 }
 

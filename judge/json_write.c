@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "json.h"
+#include "show.h"
 
 void ts_jw_raw(ts_jw *w, const char *s, size_t n)
 {
@@ -54,14 +55,12 @@ static void quoted(ts_jw *w, const char *s)
     puts_(w, "\"");
     while (left) {
         uint32_t  c = 0;
-        char      hex[8];
+        char      escaped[13];
         const int n = ts_utf8(s, left, &c);
-        snprintf(hex, sizeof hex, "\\u%04x", c & 0xffff);
         if (!n) puts_(w, "?");
         else if (c == '"' || c == '\\') ts_jw_raw(w, "\\", 1), ts_jw_raw(w, s, 1);
-        else if (c < 32 || c == 127 || c == '<' || c == '>' || c == '&' || c == 0x2028 ||
-                 c == 0x2029)
-            puts_(w, hex);
+        else if (ts_hostile(c) || c == '<' || c == '>' || c == '&')
+            ts_escape(c, escaped), puts_(w, escaped);
         else ts_jw_raw(w, s, (size_t)n);
         s += n ? n : 1;
         left -= (size_t)(n ? n : 1);

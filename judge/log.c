@@ -84,7 +84,10 @@ static bool read_line(ts_record *r, size_t seq, const char *prev, char *why)
         memcmp(tail + 73, "\"}", 2))
         return false;
     r->doc = ts_jr_parse(r->line, r->n, bad, sizeof bad);
-    if (!r->doc) return snprintf(why, TS_WHY, "not JSON: %s", bad), false;
+    if (!r->doc) {
+        const char *said = bad + (strncmp(bad, "line 1, ", 8) ? 0 : 8); /* a record is one line */
+        return snprintf(why, TS_WHY, "not JSON: %s", said), false;
+    }
     r->root = ts_jr_root(r->doc);
     r->type = ts_jr_str(ts_jr_get(r->root, "type"));
     if (!ts_jr_int(ts_jr_get(r->root, "seq"), &got) || got != (int64_t)seq)

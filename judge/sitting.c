@@ -76,8 +76,8 @@ static bool timed_call(sitting *s, ts_contender *e, ts_cage *cage, int w, uint64
     char           text[512];
     if (!*known) s->task->oracle(c, args, want), *known = true;
     make_cold(ts_cage_arena(cage, 0));
-    if (!ts_cage_call(cage, 0, &r) || r.status) {
-        fail(e, c, seed, r.status ? "status" : ts_call_reason(&r), r.text);
+    if (!ts_cage_call(cage, 0, &r) || r.status || r.fp_changed) {
+        fail(e, c, seed, r.status ? "status" : r.fp_changed ? "fp" : ts_call_reason(&r), r.text);
         return false;
     }
     *ns = r.ns;
@@ -133,7 +133,10 @@ static void sit_workload(sitting *s, int w)
     ts_want *want = calloc(s->task->n_want(s->workload[w]) + 1, sizeof *want);
     if (!want) abort();
     for (int i = 0; i < s->n; i++)
-        if (!(cage[i] = cage_for(s, s->e[i], w))) s->e[i]->timed = false;
+        if (!(cage[i] = cage_for(s, s->e[i], w))) {
+            s->e[i]->timed = false;
+            fail(s->e[i], s->workload[w], 0, "protocol", "could not be started to be timed");
+        }
     for (int k = 0; k < s->n_instances; k++) take_turns(s, cage, w, k, want);
     for (int i = 0; i < s->n; i++) ts_cage_stop(&cage[i]);
     free(want);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "board.h"
+#include "show.h"
 
 enum { NAME = 20, CELLS = 6 }; /* CELLS: columns of the matrix that fit beside the names */
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # layering.sh BUILD symbols|includes - the arrows of DESIGN.md: include <- base <- kernel, and
-# include <- base <- task <- judge; the cage has the contract and judge/call.h. Each half first proves that it can fail.
+# include <- base <- task <- judge; the cage has the contract and judge/{allow,call,class}.h. Each half first proves that it can fail.
 set -eu
 cd "$(dirname "$0")/.."
 build=$1
@@ -52,7 +52,7 @@ must_not() {
 includes() {
     for folder in base kernel task judge mutant; do may $folder touchstone/layernorm.h; done
     may judge task.h
-    may cage call.h
+    for header in allow.h call.h class.h; do may cage $header; done
     for folder in base task judge mutant cage; do must_not $folder layernorm_impl.h; done
     for header in task.h dtype.h; do must_not cage $header; done
     for folder in base kernel; do must_not $folder task.h; done

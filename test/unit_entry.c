@@ -13,8 +13,9 @@
 #include "build.h"
 #include "confine.h"
 #include "entry.h"
-#include "reader.h"
+#include "json.h"
 #include "sha256.h"
+#include "show.h"
 #include "source.h"
 #include "touchstone/softmax_topk.h"
 #include "unit.h"
@@ -111,19 +112,18 @@ static void reads_what_is_json(void **state)
                        " \"x\\n\\\"\\/\\u0041\xc3\xa9\"} \n";
     char        why[128];
     (void)state;
-    ts_node *doc = ts_json_read(text, strlen(text), why, sizeof why);
+    ts_jr_doc        *doc = ts_jr_parse(text, strlen(text), why, sizeof why);
+    const ts_jr_node *root = ts_jr_root(doc), *a = ts_jr_get(root, "a");
+    double            x, y;
     assert_non_null(doc);
-    const ts_node *a = ts_json_member(doc, "a");
-    assert_int_equal(a->kind, TS_ARRAY);
-    assert_int_equal(a->n, 6);
-    assert_true(a->first->number == 1 && a->first->next->number == -5);
-    assert_int_equal(a->first->next->next->kind, TS_TRUE);
-    const ts_node *b = ts_json_member(doc, "\xc3\xa9\xf0\x9f\x98\x80");
-    assert_non_null(b);
-    assert_string_equal(b->text, "x\n\"/A\xc3\xa9");
-    assert_null(ts_json_member(doc, "b"));
-    assert_null(ts_json_member(a, "a"));
-    free(doc);
+    assert_int_equal(ts_jr_is(a), TS_JR_ARR);
+    assert_int_equal(ts_jr_len(a), 6);
+    assert_true(ts_jr_num(ts_jr_at(a, 0), &x) && ts_jr_num(ts_jr_at(a, 1), &y));
+    assert_true(x == 1 && y == -5 && ts_jr_bool(ts_jr_at(a, 2)) && !ts_jr_bool(ts_jr_at(a, 3)));
+    assert_string_equal(ts_jr_text(root, "\xc3\xa9\xf0\x9f\x98\x80", ""), "x\n\"/A\xc3\xa9");
+    assert_null(ts_jr_get(root, "b"));
+    assert_null(ts_jr_get(a, "a"));
+    ts_jr_free(doc);
 }
 
 static void refuses_what_is_not(void **state)
@@ -183,23 +183,21 @@ static void refuses_what_is_not(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        char     why[160] = "";
-        ts_node *doc = ts_json_read(bad[i].text, strlen(bad[i].text), why, sizeof why);
+        char       why[160] = "";
+        ts_jr_doc *doc = ts_jr_parse(bad[i].text, strlen(bad[i].text), why, sizeof why);
         if (doc) fail_msg("'%s' was read", bad[i].text);
         assert_said(why, bad[i].said);
     }
-    char     why[128], many[4096] = "{";
-    ts_node *doc;
+    char why[128], many[4096] = "{";
     for (int i = 0; i < 257; i++)
         snprintf(many + strlen(many), 16, "%s\"%x\":0", i ? "," : "", (unsigned)i);
     strcat(many, "}");
-    assert_null(ts_json_read(many, strlen(many), why, sizeof why));
+    assert_null(ts_jr_parse(many, strlen(many), why, sizeof why));
     assert_said(why, "more than 256 members");
-    assert_null(ts_json_read("[0\0]", 4, why, sizeof why));
+    assert_null(ts_jr_parse("[0\0]", 4, why, sizeof why));
     assert_said(why, "expected ',' or ']'");
-    char *large = calloc(1, TS_JSON_BYTES + 1);
-    doc = ts_json_read(large, TS_JSON_BYTES + 1, why, sizeof why);
-    assert_null(doc);
+    char *large = calloc(1, TS_JR_BYTES + 1);
+    assert_null(ts_jr_parse(large, TS_JR_BYTES + 1, why, sizeof why));
     assert_said(why, "expected at most 16777216");
     free(large);
 }
@@ -208,15 +206,17 @@ static void escapes_what_could_harm(void **state)
 {
     const char *text =
         "a\"\\\n\x1b[2J\x7f\xc2\x9b\xe2\x80\xae\xff</script>\xf3\xa0\x80\x81\xc3\xa9";
-    char out[256], small[8];
+    char  out[256], small[8];
+    ts_jw w = { 0 };
     (void)state;
-    ts_json_escape(text, strlen(text), out, sizeof out);
-    assert_string_equal(out, "a\\\"\\\\\\n\\u001b[2J\\u007f\\u009b\\u202e\\ufffd\\u003c/script>"
-                             "\\udb40\\udc01\xc3\xa9");
+    ts_jw_text(&w, NULL, text);
+    assert_string_equal(w.text, "\"a\\\"\\\\\\u000a\\u001b[2J\\u007f\\u009b\\u202e?\\u003c/script"
+                                "\\u003e\\udb40\\udc01\xc3\xa9\"");
+    ts_jw_free(&w);
     ts_show(text, strlen(text), out, sizeof out);
     assert_string_equal(out, "a\"\\\\u000a\\u001b[2J\\u007f\\u009b\\u202e\\ufffd</script>"
                              "\\udb40\\udc01\xc3\xa9");
-    assert_int_equal(ts_json_escape("abc\x1bxyz", 7, small, sizeof small), 3);
+    assert_int_equal(ts_show("abc\x1bxyz", 7, small, sizeof small), 3);
     assert_string_equal(small, "abc");
 }
 
