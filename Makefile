@@ -3,7 +3,7 @@
 PREFIX ?= /usr/local
 BUILD   = cmake -S . -B build -G Ninja >/dev/null && cmake --build build
 
-.PHONY: help run test bench test-cuda bench-cuda install format clean
+.PHONY: help run test test-exploits bench test-cuda bench-cuda install format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
@@ -16,6 +16,11 @@ run: ## build, judge the built-in entrants, show the scoreboard and write the pa
 test: ## build with gcc, clang and sanitizers; run all tests
 	@cmake/setup.sh test
 	@test/run.sh
+
+test-exploits: ## let every known way to cheat try the judge; minutes, and one is known to get by
+	@cmake/setup.sh run
+	@$(BUILD)
+	@test/exploit.sh build
 
 bench: ## time every implementation against the hardware's floor
 	@cmake/setup.sh run
