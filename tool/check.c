@@ -15,12 +15,19 @@
 #include "registry.h"
 #include "tool.h"
 
-enum { MAX_LANES = 32, LANE_LIMIT_MS = 120000, MUTANT_LIMIT_MS = 4000, SMALL_ELEMENTS = 60000 };
+enum {
+    MAX_LANES = 32,
+    LANE_LIMIT_MS = 120000,
+    MUTANT_LIMIT_MS = 4000,
+    DEVICE_MUTANT_LIMIT_MS = 30000, /* a device takes its time to start */
+    SMALL_ELEMENTS = 60000
+};
 
 static const char NO_CUDA_MUTANTS[] = "no module of CUDA mutants"; /* as where it is installed */
 
 typedef struct options {
-    const char *task, *impl, *match, *device, *seed, *json, *small, *no_mutants;
+    const char *task, *impl, *match, *device, *seed, *json, *dtype, *small, *no_mutants,
+        *only_mutants;
 } options;
 
 typedef struct counts {
@@ -97,6 +104,7 @@ static bool wanted(const run *r, const ts_task *t, const ts_case *c, ts_device d
 {
     const unsigned use = TS_USE_CHECK | (d == TS_CPU ? 0 : TS_USE_DEVICE);
     if (!(c->use & use) || !ts_case_matches(t, c, r->o.match)) return false;
+    if (r->o.dtype && strcmp(r->o.dtype, ts_format_of(c->dtype)->name)) return false;
     return !r->o.small || (c->dim[0] * c->dim[1] <= SMALL_ELEMENTS && strcmp(c->family, "far"));
 }
 
@@ -254,14 +262,22 @@ static void probe_cuda(run *r)
     ts_worker_stop(&w);
 }
 
+static void report_caught(run *r, const ts_exam *e, const ts_mutant *m, const ts_verdict *v)
+{
+    char name[256], why[512];
+    ts_case_string(e->task, e->c, e->seed, name, sizeof name);
+    ts_flaw_text(v, why, sizeof why);
+    clear_progress(r);
+    fprintf(r->out, "caught %s %s\n       %s\n", m->name, name, why);
+}
+
 /* Cases of the family the mutant names, until the check it names has caught it. */
 static unsigned hunt(run *r, const ts_offer *o, const ts_mutant *m)
 {
     const ts_entry entry = { m->name, m->device, ~0u, m->run, m->workspace };
-    /* A device takes its time to start, and no mutant there is meant to hang. */
-    const int  limit_ms = m->device == TS_CPU ? MUTANT_LIMIT_MS : LANE_LIMIT_MS;
-    ts_worker *w = ts_worker_start(&entry, &r->arena);
-    unsigned   faults = 0;
+    const int      limit_ms = m->device == TS_CPU ? MUTANT_LIMIT_MS : DEVICE_MUTANT_LIMIT_MS;
+    ts_worker     *w = ts_worker_start(&entry, &r->arena);
+    unsigned       faults = 0;
     for (const ts_case *c = o->task->cases(); c->use && !(faults >> m->fault & 1u); c++) {
         if (!(c->use & TS_USE_CHECK)) continue;
         if (strcmp(c->family, m->family ? m->family : "normal")) continue;
@@ -274,6 +290,7 @@ static unsigned hunt(run *r, const ts_offer *o, const ts_mutant *m)
             if (m->fault == TS_FAULT_REFUSAL) ts_examine_refusals(&e, w, limit_ms, &v);
             else ts_examine(&e, w, limit_ms, &v);
             faults |= v.faults;
+            if (r->o.only_mutants && v.faults >> m->fault & 1u) report_caught(r, &e, m, &v);
             ts_exam_close(&e);
         }
     }
@@ -306,19 +323,21 @@ static void check_mutants(run *r, const ts_offer *o)
     }
 }
 
-/* That every check has a mutant which only it catches is shown on the CPU, for all devices. */
+/* That every check has a mutant which only it catches is shown on the CPU, for all devices and all
+ * tasks together. */
 static int report_mutants(run *r)
 {
-    int missing = 0;
+    const bool every_check = r->hunted == TS_CPU && !r->o.task;
+    int        missing = 0;
     clear_progress(r);
-    for (int f = 1; f < TS_N_FAULTS && r->hunted == TS_CPU; f++)
+    for (int f = 1; f < TS_N_FAULTS && every_check; f++)
         if (!(r->sole >> f & 1u)) {
             missing++;
             fprintf(r->out, "FAIL no mutant is caught by '%s' alone\n", ts_fault_name((ts_fault)f));
         }
     fprintf(r->out, "mutants: %d of %d rejected by the check they name", r->n_rejected,
             r->n_mutants);
-    if (r->hunted == TS_CPU)
+    if (every_check)
         fprintf(r->out, "; %d of %d checks have a mutant that only they catch",
                 TS_N_FAULTS - 1 - missing, TS_N_FAULTS - 1);
     if (r->n_unhunted) fprintf(r->out, "; %d skipped: %s", r->n_unhunted, r->unhunted);
@@ -359,8 +378,11 @@ static bool parse(run *r, int argc, char **argv, int *status)
         { "--case", "TEXT",
           "only cases whose name has this (or this|that); a whole name replays it", &o->match },
         { "--device", "cpu|cuda", "only on this device", &o->device },
+        { "--dtype", "NAME", "only cases of this dtype", &o->dtype },
         { "--small", NULL, "only small cases, for running under a checker", &o->small },
         { "--no-mutants", NULL, "leave the mutants out", &o->no_mutants },
+        { "--only-mutants", NULL, "hunt the mutants alone, and show what caught each",
+          &o->only_mutants },
         { "--json", "FILE|-", "the result as JSON", &o->json },
         { "--seed", "N", "this seed alone, instead of 0x5eed and a fresh one", &o->seed },
         { 0 },
@@ -369,6 +391,18 @@ static bool parse(run *r, int argc, char **argv, int *status)
     *status = TS_EXIT_USAGE;
     if (o->device && strcmp(o->device, "cpu") && strcmp(o->device, "cuda")) {
         fprintf(stderr, "touchstone check: --device: got '%s', expected cpu or cuda\n", o->device);
+        return false;
+    }
+    bool known = !o->dtype;
+    for (int t = TS_F32; t <= TS_BF16; t++)
+        known = known || !strcmp(o->dtype, ts_format_of((ts_dtype)t)->name);
+    if (!known) {
+        fprintf(stderr, "touchstone check: --dtype: got '%s', expected f32, f64, bf16 or f16\n",
+                o->dtype);
+        return false;
+    }
+    if (o->only_mutants && (o->no_mutants || o->impl || o->match || o->dtype)) {
+        fprintf(stderr, "touchstone check: --only-mutants goes with --task, --device and --seed\n");
         return false;
     }
     return choose_seeds(r) && ts_json_open(o->json, &r->json);
@@ -385,17 +419,19 @@ int ts_tool_check(int argc, char **argv)
     }
     r.out = r.o.json && !strcmp(r.o.json, "-") ? stderr : stdout;
     r.live = isatty(STDERR_FILENO);
+    setvbuf(r.out, NULL, _IOLBF, 0); /* what was found is not lost with a run that is cut off */
     r.flaws = ts_json_array(r.json, "flaws");
     r.lanes = ts_json_array(r.json, "lanes");
     fprintf(r.out, "seeds: 0x%llx", (unsigned long long)r.seeds[0]);
     if (r.n_seeds > 1) fprintf(r.out, ", fresh 0x%llx", (unsigned long long)r.seeds[1]);
     fprintf(r.out, "\n");
-    const bool mutants = !r.o.no_mutants && !r.o.impl && !r.o.match && !r.o.task;
+    const bool mutants =
+        r.o.only_mutants || (!r.o.no_mutants && !r.o.impl && !r.o.match && !r.o.task && !r.o.dtype);
     if (r.o.device && !strcmp(r.o.device, "cuda")) r.hunted = TS_CUDA;
     if (mutants && r.hunted == TS_CUDA) probe_cuda(&r);
     for (const ts_offer *o = ts_offers; o->task; o++) {
         if (!ts_task_matches(o->task, r.o.task)) continue;
-        check_offer(&r, o);
+        if (!r.o.only_mutants) check_offer(&r, o);
         if (mutants) check_mutants(&r, o);
     }
     if (mutants) bad = report_mutants(&r);
@@ -412,9 +448,9 @@ int ts_tool_check(int argc, char **argv)
     fprintf(r.out, "%lld cases, %lld calls: %lld passed, %lld failed, %lld skipped\n",
             (long long)r.total.cases, (long long)r.total.calls, (long long)r.total.passed,
             (long long)r.total.failed, (long long)r.total.skipped);
-    if (!r.total.passed && !r.total.failed)
+    if (!r.total.passed && !r.total.failed && !r.n_rejected)
         fprintf(stderr, "touchstone check: no case was checked\n");
-    bad += r.total.failed || !r.total.passed;
+    bad += r.total.failed || !(r.total.passed || r.n_rejected);
     ts_arena_close(&r.arena);
     return !ts_json_close(r.o.json, r.json) ? TS_EXIT_BROKEN
            : bad                            ? TS_EXIT_FAILED
