@@ -24,7 +24,7 @@ typedef struct ts_case {
     const char *family;           /* how inputs are drawn: "normal", "offset", ... */
 } ts_case;
 
-/* ---- memory for one case: guarded, banded, poisoned; see judge/arena.c ---- */
+/* ---- memory for one case: guarded, banded, poisoned; see exam/arena.c ---- */
 
 typedef struct ts_arena ts_arena;
 typedef enum ts_role { TS_IN, TS_OUT, TS_INOUT } ts_role;

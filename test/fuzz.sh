@@ -8,8 +8,8 @@ build=$1
 seconds=${2:-10}
 dir=$build/fuzz_log
 mkdir -p "$dir/seed" "$dir/corpus"
-flags='-std=c11 -g -O2 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -Ijudge -Ibase'
-sources="judge/json_read.c judge/json_write.c judge/show.c judge/log.c judge/board.c judge/table.c judge/page.c judge/score.c"
+flags='-std=c11 -g -O2 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -Ijudge -Ireport -Ibase'
+sources="judge/json_read.c judge/json_write.c judge/show.c judge/log.c report/board.c report/table.c report/page.c judge/score.c"
 trusted="base/sha256.c $build/ts_page_html.c $build/ts_page_style.c $build/ts_page_script.c"
 for f in $trusted; do # sanitizers would spend the time on hashes
     o="$dir/$(basename "$f" .c).o"

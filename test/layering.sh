@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # layering.sh BUILD symbols|includes - the arrows of DESIGN.md: include <- base <- kernel, and
-# include <- base <- task <- judge; the cage has the contract and judge/{allow,call,class}.h. Each half first proves that it can fail.
+# include <- base <- task <- exam <- judge <- report; the cage has the contract and
+# judge/{allow,call,class}.h. Each half first proves that it can fail.
 set -eu
 cd "$(dirname "$0")/.."
 build=$1
@@ -12,7 +13,9 @@ fail() { echo "layering: $*" >&2 && exit 1; }
 base=$(echo "$build"/CMakeFiles/base.dir/base/*.o)
 mutant=$(echo "$build"/CMakeFiles/mutant.dir/mutant/*.o)
 task=$build/libtask.a
+exam=$build/libexam.a
 judge=$build/libjudge.a
+report=$build/libreport.a
 
 # strangers "USERS" "PROVIDERS": the ts_ symbols that users leave undefined and no provider defines
 strangers() {
@@ -28,11 +31,13 @@ symbols() {
     echo '#include "touchstone/layernorm.h"
 ts_status planted(void); ts_status planted(void) { return ts_layernorm_forward(0, 0); }' |
         cc -x c -std=c11 -Iinclude -c - -o "$tmp/planted.o"
-    [ "$(strangers "$tmp/planted.o" "$task $judge $base")" = ts_layernorm_forward ] ||
+    [ "$(strangers "$tmp/planted.o" "$task $exam $judge $base")" = ts_layernorm_forward ] ||
         fail 'a planted reference to a kernel was not seen'
     closed base "$base" "$base"
-    closed 'task and judge' "$task $judge" "$task $judge $base"
-    closed mutant "$mutant" "$mutant $task $judge $base"
+    closed 'task and exam' "$task $exam" "$task $exam $base"
+    closed judge "$judge" "$task $exam $judge $base"
+    closed report "$report" "$judge $report $base"
+    closed mutant "$mutant" "$mutant $task $exam $base"
     [ "$(wc -l <"$tmp/used")" -gt 0 ] || fail 'nm saw no symbols at all'
 }
 
@@ -50,13 +55,15 @@ must_not() {
     echo "$1 cannot include $2"
 }
 includes() {
-    for folder in base kernel task judge mutant; do may $folder touchstone/layernorm.h; done
+    for folder in base kernel task exam judge report mutant; do may $folder touchstone/layernorm.h; done
     may judge task.h
     for header in allow.h call.h class.h; do may cage $header; done
-    for folder in base task judge mutant cage; do must_not $folder layernorm_impl.h; done
+    for folder in base task exam judge report mutant cage; do must_not $folder layernorm_impl.h; done
     for header in task.h dtype.h; do must_not cage $header; done
     for folder in base kernel; do must_not $folder task.h; done
-    for folder in base kernel task mutant; do must_not $folder arena.h; done
-    ! grep -rn '#include "\.\./' include base kernel task judge mutant cage tool || fail 'a way around the list'
+    for folder in base kernel task report mutant; do must_not $folder arena.h; done
+    for folder in task exam; do must_not $folder court.h; done
+    must_not judge board.h
+    ! grep -rn '#include "\.\./' include base kernel task exam judge report mutant cage tool || fail 'a way around the list'
 }
 "$2"

@@ -81,7 +81,7 @@ function model(records) {
 const passed = e => !!e.verdict && e.verdict.verdict === "PASS";
 const GRADES = [[900, "A+"], [800, "A"], [650, "B"], [450, "C"], [250, "D"], [0, "E"]];
 
-// As judge/board.c does it: the mean score over all tasks, the geometric mean of the speeds.
+// As report/board.c does it: the mean score over all tasks, the geometric mean of the speeds.
 function sumUp(p, tasks) {
   p.passed = p.in.filter(passed);
   const mean = key => Math.exp(p.passed.reduce((s, e) => s + Math.log(Math.max(1e-3, e.score ? e.score[key] : 0)), 0) / p.passed.length);
