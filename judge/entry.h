@@ -4,6 +4,8 @@
  *     { "name": "...", "author": "...", "challenge": "softmax_topk", "class": "sealed",
  *       "language": "c", "sources": ["kernel.c", "kernel.h"], "adapter": "adapter.c" }
  *
+ * Class sealed-gpu has "launch" and "workspace" besides; see gpu/launch.h.
+ *
  * Only what is listed is read, once: what is hashed is what is built. An adapter is a source more,
  * which maps other names and orders of arguments to the challenge's. A source that another one
  * includes is not compiled by itself. */
@@ -24,14 +26,14 @@ enum {
     TS_ENTRY_LIST = 1024,          /* entrants in one folder */
 };
 
-typedef enum ts_language { TS_C, TS_CXX, TS_PY, TS_BINARY, TS_N_LANGUAGES } ts_language;
+typedef enum ts_language { TS_C, TS_CXX, TS_PY, TS_BINARY, TS_CU, TS_N_LANGUAGES } ts_language;
 
-const char *ts_class_name(ts_class c);       /* "sealed", "host", "python" */
-const char *ts_language_name(ts_language l); /* "c", "c++", "python", "binary" */
+const char *ts_class_name(ts_class c);       /* "sealed", "host", "python", "sealed-gpu" ... */
+const char *ts_language_name(ts_language l); /* "c", "c++", "python", "binary", "cuda" */
 
 /* Why an entrant was refused: a reason code of the verdict, and one line, safe to show. */
 typedef struct ts_refusal {
-    const char *reason; /* "entry", "size", "build", "symbol", "missing" */
+    const char *reason; /* "entry", "size", "build", "symbol", "missing", "launch" */
     char        text[512];
 } ts_refusal;
 
@@ -54,6 +56,7 @@ typedef struct ts_candidate {
     int         n_sources, adapter; /* the adapter's place among the sources, or -1 */
     ts_source   source[TS_ENTRY_SOURCES];
     char        source_sha256[65]; /* of the file; of what sha256sum prints, where there are more */
+    char        launch[8192];      /* class sealed-gpu: the launch plan, see gpu/launch.h */
     char        family[65];        /* equal for sources that differ in blanks and comments only */
 } ts_candidate;
 
@@ -73,6 +76,11 @@ void ts_entry_list_free(ts_paths *list);
 
 /* Does the name end as a single file's does that may be an entrant? */
 bool ts_entry_takes(const char *name);
+
+/* entry.json's "launch" and "workspace" as the text of gpu/launch.h, which ts_launch_read takes:
+ * `text` has room for TS_LAUNCH_BYTES and a 0. Other keys of `doc` are not looked at. */
+struct ts_jr_node;
+bool ts_launch_from_json(const struct ts_jr_node *doc, char *text, size_t n, ts_refusal *why);
 
 /* The file that a Python entrant is entered by: its adapter, else its first source. */
 const ts_source *ts_entry_main(const ts_candidate *e);

@@ -16,6 +16,7 @@ task=$build/libtask.a
 exam=$build/libexam.a
 judge=$build/libjudge.a
 report=$build/libreport.a
+gpu=$build/libgpu.a
 
 # strangers "USERS" "PROVIDERS": the ts_ symbols that users leave undefined and no provider defines
 strangers() {
@@ -35,7 +36,8 @@ ts_status planted(void); ts_status planted(void) { return ts_layernorm_forward(0
         fail 'a planted reference to a kernel was not seen'
     closed base "$base" "$base"
     closed 'task and exam' "$task $exam" "$task $exam $base"
-    closed judge "$judge" "$task $exam $judge $base"
+    closed gpu "$gpu" "$gpu"
+    closed judge "$judge" "$task $exam $gpu $judge $base"
     closed report "$report" "$judge $report $base"
     closed mutant "$mutant" "$mutant $task $exam $base"
     [ "$(wc -l <"$tmp/used")" -gt 0 ] || fail 'nm saw no symbols at all'
