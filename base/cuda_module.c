@@ -27,11 +27,17 @@ static void beside(const char *module, char *path, size_t n)
     else snprintf(path, n, "./%s", module);
 }
 
+/* There where module and library are linked into one object. */
+extern const ts_cuda_module_ops ts_cuda_module __attribute__((weak));
+
 static void load(void)
 {
     char        path[4096];
+    Dl_info     info;
     const char *asked = getenv("TOUCHSTONE_CUDA_MODULE");
-    if (asked) handle = dlopen(asked, RTLD_NOW | RTLD_LOCAL);
+    if (&ts_cuda_module && dladdr(reason, &info))
+        handle = dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD);
+    else if (asked) handle = dlopen(asked, RTLD_NOW | RTLD_LOCAL);
     else {
         beside(MODULE, path, sizeof path);
         handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);

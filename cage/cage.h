@@ -45,6 +45,16 @@ void cage_landlock(const ts_call_plan *p);
 void cage_hide_clock(void);
 void cage_seccomp(ts_class k);
 
+/* ---- gpu.c ---- */
+
+void      cage_gpu_open(void); /* maps the keeper's buffers */
+void      cage_gpu_load(void); /* sealed: the cubin and its launch plan */
+void      cage_gpu_arm(void);  /* before each call */
+void      cage_gpu_exec(ts_exec *x);
+void      cage_gpu_finish(void); /* nothing runs on the device any more */
+ts_status cage_gpu_launch(const ts_call_plan *p, int slot, const ts_exec *x);
+ts_status cage_gpu_workspace(const ts_call_plan *p, int slot, size_t *n);
+
 /* ---- futex, shared between the processes or the threads ---- */
 
 void cage_wait(uint32_t *word, uint32_t while_it_is);

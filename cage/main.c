@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -84,34 +85,84 @@ static void enter_sealed(void)
     cage_seccomp(TS_SEALED);
 }
 
-static void enter_host(void)
+static void load_host(void)
 {
     char object[64], query[96];
     snprintf(object, sizeof object, "/proc/self/fd/%d", TS_FD_OBJECT);
     snprintf(query, sizeof query, "%s_workspace", plan.symbol);
-    cage_limit(&plan); /* looks into /proc, which the next line takes away */
-    cage_landlock(&plan);
-    cage_catch_faults(plan.memory_bytes);
-    cage_seccomp(TS_HOST);
     void *so = dlopen(object, RTLD_NOW | RTLD_LOCAL);
     if (!so) cage_stop(TS_STOP_SYMBOL, "it cannot be loaded: %s", dlerror());
     bind(dlsym(so, plan.symbol), dlsym(so, query));
 }
 
+static void enter_host(void)
+{
+    cage_limit(&plan); /* looks into /proc, which the next line takes away */
+    cage_landlock(&plan);
+    cage_catch_faults(plan.memory_bytes);
+    cage_seccomp(TS_HOST);
+    load_host();
+}
+
 _Noreturn static void become_python(void)
 {
+    const bool  gpu = ts_on_gpu(plan.class);
     static char fd[5][4], runner[32];
-    const int   number[] = { TS_FD_CONTROL, TS_FD_INPUTS, TS_FD_OUTPUTS, TS_FD_GO, TS_FD_DONE };
-    char *const env[] = { "PATH=/usr/bin:/bin", "LANG=C.UTF-8", "PYTHONDONTWRITEBYTECODE=1",
-                          "PYTHONHASHSEED=0",   "HOME=/",       NULL };
-    char *const argv[] = { plan.python, "-s", runner, fd[0], fd[1], fd[2], fd[3], fd[4], NULL };
+    const int   number[] = { TS_FD_CONTROL, gpu ? TS_FD_BUFFERS : TS_FD_INPUTS, TS_FD_OUTPUTS,
+                             TS_FD_GO, TS_FD_DONE };
+    static char driver[4096];
+    char *const env[] = { "PATH=/usr/bin:/bin",
+                          "LANG=C.UTF-8",
+                          "PYTHONDONTWRITEBYTECODE=1",
+                          "PYTHONHASHSEED=0",
+                          "HOME=/",
+                          gpu ? driver : NULL,
+                          NULL };
+    const char *asked = getenv("TOUCHSTONE_LIBCUDA");
+    snprintf(driver, sizeof driver, "TOUCHSTONE_LIBCUDA=%s", asked ? asked : "libcuda.so.1");
+    char *const argv[] = { plan.python,        "-s", runner, fd[0], fd[1], fd[2], fd[3], fd[4],
+                           gpu ? "gpu" : NULL, NULL };
     for (int i = 0; i < 5; i++) snprintf(fd[i], sizeof fd[i], "%d", number[i]);
     snprintf(runner, sizeof runner, "/proc/self/fd/%d", TS_FD_RUNNER);
     cage_landlock(&plan);
     cage_limit(&plan);
-    cage_seccomp(TS_PYTHON);
+    if (!gpu) cage_seccomp(TS_PYTHON);
     execve(plan.python, argv, env);
     cage_stop(TS_STOP_SETUP, "%s cannot be executed", plan.python);
+}
+
+static void enter_gpu(void)
+{
+    cage_gpu_open();
+    cage_catch_faults(0);
+    cage_limit(&plan);
+    if (plan.class == TS_GPU_SEALED) {
+        cage_gpu_load();
+        cage_landlock(&plan);
+        return;
+    }
+    cage_landlock(&plan);
+    load_host();
+    cage_gpu_arm();
+}
+
+static ts_status run(const void *args, ts_exec *x)
+{
+    if (!ts_on_gpu(plan.class)) return entrant.run(args, x);
+    if (plan.class == TS_GPU_SEALED)
+        return cage_gpu_launch(&plan, (int)(cage_control->call.slot % TS_MAX_SLOTS), x);
+    cage_gpu_exec(x);
+    const ts_status s = entrant.run(args, x);
+    cage_gpu_finish();
+    return s;
+}
+
+static ts_status ask_workspace(const void *args, ts_exec *x, size_t *n)
+{
+    if (plan.class == TS_GPU_SEALED)
+        return cage_gpu_workspace(&plan, (int)(cage_control->call.slot % TS_MAX_SLOTS), n);
+    if (ts_on_gpu(plan.class)) cage_gpu_exec(x);
+    return entrant.workspace ? entrant.workspace(args, x, n) : TS_OK;
 }
 
 static void call(void)
@@ -122,8 +173,8 @@ static void call(void)
     size_t        n = 0;
     ts_status     s = TS_OK;
     memcpy(args, c->call.args, sizeof args);
-    if (c->call.verb == TS_VERB_RUN) s = entrant.run(args, &x);
-    else if (entrant.workspace) s = entrant.workspace(args, &x, &n);
+    if (c->call.verb == TS_VERB_RUN) s = run(args, &x);
+    else s = ask_workspace(args, &x, &n);
     c->answer.fp = !cage_fp_kept();
     if (cage_pool_rest()) c->answer.fp = 1;
     c->answer.status = (int32_t)s;
@@ -141,6 +192,7 @@ _Noreturn static void serve(void)
         seen = bell;
         if (bell % 2) {
             cage_pool_arm();
+            if (ts_on_gpu(plan.class)) cage_gpu_arm();
             cage_fp_set();
             __atomic_store_n(&c->ready, bell, __ATOMIC_RELEASE);
             while (plan.spin && __atomic_load_n(&c->bell, __ATOMIC_ACQUIRE) == bell) cage_relax();
@@ -162,11 +214,12 @@ int main(void)
     plan = cage_control->plan;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     setsid();
-    close_range(TS_FD_RUNNER + 1, ~0u, 0);
+    close_range(TS_FD_BUFFERS + 1, ~0u, 0);
     cage_become_nobody(&plan);
-    if (plan.class == TS_PYTHON) become_python();
-    map_buffers();
-    if (plan.class == TS_SEALED) enter_sealed();
+    if (ts_in_python(plan.class)) become_python();
+    if (!ts_on_gpu(plan.class)) map_buffers();
+    if (ts_on_gpu(plan.class)) enter_gpu();
+    else if (plan.class == TS_SEALED) enter_sealed();
     else enter_host();
     serve();
 }

@@ -30,7 +30,7 @@ void cage_become_nobody(const ts_call_plan *p)
         /* struct mount_attr, which older C libraries do not have: set read-only, clear nothing. */
         const uint64_t a[4] = { 1, 0, MS_PRIVATE, 0 };
         if (sethostname("cage", 4)) {} /* else it learns the machine's name, and no more */
-        if (p->class == TS_PYTHON && geteuid() == 0) cage_reach(p);
+        if (ts_in_python(p->class) && geteuid() == 0) cage_reach(p);
         if (p->class != TS_SEALED)
             syscall(SYS_mount_setattr, -1, "/", 0x8000 /* AT_RECURSIVE */, a, sizeof a);
         cage_control->error.held |= TS_HELD_NAMESPACE;
@@ -69,15 +69,16 @@ static uint64_t mapped_bytes(void)
 void cage_limit(const ts_call_plan *p)
 {
     const uint64_t stacks = ((uint64_t)p->n_threads + 4) * 10 * MIB;
-    const uint64_t mapped = p->class == TS_PYTHON ? 2 * p->region_bytes + 4096 * (uint64_t)MIB
-                                                  : mapped_bytes() + 256 * (uint64_t)MIB;
+    const bool     gpu = ts_on_gpu(p->class);
+    const uint64_t mapped = ts_in_python(p->class) ? 2 * p->region_bytes + 4096 * (uint64_t)MIB
+                                                   : mapped_bytes() + 256 * (uint64_t)MIB;
     limit(RLIMIT_CORE, 0);
     limit(RLIMIT_FSIZE, 0);
-    limit(RLIMIT_NOFILE, 128);
+    limit(RLIMIT_NOFILE, gpu ? 1024 : 128);
     limit(RLIMIT_NPROC, p->n_threads + 128u);
     limit(RLIMIT_STACK, 8 * MIB);
     limit(RLIMIT_DATA, p->memory_bytes + stacks);
-    limit(RLIMIT_AS, mapped + p->memory_bytes + stacks);
+    if (!gpu) limit(RLIMIT_AS, mapped + p->memory_bytes + stacks); /* CUDA reserves what there is */
 }
 
 /* ---- faults: a word about them for the judge's text, and the end ---- */
@@ -147,7 +148,12 @@ void cage_landlock(const ts_call_plan *p)
     const int rules = (int)syscall(SYS_landlock_create_ruleset, &all, sizeof all, 0);
     if (rules < 0) return;
     for (size_t i = 0; i < sizeof system / sizeof *system; i++) open_path(rules, system[i], read);
-    if (p->class == TS_PYTHON) {
+    if (ts_on_gpu(p->class)) {
+        const char *const driver[] = { "/proc", "/sys", "/etc", "/dev" };
+        for (size_t i = 0; i < sizeof driver / sizeof *driver; i++)
+            open_path(rules, driver[i], read | LANDLOCK_ACCESS_FS_WRITE_FILE);
+    }
+    if (ts_in_python(p->class)) {
         char path[CAGE_FOLDERS][CAGE_PATH];
         for (int i = cage_folders(p, path) - 1; i >= 0; i--) open_path(rules, path[i], read);
         open_path(rules, p->python, read | LANDLOCK_ACCESS_FS_EXECUTE);

@@ -25,6 +25,20 @@ enum { LIMIT_S = 120, MAX_ARGS = 128, PREPROCESSED_BYTES = 64 << 20 };
 
 /* ---- the judge's own files ---- */
 
+/* $TOUCHSTONE_NVCC, on the path, or where CUDA is usually installed. */
+static void find_nvcc(ts_places *p)
+{
+    const char *asked = getenv("TOUCHSTONE_NVCC"), *path = getenv("PATH");
+    snprintf(p->arch, sizeof p->arch, "sm_90");
+    snprintf(p->nvcc, sizeof p->nvcc, "%s", asked ? asked : "");
+    for (; !asked && path && *path; path += strcspn(path, ":"), path += *path == ':') {
+        snprintf(p->nvcc, sizeof p->nvcc, "%.*s/nvcc", (int)strcspn(path, ":"), path);
+        if (!access(p->nvcc, X_OK)) return;
+    }
+    if (!asked) snprintf(p->nvcc, sizeof p->nvcc, "/usr/local/cuda/bin/nvcc");
+    if (access(p->nvcc, X_OK)) p->nvcc[0] = 0;
+}
+
 bool ts_places_find(ts_places *p)
 {
     static const char *const runner[] = { "../python/runner.py", "../share/touchstone/runner.py" };
@@ -38,6 +52,7 @@ bool ts_places_find(ts_places *p)
         snprintf(p->runner, sizeof p->runner, "%s/%s", self, runner[i]);
         if (!access(p->runner, R_OK)) break;
     }
+    find_nvcc(p);
     return !access(p->include, R_OK) && !access(p->runner, R_OK);
 }
 
@@ -117,8 +132,9 @@ static bool put_sealed_headers(const char *folder)
                              "void free(void *);\nint posix_memalign(void **, size_t, size_t);\n" },
         { "sealed/malloc.h", "#include <stdlib.h>\n" },
         { "sealed/errno.h", "" },
-        { "sealed/assert.h", "#undef assert\n#define assert(e) ((void)0)\n"
-                             "#ifndef static_assert\n#define static_assert _Static_assert\n#endif\n" },
+        { "sealed/assert.h",
+          "#undef assert\n#define assert(e) ((void)0)\n"
+          "#ifndef static_assert\n#define static_assert _Static_assert\n#endif\n" },
         { "sealed/limits.h",
           "#pragma once\n#define CHAR_BIT 8\n#define INT_MAX __INT_MAX__\n"
           "#define INT_MIN (-INT_MAX - 1)\n#define UINT_MAX (INT_MAX * 2U + 1U)\n"
@@ -234,8 +250,8 @@ static bool is_cxx(const ts_source *s)
 }
 
 /* Preprocesses source i into ../<i>.i and reads what came out. */
-static bool preprocess(const ts_candidate *e, int i, ts_built *b, const char *own, const char *extra,
-                       ts_refusal *why)
+static bool preprocess(const ts_candidate *e, int i, ts_built *b, const char *own,
+                       const char *extra, ts_refusal *why)
 {
     const ts_source *s = &e->source[i];
     line             l = { 0 };
@@ -294,18 +310,27 @@ static bool compile(const ts_candidate *e, ts_built *b, const char *own, const c
     return run(b, &l, "compiling", &c, why);
 }
 
-/* Into memory that nobody can change any more. */
-static bool seal(ts_built *b, const char *bytes, size_t n, ts_refusal *why)
+/* Into memory that nobody can change any more; -1: there is none. */
+static int sealed_memory(const char *bytes, size_t n)
 {
-    b->object = memfd_create("entrant", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    size_t done = 0;
-    while (b->object >= 0 && done < n) {
-        const ssize_t got = write(b->object, bytes + done, n - done);
+    const int fd = memfd_create("entrant", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    size_t    done = 0;
+    while (fd >= 0 && done < n) {
+        const ssize_t got = write(fd, bytes + done, n - done);
         if (got <= 0) break;
         done += (size_t)got;
     }
-    if (b->object < 0 || done < n ||
-        fcntl(b->object, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL))
+    if (fd < 0 || (done == n && !fcntl(fd, F_ADD_SEALS,
+                                       F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL)))
+        return fd;
+    close(fd);
+    return -1;
+}
+
+static bool seal(ts_built *b, const char *bytes, size_t n, ts_refusal *why)
+{
+    b->object = sealed_memory(bytes, n);
+    if (b->object < 0)
         return ts_refuse(why, "build", "no memory for the object: %s", strerror(errno));
     b->n_bytes = n;
     ts_sha256_hex(bytes, n, b->sha256);
@@ -331,17 +356,47 @@ static bool build_native(const ts_candidate *e, ts_built *b, const char *extra, 
     return ok;
 }
 
+/* One call of CUDA's compiler: a cubin, in which there is no host code, or a shared object. */
+static bool build_cuda(const ts_candidate *e, const ts_places *p, ts_built *b, ts_refusal *why)
+{
+    const bool  cubin = e->cls == TS_GPU_SEALED;
+    line        l = { 0 };
+    char        flags[512], path[80];
+    ts_confined c;
+    size_t      n = 0;
+    if (!*p->nvcc) return ts_refuse(why, "build", "there is no nvcc on this machine");
+    snprintf(flags, sizeof flags, "-arch=%s -std=c++17 -O3 -w -I../include %s -o ../object",
+             p->arch, cubin ? "-cubin" : "-shared -Xcompiler -fPIC");
+    snprintf(b->command, sizeof b->command, "nvcc %s", flags);
+    add(&l, p->nvcc);
+    add_all(&l, flags);
+    for (int i = 0; i < e->n_sources; i++)
+        if (e->source[i].compiled) add(&l, e->source[i].name);
+    if (!run(b, &l, "compiling", &c, why)) return false;
+    snprintf(path, sizeof path, "%s/object", b->folder);
+    char *bytes = slurp(path, TS_OBJECT_BYTES, &n);
+    if (!bytes) return ts_refuse(why, "size", "the object has more than %d bytes", TS_OBJECT_BYTES);
+    const bool ok = (cubin || ts_audit(bytes, n, e->cls, e->task, why)) && seal(b, bytes, n, why);
+    free(bytes);
+    if (cubin) b->launch = sealed_memory(e->launch, strlen(e->launch));
+    return ok && (!cubin || b->launch >= 0 || ts_refuse(why, "build", "no memory for the plan"));
+}
+
 bool ts_build(const ts_candidate *e, const ts_places *p, const char *extra, ts_built *b,
               ts_refusal *why)
 {
-    *b = (ts_built) { .object = -1, .guards = TS_GUARD_FILES | TS_GUARD_NETWORK | TS_GUARD_USER };
+    *b = (ts_built) { .object = -1,
+                      .launch = -1,
+                      .guards = TS_GUARD_FILES | TS_GUARD_NETWORK | TS_GUARD_USER };
     *why = (ts_refusal) { 0 };
     if (e->language == TS_BINARY) {
         const ts_source *s = &e->source[0];
         return ts_audit(s->bytes, s->n, e->cls, e->task, why) && seal(b, s->bytes, s->n, why);
     }
     if (!lay_out(e, p, b, why)) return false;
-    if (e->language != TS_PY && !build_native(e, b, extra, why)) return false;
+    if (e->language == TS_CU) {
+        if (!build_cuda(e, p, b, why)) return false;
+    } else if (e->language != TS_PY && !build_native(e, b, extra, why)) return false;
     return !chmod(b->folder, 0755) || ts_refuse(why, "build", "%s: %s", b->folder, strerror(errno));
 }
 
@@ -356,7 +411,8 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
 void ts_built_free(ts_built *b)
 {
     if (b->object >= 0) close(b->object);
+    if (b->launch >= 0) close(b->launch);
     if (b->folder[0]) nftw(b->folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-    b->object = -1;
+    b->object = b->launch = -1;
     b->folder[0] = 0;
 }

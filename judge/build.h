@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* build.h - makes of an entrant what the cage can run, trusting neither it nor its compiler's input.
+/* build.h - makes of an entrant what the cage can run, trusting neither it nor its compiler's
+ * input.
  *
  * The sources as they were read and the contract's headers are laid into a fresh folder. There the
  * compiler runs in a process group of its own, with limits of time, memory and files; where the
@@ -23,18 +24,22 @@ enum { TS_OBJECT_BYTES = 32 << 20 };
 typedef struct ts_places {
     char include[4096]; /* the folder that holds touchstone/ */
     char runner[4096];  /* runner.py */
+    char nvcc[4096];    /* CUDA's compiler; "" where there is none */
+    char arch[16];      /* what it compiles for: "sm_90" */
 } ts_places;
 
-/* From the program's own place: in a build folder, or installed. False if something is not there. */
+/* From the program's own place: in a build folder, or installed. False if something is not there.
+ */
 bool ts_places_find(ts_places *p);
 
 typedef struct ts_built {
-    char     folder[64]; /* the sources, for a Python entrant to be run from; removed by _free */
-    int      object;     /* a sealed memory file, or -1 for Python */
-    size_t   n_bytes;    /* of it */
-    char     sha256[65]; /* of it */
+    char     folder[64];    /* the sources, for a Python entrant to be run from; removed by _free */
+    int      object;        /* a sealed memory file, or -1 for Python */
+    int      launch;        /* class sealed-gpu: another one, with the launch plan; else -1 */
+    size_t   n_bytes;       /* of it */
+    char     sha256[65];    /* of it */
     char     command[2048]; /* how it was compiled */
-    unsigned guards;       /* TS_GUARD_* */
+    unsigned guards;        /* TS_GUARD_* */
 } ts_built;
 
 /* `extra` may be NULL: flags appended for another lane, such as "-fsanitize=address". In any case

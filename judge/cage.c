@@ -192,9 +192,12 @@ static int copy_object(const char *path)
 
 /* ---- birth ---- */
 
+enum { HANDED = TS_FD_BUFFERS + 1 };
+
 typedef struct birth {
     const char *path;
-    int         fd[10]; /* what becomes descriptor i */
+    bool        gpu;
+    int         fd[HANDED]; /* what becomes descriptor i */
 } birth;
 
 /* In the child, which shares our memory until it executes. */
@@ -202,9 +205,18 @@ static int be_born(void *arg)
 {
     const birth *b = arg;
     char *const  argv[] = { "touchstone-cage", NULL };
-    char *const  env[] = { "PATH=/usr/bin:/bin", "LANG=C.UTF-8", NULL };
+    /* On a device: where the built-in kernels are, and a driver other than the system's. */
+    static char *const passed[] = { "TOUCHSTONE_CUDA_MODULE", "TOUCHSTONE_LIBCUDA" };
+    static char        room[2][1200];
+    char              *env[] = { "PATH=/usr/bin:/bin", "LANG=C.UTF-8", NULL, NULL, NULL };
+    for (int i = 0, n = 2; i < 2; i++) {
+        const char *value = b->gpu ? getenv(passed[i]) : NULL;
+        if (!value) continue;
+        snprintf(room[i], sizeof room[i], "%s=%s", passed[i], value);
+        env[n++] = room[i];
+    }
     sched_setaffinity(0, sizeof for_entrants, &for_entrants); /* or it waits for us to yield */
-    for (int i = 0; i < 10; i++)
+    for (int i = 0; i < HANDED; i++)
         if (b->fd[i] >= 0 && dup2(b->fd[i], i) < 0) _exit(1);
     execve(b->path, argv, env);
     _exit(1);
@@ -212,7 +224,7 @@ static int be_born(void *arg)
 
 /* A sealed entrant has no system call to reach a network or a file with; the others get empty ones,
  * at the price of a slower start. */
-static int spawn(ts_cage *c, const char *path, int null, int bell, int err)
+static int spawn(ts_cage *c, const char *path, int null, int bell, int err, int buffers)
 {
     const bool sealed = c->plan.class == TS_SEALED, root = geteuid() == 0;
     const int  apart = CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS |
@@ -220,10 +232,12 @@ static int spawn(ts_cage *c, const char *path, int null, int bell, int err)
     const int flags = CLONE_VM | CLONE_VFORK | SIGCHLD;
     char     *stack = malloc(CHILD_STACK);
     if (!stack) return -1;
-    birth b = { path,
-                { null, null, err, c->control_fd, c->in_fd, c->out_fd, c->object_fd, bell, bell,
-                  c->runner_fd } };
-    for (int i = 0; i < 10; i++) /* out of the way of each other's places */
+    const bool gpu = ts_on_gpu(c->plan.class); /* sees no image of the host's */
+    birth      b = { path,
+                     gpu,
+                     { null, null, err, c->control_fd, gpu ? -1 : c->in_fd, gpu ? -1 : c->out_fd,
+                       c->object_fd, bell, bell, c->runner_fd, buffers } };
+    for (int i = 0; i < HANDED; i++) /* out of the way of each other's places */
         if (b.fd[i] >= 0) b.fd[i] = fcntl(b.fd[i], F_DUPFD_CLOEXEC, ABOVE);
     c->control->plan.namespaces = 1;
     int pid = clone(be_born, stack + CHILD_STACK, flags | apart, &b);
@@ -231,24 +245,32 @@ static int spawn(ts_cage *c, const char *path, int null, int bell, int err)
         c->control->plan.namespaces = 0;
         pid = clone(be_born, stack + CHILD_STACK, flags, &b);
     }
-    for (int i = 0; i < 10; i++)
+    for (int i = 0; i < HANDED; i++)
         if (b.fd[i] >= 0) close(b.fd[i]);
     free(stack);
     return pid;
 }
 
+static bool keep_memory(ts_cage *c, int give)
+{
+    for (int i = 0; i < c->plan.n_slots; i++) c->kept[i] = &c->slot[i].arena;
+    const size_t n = c->plan.workspace_bytes + TS_WORKSPACE_ALIGN;
+    return (c->keeper = ts_keeper_start(c->kept, c->plan.n_slots, n, give));
+}
+
 static bool bear(ts_cage *c)
 {
     char       path[1024];
-    int        bell[2] = { -1, -1 }, err[2] = { -1, -1 };
-    const bool rung = c->plan.class == TS_PYTHON;
+    int        bell[2] = { -1, -1 }, err[2] = { -1, -1 }, given[2] = { -1, -1 };
+    const bool rung = ts_in_python(c->plan.class), gpu = ts_on_gpu(c->plan.class);
     const int  null = open("/dev/null", O_RDWR | O_CLOEXEC);
     if (null >= 0 && !pipe2(err, O_CLOEXEC | O_NONBLOCK) && /* no flood blocks anybody */
         (!rung || !socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, bell)) &&
-        ts_beside("touchstone-cage", path, sizeof path))
-        c->pid = spawn(c, path, null, bell[1], err[1]);
-    const int ends[] = { null, bell[1], err[1] };
-    for (int i = 0; i < 3; i++)
+        (!gpu || !socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, given)) &&
+        ts_beside("touchstone-cage", path, sizeof path) && (!gpu || keep_memory(c, given[0])))
+        c->pid = spawn(c, path, null, bell[1], err[1], given[1]);
+    const int ends[] = { null, bell[1], err[1], given[0], given[1] };
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
         if (ends[i] >= 0) close(ends[i]);
     c->bell_fd = bell[0], c->err_fd = err[0];
     return c->pid > 0;
@@ -294,8 +316,8 @@ static const char *prepare(ts_cage *c)
     write_plan(c, p);
     c->object_fd = copy_object(c->plan.object);
     if (c->object_fd < 0) return "the object cannot be read";
-    if (c->plan.class == TS_PYTHON) c->runner_fd = copy_object(c->plan.runner);
-    if (c->plan.class == TS_PYTHON && c->runner_fd < 0) return "the Python runner cannot be read";
+    if (c->plan.runner) c->runner_fd = copy_object(c->plan.runner);
+    if (c->plan.runner && c->runner_fd < 0) return "the runner, or the launch plan, cannot be read";
     prctl(PR_SET_DUMPABLE, 0); /* nobody attaches to the judge */
     return bear(c) ? NULL : "touchstone-cage cannot be started";
 }
@@ -304,7 +326,8 @@ static const char *prepare(ts_cage *c)
 static void say_why(ts_cage *c, bool hung, char *why, size_t n)
 {
     /* That it was our fault is believed only where none of its code can have run yet. */
-    const char *const ours = c->plan.class == TS_SEALED ? "error" : "protocol";
+    const bool        none = c->plan.class == TS_SEALED || c->plan.class == TS_GPU_SEALED;
+    const char *const ours = none ? "error" : "protocol";
     const char *const reason[] = { "protocol", ours, "symbol", "missing", "size" };
     const uint32_t    stop = c->control->error.reason;
     char              text[sizeof c->control->error.text];
@@ -324,15 +347,21 @@ ts_cage *ts_cage_start(const ts_cage_plan *p, char *why, size_t n)
     c->plan = *p;
     c->control_fd = c->in_fd = c->out_fd = c->object_fd = c->runner_fd = c->bell_fd = c->err_fd =
         -1;
+    char        text[160];
     const char *failed = prepare(c);
     if (failed) {
         snprintf(why, n, "error: %s", failed);
         ts_cage_stop(&c);
         return NULL;
     }
-    const int came = p->class == TS_PYTHON ? ts_cage_await_byte(c, START_LIMIT_MS)
-                                           : ts_cage_await(c, &c->control->ready, UINT32_MAX, 0,
-                                                           START_LIMIT_MS * 1e6);
+    if (c->keeper && !ts_keeper_ready(c->keeper, text, sizeof text)) {
+        snprintf(why, n, "error: the device's memory: %s", text);
+        ts_cage_stop(&c);
+        return NULL;
+    }
+    const int came = ts_in_python(p->class) ? ts_cage_await_byte(c, START_LIMIT_MS)
+                                            : ts_cage_await(c, &c->control->ready, UINT32_MAX, 0,
+                                                            START_LIMIT_MS * 1e6);
     if (came != TS_WORD_CAME || !ts_cage_freeze(c)) {
         say_why(c, came == TS_WORD_NOT, why, n);
         ts_cage_stop(&c);
@@ -347,6 +376,7 @@ void ts_cage_stop(ts_cage **at)
     ts_cage *c = *at;
     if (!c) return;
     ts_cage_kill(c);
+    ts_keeper_stop(&c->keeper);
     if (c->control && c->control != MAP_FAILED) munmap(c->control, sizeof *c->control);
     if (c->region) munmap(c->region, c->region_bytes);
     for (int i = 0; i < c->plan.n_slots && i < TS_MAX_SLOTS; i++) ts_arena_clear(&c->slot[i].arena);

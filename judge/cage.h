@@ -13,8 +13,9 @@
 
 typedef struct ts_cage_plan {
     ts_class class;
-    const char *object;                   /* the shared object, or the Python file */
-    const char *folder, *python, *runner; /* TS_PYTHON: what it may read, interpreter, runner.py */
+    const char    *object;          /* the shared object, or the Python file */
+    const char    *folder, *python; /* in Python: what it may read, and the interpreter */
+    const char    *runner;          /* in Python: runner.py; TS_GPU_SEALED: the launch plan */
     const ts_task *task;
     int            n_slots;
     const ts_case *slot[TS_MAX_SLOTS]; /* live as long as the cage */

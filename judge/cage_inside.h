@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include "cage.h"
+#include "keeper.h"
 
 typedef struct ts_slot {
     const ts_case *c;
@@ -33,6 +34,9 @@ struct ts_cage {
     uint64_t       key, n_drawn; /* of the cage's own chances */
     char           err[256];
     ts_slot        slot[TS_MAX_SLOTS];
+    /* On a device. */
+    ts_keeper      *keeper;
+    const ts_arena *kept[TS_MAX_SLOTS];
 };
 
 enum { TS_WORD_CAME, TS_WORD_NOT, TS_WORD_DEAD };

@@ -9,9 +9,10 @@
  * File descriptors of the entrant's process:
  *   0, 1 null   2 a pipe that loses what does not fit   3 this, ts_control   4 inputs   5 outputs
  *   6 the object, or the Python file   7, 8 the doorbell, class python only: read 7, write 8
- *   9 runner.py, which is started with the numbers 3 4 5 7 8 as its arguments
- * 4 and 5 are files whose offset 0 is `region`; of a buffer see ts_call_buf.offset. Inputs can be
- * mapped for reading only.
+ *   9 runner.py, which is started with the numbers 3 4 5 7 8 as its arguments; class sealed-gpu:
+ * the launch plan   10 on a device, instead of 4 and 5: a socket through which buffers come,
+ * ts_kept 4 and 5 are files whose offset 0 is `region`; of a buffer see ts_call_buf.offset. Inputs
+ * can be mapped for reading only.
  *
  * The protocol, for call k = 1, 2, ...: the judge writes `call` while the runner is stopped, then
  * bell = 2k - 1 (armed); the runner answers ready = 2k - 1 and watches the bell; bell = 2k is "go";
@@ -54,7 +55,8 @@ enum {
     TS_FD_OBJECT,
     TS_FD_GO,
     TS_FD_DONE,
-    TS_FD_RUNNER
+    TS_FD_RUNNER,
+    TS_FD_BUFFERS
 };
 enum { TS_VERB_RUN, TS_VERB_WORKSPACE };
 
@@ -62,7 +64,7 @@ enum { TS_VERB_RUN, TS_VERB_WORKSPACE };
 enum { TS_STOP_NONE, TS_STOP_SETUP, TS_STOP_SYMBOL, TS_STOP_MISSING, TS_STOP_SIZE };
 
 /* What a fault handler thinks of a fault. */
-enum { TS_TRAP_OTHER, TS_TRAP_CLOCK, TS_TRAP_MEMORY };
+enum { TS_TRAP_OTHER, TS_TRAP_CLOCK, TS_TRAP_MEMORY, TS_TRAP_DEVICE };
 
 /* What the runner could arrange; the rest this machine refuses. */
 enum {
@@ -119,14 +121,25 @@ typedef struct ts_call_plan {
     ts_map       map[TS_CALL_MAPS];
 } ts_call_plan;
 
+/* What the judge's keeper says of a buffer on the device, together with a descriptor of it. */
+typedef struct ts_kept {
+    int32_t  slot, buf;        /* slot -1: the workspace */
+    uint64_t n_mapped;         /* bytes to map */
+    uint64_t offset;           /* of the buffer's first byte in them */
+    uint32_t writable, n_left; /* how many are still to come */
+} ts_kept;
+
+enum { TS_WORKSPACE_ALIGN = 256 }; /* on a device; the workspace ends where its pages do */
+
 typedef struct ts_control {
     _Alignas(64) uint32_t bell;  /* judge to runner */
     _Alignas(64) uint32_t ready; /* runner to judge; UINT32_MAX once set up */
     _Alignas(64) uint32_t done;
     _Alignas(64) struct {
-        int32_t  status;  /* ts_status */
-        uint32_t fp;      /* 1: rounding, flushing or masks were changed */
-        uint64_t n_bytes; /* TS_VERB_WORKSPACE */
+        int32_t  status;    /* ts_status */
+        uint32_t fp;        /* 1: rounding, flushing or masks were changed */
+        uint64_t n_bytes;   /* TS_VERB_WORKSPACE */
+        double   device_ns; /* class sealed-gpu: by the device's own clock */
     } answer;
     _Alignas(64) struct {
         uint32_t signal, kind; /* TS_TRAP_* */
@@ -144,6 +157,8 @@ typedef struct ts_control {
         unsigned char args[TS_CALL_ARGS]; /* a C entrant gets a copy of both */
     } call;
     _Alignas(4096) ts_call_plan plan; /* written before the runner starts */
+    /* Where the runner has mapped the buffers, on a device: what its calls get as pointers. */
+    uint64_t device[TS_MAX_SLOTS][TS_CALL_BUFS];
 } ts_control;
 
 static_assert(offsetof(ts_control, ready) == 64 && offsetof(ts_control, done) == 128, "words");

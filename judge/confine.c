@@ -9,6 +9,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -45,7 +46,18 @@ static bool allow(int rules, const char *path, uint64_t access)
     return ok;
 }
 
-static bool lock_files(const char *folder)
+/* A compiler that is named by its whole path brings its files along: the folder above its own. */
+static bool allow_home(int rules, const char *program)
+{
+    char  home[4096];
+    char *slash;
+    snprintf(home, sizeof home, "%s", program);
+    for (int i = 0; i < 2; i++)
+        if ((slash = strrchr(home, '/'))) *slash = 0;
+    return !*home || !strchr(program, '/') || allow(rules, home, MAY_READ);
+}
+
+static bool lock_files(const char *folder, const char *program)
 {
     static const char *const readable[] = {
         "/usr", "/lib", "/lib32", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/alternatives"
@@ -58,7 +70,7 @@ static bool lock_files(const char *folder)
     bool           ok = rules >= 0 && allow(rules, folder, r.files);
     for (size_t i = 0; i < sizeof readable / sizeof *readable; i++)
         ok = ok && allow(rules, readable[i], MAY_READ);
-    ok = ok && allow(rules, "/dev/null", MAY_USE_FILE);
+    ok = ok && allow(rules, "/dev/null", MAY_USE_FILE) && allow_home(rules, program);
     return ok && !syscall(RESTRICT_SELF, rules, 0);
 }
 
@@ -96,7 +108,7 @@ static void become(const char *folder, const char *cwd, const char *const *argv,
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* a change of user would undo it */
     const int null = open("/dev/null", O_RDONLY);
     if (chdir(cwd) || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || dup2(null, 0) < 0) _exit(126);
-    if (lock_files(folder)) guards |= TS_GUARD_FILES;
+    if (lock_files(folder, argv[0])) guards |= TS_GUARD_FILES;
     const unsigned char first = (unsigned char)guards;
     if (write(out, &first, 1) != 1 || dup2(out, 1) < 0 || dup2(out, 2) < 0) _exit(126);
     syscall(SYS_close_range, 3u, ~0u, 0u);

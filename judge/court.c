@@ -44,7 +44,7 @@ static const ts_task *task_called(const char *name)
 void ts_court_admit(ts_court *c, ts_contender *e)
 {
     ts_refusal why = { 0 };
-    e->built.object = -1;
+    e->built.object = e->built.launch = -1;
     e->ruling = TS_RULING_FAIL;
     if (ts_entry_read(e->path, e->challenge, &e->entry, &why)) e->task = task_called(e->entry.task);
     if (!e->task) {

@@ -18,8 +18,26 @@
 #include "source.h"
 #include "task.h"
 
-static const char *const class_names[] = { "sealed", "host", "python" };
-static const char *const language_names[] = { "c", "c++", "python", "binary" };
+static const char *const class_names[] = { "sealed",     "host",     "python",
+                                           "sealed-gpu", "host-gpu", "python-gpu" };
+static const char *const language_names[] = { "c", "c++", "python", "binary", "cuda" };
+
+/* Which of them go together. */
+static bool takes(ts_class cls, ts_language language)
+{
+    switch (cls) {
+    case TS_SEALED:
+        return language == TS_C;
+    case TS_HOST:
+        return language == TS_C || language == TS_CXX || language == TS_BINARY;
+    case TS_GPU_SEALED:
+        return language == TS_CU;
+    case TS_GPU_HOST:
+        return language == TS_CU || language == TS_BINARY;
+    default:
+        return language == TS_PY;
+    }
+}
 
 /* What a file's name says. The first row of a language is how a single file of it enters. */
 static const struct ending {
@@ -28,10 +46,11 @@ static const struct ending {
     ts_class    cls;
     bool        unit; /* compiled, or loaded, by itself */
 } endings[] = {
-    { ".c", TS_C, TS_SEALED, true },   { ".h", TS_C, TS_SEALED, false },
-    { ".cpp", TS_CXX, TS_HOST, true }, { ".cc", TS_CXX, TS_HOST, true },
-    { ".cxx", TS_CXX, TS_HOST, true }, { ".hpp", TS_CXX, TS_HOST, false },
-    { ".py", TS_PY, TS_PYTHON, true }, { ".so", TS_BINARY, TS_HOST, true },
+    { ".c", TS_C, TS_SEALED, true },     { ".h", TS_C, TS_SEALED, false },
+    { ".cpp", TS_CXX, TS_HOST, true },   { ".cc", TS_CXX, TS_HOST, true },
+    { ".cxx", TS_CXX, TS_HOST, true },   { ".hpp", TS_CXX, TS_HOST, false },
+    { ".cu", TS_CU, TS_GPU_HOST, true }, { ".cuh", TS_CU, TS_GPU_HOST, false },
+    { ".py", TS_PY, TS_PYTHON, true },   { ".so", TS_BINARY, TS_HOST, true },
 };
 
 const char *ts_class_name(ts_class c)
@@ -70,8 +89,7 @@ static const struct ending *ending_of(const char *name)
 bool ts_entry_takes(const char *name)
 {
     const struct ending *kind = ending_of(name);
-    const char          *dot = strrchr(name, '.');
-    return (kind && kind->unit) || (dot && !strcmp(dot, ".cu"));
+    return kind && kind->unit;
 }
 
 /* ---- files ---- */
@@ -149,7 +167,8 @@ static bool add_source(int folder, const char *name, ts_candidate *e, ts_refusal
             "source '%s': expected at most %d letters, digits or ._+-/ below the folder", name,
             TS_ENTRY_NAME);
     if (!kind ||
-        (kind->language != e->language && !(kind->language == TS_C && e->language == TS_CXX)))
+        (kind->language != e->language && !(kind->language == TS_C && e->language == TS_CXX) &&
+         !(kind->language == TS_C && e->language == TS_CU && !kind->unit)))
         return ts_refuse(why, "entry", "source '%s' does not end as %s does", name,
                          ts_language_name(e->language));
     if (e->n_sources == TS_ENTRY_SOURCES)
@@ -296,15 +315,13 @@ static bool take_choice(const ts_jr_node *doc, const char *key, const char *cons
         snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", *choice ? ", " : "",
                  names[*choice]);
     }
-    if (!strcmp(got, "cuda"))
-        return ts_refuse(why, "entry", "CUDA entrants are judged where a GPU is");
     return ts_refuse(why, "entry", "entry.json: '%s' is '%s', expected one of %s", key, got, known);
 }
 
 static bool take_head(const ts_jr_node *doc, ts_candidate *e, ts_refusal *why)
 {
-    static const char *const keys[] = { "name",     "author",  "challenge", "class",
-                                        "language", "sources", "adapter" };
+    static const char *const keys[] = { "name",    "author",  "challenge", "class",    "language",
+                                        "sources", "adapter", "launch",    "workspace" };
     int                      cls, language;
     char                     task[4 * TS_ENTRY_NAME + 1];
     if (ts_jr_is(doc) != TS_JR_OBJ)
@@ -325,11 +342,12 @@ static bool take_head(const ts_jr_node *doc, ts_candidate *e, ts_refusal *why)
     snprintf(e->task, sizeof e->task, "%s", task_of(task)->name);
     e->cls = (ts_class)cls;
     e->language = (ts_language)language;
-    const ts_class fits = language == TS_C && cls == TS_SEALED ? TS_SEALED
-                          : language == TS_PY                  ? TS_PYTHON
-                                                               : TS_HOST;
-    return fits == e->cls || ts_refuse(why, "entry", "entry.json: class '%s' takes no '%s'",
-                                       class_names[cls], language_names[language]);
+    if (!takes(e->cls, e->language))
+        return ts_refuse(why, "entry", "entry.json: class '%s' takes no '%s'", class_names[cls],
+                         language_names[language]);
+    if (e->cls == TS_GPU_SEALED) return ts_launch_from_json(doc, e->launch, sizeof e->launch, why);
+    return (!ts_jr_get(doc, "launch") && !ts_jr_get(doc, "workspace")) ||
+           ts_refuse(why, "entry", "entry.json: class '%s' launches by itself", class_names[cls]);
 }
 
 static bool take_sources(int folder, const ts_jr_node *doc, ts_candidate *e, ts_refusal *why)
@@ -372,11 +390,9 @@ static bool read_single(int folder, const char *file, const char *challenge, ts_
 {
     const struct ending *kind = ending_of(file);
     const char          *dot = strrchr(file, '.');
-    if (dot && !strcmp(dot, ".cu"))
-        return ts_refuse(why, "entry", "%s: CUDA entrants are judged where a GPU is", file);
     if (!kind || !kind->unit)
-        return ts_refuse(why, "entry", "%s: expected a folder with entry.json, or .c .cpp .so .py",
-                         file);
+        return ts_refuse(why, "entry",
+                         "%s: expected a folder with entry.json, or .c .cpp .cu .so .py", file);
     e->language = kind->language;
     e->cls = kind->cls;
     if (!add_source(folder, file, e, why)) return false;

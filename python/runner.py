@@ -10,6 +10,10 @@ It gets the arrays and numbers of the contract by name, those that it asks for, 
 arrays to be written. It fills them, or returns a dict with some of the same names, which is then
 copied into them: that is part of the call. bf16 arrays have ml_dtypes.bfloat16 where that package is
 installed, else uint16. NotImplementedError is the contract's "unsupported".
+
+With `gpu` as a sixth argument, INPUTS is a socket through which buffers on a CUDA device come. They
+are torch tensors if the entrant has imported torch, CuPy arrays if it has imported cupy, and else
+objects with __cuda_array_interface__ (bf16 then as int16).
 """
 import mmap
 import os
@@ -97,6 +101,92 @@ class Cage:
         os.write(self.done, b"d")
 
 
+class Driver:
+    """What of the CUDA driver is needed to map another process's memory, and to wait."""
+
+    def __init__(self):
+        import ctypes
+        self.c = ctypes
+        self.so = ctypes.CDLL(os.environ.get("TOUCHSTONE_LIBCUDA", "libcuda.so.1"))
+        context = ctypes.c_void_p()
+        self.must("cuInit", 0)
+        self.must("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
+        self.must("cuCtxSetCurrent", context)
+
+    def must(self, name, *arguments):
+        code = getattr(self.so, name)(*arguments)
+        if code:
+            text = self.c.c_char_p()
+            self.so.cuGetErrorString(code, self.c.byref(text))
+            raise RuntimeError("%s: %s" % (name, (text.value or b"?").decode()))
+
+    def place(self, fd, n_bytes, writable):
+        """Maps n_bytes of it, with as much that is dead on both sides."""
+        c = self.c
+        handle, at = c.c_uint64(), c.c_uint64()
+        self.must("cuMemImportFromShareableHandle", c.byref(handle), c.c_void_p(fd), 1)
+        os.close(fd)
+        n, dead = c.c_size_t(n_bytes), 2 << 20
+        self.must("cuMemAddressReserve", c.byref(at), c.c_size_t(n_bytes + 2 * dead),
+                  c.c_size_t(0), c.c_uint64(0), c.c_uint64(0))
+        p = c.c_uint64(at.value + dead)
+        self.must("cuMemMap", p, n, c.c_size_t(0), handle, c.c_uint64(0))
+        access = (c.c_int * 3)(1, 0, 3 if writable else 1)
+        self.must("cuMemSetAccess", p, n, access, c.c_size_t(1))
+        return p.value
+
+    def wait(self):
+        self.must("cuCtxSynchronize")
+
+
+class DeviceArray:
+    def __init__(self, address, dtype, shape, strides):
+        kind = {0: "<f4", 1: "<f8", 2: "<f2", 3: "<i2", 4: "|u1", 6: "<i4"}[dtype]
+        self.bf16 = dtype == 3
+        self.__cuda_array_interface__ = {"shape": shape, "strides": strides, "typestr": kind,
+                                         "data": (address, False), "version": 3}
+
+
+class GpuCage(Cage):
+    """Buffers on the device, made by the judge."""
+
+    def map(self):
+        import array
+        import socket
+        self.driver, self.address, left = Driver(), {}, 1
+        with socket.socket(fileno=self.inputs) as giver:
+            while left:
+                room = socket.CMSG_SPACE(4)
+                what, rights, _, _ = giver.recvmsg(32, room)
+                slot, buf, n, offset, writable, left = struct.unpack("2i2Q2I", what)
+                fd = array.array("i", rights[0][2][:4])[0]
+                self.address[slot, buf] = self.driver.place(fd, n, writable) + offset
+
+    def array(self, i, b, dtype, rows, cols, stride, vector):
+        size = {0: 4, 1: 8, 2: 2, 3: 2, 4: 1, 6: 4}[dtype]
+        shape, strides = ((cols,), (size,)) if vector else ((rows, cols), (stride * size, size))
+        given = DeviceArray(self.address[i, b] if rows and cols else 0, dtype, shape, strides)
+        if "torch" in sys.modules:
+            import torch
+            if not (rows and cols):
+                kinds = {0: torch.float32, 2: torch.float16, 3: torch.bfloat16, 6: torch.int32}
+                return torch.empty(shape, dtype=kinds[dtype], device="cuda")
+            tensor = torch.as_tensor(given, device="cuda")
+            return tensor.view(torch.bfloat16) if given.bf16 else tensor
+        if "cupy" in sys.modules:
+            import cupy
+            return cupy.asarray(given)
+        return given
+
+    def answer(self, status):
+        try:
+            self.driver.wait()
+        except RuntimeError as error:  # the device is gone, and with it this process
+            os.write(2, one_line(error) + b"\n")
+            os._exit(139)
+        super().answer(status)
+
+
 def load(cage):
     """The challenge's function, out of the entrant's file."""
     import types
@@ -125,9 +215,11 @@ class Call:
         arguments["accumulate"] = 0
         if "k" in arguments:
             arguments["k"] = int(arguments["k"])
-        for name, role, dtype, rows, cols, stride, offset, _ in bufs:
+        for b, (name, role, dtype, rows, cols, stride, offset, _) in enumerate(bufs):
             kind = np.dtype(kinds[dtype])
-            if rows == 0 or cols == 0:
+            if isinstance(cage, GpuCage):
+                array = cage.array(i, b, dtype, rows, cols, stride, name in VECTORS)
+            elif rows == 0 or cols == 0:
                 array = np.empty((rows, cols), kind)
             else:
                 n = (rows - 1) * stride + cols
@@ -135,7 +227,8 @@ class Call:
                 flat = np.frombuffer(memory, kind, n, begin)
                 array = np.lib.stride_tricks.as_strided(
                     flat, (rows, cols), (stride * kind.itemsize, kind.itemsize))
-            array = array.reshape(-1) if name in VECTORS else array
+            if name in VECTORS and not isinstance(cage, GpuCage):
+                array = array.reshape(-1)
             (self.out if role else arguments)[name] = array
             if role == 2:
                 arguments["accumulate"] = 1
@@ -191,7 +284,7 @@ def serve(cage, calls):
 
 
 def main():
-    cage = Cage(*map(int, sys.argv[1:6]))
+    cage = (GpuCage if sys.argv[6:] == ["gpu"] else Cage)(*map(int, sys.argv[1:6]))
     for name in "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS":
         os.environ[name] = str(max(1, cage.n_threads))
     import numpy as np

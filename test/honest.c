@@ -305,9 +305,10 @@ static bool chosen(const entrant *e, char **names, int n)
 
 static bool prepare(entrant *e, bool numpy)
 {
-    ts_places  places = { TS_TEST_SOURCE "/include", TS_TEST_SOURCE "/python/runner.py" };
+    ts_places  places = { .include = TS_TEST_SOURCE "/include",
+                          .runner = TS_TEST_SOURCE "/python/runner.py" };
     ts_refusal why;
-    e->built.object = -1;
+    e->built.object = e->built.launch = -1;
     if (!ts_entry_read(e->path, NULL, &e->e, &why) ||
         (e->e.cls != TS_PYTHON && !ts_build(&e->e, &places, NULL, &e->built, &why)) ||
         (e->e.cls == TS_PYTHON && numpy && !ts_build(&e->e, &places, NULL, &e->built, &why))) {

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gpu.c - an entrant on the device: buffers that the judge's keeper made are mapped here; a sealed
+ * entrant is a cubin and a launch plan, another is called with device pointers and a stream. */
+#define _GNU_SOURCE
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cage.h"
+#include "driver.h"
+#include "launch.h"
+
+enum { MAX_IMAGE = 64 << 20 };
+
+static const ts_driver *d;
+static ts_cu_any       *stream, *module, *from, *to;
+static ts_device_ptr    workspace_end;
+static void            *image; /* the cubin */
+static ts_launch       *plan;
+
+/* What the device says kills the call: the context is of no use any more. */
+static void must(int code, const char *what)
+{
+    if (!code) return;
+    snprintf(cage_control->error.text, sizeof cage_control->error.text, "%s: %s", what,
+             ts_driver_text(d, code));
+    cage_control->fault.kind = TS_TRAP_DEVICE;
+    cage_control->fault.signal = SIGSEGV;
+    _exit(128 + SIGSEGV);
+}
+
+/* ---- the keeper's buffers ---- */
+
+static bool take(int socket, ts_kept *what, int *fd)
+{
+    union {
+        char           room[CMSG_SPACE(sizeof(int))];
+        struct cmsghdr align;
+    } u;
+    struct iovec  part = { what, sizeof *what };
+    struct msghdr m = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = u.room, .msg_controllen = sizeof u.room
+    };
+    if (recvmsg(socket, &m, MSG_CMSG_CLOEXEC) != (ssize_t)sizeof *what) return false;
+    const struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+    if (!c || c->cmsg_type != SCM_RIGHTS) return false;
+    memcpy(fd, CMSG_DATA(c), sizeof *fd);
+    return true;
+}
+
+static void map_kept(void)
+{
+    ts_kept what = { .n_left = 1 };
+    while (what.n_left) {
+        ts_device_ptr p;
+        uint64_t      handle;
+        int           fd;
+        if (!take(TS_FD_BUFFERS, &what, &fd)) cage_stop(TS_STOP_SETUP, "no buffers came");
+        int code = d->import_fd(&handle, (void *)(intptr_t)fd, 1);
+        if (!code) code = ts_driver_place(d, handle, what.n_mapped, (int)what.writable, &p);
+        if (code)
+            cage_stop(TS_STOP_SETUP, "a buffer cannot be mapped: %s", ts_driver_text(d, code));
+        close(fd);
+        if (what.slot < 0) workspace_end = p + what.n_mapped;
+        else cage_control->device[what.slot][what.buf] = p + what.offset;
+    }
+    close(TS_FD_BUFFERS);
+}
+
+void cage_gpu_open(void)
+{
+    char why[128];
+    d = ts_driver_open(why, sizeof why);
+    if (!d) cage_stop(TS_STOP_SETUP, "%s", why);
+    map_kept();
+    if (d->stream_create(&stream, 1 /* waits for no other stream */) || d->event_create(&from, 0) ||
+        d->event_create(&to, 0))
+        cage_stop(TS_STOP_SETUP, "no stream");
+}
+
+/* ---- sealed: the plan ---- */
+
+static char *read_all(int fd, size_t *n)
+{
+    struct stat st;
+    if (fstat(fd, &st) || st.st_size > MAX_IMAGE) return NULL;
+    char *bytes = malloc((size_t)st.st_size + 1);
+    if (!bytes || pread(fd, bytes, (size_t)st.st_size, 0) != st.st_size) return NULL;
+    bytes[ *n = (size_t)st.st_size] = 0;
+    return bytes;
+}
+
+void cage_gpu_load(void)
+{
+    char   why[160];
+    size_t n = 0;
+    image = read_all(TS_FD_OBJECT, &n);
+    if (!image) cage_stop(TS_STOP_SIZE, "the cubin cannot be read");
+    char *text = read_all(TS_FD_RUNNER, &n);
+    plan = text ? ts_launch_read(text, n, why, sizeof why) : NULL;
+    if (!plan) cage_stop(TS_STOP_SETUP, "launch plan: %s", text ? why : "not there");
+    free(text);
+    cage_gpu_arm();
+}
+
+/* Loaded anew for every call: nothing that a kernel left behind in the device's globals is there.
+ */
+void cage_gpu_arm(void)
+{
+    if (module) must(d->module_unload(module), "unloading");
+    if (image) {
+        const int code = d->module_load(&module, image);
+        if (code) cage_stop(TS_STOP_SYMBOL, "it cannot be loaded: %s", ts_driver_text(d, code));
+    }
+    must(d->reset_l2(), "resetting the cache");
+    must(d->sync(), "before the call");
+}
+
+static void add(ts_launch_env *e, ts_env_value v)
+{
+    if (e->n < TS_ENV_NAMES) e->v[e->n++] = v;
+}
+
+/* Every name that a plan may use. */
+static void describe(const ts_call_plan *p, int slot, size_t n_workspace, ts_launch_env *e)
+{
+    static char         parts[TS_CALL_BUFS][3][TS_CALL_NAME + 8];
+    static const char  *dtype[] = { "f32", "f64", "f16", "bf16" };
+    const ts_call_slot *s = &p->slot[slot];
+    *e = (ts_launch_env) { .dtype = s->dtype < 4 ? dtype[s->dtype] : "" };
+    for (int i = 0; i < TS_CALL_DIMS; i++)
+        if (*p->dim_name[i])
+            add(e, (ts_env_value) { p->dim_name[i], TS_ENV_INTEGER, .i = s->dim[i] });
+    for (uint32_t i = 0; i < s->n_scalars && i < TS_CALL_SCALARS; i++) {
+        const ts_call_scalar *v = &cage_control->plan.slot[slot].scalar[i]; /* of this very call */
+        add(e, (ts_env_value) { s->scalar[i].name, TS_ENV_REAL, .d = v->value });
+    }
+    for (uint32_t i = 0; i < s->n_bufs && i < TS_CALL_BUFS; i++) {
+        const ts_call_buf *b = &s->buf[i];
+        const int64_t      v[3] = { b->n_rows, b->n_cols, b->row_stride };
+        static const char *name[3] = { "rows", "cols", "stride" };
+        add(e, (ts_env_value) { b->name, TS_ENV_POINTER, .p = cage_control->device[slot][i] });
+        for (int k = 0; k < 3; k++) {
+            snprintf(parts[i][k], sizeof parts[i][k], "%s.%s", b->name, name[k]);
+            add(e, (ts_env_value) { parts[i][k], TS_ENV_INTEGER, .i = v[k] });
+        }
+    }
+    n_workspace = (n_workspace + TS_WORKSPACE_ALIGN - 1) / TS_WORKSPACE_ALIGN * TS_WORKSPACE_ALIGN;
+    add(e, (ts_env_value) { "workspace", TS_ENV_POINTER,
+                            .p = n_workspace ? workspace_end - n_workspace : 0 });
+}
+
+/* The driver does not ask whether it was given enough arguments. */
+static bool fits(ts_cu_any *f, const ts_step *s)
+{
+    size_t offset, n_bytes;
+    for (int i = 0; i < s->n_args; i++)
+        if (d->param_info(f, (size_t)i, &offset, &n_bytes) || n_bytes != s->arg_bytes[i])
+            return false;
+    return d->param_info(f, (size_t)s->n_args, &offset, &n_bytes) != 0;
+}
+
+static ts_status complain(const char *format, const char *what)
+{
+    fprintf(stderr, format, what);
+    fflush(stderr);
+    return TS_E_ARG;
+}
+
+static ts_status step(const ts_launch_env *e, int i, bool *applied)
+{
+    ts_step    s;
+    ts_cu_any *f;
+    char       why[160];
+    void      *params[TS_LAUNCH_ARGS];
+    if (!ts_launch_step(plan, i, e, &s, why, sizeof why)) return complain("launch plan: %s\n", why);
+    *applied |= s.applies;
+    if (!s.applies || s.empty) return TS_OK;
+    if (d->module_function(&f, module, s.kernel)) return TS_E_UNSUPPORTED;
+    if (!fits(f, &s)) return complain("%s has other parameters than the plan\n", s.kernel);
+    if (s.shared_bytes > 48 << 10)
+        must(d->function_set(f, TS_CU_MAX_DYNAMIC_SHARED, (int)s.shared_bytes), s.kernel);
+    for (int k = 0; k < s.n_args; k++) params[k] = s.arg[k];
+    must(d->launch(f, s.grid[0], s.grid[1], s.grid[2], s.block[0], s.block[1], s.block[2],
+                   s.shared_bytes, stream, params, NULL),
+         s.kernel);
+    return TS_OK;
+}
+
+ts_status cage_gpu_launch(const ts_call_plan *p, int slot, const ts_exec *x)
+{
+    ts_launch_env e;
+    bool          applied = false;
+    ts_status     status = TS_OK;
+    float         ms = 0;
+    describe(p, slot, x->workspace_bytes, &e);
+    must(d->event_record(from, stream), "the clock");
+    for (int i = 0; i < ts_launch_steps(plan) && !status; i++) status = step(&e, i, &applied);
+    must(d->event_record(to, stream), "the clock");
+    must(d->stream_sync(stream), "the call");
+    must(d->event_elapsed(&ms, from, to), "the clock");
+    cage_control->answer.device_ns = 1e6 * (double)ms;
+    return status || applied ? status : TS_E_UNSUPPORTED;
+}
+
+ts_status cage_gpu_workspace(const ts_call_plan *p, int slot, size_t *n)
+{
+    ts_launch_env e;
+    char          why[160];
+    int64_t       n_bytes = 0;
+    describe(p, slot, 0, &e);
+    if (!ts_launch_workspace(plan, &e, &n_bytes, why, sizeof why))
+        return complain("launch plan: %s\n", why);
+    *n = (size_t)n_bytes;
+    return TS_OK;
+}
+
+/* ---- the others ---- */
+
+void cage_gpu_exec(ts_exec *x)
+{
+    const size_t n =
+        (x->workspace_bytes + TS_WORKSPACE_ALIGN - 1) / TS_WORKSPACE_ALIGN * TS_WORKSPACE_ALIGN;
+    x->stream = stream;
+    if (x->workspace) x->workspace = (void *)(uintptr_t)(workspace_end - n);
+}
+
+void cage_gpu_finish(void)
+{
+    must(d->sync(), "the call");
+}

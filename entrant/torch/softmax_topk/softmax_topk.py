@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""softmax_topk in PyTorch: softmax and topk, and a second way to choose where equal logits meet."""
+import torch
+
+
+def keys(x):
+    """Integers in canonical order: the logit's bits made to compare as integers, then the index."""
+    bits = (x + 0.0).view(torch.int32).to(torch.int64)
+    ordered = torch.where(bits < 0, ~bits & 0xffffffff, bits | 0x80000000)
+    return (ordered << 31) - torch.arange(x.shape[1], device=x.device)
+
+
+def first(x, n):
+    value, index = torch.topk(x, n)
+    tied = (value[:, 1:] == value[:, :-1]).any() | ((x >= value[:, -1:]).sum(dim=1) > n).any()
+    return torch.topk(keys(x), n).indices if tied else index
+
+
+def softmax_topk(logits, k, inv_temperature, out):
+    index, prob, lse = (out.get(name) for name in ("index", "prob", "lse"))
+    x = logits.float()
+    rows, vocab = x.shape
+    if rows == 0:
+        return
+    n = min(k, vocab)
+    if vocab == 0:
+        if lse is not None:
+            lse.fill_(-torch.inf)
+        if k:
+            index.fill_(-1), prob.zero_()
+        return
+    largest = x.amax(dim=1, keepdim=True)
+    sick = ~(largest < torch.inf)
+    masked = largest == -torch.inf
+    base = torch.where(sick | masked, 0, largest)
+    z = (x - base) * inv_temperature
+    total = z.exp().sum(dim=1, keepdim=True)
+    if lse is not None:
+        whole = base * inv_temperature + total.log()
+        lse.copy_(torch.where(sick, torch.nan, whole).view(-1))
+    if not k:
+        return
+    index.fill_(-1), prob.zero_()
+    best = first(torch.where(sick, 0, x), n)
+    p = torch.where(masked, 0, z.gather(1, best).exp() / total)
+    index[:, :n] = torch.where(sick, -1, best).to(torch.int32)
+    prob[:, :n] = p
+    prob.masked_fill_(sick, torch.nan)
