@@ -17,7 +17,7 @@ test: ## build with gcc, clang and sanitizers; run all tests
 	@cmake/setup.sh test
 	@test/run.sh
 
-test-exploits: ## let every known way to cheat try the judge; minutes, and one is known to get by
+test-exploits: ## let every known way to cheat try the judge; minutes; none may gain by it
 	@cmake/setup.sh run
 	@$(BUILD)
 	@test/exploit.sh build

@@ -36,18 +36,20 @@ typedef enum ts_end {
 } ts_end;
 
 typedef struct ts_call {
-    double    ns;     /* from go to done, by the judge's clock */
+    double    ns;     /* from go to done, and any head start, by the judge's clock */
     ts_status status; /* what it says that it returned */
     ts_end    end;
     int       signal, exit_code;
-    ts_flaw   flaw;       /* of memory touched that must not be; by its own word after a crash */
-    bool      late;       /* an output changed after done */
-    bool      early;      /* sealed: it worked while it had nothing to do */
-    bool      fp_changed; /* by its own word */
-    bool      too_large;  /* asked for more workspace than it may have */
-    double    before_ns, cpu_before_ns; /* after it was thawed and before it was armed */
-    double    after_ns, cpu_after_ns;   /* from done until it was frozen */
-    double    cpu_outside_ns;           /* beyond what its threads could take from go to done */
+    ts_flaw   flaw;          /* of memory touched that must not be; by its own word after a crash */
+    bool      late;          /* an output changed after done */
+    bool      early;         /* sealed: it worked while it had nothing to do */
+    bool      fp_changed;    /* by its own word */
+    bool      too_large;     /* asked for more workspace than it may have */
+    double    lead_ns;       /* before go, when most of the inputs could be seen */
+    int       n_wakes;       /* in that time */
+    double    cpu_before_ns; /* after it was thawed and before it was armed */
+    double    after_ns, cpu_after_ns; /* from done until it was frozen */
+    double    cpu_outside_ns;         /* beyond what its threads could take from go to done */
     size_t    workspace_bytes;
     char      text[256];        /* one line about the end */
     char      stderr_tail[256]; /* as it was written: escape it before showing it */
@@ -96,14 +98,23 @@ typedef struct ts_guarantee {
     char        text[160];
 } ts_guarantee;
 
+enum { TS_LEADS = 4 };
+
+/* What an honest entrant takes besides its call. */
+typedef struct ts_honest {
+    double outside_ns;        /* median of ts_call.cpu_outside_ns */
+    double lead_ns[TS_LEADS]; /* what is granted of ts_call.lead_ns, per wake */
+    double worker_ns;         /* of it for every further thread */
+} ts_honest;
+
 typedef struct ts_guarantees {
     int          n;
     ts_guarantee g[32];
     double       start_ms;             /* median of a few */
     double       bell_ns, bell_p95_ns; /* of a call that does nothing */
     double       freeze_ns;
-    double       outside_ns; /* median of ts_call.cpu_outside_ns: what an honest one takes */
-    const char  *badge;      /* "full", "reduced", or "none": nothing can be judged here */
+    ts_honest    honest;
+    const char  *badge; /* "full", "reduced", or "none": nothing can be judged here */
 } ts_guarantees;
 
 /* Asked of touchstone-probe.so, which tries what dim[0], a TS_PROBE_*, says on dim[1] elements;
@@ -111,8 +122,8 @@ typedef struct ts_guarantees {
 extern const ts_task ts_task_probe;
 
 /* Tries, from inside, all that must not work; and learns how much time an honest entrant takes
- * between calls, so that head starts are seen the sooner: run it before judging. False: not even a
- * right entrant can be run. */
+ * besides its calls, so that head starts are timed, and seen the sooner: run it before judging.
+ * False: not even a right entrant can be run. */
 bool ts_guarantee_all(ts_guarantees *g);
 
 #endif

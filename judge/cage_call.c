@@ -32,9 +32,16 @@ static double strike_ns = 60e3;
 /* From ready to go, when nothing comes between. */
 static const double USUAL_NS = 10e3;
 
-void ts_cage_calibrate(double honest_outside_ns)
+/* What an honest one has before go, by the bytes that were laid out: the more, the colder it wakes.
+ */
+const size_t  ts_lead_bytes[TS_LEADS] = { 0, 60000, 400000, 4000000 };
+static double lead_ns[TS_LEADS] = { 60e3, 60e3, 60e3, 60e3 }, lead_worker_ns = 20e3;
+
+void ts_cage_calibrate(const ts_honest *h)
 {
-    strike_ns = honest_outside_ns > 20e3 ? 4 * honest_outside_ns : 80e3;
+    strike_ns = h->outside_ns > 20e3 ? 4 * h->outside_ns : 80e3;
+    memcpy(lead_ns, h->lead_ns, sizeof lead_ns);
+    lead_worker_ns = h->worker_ns;
 }
 
 enum { HELD_ONE_IN = 8, READY_LIMIT_MS = 10000 };
@@ -198,15 +205,17 @@ static int perform(ts_cage *c, line *hidden, int *n_hidden, line *seen, int n_se
     /* The others may have threads that wait for work by spinning, which is their own affair. */
     const bool held =
         c->plan.class == TS_SEALED && (c->bell < 2 || ts_cage_chance(c, HELD_ONE_IN) == 0);
-    const double cpu0 = ts_cage_cpu_ns(c), wall0 = ts_now_ns();
-    ts_cage_thaw(c);
-    r->early = held && !rests(c);
-    r->cpu_before_ns = ts_cage_cpu_ns(c) - cpu0;
-    r->before_ns = ts_now_ns() - wall0;
+    const double cpu0 = ts_cage_cpu_ns(c);
     c->bell += 2;
+    if (held) {
+        ts_cage_thaw(c);
+        r->early = !rests(c);
+        r->cpu_before_ns = ts_cage_cpu_ns(c) - cpu0; /* exact: it sleeps */
+    }
     const double arm_ns = ts_now_ns(), arm_cpu_ns = own_cpu_ns();
+    if (!python) ring(c, c->bell - 1, held);
+    if (!held) ts_cage_thaw(c);
     if (!python) {
-        ring(c, c->bell - 1, true);
         const int ready =
             ts_cage_await(c, &c->control->ready, c->bell - 1, SPIN_NS, READY_LIMIT_MS * 1e6);
         if (ready != TS_WORD_CAME) return ready;
@@ -218,6 +227,8 @@ static int perform(ts_cage *c, line *hidden, int *n_hidden, line *seen, int n_se
     const double away = ts_now_ns() - arm_ns - (own_cpu_ns() - arm_cpu_ns);
     reveal(hidden, n_hidden);
     const double t0 = ts_now_ns();
+    r->lead_ns = t0 - arm_ns + r->cpu_before_ns;
+    r->n_wakes = held ? 2 : 1;
     if (!python) ring(c, c->bell, !c->spin);
     else if (send(c->bell_fd, "g", 1, MSG_NOSIGNAL) != 1) return TS_WORD_DEAD;
     const int came =
@@ -240,6 +251,21 @@ static int perform(ts_cage *c, line *hidden, int *n_hidden, line *seen, int n_se
     r->cpu_outside_ns = ts_cage_cpu_ns(c) - cpu0 -
                         (threads_of(c) < c->n_cores ? threads_of(c) : c->n_cores) * (r->ns + kept);
     return frozen ? TS_WORD_CAME : TS_WORD_DEAD;
+}
+
+/* Thawed, it sees its inputs but for the hidden lines, and may have taken the runner's place: so
+ * the time until go is its own, less what an honest one needs to wake. That others may have kept us
+ * from ringing is no matter: it could work then too. */
+static double head_start_ns(const ts_cage *c, const ts_slot *s, const ts_call *r)
+{
+    size_t n_bytes = 0;
+    int    k = TS_LEADS - 1;
+    for (int i = 0; i < s->arena.n; i++) n_bytes += s->arena.buf[i].n_bytes;
+    while (ts_lead_bytes[k] > n_bytes) k--;
+    /* The judge's own threads, which the sealed class has, are woken with it. */
+    const int    workers = c->plan.class == TS_SEALED ? threads_of(c) - 1 : 0;
+    const double more = r->lead_ns - r->n_wakes * lead_ns[k] - workers * lead_worker_ns;
+    return more > 0 ? more : 0;
 }
 
 static void conclude(ts_cage *c, int came, const line *seen, int n_seen, ts_call *r)
@@ -290,6 +316,7 @@ static bool ask(ts_cage *c, int slot, int verb, const void *args, const ts_exec 
     int       n_hidden = hide(c, s, hidden);
     const int came = perform(c, hidden, &n_hidden, seen, n_seen, r);
     conclude(c, came, seen, n_seen, r);
+    r->ns += head_start_ns(c, s, r);
     reveal(hidden, &n_hidden); /* should it not have come to go */
     blame(c, s, r);
     if (workspace && came == TS_WORD_CAME) look_at_workspace(workspace, r);

@@ -51,6 +51,8 @@ void     ts_cage_listen(ts_cage *c);             /* to its standard error */
 void     ts_cage_relax(const ts_cage *c);
 void     ts_nap(double ns);
 double   ts_now_ns(void);
-void     ts_cage_calibrate(double honest_outside_ns);
+void     ts_cage_calibrate(const ts_honest *h);
+
+extern const size_t ts_lead_bytes[TS_LEADS];
 
 #endif

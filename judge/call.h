@@ -14,9 +14,10 @@
  * ts_kept 4 and 5 are files whose offset 0 is `region`; of a buffer see ts_call_buf.offset. Inputs
  * can be mapped for reading only.
  *
- * The protocol, for call k = 1, 2, ...: the judge writes `call` while the runner is stopped, then
- * bell = 2k - 1 (armed); the runner answers ready = 2k - 1 and watches the bell; bell = 2k is "go";
- * the runner calls, stores its answer, and then done = 2k. bell is a shared futex.
+ * The protocol, for call k = 1, 2, ...: while the runner is stopped the judge writes `call` and,
+ * but for calls in which it is first left to rest, bell = 2k - 1 (armed); the runner answers ready
+ * = 2k - 1 and watches the bell; bell = 2k is "go"; the runner calls, stores its answer, and then
+ * done = 2k. bell is a shared futex.
  * In class python the judge writes one byte to 7 for "go", and the runner one byte to 8 for "done";
  * before its first read of 7 the runner writes one byte to 8 to say that the entrant is loaded. An
  * entrant that cannot be loaded: error.text, error.reason = TS_STOP_MISSING, exit(1).

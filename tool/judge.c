@@ -28,6 +28,9 @@ static int selfcheck(void)
         printf("  %-4s %-24s %s\n", g.g[i].held ? "yes" : "NO", g.g[i].name, g.g[i].text);
     printf("a call that does nothing: median %.0f ns, p95 %.0f ns; a process starts in %.1f ms\n",
            g.bell_ns, g.bell_p95_ns, g.start_ms);
+    printf(
+        "from thaw to go: %.0f us, cold %.0f us, and %.0f us a thread; what is beyond is timed\n",
+        g.honest.lead_ns[0] / 1e3, g.honest.lead_ns[TS_LEADS - 1] / 1e3, g.honest.worker_ns / 1e3);
     return works ? TS_EXIT_PASSED : TS_EXIT_BROKEN;
 }
 
