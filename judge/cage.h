@@ -44,6 +44,7 @@ typedef struct ts_call {
     bool      late;          /* an output changed after done */
     bool      early;         /* sealed: it worked while it had nothing to do */
     bool      fp_changed;    /* by its own word */
+    bool      broken;        /* by the judge's own doing, or the device's; text says how */
     bool      too_large;     /* asked for more workspace than it may have */
     double    lead_ns;       /* before go, when most of the inputs could be seen */
     int       n_wakes;       /* in that time */

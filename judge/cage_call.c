@@ -199,9 +199,10 @@ static bool rests(const ts_cage *c)
 }
 
 /* From a frozen process with its order in the page to one that has answered, or not. */
-static int perform(ts_cage *c, line *hidden, int *n_hidden, line *seen, int n_seen, ts_call *r)
+static int perform(ts_cage *c, int slot, int verb, bool fresh, line *hidden, int *n_hidden,
+                   line *seen, int n_seen, ts_call *r)
 {
-    const bool python = c->plan.class == TS_PYTHON;
+    const bool python = ts_in_python(c->plan.class);
     /* The others may have threads that wait for work by spinning, which is their own affair. */
     const bool held =
         c->plan.class == TS_SEALED && (c->bell < 2 || ts_cage_chance(c, HELD_ONE_IN) == 0);
@@ -223,6 +224,7 @@ static int perform(ts_cage *c, line *hidden, int *n_hidden, line *seen, int n_se
     const double ready_ns = ts_now_ns();
     char         said_unasked[64];
     while (python && recv(c->bell_fd, said_unasked, sizeof said_unasked, MSG_DONTWAIT) > 0) {}
+    if (c->keeper && verb == TS_VERB_RUN && !ts_gpu_lay(c, slot, fresh, r)) return TS_WORD_NOT;
     for (uint64_t i = ts_cage_chance(c, 64); i; i--) ts_cage_relax(c);
     const double away = ts_now_ns() - arm_ns - (own_cpu_ns() - arm_cpu_ns);
     reveal(hidden, n_hidden);
@@ -274,6 +276,8 @@ static void conclude(ts_cage *c, int came, const line *seen, int n_seen, ts_call
         const ts_call so_far = *r;
         ts_cage_end(c, came == TS_WORD_NOT, r);
         r->ns = so_far.ns;
+        r->broken = so_far.broken;
+        if (r->broken) memcpy(r->text, so_far.text, sizeof r->text);
         return;
     }
     r->status = (ts_status)c->control->answer.status;
@@ -302,21 +306,25 @@ static bool ask(ts_cage *c, int slot, int verb, const void *args, const ts_exec 
     *r = (ts_call) { .end = TS_END_EXIT, .text = "it is dead already" };
     if (!ts_cage_freeze(c)) return false;
     *r = (ts_call) { 0 };
-    if (!s->fresh) ts_arena_reset(&s->arena);
+    const bool fresh = s->fresh, gpu = c->keeper != NULL;
+    if (!fresh) ts_arena_reset(&s->arena);
     s->fresh = false;
     ts_cage_exec(c, slot, &c->control->call.exec);
-    unsigned char *const workspace = c->control->call.exec.workspace;
+    unsigned char *const workspace = gpu ? NULL : c->control->call.exec.workspace;
     if (workspace) poison_workspace(c, workspace);
     if (x) c->control->call.exec = *x;
     c->control->call.verb = (uint32_t)verb;
     c->control->call.slot = (uint32_t)slot;
     memcpy(c->control->call.args, args ? args : s->args, c->plan.task->args_bytes);
+    if (gpu) ts_gpu_point(c, slot);
     memset(&c->control->fault, 0, sizeof c->control->fault);
-    const int n_seen = choose_outputs(c, s, seen);
-    int       n_hidden = hide(c, s, hidden);
-    const int came = perform(c, hidden, &n_hidden, seen, n_seen, r);
+    /* On a device the keeper lays the inputs out when all is ready, and nothing is to be hidden. */
+    const int n_seen = gpu ? 0 : choose_outputs(c, s, seen);
+    int       n_hidden = gpu ? 0 : hide(c, s, hidden);
+    const int came = perform(c, slot, verb, fresh, hidden, &n_hidden, seen, n_seen, r);
     conclude(c, came, seen, n_seen, r);
-    r->ns += head_start_ns(c, s, r);
+    if (gpu && came == TS_WORD_CAME && verb == TS_VERB_RUN) ts_gpu_fetch(c, slot, r);
+    if (!gpu) r->ns += head_start_ns(c, s, r);
     reveal(hidden, &n_hidden); /* should it not have come to go */
     blame(c, s, r);
     if (workspace && came == TS_WORD_CAME) look_at_workspace(workspace, r);
@@ -348,6 +356,7 @@ bool ts_cage_workspace(ts_cage *c, int slot, ts_call *r)
 const char *ts_call_reason(const ts_call *r)
 {
     const char *const end[] = { "", "crash", "seal", "protocol", "hang", "memory" };
+    if (r->broken) return "error";
     if (r->flaw.fault) return ts_fault_name(r->flaw.fault);
     if (r->end) return end[r->end];
     if (r->late) return "output-late";

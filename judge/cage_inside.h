@@ -36,8 +36,15 @@ struct ts_cage {
     ts_slot        slot[TS_MAX_SLOTS];
     /* On a device. */
     ts_keeper      *keeper;
+    int             n_before, n_after; /* calls before or after which the device was busy */
     const ts_arena *kept[TS_MAX_SLOTS];
 };
+
+/* ---- gpu_call.c: of a call what is done on a device ---- */
+
+void ts_gpu_point(ts_cage *c, int slot); /* the order's pointers, as its process has them */
+bool ts_gpu_lay(ts_cage *c, int slot, bool fresh, ts_call *r);
+void ts_gpu_fetch(ts_cage *c, int slot, ts_call *r);
 
 enum { TS_WORD_CAME, TS_WORD_NOT, TS_WORD_DEAD };
 

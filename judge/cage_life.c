@@ -127,6 +127,11 @@ void ts_cage_end(ts_cage *c, bool hung, ts_call *r)
                  r->signal == SIGSYS ? "a system call that it does not have"
                                      : "it read the time stamp counter");
         break;
+    case TS_END_CRASH:
+        if (kind == TS_TRAP_DEVICE)
+            snprintf(r->text, sizeof r->text, "on the device: %.180s", c->control->error.text);
+        else snprintf(r->text, sizeof r->text, "signal %d (%s)", r->signal, strsignal(r->signal));
+        break;
     case TS_END_HANG:
         snprintf(r->text, sizeof r->text, "no answer in time");
         break;
