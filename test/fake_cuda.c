@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fake_cuda.c - a stand-in for the CUDA driver on ordinary memory: the judge can be tested where
+ * there is no GPU. Device pointers are addresses of this process, and work is done when it is
+ * enqueued; its faults still come late and stay, as a device's do. One thread at a time.
+ *
+ * $TS_FAKE_CUDA_NONE: there is no device. */
+#define _GNU_SOURCE
+#include "fake_cuda.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+static int  is_init, is_forked;
+static int  dead; /* a fault that somebody has waited for */
+static char the_context, the_stream;
+
+int fake_pending;
+
+static _Thread_local ts_cu_any *current;
+
+/* ---- what each call answers before anything else ---- */
+
+int fake_gate(void)
+{
+    if (!is_init || is_forked) return NOT_INITIALIZED;
+    return dead;
+}
+
+int fake_gate_context(void)
+{
+    const int code = fake_gate();
+    return code || current ? code : INVALID_CONTEXT;
+}
+
+int fake_synchronise(void)
+{
+    const int code = fake_gate_context();
+    return code ? code : (dead = fake_pending);
+}
+
+static void on_fork(void)
+{
+    is_forked = is_init; /* the device does not follow */
+}
+
+int cuInit(unsigned flags)
+{
+    if (flags) return INVALID_VALUE;
+    if (is_init) return fake_gate();
+    if (getenv("TS_FAKE_CUDA_NONE")) return TS_CU_NO_DEVICE;
+    is_init = 1;
+    return pthread_atfork(NULL, NULL, on_fork) ? OUT_OF_MEMORY : 0;
+}
+
+int cuDriverGetVersion(int *v)
+{
+    return *v = 13000, 0;
+}
+
+int cuGetErrorString(int code, const char **text)
+{
+    static const struct {
+        int         code;
+        const char *text;
+    } row[] = {
+        { 0, "no error" },
+        { INVALID_VALUE, "invalid argument" },
+        { OUT_OF_MEMORY, "out of memory" },
+        { NOT_INITIALIZED, "initialization error" },
+        { TS_CU_NO_DEVICE, "no CUDA-capable device is detected" },
+        { INVALID_DEVICE, "invalid device ordinal" },
+        { INVALID_IMAGE, "device kernel image is invalid" },
+        { INVALID_CONTEXT, "invalid device context" },
+        { INVALID_HANDLE, "invalid resource handle" },
+        { NOT_FOUND, "named symbol not found" },
+        { ILLEGAL_ADDRESS, "an illegal memory access was encountered" },
+        { LAUNCH_FAILED, "unspecified launch failure" },
+    };
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++)
+        if (row[i].code == code) return *text = row[i].text, 0;
+    return *text = NULL, INVALID_VALUE;
+}
+
+/* ---- the device; what it is can be asked even after a fault ---- */
+
+static int of_device(int device)
+{
+    if (!is_init || is_forked) return NOT_INITIALIZED;
+    return device ? INVALID_DEVICE : 0;
+}
+
+int cuDeviceGetCount(int *n)
+{
+    return *n = 1, of_device(0);
+}
+
+int cuDeviceGet(int *device, int number)
+{
+    return *device = 0, of_device(number);
+}
+
+int cuDeviceGetName(char *text, int n, int device)
+{
+    if (n < 1) return INVALID_VALUE;
+    return snprintf(text, (size_t)n, "a stand-in for a CUDA device"), of_device(device);
+}
+
+int cuDeviceGetAttribute(int *v, int attribute, int device)
+{
+    switch (attribute) {
+    case 1:
+        *v = FAKE_MAX_THREADS;
+        break; /* in a block */
+    case 8:
+        *v = FAKE_SHARED;
+        break; /* shared memory of a block */
+    case 10:
+        *v = 32;
+        break; /* lanes of a warp */
+    case TS_CU_SMS:
+        *v = 2;
+        break;
+    case TS_CU_L2_BYTES:
+        *v = 1 << 20;
+        break;
+    case TS_CU_MAJOR:
+        *v = 9;
+        break;
+    case TS_CU_MINOR:
+        *v = 0;
+        break;
+    case 97:
+        *v = FAKE_MAX_SHARED;
+        break; /* the same for those who ask */
+    default:
+        return INVALID_VALUE;
+    }
+    return of_device(device);
+}
+
+int cuDeviceTotalMem_v2(size_t *n, int device)
+{
+    return *n = FAKE_MEMORY, of_device(device);
+}
+
+int cuDevicePrimaryCtxRetain(ts_cu_any **c, int device)
+{
+    const int code = fake_gate();
+    *c = (ts_cu_any *)&the_context;
+    return code ? code : of_device(device);
+}
+
+int cuDevicePrimaryCtxSetFlags_v2(int device, unsigned flags)
+{
+    (void)flags;
+    return of_device(device);
+}
+
+int cuCtxSetCurrent(ts_cu_any *c)
+{
+    const int code = fake_gate();
+    if (!code) current = c;
+    return code;
+}
+
+int cuCtxSynchronize(void)
+{
+    return fake_synchronise();
+}
+
+int cuCtxResetPersistingL2Cache(void)
+{
+    return fake_gate_context();
+}
+
+int cuStreamCreate(ts_cu_any **s, unsigned flags)
+{
+    (void)flags;
+    return *s = (ts_cu_any *)&the_stream, fake_gate_context();
+}
+
+int cuStreamSynchronize(ts_cu_any *s)
+{
+    (void)s;
+    return fake_synchronise();
+}
+
+/* ---- events ---- */
+
+typedef struct event {
+    struct timespec t;
+    int             is_recorded;
+} event;
+
+int cuEventCreate(ts_cu_any **e, unsigned flags)
+{
+    static event    pool[1 << 16]; /* none is ever destroyed */
+    static unsigned n;
+    const int       code = fake_gate_context();
+    (void)flags;
+    if (code) return code;
+    if (n == sizeof pool / sizeof *pool) return OUT_OF_MEMORY;
+    return *e = (ts_cu_any *)&pool[n++], 0;
+}
+
+int cuEventRecord(ts_cu_any *e, ts_cu_any *stream)
+{
+    event    *event_ = (event *)e;
+    const int code = fake_gate_context();
+    (void)stream;
+    if (code || !e) return code ? code : INVALID_HANDLE;
+    event_->is_recorded = 1;
+    return clock_gettime(CLOCK_MONOTONIC, &event_->t), 0;
+}
+
+int cuEventSynchronize(ts_cu_any *e)
+{
+    return e ? fake_synchronise() : INVALID_HANDLE;
+}
+
+int cuEventElapsedTime(float *ms, ts_cu_any *from, ts_cu_any *to)
+{
+    const event *a = (const event *)from, *b = (const event *)to;
+    const int    code = fake_synchronise();
+    if (code) return code;
+    if (!a || !b || !a->is_recorded || !b->is_recorded) return INVALID_HANDLE;
+    *ms = (float)(1e3 * (double)(b->t.tv_sec - a->t.tv_sec) +
+                  1e-6 * (double)(b->t.tv_nsec - a->t.tv_nsec));
+    return 0;
+}
