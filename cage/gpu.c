@@ -150,6 +150,11 @@ static void describe(const ts_call_plan *p, int slot, size_t n_workspace, ts_lau
             add(e, (ts_env_value) { parts[i][k], TS_ENV_INTEGER, .i = v[k] });
         }
     }
+    for (int i = 0; i < TS_CALL_BUFS && *p->buffer[i]; i++) {
+        bool there = false;
+        for (uint32_t k = 0; k < s->n_bufs; k++) there |= !strcmp(s->buf[k].name, p->buffer[i]);
+        if (!there) add(e, (ts_env_value) { p->buffer[i], TS_ENV_POINTER, .p = 0 });
+    }
     n_workspace = (n_workspace + TS_WORKSPACE_ALIGN - 1) / TS_WORKSPACE_ALIGN * TS_WORKSPACE_ALIGN;
     add(e, (ts_env_value) { "workspace", TS_ENV_POINTER,
                             .p = n_workspace ? workspace_end - n_workspace : 0 });

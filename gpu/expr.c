@@ -225,11 +225,15 @@ bool ts_expr_read(ts_reader *r, ts_expr *e)
 const ts_env_value *ts_env_find(const ts_launch_env *e, const char *text, size_t at, size_t n,
                                 unsigned kinds, ts_mistake *f)
 {
-    const char *what = kinds & TS_ENV_INTEGER ? "an integer" : "a buffer";
+    const char         *what = kinds & TS_ENV_INTEGER ? "an integer" : "a buffer";
+    const ts_env_value *v = NULL, *other = NULL; /* of that name; a dimension may have a buffer's */
     for (int i = 0; i < e->n; i++) {
-        const ts_env_value *v = &e->v[i];
+        v = &e->v[i];
         if (strncmp(v->name, text + at, n) || v->name[n]) continue;
         if (v->kind & kinds) return v;
+        other = v;
+    }
+    if ((v = other)) {
         ts_mistake_at(f, at, "'%s' is %s, expected %s%s", v->name,
                       v->kind == TS_ENV_INTEGER ? "an integer"
                       : v->kind == TS_ENV_REAL  ? "a real number"

@@ -291,6 +291,8 @@ static void write_plan(ts_cage *c, ts_call_plan *p)
     for (int i = 0; i < TS_MAX_DIMS; i++)
         if (from->task->dim_name[i])
             snprintf(p->dim_name[i], TS_CALL_NAME, "%s", from->task->dim_name[i]);
+    for (int i = 0; from->task->buffer[i]; i++)
+        snprintf(p->buffer[i], TS_CALL_NAME, "%s", from->task->buffer[i]);
     snprintf(p->folder, sizeof p->folder, "%s", from->folder ? from->folder : "");
     snprintf(p->python, sizeof p->python, "%s", from->python ? from->python : "");
 }

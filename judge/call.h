@@ -120,6 +120,7 @@ typedef struct ts_call_plan {
     char         folder[512], python[512]; /* class python */
     ts_call_slot slot[TS_MAX_SLOTS];
     ts_map       map[TS_CALL_MAPS];
+    char         buffer[TS_CALL_BUFS][TS_CALL_NAME]; /* all that a case of the task may have */
 } ts_call_plan;
 
 /* What the judge's keeper says of a buffer on the device, together with a descriptor of it. */

@@ -333,6 +333,7 @@ static bool spoil_backward(int i, void *args, ts_exec *x, ts_status *must)
 const ts_task ts_task_layernorm_forward = {
     .name = "layernorm_forward",
     .dim_name = { "rows", "cols", "pad" },
+    .buffer = { "x", "gamma", "beta", "y", "mean", "rstd" },
     .args_bytes = sizeof(ts_layernorm_forward_args),
     .cases = ts_layernorm_forward_cases,
     .setup = setup_forward,
@@ -346,6 +347,7 @@ const ts_task ts_task_layernorm_forward = {
 const ts_task ts_task_layernorm_backward = {
     .name = "layernorm_backward",
     .dim_name = { "rows", "cols", "pad", "acc" },
+    .buffer = { "x", "dy", "gamma", "mean", "rstd", "dx", "dgamma", "dbeta" },
     .args_bytes = sizeof(ts_layernorm_backward_args),
     .cases = ts_layernorm_backward_cases,
     .setup = setup_backward,

@@ -235,6 +235,7 @@ static bool spoil(int i, void *args, ts_exec *x, ts_status *must)
 const ts_task ts_task_softmax_topk = {
     .name = "softmax_topk",
     .dim_name = { "rows", "vocab", "k", "pad", "heat", "lse" },
+    .buffer = { "logits", "index", "prob", "lse" },
     .args_bytes = sizeof(ts_softmax_topk_args),
     .cases = ts_softmax_topk_cases,
     .setup = setup,

@@ -88,6 +88,7 @@ typedef struct ts_cost {
 typedef struct ts_task {
     const char *name; /* "layernorm_forward"; an entrant exports ts_layernorm_forward */
     const char *dim_name[TS_MAX_DIMS];
+    const char *buffer[TS_MAX_DIMS + 1]; /* every name that ts_take is given; NULL ends */
     size_t      args_bytes;
     const ts_case *(*cases)(void);
     void (*setup)(const ts_case *c, uint64_t seed, ts_arena *m, void *args);

@@ -79,4 +79,24 @@ typedef __half         half;
 #define __float2half_rn             __float2half
 #define __floats2half2_rn(a, b)     (__half2 { __float2half(a), __float2half(b) })
 
+/* To odd: whatever was cut off shows in the last bit, so that rounding again is rounding once. */
+inline float fake_to_odd(double v)
+{
+    const float f = (float)v;
+    if (f == v || f != f || fabsf(f) > 3e38f) return f;
+    unsigned u = __float_as_uint(f);
+    if (fabs((double)f) > fabs(v)) u--; /* towards zero */
+    return __uint_as_float(u | 1);
+}
+
+inline __half __double2half(double v)
+{
+    return __half(fake_to_odd(v));
+}
+
+inline __nv_bfloat16 __double2bfloat16(double v)
+{
+    return __nv_bfloat16(fake_to_odd(v));
+}
+
 #endif

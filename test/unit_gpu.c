@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* unit_gpu.c - entrants on a device, before a stand-in for the CUDA driver. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "build.h"
+#include "cage.h"
+#include "examine.h"
+
+static ts_places places;
+
+static const ts_task *task_called(const char *name)
+{
+    for (int i = 0; ts_tasks[i]; i++)
+        if (!strcmp(ts_tasks[i]->name, name)) return ts_tasks[i];
+    return NULL;
+}
+
+/* What comes of one case: "" or a reason. */
+static const char *judged(ts_cage *cage, const ts_task *t, int slot, const ts_case *c, char *text)
+{
+    ts_call     r;
+    ts_flaw     f = { 0 };
+    double      worst = 0;
+    const char *reason = "";
+    const void *args = ts_cage_fill(cage, slot, 77);
+    ts_want    *want = calloc(t->n_want(c) + 1, sizeof *want);
+    t->oracle(c, args, want);
+    if (!ts_cage_workspace(cage, slot, &r) || !ts_cage_call(cage, slot, &r)) {
+        reason = ts_call_reason(&r);
+        snprintf(text, 256, "%.120s %.120s", r.text, r.stderr_tail);
+    } else if (r.status) {
+        reason = "status";
+        snprintf(text, 256, "%d %.200s", r.status, r.stderr_tail);
+    } else if (!ts_arena_intact(ts_cage_arena(cage, slot), &f) ||
+               !t->check(c, args, want, &f, &worst)) {
+        ts_verdict v = { .first = f };
+        ts_flaw_text(&v, text, 256);
+        reason = ts_fault_name(f.fault);
+    }
+    free(want);
+    return reason;
+}
+
+/* Runs an entrant on up to n of its task's small cases. */
+static const char *run(const char *path, int n, char *text)
+{
+    ts_candidate e;
+    ts_built     b = { .object = -1, .launch = -1 };
+    ts_refusal   why = { 0 };
+    char         object[64], launch[64], said[256];
+    const char  *reason = "";
+    *text = 0;
+    if (!ts_entry_read(path, NULL, &e, &why) || !ts_build(&e, &places, NULL, &b, &why)) {
+        snprintf(text, 256, "%.250s", why.text);
+        return why.reason;
+    }
+    const ts_task *t = task_called(e.task);
+    const ts_case *all = t->cases();
+    snprintf(object, sizeof object, "/proc/self/fd/%d", b.object);
+    snprintf(launch, sizeof launch, "/proc/self/fd/%d", b.launch);
+    ts_cage_plan p = { .class = e.cls,
+                       .object = object,
+                       .runner = launch,
+                       .task = t,
+                       .n_threads = 1,
+                       .memory_bytes = (size_t)4 << 30,
+                       .workspace_bytes = 1 << 20,
+                       .limit_ms = 20000 };
+    for (int i = 0; all[i].use && p.n_slots < n; i++)
+        if (all[i].use & TS_USE_CHECK && all[i].dtype != TS_F64 &&
+            all[i].dim[0] * all[i].dim[1] < 2000 && strcmp(all[i].family, "far"))
+            p.slot[p.n_slots++] = &all[i];
+    ts_cage *cage = ts_cage_start(&p, said, sizeof said);
+    if (!cage) {
+        snprintf(text, 256, "%s", said);
+        reason = "start";
+    }
+    for (int i = 0; cage && i < p.n_slots && !*reason; i++)
+        reason = judged(cage, t, i, p.slot[i], text);
+    ts_cage_stop(&cage);
+    ts_built_free(&b);
+    ts_entry_free(&e);
+    return reason;
+}
+
+static void a_textbook_is_right(void **state)
+{
+    static const char *const task[] = { "softmax_topk", "layernorm_forward", "layernorm_backward" };
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        char path[512], text[256];
+        snprintf(path, sizeof path, "%s/entrant/textbook/%s", TS_TEST_SOURCE, task[i]);
+        const char *reason = run(path, 12, text);
+        if (*reason) fail_msg("%s: %s: %s", task[i], reason, text);
+    }
+}
+
+int main(void)
+{
+    setenv("TOUCHSTONE_LIBCUDA", TS_TEST_LIBCUDA, 1);
+    setenv("TOUCHSTONE_NVCC", TS_TEST_SOURCE "/test/fake_nvcc", 1);
+    snprintf(places.include, sizeof places.include, "%s/include", TS_TEST_SOURCE);
+    snprintf(places.nvcc, sizeof places.nvcc, "%s/test/fake_nvcc", TS_TEST_SOURCE);
+    snprintf(places.arch, sizeof places.arch, "sm_90");
+    const struct CMUnitTest tests[] = { cmocka_unit_test(a_textbook_is_right) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
