@@ -58,8 +58,9 @@ void ts_examine(const ts_exam *e, ts_worker *w, int limit_ms, ts_verdict *v)
     uint64_t  bits = 0;
     *v = (ts_verdict) { 0 };
     for (int i = 0; i < 4; i++) {
-        ts_reply r;
-        ts_flaw  f = { 0 };
+        ts_reply  r;
+        ts_flaw   f = { 0 };
+        ts_errors errors = { .worst = v->worst };
         if (!ask(e, w, n_threads[i], -1, limit_ms, &r, v)) return;
         v->n_calls++;
         if (r.status) {
@@ -68,7 +69,8 @@ void ts_examine(const ts_exam *e, ts_worker *w, int limit_ms, ts_verdict *v)
         }
         if (!ts_arena_intact(e->arena, &f)) found(v, f);
         f = (ts_flaw) { 0 };
-        if (!e->task->check(e->c, e->args, e->want, &f, &v->worst)) found(v, f);
+        if (!e->task->check(e->c, e->args, e->want, &f, &errors)) found(v, f);
+        v->worst = errors.worst;
         const uint64_t now = ts_arena_output_hash(e->arena);
         if (i && now != bits)
             found(v,

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "court.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -71,7 +72,7 @@ static bool log_run(ts_court *c)
     ts_sha256_hex(c->key, sizeof c->key, commit);
     strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
     ts_jw *w = ts_log_begin(c->log, "run");
-    ts_jw_text(w, "version", "0.1.0");
+    ts_jw_text(w, "version", TS_VERSION);
     ts_jw_text(w, "machine", machine);
     ts_jw_open(w, "guarantees", '[');
     for (int i = 0; i < c->machine.n; i++) {
@@ -121,25 +122,30 @@ static void tally(ts_jw *w, const char *key, ts_tally t)
     ts_jw_close(w, ']');
 }
 
+static void element(ts_jw *w, const ts_flaw *f)
+{
+    char index[64];
+    snprintf(index, sizeof index, "%s[%lld][%lld]", f->what, (long long)f->row, (long long)f->col);
+    ts_jw_text(w, "index", index);
+    ts_jw_num(w, "got", f->got);
+    ts_jw_num(w, "want", f->want);
+    ts_jw_num(w, "bound", f->bound);
+}
+
 bool ts_court_log_verdict(ts_court *c, ts_contender *e)
 {
-    char   index[64] = "", replay[512] = "";
+    char   replay[512] = "";
     ts_jw *w = ts_log_begin(c->log, "verdict");
-    if (*e->where) {
-        snprintf(index, sizeof index, "%s[%lld][%lld]", e->flaw.what ? e->flaw.what : "",
-                 (long long)e->flaw.row, (long long)e->flaw.col);
+    if (*e->where)
         snprintf(replay, sizeof replay, "touchstone judge --case '%s' %s", e->where, e->path);
-    }
     ts_jw_int(w, "entrant", e->id);
     ts_jw_text(w, "task", task_of(e));
     ts_jw_text(w, "verdict", ts_ruling_name(e->ruling));
     ts_jw_text(w, "reason", e->reason);
     ts_jw_text(w, "text", e->text);
     ts_jw_text(w, "case", e->where);
-    ts_jw_text(w, "index", index);
-    ts_jw_num(w, "got", e->flaw.got);
-    ts_jw_num(w, "want", e->flaw.want);
-    ts_jw_num(w, "bound", e->flaw.bound);
+    if (e->flaw.fault == TS_FAULT_VALUE || e->flaw.fault == TS_FAULT_UNWRITTEN)
+        element(w, &e->flaw);
     ts_jw_text(w, "replay", replay);
     ts_jw_open(w, "categories", '{');
     for (int i = 0; i < TS_N_CATEGORIES; i++)
@@ -147,10 +153,14 @@ bool ts_court_log_verdict(ts_court *c, ts_contender *e)
     ts_jw_close(w, '}');
     ts_jw_int(w, "calls", e->n_calls);
     ts_jw_num(w, "worst", e->worst);
+    ts_jw_num(w, "p999", ts_errors_quantile(&e->errors, 0.999));
     ts_jw_open(w, "robustness", '{');
     tally(w, "refusals", e->refusals);
     tally(w, "repeat", e->repeat);
+    tally(w, "threads", e->threads);
+    tally(w, "sanitizer", e->sanitizer);
     ts_jw_close(w, '}');
+    ts_jw_text(w, "robustness_text", e->lane_text);
     ts_jw_num(w, "workspace_bytes", e->workspace_bytes);
     ts_jw_num(w, "io_bytes", e->io_bytes);
     ts_jw_num(w, "seconds", e->seconds);
@@ -206,11 +216,14 @@ static void recall(const ts_records *earlier, ts_contender *e, int *next_id)
         if (id >= *next_id) *next_id = (int)id + 1;
         if (e->task && !strcmp(ts_jr_text(r, "source_sha256", ""), e->entry.source_sha256) &&
             !strcmp(ts_jr_text(r, "task", ""), e->task->name) &&
-            !strcmp(ts_jr_text(r, "name", ""), e->entry.name))
+            !strcmp(ts_jr_text(r, "name", ""), e->entry.name) &&
+            !strcmp(ts_jr_text(r, "class", ""), ts_class_name(e->entry.cls)))
             e->id = (int)id;
     }
-    e->before =
-        earlier && e->task && ts_records_verdict(earlier, e->entry.source_sha256, e->task->name);
+    for (size_t i = 0; e->id >= 0 && i < earlier->n; i++)
+        if (!strcmp(earlier->at[i].type, "verdict") &&
+            ts_jr_int(ts_jr_get(earlier->at[i].root, "entrant"), &id) && id == e->id)
+            e->before = true;
 }
 
 bool ts_court_sit(ts_court *c, const ts_records *earlier, char why[TS_WHY])
@@ -234,5 +247,8 @@ bool ts_court_sit(ts_court *c, const ts_records *earlier, char why[TS_WHY])
     }
     for (int i = 0; ts_tasks[i]; i++)
         if (!ts_court_time(c, ts_tasks[i])) return false;
-    return log_end(c);
+    const bool ranked = ts_court_rank_overall(c, earlier);
+    free(c->played);
+    c->played = NULL;
+    return ranked && log_end(c);
 }

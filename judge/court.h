@@ -12,6 +12,7 @@
 #include "build.h"
 #include "cage.h"
 #include "log.h"
+#include "stats.h"
 
 enum { TS_KEY_BYTES = 32, TS_CONTENDERS = 256, TS_WORKLOADS = 4, TS_INSTANCES = 64 };
 
@@ -36,19 +37,29 @@ typedef struct ts_contender {
     const char    *path, *challenge, *name, *author;
     ts_candidate   entry;
     ts_built       built;
-    const ts_task *task; /* NULL: it could not be read */
+    char           object[512], folder[128]; /* ts_court_plan's paths into it */
+    const ts_task *task;                     /* NULL: it could not be read */
     int            id;
     bool           before, ruled; /* by an earlier run of this log; its verdict is written */
     ts_ruling      ruling;
     char           reason[16], text[512], where[192]; /* where: the case of the first flaw */
     ts_flaw        flaw;
-    ts_tally       category[TS_N_CATEGORIES], refusals, repeat;
+    ts_tally       category[TS_N_CATEGORIES], refusals, repeat, sanitizer, threads;
+    char           lane_text[384];       /* the first that the sanitizer lane found */
     unsigned       offered, not_offered; /* bit 1u << dtype */
     int            n_calls;
     double         worst, seconds, io_bytes, workspace_bytes;
-    double         ns[TS_WORKLOADS][TS_INSTANCES];
-    bool           timed; /* all of ns is there */
+    ts_errors errors; /* the gate's; not of narrow dtypes, where storing takes all of the bound */
+    double    ns[TS_WORKLOADS][TS_INSTANCES];
+    bool      timed; /* all of ns is there */
 } ts_contender;
+
+/* One workload of a match between two entrants, by their ids. */
+typedef struct ts_played {
+    const char *task;
+    int         a, b;
+    ts_outcome  outcome;
+} ts_played;
 
 typedef struct ts_court {
     ts_log       *log;
@@ -62,6 +73,8 @@ typedef struct ts_court {
     FILE         *progress; /* NULL: quiet */
     int           n, n_verdicts;
     ts_contender *contender[TS_CONTENDERS];
+    ts_played    *played; /* malloc */
+    size_t        n_played, room_played;
     double        best_gbs; /* the most that memory was seen to do */
     const char   *only;     /* a whole case name with its seed: nothing else is asked, or timed */
 } ts_court;
@@ -79,12 +92,32 @@ bool ts_court_sit(ts_court *c, const ts_records *earlier, char why[TS_WHY]);
 
 /* Builds and examines; sets the ruling. */
 void ts_court_examine(ts_court *c, ts_contender *e);
+/* What counts for robustness and needs cages of its own, for one that passed these cases. */
+void     ts_court_lanes(ts_court *c, ts_contender *e, const int *number, int n);
+ts_tally ts_court_robustness(const ts_contender *e); /* all cells of it */
 /* Times those who passed against each other, and writes times, matches, scores, ranks and then
  * their verdicts. */
 bool ts_court_time(ts_court *c, const ts_task *t);
 bool ts_court_log_verdict(ts_court *c, ts_contender *e);
 
-/* A block of cases for this entrant; *plan may be changed before a cage is started with it. */
-void ts_court_plan(const ts_court *c, const ts_contender *e, ts_cage_plan *plan);
+bool ts_court_played(ts_court *c, ts_played game);
+/* Ratings from the games since `first`, in the log. */
+bool ts_court_rank(ts_court *c, const char *task, size_t first);
+/* From all games, those of the log's earlier runs too; contestants are those of equal name, author
+ * and class. Nothing where only one challenge was played. Ends the list of games. */
+bool ts_court_rank_overall(ts_court *c, const ts_records *earlier);
+
+/* A block of cases for this entrant, yet without any; *plan may be changed before a cage is started
+ * with it. Workspace may be twice the case's least bytes, and 8 MiB in any case: a small case of
+ * long rows must have room to sort one. */
+void ts_court_plan(const ts_court *c, ts_contender *e, ts_cage_plan *plan);
+void ts_court_plan_case(ts_cage_plan *plan, const ts_case *c);
+
+/* The ruling FAIL with its reason, an escaped text and the case; false, to be returned. By a call:
+ * one that failed, changed the floating-point environment, or gave a status. */
+bool ts_court_fail(ts_contender *e, const ts_case *c, uint64_t seed, const char *reason,
+                   const char *text);
+bool ts_court_fail_by_flaw(ts_contender *e, const ts_case *c, uint64_t seed, ts_flaw f);
+bool ts_court_fail_by_call(ts_contender *e, const ts_case *c, uint64_t seed, const ts_call *r);
 
 #endif

@@ -2,6 +2,7 @@
 /* gate.c - is an entrant right? Blocks of cases in fresh cages; every output of every call is
  * checked. The first flaw decides. */
 #define _GNU_SOURCE
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -68,31 +69,36 @@ static int draw_cases(const ts_court *c, const ts_task *t, int *number)
     return m;
 }
 
-void ts_court_plan(const ts_court *c, const ts_contender *e, ts_cage_plan *plan)
+void ts_court_plan(const ts_court *c, ts_contender *e, ts_cage_plan *plan)
 {
-    static char object[64], main_file[512], folder[128];
     *plan = (ts_cage_plan) { .class = e->entry.cls,
                              .task = e->task,
                              .n_threads = c->n_threads,
                              .memory_bytes = (size_t)1 << 30,
-                             .workspace_bytes = (size_t)1 << 20,
+                             .workspace_bytes = (size_t)8 << 20,
                              .limit_ms = 10000 };
-    snprintf(object, sizeof object, "/proc/self/fd/%d", e->built.object);
-    plan->object = object;
+    snprintf(e->object, sizeof e->object, "/proc/self/fd/%d", e->built.object);
+    plan->object = e->object;
     if (e->entry.cls != TS_PYTHON) return;
-    snprintf(folder, sizeof folder, "%s/src", e->built.folder);
-    snprintf(main_file, sizeof main_file, "%s/%s", folder, ts_entry_main(&e->entry)->name);
-    plan->object = main_file;
-    plan->folder = folder;
+    snprintf(e->folder, sizeof e->folder, "%s/src", e->built.folder);
+    snprintf(e->object, sizeof e->object, "%s/%s", e->folder, ts_entry_main(&e->entry)->name);
+    plan->folder = e->folder;
     plan->python = c->python;
     plan->runner = c->places.runner;
     plan->limit_ms = 20000;
 }
 
+void ts_court_plan_case(ts_cage_plan *plan, const ts_case *c)
+{
+    const double most = 2 * bytes_of(plan->task, c);
+    plan->slot[plan->n_slots++] = c;
+    if (most > (double)plan->workspace_bytes) plan->workspace_bytes = (size_t)most;
+}
+
 /* ---- one case ---- */
 
-static bool fail(ts_contender *e, const ts_case *c, uint64_t seed, const char *reason,
-                 const char *text)
+bool ts_court_fail(ts_contender *e, const ts_case *c, uint64_t seed, const char *reason,
+                   const char *text)
 {
     e->ruling = TS_RULING_FAIL;
     snprintf(e->reason, sizeof e->reason, "%s", reason);
@@ -101,13 +107,24 @@ static bool fail(ts_contender *e, const ts_case *c, uint64_t seed, const char *r
     return false;
 }
 
-static bool fail_by_flaw(ts_contender *e, const ts_case *c, uint64_t seed, ts_flaw f)
+bool ts_court_fail_by_flaw(ts_contender *e, const ts_case *c, uint64_t seed, ts_flaw f)
 {
     ts_verdict v = { .first = f };
     char       text[512];
     e->flaw = f;
     ts_flaw_text(&v, text, sizeof text);
-    return fail(e, c, seed, ts_fault_name(f.fault), text);
+    return ts_court_fail(e, c, seed, ts_fault_name(f.fault), text);
+}
+
+bool ts_court_fail_by_call(ts_contender *e, const ts_case *c, uint64_t seed, const ts_call *r)
+{
+    if (r->flaw.fault) return ts_court_fail_by_flaw(e, c, seed, r->flaw);
+    if (*ts_call_reason(r)) return ts_court_fail(e, c, seed, ts_call_reason(r), r->text);
+    if (r->fp_changed)
+        return ts_court_fail(e, c, seed, "fp", "left another floating-point environment behind");
+    return ts_court_fail_by_flaw(
+        e, c, seed,
+        (ts_flaw) { TS_FAULT_STATUS, ts_status_text(r->status), 0, 0, r->status, 0, 0 });
 }
 
 /* False: the call itself failed. *answered is false if the entrant does not offer the dtype. */
@@ -116,40 +133,35 @@ static bool call(ts_contender *e, ts_cage *cage, int slot, const ts_case *c, uin
 {
     ts_call r;
     *answered = false;
-    if (!ts_cage_workspace(cage, slot, &r)) return fail(e, c, seed, ts_call_reason(&r), r.text);
+    if (!ts_cage_workspace(cage, slot, &r)) return ts_court_fail_by_call(e, c, seed, &r);
     if (!r.status) {
         if ((double)r.workspace_bytes > e->workspace_bytes)
             e->workspace_bytes = (double)r.workspace_bytes;
-        if (!ts_cage_call(cage, slot, &r)) {
-            if (r.flaw.fault) return fail_by_flaw(e, c, seed, r.flaw);
-            return fail(e, c, seed, ts_call_reason(&r), r.text);
-        }
+        if (!ts_cage_call(cage, slot, &r)) return ts_court_fail_by_call(e, c, seed, &r);
         e->n_calls++;
-        if (r.fp_changed)
-            return fail(e, c, seed, "fp", "left another floating-point environment behind");
+        if (r.fp_changed) return ts_court_fail_by_call(e, c, seed, &r);
     }
     if ((r.status == TS_E_DTYPE || r.status == TS_E_UNSUPPORTED) && c->dtype != TS_F32) {
         e->not_offered |= 1u << c->dtype;
         return !(e->offered & e->not_offered) ||
-               fail(e, c, seed, "status", "offers a dtype for some cases only");
+               ts_court_fail(e, c, seed, "status", "offers a dtype for some cases only");
     }
-    if (r.status)
-        return fail_by_flaw(
-            e, c, seed,
-            (ts_flaw) { TS_FAULT_STATUS, ts_status_text(r.status), 0, 0, r.status, 0, 0 });
+    if (r.status) return ts_court_fail_by_call(e, c, seed, &r);
     e->offered |= 1u << c->dtype;
     if (e->offered & e->not_offered)
-        return fail(e, c, seed, "status", "offers a dtype for some cases only");
+        return ts_court_fail(e, c, seed, "status", "offers a dtype for some cases only");
     return *answered = true;
 }
 
 static bool right(ts_contender *e, ts_cage *cage, int slot, const ts_case *c, uint64_t seed,
                   const void *args, const ts_want *want)
 {
-    ts_flaw f = { 0 };
-    return (ts_arena_intact(ts_cage_arena(cage, slot), &f) &&
-            e->task->check(c, args, want, &f, &e->worst)) ||
-           fail_by_flaw(e, c, seed, f);
+    ts_flaw    f = { 0 };
+    ts_errors  narrow = { 0 }, *errors = ts_wide(c->dtype) == c->dtype ? &e->errors : &narrow;
+    const bool ok =
+        ts_arena_intact(ts_cage_arena(cage, slot), &f) && e->task->check(c, args, want, &f, errors);
+    e->worst = fmax(e->worst, errors->worst);
+    return ok || ts_court_fail_by_flaw(e, c, seed, f);
 }
 
 /* ---- robustness: what does not decide, but counts ---- */
@@ -192,12 +204,8 @@ static bool examine_block(ts_court *c, ts_contender *e, const int *number, int n
     ts_cage_plan   plan;
     char           why[256];
     ts_court_plan(c, e, &plan);
-    plan.n_slots = n;
     plan.n_threads = first ? 1 : c->n_threads;
-    for (int i = 0; i < n; i++) {
-        const double io = bytes_of(e->task, plan.slot[i] = &all[number[i]]);
-        if (2 * io > (double)plan.workspace_bytes) plan.workspace_bytes = (size_t)(2 * io);
-    }
+    for (int i = 0; i < n; i++) ts_court_plan_case(&plan, &all[number[i]]);
     ts_cage *cage = ts_cage_start(&plan, why, sizeof why);
     if (!cage) {
         const size_t n_reason = strcspn(why, ":");
@@ -259,5 +267,6 @@ void ts_court_examine(ts_court *c, ts_contender *e)
     for (int at = 0; at < n && ok; at += BLOCK)
         ok = examine_block(c, e, number + at, n - at < BLOCK ? n - at : BLOCK, at == 0);
     if (ok) e->ruling = TS_RULING_PASS;
+    if (ok) ts_court_lanes(c, e, number, n);
     e->seconds = seconds() - begin;
 }

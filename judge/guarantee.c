@@ -40,13 +40,12 @@ static void oracle(const ts_case *c, const void *args, ts_want *want)
     }
 }
 
-static bool check(const ts_case *c, const void *args, const ts_want *want, ts_flaw *f,
-                  double *worst)
+static bool check(const ts_case *c, const void *args, const ts_want *want, ts_flaw *f, ts_errors *e)
 {
     const ts_probe_args *a = args;
     const int64_t        n = c->dim[1];
-    return ts_check_buf((ts_buf) { "y", TS_OUT, TS_F32, 1, n, n }, a->y, want, f, worst) &&
-           ts_check_buf((ts_buf) { "z", TS_OUT, TS_F32, 1, n, n }, a->z, want + n, f, worst);
+    return ts_check_buf((ts_buf) { "y", TS_OUT, TS_F32, 1, n, n }, a->y, want, f, e) &&
+           ts_check_buf((ts_buf) { "z", TS_OUT, TS_F32, 1, n, n }, a->z, want + n, f, e);
 }
 
 static ts_cost cost(const ts_case *c)
@@ -144,9 +143,9 @@ static ts_cage *start(int class, const ts_case *c, int n_threads, char *why, siz
 
 static bool passes(const ts_case *c, const void *args, const ts_want *want, const ts_call *r)
 {
-    ts_flaw f;
-    double  worst = 0;
-    return !r->status && check(c, args, want, &f, &worst);
+    ts_flaw   f;
+    ts_errors e = { 0 };
+    return !r->status && check(c, args, want, &f, &e);
 }
 
 static ts_guarantee try(const attempt *t)

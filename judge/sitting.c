@@ -8,7 +8,6 @@
 
 #include "ceiling.h"
 #include "court.h"
-#include "examine.h"
 #include "score.h"
 #include "stats.h"
 
@@ -55,15 +54,6 @@ static void make_cold(const ts_arena *m)
     for (int i = 0; i < m->n; i++) ts_flush_lines(m->buf[i].p, m->buf[i].p + m->buf[i].n_bytes);
 }
 
-static void fail(ts_contender *e, const ts_case *c, uint64_t seed, const char *reason,
-                 const char *text)
-{
-    e->ruling = TS_RULING_FAIL;
-    snprintf(e->reason, sizeof e->reason, "%s", reason);
-    snprintf(e->text, sizeof e->text, "%s", text);
-    ts_case_string(e->task, c, seed, e->where, sizeof e->where);
-}
-
 /* One timed call. False, and the entrant's ruling, if it is wrong. */
 static bool timed_call(sitting *s, ts_contender *e, ts_cage *cage, int w, uint64_t seed,
                        ts_want *want, bool *known, double *ns)
@@ -71,35 +61,28 @@ static bool timed_call(sitting *s, ts_contender *e, ts_cage *cage, int w, uint64
     const ts_case *c = s->workload[w];
     const void    *args = ts_cage_fill(cage, 0, seed);
     ts_flaw        f = { 0 };
+    ts_errors      errors = { 0 };
     ts_call        r;
-    ts_verdict     v = { 0 };
-    char           text[512];
     if (!*known) s->task->oracle(c, args, want), *known = true;
     make_cold(ts_cage_arena(cage, 0));
-    if (!ts_cage_call(cage, 0, &r) || r.status || r.fp_changed) {
-        fail(e, c, seed, r.status ? "status" : r.fp_changed ? "fp" : ts_call_reason(&r), r.text);
-        return false;
-    }
+    if (!ts_cage_call(cage, 0, &r) || r.status || r.fp_changed)
+        return ts_court_fail_by_call(e, c, seed, &r);
     *ns = r.ns;
     e->n_calls++;
-    if (ts_arena_intact(ts_cage_arena(cage, 0), &f) && s->task->check(c, args, want, &f, &e->worst))
-        return true;
-    v.first = f;
-    ts_flaw_text(&v, text, sizeof text);
-    fail(e, c, seed, ts_fault_name(f.fault), text);
-    return false;
+    const bool ok =
+        ts_arena_intact(ts_cage_arena(cage, 0), &f) && s->task->check(c, args, want, &f, &errors);
+    e->worst = fmax(e->worst, errors.worst);
+    return ok || ts_court_fail_by_flaw(e, c, seed, f);
 }
 
-static ts_cage *cage_for(sitting *s, const ts_contender *e, int w)
+static ts_cage *cage_for(sitting *s, ts_contender *e, int w)
 {
     ts_cage_plan plan;
     char         why[256];
     ts_call      r;
     ts_court_plan(s->court, e, &plan);
-    plan.n_slots = 1;
-    plan.slot[0] = s->workload[w];
+    ts_court_plan_case(&plan, s->workload[w]);
     plan.aligned = true;
-    plan.workspace_bytes = (size_t)fmax(1 << 20, 2 * s->task->cost(s->workload[w]).bytes);
     ts_cage *cage = ts_cage_start(&plan, why, sizeof why);
     if (cage) {
         ts_cage_fill(cage, 0, ts_court_seed(s->court, s->task, s->number[w], -2));
@@ -135,7 +118,8 @@ static void sit_workload(sitting *s, int w)
     for (int i = 0; i < s->n; i++)
         if (!(cage[i] = cage_for(s, s->e[i], w))) {
             s->e[i]->timed = false;
-            fail(s->e[i], s->workload[w], 0, "protocol", "could not be started to be timed");
+            ts_court_fail(s->e[i], s->workload[w], 0, "protocol",
+                          "could not be started to be timed");
         }
     for (int k = 0; k < s->n_instances; k++) take_turns(s, cage, w, k, want);
     for (int i = 0; i < s->n; i++) ts_cage_stop(&cage[i]);
@@ -180,13 +164,14 @@ static bool log_score(sitting *s, ts_contender *e, double honest)
     ts_workload w[TS_WORKLOADS];
     for (int i = 0; i < s->n_workloads; i++)
         if (!log_times(s, e, i, &w[i])) return false;
+    const ts_tally    cells = ts_court_robustness(e);
     const ts_score_in in = { .gate = e->ruling == TS_RULING_PASS,
                              .workload = w,
                              .n_workloads = (size_t)s->n_workloads,
-                             .error = e->worst,
+                             .error = ts_errors_quantile(&e->errors, 0.999),
                              .error_honest = honest,
-                             .cells_passed = e->refusals.passed + e->repeat.passed,
-                             .cells = e->refusals.all + e->repeat.all,
+                             .cells_passed = cells.passed,
+                             .cells = cells.all,
                              .workspace_bytes = e->workspace_bytes,
                              .io_bytes = e->io_bytes };
     const ts_score    r = ts_score_of(&in);
@@ -222,10 +207,16 @@ static bool match(const sitting *s, int a, int b, int first, int end, ts_match *
     return ts_match_pairs(pair, n, 1, m);
 }
 
+/* A match is one record, and a game for each workload. */
 static bool log_match(sitting *s, int a, int b)
 {
-    ts_match m;
+    ts_match m, one[TS_WORKLOADS];
     if (!match(s, a, b, 0, s->n_workloads, &m)) return false;
+    for (int w = 0; w < s->n_workloads; w++)
+        if (!match(s, a, b, w, w + 1, &one[w]) ||
+            !ts_court_played(
+                s->court, (ts_played) { s->task->name, s->e[a]->id, s->e[b]->id, one[w].outcome }))
+            return false;
     ts_jw *j = ts_log_begin(s->court->log, "match");
     ts_jw_text(j, "task", s->task->name);
     ts_jw_int(j, "a", s->e[a]->id);
@@ -234,51 +225,20 @@ static bool log_match(sitting *s, int a, int b)
     ts_jw_num(j, "lo", m.lo);
     ts_jw_num(j, "hi", m.hi);
     ts_jw_text(j, "verdict", ts_outcome_name(m.outcome));
+    ts_jw_open(j, "workloads", '[');
+    for (int w = 0; w < s->n_workloads; w++) ts_jw_text(j, NULL, ts_outcome_name(one[w].outcome));
+    ts_jw_close(j, ']');
     ts_jw_int(j, "pairs", s->n_workloads * s->n_instances);
     return ts_log_commit(s->court->log);
 }
 
-static bool log_rank(sitting *s)
-{
-    const size_t most = (size_t)(s->n * s->n * TS_WORKLOADS);
-    ts_game     *game = calloc(most + 1, sizeof *game);
-    ts_rating   *rating = calloc((size_t)s->n, sizeof *rating);
-    size_t       n = 0;
-    bool         ok = game && rating;
-    for (int a = 0; a < s->n && ok; a++)
-        for (int b = a + 1; b < s->n && ok; b++)
-            for (int w = 0; w < s->n_workloads && ok; w++) {
-                ts_match m;
-                if ((ok = match(s, a, b, w, w + 1, &m))) game[n++] = (ts_game) { a, b, m.outcome };
-            }
-    ok = ok && ts_rank(game, n, s->n, 1, rating);
-    ts_jw *j = ok ? ts_log_begin(s->court->log, "rank") : NULL;
-    if (ok) {
-        ts_jw_text(j, "task", s->task->name);
-        ts_jw_open(j, "rows", '[');
-        for (int i = 0; i < s->n; i++) {
-            ts_jw_open(j, NULL, '{');
-            ts_jw_int(j, "entrant", s->e[i]->id);
-            ts_jw_num(j, "rating", rating[i].rating);
-            ts_jw_num(j, "lo", rating[i].lo);
-            ts_jw_num(j, "hi", rating[i].hi);
-            ts_jw_int(j, "rank", rating[i].rank);
-            ts_jw_close(j, '}');
-        }
-        ts_jw_close(j, ']');
-        ok = ts_log_commit(s->court->log);
-    }
-    free(game);
-    free(rating);
-    return ok;
-}
-
 bool ts_court_time(ts_court *c, const ts_task *t)
 {
-    sitting *s = calloc(1, sizeof *s);
-    double   honest = 1;
-    bool     ok = true;
-    int      kept = 0;
+    sitting     *s = calloc(1, sizeof *s);
+    double       honest = 1;
+    bool         ok = true;
+    int          kept = 0;
+    const size_t first = c->n_played;
     if (!s) return false;
     *s = (sitting) { .court = c, .task = t, .n_instances = DEPTH[c->depth].instances };
     for (int i = 0; i < c->n; i++)
@@ -291,11 +251,12 @@ bool ts_court_time(ts_court *c, const ts_task *t)
     for (int i = 0; i < s->n; i++)
         if (s->e[i]->timed) s->e[kept++] = s->e[i];
     s->n = s->n_workloads ? kept : 0;
-    for (int i = 0; i < s->n; i++) honest = fmin(honest, fmax(s->e[i]->worst, 1e-6));
+    for (int i = 0; i < s->n; i++)
+        honest = fmin(honest, fmax(ts_errors_quantile(&s->e[i]->errors, 0.999), 1e-6));
     for (int i = 0; i < s->n && ok; i++) ok = log_score(s, s->e[i], honest);
     for (int a = 0; a < s->n && ok; a++)
         for (int b = a + 1; b < s->n && ok; b++) ok = log_match(s, a, b);
-    if (ok && s->n > 1) ok = log_rank(s);
+    if (ok && s->n > 1) ok = ts_court_rank(c, t->name, first);
     for (int i = 0; i < c->n && ok; i++)
         if (c->contender[i]->task == t && !c->contender[i]->before && !c->contender[i]->ruled)
             ok = ts_court_log_verdict(c, c->contender[i]);

@@ -121,6 +121,8 @@ static void flaw(const ts_entrant_row *r, FILE *f)
     const ts_jr_node *v = r->verdict;
     const char       *which = ts_jr_text(v, "case", "");
     double            got;
+    const char       *weak = ts_jr_text(v, "robustness_text", "");
+    if (*weak) fprintf(f, "     %s: %s\n", show(r->name, -NAME).s, show(weak, -72).s);
     if (!v || !strcmp(ts_jr_text(v, "verdict", ""), "PASS")) return;
     fprintf(f, "     %s: %s", show(r->name, -NAME).s, show(which, -70).s);
     if (*which && ts_jr_num(ts_jr_get(v, "got"), &got)) element(v, f);

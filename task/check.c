@@ -23,7 +23,33 @@ static bool is_poison(ts_dtype t, const unsigned char *p)
     return true;
 }
 
-bool ts_check_buf(ts_buf b, const void *p, const ts_want *want, ts_flaw *f, double *worst)
+/* A double's bits without the low ones of its mantissa count eighths of octaves. */
+enum { BIN_SHIFT = 49, ONE = 0x3ff << 3 };
+
+static void add_error(ts_errors *e, double ratio)
+{
+    uint64_t bits;
+    memcpy(&bits, &ratio, sizeof bits);
+    const int64_t bin = ONE - 1 - (int64_t)(bits >> BIN_SHIFT);
+    e->n++;
+    if (bin < TS_ERROR_BINS) e->bin[bin < 0 ? 0 : bin]++;
+    if (ratio > e->worst) e->worst = ratio;
+}
+
+double ts_errors_quantile(const ts_errors *e, double q)
+{
+    int64_t above = 0;
+    for (int i = 0; i < TS_ERROR_BINS; i++) {
+        const uint64_t bits = (uint64_t)(ONE - i) << BIN_SHIFT; /* where the bin ends */
+        double         edge;
+        memcpy(&edge, &bits, sizeof edge);
+        above += e->bin[i];
+        if ((double)above > (1 - q) * (double)e->n) return fmin(edge, e->worst);
+    }
+    return 0;
+}
+
+bool ts_check_buf(ts_buf b, const void *p, const ts_want *want, ts_flaw *f, ts_errors *e)
 {
     const size_t n_bytes = ts_format_of(b.dtype)->n_bytes;
     for (int64_t r = 0; r < b.n_rows; r++)
@@ -46,7 +72,7 @@ bool ts_check_buf(ts_buf b, const void *p, const ts_want *want, ts_flaw *f, doub
                                  want->bound };
                 return false;
             }
-            if (want->bound > 0 && d / want->bound > *worst) *worst = d / want->bound;
+            if (want->bound > 0 && isfinite(d)) add_error(e, d / want->bound);
         }
     return true;
 }

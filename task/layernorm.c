@@ -248,22 +248,21 @@ static void oracle_backward(const ts_case *c, const void *args, ts_want *want)
 /* ---- check, cost ---- */
 
 static bool check_forward(const ts_case *c, const void *args, const ts_want *want, ts_flaw *f,
-                          double *worst)
+                          ts_errors *e)
 {
     const ts_layernorm_forward_args *a = args;
     const int64_t                    R = a->n_rows, D = a->n_cols;
     const ts_dtype                   wide = ts_wide(a->dtype);
     const ts_buf                     y = { "y", TS_OUT, a->dtype, R, D, a->row_stride };
     (void)c;
-    return ts_check_buf(y, a->y, want, f, worst) &&
-           ts_check_buf((ts_buf) { "mean", TS_OUT, wide, 1, R, R }, a->mean, want + R * D, f,
-                        worst) &&
+    return ts_check_buf(y, a->y, want, f, e) &&
+           ts_check_buf((ts_buf) { "mean", TS_OUT, wide, 1, R, R }, a->mean, want + R * D, f, e) &&
            ts_check_buf((ts_buf) { "rstd", TS_OUT, wide, 1, R, R }, a->rstd, want + R * D + R, f,
-                        worst);
+                        e);
 }
 
 static bool check_backward(const ts_case *c, const void *args, const ts_want *want, ts_flaw *f,
-                           double *worst)
+                           ts_errors *e)
 {
     const ts_layernorm_backward_args *a = args;
     const int64_t                     R = a->n_rows, D = a->n_cols;
@@ -271,9 +270,9 @@ static bool check_backward(const ts_case *c, const void *args, const ts_want *wa
     const ts_buf                      dgamma = { "dgamma", TS_OUT, ts_wide(a->dtype), 1, D, D };
     const ts_buf                      dbeta = { "dbeta", TS_OUT, ts_wide(a->dtype), 1, D, D };
     (void)c;
-    return ts_check_buf(dx, a->dx, want, f, worst) &&
-           ts_check_buf(dgamma, a->dgamma, want + R * D, f, worst) &&
-           ts_check_buf(dbeta, a->dbeta, want + R * D + D, f, worst);
+    return ts_check_buf(dx, a->dx, want, f, e) &&
+           ts_check_buf(dgamma, a->dgamma, want + R * D, f, e) &&
+           ts_check_buf(dbeta, a->dbeta, want + R * D + D, f, e);
 }
 
 static ts_cost cost_forward(const ts_case *c)

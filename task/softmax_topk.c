@@ -184,19 +184,18 @@ static void oracle(const ts_case *c, const void *args, ts_want *want)
 
 /* ---- check, cost ---- */
 
-static bool check(const ts_case *c, const void *args, const ts_want *want, ts_flaw *f,
-                  double *worst)
+static bool check(const ts_case *c, const void *args, const ts_want *want, ts_flaw *f, ts_errors *e)
 {
     const ts_softmax_topk_args *a = args;
     const int64_t               R = a->n_rows, K = a->k;
     (void)c;
-    if (K && !ts_check_buf((ts_buf) { "index", TS_OUT, TS_I32, R, K, K }, a->index, want, f, worst))
+    if (K && !ts_check_buf((ts_buf) { "index", TS_OUT, TS_I32, R, K, K }, a->index, want, f, e))
         return false;
-    if (K && !ts_check_buf((ts_buf) { "prob", TS_OUT, TS_F32, R, K, K }, a->prob, want + R * K, f,
-                           worst))
+    if (K &&
+        !ts_check_buf((ts_buf) { "prob", TS_OUT, TS_F32, R, K, K }, a->prob, want + R * K, f, e))
         return false;
     return !a->lse || ts_check_buf((ts_buf) { "lse", TS_OUT, TS_F32, 1, R, R }, a->lse,
-                                   want + 2 * R * K, f, worst);
+                                   want + 2 * R * K, f, e);
 }
 
 static ts_cost cost(const ts_case *c)

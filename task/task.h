@@ -83,6 +83,17 @@ typedef struct ts_cost {
     bool   reads_only; /* it writes next to nothing: reading is its ceiling, not copying */
 } ts_cost;
 
+/* Errors over their bounds: the largest, and how many of each size. A bin is an eighth of an
+ * octave; below 2^-20 an error is as good as none. */
+enum { TS_ERROR_BINS = 160 };
+typedef struct ts_errors {
+    double  worst;
+    int64_t n, bin[TS_ERROR_BINS]; /* n: of all; bin 0: above 1 - 2^-4 */
+} ts_errors;
+
+/* The size that a part q of all errors does not exceed, up to the width of a bin. */
+double ts_errors_quantile(const ts_errors *e, double q);
+
 /* ---- the task ---- */
 
 typedef struct ts_task {
@@ -94,10 +105,9 @@ typedef struct ts_task {
     void (*setup)(const ts_case *c, uint64_t seed, ts_arena *m, void *args);
     size_t (*n_want)(const ts_case *c);
     void (*oracle)(const ts_case *c, const void *args, ts_want *want);
-    /* False and *f at the first wrong element; *worst is raised to the largest error / bound seen.
-     */
+    /* False and *f at the first wrong element; until then *e is added to. */
     bool (*check)(const ts_case *c, const void *args, const ts_want *want, ts_flaw *f,
-                  double *worst);
+                  ts_errors *e);
     ts_cost (*cost)(const ts_case *c);
     /* Breaks sound args in the i-th way and says what must be answered; false: no such way. */
     bool (*spoil)(int i, void *args, ts_exec *x, ts_status *must);
@@ -106,7 +116,7 @@ typedef struct ts_task {
 extern const ts_task *const ts_tasks[]; /* NULL ends */
 
 /* Compares one buffer, row by row. NaN fails unless it is wanted. Poison means unwritten. */
-bool ts_check_buf(ts_buf b, const void *p, const ts_want *want, ts_flaw *f, double *worst);
+bool ts_check_buf(ts_buf b, const void *p, const ts_want *want, ts_flaw *f, ts_errors *e);
 
 /* What a case asks for, in the judge's tables. */
 typedef enum ts_category {

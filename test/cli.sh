@@ -34,7 +34,7 @@ json() { # PATH... : their values, one a line, in $tmp/values
 
 run 0 --help; silent; shows check; shows bench; shows list
 for command in judge check bench list demo report; do
-    run 0 $command --help; silent; shows --json; shows --seed
+    run 0 $command --help; silent; shows --json; shows --seed; shows "^usage: touchstone $command "
     run 2 $command --no-such-option; refused
     run 2 $command --seed; refused
     run 2 $command --seed twelve; refused

@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 version=14 # others lay out a few lines differently
 
 files() { # FIND-EXPRESSION
-    find . \( -name .git -o -name 'build*' -o -name __pycache__ \) -prune -o -type f \( "$@" \) -print
+    find . \( -name .git -o -path './build*' -o -name __pycache__ \) -prune -o -type f \( "$@" \) -print
 }
 code=$(files -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh')
 text=$(files -name '*.sh' -o -name '*.py' -o -name CMakeLists.txt -o -path './.ci/run')

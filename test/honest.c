@@ -37,7 +37,8 @@ typedef struct entrant {
     ts_candidate e;
     ts_built     built;
     bool         ready;
-    double       worst, seconds;
+    ts_errors    errors;
+    double       seconds;
     tally        n;
 } entrant;
 
@@ -204,7 +205,7 @@ static void ask(entrant *e, ts_cage *k, int slot, const ts_task *t, const ts_cas
     else if (r.status) reject(e, c, t, seed, "status", &r, &f);
     else if (r.fp_changed) reject(e, c, t, seed, "fp", &r, &f);
     else if (!ts_arena_intact(ts_cage_arena(k, slot), &f) ||
-             !t->check(c, args, want, &f, &e->worst))
+             !t->check(c, args, want, &f, &e->errors))
         reject(e, c, t, seed, "wrong", &r, &f);
     else if (again) {
         const uint64_t bits = ts_arena_output_hash(ts_cage_arena(k, slot));
@@ -329,7 +330,7 @@ static int report(void)
         printf("%-24s %-6s %-18s %6ld cases %6ld calls %3ld refusals %4ld unsupported %3ld wrong, "
                "worst %.3f, %.1f s\n",
                e->name, ts_class_name(e->e.cls), e->e.task, e->n.cases, e->n.calls, e->n.refusals,
-               e->n.unsupported, e->n.wrong, e->worst, e->seconds);
+               e->n.unsupported, e->n.wrong, e->errors.worst, e->seconds);
         all.cases += e->n.cases, all.calls += e->n.calls, all.refusals += e->n.refusals;
         all.unsupported += e->n.unsupported, all.wrong += e->n.wrong;
     }

@@ -14,13 +14,10 @@ complain() {
 judge() { "$build/touchstone" judge --depth quick --log "$tmp/log" "$@" >"$tmp/out" 2>"$tmp/err"; }
 saw() { grep -q "$1" "$tmp/out" || complain "$2: '$1' is not in: $(cat "$tmp/out" "$tmp/err")"; }
 
-entry() { # FOLDER NAME CLASS LANGUAGE SOURCES
-    mkdir -p "$tmp/$1"
-    printf '{"name":"%s","author":"a test","challenge":"softmax_topk","class":"%s","language":"%s","sources":[%s]}' \
-        "$2" "$3" "$4" "$5" >"$tmp/$1/entry.json"
-}
 c_entry() { # FOLDER NAME CLASS SED
-    entry "$1" "$2" "$3" c '"softmax_topk.c","number.h"'
+    mkdir -p "$tmp/$1"
+    printf '{"name":"%s","author":"a test","challenge":"softmax_topk","class":"%s","language":"c","sources":["softmax_topk.c","number.h"]}' \
+        "$2" "$3" >"$tmp/$1/entry.json"
     cp "$here/solution/number.h" "$tmp/$1"
     sed "$4" "$here/solution/softmax_topk.c" >"$tmp/$1/softmax_topk.c"
     [ -z "$4" ] || ! cmp -s "$here/solution/softmax_topk.c" "$tmp/$1/softmax_topk.c" ||
@@ -32,9 +29,30 @@ c_entry host right-host host ''
 c_entry sealed-wrong wrong-sealed sealed "$wrong"
 c_entry host-wrong wrong-host host "$wrong"
 
-judge "$tmp/sealed" "$tmp/host" || complain "right kernels: status $?: $(cat "$tmp/err")"
+# right, but for what the lanes find: an overflow, and bits that depend on the number of threads
+c_entry overflow overflow sealed 's/int *sick = 0;/int sick = 0; volatile int most = 2147483647; most++;/'
+c_entry threads threads host 's/    return s;/    if (!s \&\& x->n_threads > 1 \&\& a->n_rows \&\& a->k \&\& a->prob[0] > 0) a->prob[0] = nextafterf(a->prob[0], 0);\n    return s;/'
+
+judge "$tmp/sealed" "$tmp/host" "$tmp/overflow" "$tmp/threads" ||
+    complain "right kernels: status $?: $(cat "$tmp/err")"
 saw 'right-sealed *sealed *PASS' 'a right sealed kernel'
 saw 'right-host *host *PASS' 'a right host kernel'
+verdict() { # ENTRANT PATTERN : in the log
+    grep '"type":"verdict","entrant":'"$1," "$tmp/log" | grep -q "$2" || complain "entrant $1: no $2 in the log"
+}
+for right in 0 1; do verdict $right '"threads":\[4,4\],"sanitizer":\[8,8\]},"robustness_text":""'; done
+verdict 2 '"PASS".*"threads":\[4,4\],"sanitizer":\[0,8\]},"robustness_text":"sanitizer: softmax_topk/.*crash'
+verdict 3 '"PASS".*"threads":\[[0-3],4\],"sanitizer":\[8,8\]'
+saw 'overflow: sanitizer: softmax_topk/' 'the sanitizer lane'
+
+# what only the whole court can see, and a lie about the judge
+"$here/../exploit/lay.sh" "$tmp/exploit"
+judge --seed 7 "$tmp/exploit/ftz" "$tmp/exploit/selective_dtype" "$tmp/exploit/forge_error"
+[ $? = 1 ] || complain "tricks: status $?"
+saw 'ftz .*FAIL fp' 'another floating-point environment'
+saw 'selective_dtype .*FAIL status' 'a dtype for some cases only'
+saw 'forge_error .*FAIL protocol' 'a forged error of the judge'
+
 for class in sealed host; do
     judge "$tmp/$class-wrong"
     [ $? = 1 ] || complain "a wrong $class kernel: status $?"
@@ -53,8 +71,9 @@ saw 'FAIL value' 'the replay'
 saw '^same .*FAIL value' 'the log replayed'
 
 # what is in the log is not judged again; what is not, is
-judge --resume "$tmp/host-wrong" "$tmp/sealed"
+judge --resume "$tmp/host-wrong" "$tmp/sealed-wrong"
 [ "$(grep -c '"type":"verdict"' "$tmp/log")" = 2 ] || complain 'resume lost or repeated a verdict'
+[ "$(grep -c '"type":"run"' "$tmp/log")" = 2 ] || complain 'resume did not go on with the log'
 sed -i '2s/author/buthor/' "$tmp/log"
 judge --resume "$tmp/sealed"
 [ $? = 3 ] || complain 'a changed log was taken'

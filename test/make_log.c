@@ -208,9 +208,12 @@ static void verdict(int who, int task)
     }
     ts_jw_open(w, "robustness", '{');
     ratio(w, "refusals", f > 0 ? 12 - (who == 4) : 0, 12);
-    ratio(w, "sanitizer", f > 0 ? 6 : 0, 6);
     ratio(w, "repeat", f > 0 ? 9 - 2 * (who == 5) : 0, 9);
+    ratio(w, "threads", f > 0 ? 4 : 0, 4);
+    ratio(w, "sanitizer", f > 0 ? 8 - (who == 2) : 0, 8);
     ts_jw_close(w, '}');
+    if (f > 0 && who == 2)
+        ts_jw_text(w, "robustness_text", "sanitizer: crash: illegal instruction");
     ts_jw_int(w, "workspace_bytes", who == 1 ? 1 << 20 : who == 3 ? 25 << 20 : 0);
     ts_jw_int(w, "io_bytes", 8 << 20);
     ts_jw_num(w, "seconds", 3.25 + who);

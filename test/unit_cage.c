@@ -47,10 +47,10 @@ static ts_cage_plan plan_for(ts_class k, const ts_case *c, int n_threads)
 static bool answer_is_right(ts_cage *k, int slot, const ts_case *c, const void *args,
                             const ts_want *want)
 {
-    ts_flaw f = { 0 };
-    double  worst = 0;
+    ts_flaw   f = { 0 };
+    ts_errors errors = { 0 };
     return ts_arena_intact(ts_cage_arena(k, slot), &f) &&
-           ts_task_probe.check(c, args, want, &f, &worst);
+           ts_task_probe.check(c, args, want, &f, &errors);
 }
 
 /* One fresh call of `what`: its result, and whether the answer is right. */

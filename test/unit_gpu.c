@@ -29,7 +29,7 @@ static const char *judged(ts_cage *cage, const ts_task *t, int slot, const ts_ca
 {
     ts_call     r;
     ts_flaw     f = { 0 };
-    double      worst = 0;
+    ts_errors   errors = { 0 };
     const char *reason = "";
     const void *args = ts_cage_fill(cage, slot, 77);
     ts_want    *want = calloc(t->n_want(c) + 1, sizeof *want);
@@ -41,7 +41,7 @@ static const char *judged(ts_cage *cage, const ts_task *t, int slot, const ts_ca
         reason = "status";
         snprintf(text, 256, "%d %.200s", r.status, r.stderr_tail);
     } else if (!ts_arena_intact(ts_cage_arena(cage, slot), &f) ||
-               !t->check(c, args, want, &f, &worst)) {
+               !t->check(c, args, want, &f, &errors)) {
         ts_verdict v = { .first = f };
         ts_flaw_text(&v, text, 256);
         reason = ts_fault_name(f.fault);

@@ -75,8 +75,9 @@ static bool order(bench *b, contestant *c, ts_verb verb, const ts_exam *e, ts_re
 static bool right(contestant *c, const ts_exam *e)
 {
     ts_verdict v = { 0 };
+    ts_errors  errors = { 0 };
     if (ts_arena_intact(e->arena, &v.first) &&
-        e->task->check(e->c, e->args, e->want, &v.first, &v.worst)) {
+        e->task->check(e->c, e->args, e->want, &v.first, &errors)) {
         c->bits = ts_arena_output_hash(e->arena);
         return true;
     }

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "board.h"
@@ -50,6 +51,20 @@ static ts_contender *add(ts_court *c, const char *path, const char *challenge, c
     return e;
 }
 
+/* The interpreter's name is the user's: no shell reads it. */
+static bool has_numpy(const char *python)
+{
+    int         status = -1;
+    const pid_t child = fork();
+    if (!child) {
+        const int null = open("/dev/null", O_RDWR);
+        for (int fd = 0; fd < 3; fd++) dup2(null, fd);
+        execlp(python, python, "-c", "import numpy", (char *)NULL);
+        _exit(127);
+    }
+    return child > 0 && waitpid(child, &status, 0) == child && !status;
+}
+
 /* Beside the program: our library, the naive ways, and NumPy's where Python has it. */
 static void add_built_in(ts_court *c, const char *only)
 {
@@ -69,9 +84,7 @@ static void add_built_in(ts_court *c, const char *only)
             if (ts_beside(objects[i].file, path, sizeof path) && realpath(path, whole))
                 add(c, whole, task, objects[i].name);
         }
-    char command[4200];
-    snprintf(command, sizeof command, "%s -c 'import numpy' >/dev/null 2>&1", c->python);
-    if (system(command)) {
+    if (!has_numpy(c->python)) {
         fprintf(stderr, "touchstone: no NumPy in %s: the built-in entrant numpy is left out\n",
                 c->python);
         return;
@@ -288,7 +301,7 @@ int ts_tool_judge(int argc, char **argv)
         { "--selfcheck", NULL, "say what this machine guarantees, and judge nobody", &o.selfcheck },
         { NULL, NULL, NULL, NULL },
     };
-    const char *usage = "touchstone judge [ENTRANT...] [OPTION...]\n\n"
+    const char *usage = "judge [ENTRANT...] [OPTION...]\n\n"
                         "ENTRANT is a source file, a folder with entry.json, or a folder of those; "
                         "with none, the built-in ones.\n";
     if (!ts_options_many(argc, argv, usage, options, given, TS_CONTENDERS - 1, &status))

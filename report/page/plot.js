@@ -147,7 +147,7 @@ function figures(m, entrants) {
       made.push(figure("Roofline", "Each workload's rate under what memory and arithmetic allow.", w => roofline(timed, floors, w)));
     made.push(figure("Every timed call", "One dot a call, as a multiple of its workload's floor; a stroke marks each workload's median.", w => strips(timed, w)));
   }
-  if (judged.length) made.push(figure("Error over bound", "Filled: the worst element of all calls. Hollow: 99.9 % of elements lie left of it. Right of the bound is wrong.", w => errors(judged, w)));
+  if (judged.length) made.push(figure("Error over bound", "Filled: the worst element of all calls. Hollow: 99.9 % of the elements of float32 cases lie left of it. Right of the bound is wrong.", w => errors(judged, w)));
   if (!made.length) return [];
   return [timed.length > 0 && h("p", { class: "legend" }, timed.map(e => h("span", {}, g("svg", { viewBox: "0 0 14 14" }, marker(e.person.place, 7, 7, 4.6)), who(e)))),
     h("div", { class: "figures" }, made)];

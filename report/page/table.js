@@ -125,14 +125,17 @@ function headToHead(m) {
 
 // ---- a challenge ----
 
-const share = (pair, edge) => {
+const share = (pair, edge, title) => {
   const known = Array.isArray(pair) && pair[1] > 0;
-  return cell(known ? pair[0] / pair[1] : "", { class: "num" + (edge ? " edge" : "") + (known && pair[0] < pair[1] ? " short" : " soft") }, known ? `${pair[0]}/${pair[1]}` : "\u2013");
+  return cell(known ? pair[0] / pair[1] : "", { class: "num" + (edge ? " edge" : "") + (known && pair[0] < pair[1] ? " short" : " soft"), title: title && clean(title) }, known ? `${pair[0]}/${pair[1]}` : "\u2013");
 };
 const error = (x, edge) => {
   const v = number(x), known = x !== undefined && x !== null;
   return cell(known ? isNaN(v) ? Infinity : v : "", { class: "num" + (edge ? " edge" : "") + (known && !(v <= 1) && edge !== null ? " short" : "") }, known ? brief(v) : "\u2013");
 };
+
+const ROBUST = { refusals: "senseless calls refused, with nothing written", repeat: "equal bits for equal inputs", threads: "equal bits with one thread and with several",
+  sanitizer: "cases that a build which traps undefined behaviour answered" };
 
 function challengeRow(e, kinds, robust) {
   const v = e.verdict || {}, s = passed(e) ? e.score : null, kind = kindOf(e);
@@ -142,7 +145,7 @@ function challengeRow(e, kinds, robust) {
     cell(s ? -s.score : 1, { class: "grade" }, s ? s.grade === "-" ? "\u2013" : s.grade : kind === "FAIL" ? "F" : "\u2013"),
     cell(s ? s.S : "", { class: "edge" }, bar(speedOf(e))), cell(s ? s.S_min : "", { class: "num" }, s ? percent(s.S_min) : "\u2013"),
     kinds.map((k, i) => share((v.categories || {})[k], !i)), error(v.worst, true), error(v.p999), error(v.ulp, null),
-    robust.map((k, i) => share((v.robustness || {})[k], !i)),
+    robust.map((k, i) => share((v.robustness || {})[k], !i, k === "sanitizer" ? v.robustness_text : "")),
     cell(v.workspace_bytes ?? "", { class: "num edge" }, v.workspace_bytes === undefined ? "\u2013" : bytes(v.workspace_bytes)));
 }
 
@@ -170,13 +173,13 @@ function copy(button, code) {
 
 function challenge(m, task) {
   const entrants = m.entrants.filter(e => e.task === task).sort((a, b) => (speedOf(b) ? b.score.score : passed(b) ? 0 : -1) - (speedOf(a) ? a.score.score : passed(a) ? 0 : -1));
-  const kinds = ["basic", "shapes", "numerics", "special", "adversarial"], robust = ["refusals", "sanitizer", "repeat"];
+  const kinds = ["basic", "shapes", "numerics", "special", "adversarial"], robust = ["refusals", "repeat", "threads", "sanitizer"];
   const right = entrants.filter(passed), wrong = entrants.filter(e => e.verdict && !passed(e));
   const edge = { class: "num edge" }, num = { class: "num" };
   const heads = [["Entrant", { class: "who" }], ["Class", { class: "edge" }], ["Verdict"], ["Score", edge], ["Grade", { "data-first": "low" }], ["Of the floor", { class: "edge" }], ["Worst", num],
     ...kinds.map((k, i) => [k, { ...(i ? num : edge), title: "passed of all " + k + " cases" }]), ["worst", { ...edge, title: "largest error over its bound" }], ["p99.9", num], ["ulp", num],
-    ...robust.map((k, i) => [k, i ? num : edge]), ["Workspace", edge]];
-  const groups = [["", 1], ["Verdict", 2], ["Score", 2], ["Speed", 2], ["Correct", 5], ["Error / bound", 3], ["Robust", 3], ["Memory", 1]];
+    ...robust.map((k, i) => [k, { ...(i ? num : edge), title: ROBUST[k] }]), ["Workspace", edge]];
+  const groups = [["", 1], ["Verdict", 2], ["Score", 2], ["Speed", 2], ["Correct", 5], ["Error / bound", 3], ["Robust", 4], ["Memory", 1]];
   return h("section", { id: anchor(task) }, h("h2", {}, plain(task)),
     h("p", { class: "note" }, `${right.length} of ${entrants.length} passed`, right.length && right[0].score ? [". Fastest to the floor: ", who(right.reduce((a, b) => (b.score ? b.score.S : 0) > a.score.S ? b : a)), "."] : "."),
     table(heads, groups, entrants.map(e => challengeRow(e, kinds, robust))), figures(m, entrants),

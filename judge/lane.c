@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* lane.c - robustness of an entrant that is right: the same cases by a build that traps undefined
+ * behaviour, and with another number of threads. Neither decides; both count. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "court.h"
+#include "show.h"
+
+enum { TRAPPED = 8, THREADED = 4, THREADS = 3 };
+
+/* Traps need no runtime, so that the build runs in the same cage. The stack protector needs one,
+ * and vptr's check has none. */
+#define TRAPS "-fsanitize=undefined,bounds -fsanitize-undefined-trap-on-error -fno-sanitize=vptr"
+
+typedef struct lane {
+    ts_court     *court;
+    ts_contender *e;
+    int           n, number[TRAPPED];
+} lane;
+
+/* Cases that the plain build answered, of no more than `most` bytes; not of nothing, where even a
+ * sum with a null pointer would be trapped. With `large`, the largest of them. */
+static void choose(lane *l, const int *number, int n, double most, int most_cases, bool large)
+{
+    const ts_task *t = l->e->task;
+    const ts_case *all = t->cases();
+    l->n = 0;
+    while (l->n < most_cases) {
+        int    best = -1;
+        double best_bytes = 0;
+        for (int i = 0; i < n && (large || best < 0); i++) {
+            const ts_case *c = &all[number[i]];
+            const double   bytes = t->cost(c).bytes;
+            bool           fits = bytes > best_bytes && bytes <= most && c->dim[0] && c->dim[1] &&
+                        l->e->offered & 1u << c->dtype;
+            for (int k = 0; k < l->n && fits; k++) fits = l->number[k] != number[i];
+            if (fits) best = number[i], best_bytes = bytes;
+        }
+        if (best < 0) return;
+        l->number[l->n++] = best;
+    }
+}
+
+static ts_cage *cage_from(const lane *l, int first, int object, int n_threads, char *why, size_t n)
+{
+    const ts_case *all = l->e->task->cases();
+    char           path[64];
+    ts_cage_plan   plan;
+    ts_court_plan(l->court, l->e, &plan);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", object);
+    plan.object = path;
+    plan.n_threads = n_threads;
+    for (int i = first; i < l->n; i++) ts_court_plan_case(&plan, &all[l->number[i]]);
+    return ts_cage_start(&plan, why, n);
+}
+
+/* The inputs that the gate gave. False: it did not live to answer. */
+static bool ask(const lane *l, ts_cage *cage, int slot, int number, ts_call *r)
+{
+    ts_cage_fill(cage, slot, ts_court_seed(l->court, l->e->task, number, 0));
+    ts_cage_workspace(cage, slot, r);
+    if (!r->end && !r->status) ts_cage_call(cage, slot, r);
+    return !r->end;
+}
+
+static void tell(ts_contender *e, const char *where, const char *what, const char *text)
+{
+    char line[1024];
+    if (*e->lane_text) return;
+    snprintf(line, sizeof line, "sanitizer: %s%s%s: %s", where, *where ? ": " : "", what, text);
+    ts_show(line, strlen(line), e->lane_text, sizeof e->lane_text);
+}
+
+/* From case `at` on, until one is trapped: the next one gets a fresh process. */
+static int ask_trapped(const lane *l, int object, int at)
+{
+    ts_tally *t = &l->e->sanitizer;
+    char      why[256], where[192];
+    ts_cage  *cage = cage_from(l, at, object, 1, why, sizeof why);
+    bool      lives = true;
+    if (!cage) {
+        tell(l->e, "", "not started", why);
+        return l->n;
+    }
+    for (int slot = 0; lives && at < l->n; slot++, at++) {
+        ts_call r;
+        lives = ask(l, cage, slot, l->number[at], &r);
+        t->passed += lives;
+        if (lives) continue;
+        ts_case_string(l->e->task, &l->e->task->cases()[l->number[at]],
+                       ts_court_seed(l->court, l->e->task, l->number[at], 0), where, sizeof where);
+        tell(l->e, where, ts_call_reason(&r), r.text);
+    }
+    ts_cage_stop(&cage);
+    return at;
+}
+
+static void sanitize(lane *l)
+{
+    ts_contender *e = l->e;
+    ts_built      b;
+    ts_refusal    why;
+    const char   *flags = e->entry.cls == TS_SEALED ? TRAPS : TRAPS " -fstack-protector-strong";
+    e->sanitizer.all = l->n;
+    if (ts_build(&e->entry, &l->court->places, flags, &b, &why))
+        for (int at = 0; at < l->n;) at = ask_trapped(l, b.object, at);
+    else tell(e, "", why.reason, why.text);
+    ts_built_free(&b);
+}
+
+/* The same inputs with one thread and with several: the same bits. */
+static void vary_threads(lane *l)
+{
+    static const int n_threads[] = { 1, THREADS };
+    uint64_t         bits[2][TRAPPED] = { { 0 } };
+    bool             answered[2][TRAPPED] = { { false } };
+    char             why[256];
+    for (int k = 0; k < 2; k++) {
+        ts_cage *cage = cage_from(l, 0, l->e->built.object, n_threads[k], why, sizeof why);
+        for (int i = 0; i < l->n && cage; i++) {
+            ts_call r;
+            answered[k][i] = ask(l, cage, i, l->number[i], &r) && !r.status;
+            if (!answered[k][i]) break;
+            bits[k][i] = ts_arena_output_hash(ts_cage_arena(cage, i));
+        }
+        ts_cage_stop(&cage);
+    }
+    for (int i = 0; i < l->n; i++) {
+        l->e->threads.all++;
+        l->e->threads.passed += answered[0][i] && answered[1][i] && bits[0][i] == bits[1][i];
+    }
+}
+
+ts_tally ts_court_robustness(const ts_contender *e)
+{
+    const ts_tally of[] = { e->refusals, e->repeat, e->threads, e->sanitizer };
+    ts_tally       sum = { 0, 0 };
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++)
+        sum.passed += of[i].passed, sum.all += of[i].all;
+    return sum;
+}
+
+void ts_court_lanes(ts_court *c, ts_contender *e, const int *number, int n)
+{
+    lane l = { .court = c, .e = e };
+    if (e->entry.cls == TS_PYTHON || c->only) return;
+    choose(&l, number, n, 4e6, THREADED, true);
+    vary_threads(&l);
+    if (e->entry.language == TS_BINARY) return;
+    choose(&l, number, n, 3e5, TRAPPED, false);
+    sanitize(&l);
+}
