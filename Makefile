@@ -3,10 +3,10 @@
 PREFIX ?= /usr/local
 BUILD   = cmake -S . -B build -G Ninja >/dev/null && cmake --build build
 
-.PHONY: help run test test-exploits bench test-cuda bench-cuda install format clean
+.PHONY: help run test test-exploits test-mutants bench test-cuda bench-cuda install format clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
 
 run: ## build, judge the built-in entrants, show the scoreboard and write the page
 	@cmake/setup.sh run
@@ -21,6 +21,11 @@ test-exploits: ## let every known way to cheat try the judge; minutes; none may 
 	@cmake/setup.sh run
 	@$(BUILD)
 	@test/exploit.sh build
+
+test-mutants: ## let every mutant of the CPU before the judge, as a stranger's library; minutes
+	@cmake/setup.sh run
+	@$(BUILD)
+	@test/mutant.sh build
 
 bench: ## time every implementation against the hardware's floor
 	@cmake/setup.sh run

@@ -1,0 +1,144 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# mutant.sh BUILD - every mutant of the CPU before the judge, as a stranger's shared library: at depth
+# normal, and who survives that at depth full. A table, the kill rate of each task, and the controls.
+# Fails if a control does, or if a mutant lives that is not known to.
+set -eu
+build=$(cd "$1" && pwd)
+cd "$(dirname "$0")/.."
+work=$(mktemp -d)
+judge=
+trap 'rm -rf "$work"; [ -z "$judge" ] || kill "$judge"' EXIT
+trap 'exit 1' INT TERM
+# Of what the judge does not ask; doc/judge.md says why.
+known='layernorm_forward/no_default_threads softmax_topk/no_default_threads
+layernorm_forward/remembers softmax_topk/refuses_f16'
+
+lay() { # TASK NAME
+    to=$work/all/$1.$2
+    mkdir -p "$to"
+    cc -std=c11 -Wall -Wextra -Werror -O2 -s -shared -fPIC -fvisibility=hidden -Wl,--no-undefined \
+        "-DTASK=$1" "-DMUTANT=$2" -Iinclude -Ibase -Itask -Imutant test/mutant_entry.c \
+        "$build/libmutant_entry.a" -lm -ldl -lpthread -o "$to/mutant.so"
+    printf '{"name":"%s","author":"a mutant","challenge":"%s","class":"host","language":"binary","sources":["mutant.so"]}' \
+        "$2" "$1" >"$to/entry.json"
+}
+
+pick() { # FOLDER - of those whose task and name come in
+    mkdir -p "$work/$1"
+    while read -r of who; do cp -R "$work/all/$of.$who" "$work/$1"; done
+}
+
+# gate DEPTH FOLDER - a line for each in $work/verdicts: task, name, depth, verdict, reason, case. The
+# judge would then time those who passed, which with mutants takes long and shows little; so it is
+# ended when it has come to the last entrant, which is none.
+gate() {
+    rm -f "$work/log"
+    "$build/touchstone" judge --depth "$1" --log "$work/log" "$work/$2" "$work/end" >"$work/out" 2>"$work/err" &
+    judge=$!
+    until grep -q '^end ' "$work/err"; do
+        kill -0 "$judge" 2>/dev/null || { cat "$work/err" && exit 1; }
+        sleep 1
+    done
+    kill "$judge" 2>/dev/null || true
+    wait "$judge" 2>/dev/null || true
+    judge=
+    awk -v depth="$1" '
+        function text(key) {
+            if (!match($0, "\"" key "\":\"[^\"]+\"")) return "-"
+            return substr($0, RSTART + length(key) + 4, RLENGTH - length(key) - 5)
+        }
+        function number(key) {
+            match($0, "\"" key "\":[0-9]+")
+            return substr($0, RSTART + length(key) + 3, RLENGTH - length(key) - 3)
+        }
+        /"type":"entrant"/ { who[number("id")] = text("task") " " text("name") }
+        /"type":"verdict"/ { ruled[number("entrant")] = text("verdict") " " text("reason") " " text("case") }
+        END {
+            for (id in who)
+                if (who[id] != "- end") print who[id], depth, (id in ruled ? ruled[id] : "PASS - -")
+        }' "$work/log" >>"$work/verdicts"
+}
+
+survivors() { # FAULTS TASKS - those of normal depth
+    awk -v faults="$1" -v tasks="$2" '
+        FNR == NR { fault[$1 $2] = $3; next }
+        $3 == "normal" && $4 == "PASS" && fault[$1 $2] ~ faults && $1 ~ tasks { print $1, $2 }' \
+        "$work/list" "$work/verdicts"
+}
+
+mkdir "$work/end"
+echo '{}' >"$work/end/entry.json"
+"$build/touchstone" list mutants | awk '$2 !~ /^cuda_/ { print $1, $2, $3 }' >"$work/list"
+while read -r task name _; do lay "$task" "$name"; done <"$work/list"
+gate normal all
+survivors '^[^rn]' . | pick full
+[ -z "$(ls "$work/full")" ] || gate full full
+
+# Wrong refusals and bits that change do not decide, but count: one case of many rows shows whether they
+# were seen. The counts are on the scoreboard, which cuts long names short: so these go by numbers.
+for task in layernorm_forward layernorm_backward softmax_topk; do
+    survivors '^re' "^$task$" >"$work/odd"
+    pick "odd-$task" <"$work/odd"
+    n=0
+    while read -r _ name; do
+        n=$((n + 1))
+        sed -i "s/\"name\":\"[^\"]*\"/\"name\":\"$n\"/" "$work/odd-$task/$task.$name/entry.json"
+    done <"$work/odd"
+    case=$("$build/touchstone" list cases | grep -o "$task/f32/rows=257,.*" | tail -n 1)
+    "$build/touchstone" judge --case "$case" "$work/odd-$task" 2>/dev/null |
+        awk -v task="$task" '
+            FNR == NR { name[FNR] = $2; next }
+            $1 == task { on = 1 }
+            on && $4 == "PASS" { print task, name[$2], $(NF - 2) }' "$work/odd" - >>"$work/robust"
+done
+
+# The controls go all the way, and so does who survived: timed answers are checked as well.
+{
+    awk '$3 == "nothing:" { print $1, $2 }' "$work/list"
+    awk '$3 == "full" && $4 == "PASS" { print $1, $2 }' "$work/verdicts"
+} | pick last
+"$build/touchstone" judge --depth normal --log "$work/log" --json "$work/json" "$work/last" >"$work/out" 2>"$work/err" || true
+awk -F '"' '
+    /^ *"(name|task|verdict|reason|case)":/ { v[$2] = $4 == "" ? "-" : $4 }
+    /^ *"case":/ { print v["task"], v["name"], "timed", v["verdict"], v["reason"], v["case"] }' "$work/json" >>"$work/verdicts"
+
+awk -v known="$known" '
+    FILENAME ~ /list$/ { fault[$1 " " $2] = $3; next }
+    FILENAME ~ /robust$/ { robust[$1 " " $2] = $3; next }
+    { last[$1 " " $2] = $3; verdict[$1 " " $2] = sprintf("%-6s %-5s %-9s %s", $3, $4, $5, $6); killed[$1 " " $2] = $4 != "PASS" }
+    END {
+        gsub(/\n/, " ", known)
+        for (m in fault) {
+            split(m, part, " ")
+            t = part[1]
+            if (fault[m] == "nothing:") {
+                controls++
+                right += !killed[m]
+                continue
+            }
+            all[t]++
+            normal[t] += killed[m] && last[m] == "normal"
+            full[t] += killed[m] && last[m] == "full"
+            timed[t] += killed[m] && last[m] == "timed"
+            note = ""
+            if (!killed[m] && fault[m] ~ /^re/) {
+                split(robust[m], r, "/")
+                seen[t] += r[1] < r[2]
+                unseen[t] += r[1] == r[2]
+                note = "robust " robust[m]
+            } else if (!killed[m] && index(" " known " ", " " t "/" part[2] " ")) {
+                spared[t]++
+                note = "known"
+            } else if (!killed[m]) {
+                bad++
+                note = "NOT KNOWN"
+            }
+            printf "%-31s %-18s %-9s %s %s\n", part[2], t, fault[m], verdict[m], note | "sort -k 2b,2 -k 1,1"
+        }
+        close("sort -k 2b,2 -k 1,1")
+        for (t in all)
+            printf "%s: of %d mutants %d were rejected at depth normal and %d more at full and %d in timed calls, %.1f %%; %d passed with less robustness, %d unseen, %d known\n", t, all[t], normal[t], full[t], timed[t], 100 * (normal[t] + full[t] + timed[t]) / all[t], seen[t], unseen[t], spared[t]
+        printf "controls: %d of %d pass\n", right, controls
+        exit bad > 0 || right < controls
+    }' "$work/list" "$work/robust" "$work/verdicts"
