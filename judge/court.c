@@ -35,6 +35,15 @@ uint64_t ts_court_seed(const ts_court *c, const ts_task *t, int number, int inst
     return seed;
 }
 
+const char *ts_court_label(ts_court *c, const ts_task *t)
+{
+    int i = 0;
+    if (c->device == TS_CPU) return t->name;
+    while (ts_tasks[i] != t && i < TS_LABELS - 1) i++;
+    snprintf(c->label[i], sizeof c->label[i], "%s/cuda", t->name);
+    return c->label[i];
+}
+
 static const ts_task *task_called(const char *name)
 {
     for (int i = 0; ts_tasks[i]; i++)
@@ -48,6 +57,15 @@ void ts_court_admit(ts_court *c, ts_contender *e)
     e->built.object = e->built.launch = -1;
     e->ruling = TS_RULING_FAIL;
     if (ts_entry_read(e->path, e->challenge, &e->entry, &why)) e->task = task_called(e->entry.task);
+    if (c->device == TS_CUDA && !e->entry.json) { /* a file that does not say where it belongs */
+        if (e->entry.cls == TS_HOST && e->entry.language == TS_BINARY) e->entry.cls = TS_GPU_HOST;
+        if (e->entry.cls == TS_PYTHON) e->entry.cls = TS_GPU_PYTHON;
+    }
+    if (e->task && !ts_on_gpu(e->entry.cls) != (c->device == TS_CPU)) {
+        ts_refuse(&why, "device", "class %s is judged with --device %s",
+                  ts_class_name(e->entry.cls), ts_on_gpu(e->entry.cls) ? "cuda" : "cpu");
+        e->task = NULL;
+    }
     if (!e->task) {
         snprintf(e->reason, sizeof e->reason, "%s", why.reason ? why.reason : "entry");
         snprintf(e->text, sizeof e->text, "%s", why.reason ? why.text : "no such challenge");
@@ -74,6 +92,7 @@ static bool log_run(ts_court *c)
     ts_jw *w = ts_log_begin(c->log, "run");
     ts_jw_text(w, "version", TS_VERSION);
     ts_jw_text(w, "machine", machine);
+    if (c->device == TS_CUDA) ts_jw_text(w, "device", c->survey.text);
     ts_jw_open(w, "guarantees", '[');
     for (int i = 0; i < c->machine.n; i++) {
         ts_jw_open(w, NULL, '{');
@@ -95,9 +114,9 @@ static bool log_run(ts_court *c)
     return ts_log_commit(c->log);
 }
 
-static const char *task_of(const ts_contender *e)
+static const char *task_of(ts_court *c, const ts_contender *e)
 {
-    return e->task ? e->task->name : e->challenge ? e->challenge : "-";
+    return e->task ? ts_court_label(c, e->task) : e->challenge ? e->challenge : "-";
 }
 
 static bool log_entrant(ts_court *c, const ts_contender *e)
@@ -108,7 +127,7 @@ static bool log_entrant(ts_court *c, const ts_contender *e)
     ts_jw_text(w, "author", e->entry.author);
     ts_jw_text(w, "class", e->task ? ts_class_name(e->entry.cls) : "-");
     ts_jw_text(w, "language", e->task ? ts_language_name(e->entry.language) : "-");
-    ts_jw_text(w, "task", task_of(e));
+    ts_jw_text(w, "task", task_of(c, e));
     ts_jw_text(w, "source_sha256", e->entry.source_sha256);
     ts_jw_text(w, "family", e->entry.family);
     return ts_log_commit(c->log);
@@ -139,7 +158,7 @@ bool ts_court_log_verdict(ts_court *c, ts_contender *e)
     if (*e->where)
         snprintf(replay, sizeof replay, "touchstone judge --case '%s' %s", e->where, e->path);
     ts_jw_int(w, "entrant", e->id);
-    ts_jw_text(w, "task", task_of(e));
+    ts_jw_text(w, "task", task_of(c, e));
     ts_jw_text(w, "verdict", ts_ruling_name(e->ruling));
     ts_jw_text(w, "reason", e->reason);
     ts_jw_text(w, "text", e->text);
@@ -167,7 +186,7 @@ bool ts_court_log_verdict(ts_court *c, ts_contender *e)
     c->n_verdicts++;
     e->ruled = true;
     if (c->progress)
-        fprintf(c->progress, "%-20.20s %-20.20s %s %s\n", e->entry.name, task_of(e),
+        fprintf(c->progress, "%-20.20s %-20.20s %s %s\n", e->entry.name, task_of(c, e),
                 ts_ruling_name(e->ruling), e->reason);
     return ts_log_commit(c->log);
 }
@@ -185,6 +204,24 @@ static bool log_end(ts_court *c)
 }
 
 /* ---- the sitting ---- */
+
+/* The same on the device: the driver's own copy, and kernels of ours where they are built. */
+static void measure_device(ts_court *c)
+{
+    const ts_entry e = { .name = "ceilings", .device = TS_CUDA, .mask = ~0u };
+    ts_arena       arena;
+    c->best_gbs = c->survey.copy_gbs;
+    if (!ts_arena_open(&arena)) return;
+    ts_worker *w = ts_worker_start(&e, &arena);
+    for (int i = 0; i < 8 * TS_N_CEILINGS; i++) {
+        const ts_order o = { .verb = TS_CEILING, .ceiling = i % TS_N_CEILINGS, .limit_ms = 60000 };
+        ts_reply       r;
+        if (!ts_worker_order(w, o, &r) || r.broken || !(r.ns > 0)) break;
+        if (r.bytes / r.ns > c->best_gbs) c->best_gbs = r.bytes / r.ns;
+    }
+    ts_worker_stop(&w);
+    ts_arena_close(&arena);
+}
 
 /* The ceiling of all floors: the fastest of several passes of each kind over memory. */
 static void measure_memory(ts_court *c)
@@ -206,7 +243,7 @@ static void measure_memory(ts_court *c)
 }
 
 /* What an earlier run of this log says of an entrant: its number, and whether it was judged. */
-static void recall(const ts_records *earlier, ts_contender *e, int *next_id)
+static void recall(ts_court *c, const ts_records *earlier, ts_contender *e, int *next_id)
 {
     int64_t id;
     e->id = -1;
@@ -215,7 +252,7 @@ static void recall(const ts_records *earlier, ts_contender *e, int *next_id)
         if (strcmp(earlier->at[i].type, "entrant") || !ts_jr_int(ts_jr_get(r, "id"), &id)) continue;
         if (id >= *next_id) *next_id = (int)id + 1;
         if (e->task && !strcmp(ts_jr_text(r, "source_sha256", ""), e->entry.source_sha256) &&
-            !strcmp(ts_jr_text(r, "task", ""), e->task->name) &&
+            !strcmp(ts_jr_text(r, "task", ""), ts_court_label(c, e->task)) &&
             !strcmp(ts_jr_text(r, "name", ""), e->entry.name) &&
             !strcmp(ts_jr_text(r, "class", ""), ts_class_name(e->entry.cls)))
             e->id = (int)id;
@@ -230,11 +267,12 @@ bool ts_court_sit(ts_court *c, const ts_records *earlier, char why[TS_WHY])
 {
     int next_id = 0;
     snprintf(why, TS_WHY, "the log cannot be written");
-    measure_memory(c);
+    if (c->device == TS_CUDA) measure_device(c);
+    else measure_memory(c);
     if (!log_run(c)) return false;
     for (int i = 0; i < c->n; i++) {
         ts_contender *e = c->contender[i];
-        recall(earlier, e, &next_id);
+        recall(c, earlier, e, &next_id);
         if (e->id >= 0) continue;
         e->id = next_id++;
         if (!log_entrant(c, e)) return false;

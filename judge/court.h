@@ -11,10 +11,17 @@
 
 #include "build.h"
 #include "cage.h"
+#include "keeper.h"
 #include "log.h"
 #include "stats.h"
 
-enum { TS_KEY_BYTES = 32, TS_CONTENDERS = 256, TS_WORKLOADS = 4, TS_INSTANCES = 64 };
+enum {
+    TS_KEY_BYTES = 32,
+    TS_CONTENDERS = 256,
+    TS_WORKLOADS = 4,
+    TS_INSTANCES = 64,
+    TS_LABELS = 32
+};
 
 typedef enum ts_depth { TS_QUICK, TS_NORMAL, TS_FULL, TS_N_DEPTHS } ts_depth;
 typedef enum ts_ruling {
@@ -37,8 +44,8 @@ typedef struct ts_contender {
     const char    *path, *challenge, *name, *author;
     ts_candidate   entry;
     ts_built       built;
-    char           object[512], folder[128]; /* ts_court_plan's paths into it */
-    const ts_task *task;                     /* NULL: it could not be read */
+    char           object[512], folder[128], launch[64]; /* ts_court_plan's paths into it */
+    const ts_task *task;                                 /* NULL: it could not be read */
     int            id;
     bool           before, ruled; /* by an earlier run of this log; its verdict is written */
     ts_ruling      ruling;
@@ -65,6 +72,9 @@ typedef struct ts_court {
     ts_log       *log;
     ts_places     places;
     ts_guarantees machine;
+    ts_device     device; /* of every entrant of this sitting */
+    ts_survey     survey; /* TS_CUDA: what it is */
+    char          label[TS_LABELS][80];
     ts_depth      depth;
     unsigned char key[TS_KEY_BYTES];
     bool          key_given; /* not drawn at random: the log says so */
@@ -78,6 +88,9 @@ typedef struct ts_court {
     double        best_gbs; /* the most that memory was seen to do */
     const char   *only;     /* a whole case name with its seed: nothing else is asked, or timed */
 } ts_court;
+
+/* A challenge's name in the log: "softmax_topk", or "softmax_topk/cuda", whose board is another. */
+const char *ts_court_label(ts_court *c, const ts_task *t);
 
 /* A number that follows from the key and from what it is for. */
 uint64_t ts_court_seed(const ts_court *c, const ts_task *t, int number, int instance);

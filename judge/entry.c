@@ -218,7 +218,7 @@ static int by_hex(const void *a, const void *b)
  * the order of the files. */
 static bool digest(ts_candidate *e, ts_refusal *why)
 {
-    char   hex[TS_ENTRY_SOURCES][65], sum[TS_ENTRY_SOURCES * (65 + 2 + TS_ENTRY_NAME + 1)];
+    char   hex[TS_ENTRY_SOURCES][65], sum[(TS_ENTRY_SOURCES + 1) * (65 + 2 + TS_ENTRY_NAME + 1)];
     size_t used = 0;
     for (int i = 0; i < e->n_sources; i++) {
         const ts_source *s = &e->source[i];
@@ -238,7 +238,11 @@ static bool digest(ts_candidate *e, ts_refusal *why)
         ts_sha256_hex(text ? text : s->bytes, text ? n : s->n, hex[i]);
         free(text);
     }
-    if (e->n_sources > 1) ts_sha256_hex(sum, used, e->source_sha256);
+    if (*e->launch) { /* how kernels are launched is as much theirs as the kernels */
+        ts_sha256_hex(e->launch, strlen(e->launch), e->source_sha256);
+        used += (size_t)snprintf(sum + used, sizeof sum - used, "%s  launch\n", e->source_sha256);
+    }
+    if (e->n_sources > 1 || *e->launch) ts_sha256_hex(sum, used, e->source_sha256);
     qsort(hex, (size_t)e->n_sources, sizeof hex[0], by_hex);
     ts_sha256_hex(hex, (size_t)e->n_sources * sizeof hex[0], e->family);
     return true;
@@ -414,6 +418,7 @@ bool ts_entry_read(const char *path, const char *challenge, ts_candidate *e, ts_
     if (folder < 0 && errno != ENOTDIR)
         return ts_refuse(why, "entry", "%s: %s", path, strerror(errno));
     const bool single = folder < 0;
+    e->json = !single;
     if (single) {
         snprintf(parent, sizeof parent, "%.*s", slash ? (int)(slash - path) + 1 : 1,
                  slash ? path : ".");

@@ -53,6 +53,7 @@ typedef struct ts_candidate {
     char        task[TS_ENTRY_NAME + 1];
     ts_class    cls;
     ts_language language;
+    bool        json;               /* handed in with an entry.json */
     int         n_sources, adapter; /* the adapter's place among the sources, or -1 */
     ts_source   source[TS_ENTRY_SOURCES];
     char        source_sha256[65]; /* of the file; of what sha256sum prints, where there are more */

@@ -62,7 +62,9 @@ static int draw_cases(const ts_court *c, const ts_task *t, int *number)
     for (int i = 0; i < n; i++) {
         const ts_case    *one = &all[order[i]];
         const ts_category k = ts_case_category(t, one);
-        if (!(one->use & TS_USE_CHECK) || bytes_of(t, one) > DEPTH[c->depth].bytes) continue;
+        if (!(one->use & (TS_USE_CHECK | (c->device == TS_CUDA ? TS_USE_DEVICE : 0))) ||
+            bytes_of(t, one) > DEPTH[c->depth].bytes)
+            continue;
         if (!strcmp(one->family, "far") && c->depth != TS_FULL) continue;
         if (taken[k]++ < DEPTH[c->depth].cases) number[m++] = order[i];
     }
@@ -79,7 +81,12 @@ void ts_court_plan(const ts_court *c, ts_contender *e, ts_cage_plan *plan)
                              .limit_ms = 10000 };
     snprintf(e->object, sizeof e->object, "/proc/self/fd/%d", e->built.object);
     plan->object = e->object;
-    if (e->entry.cls != TS_PYTHON) return;
+    if (ts_on_gpu(e->entry.cls)) plan->memory_bytes = (size_t)32 << 30; /* the driver's, mostly */
+    if (e->entry.cls == TS_GPU_SEALED) {
+        snprintf(e->launch, sizeof e->launch, "/proc/self/fd/%d", e->built.launch);
+        plan->runner = e->launch;
+    }
+    if (!ts_in_python(e->entry.cls)) return;
     snprintf(e->folder, sizeof e->folder, "%s/src", e->built.folder);
     snprintf(e->object, sizeof e->object, "%s/%s", e->folder, ts_entry_main(&e->entry)->name);
     plan->folder = e->folder;
@@ -119,7 +126,11 @@ bool ts_court_fail_by_flaw(ts_contender *e, const ts_case *c, uint64_t seed, ts_
 bool ts_court_fail_by_call(ts_contender *e, const ts_case *c, uint64_t seed, const ts_call *r)
 {
     if (r->flaw.fault) return ts_court_fail_by_flaw(e, c, seed, r->flaw);
-    if (*ts_call_reason(r)) return ts_court_fail(e, c, seed, ts_call_reason(r), r->text);
+    if (*ts_call_reason(r)) {
+        ts_court_fail(e, c, seed, ts_call_reason(r), r->text);
+        if (r->broken) e->ruling = TS_RULING_ERROR;
+        return false;
+    }
     if (r->fp_changed)
         return ts_court_fail(e, c, seed, "fp", "left another floating-point environment behind");
     return ts_court_fail_by_flaw(
@@ -234,8 +245,9 @@ static bool examine_block(ts_court *c, ts_contender *e, const int *number, int n
         t->passed++;
         if (bytes_of(e->task, one) > e->io_bytes) e->io_bytes = bytes_of(e->task, one);
         if (i % 4 == 0) repeat(e, cage, i);
-        if (first && i == 0 && e->entry.cls != TS_PYTHON)
-            refuse(e, cage, i, args); /* it gets arrays */
+        if (first && i == 0 && !ts_in_python(e->entry.cls) &&
+            e->entry.cls != TS_GPU_SEALED) /* these get no arguments that could be senseless */
+            refuse(e, cage, i, args);
     }
     ts_cage_stop(&cage);
     return ok;

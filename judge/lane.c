@@ -144,7 +144,7 @@ ts_tally ts_court_robustness(const ts_contender *e)
 void ts_court_lanes(ts_court *c, ts_contender *e, const int *number, int n)
 {
     lane l = { .court = c, .e = e };
-    if (e->entry.cls == TS_PYTHON || c->only) return;
+    if (ts_in_python(e->entry.cls) || ts_on_gpu(e->entry.cls) || c->only) return;
     choose(&l, number, n, 4e6, THREADED, true);
     vary_threads(&l);
     if (e->entry.language == TS_BINARY) return;

@@ -15,7 +15,10 @@ static const struct {
     int    instances;
     double least, most; /* bytes of a workload */
     int    workloads;
-} DEPTH[TS_N_DEPTHS] = { { 7, 4e5, 8e7, 1 }, { 15, 4e5, 8e7, 3 }, { 50, 4e5, 1.1e9, 4 } };
+} DEPTH[2][TS_N_DEPTHS] = {
+    { { 7, 4e5, 8e7, 1 }, { 15, 4e5, 8e7, 3 }, { 50, 4e5, 1.1e9, 4 } },  /* TS_CPU */
+    { { 5, 1e7, 1.5e8, 1 }, { 9, 1e7, 3e8, 2 }, { 25, 1e7, 1.1e9, 4 } }, /* TS_CUDA */
+};
 
 typedef struct sitting {
     ts_court      *court;
@@ -30,15 +33,17 @@ typedef struct sitting {
 static void choose_workloads(sitting *s)
 {
     const ts_case *all = s->task->cases();
-    const int      most = DEPTH[s->court->depth].workloads;
+    const int      most = DEPTH[s->court->device][s->court->depth].workloads;
     while (s->n_workloads < most) {
         int    best = -1;
         double best_bytes = 0;
         for (int i = 0; all[i].use; i++) {
             const double bytes = s->task->cost(&all[i]).bytes;
             bool         fits = all[i].use & TS_USE_TIME && all[i].dtype == TS_F32 &&
-                        !strcmp(all[i].family, "normal") && bytes >= DEPTH[s->court->depth].least &&
-                        bytes <= DEPTH[s->court->depth].most && bytes > 1.05 * best_bytes;
+                        !strcmp(all[i].family, "normal") &&
+                        bytes >= DEPTH[s->court->device][s->court->depth].least &&
+                        bytes <= DEPTH[s->court->device][s->court->depth].most &&
+                        bytes > 1.05 * best_bytes;
             for (int k = 0; k < s->n_workloads && fits; k++)
                 fits = bytes < 0.7 * s->task->cost(s->workload[k]).bytes;
             if (fits) best = i, best_bytes = bytes;
@@ -64,7 +69,7 @@ static bool timed_call(sitting *s, ts_contender *e, ts_cage *cage, int w, uint64
     ts_errors      errors = { 0 };
     ts_call        r;
     if (!*known) s->task->oracle(c, args, want), *known = true;
-    make_cold(ts_cage_arena(cage, 0));
+    if (s->court->device == TS_CPU) make_cold(ts_cage_arena(cage, 0)); /* else the keeper does */
     if (!ts_cage_call(cage, 0, &r) || r.status || r.fp_changed)
         return ts_court_fail_by_call(e, c, seed, &r);
     *ns = r.ns;
@@ -144,7 +149,7 @@ static bool log_times(sitting *s, const ts_contender *e, int w, ts_workload *out
     *out = (ts_workload) { floor_ns(s, w), t.mid, t.lo, t.hi };
     ts_jw *j = ts_log_begin(s->court->log, "time");
     ts_jw_int(j, "entrant", e->id);
-    ts_jw_text(j, "task", s->task->name);
+    ts_jw_text(j, "task", ts_court_label(s->court, s->task));
     ts_jw_text(j, "case", name);
     ts_jw_num(j, "floor_ns", out->floor_ns);
     ts_jw_num(j, "bytes", s->task->cost(s->workload[w]).bytes);
@@ -183,7 +188,7 @@ static bool log_score(sitting *s, ts_contender *e, double honest)
     }
     ts_jw *j = ts_log_begin(s->court->log, "score");
     ts_jw_int(j, "entrant", e->id);
-    ts_jw_text(j, "task", s->task->name);
+    ts_jw_text(j, "task", ts_court_label(s->court, s->task));
     ts_jw_num(j, "score", r.score);
     ts_jw_num(j, "S", r.S);
     ts_jw_num(j, "S_lo", r.S_lo);
@@ -214,11 +219,11 @@ static bool log_match(sitting *s, int a, int b)
     if (!match(s, a, b, 0, s->n_workloads, &m)) return false;
     for (int w = 0; w < s->n_workloads; w++)
         if (!match(s, a, b, w, w + 1, &one[w]) ||
-            !ts_court_played(
-                s->court, (ts_played) { s->task->name, s->e[a]->id, s->e[b]->id, one[w].outcome }))
+            !ts_court_played(s->court, (ts_played) { ts_court_label(s->court, s->task), s->e[a]->id,
+                                                     s->e[b]->id, one[w].outcome }))
             return false;
     ts_jw *j = ts_log_begin(s->court->log, "match");
-    ts_jw_text(j, "task", s->task->name);
+    ts_jw_text(j, "task", ts_court_label(s->court, s->task));
     ts_jw_int(j, "a", s->e[a]->id);
     ts_jw_int(j, "b", s->e[b]->id);
     ts_jw_num(j, "effect", m.effect);
@@ -240,7 +245,7 @@ bool ts_court_time(ts_court *c, const ts_task *t)
     int          kept = 0;
     const size_t first = c->n_played;
     if (!s) return false;
-    *s = (sitting) { .court = c, .task = t, .n_instances = DEPTH[c->depth].instances };
+    *s = (sitting) { .court = c, .task = t, .n_instances = DEPTH[c->device][c->depth].instances };
     for (int i = 0; i < c->n; i++)
         if (c->contender[i]->task == t && c->contender[i]->ruling == TS_RULING_PASS) {
             s->e[s->n++] = c->contender[i];
@@ -256,7 +261,7 @@ bool ts_court_time(ts_court *c, const ts_task *t)
     for (int i = 0; i < s->n && ok; i++) ok = log_score(s, s->e[i], honest);
     for (int a = 0; a < s->n && ok; a++)
         for (int b = a + 1; b < s->n && ok; b++) ok = log_match(s, a, b);
-    if (ok && s->n > 1) ok = ts_court_rank(c, t->name, first);
+    if (ok && s->n > 1) ok = ts_court_rank(c, ts_court_label(c, t), first);
     for (int i = 0; i < c->n && ok; i++)
         if (c->contender[i]->task == t && !c->contender[i]->before && !c->contender[i]->ruled)
             ok = ts_court_log_verdict(c, c->contender[i]);

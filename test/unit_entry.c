@@ -211,7 +211,10 @@ static void refuses_bad_entries(void **state)
           "'class' is 'open', expected one of sealed, host, python" },
         { "{" HEAD "\"class\":\"host\",\"language\":\"rust\"}", "entry", "'language' is 'rust'" },
         { "{" HEAD "\"class\":\"host\",\"language\":\"cuda\"}", "entry",
-          "CUDA entrants are judged where a GPU is" },
+          "class 'host' takes no 'cuda'" },
+        { "{" HEAD "\"class\":\"sealed-gpu\",\"language\":\"cuda\"}", "launch", "launch" },
+        { "{" HEAD "\"class\":\"host-gpu\",\"language\":\"cuda\",\"launch\":[]}", "entry",
+          "class 'host-gpu' launches by itself" },
         { "{" HEAD "\"class\":\"sealed\",\"language\":\"c++\"}", "entry",
           "class 'sealed' takes no 'c++'" },
         { "{" HEAD "\"class\":\"python\",\"language\":\"c\"}", "entry",
@@ -281,6 +284,7 @@ static void reads_single_files(void **state)
           "// #include <stdio.h>\n#include <immintrin.h>\nint ts_layernorm_backward(int a) {}",
           "layernorm_backward", TS_SEALED },
         { "e.cpp", "int ts_softmax_topk(int a) {}", "softmax_topk", TS_HOST },
+        { "e.cu", "int ts_softmax_topk(int a) {}", "softmax_topk", TS_GPU_HOST },
         { "f.py", "def softmax_topk(logits, k):\n  pass # def layernorm_forward(x)\n",
           "softmax_topk", TS_PYTHON },
         { "g.c", "int ts_softmax_topk_workspace(int a);\nint ts_layernorm_forward(int a);",
@@ -307,8 +311,6 @@ static void reads_single_files(void **state)
     ts_entry_free(&e);
     write_text("none.c", "/* ts_softmax_topk(x) */ int x;");
     assert_refused(in_home("none.c"), "entry", "no function of a challenge was found");
-    write_text("gpu.cu", "");
-    assert_refused(in_home("gpu.cu"), "entry", "CUDA entrants are judged where a GPU is");
     write_text("x.txt", "");
     assert_refused(in_home("x.txt"), "entry", "expected a folder with entry.json");
     write_text("x.h", "int ts_softmax_topk(void);");
