@@ -95,7 +95,7 @@ static bool somebody_is_there(ts_kept_word *w)
 
 static void make_probe(void)
 {
-    static const char ptx[] = ".version 7.0\n.target sm_70\n.address_size 64\n"
+    static const char ptx[] = ".version 7.5\n.target sm_75\n.address_size 64\n"
                               ".visible .entry ts_empty() { ret; }\n";
     ts_cu_any        *module;
     must(d->module_load(&module, ptx), "an empty kernel");

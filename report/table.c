@@ -7,7 +7,11 @@
 #include "board.h"
 #include "show.h"
 
-enum { NAME = 20, CELLS = 6 }; /* CELLS: columns of the matrix that fit beside the names */
+enum {
+    NAME = 20,
+    CLASS = 10,
+    CELLS = 6
+}; /* CELLS: columns of the matrix that fit beside the names */
 
 /* Strangers' text in exactly `width` columns; in at most -width columns if that is negative. Only
  * ASCII and Latin letters go to a terminal as they are: no escapes, no overrides of direction,
@@ -52,12 +56,12 @@ static void speed(FILE *f, double S, double lo, double hi)
 static void scoreboard(const ts_board *b, FILE *f)
 {
     heading(f, "Scoreboard");
-    fprintf(f, "  #  %-*s %-7s %6s  %-22s %6s %5s  %s\n", NAME, "entrant", "class", "passed",
+    fprintf(f, "  #  %-*s %-10s %6s  %-22s %6s %5s  %s\n", NAME, "entrant", "class", "passed",
             "   speed / floor", "score", "grade", "rating          group");
     for (size_t i = 0; i < b->n_contestants; i++) {
         const ts_contestant  *c = &b->contestant[i];
         const ts_entrant_row *r = &b->row[c->first];
-        fprintf(f, "%3zu  %s %s %3d/%-2zu  ", i + 1, show(r->name, NAME).s, show(r->klass, 7).s,
+        fprintf(f, "%3zu  %s %s %3d/%-2zu  ", i + 1, show(r->name, NAME).s, show(r->klass, CLASS).s,
                 c->passed, b->n_tasks);
         speed(f, c->S, c->S_lo, c->S_hi);
         fprintf(f, " %6.0f %5s", c->score, c->grade);
@@ -143,7 +147,7 @@ static void entrant(const ts_entrant_row *r, size_t place, FILE *f)
         all += ts_jr_num(ts_jr_at(ts_jr_at(cells, i), 1), &x) ? x : 0;
     }
     if (all > 0) snprintf(robust, sizeof robust, "%.0f/%.0f", passed, all);
-    fprintf(f, "%3zu  %s %s %s  ", place, show(r->name, NAME).s, show(r->klass, 7).s,
+    fprintf(f, "%3zu  %s %s %s  ", place, show(r->name, NAME).s, show(r->klass, CLASS).s,
             show(verdict, 15).s);
     speed(f, pass ? ts_jr_number(r->score, "S", 0) : 0, ts_jr_number(r->score, "S_lo", 0),
           ts_jr_number(r->score, "S_hi", 0));
@@ -172,7 +176,7 @@ static void challenge(const ts_board *b, const char *task, FILE *f)
         if (!strcmp(b->row[i].task, task)) of[n++] = &b->row[i];
     qsort(of, n, sizeof *of, better);
     heading(f, task);
-    fprintf(f, "  #  %-*s %-7s %-15s  %-22s %8s %6s %4s\n", NAME, "entrant", "class", "verdict",
+    fprintf(f, "  #  %-*s %-10s %-15s  %-22s %8s %6s %4s\n", NAME, "entrant", "class", "verdict",
             "   speed / floor", "err/bnd", "robust", "score");
     for (size_t i = 0; i < n; i++) entrant(of[i], i + 1, f);
     for (size_t i = 0; i < n; i++) flaw(of[i], f);

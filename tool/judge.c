@@ -15,15 +15,18 @@
 #include "tool.h"
 
 typedef struct judge_options {
-    const char *log, *out, *resume, *depth, *challenge, *selfcheck, *seed, *json, *replay;
+    const char *log, *out, *resume, *depth, *challenge, *selfcheck, *seed, *json, *replay, *device;
 } judge_options;
 
 /* ---- what this machine guarantees ---- */
 
-static int selfcheck(void)
+static int selfcheck(const ts_court *c)
 {
     static ts_guarantees g;
     const bool           works = ts_guarantee_all(&g);
+    if (c->device == TS_CUDA)
+        printf("device: %s; copies %.0f GB/s; an empty kernel %.1f us\n", c->survey.text,
+               c->survey.copy_gbs, c->survey.probe_ns / 1e3);
     printf("badge: %s\n", g.badge);
     for (int i = 0; i < g.n; i++)
         printf("  %-4s %-24s %s\n", g.g[i].held ? "yes" : "NO", g.g[i].name, g.g[i].text);
@@ -36,6 +39,19 @@ static int selfcheck(void)
 }
 
 /* ---- who is judged ---- */
+
+/* Its class is read again when it is admitted; here it only chooses the device. */
+static bool is_gpus(const char *path)
+{
+    static ts_paths list;
+    ts_candidate    e = { 0 };
+    ts_refusal      why = { 0 };
+    if (!ts_entry_list(path, &list, &why)) return false;
+    const bool gpu = list.n && ts_entry_read(list.path[0], NULL, &e, &why) && ts_on_gpu(e.cls);
+    ts_entry_free(&e);
+    ts_entry_list_free(&list);
+    return gpu;
+}
 
 static ts_contender *add(ts_court *c, const char *path, const char *challenge, const char *name)
 {
@@ -52,47 +68,54 @@ static ts_contender *add(ts_court *c, const char *path, const char *challenge, c
 }
 
 /* The interpreter's name is the user's: no shell reads it. */
-static bool has_numpy(const char *python)
+static bool has(const char *python, const char *import)
 {
     int         status = -1;
     const pid_t child = fork();
     if (!child) {
         const int null = open("/dev/null", O_RDWR);
         for (int fd = 0; fd < 3; fd++) dup2(null, fd);
-        execlp(python, python, "-c", "import numpy", (char *)NULL);
+        execlp(python, python, "-c", import, (char *)NULL);
         _exit(127);
     }
     return child > 0 && waitpid(child, &status, 0) == child && !status;
 }
 
-/* Beside the program: our library, the naive ways, and NumPy's where Python has it. */
+/* Beside the program: our library, and the naive ways; and as folders, what Python has. */
 static void add_built_in(ts_court *c, const char *only)
 {
     static const struct {
+        ts_device   device;
         const char *file, *name, *challenge; /* NULL: every one */
-    } objects[] = {
-        { "libtouchstone.so", "touchstone", NULL },
-        { "touchstone-textbook.so", "textbook", "softmax_topk" },
-        { "touchstone-three_pass.so", "three_pass", "softmax_topk" },
+        const char *needs;                   /* a module of Python's; NULL: none */
+    } all[] = {
+        { TS_CPU, "libtouchstone.so", "touchstone", NULL, NULL },
+        { TS_CPU, "touchstone-textbook.so", "textbook", "softmax_topk", NULL },
+        { TS_CPU, "touchstone-three_pass.so", "three_pass", "softmax_topk", NULL },
+        { TS_CPU, "entrant/numpy", "numpy", NULL, "numpy" },
+        { TS_CUDA, "touchstone-cuda.so", "touchstone", NULL, NULL },
+        { TS_CUDA, "entrant/textbook", "textbook", NULL, NULL },
+        { TS_CUDA, "entrant/torch", "torch", NULL, "torch" },
     };
-    char path[4096], whole[4096], file[128];
-    for (size_t i = 0; i < sizeof objects / sizeof *objects; i++)
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        char import[64], path[4096], whole[4096], file[128];
+        if (all[i].device != c->device) continue;
+        snprintf(import, sizeof import, "import %s", all[i].needs ? all[i].needs : "sys");
+        if (all[i].needs && !has(c->python, import)) {
+            fprintf(stderr, "touchstone: no %s in %s: the built-in entrant %s is left out\n",
+                    all[i].needs, c->python, all[i].name);
+            continue;
+        }
         for (int t = 0; ts_tasks[t]; t++) {
             const char *task = ts_tasks[t]->name;
-            if (objects[i].challenge && strcmp(objects[i].challenge, task)) continue;
+            const bool  folder = !strchr(all[i].file, '.');
+            if (all[i].challenge && strcmp(all[i].challenge, task)) continue;
             if (only && strcmp(only, task)) continue;
-            if (ts_beside(objects[i].file, path, sizeof path) && realpath(path, whole))
-                add(c, whole, task, objects[i].name);
+            snprintf(file, sizeof file, "%s%s%s", all[i].file, folder ? "/" : "",
+                     folder ? task : "");
+            if (ts_beside(file, path, sizeof path) && realpath(path, whole))
+                add(c, whole, task, all[i].name);
         }
-    if (!has_numpy(c->python)) {
-        fprintf(stderr, "touchstone: no NumPy in %s: the built-in entrant numpy is left out\n",
-                c->python);
-        return;
-    }
-    for (int t = 0; ts_tasks[t]; t++) {
-        if (only && strcmp(only, ts_tasks[t]->name)) continue;
-        snprintf(file, sizeof file, "entrant/numpy/%s", ts_tasks[t]->name);
-        if (ts_beside(file, path, sizeof path)) add(c, path, ts_tasks[t]->name, "numpy");
     }
 }
 
@@ -253,13 +276,14 @@ static bool take_key(ts_court *c, const ts_records *r, const char *log)
 }
 
 /* Every verdict beside the one in the log. */
-static int compare(const ts_court *c, const ts_records *r)
+static int compare(ts_court *c, const ts_records *r)
 {
     int n_other = 0;
     for (int i = 0; i < c->n; i++) {
         const ts_contender *e = c->contender[i];
         const ts_record    *was =
-            e->task ? ts_records_verdict(r, e->entry.source_sha256, e->task->name) : NULL;
+            e->task ? ts_records_verdict(r, e->entry.source_sha256, ts_court_label(c, e->task))
+                       : NULL;
         const char *verdict = was ? ts_jr_text(was->root, "verdict", "") : "not there",
                    *reason = was ? ts_jr_text(was->root, "reason", "") : "",
                    *where = was ? ts_jr_text(was->root, "case", "") : "";
@@ -291,6 +315,8 @@ int ts_tool_judge(int argc, char **argv)
         { "--challenge", "NAME", "only this challenge", &o.challenge },
         { "--depth", "D", "quick, normal or full: how many cases and timed calls", &o.depth },
         { "--case", "NAME", "only this case, with its seed, as a verdict names it", &c.only },
+        { "--device", "cpu|cuda", "where; as the first entrant's class says if not given",
+          &o.device },
         { "--log", "FILE", "where the verdicts go (judge.log)", &o.log },
         { "--resume", NULL, "go on with the log; what was judged is not judged again", &o.resume },
         { "--out", "DIR", "also write the page there", &o.out },
@@ -306,7 +332,17 @@ int ts_tool_judge(int argc, char **argv)
                         "with none, the built-in ones.\n";
     if (!ts_options_many(argc, argv, usage, options, given, TS_CONTENDERS - 1, &status))
         return status;
-    if (o.selfcheck) return selfcheck();
+    if (o.device && strcmp(o.device, "cpu") && strcmp(o.device, "cuda")) {
+        fprintf(stderr, "touchstone: --device '%s'; expected cpu or cuda\n", o.device);
+        return TS_EXIT_USAGE;
+    }
+    if (o.device ? !strcmp(o.device, "cuda") : given[0] && is_gpus(given[0])) c.device = TS_CUDA;
+    if (c.device == TS_CUDA) ts_keeper_survey(&c.survey);
+    if (c.device == TS_CUDA && !c.survey.there) {
+        fprintf(stderr, "touchstone: --device cuda: %s\n", c.survey.text);
+        return TS_EXIT_BROKEN;
+    }
+    if (o.selfcheck) return selfcheck(&c);
     char passing[64]; /* one case again is no new verdict: its log goes when it has been shown */
     snprintf(passing, sizeof passing, "/tmp/touchstone-case-%ld", (long)getpid());
     if (c.only) o.log = passing;
@@ -325,6 +361,7 @@ int ts_tool_judge(int argc, char **argv)
         fprintf(stderr, "touchstone: the contract's headers are not beside the program\n");
         return TS_EXIT_BROKEN;
     }
+    if (c.device == TS_CUDA) snprintf(c.places.arch, sizeof c.places.arch, "%s", c.survey.arch);
     for (int i = 0; given[i]; i++)
         if (!add_given(&c, given[i], o.challenge)) return TS_EXIT_USAGE;
     if (!given[0]) add_built_in(&c, o.challenge);
