@@ -3,6 +3,7 @@
 #include "keeper.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -19,7 +21,7 @@
 #include "driver.h"
 #include "dtype.h"
 
-enum { BAND = 4096, LIMIT_MS = 60000, PROBES = 16 };
+enum { BAND = 4096, LIMIT_MS = 60000, PROBES = 16, ORDERS = 3, GIVE };
 static const size_t COMPARED = (size_t)64 << 20, SAMPLE = (size_t)1 << 16;
 
 typedef enum verb { LAY, FETCH } verb;
@@ -280,6 +282,12 @@ _Noreturn static void keep(const ts_keeper *k, size_t n_workspace, int orders, i
     order o;
     int   l2 = 0;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    /* What is the judge's stays the judge's: a bell that we held open would never be seen to close.
+     */
+    const int high[2] = { fcntl(orders, F_DUPFD, 64), fcntl(to, F_DUPFD, 64) };
+    if (dup2(high[0], ORDERS) < 0 || dup2(high[1], GIVE) < 0) _exit(1);
+    syscall(SYS_close_range, GIVE + 1u, ~0u, 0u);
+    orders = ORDERS, to = GIVE;
     said = k->last;
     d = ts_driver_open(why, sizeof why);
     if (!d) {

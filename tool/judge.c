@@ -67,6 +67,19 @@ static ts_contender *add(ts_court *c, const char *path, const char *challenge, c
     return e;
 }
 
+/* By its whole path, as the cage needs it: $TOUCHSTONE_PYTHON, or the first python3 of the path. */
+static const char *find_python(void)
+{
+    static char place[4096];
+    const char *asked = getenv("TOUCHSTONE_PYTHON"), *name = asked ? asked : "python3";
+    const char *path = getenv("PATH");
+    for (; path && *path && !strchr(name, '/'); path += strcspn(path, ":"), path += *path == ':') {
+        snprintf(place, sizeof place, "%.*s/%s", (int)strcspn(path, ":"), path, name);
+        if (!access(place, X_OK)) return place;
+    }
+    return name;
+}
+
 /* The interpreter's name is the user's: no shell reads it. */
 static bool has(const char *python, const char *import)
 {
@@ -352,8 +365,7 @@ int ts_tool_judge(int argc, char **argv)
     memcpy(c.key, &seed, sizeof seed);
     c.depth = TS_NORMAL;
     if (!read_depth(o.depth, &c.depth)) return TS_EXIT_USAGE;
-    c.python = getenv("TOUCHSTONE_PYTHON");
-    if (!c.python) c.python = "python3";
+    c.python = find_python();
     c.progress = stderr;
     const long cores = sysconf(_SC_NPROCESSORS_ONLN);
     c.n_threads = cores > 2 ? (int)cores - 1 : 1;
