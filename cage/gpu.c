@@ -14,11 +14,12 @@
 #include "cage.h"
 #include "driver.h"
 #include "launch.h"
+#include "mask.h"
 
 enum { MAX_IMAGE = 64 << 20 };
 
 static const ts_driver *d;
-static ts_cu_any       *stream, *module, *from, *to;
+static ts_cu_any       *stream, *module, *from, *to, *mask;
 static ts_device_ptr    workspace_end;
 static void            *image; /* the cubin */
 static ts_launch       *plan;
@@ -78,8 +79,8 @@ void cage_gpu_open(void)
     d = ts_driver_open(why, sizeof why);
     if (!d) cage_stop(TS_STOP_SETUP, "%s", why);
     map_kept();
-    if (d->stream_create(&stream, 1 /* waits for no other stream */) || d->event_create(&from, 0) ||
-        d->event_create(&to, 0))
+    if (ts_mask_load(d, &mask) || d->stream_create(&stream, 1 /* waits for no other stream */) ||
+        d->event_create(&from, 0) || d->event_create(&to, 0))
         cage_stop(TS_STOP_SETUP, "no stream");
 }
 
@@ -119,6 +120,25 @@ void cage_gpu_arm(void)
     }
     must(d->reset_l2(), "resetting the cache");
     must(d->sync(), "before the call");
+}
+
+void cage_gpu_wake(void)
+{
+    must(ts_mask_nothing(d, mask, stream), "waking");
+    must(d->stream_sync(stream), "waking");
+}
+
+static void reveal(const ts_call_slot *s, int slot, uint64_t secret)
+{
+    static const uint32_t size[] = { 4, 8, 2, 2, 1, 1, 4 }; /* by ts_dtype */
+    for (uint32_t i = 0; secret && i < s->n_bufs && i < TS_CALL_BUFS; i++) {
+        const ts_call_buf *b = &s->buf[i];
+        if (b->role == 1 || b->n_bytes < TS_MASK_LEAST_BYTES || b->dtype > 6) continue;
+        const ts_masked x = { cage_control->device[slot][i],
+                              (uint64_t)b->row_stride * size[b->dtype], (uint32_t)b->n_rows,
+                              (uint32_t)b->n_cols, size[b->dtype] };
+        must(ts_mask_apply(d, mask, x, ts_mask_secret(secret, (int)i), stream), "unmasking");
+    }
 }
 
 static void add(ts_launch_env *e, ts_env_value v)
@@ -185,8 +205,8 @@ static ts_status step(const ts_launch_env *e, int i, bool *applied)
     void      *params[TS_LAUNCH_ARGS];
     if (!ts_launch_step(plan, i, e, &s, why, sizeof why)) return complain("launch plan: %s\n", why);
     *applied |= s.applies;
+    if (s.applies && d->module_function(&f, module, s.kernel)) return TS_E_UNSUPPORTED;
     if (!s.applies || s.empty) return TS_OK;
-    if (d->module_function(&f, module, s.kernel)) return TS_E_UNSUPPORTED;
     if (!fits(f, &s)) return complain("%s has other parameters than the plan\n", s.kernel);
     if (s.shared_bytes > 48 << 10)
         must(d->function_set(f, TS_CU_MAX_DYNAMIC_SHARED, (int)s.shared_bytes), s.kernel);
@@ -227,8 +247,10 @@ ts_status cage_gpu_workspace(const ts_call_plan *p, int slot, size_t *n)
 
 /* ---- the others ---- */
 
-void cage_gpu_exec(ts_exec *x)
+void cage_gpu_exec(const ts_call_plan *p, int slot, ts_exec *x)
 {
+    if (cage_control->call.verb == TS_VERB_RUN)
+        reveal(&p->slot[slot], slot, cage_control->call.secret);
     const size_t n =
         (x->workspace_bytes + TS_WORKSPACE_ALIGN - 1) / TS_WORKSPACE_ALIGN * TS_WORKSPACE_ALIGN;
     x->stream = stream;

@@ -148,10 +148,10 @@ static void enter_gpu(void)
 
 static ts_status run(const void *args, ts_exec *x)
 {
+    const int slot = (int)(cage_control->call.slot % TS_MAX_SLOTS);
     if (!ts_on_gpu(plan.class)) return entrant.run(args, x);
-    if (plan.class == TS_GPU_SEALED)
-        return cage_gpu_launch(&plan, (int)(cage_control->call.slot % TS_MAX_SLOTS), x);
-    cage_gpu_exec(x);
+    if (plan.class == TS_GPU_SEALED) return cage_gpu_launch(&plan, slot, x);
+    cage_gpu_exec(&plan, slot, x);
     const ts_status s = entrant.run(args, x);
     cage_gpu_finish();
     return s;
@@ -159,9 +159,9 @@ static ts_status run(const void *args, ts_exec *x)
 
 static ts_status ask_workspace(const void *args, ts_exec *x, size_t *n)
 {
-    if (plan.class == TS_GPU_SEALED)
-        return cage_gpu_workspace(&plan, (int)(cage_control->call.slot % TS_MAX_SLOTS), n);
-    if (ts_on_gpu(plan.class)) cage_gpu_exec(x);
+    const int slot = (int)(cage_control->call.slot % TS_MAX_SLOTS);
+    if (plan.class == TS_GPU_SEALED) return cage_gpu_workspace(&plan, slot, n);
+    if (ts_on_gpu(plan.class)) cage_gpu_exec(&plan, slot, x);
     return entrant.workspace ? entrant.workspace(args, x, n) : TS_OK;
 }
 
@@ -195,7 +195,13 @@ _Noreturn static void serve(void)
             if (ts_on_gpu(plan.class)) cage_gpu_arm();
             cage_fp_set();
             __atomic_store_n(&c->ready, bell, __ATOMIC_RELEASE);
-            while (plan.spin && __atomic_load_n(&c->bell, __ATOMIC_ACQUIRE) == bell) cage_relax();
+            while (plan.spin && __atomic_load_n(&c->bell, __ATOMIC_ACQUIRE) == bell) {
+                cage_relax();
+                if (__atomic_load_n(&c->wake, __ATOMIC_ACQUIRE) != bell || c->awake == bell)
+                    continue;
+                cage_gpu_wake();
+                __atomic_store_n(&c->awake, bell, __ATOMIC_RELEASE);
+            }
             continue;
         }
         call();

@@ -162,6 +162,8 @@ void cage_landlock(const ts_call_plan *p)
         const char *const driver[] = { "/proc", "/sys", "/etc", "/dev" };
         for (size_t i = 0; i < sizeof driver / sizeof *driver; i++)
             open_path(rules, driver[i], read | LANDLOCK_ACCESS_FS_WRITE_FILE);
+        if (getenv("TOUCHSTONE_LIBCUDA")) open_path(rules, getenv("TOUCHSTONE_LIBCUDA"), read);
+        open_path(rules, "/dev/shm", all.handled_access_fs & ~(uint64_t)LANDLOCK_ACCESS_FS_EXECUTE);
     }
     if (ts_in_python(p->class)) {
         char path[CAGE_FOLDERS][CAGE_PATH];

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "cage_inside.h"
+#include "mask.h"
 #include "rng.h"
 
 /* Address space of a block; pages cost nothing until they are touched. */
@@ -255,7 +256,9 @@ static bool keep_memory(ts_cage *c, int give)
 {
     for (int i = 0; i < c->plan.n_slots; i++) c->kept[i] = &c->slot[i].arena;
     const size_t n = c->plan.workspace_bytes + TS_WORKSPACE_ALIGN;
-    return (c->keeper = ts_keeper_start(c->kept, c->plan.n_slots, n, give));
+    const bool   masked = c->plan.class != TS_GPU_SEALED; /* runs nothing before it is called */
+    snprintf(c->control->mask, sizeof c->control->mask, "%s", ts_mask_ptx);
+    return (c->keeper = ts_keeper_start(c->kept, c->plan.n_slots, n, masked, give));
 }
 
 static bool bear(ts_cage *c)
@@ -324,6 +327,15 @@ static const char *prepare(ts_cage *c)
     return bear(c) ? NULL : "touchstone-cage cannot be started";
 }
 
+/* Of what it said, where programs say what went wrong. */
+static const char *last_line(char *said)
+{
+    size_t n = strlen(said);
+    while (n && (said[n - 1] == '\n' || said[n - 1] == ' ')) said[--n] = 0;
+    const char *line = strrchr(said, '\n');
+    return line ? line + 1 : said;
+}
+
 /* What a process that did not get ready says, or how it ended. */
 static void say_why(ts_cage *c, bool hung, char *why, size_t n)
 {
@@ -339,7 +351,7 @@ static void say_why(ts_cage *c, bool hung, char *why, size_t n)
     ts_cage_end(c, hung, &r);
     if (!hung && stop && stop < 5 && r.end == TS_END_EXIT)
         snprintf(why, n, "%s: %s", reason[stop], text);
-    else snprintf(why, n, "%s: %s; %.160s", ts_call_reason(&r), r.text, r.stderr_tail);
+    else snprintf(why, n, "%s: %s; %.160s", ts_call_reason(&r), r.text, last_line(r.stderr_tail));
 }
 
 ts_cage *ts_cage_start(const ts_cage_plan *p, char *why, size_t n)
@@ -357,7 +369,8 @@ ts_cage *ts_cage_start(const ts_cage_plan *p, char *why, size_t n)
         return NULL;
     }
     if (c->keeper && !ts_keeper_ready(c->keeper, text, sizeof text)) {
-        snprintf(why, n, "error: the device's memory: %s", text);
+        if (*text) snprintf(why, n, "error: the device's memory: %s", text);
+        else say_why(c, false, why, n); /* nobody took what the keeper had to give */
         ts_cage_stop(&c);
         return NULL;
     }

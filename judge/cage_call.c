@@ -224,10 +224,14 @@ static int perform(ts_cage *c, int slot, int verb, bool fresh, line *hidden, int
     const double ready_ns = ts_now_ns();
     char         said_unasked[64];
     while (python && recv(c->bell_fd, said_unasked, sizeof said_unasked, MSG_DONTWAIT) > 0) {}
-    if (c->keeper && verb == TS_VERB_RUN && !ts_gpu_lay(c, slot, fresh, r)) return TS_WORD_NOT;
+    if (c->keeper && verb == TS_VERB_RUN) {
+        const int laid = ts_gpu_lay(c, slot, fresh, r);
+        if (laid != TS_WORD_CAME) return laid;
+    }
     for (uint64_t i = ts_cage_chance(c, 64); i; i--) ts_cage_relax(c);
     const double away = ts_now_ns() - arm_ns - (own_cpu_ns() - arm_cpu_ns);
     reveal(hidden, n_hidden);
+    c->control->call.secret = c->secret;
     const double t0 = ts_now_ns();
     r->lead_ns = t0 - arm_ns + r->cpu_before_ns;
     r->n_wakes = held ? 2 : 1;

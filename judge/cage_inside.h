@@ -36,6 +36,7 @@ struct ts_cage {
     ts_slot        slot[TS_MAX_SLOTS];
     /* On a device. */
     ts_keeper      *keeper;
+    uint64_t        secret;            /* of this call's inputs */
     int             n_before, n_after; /* calls before or after which the device was busy */
     const ts_arena *kept[TS_MAX_SLOTS];
 };
@@ -43,7 +44,7 @@ struct ts_cage {
 /* ---- gpu_call.c: of a call what is done on a device ---- */
 
 void ts_gpu_point(ts_cage *c, int slot); /* the order's pointers, as its process has them */
-bool ts_gpu_lay(ts_cage *c, int slot, bool fresh, ts_call *r);
+int  ts_gpu_lay(ts_cage *c, int slot, bool fresh, ts_call *r); /* TS_WORD_* */
 void ts_gpu_fetch(ts_cage *c, int slot, ts_call *r);
 
 enum { TS_WORD_CAME, TS_WORD_NOT, TS_WORD_DEAD };

@@ -3,9 +3,14 @@
  * read after done. Whoever has a kernel running at either time makes the keeper's empty one wait.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
 
 #include "cage_inside.h"
+
+enum { WAKE_LIMIT_MS = 5000 };
 
 static size_t workspace_of(const ts_cage *c, int slot)
 {
@@ -39,14 +44,30 @@ static bool lost(const ts_kept_word *w, ts_call *r)
     return true;
 }
 
-bool ts_gpu_lay(ts_cage *c, int slot, bool fresh, ts_call *r)
+/* The device turns to another process in its own time. */
+static int wake(ts_cage *c)
+{
+    if (ts_in_python(c->plan.class))
+        return send(c->bell_fd, "w", 1, MSG_NOSIGNAL) == 1 ? ts_cage_await_byte(c, WAKE_LIMIT_MS)
+                                                           : TS_WORD_DEAD;
+    if (!c->spin) return TS_WORD_CAME; /* it sleeps until go */
+    __atomic_store_n(&c->control->wake, c->bell - 1, __ATOMIC_RELEASE);
+    return ts_cage_await(c, &c->control->awake, c->bell - 1, WAKE_LIMIT_MS * 1e6,
+                         WAKE_LIMIT_MS * 1e6);
+}
+
+int ts_gpu_lay(ts_cage *c, int slot, bool fresh, ts_call *r)
 {
     ts_kept_word w;
-    ts_keeper_lay(c->keeper, slot, fresh, workspace_of(c, slot), &w);
-    if (lost(&w, r)) return false;
+    c->secret = 0;
+    if (c->plan.class != TS_GPU_SEALED &&
+        getrandom(&c->secret, sizeof c->secret, 0) != sizeof c->secret)
+        abort();
+    ts_keeper_lay(c->keeper, slot, fresh, workspace_of(c, slot), c->secret, &w);
+    if (lost(&w, r)) return TS_WORD_NOT;
     c->n_before += w.busy;
     if (again_and_again(c, c->n_before)) r->early = true;
-    return true;
+    return wake(c);
 }
 
 void ts_gpu_fetch(ts_cage *c, int slot, ts_call *r)

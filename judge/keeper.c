@@ -20,6 +20,7 @@
 
 #include "driver.h"
 #include "dtype.h"
+#include "mask.h"
 
 enum { BAND = 4096, LIMIT_MS = 60000, PROBES = 16, ORDERS = 3, GIVE };
 static const size_t COMPARED = (size_t)64 << 20, SAMPLE = (size_t)1 << 16;
@@ -28,7 +29,7 @@ typedef enum verb { LAY, FETCH } verb;
 
 typedef struct order {
     int32_t  verb, slot, fresh;
-    uint64_t n_workspace;
+    uint64_t n_workspace, secret; /* 0: nothing is masked */
 } order;
 
 typedef struct reply {
@@ -46,6 +47,7 @@ struct ts_keeper {
     pid_t                  pid;
     int                    fd; /* orders and replies */
     int                    n;
+    bool                   masked;
     const ts_arena *const *slots;
     reply                 *last; /* shared: what the child says */
 };
@@ -56,7 +58,7 @@ static const ts_driver *d;
 static kept             bufs[TS_MAX_SLOTS][TS_MAX_BUFS], workspace;
 static ts_device_ptr    flushed;
 static size_t           n_flush, granule;
-static ts_cu_any       *empty;
+static ts_cu_any       *mask;
 static double           usual_ns;
 static reply           *said;
 
@@ -83,7 +85,7 @@ static double now_ns(void)
 static double probe(void)
 {
     const double begin = now_ns();
-    must(d->launch(empty, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL), "a launch");
+    must(ts_mask_nothing(d, mask, NULL), "a launch");
     must(d->sync(), "waiting for the device");
     return now_ns() - begin;
 }
@@ -97,11 +99,7 @@ static bool somebody_is_there(ts_kept_word *w)
 
 static void make_probe(void)
 {
-    static const char ptx[] = ".version 7.5\n.target sm_75\n.address_size 64\n"
-                              ".visible .entry ts_empty() { ret; }\n";
-    ts_cu_any        *module;
-    must(d->module_load(&module, ptx), "an empty kernel");
-    must(d->module_function(&empty, module, "ts_empty"), "an empty kernel");
+    must(ts_mask_load(d, &mask), "an empty kernel");
     usual_ns = probe();
     for (int i = 0; i < PROBES; i++) {
         const double ns = probe();
@@ -151,7 +149,7 @@ static void make_all(const ts_keeper *k, size_t n_workspace, int to)
         for (int i = 0; i < k->slots[s]->n; i++) {
             const ts_arena_buf *b = &k->slots[s]->buf[i];
             make(&bufs[s][i], b->n_bytes, b->p == b->lo,
-                 (ts_kept) { s, i, 0, 0, b->b.role != TS_IN, left-- }, to);
+                 (ts_kept) { s, i, 0, 0, k->masked || b->b.role != TS_IN, left-- }, to);
         }
     make(&workspace, n_workspace, false, (ts_kept) { -1, 0, 0, 0, 1, 0 }, to);
 }
@@ -196,6 +194,18 @@ static void stage(const ts_keeper *k, int slot)
     }
 }
 
+static void hide(const ts_arena *m, const order *o)
+{
+    for (int i = 0; i < m->n; i++) {
+        const ts_buf *b = &m->buf[i].b;
+        const size_t  element = ts_format_of(b->dtype)->n_bytes;
+        if (b->role == TS_OUT || m->buf[i].n_bytes < TS_MASK_LEAST_BYTES) continue;
+        const ts_masked x = { bufs[o->slot][i].p, (uint64_t)b->row_stride * element,
+                              (uint32_t)b->n_rows, (uint32_t)b->n_cols, (uint32_t)element };
+        must(ts_mask_apply(d, mask, x, ts_mask_secret(o->secret, i), NULL), "masking");
+    }
+}
+
 static void lay(const ts_keeper *k, const order *o, ts_kept_word *w)
 {
     if (o->fresh || !bufs[o->slot][0].staged) stage(k, o->slot);
@@ -203,6 +213,7 @@ static void lay(const ts_keeper *k, const order *o, ts_kept_word *w)
         const kept *b = &bufs[o->slot][i];
         if (b->n_bytes) must(d->copy_within(b->p, b->staged, b->n_bytes, NULL), "laying out");
     }
+    if (o->secret) hide(k->slots[o->slot], o);
     if (o->n_workspace) {
         const ts_device_ptr end = workspace.lo + workspace.n_mapped;
         must(d->fill(end - o->n_workspace, TS_POISON, o->n_workspace, NULL), "filling");
@@ -326,12 +337,13 @@ static bool listen_to(ts_keeper *k)
     return n == 1 && read(k->fd, &byte, 1) == 1;
 }
 
-ts_keeper *ts_keeper_start(const ts_arena *const *slots, int n, size_t n_workspace, int give_to)
+ts_keeper *ts_keeper_start(const ts_arena *const *slots, int n, size_t n_workspace, bool masked,
+                           int give_to)
 {
     ts_keeper *k = calloc(1, sizeof *k);
     int        pair[2];
     if (!k) abort();
-    *k = (ts_keeper) { .n = n, .slots = slots };
+    *k = (ts_keeper) { .n = n, .masked = masked, .slots = slots };
     k->last =
         mmap(NULL, sizeof *k->last, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (k->last == MAP_FAILED || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair)) abort();
@@ -349,7 +361,7 @@ ts_keeper *ts_keeper_start(const ts_arena *const *slots, int n, size_t n_workspa
 bool ts_keeper_ready(ts_keeper *k, char *why, size_t n)
 {
     const bool came = listen_to(k);
-    if (!came) snprintf(why, n, "%s", *k->last->word.text ? k->last->word.text : "no answer");
+    if (!came) snprintf(why, n, "%s", k->last->word.text);
     return came;
 }
 
@@ -381,15 +393,16 @@ static void send_order(ts_keeper *k, const order *o, ts_kept_word *w)
              *k->last->word.text ? k->last->word.text : "the device does not answer");
 }
 
-void ts_keeper_lay(ts_keeper *k, int slot, bool fresh, size_t n_workspace, ts_kept_word *w)
+void ts_keeper_lay(ts_keeper *k, int slot, bool fresh, size_t n_workspace, uint64_t secret,
+                   ts_kept_word *w)
 {
-    const order o = { LAY, slot, fresh, n_workspace };
+    const order o = { LAY, slot, fresh, n_workspace, secret };
     send_order(k, &o, w);
 }
 
 void ts_keeper_fetch(ts_keeper *k, int slot, size_t n_workspace, ts_kept_word *w)
 {
-    const order o = { FETCH, slot, 0, n_workspace };
+    const order o = { FETCH, slot, 0, n_workspace, 0 };
     send_order(k, &o, w);
 }
 

@@ -16,9 +16,11 @@
 
 typedef struct ts_keeper ts_keeper;
 
-/* Keeps slots[0..n) and n_workspace bytes; sends the buffers through `give`, a socket. NULL, and
- * one line in why, where there is no device. */
-ts_keeper *ts_keeper_start(const ts_arena *const *slots, int n, size_t n_workspace, int give);
+/* Keeps slots[0..n) and n_workspace bytes; masked: inputs may be, so that they must be writable;
+ * sends the buffers through `give`, a socket. NULL, and one line in why, where there is no device.
+ */
+ts_keeper *ts_keeper_start(const ts_arena *const *slots, int n, size_t n_workspace, bool masked,
+                           int give);
 /* Waits until all is sent; false, and one line in why, if it could not be made. */
 bool ts_keeper_ready(ts_keeper *k, char *why, size_t n);
 void ts_keeper_stop(ts_keeper **k);
@@ -32,8 +34,9 @@ typedef struct ts_kept_word {
 } ts_kept_word;
 
 /* The slot's image in place, n_workspace poisoned bytes, and cold caches. fresh: the host's image
- * is another than at the last call. */
-void ts_keeper_lay(ts_keeper *k, int slot, bool fresh, size_t n_workspace, ts_kept_word *w);
+ * is another than at the last call. secret: masks the inputs, unless it is 0. */
+void ts_keeper_lay(ts_keeper *k, int slot, bool fresh, size_t n_workspace, uint64_t secret,
+                   ts_kept_word *w);
 /* Outputs into the host's image. */
 void ts_keeper_fetch(ts_keeper *k, int slot, size_t n_workspace, ts_kept_word *w);
 

@@ -135,6 +135,24 @@ class Driver:
         self.must("cuMemSetAccess", p, n, access, c.c_size_t(1))
         return p.value
 
+    def load_mask(self, ptx):
+        """The kernel of gpu/mask.h, which hides elements of the inputs, and brings them back."""
+        module, self.mask = self.c.c_void_p(), self.c.c_void_p()
+        self.must("cuModuleLoadData", self.c.byref(module), ptx)
+        self.must("cuModuleGetFunction", self.c.byref(self.mask), module, b"ts_mask")
+
+    def masked(self, address, stride, rows, cols, size, n):
+        """A launch of it, and where its secret goes."""
+        c = self.c
+        secret = c.c_uint64()
+        values = [c.c_uint64(address), c.c_uint64(stride), c.c_uint32(rows), c.c_uint32(cols),
+                  c.c_uint32(size), c.c_uint32(n), secret]
+        params = (c.c_void_p * 7)(*[c.cast(c.byref(v), c.c_void_p) for v in values])
+        blocks = max(1, (n + 127) // 128)
+        launch = self.so.cuLaunchKernel
+        arguments = (self.mask, blocks, 1, 1, 128, 1, 1, 0, None, params, None)
+        return values, secret, lambda: launch(*arguments)
+
     def wait(self):
         self.must("cuCtxSynchronize")
 
@@ -161,9 +179,41 @@ class GpuCage(Cage):
                 slot, buf, n, offset, writable, left = struct.unpack("2i2Q2I", what)
                 fd = array.array("i", rights[0][2][:4])[0]
                 self.address[slot, buf] = self.driver.place(fd, n, writable) + offset
+        self.driver.load_mask(self.control[-4096:].split(b"\0", 1)[0])
+        self.nothing = self.driver.masked(0, 0, 1, 1, 4, 0)
+        self.hidden = [self.hidden_of(i) for i in range(self.n_slots)]
+
+    SIZE = {0: 4, 1: 8, 2: 2, 3: 2, 4: 1, 6: 4}
+
+    def hidden_of(self, i):
+        found = []
+        for b, (_, role, dtype, rows, cols, stride, _, n_bytes) in enumerate(self.slot(i)[0]):
+            size = self.SIZE[dtype]
+            if role != 1 and n_bytes >= 4096:
+                found.append((b, self.driver.masked(self.address[i, b], stride * size, rows, cols,
+                                                    size, max(rows, 1024))))
+        return found
+
+    def wait(self):
+        """What comes before go is to wake the device; what comes with it is the inputs' secret."""
+        while True:
+            byte = os.read(self.go, 1)
+            if byte != b"w":
+                break
+            self.nothing[2]()
+            self.driver.wait()
+            os.write(self.done, b"w")
+        if not byte:
+            return None
+        verb, slot = struct.unpack_from("2I", self.control, self.CALL)
+        told, = struct.unpack_from("Q", self.control, self.CALL + 560)
+        for b, (_, secret, launch) in self.hidden[slot] if told else ():
+            secret.value = told ^ (b + 1) * 0xbf58476d1ce4e5b9 & 0xffffffffffffffff
+            launch()
+        return verb, slot
 
     def array(self, i, b, dtype, rows, cols, stride, vector):
-        size = {0: 4, 1: 8, 2: 2, 3: 2, 4: 1, 6: 4}[dtype]
+        size = self.SIZE[dtype]
         shape, strides = ((cols,), (size,)) if vector else ((rows, cols), (stride * size, size))
         given = DeviceArray(self.address[i, b] if rows and cols else 0, dtype, shape, strides)
         if "torch" in sys.modules:
