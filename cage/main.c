@@ -117,6 +117,7 @@ _Noreturn static void become_python(void)
                           "PYTHONHASHSEED=0",
                           "HOME=/",
                           gpu ? driver : NULL,
+                          "CUDA_MODULE_LOADING=EAGER",
                           NULL };
     const char *asked = getenv("TOUCHSTONE_LIBCUDA");
     snprintf(driver, sizeof driver, "TOUCHSTONE_LIBCUDA=%s", asked ? asked : "libcuda.so.1");
@@ -124,7 +125,7 @@ _Noreturn static void become_python(void)
                            gpu ? "gpu" : NULL, NULL };
     for (int i = 0; i < 5; i++) snprintf(fd[i], sizeof fd[i], "%d", number[i]);
     snprintf(runner, sizeof runner, "/proc/self/fd/%d", TS_FD_RUNNER);
-    cage_landlock(&plan);
+    if (!gpu) cage_landlock(&plan); /* else the runner does, when the driver is there */
     cage_limit(&plan);
     if (!gpu) cage_seccomp(TS_PYTHON);
     execve(plan.python, argv, env);

@@ -83,7 +83,7 @@ void cage_limit(const ts_call_plan *p)
     const uint64_t mapped = ts_in_python(p->class) ? 2 * p->region_bytes + 4096 * (uint64_t)MIB
                                                    : mapped_bytes() + 256 * (uint64_t)MIB;
     limit(RLIMIT_CORE, 0);
-    limit(RLIMIT_FSIZE, gpu ? 64 * MIB : 0); /* a driver keeps modules in memory files */
+    if (!gpu) limit(RLIMIT_FSIZE, 0); /* a driver has files in memory; of others none is writable */
     limit(RLIMIT_NOFILE, gpu ? 1024 : 128);
     limit(RLIMIT_NPROC, p->n_threads + 128u);
     limit(RLIMIT_STACK, 8 * MIB);

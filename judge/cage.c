@@ -209,8 +209,10 @@ static int be_born(void *arg)
     /* On a device: where the built-in kernels are, and a driver other than the system's. */
     static char *const passed[] = { "TOUCHSTONE_CUDA_MODULE", "TOUCHSTONE_LIBCUDA" };
     static char        room[2][1200];
-    char              *env[] = { "PATH=/usr/bin:/bin", "LANG=C.UTF-8", NULL, NULL, NULL };
-    for (int i = 0, n = 2; i < 2; i++) {
+    char              *env[] = {
+                     "PATH=/usr/bin:/bin", "LANG=C.UTF-8", "CUDA_MODULE_LOADING=EAGER", NULL, NULL, NULL
+    };
+    for (int i = 0, n = 3; i < 2; i++) {
         const char *value = b->gpu ? getenv(passed[i]) : NULL;
         if (!value) continue;
         snprintf(room[i], sizeof room[i], "%s=%s", passed[i], value);

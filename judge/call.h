@@ -169,7 +169,7 @@ typedef struct ts_control {
     _Alignas(4096) ts_call_plan plan; /* written before the runner starts */
     /* Where the runner has mapped the buffers, on a device: what its calls get as pointers. */
     uint64_t device[TS_MAX_SLOTS][TS_CALL_BUFS];
-    char     mask[4096]; /* PTX, for the Python runner */
+    _Alignas(4096) char mask[4096]; /* PTX, for the Python runner */
 } ts_control;
 
 static_assert(offsetof(ts_control, ready) == 64 && offsetof(ts_control, done) == 128, "words");
