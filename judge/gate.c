@@ -83,7 +83,7 @@ void ts_court_plan(const ts_court *c, ts_contender *e, ts_cage_plan *plan)
     plan->object = e->object;
     if (ts_on_gpu(e->entry.cls)) {
         plan->memory_bytes = (size_t)32 << 30; /* the driver's, mostly */
-        plan->workspace_bytes = (size_t)64 << 20;
+        plan->workspace_bytes = (size_t)256 << 20;
     }
     if (e->entry.cls == TS_GPU_SEALED) {
         snprintf(e->launch, sizeof e->launch, "/proc/self/fd/%d", e->built.launch);

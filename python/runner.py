@@ -253,7 +253,8 @@ class GpuCage(Cage):
         if "torch" in sys.modules:
             import torch
             if not (rows and cols):
-                kinds = {0: torch.float32, 2: torch.float16, 3: torch.bfloat16, 6: torch.int32}
+                kinds = {0: torch.float32, 1: torch.float64, 2: torch.float16, 3: torch.bfloat16,
+                         6: torch.int32}
                 return torch.empty(shape, dtype=kinds[dtype], device="cuda")
             tensor = torch.as_tensor(given, device="cuda")
             return tensor.view(torch.bfloat16) if given.bf16 else tensor

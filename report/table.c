@@ -185,9 +185,11 @@ static void challenge(const ts_board *b, const char *task, FILE *f)
 
 void ts_board_print(const ts_board *b, FILE *f)
 {
+    const char *device = ts_jr_text(b->run, "device", "");
     if (b->run)
         fprintf(f, "%s, badge %s\n", show(ts_jr_text(b->run, "machine", ""), -70).s,
                 show(ts_jr_text(b->run, "badge", "none"), -20).s);
+    if (*device) fprintf(f, "%s\n", show(device, -99).s);
     if (!b->n_rows) fprintf(f, "\nNobody has entered.\n");
     if (!b->n_rows) return;
     scoreboard(b, f);

@@ -198,7 +198,7 @@ function headOf(m) {
   const when = new Date(run.started), held = (run.guarantees || []).filter(x => x.held).length, all = (run.guarantees || []).length;
   const fact = (value, text, kind) => h("div", {}, h("b", { class: kind }, value), h("span", {}, text));
   return [h("header", { class: "head" }, mark(), h("h1", {}, "Touchstone"),
-    h("p", { class: "soft" }, isNaN(when) ? clean(run.started || "no run recorded") : when.toISOString().slice(0, 16).replace("T", " ") + " UTC", run.depth && `, ${run.depth} depth`, run.version && `, version ${run.version}`, run.machine && [h("br", {}), run.machine])),
+    h("p", { class: "soft" }, isNaN(when) ? clean(run.started || "no run recorded") : when.toISOString().slice(0, 16).replace("T", " ") + " UTC", run.depth && `, ${run.depth} depth`, run.version && `, version ${run.version}`, run.machine && [h("br", {}), run.machine], run.device && [h("br", {}), run.device])),
   h("div", { class: "facts" }, fact(run.badge || "none", "badge of this machine", "badge"), fact(`${held} of ${all}`, "guarantees held"), fact(m.people.length, m.people.length === 1 ? "entrant" : "entrants"),
     fact(m.tasks.length, m.tasks.length === 1 ? "challenge" : "challenges"), fact(count("PASS"), "passed"), fact(count("FAIL"), "failed"), count("AUDIT") > 0 && fact(count("AUDIT"), "under audit"), count("ERROR") > 0 && fact(count("ERROR"), "errors of the judge"), !m.ended && fact("open", "the run has not ended")),
   all > 0 && h("ul", { class: "guard" }, run.guarantees.map(x => h("li", {}, chip(x.held ? "held" : "lost", x.held ? "held" : "not held"), h("b", {}, x.name), ": ", x.text)))];
