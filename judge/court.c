@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "court.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -210,7 +211,7 @@ static void measure_device(ts_court *c)
 {
     const ts_entry e = { .name = "ceilings", .device = TS_CUDA, .mask = ~0u };
     ts_arena       arena;
-    c->best_gbs = c->survey.copy_gbs;
+    c->best_gbs = fmax(c->best_gbs, c->survey.copy_gbs);
     if (!ts_arena_open(&arena)) return;
     ts_worker *w = ts_worker_start(&e, &arena);
     for (int i = 0; i < 8 * TS_N_CEILINGS; i++) {
@@ -242,6 +243,12 @@ static void measure_memory(ts_court *c)
     }
 }
 
+void ts_court_measure(ts_court *c)
+{
+    if (c->device == TS_CUDA) measure_device(c);
+    else measure_memory(c);
+}
+
 /* What an earlier run of this log says of an entrant: its number, and whether it was judged. */
 static void recall(ts_court *c, const ts_records *earlier, ts_contender *e, int *next_id)
 {
@@ -267,8 +274,7 @@ bool ts_court_sit(ts_court *c, const ts_records *earlier, char why[TS_WHY])
 {
     int next_id = 0;
     snprintf(why, TS_WHY, "the log cannot be written");
-    if (c->device == TS_CUDA) measure_device(c);
-    else measure_memory(c);
+    ts_court_measure(c);
     if (!log_run(c)) return false;
     for (int i = 0; i < c->n; i++) {
         ts_contender *e = c->contender[i];

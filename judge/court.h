@@ -18,6 +18,7 @@
 enum {
     TS_KEY_BYTES = 32,
     TS_CONTENDERS = 256,
+    TS_MOST_CASES = 2048,
     TS_WORKLOADS = 4,
     TS_INSTANCES = 64,
     TS_LABELS = 32
@@ -103,11 +104,23 @@ bool ts_court_sit(ts_court *c, const ts_records *earlier, char why[TS_WHY]);
 
 /* ---- the parts of it ---- */
 
+/* Raises best_gbs to the most that memory is seen to do now. */
+void ts_court_measure(ts_court *c);
+
 /* Builds and examines; sets the ruling. */
 void ts_court_examine(ts_court *c, ts_contender *e);
-/* What counts for robustness and needs cages of its own, for one that passed these cases. */
+/* The numbers of the cases that an entrant of this class is asked, and how many; 0: there is no
+ * such case as c->only. Of each category one of every ts_case_group in turn, the rare ones first,
+ * up to as many as the depth says. */
+int ts_court_draw(const ts_court *c, const ts_task *t, ts_class cls, int number[TS_MOST_CASES]);
+uint64_t ts_court_case_seed(const ts_court *c, const ts_task *t, int number); /* its inputs' */
+/* What counts for robustness and needs cages of its own: senseless calls; and, for one that passed
+ * these cases, other numbers of threads and another build. */
+void     ts_court_refusals(ts_court *c, ts_contender *e);
 void     ts_court_lanes(ts_court *c, ts_contender *e, const int *number, int n);
 ts_tally ts_court_robustness(const ts_contender *e); /* all cells of it */
+/* The numbers of the largest timed cases within the depth's limits, and how many. */
+int ts_court_workloads(const ts_court *c, const ts_task *t, int number[TS_WORKLOADS]);
 /* Times those who passed against each other, and writes times, matches, scores, ranks and then
  * their verdicts. */
 bool ts_court_time(ts_court *c, const ts_task *t);

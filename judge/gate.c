@@ -6,69 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "court.h"
 #include "dtype.h"
 #include "examine.h"
-#include "rng.h"
 #include "show.h"
 
-enum { MOST_CASES = 2048, BLOCK = 16 };
-
-/* Cases of each category that are drawn, and how large one may be. */
-static const struct {
-    int    cases;
-    double bytes;
-} DEPTH[TS_N_DEPTHS] = { { 8, 4e6 }, { 20, 16e6 }, { MOST_CASES, 300e6 } };
+enum { BLOCK = 16 };
 
 static double bytes_of(const ts_task *t, const ts_case *c)
 {
     return t->cost(c).bytes;
-}
-
-/* The one case that is asked for: its number, or -1; and its seed. */
-static int only_case(const ts_court *c, const ts_task *t, uint64_t *seed)
-{
-    const ts_case *all = t->cases();
-    const char    *at = strrchr(c->only, '@');
-    char           name[192];
-    *seed = at ? strtoull(at + 1, NULL, 0) : 0;
-    for (int i = 0; at && all[i].use; i++) {
-        ts_case_string(t, &all[i], *seed, name, sizeof name);
-        if (!strcmp(name, c->only)) return i;
-    }
-    return -1;
-}
-
-/* As many of each category as the depth says, in an order that nobody knows before. In front stands
- * the first case from which senseless calls can start: without rows a NULL is none. */
-static int draw_cases(const ts_court *c, const ts_task *t, int *number)
-{
-    const ts_case *all = t->cases();
-    uint64_t       seed;
-    if (c->only) return (number[0] = only_case(c, t, &seed)) >= 0;
-    int n = 0, m = 0, order[MOST_CASES], taken[TS_N_CATEGORIES] = { 0 };
-    while (all[n].use && n < MOST_CASES) order[n] = n, n++;
-    for (int i = 0; i < n; i++)
-        if (all[i].dtype == TS_F32 && all[i].dim[0] > 1) {
-            order[0] = i, order[i] = 0;
-            break;
-        }
-    for (int i = n - 1; i > 1; i--) {
-        const int j = 1 + (int)(ts_court_seed(c, t, i, -1) % (uint64_t)i), swap = order[i];
-        order[i] = order[j], order[j] = swap;
-    }
-    for (int i = 0; i < n; i++) {
-        const ts_case    *one = &all[order[i]];
-        const ts_category k = ts_case_category(t, one);
-        if (!(one->use & (TS_USE_CHECK | (c->device == TS_CUDA ? TS_USE_DEVICE : 0))) ||
-            bytes_of(t, one) > DEPTH[c->depth].bytes)
-            continue;
-        if (!strcmp(one->family, "far") && c->depth != TS_FULL) continue;
-        if (taken[k]++ < DEPTH[c->depth].cases) number[m++] = order[i];
-    }
-    return m;
 }
 
 void ts_court_plan(const ts_court *c, ts_contender *e, ts_cage_plan *plan)
@@ -178,9 +126,21 @@ static bool right(ts_contender *e, ts_cage *cage, int slot, const ts_case *c, ui
     return ok || ts_court_fail_by_flaw(e, c, seed, f);
 }
 
-/* ---- robustness: what does not decide, but counts ---- */
+/* New inputs, a call, its answer. */
+static bool examine(ts_contender *e, ts_cage *cage, int slot, const ts_case *c, uint64_t seed,
+                    bool *answered)
+{
+    const void *args = ts_cage_fill(cage, slot, seed);
+    ts_want    *want = calloc(e->task->n_want(c) + 1, sizeof *want);
+    if (!want) abort();
+    e->task->oracle(c, args, want); /* before the call, which changes what it adds to */
+    const bool ok = call(e, cage, slot, c, seed, answered) &&
+                    (!*answered || right(e, cage, slot, c, seed, args, want));
+    free(want);
+    return ok;
+}
 
-/* The same inputs again: the same bits. */
+/* The same inputs again: the same bits. It does not decide, but counts. */
 static void repeat(ts_contender *e, ts_cage *cage, int slot)
 {
     const ts_arena *m = ts_cage_arena(cage, slot);
@@ -191,26 +151,27 @@ static void repeat(ts_contender *e, ts_cage *cage, int slot)
         e->repeat.passed++;
 }
 
-/* Senseless arguments: the right status, and nothing written. */
-static void refuse(ts_contender *e, ts_cage *cage, int slot, const void *args)
-{
-    for (int i = 0;; i++) {
-        unsigned char spoiled[TS_CALL_ARGS];
-        ts_exec       x;
-        ts_call       r;
-        ts_status     must;
-        ts_flaw       f;
-        memcpy(spoiled, args, e->task->args_bytes);
-        ts_cage_exec(cage, slot, &x);
-        if (!e->task->spoil(i, spoiled, &x, &must)) return;
-        e->refusals.all++;
-        if (!ts_cage_call_with(cage, slot, spoiled, &x, &r)) return;
-        if (r.status == must && ts_arena_outputs_untouched(ts_cage_arena(cage, slot), &f))
-            e->refusals.passed++;
-    }
-}
-
 /* ---- blocks ---- */
+
+static bool examine_slot(ts_court *c, ts_contender *e, ts_cage *cage, int slot, int number)
+{
+    const ts_case *one = &e->task->cases()[number];
+    ts_tally      *t = &e->category[ts_case_category(e->task, one)];
+    bool           answered;
+    t->all++;
+    if (!examine(e, cage, slot, one, ts_court_case_seed(c, e->task, number), &answered))
+        return false;
+    if (!answered) return t->all--, true; /* a dtype that it does not offer is not one it fails */
+    e->io_bytes = fmax(e->io_bytes, bytes_of(e->task, one));
+    if (slot % 4 == 0) {
+        /* Other contents in the same place: who knows answers by address is wrong now. */
+        if (!examine(e, cage, slot, one, ts_court_seed(c, e->task, number, -3), &answered))
+            return false;
+    }
+    if (slot == 0) repeat(e, cage, slot); /* rarely: it must not outweigh the other cells */
+    t->passed++;
+    return true;
+}
 
 static bool examine_block(ts_court *c, ts_contender *e, const int *number, int n, bool first)
 {
@@ -230,28 +191,7 @@ static bool examine_block(ts_court *c, ts_contender *e, const int *number, int n
         return false;
     }
     bool ok = true;
-    for (int i = 0; i < n && ok; i++) {
-        const ts_case *one = plan.slot[i];
-        uint64_t       seed = ts_court_seed(c, e->task, number[i], 0);
-        if (c->only) only_case(c, e->task, &seed);
-        const void *args = ts_cage_fill(cage, i, seed);
-        ts_tally   *t = &e->category[ts_case_category(e->task, one)];
-        ts_want    *want = calloc(e->task->n_want(one) + 1, sizeof *want);
-        bool        answered;
-        if (!want) abort();
-        e->task->oracle(one, args, want); /* before the call, which changes what it adds to */
-        t->all++;
-        ok = call(e, cage, i, one, seed, &answered) &&
-             (!answered || right(e, cage, i, one, seed, args, want));
-        free(want);
-        if (!ok || !answered) continue;
-        t->passed++;
-        if (bytes_of(e->task, one) > e->io_bytes) e->io_bytes = bytes_of(e->task, one);
-        if (i % 4 == 0) repeat(e, cage, i);
-        if (first && i == 0 && !ts_in_python(e->entry.cls) &&
-            e->entry.cls != TS_GPU_SEALED) /* these get no arguments that could be senseless */
-            refuse(e, cage, i, args);
-    }
+    for (int i = 0; i < n && ok; i++) ok = examine_slot(c, e, cage, i, number[i]);
     ts_cage_stop(&cage);
     return ok;
 }
@@ -266,8 +206,8 @@ static double seconds(void)
 void ts_court_examine(ts_court *c, ts_contender *e)
 {
     const double begin = seconds();
-    int          number[MOST_CASES];
-    const int    n = draw_cases(c, e->task, number);
+    int          number[TS_MOST_CASES];
+    const int    n = ts_court_draw(c, e->task, e->entry.cls, number);
     ts_refusal   why = { 0 };
     if (!ts_build(&e->entry, &c->places, NULL, &e->built, &why)) {
         snprintf(e->reason, sizeof e->reason, "%s", why.reason);
@@ -281,7 +221,10 @@ void ts_court_examine(ts_court *c, ts_contender *e)
     }
     for (int at = 0; at < n && ok; at += BLOCK)
         ok = examine_block(c, e, number + at, n - at < BLOCK ? n - at : BLOCK, at == 0);
-    if (ok) e->ruling = TS_RULING_PASS;
-    if (ok) ts_court_lanes(c, e, number, n);
+    if (ok) {
+        e->ruling = TS_RULING_PASS;
+        ts_court_refusals(c, e);
+        ts_court_lanes(c, e, number, n);
+    }
     e->seconds = seconds() - begin;
 }

@@ -55,12 +55,18 @@ static ts_cage *cage_from(const lane *l, int first, int object, int n_threads, c
     return ts_cage_start(&plan, why, n);
 }
 
-/* The inputs that the gate gave. False: it did not live to answer. */
-static bool ask(const lane *l, ts_cage *cage, int slot, int number, ts_call *r)
+/* The inputs that the gate gave, with as many threads as the cage has or with `n_threads`. False:
+ * it did not live to answer. */
+static bool ask(const lane *l, ts_cage *cage, int slot, int number, const int *n_threads,
+                ts_call *r)
 {
-    ts_cage_fill(cage, slot, ts_court_seed(l->court, l->e->task, number, 0));
+    ts_exec x;
+    ts_cage_fill(cage, slot, ts_court_case_seed(l->court, l->e->task, number));
     ts_cage_workspace(cage, slot, r);
-    if (!r->end && !r->status) ts_cage_call(cage, slot, r);
+    if (r->end || r->status) return !r->end;
+    ts_cage_exec(cage, slot, &x);
+    if (n_threads) x.n_threads = *n_threads;
+    ts_cage_call_with(cage, slot, NULL, &x, r);
     return !r->end;
 }
 
@@ -85,11 +91,12 @@ static int ask_trapped(const lane *l, int object, int at)
     }
     for (int slot = 0; lives && at < l->n; slot++, at++) {
         ts_call r;
-        lives = ask(l, cage, slot, l->number[at], &r);
+        lives = ask(l, cage, slot, l->number[at], NULL, &r);
         t->passed += lives;
         if (lives) continue;
         ts_case_string(l->e->task, &l->e->task->cases()[l->number[at]],
-                       ts_court_seed(l->court, l->e->task, l->number[at], 0), where, sizeof where);
+                       ts_court_case_seed(l->court, l->e->task, l->number[at]), where,
+                       sizeof where);
         tell(l->e, where, ts_call_reason(&r), r.text);
     }
     ts_cage_stop(&cage);
@@ -109,26 +116,44 @@ static void sanitize(lane *l)
     ts_built_free(&b);
 }
 
-/* The same inputs with one thread and with several: the same bits. */
+typedef struct answers {
+    bool     there[TRAPPED], excused[TRAPPED];
+    uint64_t bits[TRAPPED];
+} answers;
+
+/* n_threads 0 is the entrant's default. How much workspace that needs cannot be asked: where it is
+ * more than for `THREADS`, it may say so. */
+static void answer(const lane *l, int n_threads, answers *a)
+{
+    char     why[256];
+    ts_cage *cage =
+        cage_from(l, 0, l->e->built.object, n_threads ? n_threads : THREADS, why, sizeof why);
+    *a = (answers) { 0 };
+    for (int i = 0; i < l->n && cage; i++) {
+        ts_call r;
+        ts_exec x;
+        if (!ask(l, cage, i, l->number[i], &n_threads, &r)) break;
+        ts_cage_exec(cage, i, &x);
+        a->there[i] = !r.status;
+        a->excused[i] = !n_threads && r.status == TS_E_WORKSPACE && x.workspace_bytes;
+        a->bits[i] = ts_arena_output_hash(ts_cage_arena(cage, i));
+    }
+    ts_cage_stop(&cage);
+}
+
+/* The same inputs with one thread, with several, and with as many as the entrant likes: the same
+ * bits. */
 static void vary_threads(lane *l)
 {
-    static const int n_threads[] = { 1, THREADS };
-    uint64_t         bits[2][TRAPPED] = { { 0 } };
-    bool             answered[2][TRAPPED] = { { false } };
-    char             why[256];
-    for (int k = 0; k < 2; k++) {
-        ts_cage *cage = cage_from(l, 0, l->e->built.object, n_threads[k], why, sizeof why);
-        for (int i = 0; i < l->n && cage; i++) {
-            ts_call r;
-            answered[k][i] = ask(l, cage, i, l->number[i], &r) && !r.status;
-            if (!answered[k][i]) break;
-            bits[k][i] = ts_arena_output_hash(ts_cage_arena(cage, i));
+    answers one, other;
+    answer(l, 1, &one);
+    for (int n_threads = 0; n_threads <= THREADS; n_threads += THREADS) {
+        answer(l, n_threads, &other);
+        for (int i = 0; i < l->n; i++) {
+            if (other.excused[i]) continue;
+            l->e->threads.all++;
+            l->e->threads.passed += one.there[i] && other.there[i] && one.bits[i] == other.bits[i];
         }
-        ts_cage_stop(&cage);
-    }
-    for (int i = 0; i < l->n; i++) {
-        l->e->threads.all++;
-        l->e->threads.passed += answered[0][i] && answered[1][i] && bits[0][i] == bits[1][i];
     }
 }
 
@@ -144,10 +169,10 @@ ts_tally ts_court_robustness(const ts_contender *e)
 void ts_court_lanes(ts_court *c, ts_contender *e, const int *number, int n)
 {
     lane l = { .court = c, .e = e };
-    if (ts_in_python(e->entry.cls) || ts_on_gpu(e->entry.cls) || c->only) return;
+    if (ts_in_python(e->entry.cls) || ts_on_gpu(e->entry.cls)) return;
     choose(&l, number, n, 4e6, THREADED, true);
     vary_threads(&l);
-    if (e->entry.language == TS_BINARY) return;
+    if (e->entry.language == TS_BINARY || c->only) return;
     choose(&l, number, n, 3e5, TRAPPED, false);
     sanitize(&l);
 }

@@ -8,7 +8,7 @@
 #include "show.h"
 
 enum {
-    NAME = 20,
+    NAME = 17,
     CLASS = 10,
     CELLS = 6
 }; /* CELLS: columns of the matrix that fit beside the names */

@@ -32,6 +32,27 @@ ts_category ts_case_category(const ts_task *t, const ts_case *c)
     return is_among(c->family, special) ? TS_SPECIAL : TS_ADVERSARIAL;
 }
 
+/* Between these extents kernels change their ways: nothing, one, a warp, a block, a launch limit.
+ */
+static uint64_t bucket(int64_t extent)
+{
+    static const int64_t most[] = { 0, 1, 32, 1024, 65535 };
+    uint64_t             k = 0;
+    while (k < sizeof most / sizeof *most && extent > most[k]) k++;
+    return k;
+}
+
+uint64_t ts_case_group(const ts_task *t, const ts_case *c)
+{
+    uint64_t g = UINT64_C(0xcbf29ce484222325); /* FNV-1a of the family's name, then of the rest */
+    for (const char *s = c->family; *s; s++) g = (g ^ (unsigned char)*s) * UINT64_C(0x100000001b3);
+    for (int i = 0; i < TS_MAX_DIMS && t->dim_name[i]; i++)
+        g = (g ^ bucket(c->dim[i])) * UINT64_C(0x100000001b3);
+    const bool narrow = c->dtype != TS_F32 && c->dtype != TS_F64;
+    const bool beyond = c->dim[2] > c->dim[1]; /* k > vocab: more is asked for than there is */
+    return (g ^ (unsigned)(narrow + 2 * beyond)) * UINT64_C(0x100000001b3);
+}
+
 const char *ts_category_name(ts_category c)
 {
     static const char *const name[TS_N_CATEGORIES] = { "basic", "shapes", "numerics", "special",

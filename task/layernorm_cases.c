@@ -44,6 +44,8 @@ static const shape timed_shapes[] = {
     { 16384, 8192 },
 };
 
+static const shape judged_shapes[] = { { 2048, 1024 }, { 1024, 768 } };
+
 typedef struct family {
     const char *name;
     unsigned    dtypes;
@@ -114,6 +116,8 @@ static const ts_case *build(list *l, bool backward)
         add(l, TS_USE_DEVICE, FAST, device_shapes[i], 8, (int)i & 1, "normal");
     for (size_t i = 0; i < sizeof timed_shapes / sizeof *timed_shapes; i++)
         add(l, TS_USE_TIME, F32 | BF16, timed_shapes[i], 0, OVERWRITE, "normal");
+    for (size_t i = 0; i < sizeof judged_shapes / sizeof *judged_shapes; i++)
+        add(l, TS_USE_JUDGE, F32, judged_shapes[i], 0, OVERWRITE, "normal");
     return l->c;
 }
 

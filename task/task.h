@@ -15,6 +15,7 @@ enum {
     TS_USE_CHECK = 1,  /* `check`, on every device */
     TS_USE_DEVICE = 2, /* `check`, on devices other than the CPU: enough work to fill one */
     TS_USE_TIME = 4,   /* `bench`, which checks every answer that it times */
+    TS_USE_JUDGE = 8,  /* `judge` times it besides: pairs enough in little time */
 };
 
 typedef struct ts_case {
@@ -129,6 +130,10 @@ typedef enum ts_category {
 } ts_category;
 ts_category ts_case_category(const ts_task *t, const ts_case *c);
 const char *ts_category_name(ts_category c);
+
+/* Equal for cases of one family whose dtypes are alike wide, whose extents are of like size, and
+ * which have the same order of the second and the third. */
+uint64_t ts_case_group(const ts_task *t, const ts_case *c);
 
 /* "layernorm_forward/bf16/rows=9,cols=1025,pad=3/offset@0x5eed" */
 void ts_case_string(const ts_task *t, const ts_case *c, uint64_t seed, char *s, size_t n);

@@ -40,9 +40,9 @@ saw 'right-host *host *PASS' 'a right host kernel'
 verdict() { # ENTRANT PATTERN : in the log
     grep '"type":"verdict","entrant":'"$1," "$tmp/log" | grep -q "$2" || complain "entrant $1: no $2 in the log"
 }
-for right in 0 1; do verdict $right '"threads":\[4,4\],"sanitizer":\[8,8\]},"robustness_text":""'; done
-verdict 2 '"PASS".*"threads":\[4,4\],"sanitizer":\[0,8\]},"robustness_text":"sanitizer: softmax_topk/.*crash'
-verdict 3 '"PASS".*"threads":\[[0-3],4\],"sanitizer":\[8,8\]'
+for right in 0 1; do verdict $right '"threads":\[8,8\],"sanitizer":\[8,8\]},"robustness_text":""'; done
+verdict 2 '"PASS".*"threads":\[8,8\],"sanitizer":\[0,8\]},"robustness_text":"sanitizer: softmax_topk/.*crash'
+verdict 3 '"PASS".*"threads":\[[0-7],8\],"sanitizer":\[8,8\]'
 saw 'overflow: sanitizer: softmax_topk/' 'the sanitizer lane'
 
 # what only the whole court can see, and a lie about the judge

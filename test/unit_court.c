@@ -25,6 +25,81 @@ static void no_category_is_empty(void **state)
     }
 }
 
+/* ---- which cases are drawn ---- */
+
+enum { KEYS = 2 };
+
+/* How many of the n cases from `number` on, or of all that may be asked, are of one group. */
+static int alike(const ts_task *t, const ts_case *of, const int *number, int n)
+{
+    const ts_case *all = t->cases();
+    int            found = 0;
+    for (int i = 0; number ? i < n : all[i].use != 0; i++) {
+        const ts_case *c = &all[number ? number[i] : i];
+        found += c->use & TS_USE_CHECK && t->cost(c).bytes <= 16e6 &&
+                 ts_case_category(t, c) == ts_case_category(t, of) &&
+                 ts_case_group(t, c) == ts_case_group(t, of);
+    }
+    return found;
+}
+
+/* At normal depth no group is left out that has few cases, whatever the key. */
+static void draws_what_is_rare(void **state)
+{
+    static int number[KEYS][TS_MOST_CASES];
+    (void)state;
+    for (const ts_task *const *t = ts_tasks; *t; t++) {
+        int n[KEYS];
+        for (int k = 0; k < KEYS; k++) {
+            const ts_court c = { .depth = TS_NORMAL, .key = { (unsigned char)k } };
+            n[k] = ts_court_draw(&c, *t, TS_HOST, number[k]);
+        }
+        assert_true(n[0] != n[1] || memcmp(number[0], number[1], sizeof(int) * (size_t)n[0]));
+        for (const ts_case *c = (*t)->cases(); c->use; c++) {
+            if (!(c->use & TS_USE_CHECK) || (*t)->cost(c).bytes > 16e6) continue;
+            if (alike(*t, c, NULL, 0) > 3) continue;
+            for (int k = 0; k < KEYS; k++)
+                if (!alike(*t, c, number[k], n[k])) {
+                    char name[192];
+                    ts_case_string(*t, c, 0, name, sizeof name);
+                    fail_msg("none like %s is drawn", name);
+                }
+        }
+    }
+}
+
+/* No case twice; few in a quick sitting, and the same again from the same key; rows that lie far
+ * apart where they cost little. */
+static void draws_in_turn(void **state)
+{
+    static int number[2][TS_MOST_CASES];
+    (void)state;
+    for (const ts_task *const *t = ts_tasks; *t; t++)
+        for (int depth = 0; depth < TS_N_DEPTHS; depth++) {
+            const ts_court c = { .depth = (ts_depth)depth };
+            const int      n = ts_court_draw(&c, *t, TS_SEALED, number[0]);
+            bool           far = false;
+            for (int i = 0; i < n; i++) {
+                far |= !strcmp((*t)->cases()[number[0][i]].family, "far");
+                for (int k = 0; k < i; k++) assert_int_not_equal(number[0][i], number[0][k]);
+            }
+            assert_int_equal(far, depth != TS_QUICK);
+            assert_true(depth != TS_QUICK || n <= 8 * TS_N_CATEGORIES);
+            assert_int_equal(ts_court_draw(&c, *t, TS_SEALED, number[1]), n);
+            assert_memory_equal(number[0], number[1], sizeof(int) * (size_t)n);
+        }
+}
+
+/* 3 workloads of 15 instances: 45 pairs in a match. */
+static void times_enough(void **state)
+{
+    const ts_court c = { .depth = TS_NORMAL };
+    int            number[TS_WORKLOADS];
+    (void)state;
+    for (int t = 0; ts_tasks[t]; t++)
+        assert_int_equal(ts_court_workloads(&c, ts_tasks[t], number), 3);
+}
+
 static void counts_errors(void **state)
 {
     enum { N = 10000 };
@@ -175,7 +250,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_category_is_empty),   cmocka_unit_test(counts_errors),
         cmocka_unit_test(rules_with_a_text),      cmocka_unit_test(ranks_all_challenges),
-        cmocka_unit_test(ranks_what_was_resumed),
+        cmocka_unit_test(ranks_what_was_resumed), cmocka_unit_test(draws_what_is_rare),
+        cmocka_unit_test(draws_in_turn),          cmocka_unit_test(times_enough),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

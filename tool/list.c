@@ -49,6 +49,7 @@ static void list_cases(listing *l)
             ts_case_string(*t, c, l->seed, s, sizeof s);
             row(l, key,
                 c->use & TS_USE_TIME     ? "time"
+                : c->use & TS_USE_JUDGE  ? "judge"
                 : c->use & TS_USE_DEVICE ? "device"
                                          : "check",
                 s, NULL);

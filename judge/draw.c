@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* draw.c - which cases an entrant is asked: some of every kind, in an order that nobody knows
+ * before. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "court.h"
+
+/* Cases of each category that are drawn, and how large one may be. At normal depth there is one of
+ * every group at least: a unit test holds it to that. Fewer in Python, where every block of them
+ * starts an interpreter. */
+static const struct {
+    int    cases, python;
+    double bytes;
+} DEPTH[TS_N_DEPTHS] = { { 8, 8, 4e6 },
+                         { 104, 24, 16e6 },
+                         { TS_MOST_CASES, TS_MOST_CASES, 300e6 } };
+
+enum { RARE = 3 };
+
+typedef struct drawn {
+    int         number, place; /* of the case; in the order drawn */
+    int         turn, n_alike; /* how many of its group stand before it, and are there at all */
+    ts_category category;
+    uint64_t    group;
+} drawn;
+
+/* The one case that is asked for: its number, or -1; and its seed. */
+static int only_case(const ts_court *c, const ts_task *t, uint64_t *seed)
+{
+    const ts_case *all = t->cases();
+    const char    *at = strrchr(c->only, '@');
+    char           name[192];
+    *seed = at ? strtoull(at + 1, NULL, 0) : 0;
+    for (int i = 0; at && all[i].use; i++) {
+        ts_case_string(t, &all[i], *seed, name, sizeof name);
+        if (!strcmp(name, c->only)) return i;
+    }
+    return -1;
+}
+
+uint64_t ts_court_case_seed(const ts_court *c, const ts_task *t, int number)
+{
+    uint64_t seed;
+    if (!c->only) return ts_court_seed(c, t, number, 0);
+    only_case(c, t, &seed);
+    return seed;
+}
+
+/* Rows that lie far apart: next to no pages on the CPU, but gigabytes on a device and, where an
+ * array is copied whole, in Python. */
+static bool asks_far(const ts_court *c, ts_class cls)
+{
+    return c->depth == TS_FULL ||
+           (c->depth == TS_NORMAL && !ts_in_python(cls) && c->device == TS_CPU);
+}
+
+static bool fits(const ts_court *c, const ts_task *t, ts_class cls, const ts_case *one)
+{
+    const unsigned use = TS_USE_CHECK | (c->device == TS_CUDA ? TS_USE_DEVICE : 0);
+    return one->use & use && t->cost(one).bytes <= DEPTH[c->depth].bytes &&
+           (strcmp(one->family, "far") || asks_far(c, cls));
+}
+
+/* All that fit, in an order that follows from the key. */
+static int shuffle(const ts_court *c, const ts_task *t, ts_class cls, drawn *d)
+{
+    const ts_case *all = t->cases();
+    int            n = 0, m = 0, order[TS_MOST_CASES];
+    while (all[n].use && n < TS_MOST_CASES) order[n] = n, n++;
+    for (int i = n - 1; i > 0; i--) {
+        const int j = (int)(ts_court_seed(c, t, i, -1) % (i + 1u)), swap = order[i];
+        order[i] = order[j], order[j] = swap;
+    }
+    for (int i = 0; i < n; i++) {
+        const ts_case *one = &all[order[i]];
+        if (!fits(c, t, cls, one)) continue;
+        d[m] = (drawn) { order[i], m, 0, 0, ts_case_category(t, one), ts_case_group(t, one) };
+        m++;
+    }
+    return m;
+}
+
+static void count_alike(drawn *d, int n)
+{
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < n; k++) {
+            const bool alike = d[i].group == d[k].group && d[i].category == d[k].category;
+            d[i].n_alike += alike;
+            d[i].turn += alike && k < i;
+        }
+}
+
+/* One of every group in turn, the rare groups first. Not by how rare: there are fewer cases of a
+ * wide dtype than of narrow ones, and a quick sitting would ask no others. */
+static int by_turn(const void *left, const void *right)
+{
+    const drawn *a = left, *b = right;
+    const bool   common_a = a->n_alike > RARE, common_b = b->n_alike > RARE;
+    if (a->turn != b->turn) return a->turn - b->turn;
+    return common_a != common_b ? common_a - common_b : a->place - b->place;
+}
+
+static int by_place(const void *left, const void *right)
+{
+    return ((const drawn *)left)->place - ((const drawn *)right)->place;
+}
+
+int ts_court_draw(const ts_court *c, const ts_task *t, ts_class cls, int number[TS_MOST_CASES])
+{
+    static drawn d[TS_MOST_CASES];
+    int          m = 0, taken[TS_N_CATEGORIES] = { 0 };
+    uint64_t     seed;
+    if (c->only) return (number[0] = only_case(c, t, &seed)) >= 0;
+    const int n = shuffle(c, t, cls, d);
+    const int most = ts_in_python(cls) ? DEPTH[c->depth].python : DEPTH[c->depth].cases;
+    count_alike(d, n);
+    qsort(d, (size_t)n, sizeof *d, by_turn);
+    for (int i = 0; i < n; i++)
+        if (taken[d[i].category]++ < most) d[m++] = d[i];
+    qsort(d, (size_t)m, sizeof *d, by_place);
+    for (int i = 0; i < m; i++) number[i] = d[i].number;
+    return m;
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* refuse.c - senseless calls to an entrant that is right: the right status, and nothing written.
+ * They do not decide, but count; and as one that does not look may die of them, they are made in
+ * cages of their own. */
+#include <string.h>
+
+#include "court.h"
+
+/* Who died so often is not started again: each may be a hang. */
+enum { MOST_STARTS = 3 };
+
+typedef struct asker {
+    ts_court     *court;
+    ts_contender *e;
+    int           number;
+    ts_cage      *cage; /* NULL: not running */
+    int           n_starts;
+    unsigned char args[TS_CALL_ARGS]; /* the sound call */
+    ts_exec       x;
+} asker;
+
+/* Every task has one; without rows a NULL would not be senseless. */
+static int sound_case(const ts_task *t)
+{
+    const ts_case *all = t->cases();
+    int            i = 0;
+    while (all[i].use && !(all[i].dtype == TS_F32 && all[i].dim[0] > 1)) i++;
+    return i;
+}
+
+static void start(asker *a)
+{
+    const ts_task *t = a->e->task;
+    ts_cage_plan   plan;
+    ts_call        r;
+    char           why[256];
+    ts_court_plan(a->court, a->e, &plan);
+    plan.n_threads = 1;
+    ts_court_plan_case(&plan, &t->cases()[a->number]);
+    a->n_starts++;
+    a->cage = ts_cage_start(&plan, why, sizeof why);
+    if (!a->cage) return;
+    memcpy(a->args, ts_cage_fill(a->cage, 0, ts_court_seed(a->court, t, a->number, 0)),
+           t->args_bytes);
+    if (!ts_cage_workspace(a->cage, 0, &r)) ts_cage_stop(&a->cage);
+    else ts_cage_exec(a->cage, 0, &a->x);
+}
+
+/* Ways 0 and 1 are a missing and a short workspace; then the task's. False: no such way. */
+static bool spoil(const asker *a, int way, void *args, ts_exec *x, ts_status *must)
+{
+    *must = TS_E_WORKSPACE;
+    if (way >= 2) return a->e->task->spoil(way - 2, args, x, must);
+    if (way == 0) x->workspace = NULL;
+    x->workspace_bytes -= (size_t)way;
+    return true;
+}
+
+static bool refused(asker *a, const void *args, const ts_exec *x, ts_status must)
+{
+    ts_call    r;
+    ts_flaw    f;
+    const bool well = ts_cage_call_with(a->cage, 0, args, x, &r) && r.status == must &&
+                      ts_arena_outputs_untouched(ts_cage_arena(a->cage, 0), &f) &&
+                      ts_arena_intact(ts_cage_arena(a->cage, 0), &f);
+    if (!r.end) return well;
+    ts_cage_stop(&a->cage);
+    if (a->n_starts < MOST_STARTS) start(a);
+    return false;
+}
+
+void ts_court_refusals(ts_court *c, ts_contender *e)
+{
+    asker a = { .court = c, .e = e, .number = sound_case(e->task) };
+    /* These get no arguments that could be senseless. */
+    if (ts_in_python(e->entry.cls) || e->entry.cls == TS_GPU_SEALED) return;
+    start(&a);
+    for (int way = a.x.workspace_bytes ? 0 : 2;; way++) {
+        unsigned char args[TS_CALL_ARGS];
+        ts_exec       x = a.x;
+        ts_status     must;
+        memcpy(args, a.args, sizeof args);
+        if (!spoil(&a, way, args, &x, &must)) break;
+        e->refusals.all++;
+        e->refusals.passed += a.cage && refused(&a, args, &x, must);
+    }
+    ts_cage_stop(&a.cage);
+}
