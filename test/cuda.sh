@@ -42,6 +42,15 @@ steps | xargs -P "$(nproc)" -L 1 sh -c '
     elif "$@" >"$log.log" 2>&1; then mv "$log.log" "$log.passed"; else mv "$log.log" "$log.failed"; fi
     for f in "$log".*; do echo "== $name: ${f##*.}"; tail -n 4 "$f"; done
 ' "$out"
+# The judge wants the device to itself.
+after() { # NAME COMMAND...
+    name=$1
+    shift
+    if "$@" >"$out/$name.log" 2>&1; then mv "$out/$name.log" "$out/$name.passed"; else mv "$out/$name.log" "$out/$name.failed"; fi
+    for f in "$out/$name".*; do echo "== $name: ${f##*.}" && tail -n 40 "$f"; done
+}
+after judge build/touchstone judge --device cuda --log build/judge-cuda.log
+after gpu_exploit test/gpu_exploit.sh "$PWD/build"
 count() { find "$out" -name "*.$1" | wc -l; }
 for f in "$out"/*.failed; do [ -e "$f" ] && echo "== all of $(basename "$f")" && cat "$f"; done
 echo "$(count passed) passed, $(count failed) failed, $(count skipped) skipped"

@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # fair.sh BUILD [aa|handicap|repeat...] - is the judge fair? With entrants that are known: copies of one
-# among themselves, against one that is 5 % slower, and one judged 20 times. All three if none is
-# named; each wants a quiet machine, and some minutes of it. TS_KEEP: a file for the last log.
+# among themselves, one and one that is 5 % slower in 40 (TS_SITTINGS) sittings, and one judged 20
+# times. All three if none is named; each wants a quiet machine, and some minutes of it. TS_KEEP: a
+# file for the last log.
 set -eu
 build=$(cd "$1" && pwd)
 shift
@@ -51,7 +52,7 @@ sit() {
         { cat "$work/err" && return 1; }
 }
 
-# The matches of the log: equals among themselves, and fast against slow.
+# matches LOG: equals among themselves, and fast against slow.
 matches() {
     awk '
         function number(key) {
@@ -85,12 +86,12 @@ matches() {
             if (equals) printf "  equals: %d matches of %d pairs, %d won by somebody; median width of the interval %.2f %%\n", equals, pairs, false_wins, 100 * median(width, equals)
             if (n) printf "  5 %% apart: %d matches of %d pairs, %d won by the faster (%.1f %%), %d by the slower, %d noise, %d ties; median effect %.2f %%, width %.2f %%\n", n, pairs, right, 100 * right / n, wrong, noise, n - right - wrong - noise, 100 * median(effect, n), 100 * median(wide, n)
             exit false_wins + wrong > 0 || (n && right < 0.95 * n)
-        }' "$work/log"
+        }' "$1"
 }
 
 aa() {
     enter_all 21 0
-    sit && matches
+    sit && matches "$work/log"
 }
 
 handicap() {
@@ -98,8 +99,13 @@ handicap() {
         cc -std=c11 -O2 -fPIC -shared -Iinclude -o "$work/${way% *}.so" "$work/${way% *}/${way#* }.c" -lm
     done
     echo "  outside the judge: $("$build/test/fair_time" "$work/fast.so" "$work/slow.so" 100)"
-    enter_all 10 10
-    sit && matches
+    enter_all 1 1
+    rm -f "$work/all"
+    for i in $(seq "${TS_SITTINGS-40}"); do
+        sit || return 1
+        cat "$work/log" >>"$work/all"
+    done
+    matches "$work/all"
 }
 
 repeat() {
