@@ -1,331 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
-#include "keeper.h"
-
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/random.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "driver.h"
-#include "dtype.h"
-#include "mask.h"
+#include "keeper_inside.h"
 
-enum { BAND = 4096, LIMIT_MS = 60000, PROBES = 16, ORDERS = 3, GIVE };
-static const size_t COMPARED = (size_t)64 << 20, SAMPLE = (size_t)1 << 16;
-
-typedef enum verb { LAY, FETCH } verb;
-
-typedef struct order {
-    int32_t  verb, slot, fresh;
-    uint64_t n_workspace, secret; /* 0: nothing is masked */
-} order;
-
-typedef struct reply {
-    ts_kept_word word;
-    int32_t      buf; /* that the flaw is about */
-} reply;
-
-typedef struct kept {
-    uint64_t      handle;
-    ts_device_ptr lo, p, staged; /* mapped; the buffer; its image as the judge drew it */
-    size_t        n_mapped, n_bytes;
-} kept;
-
-struct ts_keeper {
-    pid_t                  pid;
-    int                    fd; /* orders and replies */
-    int                    n;
-    bool                   masked;
-    const ts_arena *const *slots;
-    reply                 *last; /* shared: what the child says */
-};
-
-/* ---- in the child ---- */
-
-static const ts_driver *d;
-static kept             bufs[TS_MAX_SLOTS][TS_MAX_BUFS], workspace;
-static ts_device_ptr    flushed;
-static size_t           n_flush, granule;
-static ts_cu_any       *mask;
-static double           usual_ns;
-static reply           *said;
-
-_Noreturn static void give_up(int code, const char *what)
-{
-    snprintf(said->word.text, sizeof said->word.text, "%s: %s", what,
-             code ? ts_driver_text(d, code) : "no memory");
-    said->word.ok = false;
-    _exit(1);
-}
-
-static void must(int code, const char *what)
-{
-    if (code) give_up(code, what);
-}
-
-static double now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
-
-static double probe(void)
-{
-    const double begin = now_ns();
-    must(ts_mask_nothing(d, mask, NULL), "a launch");
-    must(d->sync(), "waiting for the device");
-    return now_ns() - begin;
-}
-
-/* Alone on the device an empty kernel takes some 10 us, beside another process's 2 ms and more. */
-static bool somebody_is_there(ts_kept_word *w)
-{
-    w->probe_ns = probe();
-    return w->probe_ns > 20 * usual_ns + 300e3 && probe() > 20 * usual_ns + 300e3;
-}
-
-static void make_probe(void)
-{
-    must(ts_mask_load(d, &mask), "an empty kernel");
-    usual_ns = probe();
-    for (int i = 0; i < PROBES; i++) {
-        const double ns = probe();
-        if (ns < usual_ns) usual_ns = ns;
-    }
-}
-
-static void give(int to, int fd, ts_kept what)
-{
-    union {
-        char           room[CMSG_SPACE(sizeof(int))];
-        struct cmsghdr align;
-    } u = { { 0 } };
-    struct iovec  part = { &what, sizeof what };
-    struct msghdr m = {
-        .msg_iov = &part, .msg_iovlen = 1, .msg_control = u.room, .msg_controllen = sizeof u.room
-    };
-    struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-    c->cmsg_level = SOL_SOCKET;
-    c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(sizeof fd);
-    memcpy(CMSG_DATA(c), &fd, sizeof fd);
-    if (sendmsg(to, &m, MSG_NOSIGNAL) != (ssize_t)sizeof what) _exit(1); /* nobody takes it */
-    close(fd);
-}
-
-/* Flush against one end of what is mapped: beyond it is nothing. */
-static void make(kept *k, size_t n_bytes, bool front, ts_kept what, int to)
-{
-    int fd = -1;
-    k->n_bytes = n_bytes;
-    k->n_mapped = (n_bytes + 64 + granule - 1) / granule * granule;
-    must(ts_driver_share(d, k->n_mapped, &k->handle, &fd), "memory of the device");
-    must(ts_driver_place(d, k->handle, k->n_mapped, 1, &k->lo), "memory of the device");
-    what.offset = front ? 0 : k->n_mapped - n_bytes;
-    what.n_mapped = k->n_mapped;
-    k->p = k->lo + what.offset;
-    must(d->fill(k->lo, TS_BAND, k->n_mapped, NULL), "filling");
-    give(to, fd, what);
-}
-
-static void make_all(const ts_keeper *k, size_t n_workspace, int to)
-{
-    uint32_t left = 0;
-    for (int s = 0; s < k->n; s++) left += (uint32_t)k->slots[s]->n;
-    for (int s = 0; s < k->n; s++)
-        for (int i = 0; i < k->slots[s]->n; i++) {
-            const ts_arena_buf *b = &k->slots[s]->buf[i];
-            make(&bufs[s][i], b->n_bytes, b->p == b->lo,
-                 (ts_kept) { s, i, 0, 0, k->masked || b->b.role != TS_IN, left-- }, to);
-        }
-    make(&workspace, n_workspace, false, (ts_kept) { -1, 0, 0, 0, 1, 0 }, to);
-}
-
-/* ---- the image: whole where the gaps between rows are short, else each row with its surroundings
- * ---- */
-
-typedef void span_fn(unsigned char *host, ts_device_ptr device, size_t n);
-
-static void to_device(unsigned char *host, ts_device_ptr device, size_t n)
-{
-    must(d->copy_in(device, host, n), "copying to the device");
-}
-
-static void to_host(unsigned char *host, ts_device_ptr device, size_t n)
-{
-    must(d->copy_out(host, device, n), "copying from the device");
-}
-
-static void each_span(const ts_arena_buf *b, ts_device_ptr device, span_fn *f)
-{
-    const size_t element = ts_format_of(b->b.dtype)->n_bytes, row = (size_t)b->b.n_cols * element;
-    const size_t stride = (size_t)b->b.row_stride * element;
-    if (!b->n_bytes) return;
-    if (b->b.n_rows == 1 || stride < row + (1u << 20)) {
-        f(b->p, device, b->n_bytes);
-        return;
-    }
-    for (int64_t r = 0; r < b->b.n_rows; r++) {
-        const size_t at = (size_t)r * stride, before = r ? BAND : 0;
-        const size_t after = r + 1 < b->b.n_rows ? BAND : 0;
-        f(b->p + at - before, device + at - before, before + row + after);
-    }
-}
-
-static void stage(const ts_keeper *k, int slot)
-{
-    for (int i = 0; i < k->slots[slot]->n; i++) {
-        kept *b = &bufs[slot][i];
-        if (!b->staged) must(d->alloc(&b->staged, b->n_bytes + 1), "memory of the device");
-        each_span(&k->slots[slot]->buf[i], b->staged, to_device);
-    }
-}
-
-static void hide(const ts_arena *m, const order *o)
-{
-    for (int i = 0; i < m->n; i++) {
-        const ts_buf *b = &m->buf[i].b;
-        const size_t  element = ts_format_of(b->dtype)->n_bytes;
-        if (b->role == TS_OUT || m->buf[i].n_bytes < TS_MASK_LEAST_BYTES) continue;
-        const ts_masked x = { bufs[o->slot][i].p, (uint64_t)b->row_stride * element,
-                              (uint32_t)b->n_rows, (uint32_t)b->n_cols, (uint32_t)element };
-        must(ts_mask_apply(d, mask, x, ts_mask_secret(o->secret, i), NULL), "masking");
-    }
-}
-
-static void lay(const ts_keeper *k, const order *o, ts_kept_word *w)
-{
-    if (o->fresh || !bufs[o->slot][0].staged) stage(k, o->slot);
-    for (int i = 0; i < k->slots[o->slot]->n; i++) {
-        const kept *b = &bufs[o->slot][i];
-        if (b->n_bytes) must(d->copy_within(b->p, b->staged, b->n_bytes, NULL), "laying out");
-    }
-    if (o->secret) hide(k->slots[o->slot], o);
-    if (o->n_workspace) {
-        const ts_device_ptr end = workspace.lo + workspace.n_mapped;
-        must(d->fill(end - o->n_workspace, TS_POISON, o->n_workspace, NULL), "filling");
-        must(d->fill(end - o->n_workspace - BAND, TS_BAND, BAND, NULL), "filling");
-    }
-    /* Lines that somebody asked to persist are given up first, or the flush passes them by. */
-    must(d->reset_l2(), "emptying the cache");
-    must(d->copy_within(flushed + n_flush, flushed, n_flush, NULL), "emptying the cache");
-    must(d->sync(), "laying out");
-    w->busy = somebody_is_there(w);
-}
-
-/* ---- after the call ---- */
-
-static bool band_holds(ts_device_ptr from, size_t n)
-{
-    static unsigned char band[BAND];
-    if (n > BAND) n = BAND;
-    must(d->copy_out(band, from, n), "reading a band");
-    for (size_t i = 0; i < n; i++)
-        if (band[i] != TS_BAND) return false;
-    return true;
-}
-
-static void look_at_bands(const kept *k, int buf, size_t n_bytes, ts_device_ptr p)
-{
-    const ts_device_ptr hi = k->lo + k->n_mapped, end = p + n_bytes;
-    const size_t        before = (size_t)(p - k->lo), near = before < BAND ? before : BAND;
-    said->buf = buf;
-    if (!band_holds(p - near, near)) said->word.flaw.fault = TS_FAULT_BEFORE;
-    else if (!band_holds(end, (size_t)(hi - end))) said->word.flaw.fault = TS_FAULT_PAST;
-}
-
-static uint32_t chance(void)
-{
-    uint32_t r = 0;
-    return getrandom(&r, sizeof r, 0) == sizeof r ? r : 0;
-}
-
-/* An input that was written to. It is mapped to be read only, so this is for those who undid that.
- * Of a large one samples are compared, drawn anew each time. */
-static bool input_holds(const ts_arena_buf *b, const kept *k)
-{
-    static unsigned char part[1 << 16];
-    const size_t         element = ts_format_of(b->b.dtype)->n_bytes;
-    const bool           far = b->b.n_rows > 1 && (size_t)b->b.row_stride * element > (1u << 20);
-    const bool           whole = k->n_bytes <= COMPARED && !far;
-    const size_t         n_parts = whole ? (k->n_bytes + SAMPLE - 1) / SAMPLE : far ? 0 : 64;
-    for (size_t i = 0; i < n_parts; i++) {
-        const size_t at = whole ? i * SAMPLE : (size_t)chance() % (k->n_bytes / SAMPLE) * SAMPLE;
-        const size_t n = k->n_bytes - at < SAMPLE ? k->n_bytes - at : SAMPLE;
-        must(d->copy_out(part, k->p + at, n), "reading an input");
-        if (memcmp(part, b->p + at, n)) return false;
-    }
-    return true;
-}
-
-static void fetch(const ts_keeper *k, const order *o, ts_kept_word *w)
-{
-    const ts_arena *m = k->slots[o->slot];
-    w->busy = somebody_is_there(w);
-    for (int i = 0; i < m->n && !w->flaw.fault; i++) {
-        const kept *b = &bufs[o->slot][i];
-        look_at_bands(b, i, b->n_bytes, b->p);
-        if (w->flaw.fault) break;
-        if (m->buf[i].b.role != TS_IN) each_span(&m->buf[i], b->p, to_host);
-        else if (!input_holds(&m->buf[i], b)) w->flaw.fault = TS_FAULT_INPUT, said->buf = i;
-    }
-    if (o->n_workspace && !w->flaw.fault)
-        look_at_bands(&workspace, -1, o->n_workspace,
-                      workspace.lo + workspace.n_mapped - o->n_workspace);
-}
-
-_Noreturn static void keep(const ts_keeper *k, size_t n_workspace, int orders, int to)
-{
-    char  why[128];
-    order o;
-    int   l2 = 0;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    /* What is the judge's stays the judge's: a bell that we held open would never be seen to close.
-     */
-    const int high[2] = { fcntl(orders, F_DUPFD, 64), fcntl(to, F_DUPFD, 64) };
-    if (dup2(high[0], ORDERS) < 0 || dup2(high[1], GIVE) < 0) _exit(1);
-    syscall(SYS_close_range, GIVE + 1u, ~0u, 0u);
-    orders = ORDERS, to = GIVE;
-    said = k->last;
-    d = ts_driver_open(why, sizeof why);
-    if (!d) {
-        snprintf(said->word.text, sizeof said->word.text, "%s", why);
-        _exit(1);
-    }
-    granule = ts_driver_granule(d);
-    if (!granule) give_up(1, "this device shares no memory");
-    must(d->device_attribute(&l2, TS_CU_L2_BYTES, 0), "the cache's size");
-    n_flush = 4 * (size_t)l2;
-    must(d->alloc(&flushed, 2 * n_flush), "memory of the device");
-    must(d->fill(flushed, 1, 2 * n_flush, NULL), "filling");
-    make_probe();
-    make_all(k, n_workspace, to);
-    must(d->sync(), "laying out");
-    close(to);
-    said->word = (ts_kept_word) { .ok = true };
-    while (write(orders, "k", 1) == 1 && read(orders, &o, sizeof o) == (ssize_t)sizeof o) {
-        *said = (reply) { .buf = -1 };
-        if (o.verb == LAY) lay(k, &o, &said->word);
-        else fetch(k, &o, &said->word);
-        said->word.ok = true;
-    }
-    _exit(0);
-}
-
-/* ---- in the judge ---- */
+enum { LIMIT_MS = 60000 };
 
 /* False: it died, or does not answer. */
 static bool listen_to(ts_keeper *k)
@@ -351,7 +39,7 @@ ts_keeper *ts_keeper_start(const ts_arena *const *slots, int n, size_t n_workspa
     k->pid = fork();
     if (k->pid == 0) {
         close(pair[0]);
-        keep(k, n_workspace, pair[1], give_to);
+        ts_keep(k, n_workspace, pair[1], give_to);
     }
     close(pair[1]);
     if (k->pid < 0) ts_keeper_stop(&k);
@@ -379,7 +67,7 @@ void ts_keeper_stop(ts_keeper **at)
     *at = NULL;
 }
 
-static void send_order(ts_keeper *k, const order *o, ts_kept_word *w)
+static void send_order(ts_keeper *k, const ts_order_kept *o, ts_kept_word *w)
 {
     if (write(k->fd, o, sizeof *o) == (ssize_t)sizeof *o && listen_to(k)) {
         *w = k->last->word;
@@ -396,73 +84,24 @@ static void send_order(ts_keeper *k, const order *o, ts_kept_word *w)
 void ts_keeper_lay(ts_keeper *k, int slot, bool fresh, size_t n_workspace, uint64_t secret,
                    ts_kept_word *w)
 {
-    const order o = { LAY, slot, fresh, n_workspace, secret };
+    const ts_order_kept o = { TS_KEEP_LAY, slot, fresh, n_workspace, secret };
     send_order(k, &o, w);
 }
 
 void ts_keeper_fetch(ts_keeper *k, int slot, size_t n_workspace, ts_kept_word *w)
 {
-    const order o = { FETCH, slot, 0, n_workspace, 0 };
+    const ts_order_kept o = { TS_KEEP_FETCH, slot, 0, n_workspace, 0 };
     send_order(k, &o, w);
-}
-
-/* ---- the survey ---- */
-
-static double copy_rate(size_t n)
-{
-    ts_device_ptr a, b;
-    ts_cu_any    *from, *to;
-    float         ms = 0, best = 1e9f;
-    must(d->alloc(&a, n), "memory of the device");
-    must(d->alloc(&b, n), "memory of the device");
-    must(d->event_create(&from, 0), "the clock");
-    must(d->event_create(&to, 0), "the clock");
-    for (int i = 0; i < 8; i++) {
-        must(d->event_record(from, NULL), "the clock");
-        must(d->copy_within(b, a, n, NULL), "copying");
-        must(d->event_record(to, NULL), "the clock");
-        must(d->event_sync(to), "copying");
-        must(d->event_elapsed(&ms, from, to), "the clock");
-        if (ms > 0 && ms < best) best = ms;
-    }
-    return 2e-6 * (double)n / best;
-}
-
-static void survey(ts_survey *s)
-{
-    char   name[128] = "";
-    int    v[4] = { 0 }, version = 0;
-    size_t memory = 0;
-    d = ts_driver_open(s->text, sizeof s->text);
-    if (!d) _exit(1);
-    must(d->device_name(name, sizeof name, 0), "the device's name");
-    const int what[4] = { TS_CU_MAJOR, TS_CU_MINOR, TS_CU_SMS, TS_CU_L2_BYTES };
-    for (int i = 0; i < 4; i++) must(d->device_attribute(&v[i], what[i], 0), "the device");
-    must(d->device_memory(&memory, 0), "the device's memory");
-    must(d->version(&version), "the driver's version");
-    snprintf(s->arch, sizeof s->arch, "sm_%d%d", v[0], v[1]);
-    snprintf(s->text, sizeof s->text, "%s, %s, %d multiprocessors, %d MiB L2, %.0f GiB, CUDA %d.%d",
-             name, s->arch, v[2], v[3] >> 20, (double)memory / 1073741824.0, version / 1000,
-             version % 1000 / 10);
-    make_probe();
-    s->probe_ns = usual_ns;
-    s->copy_gbs = copy_rate((size_t)16 * (size_t)v[3]);
-    s->there = true;
-    _exit(0);
 }
 
 void ts_keeper_survey(ts_survey *out)
 {
     ts_survey *s = mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    reply      r = { { 0 }, -1 };
     *out = (ts_survey) { .text = "no memory" };
     if (s == MAP_FAILED) return;
     fflush(NULL);
     const pid_t pid = fork();
-    if (pid == 0) {
-        said = &r;
-        survey(s);
-    }
+    if (pid == 0) ts_keep_survey(s);
     while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR) {}
     *out = *s;
     if (!out->there && !*out->text) snprintf(out->text, sizeof out->text, "no CUDA device");

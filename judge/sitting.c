@@ -16,7 +16,7 @@ static const struct {
     double least, most; /* bytes of a workload */
     int    workloads;
 } DEPTH[2][TS_N_DEPTHS] = {
-    { { 7, 4e5, 8e7, 1 }, { 60, 4e5, 4e7, 3 }, { 64, 4e5, 1.1e9, 4 } },  /* TS_CPU */
+    { { 7, 4e5, 8e7, 1 }, { 45, 4e5, 8e7, 3 }, { 64, 4e5, 1.1e9, 4 } },  /* TS_CPU */
     { { 5, 1e7, 1.5e8, 1 }, { 9, 1e7, 3e8, 2 }, { 25, 1e7, 1.1e9, 4 } }, /* TS_CUDA */
 };
 

@@ -64,6 +64,7 @@ for id in softmax_topk layernorm_forward layernorm_backward; do
 
     try 0 "$tmp/cuda-$id" --challenge $id --language cuda
     [ -s "$tmp/cuda-$id/$id.cu" ] || complain "no $id.cu"
+    grep -q '"class": "host-gpu"' "$tmp/cuda-$id/entry.json" || complain "$id: not of a GPU class"
     try 0 "$tmp/py-$id" --challenge $id --language python
     if [ -n "$python" ]; then
         export PYTHON="$python" PYTHONDONTWRITEBYTECODE=1

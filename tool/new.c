@@ -31,7 +31,7 @@ static const struct language {
         { "common/selftest.h", "selftest.h" },
         { "common/c.mk", "Makefile" } } },
     { "cuda",
-      "host",
+      "host-gpu",
       "cu",
       { { "%s/PROMPT.md", "PROMPT.md" },
         { "%s/starter.cu", "%s.cu" },

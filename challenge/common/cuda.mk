@@ -1,4 +1,4 @@
-# make build: does it compile? CUDA entrants are judged where a GPU is.
+# make build: does it compile? Judged where a GPU is: touchstone judge THIS-FOLDER
 NVCC ?= nvcc
 
 .PHONY: build clean
