@@ -173,6 +173,7 @@ bool ts_court_log_verdict(ts_court *c, ts_contender *e)
     ts_jw_close(w, '}');
     ts_jw_int(w, "calls", e->n_calls);
     ts_jw_num(w, "worst", e->worst);
+    ts_jw_num(w, "ulp", e->errors.ulps);
     ts_jw_num(w, "p999", ts_errors_quantile(&e->errors, 0.999));
     ts_jw_open(w, "robustness", '{');
     tally(w, "refusals", e->refusals);

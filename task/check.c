@@ -51,7 +51,8 @@ double ts_errors_quantile(const ts_errors *e, double q)
 
 bool ts_check_buf(ts_buf b, const void *p, const ts_want *want, ts_flaw *f, ts_errors *e)
 {
-    const size_t n_bytes = ts_format_of(b.dtype)->n_bytes;
+    const ts_format *const t = ts_format_of(b.dtype);
+    const size_t           n_bytes = t->n_bytes;
     for (int64_t r = 0; r < b.n_rows; r++)
         for (int64_t c = 0; c < b.n_cols; c++, want++) {
             const int64_t at = r * b.row_stride + c;
@@ -73,6 +74,8 @@ bool ts_check_buf(ts_buf b, const void *p, const ts_want *want, ts_flaw *f, ts_e
                 return false;
             }
             if (want->bound > 0 && isfinite(d)) add_error(e, d / want->bound);
+            const double unit = 2 * t->u * fmax(fabs(want->value), t->min_normal);
+            if (d > e->ulps * unit && unit > 0 && isfinite(d)) e->ulps = d / unit;
         }
     return true;
 }

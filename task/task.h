@@ -88,7 +88,8 @@ typedef struct ts_cost {
  * octave; below 2^-20 an error is as good as none. */
 enum { TS_ERROR_BINS = 160 };
 typedef struct ts_errors {
-    double  worst;
+    double worst;
+    double ulps; /* the largest, in units of 2u of what is wanted: within two of the last place's */
     int64_t n, bin[TS_ERROR_BINS]; /* n: of all; bin 0: above 1 - 2^-4 */
 } ts_errors;
 

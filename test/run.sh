@@ -18,7 +18,7 @@ suite() {
         failed=$((failed + 1))
         return
     fi
-    ctest --test-dir "$folder" --no-tests=error --output-on-failure $select 2>&1 | tee "$log"
+    ctest --test-dir "$folder" -j2 --no-tests=error --output-on-failure $select 2>&1 | tee "$log"
     local n p s
     n=$(ctest --test-dir "$folder" -N $select | sed -n 's/^Total Tests: //p')
     p=$(grep -c '^ *[0-9]*/[0-9]* Test .* Passed ' "$log")

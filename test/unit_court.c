@@ -120,9 +120,14 @@ static void counts_errors(void **state)
         const double q = i / 20.0, at = ts_errors_quantile(&e, q);
         if (!(at >= q && at <= 1.13 * q)) fail_msg("quantile %g is %g", q, at);
     }
+    got[0] = 8 + 3 * 0x1p-20f; /* 3 units from 8, where one is 2^-20 */
+    want[0] = (ts_want) { 8, 1 };
+    e.ulps = 0;
+    assert_true(ts_check_buf((ts_buf) { "y", TS_OUT, TS_F32, 1, 1, 1 }, got, want, &f, &e));
+    assert_true(e.ulps == 3);
     want[7].bound = 1e-4; /* now it is wrong, and nothing after it counts */
     assert_false(ts_check_buf((ts_buf) { "y", TS_OUT, TS_F32, 1, N, N }, got, want, &f, &e));
-    assert_int_equal(e.n, N + 7);
+    assert_int_equal(e.n, N + 8);
 }
 
 static void rules_with_a_text(void **state)
