@@ -47,10 +47,10 @@ void cage_seccomp(ts_class k);
 
 /* ---- gpu.c ---- */
 
-void      cage_gpu_open(void); /* maps the keeper's buffers */
-void      cage_gpu_load(void); /* sealed: the cubin and its launch plan */
-void      cage_gpu_arm(void);  /* before each call */
-void      cage_gpu_wake(void); /* the device turns to this process */
+void      cage_gpu_open(void);                  /* maps the keeper's buffers */
+void      cage_gpu_load(const ts_call_plan *p); /* sealed: the cubin and its launch plan */
+void      cage_gpu_arm(void);                   /* before each call */
+void      cage_gpu_wake(void);                  /* the device turns to this process */
 void      cage_gpu_exec(const ts_call_plan *p, int slot, ts_exec *x);
 void      cage_gpu_finish(void); /* nothing runs on the device any more */
 ts_status cage_gpu_launch(const ts_call_plan *p, int slot, const ts_exec *x);

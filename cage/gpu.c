@@ -96,51 +96,6 @@ static char *read_all(int fd, size_t *n)
     return bytes;
 }
 
-void cage_gpu_load(void)
-{
-    char   why[160];
-    size_t n = 0;
-    image = read_all(TS_FD_OBJECT, &n);
-    if (!image) cage_stop(TS_STOP_SIZE, "the cubin cannot be read");
-    char *text = read_all(TS_FD_RUNNER, &n);
-    plan = text ? ts_launch_read(text, n, why, sizeof why) : NULL;
-    if (!plan) cage_stop(TS_STOP_SETUP, "launch plan: %s", text ? why : "not there");
-    free(text);
-    cage_gpu_arm();
-}
-
-/* Loaded anew for every call: nothing that a kernel left behind in the device's globals is there.
- */
-void cage_gpu_arm(void)
-{
-    if (module) must(d->module_unload(module), "unloading");
-    if (image) {
-        const int code = d->module_load(&module, image);
-        if (code) cage_stop(TS_STOP_SYMBOL, "it cannot be loaded: %s", ts_driver_text(d, code));
-    }
-    must(d->reset_l2(), "resetting the cache");
-    must(d->sync(), "before the call");
-}
-
-void cage_gpu_wake(void)
-{
-    must(ts_mask_nothing(d, mask, stream), "waking");
-    must(d->stream_sync(stream), "waking");
-}
-
-static void reveal(const ts_call_slot *s, int slot, uint64_t secret)
-{
-    static const uint32_t size[] = { 4, 8, 2, 2, 1, 1, 4 }; /* by ts_dtype */
-    for (uint32_t i = 0; secret && i < s->n_bufs && i < TS_CALL_BUFS; i++) {
-        const ts_call_buf *b = &s->buf[i];
-        if (b->role == 1 || b->n_bytes < TS_MASK_LEAST_BYTES || b->dtype > 6) continue;
-        const ts_masked x = { cage_control->device[slot][i],
-                              (uint64_t)b->row_stride * size[b->dtype], (uint32_t)b->n_rows,
-                              (uint32_t)b->n_cols, size[b->dtype] };
-        must(ts_mask_apply(d, mask, x, ts_mask_secret(secret, (int)i), stream), "unmasking");
-    }
-}
-
 static void add(ts_launch_env *e, ts_env_value v)
 {
     if (e->n < TS_ENV_NAMES) e->v[e->n++] = v;
@@ -178,6 +133,55 @@ static void describe(const ts_call_plan *p, int slot, size_t n_workspace, ts_lau
     n_workspace = (n_workspace + TS_WORKSPACE_ALIGN - 1) / TS_WORKSPACE_ALIGN * TS_WORKSPACE_ALIGN;
     add(e, (ts_env_value) { "workspace", TS_ENV_POINTER,
                             .p = n_workspace ? workspace_end - n_workspace : 0 });
+}
+
+void cage_gpu_load(const ts_call_plan *p)
+{
+    ts_launch_env e;
+    char          why[160];
+    size_t        n = 0;
+    image = read_all(TS_FD_OBJECT, &n);
+    if (!image) cage_stop(TS_STOP_SIZE, "the cubin cannot be read");
+    char *text = read_all(TS_FD_RUNNER, &n);
+    plan = text ? ts_launch_read(text, n, why, sizeof why) : NULL;
+    if (!plan) cage_stop(TS_STOP_SETUP, "launch plan: %s", text ? why : "not there");
+    free(text);
+    describe(p, 0, 0, &e);
+    if (!ts_launch_knows(plan, &e, why, sizeof why))
+        cage_stop(TS_STOP_SYMBOL, "launch plan: %s", why);
+    cage_gpu_arm();
+}
+
+/* Loaded anew for every call: nothing that a kernel left behind in the device's globals is there.
+ */
+void cage_gpu_arm(void)
+{
+    if (module) must(d->module_unload(module), "unloading");
+    if (image) {
+        const int code = d->module_load(&module, image);
+        if (code) cage_stop(TS_STOP_SYMBOL, "it cannot be loaded: %s", ts_driver_text(d, code));
+    }
+    must(d->reset_l2(), "resetting the cache");
+    must(d->sync(), "before the call");
+}
+
+void cage_gpu_wake(void)
+{
+    must(ts_mask_nothing(d, mask, stream), "waking");
+    must(d->stream_sync(stream), "waking");
+}
+
+static void reveal(const ts_call_slot *s, int slot, uint64_t secret)
+{
+    static const uint32_t size[] = { 4, 8, 2, 2, 1, 1, 4 }; /* by ts_dtype */
+    for (uint32_t i = 0; secret && i < s->n_bufs && i < TS_CALL_BUFS; i++) {
+        const ts_call_buf *b = &s->buf[i];
+        if (b->role == 1 || b->n_bytes < TS_MASK_LEAST_BYTES || b->dtype > 6) continue;
+        const ts_masked x = { cage_control->device[slot][i],
+                              (uint64_t)b->row_stride * size[b->dtype], (uint32_t)b->n_rows,
+                              (uint32_t)b->n_cols, size[b->dtype] };
+        must(ts_mask_apply(d, mask, x, ts_mask_secret(secret, (int)i), stream), "unmasking");
+    }
 }
 
 /* The driver does not ask whether it was given enough arguments. */

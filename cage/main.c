@@ -138,7 +138,7 @@ static void enter_gpu(void)
     cage_catch_faults(0);
     cage_limit(&plan);
     if (plan.class == TS_GPU_SEALED) {
-        cage_gpu_load();
+        cage_gpu_load(&plan);
         cage_landlock(&plan);
         return;
     }

@@ -10,7 +10,7 @@
 static ts_driver driver;
 static int       is_loaded;
 
-const ts_driver *ts_driver_load(char *why, size_t n)
+static const ts_driver *load(char *why, size_t n)
 {
     static const char *const symbol[] = {
 #define X(field, symbol, parameters) #symbol,
@@ -42,7 +42,7 @@ const char *ts_driver_text(const ts_driver *d, int code)
 const ts_driver *ts_driver_open(char *why, size_t n)
 {
     enum { SPIN = 1 }; /* waiting for the device: a nap would be timed with the kernel */
-    const ts_driver *d = ts_driver_load(why, n);
+    const ts_driver *d = load(why, n);
     ts_cu_any       *context;
     int              device, n_devices = 0, code;
     if (!d) return NULL;

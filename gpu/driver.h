@@ -27,18 +27,13 @@ typedef struct ts_mem_access {
     int32_t location_type, location_id, flags; /* flags 1: read, 3: read and write */
 } ts_mem_access;
 
-enum { TS_CU_BUSY = 600, TS_CU_NO_DEVICE = 100 }; /* cudaErrorNotReady, no device */
-enum {                                            /* CUdevice_attribute */
-       TS_CU_SMS = 16,
-       TS_CU_L2_BYTES = 38,
-       TS_CU_MAJOR = 75,
-       TS_CU_MINOR = 76,
-};
-enum { /* CUfunction_attribute */
+enum { TS_CU_NO_DEVICE = 100 };                                                   /* CUresult */
+enum { TS_CU_SMS = 16, TS_CU_L2_BYTES = 38, TS_CU_MAJOR = 75, TS_CU_MINOR = 76 }; /* of a device */
+enum { /* of a function */
        TS_CU_SHARED_BYTES = 1,
        TS_CU_LOCAL_BYTES = 3,
        TS_CU_REGISTERS = 4,
-       TS_CU_MAX_DYNAMIC_SHARED = 8,
+       TS_CU_MAX_DYNAMIC_SHARED = 8
 };
 
 /* X(field, symbol, parameters) */
@@ -104,9 +99,6 @@ typedef struct ts_driver {
 /* Loads it, from $TOUCHSTONE_LIBCUDA where that is set, and makes device 0 current. NULL and one
  * line in why where that cannot be. */
 const ts_driver *ts_driver_open(char *why, size_t n);
-
-/* Only loads it: for a process that must not touch the device yet. */
-const ts_driver *ts_driver_load(char *why, size_t n);
 
 /* "an illegal memory access was encountered" */
 const char *ts_driver_text(const ts_driver *d, int code);

@@ -206,18 +206,13 @@ static int be_born(void *arg)
 {
     const birth *b = arg;
     char *const  argv[] = { "touchstone-cage", NULL };
-    /* On a device: where the built-in kernels are, and a driver other than the system's. */
-    static char *const passed[] = { "TOUCHSTONE_CUDA_MODULE", "TOUCHSTONE_LIBCUDA" };
-    static char        room[2][1200];
-    char              *env[] = {
-                     "PATH=/usr/bin:/bin", "LANG=C.UTF-8", "CUDA_MODULE_LOADING=EAGER", NULL, NULL, NULL
-    };
-    for (int i = 0, n = 3; i < 2; i++) {
-        const char *value = b->gpu ? getenv(passed[i]) : NULL;
-        if (!value) continue;
-        snprintf(room[i], sizeof room[i], "%s=%s", passed[i], value);
-        env[n++] = room[i];
-    }
+    /* On a device: the whole of a module is there before the first call; a driver may be asked for.
+     */
+    static char driver[1200];
+    const char *asked = b->gpu ? getenv("TOUCHSTONE_LIBCUDA") : NULL;
+    char       *env[] = { "PATH=/usr/bin:/bin", "LANG=C.UTF-8",
+                    b->gpu ? "CUDA_MODULE_LOADING=EAGER" : NULL, asked ? driver : NULL, NULL };
+    if (asked) snprintf(driver, sizeof driver, "TOUCHSTONE_LIBCUDA=%s", asked);
     sched_setaffinity(0, sizeof for_entrants, &for_entrants); /* or it waits for us to yield */
     for (int i = 0; i < HANDED; i++)
         if (b->fd[i] >= 0 && dup2(b->fd[i], i) < 0) _exit(1);
