@@ -50,8 +50,8 @@ static const char *judged(ts_cage *cage, const ts_task *t, int slot, const ts_ca
     return reason;
 }
 
-/* Runs an entrant on up to n of its task's small cases. */
-static const char *run(const char *path, int n, char *text)
+/* Runs an entrant on up to n of its task's small cases, of no fewer elements than `least`. */
+static const char *run(const char *path, int n, int least, char *text)
 {
     ts_candidate e;
     ts_built     b = { .object = -1, .launch = -1 };
@@ -69,7 +69,7 @@ static const char *run(const char *path, int n, char *text)
     snprintf(launch, sizeof launch, "/proc/self/fd/%d", b.launch);
     ts_cage_plan p = { .class = e.cls,
                        .object = object,
-                       .runner = launch,
+                       .runner = b.launch < 0 ? NULL : launch,
                        .task = t,
                        .n_threads = 1,
                        .memory_bytes = (size_t)4 << 30,
@@ -77,7 +77,8 @@ static const char *run(const char *path, int n, char *text)
                        .limit_ms = 20000 };
     for (int i = 0; all[i].use && p.n_slots < n; i++)
         if (all[i].use & TS_USE_CHECK && all[i].dtype != TS_F64 &&
-            all[i].dim[0] * all[i].dim[1] < 2000 && strcmp(all[i].family, "far"))
+            all[i].dim[0] * all[i].dim[1] >= least && all[i].dim[0] * all[i].dim[1] < 4000 &&
+            strcmp(all[i].family, "far"))
             p.slot[p.n_slots++] = &all[i];
     ts_cage *cage = ts_cage_start(&p, said, sizeof said);
     if (!cage) {
@@ -99,9 +100,62 @@ static void a_textbook_is_right(void **state)
     for (int i = 0; i < 3; i++) {
         char path[512], text[256];
         snprintf(path, sizeof path, "%s/entrant/textbook/%s", TS_TEST_SOURCE, task[i]);
-        const char *reason = run(path, 12, text);
+        const char *reason = run(path, 12, 0, text);
         if (*reason) fail_msg("%s: %s: %s", task[i], reason, text);
     }
+}
+
+/* ---- kernels that are wrong, and one with host code, laid into a folder ---- */
+
+static char folder[] = "/tmp/touchstone-unit-XXXXXX";
+
+static void sh(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static void sh(const char *format, ...)
+{
+    char    command[2048];
+    va_list a;
+    va_start(a, format);
+    vsnprintf(command, sizeof command, format, a);
+    va_end(a);
+    if (system(command)) fail_msg("%s", command);
+}
+
+/* The textbook's kernel with `code` before a row is read. */
+static void wrong(const char *code, const char *expected)
+{
+    char        text[256];
+    const char *from = TS_TEST_SOURCE "/entrant/textbook/layernorm_forward";
+    sh("cp %s/* %s && sed -i '/y += blockIdx/a %s' %s/layernorm_forward.cu", from, folder, code,
+       folder);
+    const char *reason = run(folder, 8, 0, text);
+    if (strcmp(reason, expected))
+        fail_msg("%s: '%s' %s, expected %s", code, reason, text, expected);
+}
+
+static void wrong_kernels_get_their_reason(void **state)
+{
+    (void)state;
+    wrong("return;", "unwritten");
+    wrong("eps = 0;", "value");
+    wrong("if (threadIdx.x == 0) *(volatile int *)64 = 1;", "crash");
+    wrong("if (threadIdx.x == 0) put((T *)x, 1);", "crash");
+    wrong("if (threadIdx.x == 0 \\&\\& blockIdx.x == gridDim.x - 1) put(\\&y[n], 1);", "crash");
+}
+
+/* On the stand-in device its pointers are as good as the host's. What it is given is masked until
+ * go: it is right only if the masks are taken away. */
+static void host_code_sees_what_it_must(void **state)
+{
+    char text[256];
+    (void)state;
+    sh("rm -f %s/* && cc -std=c11 -O2 -fPIC -shared -I%s/include -o %s/k.so "
+       "%s/honest/forward_two_pass.c -lm",
+       folder, TS_TEST_SOURCE, folder, TS_TEST_SOURCE);
+    sh("echo '{\"name\":\"a\",\"author\":\"b\",\"challenge\":\"layernorm_forward\",\"class\":"
+       "\"host-gpu\",\"language\":\"binary\",\"sources\":[\"k.so\"]}' >%s/entry.json",
+       folder);
+    const char *reason = run(folder, 6, 2048, text);
+    if (*reason) fail_msg("%s: %s", reason, text);
 }
 
 int main(void)
@@ -111,6 +165,13 @@ int main(void)
     snprintf(places.include, sizeof places.include, "%s/include", TS_TEST_SOURCE);
     snprintf(places.nvcc, sizeof places.nvcc, "%s/test/fake_nvcc", TS_TEST_SOURCE);
     snprintf(places.arch, sizeof places.arch, "sm_90");
-    const struct CMUnitTest tests[] = { cmocka_unit_test(a_textbook_is_right) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_textbook_is_right),
+        cmocka_unit_test(wrong_kernels_get_their_reason),
+        cmocka_unit_test(host_code_sees_what_it_must),
+    };
+    if (!mkdtemp(folder)) return 1;
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    sh("rm -r %s", folder);
+    return failed;
 }
