@@ -171,17 +171,19 @@ void cage_gpu_wake(void)
     must(d->stream_sync(stream), "waking");
 }
 
-static void reveal(const ts_call_slot *s, int slot, uint64_t secret)
+static void reveal(const ts_call_plan *p, int first, int end, uint64_t secret)
 {
     static const uint32_t size[] = { 4, 8, 2, 2, 1, 1, 4 }; /* by ts_dtype */
-    for (uint32_t i = 0; secret && i < s->n_bufs && i < TS_CALL_BUFS; i++) {
-        const ts_call_buf *b = &s->buf[i];
-        if (b->role == 1 || b->n_bytes < TS_MASK_LEAST_BYTES || b->dtype > 6) continue;
-        const ts_masked x = { cage_control->device[slot][i],
-                              (uint64_t)b->row_stride * size[b->dtype], (uint32_t)b->n_rows,
-                              (uint32_t)b->n_cols, size[b->dtype] };
-        must(ts_mask_apply(d, mask, x, ts_mask_secret(secret, (int)i), stream), "unmasking");
-    }
+    ts_masks              t = { .n = 0 };
+    for (int s = first; s < end; s++)
+        for (uint32_t i = 0; i < p->slot[s].n_bufs && i < TS_CALL_BUFS; i++) {
+            const ts_call_buf *b = &p->slot[s].buf[i];
+            if (b->role != 1 && b->dtype < sizeof size / sizeof *size)
+                ts_mask_add(&t, cage_control->device[s][i],
+                            (uint64_t)b->row_stride * size[b->dtype], b->n_rows, b->n_cols,
+                            size[b->dtype], b->n_bytes, secret);
+        }
+    must(ts_mask_apply(d, mask, &t, stream), "unmasking");
 }
 
 /* The driver does not ask whether it was given enough arguments. */
@@ -251,10 +253,10 @@ ts_status cage_gpu_workspace(const ts_call_plan *p, int slot, size_t *n)
 
 /* ---- the others ---- */
 
-void cage_gpu_exec(const ts_call_plan *p, int slot, ts_exec *x)
+void cage_gpu_exec(const ts_call_plan *p, int first, int end, ts_exec *x)
 {
-    if (cage_control->call.verb == TS_VERB_RUN)
-        reveal(&p->slot[slot], slot, cage_control->call.secret);
+    const uint64_t secret = cage_control->call.secret;
+    if (secret) reveal(p, first, end, secret);
     const size_t n =
         (x->workspace_bytes + TS_WORKSPACE_ALIGN - 1) / TS_WORKSPACE_ALIGN * TS_WORKSPACE_ALIGN;
     x->stream = stream;

@@ -286,8 +286,10 @@ static void write_plan(ts_cage *c, ts_call_plan *p)
     p->region_bytes = c->region_bytes;
     p->memory_bytes = from->memory_bytes;
     p->spin = c->spin = !c->shares_core && (int)p->n_threads <= c->n_cores;
-    snprintf(p->symbol, sizeof p->symbol, "ts_%s", from->task->name);
-    snprintf(p->task, sizeof p->task, "%s", from->task->name);
+    if (!from->idle) {
+        snprintf(p->symbol, sizeof p->symbol, "ts_%s", from->task->name);
+        snprintf(p->task, sizeof p->task, "%s", from->task->name);
+    }
     for (int i = 0; i < TS_MAX_DIMS; i++)
         if (from->task->dim_name[i])
             snprintf(p->dim_name[i], TS_CALL_NAME, "%s", from->task->dim_name[i]);
@@ -408,6 +410,11 @@ const void *ts_cage_fill(ts_cage *c, int slot, uint64_t seed)
     tell_scalars(&s->arena, &c->control->plan.slot[slot]);
     s->fresh = true;
     return s->args;
+}
+
+const void *ts_cage_args(const ts_cage *c, int slot)
+{
+    return c->slot[slot].args;
 }
 
 const ts_arena *ts_cage_arena(const ts_cage *c, int slot)

@@ -14,6 +14,7 @@
 typedef struct ts_cage_plan {
     ts_class class;
     const char    *object;          /* the shared object, or the Python file */
+    bool           idle;            /* on a device: calls are made, and nothing is called */
     const char    *folder, *python; /* in Python: what it may read, and the interpreter */
     const char    *runner;          /* in Python: runner.py; TS_GPU_SEALED: the launch plan */
     const ts_task *task;
@@ -66,12 +67,15 @@ void     ts_cage_stop(ts_cage **c);
 
 /* Draws the inputs of a slot in place and gives its args, for the oracle. */
 const void     *ts_cage_fill(ts_cage *c, int slot, uint64_t seed);
+const void     *ts_cage_args(const ts_cage *c, int slot);
 const ts_arena *ts_cage_arena(const ts_cage *c, int slot);
 
 /* One call, after which the process is frozen or dead. True when it answered and nothing is amiss;
  * the outputs are still to be checked. Without a fill since the last call of the slot the inputs
  * are the same again. args and x: NULL for the slot's own. */
 bool ts_cage_call(ts_cage *c, int slot, ts_call *r);
+bool ts_cage_call_all(ts_cage *c,
+                      ts_call *r); /* of a device: every slot, between one go and done */
 bool ts_cage_call_with(ts_cage *c, int slot, const void *args, const ts_exec *x, ts_call *r);
 
 /* Asks how much workspace the slot's calls need; they get it. */

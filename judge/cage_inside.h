@@ -43,9 +43,10 @@ struct ts_cage {
 
 /* ---- gpu_call.c: of a call what is done on a device ---- */
 
-void ts_gpu_point(ts_cage *c, int slot); /* the order's pointers, as its process has them */
-int  ts_gpu_lay(ts_cage *c, int slot, bool fresh, ts_call *r); /* TS_WORD_* */
-void ts_gpu_fetch(ts_cage *c, int slot, ts_call *r);
+/* The args' pointers, as its process has them. */
+void ts_gpu_point(const ts_cage *c, int slot, unsigned char *args);
+int  ts_gpu_lay(ts_cage *c, int slot, int n, uint32_t fresh, ts_call *r); /* TS_WORD_* */
+void ts_gpu_fetch(ts_cage *c, int slot, int n, ts_call *r);
 
 enum { TS_WORD_CAME, TS_WORD_NOT, TS_WORD_DEAD };
 

@@ -28,7 +28,7 @@
  *
  * For the Python runner, offsets in descriptor 3, little-endian, `u4` an unsigned of 4 bytes:
  *   192 i4 status, to be written before "done"   320 u4 error.reason   328 error.text, 184 bytes
- *   512 u4 verb (0 run)   516 u4 slot   524 i4 n_threads (of ts_exec)   1072 u8 secret
+ *   512 u4 verb (0 run)   516 u4 slot   524 i4 n_threads (of ts_exec)   560 u8 secret   568 u4 n
  *   the last 4096 bytes: PTX of ts_mask, 0-ended
  *   4096 the plan; from there: 4 u4 n_threads, 8 u4 n_slots, 112 task and 304 folder, 0-ended,
  *   176 eight dimension names of 16 bytes, 1328 slots of 1296 bytes
@@ -120,7 +120,7 @@ typedef struct ts_call_plan {
     uint64_t     region, region_bytes;
     uint64_t     memory_bytes; /* beyond what is mapped here */
     char         symbol[64];   /* "ts_layernorm_forward"; with "_workspace" the query */
-    char         task[64];     /* "layernorm_forward" */
+    char         task[64];     /* "layernorm_forward"; both "": nothing is to be called */
     char         dim_name[TS_CALL_DIMS][TS_CALL_NAME];
     char         folder[512], python[512]; /* class python */
     ts_call_slot slot[TS_MAX_SLOTS];
@@ -161,22 +161,23 @@ typedef struct ts_control {
         char     text[184];
     } error;
     _Alignas(64) struct {
-        uint32_t      verb, slot;
-        ts_exec       exec;
-        unsigned char args[TS_CALL_ARGS]; /* a C entrant gets a copy of both */
-        uint64_t      secret; /* on a device, from go on: unmasks the inputs, see gpu/mask.h */
+        uint32_t verb, slot;
+        ts_exec  exec;   /* a C entrant gets a copy */
+        uint64_t secret; /* on a device, from go on: unmasks the inputs, see gpu/mask.h */
+        uint32_t n;      /* slots to be called, from `slot` on */
     } call;
     _Alignas(4096) ts_call_plan plan; /* written before the runner starts */
     /* Where the runner has mapped the buffers, on a device: what its calls get as pointers. */
     uint64_t device[TS_MAX_SLOTS][TS_CALL_BUFS];
-    _Alignas(4096) char mask[4096]; /* PTX, for the Python runner */
+    _Alignas(16) unsigned char args[TS_MAX_SLOTS][TS_CALL_ARGS]; /* a C entrant gets a copy */
+    _Alignas(4096) char mask[4096];                              /* PTX, for the Python runner */
 } ts_control;
 
 static_assert(offsetof(ts_control, ready) == 64 && offsetof(ts_control, done) == 128, "words");
 static_assert(offsetof(ts_control, answer) == 192 && offsetof(ts_control, fault) == 256, "answers");
 static_assert(offsetof(ts_control, error) == 320 && offsetof(ts_control, call) == 512, "call");
-static_assert(sizeof(ts_exec) == 40 && offsetof(ts_control, call.args) == 560, "args");
-static_assert(offsetof(ts_control, call.secret) == 1072, "secret");
+static_assert(sizeof(ts_exec) == 40 && offsetof(ts_control, call.secret) == 560, "secret");
+static_assert(offsetof(ts_control, call.n) == 568, "n");
 static_assert(offsetof(ts_control, plan) == 4096, "the plan begins a page");
 static_assert(sizeof(ts_call_buf) == 64 && sizeof(ts_call_scalar) == 24, "buf, scalar");
 static_assert(sizeof(ts_call_slot) == 80 + 16 * 64 + 8 * 24, "slot: 1296 bytes");

@@ -59,7 +59,8 @@ typedef struct ts_contender {
     double         worst, seconds, io_bytes, workspace_bytes;
     ts_errors errors; /* the gate's; not of narrow dtypes, where storing takes all of the bound */
     double    ns[TS_WORKLOADS][TS_INSTANCES];
-    bool      timed; /* all of ns is there */
+    double    idle_ns[TS_WORKLOADS]; /* on a device: what a call to nobody takes, off already */
+    bool      timed;                 /* all of ns is there */
 } ts_contender;
 
 /* One workload of a match between two entrants, by their ids. */

@@ -18,16 +18,15 @@ static size_t workspace_of(const ts_cage *c, int slot)
     return (n + TS_WORKSPACE_ALIGN - 1) / TS_WORKSPACE_ALIGN * TS_WORKSPACE_ALIGN;
 }
 
-void ts_gpu_point(ts_cage *c, int slot)
+void ts_gpu_point(const ts_cage *c, int slot, unsigned char *args)
 {
     const ts_arena *m = &c->slot[slot].arena;
     for (int i = 0; i < m->n; i++) {
-        unsigned char *at = c->control->call.args + m->buf[i].slot;
+        unsigned char *at = args + m->buf[i].slot;
         /* One that was spoiled stays so. */
         if (!memcmp(at, &m->buf[i].p, sizeof m->buf[i].p))
             memcpy(at, &c->control->device[slot][i], sizeof m->buf[i].p);
     }
-    c->control->call.exec.device = TS_CUDA;
 }
 
 /* Once may be chance: another program on the same device. */
@@ -56,28 +55,30 @@ static int wake(ts_cage *c)
                          WAKE_LIMIT_MS * 1e6);
 }
 
-int ts_gpu_lay(ts_cage *c, int slot, bool fresh, ts_call *r)
+int ts_gpu_lay(ts_cage *c, int slot, int n, uint32_t fresh, ts_call *r)
 {
     ts_kept_word w;
     c->secret = 0;
     if (c->plan.class != TS_GPU_SEALED &&
         getrandom(&c->secret, sizeof c->secret, 0) != sizeof c->secret)
         abort();
-    ts_keeper_lay(c->keeper, slot, fresh, workspace_of(c, slot), c->secret, &w);
+    ts_keeper_lay(c->keeper, slot, n, fresh, workspace_of(c, slot), c->secret, &w);
     if (lost(&w, r)) return TS_WORD_NOT;
     c->n_before += w.busy;
     if (again_and_again(c, c->n_before)) r->early = true;
     return wake(c);
 }
 
-void ts_gpu_fetch(ts_cage *c, int slot, ts_call *r)
+void ts_gpu_fetch(ts_cage *c, int slot, int n, ts_call *r)
 {
     ts_kept_word w;
-    ts_keeper_fetch(c->keeper, slot, workspace_of(c, slot), &w);
-    if (lost(&w, r)) return;
-    c->n_after += w.busy;
+    for (int i = 0; i < n && !r->flaw.fault; i++) {
+        ts_keeper_fetch(c->keeper, slot + i, workspace_of(c, slot), &w);
+        if (lost(&w, r)) return;
+        c->n_after += w.busy && i == 0;
+        r->flaw = w.flaw;
+    }
     r->late = again_and_again(c, c->n_after);
-    r->flaw = w.flaw;
     if (r->early || r->late)
         snprintf(r->text, sizeof r->text, "something ran on the device %s the call, in %d of %d",
                  r->early ? "before" : "after", r->early ? c->n_before : c->n_after, c->n_calls);

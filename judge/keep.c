@@ -167,26 +167,30 @@ static void stage(const ts_keeper *k, int slot)
     }
 }
 
-static void hide(const ts_arena *m, const ts_order_kept *o)
+static void hide(const ts_keeper *k, const ts_order_kept *o)
 {
-    for (int i = 0; i < m->n; i++) {
-        const ts_buf *b = &m->buf[i].b;
-        const size_t  element = ts_format_of(b->dtype)->n_bytes;
-        if (b->role == TS_OUT || m->buf[i].n_bytes < TS_MASK_LEAST_BYTES) continue;
-        const ts_masked x = { bufs[o->slot][i].p, (uint64_t)b->row_stride * element,
-                              (uint32_t)b->n_rows, (uint32_t)b->n_cols, (uint32_t)element };
-        must(ts_mask_apply(d, mask, x, ts_mask_secret(o->secret, i), NULL), "masking");
-    }
+    ts_masks t = { .n = 0 };
+    for (int s = o->slot; s < o->slot + o->n; s++)
+        for (int i = 0; i < k->slots[s]->n; i++) {
+            const ts_buf *b = &k->slots[s]->buf[i].b;
+            const size_t  element = ts_format_of(b->dtype)->n_bytes;
+            if (b->role != TS_OUT)
+                ts_mask_add(&t, bufs[s][i].p, (uint64_t)b->row_stride * element, b->n_rows,
+                            b->n_cols, element, bufs[s][i].n_bytes, o->secret);
+        }
+    must(ts_mask_apply(d, mask, &t, NULL), "masking");
 }
 
 static void lay(const ts_keeper *k, const ts_order_kept *o, ts_kept_word *w)
 {
-    if (o->fresh || !bufs[o->slot][0].staged) stage(k, o->slot);
-    for (int i = 0; i < k->slots[o->slot]->n; i++) {
-        const kept *b = &bufs[o->slot][i];
-        if (b->n_bytes) must(d->copy_within(b->p, b->staged, b->n_bytes, NULL), "laying out");
+    for (int s = o->slot; s < o->slot + o->n; s++) {
+        if (o->fresh >> s & 1 || !bufs[s][0].staged) stage(k, s);
+        for (int i = 0; i < k->slots[s]->n; i++) {
+            const kept *b = &bufs[s][i];
+            if (b->n_bytes) must(d->copy_within(b->p, b->staged, b->n_bytes, NULL), "laying out");
+        }
     }
-    if (o->secret) hide(k->slots[o->slot], o);
+    if (o->secret) hide(k, o);
     if (o->n_workspace) {
         const ts_device_ptr end = workspace.lo + workspace.n_mapped;
         must(d->fill(end - o->n_workspace, TS_POISON, o->n_workspace, NULL), "filling");

@@ -81,16 +81,16 @@ static void send_order(ts_keeper *k, const ts_order_kept *o, ts_kept_word *w)
              *k->last->word.text ? k->last->word.text : "the device does not answer");
 }
 
-void ts_keeper_lay(ts_keeper *k, int slot, bool fresh, size_t n_workspace, uint64_t secret,
-                   ts_kept_word *w)
+void ts_keeper_lay(ts_keeper *k, int slot, int n, uint32_t fresh, size_t n_workspace,
+                   uint64_t secret, ts_kept_word *w)
 {
-    const ts_order_kept o = { TS_KEEP_LAY, slot, fresh, n_workspace, secret };
+    const ts_order_kept o = { TS_KEEP_LAY, slot, n, fresh, n_workspace, secret };
     send_order(k, &o, w);
 }
 
 void ts_keeper_fetch(ts_keeper *k, int slot, size_t n_workspace, ts_kept_word *w)
 {
-    const ts_order_kept o = { TS_KEEP_FETCH, slot, 0, n_workspace, 0 };
+    const ts_order_kept o = { TS_KEEP_FETCH, slot, 1, 0, n_workspace, 0 };
     send_order(k, &o, w);
 }
 

@@ -33,10 +33,11 @@ typedef struct ts_kept_word {
     char    text[160];
 } ts_kept_word;
 
-/* The slot's image in place, n_workspace poisoned bytes, and cold caches. fresh: the host's image
- * is another than at the last call. secret: masks the inputs, unless it is 0. */
-void ts_keeper_lay(ts_keeper *k, int slot, bool fresh, size_t n_workspace, uint64_t secret,
-                   ts_kept_word *w);
+/* The images of n slots in place, n_workspace poisoned bytes, and cold caches. fresh, bit i: slot
+ * i's image on the host is another than at the last call. secret: masks the inputs, unless it is 0.
+ */
+void ts_keeper_lay(ts_keeper *k, int slot, int n, uint32_t fresh, size_t n_workspace,
+                   uint64_t secret, ts_kept_word *w);
 /* Outputs into the host's image. */
 void ts_keeper_fetch(ts_keeper *k, int slot, size_t n_workspace, ts_kept_word *w);
 

@@ -9,7 +9,8 @@
 enum { TS_KEEP_LAY, TS_KEEP_FETCH };
 
 typedef struct ts_order_kept {
-    int32_t  verb, slot, fresh;
+    int32_t  verb, slot, n;       /* slots from this one on */
+    uint32_t fresh;               /* bit i: slot i was drawn anew */
     uint64_t n_workspace, secret; /* secret 0: nothing is masked */
 } ts_order_kept;
 

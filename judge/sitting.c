@@ -3,6 +3,8 @@
  * caches, in an order drawn anew each time; every timed answer is checked. */
 #define _GNU_SOURCE
 #include <math.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,10 +17,18 @@ static const struct {
     int    instances;
     double least, most; /* bytes of a workload */
     int    workloads;
+    int    batch; /* at most: calls between one go and done, on a device */
 } DEPTH[2][TS_N_DEPTHS] = {
-    { { 7, 4e5, 8e7, 1 }, { 45, 4e5, 8e7, 3 }, { 64, 4e5, 1.1e9, 4 } },  /* TS_CPU */
-    { { 5, 1e7, 1.5e8, 1 }, { 9, 1e7, 3e8, 2 }, { 25, 1e7, 1.1e9, 4 } }, /* TS_CUDA */
+    { { 7, 4e5, 8e7, 1, 1 }, { 45, 4e5, 8e7, 3, 1 }, { 64, 4e5, 1.1e9, 4, 1 } },   /* TS_CPU */
+    { { 5, 1e7, 1.5e8, 1, 4 }, { 9, 1e7, 3e8, 2, 8 }, { 25, 1e7, 1.1e9, 4, 16 } }, /* TS_CUDA */
 };
+
+/* A batch is as long as makes the judge's own part of it small, and not larger than this. */
+enum { BATCH_MOST = 16 };
+static const double BATCH_NS = 600e3, BATCH_BYTES = 7e8;
+
+/* Who does nothing, to be timed with the others of a class: what is then measured is the judge. */
+enum { IDLE_HOST, IDLE_PYTHON, N_IDLE };
 
 typedef struct sitting {
     ts_court      *court;
@@ -27,6 +37,12 @@ typedef struct sitting {
     ts_contender  *e[TS_CONTENDERS];
     const ts_case *workload[TS_WORKLOADS];
     int            number[TS_WORKLOADS];
+    /* Of the workload at hand. */
+    int      w, batch;
+    ts_want *want[BATCH_MOST];
+    bool     known[BATCH_MOST];
+    ts_cage *idle[N_IDLE];
+    double   idle_ns[N_IDLE][TS_INSTANCES];
 } sitting;
 
 /* No two are of one size. */
@@ -57,76 +73,171 @@ static void make_cold(const ts_arena *m)
     for (int i = 0; i < m->n; i++) ts_flush_lines(m->buf[i].p, m->buf[i].p + m->buf[i].n_bytes);
 }
 
-/* One timed call. False, and the entrant's ruling, if it is wrong. */
-static bool timed_call(sitting *s, ts_contender *e, ts_cage *cage, int w, uint64_t seed,
-                       ts_want *want, bool *known, double *ns)
+/* ---- several slots at once: nobody else runs meanwhile ---- */
+
+typedef struct share {
+    sitting  *s;
+    ts_cage  *cage;
+    int       instance, slot;
+    ts_flaw   flaw;
+    ts_errors errors;
+    bool      ok;
+} share;
+
+static uint64_t seed_of(const sitting *s, int instance, int slot)
 {
-    const ts_case *c = s->workload[w];
-    const void    *args = ts_cage_fill(cage, 0, seed);
-    ts_flaw        f = { 0 };
-    ts_errors      errors = { 0 };
-    ts_call        r;
-    if (!*known) s->task->oracle(c, args, want), *known = true;
-    if (s->court->device == TS_CPU) make_cold(ts_cage_arena(cage, 0)); /* else the keeper does */
-    if (!ts_cage_call(cage, 0, &r) || r.status || r.fp_changed)
-        return ts_court_fail_by_call(e, c, seed, &r);
-    *ns = r.ns;
-    e->n_calls++;
-    const bool ok =
-        ts_arena_intact(ts_cage_arena(cage, 0), &f) && s->task->check(c, args, want, &f, &errors);
-    e->worst = fmax(e->worst, errors.worst);
-    return ok || ts_court_fail_by_flaw(e, c, seed, f);
+    return ts_court_seed(s->court, s->task, s->number[s->w], 1 + instance + TS_INSTANCES * slot);
 }
 
-static ts_cage *cage_for(sitting *s, ts_contender *e, int w)
+static void *draw(void *at)
+{
+    share      *h = at;
+    sitting    *s = h->s;
+    const void *args = ts_cage_fill(h->cage, h->slot, seed_of(s, h->instance, h->slot));
+    if (!s->known[h->slot]) s->task->oracle(s->workload[s->w], args, s->want[h->slot]);
+    s->known[h->slot] = true;
+    return NULL;
+}
+
+static void *look(void *at)
+{
+    share *h = at;
+    h->ok = ts_arena_intact(ts_cage_arena(h->cage, h->slot), &h->flaw) &&
+            h->s->task->check(h->s->workload[h->s->w], ts_cage_args(h->cage, h->slot),
+                              h->s->want[h->slot], &h->flaw, &h->errors);
+    return NULL;
+}
+
+static void spread(share *h, int n, void *(*work)(void *))
+{
+    pthread_t      thread[BATCH_MOST];
+    pthread_attr_t any;
+    cpu_set_t      cores;
+    CPU_ZERO(&cores);
+    for (int i = 0; i < CPU_SETSIZE; i++) CPU_SET(i, &cores); /* not the judge's alone */
+    if (pthread_attr_init(&any) || pthread_attr_setaffinity_np(&any, sizeof cores, &cores)) abort();
+    for (int i = 1; i < n; i++)
+        if (pthread_create(&thread[i], &any, work, &h[i])) abort();
+    work(&h[0]);
+    for (int i = 1; i < n; i++) pthread_join(thread[i], NULL);
+    pthread_attr_destroy(&any);
+}
+
+/* ---- a turn ---- */
+
+static bool in_batches(const sitting *s, ts_class cls)
+{
+    return s->court->device == TS_CUDA && cls != TS_GPU_SEALED;
+}
+
+/* Timed calls of one entrant, or of nobody. False, and the entrant's ruling, if one is wrong. */
+static bool timed_call(sitting *s, ts_contender *e, ts_cage *cage, int n, int instance, double *ns)
+{
+    const ts_case *c = s->workload[s->w];
+    share          h[BATCH_MOST];
+    ts_call        r;
+    for (int i = 0; i < n; i++)
+        h[i] = (share) { .s = s, .cage = cage, .instance = instance, .slot = i };
+    spread(h, n, draw);
+    if (s->court->device == TS_CPU) make_cold(ts_cage_arena(cage, 0)); /* else the keeper does */
+    const bool came = n > 1 ? ts_cage_call_all(cage, &r) : ts_cage_call(cage, 0, &r);
+    *ns = r.ns;
+    if (!e) return came;
+    if (!came || r.status || r.fp_changed)
+        return ts_court_fail_by_call(e, c, seed_of(s, instance, 0), &r);
+    e->n_calls += n;
+    spread(h, n, look);
+    for (int i = 0; i < n; i++) {
+        e->worst = fmax(e->worst, h[i].errors.worst);
+        if (!h[i].ok) return ts_court_fail_by_flaw(e, c, seed_of(s, instance, i), h[i].flaw);
+    }
+    return true;
+}
+
+static ts_cage *cage_for(sitting *s, ts_contender *e, bool idle)
 {
     ts_cage_plan plan;
     char         why[256];
     ts_call      r;
     ts_court_plan(s->court, e, &plan);
-    ts_court_plan_case(&plan, s->workload[w]);
+    for (int i = in_batches(s, e->entry.cls) ? s->batch : 1; i > 0; i--)
+        ts_court_plan_case(&plan, s->workload[s->w]);
     plan.aligned = true;
+    plan.idle = idle;
     ts_cage *cage = ts_cage_start(&plan, why, sizeof why);
-    if (cage) {
-        ts_cage_fill(cage, 0, ts_court_seed(s->court, s->task, s->number[w], -2));
-        if (!ts_cage_workspace(cage, 0, &r) || r.status) ts_cage_stop(&cage);
+    if (!cage || idle) return cage;
+    for (int i = 0; i < plan.n_slots && cage; i++) {
+        ts_cage_fill(cage, i, ts_court_seed(s->court, s->task, s->number[s->w], -2));
+        if (!ts_cage_workspace(cage, i, &r) || r.status) ts_cage_stop(&cage);
     }
     return cage;
 }
 
 /* A turn of each on one instance, in an order of its own. */
-static void take_turns(sitting *s, ts_cage **cage, int w, int instance, ts_want *want)
+static void take_turns(sitting *s, ts_cage **cage, int instance)
 {
-    const uint64_t seed = ts_court_seed(s->court, s->task, s->number[w], 1 + instance);
-    bool           known = false;
-    int            order[TS_CONTENDERS];
+    int order[TS_CONTENDERS];
+    memset(s->known, 0, sizeof s->known);
     for (int i = 0; i < s->n; i++) {
         const int j = (int)(ts_court_seed(s->court, s->task, i, 100000 + instance) % (i + 1u));
         order[i] = order[j];
         order[j] = i;
     }
+    for (int i = 0; i < N_IDLE; i++)
+        if (s->idle[i] &&
+            !timed_call(s, NULL, s->idle[i], s->batch, instance, &s->idle_ns[i][instance]))
+            ts_cage_stop(&s->idle[i]);
     for (int i = 0; i < s->n; i++) {
         ts_contender *e = s->e[order[i]];
+        const int     n = in_batches(s, e->entry.cls) ? s->batch : 1;
         if (!e->timed || !cage[order[i]]) continue;
-        if (!timed_call(s, e, cage[order[i]], w, seed, want, &known, &e->ns[w][instance]))
+        if (!timed_call(s, e, cage[order[i]], n, instance, &e->ns[s->w][instance]))
             e->timed = false;
     }
+}
+
+/* The judge's own part goes off, and a batch becomes one call. An idle one that could not be timed
+ * takes nothing off. */
+static void settle(sitting *s, ts_contender *e)
+{
+    const int k = ts_in_python(e->entry.cls) ? IDLE_PYTHON : IDLE_HOST;
+    double    own = 0, ns[TS_INSTANCES];
+    memcpy(ns, s->idle_ns[k], sizeof ns);
+    if (s->idle[k]) own = ts_median_interval(ns, (size_t)s->n_instances).mid;
+    e->idle_ns[s->w] = own / s->batch;
+    for (int i = 0; i < s->n_instances; i++)
+        e->ns[s->w][i] = fmax(e->ns[s->w][i] - own, 1) / s->batch;
+}
+
+static int batch_for(const sitting *s)
+{
+    const ts_cost c = s->task->cost(s->workload[s->w]);
+    const double  n = fmin(ceil(BATCH_NS * s->court->best_gbs / c.bytes), BATCH_BYTES / c.bytes);
+    return (int)fmax(1, fmin(n, DEPTH[s->court->device][s->court->depth].batch));
 }
 
 static void sit_workload(sitting *s, int w)
 {
     ts_cage *cage[TS_CONTENDERS] = { NULL };
-    ts_want *want = calloc(s->task->n_want(s->workload[w]) + 1, sizeof *want);
-    if (!want) abort();
-    for (int i = 0; i < s->n; i++)
-        if (!(cage[i] = cage_for(s, s->e[i], w))) {
-            s->e[i]->timed = false;
-            ts_court_fail(s->e[i], s->workload[w], 0, "protocol",
-                          "could not be started to be timed");
-        }
-    for (int k = 0; k < s->n_instances; k++) take_turns(s, cage, w, k, want);
-    for (int i = 0; i < s->n; i++) ts_cage_stop(&cage[i]);
-    free(want);
+    s->w = w;
+    s->batch = batch_for(s);
+    for (int i = 0; i < s->batch; i++)
+        if (!(s->want[i] = calloc(s->task->n_want(s->workload[w]) + 1, sizeof **s->want))) abort();
+    for (int i = 0; i < s->n; i++) {
+        const int k = ts_in_python(s->e[i]->entry.cls) ? IDLE_PYTHON : IDLE_HOST;
+        if (in_batches(s, s->e[i]->entry.cls) && !s->idle[k])
+            s->idle[k] = cage_for(s, s->e[i], true);
+        if ((cage[i] = cage_for(s, s->e[i], false))) continue;
+        s->e[i]->timed = false;
+        ts_court_fail(s->e[i], s->workload[w], 0, "protocol", "could not be started to be timed");
+    }
+    for (int k = 0; k < s->n_instances; k++) take_turns(s, cage, k);
+    for (int i = 0; i < s->n; i++) {
+        if (in_batches(s, s->e[i]->entry.cls)) settle(s, s->e[i]);
+        ts_cage_stop(&cage[i]);
+    }
+    for (int i = 0; i < N_IDLE; i++) ts_cage_stop(&s->idle[i]);
+    for (int i = 0; i < s->batch; i++) free(s->want[i]);
 }
 
 /* ---- what it means ---- */
@@ -152,6 +263,7 @@ static bool log_times(sitting *s, const ts_contender *e, int w, ts_workload *out
     ts_jw_num(j, "floor_ns", out->floor_ns);
     ts_jw_num(j, "bytes", s->task->cost(s->workload[w]).bytes);
     ts_jw_num(j, "flops", s->task->cost(s->workload[w]).flops);
+    if (in_batches(s, e->entry.cls)) ts_jw_num(j, "idle_ns", e->idle_ns[w]);
     ts_jw_open(j, "ns", '[');
     for (int i = 0; i < s->n_instances; i++) ts_jw_num(j, NULL, e->ns[w][i]);
     ts_jw_close(j, ']');

@@ -173,20 +173,21 @@ int cuFuncGetParamInfo(ts_cu_any *handle, size_t at, size_t *offset, size_t *n_b
 }
 
 /* Written from gpu/mask.c's comment, not from its PTX. */
-static void mask(void **params)
+static void mask(const unsigned char *e)
 {
-    unsigned char *const p = *(unsigned char **)params[0];
-    const uint64_t       stride = *(uint64_t *)params[1], secret = *(uint64_t *)params[6];
-    const uint32_t       rows = *(uint32_t *)params[2], cols = *(uint32_t *)params[3];
-    const uint32_t       size = *(uint32_t *)params[4], n = *(uint32_t *)params[5];
-    for (uint32_t i = 0; i < n; i++) {
-        uint64_t h = secret + (i + 1) * UINT64_C(0x9e3779b97f4a7c15);
+    unsigned char *const p = *(unsigned char *const *)e;
+    uint64_t             at[2]; /* stride, secret */
+    uint32_t             m[4];  /* rows, cols, size, n */
+    memcpy(at, e + 8, sizeof at);
+    memcpy(m, e + 24, sizeof m);
+    for (uint32_t i = 0; i < m[3]; i++) {
+        uint64_t h = at[1] + (i + 1) * UINT64_C(0x9e3779b97f4a7c15);
         for (int k = 0; k < 2; k++) h = (h ^ h >> 32) * UINT64_C(0xd6e8feb86659fd93);
         h ^= h >> 32;
-        const uint64_t col = (h >> 32) * cols >> 32;
+        const uint64_t col = (h >> 32) * m[1] >> 32;
         const uint32_t bits = (uint32_t)h | 1;
-        for (uint32_t k = 0; k < size && k < 4; k++)
-            p[i % rows * stride + col * size + k] ^= (unsigned char)(bits >> 8 * k);
+        for (uint32_t k = 0; k < m[2] && k < 4; k++)
+            p[i % m[0] * at[0] + col * m[2] + k] ^= (unsigned char)(bits >> 8 * k);
     }
 }
 
@@ -204,7 +205,8 @@ int cuLaunchKernel(ts_cu_any *handle, unsigned gx, unsigned gy, unsigned gz, uns
     if (shared_bytes > (unsigned)f->max_shared || extra) return INVALID_VALUE;
     if (fake_pending) return 0; /* after a fault nothing more is run */
     if (!f->call) {
-        if (!strcmp(f->name, "ts_mask")) mask(params);
+        for (unsigned y = 0; y < gy && !strcmp(f->name, "ts_mask"); y++)
+            mask((const unsigned char *)params[0] + 40 * y);
         return 0;
     }
     if (f->params->n_bytes && !params) return INVALID_VALUE;

@@ -18,7 +18,7 @@ RUNNER = os.path.join(os.path.dirname(__file__), "..", "python", "runner.py")
 spec = importlib.util.spec_from_file_location("runner", RUNNER)
 Cage = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(Cage)
-Cage = Cage.Cage
+Cage, SIZE = Cage.Cage, Cage.GpuCage.SIZE
 F32, BF16, I32 = 0, 3, 6
 IN, OUT, INOUT = 0, 1, 2
 failures = 0
@@ -46,8 +46,11 @@ class Entrant:
         control[Cage.FOLDER:Cage.FOLDER + len(where)] = where
         at = Cage.SLOTS
         struct.pack_into("2I", control, at, len(bufs), len(scalars))
+        struct.pack_into("I", control, Cage.CALL + 56, 1)
         for i, (name, *rest) in enumerate(bufs):
-            struct.pack_into("16s2I3qQ", control, at + 80 + 64 * i, name.encode(), *rest)
+            _, dtype, rows, cols, stride, _ = rest
+            n_bytes = ((rows - 1) * stride + cols) * SIZE[dtype] if rows and cols else 0
+            struct.pack_into("16s2I3q2Q", control, at + 80 + 64 * i, name.encode(), *rest, n_bytes)
         for i, (name, value) in enumerate(scalars.items()):
             struct.pack_into("16sd", control, at + 80 + 1024 + 24 * i, name.encode(), value)
         self.files = [tempfile.TemporaryFile() for _ in range(3)]
@@ -181,7 +184,8 @@ if os.path.exists(header):
     with open(header) as file:
         asserted = dict(re.findall(r"offsetof\(ts_\w+, ([\w.]+)\) == (\d+)", file.read()))
     for name, got in (("answer", Cage.ANSWER), ("error", Cage.ERROR), ("call", Cage.CALL),
-                      ("plan", Cage.PLAN), ("task", Cage.TASK - Cage.PLAN),
+                      ("plan", Cage.PLAN), ("call.n", Cage.CALL + 56),
+                      ("call.secret", Cage.CALL + 48), ("task", Cage.TASK - Cage.PLAN),
                       ("folder", Cage.FOLDER - Cage.PLAN), ("slot", Cage.SLOTS - Cage.PLAN)):
         expect("call.h: " + name, got, int(asserted.get(name, -1)))
 
