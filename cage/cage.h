@@ -54,7 +54,7 @@ void cage_gpu_wake(void);                  /* the device turns to this process *
 /* Stream and workspace of a call; unmasks the slots from `first` to before `end`. */
 void      cage_gpu_exec(const ts_call_plan *p, int first, int end, ts_exec *x);
 void      cage_gpu_finish(void); /* nothing runs on the device any more */
-ts_status cage_gpu_launch(const ts_call_plan *p, int slot, const ts_exec *x);
+ts_status cage_gpu_launch(const ts_call_plan *p, int first, int end, const ts_exec *x);
 ts_status cage_gpu_workspace(const ts_call_plan *p, int slot, size_t *n);
 
 /* ---- futex, shared between the processes or the threads ---- */

@@ -166,7 +166,7 @@ static ts_status run(int first, int end, ts_exec *x)
     static args_of args[TS_MAX_SLOTS];
     ts_status      s = TS_OK;
     for (int i = first; i < end; i++) memcpy(&args[i], cage_control->args[i], sizeof args[i]);
-    if (plan.class == TS_GPU_SEALED) return cage_gpu_launch(&plan, first, x);
+    if (plan.class == TS_GPU_SEALED) return cage_gpu_launch(&plan, first, end, x);
     if (ts_on_gpu(plan.class)) cage_gpu_exec(&plan, first, end, x);
     for (int i = first; i < end && !s; i++) s = entrant.run(&args[i], x);
     if (ts_on_gpu(plan.class)) cage_gpu_finish();

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "arena.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -179,6 +180,24 @@ void ts_arena_reset(ts_arena *m)
         if (b->b.role == TS_INOUT) memcpy(b->p, b->initial, b->n_bytes);
         if (b->b.role != TS_IN) fill_bands(b);
     }
+}
+
+void ts_arena_copy(ts_arena *m, const ts_arena *from, size_t args_bytes, void *args)
+{
+    assert(m->laid && m->n == from->n);
+    memcpy(args, from->args, args_bytes);
+    for (int i = 0; i < m->n; i++) {
+        const ts_arena_buf *b = &m->buf[i], *f = &from->buf[i];
+        assert(b->n_bytes == f->n_bytes);
+        const unsigned char *bytes = b->b.role == TS_INOUT ? f->initial : f->p;
+        memcpy((unsigned char *)args + b->slot, &b->p, sizeof b->p);
+        if (b->b.role != TS_OUT) memcpy(b->p, bytes, b->n_bytes);
+        if (b->b.role == TS_INOUT) memcpy(b->initial, bytes, b->n_bytes);
+    }
+    memcpy(m->scalar, from->scalar, sizeof m->scalar);
+    m->n_scalars = from->n_scalars;
+    m->input_hash = from->input_hash;
+    ts_arena_reset(m);
 }
 
 void ts_arena_clear(ts_arena *m)

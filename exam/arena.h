@@ -51,6 +51,9 @@ void ts_arena_open_in(ts_arena *m, unsigned char *home, unsigned char *base, siz
 
 /* Lays out and fills a case. */
 void ts_arena_setup(ts_arena *m, const ts_task *t, const ts_case *c, uint64_t seed, void *args);
+/* The same case as another arena has, bit for bit, in one that is laid out for it already: args are
+ * `args_bytes` long, and keep their pointers. */
+void ts_arena_copy(ts_arena *m, const ts_arena *from, size_t args_bytes, void *args);
 void ts_arena_reset(ts_arena *m); /* outputs as before the call */
 void ts_arena_clear(ts_arena *m); /* gives the pages back */
 

@@ -412,6 +412,14 @@ const void *ts_cage_fill(ts_cage *c, int slot, uint64_t seed)
     return s->args;
 }
 
+void ts_cage_fill_like(ts_cage *c, int slot, const ts_cage *from)
+{
+    ts_slot *s = &c->slot[slot];
+    ts_arena_copy(&s->arena, &from->slot[slot].arena, c->plan.task->args_bytes, s->args);
+    tell_scalars(&s->arena, &c->control->plan.slot[slot]);
+    s->fresh = true;
+}
+
 const void *ts_cage_args(const ts_cage *c, int slot)
 {
     return c->slot[slot].args;

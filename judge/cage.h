@@ -66,7 +66,9 @@ ts_cage *ts_cage_start(const ts_cage_plan *p, char *why, size_t n);
 void     ts_cage_stop(ts_cage **c);
 
 /* Draws the inputs of a slot in place and gives its args, for the oracle. */
-const void     *ts_cage_fill(ts_cage *c, int slot, uint64_t seed);
+const void *ts_cage_fill(ts_cage *c, int slot, uint64_t seed);
+/* The same by copying, from a cage that has the same case there. */
+void            ts_cage_fill_like(ts_cage *c, int slot, const ts_cage *from);
 const void     *ts_cage_args(const ts_cage *c, int slot);
 const ts_arena *ts_cage_arena(const ts_cage *c, int slot);
 

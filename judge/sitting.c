@@ -20,7 +20,7 @@ static const struct {
     int    batch; /* at most: calls between one go and done, on a device */
 } DEPTH[2][TS_N_DEPTHS] = {
     { { 7, 4e5, 8e7, 1, 1 }, { 45, 4e5, 8e7, 3, 1 }, { 64, 4e5, 1.1e9, 4, 1 } },   /* TS_CPU */
-    { { 5, 1e7, 1.5e8, 1, 4 }, { 9, 1e7, 3e8, 2, 8 }, { 25, 1e7, 1.1e9, 4, 16 } }, /* TS_CUDA */
+    { { 5, 1e7, 8e7, 1, 4 }, { 9, 1e7, 1.5e8, 2, 8 }, { 25, 1e7, 1.1e9, 4, 16 } }, /* TS_CUDA */
 };
 
 /* A batch is as long as makes the judge's own part of it small, and not larger than this. */
@@ -40,7 +40,7 @@ typedef struct sitting {
     /* Of the workload at hand. */
     int      w, batch;
     ts_want *want[BATCH_MOST];
-    bool     known[BATCH_MOST];
+    ts_cage *drawn[BATCH_MOST]; /* has this instance, as `want` has its answer */
     ts_cage *idle[N_IDLE];
     double   idle_ns[N_IDLE][TS_INSTANCES];
 } sitting;
@@ -91,11 +91,16 @@ static uint64_t seed_of(const sitting *s, int instance, int slot)
 
 static void *draw(void *at)
 {
-    share      *h = at;
-    sitting    *s = h->s;
+    share         *h = at;
+    sitting       *s = h->s;
+    const ts_cage *first = s->drawn[h->slot];
+    if (first) {
+        ts_cage_fill_like(h->cage, h->slot, first);
+        return NULL;
+    }
     const void *args = ts_cage_fill(h->cage, h->slot, seed_of(s, h->instance, h->slot));
-    if (!s->known[h->slot]) s->task->oracle(s->workload[s->w], args, s->want[h->slot]);
-    s->known[h->slot] = true;
+    s->task->oracle(s->workload[s->w], args, s->want[h->slot]);
+    s->drawn[h->slot] = h->cage;
     return NULL;
 }
 
@@ -125,15 +130,18 @@ static void spread(share *h, int n, void *(*work)(void *))
 
 /* ---- a turn ---- */
 
-static bool in_batches(const sitting *s, ts_class cls)
+/* The judge's clock has launches and waiting in it, and the first kernel's start. Of a sealed
+ * entrant it is the device's own. */
+static bool has_idle(const sitting *s, ts_class cls)
 {
     return s->court->device == TS_CUDA && cls != TS_GPU_SEALED;
 }
 
 /* Timed calls of one entrant, or of nobody. False, and the entrant's ruling, if one is wrong. */
-static bool timed_call(sitting *s, ts_contender *e, ts_cage *cage, int n, int instance, double *ns)
+static bool timed_call(sitting *s, ts_contender *e, ts_cage *cage, int instance, double *ns)
 {
     const ts_case *c = s->workload[s->w];
+    const int      n = s->batch;
     share          h[BATCH_MOST];
     ts_call        r;
     for (int i = 0; i < n; i++)
@@ -160,8 +168,7 @@ static ts_cage *cage_for(sitting *s, ts_contender *e, bool idle)
     char         why[256];
     ts_call      r;
     ts_court_plan(s->court, e, &plan);
-    for (int i = in_batches(s, e->entry.cls) ? s->batch : 1; i > 0; i--)
-        ts_court_plan_case(&plan, s->workload[s->w]);
+    for (int i = 0; i < s->batch; i++) ts_court_plan_case(&plan, s->workload[s->w]);
     plan.aligned = true;
     plan.idle = idle;
     ts_cage *cage = ts_cage_start(&plan, why, sizeof why);
@@ -177,22 +184,19 @@ static ts_cage *cage_for(sitting *s, ts_contender *e, bool idle)
 static void take_turns(sitting *s, ts_cage **cage, int instance)
 {
     int order[TS_CONTENDERS];
-    memset(s->known, 0, sizeof s->known);
+    memset(s->drawn, 0, sizeof s->drawn);
     for (int i = 0; i < s->n; i++) {
         const int j = (int)(ts_court_seed(s->court, s->task, i, 100000 + instance) % (i + 1u));
         order[i] = order[j];
         order[j] = i;
     }
     for (int i = 0; i < N_IDLE; i++)
-        if (s->idle[i] &&
-            !timed_call(s, NULL, s->idle[i], s->batch, instance, &s->idle_ns[i][instance]))
+        if (s->idle[i] && !timed_call(s, NULL, s->idle[i], instance, &s->idle_ns[i][instance]))
             ts_cage_stop(&s->idle[i]);
     for (int i = 0; i < s->n; i++) {
         ts_contender *e = s->e[order[i]];
-        const int     n = in_batches(s, e->entry.cls) ? s->batch : 1;
         if (!e->timed || !cage[order[i]]) continue;
-        if (!timed_call(s, e, cage[order[i]], n, instance, &e->ns[s->w][instance]))
-            e->timed = false;
+        if (!timed_call(s, e, cage[order[i]], instance, &e->ns[s->w][instance])) e->timed = false;
     }
 }
 
@@ -203,7 +207,8 @@ static void settle(sitting *s, ts_contender *e)
     const int k = ts_in_python(e->entry.cls) ? IDLE_PYTHON : IDLE_HOST;
     double    own = 0, ns[TS_INSTANCES];
     memcpy(ns, s->idle_ns[k], sizeof ns);
-    if (s->idle[k]) own = ts_median_interval(ns, (size_t)s->n_instances).mid;
+    if (s->idle[k] && has_idle(s, e->entry.cls))
+        own = ts_median_interval(ns, (size_t)s->n_instances).mid;
     e->idle_ns[s->w] = own / s->batch;
     for (int i = 0; i < s->n_instances; i++)
         e->ns[s->w][i] = fmax(e->ns[s->w][i] - own, 1) / s->batch;
@@ -225,15 +230,14 @@ static void sit_workload(sitting *s, int w)
         if (!(s->want[i] = calloc(s->task->n_want(s->workload[w]) + 1, sizeof **s->want))) abort();
     for (int i = 0; i < s->n; i++) {
         const int k = ts_in_python(s->e[i]->entry.cls) ? IDLE_PYTHON : IDLE_HOST;
-        if (in_batches(s, s->e[i]->entry.cls) && !s->idle[k])
-            s->idle[k] = cage_for(s, s->e[i], true);
+        if (has_idle(s, s->e[i]->entry.cls) && !s->idle[k]) s->idle[k] = cage_for(s, s->e[i], true);
         if ((cage[i] = cage_for(s, s->e[i], false))) continue;
         s->e[i]->timed = false;
         ts_court_fail(s->e[i], s->workload[w], 0, "protocol", "could not be started to be timed");
     }
     for (int k = 0; k < s->n_instances; k++) take_turns(s, cage, k);
     for (int i = 0; i < s->n; i++) {
-        if (in_batches(s, s->e[i]->entry.cls)) settle(s, s->e[i]);
+        settle(s, s->e[i]);
         ts_cage_stop(&cage[i]);
     }
     for (int i = 0; i < N_IDLE; i++) ts_cage_stop(&s->idle[i]);
@@ -263,7 +267,7 @@ static bool log_times(sitting *s, const ts_contender *e, int w, ts_workload *out
     ts_jw_num(j, "floor_ns", out->floor_ns);
     ts_jw_num(j, "bytes", s->task->cost(s->workload[w]).bytes);
     ts_jw_num(j, "flops", s->task->cost(s->workload[w]).flops);
-    if (in_batches(s, e->entry.cls)) ts_jw_num(j, "idle_ns", e->idle_ns[w]);
+    if (has_idle(s, e->entry.cls)) ts_jw_num(j, "idle_ns", e->idle_ns[w]);
     ts_jw_open(j, "ns", '[');
     for (int i = 0; i < s->n_instances; i++) ts_jw_num(j, NULL, e->ns[w][i]);
     ts_jw_close(j, ']');
