@@ -181,7 +181,7 @@ static void reveal(const ts_call_plan *p, int first, int end, uint64_t secret)
             if (b->role != 1 && b->dtype < sizeof size / sizeof *size)
                 ts_mask_add(&t, cage_control->device[s][i],
                             (uint64_t)b->row_stride * size[b->dtype], b->n_rows, b->n_cols,
-                            size[b->dtype], b->n_bytes, secret);
+                            size[b->dtype], secret);
         }
     must(ts_mask_apply(d, mask, &t, stream), "unmasking");
 }
@@ -203,43 +203,58 @@ static ts_status complain(const char *format, const char *what)
     return TS_E_ARG;
 }
 
-static ts_status step(const ts_launch_env *e, int i, bool *applied)
-{
-    ts_step    s;
+/* What a batch launches, made before its clock runs: to evaluate a plan takes longer than some
+ * kernels. */
+static struct planned {
     ts_cu_any *f;
-    char       why[160];
-    void      *params[TS_LAUNCH_ARGS];
-    if (!ts_launch_step(plan, i, e, &s, why, sizeof why)) return complain("launch plan: %s\n", why);
-    *applied |= s.applies;
-    if (s.applies && d->module_function(&f, module, s.kernel)) return TS_E_UNSUPPORTED;
-    if (!s.applies || s.empty) return TS_OK;
-    if (!fits(f, &s)) return complain("%s has other parameters than the plan\n", s.kernel);
-    if (s.shared_bytes > 48 << 10)
-        must(d->function_set(f, TS_CU_MAX_DYNAMIC_SHARED, (int)s.shared_bytes), s.kernel);
-    for (int k = 0; k < s.n_args; k++) params[k] = s.arg[k];
-    must(d->launch(f, s.grid[0], s.grid[1], s.grid[2], s.block[0], s.block[1], s.block[2],
-                   s.shared_bytes, stream, params, NULL),
-         s.kernel);
+    ts_step    s;
+} planned[TS_MAX_SLOTS * TS_LAUNCH_STEPS];
+static int n_planned;
+
+static ts_status plan_step(const ts_launch_env *e, int i, bool *applied)
+{
+    ts_step    *s = &planned[n_planned].s;
+    ts_cu_any **f = &planned[n_planned].f;
+    char        why[160];
+    if (!ts_launch_step(plan, i, e, s, why, sizeof why)) return complain("launch plan: %s\n", why);
+    *applied |= s->applies;
+    if (s->applies && d->module_function(f, module, s->kernel)) return TS_E_UNSUPPORTED;
+    if (!s->applies || s->empty) return TS_OK;
+    if (!fits(*f, s)) return complain("%s has other parameters than the plan\n", s->kernel);
+    if (s->shared_bytes > 48 << 10)
+        must(d->function_set(*f, TS_CU_MAX_DYNAMIC_SHARED, (int)s->shared_bytes), s->kernel);
+    n_planned++;
     return TS_OK;
 }
 
 /* The plan's steps for one slot. */
-static ts_status launch(const ts_call_plan *p, int slot, const ts_exec *x)
+static ts_status plan_slot(const ts_call_plan *p, int slot, const ts_exec *x)
 {
     ts_launch_env e;
     bool          applied = false;
     ts_status     status = TS_OK;
     describe(p, slot, x->workspace_bytes, &e);
-    for (int i = 0; i < ts_launch_steps(plan) && !status; i++) status = step(&e, i, &applied);
+    for (int i = 0; i < ts_launch_steps(plan) && !status; i++) status = plan_step(&e, i, &applied);
     return status || applied ? status : TS_E_UNSUPPORTED;
+}
+
+static void launch(ts_cu_any *f, ts_step *s)
+{
+    void *params[TS_LAUNCH_ARGS];
+    for (int k = 0; k < s->n_args; k++) params[k] = s->arg[k];
+    must(d->launch(f, s->grid[0], s->grid[1], s->grid[2], s->block[0], s->block[1], s->block[2],
+                   s->shared_bytes, stream, params, NULL),
+         s->kernel);
 }
 
 ts_status cage_gpu_launch(const ts_call_plan *p, int first, int end, const ts_exec *x)
 {
     ts_status status = TS_OK;
     float     ms = 0;
+    n_planned = 0;
+    for (int i = first; i < end && !status; i++) status = plan_slot(p, i, x);
     must(d->event_record(from, stream), "the clock");
-    for (int i = first; i < end && !status; i++) status = launch(p, i, x);
+    for (int i = 0; i < n_planned && !status; i++) launch(planned[i].f, &planned[i].s);
     must(d->event_record(to, stream), "the clock");
     must(d->stream_sync(stream), "the call");
     must(d->event_elapsed(&ms, from, to), "the clock");

@@ -52,6 +52,7 @@ typedef struct ts_call {
     double    cpu_before_ns; /* after it was thawed and before it was armed */
     double    after_ns, cpu_after_ns; /* from done until it was frozen */
     double    cpu_outside_ns;         /* beyond what its threads could take from go to done */
+    double    free_ns;                /* on a device: from done until it does the judge's bidding */
     size_t    workspace_bytes;
     char      text[256];        /* one line about the end */
     char      stderr_tail[256]; /* as it was written: escape it before showing it */

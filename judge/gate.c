@@ -12,7 +12,8 @@
 #include "examine.h"
 #include "show.h"
 
-enum { BLOCK = 16 };
+/* Slots of a cage: on a device it takes a second to start one. */
+static const int BLOCK[] = { [TS_CPU] = 16, [TS_CUDA] = TS_MAX_SLOTS };
 
 static double bytes_of(const ts_task *t, const ts_case *c)
 {
@@ -219,8 +220,9 @@ void ts_court_examine(ts_court *c, ts_contender *e)
         snprintf(e->reason, sizeof e->reason, "case");
         snprintf(e->text, sizeof e->text, "%s has no such case", e->task->name);
     }
-    for (int at = 0; at < n && ok; at += BLOCK)
-        ok = examine_block(c, e, number + at, n - at < BLOCK ? n - at : BLOCK, at == 0);
+    const int block = BLOCK[c->device];
+    for (int at = 0; at < n && ok; at += block)
+        ok = examine_block(c, e, number + at, n - at < block ? n - at : block, at == 0);
     if (ok) {
         e->ruling = TS_RULING_PASS;
         ts_court_refusals(c, e);

@@ -76,6 +76,7 @@ void ts_gpu_fetch(ts_cage *c, int slot, int n, ts_call *r)
         ts_keeper_fetch(c->keeper, slot + i, workspace_of(c, slot), &w);
         if (lost(&w, r)) return;
         c->n_after += w.busy && i == 0;
+        if (i == 0) r->free_ns = w.probe_ns;
         r->flaw = w.flaw;
     }
     r->late = again_and_again(c, c->n_after);

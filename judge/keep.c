@@ -168,6 +168,7 @@ static void stage(const ts_keeper *k, int slot)
     }
 }
 
+/* Of the staged images: what has been laid out unmasked may be seen before it is masked. */
 static void hide(const ts_keeper *k, const ts_order_kept *o)
 {
     ts_masks t = { .n = 0 };
@@ -176,22 +177,23 @@ static void hide(const ts_keeper *k, const ts_order_kept *o)
             const ts_buf *b = &k->slots[s]->buf[i].b;
             const size_t  element = ts_format_of(b->dtype)->n_bytes;
             if (b->role != TS_OUT)
-                ts_mask_add(&t, bufs[s][i].p, (uint64_t)b->row_stride * element, b->n_rows,
-                            b->n_cols, element, bufs[s][i].n_bytes, o->secret);
+                ts_mask_add(&t, bufs[s][i].staged, (uint64_t)b->row_stride * element, b->n_rows,
+                            b->n_cols, element, o->secret);
         }
     must(ts_mask_apply(d, mask, &t, NULL), "masking");
 }
 
 static void lay(const ts_keeper *k, const ts_order_kept *o, ts_kept_word *w)
 {
-    for (int s = o->slot; s < o->slot + o->n; s++) {
+    for (int s = o->slot; s < o->slot + o->n; s++)
         if (o->fresh >> s & 1 || !bufs[s][0].staged) stage(k, s);
+    if (o->secret) hide(k, o);
+    for (int s = o->slot; s < o->slot + o->n; s++)
         for (int i = 0; i < k->slots[s]->n; i++) {
             const kept *b = &bufs[s][i];
             if (b->n_bytes) must(d->copy_within(b->p, b->staged, b->n_bytes, NULL), "laying out");
         }
-    }
-    if (o->secret) hide(k, o);
+    if (o->secret) hide(k, o); /* back */
     if (o->n_workspace) {
         const ts_device_ptr end = workspace.lo + workspace.n_mapped;
         must(d->fill(end - o->n_workspace, TS_POISON, o->n_workspace, NULL), "filling");

@@ -20,12 +20,12 @@ static const struct {
     int    batch; /* at most: calls between one go and done, on a device */
 } DEPTH[2][TS_N_DEPTHS] = {
     { { 7, 4e5, 8e7, 1, 1 }, { 45, 4e5, 8e7, 3, 1 }, { 64, 4e5, 1.1e9, 4, 1 } },   /* TS_CPU */
-    { { 5, 1e7, 8e7, 1, 4 }, { 9, 1e7, 1.5e8, 2, 8 }, { 25, 1e7, 1.1e9, 4, 16 } }, /* TS_CUDA */
+    { { 9, 1e7, 8e7, 1, 8 }, { 9, 1e7, 1.5e8, 2, 8 }, { 25, 1e7, 1.1e9, 4, 16 } }, /* TS_CUDA */
 };
 
 /* A batch is as long as makes the judge's own part of it small, and not larger than this. */
 enum { BATCH_MOST = 16 };
-static const double BATCH_NS = 600e3, BATCH_BYTES = 7e8;
+static const double BATCH_NS = 600e3, BATCH_BYTES = 4.5e8;
 
 /* Who does nothing, to be timed with the others of a class: what is then measured is the judge. */
 enum { IDLE_HOST, IDLE_PYTHON, N_IDLE };
@@ -146,7 +146,7 @@ static bool timed_call(sitting *s, ts_contender *e, ts_cage *cage, int instance,
     ts_call        r;
     for (int i = 0; i < n; i++)
         h[i] = (share) { .s = s, .cage = cage, .instance = instance, .slot = i };
-    spread(h, n, draw);
+    if (e) spread(h, n, draw); /* nobody minds what nobody looks at */
     if (s->court->device == TS_CPU) make_cold(ts_cage_arena(cage, 0)); /* else the keeper does */
     const bool came = n > 1 ? ts_cage_call_all(cage, &r) : ts_cage_call(cage, 0, &r);
     *ns = r.ns;
@@ -173,10 +173,8 @@ static ts_cage *cage_for(sitting *s, ts_contender *e, bool idle)
     plan.idle = idle;
     ts_cage *cage = ts_cage_start(&plan, why, sizeof why);
     if (!cage || idle) return cage;
-    for (int i = 0; i < plan.n_slots && cage; i++) {
-        ts_cage_fill(cage, i, ts_court_seed(s->court, s->task, s->number[s->w], -2));
+    for (int i = 0; i < plan.n_slots && cage; i++)
         if (!ts_cage_workspace(cage, i, &r) || r.status) ts_cage_stop(&cage);
-    }
     return cage;
 }
 
@@ -200,15 +198,24 @@ static void take_turns(sitting *s, ts_cage **cage, int instance)
     }
 }
 
-/* The judge's own part goes off, and a batch becomes one call. An idle one that could not be timed
- * takes nothing off. */
-static void settle(sitting *s, ts_contender *e)
+static ts_interval middle(const sitting *s, const double *of)
 {
-    const int k = ts_in_python(e->entry.cls) ? IDLE_PYTHON : IDLE_HOST;
-    double    own = 0, ns[TS_INSTANCES];
-    memcpy(ns, s->idle_ns[k], sizeof ns);
-    if (s->idle[k] && has_idle(s, e->entry.cls))
-        own = ts_median_interval(ns, (size_t)s->n_instances).mid;
+    double ns[TS_INSTANCES];
+    memcpy(ns, of, sizeof ns);
+    return ts_median_interval(ns, (size_t)s->n_instances);
+}
+
+/* The judge's own part goes off, and a batch becomes one call. On comes what the device was busy
+ * for after done, beyond what it is when nobody ran: who says done before it is gains nothing. */
+static void settle(sitting *s, int at)
+{
+    ts_contender *e = s->e[at];
+    const int     k = ts_in_python(e->entry.cls) ? IDLE_PYTHON : IDLE_HOST;
+    double        own = 0;
+    if (s->idle[k] && has_idle(s, e->entry.cls)) {
+        own = middle(s, s->idle_ns[k]).mid;
+        own -= fmax(middle(s, s->free_ns[at]).mid - middle(s, s->free_ns[TS_CONTENDERS + k]).hi, 0);
+    }
     e->idle_ns[s->w] = own / s->batch;
     for (int i = 0; i < s->n_instances; i++)
         e->ns[s->w][i] = fmax(e->ns[s->w][i] - own, 1) / s->batch;
@@ -237,7 +244,7 @@ static void sit_workload(sitting *s, int w)
     }
     for (int k = 0; k < s->n_instances; k++) take_turns(s, cage, k);
     for (int i = 0; i < s->n; i++) {
-        settle(s, s->e[i]);
+        settle(s, i);
         ts_cage_stop(&cage[i]);
     }
     for (int i = 0; i < N_IDLE; i++) ts_cage_stop(&s->idle[i]);

@@ -152,13 +152,14 @@ class Driver:
         c = self.c
         entries = entries[:self.MASKS]
         table = c.create_string_buffer(self.MASKS * self.MASKED.size)
-        for i, (address, stride, rows, cols, size, n) in enumerate(entries):
+        for i, entry in enumerate(entries):
+            address, stride, rows, cols, size, chunks = entry
             self.MASKED.pack_into(table, i * self.MASKED.size, address, stride, 0, rows, cols,
-                                  size, n)
+                                  size, chunks)
         params = (c.c_void_p * 1)(c.cast(table, c.c_void_p))
-        blocks = max([1] + [(entry[5] + 127) // 128 for entry in entries])
+        blocks = max([1] + [min(1024, entry[2] * entry[5]) for entry in entries])
         launch = self.so.cuLaunchKernel
-        arguments = (self.mask, blocks, len(entries), 1, 128, 1, 1, 0, None, params, None)
+        arguments = (self.mask, blocks, len(entries), 1, 256, 1, 1, 0, None, params, None)
         return table, len(entries), lambda: launch(*arguments)
 
     def wait(self):
@@ -222,7 +223,7 @@ class GpuCage(Cage):
                 fd = array.array("i", rights[0][2][:4])[0]
                 self.address[slot, buf] = self.driver.place(fd, n, writable) + offset
         self.driver.load_mask(self.control[-4096:].split(b"\0", 1)[0])
-        self.nothing = self.driver.masked([(0, 0, 1, 1, 4, 0)])
+        self.nothing = self.driver.masked([(0, 0, 0, 0, 4, 0)])
         one_each = [self.hidden_of(i) for i in range(self.n_slots)]
         self.hidden = {(i, 1): self.driver.masked(one) for i, one in enumerate(one_each)}
         self.hidden[0, self.n_slots] = self.driver.masked(sum(one_each, []))
@@ -231,11 +232,11 @@ class GpuCage(Cage):
 
     def hidden_of(self, i):
         found = []
-        for b, (_, role, dtype, rows, cols, stride, _, n_bytes) in enumerate(self.slot(i)[0]):
+        for b, (_, role, dtype, rows, cols, stride, *_) in enumerate(self.slot(i)[0]):
             size = self.SIZE[dtype]
-            if role != 1 and n_bytes >= 4096 and rows and cols:
+            if role != 1 and rows and cols:
                 found.append((self.address[i, b], stride * size, rows, cols, size,
-                              max(rows, 1024)))
+                              (cols + 2047) // 2048))
         return found
 
     def wait(self):

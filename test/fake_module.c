@@ -177,18 +177,17 @@ static void mask(const unsigned char *e)
 {
     unsigned char *const p = *(unsigned char *const *)e;
     uint64_t             at[2]; /* stride, secret */
-    uint32_t             m[4];  /* rows, cols, size, n */
+    uint32_t             m[3];  /* rows, cols, size */
     memcpy(at, e + 8, sizeof at);
     memcpy(m, e + 24, sizeof m);
-    for (uint32_t i = 0; i < m[3]; i++) {
-        uint64_t h = at[1] + (i + 1) * UINT64_C(0x9e3779b97f4a7c15);
-        for (int k = 0; k < 2; k++) h = (h ^ h >> 32) * UINT64_C(0xd6e8feb86659fd93);
-        h ^= h >> 32;
-        const uint64_t col = (h >> 32) * m[1] >> 32;
-        const uint32_t bits = (uint32_t)h | 1;
-        for (uint32_t k = 0; k < m[2] && k < 4; k++)
-            p[i % m[0] * at[0] + col * m[2] + k] ^= (unsigned char)(bits >> 8 * k);
-    }
+    for (uint64_t r = 0; r < m[0]; r++)
+        for (uint64_t c = 0; c < m[1]; c++) {
+            uint64_t h = at[1] + (r * m[1] + c + 1) * UINT64_C(0x9e3779b97f4a7c15);
+            for (int k = 0; k < 2; k++) h = (h ^ h >> 32) * UINT64_C(0xd6e8feb86659fd93);
+            h ^= h >> 32;
+            for (uint32_t k = 0; k < m[2]; k++)
+                p[r * at[0] + c * m[2] + k] ^= (unsigned char)(h >> 8 * k);
+        }
 }
 
 int cuLaunchKernel(ts_cu_any *handle, unsigned gx, unsigned gy, unsigned gz, unsigned bx,

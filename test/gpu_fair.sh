@@ -1,0 +1,156 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# gpu_fair.sh BUILD [TIMES] - is the judge fair on a device? Copies of one kernel, some of which do the
+# first twentieth of the rows twice, all in one sitting; sealed, by the device's clock, and with host
+# code, by the judge's. Copies must tie, the others lose, and the two clocks agree. TIMES: launches a
+# call; one takes some 20 us on an H200.
+set -eu
+build=$(cd "$1" && pwd)
+times=${2-1}
+cd "$(dirname "$0")/.."
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+# A row of up to 1024 elements stays in the registers of its block; longer ones are read three times.
+cat >"$work/kernel.cu" <<'END'
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <stdint.h>
+enum { THREADS = 256, HELD = 4 };
+static __device__ float wide(float v) { return v; }
+static __device__ float wide(__half v) { return __half2float(v); }
+static __device__ float wide(__nv_bfloat16 v) { return __bfloat162float(v); }
+static __device__ void put(float *to, double v) { *to = (float)v; }
+static __device__ void put(__half *to, double v) { *to = __double2half(v); }
+static __device__ void put(__nv_bfloat16 *to, double v) { *to = __double2bfloat16(v); }
+template <class T> static __device__ T sum(T v)
+{
+    __shared__ T part[THREADS / 32];
+    for (int i = 16; i; i /= 2) v += __shfl_xor_sync(~0u, v, i);
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = v;
+    __syncthreads();
+    T all = 0;
+    for (int i = 0; i < THREADS / 32; i++) all += part[i];
+    return all;
+}
+template <class T>
+static __device__ void row(const T *x, int64_t stride, int n, double eps, const T *gamma, const T *beta, T *y,
+                           float *mean, float *rstd, int rows)
+{
+    const int at = blockIdx.x % rows;
+    float     v[HELD];
+    double    m, r, s = 0;
+    x += at * stride, y += at * stride;
+    if (n <= THREADS * HELD && sizeof(T) == 4 && eps > 1e-12) {
+        float f = 0;
+        for (int k = 0; k < HELD; k++) {
+            const int i = threadIdx.x + k * THREADS;
+            f += v[k] = i < n ? wide(x[i]) : 0;
+        }
+        const float centre = sum(f) / n;
+        f = 0;
+        for (int k = 0; k < HELD; k++)
+            if (threadIdx.x + k * THREADS < n) f += (v[k] - centre) * (v[k] - centre);
+        const float scale = rsqrtf(sum(f) / n + (float)eps);
+        for (int k = 0; k < HELD; k++) {
+            const int i = threadIdx.x + k * THREADS;
+            if (i < n) put(&y[i], (v[k] - centre) * scale * wide(gamma[i]) + wide(beta[i]));
+        }
+        m = centre, r = scale;
+    } else {
+        for (int i = threadIdx.x; i < n; i += THREADS) s += wide(x[i]);
+        m = sum(s) / n, s = 0;
+        for (int i = threadIdx.x; i < n; i += THREADS) s += (wide(x[i]) - m) * (wide(x[i]) - m);
+        r = 1 / sqrt(sum(s) / n + eps);
+        for (int i = threadIdx.x; i < n; i += THREADS)
+            put(&y[i], (wide(x[i]) - m) * r * wide(gamma[i]) + wide(beta[i]));
+    }
+    if (threadIdx.x == 0) mean[at] = (float)m, rstd[at] = (float)r;
+}
+#define KERNEL(name, T) extern "C" __global__ void name(const T *x, int64_t stride, int n, double eps, \
+    const T *gamma, const T *beta, T *y, float *mean, float *rstd, int rows) \
+    { row(x, stride, n, eps, gamma, beta, y, mean, rstd, rows); }
+KERNEL(layernorm_forward_f32, float)
+KERNEL(layernorm_forward_f16, __half)
+KERNEL(layernorm_forward_bf16, __nv_bfloat16)
+END
+
+# enter NAME CLASS TIMES ROWS: the kernel, that many times over ROWS rows
+enter() {
+    mkdir -p "$work/entrants/$1"
+    cp "$work/kernel.cu" "$work/entrants/$1/k.cu"
+    [ "$2" = sealed-gpu ] || cat >>"$work/entrants/$1/k.cu" <<END
+#include "touchstone/layernorm.h"
+#define LAUNCH(T, kernel) kernel<<<(unsigned)($4), THREADS, 0, (cudaStream_t)e->stream>>>((const T *)a->x, a->row_stride, \\
+        (int)a->n_cols, a->eps, (const T *)a->gamma, (const T *)a->beta, (T *)a->y, (float *)a->mean, (float *)a->rstd, (int)rows)
+extern "C" TS_API ts_status ts_layernorm_forward(const ts_layernorm_forward_args *a, const ts_exec *e)
+{
+    const int64_t rows = a->n_rows;
+    for (int i = 0; i < $3 && rows; i++)
+        if (a->dtype == TS_F32) LAUNCH(float, layernorm_forward_f32);
+        else if (a->dtype == TS_F16) LAUNCH(__half, layernorm_forward_f16);
+        else if (a->dtype == TS_BF16) LAUNCH(__nv_bfloat16, layernorm_forward_bf16);
+        else return TS_E_DTYPE;
+    return cudaGetLastError() ? TS_E_DEVICE : TS_OK;
+}
+END
+    launch=
+    step='{"kernel":"layernorm_forward_{dtype}","grid":["'$4'"],"block":["256"],"args":["ptr x","i64 x.stride",
+        "i32 cols","f64 eps","ptr gamma","ptr beta","ptr y","ptr mean","ptr rstd","i32 rows"]}'
+    for once in $(seq "$3"); do : "$once"; launch=$launch${launch:+,}$step; done
+    [ "$2" = sealed-gpu ] && launch=",\"launch\":[$launch]" || launch=
+    echo "{\"name\":\"$1\",\"author\":\"a test\",\"challenge\":\"layernorm_forward\",\"class\":\"$2\",
+        \"language\":\"cuda\",\"sources\":[\"k.cu\"]$launch}" >"$work/entrants/$1/entry.json"
+}
+slower='rows + rows / 20'
+for i in 1 2 3; do
+    enter sealed-same-$i sealed-gpu "$times" rows
+    enter host-same-$i host-gpu "$times" rows
+    [ $i -gt 2 ] || enter sealed-slow-$i sealed-gpu "$times" "$slower"
+    [ $i -gt 2 ] || enter host-slow-$i host-gpu "$times" "$slower"
+done
+"$build/touchstone" judge --depth quick --device cuda --log "$work/log" "$work/entrants" >"$work/out" 2>&1 || {
+    cat "$work/out" && exit 1; }
+
+# Names by number, then matches and times.
+awk -v RS='\n' '
+function field(name,   s) {
+    if (!match($0, "\"" name "\":(\"[^\"]*\"|[-0-9.e+]+)")) return ""
+    s = substr($0, RSTART + length(name) + 3, RLENGTH - length(name) - 3)
+    gsub(/"/, "", s)
+    return s
+}
+/"type":"entrant"/ { name[field("id")] = field("name") }
+/"type":"time"/ {
+    split(name[field("entrant")], part, "-")
+    c = field("case")
+    if (!(c in seen)) seen[c] = ++n_cases
+    kind = part[1] "-" part[2]
+    total[kind, c] += field("median_ns"); count[kind, c]++; idle[kind, c] += field("idle_ns")
+}
+/"type":"match"/ {
+    split(name[field("a")], a, "-"); split(name[field("b")], b, "-")
+    if (a[1] != b[1]) next
+    kind = a[1] (a[2] == b[2] ? " same" : " handicap")
+    matches[kind]++
+    outcome[kind, field("verdict")]++
+    e = field("effect") * (a[2] == "slow" ? -1 : 1); sum[kind] += e
+    faster = a[2] == "slow" ? "b" : "a"
+    verdict = field("verdict")
+    right[kind] += a[2] == b[2] ? verdict == "tie" || verdict == "noise" : verdict == faster
+}
+END {
+    for (k in matches) {
+        printf "%-16s %3d matches, %3d as they must be, mean effect %+.2f %%\n", k, matches[k], right[k],
+            100 * sum[k] / matches[k]
+        if (k ~ /same/ && right[k] < matches[k]) bad = 1
+        if (k ~ /handicap/ && right[k] < 0.95 * matches[k]) bad = 1
+    }
+    for (c in seen) {
+        s = total["sealed-same", c] / count["sealed-same", c]
+        h = total["host-same", c] / count["host-same", c]
+        printf "%s: sealed %.2f us, host %.2f us (ratio %.3f), idle call %.2f us\n", c, s / 1e3, h / 1e3, h / s,
+            idle["host-same", c] / count["host-same", c] / 1e3
+    }
+    exit bad
+}' "$work/log" && echo 'gpu_fair: fair' || { echo 'gpu_fair: NOT fair'; exit 1; }
