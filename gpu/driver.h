@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 typedef uint64_t         ts_device_ptr;
-typedef struct ts_cu_any ts_cu_any; /* context, module, function, stream or event */
+typedef struct ts_cu_any ts_cu_any; /* context, module, function, stream, event or link */
 
 /* CUmemAllocationProp: pinned device memory that can be handed to another process. */
 typedef struct ts_mem_prop {
@@ -27,7 +27,19 @@ typedef struct ts_mem_access {
     int32_t location_type, location_id, flags; /* flags 1: read, 3: read and write */
 } ts_mem_access;
 
-enum { TS_CU_NO_DEVICE = 100 };                                                   /* CUresult */
+/* A stream attribute: which lines of L2 its kernels leave where they are. */
+typedef struct ts_l2_window {
+    ts_device_ptr p;
+    size_t        n_bytes;
+    float         hit_ratio;
+    int32_t       hit, miss; /* 0: as ever, 2: to persist */
+    uint8_t       reserved[36];
+} ts_l2_window;
+
+enum { TS_CU_L2_PERSISTING = 6 }; /* a limit of a context, in bytes */
+enum { TS_CU_L2_WINDOW = 1 };     /* an attribute of a stream */
+enum { TS_CU_PTX = 1 };           /* a kind of input to the driver's linker */
+enum { TS_CU_NO_DEVICE = 100 };   /* CUresult */
 enum { TS_CU_SMS = 16, TS_CU_L2_BYTES = 38, TS_CU_MAJOR = 75, TS_CU_MINOR = 76 }; /* of a device */
 enum { /* of a function */
        TS_CU_SHARED_BYTES = 1,
@@ -49,6 +61,7 @@ enum { /* of a function */
     X(context_retain, cuDevicePrimaryCtxRetain, (ts_cu_any * *c, int device))                      \
     X(context_flags, cuDevicePrimaryCtxSetFlags_v2, (int device, unsigned flags))                  \
     X(context_set, cuCtxSetCurrent, (ts_cu_any * c))                                               \
+    X(limit_set, cuCtxSetLimit, (int limit, size_t n))                                             \
     X(sync, cuCtxSynchronize, (void))                                                              \
     X(reset_l2, cuCtxResetPersistingL2Cache, (void))                                               \
     X(granularity, cuMemGetAllocationGranularity,                                                  \
@@ -74,6 +87,11 @@ enum { /* of a function */
       (ts_device_ptr to, ts_device_ptr from, size_t n, ts_cu_any * stream))                        \
     X(fill, cuMemsetD8Async, (ts_device_ptr p, unsigned char byte, size_t n, ts_cu_any *stream))   \
     X(module_load, cuModuleLoadData, (ts_cu_any * *m, const void *image))                          \
+    X(link_begin, cuLinkCreate_v2, (unsigned n_options, int *option, void **value, ts_cu_any **l)) \
+    X(link_add, cuLinkAddData_v2,                                                                  \
+      (ts_cu_any * l, int kind, void *data, size_t n, const char *name, unsigned n_options,        \
+       int *option, void **value))                                                                 \
+    X(link_end, cuLinkComplete, (ts_cu_any * l, void **image, size_t *n))                          \
     X(module_unload, cuModuleUnload, (ts_cu_any * m))                                              \
     X(module_function, cuModuleGetFunction, (ts_cu_any * *f, ts_cu_any * m, const char *name))     \
     X(function_get, cuFuncGetAttribute, (int *v, int attribute, ts_cu_any *f))                     \
@@ -84,6 +102,7 @@ enum { /* of a function */
       (ts_cu_any * f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,             \
        unsigned bz, unsigned shared_bytes, ts_cu_any *stream, void **params, void **extra))        \
     X(stream_create, cuStreamCreate, (ts_cu_any * *s, unsigned flags))                             \
+    X(stream_set, cuStreamSetAttribute, (ts_cu_any * s, int attribute, const ts_l2_window *w))     \
     X(stream_sync, cuStreamSynchronize, (ts_cu_any * s))                                           \
     X(event_create, cuEventCreate, (ts_cu_any * *e, unsigned flags))                               \
     X(event_record, cuEventRecord, (ts_cu_any * e, ts_cu_any * stream))                            \

@@ -103,7 +103,7 @@ typedef struct ts_guarantee {
     const char *name;
     bool        held;
     bool        needed; /* for the full badge */
-    char        text[160];
+    char        text[256];
 } ts_guarantee;
 
 enum { TS_LEADS = 4 };
@@ -117,7 +117,7 @@ typedef struct ts_honest {
 
 typedef struct ts_guarantees {
     int          n;
-    ts_guarantee g[32];
+    ts_guarantee g[48];
     double       start_ms;             /* median of a few */
     double       bell_ns, bell_p95_ns; /* of a call that does nothing */
     double       freeze_ns;

@@ -43,6 +43,7 @@ typedef struct sitting {
     ts_cage *drawn[BATCH_MOST]; /* has this instance, as `want` has its answer */
     ts_cage *idle[N_IDLE];
     double   idle_ns[N_IDLE][TS_INSTANCES];
+    double   free_ns[TS_CONTENDERS + N_IDLE][TS_INSTANCES]; /* of the idle ones behind the others */
 } sitting;
 
 /* No two are of one size. */
@@ -138,7 +139,8 @@ static bool has_idle(const sitting *s, ts_class cls)
 }
 
 /* Timed calls of one entrant, or of nobody. False, and the entrant's ruling, if one is wrong. */
-static bool timed_call(sitting *s, ts_contender *e, ts_cage *cage, int instance, double *ns)
+static bool timed_call(sitting *s, ts_contender *e, ts_cage *cage, int instance, double *ns,
+                       double *free_ns)
 {
     const ts_case *c = s->workload[s->w];
     const int      n = s->batch;
@@ -150,6 +152,7 @@ static bool timed_call(sitting *s, ts_contender *e, ts_cage *cage, int instance,
     if (s->court->device == TS_CPU) make_cold(ts_cage_arena(cage, 0)); /* else the keeper does */
     const bool came = n > 1 ? ts_cage_call_all(cage, &r) : ts_cage_call(cage, 0, &r);
     *ns = r.ns;
+    *free_ns = r.free_ns;
     if (!e) return came;
     if (!came || r.status || r.fp_changed)
         return ts_court_fail_by_call(e, c, seed_of(s, instance, 0), &r);
@@ -189,12 +192,15 @@ static void take_turns(sitting *s, ts_cage **cage, int instance)
         order[j] = i;
     }
     for (int i = 0; i < N_IDLE; i++)
-        if (s->idle[i] && !timed_call(s, NULL, s->idle[i], instance, &s->idle_ns[i][instance]))
+        if (s->idle[i] && !timed_call(s, NULL, s->idle[i], instance, &s->idle_ns[i][instance],
+                                      &s->free_ns[TS_CONTENDERS + i][instance]))
             ts_cage_stop(&s->idle[i]);
     for (int i = 0; i < s->n; i++) {
         ts_contender *e = s->e[order[i]];
         if (!e->timed || !cage[order[i]]) continue;
-        if (!timed_call(s, e, cage[order[i]], instance, &e->ns[s->w][instance])) e->timed = false;
+        if (!timed_call(s, e, cage[order[i]], instance, &e->ns[s->w][instance],
+                        &s->free_ns[order[i]][instance]))
+            e->timed = false;
     }
 }
 

@@ -49,6 +49,9 @@ after() { # NAME COMMAND...
     if "$@" >"$out/$name.log" 2>&1; then mv "$out/$name.log" "$out/$name.passed"; else mv "$out/$name.log" "$out/$name.failed"; fi
     for f in "$out/$name".*; do echo "== $name: ${f##*.}" && tail -n 40 "$f"; done
 }
+# shellcheck disable=SC2016 # the inner shell expands it
+after facts sh -c 'build/touchstone judge --selfcheck --device cuda >"$0" && cat "$0" &&
+    ! grep "NO *device-" "$0" | grep -v sanitizer' "$out/facts"
 after judge build/touchstone judge --device cuda --log build/judge-cuda.log
 after gpu_exploit test/gpu_exploit.sh "$PWD/build"
 count() { find "$out" -name "*.$1" | wc -l; }

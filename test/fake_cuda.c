@@ -3,7 +3,8 @@
  * there is no GPU. Device pointers are addresses of this process, and work is done when it is
  * enqueued; its faults still come late and stay, as a device's do. One thread at a time.
  *
- * $TS_FAKE_CUDA_NONE: there is no device. */
+ * $TS_FAKE_CUDA_NONE: there is no device. $TS_FAKE_CUDA_OPEN: what is reserved and not mapped can
+ * be touched. */
 #define _GNU_SOURCE
 #include "fake_cuda.h"
 
@@ -77,6 +78,7 @@ int cuGetErrorString(int code, const char **text)
         { NOT_FOUND, "named symbol not found" },
         { ILLEGAL_ADDRESS, "an illegal memory access was encountered" },
         { LAUNCH_FAILED, "unspecified launch failure" },
+        { NOT_SUPPORTED, "operation not supported" },
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++)
         if (row[i].code == code) return *text = row[i].text, 0;
@@ -173,6 +175,21 @@ int cuCtxSynchronize(void)
 int cuCtxResetPersistingL2Cache(void)
 {
     return fake_gate_context();
+}
+
+/* No line persists here. */
+int cuCtxSetLimit(int limit, size_t n)
+{
+    const int code = fake_gate_context();
+    (void)limit, (void)n;
+    return code ? code : NOT_SUPPORTED;
+}
+
+int cuStreamSetAttribute(ts_cu_any *s, int attribute, const ts_l2_window *w)
+{
+    const int code = fake_gate_context();
+    (void)s, (void)attribute, (void)w;
+    return code ? code : NOT_SUPPORTED;
 }
 
 int cuStreamCreate(ts_cu_any **s, unsigned flags)

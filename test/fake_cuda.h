@@ -21,6 +21,7 @@ enum {
     NOT_FOUND = 500,
     ILLEGAL_ADDRESS = 700,
     LAUNCH_FAILED = 719,
+    NOT_SUPPORTED = 801,
 };
 enum { FAKE_MAX_THREADS = 1024, FAKE_SHARED = 48 << 10, FAKE_MAX_SHARED = 227 << 10 };
 #define FAKE_MEMORY ((size_t)8 << 30)
@@ -36,5 +37,8 @@ extern int fake_pending; /* a kernel has faulted and nobody has waited for it ye
 /* Gives 0, ILLEGAL_ADDRESS or LAUNCH_FAILED; after one of those it must not be called again. */
 int fake_launch(fake_call *call, fake_state *state, fake_index grid, fake_index block,
                 void **params);
+
+/* A kernel of gpu/fact_ptx.c, by name; *calls: ts_count's, of its module. 0 or a fault. */
+int fake_fact(const char *name, uint32_t *calls, unsigned n_threads, void **params);
 
 #endif

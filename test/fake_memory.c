@@ -82,9 +82,10 @@ static int touches_a_map(ts_device_ptr p, size_t n)
 /* Addresses that begin at a granule, as a device's do, and cannot be used yet. */
 static int take(int kind, ts_device_ptr *p, size_t n)
 {
+    const int protection = getenv("TS_FAKE_CUDA_OPEN") ? PROT_READ | PROT_WRITE : PROT_NONE;
     if (n > SIZE_MAX - GRANULE) return OUT_OF_MEMORY;
     char *base =
-        mmap(NULL, n + GRANULE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        mmap(NULL, n + GRANULE, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (base == MAP_FAILED) return OUT_OF_MEMORY;
     const size_t head = (GRANULE - (uintptr_t)base % GRANULE) % GRANULE;
     if (head) munmap(base, head);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fake_module.c - modules of the stand-in driver: a shared object that fake_nvcc made, or text in
- * PTX, of which only ts_mask does anything: what gpu/mask.c says that it does. */
+ * PTX, of which ts_mask does what gpu/mask.c says that it does; for others see fake_fact.c. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <elf.h>
@@ -27,6 +27,7 @@ struct module {
     void     *so;
     int       fd;
     char     *text;
+    uint32_t  calls; /* of ts_count */
     function *functions;
 };
 
@@ -206,6 +207,7 @@ int cuLaunchKernel(ts_cu_any *handle, unsigned gx, unsigned gy, unsigned gz, uns
     if (!f->call) {
         for (unsigned y = 0; y < gy && !strcmp(f->name, "ts_mask"); y++)
             mask((const unsigned char *)params[0] + 40 * y);
+        fake_pending = fake_fact(f->name, &f->of->calls, gx * bx, params);
         return 0;
     }
     if (f->params->n_bytes && !params) return INVALID_VALUE;

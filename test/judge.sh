@@ -83,6 +83,19 @@ judge "$tmp/nobody"
 [ $? = 2 ] || complain 'nobody was judged'
 [ "$(wc -l <"$tmp/err")" = 1 ] || complain 'more than a line about a wrong path'
 
+# what the machine guarantees, and on a device what that does: here a stand-in, which has no time slices
+selfcheck() { # ENVIRONMENT... : status
+    env "$@" "TOUCHSTONE_LIBCUDA=$build/test/libfake_cuda.so" "$build/touchstone" judge --selfcheck \
+        --device cuda >"$tmp/out" 2>"$tmp/err"
+}
+selfcheck -u TS_FAKE_CUDA_NONE || complain "selfcheck: status $?: $(cat "$tmp/err")"
+saw '^badge: reduced' 'selfcheck on a stand-in'
+saw '^  yes  device-guards .*8 of 8 fault' 'selfcheck on a stand-in'
+saw '^  NO   device-busy ' 'selfcheck on a stand-in'
+selfcheck TS_FAKE_CUDA_NONE=1
+[ $? = 3 ] || complain 'selfcheck went on without a device'
+[ "$(cat "$tmp/err")" = 'touchstone: --device cuda: no CUDA device' ] || complain "no device: $(cat "$tmp/err")"
+
 python=${TOUCHSTONE_PYTHON:-python3}
 if $python -c 'import numpy' 2>/dev/null; then
     cp -r "$here/../entrant/numpy/softmax_topk" "$tmp/python"

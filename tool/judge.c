@@ -18,26 +18,6 @@ typedef struct judge_options {
     const char *log, *out, *resume, *depth, *challenge, *selfcheck, *seed, *json, *replay, *device;
 } judge_options;
 
-/* ---- what this machine guarantees ---- */
-
-static int selfcheck(const ts_court *c)
-{
-    static ts_guarantees g;
-    const bool           works = ts_guarantee_all(&g);
-    if (c->device == TS_CUDA)
-        printf("device: %s; copies %.0f GB/s; an empty kernel %.1f us\n", c->survey.text,
-               c->survey.copy_gbs, c->survey.probe_ns / 1e3);
-    printf("badge: %s\n", g.badge);
-    for (int i = 0; i < g.n; i++)
-        printf("  %-4s %-24s %s\n", g.g[i].held ? "yes" : "NO", g.g[i].name, g.g[i].text);
-    printf("a call that does nothing: median %.0f ns, p95 %.0f ns; a process starts in %.1f ms\n",
-           g.bell_ns, g.bell_p95_ns, g.start_ms);
-    printf(
-        "from thaw to go: %.0f us, cold %.0f us, and %.0f us a thread; what is beyond is timed\n",
-        g.honest.lead_ns[0] / 1e3, g.honest.lead_ns[TS_LEADS - 1] / 1e3, g.honest.worker_ns / 1e3);
-    return works ? TS_EXIT_PASSED : TS_EXIT_BROKEN;
-}
-
 /* ---- who is judged ---- */
 
 /* Its class is read again when it is admitted; here it only chooses the device. */
@@ -334,7 +314,7 @@ int ts_tool_judge(int argc, char **argv)
         { "--resume", NULL, "go on with the log; what was judged is not judged again", &o.resume },
         { "--out", "DIR", "also write the page there", &o.out },
         { "--seed", "N", "draw the inputs from N instead of at random; the log says so", &o.seed },
-        { "--json", "FILE|-", "the verdicts as JSON", &o.json },
+        { "--json", "FILE|-", "the verdicts, or what the machine guarantees, as JSON", &o.json },
         { "--replay", "LOG", "judge from the key that LOG reveals, and compare the verdicts",
           &o.replay },
         { "--selfcheck", NULL, "say what this machine guarantees, and judge nobody", &o.selfcheck },
@@ -355,7 +335,7 @@ int ts_tool_judge(int argc, char **argv)
         fprintf(stderr, "touchstone: --device cuda: %s\n", c.survey.text);
         return TS_EXIT_BROKEN;
     }
-    if (o.selfcheck) return selfcheck(&c);
+    if (o.selfcheck) return ts_selfcheck(c.device == TS_CUDA ? &c.survey : NULL, o.json);
     char passing[64]; /* one case again is no new verdict: its log goes when it has been shown */
     snprintf(passing, sizeof passing, "/tmp/touchstone-case-%ld", (long)getpid());
     if (c.only) o.log = passing;

@@ -71,6 +71,11 @@ int ts_tool_report(int argc, char **argv);
 int ts_tool_demo(int argc, char **argv);
 int ts_tool_new(int argc, char **argv);
 
+/* `touchstone judge --selfcheck`: what this machine guarantees, and with a device, what that does.
+ */
+struct ts_survey;
+int ts_selfcheck(const struct ts_survey *device, const char *json);
+
 /* Demos: what `touchstone demo NAME` runs. With json, tables go there instead of the terminal when
  * the JSON goes to standard output. */
 typedef struct ts_demo_args {

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* unit_fact.c - the trials of a device, before a stand-in for the CUDA driver that does some of
+ * what they ask for. What it does not must be found out, and what is taken from it too. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+#include "fact.h"
+
+static ts_guarantees g;
+
+static const ts_guarantee *fact(const char *name)
+{
+    for (int i = 0; i < g.n; i++)
+        if (!strcmp(g.g[i].name, name)) return &g.g[i];
+    fail_msg("nothing is said of %s", name);
+    return NULL;
+}
+
+static void is(const char *name, bool held)
+{
+    const ts_guarantee *f = fact(name);
+    if (f->held != held) fail_msg("%s is %sheld: %s", name, f->held ? "" : "not ", f->text);
+}
+
+static void says(const char *name, const char *text)
+{
+    const ts_guarantee *f = fact(name);
+    if (!strstr(f->text, text)) fail_msg("%s does not say '%s': %s", name, text, f->text);
+}
+
+static void find_out(void)
+{
+    g = (ts_guarantees) { .badge = "full" };
+    ts_fact_all(&g);
+    for (int i = 0; i < g.n; i++) /* for who looks into the test's log */
+        printf("%-4s %-18s %s\n", g.g[i].held ? "yes" : "NO", g.g[i].name, g.g[i].text);
+    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* nobody is left behind */
+}
+
+static void what_the_device_does_holds(void **state)
+{
+    (void)state;
+    find_out();
+    is("device-guards", true);
+    says("device-guards", "8 of 8 fault, 2 of 2 that may be do not, 8 lost");
+    is("device-shared", true);
+    is("device-kill", true);
+    says("device-kill", "3 of 3 begun, 3 ended, 3 stopped");
+    is("device-head-start", true);
+    says("device-head-start", "0 of 8192 rows whole; after go 8192");
+    is("device-cubin", true);
+    says("device-cubin", "half a cubin crashed its process");
+}
+
+/* It has neither time slices nor a cache. */
+static void what_it_does_not_is_found_out(void **state)
+{
+    (void)state;
+    is("device-busy", false);
+    says("device-busy", "of 60");
+    is("device-l2", false);
+    assert_string_equal(g.badge, "reduced");
+}
+
+static void missing_guards_are_found_out(void **state)
+{
+    (void)state;
+    setenv("TS_FAKE_CUDA_OPEN", "1", 1);
+    find_out();
+    unsetenv("TS_FAKE_CUDA_OPEN");
+    is("device-guards", false);
+    says("device-guards", "2 of 8 fault"); /* what is mapped to be read is still not written */
+    is("device-kill", true);
+}
+
+static void without_a_device_nothing_holds(void **state)
+{
+    (void)state;
+    setenv("TS_FAKE_CUDA_NONE", "1", 1);
+    find_out();
+    unsetenv("TS_FAKE_CUDA_NONE");
+    for (int i = 0; i < g.n; i++) {
+        if (!g.g[i].needed) continue;
+        is(g.g[i].name, false);
+        says(g.g[i].name, "no CUDA device");
+    }
+}
+
+int main(void)
+{
+    setenv("TOUCHSTONE_LIBCUDA", TS_TEST_LIBCUDA, 1);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_the_device_does_holds),
+        cmocka_unit_test(what_it_does_not_is_found_out),
+        cmocka_unit_test(missing_guards_are_found_out),
+        cmocka_unit_test(without_a_device_nothing_holds),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
