@@ -182,6 +182,11 @@ bool ts_court_log_verdict(ts_court *c, ts_contender *e)
     tally(w, "sanitizer", e->sanitizer);
     ts_jw_close(w, '}');
     ts_jw_text(w, "robustness_text", e->lane_text);
+    if (**e->tool) {
+        ts_jw_open(w, "compute_sanitizer", '{');
+        for (int i = 0; i < TS_TOOLS; i++) ts_jw_text(w, ts_tool_name[i], e->tool[i]);
+        ts_jw_close(w, '}');
+    }
     ts_jw_num(w, "workspace_bytes", e->workspace_bytes);
     ts_jw_num(w, "io_bytes", e->io_bytes);
     ts_jw_num(w, "seconds", e->seconds);

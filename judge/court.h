@@ -21,7 +21,9 @@ enum {
     TS_MOST_CASES = 2048,
     TS_WORKLOADS = 4,
     TS_INSTANCES = 64,
-    TS_LABELS = 32
+    TS_LABELS = 32,
+    TS_TOOLS = 4,
+    TS_TOOL_TEXT = 200
 };
 
 typedef enum ts_depth { TS_QUICK, TS_NORMAL, TS_FULL, TS_N_DEPTHS } ts_depth;
@@ -57,6 +59,8 @@ typedef struct ts_contender {
     unsigned       offered, not_offered; /* bit 1u << dtype */
     int            n_calls;
     double         worst, seconds, io_bytes, workspace_bytes;
+    /* Of compute-sanitizer: "passed", "failed: ...", "skipped: ..."; "": not asked. */
+    char      tool[TS_TOOLS][TS_TOOL_TEXT];
     ts_errors errors; /* the gate's; not of narrow dtypes, where storing takes all of the bound */
     double    ns[TS_WORKLOADS][TS_INSTANCES];
     double    idle_ns[TS_WORKLOADS]; /* on a device: what a call to nobody takes, off already */
@@ -88,6 +92,7 @@ typedef struct ts_court {
     ts_played    *played; /* malloc */
     size_t        n_played, room_played;
     double        best_gbs; /* the most that memory was seen to do */
+    const char   *sanitize; /* not NULL: with compute-sanitizer, as at depth full */
     const char   *only;     /* a whole case name with its seed: nothing else is asked, or timed */
 } ts_court;
 
@@ -120,6 +125,11 @@ uint64_t ts_court_case_seed(const ts_court *c, const ts_task *t, int number); /*
 void     ts_court_refusals(ts_court *c, ts_contender *e);
 void     ts_court_lanes(ts_court *c, ts_contender *e, const int *number, int n);
 ts_tally ts_court_robustness(const ts_contender *e); /* all cells of it */
+/* What each tool of compute-sanitizer says of these cases of an entrant on a device. */
+void ts_court_tools(ts_court *c, ts_contender *e, const int *number, int n);
+
+extern const char *const ts_tool_name[TS_TOOLS]; /* "memcheck" */
+
 /* The numbers of the largest timed cases within the depth's limits, and how many. */
 int ts_court_workloads(const ts_court *c, const ts_task *t, int number[TS_WORKLOADS]);
 /* Times those who passed against each other, and writes times, matches, scores, ranks and then

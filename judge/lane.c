@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* lane.c - robustness of an entrant that is right: the same cases by a build that traps undefined
- * behaviour, and with another number of threads. Neither decides; both count. */
+ * behaviour, and with another number of threads; on a device, by compute-sanitizer. None of them
+ * decides; all count. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -169,7 +170,12 @@ ts_tally ts_court_robustness(const ts_contender *e)
 void ts_court_lanes(ts_court *c, ts_contender *e, const int *number, int n)
 {
     lane l = { .court = c, .e = e };
-    if (ts_in_python(e->entry.cls) || ts_on_gpu(e->entry.cls)) return;
+    if (ts_on_gpu(e->entry.cls)) {
+        choose(&l, number, n, 3e5, TRAPPED, false);
+        if (c->sanitize || (c->depth == TS_FULL && !c->only)) ts_court_tools(c, e, l.number, l.n);
+        return;
+    }
+    if (ts_in_python(e->entry.cls)) return;
     choose(&l, number, n, 4e6, THREADED, true);
     vary_threads(&l);
     if (e->entry.language == TS_BINARY || c->only) return;

@@ -54,6 +54,8 @@ after facts sh -c 'build/touchstone judge --selfcheck --device cuda >"$0" && cat
     ! grep "NO *device-" "$0" | grep -v sanitizer' "$out/facts"
 after judge build/touchstone judge --device cuda --log build/judge-cuda.log
 after gpu_exploit test/gpu_exploit.sh "$PWD/build"
+after gpu_sanitize test/gpu_sanitize.sh "$PWD/build"
+after gpu_adapted test/gpu_adapted.sh "$PWD/build"
 count() { find "$out" -name "*.$1" | wc -l; }
 for f in "$out"/*.failed; do [ -e "$f" ] && echo "== all of $(basename "$f")" && cat "$f"; done
 echo "$(count passed) passed, $(count failed) failed, $(count skipped) skipped"

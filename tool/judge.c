@@ -310,6 +310,7 @@ int ts_tool_judge(int argc, char **argv)
         { "--case", "NAME", "only this case, with its seed, as a verdict names it", &c.only },
         { "--device", "cpu|cuda", "where; as the first entrant's class says if not given",
           &o.device },
+        { "--sanitize", NULL, "on a device: under compute-sanitizer as well", &c.sanitize },
         { "--log", "FILE", "where the verdicts go (judge.log)", &o.log },
         { "--resume", NULL, "go on with the log; what was judged is not judged again", &o.resume },
         { "--out", "DIR", "also write the page there", &o.out },

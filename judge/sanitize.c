@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sanitize.c - the tools of CUDA's compute-sanitizer over an entrant's small cases. They bring a
+ * library and threads of their own into the process, so it is not the cage but touchstone-plain:
+ * only for sealed entrants, of which no host code runs there. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "court.h"
+#include "show.h"
+
+enum { FOUND = 77, LIMIT_S = 60, CASES = 6, SAID = 16 << 10 };
+
+const char *const ts_tool_name[TS_TOOLS] = { "memcheck", "racecheck", "initcheck", "synccheck" };
+
+/* $TOUCHSTONE_SANITIZER, the first of the path, or where CUDA lies. */
+static bool find_tool(char *place, size_t n)
+{
+    const char *path = getenv("PATH"), *asked = getenv("TOUCHSTONE_SANITIZER");
+    for (; !asked && path && *path; path += strcspn(path, ":"), path += *path == ':') {
+        snprintf(place, n, "%.*s/compute-sanitizer", (int)strcspn(path, ":"), path);
+        if (!access(place, X_OK)) return true;
+    }
+    snprintf(place, n, "%s", asked ? asked : "/usr/local/cuda/bin/compute-sanitizer");
+    return !access(place, X_OK);
+}
+
+/* ---- the entrant as files: what is sealed in memory is no path to another process ---- */
+
+static bool put(const char *folder, const char *name, int from)
+{
+    char    path[80], part[1 << 16];
+    off_t   at = 0;
+    ssize_t n = -1;
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    const int to = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    while (to >= 0 && (n = pread(from, part, sizeof part, at)) > 0 &&
+           write(to, part, (size_t)n) == n)
+        at += n;
+    if (to >= 0) close(to);
+    return to >= 0 && n == 0;
+}
+
+static void take_away(const char *folder)
+{
+    const char *const name[] = { "object", "launch" };
+    char              path[80];
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, name[i]);
+        unlink(path);
+    }
+    rmdir(folder);
+}
+
+/* ---- a program with a time limit ---- */
+
+static double now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+_Noreturn static void become(char *const *argv, int out)
+{
+    const int null = open("/dev/null", O_RDONLY);
+    setsid();
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (dup2(null, 0) < 0 || dup2(out, 1) < 0 || dup2(out, 2) < 0) _exit(127);
+    execv(argv[0], argv);
+    _exit(127);
+}
+
+/* Its exit status, -1 if it was not done in time; what it said first, 0-ended. */
+static int listen_to(char *const *argv, char said[SAID])
+{
+    int    out[2], status = 0;
+    size_t n = 0;
+    char   more[4096];
+    *said = 0;
+    if (pipe2(out, O_CLOEXEC)) return 127;
+    const pid_t pid = fork();
+    if (!pid) become(argv, out[1]);
+    close(out[1]);
+    const double  end = now_s() + LIMIT_S;
+    struct pollfd p = { .fd = out[0], .events = POLLIN };
+    bool          late = false;
+    while (pid > 0 && !late) {
+        const double left = end - now_s();
+        late = left <= 0 || poll(&p, 1, (int)(1e3 * left) + 1) == 0;
+        const ssize_t got = late ? 0 : read(out[0], more, sizeof more);
+        if (got <= 0) break;
+        const size_t room = SAID - 1 - n, take = (size_t)got < room ? (size_t)got : room;
+        memcpy(said + n, more, take);
+        said[n += take] = 0;
+    }
+    close(out[0]);
+    if (pid > 0 && late) kill(-pid, SIGKILL);
+    while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
+    return late ? -1 : pid > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : 127;
+}
+
+/* ---- what it found ---- */
+
+/* The first line that is a finding: after "========= ", neither indented nor the tool's own name.
+ */
+static void first_finding(const char *said, char *out, size_t n)
+{
+    static const char bar[] = "========= ";
+    const char       *line = said;
+    for (; *line; line += strcspn(line, "\n"), line += *line == '\n')
+        if (!strncmp(line, bar, sizeof bar - 1) && line[sizeof bar - 1] != ' ' &&
+            strncmp(line + sizeof bar - 1, "COMPUTE-SANITIZER", 17)) {
+            line += sizeof bar - 1;
+            break;
+        }
+    if (!*line) line = "it does not say what";
+    ts_show(line, strcspn(line, "\n"), out, n);
+}
+
+/* The last line: there, programs say what went wrong. */
+static void last_line(const char *said, char *out, size_t n)
+{
+    size_t end = strlen(said), begin;
+    while (end && said[end - 1] == '\n') end--;
+    for (begin = end; begin && said[begin - 1] != '\n'; begin--) {}
+    ts_show(said + begin, end - begin, out, n);
+}
+
+static void judge_by(ts_contender *e, int tool, int status, const char *said)
+{
+    char what[TS_TOOL_TEXT - 16] = "";
+    if (status == -1) snprintf(what, sizeof what, "not done in %d s", LIMIT_S);
+    else if (status == FOUND) first_finding(said, what, sizeof what);
+    else if (status) last_line(said, what, sizeof what);
+    snprintf(e->tool[tool], TS_TOOL_TEXT, "%s%s%s",
+             !status           ? "passed"
+             : status == FOUND ? "failed"
+                               : "skipped",
+             status ? ": " : "", what);
+    if (status && status != FOUND) return;
+    e->sanitizer.all++;
+    e->sanitizer.passed += !status;
+    if (status && !*e->lane_text)
+        snprintf(e->lane_text, sizeof e->lane_text, "%s: %s", ts_tool_name[tool], what);
+}
+
+void ts_court_tools(ts_court *c, ts_contender *e, const int *number, int n)
+{
+    char        tool[4096], plain[4096], folder[] = "/tmp/touchstone-XXXXXX", said[SAID];
+    char        given[CASES][48];
+    char       *argv[8 + CASES + 1] = { tool, "--tool", NULL, "--error-exitcode", "77", plain };
+    const char *why = NULL;
+    if (e->entry.cls != TS_GPU_SEALED) why = "host code runs in the cage only";
+    else if (!find_tool(tool, sizeof tool)) why = "no compute-sanitizer";
+    else if (!ts_beside("touchstone-plain", plain, sizeof plain)) why = "no touchstone-plain";
+    else if (!n) why = "no small case";
+    else if (!mkdtemp(folder)) why = "no temporary folder";
+    for (int i = 0; i < TS_TOOLS && why; i++)
+        snprintf(e->tool[i], TS_TOOL_TEXT, "skipped: %s", why);
+    if (why) return;
+    argv[6] = folder, argv[7] = (char *)(uintptr_t)e->task->name;
+    for (int i = 0; i < n && i < CASES; i++) {
+        snprintf(given[i], sizeof given[i], "%d:%" PRIx64, number[i],
+                 ts_court_case_seed(c, e->task, number[i]));
+        argv[8 + i] = given[i];
+    }
+    const bool laid =
+        put(folder, "object", e->built.object) && put(folder, "launch", e->built.launch);
+    for (int i = 0; i < TS_TOOLS; i++) {
+        argv[2] = (char *)(uintptr_t)ts_tool_name[i];
+        if (laid) judge_by(e, i, listen_to(argv, said), said);
+        else snprintf(e->tool[i], TS_TOOL_TEXT, "skipped: no room for files");
+    }
+    take_away(folder);
+}

@@ -1,0 +1,23 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# gpu_adapted.sh BUILD - a kernel of other names behind an adapter, on a device: right where it offers a k,
+# and rejected for the first k that it does not offer.
+set -u
+cd "$(dirname "$0")/.." || exit 2
+build=$1
+entrant=entrant/adapted/softmax_topk
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+complaints=0
+complain() { echo "gpu_adapted: $*" && complaints=$((complaints + 1)); }
+for k in 8 16 32 64; do
+    case=$("$build/touchstone" list cases --seed 7 | sed -n "s/.*\(softmax_topk.f32.rows=[0-9]*,vocab=[0-9]\{4,\},k=$k,.*.normal@.*\)/\1/p" | head -n 1)
+    [ "$case" ] || { complain "no case of k = $k" && continue; }
+    if "$build/touchstone" judge --case "$case" $entrant >"$tmp/out" 2>&1; then echo "ok   $case"; else
+        complain "$case: rejected" && cat "$tmp/out"
+    fi
+done
+"$build/touchstone" judge --depth quick --log "$tmp/log" $entrant >"$tmp/out" 2>&1
+grep '"type":"verdict"' "$tmp/log" | grep -q '"verdict":"FAIL","reason":"status".*not offered' ||
+    complain "expected FAIL status; got $(grep '"type":"verdict"' "$tmp/log")"
+[ $complaints = 0 ]
