@@ -41,22 +41,19 @@ static __device__ void row(const T *x, int64_t stride, int n, double eps, const 
     float     v[HELD];
     double    m, r, s = 0;
     x += at * stride, y += at * stride;
-    if (n <= THREADS * HELD && sizeof(T) == 4 && eps > 1e-12) {
-        float f = 0;
+    if (n <= THREADS * HELD) {
         for (int k = 0; k < HELD; k++) {
             const int i = threadIdx.x + k * THREADS;
-            f += v[k] = i < n ? wide(x[i]) : 0;
+            s += v[k] = i < n ? wide(x[i]) : 0;
         }
-        const float centre = sum(f) / n;
-        f = 0;
+        m = sum(s) / n, s = 0;
         for (int k = 0; k < HELD; k++)
-            if (threadIdx.x + k * THREADS < n) f += (v[k] - centre) * (v[k] - centre);
-        const float scale = rsqrtf(sum(f) / n + (float)eps);
+            if (threadIdx.x + k * THREADS < n) s += (v[k] - m) * (v[k] - m);
+        r = 1 / sqrt(sum(s) / n + eps);
         for (int k = 0; k < HELD; k++) {
             const int i = threadIdx.x + k * THREADS;
-            if (i < n) put(&y[i], (v[k] - centre) * scale * wide(gamma[i]) + wide(beta[i]));
+            if (i < n) put(&y[i], (v[k] - m) * r * wide(gamma[i]) + wide(beta[i]));
         }
-        m = centre, r = scale;
     } else {
         for (int i = threadIdx.x; i < n; i += THREADS) s += wide(x[i]);
         m = sum(s) / n, s = 0;
@@ -141,7 +138,8 @@ function field(name,   s) {
 }
 END {
     for (k in matches) {
-        printf "%-16s %3d matches, %3d as they must be, mean effect %+.2f %%\n", k, matches[k], right[k],
+        printf "%-16s %3d matches, %3d as they must be (%d a, %d b, %d tie, %d noise), mean effect %+.2f %%\n", k,
+            matches[k], right[k], outcome[k, "a"], outcome[k, "b"], outcome[k, "tie"], outcome[k, "noise"],
             100 * sum[k] / matches[k]
         if (k ~ /same/ && right[k] < matches[k]) bad = 1
         if (k ~ /handicap/ && right[k] < 0.95 * matches[k]) bad = 1
