@@ -151,4 +151,5 @@ END {
             idle["host-same", c] / count["host-same", c] / 1e3
     }
     exit bad
-}' "$work/log" && echo 'gpu_fair: fair' || { echo 'gpu_fair: NOT fair'; exit 1; }
+}' "$work/log" || { echo 'gpu_fair: NOT fair' && exit 1; }
+echo 'gpu_fair: fair'

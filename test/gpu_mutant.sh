@@ -55,7 +55,7 @@ awk '
         for (m in fault) {
             got = m in ruled ? ruled[m] : "PASS - -"
             right = fault[m] == "nothing:" ? got ~ /^PASS/ : got ~ /^FAIL/
-            if (fault[m] != "nothing:") all++, killed += right
+            if (fault[m] != "nothing:") { all++; killed += right }
             bad += !right
             printf "%s %-28s %-10s %s\n", right ? "ok  " : "NOT ", m, fault[m], got | "sort -k 2"
         }
