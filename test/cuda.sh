@@ -56,6 +56,9 @@ after judge build/touchstone judge --device cuda --log build/judge-cuda.log
 after gpu_exploit test/gpu_exploit.sh "$PWD/build"
 after gpu_sanitize test/gpu_sanitize.sh "$PWD/build"
 after gpu_adapted test/gpu_adapted.sh "$PWD/build"
+after gpu_mutant test/gpu_mutant.sh "$PWD/build"
+after gpu_fair_20us test/gpu_fair.sh "$PWD/build" 1
+after gpu_fair_200us test/gpu_fair.sh "$PWD/build" 10
 count() { find "$out" -name "*.$1" | wc -l; }
 for f in "$out"/*.failed; do [ -e "$f" ] && echo "== all of $(basename "$f")" && cat "$f"; done
 echo "$(count passed) passed, $(count failed) failed, $(count skipped) skipped"
