@@ -8,6 +8,9 @@
 /* One pass of TS_CEILING_* over n bytes by n_threads; returns the bytes it read and wrote. */
 double ts_ceiling_pass(int ceiling, void *to, const void *from, size_t n, int n_threads);
 
+/* float32 multiplications and additions, in billions a second. */
+double ts_ceiling_gflops(int n_threads);
+
 /* Writes back and drops every cached line in [begin, end). */
 void ts_flush_lines(const void *begin, const void *end);
 

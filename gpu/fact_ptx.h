@@ -6,6 +6,7 @@
  * ts_spin(beat, ns)     adds one to *beat, of 64 bits, again and again for that time
  * ts_chase(p, n, end)   follows a chain of n pointers, by way of L2 only, and stores where it ends
  * ts_count(out)         stores how often it was called since the module was loaded
+ * ts_fma(out, n)        n steps, a multiple of 4, of eight sums by fused multiply-add
  * ts_poll(in, truth, cols, word)  a thread a row of 32-bit words: looks at the row until word[0],
  *     of 64 bits, is 2. word[1] counts the threads that have begun, word[2] is when row 0 first
  *     changed, and word[3] when word[0] did, in ns; word[4] counts rows that were seen to equal

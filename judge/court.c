@@ -110,6 +110,8 @@ static bool log_run(ts_court *c)
     ts_jw_text(w, "started", when);
     ts_jw_open(w, "floors", '{');
     ts_jw_num(w, "memory_gbs", c->best_gbs);
+    ts_jw_num(w, "gflops",
+              c->device == TS_CUDA ? c->survey.gflops : ts_ceiling_gflops(c->n_threads));
     ts_jw_num(w, "call_ns", c->machine.bell_ns);
     ts_jw_close(w, '}');
     return ts_log_commit(c->log);

@@ -15,6 +15,7 @@
 
 #include "driver.h"
 #include "dtype.h"
+#include "fact_ptx.h"
 #include "keeper_inside.h"
 #include "mask.h"
 
@@ -330,6 +331,31 @@ static double copy_rate(size_t n)
     return 2e-6 * (double)n / best;
 }
 
+/* Eight blocks of 256 threads a multiprocessor, each thread with eight sums. */
+static double fma_rate(unsigned n_processors)
+{
+    const unsigned grid = 8 * n_processors, block = 256;
+    uint32_t       n_steps = 4096;
+    ts_device_ptr  out;
+    ts_cu_any     *module, *f, *from, *to;
+    float          ms = 0, best = 1e9f;
+    void          *params[] = { &out, &n_steps };
+    must(d->module_load(&module, ts_fact_ptx), "a kernel");
+    must(d->module_function(&f, module, "ts_fma"), "a kernel");
+    must(d->alloc(&out, sizeof(float)), "memory of the device");
+    must(d->event_create(&from, 0), "the clock");
+    must(d->event_create(&to, 0), "the clock");
+    for (int i = 0; i < 8; i++) {
+        must(d->event_record(from, NULL), "the clock");
+        must(d->launch(f, grid, 1, 1, block, 1, 1, 0, NULL, params, NULL), "a launch");
+        must(d->event_record(to, NULL), "the clock");
+        must(d->event_sync(to), "computing");
+        must(d->event_elapsed(&ms, from, to), "the clock");
+        if (ms > 0 && ms < best) best = ms;
+    }
+    return best < 1e9f ? 2e-6 * 8 * n_steps * grid * block / best : 0;
+}
+
 _Noreturn void ts_keep_survey(ts_survey *s)
 {
     static ts_reply_kept unheard;
@@ -351,6 +377,7 @@ _Noreturn void ts_keep_survey(ts_survey *s)
     make_probe();
     s->probe_ns = usual_ns;
     s->copy_gbs = copy_rate((size_t)16 * (size_t)v[3]);
+    s->gflops = fma_rate((unsigned)v[2]);
     s->there = true;
     _exit(0);
 }

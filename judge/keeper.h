@@ -47,6 +47,7 @@ typedef struct ts_survey {
     char   text[256]; /* "NVIDIA H200, sm_90, ...", or why there is none */
     char   arch[16];  /* "sm_90" */
     double copy_gbs;  /* the driver's own copy within the device */
+    double gflops;    /* float32; 0: not found out */
     double probe_ns;  /* an empty kernel, from launch to its end */
 } ts_survey;
 

@@ -110,8 +110,7 @@ static void run(void)
     ts_jw_text(w, "depth", "default");
     ts_jw_text(w, "started", "2026-01-15T09:30:00Z");
     ts_jw_open(w, "floors", '{');
-    ts_jw_num(w, "copy_gbs", 21.4);
-    ts_jw_num(w, "read_gbs", 24.9);
+    ts_jw_num(w, "memory_gbs", 24.9);
     ts_jw_num(w, "gflops", 148);
     ts_jw_num(w, "call_ns", 480);
     ts_jw_close(w, '}');

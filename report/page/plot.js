@@ -56,7 +56,7 @@ function fractions(entrants, width) {
 // Work per byte against work per second, under what the machine was measured to do.
 function roofline(entrants, floors, width) {
   const points = entrants.flatMap(e => e.times.map(t => ({ e, t, x: t.flops / t.bytes, y: t.flops / t.median_ns })));
-  const xs = points.map(p => p.x), ys = points.map(p => p.y), bandwidth = floors.copy_gbs, peak = floors.gflops;
+  const xs = points.map(p => p.x), ys = points.map(p => p.y), bandwidth = floors.memory_gbs, peak = floors.gflops;
   const ridge = peak / bandwidth, height = 250, left = 46, top = 14, bottom = height - 40;
   const x = scale(Math.min(...xs) / 2, Math.max(ridge * 2, ...xs), left, width - 8);
   const y = scale(Math.min(...ys) / 1.6, peak * 1.6, bottom, top);
@@ -143,7 +143,7 @@ function figures(m, entrants) {
   const floors = m.run && m.run.floors || {}, made = [];
   if (timed.length) {
     made.push(figure("Speed against the floor", "Median of each workload with its 95 % interval. The floor is the least time this machine needs for the bytes and operations; right of it nobody can be.", w => fractions(timed, w)));
-    if (costs && floors.copy_gbs > 0 && floors.gflops > 0)
+    if (costs && floors.memory_gbs > 0 && floors.gflops > 0)
       made.push(figure("Roofline", "Each workload's rate under what memory and arithmetic allow.", w => roofline(timed, floors, w)));
     made.push(figure("Every timed call", "One dot a call, as a multiple of its workload's floor; a stroke marks each workload's median.", w => strips(timed, w)));
   }
