@@ -244,6 +244,7 @@ static int perform(ts_cage *c, int slot, int verb, uint32_t fresh, line *hidden,
     for (int i = 0; i < n_seen; i++) memcpy(seen[i].kept, seen[i].at, seen[i].n);
     r->ns = t1 - t0;
     if (came != TS_WORD_CAME) return came;
+    if (c->keeper && verb == TS_VERB_RUN) ts_gpu_free(c, t1, r);
     const double cpu1 = ts_cage_cpu_ns(c);
     r->early |= held && !rests(c);
     const bool frozen = ts_cage_freeze(c);

@@ -69,6 +69,14 @@ int ts_gpu_lay(ts_cage *c, int slot, int n, uint32_t fresh, ts_call *r)
     return wake(c);
 }
 
+/* Asked before anything else is done: a kernel that still runs would end meanwhile. */
+void ts_gpu_free(ts_cage *c, double done_ns, ts_call *r)
+{
+    ts_kept_word w;
+    ts_keeper_probe(c->keeper, &w);
+    r->free_ns = ts_now_ns() - done_ns;
+}
+
 void ts_gpu_fetch(ts_cage *c, int slot, int n, ts_call *r)
 {
     ts_kept_word w;
@@ -76,7 +84,6 @@ void ts_gpu_fetch(ts_cage *c, int slot, int n, ts_call *r)
         ts_keeper_fetch(c->keeper, slot + i, workspace_of(c, slot), &w);
         if (lost(&w, r)) return;
         c->n_after += w.busy && i == 0;
-        if (i == 0) r->free_ns = w.probe_ns;
         r->flaw = w.flaw;
     }
     r->late = again_and_again(c, c->n_after);

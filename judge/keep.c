@@ -303,6 +303,7 @@ _Noreturn void ts_keep(const ts_keeper *k, size_t n_workspace, int orders, int t
     while (write(orders, "k", 1) == 1 && read(orders, &o, sizeof o) == (ssize_t)sizeof o) {
         *said = (ts_reply_kept) { .buf = -1 };
         if (o.verb == TS_KEEP_LAY) lay(k, &o, &said->word);
+        else if (o.verb == TS_KEEP_PROBE) probe();
         else fetch(k, &o, &said->word);
         said->word.ok = true;
     }

@@ -88,6 +88,12 @@ void ts_keeper_lay(ts_keeper *k, int slot, int n, uint32_t fresh, size_t n_works
     send_order(k, &o, w);
 }
 
+void ts_keeper_probe(ts_keeper *k, ts_kept_word *w)
+{
+    const ts_order_kept o = { .verb = TS_KEEP_PROBE };
+    send_order(k, &o, w);
+}
+
 void ts_keeper_fetch(ts_keeper *k, int slot, size_t n_workspace, ts_kept_word *w)
 {
     const ts_order_kept o = { TS_KEEP_FETCH, slot, 1, 0, n_workspace, 0 };

@@ -38,6 +38,8 @@ typedef struct ts_kept_word {
  */
 void ts_keeper_lay(ts_keeper *k, int slot, int n, uint32_t fresh, size_t n_workspace,
                    uint64_t secret, ts_kept_word *w);
+/* An empty kernel, from beginning to end. */
+void ts_keeper_probe(ts_keeper *k, ts_kept_word *w);
 /* Outputs into the host's image. */
 void ts_keeper_fetch(ts_keeper *k, int slot, size_t n_workspace, ts_kept_word *w);
 

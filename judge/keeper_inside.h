@@ -6,7 +6,7 @@
 
 #include "keeper.h"
 
-enum { TS_KEEP_LAY, TS_KEEP_FETCH };
+enum { TS_KEEP_LAY, TS_KEEP_PROBE, TS_KEEP_FETCH };
 
 typedef struct ts_order_kept {
     int32_t  verb, slot, n;       /* slots from this one on */
