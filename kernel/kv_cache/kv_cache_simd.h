@@ -1,0 +1,499 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* kv_cache_simd.h - a piece of attention over a cache, written once for any width of vector.
+ * Private to the files that include it, each of which has first defined, for its own instruction
+ * set:
+ *
+ *     LANES, ROWS    floats in a vec; rows that are taken together
+ *     vec            LANES floats
+ *     get, put, splat, add, mul, sub, divide, madd (a * b + c), nmadd (c - a * b), largest, total
+ *     larger         the second of the two where either is a NaN
+ *     below          a, and 0 where x is below y
+ *     exponent       2^n from a float whose lowest bits are n + 127
+ *     sum4           the totals of four vecs
+ *     widen          LANES elements or codes, in the order of memory, as floats
+ *     narrow         LANES floats to elements
+ *     half, to_half  one TS_F16 as a float, and back
+ *
+ * A tile of keys and values is made floats, unless it is, and then shared by all rows of the piece.
+ * Each row goes through its own keys alone, so that no other can matter, and in one order, so that
+ * its bits do not depend on which rows it is taken with. */
+#ifndef TS_KV_CACHE_SIMD_H
+#define TS_KV_CACHE_SIMD_H
+
+#include <math.h>
+#include <string.h>
+
+enum {
+    VECS = 4,   /* of values, and */
+    KEYS = 4,   /* that are taken together */
+    FEW = 4,    /* rows for which no copy is made of keys and values */
+    AHEAD = 16, /* keys and values that are asked for before they are used */
+    LINE = 64,
+};
+
+typedef struct tile {
+    const char *raw_k[TS_KV_TILE + AHEAD], *raw_v[TS_KV_TILE + AHEAD]; /* where the rows lie */
+    int64_t     place[TS_KV_TILE + AHEAD];                             /* their number in v_data */
+    const char *k[TS_KV_TILE], *v[TS_KV_TILE]; /* the same, or copies in floats */
+} tile;
+
+typedef struct work {
+    const ts_kv_piece  *p;
+    const ts_kv_layout *l;
+    const int32_t      *pages;
+    int64_t             width, group, tail_begin;
+    float              *sums;
+    _Alignas(LINE) float q[TS_KV_ROWS * TS_KV_WIDEST]; /* [n_rows][width], times scale */
+    _Alignas(LINE) float k[TS_KV_TILE * TS_KV_WIDEST], v[TS_KV_TILE * TS_KV_WIDEST];
+    _Alignas(LINE) float step[TS_KV_WIDEST], low[TS_KV_WIDEST]; /* of a group of tokens */
+} work;
+
+INLINE int64_t min_of(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+INLINE int64_t max_of(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* exp(x) for x <= 0, to 3e-7 of itself, and 0 for what is smaller than any normal float. Adding
+ * `big` leaves x / ln 2, rounded to an integer and with the bias of an exponent, in the lowest
+ * bits. */
+INLINE vec exp_of(vec x)
+{
+    const vec big = splat(0x1.8p23f + 127), least = splat(-87);
+    const vec y = larger(least, x), t = madd(y, splat(0x1.715476p0f), big);
+    const vec n = sub(t, big);
+    const vec r = nmadd(n, splat(-0x1.05c610p-29f), nmadd(n, splat(0x1.62e430p-1f), y));
+    vec       e = splat(0x1.6c16c2p-10f); /* 1/720, and so on */
+    e = madd(e, r, splat(0x1.111112p-7f));
+    e = madd(e, r, splat(0x1.555556p-5f));
+    e = madd(e, r, splat(0x1.555556p-3f));
+    e = madd(e, r, splat(0.5f));
+    e = madd(e, r, splat(1));
+    e = madd(e, r, splat(1));
+    return below(mul(e, exponent(t)), x, least);
+}
+
+INLINE float exp_one(float x)
+{
+    float e[LANES];
+    put(e, exp_of(splat(x)));
+    return e[0];
+}
+
+/* ---- rows as floats ---- */
+
+INLINE int64_t bytes_of(ts_dtype t, int64_t n)
+{
+    if (t == TS_U4) return (n + 1) / 2;
+    return t == TS_F32 ? 4 * n : t == TS_U8 ? n : 2 * n;
+}
+
+INLINE float meta_at(const char *meta, ts_dtype t, int64_t i)
+{
+    return t == TS_F32 ? ((const float *)(const void *)meta)[i]
+                       : half(((const uint16_t *)(const void *)meta)[i]);
+}
+
+/* The last elements of a row, fewer than LANES, and 0 in the other lanes. */
+INLINE vec widen_last(const char *row, ts_dtype t, int64_t d, int64_t n)
+{
+    char last[LANES * sizeof(float)] = { 0 };
+    memcpy(last, row + bytes_of(t, d), (size_t)bytes_of(t, n - d));
+    return widen(last, t);
+}
+
+INLINE void floats_of(const char *row, ts_dtype t, int64_t n, float *out)
+{
+    int64_t d = 0;
+    for (; d + LANES <= n; d += LANES) put(out + d, widen(row + bytes_of(t, d), t));
+    if (d < n) put(out + d, widen_last(row, t, d, n));
+}
+
+/* Codes with a pair for every channel, in step and low. Rounded twice, as what read gives is. */
+INLINE void decode_each(const work *w, const char *row, ts_dtype t, float *out)
+{
+    const int64_t n = w->l->head_dim;
+    int64_t       d = 0;
+    for (; d + LANES <= n; d += LANES)
+        put(out + d, add(mul(widen(row + bytes_of(t, d), t), get(w->step + d)), get(w->low + d)));
+    if (d < n) put(out + d, add(mul(widen_last(row, t, d, n), get(w->step + d)), get(w->low + d)));
+}
+
+/* Codes with one pair for `group` channels, a multiple of LANES; all but the last row's end. */
+INLINE void decode(const work *w, const char *row, ts_dtype t, const char *meta, int64_t pair,
+                   int64_t group, float *out)
+{
+    const int64_t n = w->l->head_dim;
+    for (int64_t g = 0; g < n; g += group, pair++) {
+        const vec     step = splat(meta_at(meta, w->l->meta_dtype, 2 * pair));
+        const vec     low = splat(meta_at(meta, w->l->meta_dtype, 2 * pair + 1));
+        const int64_t end = min_of(n, g + group);
+        int64_t       d = g;
+        for (; d + LANES <= end; d += LANES)
+            put(out + d, add(mul(widen(row + bytes_of(t, d), t), step), low));
+        if (d < end) put(out + d, add(mul(widen_last(row, t, d, n), step), low));
+    }
+}
+
+/* Pairs of n elements, each of which serves `group` of them, to step and low. */
+INLINE void spread(work *w, const char *meta, int64_t pair, int64_t group)
+{
+    for (int64_t d = 0; d < w->l->head_dim; d++) {
+        w->step[d] = meta_at(meta, w->l->meta_dtype, 2 * (pair + d / group));
+        w->low[d] = meta_at(meta, w->l->meta_dtype, 2 * (pair + d / group) + 1);
+    }
+}
+
+INLINE void prefetch(const char *row, int64_t n)
+{
+    for (int64_t b = 0; b < n; b += LINE) _mm_prefetch(row + b, _MM_HINT_T0);
+}
+
+/* Looks n rows up, from position t0 on. */
+INLINE void find_rows(const work *w, int64_t t0, int64_t n, tile *y)
+{
+    const ts_kv_layout *l = w->l;
+    for (int64_t i = 0, slot = t0 / l->page, at = t0 % l->page; i < n; slot++, at = 0) {
+        const int64_t place = ts_kv_row(l, w->pages[slot], w->p->head, at);
+        const int64_t end = min_of(n, i + l->page - at);
+        const char   *k = l->k_data + place * l->row_bytes, *v = l->v_data + place * l->row_bytes;
+        for (int64_t j = 0; i < end; i++, j++, k += l->row_bytes, v += l->row_bytes) {
+            y->place[i] = place + j;
+            y->raw_k[i] = k;
+            y->raw_v[i] = v;
+        }
+    }
+}
+
+/* The key at position t, which is row i of the tile, as floats. */
+INLINE void key_floats(work *w, tile *y, int64_t t, int64_t i, ts_dtype store)
+{
+    const ts_kv_layout *l = w->l;
+    const ts_kv_piece  *p = w->p;
+    float              *out = w->k + i * w->width;
+    y->k[i] = (const char *)out;
+    if (t >= w->tail_begin) {
+        const int64_t at = ts_kv_tail_at(l, p->part->seq, p->layer, p->head, t);
+        floats_of(l->tail + bytes_of(l->io_dtype, at), l->io_dtype, l->head_dim, out);
+    } else if (store != TS_U8 && store != TS_U4) {
+        floats_of(y->raw_k[i], store, l->head_dim, out);
+    } else if (l->key_axis == TS_KEY_CHANNEL) {
+        const int64_t page = w->pages[t / l->page];
+        if (i == 0 || t % l->key_group == 0)
+            spread(w, l->k_meta, ts_kv_key_pair(l, page, p->head, t % l->page, 0), 1);
+        decode_each(w, y->raw_k[i], store, out);
+    } else if (l->key_group % LANES == 0 || l->n_group == 1) {
+        decode(w, y->raw_k[i], store, l->k_meta, y->place[i] * l->n_group,
+               l->n_group == 1 ? w->width : l->key_group, out);
+    } else {
+        spread(w, l->k_meta, y->place[i] * l->n_group, l->key_group);
+        decode_each(w, y->raw_k[i], store, out);
+    }
+}
+
+INLINE void value_floats(work *w, tile *y, int64_t i, ts_dtype store)
+{
+    float *out = w->v + i * w->width;
+    y->v[i] = (const char *)out;
+    if (store == TS_U8 || store == TS_U4)
+        decode(w, y->raw_v[i], store, w->l->v_meta, y->place[i], w->width, out);
+    else floats_of(y->raw_v[i], store, w->l->head_dim, out);
+}
+
+/* Whether rows are used as they lie: no code, no padding, and few uses. */
+INLINE int lies_well(const work *w, ts_dtype store)
+{
+    if (store == TS_U8 || store == TS_U4 || w->l->head_dim != w->width) return 0;
+    return store == TS_F32 || w->p->n_rows <= FEW;
+}
+
+INLINE void load_rows(work *w, tile *y, int64_t t0, int64_t n, ts_dtype store)
+{
+    if (lies_well(w, store)) {
+        memcpy(y->k, y->raw_k, (size_t)n * sizeof *y->k);
+        memcpy(y->v, y->raw_v, (size_t)n * sizeof *y->v);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++) key_floats(w, y, t0 + i, i, store);
+    for (int64_t i = 0; i < n; i++) value_floats(w, y, i, store);
+}
+
+/* ---- some rows, and keys that all of them see ---- */
+
+/* score[r][j] = q_r k_j for keys a .. b of the tile, of elements t. */
+INLINE void scores(const work *w, const tile *y, int64_t r0, int n, int64_t a, int64_t b,
+                   ts_dtype t, int64_t width, float score[ROWS][TS_KV_TILE])
+{
+    const float *q = w->q + r0 * width;
+    for (int64_t j = a; j < b; j += KEYS) {
+        const char *k[KEYS];
+        vec         s[ROWS][KEYS];
+        for (int e = 0; e < KEYS; e++) {
+            const int64_t i = min_of(j + e, b - 1);
+            k[e] = y->k[i];
+            if (r0 == 0) prefetch(y->raw_k[i + AHEAD], w->l->row_bytes);
+        }
+#pragma GCC unroll 16
+        for (int i = 0; i < n * KEYS; i++) s[i / KEYS][i % KEYS] = splat(0);
+#pragma GCC unroll 8
+        for (int64_t d = 0; d < width; d += LANES) {
+            vec kv[KEYS];
+#pragma GCC unroll 4
+            for (int e = 0; e < KEYS; e++) kv[e] = widen(k[e] + bytes_of(t, d), t);
+#pragma GCC unroll 4
+            for (int r = 0; r < n; r++) {
+                const vec qv = get(q + r * width + d);
+#pragma GCC unroll 4
+                for (int e = 0; e < KEYS; e++) s[r][e] = madd(qv, kv[e], s[r][e]);
+            }
+        }
+#pragma GCC unroll 4
+        for (int r = 0; r < n; r++) _mm_storeu_ps(&score[r][j - a], sum4(s[r]));
+    }
+}
+
+/* Scores to weights; what was summed before is brought to the new largest score. */
+INLINE void weigh(const work *w, float *sum, float *score, int64_t n)
+{
+    float *m = sum + w->width, *total_weight = m + 1;
+    vec    top = splat(-INFINITY), all = splat(0);
+    for (int64_t j = n; j % LANES; j++) score[j] = -INFINITY;
+    for (int64_t j = 0; j < n; j += LANES) top = larger(top, get(score + j));
+    const float here = largest(top), now = here > *m ? here : *m;
+    const vec   base = splat(now == -INFINITY ? 0 : now); /* all are -inf: all weights 0 */
+    for (int64_t j = 0; j < n; j += LANES) {
+        const vec e = exp_of(sub(get(score + j), base));
+        put(score + j, e);
+        all = add(all, e);
+    }
+    if (now > *m) {
+        const float old = exp_one(*m - now);
+        for (int64_t d = 0; d < w->width; d += LANES) put(sum + d, mul(get(sum + d), splat(old)));
+        *total_weight *= old;
+        *m = now;
+    }
+    *total_weight += total(all);
+}
+
+/* sum_r += sum_j weight[r][j] v_j, for n_vec vecs from d on. */
+INLINE void add_values(const work *w, const tile *y, int64_t r0, int n, int64_t a, int64_t b,
+                       ts_dtype t, int64_t width, float weight[ROWS][TS_KV_TILE], int64_t d,
+                       int n_vec)
+{
+    const int64_t each = width + TS_KV_LANES;
+    /* Of the next values as much is asked for as of these is used. */
+    const int64_t soon = w->l->row_bytes * d / width;
+    const int64_t n_soon = w->l->row_bytes * n_vec * LANES / width;
+    float        *sum = w->sums + r0 * each + d;
+    vec           s[ROWS][VECS];
+#pragma GCC unroll 16
+    for (int i = 0; i < n * n_vec; i++)
+        s[i / n_vec][i % n_vec] = get(sum + i / n_vec * each + i % n_vec * LANES);
+    for (int64_t j = a; j < b; j++) {
+        vec v[VECS];
+        if (r0 == 0) prefetch(y->raw_v[j + AHEAD] + soon, n_soon);
+#pragma GCC unroll 4
+        for (int e = 0; e < n_vec; e++) v[e] = widen(y->v[j] + bytes_of(t, d + e * LANES), t);
+#pragma GCC unroll 4
+        for (int r = 0; r < n; r++) {
+            const vec x = splat(weight[r][j - a]);
+#pragma GCC unroll 4
+            for (int e = 0; e < n_vec; e++) s[r][e] = madd(x, v[e], s[r][e]);
+        }
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < n * n_vec; i++)
+        put(sum + i / n_vec * each + i % n_vec * LANES, s[i / n_vec][i % n_vec]);
+}
+
+INLINE void add_keys(const work *w, const tile *y, int64_t r0, int n, int64_t a, int64_t b,
+                     ts_dtype t, int64_t width)
+{
+    _Alignas(LINE) float score[ROWS][TS_KV_TILE];
+    int64_t              d = 0;
+    scores(w, y, r0, n, a, b, t, width, score);
+    for (int r = 0; r < n; r++)
+        weigh(w, w->sums + (r0 + r) * (width + TS_KV_LANES), score[r], b - a);
+    for (; d + VECS * LANES <= width; d += VECS * LANES)
+        add_values(w, y, r0, n, a, b, t, width, score, d, VECS);
+    for (; d < width; d += LANES) add_values(w, y, r0, n, a, b, t, width, score, d, 1);
+}
+
+/* ---- a tile, a piece ---- */
+
+/* Of the keys t0 .. t1 the query at p sees a[0] .. b[0], the sinks, and a[1] .. b[1]. */
+typedef struct view {
+    int64_t a[2], b[2];
+} view;
+
+INLINE view view_of(const work *w, int64_t r, int64_t t0, int64_t t1)
+{
+    const ts_kv_part *part = w->p->part;
+    const int64_t     p = part->len - part->n + (w->p->row + r) / w->group;
+    const int64_t     end = max_of(t0, min_of(t1, p + 1));
+    const int64_t     first = w->l->window ? max_of(t0, p - w->l->window + 1) : t0;
+    const int64_t     sinks = w->l->window ? max_of(t0, min_of(end, w->l->n_sink)) : t0;
+    return (view) { { 0, max_of(first, sinks) - t0 }, { sinks - t0, end - t0 } };
+}
+
+INLINE int same_view(view a, view b)
+{
+    return a.a[1] == b.a[1] && a.b[0] == b.b[0] && a.b[1] == b.b[1];
+}
+
+/* Keys t0 .. t1, of elements t, for all rows, in groups of ROWS where these see the same keys. */
+INLINE void add_tile(const work *w, const tile *y, int64_t t0, int64_t t1, ts_dtype t,
+                     int64_t width)
+{
+    for (int64_t r = 0, n; r < w->p->n_rows; r += n) {
+        const view see = view_of(w, r, t0, t1);
+        for (n = 1; n < ROWS && r + n < w->p->n_rows; n++)
+            if (!same_view(see, view_of(w, r + n, t0, t1))) break;
+        n = n == ROWS ? ROWS : n > 1 ? 2 : 1;
+        for (int i = 0; i < 2; i++) {
+            if (see.a[i] >= see.b[i]) continue;
+            if (n == ROWS) add_keys(w, y, r, ROWS, see.a[i], see.b[i], t, width);
+            else if (n == 2) add_keys(w, y, r, 2, see.a[i], see.b[i], t, width);
+            else add_keys(w, y, r, 1, see.a[i], see.b[i], t, width);
+        }
+    }
+}
+
+/* One function for each kind of element; the commonest width is known to the compiler. */
+static void add_tile_f32(const work *w, const tile *y, int64_t t0, int64_t t1)
+{
+    if (w->width == 128) add_tile(w, y, t0, t1, TS_F32, 128);
+    else add_tile(w, y, t0, t1, TS_F32, w->width);
+}
+
+static void add_tile_bf16(const work *w, const tile *y, int64_t t0, int64_t t1)
+{
+    if (w->width == 128) add_tile(w, y, t0, t1, TS_BF16, 128);
+    else add_tile(w, y, t0, t1, TS_BF16, w->width);
+}
+
+static void add_tile_f16(const work *w, const tile *y, int64_t t0, int64_t t1)
+{
+    add_tile(w, y, t0, t1, TS_F16, w->width);
+}
+
+INLINE void add_range(work *w, int64_t from, int64_t to, ts_dtype store)
+{
+    tile y;
+    for (int64_t n; from < to; from += n) {
+        n = min_of(TS_KV_TILE - from % TS_KV_TILE, to - from);
+        const int64_t n_found = min_of(n + AHEAD, to - from);
+        find_rows(w, from, n_found, &y);
+        for (int64_t i = n_found; i < TS_KV_TILE + AHEAD; i++)
+            y.raw_k[i] = y.raw_k[0], y.raw_v[i] = y.raw_v[0]; /* to be asked for in vain */
+        load_rows(w, &y, from, n, store);
+        if (store == TS_BF16 && lies_well(w, store)) add_tile_bf16(w, &y, from, from + n);
+        else if (store == TS_F16 && lies_well(w, store)) add_tile_f16(w, &y, from, from + n);
+        else add_tile_f32(w, &y, from, from + n);
+    }
+}
+
+INLINE void start(work *w, const ts_kv_piece *p, float *sums)
+{
+    const ts_kv_layout *l = &p->c->l;
+    w->p = p, w->l = l, w->sums = sums;
+    w->pages = ts_kv_pages(l, l->table, p->part->seq, p->layer);
+    w->width = ts_kv_width(l);
+    w->group = l->n_q_head / l->n_kv_head;
+    w->tail_begin = ts_kv_tail_begin(l, p->part->len);
+    memset(sums, 0, (size_t)(p->n_rows * ts_kv_sum_floats(l)) * sizeof *sums);
+    if (l->head_dim == w->width) return;
+    memset(w->q, 0, (size_t)(p->n_rows * w->width) * sizeof *w->q); /* the padding, for good */
+    memset(w->k, 0, (size_t)(TS_KV_TILE * w->width) * sizeof *w->k);
+    memset(w->v, 0, (size_t)(TS_KV_TILE * w->width) * sizeof *w->v);
+    memset(w->step, 0, sizeof w->step);
+    memset(w->low, 0, sizeof w->low);
+}
+
+/* The place of row r among the packed tokens' heads. */
+INLINE int64_t head_at(const ts_kv_piece *p, int64_t r)
+{
+    const int64_t group = p->c->l.n_q_head / p->c->l.n_kv_head, row = p->row + r;
+    return (p->part->first + row / group) * p->c->l.n_q_head + p->head * group + row % group;
+}
+
+INLINE void load_queries(work *w)
+{
+    const ts_kv_layout *l = w->l;
+    const vec           scale = splat((float)l->scale);
+    for (int64_t r = 0; r < w->p->n_rows; r++) {
+        const int64_t at = head_at(w->p, r) * l->head_dim;
+        float        *q = w->q + r * w->width;
+        floats_of((const char *)w->p->q + bytes_of(l->io_dtype, at), l->io_dtype, l->head_dim, q);
+        for (int64_t d = 0; d < w->width; d += LANES) put(q + d, mul(get(q + d), scale));
+        w->sums[r * ts_kv_sum_floats(l) + w->width] = -INFINITY;
+    }
+}
+
+static void piece(const ts_kv_piece *p, float *sums)
+{
+    work w;
+    start(&w, p, sums);
+    load_queries(&w);
+    for (int i = 0; i < 2; i++) {
+        const int64_t from = i ? p->from : 0, to = i ? p->to : p->n_sink;
+        if (w.l->store_dtype == TS_F32) add_range(&w, from, to, TS_F32);
+        else if (w.l->store_dtype == TS_BF16) add_range(&w, from, to, TS_BF16);
+        else if (w.l->store_dtype == TS_F16) add_range(&w, from, to, TS_F16);
+        else if (w.l->store_dtype == TS_U8) add_range(&w, from, to, TS_U8);
+        else add_range(&w, from, to, TS_U4);
+    }
+}
+
+static void finish(const ts_kv_piece *p, const float *sums, int64_t n, int64_t stride)
+{
+    const ts_kv_layout *l = &p->c->l;
+    const int64_t       width = ts_kv_width(l), each = ts_kv_sum_floats(l);
+    for (int64_t r = 0; r < p->n_rows; r++, sums += each) {
+        float sum[TS_KV_WIDEST] = { 0 }, m = -INFINITY, weight = 0;
+        for (int64_t i = 0; i < n; i++)
+            m = sums[i * stride + width] > m ? sums[i * stride + width] : m;
+        for (int64_t i = 0; i < n; i++) {
+            const float *s = sums + i * stride;
+            const float  share = m == -INFINITY ? 1 : exp_one(s[width] - m);
+            for (int64_t d = 0; d < width; d += LANES)
+                put(sum + d, madd(get(s + d), splat(share), get(sum + d)));
+            weight += s[width + 1] * share;
+        }
+        const int64_t at = head_at(p, r);
+        char         *out = (char *)p->out + bytes_of(l->io_dtype, at * l->head_dim);
+        for (int64_t d = 0; d < l->head_dim; d += LANES) {
+            char last[LANES * sizeof(float)];
+            narrow(last, l->io_dtype, divide(get(sum + d), splat(weight)));
+            memcpy(out + bytes_of(l->io_dtype, d), last,
+                   (size_t)bytes_of(l->io_dtype, min_of(LANES, l->head_dim - d)));
+        }
+        if (p->lse) p->lse[at] = m + logf(weight);
+    }
+}
+
+#include "kv_cache_simd_store.h"
+
+static const ts_kv_steps steps = { piece, finish };
+
+static ts_status attend(const ts_kv *c, const ts_exec *x, int64_t layer, int64_t n_part,
+                        const ts_kv_part *part, const void *q, void *out, float *lse)
+{
+    return ts_kv_threads_attend(c, x, layer, n_part, part, q, out, lse, &steps);
+}
+
+static const ts_kv_ops ops = {
+    .workspace = ts_kv_threads_workspace,
+    .append = append,
+    .attend = attend,
+    .read = ts_kv_rows_read,
+    .copy_pages = ts_kv_rows_copy_pages,
+    .copy_tail = ts_kv_rows_copy_tail,
+    .fill_tail = ts_kv_rows_fill_tail,
+};
+
+#endif
