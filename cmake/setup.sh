@@ -18,6 +18,10 @@ have() { # PACKAGE
     ninja-build) command -v ninja >/dev/null ;;
     libomp-dev) echo 'int main(void) { return 0; }' | compiles clang -fopenmp ;;
     libjansson-dev) includes jansson.h ;;
+    libopenblas-dev) echo 'int main(void) { return 0; }' | compiles cc -lopenblas && includes cblas.h ;;
+    libpcre2-dev) echo '#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+int main(void) { return 0; }' | compiles cc ;;
     libcmocka-dev) echo '#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -33,8 +37,8 @@ lacking() { # PACKAGE...
 needed='build-essential cmake ninja-build'
 case ${1-} in
 cuda) wanted=$needed ;;
-run) wanted="$needed libjansson-dev" ;;
-test) wanted="$needed libjansson-dev libcmocka-dev pkg-config clang clang-format libomp-dev" ;;
+run) wanted="$needed libjansson-dev libopenblas-dev libpcre2-dev" ;;
+test) wanted="$needed libjansson-dev libopenblas-dev libpcre2-dev libcmocka-dev pkg-config clang clang-format libomp-dev" ;;
 *) echo "setup.sh: got '${1-}', expected run, test or cuda" >&2 && exit 2 ;;
 esac
 missing=$(lacking $wanted)

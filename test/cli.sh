@@ -33,7 +33,7 @@ json() { # PATH... : their values, one a line, in $tmp/values
 }
 
 run 0 --help; silent; shows check; shows bench; shows list
-for command in judge check bench list demo report; do
+for command in judge check bench list demo report generate; do
     run 0 $command --help; silent; shows --json; shows --seed; shows "^usage: touchstone $command "
     run 2 $command --no-such-option; refused
     run 2 $command --seed; refused
@@ -61,6 +61,27 @@ run 2 demo no-such-demo; refused
 args='list cases >/dev/full'
 "$build/touchstone" list cases >/dev/full 2>"$tmp/err" && complain 'lost its output, yet exits 0'
 run 2 check --device no-such-device; refused
+
+model=test/checkpoint/qwen3
+run 2 generate --prompt x; refused
+run 2 generate --model $model; refused
+for wrong in '--kv blue' '--kv paged,int3' '--top-p 2' '--top-p x' '--tokens 0' '--temperature -1' '--dtype f16' '--device cuda'; do
+    run 2 generate --model $model --prompt x $wrong; refused
+done
+run 3 generate --model no-such-file --prompt x; refused
+if [ -f "$build/libmodel.a" ]; then
+    run 0 generate --model $model --prompt Hello --tokens 5 --kv paged,int8 --temperature 1 --top-k 9; silent
+    shows '^Hello'; shows '^prefill'; shows '^decode'; shows '^cache'
+    printf 'one\ntwo\nthree\n' >"$tmp/prompts"
+    run 0 generate --model $model --prompts "$tmp/prompts" --tokens 5; silent; shows '^\[3\] three'
+    run 3 generate --model $model --tokenizer $model/config.json --prompt x; refused
+    run 1 generate --model $model --prompt x --tokens 40 --pages 2 # ends early, and says so
+    [ "$(wc -l <"$tmp/err")" = 1 ] || complain 'no line on standard error'
+    run 0 generate --model $model --prompt Hello --tokens 5 --json -; silent
+    json prefill_tokens decode_tokens cache_bytes_peak stories.0.tokens.4 stories.0.status
+else
+    run 3 generate --model $model --prompt x; refused
+fi
 
 if [ -x "$build/test/json_get" ]; then
     run 0 check --small --seed 7 --json -

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# layering.sh BUILD symbols|includes - the arrows of DESIGN.md: include <- base <- kernel, and
+# layering.sh BUILD symbols|includes - the arrows of DESIGN.md: include <- base <- kernel <- model, and
 # include <- base <- task <- exam <- judge <- report; the cage has the contract and
 # judge/{allow,call,class}.h. Each half first proves that it can fail.
 set -eu
@@ -17,6 +17,8 @@ exam=$build/libexam.a
 judge=$build/libjudge.a
 report=$build/libreport.a
 gpu=$build/libgpu.a
+kernel=$(echo "$build"/CMakeFiles/kernel.dir/kernel/*/*.o)
+model=$build/libmodel.a # where its libraries are
 
 # strangers "USERS" "PROVIDERS": the ts_ symbols that users leave undefined and no provider defines
 strangers() {
@@ -35,6 +37,8 @@ ts_status planted(void); ts_status planted(void) { return ts_layernorm_forward(0
     [ "$(strangers "$tmp/planted.o" "$task $exam $judge $base")" = ts_layernorm_forward ] ||
         fail 'a planted reference to a kernel was not seen'
     closed base "$base" "$base"
+    closed kernel "$kernel" "$kernel $base"
+    [ ! -f "$model" ] || closed model "$model" "$model $kernel $base"
     closed 'task and exam' "$task $exam" "$task $exam $base"
     closed gpu "$gpu" "$gpu"
     closed judge "$judge" "$task $exam $gpu $judge $base"
@@ -63,9 +67,14 @@ includes() {
     for folder in base task exam judge report mutant cage; do must_not $folder layernorm_impl.h; done
     for header in task.h dtype.h; do must_not cage $header; done
     for folder in base kernel; do must_not $folder task.h; done
+    for folder in base kernel task judge; do must_not $folder model.h; done
+    if [ -f "$model" ]; then
+        may model touchstone/kv_cache.h
+        for header in layernorm_impl.h task.h tool.h; do must_not model $header; done
+    fi
     for folder in base kernel task report mutant; do must_not $folder arena.h; done
     for folder in task exam; do must_not $folder court.h; done
     must_not judge board.h
-    ! grep -rn '#include "\.\./' include base kernel task exam judge report mutant cage tool || fail 'a way around the list'
+    ! grep -rn '#include "\.\./' include base kernel model task exam judge report mutant cage tool || fail 'a way around the list'
 }
 "$2"

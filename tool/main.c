@@ -17,6 +17,7 @@ static const struct {
     { "bench", ts_tool_bench, "time implementations against this machine's memory and peers" },
     { "new", ts_tool_new, "a folder for a contestant: prompt, header, starter, self-test" },
     { "demo", ts_tool_demo, "one idea made visible: cancellation, gradients" },
+    { "generate", ts_tool_generate, "text from a transformer that runs on these kernels" },
     { "report", ts_tool_report, "the tables and the page of a recorded run" },
     { "list", ts_tool_list, "tasks, cases, impls, mutants, devices" },
 };
@@ -51,8 +52,8 @@ int main(int argc, char **argv)
 {
     let_waiting_threads_sleep(argv);
     if (argc < 2) {
-        fprintf(stderr, "touchstone: a command is needed: judge, check, bench, new, demo, report "
-                        "or list; try --help\n");
+        fprintf(stderr, "touchstone: a command is needed: judge, check, bench, new, demo, "
+                        "generate, report or list; try --help\n");
         return TS_EXIT_USAGE;
     }
     if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "help")) {
@@ -63,8 +64,8 @@ int main(int argc, char **argv)
         if (!strcmp(argv[1], commands[i].name))
             return delivered(commands[i].run(argc - 1, argv + 1));
     fprintf(stderr,
-            "touchstone: unknown command '%s'; expected judge, check, bench, new, demo, report or "
-            "list\n",
+            "touchstone: unknown command '%s'; expected judge, check, bench, new, demo, "
+            "generate, report or list\n",
             argv[1]);
     return TS_EXIT_USAGE;
 }

@@ -70,6 +70,7 @@ int ts_tool_list(int argc, char **argv);
 int ts_tool_report(int argc, char **argv);
 int ts_tool_demo(int argc, char **argv);
 int ts_tool_new(int argc, char **argv);
+int ts_tool_generate(int argc, char **argv);
 
 /* `touchstone judge --selfcheck`: what this machine guarantees, and with a device, what that does.
  */

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* checkpoint.c - what the readers of checkpoints share: shapes, limits, and the copy of weights out
+ * of a file. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dtype.h"
+#include "model_impl.h"
+
+/* ---- shapes ---- */
+
+static ts_shape only_if(bool there, int64_t rows, int64_t cols)
+{
+    return there ? (ts_shape) { rows, cols } : (ts_shape) { 0, 0 };
+}
+
+ts_shape ts_slot_shape(const ts_decoder_dims *d, ts_slot s)
+{
+    const int64_t n_q = d->n_head * d->head_dim, n_kv = d->n_kv_head * d->head_dim;
+    switch (s) {
+    case TS_W_NORM_1:
+    case TS_W_NORM_2:
+    case TS_W_NORM:
+        return (ts_shape) { d->width, 0 };
+    case TS_W_NORM_1_BIAS:
+    case TS_W_NORM_2_BIAS:
+    case TS_W_NORM_BIAS:
+        return only_if(d->layernorm, d->width, 0);
+    case TS_W_Q:
+        return (ts_shape) { n_q, d->width };
+    case TS_W_K:
+    case TS_W_V:
+        return (ts_shape) { n_kv, d->width };
+    case TS_W_Q_BIAS:
+        return only_if(d->qkv_bias, n_q, 0);
+    case TS_W_K_BIAS:
+    case TS_W_V_BIAS:
+        return only_if(d->qkv_bias, n_kv, 0);
+    case TS_W_Q_NORM:
+    case TS_W_K_NORM:
+        return only_if(d->qk_norm, d->head_dim, 0);
+    case TS_W_O:
+        return (ts_shape) { d->width, n_q };
+    case TS_W_O_BIAS:
+        return only_if(d->o_bias, d->width, 0);
+    case TS_W_GATE:
+        return only_if(!d->gelu, d->n_ffn, d->width);
+    case TS_W_UP:
+        return (ts_shape) { d->n_ffn, d->width };
+    case TS_W_UP_BIAS:
+        return only_if(d->ffn_bias, d->n_ffn, 0);
+    case TS_W_DOWN:
+        return (ts_shape) { d->width, d->n_ffn };
+    case TS_W_DOWN_BIAS:
+        return only_if(d->ffn_bias, d->width, 0);
+    case TS_W_EMBED:
+        return (ts_shape) { d->n_vocab, d->width };
+    case TS_W_HEAD:
+        return only_if(!d->tied, d->n_vocab, d->width);
+    case TS_SLOTS:
+        break;
+    }
+    return (ts_shape) { 0, 0 };
+}
+
+int64_t ts_shape_count(ts_shape s)
+{
+    return s.rows * (s.cols ? s.cols : 1);
+}
+
+int64_t ts_slot_at(const ts_decoder_dims *d, int64_t layer, ts_slot s)
+{
+    return s < TS_LAYER_SLOTS ? layer * TS_LAYER_SLOTS + s : (d->n_layer - 1) * TS_LAYER_SLOTS + s;
+}
+
+int64_t ts_slot_count(const ts_decoder_dims *d)
+{
+    return d->n_layer * TS_LAYER_SLOTS + (TS_SLOTS - TS_LAYER_SLOTS);
+}
+
+/* ---- limits ---- */
+
+static bool within(const char *what, int64_t value, int64_t most, char why[TS_MODEL_WHY])
+{
+    if (value >= 1 && value <= most) return true;
+    return ts_say(why, "%s: got %lld, expected 1 to %lld", what, (long long)value, (long long)most);
+}
+
+/* With these limits all weights together are less than 2^60 elements. */
+bool ts_dims_check(const ts_decoder_dims *d, char why[TS_MODEL_WHY])
+{
+    const int64_t most = INT64_C(1) << 20;
+    if (!within("number of layers", d->n_layer, 1024, why) ||
+        !within("width", d->width, most, why) || !within("heads", d->n_head, 4096, why) ||
+        !within("KV heads", d->n_kv_head, 4096, why) ||
+        !within("head size", d->head_dim, 4096, why) ||
+        !within("feed-forward width", d->n_ffn, most, why) ||
+        !within("vocabulary", d->n_vocab, INT64_C(1) << 24, why) ||
+        !within("context", d->n_context, INT64_C(1) << 31, why))
+        return false;
+    if (d->n_head % d->n_kv_head)
+        return ts_say(why, "heads: got %lld over %lld KV heads, expected a multiple",
+                      (long long)d->n_head, (long long)d->n_kv_head);
+    if (d->head_dim % 2)
+        return ts_say(why, "head size: got %lld, expected an even number", (long long)d->head_dim);
+    if (d->window < 0)
+        return ts_say(why, "window: got %lld, expected 0 or more", (long long)d->window);
+    if (!(d->norm_eps > 0 && d->norm_eps < 1))
+        return ts_say(why, "norm epsilon: got %g, expected between 0 and 1", d->norm_eps);
+    if (!(d->rope_theta > 1 && d->rope_theta < 1e15))
+        return ts_say(why, "rope_theta: got %g, expected between 1 and 1e15", d->rope_theta);
+    if (!(d->rope_factor >= 1 && d->rope_factor < 1e6) || !(d->rope_low > 0) ||
+        !(d->rope_high > d->rope_low) || !(d->rope_context >= 0))
+        return ts_say(why, "rope scaling: the factors make no sense");
+    return true;
+}
+
+/* ---- the copy ---- */
+
+static double element(const ts_tensor *t, int64_t i)
+{
+    uint16_t half;
+    float    single;
+    if (t->dtype == TS_F32) {
+        memcpy(&single, t->data + 4 * i, 4);
+        return single;
+    }
+    memcpy(&half, t->data + 2 * i, 2);
+    return t->dtype == TS_BF16 ? ts_widen_bf16(half) : ts_widen_f16(half);
+}
+
+/* Row `to` of a matrix whose channels turn as i and i + half comes from here. */
+static int64_t paired_row(int64_t to, int64_t head_dim)
+{
+    const int64_t head = to / head_dim * head_dim, i = to % head_dim, half = head_dim / 2;
+    return head + (i < half ? 2 * i : 2 * (i - half) + 1);
+}
+
+static void copy(const ts_decoder *m, ts_slot s, const ts_tensor *t, bool pairs, void *out)
+{
+    const ts_shape shape = ts_slot_shape(&m->dims, s);
+    const int64_t  cols = shape.cols ? shape.cols : 1;
+    const bool     reorder = pairs && (s == TS_W_Q || s == TS_W_K);
+    for (int64_t r = 0; r < shape.rows; r++) {
+        const int64_t from = reorder ? paired_row(r, m->dims.head_dim) : r;
+        if (t->dtype == TS_F32 && m->dtype == TS_F32)
+            memcpy((float *)out + r * cols, t->data + 4 * from * cols, 4 * (size_t)cols);
+        else
+            for (int64_t c = 0; c < cols; c++)
+                ts_store(out, m->dtype, r * cols + c, element(t, from * cols + c));
+    }
+}
+
+/* Long waves are slowed down by rope_factor, short ones not at all, and those between by something
+ * between. */
+static double frequency(const ts_decoder_dims *d, int64_t pair)
+{
+    const double f = pow(d->rope_theta, -2.0 * (double)pair / (double)d->head_dim);
+    const double turns = d->rope_context * f / 6.283185307179586; /* in the first context */
+    if (!(d->rope_context > 0) || turns < d->rope_low) return f / d->rope_factor;
+    if (turns > d->rope_high) return f;
+    const double share = (turns - d->rope_low) / (d->rope_high - d->rope_low);
+    return (1 - share) * f / d->rope_factor + share * f;
+}
+
+/* 64 bytes: what matrix products like. */
+static size_t padded(int64_t count, size_t size)
+{
+    return ((size_t)count * size + 63) / 64 * 64;
+}
+
+static bool allocate(ts_decoder *m)
+{
+    const ts_decoder_dims *d = &m->dims;
+    const size_t           size = ts_format_of(m->dtype)->n_bytes;
+    for (int s = 0; s < TS_SLOTS; s++)
+        m->n_bytes += padded(ts_shape_count(ts_slot_shape(d, (ts_slot)s)), size) *
+                      (s < TS_LAYER_SLOTS ? (size_t)d->n_layer : 1);
+    m->memory = aligned_alloc(64, m->n_bytes);
+    m->weight = calloc((size_t)ts_slot_count(d), sizeof *m->weight);
+    m->frequency = calloc((size_t)d->head_dim / 2, sizeof *m->frequency);
+    return m->memory && m->weight && m->frequency;
+}
+
+bool ts_decoder_make(const ts_decoder_dims *d, ts_dtype dtype, const ts_tensor *tensor, bool pairs,
+                     ts_decoder **out, char why[TS_MODEL_WHY])
+{
+    ts_decoder *m = calloc(1, sizeof *m);
+    if (m) {
+        m->dims = *d;
+        m->dtype = dtype;
+        m->ops = dtype == TS_F64 ? &ts_ops_f64 : &ts_ops_f32;
+    }
+    if (!m || !allocate(m)) {
+        ts_decoder_free(&m);
+        return ts_say(why, "no memory for the weights");
+    }
+    char *at = m->memory;
+    for (int64_t l = 0; l < d->n_layer; l++)
+        for (int s = 0; s < (l ? TS_LAYER_SLOTS : TS_SLOTS); s++) {
+            const ts_shape shape = ts_slot_shape(d, (ts_slot)s);
+            const int64_t  i = ts_slot_at(d, l, (ts_slot)s);
+            if (!shape.rows) continue;
+            m->weight[i] = at;
+            copy(m, (ts_slot)s, &tensor[i], pairs, at);
+            at += padded(ts_shape_count(shape), ts_format_of(dtype)->n_bytes);
+        }
+    for (int64_t i = 0; i < d->head_dim / 2; i++) m->frequency[i] = frequency(d, i);
+    *out = m;
+    return true;
+}
+
+void ts_decoder_free(ts_decoder **m)
+{
+    if (!*m) return;
+    free((*m)->memory);
+    free((*m)->weight);
+    free((*m)->frequency);
+    free(*m);
+    *m = NULL;
+}
+
+const ts_decoder_dims *ts_decoder_dims_of(const ts_decoder *m)
+{
+    return &m->dims;
+}
+
+ts_dtype ts_decoder_dtype(const ts_decoder *m)
+{
+    return m->dtype;
+}
+
+size_t ts_decoder_bytes(const ts_decoder *m)
+{
+    return m->n_bytes;
+}

@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* engine.c - continuous batching: sequences join and leave a running batch. A step takes one token
+ * of each sequence that generates and a chunk of the prompts that are still being read, in one
+ * forward. Pages are promised before they are needed; when they run out, the sequence that joined
+ * last gives its own back and is read again later. */
+#define _POSIX_C_SOURCE 200809L
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "dtype.h"
+#include "model_impl.h"
+
+typedef enum job_state { WAITING, RUNNING, ENDED } job_state;
+
+typedef struct job {
+    job_state   state;
+    int32_t    *token; /* [n_most]: the prompt, then what was made */
+    int64_t     n_prompt, n_token, n_most;
+    int64_t     n_cached; /* of them in the cache */
+    int32_t     seq;
+    ts_sampling sampling;
+    int32_t     stop[TS_MODEL_STOPS];
+    int         n_stop;
+} job;
+
+struct ts_engine {
+    const ts_decoder *m;
+    ts_engine_options o;
+    ts_kv            *cache;
+    void             *cache_memory;
+    ts_exec           exec;
+    ts_sampler       *sampler;
+    job              *job;
+    int64_t           n_job, n_room, first_live; /* all before first_live have ended */
+    int64_t          *running;                   /* [n_seq]: jobs, in the order they joined */
+    int64_t           n_running;
+    /* One step's batch. */
+    int32_t        *seq, *token;
+    int64_t        *n_new, *want, *who;
+    int64_t         n_seq, n_token, n_want, n_prompt;
+    void           *logits; /* [n_seq][n_vocab] */
+    float          *row;    /* [n_vocab] */
+    double          spent;  /* seconds, in forward and draws */
+    ts_engine_stats stats;
+};
+
+/* ---- making and freeing ---- */
+
+static ts_kv_dims cache_dims(const ts_decoder *m, const ts_engine_options *o)
+{
+    const ts_decoder_dims *d = &m->dims;
+    return (ts_kv_dims) {
+        .n_layer = d->n_layer,
+        .n_seq_max = o->n_seq,
+        .n_q_head = d->n_head,
+        .n_kv_head = d->n_kv_head,
+        .head_dim = d->head_dim,
+        .capacity = o->capacity,
+        .page = o->page,
+        .n_page = o->n_page,
+        .window = d->window,
+        /* Keys have channels that are large throughout: codes do well by channel. */
+        .key_axis = TS_KEY_CHANNEL,
+        .key_group = o->page ? o->page : 16,
+        .max_call_tokens = o->n_seq + o->chunk,
+        .io_dtype = m->dtype,
+        .store_dtype = o->store,
+        .meta_dtype = o->store == TS_U4 ? TS_F16 : TS_F32,
+        .scale = 1 / sqrt((double)d->head_dim),
+    };
+}
+
+static bool sound(const ts_decoder *m, const ts_engine_options *o, char why[TS_MODEL_WHY])
+{
+    const int64_t most = INT64_C(1) << 24;
+    if (o->n_seq < 1 || o->n_seq > most || o->chunk < 1 || o->chunk > most)
+        return ts_say(why, "engine: got %lld sequences and chunks of %lld, expected 1 to %lld",
+                      (long long)o->n_seq, (long long)o->chunk, (long long)most);
+    if (o->capacity < 1 || o->capacity > m->dims.n_context)
+        return ts_say(why, "engine: got room for %lld tokens, expected 1 to the model's %lld",
+                      (long long)o->capacity, (long long)m->dims.n_context);
+    return true;
+}
+
+static bool make_cache(ts_engine *e, char why[TS_MODEL_WHY])
+{
+    const ts_kv_dims d = cache_dims(e->m, &e->o);
+    size_t           state, work;
+    ts_status        s = ts_kv_bytes(&d, &e->exec, &state, &work);
+    if (s) return ts_say(why, "the cache refuses these dimensions: %s", ts_status_text(s));
+    e->exec.workspace_bytes = ts_decoder_workspace(e->m, d.max_call_tokens, work);
+    e->exec.workspace = malloc(e->exec.workspace_bytes);
+    e->cache_memory = malloc(state);
+    if (!e->exec.workspace || !e->cache_memory)
+        return ts_say(why, "no memory for a cache of %zu bytes", state);
+    s = ts_kv_create(&d, &e->exec, e->cache_memory, state, &e->cache);
+    e->stats.cache_reserved = state;
+    return !s || ts_say(why, "the cache cannot be made: %s", ts_status_text(s));
+}
+
+static bool make_batch(ts_engine *e)
+{
+    const size_t n = (size_t)e->o.n_seq, n_vocab = (size_t)e->m->dims.n_vocab;
+    e->seq = malloc(n * sizeof *e->seq);
+    e->n_new = malloc(n * sizeof *e->n_new);
+    e->want = malloc(n * sizeof *e->want);
+    e->who = malloc(n * sizeof *e->who);
+    e->running = malloc(n * sizeof *e->running);
+    e->token = malloc((n + (size_t)e->o.chunk) * sizeof *e->token);
+    e->logits = calloc(n, n_vocab * ts_format_of(e->m->dtype)->n_bytes);
+    e->row = malloc(n_vocab * sizeof *e->row);
+    return e->seq && e->n_new && e->want && e->who && e->running && e->token && e->logits && e->row;
+}
+
+bool ts_engine_create(const ts_decoder *m, const ts_engine_options *o, ts_engine **out,
+                      char why[TS_MODEL_WHY])
+{
+    *out = NULL;
+    if (!sound(m, o, why)) return false;
+    ts_engine *e = calloc(1, sizeof *e);
+    if (!e) return ts_say(why, "no memory for an engine");
+    e->m = m;
+    e->o = *o;
+    e->exec = (ts_exec) { .device = TS_CPU, .n_threads = o->n_threads, .deterministic = 1 };
+    bool ok = make_cache(e, why);
+    if (ok && !(make_batch(e) && ts_sampler_create(m->dims.n_vocab, &e->sampler)))
+        ok = ts_say(why, "no memory for a batch of %lld", (long long)o->n_seq);
+    if (ok) *out = e;
+    else ts_engine_free(&e);
+    return ok;
+}
+
+void ts_engine_free(ts_engine **p)
+{
+    ts_engine *e = *p;
+    if (!e) return;
+    for (int64_t i = 0; i < e->n_job; i++) free(e->job[i].token);
+    ts_kv_destroy(&e->cache);
+    ts_sampler_free(&e->sampler);
+    void *const mine[] = { e->job, e->cache_memory, e->exec.workspace, e->seq,    e->n_new, e->want,
+                           e->who, e->running,      e->token,          e->logits, e->row,   e };
+    for (size_t i = 0; i < sizeof mine / sizeof *mine; i++) free(mine[i]);
+    *p = NULL;
+}
+
+const ts_engine_stats *ts_engine_stats_of(const ts_engine *e)
+{
+    return &e->stats;
+}
+
+/* ---- requests ---- */
+
+static bool sound_request(const ts_engine *e, const ts_request *r, char why[TS_MODEL_WHY])
+{
+    if (r->n_prompt < 1 || r->n_prompt > e->o.capacity)
+        return ts_say(why, "prompt: got %lld tokens, expected 1 to %lld", (long long)r->n_prompt,
+                      (long long)e->o.capacity);
+    for (int64_t i = 0; i < r->n_prompt; i++)
+        if (r->prompt[i] < 0 || r->prompt[i] >= e->m->dims.n_vocab)
+            return ts_say(why, "prompt: token %lld is %d, expected 0 to %lld", (long long)i,
+                          r->prompt[i], (long long)e->m->dims.n_vocab - 1);
+    if (r->n_new < 0 || r->n_stop < 0 || r->n_stop > TS_MODEL_STOPS)
+        return ts_say(why, "request: its counts make no sense");
+    return true;
+}
+
+bool ts_engine_add(ts_engine *e, const ts_request *r, char why[TS_MODEL_WHY])
+{
+    if (!sound_request(e, r, why)) return false;
+    if (e->n_job == e->n_room) {
+        const int64_t room = 2 * e->n_room + 16;
+        job          *more = realloc(e->job, (size_t)room * sizeof *more);
+        if (!more) return ts_say(why, "no memory for %lld requests", (long long)room);
+        e->job = more;
+        e->n_room = room;
+    }
+    job j = { .n_prompt = r->n_prompt, .n_token = r->n_prompt, .sampling = r->sampling };
+    j.n_most = r->n_new < e->o.capacity - r->n_prompt ? r->n_prompt + r->n_new : e->o.capacity;
+    j.token = malloc((size_t)j.n_most * sizeof *j.token);
+    if (!j.token) return ts_say(why, "no memory for %lld tokens", (long long)j.n_most);
+    memcpy(j.token, r->prompt, (size_t)r->n_prompt * sizeof *j.token);
+    for (; j.n_stop < r->n_stop; j.n_stop++) j.stop[j.n_stop] = r->stop[j.n_stop];
+    e->job[e->n_job++] = j;
+    return true;
+}
+
+/* ---- who runs ---- */
+
+static int64_t pages(const ts_engine *e, int64_t n_token)
+{
+    return e->o.page ? e->m->dims.n_layer * ((n_token + e->o.page - 1) / e->o.page) : 0;
+}
+
+/* Pages that all who run need for the tokens they have and `more` each. */
+static int64_t promised(const ts_engine *e, int64_t more)
+{
+    int64_t sum = 0;
+    for (int64_t i = 0; i < e->n_running; i++)
+        sum += pages(e, e->job[e->running[i]].n_token + more);
+    return sum;
+}
+
+/* Out of the batch and of the cache. */
+static void leave(ts_engine *e, int64_t i, job_state next)
+{
+    job *j = &e->job[e->running[i]];
+    ts_kv_free(e->cache, &e->exec, j->seq);
+    j->state = next;
+    j->n_cached = 0;
+    memmove(e->running + i, e->running + i + 1, (size_t)(--e->n_running - i) * sizeof *e->running);
+}
+
+static void finish(ts_engine *e, int64_t i, ts_status s, ts_event_fn tell, void *user)
+{
+    const ts_event event = { .request = e->running[i], .token = -1, .status = s };
+    leave(e, i, ENDED);
+    tell(user, &event);
+}
+
+/* In order of arrival: a request never overtakes one that waits for pages. */
+static void admit(ts_engine *e)
+{
+    while (e->first_live < e->n_job && e->job[e->first_live].state == ENDED) e->first_live++;
+    for (int64_t i = e->first_live; i < e->n_job && e->n_running < e->o.n_seq; i++) {
+        job          *j = &e->job[i];
+        const int64_t need = pages(e, j->n_token + 1);
+        if (j->state != WAITING) continue;
+        /* Alone it may try in any case: make_room decides. */
+        if (e->n_running && promised(e, 1) + need > e->o.n_page && e->o.page) return;
+        if (ts_kv_open(e->cache, &e->exec, &j->seq)) return;
+        j->state = RUNNING;
+        e->running[e->n_running++] = i;
+    }
+}
+
+static void make_room(ts_engine *e, ts_event_fn tell, void *user)
+{
+    while (e->o.page && e->n_running && promised(e, 0) > e->o.n_page) {
+        if (e->n_running == 1) finish(e, 0, TS_E_CAPACITY, tell, user);
+        else {
+            leave(e, e->n_running - 1, WAITING);
+            e->stats.n_preempted++;
+        }
+    }
+}
+
+/* ---- a step ---- */
+
+static void gather(ts_engine *e)
+{
+    int64_t budget = e->o.chunk;
+    e->n_seq = e->n_token = e->n_want = e->n_prompt = 0;
+    for (int64_t i = 0; i < e->n_running; i++) {
+        job          *j = &e->job[e->running[i]];
+        const int64_t left = j->n_token - j->n_cached;
+        const bool    decode = j->n_cached && left == 1;
+        const int64_t n = decode || left < budget ? left : budget;
+        if (!n) continue;
+        if (!decode) {
+            budget -= n;
+            e->n_prompt += n;
+        }
+        memcpy(e->token + e->n_token, j->token + j->n_cached, (size_t)n * sizeof *e->token);
+        e->n_token += n;
+        e->seq[e->n_seq] = j->seq;
+        e->n_new[e->n_seq++] = n;
+        j->n_cached += n;
+        if (n < left) continue;
+        e->who[e->n_want] = e->running[i];
+        e->want[e->n_want++] = e->n_token - 1;
+    }
+}
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static ts_status forward(ts_engine *e)
+{
+    const ts_forward_args a = {
+        .cache = e->cache,
+        .n_seq = e->n_seq,
+        .seq = e->seq,
+        .n_new = e->n_new,
+        .token = e->token,
+        .n_want = e->n_want,
+        .want = e->want,
+        .logits = e->logits,
+    };
+    const double    from = now();
+    const ts_status s = ts_decoder_forward(e->m, &a, &e->exec);
+    ts_kv_usage     use;
+    e->spent = now() - from;
+    e->stats.n_step++;
+    e->stats.n_prompt += e->n_prompt;
+    e->stats.n_decode += e->n_token - e->n_prompt;
+    if (!s && !ts_kv_status(e->cache, 0, e->seq[0], NULL, &use) &&
+        use.bytes_live > e->stats.cache_live_peak)
+        e->stats.cache_live_peak = use.bytes_live;
+    return s;
+}
+
+static const float *logits(ts_engine *e, int64_t i)
+{
+    const int64_t n = e->m->dims.n_vocab;
+    if (e->m->dtype == TS_F32) return (const float *)e->logits + i * n;
+    for (int64_t c = 0; c < n; c++) e->row[c] = (float)((const double *)e->logits)[i * n + c];
+    return e->row;
+}
+
+static bool stops(const job *j, int32_t token)
+{
+    for (int i = 0; i < j->n_stop; i++)
+        if (j->stop[i] == token) return true;
+    return false;
+}
+
+/* The next token of the i-th that asked for logits. */
+static void extend(ts_engine *e, int64_t i, ts_event_fn tell, void *user)
+{
+    job         *j = &e->job[e->who[i]];
+    int32_t      token = -1;
+    ts_status    s = TS_OK;
+    const double from = now();
+    if (j->n_token < j->n_most)
+        s = ts_sampler_draw(e->sampler, &j->sampling, j->n_token - j->n_prompt, logits(e, i),
+                            &token);
+    e->spent += now() - from;
+    const bool more = !s && token >= 0 && !stops(j, token);
+    if (more) {
+        const ts_event event = { .request = e->who[i], .token = token };
+        j->token[j->n_token++] = token;
+        e->stats.n_token++;
+        tell(user, &event);
+    }
+    if (more && j->n_token < j->n_most) return;
+    int64_t at = 0;
+    while (e->running[at] != e->who[i]) at++;
+    finish(e, at, s, tell, user);
+}
+
+bool ts_engine_step(ts_engine *e, ts_event_fn tell, void *user)
+{
+    admit(e);
+    make_room(e, tell, user);
+    gather(e);
+    const ts_status s = e->n_token ? forward(e) : TS_OK;
+    while (s && e->n_running) finish(e, e->n_running - 1, s, tell, user);
+    for (int64_t i = 0; !s && i < e->n_want; i++) extend(e, i, tell, user);
+    if (e->n_token) {
+        const double share = (double)e->n_prompt / (double)e->n_token;
+        e->stats.prompt_s += share * e->spent;
+        e->stats.decode_s += (1 - share) * e->spent;
+    }
+    if (e->n_running) return true;
+    for (int64_t i = e->first_live; i < e->n_job; i++)
+        if (e->job[i].state == WAITING) return true;
+    return false;
+}

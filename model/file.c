@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _POSIX_C_SOURCE 200809L
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "model_impl.h"
+
+bool ts_say(char why[TS_MODEL_WHY], const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    vsnprintf(why, TS_MODEL_WHY, format, list);
+    va_end(list);
+    for (char *c = why; *c; c++)
+        if (*c < ' ' || *c > '~') *c = '?';
+    return false;
+}
+
+bool ts_file_map(const char *path, ts_file *f, char why[TS_MODEL_WHY])
+{
+    struct stat is;
+    const int   fd = open(path, O_RDONLY | O_CLOEXEC);
+    *f = (ts_file) { 0 };
+    if (fd < 0) return ts_say(why, "cannot open %s: %s", path, strerror(errno));
+    if (fstat(fd, &is) || !S_ISREG(is.st_mode) || is.st_size <= 0) {
+        close(fd);
+        return ts_say(why, "%s: not a file with something in it", path);
+    }
+    void *p = mmap(NULL, (size_t)is.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    close(fd);
+    if (p == MAP_FAILED) return ts_say(why, "cannot map %s: %s", path, strerror(errno));
+    *f = (ts_file) { p, (size_t)is.st_size };
+    return true;
+}
+
+void ts_file_unmap(ts_file *f)
+{
+    if (f->bytes) munmap((void *)(uintptr_t)f->bytes, f->n);
+    *f = (ts_file) { 0 };
+}

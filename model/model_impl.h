@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* model_impl.h - what the files of this folder share. */
+#ifndef TS_MODEL_IMPL_H
+#define TS_MODEL_IMPL_H
+
+#include "model.h"
+
+/* Writes the line, with anything unprintable as '?', and returns false. */
+bool ts_say(char why[TS_MODEL_WHY], const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* ---- files ---- */
+
+typedef struct ts_file {
+    const unsigned char *bytes;
+    size_t               n;
+} ts_file;
+
+bool ts_file_map(const char *path, ts_file *f, char why[TS_MODEL_WHY]);
+void ts_file_unmap(ts_file *f);
+
+/* ---- weights: each has a slot. Those of a layer first, then those of the whole model ---- */
+
+typedef enum ts_slot {
+    TS_W_NORM_1,
+    TS_W_NORM_1_BIAS,
+    TS_W_Q,
+    TS_W_Q_BIAS,
+    TS_W_K,
+    TS_W_K_BIAS,
+    TS_W_V,
+    TS_W_V_BIAS,
+    TS_W_Q_NORM,
+    TS_W_K_NORM,
+    TS_W_O,
+    TS_W_O_BIAS,
+    TS_W_NORM_2,
+    TS_W_NORM_2_BIAS,
+    TS_W_GATE,
+    TS_W_UP,
+    TS_W_UP_BIAS,
+    TS_W_DOWN,
+    TS_W_DOWN_BIAS,
+    TS_LAYER_SLOTS,
+    TS_W_EMBED = TS_LAYER_SLOTS,
+    TS_W_NORM,
+    TS_W_NORM_BIAS,
+    TS_W_HEAD,
+    TS_SLOTS
+} ts_slot;
+
+/* Matrices [rows][cols]; vectors have cols 0; a slot that this architecture lacks has rows 0. */
+typedef struct ts_shape {
+    int64_t rows, cols;
+} ts_shape;
+
+ts_shape ts_slot_shape(const ts_decoder_dims *d, ts_slot s);
+int64_t  ts_shape_count(ts_shape s);
+/* Where a weight stands in an array of all; `layer` is ignored for slots of the whole model. */
+int64_t ts_slot_at(const ts_decoder_dims *d, int64_t layer, ts_slot s);
+int64_t ts_slot_count(const ts_decoder_dims *d);
+
+/* Dims that this code can run, and whose products cannot overflow. */
+bool ts_dims_check(const ts_decoder_dims *d, char why[TS_MODEL_WHY]);
+
+/* A weight where it lies in a file: any alignment, TS_F32, TS_F16 or TS_BF16. */
+typedef struct ts_tensor {
+    const unsigned char *data;
+    ts_dtype             dtype;
+} ts_tensor;
+
+struct ts_decoder {
+    ts_decoder_dims      dims;
+    ts_dtype             dtype;
+    const struct ts_ops *ops;
+    void               **weight; /* [ts_slot_count]; NULL where absent */
+    void                *memory;
+    size_t               n_bytes;
+    double              *frequency; /* [head_dim / 2], of the rotation */
+};
+
+/* Copies the weights out of the file. `pairs`: q and k are made for a rotation of channels 2i and
+ * 2i + 1; their rows are reordered to that of i and i + head_dim / 2, which leaves q.k as it was
+ * and one kind of rotation to compute. */
+bool ts_decoder_make(const ts_decoder_dims *d, ts_dtype dtype, const ts_tensor *tensor, bool pairs,
+                     ts_decoder **m, char why[TS_MODEL_WHY]);
+
+static inline void *ts_weight(const ts_decoder *m, int64_t layer, ts_slot s)
+{
+    return m->weight[ts_slot_at(&m->dims, layer, s)];
+}
+
+/* ---- Hugging Face ---- */
+
+bool ts_config_parse(const void *bytes, size_t n, ts_decoder_dims *d, char why[TS_MODEL_WHY]);
+
+typedef struct ts_safetensors ts_safetensors;
+
+/* The bytes must outlive what is made of them. */
+bool ts_safetensors_parse(const void *bytes, size_t n, ts_safetensors **s, char why[TS_MODEL_WHY]);
+void ts_safetensors_free(ts_safetensors **s);
+bool ts_safetensors_has(const ts_safetensors *s, const char *name);
+bool ts_safetensors_find(const ts_safetensors *s, const char *name, ts_shape shape, ts_tensor *t,
+                         char why[TS_MODEL_WHY]);
+
+/* ---- what forward does to arrays, in one precision ---- */
+
+typedef struct ts_ops {
+    /* y = x w^T + bias, or y += that. w [n_out][n_in]; bias may be NULL. */
+    void (*linear)(void *y, const void *x, const void *w, const void *bias, int64_t n,
+                   int64_t n_out, int64_t n_in, bool add);
+    /* y may be x. */
+    void (*rms)(void *y, const void *x, const void *gain, int64_t n, int64_t width, double eps);
+    /* turn [n][head_dim / 2][2]: cosine and sine for each token and pair. */
+    void (*turns)(void *turn, const int64_t *position, const double *frequency, int64_t n,
+                  int64_t n_pair);
+    void (*rotate)(void *x, const void *turn, int64_t n, int64_t n_head, int64_t n_pair);
+    void (*silu_times)(void *gate, const void *up, int64_t n); /* gate = silu(gate) * up */
+    void (*gelu)(void *up, int64_t n);                         /* by tanh */
+} ts_ops;
+
+extern const ts_ops ts_ops_f32, ts_ops_f64;
+
+/* ---- tokenizers ---- */
+
+typedef struct ts_piece {
+    const char *bytes; /* NULL: no such token */
+    size_t      n;
+    float       score; /* llama2.c only */
+} ts_piece;
+
+typedef struct ts_merge {
+    int32_t left, right, rank, joined;
+} ts_merge;
+
+enum { TS_SPLITS = 4, TS_FIRSTS = 4 };
+
+struct ts_tokenizer {
+    int64_t   n_piece;
+    ts_piece *piece;
+    char     *text;   /* where pieces' bytes are */
+    int32_t  *sorted; /* tokens that text can give, by bytes */
+    int64_t   n_sorted;
+    int32_t   byte[256]; /* the token of a byte, or -1 */
+    ts_merge *merge;     /* by left and right; NULL: the joined piece with the best score */
+    int64_t   n_merge;
+    int32_t  *added; /* special tokens, found in a text before anything else */
+    int64_t   n_added;
+    void     *split[TS_SPLITS]; /* pcre2_code: where a text is cut into words */
+    int       n_split;
+    int32_t   first[TS_FIRSTS]; /* what every text begins with */
+    int       n_first;
+    int32_t   stop;
+    bool      whole_words; /* a word that is a piece is that piece, whatever merges say */
+    bool      leading_space;
+};
+
+bool ts_tokenizer_llama2c(ts_tokenizer *t, const unsigned char *p, size_t n,
+                          char why[TS_MODEL_WHY]);
+bool ts_tokenizer_json(ts_tokenizer *t, const unsigned char *p, size_t n, char why[TS_MODEL_WHY]);
+/* Sorts the pieces that `ordinary` says text can give; NULL: all. */
+bool    ts_tokenizer_sort(ts_tokenizer *t, const bool *ordinary, char why[TS_MODEL_WHY]);
+int32_t ts_tokenizer_find(const ts_tokenizer *t, const char *bytes, size_t n); /* -1: none */
+/* Length of the UTF-8 character at p, 0 if it is none. */
+size_t ts_utf8_length(const unsigned char *p, size_t n);
+
+/* By left, then right: how merges are sorted. */
+int ts_merge_order(const void *x, const void *y);
+
+/* Joins the best pair of neighbours until no pair can be joined; returns how many are left. False
+ * only without memory. */
+bool ts_bpe(const ts_tokenizer *t, int32_t *token, int64_t *n_token);
+
+#endif

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ops_tmpl.h - ts_ops in the precision of the file that includes it: `real`, GEMM, GEMV and OPS. */
+#include <cblas.h>
+#include <math.h>
+#include <string.h>
+
+#include "model_impl.h"
+
+static void add_bias(real *y, const real *bias, int64_t n, int64_t width, bool add)
+{
+    for (int64_t r = 0; r < n; r++)
+        for (int64_t c = 0; c < width; c++)
+            y[r * width + c] = bias[c] + (add ? y[r * width + c] : 0);
+}
+
+static void linear(void *y, const void *x, const void *w, const void *bias, int64_t n,
+                   int64_t n_out, int64_t n_in, bool add)
+{
+    const int m = (int)n, o = (int)n_out, k = (int)n_in; /* ts_dims_check keeps them small */
+    if (!n) return;
+    if (bias) add_bias(y, bias, n, n_out, add);
+    const real beta = add || bias ? 1 : 0;
+    if (n == 1) GEMV(CblasRowMajor, CblasNoTrans, o, k, 1, w, k, x, 1, beta, y, 1);
+    else GEMM(CblasRowMajor, CblasNoTrans, CblasTrans, m, o, k, 1, x, k, w, k, beta, y, o);
+}
+
+static void rms(void *y, const void *x, const void *gain, int64_t n, int64_t width, double eps)
+{
+    const real *in = x, *g = gain;
+    real       *out = y;
+    for (int64_t r = 0; r < n; r++, in += width, out += width) {
+        double sum = 0;
+        for (int64_t c = 0; c < width; c++) sum += (double)in[c] * in[c];
+        const real scale = (real)(1 / sqrt(sum / (double)width + eps));
+        for (int64_t c = 0; c < width; c++) out[c] = in[c] * scale * g[c];
+    }
+}
+
+/* Angles in double: at position 100000 a float's would be off by its whole third digit. */
+static void turns(void *turn, const int64_t *position, const double *frequency, int64_t n,
+                  int64_t n_pair)
+{
+    real *t = turn;
+    for (int64_t r = 0; r < n; r++)
+        for (int64_t i = 0; i < n_pair; i++) {
+            const double angle = (double)position[r] * frequency[i];
+            *t++ = (real)cos(angle);
+            *t++ = (real)sin(angle);
+        }
+}
+
+static void rotate(void *x, const void *turn, int64_t n, int64_t n_head, int64_t n_pair)
+{
+    real       *v = x;
+    const real *t = turn;
+    for (int64_t r = 0; r < n; r++, t += 2 * n_pair)
+        for (int64_t h = 0; h < n_head; h++, v += 2 * n_pair)
+            for (int64_t i = 0; i < n_pair; i++) {
+                const real a = v[i], b = v[i + n_pair], c = t[2 * i], s = t[2 * i + 1];
+                v[i] = a * c - b * s;
+                v[i + n_pair] = b * c + a * s;
+            }
+}
+
+static void silu_times(void *gate, const void *up, int64_t n)
+{
+    real       *g = gate;
+    const real *u = up;
+    for (int64_t i = 0; i < n; i++) g[i] = g[i] / (1 + EXP(-g[i])) * u[i];
+}
+
+static void gelu(void *up, int64_t n)
+{
+    const real c = (real)0.7978845608028654; /* sqrt(2 / pi) */
+    real      *u = up;
+    for (int64_t i = 0; i < n; i++)
+        u[i] = u[i] / 2 * (1 + TANH(c * (u[i] + (real)0.044715 * u[i] * u[i] * u[i])));
+}
+
+const ts_ops OPS = { linear, rms, turns, rotate, silu_times, gelu };

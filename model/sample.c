@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sample.c - the next token from a row of logits, by ts_softmax_topk. The softmax over the whole
+ * vocabulary is never sorted: a draw that the likeliest few decide needs no more of them. */
+#include <stdlib.h>
+
+#include "model_impl.h"
+#include "rng.h"
+#include "touchstone/softmax_topk.h"
+
+enum { FIRST = 64, GROWTH = 8 };
+
+struct ts_sampler {
+    int64_t  n_vocab;
+    int32_t *index; /* [n_vocab] */
+    float   *prob;  /* [n_vocab] */
+    ts_exec  exec;
+};
+
+static ts_softmax_topk_args args(const ts_sampler *s, const float *logits, int64_t k,
+                                 double temperature)
+{
+    return (ts_softmax_topk_args) {
+        .dtype = TS_F32,
+        .n_rows = 1,
+        .n_vocab = s->n_vocab,
+        .row_stride = s->n_vocab,
+        .k = k,
+        .inv_temperature = temperature > 0 ? 1 / temperature : 1,
+        .logits = logits,
+        .index = s->index,
+        .prob = s->prob,
+    };
+}
+
+bool ts_sampler_create(int64_t n_vocab, ts_sampler **out)
+{
+    ts_sampler *s = calloc(1, sizeof *s);
+    *out = s;
+    if (!s) return false;
+    s->n_vocab = n_vocab;
+    s->exec.n_threads = 1; /* one row is too little to share */
+    s->index = malloc((size_t)n_vocab * sizeof *s->index);
+    s->prob = malloc((size_t)n_vocab * sizeof *s->prob);
+    if (s->index && s->prob) return true;
+    ts_sampler_free(out);
+    return false;
+}
+
+void ts_sampler_free(ts_sampler **s)
+{
+    if (!*s) return;
+    free((*s)->index);
+    free((*s)->prob);
+    free((*s)->exec.workspace);
+    free(*s);
+    *s = NULL;
+}
+
+/* The workspace depends on k, which grows rarely. */
+static ts_status topk(ts_sampler *s, const float *logits, int64_t k, double temperature)
+{
+    const ts_softmax_topk_args a = args(s, logits, k, temperature);
+    size_t                     n = 0;
+    ts_status                  status = ts_softmax_topk_workspace(&a, &s->exec, &n);
+    if (status) return status;
+    if (n > s->exec.workspace_bytes) {
+        void *more = realloc(s->exec.workspace, n);
+        if (!more) return TS_E_WORKSPACE;
+        s->exec.workspace = more;
+        s->exec.workspace_bytes = n;
+    }
+    status = ts_softmax_topk(&a, &s->exec);
+    if (status) return status;
+    return s->index[0] >= 0 && s->prob[0] > 0 ? TS_OK : TS_E_MODEL;
+}
+
+/* The place that u in [0, 1) falls on among the first k, which are part of `total`; -1: more of
+ * them are needed to tell. With top_p < 1 only the shortest prefix that has this share of the total
+ * is drawn from. */
+static int64_t place(const float *prob, int64_t k, double total, double top_p, double u)
+{
+    double kept = total, sum = 0;
+    if (top_p < 1) {
+        int64_t i = 0;
+        for (kept = 0; i < k && kept < top_p * total; i++) kept += prob[i];
+        if (kept < top_p * total) return -1;
+    }
+    for (int64_t i = 0; i < k; i++)
+        if ((sum += prob[i]) > u * kept) return i;
+    return -1;
+}
+
+static double mass(const float *prob, int64_t k)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < k; i++) sum += prob[i];
+    return sum;
+}
+
+ts_status ts_sampler_draw(ts_sampler *s, const ts_sampling *how, int64_t i, const float *logits,
+                          int32_t *token)
+{
+    const bool    all = how->top_k <= 0 || how->top_k >= s->n_vocab;
+    const int64_t most = all ? s->n_vocab : how->top_k;
+    const double  u = (ts_uniform(how->seed, i) + 1) / 2;
+    int64_t       k = how->temperature <= 0 ? 1 : all && most > FIRST ? FIRST : most;
+    for (;;) {
+        const ts_status status = topk(s, logits, k, how->temperature);
+        if (status) return status;
+        *token = s->index[0];
+        if (how->temperature <= 0) return TS_OK;
+        const bool    last = k == most;
+        const int64_t at = place(s->prob, k, last ? mass(s->prob, k) : 1, how->top_p, u);
+        if (at >= 0) *token = s->index[at];
+        if (at >= 0 || last) return TS_OK; /* the last resort: rounding left u above every sum */
+        k = k > most / GROWTH ? most : k * GROWTH;
+    }
+}

@@ -1,0 +1,51 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# fuzz_model.sh BUILD [SECONDS] - fuzz the readers of model/ with libFuzzer, address and undefined sanitizers,
+# from the files of test/checkpoint. New inputs stay in BUILD/fuzz_model. Skipped without clang's libFuzzer.
+set -eu
+cd "$(dirname "$0")/.."
+build=$1
+seconds=${2:-10}
+dir=$build/fuzz_model
+mkdir -p "$dir/seed" "$dir/corpus"
+flags='-std=c11 -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -Iinclude -Ibase -Imodel'
+clang $flags test/fuzz_model.c model/*.c "$build/libtouchstone.a" -ljansson -lopenblas -lpcre2-8 -lm -ldl -lpthread \
+    -fopenmp -o "$dir/fuzz" 2>"$dir/why" || {
+    echo 'skipped: no clang with libFuzzer, or not the libraries' && tail -n 2 "$dir/why" && exit 77
+}
+
+# a llama2.c checkpoint: 4 wide, 6 in the feed-forward, 1 layer, 2 heads over 1, 5 tokens, 3 positions; 158 weights
+{
+    printf 'c\004\000\000\000\006\000\000\000\001\000\000\000\002\000\000\000\001\000\000\000\005\000\000\000\003\000\000\000'
+    i=0
+    while [ $i -lt 158 ]; do printf '\000\000\200\076' && i=$((i + 1)); done
+} >"$dir/seed/llama2c"
+# a vocabulary: three specials, then one byte, and pieces that join
+{
+    printf 't\004\000\000\000'
+    for piece in '\005\000\000\000<unk>' '\003\000\000\000<s>' '\004\000\000\000</s>' '\006\000\000\000<0x0A>' \
+        '\001\000\000\000 ' '\001\000\000\000T' '\001\000\000\000h' '\001\000\000\000e' '\002\000\000\000Th' '\003\000\000\000The'; do
+        printf "\000\000\200\077$piece"
+    done
+} >"$dir/seed/vocabulary"
+for name in qwen3 llama mistral starcoder2; do
+    folder=test/checkpoint/$name
+    n=$(od -An -tu8 -N8 $folder/model.safetensors | tr -d ' ')
+    {
+        printf s
+        tr -d '\n ' <$folder/config.json
+        printf '\000'
+        tail -c +9 $folder/model.safetensors | head -c "$n"
+    } >"$dir/seed/$name"
+    [ ! -f $folder/tokenizer.json ] || { printf t && tr -d '\n' <$folder/tokenizer.json | sed 's/  */ /g'; } >"$dir/seed/$name.tokens"
+done
+for word in model_type llama mistral qwen2 qwen3 starcoder2 hidden_act silu num_hidden_layers hidden_size num_attention_heads \
+    num_key_value_heads head_dim intermediate_size vocab_size max_position_embeddings rms_norm_eps rope_theta rope_scaling \
+    rope_parameters rope_type linear llama3 factor sliding_window layer_types eos_token_id tie_word_embeddings attention_bias \
+    dtype shape data_offsets F32 BF16 F16 lm_head.weight model vocab merges BPE added_tokens content id pre_tokenizer Split \
+    pattern Regex behavior Isolated ByteLevel use_regex pretokenizers post_processor TemplateProcessing single SpecialToken \
+    Sequence special_tokens ids ignore_merges; do
+    printf '"\\"%s\\""\n' $word
+done >"$dir/words"
+exec "$dir/fuzz" -max_total_time="$seconds" -max_len=16384 -timeout=20 -rss_limit_mb=2048 -dict="$dir/words" \
+    -artifact_prefix="$dir/" -print_final_stats=1 "$dir/corpus" "$dir/seed"

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* unit_model_engine.c - batches: who joins, waits, is cut short or refused; the law of sampling. */
+#include "unit_model.h"
+
+/* ---- requests ---- */
+
+/* What can never fit ends with a status; the others do not notice. */
+static void too_few_pages(void **state)
+{
+    static const int32_t    prompt[3] = { 1, 2, 3 };
+    const ts_engine_options o = {
+        .n_seq = 2, .capacity = 60, .page = 4, .n_page = 2 * 3, .chunk = 8, .store = TS_F32
+    };
+    ts_request q[3];
+    results    r;
+    (void)state;
+    ts_decoder *m = load(checkpoint("qwen3", ""), TS_F32);
+    for (int i = 0; i < 3; i++)
+        q[i] = (ts_request) {
+            .prompt = prompt, .n_prompt = 3, .n_new = i == 1 ? 40 : 5, .sampling = greedy
+        };
+    run(m, &o, q, 3, &r, NULL);
+    assert_int_equal(r.status[0], TS_OK);
+    assert_int_equal(r.n[0], 5);
+    assert_int_equal(r.status[1], TS_E_CAPACITY);
+    assert_int_equal(r.n[1], 10); /* 12 tokens in pages, and the one after them */
+    assert_int_equal(r.status[2], TS_OK);
+    assert_int_equal(r.n[2], 5);
+    assert_memory_equal(r.token[0], r.token[2], 5 * sizeof **r.token);
+    ts_decoder_free(&m);
+}
+
+static void senseless_requests(void **state)
+{
+    const ts_engine_options o = { .n_seq = 1, .capacity = 4, .chunk = 8, .store = TS_F32 };
+    const int32_t           fine[5] = { 1 }, wild[1] = { 320 };
+    char                    why[TS_MODEL_WHY];
+    ts_engine              *e;
+    (void)state;
+    ts_decoder *m = load(checkpoint("qwen3", ""), TS_F32);
+    assert_true(ts_engine_create(m, &o, &e, why));
+    assert_false(ts_engine_add(e, &(ts_request) { .prompt = fine, .n_prompt = 0 }, why));
+    assert_false(ts_engine_add(e, &(ts_request) { .prompt = fine, .n_prompt = 5 }, why));
+    assert_false(ts_engine_add(e, &(ts_request) { .prompt = wild, .n_prompt = 1 }, why));
+    assert_true(
+        ts_engine_add(e, &(ts_request) { .prompt = fine, .n_prompt = 4, .sampling = greedy }, why));
+    ts_engine_free(&e);
+    ts_engine_options bad = o;
+    bad.capacity = 65; /* the model was made for 64 */
+    assert_false(ts_engine_create(m, &bad, &e, why));
+    bad = o;
+    bad.chunk = 0;
+    assert_false(ts_engine_create(m, &bad, &e, why));
+    bad = o;
+    bad.store = TS_I32;
+    assert_false(ts_engine_create(m, &bad, &e, why));
+    ts_decoder_free(&m);
+}
+
+/* ---- sampling ---- */
+
+enum { VOCAB = 300, DRAWS = 20000 };
+
+/* Draws against the law, by chi squared over the tokens that it can give. */
+static void expect_law(const float *logits, ts_sampling how, const double *law, int n_possible)
+{
+    static int  count[VOCAB];
+    ts_sampler *s;
+    double      chi2 = 0, rare = 0, rare_want = 0; /* too rare ones share a bin */
+    int         possible = 0, bins = 0;
+    memset(count, 0, sizeof count);
+    assert_true(ts_sampler_create(VOCAB, &s));
+    for (int64_t i = 0; i < DRAWS; i++) {
+        int32_t token = -1;
+        assert_int_equal(ts_sampler_draw(s, &how, i, logits, &token), TS_OK);
+        assert_in_range(token, 0, VOCAB - 1);
+        count[token]++;
+    }
+    for (int t = 0; t < VOCAB; t++) {
+        const double want = law[t] * DRAWS;
+        possible += law[t] > 0;
+        if (law[t] == 0) assert_int_equal(count[t], 0);
+        else if (want < 10) rare_want += want, rare += count[t];
+        else chi2 += (count[t] - want) * (count[t] - want) / want, bins++;
+    }
+    if (rare_want > 0) chi2 += (rare - rare_want) * (rare - rare_want) / rare_want, bins++;
+    assert_int_equal(possible, n_possible);
+    /* Five standard deviations of chi squared. */
+    assert_true(chi2 <= bins - 1 + 5 * sqrt(2.0 * bins));
+    ts_sampler_free(&s);
+}
+
+/* Tokens in order of likelihood are 0, 7, 14, ... mod VOCAB; the law by hand. */
+static void law_of_sampling(void **state)
+{
+    static float      logits[VOCAB];
+    static double     p[VOCAB], law[VOCAB];
+    const ts_sampling how[] = { { 1, 0, 1, 1 },    { 2, 0, 1, 2 },    { 1, 5, 1, 3 },
+                                { 1, 0, 0.5, 4 },  { 3, 90, 0.9, 5 }, { 1, 1, 1, 6 },
+                                { 3, 0, 0.999, 7 } };
+    (void)state;
+    for (int r = 0; r < VOCAB; r++) logits[r * 7 % VOCAB] = -0.05f * (float)r;
+    for (size_t h = 0; h < sizeof how / sizeof *how; h++) {
+        const int most = how[h].top_k ? (int)how[h].top_k : VOCAB;
+        double    sum = 0, kept = 0;
+        int       n = 0;
+        memset(law, 0, sizeof law);
+        for (int r = 0; r < most; r++) sum += p[r] = exp(-0.05f * (float)r / how[h].temperature);
+        while (n < most && kept < how[h].top_p * sum * (1 - 1e-12)) kept += p[n++];
+        for (int r = 0; r < n; r++) law[r * 7 % VOCAB] = p[r] / kept;
+        expect_law(logits, how[h], law, n);
+    }
+}
+
+static void sick_logits(void **state)
+{
+    static float      logits[VOCAB];
+    const ts_sampling hot = { 1, 0, 1, 1 };
+    ts_sampler       *s;
+    int32_t           token;
+    (void)state;
+    assert_true(ts_sampler_create(VOCAB, &s));
+    assert_int_equal(ts_sampler_draw(s, &greedy, 0, logits, &token), TS_OK);
+    assert_int_equal(token, 0);
+    logits[17] = NAN;
+    assert_int_equal(ts_sampler_draw(s, &greedy, 0, logits, &token), TS_E_MODEL);
+    assert_int_equal(ts_sampler_draw(s, &hot, 0, logits, &token), TS_E_MODEL);
+    for (int i = 0; i < VOCAB; i++) logits[i] = -INFINITY;
+    assert_int_equal(ts_sampler_draw(s, &hot, 0, logits, &token), TS_E_MODEL);
+    ts_sampler_free(&s);
+}
+
+/* A request's draws are its own: alone, in company, and after giving pages back. */
+static void same_draws_in_company(void **state)
+{
+    static const int32_t prompt[3] = { 1, 2, 3 };
+    static const int64_t n_pages[] = { 100, 16 };
+    ts_request           q[3];
+    results              alone, together;
+    ts_engine_stats      stats;
+    (void)state;
+    ts_decoder *m = load(checkpoint("qwen3", ""), TS_F32);
+    for (int i = 0; i < 3; i++)
+        q[i] = (ts_request) { .prompt = prompt,
+                              .n_prompt = 3,
+                              .n_new = 20,
+                              .sampling = { 1.5, 40, 0.95, (uint64_t)(100 + i) } };
+    for (int k = 0; k < 2; k++) {
+        ts_engine_options o = {
+            .n_seq = 3, .capacity = 30, .page = 4, .n_page = n_pages[k], .chunk = 2, .store = TS_F32
+        };
+        run(m, &o, q, 3, &together, &stats);
+        assert_int_equal(stats.n_preempted > 0, k);
+        for (int i = 0; i < 3; i++) {
+            run(m, &o, q + i, 1, &alone, NULL);
+            assert_int_equal(together.n[i], alone.n[0]);
+            assert_memory_equal(together.token[i], alone.token[0],
+                                (size_t)alone.n[0] * sizeof **alone.token);
+        }
+    }
+    assert_memory_not_equal(together.token[0], together.token[1], 20 * sizeof **together.token);
+    ts_decoder_free(&m);
+}
+
+/* A request that joins a running batch gets what it would get alone. */
+static void joins_late(void **state)
+{
+    static const int32_t    prompt[5] = { 4, 3, 2, 1, 9 };
+    const ts_engine_options o = {
+        .n_seq = 2, .capacity = 30, .page = 4, .n_page = 100, .chunk = 3, .store = TS_F32
+    };
+    const ts_request q = { .prompt = prompt, .n_prompt = 5, .n_new = 12, .sampling = greedy };
+    results          alone, r = { 0 };
+    char             why[TS_MODEL_WHY];
+    ts_engine       *e;
+    (void)state;
+    ts_decoder *m = load(checkpoint("qwen3", ""), TS_F32);
+    run(m, &o, &q, 1, &alone, NULL);
+    assert_true(ts_engine_create(m, &o, &e, why));
+    assert_false(ts_engine_step(e, note, &r)); /* nobody is there */
+    for (int i = 0; i < 4; i++) {
+        assert_true(ts_engine_add(e, &q, why)); /* more than can run at once: the last ones wait */
+        for (int k = 0; k < 3; k++) assert_true(ts_engine_step(e, note, &r));
+    }
+    while (ts_engine_step(e, note, &r)) continue;
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(r.n[i], alone.n[0]);
+        assert_memory_equal(r.token[i], alone.token[0], (size_t)alone.n[0] * sizeof **alone.token);
+    }
+    ts_engine_free(&e);
+    ts_decoder_free(&m);
+}
+
+/* A stop token ends its request and is not given out. */
+static void stops(void **state)
+{
+    static const int32_t    prompt[3] = { 1, 2, 3 };
+    const ts_engine_options o = { .n_seq = 1, .capacity = 30, .chunk = 8, .store = TS_F32 };
+    ts_request q = { .prompt = prompt, .n_prompt = 3, .n_new = 20, .sampling = { 1, 0, 1, 5 } };
+    results    all, some;
+    (void)state;
+    ts_decoder *m = load(checkpoint("qwen3", ""), TS_F32);
+    run(m, &o, &q, 1, &all, NULL);
+    assert_int_equal(all.n[0], 20);
+    q.stop = &all.token[0][7];
+    q.n_stop = 1;
+    run(m, &o, &q, 1, &some, NULL);
+    assert_in_range(some.n[0], 0, 7);
+    assert_int_equal(all.token[0][some.n[0]], all.token[0][7]);
+    assert_memory_equal(some.token[0], all.token[0], (size_t)some.n[0] * sizeof **some.token);
+    ts_decoder_free(&m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(too_few_pages),
+        cmocka_unit_test(senseless_requests),
+        cmocka_unit_test(law_of_sampling),
+        cmocka_unit_test(sick_logits),
+        cmocka_unit_test(same_draws_in_company),
+        cmocka_unit_test(joins_late),
+        cmocka_unit_test(stops),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* generate.c - `touchstone generate --model FILE --prompt TEXT`: what was asked for. generate_run.c
+ * does it, where the program has the libraries that a model takes. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "generate.h"
+
+#ifndef TS_HAVE_MODEL
+#define TS_HAVE_MODEL 0
+#endif
+
+bool ts_generate_complain(const char *what, const char *why)
+{
+    fprintf(stderr, "touchstone generate: %s: %s\n", what, why);
+    return false;
+}
+
+static bool parse_real(const char *option, const char *text, double lo, double hi, double *value)
+{
+    char *end;
+    if (!text) return true;
+    *value = strtod(text, &end);
+    if (*text && !*end && *value >= lo && *value <= hi) return true;
+    fprintf(stderr, "touchstone generate: %s: got '%s', expected %g to %g\n", option, text, lo, hi);
+    return false;
+}
+
+static bool parse_count(const char *option, const char *text, uint64_t lo, uint64_t *value)
+{
+    if (!text) return true;
+    if (!ts_parse_u64(option, text, value)) return false;
+    if (*value >= lo && *value <= 1u << 24) return true;
+    fprintf(stderr, "touchstone generate: %s: got '%s', expected %u to %u\n", option, text,
+            (unsigned)lo, 1u << 24);
+    return false;
+}
+
+static bool parse_dtype(const char *text, ts_dtype *dtype)
+{
+    if (!text || !strcmp(text, "f32")) *dtype = TS_F32;
+    else if (!strcmp(text, "f64")) *dtype = TS_F64;
+    else {
+        fprintf(stderr, "touchstone generate: --dtype: got '%s', expected f32 or f64\n", text);
+        return false;
+    }
+    return true;
+}
+
+/* LAYOUT,DTYPE */
+static bool parse_kv(const char *text, ts_generate_plan *p)
+{
+    static const struct {
+        const char *name;
+        ts_dtype    dtype;
+    } stores[] = { { "f32", TS_F32 }, { "f64", TS_F64 }, { "bf16", TS_BF16 },
+                   { "f16", TS_F16 }, { "int8", TS_U8 }, { "int4", TS_U4 } };
+    const char *comma = text ? strchr(text, ',') : NULL;
+    p->paged = true;
+    p->store = p->dtype;
+    if (!text) return true;
+    const size_t n = comma ? (size_t)(comma - text) : strlen(text);
+    p->paged = n == 5 && !strncmp(text, "paged", n);
+    bool ok = p->paged || (n == 10 && !strncmp(text, "contiguous", n));
+    if (comma) {
+        size_t i = 0, n_stores = sizeof stores / sizeof *stores;
+        while (i < n_stores && strcmp(stores[i].name, comma + 1)) i++;
+        ok = ok && i < n_stores && (stores[i].dtype != TS_F64 || p->dtype == TS_F64);
+        if (ok) p->store = stores[i].dtype;
+    }
+    if (!ok)
+        fprintf(stderr,
+                "touchstone generate: --kv: got '%s', expected contiguous or paged, then one of "
+                ",f32 ,bf16 ,f16 ,int8 ,int4 (,f64 with --dtype f64)\n",
+                text);
+    return ok;
+}
+
+static bool parse_device(const char *text)
+{
+    if (!text || !strcmp(text, "cpu")) return true;
+    if (!strcmp(text, "cuda"))
+        return ts_generate_complain("--device", "cuda is not offered yet for models, expected cpu");
+    fprintf(stderr, "touchstone generate: --device: got '%s', expected cpu\n", text);
+    return false;
+}
+
+/* False: the caller returns *status. */
+static bool parse(int argc, char **argv, ts_generate_plan *p, int *status)
+{
+    const char     *tokens = NULL, *temperature = NULL, *top_k = NULL, *top_p = NULL, *kv = NULL;
+    const char     *pages = NULL, *chunk = NULL, *device = NULL, *dtype = NULL, *seed = NULL;
+    const ts_option options[] = {
+        { "--model", "FILE", "a folder of Hugging Face's, or a llama2.c file", &p->model },
+        { "--tokenizer", "FILE", "tokenizer.json or llama2.c vocabulary", &p->tokenizer },
+        { "--prompt", "TEXT", "what to continue", &p->prompt },
+        { "--prompts", "FILE", "the same, one prompt a line, all in one batch", &p->prompts },
+        { "--tokens", "N", "how many to make at most (64)", &tokens },
+        { "--temperature", "T", "0: always the likeliest (0)", &temperature },
+        { "--top-k", "K", "draw from the K likeliest (all)", &top_k },
+        { "--top-p", "P", "draw from the fewest that have this share (1)", &top_p },
+        { "--kv", "LAYOUT,DTYPE", "the cache: paged,int8 for example (paged,f32)", &kv },
+        { "--pages", "N", "of 16 tokens of a layer; sequences wait for them", &pages },
+        { "--chunk", "N", "tokens of prompts read in a step (64)", &chunk },
+        { "--device", "D", "cpu", &device },
+        { "--dtype", "D", "arithmetic: f32 or f64 (f32)", &dtype },
+        { "--textbook", NULL, "the same again by plain loops, and compare; greedy", &p->textbook },
+        { "--seed", "N", "of the draws", &seed },
+        { "--json", "FILE|-", "tokens, texts and figures as JSON", &p->json },
+        { 0 },
+    };
+    *p = (ts_generate_plan) { .n_new = 64, .top_p = 1, .chunk = 64, .seed = 0x5eed };
+    if (!ts_options(argc, argv, "generate --model FILE --prompt TEXT [OPTION...]", options, NULL,
+                    status))
+        return false;
+    *status = TS_EXIT_USAGE;
+    if (seed && !ts_parse_u64("--seed", seed, &p->seed)) return false;
+    if (!p->model) return ts_generate_complain("--model", "it is needed; try --help");
+    if (!p->prompt == !p->prompts)
+        return ts_generate_complain("--prompt", "one of --prompt and --prompts is needed");
+    if (p->textbook && temperature)
+        return ts_generate_complain("--textbook", "it takes no --temperature");
+    return parse_count("--tokens", tokens, 1, &p->n_new) &&
+           parse_count("--top-k", top_k, 0, &p->top_k) &&
+           parse_count("--pages", pages, 1, &p->n_page) &&
+           parse_count("--chunk", chunk, 1, &p->chunk) &&
+           parse_real("--temperature", temperature, 0, 1000, &p->temperature) &&
+           parse_real("--top-p", top_p, 1e-6, 1, &p->top_p) && parse_dtype(dtype, &p->dtype) &&
+           parse_kv(kv, p) && parse_device(device);
+}
+
+int ts_tool_generate(int argc, char **argv)
+{
+    ts_generate_plan p;
+    int              status;
+    if (!parse(argc, argv, &p, &status)) return status;
+#if TS_HAVE_MODEL
+    return ts_generate(&p);
+#else
+    ts_generate_complain(p.model, "this program was built without jansson, CBLAS or PCRE2");
+    return TS_EXIT_BROKEN;
+#endif
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* generate.h - what `touchstone generate` was asked for. */
+#ifndef TS_TOOL_GENERATE_H
+#define TS_TOOL_GENERATE_H
+
+#include "tool.h"
+#include "touchstone/touchstone.h"
+
+typedef struct ts_generate_plan {
+    const char *model, *tokenizer, *prompt, *prompts, *json, *textbook;
+    uint64_t    n_new, top_k, n_page, chunk, seed;
+    double      temperature, top_p;
+    bool        paged;
+    ts_dtype    dtype, store;
+} ts_generate_plan;
+
+/* One line on standard error; false. */
+bool ts_generate_complain(const char *what, const char *why);
+
+/* Loads, generates, reports; an exit status. */
+int ts_generate(const ts_generate_plan *p);
+
+#endif

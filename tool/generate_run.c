@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* generate_run.c - text from a model, streamed, then how fast it came and what the cache took. */
+#define _POSIX_C_SOURCE 200809L
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "generate.h"
+#include "model.h"
+#include "rng.h"
+
+enum { PAGE = 16, MOST_AT_ONCE = 16 };
+
+/* One prompt and what became of it. */
+typedef struct story {
+    const char *text;
+    size_t      n_text;
+    int32_t    *token; /* the prompt's, then those made */
+    int64_t     n_prompt, n_token, n_most;
+    bool        ended;
+    ts_status   status;
+} story;
+
+typedef struct work {
+    const ts_generate_plan *p;
+    ts_decoder             *m;
+    ts_tokenizer           *t;
+    char                   *file; /* of --prompts */
+    story                  *story;
+    int64_t                 n_story;
+    ts_engine              *e;
+    FILE                   *out; /* NULL when standard output carries JSON */
+} work;
+
+/* ---- prompts ---- */
+
+/* The whole file, with lines ended by NUL. */
+static bool read_prompts(work *w)
+{
+    const char *path = w->p->prompts;
+    FILE       *f = fopen(path, "rb");
+    size_t      n = 0, room = 0;
+    while (f && !feof(f) && !ferror(f)) {
+        char *more = n == room ? realloc(w->file, room = 2 * room + 4096) : w->file;
+        if (!more) break;
+        w->file = more;
+        n += fread(w->file + n, 1, room - n, f);
+    }
+    const bool ok = f && feof(f) && n;
+    if (f) fclose(f);
+    if (!ok) return ts_generate_complain(path, "not a file with prompts in it");
+    if (w->file[n - 1] != '\n' && n == room && !(w->file = realloc(w->file, n + 1)))
+        return ts_generate_complain(path, "no memory for it");
+    if (w->file[n - 1] != '\n') w->file[n++] = '\n';
+    for (size_t i = 0; i < n; i++) w->n_story += w->file[i] == '\n';
+    w->story = calloc((size_t)w->n_story, sizeof *w->story);
+    if (!w->story) return ts_generate_complain(path, "no memory for its prompts");
+    char *at = w->file;
+    for (int64_t i = 0; i < w->n_story; i++) {
+        char *end = memchr(at, '\n', n - (size_t)(at - w->file));
+        w->story[i] = (story) { .text = at, .n_text = (size_t)(end - at) };
+        at = end + 1;
+    }
+    return true;
+}
+
+static bool one_prompt(work *w)
+{
+    w->story = calloc(1, sizeof *w->story);
+    if (!w->story) return ts_generate_complain("prompt", "no memory for it");
+    w->n_story = 1;
+    w->story[0] = (story) { .text = w->p->prompt, .n_text = strlen(w->p->prompt) };
+    return true;
+}
+
+static bool encode(work *w)
+{
+    char why[TS_MODEL_WHY];
+    for (int64_t i = 0; i < w->n_story; i++) {
+        story *s = &w->story[i];
+        if (!ts_tokenizer_encode(w->t, s->text, s->n_text, &s->token, &s->n_prompt, why))
+            return ts_generate_complain("prompt", why);
+        if (!s->n_prompt) return ts_generate_complain("prompt", "it has no tokens");
+        s->n_token = s->n_prompt;
+        s->n_most = s->n_prompt + (int64_t)w->p->n_new;
+        int32_t *more = realloc(s->token, (size_t)s->n_most * sizeof *more);
+        if (!more) return ts_generate_complain("prompt", "no memory for its tokens");
+        s->token = more;
+    }
+    return true;
+}
+
+/* Beside the model, unless it is named. */
+static bool open_tokenizer(work *w)
+{
+    char        path[4096], why[TS_MODEL_WHY];
+    struct stat is;
+    const char *slash = strrchr(w->p->model, '/');
+    const bool  folder = !stat(w->p->model, &is) && S_ISDIR(is.st_mode);
+    const int   n = folder ? (int)strlen(w->p->model) : slash ? (int)(slash - w->p->model) : 1;
+    snprintf(path, sizeof path, "%.*s/tokenizer.json", n, folder || slash ? w->p->model : ".");
+    const char *from = w->p->tokenizer ? w->p->tokenizer : path;
+    if (!ts_tokenizer_load(from, &w->t, why)) return ts_generate_complain("--tokenizer", why);
+    if (ts_tokenizer_size(w->t) <= ts_decoder_dims_of(w->m)->n_vocab) return true;
+    return ts_generate_complain(from, "it has tokens that the model has not");
+}
+
+/* ---- the run ---- */
+
+/* What a terminal might take for a command is not passed on. */
+static void show(FILE *out, const char *text, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const unsigned char c = (unsigned char)text[i];
+        putc((c < ' ' && c != '\n' && c != '\t') || c == 0x7f ? '?' : c, out);
+    }
+}
+
+static void show_token(const work *w, const story *s, int64_t i)
+{
+    size_t      n;
+    const char *piece = ts_tokenizer_piece(w->t, i ? s->token[i - 1] : -1, s->token[i], &n);
+    show(w->out, piece, n);
+}
+
+/* One story as it comes; of several each when it is done. */
+static void tell(void *user, const ts_event *e)
+{
+    work      *w = user;
+    story     *s = &w->story[e->request];
+    const bool stream = w->out && w->n_story == 1;
+    if (e->token >= 0) {
+        s->token[s->n_token++] = e->token;
+        if (stream) {
+            show_token(w, s, s->n_token - 1);
+            fflush(w->out);
+        }
+        return;
+    }
+    s->ended = true;
+    s->status = e->status;
+    if (w->out && !stream) {
+        fprintf(w->out, "[%lld] ", (long long)e->request + 1);
+        show(w->out, s->text, s->n_text);
+        for (int64_t i = s->n_prompt; i < s->n_token; i++) show_token(w, s, i);
+    }
+    if (w->out) fputc('\n', w->out);
+}
+
+static ts_engine_options engine_options(const work *w)
+{
+    const ts_decoder_dims *d = ts_decoder_dims_of(w->m);
+    const int64_t          n_seq = w->n_story < MOST_AT_ONCE ? w->n_story : MOST_AT_ONCE;
+    int64_t                longest = 0;
+    for (int64_t i = 0; i < w->n_story; i++)
+        if (w->story[i].n_most > longest) longest = w->story[i].n_most;
+    if (longest > d->n_context) longest = d->n_context;
+    const int64_t enough = n_seq * d->n_layer * ((longest + PAGE - 1) / PAGE);
+    return (ts_engine_options) {
+        .n_seq = n_seq,
+        .capacity = longest,
+        .page = w->p->paged ? PAGE : 0,
+        .n_page = !w->p->paged   ? 0
+                  : w->p->n_page ? (int64_t)w->p->n_page
+                                 : enough,
+        .chunk = (int64_t)w->p->chunk,
+        .store = w->p->store,
+    };
+}
+
+static bool add_all(work *w)
+{
+    const ts_decoder_dims *d = ts_decoder_dims_of(w->m);
+    char                   why[TS_MODEL_WHY];
+    int32_t                stop[TS_MODEL_STOPS];
+    int                    n_stop = d->n_stop;
+    memcpy(stop, d->stop, sizeof stop);
+    if (ts_tokenizer_stop(w->t) >= 0 && n_stop < TS_MODEL_STOPS)
+        stop[n_stop++] = ts_tokenizer_stop(w->t);
+    for (int64_t i = 0; i < w->n_story; i++) {
+        const story     *s = &w->story[i];
+        const ts_request r = {
+            .prompt = s->token,
+            .n_prompt = s->n_prompt,
+            .n_new = (int64_t)w->p->n_new,
+            .sampling = { w->p->temperature, (int64_t)w->p->top_k, w->p->top_p,
+                          ts_bits(w->p->seed, i) },
+            .stop = stop,
+            .n_stop = n_stop,
+        };
+        if (!ts_engine_add(w->e, &r, why)) return ts_generate_complain("prompt", why);
+    }
+    return true;
+}
+
+/* Everything that a run can lack: after this it cannot fail as a whole. */
+static bool prepare(work *w)
+{
+    char why[TS_MODEL_WHY];
+    if (!ts_decoder_load(w->p->model, w->p->dtype, &w->m, why))
+        return ts_generate_complain(w->p->model, why);
+    if (!open_tokenizer(w) || !(w->p->prompts ? read_prompts(w) : one_prompt(w)) || !encode(w))
+        return false;
+    const ts_engine_options o = engine_options(w);
+    if (!ts_engine_create(w->m, &o, &w->e, why)) return ts_generate_complain("engine", why);
+    return add_all(w);
+}
+
+/* ---- what is said at the end ---- */
+
+static double rate(int64_t n, double s)
+{
+    return s > 0 ? (double)n / s : 0;
+}
+
+static double now(void)
+{
+    struct timespec t;
+    timespec_get(&t, TIME_UTC);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* The first story again, by the textbook. */
+static bool textbook(const work *w, const ts_engine_stats *stats, ts_json *json)
+{
+    const story *s = &w->story[0];
+    char         why[TS_MODEL_WHY];
+    int32_t     *token = malloc((size_t)s->n_token * sizeof *token);
+    if (!token) return ts_generate_complain("--textbook", "no memory for its tokens");
+    memcpy(token, s->token, (size_t)s->n_prompt * sizeof *token);
+    const double from = now();
+    const bool   ok = ts_textbook(w->m, token, s->n_prompt, s->n_token, why);
+    const double theirs = rate(s->n_token - 1, now() - from);
+    const double ours = rate(stats->n_prompt + stats->n_decode, stats->prompt_s + stats->decode_s);
+    const bool   same = ok && !memcmp(token, s->token, (size_t)s->n_token * sizeof *token);
+    free(token);
+    if (!ok) return ts_generate_complain("--textbook", why);
+    if (w->out)
+        fprintf(w->out, "textbook  %.1f tokens/s over all; here %.1f, %.2f times that; tokens %s\n",
+                theirs, ours, ours / theirs, same ? "equal" : "DIFFER");
+    ts_json_number(json, "textbook_tokens_per_s", theirs);
+    ts_json_bool(json, "textbook_tokens_equal", same);
+    return same;
+}
+
+static void summary(const work *w, const ts_engine_stats *s, ts_json *json)
+{
+    const double prefill = rate(s->n_prompt, s->prompt_s), decode = rate(s->n_decode, s->decode_s);
+    if (w->out) {
+        fprintf(w->out, "\nprefill   %lld tokens, %.1f tokens/s\n", (long long)s->n_prompt,
+                prefill);
+        fprintf(w->out, "decode    %lld tokens, %.1f tokens/s\n", (long long)s->n_decode, decode);
+        fprintf(w->out, "cache     %zu bytes reserved, %zu at most in use; %lld preempted\n",
+                s->cache_reserved, s->cache_live_peak, (long long)s->n_preempted);
+    }
+    ts_json_int(json, "prefill_tokens", s->n_prompt);
+    ts_json_int(json, "decode_tokens", s->n_decode);
+    ts_json_int(json, "tokens_made", s->n_token);
+    ts_json_number(json, "prefill_tokens_per_s", prefill);
+    ts_json_number(json, "decode_tokens_per_s", decode);
+    ts_json_int(json, "cache_bytes_reserved", (int64_t)s->cache_reserved);
+    ts_json_int(json, "cache_bytes_peak", (int64_t)s->cache_live_peak);
+    ts_json_int(json, "weight_bytes", (int64_t)ts_decoder_bytes(w->m));
+    ts_json_int(json, "preempted", s->n_preempted);
+}
+
+static void story_to_json(const work *w, const story *s, ts_json *list)
+{
+    ts_json *o = ts_json_object(list, NULL), *tokens = ts_json_array(o, "tokens");
+    char    *text = NULL;
+    size_t   n = 0, len;
+    FILE    *f = o ? open_memstream(&text, &n) : NULL;
+    for (int64_t i = s->n_prompt; f && i < s->n_token; i++) {
+        const char *piece = ts_tokenizer_piece(w->t, s->token[i - 1], s->token[i], &len);
+        fwrite(piece, 1, len, f);
+        ts_json_int(tokens, NULL, s->token[i]);
+    }
+    if (f) fclose(f);
+    ts_json_text(o, "text", text);
+    ts_json_text(o, "status", ts_status_text(s->status));
+    free(text);
+}
+
+static int run(work *w, ts_json *json)
+{
+    int status = TS_EXIT_PASSED;
+    if (w->out && w->n_story == 1) show(w->out, w->story[0].text, w->story[0].n_text);
+    while (ts_engine_step(w->e, tell, w)) continue;
+    summary(w, ts_engine_stats_of(w->e), json);
+    ts_json *list = ts_json_array(json, "stories");
+    for (int64_t i = 0; i < w->n_story; i++) {
+        story_to_json(w, &w->story[i], list);
+        if (!w->story[i].status) continue;
+        ts_generate_complain("a prompt ended early", ts_status_text(w->story[i].status));
+        status = TS_EXIT_FAILED;
+    }
+    if (w->p->textbook && !textbook(w, ts_engine_stats_of(w->e), json)) status = TS_EXIT_FAILED;
+    return status;
+}
+
+int ts_generate(const ts_generate_plan *p)
+{
+    ts_json *json = NULL;
+    work     w = { .p = p, .out = p->json && !strcmp(p->json, "-") ? NULL : stdout };
+    int      status = TS_EXIT_BROKEN;
+    if (prepare(&w) && ts_json_open(p->json, &json)) {
+        status = run(&w, json);
+        if (!ts_json_close(p->json, json)) status = TS_EXIT_BROKEN;
+    }
+    for (int64_t i = 0; i < w.n_story; i++) free(w.story[i].token);
+    free(w.story);
+    free(w.file);
+    ts_engine_free(&w.e);
+    ts_tokenizer_free(&w.t);
+    ts_decoder_free(&w.m);
+    return status;
+}
