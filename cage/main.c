@@ -15,12 +15,14 @@
 #include <unistd.h>
 
 #include "cage.h"
+#include "kv_cache.h"
 
 ts_control         *cage_control;
 static ts_call_plan plan; /* as the judge wrote it: the shared one may change */
 static struct {
     ts_run_fn       run;
     ts_workspace_fn workspace;
+    ts_kv_table     kv;
 } entrant;
 
 void cage_stop(int reason, const char *format, ...)
@@ -62,9 +64,39 @@ static void map_buffers(void)
     }
 }
 
-/* Between functions and objects there is no conversion in C; POSIX promises that the bits do. */
-static void bind(void *run, void *workspace)
+static ts_status play(const void *a, const ts_exec *x)
 {
+    return ts_kv_play(&entrant.kv, NULL, a, x);
+}
+
+static ts_status play_workspace(const void *a, const ts_exec *x, size_t *n)
+{
+    return ts_kv_play_workspace(&entrant.kv, a, x, n);
+}
+
+/* A cache is called as a script says. */
+static void bind_kv(void *(*find)(const char *name))
+{
+    void *f[TS_KV_FUNCTIONS];
+    if (ts_on_gpu(plan.class)) cage_stop(TS_STOP_MISSING, "kv_cache is judged on the CPU only");
+    for (int i = 0; i < TS_KV_FUNCTIONS; i++)
+        if (!(f[i] = find(ts_kv_names[i])))
+            cage_stop(TS_STOP_MISSING, "it does not export %s", ts_kv_names[i]);
+    memcpy(&entrant.kv, f, sizeof f);
+    entrant.run = play;
+    entrant.workspace = play_workspace;
+}
+
+/* Between functions and objects there is no conversion in C; POSIX promises that the bits do. */
+static void bind(void *(*find)(const char *name))
+{
+    char query[96];
+    if (!strcmp(plan.task, "kv_cache")) {
+        bind_kv(find);
+        return;
+    }
+    snprintf(query, sizeof query, "%s_workspace", plan.symbol);
+    void *const run = find(plan.symbol), *const workspace = find(query);
     if (!run) cage_stop(TS_STOP_MISSING, "it does not export %s", plan.symbol);
     memcpy(&entrant.run, &run, sizeof run);
     memcpy(&entrant.workspace, &workspace, sizeof workspace);
@@ -72,12 +104,10 @@ static void bind(void *run, void *workspace)
 
 static void enter_sealed(void)
 {
-    char query[96];
-    snprintf(query, sizeof query, "%s_workspace", plan.symbol);
     cage_hide_clock();
     cage_catch_faults(0);
     cage_load(TS_FD_OBJECT, plan.memory_bytes);
-    bind(cage_symbol(plan.symbol), cage_symbol(query));
+    bind(cage_symbol);
     cage_protect();
     cage_pool_start((int)plan.n_threads, plan.spin && plan.n_threads > 1);
     cage_limit(&plan);
@@ -92,16 +122,22 @@ static ts_status nothing(const void *args, const ts_exec *x)
     return TS_OK;
 }
 
+static void *library;
+
+static void *library_symbol(const char *name)
+{
+    return dlsym(library, name);
+}
+
 static void load_host(void)
 {
-    char object[64], query[96];
+    char object[64];
     entrant.run = nothing;
     if (!*plan.symbol) return;
     snprintf(object, sizeof object, "/proc/self/fd/%d", TS_FD_OBJECT);
-    snprintf(query, sizeof query, "%s_workspace", plan.symbol);
-    void *so = dlopen(object, RTLD_NOW | RTLD_LOCAL);
-    if (!so) cage_stop(TS_STOP_SYMBOL, "it cannot be loaded: %s", dlerror());
-    bind(dlsym(so, plan.symbol), dlsym(so, query));
+    library = dlopen(object, RTLD_NOW | RTLD_LOCAL);
+    if (!library) cage_stop(TS_STOP_SYMBOL, "it cannot be loaded: %s", dlerror());
+    bind(library_symbol);
 }
 
 static void enter_host(void)

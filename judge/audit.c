@@ -3,9 +3,11 @@
 
 #include <elf.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "allow.h"
+#include "task.h"
 
 #if defined(__x86_64__)
 enum { MACHINE = EM_X86_64 };
@@ -321,18 +323,31 @@ static bool segments_ok(const elf *f, ts_refusal *why)
     return true;
 }
 
+/* The first function of a task that the object lacks, in `symbol`; false: none. */
+static bool lacks(const elf *f, const char *task, char symbol[TS_ENTRY_NAME + 4])
+{
+    const char *const *list = NULL;
+    for (int i = 0; ts_tasks[i]; i++)
+        if (!strcmp(ts_tasks[i]->name, task)) list = ts_tasks[i]->exports;
+    snprintf(symbol, TS_ENTRY_NAME + 4, "ts_%s", task);
+    for (; list && *list; list++) {
+        snprintf(symbol, TS_ENTRY_NAME + 4, "%s", *list);
+        if (!exports(f, symbol)) return true;
+    }
+    return !list && !exports(f, symbol);
+}
+
 bool ts_audit(const void *object, size_t n, ts_class cls, const char *task, ts_refusal *why)
 {
     elf         f;
     const char *bad = read_elf(&f, object, n);
-    char        symbol[TS_ENTRY_NAME + 4] = "ts_";
-    strncat(symbol, task, TS_ENTRY_NAME);
+    char        symbol[TS_ENTRY_NAME + 4];
     if (bad) return ts_refuse(why, "symbol", "the object has %s", bad);
     if (cls == TS_SEALED && !(segments_ok(&f, why) && tags_ok(&f, why) && symbols_ok(&f, why) &&
                               relocations_ok(&f, DT_RELA, DT_RELASZ, why) &&
                               relocations_ok(&f, DT_JMPREL, DT_PLTRELSZ, why)))
         return false;
-    if (exports(&f, symbol)) return true;
+    if (!lacks(&f, task, symbol)) return true;
     return ts_refuse(why, "missing",
                      "no function '%s' is exported; include its contract header, which marks it",
                      symbol);

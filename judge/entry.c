@@ -272,8 +272,10 @@ static bool guess_task(ts_candidate *e, const ts_source *s, ts_refusal *why)
     const ts_task *found = NULL;
     char          *text = e->language == TS_BINARY ? NULL : scrubbed(e, s);
     for (int i = 0; ts_tasks[i]; i++) {
-        char name[TS_ENTRY_NAME + 4];
+        char               name[TS_ENTRY_NAME + 4];
+        const char *const *exports = e->language == TS_PY ? NULL : ts_tasks[i]->exports;
         snprintf(name, sizeof name, "%s%s", e->language == TS_PY ? "" : "ts_", ts_tasks[i]->name);
+        if (exports) snprintf(name, sizeof name, "%s", *exports);
         if (!(text ? ts_calls(text, name) : ts_audit_exports(s->bytes, s->n, name))) continue;
         if (found) {
             free(text);

@@ -9,7 +9,8 @@ file is open as 6. An entrant defines the challenge's function, for example
 It gets the arrays and numbers of the contract by name, those that it asks for, and in `out` the
 arrays to be written. It fills them, or returns a dict with some of the same names, which is then
 copied into them: that is part of the call. bf16 arrays have ml_dtypes.bfloat16 where that package is
-installed, else uint16. NotImplementedError is the contract's "unsupported".
+installed, else uint16. NotImplementedError is the contract's "unsupported". For kv_cache it defines a
+class of that name, whose methods are called as a script says; see Script.
 
 With `gpu` as a sixth argument, INPUTS is a socket through which buffers on a CUDA device come. They
 are torch tensors if the entrant has imported torch, CuPy arrays if it has imported cupy, and else
@@ -79,6 +80,11 @@ class Cage:
             name, value = struct.unpack_from("16sd", self.control, at + 80 + 1024 + 24 * s)
             scalars[text_of(name)] = value
         return bufs, scalars
+
+    def case(self, i):
+        """Its dtype, and its dimensions."""
+        dtype, *dims = struct.unpack_from("I4x8q", self.control, self.SLOTS + i * self.SLOT_BYTES + 8)
+        return dtype, dims
 
     def ready(self):
         os.write(self.done, b"r")
@@ -328,7 +334,7 @@ class Call:
                 flat = np.frombuffer(memory, kind, n, begin)
                 array = np.lib.stride_tricks.as_strided(
                     flat, (rows, cols), (stride * kind.itemsize, kind.itemsize))
-            if name in VECTORS and not isinstance(cage, GpuCage):
+            if name in VECTORS and cage.task != "kv_cache" and not isinstance(cage, GpuCage):
                 array = array.reshape(-1)
             (self.out if role else arguments)[name] = array
             if role == 2:
@@ -355,6 +361,109 @@ class Call:
             for name, value in result.items():
                 if name in self.out:
                     self.out[name][...] = value
+
+
+class Dims:
+    """ts_kv_dims of a slot; dtypes by name."""
+
+    def __init__(self, cage, i):
+        dtype, dims = cage.case(i)
+        _, _, self.n_layer, self.n_q_head, self.n_kv_head, self.head_dim, self.page, store = dims
+        for name, value in cage.slot(i)[1].items():
+            setattr(self, name, value if name == "scale" else int(value))
+        self.io_dtype = self.store_dtype = {0: "f32", 1: "f64", 2: "f16", 3: "bf16"}[dtype]
+        self.meta_dtype, self.key_axis = "f32", "token"
+        if store in (32, 16, 17):
+            self.store_dtype = {32: "f32", 16: "f16", 17: "bf16"}[store]
+        elif store:  # as in task/kv_cache_inside.h
+            self.store_dtype = "u8" if store % 10 > 7 else "u4"
+            self.key_axis = "channel" if store % 10 in (5, 9) else "token"
+            self.meta_dtype = "f16" if store > 10 else "f32"
+
+
+class Script:
+    """One slot of kv_cache: plays its script on the entrant's class, as script/kv_cache.c does."""
+
+    SIZE, OPEN, APPEND, ATTEND, READ, TRUNCATE, FORK, FREE, STATUS, DESTROY = range(10)
+    ARG, WORKSPACE, CAPACITY, STATE, SHORT, UNSEEN = 1, 5, 6, 7, 2, -77
+
+    def __init__(self, np, kinds, cage, make, i):
+        self.np, self.make = np, make
+        self.cage, self.i = cage, i
+        self.a = Call(np, kinds, cage, lambda **every: None, i).arguments
+
+    def cache(self, which):
+        if which not in self.caches:
+            dims = Dims(self.cage, self.i)
+            if which:
+                dims.page = dims.n_page = 0
+            self.caches[which], self.number[which] = self.make(dims), {}
+        return self.caches[which]
+
+    def lent(self, name, at, n, heads):
+        """A copy, which is spoilt after the call."""
+        rows = self.a[name][at:at + n]
+        return rows.reshape(n, heads, rows.shape[1] // heads).copy()
+
+    def attend(self, cache, layer, seqs, n, at, how):
+        rows, first, to = sum(n), self.n_out, self.a["out"]["out"]
+        self.n_out += rows
+        if how & self.SHORT:  # there is no workspace in Python
+            return self.WORKSPACE
+        q = self.lent("q", at, rows, self.a["out"]["lse"].shape[1])
+        out, lse = cache.attend(layer, seqs, n, q)
+        to[first:first + rows] = self.np.reshape(out, (rows, to.shape[1]))
+        self.a["out"]["lse"][first:first + rows] = lse
+
+    def read(self, cache, layer, seqs, n, begin):
+        first, rows, to = self.n_read, n[0], self.a["out"]["read"]
+        self.n_read += 2 * rows
+        for part in cache.read(layer, seqs[0], begin, rows):
+            to[first:first + rows] = self.np.reshape(part, (rows, to.shape[1]))
+            first += rows
+
+    def perform(self, what, which, layer, items, at, begin, how, seen):
+        cache, number = self.cache(which), self.number[which]
+        seqs, n = [number.get(slot, -1) for slot, _ in items], [count for _, count in items]
+        heads = Dims(self.cage, self.i).n_kv_head
+        if what == self.SIZE:
+            seen[1], seen[2] = cache.nbytes, self.WORKSPACE
+        elif what == self.OPEN or what == self.FORK:
+            seen[1] = self.UNSEEN
+            seen[1] = number[items[-1][0]] = cache.open() if what == self.OPEN else cache.fork(seqs[0])
+        elif what == self.APPEND:
+            k, v = (self.lent(name, at, sum(n), heads) for name in "kv")
+            cache.append(layer, seqs, n, k, v)
+            k[...] = v[...] = 0
+        elif what == self.ATTEND:
+            return self.attend(cache, layer, seqs, n, at, how)
+        elif what == self.READ:
+            self.read(cache, layer, seqs, n, begin)
+        elif what == self.TRUNCATE:
+            cache.truncate(seqs[0], n[0])
+        elif what == self.FREE:
+            cache.free(seqs[0])
+        elif what == self.STATUS:
+            seen[1] = self.UNSEEN
+            seen[1], seen[2], seen[3], seen[5], seen[4] = cache.status(layer, seqs[0])
+        else:
+            del self.caches[which]
+
+    def __call__(self):
+        self.caches, self.number, self.n_out, self.n_read = {}, {}, 0, 0
+        words = self.a["script"].reshape(-1).tolist()
+        refusals = {ValueError: self.ARG, MemoryError: self.CAPACITY, KeyError: self.STATE}
+        at = 0
+        for row in self.a["out"]["seen"]:
+            what, which, layer, n_items, data, begin, how, _ = words[at:at + 8]
+            end = at + 8 + 2 * n_items
+            items, at = list(zip(words[at + 8:end:2], words[at + 9:end:2])), end
+            seen = [0] * 6
+            try:
+                seen[0] = self.perform(what, which, layer, items, data, begin, how, seen) or 0
+            except tuple(refusals) as error:
+                seen[0] = refusals[next(kind for kind in refusals if isinstance(error, kind))]
+            row[...] = seen
 
 
 def kinds_of(np):
@@ -396,7 +505,8 @@ def main():
         cage.open()
     function = load(cage)
     cage.map()
-    calls = [Call(np, kinds, cage, function, i) for i in range(cage.n_slots)]
+    one = Script if cage.task == "kv_cache" else Call
+    calls = [one(np, kinds, cage, function, i) for i in range(cage.n_slots)]
     cage.ready()
     serve(cage, calls)
 

@@ -2,6 +2,7 @@
 #include "task.h"
 
 extern const ts_task ts_task_layernorm_forward, ts_task_layernorm_backward, ts_task_softmax_topk;
+extern const ts_task ts_task_kv_cache;
 
 const ts_task *const ts_tasks[] = { &ts_task_layernorm_forward, &ts_task_layernorm_backward,
-                                    &ts_task_softmax_topk, NULL };
+                                    &ts_task_softmax_topk, &ts_task_kv_cache, NULL };

@@ -7,9 +7,10 @@
 static const char *const numerics[] = { "offset",    "offset8",   "offset30", "tiny",  "huge",
                                         "flat",      "flat_huge", "extreme",  "small", "constant",
                                         "denormal",  "floor",     "hot",      "cold",  "underflow",
-                                        "subnormal", NULL };
-static const char *const special[] = { "sick",  "sick_one",    "masked", "all_masked",
-                                       "zeros", "half_masked", "holes",  NULL };
+                                        "subnormal", "outlier",   NULL };
+static const char *const special[] = { "sick",        "sick_one",    "masked", "all_masked",
+                                       "zeros",       "half_masked", "holes",  "window",
+                                       "window_only", "sized",       NULL };
 
 static bool is_among(const char *name, const char *const *list)
 {

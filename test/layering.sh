@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # layering.sh BUILD symbols|includes - the arrows of DESIGN.md: include <- base <- kernel <- model, and
-# include <- base <- task <- exam <- judge <- report; the cage has the contract and
-# judge/{allow,call,class}.h. Each half first proves that it can fail.
+# include <- base <- task <- exam <- judge <- report; script/ has the contract alone, and task, mutant
+# and cage have script/; the cage has the contract and judge/{allow,call,class}.h besides. Each half
+# first proves that it can fail.
 set -eu
 cd "$(dirname "$0")/.."
 build=$1
@@ -12,6 +13,7 @@ fail() { echo "layering: $*" >&2 && exit 1; }
 
 base=$(echo "$build"/CMakeFiles/base.dir/base/*.o)
 mutant=$(echo "$build"/CMakeFiles/mutant.dir/mutant/*.o)
+script=$(echo "$build"/CMakeFiles/script.dir/script/*.o)
 task=$build/libtask.a
 exam=$build/libexam.a
 judge=$build/libjudge.a
@@ -39,6 +41,7 @@ ts_status planted(void); ts_status planted(void) { return ts_layernorm_forward(0
     closed base "$base" "$base"
     closed kernel "$kernel" "$kernel $base"
     [ ! -f "$model" ] || closed model "$model" "$model $kernel $base"
+    closed script "$script" "$script"
     closed 'task and exam' "$task $exam" "$task $exam $base"
     closed gpu "$gpu" "$gpu"
     closed judge "$judge" "$task $exam $gpu $judge $base"
@@ -63,7 +66,10 @@ must_not() {
 includes() {
     for folder in base kernel task exam judge report mutant; do may $folder touchstone/layernorm.h; done
     may judge task.h
-    for header in allow.h call.h class.h; do may cage $header; done
+    for header in allow.h call.h class.h kv_cache.h; do may cage $header; done
+    for folder in task mutant; do may $folder kv_cache.h; done
+    for folder in base kernel; do must_not $folder kv_cache.h; done
+    for header in task.h dtype.h; do must_not script $header; done
     for folder in base task exam judge report mutant cage; do must_not $folder layernorm_impl.h; done
     for header in task.h dtype.h; do must_not cage $header; done
     for folder in base kernel; do must_not $folder task.h; done
@@ -75,6 +81,6 @@ includes() {
     for folder in base kernel task report mutant; do must_not $folder arena.h; done
     for folder in task exam; do must_not $folder court.h; done
     must_not judge board.h
-    ! grep -rn '#include "\.\./' include base kernel model task exam judge report mutant cage tool || fail 'a way around the list'
+    ! grep -rn '#include "\.\./' include base kernel model script task exam judge report mutant cage tool || fail 'a way around the list'
 }
 "$2"

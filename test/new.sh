@@ -45,7 +45,7 @@ python=${TOUCHSTONE_PYTHON:-python3}
 "$python" -c 'import numpy' 2>/dev/null || python=
 try 0 "$tmp/all"
 [ "$(ls "$tmp/all" | wc -l)" = "$("$build/touchstone" list tasks | wc -l)" ] || complain 'not one folder a task'
-for id in softmax_topk layernorm_forward layernorm_backward; do
+for id in softmax_topk layernorm_forward layernorm_backward kv_cache; do
     d=$tmp/all/$id
     [ "$(ls "$d" | wc -l)" = 8 ] || complain "$d holds $(ls "$d" | tr '\n' ' ')"
     fails "$d"
@@ -62,9 +62,14 @@ for id in softmax_topk layernorm_forward layernorm_backward; do
     fi
     ${CC:-cc} -std=c11 -fsyntax-only -Wall -Wextra -Iinclude "$tmp/adapter.c" || complain "$id: the example does not compile"
 
-    try 0 "$tmp/cuda-$id" --challenge $id --language cuda
-    [ -s "$tmp/cuda-$id/$id.cu" ] || complain "no $id.cu"
-    grep -q '"class": "host-gpu"' "$tmp/cuda-$id/entry.json" || complain "$id: not of a GPU class"
+    if [ $id = kv_cache ]; then # judged on the CPU only
+        try 2 "$tmp/cuda-$id" --challenge $id --language cuda
+        [ ! -e "$tmp/cuda-$id" ] || complain "$id: a folder without a starter"
+    else
+        try 0 "$tmp/cuda-$id" --challenge $id --language cuda
+        [ -s "$tmp/cuda-$id/$id.cu" ] || complain "no $id.cu"
+        grep -q '"class": "host-gpu"' "$tmp/cuda-$id/entry.json" || complain "$id: not of a GPU class"
+    fi
     try 0 "$tmp/py-$id" --challenge $id --language python
     if [ -n "$python" ]; then
         export PYTHON="$python" PYTHONDONTWRITEBYTECODE=1

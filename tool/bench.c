@@ -299,6 +299,7 @@ static void bench_offer(bench *b, const ts_offer *o)
     const int n = open_contestants(b, o, c, entries);
     for (const ts_case *cs = o->task->cases(); cs->use && n && c[0].worker; cs++) {
         if (!(cs->use & TS_USE_TIME) || !ts_case_matches(o->task, cs, b->match)) continue;
+        if (cs->use & TS_USE_LARGE && b->where == TS_CPU) continue;
         if (b->quick && cs->dim[0] * cs->dim[1] > 8192 * 768) continue;
         bench_case(b, o, cs, c, n);
     }

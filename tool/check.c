@@ -20,7 +20,8 @@ enum {
     LANE_LIMIT_MS = 120000,
     MUTANT_LIMIT_MS = 4000,
     DEVICE_MUTANT_LIMIT_MS = 30000, /* a device takes its time to start */
-    SMALL_ELEMENTS = 60000
+    SMALL_ELEMENTS = 60000,
+    SMALL_FLOPS = 64 * SMALL_ELEMENTS
 };
 
 static const char NO_CUDA_MUTANTS[] = "no module of CUDA mutants"; /* as where it is installed */
@@ -105,7 +106,8 @@ static bool wanted(const run *r, const ts_task *t, const ts_case *c, ts_device d
     const unsigned use = TS_USE_CHECK | (d == TS_CPU ? 0 : TS_USE_DEVICE);
     if (!(c->use & use) || !ts_case_matches(t, c, r->o.match)) return false;
     if (r->o.dtype && strcmp(r->o.dtype, ts_format_of(c->dtype)->name)) return false;
-    return !r->o.small || (c->dim[0] * c->dim[1] <= SMALL_ELEMENTS && strcmp(c->family, "far"));
+    return !r->o.small || (c->dim[0] * c->dim[1] <= SMALL_ELEMENTS && strcmp(c->family, "far") &&
+                           t->cost(c).flops <= SMALL_FLOPS);
 }
 
 /* The dispatch table must give this very row under this mask, or the lane tests another one. */

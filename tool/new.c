@@ -146,6 +146,14 @@ static bool make_folder(const char *path)
     return n <= 2 || failed("expected a new or an empty folder", path);
 }
 
+/* Whether the challenge can be entered in that language: the judge does not take every one. */
+static bool has_starter(const char *templates, const char *id, const struct language *l)
+{
+    char path[4300];
+    snprintf(path, sizeof path, "%s/%s/starter.%s", templates, id, l->ending);
+    return !access(path, R_OK);
+}
+
 static int scaffold_all(const char *folder, const char *challenge, const struct language *l)
 {
     static const char *const templates[] = { "../challenge", "../share/touchstone/challenge",
@@ -154,10 +162,14 @@ static int scaffold_all(const char *folder, const char *challenge, const struct 
     char                     from[4096], headers[4096], one[4096];
     if (!find(templates, from, sizeof from) || !find(contract, headers, sizeof headers))
         return TS_EXIT_BROKEN;
+    if (challenge && !has_starter(from, challenge, l)) {
+        fprintf(stderr, "touchstone: new: %s: nothing to begin with in %s\n", challenge, l->name);
+        return TS_EXIT_USAGE;
+    }
     if (!make_folder(folder)) return TS_EXIT_USAGE;
     for (int i = 0; ts_tasks[i]; i++) {
         const char *id = ts_tasks[i]->name;
-        if (challenge && strcmp(challenge, id)) continue;
+        if (challenge ? strcmp(challenge, id) : !has_starter(from, id, l)) continue;
         snprintf(one, sizeof one, challenge ? "%s" : "%s/%s", folder, id);
         if (!challenge && mkdir(one, 0777)) return failed("cannot make", one), TS_EXIT_BROKEN;
         if (!scaffold(from, headers, one, id, l)) return TS_EXIT_BROKEN;

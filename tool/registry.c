@@ -4,14 +4,17 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cuda_module.h"
+#include "kv_cache.h"
 #include "tool.h"
 #include "touchstone/layernorm.h"
 #include "touchstone/softmax_topk.h"
 
 extern const ts_task   ts_task_layernorm_forward, ts_task_layernorm_backward, ts_task_softmax_topk;
+extern const ts_task   ts_task_kv_cache;
 extern const ts_impl   ts_layernorm_forward_impls[], ts_layernorm_backward_impls[];
-extern const ts_impl   ts_softmax_topk_impls[];
-extern const ts_mutant ts_layernorm_mutants[], ts_softmax_topk_mutants[];
+extern const ts_impl   ts_softmax_topk_impls[], ts_kv_cache_impls[];
+extern const ts_mutant ts_layernorm_mutants[], ts_softmax_topk_mutants[], ts_kv_cache_mutants[];
 
 /* Entrants of kernel/softmax_topk. */
 ts_status ts_softmax_topk_textbook(const void *a, const ts_exec *x);
@@ -50,6 +53,26 @@ static ts_status softmax_topk_workspace(const void *a, const ts_exec *x, size_t 
     return ts_softmax_topk_workspace(a, x, n);
 }
 
+/* A cache has eleven doors: they are entered as a script says. */
+static const ts_kv_table kv_cache_doors = { ts_kv_bytes, ts_kv_create, ts_kv_destroy,
+                                            ts_kv_open,  ts_kv_fork,   ts_kv_truncate,
+                                            ts_kv_free,  ts_kv_append, ts_kv_attend,
+                                            ts_kv_read,  ts_kv_status };
+
+static ts_status kv_cache(const void *a, const ts_exec *x)
+{
+    if (x->device == TS_CPU) return ts_kv_play(&kv_cache_doors, NULL, a, x);
+    if (ts_cuda_unavailable_reason()) return TS_E_DEVICE;
+    const ts_cuda_module_ops *cuda = ts_cuda_ops();
+    const ts_kv_mover         m = { cuda->copy_in, cuda->copy_out, cuda->copy_within, cuda->fill };
+    return ts_kv_play(&kv_cache_doors, &m, a, x);
+}
+
+static ts_status kv_cache_workspace(const void *a, const ts_exec *x, size_t *n)
+{
+    return ts_kv_play_workspace(&kv_cache_doors, a, x, n);
+}
+
 enum { FAST = TS_HAS_F32 | TS_HAS_BF16 | TS_HAS_F16 };
 
 static const ts_entrant softmax_topk_entrants[] = {
@@ -66,6 +89,8 @@ const ts_offer ts_offers[] = {
       layernorm_backward_workspace, ts_layernorm_mutants, NULL },
     { &ts_task_softmax_topk, ts_softmax_topk_impls, softmax_topk, softmax_topk_workspace,
       ts_softmax_topk_mutants, softmax_topk_entrants },
+    { &ts_task_kv_cache, ts_kv_cache_impls, kv_cache, kv_cache_workspace, ts_kv_cache_mutants,
+      NULL },
     { 0 },
 };
 

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kv_cache.h"
+
+const char *const ts_kv_names[TS_KV_FUNCTIONS + 1] = {
+    "ts_kv_bytes", "ts_kv_create", "ts_kv_destroy", "ts_kv_open", "ts_kv_fork",   "ts_kv_truncate",
+    "ts_kv_free",  "ts_kv_append", "ts_kv_attend",  "ts_kv_read", "ts_kv_status", NULL,
+};
+
+enum { ALIGN = 64, BAND = 64, BAND_BYTE = 0xfe };
+
+/* The workspace: for each cache its state and a band behind it, then what is lent to a call, then
+ * the caches' own workspace. */
+typedef struct plan {
+    size_t state_bytes[TS_KV_CACHES], work_bytes, lent_bytes;
+    size_t state[TS_KV_CACHES], lent, work, end; /* where each begins */
+} plan;
+
+typedef struct player {
+    const ts_kv_table      *t;
+    const ts_kv_mover      *m;
+    const ts_kv_cache_args *a;
+    ts_exec                 x; /* as the caches see it */
+    plan                    p;
+    unsigned char          *base;
+    ts_kv                  *cache[TS_KV_CACHES];
+    int32_t                 number[TS_KV_CACHES][TS_KV_SLOTS];
+    int64_t                 n_out, n_read; /* rows written so far */
+    ts_kv_item              item[TS_KV_ITEMS];
+    int32_t                 seq[TS_KV_ITEMS];
+    int64_t                 n[TS_KV_ITEMS], n_all;
+} player;
+
+static int copy(void *to, const void *from, size_t n)
+{
+    memcpy(to, from, n);
+    return 0;
+}
+
+static int fill(void *p, int byte, size_t n)
+{
+    memset(p, byte, n);
+    return 0;
+}
+
+static const ts_kv_mover on_cpu = { copy, copy, copy, fill };
+
+static size_t round_up(size_t n)
+{
+    return (n + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+static size_t kv_row(const ts_kv_dims *d)
+{
+    return (size_t)(d->n_kv_head * d->head_dim) * ts_kv_io_bytes(d);
+}
+
+static size_t q_row(const ts_kv_dims *d)
+{
+    return (size_t)(d->n_q_head * d->head_dim) * ts_kv_io_bytes(d);
+}
+
+static ts_status make_plan(const ts_kv_table *t, const ts_kv_cache_args *a, const ts_exec *x,
+                           plan *p)
+{
+    const ts_kv_dims *d = &a->dims[0];
+    *p = (plan) { 0 };
+    for (int64_t i = 0; i < a->n_cache; i++) {
+        size_t          work = 0;
+        const ts_status s = t->bytes(&a->dims[i], x, &p->state_bytes[i], &work);
+        if (s) return s;
+        if (work > p->work_bytes) p->work_bytes = work;
+        p->state[i] = p->end;
+        p->end += round_up(p->state_bytes[i] + BAND);
+    }
+    p->lent = p->end;
+    if (a->staged) {
+        const size_t row = kv_row(d) > q_row(d) ? kv_row(d) : q_row(d);
+        p->lent_bytes = 2 * ((size_t)d->max_call_tokens * row + ALIGN);
+    }
+    p->work = p->lent + round_up(p->lent_bytes);
+    p->end = p->work + round_up(p->work_bytes);
+    return TS_OK;
+}
+
+ts_status ts_kv_play_workspace(const ts_kv_table *t, const ts_kv_cache_args *a, const ts_exec *x,
+                               size_t *n_bytes)
+{
+    plan            p;
+    const ts_status s = make_plan(t, a, x, &p);
+    if (!s) *n_bytes = p.end;
+    return s;
+}
+
+static size_t band_bytes(const player *w, int i)
+{
+    return round_up(w->p.state_bytes[i] + BAND) - w->p.state_bytes[i];
+}
+
+/* How many bytes behind a state were changed. */
+static int64_t band_changed(const player *w, int i)
+{
+    unsigned char band[BAND + ALIGN];
+    int64_t       n = 0;
+    w->m->out(band, w->base + w->p.state[i] + w->p.state_bytes[i], band_bytes(w, i));
+    for (size_t k = 0; k < band_bytes(w, i); k++) n += band[k] != BAND_BYTE;
+    return n;
+}
+
+/* Rows of k, v or q as the call sees them: which = 0 or 1 of the two that one call may be lent. */
+static const void *lend(player *w, const void *from, int64_t row, size_t row_bytes, int which)
+{
+    const unsigned char *p = (const unsigned char *)from + (size_t)row * row_bytes;
+    if (!w->a->staged) return p;
+    unsigned char *to =
+        w->base + w->p.lent + (size_t)which * (w->p.lent_bytes / 2) + ts_kv_io_bytes(w->a->dims);
+    w->m->within(to, p, (size_t)w->n_all * row_bytes);
+    return to;
+}
+
+/* Who kept a pointer finds NaN. */
+static void take_back(const player *w, size_t row_bytes)
+{
+    for (size_t i = 0; i < 2 && w->a->staged; i++)
+        w->m->fill(w->base + w->p.lent + i * (w->p.lent_bytes / 2) + ts_kv_io_bytes(w->a->dims),
+                   0xff, (size_t)w->n_all * row_bytes);
+}
+
+static ts_status append(player *w, const ts_kv_op *o)
+{
+    const size_t    row = kv_row(w->a->dims);
+    const void     *k = lend(w, w->a->k, o->data, row, 0), *v = lend(w, w->a->v, o->data, row, 1);
+    const ts_status s =
+        w->t->append(w->cache[o->cache], &w->x, o->layer, o->n_item, w->seq, w->n, k, v);
+    take_back(w, row);
+    return s;
+}
+
+static ts_status attend(player *w, const ts_kv_op *o)
+{
+    const size_t row = q_row(w->a->dims);
+    const void  *q = lend(w, w->a->q, o->data, row, 0);
+    void        *out = (unsigned char *)w->a->out + (size_t)w->n_out * row;
+    float       *lse = o->how & TS_KV_NO_LSE ? NULL : w->a->lse + w->n_out * w->a->dims->n_q_head;
+    ts_exec      x = w->x;
+    if (o->how & TS_KV_SHORT) {
+        if (!w->p.work_bytes) return TS_E_WORKSPACE; /* there is none to be short of */
+        x.workspace_bytes = 0;
+    }
+    const ts_status s =
+        w->t->attend(w->cache[o->cache], &x, o->layer, o->n_item, w->seq, w->n, q, out, lse);
+    w->n_out += w->n_all;
+    take_back(w, row);
+    return s;
+}
+
+static ts_status read_back(player *w, const ts_kv_op *o)
+{
+    const int64_t row = w->a->dims->n_kv_head * w->a->dims->head_dim;
+    float        *k = w->a->read + w->n_read * row, *v = k + w->n[0] * row;
+    w->n_read += 2 * w->n[0];
+    return w->t->read(w->cache[o->cache], &w->x, o->layer, w->seq[0], o->from, w->n[0], k, v);
+}
+
+/* Into seen[2]: what a creation answered whose memory is a byte too small. */
+static void size(player *w, const ts_kv_op *o, double *seen)
+{
+    const size_t n = w->p.state_bytes[o->cache];
+    ts_kv       *c = NULL;
+    seen[1] = (double)n;
+    seen[2] = w->t->create(&w->a->dims[o->cache], &w->x, w->base + w->p.state[o->cache], n - 1, &c);
+    seen[3] = c != NULL;
+}
+
+static ts_status ask_status(player *w, const ts_kv_op *o, double *seen)
+{
+    ts_kv_usage     u = { 0 };
+    int64_t         len = TS_KV_UNSEEN;
+    const ts_status s = w->t->status(w->cache[o->cache], o->layer, w->seq[0], &len, &u);
+    seen[1] = (double)len;
+    seen[2] = (double)u.n_page, seen[3] = (double)u.n_free;
+    seen[4] = (double)u.bytes_live, seen[5] = (double)u.bytes_reserved;
+    return s;
+}
+
+static ts_status destroy(player *w, const ts_kv_op *o, double *seen)
+{
+    const ts_status s = w->t->destroy(&w->cache[o->cache]);
+    seen[1] = w->cache[o->cache] != NULL;
+    seen[2] = (double)band_changed(w, o->cache);
+    return s;
+}
+
+static ts_status perform(player *w, const ts_kv_op *o, double *seen)
+{
+    ts_kv    *c = w->cache[o->cache];
+    int32_t  *number = w->number[o->cache], got = TS_KV_UNSEEN;
+    ts_status s = TS_OK;
+    switch (o->what) {
+    case TS_KV_SIZE:
+        size(w, o, seen);
+        return TS_OK;
+    case TS_KV_OPEN:
+        s = w->t->open(c, &w->x, &got);
+        break;
+    case TS_KV_FORK:
+        s = w->t->fork(c, &w->x, w->seq[0], &got);
+        break;
+    case TS_KV_TRUNCATE:
+        return w->t->truncate(c, &w->x, w->seq[0], w->n[0]);
+    case TS_KV_FREE:
+        return w->t->free(c, &w->x, w->seq[0]);
+    case TS_KV_APPEND:
+        return append(w, o);
+    case TS_KV_ATTEND:
+        return attend(w, o);
+    case TS_KV_READ:
+        return read_back(w, o);
+    case TS_KV_STATUS:
+        return ask_status(w, o, seen);
+    default:
+        return destroy(w, o, seen);
+    }
+    seen[1] = got;
+    if (!s) number[w->item[o->n_item - 1].slot] = got;
+    return s;
+}
+
+static void play_op(player *w, const ts_kv_op *o, double *seen)
+{
+    w->n_all = 0;
+    for (int32_t i = 0; i < o->n_item; i++) {
+        w->seq[i] = w->number[o->cache][w->item[i].slot];
+        w->n[i] = w->item[i].n;
+        w->n_all += w->n[i];
+    }
+    memset(seen, 0, TS_KV_SEEN * sizeof *seen);
+    seen[0] = perform(w, o, seen);
+}
+
+static ts_status create(player *w)
+{
+    ts_status s = TS_OK;
+    for (int i = 0; i < w->a->n_cache && !s; i++) {
+        unsigned char *const state = w->base + w->p.state[i];
+        w->m->fill(state + w->p.state_bytes[i], BAND_BYTE, band_bytes(w, i));
+        s = w->t->create(&w->a->dims[i], &w->x, state, w->p.state_bytes[i], &w->cache[i]);
+    }
+    return s;
+}
+
+ts_status ts_kv_play(const ts_kv_table *t, const ts_kv_mover *m, const ts_kv_cache_args *a,
+                     const ts_exec *x)
+{
+    player         w = { .t = t, .m = m ? m : &on_cpu, .a = a, .x = *x, .base = x->workspace };
+    const int32_t *at = a->script;
+    ts_kv_op       o;
+    double         seen[TS_KV_SEEN];
+    ts_status      s = make_plan(t, a, x, &w.p);
+    if (s) return s;
+    if (!x->workspace || x->workspace_bytes < w.p.end) return TS_E_WORKSPACE;
+    w.x.workspace = w.p.work_bytes ? w.base + w.p.work : NULL;
+    w.x.workspace_bytes = w.p.work_bytes;
+    memset(w.number, 0xff, sizeof w.number);
+    s = create(&w);
+    for (int64_t i = 0; i < a->n_op && !s; i++, at += ts_kv_op_words(&o)) {
+        w.m->out(&o, at, sizeof o);
+        w.m->out(w.item, at + sizeof o / sizeof *at, (size_t)o.n_item * sizeof *w.item);
+        play_op(&w, &o, seen);
+        w.m->in(a->seen + i * TS_KV_SEEN, seen, sizeof seen);
+    }
+    return s;
+}

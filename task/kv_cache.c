@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* kv_cache.c - task: keys and values of past tokens, and attention over them. A case is a script of
+ * operations, and the answer is what the script observed. The cases are in kv_cache_cases.c, the
+ * scripts in kv_cache_build.c, what they must observe in kv_cache_model.c. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "dtype.h"
+#include "kv_cache_inside.h"
+#include "rng.h"
+
+/* ---- inputs ---- */
+
+typedef double (*draw)(double x, int64_t row, int64_t e); /* x: about normal */
+
+static double plain(double x, int64_t row, int64_t e)
+{
+    (void)row, (void)e;
+    return x;
+}
+
+static double zero(double x, int64_t row, int64_t e)
+{
+    (void)x, (void)row, (void)e;
+    return 0;
+}
+
+static double constant(double x, int64_t row, int64_t e)
+{
+    (void)x, (void)e;
+    return 1.5 + (double)(row % 3);
+}
+
+static double offset(double x, int64_t row, int64_t e)
+{
+    (void)row, (void)e;
+    return x + 30;
+}
+
+static double tiny(double x, int64_t row, int64_t e)
+{
+    (void)row, (void)e;
+    return 1e-6 * x;
+}
+
+/* One channel outweighs all others of its group. */
+static double outlier(double x, int64_t row, int64_t e)
+{
+    (void)row;
+    return e % 16 == 3 ? 60 * x : x;
+}
+
+/* Later keys score higher: with every tile of keys the largest score is another. */
+static double ramp_key(double x, int64_t row, int64_t e)
+{
+    (void)e;
+    return 0.02 * (double)row + 0.1 * x;
+}
+
+static double ramp_query(double x, int64_t row, int64_t e)
+{
+    (void)row, (void)e;
+    return 1 + 0.1 * x;
+}
+
+static const struct family {
+    const char *name;
+    draw        key, value, query;
+} families[] = {
+    { "zeros", zero, zero, zero },          { "constant", constant, constant, plain },
+    { "offset", offset, offset, plain },    { "tiny", tiny, tiny, plain },
+    { "outlier", outlier, outlier, plain }, { "ramp", ramp_key, plain, ramp_query },
+    { NULL, plain, plain, plain },
+};
+
+static const struct family *family_of(const ts_case *c)
+{
+    const struct family *f = families;
+    while (f->name && strcmp(f->name, c->family)) f++;
+    return f;
+}
+
+static void fill(draw of, uint64_t seed, void *p, ts_dtype t, int64_t n_rows, int64_t width)
+{
+    for (int64_t r = 0; r < n_rows; r++)
+        for (int64_t e = 0; e < width; e++) {
+            const int64_t at = r * width + e;
+            ts_store(p, t, at, of(ts_normal(seed, at), r, e));
+        }
+}
+
+static void make_sick(const ts_kv_script *s, int64_t width, void *p, ts_dtype t)
+{
+    for (int i = 0; i < s->n_cut; i++)
+        for (int64_t e = s->cut[i][0] * width; e < s->cut[i][1] * width; e++)
+            ts_store(p, t, e, e % 3 ? NAN : INFINITY);
+}
+
+/* What does not stand in the case, for entrants that do not see the args. */
+static void tell(ts_arena *m, const ts_kv_dims *d)
+{
+    ts_scalar(m, "n_seq_max", (double)d->n_seq_max);
+    ts_scalar(m, "capacity", (double)d->capacity);
+    ts_scalar(m, "n_page", (double)d->n_page);
+    ts_scalar(m, "window", (double)d->window);
+    ts_scalar(m, "n_sink", (double)d->n_sink);
+    ts_scalar(m, "key_group", (double)d->key_group);
+    ts_scalar(m, "max_call_tokens", (double)d->max_call_tokens);
+    ts_scalar(m, "scale", d->scale);
+}
+
+static void setup(const ts_case *c, uint64_t seed, ts_arena *m, void *args)
+{
+    ts_kv_cache_args *a = args;
+    ts_kv_script      s;
+    ts_kv_script_of(c, &s);
+    const ts_kv_dims *d = s.dims;
+    const int64_t     W = d->n_kv_head * d->head_dim, Q = d->n_q_head * d->head_dim;
+    const ts_dtype    t = c->dtype;
+    *a = (ts_kv_cache_args) { .n_cache = s.n_cache, .n_op = s.n_op, .staged = s.staged };
+    memcpy(a->dims, s.dims, sizeof a->dims);
+    void         *k = ts_take(m, &a->k, (ts_buf) { "k", TS_IN, t, s.n_kv, W, W });
+    void         *v = ts_take(m, &a->v, (ts_buf) { "v", TS_IN, t, s.n_kv, W, W });
+    void         *q = ts_take(m, &a->q, (ts_buf) { "q", TS_IN, t, s.n_q, Q, Q });
+    const int64_t n = (int64_t)s.n_word;
+    void         *script = ts_take(m, &a->script, (ts_buf) { "script", TS_IN, TS_I32, 1, n, n });
+    ts_take(m, &a->seen, (ts_buf) { "seen", TS_OUT, TS_F64, s.n_op, TS_KV_SEEN, TS_KV_SEEN });
+    ts_take(m, &a->out, (ts_buf) { "out", TS_OUT, t, s.n_out, Q, Q });
+    ts_take(m, &a->lse, (ts_buf) { "lse", TS_OUT, TS_F32, s.n_out, d->n_q_head, d->n_q_head });
+    ts_take(m, &a->read, (ts_buf) { "read", TS_OUT, TS_F32, s.n_read, W, W });
+    tell(m, d);
+    memcpy(script, s.word, s.n_word * sizeof *s.word);
+    free(s.word);
+    const uint64_t key = ts_mix(seed);
+    fill(family_of(c)->key, key + 1, k, t, s.n_kv, W);
+    fill(family_of(c)->value, key + 2, v, t, s.n_kv, W);
+    fill(family_of(c)->query, key + 3, q, t, s.n_q, Q);
+    if (strcmp(c->family, "sick")) return;
+    make_sick(&s, W, k, t);
+    make_sick(&s, W, v, t);
+}
+
+/* ---- what is expected ---- */
+
+static size_t count_want(const ts_kv_script *s)
+{
+    const ts_kv_dims *d = s->dims;
+    return (size_t)(s->n_op * TS_KV_SEEN + s->n_read * d->n_kv_head * d->head_dim +
+                    s->n_out * d->n_q_head * (d->head_dim + 1));
+}
+
+static size_t n_want(const ts_case *c)
+{
+    ts_kv_script s;
+    ts_kv_script_of(c, &s);
+    free(s.word);
+    return count_want(&s);
+}
+
+static void oracle(const ts_case *c, const void *args, ts_want *want)
+{
+    ts_kv_script s;
+    ts_kv_script_of(c, &s);
+    free(s.word);
+    ts_kv_model(args, &s, NULL, want);
+}
+
+/* ---- check ---- */
+
+/* What an operation wrote, by rows of out or of read. */
+typedef struct answer {
+    int64_t row, n;
+    bool    reads;
+} answer;
+
+static void list_answers(const ts_kv_cache_args *a, answer *list, int32_t *same)
+{
+    const int32_t *at = a->script;
+    int64_t        n_out = 0, n_read = 0;
+    for (int64_t i = 0; i < a->n_op; i++) {
+        ts_kv_op   o;
+        ts_kv_item item;
+        int64_t    n = 0;
+        memcpy(&o, at, sizeof o);
+        for (int32_t k = 0; k < o.n_item; k++) {
+            memcpy(&item, at + (sizeof o + (size_t)k * sizeof item) / sizeof *at, sizeof item);
+            n += item.n;
+        }
+        at += ts_kv_op_words(&o);
+        same[i] = o.same;
+        list[i] = (answer) { 0 };
+        if (o.what == TS_KV_ATTEND) list[i] = (answer) { n_out, n, false }, n_out += n;
+        if (o.what == TS_KV_READ) list[i] = (answer) { n_read, 2 * n, true }, n_read += 2 * n;
+    }
+}
+
+static bool is_poison(const unsigned char *p, size_t n)
+{
+    while (n && *p == 0xff) p++, n--;
+    return !n;
+}
+
+/* The rows that an answer has in one buffer: those of an earlier one have the same bits, and those
+ * of a refused operation are untouched. */
+static bool rows_agree(const ts_want *seen, const answer *list, int64_t i, int32_t same, ts_buf b,
+                       const void *p, ts_flaw *f)
+{
+    const size_t         row = (size_t)b.n_cols * ts_format_of(b.dtype)->n_bytes;
+    const unsigned char *mine = (const unsigned char *)p + (size_t)list[i].row * row;
+    const bool           refused = seen[i * TS_KV_SEEN].value != 0;
+    if (refused && !is_poison(mine, (size_t)list[i].n * row)) {
+        const double got = ts_load(mine, b.dtype, 0);
+        *f = (ts_flaw) { TS_FAULT_VALUE, b.name, list[i].row, 0, got, NAN, 0 };
+        return false;
+    }
+    for (int64_t r = 0; r < list[i].n && same >= 0; r++) {
+        const int64_t        at = list[same].row + r;
+        const unsigned char *theirs = (const unsigned char *)p + (size_t)at * row;
+        if (!memcmp(mine + (size_t)r * row, theirs, row)) continue;
+        int64_t e = 0;
+        while (!memcmp(mine + (size_t)r * row + (size_t)e * (row / (size_t)b.n_cols),
+                       theirs + (size_t)e * (row / (size_t)b.n_cols), row / (size_t)b.n_cols))
+            e++;
+        *f = (ts_flaw) { TS_FAULT_VALUE,
+                         b.name,
+                         list[i].row + r,
+                         e,
+                         ts_load(p, b.dtype, (list[i].row + r) * b.n_cols + e),
+                         ts_load(p, b.dtype, at * b.n_cols + e),
+                         0 };
+        return false;
+    }
+    return true;
+}
+
+static bool agree(const ts_kv_cache_args *a, const ts_want *seen, const ts_buf *b,
+                  const void *const *p, ts_flaw *f)
+{
+    const size_t n = (size_t)a->n_op;
+    answer      *list = malloc(n * sizeof *list);
+    int32_t     *same = malloc(n * sizeof *same);
+    bool         ok = true;
+    if (!list || !same) abort();
+    list_answers(a, list, same);
+    for (int64_t i = 0; i < a->n_op && ok; i++)
+        for (int k = list[i].reads ? 1 : 2; k <= (list[i].reads ? 1 : 3) && ok && list[i].n; k++)
+            ok = rows_agree(seen, list, i, same[i], b[k], p[k], f);
+    free(list);
+    free(same);
+    return ok;
+}
+
+/* seen, read, out, lse: in the order in which one follows from the other. */
+static bool check_all(const ts_kv_cache_args *a, const ts_kv_script *s, const ts_want *want,
+                      ts_flaw *f, ts_errors *e)
+{
+    const ts_kv_dims *d = a->dims;
+    const int64_t     W = d->n_kv_head * d->head_dim, Q = d->n_q_head * d->head_dim;
+    const ts_buf      b[] = {
+             { "seen", TS_OUT, TS_F64, s->n_op, TS_KV_SEEN, TS_KV_SEEN },
+             { "read", TS_OUT, TS_F32, s->n_read, W, W },
+             { "out", TS_OUT, d->io_dtype, s->n_out, Q, Q },
+             { "lse", TS_OUT, TS_F32, s->n_out, d->n_q_head, d->n_q_head },
+    };
+    const void *const    p[] = { a->seen, a->read, a->out, a->lse };
+    const ts_want *const seen = want;
+    for (int i = 0; i < 4; i++) {
+        if (!ts_check_buf(b[i], p[i], want, f, e)) return false;
+        want += b[i].n_rows * b[i].n_cols;
+    }
+    return agree(a, seen, b, p, f);
+}
+
+static bool check(const ts_case *c, const void *args, const ts_want *want, ts_flaw *f, ts_errors *e)
+{
+    const ts_kv_cache_args *a = args;
+    ts_kv_script            s;
+    ts_kv_script_of(c, &s);
+    free(s.word);
+    if (!ts_kv_is_code(a->dims->store_dtype)) return check_all(a, &s, want, f, e);
+    ts_want *now = malloc((count_want(&s) + 1) * sizeof *now);
+    if (!now) abort();
+    ts_kv_model(a, &s, a->read, now);
+    const bool ok = check_all(a, &s, now, f, e);
+    free(now);
+    return ok;
+}
+
+static ts_cost cost(const ts_case *c)
+{
+    ts_kv_script s;
+    ts_kv_script_of(c, &s);
+    free(s.word);
+    return (ts_cost) { s.bytes, s.flops, true };
+}
+
+/* ---- senseless calls ---- */
+
+static bool spoil(int i, void *args, ts_exec *x, ts_status *must)
+{
+    ts_kv_dims    *d = ((ts_kv_cache_args *)args)->dims;
+    int64_t *const extent[] = { &d->n_layer,   &d->n_seq_max, &d->n_q_head,
+                                &d->n_kv_head, &d->head_dim,  &d->capacity };
+    (void)x;
+    *must = i < 10 ? TS_E_SHAPE : i < 14 ? TS_E_DTYPE : TS_E_ARG;
+    if (i < 6) *extent[i] = i % 2 ? -1 : 0;
+    else if (i == 6) d->n_q_head = 3, d->n_kv_head = 2;
+    else if (i == 7) d->page = 4, d->n_page = 0;
+    else if (i == 8) d->store_dtype = TS_U8, d->key_group = 0;
+    else if (i == 9) {
+        d->store_dtype = TS_U8, d->key_axis = TS_KEY_CHANNEL;
+        d->page = 8, d->n_page = 8, d->key_group = 3;
+    } else if (i == 10) d->io_dtype = TS_U8;
+    else if (i == 11) d->io_dtype = (ts_dtype)99;
+    else if (i == 12) d->store_dtype = TS_I32;
+    else if (i == 13) d->store_dtype = TS_U4, d->key_group = 8, d->meta_dtype = TS_BF16;
+    else if (i == 14) d->scale = NAN;
+    else if (i == 15) d->store_dtype = TS_U8, d->key_group = 8, d->key_axis = (ts_key_axis)7;
+    else return false;
+    return true;
+}
+
+const ts_task ts_task_kv_cache = {
+    .name = "kv_cache",
+    .dim_name = { "seqs", "len", "layers", "q_heads", "kv_heads", "head_dim", "page", "store" },
+    .buffer = { "k", "v", "q", "script", "seen", "out", "lse", "read" },
+    .exports = ts_kv_names,
+    .args_bytes = sizeof(ts_kv_cache_args),
+    .cases = ts_kv_cache_cases,
+    .setup = setup,
+    .n_want = n_want,
+    .oracle = oracle,
+    .check = check,
+    .cost = cost,
+    .spoil = spoil,
+};

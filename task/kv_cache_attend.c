@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* kv_cache_attend.c - what reading back and attending must give.
+ *
+ * Stores of floats give their values rounded once. Codes are known within the declared error from
+ * the values that were stored; attention is then exact attention over what was read. With scores s,
+ * weights p and A = sum p |v|, an error ds in the scores moves the answer by at most
+ * sum p ds (|v| + A), where ds = kappa(D) u sum |q k| scale + u |s - max|; the sums themselves err
+ * by kappa(n) u A; and what is stored, weights among them, is rounded to the dtype of the data. */
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "dtype.h"
+#include "kv_cache_model.h"
+#include "rng.h"
+
+typedef long double real; /* F64 is judged too */
+
+static double kappa(int64_t n)
+{
+    return 8 + 2 * sqrt((double)n);
+}
+
+static double rounded(double v, ts_dtype t)
+{
+    if (t == TS_F64) return v;
+    if (t == TS_F32) return (double)(float)v;
+    return t == TS_BF16 ? ts_widen_bf16(ts_narrow_bf16(v)) : ts_widen_f16(ts_narrow_f16(v));
+}
+
+static int64_t width(const kv_model *m)
+{
+    return m->d->n_kv_head * m->d->head_dim;
+}
+
+/* ---- codes: what is stored, before it is coded ---- */
+
+typedef struct spread {
+    double lo, hi, slack; /* slack: how far both may be off */
+    bool   known;
+} spread;
+
+/* Of a key, after a cut what was read back, in io_dtype. */
+static double source(const kv_model *m, const kv_token *t, bool key, int64_t e, spread *s)
+{
+    double x;
+    if (key && t->cut) {
+        if (!t->key_back || !m->read) s->known = false;
+        x = s->known ? rounded(m->read[(t->key_back - 1) * width(m) + e], m->d->io_dtype) : 0;
+        s->slack = fmax(s->slack, 2 * ts_format_of(m->d->io_dtype)->u * fabs(x));
+    } else x = ts_load(key ? m->a->k : m->a->v, m->d->io_dtype, t->row * width(m) + e);
+    s->lo = fmin(s->lo, x);
+    s->hi = fmax(s->hi, x);
+    return x;
+}
+
+static double declared(const ts_kv_dims *d, const spread *s)
+{
+    const int    bits = d->store_dtype == TS_U8 ? 8 : 4;
+    const double step = (s->hi - s->lo + 2 * s->slack) / (exp2(bits) - 1);
+    const double size = fabs(s->lo) + fabs(s->hi) + 2 * s->slack;
+    const double meta = d->meta_dtype == TS_F16 ? 0x1p-10 * size + exp2(bits - 25) : 0x1p-22 * size;
+    return step / 2 + meta + s->slack;
+}
+
+/* n elements from e on, all of one group, of the token at position i. */
+static void want_coded(const kv_model *m, const kv_token *t, bool key, int64_t e, int64_t n,
+                       ts_want *want)
+{
+    spread s = { INFINITY, -INFINITY, 0, true };
+    for (int64_t k = 0; k < n; k++) want[k].value = source(m, t, key, e + k, &s);
+    for (int64_t k = 0; k < n; k++) want[k].bound = declared(m->d, &s);
+}
+
+/* Element e of the n tokens of a finished group; or of a token in the tail, which is not coded. */
+static void want_channel(const kv_model *m, const kv_token *list, int64_t n, int64_t e,
+                         ts_want *want, int64_t from, int64_t to)
+{
+    spread s = { INFINITY, -INFINITY, 0, true };
+    for (int64_t i = 0; i < n; i++) {
+        const double x = source(m, &list[i], true, e, &s);
+        if (i >= from && i < to) want[(i - from) * width(m)].value = x;
+    }
+    const double bound = !s.known ? INFINITY : n < m->d->key_group ? s.slack : declared(m->d, &s);
+    for (int64_t i = from; i < to; i++) want[(i - from) * width(m)].bound = bound;
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Tokens from .. to of a sequence. */
+static void want_channels(const kv_model *m, const kv_token *list, int64_t len, int64_t from,
+                          int64_t to, ts_want *want)
+{
+    const int64_t g = m->d->key_group, W = width(m);
+    for (int64_t first = from / g * g; first < to; first += g) {
+        const int64_t lo = first < from ? from - first : 0, hi = least(to - first, g);
+        const int64_t n = least(len - first, g);
+        ts_want      *at = want + (first + lo - from) * W;
+        for (int64_t e = 0; e < W && n == g; e++)
+            want_channel(m, list + first, n, e, at + e, lo, hi);
+        for (int64_t i = lo; i < hi && n < g; i++) /* each by itself */
+            for (int64_t e = 0; e < W; e++)
+                want_channel(m, list + first + i, 1, e, at + (i - lo) * W + e, 0, 1);
+    }
+}
+
+static void want_rows(const kv_model *m, const kv_token *t, bool key, ts_want *want)
+{
+    const ts_kv_dims *d = m->d;
+    const int64_t     n = key ? d->key_group : d->head_dim;
+    const void       *from = key ? m->a->k : m->a->v;
+    if (ts_kv_is_code(d->store_dtype)) {
+        for (int64_t e = 0; e < width(m); e += n) want_coded(m, t, key, e, n, want + e);
+        return;
+    }
+    for (int64_t e = 0; e < width(m); e++) {
+        const double x = ts_load(from, d->io_dtype, t->row * width(m) + e);
+        want[e] = (ts_want) { (float)rounded(x, d->store_dtype), 0 };
+    }
+}
+
+void ts_kv_model_read(kv_model *m, const ts_kv_op *o, const ts_kv_item *item, bool done)
+{
+    kv_seq       *q = &m->cache[o->cache].seq[item->slot];
+    kv_token     *list = done ? q->token[o->layer] : NULL;
+    const int64_t n = item->n, W = width(m), from = o->from;
+    const bool    by_channel = ts_kv_is_code(m->d->store_dtype) && m->d->key_axis == TS_KEY_CHANNEL;
+    for (int64_t i = 0; i < 2 * n * W && !done; i++) m->want_read[i] = (ts_want) { 0, INFINITY };
+    for (int64_t i = 0; i < n && done; i++) {
+        if (!by_channel) want_rows(m, &list[from + i], true, m->want_read + i * W);
+        want_rows(m, &list[from + i], false, m->want_read + (n + i) * W);
+    }
+    if (by_channel && done) want_channels(m, list, q->len[o->layer], from, from + n, m->want_read);
+    for (int64_t i = 0; i < n && done; i++) {
+        list[o->from + i].key_read = m->n_read + i + 1;
+        list[o->from + i].value_read = m->n_read + n + i + 1;
+    }
+    m->want_read += 2 * n * W;
+    m->n_read += 2 * n;
+}
+
+/* ---- attention ---- */
+
+/* False: it was never read since it changed. */
+static bool load_row(const kv_model *m, const kv_token *t, bool key, int64_t head, double *to)
+{
+    const int64_t D = m->d->head_dim, at = head * D;
+    if (ts_kv_is_code(m->d->store_dtype)) {
+        const int64_t row = key ? t->key_read : t->value_read;
+        if (!m->read || !row) return false;
+        for (int64_t e = 0; e < D; e++) to[e] = m->read[(row - 1) * width(m) + at + e];
+        return true;
+    }
+    const void    *from = key ? m->a->k : m->a->v;
+    const int64_t  base = t->row * width(m) + at;
+    const ts_dtype io = m->d->io_dtype, store = m->d->store_dtype;
+    for (int64_t e = 0; e < D; e++) to[e] = ts_load(from, io, base + e);
+    for (int64_t e = 0; e < D && io != store; e++) to[e] = rounded(to[e], store);
+    return true;
+}
+
+typedef struct query {
+    const kv_model *m;
+    const kv_token *list;
+    int64_t         position, row, head, kv_head;
+    double         *q, *x;              /* its row; the row of a key or a value */
+    real           *s, *ds;             /* of every key: the score, and how far it may be off */
+    real           *o, *size, *shifted; /* of every channel: sums of p v, p |v|, p ds |v| */
+} query;
+
+static bool sees(const ts_kv_dims *d, int64_t p, int64_t j)
+{
+    return d->window == 0 || p - j < d->window || j < d->n_sink;
+}
+
+/* Scores of the keys in sight, and the largest of them. */
+static bool score(const query *w, double u, real *most)
+{
+    const ts_kv_dims *d = w->m->d;
+    const int64_t     D = d->head_dim;
+    *most = -INFINITY;
+    for (int64_t e = 0; e < D; e++)
+        w->q[e] = ts_load(w->m->a->q, d->io_dtype, (w->row * d->n_q_head + w->head) * D + e);
+    for (int64_t j = 0; j <= w->position; j++) {
+        if (!sees(d, w->position, j)) continue;
+        if (!load_row(w->m, &w->list[j], true, w->kv_head, w->x)) return false;
+        real dot = 0, size = 0;
+        for (int64_t e = 0; e < D; e++) {
+            const real part = (real)w->q[e] * w->x[e];
+            dot += part;
+            size += fabsl(part);
+        }
+        w->s[j] = dot * d->scale;
+        w->ds[j] = kappa(D) * u * size * fabs(d->scale);
+        if (w->s[j] > *most) *most = w->s[j];
+    }
+    return true;
+}
+
+static bool weigh(const query *w, double u, real most, real *sum, real *shift, int64_t *n)
+{
+    const ts_kv_dims *d = w->m->d;
+    for (int64_t e = 0; e < d->head_dim; e++) w->o[e] = w->size[e] = w->shifted[e] = 0;
+    *sum = *shift = 0, *n = 0;
+    for (int64_t j = 0; j <= w->position; j++) {
+        if (!sees(d, w->position, j)) continue;
+        if (!load_row(w->m, &w->list[j], false, w->kv_head, w->x)) return false;
+        const real p = expl(w->s[j] - most), off = p * (w->ds[j] + u * (most - w->s[j]));
+        *sum += p, *shift += off, ++*n;
+        for (int64_t e = 0; e < d->head_dim; e++) {
+            w->o[e] += p * w->x[e];
+            w->size[e] += p * fabs(w->x[e]);
+            w->shifted[e] += off * fabs(w->x[e]);
+        }
+    }
+    return true;
+}
+
+static void expect(const query *w, bool with_lse, ts_want *out, ts_want *lse)
+{
+    const ts_kv_dims *d = w->m->d;
+    const double      u = d->store_dtype == TS_F64 ? 0x1p-53 : 0x1p-24;
+    const ts_format  *io = ts_format_of(d->io_dtype);
+    real              most, sum, shift;
+    int64_t           n;
+    if (!score(w, u, &most) || !weigh(w, u, most, &sum, &shift, &n)) return;
+    for (int64_t e = 0; e < d->head_dim; e++) {
+        const real v = w->o[e] / sum, size = w->size[e] / sum;
+        const real off = w->shifted[e] / sum + shift / sum * size + kappa(n) * u * size;
+        const real stored = io->u * (fmaxl(fabsl(v), io->min_normal) + 2 * size);
+        out[e] = (ts_want) { (double)v, (double)(off + stored + FLT_MIN) };
+    }
+    const real l = most + logl(sum);
+    if (with_lse)
+        *lse = (ts_want) { (double)l, (double)(shift / sum + kappa(n) * u +
+                                               0x1p-23L * (fabsl(l) + fabsl(most) + 1)) };
+}
+
+static void attend_row(kv_model *m, query *w, bool with_lse)
+{
+    const ts_kv_dims *d = m->d;
+    for (w->head = 0; w->head < d->n_q_head; w->head++) {
+        if (ts_bits((uint64_t)m->n_out, w->head) % m->one_in) continue;
+        w->kv_head = w->head * d->n_kv_head / d->n_q_head;
+        expect(w, with_lse, m->want_out + w->head * d->head_dim, m->want_lse + w->head);
+    }
+}
+
+static void *numbers(int64_t n)
+{
+    void *p = malloc(((size_t)n + 1) * sizeof(real));
+    if (!p) abort();
+    return p;
+}
+
+void ts_kv_model_attend(kv_model *m, const ts_kv_op *o, const ts_kv_item *item, bool done)
+{
+    const int64_t D = m->d->head_dim, H = m->d->n_q_head, C = m->d->capacity;
+    query         w = { .m = m, .row = o->data, .q = numbers(D), .x = numbers(D) };
+    w.s = numbers(C), w.ds = numbers(C), w.o = numbers(D), w.size = numbers(D),
+    w.shifted = numbers(D);
+    for (int32_t i = 0; i < o->n_item; i++) {
+        const kv_seq *q = &m->cache[o->cache].seq[item[i].slot];
+        for (int64_t k = 0; k < item[i].n; k++, w.row++) {
+            for (int64_t e = 0; e < H * D; e++) m->want_out[e] = (ts_want) { 0, INFINITY };
+            for (int64_t e = 0; e < H; e++) m->want_lse[e] = (ts_want) { 0, INFINITY };
+            w.list = q->token[o->layer];
+            w.position = q->len[o->layer] - item[i].n + k;
+            if (done) attend_row(m, &w, !(o->how & TS_KV_NO_LSE));
+            m->want_out += H * D, m->want_lse += H, m->n_out++;
+        }
+    }
+    free(w.q), free(w.x), free(w.s), free(w.ds), free(w.o), free(w.size), free(w.shifted);
+}

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* kv_cache_build.c - the script of a case. A family names what the script does; those that draw
+ * special numbers do what `normal` does. Nothing here depends on the seed, so that every instance
+ * of a case is laid out alike. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kv_cache_write.h"
+#include "rng.h"
+
+enum {
+    STEPS = 3,
+    TIMED_STEPS = 16,
+    LARGE_STEPS = 4,
+    FUZZ_STEPS = 60,
+    MOST_PREFILL = 33,
+    MOST_WORK = 1 << 19,
+    CACHED_BYTES = 32 << 20
+};
+
+/* ---- scripts ---- */
+
+/* How many tokens sequence i begins with: ragged, the first the longest. */
+static int32_t prompt(const build *b, int32_t i)
+{
+    const int64_t len = dim(b, LEN), n[] = { len, 1, 5, 17, (len + 1) / 2 };
+    return (int32_t)(b->timed || n[i % 5] > len ? len : n[i % 5]);
+}
+
+static int32_t least(int32_t a, int32_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Of n queries over a whole prompt as many as the oracle can work out in little time. */
+static int32_t few(const build *b, int32_t n)
+{
+    const int64_t each = dim(b, LEN) * dim(b, Q_HEADS) * dim(b, HEAD_DIM);
+    const int64_t most = MOST_WORK / each;
+    return least(n, most > MOST_PREFILL ? MOST_PREFILL : most > 2 ? (int32_t)most : 2);
+}
+
+static void look_at(build *b, int32_t slot)
+{
+    for (int32_t l = 0; l < dim(b, LAYERS); l++) {
+        const int32_t half = b->len[slot][l] / 2;
+        read_all(b, l, slot, -1);
+        read_some(b, l, slot, half, b->len[slot][l] - half, -1);
+        if (b->len[slot][l]) attend(b, l, &(ts_kv_item) { slot, least(3, b->len[slot][l]) }, 1);
+    }
+    ask(b, slot);
+}
+
+/* Prompts of all sequences in one call, then a token of each at a time. */
+static void generate(build *b, int32_t n_steps)
+{
+    ts_kv_item    item[TS_KV_ITEMS];
+    const int32_t n = (int32_t)dim(b, SEQS), layers = (int32_t)dim(b, LAYERS);
+    for (int32_t i = 0; i < n; i++) item[i] = (ts_kv_item) { open_one(b), prompt(b, i) };
+    for (int32_t l = 0; l < layers; l++) {
+        append(b, l, item, n);
+        if (b->timed && b->codes) read_all(b, l, item[0].slot, -1);
+        if (b->timed) continue;
+        ts_kv_item last[TS_KV_ITEMS];
+        for (int32_t i = 0; i < n; i++) last[i] = (ts_kv_item) { item[i].slot, few(b, item[i].n) };
+        attend(b, l, last, n);
+        for (int32_t i = 0; i < n; i++) ask(b, item[i].slot);
+    }
+    for (int32_t i = 0; i < n; i++) item[i].n = 1;
+    for (int32_t step = 0; step < n_steps; step++)
+        for (int32_t l = 0; l < layers; l++) {
+            append(b, l, item, n);
+            attend(b, l, item, n);
+        }
+    for (int32_t i = 0; i < n && !b->timed; i++) look_at(b, item[i].slot);
+}
+
+/* The same tokens whole, one by one, and in pieces within a batch: the same bits are stored. */
+static void chunks(build *b)
+{
+    const int32_t len = (int32_t)dim(b, LEN), whole = open_one(b), ones = open_one(b);
+    const int32_t pieces = open_one(b), other = open_one(b);
+    for (int32_t l = 0; l < dim(b, LAYERS); l++) {
+        const int64_t data = b->s->n_kv;
+        append(b, l, &(ts_kv_item) { whole, len }, 1);
+        attend(b, l, &(ts_kv_item) { whole, few(b, len) }, 1);
+        for (int32_t i = 0; i < len; i++) {
+            append_rows(b, l, &(ts_kv_item) { ones, 1 }, 1, data + i);
+            if (i < 9 || i % 37 == 0) attend(b, l, &(ts_kv_item) { ones, 1 }, 1);
+        }
+        for (int32_t at = 0, n = 1; at < len; at += n, n = least(2 * n + 1, len - at)) {
+            const ts_kv_item both[] = { { pieces, n }, { other, len - at - n < 3 ? 0 : 3 } };
+            append_rows(b, l, both, 2, data + at);
+            attend(b, l, (ts_kv_item[]) { { other, 0 }, { pieces, few(b, n) } }, 2);
+        }
+        const int32_t first = read_all(b, l, whole, -1);
+        read_all(b, l, ones, first);
+        read_all(b, l, pieces, first);
+    }
+    look_at(b, other);
+}
+
+static void forks(build *b)
+{
+    const int32_t len = (int32_t)dim(b, LEN), layers = (int32_t)dim(b, LAYERS), a = open_one(b);
+    for (int32_t l = 0; l < layers; l++) append(b, l, &(ts_kv_item) { a, len }, 1);
+    const int32_t twin = fork_one(b, a);
+    ask(b, twin);
+    for (int32_t l = 0; l < layers; l++) {
+        append(b, l, &(ts_kv_item) { twin, 2 }, 1); /* the copy is written first */
+        append(b, l, &(ts_kv_item) { a, 3 }, 1);
+    }
+    look_at(b, a);
+    look_at(b, twin);
+    const int32_t third = fork_one(b, twin);
+    truncate_to(b, third, (len + 1) / 2);
+    for (int32_t l = 0; l < layers; l++) {
+        append(b, l, &(ts_kv_item) { twin, 1 }, 1);
+        append(b, l, &(ts_kv_item) { third, 4 }, 1);
+    }
+    free_one(b, a);
+    look_at(b, twin);
+    look_at(b, third);
+    const int32_t fresh = open_one(b); /* on pages that others have left */
+    for (int32_t l = 0; l < layers; l++) append(b, l, &(ts_kv_item) { fresh, least(len, 9) }, 1);
+    look_at(b, fresh);
+    look_at(b, third);
+    free_one(b, twin);
+    free_one(b, third);
+    look_at(b, fresh);
+}
+
+/* What was cut off never comes back; in family `sick` it is NaN. */
+static void truncations(build *b)
+{
+    const int32_t len = (int32_t)dim(b, LEN), layers = (int32_t)dim(b, LAYERS);
+    const int32_t group = (int32_t)b->s->dims->key_group, slot = open_one(b), beside = open_one(b);
+    const int32_t to[] = { len - 1, (len + 1) / 2, len > group ? group : 1, 1, 0 };
+    for (size_t i = 0; i < sizeof to / sizeof *to; i++) {
+        for (int32_t l = 0; l < layers; l++) {
+            const int32_t had = b->len[slot][l], kept = to[i] > had ? to[i] - had : 0;
+            const int64_t data = b->s->n_kv + 1;
+            b->s->cut[b->s->n_cut][0] = data + kept;
+            b->s->cut[b->s->n_cut++][1] = data + len - had;
+            append(b, l, (ts_kv_item[]) { { beside, 1 }, { slot, len - had } }, 2);
+        }
+        truncate_to(b, slot, to[i]);
+        look_at(b, slot);
+        for (int32_t l = 0; l < layers; l++)
+            append(b, l, &(ts_kv_item) { slot, least(3, len - to[i]) }, 1);
+        look_at(b, slot);
+    }
+    look_at(b, beside);
+}
+
+/* Everything that must be refused for lack of room, and leave all as it was. */
+static void fill_up(build *b)
+{
+    const int32_t len = (int32_t)dim(b, LEN), layers = (int32_t)dim(b, LAYERS);
+    const int32_t a = open_one(b), c = open_one(b), d = open_one(b);
+    open_refused(b);
+    emit(b, op(TS_KV_FORK, 0, 2), (ts_kv_item[]) { { a, 0 }, { TS_KV_SLOTS - 1, 0 } });
+    for (int32_t l = 0; l < layers; l++)
+        append(b, l, (ts_kv_item[]) { { a, len / 3 }, { c, len / 2 }, { d, len } }, 3);
+    for (int32_t l = 0; l < layers; l++) { /* only the third is full */
+        append_refused(b, l, (ts_kv_item[]) { { a, 1 }, { c, 2 }, { d, 1 } }, 3);
+        append_refused(b, l, &(ts_kv_item) { c, len - len / 2 + 1 }, 1);
+    }
+    look_at(b, a), look_at(b, c), look_at(b, d);
+    if (b->s->dims->page) { /* no page is left for these, though each would fit its sequence */
+        append_refused(b, 0, (ts_kv_item[]) { { a, len - len / 3 }, { c, len - len / 2 } }, 2);
+        look_at(b, a), look_at(b, c);
+        free_one(b, d);
+    }
+    for (int32_t l = 0; l < layers; l++)
+        append(b, l, (ts_kv_item[]) { { c, len - len / 2 }, { a, 1 } }, 2);
+    look_at(b, a), look_at(b, c);
+}
+
+/* What must be refused for what it says. */
+static void nonsense(build *b)
+{
+    const int32_t    a = open_one(b), c = open_one(b);
+    const ts_kv_item both[] = { { a, 3 }, { c, 2 } }, twice[] = { { a, 1 }, { a, 1 } };
+    append(b, 0, both, 2);
+    append_refused(b, 0, twice, 2);
+    attend_how(b, 0, twice, 2, 0);
+    attend_how(b, 0, &(ts_kv_item) { c, 3 }, 1, 0); /* more queries than tokens */
+    attend_how(b, 0, both, 2, TS_KV_SHORT);
+    emit(b, op(TS_KV_TRUNCATE, 0, 1), &(ts_kv_item) { a, 4 });
+    read_some(b, 0, a, 2, 2, -1);
+    free_one(b, c);
+    emit(b, op(TS_KV_FREE, 0, 1), &(ts_kv_item) { c, 0 });
+    append_refused(b, 0, both, 2);
+    attend_how(b, 0, both, 2, 0);
+    emit(b, op(TS_KV_TRUNCATE, 0, 1), &(ts_kv_item) { c, 0 });
+    emit(b, op(TS_KV_FORK, 0, 2), (ts_kv_item[]) { { c, 0 }, { TS_KV_SLOTS - 1, 0 } });
+    read_some(b, 0, c, 0, 1, -1);
+    emit(b, op(TS_KV_STATUS, 0, 1), &(ts_kv_item) { c, 0 });
+    look_at(b, a);
+}
+
+/* A walk over everything that fits; the state is asked for after each step. */
+static void fuzz(build *b)
+{
+    int32_t       live[TS_KV_ITEMS], n_live = 0;
+    const int32_t len = (int32_t)dim(b, LEN), most = (int32_t)dim(b, SEQS);
+    uint64_t      key = (uint64_t)(dim(b, LEN) * 1000 + dim(b, PAGE) * 10 + dim(b, STORE));
+    for (int64_t i = 0; i < FUZZ_STEPS; i++) {
+        const uint64_t bits = ts_bits(key, i);
+        const int32_t  what = (int32_t)(bits % 16);
+        const int32_t  pick = n_live ? (int32_t)((bits >> 8) % (uint64_t)n_live) : 0;
+        const int32_t  slot = n_live ? live[pick] : -1;
+        const int32_t  layer = (int32_t)((bits >> 40) % (uint64_t)dim(b, LAYERS));
+        if (!n_live || (what == 0 && n_live < most)) {
+            live[n_live++] = open_one(b);
+            continue;
+        }
+        if (what == 1 && n_live < most) live[n_live++] = fork_one(b, slot);
+        else if (what == 2) {
+            int32_t shortest = len;
+            for (int32_t l = 0; l < dim(b, LAYERS); l++)
+                shortest = least(shortest, b->len[slot][l]);
+            truncate_to(b, slot, (int32_t)((bits >> 48) % (uint64_t)(shortest + 1)));
+        } else if (what == 3 && n_live > 1) {
+            free_one(b, slot);
+            live[pick] = live[--n_live];
+            continue;
+        } else {
+            const int32_t n = (int32_t)((bits >> 48) % 7);
+            append(b, layer, &(ts_kv_item) { slot, least(n, len - b->len[slot][layer]) }, 1);
+        }
+        ask(b, slot);
+        if (i % 4 == 3 && b->len[slot][layer]) attend(b, layer, &(ts_kv_item) { slot, 1 }, 1);
+    }
+    for (int32_t i = 0; i < n_live; i++) look_at(b, live[i]);
+}
+
+/* ---- dims ---- */
+
+static int64_t divisor_below(int64_t n, int64_t most)
+{
+    while (n % most) most--;
+    return most;
+}
+
+static void set_store(const ts_case *c, ts_kv_dims *d)
+{
+    const int64_t store = c->dim[STORE] % META_F16, page = c->dim[PAGE];
+    d->io_dtype = d->store_dtype = c->dtype;
+    d->meta_dtype = TS_F32;
+    d->key_group = 8;
+    if (c->dim[STORE] == STORE_F32) d->store_dtype = TS_F32;
+    else if (c->dim[STORE] == STORE_F16) d->store_dtype = TS_F16;
+    else if (c->dim[STORE] == STORE_BF16) d->store_dtype = TS_BF16;
+    else if (store) {
+        d->store_dtype = store == STORE_U8 || store == STORE_U8_CHANNEL ? TS_U8 : TS_U4;
+        d->meta_dtype = c->dim[STORE] > META_F16 ? TS_F16 : TS_F32;
+        d->key_axis = store == STORE_U8 || store == STORE_U4 ? TS_KEY_TOKEN : TS_KEY_CHANNEL;
+        d->key_group = d->key_axis == TS_KEY_TOKEN ? divisor_below(d->head_dim, 32)
+                       : page                      ? divisor_below(page, page > 8 ? page / 2 : page)
+                                                   : 8;
+    }
+}
+
+static void begin(build *b)
+{
+    ts_kv_dims *d = b->s->dims;
+    *d = (ts_kv_dims) { .n_layer = dim(b, LAYERS),
+                        .n_q_head = dim(b, Q_HEADS),
+                        .n_kv_head = dim(b, KV_HEADS),
+                        .head_dim = dim(b, HEAD_DIM),
+                        .page = dim(b, PAGE),
+                        .scale = (is(b, "hot") ? 8 : 1) / sqrt((double)dim(b, HEAD_DIM)) };
+    set_store(b->c, d);
+    b->codes = ts_kv_is_code(d->store_dtype);
+    if (is(b, "window") || is(b, "window_only")) d->window = dim(b, LEN) / 3 + 1;
+    if (is(b, "window")) d->n_sink = 2;
+    b->s->n_cache = is(b, "paged") ? 2 : 1;
+    emit(b, op(TS_KV_SIZE, 0, 0), NULL);
+}
+
+/* Pages that n tokens of every layer take. */
+static int64_t pages_of(const ts_kv_dims *d, int64_t n)
+{
+    return d->n_layer * ((n + d->page - 1) / d->page);
+}
+
+static void end(build *b)
+{
+    ts_kv_dims *d = b->s->dims;
+    emit(b, op(TS_KV_DESTROY, 0, 0), NULL);
+    d->n_seq_max = b->peak_open;
+    d->capacity = is(b, "sized") ? 2048 : b->peak_len;
+    d->max_call_tokens = b->peak_tokens;
+    if (d->page) d->n_page = d->n_seq_max * pages_of(d, d->capacity);
+    const int64_t len = dim(b, LEN);
+    /* As many as the longest and the other two take, and one, which is too little for another. */
+    if (d->page && is(b, "full"))
+        d->n_page = pages_of(d, len) + pages_of(d, len / 2) + pages_of(d, len / 3) + 1;
+    /* Enough only if what is held twice is kept once. */
+    if (d->page && is(b, "fork")) d->n_page = d->n_layer * (len / d->page + 19 / d->page + 8);
+    /* What some processor's caches may hold need not come from memory again. */
+    if (b->n_stored > CACHED_BYTES) b->s->bytes += b->read_again;
+    b->s->bytes *= (double)b->s->n_cache;
+    b->s->flops *= (double)b->s->n_cache;
+    b->s->dims[1] = *d;
+    b->s->dims[1].page = b->s->dims[1].n_page = 0;
+}
+
+void ts_kv_script_of(const ts_case *c, ts_kv_script *s)
+{
+    static const struct {
+        const char *family;
+        void (*write)(build *b);
+    } scripts[] = { { "chunk", chunks },     { "fork", forks },   { "truncate", truncations },
+                    { "sick", truncations }, { "full", fill_up }, { "nonsense", nonsense },
+                    { "fuzz", fuzz },        { "paged", fuzz } };
+    build *b = calloc(1, sizeof *b);
+    if (!b) abort();
+    memset(s, 0, sizeof *s);
+    b->c = c, b->s = s;
+    b->timed = c->use & (TS_USE_TIME | TS_USE_JUDGE);
+    s->staged = !b->timed;
+    begin(b);
+    size_t       i = 0;
+    const size_t n = sizeof scripts / sizeof *scripts;
+    while (i < n && !is(b, scripts[i].family)) i++;
+    if (i < n) scripts[i].write(b);
+    else generate(b, !b->timed ? STEPS : c->use & TS_USE_LARGE ? LARGE_STEPS : TIMED_STEPS);
+    end(b);
+    free(b);
+}

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+
+#include "kv_cache_inside.h"
+
+enum { F32 = 1u << TS_F32, F64 = 1u << TS_F64, F16 = 1u << TS_F16, BF16 = 1u << TS_BF16 };
+enum { NARROW = F16 | BF16, ALL = F32 | NARROW, MAX_CASES = 1024 };
+
+typedef struct shape {
+    int64_t seqs, len, layers, q_heads, kv_heads, head_dim;
+} shape;
+
+/* Refusals start from the first. Lengths around pages and tiles, every way to share heads, odd head
+ * dimensions; long sequences in few heads, since the oracle works everything out anew. */
+static const shape plain_shapes[] = {
+    { 3, 32, 2, 8, 2, 64 },   { 1, 1, 1, 1, 1, 1 },     { 2, 2, 2, 4, 4, 8 },
+    { 3, 17, 2, 4, 1, 33 },   { 5, 15, 3, 6, 3, 8 },    { 4, 16, 1, 8, 2, 33 },
+    { 2, 31, 2, 4, 1, 80 },   { 1, 33, 1, 32, 8, 64 },  { 3, 64, 1, 4, 4, 128 },
+    { 2, 65, 2, 6, 3, 80 },   { 1, 129, 1, 8, 2, 256 }, { 5, 129, 1, 4, 1, 64 },
+    { 2, 1000, 1, 4, 2, 64 }, { 1, 4099, 1, 2, 1, 33 }, { 1, 80, 1, 32, 8, 128 },
+    { 3, 7, 2, 4, 2, 256 },   { 1, 48, 1, 4, 1, 1 },
+};
+static const int64_t pages[] = { 0, 16, 1, 7, 64 };
+
+/* As { family, dtypes, shapes, pages, stores }; 0 ends a list, but for a first page or store. */
+typedef struct family {
+    const char *name;
+    unsigned    dtypes;
+    shape       shapes[3];
+    int64_t     pages[4], stores[6];
+} family;
+
+/* clang-format off */
+static const family families[] = {
+    /* what the script does */
+    { "chunk",    ALL, { { 4, 17, 1, 4, 2, 8 }, { 4, 65, 2, 4, 1, 33 } }, { 0, 16, 7 }, { 0 } },
+    { "chunk",    F32, { { 4, 37, 1, 4, 2, 33 } }, { 0, 16, 7, 1 }, { 8, 9, 4, 5, 14, 19 } },
+    { "chunk",    BF16, { { 4, 70, 1, 4, 2, 16 } }, { 0, 64 }, { 9, 5, 15, 18 } },
+    { "fork",     ALL, { { 4, 17, 2, 4, 2, 8 }, { 4, 129, 1, 8, 2, 16 } }, { 0, 16, 7, 1 }, { 0 } },
+    { "fork",     F32, { { 4, 43, 2, 4, 2, 33 } }, { 0, 16, 7, 64 }, { 8, 9, 5, 14 } },
+    { "truncate", ALL, { { 2, 33, 2, 4, 2, 8 }, { 2, 65, 1, 6, 3, 33 } }, { 0, 16, 7, 1 }, { 0 } },
+    { "truncate", F32, { { 2, 37, 1, 4, 2, 33 } }, { 0, 16, 7, 64 }, { 8, 9, 4, 5, 15, 19 } },
+    { "truncate", NARROW, { { 2, 37, 1, 4, 2, 8 } }, { 0, 16 }, { 9, 15 } },
+    { "full",     ALL, { { 3, 33, 2, 4, 2, 8 }, { 3, 130, 1, 4, 1, 16 } }, { 0, 16, 7, 1 }, { 0 } },
+    { "full",     F32, { { 3, 129, 1, 4, 2, 8 } }, { 0, 16, 64 }, { 8, 5 } },
+    { "nonsense", F32, { { 2, 5, 2, 4, 2, 33 } }, { 0, 16, 1 }, { 0, 8 } },
+    { "fuzz",     F32, { { 4, 24, 2, 4, 2, 8 }, { 5, 40, 1, 2, 1, 33 } }, { 16, 7, 1 }, { 0, 8, 5 } },
+    { "fuzz",     BF16, { { 3, 30, 3, 4, 1, 8 } }, { 0, 7, 64 }, { 0 } },
+    { "paged",    ALL, { { 4, 50, 2, 4, 2, 8 }, { 3, 41, 1, 6, 3, 64 } }, { 16, 7, 1, 64 }, { 0 } },
+    { "paged",    F32, { { 4, 50, 1, 4, 2, 33 } }, { 16, 1, 64 }, { 8, 9, 4, 15 } },
+    { "sized",    F32, { { 2, 16, 1, 8, 2, 64 } }, { 0, 16 }, { 0, 16, 8, 4, 15, 19 } },
+    { "window",   ALL, { { 3, 33, 2, 4, 2, 8 }, { 2, 129, 1, 8, 2, 64 } }, { 0, 16, 7 }, { 0 } },
+    { "window_only", F32, { { 3, 65, 1, 4, 1, 33 }, { 1, 1000, 1, 4, 1, 16 } }, { 0, 16 }, { 0, 8 } },
+    /* what numbers there are */
+    { "offset",   ALL, { { 3, 33, 1, 4, 2, 64 } }, { 0, 16 }, { 0 } },
+    { "offset",   F32, { { 3, 33, 1, 4, 2, 33 } }, { 0, 16 }, { 8, 4, 15, 19 } },
+    { "outlier",  F32 | BF16, { { 3, 33, 1, 4, 2, 64 } }, { 0, 16 }, { 0, 8, 4, 15, 19 } },
+    { "ramp",     ALL, { { 1, 300, 1, 4, 1, 16 }, { 3, 129, 1, 4, 2, 64 } }, { 0, 16 }, { 0 } },
+    { "hot",      ALL, { { 3, 65, 1, 4, 2, 64 } }, { 0, 16 }, { 0 } },
+    { "tiny",     F32, { { 3, 33, 1, 4, 2, 33 } }, { 0, 16 }, { 0, 8, 5 } },
+    { "constant", F32 | BF16, { { 3, 33, 1, 4, 2, 33 } }, { 0, 16 }, { 0, 8, 4, 5, 14, 19 } },
+    { "zeros",    F32, { { 3, 33, 1, 4, 2, 33 } }, { 0, 16 }, { 0, 8, 4, 5, 14, 19 } },
+    { "sick",     ALL, { { 2, 33, 2, 4, 2, 8 }, { 2, 65, 1, 6, 3, 33 } }, { 0, 16, 7 }, { 0 } },
+};
+/* clang-format on */
+
+/* Enough to fill a device, and to be split over its length. */
+static const shape device_shapes[] = { { 5, 4099, 1, 8, 2, 128 }, { 1, 20000, 1, 4, 1, 64 } };
+
+/* For the CPU: the judge takes f32 of three sizes; of the others no processor's caches hold all.
+ * For devices, large ones. */
+static const shape timed_shapes[] = {
+    { 1, 512, 1, 8, 2, 64 },    { 2, 1024, 1, 8, 2, 64 },    { 4, 1024, 1, 8, 4, 64 },
+    { 8, 2048, 1, 32, 8, 128 }, { 1, 16384, 1, 32, 8, 128 },
+};
+static const shape large_shapes[] = { { 64, 8192, 1, 32, 8, 128 },
+                                      { 1, 131072, 1, 32, 8, 128 },
+                                      { 256, 2048, 1, 32, 8, 128 } };
+
+typedef struct list {
+    ts_case c[MAX_CASES];
+    int     n;
+} list;
+
+static void add(list *l, unsigned use, unsigned dtypes, shape s, int64_t page, int64_t store,
+                const char *name)
+{
+    for (int t = TS_F32; t <= TS_BF16; t++) {
+        if (!(dtypes >> t & 1u)) continue;
+        if (l->n + 1 == MAX_CASES) abort();
+        l->c[l->n++] =
+            (ts_case) { use,
+                        (ts_dtype)t,
+                        { s.seqs, s.len, s.layers, s.q_heads, s.kv_heads, s.head_dim, page, store },
+                        name };
+    }
+}
+
+static void add_plain(list *l)
+{
+    static const int64_t stores[] = { STORE_U8,   STORE_U4_CHANNEL,
+                                      STORE_BF16, STORE_U8_CHANNEL + META_F16,
+                                      STORE_F16,  STORE_U4 + META_F16,
+                                      STORE_U4,   STORE_U8_CHANNEL };
+    const size_t         n = sizeof plain_shapes / sizeof *plain_shapes;
+    const size_t n_pages = sizeof pages / sizeof *pages, n_stores = sizeof stores / sizeof *stores;
+    for (size_t i = 0; i < n; i++) {
+        const shape s = plain_shapes[i];
+        add(l, TS_USE_CHECK, ALL, s, pages[i % n_pages], STORE_IO, "normal");
+        add(l, TS_USE_CHECK, F32, s, pages[(i + 1) % n_pages], stores[i % n_stores], "normal");
+        if (s.len <= 129)
+            add(l, TS_USE_CHECK, F32, s, pages[(i + 2) % n_pages], stores[(i + 3) % n_stores],
+                "normal");
+    }
+    /* Other dtypes for what is stored, and one past every page. */
+    add(l, TS_USE_CHECK, F64, plain_shapes[0], 16, STORE_IO, "normal");
+    add(l, TS_USE_CHECK, F64, plain_shapes[3], 0, STORE_IO, "normal");
+    add(l, TS_USE_CHECK, NARROW, plain_shapes[4], 7, STORE_F32, "normal");
+    add(l, TS_USE_CHECK, NARROW, plain_shapes[3], 16, STORE_U8, "normal");
+    add(l, TS_USE_CHECK, NARROW, plain_shapes[3], 0, STORE_U4_CHANNEL, "normal");
+    for (size_t i = 1; i < n_pages; i++)
+        add(l, TS_USE_CHECK, ALL, (shape) { 2, pages[i] + 1, 2, 4, 2, 16 }, pages[i], STORE_IO,
+            "normal");
+}
+
+static void add_families(list *l)
+{
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
+        const family *f = &families[i];
+        for (int s = 0; s < 3 && f->shapes[s].seqs; s++)
+            for (int p = 0; p < 4 && (!p || f->pages[p]); p++)
+                for (int k = 0; k < 6 && (!k || f->stores[k]); k++)
+                    add(l, TS_USE_CHECK, f->dtypes, f->shapes[s], f->pages[p], f->stores[k],
+                        f->name);
+    }
+}
+
+static void add_timed(list *l)
+{
+    for (size_t i = 0; i < sizeof timed_shapes / sizeof *timed_shapes; i++) {
+        add(l, TS_USE_TIME, F32 | BF16, timed_shapes[i], 0, STORE_IO, "normal");
+        if (i < 3) continue;
+        add(l, TS_USE_TIME, F32 | BF16, timed_shapes[i], 16, STORE_IO, "normal");
+        add(l, TS_USE_TIME, F32, timed_shapes[i], 16, STORE_U8, "normal");
+        add(l, TS_USE_TIME, F32, timed_shapes[i], 16, STORE_U4, "normal");
+    }
+    static const int64_t stores[] = { STORE_IO, STORE_U8, STORE_U4 }, layouts[] = { 0, 16, 64 };
+    for (size_t i = 0; i < sizeof large_shapes / sizeof *large_shapes; i++)
+        for (int k = 0; k < 3; k++)
+            for (int p = 0; p < 3; p++)
+                add(l, TS_USE_TIME | TS_USE_LARGE, BF16, large_shapes[i], layouts[p], stores[k],
+                    "normal");
+}
+
+const ts_case *ts_kv_cache_cases(void)
+{
+    static list l;
+    if (l.n) return l.c;
+    add_plain(&l);
+    add_families(&l);
+    for (size_t i = 0; i < sizeof device_shapes / sizeof *device_shapes; i++)
+        for (size_t p = 0; p < 2; p++) {
+            add(&l, TS_USE_DEVICE, F32 | BF16, device_shapes[i], pages[p], STORE_IO, "normal");
+            add(&l, TS_USE_DEVICE, BF16, device_shapes[i], pages[p], STORE_U8, "normal");
+        }
+    add_timed(&l);
+    return l.c;
+}

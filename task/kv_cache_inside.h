@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* kv_cache_inside.h - the items of the KV cache task: its cases, the script of each, and the model
+ * that says what a script must observe. */
+#ifndef TS_TASK_KV_CACHE_INSIDE_H
+#define TS_TASK_KV_CACHE_INSIDE_H
+
+#include "kv_cache.h"
+#include "task.h"
+
+/* dim: seqs, len (of the longest), layers, q_heads, kv_heads, head_dim, page, store. */
+enum { SEQS, LEN, LAYERS, Q_HEADS, KV_HEADS, HEAD_DIM, PAGE, STORE };
+
+/* What `store` says. Of codes: bits, the axis of keys, and in the tens the metadata. */
+enum {
+    STORE_IO = 0, /* the dtype of the case itself */
+    STORE_F32 = 32,
+    STORE_F16 = 16,
+    STORE_BF16 = 17,
+    STORE_U8 = 8, /* TS_KEY_TOKEN */
+    STORE_U8_CHANNEL = 9,
+    STORE_U4 = 4,
+    STORE_U4_CHANNEL = 5,
+    META_F16 = 10, /* to be added; without it TS_F32 */
+};
+
+enum { MOST_LAYERS = 4, MOST_CUTS = 20 };
+
+const ts_case *ts_kv_cache_cases(void);
+
+static inline bool ts_kv_is_code(ts_dtype t)
+{
+    return t == TS_U8 || t == TS_U4;
+}
+
+/* A case's script, which follows from the case alone, and the rows that it needs. */
+typedef struct ts_kv_script {
+    ts_kv_dims dims[TS_KV_CACHES];
+    int64_t    n_cache, n_op, staged;
+    int32_t   *word; /* malloc */
+    size_t     n_word, room;
+    int64_t    n_kv, n_q, n_out, n_read;
+    int64_t    cut[MOST_CUTS][2]; /* rows of k and v, from and to, that are cut off unseen */
+    int        n_cut;
+    double     bytes, flops; /* the least that it takes */
+} ts_kv_script;
+
+void ts_kv_script_of(const ts_case *c, ts_kv_script *s);
+
+/* What must be seen, read back, and attended to: wants for seen, read, out and lse, in this order.
+ *
+ * Codes leave room for rounding, so what attend must give follows from what read gave: `read` is
+ * what an implementation answered, each attend is expected over the last values read before it.
+ * Without it (NULL, before there is an answer) and with codes, only `seen` and the first reads are
+ * known; anything goes for the rest. */
+void ts_kv_model(const ts_kv_cache_args *a, const ts_kv_script *s, const float *read,
+                 ts_want *want);
+
+#endif
