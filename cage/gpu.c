@@ -14,8 +14,8 @@
 #include "cage.h"
 #include "driver.h"
 #include "fact_ptx.h"
-#include "launch.h"
 #include "mask.h"
+#include "play.h"
 
 enum { MAX_IMAGE = 64 << 20, SPIN_NS = 8000 };
 
@@ -99,50 +99,28 @@ static char *read_all(int fd, size_t *n)
     return bytes;
 }
 
-static void add(ts_launch_env *e, ts_env_value v)
-{
-    if (e->n < TS_ENV_NAMES) e->v[e->n++] = v;
-}
-
 /* Every name that a plan may use. */
-static void describe(const ts_call_plan *p, int slot, size_t n_workspace, ts_launch_env *e)
+static void describe(const ts_call_plan *p, int slot, size_t n_workspace, ts_names *n)
 {
-    static char         parts[TS_CALL_BUFS][3][TS_CALL_NAME + 8];
-    static const char  *dtype[] = { "f32", "f64", "f16", "bf16" };
     const ts_call_slot *s = &p->slot[slot];
-    *e = (ts_launch_env) { .dtype = s->dtype < 4 ? dtype[s->dtype] : "" };
+    ts_names_begin(n, s->dtype);
     for (int i = 0; i < TS_CALL_DIMS; i++)
-        if (*p->dim_name[i])
-            add(e, (ts_env_value) { p->dim_name[i], TS_ENV_INTEGER, .i = s->dim[i] });
-    for (uint32_t i = 0; i < s->n_scalars && i < TS_CALL_SCALARS; i++) {
-        const ts_call_scalar *v = &cage_control->plan.slot[slot].scalar[i]; /* of this very call */
-        add(e, (ts_env_value) { s->scalar[i].name, TS_ENV_REAL, .d = v->value });
-    }
-    for (uint32_t i = 0; i < s->n_bufs && i < TS_CALL_BUFS; i++) {
-        const ts_call_buf *b = &s->buf[i];
-        const int64_t      v[3] = { b->n_rows, b->n_cols, b->row_stride };
-        static const char *name[3] = { "rows", "cols", "stride" };
-        add(e, (ts_env_value) { b->name, TS_ENV_POINTER, .p = cage_control->device[slot][i] });
-        for (int k = 0; k < 3; k++) {
-            snprintf(parts[i][k], sizeof parts[i][k], "%s.%s", b->name, name[k]);
-            add(e, (ts_env_value) { parts[i][k], TS_ENV_INTEGER, .i = v[k] });
-        }
-    }
-    for (int i = 0; i < TS_CALL_BUFS && *p->buffer[i]; i++) {
-        bool there = false;
-        for (uint32_t k = 0; k < s->n_bufs; k++) there |= !strcmp(s->buf[k].name, p->buffer[i]);
-        if (!there) add(e, (ts_env_value) { p->buffer[i], TS_ENV_POINTER, .p = 0 });
-    }
+        if (*p->dim_name[i]) ts_names_integer(n, p->dim_name[i], s->dim[i]);
+    for (uint32_t i = 0; i < s->n_scalars && i < TS_CALL_SCALARS; i++) /* of this very call */
+        ts_names_real(n, s->scalar[i].name, cage_control->plan.slot[slot].scalar[i].value);
+    for (uint32_t i = 0; i < s->n_bufs && i < TS_CALL_BUFS; i++)
+        ts_names_buffer(n, s->buf[i].name, cage_control->device[slot][i], s->buf[i].n_rows,
+                        s->buf[i].n_cols, s->buf[i].row_stride);
+    for (int i = 0; i < TS_CALL_BUFS && *p->buffer[i]; i++) ts_names_absent(n, p->buffer[i]);
     n_workspace = (n_workspace + TS_WORKSPACE_ALIGN - 1) / TS_WORKSPACE_ALIGN * TS_WORKSPACE_ALIGN;
-    add(e, (ts_env_value) { "workspace", TS_ENV_POINTER,
-                            .p = n_workspace ? workspace_end - n_workspace : 0 });
+    ts_names_pointer(n, "workspace", n_workspace ? workspace_end - n_workspace : 0);
 }
 
 void cage_gpu_load(const ts_call_plan *p)
 {
-    ts_launch_env e;
-    char          why[160];
-    size_t        n = 0;
+    static ts_names names;
+    char            why[160];
+    size_t          n = 0;
     image = read_all(TS_FD_OBJECT, &n);
     if (!image) cage_stop(TS_STOP_SIZE, "the cubin cannot be read");
     char *text = read_all(TS_FD_RUNNER, &n);
@@ -153,8 +131,8 @@ void cage_gpu_load(const ts_call_plan *p)
     if (d->module_load(&facts, ts_fact_ptx) || d->module_function(&spin, facts, "ts_spin") ||
         d->alloc(&beat, sizeof(uint64_t)))
         cage_stop(TS_STOP_SETUP, "no kernel to hold the device with");
-    describe(p, 0, 0, &e);
-    if (!ts_launch_knows(plan, &e, why, sizeof why))
+    describe(p, 0, 0, &names);
+    if (!ts_launch_knows(plan, &names.env, why, sizeof why))
         cage_stop(TS_STOP_SYMBOL, "launch plan: %s", why);
     cage_gpu_arm();
 }
@@ -228,8 +206,6 @@ static ts_status plan_step(const ts_launch_env *e, int i, bool *applied)
     if (s->applies && d->module_function(f, module, s->kernel)) return TS_E_UNSUPPORTED;
     if (!s->applies || s->empty) return TS_OK;
     if (!fits(*f, s)) return complain("%s has other parameters than the plan\n", s->kernel);
-    if (s->shared_bytes > 48 << 10)
-        must(d->function_set(*f, TS_CU_MAX_DYNAMIC_SHARED, (int)s->shared_bytes), s->kernel);
     n_planned++;
     return TS_OK;
 }
@@ -237,21 +213,13 @@ static ts_status plan_step(const ts_launch_env *e, int i, bool *applied)
 /* The plan's steps for one slot. */
 static ts_status plan_slot(const ts_call_plan *p, int slot, const ts_exec *x)
 {
-    ts_launch_env e;
-    bool          applied = false;
-    ts_status     status = TS_OK;
-    describe(p, slot, x->workspace_bytes, &e);
-    for (int i = 0; i < ts_launch_steps(plan) && !status; i++) status = plan_step(&e, i, &applied);
+    static ts_names names;
+    bool            applied = false;
+    ts_status       status = TS_OK;
+    describe(p, slot, x->workspace_bytes, &names);
+    for (int i = 0; i < ts_launch_steps(plan) && !status; i++)
+        status = plan_step(&names.env, i, &applied);
     return status || applied ? status : TS_E_UNSUPPORTED;
-}
-
-static void launch(ts_cu_any *f, ts_step *s)
-{
-    void *params[TS_LAUNCH_ARGS];
-    for (int k = 0; k < s->n_args; k++) params[k] = s->arg[k];
-    must(d->launch(f, s->grid[0], s->grid[1], s->grid[2], s->block[0], s->block[1], s->block[2],
-                   s->shared_bytes, stream, params, NULL),
-         s->kernel);
 }
 
 /* The device is kept busy until all is enqueued: what a launch takes is nobody's time. */
@@ -269,7 +237,8 @@ ts_status cage_gpu_launch(const ts_call_plan *p, int first, int end, const ts_ex
     for (int i = first; i < end && !status; i++) status = plan_slot(p, i, x);
     hold(SPIN_NS * (uint64_t)(n_planned + 1));
     must(d->event_record(from, stream), "the clock");
-    for (int i = 0; i < n_planned && !status; i++) launch(planned[i].f, &planned[i].s);
+    for (int i = 0; i < n_planned && !status; i++)
+        must(ts_step_play(d, planned[i].f, &planned[i].s, stream), planned[i].s.kernel);
     must(d->event_record(to, stream), "the clock");
     must(d->stream_sync(stream), "the call");
     must(d->event_elapsed(&ms, from, to), "the clock");
@@ -279,11 +248,11 @@ ts_status cage_gpu_launch(const ts_call_plan *p, int first, int end, const ts_ex
 
 ts_status cage_gpu_workspace(const ts_call_plan *p, int slot, size_t *n)
 {
-    ts_launch_env e;
-    char          why[160];
-    int64_t       n_bytes = 0;
-    describe(p, slot, 0, &e);
-    if (!ts_launch_workspace(plan, &e, &n_bytes, why, sizeof why))
+    static ts_names names;
+    char            why[160];
+    int64_t         n_bytes = 0;
+    describe(p, slot, 0, &names);
+    if (!ts_launch_workspace(plan, &names.env, &n_bytes, why, sizeof why))
         return complain("launch plan: %s\n", why);
     *n = (size_t)n_bytes;
     return TS_OK;

@@ -11,8 +11,7 @@
 #include <string.h>
 
 #include "arena.h"
-#include "driver.h"
-#include "launch.h"
+#include "play.h"
 
 enum { CANNOT = 3, MOST_BYTES = 64 << 20, ARGS = 512 };
 
@@ -49,43 +48,24 @@ typedef struct run {
     const ts_case *c;
     ts_arena       arena;
     ts_device_ptr  buf[TS_MAX_BUFS], workspace;
-    char           name[TS_MAX_BUFS][3][64];
-    ts_launch_env  env;
+    ts_names       names;
 } run;
-
-static void add(ts_launch_env *e, ts_env_value v)
-{
-    if (e->n < TS_ENV_NAMES) e->v[e->n++] = v;
-}
 
 /* Every name that a plan may use, as cage/gpu.c has them. */
 static void describe(run *r)
 {
-    static const char *const dtype[] = { "f32", "f64", "f16", "bf16" };
-    static const char *const part[] = { "rows", "cols", "stride" };
-    const ts_arena          *m = &r->arena;
-    r->env = (ts_launch_env) { .dtype = r->c->dtype < 4 ? dtype[r->c->dtype] : "" };
+    const ts_arena *m = &r->arena;
+    ts_names_begin(&r->names, r->c->dtype);
     for (int i = 0; i < TS_MAX_DIMS; i++)
-        if (r->task->dim_name[i])
-            add(&r->env,
-                (ts_env_value) { r->task->dim_name[i], TS_ENV_INTEGER, .i = r->c->dim[i] });
+        if (r->task->dim_name[i]) ts_names_integer(&r->names, r->task->dim_name[i], r->c->dim[i]);
     for (int i = 0; i < m->n_scalars; i++)
-        add(&r->env, (ts_env_value) { m->scalar[i].name, TS_ENV_REAL, .d = m->scalar[i].value });
+        ts_names_real(&r->names, m->scalar[i].name, m->scalar[i].value);
     for (int i = 0; i < m->n; i++) {
         const ts_buf *b = &m->buf[i].b;
-        const int64_t v[] = { b->n_rows, b->n_cols, b->row_stride };
-        add(&r->env, (ts_env_value) { b->name, TS_ENV_POINTER, .p = r->buf[i] });
-        for (int k = 0; k < 3; k++) {
-            snprintf(r->name[i][k], sizeof r->name[i][k], "%s.%s", b->name, part[k]);
-            add(&r->env, (ts_env_value) { r->name[i][k], TS_ENV_INTEGER, .i = v[k] });
-        }
+        ts_names_buffer(&r->names, b->name, r->buf[i], b->n_rows, b->n_cols, b->row_stride);
     }
-    for (int i = 0; r->task->buffer[i]; i++) {
-        bool there = false;
-        for (int k = 0; k < m->n; k++) there |= !strcmp(m->buf[k].b.name, r->task->buffer[i]);
-        if (!there) add(&r->env, (ts_env_value) { r->task->buffer[i], TS_ENV_POINTER, .p = 0 });
-    }
-    add(&r->env, (ts_env_value) { "workspace", TS_ENV_POINTER, .p = r->workspace });
+    for (int i = 0; r->task->buffer[i]; i++) ts_names_absent(&r->names, r->task->buffer[i]);
+    ts_names_pointer(&r->names, "workspace", r->workspace);
 }
 
 static void step(run *r, const ts_launch *plan, int i, ts_cu_any *module)
@@ -93,16 +73,10 @@ static void step(run *r, const ts_launch *plan, int i, ts_cu_any *module)
     ts_step    s;
     ts_cu_any *f;
     char       why[160];
-    void      *params[TS_LAUNCH_ARGS];
-    if (!ts_launch_step(plan, i, &r->env, &s, why, sizeof why)) stop("launch plan", why);
+    if (!ts_launch_step(plan, i, &r->names.env, &s, why, sizeof why)) stop("launch plan", why);
     if (!s.applies || s.empty) return;
     must(d->module_function(&f, module, s.kernel), s.kernel);
-    if (s.shared_bytes > 48 << 10)
-        must(d->function_set(f, TS_CU_MAX_DYNAMIC_SHARED, (int)s.shared_bytes), s.kernel);
-    for (int k = 0; k < s.n_args; k++) params[k] = s.arg[k];
-    must(d->launch(f, s.grid[0], s.grid[1], s.grid[2], s.block[0], s.block[1], s.block[2],
-                   s.shared_bytes, NULL, params, NULL),
-         s.kernel);
+    must(ts_step_play(d, f, &s, NULL), s.kernel);
     must(d->sync(), s.kernel);
 }
 
@@ -117,7 +91,7 @@ static void lay_out(run *r, const ts_launch *plan)
         if (b->b.role != TS_OUT) must(d->copy_in(r->buf[i], b->p, b->n_bytes), "an input");
     }
     describe(r);
-    if (!ts_launch_workspace(plan, &r->env, &n_workspace, why, sizeof why))
+    if (!ts_launch_workspace(plan, &r->names.env, &n_workspace, why, sizeof why))
         stop("launch plan", why);
     if (!n_workspace) return;
     must(d->alloc(&r->workspace, (size_t)n_workspace), "memory of the device");
