@@ -120,6 +120,8 @@ typedef struct ts_ops {
 
 extern const ts_ops ts_ops_f32, ts_ops_f64;
 
+void ts_blas_threads(int64_t n_products); /* for a product of that many multiplications */
+
 /* ---- tokenizers ---- */
 
 typedef struct ts_piece {

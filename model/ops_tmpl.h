@@ -20,6 +20,7 @@ static void linear(void *y, const void *x, const void *w, const void *bias, int6
     if (!n) return;
     if (bias) add_bias(y, bias, n, n_out, add);
     const real beta = add || bias ? 1 : 0;
+    ts_blas_threads(n * n_out * n_in);
     if (n == 1) GEMV(CblasRowMajor, CblasNoTrans, o, k, 1, w, k, x, 1, beta, y, 1);
     else GEMM(CblasRowMajor, CblasNoTrans, CblasTrans, m, o, k, 1, x, k, w, k, beta, y, o);
 }
