@@ -27,22 +27,25 @@ static void beside(const char *module, char *path, size_t n)
     else snprintf(path, n, "./%s", module);
 }
 
+/* A module that is there but lacks a library must say so: the loader is not asked after it. */
+void *ts_cuda_open(const char *module, const char *variable)
+{
+    char        path[4096];
+    const char *asked = getenv(variable);
+    if (asked) return dlopen(asked, RTLD_NOW | RTLD_LOCAL);
+    beside(module, path, sizeof path);
+    return dlopen(access(path, F_OK) ? module : path, RTLD_NOW | RTLD_LOCAL);
+}
+
 /* There where module and library are linked into one object. */
 extern const ts_cuda_module_ops ts_cuda_module __attribute__((weak));
 
 static void load(void)
 {
-    char        path[4096];
-    Dl_info     info;
-    const char *asked = getenv("TOUCHSTONE_CUDA_MODULE");
+    Dl_info info;
     if (&ts_cuda_module && dladdr(reason, &info))
         handle = dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD);
-    else if (asked) handle = dlopen(asked, RTLD_NOW | RTLD_LOCAL);
-    else {
-        beside(MODULE, path, sizeof path);
-        handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-        if (!handle) handle = dlopen(MODULE, RTLD_NOW | RTLD_LOCAL);
-    }
+    else handle = ts_cuda_open(MODULE, "TOUCHSTONE_CUDA_MODULE");
     if (!handle) {
         snprintf(reason, sizeof reason, "no CUDA module: %s", dlerror());
         return;

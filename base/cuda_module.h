@@ -35,6 +35,10 @@ typedef struct ts_cuda_module_ops {
 
 enum { TS_CUDA_MODULE_ABI = 1, TS_CUDA_SLOTS = 256 };
 
+/* Opens a module of CUDA code: what the environment's `variable` names, else what lies beside this
+ * program or library, else what the loader finds. NULL: dlerror() says why. */
+void *ts_cuda_open(const char *module, const char *variable);
+
 /* NULL when the module is not there; then ts_cuda_unavailable_reason() says why. */
 const ts_cuda_module_ops *ts_cuda_ops(void);
 

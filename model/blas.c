@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* blas.c - how many threads a matrix product gets. OpenBLAS takes all of them from some thousand
  * multiplications on; where cores are shared, waking them costs more than a small product. */
-#include "model_impl.h"
+#include "ops.h"
 
 /* OpenBLAS has these; another BLAS is left to itself. */
 extern void openblas_set_num_threads(int n) __attribute__((weak));

@@ -214,9 +214,10 @@ bool ts_decoder_make(const ts_decoder_dims *d, ts_dtype dtype, const ts_tensor *
 void ts_decoder_free(ts_decoder **m)
 {
     if (!*m) return;
-    free((*m)->memory);
+    ts_memory_give((*m)->device, (*m)->memory);
+    ts_memory_give((*m)->device, (*m)->frequency);
+    if ((*m)->self) (*m)->cuda->close((*m)->self);
     free((*m)->weight);
-    free((*m)->frequency);
     free(*m);
     *m = NULL;
 }
@@ -229,6 +230,11 @@ const ts_decoder_dims *ts_decoder_dims_of(const ts_decoder *m)
 ts_dtype ts_decoder_dtype(const ts_decoder *m)
 {
     return m->dtype;
+}
+
+ts_device ts_decoder_device(const ts_decoder *m)
+{
+    return m->device;
 }
 
 size_t ts_decoder_bytes(const ts_decoder *m)

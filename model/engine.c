@@ -40,7 +40,7 @@ struct ts_engine {
     int32_t        *seq, *token;
     int64_t        *n_new, *want, *who;
     int64_t         n_seq, n_token, n_want, n_prompt;
-    void           *logits; /* [n_seq][n_vocab] */
+    void           *logits; /* [n_seq][n_vocab], on the decoder's device */
     float          *row;    /* [n_vocab] */
     double          spent;  /* seconds, in forward and draws */
     ts_engine_stats stats;
@@ -91,27 +91,29 @@ static bool make_cache(ts_engine *e, char why[TS_MODEL_WHY])
     ts_status        s = ts_kv_bytes(&d, &e->exec, &state, &work);
     if (s) return ts_say(why, "the cache refuses these dimensions: %s", ts_status_text(s));
     e->exec.workspace_bytes = ts_decoder_workspace(e->m, d.max_call_tokens, work);
-    e->exec.workspace = malloc(e->exec.workspace_bytes);
-    e->cache_memory = malloc(state);
-    if (!e->exec.workspace || !e->cache_memory)
-        return ts_say(why, "no memory for a cache of %zu bytes", state);
+    if (!ts_memory_take(e->exec.device, e->exec.workspace_bytes, "a batch", &e->exec.workspace,
+                        why) ||
+        !ts_memory_take(e->exec.device, state, "the cache", &e->cache_memory, why))
+        return false;
     s = ts_kv_create(&d, &e->exec, e->cache_memory, state, &e->cache);
     e->stats.cache_reserved = state;
     return !s || ts_say(why, "the cache cannot be made: %s", ts_status_text(s));
 }
 
-static bool make_batch(ts_engine *e)
+static bool make_batch(ts_engine *e, char why[TS_MODEL_WHY])
 {
     const size_t n = (size_t)e->o.n_seq, n_vocab = (size_t)e->m->dims.n_vocab;
+    const size_t n_logits = n * n_vocab * ts_format_of(e->m->dtype)->n_bytes;
     e->seq = malloc(n * sizeof *e->seq);
     e->n_new = malloc(n * sizeof *e->n_new);
     e->want = malloc(n * sizeof *e->want);
     e->who = malloc(n * sizeof *e->who);
     e->running = malloc(n * sizeof *e->running);
     e->token = malloc((n + (size_t)e->o.chunk) * sizeof *e->token);
-    e->logits = calloc(n, n_vocab * ts_format_of(e->m->dtype)->n_bytes);
     e->row = malloc(n_vocab * sizeof *e->row);
-    return e->seq && e->n_new && e->want && e->who && e->running && e->token && e->logits && e->row;
+    if (!e->seq || !e->n_new || !e->want || !e->who || !e->running || !e->token || !e->row)
+        return ts_say(why, "no memory for a batch of %zu", n);
+    return ts_memory_take(e->exec.device, n_logits, "logits", &e->logits, why);
 }
 
 bool ts_engine_create(const ts_decoder *m, const ts_engine_options *o, ts_engine **out,
@@ -123,10 +125,9 @@ bool ts_engine_create(const ts_decoder *m, const ts_engine_options *o, ts_engine
     if (!e) return ts_say(why, "no memory for an engine");
     e->m = m;
     e->o = *o;
-    e->exec = (ts_exec) { .device = TS_CPU, .n_threads = o->n_threads, .deterministic = 1 };
-    bool ok = make_cache(e, why);
-    if (ok && !(make_batch(e) && ts_sampler_create(m->dims.n_vocab, &e->sampler)))
-        ok = ts_say(why, "no memory for a batch of %lld", (long long)o->n_seq);
+    e->exec = (ts_exec) { .device = m->device, .n_threads = o->n_threads, .deterministic = 1 };
+    const bool ok = make_cache(e, why) && make_batch(e, why) &&
+                    ts_sampler_make(m->dims.n_vocab, m->device, &e->sampler, why);
     if (ok) *out = e;
     else ts_engine_free(&e);
     return ok;
@@ -139,8 +140,11 @@ void ts_engine_free(ts_engine **p)
     for (int64_t i = 0; i < e->n_job; i++) free(e->job[i].token);
     ts_kv_destroy(&e->cache);
     ts_sampler_free(&e->sampler);
-    void *const mine[] = { e->job, e->cache_memory, e->exec.workspace, e->seq,    e->n_new, e->want,
-                           e->who, e->running,      e->token,          e->logits, e->row,   e };
+    void *const theirs[] = { e->cache_memory, e->exec.workspace, e->logits };
+    void *const mine[] = { e->job,     e->seq,   e->n_new, e->want, e->who,
+                           e->running, e->token, e->row,   e };
+    for (size_t i = 0; i < sizeof theirs / sizeof *theirs; i++)
+        ts_memory_give(e->exec.device, theirs[i]);
     for (size_t i = 0; i < sizeof mine / sizeof *mine; i++) free(mine[i]);
     *p = NULL;
 }
@@ -305,6 +309,7 @@ static ts_status forward(ts_engine *e)
     return s;
 }
 
+/* In float, for the sampler. Double is the CPU's alone. */
 static const float *logits(ts_engine *e, int64_t i)
 {
     const int64_t n = e->m->dims.n_vocab;

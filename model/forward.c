@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* forward.c - one pass of a packed batch of tokens through the decoder. Arrays are touched through
  * ts_ops and kernels only. */
-#include <string.h>
-
 #include "dtype.h"
 #include "model_impl.h"
 #include "touchstone/layernorm.h"
@@ -10,15 +8,16 @@
 /* Where things are in the workspace, which is cut up anew by every call. */
 typedef struct scratch {
     const ts_decoder *m;
-    int64_t           n; /* tokens */
-    int64_t          *position;
-    void             *x;                 /* [n][width]: the residual stream */
-    void             *h;                 /* [n][width]: x after a norm */
-    void             *q, *k, *v, *mixed; /* [n][heads][head_dim] */
-    void             *gate, *up;         /* [n][n_ffn] */
-    void             *turn;              /* [n][head_dim / 2][2] */
-    void             *mean, *rstd;       /* [n] */
-    ts_exec           exec;              /* of kernels: the rest of the workspace */
+    int64_t           n;                       /* tokens */
+    int64_t          *position, *token, *want; /* [n]; only the n_want first of `want` are used */
+    void             *x;                       /* [n][width]: the residual stream */
+    void             *h;                       /* [n][width]: x after a norm */
+    void             *q, *k, *v, *mixed;       /* [n][heads][head_dim] */
+    void             *gate, *up;               /* [n][n_ffn] */
+    void             *turn;                    /* [n][head_dim / 2][2] */
+    void             *mean, *rstd;             /* [n] */
+    ts_exec           exec;                    /* of kernels: the rest of the workspace */
+    bool              grown;                   /* the first layer has the new tokens */
 } scratch;
 
 static void *cut(char *base, size_t *at, int64_t count, size_t size)
@@ -37,6 +36,8 @@ static size_t lay(const ts_decoder *m, int64_t n, char *base, scratch *s)
     size_t                 at = base ? (size_t)(-(uintptr_t)base % 64) : 63;
     *s = (scratch) { .m = m, .n = n };
     s->position = cut(base, &at, n, sizeof *s->position);
+    s->token = cut(base, &at, n, sizeof *s->token);
+    s->want = cut(base, &at, n, sizeof *s->want);
     s->x = cut(base, &at, n * d->width, size);
     s->h = cut(base, &at, n * d->width, size);
     s->q = cut(base, &at, n * n_q, size);
@@ -65,7 +66,7 @@ static ts_status norm(const scratch *s, void *y, const void *x, int64_t n, int64
     const ts_decoder_dims *d = &s->m->dims;
     const void            *g = ts_weight(s->m, layer, gain);
     if (!d->layernorm) {
-        s->m->ops->rms(y, x, g, n, d->width, d->norm_eps);
+        s->m->ops->rms(s->m->self, y, x, g, n, d->width, d->norm_eps);
         return TS_OK;
     }
     const ts_layernorm_forward_args a = {
@@ -88,31 +89,33 @@ static void linear(const scratch *s, void *y, const void *x, int64_t layer, ts_s
                    bool add)
 {
     const ts_shape shape = ts_slot_shape(&s->m->dims, w);
-    s->m->ops->linear(y, x, ts_weight(s->m, layer, w), ts_weight(s->m, layer, bias), s->n,
-                      shape.rows, shape.cols, add);
+    s->m->ops->linear(s->m->self, y, x, ts_weight(s->m, layer, w), ts_weight(s->m, layer, bias),
+                      s->n, shape.rows, shape.cols, add);
 }
 
-static ts_status attention(const scratch *s, int64_t layer, const ts_forward_args *a)
+static ts_status attention(scratch *s, int64_t layer, const ts_forward_args *a)
 {
     const ts_decoder_dims *d = &s->m->dims;
     const ts_ops          *ops = s->m->ops;
+    void                  *self = s->m->self;
     ts_status              status = norm(s, s->h, s->x, s->n, layer, TS_W_NORM_1);
     if (status) return status;
     linear(s, s->q, s->h, layer, TS_W_Q, TS_W_Q_BIAS, false);
     linear(s, s->k, s->h, layer, TS_W_K, TS_W_K_BIAS, false);
     linear(s, s->v, s->h, layer, TS_W_V, TS_W_V_BIAS, false);
     if (d->qk_norm) {
-        ops->rms(s->q, s->q, ts_weight(s->m, layer, TS_W_Q_NORM), s->n * d->n_head, d->head_dim,
-                 d->norm_eps);
-        ops->rms(s->k, s->k, ts_weight(s->m, layer, TS_W_K_NORM), s->n * d->n_kv_head, d->head_dim,
-                 d->norm_eps);
+        ops->rms(self, s->q, s->q, ts_weight(s->m, layer, TS_W_Q_NORM), s->n * d->n_head,
+                 d->head_dim, d->norm_eps);
+        ops->rms(self, s->k, s->k, ts_weight(s->m, layer, TS_W_K_NORM), s->n * d->n_kv_head,
+                 d->head_dim, d->norm_eps);
     }
-    ops->rotate(s->q, s->turn, s->n, d->n_head, d->head_dim / 2);
-    ops->rotate(s->k, s->turn, s->n, d->n_kv_head, d->head_dim / 2);
+    ops->rotate(self, s->q, s->turn, s->n, d->n_head, d->head_dim / 2);
+    ops->rotate(self, s->k, s->turn, s->n, d->n_kv_head, d->head_dim / 2);
     status = ts_kv_append(a->cache, &s->exec, layer, a->n_seq, a->seq, a->n_new, s->k, s->v);
-    if (!status)
-        status = ts_kv_attend(a->cache, &s->exec, layer, a->n_seq, a->seq, a->n_new, s->q, s->mixed,
-                              NULL);
+    if (status) return status;
+    s->grown = true;
+    status =
+        ts_kv_attend(a->cache, &s->exec, layer, a->n_seq, a->seq, a->n_new, s->q, s->mixed, NULL);
     if (!status) linear(s, s->x, s->mixed, layer, TS_W_O, TS_W_O_BIAS, true);
     return status;
 }
@@ -124,12 +127,12 @@ static ts_status feed_forward(const scratch *s, int64_t layer)
     if (status) return status;
     linear(s, s->up, s->h, layer, TS_W_UP, TS_W_UP_BIAS, false);
     if (d->gelu) {
-        s->m->ops->gelu(s->up, s->n * d->n_ffn);
+        s->m->ops->gelu(s->m->self, s->up, s->n * d->n_ffn);
         linear(s, s->x, s->up, layer, TS_W_DOWN, TS_W_DOWN_BIAS, true);
     } else {
-        s->m->ops->linear(s->gate, s->h, ts_weight(s->m, layer, TS_W_GATE), NULL, s->n, d->n_ffn,
-                          d->width, false);
-        s->m->ops->silu_times(s->gate, s->up, s->n * d->n_ffn);
+        s->m->ops->linear(s->m->self, s->gate, s->h, ts_weight(s->m, layer, TS_W_GATE), NULL, s->n,
+                          d->n_ffn, d->width, false);
+        s->m->ops->silu_times(s->m->self, s->gate, s->up, s->n * d->n_ffn);
         linear(s, s->x, s->gate, layer, TS_W_DOWN, TS_W_DOWN_BIAS, true);
     }
     return TS_OK;
@@ -139,13 +142,14 @@ static ts_status feed_forward(const scratch *s, int64_t layer)
 static ts_status head(const scratch *s, const ts_forward_args *a)
 {
     const ts_decoder_dims *d = &s->m->dims;
-    const size_t           row = (size_t)d->width * ts_format_of(s->m->dtype)->n_bytes;
+    const ts_ops          *ops = s->m->ops;
+    void                  *self = s->m->self;
     const void            *w = ts_weight(s->m, 0, d->tied ? TS_W_EMBED : TS_W_HEAD);
-    for (int64_t i = 0; i < a->n_want; i++)
-        memcpy((char *)s->h + (size_t)i * row, (const char *)s->x + (size_t)a->want[i] * row, row);
+    ops->put(self, s->want, a->want, a->n_want);
+    ops->gather(self, s->h, s->x, s->want, a->n_want, d->width);
     const ts_status status = norm(s, s->x, s->h, a->n_want, 0, TS_W_NORM);
     if (!status)
-        s->m->ops->linear(a->logits, s->x, w, NULL, a->n_want, d->n_vocab, d->width, false);
+        ops->linear(self, a->logits, s->x, w, NULL, a->n_want, d->n_vocab, d->width, false);
     return status;
 }
 
@@ -157,7 +161,7 @@ static ts_status check(const ts_decoder *m, const ts_forward_args *a, const ts_e
     if (!m || !a || !x || !a->cache || a->n_seq < 0 || a->n_want < 0) return TS_E_ARG;
     if (a->n_seq && (!a->seq || !a->n_new || !a->token)) return TS_E_ARG;
     if (a->n_want && (!a->want || !a->logits)) return TS_E_ARG;
-    if (x->device != TS_CPU) return TS_E_UNSUPPORTED;
+    if (x->device != m->device) return TS_E_UNSUPPORTED;
     for (int64_t i = 0; i < a->n_seq; i++) {
         if (a->n_new[i] < 0 || a->n_new[i] > INT32_MAX - *n) return TS_E_ARG;
         *n += a->n_new[i];
@@ -171,31 +175,51 @@ static ts_status check(const ts_decoder *m, const ts_forward_args *a, const ts_e
     return TS_OK;
 }
 
-/* Embeddings, and where each token stands. */
+/* Tokens and where they stand go to the device in pieces, for want of memory to list them all in.
+ */
+enum { PIECE = 256 };
+
+typedef struct piece {
+    int64_t position[PIECE], token[PIECE];
+    int64_t n, n_sent;
+} piece;
+
+static void send(const scratch *s, piece *p)
+{
+    s->m->ops->put(s->m->self, s->position + p->n_sent, p->position, p->n);
+    s->m->ops->put(s->m->self, s->token + p->n_sent, p->token, p->n);
+    p->n_sent += p->n;
+    p->n = 0;
+}
+
 static ts_status begin(const scratch *s, const ts_forward_args *a)
 {
-    const size_t row = (size_t)s->m->dims.width * ts_format_of(s->m->dtype)->n_bytes;
-    const char  *table = ts_weight(s->m, 0, TS_W_EMBED);
-    int64_t      at = 0;
+    const ts_ops *ops = s->m->ops;
+    piece         p = { .n = 0 };
     for (int64_t i = 0; i < a->n_seq; i++) {
         int64_t         len = 0;
         const ts_status status = ts_kv_status(a->cache, 0, a->seq[i], &len, NULL);
         if (status) return status;
-        for (int64_t j = 0; j < a->n_new[i]; j++, at++) {
-            s->position[at] = len + j;
-            memcpy((char *)s->x + (size_t)at * row, table + (size_t)a->token[at] * row, row);
+        for (int64_t j = 0; j < a->n_new[i]; j++) {
+            p.token[p.n] = a->token[p.n_sent + p.n];
+            p.position[p.n++] = len + j;
+            if (p.n == PIECE) send(s, &p);
         }
     }
-    s->m->ops->turns(s->turn, s->position, s->m->frequency, s->n, s->m->dims.head_dim / 2);
+    send(s, &p);
+    ops->gather(s->m->self, s->x, ts_weight(s->m, 0, TS_W_EMBED), s->token, s->n, s->m->dims.width);
+    ops->turns(s->m->self, s->turn, s->position, s->m->frequency, s->n, s->m->dims.head_dim / 2);
     return TS_OK;
 }
 
 /* Layers that a failed pass had reached go back to where they were. */
 static void undo(const scratch *s, const ts_forward_args *a)
 {
-    int64_t at = 0;
-    for (int64_t i = 0; i < a->n_seq; at += a->n_new[i++])
-        if (a->n_new[i]) ts_kv_truncate(a->cache, &s->exec, a->seq[i], s->position[at]);
+    for (int64_t i = 0; s->grown && i < a->n_seq; i++) {
+        int64_t len;
+        if (!a->n_new[i] || ts_kv_status(a->cache, 0, a->seq[i], &len, NULL)) continue;
+        ts_kv_truncate(a->cache, &s->exec, a->seq[i], len - a->n_new[i]);
+    }
 }
 
 ts_status ts_decoder_forward(const ts_decoder *m, const ts_forward_args *a, const ts_exec *x)
@@ -208,12 +232,17 @@ ts_status ts_decoder_forward(const ts_decoder *m, const ts_forward_args *a, cons
     s.exec = *x;
     s.exec.workspace = (char *)x->workspace + used;
     s.exec.workspace_bytes = x->workspace_bytes - used;
-    if ((status = begin(&s, a))) return status;
+    if (m->ops->begin) m->ops->begin(m->self, x->stream);
+    status = begin(&s, a);
     for (int64_t l = 0; !status && l < m->dims.n_layer; l++) {
         status = attention(&s, l, a);
         if (!status) status = feed_forward(&s, l);
     }
     if (!status) status = head(&s, a);
+    if (m->ops->end) {
+        const ts_status ended = m->ops->end(m->self);
+        if (!status) status = ended;
+    }
     if (status) undo(&s, a);
     return status;
 }

@@ -7,7 +7,7 @@
  *
  * Readers trust nothing in a file. Those that return bool leave one line in `why` when they fail:
  * what, where, got, expected. They allocate; forward and step do not. One object serves one call at
- * a time; a decoder or tokenizer that nobody frees serves any number. */
+ * a time; a tokenizer, or a decoder on the CPU, that nobody frees serves any number. */
 #ifndef TS_MODEL_H
 #define TS_MODEL_H
 
@@ -46,17 +46,22 @@ bool ts_decoder_llama2c(const void *bytes, size_t n, ts_dtype dtype, ts_decoder 
                         char why[TS_MODEL_WHY]);
 bool ts_decoder_safetensors(const void *config, size_t n_config, const void *bytes, size_t n,
                             ts_dtype dtype, ts_decoder **m, char why[TS_MODEL_WHY]);
+/* Moves the weights to the CUDA device, where everything made of the decoder then runs; TS_F32
+ * only. It stays as it was where that cannot be. */
+bool ts_decoder_to_cuda(ts_decoder *m, char why[TS_MODEL_WHY]);
 void ts_decoder_free(ts_decoder **m);
 
 const ts_decoder_dims *ts_decoder_dims_of(const ts_decoder *m);
 ts_dtype               ts_decoder_dtype(const ts_decoder *m);
+ts_device              ts_decoder_device(const ts_decoder *m);
 size_t                 ts_decoder_bytes(const ts_decoder *m); /* of weights */
 
 /* Appends n_new[i] tokens to each sequence of the cache, packed as the cache takes them, and writes
  * the logits that follow the rows `want` of the packed batch. The cache must have the decoder's
  * heads and its dtype for io. On any status but TS_OK the sequences have the lengths they had;
  * their bits too, unless keys are codes by channel and the call had finished a group before it
- * failed. */
+ * failed. Decoder, cache and x are on one device, and so are logits and workspace; the lists are
+ * the host's. The call is back when all is done. */
 typedef struct ts_forward_args {
     ts_kv         *cache;
     int64_t        n_seq;

@@ -4,6 +4,7 @@
 #define TS_MODEL_IMPL_H
 
 #include "model.h"
+#include "ops.h"
 
 /* Writes the line, with anything unprintable as '?', and returns false. */
 bool ts_say(char why[TS_MODEL_WHY], const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -68,14 +69,18 @@ typedef struct ts_tensor {
     ts_dtype             dtype;
 } ts_tensor;
 
+/* weight[], memory and frequency point to memory of `device`. */
 struct ts_decoder {
-    ts_decoder_dims      dims;
-    ts_dtype             dtype;
-    const struct ts_ops *ops;
-    void               **weight; /* [ts_slot_count]; NULL where absent */
-    void                *memory;
-    size_t               n_bytes;
-    double              *frequency; /* [head_dim / 2], of the rotation */
+    ts_decoder_dims        dims;
+    ts_dtype               dtype;
+    ts_device              device;
+    const ts_ops          *ops;
+    void                  *self;   /* of ops; NULL on the CPU */
+    const ts_model_module *cuda;   /* where self comes from */
+    void                 **weight; /* [ts_slot_count]; NULL where absent */
+    void                  *memory;
+    size_t                 n_bytes;
+    double                *frequency; /* [head_dim / 2], of the rotation */
 };
 
 /* Copies the weights out of the file. `pairs`: q and k are made for a rotation of channels 2i and
@@ -102,25 +107,15 @@ bool ts_safetensors_has(const ts_safetensors *s, const char *name);
 bool ts_safetensors_find(const ts_safetensors *s, const char *name, ts_shape shape, ts_tensor *t,
                          char why[TS_MODEL_WHY]);
 
-/* ---- what forward does to arrays, in one precision ---- */
+/* ---- memory of a device ---- */
 
-typedef struct ts_ops {
-    /* y = x w^T + bias, or y += that. w [n_out][n_in]; bias may be NULL. */
-    void (*linear)(void *y, const void *x, const void *w, const void *bias, int64_t n,
-                   int64_t n_out, int64_t n_in, bool add);
-    /* y may be x. */
-    void (*rms)(void *y, const void *x, const void *gain, int64_t n, int64_t width, double eps);
-    /* turn [n][head_dim / 2][2]: cosine and sine for each token and pair. */
-    void (*turns)(void *turn, const int64_t *position, const double *frequency, int64_t n,
-                  int64_t n_pair);
-    void (*rotate)(void *x, const void *turn, int64_t n, int64_t n_head, int64_t n_pair);
-    void (*silu_times)(void *gate, const void *up, int64_t n); /* gate = silu(gate) * up */
-    void (*gelu)(void *up, int64_t n);                         /* by tanh */
-} ts_ops;
+/* `what` it is for goes into the line that says how many bytes there were not. */
+bool ts_memory_take(ts_device device, size_t n_bytes, const char *what, void **p,
+                    char why[TS_MODEL_WHY]);
+void ts_memory_give(ts_device device, void *p); /* p may be NULL */
 
-extern const ts_ops ts_ops_f32, ts_ops_f64;
-
-void ts_blas_threads(int64_t n_products); /* for a product of that many multiplications */
+/* Logits are memory of that device; only what a draw may give comes from there. */
+bool ts_sampler_make(int64_t n_vocab, ts_device device, ts_sampler **s, char why[TS_MODEL_WHY]);
 
 /* ---- tokenizers ---- */
 

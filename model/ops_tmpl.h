@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "model_impl.h"
+#include "ops.h"
 
 static void add_bias(real *y, const real *bias, int64_t n, int64_t width, bool add)
 {
@@ -13,9 +13,25 @@ static void add_bias(real *y, const real *bias, int64_t n, int64_t width, bool a
             y[r * width + c] = bias[c] + (add ? y[r * width + c] : 0);
 }
 
-static void linear(void *y, const void *x, const void *w, const void *bias, int64_t n,
+static void put(void *self, int64_t *to, const int64_t *host, int64_t n)
+{
+    (void)self;
+    for (int64_t i = 0; i < n; i++) to[i] = host[i];
+}
+
+static void gather(void *self, void *y, const void *table, const int64_t *row, int64_t n,
+                   int64_t width)
+{
+    (void)self;
+    for (int64_t r = 0; r < n; r++)
+        memcpy((real *)y + r * width, (const real *)table + row[r] * width,
+               (size_t)width * sizeof(real));
+}
+
+static void linear(void *self, void *y, const void *x, const void *w, const void *bias, int64_t n,
                    int64_t n_out, int64_t n_in, bool add)
 {
+    (void)self;
     const int m = (int)n, o = (int)n_out, k = (int)n_in; /* ts_dims_check keeps them small */
     if (!n) return;
     if (bias) add_bias(y, bias, n, n_out, add);
@@ -25,8 +41,10 @@ static void linear(void *y, const void *x, const void *w, const void *bias, int6
     else GEMM(CblasRowMajor, CblasNoTrans, CblasTrans, m, o, k, 1, x, k, w, k, beta, y, o);
 }
 
-static void rms(void *y, const void *x, const void *gain, int64_t n, int64_t width, double eps)
+static void rms(void *self, void *y, const void *x, const void *gain, int64_t n, int64_t width,
+                double eps)
 {
+    (void)self;
     const real *in = x, *g = gain;
     real       *out = y;
     for (int64_t r = 0; r < n; r++, in += width, out += width) {
@@ -38,9 +56,10 @@ static void rms(void *y, const void *x, const void *gain, int64_t n, int64_t wid
 }
 
 /* Angles in double: at position 100000 a float's would be off by its whole third digit. */
-static void turns(void *turn, const int64_t *position, const double *frequency, int64_t n,
-                  int64_t n_pair)
+static void turns(void *self, void *turn, const int64_t *position, const double *frequency,
+                  int64_t n, int64_t n_pair)
 {
+    (void)self;
     real *t = turn;
     for (int64_t r = 0; r < n; r++)
         for (int64_t i = 0; i < n_pair; i++) {
@@ -50,8 +69,9 @@ static void turns(void *turn, const int64_t *position, const double *frequency, 
         }
 }
 
-static void rotate(void *x, const void *turn, int64_t n, int64_t n_head, int64_t n_pair)
+static void rotate(void *self, void *x, const void *turn, int64_t n, int64_t n_head, int64_t n_pair)
 {
+    (void)self;
     real       *v = x;
     const real *t = turn;
     for (int64_t r = 0; r < n; r++, t += 2 * n_pair)
@@ -63,19 +83,30 @@ static void rotate(void *x, const void *turn, int64_t n, int64_t n_head, int64_t
             }
 }
 
-static void silu_times(void *gate, const void *up, int64_t n)
+static void silu_times(void *self, void *gate, const void *up, int64_t n)
 {
+    (void)self;
     real       *g = gate;
     const real *u = up;
     for (int64_t i = 0; i < n; i++) g[i] = g[i] / (1 + EXP(-g[i])) * u[i];
 }
 
-static void gelu(void *up, int64_t n)
+static void gelu(void *self, void *up, int64_t n)
 {
+    (void)self;
     const real c = (real)0.7978845608028654; /* sqrt(2 / pi) */
     real      *u = up;
     for (int64_t i = 0; i < n; i++)
         u[i] = u[i] / 2 * (1 + TANH(c * (u[i] + (real)0.044715 * u[i] * u[i] * u[i])));
 }
 
-const ts_ops OPS = { linear, rms, turns, rotate, silu_times, gelu };
+const ts_ops OPS = {
+    .put = put,
+    .gather = gather,
+    .linear = linear,
+    .rms = rms,
+    .turns = turns,
+    .rotate = rotate,
+    .silu_times = silu_times,
+    .gelu = gelu,
+};

@@ -3,16 +3,19 @@
  * vocabulary is never sorted: a draw that the likeliest few decide needs no more of them. */
 #include <stdlib.h>
 
+#include "cuda_module.h"
 #include "model_impl.h"
 #include "rng.h"
 #include "touchstone/softmax_topk.h"
 
 enum { FIRST = 64, GROWTH = 8 };
 
+/* k indices and behind them k probabilities, so that one copy brings both from a device. */
 struct ts_sampler {
     int64_t  n_vocab;
-    int32_t *index; /* [n_vocab] */
-    float   *prob;  /* [n_vocab] */
+    int32_t *index; /* [2 n_vocab], of the host */
+    float   *prob;  /* index + k */
+    int32_t *found; /* where the kernel writes: index, or the same on the device */
     ts_exec  exec;
 };
 
@@ -27,50 +30,72 @@ static ts_softmax_topk_args args(const ts_sampler *s, const float *logits, int64
         .k = k,
         .inv_temperature = temperature > 0 ? 1 / temperature : 1,
         .logits = logits,
-        .index = s->index,
-        .prob = s->prob,
+        .index = s->found,
+        .prob = (float *)(void *)(s->found + k),
     };
 }
 
-bool ts_sampler_create(int64_t n_vocab, ts_sampler **out)
+bool ts_sampler_make(int64_t n_vocab, ts_device device, ts_sampler **out, char why[TS_MODEL_WHY])
 {
-    ts_sampler *s = calloc(1, sizeof *s);
+    const size_t n_bytes = (size_t)n_vocab * (sizeof(int32_t) + sizeof(float));
+    void        *host = NULL, *found = NULL;
+    ts_sampler  *s = calloc(1, sizeof *s);
     *out = s;
-    if (!s) return false;
+    if (!s) return ts_say(why, "no memory for a sampler");
     s->n_vocab = n_vocab;
+    s->exec.device = device;
     s->exec.n_threads = 1; /* one row is too little to share */
-    s->index = malloc((size_t)n_vocab * sizeof *s->index);
-    s->prob = malloc((size_t)n_vocab * sizeof *s->prob);
-    if (s->index && s->prob) return true;
+    if (ts_memory_take(TS_CPU, n_bytes, "draws", &host, why) &&
+        (device == TS_CPU || ts_memory_take(device, n_bytes, "draws", &found, why))) {
+        s->index = host;
+        s->found = found ? found : host;
+        return true;
+    }
+    free(host);
     ts_sampler_free(out);
     return false;
+}
+
+bool ts_sampler_create(int64_t n_vocab, ts_sampler **s)
+{
+    char why[TS_MODEL_WHY];
+    return ts_sampler_make(n_vocab, TS_CPU, s, why);
 }
 
 void ts_sampler_free(ts_sampler **s)
 {
     if (!*s) return;
+    if ((*s)->found != (*s)->index) ts_memory_give((*s)->exec.device, (*s)->found);
     free((*s)->index);
-    free((*s)->prob);
-    free((*s)->exec.workspace);
+    ts_memory_give((*s)->exec.device, (*s)->exec.workspace);
     free(*s);
     *s = NULL;
 }
 
 /* The workspace depends on k, which grows rarely. */
+static ts_status enlarge(ts_exec *x, size_t n_bytes)
+{
+    char why[TS_MODEL_WHY];
+    if (n_bytes <= x->workspace_bytes) return TS_OK;
+    ts_memory_give(x->device, x->workspace);
+    x->workspace_bytes = 0;
+    if (!ts_memory_take(x->device, n_bytes, "draws", &x->workspace, why)) return TS_E_WORKSPACE;
+    x->workspace_bytes = n_bytes;
+    return TS_OK;
+}
+
 static ts_status topk(ts_sampler *s, const float *logits, int64_t k, double temperature)
 {
     const ts_softmax_topk_args a = args(s, logits, k, temperature);
     size_t                     n = 0;
     ts_status                  status = ts_softmax_topk_workspace(&a, &s->exec, &n);
+    if (!status) status = enlarge(&s->exec, n);
+    if (!status) status = ts_softmax_topk(&a, &s->exec);
     if (status) return status;
-    if (n > s->exec.workspace_bytes) {
-        void *more = realloc(s->exec.workspace, n);
-        if (!more) return TS_E_WORKSPACE;
-        s->exec.workspace = more;
-        s->exec.workspace_bytes = n;
-    }
-    status = ts_softmax_topk(&a, &s->exec);
-    if (status) return status;
+    const size_t n_bytes = (size_t)k * (sizeof *s->index + sizeof *s->prob);
+    if (s->found != s->index && ts_cuda_ops()->copy_out(s->index, s->found, n_bytes))
+        return TS_E_DEVICE;
+    s->prob = (float *)(void *)(s->index + k);
     return s->index[0] >= 0 && s->prob[0] > 0 ? TS_OK : TS_E_MODEL;
 }
 

@@ -65,7 +65,7 @@ run 2 check --device no-such-device; refused
 model=test/checkpoint/qwen3
 run 2 generate --prompt x; refused
 run 2 generate --model $model; refused
-for wrong in '--kv blue' '--kv paged,int3' '--top-p 2' '--top-p x' '--tokens 0' '--temperature -1' '--dtype f16' '--device cuda'; do
+for wrong in '--kv blue' '--kv paged,int3' '--top-p 2' '--top-p x' '--tokens 0' '--temperature -1' '--dtype f16' '--device blue' '--device cuda --dtype f64'; do
     run 2 generate --model $model --prompt x $wrong; refused
 done
 run 3 generate --model no-such-file --prompt x; refused
@@ -74,6 +74,9 @@ if [ -f "$build/libmodel.a" ]; then
     shows '^Hello'; shows '^prefill'; shows '^decode'; shows '^cache'
     printf 'one\ntwo\nthree\n' >"$tmp/prompts"
     run 0 generate --model $model --prompts "$tmp/prompts" --tokens 5; silent; shows '^\[3\] three'
+    export TOUCHSTONE_CUDA_MODULE=/nonexistent # the same on a machine with a GPU
+    run 3 generate --model $model --prompt x --device cuda; refused
+    unset TOUCHSTONE_CUDA_MODULE
     run 3 generate --model $model --tokenizer $model/config.json --prompt x; refused
     run 1 generate --model $model --prompt x --tokens 40 --pages 2 # ends early, and says so
     [ "$(wc -l <"$tmp/err")" = 1 ] || complain 'no line on standard error'

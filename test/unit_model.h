@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "cuda_module.h"
 #include "model.h"
 #include "unit.h"
 
@@ -68,6 +69,26 @@ static inline ts_decoder *load(const char *path, ts_dtype dtype)
     return m;
 }
 
+/* Whether models cannot run on a CUDA device here, with a line that says why. Whatever else is
+ * wrong with one is for a test to fail at. */
+static inline bool no_cuda(void)
+{
+    char        why[TS_MODEL_WHY] = "";
+    const char *absent = ts_cuda_unavailable_reason();
+    ts_decoder *m = load(checkpoint("qwen3", ""), TS_F32);
+    if (!absent && !ts_decoder_to_cuda(m, why) && strstr(why, "no CUDA module")) absent = why;
+    if (absent) print_message("skipped: %s\n", absent);
+    ts_decoder_free(&m);
+    return absent;
+}
+
+static inline void to_cuda(ts_decoder *m)
+{
+    char why[TS_MODEL_WHY] = "";
+    if (!ts_decoder_to_cuda(m, why)) fail_msg("%s", why);
+    assert_int_equal(ts_decoder_device(m), TS_CUDA);
+}
+
 /* Integers of a JSON array; the caller frees. */
 static inline int32_t *integers(const json_t *list, int64_t *n)
 {
@@ -78,6 +99,31 @@ static inline int32_t *integers(const json_t *list, int64_t *n)
         v[i] = (int32_t)json_integer_value(json_array_get(list, (size_t)i));
     return v;
 }
+
+/* ---- memory of either device ---- */
+
+static inline void *take(ts_device device, size_t n)
+{
+    void *p = NULL;
+    if (device == TS_CPU) p = malloc(n);
+    else assert_int_equal(ts_cuda_ops()->alloc(&p, n), 0);
+    assert_non_null(p);
+    return p;
+}
+
+static inline void give(ts_device device, void *p)
+{
+    if (device == TS_CPU) free(p);
+    else assert_int_equal(ts_cuda_ops()->release(p), 0);
+}
+
+static inline void fetch(ts_device device, void *host, const void *from, size_t n)
+{
+    if (device == TS_CPU) memcpy(host, from, n);
+    else assert_int_equal(ts_cuda_ops()->copy_out(host, from, n), 0);
+}
+
+/* ---- logits ---- */
 
 typedef struct way {
     int64_t     chunk, page; /* page 0: contiguous */
@@ -90,6 +136,7 @@ static inline double *logits_of(const ts_decoder *m, const int32_t *token, int64
 {
     const ts_decoder_dims *d = ts_decoder_dims_of(m);
     const ts_dtype         dtype = ts_decoder_dtype(m);
+    const ts_device        on = ts_decoder_device(m);
     const size_t           size = dtype == TS_F64 ? 8 : 4;
     const ts_kv_dims       kv = { .n_layer = d->n_layer,
                                   .n_seq_max = 1,
@@ -107,18 +154,18 @@ static inline double *logits_of(const ts_decoder *m, const int32_t *token, int64
                                   .store_dtype = w.store,
                                   .meta_dtype = w.store == TS_U4 ? TS_F16 : TS_F32,
                                   .scale = 1 / sqrt((double)d->head_dim) };
-    ts_exec                x = { .deterministic = 1 };
+    ts_exec                x = { .device = on, .deterministic = 1 };
     size_t                 state, work;
     ts_kv                 *cache;
     int32_t                seq;
     assert_int_equal(ts_kv_bytes(&kv, &x, &state, &work), TS_OK);
     x.workspace_bytes = ts_decoder_workspace(m, w.chunk, work);
-    x.workspace = malloc(x.workspace_bytes);
-    void    *memory = malloc(state);
-    int64_t *want = malloc((size_t)w.chunk * sizeof *want);
-    char    *raw = malloc((size_t)(n * d->n_vocab) * size);
-    double  *out = malloc((size_t)(n * d->n_vocab) * sizeof *out);
-    assert_true(x.workspace && memory && want && raw && out);
+    x.workspace = take(on, x.workspace_bytes);
+    void    *memory = take(on, state);
+    int64_t *want = take(TS_CPU, (size_t)w.chunk * sizeof *want);
+    char    *raw = take(on, (size_t)(n * d->n_vocab) * size);
+    char    *host = take(TS_CPU, (size_t)(n * d->n_vocab) * size);
+    double  *out = take(TS_CPU, (size_t)(n * d->n_vocab) * sizeof *out);
     for (int64_t i = 0; i < w.chunk; i++) want[i] = i;
     assert_int_equal(ts_kv_create(&kv, &x, memory, state, &cache), TS_OK);
     assert_int_equal(ts_kv_open(cache, &x, &seq), TS_OK);
@@ -129,13 +176,15 @@ static inline double *logits_of(const ts_decoder *m, const int32_t *token, int64
         };
         assert_int_equal(ts_decoder_forward(m, &a, &x), TS_OK);
     }
+    fetch(on, host, raw, (size_t)(n * d->n_vocab) * size);
     for (int64_t i = 0; i < n * d->n_vocab; i++)
-        out[i] = size == 8 ? ((double *)(void *)raw)[i] : (double)((float *)(void *)raw)[i];
+        out[i] = size == 8 ? ((double *)(void *)host)[i] : (double)((float *)(void *)host)[i];
     ts_kv_destroy(&cache);
-    free(x.workspace);
-    free(memory);
+    give(on, x.workspace);
+    give(on, memory);
+    give(on, raw);
     free(want);
-    free(raw);
+    free(host);
     return out;
 }
 

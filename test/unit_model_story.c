@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_model_story.c - a real model: the golden tokens whatever the layout, the batch and the
- * chunks are; the golden logits; quantised caches, measured. Skipped where the model is absent. */
+/* unit_model_story.c [cuda] - a real model: the golden tokens whatever the layout, the batch and
+ * the chunks are; the golden logits; quantised caches, measured. Skipped where the model, or the
+ * device, is absent. */
 #include "unit_model.h"
 
 static ts_decoder *story_model;
@@ -221,21 +222,30 @@ static void quantised(void **state)
     }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(golden_tokens),      cmocka_unit_test(golden_logits),
-        cmocka_unit_test(chunks_equal_whole), cmocka_unit_test(textbook_tokens),
-        cmocka_unit_test(tight_pages),        cmocka_unit_test(quantised),
+    const struct CMUnitTest either[] = {
+        cmocka_unit_test(golden_tokens),
+        cmocka_unit_test(golden_logits),
+        cmocka_unit_test(tight_pages),
+        cmocka_unit_test(quantised),
     };
+    const struct CMUnitTest cpu[] = {
+        cmocka_unit_test(chunks_equal_whole),
+        cmocka_unit_test(textbook_tokens),
+    };
+    const bool on_cuda = argc > 1 && !strcmp(argv[1], "cuda");
     if (!story("stories260K.bin") || !story("stories260K.golden.json")) {
         print_message("skipped: stories260K is neither in ../shared/models nor in "
                       "$TOUCHSTONE_MODELS\n");
         return 77;
     }
+    if (on_cuda && no_cuda()) return 77;
     story_model = load(story("stories260K.bin"), TS_F32);
     golden = read_json(story("stories260K.golden.json"));
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    if (on_cuda) to_cuda(story_model);
+    int failed = cmocka_run_group_tests(either, NULL, NULL);
+    if (!on_cuda) failed += cmocka_run_group_tests(cpu, NULL, NULL);
     ts_decoder_free(&story_model);
     json_decref(golden);
     return failed;

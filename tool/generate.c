@@ -76,12 +76,13 @@ static bool parse_kv(const char *text, ts_generate_plan *p)
     return ok;
 }
 
-static bool parse_device(const char *text)
+static bool parse_device(const char *text, ts_generate_plan *p)
 {
-    if (!text || !strcmp(text, "cpu")) return true;
-    if (!strcmp(text, "cuda"))
-        return ts_generate_complain("--device", "cuda is not offered yet for models, expected cpu");
-    fprintf(stderr, "touchstone generate: --device: got '%s', expected cpu\n", text);
+    p->device = text && !strcmp(text, "cuda") ? TS_CUDA : TS_CPU;
+    if (p->device == TS_CUDA && p->dtype != TS_F32)
+        return ts_generate_complain("--device", "cuda computes in f32, not with --dtype f64");
+    if (!text || p->device == TS_CUDA || !strcmp(text, "cpu")) return true;
+    fprintf(stderr, "touchstone generate: --device: got '%s', expected cpu or cuda\n", text);
     return false;
 }
 
@@ -102,7 +103,7 @@ static bool parse(int argc, char **argv, ts_generate_plan *p, int *status)
         { "--kv", "LAYOUT,DTYPE", "the cache: paged,int8 for example (paged,f32)", &kv },
         { "--pages", "N", "of 16 tokens of a layer; sequences wait for them", &pages },
         { "--chunk", "N", "tokens of prompts read in a step (64)", &chunk },
-        { "--device", "D", "cpu", &device },
+        { "--device", "D", "cpu or cuda (cpu)", &device },
         { "--dtype", "D", "arithmetic: f32 or f64 (f32)", &dtype },
         { "--textbook", NULL, "the same again by plain loops, and compare; greedy", &p->textbook },
         { "--seed", "N", "of the draws", &seed },
@@ -126,7 +127,7 @@ static bool parse(int argc, char **argv, ts_generate_plan *p, int *status)
            parse_count("--chunk", chunk, 1, &p->chunk) &&
            parse_real("--temperature", temperature, 0, 1000, &p->temperature) &&
            parse_real("--top-p", top_p, 1e-6, 1, &p->top_p) && parse_dtype(dtype, &p->dtype) &&
-           parse_kv(kv, p) && parse_device(device);
+           parse_kv(kv, p) && parse_device(device, p);
 }
 
 int ts_tool_generate(int argc, char **argv)

@@ -12,6 +12,7 @@ typedef struct ts_generate_plan {
     double      temperature, top_p;
     bool        paged;
     ts_dtype    dtype, store;
+    ts_device   device;
 } ts_generate_plan;
 
 /* One line on standard error; false. */

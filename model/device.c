@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* device.c - memory of either device, and the way of a decoder to a CUDA device. */
+#define _POSIX_C_SOURCE 200809L
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "cuda_module.h"
+#include "model_impl.h"
+
+/* ---- memory ---- */
+
+bool ts_memory_take(ts_device device, size_t n_bytes, const char *what, void **p,
+                    char why[TS_MODEL_WHY])
+{
+    *p = NULL;
+    if (device == TS_CPU) {
+        *p = malloc(n_bytes);
+        return *p || ts_say(why, "no memory for %s: %zu bytes were asked for", what, n_bytes);
+    }
+    const ts_cuda_module_ops *cuda = ts_cuda_ops();
+    const int                 e = cuda->alloc(p, n_bytes);
+    return !e || ts_say(why, "the CUDA device has no memory for %s: %zu bytes were asked for: %s",
+                        what, n_bytes, cuda->error_text(e));
+}
+
+void ts_memory_give(ts_device device, void *p)
+{
+    if (device == TS_CPU) free(p);
+    else if (p) ts_cuda_ops()->release(p);
+}
+
+/* ---- the module ---- */
+
+static pthread_once_t         once = PTHREAD_ONCE_INIT;
+static const ts_model_module *module;
+static char                   reason[TS_MODEL_WHY];
+
+static void load(void)
+{
+    void *handle = ts_cuda_open("libtouchstone_model_cuda.so", "TOUCHSTONE_MODEL_CUDA_MODULE");
+    if (!handle) {
+        ts_say(reason, "no CUDA module for models: %s", dlerror());
+        return;
+    }
+    const ts_model_module *found = dlsym(handle, "ts_model_cuda");
+    if (found && found->abi == TS_MODEL_CUDA_ABI) module = found;
+    else ts_say(reason, "the CUDA module for models is of another version");
+}
+
+/* ---- the decoder ---- */
+
+/* The weights are one block: their places in it stay. */
+static void rebase(ts_decoder *m, char *memory)
+{
+    const int64_t n = ts_slot_count(&m->dims);
+    for (int64_t i = 0; i < n; i++)
+        if (m->weight[i]) m->weight[i] = memory + ((char *)m->weight[i] - (char *)m->memory);
+}
+
+static bool copy_in(const ts_decoder *m, void *memory, void *frequency, char why[TS_MODEL_WHY])
+{
+    const ts_cuda_module_ops *cuda = ts_cuda_ops();
+    const size_t              n_frequency = (size_t)m->dims.head_dim / 2 * sizeof *m->frequency;
+    int                       e = cuda->copy_in(memory, m->memory, m->n_bytes);
+    if (!e) e = cuda->copy_in(frequency, m->frequency, n_frequency);
+    return !e ||
+           ts_say(why, "the weights cannot be copied to the CUDA device: %s", cuda->error_text(e));
+}
+
+bool ts_decoder_to_cuda(ts_decoder *m, char why[TS_MODEL_WHY])
+{
+    const size_t n_frequency = (size_t)m->dims.head_dim / 2 * sizeof *m->frequency;
+    void        *self = NULL, *memory = NULL, *frequency = NULL;
+    if (m->device == TS_CUDA) return true;
+    if (m->dtype != TS_F32) return ts_say(why, "a CUDA device: got weights in f64, expected f32");
+    const char *absent = ts_cuda_unavailable_reason();
+    if (absent) return ts_say(why, "%s", absent);
+    pthread_once(&once, load);
+    if (!module) return ts_say(why, "%s", reason);
+    if (!module->open(&self, why, TS_MODEL_WHY)) return false;
+    if (!ts_memory_take(TS_CUDA, m->n_bytes, "the weights", &memory, why) ||
+        !ts_memory_take(TS_CUDA, n_frequency, "the rotation", &frequency, why) ||
+        !copy_in(m, memory, frequency, why)) {
+        ts_memory_give(TS_CUDA, memory);
+        ts_memory_give(TS_CUDA, frequency);
+        module->close(self);
+        return false;
+    }
+    rebase(m, memory);
+    ts_memory_give(TS_CPU, m->memory);
+    ts_memory_give(TS_CPU, m->frequency);
+    m->device = TS_CUDA;
+    m->ops = module->f32;
+    m->self = self;
+    m->cuda = module;
+    m->memory = memory;
+    m->frequency = frequency;
+    return true;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ops.h - what forward does to arrays, in one precision and on one device. The CPU's are in
+ * ops_tmpl.h; those of a CUDA device in a module, ops_cuda.cu, which links cuBLAS and is loaded
+ * when a model is to run there. No CUDA type is seen here. */
+#ifndef TS_MODEL_OPS_H
+#define TS_MODEL_OPS_H
+
+#include <stdbool.h>
+
+#include "touchstone/touchstone.h"
+
+/* Arrays are memory of the device, row after row. `self` is what `open` made; NULL on the CPU. */
+typedef struct ts_ops {
+    /* Around a pass, and NULL on the CPU. What is between them is enqueued on `stream`; `end` waits
+     * for it, and says if anything went wrong. */
+    void (*begin)(void *self, void *stream);
+    ts_status (*end)(void *self);
+    /* From memory of the host, which may change as soon as this is back. */
+    void (*put)(void *self, int64_t *to, const int64_t *host, int64_t n);
+    /* y[i] = table[row[i]] */
+    void (*gather)(void *self, void *y, const void *table, const int64_t *row, int64_t n,
+                   int64_t width);
+    /* y = x w^T + bias, or y += that. w [n_out][n_in]; bias may be NULL. */
+    void (*linear)(void *self, void *y, const void *x, const void *w, const void *bias, int64_t n,
+                   int64_t n_out, int64_t n_in, bool add);
+    /* y may be x. */
+    void (*rms)(void *self, void *y, const void *x, const void *gain, int64_t n, int64_t width,
+                double eps);
+    /* turn [n][n_pair][2]: cosine and sine for each token and pair. */
+    void (*turns)(void *self, void *turn, const int64_t *position, const double *frequency,
+                  int64_t n, int64_t n_pair);
+    void (*rotate)(void *self, void *x, const void *turn, int64_t n, int64_t n_head,
+                   int64_t n_pair);
+    void (*silu_times)(void *self, void *gate, const void *up, int64_t n); /* silu(gate) * up */
+    void (*gelu)(void *self, void *up, int64_t n);                         /* by tanh */
+} ts_ops;
+
+extern const ts_ops ts_ops_f32, ts_ops_f64;
+
+void ts_blas_threads(int64_t n_products); /* for a product of that many multiplications */
+
+/* What the module exports as `ts_model_cuda`. */
+typedef struct ts_model_module {
+    int           abi; /* TS_MODEL_CUDA_ABI */
+    const ts_ops *f32;
+    /* A handle of cuBLAS and its workspace. False: `why` has a line. */
+    bool (*open)(void **self, char *why, size_t n_why);
+    void (*close)(void *self);
+} ts_model_module;
+
+enum { TS_MODEL_CUDA_ABI = 1 };
+
+#endif

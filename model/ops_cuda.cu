@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ops_cuda.cu - ts_ops in float32 on a CUDA device: small kernels, and cuBLAS for the products.
+ *
+ * Everything is enqueued on one stream and nothing is waited for but by `end`. Errors of launches
+ * stay with the runtime until then, those of cuBLAS with the gpu. */
+#include <cublas_v2.h>
+#include <cuda_runtime.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+
+extern "C" {
+#include "ops.h"
+}
+
+namespace
+{
+
+enum { THREADS = 256, MOST_BLOCKS = 1 << 16, MOST_WORDS = 256 };
+
+const size_t BLAS_BYTES = (size_t)32 << 20; /* what cuBLAS is said to want on Hopper */
+
+struct gpu {
+    cublasHandle_t blas;
+    cudaStream_t   stream;
+    void          *workspace; /* of cuBLAS, [BLAS_BYTES] */
+    cublasStatus_t failed;    /* the first failure of a pass */
+};
+
+void note(gpu *g, cublasStatus_t s)
+{
+    if (!g->failed) g->failed = s;
+}
+
+unsigned blocks_for(int64_t n, int64_t each)
+{
+    const int64_t blocks = (n + each - 1) / each;
+    return (unsigned)(blocks < MOST_BLOCKS ? blocks : (int64_t)MOST_BLOCKS);
+}
+
+/* Thread by thread over n elements, however few blocks there are. */
+__device__ __forceinline__ int64_t first_element(void)
+{
+    return blockIdx.x * (int64_t)blockDim.x + threadIdx.x;
+}
+
+__device__ __forceinline__ int64_t all_threads(void)
+{
+    return gridDim.x * (int64_t)blockDim.x;
+}
+
+/* ---- rows ---- */
+
+__global__ void __launch_bounds__(THREADS)
+    gather_rows(float *__restrict__ y, const float *__restrict__ table, const int64_t *row,
+                int64_t n, int64_t width)
+{
+    for (int64_t r = blockIdx.x; r < n; r += gridDim.x) {
+        const float *from = table + row[r] * width;
+        for (int64_t c = threadIdx.x; c < width; c += blockDim.x) y[r * width + c] = from[c];
+    }
+}
+
+void gather(void *self, void *y, const void *table, const int64_t *row, int64_t n, int64_t width)
+{
+    const gpu *g = (const gpu *)self;
+    if (n)
+        gather_rows<<<blocks_for(n, 1), THREADS, 0, g->stream>>>((float *)y, (const float *)table,
+                                                                 row, n, width);
+}
+
+/* Squares are summed in double, as on the CPU. y may be x: a thread writes what it alone reads. */
+__global__ void __launch_bounds__(THREADS)
+    rms_rows(float *y, const float *x, const float *__restrict__ gain, int64_t n, int64_t width,
+             double eps)
+{
+    __shared__ double part[THREADS / 32];
+    const int         n_warps = (int)blockDim.x / 32;
+    for (int64_t r = blockIdx.x; r < n; r += gridDim.x) {
+        const float *in = x + r * width;
+        double       sum = 0;
+        for (int64_t c = threadIdx.x; c < width; c += blockDim.x) sum += (double)in[c] * in[c];
+#pragma unroll
+        for (int d = 16; d; d /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, d);
+        if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = sum;
+        __syncthreads();
+        sum = 0;
+        for (int w = 0; w < n_warps; w++) sum += part[w];
+        const float scale = (float)(1 / sqrt(sum / (double)width + eps));
+        for (int64_t c = threadIdx.x; c < width; c += blockDim.x)
+            y[r * width + c] = in[c] * scale * gain[c];
+        __syncthreads(); /* before the next row's sums overwrite these */
+    }
+}
+
+/* Four elements a thread, so that a head of 128 is a warp's. */
+void rms(void *self, void *y, const void *x, const void *gain, int64_t n, int64_t width, double eps)
+{
+    const gpu     *g = (const gpu *)self;
+    const int64_t  warps = (width + 127) / 128;
+    const unsigned threads = warps < THREADS / 32 ? 32 * (unsigned)warps : (unsigned)THREADS;
+    if (n)
+        rms_rows<<<blocks_for(n, 1), threads, 0, g->stream>>>((float *)y, (const float *)x,
+                                                              (const float *)gain, n, width, eps);
+}
+
+/* ---- products ---- */
+
+/* y = bias, or y += bias, for the product to be added to. */
+__global__ void __launch_bounds__(THREADS)
+    bias_rows(float *y, const float *__restrict__ bias, int64_t n, int64_t width, bool add)
+{
+    for (int64_t i = first_element(); i < n * width; i += all_threads())
+        y[i] = bias[i % width] + (add ? y[i] : 0);
+}
+
+/* To cuBLAS a matrix that lies row by row is its transpose: y^T = w x^T, of which w is given as
+ * w^T. CUBLAS_COMPUTE_32F does not round to TF32. */
+void linear(void *self, void *y, const void *x, const void *w, const void *bias, int64_t n,
+            int64_t n_out, int64_t n_in, bool add)
+{
+    gpu        *g = (gpu *)self;
+    const int   m = (int)n, o = (int)n_out, k = (int)n_in; /* ts_dims_check keeps them small */
+    const float one = 1, beta = add || bias ? 1 : 0;
+    if (!n) return;
+    if (bias)
+        bias_rows<<<blocks_for(n * n_out, THREADS), THREADS, 0, g->stream>>>(
+            (float *)y, (const float *)bias, n, n_out, add);
+    if (n == 1)
+        note(g, cublasSgemv(g->blas, CUBLAS_OP_T, k, o, &one, (const float *)w, k, (const float *)x,
+                            1, &beta, (float *)y, 1));
+    else
+        note(g, cublasGemmEx(g->blas, CUBLAS_OP_T, CUBLAS_OP_N, o, m, k, &one, w, CUDA_R_32F, k, x,
+                             CUDA_R_32F, k, &beta, y, CUDA_R_32F, o, CUBLAS_COMPUTE_32F,
+                             CUBLAS_GEMM_DEFAULT));
+}
+
+/* ---- positions ---- */
+
+/* Angles in double: at position 100000 a float's would be off by its whole third digit. */
+__global__ void __launch_bounds__(THREADS)
+    turn_pairs(float2 *turn, const int64_t *position, const double *__restrict__ frequency,
+               int64_t n, int64_t n_pair)
+{
+    for (int64_t i = first_element(); i < n * n_pair; i += all_threads()) {
+        double s, c;
+        sincos((double)position[i / n_pair] * frequency[i % n_pair], &s, &c);
+        turn[i] = make_float2((float)c, (float)s);
+    }
+}
+
+void turns(void *self, void *turn, const int64_t *position, const double *frequency, int64_t n,
+           int64_t n_pair)
+{
+    const gpu *g = (const gpu *)self;
+    if (n)
+        turn_pairs<<<blocks_for(n * n_pair, THREADS), THREADS, 0, g->stream>>>(
+            (float2 *)turn, position, frequency, n, n_pair);
+}
+
+/* A thread a pair: channels i and i + n_pair of a head. */
+__global__ void __launch_bounds__(THREADS) rotate_pairs(float  *x, const float2 *__restrict__ turn,
+                                                        int64_t n, int64_t n_head, int64_t n_pair)
+{
+    for (int64_t t = first_element(); t < n * n_head * n_pair; t += all_threads()) {
+        const int64_t i = t % n_pair, head = t / n_pair; /* of all heads of all tokens */
+        const float2  cs = turn[head / n_head * n_pair + i];
+        float        *v = x + head * 2 * n_pair + i;
+        const float   a = v[0], b = v[n_pair];
+        v[0] = a * cs.x - b * cs.y;
+        v[n_pair] = b * cs.x + a * cs.y;
+    }
+}
+
+void rotate(void *self, void *x, const void *turn, int64_t n, int64_t n_head, int64_t n_pair)
+{
+    const gpu *g = (const gpu *)self;
+    if (n)
+        rotate_pairs<<<blocks_for(n * n_head * n_pair, THREADS), THREADS, 0, g->stream>>>(
+            (float *)x, (const float2 *)turn, n, n_head, n_pair);
+}
+
+/* ---- element by element ---- */
+
+__global__ void __launch_bounds__(THREADS)
+    silu_times_elements(float *gate, const float *__restrict__ up, int64_t n)
+{
+    for (int64_t i = first_element(); i < n; i += all_threads()) {
+        const float x = gate[i];
+        gate[i] = x / (1 + expf(-x)) * up[i];
+    }
+}
+
+void silu_times(void *self, void *gate, const void *up, int64_t n)
+{
+    const gpu *g = (const gpu *)self;
+    if (n)
+        silu_times_elements<<<blocks_for(n, THREADS), THREADS, 0, g->stream>>>(
+            (float *)gate, (const float *)up, n);
+}
+
+__global__ void __launch_bounds__(THREADS) gelu_elements(float *up, int64_t n)
+{
+    const float c = 0.7978845608028654f; /* sqrt(2 / pi) */
+    for (int64_t i = first_element(); i < n; i += all_threads()) {
+        const float x = up[i];
+        up[i] = x / 2 * (1 + tanhf(c * (x + 0.044715f * x * x * x)));
+    }
+}
+
+void gelu(void *self, void *up, int64_t n)
+{
+    const gpu *g = (const gpu *)self;
+    if (n) gelu_elements<<<blocks_for(n, THREADS), THREADS, 0, g->stream>>>((float *)up, n);
+}
+
+/* ---- a pass ---- */
+
+struct words {
+    int64_t word[MOST_WORDS];
+};
+
+__global__ void __launch_bounds__(MOST_WORDS)
+    put_words(const __grid_constant__ words w, int64_t *to, int n)
+{
+    if ((int)threadIdx.x < n) to[threadIdx.x] = w.word[threadIdx.x];
+}
+
+/* As parameters of launches: nothing waits for a copy, nor does one read what has changed since. */
+void put(void *self, int64_t *to, const int64_t *host, int64_t n)
+{
+    const gpu *g = (const gpu *)self;
+    words      w = {};
+    for (int64_t done = 0; done < n; done += MOST_WORDS) {
+        const int now = (int)(n - done < MOST_WORDS ? n - done : (int64_t)MOST_WORDS);
+        for (int i = 0; i < now; i++) w.word[i] = host[done + i];
+        put_words<<<1, MOST_WORDS, 0, g->stream>>>(w, to + done, now);
+    }
+}
+
+/* Another stream takes the workspace away from the handle, so it is given anew. */
+cublasStatus_t set_stream(gpu *g, cudaStream_t stream)
+{
+    g->stream = stream;
+    const cublasStatus_t s = cublasSetStream(g->blas, stream);
+    return s ? s : cublasSetWorkspace(g->blas, g->workspace, BLAS_BYTES);
+}
+
+void begin(void *self, void *stream)
+{
+    gpu *g = (gpu *)self;
+    g->failed = CUBLAS_STATUS_SUCCESS;
+    if (g->stream != (cudaStream_t)stream) note(g, set_stream(g, (cudaStream_t)stream));
+}
+
+ts_status end(void *self)
+{
+    const gpu        *g = (const gpu *)self;
+    const cudaError_t waited = cudaStreamSynchronize(g->stream), launched = cudaGetLastError();
+    return g->failed || waited || launched ? TS_E_DEVICE : TS_OK;
+}
+
+/* ---- begin and end of a gpu ---- */
+
+void close_gpu(void *self)
+{
+    gpu *g = (gpu *)self;
+    if (g->blas) cublasDestroy(g->blas);
+    cudaFree(g->workspace);
+    free(g);
+}
+
+bool open_gpu(void **self, char *why, size_t n_why)
+{
+    gpu *g = (gpu *)calloc(1, sizeof *g);
+    if (!g) {
+        snprintf(why, n_why, "no memory for a handle of cuBLAS");
+        return false;
+    }
+    const cudaError_t e = cudaMalloc(&g->workspace, BLAS_BYTES);
+    cublasStatus_t    s = e ? CUBLAS_STATUS_ALLOC_FAILED : cublasCreate(&g->blas);
+    if (!s) s = set_stream(g, NULL);
+    if (e) {
+        cudaGetLastError(); /* it has been told of */
+        snprintf(why, n_why,
+                 "the CUDA device has no memory for cuBLAS: %zu bytes were asked for: %s",
+                 BLAS_BYTES, cudaGetErrorString(e));
+    } else if (s) snprintf(why, n_why, "cuBLAS does not start: %s", cublasGetStatusString(s));
+    else *self = g;
+    if (s) close_gpu(g);
+    return !s;
+}
+
+const ts_ops f32 = { begin, end, put, gather, linear, rms, turns, rotate, silu_times, gelu };
+
+} // namespace
+
+extern "C" TS_API const ts_model_module ts_model_cuda = { TS_MODEL_CUDA_ABI, &f32, open_gpu,
+                                                          close_gpu };

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* unit_model_cuda.c - models on a CUDA device against the CPU in float64: logits of the
+ * checkpoints, draws, and what is refused. Skipped where there is no device. */
+#include "unit_model.h"
+
+static const char *const names[] = { "qwen3", "llama", "qwen2", "mistral", "starcoder2" };
+enum { NAMES = sizeof names / sizeof *names };
+
+/* ---- logits ---- */
+
+/* The largest difference over all tokens of a golden text, read in these ways. */
+static double distance(const char *name, const way *ways, int n_ways)
+{
+    ts_decoder *exact = load(checkpoint(name, ""), TS_F64), *m = load(checkpoint(name, ""), TS_F32);
+    json_t     *golden = read_json(checkpoint(name, "golden.json"));
+    int64_t     n;
+    int32_t    *token = integers(json_object_get(golden, "tokens"), &n);
+    const int64_t n_vocab = ts_decoder_dims_of(m)->n_vocab;
+    double       *want = logits_of(exact, token, n, (way) { .chunk = n, .store = TS_F64 });
+    double        far = 0;
+    to_cuda(m);
+    for (int w = 0; w < n_ways; w++) {
+        way how = ways[w];
+        if (!how.chunk) how.chunk = n;
+        double *got = logits_of(m, token, n, how);
+        for (int64_t i = 0; i < n * n_vocab; i++) far = farther(far, got[i], want[i]);
+        free(got);
+    }
+    free(want);
+    free(token);
+    json_decref(golden);
+    ts_decoder_free(&exact);
+    ts_decoder_free(&m);
+    return far;
+}
+
+static void equal_to_cpu(void **state)
+{
+    static const way ways[] = {
+        { 0, 0, TS_F32, 0 }, { 1, 0, TS_F32, 0 }, { 7, 4, TS_F32, 0 }, { 0, 1, TS_F32, 0 }
+    };
+    (void)state;
+    for (int i = 0; i < NAMES; i++) {
+        const double far = distance(names[i], ways, sizeof ways / sizeof *ways);
+        print_message("%s: largest difference of a logit %.1e\n", names[i], far);
+        assert_true(far <= 2e-5);
+    }
+}
+
+/* More tokens in a call than are sent to the device at a time. */
+static void long_text(void **state)
+{
+    enum { LONG = 600 };
+    static int32_t token[LONG];
+    double         far = 0;
+    (void)state;
+    ts_decoder *exact = load(checkpoint("llama", ""), TS_F64),
+               *m = load(checkpoint("llama", ""), TS_F32);
+    const ts_decoder_dims *d = ts_decoder_dims_of(m);
+    for (int i = 0; i < LONG; i++) token[i] = (int32_t)(i * 7919 % d->n_vocab);
+    to_cuda(m);
+    double *want = logits_of(exact, token, LONG, (way) { .chunk = LONG, .store = TS_F64 });
+    double *got = logits_of(m, token, LONG, (way) { .chunk = LONG, .page = 16, .store = TS_F32 });
+    for (int64_t i = 0; i < LONG * d->n_vocab; i++) far = farther(far, got[i], want[i]);
+    print_message("%d tokens in a call: largest difference of a logit %.1e\n", LONG, far);
+    assert_true(far <= 5e-5);
+    free(want);
+    free(got);
+    ts_decoder_free(&exact);
+    ts_decoder_free(&m);
+}
+
+/* ---- batches ---- */
+
+/* The same seeds give the same tokens as on the CPU, however they are drawn. */
+static void same_draws(void **state)
+{
+    static const int32_t    prompt[5] = { 1, 2, 3, 4, 5 };
+    const ts_engine_options o = {
+        .n_seq = 3, .capacity = 60, .page = 4, .n_page = 2 * 40, .chunk = 8, .store = TS_F32
+    };
+    const ts_sampling how[] = {
+        { 0, 0, 1, 1 }, { 0.8, 50, 0.9, 2 }, { 1, 0, 1, 3 }, { 2, 0, 0.99, 4 }, { 1, 3, 1, 5 }
+    };
+    enum { HOWS = sizeof how / sizeof *how };
+    ts_request q[HOWS];
+    results    cpu, cuda;
+    (void)state;
+    ts_decoder *m = load(checkpoint("qwen3", ""), TS_F32);
+    for (int i = 0; i < HOWS; i++)
+        q[i] =
+            (ts_request) { .prompt = prompt, .n_prompt = 1 + i, .n_new = 30, .sampling = how[i] };
+    run(m, &o, q, HOWS, &cpu, NULL);
+    to_cuda(m);
+    run(m, &o, q, HOWS, &cuda, NULL);
+    for (int i = 0; i < HOWS; i++) {
+        assert_int_equal(cuda.status[i], TS_OK);
+        assert_int_equal(cuda.n[i], 30);
+        assert_memory_equal(cuda.token[i], cpu.token[i], 30 * sizeof **cpu.token);
+    }
+    ts_decoder_free(&m);
+}
+
+/* ---- what cannot be ---- */
+
+static void expect_word(const char *why, const char *word)
+{
+    if (!strstr(why, word)) fail_msg("got '%s', expected something about '%s'", why, word);
+    for (; *why; why++) assert_in_range(*why, ' ', '~');
+}
+
+/* Pages for three tokens in the first layer, for none in the second. */
+static void refusal_changes_nothing(void **state)
+{
+    (void)state;
+    ts_decoder *m = load(checkpoint("qwen3", ""), TS_F32);
+    to_cuda(m);
+    const ts_decoder_dims *d = ts_decoder_dims_of(m);
+    const ts_kv_dims       kv = { .n_layer = d->n_layer,
+                                  .n_seq_max = 1,
+                                  .n_q_head = d->n_head,
+                                  .n_kv_head = d->n_kv_head,
+                                  .head_dim = d->head_dim,
+                                  .capacity = 8,
+                                  .page = 1,
+                                  .n_page = 3,
+                                  .max_call_tokens = 8,
+                                  .scale = 1 };
+    const int32_t          token[3] = { 1, 2, 3 };
+    const int64_t          n_new = 3, one = 1, row = 0;
+    ts_exec                x = { .device = TS_CUDA };
+    ts_kv                 *cache;
+    int32_t                seq;
+    int64_t                len = -1;
+    size_t                 state_bytes, work_bytes;
+    ts_kv_usage            use;
+    assert_int_equal(ts_kv_bytes(&kv, &x, &state_bytes, &work_bytes), TS_OK);
+    void *memory = take(TS_CUDA, state_bytes);
+    void *logits = take(TS_CUDA, (size_t)d->n_vocab * sizeof(float));
+    x.workspace_bytes = ts_decoder_workspace(m, 8, work_bytes);
+    x.workspace = take(TS_CUDA, x.workspace_bytes);
+    assert_int_equal(ts_kv_create(&kv, &x, memory, state_bytes, &cache), TS_OK);
+    assert_int_equal(ts_kv_open(cache, &x, &seq), TS_OK);
+    ts_forward_args a = { cache, 1, &seq, &n_new, token, 1, &row, logits };
+    assert_int_equal(ts_decoder_forward(m, &a, &x), TS_E_CAPACITY);
+    assert_int_equal(ts_kv_status(cache, 0, seq, &len, &use), TS_OK);
+    assert_int_equal(len, 0);
+    assert_int_equal(use.n_free, 3);
+    a.n_new = &one;
+    x.device = TS_CPU;
+    assert_int_equal(ts_decoder_forward(m, &a, &x), TS_E_UNSUPPORTED);
+    x.device = TS_CUDA;
+    assert_int_equal(ts_decoder_forward(m, &a, &x), TS_OK);
+    a.n_seq = a.n_want = 0; /* nothing at all is no error */
+    assert_int_equal(ts_decoder_forward(m, &a, &x), TS_OK);
+    ts_kv_destroy(&cache);
+    give(TS_CUDA, memory);
+    give(TS_CUDA, logits);
+    give(TS_CUDA, x.workspace);
+    ts_decoder_free(&m);
+}
+
+/* A cache of 256 GiB: the line says how many bytes, and what fits is served after it. */
+static void too_much_memory(void **state)
+{
+    static const int32_t    prompt[1] = { 1 };
+    const ts_engine_options much = {
+        .n_seq = 1 << 24, .capacity = 64, .chunk = 1, .store = TS_F32
+    };
+    const ts_engine_options little = { .n_seq = 1, .capacity = 64, .chunk = 1, .store = TS_F32 };
+    const ts_request        q = { .prompt = prompt, .n_prompt = 1, .n_new = 4, .sampling = greedy };
+    char                    why[TS_MODEL_WHY] = "";
+    ts_engine              *e = NULL;
+    results                 r;
+    (void)state;
+    ts_decoder *m = load(checkpoint("qwen3", ""), TS_F32);
+    to_cuda(m);
+    assert_false(ts_engine_create(m, &much, &e, why));
+    assert_null(e);
+    print_message("%s\n", why);
+    expect_word(why, "bytes were asked for");
+    run(m, &little, &q, 1, &r, NULL);
+    assert_int_equal(r.n[0], 4);
+    ts_decoder_free(&m);
+}
+
+static void other_precisions(void **state)
+{
+    char why[TS_MODEL_WHY] = "";
+    (void)state;
+    ts_decoder *m = load(checkpoint("qwen3", ""), TS_F64);
+    assert_false(ts_decoder_to_cuda(m, why));
+    expect_word(why, "expected f32");
+    assert_int_equal(ts_decoder_device(m), TS_CPU);
+    ts_decoder_free(&m);
+}
+
+/* The textbook reads weights of the host's. */
+static void textbook_refuses(void **state)
+{
+    int32_t token[2] = { 1 };
+    char    why[TS_MODEL_WHY] = "";
+    (void)state;
+    ts_decoder *m = load(checkpoint("llama", ""), TS_F32);
+    to_cuda(m);
+    assert_false(ts_textbook(m, token, 1, 2, why));
+    expect_word(why, "CPU");
+    ts_decoder_free(&m);
+}
+
+/* Where there is no device a decoder stays on the CPU, and there is one line. */
+static void no_device(void **state)
+{
+    static const int32_t token[3] = { 1, 2, 3 };
+    char                 why[TS_MODEL_WHY] = "";
+    (void)state;
+    ts_decoder *m = load(checkpoint("qwen3", ""), TS_F32);
+    assert_false(ts_decoder_to_cuda(m, why));
+    expect_word(why, "CUDA");
+    assert_int_equal(ts_decoder_device(m), TS_CPU);
+    free(logits_of(m, token, 3, (way) { .chunk = 3, .store = TS_F32 }));
+    ts_decoder_free(&m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(equal_to_cpu),     cmocka_unit_test(long_text),
+        cmocka_unit_test(same_draws),       cmocka_unit_test(refusal_changes_nothing),
+        cmocka_unit_test(too_much_memory),  cmocka_unit_test(other_precisions),
+        cmocka_unit_test(textbook_refuses),
+    };
+    const struct CMUnitTest without[] = {
+        cmocka_unit_test(other_precisions),
+        cmocka_unit_test(no_device),
+    };
+    if (!no_cuda()) return cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = cmocka_run_group_tests(without, NULL, NULL);
+    return failed ? failed : 77;
+}
