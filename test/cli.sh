@@ -86,7 +86,35 @@ else
     run 3 generate --model $model --prompt x; refused
 fi
 
+demos='gqa paged prefix' plots=paged
+if [ -f "$build/libmodel.a" ]; then
+    demos="$demos cache ragged chunked quantised sampling" plots="$plots cache chunked quantised sampling"
+    export TOUCHSTONE_MODELS="$tmp" # nothing is there: random weights, which every machine has
+    run 0 demo quantised; silent; shows 'random weights'
+else
+    run 2 demo quantised; refused
+fi
+run 0 demo --help; silent
+for demo in $demos; do shows "^  $demo "; done
+run 3 demo paged --svg "$tmp/no/such/folder"; [ "$(wc -l <"$tmp/err")" = 1 ] || complain 'no line on standard error'
+
 if [ -x "$build/test/json_get" ]; then
+    for demo in $demos; do
+        run 0 demo $demo --seed 7 --svg "$tmp/$demo.svg" --json -; silent
+        json demo seed rows.0 rows.1 && json passed && [ "$(cat "$tmp/values")" = true ] || complain 'not passed'
+    done
+    for demo in $plots; do
+        args="demo $demo --svg"
+        grep -q '</svg>' "$tmp/$demo.svg" || complain 'no plot'
+        ! grep -qiE 'nan|inf' "$tmp/$demo.svg" || complain 'a plot with what is no number'
+    done
+    for demo in paged quantised; do # no times in it: the seed says it all
+        case " $demos " in *" $demo "*) ;; *) continue ;; esac
+        run 0 demo $demo --seed 7 --json -; cp "$tmp/out" "$tmp/seven"
+        run 0 demo $demo --seed 7 --json -; cmp -s "$tmp/out" "$tmp/seven" || complain 'the same seed, and other numbers'
+        run 0 demo $demo --seed 8 --json -; json rows; cp "$tmp/values" "$tmp/eight"
+        cp "$tmp/seven" "$tmp/out"; json rows; ! cmp -s "$tmp/values" "$tmp/eight" || complain 'another seed, and the same numbers'
+    done
     run 0 check --small --seed 7 --json -
     if json cases passed failed skipped mutants.total mutants.rejected; then
         set -- $(cat "$tmp/values")

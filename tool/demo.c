@@ -3,33 +3,57 @@
 
 #include "tool.h"
 
+#ifndef TS_HAVE_MODEL
+#define TS_HAVE_MODEL 0
+#endif
+
 static const struct {
-    const char *name;
+    const char *name, *what;
     int (*run)(const ts_demo_args *a);
 } demos[] = {
-    { "cancellation", ts_demo_cancellation },
-    { "gradients", ts_demo_gradients },
+    { "cancellation", "the variance of values far from zero, four ways", ts_demo_cancellation },
+    { "gradients", "the backward pass verified in four ways", ts_demo_gradients },
+    { "gqa", "cache sizes when query heads share keys and values", ts_demo_gqa },
+    { "paged", "a pool of pages beside reservations: use, waste, refilling", ts_demo_paged },
+    { "prefix", "forks share a prefix; the first write copies a page", ts_demo_prefix },
+#if TS_HAVE_MODEL
+    { "cache", "generating with the KV cache against recomputing", ts_demo_cache },
+    { "ragged", "different lengths in one batch, and what padding wastes", ts_demo_ragged },
+    { "chunked", "a prompt in chunks: less workspace, equal logits", ts_demo_chunked },
+    { "quantised", "narrow caches: bytes, error, KL, tokens that change", ts_demo_quantised },
+    { "sampling", "temperature, top-k, top-p: draws against their law", ts_demo_sampling },
+#endif
 };
+enum { N_DEMOS = sizeof demos / sizeof demos[0] };
+
+/* The usage, with a line for each demo. */
+static const char *usage(void)
+{
+    static char text[2048];
+    int         n = snprintf(text, sizeof text, "demo NAME [OPTION...]\n");
+    for (int i = 0; i < N_DEMOS; i++)
+        n += snprintf(text + n, sizeof text - (size_t)n, "\n  %-14s %s", demos[i].name,
+                      demos[i].what);
+    if (!TS_HAVE_MODEL)
+        snprintf(text + n, sizeof text - (size_t)n,
+                 "\n\n  Demos of a model are absent: built without jansson, CBLAS or PCRE2.");
+    return text;
+}
 
 int ts_tool_demo(int argc, char **argv)
 {
     const char     *json = NULL, *seed = NULL, *svg = NULL, *name = NULL;
     const ts_option options[] = {
-        { "--svg", "FILE", "also draw a plot (cancellation)", &svg },
+        { "--svg", "FILE", "also a plot (not of gradients, gqa, prefix, ragged)", &svg },
         { "--json", "FILE|-", "the numbers as JSON", &json },
         { "--seed", "N", "seed of the inputs (default 0x5eed)", &seed },
         { 0 },
     };
     ts_demo_args a = { .seed = 0x5eed };
     int          status;
-    if (!ts_options(argc, argv,
-                    "demo NAME [OPTION...]\n\n"
-                    "  cancellation   the variance of values far from zero, four ways\n"
-                    "  gradients      the backward pass verified in four ways",
-                    options, &name, &status))
-        return status;
+    if (!ts_options(argc, argv, usage(), options, &name, &status)) return status;
     if (seed && !ts_parse_u64("--seed", seed, &a.seed)) return TS_EXIT_USAGE;
-    for (size_t i = 0; name && i < sizeof demos / sizeof *demos; i++) {
+    for (int i = 0; name && i < N_DEMOS; i++) {
         if (strcmp(name, demos[i].name)) continue;
         if (!ts_json_open(json, &a.json)) return TS_EXIT_USAGE;
         a.svg = svg;
@@ -39,7 +63,7 @@ int ts_tool_demo(int argc, char **argv)
         status = demos[i].run(&a);
         return ts_json_close(json, a.json) ? status : TS_EXIT_BROKEN;
     }
-    fprintf(stderr, "touchstone demo: got '%s', expected cancellation or gradients\n",
+    fprintf(stderr, "touchstone demo: got '%s', expected a demo that --help lists\n",
             name ? name : "");
     return TS_EXIT_USAGE;
 }

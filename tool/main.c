@@ -16,7 +16,7 @@ static const struct {
     { "check", ts_tool_check, "examine our implementations, and the mutants that must fail" },
     { "bench", ts_tool_bench, "time implementations against this machine's memory and peers" },
     { "new", ts_tool_new, "a folder for a contestant: prompt, header, starter, self-test" },
-    { "demo", ts_tool_demo, "one idea made visible: cancellation, gradients" },
+    { "demo", ts_tool_demo, "one idea made visible: cancellation, paged memory, sampling ..." },
     { "generate", ts_tool_generate, "text from a transformer that runs on these kernels" },
     { "report", ts_tool_report, "the tables and the page of a recorded run" },
     { "list", ts_tool_list, "tasks, cases, impls, mutants, devices" },

@@ -88,5 +88,14 @@ typedef struct ts_demo_args {
 
 int ts_demo_cancellation(const ts_demo_args *a);
 int ts_demo_gradients(const ts_demo_args *a);
+int ts_demo_gqa(const ts_demo_args *a);
+int ts_demo_paged(const ts_demo_args *a);
+int ts_demo_prefix(const ts_demo_args *a);
+/* Where the program has the libraries that a model takes: */
+int ts_demo_cache(const ts_demo_args *a);
+int ts_demo_ragged(const ts_demo_args *a);
+int ts_demo_chunked(const ts_demo_args *a);
+int ts_demo_quantised(const ts_demo_args *a);
+int ts_demo_sampling(const ts_demo_args *a);
 
 #endif

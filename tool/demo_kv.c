@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* demo_kv.c - a cache for demos; and `demo gqa`: what sharing of keys and values among heads saves.
+ */
+#define _POSIX_C_SOURCE 200809L
+#include "demo_kv.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "dtype.h"
+#include "rng.h"
+
+bool ts_demo_ok(const char *what, ts_status s)
+{
+    if (s) fprintf(stderr, "touchstone demo: %s: %s\n", what, ts_status_text(s));
+    return !s;
+}
+
+double ts_demo_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+bool ts_demo_kv_make(const ts_kv_dims *d, ts_demo_kv *k)
+{
+    *k = (ts_demo_kv) { .x = { .n_threads = 1, .deterministic = 1 } };
+    if (!ts_demo_ok("kv_bytes", ts_kv_bytes(d, &k->x, &k->state_bytes, &k->workspace_bytes)))
+        return false;
+    k->memory = malloc(k->state_bytes);
+    k->x.workspace = malloc(k->workspace_bytes);
+    k->x.workspace_bytes = k->workspace_bytes;
+    if (!k->memory || !k->x.workspace) {
+        fprintf(stderr, "touchstone demo: no memory for a cache of %zu bytes\n", k->state_bytes);
+        return false;
+    }
+    return ts_demo_ok("kv_create", ts_kv_create(d, &k->x, k->memory, k->state_bytes, &k->c));
+}
+
+void ts_demo_kv_free(ts_demo_kv *k)
+{
+    if (k->c) ts_kv_destroy(&k->c);
+    free(k->memory);
+    free(k->x.workspace);
+    *k = (ts_demo_kv) { 0 };
+}
+
+/* ---- gqa ---- */
+
+enum { Q_HEADS = 32, D = 128, LENGTH = 1024, N_LAYER = 2, N_KINDS = 4, REPEATS = 20 };
+
+static const int64_t KV_HEADS[N_KINDS] = { 32, 8, 4, 1 };
+
+typedef struct sharing {
+    size_t  reserved, live;
+    int64_t per_token; /* bytes, all layers */
+    double  seconds;   /* of one query over LENGTH keys in one layer */
+    bool    equal;     /* to full heads that hold the same numbers */
+} sharing;
+
+static ts_kv_dims gqa_dims(int64_t n_kv_head)
+{
+    return (ts_kv_dims) {
+        .n_layer = N_LAYER,
+        .n_seq_max = 1,
+        .n_q_head = Q_HEADS,
+        .n_kv_head = n_kv_head,
+        .head_dim = D,
+        .capacity = LENGTH,
+        .max_call_tokens = LENGTH,
+        .io_dtype = TS_BF16,
+        .store_dtype = TS_BF16,
+        .scale = 1 / sqrt(D),
+    };
+}
+
+/* Head h of a row has the numbers that head h * n_kv / n_head has where only n_kv are kept. */
+static void fill_rows(uint16_t *x, uint64_t seed, int64_t n_head, int64_t n_kv)
+{
+    for (int64_t t = 0; t < LENGTH; t++)
+        for (int64_t h = 0; h < n_head; h++)
+            for (int64_t i = 0; i < D; i++)
+                x[(t * n_head + h) * D + i] =
+                    ts_narrow_bf16(ts_normal(seed, (t * Q_HEADS + h * n_kv / n_head) * D + i));
+}
+
+/* Fills a cache of n_head heads with the numbers of n_kv and attends. */
+static bool attend_shared(uint64_t seed, int64_t n_head, int64_t n_kv, uint16_t *rows,
+                          uint16_t *out, sharing *s)
+{
+    const ts_kv_dims d = gqa_dims(n_head);
+    const int64_t    n = LENGTH, one = 1;
+    uint16_t        *k = rows, *v = rows + (size_t)LENGTH * Q_HEADS * D, q[Q_HEADS * D];
+    ts_demo_kv       kv;
+    ts_kv_usage      use;
+    int32_t          seq;
+    bool ok = ts_demo_kv_make(&d, &kv) && ts_demo_ok("open", ts_kv_open(kv.c, &kv.x, &seq));
+    fill_rows(k, ts_bits(seed, 0), n_head, n_kv);
+    fill_rows(v, ts_bits(seed, 1), n_head, n_kv);
+    for (int i = 0; i < Q_HEADS * D; i++) q[i] = ts_narrow_bf16(ts_normal(ts_bits(seed, 2), i));
+    for (int64_t l = 0; ok && l < N_LAYER; l++)
+        ok = ts_demo_ok("append", ts_kv_append(kv.c, &kv.x, l, 1, &seq, &n, k, v));
+    s->seconds = INFINITY;
+    for (int i = 0; ok && i < REPEATS; i++) {
+        const double begin = ts_demo_seconds();
+        ok = ts_demo_ok("attend", ts_kv_attend(kv.c, &kv.x, 0, 1, &seq, &one, q, out, NULL));
+        s->seconds = fmin(s->seconds, ts_demo_seconds() - begin);
+    }
+    ok = ok && ts_demo_ok("status", ts_kv_status(kv.c, 0, seq, NULL, &use));
+    if (ok) {
+        s->reserved = use.bytes_reserved;
+        s->live = use.bytes_live;
+        s->per_token = (int64_t)use.bytes_live / LENGTH;
+    }
+    ts_demo_kv_free(&kv);
+    return ok;
+}
+
+static bool measure_sharing(uint64_t seed, sharing s[N_KINDS])
+{
+    static uint16_t shared[Q_HEADS * D], full[Q_HEADS * D];
+    sharing         copied;
+    uint16_t       *rows = malloc(2 * (size_t)LENGTH * Q_HEADS * D * sizeof *rows);
+    bool            ok = rows;
+    for (int i = 0; ok && i < N_KINDS; i++) {
+        ok = attend_shared(seed, KV_HEADS[i], KV_HEADS[i], rows, shared, &s[i]) &&
+             attend_shared(seed, Q_HEADS, KV_HEADS[i], rows, full, &copied);
+        s[i].equal = ok && !memcmp(shared, full, sizeof full);
+    }
+    free(rows);
+    return ok;
+}
+
+static void print_sharing(const ts_demo_args *a, int i, const sharing *s, ts_json *rows)
+{
+    static const char *const names[N_KINDS] = { "MHA", "GQA", "GQA", "MQA" };
+    ts_json                 *o = ts_json_object(rows, NULL);
+    const double             ratio = (double)s[0].live / (double)s[i].live;
+    const double             context = 0x1p30 / (double)s[i].per_token;
+    ts_json_text(o, "kind", names[i]);
+    ts_json_int(o, "kv_heads", KV_HEADS[i]);
+    ts_json_int(o, "bytes_allocated", (int64_t)s[i].reserved);
+    ts_json_int(o, "bytes_live", (int64_t)s[i].live);
+    ts_json_int(o, "bytes_per_token", s[i].per_token);
+    ts_json_number(o, "saving", ratio);
+    ts_json_number(o, "tokens_per_gib", context);
+    ts_json_number(o, "attend_seconds", s[i].seconds);
+    ts_json_bool(o, "equal", s[i].equal);
+    if (!a->table) return;
+    fprintf(a->table, "%-4s  %8lld  %12zu  %12lld  %7.1fx  %12.0f  %10.1f  %8.1fx  %s\n", names[i],
+            (long long)KV_HEADS[i], s[i].reserved, (long long)s[i].per_token, ratio, context,
+            1e6 * s[i].seconds, s[0].seconds / s[i].seconds, s[i].equal ? "equal" : "DIFFER");
+}
+
+int ts_demo_gqa(const ts_demo_args *a)
+{
+    sharing  s[N_KINDS];
+    bool     equal = true, exact = true;
+    ts_json *rows = ts_json_array(a->json, "rows");
+    if (!measure_sharing(a->seed, s)) return TS_EXIT_BROKEN;
+    if (a->table)
+        fprintf(a->table,
+                "A cache of %d tokens, %d layers, %d query heads of %d channels, in bf16. Query "
+                "heads share\nkeys and values in groups; the fewer are kept, the less is stored, "
+                "and read for each token.\n\n"
+                "%-4s  %8s  %12s  %12s  %8s  %12s  %10s  %9s  %s\n",
+                LENGTH, N_LAYER, Q_HEADS, D, "", "KV heads", "allocated, B", "B per token",
+                "saving", "tokens / GiB", "attend, us", "faster", "bits");
+    for (int i = 0; i < N_KINDS; i++) {
+        print_sharing(a, i, s, rows);
+        equal = equal && s[i].equal;
+        exact = exact && (int64_t)s[i].live == 2 * N_LAYER * KV_HEADS[i] * LENGTH * D * 2;
+    }
+    if (a->table)
+        fprintf(a->table,
+                "\nBits: the output beside that of %d full heads which hold the same numbers, each "
+                "as often\nas it is shared: %s. Live bytes %s 2 * layers * KV heads * tokens * "
+                "channels * 2.\nTime: one query of one layer over all tokens, best of %d, one "
+                "thread.\n",
+                Q_HEADS, equal ? "equal" : "FAILED", exact ? "are exactly" : "FAILED to be",
+                REPEATS);
+    ts_json_bool(a->json, "passed", equal && exact);
+    return equal && exact ? TS_EXIT_PASSED : TS_EXIT_FAILED;
+}
