@@ -33,7 +33,7 @@ json() { # PATH... : their values, one a line, in $tmp/values
 }
 
 run 0 --help; silent; shows check; shows bench; shows list
-for command in judge check bench list demo report generate; do
+for command in judge check bench list demo report generate plan; do
     run 0 $command --help; silent; shows --json; shows --seed; shows "^usage: touchstone $command "
     run 2 $command --no-such-option; refused
     run 2 $command --seed; refused
@@ -98,6 +98,59 @@ run 0 demo --help; silent
 for demo in $demos; do shows "^  $demo "; done
 run 3 demo paged --svg "$tmp/no/such/folder"; [ "$(wc -l <"$tmp/err")" = 1 ] || complain 'no line on standard error'
 
+for kind in models gpus; do run 0 list $kind; silent; done
+shows '^h100 .*data sheet'
+on_h100() { # STATUS MODEL [OPTION...]
+    status=$1 name=$2
+    shift 2
+    run $status plan --model $name --gpu h100 "$@"
+}
+on_h100 0 llama-3-8b; silent; shows '^weights, GiB'; shows '^largest context at batch 1   514,800 tokens'
+shows '^  decode .*memory$'; shows '^  prefill .*compute$'
+on_h100 0 deepseek-v3 --gpus 32 --weights fp8 --kv paged,int4; silent; shows '(latent)'
+on_h100 0 gpt-oss-20b --kv contiguous,int8 --key-axis token --keep-all --batch 3; silent
+run 0 plan --model llama-3-8b --memory 24 --bandwidth 500 --tflops 50 --svg "$tmp/plot.svg"; silent; shows ' x given'
+grep -q '^</svg>' "$tmp/plot.svg" || complain 'no plot'
+run 0 plan --compare --svg "$tmp/plot.svg"; silent; shows '^llama-3-8b  *56,080 '; shows 'GiB short'
+run 0 plan --html "$tmp/page.html"; silent
+[ "$(grep -c '^</svg>' "$tmp/page.html")" = 10 ] && grep -q '^</html>' "$tmp/page.html" || complain 'no page of ten plots'
+run 3 plan --html "$tmp/no/such/folder"; refused
+run 0 plan --compare --model mistral-7b --gpu h100,h200; silent; shows 'any'
+on_h100 1 llama-3-70b; shows 'DOES NOT FIT'
+grep -q 'GiB are missing; 2 of them are enough$' "$tmp/err" || complain "said: $(cat "$tmp/err")"
+[ "$(wc -l <"$tmp/err")" = 1 ] || complain 'no line on standard error'
+for wrong in '--kv blue' '--kv paged,int3' '--weights f8' '--batch 0' '--context 0' '--gpus 3' '--page 0x' '--key-axis up' \
+    '--key-group 5' '--reserve -1' '--memory none' '--bandwidth 0' '--tflops nan' '--weights file' '--batch 1e3'; do
+    on_h100 2 llama-3-8b $wrong; refused
+done
+run 2 plan; refused
+run 2 plan --model llama-3-8b; refused
+run 2 plan --model llama-3-8b --memory 24; refused
+run 2 plan --model llama-3-8b,llama-3-70b --gpu h100; refused
+run 2 plan --model '' --gpu h100; refused
+on_h100 2 lama3-8b; refused
+grep -q 'nearest are llama-3-8b,' "$tmp/err" || complain "said: $(cat "$tmp/err")"
+run 2 plan --model llama-3-8b --gpu h1000; refused
+grep -q 'nearest are h100,' "$tmp/err" || complain "said: $(cat "$tmp/err")"
+printf 'GGUF\003' >"$tmp/short.gguf"
+on_h100 3 "$tmp/short.gguf"; refused
+on_h100 3 ./no-such-file; refused
+run 3 plan --model llama-3-8b --gpu h100 --svg "$tmp/no/such/folder"
+[ "$(wc -l <"$tmp/err")" = 1 ] || complain 'no line on standard error'
+if [ -x "$build/test/json_get" ]; then
+    on_h100 0 test/checkpoint/qwen3 --context 64; silent; shows 'file weights'
+    for wrong in '{' '[]' '{"hidden_size": 8}' '{"num_hidden_layers": 1e400}' '{"num_hidden_layers": -1}'; do
+        printf '%s' "$wrong" >"$tmp/config.json"
+        on_h100 3 "$tmp/config.json"; refused
+    done
+    on_h100 0 llama-3-8b --json -; silent
+    if json memory.cache max_context max_batch decode.bound_by decode.ms prefill.tokens_per_s growth.10.int4 gains.2.int4.max_context; then
+        set -- $(cat "$tmp/values")
+        [ "$1" = 1073807616 ] && [ "$2" = 514800 ] && [ "$4" = '"memory"' ] || complain "got $*"
+    fi
+    run 0 plan --compare --json -; silent; json cells.107.max_context
+fi
+
 if [ -x "$build/test/json_get" ]; then
     for demo in $demos; do
         run 0 demo $demo --seed 7 --svg "$tmp/$demo.svg" --json -; silent
@@ -130,7 +183,7 @@ if [ -x "$build/test/json_get" ]; then
     if json rows.0.floor_fraction rows.0.read_gbs rows.0.verified rows.0.ceiling; then
         [ "$(tail -n 1 "$tmp/values")" = '"read"' ] || complain 'is not measured against reading'
     fi
-    for kind in tasks cases impls devices; do run 0 list $kind --json -; json; done
+    for kind in tasks cases impls devices models gpus; do run 0 list $kind --json -; json; done
     run 0 list tasks --json "$tmp/file"; silent
     "$build/test/json_get" <"$tmp/file" || complain 'no JSON in the file'
     run 3 list tasks --json /dev/full; [ "$(wc -l <"$tmp/err")" = 1 ] || complain 'no line on standard error'

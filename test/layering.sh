@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # layering.sh BUILD symbols|includes - the arrows of DESIGN.md: include <- base <- kernel <- model, and
-# include <- base <- task <- exam <- judge <- report; script/ has the contract alone, and task, mutant
+# include <- base <- task <- exam <- judge <- report; plan/ has include and base; script/ has the contract alone, and task, mutant
 # and cage have script/; the cage has the contract and judge/{allow,call,class}.h besides. Each half
 # first proves that it can fail.
 set -eu
@@ -21,6 +21,7 @@ report=$build/libreport.a
 gpu=$build/libgpu.a
 kernel=$(echo "$build"/CMakeFiles/kernel.dir/kernel/*/*.o)
 model=$build/libmodel.a # where its libraries are
+plan=$build/libplan.a
 
 # strangers "USERS" "PROVIDERS": the ts_ symbols that users leave undefined and no provider defines
 strangers() {
@@ -41,6 +42,7 @@ ts_status planted(void); ts_status planted(void) { return ts_layernorm_forward(0
     closed base "$base" "$base"
     closed kernel "$kernel" "$kernel $base"
     [ ! -f "$model" ] || closed model "$model" "$model $kernel $base"
+    closed plan "$plan" "$plan $base"
     closed script "$script" "$script"
     closed 'task and exam' "$task $exam" "$task $exam $base"
     closed gpu "$gpu" "$gpu"
@@ -73,7 +75,10 @@ includes() {
     for folder in base task exam judge report mutant cage; do must_not $folder layernorm_impl.h; done
     for header in task.h dtype.h; do must_not cage $header; done
     for folder in base kernel; do must_not $folder task.h; done
-    for folder in base kernel task judge; do must_not $folder model.h; done
+    for folder in base kernel task judge plan; do must_not $folder model.h; done
+    for folder in base kernel task judge; do must_not $folder plan.h; done
+    may plan touchstone/kv_cache.h
+    for header in kv_cache_impl.h task.h tool.h; do must_not plan $header; done
     if [ -f "$model" ]; then
         may model touchstone/kv_cache.h
         for header in layernorm_impl.h task.h tool.h; do must_not model $header; done
@@ -81,6 +86,6 @@ includes() {
     for folder in base kernel task report mutant; do must_not $folder arena.h; done
     for folder in task exam; do must_not $folder court.h; done
     must_not judge board.h
-    ! grep -rn '#include "\.\./' include base kernel model script task exam judge report mutant cage tool || fail 'a way around the list'
+    ! grep -rn '#include "\.\./' include base kernel model plan script task exam judge report mutant cage tool || fail 'a way around the list'
 }
 "$2"

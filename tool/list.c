@@ -3,6 +3,7 @@
 
 #include "cpu.h"
 #include "dtype.h"
+#include "plan.h"
 #include "registry.h"
 #include "tool.h"
 
@@ -104,12 +105,33 @@ static void list_devices(listing *l)
     }
 }
 
+static void list_models(listing *l)
+{
+    const char *const key[3] = { "model", "parameters", "from" };
+    for (const ts_plan_model *m = ts_plan_models; m->id; m++) {
+        char size[32];
+        snprintf(size, sizeof size, "%lld", (long long)ts_plan_params(m));
+        row(l, key, m->id, size, m->note);
+    }
+}
+
+static void list_gpus(listing *l)
+{
+    const char *const key[3] = { "gpu", "memory", "from" };
+    for (const ts_plan_gpu *g = ts_plan_gpus; g->id; g++) {
+        char size[48];
+        snprintf(size, sizeof size, "%.0f GiB, %.0f GB/s", g->gib, g->gbs);
+        row(l, key, g->id, size, g->source);
+    }
+}
+
 static const struct {
     const char *kind;
     void (*list)(listing *l);
 } kinds[] = {
     { "tasks", list_tasks },     { "cases", list_cases },     { "impls", list_impls },
-    { "mutants", list_mutants }, { "devices", list_devices },
+    { "mutants", list_mutants }, { "devices", list_devices }, { "models", list_models },
+    { "gpus", list_gpus },
 };
 
 int ts_tool_list(int argc, char **argv)
@@ -123,8 +145,8 @@ int ts_tool_list(int argc, char **argv)
     listing  l = { .out = stdout, .seed = 0x5eed };
     ts_json *root;
     int      status;
-    if (!ts_options(argc, argv, "list tasks|cases|impls|mutants|devices [OPTION...]", options,
-                    &kind, &status))
+    if (!ts_options(argc, argv, "list tasks|cases|impls|mutants|devices|models|gpus [OPTION...]",
+                    options, &kind, &status))
         return status;
     if (seed && !ts_parse_u64("--seed", seed, &l.seed)) return TS_EXIT_USAGE;
     for (size_t i = 0; kind && i < sizeof kinds / sizeof *kinds; i++) {
@@ -135,7 +157,9 @@ int ts_tool_list(int argc, char **argv)
         kinds[i].list(&l);
         return ts_json_close(json, root) ? TS_EXIT_PASSED : TS_EXIT_BROKEN;
     }
-    fprintf(stderr, "touchstone list: got '%s', expected tasks, cases, impls, mutants or devices\n",
+    fprintf(stderr,
+            "touchstone list: got '%s', expected tasks, cases, impls, mutants, devices, models or "
+            "gpus\n",
             kind ? kind : "");
     return TS_EXIT_USAGE;
 }

@@ -173,8 +173,8 @@ static bool failed(const char *path)
     return false;
 }
 
-bool ts_svg_loglog(const char *path, const char *title, const char *x_title, const char *y_title,
-                   const double *x, int n, const ts_series *series, int n_series)
+void ts_svg_draw(FILE *f, const char *title, const char *x_title, const char *y_title,
+                 const double *x, int n, const ts_series *series, int n_series)
 {
     axis xa = { 400, -400, false, LEFT, RIGHT }, ya = { 400, -400, false, BOTTOM, TOP };
     for (int i = 0; i < n; i++) {
@@ -187,9 +187,6 @@ bool ts_svg_loglog(const char *path, const char *title, const char *x_title, con
     close_axis(&xa);
     close_axis(&ya);
     if (ya.zero) ya.low--; /* the lower edge is theirs, so no true value may lie on it */
-
-    FILE *f = fopen(path, "w");
-    if (!f) return failed(path);
     fprintf(f,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
             "viewBox=\"0 0 %d %d\" font-family=\"system-ui, sans-serif\" font-size=\"12\" "
@@ -202,6 +199,14 @@ bool ts_svg_loglog(const char *path, const char *title, const char *x_title, con
         line(f, &LOOKS[s % N_LOOKS], &xa, &ya, x, n, series[s].y);
     for (int s = 0; s < n_series; s++) legend(f, &LOOKS[s % N_LOOKS], s, series[s].name);
     fputs("</svg>\n", f);
+}
+
+bool ts_svg_loglog(const char *path, const char *title, const char *x_title, const char *y_title,
+                   const double *x, int n, const ts_series *series, int n_series)
+{
+    FILE *f = fopen(path, "w");
+    if (!f) return failed(path);
+    ts_svg_draw(f, title, x_title, y_title, x, n, series, n_series);
     const bool wrote = !ferror(f);
     return (fclose(f) == 0 && wrote) || failed(path);
 }

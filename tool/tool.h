@@ -61,6 +61,10 @@ typedef struct ts_series {
 bool ts_svg_loglog(const char *path, const char *title, const char *x_title, const char *y_title,
                    const double *x, int n, const ts_series *series, int n_series);
 
+/* The same into a page that is being written. */
+void ts_svg_draw(FILE *f, const char *title, const char *x_title, const char *y_title,
+                 const double *x, int n, const ts_series *series, int n_series);
+
 /* ---- subcommands ---- */
 
 int ts_tool_judge(int argc, char **argv);
@@ -71,6 +75,7 @@ int ts_tool_report(int argc, char **argv);
 int ts_tool_demo(int argc, char **argv);
 int ts_tool_new(int argc, char **argv);
 int ts_tool_generate(int argc, char **argv);
+int ts_tool_plan(int argc, char **argv);
 
 /* `touchstone judge --selfcheck`: what this machine guarantees, and with a device, what that does.
  */

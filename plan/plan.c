@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* plan.c - what fits, and how fast it can be at most. */
+#include <math.h>
+
+#include "plan_impl.h"
+
+/* Searches end here: more than any memory, and no product of it is too large. */
+static const int64_t TOP_CONTEXT = INT64_C(1) << 40, TOP_BATCH = INT64_C(1) << 30;
+
+/* Layers that keep equally many tokens are one cache; a model has at most two such kinds. */
+typedef struct kind {
+    ts_kv_dims dims;
+    int64_t    tokens; /* of a sequence, that a decode step reads */
+} kind;
+
+/* W tokens in a row touch at most so many pages. */
+static int64_t pages_of_window(int64_t window, int64_t page)
+{
+    return ts_over(window - 1, page) + 1;
+}
+
+static kind kind_of(const ts_plan_ask *a, const ts_plan_model *s, int64_t n_layer, int64_t window)
+{
+    const ts_plan_cache *c = &a->cache;
+    const int64_t        seen = window ? ts_least(a->context, window) : a->context;
+    const int64_t        kept = c->keep_all ? a->context : seen;
+    int64_t              n_pages = c->page ? ts_over(a->context, c->page) : 0;
+    if (c->page && window && !c->keep_all)
+        n_pages = ts_least(n_pages, pages_of_window(window, c->page));
+    return (kind) {
+        .dims = { .n_layer = n_layer,
+                  .n_seq_max = a->batch,
+                  .n_q_head = s->n_head,
+                  .n_kv_head = s->kv_rank ? 1 : s->n_kv_head,
+                  .head_dim = s->kv_rank ? s->kv_rank + s->rope : s->head_dim,
+                  .capacity = c->page ? ts_times(n_pages, c->page) : kept,
+                  .page = c->page,
+                  .n_page = ts_times(ts_times(a->batch, n_layer), n_pages),
+                  .key_group = c->key_group,
+                  .key_axis = c->axis,
+                  .io_dtype = c->io,
+                  .store_dtype = c->store,
+                  .meta_dtype = c->meta },
+        .tokens = seen,
+    };
+}
+
+static int kinds_of(const ts_plan_ask *a, const ts_plan_model *s, kind k[2])
+{
+    int           n = 0;
+    const int64_t full = s->n_layer - s->n_window_layer;
+    if (full) k[n++] = kind_of(a, s, full, 0);
+    if (s->n_window_layer) k[n++] = kind_of(a, s, s->n_window_layer, s->window);
+    return n;
+}
+
+int64_t ts_plan_cache_bytes(const ts_plan_ask *a)
+{
+    const ts_plan_model s = ts_plan_share(a->model, a->n_gpu);
+    int64_t             sum = 0;
+    kind                k[2];
+    for (int i = 0, n = kinds_of(a, &s, k); i < n; i++) {
+        ts_plan_kv kv;
+        ts_plan_kv_bytes(&k[i].dims, TS_CUDA, s.kv_rank > 0, &kv);
+        sum = ts_plus(sum, kv.state);
+    }
+    return sum;
+}
+
+/* Of all sequences. */
+static int64_t live(const kind *k, bool latent, int64_t n)
+{
+    return ts_times(ts_plan_kv_live(&k->dims, latent, n),
+                    ts_times(k->dims.n_layer, k->dims.n_seq_max));
+}
+
+int64_t ts_plan_cache_live(const ts_plan_ask *a)
+{
+    const ts_plan_model s = ts_plan_share(a->model, a->n_gpu);
+    int64_t             sum = 0;
+    kind                k[2];
+    for (int i = 0, n = kinds_of(a, &s, k); i < n; i++)
+        sum =
+            ts_plus(sum, live(&k[i], s.kv_rank > 0, a->cache.keep_all ? a->context : k[i].tokens));
+    return sum;
+}
+
+/* An estimate: the residual and two normed copies, q and attention's output, k and v, both halves
+ * of the widest feed-forward, for every token of a step; and float32 logits of each sequence. */
+static int64_t activations(const ts_plan_ask *a)
+{
+    const ts_plan_model s = ts_plan_share(a->model, a->n_gpu);
+    const int64_t       tokens = ts_least(a->chunk, ts_times(a->batch, a->context)) + a->batch;
+    const int64_t       experts = (s.n_expert_used + s.n_expert_shared) * s.n_expert_ffn;
+    const int64_t       ffn = experts > s.n_ffn ? experts : s.n_ffn;
+    const int64_t       heads = s.kv_rank ? s.n_head * (s.nope + s.rope + s.v_dim) * 2
+                                          : 2 * (s.n_head + s.n_kv_head) * s.head_dim;
+    const int64_t       each = (3 * s.width + heads + 2 * ffn) * (a->weights == TS_W_F32 ? 4 : 2);
+    return ts_plus(ts_times(tokens, each), ts_times(ts_times(a->batch, s.n_vocab), 4));
+}
+
+void ts_plan_memory_of(const ts_plan_ask *a, ts_plan_memory *m)
+{
+    const double gib = 1073741824.0;
+    m->capacity = (int64_t)(a->gpu->gib * gib);
+    m->reserve = (int64_t)(a->reserve_gib * gib);
+    m->weights = ts_plan_weight_bytes(a->model, a->n_gpu, a->weights);
+    m->cache = ts_plan_cache_bytes(a);
+    m->waste = m->cache - ts_plan_cache_live(a);
+    m->activations = activations(a);
+    m->total = ts_plus(ts_plus(m->weights, m->cache), ts_plus(m->activations, m->reserve));
+    m->missing = m->total > m->capacity ? m->total - m->capacity : 0;
+}
+
+static bool fits(const ts_plan_ask *a)
+{
+    ts_plan_memory m;
+    ts_plan_memory_of(a, &m);
+    return !m.missing;
+}
+
+/* The largest value of *what, a field of *a, up to `top` that fits: more never needs less. */
+static int64_t largest(ts_plan_ask *a, int64_t *what, int64_t top)
+{
+    int64_t low = 0, high = top;
+    while (low < high) {
+        *what = low + (high - low + 1) / 2;
+        if (fits(a)) low = *what;
+        else high = *what - 1;
+    }
+    return low;
+}
+
+int64_t ts_plan_max_context(const ts_plan_ask *a)
+{
+    ts_plan_ask b = *a;
+    return largest(&b, &b.context, TOP_CONTEXT);
+}
+
+int64_t ts_plan_max_batch(const ts_plan_ask *a)
+{
+    ts_plan_ask b = *a;
+    return largest(&b, &b.batch, TOP_BATCH);
+}
+
+bool ts_plan_check(const ts_plan_ask *a, char why[TS_PLAN_WHY])
+{
+    const ts_plan_model *m = a->model;
+    const ts_plan_cache *c = &a->cache;
+    const long long      n_gpu = (long long)a->n_gpu;
+    if (a->n_gpu < 1 || a->batch < 1 || a->context < 1 || a->chunk < 1)
+        return ts_plan_say(why, "GPUs, batch, context and chunk must be at least 1");
+    if (a->batch > TOP_BATCH || a->context > TOP_CONTEXT || a->chunk > TOP_CONTEXT)
+        return ts_plan_say(why, "expected a batch up to 2^30, context and chunk up to 2^40");
+    if (m->n_head % a->n_gpu)
+        return ts_plan_say(why, "%s: its %lld query heads cannot be shared by %lld GPUs", m->id,
+                           (long long)m->n_head, n_gpu);
+    if (!m->kv_rank && m->n_kv_head % a->n_gpu && a->n_gpu % m->n_kv_head)
+        return ts_plan_say(why, "%s: its %lld KV heads cannot be shared by %lld GPUs", m->id,
+                           (long long)m->n_kv_head, n_gpu);
+    if (a->weights == TS_W_FILE && !m->file_bytes)
+        return ts_plan_say(why, "%s: no file of weights was read, so --weights needs a dtype",
+                           m->id);
+    if (c->page < 0 || c->key_group < 1)
+        return ts_plan_say(why, "a page has 0 tokens or more, a group of keys at least 1");
+    if (c->axis == TS_KEY_CHANNEL && c->page % c->key_group)
+        return ts_plan_say(why, "a page of %lld tokens is no whole number of groups of %lld",
+                           (long long)c->page, (long long)c->key_group);
+    return true;
+}
+
+/* ---- how fast at most ---- */
+
+static double rate(const ts_plan_gpu *g, ts_plan_weight w)
+{
+    double tera = g->bf16; /* int4 and ternary are widened before they are multiplied */
+    if (w == TS_W_F32) tera = g->bf16 / 2; /* TF32 has half the rate on all of these */
+    if (w == TS_W_FP8 && g->fp8 > 0) tera = g->fp8;
+    if (w == TS_W_INT8 && g->int8t > 0) tera = g->int8t;
+    return tera * 1e12;
+}
+
+/* The share of experts that n tokens meet, if each draws its own at random. */
+static double experts_met(const ts_plan_model *m, double n)
+{
+    return 1 - pow(1 - (double)m->n_expert_used / (double)m->n_expert, n);
+}
+
+/* `tokens` meet the matrices, `rows` of them the head. */
+static void weigh(const ts_plan_ask *a, double tokens, double rows, double *flops, double *bytes)
+{
+    ts_plan_part p[TS_PLAN_PARTS];
+    double       all = 0;
+    *flops = *bytes = 0;
+    for (int i = 0, n = ts_plan_parts(a->model, a->n_gpu, p); i < n; i++) {
+        const double each = 2.0 * (double)p[i].rows * (double)p[i].cols * (double)p[i].count;
+        const double used = (double)a->model->n_expert_used;
+        double       size = (double)ts_plan_part_bytes(&p[i], a->weights);
+        all += size;
+        if (p[i].use == TS_USE_ALL) *flops += each * tokens;
+        if (p[i].use == TS_USE_HEAD) *flops += each * rows;
+        if (p[i].use == TS_USE_EXPERT) {
+            *flops += each * tokens * used / (double)a->model->n_expert;
+            size *= experts_met(a->model, tokens);
+        }
+        if (p[i].use == TS_USE_LOOKUP) size *= fmin(1, tokens / (double)a->model->n_vocab);
+        *bytes += size;
+    }
+    if (a->weights == TS_W_FILE) /* the parts were taken for bf16; on disk they may be anything */
+        *bytes *= (double)ts_plan_weight_bytes(a->model, a->n_gpu, TS_W_FILE) / all;
+}
+
+static void finish(const ts_plan_ask *a, double matrix_flops, double attention_flops, double tokens,
+                   ts_plan_bound *b)
+{
+    const double bandwidth = a->gpu->gbs * 1e9;
+    b->flops = matrix_flops + attention_flops;
+    b->bytes = b->weight_bytes + b->cache_bytes;
+    b->intensity = b->flops / b->bytes;
+    b->compute_s =
+        matrix_flops / rate(a->gpu, a->weights) + attention_flops / (a->gpu->bf16 * 1e12);
+    b->memory_s = b->bytes / bandwidth;
+    b->ridge = b->flops / b->compute_s / bandwidth;
+    b->seconds = fmax(b->compute_s, b->memory_s);
+    b->tokens_per_s = tokens / b->seconds;
+}
+
+/* Flops of a query on one key and its value, over the heads. With latents a decode step folds kv_up
+ * into the query and the result; a prefill widens keys and values instead. */
+static double pair_flops(const ts_plan_model *s, bool folded)
+{
+    if (!s->kv_rank) return 4.0 * (double)(s->n_head * s->head_dim);
+    if (folded) return 2.0 * (double)(s->n_head * (2 * s->kv_rank + s->rope));
+    return 2.0 * (double)(s->n_head * (s->nope + s->rope + s->v_dim));
+}
+
+void ts_plan_decode(const ts_plan_ask *a, ts_plan_bound *b)
+{
+    const ts_plan_model s = ts_plan_share(a->model, a->n_gpu);
+    const double        batch = (double)a->batch;
+    double              matrices, pairs = 0;
+    kind                k[2];
+    *b = (ts_plan_bound) { 0 };
+    weigh(a, batch, batch, &matrices, &b->weight_bytes);
+    for (int i = 0, n = kinds_of(a, &s, k); i < n; i++) {
+        const double read = (double)live(&k[i], s.kv_rank > 0, k[i].tokens);
+        b->cache_bytes += read + read / (double)k[i].tokens; /* and the new one is written */
+        pairs += (double)k[i].tokens * (double)k[i].dims.n_layer * batch;
+    }
+    finish(a, matrices, pairs * pair_flops(&s, true), batch, b);
+}
+
+/* Every step reads all weights, and of the cache what the steps before it left there. */
+void ts_plan_prefill(const ts_plan_ask *a, ts_plan_bound *b)
+{
+    const ts_plan_model s = ts_plan_share(a->model, a->n_gpu);
+    const double        n = (double)a->context, batch = (double)a->batch;
+    const double        steps = ceil(n * batch / (double)a->chunk);
+    double              matrices, pairs = 0;
+    kind                k[2];
+    *b = (ts_plan_bound) { 0 };
+    weigh(a, n * batch / steps, batch / steps, &matrices, &b->weight_bytes);
+    matrices *= steps;
+    b->weight_bytes *= steps;
+    for (int i = 0, n_kind = kinds_of(a, &s, k); i < n_kind; i++) {
+        const double w = (double)k[i].tokens;
+        const double written = (double)live(&k[i], s.kv_rank > 0, a->context);
+        const double own = fmax(ceil(n / (double)a->chunk), 1); /* steps of one sequence */
+        const double kept = written * w / n;
+        b->cache_bytes += written + kept * (w < n ? own - 1 : (own - 1) / 2);
+        pairs += (w * (w + 1) / 2 + (n - w) * w) * (double)k[i].dims.n_layer * batch;
+    }
+    finish(a, matrices, pairs * pair_flops(&s, false), n * batch, b);
+}

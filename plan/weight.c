@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* weight.c - what a model consists of: one list of parts, from which bytes, parameters and
+ * arithmetic all follow. */
+#include "plan_impl.h"
+
+const char *const ts_plan_weight_name[TS_N_WEIGHTS] = { "f32",  "bf16",    "fp8", "int8",
+                                                        "int4", "ternary", "file" };
+
+/* int4 and ternary have groups of so many inputs. */
+enum { GROUP = 128 };
+
+ts_plan_model ts_plan_share(const ts_plan_model *m, int64_t n_gpu)
+{
+    ts_plan_model s = *m;
+    s.n_head = ts_over(m->n_head, n_gpu);
+    s.n_kv_head = ts_over(m->n_kv_head, n_gpu); /* fewer than GPUs: each has one */
+    s.n_ffn = ts_over(m->n_ffn, n_gpu);
+    s.n_expert_ffn = ts_over(m->n_expert_ffn, n_gpu);
+    s.n_vocab = ts_over(m->n_vocab, n_gpu);
+    s.file_bytes = ts_over(m->file_bytes, n_gpu);
+    return s;
+}
+
+typedef struct list {
+    ts_plan_part *part;
+    int           n;
+} list;
+
+static void add(list *l, const char *name, int64_t rows, int64_t cols, int64_t count,
+                ts_plan_use use, bool narrow)
+{
+    if (rows && cols && count)
+        l->part[l->n++] = (ts_plan_part) { name, rows, cols, count, use, narrow };
+}
+
+static void matrix(list *l, const char *name, int64_t rows, int64_t cols, int64_t count)
+{
+    add(l, name, rows, cols, count, TS_USE_ALL, true);
+}
+
+static void vector(list *l, const char *name, int64_t n, int64_t count)
+{
+    add(l, name, 1, n, count, TS_USE_VECTOR, false);
+}
+
+static void latent_attention(list *l, const ts_plan_model *m)
+{
+    const int64_t q_in = m->q_rank ? m->q_rank : m->width;
+    matrix(l, "q_down", m->q_rank, m->width, m->n_layer);
+    vector(l, "q_norm", m->q_rank, m->n_layer);
+    matrix(l, "q_up", m->n_head * (m->nope + m->rope), q_in, m->n_layer);
+    matrix(l, "kv_down", m->kv_rank + m->rope, m->width, m->n_layer);
+    vector(l, "kv_norm", m->kv_rank, m->n_layer);
+    matrix(l, "kv_up", m->n_head * (m->nope + m->v_dim), m->kv_rank, m->n_layer);
+    matrix(l, "o", m->width, m->n_head * m->v_dim, m->n_layer);
+}
+
+static void attention(list *l, const ts_plan_model *m)
+{
+    const int64_t q = m->n_head * m->head_dim, kv = m->n_kv_head * m->head_dim;
+    matrix(l, "q", q, m->width, m->n_layer);
+    matrix(l, "k and v", kv, m->width, 2 * m->n_layer);
+    matrix(l, "o", m->width, q, m->n_layer);
+    if (m->qkv_bias) vector(l, "q, k and v bias", q + 2 * kv, m->n_layer);
+    if (m->o_bias) vector(l, "o bias", m->width, m->n_layer);
+    if (m->qk_norm) vector(l, "q and k norm", m->head_dim, 2 * m->n_layer);
+    if (m->sinks) vector(l, "sinks", m->n_head, m->n_layer);
+}
+
+static void ffn(list *l, const ts_plan_model *m)
+{
+    const int64_t ups = m->plain_ffn ? 1 : 2;
+    const int64_t dense = m->n_expert ? m->n_dense_layer : m->n_layer, mixed = m->n_layer - dense;
+    const int64_t experts = ts_times(mixed, m->n_expert), shared = mixed * m->n_expert_shared;
+    matrix(l, "ffn up", m->n_ffn, m->width, ups * dense);
+    matrix(l, "ffn down", m->width, m->n_ffn, dense);
+    if (m->ffn_bias) vector(l, "ffn bias", ups * m->n_ffn + m->width, dense);
+    if (!m->n_expert) return;
+    add(l, "router", m->n_expert, m->width, mixed, TS_USE_ALL, false);
+    if (m->ffn_bias || m->router_bias) vector(l, "router bias", m->n_expert, mixed);
+    matrix(l, "shared expert up", m->n_expert_ffn, m->width, ups * shared);
+    matrix(l, "shared expert down", m->width, m->n_expert_ffn, shared);
+    add(l, "expert up", m->n_expert_ffn, m->width, ups * experts, TS_USE_EXPERT, true);
+    add(l, "expert down", m->width, m->n_expert_ffn, experts, TS_USE_EXPERT, true);
+    if (m->ffn_bias)
+        add(l, "expert bias", 1, ups * m->n_expert_ffn + m->width, experts, TS_USE_EXPERT, false);
+}
+
+int ts_plan_parts(const ts_plan_model *whole, int64_t n_gpu, ts_plan_part part[TS_PLAN_PARTS])
+{
+    const ts_plan_model m = ts_plan_share(whole, n_gpu);
+    const int64_t       n_norm = (m.n_norm ? m.n_norm : 2) * m.n_layer + 1;
+    list                l = { part, 0 };
+    if (!m.tied) add(&l, "embedding", m.n_vocab, m.width, 1, TS_USE_LOOKUP, false);
+    add(&l, m.tied ? "embedding and head" : "head", m.n_vocab, m.width, 1, TS_USE_HEAD, false);
+    vector(&l, "norm", m.width, m.norm_bias ? 2 * n_norm : n_norm);
+    if (m.kv_rank) latent_attention(&l, &m);
+    else attention(&l, &m);
+    ffn(&l, &m);
+    return l.n;
+}
+
+/* A row of n inputs. fp8 and int8: one float32 scale a row. int4: codes in pairs, and a float16
+ * scale and offset a group. ternary: 32 bytes and a float16 scale a group, the last one padded. */
+static int64_t row_bytes(ts_plan_weight w, int64_t n)
+{
+    if (w == TS_W_F32) return ts_times(n, 4);
+    if (w == TS_W_FP8 || w == TS_W_INT8) return n + 4;
+    if (w == TS_W_INT4) return ts_over(n, 2) + 4 * ts_over(n, GROUP);
+    if (w == TS_W_TERNARY) return ts_times(ts_over(n, GROUP), GROUP / 4 + 2);
+    return ts_times(n, 2);
+}
+
+int64_t ts_plan_part_bytes(const ts_plan_part *p, ts_plan_weight w)
+{
+    if (!p->narrow && w != TS_W_F32) w = TS_W_BF16;
+    return ts_times(ts_times(p->rows, p->count), row_bytes(w, p->cols));
+}
+
+int64_t ts_plan_params(const ts_plan_model *m)
+{
+    ts_plan_part p[TS_PLAN_PARTS];
+    int64_t      sum = 0;
+    for (int i = 0, n = ts_plan_parts(m, 1, p); i < n; i++)
+        sum = ts_plus(sum, ts_times(ts_times(p[i].rows, p[i].cols), p[i].count));
+    return sum;
+}
+
+/* An embedding that is looked up is not met: one row of it is. */
+int64_t ts_plan_active_params(const ts_plan_model *m)
+{
+    ts_plan_part p[TS_PLAN_PARTS];
+    int64_t      sum = 0;
+    for (int i = 0, n = ts_plan_parts(m, 1, p); i < n; i++) {
+        int64_t count = p[i].count;
+        if (p[i].use == TS_USE_LOOKUP) continue;
+        if (p[i].use == TS_USE_EXPERT) count = count / m->n_expert * m->n_expert_used;
+        sum = ts_plus(sum, ts_times(ts_times(p[i].rows, p[i].cols), count));
+    }
+    return sum;
+}
+
+int64_t ts_plan_weight_bytes(const ts_plan_model *m, int64_t n_gpu, ts_plan_weight w)
+{
+    ts_plan_part p[TS_PLAN_PARTS];
+    int64_t      sum = 0;
+    if (w == TS_W_FILE) return ts_plan_share(m, n_gpu).file_bytes;
+    for (int i = 0, n = ts_plan_parts(m, n_gpu, p); i < n; i++)
+        sum = ts_plus(sum, ts_plan_part_bytes(&p[i], w));
+    return sum;
+}

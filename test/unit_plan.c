@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* unit_plan.c - the planner's counts against caches that were really made, against published
+ * numbers of parameters, and against sums done by hand. unit_plan_read.c has files. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kv_cache_impl.h"
+#include "plan.h"
+#include "unit_kv_cache.h"
+
+/* ---- the cache, byte by byte ---- */
+
+static const ts_dtype stores[] = { TS_F32, TS_BF16, TS_F16, TS_U8, TS_U4 };
+enum { N_STORES = sizeof stores / sizeof *stores };
+
+/* Shapes with odd heads, groups that do not divide a head, and pages that do not divide a length.
+ */
+static ts_kv_dims shape(int i)
+{
+    const ts_kv_dims all[] = {
+        { .n_layer = 2,
+          .n_seq_max = 3,
+          .n_q_head = 4,
+          .n_kv_head = 2,
+          .head_dim = 8,
+          .capacity = 40,
+          .page = 8,
+          .n_page = 30,
+          .key_group = 8 },
+        { .n_layer = 1,
+          .n_seq_max = 1,
+          .n_q_head = 1,
+          .n_kv_head = 1,
+          .head_dim = 1,
+          .capacity = 1,
+          .page = 1,
+          .n_page = 1,
+          .key_group = 1 },
+        { .n_layer = 5,
+          .n_seq_max = 2,
+          .n_q_head = 6,
+          .n_kv_head = 3,
+          .head_dim = 37,
+          .capacity = 33,
+          .page = 12,
+          .n_page = 31,
+          .key_group = 4 },
+        { .n_layer = 3,
+          .n_seq_max = 7,
+          .n_q_head = 8,
+          .n_kv_head = 8,
+          .head_dim = 128,
+          .capacity = 50,
+          .page = 16,
+          .n_page = 90,
+          .key_group = 16,
+          .window = 6,
+          .n_sink = 1 },
+        { .n_layer = 21,
+          .n_seq_max = 67,
+          .n_q_head = 2,
+          .n_kv_head = 1,
+          .head_dim = 5,
+          .capacity = 9,
+          .page = 3,
+          .n_page = 701,
+          .key_group = 3 }, /* a book of many lines */
+    };
+    ts_kv_dims d = all[i];
+    d.max_call_tokens = 64;
+    d.scale = 1;
+    return d;
+}
+enum { N_SHAPES = 5 };
+
+/* What a device's memory has is laid out by the same function, and asks no device. */
+static void same_on_device(const ts_kv_dims *d)
+{
+    ts_kv      c;
+    size_t     book, pools;
+    ts_plan_kv p;
+    assert_int_equal(ts_kv_lay_out(&c, d, TS_CUDA, NULL, NULL, &book, &pools), TS_OK);
+    ts_plan_kv_bytes(d, TS_CUDA, false, &p);
+    assert_int_equal(p.book, book);
+    assert_int_equal(p.pools, pools);
+}
+
+/* Appends to two sequences, a few tokens at a time, and looks at the bytes in use. */
+static void same_live(box *b)
+{
+    const int64_t n_max = b->d.capacity < 40 ? b->d.capacity : 40;
+    const size_t  row = (size_t)(b->d.n_kv_head * b->d.head_dim);
+    double       *k = calloc(64 * row, sizeof *k);
+    const int32_t first = box_open(b);
+    const int64_t one = 1;
+    assert_non_null(k);
+    for (int64_t n = 1; n <= n_max; n++) {
+        for (int64_t layer = 0; layer < b->d.n_layer; layer++)
+            assert_int_equal(ts_kv_append(b->c, &b->x, layer, 1, &first, &one, k, k), TS_OK);
+        assert_int_equal(box_usage(b).bytes_live, b->d.n_layer * ts_plan_kv_live(&b->d, false, n));
+    }
+    free(k);
+}
+
+static void cache_bytes(void **state)
+{
+    (void)state;
+    int n_caches = 0;
+    for (int i = 0; i < N_SHAPES; i++)
+        for (int s = 0; s < N_STORES; s++)
+            for (int axis = TS_KEY_TOKEN; axis <= TS_KEY_CHANNEL; axis++)
+                for (int paged = 0; paged < 2; paged++)
+                    for (int io = 0; io < 2; io++) {
+                        ts_kv_dims d = shape(i);
+                        ts_plan_kv p;
+                        if (!paged) d.page = d.n_page = 0;
+                        d.store_dtype = stores[s];
+                        d.key_axis = (ts_key_axis)axis;
+                        d.io_dtype = io ? TS_BF16 : TS_F32;
+                        d.meta_dtype = stores[s] == TS_U4 ? TS_F16 : TS_F32;
+                        box b = box_of(d);
+                        ts_plan_kv_bytes(&d, TS_CPU, false, &p);
+                        size_t made, work;
+                        assert_int_equal(ts_kv_bytes(&d, &b.x, &made, &work), TS_OK);
+                        assert_int_equal(p.state, made);
+                        assert_int_equal(p.state, box_usage(&b).bytes_reserved);
+                        same_on_device(&d);
+                        same_live(&b);
+                        box_drop(&b);
+                        n_caches++;
+                    }
+    print_message("%d caches: predicted and reported bytes are equal\n", n_caches);
+}
+
+/* Two kinds of layers are two caches. */
+static void model_cache(void **state)
+{
+    (void)state;
+    const ts_plan_model m = { .id = "small",
+                              .n_layer = 5,
+                              .width = 32,
+                              .n_head = 4,
+                              .n_kv_head = 2,
+                              .head_dim = 8,
+                              .n_vocab = 64,
+                              .n_ffn = 40,
+                              .window = 21,
+                              .n_window_layer = 3 };
+    const ts_plan_gpu   g = { "toy", 1, 1, 1, 0, 0, "" };
+    ts_plan_ask         a = { &m,  &g, 1,         3,
+                              100, 8,  TS_W_BF16, { TS_U4, TS_F16, TS_BF16, TS_KEY_CHANNEL, 8, 8, false },
+                              0 };
+    /* 100 tokens are 13 pages; 21 in a row touch 4 pages at most. */
+    ts_kv_dims d = { .n_layer = 2,
+                     .n_seq_max = 3,
+                     .n_q_head = 4,
+                     .n_kv_head = 2,
+                     .head_dim = 8,
+                     .capacity = 104,
+                     .page = 8,
+                     .n_page = 2 * 3 * 13,
+                     .key_group = 8,
+                     .key_axis = TS_KEY_CHANNEL,
+                     .io_dtype = TS_BF16,
+                     .store_dtype = TS_U4,
+                     .meta_dtype = TS_F16,
+                     .scale = 1 };
+    ts_kv      c;
+    size_t     book, full, window, all;
+    assert_int_equal(ts_kv_lay_out(&c, &d, TS_CUDA, NULL, NULL, &book, &full), TS_OK);
+    d.n_layer = 3, d.capacity = 32, d.n_page = 3 * 3 * 4;
+    assert_int_equal(ts_kv_lay_out(&c, &d, TS_CUDA, NULL, NULL, &book, &window), TS_OK);
+    assert_int_equal(ts_plan_cache_bytes(&a), full + window + 2 * 256);
+    d.capacity = 104, d.n_page = 3 * 3 * 13;
+    assert_int_equal(ts_kv_lay_out(&c, &d, TS_CUDA, NULL, NULL, &book, &all), TS_OK);
+    a.cache.keep_all = true;
+    assert_int_equal(ts_plan_cache_bytes(&a), full + all + 2 * 256);
+}
+
+/* ---- weights ---- */
+
+/* From model cards, and the parameter counts that hubs of models show. */
+static void published(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *id;
+        int64_t     n;
+    } known[] = {
+        { "llama-2-7b", 6738415616 },     { "llama-2-13b", 13015864320 },
+        { "llama-2-70b", 68976648192 },   { "llama-3-8b", 8030261248 },
+        { "llama-3-70b", 70553706496 },   { "llama-3-405b", 405853388800 },
+        { "mistral-7b", 7241732096 },     { "mixtral-8x7b", 46702792704 },
+        { "qwen3-0.6b", 596049920 },      { "qwen3-1.7b", 1720574976 },
+        { "qwen3-4b", 4022468096 },       { "qwen3-8b", 8190735360 },
+        { "qwen3-14b", 14768307200 },     { "qwen3-32b", 32762123264 },
+        { "qwen3-30b-a3b", 30532122624 }, { "qwen3-235b-a22b", 235093634560 },
+        { "deepseek-v3", 671026419200 },  { "gpt-oss-20b", 20914757184 },
+        { "gpt-oss-120b", 116829156672 }, { "gemma-3-1b", 999885952 },
+        { "gemma-3-4b", 3880263168 },     { "gemma-3-12b", 11766034176 },
+        { "gemma-3-27b", 27009346304 },
+    };
+    char   why[TS_PLAN_WHY];
+    size_t n_models = 0;
+    for (const ts_plan_model *m = ts_plan_models; m->id; m++) {
+        assert_true(ts_plan_check_model(m, why));
+        assert_true(m->note && (m->n_window_layer == 0) == (m->window == 0));
+        n_models++;
+    }
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        const ts_plan_model *m = ts_plan_find_model(known[i].id, why);
+        assert_non_null(m);
+        assert_int_equal(ts_plan_params(m), known[i].n);
+        assert_int_equal(ts_plan_weight_bytes(m, 1, TS_W_F32), 4 * known[i].n);
+        assert_int_equal(ts_plan_weight_bytes(m, 1, TS_W_BF16), 2 * known[i].n);
+    }
+    assert_int_equal(n_models, sizeof known / sizeof *known + 1); /* all but the assumption */
+    assert_non_null(strstr(ts_plan_find_model("gpt-4-class", why)->note, "ASSUMPTION"));
+}
+
+/* Rows of 300 inputs: three groups of 128. */
+static void narrow_rows(void **state)
+{
+    (void)state;
+    const ts_plan_part p = { "x", 7, 300, 2, TS_USE_ALL, true };
+    const ts_plan_part wide = { "x", 7, 300, 2, TS_USE_ALL, false };
+    const int64_t      want[] = { 1200, 600, 304, 304, 150 + 12, 3 * 34 };
+    for (int w = TS_W_F32; w <= TS_W_TERNARY; w++) {
+        assert_int_equal(ts_plan_part_bytes(&p, (ts_plan_weight)w), 14 * want[w]);
+        assert_int_equal(ts_plan_part_bytes(&wide, (ts_plan_weight)w), 14 * (w ? 600 : 1200));
+    }
+}
+
+/* What n GPUs hold is what one holds, and n - 1 copies of what cannot be shared: norms. */
+static void shared(void **state)
+{
+    (void)state;
+    char                 why[TS_PLAN_WHY];
+    const ts_plan_model *m = ts_plan_find_model("llama-3-70b", why);
+    const int64_t        norms = (2 * 80 + 1) * 8192 * 2;
+    for (int64_t n = 1; n <= 8; n *= 2)
+        assert_int_equal(n * ts_plan_weight_bytes(m, n, TS_W_BF16),
+                         ts_plan_weight_bytes(m, 1, TS_W_BF16) + (n - 1) * norms);
+    const ts_plan_cache c = { TS_BF16, TS_F32, TS_BF16, TS_KEY_CHANNEL, 16, 16, false };
+    assert_true(ts_plan_kv_per_token(m, 1, &c) == 80 * 8 * 128 * 2 * 2);
+    assert_true(ts_plan_kv_per_token(m, 4, &c) == 80 * 2 * 128 * 2 * 2);
+    assert_true(ts_plan_kv_per_token(m, 16, &c) == 80 * 1 * 128 * 2 * 2); /* a head is held twice */
+    m = ts_plan_find_model("deepseek-v3", why);
+    assert_true(ts_plan_kv_per_token(m, 1, &c) == 61 * 576 * 2);
+    assert_true(ts_plan_kv_per_token(m, 8, &c) == 61 * 576 * 2); /* latents are for all heads */
+    m = ts_plan_find_model("gpt-oss-20b", why);
+    assert_true(ts_plan_kv_per_token(m, 1, &c) == 12 * 8 * 64 * 2 * 2);
+}
+
+/* ---- plans ---- */
+
+static ts_plan_ask ask(const char *model, const char *gpu)
+{
+    char why[TS_PLAN_WHY];
+    return (ts_plan_ask) { ts_plan_find_model(model, why),
+                           ts_plan_find_gpu(gpu, why),
+                           1,
+                           1,
+                           8192,
+                           2048,
+                           TS_W_BF16,
+                           { TS_BF16, TS_F32, TS_BF16, TS_KEY_CHANNEL, 16, 16, false },
+                           2 };
+}
+
+/* The largest fits, and one more does not. */
+static void largest(void **state)
+{
+    (void)state;
+    int n_tried = 0;
+    for (const ts_plan_model *m = ts_plan_models; m->id; m++)
+        for (const ts_plan_gpu *g = ts_plan_gpus; g->id; g++)
+            for (int s = 0; s < N_STORES; s++) {
+                ts_plan_ask    a = ask(m->id, g->id);
+                ts_plan_memory mem;
+                a.cache.store = stores[s];
+                a.context = ts_plan_max_context(&a);
+                if (a.context > 0 && a.context < INT64_C(1) << 40) {
+                    ts_plan_memory_of(&a, &mem);
+                    assert_int_equal(mem.missing, 0);
+                    a.context++;
+                    ts_plan_memory_of(&a, &mem);
+                    assert_true(mem.missing > 0);
+                    n_tried++;
+                }
+                a.context = 4096;
+                a.batch = ts_plan_max_batch(&a);
+                if (a.batch) {
+                    ts_plan_memory_of(&a, &mem);
+                    assert_int_equal(mem.missing, 0);
+                }
+                a.batch++;
+                ts_plan_memory_of(&a, &mem);
+                assert_true(mem.missing > 0 && mem.missing == mem.total - mem.capacity);
+            }
+    assert_true(n_tried > 400);
+}
+
+/* One decode step of Llama 3 8B on an H100, by hand. */
+static void decode_by_hand(void **state)
+{
+    (void)state;
+    ts_plan_ask   a = ask("llama-3-8b", "h100");
+    ts_plan_bound b;
+    ts_plan_decode(&a, &b);
+    /* All weights but the embedding, of which one row; 128 KiB a token, and one is written. */
+    const double weights = 2.0 * (8030261248.0 - 128256.0 * 4096) + 2 * 4096;
+    const double cache = 131072.0 * 8193;
+    assert_true(fabs(b.weight_bytes - weights) < 1 && fabs(b.cache_bytes - cache) < 1);
+    assert_true(fabs(b.memory_s - (weights + cache) / 3.35e12) < 1e-9 && b.seconds == b.memory_s);
+    /* Two flops a weight of a matrix, norms are none; four a channel of every head and token. */
+    const double matrices = 2.0 * (8030261248.0 - 128256.0 * 4096 - 65 * 4096.0);
+    assert_true(fabs(b.flops - matrices - 32.0 * 4 * 4096 * 8192) < 1);
+    ts_plan_prefill(&a, &b);
+    assert_true(b.seconds == b.compute_s && b.intensity > b.ridge);
+    /* A mixture reads the experts it meets: one token a quarter, many tokens all. */
+    a = ask("mixtral-8x7b", "h200");
+    ts_plan_decode(&a, &b);
+    assert_true(b.weight_bytes < 0.3 * 2 * 46702792704.0);
+    a.batch = 256;
+    ts_plan_decode(&a, &b);
+    assert_true(b.weight_bytes > 0.99 * 2 * 46702792704.0);
+}
+
+static void refusals(void **state)
+{
+    (void)state;
+    char        why[TS_PLAN_WHY];
+    ts_plan_ask a = ask("llama-3-8b", "h100");
+    assert_true(ts_plan_check(&a, why));
+    a.n_gpu = 3;
+    assert_false(ts_plan_check(&a, why));
+    assert_non_null(strstr(why, "32 query heads cannot be shared by 3 GPUs"));
+    a.n_gpu = 1, a.weights = TS_W_FILE;
+    assert_false(ts_plan_check(&a, why));
+    a.weights = TS_W_BF16, a.batch = 0;
+    assert_false(ts_plan_check(&a, why));
+    a.batch = 1, a.cache.page = 24;
+    assert_false(ts_plan_check(&a, why));
+    assert_non_null(strstr(why, "24 tokens is no whole number of groups of 16"));
+    assert_null(ts_plan_find_model("lama3-8b", why));
+    assert_non_null(strstr(why, "nearest are llama-3-8b,"));
+    assert_null(ts_plan_find_gpu("", why));
+    assert_null(
+        ts_plan_find_gpu("a gpu with a name that is much longer than any that there is", why));
+    /* Nothing wraps, however much is asked for. */
+    a = ask("gpt-4-class", "rtx-4090");
+    a.batch = 1 << 30, a.context = INT64_C(1) << 40;
+    ts_plan_memory m;
+    ts_plan_memory_of(&a, &m);
+    assert_true(m.missing > INT64_C(1) << 55);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cache_bytes), cmocka_unit_test(model_cache),
+        cmocka_unit_test(published),   cmocka_unit_test(narrow_rows),
+        cmocka_unit_test(shared),      cmocka_unit_test(largest),
+        cmocka_unit_test(refusals),    cmocka_unit_test(decode_by_hand),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

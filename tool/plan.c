@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* plan.c - `touchstone plan`: what fits, and how fast it can be. Here are its options; plan_show.c
+ * and plan_compare.c have the tables. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "plan_view.h"
+
+typedef struct words {
+    const char *model, *gpu, *gpus, *batch, *context, *weights, *kv, *axis, *group, *page, *chunk,
+        *reserve, *keep, *memory, *bandwidth, *tflops, *compare, *html, *svg, *json, *seed;
+} words;
+
+static const ts_dtype STORES[] = { TS_F32, TS_BF16, TS_F16, TS_U8, TS_U4 };
+
+ts_plan_ask ts_plan_with(const ts_plan_ask *a, ts_dtype store)
+{
+    ts_plan_ask b = *a;
+    b.cache.store = store;
+    b.cache.meta = store == TS_U4 ? TS_F16 : TS_F32; /* what `touchstone generate` takes */
+    return b;
+}
+
+const char *ts_plan_store_name(ts_dtype store)
+{
+    switch (store) {
+    case TS_F32:
+        return "f32";
+    case TS_BF16:
+        return "bf16";
+    case TS_F16:
+        return "f16";
+    case TS_U8:
+        return "int8";
+    default:
+        return "int4";
+    }
+}
+
+static bool wrong(const char *option, const char *got, const char *expected)
+{
+    fprintf(stderr, "touchstone plan: %s: got '%s', expected %s\n", option, got, expected);
+    return false;
+}
+
+static bool whole(const char *option, const char *text, int64_t *value)
+{
+    uint64_t v;
+    if (!text) return true;
+    if (!ts_parse_u64(option, text, &v)) return false;
+    if (v > INT64_C(1) << 40) return wrong(option, text, "at most 2^40");
+    *value = (int64_t)v;
+    return true;
+}
+
+static bool positive(const char *option, const char *text, bool zero, double *value)
+{
+    char *end = NULL;
+    if (!text) return true;
+    errno = 0;
+    const double v = strtod(text, &end);
+    if (end == text || *end || errno || !(v >= 0) || !(v < 1e9) || (!zero && v <= 0))
+        return wrong(option, text, "a number of at least 0 and less than 1e9");
+    *value = v;
+    return true;
+}
+
+static bool parse_weights(const char *text, ts_plan_weight *w)
+{
+    for (int i = 0; text && i < TS_N_WEIGHTS; i++)
+        if (!strcmp(text, ts_plan_weight_name[i])) {
+            *w = (ts_plan_weight)i;
+            return true;
+        }
+    return !text ||
+           wrong("--weights", text, "f32, bf16, fp8, int8, int4, ternary or, as on disk, file");
+}
+
+/* "paged,int8", or either half of it. */
+static bool parse_kv(const char *text, ts_plan_ask *a)
+{
+    const char *rest = text;
+    if (!text) return true;
+    if (!strncmp(text, "contiguous", 10)) a->cache.page = 0, rest = text + 10;
+    else if (!strncmp(text, "paged", 5)) rest = text + 5;
+    if (rest != text && !*rest) return true;
+    if (rest != text && *rest++ != ',') rest = "";
+    for (size_t i = 0; i < sizeof STORES / sizeof *STORES; i++)
+        if (!strcmp(rest, ts_plan_store_name(STORES[i]))) {
+            *a = ts_plan_with(a, STORES[i]);
+            return true;
+        }
+    return wrong("--kv", text, "contiguous or paged, and f32, bf16, f16, int8 or int4: paged,int8");
+}
+
+static bool parse_cache(const words *w, ts_plan_ask *a)
+{
+    if (!whole("--page", w->page, &a->cache.page)) return false;
+    a->cache.key_group = a->cache.page ? a->cache.page : 16;
+    if (!parse_kv(w->kv, a) || !whole("--key-group", w->group, &a->cache.key_group)) return false;
+    if (w->axis && strcmp(w->axis, "token") && strcmp(w->axis, "channel"))
+        return wrong("--key-axis", w->axis, "token or channel");
+    if (w->axis && !strcmp(w->axis, "token")) {
+        a->cache.axis = TS_KEY_TOKEN;
+        if (!w->group) a->cache.key_group = a->model->head_dim;
+    }
+    a->cache.keep_all = w->keep != NULL;
+    return true;
+}
+
+static bool parse_ask(const words *w, ts_plan_ask *a)
+{
+    const int64_t made_for = a->model->n_context;
+    a->n_gpu = a->batch = 1;
+    a->context = made_for > 0 && made_for < 8192 ? made_for : 8192;
+    a->chunk = 2048;
+    a->reserve_gib = 2;
+    a->weights = a->model->file_bytes ? TS_W_FILE : TS_W_BF16;
+    a->cache = (ts_plan_cache) { TS_BF16, TS_F32, TS_BF16, TS_KEY_CHANNEL, 16, 16, false };
+    return whole("--gpus", w->gpus, &a->n_gpu) && whole("--batch", w->batch, &a->batch) &&
+           whole("--context", w->context, &a->context) && whole("--chunk", w->chunk, &a->chunk) &&
+           positive("--reserve", w->reserve, true, &a->reserve_gib) &&
+           parse_weights(w->weights, &a->weights) && parse_cache(w, a);
+}
+
+/* An id of the table, or anything that lies on disk. */
+static bool take_model(ts_plan_job *j, const char *name)
+{
+    char                 why[TS_PLAN_WHY];
+    struct stat          is;
+    ts_plan_model       *m = &j->model[j->n_model];
+    const ts_plan_model *known = ts_plan_find_model(name, why);
+    if (known) *m = *known;
+    else if (stat(name, &is) && !strchr(name, '/')) {
+        fprintf(stderr, "touchstone plan: --model: %s\n", why);
+        return false;
+    } else if (!ts_plan_read(name, m, why)) {
+        fprintf(stderr, "touchstone plan: %s: %s\n", name, why);
+        j->status = TS_EXIT_BROKEN;
+        return false;
+    }
+    j->n_model++;
+    return true;
+}
+
+static bool take_gpu(ts_plan_job *j, const char *name)
+{
+    char               why[TS_PLAN_WHY];
+    const ts_plan_gpu *known = ts_plan_find_gpu(name, why);
+    if (!known) fprintf(stderr, "touchstone plan: --gpu: %s\n", why);
+    else j->gpu[j->n_gpu++] = *known;
+    return known;
+}
+
+/* `list` is cut where it has commas; what it is cut into lives as long. */
+static bool take_all(ts_plan_job *j, char *list, int most,
+                     bool (*take)(ts_plan_job *j, const char *name))
+{
+    char *save = NULL;
+    int   n = 0;
+    for (char *p = strtok_r(list, ",", &save); p; p = strtok_r(NULL, ",", &save))
+        if (++n > most || !take(j, p)) {
+            if (n > most)
+                fprintf(stderr, "touchstone plan: got '%s', expected at most %d of its kind%s\n", p,
+                        most, most == 1 ? " without --compare" : "");
+            return false;
+        }
+    return true;
+}
+
+/* Numbers given by hand: instead of a GPU's, or instead of a GPU. */
+static bool take_numbers(const words *w, ts_plan_job *j)
+{
+    double gib = 0, gbs = 0, tera = 0;
+    if (!positive("--memory", w->memory, false, &gib) ||
+        !positive("--bandwidth", w->bandwidth, false, &gbs) ||
+        !positive("--tflops", w->tflops, false, &tera))
+        return false;
+    if (!j->n_gpu && (!w->memory || !w->bandwidth || !w->tflops)) {
+        fprintf(stderr, "touchstone plan: --gpu, or --memory, --bandwidth and --tflops, is "
+                        "needed\n");
+        return false;
+    }
+    if (!j->n_gpu) j->gpu[j->n_gpu++] = (ts_plan_gpu) { .id = "given", .source = "command line" };
+    for (int i = 0; i < j->n_gpu; i++) {
+        ts_plan_gpu *g = &j->gpu[i];
+        if (w->memory) g->gib = gib;
+        if (w->bandwidth) g->gbs = gbs;
+        if (w->tflops) g->bf16 = tera, g->fp8 = g->int8t = 0; /* one rate for everything */
+    }
+    return true;
+}
+
+static bool parse(const words *w, ts_plan_job *j, char *models, char *gpus)
+{
+    const int most = w->compare ? TS_PLAN_LIST : 1;
+    uint64_t  seed;
+    if (w->seed && !ts_parse_u64("--seed", w->seed, &seed)) return false;
+    if (!w->model && !w->compare && !w->html) {
+        fprintf(stderr, "touchstone plan: --model is needed; 'touchstone list models' has some\n");
+        return false;
+    }
+    if (!take_all(j, models, most, take_model) || !take_all(j, gpus, most, take_gpu) ||
+        !take_numbers(w, j))
+        return false;
+    if (!j->n_model) return wrong("--model", w->model, "a model");
+    j->ask.model = &j->model[0];
+    j->ask.gpu = &j->gpu[0];
+    return parse_ask(w, &j->ask);
+}
+
+/* What is looked at when nothing is named. */
+static const char *models_of(const words *w)
+{
+    if (w->model) return w->model;
+    if (w->compare) return "llama-2-13b,llama-3-8b,llama-3-70b,qwen3-32b,gpt-oss-20b,gemma-3-27b";
+    return w->html ? "llama-3-8b" : "";
+}
+
+static const char *gpus_of(const words *w)
+{
+    if (w->gpu) return w->gpu;
+    if (w->memory && w->bandwidth && w->tflops) return "";
+    if (w->compare) return "rtx-4090,l40s,h100,h200,b200,mi300x";
+    return w->html ? "h200" : "";
+}
+
+/* The fewest GPUs, twice as many each time, that it does fit on; 0: none are enough. */
+static int64_t enough(const ts_plan_ask *a)
+{
+    char           why[TS_PLAN_WHY];
+    ts_plan_ask    b = *a;
+    ts_plan_memory m;
+    for (b.n_gpu = a->n_gpu * 2; b.n_gpu <= a->model->n_head; b.n_gpu *= 2) {
+        if (!ts_plan_check(&b, why)) continue;
+        ts_plan_memory_of(&b, &m);
+        if (!m.missing) return b.n_gpu;
+    }
+    return 0;
+}
+
+static int verdict(const ts_plan_ask *a)
+{
+    ts_plan_memory m;
+    char           more[64] = "; no number of them is enough";
+    ts_plan_memory_of(a, &m);
+    if (!m.missing) return TS_EXIT_PASSED;
+    const int64_t n = enough(a);
+    if (n) snprintf(more, sizeof more, "; %lld of them are enough", (long long)n);
+    fprintf(
+        stderr,
+        "touchstone plan: does not fit: %s needs %.2f GiB on each of %lld x %s, which has %.2f: "
+        "%.2f GiB are missing%s\n",
+        a->model->id, ts_plan_gib(m.total), (long long)a->n_gpu, a->gpu->id,
+        ts_plan_gib(m.capacity), ts_plan_gib(m.missing), more);
+    return TS_EXIT_FAILED;
+}
+
+/* Of no model in particular. */
+static bool page_alone(const words *w)
+{
+    return w->html && !w->model && !w->compare;
+}
+
+static int run(const words *w, ts_plan_job *j)
+{
+    char     why[TS_PLAN_WHY];
+    ts_json *root;
+    if (!w->compare && !ts_plan_check(&j->ask, why)) {
+        fprintf(stderr, "touchstone plan: %s\n", why);
+        return TS_EXIT_USAGE;
+    }
+    if (!ts_json_open(w->json, &root)) return TS_EXIT_USAGE;
+    j->json = root;
+    j->svg = w->svg;
+    j->out = w->json && !strcmp(w->json, "-") ? NULL : stdout;
+    bool drawn = true;
+    if (w->html) drawn = ts_plan_page(j, w->html);
+    if (drawn && !page_alone(w)) drawn = w->compare ? ts_plan_compare(j) : ts_plan_show(j);
+    if (!ts_json_close(w->json, root) || !drawn) return TS_EXIT_BROKEN;
+    fflush(stdout); /* the table before what is wrong with it */
+    return w->compare || page_alone(w) ? TS_EXIT_PASSED : verdict(&j->ask);
+}
+
+int ts_tool_plan(int argc, char **argv)
+{
+    words           w = { 0 };
+    int             status;
+    const ts_option options[] = {
+        { "--model", "ID|PATH", "of `list models`; a folder, config.json, .safetensors, .gguf",
+          &w.model },
+        { "--gpu", "ID", "of `list gpus`", &w.gpu },
+        { "--gpus", "N", "so many share every matrix (default 1)", &w.gpus },
+        { "--batch", "N", "sequences at once (default 1)", &w.batch },
+        { "--context", "N", "tokens of each (default 8192, or what the model was made for)",
+          &w.context },
+        { "--weights", "DTYPE", "f32 bf16 fp8 int8 int4 ternary file (default: file's, or bf16)",
+          &w.weights },
+        { "--kv", "LAYOUT,DTYPE", "contiguous|paged,f32|bf16|f16|int8|int4 (default paged,bf16)",
+          &w.kv },
+        { "--page", "N", "tokens of a page (default 16)", &w.page },
+        { "--key-axis", "AXIS", "of key codes: channel (default) or token", &w.axis },
+        { "--key-group", "N", "tokens, or channels, that share a scale (default: a page, a head)",
+          &w.group },
+        { "--keep-all", NULL, "layers with a window keep all tokens, as ts_kv does", &w.keep },
+        { "--chunk", "N", "prompt tokens taken in one step (default 2048)", &w.chunk },
+        { "--reserve", "GIB", "memory of a GPU that nobody gets (default 2)", &w.reserve },
+        { "--memory", "GIB", "instead of the GPU's", &w.memory },
+        { "--bandwidth", "GB/S", "instead of the GPU's", &w.bandwidth },
+        { "--tflops", "N", "dense, instead of the GPU's, for every dtype", &w.tflops },
+        { "--compare", NULL, "largest contexts; --model and --gpu take lists: a,b,c", &w.compare },
+        { "--html", "FILE", "an HTML page: all models on all GPUs, and plots", &w.html },
+        { "--svg", "FILE", "plot of the cache's growth", &w.svg },
+        { "--json", "FILE|-", "the result as JSON", &w.json },
+        { "--seed", "N", "taken, and without effect: nothing here is drawn", &w.seed },
+        { 0 },
+    };
+    if (!ts_options(argc, argv, "plan --model ID|PATH --gpu ID [OPTION...]", options, NULL,
+                    &status))
+        return status;
+    char        *m = strdup(models_of(&w)), *g = strdup(gpus_of(&w));
+    ts_plan_job *j = calloc(1, sizeof *j);
+    status = TS_EXIT_BROKEN;
+    if (j) j->status = TS_EXIT_USAGE;
+    if (m && g && j) status = parse(&w, j, m, g) ? run(&w, j) : j->status;
+    free(j);
+    free(g);
+    free(m);
+    return status;
+}
