@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* attention.c - the door of both passes: checks the contract, picks a row of the table, calls it.
+ */
+#include "attention_impl.h"
+#include "cpu.h"
+
+enum { FAST = TS_HAS_F32 | TS_HAS_BF16 | TS_HAS_F16, ANY = FAST | TS_HAS_F64 };
+
+const ts_impl ts_flash_attention_impls[] = {
+    { "sm90", TS_CUDA, TS_SM90, FAST, NULL, NULL, "ts_flash_attention_sm90" },
+    { "avx512", TS_CPU, TS_CPU_AVX512, FAST, ts_flash_attention_avx512,
+      ts_attention_threads_workspace, NULL },
+    { "avx2", TS_CPU, TS_CPU_AVX2, FAST, ts_flash_attention_avx2, ts_attention_threads_workspace,
+      NULL },
+    { "ref", TS_CPU, 0, ANY, ts_flash_attention_ref, NULL, NULL },
+    { 0 },
+};
+
+const ts_impl ts_flash_attention_backward_impls[] = {
+    { "sm90", TS_CUDA, TS_SM90, FAST, NULL, NULL, "ts_flash_attention_backward_sm90" },
+    { "avx512", TS_CPU, TS_CPU_AVX512, FAST, ts_flash_attention_backward_avx512,
+      ts_attention_threads_backward_workspace, NULL },
+    { "avx2", TS_CPU, TS_CPU_AVX2, FAST, ts_flash_attention_backward_avx2,
+      ts_attention_threads_backward_workspace, NULL },
+    { "ref", TS_CPU, 0, ANY, ts_flash_attention_backward_ref, NULL, NULL },
+    { 0 },
+};
+
+ts_status ts_flash_attention_workspace(const ts_flash_attention_args *a, const ts_exec *x,
+                                       size_t *n_bytes)
+{
+    const ts_status s = n_bytes ? ts_flash_attention_check(a, x) : TS_E_ARG;
+    return s ? s : ts_impl_workspace(ts_flash_attention_impls, a->d.dtype, a, x, n_bytes);
+}
+
+ts_status ts_flash_attention(const ts_flash_attention_args *a, const ts_exec *x)
+{
+    const ts_status s = ts_flash_attention_check(a, x);
+    return s ? s : ts_impl_run(ts_flash_attention_impls, a->d.dtype, a, x);
+}
+
+ts_status ts_flash_attention_backward_workspace(const ts_flash_attention_backward_args *a,
+                                                const ts_exec *x, size_t *n_bytes)
+{
+    const ts_status s = n_bytes ? ts_flash_attention_backward_check(a, x) : TS_E_ARG;
+    return s ? s : ts_impl_workspace(ts_flash_attention_backward_impls, a->d.dtype, a, x, n_bytes);
+}
+
+ts_status ts_flash_attention_backward(const ts_flash_attention_backward_args *a, const ts_exec *x)
+{
+    const ts_status s = ts_flash_attention_backward_check(a, x);
+    return s ? s : ts_impl_run(ts_flash_attention_backward_impls, a->d.dtype, a, x);
+}
