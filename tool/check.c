@@ -22,7 +22,7 @@ enum {
     MUTANT_LIMIT_MS = 4000,
     DEVICE_MUTANT_LIMIT_MS = 30000, /* a device takes its time to start */
     SMALL_ELEMENTS = 60000,
-    SMALL_FLOPS = 16 * SMALL_ELEMENTS
+    SMALL_FLOPS = 4 * SMALL_ELEMENTS
 };
 
 static const char NO_CUDA_MUTANTS[] = "no module of CUDA mutants"; /* as where it is installed */
