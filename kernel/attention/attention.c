@@ -7,7 +7,6 @@
 enum { FAST = TS_HAS_F32 | TS_HAS_BF16 | TS_HAS_F16, ANY = FAST | TS_HAS_F64 };
 
 const ts_impl ts_flash_attention_impls[] = {
-    { "sm90", TS_CUDA, TS_SM90, FAST, NULL, NULL, "ts_flash_attention_sm90" },
     { "avx512", TS_CPU, TS_CPU_AVX512, FAST, ts_flash_attention_avx512,
       ts_attention_threads_workspace, NULL },
     { "avx2", TS_CPU, TS_CPU_AVX2, FAST, ts_flash_attention_avx2, ts_attention_threads_workspace,
@@ -17,7 +16,6 @@ const ts_impl ts_flash_attention_impls[] = {
 };
 
 const ts_impl ts_flash_attention_backward_impls[] = {
-    { "sm90", TS_CUDA, TS_SM90, FAST, NULL, NULL, "ts_flash_attention_backward_sm90" },
     { "avx512", TS_CPU, TS_CPU_AVX512, FAST, ts_flash_attention_backward_avx512,
       ts_attention_threads_backward_workspace, NULL },
     { "avx2", TS_CPU, TS_CPU_AVX2, FAST, ts_flash_attention_backward_avx2,
