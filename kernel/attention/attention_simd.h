@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* attention_simd.h - a tile of queries against all the keys it sees, written once for any width of
- * vector. Private to the files that include it, each of which has first defined, for its own
- * instruction set:
+ * vector. Private to the files that include it, each of which has first its base/vec_*.h and, for
+ * its own instruction set:
  *
- *     LANES, VECS     floats in a vec; vecs of a row that are taken together
- *     vec             LANES floats
- *     get, put, splat, add, sub, mul, madd (a * b + c), nmadd (c - a * b), total
- *     larger          the second of the two where either is a NaN
+ *     VECS            vecs of a row that are taken together
  *     finite_of       0 for what is not finite
  *     within          v where begin <= i < end, else -inf
  *     times_power     v * 2^n, n an integer, -inf < n < 128; 0 where that is below any float
- *     widen, narrow   LANES elements of memory as floats, and back
  *
  * Queries lie in lanes. Scores are kept transposed, S' = K Q', and so is the sum, O' = V' P':
  * maxima and sums over keys are then vertical, K and V are taken as they lie, one element at a

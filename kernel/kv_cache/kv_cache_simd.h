@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kv_cache_simd.h - a piece of attention over a cache, written once for any width of vector.
- * Private to the files that include it, each of which has first defined, for its own instruction
- * set:
+ * Private to the files that include it, each of which has first its base/vec_*.h and, for its own
+ * instruction set:
  *
- *     LANES, ROWS    floats in a vec; rows that are taken together
- *     vec            LANES floats
- *     get, put, splat, add, mul, sub, divide, madd (a * b + c), nmadd (c - a * b), largest, total
- *     larger         the second of the two where either is a NaN
+ *     ROWS           rows that are taken together
  *     below          a, and 0 where x is below y
  *     exponent       2^n from a float whose lowest bits are n + 127
+ *     largest        of the lanes
  *     sum4           the totals of four vecs
- *     widen          LANES elements or codes, in the order of memory, as floats
- *     narrow         LANES floats to elements
+ *     unpack         LANES elements or codes, in the order of memory, as floats
  *     half, to_half  one TS_F16 as a float, and back
  *
  * A tile of keys and values is made floats, unless it is, and then shared by all rows of the piece.
@@ -99,18 +96,18 @@ INLINE float meta_at(const char *meta, ts_dtype t, int64_t i)
 }
 
 /* The last elements of a row, fewer than LANES, and 0 in the other lanes. */
-INLINE vec widen_last(const char *row, ts_dtype t, int64_t d, int64_t n)
+INLINE vec unpack_last(const char *row, ts_dtype t, int64_t d, int64_t n)
 {
     char last[LANES * sizeof(float)] = { 0 };
     memcpy(last, row + bytes_of(t, d), (size_t)bytes_of(t, n - d));
-    return widen(last, t);
+    return unpack(last, t);
 }
 
 INLINE void floats_of(const char *row, ts_dtype t, int64_t n, float *out)
 {
     int64_t d = 0;
-    for (; d + LANES <= n; d += LANES) put(out + d, widen(row + bytes_of(t, d), t));
-    if (d < n) put(out + d, widen_last(row, t, d, n));
+    for (; d + LANES <= n; d += LANES) put(out + d, unpack(row + bytes_of(t, d), t));
+    if (d < n) put(out + d, unpack_last(row, t, d, n));
 }
 
 /* Codes with a pair for every channel, in step and low. Rounded twice, as what read gives is. */
@@ -119,8 +116,8 @@ INLINE void decode_each(const work *w, const char *row, ts_dtype t, float *out)
     const int64_t n = w->l->head_dim;
     int64_t       d = 0;
     for (; d + LANES <= n; d += LANES)
-        put(out + d, add(mul(widen(row + bytes_of(t, d), t), get(w->step + d)), get(w->low + d)));
-    if (d < n) put(out + d, add(mul(widen_last(row, t, d, n), get(w->step + d)), get(w->low + d)));
+        put(out + d, add(mul(unpack(row + bytes_of(t, d), t), get(w->step + d)), get(w->low + d)));
+    if (d < n) put(out + d, add(mul(unpack_last(row, t, d, n), get(w->step + d)), get(w->low + d)));
 }
 
 /* Codes with one pair for `group` channels, a multiple of LANES; all but the last row's end. */
@@ -134,8 +131,8 @@ INLINE void decode(const work *w, const char *row, ts_dtype t, const char *meta,
         const int64_t end = min_of(n, g + group);
         int64_t       d = g;
         for (; d + LANES <= end; d += LANES)
-            put(out + d, add(mul(widen(row + bytes_of(t, d), t), step), low));
-        if (d < end) put(out + d, add(mul(widen_last(row, t, d, n), step), low));
+            put(out + d, add(mul(unpack(row + bytes_of(t, d), t), step), low));
+        if (d < end) put(out + d, add(mul(unpack_last(row, t, d, n), step), low));
     }
 }
 
@@ -243,7 +240,7 @@ INLINE void scores(const work *w, const tile *y, int64_t r0, int n, int64_t a, i
         for (int64_t d = 0; d < width; d += LANES) {
             vec kv[KEYS];
 #pragma GCC unroll 4
-            for (int e = 0; e < KEYS; e++) kv[e] = widen(k[e] + bytes_of(t, d), t);
+            for (int e = 0; e < KEYS; e++) kv[e] = unpack(k[e] + bytes_of(t, d), t);
 #pragma GCC unroll 4
             for (int r = 0; r < n; r++) {
                 const vec qv = get(q + r * width + d);
@@ -297,7 +294,7 @@ INLINE void add_values(const work *w, const tile *y, int64_t r0, int n, int64_t 
         vec v[VECS];
         if (r0 == 0) prefetch(y->raw_v[j + AHEAD] + soon, n_soon);
 #pragma GCC unroll 4
-        for (int e = 0; e < n_vec; e++) v[e] = widen(y->v[j] + bytes_of(t, d + e * LANES), t);
+        for (int e = 0; e < n_vec; e++) v[e] = unpack(y->v[j] + bytes_of(t, d + e * LANES), t);
 #pragma GCC unroll 4
         for (int r = 0; r < n; r++) {
             const vec x = splat(weight[r][j - a]);

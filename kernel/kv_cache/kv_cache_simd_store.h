@@ -16,7 +16,7 @@ INLINE void convert_row(const char *from, ts_dtype io, char *to, ts_dtype store,
         narrow(to + bytes_of(store, d), store, widen(from + bytes_of(io, d), io));
     if (d == n) return;
     char last[LANES * sizeof(float)];
-    narrow(last, store, widen_last(from, io, d, n));
+    narrow(last, store, unpack_last(from, io, d, n));
     memcpy(to + bytes_of(store, d), last, (size_t)bytes_of(store, n - d));
 }
 

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* vec_avx2.h - 8 floats at a time, by names that all widths share: code over them is written once
+ * and included behind one of these. madd is a * b + c, nmadd c - a * b; larger gives the second of
+ * the two where either is a NaN; widen and narrow are elements of memory as floats, and back. */
+#ifndef TS_BASE_VEC_H
+#define TS_BASE_VEC_H
+
+#include <immintrin.h>
+
+#include "touchstone/touchstone.h"
+
+#define INLINE static inline __attribute__((always_inline))
+
+enum { LANES = 8 };
+
+typedef __m256 vec;
+
+INLINE vec get(const float *p)
+{
+    return _mm256_loadu_ps(p);
+}
+
+INLINE void put(float *p, vec v)
+{
+    _mm256_storeu_ps(p, v);
+}
+
+INLINE vec splat(float f)
+{
+    return _mm256_set1_ps(f);
+}
+
+INLINE vec add(vec x, vec y)
+{
+    return _mm256_add_ps(x, y);
+}
+
+INLINE vec sub(vec x, vec y)
+{
+    return _mm256_sub_ps(x, y);
+}
+
+INLINE vec mul(vec x, vec y)
+{
+    return _mm256_mul_ps(x, y);
+}
+
+INLINE vec divide(vec x, vec y)
+{
+    return _mm256_div_ps(x, y);
+}
+
+INLINE vec madd(vec x, vec y, vec z)
+{
+    return _mm256_fmadd_ps(x, y, z);
+}
+
+INLINE vec nmadd(vec x, vec y, vec z)
+{
+    return _mm256_fnmadd_ps(x, y, z);
+}
+
+INLINE vec larger(vec x, vec y)
+{
+    return _mm256_max_ps(x, y);
+}
+
+INLINE float total(vec v)
+{
+    __m128 s = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+    s = _mm_add_ps(s, _mm_movehl_ps(s, s));
+    return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
+}
+
+/* TS_F32, TS_F16 or TS_BF16. */
+INLINE vec widen(const void *p, ts_dtype t)
+{
+    if (t == TS_F32) return _mm256_loadu_ps(p);
+    if (t == TS_F16) return _mm256_cvtph_ps(_mm_loadu_si128(p));
+    const __m256i w = _mm256_cvtepu16_epi32(_mm_loadu_si128(p));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(w, 16));
+}
+
+/* To nearest, ties to even; a NaN stays one. */
+INLINE __m128i to_bf16(vec v)
+{
+    const __m256i bits = _mm256_castps_si256(v);
+    const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+    const __m256i sum = _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7fff)), odd);
+    const vec     nan = _mm256_castsi256_ps(_mm256_set1_epi32(0x7fc00000));
+    const vec     all =
+        _mm256_blendv_ps(_mm256_castsi256_ps(sum), nan, _mm256_cmp_ps(v, v, _CMP_UNORD_Q));
+    const __m256i high = _mm256_srli_epi32(_mm256_castps_si256(all), 16);
+    return _mm_packus_epi32(_mm256_castsi256_si128(high), _mm256_extracti128_si256(high, 1));
+}
+
+INLINE void narrow(void *p, ts_dtype t, vec v)
+{
+    if (t == TS_F32) _mm256_storeu_ps(p, v);
+    else if (t == TS_F16) _mm_storeu_si128(p, _mm256_cvtps_ph(v, 0));
+    else _mm_storeu_si128(p, to_bf16(v));
+}
+
+#endif

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* vec_avx512.h - 16 floats at a time, by names that all widths share: code over them is written
+ * once and included behind one of these. */
+#ifndef TS_BASE_VEC_H
+#define TS_BASE_VEC_H
+
+#include <immintrin.h>
+
+#include "touchstone/touchstone.h"
+
+#define INLINE static inline __attribute__((always_inline))
+
+enum { LANES = 16 };
+
+typedef __m512 vec;
+
+INLINE vec get(const float *p)
+{
+    return _mm512_loadu_ps(p);
+}
+
+INLINE void put(float *p, vec v)
+{
+    _mm512_storeu_ps(p, v);
+}
+
+INLINE vec splat(float f)
+{
+    return _mm512_set1_ps(f);
+}
+
+INLINE vec add(vec x, vec y)
+{
+    return _mm512_add_ps(x, y);
+}
+
+INLINE vec sub(vec x, vec y)
+{
+    return _mm512_sub_ps(x, y);
+}
+
+INLINE vec mul(vec x, vec y)
+{
+    return _mm512_mul_ps(x, y);
+}
+
+INLINE vec divide(vec x, vec y)
+{
+    return _mm512_div_ps(x, y);
+}
+
+INLINE vec madd(vec x, vec y, vec z)
+{
+    return _mm512_fmadd_ps(x, y, z);
+}
+
+INLINE vec nmadd(vec x, vec y, vec z)
+{
+    return _mm512_fnmadd_ps(x, y, z);
+}
+
+INLINE vec larger(vec x, vec y)
+{
+    return _mm512_max_ps(x, y);
+}
+
+INLINE float total(vec v)
+{
+    return _mm512_reduce_add_ps(v);
+}
+
+/* TS_F32, TS_F16 or TS_BF16. */
+INLINE vec widen(const void *p, ts_dtype t)
+{
+    if (t == TS_F32) return _mm512_loadu_ps(p);
+    if (t == TS_F16) return _mm512_cvtph_ps(_mm256_loadu_si256(p));
+    const __m512i w = _mm512_cvtepu16_epi32(_mm256_loadu_si256(p));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(w, 16));
+}
+
+/* To nearest, ties to even; a NaN stays one. */
+INLINE __m256i to_bf16(vec v)
+{
+    const __m512i bits = _mm512_castps_si512(v);
+    const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    const __m512i sum = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd);
+    const __m512i nan = _mm512_set1_epi32(0x7fc00000);
+    const __m512i all = _mm512_mask_mov_epi32(sum, _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), nan);
+    return _mm512_cvtepi32_epi16(_mm512_srli_epi32(all, 16));
+}
+
+INLINE void narrow(void *p, ts_dtype t, vec v)
+{
+    if (t == TS_F32) _mm512_storeu_ps(p, v);
+    else if (t == TS_F16) _mm256_storeu_si256(p, _mm512_cvtps_ph(v, 0));
+    else _mm256_storeu_si256(p, to_bf16(v));
+}
+
+#endif
