@@ -90,6 +90,14 @@ bool ts_court_fail_by_call(ts_contender *e, const ts_case *c, uint64_t seed, con
         (ts_flaw) { TS_FAULT_STATUS, ts_status_text(r->status), 0, 0, r->status, 0, 0 });
 }
 
+/* Where nothing is to be written, who looks at the sizes first has not said what dtypes it offers. */
+static bool has_output(const ts_arena *m)
+{
+    for (int i = 0; i < m->n; i++)
+        if (m->buf[i].b.role == TS_OUT && m->buf[i].b.n_rows && m->buf[i].b.n_cols) return true;
+    return false;
+}
+
 /* False: the call itself failed. *answered is false if the entrant does not offer the dtype. */
 static bool call(ts_contender *e, ts_cage *cage, int slot, const ts_case *c, uint64_t seed,
                  bool *answered)
@@ -110,7 +118,7 @@ static bool call(ts_contender *e, ts_cage *cage, int slot, const ts_case *c, uin
                ts_court_fail(e, c, seed, "status", "offers a dtype for some cases only");
     }
     if (r.status) return ts_court_fail_by_call(e, c, seed, &r);
-    e->offered |= 1u << c->dtype;
+    if (has_output(ts_cage_arena(cage, slot))) e->offered |= 1u << c->dtype;
     if (e->offered & e->not_offered)
         return ts_court_fail(e, c, seed, "status", "offers a dtype for some cases only");
     return *answered = true;

@@ -31,6 +31,8 @@ c_entry host-wrong wrong-host host "$wrong"
 
 # right, but for what the lanes find: an overflow, and bits that depend on the number of threads
 c_entry overflow overflow sealed 's/int *sick = 0;/int sick = 0; volatile int most = 2147483647; most++;/'
+# f32 alone, but sizes are looked at before dtypes: to have nothing to do is not to offer a dtype
+c_entry empty empty-first sealed 's/return a->dtype == TS_F32 .*/return !a->n_rows || a->dtype == TS_F32 ? TS_OK : TS_E_DTYPE;/'
 c_entry threads threads host 's/    return s;/    if (!s \&\& x->n_threads > 1 \&\& a->n_rows \&\& a->k \&\& a->prob[0] > 0) a->prob[0] = nextafterf(a->prob[0], 0);\n    return s;/'
 
 judge "$tmp/sealed" "$tmp/host" "$tmp/overflow" "$tmp/threads" ||
@@ -44,6 +46,9 @@ for right in 0 1; do verdict $right '"threads":\[8,8\],"sanitizer":\[8,8\]},"rob
 verdict 2 '"PASS".*"threads":\[8,8\],"sanitizer":\[0,8\]},"robustness_text":"sanitizer: softmax_topk/.*crash'
 verdict 3 '"PASS".*"threads":\[[0-7],8\],"sanitizer":\[8,8\]'
 saw 'overflow: sanitizer: softmax_topk/' 'the sanitizer lane'
+
+judge --seed 8 "$tmp/empty" # a seed that draws rows=0 in another dtype than f32
+saw 'empty-first *sealed *PASS' 'a kernel that looks at sizes before dtypes'
 
 # what only the whole court can see, and a lie about the judge
 "$here/../exploit/lay.sh" "$tmp/exploit"
