@@ -90,7 +90,8 @@ bool ts_court_fail_by_call(ts_contender *e, const ts_case *c, uint64_t seed, con
         (ts_flaw) { TS_FAULT_STATUS, ts_status_text(r->status), 0, 0, r->status, 0, 0 });
 }
 
-/* Where nothing is to be written, who looks at the sizes first has not said what dtypes it offers. */
+/* Where nothing is to be written, who looks at the sizes first has not said what dtypes it offers.
+ */
 static bool has_output(const ts_arena *m)
 {
     for (int i = 0; i < m->n; i++)

@@ -86,7 +86,7 @@ else
     run 3 generate --model $model --prompt x; refused
 fi
 
-demos='gqa paged prefix' plots=paged
+demos='flash gqa paged prefix' plots='flash paged'
 if [ -f "$build/libmodel.a" ]; then
     demos="$demos cache ragged chunked quantised sampling" plots="$plots cache chunked quantised sampling"
     export TOUCHSTONE_MODELS="$tmp" # nothing is there: random weights, which every machine has

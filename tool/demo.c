@@ -13,6 +13,7 @@ static const struct {
 } demos[] = {
     { "cancellation", "the variance of values far from zero, four ways", ts_demo_cancellation },
     { "gradients", "the backward pass verified in four ways", ts_demo_gradients },
+    { "flash", "attention in tiles: memory, time, and a softmax in pieces", ts_demo_flash },
     { "gqa", "cache sizes when query heads share keys and values", ts_demo_gqa },
     { "paged", "a pool of pages beside reservations: use, waste, refilling", ts_demo_paged },
     { "prefix", "forks share a prefix; the first write copies a page", ts_demo_prefix },

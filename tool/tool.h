@@ -93,6 +93,7 @@ typedef struct ts_demo_args {
 
 int ts_demo_cancellation(const ts_demo_args *a);
 int ts_demo_gradients(const ts_demo_args *a);
+int ts_demo_flash(const ts_demo_args *a);
 int ts_demo_gqa(const ts_demo_args *a);
 int ts_demo_paged(const ts_demo_args *a);
 int ts_demo_prefix(const ts_demo_args *a);
