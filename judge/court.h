@@ -63,7 +63,8 @@ typedef struct ts_contender {
     char      tool[TS_TOOLS][TS_TOOL_TEXT];
     ts_errors errors; /* the gate's; not of narrow dtypes, where storing takes all of the bound */
     double    ns[TS_WORKLOADS][TS_INSTANCES];
-    double    idle_ns[TS_WORKLOADS]; /* on a device: what a call to nobody takes, off already */
+    double    idle_ns[TS_WORKLOADS]; /* on a device: what a call to nobody takes, off already; */
+    double    late_ns[TS_WORKLOADS]; /* how long it was busy after done, on already */
     bool      timed;                 /* all of ns is there */
 } ts_contender;
 

@@ -47,12 +47,15 @@ uint64_t ts_court_case_seed(const ts_court *c, const ts_task *t, int number)
     return seed;
 }
 
+/* Of three arrays whose rows lie far apart, and for others' beside them. */
+static const double FAR_BYTES = 64e9;
+
 /* Rows that lie far apart: next to no pages on the CPU, but gigabytes on a device and, where an
  * array is copied whole, in Python. */
 static bool asks_far(const ts_court *c, ts_class cls)
 {
-    return c->depth == TS_FULL ||
-           (c->depth == TS_NORMAL && !ts_in_python(cls) && c->device == TS_CPU);
+    const bool has_room = c->device == TS_CPU || c->survey.n_bytes >= FAR_BYTES;
+    return has_room && (c->depth == TS_FULL || (c->depth == TS_NORMAL && !ts_in_python(cls)));
 }
 
 static bool fits(const ts_court *c, const ts_task *t, ts_class cls, const ts_case *one)

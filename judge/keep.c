@@ -376,6 +376,7 @@ _Noreturn void ts_keep_survey(ts_survey *s)
              name, s->arch, v[2], v[3] >> 20, (double)memory / 1073741824.0, version / 1000,
              version % 1000 / 10);
     make_probe();
+    s->n_bytes = (double)memory;
     s->probe_ns = usual_ns;
     s->copy_gbs = copy_rate((size_t)16 * (size_t)v[3]);
     s->gflops = fma_rate((unsigned)v[2]);

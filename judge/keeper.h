@@ -51,6 +51,7 @@ typedef struct ts_survey {
     double copy_gbs;  /* the driver's own copy within the device */
     double gflops;    /* float32; 0: not found out */
     double probe_ns;  /* an empty kernel, from launch to its end */
+    double n_bytes;   /* of memory */
 } ts_survey;
 
 void ts_keeper_survey(ts_survey *s);

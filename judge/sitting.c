@@ -217,12 +217,14 @@ static void settle(sitting *s, int at)
 {
     ts_contender *e = s->e[at];
     const int     k = ts_in_python(e->entry.cls) ? IDLE_PYTHON : IDLE_HOST;
-    double        own = 0;
+    double        own = 0, late = 0;
     if (s->idle[k] && has_idle(s, e->entry.cls)) {
-        own = middle(s, s->idle_ns[k]).mid;
-        own -= fmax(middle(s, s->free_ns[at]).mid - middle(s, s->free_ns[TS_CONTENDERS + k]).hi, 0);
+        late = middle(s, s->free_ns[at]).mid - middle(s, s->free_ns[TS_CONTENDERS + k]).hi;
+        late = fmax(late, 0);
+        own = middle(s, s->idle_ns[k]).mid - late;
     }
-    e->idle_ns[s->w] = own / s->batch;
+    e->late_ns[s->w] = late / s->batch;
+    e->idle_ns[s->w] = (own + late) / s->batch;
     for (int i = 0; i < s->n_instances; i++)
         e->ns[s->w][i] = fmax(e->ns[s->w][i] - own, 1) / s->batch;
 }
@@ -280,7 +282,10 @@ static bool log_times(sitting *s, const ts_contender *e, int w, ts_workload *out
     ts_jw_num(j, "floor_ns", out->floor_ns);
     ts_jw_num(j, "bytes", s->task->cost(s->workload[w]).bytes);
     ts_jw_num(j, "flops", s->task->cost(s->workload[w]).flops);
-    if (has_idle(s, e->entry.cls)) ts_jw_num(j, "idle_ns", e->idle_ns[w]);
+    if (has_idle(s, e->entry.cls)) {
+        ts_jw_num(j, "idle_ns", e->idle_ns[w]);
+        ts_jw_num(j, "late_ns", e->late_ns[w]);
+    }
     ts_jw_open(j, "ns", '[');
     for (int i = 0; i < s->n_instances; i++) ts_jw_num(j, NULL, e->ns[w][i]);
     ts_jw_close(j, ']');

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# gpu_mutant.sh BUILD - every CUDA mutant before the judge, as a stranger's shared library with host code,
+# gpu_mutant.sh BUILD [NAME] - every CUDA mutant, or one, before the judge, as a stranger's shared library with host code,
 # at depth normal; and the control, which must come through. Needs nvcc and a device.
 set -eu
 build=$(cd "$1" && pwd)
@@ -23,7 +23,8 @@ ts_status ts_softmax_topk(const ts_softmax_topk_args *a, const ts_exec *x) { ret
     printf '{"name":"%s","author":"a mutant","challenge":"softmax_topk","class":"host-gpu","language":"binary","sources":["mutant.so"]}' \
         "$1" >"$work/all/$1/entry.json"
 }
-"$build/touchstone" list mutants | awk '$2 ~ /^cuda_/ { sub("cuda_", "", $2); print $2, $3 }' >"$work/list"
+"$build/touchstone" list mutants | awk -v one="${2-}" '
+    $2 ~ /^cuda_/ { sub("cuda_", "", $2); if (one == "" || $2 == one || $2 == "control") print $2, $3 }' >"$work/list"
 while read -r name _; do lay "$name" & done <"$work/list"
 wait
 # Who passes would be timed, which shows nothing more: so the judge is ended at the last entrant, which
