@@ -31,15 +31,17 @@ struct divider {
 
 struct attend_call {
     kv_call     c; /* units: tiles, or items if by_item */
-    divider     page;
+    divider     page, key_group;
     int         page_rows; /* of all heads, in a page */
-    int         columns, tile, group, n_share, window, n_sink;
+    int         columns, tile, group, window, n_sink;
+    int         n_share, share_units, share_rest; /* the first share_rest have a unit more */
     bool        by_item;
-    float       scale; /* of the scores, with log2(e) */
+    bool        grouped; /* keys by channel: groups are of whole slots */
+    float       scale;   /* of the scores, with log2(e) */
     const void *q;
     void       *out;
     float      *lse;
-    float      *partial; /* [2 n_share][columns][head_dim + 2]: o, m, l */
+    float      *partial; /* [2 n_share][columns][partial_pitch]: m, l, and from 4 on o */
 };
 
 /* ---- who sees what ---- */
@@ -51,6 +53,11 @@ struct sight {
     __device__ __forceinline__ bool any(int key) const
     {
         return key <= last && (!window || key > first - window || key < n_sink);
+    }
+    /* Each of from .. last_key by some query. */
+    __device__ __forceinline__ bool every(int from, int last_key) const
+    {
+        return last_key <= last && (!window || from > first - window || last_key < n_sink);
     }
     __device__ __forceinline__ bool all(int from, int to) const
     {
@@ -82,7 +89,7 @@ struct tile_list {
 
 static inline __host__ __device__ int chunks_of(const attend_call &a, const kv_part &p)
 {
-    return (int)(((int64_t)p.n * a.group + a.columns - 1) / a.columns);
+    return (int)(((unsigned)(p.n * a.group) + (unsigned)a.columns - 1) / (unsigned)a.columns);
 }
 
 /* What all queries of a part see, or those of one chunk. */
@@ -108,21 +115,30 @@ struct segment {
 
 static __device__ __forceinline__ int share_begin(const attend_call &a, int share)
 {
-    return (int)((int64_t)share * a.c.begin[a.c.n] / a.n_share);
+    return share * a.share_units + min(share, a.share_rest);
+}
+
+static __device__ __forceinline__ int share_of(const attend_call &a, int unit)
+{
+    const int longer = a.share_rest * (a.share_units + 1);
+    if (unit < longer) return unit / (a.share_units + 1);
+    return a.share_rest + (unit - longer) / a.share_units;
 }
 
 /* The segments of a share. */
 struct walk {
-    int unit, end, share;
+    int unit, end, share, part;
 
     __device__ __forceinline__ walk(const attend_call &a, int share_)
-        : unit(share_begin(a, share_)), end(share_begin(a, share_ + 1)), share(share_)
+        : unit(share_begin(a, share_)), end(share_begin(a, share_ + 1)), share(share_),
+          part(part_of(a.c, unit))
     {
     }
     __device__ __forceinline__ bool next(const attend_call &a, segment *s)
     {
         if (unit >= end) return false;
-        s->part = part_of(a.c, unit);
+        while (unit >= a.c.begin[part + 1]) part++;
+        s->part = part;
         const kv_part &p = a.c.part[s->part];
         const int      begin = a.c.begin[s->part], chunks = chunks_of(a, p);
         s->see = sight_of(a, p, 0);
@@ -183,9 +199,14 @@ static __device__ __forceinline__ float lse_of(float m, float l)
 
 /* ---- the end of a segment ---- */
 
+static __host__ __device__ __forceinline__ int partial_pitch(int head_dim)
+{
+    return 4 + (head_dim + 3) / 4 * 4;
+}
+
 static __device__ __forceinline__ float *partial_of(const attend_call &a, int slot, int c)
 {
-    return a.partial + ((int64_t)slot * a.columns + c) * (a.c.l.head_dim + 2);
+    return a.partial + ((int64_t)slot * a.columns + c) * partial_pitch((int)a.c.l.head_dim);
 }
 
 /* Element d of column c, of a segment or of the item that it is. */
@@ -200,41 +221,101 @@ static __device__ __forceinline__ void put(const attend_call &a, const segment &
         return;
     }
     float *to = partial_of(a, s.slot, c);
-    to[d] = o;
-    if (d == 0) to[D] = m, to[D + 1] = l;
+    to[4 + d] = o;
+    if (d == 0) to[0] = m, to[1] = l;
+}
+
+/* ---- segments of an item become one ---- */
+
+enum { MERGE_WARPS = 4, MERGE_THREADS = 32 * MERGE_WARPS, MERGE_D = 256, MERGE_AT_ONCE = 4 };
+
+/* An item that was cut: shares first .. last have segments of it. */
+struct cut_item {
+    int part, head, chunk, n_columns;
+    int begin, first, last;
+
+    __device__ __forceinline__ cut_item(const attend_call &a, int part_, int unit) : part(part_)
+    {
+        const kv_part &p = a.c.part[part];
+        const int      n = tile_list(sight_of(a, p, 0), a.tile).n, chunks = chunks_of(a, p);
+        const int      item = (unit - a.c.begin[part]) / n;
+        begin = a.c.begin[part] + item * n;
+        head = item / chunks, chunk = item % chunks;
+        n_columns = min(a.columns, p.n * a.group - chunk * a.columns);
+        first = share_of(a, begin);
+        last = share_of(a, begin + n - 1) + 1;
+    }
+    __device__ __forceinline__ int slot(const attend_call &a, int share) const
+    {
+        return 2 * share + (share_begin(a, share) < begin);
+    }
+};
+
+/* Column c of an item, by MERGE_THREADS. The order of sums hangs on the number of segments only. */
+static __device__ __forceinline__ void merge_column(const attend_call &a, const cut_item &it, int c)
+{
+    __shared__ float room[MERGE_WARPS][MERGE_D];
+    const int        D = (int)a.c.l.head_dim, warp = (int)threadIdx.x / 32, n = it.last - it.first;
+    float            top = -INFINITY, l = 0, o[MERGE_D / 32] = {};
+    for (int s = lane(); s < n; s += 32) {
+        const float2 x = __ldcg((const float2 *)partial_of(a, it.slot(a, it.first + s), c));
+        const float  next = fmaxf(top, x.x);
+        l = l * weight_of(top, next) + x.y * weight_of(x.x, next);
+        top = next;
+    }
+    float m = top;
+#pragma unroll
+    for (int d = 16; d; d /= 2) m = fmaxf(m, __shfl_xor_sync(0xffffffffu, m, d));
+    l *= weight_of(top, m);
+#pragma unroll
+    for (int d = 16; d; d /= 2) l += __shfl_xor_sync(0xffffffffu, l, d);
+    for (int s = warp; s < n; s += MERGE_WARPS * MERGE_AT_ONCE) {
+        float keep[MERGE_AT_ONCE], x[MERGE_AT_ONCE][MERGE_D / 32];
+#pragma unroll
+        for (int j = 0; j < MERGE_AT_ONCE; j++) {
+            const int    at = min(s + j * MERGE_WARPS, n - 1);
+            const float *from = partial_of(a, it.slot(a, it.first + at), c);
+            keep[j] = s + j * MERGE_WARPS < n ? weight_of(__ldcg(from), m) : 0.0f;
+#pragma unroll
+            for (int k = 0; k < MERGE_D / 32; k++)
+                x[j][k] = lane() + 32 * k < D ? __ldcg(from + 4 + lane() + 32 * k) : 0.0f;
+        }
+#pragma unroll
+        for (int j = 0; j < MERGE_AT_ONCE; j++)
+#pragma unroll
+            for (int k = 0; k < MERGE_D / 32; k++)
+                if (keep[j] != 0) o[k] = fmaf(x[j][k], keep[j], o[k]);
+    }
+#pragma unroll
+    for (int k = 0; k < MERGE_D / 32; k++) room[warp][lane() + 32 * k] = o[k];
+    __syncthreads();
+    const int64_t row = row_of(a, it.part, it.head, it.chunk, c);
+    for (int d = (int)threadIdx.x; d < D; d += MERGE_THREADS) {
+        float sum = 0;
+#pragma unroll
+        for (int w = 0; w < MERGE_WARPS; w++) sum += room[w][d];
+        store_io(a.c.l.io_dtype, a.out, row * D + d, sum / l);
+    }
+    if (threadIdx.x == 0 && a.lse) a.lse[row] = lse_of(m, l);
 }
 
 /* Block x looks at the item in which share x + 1 begins; it is merged by the first such block.
- * blockIdx.y: a column of it. */
-static __global__ void __launch_bounds__(128) merge_segments(const __grid_constant__ attend_call a)
+ * blockIdx.y: a column of it. It may begin before those whose segments they are have ended. */
+static __global__ void __launch_bounds__(MERGE_THREADS)
+    merge_segments(const __grid_constant__ attend_call a)
 {
-    const int      D = (int)a.c.l.head_dim, c = (int)blockIdx.y;
-    const int      unit = share_begin(a, (int)blockIdx.x + 1), i = part_of(a.c, unit);
-    const kv_part &p = a.c.part[i];
-    const int      n = tile_list(sight_of(a, p, 0), a.tile).n, chunks = chunks_of(a, p);
-    const int      item = (unit - a.c.begin[i]) / n, begin = a.c.begin[i] + item * n;
-    const int      first = (int)blockIdx.x, chunk = item % chunks;
-    if (unit == begin || share_begin(a, first) > begin) return;
-    if (c >= p.n * a.group - chunk * a.columns) return;
-    const auto slot = [&](int share) { return 2 * share + (share_begin(a, share) < begin); };
-    float      m = -INFINITY, l = 0;
-    int        last = first;
-    for (; last < a.n_share && share_begin(a, last) < begin + n; last++)
-        m = fmaxf(m, partial_of(a, slot(last), c)[D]);
-    for (int s = first; s < last; s++) {
-        const float *from = partial_of(a, slot(s), c);
-        l += from[D + 1] * weight_of(from[D], m);
-    }
-    const int64_t row = row_of(a, i, item / chunks, chunk, c);
-    for (int d = (int)threadIdx.x; d < D; d += 128) {
-        float o = 0;
-        for (int s = first; s < last; s++) {
-            const float *from = partial_of(a, slot(s), c);
-            o += from[d] * weight_of(from[D], m);
-        }
-        store_io(a.c.l.io_dtype, a.out, row * D + d, o / l);
-    }
-    if (threadIdx.x == 0 && a.lse) a.lse[row] = lse_of(m, l);
+    const int      unit = share_begin(a, (int)blockIdx.x + 1), part = part_of(a.c, unit);
+    const cut_item it(a, part, unit);
+    const bool     mine = unit != it.begin && it.first == (int)blockIdx.x;
+    /* One block waits in any case, lest this kernel end before the other. */
+    if (mine || blockIdx.x + blockIdx.y == 0) asm volatile("griddepcontrol.wait;" ::: "memory");
+    if (mine && (int)blockIdx.y < it.n_columns) merge_column(a, it, (int)blockIdx.y);
+}
+
+/* Lets the next kernel of the stream take its place; it waits there until this one has ended. */
+static __device__ __forceinline__ void next_may_begin(void)
+{
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 }
 
 #endif

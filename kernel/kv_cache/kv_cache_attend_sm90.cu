@@ -111,6 +111,13 @@ int ways_of(const ts_kv_layout &l, way (&w)[2])
 
 /* ---- in how many shares ---- */
 
+void spread_units(attend_call *a)
+{
+    const int n = a->c.begin[a->c.n];
+    a->share_units = a->n_share > 0 ? n / a->n_share : 0;
+    a->share_rest = a->n_share > 0 ? n % a->n_share : 0;
+}
+
 /* Fills in units and shares for parts from *i on. Returns false if there are too many. A part that
  * fills many columns is taken item by item. */
 bool cut(attend_call *a, const way &w, const ts_kv_part *part, int64_t n_part, int64_t *i,
@@ -128,6 +135,7 @@ bool cut(attend_call *a, const way &w, const ts_kv_part *part, int64_t n_part, i
     if (w.least == 1 && n_tiles >= 0 &&
         (most == 1 || a->c.n * most * a->c.l.n_kv_head < 2 * resident)) {
         a->n_share = (int)smaller(n_tiles, resident);
+        spread_units(a);
         return true;
     }
     *i = from;
@@ -136,6 +144,7 @@ bool cut(attend_call *a, const way &w, const ts_kv_part *part, int64_t n_part, i
         return w.serves(*a, p) ? chunks_of(*a, p) * a->c.l.n_kv_head : 0;
     });
     a->n_share = (int)n_items;
+    spread_units(a);
     return n_items >= 0;
 }
 
@@ -143,8 +152,18 @@ ts_status launch(const way &w, const attend_call &a, size_t n_bytes, cudaStream_
 {
     if (!a.n_share) return TS_OK;
     w.kernel<<<(unsigned)a.n_share, (unsigned)w.threads, n_bytes, stream>>>(a);
-    if (!a.by_item && a.n_share > 1)
-        merge_segments<<<dim3((unsigned)a.n_share - 1, (unsigned)a.columns), 128, 0, stream>>>(a);
+    if (!a.by_item && a.n_share > 1) {
+        cudaLaunchAttribute early = {};
+        early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+        early.val.programmaticStreamSerializationAllowed = 1;
+        cudaLaunchConfig_t how = {};
+        how.gridDim = dim3((unsigned)a.n_share - 1, (unsigned)a.columns);
+        how.blockDim = dim3(MERGE_THREADS);
+        how.stream = stream;
+        how.attrs = &early;
+        how.numAttrs = 1;
+        cudaLaunchKernelEx(&how, merge_segments, a);
+    }
     return launched();
 }
 
@@ -186,7 +205,8 @@ size_t ts_kv_attend_sm90_workspace(const ts_kv_layout *l)
     const int64_t n_items = l->n_kv_head * l->max_call_tokens * ((group - 1) / w[0].columns + 1);
     const int64_t resident = (int64_t)n_multiprocessors() * MOST_BLOCKS;
     const int64_t n_share = n_items > resident ? resident : smaller(resident, n_items * n_tiles);
-    return (size_t)(2 * n_share * w[0].columns * (l->head_dim + 2)) * sizeof(float) + ALIGN;
+    const int64_t n_float = 2 * n_share * w[0].columns * partial_pitch((int)l->head_dim);
+    return (size_t)n_float * sizeof(float) + ALIGN;
 }
 
 ts_status ts_kv_attend_sm90(const ts_kv *c, const ts_exec *x, int64_t layer, int64_t n_part,
@@ -202,6 +222,8 @@ ts_status ts_kv_attend_sm90(const ts_kv *c, const ts_exec *x, int64_t layer, int
     a.c.l = l;
     a.c.layer = (int)layer;
     a.page = divider((int)l.page);
+    a.key_group = divider((int)smaller(l.key_group, INT32_MAX / 2));
+    a.grouped = l.key_group % 32 == 0;         /* a slot has no more tokens */
     a.page_rows = (int)(l.n_kv_head * l.page); /* fits where it is used, see is_plain */
     a.window = (int)smaller(l.window, INT32_MAX / 2);
     a.n_sink = (int)smaller(l.n_sink, INT32_MAX / 2);

@@ -4,9 +4,9 @@
  * A warp takes 16 or 32 tokens at a time and keeps sums of its own; the warps of a block come
  * together at the end of a segment. Products are those of tensor cores with tokens as rows: S^T = K
  * Q^T, with columns of queries, and O^T = V^T P^T. The order of channels in a product is free as
- * long as both sides agree, so a lane fetches whole vectors of the very rows that its fragments
- * need, to a place in shared memory that no other lane looks at: nobody waits for anybody. The next
- * tokens are on their way meanwhile, those of the next segment too.
+ * long as both sides agree, so a lane reads whole vectors of the very rows that its fragments
+ * need. One more warp sends for the tokens of all others, whole runs of rows at a time, a few turns
+ * ahead and beyond the end of a segment.
  *
  * Codes are never turned into values. As the low bits of an f16 they are subnormals, c 2^-24, and
  * exact. With s and lo of the token, S = s (q . c) + lo sum(q), and O = sum (w (c + lo / s)) with
@@ -36,54 +36,43 @@ static __device__ __forceinline__ float sum_of_tokens(float x)
     return x;
 }
 
-/* Scores' weights are relative to base, the largest so far, in all lanes of a column. */
-struct running {
-    float m = -INFINITY, base = 0;
+/* Weights are relative to base, which is the largest score so far, or was: it is worth moving only
+ * when scores pass it by SLACK, since all that was summed moves with it. In all lanes of a column.
+ */
+static constexpr float SLACK = 4;
 
+struct running {
+    float limit = -INFINITY, base = 0;
+
+    __device__ __forceinline__ float m(void) const
+    {
+        return limit == -INFINITY ? -INFINITY : base;
+    }
     /* Returns what earlier weights are to be multiplied by. */
     __device__ __forceinline__ float meet(float x)
     {
-        const float next = fmaxf(m, max_of_tokens(x)), keep = weight_of(m, next);
-        m = next;
-        base = m == -INFINITY ? 0.0f : m;
+        const float next = fmaxf(m(), max_of_tokens(x)), keep = weight_of(m(), next);
+        limit = next + SLACK;
+        base = next == -INFINITY ? 0.0f : next;
         return keep;
     }
 };
 
-static __device__ __forceinline__ float log2_of(float x)
-{
-    float y;
-    asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
-
-/* The lane's pairs: s and lo of a key; and of a value what weights want to know, log2(s) and
- * lo / s. A value that is all the same has s = 0 and codes of 0: its unit is |lo| instead. */
+/* The lane's pairs: s and lo of a key; and of a value what weights want to know, its unit, and lo
+ * by that. The unit is s, but for a value that is all the same: that has s = 0 and codes of 0, and
+ * its unit is |lo|. */
 struct lane_pairs {
     float2 key, value;
 
-    template <class LOG> static __device__ __forceinline__ float2 weighed(float2 m, LOG log)
-    {
-        const float unit = m.x == 0 ? fabsf(m.y) : m.x;
-        return make_float2(log(unit), unit == 0 ? 0.0f : __fdividef(m.y, unit));
-    }
     template <class S>
     __device__ __forceinline__ lane_pairs(const slot_view<S> &in, ts_dtype meta_dtype)
     {
-        unsigned u[2], v[2];
-        if (!S::CODES) return;
-        if (meta_dtype == TS_F32) {
-            load_words<2>(u, in.pair(0, 8));
-            load_words<2>(v, in.pair(1, 8));
-            key = make_float2(__uint_as_float(u[0]), __uint_as_float(u[1]));
-            value = make_float2(__uint_as_float(v[0]), __uint_as_float(v[1]));
-            value = weighed(value, [](float x) { return log2f(x); });
-        } else { /* nothing is subnormal as a float: the quick logarithm will do */
-            load_words<1>(u, in.pair(0, 4));
-            load_words<1>(v, in.pair(1, 4));
-            key = widen(u[0], __half());
-            value = weighed(widen(v[0], __half()), [](float x) { return log2_of(x); });
-        }
+        if constexpr (!S::CODES) return;
+        const int bytes = pair_bytes(meta_dtype);
+        if constexpr (!S::CHANNEL) key = pair_at(in.key_pair(bytes, lane()), meta_dtype);
+        value = pair_at(in.value_pair(bytes), meta_dtype);
+        if (value.x == 0) value.x = fabsf(value.y);
+        value.y = value.x == 0 ? 0.0f : __fdividef(value.y, value.x);
     }
     /* Of token lane / 4 + 8 row of a part. */
     static __device__ __forceinline__ float2 of(float2 m, int part, int row)
@@ -98,6 +87,7 @@ struct lane_pairs {
 template <class S, class T> struct sums {
     running score[2], heavy[2];
     float   l[2] = { 0, 0 }, extra[2] = { 0, 0 };
+    float   by[2] = { 1, 1 }; /* 2^(score - heavy), of their bases */
     float   o[S::D / 16][4] = {};
 
     __device__ __forceinline__ void rescale(float keep0, float keep1)
@@ -113,84 +103,95 @@ template <class S, class T> struct sums {
                                          const lane_pairs &pairs)
     {
         if constexpr (S::CODES) meet_codes(x, in, pairs);
-        else meet_values(x[0], in);
+        else meet_values(x, in);
     }
-    __device__ __forceinline__ void meet_values(const float (&x)[4], const slot_view<S> &in)
+    __device__ __forceinline__ void meet_values(const float (&x)[S::PARTS][4],
+                                                const slot_view<S> &in)
     {
         bool grows = false;
 #pragma unroll
-        for (int k = 0; k < 4; k++) grows |= x[k] > score[k % 2].m;
+        for (int k = 0; k < 4 * S::PARTS; k++) grows |= x[k / 4][k % 4] > score[k % 2].limit;
         if (__any_sync(0xffffffffu, grows)) {
             float keep[2];
 #pragma unroll
             for (int i = 0; i < 2; i++) {
-                keep[i] = score[i].meet(fmaxf(x[i], x[2 + i]));
+                float top = -INFINITY;
+#pragma unroll
+                for (int n = 0; n < S::PARTS; n++) top = fmaxf(top, fmaxf(x[n][i], x[n][2 + i]));
+                keep[i] = score[i].meet(top);
                 l[i] *= keep[i];
             }
             rescale(keep[0], keep[1]);
         }
-        float p[4];
 #pragma unroll
-        for (int k = 0; k < 4; k++) {
-            p[k] = exp2_of(x[k] - score[k % 2].base);
-            l[k % 2] += p[k];
+        for (int n = 0; n < S::PARTS; n++) {
+            float p[4];
+#pragma unroll
+            for (int k = 0; k < 4; k++) {
+                p[k] = exp2_of(x[n][k] - score[k % 2].base);
+                l[k % 2] += p[k];
+            }
+            const unsigned w[2] = { transposed(narrow(p[0], p[1], T())),
+                                    transposed(narrow(p[2], p[3], T())) };
+            multiply_values<S, T>(o, in, n, w);
         }
-        const unsigned w[2] = { transposed(narrow(p[0], p[1], T())),
-                                transposed(narrow(p[2], p[3], T())) };
-        multiply_values<S, T>(o, in, 0, w);
     }
+    /* A weight is p times its unit, in units of its own: those are looked at again when a weight
+     * becomes too large for them. */
     __device__ __forceinline__ void meet_codes(const float (&x)[S::PARTS][4],
                                                const slot_view<S> &in, const lane_pairs &pairs)
     {
-        float y[S::PARTS][4], ratio[S::PARTS][2];
-        bool  grows = false;
+        constexpr float MOST = 256; /* far below the largest f16 */
+        float2          value[S::PARTS][2];
+        float           p[S::PARTS][4], y[S::PARTS][4];
 #pragma unroll
-        for (int n = 0; n < S::PARTS; n++)
+        for (int k = 0; k < 2 * S::PARTS; k++)
+            value[k / 2][k % 2] = lane_pairs::of(pairs.value, k / 2, k % 2);
+#pragma unroll 1
+        for (bool again = false;; again = true) {
+            bool grows = false;
 #pragma unroll
-            for (int r = 0; r < 2; r++) {
-                const float2 m = lane_pairs::of(pairs.value, n, r);
-                ratio[n][r] = m.y;
-#pragma unroll
-                for (int i = 0; i < 2; i++) {
-                    y[n][2 * r + i] = x[n][2 * r + i] + m.x;
-                    grows |= x[n][2 * r + i] > score[i].m || y[n][2 * r + i] > heavy[i].m;
-                }
+            for (int k = 0; k < 4 * S::PARTS; k++) {
+                const int n = k / 4, e = k % 4, i = k % 2;
+                p[n][e] = exp2_of(x[n][e] - score[i].base);
+                y[n][e] = p[n][e] * (value[n][e / 2].x * by[i]);
+                grows |= x[n][e] > score[i].limit || y[n][e] > MOST;
             }
-        if (__any_sync(0xffffffffu, grows)) grow(x, y);
+            if (again || !__any_sync(0xffffffffu, grows)) break;
+            grow(x, value);
+        }
 #pragma unroll
         for (int n = 0; n < S::PARTS; n++) {
             unsigned w[2];
 #pragma unroll
             for (int r = 0; r < 2; r++) {
-#pragma unroll
-                for (int i = 0; i < 2; i++) {
-                    l[i] += exp2_of(x[n][2 * r + i] - score[i].base);
-                    y[n][2 * r + i] = exp2_of(y[n][2 * r + i] - heavy[i].base);
-                }
+                l[0] += p[n][2 * r], l[1] += p[n][2 * r + 1];
                 w[r] = narrow(y[n][2 * r], y[n][2 * r + 1], T());
                 const float2 rounded = widen(w[r], T());
-                extra[0] = fmaf(rounded.x, ratio[n][r], extra[0]);
-                extra[1] = fmaf(rounded.y, ratio[n][r], extra[1]);
+                extra[0] = fmaf(rounded.x, value[n][r].y, extra[0]);
+                extra[1] = fmaf(rounded.y, value[n][r].y, extra[1]);
                 w[r] = transposed(w[r]);
             }
             multiply_values<S, T>(o, in, n, w);
         }
     }
     __device__ __forceinline__ void grow(const float (&x)[S::PARTS][4],
-                                         const float (&y)[S::PARTS][4])
+                                         const float2 (&value)[S::PARTS][2])
     {
         float keep[2];
 #pragma unroll
         for (int i = 0; i < 2; i++) {
             float a = -INFINITY, b = -INFINITY;
 #pragma unroll
-            for (int n = 0; n < S::PARTS; n++) {
-                a = fmaxf(a, fmaxf(x[n][i], x[n][2 + i]));
-                b = fmaxf(b, fmaxf(y[n][i], y[n][2 + i]));
+            for (int k = 0; k < 2 * S::PARTS; k++) {
+                const float y = x[k / 2][k % 2 * 2 + i];
+                a = fmaxf(a, y);
+                b = fmaxf(b, y + log2f(value[k / 2][k % 2].x));
             }
             l[i] *= score[i].meet(a);
             keep[i] = heavy[i].meet(b);
             extra[i] *= keep[i];
+            by[i] = exp2_of(fminf(fmaxf(score[i].base - heavy[i].base, -126.0f), 126.0f));
         }
         rescale(keep[0], keep[1]);
     }
@@ -201,7 +202,7 @@ template <class S, class T> struct sums {
         for (int i = 0; i < 2; i++) {
             const int   c = lane() % 4 * 2 + i;
             const float sum = sum_of_tokens(l[i]), rest = sum_of_tokens(extra[i]);
-            const float unit = S::CODES ? weight_of(heavy[i].m, score[i].base) : 1.0f;
+            const float unit = S::CODES ? weight_of(heavy[i].m(), score[i].base) : 1.0f;
             if (c >= n_columns) continue;
             float *row = to + c * (S::D + 2);
 #pragma unroll
@@ -210,9 +211,9 @@ template <class S, class T> struct sums {
                 for (int e = 0; e < 2; e++) {
                     float x = o[j][2 * e + i];
                     if (S::CODES) x = unit * fmaf(x, 0x1p24f * place_of<S>(2 * e), rest);
-                    row[channel_of_sum<S>(j) + e] = x;
+                    row[channel_of_sum<S>(j, e)] = x;
                 }
-            if (lane() < 4) row[S::D] = score[i].m, row[S::D + 1] = sum;
+            if (lane() < 4) row[S::D] = score[i].m(), row[S::D + 1] = sum;
         }
     }
 };
@@ -222,7 +223,7 @@ template <class S>
 __device__ void merge_warps(const attend_call &a, const segment &s, const float *left)
 {
     const int stride = a.columns * (S::D + 2);
-    for (int i = (int)threadIdx.x; i < s.n_columns * S::D; i += THREADS) {
+    for (int i = (int)threadIdx.x; i < s.n_columns * S::D; i += WORKERS) {
         const int    c = i / S::D, d = i % S::D;
         const float *from = left + c * (S::D + 2);
         float        m = -INFINITY, l = 0, o = 0;
@@ -240,43 +241,57 @@ __device__ void merge_warps(const attend_call &a, const segment &s, const float 
 
 /* ---- the kernel ---- */
 
-/* Scores of a part, from `token` on. */
+static __device__ __forceinline__ void sync_workers(void)
+{
+    asm volatile("bar.sync 1, %0;" ::"n"((int)WORKERS) : "memory");
+}
+
+/* Keys by channel: scores of a part, from `token` on. */
 template <class S, class T>
-__device__ __forceinline__ void score_tokens(float (&x)[4], const attend_call &a, const segment &s,
-                                             queries<S, T> &q, int *group, const slot_view<S> &in,
-                                             int part, const lane_pairs &pairs, int token)
+__device__ __forceinline__ void score_group(float (&x)[4], const attend_call &a, const segment &s,
+                                            queries<S, T> &q, int *group, const slot_view<S> &in,
+                                            int part, int token)
 {
     const ts_kv_layout &l = a.c.l;
-    if constexpr (S::CHANNEL) {
-        if (token >= ts_kv_tail_begin(&l, a.c.part[s.part].len)) {
-            const float4 y = l.io_dtype == TS_F16 ? multiply_tail<S, __half>(a, s, token)
-                                                  : multiply_tail<S, __nv_bfloat16>(a, s, token);
-            x[0] = y.x, x[1] = y.y, x[2] = y.z, x[3] = y.w;
-            return;
-        }
-        if (token / (int)l.key_group != *group) {
-            *group = token / (int)l.key_group;
-            q.begin_group(a, s, token);
-        }
+    if (token >= ts_kv_tail_begin(&l, a.c.part[s.part].len)) {
+        const float4 y = l.io_dtype == TS_F16 ? multiply_tail<S, __half>(a, s, token)
+                                              : multiply_tail<S, __nv_bfloat16>(a, s, token);
+        x[0] = y.x, x[1] = y.y, x[2] = y.z, x[3] = y.w;
+        return;
     }
-    multiply_keys<S, T>(x, in, part, q.b);
+    if (a.key_group.of(token) != *group) {
+        *group = a.key_group.of(token);
+        q.begin_group(a, s, in, token);
+    }
+    float y[1][4];
+    multiply_keys<S, T>(y, in, part, q.b);
+#pragma unroll
+    for (int k = 0; k < 4; k++) {
+        x[k] = y[0][k] + __shfl_xor_sync(0xffffffffu, y[0][k], 2);
+        x[k] = fmaf(x[k], q.factor[k % 2], q.offset[k % 2]);
+    }
+}
+
+/* Scores of a slot, from `token` on. */
+template <class S, class T>
+__device__ __forceinline__ void
+score_tokens(float (&x)[S::PARTS][4], const attend_call &a, const segment &s, queries<S, T> &q,
+             int *group, const slot_view<S> &in, const lane_pairs &pairs, int token)
+{
     if constexpr (S::CHANNEL) {
 #pragma unroll
-        for (int k = 0; k < 4; k++) {
-            x[k] += __shfl_xor_sync(0xffffffffu, x[k], 2);
-            x[k] = fmaf(x[k], q.factor[k % 2], q.offset[k % 2]);
-        }
-    } else if constexpr (S::CODES) {
+        for (int n = 0; n < S::PARTS; n++)
+            score_group<S, T>(x[n], a, s, q, group, in, n, token + n * ROWS);
+        return;
+    }
+    multiply_keys<S, T>(x, in, 0, q.b);
 #pragma unroll
-        for (int r = 0; r < 2; r++) {
-            const float2 m = lane_pairs::of(pairs.key, part, r);
-#pragma unroll
-            for (int i = 0; i < 2; i++)
-                x[2 * r + i] = fmaf(x[2 * r + i], m.x * q.factor[i], m.y * q.offset[i]);
-        }
-    } else {
-#pragma unroll
-        for (int k = 0; k < 4; k++) x[k] *= a.scale;
+    for (int k = 0; k < 4 * S::PARTS; k++) {
+        const int n = k / 4, e = k % 4, i = k % 2;
+        if constexpr (S::CODES) {
+            const float2 m = lane_pairs::of(pairs.key, n, e / 2);
+            x[n][e] = fmaf(x[n][e], m.x * q.factor[i], m.y * q.offset[i]);
+        } else x[n][e] *= a.scale;
     }
 }
 
@@ -290,18 +305,36 @@ __device__ __forceinline__ void hide(float (&x)[4], const segment &s, const quer
         if (!s.see.one(q.position[k % 2], token + lane() / 4 + k / 2 * 8)) x[k] = -INFINITY;
 }
 
+/* Values that nobody sees become zero: what was there before may be anything. */
+template <class S>
+__device__ __forceinline__ void clear_unseen(const segment &s, const slot_view<S> &in, int token)
+{
+    if (lane() < S::TOKENS && !s.see.any(token + lane()))
+#pragma unroll
+        for (int i = 0; i < S::ROW; i += 16)
+            store_zero(in.values() + (unsigned)(lane() * S::ROW + i));
+    copies_see_stores();
+    __syncwarp();
+}
+
 template <class S, class T>
 __global__ void __launch_bounds__(THREADS, S::BLOCKS) attend(const __grid_constant__ attend_call a)
 {
-    extern __shared__ uint4 memory[];
-    const int               warp = (int)threadIdx.x / 32, bytes = slot_bytes<S>(a.c.l);
-    const unsigned          ring = shared_address(memory) + (unsigned)(warp * S::SLOTS * bytes);
-    float *const            left = (float *)((char *)memory + WARPS * S::SLOTS * bytes);
-    loader<S>               ahead(a);
-    walk                    w(a, (int)blockIdx.x);
-    segment                 s;
-    unsigned                use = 0, send = S::SLOTS - 1; /* slots */
-    for (int i = 0; i < S::SLOTS - 1; i++) ahead.send(a, { ring + (unsigned)(i * bytes) });
+    extern __shared__ __align__(1024) uint4 memory[];
+    const int                               warp = (int)threadIdx.x / 32;
+    const ring_view<S>                      ring(shared_address(memory), a.c.l);
+    float *const                            left = (float *)((char *)memory + ring_bytes<S>(a.c.l));
+    next_may_begin();
+    if ((int)threadIdx.x < S::SLOTS) {
+        barrier_begin(ring.full(threadIdx.x), S::CODES ? 1 + 32 : 1);
+        barrier_begin(ring.empty(threadIdx.x), WARPS);
+        copies_see_stores();
+    }
+    __syncthreads();
+    if (warp == WARPS) return send_all<S>(a, ring);
+    walk     w(a, (int)blockIdx.x);
+    segment  s;
+    unsigned use = 0, parity = 0; /* the slot that is next */
     while (w.next(a, &s)) {
         queries<S, T> q;
         sums<S, T>    own;
@@ -310,25 +343,27 @@ __global__ void __launch_bounds__(THREADS, S::BLOCKS) attend(const __grid_consta
         for (int i = s.t * S::STEPS; i < s.end * S::STEPS; i++) {
             const int token =
                 s.tiles.at(i / S::STEPS) * S::TILE + (warp * S::STEPS + i % S::STEPS) * S::TOKENS;
-            const slot_view<S> in = { ring + use * (unsigned)bytes };
+            const slot_view<S> in(ring.slot(use), warp);
             float              x[S::PARTS][4];
-            ahead.send(a, { ring + send * (unsigned)bytes });
-            copies_wait<S::SLOTS - 1>();
-            send = use;
-            use = use + 1 == S::SLOTS ? 0 : use + 1;
+            barrier_wait(ring.full(use), parity);
+            __syncwarp();
             const lane_pairs pairs(in, a.c.l.meta_dtype);
-#pragma unroll
-            for (int n = 0; n < S::PARTS; n++)
-                score_tokens<S, T>(x[n], a, s, q, &group, in, n, pairs, token + n * ROWS);
-            if (!s.see.all(token, token + S::TOKENS))
+            score_tokens<S, T>(x, a, s, q, &group, in, pairs, token);
+            if (!s.see.all(token, token + S::TOKENS)) {
 #pragma unroll
                 for (int n = 0; n < S::PARTS; n++) hide<S, T>(x[n], s, q, token + n * ROWS);
+                clear_unseen<S>(s, in, token);
+            }
             own.meet(x, in, pairs);
+            __syncwarp();
+            if (lane() == 0) barrier_arrive(ring.empty(use));
+            use = use + 1 == S::SLOTS ? 0 : use + 1;
+            parity ^= use == 0;
         }
+        sync_workers(); /* what the warps left last time was merged */
         own.leave(left + warp * a.columns * (S::D + 2), s.n_columns);
-        __syncthreads();
+        sync_workers();
         merge_warps<S>(a, s, left);
-        __syncthreads();
     }
 }
 

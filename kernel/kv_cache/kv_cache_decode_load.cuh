@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kv_cache_decode_load.cuh - how tokens come into shared memory, for kv_cache_decode.cuh: each lane
- * sends for what it will use itself, a few turns ahead. */
+/* kv_cache_decode_load.cuh - how tokens come into shared memory, for kv_cache_decode.cuh: one
+ * warp of a block sends for what the others will use. */
 #ifndef TS_KV_CACHE_DECODE_LOAD_CUH
 #define TS_KV_CACHE_DECODE_LOAD_CUH
 
@@ -10,164 +10,341 @@
 namespace decode
 {
 
-enum { WARPS = 4, THREADS = 32 * WARPS, ROWS = 16, COLUMNS = 8 };
+enum { WARPS = 4, WORKERS = 32 * WARPS, ROWS = 16, COLUMNS = 8 };
+enum { THREADS = WORKERS + 32 }; /* the last warp copies for the others */
 
-/* Sizes in bytes. A product is of ROWS tokens: a lane has 2 rows of keys, a quarter of each, and 4
- * rows of values, an eighth of each; both in vectors of up to 16 bytes. */
+/* Sizes in bytes. A product is of ROWS tokens: a lane has 2 rows of keys, a quarter of each, in
+ * vectors of up to 16 bytes. */
 template <int BITS_, int D_, bool CHANNEL_> struct shape {
     static constexpr int  BITS = BITS_, D = D_, ROW = D * BITS / 8;
     static constexpr bool CODES = BITS < 16, CHANNEL = CHANNEL_;
     static constexpr int  K_VECTOR = ROW / 4 < 16 ? ROW / 4 : 16, K_PIECES = ROW / 4 / K_VECTOR;
-    static constexpr int  V_VECTOR = ROW / 8 < 16 ? ROW / 8 : 16, V_PIECES = ROW / 8 / V_VECTOR;
-    static constexpr int  PARTS = CODES ? 2 : 1, TOKENS = PARTS * ROWS; /* of a slot */
+    static constexpr int  PARTS = CODES ? 2 : 1, TOKENS = PARTS * ROWS; /* of a warp, in a slot */
     static constexpr int  SLOT = 2 * TOKENS * ROW;                      /* without pairs */
-    static constexpr int  SLOTS = SLOT >= 4096 ? 3 : 4;
-    static constexpr int  BLOCKS = SLOT >= 8192 ? 2 : SLOT >= 4096 ? 3 : 4; /* at once */
+    static constexpr int  SLOTS = BITS == 4 ? 3 : 2, BLOCKS = 2;        /* at once */
     static constexpr int  STEPS = CHANNEL ? 2 : 1; /* slots: what a warp has of a tile */
     static constexpr int  TILE = WARPS * STEPS * TOKENS;
     static constexpr int  USED = CHANNEL ? COLUMNS / 2 : COLUMNS; /* columns that are queries */
+    static_assert(!CODES || TOKENS == 32, "a lane looks after one token of a warp");
 };
 
-static __host__ __device__ __forceinline__ int pair_bytes(const ts_kv_layout &l)
+static __host__ __device__ __forceinline__ int pair_bytes(ts_dtype meta_dtype)
 {
-    return l.meta_dtype == TS_F32 ? 8 : 4;
+    return meta_dtype == TS_F32 ? 8 : 4;
 }
 
+/* s and lo, from shared memory. */
+static __device__ __forceinline__ float2 pair_at(unsigned from, ts_dtype meta_dtype)
+{
+    unsigned u[2];
+    if (meta_dtype == TS_F32) {
+        load_words<2>(u, from);
+        return make_float2(__uint_as_float(u[0]), __uint_as_float(u[1]));
+    }
+    load_words<1>(u, from);
+    return widen(u[0], __half());
+}
+
+/* Of a slot: pairs of values, then pairs of keys, by token or by channel. */
+template <class S> __host__ __device__ __forceinline__ int pairs_bytes(const ts_kv_layout &l)
+{
+    const int n = WARPS * (32 + (S::CHANNEL ? S::D : 32));
+    return S::CODES ? (n * pair_bytes(l.meta_dtype) + 255) / 256 * 256 : 0;
+}
+
+/* Rows of keys, rows of values, pairs; each for one warp after the other. */
 template <class S> __host__ __device__ __forceinline__ int slot_bytes(const ts_kv_layout &l)
 {
-    return S::SLOT + (S::CODES ? 2 * S::TOKENS * pair_bytes(l) : 0);
+    return WARPS * S::SLOT + pairs_bytes<S>(l);
 }
 
+/* Slots, and two barriers for each. */
+template <class S> __host__ __device__ __forceinline__ int ring_bytes(const ts_kv_layout &l)
+{
+    return S::SLOTS * (slot_bytes<S>(l) + 16);
+}
+
+/* The ring, and what warps leave to be merged. */
 template <class S> size_t shared_bytes(const attend_call &a)
 {
-    return (size_t)(WARPS * S::SLOTS * slot_bytes<S>(a.c.l)) +
-           (size_t)(WARPS * a.columns * (S::D + 2)) * sizeof(float);
+    const size_t left = (size_t)(WARPS * a.columns * (S::D + 2)) * sizeof(float);
+    return (size_t)ring_bytes<S>(a.c.l) + left;
 }
 
-/* A lane's vectors in a slot, and its pairs: of the key and of the value of token `lane`. */
-template <class S> struct slot_view {
-    unsigned at; /* in shared memory */
+/* In shared memory, as all that follows. */
+template <class S> struct ring_view {
+    unsigned at, bytes; /* of a slot */
 
+    __device__ __forceinline__ ring_view(unsigned at_, const ts_kv_layout &l)
+        : at(at_), bytes((unsigned)slot_bytes<S>(l))
+    {
+    }
+    __device__ __forceinline__ unsigned slot(unsigned i) const
+    {
+        return at + i * bytes;
+    }
+    /* The barriers of a slot: when it is full, and when it may be filled. */
+    __device__ __forceinline__ unsigned full(unsigned i) const
+    {
+        return at + S::SLOTS * bytes + i * 16;
+    }
+    __device__ __forceinline__ unsigned empty(unsigned i) const
+    {
+        return full(i) + 8;
+    }
+};
+
+/* What one warp has of a slot. Rows are twisted. */
+template <class S> struct slot_view {
+    unsigned at; /* its keys, from a multiple of 256 on */
+    int      warp;
+
+    __device__ __forceinline__ slot_view(unsigned slot, int warp_)
+        : at(slot + (unsigned)(warp_ * S::TOKENS * S::ROW)), warp(warp_)
+    {
+    }
+    static __device__ __forceinline__ unsigned pairs_of(unsigned slot)
+    {
+        return slot + WARPS * S::SLOT;
+    }
+    __device__ __forceinline__ unsigned pairs(void) const
+    {
+        return pairs_of(at - (unsigned)(warp * S::TOKENS * S::ROW));
+    }
+    __device__ __forceinline__ unsigned values(void) const
+    {
+        return at + WARPS * S::TOKENS * S::ROW;
+    }
+    /* Row lane / 4 + 8 row of a part: vector lane % 4 of a piece. */
     __device__ __forceinline__ unsigned key(int part, int row, int piece) const
     {
-        return at + (((part * 2 + row) * S::K_PIECES + piece) * 32 + lane()) * S::K_VECTOR;
+        const int g = lane() / 4, t = lane() % 4;
+        const int in_row = (t * S::K_VECTOR) ^ twist_of(S::ROW, g);
+        return ((at + (unsigned)(g * S::ROW + in_row)) ^ (unsigned)(piece * 64)) +
+               (unsigned)((part * ROWS + row * 8) * S::ROW);
     }
-    __device__ __forceinline__ unsigned value(int part, int row, int piece) const
+    /* For load_matrices: tokens 0 to 7 and 8 to 15 of the even vector of pair i, then of the odd
+     * one. */
+    __device__ __forceinline__ unsigned value(int part, int i) const
     {
-        return at + S::TOKENS * S::ROW +
-               (((part * 4 + row) * S::V_PIECES + piece) * 32 + lane()) * S::V_VECTOR;
+        const int token = lane() % 16, in_row = (lane() / 16 * 16) ^ twist_of(S::ROW, token);
+        return ((values() + (unsigned)(token * S::ROW + in_row)) ^ (unsigned)(i * 32)) +
+               (unsigned)(part * ROWS * S::ROW);
     }
-    __device__ __forceinline__ unsigned pair(int of_value, int bytes) const
+    __device__ __forceinline__ unsigned value_pair(int bytes) const
     {
-        return at + S::SLOT + (of_value * 32 + lane()) * bytes;
+        return pairs() + (unsigned)((warp * 32 + lane()) * bytes);
+    }
+    __device__ __forceinline__ unsigned key_pair(int bytes, int i) const
+    {
+        return pairs() + (unsigned)((WARPS * 32 + warp * (S::CHANNEL ? S::D : 32) + i) * bytes);
     }
 };
 
 /* ---- on their way ---- */
 
-/* Sends for tokens, ahead of whoever uses them. The pages of the next ones are looked up one turn
- * before, so that nobody waits for the table either. */
+/* Pairs of channels of the group of keys that slots lie in. */
+template <class S, int N>
+__device__ __forceinline__ void send_group(const attend_call &a, int head, int page, int first,
+                                           slot_view<S> to)
+{
+    const ts_kv_layout &l = a.c.l;
+    const int           in_page = first - a.page.of(first) * (int)l.page;
+    const int64_t       at = ((int64_t)page * l.n_kv_head + head) * l.n_group;
+    const char         *from = l.k_meta + (at + a.key_group.of(in_page)) * (S::D * N);
+    for (int i = lane() * 16; i < S::D * N; i += 512)
+        copy_ahead<16>(to.key_pair(N, 0) + (unsigned)i, from + i, true);
+}
+
+/* Sends for the tokens of all warps. Where all of them are seen they come in runs of `run` tokens
+ * of one page, up to a whole slot; lane i knows where run i lies. The page was looked up one turn
+ * before, so that nobody waits for the table either. Else a lane looks after a token of each warp.
+ */
 template <class S> struct loader {
+    static constexpr int N = WARPS * S::TOKENS; /* of a slot */
+
     walk    w;
     segment s;
-    int     step;          /* within the tile */
-    int     page, rest;    /* of the lane's token of those that are next: its row is
-                              page * rows of a page + rest */
-    unsigned       in_run; /* lanes whose token is seen, and in the page of its part's first */
-    bool           seen, more;
+    int     step, tile;      /* within the tile; and where that begins */
+    int     page, rest;      /* of the lane's run: its first row is page * rows of a page + rest */
+    int     group[WARPS];    /* of keys by channel, that was sent for last */
+    int     ahead;           /* entries of the table */
+    int     touched;         /* the entry that far ahead: no page is negative */
+    int     run;             /* a power of two, as N is */
+    bool    more, all, easy; /* all: in one page; easy: by runs */
     const int32_t *pages;
 
     __device__ __forceinline__ loader(const attend_call &a) : w(a, (int)blockIdx.x), step(0)
     {
+        const int p = (int)a.c.l.page;
+        run = min(p & -p, S::STEPS == 1 ? N : (int)S::TOKENS);
+        touched = 0;
+        ahead = max(32, a.page.of(2 * S::TILE));
         begin_segment(a);
         look_up(a);
     }
     __device__ __forceinline__ void begin_segment(const attend_call &a)
     {
         more = w.next(a, &s);
-        if (more) pages = pages_of(a.c, a.c.part[s.part]);
+#pragma unroll
+        for (int r = 0; r < WARPS; r++) group[r] = -1;
+        if (!more) return;
+        pages = pages_of(a.c, a.c.part[s.part]);
+        if (lane() < s.n_columns) /* queries will be wanted soon */
+            fetch_to_l2((const uint16_t *)a.q + row_of(a, s.part, s.head, s.chunk, lane()) * S::D);
+    }
+    __device__ __forceinline__ int first_of(int r) const
+    {
+        return tile + (r * S::STEPS + step) * S::TOKENS;
     }
     __device__ __forceinline__ void look_up(const attend_call &a)
     {
         if (!more) return;
-        const int first =
-            s.tiles.at(s.t) * S::TILE + ((int)(threadIdx.x / 32) * S::STEPS + step) * S::TOKENS;
-        const int token = first + lane() % S::TOKENS, at = a.page.of(token);
-        seen = s.see.any(token);
-        in_run = __ballot_sync(0xffffffffu, seen && at == a.page.of(token - lane() % ROWS));
-        page = seen ? pages[at] : 0;
+        tile = s.tiles.at(s.t) * S::TILE;
+        const int  begin = first_of(0), last = first_of(WARPS - 1) + S::TOKENS - 1;
+        const int  i = lane() * max(run, ROWS) % N;
+        const int  token = first_of(i / S::TOKENS) + i % S::TOKENS, at = a.page.of(token);
+        const bool pairs_in_order = !S::CODES || a.c.l.page % 4 == 0; /* see send_pairs_of */
+        all = S::STEPS == 1 && a.page.of(begin) == a.page.of(last) && pairs_in_order;
+        easy = s.see.every(begin, last) && (all || run >= ROWS);
+        page = token <= s.see.last && touched >= 0 ? pages[at] : 0;
         rest = (s.head - at) * (int)a.c.l.page + token;
+        touched = fetch_to_l1(pages + min(at + ahead, (int)a.c.l.max_pages - 1));
     }
-    /* A part in one page: its token i is in row `row` + i. */
-    __device__ __forceinline__ void send_run(const attend_call &a, int row, int part,
-                                             slot_view<S> to)
+    /* Keys, or values, from row `row` on. */
+    static __device__ __forceinline__ void send_run(const attend_call &a, slot_view<S> to,
+                                                    unsigned barrier, int token, bool values,
+                                                    int row, int n)
     {
-        const int   g = lane() / 4, t = lane() % 4;
-        const char *k = a.c.l.k_data + (int64_t)(row + g) * S::ROW + t * S::K_VECTOR;
-        const char *v = a.c.l.v_data + (int64_t)(row + 2 * t) * S::ROW + g * S::V_VECTOR;
-#pragma unroll
-        for (int r = 0; r < 2; r++)
-#pragma unroll
-            for (int i = 0; i < S::K_PIECES; i++)
-                copy_ahead<S::K_VECTOR>(to.key(part, r, i),
-                                        k + 8 * r * S::ROW + i * 4 * S::K_VECTOR, true);
-#pragma unroll
-        for (int r = 0; r < 4; r++)
-#pragma unroll
-            for (int i = 0; i < S::V_PIECES; i++)
-                copy_ahead<S::V_VECTOR>(to.value(part, r, i),
-                                        v + (r % 2 + r / 2 * 8) * S::ROW + i * 8 * S::V_VECTOR,
-                                        true);
+        copy_run((values ? to.values() : to.at) + (unsigned)(token * S::ROW),
+                 (values ? a.c.l.v_data : a.c.l.k_data) + (int64_t)row * S::ROW,
+                 (unsigned)(n * S::ROW), barrier);
     }
-    /* Each token has a row of its own, or none: what nobody sees is zero. */
-    __device__ __forceinline__ void send_each(const attend_call &a, int row, int part,
-                                              slot_view<S> to)
+    /* Of token `lane` of a warp; row -1: there is none. */
+    template <int BYTES>
+    __device__ __forceinline__ void send_pairs_as(const attend_call &a, slot_view<S> to, int row)
     {
-        const int g = lane() / 4, t = lane() % 4;
+        const int64_t at = (int64_t)max(row, 0) * BYTES;
+        copy_ahead<BYTES>(to.value_pair(BYTES), a.c.l.v_meta + at, row >= 0);
+        if (!S::CHANNEL) copy_ahead<BYTES>(to.key_pair(BYTES, lane()), a.c.l.k_meta + at, row >= 0);
+    }
+    /* page_: that of any token of the warp that is seen. */
+    __device__ __forceinline__ void send_pairs(const attend_call &a, int r, slot_view<S> to,
+                                               int row, int page_)
+    {
+        if constexpr (!S::CODES) return;
+        const bool is_float = a.c.l.meta_dtype == TS_F32;
+        if (is_float) send_pairs_as<8>(a, to, row);
+        else send_pairs_as<4>(a, to, row);
+        if (!S::CHANNEL || !a.grouped || a.key_group.of(first_of(r)) == group[r]) return;
+        group[r] = a.key_group.of(first_of(r));
+        if (is_float) send_group<S, 8>(a, s.head, page_, first_of(r), to);
+        else send_group<S, 4>(a, s.head, page_, first_of(r), to);
+    }
+    /* Of a slot, in runs of n tokens: 16 bytes a lane, of 4 tokens or of 2, which lie together. */
+    template <int BYTES>
+    __device__ __forceinline__ void send_pairs_of(const attend_call &a, unsigned slot, int row,
+                                                  int n)
+    {
 #pragma unroll
-        for (int r = 0; r < 2; r++) {
-            const int   from = __shfl_sync(0xffffffffu, row, part * ROWS + g + 8 * r);
-            const char *k = a.c.l.k_data + (int64_t)max(from, 0) * S::ROW + t * S::K_VECTOR;
-#pragma unroll
-            for (int i = 0; i < S::K_PIECES; i++)
-                copy_ahead<S::K_VECTOR>(to.key(part, r, i), k + i * 4 * S::K_VECTOR, from >= 0);
+        for (int i = 0; i < N * BYTES; i += 512) {
+            const int      token = (i + lane() * 16) / BYTES, of = token >> __ffs(n) - 1;
+            const int64_t  at = __shfl_sync(0xffffffffu, row, of) + (token & (n - 1));
+            const unsigned to = slot_view<S>::pairs_of(slot) + (unsigned)(i + lane() * 16);
+            copy_ahead<16>(to, a.c.l.v_meta + at * BYTES, true);
+            copy_ahead<16>(to + N * BYTES, a.c.l.k_meta + at * BYTES, true);
         }
-#pragma unroll
-        for (int r = 0; r < 4; r++) {
-            const int from = __shfl_sync(0xffffffffu, row, part * ROWS + 2 * t + r % 2 + r / 2 * 8);
-            const char *v = a.c.l.v_data + (int64_t)max(from, 0) * S::ROW + g * S::V_VECTOR;
-#pragma unroll
-            for (int i = 0; i < S::V_PIECES; i++)
-                copy_ahead<S::V_VECTOR>(to.value(part, r, i), v + i * 8 * S::V_VECTOR, from >= 0);
-        }
     }
-    template <int N>
-    __device__ __forceinline__ void send_pairs(const attend_call &a, int row, slot_view<S> to)
+    __device__ __forceinline__ void send_runs(const attend_call &a, unsigned slot, unsigned barrier)
     {
-        const int64_t at = (int64_t)max(row, 0) * N;
-        if (!S::CHANNEL) copy_ahead<N>(to.pair(0, N), a.c.l.k_meta + at, seen);
-        copy_ahead<N>(to.pair(1, N), a.c.l.v_meta + at, seen);
-    }
-    __device__ __forceinline__ void send(const attend_call &a, slot_view<S> to)
-    {
-        if (more) {
-            const int row = seen ? page * a.page_rows + rest : -1;
+        const int  row = page * a.page_rows + rest, n = all ? N : run;
+        const bool sends = is_elected();
+        int        at[N / ROWS];
+        if (sends) barrier_expect(barrier, WARPS * S::SLOT);
 #pragma unroll
-            for (int part = 0; part < S::PARTS; part++)
-                if ((in_run >> part * ROWS & 0xffffu) == 0xffffu)
-                    send_run(a, __shfl_sync(0xffffffffu, row, part * ROWS), part, to);
-                else send_each(a, row, part, to);
-            if (S::CODES && a.c.l.meta_dtype == TS_F32) send_pairs<8>(a, row, to);
-            else if (S::CODES) send_pairs<4>(a, row, to);
-            if (++step == S::STEPS) {
-                step = 0;
-                if (++s.t == s.end) begin_segment(a);
+        for (int i = 0; i < N / ROWS; i++) at[i] = __shfl_sync(0xffffffffu, row, i);
+        if (sends)
+#pragma unroll
+            for (int i = 0; i < N / ROWS && i * n < N; i++) {
+                const unsigned to = slot + (unsigned)(i * n * S::ROW);
+                const auto     size = (unsigned)(n * S::ROW);
+                copy_run(to, a.c.l.k_data + (int64_t)at[i] * S::ROW, size, barrier);
+                copy_run(to + N * S::ROW, a.c.l.v_data + (int64_t)at[i] * S::ROW, size, barrier);
             }
-            look_up(a);
+        __syncwarp();
+        if constexpr (S::CODES && S::STEPS == 1) {
+            if (a.c.l.meta_dtype == TS_F32) send_pairs_of<8>(a, slot, row, n);
+            else send_pairs_of<4>(a, slot, row, n);
+        } else if constexpr (S::CODES) {
+#pragma unroll
+            for (int r = 0; r < WARPS; r++) {
+                const int token = r * S::TOKENS + lane(), of = token >> __ffs(n) - 1;
+                send_pairs(a, r, slot_view<S>(slot, r),
+                           __shfl_sync(0xffffffffu, row, of) + (token & (n - 1)),
+                           __shfl_sync(0xffffffffu, page, of));
+            }
         }
-        copies_end();
+    }
+    /* A part that is seen and in one page, or single rows; what nobody sees stays what it was. */
+    __device__ __forceinline__ void send_tokens(const attend_call &a, unsigned slot,
+                                                unsigned barrier)
+    {
+        int row[WARPS], n = 0;
+#pragma unroll
+        for (int r = 0; r < WARPS; r++) {
+            const int  token = first_of(r) + lane() % S::TOKENS, at = a.page.of(token);
+            const bool seen = s.see.any(token);
+            row[r] = -1;
+            if (seen) row[r] = pages[at] * a.page_rows + (s.head - at) * (int)a.c.l.page + token;
+            n += __popc(__ballot_sync(0xffffffffu, seen && lane() < S::TOKENS));
+        }
+        if (lane() == 0) barrier_expect(barrier, (unsigned)(n * 2 * S::ROW));
+        __syncwarp();
+#pragma unroll
+        for (int r = 0; r < WARPS; r++) {
+            const slot_view<S> to(slot, r);
+            const int          head = __shfl_sync(0xffffffffu, row[r], lane() / ROWS * ROWS);
+            const unsigned     in_run =
+                __ballot_sync(0xffffffffu, row[r] >= 0 && row[r] == head + lane() % ROWS);
+            const bool is_run = (in_run >> lane() / ROWS * ROWS & 0xffffu) == 0xffffu;
+            if (lane() < S::TOKENS && row[r] >= 0 && (!is_run || lane() % ROWS == 0)) {
+                send_run(a, to, barrier, lane(), false, row[r], is_run ? ROWS : 1);
+                send_run(a, to, barrier, lane(), true, row[r], is_run ? ROWS : 1);
+            }
+            const unsigned sees = __ballot_sync(0xffffffffu, row[r] >= 0);
+            const int      any = max(__ffs((int)sees), 1) - 1;
+            int            page_ = 0; /* for groups: they do not lie in two */
+            if (S::CHANNEL && sees) page_ = pages[a.page.of(first_of(r) + any % S::TOKENS)];
+            send_pairs(a, r, to, row[r], page_);
+        }
+    }
+    /* To a slot that may be filled. */
+    __device__ __forceinline__ void send(const attend_call &a, unsigned slot, unsigned barrier)
+    {
+        if (easy) send_runs(a, slot, barrier);
+        else send_tokens(a, slot, barrier);
+        if (S::CODES) barrier_arrive_later(barrier);
+        if (++step == S::STEPS) {
+            step = 0;
+            if (++s.t == s.end) begin_segment(a);
+        }
+        look_up(a);
     }
 };
+
+/* All that the block will want, one slot after the other. */
+template <class S>
+__device__ __forceinline__ void send_all(const attend_call &a, const ring_view<S> &ring)
+{
+    loader<S> ahead(a);
+    unsigned  parity = 1;
+    while (ahead.more)
+        for (unsigned i = 0; i < S::SLOTS && ahead.more; i++) {
+            barrier_wait(ring.empty(i), parity);
+            ahead.send(a, ring.slot(i), ring.full(i));
+            if (i + 1 == S::SLOTS) parity ^= 1;
+        }
+}
 
 } // namespace decode
 

@@ -49,6 +49,7 @@ static __device__ __forceinline__ int lift_of(float top)
  * that the lane has scores of. */
 template <class S, class T> struct queries {
     unsigned b[S::D / 16][2];
+    unsigned raw[S::CHANNEL ? S::D / 16 : 1][2];
     float    factor[2], offset[2]; /* score = s product factor + lo offset, or product factor */
     int      position[2];
 
@@ -65,21 +66,25 @@ template <class S, class T> struct queries {
             offset[i] = __shfl_sync(0xffffffffu, offset_, column(i) * 4);
         }
     }
-    /* Of the lane's column, as floats; zeros where there is none. */
+    /* Of the lane's column, as they are; zeros where there is none. */
     static __device__ __forceinline__ void load(const attend_call &a, const segment &s,
-                                                float (&x)[S::D / 16][4])
+                                                unsigned (&x)[S::D / 16][2])
     {
         const int       c = lane() / 4 % S::USED;
-        const bool      is_half = a.c.l.io_dtype == TS_F16;
         const uint16_t *q = (const uint16_t *)a.q +
                             row_of(a, s.part, s.head, s.chunk, min(c, s.n_columns - 1)) * S::D;
 #pragma unroll
         for (int f = 0; f < S::D / 16; f++)
 #pragma unroll
-            for (int e = 0; e < 4; e++) {
-                const unsigned bits = c < s.n_columns ? q[channel_of<S>(f, e)] : 0u;
-                x[f][e] = is_half ? widen(bits, __half()).x : widen(bits, __nv_bfloat16()).x;
+            for (int e = 0; e < 2; e++) {
+                x[f][e] = q[channel_of<S>(f, 2 * e)] | (unsigned)q[channel_of<S>(f, 2 * e + 1)]
+                                                           << 16; /* any alignment */
+                if (c >= s.n_columns) x[f][e] = 0;
             }
+    }
+    static __device__ __forceinline__ float2 as_floats(const attend_call &a, unsigned bits)
+    {
+        return a.c.l.io_dtype == TS_F16 ? widen(bits, __half()) : widen(bits, __nv_bfloat16());
     }
     __device__ __forceinline__ void begin(const attend_call &a, const segment &s)
     {
@@ -87,45 +92,65 @@ template <class S, class T> struct queries {
         for (int i = 0; i < 2; i++)
             position[i] = position_of(a, s, min(column(i), s.n_columns - 1));
         factor[0] = factor[1] = a.scale;
-        if constexpr (S::CHANNEL) return; /* hangs on the group of tokens */
-        float x[S::D / 16][4], top = 0, sum = 0;
-        load(a, s, x);
+        if constexpr (S::CHANNEL) return load(a, s, raw); /* the rest hangs on a group of tokens */
+        load(a, s, b);
         if constexpr (S::CODES) {
+            float x[S::D / 16][4], top = 0, sum = 0;
 #pragma unroll
             for (int f = 0; f < S::D / 16; f++)
 #pragma unroll
-                for (int e = 0; e < 4; e++) top = fmaxf(top, fabsf(x[f][e])), sum += x[f][e];
+                for (int e = 0; e < 4; e += 2) {
+                    const float2 y = as_floats(a, b[f][e / 2]);
+                    x[f][e] = y.x, x[f][e + 1] = y.y;
+                    top = fmaxf(top, fmaxf(fabsf(y.x), fabsf(y.y)));
+                    sum += y.x, sum += y.y;
+                }
             const int   lift = lift_of(max_of_four(top));
             const float by = ldexpf(1.0f, lift);
             spread(ldexpf(a.scale, 24 - lift), a.scale * sum_of_four(sum));
 #pragma unroll
             for (int f = 0; f < S::D / 16; f++)
 #pragma unroll
-                for (int e = 0; e < 4; e++) x[f][e] *= by * place_of<S>(e);
+                for (int e = 0; e < 4; e += 2)
+                    b[f][e / 2] = narrow(x[f][e] * (by * place_of<S>(e)),
+                                         x[f][e + 1] * (by * place_of<S>(e)), T());
         }
+    }
+    /* Pairs of channels channel_of(f, 2 e) and the next. */
+    static __device__ __forceinline__ void load_pairs(float2 (&m)[2], const attend_call &a,
+                                                      const slot_view<S> &in, int64_t from, int f,
+                                                      int e)
+    {
+        const ts_kv_layout &l = a.c.l;
 #pragma unroll
-        for (int f = 0; f < S::D / 16; f++) {
-            b[f][0] = narrow(x[f][0], x[f][1], T());
-            b[f][1] = narrow(x[f][2], x[f][3], T());
+        for (int i = 0; i < 2; i++) {
+            const int d = channel_of<S>(f, 2 * e + i);
+            if (!a.grouped) m[i] = load_pair(l.meta_dtype, l.k_meta, from + d);
+            else m[i] = pair_at(in.key_pair(pair_bytes(l.meta_dtype), d), l.meta_dtype);
         }
     }
     /* Keys by channel: q s of the group that a token lies in. The columns of the second half take
      * what rounding leaves over. */
-    __device__ __forceinline__ void begin_group(const attend_call &a, const segment &s, int token)
+    __device__ __forceinline__ void begin_group(const attend_call &a, const segment &s,
+                                                const slot_view<S> &in, int token)
     {
         const ts_kv_layout &l = a.c.l;
-        const int64_t       page = pages_of(a.c, a.c.part[s.part])[a.page.of(token)];
-        const int64_t       pair = ts_kv_key_pair(&l, page, s.head, token % (int)l.page, 0);
+        int64_t             from = 0;
         float               x[S::D / 16][4], top = 0, sum = 0;
-        load(a, s, x);
+        if (!a.grouped) {
+            const int64_t page = pages_of(a.c, a.c.part[s.part])[a.page.of(token)];
+            from = ts_kv_key_pair(&l, page, s.head, token % (int)l.page, 0);
+        }
 #pragma unroll
         for (int f = 0; f < S::D / 16; f++)
 #pragma unroll
-            for (int e = 0; e < 4; e++) {
-                const float2 m = load_pair(l.meta_dtype, l.k_meta, pair + channel_of<S>(f, e));
-                sum = fmaf(x[f][e], m.y, sum);
-                x[f][e] *= m.x;
-                top = fmaxf(top, fabsf(x[f][e]));
+            for (int e = 0; e < 2; e++) {
+                const float2 y = as_floats(a, raw[f][e]);
+                float2       m[2];
+                load_pairs(m, a, in, from, f, e);
+                sum = fmaf(y.x, m[0].y, sum), sum = fmaf(y.y, m[1].y, sum);
+                x[f][2 * e] = y.x * m[0].x, x[f][2 * e + 1] = y.y * m[1].x;
+                top = fmaxf(top, fmaxf(fabsf(x[f][2 * e]), fabsf(x[f][2 * e + 1])));
             }
         const int   lift = lift_of(max_of_four(top));
         const float by = ldexpf(1.0f, lift);
@@ -145,82 +170,82 @@ template <class S, class T> struct queries {
 
 /* ---- products ---- */
 
-/* Tokens lane / 4 and that + 8; columns lane % 4 * 2 and that + 1. */
-template <class S, class T>
-__device__ __forceinline__ void multiply_keys(float (&x)[4], const slot_view<S> &in, int part,
+/* Of parts from `part` on. Of each: tokens lane / 4 and that + 8; columns lane % 4 * 2 and that
+ * + 1. Parts go side by side, and each has two sums, lest a product wait for the one before. */
+template <class S, class T, int N>
+__device__ __forceinline__ void multiply_keys(float (&x)[N][4], const slot_view<S> &in, int part,
                                               const unsigned (&b)[S::D / 16][2])
 {
     constexpr unsigned EVEN = 0x000f000fu, ODD = 0x00f000f0u;
     constexpr int      WORDS = S::K_VECTOR / 4;
-    float              y[4] = { 0, 0, 0, 0 };
-    x[0] = x[1] = x[2] = x[3] = 0;
+    float              y[N][4] = {};
+#pragma unroll
+    for (int k = 0; k < 4 * N; k++) x[k / 4][k % 4] = 0;
 #pragma unroll
     for (int i = 0; i < S::K_PIECES; i++) {
-        unsigned u[4], v[4];
-        load_words<WORDS>(u, in.key(part, 0, i));
-        load_words<WORDS>(v, in.key(part, 1, i));
-        if constexpr (S::BITS == 16) {
-            mma<T>(x, u[0], v[0], u[1], v[1], b[2 * i]);
-            mma<T>(y, u[2], v[2], u[3], v[3], b[2 * i + 1]);
-        } else
+        unsigned u[N][4], v[N][4];
 #pragma unroll
-            for (int w = 0; w < WORDS; w++) {
-                if constexpr (S::BITS == 8)
-                    mma<T>(w % 2 ? y : x, __byte_perm(u[w], 0, 0x4140),
-                           __byte_perm(v[w], 0, 0x4140), __byte_perm(u[w], 0, 0x4342),
-                           __byte_perm(v[w], 0, 0x4342), b[i * WORDS + w]);
-                else {
-                    const unsigned p = u[w] >> 8, q = v[w] >> 8;
-                    mma<T>(x, u[w] & EVEN, v[w] & EVEN, u[w] & ODD, v[w] & ODD, b[2 * w]);
-                    mma<T>(y, p & EVEN, q & EVEN, p & ODD, q & ODD, b[2 * w + 1]);
-                }
+        for (int n = 0; n < N; n++) {
+            load_words<WORDS>(u[n], in.key(part + n, 0, i));
+            load_words<WORDS>(v[n], in.key(part + n, 1, i));
+        }
+#pragma unroll
+        for (int k = 0; k < WORDS * N; k++) {
+            const int      w = k / N, n = k % N;
+            const unsigned e = u[n][w], f = v[n][w];
+            if constexpr (S::BITS == 16) {
+                if (w % 2) continue;
+                mma<T>(w ? y[n] : x[n], e, f, u[n][w + 1], v[n][w + 1], b[2 * i + w / 2]);
+            } else if constexpr (S::BITS == 8)
+                mma<T>(w % 2 ? y[n] : x[n], __byte_perm(e, 0, 0x4140), __byte_perm(f, 0, 0x4140),
+                       __byte_perm(e, 0, 0x4342), __byte_perm(f, 0, 0x4342), b[i * WORDS + w]);
+            else {
+                const unsigned g = e >> 8, h = f >> 8;
+                mma<T>(x[n], e & EVEN, f & EVEN, e & ODD, f & ODD, b[2 * w]);
+                mma<T>(y[n], g & EVEN, h & EVEN, g & ODD, h & ODD, b[2 * w + 1]);
             }
+        }
     }
 #pragma unroll
-    for (int k = 0; k < 4; k++) x[k] += y[k];
+    for (int k = 0; k < 4 * N; k++) x[k / 4][k % 4] += y[k / 4][k % 4];
 }
 
-/* o[j] has channels 2 j and 2 j + 1 of the lane's, for two columns. */
+/* o[j] has two channels of the lane's, for two columns: see channel_of_sum. */
 template <class S, class T>
 __device__ __forceinline__ void multiply_values(float (&o)[S::D / 16][4], const slot_view<S> &in,
                                                 int part, const unsigned (&p)[2])
 {
-    constexpr int WORDS = S::V_VECTOR / 4;
 #pragma unroll
-    for (int i = 0; i < S::V_PIECES; i++) {
-        unsigned v[4][4];
-#pragma unroll
-        for (int r = 0; r < 4; r++) load_words<WORDS>(v[r], in.value(part, r, i));
-#pragma unroll
-        for (int w = 0; w < WORDS; w++)
+    for (int i = 0; i < S::ROW / 32; i++) {
+        unsigned v[4]; /* two tokens each: 16 bits of channels */
+        load_matrices<true>(v, in.value(part, i));
+        if constexpr (S::BITS == 16) mma<T>(o[i], v[0], v[2], v[1], v[3], p);
+        else
 #pragma unroll
             for (int half = 0; half < 2; half++) {
-                const unsigned pick = half ? 0x7632 : 0x5410;
-                const unsigned y = __byte_perm(v[0][w], v[1][w], pick);
-                const unsigned z = __byte_perm(v[2][w], v[3][w], pick);
-                if constexpr (S::BITS == 16) {
-                    if (half) continue;
-                    mma<T>(o[i * WORDS + w], y, __byte_perm(v[0][w], v[1][w], 0x7632), z,
-                           __byte_perm(v[2][w], v[3][w], 0x7632), p);
-                } else if constexpr (S::BITS == 8) {
+                const unsigned y = v[2 * half], z = v[2 * half + 1];
+                const int      n = 2 * i + half;
+                if constexpr (S::BITS == 8) {
                     constexpr unsigned LOW = 0x00ff00ffu;
-                    mma<T>(o[2 * w + half], y & LOW, y >> 8 & LOW, z & LOW, z >> 8 & LOW, p);
+                    mma<T>(o[n], y & LOW, __byte_perm(y, 0, 0x4341), z & LOW,
+                           __byte_perm(z, 0, 0x4341), p);
                 } else {
                     constexpr unsigned EVEN = 0x000f000fu, ODD = 0x00f000f0u;
-                    mma<T>(o[4 * w + 2 * half], y & EVEN, y & ODD, z & EVEN, z & ODD, p);
-                    mma<T>(o[4 * w + 2 * half + 1], y >> 8 & EVEN, y >> 8 & ODD, z >> 8 & EVEN,
-                           z >> 8 & ODD, p);
+                    mma<T>(o[2 * n], y & EVEN, y & ODD, z & EVEN, z & ODD, p);
+                    mma<T>(o[2 * n + 1], y >> 8 & EVEN, y >> 8 & ODD, z >> 8 & EVEN, z >> 8 & ODD,
+                           p);
                 }
             }
     }
 }
 
-/* The lane's first channel of o[j]. */
-template <class S> __device__ __forceinline__ int channel_of_sum(int j)
+/* The lane's channel e of o[j]. */
+template <class S> __device__ __forceinline__ int channel_of_sum(int j, int e)
 {
     const int g = lane() / 4;
-    if constexpr (S::BITS == 16) return j / 4 * 64 + g * 8 + j % 4 * 2;
-    return g * (S::D / 8) + 2 * j;
+    if constexpr (S::BITS == 16) return j * 16 + e * 8 + g;
+    if constexpr (S::BITS == 8) return j * 16 + g * 2 + e;
+    return j / 2 * 32 + g * 4 + j % 2 * 2 + e;
 }
 
 /* Scores of keys that are in the tail, as they were given. */

@@ -84,6 +84,84 @@ template <int N> static __device__ __forceinline__ void copies_wait(void)
     asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
 
+/* ---- copies of whole runs, which end a phase of a barrier in shared memory ---- */
+
+/* n arrivals a phase, and the bytes that they say are on their way. */
+static __device__ __forceinline__ void barrier_begin(unsigned barrier, int n)
+{
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(n) : "memory");
+}
+
+static __device__ __forceinline__ void barrier_arrive(unsigned barrier)
+{
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+
+/* Arrives as soon as this thread's copies have come, those of copy_ahead. */
+static __device__ __forceinline__ void barrier_arrive_later(unsigned barrier)
+{
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
+}
+
+/* After barriers have begun, or after plain stores to where copies go next. */
+static __device__ __forceinline__ void copies_see_stores(void)
+{
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+static __device__ __forceinline__ void barrier_expect(unsigned barrier, unsigned n_bytes)
+{
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier),
+                 "r"(n_bytes)
+                 : "memory");
+}
+
+static __device__ __forceinline__ void barrier_wait(unsigned barrier, unsigned parity)
+{
+    asm volatile("{\n\t.reg .pred p;\n\t"
+                 "again%=: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n\t"
+                 "@!p bra again%=;\n\t}" ::"r"(barrier),
+                 "r"(parity)
+                 : "memory");
+}
+
+/* Addresses and size are multiples of 16 bytes. What is read once leaves the L2 cache first. */
+static __device__ __forceinline__ void copy_run(unsigned to, const void *from, unsigned n_bytes,
+                                                unsigned barrier)
+{
+    uint64_t once;
+    asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(once));
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
+                 "[%0], [%1], %2, [%3], %4;" ::"r"(to),
+                 "l"(from), "r"(n_bytes), "r"(barrier), "l"(once)
+                 : "memory");
+}
+
+/* In one lane of the warp, always the same. The compiler knows that it is one: copies, whose
+ * operands are those of a warp, are then not made a loop over lanes. */
+static __device__ __forceinline__ bool is_elected(void)
+{
+    unsigned yes;
+    asm volatile("{\n\t.reg .pred p;\n\telect.sync _|p, 0xffffffff;\n\tselp.u32 %0, 1, 0, p;\n\t}"
+                 : "=r"(yes));
+    return yes;
+}
+
+/* A word that is looked at later. */
+static __device__ __forceinline__ int fetch_to_l1(const int32_t *p)
+{
+    int x;
+    asm volatile("ld.global.u32 %0, [%1];" : "=r"(x) : "l"(p));
+    return x;
+}
+
+static __device__ __forceinline__ void fetch_to_l2(const void *p)
+{
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(p));
+}
+
+/* ---- words ---- */
+
 template <int N, int M>
 static __device__ __forceinline__ void load_words(unsigned (&w)[M], unsigned from)
 {
@@ -99,6 +177,12 @@ static __device__ __forceinline__ void load_words(unsigned (&w)[M], unsigned fro
                      : "r"(from)
                      : "memory");
     else asm volatile("ld.shared.u32 %0, [%1];" : "=r"(w[0]) : "r"(from) : "memory");
+}
+
+/* 16 bytes of shared memory. */
+static __device__ __forceinline__ void store_zero(unsigned to)
+{
+    asm volatile("st.shared.v4.u32 [%0], {%1,%1,%1,%1};" ::"r"(to), "r"(0) : "memory");
 }
 
 #endif

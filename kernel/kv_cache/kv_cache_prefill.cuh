@@ -47,11 +47,12 @@ template <int D> struct loader {
     __device__ __forceinline__ void send(const attend_call &a, tile_view<D> k, tile_view<D> v)
     {
         const int64_t at = seen ? (int64_t)(page * a.page_rows + rest) * (2 * D) : 0;
+        const int     twist = twist_of(2 * D, row);
 #pragma unroll
         for (int n = 0; n < D / 32; n++) {
             const int i = (int)threadIdx.x % 4 + 4 * n;
-            copy_ahead<16>(k.vector(row, i), a.c.l.k_data + at + i * 16, seen);
-            copy_ahead<16>(v.vector(row, i), a.c.l.v_data + at + i * 16, seen);
+            copy_ahead<16>(k.vector(row, i), a.c.l.k_data + at + ((i * 16) ^ twist), seen);
+            copy_ahead<16>(v.vector(row, i), a.c.l.v_data + at + ((i * 16) ^ twist), seen);
         }
     }
 };

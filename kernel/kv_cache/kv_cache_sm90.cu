@@ -110,10 +110,10 @@ struct extremes {
     }
 };
 
-/* One row of x to row `row` of the pool; `i` is the index of its first pair. */
+/* One row of x; `i` is the index of its first pair. */
 template <class IO>
 __device__ void store_codes(const ts_kv_layout &l, const IO *x, char *to, char *meta, int64_t i,
-                            int group)
+                            int group, int twist)
 {
     const int D = (int)l.head_dim, top = l.store_dtype == TS_U8 ? 255 : 15;
     for (int g = 0; g * group < D; g++) {
@@ -131,19 +131,21 @@ __device__ void store_codes(const ts_kv_layout &l, const IO *x, char *to, char *
         unsigned byte;
         if (l.store_dtype == TS_U8) byte = code(b);
         else byte = code(2 * b) | (2 * b + 1 < D ? code(2 * b + 1) << 4 : 0u);
-        to[b] = (char)byte;
+        to[b ^ twist] = (char)byte;
     }
 }
 
+/* To row `row` of the pool, of position p. */
 template <class IO>
 __device__ void store_row(const ts_kv_layout &l, const IO *x, char *pool, char *meta, int64_t row,
-                          int n_group, int group)
+                          int n_group, int group, int p)
 {
-    char *to = pool + row * l.row_bytes;
-    if (is_code(l.store_dtype)) store_codes(l, x, to, meta, row * n_group, group);
+    char     *to = pool + row * l.row_bytes;
+    const int size = l.store_dtype == TS_F32 ? 4 : 2, twist = twist_of((int)l.row_bytes, p);
+    if (is_code(l.store_dtype)) store_codes(l, x, to, meta, row * n_group, group, twist);
     else
         for (int d = lane(); d < (int)l.head_dim; d += 32)
-            store_io(l.store_dtype, to, d, to_float(x[d]));
+            store_io(l.store_dtype, to + ((d * size) ^ twist), 0, to_float(x[d]));
 }
 
 /* ---- append ---- */
@@ -164,9 +166,9 @@ __global__ void __launch_bounds__(THREADS)
     const int     pos = p.len + j;
     const int64_t row = ts_kv_row(&l, pages_of(c, p)[pos / (int)l.page], head, pos % (int)l.page);
     const int64_t from = ((int64_t)(p.first + j) * H + head) * D;
-    store_row(l, v + from, l.v_data, l.v_meta, row, 1, D);
+    store_row(l, v + from, l.v_data, l.v_meta, row, 1, D, pos);
     if (l.key_axis == TS_KEY_TOKEN)
-        store_row(l, k + from, l.k_data, l.k_meta, row, (int)l.n_group, (int)l.key_group);
+        store_row(l, k + from, l.k_data, l.k_meta, row, (int)l.n_group, (int)l.key_group, pos);
     else if (pos >= ts_kv_tail_begin(&l, p.len + p.n)) {
         IO *tail = (IO *)l.tail + ts_kv_tail_at(&l, p.seq, c.layer, head, pos);
         for (int d = lane(); d < D; d += 32) tail[d] = k[from + d];
@@ -207,7 +209,7 @@ __global__ void __launch_bounds__(THREADS)
         for (int t = 0; t < G; t++) {
             unsigned byte = code_of(key(t, b * per_byte), m[0], top);
             if (per_byte == 2 && 2 * b + 1 < D) byte |= code_of(key(t, 2 * b + 1), m[1], top) << 4;
-            data[t * l.row_bytes + b] = (char)byte;
+            data[t * l.row_bytes + (b ^ twist_of((int)l.row_bytes, first + t))] = (char)byte;
         }
     }
 }

@@ -77,18 +77,29 @@ static inline ts_status launched(void)
 
 /* ---- elements ---- */
 
+/* Byte b of the row of position p is stored at b ^ twist_of(..). So the same vectors of eight rows
+ * one after the other lie in all banks of shared memory, wherever whole rows are copied to; of two
+ * rows, the same four. */
+static constexpr __host__ __device__ __forceinline__ int twist_of(int row_bytes, int p)
+{
+    if (row_bytes % 128 == 0) return ((p ^ (p & 1) << 2) & 7) << 4;
+    if (row_bytes == 64) return (p >> 1 & 3) << 4;
+    return row_bytes == 32 ? (p >> 2 & 1) << 4 : 0;
+}
+
 static __device__ __forceinline__ int lane(void)
 {
     return (int)(threadIdx.x % 32);
 }
 
-template <ts_dtype T> static __device__ __forceinline__ float stored(const void *row, int d)
+template <ts_dtype T>
+static __device__ __forceinline__ float stored(const char *row, int d, int twist)
 {
-    if constexpr (T == TS_F32) return ((const float *)row)[d];
-    if constexpr (T == TS_F16) return to_float(((const __half *)row)[d]);
-    if constexpr (T == TS_BF16) return to_float(((const __nv_bfloat16 *)row)[d]);
-    if constexpr (T == TS_U8) return (float)((const uint8_t *)row)[d];
-    if constexpr (T == TS_U4) return (float)(((const uint8_t *)row)[d / 2] >> d % 2 * 4 & 15);
+    if constexpr (T == TS_F32) return *(const float *)(row + ((d * 4) ^ twist));
+    if constexpr (T == TS_F16) return to_float(*(const __half *)(row + ((d * 2) ^ twist)));
+    if constexpr (T == TS_BF16) return to_float(*(const __nv_bfloat16 *)(row + ((d * 2) ^ twist)));
+    if constexpr (T == TS_U8) return (float)(uint8_t)row[d ^ twist];
+    if constexpr (T == TS_U4) return (float)((uint8_t)row[(d / 2) ^ twist] >> d % 2 * 4 & 15);
 }
 
 static __device__ __forceinline__ float load_io(ts_dtype t, const void *p, int64_t i)
@@ -115,12 +126,13 @@ static constexpr __host__ __device__ bool is_code(ts_dtype t)
     return t == TS_U8 || t == TS_U4;
 }
 
-/* Element d of the key or value in row `row` of a page; i: the index of its pair. */
+/* Element d of the key or value of position p, in row `row` of a page; i: the index of its pair. */
 template <ts_dtype T>
 static __device__ __forceinline__ float read_back(const ts_kv_layout &l, const char *data,
-                                                  const char *meta, int64_t row, int64_t i, int d)
+                                                  const char *meta, int64_t row, int64_t i, int p,
+                                                  int d)
 {
-    const float x = stored<T>(data + row * l.row_bytes, d);
+    const float x = stored<T>(data + row * l.row_bytes, d, twist_of((int)l.row_bytes, p));
     if constexpr (!is_code(T)) return x;
     const float2 m = load_pair(l.meta_dtype, meta, i);
     return __fadd_rn(m.y, __fmul_rn(x, m.x));
@@ -142,7 +154,7 @@ static __device__ __forceinline__ void read_key(const ts_kv_layout &l, const int
     const int64_t row = ts_kv_row(&l, page, head, slot);
     for (int d = lane(); d < D; d += 32)
         put(d, read_back<T>(l, l.k_data, l.k_meta, row,
-                            is_code(T) ? ts_kv_key_pair(&l, page, head, slot, d) : 0, d));
+                            is_code(T) ? ts_kv_key_pair(&l, page, head, slot, d) : 0, p, d));
 }
 
 template <ts_dtype T, class PUT>
@@ -151,7 +163,7 @@ static __device__ __forceinline__ void read_value(const ts_kv_layout &l, const i
 {
     const int64_t row = ts_kv_row(&l, pages[p / (int)l.page], head, p % (int)l.page);
     for (int d = lane(); d < (int)l.head_dim; d += 32)
-        put(d, read_back<T>(l, l.v_data, l.v_meta, row, row, d));
+        put(d, read_back<T>(l, l.v_data, l.v_meta, row, row, p, d));
 }
 
 /* run(constant) with the store's dtype as a compile-time constant. */
