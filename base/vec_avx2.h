@@ -101,4 +101,63 @@ INLINE void narrow(void *p, ts_dtype t, vec v)
     else _mm_storeu_si128(p, to_bf16(v));
 }
 
+/* ---- doubles, half as many ---- */
+
+typedef __m256d dvec;
+
+enum { DLANES = 4 };
+
+INLINE dvec dget_floats(const float *p)
+{
+    return _mm256_cvtps_pd(_mm_loadu_ps(p));
+}
+
+INLINE void dput(double *p, dvec v)
+{
+    _mm256_storeu_pd(p, v);
+}
+
+INLINE dvec dsplat(double f)
+{
+    return _mm256_set1_pd(f);
+}
+
+INLINE dvec dadd(dvec x, dvec y)
+{
+    return _mm256_add_pd(x, y);
+}
+
+INLINE dvec dsub(dvec x, dvec y)
+{
+    return _mm256_sub_pd(x, y);
+}
+
+INLINE dvec dmul(dvec x, dvec y)
+{
+    return _mm256_mul_pd(x, y);
+}
+
+INLINE dvec dmadd(dvec x, dvec y, dvec z)
+{
+    return _mm256_fmadd_pd(x, y, z);
+}
+
+INLINE dvec dlarger(dvec x, dvec y)
+{
+    return _mm256_max_pd(x, y);
+}
+
+/* v where x > y, else 0. */
+INLINE dvec dwhere_above(dvec x, dvec y, dvec v)
+{
+    return _mm256_and_pd(_mm256_cmp_pd(x, y, _CMP_GT_OQ), v);
+}
+
+/* v times 2^k, k being the low bits of `shifted`, as those of 0x1.8p52 + k are. */
+INLINE dvec dscale(dvec v, dvec shifted)
+{
+    const __m256i k = _mm256_slli_epi64(_mm256_castpd_si256(shifted), 52);
+    return _mm256_castsi256_pd(_mm256_add_epi64(_mm256_castpd_si256(v), k));
+}
+
 #endif

@@ -96,4 +96,63 @@ INLINE void narrow(void *p, ts_dtype t, vec v)
     else _mm256_storeu_si256(p, to_bf16(v));
 }
 
+/* ---- doubles, half as many ---- */
+
+typedef __m512d dvec;
+
+enum { DLANES = 8 };
+
+INLINE dvec dget_floats(const float *p)
+{
+    return _mm512_cvtps_pd(_mm256_loadu_ps(p));
+}
+
+INLINE void dput(double *p, dvec v)
+{
+    _mm512_storeu_pd(p, v);
+}
+
+INLINE dvec dsplat(double f)
+{
+    return _mm512_set1_pd(f);
+}
+
+INLINE dvec dadd(dvec x, dvec y)
+{
+    return _mm512_add_pd(x, y);
+}
+
+INLINE dvec dsub(dvec x, dvec y)
+{
+    return _mm512_sub_pd(x, y);
+}
+
+INLINE dvec dmul(dvec x, dvec y)
+{
+    return _mm512_mul_pd(x, y);
+}
+
+INLINE dvec dmadd(dvec x, dvec y, dvec z)
+{
+    return _mm512_fmadd_pd(x, y, z);
+}
+
+INLINE dvec dlarger(dvec x, dvec y)
+{
+    return _mm512_max_pd(x, y);
+}
+
+/* v where x > y, else 0. */
+INLINE dvec dwhere_above(dvec x, dvec y, dvec v)
+{
+    return _mm512_maskz_mov_pd(_mm512_cmp_pd_mask(x, y, _CMP_GT_OQ), v);
+}
+
+/* v times 2^k, k being the low bits of `shifted`, as those of 0x1.8p52 + k are. */
+INLINE dvec dscale(dvec v, dvec shifted)
+{
+    const __m512i k = _mm512_slli_epi64(_mm512_castpd_si512(shifted), 52);
+    return _mm512_castsi512_pd(_mm512_add_epi64(_mm512_castpd_si512(v), k));
+}
+
 #endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* model.h - a language model as a search sees it: strings in, logits of the next token out.
+ *
+ * Tokens, positions and masks are the host's memory; `out` is on x->device of the call that was
+ * given the model, and dense. A function returns 0; anything else makes that call TS_E_MODEL.
+ * Nothing that is passed may be kept, and equal strings must give equal logits. */
+#ifndef TOUCHSTONE_MODEL_H
+#define TOUCHSTONE_MODEL_H
+
+#include "touchstone/touchstone.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct ts_model {
+    void   *self;    /* handed back as it is */
+    int64_t n_vocab; /* 1 .. 2^31 - 1; tokens are 0 .. n_vocab - 1 */
+    /* out[s]: logits of the token after the string tokens[s][0 .. len[s]). */
+    int (*next)(void *self, int64_t n_seq, const int64_t *len, const int32_t *const *tokens,
+                float *out); /* [n_seq][n_vocab] */
+    /* One pass over n_row tokens, of which row r sees row c iff visible[r * n_row + c].
+     * out[w]: logits of the token after row want[w]. */
+    int (*forward)(void *self, int64_t n_row, const int32_t *token, const int64_t *position,
+                   const uint8_t *visible, int64_t n_want, const int64_t *want,
+                   float *out); /* [n_want][n_vocab] */
+} ts_model;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* beam_search.c - the doors: check the contract, pick a row of the table, call it. */
+#include <math.h>
+#include <stdbool.h>
+
+#include "beam_search_impl.h"
+#include "cpu.h"
+
+const ts_impl ts_beam_search_impls[] = {
+    { "avx512", TS_CPU, TS_CPU_AVX512, TS_HAS_F32, ts_beam_search_avx512, ts_beam_slots_workspace,
+      NULL },
+    { "avx2", TS_CPU, TS_CPU_AVX2, TS_HAS_F32, ts_beam_search_avx2, ts_beam_slots_workspace, NULL },
+    { "ref", TS_CPU, 0, TS_HAS_F32, ts_beam_search_ref, ts_beam_slots_workspace, NULL },
+    { 0 },
+};
+
+const ts_impl ts_beam_search_archive_impls[] = {
+    { "avx512", TS_CPU, TS_CPU_AVX512, TS_HAS_F32, ts_beam_search_archive_avx512,
+      ts_beam_archive_workspace, NULL },
+    { "avx2", TS_CPU, TS_CPU_AVX2, TS_HAS_F32, ts_beam_search_archive_avx2,
+      ts_beam_archive_workspace, NULL },
+    { "ref", TS_CPU, 0, TS_HAS_F32, ts_beam_search_archive_ref, ts_beam_archive_workspace, NULL },
+    { 0 },
+};
+
+/* Do a * b elements, with b >= 1, fit in 63 bits of bytes, and a few arrays of them, too? */
+static bool fits(int64_t a, int64_t b)
+{
+    return a <= INT64_MAX / 1024 / b;
+}
+
+static ts_status check_dims(const ts_beam_dims *d, int64_t n_vocab)
+{
+    if (!(d->alpha >= 0) || isinf(d->alpha)) return TS_E_ARG;
+    if (d->n_items < 0 || d->beam_width < 1 || d->max_new_tokens < 0) return TS_E_SHAPE;
+    if (n_vocab < 1 || n_vocab > INT32_MAX || d->beam_width > INT32_MAX) return TS_E_SHAPE;
+    if (d->eos < -1 || d->eos >= n_vocab) return TS_E_ARG;
+    if (!fits(d->n_items, d->beam_width) || !fits(d->n_items * d->beam_width, n_vocab))
+        return TS_E_SHAPE;
+    return TS_OK;
+}
+
+/* A step's rows of a single item, and all strings. */
+static ts_status check_prompts(const ts_beam_search_args *a)
+{
+    const ts_beam_dims *d = &a->d;
+    int64_t             n = 0, n_text = 0;
+    for (int64_t i = 0; i < d->n_items; i++) {
+        if (a->prompt_len[i] < 1) return TS_E_ARG;
+        if (!fits(a->prompt_len[i], 1) || !fits(d->max_new_tokens, 1)) return TS_E_SHAPE;
+        n_text += a->prompt_len[i] + d->max_new_tokens;
+        if (!fits(n_text, d->beam_width)) return TS_E_SHAPE;
+    }
+    for (int64_t i = 0; i < d->n_items; i++)
+        for (const int64_t end = n + a->prompt_len[i]; n < end; n++)
+            if (a->prompts[n] < 0 || a->prompts[n] >= a->model->n_vocab) return TS_E_ARG;
+    return TS_OK;
+}
+
+ts_status ts_beam_search_check(const ts_beam_search_args *a, const ts_exec *x)
+{
+    if (!a || !x || !a->model || !a->model->next) return TS_E_ARG;
+    const ts_status s = check_dims(&a->d, a->model->n_vocab);
+    if (s) return s;
+    if (a->d.n_items == 0) return TS_OK;
+    if (!a->prompts || !a->prompt_len || !a->n_found) return TS_E_ARG;
+    if (!a->length || !a->logprob || !a->score || !a->finished) return TS_E_ARG;
+    if (a->d.max_new_tokens > 0 && !a->tokens) return TS_E_ARG;
+    return check_prompts(a);
+}
+
+ts_status ts_beam_search_workspace(const ts_beam_search_args *a, const ts_exec *x, size_t *n_bytes)
+{
+    const ts_status s = n_bytes ? ts_beam_search_check(a, x) : TS_E_ARG;
+    return s ? s : ts_impl_workspace(ts_beam_search_impls, TS_F32, a, x, n_bytes);
+}
+
+ts_status ts_beam_search(const ts_beam_search_args *a, const ts_exec *x)
+{
+    const ts_status s = ts_beam_search_check(a, x);
+    return s ? s : ts_impl_run(ts_beam_search_impls, TS_F32, a, x);
+}
+
+ts_status ts_beam_search_archive_workspace(const ts_beam_search_args *a, const ts_exec *x,
+                                           size_t *n_bytes)
+{
+    const ts_status s = n_bytes ? ts_beam_search_check(a, x) : TS_E_ARG;
+    return s ? s : ts_impl_workspace(ts_beam_search_archive_impls, TS_F32, a, x, n_bytes);
+}
+
+ts_status ts_beam_search_archive(const ts_beam_search_args *a, const ts_exec *x)
+{
+    const ts_status s = ts_beam_search_check(a, x);
+    return s ? s : ts_impl_run(ts_beam_search_archive_impls, TS_F32, a, x);
+}

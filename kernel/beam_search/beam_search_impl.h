@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* beam_search_impl.h - the implementations, and the search that they share. Private. */
+#ifndef TS_BEAM_SEARCH_IMPL_H
+#define TS_BEAM_SEARCH_IMPL_H
+
+#include "impl.h"
+#include "touchstone/beam_search.h"
+
+extern const ts_impl ts_beam_search_impls[], ts_beam_search_archive_impls[];
+
+ts_status ts_beam_search_check(const ts_beam_search_args *a, const ts_exec *x);
+
+ts_status ts_beam_search_ref(const void *args, const ts_exec *x);
+ts_status ts_beam_search_avx2(const void *args, const ts_exec *x);
+ts_status ts_beam_search_avx512(const void *args, const ts_exec *x);
+ts_status ts_beam_search_archive_ref(const void *args, const ts_exec *x);
+ts_status ts_beam_search_archive_avx2(const void *args, const ts_exec *x);
+ts_status ts_beam_search_archive_avx512(const void *args, const ts_exec *x);
+
+ts_status ts_beam_slots_workspace(const void *args, const ts_exec *x, size_t *n_bytes);
+ts_status ts_beam_archive_workspace(const void *args, const ts_exec *x, size_t *n_bytes);
+
+typedef struct ts_beam {
+    double  logprob, score;
+    int64_t length; /* generated tokens */
+    int64_t row;    /* of its logits in this step; -1: it is not extended */
+    int32_t finished;
+} ts_beam;
+
+/* What is known of a row of logits: log-probability = (logit - max) - log_sum. max + log_sum would
+ * lose log_sum in a row that is far from zero. */
+typedef struct ts_beam_row {
+    double max, log_sum;
+} ts_beam_row;
+
+/* The best extension of a beam that is still to be had. score -inf: there is none. */
+typedef struct ts_beam_head {
+    double  score;
+    int64_t at; /* among the row's candidates */
+    int32_t token;
+} ts_beam_head;
+
+/* A search under way, all of it in the workspace. `K` is beam_width. An item has two banks of beams
+ * and their strings, prompt included; one is read and the other written, and they change places. */
+typedef struct ts_beam_state {
+    const ts_beam_search_args *a;
+    ts_exec                    inner;   /* for softmax_topk */
+    int64_t                    n_best;  /* candidates of a row */
+    int64_t                    n_rows;  /* in this step */
+    double                     divisor; /* of this step's scores: length^alpha */
+    float                     *logits;  /* [rows][n_vocab] */
+    int32_t                   *best;    /* [rows][n_best], canonical order */
+    float                     *prob;    /* [rows][n_best]: softmax_topk wants to write it */
+    ts_beam_row               *row;     /* [rows] */
+    double                    *sum;     /* [rows][pieces of a row] */
+    int64_t                   *len;     /* [rows] */
+    const int32_t            **string;  /* [rows] */
+    ts_beam                   *beam[2]; /* [n_items][K] */
+    int32_t                   *text[2]; /* [n_items][K][prompt_len + max_new_tokens] */
+    int64_t                   *begin;   /* [n_items]: of the item's strings in text */
+    int64_t                   *n_beams; /* [n_items] */
+    int32_t                   *bank;    /* [n_items] */
+    int32_t                   *done;    /* [n_items] */
+    ts_beam_head              *head;    /* [K] */
+    ts_beam                   *kept;    /* [n_items][K]: the archive, best first; row: its string */
+    int32_t                   *kept_text; /* [n_items][K][max_new_tokens] */
+    int64_t                   *n_kept;    /* [n_items] */
+} ts_beam_state;
+
+/* reduce: fills row, and what choose wants. choose: an item's next beams, by ts_beam_extend and
+ * ts_beam_keep, and their number. finish: writes an item's results, and gives their number. */
+typedef struct ts_beam_steps {
+    ts_status (*reduce)(ts_beam_state *s, const ts_exec *x);
+    int64_t (*choose)(ts_beam_state *s, int64_t item);
+    int64_t (*finish)(const ts_beam_state *s, int64_t item);
+} ts_beam_steps;
+
+ts_status ts_beam_run(const ts_beam_search_args *a, const ts_exec *x, int has_archive,
+                      const ts_beam_steps *steps);
+
+/* ---- for choose ---- */
+
+const ts_beam *ts_beam_slots(const ts_beam_state *s, int64_t item);
+int32_t       *ts_beam_text(const ts_beam_state *s, int64_t item, int64_t slot);
+double         ts_beam_logprob(const ts_beam_state *s, const ts_beam *parent, int64_t token);
+
+/* The beam that comes next in the other bank: the parent and one token, or the parent as it is. */
+void ts_beam_extend(ts_beam_state *s, int64_t item, int64_t to, int64_t parent, int32_t token);
+void ts_beam_keep(ts_beam_state *s, int64_t item, int64_t to, int64_t parent);
+
+/* ---- the K best by the rows' candidates ---- */
+
+/* A row's sum is that of its pieces, in their order: so threads may share a row, and no bit of the
+ * sum depends on how many they are, or on what other rows there are. */
+enum { TS_BEAM_PIECE = 1 << 12 };
+
+/* Rows that go to softmax_topk at a time: the workspace that it asks for depends on their number,
+ * and not only upwards, so every number has to be asked for. */
+enum { TS_BEAM_GROUP = 1 << 10 };
+
+int64_t ts_beam_pieces(int64_t n_vocab);
+
+/* The sum of exp(x - max) over a piece. */
+typedef double (*ts_beam_sum_fn)(const float *x, int64_t n, double max);
+
+ts_status ts_beam_reduce(ts_beam_state *s, const ts_exec *x, ts_beam_sum_fn sum);
+
+/* The best of what the item's beams can become, finished ones among them, `barred` (a token, or
+ * -1) apart. Gives their number. */
+int64_t ts_beam_merge(ts_beam_state *s, int64_t item, int32_t barred);
+
+int64_t ts_beam_choose_slots(ts_beam_state *s, int64_t item);
+int64_t ts_beam_choose_archive(ts_beam_state *s, int64_t item);
+
+/* ---- for finish ---- */
+
+void    ts_beam_write(const ts_beam_state *s, int64_t item, int64_t rank, const ts_beam *b,
+                      const int32_t *generated);
+int64_t ts_beam_finish_slots(const ts_beam_state *s, int64_t item);
+int64_t ts_beam_finish_archive(const ts_beam_state *s, int64_t item);
+
+#endif

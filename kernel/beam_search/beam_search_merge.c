@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* beam_search_merge.c - a step by the best candidates of each row, and no others: the extensions of
+ * one beam share its log-probability and length, so their order is that of their logits, and more
+ * than beam_width of them can never be kept. softmax_topk gives them in that order, equal ones by
+ * token. */
+#include <math.h>
+#include <omp.h>
+
+#include "beam_search_impl.h"
+#include "touchstone/softmax_topk.h"
+
+enum { SMALL = 1 << 14 }; /* logits: fewer are done before a second thread wakes up */
+
+int64_t ts_beam_pieces(int64_t n_vocab)
+{
+    return (n_vocab + TS_BEAM_PIECE - 1) / TS_BEAM_PIECE;
+}
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* softmax_topk's sums are float's: its candidates are taken, and not its probabilities. */
+static ts_status find_best(ts_beam_state *s)
+{
+    const int64_t n_vocab = s->a->model->n_vocab;
+    for (int64_t r = 0; r < s->n_rows; r += TS_BEAM_GROUP) {
+        const ts_softmax_topk_args a = {
+            .dtype = TS_F32,
+            .n_rows = smaller(TS_BEAM_GROUP, s->n_rows - r),
+            .n_vocab = n_vocab,
+            .row_stride = n_vocab,
+            .k = s->n_best,
+            .inv_temperature = 1,
+            .logits = s->logits + r * n_vocab,
+            .index = s->best + r * s->n_best,
+            .prob = s->prob + r * s->n_best,
+        };
+        const ts_status status = ts_softmax_topk(&a, &s->inner);
+        if (status) return status;
+    }
+    for (int64_t r = 0; r < s->n_rows; r++) {
+        const int32_t first = s->best[r * s->n_best];
+        if (first < 0) return TS_E_MODEL; /* a NaN or +inf */
+        s->row[r].max = s->logits[r * n_vocab + first];
+        if (s->row[r].max == -INFINITY) return TS_E_MODEL;
+    }
+    return TS_OK;
+}
+
+ts_status ts_beam_reduce(ts_beam_state *s, const ts_exec *x, ts_beam_sum_fn sum)
+{
+    const int64_t   n_vocab = s->a->model->n_vocab, n_pieces = ts_beam_pieces(n_vocab);
+    const int64_t   n = s->n_rows * n_pieces;
+    const int64_t   most = x->n_threads > 0 ? x->n_threads : omp_get_max_threads();
+    const int       n_threads = s->n_rows * n_vocab < SMALL ? 1 : (int)smaller(most, n);
+    const ts_status status = find_best(s);
+    if (status) return status;
+#pragma omp parallel for num_threads(n_threads) schedule(static)
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t r = i / n_pieces, begin = i % n_pieces * TS_BEAM_PIECE;
+        s->sum[i] = sum(s->logits + r * n_vocab + begin, smaller(TS_BEAM_PIECE, n_vocab - begin),
+                        s->row[r].max);
+    }
+    for (int64_t r = 0; r < s->n_rows; r++) {
+        double total = 0;
+        for (int64_t i = 0; i < n_pieces; i++) total += s->sum[r * n_pieces + i];
+        s->row[r].log_sum = log(total);
+    }
+    return TS_OK;
+}
+
+/* ---- heads: what each beam has to offer next ---- */
+
+/* From the at-th candidate on. Scores are never -inf: that says there is none. */
+static void look(const ts_beam_state *s, const ts_beam *b, int32_t barred, ts_beam_head *h)
+{
+    const int32_t *best = s->best + b->row * s->n_best;
+    if (h->at < s->n_best && best[h->at] == barred) h->at++;
+    h->score = -INFINITY;
+    if (h->at >= s->n_best) return;
+    h->token = best[h->at];
+    if (s->logits[b->row * s->a->model->n_vocab + h->token] == -INFINITY) return;
+    h->score = ts_beam_logprob(s, b, h->token) / s->divisor;
+}
+
+/* The first of the best: a smaller slot wins among equals. */
+static int64_t best_of(const ts_beam_head *h, int64_t n)
+{
+    int64_t best = 0;
+    for (int64_t j = 1; j < n; j++)
+        if (h[j].score > h[best].score) best = j;
+    return best;
+}
+
+int64_t ts_beam_merge(ts_beam_state *s, int64_t item, int32_t barred)
+{
+    const ts_beam      *b = ts_beam_slots(s, item);
+    const int64_t       n = s->n_beams[item];
+    ts_beam_head *const h = s->head;
+    for (int64_t j = 0; j < n; j++) {
+        h[j] = (ts_beam_head) { .score = b[j].score };
+        if (!b[j].finished) look(s, b + j, barred, h + j);
+    }
+    for (int64_t to = 0; to < s->a->d.beam_width; to++) {
+        const int64_t j = best_of(h, n);
+        if (h[j].score == -INFINITY) return to;
+        if (b[j].finished) {
+            ts_beam_keep(s, item, to, j);
+            h[j].score = -INFINITY;
+        } else {
+            ts_beam_extend(s, item, to, j, h[j].token);
+            h[j].at++;
+            look(s, b + j, barred, h + j);
+        }
+    }
+    return s->a->d.beam_width;
+}
+
+int64_t ts_beam_choose_slots(ts_beam_state *s, int64_t item)
+{
+    return ts_beam_merge(s, item, -1);
+}

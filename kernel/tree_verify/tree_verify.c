@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tree_verify.c - the door: checks the contract, picks a row of the table, calls it. */
+#include "cpu.h"
+#include "tree_verify_impl.h"
+
+const ts_impl ts_tree_verify_impls[] = {
+    { "avx512", TS_CPU, TS_CPU_AVX512, TS_HAS_F32, ts_tree_verify_avx512,
+      ts_tree_verify_any_workspace, NULL },
+    { "avx2", TS_CPU, TS_CPU_AVX2, TS_HAS_F32, ts_tree_verify_avx2, ts_tree_verify_any_workspace,
+      NULL },
+    { "ref", TS_CPU, 0, TS_HAS_F32, ts_tree_verify_ref, ts_tree_verify_any_workspace, NULL },
+    { 0 },
+};
+
+static ts_status check_tokens(const int32_t *token, int64_t n, int64_t n_vocab)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (token[i] < 0 || token[i] >= n_vocab) return TS_E_ARG;
+    return TS_OK;
+}
+
+static ts_status check(const ts_tree_verify_args *a, const ts_exec *x)
+{
+    if (!a || !x || !a->model || !a->model->forward) return TS_E_ARG;
+    const ts_tree_dims *d = &a->d;
+    const int64_t       n_vocab = a->model->n_vocab;
+    ts_status           s = ts_tree_check(d, a->parent);
+    if (s) return s;
+    if (n_vocab < 1 || n_vocab > INT32_MAX) return TS_E_SHAPE;
+    if (n_vocab > INT64_MAX / 64 / (d->n_node + 1)) return TS_E_SHAPE; /* bytes of logits */
+    if (!a->prompt || !a->n_out || !a->n_path) return TS_E_ARG;
+    if (d->n_node > 0 && (!a->token || !a->path || !a->status)) return TS_E_ARG;
+    if (d->max_new > 0 && (!a->out || (d->temperature > 0 && !a->u))) return TS_E_ARG;
+    s = check_tokens(a->prompt, d->prompt_len, n_vocab);
+    if (!s) s = check_tokens(a->token, d->n_node, n_vocab);
+    for (int64_t i = 0; !s && i < d->max_new && d->temperature > 0; i++)
+        if (!(a->u[i] >= 0 && a->u[i] < 1)) s = TS_E_ARG;
+    return s;
+}
+
+ts_status ts_tree_verify_workspace(const ts_tree_verify_args *a, const ts_exec *x, size_t *n_bytes)
+{
+    const ts_status s = n_bytes ? check(a, x) : TS_E_ARG;
+    return s ? s : ts_impl_workspace(ts_tree_verify_impls, TS_F32, a, x, n_bytes);
+}
+
+ts_status ts_tree_verify(const ts_tree_verify_args *a, const ts_exec *x)
+{
+    const ts_status s = check(a, x);
+    return s ? s : ts_impl_run(ts_tree_verify_impls, TS_F32, a, x);
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tree_verify_avx2.c - the sums of tree_verify_choose.c with vectors of doubles. */
+#include "vec_avx2.h"
+
+#include "exp_sum.h"
+#include "tree_verify_impl.h"
+
+static double sum_avx2(const float *x, int64_t n, double max, double t)
+{
+    return exp_sum(x, n, max, t);
+}
+
+static ts_status choose(const ts_tree_chooser *c, const float *logits, double u, int32_t *token)
+{
+    return ts_tree_choose(c, logits, u, token, sum_avx2);
+}
+
+ts_status ts_tree_verify_avx2(const void *args, const ts_exec *x)
+{
+    return ts_tree_run(args, x, choose);
+}

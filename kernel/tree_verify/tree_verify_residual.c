@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tree_verify_residual.c - children drawn from a law, accepted so that the token has another.
+ *
+ * After any number of refusals p has the form max(a p0 - b q, 0), p0 and q being what was given:
+ * max(max(v, 0) - w, 0) is max(v - w, 0) for w >= 0. So no law is ever written down. */
+#include <math.h>
+
+#include "tree_verify_impl.h"
+
+/* What is left of p is the chance that the child was refused. Where this is less, a rounding was to
+ * blame, and what is left is nothing but roundings. */
+static const double LEAST = 0x1p-100;
+
+typedef struct law {
+    const double *p, *q; /* q NULL: b is 0 */
+    double        a, b;
+} law;
+
+static double at(const law *l, int64_t i)
+{
+    return l->q ? fmax(l->a * l->p[i] - l->b * l->q[i], 0) : l->a * l->p[i];
+}
+
+static double total_of(const law *l, int64_t n)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) sum += at(l, i);
+    return sum;
+}
+
+static ts_status check_law(const double *p, int64_t n)
+{
+    double sum = 0;
+    if (!p) return TS_E_ARG;
+    for (int64_t i = 0; i < n; i++) {
+        if (!(p[i] >= 0)) return TS_E_ARG;
+        sum += p[i];
+    }
+    return sum > 0 && !isinf(sum) && !isinf(1 / sum) ? TS_OK : TS_E_ARG;
+}
+
+static ts_status check(const ts_tree_residual_args *a, const ts_exec *x)
+{
+    if (!a || !x) return TS_E_ARG;
+    if (a->n_vocab < 1 || a->n_vocab > INT32_MAX || a->n_child < 0) return TS_E_SHAPE;
+    if (a->n_child == INT64_MAX) return TS_E_SHAPE;
+    if (!a->u || !a->token || !a->accepted || (a->n_child > 0 && !a->child)) return TS_E_ARG;
+    ts_status s = check_law(a->p, a->n_vocab);
+    if (!s && a->n_child > 0) s = check_law(a->q, a->n_vocab);
+    for (int64_t j = 0; !s && j <= a->n_child; j++)
+        if (!(a->u[j] >= 0 && a->u[j] < 1)) s = TS_E_ARG;
+    for (int64_t j = 0; !s && j < a->n_child; j++)
+        if (a->child[j] < 0 || a->child[j] >= a->n_vocab || !(a->q[a->child[j]] > 0)) s = TS_E_ARG;
+    return s;
+}
+
+static int32_t draw(const law *l, int64_t n, double u)
+{
+    const double total = total_of(l, n);
+    double       sum = 0;
+    int64_t      i = 0;
+    while ((sum += at(l, i)) <= u * total && i < n - 1) i++;
+    return (int32_t)i;
+}
+
+ts_status ts_tree_residual(const ts_tree_residual_args *a, const ts_exec *x)
+{
+    const ts_status s = check(a, x);
+    if (s) return s;
+    law l = { a->p, NULL, 1, 0 };
+    l.a = 1 / total_of(&l, a->n_vocab);
+    const law    given = { a->q, NULL, 1, 0 };
+    const double q_total = a->n_child > 0 ? total_of(&given, a->n_vocab) : 1;
+    l.q = a->n_child > 0 ? a->q : NULL;
+    for (int64_t j = 0; j < a->n_child; j++) {
+        const int32_t c = a->child[j];
+        if (a->u[j] * (a->q[c] / q_total) < at(&l, c)) {
+            *a->token = c;
+            *a->accepted = j;
+            return TS_OK;
+        }
+        const law    less = { l.p, l.q, l.a, l.b + 1 / q_total };
+        const double left = total_of(&less, a->n_vocab);
+        if (left > LEAST) l = (law) { l.p, l.q, less.a / left, less.b / left };
+    }
+    *a->token = draw(&l, a->n_vocab, a->u[a->n_child]);
+    *a->accepted = -1;
+    return TS_OK;
+}
