@@ -1,14 +1,45 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE /* syscall */
 #include "cpu.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <stdatomic.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 /* clang's __builtin_cpu_supports does not know this one. */
 static int has_f16c(void)
 {
     unsigned a, b, c, d;
     return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+}
+
+/* Nor this: TILE and BF16 of leaf 7, BF16 vectors of its subleaf 1, and tile registers that the
+ * system saves. */
+static int has_tiles(void)
+{
+    enum { AMX_BF16 = 1u << 22, AMX_TILE = 1u << 24, AVX512_BF16 = 1u << 5, OSXSAVE = 1u << 27 };
+    enum { TILES = 3u << 17 }; /* of XCR0: their shape, and what they hold */
+    unsigned a, b, c, d, low, high;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & OSXSAVE)) return 0;
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(d & AMX_BF16) || !(d & AMX_TILE)) return 0;
+    if (!__get_cpuid_count(7, 1, &a, &b, &c, &d) || !(a & AVX512_BF16)) return 0;
+    __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return (low & TILES) == TILES;
+}
+
+/* A process must ask the system for tile registers; its threads then have them. Who asks twice at
+ * once gets the same answer twice. */
+static int may_use_tiles(void)
+{
+    enum { UNKNOWN, NO, YES, ARCH_REQ_XCOMP_PERM = 0x1023, TILE_DATA = 18 };
+    static atomic_int answer = UNKNOWN;
+    int               known = atomic_load_explicit(&answer, memory_order_relaxed);
+    if (known != UNKNOWN) return known == YES;
+    known = has_tiles() && !syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, TILE_DATA) ? YES : NO;
+    atomic_store_explicit(&answer, known, memory_order_relaxed);
+    return known == YES;
 }
 #endif
 
@@ -25,6 +56,8 @@ unsigned ts_cpu_features(void)
         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512vl"))
         f |= TS_CPU_AVX512;
+    /* Nothing is asked of the system for what is hidden. */
+    if ((f & TS_CPU_AVX512) && (visible & TS_CPU_AMX) && may_use_tiles()) f |= TS_CPU_AMX;
 #endif
     return f & visible;
 }
@@ -32,4 +65,9 @@ unsigned ts_cpu_features(void)
 void ts_cpu_set_mask(unsigned mask)
 {
     visible = mask;
+}
+
+unsigned ts_cpu_mask(void)
+{
+    return visible;
 }

@@ -6,10 +6,13 @@
 enum {
     TS_CPU_AVX2 = 1u << 0,   /* AVX2, FMA and F16C */
     TS_CPU_AVX512 = 1u << 1, /* F, BW, DQ and VL, on top of AVX2 */
+    TS_CPU_AMX = 1u << 2,    /* tiles of BF16, and BF16 vectors, on top of AVX512 */
     TS_SM90 = 1u << 16,      /* a GPU of compute capability 9.0 or later */
+    TS_SM80 = 1u << 17,      /* 8.0 or later */
 };
 
 unsigned ts_cpu_features(void);          /* found, less what the mask hides */
 void     ts_cpu_set_mask(unsigned mask); /* features outside the mask are hidden */
+unsigned ts_cpu_mask(void);              /* hides those of a GPU, too */
 
 #endif

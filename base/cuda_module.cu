@@ -31,7 +31,7 @@ static unsigned features(void)
     int major = 0, device = 0;
     cudaGetDevice(&device);
     cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
-    return major >= 9 ? TS_SM90 : 0;
+    return major >= 9 ? TS_SM90 | TS_SM80 : major == 8 ? TS_SM80 : 0;
 }
 
 static int describe(char *text, size_t n)

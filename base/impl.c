@@ -15,8 +15,9 @@ ts_status ts_pick(const ts_impl *rows, ts_device d, ts_dtype t, ts_impl *found)
 {
     if (d != TS_CPU && d != TS_CUDA) return TS_E_ARG;
     if (d == TS_CUDA && ts_cuda_unavailable_reason()) return TS_E_DEVICE;
-    const unsigned features = d == TS_CUDA ? ts_cuda_ops()->features() : ts_cpu_features();
-    ts_status      why = TS_E_UNSUPPORTED;
+    const unsigned features =
+        d == TS_CUDA ? ts_cuda_ops()->features() & ts_cpu_mask() : ts_cpu_features();
+    ts_status why = TS_E_UNSUPPORTED;
     for (const ts_impl *row = rows; row->name; row++) {
         if (!serves(row, d, features)) continue;
         why = TS_E_DTYPE;

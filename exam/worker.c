@@ -133,7 +133,7 @@ static void serve(const ts_entry *e, board *d, int fd)
     const ts_backend *b = e->device == TS_CUDA ? &ts_backend_cuda : &ts_backend_cpu;
     ts_session        s = { .entry = e, .arena = &arena, .reply = &d->reply };
     char              bell;
-    s.exec = (ts_exec) { .device = e->device, .deterministic = 1 };
+    s.exec = (ts_exec) { .device = e->device, .deterministic = !e->any_order };
     own_board = d;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     catch_faults();

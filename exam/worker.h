@@ -14,6 +14,7 @@ typedef struct ts_entry {
     unsigned        mask; /* CPU features it may see */
     ts_run_fn       run;
     ts_workspace_fn workspace; /* NULL: needs none */
+    bool            any_order; /* called without `deterministic` */
 } ts_entry;
 
 typedef enum ts_verb {

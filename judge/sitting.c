@@ -59,6 +59,7 @@ int ts_court_workloads(const ts_court *c, const ts_task *t, int number[TS_WORKLO
         double best_bytes = 0;
         for (int i = 0; all[i].use; i++) {
             const double bytes = t->cost(&all[i]).bytes;
+            if (all[i].use & TS_USE_LARGE && c->device == TS_CPU) continue;
             bool fits = all[i].use & (TS_USE_TIME | TS_USE_JUDGE) && all[i].dtype == TS_F32 &&
                         !strcmp(all[i].family, "normal") &&
                         bytes >= DEPTH[c->device][c->depth].least &&

@@ -9,10 +9,18 @@ import mmap
 import os
 import sys
 
+from runner import attention_shape
+
 
 def rows_of(array):
     """A matrix of one row comes as a vector."""
     return array.reshape(-1, array.shape[-1])
+
+
+def must_be_square(q, k, layout, window):
+    """What the peers' attention knows; one that aligns the first query with the first key is then right."""
+    if layout or window or q.shape[2] != k.shape[2]:
+        raise RuntimeError("only [batch][head][row], as many queries as keys, no window")
 
 
 class Numpy:
@@ -55,6 +63,34 @@ class Numpy:
         index[:, :n] = np.take_along_axis(chosen, order, axis=1)
         prob[:, :n] = np.exp((np.take_along_axis(x, index[:, :n], axis=1) - largest) * t) / total
         return {"index": index, "prob": prob, "lse": (largest * t + np.log(total)).ravel()}
+
+    def scores(self, q, k, causal, scale):
+        """All of them at once."""
+        np = self.np
+        s = np.matmul(q, np.repeat(k, q.shape[1] // k.shape[1], 1).swapaxes(2, 3)) * np.float32(scale)
+        return np.where(np.tril(np.ones(s.shape[2:], bool)), s, np.float32(-np.inf)) if causal else s
+
+    def flash_attention(self, q, k, v, causal, scale, layout, window, **_):
+        np = self.np
+        must_be_square(q, k, layout, window)
+        s = self.scores(q, k, causal, scale)
+        largest = s.max(-1, keepdims=True)
+        p = np.exp(s - largest)
+        total = p.sum(-1, keepdims=True)
+        o = np.matmul(p / total, np.repeat(v, q.shape[1] // k.shape[1], 1))
+        return {"o": o, "lse": (largest + np.log(total))[..., 0]}
+
+    def flash_attention_backward(self, q, k, v, o, dout, lse, causal, scale, layout, window, **_):
+        np = self.np
+        must_be_square(q, k, layout, window)
+        batch, heads, n, width = q.shape
+        group = heads // k.shape[1]
+        p = np.exp(self.scores(q, k, causal, scale) - lse[..., None])
+        dp = np.matmul(dout, np.repeat(v, group, 1).swapaxes(2, 3))
+        ds = p * (dp - (dout * o).sum(-1, keepdims=True)) * np.float32(scale)
+        dk, dv = (np.matmul(w.swapaxes(2, 3), x).reshape(batch, -1, group, n, width).sum(2)
+                  for w, x in ((ds, q), (p, dout)))
+        return {"dq": np.matmul(ds, np.repeat(k, group, 1)), "dk": dk, "dv": dv}
 
     def call(self, function, arguments):
         return function(**arguments)
@@ -139,6 +175,24 @@ class Torch:
         prob, index = self.torch.softmax(z, -1).topk(min(int(k), z.shape[1]))
         return {"index": index, "prob": prob, "lse": self.torch.logsumexp(z, -1)}
 
+    def attend(self, q, k, v, causal, scale, layout, window, **_):
+        """By the kernel that it chooses. Gives no lse."""
+        must_be_square(q, k, layout, window)
+        return self.torch.nn.functional.scaled_dot_product_attention(
+            q, k, v, is_causal=bool(causal), scale=scale, enable_gqa=q.shape[1] != k.shape[1])
+
+    def flash_attention(self, **call):
+        return {"o": self.attend(**call)}
+
+    def prepare_flash_attention_backward(self, q, k, v, dout, **call):
+        """Forward, which is not timed."""
+        inputs = [t.requires_grad_() for t in (q, k, v)]
+        call = {name: value for name, value in call.items() if name not in ("o", "lse")}
+        return {"o": self.attend(*inputs, **call), "inputs": inputs, "dout": dout}
+
+    def flash_attention_backward(self, o, inputs, dout):
+        return dict(zip(("dq", "dk", "dv"), self.torch.autograd.grad(o, inputs, dout, retain_graph=True)))
+
     def call(self, function, arguments):
         with self.torch.no_grad():
             return function(**arguments)
@@ -170,7 +224,7 @@ class Torch:
 class TorchLse(Torch):
     """The strongest eager way: no softmax is written out, and the logits are ranked as they came."""
 
-    layernorm_forward = layernorm_backward = None
+    layernorm_forward = layernorm_backward = flash_attention = flash_attention_backward = None
 
     def softmax_topk(self, logits, k, inv_temperature):
         torch, x = self.torch, rows_of(logits)
@@ -182,6 +236,8 @@ class TorchLse(Torch):
 
 class TorchCompile(Torch):
     """What torch.compile makes of a layer norm, of its backward pass, and of softmax then top-k."""
+
+    flash_attention = flash_attention_backward = None
 
     def __init__(self, device, threads):
         super().__init__(device, threads)
@@ -211,8 +267,56 @@ class TorchCompile(Torch):
         return {"dx": dx, "dgamma": dgamma, "dbeta": dbeta}
 
 
+class TorchFlash(Torch):
+    """PyTorch's own FlashAttention, and lse with it. Where it does not share keys among heads, it gets
+    them repeated: before the clock starts forward, as part of the gradient backward."""
+
+    layernorm_forward = layernorm_backward = softmax_topk = None
+    backend = "FLASH_ATTENTION"
+
+    def fused(self, q, k, v, causal, scale):
+        return self.torch.ops.aten._scaled_dot_product_flash_attention(
+            q, k, v, 0.0, causal, False, scale=scale)
+
+    def attend(self, q, k, v, **call):
+        from torch.nn.attention import SDPBackend, sdpa_kernel
+        with sdpa_kernel(getattr(SDPBackend, self.backend)):
+            try:
+                return super().attend(q, k, v, **call)
+            except RuntimeError:
+                if q.shape[1] == k.shape[1]:
+                    raise
+                k, v = (t.repeat_interleave(q.shape[1] // k.shape[1], 1) for t in (k, v))
+                return super().attend(q, k, v, **call)
+
+    def prepare_flash_attention(self, q, k, v, causal, scale, layout, window, **_):
+        must_be_square(q, k, layout, window)
+        call = {"q": q, "k": k, "v": v, "causal": bool(causal), "scale": scale}
+        try:
+            self.flash_attention(**call)
+        except RuntimeError:
+            if q.shape[1] == k.shape[1]:
+                raise
+            call["k"], call["v"] = (t.repeat_interleave(q.shape[1] // k.shape[1], 1) for t in (k, v))
+        return call
+
+    def flash_attention(self, **call):
+        o, lse = self.fused(**call)[:2]
+        return {"o": o, "lse": lse}
+
+
+class TorchCudnn(TorchFlash):
+    """cuDNN's fused attention, through PyTorch."""
+
+    backend = "CUDNN_ATTENTION"
+
+    def fused(self, q, k, v, causal, scale):
+        return self.torch.ops.aten._scaled_dot_product_cudnn_attention(
+            q, k, v, None, True, 0.0, causal, False, scale=scale)
+
+
 PEERS = {"numpy": Numpy, "jax": Jax, "torch": Torch, "torch.lse": TorchLse,
-         "torch.compile": TorchCompile}
+         "torch.compile": TorchCompile, "torch.flash": TorchFlash, "torch.cudnn": TorchCudnn}
 
 
 class Case:
@@ -228,9 +332,12 @@ class Case:
         self.function = getattr(peer, task, None)
         if self.function is None:
             raise RuntimeError("no " + task + " here")
-        self.arguments, self.outputs, self.result = {}, {}, None
+        self.arguments, self.outputs, self.result, dims = {}, {}, None, []
         for line in lines:
             word = line.split()
+            if word[0] == "dim":
+                dims.append(int(word[2]))
+                continue
             if word[0] == "scalar":
                 self.arguments[word[1]] = float(word[2])
                 continue
@@ -240,10 +347,15 @@ class Case:
             flat = np.frombuffer(memory, kinds[kind], (rows - 1) * stride + cols, offset)
             array = np.lib.stride_tricks.as_strided(flat, (rows, cols), (stride * size, size))
             array = array.reshape(-1) if rows == 1 else array
+            if task.startswith("flash_attention"):
+                array = array.reshape(attention_shape(name, dims) or -1)
             if role == "in":
                 self.arguments[name] = peer.put(name, array)
             else:
                 self.outputs[name] = array, kind
+        prepare = getattr(peer, "prepare_" + task, None)
+        if prepare:
+            self.arguments = prepare(**self.arguments)
 
 
 def serve(peer, fd):
@@ -265,6 +377,8 @@ def serve(peer, fd):
                 case.result = peer.call(case.function, case.arguments)
             elif line.strip() == "store":
                 for name, (array, kind) in case.outputs.items():
+                    if name not in case.result:  # stays as it was: the bench says so
+                        continue
                     array[...] = peer.get(case.result[name], kind).reshape(array.shape)
         except Exception as error:  # the bench shows it and goes on without this peer
             answer = "no " + " ".join(str(error).split())[:300]

@@ -22,8 +22,20 @@ import struct
 import sys
 
 MISSING, CRASHED, UNSUPPORTED = 3, 255, 4  # TS_STOP_MISSING, no ts_status, TS_E_UNSUPPORTED
-# In the contract these have one axis; all others have two.
-VECTORS = {"gamma", "beta", "mean", "rstd", "dgamma", "dbeta", "lse"}
+# In the contract these have one axis; all others have two, but for those of attention.
+VECTORS = {"gamma", "beta", "mean", "rstd", "dgamma", "dbeta", "lse", "kv_len"}
+INTEGERS = {"k", "layout", "causal", "window", "tile_q", "tile_k"}  # numbers that are no fractions
+
+
+def attention_shape(name, dims):
+    """Of a tensor in its layout, or of lse; None: as it is. Dimensions as in task/attention_cases.h."""
+    n_q, n_k, batch, q_heads, kv_heads, head_dim, _, form = dims
+    if name == "kv_len":
+        return None
+    if name == "lse":
+        return batch, q_heads, n_q
+    heads, n = (kv_heads, n_k) if name in ("k", "v", "dk", "dv") else (q_heads, n_q)
+    return (batch, n, heads, head_dim) if form % 10 & 1 else (batch, heads, n, head_dim)
 
 
 def one_line(text, limit=180):
@@ -206,6 +218,11 @@ class DeviceArray:
         self.__cuda_array_interface__ = {"shape": shape, "strides": strides, "typestr": kind,
                                          "data": (address, False), "version": 3}
 
+    def reshape(self, shape):
+        """What is dense has no need of strides."""
+        self.__cuda_array_interface__.update(shape=shape, strides=None)
+        return self
+
 
 class GpuCage(Cage):
     """Buffers on the device, made by the judge."""
@@ -318,10 +335,8 @@ class Call:
     def __init__(self, np, kinds, cage, function, i):
         bufs, numbers = cage.slot(i)
         self.function, self.out, self.cage, self.i = function, {}, cage, i
-        arguments = dict(numbers)
+        arguments = {name: self.number(name, value) for name, value in numbers.items()}
         arguments["accumulate"] = 0
-        if "k" in arguments:
-            arguments["k"] = int(arguments["k"])
         for b, (name, role, dtype, rows, cols, stride, offset, _) in enumerate(bufs):
             kind = np.dtype(kinds[dtype])
             if isinstance(cage, GpuCage):
@@ -336,11 +351,18 @@ class Call:
                     flat, (rows, cols), (stride * kind.itemsize, kind.itemsize))
             if name in VECTORS and cage.task != "kv_cache" and not isinstance(cage, GpuCage):
                 array = array.reshape(-1)
+            if cage.task.startswith("flash_attention"):
+                shape = attention_shape(name, cage.case(i)[1])
+                array = array.reshape(shape) if shape else array
             (self.out if role else arguments)[name] = array
             if role == 2:
                 arguments["accumulate"] = 1
         arguments["out"] = self.out
         self.arguments = self.asked_for(arguments)
+
+    @staticmethod
+    def number(name, value):
+        return int(value) if name in INTEGERS else value
 
     def asked_for(self, arguments):
         import inspect
@@ -355,7 +377,7 @@ class Call:
     def __call__(self):
         for name, value in self.cage.slot(self.i)[1].items():  # numbers may change from call to call
             if name in self.arguments:
-                self.arguments[name] = int(value) if name == "k" else value
+                self.arguments[name] = self.number(name, value)
         result = self.function(**self.arguments)
         if isinstance(result, dict):
             for name, value in result.items():

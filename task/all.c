@@ -2,7 +2,12 @@
 #include "task.h"
 
 extern const ts_task ts_task_layernorm_forward, ts_task_layernorm_backward, ts_task_softmax_topk;
-extern const ts_task ts_task_kv_cache;
+extern const ts_task ts_task_kv_cache, ts_task_flash_attention, ts_task_flash_attention_backward;
 
-const ts_task *const ts_tasks[] = { &ts_task_layernorm_forward, &ts_task_layernorm_backward,
-                                    &ts_task_softmax_topk, &ts_task_kv_cache, NULL };
+const ts_task *const ts_tasks[] = { &ts_task_layernorm_forward,
+                                    &ts_task_layernorm_backward,
+                                    &ts_task_softmax_topk,
+                                    &ts_task_kv_cache,
+                                    &ts_task_flash_attention,
+                                    &ts_task_flash_attention_backward,
+                                    NULL };

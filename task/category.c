@@ -8,9 +8,9 @@ static const char *const numerics[] = { "offset",    "offset8",   "offset30", "t
                                         "flat",      "flat_huge", "extreme",  "small", "constant",
                                         "denormal",  "floor",     "hot",      "cold",  "underflow",
                                         "subnormal", "outlier",   NULL };
-static const char *const special[] = { "sick",        "sick_one",    "masked", "all_masked",
-                                       "zeros",       "half_masked", "holes",  "window",
-                                       "window_only", "sized",       NULL };
+static const char *const special[] = { "sick",        "sick_one", "masked", "all_masked",  "zeros",
+                                       "half_masked", "holes",    "window", "window_only", "sized",
+                                       "ragged",      "padding",  "empty",  NULL };
 
 static bool is_among(const char *name, const char *const *list)
 {

@@ -8,7 +8,7 @@
 
 #include "touchstone/touchstone.h"
 
-enum { TS_MAX_DIMS = 8 };
+enum { TS_MAX_DIMS = 8, TS_MAX_NAMES = 12 };
 
 /* What a case is for. */
 enum {
@@ -16,7 +16,7 @@ enum {
     TS_USE_DEVICE = 2, /* `check`, on devices other than the CPU: enough work to fill one */
     TS_USE_TIME = 4,   /* `bench`, which checks every answer that it times */
     TS_USE_JUDGE = 8,  /* `judge` times it besides: pairs enough in little time */
-    TS_USE_LARGE = 16, /* with TS_USE_TIME: `bench` on devices other than the CPU only */
+    TS_USE_LARGE = 16, /* with TIME or JUDGE: on devices other than the CPU only */
 };
 
 typedef struct ts_case {
@@ -102,7 +102,7 @@ double ts_errors_quantile(const ts_errors *e, double q);
 typedef struct ts_task {
     const char        *name; /* "layernorm_forward"; an entrant exports ts_layernorm_forward */
     const char        *dim_name[TS_MAX_DIMS];
-    const char        *buffer[TS_MAX_DIMS + 1]; /* every name that ts_take is given; NULL ends */
+    const char        *buffer[TS_MAX_NAMES + 1]; /* every name that ts_take is given; NULL ends */
     const char *const *exports; /* what an entrant exports instead; NULL ends. NULL: as above */
     size_t             args_bytes;
     const ts_case *(*cases)(void);

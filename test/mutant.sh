@@ -12,7 +12,7 @@ judge=
 trap 'rm -rf "$work"; [ -z "$judge" ] || kill "$judge"' EXIT
 trap 'exit 1' INT TERM
 # Of what the judge does not ask; doc/judge.md says why.
-known=softmax_topk/refuses_f16
+known='softmax_topk/refuses_f16 flash_attention/refuses_f64 flash_attention_backward/refuses_f64'
 
 lay() { # TASK NAME
     to=$work/all/$1.$2
@@ -81,7 +81,7 @@ survivors '^[^rn]' . | pick full
 # whether they were seen. The cells are on the scoreboard, which cuts long names short: so these go by
 # numbers. A line for each in $work/robust: task, name, cells passed and asked.
 : >"$work/robust"
-for task in layernorm_forward layernorm_backward softmax_topk kv_cache; do
+for task in layernorm_forward layernorm_backward softmax_topk kv_cache flash_attention flash_attention_backward; do
     survivors . "^$task$" >"$work/odd"
     pick "odd-$task" <"$work/odd"
     n=0
@@ -89,7 +89,7 @@ for task in layernorm_forward layernorm_backward softmax_topk kv_cache; do
         n=$((n + 1))
         sed -i "s/\"name\":\"[^\"]*\"/\"name\":\"$n\"/" "$work/odd-$task/$task.$name/entry.json"
     done <"$work/odd"
-    case=$("$build/touchstone" list cases | grep -o "$task/f32/\(rows=257\|seqs=5,len=129\),.*" | tail -n 1)
+    case=$("$build/touchstone" list cases | grep -o "$task/f32/\(rows=257\|seqs=5,len=129\|q=128,k=128\),.*" | tail -n 1)
     "$build/touchstone" judge --case "$case" "$work/odd-$task" 2>/dev/null |
         awk -v task="$task" '
             FNR == NR { name[FNR] = $2; next }

@@ -2,13 +2,16 @@
 /* unit_attention.c - both passes against the full matrix: every variant, and inputs that lead
  * honest code astray; and bits that no number of threads changes. */
 #include "unit_attention.h"
+#include "impl.h"
 
 enum { TILE = 64 }; /* of the vector implementations */
+
+static ts_dtype type; /* every test is run in some */
 
 static ts_attention_dims dims(int64_t n_q, int64_t n_k, int64_t head_dim)
 {
     return (ts_attention_dims) {
-        .dtype = TS_F32,
+        .dtype = type,
         .n_batch = 1,
         .n_q = n_q,
         .n_k = n_k,
@@ -205,7 +208,86 @@ static void test_nan_scores(void **state)
     ts_cpu_set_mask(~0u);
 }
 
+/* A scale that turns the order of scores round, that makes them all alike, and that is hardly one.
+ */
+static void test_scales(void **state)
+{
+    (void)state;
+    static const double  scale[] = { -0.5, 0, 1e-30 };
+    static const int32_t len[] = { 90, 33 };
+    for (int i = 0; i < 3; i++) {
+        ts_attention_dims d = dims(70, 100, 9);
+        d.causal = 1, d.n_batch = 2, d.scale = scale[i];
+        check(d, len, "scales");
+    }
+}
+
+/* Numbers of which products are ordinary, but which are not so themselves: those that are below
+ * what is normal as soon as they are multiplied with a weight, and those that are far above. */
+static void scale_inputs(world *w, int q, int k, int v, int dout)
+{
+    const int powers[] = { q, k, v, dout };
+    for (tensor t = Q; t <= DOUT; t++)
+        for (int64_t i = 0; i < w->n[t]; i++) set(w, t, i, ldexp(value(w, t, i), powers[t]));
+}
+
+static void test_far_exponents(void **state)
+{
+    (void)state;
+    static const int powers[][4] = {
+        { -90, 90, 0, 0 }, { 80, -80, 0, 0 },   { 0, 0, -115, 30 },
+        { 0, 0, 70, -70 }, { -128, 126, 0, 0 },
+    };
+    for (int i = 0; i < 5; i++) {
+        world w = make(dims(70, 100, 16), NULL, 12);
+        scale_inputs(&w, powers[i][0], powers[i][1], powers[i][2], powers[i][3]);
+        examine(&w, "far exponents");
+        drop(&w);
+    }
+}
+
 /* ---- bits ---- */
+
+extern const ts_impl ts_flash_attention_impls[], ts_flash_attention_backward_impls[];
+
+/* One call of both passes, to be compared. */
+static world run_under(unsigned mask, int power)
+{
+    ts_attention_dims d = dims(130, 200, 64);
+    d.causal = 1;
+    world w = make(d, NULL, 13);
+    scale_inputs(&w, power, -power, 0, 0);
+    ts_cpu_set_mask(mask);
+    run_forward(&w, 2);
+    run_backward(&w, 2);
+    ts_cpu_set_mask(~0u);
+    return w;
+}
+
+/* Where there are tiles, they are used: other sums have other bits, but where numbers are not fit
+ * for tiles. A CPU that has none skips this. */
+static void test_tiles(void **state)
+{
+    (void)state;
+    ts_impl found;
+    if (!(ts_cpu_features() & TS_CPU_AMX)) skip();
+    ts_cpu_set_mask(~(unsigned)TS_CPU_AMX);
+    assert_false(ts_cpu_features() & TS_CPU_AMX);
+    ts_cpu_set_mask(~0u);
+    assert_int_equal(ts_pick(ts_flash_attention_impls, TS_CPU, type, &found), TS_OK);
+    assert_string_equal(found.name, "amx");
+    assert_int_equal(ts_pick(ts_flash_attention_backward_impls, TS_CPU, type, &found), TS_OK);
+    assert_string_equal(found.name, "amx");
+    for (int power = 0; power <= 90; power += 90) {
+        world w = run_under(~0u, power), y = run_under(~(unsigned)TS_CPU_AMX, power);
+        for (tensor t = O; t <= DV; t++) {
+            const size_t n = (size_t)w.n[t] * ts_format_of(dtype_of(&w, t))->n_bytes;
+            assert_int_equal(memcmp(w.at[t], y.at[t], n) == 0, power > 0);
+        }
+        drop(&w);
+        drop(&y);
+    }
+}
 
 static void test_threads(void **state)
 {
@@ -223,7 +305,8 @@ static void test_threads(void **state)
             run_backward(y, n[i]);
             for (int t = 0; t < 5; t++)
                 assert_memory_equal(w[0].at[(int)tensors[t]], y->at[(int)tensors[t]],
-                                    (size_t)y->n[(int)tensors[t]] * 4);
+                                    (size_t)y->n[(int)tensors[t]] *
+                                        ts_format_of(dtype_of(y, (tensor)tensors[t]))->n_bytes);
         }
         drop(&w[0]);
         drop(&w[1]);
@@ -240,8 +323,14 @@ int main(void)
         cmocka_unit_test(test_heads),         cmocka_unit_test(test_dtypes),
         cmocka_unit_test(test_tile_hints),    cmocka_unit_test(test_padding),
         cmocka_unit_test(test_dominant_keys), cmocka_unit_test(test_infinite_scores),
-        cmocka_unit_test(test_nan_scores),    cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_nan_scores),    cmocka_unit_test(test_scales),
+        cmocka_unit_test(test_far_exponents), cmocka_unit_test(test_threads),
 
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const struct CMUnitTest tiles[] = { cmocka_unit_test(test_tiles) };
+    type = TS_F32;
+    const int n = cmocka_run_group_tests_name("float", tests, NULL, NULL);
+    type = TS_BF16;
+    return n + cmocka_run_group_tests_name("bf16", tests, NULL, NULL) +
+           cmocka_run_group_tests_name("tiles", tiles, NULL, NULL);
 }

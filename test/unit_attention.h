@@ -14,9 +14,9 @@
 #include "touchstone/attention.h"
 #include "unit.h"
 
-static const unsigned masks[] = { 0, TS_CPU_AVX2, ~0u };
+static const unsigned masks[] = { 0, TS_CPU_AVX2, TS_CPU_AVX2 | TS_CPU_AVX512, ~0u };
 
-enum { N_MASKS = 3 };
+enum { N_MASKS = 4 };
 
 typedef enum tensor { Q, K, V, DOUT, O, LSE, DQ, DK, DV, N_TENSORS } tensor;
 

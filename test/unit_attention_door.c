@@ -168,11 +168,12 @@ static void test_bad_pointers(void **state)
 static void test_short_workspace(void **state)
 {
     (void)state;
-    const ts_flash_attention_args a = { small_dims(), in, in, in, NULL, out, NULL };
-    for (int m = 0; m < N_MASKS; m++) {
+    ts_flash_attention_args a = { small_dims(), in, in, in, NULL, out, NULL };
+    for (int m = 0; m < 2 * N_MASKS; m++) {
         ts_exec x = { .n_threads = 2 };
         size_t  n;
-        ts_cpu_set_mask(masks[m]);
+        a.d.dtype = m < N_MASKS ? TS_F32 : TS_BF16;
+        ts_cpu_set_mask(masks[m % N_MASKS]);
         assert_int_equal(ts_flash_attention_workspace(&a, &x, &n), TS_OK);
         if (n == 0) continue;
         char *const memory = workspace_of(&x, n);
@@ -189,21 +190,26 @@ static void test_short_workspace(void **state)
 static void test_null_where_empty(void **state)
 {
     (void)state;
-    for (int m = 0; m < N_MASKS; m++) {
+    for (int m = 0; m < 2 * N_MASKS; m++) {
         ts_flash_attention_args          f = { .d = small_dims(), .q = in, .o = out };
         ts_flash_attention_backward_args g = { .d = small_dims(), .k = in, .v = in };
+        const ts_dtype                   type = m < N_MASKS ? TS_F32 : TS_BF16;
+        const size_t                     n_bytes = 16 * ts_format_of(type)->n_bytes;
         static char                      workspace[1 << 20];
         const ts_exec x = { .workspace = workspace, .workspace_bytes = sizeof workspace };
-        ts_cpu_set_mask(masks[m]);
+        ts_cpu_set_mask(masks[m % N_MASKS]);
+        f.d.dtype = g.d.dtype = type;
         f.d.n_k = g.d.n_q = 0, g.dk = more, g.dv = most;
         memset(out, 0xa5, sizeof out);
         memset(more, 0xa5, sizeof more);
         memset(most, 0xa5, sizeof most);
         assert_int_equal(ts_flash_attention(&f, &x), TS_OK);
         assert_int_equal(ts_flash_attention_backward(&g, &x), TS_OK);
-        for (int i = 0; i < 16; i++) assert_true(out[i] == 0 && more[i] == 0 && most[i] == 0);
+        for (size_t i = 0; i < n_bytes; i++)
+            assert_true(!((char *)out)[i] && !((char *)more)[i] && !((char *)most)[i]);
         f = (ts_flash_attention_args) { .d = small_dims() };
         g = (ts_flash_attention_backward_args) { .d = small_dims() };
+        f.d.dtype = g.d.dtype = type;
         f.d.n_batch = g.d.n_batch = 0;
         assert_int_equal(ts_flash_attention(&f, &x), TS_OK);
         assert_int_equal(ts_flash_attention_backward(&g, &x), TS_OK);
@@ -217,9 +223,10 @@ static void test_workspace_bound(void **state)
     (void)state;
     for (int64_t n = 1; n <= 8192; n *= 8)
         for (int64_t dim = 1; dim <= 256; dim *= 4)
-            for (int threads = 1; threads <= 256; threads *= 16) {
+            for (int i = 0; i < 6; i++) {
+                const int         threads = (const int[]) { 1, 16, 256 }[i % 3];
                 ts_attention_dims d = dims(n, n, dim);
-                d.n_q_head = 8, d.n_kv_head = 2;
+                d.n_q_head = 8, d.n_kv_head = 2, d.dtype = i < 3 ? TS_F32 : TS_BF16;
                 const ts_flash_attention_args          a = { d, in, in, in, NULL, out, NULL };
                 const ts_flash_attention_backward_args b = { d,  in,   in,  in,   in,  in,
                                                              in, NULL, out, more, most };

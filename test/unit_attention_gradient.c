@@ -215,10 +215,9 @@ static void test_hidden_pairs(void **state)
 }
 
 /* Queries that see nothing: whatever they hold, dq is 0, and dk and dv never hear of it. */
-static void test_empty_rows(void **state)
+static void see_nothing(ts_dtype type)
 {
-    (void)state;
-    ts_attention_dims d = dims(TS_F32, 150, 80, 8);
+    ts_attention_dims d = dims(type, 150, 80, 8);
     d.causal = 1, d.scale = 0.3;
     world w = make(d, NULL, 9);
     expect(&w);
@@ -234,11 +233,17 @@ static void test_empty_rows(void **state)
     ts_cpu_set_mask(~0u);
 }
 
-/* The same, where every score is -inf, and the query lies among others that do see keys. */
-static void test_infinite_queries(void **state)
+static void test_empty_rows(void **state)
 {
     (void)state;
-    world w = make(dims(TS_F32, 20, 80, 1), NULL, 11);
+    see_nothing(TS_F32);
+    see_nothing(TS_BF16);
+}
+
+/* The same, where every score is -inf, and the query lies among others that do see keys. */
+static void ask_infinity(ts_dtype type)
+{
+    world w = make(dims(type, 20, 80, 1), NULL, 11);
     for (int64_t j = 0; j < w.n[K]; j++) set(&w, K, j, 1 + fabs(value(&w, K, j)));
     for (int64_t i = 3; i < 20; i += 5) set(&w, Q, i, -INFINITY);
     expect(&w);
@@ -250,6 +255,13 @@ static void test_infinite_queries(void **state)
     }
     drop(&w);
     ts_cpu_set_mask(~0u);
+}
+
+static void test_infinite_queries(void **state)
+{
+    (void)state;
+    ask_infinity(TS_F32);
+    ask_infinity(TS_BF16);
 }
 
 /* Sums of a thousand like terms: kept in 16 bits they would stand still. */

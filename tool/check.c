@@ -177,7 +177,7 @@ static int open_lanes(const run *r, const ts_offer *o, lane *lanes)
         if (strcmp(m->task, o->task->name) || !(named || control)) continue;
         if (m->device != r->hunted && !(named && !r->o.device)) continue;
         lanes[n++] = (lane) { .mutant = m,
-                              .entry = { m->name, m->device, ~0u, m->run, m->workspace },
+                              .entry = { m->name, m->device, ~0u, m->run, m->workspace, false },
                               .dtypes = ~0u };
     }
     for (int i = 0; i < n; i++) lanes[i].worker = ts_worker_start(&lanes[i].entry, &r->arena);
@@ -285,7 +285,7 @@ static void report_caught(run *r, const ts_exam *e, const ts_mutant *m, const ts
 /* Cases of the family the mutant names, until the check it names has caught it. */
 static unsigned hunt(run *r, const ts_offer *o, const ts_mutant *m)
 {
-    const ts_entry entry = { m->name, m->device, ~0u, m->run, m->workspace };
+    const ts_entry entry = { m->name, m->device, ~0u, m->run, m->workspace, false };
     const int      limit_ms = m->device == TS_CPU ? MUTANT_LIMIT_MS : DEVICE_MUTANT_LIMIT_MS;
     ts_worker     *w = ts_worker_start(&entry, &r->arena);
     unsigned       faults = 0;

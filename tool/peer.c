@@ -122,6 +122,8 @@ bool ts_peer_load(ts_peer *p, const ts_exam *e, char *text, size_t n_text)
     const ts_arena   *m = p->arena;
     const char *const role[] = { "in", "out", "inout" };
     fprintf(p->to, "load %s %s %zu\n", e->task->name, ts_format_of(e->c->dtype)->name, m->used);
+    for (int i = 0; i < TS_MAX_DIMS && e->task->dim_name[i]; i++)
+        fprintf(p->to, "dim %s %lld\n", e->task->dim_name[i], (long long)e->c->dim[i]);
     for (int i = 0; i < m->n_scalars; i++)
         fprintf(p->to, "scalar %s %.17g\n", m->scalar[i].name, m->scalar[i].value);
     for (int i = 0; i < m->n; i++) {

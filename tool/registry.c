@@ -7,14 +7,17 @@
 #include "cuda_module.h"
 #include "kv_cache.h"
 #include "tool.h"
+#include "touchstone/attention.h"
 #include "touchstone/layernorm.h"
 #include "touchstone/softmax_topk.h"
 
 extern const ts_task   ts_task_layernorm_forward, ts_task_layernorm_backward, ts_task_softmax_topk;
-extern const ts_task   ts_task_kv_cache;
+extern const ts_task   ts_task_kv_cache, ts_task_flash_attention, ts_task_flash_attention_backward;
 extern const ts_impl   ts_layernorm_forward_impls[], ts_layernorm_backward_impls[];
 extern const ts_impl   ts_softmax_topk_impls[], ts_kv_cache_impls[];
+extern const ts_impl   ts_flash_attention_impls[], ts_flash_attention_backward_impls[];
 extern const ts_mutant ts_layernorm_mutants[], ts_softmax_topk_mutants[], ts_kv_cache_mutants[];
+extern const ts_mutant ts_flash_attention_mutants[], ts_flash_attention_backward_mutants[];
 
 /* Entrants of kernel/softmax_topk. */
 ts_status ts_softmax_topk_textbook(const void *a, const ts_exec *x);
@@ -73,6 +76,26 @@ static ts_status kv_cache_workspace(const void *a, const ts_exec *x, size_t *n)
     return ts_kv_play_workspace(&kv_cache_doors, a, x, n);
 }
 
+static ts_status flash_attention(const void *a, const ts_exec *x)
+{
+    return ts_flash_attention(a, x);
+}
+
+static ts_status flash_attention_workspace(const void *a, const ts_exec *x, size_t *n)
+{
+    return ts_flash_attention_workspace(a, x, n);
+}
+
+static ts_status flash_attention_backward(const void *a, const ts_exec *x)
+{
+    return ts_flash_attention_backward(a, x);
+}
+
+static ts_status flash_attention_backward_workspace(const void *a, const ts_exec *x, size_t *n)
+{
+    return ts_flash_attention_backward_workspace(a, x, n);
+}
+
 enum { FAST = TS_HAS_F32 | TS_HAS_BF16 | TS_HAS_F16 };
 
 static const ts_entrant softmax_topk_entrants[] = {
@@ -91,6 +114,11 @@ const ts_offer ts_offers[] = {
       ts_softmax_topk_mutants, softmax_topk_entrants },
     { &ts_task_kv_cache, ts_kv_cache_impls, kv_cache, kv_cache_workspace, ts_kv_cache_mutants,
       NULL },
+    { &ts_task_flash_attention, ts_flash_attention_impls, flash_attention,
+      flash_attention_workspace, ts_flash_attention_mutants, NULL },
+    { &ts_task_flash_attention_backward, ts_flash_attention_backward_impls,
+      flash_attention_backward, flash_attention_backward_workspace,
+      ts_flash_attention_backward_mutants, NULL },
     { 0 },
 };
 
@@ -98,7 +126,7 @@ ts_entry ts_entry_of(const ts_offer *o, const ts_impl *row)
 {
     unsigned mask = 0;
     for (const ts_impl *r = row; r->name; r++) mask |= r->needs;
-    return (ts_entry) { row->name, row->device, mask, o->run, o->workspace };
+    return (ts_entry) { row->name, row->device, mask, o->run, o->workspace, false };
 }
 
 const ts_entrant *ts_entrants_of(const ts_offer *o)
@@ -109,7 +137,7 @@ const ts_entrant *ts_entrants_of(const ts_offer *o)
 
 ts_entry ts_entry_of_entrant(const ts_entrant *e)
 {
-    return (ts_entry) { e->name, e->device, ~0u, e->run, e->workspace };
+    return (ts_entry) { e->name, e->device, ~0u, e->run, e->workspace, false };
 }
 
 bool ts_task_matches(const ts_task *t, const char *filter)

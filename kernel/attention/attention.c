@@ -7,6 +7,10 @@
 enum { FAST = TS_HAS_F32 | TS_HAS_BF16 | TS_HAS_F16, ANY = FAST | TS_HAS_F64 };
 
 const ts_impl ts_flash_attention_impls[] = {
+    { "sm90", TS_CUDA, TS_SM90, FAST, NULL, NULL, "ts_flash_attention_sm90" },
+    { "cuda", TS_CUDA, TS_SM80, FAST, NULL, NULL, "ts_flash_attention_cuda" },
+    { "amx", TS_CPU, TS_CPU_AMX, TS_HAS_BF16, ts_flash_attention_amx,
+      ts_flash_attention_amx_workspace, NULL },
     { "avx512", TS_CPU, TS_CPU_AVX512, FAST, ts_flash_attention_avx512,
       ts_attention_threads_workspace, NULL },
     { "avx2", TS_CPU, TS_CPU_AVX2, FAST, ts_flash_attention_avx2, ts_attention_threads_workspace,
@@ -16,6 +20,10 @@ const ts_impl ts_flash_attention_impls[] = {
 };
 
 const ts_impl ts_flash_attention_backward_impls[] = {
+    { "sm90", TS_CUDA, TS_SM90, FAST, NULL, NULL, "ts_flash_attention_backward_sm90" },
+    { "cuda", TS_CUDA, TS_SM80, FAST, NULL, NULL, "ts_flash_attention_backward_cuda" },
+    { "amx", TS_CPU, TS_CPU_AMX, TS_HAS_BF16, ts_flash_attention_backward_amx,
+      ts_flash_attention_backward_amx_workspace, NULL },
     { "avx512", TS_CPU, TS_CPU_AVX512, FAST, ts_flash_attention_backward_avx512,
       ts_attention_threads_backward_workspace, NULL },
     { "avx2", TS_CPU, TS_CPU_AVX2, FAST, ts_flash_attention_backward_avx2,

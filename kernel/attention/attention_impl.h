@@ -30,10 +30,15 @@ ts_status ts_flash_attention_backward_check(const ts_flash_attention_backward_ar
 ts_status ts_flash_attention_ref(const void *args, const ts_exec *x);
 ts_status ts_flash_attention_avx2(const void *args, const ts_exec *x);
 ts_status ts_flash_attention_avx512(const void *args, const ts_exec *x);
+ts_status ts_flash_attention_amx(const void *args, const ts_exec *x);
+ts_status ts_flash_attention_amx_workspace(const void *args, const ts_exec *x, size_t *n_bytes);
 
 ts_status ts_flash_attention_backward_ref(const void *args, const ts_exec *x);
 ts_status ts_flash_attention_backward_avx2(const void *args, const ts_exec *x);
 ts_status ts_flash_attention_backward_avx512(const void *args, const ts_exec *x);
+ts_status ts_flash_attention_backward_amx(const void *args, const ts_exec *x);
+ts_status ts_flash_attention_backward_amx_workspace(const void *args, const ts_exec *x,
+                                                    size_t *n_bytes);
 
 /* ---- who sees whom, and where it lies ---- */
 

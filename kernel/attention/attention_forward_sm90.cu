@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* attention_forward_sm90.cu - which kernel serves a call, and how it is cut into items. */
+#include <float.h>
+
+#include "attention_forward_sm90.cuh"
+
+namespace
+{
+
+constexpr double LOG2_E = 1.4426950408889634;
+
+int n_multiprocessors(void)
+{
+    int device = 0, n = 1;
+    cudaGetDevice(&device);
+    cudaDeviceGetAttribute(&n, cudaDevAttrMultiProcessorCount, device);
+    return n;
+}
+
+unsigned *counter_in(const ts_exec *x)
+{
+    const uintptr_t align = sizeof(unsigned);
+    return (unsigned *)(((uintptr_t)x->workspace + align - 1) / align * align);
+}
+
+/* Heads of keys and values that fit in a part of L2, at least one, at most all. */
+int64_t heads_in_l2(const ts_attention_dims &d)
+{
+    const int64_t most = d.n_batch * d.n_kv_head,
+                  fit = ((int64_t)32 << 20) / (d.n_k * d.head_dim * 4);
+    return fit < 1 ? 1 : fit < most ? fit : most;
+}
+
+template <class S> ts_status launch(const ts_flash_attention_args *a, const ts_exec *x)
+{
+    const ts_attention_dims &d = a->d;
+    const cudaStream_t       stream = (cudaStream_t)x->stream;
+    const int64_t            n_head = d.n_batch * d.n_q_head, group = d.n_q_head / d.n_kv_head;
+    const int64_t            n_block = (d.n_q + S::BLOCK_ROWS - 1) / S::BLOCK_ROWS;
+    if (n_head > INT_MAX / 2 / n_block) return TS_E_UNSUPPORTED;
+    forward_call c = { {},
+                       {},
+                       {},
+                       {},
+                       visible_keys(d),
+                       a->kv_len,
+                       (float *)a->lse,
+                       counter_in(x),
+                       (int)(n_head * n_block),
+                       (int)n_block,
+                       (int)(group * heads_in_l2(d)),
+                       (int)d.n_q_head,
+                       (int)group,
+                       (int)d.n_q,
+                       (float)(d.scale * LOG2_E) };
+    if (!map_rows(&c.q, a->q, d, d.n_q_head, d.n_q, ROWS) ||
+        !map_rows(&c.o, a->o, d, d.n_q_head, d.n_q, ROWS) ||
+        !map_rows(&c.k, a->k, d, d.n_kv_head, d.n_k, S::KEYS) ||
+        !map_rows(&c.v, a->v, d, d.n_kv_head, d.n_k, S::KEYS))
+        return TS_E_UNSUPPORTED;
+    const int sms = n_multiprocessors();
+    cudaFuncSetAttribute(forward<S>, cudaFuncAttributeMaxDynamicSharedMemorySize, S::SHARED_BYTES);
+    cudaMemsetAsync(c.n_taken, 0, sizeof *c.n_taken, stream);
+    forward<S>
+        <<<(unsigned)(c.n_item < sms ? c.n_item : sms), S::THREADS, S::SHARED_BYTES, stream>>>(c);
+    return launched();
+}
+
+template <class T> ts_status launch_for(const ts_flash_attention_args *a, const ts_exec *x)
+{
+    if (a->d.head_dim == 64) return launch<shape<T, 64, 3, 128, 4, 4>>(a, x);
+    return launch<shape<T, 128, 2, 128, 2, 3>>(a, x);
+}
+
+/* Whether the copy engine and the warpgroup's products serve. */
+bool is_plain(const ts_flash_attention_args *a)
+{
+    const ts_attention_dims &d = a->d;
+    const double             scale = d.scale * LOG2_E;
+    return (d.dtype == TS_BF16 || d.dtype == TS_F16) && (d.head_dim == 64 || d.head_dim == 128) &&
+           d.n_k > 0 && d.n_k <= MOST_LENGTH && d.n_q <= MOST_LENGTH && scale >= FLT_MIN &&
+           scale <= FLT_MAX && is_aligned(a->q) && is_aligned(a->k) && is_aligned(a->v) &&
+           is_aligned(a->o) && wgmma_device();
+}
+
+} // namespace
+
+extern "C" TS_API ts_status ts_flash_attention_sm90_workspace(const void *args, const ts_exec *x,
+                                                              size_t *n_bytes)
+{
+    (void)args, (void)x;
+    *n_bytes = 2 * sizeof(unsigned); /* one, and room to align it */
+    return TS_OK;
+}
+
+extern "C" TS_API ts_status ts_flash_attention_sm90(const void *args, const ts_exec *x)
+{
+    const ts_flash_attention_args *a = (const ts_flash_attention_args *)args;
+    const ts_attention_dims       &d = a->d;
+    if (d.n_batch == 0 || d.n_q == 0) return TS_OK;
+    ts_status s = TS_E_UNSUPPORTED;
+    if (is_plain(a))
+        s = d.dtype == TS_F16 ? launch_for<__half>(a, x) : launch_for<__nv_bfloat16>(a, x);
+    return s == TS_E_UNSUPPORTED ? ts_flash_attention_cuda(a, x) : s;
+}

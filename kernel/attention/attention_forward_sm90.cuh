@@ -1,0 +1,514 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* attention_forward_sm90.cuh - flash attention on the warpgroup's tensor cores.
+ *
+ * A block stays on its multiprocessor and takes item after item: an item is some rows (queries) of
+ * one head. Its first warpgroup only sends for tiles of keys and values; each of the others has 64
+ * rows, scores and sums in registers. While the tensor cores add P V of one tile, a warpgroup makes
+ * weights of the scores of the next. Tiles are met from the last key to the first, so that those
+ * which need a mask come first; items with most tiles come first, too.
+ */
+#ifndef TS_ATTENTION_FORWARD_SM90_CUH
+#define TS_ATTENTION_FORWARD_SM90_CUH
+
+#include "attention_sm90.cuh"
+
+namespace
+{
+
+enum { ROWS = 64 }; /* of a warpgroup */
+
+/* How a block is cut: warpgroups that compute, keys of a tile, tiles of keys and of values that
+ * have room. */
+template <class T_, int D_, int CONSUMERS_, int KEYS_, int K_STAGES_, int V_STAGES_> struct shape {
+    typedef T_           T;
+    static constexpr int D = D_, CONSUMERS = CONSUMERS_, KEYS = KEYS_;
+    static constexpr int K_STAGES = K_STAGES_, V_STAGES = V_STAGES_;
+    static constexpr int THREADS = WARPGROUP * (CONSUMERS + 1), BLOCK_ROWS = ROWS * CONSUMERS;
+    static constexpr int SLABS = D / SLAB_COLUMNS;
+    static constexpr int Q_BYTES = ROWS * D * 2, KV_BYTES = KEYS * D * 2;
+    static constexpr int PRODUCER_REGISTERS = CONSUMERS == 2 ? 24 : 32;
+    static constexpr int CONSUMER_REGISTERS = CONSUMERS == 2 ? 240 : 160;
+    /* Queries of this item and of the next, keys, values; and room to align them. */
+    static constexpr int SHARED_BYTES =
+        2 * CONSUMERS * Q_BYTES + (K_STAGES + V_STAGES) * KV_BYTES + 8 * SLAB_BYTES;
+    /* All weights are 2^LIFT times as large as need be: small ones would lose bits in f16. */
+    static constexpr float LIFT = std::is_same<T, __half>::value ? 6 : 0;
+};
+
+/* Weights may exceed those of the maximum that sums are relative to by 2^SLACK, before it is
+ * replaced. */
+constexpr float SLACK = 8;
+
+constexpr float LN_2 = 0.693147180559945f;
+
+struct forward_call {
+    CUtensorMap    q, k, v, o;
+    visible_keys   see;
+    const int32_t *kv_len;
+    float         *lse;
+    unsigned      *n_taken;            /* items, beyond the first of each block */
+    int            n_item, n_block;    /* of all heads, of one */
+    int            section;            /* heads whose keys and values stay in L2 together */
+    int            n_head, group, n_q; /* heads of a batch, that share keys */
+    float          scale;              /* for exp2, > 0 */
+};
+
+/* Some rows of a head, and the tiles of keys that any of them sees. */
+struct item {
+    int batch, head, row, n_keys; /* batch -1: there are no more */
+    int first, end;               /* tiles */
+};
+
+/* Tiles that n rows see between them. */
+template <class S>
+__device__ __forceinline__ void tiles_of(const forward_call &c, int n_keys, int row, int n,
+                                         int *first, int *end)
+{
+    const int keys = row < c.n_q ? c.see.end(min(row + n, c.n_q) - 1, n_keys) : 0;
+    *end = (keys + S::KEYS - 1) / S::KEYS;
+    *first = min(c.see.begin(row) / S::KEYS, *end);
+}
+
+template <class S> __device__ __forceinline__ item item_at(const forward_call &c, int index)
+{
+    const int n_heads = c.n_item / c.n_block, nth = index / (c.section * c.n_block);
+    const int rest = index - nth * c.section * c.n_block;
+    const int width = min(c.section, n_heads - nth * c.section);
+    const int at = nth * c.section + rest % width;
+    item      i;
+    i.batch = at / c.n_head, i.head = at % c.n_head;
+    i.row = (c.n_block - 1 - rest / width) * S::BLOCK_ROWS;
+    i.n_keys = c.see.length(c.kv_len, i.batch);
+    tiles_of<S>(c, i.n_keys, i.row, S::BLOCK_ROWS, &i.first, &i.end);
+    return i;
+}
+
+template <class S> struct pipes {
+    uint64_t k_full[S::K_STAGES], k_empty[S::K_STAGES], v_full[S::V_STAGES], v_empty[S::V_STAGES];
+    uint64_t q_full[2], q_empty[2], v_came, item_full, item_empty;
+    item     next;
+};
+
+/* Where things lie in shared memory. */
+template <class S> struct places {
+    unsigned             at; /* queries, keys, values */
+    pipes<S>            *p;
+    static constexpr int K_AT = 2 * S::CONSUMERS * S::Q_BYTES,
+                         V_AT = K_AT + S::K_STAGES * S::KV_BYTES;
+
+    __device__ __forceinline__ unsigned q(int stage, int consumer) const
+    {
+        return at + (unsigned)((stage * S::CONSUMERS + consumer) * S::Q_BYTES);
+    }
+    __device__ __forceinline__ unsigned k(int stage) const
+    {
+        return at + (unsigned)(K_AT + stage * S::KV_BYTES);
+    }
+    __device__ __forceinline__ unsigned v(int stage) const
+    {
+        return at + (unsigned)(V_AT + stage * S::KV_BYTES);
+    }
+    __device__ __forceinline__ void begin(void) const
+    {
+        const int warps = S::CONSUMERS * 4;
+        for (int i = 0; i < S::K_STAGES; i++) {
+            barrier_init(shared_address(&p->k_full[i]), 1);
+            barrier_init(shared_address(&p->k_empty[i]), warps);
+        }
+        for (int i = 0; i < S::V_STAGES; i++) {
+            barrier_init(shared_address(&p->v_full[i]), 1);
+            barrier_init(shared_address(&p->v_empty[i]), warps);
+        }
+        for (int i = 0; i < 2; i++) {
+            barrier_init(shared_address(&p->q_full[i]), 1);
+            barrier_init(shared_address(&p->q_empty[i]), S::CONSUMERS);
+        }
+        barrier_init(shared_address(&p->v_came), 1);
+        barrier_init(shared_address(&p->item_full), 1);
+        barrier_init(shared_address(&p->item_empty), warps);
+        barrier_init_end();
+    }
+};
+
+__device__ __forceinline__ int lane(void)
+{
+    return (int)threadIdx.x % 32;
+}
+
+/* ---- the warp that sends for things; its first lane asks, all wait ---- */
+
+template <class S> struct producer {
+    const forward_call     &c;
+    const places<S>        &in;
+    ring_place<S::K_STAGES> k;
+    ring_place<S::V_STAGES> v;
+    ring_place<2>           q;
+    ring_place<1>           told, came;
+    uint64_t                keep = keep_in_l2(), drop = drop_from_l2();
+
+    __device__ __forceinline__ producer(const forward_call &c_, const places<S> &in_)
+        : c(c_), in(in_)
+    {
+    }
+    __device__ __forceinline__ void tell(const item &next)
+    {
+        barrier_wait(shared_address(&in.p->item_empty), told.parity ^ 1);
+        if (lane() == 0) {
+            in.p->next = next;
+            barrier_arrive(shared_address(&in.p->item_full));
+        }
+        told.advance();
+    }
+    __device__ __forceinline__ void send_tile(const CUtensorMap *map, unsigned to, unsigned bar,
+                                              const item &i, int tile)
+    {
+        if (lane()) return;
+        barrier_expect(bar, S::KV_BYTES);
+        for (int s = 0; s < S::SLABS; s++)
+            load_box(to + (unsigned)(s * S::KEYS * SLAB_BYTES), map, bar, s * SLAB_COLUMNS,
+                     tile * S::KEYS, i.head / c.group, i.batch, keep);
+    }
+    __device__ __forceinline__ void send_queries(const item &i)
+    {
+        const unsigned bar = shared_address(&in.p->q_full[q.stage]);
+        barrier_wait(shared_address(&in.p->q_empty[q.stage]), q.parity ^ 1);
+        if (lane() == 0) {
+            barrier_expect(bar, S::CONSUMERS * S::Q_BYTES);
+            for (int w = 0; w < S::CONSUMERS; w++)
+                for (int s = 0; s < S::SLABS; s++)
+                    load_box(in.q(q.stage, w) + (unsigned)(s * ROWS * SLAB_BYTES), &c.q, bar,
+                             s * SLAB_COLUMNS, i.row + w * ROWS, i.head, i.batch, drop);
+        }
+        q.advance();
+    }
+    __device__ __forceinline__ void send_keys(const item &i, int tile)
+    {
+        barrier_wait(shared_address(&in.p->k_empty[k.stage]), k.parity ^ 1);
+        send_tile(&c.k, in.k(k.stage), shared_address(&in.p->k_full[k.stage]), i, tile);
+        k.advance();
+    }
+    /* What lies past kv_len may be NaN, which no weight of 0 makes harmless: it becomes 0. */
+    __device__ __forceinline__ void send_values(const item &i, int tile)
+    {
+        const unsigned bar = shared_address(&in.p->v_full[v.stage]), to = in.v(v.stage);
+        const int      n_clean = i.n_keys - tile * S::KEYS;
+        barrier_wait(shared_address(&in.p->v_empty[v.stage]), v.parity ^ 1);
+        if (n_clean >= S::KEYS || i.n_keys == c.see.n_k) send_tile(&c.v, to, bar, i, tile);
+        else {
+            const unsigned own = shared_address(&in.p->v_came);
+            send_tile(&c.v, to, own, i, tile);
+            barrier_wait(own, came.parity);
+            came.advance();
+            for (int s = 0; s < S::SLABS; s++)
+                for (int at = n_clean * SLAB_BYTES + lane() * 16; at < S::KEYS * SLAB_BYTES;
+                     at += 32 * 16)
+                    zero_piece(to + (unsigned)(s * S::KEYS * SLAB_BYTES + at));
+            publish_to_engines();
+            __syncwarp();
+            if (lane() == 0) barrier_arrive(bar);
+        }
+        v.advance();
+    }
+    /* Keys run one tile ahead of values. The next item is taken as late as may be. */
+    __device__ __forceinline__ void run(void)
+    {
+        int index = (int)blockIdx.x;
+        while (index < c.n_item) {
+            const item i = item_at<S>(c, index);
+            tell(i);
+            if (i.first < i.end) send_keys(i, i.end - 1);
+            send_queries(i);
+            for (int tile = i.end - 2; tile >= i.first; tile--) {
+                send_keys(i, tile);
+                send_values(i, tile + 1);
+            }
+            if (lane() == 0) index = (int)(gridDim.x + atomicAdd(c.n_taken, 1u));
+            if (i.first < i.end) send_values(i, i.first);
+            index = __shfl_sync(0xffffffffu, index, 0);
+        }
+        tell({ -1, 0, 0, 0, 0, 0 });
+    }
+};
+
+/* ---- a warpgroup that computes ---- */
+
+/* Of rows g and g + 8 of the warp's 16, lane being 4 g + t. */
+struct row_sums {
+    float base[2] = { -INFINITY, -INFINITY }; /* what weights are relative to, in powers of 2 */
+    float sum[2] = { 0, 0 };                  /* of the weights that this lane met */
+};
+
+/* Scores become weights. keep[i] is what earlier sums of row i shrink to. */
+template <class S>
+__device__ __forceinline__ void weigh(float (&s)[S::KEYS / 2], row_sums *r, float (&keep)[2],
+                                      float scale)
+{
+    float top[2] = { s[0], s[2] }, add[2] = { 0, 0 }, minus[2];
+#pragma unroll
+    for (int k = 1; k < S::KEYS / 2; k++) top[k % 4 / 2] = fmaxf(top[k % 4 / 2], s[k]);
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        top[i] = fmaxf(top[i], __shfl_xor_sync(0xffffffffu, top[i], 1));
+        top[i] = fmaxf(top[i], __shfl_xor_sync(0xffffffffu, top[i], 2)) * scale;
+        /* Also if both are -inf, or one is NaN. */
+        const bool  jump = !(top[i] - r->base[i] <= SLACK);
+        const float next = jump ? fmaxf(top[i], r->base[i]) : r->base[i];
+        const float finite = next == -INFINITY ? 0.0f : next;
+        keep[i] = jump ? exp2_of(r->base[i] - finite) : 1.0f;
+        minus[i] = S::LIFT - finite;
+        r->base[i] = next;
+    }
+#pragma unroll
+    for (int k = 0; k < S::KEYS / 2; k++) {
+        s[k] = exp2_of(fmaf(s[k], scale, minus[k % 4 / 2]));
+        add[k % 4 / 2] += s[k];
+    }
+#pragma unroll
+    for (int i = 0; i < 2; i++) r->sum[i] = fmaf(r->sum[i], keep[i], add[i]);
+}
+
+template <class S> struct consumer {
+    static constexpr int N_S = S::KEYS / 2, N_O = S::D / 2, N_P = S::KEYS / 4;
+
+    const forward_call     &c;
+    const places<S>        &in;
+    const int               nth; /* among the warpgroups that compute */
+    ring_place<S::K_STAGES> k;
+    ring_place<S::V_STAGES> v;
+    ring_place<2>           q;
+    ring_place<1>           told;
+    bool                    owes = false; /* a store may still read the other queries' place */
+
+    __device__ __forceinline__ consumer(const forward_call &c_, const places<S> &in_, int nth_)
+        : c(c_), in(in_), nth(nth_)
+    {
+    }
+    __device__ __forceinline__ item next_item(void)
+    {
+        barrier_wait(shared_address(&in.p->item_full), told.parity);
+        const item i = in.p->next;
+        __syncwarp();
+        if (lane() == 0) barrier_arrive(shared_address(&in.p->item_empty));
+        told.advance();
+        return i;
+    }
+    __device__ __forceinline__ void wait_keys(void)
+    {
+        barrier_wait(shared_address(&in.p->k_full[k.stage]), k.parity);
+    }
+    __device__ __forceinline__ void wait_values(void)
+    {
+        barrier_wait(shared_address(&in.p->v_full[v.stage]), v.parity);
+    }
+    __device__ __forceinline__ void release_keys(void)
+    {
+        if (lane() == 0) barrier_arrive(shared_address(&in.p->k_empty[k.stage]));
+        k.advance();
+    }
+    __device__ __forceinline__ void release_values(void)
+    {
+        if (lane() == 0) barrier_arrive(shared_address(&in.p->v_empty[v.stage]));
+        v.advance();
+    }
+    /* Tiles that other warpgroups see. */
+    __device__ __forceinline__ void pass(int n)
+    {
+#pragma unroll 1
+        for (; n > 0; n--) {
+            wait_keys();
+            release_keys();
+            wait_values();
+            release_values();
+        }
+    }
+    /* The place of the last item's queries, from which its results were stored. */
+    __device__ __forceinline__ void settle(void)
+    {
+        if (owes && threadIdx.x % WARPGROUP == 0) {
+            stores_wait_read<0>();
+            barrier_arrive(shared_address(&in.p->q_empty[q.stage ^ 1]));
+        }
+        owes = false;
+    }
+    __device__ __forceinline__ void issue_scores(float (&s)[N_S])
+    {
+        const along_rows<ROWS>    a(in.q(q.stage, nth));
+        const along_rows<S::KEYS> b(in.k(k.stage));
+        products_begin();
+#pragma unroll
+        for (int i = 0; i < S::D / 16; i++)
+            product<typename S::T, 0, 0>(s, a.step(i), b.step(i), i > 0);
+        products_end();
+    }
+    __device__ __forceinline__ void issue_sums(float (&o)[N_O], const unsigned (&p)[N_P])
+    {
+        const down_rows<S::KEYS> b(in.v(v.stage));
+        products_begin();
+#pragma unroll
+        for (int i = 0; i < S::KEYS / 16; i++)
+            product<typename S::T, 1>(o, p[4 * i], p[4 * i + 1], p[4 * i + 2], p[4 * i + 3],
+                                      b.step(i), 1);
+        products_end();
+    }
+    /* Scores that are not seen become -inf. */
+    __device__ __forceinline__ void mask(float (&s)[N_S], const item &i, int tile)
+    {
+        const int from = tile * S::KEYS, row = i.row + nth * ROWS;
+        if (from + S::KEYS <= c.see.end(row, i.n_keys) && from >= c.see.begin(row + ROWS - 1))
+            return;
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+            const int      own = row + (int)threadIdx.x % WARPGROUP / 32 * 16 + lane() / 4 + 8 * h;
+            const int      begin = c.see.begin(own), end = c.see.end(own, i.n_keys);
+            const int      first = from + lane() % 4 * 2 - begin;
+            const unsigned n = (unsigned)max(0, end - begin);
+#pragma unroll
+            for (int j = 0; j < S::KEYS / 4; j++) {
+                const int column = j / 2 * 8 + j % 2;
+                if ((unsigned)(first + column) >= n) s[j / 2 * 4 + h * 2 + j % 2] = -INFINITY;
+            }
+        }
+    }
+    static __device__ __forceinline__ void narrow_all(unsigned (&p)[N_P], const float (&s)[N_S])
+    {
+#pragma unroll
+        for (int j = 0; j < N_P; j++) p[j] = narrow(s[2 * j], s[2 * j + 1], typename S::T());
+    }
+    /* All tiles of an item, of which there is at least one. */
+    __device__ __forceinline__ void attend(const item &i, int first, int end, float (&o)[N_O],
+                                           row_sums *r)
+    {
+        float    s[N_S], keep[2];
+        unsigned p[N_P];
+        wait_keys();
+        issue_scores(s);
+        settle();
+        products_wait<0>();
+        pin(s);
+        release_keys();
+        mask(s, i, end - 1);
+        weigh<S>(s, r, keep, c.scale);
+        narrow_all(p, s);
+        if (end - first > 1) wait_keys();
+#pragma unroll 1
+        for (int tile = end - 2; tile >= first; tile--) {
+            pin(o);
+            pin(p);
+            issue_scores(s);
+            wait_values();
+            issue_sums(o, p);
+            products_wait<1>();
+            pin(s);
+            release_keys();
+            mask(s, i, tile);
+            weigh<S>(s, r, keep, c.scale);
+            /* The wait for the values' product is to come after the weights. The compiler puts it
+             * there if a vote hangs on their sums, for a NaN changes nothing, and if a branch comes
+             * between the two. */
+            const bool shrink = __any_sync(0xffffffffu, keep[0] != 1 || keep[1] != 1 ||
+                                                            isnan(r->sum[0] + r->sum[1]));
+            if (tile > first) wait_keys();
+            products_wait<0>();
+            pin(o);
+            pin(p);
+            release_values();
+            if (shrink)
+#pragma unroll
+                for (int j = 0; j < N_O; j++) o[j] *= keep[j % 4 / 2];
+            narrow_all(p, s);
+        }
+        wait_values();
+        pin(o);
+        pin(p);
+        issue_sums(o, p);
+        products_wait<0>();
+        pin(o);
+        release_values();
+    }
+    /* Results lie where the queries lay, and go from there. */
+    __device__ __forceinline__ void finish(const item &i, float (&o)[N_O], const row_sums &r)
+    {
+        const int      warp = (int)threadIdx.x % WARPGROUP / 32, row = i.row + nth * ROWS;
+        const unsigned to = in.q(q.stage, nth);
+        float          by[2];
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+            float sum = r.sum[h] + __shfl_xor_sync(0xffffffffu, r.sum[h], 1);
+            sum += __shfl_xor_sync(0xffffffffu, sum, 2);
+            by[h] = sum == 0 ? 0.0f : 1.0f / sum;
+            const int own = row + warp * 16 + lane() / 4 + 8 * h;
+            if (c.lse && lane() % 4 == 0 && own < c.n_q)
+                c.lse[((int64_t)i.batch * c.n_head + i.head) * c.n_q + own] =
+                    sum == 0 ? -INFINITY : fmaf(r.base[h] - S::LIFT, LN_2, logf(sum));
+        }
+        named_wait(1 + nth, WARPGROUP);
+#pragma unroll
+        for (int j = 0; j < S::D / 16; j++) {
+            unsigned w[4];
+#pragma unroll
+            for (int n = 0; n < 4; n++)
+                w[n] = narrow(o[8 * j + 2 * n] * by[n % 2], o[8 * j + 2 * n + 1] * by[n % 2],
+                              typename S::T());
+            store_matrices<false>(slab_piece(to + (unsigned)(j / 4 * ROWS * SLAB_BYTES),
+                                             warp * 16 + lane() % 16, j % 4 * 2 + lane() / 16),
+                                  w[0], w[1], w[2], w[3]);
+        }
+        publish_to_engines();
+        named_wait(1 + nth, WARPGROUP);
+        if (threadIdx.x % WARPGROUP == 0) {
+            for (int s = 0; s < S::SLABS; s++)
+                store_box(&c.o, to + (unsigned)(s * ROWS * SLAB_BYTES), s * SLAB_COLUMNS, row,
+                          i.head, i.batch);
+            stores_end();
+        }
+        owes = true;
+    }
+    __device__ __forceinline__ void run(void)
+    {
+        for (;;) {
+            const item i = next_item();
+            if (i.batch < 0) break;
+            row_sums r;
+            float    o[N_O] = {};
+            int      first, end;
+            tiles_of<S>(c, i.n_keys, i.row + nth * ROWS, ROWS, &first, &end);
+            if (first == end) first = end = i.end;
+            barrier_wait(shared_address(&in.p->q_full[q.stage]), q.parity);
+            pass(i.end - end);
+            if (first < end) attend(i, first, end, o, &r);
+            else settle();
+            pass(first - i.first);
+            finish(i, o, r);
+            q.advance();
+        }
+        if (threadIdx.x % WARPGROUP == 0) stores_wait<0>();
+    }
+};
+
+template <class S>
+__global__ void __launch_bounds__(S::THREADS, 1) forward(const __grid_constant__ forward_call c)
+{
+    if constexpr (HAS_WGMMA) {
+        extern __shared__ uint4 memory[];
+        __shared__ pipes<S> p;
+        const unsigned      align = 8 * SLAB_BYTES;
+        const places<S>     in = { (shared_address(memory) + align - 1) / align * align, &p };
+        const int           warpgroup = __shfl_sync(0xffffffffu, (int)threadIdx.x / WARPGROUP, 0);
+        if (threadIdx.x == 0) {
+            for (const CUtensorMap *m : { &c.q, &c.k, &c.v, &c.o }) prefetch_map(m);
+            in.begin();
+        }
+        __syncthreads();
+        if (warpgroup == 0) {
+            give_registers<S::PRODUCER_REGISTERS>();
+            if (threadIdx.x < 32) producer<S>(c, in).run();
+        } else {
+            take_registers<S::CONSUMER_REGISTERS>();
+            consumer<S>(c, in, warpgroup - 1).run();
+        }
+    }
+}
+
+} // namespace
+
+#endif

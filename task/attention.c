@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* attention.c - task: attention forward. The cases are in attention_cases.c, their inputs in
+ * attention_draw.c.
+ *
+ * The oracle works each row out from the definition, over all keys at once and in long double, from
+ * the rounded inputs. With u the unit roundoff of accumulation, w of storage and kappa(n) = 8 + 2
+ * sqrt(n), a score may err by
+ *     D_j = kappa(head_dim) u |scale| sum_d |q_d k_jd| + u |s_j - m|,
+ * the weight p_j by that part of itself and, through the sum of weights, by their mean; so o errs
+ * by sum p_j D_j (|v_j| + |o|) + kappa(n) u A with A = sum p_j |v_j|. Weights may be rounded to
+ * storage before they meet v: 2 w A. */
+#include <stdlib.h>
+
+#include "attention_inside.h"
+#include "rng.h"
+
+typedef ts_flash_attention_args fwd_args;
+
+/* ---- inputs ---- */
+
+static void setup(const ts_case *c, uint64_t seed, ts_arena *m, void *args)
+{
+    fwd_args                        *a = args;
+    const ts_attention_dims          d = ts_attention_dims_of(c);
+    const ts_attention_family *const f = ts_attention_family_of(c);
+    const int64_t                    D = d.head_dim, Q = d.n_batch * d.n_q_head * d.n_q;
+    const int64_t                    K = d.n_batch * d.n_kv_head * d.n_k;
+    *a = (fwd_args) { .d = d };
+    ts_attention_scalars(m, &d);
+    void *q = ts_take(m, &a->q, (ts_buf) { "q", TS_IN, d.dtype, Q, D, D });
+    void *k = ts_take(m, &a->k, (ts_buf) { "k", TS_IN, d.dtype, K, D, D });
+    void *v = ts_take(m, &a->v, (ts_buf) { "v", TS_IN, d.dtype, K, D, D });
+    ts_take(m, &a->o, (ts_buf) { "o", TS_OUT, d.dtype, Q, D, D });
+    if (!(c->dim[7] % 10 & TS_FORM_NO_LSE))
+        ts_take(m, &a->lse, (ts_buf) { "lse", TS_OUT, ts_wide(d.dtype), 1, Q, Q });
+    ts_attention_take_lengths(c, ts_mix(seed + 4), m, &a->kv_len);
+    ts_attention_fill(c, &d, a->kv_len, ts_mix(seed), q, d.n_q_head, d.n_q, f->q);
+    ts_attention_fill(c, &d, a->kv_len, ts_mix(seed + 1), k, d.n_kv_head, d.n_k, f->k);
+    ts_attention_fill(c, &d, a->kv_len, ts_mix(seed + 2), v, d.n_kv_head, d.n_k, f->v);
+}
+
+/* ---- oracle ---- */
+
+static ts_real weight_of(ts_real x, ts_dtype t)
+{
+    return t == TS_F64 ? expl(x) : (ts_real)exp((double)x);
+}
+
+/* s and its magnitudes, scaled; returns the largest score: NaN if one is NaN or +inf. */
+static ts_real scores(const ts_attention_dims *d, ts_span keys, const double *q, const double *k,
+                      ts_real *s, ts_real *size)
+{
+    const int64_t D = d->head_dim;
+    ts_real       max = -INFINITY;
+    for (int64_t j = keys.begin; j < keys.end; j++) {
+        ts_real sum = 0;
+        double  sizes = 0;
+        for (int64_t e = 0; e < D; e++) {
+            sum += (ts_real)q[e] * k[j * D + e];
+            sizes += fabs(q[e] * k[j * D + e]);
+        }
+        s[j] = sum * d->scale;
+        size[j] = (ts_real)(sizes * fabs(d->scale));
+        if (isnan(s[j]) || s[j] == (ts_real)INFINITY) return (ts_real)NAN;
+        if (s[j] > max) max = s[j];
+    }
+    return max;
+}
+
+void ts_attention_forward_row(const ts_attention_dims *d, ts_span keys, const double *q,
+                              const double *k, const double *v, ts_real *scratch,
+                              ts_attention_answer *a)
+{
+    const int64_t  D = d->head_dim, n = keys.end - keys.begin;
+    const double   u = ts_attention_u(d->dtype), w = ts_attention_w(d->dtype);
+    ts_real *const s = scratch, *const size = scratch + d->n_k;
+    const ts_real max = scores(d, keys, q, k, s, size);
+    const bool    nothing = max == -(ts_real)INFINITY;
+    double        terms[256] = { 0 }, mean_error = 0;
+    ts_real       sum = 0;
+    for (int64_t e = 0; e < D; e++) {
+        a->value[e] = isnan(max) ? (ts_real)NAN : 0;
+        a->error[e] = 0;
+    }
+    a->lse = max;
+    a->lse_error = 0;
+    if (isnan(max) || nothing) return;
+    for (int64_t j = keys.begin; j < keys.end; j++) sum += weight_of(s[j] - max, d->dtype);
+    for (int64_t j = keys.begin; j < keys.end; j++) {
+        if (s[j] == -(ts_real)INFINITY) continue;
+        const ts_real p = weight_of(s[j] - max, d->dtype) / sum;
+        const double  part =
+            ts_attention_kappa(D) * u * (double)size[j] + u * fabs((double)(s[j] - max));
+        const double lost = ts_attention_lost((double)(p * sum), d->dtype) / (double)sum;
+        mean_error += (double)p * part + lost;
+        for (int64_t e = 0; e < D; e++) {
+            const double size = fabs(v[j * D + e]);
+            a->value[e] += p * v[j * D + e];
+            terms[e] += (double)p * size;
+            a->error[e] += ((double)p * part + lost) * size;
+        }
+    }
+    for (int64_t e = 0; e < D; e++)
+        a->error[e] +=
+            mean_error * fabs((double)a->value[e]) + (ts_attention_kappa(n) * u + 2 * w) * terms[e];
+    a->lse = max + logl(sum);
+    a->lse_error = mean_error + u * (16 + ts_attention_kappa(n) + 2 * fabs((double)max));
+}
+
+static int64_t n_picked(const ts_attention_dims *d)
+{
+    const double cost = (double)d->n_k * (double)d->head_dim;
+    return ts_attention_n_picked(d->n_batch * d->n_q_head * d->n_q, cost);
+}
+
+static size_t n_want(const ts_case *c)
+{
+    const ts_attention_dims d = ts_attention_dims_of(c);
+    return (size_t)(n_picked(&d) * (d.head_dim + 2));
+}
+
+/* want: the numbers of the rows that are worked out, their o, their lse */
+static void oracle(const ts_case *c, const void *args, ts_want *want)
+{
+    const fwd_args          *a = args;
+    const ts_attention_dims *d = &a->d;
+    const ts_dtype           t = d->dtype;
+    const int64_t            D = d->head_dim, n = n_picked(d), share = d->n_q_head / d->n_kv_head;
+    double                  *q = ts_attention_wide(d, a->q, t, d->n_q_head, d->n_q, D);
+    double                  *k = ts_attention_wide(d, a->k, t, d->n_kv_head, d->n_k, D);
+    double                  *v = ts_attention_wide(d, a->v, t, d->n_kv_head, d->n_k, D);
+    ts_real                 *scratch = malloc((size_t)(2 * d->n_k + 1) * sizeof *scratch);
+    ts_want                 *o = want + n, *lse = o + n * D;
+    (void)c;
+    if (!scratch) abort();
+    ts_attention_pick(d->n_batch * d->n_q_head * d->n_q, n, want);
+    for (int64_t r = 0; r < n; r++) {
+        const int64_t       row = (int64_t)want[r].value, i = row % d->n_q, bh = row / d->n_q;
+        const int64_t       b = bh / d->n_q_head, first = bh / share * d->n_k * D;
+        const ts_span       keys = ts_attention_keys(d, a->kv_len, b, i);
+        ts_attention_answer x;
+        ts_attention_forward_row(d, keys, q + row * D, k + first, v + first, scratch, &x);
+        for (int64_t e = 0; e < D; e++)
+            o[r * D + e] = ts_attention_stored(x.value[e], x.error[e], t);
+        lse[r] = ts_attention_stored(x.lse, x.lse_error, ts_wide(t));
+        if (isnan(x.lse)) lse[r].bound = INFINITY; /* a sick row's is anybody's */
+    }
+    free(q);
+    free(k);
+    free(v);
+    free(scratch);
+}
+
+/* ---- check, cost, senseless calls ---- */
+
+static bool check(const ts_case *c, const void *args, const ts_want *want, ts_flaw *f, ts_errors *e)
+{
+    const fwd_args          *a = args;
+    const ts_attention_dims *d = &a->d;
+    const int64_t     D = d->head_dim, n = n_picked(d), Q = d->n_batch * d->n_q_head * d->n_q;
+    const ts_buf      o = { "o", TS_OUT, d->dtype, Q, D, D };
+    const ts_buf      lse = { "lse", TS_OUT, ts_wide(d->dtype), Q, 1, 1 };
+    ts_attention_dims heads_first = *d; /* as lse always is */
+    (void)c;
+    heads_first.layout = TS_BHND;
+    const ts_attention_rows to = { o, a->o, d->n_q_head, d->n_q, ts_attention_keys, 0 };
+    const ts_attention_rows tl = { lse, a->lse, d->n_q_head, d->n_q, ts_attention_keys, -INFINITY };
+    return ts_attention_check(d, a->kv_len, &to, want, n, want + n, f, e) &&
+           (!a->lse ||
+            ts_attention_check(&heads_first, a->kv_len, &tl, want, n, want + n + n * D, f, e));
+}
+
+static ts_cost cost(const ts_case *c)
+{
+    const ts_attention_dims d = ts_attention_dims_of(c);
+    const double            b = (double)ts_format_of(d.dtype)->n_bytes, B = (double)d.n_batch;
+    const double            rows_q = B * (double)(d.n_q_head * d.n_q),
+                 rows_k = B * (double)(d.n_kv_head * d.n_k);
+    return (ts_cost) { b * (double)d.head_dim * 2 * (rows_q + rows_k) + 4 * rows_q,
+                       4 * (double)d.head_dim * ts_attention_pairs(&d), false };
+}
+
+static bool spoil(int i, void *args, ts_exec *x, ts_status *must)
+{
+    fwd_args          *a = args;
+    const void **const in[] = { &a->q, &a->k, &a->v };
+    (void)x;
+    if (i >= 4) return ts_attention_spoil(i - 4, &a->d, must);
+    *must = TS_E_ARG;
+    if (i < 3) *in[i] = NULL;
+    else a->o = NULL;
+    return true;
+}
+
+const ts_task ts_task_flash_attention = {
+    .name = "flash_attention",
+    .dim_name = { "q", "k", "batch", "q_heads", "kv_heads", "head_dim", "mask", "form" },
+    .buffer = { "q", "k", "v", "o", "lse", "kv_len" },
+    .args_bytes = sizeof(fwd_args),
+    .cases = ts_flash_attention_cases,
+    .setup = setup,
+    .n_want = n_want,
+    .oracle = oracle,
+    .check = check,
+    .cost = cost,
+    .spoil = spoil,
+};

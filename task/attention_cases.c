@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attention_cases.h"
+
+#include <stdlib.h>
+
+enum { F32 = 1u << TS_F32, F64 = 1u << TS_F64, F16 = 1u << TS_F16, BF16 = 1u << TS_BF16 };
+enum { ALL = F32 | F64 | F16 | BF16, FAST = F32 | F16 | BF16, SOME = F32 | BF16 };
+enum { MAX_CASES = 512, MAX_SHAPES = 4, MUCH = 1 << 17 };
+enum { FULL, CAUSAL, WINDOW }; /* WINDOW + w - 1: of w keys */
+
+typedef struct shape {
+    int64_t q, k, batch, q_heads, kv_heads, head_dim, mask, form;
+} shape;
+
+/* Refusals start from the first. Lengths around tiles of 16, 64 and 128, lengths of q and k that
+ * differ, every way to share heads, odd head dimensions, hints that divide nothing; many tiles of
+ * keys, and of queries. */
+static const shape plain_shapes[] = {
+    { 17, 17, 2, 4, 2, 64, CAUSAL, 640 },   { 2, 2, 1, 2, 1, 8, CAUSAL, 11 },
+    { 1, 1, 1, 1, 1, 1, FULL, 0 },          { 15, 15, 1, 6, 3, 33, FULL, 160 },
+    { 17, 17, 2, 6, 3, 80, CAUSAL, 371 },   { 33, 33, 1, 2, 1, 1, CAUSAL, 10 },
+    { 1, 64, 2, 4, 2, 64, CAUSAL, 0 },      { 5, 64, 2, 4, 2, 64, CAUSAL, 161 },
+    { 64, 5, 1, 2, 1, 64, CAUSAL, 160 },    { 65, 130, 1, 2, 1, 64, CAUSAL, 641 },
+    { 130, 65, 1, 1, 1, 33, FULL, 372 },    { 1, 65, 1, 8, 1, 128, FULL, 1 },
+    { 63, 63, 1, 4, 1, 64, CAUSAL, 640 },   { 64, 64, 1, 2, 2, 64, FULL, 643 },
+    { 65, 65, 1, 2, 2, 128, CAUSAL, 640 },  { 65, 65, 1, 2, 1, 64, FULL, 971 },
+    { 127, 127, 1, 2, 1, 33, CAUSAL, 0 },   { 128, 128, 1, 1, 1, 64, FULL, 1280 },
+    { 128, 128, 1, 1, 1, 128, CAUSAL, 1 },  { 129, 129, 1, 2, 1, 80, CAUSAL, 640 },
+    { 65, 129, 1, 1, 1, 256, FULL, 161 },   { 40, 40, 1, 2, 2, 256, CAUSAL, 2 },
+    { 300, 300, 1, 1, 1, 33, CAUSAL, 970 }, { 300, 129, 1, 1, 1, 8, FULL, 5121 },
+    { 65, 1021, 1, 1, 1, 16, CAUSAL, 0 },   { 1021, 33, 1, 1, 1, 16, FULL, 5120 },
+};
+
+/* Nothing to ask, nothing to see, nothing at all; and heads past a launch limit. */
+static const shape many_heads = { 1, 1, 33000, 2, 1, 1, CAUSAL, 0 };
+static const shape empty_shapes[] = { { 0, 17, 2, 2, 1, 8, FULL, 0 },
+                                      { 17, 0, 2, 2, 1, 8, CAUSAL, 1 },
+                                      { 5, 5, 0, 2, 1, 8, FULL, 0 } };
+
+typedef struct family {
+    const char *name;
+    unsigned    dtypes, backward; /* in which dtypes; 0: not at all */
+    shape       shapes[MAX_SHAPES];
+} family;
+
+/* clang-format off */
+static const family families[] = {
+    { "late",      ALL, ALL, { { 65, 65, 1, 2, 1, 64, FULL, 160 }, { 129, 129, 1, 2, 1, 33, CAUSAL, 641 },
+                               { 65, 300, 1, 1, 1, 33, FULL, 640 } } },
+    { "falling",   ALL, ALL, { { 65, 65, 1, 1, 1, 64, CAUSAL, 161 }, { 129, 129, 1, 1, 1, 33, FULL, 640 } } },
+    { "sink",      ALL, ALL, { { 65, 65, 1, 2, 1, 64, CAUSAL, 640 }, { 65, 130, 1, 1, 1, 128, FULL, 0 } } },
+    { "last",      ALL, ALL, { { 65, 65, 1, 1, 1, 64, FULL, 641 }, { 129, 129, 1, 1, 1, 64, FULL, 0 } } },
+    { "saturated", ALL, ALL, { { 65, 65, 1, 1, 1, 64, FULL, 0 }, { 129, 129, 1, 1, 1, 64, CAUSAL, 640 } } },
+    { "early",     ALL, ALL, { { 65, 65, 1, 1, 1, 64, CAUSAL, 160 }, { 129, 129, 1, 1, 1, 33, FULL, 641 } } },
+    { "offset",    ALL, ALL, { { 65, 65, 1, 1, 1, 64, CAUSAL, 0 }, { 65, 129, 1, 1, 1, 128, FULL, 1 } } },
+    { "hot",       ALL, F32 | F64 | BF16,
+                             { { 65, 65, 1, 2, 1, 64, CAUSAL, 640 }, { 129, 129, 1, 1, 1, 33, FULL, 161 } } },
+    { "flat",      ALL, ALL, { { 65, 700, 1, 1, 1, 8, FULL, 0 }, { 129, 129, 1, 1, 1, 64, CAUSAL, 641 } } },
+    { "negative",  ALL, ALL, { { 65, 65, 1, 1, 1, 64, CAUSAL, 0 }, { 129, 64, 1, 2, 1, 33, FULL, 641 } } },
+    { "window",    ALL, ALL, { { 65, 65, 1, 2, 1, 64, WINDOW, 160 }, { 129, 129, 1, 2, 1, 33, WINDOW + 16, 641 },
+                               { 65, 300, 1, 2, 2, 64, WINDOW + 63, 640 }, { 64, 40, 1, 2, 1, 80, WINDOW + 7, 1 } } },
+    { "ragged",    ALL, ALL, { { 65, 65, 3, 2, 1, 64, FULL, 640 }, { 64, 130, 3, 2, 1, 33, CAUSAL, 371 },
+                               { 1, 64, 4, 4, 1, 64, CAUSAL, 0 }, { 65, 129, 3, 2, 1, 16, WINDOW + 40, 640 } } },
+    { "padding",   ALL, ALL, { { 65, 65, 3, 2, 1, 64, FULL, 160 }, { 130, 64, 3, 2, 1, 33, CAUSAL, 1 },
+                               { 17, 129, 5, 2, 2, 8, FULL, 640 } } },
+    { "empty",     ALL, ALL, { { 17, 33, 4, 4, 2, 64, FULL, 160 }, { 65, 64, 3, 2, 1, 33, CAUSAL, 641 } } },
+    { "masked",    ALL, 0,   { { 65, 65, 1, 6, 3, 1, FULL, 160 }, { 129, 129, 2, 2, 2, 1, FULL, 641 },
+                               { 17, 300, 1, 3, 3, 1, FULL, 0 } } },
+    { "sick",      ALL, 0,   { { 17, 17, 1, 2, 1, 8, FULL, 0 }, { 65, 65, 1, 2, 1, 64, CAUSAL, 641 } } },
+};
+/* clang-format on */
+
+/* Enough to fill a device, and to be cut in many ways. */
+static const shape device_shapes[] = {
+    { 1000, 1000, 2, 8, 2, 128, CAUSAL, 0 },       { 2048, 2048, 1, 4, 4, 64, FULL, 1 },
+    { 513, 1025, 2, 8, 8, 128, CAUSAL, 641 },      { 4096, 4096, 2, 8, 8, 64, CAUSAL, 0 },
+    { 2000, 2000, 1, 8, 1, 64, WINDOW + 255, 0 },  { 700, 700, 1, 4, 2, 96, CAUSAL, 0 },
+    { 1500, 1500, 2, 4, 4, 128, WINDOW + 99, 11 }, { 2, 1, 35000, 2, 1, 64, CAUSAL, 0 },
+};
+static const struct {
+    const char *name;
+    shape       s;
+} device_families[] = {
+    { "late", { 1100, 1100, 1, 8, 8, 128, FULL, 0 } },
+    { "sink", { 1100, 1100, 1, 8, 2, 64, CAUSAL, 0 } },
+    { "hot", { 900, 900, 1, 4, 4, 128, CAUSAL, 1 } },
+    { "ragged", { 900, 1300, 5, 4, 2, 128, CAUSAL, 0 } },
+    { "padding", { 900, 1300, 5, 4, 4, 64, FULL, 1 } },
+    { "empty", { 1300, 900, 4, 4, 1, 128, CAUSAL, 0 } },
+};
+
+/* The judge times f32 of three sizes called `normal`; it has patience for no larger ones on a CPU,
+ * so that those of `bench` are called otherwise. */
+static const shape judged_shapes[] = { { 128, 128, 1, 4, 4, 64, CAUSAL, 0 },
+                                       { 256, 256, 1, 4, 4, 64, CAUSAL, 0 },
+                                       { 512, 512, 1, 4, 4, 64, CAUSAL, 0 } };
+static const shape timed_shapes[] = { { 1024, 1024, 1, 8, 8, 64, FULL, 0 },
+                                      { 1024, 1024, 1, 8, 8, 64, CAUSAL, 0 },
+                                      { 1024, 1024, 1, 8, 2, 128, CAUSAL, 0 } };
+
+/* For devices, causal and full; and what the judge times there. */
+static const shape large_shapes[] = { { 1024, 1024, 16, 32, 32, 128, FULL, 0 },
+                                      { 4096, 4096, 4, 32, 32, 128, FULL, 0 },
+                                      { 16384, 16384, 1, 32, 32, 128, FULL, 0 },
+                                      { 4096, 4096, 4, 32, 8, 128, FULL, 0 },
+                                      { 4096, 4096, 8, 16, 16, 64, FULL, 0 } };
+static const shape large_judged[] = { { 1056, 1056, 2, 16, 16, 64, CAUSAL, 0 },
+                                      { 736, 736, 2, 16, 16, 64, CAUSAL, 0 } };
+
+typedef struct list {
+    ts_case c[MAX_CASES];
+    int     n;
+    bool    backward;
+} list;
+
+static void add(list *l, unsigned use, unsigned dtypes, shape s, const char *name)
+{
+    const int64_t bits = s.form % 10 & (l->backward ? TS_FORM_BNHD : TS_FORM_BNHD | TS_FORM_NO_LSE);
+    for (int t = TS_F32; t <= TS_BF16; t++) {
+        if (!(dtypes >> t & 1u)) continue;
+        if (l->n + 1 == MAX_CASES) abort();
+        l->c[l->n++] = (ts_case) { use,
+                                   (ts_dtype)t,
+                                   { s.q, s.k, s.batch, s.q_heads, s.kv_heads, s.head_dim, s.mask,
+                                     s.form / 10 * 10 + bits },
+                                   name };
+    }
+}
+
+/* Of what takes long, one wide dtype and one narrow one, others from shape to shape. */
+static unsigned dtypes_of(shape s, size_t number)
+{
+    const int64_t work = s.q * s.k * s.batch * s.q_heads * s.head_dim;
+    if (work <= MUCH) return ALL;
+    return number % 2 ? F64 | F16 : F32 | BF16;
+}
+
+static void add_checked(list *l)
+{
+    for (size_t i = 0; i < sizeof plain_shapes / sizeof *plain_shapes; i++) {
+        add(l, TS_USE_CHECK, dtypes_of(plain_shapes[i], i), plain_shapes[i], "normal");
+        if (i) continue;
+        /* early: a mutant is led through the cases in their order */
+        for (size_t k = 0; k < sizeof empty_shapes / sizeof *empty_shapes; k++)
+            add(l, TS_USE_CHECK, ALL, empty_shapes[k], "normal");
+        add(l, TS_USE_CHECK, F32, many_heads, "normal");
+    }
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++)
+        for (int k = 0; k < MAX_SHAPES && families[i].shapes[k].batch; k++)
+            add(l, TS_USE_CHECK,
+                (l->backward ? families[i].backward : families[i].dtypes) &
+                    dtypes_of(families[i].shapes[k], (size_t)k),
+                families[i].shapes[k], families[i].name);
+}
+
+static void add_timed(list *l)
+{
+    for (size_t i = 0; i < sizeof judged_shapes / sizeof *judged_shapes; i++)
+        add(l, TS_USE_TIME, SOME, judged_shapes[i], "normal");
+    for (size_t i = 0; i < sizeof timed_shapes / sizeof *timed_shapes; i++)
+        add(l, TS_USE_TIME, SOME, timed_shapes[i], "long");
+    for (size_t i = 0; i < sizeof large_shapes / sizeof *large_shapes; i++)
+        for (int64_t mask = CAUSAL; mask >= FULL; mask--) {
+            shape s = large_shapes[i];
+            s.mask = mask;
+            add(l, TS_USE_TIME | TS_USE_LARGE, BF16, s, "normal");
+        }
+    for (size_t i = 0; i < sizeof large_judged / sizeof *large_judged; i++)
+        add(l, TS_USE_JUDGE | TS_USE_LARGE, F32, large_judged[i], "normal");
+}
+
+static const ts_case *build(list *l, bool backward)
+{
+    if (l->n) return l->c;
+    l->backward = backward;
+    add_checked(l);
+    for (size_t i = 0; i < sizeof device_shapes / sizeof *device_shapes; i++)
+        add(l, TS_USE_DEVICE, FAST, device_shapes[i], "normal");
+    for (size_t i = 0; i < sizeof device_families / sizeof *device_families; i++)
+        add(l, TS_USE_DEVICE, SOME, device_families[i].s, device_families[i].name);
+    add_timed(l);
+    return l->c;
+}
+
+const ts_case *ts_flash_attention_cases(void)
+{
+    static list l;
+    return build(&l, false);
+}
+
+const ts_case *ts_flash_attention_backward_cases(void)
+{
+    static list l;
+    return build(&l, true);
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* attention_cases.h - which cases the attention tasks ask, and how their inputs are drawn. */
+#ifndef TS_TASK_ATTENTION_CASES_H
+#define TS_TASK_ATTENTION_CASES_H
+
+#include "task.h"
+#include "touchstone/attention.h"
+
+/* dim: q and k (lengths), batch, q_heads, kv_heads, head_dim; mask: 0 full, 1 causal, 1 + w causal
+ * with a window of w keys; form: ten times the tile hint, plus bits of these. */
+enum { TS_FORM_BNHD = 1, TS_FORM_NO_LSE = 2 };
+
+const ts_case *ts_flash_attention_cases(void);
+const ts_case *ts_flash_attention_backward_cases(void);
+
+/* What the call says of shapes and masks, the scale among it. */
+ts_attention_dims ts_attention_dims_of(const ts_case *c);
+
+/* Whether the call has key lengths; they are drawn from the case's seed. */
+bool    ts_attention_has_lengths(const ts_case *c);
+int32_t ts_attention_length(const ts_case *c, uint64_t seed, int64_t b);
+
+/* One row of q, k, v or dout that is drawn: number i of head h of batch b. Elements go where
+ * `begin` says. kv_len is that of the batch, or n_k. */
+typedef struct ts_attention_drawn {
+    const ts_case           *c;
+    const ts_attention_dims *d;
+    uint64_t                 seed; /* another one for each tensor */
+    int64_t                  b, h, i, kv_len, begin;
+    void                    *to;
+} ts_attention_drawn;
+
+/* How a family draws its rows. Looked up once a case: large ones have no time for names. */
+typedef void (*ts_attention_draw)(const ts_attention_drawn *w);
+
+typedef struct ts_attention_family {
+    const char       *name;
+    ts_attention_draw q, k, v, dout;
+} ts_attention_family;
+
+const ts_attention_family *ts_attention_family_of(const ts_case *c);
+
+#endif

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* attention_draw.c - how the families of the attention tasks draw their rows.
+ *
+ * Some families set the scores themselves: the first element of every query is STEER, and that of
+ * key j is what makes their product, times the scale, the score that the family wants. The other
+ * elements are noise around it. */
+#include <math.h>
+#include <string.h>
+
+#include "attention_cases.h"
+#include "dtype.h"
+#include "rng.h"
+
+static const double STEER = 4;
+
+static double noise(const ts_attention_drawn *w, int64_t n_head, int64_t n, int64_t e)
+{
+    const int64_t row = (w->b * n_head + w->h) * n + w->i; /* whatever the layout */
+    return ts_normal(w->seed, row * w->d->head_dim + e);
+}
+
+/* centre + spread * noise, throughout. */
+static void around(const ts_attention_drawn *w, int64_t n_head, int64_t n, double centre,
+                   double spread)
+{
+    for (int64_t e = 0; e < w->d->head_dim; e++)
+        ts_store(w->to, w->d->dtype, w->begin + e, centre + spread * noise(w, n_head, n, e));
+}
+
+static void query(const ts_attention_drawn *w)
+{
+    around(w, w->d->n_q_head, w->d->n_q, 0, 1);
+}
+
+static void key(const ts_attention_drawn *w)
+{
+    around(w, w->d->n_kv_head, w->d->n_k, 0, 1);
+}
+
+static void steered_query(const ts_attention_drawn *w)
+{
+    query(w);
+    ts_store(w->to, w->d->dtype, w->begin, STEER);
+}
+
+static void steer(const ts_attention_drawn *w, double score)
+{
+    key(w);
+    ts_store(w->to, w->d->dtype, w->begin, score / (STEER * w->d->scale));
+}
+
+/* The maximum moves with every tile. */
+static void late_key(const ts_attention_drawn *w)
+{
+    steer(w, 25 * (double)w->i / (double)w->d->n_k);
+}
+
+static void falling_key(const ts_attention_drawn *w)
+{
+    steer(w, -25 * (double)w->i / (double)w->d->n_k);
+}
+
+static void sink_key(const ts_attention_drawn *w)
+{
+    steer(w, w->i == 0 ? 2000 : 0);
+}
+
+static void last_key(const ts_attention_drawn *w)
+{
+    steer(w, w->i == w->d->n_k - 1 ? 2000 : 0);
+}
+
+/* One key of each head takes nearly all. */
+static void saturated_key(const ts_attention_drawn *w)
+{
+    const uint64_t any = ts_bits(w->seed + 8, w->b * w->d->n_kv_head + w->h);
+    steer(w, w->i == (int64_t)(any % (uint64_t)w->d->n_k) ? 60 : 0);
+}
+
+static void offset_key(const ts_attention_drawn *w)
+{
+    steer(w, 3000);
+}
+
+/* Scores far apart, all of them decided by the first sixteen keys. */
+static void early_key(const ts_attention_drawn *w)
+{
+    around(w, w->d->n_kv_head, w->d->n_k, 0, w->i < 16 ? 300 : 1);
+}
+
+static void hot_query(const ts_attention_drawn *w)
+{
+    around(w, w->d->n_q_head, w->d->n_q, 0, 1000);
+}
+
+/* Weights that are nearly equal, and terms of one sign in every sum, that of dq by keys which go
+ * with their values: sums in 16 bits come to a halt. */
+static void flat_query(const ts_attention_drawn *w)
+{
+    around(w, w->d->n_q_head, w->d->n_q, 2, 0.3);
+}
+
+static void flat_key(const ts_attention_drawn *w)
+{
+    around(w, w->d->n_kv_head, w->d->n_k, w->i % 2 ? 0.02 : -0.02, 0.005);
+}
+
+static void flat_value(const ts_attention_drawn *w)
+{
+    around(w, w->d->n_kv_head, w->d->n_k, w->i % 2 ? 2.5 : 0.5, 0.3);
+}
+
+/* Past the length lies anything. */
+static void padded(const ts_attention_drawn *w)
+{
+    key(w);
+    for (int64_t e = 0; e < w->d->head_dim && w->i >= w->kv_len; e++)
+        ts_store(w->to, w->d->dtype, w->begin + e, e % 3 == 1 ? INFINITY : NAN);
+}
+
+static void one_query(const ts_attention_drawn *w)
+{
+    ts_store(w->to, w->d->dtype, w->begin, 1);
+}
+
+/* Of one element: the first keys of some heads, all of others, the last of the rest have a score of
+ * -inf. */
+static void masked_key(const ts_attention_drawn *w)
+{
+    const int64_t n = w->d->n_k, kind = (w->b + w->h) % 3;
+    key(w);
+    if (kind == 1 || (kind == 0 ? w->i < n * 7 / 10 : w->i >= n - n * 7 / 10))
+        ts_store(w->to, w->d->dtype, w->begin, -INFINITY);
+}
+
+/* Some rows of q are no numbers; the others do not notice. */
+static void sick_query(const ts_attention_drawn *w)
+{
+    const int64_t e = w->d->head_dim - 1 - w->i % w->d->head_dim;
+    query(w);
+    if (w->i % 4 == 1) ts_store(w->to, w->d->dtype, w->begin + e, NAN);
+    if (w->i % 4 == 3) ts_store(w->to, w->d->dtype, w->begin + e, INFINITY);
+}
+
+static const ts_attention_family families[] = {
+    { "late", steered_query, late_key, key, query },
+    { "falling", steered_query, falling_key, key, query },
+    { "sink", steered_query, sink_key, key, query },
+    { "last", steered_query, last_key, key, query },
+    { "saturated", steered_query, saturated_key, key, query },
+    { "offset", steered_query, offset_key, key, query },
+    { "early", query, early_key, key, query },
+    { "hot", hot_query, key, key, query },
+    { "flat", flat_query, flat_key, flat_value, flat_query },
+    { "padding", query, padded, padded, query },
+    { "masked", one_query, masked_key, key, query },
+    { "sick", sick_query, key, key, query },
+    { "normal", query, key, key, query }, /* and all that are not named */
+};
+
+const ts_attention_family *ts_attention_family_of(const ts_case *c)
+{
+    const size_t last = sizeof families / sizeof *families - 1;
+    size_t       i = 0;
+    while (i < last && strcmp(c->family, families[i].name)) i++;
+    return &families[i];
+}
+
+ts_attention_dims ts_attention_dims_of(const ts_case *c)
+{
+    const int64_t *m = c->dim, tile = m[7] / 10;
+    const bool     usual = !(c->use & TS_USE_CHECK); /* what is timed has the scale of the field */
+    const double   share = usual ? 1 : !strcmp(c->family, "negative") ? -0.8 : 1.25;
+    return (ts_attention_dims) {
+        .dtype = c->dtype,
+        .layout = m[7] % 10 & TS_FORM_BNHD ? TS_BNHD : TS_BHND,
+        .causal = m[6] > 0,
+        .n_batch = m[2],
+        .n_q = m[0],
+        .n_k = m[1],
+        .n_q_head = m[3],
+        .n_kv_head = m[4],
+        .head_dim = m[5],
+        .window = m[6] > 1 ? m[6] - 1 : 0,
+        .tile_q = (tile + 1) / 2, /* not equal, but for tiles of one */
+        .tile_k = tile,
+        .scale = share / sqrt((double)m[5]),
+    };
+}
+
+bool ts_attention_has_lengths(const ts_case *c)
+{
+    return !strcmp(c->family, "ragged") || !strcmp(c->family, "padding") ||
+           !strcmp(c->family, "empty");
+}
+
+/* `empty`: every second batch sees nothing at all. */
+int32_t ts_attention_length(const ts_case *c, uint64_t seed, int64_t b)
+{
+    if (!strcmp(c->family, "empty") && b % 2 == 0) return 0;
+    return (int32_t)(ts_bits(seed, b) % (uint64_t)(c->dim[1] + 1));
+}

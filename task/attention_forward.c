@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* attention_forward.c - o and lse of a whole case, for the inputs of backward. Plain softmax in
+ * double, in blocks that a compiler keeps in registers, by one thread a head where that is much
+ * work. What is judged in double has its o and lse from the oracle's rows instead. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "attention_inside.h"
+
+enum { BLOCK = 16, MAX_THREADS = 64 };
+
+typedef struct job {
+    const ts_attention_dims *d;
+    const int32_t           *kv_len;
+    const double            *q, *k, *v;
+    double                  *o, *lse;
+    atomic_llong             next; /* the KV head, over all batches, that nobody has taken */
+} job;
+
+/* Scratch of one thread; a block is BLOCK keys or elements wide, the last one filled with 0. */
+typedef struct bench {
+    double *keys;   /* [key block][element][BLOCK] */
+    double *values; /* [element block][key][BLOCK] */
+    double *p;      /* [key] */
+} bench;
+
+static int64_t blocks(int64_t n)
+{
+    return (n + BLOCK - 1) / BLOCK;
+}
+
+static void pack(const ts_attention_dims *d, const double *k, const double *v, bench *t)
+{
+    const int64_t D = d->head_dim, N = blocks(d->n_k) * BLOCK;
+    for (int64_t j = 0; j < N; j++)
+        for (int64_t e = 0; e < D; e++)
+            t->keys[(j / BLOCK * D + e) * BLOCK + j % BLOCK] = j < d->n_k ? k[j * D + e] : 0;
+    for (int64_t e = 0; e < blocks(D) * BLOCK; e++)
+        for (int64_t j = 0; j < d->n_k; j++)
+            t->values[(e / BLOCK * d->n_k + j) * BLOCK + e % BLOCK] = e < D ? v[j * D + e] : 0;
+}
+
+static double exponentials(const ts_attention_dims *d, ts_span keys, const double *q,
+                           const bench *t)
+{
+    const int64_t D = d->head_dim;
+    double        max = -INFINITY, sum = 0;
+    for (int64_t b = keys.begin / BLOCK; b < blocks(keys.end); b++) {
+        double s[BLOCK] = { 0 };
+        for (int64_t e = 0; e < D; e++)
+            for (int i = 0; i < BLOCK; i++) s[i] += q[e] * t->keys[(b * D + e) * BLOCK + i];
+        for (int i = 0; i < BLOCK; i++) t->p[b * BLOCK + i] = s[i] * d->scale;
+    }
+    for (int64_t j = keys.begin; j < keys.end; j++)
+        if (t->p[j] > max) max = t->p[j];
+    for (int64_t j = keys.begin; j < keys.end; j++) sum += t->p[j] = exp(t->p[j] - max);
+    for (int64_t j = keys.begin; j < keys.end; j++) t->p[j] /= sum;
+    return max + log(sum);
+}
+
+static void row(const job *w, ts_span keys, int64_t number, const bench *t)
+{
+    const int64_t D = w->d->head_dim, n = w->d->n_k;
+    double *const o = w->o + number * D;
+    if (keys.begin >= keys.end) {
+        for (int64_t e = 0; e < D; e++) o[e] = 0;
+        w->lse[number] = -INFINITY;
+        return;
+    }
+    w->lse[number] = exponentials(w->d, keys, w->q + number * D, t);
+    for (int64_t b = 0; b < blocks(D); b++) {
+        double sum[BLOCK] = { 0 };
+        for (int64_t j = keys.begin; j < keys.end; j++)
+            for (int i = 0; i < BLOCK; i++) sum[i] += t->p[j] * t->values[(b * n + j) * BLOCK + i];
+        for (int64_t e = b * BLOCK; e < D && e < (b + 1) * BLOCK; e++) o[e] = sum[e % BLOCK];
+    }
+}
+
+static void *work(void *arg)
+{
+    job *const               w = arg;
+    const ts_attention_dims *d = w->d;
+    const int64_t            D = d->head_dim, N = blocks(d->n_k) * BLOCK;
+    const int64_t            share = d->n_q_head / d->n_kv_head;
+    double *const            room = malloc((size_t)(N * (D + 1) + blocks(D) * BLOCK * N + 1) * 8);
+    bench                    t = { room, room + N * D, room + N * D + blocks(D) * BLOCK * N };
+    if (!room) abort();
+    for (int64_t kv; (kv = atomic_fetch_add(&w->next, 1)) < d->n_batch * d->n_kv_head;) {
+        pack(d, w->k + kv * d->n_k * D, w->v + kv * d->n_k * D, &t);
+        for (int64_t r = kv * share * d->n_q; r < (kv + 1) * share * d->n_q; r++)
+            row(w, ts_attention_keys(d, w->kv_len, kv / d->n_kv_head, r % d->n_q), r, &t);
+    }
+    free(room);
+    return NULL;
+}
+
+void ts_attention_forward_all(const ts_attention_dims *d, const int32_t *kv_len, const double *q,
+                              const double *k, const double *v, double *o, double *lse)
+{
+    const bool much = ts_attention_pairs(d) * (double)d->head_dim > 0x1p28;
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    const int  n = !much || cores < 1 ? 1 : cores < MAX_THREADS ? (int)cores : MAX_THREADS;
+    job        w = { .d = d, .kv_len = kv_len, .q = q, .k = k, .v = v, .o = o, .lse = lse };
+    pthread_t  thread[MAX_THREADS];
+    int        started = 0;
+    atomic_init(&w.next, 0);
+    while (started < n - 1 && !pthread_create(&thread[started], NULL, work, &w)) started++;
+    work(&w);
+    while (started) pthread_join(thread[--started], NULL);
+}

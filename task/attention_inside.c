@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attention_inside.h"
+
+#include <float.h>
+#include <stdlib.h>
+#include <sys/random.h>
+
+#include "rng.h"
+
+/* ---- who sees whom ---- */
+
+ts_span ts_attention_keys(const ts_attention_dims *d, const int32_t *kv_len, int64_t b, int64_t i)
+{
+    const int64_t last = i + d->n_k - d->n_q; /* the one that it meets, if causal */
+    ts_span       s = { 0, kv_len ? kv_len[b] : d->n_k };
+    if (d->causal && last + 1 < s.end) s.end = last + 1;
+    if (d->window > 0 && last - d->window + 1 > 0) s.begin = last - d->window + 1;
+    return s;
+}
+
+ts_span ts_attention_queries(const ts_attention_dims *d, const int32_t *kv_len, int64_t b,
+                             int64_t j)
+{
+    const int64_t first = j - (d->n_k - d->n_q);
+    ts_span       s = { 0, d->n_q };
+    if (d->causal && first > 0) s.begin = first;
+    if (d->window > 0 && first + d->window < s.end) s.end = first + d->window;
+    if (kv_len && j >= kv_len[b]) s.end = s.begin;
+    return s;
+}
+
+double ts_attention_pairs(const ts_attention_dims *d)
+{
+    double n = 0;
+    for (int64_t i = 0; i < d->n_q; i++) {
+        const ts_span s = ts_attention_keys(d, NULL, 0, i);
+        if (s.end > s.begin) n += (double)(s.end - s.begin);
+    }
+    return n * (double)d->n_batch * (double)d->n_q_head;
+}
+
+/* ---- inputs ---- */
+
+void ts_attention_fill(const ts_case *c, const ts_attention_dims *d, const int32_t *kv_len,
+                       uint64_t seed, void *to, int64_t n_head, int64_t n, ts_attention_draw draw)
+{
+    ts_attention_drawn w = { .c = c, .d = d, .seed = seed, .to = to };
+    for (w.b = 0; w.b < d->n_batch; w.b++) {
+        w.kv_len = kv_len ? kv_len[w.b] : d->n_k;
+        for (w.h = 0; w.h < n_head; w.h++)
+            for (w.i = 0; w.i < n; w.i++) {
+                w.begin = ts_attention_row(d, n_head, n, w.b, w.h, w.i) * d->head_dim;
+                draw(&w);
+            }
+    }
+}
+
+void ts_attention_take_lengths(const ts_case *c, uint64_t seed, ts_arena *m, const int32_t **slot)
+{
+    const int64_t B = c->dim[2];
+    if (!ts_attention_has_lengths(c)) return;
+    int32_t *len = ts_take(m, slot, (ts_buf) { "kv_len", TS_IN, TS_I32, 1, B, B });
+    for (int64_t b = 0; b < B; b++) len[b] = ts_attention_length(c, seed, b);
+}
+
+void ts_attention_scalars(ts_arena *m, const ts_attention_dims *d)
+{
+    ts_scalar(m, "layout", d->layout);
+    ts_scalar(m, "causal", d->causal);
+    ts_scalar(m, "window", (double)d->window);
+    ts_scalar(m, "scale", d->scale);
+    ts_scalar(m, "tile_q", (double)d->tile_q);
+    ts_scalar(m, "tile_k", (double)d->tile_k);
+}
+
+double *ts_attention_wide(const ts_attention_dims *d, const void *p, ts_dtype t, int64_t n_head,
+                          int64_t n, int64_t head_dim)
+{
+    double *wide = malloc((size_t)(d->n_batch * n_head * n * head_dim + 1) * sizeof *wide), *to;
+    if (!(to = wide)) abort();
+    for (int64_t b = 0; b < d->n_batch; b++)
+        for (int64_t h = 0; h < n_head; h++)
+            for (int64_t i = 0; i < n; i++) {
+                const int64_t begin = ts_attention_row(d, n_head, n, b, h, i) * head_dim;
+                for (int64_t e = 0; e < head_dim; e++) *to++ = ts_load(p, t, begin + e);
+            }
+    return wide;
+}
+
+/* ---- bounds ---- */
+
+/* Storing errs by w of the result, or by half the spacing of what is not normal, which may be
+ * flushed. What no number of the dtype holds is stored as infinity. */
+ts_want ts_attention_stored(ts_real value, double error, ts_dtype t)
+{
+    const ts_format *f = ts_format_of(t);
+    const double     v = (double)value;
+    if (isnan(v)) return (ts_want) { NAN, 0 };
+    if (isinf(v)) return (ts_want) { v, 0 };
+    return (ts_want) { v, error + f->u * fabs(v) + f->min_normal * f->u +
+                              (fabs(v) < f->min_normal ? fabs(v) : 0) };
+}
+
+/* ---- large cases ---- */
+
+int64_t ts_attention_n_picked(int64_t n, double cost)
+{
+    const double work = 0x1p27; /* some tenths of a second */
+    if (n == 0 || (double)n * cost <= work) return n;
+    const double most = fmax(work / cost, 16);
+    return most < (double)n ? (int64_t)most : n;
+}
+
+void ts_attention_pick(int64_t n, int64_t n_picked, ts_want *want)
+{
+    uint64_t secret = 0;
+    if (n_picked < n && getrandom(&secret, sizeof secret, 0) != sizeof secret) abort();
+    for (int64_t i = 0; i < n_picked; i++) { /* one of each of n_picked shares */
+        const int64_t begin = i * n / n_picked, end = (i + 1) * n / n_picked;
+        const int64_t at = begin + (int64_t)(ts_bits(secret, i) % (uint64_t)(end - begin));
+        want[i] = (ts_want) { (double)at, 0 };
+    }
+}
+
+bool ts_attention_check(const ts_attention_dims *d, const int32_t *kv_len,
+                        const ts_attention_rows *t, const ts_want *picked, int64_t n_picked,
+                        const ts_want *want, ts_flaw *f, ts_errors *e)
+{
+    const ts_buf b = t->b, row = { b.name, b.role, b.dtype, 1, b.n_cols, b.n_cols };
+    const size_t n_bytes = (size_t)b.n_cols * ts_format_of(b.dtype)->n_bytes;
+    ts_want      finite[256], none[256];
+    ts_errors    unseen;
+    int64_t      next = 0;
+    for (int i = 0; i < 256; i++) {
+        finite[i] = (ts_want) { 0, DBL_MAX };
+        none[i] = (ts_want) { t->none, 0 };
+    }
+    for (int64_t r = 0; r < b.n_rows; r++) {
+        const int64_t  batch = r / (t->n_head * t->n), head = r / t->n % t->n_head, i = r % t->n;
+        const int64_t  at = ts_attention_row(d, t->n_head, t->n, batch, head, i);
+        const bool     known = next < n_picked && picked[next].value == (double)r;
+        const ts_span  span = t->seen(d, kv_len, batch, i);
+        const ts_want *w = known ? want + next++ * b.n_cols : span.begin < span.end ? finite : none;
+        if (!known) unseen = (ts_errors) { 0 };
+        if (ts_check_buf(row, (const char *)t->p + (size_t)at * n_bytes, w, f, known ? e : &unseen))
+            continue;
+        f->row = at;
+        return false;
+    }
+    return true;
+}
+
+/* ---- senseless calls ---- */
+
+bool ts_attention_spoil(int i, ts_attention_dims *d, ts_status *must)
+{
+    const int64_t huge = INT64_MAX / 4;
+    *must = i < 5 ? TS_E_ARG : i < 20 ? TS_E_SHAPE : TS_E_DTYPE;
+    if (i == 0) d->scale = NAN;
+    else if (i == 1) d->scale = -INFINITY;
+    else if (i == 2) d->causal = 2;
+    else if (i == 3) d->layout = (ts_attention_layout)2;
+    else if (i == 4) d->causal = 0, d->window = 3;
+    else if (i == 5) d->window = -1;
+    else if (i == 6) d->n_batch = -1;
+    else if (i == 7) d->n_q = -1;
+    else if (i == 8) d->n_k = -1;
+    else if (i == 9) d->n_q_head = 0;
+    else if (i == 10) d->n_kv_head = 0;
+    else if (i == 11) d->n_kv_head = d->n_q_head + 1;
+    else if (i == 12) d->n_q_head = 2 * d->n_kv_head + 1;
+    else if (i == 13) d->head_dim = 0;
+    else if (i == 14) d->head_dim = 257;
+    else if (i == 15) d->n_batch = huge;
+    else if (i == 16) d->n_q = huge;
+    else if (i == 17) d->n_k = huge;
+    else if (i == 18) d->tile_q = -1;
+    else if (i == 19) d->tile_k = -1;
+    else if (i < 24) d->dtype = (const ts_dtype[]) { TS_U8, TS_U4, TS_I32, (ts_dtype)99 }[i - 20];
+    else return false;
+    return true;
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* attention_inside.h - what the two attention tasks share. Private to task/attention*.c. */
+#ifndef TS_TASK_ATTENTION_INSIDE_H
+#define TS_TASK_ATTENTION_INSIDE_H
+
+#include <math.h>
+
+#include "attention_cases.h"
+#include "dtype.h"
+
+typedef long double ts_real;
+
+static inline double ts_attention_kappa(int64_t n)
+{
+    return 8 + 2 * sqrt((double)n);
+}
+
+/* Unit roundoffs: of accumulation, and of storage. */
+static inline double ts_attention_u(ts_dtype t)
+{
+    return ts_format_of(ts_wide(t))->u;
+}
+
+static inline double ts_attention_w(ts_dtype t)
+{
+    return ts_format_of(t)->u;
+}
+
+/* Rows of a tensor with n_head heads of n rows each. */
+static inline int64_t ts_attention_row(const ts_attention_dims *d, int64_t n_head, int64_t n,
+                                       int64_t b, int64_t h, int64_t i)
+{
+    return d->layout == TS_BHND ? (b * n_head + h) * n + i : (b * n + i) * n_head + h;
+}
+
+/* Keys [begin, end) are seen by query i of batch b; none: begin >= end. */
+typedef struct ts_span {
+    int64_t begin, end;
+} ts_span;
+
+ts_span ts_attention_keys(const ts_attention_dims *d, const int32_t *kv_len, int64_t b, int64_t i);
+/* The queries that see key j, which are neighbours too. */
+ts_span ts_attention_queries(const ts_attention_dims *d, const int32_t *kv_len, int64_t b,
+                             int64_t j);
+
+/* What becomes of a weight p where numbers are no longer normal: at accumulation it may be flushed,
+ * and rounded to storage it errs by half the spacing there. */
+static inline double ts_attention_lost(double p, ts_dtype t)
+{
+    const ts_format *f = ts_format_of(t), *wide = ts_format_of(ts_wide(t));
+    return (p < 2 * wide->min_normal ? p : 0) + f->min_normal * f->u;
+}
+
+/* A want for a result that is stored as t; `error` is what may go wrong before that. */
+ts_want ts_attention_stored(ts_real value, double error, ts_dtype t);
+
+/* Pairs that are seen, over all batches and query heads, with full key lengths. */
+double ts_attention_pairs(const ts_attention_dims *d);
+
+/* A tensor as doubles [batch][head][row][head_dim], whatever its layout; lse with head_dim 1. */
+double *ts_attention_wide(const ts_attention_dims *d, const void *p, ts_dtype t, int64_t n_head,
+                          int64_t n, int64_t head_dim);
+
+/* Draws q, k, v or dout, of n_head heads with n rows. */
+void ts_attention_fill(const ts_case *c, const ts_attention_dims *d, const int32_t *kv_len,
+                       uint64_t seed, void *to, int64_t n_head, int64_t n, ts_attention_draw draw);
+
+/* Takes and draws the key lengths, where the case has some. */
+void ts_attention_take_lengths(const ts_case *c, uint64_t seed, ts_arena *m, const int32_t **slot);
+
+/* The numbers of a call that are not in its tensors' shapes. */
+void ts_attention_scalars(ts_arena *m, const ts_attention_dims *d);
+
+/* ---- large cases: some rows are worked out, of the others it is seen that they are there ---- */
+
+/* How many of n rows, each of which costs so many operations, are worked out. */
+int64_t ts_attention_n_picked(int64_t n, double cost);
+
+/* Which they are, in rising order, into want[0 .. n_picked).value: drawn anew each time, so that
+ * nobody knows before. */
+void ts_attention_pick(int64_t n, int64_t n_picked, ts_want *want);
+
+/* A tensor with a row for every query, or key, of each head. A row that nobody sees, or that sees
+ * nothing, is all `none`. */
+typedef struct ts_attention_rows {
+    ts_buf      b;
+    const void *p;
+    int64_t     n_head, n;
+    ts_span (*seen)(const ts_attention_dims *d, const int32_t *kv_len, int64_t b, int64_t i);
+    double none;
+} ts_attention_rows;
+
+/* Compares it: `picked` are row numbers in the order batch, head, row, and `want` n_cols for each
+ * of them; of the others those that see or are seen hold finite numbers. */
+bool ts_attention_check(const ts_attention_dims *d, const int32_t *kv_len,
+                        const ts_attention_rows *t, const ts_want *picked, int64_t n_picked,
+                        const ts_want *want, ts_flaw *f, ts_errors *e);
+
+/* ---- forward ---- */
+
+/* One row: what it must be, and the bounds. */
+typedef struct ts_attention_answer {
+    ts_real value[256], lse; /* lse: -inf where nothing is seen, NaN where a score is sick */
+    double  error[256], lse_error;
+} ts_attention_answer;
+
+/* q, k and v are wide and of one batch and head; scratch has room for 2 n_k numbers. */
+void ts_attention_forward_row(const ts_attention_dims *d, ts_span keys, const double *q,
+                              const double *k, const double *v, ts_real *scratch,
+                              ts_attention_answer *a);
+
+/* o and lse of the whole case, in double, fast; o is [batch][q_head][n_q][head_dim]. */
+void ts_attention_forward_all(const ts_attention_dims *d, const int32_t *kv_len, const double *q,
+                              const double *k, const double *v, double *o, double *lse);
+
+/* What makes a call senseless in both tasks; false: no such way. */
+bool ts_attention_spoil(int i, ts_attention_dims *d, ts_status *must);
+
+#endif
