@@ -105,6 +105,8 @@ static void test_complex_step(void **state)
             assert_true(largest > 0.01);
             assert_true(off <= 1e-12 * largest);
             assert_true(oracle_off <= 1e-12 * largest);
+            print_message("complex step, shape %d: d%c off by %.1e of %.2f\n", i, "qkv"[t - Q], off,
+                          largest);
         }
         drop(&w);
     }
@@ -152,6 +154,7 @@ static void test_differences(void **state)
             double best = INFINITY;
             for (double h = 1e-3; h > 1e-7; h /= 10) best = fmin(best, difference_error(&w, t, h));
             assert_true(best <= 1e-8);
+            print_message("differences, shape %d: d%c off by %.1e\n", i, "qkv"[t - Q], best);
         }
         drop(&w);
     }
