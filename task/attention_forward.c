@@ -2,24 +2,20 @@
 /* attention_forward.c - o and lse of a whole case, for the inputs of backward. Plain softmax in
  * double, in blocks that a compiler keeps in registers, by one thread a head where that is much
  * work. What is judged in double has its o and lse from the oracle's rows instead. */
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "attention_inside.h"
 
-enum { BLOCK = 16, MAX_THREADS = 64 };
+enum { BLOCK = 16 };
 
 typedef struct job {
     const ts_attention_dims *d;
     const int32_t           *kv_len;
     const double            *q, *k, *v;
     double                  *o, *lse;
-    atomic_llong             next; /* the KV head, over all batches, that nobody has taken */
 } job;
 
-/* Scratch of one thread; a block is BLOCK keys or elements wide, the last one filled with 0. */
+/* Scratch of one head; a block is BLOCK keys or elements wide, the last one filled with 0. */
 typedef struct bench {
     double *keys;   /* [key block][element][BLOCK] */
     double *values; /* [element block][key][BLOCK] */
@@ -31,7 +27,7 @@ static int64_t blocks(int64_t n)
     return (n + BLOCK - 1) / BLOCK;
 }
 
-static void pack(const ts_attention_dims *d, const double *k, const double *v, bench *t)
+static void pack(const ts_attention_dims *d, const double *k, const double *v, const bench *t)
 {
     const int64_t D = d->head_dim, N = blocks(d->n_k) * BLOCK;
     for (int64_t j = 0; j < N; j++)
@@ -78,35 +74,26 @@ static void row(const job *w, ts_span keys, int64_t number, const bench *t)
     }
 }
 
-static void *work(void *arg)
+/* Of one KV head, over all batches. */
+static void head(void *of, int64_t kv)
 {
-    job *const               w = arg;
+    const job *const         w = of;
     const ts_attention_dims *d = w->d;
     const int64_t            D = d->head_dim, N = blocks(d->n_k) * BLOCK;
     const int64_t            share = d->n_q_head / d->n_kv_head;
     double *const            room = malloc((size_t)(N * (D + 1) + blocks(D) * BLOCK * N + 1) * 8);
-    bench                    t = { room, room + N * D, room + N * D + blocks(D) * BLOCK * N };
+    const bench              t = { room, room + N * D, room + N * D + blocks(D) * BLOCK * N };
     if (!room) abort();
-    for (int64_t kv; (kv = atomic_fetch_add(&w->next, 1)) < d->n_batch * d->n_kv_head;) {
-        pack(d, w->k + kv * d->n_k * D, w->v + kv * d->n_k * D, &t);
-        for (int64_t r = kv * share * d->n_q; r < (kv + 1) * share * d->n_q; r++)
-            row(w, ts_attention_keys(d, w->kv_len, kv / d->n_kv_head, r % d->n_q), r, &t);
-    }
+    pack(d, w->k + kv * d->n_k * D, w->v + kv * d->n_k * D, &t);
+    for (int64_t r = kv * share * d->n_q; r < (kv + 1) * share * d->n_q; r++)
+        row(w, ts_attention_keys(d, w->kv_len, kv / d->n_kv_head, r % d->n_q), r, &t);
     free(room);
-    return NULL;
 }
 
 void ts_attention_forward_all(const ts_attention_dims *d, const int32_t *kv_len, const double *q,
                               const double *k, const double *v, double *o, double *lse)
 {
     const bool much = ts_attention_pairs(d) * (double)d->head_dim > 0x1p28;
-    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    const int  n = !much || cores < 1 ? 1 : cores < MAX_THREADS ? (int)cores : MAX_THREADS;
-    job        w = { .d = d, .kv_len = kv_len, .q = q, .k = k, .v = v, .o = o, .lse = lse };
-    pthread_t  thread[MAX_THREADS];
-    int        started = 0;
-    atomic_init(&w.next, 0);
-    while (started < n - 1 && !pthread_create(&thread[started], NULL, work, &w)) started++;
-    work(&w);
-    while (started) pthread_join(thread[--started], NULL);
+    job        w = { d, kv_len, q, k, v, o, lse };
+    ts_attention_each(much, d->n_batch * d->n_kv_head, head, &w);
 }

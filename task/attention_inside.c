@@ -2,8 +2,11 @@
 #include "attention_inside.h"
 
 #include <float.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #include "rng.h"
 
@@ -39,20 +42,66 @@ double ts_attention_pairs(const ts_attention_dims *d)
     return n * (double)d->n_batch * (double)d->n_q_head;
 }
 
+/* ---- work on every head ---- */
+
+enum { MAX_THREADS = 64 };
+
+typedef struct heads {
+    void (*one)(void *of, int64_t i);
+    void        *of;
+    int64_t      n;
+    atomic_llong next; /* that nobody has taken */
+} heads;
+
+static void *work(void *arg)
+{
+    heads *const w = arg;
+    for (int64_t i; (i = atomic_fetch_add(&w->next, 1)) < w->n;) w->one(w->of, i);
+    return NULL;
+}
+
+void ts_attention_each(bool much, int64_t n, void (*one)(void *of, int64_t i), void *of)
+{
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    const int  most = !much || cores < 1 ? 1 : cores < MAX_THREADS ? (int)cores : MAX_THREADS;
+    heads      w = { one, of, n, 0 };
+    pthread_t  thread[MAX_THREADS];
+    int        started = 0;
+    while (started < most - 1 && !pthread_create(&thread[started], NULL, work, &w)) started++;
+    work(&w);
+    while (started) pthread_join(thread[--started], NULL);
+}
+
 /* ---- inputs ---- */
+
+static const int64_t MANY = 1 << 22; /* elements that are worth threads */
+
+typedef struct drawing {
+    const ts_attention_drawn *of_all;
+    const int32_t            *kv_len;
+    int64_t                   n_head, n;
+    ts_attention_draw         draw;
+} drawing;
+
+static void draw_head(void *of, int64_t i)
+{
+    const drawing     *p = of;
+    ts_attention_drawn w = *p->of_all;
+    w.b = i / p->n_head, w.h = i % p->n_head;
+    w.kv_len = p->kv_len ? p->kv_len[w.b] : w.d->n_k;
+    for (w.i = 0; w.i < p->n; w.i++) {
+        w.begin = ts_attention_row(w.d, p->n_head, p->n, w.b, w.h, w.i) * w.d->head_dim;
+        p->draw(&w);
+    }
+}
 
 void ts_attention_fill(const ts_case *c, const ts_attention_dims *d, const int32_t *kv_len,
                        uint64_t seed, void *to, int64_t n_head, int64_t n, ts_attention_draw draw)
 {
-    ts_attention_drawn w = { .c = c, .d = d, .seed = seed, .to = to };
-    for (w.b = 0; w.b < d->n_batch; w.b++) {
-        w.kv_len = kv_len ? kv_len[w.b] : d->n_k;
-        for (w.h = 0; w.h < n_head; w.h++)
-            for (w.i = 0; w.i < n; w.i++) {
-                w.begin = ts_attention_row(d, n_head, n, w.b, w.h, w.i) * d->head_dim;
-                draw(&w);
-            }
-    }
+    const ts_attention_drawn w = { .c = c, .d = d, .seed = seed, .to = to };
+    drawing                  p = { &w, kv_len, n_head, n, draw };
+    const int64_t            heads = d->n_batch * n_head;
+    ts_attention_each(heads * n * d->head_dim >= MANY, heads, draw_head, &p);
 }
 
 void ts_attention_take_lengths(const ts_case *c, uint64_t seed, ts_arena *m, const int32_t **slot)
@@ -73,18 +122,34 @@ void ts_attention_scalars(ts_arena *m, const ts_attention_dims *d)
     ts_scalar(m, "tile_k", (double)d->tile_k);
 }
 
+typedef struct widening {
+    const ts_attention_dims *d;
+    const void              *p;
+    ts_dtype                 t;
+    int64_t                  n_head, n, head_dim;
+    double                  *to;
+} widening;
+
+static void widen_head(void *of, int64_t h)
+{
+    const widening *w = of;
+    double         *to = w->to + h * w->n * w->head_dim;
+    for (int64_t i = 0; i < w->n; i++) {
+        const int64_t row =
+            ts_attention_row(w->d, w->n_head, w->n, h / w->n_head, h % w->n_head, i);
+        for (int64_t e = 0; e < w->head_dim; e++)
+            *to++ = ts_load(w->p, w->t, row * w->head_dim + e);
+    }
+}
+
 double *ts_attention_wide(const ts_attention_dims *d, const void *p, ts_dtype t, int64_t n_head,
                           int64_t n, int64_t head_dim)
 {
-    double *wide = malloc((size_t)(d->n_batch * n_head * n * head_dim + 1) * sizeof *wide), *to;
-    if (!(to = wide)) abort();
-    for (int64_t b = 0; b < d->n_batch; b++)
-        for (int64_t h = 0; h < n_head; h++)
-            for (int64_t i = 0; i < n; i++) {
-                const int64_t begin = ts_attention_row(d, n_head, n, b, h, i) * head_dim;
-                for (int64_t e = 0; e < head_dim; e++) *to++ = ts_load(p, t, begin + e);
-            }
-    return wide;
+    const int64_t heads = d->n_batch * n_head, all = heads * n * head_dim;
+    widening      w = { d, p, t, n_head, n, head_dim, malloc((size_t)(all + 1) * sizeof *w.to) };
+    if (!w.to) abort();
+    ts_attention_each(all >= MANY, heads, widen_head, &w);
+    return w.to;
 }
 
 /* ---- bounds ---- */

@@ -57,6 +57,9 @@ ts_want ts_attention_stored(ts_real value, double error, ts_dtype t);
 /* Pairs that are seen, over all batches and query heads, with full key lengths. */
 double ts_attention_pairs(const ts_attention_dims *d);
 
+/* one(of, i) for every i < n, by as many threads as there are cores where that is much work. */
+void ts_attention_each(bool much, int64_t n, void (*one)(void *of, int64_t i), void *of);
+
 /* A tensor as doubles [batch][head][row][head_dim], whatever its layout; lse with head_dim 1. */
 double *ts_attention_wide(const ts_attention_dims *d, const void *p, ts_dtype t, int64_t n_head,
                           int64_t n, int64_t head_dim);

@@ -135,6 +135,11 @@ __device__ __forceinline__ int lane(void)
     return (int)threadIdx.x % 32;
 }
 
+__device__ __forceinline__ int first_lane(int v)
+{
+    return __shfl_sync(~0u, v, 0);
+}
+
 /* ---- the warp that sends for things; its first lane asks, all wait ---- */
 
 template <class S> struct producer {
@@ -283,14 +288,18 @@ template <class S> struct consumer {
         : c(c_), in(in_), nth(nth_)
     {
     }
+    /* Who reads it is who says that it may be written again. */
     __device__ __forceinline__ item next_item(void)
     {
+        item i = {};
         barrier_wait(shared_address(&in.p->item_full), told.parity);
-        const item i = in.p->next;
-        __syncwarp();
-        if (lane() == 0) barrier_arrive(shared_address(&in.p->item_empty));
+        if (lane() == 0) {
+            i = in.p->next;
+            barrier_arrive(shared_address(&in.p->item_empty));
+        }
         told.advance();
-        return i;
+        return { first_lane(i.batch),  first_lane(i.head),  first_lane(i.row),
+                 first_lane(i.n_keys), first_lane(i.first), first_lane(i.end) };
     }
     __device__ __forceinline__ void wait_keys(void)
     {
