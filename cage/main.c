@@ -14,8 +14,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "beam_search.h"
 #include "cage.h"
 #include "kv_cache.h"
+#include "tree_verify.h"
 
 ts_control         *cage_control;
 static ts_call_plan plan; /* as the judge wrote it: the shared one may change */
@@ -23,6 +25,8 @@ static struct {
     ts_run_fn       run;
     ts_workspace_fn workspace;
     ts_kv_table     kv;
+    ts_run_fn       own; /* of a challenge with a model: what run plays with */
+    ts_workspace_fn own_workspace;
 } entrant;
 
 void cage_stop(int reason, const char *format, ...)
@@ -87,6 +91,39 @@ static void bind_kv(void *(*find)(const char *name))
     entrant.workspace = play_workspace;
 }
 
+static ts_status play_beam(const void *a, const ts_exec *x)
+{
+    return ts_beam_play(entrant.own, a, x);
+}
+
+static ts_status play_beam_workspace(const void *a, const ts_exec *x, size_t *n)
+{
+    return ts_beam_play_workspace(entrant.own_workspace, a, x, n);
+}
+
+static ts_status play_tree(const void *a, const ts_exec *x)
+{
+    return ts_tree_play(entrant.own, a, x);
+}
+
+static ts_status play_tree_workspace(const void *a, const ts_exec *x, size_t *n)
+{
+    return ts_tree_play_workspace(entrant.own_workspace, a, x, n);
+}
+
+/* Challenges in which the entrant is given a model, and watched as it asks it. */
+static void bind_model(void)
+{
+    const bool beam = !strcmp(plan.task, "beam_search");
+    if (!beam && strcmp(plan.task, "tree_verify")) return;
+    if (ts_on_gpu(plan.class))
+        cage_stop(TS_STOP_MISSING, "%s is judged on the CPU only", plan.task);
+    entrant.own = entrant.run;
+    entrant.own_workspace = entrant.workspace;
+    entrant.run = beam ? play_beam : play_tree;
+    entrant.workspace = beam ? play_beam_workspace : play_tree_workspace;
+}
+
 /* Between functions and objects there is no conversion in C; POSIX promises that the bits do. */
 static void bind(void *(*find)(const char *name))
 {
@@ -100,6 +137,7 @@ static void bind(void *(*find)(const char *name))
     if (!run) cage_stop(TS_STOP_MISSING, "it does not export %s", plan.symbol);
     memcpy(&entrant.run, &run, sizeof run);
     memcpy(&entrant.workspace, &workspace, sizeof workspace);
+    bind_model();
 }
 
 static void enter_sealed(void)

@@ -258,6 +258,15 @@ static bool keep_memory(ts_cage *c, int give)
     return (c->keeper = ts_keeper_start(c->kept, c->plan.n_slots, n, masked, give));
 }
 
+/* The judge's models as a library, where the first input is one and who asks it is Python. */
+static int model_for(const ts_cage *c)
+{
+    char path[1024];
+    if (!ts_in_python(c->plan.class) || ts_on_gpu(c->plan.class)) return -1;
+    if (strcmp(c->plan.task->buffer[0], "word")) return -1;
+    return ts_beside("touchstone-toy.so", path, sizeof path) ? copy_object(path) : -1;
+}
+
 static bool bear(ts_cage *c)
 {
     char       path[1024];
@@ -267,8 +276,10 @@ static bool bear(ts_cage *c)
     if (null >= 0 && !pipe2(err, O_CLOEXEC | O_NONBLOCK) && /* no flood blocks anybody */
         (!rung || !socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, bell)) &&
         (!gpu || !socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, given)) &&
-        ts_beside("touchstone-cage", path, sizeof path) && (!gpu || keep_memory(c, given[0])))
+        ts_beside("touchstone-cage", path, sizeof path) && (!gpu || keep_memory(c, given[0]))) {
+        if (!gpu) given[1] = model_for(c);
         c->pid = spawn(c, path, null, bell[1], err[1], given[1]);
+    }
     const int ends[] = { null, bell[1], err[1], given[0], given[1] };
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
         if (ends[i] >= 0) close(ends[i]);

@@ -11,7 +11,8 @@
  *   6 the object, or the Python file   7, 8 the doorbell, class python only: read 7, write 8
  *   9 runner.py, which is started with the numbers 3 4 5 7 8 as its arguments; class sealed-gpu:
  * the launch plan   10 on a device, instead of 4 and 5: a socket through which buffers come,
- * ts_kept 4 and 5 are files whose offset 0 is `region`; of a buffer see ts_call_buf.offset. Inputs
+ * ts_kept; in Python, where a challenge has a model: touchstone-toy.so, see script/toy.h
+ * 4 and 5 are files whose offset 0 is `region`; of a buffer see ts_call_buf.offset. Inputs
  * can be mapped for reading only.
  *
  * The protocol, for call k = 1, 2, ...: while the runner is stopped the judge writes `call` and,

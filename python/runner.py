@@ -10,7 +10,8 @@ It gets the arrays and numbers of the contract by name, those that it asks for, 
 arrays to be written. It fills them, or returns a dict with some of the same names, which is then
 copied into them: that is part of the call. bf16 arrays have ml_dtypes.bfloat16 where that package is
 installed, else uint16. NotImplementedError is the contract's "unsupported". For kv_cache it defines a
-class of that name, whose methods are called as a script says; see Script.
+class of that name, whose methods are called as a script says; see Script. In beam_search and
+tree_verify it is given one of the judge's models, see Model, and returns what it found.
 
 With `gpu` as a sixth argument, INPUTS is a socket through which buffers on a CUDA device come. They
 are torch tensors if the entrant has imported torch, CuPy arrays if it has imported cupy, and else
@@ -329,6 +330,17 @@ def load(cage):
     return function
 
 
+def asked_for(function, arguments):
+    import inspect
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # some callables do not say
+        return arguments
+    if any(p.kind == p.VAR_KEYWORD for p in parameters):
+        return arguments
+    return {p.name: arguments[p.name] for p in parameters if p.name in arguments}
+
+
 class Call:
     """One slot: the function with its arguments bound to the shared buffers."""
 
@@ -358,21 +370,11 @@ class Call:
             if role == 2:
                 arguments["accumulate"] = 1
         arguments["out"] = self.out
-        self.arguments = self.asked_for(arguments)
+        self.arguments = asked_for(function, arguments)
 
     @staticmethod
     def number(name, value):
         return int(value) if name in INTEGERS else value
-
-    def asked_for(self, arguments):
-        import inspect
-        try:
-            parameters = inspect.signature(self.function).parameters.values()
-        except (TypeError, ValueError):  # some callables do not say
-            return arguments
-        if any(p.kind == p.VAR_KEYWORD for p in parameters):
-            return arguments
-        return {p.name: arguments[p.name] for p in parameters if p.name in arguments}
 
     def __call__(self):
         for name, value in self.cage.slot(self.i)[1].items():  # numbers may change from call to call
@@ -488,6 +490,162 @@ class Script:
             row[...] = seen
 
 
+class Model:
+    """One of the judge's models, as an entrant sees it: strings in, logits of the next token out. The
+    work is script/toy.c's, so all languages get the same bits."""
+
+    library = None
+
+    def __init__(self, np, word, weight):
+        import ctypes
+        if not Model.library:
+            Model.library = ctypes.CDLL("/proc/self/fd/10")
+            Model.library.ts_toy_string.restype = ctypes.c_uint64
+        self._np, self._c = np, ctypes
+        self._toy = (ctypes.c_void_p * 2)(word.ctypes.data, weight.ctypes.data)
+        self._passed = None
+        self._nexts, self._forwards, self._strings = 0, 0, []
+        self.n_vocab = int(word[0, 1])
+
+    def next(self, strings):
+        """Logits of the token after each string: float32, (len(strings), n_vocab)."""
+        np, c = self._np, self._c
+        out, total = np.empty((len(strings), self.n_vocab), np.float32), 0
+        for row, string in zip(out, strings):
+            tokens = np.ascontiguousarray(string, np.int32)
+            at, n = c.c_void_p(tokens.ctypes.data), c.c_int64(tokens.size)
+            if self.library.ts_toy_next(self._toy, n, at, c.c_void_p(row.ctypes.data)):
+                raise ValueError("next: an empty string, or a token outside of the vocabulary")
+            total += self.library.ts_toy_string(n, at)
+        self._nexts += 1
+        self._strings.append((len(strings), total & 0xffffffff, total >> 32 & 0xffffffff))
+        return out
+
+    def forward(self, token, position, visible, want):
+        """One pass: row r sees row c where visible[r, c]. Logits of the token after each row of want."""
+        np, c = self._np, self._c
+        token = np.ascontiguousarray(token, np.int32)
+        position = np.ascontiguousarray(position, np.int64)
+        visible = np.ascontiguousarray(visible, bool).reshape(token.size, token.size)
+        want = np.ascontiguousarray(want, np.int64)
+        self._forwards += 1
+        if self._forwards == 1:
+            self._passed = token, position, visible, want
+        out = np.empty((want.size, self.n_vocab), np.float32)
+        arrays = [c.c_void_p(a.ctypes.data) for a in (token, position, visible, want, out)]
+        if position.size != token.size or self.library.ts_toy_forward(
+                self._toy, c.c_int64(token.size), *arrays[:3], c.c_int64(want.size), *arrays[3:]):
+            raise ValueError("forward: a row or a token that cannot be")
+        return out
+
+
+MODEL = 10  # TS_E_MODEL
+
+
+class Beams:
+    """One slot of beam_search: plays it as script/beam_search.c does."""
+
+    def __init__(self, np, kinds, cage, function, i):
+        self.np, self.cage, self.i, self.function = np, cage, i, function
+        self.a = Call(np, kinds, cage, lambda **every: None, i).arguments
+
+    def __call__(self):
+        np, a, out = self.np, self.a, self.a["out"]
+        n, _, width, steps, _, alpha, eos, _ = self.cage.case(self.i)[1]
+        words, prompts = a["prompts"].reshape(-1), []
+        for length in words[:n].tolist():
+            at = n + sum(map(len, prompts))
+            prompts.append(words[at:at + length].tolist())
+        model, status = Model(np, a["word"], a["weight"]), 0
+        try:
+            found = self.function(**asked_for(self.function, dict(
+                model=model, prompts=prompts, beam_width=width, max_new_tokens=steps,
+                alpha=alpha / 100, eos=eos)))
+        except ArithmeticError:
+            status = MODEL
+        calls = out["calls"]
+        calls[...] = 0
+        for row, kept in zip(calls[:steps], model._strings):
+            row[...] = kept
+        calls[steps:, 0] = model._nexts, status
+        calls[steps, 1] = model._forwards
+        if not status:
+            self.tell(found, width, steps, out)
+
+    def tell(self, found, width, steps, out):
+        np, n = self.np, len(out["beams"])
+        if len(found) != n or any(len(item) > width for item in found):
+            raise ValueError("expected the beams of %d items, at most %d each" % (n, width))
+        out["tokens"][...], out["beams"][...] = -1, 0
+        out["logprob"][...] = out["score"][...] = -np.inf
+        for i, item in enumerate(found):
+            for k, (tokens, logprob, score, finished) in enumerate(item):
+                if len(tokens) > steps:
+                    raise ValueError("a beam of %d tokens" % len(tokens))
+                out["tokens"][i * width + k, :len(tokens)] = tokens
+                out["logprob"][i, k], out["score"][i, k] = logprob, score
+                out["beams"][i, k], out["beams"][i, width + k] = len(tokens), bool(finished)
+            out["beams"][i, 2 * width] = len(item)
+
+
+class Trees:
+    """One slot of tree_verify: plays its cycles as script/tree_verify.c does."""
+
+    STATUS, N_OUT, N_PATH, NEXTS, FORWARDS, ROWS, WANTS, OVER, SEEN = range(9)
+
+    def __init__(self, np, kinds, cage, function, i):
+        self.np, self.cage, self.i, self.function = np, cage, i, function
+        self.a = Call(np, kinds, cage, lambda **every: None, i).arguments
+
+    def __call__(self):
+        a, script, at = self.a, self.a["script"].reshape(-1), 0
+        n_node, _, _, max_new, n_cycle, temperature, *_ = self.cage.case(self.i)[1]
+        for i in range(n_cycle):
+            ends = at + 1, at + 1 + int(script[at])
+            ends += ends[1] + n_node, ends[1] + 2 * n_node
+            prompt, token, parent = (script[b:e].copy() for b, e in zip(ends, ends[1:]))
+            self.cycle(i, prompt, token, parent, max_new, temperature / 100, a["u"][i].copy())
+            at = ends[3]
+
+    def cycle(self, i, prompt, token, parent, max_new, temperature, u):
+        np, out, n_node = self.np, self.a["out"], len(token)
+        rows = len(out["passed"]) // len(out["seen"])
+        model, status = Model(np, self.a["word"], self.a["weight"]), 0
+        try:
+            emitted, path, nodes = self.function(**asked_for(self.function, dict(
+                model=model, prompt=prompt, token=token, parent=parent, max_new=max_new,
+                temperature=temperature, u=u)))
+        except ArithmeticError:
+            status = MODEL
+        seen = out["seen"][i]
+        seen[...] = 0
+        seen[self.STATUS], seen[self.NEXTS], seen[self.FORWARDS] = status, model._nexts, model._forwards
+        self.tell_pass(model, out["passed"][i * rows:(i + 1) * rows], seen)
+        if status:
+            return
+        seen[self.N_OUT], seen[self.N_PATH] = len(emitted), len(path)
+        seen[self.SEEN:] = np.asarray(nodes).reshape(n_node)
+        for to, values in ((out["out"][i], emitted), (out["path"][i], path)):
+            to[...] = -1
+            to[:len(values)] = np.asarray(values, np.int32)[:to.size]
+
+    def tell_pass(self, model, to, seen):
+        np = self.np
+        to[...] = 0
+        if model._passed is None:
+            return
+        token, position, visible, want = model._passed
+        seen[self.ROWS], seen[self.WANTS] = token.size, want.size
+        if token.size > len(to):
+            return
+        to[:token.size, 0], to[:token.size, 1] = token, position
+        np.add.at(to[:, 2], want, 1)
+        bits = np.packbits(visible, axis=1, bitorder="little")
+        words = np.zeros((token.size, 4 * (to.shape[1] - 3)), np.uint8)
+        words[:, :bits.shape[1]] = bits
+        to[:token.size, 3:] = words.view(np.int32)
+
+
 def kinds_of(np):
     try:
         import ml_dtypes
@@ -527,7 +685,7 @@ def main():
         cage.open()
     function = load(cage)
     cage.map()
-    one = Script if cage.task == "kv_cache" else Call
+    one = {"kv_cache": Script, "beam_search": Beams, "tree_verify": Trees}.get(cage.task, Call)
     calls = [one(np, kinds, cage, function, i) for i in range(cage.n_slots)]
     cage.ready()
     serve(cage, calls)

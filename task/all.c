@@ -3,11 +3,10 @@
 
 extern const ts_task ts_task_layernorm_forward, ts_task_layernorm_backward, ts_task_softmax_topk;
 extern const ts_task ts_task_kv_cache, ts_task_flash_attention, ts_task_flash_attention_backward;
+extern const ts_task ts_task_beam_search, ts_task_tree_verify;
 
-const ts_task *const ts_tasks[] = { &ts_task_layernorm_forward,
-                                    &ts_task_layernorm_backward,
-                                    &ts_task_softmax_topk,
-                                    &ts_task_kv_cache,
-                                    &ts_task_flash_attention,
-                                    &ts_task_flash_attention_backward,
-                                    NULL };
+const ts_task *const ts_tasks[] = {
+    &ts_task_layernorm_forward, &ts_task_layernorm_backward, &ts_task_softmax_topk,
+    &ts_task_kv_cache,          &ts_task_flash_attention,    &ts_task_flash_attention_backward,
+    &ts_task_beam_search,       &ts_task_tree_verify,        NULL
+};

@@ -18,7 +18,10 @@ lay() { # TASK NAME
     to=$work/all/$1.$2
     mkdir -p "$to"
     entry=test/mutant_entry.c
-    [ "$1" != kv_cache ] || entry=test/mutant_entry_kv.c
+    case $1 in
+    kv_cache) entry=test/mutant_entry_kv.c ;;
+    beam_search | tree_verify) entry=test/mutant_entry_model.c ;;
+    esac
     cc -std=c11 -Wall -Wextra -Werror -O2 -s -shared -fPIC -fvisibility=hidden -Wl,--no-undefined \
         "-DTASK=$1" "-DMUTANT=$2" -Iinclude -Ibase -Iscript -Itask -Imutant $entry \
         "$build/libmutant_entry.a" -lm -ldl -lpthread -o "$to/mutant.so"
@@ -81,7 +84,8 @@ survivors '^[^rn]' . | pick full
 # whether they were seen. The cells are on the scoreboard, which cuts long names short: so these go by
 # numbers. A line for each in $work/robust: task, name, cells passed and asked.
 : >"$work/robust"
-for task in layernorm_forward layernorm_backward softmax_topk kv_cache flash_attention flash_attention_backward; do
+for task in layernorm_forward layernorm_backward softmax_topk kv_cache flash_attention flash_attention_backward \
+    beam_search tree_verify; do
     survivors . "^$task$" >"$work/odd"
     pick "odd-$task" <"$work/odd"
     n=0
@@ -89,7 +93,7 @@ for task in layernorm_forward layernorm_backward softmax_topk kv_cache flash_att
         n=$((n + 1))
         sed -i "s/\"name\":\"[^\"]*\"/\"name\":\"$n\"/" "$work/odd-$task/$task.$name/entry.json"
     done <"$work/odd"
-    case=$("$build/touchstone" list cases | grep -o "$task/f32/\(rows=257\|seqs=5,len=129\|q=128,k=128\),.*" | tail -n 1)
+    case=$("$build/touchstone" list cases | grep -o "$task/f32/\(rows=257\|seqs=5,len=129\|q=128,k=128\|items=17\|nodes=60\),.*" | tail -n 1)
     "$build/touchstone" judge --case "$case" "$work/odd-$task" 2>/dev/null |
         awk -v task="$task" '
             FNR == NR { name[FNR] = $2; next }

@@ -45,7 +45,8 @@ python=${TOUCHSTONE_PYTHON:-python3}
 "$python" -c 'import numpy' 2>/dev/null || python=
 try 0 "$tmp/all"
 [ "$(ls "$tmp/all" | wc -l)" = "$("$build/touchstone" list tasks | wc -l)" ] || complain 'not one folder a task'
-for id in softmax_topk layernorm_forward layernorm_backward kv_cache flash_attention flash_attention_backward; do
+for id in softmax_topk layernorm_forward layernorm_backward kv_cache flash_attention flash_attention_backward \
+    beam_search tree_verify; do
     d=$tmp/all/$id
     [ "$(ls "$d" | wc -l)" = 8 ] || complain "$d holds $(ls "$d" | tr '\n' ' ')"
     fails "$d"
@@ -62,7 +63,7 @@ for id in softmax_topk layernorm_forward layernorm_backward kv_cache flash_atten
     fi
     ${CC:-cc} -std=c11 -fsyntax-only -Wall -Wextra -Iinclude "$tmp/adapter.c" || complain "$id: the example does not compile"
 
-    if [ $id = kv_cache ]; then # judged on the CPU only
+    if [ ! -e "challenge/$id/starter.cu" ]; then # judged on the CPU only
         try 2 "$tmp/cuda-$id" --challenge $id --language cuda
         [ ! -e "$tmp/cuda-$id" ] || complain "$id: a folder without a starter"
     else

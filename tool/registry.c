@@ -4,20 +4,25 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "beam_search.h"
 #include "cuda_module.h"
 #include "kv_cache.h"
 #include "tool.h"
 #include "touchstone/attention.h"
 #include "touchstone/layernorm.h"
 #include "touchstone/softmax_topk.h"
+#include "tree_verify.h"
 
 extern const ts_task   ts_task_layernorm_forward, ts_task_layernorm_backward, ts_task_softmax_topk;
 extern const ts_task   ts_task_kv_cache, ts_task_flash_attention, ts_task_flash_attention_backward;
+extern const ts_task   ts_task_beam_search, ts_task_tree_verify;
 extern const ts_impl   ts_layernorm_forward_impls[], ts_layernorm_backward_impls[];
 extern const ts_impl   ts_softmax_topk_impls[], ts_kv_cache_impls[];
 extern const ts_impl   ts_flash_attention_impls[], ts_flash_attention_backward_impls[];
+extern const ts_impl   ts_beam_search_impls[], ts_tree_verify_impls[];
 extern const ts_mutant ts_layernorm_mutants[], ts_softmax_topk_mutants[], ts_kv_cache_mutants[];
 extern const ts_mutant ts_flash_attention_mutants[], ts_flash_attention_backward_mutants[];
+extern const ts_mutant ts_beam_search_mutants[], ts_tree_verify_mutants[];
 
 /* Entrants of kernel/softmax_topk. */
 ts_status ts_softmax_topk_textbook(const void *a, const ts_exec *x);
@@ -96,6 +101,47 @@ static ts_status flash_attention_backward_workspace(const void *a, const ts_exec
     return ts_flash_attention_backward_workspace(a, x, n);
 }
 
+/* These two are given one of the judge's models, and watched as they ask it. */
+static ts_status beam_search(const void *a, const ts_exec *x)
+{
+    return ts_beam_search(a, x);
+}
+
+static ts_status beam_search_workspace(const void *a, const ts_exec *x, size_t *n)
+{
+    return ts_beam_search_workspace(a, x, n);
+}
+
+static ts_status play_beam(const void *a, const ts_exec *x)
+{
+    return ts_beam_play(beam_search, a, x);
+}
+
+static ts_status play_beam_workspace(const void *a, const ts_exec *x, size_t *n)
+{
+    return ts_beam_play_workspace(beam_search_workspace, a, x, n);
+}
+
+static ts_status tree_verify(const void *a, const ts_exec *x)
+{
+    return ts_tree_verify(a, x);
+}
+
+static ts_status tree_verify_workspace(const void *a, const ts_exec *x, size_t *n)
+{
+    return ts_tree_verify_workspace(a, x, n);
+}
+
+static ts_status play_tree(const void *a, const ts_exec *x)
+{
+    return ts_tree_play(tree_verify, a, x);
+}
+
+static ts_status play_tree_workspace(const void *a, const ts_exec *x, size_t *n)
+{
+    return ts_tree_play_workspace(tree_verify_workspace, a, x, n);
+}
+
 enum { FAST = TS_HAS_F32 | TS_HAS_BF16 | TS_HAS_F16 };
 
 static const ts_entrant softmax_topk_entrants[] = {
@@ -119,6 +165,10 @@ const ts_offer ts_offers[] = {
     { &ts_task_flash_attention_backward, ts_flash_attention_backward_impls,
       flash_attention_backward, flash_attention_backward_workspace,
       ts_flash_attention_backward_mutants, NULL },
+    { &ts_task_beam_search, ts_beam_search_impls, play_beam, play_beam_workspace,
+      ts_beam_search_mutants, NULL },
+    { &ts_task_tree_verify, ts_tree_verify_impls, play_tree, play_tree_workspace,
+      ts_tree_verify_mutants, NULL },
     { 0 },
 };
 

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* beam_search.c - your search. PROMPT.md says what it must do; `make test` tries it. */
+#include "touchstone/beam_search.h"
+
+/* Begin here: refuse what cannot be (TS_E_ARG, TS_E_SHAPE), and say how much scratch memory the
+ * search needs in x->workspace. The logits of a step go there too: one row of
+ * a->model->n_vocab floats for each beam that goes on. */
+ts_status ts_beam_search_workspace(const ts_beam_search_args *a, const ts_exec *x, size_t *n_bytes)
+{
+    (void)a, (void)x;
+    *n_bytes = 0;
+    return TS_OK;
+}
+
+/* Each step: one call of a->model->next for the unfinished beams of all items, log-softmax in
+ * double, and of each item's pool the beam_width best. */
+ts_status ts_beam_search(const ts_beam_search_args *a, const ts_exec *x)
+{
+    (void)a, (void)x;
+    return TS_E_UNSUPPORTED;
+}

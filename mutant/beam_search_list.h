@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* beam_search_list.h - the mutants of beam_search, one a line: the trap that it falls into, its
+ * name, the check that must catch it, and in which family (NULL: normal). Private to beam_search.c.
+ */
+#ifndef TS_BEAM_SEARCH_LIST_H
+#define TS_BEAM_SEARCH_LIST_H
+
+/* clang-format off */
+#define MUTANTS(M) \
+    M(HONEST, "control", NONE, NULL) \
+    /* ends */ \
+    M(FREE_EOS, "eos_costs_nothing", VALUE, "poor") \
+    M(ENDS_REMOVED, "finished_beams_removed", VALUE, "slots") \
+    M(ARCHIVE, "archive_instead_of_slots", VALUE, "evict") \
+    M(NEVER_EVICTED, "finished_beams_never_evicted", VALUE, "evict") \
+    M(AFTER_EOS, "goes_on_after_eos", VALUE, NULL) \
+    M(WITHOUT_EOS, "length_without_eos", VALUE, NULL) \
+    M(ENDS_AGE, "ends_are_penalised_anew", VALUE, NULL) \
+    M(STOPS_AT_BEST, "stops_when_the_best_ends", VALUE, "slots") \
+    /* scores */ \
+    M(PROMPT_COUNTED, "prompt_counted", VALUE, NULL) \
+    M(FOLDED, "penalty_folded_into_the_sum", VALUE, NULL) \
+    M(RAW_SUM, "ranked_by_raw_sum", VALUE, "slots") \
+    M(RAW_LOGITS, "logits_not_normalised", VALUE, NULL) \
+    M(LOG_OF_SOFTMAX, "log_of_softmax", VALUE, "underflow") \
+    M(FLOAT_SUMS, "sums_in_float", VALUE, "long") \
+    M(FLOAT_LSE, "log_sum_in_float", VALUE, NULL) \
+    /* beams */ \
+    M(COPIES, "copies_at_the_start", VALUE, NULL) \
+    M(ONE_TOKEN, "one_token_a_beam", VALUE, NULL) \
+    M(TWICE_K, "needs_twice_the_width", STATUS, "underflow") \
+    M(LAST_OF_EQUALS, "last_of_equals", VALUE, "ties") \
+    M(BY_TOKEN, "ties_by_token", VALUE, "ties") \
+    M(MASKED_TOO, "minus_inf_is_a_candidate", VALUE, "masked") \
+    /* items */ \
+    M(PADS_SEEN, "pads_seen", VALUE, NULL) \
+    M(ROW_BY_SLOT, "rows_by_slot", VALUE, NULL) \
+    M(ONE_POOL, "items_share_a_pool", VALUE, NULL) \
+    M(ONE_STOPS_ALL, "one_item_stops_all", VALUE, "early") \
+    M(WAITS, "asks_for_the_finished", VALUE, "early") \
+    M(CALL_AN_ITEM, "a_call_for_each_item", VALUE, NULL) \
+    /* answers and refusals */ \
+    M(UNUSED_ZERO, "unused_slots_are_zero", VALUE, NULL) \
+    M(EMPTY_NONE, "no_steps_no_beam", VALUE, NULL) \
+    M(TAIL, "tokens_behind_the_end_unwritten", UNWRITTEN, NULL) \
+    M(SICK_PASSES, "sick_row_passes", VALUE, "sick") \
+    M(WRITES_FIRST, "writes_before_it_fails", VALUE, "sick") \
+    M(ANY_ALPHA, "takes_any_alpha", REFUSAL, NULL) \
+    M(ANY_EOS, "takes_any_eos", REFUSAL, NULL) \
+    M(ANY_PROMPT, "takes_any_prompt", REFUSAL, NULL) \
+    M(BY_THREADS, "bits_depend_on_threads", REPEAT, NULL)
+/* clang-format on */
+
+#endif

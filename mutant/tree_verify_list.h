@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tree_verify_list.h - the mutants of tree_verify, one a line: the trap that it falls into, its
+ * name, the check that must catch it, and in which family (NULL: normal). Private to tree_verify.c.
+ */
+#ifndef TS_TREE_VERIFY_LIST_H
+#define TS_TREE_VERIFY_LIST_H
+
+/* clang-format off */
+#define MUTANTS(M) \
+    M(HONEST, "control", NONE, NULL) \
+    /* whose logits */ \
+    M(AT_NODE, "logits_at_the_node", VALUE, NULL) \
+    M(BY_DEPTH, "logits_by_depth", VALUE, NULL) \
+    M(BY_CHAIN, "logits_by_chain_position", VALUE, NULL) \
+    M(NO_ROOT_ROW, "last_prompt_row_not_wanted", VALUE, NULL) \
+    M(ALL_ROWS, "all_rows_wanted", VALUE, NULL) \
+    /* the pass */ \
+    M(BY_INDEX, "positions_by_index", VALUE, "breadth") \
+    M(DEPTH_FROM_0, "positions_one_too_small", VALUE, NULL) \
+    M(CAUSAL, "plain_causal_mask", VALUE, NULL) \
+    M(PROMPT_SEES, "prompt_sees_the_tree", VALUE, NULL) \
+    M(PARENT_ONLY, "sees_the_parent_only", VALUE, "chain") \
+    M(NOT_ITSELF, "does_not_see_itself", VALUE, NULL) \
+    M(NO_PROMPT, "node_sees_no_prompt", VALUE, NULL) \
+    M(TRANSPOSED, "mask_transposed", VALUE, NULL) \
+    M(PLAIN_INSIDE, "plain_decoding_inside", VALUE, NULL) \
+    M(TWO_PASSES, "a_second_pass", VALUE, NULL) \
+    /* the walk */ \
+    M(RE_EMITS, "sibling_emits_again", VALUE, NULL) \
+    M(TWICE, "correction_emitted_twice", VALUE, NULL) \
+    M(FIRST_SIBLING, "stops_at_the_first_wrong_sibling", VALUE, NULL) \
+    M(ANY_NODE, "child_of_a_refused_node", VALUE, NULL) \
+    M(NO_BONUS, "no_token_after_the_path", VALUE, "chain") \
+    M(OVERSHOOT, "overshoots", VALUE, "chain") \
+    M(EMPTY_TREE, "empty_tree_is_an_error", STATUS, NULL) \
+    M(LAST_TWIN, "last_of_twins", VALUE, "twins") \
+    M(BOTH_TWINS, "twins_both_accepted", VALUE, "twins") \
+    /* the choice */ \
+    M(COLD, "temperature_ignored", VALUE, "hot") \
+    M(HOT_TWICE, "temperature_multiplied", VALUE, "hot") \
+    M(ONE_DRAW, "one_draw_for_all", VALUE, "hot") \
+    M(COARSE, "cumulative_too_coarse", VALUE, "hot") \
+    M(LAST_OF_EQUALS, "last_of_equals", VALUE, "ties") \
+    M(SICK_PASSES, "sick_row_passes", VALUE, "sick") \
+    M(SICK_ANYWHERE, "unvisited_sick_row_fails", VALUE, "sick") \
+    M(WRITES_FIRST, "writes_before_it_fails", VALUE, "sick") \
+    /* answers and refusals */ \
+    M(ALL_REJECTED, "unreached_is_rejected", VALUE, NULL) \
+    M(TWIN_STATUS, "twin_of_an_accepted_unreached", VALUE, "twins") \
+    M(PATH_TAIL, "path_behind_the_end_unwritten", UNWRITTEN, NULL) \
+    M(ASKS_FOR_NOTHING, "asks_though_nothing_is_wanted", VALUE, NULL) \
+    M(ANY_ORDER, "takes_a_child_before_its_parent", REFUSAL, NULL) \
+    M(ANY_TOKEN, "takes_any_token", REFUSAL, NULL) \
+    M(ANY_DRAW, "takes_any_draw", REFUSAL, NULL) \
+    M(BY_THREADS, "bits_depend_on_threads", REPEAT, NULL)
+/* clang-format on */
+
+#endif

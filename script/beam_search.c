@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "beam_search.h"
+
+#include <string.h>
+
+enum { BAND = 64, BAND_BYTE = 0xfe, POISON = 0x80 };
+
+/* What has no dtype of the judge's own is held here, between bands, and told in doubles. */
+typedef struct held {
+    unsigned char before[BAND];
+    int64_t       length[TS_BEAM_MOST];
+    unsigned char between[BAND];
+    int64_t       found[TS_BEAM_MOST];
+    unsigned char after[BAND];
+    uint8_t       finished[TS_BEAM_MOST];
+    unsigned char end[BAND];
+} held;
+
+typedef struct player {
+    const ts_beam_play_args *a;
+    ts_toy                   toy;
+    ts_model                 model;
+    int64_t                  prompt_len[TS_BEAM_ITEMS];
+    int32_t                  first[2]; /* a prompt that is none */
+    int64_t                  n_next, n_forward;
+} player;
+
+/* ---- the model ---- */
+
+static int next(void *self, int64_t n_seq, const int64_t *len, const int32_t *const *tokens,
+                float *out)
+{
+    player  *p = self;
+    uint64_t h = 0;
+    int      bad = 0;
+    for (int64_t i = 0; i < n_seq && !bad; i++) {
+        bad = ts_toy_next(&p->toy, len[i], tokens[i], out + i * p->toy.word[TS_TOY_VOCAB]);
+        if (!bad) h += ts_toy_string(len[i], tokens[i]);
+    }
+    if (p->n_next < p->a->steps) {
+        double *const seen = p->a->calls + p->n_next * TS_BEAM_SEEN;
+        seen[0] = (double)n_seq;
+        seen[1] = (double)(uint32_t)h;
+        seen[2] = (double)(h >> 32);
+    }
+    p->n_next++;
+    return bad;
+}
+
+static int forward(void *self, int64_t n_row, const int32_t *token, const int64_t *position,
+                   const uint8_t *visible, int64_t n_want, const int64_t *want, float *out)
+{
+    player *p = self;
+    p->n_forward++;
+    return ts_toy_forward(&p->toy, n_row, token, position, visible, n_want, want, out);
+}
+
+/* ---- the call ---- */
+
+static void spoil(player *p, ts_beam_search_args *b)
+{
+    const int64_t last = p->a->n_items - 1;
+    void        **output[] = { (void **)&b->tokens, (void **)&b->length,   (void **)&b->logprob,
+                               (void **)&b->score,  (void **)&b->finished, (void **)&b->n_found };
+    if (p->a->how >= TS_BEAM_NO_OUTPUT) *output[p->a->how - TS_BEAM_NO_OUTPUT] = NULL;
+    switch (p->a->how) {
+    case TS_BEAM_NO_MODEL:
+        b->model = NULL;
+        break;
+    case TS_BEAM_NO_NEXT:
+        p->model.next = NULL;
+        break;
+    case TS_BEAM_NO_VOCAB:
+        p->model.n_vocab = 0;
+        break;
+    case TS_BEAM_NO_PROMPTS:
+        b->prompts = NULL;
+        break;
+    case TS_BEAM_NO_LENGTHS:
+        b->prompt_len = NULL;
+        break;
+    case TS_BEAM_EMPTY_PROMPT:
+        p->prompt_len[last] = 0;
+        break;
+    case TS_BEAM_NO_TOKEN: /* two items, each of one token */
+        p->prompt_len[0] = p->prompt_len[1] = 1;
+        p->first[1] = (int32_t)p->a->n_vocab;
+        b->prompts = p->first;
+        b->d.n_items = 2;
+        break;
+    default:
+        break;
+    }
+}
+
+static ts_beam_search_args prepare(player *p, const ts_beam_play_args *a, const int32_t *prompts,
+                                   held *h)
+{
+    *p = (player) { .a = a, .toy = { a->word, a->weight } };
+    p->model = (ts_model) { p, a->n_vocab, next, forward };
+    for (int64_t i = 0; i < a->n_items; i++) p->prompt_len[i] = a->prompt_len[i];
+    ts_beam_search_args b = {
+        .d = a->d,
+        .model = &p->model,
+        .prompts = prompts,
+        .prompt_len = p->prompt_len,
+        .tokens = a->tokens,
+        .length = h->length,
+        .logprob = a->logprob,
+        .score = a->score,
+        .finished = h->finished,
+        .n_found = h->found,
+    };
+    if (a->how) spoil(p, &b);
+    return b;
+}
+
+static int64_t count_other(const unsigned char *p, size_t n, unsigned char byte)
+{
+    int64_t other = 0;
+    for (size_t i = 0; i < n; i++) other += p[i] != byte;
+    return other;
+}
+
+static void poison(held *h)
+{
+    memset(h, BAND_BYTE, sizeof *h);
+    memset(h->length, POISON, sizeof h->length);
+    memset(h->found, POISON, sizeof h->found);
+    memset(h->finished, POISON, sizeof h->finished);
+}
+
+/* Bytes outside of what was lent. */
+static int64_t overstepped(const ts_beam_play_args *a, const held *h)
+{
+    const size_t n = (size_t)(a->n_items * a->width), all = TS_BEAM_MOST;
+    const size_t items = (size_t)a->n_items;
+    return count_other(h->before, BAND, BAND_BYTE) + count_other(h->between, BAND, BAND_BYTE) +
+           count_other(h->after, BAND, BAND_BYTE) + count_other(h->end, BAND, BAND_BYTE) +
+           count_other((const void *)(h->length + n), (all - n) * sizeof *h->length, POISON) +
+           count_other((const void *)(h->found + items), (all - items) * sizeof *h->found, POISON) +
+           count_other(h->finished + n, all - n, POISON);
+}
+
+static int64_t written(const held *h)
+{
+    return count_other((const void *)h->length, sizeof h->length, POISON) +
+           count_other((const void *)h->found, sizeof h->found, POISON) +
+           count_other(h->finished, sizeof h->finished, POISON);
+}
+
+static void tell(const ts_beam_play_args *a, const held *h)
+{
+    double *to = a->beams;
+    for (int64_t i = 0; i < a->n_items; i++) {
+        for (int64_t k = 0; k < a->width; k++) *to++ = (double)h->length[i * a->width + k];
+        for (int64_t k = 0; k < a->width; k++) *to++ = h->finished[i * a->width + k];
+        *to++ = (double)h->found[i];
+    }
+}
+
+ts_status ts_beam_play(ts_run_fn search, const ts_beam_play_args *a, const ts_exec *x)
+{
+    static held   h;
+    static player p;
+    poison(&h);
+    const ts_beam_search_args b = prepare(&p, a, a->prompts + a->n_items, &h);
+    const ts_status           s = search(&b, x);
+    if (s && s != TS_E_MODEL) {
+        if (written(&h) || overstepped(a, &h)) tell(a, &h);
+        return s;
+    }
+    double *const more = a->calls + a->steps * TS_BEAM_SEEN;
+    for (double *c = a->calls + (p.n_next < a->steps ? p.n_next : a->steps) * TS_BEAM_SEEN;
+         c < more; c++)
+        *c = 0;
+    more[0] = (double)p.n_next, more[1] = (double)p.n_forward, more[2] = (double)overstepped(a, &h);
+    more[3] = s, more[4] = s ? (double)written(&h) : 0, more[5] = 0;
+    if (!s) tell(a, &h);
+    return TS_OK;
+}
+
+ts_status ts_beam_play_workspace(ts_workspace_fn query, const ts_beam_play_args *a,
+                                 const ts_exec *x, size_t *n_bytes)
+{
+    static const int32_t none[TS_TOY_MOST_ROWS];
+    static held          h;
+    static player        p;
+    *n_bytes = 0;
+    if (!query) return TS_OK;
+    const ts_beam_search_args b = prepare(&p, a, none, &h);
+    return query(&b, x, n_bytes);
+}

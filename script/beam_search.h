@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* beam_search.h - one beam search in one of the judge's models, and what is seen of it: the
+ * answers, and what the model was asked. The task draws the model and knows what must be seen;
+ * whoever has ts_beam_search plays: the program for the library and for mutants, the cage for an
+ * entrant. */
+#ifndef TS_SCRIPT_BEAM_SEARCH_H
+#define TS_SCRIPT_BEAM_SEARCH_H
+
+#include "touchstone/beam_search.h"
+#include "toy.h"
+
+/* How a call is spoilt where the dims alone do not say so. */
+enum {
+    TS_BEAM_SOUND,
+    TS_BEAM_NO_MODEL,
+    TS_BEAM_NO_NEXT,
+    TS_BEAM_NO_VOCAB,
+    TS_BEAM_NO_PROMPTS,
+    TS_BEAM_NO_LENGTHS,   /* of prompts */
+    TS_BEAM_EMPTY_PROMPT, /* the last one */
+    TS_BEAM_NO_TOKEN,     /* a prompt's last token is past the vocabulary */
+    TS_BEAM_NO_OUTPUT,    /* and each of the five that follow */
+    TS_BEAM_WAYS = TS_BEAM_NO_OUTPUT + 6,
+};
+
+/* What is kept of each call of next: the number of strings, and their ts_toy_string, added up, in
+ * two halves. Behind the steps stand the number of calls of next, of forward, and of bytes changed
+ * around what the judge holds itself; then the status. */
+enum { TS_BEAM_SEEN = 3, TS_BEAM_SEEN_MORE = 2 };
+enum { TS_BEAM_MOST = 1024, TS_BEAM_ITEMS = 64 }; /* beams of all items; items */
+
+typedef struct ts_beam_play_args {
+    ts_beam_dims   d;                     /* as the search is told */
+    int64_t        n_items, width, steps; /* as it is */
+    int64_t        n_vocab;
+    int32_t        prompt_len[TS_BEAM_ITEMS];
+    int64_t        how; /* TS_BEAM_SOUND, or a way to spoil */
+    const int32_t *word;
+    const float   *weight;
+    const int32_t *prompts; /* their lengths once more, [n_items]; then one after the other */
+    int32_t       *tokens;  /* [n_items][width][steps] */
+    double        *logprob; /* [n_items][width] */
+    double        *score;   /* [n_items][width] */
+    double        *beams;   /* [n_items]: lengths, finished flags, [width] each; n_found */
+    double        *calls;   /* [steps + TS_BEAM_SEEN_MORE][TS_BEAM_SEEN] */
+} ts_beam_play_args;
+
+/* A status but TS_OK and TS_E_MODEL is answered, and nothing was written; that of the model is
+ * something to be seen. */
+/* A query is asked before there are inputs: it is shown shapes, and prompts that are none. */
+ts_status ts_beam_play(ts_run_fn search, const ts_beam_play_args *a, const ts_exec *x);
+ts_status ts_beam_play_workspace(ts_workspace_fn query, const ts_beam_play_args *a,
+                                 const ts_exec *x, size_t *n_bytes);
+
+#endif

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tree_verify.h - several cycles of verification in one of the judge's models, and what is seen of
+ * them: the answers, and every argument that forward was passed. What a cycle must emit is known
+ * beforehand, so the prompts and trees of all of them are drawn with the case; one who errs in the
+ * first has failed whatever follows. */
+#ifndef TS_SCRIPT_TREE_VERIFY_H
+#define TS_SCRIPT_TREE_VERIFY_H
+
+#include "touchstone/tree_verify.h"
+#include "toy.h"
+
+/* How a call is spoilt where the dims alone do not say so. */
+enum {
+    TS_TREE_SOUND,
+    TS_TREE_NO_MODEL,
+    TS_TREE_NO_FORWARD,
+    TS_TREE_NO_VOCAB,
+    TS_TREE_NO_PROMPT,
+    TS_TREE_NO_TOKENS,
+    TS_TREE_NO_PARENTS,
+    TS_TREE_CHILD_FIRST, /* the first node hangs on the second */
+    TS_TREE_OWN_PARENT,  /* the last node on itself */
+    TS_TREE_BELOW,       /* a parent of -2 */
+    TS_TREE_FAR_TOKEN,   /* a node's token is past the vocabulary */
+    TS_TREE_FAR_PROMPT,  /* the prompt's */
+    TS_TREE_NEGATIVE,    /* a node's token is -1 */
+    TS_TREE_NO_DRAWS,    /* temperature 1, no u */
+    TS_TREE_DRAW_OF_ONE, /* temperature 1, u = 1 */
+    TS_TREE_NO_OUTPUT,   /* and each of the four that follow */
+    TS_TREE_WAYS = TS_TREE_NO_OUTPUT + 5,
+};
+
+enum { TS_TREE_MOST = 512 }; /* nodes */
+
+/* What is seen of a cycle: its status, n_out, n_path; how often next and forward were called; the
+ * rows and the wanted rows of the first pass; bytes changed around what the judge holds itself, or
+ * by a call that failed. Then the nodes' status. */
+enum {
+    TS_TREE_STATUS,
+    TS_TREE_N_OUT,
+    TS_TREE_N_PATH,
+    TS_TREE_NEXTS,
+    TS_TREE_FORWARDS,
+    TS_TREE_ROWS,
+    TS_TREE_WANTS,
+    TS_TREE_OVER,
+    TS_TREE_SEEN,
+};
+
+typedef struct ts_tree_play_args {
+    ts_tree_dims   d; /* of a spoilt call, which is the first cycle's; else max_new, temperature */
+    int64_t        n_cycle, n_node, max_new, n_vocab, most_rows;
+    int64_t        how; /* TS_TREE_SOUND, or a way to spoil */
+    int64_t        spoilt;
+    const int32_t *word;
+    const float   *weight;
+    const int32_t *script; /* a cycle: prompt_len; prompt, tokens, parents */
+    const double  *u;      /* [n_cycle][max_new] */
+    int32_t       *out;    /* [n_cycle][max_new] */
+    int32_t       *path;   /* [n_cycle][n_node] */
+    double        *seen;   /* [n_cycle][TS_TREE_SEEN + n_node] */
+    int32_t       *passed; /* [n_cycle][most_rows]: token, position, wanted or not; the mask */
+} ts_tree_play_args;
+
+/* Words of `passed` for a row: the mask goes in bits. */
+static inline int64_t ts_tree_row_words(int64_t most_rows)
+{
+    return 3 + (most_rows + 31) / 32;
+}
+
+/* A query is asked before there are inputs: it is shown shapes, with the longest prompt that a
+ * cycle may have, and a chain of nodes. */
+ts_status ts_tree_play(ts_run_fn verify, const ts_tree_play_args *a, const ts_exec *x);
+ts_status ts_tree_play_workspace(ts_workspace_fn query, const ts_tree_play_args *a,
+                                 const ts_exec *x, size_t *n_bytes);
+
+#endif

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* beam_search.c - task: the best continuations of prompts under a model of the judge's. The answer
+ * is what was found, and what the model was asked on the way. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "beam_search_inside.h"
+#include "dtype.h"
+#include "rng.h"
+
+enum { ATTEMPTS = 64 };
+
+/* Scores that are nearer to each other than this, and on which something hangs, are drawn again.
+ * What is timed has so many of them that some are always near: there it is eight times what two
+ * right ones may be off together. */
+static double nearest(const ts_case *c)
+{
+    return c->dim[MODEL] == TS_TOY_ROWS ? 16e-12 * (double)c->dim[STEPS] : 1e-6;
+}
+
+static void draw_clear(const ts_case *c, uint64_t seed, ts_beam_quiz *q)
+{
+    for (int i = 0; i < ATTEMPTS; i++) {
+        ts_beam_draw(c, i ? ts_mix(seed + (uint64_t)i) : seed, q);
+        const ts_toy m = ts_model_toy(&q->model);
+        if (ts_beam_means_ties(c) || ts_beam_solve(c, &m, q->prompts, NULL) >= nearest(c)) return;
+        ts_beam_quiz_free(q);
+    }
+    abort(); /* the case asks for what can hardly be drawn */
+}
+
+/* The outputs, in the order of their wants. */
+enum { N_OUTPUTS = 5 };
+
+static void outputs(const ts_case *c, ts_buf b[N_OUTPUTS])
+{
+    const int64_t n = c->dim[ITEMS], K = c->dim[WIDTH], T = c->dim[STEPS];
+    b[0] = (ts_buf) { "tokens", TS_OUT, TS_I32, n * K, T, T };
+    b[1] = (ts_buf) { "logprob", TS_OUT, TS_F64, n, K, K };
+    b[2] = (ts_buf) { "score", TS_OUT, TS_F64, n, K, K };
+    b[3] = (ts_buf) { "beams", TS_OUT, TS_F64, n, 2 * K + 1, 2 * K + 1 };
+    b[4] = (ts_buf) { "calls", TS_OUT, TS_F64, T + TS_BEAM_SEEN_MORE, TS_BEAM_SEEN, TS_BEAM_SEEN };
+}
+
+static void setup(const ts_case *c, uint64_t seed, ts_arena *m, void *args)
+{
+    ts_beam_play_args *a = args;
+    ts_beam_quiz       q;
+    ts_buf             b[N_OUTPUTS];
+    draw_clear(c, seed, &q);
+    const int64_t n_word = q.model.n_word, n_weight = q.model.n_weight, n = q.n_tokens;
+    *a = (ts_beam_play_args) { .n_items = c->dim[ITEMS], .width = c->dim[WIDTH] };
+    a->steps = c->dim[STEPS];
+    a->n_vocab = c->dim[VOCAB];
+    for (int64_t i = 0; i < a->n_items; i++) a->prompt_len[i] = (int32_t)ts_beam_prompt_len(c, i);
+    a->d = (ts_beam_dims) { .n_items = c->dim[ITEMS],
+                            .beam_width = c->dim[WIDTH],
+                            .max_new_tokens = c->dim[STEPS],
+                            .alpha = (double)c->dim[ALPHA] / 100,
+                            .eos = (int32_t)c->dim[EOS] };
+    void *const word = ts_take(m, &a->word, (ts_buf) { "word", TS_IN, TS_I32, 1, n_word, n_word });
+    void *const weight =
+        ts_take(m, &a->weight, (ts_buf) { "weight", TS_IN, TS_F32, 1, n_weight, n_weight });
+    const int64_t  n_all = a->n_items + n;
+    int32_t *const prompts =
+        ts_take(m, &a->prompts, (ts_buf) { "prompts", TS_IN, TS_I32, 1, n_all, n_all });
+    memcpy(word, q.model.word, (size_t)n_word * sizeof *q.model.word);
+    memcpy(weight, q.model.weight, (size_t)n_weight * sizeof *q.model.weight);
+    for (int64_t i = 0; i < a->n_items; i++) prompts[i] = a->prompt_len[i];
+    if (n) memcpy(prompts + a->n_items, q.prompts, (size_t)n * sizeof *q.prompts);
+    ts_beam_quiz_free(&q);
+    outputs(c, b);
+    void *const slot[N_OUTPUTS] = { &a->tokens, &a->logprob, &a->score, &a->beams, &a->calls };
+    for (int i = 0; i < N_OUTPUTS; i++) ts_take(m, slot[i], b[i]);
+}
+
+static size_t n_want(const ts_case *c)
+{
+    ts_buf b[N_OUTPUTS];
+    size_t n = 0;
+    outputs(c, b);
+    for (int i = 0; i < N_OUTPUTS; i++) n += (size_t)(b[i].n_rows * b[i].n_cols);
+    return n;
+}
+
+static void oracle(const ts_case *c, const void *args, ts_want *want)
+{
+    const ts_beam_play_args *a = args;
+    const ts_toy             m = { a->word, a->weight };
+    ts_beam_solve(c, &m, a->prompts + a->n_items, want);
+}
+
+/* A search that failed has written nothing. */
+static bool untouched(ts_buf b, const void *p, ts_flaw *f)
+{
+    const unsigned char *byte = p;
+    const size_t         each = ts_format_of(b.dtype)->n_bytes;
+    for (size_t i = 0; i < (size_t)(b.n_rows * b.n_cols) * each; i++) {
+        if (byte[i] == ts_poison_byte(b.dtype)) continue;
+        const int64_t at = (int64_t)(i / each);
+        *f = (ts_flaw) {
+            TS_FAULT_VALUE, b.name, at / b.n_cols, at % b.n_cols, ts_load(p, b.dtype, at), NAN, 0
+        };
+        return false;
+    }
+    return true;
+}
+
+/* What was asked comes first: it says most about what went wrong. */
+static bool check(const ts_case *c, const void *args, const ts_want *want, ts_flaw *f, ts_errors *e)
+{
+    const ts_beam_play_args *a = args;
+    const void *const        p[] = { a->tokens, a->logprob, a->score, a->beams, a->calls };
+    const bool               sound = ts_beam_is_sound(c, want);
+    ts_buf                   b[N_OUTPUTS];
+    const ts_want           *calls = want + n_want(c);
+    outputs(c, b);
+    calls -= b[4].n_rows * b[4].n_cols;
+    if (!ts_check_buf(b[4], p[4], calls, f, e)) return false;
+    for (int i = 0; i < N_OUTPUTS - 1; i++) {
+        if (sound ? !ts_check_buf(b[i], p[i], want, f, e) : !untouched(b[i], p[i], f)) return false;
+        want += b[i].n_rows * b[i].n_cols;
+    }
+    return true;
+}
+
+/* A step reads the logits of its unfinished beams once. How many those are the model says; the
+ * floor is what they are when none ends. */
+static ts_cost cost(const ts_case *c)
+{
+    const double V = (double)c->dim[VOCAB], K = (double)c->dim[WIDTH], n = (double)c->dim[ITEMS];
+    const double T = (double)c->dim[STEPS], rows = T > 0 ? n * (1 + (T - 1) * K) : 0;
+    return (ts_cost) { rows * V * 4, rows * V * 3, true };
+}
+
+static bool spoil(int i, void *args, ts_exec *x, ts_status *must)
+{
+    ts_beam_play_args *a = args;
+    ts_beam_dims      *d = &a->d;
+    (void)x;
+    *must = i < 4 ? TS_E_SHAPE : TS_E_ARG;
+    if (i == 0) d->n_items = -1;
+    else if (i == 1) d->beam_width = 0;
+    else if (i == 2) d->max_new_tokens = -1;
+    else if (i == 3) a->how = TS_BEAM_NO_VOCAB;
+    else if (i == 4) d->alpha = NAN;
+    else if (i == 5) d->alpha = -1;
+    else if (i == 6) d->alpha = INFINITY;
+    else if (i == 7) d->eos = -2;
+    else if (i == 8) d->eos = (int32_t)a->n_vocab;
+    else if (i - 9 + TS_BEAM_NO_MODEL < TS_BEAM_WAYS) a->how = i - 9 + TS_BEAM_NO_MODEL;
+    else return false;
+    if (a->how == TS_BEAM_NO_VOCAB) *must = TS_E_SHAPE;
+    return true;
+}
+
+static const char *const exports[] = { "ts_beam_search", NULL };
+
+const ts_task ts_task_beam_search = {
+    .name = "beam_search",
+    .dim_name = { "items", "vocab", "width", "steps", "prompt", "alpha", "eos", "model" },
+    .buffer = { "word", "weight", "prompts", "tokens", "logprob", "score", "beams", "calls" },
+    .exports = exports,
+    .args_bytes = sizeof(ts_beam_play_args),
+    .cases = ts_beam_search_cases,
+    .setup = setup,
+    .n_want = n_want,
+    .oracle = oracle,
+    .check = check,
+    .cost = cost,
+    .spoil = spoil,
+};

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stddef.h>
+
+#include "beam_search_inside.h"
+
+enum { HASH = TS_TOY_HASH, ROPE = TS_TOY_ROPE, TABLE = TS_TOY_TABLE, ROWS = TS_TOY_ROWS };
+enum { CHECK = TS_USE_CHECK, TIME = TS_USE_TIME, JUDGE = TS_USE_JUDGE };
+
+/* items, vocab, width, steps, prompt, alpha, eos, model */
+static const ts_case cases[] = {
+    /* Refusals start from the first. */
+    { CHECK, TS_F32, { 2, 97, 3, 6, 5, 60, 2, HASH }, "normal" },
+    { CHECK, TS_F32, { 1, 5, 1, 8, 1, 0, 4, HASH }, "normal" },
+    { CHECK, TS_F32, { 1, 3, 4, 6, 3, 60, 2, HASH }, "normal" },
+    { CHECK, TS_F32, { 2, 1000, 3, 12, 50, 100, 7, HASH }, "normal" },
+    { CHECK, TS_F32, { 3, 97, 4, 20, 50, 60, 1, HASH }, "normal" },
+    { CHECK, TS_F32, { 4, 97, 4, 20, 50, 200, 1, HASH }, "normal" },
+    { CHECK, TS_F32, { 4, 64, 4, 10, 50, 0, -1, HASH }, "normal" },
+    { CHECK, TS_F32, { 4, 32, 2, 10, 5, 0, 3, HASH }, "normal" },
+    { CHECK, TS_F32, { 8, 1024, 4, 6, 5, 100, 11, HASH }, "normal" },
+    { CHECK, TS_F32, { 1, 7, 12, 5, 3, 100, 6, HASH }, "normal" },
+    { CHECK, TS_F32, { 2, 1, 3, 4, 1, 0, -1, HASH }, "normal" },
+    { CHECK, TS_F32, { 2, 1, 2, 3, 1, 100, 0, HASH }, "normal" },
+    { CHECK, TS_F32, { 0, 11, 3, 4, 1, 0, 2, HASH }, "normal" },
+    { CHECK, TS_F32, { 3, 11, 3, 0, 5, 60, 2, HASH }, "normal" },
+    { CHECK, TS_F32, { 3, 33, 5, 1, 5, 60, 2, HASH }, "normal" },
+    { CHECK, TS_F32, { 17, 31, 7, 9, 50, 60, 5, HASH }, "normal" },
+    { CHECK, TS_F32, { 2, 4099, 8, 4, 5, 0, 9, HASH }, "normal" },
+    { CHECK, TS_F32, { 5, 50257, 16, 5, 50, 60, 50256, HASH }, "normal" },
+    /* where every position counts, and where the law is written down prefix by prefix */
+    { CHECK, TS_F32, { 2, 97, 3, 8, 5, 60, 3, ROPE }, "rope" },
+    { CHECK, TS_F32, { 3, 257, 4, 6, 20, 100, 3, ROPE }, "rope" },
+    { CHECK, TS_F32, { 2, 4, 3, 5, 2, 60, 3, TABLE }, "table" },
+    { CHECK, TS_F32, { 1, 3, 27, 3, 1, 0, -1, TABLE }, "table" }, /* room for every string */
+    { CHECK, TS_F32, { 2, 3, 30, 4, 3, 100, 2, TABLE }, "table" },
+    { CHECK, TS_F32, { 2, 6, 2, 4, 1, 200, 0, TABLE }, "table" },
+    /* ends that are worth nothing, ends that are worth their slot, and those that lose it */
+    { CHECK, TS_F32, { 3, 97, 4, 12, 5, 60, 3, HASH }, "poor" },
+    { CHECK, TS_F32, { 2, 1000, 3, 10, 5, 0, 3, HASH }, "poor" },
+    { CHECK, TS_F32, { 4, 8192, 2, 2, 50, 0, 3, TABLE }, "slots" },
+    { CHECK, TS_F32, { 4, 8192, 2, 2, 50, 60, 3, TABLE }, "slots" },
+    { CHECK, TS_F32, { 4, 8192, 2, 2, 50, 73, 3, TABLE }, "slots" },
+    { CHECK, TS_F32, { 4, 8192, 2, 2, 50, 74, 3, TABLE }, "slots" },
+    { CHECK, TS_F32, { 4, 8192, 2, 2, 50, 100, 3, TABLE }, "slots" },
+    { CHECK, TS_F32, { 2, 8192, 1, 2, 3, 0, 3, TABLE }, "evict" },
+    { CHECK, TS_F32, { 2, 8192, 1, 2, 3, 60, 3, TABLE }, "evict" },
+    { CHECK, TS_F32, { 2, 16, 1, 12, 3, 0, 3, TABLE }, "early" },
+    { CHECK, TS_F32, { 6, 16, 1, 12, 5, 60, 3, TABLE }, "early" },
+    /* numbers */
+    { CHECK, TS_F32, { 2, 3, 4, 4, 1, 0, -1, TABLE }, "underflow" },
+    { CHECK, TS_F32, { 2, 3, 3, 5, 2, 100, 2, TABLE }, "underflow" },
+    { CHECK, TS_F32, { 2, 5, 7, 4, 1, 200, 1, TABLE }, "underflow" },
+    { CHECK, TS_F32, { 1, 11, 3, 1000, 3, 0, -1, HASH }, "long" },
+    { CHECK, TS_F32, { 2, 5, 2, 300, 3, 60, -1, HASH }, "long" },
+    { CHECK, TS_F32, { 2, 5, 4, 5, 1, 0, -1, TABLE }, "ties" },
+    { CHECK, TS_F32, { 3, 97, 5, 4, 3, 60, -1, TABLE }, "ties" },
+    { CHECK, TS_F32, { 2, 1000, 16, 3, 1, 0, 4, TABLE }, "ties" },
+    { CHECK, TS_F32, { 3, 5, 4, 6, 3, 60, 1, HASH }, "masked" },
+    { CHECK, TS_F32, { 2, 97, 8, 6, 3, 100, 4, HASH }, "masked" },
+    { CHECK, TS_F32, { 2, 97, 3, 6, 3, 60, 2, HASH }, "sick" },
+    { CHECK, TS_F32, { 3, 11, 2, 5, 2, 0, -1, HASH }, "sick" },
+    { CHECK, TS_F32, { 2, 1000, 4, 4, 3, 60, 2, HASH }, "sick" },
+    { JUDGE, TS_F32, { 1, 32000, 4, 8, 5, 60, 2, ROWS }, "normal" },
+    { JUDGE, TS_F32, { 4, 32000, 4, 4, 5, 60, 2, ROWS }, "normal" },
+    { JUDGE, TS_F32, { 2, 50257, 8, 4, 5, 60, 2, ROWS }, "normal" },
+    { TIME, TS_F32, { 1, 32000, 4, 64, 5, 60, 2, ROWS }, "normal" },
+    { TIME, TS_F32, { 32, 128256, 4, 64, 5, 60, 2, ROWS }, "normal" },
+    { TIME, TS_F32, { 8, 50257, 16, 128, 5, 60, 2, ROWS }, "normal" },
+    { TIME, TS_F32, { 64, 151936, 8, 32, 5, 60, 2, ROWS }, "normal" },
+    { 0, TS_F32, { 0 }, NULL },
+};
+
+const ts_case *ts_beam_search_cases(void)
+{
+    return cases;
+}

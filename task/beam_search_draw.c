@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* beam_search_draw.c - the models and prompts of beam search, by family. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "beam_search_inside.h"
+#include "rng.h"
+
+/* Tokens of the laws that are written down. */
+enum { FILL, A, B, END, TOKENS };
+
+static bool is(const ts_case *c, const char *family)
+{
+    return !strcmp(c->family, family);
+}
+
+/* ---- laws written down ---- */
+
+/* The prompt leaves the first state as it is. A beam that ends at once stands beside one that goes
+ * on: which is better depends on alpha alone. */
+static void two_ways(const ts_drawn *m, double end, double go_on, double then)
+{
+    const ts_named first[] = { { END, end }, { A, go_on } }, second[] = { { B, then } };
+    for (int64_t s = 0; s < 3; s++)
+        for (int64_t t = 0; t < m->word[TS_TOY_VOCAB]; t++) ts_model_lead(m, s, t, s);
+    ts_model_name(m, 0, first, 2);
+    ts_model_name(m, 1, second, 1);
+    ts_model_name(m, 2, NULL, 0);
+    ts_model_lead(m, 0, A, 1);
+    ts_model_lead(m, 1, B, 2);
+}
+
+/* After the prompt's last token, A or B, EOS comes first or after eight tokens. */
+static void early(const ts_drawn *m)
+{
+    const int64_t n = ts_beam_states(&(ts_case) { .family = "early" });
+    for (int64_t s = 0; s < n; s++) {
+        const bool     ends = s == 1 || s == 10;
+        const ts_named best = { ends ? END : FILL, -0.25 - 0.01 * (double)s };
+        ts_model_name(m, s, &best, 1);
+        for (int64_t t = 0; t < m->word[TS_TOY_VOCAB]; t++)
+            ts_model_lead(m, s, t, s > 1 && s < n - 1 ? s + 1 : s);
+    }
+    ts_model_lead(m, 0, A, 1);
+    ts_model_lead(m, 0, B, 2);
+}
+
+/* One token of every row is certain; the others' weights are nothing beside it, so that
+ * log-probabilities are whole numbers, their sums exact, and ties are ties. */
+static void underflow(const ts_drawn *m, uint64_t seed, int64_t n_states)
+{
+    const int64_t V = m->word[TS_TOY_VOCAB];
+    for (int64_t s = 0; s < n_states; s++)
+        for (int64_t t = 0, turn = (int64_t)(ts_bits(seed, s) % (uint64_t)V); t < V; t++) {
+            const int64_t rank = (t + turn) % V;
+            ts_model_row(m, s)[t] = rank ? -700.0F - 100.0F * (float)rank : 0;
+        }
+}
+
+static void table(const ts_case *c, uint64_t seed, const ts_drawn *m)
+{
+    const int64_t V = c->dim[VOCAB], n = ts_beam_states(c);
+    if (is(c, "slots")) two_ways(m, -3, -4, -1);
+    else if (is(c, "evict")) two_ways(m, -3, -2.5, -3.5);
+    else if (is(c, "early")) early(m);
+    else if (is(c, "underflow")) underflow(m, seed, n);
+    else
+        for (int64_t s = 0; s < n * V; s++)
+            ts_model_row(m, 0)[s] = is(c, "ties") ? 0 : (float)(2 * ts_normal(ts_mix(seed), s));
+}
+
+int64_t ts_beam_states(const ts_case *c)
+{
+    if (c->dim[MODEL] == TS_TOY_ROWS) return 16;
+    if (is(c, "slots") || is(c, "evict")) return 3;
+    if (is(c, "early")) return 12;
+    if (is(c, "ties")) return 1;
+    if (c->dim[MODEL] != TS_TOY_TABLE) return 0;
+    return ts_tree_states(c->dim[VOCAB], c->dim[PROMPT] + c->dim[STEPS]);
+}
+
+/* ---- what all families share ---- */
+
+/* Ragged: 1, 3, 5, 50, as far as there is room. All alike where a string's length says what is
+ * answered. */
+int64_t ts_beam_prompt_len(const ts_case *c, int64_t item)
+{
+    static const int64_t length[] = { 1, 3, 5, 50 };
+    const int64_t        most = c->dim[PROMPT];
+    if (is(c, "sick") || item + 1 == c->dim[ITEMS]) return most; /* the last has them all */
+    return length[item % 4] < most ? length[item % 4] : most;
+}
+
+static int32_t prompt_token(const ts_case *c, uint64_t seed, int64_t item, bool last, int64_t i)
+{
+    if (is(c, "slots") || is(c, "evict")) return FILL;
+    if (is(c, "early")) return last ? (item % 2 ? B : A) : FILL;
+    return (int32_t)(ts_bits(seed, i) % (uint64_t)c->dim[VOCAB]);
+}
+
+static void draw_prompts(const ts_case *c, uint64_t seed, ts_beam_quiz *q)
+{
+    int64_t at = 0;
+    q->n_tokens = 0;
+    for (int64_t i = 0; i < c->dim[ITEMS]; i++) q->n_tokens += ts_beam_prompt_len(c, i);
+    q->prompts = calloc((size_t)q->n_tokens + 1, sizeof *q->prompts);
+    if (!q->prompts) abort();
+    for (int64_t i = 0; i < c->dim[ITEMS]; i++)
+        for (int64_t n = ts_beam_prompt_len(c, i); n > 0; n--, at++)
+            q->prompts[at] = prompt_token(c, seed, i, n == 1, at);
+}
+
+/* EOS about as likely as the best other token; or, in a poor case, one in a thousand. */
+static void lift_eos(const ts_case *c, const ts_drawn *m)
+{
+    const double spread = m->weight[TS_TOY_SPREAD];
+    const bool   drawn = c->dim[MODEL] == TS_TOY_HASH || c->dim[MODEL] == TS_TOY_ROPE;
+    if (!drawn || c->dim[EOS] < 0) return;
+    m->word[TS_TOY_EOS] = (int32_t)c->dim[EOS];
+    m->weight[TS_TOY_LIFT] = (float)(is(c, "poor") ? -1.5 * spread : 1.5 * spread);
+}
+
+void ts_beam_draw(const ts_case *c, uint64_t seed, ts_beam_quiz *q)
+{
+    const uint64_t key = ts_mix(seed);
+    ts_model_draw(&q->model, (int)c->dim[MODEL], key + 1, c->dim[VOCAB], ts_beam_states(c));
+    if (c->dim[MODEL] == TS_TOY_TABLE) table(c, key + 2, &q->model);
+    lift_eos(c, &q->model);
+    if (c->dim[MODEL] == TS_TOY_ROWS) /* what is timed has all its rows to the end */
+        for (int64_t r = 0; r < ts_beam_states(c); r++)
+            ts_model_row(&q->model, r)[c->dim[EOS]] = -20;
+    if (is(c, "masked")) q->model.word[TS_TOY_OPEN] = 300;
+    if (is(c, "sick")) { /* in the second step, or the last */
+        q->model.word[TS_TOY_SICK] = (int32_t)(c->dim[PROMPT] + (key & 1 ? 1 : c->dim[STEPS] - 1));
+        q->model.word[TS_TOY_HOW] = (int32_t)(key >> 1 & 255) % 3;
+    }
+    draw_prompts(c, key + 3, q);
+}
+
+void ts_beam_quiz_free(ts_beam_quiz *q)
+{
+    ts_model_free(&q->model);
+    free(q->prompts);
+}
+
+bool ts_beam_means_ties(const ts_case *c)
+{
+    return is(c, "ties") || is(c, "underflow");
+}

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* beam_search_oracle.c - beam search by its definition: every step the model is asked about whole
+ * strings, and one pool of everything is sorted. Sums are wider than the double that is judged. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "beam_search_inside.h"
+
+typedef struct beam {
+    long double logprob, score;
+    int64_t     length;
+    bool        finished;
+} beam;
+
+/* One of the pool: a finished beam (token -1), or a beam and a token. */
+typedef struct member {
+    long double logprob, score;
+    float       logit;
+    int64_t     parent;
+    int32_t     token;
+} member;
+
+typedef struct search {
+    const ts_case *c;
+    ts_toy         m;
+    int64_t        n_vocab, width, steps;
+    int32_t        eos;
+    double         alpha, margin;
+    float         *logits;
+    long double   *rest; /* rows: sum exp of what does not stand out, once it is known; else NULL */
+    member        *pool; /* the best so far, one more than are kept */
+    int64_t        n_pool;
+    beam          *beam, *after;      /* of one item */
+    int32_t       *text, *text_after; /* [width][n_prompt + steps] */
+    int64_t        n_prompt, n_beam;
+    double        *calls; /* [steps]: strings */
+    uint64_t      *sum;   /* [steps]: of what is kept of them */
+    bool           sick;
+} search;
+
+static void *get(int64_t n, size_t each)
+{
+    void *p = calloc((size_t)n + 1, each);
+    if (!p) abort();
+    return p;
+}
+
+/* ---- a row ---- */
+
+/* Above its maximum, which is given back; NaN: the row is none. */
+static long double log_sum_of(const float *x, int64_t n, float *max)
+{
+    long double sum = 0;
+    *max = -INFINITY;
+    for (int64_t t = 0; t < n; t++) {
+        if (isnan(x[t]) || x[t] == INFINITY) return NAN;
+        if (x[t] > *max) *max = x[t];
+    }
+    if (*max == -INFINITY) return NAN;
+    for (int64_t t = 0; t < n; t++)
+        if (x[t] - *max > -800) sum += exp((double)x[t] - (double)*max); /* else it is 0 */
+    return logl(sum);
+}
+
+/* Of a row of the timed model only what stands out is new; it is near enough 0 to need no maximum.
+ */
+static long double log_sum_of_rows(search *s, int64_t row)
+{
+    const int32_t *stands_out = s->m.word + TS_TOY_WORDS + row * TS_TOY_OUT;
+    long double    moved = 0, all = 0;
+    for (int i = 0; i < TS_TOY_OUT; i++) moved += exp(s->logits[stands_out[i]]);
+    if (s->rest[row] < 0) {
+        for (int64_t t = 0; t < s->n_vocab; t++) all += exp(s->logits[t]);
+        s->rest[row] = all - moved;
+    }
+    return logl(s->rest[row] + moved);
+}
+
+/* The logits after beam b, and log sum exp in two parts. */
+static long double ask(search *s, int64_t b, float *max)
+{
+    const int32_t *text = s->text + b * (s->n_prompt + s->steps);
+    const int64_t  len = s->n_prompt + s->beam[b].length;
+    ts_toy_next(&s->m, len, text, s->logits);
+    if (!s->rest) return log_sum_of(s->logits, s->n_vocab, max);
+    *max = 0;
+    return log_sum_of_rows(s, ts_toy_row(&s->m, len, text));
+}
+
+/* ---- the pool ---- */
+
+static bool is_before(const member *a, const member *b)
+{
+    if (a->score != b->score) return a->score > b->score;
+    if (a->parent != b->parent) return a->parent < b->parent;
+    if (a->logit != b->logit) return a->logit > b->logit;
+    return a->token < b->token;
+}
+
+static void enter(search *s, const member *m)
+{
+    int64_t j = s->n_pool;
+    if (j > s->width && !is_before(m, &s->pool[j - 1])) return;
+    if (j > s->width) j--;
+    else s->n_pool++;
+    for (; j > 0 && is_before(m, &s->pool[j - 1]); j--) s->pool[j] = s->pool[j - 1];
+    s->pool[j] = *m;
+}
+
+/* All extensions of beam b; but those are passed over whose logit is clearly too small for the
+ * pool.
+ */
+static void enter_extensions(search *s, int64_t b, long double penalty)
+{
+    float             max;
+    const long double log_sum = ask(s, b, &max), parent = s->beam[b].logprob;
+    double            least = -INFINITY;
+    s->sick |= isnan(log_sum);
+    for (int64_t t = 0; t < s->n_vocab && !s->sick; t++) {
+        if (s->logits[t] == -INFINITY || s->logits[t] < least) continue;
+        const long double logprob = parent + ((long double)s->logits[t] - max - log_sum);
+        const member      m = { logprob, logprob / penalty, s->logits[t], b, (int32_t)t };
+        enter(s, &m);
+        if (s->n_pool <= s->width) continue;
+        const long double last = s->pool[s->width].score * penalty - parent;
+        least = (double)(last + max + log_sum - 1e-6L * (1 + fabsl(last)));
+    }
+}
+
+static void measure(search *s)
+{
+    for (int64_t i = 1; i < s->n_pool; i++) {
+        const member *a = &s->pool[i - 1], *b = &s->pool[i];
+        if (a->parent == b->parent) continue;
+        s->margin = fmin(s->margin, (double)(a->score - b->score));
+    }
+}
+
+/* The pool's best become the beams. */
+static void keep_best(search *s)
+{
+    const int64_t stride = s->n_prompt + s->steps;
+    const int64_t n = s->n_pool < s->width ? s->n_pool : s->width;
+    for (int64_t i = 0; i < n; i++) {
+        const member *m = &s->pool[i];
+        beam         *b = &s->after[i];
+        *b = s->beam[m->parent];
+        memcpy(s->text_after + i * stride, s->text + m->parent * stride,
+               (size_t)stride * sizeof *s->text);
+        if (m->token < 0) continue;
+        s->text_after[i * stride + s->n_prompt + b->length++] = m->token;
+        b->logprob = m->logprob, b->score = m->score;
+        b->finished = m->token == s->eos;
+    }
+    beam    *beams = s->beam;
+    int32_t *text = s->text;
+    s->beam = s->after, s->after = beams;
+    s->text = s->text_after, s->text_after = text;
+    s->n_beam = n;
+}
+
+/* False: the item stands still. */
+static bool advance(search *s, int64_t step)
+{
+    const long double penalty = powl((long double)(step + 1), s->alpha);
+    const int64_t     stride = s->n_prompt + s->steps;
+    bool              any = false;
+    s->n_pool = 0;
+    for (int64_t b = 0; b < s->n_beam; b++) any |= !s->beam[b].finished;
+    for (int64_t b = 0; b < s->n_beam && any; b++) {
+        const beam *p = &s->beam[b];
+        if (p->finished) {
+            const member m = { p->logprob, p->score, 0, b, -1 };
+            enter(s, &m);
+            continue;
+        }
+        s->calls[step]++;
+        s->sum[step] += ts_toy_string(s->n_prompt + p->length, s->text + b * stride);
+        enter_extensions(s, b, penalty);
+    }
+    if (!any || s->sick) return false;
+    measure(s);
+    keep_best(s);
+    return true;
+}
+
+static void search_item(search *s, const int32_t *prompt, int64_t n_prompt)
+{
+    const size_t n = (size_t)(s->width * (n_prompt + s->steps) + 1) * sizeof *s->text;
+    free(s->text), free(s->text_after);
+    s->text = get((int64_t)n, 1), s->text_after = get((int64_t)n, 1);
+    memcpy(s->text, prompt, (size_t)n_prompt * sizeof *prompt);
+    s->n_prompt = n_prompt;
+    s->n_beam = 1;
+    s->beam[0] = (beam) { 0 };
+    for (int64_t t = 0; t < s->steps && advance(s, t); t++) {}
+}
+
+/* ---- wants ---- */
+
+static void want(ts_want *w, double value, double bound)
+{
+    *w = (ts_want) { value, bound };
+}
+
+/* How far a log-probability may be off: 1e-12 for each of its tokens. */
+static double room(int64_t length)
+{
+    return 1e-12 * (double)length;
+}
+
+static void want_item(const search *s, int64_t item, ts_want *w)
+{
+    const int64_t K = s->width, T = s->steps, n = s->c->dim[ITEMS];
+    ts_want      *tokens = w + item * K * T, *logprob = w + n * K * T + item * K;
+    ts_want      *score = logprob + n * K, *beams = w + n * K * (T + 2) + item * (2 * K + 1);
+    for (int64_t i = 0; i < K; i++) {
+        const bool     is = i < s->n_beam;
+        const beam     none = { -INFINITY, -INFINITY, 0, false }, *b = is ? &s->beam[i] : &none;
+        const double   penalty = b->length ? pow((double)b->length, s->alpha) : 1;
+        const double   value = (double)b->score;
+        const int32_t *text = s->text + (is ? i : 0) * (s->n_prompt + T) + s->n_prompt;
+        for (int64_t t = 0; t < T; t++) want(&tokens[i * T + t], t < b->length ? text[t] : -1, 0);
+        want(&logprob[i], (double)b->logprob, room(b->length));
+        /* A power, a division and the rounding of both. */
+        want(&score[i], value, is ? room(b->length) / penalty + 0x1p-50 * fabs(value) : 0);
+        want(&beams[i], (double)b->length, 0);
+        want(&beams[K + i], b->finished, 0);
+    }
+    want(&beams[2 * K], (double)s->n_beam, 0);
+}
+
+/* Steps, then how often the model was asked, and the status. Nothing more is asked after a row that
+ * is none, and nothing written. */
+static void want_calls(const search *s, ts_want *w)
+{
+    const int64_t n = s->c->dim[ITEMS] * s->width, before = n * (s->steps + 4) + s->c->dim[ITEMS];
+    ts_want      *calls = w + before;
+    double        n_calls = 0;
+    for (int64_t i = 0; i < before && s->sick; i++) want(&w[i], 0, INFINITY);
+    for (int64_t t = 0; t < s->steps; t++, calls += TS_BEAM_SEEN) {
+        n_calls += s->calls[t] > 0;
+        want(&calls[0], s->calls[t], 0);
+        want(&calls[1], (double)(uint32_t)s->sum[t], 0);
+        want(&calls[2], (double)(s->sum[t] >> 32), 0);
+    }
+    const double more[] = { n_calls, 0, 0, s->sick ? TS_E_MODEL : TS_OK, 0, 0 };
+    for (int i = 0; i < TS_BEAM_SEEN * TS_BEAM_SEEN_MORE; i++) want(&calls[i], more[i], 0);
+}
+
+bool ts_beam_is_sound(const ts_case *c, const ts_want *w)
+{
+    return c->dim[ITEMS] == 0 || w[0].bound != INFINITY;
+}
+
+/* A sick row ends the whole search in the step in which it comes up. Items do not meet, so they are
+ * searched one after the other; what the step of the first sick row would have been for the others
+ * is all the same, since every string of a sick case is of one length. */
+double ts_beam_solve(const ts_case *c, const ts_toy *m, const int32_t *prompts, ts_want *w)
+{
+    const int64_t n = c->dim[ITEMS], K = c->dim[WIDTH], T = c->dim[STEPS], V = c->dim[VOCAB];
+    const bool    rows = c->dim[MODEL] == TS_TOY_ROWS;
+    search        s = { .c = c, .m = *m, .n_vocab = V, .width = K, .steps = T };
+    s.alpha = (double)c->dim[ALPHA] / 100;
+    s.eos = (int32_t)c->dim[EOS];
+    s.margin = INFINITY;
+    s.logits = get(V, sizeof *s.logits);
+    s.pool = get(K + 1, sizeof *s.pool);
+    s.beam = get(K, sizeof *s.beam), s.after = get(K, sizeof *s.after);
+    s.calls = get(T, sizeof *s.calls), s.sum = get(T, sizeof *s.sum);
+    if (rows) s.rest = get(m->word[TS_TOY_STATES], sizeof *s.rest);
+    for (int64_t i = 0; rows && i < m->word[TS_TOY_STATES]; i++) s.rest[i] = -1;
+    bool sick = false;
+    for (int64_t i = 0; i < n; prompts += ts_beam_prompt_len(c, i++)) {
+        s.sick = false;
+        search_item(&s, prompts, ts_beam_prompt_len(c, i));
+        sick |= s.sick;
+        if (w) want_item(&s, i, w);
+    }
+    s.sick = sick;
+    if (w) want_calls(&s, w);
+    void *const all[] = { s.logits, s.pool, s.beam, s.after,     s.calls,
+                          s.sum,    s.text, s.rest, s.text_after };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
+    return s.margin;
+}

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tree_verify.c - task: a tree of drafts, checked in one pass of a model of the judge's. The answer
+ * is what was emitted, and every argument that the pass was given. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dtype.h"
+#include "rng.h"
+#include "tree_verify_inside.h"
+
+/* Choices that are nearer to another than this are drawn again. */
+static const double NEAR = 1e-6;
+enum { ATTEMPTS = 256 };
+
+static void draw_clear(const ts_case *c, uint64_t seed, ts_tree_quiz *q)
+{
+    for (int i = 0; i < ATTEMPTS; i++) {
+        const double margin = ts_tree_draw(c, i ? ts_mix(seed + (uint64_t)i) : seed, q);
+        if (margin >= NEAR || ts_tree_means_ties(c)) return;
+        ts_tree_quiz_free(q);
+    }
+    abort(); /* the case asks for what can hardly be drawn */
+}
+
+/* The outputs, in the order of their wants. */
+enum { N_OUTPUTS = 4 };
+
+static void outputs(const ts_case *c, ts_buf b[N_OUTPUTS])
+{
+    const int64_t n = c->dim[CYCLES], N = c->dim[NODES], M = c->dim[MAX_NEW];
+    const int64_t R = ts_tree_most_rows(c), words = ts_tree_row_words(R);
+    b[0] = (ts_buf) { "out", TS_OUT, TS_I32, n, M, M };
+    b[1] = (ts_buf) { "path", TS_OUT, TS_I32, n, N, N };
+    b[2] = (ts_buf) { "seen", TS_OUT, TS_F64, n, TS_TREE_SEEN + N, TS_TREE_SEEN + N };
+    b[3] = (ts_buf) { "passed", TS_OUT, TS_I32, n * R, words, words };
+}
+
+static void setup(const ts_case *c, uint64_t seed, ts_arena *m, void *args)
+{
+    ts_tree_play_args *a = args;
+    ts_tree_quiz       q;
+    ts_buf             b[N_OUTPUTS];
+    const int64_t      M = c->dim[MAX_NEW], n_script = ts_tree_script_words(c);
+    draw_clear(c, seed, &q);
+    const int64_t n_word = q.model.n_word, n_weight = q.model.n_weight;
+    *a = (ts_tree_play_args) { .n_cycle = c->dim[CYCLES], .n_node = c->dim[NODES], .max_new = M };
+    a->n_vocab = c->dim[VOCAB];
+    a->most_rows = ts_tree_most_rows(c);
+    a->d = (ts_tree_dims) { c->dim[PROMPT], c->dim[NODES], M, (double)c->dim[TEMPERATURE] / 100 };
+    void *const word = ts_take(m, &a->word, (ts_buf) { "word", TS_IN, TS_I32, 1, n_word, n_word });
+    void *const weight =
+        ts_take(m, &a->weight, (ts_buf) { "weight", TS_IN, TS_F32, 1, n_weight, n_weight });
+    void *const script =
+        ts_take(m, &a->script, (ts_buf) { "script", TS_IN, TS_I32, 1, n_script, n_script });
+    void *const u = ts_take(m, &a->u, (ts_buf) { "u", TS_IN, TS_F64, c->dim[CYCLES], M, M });
+    memcpy(word, q.model.word, (size_t)n_word * sizeof *q.model.word);
+    memcpy(weight, q.model.weight, (size_t)n_weight * sizeof *q.model.weight);
+    memcpy(script, q.script, (size_t)n_script * sizeof *q.script);
+    if (M) memcpy(u, q.u, (size_t)(c->dim[CYCLES] * M) * sizeof *q.u);
+    ts_tree_quiz_free(&q);
+    outputs(c, b);
+    void *const slot[N_OUTPUTS] = { &a->out, &a->path, &a->seen, &a->passed };
+    for (int i = 0; i < N_OUTPUTS; i++) ts_take(m, slot[i], b[i]);
+    ts_scalar(m, "temperature", a->d.temperature);
+}
+
+static size_t n_want(const ts_case *c)
+{
+    ts_buf b[N_OUTPUTS];
+    size_t n = 0;
+    outputs(c, b);
+    for (int i = 0; i < N_OUTPUTS; i++) n += (size_t)(b[i].n_rows * b[i].n_cols);
+    return n;
+}
+
+/* ---- what is expected ---- */
+
+/* Of a cycle that fails, out and path stay as they were: anything goes here, see `check`. */
+static void want_row(ts_want *w, int64_t n, const int32_t *value, int64_t n_value, bool any)
+{
+    for (int64_t i = 0; i < n; i++)
+        w[i] = (ts_want) { i < n_value ? value[i] : -1, any ? INFINITY : 0 };
+}
+
+static void want_seen(const ts_tree_walk *t, bool asked, int64_t n_row, int64_t n_node, ts_want *w)
+{
+    const double value[TS_TREE_SEEN] = {
+        [TS_TREE_STATUS] = t->sick ? TS_E_MODEL : TS_OK,
+        [TS_TREE_N_OUT] = t->sick ? 0 : (double)t->n_out,
+        [TS_TREE_N_PATH] = t->sick ? 0 : (double)t->n_path,
+        [TS_TREE_FORWARDS] = asked,
+        [TS_TREE_ROWS] = asked ? (double)n_row : 0,
+        [TS_TREE_WANTS] = asked ? (double)n_node + 1 : 0,
+    };
+    for (int i = 0; i < TS_TREE_SEEN; i++) w[i] = (ts_want) { value[i], 0 };
+    for (int64_t i = 0; i < n_node; i++)
+        w[TS_TREE_SEEN + i] = (ts_want) { t->sick ? 0 : t->status[i], 0 };
+}
+
+/* Row r of a pass: its token, its position, whether it is wanted, and whom it sees, which it is
+ * asked for one by one: the prompt up to itself; or, a node, all of it, its ancestors, itself. */
+static void want_pass_row(const int32_t *cycle, int64_t n_node, int64_t r, uint32_t *word)
+{
+    const int64_t  n_prompt = *cycle++;
+    const int32_t *token = cycle + n_prompt, *parent = token + n_node;
+    const int64_t  node = r - n_prompt;
+    int64_t        depth = 0;
+    for (int64_t k = 0; k < n_prompt && k <= r; k++) word[3 + k / 32] |= 1u << k % 32;
+    for (int64_t i = node; i >= 0; i = parent[i], depth++)
+        word[3 + (n_prompt + i) / 32] |= 1u << (n_prompt + i) % 32;
+    word[0] = (uint32_t)(node < 0 ? cycle[r] : token[node]);
+    word[1] = (uint32_t)(node < 0 ? r : n_prompt + depth - 1);
+    word[2] = r >= n_prompt - 1;
+}
+
+static void want_passed(const int32_t *cycle, int64_t n_node, bool asked, int64_t most_rows,
+                        ts_want *w)
+{
+    const int64_t words = ts_tree_row_words(most_rows), n_row = *cycle + n_node;
+    uint32_t     *word = calloc((size_t)words, sizeof *word);
+    if (!word) abort();
+    for (int64_t r = 0; r < most_rows; r++, w += words) {
+        memset(word, 0, (size_t)words * sizeof *word);
+        if (asked && r < n_row) want_pass_row(cycle, n_node, r, word);
+        for (int64_t i = 0; i < words; i++) w[i] = (ts_want) { (double)(int32_t)word[i], 0 };
+    }
+    free(word);
+}
+
+static void oracle(const ts_case *c, const void *args, ts_want *want)
+{
+    const ts_tree_play_args *a = args;
+    const ts_toy             m = { a->word, a->weight };
+    const int64_t            N = a->n_node, M = a->max_new, R = a->most_rows;
+    const bool               asked = M > 0;
+    const int32_t           *cycle = a->script;
+    ts_want *out = want, *path = out + a->n_cycle * M, *seen = path + a->n_cycle * N;
+    ts_want *passed = seen + a->n_cycle * (TS_TREE_SEEN + N);
+    (void)c;
+    for (int64_t i = 0; i < a->n_cycle; i++) {
+        ts_tree_walk t;
+        ts_tree_decode(&m, cycle, N, M, a->d.temperature, a->u + i * M, &t);
+        want_row(out + i * M, M, t.out, t.n_out, t.sick);
+        want_row(path + i * N, N, t.path, t.n_path, t.sick);
+        want_seen(&t, asked, cycle[0] + N, N, seen + i * (TS_TREE_SEEN + N));
+        want_passed(cycle, N, asked, R, passed + i * R * ts_tree_row_words(R));
+        ts_tree_walk_free(&t);
+        cycle += 1 + *cycle + 2 * N;
+    }
+}
+
+/* ---- check ---- */
+
+/* Rows in which anything goes belong to calls that failed, which write nothing. */
+static bool untouched(ts_buf b, const int32_t *p, const ts_want *w, ts_flaw *f)
+{
+    int32_t poison;
+    memset(&poison, ts_poison_byte(TS_I32), sizeof poison);
+    for (int64_t i = 0; i < b.n_rows * b.n_cols; i++) {
+        if (w[i].bound == 0 || p[i] == poison) continue;
+        *f = (ts_flaw) { TS_FAULT_VALUE, b.name, i / b.n_cols, i % b.n_cols, p[i], NAN, 0 };
+        return false;
+    }
+    return true;
+}
+
+/* The pass first: it says most about what went wrong. */
+static bool check(const ts_case *c, const void *args, const ts_want *want, ts_flaw *f, ts_errors *e)
+{
+    const ts_tree_play_args *a = args;
+    const void *const        p[] = { a->out, a->path, a->seen, a->passed };
+    ts_buf                   b[N_OUTPUTS];
+    const ts_want           *of[N_OUTPUTS];
+    outputs(c, b);
+    for (int i = 0; i < N_OUTPUTS; i++) {
+        of[i] = want;
+        want += b[i].n_rows * b[i].n_cols;
+    }
+    for (int i = N_OUTPUTS - 1; i >= 0; i--)
+        if (!ts_check_buf(b[i], p[i], of[i], f, e)) return false;
+    return untouched(b[0], a->out, of[0], f) && untouched(b[1], a->path, of[1], f);
+}
+
+/* The mask of every pass, and the logits that it must ask for; what the walk reads of them depends
+ * on the tree. */
+static ts_cost cost(const ts_case *c)
+{
+    const double R = (double)(c->dim[PROMPT] + c->dim[NODES]), V = (double)c->dim[VOCAB];
+    const double n = c->dim[MAX_NEW] ? (double)c->dim[CYCLES] : 0;
+    return (ts_cost) { n * (R * R + 4 * V * (double)(c->dim[NODES] + 1)), n * V, false };
+}
+
+static bool spoil(int i, void *args, ts_exec *x, ts_status *must)
+{
+    ts_tree_play_args *a = args;
+    ts_tree_dims      *d = &a->d;
+    (void)x;
+    a->spoilt = 1;
+    *must = i < 4 ? TS_E_SHAPE : TS_E_ARG;
+    if (i == 0) d->prompt_len = 0;
+    else if (i == 1) d->n_node = -1;
+    else if (i == 2) d->max_new = -1;
+    else if (i == 3) d->prompt_len = (int64_t)1 << 31;
+    else if (i == 4) d->temperature = NAN;
+    else if (i == 5) d->temperature = -1;
+    else if (i == 6) d->temperature = INFINITY;
+    else if (i - 7 + TS_TREE_NO_MODEL < TS_TREE_WAYS) a->how = i - 7 + TS_TREE_NO_MODEL;
+    else return false;
+    if (a->how == TS_TREE_NO_VOCAB) *must = TS_E_SHAPE;
+    return true;
+}
+
+static const char *const exports[] = { "ts_tree_verify", NULL };
+
+const ts_task ts_task_tree_verify = {
+    .name = "tree_verify",
+    .dim_name = { "nodes", "vocab", "prompt", "max_new", "cycles", "temperature", "model" },
+    .buffer = { "word", "weight", "script", "u", "out", "path", "seen", "passed" },
+    .exports = exports,
+    .args_bytes = sizeof(ts_tree_play_args),
+    .cases = ts_tree_verify_cases,
+    .setup = setup,
+    .n_want = n_want,
+    .oracle = oracle,
+    .check = check,
+    .cost = cost,
+    .spoil = spoil,
+};

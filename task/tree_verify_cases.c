@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stddef.h>
+
+#include "tree_verify_inside.h"
+
+enum { HASH = TS_TOY_HASH, ROPE = TS_TOY_ROPE, TABLE = TS_TOY_TABLE, ROWS = TS_TOY_ROWS };
+enum { CHECK = TS_USE_CHECK, TIME = TS_USE_TIME, JUDGE = TS_USE_JUDGE };
+
+/* nodes, vocab, prompt, max_new, cycles, temperature, model */
+static const ts_case cases[] = {
+    /* Refusals start from the first. */
+    { CHECK, TS_F32, { 7, 97, 5, 8, 1, 0, HASH }, "normal" },
+    { CHECK, TS_F32, { 0, 11, 1, 4, 3, 0, HASH }, "normal" },
+    { CHECK, TS_F32, { 1, 11, 1, 4, 3, 0, HASH }, "normal" },
+    { CHECK, TS_F32, { 12, 17, 3, 0, 2, 0, HASH }, "normal" },
+    { CHECK, TS_F32, { 3, 1000, 3, 4, 6, 0, HASH }, "normal" },
+    { CHECK, TS_F32, { 7, 97, 5, 8, 8, 0, HASH }, "normal" },
+    { CHECK, TS_F32, { 31, 1000, 17, 32, 4, 0, HASH }, "normal" },
+    { CHECK, TS_F32, { 16, 64, 2, 9, 8, 0, HASH }, "normal" },
+    { CHECK, TS_F32, { 32, 512, 33, 9, 4, 0, HASH }, "normal" },
+    { CHECK, TS_F32, { 13, 33, 4, 14, 8, 0, HASH }, "normal" },
+    { CHECK, TS_F32, { 29, 101, 2, 30, 8, 0, HASH }, "normal" },
+    { CHECK, TS_F32, { 41, 16, 9, 42, 8, 0, HASH }, "normal" },
+    { CHECK, TS_F32, { 60, 257, 30, 61, 8, 0, HASH }, "normal" },
+    { CHECK, TS_F32, { 5, 1, 2, 4, 2, 0, HASH }, "normal" },
+    { CHECK, TS_F32, { 64, 32000, 64, 16, 2, 0, HASH }, "normal" },
+    /* where positions turn the keys, and where the law is written down prefix by prefix */
+    { CHECK, TS_F32, { 7, 97, 5, 8, 4, 0, ROPE }, "rope" },
+    { CHECK, TS_F32, { 31, 257, 17, 12, 4, 0, ROPE }, "rope" },
+    { CHECK, TS_F32, { 15, 97, 9, 12, 4, 100, ROPE }, "rope" },
+    { CHECK, TS_F32, { 4, 3, 2, 3, 1, 0, TABLE }, "table" },
+    { CHECK, TS_F32, { 3, 4, 2, 4, 1, 100, TABLE }, "table" },
+    /* shapes of trees */
+    { CHECK, TS_F32, { 12, 97, 3, 13, 4, 0, HASH }, "chain" },
+    { CHECK, TS_F32, { 24, 97, 3, 1, 4, 0, HASH }, "chain" },
+    { CHECK, TS_F32, { 24, 97, 3, 2, 4, 0, HASH }, "chain" },
+    { CHECK, TS_F32, { 24, 31, 3, 7, 4, 50, HASH }, "chain" },
+    { CHECK, TS_F32, { 9, 97, 3, 4, 6, 0, HASH }, "star" },
+    { CHECK, TS_F32, { 30, 97, 3, 9, 6, 0, HASH }, "breadth" },
+    { CHECK, TS_F32, { 30, 97, 3, 9, 4, 0, ROPE }, "breadth" },
+    { CHECK, TS_F32, { 26, 97, 3, 9, 6, 0, HASH }, "depth" },
+    { CHECK, TS_F32, { 20, 97, 3, 9, 6, 0, HASH }, "twins" },
+    { CHECK, TS_F32, { 6, 5, 3, 9, 6, 0, HASH }, "twins" },
+    /* draws, ties, tokens that cannot be, rows that are none */
+    { CHECK, TS_F32, { 12, 97, 5, 8, 8, 100, HASH }, "hot" },
+    { CHECK, TS_F32, { 31, 1000, 5, 12, 4, 70, HASH }, "hot" },
+    { CHECK, TS_F32, { 8, 11, 5, 8, 8, 300, HASH }, "hot" },
+    { CHECK, TS_F32, { 16, 32000, 5, 8, 2, 100, HASH }, "hot" },
+    { CHECK, TS_F32, { 9, 12, 2, 8, 2, 0, TABLE }, "ties" },
+    { CHECK, TS_F32, { 9, 97, 2, 8, 4, 100, HASH }, "masked" },
+    { CHECK, TS_F32, { 9, 7, 2, 8, 4, 0, HASH }, "masked" },
+    { CHECK, TS_F32, { 12, 97, 5, 8, 2, 0, HASH }, "sick" },
+    { CHECK, TS_F32, { 20, 33, 2, 6, 2, 100, HASH }, "sick" },
+    { CHECK, TS_F32, { 8, 11, 3, 3, 3, 0, HASH }, "sick" },
+    { CHECK, TS_F32, { 16, 64, 3, 5, 3, 0, HASH }, "sick" },
+    { JUDGE, TS_F32, { 16, 32000, 128, 8, 1, 0, ROWS }, "normal" },
+    { JUDGE, TS_F32, { 32, 32000, 512, 8, 1, 0, ROWS }, "normal" },
+    { JUDGE, TS_F32, { 4, 32000, 64, 8, 1, 0, ROWS }, "normal" },
+    { TIME, TS_F32, { 16, 32000, 128, 16, 1, 0, ROWS }, "normal" },
+    { TIME, TS_F32, { 64, 128256, 1024, 64, 1, 0, ROWS }, "normal" },
+    { TIME, TS_F32, { 256, 151936, 4096, 64, 1, 0, ROWS }, "normal" },
+    { 0, TS_F32, { 0 }, NULL },
+};
+
+const ts_case *ts_tree_verify_cases(void)
+{
+    return cases;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tree_verify_inside.h - the items of the tree verification task: its cases, what is drawn for
+ * each, and decoding without a tree. */
+#ifndef TS_TASK_TREE_VERIFY_INSIDE_H
+#define TS_TASK_TREE_VERIFY_INSIDE_H
+
+#include "model_draw.h"
+#include "task.h"
+#include "tree_verify.h"
+
+/* dim: prompt is that of the first cycle; temperature in hundredths; model a TS_TOY_*. */
+enum { NODES, VOCAB, PROMPT, MAX_NEW, CYCLES, TEMPERATURE, MODEL };
+
+const ts_case *ts_tree_verify_cases(void);
+
+/* The most rows of any pass, and the words that a script may take. */
+int64_t ts_tree_most_rows(const ts_case *c);
+int64_t ts_tree_script_words(const ts_case *c);
+int64_t ts_tree_model_states(const ts_case *c);
+
+typedef struct ts_tree_quiz {
+    ts_drawn model;
+    int32_t *script; /* malloc, both; ts_tree_script_words */
+    double  *u;      /* [CYCLES][MAX_NEW] */
+} ts_tree_quiz;
+
+/* Gives the least margin of any choice; see ts_tree_pick. */
+double ts_tree_draw(const ts_case *c, uint64_t seed, ts_tree_quiz *q);
+void   ts_tree_quiz_free(ts_tree_quiz *q);
+bool   ts_tree_means_ties(const ts_case *c);
+
+/* The token that a row chooses, by the definition; -1: the row is none. *margin falls to how near
+ * another choice was: in logits at temperature 0, else in probability. */
+int32_t ts_tree_pick(const float *logits, int64_t n_vocab, double temperature, double u,
+                     double *margin);
+
+/* One cycle, by decoding token after token and asking after each whether the tree has it. */
+typedef struct ts_tree_walk {
+    int64_t  n_out, n_path;
+    int32_t *out, *path; /* malloc, all; [max_new], [n_node] */
+    uint8_t *status;     /* [n_node] */
+    bool     sick;
+} ts_tree_walk;
+
+void ts_tree_decode(const ts_toy *m, const int32_t *cycle, int64_t n_node, int64_t max_new,
+                    double temperature, const double *u, ts_tree_walk *w);
+void ts_tree_walk_free(ts_tree_walk *w);
+
+#endif
