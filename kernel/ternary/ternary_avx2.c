@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ternary_avx2.c - the vectors of ternary_simd.h, 8 floats each. No register holds what a pair of
+ * inputs can come to, so codes become -1, 0 and 1, which all rows share, and inputs stay as they
+ * are.
+ */
+#include <math.h>
+
+#include "ternary_impl.h"
+#include "vec_avx2.h"
+
+enum {
+    GROUP = TS_TERNARY_GROUP,
+    GROUP_BYTES = TS_TERNARY_GROUP_BYTES,
+    VECS = 4, /* their sums, one after the other, hide how long an addition takes */
+    VECS_MORE = 2,
+    WIDE = 2, /* with TALL = 6 they fill 12 of 16 registers */
+    PER = 1,
+    TABLE = 1,
+};
+
+typedef __m256i ints;
+typedef vec     chosen;
+typedef struct doubles {
+    __m256d a, b;
+} doubles;
+
+INLINE vec magnitude(vec v)
+{
+    return _mm256_andnot_ps(splat(-0.0f), v);
+}
+
+INLINE doubles no_doubles(void)
+{
+    return (doubles) { _mm256_setzero_pd(), _mm256_setzero_pd() };
+}
+
+INLINE doubles add_doubles(doubles sum, const float *p)
+{
+    for (int i = 0; i < 16; i += 8) {
+        const vec v = magnitude(get(p + i));
+        sum.a = _mm256_add_pd(sum.a, _mm256_cvtps_pd(_mm256_castps256_ps128(v)));
+        sum.b = _mm256_add_pd(sum.b, _mm256_cvtps_pd(_mm256_extractf128_ps(v, 1)));
+    }
+    return sum;
+}
+
+INLINE double total_doubles(doubles sum)
+{
+    const __m256d s = _mm256_add_pd(sum.a, sum.b);
+    const __m128d t = _mm_add_pd(_mm256_castpd256_pd128(s), _mm256_extractf128_pd(s, 1));
+    return _mm_cvtsd_f64(_mm_add_sd(t, _mm_unpackhi_pd(t, t)));
+}
+
+/* 1, and where a weight is more than half of s, 0 or 2 by its sign. */
+INLINE __m256i eight_codes(const float *p, float s)
+{
+    const vec     w = get(p);
+    const __m256i big =
+        _mm256_castps_si256(_mm256_cmp_ps(magnitude(add(w, w)), splat(s), _CMP_GT_OQ));
+    const __m256i sign =
+        _mm256_or_si256(_mm256_srai_epi32(_mm256_castps_si256(w), 31), _mm256_set1_epi32(1));
+    return _mm256_add_epi32(_mm256_set1_epi32(1), _mm256_and_si256(big, sign));
+}
+
+INLINE __m128i codes_of(const float *p, float s)
+{
+    const __m256i a = eight_codes(p, s), b = eight_codes(p + 8, s);
+    const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), 0xd8);
+    return _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
+}
+
+INLINE vec spread(int word, int i, float s)
+{
+    const __m256i each = _mm256_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14);
+    const __m256i codes =
+        _mm256_srlv_epi32(_mm256_set1_epi32((int)((unsigned)word >> 2 * i)), each);
+    return _mm256_permutevar_ps(_mm256_setr_ps(-s, 0, s, NAN, -s, 0, s, NAN), codes);
+}
+
+/* Rows 0 and 4 of those from p on, side by side. */
+INLINE ints two_rows(const uint8_t *p, int64_t stride)
+{
+    const __m128i first = _mm_loadu_si128((const void *)p);
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(first),
+                                   _mm_loadu_si128((const void *)(p + 4 * stride)), 1);
+}
+
+INLINE void columns(const uint8_t *p, int64_t stride, ints out[4])
+{
+    const ints a = two_rows(p, stride), b = two_rows(p + stride, stride);
+    const ints c = two_rows(p + 2 * stride, stride), d = two_rows(p + 3 * stride, stride);
+    const ints ab = _mm256_unpacklo_epi32(a, b), cd = _mm256_unpacklo_epi32(c, d);
+    const ints ef = _mm256_unpackhi_epi32(a, b), gh = _mm256_unpackhi_epi32(c, d);
+    out[0] = _mm256_unpacklo_epi64(ab, cd), out[1] = _mm256_unpackhi_epi64(ab, cd);
+    out[2] = _mm256_unpacklo_epi64(ef, gh), out[3] = _mm256_unpackhi_epi64(ef, gh);
+}
+
+INLINE vec halves(ints words, int upper)
+{
+    const ints h =
+        upper ? _mm256_srli_epi32(words, 16) : _mm256_and_si256(words, _mm256_set1_epi32(0xffff));
+    const ints narrow = _mm256_permute4x64_epi64(_mm256_packus_epi32(h, h), 0xd8);
+    return _mm256_cvtph_ps(_mm256_castsi256_si128(narrow));
+}
+
+INLINE void tables(const float *in, float *table)
+{
+    memcpy(table, in, GROUP * sizeof *in);
+}
+
+INLINE chosen choose(ints word, int i)
+{
+    const vec codes = _mm256_setr_ps(-1, 0, 1, NAN, -1, 0, 1, NAN);
+    return _mm256_permutevar_ps(codes, _mm256_srli_epi32(word, 2 * i));
+}
+
+INLINE vec entry(const float *table)
+{
+    return splat(*table);
+}
+
+INLINE vec add_chosen(vec sum, chosen c, vec entry)
+{
+    return madd(c, entry, sum);
+}
+
+#include "ternary_simd.h"
+
+#include "ternary_backward_simd.h"
+
+static const ts_ternary_steps steps = { TABLE,    pack,  unpack,  largest, tabulate,
+                                        multiply, store, give_dx, give_dw };
+
+ts_status ts_ternary_pack_avx2(const void *args, const ts_exec *x)
+{
+    return ts_ternary_threads_pack(args, x, &steps);
+}
+
+ts_status ts_ternary_unpack_avx2(const void *args, const ts_exec *x)
+{
+    return ts_ternary_threads_unpack(args, x, &steps);
+}
+
+ts_status ts_ternary_linear_avx2(const void *args, const ts_exec *x)
+{
+    return ts_ternary_threads_linear(args, x, &steps);
+}
+
+ts_status ts_ternary_linear_avx2_workspace(const void *args, const ts_exec *x, size_t *n_bytes)
+{
+    (void)x;
+    return ts_ternary_threads_linear_workspace(args, &steps, n_bytes);
+}
+
+ts_status ts_ternary_linear_packed_avx2(const void *args, const ts_exec *x)
+{
+    return ts_ternary_threads_packed(args, x, &steps);
+}
+
+ts_status ts_ternary_linear_packed_avx2_workspace(const void *args, const ts_exec *x,
+                                                  size_t *n_bytes)
+{
+    (void)x;
+    return ts_ternary_threads_packed_workspace(args, &steps, n_bytes);
+}
+
+ts_status ts_ternary_linear_backward_avx2(const void *args, const ts_exec *x)
+{
+    return ts_ternary_threads_backward(args, x, &steps);
+}
