@@ -261,9 +261,10 @@ static bool keep_memory(ts_cage *c, int give)
 /* The judge's models as a library, where the first input is one and who asks it is Python. */
 static int model_for(const ts_cage *c)
 {
-    char path[1024];
+    char              path[1024];
+    const char *const first = c->plan.task->buffer[0];
     if (!ts_in_python(c->plan.class) || ts_on_gpu(c->plan.class)) return -1;
-    if (strcmp(c->plan.task->buffer[0], "word")) return -1;
+    if (!first || strcmp(first, "word")) return -1;
     return ts_beside("touchstone-toy.so", path, sizeof path) ? copy_object(path) : -1;
 }
 
