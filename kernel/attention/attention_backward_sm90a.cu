@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention_backward_sm90.cu - the passes before and after the main one, and the choice of a way.
+/* attention_backward_sm90a.cu - the passes before and after the main one, and the choice of a way.
  */
 #include "attention_backward_sm90.cuh"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention_forward_sm90.cu - which kernel serves a call, and how it is cut into items. */
+/* attention_forward_sm90a.cu - which kernel serves a call, and how it is cut into items. */
 #include <float.h>
 
 #include "attention_forward_sm90.cuh"
