@@ -3,11 +3,8 @@
  * of each sequence that generates and a chunk of the prompts that are still being read, in one
  * forward. Pages are promised before they are needed; when they run out, the sequence that joined
  * last gives its own back and is read again later. */
-#define _POSIX_C_SOURCE 200809L
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "dtype.h"
 #include "model_impl.h"
@@ -28,9 +25,7 @@ typedef struct job {
 struct ts_engine {
     const ts_decoder *m;
     ts_engine_options o;
-    ts_kv            *cache;
-    void             *cache_memory;
-    ts_exec           exec;
+    ts_pool           pool;
     ts_sampler       *sampler;
     job              *job;
     int64_t           n_job, n_room, first_live; /* all before first_live have ended */
@@ -48,58 +43,6 @@ struct ts_engine {
 
 /* ---- making and freeing ---- */
 
-static ts_kv_dims cache_dims(const ts_decoder *m, const ts_engine_options *o)
-{
-    const ts_decoder_dims *d = &m->dims;
-    return (ts_kv_dims) {
-        .n_layer = d->n_layer,
-        .n_seq_max = o->n_seq,
-        .n_q_head = d->n_head,
-        .n_kv_head = d->n_kv_head,
-        .head_dim = d->head_dim,
-        .capacity = o->capacity,
-        .page = o->page,
-        .n_page = o->n_page,
-        .window = d->window,
-        /* Keys have channels that are large throughout: codes do well by channel. */
-        .key_axis = TS_KEY_CHANNEL,
-        .key_group = o->page ? o->page : 16,
-        .max_call_tokens = o->n_seq + o->chunk,
-        .io_dtype = m->dtype,
-        .store_dtype = o->store,
-        .meta_dtype = o->store == TS_U4 ? TS_F16 : TS_F32,
-        .scale = 1 / sqrt((double)d->head_dim),
-    };
-}
-
-static bool sound(const ts_decoder *m, const ts_engine_options *o, char why[TS_MODEL_WHY])
-{
-    const int64_t most = INT64_C(1) << 24;
-    if (o->n_seq < 1 || o->n_seq > most || o->chunk < 1 || o->chunk > most)
-        return ts_say(why, "engine: got %lld sequences and chunks of %lld, expected 1 to %lld",
-                      (long long)o->n_seq, (long long)o->chunk, (long long)most);
-    if (o->capacity < 1 || o->capacity > m->dims.n_context)
-        return ts_say(why, "engine: got room for %lld tokens, expected 1 to the model's %lld",
-                      (long long)o->capacity, (long long)m->dims.n_context);
-    return true;
-}
-
-static bool make_cache(ts_engine *e, char why[TS_MODEL_WHY])
-{
-    const ts_kv_dims d = cache_dims(e->m, &e->o);
-    size_t           state, work;
-    ts_status        s = ts_kv_bytes(&d, &e->exec, &state, &work);
-    if (s) return ts_say(why, "the cache refuses these dimensions: %s", ts_status_text(s));
-    e->exec.workspace_bytes = ts_decoder_workspace(e->m, d.max_call_tokens, work);
-    if (!ts_memory_take(e->exec.device, e->exec.workspace_bytes, "a batch", &e->exec.workspace,
-                        why) ||
-        !ts_memory_take(e->exec.device, state, "the cache", &e->cache_memory, why))
-        return false;
-    s = ts_kv_create(&d, &e->exec, e->cache_memory, state, &e->cache);
-    e->stats.cache_reserved = state;
-    return !s || ts_say(why, "the cache cannot be made: %s", ts_status_text(s));
-}
-
 static bool make_batch(ts_engine *e, char why[TS_MODEL_WHY])
 {
     const size_t n = (size_t)e->o.n_seq, n_vocab = (size_t)e->m->dims.n_vocab;
@@ -113,21 +56,20 @@ static bool make_batch(ts_engine *e, char why[TS_MODEL_WHY])
     e->row = malloc(n_vocab * sizeof *e->row);
     if (!e->seq || !e->n_new || !e->want || !e->who || !e->running || !e->token || !e->row)
         return ts_say(why, "no memory for a batch of %zu", n);
-    return ts_memory_take(e->exec.device, n_logits, "logits", &e->logits, why);
+    return ts_memory_take(e->m->device, n_logits, "logits", &e->logits, why);
 }
 
 bool ts_engine_create(const ts_decoder *m, const ts_engine_options *o, ts_engine **out,
                       char why[TS_MODEL_WHY])
 {
     *out = NULL;
-    if (!sound(m, o, why)) return false;
     ts_engine *e = calloc(1, sizeof *e);
     if (!e) return ts_say(why, "no memory for an engine");
     e->m = m;
     e->o = *o;
-    e->exec = (ts_exec) { .device = m->device, .n_threads = o->n_threads, .deterministic = 1 };
-    const bool ok = make_cache(e, why) && make_batch(e, why) &&
+    const bool ok = ts_pool_make(m, o, &e->pool, why) && make_batch(e, why) &&
                     ts_sampler_make(m->dims.n_vocab, m->device, &e->sampler, why);
+    e->stats.cache_reserved = e->pool.n_bytes;
     if (ok) *out = e;
     else ts_engine_free(&e);
     return ok;
@@ -138,13 +80,11 @@ void ts_engine_free(ts_engine **p)
     ts_engine *e = *p;
     if (!e) return;
     for (int64_t i = 0; i < e->n_job; i++) free(e->job[i].token);
-    ts_kv_destroy(&e->cache);
+    ts_pool_free(&e->pool);
     ts_sampler_free(&e->sampler);
-    void *const theirs[] = { e->cache_memory, e->exec.workspace, e->logits };
     void *const mine[] = { e->job,     e->seq,   e->n_new, e->want, e->who,
                            e->running, e->token, e->row,   e };
-    for (size_t i = 0; i < sizeof theirs / sizeof *theirs; i++)
-        ts_memory_give(e->exec.device, theirs[i]);
+    ts_memory_give(e->m->device, e->logits);
     for (size_t i = 0; i < sizeof mine / sizeof *mine; i++) free(mine[i]);
     *p = NULL;
 }
@@ -210,7 +150,7 @@ static int64_t promised(const ts_engine *e, int64_t more)
 static void leave(ts_engine *e, int64_t i, job_state next)
 {
     job *j = &e->job[e->running[i]];
-    ts_kv_free(e->cache, &e->exec, j->seq);
+    ts_kv_free(e->pool.kv, &e->pool.exec, j->seq);
     j->state = next;
     j->n_cached = 0;
     memmove(e->running + i, e->running + i + 1, (size_t)(--e->n_running - i) * sizeof *e->running);
@@ -233,7 +173,7 @@ static void admit(ts_engine *e)
         if (j->state != WAITING) continue;
         /* Alone it may try in any case: make_room decides. */
         if (e->n_running && promised(e, 1) + need > e->o.n_page && e->o.page) return;
-        if (ts_kv_open(e->cache, &e->exec, &j->seq)) return;
+        if (ts_kv_open(e->pool.kv, &e->pool.exec, &j->seq)) return;
         j->state = RUNNING;
         e->running[e->n_running++] = i;
     }
@@ -277,17 +217,10 @@ static void gather(ts_engine *e)
     }
 }
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static ts_status forward(ts_engine *e)
 {
     const ts_forward_args a = {
-        .cache = e->cache,
+        .cache = e->pool.kv,
         .n_seq = e->n_seq,
         .seq = e->seq,
         .n_new = e->n_new,
@@ -296,14 +229,14 @@ static ts_status forward(ts_engine *e)
         .want = e->want,
         .logits = e->logits,
     };
-    const double    from = now();
-    const ts_status s = ts_decoder_forward(e->m, &a, &e->exec);
+    const double    from = ts_seconds();
+    const ts_status s = ts_decoder_forward(e->m, &a, &e->pool.exec);
     ts_kv_usage     use;
-    e->spent = now() - from;
+    e->spent = ts_seconds() - from;
     e->stats.n_step++;
     e->stats.n_prompt += e->n_prompt;
     e->stats.n_decode += e->n_token - e->n_prompt;
-    if (!s && !ts_kv_status(e->cache, 0, e->seq[0], NULL, &use) &&
+    if (!s && !ts_kv_status(e->pool.kv, 0, e->seq[0], NULL, &use) &&
         use.bytes_live > e->stats.cache_live_peak)
         e->stats.cache_live_peak = use.bytes_live;
     return s;
@@ -331,11 +264,11 @@ static void extend(ts_engine *e, int64_t i, ts_event_fn tell, void *user)
     job         *j = &e->job[e->who[i]];
     int32_t      token = -1;
     ts_status    s = TS_OK;
-    const double from = now();
+    const double from = ts_seconds();
     if (j->n_token < j->n_most)
         s = ts_sampler_draw(e->sampler, &j->sampling, j->n_token - j->n_prompt, logits(e, i),
                             &token);
-    e->spent += now() - from;
+    e->spent += ts_seconds() - from;
     const bool more = !s && token >= 0 && !stops(j, token);
     if (more) {
         const ts_event event = { .request = e->who[i], .token = token };

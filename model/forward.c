@@ -16,8 +16,9 @@ typedef struct scratch {
     void             *gate, *up;               /* [n][n_ffn] */
     void             *turn;                    /* [n][head_dim / 2][2] */
     void             *mean, *rstd;             /* [n] */
-    ts_exec           exec;                    /* of kernels: the rest of the workspace */
-    bool              grown;                   /* the first layer has the new tokens */
+    const ts_forward_tree *tree;               /* or NULL */
+    ts_exec                exec;               /* of kernels: the rest of the workspace */
+    bool                   grown;              /* the first layer has the new tokens */
 } scratch;
 
 static void *cut(char *base, size_t *at, int64_t count, size_t size)
@@ -93,6 +94,35 @@ static void linear(const scratch *s, void *y, const void *x, int64_t layer, ts_s
                       s->n, shape.rows, shape.cols, add);
 }
 
+/* Elements of the keys, or values, of n tokens in a layer. */
+static int64_t count_kv(const ts_decoder *m, int64_t n)
+{
+    return n * m->dims.n_kv_head * m->dims.head_dim;
+}
+
+/* Keys (which = 0) or values of a layer, where a pass over a tree of n tokens left them. */
+static void *kept(const ts_decoder *m, const void *kv, int64_t n, int64_t layer, int which)
+{
+    const size_t at = (size_t)(2 * layer + which) * (size_t)count_kv(m, n);
+    return (char *)kv + at * ts_format_of(m->dtype)->n_bytes;
+}
+
+/* What is not appended yet sees its own branch; what is, all before it. */
+static ts_status mix(scratch *s, int64_t layer, const ts_forward_args *a)
+{
+    if (s->tree) {
+        const ts_kv_tree t = { s->tree->parent, s->k, s->v };
+        return ts_kv_attend_tree(a->cache, &s->exec, layer, a->n_seq, a->seq, a->n_new, &t, s->q,
+                                 s->mixed, NULL);
+    }
+    const ts_status status =
+        ts_kv_append(a->cache, &s->exec, layer, a->n_seq, a->seq, a->n_new, s->k, s->v);
+    if (status) return status;
+    s->grown = true;
+    return ts_kv_attend(a->cache, &s->exec, layer, a->n_seq, a->seq, a->n_new, s->q, s->mixed,
+                        NULL);
+}
+
 static ts_status attention(scratch *s, int64_t layer, const ts_forward_args *a)
 {
     const ts_decoder_dims *d = &s->m->dims;
@@ -100,6 +130,10 @@ static ts_status attention(scratch *s, int64_t layer, const ts_forward_args *a)
     void                  *self = s->m->self;
     ts_status              status = norm(s, s->h, s->x, s->n, layer, TS_W_NORM_1);
     if (status) return status;
+    if (s->tree) {
+        s->k = kept(s->m, s->tree->kv, s->n, layer, 0);
+        s->v = kept(s->m, s->tree->kv, s->n, layer, 1);
+    }
     linear(s, s->q, s->h, layer, TS_W_Q, TS_W_Q_BIAS, false);
     linear(s, s->k, s->h, layer, TS_W_K, TS_W_K_BIAS, false);
     linear(s, s->v, s->h, layer, TS_W_V, TS_W_V_BIAS, false);
@@ -111,11 +145,7 @@ static ts_status attention(scratch *s, int64_t layer, const ts_forward_args *a)
     }
     ops->rotate(self, s->q, s->turn, s->n, d->n_head, d->head_dim / 2);
     ops->rotate(self, s->k, s->turn, s->n, d->n_kv_head, d->head_dim / 2);
-    status = ts_kv_append(a->cache, &s->exec, layer, a->n_seq, a->seq, a->n_new, s->k, s->v);
-    if (status) return status;
-    s->grown = true;
-    status =
-        ts_kv_attend(a->cache, &s->exec, layer, a->n_seq, a->seq, a->n_new, s->q, s->mixed, NULL);
+    status = mix(s, layer, a);
     if (!status) linear(s, s->x, s->mixed, layer, TS_W_O, TS_W_O_BIAS, true);
     return status;
 }
@@ -175,6 +205,18 @@ static ts_status check(const ts_decoder *m, const ts_forward_args *a, const ts_e
     return TS_OK;
 }
 
+/* Of each sequence: parents come first. */
+static ts_status check_tree(const ts_forward_args *a, const ts_forward_tree *t)
+{
+    const int32_t *parent = t->parent;
+    for (int64_t i = 0; i < a->n_seq; i++) {
+        if (a->n_new[i] && (!parent || !t->kv)) return TS_E_ARG;
+        for (int64_t j = 0; j < a->n_new[i]; j++, parent++)
+            if (*parent < -1 || *parent >= j) return TS_E_ARG;
+    }
+    return TS_OK;
+}
+
 /* Tokens and where they stand go to the device in pieces, for want of memory to list them all in.
  */
 enum { PIECE = 256 };
@@ -200,9 +242,12 @@ static ts_status begin(const scratch *s, const ts_forward_args *a)
         int64_t         len = 0;
         const ts_status status = ts_kv_status(a->cache, 0, a->seq[i], &len, NULL);
         if (status) return status;
+        const int32_t *parent = s->tree ? s->tree->parent + p.n_sent + p.n : NULL;
         for (int64_t j = 0; j < a->n_new[i]; j++) {
+            int64_t before = parent ? 0 : j;
+            for (int64_t up = j; parent && (up = parent[up]) >= 0;) before++;
             p.token[p.n] = a->token[p.n_sent + p.n];
-            p.position[p.n++] = len + j;
+            p.position[p.n++] = len + before;
             if (p.n == PIECE) send(s, &p);
         }
     }
@@ -222,16 +267,24 @@ static void undo(const scratch *s, const ts_forward_args *a)
     }
 }
 
-ts_status ts_decoder_forward(const ts_decoder *m, const ts_forward_args *a, const ts_exec *x)
+static void start(const ts_decoder *m, int64_t n, const ts_exec *x, scratch *s)
+{
+    const size_t used = lay(m, n, x->workspace, s);
+    s->exec = *x;
+    s->exec.workspace = (char *)x->workspace + used;
+    s->exec.workspace_bytes = x->workspace_bytes - used;
+}
+
+static ts_status pass(const ts_decoder *m, const ts_forward_args *a, const ts_forward_tree *t,
+                      const ts_exec *x)
 {
     int64_t   n;
     scratch   s;
     ts_status status = check(m, a, x, &n);
+    if (!status && t) status = check_tree(a, t);
     if (status) return status;
-    const size_t used = lay(m, n, x->workspace, &s);
-    s.exec = *x;
-    s.exec.workspace = (char *)x->workspace + used;
-    s.exec.workspace_bytes = x->workspace_bytes - used;
+    start(m, n, x, &s);
+    s.tree = t;
     if (m->ops->begin) m->ops->begin(m->self, x->stream);
     status = begin(&s, a);
     for (int64_t l = 0; !status && l < m->dims.n_layer; l++) {
@@ -244,5 +297,50 @@ ts_status ts_decoder_forward(const ts_decoder *m, const ts_forward_args *a, cons
         if (!status) status = ended;
     }
     if (status) undo(&s, a);
+    return status;
+}
+
+ts_status ts_decoder_forward(const ts_decoder *m, const ts_forward_args *a, const ts_exec *x)
+{
+    return pass(m, a, NULL, x);
+}
+
+ts_status ts_decoder_forward_tree(const ts_decoder *m, const ts_forward_args *a,
+                                  const ts_forward_tree *t, const ts_exec *x)
+{
+    if (!t) return TS_E_ARG;
+    return m && m->device != TS_CPU ? TS_E_UNSUPPORTED : pass(m, a, t, x);
+}
+
+/* ---- what is kept of a tree ---- */
+
+static ts_status check_keep(const ts_decoder *m, const ts_keep_args *a, const ts_exec *x)
+{
+    if (!m || !a || !x || !a->cache || a->n_row < 0 || a->n_keep < 0) return TS_E_ARG;
+    if (m->device != TS_CPU || x->device != TS_CPU) return TS_E_UNSUPPORTED;
+    if (a->n_keep && (!a->row || !a->kv)) return TS_E_ARG;
+    for (int64_t i = 0; i < a->n_keep; i++)
+        if (a->row[i] < 0 || a->row[i] >= a->n_row) return TS_E_ARG;
+    if (!x->workspace || x->workspace_bytes < ts_decoder_workspace(m, a->n_keep, 0))
+        return TS_E_WORKSPACE;
+    return TS_OK;
+}
+
+ts_status ts_decoder_keep(const ts_decoder *m, const ts_keep_args *a, const ts_exec *x)
+{
+    scratch   s;
+    int64_t   len, width;
+    ts_status status = check_keep(m, a, x);
+    if (!status) status = ts_kv_status(a->cache, 0, a->seq, &len, NULL);
+    if (status) return status;
+    start(m, a->n_keep, x, &s);
+    width = count_kv(m, 1);
+    for (int64_t l = 0; !status && l < m->dims.n_layer; l++) {
+        m->ops->gather(m->self, s.k, kept(m, a->kv, a->n_row, l, 0), a->row, a->n_keep, width);
+        m->ops->gather(m->self, s.v, kept(m, a->kv, a->n_row, l, 1), a->row, a->n_keep, width);
+        status = ts_kv_append(a->cache, &s.exec, l, 1, &a->seq, &a->n_keep, s.k, s.v);
+        s.grown |= !status;
+    }
+    if (status && s.grown) ts_kv_truncate(a->cache, &s.exec, a->seq, len);
     return status;
 }

@@ -78,6 +78,27 @@ typedef struct ts_forward_args {
 size_t    ts_decoder_workspace(const ts_decoder *m, int64_t n_token, size_t kv_bytes);
 ts_status ts_decoder_forward(const ts_decoder *m, const ts_forward_args *a, const ts_exec *x);
 
+/* The same for tokens that may be refused: trees behind their sequences, as ts_kv_attend_tree has
+ * them. No sequence grows; what the layers would have appended goes to kv. Models on the CPU. */
+typedef struct ts_forward_tree {
+    const int32_t *parent; /* [sum n_new] */
+    void          *kv;     /* [n_layer][2][sum n_new][n_kv_head][head_dim]: keys, values */
+} ts_forward_tree;
+
+ts_status ts_decoder_forward_tree(const ts_decoder *m, const ts_forward_args *a,
+                                  const ts_forward_tree *t, const ts_exec *x);
+
+/* Appends rows of such a pass over n_row tokens to a sequence: a path, root first. */
+typedef struct ts_keep_args {
+    ts_kv         *cache;
+    int32_t        seq;
+    int64_t        n_row, n_keep;
+    const int64_t *row; /* [n_keep] */
+    const void    *kv;
+} ts_keep_args;
+
+ts_status ts_decoder_keep(const ts_decoder *m, const ts_keep_args *a, const ts_exec *x);
+
 /* ---- the tokenizer ---- */
 
 typedef struct ts_tokenizer ts_tokenizer;

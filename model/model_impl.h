@@ -114,6 +114,29 @@ bool ts_memory_take(ts_device device, size_t n_bytes, const char *what, void **p
                     char why[TS_MODEL_WHY]);
 void ts_memory_give(ts_device device, void *p); /* p may be NULL */
 
+/* ---- a cache that fits a decoder, and what its passes need ---- */
+
+typedef struct ts_pool {
+    ts_kv  *kv;
+    void   *memory;
+    size_t  n_bytes; /* of memory */
+    int64_t n_call;  /* the most tokens of a pass */
+    ts_exec exec;    /* with the workspace of a pass */
+} ts_pool;
+
+bool ts_pool_make(const ts_decoder *m, const ts_engine_options *o, ts_pool *p,
+                  char why[TS_MODEL_WHY]);
+void ts_pool_free(ts_pool *p);
+
+/* Keys of codes are grouped over so many tokens; 1 without codes: a shorter sequence that ends at a
+ * multiple is in no bit different from one that never was longer. */
+int64_t ts_pool_group(const ts_engine_options *o);
+
+double ts_seconds(void); /* by a clock that only goes on */
+
+/* Row i of logits that a pass wrote, as the host's floats. */
+ts_status ts_logits_out(const ts_decoder *m, const void *logits, int64_t i, float *out);
+
 /* Logits are memory of that device; only what a draw may give comes from there. */
 bool ts_sampler_make(int64_t n_vocab, ts_device device, ts_sampler **s, char why[TS_MODEL_WHY]);
 

@@ -68,6 +68,11 @@ run 2 generate --model $model; refused
 for wrong in '--kv blue' '--kv paged,int3' '--top-p 2' '--top-p x' '--tokens 0' '--temperature -1' '--dtype f16' '--device blue' '--device cuda --dtype f64'; do
     run 2 generate --model $model --prompt x $wrong; refused
 done
+for wrong in '--beam 0' '--beam x' '--beam 1025' '--beam 2 --alpha -1' '--alpha 1' '--tree 2x2' '--verify' '--beam 2 --draft lookup' \
+    '--beam 2 --temperature 1' '--draft lookup --top-k 3' '--draft lookup --textbook' '--draft lookup --tree 2' \
+    '--draft lookup --tree 2x' '--draft lookup --tree 0x3' '--draft lookup --tree 3x65' '--draft lookup --tree -1x2'; do
+    run 2 generate --model $model --prompt x $wrong; refused
+done
 run 3 generate --model no-such-file --prompt x; refused
 if [ -f "$build/libmodel.a" ]; then
     run 0 generate --model $model --prompt Hello --tokens 5 --kv paged,int8 --temperature 1 --top-k 9; silent
@@ -82,13 +87,29 @@ if [ -f "$build/libmodel.a" ]; then
     [ "$(wc -l <"$tmp/err")" = 1 ] || complain 'no line on standard error'
     run 0 generate --model $model --prompt Hello --tokens 5 --json -; silent
     json prefill_tokens decode_tokens cache_bytes_peak stories.0.tokens.4 stories.0.status
+    run 0 generate --model $model --prompt Hello --tokens 8 --beam 3 --alpha 0.6 --verify; silent
+    shows '^Hello'; shows '^ *3 .*8'; shows '^beam .* passes'; shows '^pages'; shows '^verify .*tokens equal'
+    run 0 generate --model $model --prompts "$tmp/prompts" --tokens 5 --beam 2 --kv contiguous,f32; silent; shows '^\[3\] three'
+    run 0 generate --model $model --prompt Hello --tokens 8 --beam 2 --verify --json -; silent
+    json beams.1.score pages_copied stories.0.tokens.0 tokens_equal && grep -q true "$tmp/values" || complain 'not equal'
+    run 1 generate --model $model --prompt Hello --tokens 40 --beam 4 --pages 4; refused
+    for draft in lookup $model; do
+        run 0 generate --model $model --prompt Hello --tokens 12 --draft $draft --tree 2x3 --verify; silent
+        shows '^Hello'; shows '^draft .*12 tokens in'; shows '^decode'; shows '^verify .*tokens equal'
+    done
+    run 0 generate --model $model --prompts "$tmp/prompts" --tokens 5 --draft lookup --verify --json -; silent
+    json tokens_per_pass nodes_accepted stories.2.status tokens_equal && grep -q true "$tmp/values" || complain 'not equal'
+    run 3 generate --model $model --prompt x --draft no-such-file; refused
+    run 3 generate --model $model --prompt x --draft test/checkpoint/mistral; refused # other tokens
+    run 1 generate --model $model --prompt x --tokens 40 --draft lookup --pages 2
+    [ "$(wc -l <"$tmp/err")" = 1 ] || complain 'no line on standard error'
 else
     run 3 generate --model $model --prompt x; refused
 fi
 
 demos='flash gqa paged prefix' plots='flash paged'
 if [ -f "$build/libmodel.a" ]; then
-    demos="$demos cache ragged chunked quantised sampling" plots="$plots cache chunked quantised sampling"
+    demos="$demos cache ragged chunked quantised sampling beam tree" plots="$plots cache chunked quantised sampling beam tree"
     export TOUCHSTONE_MODELS="$tmp" # nothing is there: random weights, which every machine has
     run 0 demo quantised; silent; shows 'random weights'
 else
@@ -161,7 +182,7 @@ if [ -x "$build/test/json_get" ]; then
         grep -q '</svg>' "$tmp/$demo.svg" || complain 'no plot'
         ! grep -qiE 'nan|inf' "$tmp/$demo.svg" || complain 'a plot with what is no number'
     done
-    for demo in paged quantised; do # no times in it: the seed says it all
+    for demo in paged quantised beam tree; do # no times in it: the seed says it all
         case " $demos " in *" $demo "*) ;; *) continue ;; esac
         run 0 demo $demo --seed 7 --json -; cp "$tmp/out" "$tmp/seven"
         run 0 demo $demo --seed 7 --json -; cmp -s "$tmp/out" "$tmp/seven" || complain 'the same seed, and other numbers'

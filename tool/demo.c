@@ -23,6 +23,8 @@ static const struct {
     { "chunked", "a prompt in chunks: less workspace, equal logits", ts_demo_chunked },
     { "quantised", "narrow caches: bytes, error, KL, tokens that change", ts_demo_quantised },
     { "sampling", "temperature, top-k, top-p: draws against their law", ts_demo_sampling },
+    { "beam", "beam search step by step; beams as forks of the cache", ts_demo_beam },
+    { "tree", "drafted trees checked behind the cache, several tokens a pass", ts_demo_tree },
 #endif
 };
 enum { N_DEMOS = sizeof demos / sizeof demos[0] };

@@ -26,13 +26,16 @@ static bool parse_real(const char *option, const char *text, double lo, double h
     return false;
 }
 
-static bool parse_count(const char *option, const char *text, uint64_t lo, uint64_t *value)
+enum { MOST = 1 << 24, MOST_BEAMS = 1 << 10 };
+
+static bool parse_count(const char *option, const char *text, uint64_t lo, uint64_t hi,
+                        uint64_t *value)
 {
     if (!text) return true;
     if (!ts_parse_u64(option, text, value)) return false;
-    if (*value >= lo && *value <= 1u << 24) return true;
+    if (*value >= lo && *value <= hi) return true;
     fprintf(stderr, "touchstone generate: %s: got '%s', expected %u to %u\n", option, text,
-            (unsigned)lo, 1u << 24);
+            (unsigned)lo, (unsigned)hi);
     return false;
 }
 
@@ -86,11 +89,49 @@ static bool parse_device(const char *text, ts_generate_plan *p)
     return false;
 }
 
+/* WIDTHxDEPTH */
+static bool parse_tree(const char *text, ts_generate_plan *p)
+{
+    const uint64_t most = 64;
+    char          *end = NULL;
+    p->tree_width = 2;
+    p->tree_depth = 4;
+    if (!text) return true;
+    if (*text >= '0' && *text <= '9') p->tree_width = strtoull(text, &end, 10);
+    bool ok = end && *end == 'x' && end[1] >= '0' && end[1] <= '9';
+    if (ok) p->tree_depth = strtoull(end + 1, &end, 10);
+    ok = ok && !*end && p->tree_width >= 1 && p->tree_width <= most && p->tree_depth >= 1 &&
+         p->tree_depth <= most;
+    if (!ok)
+        fprintf(stderr,
+                "touchstone generate: --tree: got '%s', expected WIDTHxDEPTH, 1 to %u each\n", text,
+                (unsigned)most);
+    return ok;
+}
+
+/* What goes with --beam and --draft, which take the likeliest. */
+static bool parse_search(const char *beam, const char *alpha, const char *tree, bool draws,
+                         ts_generate_plan *p)
+{
+    const char *which = p->draft ? "--draft" : "--beam";
+    if (p->draft && beam) return ts_generate_complain("--draft", "it does not go with --beam");
+    if (alpha && !beam) return ts_generate_complain("--alpha", "it goes with --beam");
+    if (tree && !p->draft) return ts_generate_complain("--tree", "it goes with --draft");
+    if (p->verify && !p->draft && !beam)
+        return ts_generate_complain("--verify", "it goes with --beam or --draft");
+    if ((p->draft || beam) && (draws || p->textbook))
+        return ts_generate_complain(which, "it takes no --temperature, --top-k, --top-p and no "
+                                           "--textbook");
+    return parse_count("--beam", beam, 1, MOST_BEAMS, &p->n_beam) &&
+           parse_real("--alpha", alpha, 0, 100, &p->alpha) && parse_tree(tree, p);
+}
+
 /* False: the caller returns *status. */
 static bool parse(int argc, char **argv, ts_generate_plan *p, int *status)
 {
     const char     *tokens = NULL, *temperature = NULL, *top_k = NULL, *top_p = NULL, *kv = NULL;
     const char     *pages = NULL, *chunk = NULL, *device = NULL, *dtype = NULL, *seed = NULL;
+    const char     *beam = NULL, *alpha = NULL, *tree = NULL;
     const ts_option options[] = {
         { "--model", "FILE", "a folder of Hugging Face's, or a llama2.c file", &p->model },
         { "--tokenizer", "FILE", "tokenizer.json or llama2.c vocabulary", &p->tokenizer },
@@ -105,6 +146,11 @@ static bool parse(int argc, char **argv, ts_generate_plan *p, int *status)
         { "--chunk", "N", "tokens of prompts read in a step (64)", &chunk },
         { "--device", "D", "cpu or cuda (cpu)", &device },
         { "--dtype", "D", "arithmetic: f32 or f64 (f32)", &dtype },
+        { "--beam", "K", "beam search over K strings", &beam },
+        { "--alpha", "A", "its scores: sums of logarithms / length^A (0)", &alpha },
+        { "--draft", "D", "check drafts: lookup, or a model with the same tokens", &p->draft },
+        { "--tree", "WIDTHxDEPTH", "of drafts (2x4)", &tree },
+        { "--verify", NULL, "the same again without cache or drafts, and compare", &p->verify },
         { "--textbook", NULL, "the same again by plain loops, and compare; greedy", &p->textbook },
         { "--seed", "N", "of the draws", &seed },
         { "--json", "FILE|-", "tokens, texts and figures as JSON", &p->json },
@@ -121,13 +167,14 @@ static bool parse(int argc, char **argv, ts_generate_plan *p, int *status)
         return ts_generate_complain("--prompt", "one of --prompt and --prompts is needed");
     if (p->textbook && temperature)
         return ts_generate_complain("--textbook", "it takes no --temperature");
-    return parse_count("--tokens", tokens, 1, &p->n_new) &&
-           parse_count("--top-k", top_k, 0, &p->top_k) &&
-           parse_count("--pages", pages, 1, &p->n_page) &&
-           parse_count("--chunk", chunk, 1, &p->chunk) &&
+    return parse_count("--tokens", tokens, 1, MOST, &p->n_new) &&
+           parse_count("--top-k", top_k, 0, MOST, &p->top_k) &&
+           parse_count("--pages", pages, 1, MOST, &p->n_page) &&
+           parse_count("--chunk", chunk, 1, MOST, &p->chunk) &&
            parse_real("--temperature", temperature, 0, 1000, &p->temperature) &&
            parse_real("--top-p", top_p, 1e-6, 1, &p->top_p) && parse_dtype(dtype, &p->dtype) &&
-           parse_kv(kv, p) && parse_device(device, p);
+           parse_kv(kv, p) && parse_device(device, p) &&
+           parse_search(beam, alpha, tree, temperature || top_k || top_p, p);
 }
 
 int ts_tool_generate(int argc, char **argv)

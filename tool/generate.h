@@ -7,9 +7,11 @@
 #include "touchstone/touchstone.h"
 
 typedef struct ts_generate_plan {
-    const char *model, *tokenizer, *prompt, *prompts, *json, *textbook;
+    const char *model, *tokenizer, *prompt, *prompts, *json, *textbook, *draft, *verify;
     uint64_t    n_new, top_k, n_page, chunk, seed;
-    double      temperature, top_p;
+    uint64_t    n_beam;                 /* 0: no beam search */
+    uint64_t    tree_width, tree_depth; /* of drafts */
+    double      temperature, top_p, alpha;
     bool        paged;
     ts_dtype    dtype, store;
     ts_device   device;

@@ -6,37 +6,15 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "generate.h"
-#include "model.h"
+#include "generate_run.h"
 #include "rng.h"
 
 enum { PAGE = 16, MOST_AT_ONCE = 16 };
 
-/* One prompt and what became of it. */
-typedef struct story {
-    const char *text;
-    size_t      n_text;
-    int32_t    *token; /* the prompt's, then those made */
-    int64_t     n_prompt, n_token, n_most;
-    bool        ended;
-    ts_status   status;
-} story;
-
-typedef struct work {
-    const ts_generate_plan *p;
-    ts_decoder             *m;
-    ts_tokenizer           *t;
-    char                   *file; /* of --prompts */
-    story                  *story;
-    int64_t                 n_story;
-    ts_engine              *e;
-    FILE                   *out; /* NULL when standard output carries JSON */
-} work;
-
 /* ---- prompts ---- */
 
 /* The whole file, with lines ended by NUL. */
-static bool read_prompts(work *w)
+static bool read_prompts(ts_generate_work *w)
 {
     const char *path = w->p->prompts;
     FILE       *f = fopen(path, "rb");
@@ -59,26 +37,26 @@ static bool read_prompts(work *w)
     char *at = w->file;
     for (int64_t i = 0; i < w->n_story; i++) {
         char *end = memchr(at, '\n', n - (size_t)(at - w->file));
-        w->story[i] = (story) { .text = at, .n_text = (size_t)(end - at) };
+        w->story[i] = (ts_story) { .text = at, .n_text = (size_t)(end - at) };
         at = end + 1;
     }
     return true;
 }
 
-static bool one_prompt(work *w)
+static bool one_prompt(ts_generate_work *w)
 {
     w->story = calloc(1, sizeof *w->story);
     if (!w->story) return ts_generate_complain("prompt", "no memory for it");
     w->n_story = 1;
-    w->story[0] = (story) { .text = w->p->prompt, .n_text = strlen(w->p->prompt) };
+    w->story[0] = (ts_story) { .text = w->p->prompt, .n_text = strlen(w->p->prompt) };
     return true;
 }
 
-static bool encode(work *w)
+static bool encode(ts_generate_work *w)
 {
     char why[TS_MODEL_WHY];
     for (int64_t i = 0; i < w->n_story; i++) {
-        story *s = &w->story[i];
+        ts_story *s = &w->story[i];
         if (!ts_tokenizer_encode(w->t, s->text, s->n_text, &s->token, &s->n_prompt, why))
             return ts_generate_complain("prompt", why);
         if (!s->n_prompt) return ts_generate_complain("prompt", "it has no tokens");
@@ -92,7 +70,7 @@ static bool encode(work *w)
 }
 
 /* Beside the model, unless it is named. */
-static bool open_tokenizer(work *w)
+static bool open_tokenizer(ts_generate_work *w)
 {
     char        path[4096], why[TS_MODEL_WHY];
     struct stat is;
@@ -109,7 +87,7 @@ static bool open_tokenizer(work *w)
 /* ---- the run ---- */
 
 /* What a terminal might take for a command is not passed on. */
-static void show(FILE *out, const char *text, size_t n)
+void ts_generate_show(FILE *out, const char *text, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         const unsigned char c = (unsigned char)text[i];
@@ -117,19 +95,19 @@ static void show(FILE *out, const char *text, size_t n)
     }
 }
 
-static void show_token(const work *w, const story *s, int64_t i)
+static void show_token(const ts_generate_work *w, const ts_story *s, int64_t i)
 {
     size_t      n;
     const char *piece = ts_tokenizer_piece(w->t, i ? s->token[i - 1] : -1, s->token[i], &n);
-    show(w->out, piece, n);
+    ts_generate_show(w->out, piece, n);
 }
 
 /* One story as it comes; of several each when it is done. */
-static void tell(void *user, const ts_event *e)
+void ts_generate_tell(void *user, const ts_event *e)
 {
-    work      *w = user;
-    story     *s = &w->story[e->request];
-    const bool stream = w->out && w->n_story == 1;
+    ts_generate_work *w = user;
+    ts_story         *s = &w->story[e->request];
+    const bool        stream = w->out && w->n_story == 1;
     if (e->token >= 0) {
         s->token[s->n_token++] = e->token;
         if (stream) {
@@ -142,16 +120,15 @@ static void tell(void *user, const ts_event *e)
     s->status = e->status;
     if (w->out && !stream) {
         fprintf(w->out, "[%lld] ", (long long)e->request + 1);
-        show(w->out, s->text, s->n_text);
+        ts_generate_show(w->out, s->text, s->n_text);
         for (int64_t i = s->n_prompt; i < s->n_token; i++) show_token(w, s, i);
     }
     if (w->out) fputc('\n', w->out);
 }
 
-static ts_engine_options engine_options(const work *w)
+ts_engine_options ts_generate_options(const ts_generate_work *w, int64_t n_seq)
 {
     const ts_decoder_dims *d = ts_decoder_dims_of(w->m);
-    const int64_t          n_seq = w->n_story < MOST_AT_ONCE ? w->n_story : MOST_AT_ONCE;
     int64_t                longest = 0;
     for (int64_t i = 0; i < w->n_story; i++)
         if (w->story[i].n_most > longest) longest = w->story[i].n_most;
@@ -169,17 +146,23 @@ static ts_engine_options engine_options(const work *w)
     };
 }
 
-static bool add_all(work *w)
+int ts_generate_stops(const ts_generate_work *w, int32_t stop[TS_MODEL_STOPS])
 {
     const ts_decoder_dims *d = ts_decoder_dims_of(w->m);
-    char                   why[TS_MODEL_WHY];
-    int32_t                stop[TS_MODEL_STOPS];
     int                    n_stop = d->n_stop;
-    memcpy(stop, d->stop, sizeof stop);
+    memcpy(stop, d->stop, sizeof d->stop);
     if (ts_tokenizer_stop(w->t) >= 0 && n_stop < TS_MODEL_STOPS)
         stop[n_stop++] = ts_tokenizer_stop(w->t);
+    return n_stop;
+}
+
+bool ts_generate_add_all(const ts_generate_work *w, ts_engine *e)
+{
+    char      why[TS_MODEL_WHY];
+    int32_t   stop[TS_MODEL_STOPS];
+    const int n_stop = ts_generate_stops(w, stop);
     for (int64_t i = 0; i < w->n_story; i++) {
-        const story     *s = &w->story[i];
+        const ts_story  *s = &w->story[i];
         const ts_request r = {
             .prompt = s->token,
             .n_prompt = s->n_prompt,
@@ -189,13 +172,13 @@ static bool add_all(work *w)
             .stop = stop,
             .n_stop = n_stop,
         };
-        if (!ts_engine_add(w->e, &r, why)) return ts_generate_complain("prompt", why);
+        if (!ts_engine_add(e, &r, why)) return ts_generate_complain("prompt", why);
     }
     return true;
 }
 
 /* Everything that a run can lack: after this it cannot fail as a whole. */
-static bool prepare(work *w)
+static bool prepare(ts_generate_work *w)
 {
     char        why[TS_MODEL_WHY];
     const char *absent = w->p->device == TS_CUDA ? ts_cuda_unavailable_reason() : NULL;
@@ -206,19 +189,21 @@ static bool prepare(work *w)
         return ts_generate_complain("--device", why);
     if (!open_tokenizer(w) || !(w->p->prompts ? read_prompts(w) : one_prompt(w)) || !encode(w))
         return false;
-    const ts_engine_options o = engine_options(w);
+    if (w->p->n_beam || w->p->draft) return true;
+    const int64_t           n_seq = w->n_story < MOST_AT_ONCE ? w->n_story : MOST_AT_ONCE;
+    const ts_engine_options o = ts_generate_options(w, n_seq);
     if (!ts_engine_create(w->m, &o, &w->e, why)) return ts_generate_complain("engine", why);
-    return add_all(w);
+    return ts_generate_add_all(w, w->e);
 }
 
 /* ---- what is said at the end ---- */
 
-static double rate(int64_t n, double s)
+double ts_generate_rate(int64_t n, double s)
 {
     return s > 0 ? (double)n / s : 0;
 }
 
-static double now(void)
+double ts_generate_now(void)
 {
     struct timespec t;
     timespec_get(&t, TIME_UTC);
@@ -226,32 +211,33 @@ static double now(void)
 }
 
 /* The textbook runs on the CPU: a model that is elsewhere is read again. */
-static bool by_textbook(const work *w, const story *s, int32_t *token, double *took_s,
-                        char why[TS_MODEL_WHY])
+static bool by_textbook(const ts_generate_work *w, const ts_story *s, int32_t *token,
+                        double *took_s, char why[TS_MODEL_WHY])
 {
     ts_decoder *again = NULL;
     if (w->p->device != TS_CPU && !ts_decoder_load(w->p->model, w->p->dtype, &again, why))
         return false;
-    const double from = now();
+    const double from = ts_generate_now();
     const bool   ok = ts_textbook(again ? again : w->m, token, s->n_prompt, s->n_token, why);
-    *took_s = now() - from;
+    *took_s = ts_generate_now() - from;
     ts_decoder_free(&again);
     return ok;
 }
 
 /* The first story again, by the textbook. */
-static bool textbook(const work *w, const ts_engine_stats *stats, ts_json *json)
+static bool textbook(const ts_generate_work *w, const ts_engine_stats *stats, ts_json *json)
 {
-    const story *s = &w->story[0];
-    char         why[TS_MODEL_WHY];
-    int32_t     *token = malloc((size_t)s->n_token * sizeof *token);
+    const ts_story *s = &w->story[0];
+    char            why[TS_MODEL_WHY];
+    int32_t        *token = malloc((size_t)s->n_token * sizeof *token);
     if (!token) return ts_generate_complain("--textbook", "no memory for its tokens");
     memcpy(token, s->token, (size_t)s->n_prompt * sizeof *token);
     double       took_s = 0;
     const bool   ok = by_textbook(w, s, token, &took_s, why);
-    const double theirs = rate(s->n_token - 1, took_s);
-    const double ours = rate(stats->n_prompt + stats->n_decode, stats->prompt_s + stats->decode_s);
-    const bool   same = ok && !memcmp(token, s->token, (size_t)s->n_token * sizeof *token);
+    const double theirs = ts_generate_rate(s->n_token - 1, took_s);
+    const double ours =
+        ts_generate_rate(stats->n_prompt + stats->n_decode, stats->prompt_s + stats->decode_s);
+    const bool same = ok && !memcmp(token, s->token, (size_t)s->n_token * sizeof *token);
     free(token);
     if (!ok) return ts_generate_complain("--textbook", why);
     if (w->out)
@@ -262,9 +248,10 @@ static bool textbook(const work *w, const ts_engine_stats *stats, ts_json *json)
     return same;
 }
 
-static void summary(const work *w, const ts_engine_stats *s, ts_json *json)
+static void summary(const ts_generate_work *w, const ts_engine_stats *s, ts_json *json)
 {
-    const double prefill = rate(s->n_prompt, s->prompt_s), decode = rate(s->n_decode, s->decode_s);
+    const double prefill = ts_generate_rate(s->n_prompt, s->prompt_s),
+                 decode = ts_generate_rate(s->n_decode, s->decode_s);
     if (w->out) {
         fprintf(w->out, "\nprefill   %lld tokens, %.1f tokens/s\n", (long long)s->n_prompt,
                 prefill);
@@ -284,7 +271,7 @@ static void summary(const work *w, const ts_engine_stats *s, ts_json *json)
     ts_json_int(json, "preempted", s->n_preempted);
 }
 
-static void story_to_json(const work *w, const story *s, ts_json *list)
+static void story_to_json(const ts_generate_work *w, const ts_story *s, ts_json *list)
 {
     ts_json *o = ts_json_object(list, NULL), *tokens = ts_json_array(o, "tokens");
     char    *text = NULL;
@@ -301,12 +288,9 @@ static void story_to_json(const work *w, const story *s, ts_json *list)
     free(text);
 }
 
-static int run(work *w, ts_json *json)
+int ts_generate_stories(const ts_generate_work *w, ts_json *json)
 {
-    int status = TS_EXIT_PASSED;
-    if (w->out && w->n_story == 1) show(w->out, w->story[0].text, w->story[0].n_text);
-    while (ts_engine_step(w->e, tell, w)) continue;
-    summary(w, ts_engine_stats_of(w->e), json);
+    int      status = TS_EXIT_PASSED;
     ts_json *list = ts_json_array(json, "stories");
     for (int64_t i = 0; i < w->n_story; i++) {
         story_to_json(w, &w->story[i], list);
@@ -314,17 +298,28 @@ static int run(work *w, ts_json *json)
         ts_generate_complain("a prompt ended early", ts_status_text(w->story[i].status));
         status = TS_EXIT_FAILED;
     }
+    return status;
+}
+
+static int run(ts_generate_work *w, ts_json *json)
+{
+    if (w->out && w->n_story == 1) ts_generate_show(w->out, w->story[0].text, w->story[0].n_text);
+    while (ts_engine_step(w->e, ts_generate_tell, w)) continue;
+    summary(w, ts_engine_stats_of(w->e), json);
+    int status = ts_generate_stories(w, json);
     if (w->p->textbook && !textbook(w, ts_engine_stats_of(w->e), json)) status = TS_EXIT_FAILED;
     return status;
 }
 
 int ts_generate(const ts_generate_plan *p)
 {
-    ts_json *json = NULL;
-    work     w = { .p = p, .out = p->json && !strcmp(p->json, "-") ? NULL : stdout };
-    int      status = TS_EXIT_BROKEN;
+    ts_json         *json = NULL;
+    ts_generate_work w = { .p = p, .out = p->json && !strcmp(p->json, "-") ? NULL : stdout };
+    int              status = TS_EXIT_BROKEN;
     if (prepare(&w) && ts_json_open(p->json, &json)) {
-        status = run(&w, json);
+        status = p->n_beam  ? ts_generate_beams(&w, json)
+                 : p->draft ? ts_generate_drafts(&w, json)
+                            : run(&w, json);
         if (!ts_json_close(p->json, json)) status = TS_EXIT_BROKEN;
     }
     for (int64_t i = 0; i < w.n_story; i++) free(w.story[i].token);

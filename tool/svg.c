@@ -31,7 +31,7 @@ static const look LOOKS[] = {
 };
 enum { N_LOOKS = sizeof LOOKS / sizeof LOOKS[0] };
 
-static void text(FILE *f, const char *s)
+void ts_svg_text(FILE *f, const char *s)
 {
     for (; *s; s++) {
         const unsigned char c = (unsigned char)*s;
@@ -110,15 +110,15 @@ static void frame(FILE *f, const char *title, const char *x_title, const char *y
             "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"none\" stroke=\"#444\"/>\n"
             "<text x=\"%d\" y=\"31\" font-size=\"17\" font-weight=\"600\">",
             LEFT, TOP, RIGHT - LEFT, BOTTOM - TOP, LEFT);
-    text(f, title);
+    ts_svg_text(f, title);
     fprintf(f, "</text>\n<text x=\"%d\" y=\"%d\" text-anchor=\"middle\" font-size=\"14\">",
             (LEFT + RIGHT) / 2, HEIGHT - 17);
-    text(f, x_title);
+    ts_svg_text(f, x_title);
     fprintf(f,
             "</text>\n<text transform=\"translate(24 %d) rotate(-90)\" text-anchor=\"middle\" "
             "font-size=\"14\">",
             (TOP + BOTTOM) / 2);
-    text(f, y_title);
+    ts_svg_text(f, y_title);
     fputs("</text>\n", f);
 }
 
@@ -163,7 +163,7 @@ static void legend(FILE *f, const look *l, int i, const char *name)
             RIGHT + 16, RIGHT + 56, y, y, l->colour, l->dash);
     marker(f, l, RIGHT + 36, y);
     fprintf(f, "<text x=\"%d\" y=\"%.1f\" font-size=\"13\">", RIGHT + 64, y + 4.5);
-    text(f, name);
+    ts_svg_text(f, name);
     fputs("</text>\n", f);
 }
 

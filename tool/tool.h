@@ -65,6 +65,9 @@ bool ts_svg_loglog(const char *path, const char *title, const char *x_title, con
 void ts_svg_draw(FILE *f, const char *title, const char *x_title, const char *y_title,
                  const double *x, int n, const ts_series *series, int n_series);
 
+/* Text as XML has it. */
+void ts_svg_text(FILE *f, const char *s);
+
 /* ---- subcommands ---- */
 
 int ts_tool_judge(int argc, char **argv);
@@ -103,5 +106,7 @@ int ts_demo_ragged(const ts_demo_args *a);
 int ts_demo_chunked(const ts_demo_args *a);
 int ts_demo_quantised(const ts_demo_args *a);
 int ts_demo_sampling(const ts_demo_args *a);
+int ts_demo_beam(const ts_demo_args *a);
+int ts_demo_tree(const ts_demo_args *a);
 
 #endif

@@ -45,7 +45,7 @@ typedef struct ts_kv_dims {
     int64_t     page, n_page;    /* tokens a page, and pages; page 0: contiguous */
     int64_t     window, n_sink;  /* window 0: every key j <= p */
     int64_t     key_group;       /* for codes; divides page with TS_KEY_CHANNEL */
-    int64_t     max_call_tokens; /* the largest sum of n_new or of n_q in one call */
+    int64_t     max_call_tokens; /* the largest sum of n_new, n_q or n_row in one call */
     ts_key_axis key_axis;
     ts_dtype    io_dtype;    /* of k, v, q and out: TS_F32, TS_BF16, TS_F16 or TS_F64 */
     ts_dtype    store_dtype; /* io_dtype, TS_F32, TS_BF16, TS_F16, TS_U8 or TS_U4 */
@@ -86,6 +86,22 @@ TS_API ts_status ts_kv_read(ts_kv *c, const ts_exec *x, int64_t layer, int32_t s
 /* len and u may be NULL. */
 TS_API ts_status ts_kv_status(const ts_kv *c, int64_t layer, int32_t seq, int64_t *len,
                               ts_kv_usage *u);
+
+/* Queries of tokens that are in no cache yet: drafts, each sequence's a tree behind what it holds.
+ * Row i of a sequence follows its row parent[i] < i, or, with -1, the sequence's last token. At
+ * position len + depth - 1 (rows with -1 have depth 1) it sees what a query there sees: tokens of
+ * the sequence, its ancestors and itself, as though they had been appended in that order; but with
+ * TS_KEY_CHANNEL keys of the tree are exact, as in an unfinished group. Nothing is stored: to keep
+ * a path, append its k and v. On the CPU only: TS_CUDA is TS_E_UNSUPPORTED. No part of the
+ * challenge. */
+typedef struct ts_kv_tree {
+    const int32_t *parent; /* [sum n_row] */
+    const void    *k, *v;  /* [sum n_row][n_kv_head][head_dim] */
+} ts_kv_tree;
+
+TS_API ts_status ts_kv_attend_tree(ts_kv *c, const ts_exec *x, int64_t layer, int64_t n_seq,
+                                   const int32_t *seq, const int64_t *n_row, /* [n_seq] */
+                                   const ts_kv_tree *tree, const void *q, void *out, float *lse);
 
 #ifdef __cplusplus
 }

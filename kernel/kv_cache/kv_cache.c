@@ -270,6 +270,31 @@ ts_status ts_kv_attend(ts_kv *c, const ts_exec *x, int64_t layer, int64_t n_seq,
     return c->ops->attend(c, x, layer, n_part, c->part, q, out, lse);
 }
 
+/* Parents come before their children, in each part. */
+static int is_tree(const ts_kv_part *p, const int32_t *parent)
+{
+    for (int64_t i = 0; i < p->n; i++)
+        if (parent[p->first + i] < -1 || parent[p->first + i] >= i) return 0;
+    return 1;
+}
+
+ts_status ts_kv_attend_tree(ts_kv *c, const ts_exec *x, int64_t layer, int64_t n_seq,
+                            const int32_t *seq, const int64_t *n_row, const ts_kv_tree *tree,
+                            const void *q, void *out, float *lse)
+{
+    int64_t   n_part;
+    ts_status s = check_exec(c, x);
+    if (!s) s = list_parts(c, layer, n_seq, seq, n_row, &n_part);
+    if (!s && n_part && (!tree || !tree->parent || !tree->k || !tree->v || !q || !out))
+        s = TS_E_ARG;
+    for (int64_t i = 0; !s && i < n_part; i++)
+        if (!is_tree(&c->part[i], tree->parent)) s = TS_E_ARG;
+    if (!s && !c->ops->attend_tree) s = TS_E_UNSUPPORTED;
+    if (!s) s = check_workspace(c, x);
+    if (s || !n_part) return s;
+    return c->ops->attend_tree(c, x, layer, n_part, c->part, tree, q, out, lse);
+}
+
 ts_status ts_kv_read(ts_kv *c, const ts_exec *x, int64_t layer, int32_t seq, int64_t from,
                      int64_t n, float *k, float *v)
 {

@@ -55,6 +55,21 @@ typedef struct ts_kv_part {
     int64_t seq;
 } ts_kv_part;
 
+/* Queries of a tree follow all len tokens, which are not theirs: where the first one stands. */
+static inline int64_t ts_kv_base(const ts_kv_tree *tree, const ts_kv_part *part)
+{
+    return tree ? part->len : part->len - part->n;
+}
+
+/* The position of query i of a part; tree may be NULL. */
+static inline int64_t ts_kv_position(const ts_kv_tree *tree, const ts_kv_part *part, int64_t i)
+{
+    int64_t p = ts_kv_base(tree, part);
+    if (!tree) return p + i;
+    while ((i = tree->parent[part->first + i]) >= 0) p++;
+    return p;
+}
+
 /* Copies the first n tokens of a page, with their metadata, to another page. */
 typedef struct ts_kv_copy {
     int64_t from, to, n;
@@ -88,6 +103,10 @@ typedef struct ts_kv_ops {
     /* CUDA: entries at .. at + n of c->table to the device's copy: all of them at create, and those
      * of a new sequence at fork. */
     ts_status (*set_table)(const ts_kv *c, const ts_exec *x, int64_t at, int64_t n);
+    /* Like attend, of a tree; NULL: not here. */
+    ts_status (*attend_tree)(const ts_kv *c, const ts_exec *x, int64_t layer, int64_t n_part,
+                             const ts_kv_part *part, const ts_kv_tree *tree, const void *q,
+                             void *out, float *lse);
 } ts_kv_ops;
 
 /* The handle. On the CPU it begins `memory`, its arrays follow, and then the pools; with TS_CUDA it
@@ -187,6 +206,9 @@ ts_kv_view ts_kv_view_of(const ts_kv *c, int64_t layer, int64_t seq, int64_t len
 /* The row at position p, read back. */
 void ts_kv_key(const ts_kv_view *s, int64_t head, int64_t p, double *row);
 void ts_kv_value(const ts_kv_view *s, int64_t head, int64_t p, double *row);
+/* What the two would give of a row at x[at], had it been appended: a key, or a value. */
+void ts_kv_as_key(const ts_kv_layout *l, const void *x, int64_t at, double *row);
+void ts_kv_as_value(const ts_kv_layout *l, const void *x, int64_t at, double *row);
 
 /* The workspace from its first boundary of a cache line on; read and fill_tail need head_dim
  * doubles there. */
@@ -217,6 +239,7 @@ typedef struct ts_kv_piece {
     const ts_kv      *c;
     const ts_kv_part *part;
     int64_t           layer, head, row, n_rows, from, to, n_sink;
+    const ts_kv_tree *tree; /* or NULL */
     const void       *q;
     void             *out;
     float            *lse; /* or NULL */
@@ -240,12 +263,14 @@ typedef struct ts_kv_steps {
     void (*finish)(const ts_kv_piece *p, const float *sums, int64_t n, int64_t stride);
 } ts_kv_steps;
 
-size_t    ts_kv_threads_workspace(const ts_kv_layout *l);
+size_t ts_kv_threads_workspace(const ts_kv_layout *l);
+/* tree: or NULL, here and below. */
 ts_status ts_kv_threads_attend(const ts_kv *c, const ts_exec *x, int64_t layer, int64_t n_part,
-                               const ts_kv_part *part, const void *q, void *out, float *lse,
-                               const ts_kv_steps *steps);
-ts_status ts_kv_attend_ref(const ts_kv *c, const ts_exec *x, int64_t layer, int64_t n_part,
-                           const ts_kv_part *part, const void *q, void *out, float *lse);
+                               const ts_kv_part *part, const ts_kv_tree *tree, const void *q,
+                               void *out, float *lse, const ts_kv_steps *steps);
+ts_status ts_kv_attend_tree_ref(const ts_kv *c, const ts_exec *x, int64_t layer, int64_t n_part,
+                                const ts_kv_part *part, const ts_kv_tree *tree, const void *q,
+                                void *out, float *lse);
 
 /* ---- the implementations: each is a row's `run`, and sets *ask->ops ---- */
 

@@ -93,6 +93,47 @@ void ts_kv_value(const ts_kv_view *s, int64_t head, int64_t p, double *row)
         row[d] = bits ? get_code(data, bits, d, m) : ts_load(data, l->store_dtype, d);
 }
 
+/* ---- a row that is not stored ---- */
+
+/* n codes' worth of x[at..], with a pair of their own, read back. */
+static void pass_codes(const ts_kv_layout *l, const void *x, int64_t at, int64_t n, double *row)
+{
+    const int  bits = ts_kv_code_bits(l);
+    float      meta[2]; /* room for one pair of any meta_dtype */
+    const pair m = make_pair(x, l->io_dtype, at, 1, n, bits, (char *)meta, l->meta_dtype, 0);
+    for (int64_t d = 0; d < n; d++) {
+        char code;
+        put_code(&code, bits, 0, m, ts_load(x, l->io_dtype, at + d));
+        row[d] = get_code(&code, bits, 0, m);
+    }
+}
+
+static void pass_floats(const ts_kv_layout *l, ts_dtype store, const void *x, int64_t at,
+                        double *row)
+{
+    for (int64_t d = 0; d < l->head_dim; d++) {
+        double room; /* for one of any dtype */
+        ts_store(&room, store, 0, ts_load(x, l->io_dtype, at + d));
+        row[d] = ts_load(&room, store, 0);
+    }
+}
+
+void ts_kv_as_key(const ts_kv_layout *l, const void *x, int64_t at, double *row)
+{
+    const int64_t D = l->head_dim;
+    if (l->key_axis == TS_KEY_CHANNEL) pass_floats(l, l->io_dtype, x, at, row);
+    else if (!ts_kv_code_bits(l)) pass_floats(l, l->store_dtype, x, at, row);
+    else
+        for (int64_t d = 0; d < D; d += l->key_group)
+            pass_codes(l, x, at + d, D - d < l->key_group ? D - d : l->key_group, row + d);
+}
+
+void ts_kv_as_value(const ts_kv_layout *l, const void *x, int64_t at, double *row)
+{
+    if (ts_kv_code_bits(l)) pass_codes(l, x, at, l->head_dim, row);
+    else pass_floats(l, l->store_dtype, x, at, row);
+}
+
 /* ---- append ---- */
 
 static void put_value(const ts_kv_view *s, int64_t head, int64_t p, const void *v, int64_t at)

@@ -39,6 +39,7 @@ typedef struct work {
     const ts_kv_layout *l;
     const int32_t      *pages;
     int64_t             width, group, tail_begin;
+    int64_t             at[TS_KV_ROWS]; /* positions of the rows' queries */
     float              *sums;
     _Alignas(LINE) float q[TS_KV_ROWS * TS_KV_WIDEST]; /* [n_rows][width], times scale */
     _Alignas(LINE) float k[TS_KV_TILE * TS_KV_WIDEST], v[TS_KV_TILE * TS_KV_WIDEST];
@@ -329,11 +330,10 @@ typedef struct view {
 
 INLINE view view_of(const work *w, int64_t r, int64_t t0, int64_t t1)
 {
-    const ts_kv_part *part = w->p->part;
-    const int64_t     p = part->len - part->n + (w->p->row + r) / w->group;
-    const int64_t     end = max_of(t0, min_of(t1, p + 1));
-    const int64_t     first = w->l->window ? max_of(t0, p - w->l->window + 1) : t0;
-    const int64_t     sinks = w->l->window ? max_of(t0, min_of(end, w->l->n_sink)) : t0;
+    const int64_t p = w->at[r];
+    const int64_t end = max_of(t0, min_of(t1, p + 1));
+    const int64_t first = w->l->window ? max_of(t0, p - w->l->window + 1) : t0;
+    const int64_t sinks = w->l->window ? max_of(t0, min_of(end, w->l->n_sink)) : t0;
     return (view) { { 0, max_of(first, sinks) - t0 }, { sinks - t0, end - t0 } };
 }
 
@@ -342,13 +342,18 @@ INLINE int same_view(view a, view b)
     return a.a[1] == b.a[1] && a.b[0] == b.b[0] && a.b[1] == b.b[1];
 }
 
-/* Keys t0 .. t1, of elements t, for all rows, in groups of ROWS where these see the same keys. */
-INLINE void add_tile(const work *w, const tile *y, int64_t t0, int64_t t1, ts_dtype t,
-                     int64_t width)
+/* Keys t0 .. t1 of positions and rows r .. r1 of queries. */
+typedef struct span {
+    int64_t t0, t1, r, r1;
+} span;
+
+/* Elements are of t. Rows go in groups of ROWS where these see the same keys. */
+INLINE void add_tile(const work *w, const tile *y, span s, ts_dtype t, int64_t width)
 {
-    for (int64_t r = 0, n; r < w->p->n_rows; r += n) {
+    const int64_t t0 = s.t0, t1 = s.t1;
+    for (int64_t r = s.r, n; r < s.r1; r += n) {
         const view see = view_of(w, r, t0, t1);
-        for (n = 1; n < ROWS && r + n < w->p->n_rows; n++)
+        for (n = 1; n < ROWS && r + n < s.r1; n++)
             if (!same_view(see, view_of(w, r + n, t0, t1))) break;
         n = n == ROWS ? ROWS : n > 1 ? 2 : 1;
         for (int i = 0; i < 2; i++) {
@@ -361,36 +366,84 @@ INLINE void add_tile(const work *w, const tile *y, int64_t t0, int64_t t1, ts_dt
 }
 
 /* One function for each kind of element; the commonest width is known to the compiler. */
-static void add_tile_f32(const work *w, const tile *y, int64_t t0, int64_t t1)
+static void add_tile_f32(const work *w, const tile *y, span s)
 {
-    if (w->width == 128) add_tile(w, y, t0, t1, TS_F32, 128);
-    else add_tile(w, y, t0, t1, TS_F32, w->width);
+    if (w->width == 128) add_tile(w, y, s, TS_F32, 128);
+    else add_tile(w, y, s, TS_F32, w->width);
 }
 
-static void add_tile_bf16(const work *w, const tile *y, int64_t t0, int64_t t1)
+static void add_tile_bf16(const work *w, const tile *y, span s)
 {
-    if (w->width == 128) add_tile(w, y, t0, t1, TS_BF16, 128);
-    else add_tile(w, y, t0, t1, TS_BF16, w->width);
+    if (w->width == 128) add_tile(w, y, s, TS_BF16, 128);
+    else add_tile(w, y, s, TS_BF16, w->width);
 }
 
-static void add_tile_f16(const work *w, const tile *y, int64_t t0, int64_t t1)
+static void add_tile_f16(const work *w, const tile *y, span s)
 {
-    add_tile(w, y, t0, t1, TS_F16, w->width);
+    add_tile(w, y, s, TS_F16, w->width);
+}
+
+/* Row i of the tile is a token of the tree, as it would be read back. */
+INLINE void branch_floats(work *w, tile *y, int64_t i, int64_t token, ts_dtype store)
+{
+    const ts_kv_layout *l = w->l;
+    const ts_kv_tree   *tree = w->p->tree;
+    const int64_t       D = l->head_dim, at = (token * l->n_kv_head + w->p->head) * D;
+    float *const k = w->k + i * w->width, *const v = w->v + i * w->width;
+    y->k[i] = (const char *)k, y->v[i] = (const char *)v;
+    if (store == l->io_dtype) {
+        floats_of((const char *)tree->k + bytes_of(store, at), store, D, k);
+        floats_of((const char *)tree->v + bytes_of(store, at), store, D, v);
+        return;
+    }
+    double row[TS_KV_WIDEST];
+    ts_kv_as_key(l, tree->k, at, row);
+    for (int64_t d = 0; d < D; d++) k[d] = (float)row[d];
+    ts_kv_as_value(l, tree->v, at, row);
+    for (int64_t d = 0; d < D; d++) v[d] = (float)row[d];
+}
+
+/* A tile with keys of the tree: each query has its own ancestors in it. They take the places that
+ * they would have, had they been appended, so that a row's bits are the same as then. */
+INLINE void add_branches(work *w, int64_t from, int64_t n, ts_dtype store)
+{
+    const ts_kv_part *part = w->p->part;
+    const int64_t     n_old = max_of(0, min_of(n, part->len - from));
+    tile              y;
+    if (n_old) find_rows(w, from, n_old, &y);
+    for (int64_t i = n_old; i < TS_KV_TILE + AHEAD; i++)
+        y.raw_k[i] = y.raw_v[i] = (const char *)w->k; /* to be asked for in vain */
+    for (int64_t i = 0; i < n_old; i++) key_floats(w, &y, from + i, i, store);
+    for (int64_t i = 0; i < n_old; i++) value_floats(w, &y, i, store);
+    for (int64_t r = 0, r1; r < w->p->n_rows; r = r1) {
+        int64_t i = (w->p->row + r) / w->group, p = w->at[r];
+        r1 = min_of(w->p->n_rows, (i + 1) * w->group - w->p->row);
+        const int64_t end = min_of(from + n, p + 1);
+        for (; p >= max_of(from, part->len); p--, i = w->p->tree->parent[part->first + i])
+            if (p < end) branch_floats(w, &y, p - from, part->first + i, store);
+        if (from < end) add_tile_f32(w, &y, (span) { from, end, r, r1 });
+    }
 }
 
 INLINE void add_range(work *w, int64_t from, int64_t to, ts_dtype store)
 {
-    tile y;
+    const int64_t n_held = w->p->part->len;
+    tile          y;
     for (int64_t n; from < to; from += n) {
         n = min_of(TS_KV_TILE - from % TS_KV_TILE, to - from);
-        const int64_t n_found = min_of(n + AHEAD, to - from);
+        if (from + n > n_held) {
+            add_branches(w, from, n, store);
+            continue;
+        }
+        const span    s = { from, from + n, 0, w->p->n_rows };
+        const int64_t n_found = min_of(n + AHEAD, min_of(to, n_held) - from);
         find_rows(w, from, n_found, &y);
         for (int64_t i = n_found; i < TS_KV_TILE + AHEAD; i++)
             y.raw_k[i] = y.raw_k[0], y.raw_v[i] = y.raw_v[0]; /* to be asked for in vain */
         load_rows(w, &y, from, n, store);
-        if (store == TS_BF16 && lies_well(w, store)) add_tile_bf16(w, &y, from, from + n);
-        else if (store == TS_F16 && lies_well(w, store)) add_tile_f16(w, &y, from, from + n);
-        else add_tile_f32(w, &y, from, from + n);
+        if (store == TS_BF16 && lies_well(w, store)) add_tile_bf16(w, &y, s);
+        else if (store == TS_F16 && lies_well(w, store)) add_tile_f16(w, &y, s);
+        else add_tile_f32(w, &y, s);
     }
 }
 
@@ -402,6 +455,8 @@ INLINE void start(work *w, const ts_kv_piece *p, float *sums)
     w->width = ts_kv_width(l);
     w->group = l->n_q_head / l->n_kv_head;
     w->tail_begin = ts_kv_tail_begin(l, p->part->len);
+    for (int64_t r = 0; r < p->n_rows; r++)
+        w->at[r] = ts_kv_position(p->tree, p->part, (p->row + r) / w->group);
     memset(sums, 0, (size_t)(p->n_rows * ts_kv_sum_floats(l)) * sizeof *sums);
     if (l->head_dim == w->width) return;
     memset(w->q, 0, (size_t)(p->n_rows * w->width) * sizeof *w->q); /* the padding, for good */
@@ -480,7 +535,14 @@ static const ts_kv_steps steps = { piece, finish };
 static ts_status attend(const ts_kv *c, const ts_exec *x, int64_t layer, int64_t n_part,
                         const ts_kv_part *part, const void *q, void *out, float *lse)
 {
-    return ts_kv_threads_attend(c, x, layer, n_part, part, q, out, lse, &steps);
+    return ts_kv_threads_attend(c, x, layer, n_part, part, NULL, q, out, lse, &steps);
+}
+
+static ts_status attend_tree(const ts_kv *c, const ts_exec *x, int64_t layer, int64_t n_part,
+                             const ts_kv_part *part, const ts_kv_tree *tree, const void *q,
+                             void *out, float *lse)
+{
+    return ts_kv_threads_attend(c, x, layer, n_part, part, tree, q, out, lse, &steps);
 }
 
 static const ts_kv_ops ops = {
@@ -491,6 +553,7 @@ static const ts_kv_ops ops = {
     .copy_pages = ts_kv_rows_copy_pages,
     .copy_tail = ts_kv_rows_copy_tail,
     .fill_tail = ts_kv_rows_fill_tail,
+    .attend_tree = attend_tree,
 };
 
 #endif

@@ -397,6 +397,7 @@ const ts_kv_ops ops = {
     copy_tail,
     fill_tail,
     set_table,
+    nullptr, // attend_tree: on the CPU only
 };
 
 } // namespace

@@ -73,7 +73,7 @@ static void cut(call *y)
     for (int64_t i = 0; i < y->n_part; i++) {
         const int64_t blocks = count_blocks(l, y->part[i].n);
         y->n_block = larger(y->n_block, blocks);
-        longest = larger(longest, y->part[i].len);
+        longest = larger(longest, ts_kv_base(y->all.tree, y->part + i) + y->part[i].n);
         y->n_rows = larger(y->n_rows, smaller(y->part[i].n * group_of(l), TS_KV_ROWS));
         n += blocks * l->n_kv_head;
     }
@@ -107,9 +107,14 @@ static ts_kv_piece piece_at(const call *y, int64_t i)
 static void give_keys(const call *y, ts_kv_piece *p, int64_t split)
 {
     const ts_kv_layout *l = &y->c->l;
-    const int64_t first = p->part->len - p->part->n + p->row / group_of(l); /* its first query */
-    const int64_t end = p->part->len - p->part->n + (p->row + p->n_rows - 1) / group_of(l) + 1;
-    int64_t       begin = l->window ? larger(0, first - l->window + 1) : 0;
+    const int64_t       first = p->row / group_of(l), last = (p->row + p->n_rows - 1) / group_of(l);
+    int64_t             least = INT64_MAX, end = 0; /* of the positions of its queries */
+    for (int64_t i = first; i <= last; i++) {
+        const int64_t at = ts_kv_position(p->tree, p->part, i);
+        least = smaller(least, at);
+        end = larger(end, at + 1);
+    }
+    int64_t begin = l->window ? larger(0, least - l->window + 1) : 0;
     begin -= begin % TS_KV_TILE;
     const int64_t each = ceil_div(ceil_div(end - begin, y->n_split), TS_KV_TILE) * TS_KV_TILE;
     p->from = smaller(end, begin + split * each);
@@ -172,13 +177,13 @@ static int count_threads(const call *y, const ts_exec *x, int64_t n_pieces)
 }
 
 ts_status ts_kv_threads_attend(const ts_kv *c, const ts_exec *x, int64_t layer, int64_t n_part,
-                               const ts_kv_part *part, const void *q, void *out, float *lse,
-                               const ts_kv_steps *steps)
+                               const ts_kv_part *part, const ts_kv_tree *tree, const void *q,
+                               void *out, float *lse, const ts_kv_steps *steps)
 {
     if (c->l.head_dim > TS_KV_WIDEST)
-        return ts_kv_attend_ref(c, x, layer, n_part, part, q, out, lse);
+        return ts_kv_attend_tree_ref(c, x, layer, n_part, part, tree, q, out, lse);
     call y = { .c = c, .part = part, .steps = steps, .n_part = n_part };
-    y.all = (ts_kv_piece) { .c = c, .layer = layer, .q = q, .out = out, .lse = lse };
+    y.all = (ts_kv_piece) { .c = c, .layer = layer, .tree = tree, .q = q, .out = out, .lse = lse };
     y.sums = (float *)(void *)ts_kv_scratch(x);
     cut(&y);
     const int64_t n_pieces = n_part * c->l.n_kv_head * y.n_block;
