@@ -27,6 +27,7 @@ steps() { # one line each: NAME COMMAND; a command that answers 77 is skipped
     if [ -x build/test/unit_model_cuda ]; then
         echo "model build/test/unit_model_cuda"
         echo "model_story build/test/unit_model_story cuda"
+        echo "model_beam build/test/unit_model_beam cuda"
         # It asks for more memory than there is, which is no error of the program's.
         echo "memcheck/model compute-sanitizer --tool memcheck --error-exitcode 1" \
             "--report-api-errors no build/test/unit_model_cuda"
