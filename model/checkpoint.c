@@ -154,7 +154,7 @@ static void copy(const ts_decoder *m, ts_slot s, const ts_tensor *t, bool pairs,
 
 /* Long waves are slowed down by rope_factor, short ones not at all, and those between by something
  * between. */
-static double frequency(const ts_decoder_dims *d, int64_t pair)
+double ts_rope_frequency(const ts_decoder_dims *d, int64_t pair)
 {
     const double f = pow(d->rope_theta, -2.0 * (double)pair / (double)d->head_dim);
     const double turns = d->rope_context * f / 6.283185307179586; /* in the first context */
@@ -206,7 +206,7 @@ bool ts_decoder_make(const ts_decoder_dims *d, ts_dtype dtype, const ts_tensor *
             copy(m, (ts_slot)s, &tensor[i], pairs, at);
             at += padded(ts_shape_count(shape), ts_format_of(dtype)->n_bytes);
         }
-    for (int64_t i = 0; i < d->head_dim / 2; i++) m->frequency[i] = frequency(d, i);
+    for (int64_t i = 0; i < d->head_dim / 2; i++) m->frequency[i] = ts_rope_frequency(d, i);
     *out = m;
     return true;
 }

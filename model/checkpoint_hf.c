@@ -10,7 +10,7 @@
 
 #include "model_impl.h"
 
-enum { MOST_SHARDS = 1024, MOST_NAME = 128, MOST_PATH = 4096 };
+enum { MOST_SHARDS = 1024, MOST_PATH = 4096 };
 
 /* ---- names ---- */
 
@@ -51,12 +51,12 @@ static const char *const model_name[] = {
     "lm_head.weight",
 };
 
-static void name_of(const ts_decoder_dims *d, int64_t layer, ts_slot s, char name[MOST_NAME])
+void ts_slot_name(const ts_decoder_dims *d, int64_t layer, ts_slot s, char name[TS_SLOT_NAME])
 {
     const char *part = s < TS_LAYER_SLOTS && d->gelu ? gelu_name[s] : NULL;
-    if (s >= TS_LAYER_SLOTS) snprintf(name, MOST_NAME, "%s", model_name[s - TS_LAYER_SLOTS]);
+    if (s >= TS_LAYER_SLOTS) snprintf(name, TS_SLOT_NAME, "%s", model_name[s - TS_LAYER_SLOTS]);
     else
-        snprintf(name, MOST_NAME, "model.layers.%lld.%s", (long long)layer,
+        snprintf(name, TS_SLOT_NAME, "model.layers.%lld.%s", (long long)layer,
                  part ? part : layer_name[s]);
 }
 
@@ -80,7 +80,7 @@ static bool find(const shards *s, const char *name, ts_shape shape, ts_tensor *t
 static bool make(const ts_decoder_dims *d, const shards *s, ts_dtype dtype, ts_decoder **m,
                  char why[TS_MODEL_WHY])
 {
-    char       name[MOST_NAME];
+    char       name[TS_SLOT_NAME];
     bool       ok = true;
     ts_tensor *tensor = calloc((size_t)ts_slot_count(d), sizeof *tensor);
     if (!tensor) return ts_say(why, "no memory for %lld layers", (long long)d->n_layer);
@@ -88,7 +88,7 @@ static bool make(const ts_decoder_dims *d, const shards *s, ts_dtype dtype, ts_d
         for (int i = 0; ok && i < (l ? TS_LAYER_SLOTS : TS_SLOTS); i++) {
             const ts_shape shape = ts_slot_shape(d, (ts_slot)i);
             if (!shape.rows) continue;
-            name_of(d, l, (ts_slot)i, name);
+            ts_slot_name(d, l, (ts_slot)i, name);
             ok = find(s, name, shape, &tensor[ts_slot_at(d, l, (ts_slot)i)], why);
         }
     ok = ok && ts_decoder_make(d, dtype, tensor, false, m, why);

@@ -60,6 +60,13 @@ int64_t  ts_shape_count(ts_shape s);
 int64_t ts_slot_at(const ts_decoder_dims *d, int64_t layer, ts_slot s);
 int64_t ts_slot_count(const ts_decoder_dims *d);
 
+/* What Hugging Face calls it. */
+enum { TS_SLOT_NAME = 128 };
+void ts_slot_name(const ts_decoder_dims *d, int64_t layer, ts_slot s, char name[TS_SLOT_NAME]);
+
+/* Radians a position, of channels `pair` and pair + head_dim / 2. */
+double ts_rope_frequency(const ts_decoder_dims *d, int64_t pair);
+
 /* Dims that this code can run, and whose products cannot overflow. */
 bool ts_dims_check(const ts_decoder_dims *d, char why[TS_MODEL_WHY]);
 
@@ -182,6 +189,16 @@ bool    ts_tokenizer_sort(ts_tokenizer *t, const bool *ordinary, char why[TS_MOD
 int32_t ts_tokenizer_find(const ts_tokenizer *t, const char *bytes, size_t n); /* -1: none */
 /* Length of the UTF-8 character at p, 0 if it is none. */
 size_t ts_utf8_length(const unsigned char *p, size_t n);
+
+/* The words that a text is cut into before anything in it is joined, one after the other. */
+typedef bool (*ts_word_fn)(void *user, const char *p, size_t n);
+bool ts_tokenizer_words(const ts_tokenizer *t, const char *text, size_t n, ts_word_fn tell,
+                        void *user, char why[TS_MODEL_WHY]);
+
+/* The byte that character c stands for in a tokenizer.json, or -1: bytes that are not themselves
+ * follow from 256 on. */
+enum { TS_BYTE_CHARS = 256 + 68 };
+int ts_byte_of(unsigned c);
 
 /* By left, then right: how merges are sorted. */
 int ts_merge_order(const void *x, const void *y);

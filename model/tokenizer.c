@@ -142,6 +142,8 @@ typedef struct output {
     pcre2_match_data    *match;
     pcre2_match_context *limits;
     char                *why;
+    ts_word_fn           tell; /* NULL: words are encoded */
+    void                *user;
 } output;
 
 /* Whole characters where the vocabulary has them, else bytes. */
@@ -166,6 +168,7 @@ static bool word(output *o, const char *p, size_t n)
 {
     const int32_t whole = o->t->whole_words ? ts_tokenizer_find(o->t, p, n) : -1;
     const int64_t from = o->n;
+    if (o->tell) return o->tell(o->user, p, n) || ts_say(o->why, "no memory for words");
     if (whole >= 0) {
         o->token[o->n++] = whole;
         return true;
@@ -239,32 +242,49 @@ static char *with_space(const char *text, size_t n)
     return copy;
 }
 
-bool ts_tokenizer_encode(const ts_tokenizer *t, const char *text, size_t n, int32_t **token,
-                         int64_t *n_token, char why[TS_MODEL_WHY])
+static bool run(output *o, const char *text, size_t n)
 {
-    output o = { .t = t, .why = why };
-    *token = NULL;
-    *n_token = 0;
+    const ts_tokenizer *t = o->t;
+    char *const         why = o->why;
     for (size_t at = 0, len; at < n; at += len)
         if (!(len = ts_utf8_length((const unsigned char *)text + at, n - at)))
             return ts_say(why, "the text is not UTF-8 at byte %zu", at);
     char *spaced = t->leading_space && n ? with_space(text, n) : NULL;
-    o.token = malloc((n + 1 + TS_FIRSTS) * sizeof *o.token);
-    o.match = pcre2_match_data_create(1, NULL);
-    o.limits = pcre2_match_context_create(NULL);
-    bool ok = o.token && o.match && o.limits && (spaced || !t->leading_space || !n);
+    o->token = malloc((n + 1 + TS_FIRSTS) * sizeof *o->token);
+    o->match = pcre2_match_data_create(1, NULL);
+    o->limits = pcre2_match_context_create(NULL);
+    bool ok = o->token && o->match && o->limits && (spaced || !t->leading_space || !n);
     if (!ok) ts_say(why, "no memory to encode with");
     else {
-        pcre2_set_match_limit(o.limits, 1000000);
-        pcre2_set_heap_limit(o.limits, 64 << 10); /* KiB */
-        ok = encode(&o, spaced ? spaced : text, n + (spaced ? 1 : 0));
+        pcre2_set_match_limit(o->limits, 1000000);
+        pcre2_set_heap_limit(o->limits, 64 << 10); /* KiB */
+        ok = encode(o, spaced ? spaced : text, n + (spaced ? 1 : 0));
     }
-    pcre2_match_data_free(o.match);
-    pcre2_match_context_free(o.limits);
+    pcre2_match_data_free(o->match);
+    pcre2_match_context_free(o->limits);
     free(spaced);
+    return ok;
+}
+
+bool ts_tokenizer_encode(const ts_tokenizer *t, const char *text, size_t n, int32_t **token,
+                         int64_t *n_token, char why[TS_MODEL_WHY])
+{
+    output     o = { .t = t, .why = why };
+    const bool ok = run(&o, text, n);
+    *token = NULL;
+    *n_token = 0;
     if (ok) {
         *token = o.token;
         *n_token = o.n;
     } else free(o.token);
+    return ok;
+}
+
+bool ts_tokenizer_words(const ts_tokenizer *t, const char *text, size_t n, ts_word_fn tell,
+                        void *user, char why[TS_MODEL_WHY])
+{
+    output     o = { .t = t, .why = why, .tell = tell, .user = user };
+    const bool ok = run(&o, text, n);
+    free(o.token);
     return ok;
 }

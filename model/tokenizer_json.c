@@ -9,7 +9,7 @@
 
 #include "model_impl.h"
 
-enum { MOST_TOKENS = 1 << 20, MOST_PATTERN = 4096, STAND_INS = 68 };
+enum { MOST_TOKENS = 1 << 20, MOST_PATTERN = 4096 };
 
 /* GPT-2's, which a ByteLevel without a pattern of its own means. */
 static const char gpt2[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|"
@@ -28,11 +28,10 @@ static bool is_itself(unsigned c)
     return (c >= 33 && c <= 126) || (c >= 161 && c <= 172) || (c >= 174 && c <= 255);
 }
 
-/* The byte that character c stands for, or -1: bytes that are not themselves follow from 256 on. */
-static int byte_of(unsigned c)
+int ts_byte_of(unsigned c)
 {
     if (is_itself(c)) return (int)c;
-    if (c < 256 || c >= 256 + STAND_INS) return -1;
+    if (c < 256 || c >= TS_BYTE_CHARS) return -1;
     unsigned b = 0;
     for (unsigned left = c - 256;; b++)
         if (!is_itself(b) && !left--) return (int)b;
@@ -46,7 +45,7 @@ static bool to_bytes(const char *s, size_t n, char *out, size_t *n_out)
         unsigned c = (unsigned char)s[i];
         if (c >= 0xe0 || (c >= 0x80 && i + 1 == n)) return false;
         if (c >= 0x80) c = (c & 0x1f) << 6 | ((unsigned char)s[++i] & 0x3f);
-        const int b = byte_of(c);
+        const int b = ts_byte_of(c);
         if (b < 0) return false;
         out[(*n_out)++] = (char)b;
     }

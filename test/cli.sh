@@ -33,7 +33,7 @@ json() { # PATH... : their values, one a line, in $tmp/values
 }
 
 run 0 --help; silent; shows check; shows bench; shows list
-for command in judge check bench list demo report generate plan; do
+for command in judge check bench list demo report generate train plan; do
     run 0 $command --help; silent; shows --json; shows --seed; shows "^usage: touchstone $command "
     run 2 $command --no-such-option; refused
     run 2 $command --seed; refused

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# layering.sh BUILD symbols|includes - the arrows of DESIGN.md: include <- base <- kernel <- model, and
+# layering.sh BUILD symbols|includes - the arrows of DESIGN.md: include <- base <- kernel <- model <- train, and
 # include <- base <- task <- exam <- judge <- report; plan/ has include and base; script/ has the contract alone, and task, mutant
 # and cage have script/; the cage has the contract and judge/{allow,call,class}.h besides. Each half
 # first proves that it can fail.
@@ -20,7 +20,7 @@ judge=$build/libjudge.a
 report=$build/libreport.a
 gpu=$build/libgpu.a
 kernel=$(echo "$build"/CMakeFiles/kernel.dir/kernel/*/*.o)
-model=$build/libmodel.a # where its libraries are
+model=$build/libmodel.a train=$build/libtrain.a # where their libraries are
 plan=$build/libplan.a
 
 # strangers "USERS" "PROVIDERS": the ts_ symbols that users leave undefined and no provider defines
@@ -42,6 +42,7 @@ ts_status planted(void); ts_status planted(void) { return ts_layernorm_forward(0
     closed base "$base" "$base"
     closed kernel "$kernel" "$kernel $base"
     [ ! -f "$model" ] || closed model "$model" "$model $kernel $base"
+    [ ! -f "$train" ] || closed train "$train" "$train $model $kernel $base"
     closed plan "$plan" "$plan $base"
     closed script "$script" "$script"
     closed 'task and exam' "$task $exam" "$task $exam $base"
@@ -81,11 +82,13 @@ includes() {
     for header in kv_cache_impl.h task.h tool.h; do must_not plan $header; done
     if [ -f "$model" ]; then
         may model touchstone/kv_cache.h
-        for header in layernorm_impl.h task.h tool.h; do must_not model $header; done
+        for header in layernorm_impl.h task.h tool.h train.h; do must_not model $header; done
+        may train model.h
+        for header in layernorm_impl.h task.h tool.h; do must_not train $header; done
     fi
     for folder in base kernel task report mutant; do must_not $folder arena.h; done
     for folder in task exam; do must_not $folder court.h; done
     must_not judge board.h
-    ! grep -rn '#include "\.\./' include base kernel model plan script task exam judge report mutant cage tool || fail 'a way around the list'
+    ! grep -rn '#include "\.\./' include base kernel model train plan script task exam judge report mutant cage tool || fail 'a way around the list'
 }
 "$2"

@@ -18,6 +18,7 @@ static const struct {
     { "new", ts_tool_new, "a folder for a contestant: prompt, header, starter, self-test" },
     { "demo", ts_tool_demo, "one idea made visible: cancellation, paged memory, sampling ..." },
     { "generate", ts_tool_generate, "text from a transformer that runs on these kernels" },
+    { "train", ts_tool_train, "a transformer from a text, in full precision or ternary" },
     { "plan", ts_tool_plan, "memory, largest context and speed limit of a model on a GPU" },
     { "report", ts_tool_report, "the tables and the page of a recorded run" },
     { "list", ts_tool_list, "tasks, cases, impls, mutants, devices, models, gpus" },
@@ -54,7 +55,7 @@ int main(int argc, char **argv)
     let_waiting_threads_sleep(argv);
     if (argc < 2) {
         fprintf(stderr, "touchstone: a command is needed: judge, check, bench, new, demo, "
-                        "generate, plan, report or list; try --help\n");
+                        "generate, train, plan, report or list; try --help\n");
         return TS_EXIT_USAGE;
     }
     if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "help")) {
@@ -66,7 +67,7 @@ int main(int argc, char **argv)
             return delivered(commands[i].run(argc - 1, argv + 1));
     fprintf(stderr,
             "touchstone: unknown command '%s'; expected judge, check, bench, new, demo, "
-            "generate, plan, report or list\n",
+            "generate, train, plan, report or list\n",
             argv[1]);
     return TS_EXIT_USAGE;
 }

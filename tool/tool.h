@@ -78,6 +78,7 @@ int ts_tool_report(int argc, char **argv);
 int ts_tool_demo(int argc, char **argv);
 int ts_tool_new(int argc, char **argv);
 int ts_tool_generate(int argc, char **argv);
+int ts_tool_train(int argc, char **argv);
 int ts_tool_plan(int argc, char **argv);
 
 /* `touchstone judge --selfcheck`: what this machine guarantees, and with a device, what that does.

@@ -1,0 +1,73 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# train_cli.sh BUILD - `touchstone train` as a user meets it: bad input gets one line; a run that
+# is killed with -9 goes on to the losses of one that was not; generate reads what it wrote.
+set -eu
+build=$1
+program=$build/touchstone
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+fail() { echo "train: $*" >&2 && exit 1; }
+export OMP_NUM_THREADS=2
+
+# refused STATUS WORD ARGUMENT...: that status, one line with WORD in it, nothing on standard output
+refused() {
+    local status=0 want=$1 word=$2
+    shift 2
+    "$program" train "$@" >"$tmp/out" 2>"$tmp/err" || status=$?
+    [ "$status" = "$want" ] || fail "$*: status $status, expected $want: $(cat "$tmp/err")"
+    [ "$(wc -l <"$tmp/err")" = 1 ] || fail "$*: expected one line, got: $(cat "$tmp/err")"
+    grep -q -- "$word" "$tmp/err" || fail "$*: nothing about '$word': $(cat "$tmp/err")"
+}
+
+# Documents of numbers in words: each says what the next number is.
+awk 'BEGIN {
+    split("one two three four five six seven eight nine ten", w, " ")
+    for (d = 0; d < 400; d++) {
+        n = d * 7 % 10
+        for (i = 0; i < 12 + d % 5; i++) printf "%s%s", i ? " " : "", w[(n + i) % 10 + 1]
+        printf " (%d)\n\n", d
+    }
+}' >"$tmp/text"
+small="--layers 1 --width 32 --heads 2 --kv-heads 1 --head-dim 16 --ffn 48 --vocab 300 --batch 4 --length 24 --eval-every 10"
+
+"$program" train --help | grep -q -- --ternary || fail '--help says nothing of --ternary'
+refused 2 '--data' --out "$tmp/x"
+refused 2 '--out' --data "$tmp/text"
+refused 2 'unknown argument' --data "$tmp/text" --out "$tmp/x" --layer 3
+refused 2 '--vocab' --data "$tmp/text" --out "$tmp/x" --vocab 100
+refused 2 '--lr' --data "$tmp/text" --out "$tmp/x" --lr fast
+refused 3 'cannot open' --data "$tmp/nothing" --out "$tmp/x"
+printf 'a\n\nb\377' >"$tmp/bad"
+refused 3 'UTF-8 at byte 4' --data "$tmp/bad" --out "$tmp/x"
+echo one >"$tmp/bad"
+refused 3 'got 1 documents' --data "$tmp/bad" --out "$tmp/x"
+printf 'a\n\nb\n' >"$tmp/bad"
+refused 3 'too short' --data "$tmp/bad" --out "$tmp/x"
+refused 3 'KV heads' --data "$tmp/text" --out "$tmp/x" --heads 4 --kv-heads 3
+refused 3 'text/x' --data "$tmp/text" --out "$tmp/text/x"
+
+losses() { sed 's/,"lr".*//' "$1/log.jsonl"; }
+for kind in '' --ternary; do
+    "$program" train --data "$tmp/text" --out "$tmp/whole" $small --steps 300 $kind >"$tmp/facts"
+    grep -q 'of its runs of eight words' "$tmp/facts" || fail 'overlap was not told'
+    refused 3 'has a checkpoint' --data "$tmp/text" --out "$tmp/whole" $small --steps 300 $kind
+    refused 3 'steps: got 310' --data "$tmp/text" --out "$tmp/whole" $small --steps 310 $kind --resume
+    "$program" train --data "$tmp/text" --out "$tmp/parts" $small --steps 300 $kind >/dev/null &
+    run=$!
+    for _ in $(seq 600); do
+        [ -f "$tmp/parts/log.jsonl" ] && [ "$(wc -l <"$tmp/parts/log.jsonl")" -ge 33 ] && break
+        sleep 0.05
+    done
+    kill -9 $run || fail 'it ended before it could be killed'
+    wait $run 2>/dev/null || true
+    killed=$(wc -l <"$tmp/parts/log.jsonl")
+    "$program" train --data "$tmp/text" --out "$tmp/parts" $small --steps 300 $kind --resume >/dev/null
+    [ "$(losses "$tmp/whole" | wc -l)" = 300 ] || fail 'the log has not every step'
+    [ "$(losses "$tmp/whole")" = "$(losses "$tmp/parts")" ] || fail "killed at step $killed: other losses"
+    cmp -s "$tmp/whole/model.safetensors" "$tmp/parts/model.safetensors" || fail 'another model'
+    echo "${kind:-float}: killed after step $killed, went on to the same 300 losses; $(grep ^best "$tmp/facts" | cut -d: -f2 | cut -d\; -f1)"
+    "$program" generate --model "$tmp/whole" --prompt 'one two three' --tokens 8 --json "$tmp/said" >/dev/null
+    grep -q '"tokens_made": 8' "$tmp/said" || fail "generate: $(cat "$tmp/said")"
+    rm -rf "$tmp/whole" "$tmp/parts"
+done

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* train.c - `touchstone train --data FILE --out DIR`: what was asked for. train_run.c does it,
+ * where the program has the libraries that a model takes. */
+#include <stdlib.h>
+
+#include "train_plan.h"
+
+#ifndef TS_HAVE_MODEL
+#define TS_HAVE_MODEL 0
+#endif
+
+bool ts_train_complain(const char *what, const char *why)
+{
+    fprintf(stderr, "touchstone train: %s: %s\n", what, why);
+    return false;
+}
+
+enum { NUMBERS = 13 };
+
+typedef struct number {
+    const char *option;
+    uint64_t    least, most;
+    uint64_t   *value;
+    const char *text;
+} number;
+
+static bool parse_number(const number *n)
+{
+    if (!n->text) return true;
+    if (!ts_parse_u64(n->option, n->text, n->value)) return false;
+    if (*n->value >= n->least && *n->value <= n->most) return true;
+    fprintf(stderr, "touchstone train: %s: got '%s', expected %llu to %llu\n", n->option, n->text,
+            (unsigned long long)n->least, (unsigned long long)n->most);
+    return false;
+}
+
+static bool parse_real(const char *option, const char *text, double least, double most, double *v)
+{
+    char *end;
+    if (!text) return true;
+    *v = strtod(text, &end);
+    if (*text && !*end && *v >= least && *v <= most) return true;
+    fprintf(stderr, "touchstone train: %s: got '%s', expected %g to %g\n", option, text, least,
+            most);
+    return false;
+}
+
+static const ts_train_plan defaults = {
+    .n_layer = 4,
+    .width = 128,
+    .n_head = 4,
+    .n_kv_head = 2,
+    .head_dim = 32,
+    .n_ffn = 384,
+    .n_vocab = 1024,
+    .n_step = 400,
+    .n_batch = 16,
+    .n_accumulate = 1,
+    .length = 128,
+    .eval_every = 50,
+    .seed = 0x5eed,
+    .lr = 3e-3,
+    .weight_decay = 0.1,
+};
+
+/* False: the caller returns *status. */
+static bool parse(int argc, char **argv, ts_train_plan *p, int *status)
+{
+    const uint64_t most = 1u << 20;
+    const char    *lr = NULL, *decay = NULL, *seed = NULL;
+    number         n[NUMBERS] = {
+                { "--layers", 1, 1024, &p->n_layer, NULL },
+                { "--width", 1, most, &p->width, NULL },
+                { "--heads", 1, 4096, &p->n_head, NULL },
+                { "--kv-heads", 1, 4096, &p->n_kv_head, NULL },
+                { "--head-dim", 2, 256, &p->head_dim, NULL },
+                { "--ffn", 1, most, &p->n_ffn, NULL },
+                { "--vocab", 257, most, &p->n_vocab, NULL },
+                { "--steps", 1, 1u << 30, &p->n_step, NULL },
+                { "--batch", 1, most, &p->n_batch, NULL },
+                { "--accumulate", 1, most, &p->n_accumulate, NULL },
+                { "--length", 1, most, &p->length, NULL },
+                { "--eval-every", 1, 1u << 30, &p->eval_every, NULL },
+                { "--patience", 0, 1u << 30, &p->patience, NULL },
+    };
+    const ts_option options[] = {
+        { "--data", "FILE", "UTF-8 text; empty lines part its documents", &p->data },
+        { "--out", "DIR", "model, tokenizer, log and checkpoint go here", &p->out },
+        { "--ternary", NULL, "every matrix -s, 0 or +s, in groups of 128", &p->ternary },
+        { "--layers", "N", "(4)", &n[0].text },
+        { "--width", "N", "of the residual stream (128)", &n[1].text },
+        { "--heads", "N", "of queries (4)", &n[2].text },
+        { "--kv-heads", "N", "of keys and values (2)", &n[3].text },
+        { "--head-dim", "N", "even (32)", &n[4].text },
+        { "--ffn", "N", "width of the feed-forward (384)", &n[5].text },
+        { "--vocab", "N", "tokens, 256 bytes among them (1024)", &n[6].text },
+        { "--steps", "N", "(400)", &n[7].text },
+        { "--batch", "N", "sequences at once (16)", &n[8].text },
+        { "--accumulate", "N", "batches a step (1)", &n[9].text },
+        { "--length", "N", "tokens of a sequence (128)", &n[10].text },
+        { "--eval-every", "N", "steps between looks at held-out text (50)", &n[11].text },
+        { "--patience", "N", "end after N looks without a gain; 0: never (0)", &n[12].text },
+        { "--lr", "X", "the highest rate (0.003)", &lr },
+        { "--decay", "X", "of weights in matrices (0.1)", &decay },
+        { "--resume", NULL, "go on from the checkpoint in DIR, to the same bits", &p->resume },
+        { "--seed", "N", "of weights, batches and split", &seed },
+        { "--json", "FILE|-", "facts and figures as JSON", &p->json },
+        { 0 },
+    };
+    *p = defaults;
+    if (!ts_options(argc, argv, "train --data FILE --out DIR [OPTION...]", options, NULL, status))
+        return false;
+    *status = TS_EXIT_USAGE;
+    if (!p->data) return ts_train_complain("--data", "it is needed; try --help");
+    if (!p->out) return ts_train_complain("--out", "it is needed; try --help");
+    if (seed && !ts_parse_u64("--seed", seed, &p->seed)) return false;
+    for (int i = 0; i < NUMBERS; i++)
+        if (!parse_number(&n[i])) return false;
+    return parse_real("--lr", lr, 1e-9, 10, &p->lr) &&
+           parse_real("--decay", decay, 0, 10, &p->weight_decay);
+}
+
+int ts_tool_train(int argc, char **argv)
+{
+    ts_train_plan p;
+    int           status;
+    if (!parse(argc, argv, &p, &status)) return status;
+#if TS_HAVE_MODEL
+    return ts_train_text(&p);
+#else
+    ts_train_complain(p.data, "this program was built without jansson, CBLAS or PCRE2");
+    return TS_EXIT_BROKEN;
+#endif
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* train_plan.h - what `touchstone train` was asked for. */
+#ifndef TS_TOOL_TRAIN_PLAN_H
+#define TS_TOOL_TRAIN_PLAN_H
+
+#include "tool.h"
+
+typedef struct ts_train_plan {
+    const char *data, *out, *ternary, *resume, *json;
+    uint64_t    n_layer, width, n_head, n_kv_head, head_dim, n_ffn, n_vocab;
+    uint64_t    n_step, n_batch, n_accumulate, length, eval_every, patience, seed;
+    double      lr, weight_decay;
+} ts_train_plan;
+
+/* One line on standard error; false. */
+bool ts_train_complain(const char *what, const char *why);
+
+/* Reads, trains, reports; an exit status. */
+int ts_train_text(const ts_train_plan *p);
+
+#endif

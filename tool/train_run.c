@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* train_run.c - a text becomes a vocabulary, and both a model; what is seen on the way is told. */
+#define _POSIX_C_SOURCE 200809L
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "train.h"
+#include "train_plan.h"
+
+typedef struct work {
+    const ts_train_plan *p;
+    ts_corpus           *c;
+    ts_tokenizer        *t;
+    ts_net              *n;
+    FILE                *out; /* NULL when standard output carries JSON */
+    bool                 terminal;
+    ts_json             *looks;
+} work;
+
+static bool path_in(const work *w, const char *name, char path[4096])
+{
+    if (snprintf(path, 4096, "%s/%s", w->p->out, name) < 4096) return true;
+    return ts_train_complain("--out", "the path is too long");
+}
+
+/* ---- the vocabulary ---- */
+
+/* What transformers wants beside tokenizer.json. */
+static const char tokenizer_config[] = "{\n  \"tokenizer_class\": \"PreTrainedTokenizerFast\",\n"
+                                       "  \"eos_token\": \"<|endoftext|>\"\n}\n";
+
+/* That of the folder where a run goes on, else a new one. */
+static bool vocabulary(work *w)
+{
+    char        path[4096], beside[4096], why[TS_MODEL_WHY], *json = NULL;
+    size_t      n;
+    struct stat is;
+    if (!path_in(w, "tokenizer.json", path) || !path_in(w, "tokenizer_config.json", beside))
+        return false;
+    if (mkdir(w->p->out, 0777) && errno != EEXIST)
+        return ts_train_complain(w->p->out, strerror(errno));
+    if (w->p->resume && !stat(path, &is))
+        return ts_tokenizer_load(path, &w->t, why) || ts_train_complain(path, why);
+    bool ok = ts_corpus_vocabulary(w->c, (int64_t)w->p->n_vocab, &json, &n, why) &&
+              ts_tokenizer_parse(json, n, &w->t, why) &&
+              ts_file_write(beside, tokenizer_config, strlen(tokenizer_config), why) &&
+              ts_file_write(path, json, n, why);
+    free(json);
+    return ok || ts_train_complain("vocabulary", why);
+}
+
+static void tell_facts(const work *w, ts_json *json)
+{
+    const ts_corpus_facts f = ts_corpus_facts_of(w->c);
+    const int64_t         count = ts_net_count(w->n);
+    if (w->out) {
+        fprintf(w->out,
+                "text      %lld documents, %lld bytes, %lld tokens; %lld repeated were left out\n",
+                (long long)f.n_document, (long long)f.bytes,
+                (long long)(f.n_token + f.n_held_out_token), (long long)f.n_repeated);
+        fprintf(w->out,
+                "held out  %lld documents, %lld bytes, %lld tokens; %.2f %% of its runs of eight "
+                "words are in the rest too\n",
+                (long long)f.n_held_out, (long long)f.held_out_bytes, (long long)f.n_held_out_token,
+                100 * f.overlap);
+        fprintf(w->out, "model     %lld weights, %s, %lld tokens in its vocabulary\n",
+                (long long)count, w->p->ternary ? "ternary" : "float32",
+                (long long)ts_tokenizer_size(w->t));
+    }
+    ts_json_int(json, "documents", f.n_document);
+    ts_json_int(json, "repeated", f.n_repeated);
+    ts_json_int(json, "held_out_documents", f.n_held_out);
+    ts_json_int(json, "bytes", f.bytes);
+    ts_json_int(json, "held_out_bytes", f.held_out_bytes);
+    ts_json_int(json, "tokens", f.n_token);
+    ts_json_int(json, "held_out_tokens", f.n_held_out_token);
+    ts_json_number(json, "overlap", f.overlap);
+    ts_json_int(json, "weights", count);
+    ts_json_bool(json, "ternary", w->p->ternary);
+    ts_json_int(json, "vocabulary", ts_tokenizer_size(w->t));
+}
+
+/* ---- the run ---- */
+
+static void tell(void *user, const ts_train_event *e)
+{
+    work     *w = user;
+    const int left = (int)e->left_s;
+    if (w->terminal)
+        fprintf(stderr, "\r\x1b[Kstep %lld of %lld  loss %.3f  %.0f tokens/s  %d:%02d left",
+                (long long)e->step, (long long)e->n_step, e->loss, e->tokens_per_s, left / 60,
+                left % 60);
+    if (w->terminal && (e->step == e->n_step || !isnan(e->held_out))) fputs("\r\x1b[K", stderr);
+    if (isnan(e->held_out)) return;
+    if (w->out) {
+        fprintf(w->out, "step %6lld  loss %.4f  held out %.4f  %.4f bits/byte  %.0f tokens/s%s\n",
+                (long long)e->step, e->loss, e->held_out, e->bits_per_byte, e->tokens_per_s,
+                e->best ? "  best" : "");
+        fflush(w->out);
+    }
+    ts_json *o = ts_json_object(w->looks, NULL);
+    ts_json_int(o, "step", e->step);
+    ts_json_number(o, "loss", e->loss);
+    ts_json_number(o, "held_out", e->held_out);
+    ts_json_number(o, "bits_per_byte", e->bits_per_byte);
+}
+
+static bool prepare(work *w)
+{
+    const ts_train_plan *p = w->p;
+    char                 why[TS_MODEL_WHY];
+    if (!ts_corpus_load(p->data, p->seed, &w->c, why)) return ts_train_complain(p->data, why);
+    if (!vocabulary(w)) return false;
+    if (!ts_corpus_encode(w->c, w->t, (int64_t)p->length, why))
+        return ts_train_complain(p->data, why);
+    ts_net_options o = {
+        .dims = { .n_layer = (int64_t)p->n_layer,
+                  .width = (int64_t)p->width,
+                  .n_head = (int64_t)p->n_head,
+                  .n_kv_head = (int64_t)p->n_kv_head,
+                  .head_dim = (int64_t)p->head_dim,
+                  .n_ffn = (int64_t)p->n_ffn,
+                  .n_vocab = ts_tokenizer_size(w->t),
+                  .n_context = (int64_t)p->length,
+                  .norm_eps = 1e-6,
+                  .rope_theta = 10000 },
+        .ternary = p->ternary,
+        .dtype = TS_F32,
+        .n_batch = (int64_t)p->n_batch,
+        .n_token = (int64_t)p->length,
+    };
+    ts_net_dims_set(&o.dims);
+    return ts_net_create(&o, p->seed, &w->n, why) || ts_train_complain("model", why);
+}
+
+static void tell_packed(const work *w, ts_json *json)
+{
+    char         path[4096];
+    struct stat  is;
+    const double n = (double)ts_net_matrix_count(w->n);
+    if (!w->p->ternary || !path_in(w, "ternary.safetensors", path) || stat(path, &is)) return;
+    if (w->out)
+        fprintf(w->out, "packed    %lld bytes, %.3f bits for each of %.0f weights in matrices\n",
+                (long long)is.st_size, 8 * (double)is.st_size / n, n);
+    ts_json_int(json, "packed_bytes", is.st_size);
+}
+
+static bool run(work *w, ts_json *json)
+{
+    const ts_train_plan   *p = w->p;
+    const ts_feed          f = ts_corpus_feed(w->c);
+    const int64_t          n_step = (int64_t)p->n_step;
+    const ts_train_options o = {
+        .adamw = { p->lr, 0.9, 0.95, 1e-8, p->weight_decay, 1 },
+        .last = 0.1,
+        .n_step = n_step,
+        .n_warm = n_step / 20 < 200 ? n_step / 20 : 200,
+        .n_accumulate = (int64_t)p->n_accumulate,
+        .eval_every = (int64_t)p->eval_every,
+        .patience = (int64_t)p->patience,
+        .save_every = (int64_t)p->eval_every,
+        .seed = p->seed,
+        .data = ts_corpus_facts_of(w->c).hash,
+        .folder = p->out,
+        .resume = p->resume,
+        .stop_token = TS_CORPUS_END,
+    };
+    char            why[TS_MODEL_WHY];
+    ts_train_result r;
+    w->looks = ts_json_array(json, "looks");
+    if (!ts_train(w->n, &f, &o, tell, w, &r, why)) {
+        if (w->terminal) fputs("\r\x1b[K", stderr);
+        return ts_train_complain(p->out, why);
+    }
+    if (w->out)
+        fprintf(w->out,
+                "best      step %lld of %lld%s: held out %.4f, %.4f bits/byte; %.1f s; in %s\n",
+                (long long)r.best_step, (long long)r.n_step, r.early ? ", ended early" : "", r.best,
+                r.best_bits_per_byte, r.took_s, p->out);
+    ts_json_int(json, "steps", r.n_step);
+    ts_json_int(json, "best_step", r.best_step);
+    ts_json_number(json, "best_held_out", r.best);
+    ts_json_number(json, "best_bits_per_byte", r.best_bits_per_byte);
+    ts_json_bool(json, "ended_early", r.early);
+    ts_json_number(json, "seconds", r.took_s);
+    tell_packed(w, json);
+    return true;
+}
+
+int ts_train_text(const ts_train_plan *p)
+{
+    ts_json *json = NULL;
+    work     w = { .p = p, .out = p->json && !strcmp(p->json, "-") ? NULL : stdout };
+    int      status = TS_EXIT_BROKEN;
+    w.terminal = isatty(STDERR_FILENO);
+    if (prepare(&w) && ts_json_open(p->json, &json)) {
+        tell_facts(&w, json);
+        status = run(&w, json) ? TS_EXIT_PASSED : TS_EXIT_BROKEN;
+        if (!ts_json_close(p->json, json)) status = TS_EXIT_BROKEN;
+    }
+    ts_net_free(&w.n);
+    ts_tokenizer_free(&w.t);
+    ts_corpus_free(&w.c);
+    return status;
+}

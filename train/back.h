@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* back.h - what training does to arrays beside what model/ops.h has, in one precision. Rows are
+ * dealt out to threads; no sum's order depends on how. */
+#ifndef TS_TRAIN_BACK_H
+#define TS_TRAIN_BACK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Fewer elements, or 32 times as many products, are done before a second thread wakes up. */
+enum { TS_BACK_SMALL = 1 << 16 };
+
+static inline int ts_threads_for(int64_t work, int n_threads)
+{
+    return work < TS_BACK_SMALL ? 1 : n_threads;
+}
+
+enum { TS_BACK_ROWS = 64 }; /* whose gains' gradients are summed before they join the others */
+
+/* c = a b, or c += that: c [m][n], the sum over k. a is [m][k], or [k][m] where it is turned; b is
+ * [n][k] where it is turned, else [k][n]. */
+typedef struct ts_product {
+    const void *a, *b;
+    void       *c;
+    int64_t     m, n, k;
+    bool        turn_a, turn_b, add;
+    int         n_threads;
+} ts_product;
+
+/* Rows of logits turned into the gradient of weight * nll, or left with anything in them. */
+typedef struct ts_entropy {
+    void          *logits; /* [n][n_vocab] */
+    const int32_t *target; /* [n]; < 0: no part of it, its gradient 0 */
+    int64_t        n, n_vocab;
+    double         weight;
+    bool           back;
+    double        *nll;   /* [n] */
+    bool          *right; /* [n] */
+    int            n_threads;
+} ts_entropy;
+
+typedef struct ts_rms_back {
+    const void *x, *gain, *dy;
+    void       *dx;    /* may be dy unless add */
+    void       *dgain; /* added to */
+    int64_t     n, width;
+    double      eps;
+    bool        add;  /* dx += */
+    double     *sums; /* [ts_back_sums] */
+    int         n_threads;
+} ts_rms_back;
+
+static inline int64_t ts_back_sums(int64_t n, int64_t width)
+{
+    return (n + TS_BACK_ROWS - 1) / TS_BACK_ROWS * width;
+}
+
+typedef struct ts_back {
+    void (*product)(const ts_product *p);
+    void (*entropy)(const ts_entropy *e);
+    void (*rms)(const ts_rms_back *r);
+    /* dact of act = silu(gate) up becomes dgate and dup; dup may be dact. */
+    void (*silu)(const void *gate, const void *up, const void *dact, void *dgate, void *dup,
+                 int64_t n, int n_threads);
+    /* table[row[i]] += x[i], in the order of i */
+    void (*scatter)(void *table, const void *x, const int64_t *row, int64_t n, int64_t width,
+                    int n_threads);
+    void (*add)(void *y, const void *x, int64_t n, int n_threads);
+    void (*add_float)(void *y, const float *x, int64_t n, int n_threads);
+    void (*to_float)(float *y, const void *x, int64_t n);
+    void (*of_float)(void *y, const float *x, int64_t n);
+} ts_back;
+
+extern const ts_back ts_back_f32, ts_back_f64;
+
+#endif

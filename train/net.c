@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* net.c - weights, where each stands, and the memory of a pass. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dtype.h"
+#include "rng.h"
+#include "scratch.h"
+#include "touchstone/ternary.h"
+#include "train_impl.h"
+
+enum {
+    MOST_HEAD_DIM = 256, /* of attention */
+    MOST_ROWS = 1 << 24, /* of a batch */
+    LOGITS = 1 << 22,    /* that are in memory at once, about */
+    LEAST_HEAD_ROWS = 64,
+};
+
+static const ts_slot matrices[TS_NET_MATRICES] = {
+    TS_W_Q, TS_W_K, TS_W_V, TS_W_O, TS_W_GATE, TS_W_UP, TS_W_DOWN,
+};
+static const ts_slot norms[TS_NET_NORMS] = { TS_W_NORM_1, TS_W_Q_NORM, TS_W_K_NORM, TS_W_NORM_2 };
+
+void ts_net_dims_set(ts_decoder_dims *d)
+{
+    d->rope_factor = d->rope_low = 1;
+    d->rope_high = 4;
+    d->rope_context = 0;
+    d->window = 0;
+    d->qk_norm = d->tied = true;
+    d->layernorm = d->gelu = d->qkv_bias = d->o_bias = d->ffn_bias = false;
+}
+
+/* ---- weights ---- */
+
+static void list(ts_net *n, int64_t layer, ts_slot s)
+{
+    const ts_shape shape = ts_slot_shape(&n->o.dims, s);
+    n->slot[ts_slot_at(&n->o.dims, layer, s)] = n->n_param;
+    n->param[n->n_param++] = (ts_param) { s, layer, shape, n->n_count };
+    n->n_count += ts_shape_count(shape);
+}
+
+static bool list_all(ts_net *n, char why[TS_MODEL_WHY])
+{
+    const ts_decoder_dims *d = &n->o.dims;
+    const int64_t          n_slot = ts_slot_count(d);
+    n->param = calloc((size_t)n_slot, sizeof *n->param);
+    n->slot = malloc((size_t)n_slot * sizeof *n->slot);
+    if (!n->param || !n->slot)
+        return ts_say(why, "no memory for %lld layers", (long long)d->n_layer);
+    for (int64_t i = 0; i < n_slot; i++) n->slot[i] = -1;
+    list(n, 0, TS_W_EMBED);
+    for (int64_t l = 0; l < d->n_layer; l++)
+        for (int i = 0; i < TS_NET_MATRICES; i++) list(n, l, matrices[i]);
+    n->n_matrix = n->n_count;
+    for (int64_t l = 0; l < d->n_layer; l++)
+        for (int i = 0; i < TS_NET_NORMS; i++) list(n, l, norms[i]);
+    list(n, 0, TS_W_NORM);
+    return true;
+}
+
+/* What adds to the residual stream is smaller the more of it there is. */
+static double spread(const ts_net *n, const ts_param *p)
+{
+    const bool   adds = p->slot == TS_W_O || p->slot == TS_W_DOWN;
+    const double s = 0.5 / sqrt((double)p->shape.cols);
+    return adds ? s / sqrt(2.0 * (double)n->o.dims.n_layer) : s;
+}
+
+static void randomise(ts_net *n, uint64_t seed)
+{
+    for (int64_t i = 0; i < n->n_param; i++) {
+        const ts_param *p = &n->param[i];
+        for (int64_t j = 0; j < ts_shape_count(p->shape); j++)
+            ts_store(n->weight, n->o.dtype, p->at + j,
+                     p->shape.cols ? spread(n, p) * ts_normal(seed, p->at + j) : 1);
+    }
+}
+
+/* ---- memory ---- */
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static void lay_layer(const ts_net *n, ts_net_layer *y, char *base, size_t *used)
+{
+    const ts_decoder_dims *d = &n->o.dims;
+    const int64_t q = n->n * d->n_head * d->head_dim, kv = n->n * d->n_kv_head * d->head_dim;
+    y->x = ts_cut(base, used, n->n * d->width, n->size);
+    y->middle = ts_cut(base, used, n->n * d->width, n->size);
+    y->q_raw = ts_cut(base, used, q, n->size);
+    y->k_raw = ts_cut(base, used, kv, n->size);
+    y->q = ts_cut(base, used, q, n->size);
+    y->k = ts_cut(base, used, kv, n->size);
+    y->v = ts_cut(base, used, kv, n->size);
+    y->out = ts_cut(base, used, q, n->size);
+    y->lse = ts_cut(base, used, n->n * d->n_head, n->size);
+    y->gate = ts_cut(base, used, n->n * d->n_ffn, n->size);
+    y->up = ts_cut(base, used, n->n * d->n_ffn, n->size);
+}
+
+static void lay_pass(ts_net *n, char *base, size_t *used)
+{
+    const ts_decoder_dims *d = &n->o.dims;
+    const int64_t q = n->n * d->n_head * d->head_dim, kv = n->n * d->n_kv_head * d->head_dim;
+    void **const  wide[] = { &n->x, &n->h, &n->t, &n->dx, &n->dh };
+    for (size_t i = 0; i < sizeof wide / sizeof *wide; i++)
+        *wide[i] = ts_cut(base, used, n->n * d->width, n->size);
+    n->dq = ts_cut(base, used, q, n->size);
+    n->dk = ts_cut(base, used, kv, n->size);
+    n->dv = ts_cut(base, used, kv, n->size);
+    n->dout = ts_cut(base, used, q, n->size);
+    n->act = ts_cut(base, used, n->n * d->n_ffn, n->size);
+    n->dgate = ts_cut(base, used, n->n * d->n_ffn, n->size);
+    n->dup = ts_cut(base, used, n->n * d->n_ffn, n->size);
+    n->turn = ts_cut(base, used, n->n * d->head_dim, n->size);
+    n->unturn = ts_cut(base, used, n->n * d->head_dim, n->size);
+    n->logits = ts_cut(base, used, n->n_head_row * d->n_vocab, n->size);
+    n->row = ts_cut(base, used, n->n, sizeof *n->row);
+    n->nll = ts_cut(base, used, n->n_head_row, sizeof *n->nll);
+    n->right = ts_cut(base, used, n->n_head_row, sizeof *n->right);
+    n->sums =
+        ts_cut(base, used,
+               larger(ts_back_sums(n->n, d->width), ts_back_sums(n->n * d->n_head, d->head_dim)),
+               sizeof *n->sums);
+}
+
+/* Of a ternary net only. */
+static void lay_ternary(ts_net *n, char *base, size_t *used)
+{
+    const int64_t width = n->o.dims.width,
+                  groups = (width + TS_TERNARY_GROUP - 1) / TS_TERNARY_GROUP;
+    int64_t most = 0;
+    for (int64_t i = 0; i < n->n_param; i++) most = larger(most, ts_shape_count(n->param[i].shape));
+    n->dlatent = ts_cut(base, used, most, sizeof *n->dlatent);
+    n->latent = ts_cut(base, used, n->o.dtype == TS_F32 ? 0 : larger(most, n->n * width),
+                       sizeof *n->latent);
+    n->code = ts_cut(base, used, n->n * groups, TS_TERNARY_GROUP_BYTES);
+    n->scale = ts_cut(base, used, n->n * groups, sizeof *n->scale);
+}
+
+static size_t lay(ts_net *n, char *base)
+{
+    size_t used = 0;
+    n->weight = ts_cut(base, &used, n->n_count, n->size);
+    n->gradient = ts_cut(base, &used, n->n_count, n->size);
+    for (int64_t l = 0; l < n->o.dims.n_layer; l++) lay_layer(n, &n->layer[l], base, &used);
+    lay_pass(n, base, &used);
+    if (n->o.ternary) lay_ternary(n, base, &used);
+    return used;
+}
+
+/* The rotation of every row: positions begin anew with each sequence. */
+static bool turn(ts_net *n)
+{
+    const int64_t pairs = n->o.dims.head_dim / 2;
+    double       *f = malloc((size_t)pairs * sizeof *f);
+    for (int64_t i = 0; f && i < pairs; i++) f[i] = ts_rope_frequency(&n->o.dims, i);
+    for (int64_t r = 0; r < n->n; r++) n->row[r] = r % n->o.n_token;
+    if (f) n->ops->turns(NULL, n->turn, n->row, f, n->n, pairs);
+    for (int64_t i = 0; i < 2 * n->n * pairs; i++)
+        ts_store(n->unturn, n->o.dtype, i, ts_load(n->turn, n->o.dtype, i) * (i % 2 ? -1 : 1));
+    free(f);
+    return f;
+}
+
+static bool allocate(ts_net *n, char why[TS_MODEL_WHY])
+{
+    n->layer = calloc((size_t)n->o.dims.n_layer, sizeof *n->layer);
+    const size_t bytes = n->layer ? lay(n, NULL) : 0;
+    n->memory = bytes ? aligned_alloc(TS_LINE, bytes) : NULL;
+    if (!n->memory) return ts_say(why, "no memory for a net of %zu bytes", bytes);
+    lay(n, n->memory);
+    memset(n->gradient, 0, (size_t)n->n_count * n->size);
+    if (!turn(n)) return ts_say(why, "no memory for a rotation");
+    size_t          work;
+    const ts_status s = ts_net_workspace(n, &work);
+    if (s) return ts_say(why, "the kernels cannot run this net: %s", ts_status_text(s));
+    n->exec.workspace = malloc(work + 1);
+    n->exec.workspace_bytes = work;
+    return n->exec.workspace || ts_say(why, "no memory for %zu bytes of workspace", work);
+}
+
+/* ---- the door ---- */
+
+static bool check(const ts_net_options *o, char why[TS_MODEL_WHY])
+{
+    if (!ts_dims_check(&o->dims, why)) return false;
+    if (o->dims.head_dim > MOST_HEAD_DIM)
+        return ts_say(why, "head size: got %lld, expected %d at most", (long long)o->dims.head_dim,
+                      (int)MOST_HEAD_DIM);
+    if (o->n_batch < 1 || o->n_token < 1 || o->n_batch > MOST_ROWS / o->n_token)
+        return ts_say(why, "batch: got %lld of %lld tokens, expected 1 to %d together",
+                      (long long)o->n_batch, (long long)o->n_token, (int)MOST_ROWS);
+    if (o->n_token > o->dims.n_context)
+        return ts_say(why, "length: got %lld tokens, expected %lld at most", (long long)o->n_token,
+                      (long long)o->dims.n_context);
+    return true;
+}
+
+bool ts_net_create(const ts_net_options *o, uint64_t seed, ts_net **out, char why[TS_MODEL_WHY])
+{
+    *out = NULL;
+    if (!check(o, why)) return false;
+    ts_net *n = calloc(1, sizeof *n);
+    if (!n) return ts_say(why, "no memory for a net");
+    const bool    wide = o->dtype == TS_F64;
+    const int64_t head = LOGITS / o->dims.n_vocab / LEAST_HEAD_ROWS * LEAST_HEAD_ROWS;
+    n->o = *o;
+    n->n = o->n_batch * o->n_token;
+    n->n_head_row = head < LEAST_HEAD_ROWS ? LEAST_HEAD_ROWS : head;
+    if (n->n_head_row > n->n) n->n_head_row = n->n;
+    n->size = wide ? sizeof(double) : sizeof(float);
+    n->ops = wide ? &ts_ops_f64 : &ts_ops_f32;
+    n->back = wide ? &ts_back_f64 : &ts_back_f32;
+    n->exec = (ts_exec) { .device = TS_CPU,
+                          .n_threads = ts_thread_count(o->n_threads),
+                          .deterministic = 1 };
+    if (!list_all(n, why) || !allocate(n, why)) {
+        ts_net_free(&n);
+        return false;
+    }
+    randomise(n, seed);
+    *out = n;
+    return true;
+}
+
+void ts_net_free(ts_net **n)
+{
+    if (!*n) return;
+    free((*n)->exec.workspace);
+    free((*n)->memory);
+    free((*n)->layer);
+    free((*n)->param);
+    free((*n)->slot);
+    free(*n);
+    *n = NULL;
+}
+
+void *ts_net_weights(ts_net *n)
+{
+    return n->weight;
+}
+
+void *ts_net_gradient(ts_net *n)
+{
+    return n->gradient;
+}
+
+int64_t ts_net_count(const ts_net *n)
+{
+    return n->n_count;
+}
+
+int64_t ts_net_matrix_count(const ts_net *n)
+{
+    return n->n_matrix;
+}
+
+const ts_net_options *ts_net_options_of(const ts_net *n)
+{
+    return &n->o;
+}

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* net_linear.c - products with weights: by CBLAS, or ternary by the kernels. The kernels' latents
+ * and their gradients are float, whatever the net computes in. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "touchstone/ternary.h"
+#include "train_impl.h"
+
+static ts_ternary_linear_dims dims(const ts_net *n, ts_shape s, int64_t n_rows)
+{
+    return (ts_ternary_linear_dims) { n->o.dtype, s.rows, s.cols, n_rows };
+}
+
+/* Latents as the kernels take them. */
+static const float *latents(const ts_net *n, const void *w, int64_t count)
+{
+    if (n->o.dtype == TS_F32) return w;
+    n->back->to_float(n->latent, w, count);
+    return n->latent;
+}
+
+ts_status ts_net_linear(const ts_net *n, int64_t layer, ts_slot s, const void *in, void *y,
+                        int64_t n_rows)
+{
+    const ts_shape shape = ts_slot_shape(&n->o.dims, s);
+    const void    *w = ts_net_at(n, n->weight, layer, s);
+    if (n->o.ternary) {
+        const ts_ternary_linear_args a = { dims(n, shape, n_rows),
+                                           latents(n, w, ts_shape_count(shape)), in, y };
+        return ts_ternary_linear(&a, &n->exec);
+    }
+    n->back->product(&(ts_product) { .a = in,
+                                     .b = w,
+                                     .c = y,
+                                     .m = n_rows,
+                                     .n = shape.rows,
+                                     .k = shape.cols,
+                                     .turn_b = true,
+                                     .n_threads = n->exec.n_threads });
+    return TS_OK;
+}
+
+static ts_status ternary_back(const ts_net *n, ts_shape shape, const void *w, void *dw,
+                              const void *in, const void *dy, void *dx, int64_t n_rows, bool add)
+{
+    const int64_t                         count = ts_shape_count(shape);
+    const ts_ternary_linear_backward_args a = {
+        dims(n, shape, n_rows), latents(n, w, count), in, dy, add ? n->t : dx, n->dlatent
+    };
+    const ts_status status = ts_ternary_linear_backward(&a, &n->exec);
+    if (status) return status;
+    if (add) n->back->add(dx, n->t, n_rows * shape.cols, n->exec.n_threads);
+    n->back->add_float(dw, n->dlatent, count, n->exec.n_threads);
+    return TS_OK;
+}
+
+ts_status ts_net_linear_back(const ts_net *n, int64_t layer, ts_slot s, const void *in,
+                             const void *dy, void *dx, int64_t n_rows, bool add)
+{
+    const ts_shape shape = ts_slot_shape(&n->o.dims, s);
+    const void    *w = ts_net_at(n, n->weight, layer, s);
+    void          *dw = ts_net_at(n, n->gradient, layer, s);
+    if (n->o.ternary) return ternary_back(n, shape, w, dw, in, dy, dx, n_rows, add);
+    n->back->product(&(ts_product) { .a = dy,
+                                     .b = w,
+                                     .c = dx,
+                                     .m = n_rows,
+                                     .n = shape.cols,
+                                     .k = shape.rows,
+                                     .add = add,
+                                     .n_threads = n->exec.n_threads });
+    n->back->product(&(ts_product) { .a = dy,
+                                     .b = in,
+                                     .c = dw,
+                                     .m = shape.rows,
+                                     .n = shape.cols,
+                                     .k = n_rows,
+                                     .turn_a = true,
+                                     .add = true,
+                                     .n_threads = n->exec.n_threads });
+    return TS_OK;
+}
+
+/* ---- the embedding ---- */
+
+static ts_ternary_linear_dims embed_dims(const ts_net *n)
+{
+    return dims(n, (ts_shape) { n->n, n->o.dims.width }, 0);
+}
+
+/* Groups lie along the width, so rows can be projected after they are gathered. */
+ts_status ts_net_embed(const ts_net *n, void *y)
+{
+    const int64_t count = n->n * n->o.dims.width;
+    const void   *e = ts_net_at(n, n->weight, 0, TS_W_EMBED);
+    n->ops->gather(NULL, n->o.ternary ? n->t : y, e, n->row, n->n, n->o.dims.width);
+    if (!n->o.ternary) return TS_OK;
+    const bool                   wide = n->o.dtype != TS_F32;
+    const ts_ternary_pack_args   p = { embed_dims(n), latents(n, n->t, count), n->code, n->scale };
+    const ts_ternary_unpack_args u = { p.d, n->code, n->scale, wide ? n->latent : y };
+    ts_status                    status = ts_ternary_pack(&p, &n->exec);
+    if (!status) status = ts_ternary_unpack(&u, &n->exec);
+    if (!status && wide) n->back->of_float(y, n->latent, count);
+    return status;
+}
+
+/* ---- what it takes ---- */
+
+static ts_status more(ts_status s, size_t asked, size_t *most)
+{
+    if (!s && asked > *most) *most = asked;
+    return s;
+}
+
+static ts_status matrix_workspace(const ts_net *n, const ts_param *p, int64_t n_rows, size_t *most)
+{
+    const float                          *w = n->dlatent; /* to have something to point at */
+    const ts_ternary_pack_args            k = { dims(n, p->shape, 0), w, n->code, n->scale };
+    const ts_ternary_linear_args          f = { dims(n, p->shape, n_rows), w, n->x, n->h };
+    const ts_ternary_linear_backward_args b = { f.d, w, n->x, n->x, n->h, n->dlatent };
+    size_t                                bytes = 0;
+    ts_status s = more(ts_ternary_pack_workspace(&k, &n->exec, &bytes), bytes, most);
+    if (!s) s = more(ts_ternary_linear_workspace(&f, &n->exec, &bytes), bytes, most);
+    if (s) return s;
+    return more(ts_ternary_linear_backward_workspace(&b, &n->exec, &bytes), bytes, most);
+}
+
+ts_status ts_net_linear_workspace(const ts_net *n, size_t *n_bytes)
+{
+    const ts_ternary_pack_args   p = { embed_dims(n), n->dlatent, n->code, n->scale };
+    const ts_ternary_unpack_args u = { p.d, n->code, n->scale, n->dlatent };
+    size_t                       bytes = 0;
+    *n_bytes = 0;
+    if (!n->o.ternary) return TS_OK;
+    ts_status s = more(ts_ternary_pack_workspace(&p, &n->exec, &bytes), bytes, n_bytes);
+    if (!s) s = more(ts_ternary_unpack_workspace(&u, &n->exec, &bytes), bytes, n_bytes);
+    for (int64_t i = 0; !s && i < n->n_param && n->param[i].shape.cols; i++) {
+        const bool head = n->param[i].slot == TS_W_EMBED;
+        s = matrix_workspace(n, &n->param[i], head ? n->n_head_row : n->n, n_bytes);
+        if (!s && head && n->n % n->n_head_row)
+            s = matrix_workspace(n, &n->param[i], n->n % n->n_head_row, n_bytes);
+    }
+    return s;
+}
+
+/* ---- the weights that serve ---- */
+
+void ts_packed_free(ts_packed *k)
+{
+    free(k->code);
+    free(k->scale);
+    *k = (ts_packed) { 0 };
+}
+
+ts_status ts_net_pack(const ts_net *n, const ts_param *p, ts_packed *k)
+{
+    const int64_t groups = (p->shape.cols + TS_TERNARY_GROUP - 1) / TS_TERNARY_GROUP;
+    const void   *w = (const char *)n->weight + (size_t)p->at * n->size;
+    *k = (ts_packed) { .n_code = groups * TS_TERNARY_GROUP_BYTES, .n_scale = groups };
+    k->code = malloc((size_t)(p->shape.rows * k->n_code));
+    k->scale = malloc((size_t)(p->shape.rows * groups) * sizeof *k->scale);
+    const ts_ternary_pack_args a = { dims(n, p->shape, 0), latents(n, w, ts_shape_count(p->shape)),
+                                     k->code, k->scale };
+    const ts_status s = k->code && k->scale ? ts_ternary_pack(&a, &n->exec) : TS_E_CAPACITY;
+    if (s) ts_packed_free(k);
+    return s;
+}
+
+static ts_status unpack(const ts_net *n, const ts_param *p, float *w)
+{
+    ts_packed k;
+    ts_status s = ts_net_pack(n, p, &k);
+    if (s) return s;
+    s = ts_ternary_unpack(&(ts_ternary_unpack_args) { dims(n, p->shape, 0), k.code, k.scale, w },
+                          &n->exec);
+    ts_packed_free(&k);
+    return s;
+}
+
+ts_status ts_net_effective(ts_net *n, float *weights)
+{
+    n->back->to_float(weights, n->weight, n->n_count);
+    for (int64_t i = 0; n->o.ternary && i < n->n_param && n->param[i].shape.cols; i++) {
+        const ts_status s = unpack(n, &n->param[i], weights + n->param[i].at);
+        if (s) return s;
+    }
+    return TS_OK;
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* state.c - a checkpoint: a header, weights, both moments, a checksum. It goes on only what it was
+ * begun with, or the steps that follow would not be those that would have followed. */
+#include <string.h>
+
+#include "rng.h"
+#include "train_impl.h"
+
+static const char magic[8] = "tstrain1";
+
+/* All that decides a step. Counts are far below 2^53; a seed goes in two halves. */
+enum { KEYS = 31 };
+
+typedef struct key {
+    const char *name;
+    double      value;
+} key;
+
+static void keys_of(const ts_state *s, key keys[KEYS])
+{
+    const ts_decoder_dims  *d = &s->net->dims;
+    const ts_train_options *t = s->train;
+    const key               all[KEYS] = {
+                      { "layers", (double)d->n_layer },
+                      { "width", (double)d->width },
+                      { "heads", (double)d->n_head },
+                      { "KV heads", (double)d->n_kv_head },
+                      { "head size", (double)d->head_dim },
+                      { "feed-forward width", (double)d->n_ffn },
+                      { "vocabulary", (double)d->n_vocab },
+                      { "context", (double)d->n_context },
+                      { "norm epsilon", d->norm_eps },
+                      { "rope_theta", d->rope_theta },
+                      { "ternary", s->net->ternary },
+                      { "batch", (double)s->net->n_batch },
+                      { "length", (double)s->net->n_token },
+                      { "lr", t->adamw.lr },
+                      { "beta1", t->adamw.beta1 },
+                      { "beta2", t->adamw.beta2 },
+                      { "eps", t->adamw.eps },
+                      { "weight decay", t->adamw.weight_decay },
+                      { "clip norm", t->adamw.clip_norm },
+                      { "last rate", t->last },
+                      { "steps", (double)t->n_step },
+                      { "warm-up", (double)t->n_warm },
+                      { "accumulate", (double)t->n_accumulate },
+                      { "steps between looks", (double)t->eval_every },
+                      { "patience", (double)t->patience },
+                      { "steps between checkpoints", (double)t->save_every },
+                      { "seed", (double)(t->seed >> 32) },
+                      { "seed", (double)(t->seed & 0xffffffffu) },
+                      { "text", (double)(t->data >> 32) },
+                      { "text", (double)(t->data & 0xffffffffu) },
+                      { "weights", (double)s->n_count },
+    };
+    memcpy(keys, all, sizeof all);
+}
+
+typedef struct header {
+    char        magic[8];
+    double      key[KEYS];
+    ts_progress progress;
+} header;
+
+static uint64_t sum_of(uint64_t sum, const void *bytes, size_t n)
+{
+    const unsigned char *p = bytes;
+    for (; n;) {
+        uint64_t     word = 0;
+        const size_t len = n < sizeof word ? n : sizeof word;
+        memcpy(&word, p, len);
+        sum = ts_mix(sum ^ word) + len;
+        p += len;
+        n -= len;
+    }
+    return sum;
+}
+
+bool ts_state_save(const char *path, const ts_state *s, char why[TS_MODEL_WHY])
+{
+    header h;
+    key    keys[KEYS];
+    memset(&h, 0, sizeof h);
+    memcpy(h.magic, magic, sizeof magic);
+    keys_of(s, keys);
+    for (int i = 0; i < KEYS; i++) h.key[i] = keys[i].value;
+    h.progress = s->progress;
+    const size_t n = (size_t)s->n_count * sizeof(float);
+    uint64_t     sum = 0;
+    ts_part      part[] = { { &h, sizeof h }, { s->w, n }, { s->m, n }, { s->v, n }, { &sum, 8 } };
+    for (int i = 0; i < 4; i++) sum = sum_of(sum, part[i].bytes, part[i].n);
+    return ts_file_write_parts(path, part, 5, why);
+}
+
+static bool read_state(const ts_file *f, ts_state *s, char why[TS_MODEL_WHY])
+{
+    const size_t n = (size_t)s->n_count * sizeof(float);
+    key          keys[KEYS];
+    header       h;
+    uint64_t     sum;
+    if (f->n < sizeof h) return ts_say(why, "checkpoint: %zu bytes are too few", f->n);
+    memcpy(&h, f->bytes, sizeof h);
+    if (memcmp(h.magic, magic, sizeof magic)) return ts_say(why, "checkpoint: it is none");
+    keys_of(s, keys);
+    for (int i = 0; i < KEYS; i++)
+        if (h.key[i] != keys[i].value)
+            return ts_say(why, "checkpoint: %s: got %.10g, expected %.10g, as it was begun",
+                          keys[i].name, keys[i].value, h.key[i]);
+    if (f->n != sizeof h + 3 * n + sizeof sum)
+        return ts_say(why, "checkpoint: got %zu bytes, expected %zu", f->n,
+                      sizeof h + 3 * n + sizeof sum);
+    memcpy(&sum, f->bytes + f->n - sizeof sum, sizeof sum);
+    const unsigned char *at = f->bytes + sizeof h;
+    uint64_t             found = sum_of(0, f->bytes, sizeof h);
+    for (int i = 0; i < 3; i++) found = sum_of(found, at + (size_t)i * n, n);
+    if (found != sum) return ts_say(why, "checkpoint: its checksum is wrong");
+    memcpy(s->w, at, n);
+    memcpy(s->m, at + n, n);
+    memcpy(s->v, at + 2 * n, n);
+    s->progress = h.progress;
+    return true;
+}
+
+bool ts_state_load(const char *path, ts_state *s, char why[TS_MODEL_WHY])
+{
+    ts_file f;
+    if (!ts_file_map(path, &f, why)) return false;
+    const bool ok = read_state(&f, s, why);
+    ts_file_unmap(&f);
+    return ok;
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* train_impl.h - what the files of this folder share. */
+#ifndef TS_TRAIN_IMPL_H
+#define TS_TRAIN_IMPL_H
+
+#include "back.h"
+#include "model_impl.h"
+#include "train.h"
+
+/* ---- weights ---- */
+
+typedef struct ts_param {
+    ts_slot  slot;
+    int64_t  layer;
+    ts_shape shape;
+    int64_t  at; /* of its first element among all */
+} ts_param;
+
+enum { TS_NET_MATRICES = 7, TS_NET_NORMS = 4 }; /* of a layer */
+
+/* What forward leaves behind for backward, of each layer. */
+typedef struct ts_net_layer {
+    void *x, *middle;      /* [n][width]: residual before attention, and before feed-forward */
+    void *q_raw, *k_raw;   /* before norm and rotation */
+    void *q, *k, *v, *out; /* [n][heads][head_dim]; of attention */
+    void *lse;             /* [n_batch][n_head][n_token] */
+    void *gate, *up;       /* [n][n_ffn] */
+} ts_net_layer;
+
+struct ts_net {
+    ts_net_options o;
+    int64_t        n; /* rows: n_batch * n_token */
+    const ts_ops  *ops;
+    const ts_back *back;
+    size_t         size;  /* of an element */
+    ts_param      *param; /* [n_param], in the order of weights */
+    int64_t       *slot;  /* [ts_slot_count]: where in param; -1: none */
+    int64_t        n_param, n_count, n_matrix;
+    void          *weight, *gradient; /* [n_count] */
+    void          *memory;            /* all that follows */
+    ts_net_layer  *layer;             /* [n_layer] */
+    int64_t       *row;               /* [n]: tokens */
+    void          *x;                 /* [n][width]: after the last layer */
+    void          *h, *t, *dx, *dh;   /* [n][width] */
+    void          *dq, *dk, *dv, *dout;
+    void          *act, *dgate, *dup; /* [n][n_ffn] */
+    void          *turn, *unturn;     /* [n][head_dim / 2][2]; the rotation, and back */
+    void          *logits;            /* [n_head_row][n_vocab] */
+    int64_t        n_head_row;        /* rows that meet the head at once */
+    double        *nll;               /* [n_head_row] */
+    bool          *right;
+    double        *sums;             /* of ts_back: see there */
+    float         *latent, *dlatent; /* the largest matrix; the first where dtype is not float */
+    uint8_t       *code;             /* of n embedded rows */
+    uint16_t      *scale;
+    ts_exec        exec;
+};
+
+static inline void *ts_net_at(const ts_net *n, void *all, int64_t layer, ts_slot s)
+{
+    const ts_param *p = &n->param[n->slot[ts_slot_at(&n->o.dims, layer, s)]];
+    return (char *)all + (size_t)p->at * n->size;
+}
+
+int ts_thread_count(int wanted); /* 0: OpenMP's */
+
+/* The largest workspace that a pass asks its kernels for. */
+ts_status ts_net_workspace(const ts_net *n, size_t *n_bytes);
+
+/* ---- linear layers ---- */
+
+/* y = in w', w the layer's matrix `s`. */
+ts_status ts_net_linear(const ts_net *n, int64_t layer, ts_slot s, const void *in, void *y,
+                        int64_t n_rows);
+/* dx = dy w, or dx += that; the gradient of w += dy' in. */
+ts_status ts_net_linear_back(const ts_net *n, int64_t layer, ts_slot s, const void *in,
+                             const void *dy, void *dx, int64_t n_rows, bool add);
+/* y[i] = row n->row[i] of the embedding. */
+ts_status ts_net_embed(const ts_net *n, void *y);
+ts_status ts_net_linear_workspace(const ts_net *n, size_t *n_bytes);
+
+/* A matrix as codes and scales; a row has n_code bytes and n_scale scales. */
+typedef struct ts_packed {
+    uint8_t  *code;
+    uint16_t *scale;
+    int64_t   n_code, n_scale;
+} ts_packed;
+
+ts_status ts_net_pack(const ts_net *n, const ts_param *p, ts_packed *k);
+void      ts_packed_free(ts_packed *k);
+
+/* ---- files ---- */
+
+typedef struct ts_out_tensor {
+    const char *name, *dtype; /* "F32", "F16", "U8" */
+    ts_shape    shape;
+    const void *data;
+    size_t      n_bytes;
+} ts_out_tensor;
+
+/* Pieces of one file, which is there whole or not at all. */
+typedef struct ts_part {
+    const void *bytes;
+    size_t      n;
+} ts_part;
+
+bool ts_file_write_parts(const char *path, const ts_part *part, size_t n, char why[TS_MODEL_WHY]);
+
+bool ts_safetensors_write(const char *path, const ts_out_tensor *t, size_t n,
+                          char why[TS_MODEL_WHY]);
+
+/* What a checkpoint has beside weights and moments. */
+typedef struct ts_progress {
+    int64_t  step, best_step, n_worse;
+    double   best, best_bits_per_byte, last;
+    uint64_t log_bytes;
+} ts_progress;
+
+typedef struct ts_state {
+    const ts_net_options   *net;
+    const ts_train_options *train;
+    int64_t                 n_count;
+    float                  *w, *m, *v;
+    ts_progress             progress;
+} ts_state;
+
+bool ts_state_save(const char *path, const ts_state *s, char why[TS_MODEL_WHY]);
+/* False also where the file was made with other dims or another seed. */
+bool ts_state_load(const char *path, ts_state *s, char why[TS_MODEL_WHY]);
+
+/* folder/name into `path`. */
+enum { TS_TRAIN_PATH = 4096 };
+bool ts_path(char path[TS_TRAIN_PATH], const char *folder, const char *name,
+             char why[TS_MODEL_WHY]);
+
+#endif
