@@ -44,7 +44,7 @@ fi
 # Here by cli, which has them too: what is out of bounds is so there as well. Times mean nothing here, and
 # cages are built without sanitizers.
 if openmp cc -fsanitize=address,undefined; then
-    suite sanitize build-sanitize '-R ^(unit_|cli) -E ^unit_(block|board|build|cage|gpu|plan_decode)$' -DTS_SANITIZE=ON -DTS_CUDA=OFF
+    suite sanitize build-sanitize '-R ^(unit_|cli) -E ^unit_(block|board|build|gpu|plan_decode)$' -DTS_SANITIZE=ON -DTS_CUDA=OFF
 else
     skip sanitize 'no compiler with sanitizers and OpenMP'
 fi
