@@ -94,8 +94,8 @@ static const struct {
 static const shape judged_shapes[] = { { 128, 128, 1, 4, 4, 64, CAUSAL, 0 },
                                        { 256, 256, 1, 4, 4, 64, CAUSAL, 0 },
                                        { 512, 512, 1, 4, 4, 64, CAUSAL, 0 } };
-static const shape timed_shapes[] = { { 1024, 1024, 1, 8, 8, 64, FULL, 0 },
-                                      { 1024, 1024, 1, 8, 8, 64, CAUSAL, 0 },
+static const shape timed_shapes[] = { { 2048, 2048, 1, 8, 8, 64, FULL, 0 },
+                                      { 2048, 2048, 1, 8, 8, 64, CAUSAL, 0 },
                                       { 1024, 1024, 1, 8, 2, 128, CAUSAL, 0 } };
 
 /* For devices, causal and full; and what the judge times there. */
