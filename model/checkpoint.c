@@ -152,6 +152,15 @@ static void copy(const ts_decoder *m, ts_slot s, const ts_tensor *t, bool pairs,
     }
 }
 
+/* `scale`: where the scales go. */
+static void copy_packed(ts_decoder *m, int64_t i, ts_shape shape, const ts_tensor *t, void *scale)
+{
+    memcpy(m->weight[i], t->data, (size_t)ts_shape_count(ts_packed_codes(shape)));
+    memcpy(scale, t->scale, (size_t)ts_shape_count(ts_packed_scales(shape)) * sizeof(uint16_t));
+    m->scale[i] = scale;
+    m->packed = true;
+}
+
 /* Long waves are slowed down by rope_factor, short ones not at all, and those between by something
  * between. */
 double ts_rope_frequency(const ts_decoder_dims *d, int64_t pair)
@@ -170,17 +179,49 @@ static size_t padded(int64_t count, size_t size)
     return ((size_t)count * size + 63) / 64 * 64;
 }
 
-static bool allocate(ts_decoder *m)
+/* What one weight takes, and its scales where it is packed. */
+static size_t weight_bytes(const ts_decoder *m, ts_shape s, const ts_tensor *t)
+{
+    if (t->scale) return padded(ts_shape_count(ts_packed_codes(s)), 1);
+    return padded(ts_shape_count(s), ts_format_of(m->dtype)->n_bytes);
+}
+
+static size_t scale_bytes(ts_shape s, const ts_tensor *t)
+{
+    return t->scale ? padded(ts_shape_count(ts_packed_scales(s)), sizeof(uint16_t)) : 0;
+}
+
+/* Every weight to its place; before there is memory it only counts. */
+static void place(ts_decoder *m, const ts_tensor *tensor, bool pairs)
+{
+    size_t at = 0;
+    for (int64_t l = 0; l < m->dims.n_layer; l++)
+        for (int s = 0; s < (l ? TS_LAYER_SLOTS : TS_SLOTS); s++) {
+            const ts_shape   shape = ts_slot_shape(&m->dims, (ts_slot)s);
+            const int64_t    i = ts_slot_at(&m->dims, l, (ts_slot)s);
+            const ts_tensor *t = &tensor[i];
+            if (!shape.rows) continue;
+            const size_t n = weight_bytes(m, shape, t), n_scale = scale_bytes(shape, t);
+            if (m->memory) {
+                m->weight[i] = (char *)m->memory + at;
+                if (t->scale) copy_packed(m, i, shape, t, (char *)m->memory + at + n);
+                else copy(m, (ts_slot)s, t, pairs, m->weight[i]);
+            }
+            at += n + n_scale;
+        }
+    m->n_bytes = at;
+}
+
+static bool allocate(ts_decoder *m, const ts_tensor *tensor)
 {
     const ts_decoder_dims *d = &m->dims;
-    const size_t           size = ts_format_of(m->dtype)->n_bytes;
-    for (int s = 0; s < TS_SLOTS; s++)
-        m->n_bytes += padded(ts_shape_count(ts_slot_shape(d, (ts_slot)s)), size) *
-                      (s < TS_LAYER_SLOTS ? (size_t)d->n_layer : 1);
+    const size_t           n_slot = (size_t)ts_slot_count(d);
+    place(m, tensor, false);
     m->memory = aligned_alloc(64, m->n_bytes);
-    m->weight = calloc((size_t)ts_slot_count(d), sizeof *m->weight);
+    m->weight = calloc(n_slot, sizeof *m->weight);
+    m->scale = calloc(n_slot, sizeof *m->scale);
     m->frequency = calloc((size_t)d->head_dim / 2, sizeof *m->frequency);
-    return m->memory && m->weight && m->frequency;
+    return m->memory && m->weight && m->scale && m->frequency;
 }
 
 bool ts_decoder_make(const ts_decoder_dims *d, ts_dtype dtype, const ts_tensor *tensor, bool pairs,
@@ -192,20 +233,11 @@ bool ts_decoder_make(const ts_decoder_dims *d, ts_dtype dtype, const ts_tensor *
         m->dtype = dtype;
         m->ops = dtype == TS_F64 ? &ts_ops_f64 : &ts_ops_f32;
     }
-    if (!m || !allocate(m)) {
+    if (!m || !allocate(m, tensor)) {
         ts_decoder_free(&m);
         return ts_say(why, "no memory for the weights");
     }
-    char *at = m->memory;
-    for (int64_t l = 0; l < d->n_layer; l++)
-        for (int s = 0; s < (l ? TS_LAYER_SLOTS : TS_SLOTS); s++) {
-            const ts_shape shape = ts_slot_shape(d, (ts_slot)s);
-            const int64_t  i = ts_slot_at(d, l, (ts_slot)s);
-            if (!shape.rows) continue;
-            m->weight[i] = at;
-            copy(m, (ts_slot)s, &tensor[i], pairs, at);
-            at += padded(ts_shape_count(shape), ts_format_of(dtype)->n_bytes);
-        }
+    place(m, tensor, pairs);
     for (int64_t i = 0; i < d->head_dim / 2; i++) m->frequency[i] = ts_rope_frequency(d, i);
     *out = m;
     return true;
@@ -218,6 +250,7 @@ void ts_decoder_free(ts_decoder **m)
     ts_memory_give((*m)->device, (*m)->frequency);
     if ((*m)->self) (*m)->cuda->close((*m)->self);
     free((*m)->weight);
+    free((*m)->scale);
     free(*m);
     *m = NULL;
 }

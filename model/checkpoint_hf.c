@@ -71,9 +71,12 @@ typedef struct shards {
 static bool find(const shards *s, const char *name, ts_shape shape, ts_tensor *t,
                  char why[TS_MODEL_WHY])
 {
-    for (int i = 0; i < s->n; i++)
+    for (int i = 0; i < s->n; i++) {
         if (ts_safetensors_has(s->part[i], name))
             return ts_safetensors_find(s->part[i], name, shape, t, why);
+        if (shape.cols && ts_safetensors_packed(s->part[i], name))
+            return ts_safetensors_find_packed(s->part[i], name, shape, t, why);
+    }
     return ts_say(why, "tensor %s is missing", name);
 }
 
@@ -149,14 +152,25 @@ static bool open_index(shards *s, const char *folder, const ts_file *index, char
     return ok;
 }
 
-static bool open_shards(shards *s, const char *folder, char why[TS_MODEL_WHY])
+static bool has_file(const char *folder, const char *name)
 {
     char        path[MOST_PATH];
     struct stat is;
-    ts_file     index;
-    if (snprintf(path, sizeof path, "%s/model.safetensors.index.json", folder) >= (int)sizeof path)
-        return ts_say(why, "the path %.60s is too long", folder);
-    if (stat(path, &is)) return open_shard(s, folder, "model.safetensors", why);
+    return snprintf(path, sizeof path, "%s/%s", folder, name) < (int)sizeof path &&
+           !stat(path, &is);
+}
+
+/* Packed weights are read where there are no others. */
+static bool open_shards(shards *s, const char *folder, char why[TS_MODEL_WHY])
+{
+    static const char whole[] = "model.safetensors", index_of[] = "model.safetensors.index.json";
+    static const char packed[] = "ternary.safetensors";
+    char              path[MOST_PATH];
+    ts_file           index;
+    if (!has_file(folder, index_of))
+        return open_shard(
+            s, folder, !has_file(folder, whole) && has_file(folder, packed) ? packed : whole, why);
+    snprintf(path, sizeof path, "%s/%s", folder, index_of);
     if (!ts_file_map(path, &index, why)) return false;
     const bool ok = open_index(s, folder, &index, why);
     ts_file_unmap(&index);

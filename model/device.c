@@ -74,6 +74,8 @@ bool ts_decoder_to_cuda(ts_decoder *m, char why[TS_MODEL_WHY])
     void        *self = NULL, *memory = NULL, *frequency = NULL;
     if (m->device == TS_CUDA) return true;
     if (m->dtype != TS_F32) return ts_say(why, "a CUDA device: got weights in f64, expected f32");
+    if (m->packed)
+        return ts_say(why, "a CUDA device: got packed weights, expected a model.safetensors");
     const char *absent = ts_cuda_unavailable_reason();
     if (absent) return ts_say(why, "%s", absent);
     pthread_once(&once, load);

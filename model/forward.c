@@ -55,8 +55,9 @@ static size_t lay(const ts_decoder *m, int64_t n, char *base, scratch *s)
 
 size_t ts_decoder_workspace(const ts_decoder *m, int64_t n_token, size_t kv_bytes)
 {
-    scratch s;
-    return lay(m, n_token, NULL, &s) + kv_bytes;
+    scratch      s;
+    const size_t packed = ts_packed_workspace(m, n_token);
+    return lay(m, n_token, NULL, &s) + (packed > kv_bytes ? packed : kv_bytes);
 }
 
 /* ---- the parts of a layer ---- */
@@ -86,12 +87,24 @@ static ts_status norm(const scratch *s, void *y, const void *x, int64_t n, int64
     return ts_layernorm_forward(&a, &s->exec);
 }
 
-static void linear(const scratch *s, void *y, const void *x, int64_t layer, ts_slot w, ts_slot bias,
-                   bool add)
+/* What is added goes through h, which nobody reads at that time. */
+static ts_status multiply(const scratch *s, void *y, const void *x, int64_t layer, ts_slot w,
+                          const void *bias, int64_t n, bool add)
 {
     const ts_shape shape = ts_slot_shape(&s->m->dims, w);
-    s->m->ops->linear(s->m->self, y, x, ts_weight(s->m, layer, w), ts_weight(s->m, layer, bias),
-                      s->n, shape.rows, shape.cols, add);
+    const int64_t  at = ts_slot_at(&s->m->dims, layer, w);
+    if (s->m->scale[at]) {
+        const ts_packed_product p = { at, shape, y, x, bias, add ? s->h : NULL, n };
+        return ts_packed_linear(s->m, &p, &s->exec);
+    }
+    s->m->ops->linear(s->m->self, y, x, s->m->weight[at], bias, n, shape.rows, shape.cols, add);
+    return TS_OK;
+}
+
+static ts_status linear(const scratch *s, void *y, const void *x, int64_t layer, ts_slot w,
+                        ts_slot bias, bool add)
+{
+    return multiply(s, y, x, layer, w, ts_weight(s->m, layer, bias), s->n, add);
 }
 
 /* Elements of the keys, or values, of n tokens in a layer. */
@@ -134,9 +147,10 @@ static ts_status attention(scratch *s, int64_t layer, const ts_forward_args *a)
         s->k = kept(s->m, s->tree->kv, s->n, layer, 0);
         s->v = kept(s->m, s->tree->kv, s->n, layer, 1);
     }
-    linear(s, s->q, s->h, layer, TS_W_Q, TS_W_Q_BIAS, false);
-    linear(s, s->k, s->h, layer, TS_W_K, TS_W_K_BIAS, false);
-    linear(s, s->v, s->h, layer, TS_W_V, TS_W_V_BIAS, false);
+    status = linear(s, s->q, s->h, layer, TS_W_Q, TS_W_Q_BIAS, false);
+    if (!status) status = linear(s, s->k, s->h, layer, TS_W_K, TS_W_K_BIAS, false);
+    if (!status) status = linear(s, s->v, s->h, layer, TS_W_V, TS_W_V_BIAS, false);
+    if (status) return status;
     if (d->qk_norm) {
         ops->rms(self, s->q, s->q, ts_weight(s->m, layer, TS_W_Q_NORM), s->n * d->n_head,
                  d->head_dim, d->norm_eps);
@@ -146,26 +160,21 @@ static ts_status attention(scratch *s, int64_t layer, const ts_forward_args *a)
     ops->rotate(self, s->q, s->turn, s->n, d->n_head, d->head_dim / 2);
     ops->rotate(self, s->k, s->turn, s->n, d->n_kv_head, d->head_dim / 2);
     status = mix(s, layer, a);
-    if (!status) linear(s, s->x, s->mixed, layer, TS_W_O, TS_W_O_BIAS, true);
-    return status;
+    return status ? status : linear(s, s->x, s->mixed, layer, TS_W_O, TS_W_O_BIAS, true);
 }
 
 static ts_status feed_forward(const scratch *s, int64_t layer)
 {
     const ts_decoder_dims *d = &s->m->dims;
-    const ts_status        status = norm(s, s->h, s->x, s->n, layer, TS_W_NORM_2);
+    const int64_t          n = s->n * d->n_ffn;
+    ts_status              status = norm(s, s->h, s->x, s->n, layer, TS_W_NORM_2);
+    if (!status) status = linear(s, s->up, s->h, layer, TS_W_UP, TS_W_UP_BIAS, false);
+    if (!status && !d->gelu)
+        status = multiply(s, s->gate, s->h, layer, TS_W_GATE, NULL, s->n, false);
     if (status) return status;
-    linear(s, s->up, s->h, layer, TS_W_UP, TS_W_UP_BIAS, false);
-    if (d->gelu) {
-        s->m->ops->gelu(s->m->self, s->up, s->n * d->n_ffn);
-        linear(s, s->x, s->up, layer, TS_W_DOWN, TS_W_DOWN_BIAS, true);
-    } else {
-        s->m->ops->linear(s->m->self, s->gate, s->h, ts_weight(s->m, layer, TS_W_GATE), NULL, s->n,
-                          d->n_ffn, d->width, false);
-        s->m->ops->silu_times(s->m->self, s->gate, s->up, s->n * d->n_ffn);
-        linear(s, s->x, s->gate, layer, TS_W_DOWN, TS_W_DOWN_BIAS, true);
-    }
-    return TS_OK;
+    if (d->gelu) s->m->ops->gelu(s->m->self, s->up, n);
+    else s->m->ops->silu_times(s->m->self, s->gate, s->up, n);
+    return linear(s, s->x, d->gelu ? s->up : s->gate, layer, TS_W_DOWN, TS_W_DOWN_BIAS, true);
 }
 
 /* Only the rows that are asked for meet the head, which is often the largest matrix. */
@@ -174,13 +183,11 @@ static ts_status head(const scratch *s, const ts_forward_args *a)
     const ts_decoder_dims *d = &s->m->dims;
     const ts_ops          *ops = s->m->ops;
     void                  *self = s->m->self;
-    const void            *w = ts_weight(s->m, 0, d->tied ? TS_W_EMBED : TS_W_HEAD);
+    const ts_slot          w = d->tied ? TS_W_EMBED : TS_W_HEAD;
     ops->put(self, s->want, a->want, a->n_want);
     ops->gather(self, s->h, s->x, s->want, a->n_want, d->width);
     const ts_status status = norm(s, s->x, s->h, a->n_want, 0, TS_W_NORM);
-    if (!status)
-        ops->linear(self, a->logits, s->x, w, NULL, a->n_want, d->n_vocab, d->width, false);
-    return status;
+    return status ? status : multiply(s, a->logits, s->x, 0, w, NULL, a->n_want, false);
 }
 
 /* ---- the pass ---- */
@@ -252,7 +259,9 @@ static ts_status begin(const scratch *s, const ts_forward_args *a)
         }
     }
     send(s, &p);
-    ops->gather(s->m->self, s->x, ts_weight(s->m, 0, TS_W_EMBED), s->token, s->n, s->m->dims.width);
+    const int64_t embed = ts_slot_at(&s->m->dims, 0, TS_W_EMBED);
+    if (s->m->scale[embed]) ts_packed_gather(s->m, s->x, s->token, s->n);
+    else ops->gather(s->m->self, s->x, s->m->weight[embed], s->token, s->n, s->m->dims.width);
     ops->turns(s->m->self, s->turn, s->position, s->m->frequency, s->n, s->m->dims.head_dim / 2);
     return TS_OK;
 }

@@ -70,10 +70,12 @@ double ts_rope_frequency(const ts_decoder_dims *d, int64_t pair);
 /* Dims that this code can run, and whose products cannot overflow. */
 bool ts_dims_check(const ts_decoder_dims *d, char why[TS_MODEL_WHY]);
 
-/* A weight where it lies in a file: any alignment, TS_F32, TS_F16 or TS_BF16. */
+/* A weight where it lies in a file: any alignment, TS_F32, TS_F16 or TS_BF16; or ternary codes and
+ * their scales, as ternary.h packs them. */
 typedef struct ts_tensor {
     const unsigned char *data;
     ts_dtype             dtype;
+    const unsigned char *scale; /* NULL: not packed */
 } ts_tensor;
 
 /* weight[], memory and frequency point to memory of `device`. */
@@ -85,6 +87,8 @@ struct ts_decoder {
     void                  *self;   /* of ops; NULL on the CPU */
     const ts_model_module *cuda;   /* where self comes from */
     void                 **weight; /* [ts_slot_count]; NULL where absent */
+    uint16_t             **scale;  /* the same; NULL where the weight is not packed */
+    bool                   packed; /* any of them is */
     void                  *memory;
     size_t                 n_bytes;
     double                *frequency; /* [head_dim / 2], of the rotation */
@@ -101,6 +105,28 @@ static inline void *ts_weight(const ts_decoder *m, int64_t layer, ts_slot s)
     return m->weight[ts_slot_at(&m->dims, layer, s)];
 }
 
+/* ---- packed.c: matrices that stay codes and scales. On the CPU ---- */
+
+/* Bytes of a row's codes, and how many scales it has: as matrices of a file. */
+ts_shape ts_packed_codes(ts_shape s);
+ts_shape ts_packed_scales(ts_shape s);
+/* Codes and scales that the kernels will take. */
+bool ts_packed_check(const char *name, ts_shape s, const ts_tensor *t, char why[TS_MODEL_WHY]);
+/* What the products of a pass over n tokens ask for; 0 where nothing is packed. */
+size_t ts_packed_workspace(const ts_decoder *m, int64_t n);
+/* y[i] = row[i] of the embedding. */
+void ts_packed_gather(const ts_decoder *m, void *y, const int64_t *row, int64_t n);
+/* y = x w^T + bias, or by way of `room`, which is as large, y += that; `at`: the weight's. */
+typedef struct ts_packed_product {
+    int64_t     at;
+    ts_shape    shape;
+    void       *y;
+    const void *x, *bias; /* bias may be NULL */
+    void       *room;     /* NULL: y is overwritten */
+    int64_t     n;
+} ts_packed_product;
+ts_status ts_packed_linear(const ts_decoder *m, const ts_packed_product *p, const ts_exec *x);
+
 /* ---- Hugging Face ---- */
 
 bool ts_config_parse(const void *bytes, size_t n, ts_decoder_dims *d, char why[TS_MODEL_WHY]);
@@ -113,6 +139,10 @@ void ts_safetensors_free(ts_safetensors **s);
 bool ts_safetensors_has(const ts_safetensors *s, const char *name);
 bool ts_safetensors_find(const ts_safetensors *s, const char *name, ts_shape shape, ts_tensor *t,
                          char why[TS_MODEL_WHY]);
+/* The same of a matrix that is there as NAME.code and NAME.scale. */
+bool ts_safetensors_packed(const ts_safetensors *s, const char *name);
+bool ts_safetensors_find_packed(const ts_safetensors *s, const char *name, ts_shape shape,
+                                ts_tensor *t, char why[TS_MODEL_WHY]);
 
 /* ---- memory of a device ---- */
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* safetensors.c - eight bytes of length, a JSON header, and the tensors it points at. */
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -123,13 +124,13 @@ static bool has_shape(const json_t *shape, ts_shape want)
            (n == 1 || json_integer_value(json_array_get(shape, 1)) == want.cols);
 }
 
-bool ts_safetensors_find(const ts_safetensors *s, const char *name, ts_shape want, ts_tensor *t,
-                         char why[TS_MODEL_WHY])
+/* `known` dtypes, the first that fits; *which says it. */
+static bool locate(const ts_safetensors *s, const char *name, ts_shape want,
+                   const char *const *known, int n_known, int *which, const unsigned char **data,
+                   char why[TS_MODEL_WHY])
 {
-    const ts_dtype    known[] = { TS_F32, TS_BF16, TS_F16 };
-    const char *const names[] = { "F32", "BF16", "F16" };
-    const json_t     *entry = json_object_get(s->header, name);
-    uint64_t          begin, end;
+    const json_t *entry = json_object_get(s->header, name);
+    uint64_t      begin, end;
     if (!entry) return ts_say(why, "tensor %s is missing", name);
     const char *dtype = json_string_value(json_object_get(entry, "dtype"));
     if (!has_shape(json_object_get(entry, "shape"), want)) {
@@ -138,10 +139,51 @@ bool ts_safetensors_find(const ts_safetensors *s, const char *name, ts_shape wan
         return ts_say(why, "tensor %s: another shape than [%lld, %lld]", name, (long long)want.rows,
                       (long long)want.cols);
     }
-    for (int i = 0; i < 3; i++)
-        if (!strcmp(dtype, names[i]) && range(entry, s->n_data, &begin, &end)) {
-            *t = (ts_tensor) { s->data + begin, known[i] };
+    for (*which = 0; *which < n_known; ++*which)
+        if (!strcmp(dtype, known[*which]) && range(entry, s->n_data, &begin, &end)) {
+            *data = s->data + begin;
             return true;
         }
-    return ts_say(why, "tensor %s: dtype: got %.20s, expected F32, BF16 or F16", name, dtype);
+    return ts_say(why, "tensor %s: dtype: got %.20s, expected %s", name, dtype,
+                  n_known > 1 ? "F32, BF16 or F16" : known[0]);
+}
+
+bool ts_safetensors_find(const ts_safetensors *s, const char *name, ts_shape want, ts_tensor *t,
+                         char why[TS_MODEL_WHY])
+{
+    static const ts_dtype    known[] = { TS_F32, TS_BF16, TS_F16 };
+    static const char *const names[] = { "F32", "BF16", "F16" };
+    int                      which;
+    *t = (ts_tensor) { 0 };
+    if (!locate(s, name, want, names, 3, &which, &t->data, why)) return false;
+    t->dtype = known[which];
+    return true;
+}
+
+/* NAME.code and NAME.scale. */
+static void parts(const char *name, char code[TS_SLOT_NAME + 8], char scale[TS_SLOT_NAME + 8])
+{
+    snprintf(code, TS_SLOT_NAME + 8, "%.*s.code", TS_SLOT_NAME, name);
+    snprintf(scale, TS_SLOT_NAME + 8, "%.*s.scale", TS_SLOT_NAME, name);
+}
+
+bool ts_safetensors_packed(const ts_safetensors *s, const char *name)
+{
+    char code[TS_SLOT_NAME + 8], scale[TS_SLOT_NAME + 8];
+    parts(name, code, scale);
+    return ts_safetensors_has(s, code);
+}
+
+bool ts_safetensors_find_packed(const ts_safetensors *s, const char *name, ts_shape want,
+                                ts_tensor *t, char why[TS_MODEL_WHY])
+{
+    char code[TS_SLOT_NAME + 8], scale[TS_SLOT_NAME + 8];
+    int  which;
+    parts(name, code, scale);
+    *t = (ts_tensor) { .dtype = TS_U8 };
+    return locate(s, code, ts_packed_codes(want), &(const char *) { "U8" }, 1, &which, &t->data,
+                  why) &&
+           locate(s, scale, ts_packed_scales(want), &(const char *) { "F16" }, 1, &which, &t->scale,
+                  why) &&
+           ts_packed_check(name, want, t, why);
 }
