@@ -63,7 +63,11 @@ args='list cases >/dev/full'
 run 2 check --device no-such-device; refused
 
 model=test/checkpoint/qwen3
-run 2 generate --prompt x; refused
+export TOUCHSTONE_MODEL=no-such-folder # instead of the one that comes with it
+run 3 generate --prompt x; refused
+run 3 generate; refused
+run 2 generate --temperature x; refused
+unset TOUCHSTONE_MODEL
 run 2 generate --model $model; refused
 for wrong in '--kv blue' '--kv paged,int3' '--top-p 2' '--top-p x' '--tokens 0' '--temperature -1' '--dtype f16' '--device blue' '--device cuda --dtype f64'; do
     run 2 generate --model $model --prompt x $wrong; refused
@@ -79,6 +83,13 @@ if [ -f "$build/libmodel.a" ]; then
     shows '^Hello'; shows '^prefill'; shows '^decode'; shows '^cache'
     printf 'one\ntwo\nthree\n' >"$tmp/prompts"
     run 0 generate --model $model --prompts "$tmp/prompts" --tokens 5; silent; shows '^\[3\] three'
+    export TOUCHSTONE_MODEL=$model
+    run 0 generate --tokens 5; silent; shows '^\[3\] .'; shows '^decode'
+    run 0 generate --tokens 5 --prompt Hello; silent; shows '^Hello'
+    unset TOUCHSTONE_MODEL
+    if [ -d share/austen ]; then
+        run 0 generate; silent; shows '^\[1\] .'; shows '^\[2\] .'; shows '^\[3\] .'; shows '^decode'
+    fi
     export TOUCHSTONE_CUDA_MODULE=/nonexistent # the same on a machine with a GPU
     run 3 generate --model $model --prompt x --device cuda; refused
     unset TOUCHSTONE_CUDA_MODULE

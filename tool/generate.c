@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* generate.c - `touchstone generate --model FILE --prompt TEXT`: what was asked for. generate_run.c
- * does it, where the program has the libraries that a model takes. */
+/* generate.c - `touchstone generate [--model FILE] [--prompt TEXT]`: what was asked for.
+ * generate_run.c does it, where the program has the libraries that a model takes. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -126,6 +126,19 @@ static bool parse_search(const char *beam, const char *alpha, const char *tree, 
            parse_real("--alpha", alpha, 0, 100, &p->alpha) && parse_tree(tree, p);
 }
 
+/* The model that comes with the program, where none was named. */
+static bool find_model(ts_generate_plan *p)
+{
+    static const char *const places[] = { "../share/austen", "../share/touchstone/austen", NULL };
+    static char              path[4096];
+    if (p->model) return true;
+    p->samples = !p->prompt && !p->prompts;
+    p->model = getenv("TOUCHSTONE_MODEL");
+    if (!p->model && ts_find(places, path, sizeof path)) p->model = path;
+    return p->model || ts_generate_complain("--model", "it is needed, as none came with this "
+                                                       "program; try --help");
+}
+
 /* False: the caller returns *status. */
 static bool parse(int argc, char **argv, ts_generate_plan *p, int *status)
 {
@@ -133,7 +146,8 @@ static bool parse(int argc, char **argv, ts_generate_plan *p, int *status)
     const char     *pages = NULL, *chunk = NULL, *device = NULL, *dtype = NULL, *seed = NULL;
     const char     *beam = NULL, *alpha = NULL, *tree = NULL;
     const ts_option options[] = {
-        { "--model", "FILE", "a folder of Hugging Face's, or a llama2.c file", &p->model },
+        { "--model", "FILE", "a folder of Hugging Face's or of train's, a llama2.c file",
+          &p->model },
         { "--tokenizer", "FILE", "tokenizer.json or llama2.c vocabulary", &p->tokenizer },
         { "--prompt", "TEXT", "what to continue", &p->prompt },
         { "--prompts", "FILE", "the same, one prompt a line, all in one batch", &p->prompts },
@@ -157,13 +171,14 @@ static bool parse(int argc, char **argv, ts_generate_plan *p, int *status)
         { 0 },
     };
     *p = (ts_generate_plan) { .n_new = 64, .top_p = 1, .chunk = 64, .seed = 0x5eed };
-    if (!ts_options(argc, argv, "generate --model FILE --prompt TEXT [OPTION...]", options, NULL,
-                    status))
+    if (!ts_options(argc, argv, "generate [--model FILE] [--prompt TEXT] [OPTION...]", options,
+                    NULL, status))
         return false;
     *status = TS_EXIT_USAGE;
     if (seed && !ts_parse_u64("--seed", seed, &p->seed)) return false;
-    if (!p->model) return ts_generate_complain("--model", "it is needed; try --help");
-    if (!p->prompt == !p->prompts)
+    if (!find_model(p)) return false;
+    if (p->samples && !beam && !p->draft && !p->textbook) p->temperature = 0.8;
+    if (!p->samples && !p->prompt == !p->prompts)
         return ts_generate_complain("--prompt", "one of --prompt and --prompts is needed");
     if (p->textbook && temperature)
         return ts_generate_complain("--textbook", "it takes no --temperature");

@@ -6,13 +6,15 @@
 #include "tool.h"
 #include "touchstone/touchstone.h"
 
+/* Without --model the one that comes with the program, or $TOUCHSTONE_MODEL; without a prompt
+ * besides, samples of its own. */
 typedef struct ts_generate_plan {
     const char *model, *tokenizer, *prompt, *prompts, *json, *textbook, *draft, *verify;
     uint64_t    n_new, top_k, n_page, chunk, seed;
     uint64_t    n_beam;                 /* 0: no beam search */
     uint64_t    tree_width, tree_depth; /* of drafts */
     double      temperature, top_p, alpha;
-    bool        paged;
+    bool        paged, samples;
     ts_dtype    dtype, store;
     ts_device   device;
 } ts_generate_plan;

@@ -43,12 +43,17 @@ static bool read_prompts(ts_generate_work *w)
     return true;
 }
 
-static bool one_prompt(ts_generate_work *w)
+/* Where nothing was asked for. */
+static const char *const openings[] = { "It was a truth", "The next morning", "Elizabeth had" };
+
+static bool take_prompts(ts_generate_work *w)
 {
-    w->story = calloc(1, sizeof *w->story);
+    const char *const *text = w->p->samples ? openings : &w->p->prompt;
+    w->n_story = w->p->samples ? sizeof openings / sizeof *openings : 1;
+    w->story = calloc((size_t)w->n_story, sizeof *w->story);
     if (!w->story) return ts_generate_complain("prompt", "no memory for it");
-    w->n_story = 1;
-    w->story[0] = (ts_story) { .text = w->p->prompt, .n_text = strlen(w->p->prompt) };
+    for (int64_t i = 0; i < w->n_story; i++)
+        w->story[i] = (ts_story) { .text = text[i], .n_text = strlen(text[i]) };
     return true;
 }
 
@@ -187,7 +192,7 @@ static bool prepare(ts_generate_work *w)
         return ts_generate_complain(w->p->model, why);
     if (w->p->device == TS_CUDA && !ts_decoder_to_cuda(w->m, why))
         return ts_generate_complain("--device", why);
-    if (!open_tokenizer(w) || !(w->p->prompts ? read_prompts(w) : one_prompt(w)) || !encode(w))
+    if (!open_tokenizer(w) || !(w->p->prompts ? read_prompts(w) : take_prompts(w)) || !encode(w))
         return false;
     if (w->p->n_beam || w->p->draft) return true;
     const int64_t           n_seq = w->n_story < MOST_AT_ONCE ? w->n_story : MOST_AT_ONCE;

@@ -56,14 +56,8 @@ static bool failed(const char *what, const char *path)
 /* challenge/ and include/ lie beside the build folder; installed, challenge/ is under share/. */
 static bool find(const char *const *places, char *path, size_t n)
 {
-    char          self[3072];
-    const ssize_t got = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (got < 0) return failed("cannot find itself", "/proc/self/exe");
-    self[got] = 0;
-    *strrchr(self, '/') = 0;
-    for (; *places; places++)
-        if (snprintf(path, n, "%s/%s", self, *places) < (int)n && !access(path, R_OK)) return true;
-    return failed("cannot find its files", path);
+    *path = 0;
+    return ts_find(places, path, n) || failed("cannot find its files", path);
 }
 
 /* Copies a file; every @ID@ in it becomes the challenge. */

@@ -14,6 +14,7 @@
 
 #include "ceiling.h"
 #include "dtype.h"
+#include "tool.h"
 
 enum { LIMIT_MS = 300000 }; /* compilers among the peers take their time */
 
@@ -28,17 +29,9 @@ struct ts_peer {
 /* python/ lies beside the build folder; installed, under share/. */
 static bool find_script(char *path, size_t n)
 {
-    static const char *const places[] = { "../python/peers.py", "../share/touchstone/peers.py" };
-    char                     self[4096];
-    const ssize_t            got = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (got < 0) return false;
-    self[got] = 0;
-    *strrchr(self, '/') = 0;
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        if (snprintf(path, n, "%s/%s", self, places[i]) < (int)n && !access(path, R_OK))
-            return true;
-    }
-    return false;
+    static const char *const places[] = { "../python/peers.py", "../share/touchstone/peers.py",
+                                          NULL };
+    return ts_find(places, path, n);
 }
 
 static bool answer(ts_peer *p)

@@ -31,6 +31,10 @@ bool ts_options_many(int argc, char **argv, const char *usage, const ts_option *
 /* Decimal or 0x number; one line on standard error and false if it is not one. */
 bool ts_parse_u64(const char *option, const char *text, uint64_t *value);
 
+/* The first of `places`, which end with NULL and are relative to the program's folder, that can be
+ * read. */
+bool ts_find(const char *const *places, char *path, size_t n);
+
 /* ---- JSON out: a thin layer over jansson. Without jansson ts_json_open refuses, and every other
  * call takes NULL and does nothing, so that callers need no #if. ---- */
 
