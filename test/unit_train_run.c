@@ -3,6 +3,7 @@
  * of, when it ends, and kill -9 at any moment, after which the losses are those of a run that
  * nobody disturbed. Runs that are killed are children, so that no thread of OpenMP's is forked. */
 #define _DEFAULT_SOURCE
+#include <pthread.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -104,7 +105,7 @@ static void fill(void *user, bool held_out, int64_t i, int32_t *input, int32_t *
     (void)user;
     const uint64_t s = ts_bits(held_out ? 1 : 2, i);
     for (int64_t t = 0; t < n; t++) input[t] = (int32_t)(ts_bits(s, t / 2) % 11);
-    for (int64_t t = 0; t < n; t++) target[t] = t + 1 < n ? input[t + 1] : -1;
+    for (int64_t t = 0; t < n; t++) target[t] = t + 1 < n - i % 3 ? input[t + 1] : -1;
 }
 
 static const ts_feed feed = { fill, NULL, 5, 0 };
@@ -125,13 +126,13 @@ static ts_train_options options_of(const char *folder)
 
 typedef struct killer {
     int64_t at; /* step; 0: never */
-    double  loss[256];
+    double  loss[256], norm[256];
 } killer;
 
 static void tell(void *user, const ts_train_event *e)
 {
     killer *k = user;
-    if (e->step < 256) k->loss[e->step] = e->loss;
+    if (e->step < 256) k->loss[e->step] = e->loss, k->norm[e->step] = e->norm;
     if (e->step == k->at) raise(SIGKILL);
 }
 
@@ -162,6 +163,86 @@ static void accumulation(void **state)
     print_message("two batches of two against one of four: losses differ by %.1e at most\n", off);
     assert_true(off <= 1e-4);
     assert_true(fabs(a.loss[1] - b.loss[1]) <= 1e-6);
+}
+
+/* ---- a team: threads here, as processes take MPI ---- */
+
+enum { TEAM = 2 };
+
+typedef struct meeting {
+    pthread_barrier_t at;
+    void             *given[TEAM];
+} meeting;
+
+typedef struct member {
+    meeting        *m;
+    ts_team         team;
+    killer          k;
+    ts_train_result r;
+    bool            ok;
+    char            why[TS_MODEL_WHY];
+} member;
+
+/* The first adds; between the barriers nobody touches what he was given. */
+static bool sum_up(void *user, ts_dtype dtype, void *x, int64_t n)
+{
+    member  *me = user;
+    meeting *m = me->m;
+    m->given[me->team.rank] = x;
+    pthread_barrier_wait(&m->at);
+    for (int64_t i = 0; !me->team.rank && i < n; i++) {
+        if (dtype == TS_F64) {
+            double *a = m->given[0], *b = m->given[1];
+            a[i] = b[i] = a[i] + b[i];
+        } else {
+            float *a = m->given[0], *b = m->given[1];
+            a[i] = b[i] = a[i] + b[i];
+        }
+    }
+    pthread_barrier_wait(&m->at);
+    return true;
+}
+
+static void *take_part(void *user)
+{
+    member          *me = user;
+    ts_train_options t = options_of(NULL);
+    t.team = &me->team;
+    me->ok = train(t, 2, false, &me->k, &me->r, me->why);
+    return NULL;
+}
+
+/* Two with two sequences each are one with four; and they stay together. */
+static void team(void **state)
+{
+    (void)state;
+    meeting         m;
+    member          who[TEAM];
+    pthread_t       thread[TEAM];
+    killer          alone = { 0 };
+    ts_train_result r;
+    char            why[TS_MODEL_WHY] = "";
+    double          off = 0;
+    assert_int_equal(pthread_barrier_init(&m.at, NULL, TEAM), 0);
+    for (int i = 0; i < TEAM; i++) {
+        who[i] = (member) { .m = &m, .team = { .rank = i, .size = TEAM, .sum = sum_up } };
+        who[i].team.user = &who[i];
+        assert_int_equal(pthread_create(&thread[i], NULL, take_part, &who[i]), 0);
+    }
+    for (int i = 0; i < TEAM; i++) assert_int_equal(pthread_join(thread[i], NULL), 0);
+    pthread_barrier_destroy(&m.at);
+    assert_true(train(options_of(NULL), 4, false, &alone, &r, why));
+    for (int i = 0; i < TEAM; i++) {
+        assert_true(who[i].ok);
+        for (int s = 1; s <= 60; s++) {
+            off = fmax(off, fabs(who[i].k.loss[s] - alone.loss[s]));
+            off = fmax(off, fabs(who[i].k.norm[s] - alone.norm[s]));
+        }
+        off = fmax(off, fabs(who[i].r.last - r.last));
+        assert_memory_equal(&who[i].k, &who[0].k, sizeof who[i].k);
+    }
+    print_message("a team of two against one: losses and norms differ by %.1e at most\n", off);
+    assert_true(off <= 1e-4);
 }
 
 static void ends_early(void **state)
@@ -340,8 +421,8 @@ int main(void)
         cmocka_unit_test(killed_and_resumed), /* first: it forks */
         cmocka_unit_test(adamw_is_the_formula), cmocka_unit_test(adamw_refuses),
         cmocka_unit_test(small_rates_add_up),   cmocka_unit_test(schedule),
-        cmocka_unit_test(accumulation),         cmocka_unit_test(ends_early),
-        cmocka_unit_test(wrong_checkpoints),
+        cmocka_unit_test(accumulation),         cmocka_unit_test(team),
+        cmocka_unit_test(ends_early),           cmocka_unit_test(wrong_checkpoints),
     };
     char folder[] = "/tmp/unit-train-XXXXXX";
     if (!mkdtemp(folder) || chdir(folder)) return 1;

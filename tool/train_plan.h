@@ -6,7 +6,7 @@
 #include "tool.h"
 
 typedef struct ts_train_plan {
-    const char *data, *out, *ternary, *resume, *json;
+    const char *data, *out, *ternary, *resume, *svg, *json;
     uint64_t    n_layer, width, n_head, n_kv_head, head_dim, n_ffn, n_vocab;
     uint64_t    n_step, n_batch, n_accumulate, length, eval_every, patience, seed;
     double      lr, weight_decay;
@@ -14,6 +14,9 @@ typedef struct ts_train_plan {
 
 /* One line on standard error; false. */
 bool ts_train_complain(const char *what, const char *why);
+
+/* The curves of log.jsonl into a picture; one line on standard error where that fails. */
+bool ts_train_svg(const char *log, const char *title, const char *path);
 
 /* Reads, trains, reports; an exit status. */
 int ts_train_text(const ts_train_plan *p);

@@ -16,7 +16,8 @@ typedef struct work {
     ts_corpus           *c;
     ts_tokenizer        *t;
     ts_net              *n;
-    FILE                *out; /* NULL when standard output carries JSON */
+    ts_team              team;
+    FILE                *out; /* NULL when standard output carries JSON, and of all but the first */
     bool                 terminal;
     ts_json             *looks;
 } work;
@@ -45,10 +46,11 @@ static bool vocabulary(work *w)
         return ts_train_complain(w->p->out, strerror(errno));
     if (w->p->resume && !stat(path, &is))
         return ts_tokenizer_load(path, &w->t, why) || ts_train_complain(path, why);
-    bool ok = ts_corpus_vocabulary(w->c, (int64_t)w->p->n_vocab, &json, &n, why) &&
-              ts_tokenizer_parse(json, n, &w->t, why) &&
-              ts_file_write(beside, tokenizer_config, strlen(tokenizer_config), why) &&
-              ts_file_write(path, json, n, why);
+    bool ok =
+        ts_corpus_vocabulary(w->c, (int64_t)w->p->n_vocab, &json, &n, why) &&
+        ts_tokenizer_parse(json, n, &w->t, why) &&
+        (w->team.rank || (ts_file_write(beside, tokenizer_config, strlen(tokenizer_config), why) &&
+                          ts_file_write(path, json, n, why)));
     free(json);
     return ok || ts_train_complain("vocabulary", why);
 }
@@ -113,6 +115,8 @@ static bool prepare(work *w)
 {
     const ts_train_plan *p = w->p;
     char                 why[TS_MODEL_WHY];
+    if (p->n_batch % (uint64_t)w->team.size)
+        return ts_train_complain("--batch", "it is not a multiple of the number of processes");
     if (!ts_corpus_load(p->data, p->seed, &w->c, why)) return ts_train_complain(p->data, why);
     if (!vocabulary(w)) return false;
     if (!ts_corpus_encode(w->c, w->t, (int64_t)p->length, why))
@@ -130,7 +134,7 @@ static bool prepare(work *w)
                   .rope_theta = 10000 },
         .ternary = p->ternary,
         .dtype = TS_F32,
-        .n_batch = (int64_t)p->n_batch,
+        .n_batch = (int64_t)p->n_batch / w->team.size,
         .n_token = (int64_t)p->length,
     };
     ts_net_dims_set(&o.dims);
@@ -147,6 +151,17 @@ static void tell_packed(const work *w, ts_json *json)
         fprintf(w->out, "packed    %lld bytes, %.3f bits for each of %.0f weights in matrices\n",
                 (long long)is.st_size, 8 * (double)is.st_size / n, n);
     ts_json_int(json, "packed_bytes", is.st_size);
+}
+
+static bool picture(const work *w)
+{
+    char path[4096], title[128];
+    if (!w->p->svg || w->team.rank) return true;
+    snprintf(title, sizeof title, "%s, %lld weights, %llu sequences of %llu tokens a step",
+             w->p->ternary ? "Ternary" : "Float", (long long)ts_net_count(w->n),
+             (unsigned long long)(w->p->n_batch * w->p->n_accumulate),
+             (unsigned long long)w->p->length);
+    return path_in(w, "log.jsonl", path) && ts_train_svg(path, title, w->p->svg);
 }
 
 static bool run(work *w, ts_json *json)
@@ -168,6 +183,7 @@ static bool run(work *w, ts_json *json)
         .folder = p->out,
         .resume = p->resume,
         .stop_token = TS_CORPUS_END,
+        .team = &w->team,
     };
     char            why[TS_MODEL_WHY];
     ts_train_result r;
@@ -188,22 +204,32 @@ static bool run(work *w, ts_json *json)
     ts_json_bool(json, "ended_early", r.early);
     ts_json_number(json, "seconds", r.took_s);
     tell_packed(w, json);
-    return true;
+    return picture(w);
+}
+
+/* JSON is the first one's, too. */
+static int work_on(work *w)
+{
+    const char *path = w->team.rank ? NULL : w->p->json;
+    ts_json    *json = NULL;
+    if (w->team.rank || (path && !strcmp(path, "-"))) w->out = NULL;
+    w->terminal = isatty(STDERR_FILENO) && !w->team.rank;
+    if (!prepare(w) || !ts_json_open(path, &json)) return TS_EXIT_BROKEN;
+    tell_facts(w, json);
+    const bool ok = run(w, json);
+    return ts_json_close(path, json) && ok ? TS_EXIT_PASSED : TS_EXIT_BROKEN;
 }
 
 int ts_train_text(const ts_train_plan *p)
 {
-    ts_json *json = NULL;
-    work     w = { .p = p, .out = p->json && !strcmp(p->json, "-") ? NULL : stdout };
-    int      status = TS_EXIT_BROKEN;
-    w.terminal = isatty(STDERR_FILENO);
-    if (prepare(&w) && ts_json_open(p->json, &json)) {
-        tell_facts(&w, json);
-        status = run(&w, json) ? TS_EXIT_PASSED : TS_EXIT_BROKEN;
-        if (!ts_json_close(p->json, json)) status = TS_EXIT_BROKEN;
-    }
+    work w = { .p = p, .out = stdout };
+    char why[TS_MODEL_WHY];
+    if (!ts_team_join(&w.team, why)) return ts_train_complain("MPI", why), TS_EXIT_BROKEN;
+    const int status = work_on(&w);
     ts_net_free(&w.n);
     ts_tokenizer_free(&w.t);
     ts_corpus_free(&w.c);
+    fflush(stdout);
+    ts_team_leave(&w.team, status == TS_EXIT_PASSED);
     return status;
 }

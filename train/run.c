@@ -34,6 +34,21 @@ static double now_s(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+static bool sum(const run *r, ts_dtype dtype, void *x, int64_t n)
+{
+    return ts_team_sum(r->o->team, dtype, x, n, r->why);
+}
+
+static int rank(const run *r)
+{
+    return r->o->team ? r->o->team->rank : 0;
+}
+
+static int team_size(const run *r)
+{
+    return r->o->team ? r->o->team->size : 1;
+}
+
 static int64_t batch_rows(const run *r)
 {
     return r->net->n_batch * r->net->n_token;
@@ -61,20 +76,24 @@ static void fill(const run *r, bool held_out, int64_t first, int64_t n, int64_t 
 
 static bool step(run *r, int64_t number, ts_train_event *e)
 {
-    const int64_t each = r->net->n_batch * r->o->n_accumulate;
-    int64_t       n_target = 0;
+    const int64_t each = r->net->n_batch * r->o->n_accumulate; /* of this process */
+    double        n_target = 0;
     ts_net_score  score = { 0 };
     ts_status     s = TS_OK;
-    fill(r, false, (number - 1) * each, each, INT64_MAX);
+    fill(r, false, ((number - 1) * team_size(r) + rank(r)) * each, each, INT64_MAX);
     for (int64_t i = 0; i < r->o->n_accumulate * batch_rows(r); i++)
         n_target += r->b.target[i] >= 0;
-    if (!n_target) return ts_say(r->why, "step %lld: no targets in its batch", (long long)number);
+    if (!sum(r, TS_F64, &n_target, 1)) return false;
+    if (n_target == 0)
+        return ts_say(r->why, "step %lld: no targets in its batch", (long long)number);
     memset(ts_net_gradient(r->n), 0, (size_t)r->s.n_count * sizeof(float));
     for (int64_t a = 0; !s && a < r->o->n_accumulate; a++) {
         const ts_net_batch b = { r->b.input + a * batch_rows(r), r->b.target + a * batch_rows(r) };
-        s = ts_net_grad(r->n, &b, 1 / (double)n_target, &score);
+        s = ts_net_grad(r->n, &b, 1 / n_target, &score);
     }
     if (s) return complain(r, number, s);
+    if (!sum(r, TS_F64, &score.nll, 1) || !sum(r, TS_F32, ts_net_gradient(r->n), r->s.n_count))
+        return false;
     ts_adamw_args a = {
         .how = r->o->adamw,
         .n = r->s.n_count,
@@ -88,7 +107,7 @@ static bool step(run *r, int64_t number, ts_train_event *e)
         .n_threads = r->net->n_threads,
     };
     a.how.lr = e->lr = ts_schedule(r->o->adamw.lr, r->o->last, r->o->n_warm, r->o->n_step, number);
-    e->loss = score.nll / (double)n_target;
+    e->loss = score.nll / n_target;
     s = ts_adamw_step(&a);
     return !s || complain(r, number, s);
 }
@@ -97,22 +116,25 @@ static bool step(run *r, int64_t number, ts_train_event *e)
 
 static bool keep(const run *r)
 {
-    return !r->o->folder || ts_net_export(r->n, r->o->folder, r->o->stop_token, r->why);
+    return !r->o->folder || rank(r) || ts_net_export(r->n, r->o->folder, r->o->stop_token, r->why);
 }
 
 static bool measure(run *r, int64_t number, ts_train_event *e)
 {
     ts_net_score score = { 0 };
-    for (int64_t i = 0; i < r->f->n_held_out; i += r->net->n_batch) {
+    for (int64_t i = rank(r) * r->net->n_batch; i < r->f->n_held_out;
+         i += team_size(r) * r->net->n_batch) {
         fill(r, true, i, r->net->n_batch, r->f->n_held_out);
         const ts_status s = ts_net_eval(r->n, &r->b, &score);
         if (s) return complain(r, number, s);
     }
-    if (!score.n_count) return keep(r); /* with nothing to compare by, the latest is the best */
+    double all[2] = { score.nll, (double)score.n_count };
+    if (!sum(r, TS_F64, all, 2)) return false;
+    if (all[1] == 0) return keep(r); /* with nothing to compare by, the latest is the best */
     ts_progress *p = &r->s.progress;
-    e->held_out = p->last = score.nll / (double)score.n_count;
+    e->held_out = p->last = all[0] / all[1];
     if (r->f->held_out_bytes > 0)
-        e->bits_per_byte = score.nll / 0.6931471805599453 / r->f->held_out_bytes;
+        e->bits_per_byte = all[0] / 0.6931471805599453 / r->f->held_out_bytes;
     e->best = !p->best_step || e->held_out < p->best;
     p->n_worse = e->best ? 0 : p->n_worse + 1;
     if (!e->best) return true;
@@ -138,7 +160,7 @@ static bool note(run *r, const ts_train_event *e)
 /* The log's length goes with it: lines of steps that will be taken again are cut off. */
 static bool save(run *r)
 {
-    if (!r->o->folder) return true;
+    if (!r->log) return true;
     const off_t at = fsync(fileno(r->log)) ? -1 : ftello(r->log);
     if (at < 0) return ts_say(r->why, "cannot write %s: %s", r->log_path, strerror(errno));
     r->s.progress.log_bytes = (uint64_t)at;
@@ -158,6 +180,7 @@ static bool open_folder(run *r)
     if (there && !r->o->resume)
         return ts_say(r->why, "%s has a checkpoint: --resume goes on from it", r->o->folder);
     if (there && !ts_state_load(r->state_path, &r->s, r->why)) return false;
+    if (rank(r)) return true;
     r->log = fopen(r->log_path, "ab");
     if (!r->log || ftruncate(fileno(r->log), (off_t)r->s.progress.log_bytes) ||
         fseeko(r->log, 0, SEEK_END))
@@ -171,7 +194,8 @@ static void speed(const run *r, ts_train_event *e)
 {
     const double  took = now_s() - r->begun_s;
     const int64_t n = e->step - r->begun_step;
-    e->tokens_per_s = (double)(n * r->o->n_accumulate * batch_rows(r)) / (took > 0 ? took : 1e-9);
+    e->tokens_per_s =
+        (double)(n * team_size(r) * r->o->n_accumulate * batch_rows(r)) / (took > 0 ? took : 1e-9);
     e->left_s = took / (double)n * (double)(r->o->n_step - e->step);
 }
 

@@ -20,6 +20,7 @@ static void keys_of(const ts_state *s, key keys[KEYS])
 {
     const ts_decoder_dims  *d = &s->net->dims;
     const ts_train_options *t = s->train;
+    const int64_t           n_batch = s->net->n_batch * (t->team ? t->team->size : 1);
     const key               all[KEYS] = {
                       { "layers", (double)d->n_layer },
                       { "width", (double)d->width },
@@ -32,7 +33,7 @@ static void keys_of(const ts_state *s, key keys[KEYS])
                       { "norm epsilon", d->norm_eps },
                       { "rope_theta", d->rope_theta },
                       { "ternary", s->net->ternary },
-                      { "batch", (double)s->net->n_batch },
+                      { "batch", (double)n_batch },
                       { "length", (double)s->net->n_token },
                       { "lr", t->adamw.lr },
                       { "beta1", t->adamw.beta1 },

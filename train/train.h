@@ -86,6 +86,23 @@ ts_status ts_adamw_step(const ts_adamw_args *a);
  * lr * last; last 1 is constant. */
 double ts_schedule(double lr, double last, int64_t n_warm, int64_t n_step, int64_t step);
 
+/* ---- a team: processes that train one net together ---- */
+
+/* Each has the whole net and takes its share of every step's sequences; gradients are summed, so
+ * all take the same step. The first, rank 0, writes. */
+typedef struct ts_team {
+    int rank, size;
+    /* In place, over all; TS_F32 or TS_F64. All end with the same bits. */
+    bool (*sum)(void *user, ts_dtype dtype, void *x, int64_t n);
+    void (*leave)(bool well);
+    void *user;
+} ts_team;
+
+/* Those whom an MPI launcher started, else a team of one. */
+bool ts_team_join(ts_team *t, char why[TS_MODEL_WHY]);
+/* `well` false: the others end too. */
+void ts_team_leave(ts_team *t, bool well);
+
 /* ---- training ---- */
 
 /* Where sequences come from. `held_out`: of the split that is not trained on, i < n_held_out. */
@@ -109,6 +126,8 @@ typedef struct ts_train_options {
     const char *folder; /* for checkpoint, log and export; NULL: none of them */
     bool        resume;
     int32_t     stop_token; /* goes into the exported config; -1: none */
+
+    const ts_team *team; /* NULL: alone; the net's n_batch is this process's share */
 } ts_train_options;
 
 typedef struct ts_train_event {

@@ -67,6 +67,12 @@ int ts_thread_count(int wanted); /* 0: OpenMP's */
 /* The largest workspace that a pass asks its kernels for. */
 ts_status ts_net_workspace(const ts_net *n, size_t *n_bytes);
 
+/* ---- a team ---- */
+
+bool ts_team_mpi(ts_team *t, char why[TS_MODEL_WHY]);
+/* Nothing where t is NULL, or one. */
+bool ts_team_sum(const ts_team *t, ts_dtype dtype, void *x, int64_t n, char why[TS_MODEL_WHY]);
+
 /* ---- linear layers ---- */
 
 /* y = in w', w the layer's matrix `s`. */

@@ -1,0 +1,76 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# train_mpi.sh BUILD MPIRUN - two and four processes take the steps of one: the same losses within
+# rounding, from the same total batch; what the first wrote goes on; bad input ends all.
+set -eu
+build=$1 mpirun=$2
+program=$build/touchstone
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+fail() { echo "train_mpi: $*" >&2 && exit 1; }
+export OMP_NUM_THREADS=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_btl_vader_single_copy_mechanism=none
+"$mpirun" -n 2 true 2>"$tmp/why" || { echo "skipped: $mpirun: $(head -n 1 "$tmp/why")" && exit 77; }
+
+awk 'BEGIN {
+    for (d = 0; d < 300; d++) {
+        for (i = 0; i < 40; i++) printf "%s%d", i ? " " : "", (d * 7 + i * i * (d % 3 + 1)) % 97
+        printf "\n\n"
+    }
+}' >"$tmp/text"
+args="--data $tmp/text --layers 2 --width 64 --heads 4 --kv-heads 2 --head-dim 16 --ffn 96 --vocab 300 --batch 8 --accumulate 2 --length 32 --eval-every 20 --steps 100"
+train() { # PROCESSES FOLDER ARGUMENT...
+    local n=$1 folder=$2
+    shift 2
+    if [ "$n" = 1 ]; then "$program" train $args --out "$tmp/$folder" "$@"
+    else "$mpirun" -n "$n" "$program" train $args --out "$tmp/$folder" "$@"; fi
+}
+# How many figures two logs have, and their largest difference. AdamW hardly minds a gradient that is
+# twice as large, so its norm is among them.
+figures() { tr ',{}' '\n\n\n' <"$tmp/$1/log.jsonl" | grep -E '"(loss|norm|held_out)"'; }
+apart() {
+    paste <(figures "$1") <(figures "$2") |
+        tr ':\t' '  ' | awk '$1 != $3 { bad = 1 } { d = $2 > $4 ? $2 - $4 : $4 - $2; if (d > most) most = d }
+        END { printf "%d %.3g\n", bad ? -1 : NR, most }'
+}
+# A ternary code may flip by a rounding, and with it a weight.
+for kind in '' --ternary; do
+    allowed=1e-5
+    [ -z "$kind" ] || allowed=0.05
+    rm -rf "$tmp/one" "$tmp/two" "$tmp/four" "$tmp/other"
+    train 1 one $kind >"$tmp/out"
+    train 2 two $kind >"$tmp/out"
+    [ "$(grep -c '^best ' "$tmp/out")" = 1 ] || fail "not one process spoke: $(cat "$tmp/out")"
+    train 4 four $kind >"$tmp/out"
+    train 1 other --seed 8 $kind >"$tmp/out"
+    for folder in two four; do
+        read -r n most <<<"$(apart one $folder)"
+        echo "${kind:-float}: one process and $folder: $n figures of 100 steps differ by $most at most"
+        [ "$n" = 205 ] || fail "$n figures, expected 100 losses, 100 norms and 5 of what is held out"
+        awk "BEGIN { exit !($most < $allowed) }" || fail "$folder processes: other losses"
+    done
+    read -r n most <<<"$(apart one other)" # the comparison can fail
+    awk "BEGIN { exit !($most > $allowed) }" || fail "another seed made no difference: $most"
+done
+
+# Killed, they go on to the same bits; and one goes on for them, within rounding.
+"$mpirun" -n 2 "$program" train $args --out "$tmp/part" --ternary >/dev/null 2>&1 &
+run=$!
+for _ in $(seq 600); do
+    [ -f "$tmp/part/log.jsonl" ] && [ "$(wc -l <"$tmp/part/log.jsonl")" -ge 30 ] && break
+    sleep 0.05
+done
+kill -9 $run
+wait $run 2>/dev/null || true
+killed=$(wc -l <"$tmp/part/log.jsonl")
+[ "$killed" -lt 100 ] || fail 'it ended before it could be killed'
+for _ in $(seq 300); do grep -qs "$tmp/par[t]" /proc/[0-9]*/cmdline || break; sleep 0.1; done # its children notice
+cp -r "$tmp/part" "$tmp/alone"
+train 2 part --ternary --resume >/dev/null
+[ "$(apart two part)" = '205 0' ] || fail "went on to other figures: $(apart two part)"
+train 1 alone --ternary --resume >/dev/null
+read -r n most <<<"$(apart two alone)"
+awk "BEGIN { exit !($n == 205 && $most < $allowed) }" || fail "one for two: $n figures, apart by $most"
+if timeout 60 "$mpirun" -n 3 "$program" train $args --out "$tmp/three" >/dev/null 2>"$tmp/err"; then fail 'a batch of 8 by three'; fi
+grep -q 'multiple of the number of processes' "$tmp/err" || fail "three: $(cat "$tmp/err")"
+echo "killed after step $killed, went on to the same figures, and alone within $most"
