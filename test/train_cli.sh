@@ -20,6 +20,14 @@ refused() {
     grep -q -- "$word" "$tmp/err" || fail "$*: nothing about '$word': $(cat "$tmp/err")"
 }
 
+# The same of what goes wrong at the end: standard output may have something.
+refused_after() {
+    local word=$1
+    shift
+    ! "$program" train "$@" >"$tmp/out" 2>"$tmp/err" || fail "$*: it passed"
+    [ "$(wc -l <"$tmp/err")" = 1 ] && grep -q -- "$word" "$tmp/err" || fail "$*: $(cat "$tmp/err")"
+}
+
 # Documents of numbers in words: each says what the next number is.
 awk 'BEGIN {
     split("one two three four five six seven eight nine ten", w, " ")
@@ -49,7 +57,14 @@ refused 3 'text/x' --data "$tmp/text" --out "$tmp/text/x"
 
 losses() { sed 's/,"lr".*//' "$1/log.jsonl"; }
 for kind in '' --ternary; do
-    "$program" train --data "$tmp/text" --out "$tmp/whole" $small --steps 300 $kind >"$tmp/facts"
+    "$program" train --data "$tmp/text" --out "$tmp/whole" $small --steps 300 $kind --svg "$tmp/svg" >"$tmp/facts"
+    # Three panels; every held-out look is a marker in two of them.
+    [ "$(grep -c '<circle' "$tmp/svg") $(grep -c '</svg>' "$tmp/svg") $(grep -c '<rect x' "$tmp/svg")" = '60 1 3' ] ||
+        fail "--svg drew something else: $(grep -c '<circle' "$tmp/svg") markers"
+    ! grep -qi 'nan\|inf"' "$tmp/svg" || fail '--svg has places that are none'
+    "$program" train --data "$tmp/text" --out "$tmp/whole" $small --steps 300 $kind --resume --svg "$tmp/again" >/dev/null
+    cmp -s "$tmp/svg" "$tmp/again" || fail 'a run that goes on draws other curves'
+    refused_after 'svg' --data "$tmp/text" --out "$tmp/whole" $small --steps 300 $kind --resume --svg "$tmp/none/svg"
     grep -q 'of its runs of eight words' "$tmp/facts" || fail 'overlap was not told'
     refused 3 'has a checkpoint' --data "$tmp/text" --out "$tmp/whole" $small --steps 300 $kind
     refused 3 'steps: got 310' --data "$tmp/text" --out "$tmp/whole" $small --steps 310 $kind --resume

@@ -104,6 +104,7 @@ static bool parse(int argc, char **argv, ts_train_plan *p, int *status)
         { "--decay", "X", "of weights in matrices (0.1)", &decay },
         { "--resume", NULL, "go on from the checkpoint in DIR, to the same bits", &p->resume },
         { "--seed", "N", "of weights, batches and split", &seed },
+        { "--svg", "FILE", "the run's curves: losses, bits a byte, rate", &p->svg },
         { "--json", "FILE|-", "facts and figures as JSON", &p->json },
         { 0 },
     };
