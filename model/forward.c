@@ -3,6 +3,7 @@
  * ts_ops and kernels only. */
 #include "dtype.h"
 #include "model_impl.h"
+#include "scratch.h"
 #include "touchstone/layernorm.h"
 
 /* Where things are in the workspace, which is cut up anew by every call. */
@@ -21,35 +22,28 @@ typedef struct scratch {
     bool                   grown;              /* the first layer has the new tokens */
 } scratch;
 
-static void *cut(char *base, size_t *at, int64_t count, size_t size)
-{
-    void *p = base ? base + *at : NULL;
-    *at += ((size_t)count * size + 63) / 64 * 64;
-    return p;
-}
-
 /* With base NULL it only counts. */
 static size_t lay(const ts_decoder *m, int64_t n, char *base, scratch *s)
 {
     const ts_decoder_dims *d = &m->dims;
     const size_t           size = ts_format_of(m->dtype)->n_bytes;
     const int64_t          n_q = d->n_head * d->head_dim, n_kv = d->n_kv_head * d->head_dim;
-    size_t                 at = base ? (size_t)(-(uintptr_t)base % 64) : 63;
+    size_t                 at = base ? (size_t)(-(uintptr_t)base % TS_LINE) : TS_LINE - 1;
     *s = (scratch) { .m = m, .n = n };
-    s->position = cut(base, &at, n, sizeof *s->position);
-    s->token = cut(base, &at, n, sizeof *s->token);
-    s->want = cut(base, &at, n, sizeof *s->want);
-    s->x = cut(base, &at, n * d->width, size);
-    s->h = cut(base, &at, n * d->width, size);
-    s->q = cut(base, &at, n * n_q, size);
-    s->k = cut(base, &at, n * n_kv, size);
-    s->v = cut(base, &at, n * n_kv, size);
-    s->mixed = cut(base, &at, n * n_q, size);
-    s->gate = cut(base, &at, d->gelu ? 0 : n * d->n_ffn, size);
-    s->up = cut(base, &at, n * d->n_ffn, size);
-    s->turn = cut(base, &at, n * d->head_dim, size);
-    s->mean = cut(base, &at, n, size);
-    s->rstd = cut(base, &at, n, size);
+    s->position = ts_cut(base, &at, n, sizeof *s->position);
+    s->token = ts_cut(base, &at, n, sizeof *s->token);
+    s->want = ts_cut(base, &at, n, sizeof *s->want);
+    s->x = ts_cut(base, &at, n * d->width, size);
+    s->h = ts_cut(base, &at, n * d->width, size);
+    s->q = ts_cut(base, &at, n * n_q, size);
+    s->k = ts_cut(base, &at, n * n_kv, size);
+    s->v = ts_cut(base, &at, n * n_kv, size);
+    s->mixed = ts_cut(base, &at, n * n_q, size);
+    s->gate = ts_cut(base, &at, d->gelu ? 0 : n * d->n_ffn, size);
+    s->up = ts_cut(base, &at, n * d->n_ffn, size);
+    s->turn = ts_cut(base, &at, n * d->head_dim, size);
+    s->mean = ts_cut(base, &at, n, size);
+    s->rstd = ts_cut(base, &at, n, size);
     return at;
 }
 

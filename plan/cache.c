@@ -24,7 +24,7 @@ static bool has_tails(const ts_kv_dims *d)
 /* A token's head. */
 static int64_t row_bytes(const ts_kv_dims *d)
 {
-    if (d->store_dtype == TS_U4) return ts_over(d->head_dim, 2);
+    if (d->store_dtype == TS_U4) return ts_ceil_div(d->head_dim, 2);
     if (d->store_dtype == TS_U8) return d->head_dim;
     return ts_times(d->head_dim, (int64_t)ts_format_of(d->store_dtype)->n_bytes);
 }
@@ -37,7 +37,7 @@ static int64_t pair_bytes(const ts_kv_dims *d)
 
 static int64_t padded(int64_t n)
 {
-    return ts_times(ts_over(n, ALIGN), ALIGN);
+    return ts_times(ts_ceil_div(n, ALIGN), ALIGN);
 }
 
 /* Scales of the keys of one head in one page. */
@@ -45,7 +45,7 @@ static int64_t key_pairs(const ts_kv_dims *d, int64_t page)
 {
     if (!is_code(d->store_dtype)) return 0;
     if (d->key_axis == TS_KEY_CHANNEL) return ts_times(page / d->key_group, d->head_dim);
-    return ts_times(page, ts_over(d->head_dim, d->key_group));
+    return ts_times(page, ts_ceil_div(d->head_dim, d->key_group));
 }
 
 void ts_plan_kv_bytes(const ts_kv_dims *d, ts_device device, bool latent, ts_plan_kv *out)
@@ -53,7 +53,7 @@ void ts_plan_kv_bytes(const ts_kv_dims *d, ts_device device, bool latent, ts_pla
     const int64_t page = d->page ? d->page : d->capacity;
     const int64_t n_lens = ts_times(d->n_seq_max, d->n_layer);
     const int64_t n_page = d->page ? d->n_page : n_lens;
-    const int64_t n_table = ts_times(n_lens, ts_over(d->capacity, page));
+    const int64_t n_table = ts_times(n_lens, ts_ceil_div(d->capacity, page));
     const int64_t heads = ts_times(n_page, d->n_kv_head), rows = ts_times(heads, page);
     const int64_t most = d->n_seq_max > d->n_layer ? d->n_seq_max : d->n_layer;
     const int64_t of_book[] = {

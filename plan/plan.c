@@ -16,17 +16,17 @@ typedef struct kind {
 /* W tokens in a row touch at most so many pages. */
 static int64_t pages_of_window(int64_t window, int64_t page)
 {
-    return ts_over(window - 1, page) + 1;
+    return ts_ceil_div(window - 1, page) + 1;
 }
 
 static kind kind_of(const ts_plan_ask *a, const ts_plan_model *s, int64_t n_layer, int64_t window)
 {
     const ts_plan_cache *c = &a->cache;
-    const int64_t        seen = window ? ts_least(a->context, window) : a->context;
+    const int64_t        seen = window ? ts_lesser(a->context, window) : a->context;
     const int64_t        kept = c->keep_all ? a->context : seen;
-    int64_t              n_pages = c->page ? ts_over(a->context, c->page) : 0;
+    int64_t              n_pages = c->page ? ts_ceil_div(a->context, c->page) : 0;
     if (c->page && window && !c->keep_all)
-        n_pages = ts_least(n_pages, pages_of_window(window, c->page));
+        n_pages = ts_lesser(n_pages, pages_of_window(window, c->page));
     return (kind) {
         .dims = { .n_layer = n_layer,
                   .n_seq_max = a->batch,
@@ -90,7 +90,7 @@ int64_t ts_plan_cache_live(const ts_plan_ask *a)
 static int64_t activations(const ts_plan_ask *a)
 {
     const ts_plan_model s = ts_plan_share(a->model, a->n_gpu);
-    const int64_t       tokens = ts_least(a->chunk, ts_times(a->batch, a->context)) + a->batch;
+    const int64_t       tokens = ts_lesser(a->chunk, ts_times(a->batch, a->context)) + a->batch;
     const int64_t       experts = (s.n_expert_used + s.n_expert_shared) * s.n_expert_ffn;
     const int64_t       ffn = experts > s.n_ffn ? experts : s.n_ffn;
     const int64_t       heads = s.kv_rank ? s.n_head * (s.nope + s.rope + s.v_dim) * 2

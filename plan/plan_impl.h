@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "plan.h"
+#include "whole.h"
 
 /* One printable line in `why`; always false, so that it can be returned. */
 bool ts_plan_say(char why[TS_PLAN_WHY], const char *format, ...)
@@ -20,16 +21,6 @@ static inline int64_t ts_times(int64_t a, int64_t b)
 static inline int64_t ts_plus(int64_t a, int64_t b)
 {
     return a > TS_PLAN_MOST - b ? TS_PLAN_MOST : a + b;
-}
-
-static inline int64_t ts_over(int64_t a, int64_t b) /* rounded up; a >= 0 */
-{
-    return a / b + (a % b != 0);
-}
-
-static inline int64_t ts_least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
 }
 
 /* The model as one of n_gpu GPUs has it: its share of heads, channels and vocabulary. */

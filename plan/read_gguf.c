@@ -46,7 +46,7 @@ static bool get_text(reader *r, char text[MOST_TEXT])
     if (n > (uint64_t)(r->end - r->at))
         return ts_plan_say(r->why, "gguf: a string of %llu bytes in a file of %lld",
                            (unsigned long long)n, (long long)r->end);
-    const int64_t kept = ts_least((int64_t)n, MOST_TEXT - 1);
+    const int64_t kept = ts_lesser((int64_t)n, MOST_TEXT - 1);
     memset(text, 0, MOST_TEXT);
     return get(r, text, kept) && skip(r, (int64_t)n - kept);
 }
@@ -232,7 +232,7 @@ bool ts_plan_gguf(FILE *f, int64_t n_file, ts_plan_model *m, char why[TS_PLAN_WH
     }
     if (r.alignment < 1 || r.alignment > 1 << 20)
         return ts_plan_say(why, "gguf: an alignment of %lld bytes", (long long)r.alignment);
-    last = ts_plus(last, ts_times(ts_over(r.at, r.alignment), r.alignment));
+    last = ts_plus(last, ts_times(ts_ceil_div(r.at, r.alignment), r.alignment));
     if (last > n_file)
         return ts_plan_say(why, "gguf: tensors up to byte %lld in a file of %lld", (long long)last,
                            (long long)n_file);

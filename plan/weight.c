@@ -12,12 +12,12 @@ enum { GROUP = 128 };
 ts_plan_model ts_plan_share(const ts_plan_model *m, int64_t n_gpu)
 {
     ts_plan_model s = *m;
-    s.n_head = ts_over(m->n_head, n_gpu);
-    s.n_kv_head = ts_over(m->n_kv_head, n_gpu); /* fewer than GPUs: each has one */
-    s.n_ffn = ts_over(m->n_ffn, n_gpu);
-    s.n_expert_ffn = ts_over(m->n_expert_ffn, n_gpu);
-    s.n_vocab = ts_over(m->n_vocab, n_gpu);
-    s.file_bytes = ts_over(m->file_bytes, n_gpu);
+    s.n_head = ts_ceil_div(m->n_head, n_gpu);
+    s.n_kv_head = ts_ceil_div(m->n_kv_head, n_gpu); /* fewer than GPUs: each has one */
+    s.n_ffn = ts_ceil_div(m->n_ffn, n_gpu);
+    s.n_expert_ffn = ts_ceil_div(m->n_expert_ffn, n_gpu);
+    s.n_vocab = ts_ceil_div(m->n_vocab, n_gpu);
+    s.file_bytes = ts_ceil_div(m->file_bytes, n_gpu);
     return s;
 }
 
@@ -106,8 +106,8 @@ static int64_t row_bytes(ts_plan_weight w, int64_t n)
 {
     if (w == TS_W_F32) return ts_times(n, 4);
     if (w == TS_W_FP8 || w == TS_W_INT8) return n + 4;
-    if (w == TS_W_INT4) return ts_over(n, 2) + 4 * ts_over(n, GROUP);
-    if (w == TS_W_TERNARY) return ts_times(ts_over(n, GROUP), GROUP / 4 + 2);
+    if (w == TS_W_INT4) return ts_ceil_div(n, 2) + 4 * ts_ceil_div(n, GROUP);
+    if (w == TS_W_TERNARY) return ts_times(ts_ceil_div(n, GROUP), GROUP / 4 + 2);
     return ts_times(n, 2);
 }
 

@@ -7,6 +7,7 @@
 
 #include "back.h"
 #include "ops.h"
+#include "whole.h"
 
 enum {
     TILE_M = 192, /* of a product: one thread's piece */
@@ -14,11 +15,6 @@ enum {
     CHUNK = 1 << 12, /* elements of an array that a thread takes */
     COLUMNS = 16,    /* of a table: a line of the cache */
 };
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
 
 /* ---- products ---- */
 
@@ -38,8 +34,8 @@ static void product(const ts_product *p)
         const real   *a = (const real *)p->a + (p->turn_a ? r : r * p->k);
         const real   *b = (const real *)p->b + (p->turn_b ? c * p->k : c);
         GEMM(CblasRowMajor, p->turn_a ? CblasTrans : CblasNoTrans,
-             p->turn_b ? CblasTrans : CblasNoTrans, (int)smaller(TILE_M, p->m - r),
-             (int)smaller(TILE_N, p->n - c), (int)p->k, 1, a, lda, b, ldb, p->add ? 1 : 0,
+             p->turn_b ? CblasTrans : CblasNoTrans, (int)ts_lesser(TILE_M, p->m - r),
+             (int)ts_lesser(TILE_N, p->n - c), (int)p->k, 1, a, lda, b, ldb, p->add ? 1 : 0,
              (real *)p->c + r * p->n + c, (int)p->n);
     }
 }
@@ -111,7 +107,7 @@ static void rms(const ts_rms_back *r)
     memset(r->sums, 0, (size_t)(n_sums * r->width) * sizeof *r->sums);
 #pragma omp parallel for num_threads(n_threads) schedule(static)
     for (int64_t i = 0; i < n_sums; i++)
-        for (int64_t row = i * TS_BACK_ROWS; row < smaller((i + 1) * TS_BACK_ROWS, r->n); row++)
+        for (int64_t row = i * TS_BACK_ROWS; row < ts_lesser((i + 1) * TS_BACK_ROWS, r->n); row++)
             rms_row(r, row, r->sums + i * r->width);
     for (int64_t c = 0; c < r->width; c++) {
         double sum = 0;
@@ -143,7 +139,7 @@ static void scatter(void *table, const void *x, const int64_t *row, int64_t n, i
 #pragma omp parallel for num_threads(ts_threads_for(n *width, n_threads)) schedule(static)
     for (int64_t c = 0; c < width; c += COLUMNS)
         for (int64_t r = 0; r < n; r++)
-            for (int64_t i = c; i < smaller(c + COLUMNS, width); i++)
+            for (int64_t i = c; i < ts_lesser(c + COLUMNS, width); i++)
                 t[row[r] * width + i] += from[r * width + i];
 }
 

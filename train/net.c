@@ -9,6 +9,7 @@
 #include "scratch.h"
 #include "touchstone/ternary.h"
 #include "train_impl.h"
+#include "whole.h"
 
 enum {
     MOST_HEAD_DIM = 256, /* of attention */
@@ -81,11 +82,6 @@ static void randomise(ts_net *n, uint64_t seed)
 
 /* ---- memory ---- */
 
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 static void lay_layer(const ts_net *n, ts_net_layer *y, char *base, size_t *used)
 {
     const ts_decoder_dims *d = &n->o.dims;
@@ -123,10 +119,10 @@ static void lay_pass(ts_net *n, char *base, size_t *used)
     n->row = ts_cut(base, used, n->n, sizeof *n->row);
     n->nll = ts_cut(base, used, n->n_head_row, sizeof *n->nll);
     n->right = ts_cut(base, used, n->n_head_row, sizeof *n->right);
-    n->sums =
-        ts_cut(base, used,
-               larger(ts_back_sums(n->n, d->width), ts_back_sums(n->n * d->n_head, d->head_dim)),
-               sizeof *n->sums);
+    n->sums = ts_cut(
+        base, used,
+        ts_greater(ts_back_sums(n->n, d->width), ts_back_sums(n->n * d->n_head, d->head_dim)),
+        sizeof *n->sums);
 }
 
 /* Of a ternary net only. */
@@ -135,9 +131,10 @@ static void lay_ternary(ts_net *n, char *base, size_t *used)
     const int64_t width = n->o.dims.width,
                   groups = (width + TS_TERNARY_GROUP - 1) / TS_TERNARY_GROUP;
     int64_t most = 0;
-    for (int64_t i = 0; i < n->n_param; i++) most = larger(most, ts_shape_count(n->param[i].shape));
+    for (int64_t i = 0; i < n->n_param; i++)
+        most = ts_greater(most, ts_shape_count(n->param[i].shape));
     n->dlatent = ts_cut(base, used, most, sizeof *n->dlatent);
-    n->latent = ts_cut(base, used, n->o.dtype == TS_F32 ? 0 : larger(most, n->n * width),
+    n->latent = ts_cut(base, used, n->o.dtype == TS_F32 ? 0 : ts_greater(most, n->n * width),
                        sizeof *n->latent);
     n->code = ts_cut(base, used, n->n * groups, TS_TERNARY_GROUP_BYTES);
     n->scale = ts_cut(base, used, n->n * groups, sizeof *n->scale);

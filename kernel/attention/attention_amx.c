@@ -59,7 +59,7 @@ static void hide(const stage *t)
 {
     const ts_attention_dims *d = &t->w->a->d;
     const int64_t            n = strips(t->end - t->begin) * STRIP;
-    const int64_t            last = min_of(t->i + STRIP, d->n_q) - 1;
+    const int64_t            last = ts_lesser(t->i + STRIP, d->n_q) - 1;
     if (ts_attention_first(d, last) <= t->begin &&
         ts_attention_end(d, t->w->len, t->i) >= t->begin + n)
         return;
@@ -209,10 +209,10 @@ static void do_piece(work *w, const packed *k, const ts_attention_piece *p)
     load_queries(w, p, n);
     for (int64_t b = first; b < ts_attention_end(d, w->len, p->end - 1); b += BLOCK)
         for (int64_t r = 0; r < n; r += STRIP) {
-            const int64_t i = p->begin + r, last = min_of(i + STRIP, p->end) - 1;
+            const int64_t i = p->begin + r, last = ts_lesser(i + STRIP, p->end) - 1;
             stage         t = { .w = w, .row = r, .i = i };
-            t.begin = max_of(b, ts_attention_first(d, i) / STRIP * STRIP);
-            t.end = min_of(b + BLOCK, ts_attention_end(d, w->len, last));
+            t.begin = ts_greater(b, ts_attention_first(d, i) / STRIP * STRIP);
+            t.end = ts_lesser(b + BLOCK, ts_attention_end(d, w->len, last));
             if (t.begin < t.end) do_stage(&t);
         }
     store(w, p);
@@ -235,7 +235,7 @@ static int64_t head_elements(const ts_attention_dims *d)
 
 static int64_t n_pieces(const ts_attention_dims *d)
 {
-    return d->n_batch * d->n_q_head * ceil_div(d->n_q, QUERIES);
+    return d->n_batch * d->n_q_head * ts_ceil_div(d->n_q, QUERIES);
 }
 
 /* Of threads; 0 where the packed keys are more than 4 MiB and twice q, k, v and o as floats. */
@@ -296,7 +296,7 @@ static bool attend(const ts_flash_attention_args *a, const ts_exec *x, int64_t n
 {
     const ts_attention_dims *d = &a->d;
     const int64_t            heads = d->n_batch * d->n_kv_head, scratch = scratch_of(d);
-    const int64_t            n_tiles = ceil_div(d->n_q, QUERIES), each = head_elements(d);
+    const int64_t            n_tiles = ts_ceil_div(d->n_q, QUERIES), each = head_elements(d);
     uint16_t *const          k = (uint16_t *)(void *)aligned(x);
     const packed             keys = { k, k + heads * each, each };
     float *const             room = aligned(x) + heads * each;
@@ -314,7 +314,7 @@ static bool attend(const ts_flash_attention_args *a, const ts_exec *x, int64_t n
             const int64_t h = i / n_tiles;
             const int64_t begin = (n_tiles - 1 - i % n_tiles) * QUERIES; /* most keys first */
             const ts_attention_piece p = { h / d->n_q_head, h % d->n_q_head, begin,
-                                           min_of(begin + QUERIES, d->n_q) };
+                                           ts_lesser(begin + QUERIES, d->n_q) };
             do_piece(&w, &keys, &p);
         }
         if (!odd) leave_tiles();

@@ -30,25 +30,10 @@ enum {
 
 static const double LOG2_E = 1.4426950408889634, LN_2 = 0.6931471805599453;
 
-INLINE int64_t min_of(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-INLINE int64_t max_of(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
-INLINE int64_t ceil_div(int64_t a, int64_t b)
-{
-    return a / b + (a % b != 0);
-}
-
 /* Strips of a row, and of n rows. */
 INLINE int64_t strips(int64_t n)
 {
-    return ceil_div(n, STRIP);
+    return ts_ceil_div(n, STRIP);
 }
 
 /* exp2(x + BOOST) for x <= 0 and few above it, to 2e-7 of itself; 0 for -inf. */
@@ -73,7 +58,7 @@ INLINE __m512i halves(vec low, vec high)
 /* Lanes [begin, end) of 16, of which any may lie outside. */
 INLINE __mmask16 lanes(int64_t begin, int64_t end)
 {
-    const int64_t b = max_of(0, min_of(16, begin)), e = max_of(0, min_of(16, end));
+    const int64_t b = ts_greater(0, ts_lesser(16, begin)), e = ts_greater(0, ts_lesser(16, end));
     return (__mmask16)(((1u << e) - 1) & ~((1u << b) - 1));
 }
 
@@ -179,7 +164,7 @@ INLINE head head_of(const ts_attention_dims *d, const void *tensor, int64_t n_he
 /* Elements [c, c + 32) of row j. */
 INLINE __m512i part(const head *h, int64_t j, int64_t c)
 {
-    const int64_t n = min_of(STRIP, h->dim - c);
+    const int64_t n = ts_lesser(STRIP, h->dim - c);
     if (j >= h->n || n <= 0 || (h->lse && h->lse[j] == -INFINITY)) return _mm512_setzero_si512();
     return _mm512_maskz_loadu_epi16(~0u >> (STRIP - n), h->at + j * h->stride + c);
 }
@@ -339,7 +324,7 @@ INLINE int64_t threads_for(const ts_attention_dims *d, const ts_exec *x, int64_t
     const int64_t n = x->n_threads > 0 ? x->n_threads : omp_get_max_threads();
     const double  work = (double)d->n_batch * (double)d->n_q_head * (double)d->n_q *
                         (double)d->head_dim * (double)d->n_k;
-    return min_of(work < SMALL ? 1 : min_of(n, n_pieces), room / scratch);
+    return ts_lesser(work < SMALL ? 1 : ts_lesser(n, n_pieces), room / scratch);
 }
 
 INLINE float *aligned(const ts_exec *x)

@@ -120,7 +120,7 @@ static void do_strip(const work *w, int64_t head_q, int64_t i, int64_t t, float 
     const pair    q = rows_of(w, w->a->q, head_q, i, w->q);
     const pair    dout = rows_of(w, w->a->dout, head_q, i, w->dout);
     const float  *lse = w->x->lse + row, *delta = w->x->delta + row;
-    const int64_t last = min_of(i + STRIP, d->n_q) - 1;
+    const int64_t last = ts_lesser(i + STRIP, d->n_q) - 1;
     const vec     dead = splat(INFINITY);
     const bool    mask = ts_attention_first(d, last) > w->begin || w->n % STRIP ||
                       ts_attention_end(d, w->begin + w->n, i) < w->begin + w->n ||
@@ -172,7 +172,7 @@ static void store_keys(const work *w, void *tensor, const float *from, int64_t e
             __m512i x[16];
             for (int i = 0; i < 16; i++) x[i] = _mm512_load_si512(from + (c + i) * KEYS + j);
             turn(x);
-            for (int64_t i = 0; i < min_of(16, end - w->begin - j); i++) {
+            for (int64_t i = 0; i < ts_lesser(16, end - w->begin - j); i++) {
                 const vec row = j + i < w->n ? mul(_mm512_castsi512_ps(x[i]), splat(by)) : splat(0);
                 _mm256_mask_storeu_epi16(to + (j + i) * stride + c, lanes(0, d->head_dim - c),
                                          to_bf16(row));
@@ -186,16 +186,16 @@ static void do_keys(work *w, int64_t end, float *sums)
     const ts_attention_dims *d = &w->a->d;
     const int64_t            group = d->n_q_head / d->n_kv_head, dim = w->z->dim;
     const int64_t            len = ts_attention_keys(d, w->a->kv_len, w->batch);
-    w->n = max_of(0, min_of(end, len) - w->begin);
+    w->n = ts_greater(0, ts_lesser(end, len) - w->begin);
     memset(w->dkt, 0, (size_t)(dim * KEYS) * sizeof *w->dkt);
     memset(w->dvt, 0, (size_t)(dim * KEYS) * sizeof *w->dvt);
     const int64_t past = d->n_k - d->n_q;
-    const int64_t first = d->causal ? max_of(0, w->begin - past) / STRIP * STRIP : 0;
+    const int64_t first = d->causal ? ts_greater(0, w->begin - past) / STRIP * STRIP : 0;
     const int64_t after = w->begin + w->n - 1 - past + ts_attention_window(d);
-    const int64_t last = w->n == 0 ? 0 : d->causal ? min_of(d->n_q, after) : d->n_q;
+    const int64_t last = w->n == 0 ? 0 : d->causal ? ts_lesser(d->n_q, after) : d->n_q;
     for (int64_t h = 0; h < group; h++)
         for (int64_t i = first; i < last; i += QUERIES)
-            add_queries(w, w->head * group + h, i, min_of(i + QUERIES, last),
+            add_queries(w, w->head * group + h, i, ts_lesser(i + QUERIES, last),
                         sums + h * w->z->n_q * dim);
     store_keys(w, w->a->dk, w->dkt, end, (float)d->scale * 0x1p-40f);
     store_keys(w, w->a->dv, w->dvt, end, 0x1p-40f);
@@ -261,7 +261,7 @@ static void finish(const ts_flash_attention_backward_args *a, const packed *x, c
     const int64_t            b = i / n / d->n_q_head, h = i / n % d->n_q_head;
     const vec                by = splat((float)d->scale * 0x1p-40f);
     float                    row[TS_ATTENTION_WIDEST];
-    for (int64_t r = 0; r < min_of(STRIP, d->n_q - j); r++) {
+    for (int64_t r = 0; r < ts_lesser(STRIP, d->n_q - j); r++) {
         const float *sums = x->sums + (i * STRIP + r) * z->dim;
         for (int64_t c = 0; c < z->dim; c += LANES) {
             vec sum = splat(0);
@@ -283,7 +283,7 @@ static void sum_up(work *w, int64_t first)
                         (w->batch * d->n_kv_head + w->head) * each;
     memset(sums, 0, (size_t)each * sizeof *sums);
     for (w->begin = first * KEYS; w->begin < d->n_k; w->begin += w->z->n_sums * KEYS)
-        do_keys(w, min_of(w->begin + KEYS, d->n_k), sums);
+        do_keys(w, ts_lesser(w->begin + KEYS, d->n_k), sums);
 }
 
 /* ---- the call ---- */
@@ -296,7 +296,8 @@ static sizes sizes_of(const ts_attention_dims *d)
                 .q_heads = d->n_batch * d->n_q_head,
                 .heads = d->n_batch * d->n_kv_head };
     if (z.heads > 0)
-        z.n_sums = min_of(min_of(MOST_SUMS, ceil_div(d->n_k, KEYS)), ceil_div(PIECES, z.heads));
+        z.n_sums = ts_lesser(ts_lesser(MOST_SUMS, ts_ceil_div(d->n_k, KEYS)),
+                             ts_ceil_div(PIECES, z.heads));
     z.scratch = 2 * STRIP * WIDE + 2 * z.dim * KEYS + STRIP * z.dim + 3 * QUERIES * KEYS / 2;
     return z;
 }

@@ -74,8 +74,8 @@ INLINE void weigh_row(const keys *w, int64_t i, int64_t r, bool mask, vec lane)
 {
     const ts_attention_dims *d = &w->a->d;
     const int64_t            past = i + d->n_k - d->n_q + 1 - w->p->begin;
-    const vec from = splat((float)max_of(0, min_of(TILE, past - ts_attention_window(d))));
-    const vec to = splat((float)max_of(0, min_of(TILE, past)));
+    const vec from = splat((float)ts_greater(0, ts_lesser(TILE, past - ts_attention_window(d))));
+    const vec to = splat((float)ts_greater(0, ts_lesser(TILE, past)));
     const vec lse = splat(w->lse[r]), delta = splat(w->delta[r]);
     float    *s = w->s + r * TILE, *ds = w->ds + r * TILE;
     for (int64_t c = 0; c < w->width; c += LANES) {
@@ -151,20 +151,20 @@ static void backward(const ts_flash_attention_backward_args *a, const ts_attenti
     const int64_t            tile = ts_attention_tile(d), group = d->n_q_head / d->n_kv_head;
     const int64_t            len = ts_attention_keys(d, a->kv_len, p->batch);
     float *const             last = scratch + 10 * tile;
-    keys                     w = { .a = a, .p = p, .n = max_of(0, min_of(p->end, len) - p->begin) };
+    keys w = { .a = a, .p = p, .n = ts_greater(0, ts_lesser(p->end, len) - p->begin) };
     w.width = round_up(w.n);
     w.kt = scratch, w.vt = scratch + tile, w.dkt = scratch + 2 * tile, w.dvt = scratch + 3 * tile;
     w.k = scratch + 4 * tile, w.q = scratch + 5 * tile, w.dout = scratch + 6 * tile;
     w.dq = scratch + 7 * tile, w.s = scratch + 8 * tile, w.ds = scratch + 9 * tile;
     w.lse = last, w.delta = last + TILE, w.ones = last + 2 * TILE;
     load_keys(&w, ts_attention_width(d));
-    const int64_t past = d->n_k - d->n_q, step = d->tile_q > 0 ? min_of(d->tile_q, TILE) : TILE;
-    const int64_t begin = d->causal ? max_of(0, p->begin - past) : 0;
+    const int64_t past = d->n_k - d->n_q, step = d->tile_q > 0 ? ts_lesser(d->tile_q, TILE) : TILE;
+    const int64_t begin = d->causal ? ts_greater(0, p->begin - past) : 0;
     const int64_t after = p->begin + w.n - 1 - past + ts_attention_window(d);
-    const int64_t end = w.n == 0 ? 0 : d->causal ? min_of(d->n_q, after) : d->n_q;
+    const int64_t end = w.n == 0 ? 0 : d->causal ? ts_lesser(d->n_q, after) : d->n_q;
     for (int64_t h = 0; h < group; h++)
         for (int64_t i = begin; i < end; i += step)
-            add_queries(&w, p->head * group + h, i, min_of(i + step, end),
+            add_queries(&w, p->head * group + h, i, ts_lesser(i + step, end),
                         sums + (h * d->n_q + i) * d->head_dim);
     store_keys(&w);
 }

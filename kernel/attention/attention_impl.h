@@ -14,6 +14,7 @@
 
 #include "impl.h"
 #include "touchstone/attention.h"
+#include "whole.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -22,16 +22,6 @@
 
 enum { ROWS = 6, TILE = TS_ATTENTION_TILE };
 
-INLINE int64_t min_of(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-INLINE int64_t max_of(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 INLINE int64_t round_up(int64_t n)
 {
     return (n + LANES - 1) / LANES * LANES;
@@ -198,8 +188,8 @@ INLINE void hide(const work *w, int64_t begin, int64_t end)
     float                    lane[LANES];
     for (int i = 0; i < LANES; i++) lane[i] = (float)i;
     for (int64_t j = begin; j < end; j++) {
-        const vec from = splat((float)max_of(0, min_of(TILE, j - past)));
-        const vec to = splat((float)max_of(0, min_of(TILE, j - past + wide)));
+        const vec from = splat((float)ts_greater(0, ts_lesser(TILE, j - past)));
+        const vec to = splat((float)ts_greater(0, ts_lesser(TILE, j - past + wide)));
         float    *s = w->s + (j - begin) * TILE;
         for (int64_t c = 0; c < w->width; c += LANES)
             put(s + c, within(get(s + c), add(get(lane), splat((float)c)), from, to));
@@ -308,11 +298,11 @@ static void forward(const ts_flash_attention_args *a, const ts_attention_piece *
     w.q = scratch, w.o = scratch + tile, w.s = scratch + 2 * tile;
     w.k = scratch + 3 * tile, w.v = scratch + 4 * tile;
     w.max = last, w.sum = last + TILE, w.keep = last + 2 * TILE;
-    const int64_t step = d->tile_k > 0 ? min_of(d->tile_k, TILE) : TILE;
+    const int64_t step = d->tile_k > 0 ? ts_lesser(d->tile_k, TILE) : TILE;
     const int64_t end = ts_attention_end(d, ts_attention_keys(d, a->kv_len, p->batch), p->end - 1);
     load_queries(&w);
     for (int64_t k = ts_attention_first(d, p->begin); k < end; k += step)
-        add_keys(&w, k, min_of(k + step, end));
+        add_keys(&w, k, ts_lesser(k + step, end));
     store_queries(&w);
 }
 

@@ -14,19 +14,9 @@ enum {
     LINE = 64,
 };
 
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return a / b + (a % b != 0);
-}
-
 static int64_t tile_of(int64_t hint)
 {
-    return hint > 0 ? smaller(hint, TS_ATTENTION_TILE) : TS_ATTENTION_TILE;
+    return hint > 0 ? ts_lesser(hint, TS_ATTENTION_TILE) : TS_ATTENTION_TILE;
 }
 
 static int64_t q_floats(const ts_attention_dims *d)
@@ -42,9 +32,9 @@ static int64_t k_floats(const ts_attention_dims *d)
 /* Sums of dq for each head. */
 static int64_t count_sums(const ts_attention_dims *d)
 {
-    const int64_t n = smaller(MOST_SUMS, ceil_div(d->n_k, tile_of(d->tile_k)));
+    const int64_t n = ts_lesser(MOST_SUMS, ts_ceil_div(d->n_k, tile_of(d->tile_k)));
     const int64_t heads = d->n_batch * d->n_kv_head;
-    return heads > 0 ? smaller(n, ceil_div(PIECES, heads)) : 0;
+    return heads > 0 ? ts_lesser(n, ts_ceil_div(PIECES, heads)) : 0;
 }
 
 /* As many as there is work for, and as scratch fits in `room` floats; at least one. */
@@ -53,8 +43,8 @@ static int count_threads(const ts_attention_dims *d, const ts_exec *x, int64_t n
 {
     const int64_t n = x->n_threads > 0 ? x->n_threads : omp_get_max_threads();
     const double  work = (double)q_floats(d) * (double)d->n_k;
-    const int64_t most = smaller(n_pieces, room / scratch);
-    return work < SMALL || most < 1 ? 1 : (int)smaller(n, most);
+    const int64_t most = ts_lesser(n_pieces, room / scratch);
+    return work < SMALL || most < 1 ? 1 : (int)ts_lesser(n, most);
 }
 
 static float *aligned(const ts_exec *x)
@@ -71,7 +61,7 @@ static int64_t forward_scratch(const ts_attention_dims *d)
 
 static int64_t forward_pieces(const ts_attention_dims *d)
 {
-    return d->n_batch * d->n_q_head * ceil_div(d->n_q, tile_of(d->tile_q));
+    return d->n_batch * d->n_q_head * ts_ceil_div(d->n_q, tile_of(d->tile_q));
 }
 
 /* Scratch takes 4 MiB and twice q, k, v and o as floats at most. */
@@ -92,7 +82,7 @@ ts_status ts_attention_threads(const ts_flash_attention_args *a, const ts_exec *
                                const ts_attention_steps *steps)
 {
     const ts_attention_dims *d = &a->d;
-    const int64_t            tile = tile_of(d->tile_q), n_tiles = ceil_div(d->n_q, tile);
+    const int64_t            tile = tile_of(d->tile_q), n_tiles = ts_ceil_div(d->n_q, tile);
     const int64_t            n_pieces = forward_pieces(d), scratch = forward_scratch(d);
     const int                n_threads = forward_threads(d, x);
     float *const             room = aligned(x);
@@ -101,7 +91,7 @@ ts_status ts_attention_threads(const ts_flash_attention_args *a, const ts_exec *
         const int64_t            head = i / n_tiles;
         const int64_t            begin = (n_tiles - 1 - i % n_tiles) * tile; /* most keys first */
         const ts_attention_piece p = { head / d->n_q_head, head % d->n_q_head, begin,
-                                       smaller(begin + tile, d->n_q) };
+                                       ts_lesser(begin + tile, d->n_q) };
         steps->forward(a, &p, room + omp_get_thread_num() * scratch);
     }
     return TS_OK;
@@ -142,7 +132,7 @@ static void sum_up(const ts_flash_attention_backward_args *a, const ts_attention
     memset(mine, 0, (size_t)each * sizeof *mine);
     for (int64_t k = first * tile; k < d->n_k; k += step) {
         const ts_attention_piece p = { head / d->n_kv_head, head % d->n_kv_head, k,
-                                       smaller(k + tile, d->n_k) };
+                                       ts_lesser(k + tile, d->n_k) };
         steps->backward(a, &p, mine, scratch);
     }
 }
@@ -152,9 +142,9 @@ ts_status ts_attention_threads_backward(const ts_flash_attention_backward_args *
 {
     const ts_attention_dims *d = &a->d;
     const int64_t            n_sums = count_sums(d), tile = TS_ATTENTION_TILE;
-    const int64_t            n_tiles = ceil_div(d->n_q, tile), n_heads = d->n_batch * d->n_q_head;
-    const int64_t            scratch = backward_scratch(d);
-    const int                n_threads = backward_threads(d, x);
+    const int64_t n_tiles = ts_ceil_div(d->n_q, tile), n_heads = d->n_batch * d->n_q_head;
+    const int64_t scratch = backward_scratch(d);
+    const int     n_threads = backward_threads(d, x);
     float *const room = aligned(x), *const sums = room + n_threads * scratch;
 #pragma omp parallel num_threads(n_threads)
     {
@@ -165,7 +155,7 @@ ts_status ts_attention_threads_backward(const ts_flash_attention_backward_args *
         for (int64_t i = 0; i < n_heads * n_tiles; i++) {
             const int64_t            head = i / n_tiles, begin = i % n_tiles * tile;
             const ts_attention_piece p = { head / d->n_q_head, head % d->n_q_head, begin,
-                                           smaller(begin + tile, d->n_q) };
+                                           ts_lesser(begin + tile, d->n_q) };
             steps->finish(a, &p, sums + (head * d->n_q + begin) * d->head_dim, n_sums, q_floats(d));
         }
     }

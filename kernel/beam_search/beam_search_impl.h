@@ -5,6 +5,7 @@
 
 #include "impl.h"
 #include "touchstone/beam_search.h"
+#include "whole.h"
 
 extern const ts_impl ts_beam_search_impls[], ts_beam_search_archive_impls[];
 

@@ -16,11 +16,6 @@ int64_t ts_beam_pieces(int64_t n_vocab)
     return (n_vocab + TS_BEAM_PIECE - 1) / TS_BEAM_PIECE;
 }
 
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* softmax_topk's sums are float's: its candidates are taken, and not its probabilities. */
 static ts_status find_best(ts_beam_state *s)
 {
@@ -28,7 +23,7 @@ static ts_status find_best(ts_beam_state *s)
     for (int64_t r = 0; r < s->n_rows; r += TS_BEAM_GROUP) {
         const ts_softmax_topk_args a = {
             .dtype = TS_F32,
-            .n_rows = smaller(TS_BEAM_GROUP, s->n_rows - r),
+            .n_rows = ts_lesser(TS_BEAM_GROUP, s->n_rows - r),
             .n_vocab = n_vocab,
             .row_stride = n_vocab,
             .k = s->n_best,
@@ -54,13 +49,13 @@ ts_status ts_beam_reduce(ts_beam_state *s, const ts_exec *x, ts_beam_sum_fn sum)
     const int64_t   n_vocab = s->a->model->n_vocab, n_pieces = ts_beam_pieces(n_vocab);
     const int64_t   n = s->n_rows * n_pieces;
     const int64_t   most = x->n_threads > 0 ? x->n_threads : omp_get_max_threads();
-    const int       n_threads = s->n_rows * n_vocab < SMALL ? 1 : (int)smaller(most, n);
+    const int       n_threads = s->n_rows * n_vocab < SMALL ? 1 : (int)ts_lesser(most, n);
     const ts_status status = find_best(s);
     if (status) return status;
 #pragma omp parallel for num_threads(n_threads) schedule(static)
     for (int64_t i = 0; i < n; i++) {
         const int64_t r = i / n_pieces, begin = i % n_pieces * TS_BEAM_PIECE;
-        s->sum[i] = sum(s->logits + r * n_vocab + begin, smaller(TS_BEAM_PIECE, n_vocab - begin),
+        s->sum[i] = sum(s->logits + r * n_vocab + begin, ts_lesser(TS_BEAM_PIECE, n_vocab - begin),
                         s->row[r].max);
     }
     for (int64_t r = 0; r < s->n_rows; r++) {

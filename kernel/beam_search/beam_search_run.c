@@ -7,11 +7,6 @@
 #include "scratch.h"
 #include "touchstone/softmax_topk.h"
 
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* ---- memory ---- */
 
 /* The most that any number of rows takes: it changes as beams end. */
@@ -22,7 +17,7 @@ static ts_status inner_workspace(const ts_beam_state *s, const ts_exec *x, int64
     int32_t       index = 0;
     float         prob = 0, logits = 0; /* no query looks into them */
     *n_bytes = 0;
-    for (int64_t n = 1; n <= smaller(most, TS_BEAM_GROUP); n++) {
+    for (int64_t n = 1; n <= ts_lesser(most, TS_BEAM_GROUP); n++) {
         const ts_softmax_topk_args a = { TS_F32, n,       n_vocab, n_vocab, s->n_best,
                                          1.0,    &logits, &index,  &prob,   NULL };
         size_t                     each = 0;
@@ -43,7 +38,7 @@ static ts_status lay_out(ts_beam_state *s, const ts_beam_search_args *a, const t
     int64_t       n_text = 0;
     size_t        used = 0, inner;
     s->a = a;
-    s->n_best = smaller(has_archive ? width + 1 : width, n_vocab);
+    s->n_best = ts_lesser(has_archive ? width + 1 : width, n_vocab);
     const ts_status status = inner_workspace(s, x, rows, &inner);
     if (status) return status;
     s->logits = ts_cut(base, &used, rows * n_vocab, sizeof *s->logits);

@@ -9,6 +9,7 @@
 
 #include "impl.h"
 #include "touchstone/kv_cache.h"
+#include "whole.h"
 
 #ifdef __CUDACC__
 #define TS_KV_BOTH __host__ __device__ /* the helpers below serve kernels, too */

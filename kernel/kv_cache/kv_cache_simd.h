@@ -46,16 +46,6 @@ typedef struct work {
     _Alignas(LINE) float step[TS_KV_WIDEST], low[TS_KV_WIDEST]; /* of a group of tokens */
 } work;
 
-INLINE int64_t min_of(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-INLINE int64_t max_of(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 /* exp(x) for x <= 0, to 3e-7 of itself, and 0 for what is smaller than any normal float. Adding
  * `big` leaves x / ln 2, rounded to an integer and with the bias of an exponent, in the lowest
  * bits. */
@@ -129,7 +119,7 @@ INLINE void decode(const work *w, const char *row, ts_dtype t, const char *meta,
     for (int64_t g = 0; g < n; g += group, pair++) {
         const vec     step = splat(meta_at(meta, w->l->meta_dtype, 2 * pair));
         const vec     low = splat(meta_at(meta, w->l->meta_dtype, 2 * pair + 1));
-        const int64_t end = min_of(n, g + group);
+        const int64_t end = ts_lesser(n, g + group);
         int64_t       d = g;
         for (; d + LANES <= end; d += LANES)
             put(out + d, add(mul(unpack(row + bytes_of(t, d), t), step), low));
@@ -157,7 +147,7 @@ INLINE void find_rows(const work *w, int64_t t0, int64_t n, tile *y)
     const ts_kv_layout *l = w->l;
     for (int64_t i = 0, slot = t0 / l->page, at = t0 % l->page; i < n; slot++, at = 0) {
         const int64_t place = ts_kv_row(l, w->pages[slot], w->p->head, at);
-        const int64_t end = min_of(n, i + l->page - at);
+        const int64_t end = ts_lesser(n, i + l->page - at);
         const char   *k = l->k_data + place * l->row_bytes, *v = l->v_data + place * l->row_bytes;
         for (int64_t j = 0; i < end; i++, j++, k += l->row_bytes, v += l->row_bytes) {
             y->place[i] = place + j;
@@ -231,7 +221,7 @@ INLINE void scores(const work *w, const tile *y, int64_t r0, int n, int64_t a, i
         const char *k[KEYS];
         vec         s[ROWS][KEYS];
         for (int e = 0; e < KEYS; e++) {
-            const int64_t i = min_of(j + e, b - 1);
+            const int64_t i = ts_lesser(j + e, b - 1);
             k[e] = y->k[i];
             if (r0 == 0) prefetch(y->raw_k[i + AHEAD], w->l->row_bytes);
         }
@@ -331,10 +321,10 @@ typedef struct view {
 INLINE view view_of(const work *w, int64_t r, int64_t t0, int64_t t1)
 {
     const int64_t p = w->at[r];
-    const int64_t end = max_of(t0, min_of(t1, p + 1));
-    const int64_t first = w->l->window ? max_of(t0, p - w->l->window + 1) : t0;
-    const int64_t sinks = w->l->window ? max_of(t0, min_of(end, w->l->n_sink)) : t0;
-    return (view) { { 0, max_of(first, sinks) - t0 }, { sinks - t0, end - t0 } };
+    const int64_t end = ts_greater(t0, ts_lesser(t1, p + 1));
+    const int64_t first = w->l->window ? ts_greater(t0, p - w->l->window + 1) : t0;
+    const int64_t sinks = w->l->window ? ts_greater(t0, ts_lesser(end, w->l->n_sink)) : t0;
+    return (view) { { 0, ts_greater(first, sinks) - t0 }, { sinks - t0, end - t0 } };
 }
 
 INLINE int same_view(view a, view b)
@@ -408,7 +398,7 @@ INLINE void branch_floats(work *w, tile *y, int64_t i, int64_t token, ts_dtype s
 INLINE void add_branches(work *w, int64_t from, int64_t n, ts_dtype store)
 {
     const ts_kv_part *part = w->p->part;
-    const int64_t     n_old = max_of(0, min_of(n, part->len - from));
+    const int64_t     n_old = ts_greater(0, ts_lesser(n, part->len - from));
     tile              y;
     if (n_old) find_rows(w, from, n_old, &y);
     for (int64_t i = n_old; i < TS_KV_TILE + AHEAD; i++)
@@ -417,9 +407,9 @@ INLINE void add_branches(work *w, int64_t from, int64_t n, ts_dtype store)
     for (int64_t i = 0; i < n_old; i++) value_floats(w, &y, i, store);
     for (int64_t r = 0, r1; r < w->p->n_rows; r = r1) {
         int64_t i = (w->p->row + r) / w->group, p = w->at[r];
-        r1 = min_of(w->p->n_rows, (i + 1) * w->group - w->p->row);
-        const int64_t end = min_of(from + n, p + 1);
-        for (; p >= max_of(from, part->len); p--, i = w->p->tree->parent[part->first + i])
+        r1 = ts_lesser(w->p->n_rows, (i + 1) * w->group - w->p->row);
+        const int64_t end = ts_lesser(from + n, p + 1);
+        for (; p >= ts_greater(from, part->len); p--, i = w->p->tree->parent[part->first + i])
             if (p < end) branch_floats(w, &y, p - from, part->first + i, store);
         if (from < end) add_tile_f32(w, &y, (span) { from, end, r, r1 });
     }
@@ -430,13 +420,13 @@ INLINE void add_range(work *w, int64_t from, int64_t to, ts_dtype store)
     const int64_t n_held = w->p->part->len;
     tile          y;
     for (int64_t n; from < to; from += n) {
-        n = min_of(TS_KV_TILE - from % TS_KV_TILE, to - from);
+        n = ts_lesser(TS_KV_TILE - from % TS_KV_TILE, to - from);
         if (from + n > n_held) {
             add_branches(w, from, n, store);
             continue;
         }
         const span    s = { from, from + n, 0, w->p->n_rows };
-        const int64_t n_found = min_of(n + AHEAD, min_of(to, n_held) - from);
+        const int64_t n_found = ts_lesser(n + AHEAD, ts_lesser(to, n_held) - from);
         find_rows(w, from, n_found, &y);
         for (int64_t i = n_found; i < TS_KV_TILE + AHEAD; i++)
             y.raw_k[i] = y.raw_k[0], y.raw_v[i] = y.raw_v[0]; /* to be asked for in vain */
@@ -522,7 +512,7 @@ static void finish(const ts_kv_piece *p, const float *sums, int64_t n, int64_t s
             char last[LANES * sizeof(float)];
             narrow(last, l->io_dtype, divide(get(sum + d), splat(weight)));
             memcpy(out + bytes_of(l->io_dtype, d), last,
-                   (size_t)bytes_of(l->io_dtype, min_of(LANES, l->head_dim - d)));
+                   (size_t)bytes_of(l->io_dtype, ts_lesser(LANES, l->head_dim - d)));
         }
         if (p->lse) p->lse[at] = m + logf(weight);
     }

@@ -79,9 +79,9 @@ INLINE void code_row(const ts_kv_layout *l, coder *c, char *row, char *meta, int
     const int64_t n = l->head_dim;
     for (int64_t g = 0; g < n; g += group, pair++) {
         float s, lo, hi;
-        bounds_of(c->x + g, min_of(group, n - g), &lo, &hi);
+        bounds_of(c->x + g, ts_lesser(group, n - g), &lo, &hi);
         keep_pair(l, meta, pair, &s, &lo, hi);
-        for (int64_t d = g; d < min_of(n, g + group); d++) c->s[d] = s, c->lo[d] = lo;
+        for (int64_t d = g; d < ts_lesser(n, g + group); d++) c->s[d] = s, c->lo[d] = lo;
     }
     put_codes(c, n, l->store_dtype, row);
 }

@@ -24,21 +24,6 @@ typedef struct call {
     float             *sums;
 } call;
 
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
-
 static int64_t group_of(const ts_kv_layout *l)
 {
     return l->n_q_head / l->n_kv_head;
@@ -46,7 +31,7 @@ static int64_t group_of(const ts_kv_layout *l)
 
 static int64_t count_blocks(const ts_kv_layout *l, int64_t n)
 {
-    return ceil_div(n * group_of(l), TS_KV_ROWS);
+    return ts_ceil_div(n * group_of(l), TS_KV_ROWS);
 }
 
 static int64_t pieces_for(int64_t n_rows)
@@ -57,10 +42,10 @@ static int64_t pieces_for(int64_t n_rows)
 /* Splits are made only of fewer pieces than are wanted, into fewer than twice as many. */
 size_t ts_kv_threads_workspace(const ts_kv_layout *l)
 {
-    const int64_t group = smaller(group_of(l), TS_KV_ROWS);
-    const int64_t rows = smaller(group * smaller(l->max_call_tokens, TS_KV_ROWS), TS_KV_ROWS);
-    const int64_t few = smaller(rows, FEW_ROWS);
-    const int64_t most = 2 * larger(rows * pieces_for(rows), few * pieces_for(few));
+    const int64_t group = ts_lesser(group_of(l), TS_KV_ROWS);
+    const int64_t rows = ts_lesser(group * ts_lesser(l->max_call_tokens, TS_KV_ROWS), TS_KV_ROWS);
+    const int64_t few = ts_lesser(rows, FEW_ROWS);
+    const int64_t most = 2 * ts_greater(rows * pieces_for(rows), few * pieces_for(few));
     const size_t  sums = (size_t)(most * ts_kv_sum_floats(l)) * sizeof(float);
     const size_t  plain = 2 * (size_t)l->head_dim * sizeof(double); /* kv_cache_ref.c's */
     return (l->head_dim <= TS_KV_WIDEST && sums > plain ? sums : plain) + LINE;
@@ -72,13 +57,13 @@ static void cut(call *y)
     int64_t             n = 0, longest = 0;
     for (int64_t i = 0; i < y->n_part; i++) {
         const int64_t blocks = count_blocks(l, y->part[i].n);
-        y->n_block = larger(y->n_block, blocks);
-        longest = larger(longest, ts_kv_base(y->all.tree, y->part + i) + y->part[i].n);
-        y->n_rows = larger(y->n_rows, smaller(y->part[i].n * group_of(l), TS_KV_ROWS));
+        y->n_block = ts_greater(y->n_block, blocks);
+        longest = ts_greater(longest, ts_kv_base(y->all.tree, y->part + i) + y->part[i].n);
+        y->n_rows = ts_greater(y->n_rows, ts_lesser(y->part[i].n * group_of(l), TS_KV_ROWS));
         n += blocks * l->n_kv_head;
     }
     const int64_t wanted = pieces_for(y->n_rows);
-    y->n_split = n < wanted ? smaller(ceil_div(wanted, n), ceil_div(longest, LEAST)) : 1;
+    y->n_split = n < wanted ? ts_lesser(ts_ceil_div(wanted, n), ts_ceil_div(longest, LEAST)) : 1;
 }
 
 /* Where the sums of a part begin, in pieces; asked only where there are few parts. */
@@ -99,7 +84,7 @@ static ts_kv_piece piece_at(const call *y, int64_t i)
     p.part = y->part + i / (l->n_kv_head * y->n_block);
     p.head = i / y->n_block % l->n_kv_head;
     p.row = i % y->n_block * TS_KV_ROWS;
-    p.n_rows = larger(0, smaller(TS_KV_ROWS, p.part->n * group_of(l) - p.row));
+    p.n_rows = ts_greater(0, ts_lesser(TS_KV_ROWS, p.part->n * group_of(l) - p.row));
     return p;
 }
 
@@ -111,15 +96,15 @@ static void give_keys(const call *y, ts_kv_piece *p, int64_t split)
     int64_t             least = INT64_MAX, end = 0; /* of the positions of its queries */
     for (int64_t i = first; i <= last; i++) {
         const int64_t at = ts_kv_position(p->tree, p->part, i);
-        least = smaller(least, at);
-        end = larger(end, at + 1);
+        least = ts_lesser(least, at);
+        end = ts_greater(end, at + 1);
     }
-    int64_t begin = l->window ? larger(0, least - l->window + 1) : 0;
+    int64_t begin = l->window ? ts_greater(0, least - l->window + 1) : 0;
     begin -= begin % TS_KV_TILE;
-    const int64_t each = ceil_div(ceil_div(end - begin, y->n_split), TS_KV_TILE) * TS_KV_TILE;
-    p->from = smaller(end, begin + split * each);
-    p->to = smaller(end, p->from + each);
-    p->n_sink = split == 0 ? smaller(l->n_sink, begin) : 0;
+    const int64_t each = ts_ceil_div(ts_ceil_div(end - begin, y->n_split), TS_KV_TILE) * TS_KV_TILE;
+    p->from = ts_lesser(end, begin + split * each);
+    p->to = ts_lesser(end, p->from + each);
+    p->n_sink = split == 0 ? ts_lesser(l->n_sink, begin) : 0;
 }
 
 static float *sums_of(const call *y, const ts_kv_piece *p, int64_t split)

@@ -5,6 +5,7 @@
 
 #include "impl.h"
 #include "touchstone/layernorm.h"
+#include "whole.h"
 
 extern const ts_impl ts_layernorm_forward_impls[], ts_layernorm_backward_impls[];
 

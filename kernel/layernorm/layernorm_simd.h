@@ -37,11 +37,6 @@ INLINE int64_t size_of(ts_dtype t)
     return t == TS_F32 ? 4 : 2;
 }
 
-INLINE int64_t min_of(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* UNIT elements of `group` rows, from p on, will be wanted soon. */
 INLINE void prefetch(const char *p, int group, int64_t pitch, ts_dtype t)
 {
@@ -67,7 +62,7 @@ INLINE int streams(int64_t n_rows, int64_t n_cols, int64_t pitch, ts_dtype t)
 /* Elements of the output rows before their first whole line. */
 INLINE int64_t head_of(const void *out, ts_dtype t, int64_t n, int streaming)
 {
-    return streaming ? min_of(n, (int64_t)(-(uintptr_t)out % LINE) / size_of(t)) : 0;
+    return streaming ? ts_lesser(n, (int64_t)(-(uintptr_t)out % LINE) / size_of(t)) : 0;
 }
 
 INLINE void put(char *row, ts_dtype t, int64_t i, int n, vec v, int streaming)
@@ -106,7 +101,7 @@ INLINE vec xhat_of(vec x, scale s)
  * equal values is that value, so a constant row has variance 0. */
 INLINE float pivot_of(const char *x, ts_dtype t, int64_t n)
 {
-    const int k = (int)min_of(n, UNIT);
+    const int k = (int)ts_lesser(n, UNIT);
     return (float)(wide_total(wide_sum(wide_zero(), x, t, 0, k, 0).d) / k);
 }
 
@@ -177,7 +172,7 @@ INLINE scale finish_sums(const forward_call *c, int64_t r, ts_dtype t, row_sums 
     if (t != TS_F32 && !(square > 0x1p-120 && square < INFINITY)) {
         all = wide_zero();
         for (i = 0; i < c->n; i += UNIT)
-            all = wide_sum(all, x, t, i, (int)min_of(UNIT, c->n - i), (double)pivot);
+            all = wide_sum(all, x, t, i, (int)ts_lesser(UNIT, c->n - i), (double)pivot);
     }
     const double shift = wide_total(all.d) / size, mean = (double)pivot + shift;
     const double v = wide_total(all.dd) / size - shift * shift;
@@ -210,7 +205,7 @@ INLINE void y_ends(const forward_call *c, int64_t r, int group, const scale *s, 
                    int64_t i)
 {
     for (int64_t j = 0; j < c->head; j += UNIT)
-        y_unit(c, r, group, s, t, j, (int)min_of(UNIT, c->head - j), 0);
+        y_unit(c, r, group, s, t, j, (int)ts_lesser(UNIT, c->head - j), 0);
     for (; i + UNIT <= c->n; i += UNIT) y_unit(c, r, group, s, t, i, UNIT, c->streaming);
     if (i < c->n) y_unit(c, r, group, s, t, i, (int)(c->n - i), 0);
 }
@@ -255,7 +250,7 @@ INLINE void forward_rows(const ts_layernorm_forward_args *a, int64_t begin, int6
     c.streaming = streams(a->n_rows, c.n, c.pitch, t);
     c.head = head_of(a->y, t, c.n, c.streaming);
     for (int64_t r = begin; r < end; r += group) {
-        const int n = (int)min_of(group, end - r);
+        const int n = (int)ts_lesser(group, end - r);
         for (int k = known; k < n; k++)
             s[k] = finish_sums(&c, r + k, t, sums_zero(), 0,
                                pivot_of(c.x + (r + k) * c.pitch, t, c.n));
@@ -339,7 +334,7 @@ INLINE void dx_ends(const backward_call *c, int64_t r, int group, const backward
                     int64_t i)
 {
     for (int64_t j = 0; j < c->head; j += UNIT)
-        dx_unit(c, r, group, w, t, j, (int)min_of(UNIT, c->head - j), 0);
+        dx_unit(c, r, group, w, t, j, (int)ts_lesser(UNIT, c->head - j), 0);
     for (; i + UNIT <= c->n; i += UNIT) dx_unit(c, r, group, w, t, i, UNIT, c->streaming);
     if (i < c->n) dx_unit(c, r, group, w, t, i, (int)(c->n - i), 0);
 }
@@ -353,7 +348,7 @@ INLINE void backward_group(const backward_call *c, int64_t r, int64_t end, int g
     double        g[GROUP] = { 0 }, gx[GROUP] = { 0 };
     int64_t       i = 0;
     while (i < c->n) {
-        const int64_t stop = min_of(i + BLOCK, c->n);
+        const int64_t stop = ts_lesser(i + BLOCK, c->n);
         part          sums[GROUP];
 #pragma GCC unroll 4
         for (int k = 0; k < group; k++) sums[k] = part_zero();

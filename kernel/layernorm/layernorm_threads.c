@@ -41,18 +41,13 @@ static int count_threads(const ts_exec *x, int64_t n_rows, int64_t n_cols)
     return n < n_chunks ? n : (int)n_chunks;
 }
 
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 ts_status ts_layernorm_forward_threads(const ts_layernorm_forward_args *a, const ts_exec *x,
                                        ts_layernorm_forward_rows rows)
 {
     const int64_t step = rows_per_chunk(a->n_rows), n_chunks = count_chunks(a->n_rows);
     const int     n_threads = count_threads(x, a->n_rows, a->n_cols);
 #pragma omp parallel for num_threads(n_threads) schedule(dynamic)
-    for (int64_t c = 0; c < n_chunks; c++) rows(a, c * step, smaller((c + 1) * step, a->n_rows));
+    for (int64_t c = 0; c < n_chunks; c++) rows(a, c * step, ts_lesser((c + 1) * step, a->n_rows));
     return TS_OK;
 }
 
@@ -93,7 +88,7 @@ ts_status ts_layernorm_backward_threads(const ts_layernorm_backward_args *a, con
         for (int64_t c = 0; c < n_chunks; c++) {
             float *const partial = partials + c * 2 * width;
             memset(partial, 0, 2 * (size_t)width * sizeof *partial);
-            rows(a, c * step, smaller((c + 1) * step, a->n_rows), partial, partial + width);
+            rows(a, c * step, ts_lesser((c + 1) * step, a->n_rows), partial, partial + width);
         }
 #pragma omp for schedule(static)
         for (int64_t i = 0; i < 2 * n_blocks; i++) {
@@ -101,7 +96,7 @@ ts_status ts_layernorm_backward_threads(const ts_layernorm_backward_args *a, con
             float *const  out = (float *)(i < n_blocks ? a->dgamma : a->dbeta) + begin;
             const float  *first = n_chunks ? partials + i * COLUMNS : NULL;
             sum_columns(first, n_chunks, 2 * width, a->accumulate,
-                        smaller(COLUMNS, a->n_cols - begin), out);
+                        ts_lesser(COLUMNS, a->n_cols - begin), out);
         }
     }
     return TS_OK;

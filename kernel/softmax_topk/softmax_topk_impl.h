@@ -5,6 +5,7 @@
 
 #include "impl.h"
 #include "touchstone/softmax_topk.h"
+#include "whole.h"
 
 extern const ts_impl ts_softmax_topk_impls[];
 

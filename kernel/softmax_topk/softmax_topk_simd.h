@@ -40,11 +40,6 @@ INLINE int64_t size_of(ts_dtype t)
     return t == TS_F32 ? 4 : 2;
 }
 
-INLINE int64_t min_of(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* ---- exponentials ---- */
 
 /* What turns x - max into an exponent of two. `far` from 1, some x - max or this factor itself is
@@ -121,7 +116,7 @@ typedef struct peaks {
 INLINE vec max_groups(const char *p, ts_dtype t, int g, int end, peaks *to, vec m, uintptr_t *ahead)
 {
     while (g < end) {
-        const int stop = (int)min_of(end, g / EIGHT * EIGHT + EIGHT);
+        const int stop = (int)ts_lesser(end, g / EIGHT * EIGHT + EIGHT);
         float    *of_eight = to->of_eight + g / EIGHT * LANES;
         vec       high = g % EIGHT ? get(of_eight) : splat(-INFINITY);
         for (; g < stop; g++, p += GROUP * size_of(t)) {
@@ -146,10 +141,10 @@ INLINE double sum_groups(const char *p, ts_dtype t, int n_groups, float shift, c
     const vec     from = splat(shift), low = splat(s->low), c = splat(s->c);
     const int64_t most = GROUP * size_of(t) / LINE; /* a group */
     const int64_t lines =
-        until > *ahead ? min_of(most, (int64_t)(until - *ahead) / LINE / n_groups + 1) : 0;
+        until > *ahead ? ts_lesser(most, (int64_t)(until - *ahead) / LINE / n_groups + 1) : 0;
     double all = 0;
     for (int begin = 0; begin < n_groups; begin += SHORT) {
-        const int end = (int)min_of(begin + SHORT, n_groups);
+        const int end = (int)ts_lesser(begin + SHORT, n_groups);
         vec       sum[2] = { splat(0), splat(0) }; /* more would not fit in 16 registers */
         for (int g = begin; g < end; g++) {
             vec x[4];
@@ -336,7 +331,8 @@ INLINE void read_as(const char *p, ts_dtype t, int64_t begin, int64_t end, const
 {
     uintptr_t ahead = (uintptr_t)(p + (begin + BLOCK) * size_of(t));
     for (int64_t i = begin; i < end; i += BLOCK)
-        take_block(p + i * size_of(t), t, (int)min_of(BLOCK, end - i), (int32_t)i, c, &ahead, s, l);
+        take_block(p + i * size_of(t), t, (int)ts_lesser(BLOCK, end - i), (int32_t)i, c, &ahead, s,
+                   l);
 }
 
 /* Logits begin..end of a row. */
@@ -397,7 +393,7 @@ static void finish_row(const ts_softmax_topk_args *a, int64_t row, const state *
 INLINE void empty(list *l, const ts_softmax_topk_args *a)
 {
     l->n = 0;
-    l->k = (int)min_of(a->k, a->n_vocab);
+    l->k = (int)ts_lesser(a->k, a->n_vocab);
     l->shift = shift_of(a->dtype);
     l->floor = l->cut = -INFINITY;
     l->all = NULL;

@@ -13,14 +13,9 @@ enum {
     LINE = 64,
 };
 
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 static int64_t room_of(const ts_softmax_topk_args *a)
 {
-    return smaller(a->k, a->n_vocab);
+    return ts_lesser(a->k, a->n_vocab);
 }
 
 /* Logits in a part, by the shape alone: all of the row, or a fraction of it. */
@@ -31,7 +26,7 @@ static int64_t part_of(const ts_softmax_topk_args *a)
     const int64_t most = ALL_PARTS / a->n_rows;
     const int64_t least = (a->n_vocab + most - 1) / most;
     const int64_t part = least > PART ? least : PART;
-    return smaller(a->n_vocab, (part + MULTIPLE - 1) / MULTIPLE * MULTIPLE);
+    return ts_lesser(a->n_vocab, (part + MULTIPLE - 1) / MULTIPLE * MULTIPLE);
 }
 
 static int64_t count_parts(const ts_softmax_topk_args *a)
@@ -76,7 +71,7 @@ static void by_parts(const ts_softmax_topk_args *a, const ts_exec *x,
             const int64_t         begin = i % n_parts * part;
             ts_softmax_topk_part *out = (void *)(parts + (size_t)i * bytes);
             out->room = (int32_t)room_of(a);
-            steps->part(a, i / n_parts, begin, smaller(begin + part, a->n_vocab), out);
+            steps->part(a, i / n_parts, begin, ts_lesser(begin + part, a->n_vocab), out);
         }
 #pragma omp for schedule(dynamic)
         for (int64_t r = 0; r < a->n_rows; r++)
@@ -94,11 +89,11 @@ ts_status ts_softmax_topk_threads(const ts_softmax_topk_args *a, const ts_exec *
         return TS_OK;
     }
     const int     n_threads = count_threads(a, x, a->n_rows);
-    const int64_t n_chunks = smaller(a->n_rows, (int64_t)n_threads * CHUNKS_A_THREAD);
+    const int64_t n_chunks = ts_lesser(a->n_rows, (int64_t)n_threads * CHUNKS_A_THREAD);
     const int64_t each = n_chunks ? a->n_rows / n_chunks : 0, rest = a->n_rows - each * n_chunks;
 #pragma omp parallel for num_threads(n_threads) schedule(dynamic)
     for (int64_t c = 0; c < n_chunks; c++) {
-        const int64_t begin = c * each + smaller(c, rest);
+        const int64_t begin = c * each + ts_lesser(c, rest);
         steps->rows(a, begin, begin + each + (c < rest));
     }
     return TS_OK;

@@ -10,11 +10,6 @@
 
 enum { SMALL = 1 << 14 }; /* logits: fewer are done before a second thread wakes up */
 
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* softmax_topk gives the first of the largest, and tells a sick row. */
 static ts_softmax_topk_args largest(int64_t n_vocab, const float *logits, int32_t *token,
                                     float *prob)
@@ -52,13 +47,13 @@ static int32_t draw(const ts_tree_chooser *c, const float *x, double max, double
     const double  t = fmin(1 / c->temperature, DBL_MAX); /* 0 times inf would be NaN */
     const int64_t n = c->n_vocab, n_pieces = (n + TS_TREE_PIECE - 1) / TS_TREE_PIECE;
     const int64_t most = c->inner.n_threads > 0 ? c->inner.n_threads : omp_get_max_threads();
-    const int     n_threads = n < SMALL ? 1 : (int)smaller(most, n_pieces);
+    const int     n_threads = n < SMALL ? 1 : (int)ts_lesser(most, n_pieces);
     double        total = 0, so_far = 0, before = 0;
     int64_t       piece = 0;
 #pragma omp parallel for num_threads(n_threads) schedule(static)
     for (int64_t i = 0; i < n_pieces; i++)
         c->sum[i] =
-            sum(x + i * TS_TREE_PIECE, smaller(TS_TREE_PIECE, n - i * TS_TREE_PIECE), max, t);
+            sum(x + i * TS_TREE_PIECE, ts_lesser(TS_TREE_PIECE, n - i * TS_TREE_PIECE), max, t);
     for (int64_t i = 0; i < n_pieces; i++) total += c->sum[i];
     const double target = u * total;
     for (int64_t i = 0; i < n_pieces && so_far <= target; i++) { /* u < 1: some piece gets past */
@@ -66,7 +61,7 @@ static int32_t draw(const ts_tree_chooser *c, const float *x, double max, double
         before = so_far;
         so_far += c->sum[i];
     }
-    return find_in(x, piece * TS_TREE_PIECE, smaller(n, (piece + 1) * TS_TREE_PIECE), max, t,
+    return find_in(x, piece * TS_TREE_PIECE, ts_lesser(n, (piece + 1) * TS_TREE_PIECE), max, t,
                    before, target);
 }
 

@@ -5,6 +5,7 @@
 
 #include "impl.h"
 #include "touchstone/tree_verify.h"
+#include "whole.h"
 
 extern const ts_impl ts_tree_verify_impls[];
 

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* whole.h - of two whole numbers. */
+#ifndef TS_BASE_WHOLE_H
+#define TS_BASE_WHOLE_H
+
+#include <stdint.h>
+
+static inline int64_t ts_lesser(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline int64_t ts_greater(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Neither is negative. */
+static inline int64_t ts_ceil_div(int64_t a, int64_t b)
+{
+    return a / b + (a % b != 0);
+}
+
+#endif
