@@ -382,48 +382,7 @@ static ts_status search(const void *args, const ts_exec *x)
     return TS_OK;
 }
 
-static ts_status workspace(const void *args, const ts_exec *x, size_t *n_bytes)
-{
-    state           s;
-    const ts_status status = check(args);
-    (void)x;
-    if (!status) *n_bytes = lay_out(&s, args, NULL);
-    return status;
-}
-
-/* ---- the mutants ---- */
-
-#define RUN(trap, name, fault, family)                                                             \
-    static ts_status run_##trap(const void *a, const ts_exec *x)                                   \
-    {                                                                                              \
-        now = trap;                                                                                \
-        return ts_beam_play(search, a, x);                                                         \
-    }                                                                                              \
-    static ts_status workspace_##trap(const void *a, const ts_exec *x, size_t *n)                  \
-    {                                                                                              \
-        now = trap;                                                                                \
-        return ts_beam_play_workspace(workspace, a, x, n);                                         \
-    }
-MUTANTS(RUN)
-
-#define ROW(trap, name, fault, family)                                                             \
-    { name, "beam_search", TS_FAULT_##fault, family, run_##trap, workspace_##trap, TS_CPU },
-
-extern const ts_mutant ts_beam_search_mutants[];
-const ts_mutant        ts_beam_search_mutants[] = { MUTANTS(ROW) { 0 } };
-
-/* The search itself, with the trap of this name, for tests that make entrants of it. False: there
- * is no such trap. */
-bool ts_beam_search_mutant(const char *name, ts_run_fn *run, ts_workspace_fn *query);
-
-bool ts_beam_search_mutant(const char *name, ts_run_fn *run, ts_workspace_fn *query)
-{
-    for (int i = 0; i < N_TRAPS; i++) {
-        if (strcmp(ts_beam_search_mutants[i].name, name)) continue;
-        now = (trap)i; /* the table has their order */
-        *run = search;
-        *query = workspace;
-        return true;
-    }
-    return false;
-}
+#define STEM  beam_search
+#define PLAY  ts_beam_play
+#define ENTRY search
+#include "played.h"

@@ -282,48 +282,7 @@ static ts_status verify(const void *args, const ts_exec *x)
     return TS_OK;
 }
 
-static ts_status workspace(const void *args, const ts_exec *x, size_t *n_bytes)
-{
-    state           s;
-    const ts_status status = check(args);
-    (void)x;
-    if (!status) *n_bytes = lay_out(&s, args, NULL);
-    return status;
-}
-
-/* ---- the mutants ---- */
-
-#define RUN(trap, name, fault, family)                                                             \
-    static ts_status run_##trap(const void *a, const ts_exec *x)                                   \
-    {                                                                                              \
-        now = trap;                                                                                \
-        return ts_tree_play(verify, a, x);                                                         \
-    }                                                                                              \
-    static ts_status workspace_##trap(const void *a, const ts_exec *x, size_t *n)                  \
-    {                                                                                              \
-        now = trap;                                                                                \
-        return ts_tree_play_workspace(workspace, a, x, n);                                         \
-    }
-MUTANTS(RUN)
-
-#define ROW(trap, name, fault, family)                                                             \
-    { name, "tree_verify", TS_FAULT_##fault, family, run_##trap, workspace_##trap, TS_CPU },
-
-extern const ts_mutant ts_tree_verify_mutants[];
-const ts_mutant        ts_tree_verify_mutants[] = { MUTANTS(ROW) { 0 } };
-
-/* The verification itself, with the trap of this name, for tests that make entrants of it. False:
- * there is no such trap. */
-bool ts_tree_verify_mutant(const char *name, ts_run_fn *run, ts_workspace_fn *query);
-
-bool ts_tree_verify_mutant(const char *name, ts_run_fn *run, ts_workspace_fn *query)
-{
-    for (int i = 0; i < N_TRAPS; i++) {
-        if (strcmp(ts_tree_verify_mutants[i].name, name)) continue;
-        now = (trap)i; /* the table has their order */
-        *run = verify;
-        *query = workspace;
-        return true;
-    }
-    return false;
-}
+#define STEM  tree_verify
+#define PLAY  ts_tree_play
+#define ENTRY verify
+#include "played.h"
