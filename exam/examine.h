@@ -27,8 +27,8 @@ typedef struct ts_verdict {
     char     text[256]; /* detail of a crash, or why it is broken */
 } ts_verdict;
 
-/* Runs the case with 1, 2, 7 and all threads (on a device: four times); every answer is examined,
- * and all must have the same bits. */
+/* Runs the case with 1, all, 2 and 7 threads (on a device: four times; an entry of one thread:
+ * twice); every answer is examined, and all must have the same bits. */
 void ts_examine(const ts_exam *e, ts_worker *w, int limit_ms, ts_verdict *v);
 
 /* Senseless calls: each must be refused with the right status and leave the outputs alone. */

@@ -194,20 +194,19 @@ ts_worker *ts_worker_start(const ts_entry *e, const ts_arena *m)
     return w;
 }
 
+const ts_entry *ts_worker_entry(const ts_worker *w)
+{
+    return &w->entry;
+}
+
 /* Ends a worker that is not at work: it leaves by itself when nobody can give it orders any more.
  */
 static void dismiss(ts_worker *w)
 {
     if (!w->pid) return;
+    struct pollfd p = { .fd = w->fd };
     shutdown(w->fd, SHUT_WR);
-    for (int waited_ms = 0; waited_ms < 5000; waited_ms += 5) {
-        if (waitpid(w->pid, NULL, WNOHANG) == w->pid) {
-            close(w->fd);
-            w->pid = 0;
-            return;
-        }
-        usleep(5000);
-    }
+    poll(&p, 1, 5000); /* until it has gone, and its end with it */
     reap(w);
 }
 

@@ -13,8 +13,9 @@ typedef struct ts_entry {
     ts_device       device;
     unsigned        mask; /* CPU features it may see */
     ts_run_fn       run;
-    ts_workspace_fn workspace; /* NULL: needs none */
-    bool            any_order; /* called without `deterministic` */
+    ts_workspace_fn workspace;  /* NULL: needs none */
+    bool            any_order;  /* called without `deterministic` */
+    bool            one_thread; /* has no use for more, and is asked with fewer numbers of them */
 } ts_entry;
 
 typedef enum ts_verb {
@@ -55,8 +56,9 @@ typedef struct ts_reply {
 
 typedef struct ts_worker ts_worker;
 
-ts_worker *ts_worker_start(const ts_entry *e, const ts_arena *m);
-void       ts_worker_stop(ts_worker **w);
+ts_worker      *ts_worker_start(const ts_entry *e, const ts_arena *m);
+void            ts_worker_stop(ts_worker **w);
+const ts_entry *ts_worker_entry(const ts_worker *w);
 
 /* False when the worker died or ran out of time; *reply.flaw then says how, and the next order is
  * given to a fresh worker. */

@@ -157,12 +157,15 @@ static size_t n_want(const ts_case *c)
     return count_want(&s);
 }
 
+/* From codes, only when it is known what was read back: then `check` works it out. */
 static void oracle(const ts_case *c, const void *args, ts_want *want)
 {
-    ts_kv_script s;
+    const ts_kv_cache_args *a = args;
+    ts_kv_script            s;
+    if (ts_kv_is_code(a->dims->store_dtype)) return;
     ts_kv_script_of(c, &s);
     free(s.word);
-    ts_kv_model(args, &s, NULL, want);
+    ts_kv_model(a, &s, NULL, want);
 }
 
 /* ---- check ---- */

@@ -13,6 +13,7 @@
 #include "dtype.h"
 #include "kv_cache_model.h"
 #include "rng.h"
+#include "whole.h"
 
 typedef long double real; /* F64 is judged too */
 
@@ -45,7 +46,7 @@ static double source(const kv_model *m, const kv_token *t, bool key, int64_t e, 
 {
     double x;
     if (key && t->cut) {
-        if (!t->key_back || !m->read) s->known = false;
+        if (!t->key_back) s->known = false;
         x = s->known ? rounded(m->read[(t->key_back - 1) * width(m) + e], m->d->io_dtype) : 0;
         s->slack = fmax(s->slack, 2 * ts_format_of(m->d->io_dtype)->u * fabs(x));
     } else x = ts_load(key ? m->a->k : m->a->v, m->d->io_dtype, t->row * width(m) + e);
@@ -85,19 +86,14 @@ static void want_channel(const kv_model *m, const kv_token *list, int64_t n, int
     for (int64_t i = from; i < to; i++) want[(i - from) * width(m)].bound = bound;
 }
 
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Tokens from .. to of a sequence. */
 static void want_channels(const kv_model *m, const kv_token *list, int64_t len, int64_t from,
                           int64_t to, ts_want *want)
 {
     const int64_t g = m->d->key_group, W = width(m);
     for (int64_t first = from / g * g; first < to; first += g) {
-        const int64_t lo = first < from ? from - first : 0, hi = least(to - first, g);
-        const int64_t n = least(len - first, g);
+        const int64_t lo = first < from ? from - first : 0, hi = ts_lesser(to - first, g);
+        const int64_t n = ts_lesser(len - first, g);
         ts_want      *at = want + (first + lo - from) * W;
         for (int64_t e = 0; e < W && n == g; e++)
             want_channel(m, list + first, n, e, at + e, lo, hi);
@@ -150,7 +146,7 @@ static bool load_row(const kv_model *m, const kv_token *t, bool key, int64_t hea
     const int64_t D = m->d->head_dim, at = head * D;
     if (ts_kv_is_code(m->d->store_dtype)) {
         const int64_t row = key ? t->key_read : t->value_read;
-        if (!m->read || !row) return false;
+        if (!row) return false;
         for (int64_t e = 0; e < D; e++) to[e] = m->read[(row - 1) * width(m) + at + e];
         return true;
     }

@@ -18,8 +18,10 @@
 
 enum {
     MAX_LANES = 32,
+    MAX_MUTANTS = 1024, /* of one task */
     LANE_LIMIT_MS = 120000,
     MUTANT_LIMIT_MS = 4000,
+    HANG_LIMIT_MS = 1000,           /* of one that hangs on purpose */
     DEVICE_MUTANT_LIMIT_MS = 30000, /* a device takes its time to start */
     SMALL_ELEMENTS = 60000,
     SMALL_FLOPS = 4 * SMALL_ELEMENTS
@@ -162,6 +164,13 @@ static bool asked_for(const run *r, const char *name, ts_device device)
     return !r->o.device || !strcmp(r->o.device, device == TS_CUDA ? "cuda" : "cpu");
 }
 
+/* A control has one thread: that it passes, and repeats itself, takes no more than two calls. */
+static ts_entry entry_of_mutant(const ts_mutant *m)
+{
+    const bool control = m->fault == TS_FAULT_NONE && m->device == TS_CPU;
+    return (ts_entry) { m->name, m->device, ~0u, m->run, m->workspace, false, control };
+}
+
 static int open_lanes(const run *r, const ts_offer *o, lane *lanes)
 {
     int n = 0;
@@ -176,9 +185,7 @@ static int open_lanes(const run *r, const ts_offer *o, lane *lanes)
         const bool control = !r->o.impl && m->fault == TS_FAULT_NONE && !r->o.no_mutants;
         if (strcmp(m->task, o->task->name) || !(named || control)) continue;
         if (m->device != r->hunted && !(named && !r->o.device)) continue;
-        lanes[n++] = (lane) { .mutant = m,
-                              .entry = { m->name, m->device, ~0u, m->run, m->workspace, false },
-                              .dtypes = ~0u };
+        lanes[n++] = (lane) { .mutant = m, .entry = entry_of_mutant(m), .dtypes = ~0u };
     }
     for (int i = 0; i < n; i++) lanes[i].worker = ts_worker_start(&lanes[i].entry, &r->arena);
     return n;
@@ -282,56 +289,97 @@ static void report_caught(run *r, const ts_exam *e, const ts_mutant *m, const ts
     fprintf(r->out, "caught %s %s\n       %s\n", m->name, name, why);
 }
 
-/* Cases of the family the mutant names, until the check it names has caught it. */
-static unsigned hunt(run *r, const ts_offer *o, const ts_mutant *m)
+/* One that is hunted: with a worker while it is at large and has been asked. */
+typedef struct quarry {
+    const ts_mutant *m;
+    ts_entry         entry;
+    ts_worker       *worker;
+    unsigned         faults;
+} quarry;
+
+static bool caught(const quarry *q)
 {
-    const ts_entry entry = { m->name, m->device, ~0u, m->run, m->workspace, false };
-    const int      limit_ms = m->device == TS_CPU ? MUTANT_LIMIT_MS : DEVICE_MUTANT_LIMIT_MS;
-    ts_worker     *w = ts_worker_start(&entry, &r->arena);
-    unsigned       faults = 0;
-    for (const ts_case *c = o->task->cases(); c->use && !(faults >> m->fault & 1u); c++) {
-        if (!(c->use & TS_USE_CHECK)) continue;
-        if (strcmp(c->family, m->family ? m->family : "normal")) continue;
-        /* Without rows a NULL is no senseless argument. */
-        if (m->fault == TS_FAULT_REFUSAL && c->dim[0] < 2) continue;
-        for (int s = 0; s < 2 && !(faults >> m->fault & 1u); s++) {
-            ts_exam    e;
-            ts_verdict v;
-            ts_exam_open(&e, o->task, c, r->seeds[0] + (uint64_t)s, &r->arena);
-            if (m->fault == TS_FAULT_REFUSAL) ts_examine_refusals(&e, w, limit_ms, &v);
-            else ts_examine(&e, w, limit_ms, &v);
-            faults |= v.faults;
-            if (r->o.only_mutants && v.faults >> m->fault & 1u) report_caught(r, &e, m, &v);
-            ts_exam_close(&e);
+    return q->faults >> q->m->fault & 1u;
+}
+
+/* Cases of the family the mutant names, until the check it names has caught it. */
+static bool awaits(const quarry *q, const ts_case *c)
+{
+    if (caught(q) || strcmp(c->family, q->m->family ? q->m->family : "normal")) return false;
+    /* Without rows a NULL is no senseless argument. */
+    return q->m->fault != TS_FAULT_REFUSAL || c->dim[0] >= 2;
+}
+
+static void hunt(run *r, const ts_exam *e, quarry *q)
+{
+    const ts_mutant *m = q->m;
+    const int        limit_ms = m->device != TS_CPU         ? DEVICE_MUTANT_LIMIT_MS
+                                : m->fault == TS_FAULT_HANG ? HANG_LIMIT_MS
+                                                            : MUTANT_LIMIT_MS;
+    ts_verdict       v;
+    if (!q->worker) q->worker = ts_worker_start(&q->entry, &r->arena);
+    if (m->fault == TS_FAULT_REFUSAL) ts_examine_refusals(e, q->worker, limit_ms, &v);
+    else ts_examine(e, q->worker, limit_ms, &v);
+    q->faults |= v.faults;
+    if (!caught(q)) return;
+    if (r->o.only_mutants) report_caught(r, e, m, &v);
+    ts_worker_stop(&q->worker);
+}
+
+/* Each case is drawn and solved once, for all that are still at large. */
+static void hunt_all(run *r, const ts_offer *o, quarry *list, int n)
+{
+    int n_caught = 0;
+    for (const ts_case *c = o->task->cases(); c->use; c++)
+        for (uint64_t s = 0; s < 2 && c->use & TS_USE_CHECK; s++) {
+            ts_exam e;
+            bool    open = false;
+            for (int i = 0; i < n; i++) {
+                if (!awaits(&list[i], c)) continue;
+                progress(r, o->task->name, list[i].m->name, n_caught, n);
+                if (!open) ts_exam_open(&e, o->task, c, r->seeds[0] + s, &r->arena);
+                open = true;
+                hunt(r, &e, &list[i]);
+                n_caught += caught(&list[i]);
+            }
+            if (open) ts_exam_close(&e);
         }
+    for (int i = 0; i < n; i++) ts_worker_stop(&list[i].worker);
+}
+
+static void count_mutant(run *r, const ts_offer *o, const quarry *q)
+{
+    const ts_fault fault = q->m->fault;
+    if (caught(q)) {
+        r->n_rejected++;
+        if (q->faults != 1u << fault) return;
+        r->sole |= q->faults;
+        r->sole_by[fault] = q->m->name;
+        return;
     }
-    ts_worker_stop(&w);
-    return faults;
+    clear_progress(r);
+    fprintf(r->out, "FAIL mutant %s of %s was not caught by '%s'%s\n", q->m->name, o->task->name,
+            ts_fault_name(fault), q->faults ? ", only by other checks" : "");
 }
 
 static void check_mutants(run *r, const ts_offer *o)
 {
+    static quarry list[MAX_MUTANTS];
+    int           n = 0;
     for (const ts_mutant *m = o->mutants; m->name; m++) {
         if (strcmp(m->task, o->task->name) || m->fault == TS_FAULT_NONE) continue;
         if (m->device != r->hunted) continue;
-        progress(r, o->task->name, m->name, r->n_mutants, 0);
-        r->n_mutants++;
-        if (r->unhunted[0]) {
-            r->n_unhunted++;
-            continue;
-        }
-        const unsigned faults = hunt(r, o, m);
-        const bool     rejected = faults >> m->fault & 1u;
-        r->n_rejected += rejected;
-        if (rejected && faults == 1u << m->fault) {
-            r->sole |= faults;
-            r->sole_by[m->fault] = m->name;
-        }
-        if (rejected) continue;
-        clear_progress(r);
-        fprintf(r->out, "FAIL mutant %s of %s was not caught by '%s'%s\n", m->name, o->task->name,
-                ts_fault_name(m->fault), faults ? ", only by other checks" : "");
+        if (n == MAX_MUTANTS) abort();
+        list[n++] = (quarry) { .m = m, .entry = entry_of_mutant(m) };
     }
+    r->n_mutants += n;
+    if (r->unhunted[0]) {
+        r->n_unhunted += n;
+        return;
+    }
+    const int at_once = r->hunted == TS_CPU ? n : 1; /* each worker takes memory of a device */
+    for (int i = 0; i < n; i += at_once) hunt_all(r, o, list + i, at_once);
+    for (int i = 0; i < n; i++) count_mutant(r, o, &list[i]);
 }
 
 /* That every check has a mutant which only it catches is shown on the CPU, for all devices and all

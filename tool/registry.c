@@ -176,7 +176,7 @@ ts_entry ts_entry_of(const ts_offer *o, const ts_impl *row)
 {
     unsigned mask = 0;
     for (const ts_impl *r = row; r->name; r++) mask |= r->needs;
-    return (ts_entry) { row->name, row->device, mask, o->run, o->workspace, false };
+    return (ts_entry) { row->name, row->device, mask, o->run, o->workspace, false, false };
 }
 
 const ts_entrant *ts_entrants_of(const ts_offer *o)
@@ -187,7 +187,7 @@ const ts_entrant *ts_entrants_of(const ts_offer *o)
 
 ts_entry ts_entry_of_entrant(const ts_entrant *e)
 {
-    return (ts_entry) { e->name, e->device, ~0u, e->run, e->workspace, false };
+    return (ts_entry) { e->name, e->device, ~0u, e->run, e->workspace, false, false };
 }
 
 bool ts_task_matches(const ts_task *t, const char *filter)
