@@ -282,7 +282,7 @@ static bool compile(const ts_candidate *e, ts_built *b, const char *own, const c
 {
     line        l = { 0 };
     bool        cxx = false, any = false;
-    char        flags[1024], linked[256], more[256], units[TS_ENTRY_SOURCES][16];
+    char        flags[1024], linked[256], more[256], units[TS_ENTRY_SOURCES][24];
     ts_confined c;
     for (int i = 0; i < e->n_sources; i++) cxx |= e->source[i].compiled && is_cxx(&e->source[i]);
     flags_for(e, cxx, own, flags, sizeof flags);

@@ -1,36 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# cli.sh BUILD - the program from outside: exit statuses, one line per error, JSON.
-set -u
-build=$1
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
-n=0 bad=0
-complain() {
-    echo "cli: touchstone $args: $*" >&2
-    bad=$((bad + 1))
-}
-run() { # STATUS ARGUMENT... : standard output in $tmp/out, standard error in $tmp/err
-    want=$1
-    shift
-    args=$*
-    n=$((n + 1))
-    "$build/touchstone" "$@" >"$tmp/out" 2>"$tmp/err" </dev/null
-    got=$?
-    [ $got = "$want" ] || complain "exit status $got, expected $want: $(tail -n 1 "$tmp/err")"
-}
-silent() { [ ! -s "$tmp/err" ] || complain "wrote to standard error: $(head -n 1 "$tmp/err")"; }
-refused() { # the run before it: one line on standard error, nothing on standard output
-    [ ! -s "$tmp/out" ] || complain 'wrote to standard output'
-    [ "$(wc -l <"$tmp/err")" = 1 ] || complain "$(wc -l <"$tmp/err") lines on standard error, expected 1"
-}
-shows() { grep -q -- "$1" "$tmp/out" || complain "no '$1' in the output"; }
-json() { # PATH... : their values, one a line, in $tmp/values
-    "$build/test/json_get" "$@" <"$tmp/out" >"$tmp/values" 2>"$tmp/err" || {
-        complain "$(cat "$tmp/err")"
-        return 1
-    }
-}
+# cli.sh BUILD - the program from outside: exit statuses, one line per error, JSON. What takes it longer
+# is in cli_run.sh.
+. "$(dirname "$0")/program.sh"
 
 run 0 --help; silent; shows check; shows bench; shows list
 for command in judge check bench list demo report generate train plan; do
@@ -118,18 +90,6 @@ else
     run 3 generate --model $model --prompt x; refused
 fi
 
-demos='flash gqa paged prefix' plots='flash paged'
-if [ -f "$build/libmodel.a" ]; then
-    demos="$demos cache ragged chunked quantised sampling beam tree" plots="$plots cache chunked quantised sampling beam tree"
-    export TOUCHSTONE_MODELS="$tmp" # nothing is there: random weights, which every machine has
-    run 0 demo quantised; silent; shows 'random weights'
-else
-    run 2 demo quantised; refused
-fi
-run 0 demo --help; silent
-for demo in $demos; do shows "^  $demo "; done
-run 3 demo paged --svg "$tmp/no/such/folder"; [ "$(wc -l <"$tmp/err")" = 1 ] || complain 'no line on standard error'
-
 for kind in models gpus; do run 0 list $kind; silent; done
 shows '^h100 .*data sheet'
 on_h100() { # STATUS MODEL [OPTION...]
@@ -184,41 +144,6 @@ if [ -x "$build/test/json_get" ]; then
 fi
 
 if [ -x "$build/test/json_get" ]; then
-    for demo in $demos; do
-        run 0 demo $demo --seed 7 --svg "$tmp/$demo.svg" --json -; silent
-        json demo seed rows.0 rows.1 && json passed && [ "$(cat "$tmp/values")" = true ] || complain 'not passed'
-    done
-    for demo in $plots; do
-        args="demo $demo --svg"
-        grep -q '</svg>' "$tmp/$demo.svg" || complain 'no plot'
-        ! grep -qiE 'nan|inf' "$tmp/$demo.svg" || complain 'a plot with what is no number'
-    done
-    for demo in paged quantised beam tree; do # no times in it: the seed says it all
-        case " $demos " in *" $demo "*) ;; *) continue ;; esac
-        run 0 demo $demo --seed 7 --json -; cp "$tmp/out" "$tmp/seven"
-        run 0 demo $demo --seed 7 --json -; cmp -s "$tmp/out" "$tmp/seven" || complain 'the same seed, and other numbers'
-        run 0 demo $demo --seed 8 --json -; json rows; cp "$tmp/values" "$tmp/eight"
-        cp "$tmp/seven" "$tmp/out"; json rows; ! cmp -s "$tmp/values" "$tmp/eight" || complain 'another seed, and the same numbers'
-    done
-    run 0 check --small --no-mutants --seed 7 --json - # all mutants are hunted by the test `check`
-    if json cases passed failed skipped; then
-        set -- $(cat "$tmp/values")
-        [ "$1" -gt 0 ] && [ "$2" -gt 0 ] && [ "$3" = 0 ] || complain "cases $1, passed $2, failed $3"
-    fi
-    run 0 check --only-mutants --task layernorm_forward --seed 7 --json -
-    if json mutants.total mutants.rejected; then
-        set -- $(cat "$tmp/values")
-        [ "$1" -gt 0 ] && [ "$2" = "$1" ] || complain "$1 mutants, $2 rejected"
-    fi
-    run 0 bench --task layernorm_forward --case f32/rows=8192,cols=768 --rounds 1 --json -
-    if json machine ceilings.copy ceilings.read rows.0.task rows.0.impl rows.0.case rows.0.time_ns \
-        rows.0.spread rows.0.gbs rows.0.floor_fraction rows.0.verified; then
-        [ "$(tail -n 1 "$tmp/values")" = true ] || complain 'its first row is not verified'
-    fi
-    run 0 bench --task softmax_topk --case f32/rows=1,vocab=128256,k=10, --rounds 1 --json -
-    if json rows.0.floor_fraction rows.0.read_gbs rows.0.verified rows.0.ceiling; then
-        [ "$(tail -n 1 "$tmp/values")" = '"read"' ] || complain 'is not measured against reading'
-    fi
     for kind in tasks cases impls devices models gpus; do run 0 list $kind --json -; json; done
     run 0 list tasks --json "$tmp/file"; silent
     "$build/test/json_get" <"$tmp/file" || complain 'no JSON in the file'
@@ -228,5 +153,4 @@ else
     echo 'without jansson: --json must be refused'
     run 2 list tasks --json -; refused
 fi
-echo "$n runs, $bad complaints"
-[ $bad = 0 ]
+verdict

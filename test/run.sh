@@ -41,10 +41,10 @@ if openmp clang; then
 else
     skip clang 'no clang with OpenMP'
 fi
-# The units: the program itself takes two minutes here. Times mean nothing, and
-# cages are built without sanitizers.
+# The units, and the program's command line: the rest of it takes minutes here. Times mean nothing,
+# and cages are built without sanitizers.
 if openmp cc -fsanitize=address,undefined; then
-    suite sanitize build-sanitize '-R ^unit_ -E ^unit_(block|board|build|gpu|plan_decode)$' -DTS_SANITIZE=ON -DTS_CUDA=OFF
+    suite sanitize build-sanitize '-R ^(unit_|cli$) -E ^unit_(block|board|build|gpu|plan_decode)$' -DTS_SANITIZE=ON -DTS_CUDA=OFF
 else
     skip sanitize 'no compiler with sanitizers and OpenMP'
 fi

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+# program.sh - for scripts that run the program from outside; they are given BUILD, source this, and
+# end with verdict.
+set -u
+build=$1
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+n=0 bad=0
+complain() {
+    echo "${0##*/}: touchstone $args: $*" >&2
+    bad=$((bad + 1))
+}
+run() { # STATUS ARGUMENT... : standard output in $tmp/out, standard error in $tmp/err
+    want=$1
+    shift
+    args=$*
+    n=$((n + 1))
+    "$build/touchstone" "$@" >"$tmp/out" 2>"$tmp/err" </dev/null
+    got=$?
+    [ $got = "$want" ] || complain "exit status $got, expected $want: $(tail -n 1 "$tmp/err")"
+}
+silent() { [ ! -s "$tmp/err" ] || complain "wrote to standard error: $(head -n 1 "$tmp/err")"; }
+refused() { # the run before it: one line on standard error, nothing on standard output
+    [ ! -s "$tmp/out" ] || complain 'wrote to standard output'
+    [ "$(wc -l <"$tmp/err")" = 1 ] || complain "$(wc -l <"$tmp/err") lines on standard error, expected 1"
+}
+shows() { grep -q -- "$1" "$tmp/out" || complain "no '$1' in the output"; }
+json() { # PATH... : their values, one a line, in $tmp/values
+    "$build/test/json_get" "$@" <"$tmp/out" >"$tmp/values" 2>"$tmp/err" || {
+        complain "$(cat "$tmp/err")"
+        return 1
+    }
+}
+verdict() {
+    echo "$n runs, $bad complaints"
+    [ $bad = 0 ]
+}
