@@ -8,11 +8,30 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+/* What is found out once: under a hypervisor CPUID takes tens of microseconds. Who asks twice at
+ * once gets the same answer twice. */
+enum { UNKNOWN, NO, YES };
+
+static int once(atomic_int *answer, int (*find)(void))
+{
+    int known = atomic_load_explicit(answer, memory_order_relaxed);
+    if (known != UNKNOWN) return known == YES;
+    known = find() ? YES : NO;
+    atomic_store_explicit(answer, known, memory_order_relaxed);
+    return known == YES;
+}
+
 /* clang's __builtin_cpu_supports does not know this one. */
-static int has_f16c(void)
+static int find_f16c(void)
 {
     unsigned a, b, c, d;
     return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+}
+
+static int has_f16c(void)
+{
+    static atomic_int answer = UNKNOWN;
+    return once(&answer, find_f16c);
 }
 
 /* Nor this: TILE and BF16 of leaf 7, BF16 vectors of its subleaf 1, and tile registers that the
@@ -29,17 +48,17 @@ static int has_tiles(void)
     return (low & TILES) == TILES;
 }
 
-/* A process must ask the system for tile registers; its threads then have them. Who asks twice at
- * once gets the same answer twice. */
+/* A process must ask the system for tile registers; its threads then have them. */
+static int find_tiles(void)
+{
+    enum { ARCH_REQ_XCOMP_PERM = 0x1023, TILE_DATA = 18 };
+    return has_tiles() && !syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, TILE_DATA);
+}
+
 static int may_use_tiles(void)
 {
-    enum { UNKNOWN, NO, YES, ARCH_REQ_XCOMP_PERM = 0x1023, TILE_DATA = 18 };
     static atomic_int answer = UNKNOWN;
-    int               known = atomic_load_explicit(&answer, memory_order_relaxed);
-    if (known != UNKNOWN) return known == YES;
-    known = has_tiles() && !syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, TILE_DATA) ? YES : NO;
-    atomic_store_explicit(&answer, known, memory_order_relaxed);
-    return known == YES;
+    return once(&answer, find_tiles);
 }
 #endif
 

@@ -11,6 +11,7 @@ const ts_format *ts_format_of(ts_dtype t)
         [TS_F64] = { "f64", 8, 0x1p-53, DBL_MIN, DBL_MAX },
         [TS_F16] = { "f16", 2, 0x1p-11, 0x1p-14, 65504.0 },
         [TS_BF16] = { "bf16", 2, 0x1p-8, FLT_MIN, 0x1.fep127 },
+        [TS_U8] = { "u8", 1, 0, 1, UINT8_MAX },
         [TS_I32] = { "i32", 4, 0, 1, INT32_MAX },
     };
     return &formats[t];

@@ -16,7 +16,8 @@ typedef struct ts_format {
     double      max;        /* largest finite */
 } ts_format;
 
-/* TS_F32, TS_F64, TS_F16, TS_BF16; and TS_I32, whose u is 0: integers are stored as they are. */
+/* TS_F32, TS_F64, TS_F16, TS_BF16; and TS_I32 and TS_U8, whose u is 0: integers are stored as they
+ * are. */
 const ts_format *ts_format_of(ts_dtype t);
 
 /* The dtype of statistics and parameter gradients that go with data of dtype t. */
@@ -62,6 +63,7 @@ static inline double ts_load(const void *p, ts_dtype t, int64_t i)
     if (t == TS_F32) return ((const float *)p)[i];
     if (t == TS_F64) return ((const double *)p)[i];
     if (t == TS_I32) return ((const int32_t *)p)[i];
+    if (t == TS_U8) return ((const uint8_t *)p)[i];
     const uint16_t h = ((const uint16_t *)p)[i];
     return t == TS_BF16 ? ts_widen_bf16(h) : ts_widen_f16(h);
 }
@@ -71,6 +73,7 @@ static inline void ts_store(void *p, ts_dtype t, int64_t i, double v)
     if (t == TS_F32) ((float *)p)[i] = (float)v;
     else if (t == TS_F64) ((double *)p)[i] = v;
     else if (t == TS_I32) ((int32_t *)p)[i] = (int32_t)v;
+    else if (t == TS_U8) ((uint8_t *)p)[i] = (uint8_t)v;
     else ((uint16_t *)p)[i] = t == TS_BF16 ? ts_narrow_bf16(v) : ts_narrow_f16(v);
 }
 

@@ -107,9 +107,10 @@ ts_status ts_net_embed(const ts_net *n, void *y)
 
 /* ---- what it takes ---- */
 
-static ts_status more(ts_status s, size_t asked, size_t *most)
+/* By its address: `asked` is written while the other argument is evaluated. */
+static ts_status more(ts_status s, const size_t *asked, size_t *most)
 {
-    if (!s && asked > *most) *most = asked;
+    if (!s && *asked > *most) *most = *asked;
     return s;
 }
 
@@ -120,10 +121,10 @@ static ts_status matrix_workspace(const ts_net *n, const ts_param *p, int64_t n_
     const ts_ternary_linear_args          f = { dims(n, p->shape, n_rows), w, n->x, n->h };
     const ts_ternary_linear_backward_args b = { f.d, w, n->x, n->x, n->h, n->dlatent };
     size_t                                bytes = 0;
-    ts_status s = more(ts_ternary_pack_workspace(&k, &n->exec, &bytes), bytes, most);
-    if (!s) s = more(ts_ternary_linear_workspace(&f, &n->exec, &bytes), bytes, most);
+    ts_status s = more(ts_ternary_pack_workspace(&k, &n->exec, &bytes), &bytes, most);
+    if (!s) s = more(ts_ternary_linear_workspace(&f, &n->exec, &bytes), &bytes, most);
     if (s) return s;
-    return more(ts_ternary_linear_backward_workspace(&b, &n->exec, &bytes), bytes, most);
+    return more(ts_ternary_linear_backward_workspace(&b, &n->exec, &bytes), &bytes, most);
 }
 
 ts_status ts_net_linear_workspace(const ts_net *n, size_t *n_bytes)
@@ -133,8 +134,8 @@ ts_status ts_net_linear_workspace(const ts_net *n, size_t *n_bytes)
     size_t                       bytes = 0;
     *n_bytes = 0;
     if (!n->o.ternary) return TS_OK;
-    ts_status s = more(ts_ternary_pack_workspace(&p, &n->exec, &bytes), bytes, n_bytes);
-    if (!s) s = more(ts_ternary_unpack_workspace(&u, &n->exec, &bytes), bytes, n_bytes);
+    ts_status s = more(ts_ternary_pack_workspace(&p, &n->exec, &bytes), &bytes, n_bytes);
+    if (!s) s = more(ts_ternary_unpack_workspace(&u, &n->exec, &bytes), &bytes, n_bytes);
     for (int64_t i = 0; !s && i < n->n_param && n->param[i].shape.cols; i++) {
         const bool head = n->param[i].slot == TS_W_EMBED;
         s = matrix_workspace(n, &n->param[i], head ? n->n_head_row : n->n, n_bytes);

@@ -11,6 +11,7 @@
 #define TS_TRAIN_H
 
 #include "model.h"
+#include "touchstone/ternary_training.h" /* ts_adamw */
 
 /* ---- the net ---- */
 
@@ -63,10 +64,6 @@ ts_status ts_net_grad(ts_net *n, const ts_net_batch *b, double weight, ts_net_sc
 ts_status ts_net_effective(ts_net *n, float *weights);
 
 /* ---- the optimiser ---- */
-
-typedef struct ts_adamw {
-    double lr, beta1, beta2, eps, weight_decay, clip_norm; /* clip_norm 0: none */
-} ts_adamw;
 
 /* One step over n weights, the first n_matrix of which decay. m and v begin as 0; step counts from
  * 1. *norm is that of the whole gradient before it is clipped; TS_E_RANGE, and nothing changed,
