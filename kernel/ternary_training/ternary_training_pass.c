@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ternary_training_pass.c - a batch forward through the model, and back. What is cheap to make
+ * again is not kept: norms and activations. Every matrix but E is used once, so its gradient is
+ * written where it belongs; E's is the head's, and then the rows that went in are added. */
+#include <math.h>
+#include <string.h>
+
+#include "ternary_training_impl.h"
+
+/* ---- memory ---- */
+
+static size_t lay_layer(const ts_ternary_pass *p, ts_ternary_layer *y, char *base)
+{
+    const ts_ternary_dims *d = &p->d;
+    const int64_t q = p->n * d->n_head * d->head_dim, kv = p->n * d->n_kv_head * d->head_dim;
+    const struct {
+        float **slot;
+        int64_t n;
+    } part[] = { { &y->x, p->n * d->width },
+                 { &y->middle, p->n * d->width },
+                 { &y->q_raw, q },
+                 { &y->k_raw, kv },
+                 { &y->q, q },
+                 { &y->k, kv },
+                 { &y->v, kv },
+                 { &y->out, q },
+                 { &y->lse, p->n * d->n_head },
+                 { &y->gate, p->n * d->ffn },
+                 { &y->up, p->n * d->ffn } };
+    size_t used = 0;
+    for (size_t i = 0; i < sizeof part / sizeof *part; i++)
+        *part[i].slot = ts_cut(base, &used, part[i].n, sizeof(float));
+    return used;
+}
+
+ts_ternary_layer ts_ternary_layer_of(const ts_ternary_pass *p, int64_t layer)
+{
+    ts_ternary_layer y;
+    lay_layer(p, &y, p->layers + (size_t)layer * p->layer_bytes);
+    return y;
+}
+
+size_t ts_ternary_lay(ts_ternary_pass *p, char *base)
+{
+    const ts_ternary_dims *d = &p->d;
+    const int64_t q = p->n * d->n_head * d->head_dim, kv = p->n * d->n_kv_head * d->head_dim;
+    const int64_t wide = p->n * d->width, ffn = p->n * d->ffn;
+    const int64_t groups = (d->width + TS_TERNARY_GROUP - 1) / TS_TERNARY_GROUP;
+    const struct {
+        float **slot;
+        int64_t n;
+    } part[] = { { &p->gradient, ts_ternary_latents(d) + ts_ternary_norms(d) },
+                 { &p->last, wide },
+                 { &p->h, wide },
+                 { &p->t, p->n * (d->width > d->ffn ? d->width : d->ffn) },
+                 { &p->dx, wide },
+                 { &p->dh, wide },
+                 { &p->dq, q },
+                 { &p->dk, kv },
+                 { &p->dv, kv },
+                 { &p->dout, q },
+                 { &p->act, ffn },
+                 { &p->dgate, ffn },
+                 { &p->dup, ffn },
+                 { &p->turn, p->n_pos * d->head_dim },
+                 { &p->logits, p->n * d->n_vocab } };
+    ts_ternary_layer y;
+    size_t           used = 0;
+    for (size_t i = 0; i < sizeof part / sizeof *part; i++)
+        *part[i].slot = ts_cut(base, &used, part[i].n, sizeof(float));
+    p->layer_bytes = lay_layer(p, &y, NULL);
+    p->layers = ts_cut(base, &used, d->n_layer, p->layer_bytes);
+    p->nll = ts_cut(base, &used, p->n, sizeof *p->nll);
+    p->scale = ts_cut(base, &used, p->n * d->n_head, sizeof *p->scale);
+    p->parts = ts_cut(base, &used, part[0].n / TS_TERNARY_BLOCK_WEIGHTS + 1, sizeof *p->parts);
+    p->input = ts_cut(base, &used, p->n, sizeof *p->input);
+    p->target = ts_cut(base, &used, p->n, sizeof *p->target);
+    p->code = ts_cut(base, &used, p->n * groups, TS_TERNARY_GROUP_BYTES);
+    p->code_scale = ts_cut(base, &used, p->n * groups, sizeof *p->code_scale);
+    p->inner = base ? base + used : NULL;
+    return used;
+}
+
+/* ---- linear layers ---- */
+
+static ts_ternary_linear_dims linear_dims(const ts_ternary_place *w, int64_t n_rows)
+{
+    return (ts_ternary_linear_dims) { TS_F32, w->n_out, w->n_in, n_rows };
+}
+
+static ts_status linear(const ts_ternary_pass *p, int64_t layer, ts_ternary_slot s, const float *in,
+                        float *y)
+{
+    const ts_ternary_place       w = ts_ternary_place_of(&p->d, layer, s);
+    const ts_ternary_linear_args a = { linear_dims(&w, p->n), p->w + w.at, in, y };
+    return ts_ternary_linear(&a, &p->x);
+}
+
+/* dx = dy w, or dx += that. */
+static ts_status linear_back(const ts_ternary_pass *p, int64_t layer, ts_ternary_slot s,
+                             const float *in, const float *dy, float *dx, bool add)
+{
+    const ts_ternary_place                w = ts_ternary_place_of(&p->d, layer, s);
+    const ts_ternary_linear_backward_args a = { linear_dims(&w, p->n), p->w + w.at,       in, dy,
+                                                add ? p->t : dx,       p->gradient + w.at };
+    const ts_status                       status = ts_ternary_linear_backward(&a, &p->x);
+    if (!status && add) ts_ternary_add(dx, p->t, p->n * w.n_in, p->x.n_threads);
+    return status;
+}
+
+/* Groups lie along the width, so rows can be projected after they are gathered. */
+static ts_status embed(const ts_ternary_pass *p, float *y)
+{
+    const int64_t width = p->d.width;
+    for (int64_t r = 0; r < p->n; r++)
+        memcpy(p->t + r * width, p->w + p->input[r] * width, (size_t)width * sizeof *p->t);
+    const ts_ternary_linear_dims d = { TS_F32, p->n, width, 0 };
+    const ts_ternary_pack_args   k = { d, p->t, p->code, p->code_scale };
+    const ts_ternary_unpack_args u = { d, p->code, p->code_scale, y };
+    const ts_status              s = ts_ternary_pack(&k, &p->x);
+    return s ? s : ts_ternary_unpack(&u, &p->x);
+}
+
+/* ---- norms ---- */
+
+static void rms(const ts_ternary_pass *p, int64_t layer, ts_ternary_gain g, const float *x,
+                float *y, int64_t n, int64_t width)
+{
+    ts_ternary_rms_forward(x, p->w + ts_ternary_gain_at(&p->d, layer, g), y, n, width,
+                           p->d.norm_eps, p->x.n_threads);
+}
+
+static void rms_back(const ts_ternary_pass *p, int64_t layer, ts_ternary_gain g, const float *x,
+                     const float *dy, float *dx, int64_t n, int64_t width, bool add)
+{
+    const int64_t at = ts_ternary_gain_at(&p->d, layer, g);
+    ts_ternary_rms_back(&(ts_ternary_rms) { x, p->w + at, dy, dx, p->gradient + at, p->scale, n,
+                                            width, p->d.norm_eps, add, p->x.n_threads });
+}
+
+/* ---- attention ---- */
+
+static ts_attention_dims attention_dims(const ts_ternary_dims *d, int64_t n_batch, int64_t n_pos)
+{
+    return (ts_attention_dims) {
+        .dtype = TS_F32,
+        .layout = TS_BNHD,
+        .causal = 1,
+        .n_batch = n_batch,
+        .n_q = n_pos,
+        .n_k = n_pos,
+        .n_q_head = d->n_head,
+        .n_kv_head = d->n_kv_head,
+        .head_dim = d->head_dim,
+        .scale = 1 / sqrt((double)d->head_dim),
+    };
+}
+
+static ts_flash_attention_args forward_args(const ts_ternary_pass *p, const ts_ternary_layer *y)
+{
+    return (ts_flash_attention_args) {
+        attention_dims(&p->d, p->n_batch, p->n_pos), y->q, y->k, y->v, NULL, y->out, y->lse
+    };
+}
+
+static ts_flash_attention_backward_args backward_args(const ts_ternary_pass  *p,
+                                                      const ts_ternary_layer *y)
+{
+    return (ts_flash_attention_backward_args) {
+        attention_dims(&p->d, p->n_batch, p->n_pos),
+        y->q,
+        y->k,
+        y->v,
+        y->out,
+        p->dout,
+        y->lse,
+        NULL,
+        p->dq,
+        p->dk,
+        p->dv,
+    };
+}
+
+static ts_status attend(const ts_ternary_pass *p, int64_t l)
+{
+    const ts_ternary_dims *d = &p->d;
+    const ts_ternary_layer y = ts_ternary_layer_of(p, l);
+    rms(p, l, TS_TERNARY_NORM_1, y.x, p->h, p->n, d->width);
+    ts_status s = linear(p, l, TS_TERNARY_Q, p->h, y.q_raw);
+    if (!s) s = linear(p, l, TS_TERNARY_K, p->h, y.k_raw);
+    if (!s) s = linear(p, l, TS_TERNARY_V, p->h, y.v);
+    if (s) return s;
+    rms(p, l, TS_TERNARY_NORM_Q, y.q_raw, y.q, p->n * d->n_head, d->head_dim);
+    rms(p, l, TS_TERNARY_NORM_K, y.k_raw, y.k, p->n * d->n_kv_head, d->head_dim);
+    ts_ternary_rotate(p, y.q, d->n_head, false);
+    ts_ternary_rotate(p, y.k, d->n_kv_head, false);
+    const ts_flash_attention_args a = forward_args(p, &y);
+    s = ts_flash_attention(&a, &p->x);
+    if (!s) s = linear(p, l, TS_TERNARY_O, y.out, y.middle);
+    if (!s) ts_ternary_add(y.middle, y.x, p->n * d->width, p->x.n_threads);
+    return s;
+}
+
+/* dx is the gradient after attention, and then the one before it. */
+static ts_status attend_back(const ts_ternary_pass *p, int64_t l)
+{
+    const ts_ternary_dims *d = &p->d;
+    const ts_ternary_layer y = ts_ternary_layer_of(p, l);
+    ts_status              s = linear_back(p, l, TS_TERNARY_O, y.out, p->dx, p->dout, false);
+    const ts_flash_attention_backward_args a = backward_args(p, &y);
+    if (!s) s = ts_flash_attention_backward(&a, &p->x);
+    if (s) return s;
+    ts_ternary_rotate(p, p->dq, d->n_head, true);
+    ts_ternary_rotate(p, p->dk, d->n_kv_head, true);
+    rms_back(p, l, TS_TERNARY_NORM_Q, y.q_raw, p->dq, p->dq, p->n * d->n_head, d->head_dim, false);
+    rms_back(p, l, TS_TERNARY_NORM_K, y.k_raw, p->dk, p->dk, p->n * d->n_kv_head, d->head_dim,
+             false);
+    rms(p, l, TS_TERNARY_NORM_1, y.x, p->h, p->n, d->width);
+    s = linear_back(p, l, TS_TERNARY_Q, p->h, p->dq, p->dh, false);
+    if (!s) s = linear_back(p, l, TS_TERNARY_K, p->h, p->dk, p->dh, true);
+    if (!s) s = linear_back(p, l, TS_TERNARY_V, p->h, p->dv, p->dh, true);
+    if (!s) rms_back(p, l, TS_TERNARY_NORM_1, y.x, p->dh, p->dx, p->n, d->width, true);
+    return s;
+}
+
+/* ---- feed-forward ---- */
+
+static ts_status feed(const ts_ternary_pass *p, int64_t l, float *out)
+{
+    const ts_ternary_dims *d = &p->d;
+    const ts_ternary_layer y = ts_ternary_layer_of(p, l);
+    rms(p, l, TS_TERNARY_NORM_2, y.middle, p->h, p->n, d->width);
+    ts_status s = linear(p, l, TS_TERNARY_GATE, p->h, y.gate);
+    if (!s) s = linear(p, l, TS_TERNARY_UP, p->h, y.up);
+    if (s) return s;
+    ts_ternary_silu(y.gate, y.up, p->act, p->n * d->ffn, p->x.n_threads);
+    s = linear(p, l, TS_TERNARY_DOWN, p->act, out);
+    if (!s) ts_ternary_add(out, y.middle, p->n * d->width, p->x.n_threads);
+    return s;
+}
+
+static ts_status feed_back(const ts_ternary_pass *p, int64_t l)
+{
+    const ts_ternary_dims *d = &p->d;
+    const ts_ternary_layer y = ts_ternary_layer_of(p, l);
+    ts_ternary_silu(y.gate, y.up, p->act, p->n * d->ffn, p->x.n_threads);
+    ts_status s = linear_back(p, l, TS_TERNARY_DOWN, p->act, p->dx, p->dup, false);
+    if (s) return s;
+    ts_ternary_silu_back(y.gate, y.up, p->dup, p->dgate, p->dup, p->n * d->ffn, p->x.n_threads);
+    rms(p, l, TS_TERNARY_NORM_2, y.middle, p->h, p->n, d->width);
+    s = linear_back(p, l, TS_TERNARY_GATE, p->h, p->dgate, p->dh, false);
+    if (!s) s = linear_back(p, l, TS_TERNARY_UP, p->h, p->dup, p->dh, true);
+    if (!s) rms_back(p, l, TS_TERNARY_NORM_2, y.middle, p->dh, p->dx, p->n, d->width, true);
+    return s;
+}
+
+/* ---- the pass ---- */
+
+static ts_status head(const ts_ternary_pass *p, bool back, double *nll_sum)
+{
+    const int64_t width = p->d.width;
+    rms(p, 0, TS_TERNARY_NORM_LAST, p->last, p->h, p->n, width);
+    ts_status s = linear(p, 0, TS_TERNARY_E, p->h, p->logits);
+    if (s) return s;
+    ts_ternary_entropy(p, back, 1 / (double)p->n);
+    *nll_sum = 0;
+    for (int64_t r = 0; r < p->n; r++) *nll_sum += p->nll[r];
+    if (!back) return TS_OK;
+    s = linear_back(p, 0, TS_TERNARY_E, p->h, p->logits, p->dh, false);
+    if (!s) rms_back(p, 0, TS_TERNARY_NORM_LAST, p->last, p->dh, p->dx, p->n, width, false);
+    return s;
+}
+
+ts_status ts_ternary_run(ts_ternary_pass *p, bool back, double *nll_sum)
+{
+    const int64_t n_layer = p->d.n_layer;
+    ts_status     s = embed(p, ts_ternary_layer_of(p, 0).x);
+    ts_ternary_turns(&p->d, p->n_pos, p->turn);
+    for (int64_t l = 0; !s && l < n_layer; l++) {
+        s = attend(p, l);
+        if (!s) s = feed(p, l, l + 1 < n_layer ? ts_ternary_layer_of(p, l + 1).x : p->last);
+    }
+    if (!s) s = head(p, back, nll_sum);
+    for (int64_t l = n_layer - 1; back && !s && l >= 0; l--) {
+        s = feed_back(p, l);
+        if (!s) s = attend_back(p, l);
+    }
+    if (back && !s)
+        ts_ternary_scatter(p->gradient, p->dx, p->input, p->n, p->d.width, p->x.n_threads);
+    return s;
+}
+
+/* ---- what it takes ---- */
+
+/* By its address: `asked` is written while the other argument is evaluated. */
+static ts_status more(ts_status s, const size_t *asked, size_t *most)
+{
+    if (!s && *asked > *most) *most = *asked;
+    return s;
+}
+
+static ts_status linear_bytes(const ts_ternary_place *w, const ts_exec *x, int64_t n, size_t *most)
+{
+    static float any; /* to have something to point at: a query looks at shapes alone */
+    uint8_t      code;
+    uint16_t     scale;
+    size_t       bytes = 0;
+    const ts_ternary_linear_dims d = linear_dims(w, n), rows = { TS_F32, n, w->n_in, 0 };
+    const ts_ternary_pack_args   k = { d, &any, &code, &scale }, e = { rows, &any, &code, &scale };
+    const ts_ternary_linear_args f = { d, &any, &any, &any };
+    const ts_ternary_linear_backward_args b = { d, &any, &any, &any, &any, &any };
+    ts_status s = more(ts_ternary_pack_workspace(&k, x, &bytes), &bytes, most);
+    if (!s) s = more(ts_ternary_pack_workspace(&e, x, &bytes), &bytes, most);
+    if (!s) s = more(ts_ternary_linear_workspace(&f, x, &bytes), &bytes, most);
+    return s ? s : more(ts_ternary_linear_backward_workspace(&b, x, &bytes), &bytes, most);
+}
+
+/* For a number of sequences attention asks for more the longer they are; but not for more the more
+ * of them there are. */
+static ts_status attention_bytes(const ts_ternary_dims *d, const ts_exec *x, size_t *most)
+{
+    static float any;
+    ts_status    s = TS_OK;
+    for (int64_t b = 1; !s && b <= d->max_batch; b++) {
+        const ts_attention_dims                a = attention_dims(d, b, d->max_tokens - 1);
+        const ts_flash_attention_args          f = { a, &any, &any, &any, NULL, &any, &any };
+        const ts_flash_attention_backward_args g = { a,    &any, &any, &any, &any, &any,
+                                                     &any, NULL, &any, &any, &any };
+        size_t                                 bytes = 0;
+        s = more(ts_flash_attention_workspace(&f, x, &bytes), &bytes, most);
+        if (!s) s = more(ts_flash_attention_backward_workspace(&g, x, &bytes), &bytes, most);
+    }
+    return s;
+}
+
+ts_status ts_ternary_inner_bytes(const ts_ternary_dims *d, const ts_exec *x, size_t *n_bytes)
+{
+    const int64_t n = d->max_batch * (d->max_tokens - 1);
+    ts_status     s = TS_OK;
+    *n_bytes = 0;
+    for (int i = 0; !s && i <= TS_TERNARY_E; i++) {
+        const ts_ternary_place w = ts_ternary_place_of(d, 0, (ts_ternary_slot)i);
+        s = linear_bytes(&w, x, n, n_bytes);
+    }
+    return s ? s : attention_bytes(d, x, n_bytes);
+}
