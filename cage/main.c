@@ -17,16 +17,20 @@
 #include "beam_search.h"
 #include "cage.h"
 #include "kv_cache.h"
+#include "ternary_linear.h"
+#include "ternary_training.h"
 #include "tree_verify.h"
 
 ts_control         *cage_control;
 static ts_call_plan plan; /* as the judge wrote it: the shared one may change */
 static struct {
-    ts_run_fn       run;
-    ts_workspace_fn workspace;
-    ts_kv_table     kv;
-    ts_run_fn       own; /* of a challenge with a model: what run plays with */
-    ts_workspace_fn own_workspace;
+    ts_run_fn        run;
+    ts_workspace_fn  workspace;
+    ts_kv_table      kv;
+    ts_ternary_table linear;
+    ts_tt_table      training;
+    ts_run_fn        own; /* of a challenge with a model: what run plays with */
+    ts_workspace_fn  own_workspace;
 } entrant;
 
 void cage_stop(int reason, const char *format, ...)
@@ -78,17 +82,61 @@ static ts_status play_workspace(const void *a, const ts_exec *x, size_t *n)
     return ts_kv_play_workspace(&entrant.kv, a, x, n);
 }
 
-/* A cache is called as a script says. */
-static void bind_kv(void *(*find)(const char *name))
+static ts_status play_linear(const void *a, const ts_exec *x)
 {
-    void *f[TS_KV_FUNCTIONS];
-    if (ts_on_gpu(plan.class)) cage_stop(TS_STOP_MISSING, "kv_cache is judged on the CPU only");
-    for (int i = 0; i < TS_KV_FUNCTIONS; i++)
-        if (!(f[i] = find(ts_kv_names[i])))
-            cage_stop(TS_STOP_MISSING, "it does not export %s", ts_kv_names[i]);
-    memcpy(&entrant.kv, f, sizeof f);
-    entrant.run = play;
-    entrant.workspace = play_workspace;
+    return ts_ternary_linear_play(&entrant.linear, a, x);
+}
+
+static ts_status play_linear_workspace(const void *a, const ts_exec *x, size_t *n)
+{
+    return ts_ternary_linear_play_workspace(&entrant.linear, a, x, n);
+}
+
+static ts_status play_training(const void *a, const ts_exec *x)
+{
+    return ts_tt_play(&entrant.training, a, x);
+}
+
+static ts_status play_training_workspace(const void *a, const ts_exec *x, size_t *n)
+{
+    return ts_tt_play_workspace(&entrant.training, a, x, n);
+}
+
+/* Challenges of several functions, which are called as a script says; the queries among them need
+ * not be there. */
+static const struct {
+    const char        *task;
+    void              *table;
+    const char *const *names, *const *queries;
+    ts_run_fn       run;
+    ts_workspace_fn workspace;
+} scripts[] = {
+    { "kv_cache", &entrant.kv, ts_kv_names, NULL, play, play_workspace },
+    { "ternary_linear", &entrant.linear, ts_ternary_linear_names, ts_ternary_linear_queries,
+      play_linear, play_linear_workspace },
+    { "ternary_training", &entrant.training, ts_tt_names, NULL, play_training,
+      play_training_workspace },
+};
+
+static bool bind_script(void *(*find)(const char *name))
+{
+    size_t i = 0, n = 0;
+    while (i < sizeof scripts / sizeof *scripts && strcmp(plan.task, scripts[i].task)) i++;
+    if (i == sizeof scripts / sizeof *scripts) return false;
+    if (ts_on_gpu(plan.class))
+        cage_stop(TS_STOP_MISSING, "%s is judged on the CPU only", plan.task);
+    for (const char *const *name = scripts[i].names; *name; name++) {
+        void *const f = find(*name);
+        if (!f) cage_stop(TS_STOP_MISSING, "it does not export %s", *name);
+        memcpy((char *)scripts[i].table + n++ * sizeof f, &f, sizeof f);
+    }
+    for (const char *const *name = scripts[i].queries; name && *name; name++) {
+        void *const f = find(*name);
+        memcpy((char *)scripts[i].table + n++ * sizeof f, &f, sizeof f);
+    }
+    entrant.run = scripts[i].run;
+    entrant.workspace = scripts[i].workspace;
+    return true;
 }
 
 static ts_status play_beam(const void *a, const ts_exec *x)
@@ -128,10 +176,7 @@ static void bind_model(void)
 static void bind(void *(*find)(const char *name))
 {
     char query[96];
-    if (!strcmp(plan.task, "kv_cache")) {
-        bind_kv(find);
-        return;
-    }
+    if (bind_script(find)) return;
     snprintf(query, sizeof query, "%s_workspace", plan.symbol);
     void *const run = find(plan.symbol), *const workspace = find(query);
     if (!run) cage_stop(TS_STOP_MISSING, "it does not export %s", plan.symbol);

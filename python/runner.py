@@ -9,9 +9,10 @@ file is open as 6. An entrant defines the challenge's function, for example
 It gets the arrays and numbers of the contract by name, those that it asks for, and in `out` the
 arrays to be written. It fills them, or returns a dict with some of the same names, which is then
 copied into them: that is part of the call. bf16 arrays have ml_dtypes.bfloat16 where that package is
-installed, else uint16. NotImplementedError is the contract's "unsupported". For kv_cache it defines a
-class of that name, whose methods are called as a script says; see Script. In beam_search and
-tree_verify it is given one of the judge's models, see Model, and returns what it found.
+installed, else uint16. NotImplementedError is the contract's "unsupported". For kv_cache and the two
+ternary challenges it defines a class of that name, whose methods are called as a script says; see Script,
+Layers and Training. In beam_search and tree_verify it is given one of the judge's models, see Model, and
+returns what it found.
 
 With `gpu` as a sixth argument, INPUTS is a socket through which buffers on a CUDA device come. They
 are torch tensors if the entrant has imported torch, CuPy arrays if it has imported cupy, and else
@@ -646,6 +647,142 @@ class Trees:
         to[:token.size, 3:] = words.view(np.int32)
 
 
+class Layers:
+    """One slot of ternary_linear: plays it as script/ternary_linear.c does."""
+
+    RANGE, FORMAT = 8, 9
+
+    def __init__(self, np, kinds, cage, make, i):
+        self.np, self.make = np, make
+        self.parts = cage.case(i)[1][3]
+        self.a = Call(np, kinds, cage, lambda **every: None, i).arguments
+
+    def __call__(self):
+        a, layer = self.a, self.make()
+        w, x, packed = a["w"], a["in"], (a["code_in"], a["scale_in"])
+        calls = ((lambda: layer.pack(w), ("code", "scale")),
+                 (lambda: (layer.unpack(*packed, w.shape[1]),), ("wt",)),
+                 (lambda: (layer.linear(w, x),), ("y",)),
+                 (lambda: (layer.linear_packed(*packed, x),), ("y_packed",)),
+                 (lambda: layer.backward(w, x, a["dy"]), ("dx", "dw")))
+        seen = [0] * len(calls)
+        for i, (function, names) in enumerate(calls):
+            if not self.parts >> i & 1:
+                continue
+            try:
+                for name, value in zip(names, function()):
+                    a["out"][name][...] = value
+            except ArithmeticError:
+                seen[i] = self.RANGE
+            except ValueError:
+                seen[i] = self.FORMAT
+        a["out"]["seen"][...] = seen
+
+
+class ModelDims:
+    """ts_ternary_dims of a slot."""
+
+    def __init__(self, cage, i):
+        (self.n_vocab, self.width, self.n_layer, self.n_head, self.n_kv_head, self.head_dim, self.max_batch,
+         self.max_tokens) = cage.case(i)[1]
+        for name, value in cage.slot(i)[1].items():
+            setattr(self, name, int(value) if name == "ffn" else value)
+
+
+class Training:
+    """One slot of ternary_training: plays its script on the entrant's class, as
+    script/ternary_training.c does."""
+
+    SIZE, GRAD, STEP, EVAL, EXPORT, DESTROY = range(6)
+    ARG, SHAPE, WORKSPACE, CAPACITY, RANGE, UNSEEN = 1, 2, 5, 6, 8, -77
+    (SHORT, NO_TOKEN, LOW_TOKEN, ONE_TOKEN, NO_BATCH, MORE_BATCH, MORE_TOKENS, NO_TOKENS, NO_OUTPUT, BAD_RATE,
+     BAD_BETA) = range(1, 12)
+    ONE_LESS, NAN_LATENT, INF_GAIN, PAST_F16 = range(4)
+    RATES = "lr", "beta1", "beta2", "eps", "weight_decay", "clip_norm"
+
+    def __init__(self, np, kinds, cage, make, i):
+        self.np, self.make, self.dims = np, make, ModelDims(cage, i)
+        self.a = Call(np, kinds, cage, lambda **every: None, i).arguments
+
+    def create(self, how=None):
+        latent, norm = (self.a[name].reshape(-1).copy() for name in ("latent", "norm"))
+        if how == self.NAN_LATENT:
+            latent[-1] = self.np.nan
+        if how == self.INF_GAIN:
+            norm[-1] = self.np.inf
+        if how == self.PAST_F16:
+            latent[-1] = 65520 * 128
+        model = self.make(self.dims, latent, norm)
+        latent[...] = norm[...] = self.np.nan
+        return model
+
+    def size(self, how, seen):
+        seen[1] = self.model.nbytes
+        seen[2] = self.WORKSPACE if how == self.ONE_LESS else self.ARG  # there are no pointers in Python
+        if self.ONE_LESS < how <= self.PAST_F16:
+            try:
+                self.create(how)
+                seen[2] = 0
+            except ArithmeticError:
+                seen[2] = self.RANGE
+        self.model = self.create()
+
+    def batch(self, how, n_batch, n_tok, first):
+        d, tokens = self.dims, self.a["tokens"].reshape(-1)
+        batch = tokens[first:first + n_batch * n_tok].reshape(n_batch, n_tok).copy()
+        if how == self.NO_TOKEN:
+            batch[-1, -1] = d.n_vocab
+        if how == self.LOW_TOKEN:
+            batch[0, 0] = -1
+        shape = {self.ONE_TOKEN: (n_batch, 1), self.NO_BATCH: (0, n_tok), self.MORE_BATCH: (d.max_batch + 1, n_tok),
+                 self.MORE_TOKENS: (n_batch, d.max_tokens + 1)}.get(how)
+        return self.np.zeros(shape, self.np.int32) if shape else batch
+
+    def perform(self, what, how, n_batch, n_tok, first, rate, seen):
+        out = self.a["out"]
+        grad, export = self.n_grad, self.n_export
+        self.n_grad += what == self.GRAD
+        self.n_export += what == self.EXPORT
+        if what == self.SIZE:
+            return self.size(how, seen)
+        if what == self.EVAL and how:
+            seen[2] = self.UNSEEN
+        if how in (self.SHORT, self.NO_TOKENS, self.NO_OUTPUT):  # nor is there a workspace
+            return self.WORKSPACE if how == self.SHORT else self.ARG
+        if what == self.EXPORT:
+            for name, value in zip(("code", "scale", "gain"), self.model.export()):
+                out[name][export] = self.np.reshape(value, -1)
+        elif what == self.DESTROY:
+            self.model, seen[1] = None, 0
+        else:
+            tokens = self.batch(how, n_batch, n_tok, first)
+            if what == self.GRAD:
+                seen[1], dlatent, dnorm = self.model.grad(tokens)
+                out["dlatent"][grad], out["dnorm"][grad] = self.np.reshape(dlatent, -1), self.np.reshape(dnorm, -1)
+            elif what == self.EVAL:
+                seen[1], seen[2] = self.model.eval(tokens)
+            else:
+                rates = dict(zip(self.RATES, self.a["rate"][rate].tolist()))
+                rates.update({self.BAD_RATE: {"lr": float("nan")}, self.BAD_BETA: {"beta2": 1.0}}.get(how, {}))
+                seen[1] = self.model.step(tokens, **rates)
+
+    def __call__(self):
+        self.n_grad = self.n_export = 0
+        self.model = self.create()
+        for row, words in zip(self.a["out"]["seen"], self.a["script"].tolist()):
+            what, how, n_batch, n_tok, first, rate, _, _ = words
+            seen = [0, self.UNSEEN, 0, 0]
+            try:
+                seen[0] = self.perform(what, how, n_batch, n_tok, first, rate, seen) or 0
+            except MemoryError:
+                seen[0] = self.CAPACITY
+            except ArithmeticError:
+                seen[0] = self.RANGE
+            except ValueError:
+                seen[0] = self.SHAPE if how in (self.ONE_TOKEN, self.NO_BATCH) else self.ARG
+            row[...] = seen
+
+
 def kinds_of(np):
     try:
         import ml_dtypes
@@ -685,7 +822,8 @@ def main():
         cage.open()
     function = load(cage)
     cage.map()
-    one = {"kv_cache": Script, "beam_search": Beams, "tree_verify": Trees}.get(cage.task, Call)
+    one = {"kv_cache": Script, "beam_search": Beams, "tree_verify": Trees, "ternary_linear": Layers,
+           "ternary_training": Training}.get(cage.task, Call)
     calls = [one(np, kinds, cage, function, i) for i in range(cage.n_slots)]
     cage.ready()
     serve(cage, calls)

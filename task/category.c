@@ -7,10 +7,13 @@
 static const char *const numerics[] = { "offset",    "offset8",   "offset30", "tiny",  "huge",
                                         "flat",      "flat_huge", "extreme",  "small", "constant",
                                         "denormal",  "floor",     "hot",      "cold",  "underflow",
-                                        "subnormal", "outlier",   NULL };
-static const char *const special[] = { "sick",        "sick_one", "masked", "all_masked",  "zeros",
-                                       "half_masked", "holes",    "window", "window_only", "sized",
-                                       "ragged",      "padding",  "empty",  NULL };
+                                        "subnormal", "outlier",   "gap",      "steep", "slow",
+                                        NULL };
+static const char *const special[] = { "sick",        "sick_one",    "masked",    "all_masked",
+                                       "zeros",       "half_masked", "holes",     "window",
+                                       "window_only", "sized",       "ragged",    "padding",
+                                       "empty",       "bad_code",    "bad_scale", "bad_latent",
+                                       "past_f16",    NULL };
 
 static bool is_among(const char *name, const char *const *list)
 {

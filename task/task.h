@@ -8,7 +8,7 @@
 
 #include "touchstone/touchstone.h"
 
-enum { TS_MAX_DIMS = 8, TS_MAX_NAMES = 12 };
+enum { TS_MAX_DIMS = 8, TS_MAX_NAMES = 13 };
 
 /* What a case is for. */
 enum {

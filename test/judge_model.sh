@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# judge_model.sh BUILD - the challenges in which an entrant is given a model, before the judge: for each
-# a right entrant and wrong ones, in C and in Python. The right pass, the wrong fail for the reason named.
+# judge_model.sh BUILD - the challenges in which an entrant is given a model, and those of ternary models,
+# before the judge: for each a right entrant and wrong ones, in C and in Python. The right pass, the wrong fail for the reason named.
 set -eu
 build=$(cd "$1" && pwd)
 cd "$(dirname "$0")/.."
@@ -14,13 +14,14 @@ lay() { # NAME CHALLENGE CLASS LANGUAGE SOURCE [SED] - an entrant from a right o
     file=$2.${5##*.}
     mkdir -p "$to"
     sed "${6:-}" "$5" >"$to/$file"
+    [ "$4" != c ] || cp test/solution/number.h "$to"
     [ -z "${6:-}" ] || ! cmp -s "$5" "$to/$file" || { echo "judge_model: $1 is not spoilt" >&2 && exit 1; }
-    printf '{"name":"%s","author":"a test","challenge":"%s","class":"%s","language":"%s","sources":["%s"]}' \
-        "$1" "$2" "$3" "$4" "$file" >"$to/entry.json"
+    printf '{"name":"%s","author":"a test","challenge":"%s","class":"%s","language":"%s","sources":["%s"%s]}' \
+        "$1" "$2" "$3" "$4" "$file" "$([ "$4" != c ] || echo ',"number.h"')" >"$to/entry.json"
 }
 
-for task in beam_search tree_verify; do
-    lay "right-c-$task" $task sealed c test/solution/$task.c
+for task in beam_search tree_verify ternary_linear ternary_training; do
+    lay "right-c-${task#*_}" $task sealed c test/solution/$task.c
 done
 lay wrong-c-score beam_search sealed c test/solution/beam_search.c \
     's/const double  penalty = pow.*/const double  penalty = 1;/'
@@ -30,15 +31,24 @@ lay wrong-c-mask tree_verify sealed c test/solution/tree_verify.c \
     's/c < P \&\& c <= r; c++/c <= r; c++/'
 lay wrong-c-position tree_verify sealed c test/solution/tree_verify.c \
     's/: P + depth - 1;/: r;/'
+lay wrong-c-tie ternary_linear sealed c test/solution/ternary_linear.c 's/2 \* fabs(w) <= s/2 * fabs(w) < s/'
+lay wrong-c-decay ternary_training sealed c test/solution/ternary_training.c \
+    's/i < t->n_latent ? h->weight_decay \* w : 0/h->weight_decay * w/'
+lay wrong-c-tied ternary_training sealed c test/solution/ternary_training.c \
+    's/p->g\[token_at(p, r, 0) \* width + i\] += /p->g[token_at(p, r, 0) * width + i] = /'
 python=${TOUCHSTONE_PYTHON:-python3}
 if "$python" -c 'import numpy' 2>/dev/null; then
     export TOUCHSTONE_PYTHON="$python"
-    for task in beam_search tree_verify; do
-        lay "right-py-$task" $task python python entrant/numpy/$task/$task.py
+    for task in beam_search tree_verify ternary_linear ternary_training; do
+        lay "right-py-${task#*_}" $task python python entrant/numpy/$task/$task.py
     done
     lay wrong-py-score beam_search python python entrant/numpy/beam_search/beam_search.py 's/ \*\* alpha//'
     lay wrong-py-walk tree_verify python python entrant/numpy/tree_verify/tree_verify.py \
         's/right = children\[token\[children\] == t\]/right = children[:1][token[children[:1]] == t]/'
+    lay wrong-py-padding ternary_linear python python entrant/numpy/ternary_linear/ternary_linear.py \
+        's/sum(-1) \/ sizes/mean(-1)/'
+    lay wrong-py-bias ternary_training python python entrant/numpy/ternary_training/ternary_training.py \
+        's/m \/ (1 - beta1 \*\* self.n_step)/m/'
 fi
 
 "$build/touchstone" judge --depth quick --log "$work/log" "$work/all" >"$work/out" 2>"$work/err" || true

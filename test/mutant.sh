@@ -21,6 +21,7 @@ lay() { # TASK NAME
     case $1 in
     kv_cache) entry=test/mutant_entry_kv.c ;;
     beam_search | tree_verify) entry=test/mutant_entry_model.c ;;
+    ternary_*) entry=test/mutant_entry_ternary.c ;;
     esac
     cc -std=c11 -Wall -Wextra -Werror -O2 -s -shared -fPIC -fvisibility=hidden -Wl,--no-undefined \
         "-DTASK=$1" "-DMUTANT=$2" -Iinclude -Ibase -Iscript -Itask -Imutant $entry \
@@ -85,7 +86,7 @@ survivors '^[^rn]' . | pick full
 # numbers. A line for each in $work/robust: task, name, cells passed and asked.
 : >"$work/robust"
 for task in layernorm_forward layernorm_backward softmax_topk kv_cache flash_attention flash_attention_backward \
-    beam_search tree_verify; do
+    beam_search tree_verify ternary_linear ternary_training; do
     survivors . "^$task$" >"$work/odd"
     pick "odd-$task" <"$work/odd"
     n=0
@@ -93,7 +94,7 @@ for task in layernorm_forward layernorm_backward softmax_topk kv_cache flash_att
         n=$((n + 1))
         sed -i "s/\"name\":\"[^\"]*\"/\"name\":\"$n\"/" "$work/odd-$task/$task.$name/entry.json"
     done <"$work/odd"
-    case=$("$build/touchstone" list cases | grep -o "$task/f32/\(rows=257\|seqs=5,len=129\|q=128,k=128\|items=17\|nodes=60\),.*" | tail -n 1)
+    case=$("$build/touchstone" list cases | grep -o "$task/f32/\(rows=257\|seqs=5,len=129\|q=128,k=128\|items=17\|nodes=60\|out=65\|vocab=256,width=128,layers=2,heads=4,kv_heads=2,head_dim=32,batch=1,tokens=6\),.*" | tail -n 1)
     "$build/touchstone" judge --case "$case" "$work/odd-$task" 2>/dev/null |
         awk -v task="$task" '
             FNR == NR { name[FNR] = $2; next }

@@ -7,6 +7,8 @@
 #include "beam_search.h"
 #include "cuda_module.h"
 #include "kv_cache.h"
+#include "ternary_linear.h"
+#include "ternary_training.h"
 #include "tool.h"
 #include "touchstone/attention.h"
 #include "touchstone/layernorm.h"
@@ -16,13 +18,16 @@
 extern const ts_task   ts_task_layernorm_forward, ts_task_layernorm_backward, ts_task_softmax_topk;
 extern const ts_task   ts_task_kv_cache, ts_task_flash_attention, ts_task_flash_attention_backward;
 extern const ts_task   ts_task_beam_search, ts_task_tree_verify;
+extern const ts_task   ts_task_ternary_linear, ts_task_ternary_training;
 extern const ts_impl   ts_layernorm_forward_impls[], ts_layernorm_backward_impls[];
 extern const ts_impl   ts_softmax_topk_impls[], ts_kv_cache_impls[];
 extern const ts_impl   ts_flash_attention_impls[], ts_flash_attention_backward_impls[];
 extern const ts_impl   ts_beam_search_impls[], ts_tree_verify_impls[];
+extern const ts_impl   ts_ternary_linear_impls[], ts_ternary_training_impls[];
 extern const ts_mutant ts_layernorm_mutants[], ts_softmax_topk_mutants[], ts_kv_cache_mutants[];
 extern const ts_mutant ts_flash_attention_mutants[], ts_flash_attention_backward_mutants[];
 extern const ts_mutant ts_beam_search_mutants[], ts_tree_verify_mutants[];
+extern const ts_mutant ts_ternary_linear_mutants[], ts_ternary_training_mutants[];
 
 /* Entrants of kernel/softmax_topk. */
 ts_status ts_softmax_topk_textbook(const void *a, const ts_exec *x);
@@ -142,6 +147,46 @@ static ts_status play_tree_workspace(const void *a, const ts_exec *x, size_t *n)
     return ts_tree_play_workspace(tree_verify_workspace, a, x, n);
 }
 
+/* Five functions over one matrix, in turn. */
+static const ts_ternary_table ternary_linear_doors = {
+    ts_ternary_pack,
+    ts_ternary_unpack,
+    ts_ternary_linear,
+    ts_ternary_linear_packed,
+    ts_ternary_linear_backward,
+    ts_ternary_pack_workspace,
+    ts_ternary_unpack_workspace,
+    ts_ternary_linear_workspace,
+    ts_ternary_linear_packed_workspace,
+    ts_ternary_linear_backward_workspace,
+};
+
+static ts_status play_linear(const void *a, const ts_exec *x)
+{
+    return ts_ternary_linear_play(&ternary_linear_doors, a, x);
+}
+
+static ts_status play_linear_workspace(const void *a, const ts_exec *x, size_t *n)
+{
+    return ts_ternary_linear_play_workspace(&ternary_linear_doors, a, x, n);
+}
+
+/* A model in training: its doors are entered as a script says. */
+static const ts_tt_table ternary_training_doors = {
+    ts_ternary_bytes, ts_ternary_create, ts_ternary_destroy, ts_ternary_grad,
+    ts_ternary_step,  ts_ternary_eval,   ts_ternary_export,
+};
+
+static ts_status play_training(const void *a, const ts_exec *x)
+{
+    return ts_tt_play(&ternary_training_doors, a, x);
+}
+
+static ts_status play_training_workspace(const void *a, const ts_exec *x, size_t *n)
+{
+    return ts_tt_play_workspace(&ternary_training_doors, a, x, n);
+}
+
 enum { FAST = TS_HAS_F32 | TS_HAS_BF16 | TS_HAS_F16 };
 
 static const ts_entrant softmax_topk_entrants[] = {
@@ -169,6 +214,10 @@ const ts_offer ts_offers[] = {
       ts_beam_search_mutants, NULL },
     { &ts_task_tree_verify, ts_tree_verify_impls, play_tree, play_tree_workspace,
       ts_tree_verify_mutants, NULL },
+    { &ts_task_ternary_linear, ts_ternary_linear_impls, play_linear, play_linear_workspace,
+      ts_ternary_linear_mutants, NULL },
+    { &ts_task_ternary_training, ts_ternary_training_impls, play_training, play_training_workspace,
+      ts_ternary_training_mutants, NULL },
     { 0 },
 };
 

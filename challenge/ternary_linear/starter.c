@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ternary_linear.c - your layers. PROMPT.md says what they must do; `make test` tries them. A
+ * function that needs scratch memory has a second one, its name and _workspace, that says how much;
+ * see include/touchstone/ternary.h. */
+#include "touchstone/ternary.h"
+
+/* Begin here: codes and scales of float latents. */
+ts_status ts_ternary_pack(const ts_ternary_pack_args *a, const ts_exec *x)
+{
+    (void)a, (void)x;
+    return TS_E_UNSUPPORTED;
+}
+
+ts_status ts_ternary_unpack(const ts_ternary_unpack_args *a, const ts_exec *x)
+{
+    (void)a, (void)x;
+    return TS_E_UNSUPPORTED;
+}
+
+/* y = in wt', from latents. */
+ts_status ts_ternary_linear(const ts_ternary_linear_args *a, const ts_exec *x)
+{
+    (void)a, (void)x;
+    return TS_E_UNSUPPORTED;
+}
+
+/* The same from codes, bit for bit. */
+ts_status ts_ternary_linear_packed(const ts_ternary_linear_packed_args *a, const ts_exec *x)
+{
+    (void)a, (void)x;
+    return TS_E_UNSUPPORTED;
+}
+
+/* dx = dy wt, dw = dy' in. */
+ts_status ts_ternary_linear_backward(const ts_ternary_linear_backward_args *a, const ts_exec *x)
+{
+    (void)a, (void)x;
+    return TS_E_UNSUPPORTED;
+}

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Your layers. PROMPT.md says what they must do; `make test` tries them."""
+import numpy as np  # noqa: F401
+
+
+class ternary_linear:
+    # 16-bit brain floats come as uint16, their bits, unless ml_dtypes is installed.
+    def pack(self, w):
+        """Returns codes (n_out, 32 groups), uint8, and scales (n_out, groups), float16."""
+        raise NotImplementedError("begin here")
+
+    def unpack(self, code, scale, n_in):
+        """Returns the weights that serve, (n_out, n_in)."""
+        raise NotImplementedError
+
+    def linear(self, w, x):
+        """Returns y (n_rows, n_out), of x's dtype."""
+        raise NotImplementedError
+
+    def linear_packed(self, code, scale, x):
+        """The same from codes, bit for bit."""
+        raise NotImplementedError
+
+    def backward(self, w, x, dy):
+        """Returns dx (n_rows, n_in), of x's dtype, and dw (n_out, n_in), float."""
+        raise NotImplementedError

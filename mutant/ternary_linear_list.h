@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ternary_linear_list.h - the mutants of ternary_linear, one a line: the trap that it falls into,
+ * its name, the check that must catch it, and in which family (NULL: normal). Private to
+ * ternary_linear.c. */
+#ifndef TS_TERNARY_LINEAR_LIST_H
+#define TS_TERNARY_LINEAR_LIST_H
+
+/* clang-format off */
+#define MUTANTS(M) \
+    M(HONEST, "control", NONE, NULL) \
+    /* the projection */ \
+    M(UNCLIPPED, "rounded_without_clip", VALUE, "spike") \
+    M(PADDED_MEAN, "padding_in_the_mean", VALUE, NULL) \
+    M(MAX_SCALE, "scale_is_the_largest", VALUE, NULL) \
+    M(FLOAT_MEAN, "mean_in_float", VALUE, "ties") \
+    M(ROUNDED_DOWN, "scale_rounded_down", VALUE, NULL) \
+    M(UNROUNDED, "scale_unrounded", VALUE, NULL) \
+    M(UNROUNDED_CODES, "codes_from_the_unrounded_scale", VALUE, "ties") \
+    M(TIE_UP, "tie_is_not_zero", VALUE, "ties") \
+    M(ZERO_SIGNED, "zero_group_has_signs", VALUE, "zeros") \
+    M(SIGNS, "codes_are_signs", VALUE, NULL) \
+    M(DENSE, "latents_serve", VALUE, NULL) \
+    /* packing */ \
+    M(BIT_ORDER, "codes_from_the_high_bits", VALUE, NULL) \
+    M(CODES_REVERSED, "reads_the_high_bits_first", VALUE, NULL) \
+    M(CODE_POINTS, "other_code_points", VALUE, NULL) \
+    M(SIGN_BIT, "signs_swapped", VALUE, NULL) \
+    M(PADDING_0, "padding_coded_0", VALUE, NULL) \
+    M(ONE_SCALE, "one_scale_a_row", VALUE, "steep") \
+    M(ANY_CODE, "takes_code_point_3", VALUE, "bad_code") \
+    M(ANY_SCALE, "takes_any_scale", VALUE, "bad_scale") \
+    M(ANY_LATENT, "takes_any_latent", VALUE, "bad_latent") \
+    M(WRITES_FIRST, "writes_before_it_refuses", VALUE, "past_f16") \
+    /* products */ \
+    M(LAST_GROUP, "short_group_left_out", VALUE, NULL) \
+    M(SKIPS_ZEROS, "zero_times_nan_left_out", VALUE, "sick") \
+    M(NARROW_SUM, "sums_in_16_bits", VALUE, NULL) \
+    M(OTHER_ORDER, "forwards_differ", VALUE, NULL) \
+    M(LAST_ROW, "last_row_unwritten", UNWRITTEN, NULL) \
+    /* gradients */ \
+    M(MASKED, "gradient_masked", VALUE, NULL) \
+    M(TIMES_SCALE, "gradient_times_the_scale", VALUE, NULL) \
+    M(DX_OF_LATENTS, "dx_from_latents", VALUE, NULL) \
+    M(MEAN_DW, "gradient_averaged", VALUE, NULL) \
+    M(BY_THREADS, "bits_depend_on_threads", REPEAT, NULL) \
+    M(NEGATIVE, "negative_extents", REFUSAL, NULL)
+/* clang-format on */
+
+#endif

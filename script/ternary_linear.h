@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ternary_linear.h - the five functions of touchstone/ternary.h over one matrix, and who plays
+ * them: the program for the library and for mutants, the cage for an entrant. Codes that are read
+ * are the judge's own, so that nobody's pack vouches for his unpack. */
+#ifndef TS_SCRIPT_TERNARY_LINEAR_H
+#define TS_SCRIPT_TERNARY_LINEAR_H
+
+#include "touchstone/ternary.h"
+
+/* Which functions are called: bits of `parts`, and places in `seen`. */
+enum { TS_TL_PACK, TS_TL_UNPACK, TS_TL_LINEAR, TS_TL_PACKED, TS_TL_BACKWARD, TS_TL_FUNCTIONS };
+
+/* A call is spoilt where dims do not say so: each tensor in turn is missing. */
+enum { TS_TL_SOUND, TS_TL_MISSING, TS_TL_WAYS = TS_TL_MISSING + 10 };
+
+typedef struct ts_ternary_play_args {
+    ts_ternary_linear_dims d;
+    int64_t                parts, how;
+    const float           *w;        /* [n_out][n_in] */
+    const uint8_t         *code_in;  /* as packed */
+    const uint16_t        *scale_in; /* [n_out][groups] */
+    const void            *in, *dy;
+    double                *seen; /* [TS_TL_FUNCTIONS]: statuses; of what is not called, 0 */
+    uint8_t               *code;
+    uint16_t              *scale;
+    float                 *wt;
+    void                  *y, *y_packed, *dx;
+    float                 *dw;
+} ts_ternary_play_args;
+
+/* The contract's functions, in the order of ts_ternary_linear_names. A query may be NULL: nothing
+ * is needed. */
+typedef struct ts_ternary_table {
+    ts_status (*pack)(const ts_ternary_pack_args *, const ts_exec *);
+    ts_status (*unpack)(const ts_ternary_unpack_args *, const ts_exec *);
+    ts_status (*linear)(const ts_ternary_linear_args *, const ts_exec *);
+    ts_status (*packed)(const ts_ternary_linear_packed_args *, const ts_exec *);
+    ts_status (*backward)(const ts_ternary_linear_backward_args *, const ts_exec *);
+    ts_status (*pack_workspace)(const ts_ternary_pack_args *, const ts_exec *, size_t *);
+    ts_status (*unpack_workspace)(const ts_ternary_unpack_args *, const ts_exec *, size_t *);
+    ts_status (*linear_workspace)(const ts_ternary_linear_args *, const ts_exec *, size_t *);
+    ts_status (*packed_workspace)(const ts_ternary_linear_packed_args *, const ts_exec *, size_t *);
+    ts_status (*backward_workspace)(const ts_ternary_linear_backward_args *, const ts_exec *,
+                                    size_t *);
+} ts_ternary_table;
+
+extern const char *const ts_ternary_linear_names[TS_TL_FUNCTIONS + 1]; /* NULL ends */
+extern const char *const ts_ternary_linear_queries[TS_TL_FUNCTIONS + 1];
+
+/* TS_E_RANGE and TS_E_FORMAT are something to be seen; another status is answered, and nothing was
+ * written after it. */
+ts_status ts_ternary_linear_play(const ts_ternary_table *t, const ts_ternary_play_args *a,
+                                 const ts_exec *x);
+ts_status ts_ternary_linear_play_workspace(const ts_ternary_table *t, const ts_ternary_play_args *a,
+                                           const ts_exec *x, size_t *n_bytes);
+
+#endif

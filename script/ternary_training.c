@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ternary_training.h"
+
+#include <string.h>
+
+const char *const ts_tt_names[TS_TT_FUNCTIONS + 1] = {
+    "ts_ternary_bytes", "ts_ternary_create", "ts_ternary_destroy", "ts_ternary_grad",
+    "ts_ternary_step",  "ts_ternary_eval",   "ts_ternary_export",  NULL,
+};
+
+enum { ALIGN = 64, BAND = 64, BAND_BYTE = 0xfe, LENT_BYTE = 0xff };
+
+/* The workspace: the state and a band behind it, what is lent to a call, the model's own. */
+typedef struct plan {
+    size_t state_bytes, work_bytes, lent_bytes;
+    size_t lent, work, end; /* where each begins */
+} plan;
+
+typedef struct player {
+    const ts_tt_table              *t;
+    const ts_ternary_training_args *a;
+    ts_exec                         x; /* as the model sees it */
+    plan                            p;
+    unsigned char                  *base;
+    ts_ternary                     *m;
+    int64_t                         n_grad, n_export; /* so far */
+} player;
+
+static size_t round_up(size_t n)
+{
+    return (n + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+static ts_status make_plan(const ts_tt_table *t, const ts_ternary_training_args *a,
+                           const ts_exec *x, plan *p)
+{
+    *p = (plan) { 0 };
+    const ts_status s = t->bytes(&a->d, x, &p->state_bytes, &p->work_bytes);
+    if (s) return s;
+    const size_t weights = (size_t)(a->n_latent + a->n_norm) * sizeof(float);
+    const size_t tokens = (size_t)((a->d.max_batch + 1) * (a->d.max_tokens + 1)) * sizeof(int32_t);
+    p->lent_bytes = weights > tokens ? weights : tokens;
+    p->lent = round_up(p->state_bytes + BAND);
+    p->work = p->lent + round_up(p->lent_bytes + sizeof(float));
+    p->end = p->work + round_up(p->work_bytes) + ALIGN;
+    return TS_OK;
+}
+
+ts_status ts_tt_play_workspace(const ts_tt_table *t, const ts_ternary_training_args *a,
+                               const ts_exec *x, size_t *n_bytes)
+{
+    plan            p;
+    const ts_status s = make_plan(t, a, x, &p);
+    if (!s) *n_bytes = p.end;
+    return s;
+}
+
+/* At an odd address, as far as that goes. */
+static void *lent(const player *w)
+{
+    return w->base + w->p.lent + sizeof(float);
+}
+
+/* Who kept a pointer finds NaN. */
+static void take_back(const player *w)
+{
+    memset(lent(w), LENT_BYTE, w->p.lent_bytes);
+}
+
+static int64_t band_changed(const player *w)
+{
+    int64_t n = 0;
+    for (size_t i = w->p.state_bytes; i < w->p.lent; i++) n += w->base[i] != BAND_BYTE;
+    return n;
+}
+
+/* ---- creation ---- */
+
+static ts_status create(player *w, int how, ts_ternary **m)
+{
+    const ts_ternary_training_args *a = w->a;
+    static const float              infinity = 1e38f * 1e38f;
+    float *const latent = lent(w), *const norm = latent + a->n_latent;
+    memcpy(latent, a->latent, (size_t)a->n_latent * sizeof *latent);
+    memcpy(norm, a->norm, (size_t)a->n_norm * sizeof *norm);
+    if (how == TS_TT_NAN_LATENT) latent[a->n_latent - 1] = infinity - infinity;
+    if (how == TS_TT_INF_GAIN) norm[a->n_norm - 1] = infinity;
+    if (how == TS_TT_PAST_F16) latent[a->n_latent - 1] = 65520.f * 128;
+    const ts_status s =
+        w->t->create(&a->d, &w->x, how == TS_TT_NO_LATENT ? NULL : latent,
+                     how == TS_TT_NO_NORM ? NULL : norm, how == TS_TT_NO_MEMORY ? NULL : w->base,
+                     w->p.state_bytes - (how == TS_TT_ONE_LESS), how == TS_TT_NO_HANDLE ? NULL : m);
+    take_back(w);
+    return s;
+}
+
+/* ---- operations ---- */
+
+typedef struct call {
+    int64_t        n_batch, n_tok;
+    const int32_t *tokens;
+    ts_exec        x;
+    ts_adamw       h;
+} call;
+
+static call call_of(player *w, const ts_tt_op *o)
+{
+    const double *r = w->a->rate + o->rate * TS_TT_RATE;
+    int32_t      *tokens = lent(w);
+    const int64_t n = (int64_t)o->n_batch * o->n_tok;
+    call c = { o->n_batch, o->n_tok, tokens, w->x, { r[0], r[1], r[2], r[3], r[4], r[5] } };
+    if (n) memcpy(tokens, w->a->tokens + o->tokens, (size_t)n * sizeof *tokens);
+    if (o->how == TS_TT_SHORT) c.x.workspace_bytes = 0;
+    if (o->how == TS_TT_NO_TOKEN) tokens[n - 1] = (int32_t)w->a->d.n_vocab;
+    if (o->how == TS_TT_LOW_TOKEN) tokens[0] = -1;
+    if (o->how == TS_TT_ONE_TOKEN) c.n_tok = 1;
+    if (o->how == TS_TT_NO_BATCH) c.n_batch = 0;
+    if (o->how == TS_TT_MORE_BATCH) c.n_batch = w->a->d.max_batch + 1;
+    if (o->how == TS_TT_MORE_TOKENS) c.n_tok = w->a->d.max_tokens + 1;
+    if (o->how == TS_TT_MORE_BATCH || o->how == TS_TT_MORE_TOKENS)
+        memset(tokens, 0, (size_t)(c.n_batch * c.n_tok) * sizeof *tokens);
+    if (o->how == TS_TT_NO_TOKENS) c.tokens = NULL;
+    if (o->how == TS_TT_BAD_RATE) c.h.lr = 0. / (c.h.lr * 0);
+    if (o->how == TS_TT_BAD_BETA) c.h.beta2 = 1;
+    return c;
+}
+
+static ts_status grad(player *w, const ts_tt_op *o, double *seen)
+{
+    const ts_ternary_training_args *a = w->a;
+    const call                      c = call_of(w, o);
+    float *const    dnorm = o->how == TS_TT_NO_OUTPUT ? NULL : a->dnorm + w->n_grad * a->n_norm;
+    const ts_status s = w->t->grad(w->m, &c.x, c.n_batch, c.n_tok, c.tokens, &seen[1],
+                                   a->dlatent + w->n_grad * a->n_latent, dnorm);
+    w->n_grad++;
+    return s;
+}
+
+static ts_status eval(player *w, const ts_tt_op *o, double *seen)
+{
+    const call      c = call_of(w, o);
+    int64_t         n = TS_TT_UNSEEN;
+    const ts_status s = w->t->eval(w->m, &c.x, c.n_batch, c.n_tok, c.tokens, &seen[1],
+                                   o->how == TS_TT_NO_OUTPUT ? NULL : &n);
+    seen[2] = (double)n;
+    return s;
+}
+
+static ts_status step(player *w, const ts_tt_op *o, double *seen)
+{
+    const call c = call_of(w, o);
+    return w->t->step(w->m, &c.x, &c.h, c.n_batch, c.n_tok, c.tokens,
+                      o->how == TS_TT_NO_OUTPUT ? NULL : &seen[1]);
+}
+
+static ts_status export(player *w, const ts_tt_op *o)
+{
+    const ts_ternary_training_args *a = w->a;
+    const int64_t                   i = w->n_export++;
+    ts_exec                         x = w->x;
+    if (o->how == TS_TT_SHORT) x.workspace_bytes = 0;
+    return w->t->export(w->m, &x, a->code + i * a->n_code, a->scale + i * a->n_scale,
+                        o->how == TS_TT_NO_OUTPUT ? NULL : a->gain + i * a->n_norm);
+}
+
+static ts_status perform(player *w, const ts_tt_op *o, double *seen)
+{
+    ts_ternary *none = NULL;
+    ts_status   s;
+    if (o->what != TS_TT_SIZE && o->how == TS_TT_SHORT &&
+        !w->p.work_bytes) /* there is none to be short of */
+        return w->n_export += o->what == TS_TT_EXPORT, w->n_grad += o->what == TS_TT_GRAD,
+               TS_E_WORKSPACE;
+    switch (o->what) {
+    case TS_TT_SIZE:
+        seen[1] = (double)w->p.state_bytes;
+        seen[2] = create(w, o->how, &none);
+        seen[3] = none != NULL;
+        s = create(w, TS_TT_MADE, &w->m); /* what was there may be gone */
+        break;
+    case TS_TT_GRAD:
+        s = grad(w, o, seen);
+        break;
+    case TS_TT_STEP:
+        s = step(w, o, seen);
+        break;
+    case TS_TT_EVAL:
+        s = eval(w, o, seen);
+        break;
+    case TS_TT_EXPORT:
+        s = export(w, o);
+        break;
+    default:
+        s = w->t->destroy(&w->m);
+        seen[1] = w->m != NULL;
+        seen[2] = (double)band_changed(w);
+    }
+    take_back(w);
+    return s;
+}
+
+ts_status ts_tt_play(const ts_tt_table *t, const ts_ternary_training_args *a, const ts_exec *x)
+{
+    player    w = { .t = t, .a = a, .x = *x };
+    ts_status s = make_plan(t, a, x, &w.p);
+    if (s) return s;
+    if (!x->workspace || x->workspace_bytes < w.p.end) return TS_E_WORKSPACE;
+    w.base = (unsigned char *)x->workspace + (ALIGN - (uintptr_t)x->workspace % ALIGN) % ALIGN;
+    w.x.workspace = w.p.work_bytes ? w.base + w.p.work : NULL;
+    w.x.workspace_bytes = w.p.work_bytes;
+    memset(w.base + w.p.state_bytes, BAND_BYTE, w.p.lent - w.p.state_bytes);
+    s = create(&w, TS_TT_MADE, &w.m);
+    for (int64_t i = 0; i < a->n_op && !s; i++) {
+        ts_tt_op o;
+        double   seen[TS_TT_SEEN] = { 0, TS_TT_UNSEEN, 0, 0 };
+        memcpy(&o, a->script + i * TS_TT_OP_WORDS, sizeof o);
+        seen[0] = perform(&w, &o, seen);
+        memcpy(a->seen + i * TS_TT_SEEN, seen, sizeof seen);
+    }
+    return s;
+}

@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ternary_linear.c - task: one matrix packed, unpacked, multiplied by, and differentiated. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dtype.h"
+#include "rng.h"
+#include "task.h"
+#include "ternary_linear.h"
+#include "ternary_reference.h"
+
+enum { OUT, IN, ROWS, PARTS };
+enum { ALL = 31, PACKED = 1 << TS_TL_PACKED, BACK = 1 << TS_TL_BACKWARD, PACK = 1 << TS_TL_PACK };
+enum { CHECK = TS_USE_CHECK, JUDGE = TS_USE_JUDGE, TIME = TS_USE_TIME };
+
+/* clang-format off */
+static const ts_case cases[] = {
+    { CHECK, TS_F32, { 3, 127, 3, ALL }, "normal" },
+    { CHECK, TS_F32, { 3, 128, 17, ALL }, "normal" },
+    { CHECK, TS_F32, { 3, 129, 3, ALL }, "normal" },
+    { CHECK, TS_F32, { 1, 1, 1, ALL }, "normal" },
+    { CHECK, TS_F32, { 5, 200, 17, ALL }, "normal" },
+    { CHECK, TS_F32, { 7, 1376, 3, ALL }, "normal" },
+    { CHECK, TS_F32, { 64, 1024, 64, ALL }, "normal" },
+    { CHECK, TS_F32, { 65, 384, 5, ALL }, "normal" },
+    { CHECK, TS_F32, { 128, 16, 9, ALL }, "normal" },
+    { CHECK, TS_F32, { 0, 5, 3, ALL }, "normal" },
+    { CHECK, TS_F32, { 5, 0, 3, ALL }, "normal" },
+    { CHECK, TS_F32, { 5, 130, 0, ALL }, "normal" },
+    { CHECK, TS_F64, { 5, 200, 3, ALL }, "normal" },
+    { CHECK, TS_F64, { 7, 1376, 17, ALL }, "normal" },
+    { CHECK, TS_F16, { 5, 200, 17, ALL }, "normal" },
+    { CHECK, TS_F16, { 64, 1024, 3, ALL }, "normal" },
+    { CHECK, TS_BF16, { 3, 129, 17, ALL }, "normal" },
+    { CHECK, TS_BF16, { 64, 1024, 17, ALL }, "normal" },
+    { CHECK, TS_F32, { 9, 384, 3, ALL }, "ties" },
+    { CHECK, TS_F32, { 6, 200, 3, ALL }, "ties" },
+    { CHECK, TS_F32, { 9, 260, 3, ALL }, "zeros" },
+    { CHECK, TS_F32, { 9, 260, 3, ALL }, "spike" },
+    { CHECK, TS_F32, { 9, 300, 3, ALL }, "steep" },
+    { CHECK, TS_F32, { 9, 260, 3, ALL }, "tiny" },
+    { CHECK, TS_F32, { 9, 260, 3, ALL }, "huge" },
+    { CHECK, TS_BF16, { 9, 260, 3, ALL }, "huge" },
+    { CHECK, TS_F32, { 9, 260, 5, ALL }, "sick" },
+    { CHECK, TS_F32, { 9, 260, 3, ALL }, "bad_code" },
+    { CHECK, TS_F32, { 9, 260, 3, ALL }, "bad_scale" },
+    { CHECK, TS_F32, { 9, 260, 3, ALL }, "bad_latent" },
+    { CHECK, TS_F32, { 9, 260, 3, ALL }, "past_f16" },
+    { JUDGE, TS_F32, { 1024, 1024, 1, PACKED }, "normal" },
+    { JUDGE, TS_F32, { 512, 1024, 8, PACKED }, "normal" },
+    { JUDGE, TS_F32, { 256, 512, 64, BACK }, "normal" },
+    { JUDGE, TS_F32, { 1024, 1024, 1, PACK }, "normal" },
+    { TIME, TS_F32, { 4096, 4096, 1, PACKED }, "normal" },
+    { TIME, TS_F32, { 4096, 4096, 8, PACKED }, "normal" },
+    { TIME | TS_USE_LARGE, TS_F32, { 14336, 4096, 1, PACKED }, "normal" },
+    { TIME, TS_F32, { 3072, 1024, 8, PACKED }, "normal" },
+    { TIME | TS_USE_LARGE, TS_F32, { 151936, 1024, 1, PACKED }, "normal" },
+    { TIME, TS_F32, { 3072, 1024, 1, PACK }, "normal" },
+    { TIME, TS_F32, { 1024, 1024, 128, BACK }, "normal" },
+    { 0, TS_F32, { 0 }, NULL },
+};
+/* clang-format on */
+
+static const ts_case *all_cases(void)
+{
+    return cases;
+}
+
+static bool is(const ts_case *c, const char *family)
+{
+    return !strcmp(c->family, family);
+}
+
+/* ---- inputs ---- */
+
+/* Where the scale is known. A group's mean is 1 exactly, or, in every third row, a little more than
+ * the f16 that it is rounded to, and weights are at, or around, half of both; or it is so little
+ * more than half-way between two of f16 that a sum in float does not see it. */
+static double tie_of(int64_t row, int64_t col, int64_t n, uint64_t bits)
+{
+    const double  sign = bits & 1 ? 1 : -1;
+    const int64_t j = col % TS_TREF_GROUP;
+    const double  mean = row % 3 ? 1 : 1 + 0x1.4p-12; /* rounds to 1 */
+    if (row % 3 == 2) return sign * (j == n - 1 ? 1 + (double)n * (0x1p-11 + 0x1p-26) : 1);
+    if (j == n - 1 && n % 2) return sign * mean;
+    if (j < 2) return sign * (j ? mean * 2 - 0.5 : 0.5); /* half of the rounded one, exactly */
+    if (j < 4) return sign * (j % 2 ? mean * 2 - mean / 2 : mean / 2); /* half of the mean */
+    return sign * (j % 2 ? 1.25 : 0.75) * mean;
+}
+
+static double latent_of(const ts_case *c, int64_t row, int64_t col, uint64_t seed)
+{
+    const int64_t n_in = c->dim[IN], at = row * n_in + col, g = col / TS_TREF_GROUP;
+    const int64_t left = n_in - g * TS_TREF_GROUP, n = left < TS_TREF_GROUP ? left : TS_TREF_GROUP;
+    const double  x = ts_normal(seed, at);
+    if (is(c, "ties")) return tie_of(row, col, n, ts_bits(seed, at));
+    if (is(c, "zeros")) return row % 3 == 1 || (row % 3 == 2 && g == 1) ? 0 : x;
+    if (is(c, "spike")) return col % 61 == 5 ? 40 * x : x;
+    if (is(c, "steep")) return x * pow(1000, (double)(row % 3) - 1);
+    /* Scales that are subnormal in f16, or rounded to 0 */
+    if (is(c, "tiny")) return x * (row % 3 ? 3e-6 : 1e-8);
+    if (is(c, "huge")) return x * 1.8e4; /* 3.46 times that is still f16 */
+    return x;
+}
+
+static void spoil_latents(const ts_case *c, uint64_t seed, float *w)
+{
+    const int64_t at = (int64_t)(ts_bits(seed, 1) % (uint64_t)(c->dim[OUT] * c->dim[IN]));
+    if (is(c, "bad_latent")) w[at] = seed % 2 ? NAN : -INFINITY;
+    if (is(c, "past_f16")) w[at] = 65520.f * TS_TREF_GROUP;
+}
+
+/* The judge's own codes: those of the latents. */
+static void project(const ts_case *c, const float *w, uint8_t *code, uint16_t *scale)
+{
+    const int64_t n_in = c->dim[IN];
+    for (int64_t r = 0; r < c->dim[OUT]; r++)
+        for (int64_t g = 0; g < ts_tref_groups(n_in); g++, scale++, code += TS_TREF_BYTES) {
+            const float  *at = w + r * n_in + g * TS_TREF_GROUP;
+            const int64_t left = n_in - g * TS_TREF_GROUP;
+            const int64_t n = left < TS_TREF_GROUP ? left : TS_TREF_GROUP;
+            double        sum = 0;
+            for (int64_t j = 0; j < n; j++) sum += fabs((double)at[j]);
+            *scale = ts_narrow_f16(sum / (double)n);
+            memset(code, 0, TS_TREF_BYTES);
+            for (int64_t j = 0; j < TS_TREF_GROUP; j++) {
+                const int k = j < n ? ts_tref_code(at[j], ts_widen_f16(*scale)) : 0;
+                code[j / 4] |= (uint8_t)((1 + k) << 2 * (j % 4));
+            }
+        }
+}
+
+static void spoil_codes(const ts_case *c, uint64_t seed, uint8_t *code, uint16_t *scale)
+{
+    const int64_t n_in = c->dim[IN], groups = ts_tref_groups(n_in);
+    const int64_t row = (int64_t)(ts_bits(seed, 2) % (uint64_t)c->dim[OUT]);
+    const int64_t j = (int64_t)(ts_bits(seed, 3) % (uint64_t)n_in);
+    if (is(c, "bad_code"))
+        code[row * groups * TS_TREF_BYTES + j / 4] |= (uint8_t)(3 << 2 * (j % 4));
+    if (is(c, "bad_scale")) scale[row * groups] = seed % 2 ? 0x7e00 : 0x7c00;
+}
+
+static void draw(uint64_t seed, void *p, ts_dtype t, int64_t n, double sick)
+{
+    for (int64_t i = 0; i < n; i++) ts_store(p, t, i, ts_normal(seed, i));
+    if (sick != 0 && n) ts_store(p, t, (int64_t)(ts_bits(seed, 4) % (uint64_t)n), sick);
+}
+
+/* The outputs, in the order of their wants. */
+enum { SEEN, CODE, SCALE, WT, Y, Y_PACKED, DX, DW, OUTPUTS };
+
+/* What is not asked for has no rows. */
+static void outputs(const ts_case *c, ts_buf b[OUTPUTS])
+{
+    const int64_t o = c->dim[OUT], n = c->dim[IN], r = c->dim[ROWS], g = ts_tref_groups(n);
+    const int64_t parts = c->dim[PARTS];
+    const bool    pack = parts >> TS_TL_PACK & 1, back = parts >> TS_TL_BACKWARD & 1;
+    b[SEEN] = (ts_buf) { "seen", TS_OUT, TS_F64, 1, TS_TL_FUNCTIONS, TS_TL_FUNCTIONS };
+    b[CODE] =
+        (ts_buf) { "code", TS_OUT, TS_U8, pack ? o : 0, g * TS_TREF_BYTES, g * TS_TREF_BYTES };
+    b[SCALE] = (ts_buf) { "scale", TS_OUT, TS_F16, pack ? o : 0, g, g };
+    b[WT] = (ts_buf) { "wt", TS_OUT, TS_F32, parts >> TS_TL_UNPACK & 1 ? o : 0, n, n };
+    b[Y] = (ts_buf) { "y", TS_OUT, c->dtype, parts >> TS_TL_LINEAR & 1 ? r : 0, o, o };
+    b[Y_PACKED] =
+        (ts_buf) { "y_packed", TS_OUT, c->dtype, parts >> TS_TL_PACKED & 1 ? r : 0, o, o };
+    b[DX] = (ts_buf) { "dx", TS_OUT, c->dtype, back ? r : 0, n, n };
+    b[DW] = (ts_buf) { "dw", TS_OUT, TS_F32, back ? o : 0, n, n };
+}
+
+static void setup(const ts_case *c, uint64_t seed, ts_arena *m, void *args)
+{
+    ts_ternary_play_args *a = args;
+    const int64_t         o = c->dim[OUT], n = c->dim[IN], r = c->dim[ROWS], g = ts_tref_groups(n);
+    const int64_t         g_bytes = g * TS_TREF_BYTES;
+    const uint64_t        key = ts_mix(seed);
+    ts_buf                b[OUTPUTS];
+    *a = (ts_ternary_play_args) { .d = { c->dtype, o, n, r }, .parts = c->dim[PARTS] };
+    float   *w = ts_take(m, &a->w, (ts_buf) { "w", TS_IN, TS_F32, o, n, n });
+    uint8_t *code =
+        ts_take(m, &a->code_in, (ts_buf) { "code_in", TS_IN, TS_U8, o, g_bytes, g_bytes });
+    uint16_t *scale = ts_take(m, &a->scale_in, (ts_buf) { "scale_in", TS_IN, TS_F16, o, g, g });
+    void     *in = ts_take(m, &a->in, (ts_buf) { "in", TS_IN, c->dtype, r, n, n });
+    void     *dy = ts_take(m, &a->dy, (ts_buf) { "dy", TS_IN, c->dtype, r, o, o });
+    outputs(c, b);
+    void *const slot[OUTPUTS] = { &a->seen, &a->code,     &a->scale, &a->wt,
+                                  &a->y,    &a->y_packed, &a->dx,    &a->dw };
+    for (int i = 0; i < OUTPUTS; i++) ts_take(m, slot[i], b[i]);
+    for (int64_t i = 0; i < o * n; i++) w[i] = (float)latent_of(c, i / n, i % n, key + 1);
+    project(c, w, code, scale);
+    if (o > 0 && n > 0) spoil_latents(c, key, w);
+    if (o > 0 && n > 0) spoil_codes(c, key, code, scale);
+    draw(key + 2, in, c->dtype, r * n, is(c, "sick") ? NAN : 0);
+    draw(key + 3, dy, c->dtype, r * o, is(c, "sick") ? NAN : 0);
+}
+
+/* ---- what is expected ---- */
+
+static size_t n_want(const ts_case *c)
+{
+    ts_buf b[OUTPUTS];
+    size_t n = 0;
+    outputs(c, b);
+    for (int i = 0; i < OUTPUTS; i++) n += (size_t)(b[i].n_rows * b[i].n_cols);
+    return n;
+}
+
+static ts_status must(const ts_case *c, int function)
+{
+    const bool latent = is(c, "bad_latent") || is(c, "past_f16");
+    const bool code = is(c, "bad_code") || is(c, "bad_scale");
+    if (function == TS_TL_UNPACK || function == TS_TL_PACKED) return code ? TS_E_FORMAT : TS_OK;
+    return latent ? TS_E_RANGE : TS_OK;
+}
+
+/* What is summed in: a sum of n terms of magnitudes A, stored as t. */
+typedef struct sum {
+    long double value, A;
+} sum;
+
+static ts_want want_of(sum s, int64_t n, ts_dtype sums, ts_dtype t)
+{
+    const double u = ts_format_of(sums)->u, kappa = 8 + 2 * sqrt((double)n);
+    const double v = (double)s.value, A = (double)s.A;
+    if (isnan(v)) return (ts_want) { v, 0 };
+    return (ts_want) { v, kappa * u * A + ts_format_of(t)->u * (fabs(v) + kappa * u * A) +
+                              ts_format_of(t)->min_normal * ts_format_of(t)->u };
+}
+
+/* sum over k of a[k a_step] b[k b_step]; wider than what is judged. */
+static sum product(const double *a, int64_t a_step, const double *b, int64_t b_step, int64_t n)
+{
+    sum s = { 0, 0 };
+    for (int64_t k = 0; k < n; k++) {
+        const long double p = (long double)a[k * a_step] * b[k * b_step];
+        s.value += p;
+        s.A += p < 0 ? -p : p;
+    }
+    return s;
+}
+
+static double *widened(const void *p, ts_dtype t, int64_t n)
+{
+    double *y = malloc(((size_t)n + 1) * sizeof *y);
+    if (!y) abort();
+    for (int64_t i = 0; i < n; i++) y[i] = ts_load(p, t, i);
+    return y;
+}
+
+/* The judge's own weights that serve: of the codes that are given, or, where those are spoilt on
+ * purpose, of the latents. */
+static double *serving(const ts_case *c, const ts_ternary_play_args *a)
+{
+    const int64_t o = c->dim[OUT], n = c->dim[IN], groups = ts_tref_groups(n);
+    double       *w = malloc(((size_t)(o * n) + 1) * sizeof *w);
+    uint8_t      *code = malloc((size_t)(o * groups * TS_TREF_BYTES) + 1);
+    uint16_t     *scale = malloc(((size_t)(o * groups) + 1) * sizeof *scale);
+    if (!w || !code || !scale) abort();
+    memcpy(code, a->code_in, (size_t)(o * groups * TS_TREF_BYTES));
+    memcpy(scale, a->scale_in, (size_t)(o * groups) * sizeof *scale);
+    if (must(c, TS_TL_PACKED)) project(c, a->w, code, scale);
+    for (int64_t i = 0; i < o * n; i++) {
+        const int64_t r = i / n, j = i % n;
+        w[i] = (ts_tref_point(code + r * groups * TS_TREF_BYTES, j) - 1) *
+               ts_widen_f16(scale[r * groups + j / TS_TREF_GROUP]);
+    }
+    free(code);
+    free(scale);
+    return w;
+}
+
+static void oracle(const ts_case *c, const void *args, ts_want *want)
+{
+    const ts_ternary_play_args *a = args;
+    const int64_t  o = c->dim[OUT], n = c->dim[IN], r = c->dim[ROWS], groups = ts_tref_groups(n);
+    const ts_dtype t = c->dtype, sums = ts_wide(t);
+    ts_buf         b[OUTPUTS];
+    double   *w = serving(c, a), *in = widened(a->in, t, r * n), *dy = widened(a->dy, t, r * o);
+    uint8_t  *code = malloc((size_t)(o * groups * TS_TREF_BYTES) + 1);
+    uint16_t *scale = malloc(((size_t)(o * groups) + 1) * sizeof *scale);
+    if (!code || !scale) abort();
+    outputs(c, b);
+    project(c, a->w, code, scale);
+    for (int i = 0; i < TS_TL_FUNCTIONS; i++) *want++ = (ts_want) { must(c, i), 0 };
+    for (int64_t i = 0; i < b[CODE].n_rows * b[CODE].n_cols; i++)
+        *want++ = (ts_want) { code[i], 0 };
+    for (int64_t i = 0; i < b[SCALE].n_rows * groups; i++)
+        *want++ = (ts_want) { ts_widen_f16(scale[i]), 0 };
+    for (int64_t i = 0; i < b[WT].n_rows * n; i++) *want++ = (ts_want) { w[i], 0 };
+    for (int k = Y; k <= Y_PACKED; k++)
+        for (int64_t i = 0; i < b[k].n_rows * o; i++)
+            *want++ = want_of(product(in + i / o * n, 1, w + i % o * n, 1, n), n, sums, t);
+    for (int64_t i = 0; i < b[DX].n_rows * n; i++)
+        *want++ = want_of(product(dy + i / n * o, 1, w + i % n, n, o), o, sums, t);
+    for (int64_t i = 0; i < b[DW].n_rows * n; i++)
+        *want++ = want_of(product(dy + i / n, o, in + i % n, n, r), r, sums, TS_F32);
+    free(w);
+    free(in);
+    free(dy);
+    free(code);
+    free(scale);
+}
+
+/* ---- check ---- */
+
+static bool untouched(ts_buf b, const void *p, ts_flaw *f)
+{
+    const size_t         each = ts_format_of(b.dtype)->n_bytes;
+    const unsigned char *byte = p;
+    for (size_t i = 0; i < (size_t)(b.n_rows * b.n_cols) * each; i++) {
+        if (byte[i] == ts_poison_byte(b.dtype)) continue;
+        const int64_t at = (int64_t)(i / each);
+        *f = (ts_flaw) {
+            TS_FAULT_VALUE, b.name, at / b.n_cols, at % b.n_cols, ts_load(p, b.dtype, at), NAN, 0
+        };
+        return false;
+    }
+    return true;
+}
+
+/* Both forwards, bit for bit. */
+static bool forwards_agree(ts_buf b, const ts_ternary_play_args *a, ts_flaw *f)
+{
+    const size_t n_bytes = ts_format_of(b.dtype)->n_bytes;
+    for (int64_t i = 0; i < b.n_rows * b.n_cols; i++) {
+        const double got = ts_load(a->y_packed, b.dtype, i), want = ts_load(a->y, b.dtype, i);
+        if (!memcmp((const char *)a->y + (size_t)i * n_bytes,
+                    (const char *)a->y_packed + (size_t)i * n_bytes, n_bytes) ||
+            (isnan(got) && isnan(want)))
+            continue;
+        *f = (ts_flaw) { TS_FAULT_VALUE, "y_packed", i / b.n_cols, i % b.n_cols, got, want, 0 };
+        return false;
+    }
+    return true;
+}
+
+static bool check(const ts_case *c, const void *args, const ts_want *want, ts_flaw *f, ts_errors *e)
+{
+    static const int            by[] = { -1,           TS_TL_PACK,   TS_TL_PACK,     TS_TL_UNPACK,
+                                         TS_TL_LINEAR, TS_TL_PACKED, TS_TL_BACKWARD, TS_TL_BACKWARD };
+    const ts_ternary_play_args *a = args;
+    const void *const p[] = { a->seen, a->code, a->scale, a->wt, a->y, a->y_packed, a->dx, a->dw };
+    ts_buf            b[OUTPUTS];
+    outputs(c, b);
+    for (int i = 0; i < OUTPUTS; i++) {
+        const bool refused = by[i] >= 0 && must(c, by[i]);
+        if (refused ? !untouched(b[i], p[i], f) : !ts_check_buf(b[i], p[i], want, f, e))
+            return false;
+        want += b[i].n_rows * b[i].n_cols;
+    }
+    if (b[Y].n_rows != b[Y_PACKED].n_rows || must(c, TS_TL_LINEAR) || must(c, TS_TL_PACKED))
+        return true;
+    return forwards_agree(b[Y], a, f);
+}
+
+static ts_cost cost(const ts_case *c)
+{
+    const double o = (double)c->dim[OUT], n = (double)c->dim[IN], r = (double)c->dim[ROWS];
+    const double each = (double)ts_format_of(c->dtype)->n_bytes;
+    const double codes = o * (double)ts_tref_groups(c->dim[IN]) * (TS_TREF_BYTES + 2);
+    ts_cost      s = { 0, 0, c->dim[PARTS] == PACKED };
+    if (c->dim[PARTS] & (PACK | 1 << TS_TL_LINEAR | BACK)) s.bytes += 4 * o * n;
+    if (c->dim[PARTS] & (PACK | 1 << TS_TL_UNPACK | PACKED)) s.bytes += codes;
+    if (c->dim[PARTS] & (1 << TS_TL_LINEAR | PACKED)) s.bytes += each * r * (n + o);
+    if (c->dim[PARTS] & 1 << TS_TL_UNPACK) s.bytes += 4 * o * n;
+    if (c->dim[PARTS] & BACK) s.bytes += each * r * (2 * n + o) + 4 * o * n;
+    for (int i = TS_TL_LINEAR; i <= TS_TL_BACKWARD; i++)
+        if (c->dim[PARTS] >> i & 1) s.flops += (i == TS_TL_BACKWARD ? 4 : 2) * r * o * n;
+    return s;
+}
+
+static bool spoil(int i, void *args, ts_exec *x, ts_status *status)
+{
+    ts_ternary_play_args   *a = args;
+    ts_ternary_linear_dims *d = &a->d;
+    (void)x;
+    *status = i < 3 ? TS_E_SHAPE : i < 5 ? TS_E_DTYPE : TS_E_ARG;
+    if (i == 0) d->n_out = -1;
+    else if (i == 1) d->n_in = -1;
+    else if (i == 2) d->n_rows = -1, a->parts &= ~(PACK | 1 << TS_TL_UNPACK);
+    else if (i == 3) d->dtype = TS_I32, a->parts &= ~(PACK | 1 << TS_TL_UNPACK);
+    else if (i == 4) d->dtype = (ts_dtype)99, a->parts &= ~(PACK | 1 << TS_TL_UNPACK);
+    else if (i - 5 < TS_TL_WAYS - TS_TL_MISSING) a->how = TS_TL_MISSING + i - 5;
+    else return false;
+    return true;
+}
+
+const ts_task ts_task_ternary_linear = {
+    .name = "ternary_linear",
+    .dim_name = { "out", "in", "rows", "parts" },
+    .buffer = { "w", "code_in", "scale_in", "in", "dy", "seen", "code", "scale", "wt", "y",
+                "y_packed", "dx", "dw" },
+    .exports = ts_ternary_linear_names,
+    .args_bytes = sizeof(ts_ternary_play_args),
+    .cases = all_cases,
+    .setup = setup,
+    .n_want = n_want,
+    .oracle = oracle,
+    .check = check,
+    .cost = cost,
+    .spoil = spoil,
+};

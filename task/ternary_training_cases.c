@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ternary_training_cases.c - the models, and what is done to each. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ternary_training_inside.h"
+
+enum { CHECK = TS_USE_CHECK, JUDGE = TS_USE_JUDGE };
+
+#define TINY   11, 8, 1, 2, 1, 4
+#define MIDDLE 256, 128, 2, 4, 2, 32
+#define SHARED 13, 16, 1, 4, 2, 4  /* which KV head is read shows where there are two */
+#define ODD    37, 130, 1, 3, 1, 6 /* a group of 128 and one of 2 */
+
+/* clang-format off */
+static const ts_case cases[] = {
+    { CHECK, TS_F32, { TINY, 2, 6 }, "normal" },
+    { CHECK, TS_F32, { TINY, 1, 2 }, "normal" },
+    { CHECK, TS_F32, { TINY, 3, 9 }, "normal" },
+    { CHECK, TS_F32, { SHARED, 2, 5 }, "normal" },
+    { CHECK, TS_F32, { ODD, 2, 3 }, "normal" },
+    { CHECK, TS_F32, { MIDDLE, 1, 6 }, "normal" },
+    { CHECK, TS_F32, { TINY, 3, 7 }, "ragged" },
+    { CHECK, TS_F32, { ODD, 2, 3 }, "ragged" },
+    { CHECK, TS_F32, { TINY, 2, 6 }, "clip" },
+    { CHECK, TS_F32, { TINY, 2, 6 }, "loose" },
+    { CHECK, TS_F32, { TINY, 2, 6 }, "decay" },
+    { CHECK, TS_F32, { SHARED, 2, 6 }, "shared" },
+    { CHECK, TS_F32, { TINY, 2, 6 }, "gap" },
+    { CHECK, TS_F32, { TINY, 1, 5 }, "once" },
+    { CHECK, TS_F32, { TINY, 2, 6 }, "zeros" },
+    { CHECK, TS_F32, { TINY, 2, 6 }, "ties" },
+    { CHECK, TS_F32, { TINY, 2, 6 }, "nonsense" },
+    { CHECK, TS_F32, { TINY, 1, 4 }, "slow" },
+    { CHECK, TS_F32, { TINY, 8, 9 }, "learn" },
+    { CHECK, TS_F32, { TINY, 8, 9 }, "uniform" },
+    { JUDGE, TS_F32, { 64, 64, 1, 2, 1, 32, 2, 9 }, "normal" },
+    { JUDGE, TS_F32, { 128, 128, 1, 4, 2, 32, 1, 9 }, "normal" },
+    { JUDGE, TS_F32, { MIDDLE, 1, 9 }, "normal" },
+    { TS_USE_TIME, TS_F32, { MIDDLE, 4, 33 }, "normal" },
+    { TS_USE_TIME, TS_F32, { MIDDLE, 8, 65 }, "normal" },
+    { 0, TS_F32, { 0 }, NULL },
+};
+/* clang-format on */
+
+const ts_case *ts_ternary_training_cases(void)
+{
+    return cases;
+}
+
+static bool is(const ts_case *c, const char *family)
+{
+    return !strcmp(c->family, family);
+}
+
+bool ts_tt_is_free(const ts_case *c)
+{
+    return is(c, "learn") || is(c, "uniform");
+}
+
+/* ---- scripts ---- */
+
+static ts_tt_op *add(ts_tt_script *s, int what)
+{
+    if (s->n_op == s->room) {
+        s->room = 2 * s->room + 16;
+        s->op = realloc(s->op, (size_t)s->room * sizeof *s->op);
+        if (!s->op) abort();
+    }
+    s->op[s->n_op] = (ts_tt_op) { .what = what, .same = -1 };
+    if (what == TS_TT_GRAD) s->n_grad++;
+    if (what == TS_TT_EXPORT) s->n_export++;
+    return &s->op[s->n_op++];
+}
+
+/* With tokens of its own, or with those of an earlier operation. */
+static ts_tt_op *add_batch(ts_tt_script *s, int what, int64_t n_batch, int64_t n_tok)
+{
+    ts_tt_op *o = add(s, what);
+    o->n_batch = (int32_t)n_batch;
+    o->n_tok = (int32_t)n_tok;
+    o->tokens = (int32_t)s->n_token;
+    s->n_token += n_batch * n_tok;
+    return o;
+}
+
+static ts_tt_op *add_again(ts_tt_script *s, int64_t i, int what)
+{
+    const ts_tt_op old = s->op[i];
+    ts_tt_op      *o = add(s, what);
+    o->n_batch = old.n_batch, o->n_tok = old.n_tok, o->tokens = old.tokens;
+    o->same = what == old.what ? (int32_t)i : -1;
+    return o;
+}
+
+/* A step, and what it made of the model. */
+static void add_step(ts_tt_script *s, int64_t n_batch, int64_t n_tok, int rate)
+{
+    add_batch(s, TS_TT_STEP, n_batch, n_tok)->rate = rate;
+    add(s, TS_TT_EXPORT);
+}
+
+/* Asked twice, with other things between, nothing has changed. */
+static void look(ts_tt_script *s, int64_t B, int64_t T)
+{
+    const int64_t grad = s->n_op, export = grad + 1;
+    add_batch(s, TS_TT_GRAD, B, T);
+    add(s, TS_TT_EXPORT);
+    add_again(s, grad, TS_TT_EVAL);
+    add_batch(s, TS_TT_EVAL, B, T);
+    add_again(s, grad, TS_TT_GRAD);
+    add(s, TS_TT_EXPORT)->same = (int32_t) export;
+}
+
+static void write_normal(ts_tt_script *s, int64_t B, int64_t T)
+{
+    add(s, TS_TT_SIZE);
+    look(s, B, T);
+    for (int i = 0; i < 3; i++) add_step(s, B, T, i);
+    add_batch(s, TS_TT_GRAD, B, T);
+    add_batch(s, TS_TT_EVAL, B, T);
+}
+
+static void write_ragged(ts_tt_script *s, int64_t B, int64_t T)
+{
+    for (int64_t b = B; b >= 1; b--)
+        for (int64_t t = T; t >= 2; t -= t > 3 ? 2 : 1) {
+            add_batch(s, TS_TT_GRAD, b, t);
+            add_batch(s, TS_TT_EVAL, b, t);
+        }
+    add_step(s, 1, 2, 0);
+    add_step(s, B, T, 1);
+    add_batch(s, TS_TT_GRAD, B, 2);
+}
+
+/* Every refusal, and then the model is as it was. */
+static void write_nonsense(ts_tt_script *s, int64_t B, int64_t T)
+{
+    static const struct {
+        int what, how;
+    } bad[] = {
+        { TS_TT_STEP, TS_TT_SHORT },       { TS_TT_STEP, TS_TT_NO_TOKEN },
+        { TS_TT_STEP, TS_TT_LOW_TOKEN },   { TS_TT_STEP, TS_TT_ONE_TOKEN },
+        { TS_TT_STEP, TS_TT_NO_BATCH },    { TS_TT_STEP, TS_TT_MORE_BATCH },
+        { TS_TT_STEP, TS_TT_MORE_TOKENS }, { TS_TT_STEP, TS_TT_NO_TOKENS },
+        { TS_TT_STEP, TS_TT_NO_OUTPUT },   { TS_TT_STEP, TS_TT_BAD_RATE },
+        { TS_TT_STEP, TS_TT_BAD_BETA },    { TS_TT_GRAD, TS_TT_SHORT },
+        { TS_TT_GRAD, TS_TT_NO_TOKEN },    { TS_TT_GRAD, TS_TT_NO_OUTPUT },
+        { TS_TT_GRAD, TS_TT_ONE_TOKEN },   { TS_TT_EVAL, TS_TT_LOW_TOKEN },
+        { TS_TT_EVAL, TS_TT_NO_OUTPUT },   { TS_TT_EVAL, TS_TT_MORE_BATCH },
+        { TS_TT_EVAL, TS_TT_SHORT },       { TS_TT_EXPORT, TS_TT_NO_OUTPUT },
+        { TS_TT_EXPORT, TS_TT_SHORT },
+    };
+    for (int i = 0; i < TS_TT_WAYS; i++) add(s, TS_TT_SIZE)->how = i;
+    add_step(s, B, T, 0);
+    const int64_t grad = s->n_op, export = grad + 1;
+    add_batch(s, TS_TT_GRAD, B, T);
+    add(s, TS_TT_EXPORT);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        add_batch(s, bad[i].what, B, T)->how = bad[i].how;
+    add_again(s, grad, TS_TT_GRAD);
+    add(s, TS_TT_EXPORT)->same = (int32_t) export;
+    add_step(s, B, T, 1);
+}
+
+static void write_slow(ts_tt_script *s, int64_t B, int64_t T)
+{
+    add_step(s, B, T, 3);
+    for (int i = 1; i < 1000; i++) {
+        add_again(s, 0, TS_TT_STEP)->rate = 3;
+        s->op[s->n_op - 1].same = -1;
+        add(s, TS_TT_EXPORT);
+    }
+}
+
+enum { BUDGET = 40 };
+
+static void write_free(ts_tt_script *s, int64_t B, int64_t T)
+{
+    for (int i = 0; i < BUDGET; i++) add_batch(s, TS_TT_STEP, B, T)->rate = 3;
+    add(s, TS_TT_EXPORT);
+    add_batch(s, TS_TT_EVAL, B, T);
+}
+
+static void set_rates(const ts_case *c, ts_tt_script *s)
+{
+    /* One after the other: plain, with decay, clipped; lr, betas, eps, decay, clip */
+    static const double some[TS_TT_RATES][TS_TT_RATE] = { { 3e-3, 0.9, 0.95, 1e-8, 0.1, 0 },
+                                                          { 2e-3, 0.9, 0.95, 1e-8, 0.3, 1 },
+                                                          { 1e-3, 0.8, 0.99, 1e-8, 0, 0.05 },
+                                                          { 1e-6, 0.9, 0.999, 1e-8, 0, 0 } };
+    memcpy(s->rate, some, sizeof some);
+    for (int i = 0; i < 3; i++) {
+        /* Beside a large eps sizes of gradients count, not their signs alone. */
+        if (is(c, "clip")) s->rate[i][5] = 0.02, s->rate[i][3] = 1e-3;
+        if (is(c, "loose")) s->rate[i][5] = 1e6, s->rate[i][3] = 1e-3; /* nothing to clip */
+        if (is(c, "decay")) s->rate[i][4] = 8, s->rate[i][0] = 1e-2;
+    }
+    if (ts_tt_is_free(c)) s->rate[3][0] = 1e-2;
+}
+
+void ts_tt_script_of(const ts_case *c, ts_tt_script *s)
+{
+    const int64_t B = c->dim[BATCH], T = c->dim[TOKENS], width = c->dim[WIDTH];
+    *s = (ts_tt_script) { 0 };
+    s->d = (ts_ternary_dims) { .n_vocab = c->dim[VOCAB],
+                               .width = width,
+                               .n_layer = c->dim[LAYERS],
+                               .n_head = c->dim[HEADS],
+                               .n_kv_head = c->dim[KV_HEADS],
+                               .head_dim = c->dim[HEAD_DIM],
+                               .ffn = width < 128 ? width * 3 / 2 : width * 3,
+                               .max_batch = B,
+                               .max_tokens = T,
+                               .rope_theta = 10000,
+                               .norm_eps = 1e-6 };
+    set_rates(c, s);
+    if (!(c->use & TS_USE_CHECK)) add_step(s, B, T, 0); /* what is timed */
+    else if (is(c, "ragged")) write_ragged(s, B, T);
+    else if (is(c, "nonsense")) write_nonsense(s, B, T);
+    else if (is(c, "slow")) write_slow(s, B, T);
+    else if (ts_tt_is_free(c)) write_free(s, B, T);
+    else write_normal(s, B, T);
+    add(s, TS_TT_DESTROY);
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ternary_training_inside.h - the parts of the training task: its cases, the script of each, and
+ * what a script must observe. */
+#ifndef TS_TASK_TERNARY_TRAINING_INSIDE_H
+#define TS_TASK_TERNARY_TRAINING_INSIDE_H
+
+#include "task.h"
+#include "ternary_reference.h"
+#include "ternary_training.h"
+
+enum { VOCAB, WIDTH, LAYERS, HEADS, KV_HEADS, HEAD_DIM, BATCH, TOKENS };
+
+const ts_case *ts_ternary_training_cases(void);
+
+enum { TS_TT_RATES = 4 };
+
+/* Follows from the case alone, but for what tokens and latents are. */
+typedef struct ts_tt_script {
+    ts_ternary_dims d;
+    ts_tt_op       *op; /* malloc */
+    int64_t         n_op, room, n_token;
+    int64_t         n_grad, n_export;
+    double          rate[TS_TT_RATES][TS_TT_RATE];
+} ts_tt_script;
+
+void ts_tt_script_of(const ts_case *c, ts_tt_script *s);
+
+/* Is the run free after its first step? Then only where it ends is compared with the reference's.
+ */
+bool ts_tt_is_free(const ts_case *c);
+
+/* Wants for seen, dlatent, dnorm, code, scale and gain, in this order.
+ *
+ * A weight that rounding may put on either side of a threshold has two right codes; what follows is
+ * then expected of the code that was exported. `answer`: false before there is one, and codes are
+ * those of the reference; true: they are taken from a, where they can be right. False is returned
+ * where that makes no difference. */
+bool ts_tt_model(const ts_case *c, const ts_ternary_training_args *a, bool answer, ts_want *want);
+
+#endif
