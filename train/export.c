@@ -178,6 +178,7 @@ static bool write_config(const ts_net *n, const char *path, int32_t stop, char w
 bool ts_net_export(ts_net *n, const char *folder, int32_t stop_token, char why[TS_MODEL_WHY])
 {
     char path[TS_TRAIN_PATH];
+    if (ts_net_pull(n, TS_NET_WEIGHTS)) return ts_say(why, "the CUDA device gives no weights");
     return ts_path(path, folder, "config.json", why) && write_config(n, path, stop_token, why) &&
            (!n->o.ternary ||
             (ts_path(path, folder, "ternary.safetensors", why) && write_packed(n, path, why))) &&

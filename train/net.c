@@ -72,10 +72,13 @@ static double spread(const ts_net *n, const ts_param *p)
 
 static void randomise(ts_net *n, uint64_t seed)
 {
+    const ts_dtype type = n->size == sizeof(float) ? TS_F32 : TS_F64;
     for (int64_t i = 0; i < n->n_param; i++) {
         const ts_param *p = &n->param[i];
-        for (int64_t j = 0; j < ts_shape_count(p->shape); j++)
-            ts_store(n->weight, n->o.dtype, p->at + j,
+        const int64_t   count = ts_shape_count(p->shape);
+#pragma omp parallel for num_threads(ts_threads_for(count, n->exec.n_threads)) schedule(static)
+        for (int64_t j = 0; j < count; j++)
+            ts_store(n->weight, type, p->at + j,
                      p->shape.cols ? spread(n, p) * ts_normal(seed, p->at + j) : 1);
     }
 }
@@ -165,6 +168,20 @@ static bool turn(ts_net *n)
     return f;
 }
 
+/* Of a net on a CUDA device: what is looked at, and packed, on the host. */
+static bool allocate_copies(ts_net *n, char why[TS_MODEL_WHY])
+{
+    const size_t bytes = (size_t)n->n_count * n->size;
+    n->memory = calloc(2, bytes);
+    if (!n->memory) return ts_say(why, "no memory for weights of %zu bytes", bytes);
+    n->weight = n->memory;
+    n->gradient = (char *)n->memory + bytes;
+    const ts_status s = ts_net_pack_workspace(n, &n->exec.workspace_bytes);
+    if (s) return ts_say(why, "the kernels cannot pack this net: %s", ts_status_text(s));
+    n->exec.workspace = malloc(n->exec.workspace_bytes + 1);
+    return n->exec.workspace || ts_say(why, "no memory for a workspace");
+}
+
 static bool allocate(ts_net *n, char why[TS_MODEL_WHY])
 {
     n->layer = calloc((size_t)n->o.dims.n_layer, sizeof *n->layer);
@@ -196,6 +213,10 @@ static bool check(const ts_net_options *o, char why[TS_MODEL_WHY])
     if (o->n_token > o->dims.n_context)
         return ts_say(why, "length: got %lld tokens, expected %lld at most", (long long)o->n_token,
                       (long long)o->dims.n_context);
+    if (o->dtype == TS_BF16 && o->device == TS_CPU)
+        return ts_say(why, "bf16: got the CPU, expected a CUDA device");
+    if (o->dtype == TS_F64 && o->device == TS_CUDA)
+        return ts_say(why, "f64: got a CUDA device, expected the CPU");
     return true;
 }
 
@@ -217,18 +238,20 @@ bool ts_net_create(const ts_net_options *o, uint64_t seed, ts_net **out, char wh
     n->exec = (ts_exec) { .device = TS_CPU,
                           .n_threads = ts_thread_count(o->n_threads),
                           .deterministic = 1 };
-    if (!list_all(n, why) || !allocate(n, why)) {
-        ts_net_free(&n);
-        return false;
-    }
-    randomise(n, seed);
-    *out = n;
-    return true;
+    const bool cuda = o->device == TS_CUDA;
+    bool       ok = list_all(n, why) && (cuda ? allocate_copies(n, why) : allocate(n, why));
+    if (ok) randomise(n, seed);
+    if (ok && cuda) ok = ts_net_cuda_make(n, why);
+    if (ok) *out = n;
+    else ts_net_free(&n);
+    return ok;
 }
 
 void ts_net_free(ts_net **n)
 {
     if (!*n) return;
+    ts_net_cuda_free(*n);
+    free((*n)->moments);
     free((*n)->exec.workspace);
     free((*n)->memory);
     free((*n)->layer);

@@ -15,7 +15,7 @@ static ts_ternary_linear_dims dims(const ts_net *n, ts_shape s, int64_t n_rows)
 /* Latents as the kernels take them. */
 static const float *latents(const ts_net *n, const void *w, int64_t count)
 {
-    if (n->o.dtype == TS_F32) return w;
+    if (n->size == sizeof(float)) return w;
     n->back->to_float(n->latent, w, count);
     return n->latent;
 }
@@ -127,6 +127,21 @@ static ts_status matrix_workspace(const ts_net *n, const ts_param *p, int64_t n_
     return more(ts_ternary_linear_backward_workspace(&b, &n->exec, &bytes), &bytes, most);
 }
 
+ts_status ts_net_pack_workspace(const ts_net *n, size_t *n_bytes)
+{
+    ts_status s = TS_OK;
+    *n_bytes = 0;
+    for (int64_t i = 0; !s && i < n->n_param && n->param[i].shape.cols; i++) {
+        void *const                  any = n->gradient; /* to have something to point at */
+        const ts_ternary_pack_args   p = { dims(n, n->param[i].shape, 0), any, any, any };
+        const ts_ternary_unpack_args u = { p.d, any, any, any };
+        size_t                       bytes = 0;
+        s = more(ts_ternary_pack_workspace(&p, &n->exec, &bytes), bytes, n_bytes);
+        if (!s) s = more(ts_ternary_unpack_workspace(&u, &n->exec, &bytes), bytes, n_bytes);
+    }
+    return s;
+}
+
 ts_status ts_net_linear_workspace(const ts_net *n, size_t *n_bytes)
 {
     const ts_ternary_pack_args   p = { embed_dims(n), n->dlatent, n->code, n->scale };
@@ -181,6 +196,8 @@ static ts_status unpack(const ts_net *n, const ts_param *p, float *w)
 
 ts_status ts_net_effective(ts_net *n, float *weights)
 {
+    const ts_status pulled = ts_net_pull(n, TS_NET_WEIGHTS);
+    if (pulled) return pulled;
     n->back->to_float(weights, n->weight, n->n_count);
     for (int64_t i = 0; n->o.ternary && i < n->n_param && n->param[i].shape.cols; i++) {
         const ts_status s = unpack(n, &n->param[i], weights + n->param[i].at);

@@ -5,7 +5,6 @@
 #include <omp.h>
 #include <string.h>
 
-#include "touchstone/attention.h"
 #include "train_impl.h"
 
 int ts_thread_count(int wanted)
@@ -81,7 +80,7 @@ static void rms_back(const ts_net *n, int64_t layer, ts_slot gain, const void *x
 
 /* ---- attention ---- */
 
-static ts_attention_dims attention_dims(const ts_net *n)
+ts_attention_dims ts_net_attention_dims(const ts_net *n)
 {
     const ts_decoder_dims *d = &n->o.dims;
     return (ts_attention_dims) {
@@ -100,13 +99,25 @@ static ts_attention_dims attention_dims(const ts_net *n)
 
 static ts_flash_attention_args forward_args(const ts_net *n, const ts_net_layer *y)
 {
-    return (ts_flash_attention_args) { attention_dims(n), y->q, y->k, y->v, NULL, y->out, y->lse };
+    return (ts_flash_attention_args) {
+        ts_net_attention_dims(n), y->q, y->k, y->v, NULL, y->out, y->lse
+    };
 }
 
 static ts_flash_attention_backward_args backward_args(const ts_net *n, const ts_net_layer *y)
 {
     return (ts_flash_attention_backward_args) {
-        attention_dims(n), y->q, y->k, y->v, y->out, n->dout, y->lse, NULL, n->dq, n->dk, n->dv,
+        ts_net_attention_dims(n),
+        y->q,
+        y->k,
+        y->v,
+        y->out,
+        n->dout,
+        y->lse,
+        NULL,
+        n->dq,
+        n->dk,
+        n->dv,
     };
 }
 
@@ -237,21 +248,23 @@ static ts_status head(const ts_net *n, const ts_net_batch *b, bool back, double 
 
 /* ---- the pass ---- */
 
-static ts_status take(const ts_net *n, const ts_net_batch *b)
+static bool sound(const ts_net *n, const ts_net_batch *b)
 {
     for (int64_t i = 0; i < n->n; i++)
         if (b->input[i] < 0 || b->input[i] >= n->o.dims.n_vocab || b->target[i] < -1 ||
             b->target[i] >= n->o.dims.n_vocab)
-            return TS_E_ARG;
-    for (int64_t i = 0; i < n->n; i++) n->row[i] = b->input[i];
-    return ts_net_embed(n, n->layer[0].x);
+            return false;
+    return true;
 }
 
-static ts_status pass(const ts_net *n, const ts_net_batch *b, bool back, double weight,
+static ts_status pass(ts_net *n, const ts_net_batch *b, bool back, double weight,
                       ts_net_score *score)
 {
     const int64_t n_layer = n->o.dims.n_layer;
-    ts_status     s = take(n, b);
+    if (!sound(n, b)) return TS_E_ARG;
+    if (n->cuda) return ts_net_cuda_pass(n, b, back, weight, score);
+    for (int64_t i = 0; i < n->n; i++) n->row[i] = b->input[i];
+    ts_status s = ts_net_embed(n, n->layer[0].x);
     for (int64_t l = 0; !s && l < n_layer; l++) {
         s = attend(n, l);
         if (!s) s = feed(n, l, l + 1 < n_layer ? n->layer[l + 1].x : n->x);

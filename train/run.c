@@ -74,6 +74,17 @@ static void fill(const run *r, bool held_out, int64_t first, int64_t n, int64_t 
     }
 }
 
+/* The gradient becomes the team's. */
+static bool join(run *r, int64_t number)
+{
+    if (team_size(r) == 1) return true;
+    ts_status s = ts_net_pull(r->n, TS_NET_GRADIENT);
+    if (s) return complain(r, number, s);
+    if (!sum(r, TS_F32, ts_net_gradient(r->n), r->s.n_count)) return false;
+    s = ts_net_push(r->n, TS_NET_GRADIENT);
+    return !s || complain(r, number, s);
+}
+
 static bool step(run *r, int64_t number, ts_train_event *e)
 {
     const int64_t each = r->net->n_batch * r->o->n_accumulate; /* of this process */
@@ -86,29 +97,17 @@ static bool step(run *r, int64_t number, ts_train_event *e)
     if (!sum(r, TS_F64, &n_target, 1)) return false;
     if (n_target == 0)
         return ts_say(r->why, "step %lld: no targets in its batch", (long long)number);
-    memset(ts_net_gradient(r->n), 0, (size_t)r->s.n_count * sizeof(float));
+    ts_net_zero(r->n);
     for (int64_t a = 0; !s && a < r->o->n_accumulate; a++) {
         const ts_net_batch b = { r->b.input + a * batch_rows(r), r->b.target + a * batch_rows(r) };
         s = ts_net_grad(r->n, &b, 1 / n_target, &score);
     }
     if (s) return complain(r, number, s);
-    if (!sum(r, TS_F64, &score.nll, 1) || !sum(r, TS_F32, ts_net_gradient(r->n), r->s.n_count))
-        return false;
-    ts_adamw_args a = {
-        .how = r->o->adamw,
-        .n = r->s.n_count,
-        .n_matrix = ts_net_matrix_count(r->n),
-        .step = number,
-        .w = r->s.w,
-        .m = r->s.m,
-        .v = r->s.v,
-        .gradient = ts_net_gradient(r->n),
-        .norm = &e->norm,
-        .n_threads = r->net->n_threads,
-    };
-    a.how.lr = e->lr = ts_schedule(r->o->adamw.lr, r->o->last, r->o->n_warm, r->o->n_step, number);
+    if (!sum(r, TS_F64, &score.nll, 1) || !join(r, number)) return false;
+    ts_adamw how = r->o->adamw;
+    how.lr = e->lr = ts_schedule(r->o->adamw.lr, r->o->last, r->o->n_warm, r->o->n_step, number);
     e->loss = score.nll / n_target;
-    s = ts_adamw_step(&a);
+    s = ts_net_step(r->n, &how, number, &e->norm);
     return !s || complain(r, number, s);
 }
 
@@ -164,6 +163,8 @@ static bool save(run *r)
     const off_t at = fsync(fileno(r->log)) ? -1 : ftello(r->log);
     if (at < 0) return ts_say(r->why, "cannot write %s: %s", r->log_path, strerror(errno));
     r->s.progress.log_bytes = (uint64_t)at;
+    const ts_status s = ts_net_pull(r->n, TS_NET_WEIGHTS | TS_NET_MOMENTS);
+    if (s) return complain(r, r->s.progress.step, s);
     return ts_state_save(r->state_path, &r->s, r->why);
 }
 
@@ -180,6 +181,8 @@ static bool open_folder(run *r)
     if (there && !r->o->resume)
         return ts_say(r->why, "%s has a checkpoint: --resume goes on from it", r->o->folder);
     if (there && !ts_state_load(r->state_path, &r->s, r->why)) return false;
+    const ts_status s = there ? ts_net_push(r->n, TS_NET_WEIGHTS | TS_NET_MOMENTS) : TS_OK;
+    if (s) return complain(r, r->s.progress.step, s);
     if (rank(r)) return true;
     r->log = fopen(r->log_path, "ab");
     if (!r->log || ftruncate(fileno(r->log), (off_t)r->s.progress.log_bytes) ||
@@ -228,7 +231,7 @@ static bool go(run *r, ts_train_fn tell, void *user)
 
 static bool sound(const ts_net_options *net, const ts_train_options *o, char why[TS_MODEL_WHY])
 {
-    if (net->dtype != TS_F32) return ts_say(why, "training is in f32");
+    if (net->dtype == TS_F64) return ts_say(why, "training is in f32, or bf16 on a CUDA device");
     if (o->n_step < 1 || o->n_accumulate < 1 || o->eval_every < 1 || o->save_every < 1 ||
         o->n_warm < 0 || o->n_warm > o->n_step || o->patience < 0)
         return ts_say(why, "steps, batches, warm-up: one of them makes no sense");
@@ -244,14 +247,15 @@ bool ts_train(ts_net *n, const ts_feed *f, const ts_train_options *o, ts_train_f
     if (!sound(r.net, o, why)) return false;
     const size_t count = (size_t)ts_net_count(n);
     const size_t tokens = (size_t)(o->n_accumulate * batch_rows(&r));
+    float *const moments = ts_net_begin(n);
     r.s = (ts_state) { .net = r.net,
                        .train = o,
                        .n_count = (int64_t)count,
                        .w = ts_net_weights(n),
-                       .m = calloc(count, sizeof(float)),
-                       .v = calloc(count, sizeof(float)) };
+                       .m = moments,
+                       .v = moments ? moments + count : NULL };
     r.b = (ts_net_batch) { calloc(tokens, sizeof(int32_t)), calloc(tokens, sizeof(int32_t)) };
-    bool ok = r.s.m && r.s.v && r.b.input && r.b.target;
+    bool ok = moments && r.b.input && r.b.target;
     if (!ok) ts_say(why, "no memory for the moments of %zu weights", count);
     ok = ok && open_folder(&r) && go(&r, tell, user);
     const ts_progress *p = &r.s.progress;
@@ -264,8 +268,6 @@ bool ts_train(ts_net *n, const ts_feed *f, const ts_train_options *o, ts_train_f
                                       p->step < o->n_step,
                                       now_s() - r.begun_s };
     if (r.log) fclose(r.log);
-    free(r.s.m);
-    free(r.s.v);
     free(r.b.input);
     free(r.b.target);
     return ok;

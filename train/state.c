@@ -6,10 +6,10 @@
 #include "rng.h"
 #include "train_impl.h"
 
-static const char magic[8] = "tstrain1";
+static const char magic[8] = "tstrain2";
 
 /* All that decides a step. Counts are far below 2^53; a seed goes in two halves. */
-enum { KEYS = 31 };
+enum { KEYS = 33 };
 
 typedef struct key {
     const char *name;
@@ -53,6 +53,8 @@ static void keys_of(const ts_state *s, key keys[KEYS])
                       { "text", (double)(t->data >> 32) },
                       { "text", (double)(t->data & 0xffffffffu) },
                       { "weights", (double)s->n_count },
+                      { "device", s->net->device },
+                      { "dtype", s->net->dtype },
     };
     memcpy(keys, all, sizeof all);
 }

@@ -18,12 +18,14 @@
 typedef struct ts_net ts_net;
 
 typedef struct ts_net_options {
-    ts_decoder_dims dims;      /* ts_net_dims_set fills what training leaves no choice of */
-    bool            ternary;   /* every matrix, the embedding too */
-    ts_dtype        dtype;     /* TS_F32; TS_F64 to check gradients with */
-    int64_t         n_batch;   /* sequences that go through together */
-    int64_t         n_token;   /* positions of each */
-    int             n_threads; /* 0: as many as OpenMP would take */
+    ts_decoder_dims dims;    /* ts_net_dims_set fills what training leaves no choice of */
+    bool            ternary; /* every matrix, the embedding too */
+    ts_device       device;  /* where it is */
+    ts_dtype        dtype;   /* TS_F32; TS_F64, on the CPU, to check gradients with; TS_BF16, on a
+                              * CUDA device: products and what is between them, all else float */
+    int64_t n_batch;         /* sequences that go through together */
+    int64_t n_token;         /* positions of each */
+    int     n_threads;       /* 0: as many as OpenMP would take */
 } ts_net_options;
 
 /* RMSNorm, norms of q and k, rotation by halves, a gate, a tied head, no biases. */
@@ -35,7 +37,8 @@ void ts_net_free(ts_net **n);
 
 /* Weights and gradient have one order: E, then of each layer Wq, Wk, Wv, Wo, Wgate, Wup, Wdown;
  * after all matrices the norms, of each layer those of attention, q, k and feed-forward, then the
- * last. Of the net's dtype. */
+ * last. Of the net's dtype on the CPU; of a net on a CUDA device they are copies on the host, in
+ * float, which ts_net_pull brings up to date. */
 void   *ts_net_weights(ts_net *n);
 void   *ts_net_gradient(ts_net *n);
 int64_t ts_net_count(const ts_net *n);
@@ -60,8 +63,15 @@ ts_status ts_net_eval(ts_net *n, const ts_net_batch *b, ts_net_score *s);
  * that serve were what is learned, the scales constant. */
 ts_status ts_net_grad(ts_net *n, const ts_net_batch *b, double weight, ts_net_score *s);
 
+void ts_net_zero(ts_net *n); /* the gradient */
+
 /* The weights that serve: as they are, or unpacked; [ts_net_count], float. */
 ts_status ts_net_effective(ts_net *n, float *weights);
+
+/* From and to a CUDA device; nothing where the net is on the CPU. */
+enum { TS_NET_WEIGHTS = 1, TS_NET_GRADIENT = 2, TS_NET_MOMENTS = 4 };
+ts_status ts_net_pull(ts_net *n, unsigned parts);
+ts_status ts_net_push(ts_net *n, unsigned parts);
 
 /* ---- the optimiser ---- */
 
@@ -78,6 +88,21 @@ typedef struct ts_adamw_args {
 } ts_adamw_args;
 
 ts_status ts_adamw_step(const ts_adamw_args *a);
+
+/* The same of a net's own weights, where it is; on a CUDA device in float. Moments, [2][n], are 0
+ * from ts_net_begin on, and on the host; NULL: no memory. */
+float    *ts_net_begin(ts_net *n);
+ts_status ts_net_step(ts_net *n, const ts_adamw *how, int64_t step, double *norm);
+
+/* Milliseconds of a step on a CUDA device after ts_net_begin; how many parts, 0 where it failed.
+ * The weights have moved. */
+typedef struct ts_net_time {
+    const char *part;
+    double      ms;
+} ts_net_time;
+
+enum { TS_NET_TIMES = 16 };
+int ts_net_profile(ts_net *n, const ts_net_batch *b, const ts_adamw *how, ts_net_time time[]);
 
 /* The rate of step 1 .. n_step: linear up to lr in n_warm steps, then by a half cosine down to
  * lr * last; last 1 is constant. */

@@ -5,7 +5,9 @@
 
 #include "back.h"
 #include "model_impl.h"
+#include "touchstone/attention.h"
 #include "train.h"
+#include "train_cuda.h"
 
 /* ---- weights ---- */
 
@@ -27,6 +29,9 @@ typedef struct ts_net_layer {
     void *gate, *up;       /* [n][n_ffn] */
 } ts_net_layer;
 
+typedef struct ts_net_cuda ts_net_cuda;
+
+/* On a CUDA device, `cuda` has what follows from x on, and weights and gradient of its own. */
 struct ts_net {
     ts_net_options o;
     int64_t        n; /* rows: n_batch * n_token */
@@ -37,7 +42,9 @@ struct ts_net {
     int64_t       *slot;  /* [ts_slot_count]: where in param; -1: none */
     int64_t        n_param, n_count, n_matrix;
     void          *weight, *gradient; /* [n_count] */
-    void          *memory;            /* all that follows */
+    float         *moments;           /* [2][n_count]; NULL: none yet */
+    ts_net_cuda   *cuda;              /* NULL on the CPU */
+    void          *memory;            /* all that follows, weights and gradient */
     ts_net_layer  *layer;             /* [n_layer] */
     int64_t       *row;               /* [n]: tokens */
     void          *x;                 /* [n][width]: after the last layer */
@@ -64,6 +71,8 @@ static inline void *ts_net_at(const ts_net *n, void *all, int64_t layer, ts_slot
 
 int ts_thread_count(int wanted); /* 0: OpenMP's */
 
+ts_attention_dims ts_net_attention_dims(const ts_net *n);
+
 /* The largest workspace that a pass asks its kernels for. */
 ts_status ts_net_workspace(const ts_net *n, size_t *n_bytes);
 
@@ -85,6 +94,9 @@ ts_status ts_net_linear_back(const ts_net *n, int64_t layer, ts_slot s, const vo
 ts_status ts_net_embed(const ts_net *n, void *y);
 ts_status ts_net_linear_workspace(const ts_net *n, size_t *n_bytes);
 
+/* Of ts_net_pack and ts_net_effective alone. */
+ts_status ts_net_pack_workspace(const ts_net *n, size_t *n_bytes);
+
 /* A matrix as codes and scales; a row has n_code bytes and n_scale scales. */
 typedef struct ts_packed {
     uint8_t  *code;
@@ -94,6 +106,22 @@ typedef struct ts_packed {
 
 ts_status ts_net_pack(const ts_net *n, const ts_param *p, ts_packed *k);
 void      ts_packed_free(ts_packed *k);
+
+/* ---- on a CUDA device: net_cuda.c ---- */
+
+/* False: `why` has a line. */
+bool ts_train_module_load(const ts_train_module **m, char why[TS_MODEL_WHY]);
+
+/* The rest of a net that has its weights; ts_net_cuda_free also where this failed. */
+bool      ts_net_cuda_make(ts_net *n, char why[TS_MODEL_WHY]);
+void      ts_net_cuda_free(ts_net *n);
+bool      ts_net_cuda_begin(ts_net *n);
+void      ts_net_cuda_zero(ts_net *n);
+ts_status ts_net_cuda_pull(ts_net *n, unsigned parts);
+ts_status ts_net_cuda_push(ts_net *n, unsigned parts);
+ts_status ts_net_cuda_pass(ts_net *n, const ts_net_batch *b, bool back, double weight,
+                           ts_net_score *score);
+ts_status ts_net_cuda_step(ts_net *n, const ts_adamw *how, int64_t step, double *norm);
 
 /* ---- files ---- */
 

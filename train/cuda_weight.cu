@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cuda_weight.cu - what is done to weights: the projection that serves, the gradient's norm, and
+ * AdamW, which leaves what serves behind, so that weights are read once a step. A warp has 128
+ * weights, which is a group of the ternary contract. */
+#include <cuda_fp16.h>
+
+#include "cuda_impl.cuh"
+
+namespace
+{
+
+enum {
+    EACH = 4,
+    GROUP = WARP * EACH, /* TS_TERNARY_GROUP */
+    THREADS = 256,
+    WARPS = THREADS / WARP,
+};
+
+/* c s: s = mean |w| over n weights, summed in double, in f16; c = 0 where 2 |w| <= s, else the
+ * sign. False where s is not finite. All lanes of a warp; those past n have w = 0. */
+__device__ __forceinline__ bool ternary(float (&w)[EACH], int n)
+{
+    double sum = 0;
+#pragma unroll
+    for (int j = 0; j < EACH; j++) sum += (double)fabsf(w[j]);
+    const float s = __half2float(__double2half(warp_sum(sum) / n));
+#pragma unroll
+    for (int j = 0; j < EACH; j++) w[j] = 2 * fabsf(w[j]) <= s ? 0 : copysignf(s, w[j]);
+    return isfinite(s);
+}
+
+__device__ __forceinline__ void count_bad(int64_t *n_bad)
+{
+    if (threadIdx.x % WARP == 0) atomicAdd((unsigned long long *)n_bad, 1ull);
+}
+
+/* A warp a group of a row. */
+template <typename T, bool TERNARY>
+__global__ void __launch_bounds__(THREADS)
+    project_rows(T *__restrict__ y, const float *__restrict__ w, int64_t rows, int64_t cols,
+                 int64_t *n_bad)
+{
+    const int64_t across = (cols + GROUP - 1) / GROUP;
+    const int64_t i = blockIdx.x * (int64_t)WARPS + threadIdx.x / WARP;
+    const int64_t row = i / across, first = i % across * GROUP;
+    const int64_t c = first + threadIdx.x % WARP * EACH;
+    if (row >= rows) return;
+    float v[EACH] = {};
+    if (c < cols) load(v, w + row * cols + c);
+    if (TERNARY && !ternary(v, (int)(cols - first < GROUP ? cols - first : (int64_t)GROUP)))
+        count_bad(n_bad);
+    if (c < cols) store(y + row * cols + c, v);
+}
+
+/* ---- the norm ---- */
+
+__global__ void __launch_bounds__(THREADS)
+    square_parts(double *__restrict__ part, const float *__restrict__ g, int64_t n)
+{
+    __shared__ double joined[WARPS];
+    double            sum = 0;
+    const int64_t     all = (int64_t)TS_CUDA_NORMS * THREADS * EACH;
+    for (int64_t i = (blockIdx.x * (int64_t)THREADS + threadIdx.x) * EACH; i < n; i += all) {
+        float v[EACH];
+        load(v, g + i);
+        float four = 0; /* of four squares: nothing is lost that the norm could show */
+#pragma unroll
+        for (int j = 0; j < EACH; j++) four += v[j] * v[j];
+        sum += (double)four;
+    }
+    sum = team_sum(sum, WARPS, joined);
+    if (!threadIdx.x) part[1 + blockIdx.x] = sum;
+}
+
+__global__ void __launch_bounds__(THREADS) join_parts(double *norm)
+{
+    __shared__ double joined[WARPS];
+    double            sum = 0;
+    for (int i = (int)threadIdx.x; i < TS_CUDA_NORMS; i += THREADS) sum += norm[1 + i];
+    sum = team_sum(sum, WARPS, joined);
+    if (!threadIdx.x) norm[0] = sqrt(sum);
+}
+
+/* ---- AdamW ---- */
+
+struct rates {
+    float  step, beta1, beta2, eps, decay, bias2; /* step = lr / bias1, decay = lr times that */
+    double clip;
+};
+
+/* EACH divides both counts, since widths are multiples of 8. */
+template <typename T, int HOW>
+__global__ void __launch_bounds__(THREADS)
+    adamw_groups(float *__restrict__ w_at, float *__restrict__ m_at, float *__restrict__ v_at,
+                 const float *__restrict__ gradient, T *__restrict__ y, int64_t n, int64_t n_matrix,
+                 const rates r, const double *__restrict__ norm_at, int64_t *n_bad)
+{
+    const double norm = *norm_at;
+    if (!isfinite(norm)) return;
+    const float   clip = r.clip > 0 && norm > r.clip ? (float)(r.clip / norm) : 1.0f;
+    const int64_t i = (blockIdx.x * (int64_t)THREADS + threadIdx.x) * EACH;
+    const bool    there = i < n, matrix = i < n_matrix;
+    float         w[EACH] = {}, m[EACH], v[EACH], g[EACH];
+    if (there) {
+        load(w, w_at + i);
+        load(m, m_at + i);
+        load(v, v_at + i);
+        load(g, gradient + i);
+#pragma unroll
+        for (int j = 0; j < EACH; j++) {
+            g[j] *= clip;
+            m[j] = r.beta1 * m[j] + (1 - r.beta1) * g[j];
+            v[j] = r.beta2 * v[j] + (1 - r.beta2) * g[j] * g[j];
+            const float by = m[j] / (sqrtf(v[j] * r.bias2) + r.eps);
+            w[j] -= r.step * by + (matrix ? r.decay * w[j] : 0);
+        }
+        store(w_at + i, w);
+        store(m_at + i, m);
+        store(v_at + i, v);
+    }
+    if (HOW == TS_SERVE_SAME) return;
+    if (HOW == TS_SERVE_TERNARY) { /* n_matrix is a multiple of GROUP: a warp agrees on it */
+        if (matrix && !ternary(w, GROUP)) count_bad(n_bad);
+    }
+    if (matrix) store(y + i, w);
+}
+
+} // namespace
+
+void ts_train_project(void *self, const ts_cuda_project *p)
+{
+    const int64_t groups = p->rows * ((p->cols + GROUP - 1) / GROUP);
+    const bool    three = p->how == TS_SERVE_TERNARY;
+    with_type(p->type, [&](auto t) {
+        typedef decltype(t) T;
+        launch(self, three ? project_rows<T, true> : project_rows<T, false>,
+               (groups + WARPS - 1) / WARPS, THREADS, (T *)p->y, p->w, p->rows, p->cols, p->n_bad);
+    });
+}
+
+void ts_train_adamw(void *self, const ts_cuda_adamw *a)
+{
+    const rates r = {
+        (float)(a->lr / a->bias1), (float)a->beta1,       (float)a->beta2, (float)a->eps,
+        (float)(a->lr * a->decay), (float)(1 / a->bias2), a->clip
+    };
+    launch(self, square_parts, TS_CUDA_NORMS, THREADS, a->norm, a->gradient, a->n);
+    launch(self, join_parts, 1, THREADS, a->norm);
+    with_type(a->type, [&](auto t) {
+        typedef decltype(t) T;
+        const auto          kernel = a->how == TS_SERVE_SAME   ? adamw_groups<T, TS_SERVE_SAME>
+                                     : a->how == TS_SERVE_COPY ? adamw_groups<T, TS_SERVE_COPY>
+                                                               : adamw_groups<T, TS_SERVE_TERNARY>;
+        launch(self, kernel, (a->n + THREADS * EACH - 1) / (THREADS * EACH), THREADS, a->w, a->m,
+               a->v, a->gradient, (T *)a->y, a->n, a->n_matrix, r, a->norm, a->n_bad);
+    });
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* net_cuda_pass.c - passes and steps of a net on a CUDA device. A pass is recorded when it comes a
+ * second time, since it is hundreds of launches, and played from then on. */
+#include <math.h>
+#include <string.h>
+
+#include "net_cuda.h"
+
+/* In float dx is read while it changes, were anything beside. */
+static ts_status play(ts_net *n, ts_cuda_kind k)
+{
+    ts_net_cuda *c = n->cuda;
+    if (c->watched || !c->n_pass[k]++) return ts_cuda_enqueue(n, k, false);
+    if (!c->recording[k]) {
+        c->ops->record(c->self);
+        const ts_status s = ts_cuda_enqueue(n, k, k != TS_PASS_EVAL && c->type != TS_F32);
+        c->recording[k] = c->ops->recorded(c->self);
+        if (s || !c->recording[k]) return s ? s : TS_E_DEVICE;
+    }
+    c->ops->play(c->self, c->recording[k]);
+    return TS_OK;
+}
+
+/* The weights that serve, where they are not of these weights. */
+static void project(ts_net *n)
+{
+    ts_net_cuda    *c = n->cuda;
+    ts_cuda_project p = { .type = c->type, .how = c->how, .n_bad = &c->score->n_bad };
+    if (c->fresh) return;
+    ts_cuda_part_is(n, TS_PART_PROJECT);
+    c->ops->clear(c->self, p.n_bad, sizeof *p.n_bad);
+    for (int64_t i = 0; i < n->n_param && n->param[i].shape.cols; i++) {
+        const ts_param *w = &n->param[i];
+        p.w = c->weight + w->at;
+        p.y = (char *)c->serving + (size_t)w->at * c->size;
+        p.rows = c->flat ? 1 : w->shape.rows;
+        p.cols = c->flat ? n->n_matrix : w->shape.cols;
+        c->ops->project(c->self, &p);
+        if (c->flat) break;
+    }
+    c->fresh = true;
+}
+
+static void take(const ts_net *n, const ts_net_batch *b, double weight)
+{
+    const ts_net_cuda   *c = n->cuda;
+    const ts_cuda_input *h = &c->host;
+    int32_t              n_token = 0;
+    memcpy(h->row, b->input, (size_t)n->n * sizeof *h->row);
+    memcpy(h->target, b->target, (size_t)n->n * sizeof *h->target);
+    memset(h->begin, 0, (size_t)(n->n + 1) * sizeof *h->begin);
+    for (int64_t i = 0; i < n->n; i++) {
+        int32_t *place = &c->place[h->row[i]];
+        if (*place < 0) h->token[ *place = n_token++] = h->row[i];
+        h->begin[*place + 1]++;
+    }
+    for (int64_t i = n_token; i < n->n; i++) h->token[i] = -1;
+    for (int32_t i = 0; i < n_token; i++) h->begin[i + 1] += h->begin[i];
+    for (int64_t i = n->n - 1; i >= 0; i--) { /* backwards: ends become beginnings */
+        const int32_t place = c->place[h->row[i]];
+        h->at[--h->begin[place + 1]] = (int32_t)i;
+    }
+    memmove(h->begin, h->begin + 1, (size_t)n_token * sizeof *h->begin);
+    h->begin[n_token] = (int32_t)n->n;
+    for (int32_t i = 0; i < n_token; i++) c->place[h->token[i]] = -1;
+    *h->weight = (float)weight;
+    c->ops->put(c->self, c->in_memory, c->host_memory, c->in_bytes);
+}
+
+ts_status ts_net_cuda_pass(ts_net *n, const ts_net_batch *b, bool back, double weight,
+                           ts_net_score *score)
+{
+    ts_net_cuda       *c = n->cuda;
+    const ts_cuda_kind k = !back ? TS_PASS_EVAL : c->clean ? TS_PASS_FIRST : TS_PASS_AGAIN;
+    ts_cuda_score      got;
+    project(n);
+    take(n, b, weight);
+    const ts_status s = play(n, k), waited = c->ops->get(c->self, &got, c->score, sizeof got);
+    if (s || waited) return s ? s : waited;
+    if (back) c->clean = false;
+    if (got.n_bad) return TS_E_RANGE;
+    score->nll += got.nll;
+    score->n_count += got.n_count;
+    score->n_right += got.n_right;
+    return TS_OK;
+}
+
+/* ---- the optimiser ---- */
+
+static void enqueue_step(ts_net *n, const ts_adamw *how, int64_t step)
+{
+    ts_net_cuda        *c = n->cuda;
+    const ts_cuda_adamw a = {
+        .type = c->type,
+        .how = c->flat ? c->how : TS_SERVE_SAME,
+        .w = c->weight,
+        .m = c->moments,
+        .v = (float *)c->moments + n->n_count,
+        .gradient = c->gradient,
+        .y = c->serving,
+        .n = n->n_count,
+        .n_matrix = n->n_matrix,
+        .lr = how->lr,
+        .beta1 = how->beta1,
+        .beta2 = how->beta2,
+        .eps = how->eps,
+        .decay = how->weight_decay,
+        .clip = how->clip_norm,
+        .bias1 = 1 - pow(how->beta1, (double)step),
+        .bias2 = 1 - pow(how->beta2, (double)step),
+        .norm = c->norm,
+        .n_bad = &c->score->n_bad,
+    };
+    ts_cuda_settle(n);
+    ts_cuda_part_is(n, TS_PART_ADAMW);
+    c->ops->adamw(c->self, &a);
+    c->fresh = c->flat;
+}
+
+ts_status ts_net_cuda_step(ts_net *n, const ts_adamw *how, int64_t step, double *norm)
+{
+    ts_net_cuda *c = n->cuda;
+    double       got;
+    enqueue_step(n, how, step);
+    const ts_status s = c->ops->get(c->self, &got, c->norm, sizeof got);
+    if (s) return s;
+    if (!isfinite(got)) return TS_E_RANGE;
+    *norm = got;
+    return TS_OK;
+}
+
+/* ---- where the time goes ---- */
+
+int ts_net_profile(ts_net *n, const ts_net_batch *b, const ts_adamw *how, ts_net_time time[])
+{
+    static const char *const name[TS_PARTS] = {
+        "products of layers", "products of the head",
+        "attention",          "norms",
+        "heads: norm, turn",  "SwiGLU",
+        "cross-entropy",      "embedding",
+        "projection",         "AdamW",
+    };
+    ts_net_cuda *c = n->cuda;
+    double       ms[TS_PARTS];
+    if (!c || !c->moments) return 0;
+    c->ops->watch(c->self);
+    c->watched = true;
+    project(n);
+    take(n, b, 1);
+    ts_status s = ts_cuda_enqueue(n, TS_PASS_FIRST, false);
+    if (!s) enqueue_step(n, how, 1);
+    ts_cuda_part_is(n, TS_PARTS);
+    c->watched = false;
+    const ts_status waited = c->ops->times(c->self, ms);
+    if (s || waited) return 0;
+    for (int i = 0; i < TS_PARTS; i++) time[i] = (ts_net_time) { name[i], ms[i] };
+    return TS_PARTS;
+}
