@@ -8,8 +8,13 @@ if ! nvidia-smi -L 2>/dev/null | grep -q GPU && [ ! -e /dev/nvidia0 ]; then
     echo '0 passed, 0 failed, 1 skipped'
     exit 0
 fi
-[ "$1" = bench ] && exec build/touchstone bench --device cuda \
-    --peers torch,torch.lse,torch.compile,torch.flash,torch.cudnn
+if [ "$1" = bench ]; then
+    build/touchstone bench --device cuda --peers torch,torch.lse,torch.compile,torch.flash,torch.cudnn || exit
+    [ ! -x build/test/train_bench ] || build/test/train_bench || exit
+    python=${TOUCHSTONE_PYTHON:-python3}
+    ! "$python" -c 'import torch' 2>/dev/null || exec "$python" test/train_peer.py
+    exit 0
+fi
 
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
@@ -31,6 +36,11 @@ steps() { # one line each: NAME COMMAND; a command that answers 77 is skipped
         # It asks for more memory than there is, which is no error of the program's.
         echo "memcheck/model compute-sanitizer --tool memcheck --error-exitcode 1" \
             "--report-api-errors no build/test/unit_model_cuda"
+        echo "train build/test/unit_train_cuda"
+        echo "train_run build/test/unit_train_run cuda"
+        for tool in memcheck racecheck; do
+            echo "$tool/train compute-sanitizer --tool $tool --error-exitcode 1 build/test/unit_train_cuda"
+        done
     else
         echo "model test/skip.sh no jansson, CBLAS, PCRE2 or cmocka"
     fi

@@ -18,9 +18,11 @@ missing=$(comm -23 "$tmp/looked_up" "$tmp/exported")
 # Beyond those, only the workspace query of each.
 extra=$(sed 's/_workspace$//' "$tmp/exported" | sort -u | comm -23 - "$tmp/looked_up")
 [ -z "$extra" ] || { echo "cuda_module: exported, but nobody looks them up: $extra" >&2 && exit 1; }
-models=$1/libtouchstone_model_cuda.so # where cuBLAS and the model's libraries were found
-[ ! -e "$models" ] || [ "$(nm -D --defined-only "$models" | awk '{ print $3 }')" = ts_model_cuda ] ||
-    { echo 'cuda_module: the module for models exports something else than ts_model_cuda' >&2 && exit 1; }
+for part in model train; do # where cuBLAS and the model's libraries were found
+    more=$1/libtouchstone_${part}_cuda.so
+    [ ! -e "$more" ] || [ "$(nm -D --defined-only "$more" | awk '{ print $3 }')" = ts_${part}_cuda ] ||
+        { echo "cuda_module: ${more##*/} exports something else than ts_${part}_cuda" >&2 && exit 1; }
+done
 for list in mutant/*_cuda_list.h; do
     stem=${list#mutant/} && stem=${stem%_cuda_list.h}
     sed -n "s/^ *M([A-Z0-9_]*, \([a-z0-9_]*\),.*/ts_mutant_${stem}_\1/p" "$list"

@@ -28,8 +28,10 @@ exports() { # exactly what the headers mark TS_API; and each installed file is w
     [ -x "$tmp/moved/libexec/touchstone/touchstone-cage" ] || fail 'no cage'
     "$tmp/moved/bin/touchstone" new "$tmp/new" >/dev/null || fail 'the installed program makes no scaffold'
     [ ! -e "$1/libtouchstone_cuda.so" ] || [ -e "$lib/libtouchstone_cuda.so" ] || fail 'no CUDA module'
-    [ ! -e "$1/libtouchstone_model_cuda.so" ] || [ -e "$lib/libtouchstone_model_cuda.so" ] ||
-        fail 'no CUDA module for models'
+    for part in model train; do
+        [ ! -e "$1/libtouchstone_${part}_cuda.so" ] || [ -e "$lib/libtouchstone_${part}_cuda.so" ] ||
+            fail "no CUDA module of $part/"
+    done
     [ -z "$(find "$tmp/moved" -name '*mutant*')" ] || fail 'mutants are installed'
     echo "$(wc -l <"$tmp/exported") symbols exported"
 }

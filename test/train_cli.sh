@@ -45,6 +45,9 @@ refused 2 '--out' --data "$tmp/text"
 refused 2 'unknown argument' --data "$tmp/text" --out "$tmp/x" --layer 3
 refused 2 '--vocab' --data "$tmp/text" --out "$tmp/x" --vocab 100
 refused 2 '--lr' --data "$tmp/text" --out "$tmp/x" --lr fast
+refused 2 '--device' --data "$tmp/text" --out "$tmp/x" --device gpu
+refused 2 '--dtype' --data "$tmp/text" --out "$tmp/x" --device cuda --dtype f64
+refused 2 'bf16 goes with' --data "$tmp/text" --out "$tmp/x" --dtype bf16
 refused 3 'cannot open' --data "$tmp/nothing" --out "$tmp/x"
 printf 'a\n\nb\377' >"$tmp/bad"
 refused 3 'UTF-8 at byte 4' --data "$tmp/bad" --out "$tmp/x"

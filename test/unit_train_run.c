@@ -124,6 +124,8 @@ static ts_train_options options_of(const char *folder)
                                 .stop_token = -1 };
 }
 
+static ts_device device; /* of the runs */
+
 typedef struct killer {
     int64_t at; /* step; 0: never */
     double  loss[256], norm[256];
@@ -139,9 +141,11 @@ static void tell(void *user, const ts_train_event *e)
 static bool train(ts_train_options t, int64_t n_batch, bool ternary, killer *k, ts_train_result *r,
                   char why[TS_MODEL_WHY])
 {
-    ts_net_options o = net_options(2, 24, 4, 2, 6, 20, 17);
+    ts_net_options o = net_options(2, 24, 4, 2, 8, 24, 17);
     o.n_batch = n_batch;
     o.ternary = ternary;
+    o.device = device;
+    o.dtype = device == TS_CUDA ? TS_BF16 : TS_F32;
     ts_net    *n = net_of(&o, t.seed);
     const bool ok = ts_train(n, &feed, &t, tell, k, r, why);
     ts_net_free(&n);
@@ -415,7 +419,21 @@ static void wrong_checkpoints(void **state)
     remove_folder(folder);
 }
 
-int main(void)
+/* On a CUDA device: what the loop does there in another way. The device is asked for by a child, as
+ * what CUDA keeps does not survive a fork. */
+static int on_cuda(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(killed_and_resumed) };
+    const pid_t             pid = fork();
+    int                     status = 0;
+    if (!pid) _exit(ts_cuda_unavailable_reason() ? 77 : 0);
+    if (pid < 0 || waitpid(pid, &status, 0) != pid) return 1;
+    if (!WIFEXITED(status) || WEXITSTATUS(status)) return 77;
+    device = TS_CUDA;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(killed_and_resumed), /* first: it forks */
@@ -426,7 +444,8 @@ int main(void)
     };
     char folder[] = "/tmp/unit-train-XXXXXX";
     if (!mkdtemp(folder) || chdir(folder)) return 1;
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    const bool cuda = argc > 1 && !strcmp(argv[1], "cuda");
+    const int  failed = cuda ? on_cuda() : cmocka_run_group_tests(tests, NULL, NULL);
     if (chdir("/") || rmdir(folder)) return 1;
     return failed;
 }

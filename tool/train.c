@@ -2,6 +2,7 @@
 /* train.c - `touchstone train --data FILE --out DIR`: what was asked for. train_run.c does it,
  * where the program has the libraries that a model takes. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "train_plan.h"
 
@@ -45,6 +46,23 @@ static bool parse_real(const char *option, const char *text, double least, doubl
     return false;
 }
 
+/* bf16 is what the device is good at; f32 there is for comparing with the CPU. */
+static bool parse_device(const char *device, const char *dtype, ts_train_plan *p)
+{
+    p->device = device && !strcmp(device, "cuda") ? TS_CUDA : TS_CPU;
+    p->dtype = dtype                  ? !strcmp(dtype, "bf16") ? TS_BF16 : TS_F32
+               : p->device == TS_CUDA ? TS_BF16
+                                      : TS_F32;
+    if (device && strcmp(device, "cpu") && strcmp(device, "cuda"))
+        fprintf(stderr, "touchstone train: --device: got '%s', expected cpu or cuda\n", device);
+    else if (dtype && strcmp(dtype, "f32") && strcmp(dtype, "bf16"))
+        fprintf(stderr, "touchstone train: --dtype: got '%s', expected f32 or bf16\n", dtype);
+    else if (p->dtype == TS_BF16 && p->device == TS_CPU)
+        return ts_train_complain("--dtype", "bf16 goes with --device cuda");
+    else return true;
+    return false;
+}
+
 static const ts_train_plan defaults = {
     .n_layer = 4,
     .width = 128,
@@ -68,6 +86,7 @@ static bool parse(int argc, char **argv, ts_train_plan *p, int *status)
 {
     const uint64_t most = 1u << 20;
     const char    *lr = NULL, *decay = NULL, *seed = NULL;
+    const char    *device = NULL, *dtype = NULL;
     number         n[NUMBERS] = {
                 { "--layers", 1, 1024, &p->n_layer, NULL },
                 { "--width", 1, most, &p->width, NULL },
@@ -102,6 +121,8 @@ static bool parse(int argc, char **argv, ts_train_plan *p, int *status)
         { "--patience", "N", "end after N looks without a gain; 0: never (0)", &n[12].text },
         { "--lr", "X", "the highest rate (0.003)", &lr },
         { "--decay", "X", "of weights in matrices (0.1)", &decay },
+        { "--device", "D", "cpu or cuda (cpu)", &device },
+        { "--dtype", "T", "of products: f32, or bf16 on cuda (f32; bf16 on cuda)", &dtype },
         { "--resume", NULL, "go on from the checkpoint in DIR, to the same bits", &p->resume },
         { "--seed", "N", "of weights, batches and split", &seed },
         { "--svg", "FILE", "the run's curves: losses, bits a byte, rate", &p->svg },
@@ -117,7 +138,7 @@ static bool parse(int argc, char **argv, ts_train_plan *p, int *status)
     if (seed && !ts_parse_u64("--seed", seed, &p->seed)) return false;
     for (int i = 0; i < NUMBERS; i++)
         if (!parse_number(&n[i])) return false;
-    return parse_real("--lr", lr, 1e-9, 10, &p->lr) &&
+    return parse_device(device, dtype, p) && parse_real("--lr", lr, 1e-9, 10, &p->lr) &&
            parse_real("--decay", decay, 0, 10, &p->weight_decay);
 }
 

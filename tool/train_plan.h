@@ -4,12 +4,15 @@
 #define TS_TOOL_TRAIN_PLAN_H
 
 #include "tool.h"
+#include "touchstone/touchstone.h"
 
 typedef struct ts_train_plan {
     const char *data, *out, *ternary, *resume, *svg, *json;
     uint64_t    n_layer, width, n_head, n_kv_head, head_dim, n_ffn, n_vocab;
     uint64_t    n_step, n_batch, n_accumulate, length, eval_every, patience, seed;
     double      lr, weight_decay;
+    ts_device   device;
+    ts_dtype    dtype;
 } ts_train_plan;
 
 /* One line on standard error; false. */

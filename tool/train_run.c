@@ -133,7 +133,8 @@ static bool prepare(work *w)
                   .norm_eps = 1e-6,
                   .rope_theta = 10000 },
         .ternary = p->ternary,
-        .dtype = TS_F32,
+        .device = p->device,
+        .dtype = p->dtype,
         .n_batch = (int64_t)p->n_batch / w->team.size,
         .n_token = (int64_t)p->length,
     };
