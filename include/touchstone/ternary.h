@@ -25,8 +25,12 @@
  * on the number of threads.
  *
  * Refused, with nothing written: TS_E_RANGE, latents that are not finite or an s past f16;
- * TS_E_FORMAT, code point 3, wherever it stands, or a scale that is not finite. On the CPU so far.
- */
+ * TS_E_FORMAT, code point 3, wherever it stands, or a scale that is not finite.
+ *
+ * With TS_CUDA there is no TS_F64, and a call does not wait to see what tensors hold: neither is
+ * refused. A group of latents that is out of range is given codes of 0 and a scale that is NaN.
+ * What is made of such a scale, or of what TS_E_FORMAT is for, is not finite: the weight or the
+ * group in wt, the group's share of dx, and in y all of the output. */
 #ifndef TOUCHSTONE_TERNARY_H
 #define TOUCHSTONE_TERNARY_H
 

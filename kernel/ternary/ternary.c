@@ -10,6 +10,7 @@ enum {
 };
 
 const ts_impl ts_ternary_pack_impls[] = {
+    { "sm90", TS_CUDA, TS_SM90, LATENT, NULL, NULL, "ts_ternary_pack_sm90" },
     { "avx512", TS_CPU, TS_CPU_AVX512, LATENT, ts_ternary_pack_avx512,
       ts_ternary_threads_pack_workspace, NULL },
     { "avx2", TS_CPU, TS_CPU_AVX2, LATENT, ts_ternary_pack_avx2, ts_ternary_threads_pack_workspace,
@@ -19,6 +20,7 @@ const ts_impl ts_ternary_pack_impls[] = {
 };
 
 const ts_impl ts_ternary_unpack_impls[] = {
+    { "sm90", TS_CUDA, TS_SM90, LATENT, NULL, NULL, "ts_ternary_unpack_sm90" },
     { "avx512", TS_CPU, TS_CPU_AVX512, LATENT, ts_ternary_unpack_avx512, NULL, NULL },
     { "avx2", TS_CPU, TS_CPU_AVX2, LATENT, ts_ternary_unpack_avx2, NULL, NULL },
     { "ref", TS_CPU, 0, LATENT, ts_ternary_unpack_ref, NULL, NULL },
@@ -26,6 +28,7 @@ const ts_impl ts_ternary_unpack_impls[] = {
 };
 
 const ts_impl ts_ternary_linear_impls[] = {
+    { "sm90", TS_CUDA, TS_SM90, FAST, NULL, NULL, "ts_ternary_linear_sm90" },
     { "avx512", TS_CPU, TS_CPU_AVX512, FAST, ts_ternary_linear_avx512,
       ts_ternary_linear_avx512_workspace, NULL },
     { "avx2", TS_CPU, TS_CPU_AVX2, FAST, ts_ternary_linear_avx2, ts_ternary_linear_avx2_workspace,
@@ -35,6 +38,7 @@ const ts_impl ts_ternary_linear_impls[] = {
 };
 
 const ts_impl ts_ternary_linear_packed_impls[] = {
+    { "sm90", TS_CUDA, TS_SM90, FAST, NULL, NULL, "ts_ternary_linear_packed_sm90" },
     { "avx512", TS_CPU, TS_CPU_AVX512, FAST, ts_ternary_linear_packed_avx512,
       ts_ternary_linear_packed_avx512_workspace, NULL },
     { "avx2", TS_CPU, TS_CPU_AVX2, FAST, ts_ternary_linear_packed_avx2,
@@ -44,6 +48,7 @@ const ts_impl ts_ternary_linear_packed_impls[] = {
 };
 
 const ts_impl ts_ternary_linear_backward_impls[] = {
+    { "sm90", TS_CUDA, TS_SM90, FAST, NULL, NULL, "ts_ternary_linear_backward_sm90" },
     { "avx512", TS_CPU, TS_CPU_AVX512, FAST, ts_ternary_linear_backward_avx512,
       ts_ternary_threads_backward_workspace, NULL },
     { "avx2", TS_CPU, TS_CPU_AVX2, FAST, ts_ternary_linear_backward_avx2,
