@@ -9,6 +9,7 @@ if ! nvidia-smi -L 2>/dev/null | grep -q GPU && [ ! -e /dev/nvidia0 ]; then
     exit 0
 fi
 if [ "$1" = bench ]; then
+    [ ! -x build/test/ternary_time ] || build/test/ternary_time || exit
     build/touchstone bench --device cuda --peers torch,torch.lse,torch.compile,torch.flash,torch.cudnn || exit
     [ ! -x build/test/train_bench ] || build/test/train_bench || exit
     python=${TOUCHSTONE_PYTHON:-python3}
@@ -43,6 +44,16 @@ steps() { # one line each: NAME COMMAND; a command that answers 77 is skipped
         done
     else
         echo "model test/skip.sh no jansson, CBLAS, PCRE2 or cmocka"
+    fi
+    if [ -x build/test/unit_ternary ]; then # of ternary's products, racecheck sees a few
+        for unit in unit_ternary unit_ternary_linear; do
+            echo "$unit build/test/$unit cuda"
+            echo "memcheck/$unit compute-sanitizer --tool memcheck --error-exitcode 1 build/test/$unit cuda"
+        done
+        echo "racecheck/ternary compute-sanitizer --tool racecheck --error-exitcode 1" \
+            "build/test/unit_ternary_linear cuda few"
+    else
+        echo "ternary test/skip.sh no cmocka"
     fi
     for task in $(build/touchstone list tasks | awk '{ print $1 }'); do
         case $task in

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_ternary.c - latents to codes and back: every rule of the projection, under every mask. */
+/* unit_ternary.c [cuda] - latents to codes and back: every rule of the projection, under every
+ * mask, or on a CUDA device. */
 #include "unit_ternary.h"
 
 static void assert_projected(const tensor *w, int64_t n_out, int64_t n_in)
 {
     packed want = project(w, n_out, n_in);
-    for (int m = 0; m < N_MASKS; m++)
+    for (int m = first_mask(); m < N_MASKS; m++)
         for (int n_threads = 1; n_threads <= 3; n_threads++) {
             packed got = make_packed(n_out, n_in);
             ts_cpu_set_mask(masks[m]);
@@ -41,7 +42,7 @@ static void test_fixed_bytes(void **state)
     for (int i = 0; i < 8; i++) set(&w, i, (double)first[i]), sum += fabs((double)first[i]);
     for (int i = 8; i < 128; i++) set(&w, i, (128 - sum) / 120);
     for (int i = 128; i < 136; i++) set(&w, i, i == 135 ? -8 : 0);
-    for (int m = 0; m < N_MASKS; m++) {
+    for (int m = first_mask(); m < N_MASKS; m++) {
         packed got = make_packed(1, 136);
         ts_cpu_set_mask(masks[m]);
         assert_int_equal(pack_with(&w, &got, 1), TS_OK);
@@ -184,7 +185,7 @@ static void test_out_of_range(void **state)
     (void)state;
     static const double wrong[] = { NAN, INFINITY, -INFINITY, 65520.0 * 72, 3.4e38 };
     static const double right[] = { 65519.0 * 72, -65504.0 * 72 };
-    for (int m = 0; m < N_MASKS; m++)
+    for (int m = first_mask(); m < N_MASKS; m++)
         for (int i = 0; i < 7; i++)
             for (int last = 0; last < 2; last++) {
                 tensor w = make(TS_F32, 70 * 200);
@@ -208,7 +209,7 @@ static void test_unpack(void **state)
 {
     (void)state;
     static const int64_t n[][2] = { { 1, 1 }, { 3, 127 }, { 3, 129 }, { 5, 200 }, { 40, 1376 } };
-    for (int m = 0; m < N_MASKS; m++)
+    for (int m = first_mask(); m < N_MASKS; m++)
         for (int i = 0; i < 5; i++) {
             tensor w = normal(TS_F32, n[i][0] * n[i][1], 7, 1), wt = make(TS_F32, w.n);
             packed p = make_packed(n[i][0], n[i][1]);
@@ -226,7 +227,7 @@ static void test_unpack(void **state)
 static void test_bad_codes(void **state)
 {
     (void)state;
-    for (int m = 0; m < N_MASKS; m++)
+    for (int m = first_mask(); m < N_MASKS; m++)
         for (int i = 0; i < 10; i++) {
             static const int64_t at[] = { 0, 1, 2, 3, 130, 199, 200, 255 };
             packed               p = make_packed(3, 200);
@@ -243,8 +244,63 @@ static void test_bad_codes(void **state)
     ts_cpu_set_mask(~0u);
 }
 
-int main(void)
+/* ---- a device does not refuse: what it gives is not finite ---- */
+
+static void test_out_of_range_cuda(void **state)
 {
+    (void)state;
+    static const double wrong[] = { NAN, INFINITY, -INFINITY, 65520.0 * 72, 3.4e38 };
+    for (int i = 0; i < 5; i++)
+        for (int last = 0; last < 2; last++) {
+            tensor        w = normal(TS_F32, 70 * 200, 9, 1), wt = make(TS_F32, w.n);
+            packed        want = project(&w, 70, 200), got = make_packed(70, 200);
+            const int64_t group = last ? 139 : 1;
+            set(&w, last ? w.n - 1 : 199, wrong[i]);
+            memset(want.code + group * GROUP_BYTES, 0x55, GROUP_BYTES);
+            assert_int_equal(pack_with(&w, &got, 1), TS_OK);
+            assert_true(isnan(ts_widen_f16(got.scale[group])));
+            assert_int_equal(unpack_with(&got, &wt, 1), TS_OK);
+            for (int64_t j = 0; j < w.n; j++)
+                assert_int_equal(isnan(value(&wt, j)), j / 200 * 2 + j % 200 / GROUP == group);
+            want.scale[group] = got.scale[group];
+            assert_memory_equal(got.scale, want.scale, want.scale_bytes);
+            assert_memory_equal(got.code, want.code, want.code_bytes);
+            drop(&w), drop(&wt), drop_packed(&want), drop_packed(&got);
+        }
+}
+
+static void test_bad_codes_cuda(void **state)
+{
+    (void)state;
+    static const int64_t at[] = { 0, 1, 2, 3, 130, 199, 200, 255 };
+    for (int i = 0; i < 10; i++) {
+        packed p = make_packed(3, 200);
+        tensor wt = make(TS_F32, 600);
+        memset(p.code, 0x55, p.code_bytes);
+        memset(p.scale, 0, p.scale_bytes);
+        if (i < 8) set_code(&p, i % 3, at[i], 3);
+        else p.scale[5] = i == 8 ? 0xfc00 : 0x7e00;
+        assert_int_equal(unpack_with(&p, &wt, 1), TS_OK);
+        for (int64_t j = 0; j < wt.n; j++) {
+            const bool bad = i < 8 ? j == i % 3 * 200 + at[i] && at[i] < 200 : j >= 2 * 200 + GROUP;
+            assert_int_equal(isfinite(value(&wt, j)), !bad);
+        }
+        drop(&wt), drop_packed(&p);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    on_cuda = argc > 1 && !strcmp(argv[1], "cuda");
+    if (on_cuda && no_cuda()) return 77;
+    const struct CMUnitTest refusals[] = {
+        cmocka_unit_test(test_out_of_range),
+        cmocka_unit_test(test_bad_codes),
+    };
+    const struct CMUnitTest cuda[] = {
+        cmocka_unit_test(test_out_of_range_cuda),
+        cmocka_unit_test(test_bad_codes_cuda),
+    };
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shapes),
         cmocka_unit_test(test_fixed_bytes),
@@ -255,9 +311,9 @@ int main(void)
         cmocka_unit_test(test_zeros),
         cmocka_unit_test(test_rows_differ),
         cmocka_unit_test(test_histogram),
-        cmocka_unit_test(test_out_of_range),
         cmocka_unit_test(test_unpack),
-        cmocka_unit_test(test_bad_codes),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    return failed + (on_cuda ? cmocka_run_group_tests(cuda, NULL, NULL)
+                             : cmocka_run_group_tests(refusals, NULL, NULL));
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_ternary.h - tensors in memory of exactly their size, calls under any mask, and the
- * definition of projection once more. For the tests of ternary. */
+/* unit_ternary.h - tensors in memory of exactly their size, calls under any mask or on a CUDA
+ * device, and the definition of projection once more. For the tests of ternary. */
 #ifndef TS_UNIT_TERNARY_H
 #define TS_UNIT_TERNARY_H
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,11 +13,19 @@
 #include "dtype.h"
 #include "rng.h"
 #include "touchstone/ternary.h"
-#include "unit.h"
+#include "unit_ternary_cuda.h"
 
 static const unsigned masks[] = { 0, TS_CPU_AVX2, ~0u };
 
 enum { N_MASKS = 3, GROUP = TS_TERNARY_GROUP, GROUP_BYTES = TS_TERNARY_GROUP_BYTES };
+
+/* Whether calls go to a CUDA device, as the argument `cuda` asks for. There one mask will do. */
+static bool on_cuda;
+
+static inline int first_mask(void)
+{
+    return on_cuda ? N_MASKS - 1 : 0;
+}
 
 static inline int64_t groups_of(int64_t n_in)
 {
@@ -146,25 +155,37 @@ static inline char *workspace_of(ts_exec *x, size_t n_bytes)
 }
 
 /* Every pass has one shape; the door is what differs. */
-static inline ts_status call(ts_run_fn run, ts_workspace_fn ask, const void *args, int n_threads)
+static inline ts_status call(ts_run_fn run, ts_workspace_fn ask, const void *args,
+                             size_t args_bytes, const handed *h, int n, int n_threads)
 {
     ts_exec   x = { .n_threads = n_threads, .deterministic = 1 };
     size_t    n_bytes = 0;
-    ts_status s = ask(args, &x, &n_bytes);
-    if (s) return s;
+    ts_status s;
+    if (on_cuda) return call_on_cuda(run, ask, args, args_bytes, h, n);
+    if ((s = ask(args, &x, &n_bytes)) != TS_OK) return s;
     char *const memory = workspace_of(&x, n_bytes);
     s = run(args, &x);
     free(memory);
     return s;
 }
 
+#define CALL(pass, args, handed, n_threads)                                                        \
+    call((ts_run_fn)ts_ternary_##pass, (ts_workspace_fn)ts_ternary_##pass##_workspace, &(args),    \
+         sizeof(args), handed, (int)(sizeof(handed) / sizeof *(handed)), n_threads)
+#define HAND(type, field, t, out)                                                                  \
+    {                                                                                              \
+        offsetof(type, field), bytes_of(t), ts_format_of((t)->dtype)->n_bytes, out                 \
+    }
+
 static inline ts_status pack_with(const tensor *w, packed *p, int n_threads)
 {
     const ts_ternary_pack_args a = {
         { .n_out = p->n_out, .n_in = p->n_in }, w->at, p->code, p->scale
     };
-    return call((ts_run_fn)ts_ternary_pack, (ts_workspace_fn)ts_ternary_pack_workspace, &a,
-                n_threads);
+    const handed h[] = { HAND(ts_ternary_pack_args, w, w, false),
+                         { offsetof(ts_ternary_pack_args, code), p->code_bytes, 1, true },
+                         { offsetof(ts_ternary_pack_args, scale), p->scale_bytes, 2, true } };
+    return CALL(pack, a, h, n_threads);
 }
 
 static inline ts_status unpack_with(const packed *p, tensor *wt, int n_threads)
@@ -172,24 +193,33 @@ static inline ts_status unpack_with(const packed *p, tensor *wt, int n_threads)
     const ts_ternary_unpack_args a = {
         { .n_out = p->n_out, .n_in = p->n_in }, p->code, p->scale, wt->at
     };
-    return call((ts_run_fn)ts_ternary_unpack, (ts_workspace_fn)ts_ternary_unpack_workspace, &a,
-                n_threads);
+    const handed h[] = { { offsetof(ts_ternary_unpack_args, code), p->code_bytes, 1, false },
+                         { offsetof(ts_ternary_unpack_args, scale), p->scale_bytes, 2, false },
+                         HAND(ts_ternary_unpack_args, wt, wt, true) };
+    return CALL(unpack, a, h, n_threads);
 }
 
 static inline ts_status linear_with(const ts_ternary_linear_dims *d, const tensor *w,
                                     const tensor *in, tensor *y, int n_threads)
 {
     const ts_ternary_linear_args a = { *d, w->at, in->at, y->at };
-    return call((ts_run_fn)ts_ternary_linear, (ts_workspace_fn)ts_ternary_linear_workspace, &a,
-                n_threads);
+    const handed                 h[] = { HAND(ts_ternary_linear_args, w, w, false),
+                                         HAND(ts_ternary_linear_args, in, in, false),
+                                         HAND(ts_ternary_linear_args, y, y, true) };
+    return CALL(linear, a, h, n_threads);
 }
 
 static inline ts_status packed_with(const ts_ternary_linear_dims *d, const packed *p,
                                     const tensor *in, tensor *y, int n_threads)
 {
     const ts_ternary_linear_packed_args a = { *d, p->code, p->scale, in->at, y->at };
-    return call((ts_run_fn)ts_ternary_linear_packed,
-                (ts_workspace_fn)ts_ternary_linear_packed_workspace, &a, n_threads);
+    const handed                        h[] = {
+                               { offsetof(ts_ternary_linear_packed_args, code), p->code_bytes, 1, false },
+                               { offsetof(ts_ternary_linear_packed_args, scale), p->scale_bytes, 2, false },
+                               HAND(ts_ternary_linear_packed_args, in, in, false),
+                               HAND(ts_ternary_linear_packed_args, y, y, true),
+    };
+    return CALL(linear_packed, a, h, n_threads);
 }
 
 static inline ts_status backward_with(const ts_ternary_linear_dims *d, const tensor *w,
@@ -197,8 +227,14 @@ static inline ts_status backward_with(const ts_ternary_linear_dims *d, const ten
                                       int n_threads)
 {
     const ts_ternary_linear_backward_args a = { *d, w->at, in->at, dy->at, dx->at, dw->at };
-    return call((ts_run_fn)ts_ternary_linear_backward,
-                (ts_workspace_fn)ts_ternary_linear_backward_workspace, &a, n_threads);
+    const handed                          h[] = {
+                                 HAND(ts_ternary_linear_backward_args, w, w, false),
+                                 HAND(ts_ternary_linear_backward_args, in, in, false),
+                                 HAND(ts_ternary_linear_backward_args, dy, dy, false),
+                                 HAND(ts_ternary_linear_backward_args, dx, dx, true),
+                                 HAND(ts_ternary_linear_backward_args, dw, dw, true),
+    };
+    return CALL(linear_backward, a, h, n_threads);
 }
 
 static inline void assert_untouched(const void *p, size_t n_bytes)

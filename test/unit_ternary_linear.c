@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_ternary_linear.c - y, dx and dw against sums in double; bits that latents and codes share
- * and that no other row or thread changes; gradients as exact differences. */
+/* unit_ternary_linear.c [cuda [few]] - y, dx and dw against sums in double; bits that latents and
+ * codes share and that no other row or thread changes; gradients as exact differences. */
 #include <stdbool.h>
 
 #include "unit_ternary.h"
@@ -98,7 +98,7 @@ static void check_dw(const world *c)
 static void examine(world *c)
 {
     tensor y = make(c->d.dtype, c->y.n);
-    for (int m = 0; m < N_MASKS; m++) {
+    for (int m = first_mask(); m < N_MASKS; m++) {
         ts_cpu_set_mask(masks[m]);
         memset(c->y.at, 0xff, bytes_of(&c->y));
         memset(y.at, 0xff, bytes_of(&y));
@@ -136,7 +136,7 @@ static void test_dtypes(void **state)
 {
     (void)state;
     static const ts_dtype types[] = { TS_F64, TS_F16, TS_BF16 };
-    for (int t = 0; t < 3; t++)
+    for (int t = on_cuda; t < 3; t++)
         for (int64_t rows = 1; rows <= 9; rows += 4)
             for (int64_t n_in = 63; n_in <= 300; n_in += 79) {
                 world c = make_world(dims(types[t], 19, n_in, rows), 5);
@@ -170,23 +170,31 @@ static void test_wide(void **state)
 /* ---- bits ---- */
 
 /* Row r of many is what it is alone; and no number of threads changes anything. */
+static void rows_alone(ts_dtype t)
+{
+    enum { OUT = 150, IN = 1300, ROWS = 11 };
+    world         c = make_world(dims(t, OUT, IN, ROWS), 11);
+    tensor        one = make(t, OUT);
+    const int64_t each = (int64_t)ts_format_of(t)->n_bytes;
+    assert_int_equal(pack_with(&c.w, &c.p, 1), TS_OK);
+    assert_int_equal(packed_with(&c.d, &c.p, &c.in, &c.y, 2), TS_OK);
+    c.d.n_rows = 1;
+    for (int r = 0; r < ROWS; r++) {
+        const tensor row = { .at = (char *)c.in.at + r * IN * each, .dtype = t, .n = IN };
+        assert_int_equal(packed_with(&c.d, &c.p, &row, &one, 1), TS_OK);
+        assert_memory_equal(one.at, (char *)c.y.at + r * OUT * each, bytes_of(&one));
+    }
+    drop(&one), drop_world(&c);
+}
+
 static void test_rows_alone(void **state)
 {
     (void)state;
-    enum { OUT = 150, IN = 1300, ROWS = 11 };
-    for (int m = 0; m < N_MASKS; m++) {
-        world  c = make_world(dims(TS_F32, OUT, IN, ROWS), 11);
-        tensor one = make(TS_F32, OUT);
+    for (int m = first_mask(); m < N_MASKS; m++) {
         ts_cpu_set_mask(masks[m]);
-        assert_int_equal(pack_with(&c.w, &c.p, 1), TS_OK);
-        assert_int_equal(packed_with(&c.d, &c.p, &c.in, &c.y, 2), TS_OK);
-        c.d.n_rows = 1;
-        for (int r = 0; r < ROWS; r++) {
-            const tensor row = { .at = (float *)c.in.at + r * IN };
-            assert_int_equal(packed_with(&c.d, &c.p, &row, &one, 1), TS_OK);
-            assert_memory_equal(one.at, (float *)c.y.at + r * OUT, bytes_of(&one));
-        }
-        drop(&one), drop_world(&c);
+        rows_alone(TS_F32);
+        rows_alone(TS_F16);
+        rows_alone(TS_BF16);
     }
     ts_cpu_set_mask(~0u);
 }
@@ -195,7 +203,7 @@ static void test_threads(void **state)
 {
     (void)state;
     static const int n[] = { 1, 2, 3, 7, 64 };
-    for (int m = 0; m < N_MASKS; m++) {
+    for (int m = first_mask(); m < N_MASKS; m++) {
         world c[2] = { make_world(dims(TS_F32, 200, 700, 70), 12),
                        make_world(dims(TS_F32, 200, 700, 70), 12) };
         ts_cpu_set_mask(masks[m]);
@@ -250,7 +258,7 @@ static double loss(world *c)
 static void test_exact_differences(void **state)
 {
     (void)state;
-    for (int m = 0; m < N_MASKS; m++) {
+    for (int m = first_mask(); m < N_MASKS; m++) {
         world c = whole_world();
         ts_cpu_set_mask(masks[m]);
         assert_int_equal(pack_with(&c.w, &c.p, 1), TS_OK);
@@ -315,7 +323,7 @@ static void test_not_finite(void **state)
 {
     (void)state;
     static const double odd[] = { NAN, INFINITY, -INFINITY };
-    for (int m = 0; m < N_MASKS; m++)
+    for (int m = first_mask(); m < N_MASKS; m++)
         for (int i = 0; i < 3; i++) {
             world c = make_world(dims(TS_F32, 70, 200, 6), 43);
             set(&c.in, 4 * 200 + 150, odd[i]);
@@ -340,7 +348,7 @@ static void test_not_finite(void **state)
 static void test_out_of_range(void **state)
 {
     (void)state;
-    for (int m = 0; m < N_MASKS; m++)
+    for (int m = first_mask(); m < N_MASKS; m++)
         for (int64_t rows = 0; rows <= 5; rows += 5) {
             world c = make_world(dims(TS_F32, 70, 200, rows), 51);
             set(&c.w, 69 * 200 + 199, rows ? NAN : 1e10);
@@ -375,7 +383,7 @@ static void refuse_code(int i, bool nan)
 static void test_bad_codes(void **state)
 {
     (void)state;
-    for (int m = 0; m < N_MASKS; m++)
+    for (int m = first_mask(); m < N_MASKS; m++)
         for (int i = 0; i < 12; i++) {
             ts_cpu_set_mask(masks[m]);
             refuse_code(i, false);
@@ -384,8 +392,98 @@ static void test_bad_codes(void **state)
     ts_cpu_set_mask(~0u);
 }
 
-int main(void)
+/* ---- a device does not refuse: what it gives is not finite ---- */
+
+static void assert_finite_but(const tensor *t, int64_t i, bool bad)
 {
+    if (!!isfinite(value(t, i)) == bad) fail_msg("[%lld] is %g", (long long)i, value(t, i));
+}
+
+static void test_out_of_range_cuda(void **state)
+{
+    (void)state;
+    for (int64_t rows = 5; rows <= 20; rows += 15) {
+        world c = make_world(dims(TS_F32, 70, 200, rows), 51);
+        set(&c.w, 69 * 200 + 199, rows == 5 ? NAN : 1e10);
+        assert_int_equal(linear_with(&c.d, &c.w, &c.in, &c.y, 1), TS_OK);
+        assert_int_equal(backward_with(&c.d, &c.w, &c.in, &c.dy, &c.dx, &c.dw, 1), TS_OK);
+        for (int64_t i = 0; i < c.y.n; i++) assert_finite_but(&c.y, i, i % 70 == 69);
+        for (int64_t i = 0; i < c.dx.n; i++) assert_finite_but(&c.dx, i, i % 200 >= GROUP);
+        for (int64_t i = 0; i < c.dw.n; i++) assert_finite_but(&c.dw, i, false);
+        drop_world(&c);
+    }
+}
+
+static void unsound_cuda(ts_dtype t, int64_t rows, int i)
+{
+    static const int64_t at[] = { 0, 1, 2, 3, 130, 199, 200, 255 };
+    const int64_t        out = i < 8 ? 69 - 10 * (i % 3) : 69;
+    world                c = make_world(dims(t, 70, 200, rows), 52);
+    assert_int_equal(pack_with(&c.w, &c.p, 1), TS_OK);
+    if (i < 8) set_code(&c.p, out, at[i], 3);
+    else c.p.scale[139] = i == 8 ? 0xfc00 : 0x7e00;
+    assert_int_equal(packed_with(&c.d, &c.p, &c.in, &c.y, 1), TS_OK);
+    for (int64_t j = 0; j < c.y.n; j++) assert_finite_but(&c.y, j, j % 70 == out);
+    drop_world(&c);
+}
+
+static void test_bad_codes_cuda(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 10; i++)
+        for (int64_t rows = 1; rows <= 41; rows += 20) {
+            unsound_cuda(TS_F32, rows, i);
+            unsound_cuda(TS_F16, rows, i);
+            unsound_cuda(TS_BF16, rows, i);
+        }
+}
+
+/* More tiles of outputs than teams of warps, which then take a second one: teams of one warp, and
+ * of eight; and more rows than are laid out at one time. */
+static void test_large_cuda(void **state)
+{
+    (void)state;
+    static const int64_t n[][3] = {
+        { 70000, 130, 2 }, { 8500, 3600, 1 }, { 8, 300, 4200 }, { 700, 1030, 70 }
+    };
+    for (size_t i = 0; i < sizeof n / sizeof *n; i++) {
+        world c = make_world(dims(TS_BF16, n[i][0], n[i][1], n[i][2]), 61);
+        examine(&c);
+        drop_world(&c);
+    }
+}
+
+static void test_no_f64_cuda(void **state)
+{
+    (void)state;
+    world c = make_world(dims(TS_F64, 5, 130, 3), 62);
+    assert_int_equal(linear_with(&c.d, &c.w, &c.in, &c.y, 1), TS_E_DTYPE);
+    assert_int_equal(packed_with(&c.d, &c.p, &c.in, &c.y, 1), TS_E_DTYPE);
+    assert_int_equal(backward_with(&c.d, &c.w, &c.in, &c.dy, &c.dx, &c.dw, 1), TS_E_DTYPE);
+    assert_untouched(c.y.at, bytes_of(&c.y));
+    drop_world(&c);
+}
+
+int main(int argc, char **argv)
+{
+    on_cuda = argc > 1 && !strcmp(argv[1], "cuda");
+    if (on_cuda && no_cuda()) return 77;
+    const struct CMUnitTest few[] = {
+        /* for a tool that takes seconds a call */
+        cmocka_unit_test(test_dtypes),
+        cmocka_unit_test(test_rows_alone),
+    };
+    if (argc > 2 && !strcmp(argv[2], "few")) return cmocka_run_group_tests(few, NULL, NULL);
+    const struct CMUnitTest refusals[] = {
+        cmocka_unit_test(test_out_of_range),
+        cmocka_unit_test(test_bad_codes),
+    };
+    const struct CMUnitTest cuda[] = {
+        cmocka_unit_test(test_out_of_range_cuda),
+        cmocka_unit_test(test_bad_codes_cuda),
+        cmocka_unit_test(test_large_cuda),
+        cmocka_unit_test(test_no_f64_cuda),
+    };
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shapes),
         cmocka_unit_test(test_dtypes),
@@ -397,8 +495,8 @@ int main(void)
         cmocka_unit_test(test_hidden_inputs),
         cmocka_unit_test(test_extreme_inputs),
         cmocka_unit_test(test_not_finite),
-        cmocka_unit_test(test_out_of_range),
-        cmocka_unit_test(test_bad_codes),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    return failed + (on_cuda ? cmocka_run_group_tests(cuda, NULL, NULL)
+                             : cmocka_run_group_tests(refusals, NULL, NULL));
 }
