@@ -67,6 +67,13 @@ static int copy_out(void *host, const void *device, size_t n_bytes)
     return cudaMemcpy(host, device, n_bytes, cudaMemcpyDeviceToHost);
 }
 
+static int fetch(void *host, const void *device, size_t n_bytes, void *stream)
+{
+    const cudaStream_t s = (cudaStream_t)stream;
+    const cudaError_t  e = cudaMemcpyAsync(host, device, n_bytes, cudaMemcpyDeviceToHost, s);
+    return e ? e : cudaStreamSynchronize(s);
+}
+
 static int copy_within(void *to, const void *from, size_t n_bytes)
 {
     return cudaMemcpyAsync(to, from, n_bytes, cudaMemcpyDeviceToDevice, 0);
@@ -176,21 +183,7 @@ static int stream_read(void *sum, const void *src, size_t n_bytes)
 }
 
 extern "C" TS_API const ts_cuda_module_ops ts_cuda_module = {
-    TS_CUDA_MODULE_ABI,
-    device_count,
-    error_text,
-    features,
-    describe,
-    alloc,
-    release,
-    copy_in,
-    copy_out,
-    copy_within,
-    fill,
-    sync,
-    differ,
-    mark,
-    elapsed_ns,
-    stream_copy,
-    stream_read,
+    TS_CUDA_MODULE_ABI, device_count, error_text,  features, describe, alloc,  release, copy_in,
+    copy_out,           fetch,        copy_within, fill,     sync,     differ, mark,    elapsed_ns,
+    stream_copy,        stream_read,
 };

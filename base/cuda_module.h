@@ -20,6 +20,8 @@ typedef struct ts_cuda_module_ops {
     int (*release)(void *p);
     int (*copy_in)(void *device, const void *host, size_t n_bytes);
     int (*copy_out)(void *host, const void *device, size_t n_bytes);
+    /* Behind what is enqueued on the stream, for which it waits. */
+    int (*fetch)(void *host, const void *device, size_t n_bytes, void *stream);
     int (*copy_within)(void *to, const void *from, size_t n_bytes); /* both on the device */
     int (*fill)(void *device, int byte, size_t n_bytes); /* asynchronous, default stream */
     int (*sync)(void);
@@ -33,7 +35,7 @@ typedef struct ts_cuda_module_ops {
     int (*stream_read)(void *sum, const void *src, size_t n_bytes);
 } ts_cuda_module_ops;
 
-enum { TS_CUDA_MODULE_ABI = 1, TS_CUDA_SLOTS = 256 };
+enum { TS_CUDA_MODULE_ABI = 2, TS_CUDA_SLOTS = 256 };
 
 /* Opens a module of CUDA code: what the environment's `variable` names, else what lies beside this
  * program or library, else what the loader finds. NULL: dlerror() says why. */

@@ -23,7 +23,7 @@ ts_status ts_pick(const ts_impl *rows, ts_device d, ts_dtype t, ts_impl *found)
         why = TS_E_DTYPE;
         if ((unsigned)t > TS_U4 || !(row->dtypes >> t & 1u)) continue;
         *found = *row;
-        return d == TS_CUDA ? ts_cuda_resolve(found) : TS_OK;
+        return found->symbol ? ts_cuda_resolve(found) : TS_OK;
     }
     return why;
 }

@@ -21,7 +21,7 @@ typedef struct ts_impl {
     ts_run_fn       run;
     ts_workspace_fn workspace; /* NULL: needs none */
     const char     *symbol;    /* TS_CUDA: run and workspace are looked up in the CUDA module as
-                                  `symbol` and `symbol`_workspace */
+                                  `symbol` and `symbol`_workspace; NULL: they are here */
 } ts_impl;
 
 /* The first row that serves this device, its features and this dtype; a status if none.

@@ -27,7 +27,10 @@
  * stops, too, once its archive is full and no unfinished beam, were the rest of its tokens certain,
  * could enter it.
  *
- * Everything but the workspace is the host's. On the CPU only: TS_CUDA is TS_E_UNSUPPORTED. */
+ * With TS_CUDA the logits stay on the device, where model->next writes them, and the workspace is
+ * memory of that device; all else is the host's, and so is the scratch `host`, in which the strings
+ * lie. A call waits for the device in every step. From the same logits it finds what the CPU does:
+ * the same strings, log-probabilities within 1e-12 a step. */
 #ifndef TOUCHSTONE_BEAM_SEARCH_H
 #define TOUCHSTONE_BEAM_SEARCH_H
 
@@ -56,15 +59,21 @@ typedef struct ts_beam_search_args {
     double         *score;      /* [n_items][beam_width] */
     uint8_t        *finished;   /* [n_items][beam_width]: 1 if it ends in EOS */
     int64_t        *n_found;    /* [n_items] */
+    void           *host;       /* with TS_CUDA only: as many bytes as ts_.._host asks for */
+    size_t          host_bytes;
 } ts_beam_search_args;
 
 TS_API ts_status ts_beam_search(const ts_beam_search_args *a, const ts_exec *x);
 TS_API ts_status ts_beam_search_workspace(const ts_beam_search_args *a, const ts_exec *x,
                                           size_t *n_bytes);
+TS_API ts_status ts_beam_search_host(const ts_beam_search_args *a, const ts_exec *x,
+                                     size_t *n_bytes); /* 0 on the CPU */
 
 TS_API ts_status ts_beam_search_archive(const ts_beam_search_args *a, const ts_exec *x);
 TS_API ts_status ts_beam_search_archive_workspace(const ts_beam_search_args *a, const ts_exec *x,
                                                   size_t *n_bytes);
+TS_API ts_status ts_beam_search_archive_host(const ts_beam_search_args *a, const ts_exec *x,
+                                             size_t *n_bytes);
 
 #ifdef __cplusplus
 }

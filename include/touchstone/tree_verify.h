@@ -20,8 +20,10 @@
  * With max_new > 0 model->forward is called once, and wants the rows P - 1 .. P + n_node - 1; with
  * max_new = 0 it is not called. model->next never is.
  *
- * Everything but the workspace is the host's. Verification on the CPU only: TS_CUDA is
- * TS_E_UNSUPPORTED there; mask and bias do not ask for the device. */
+ * With TS_CUDA the logits stay on the device, where model->forward writes them, and the workspace
+ * is memory of that device; all else is the host's, and so is the scratch `host`. From the same
+ * logits come the tokens that the CPU has, but where u is within a rounding of a sum. Mask, bias
+ * and residual do not ask for the device. */
 #ifndef TOUCHSTONE_TREE_VERIFY_H
 #define TOUCHSTONE_TREE_VERIFY_H
 
@@ -71,6 +73,8 @@ typedef struct ts_tree_verify_args {
     int32_t        *path; /* [n_node]: the accepted nodes, root first; -1 past n_path */
     int64_t        *n_path;
     uint8_t        *status; /* [n_node], ts_node_status */
+    void           *host;   /* with TS_CUDA only: as many bytes as ts_tree_verify_host asks for */
+    size_t          host_bytes;
 } ts_tree_verify_args;
 
 /* For children of one row that were drawn, each by itself, from a law q, where the row's own law is
@@ -96,6 +100,8 @@ TS_API ts_status ts_tree_bias(const ts_tree_bias_args *a, const ts_exec *x);
 TS_API ts_status ts_tree_verify(const ts_tree_verify_args *a, const ts_exec *x);
 TS_API ts_status ts_tree_verify_workspace(const ts_tree_verify_args *a, const ts_exec *x,
                                           size_t *n_bytes);
+TS_API ts_status ts_tree_verify_host(const ts_tree_verify_args *a, const ts_exec *x,
+                                     size_t *n_bytes); /* 0 on the CPU */
 
 TS_API ts_status ts_tree_residual(const ts_tree_residual_args *a, const ts_exec *x);
 

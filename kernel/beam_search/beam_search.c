@@ -23,6 +23,18 @@ const ts_impl ts_beam_search_archive_impls[] = {
     { 0 },
 };
 
+/* Apart from the others, which tasks go by: a task's model is the host's. */
+const ts_impl ts_beam_search_device_impls[] = {
+    { "cuda", TS_CUDA, 0, TS_HAS_F32, ts_beam_search_cuda, ts_beam_slots_workspace, NULL },
+    { 0 },
+};
+
+const ts_impl ts_beam_search_archive_device_impls[] = {
+    { "cuda", TS_CUDA, 0, TS_HAS_F32, ts_beam_search_archive_cuda, ts_beam_archive_workspace,
+      NULL },
+    { 0 },
+};
+
 /* Do a * b elements, with b >= 1, fit in 63 bits of bytes, and a few arrays of them, too? */
 static bool fits(int64_t a, int64_t b)
 {
@@ -69,27 +81,62 @@ ts_status ts_beam_search_check(const ts_beam_search_args *a, const ts_exec *x)
     return check_prompts(a);
 }
 
-ts_status ts_beam_search_workspace(const ts_beam_search_args *a, const ts_exec *x, size_t *n_bytes)
+static const ts_impl *rows_of(const ts_exec *x, int archive)
+{
+    if (x->device == TS_CPU) return archive ? ts_beam_search_archive_impls : ts_beam_search_impls;
+    return archive ? ts_beam_search_archive_device_impls : ts_beam_search_device_impls;
+}
+
+static ts_status workspace(const ts_beam_search_args *a, const ts_exec *x, int archive,
+                           size_t *n_bytes)
 {
     const ts_status s = n_bytes ? ts_beam_search_check(a, x) : TS_E_ARG;
-    return s ? s : ts_impl_workspace(ts_beam_search_impls, TS_F32, a, x, n_bytes);
+    return s ? s : ts_impl_workspace(rows_of(x, archive), TS_F32, a, x, n_bytes);
+}
+
+/* A device that is not there is told of by the pick. */
+static ts_status host(const ts_beam_search_args *a, const ts_exec *x, int archive, size_t *n_bytes)
+{
+    ts_impl   row;
+    ts_status s = n_bytes ? ts_beam_search_check(a, x) : TS_E_ARG;
+    if (!s) s = ts_pick(rows_of(x, archive), x->device, TS_F32, &row);
+    return s ? s : ts_beam_host_bytes(a, x, archive, n_bytes);
+}
+
+static ts_status run(const ts_beam_search_args *a, const ts_exec *x, int archive)
+{
+    const ts_status s = ts_beam_search_check(a, x);
+    return s ? s : ts_impl_run(rows_of(x, archive), TS_F32, a, x);
+}
+
+ts_status ts_beam_search_workspace(const ts_beam_search_args *a, const ts_exec *x, size_t *n_bytes)
+{
+    return workspace(a, x, 0, n_bytes);
+}
+
+ts_status ts_beam_search_host(const ts_beam_search_args *a, const ts_exec *x, size_t *n_bytes)
+{
+    return host(a, x, 0, n_bytes);
 }
 
 ts_status ts_beam_search(const ts_beam_search_args *a, const ts_exec *x)
 {
-    const ts_status s = ts_beam_search_check(a, x);
-    return s ? s : ts_impl_run(ts_beam_search_impls, TS_F32, a, x);
+    return run(a, x, 0);
 }
 
 ts_status ts_beam_search_archive_workspace(const ts_beam_search_args *a, const ts_exec *x,
                                            size_t *n_bytes)
 {
-    const ts_status s = n_bytes ? ts_beam_search_check(a, x) : TS_E_ARG;
-    return s ? s : ts_impl_workspace(ts_beam_search_archive_impls, TS_F32, a, x, n_bytes);
+    return workspace(a, x, 1, n_bytes);
+}
+
+ts_status ts_beam_search_archive_host(const ts_beam_search_args *a, const ts_exec *x,
+                                      size_t *n_bytes)
+{
+    return host(a, x, 1, n_bytes);
 }
 
 ts_status ts_beam_search_archive(const ts_beam_search_args *a, const ts_exec *x)
 {
-    const ts_status s = ts_beam_search_check(a, x);
-    return s ? s : ts_impl_run(ts_beam_search_archive_impls, TS_F32, a, x);
+    return run(a, x, 1);
 }

@@ -52,11 +52,11 @@ static int is_hopeless(const ts_beam_state *s, int64_t item, int64_t n_next)
 int64_t ts_beam_choose_archive(ts_beam_state *s, int64_t item)
 {
     const ts_beam *b = ts_beam_slots(s, item);
-    const int64_t  n_vocab = s->a->model->n_vocab;
     const int32_t  eos = s->a->d.eos;
-    for (int64_t j = 0; j < s->n_beams[item] && eos >= 0; j++)
-        if (s->logits[b[j].row * n_vocab + eos] != -INFINITY)
-            offer(s, item, j, ts_beam_logprob(s, b + j, eos));
+    for (int64_t j = 0; j < s->n_beams[item] && eos >= 0; j++) {
+        const float logit = s->found.value[b[j].row * (s->n_best + 1) + s->n_best];
+        if (logit != -INFINITY) offer(s, item, j, ts_beam_logprob(s, b + j, logit));
+    }
     const int64_t n = ts_beam_merge(s, item, eos);
     s->done[item] = is_hopeless(s, item, n);
     return n;

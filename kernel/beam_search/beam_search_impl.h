@@ -5,9 +5,11 @@
 
 #include "impl.h"
 #include "touchstone/beam_search.h"
+#include "touchstone/softmax_topk.h"
 #include "whole.h"
 
 extern const ts_impl ts_beam_search_impls[], ts_beam_search_archive_impls[];
+extern const ts_impl ts_beam_search_device_impls[], ts_beam_search_archive_device_impls[];
 
 ts_status ts_beam_search_check(const ts_beam_search_args *a, const ts_exec *x);
 
@@ -17,9 +19,14 @@ ts_status ts_beam_search_avx512(const void *args, const ts_exec *x);
 ts_status ts_beam_search_archive_ref(const void *args, const ts_exec *x);
 ts_status ts_beam_search_archive_avx2(const void *args, const ts_exec *x);
 ts_status ts_beam_search_archive_avx512(const void *args, const ts_exec *x);
+ts_status ts_beam_search_cuda(const void *args, const ts_exec *x);
+ts_status ts_beam_search_archive_cuda(const void *args, const ts_exec *x);
 
 ts_status ts_beam_slots_workspace(const void *args, const ts_exec *x, size_t *n_bytes);
 ts_status ts_beam_archive_workspace(const void *args, const ts_exec *x, size_t *n_bytes);
+/* What of it is the host's, where the workspace is not; 0 on the CPU. */
+ts_status ts_beam_host_bytes(const ts_beam_search_args *a, const ts_exec *x, int has_archive,
+                             size_t *n_bytes);
 
 typedef struct ts_beam {
     double  logprob, score;
@@ -39,9 +46,18 @@ typedef struct ts_beam_head {
     double  score;
     int64_t at; /* among the row's candidates */
     int32_t token;
+    float   logit;
 } ts_beam_head;
 
-/* A search under way, all of it in the workspace. `K` is beam_width. An item has two banks of beams
+/* All that is read of the rows of a step, once it is found. */
+typedef struct ts_beam_found {
+    double  *total; /* [rows]: of exp(logit - the largest) */
+    float   *value; /* [rows][n_best + 1]: logits of best; and of EOS, if there is one */
+    int32_t *best;  /* [rows][n_best], canonical order */
+} ts_beam_found;
+
+/* A search under way, all of it in the workspace; with TS_CUDA logits, sum and prob are there, and
+ * the rest is in the host's scratch. `K` is beam_width. An item has two banks of beams
  * and their strings, prompt included; one is read and the other written, and they change places. */
 typedef struct ts_beam_state {
     const ts_beam_search_args *a;
@@ -50,7 +66,9 @@ typedef struct ts_beam_state {
     int64_t                    n_rows;  /* in this step */
     double                     divisor; /* of this step's scores: length^alpha */
     float                     *logits;  /* [rows][n_vocab] */
-    int32_t                   *best;    /* [rows][n_best], canonical order */
+    ts_beam_found              found;
+    ts_beam_found              device;  /* the same where the logits are: found's, or a copy */
+    size_t                     n_found; /* bytes from total to the end of best */
     float                     *prob;    /* [rows][n_best]: softmax_topk wants to write it */
     ts_beam_row               *row;     /* [rows] */
     double                    *sum;     /* [rows][pieces of a row] */
@@ -83,10 +101,11 @@ ts_status ts_beam_run(const ts_beam_search_args *a, const ts_exec *x, int has_ar
 
 const ts_beam *ts_beam_slots(const ts_beam_state *s, int64_t item);
 int32_t       *ts_beam_text(const ts_beam_state *s, int64_t item, int64_t slot);
-double         ts_beam_logprob(const ts_beam_state *s, const ts_beam *parent, int64_t token);
+double         ts_beam_logprob(const ts_beam_state *s, const ts_beam *parent, float logit);
 
 /* The beam that comes next in the other bank: the parent and one token, or the parent as it is. */
-void ts_beam_extend(ts_beam_state *s, int64_t item, int64_t to, int64_t parent, int32_t token);
+void ts_beam_extend(ts_beam_state *s, int64_t item, int64_t to, int64_t parent, int32_t token,
+                    float logit);
 void ts_beam_keep(ts_beam_state *s, int64_t item, int64_t to, int64_t parent);
 
 /* ---- the K best by the rows' candidates ---- */
@@ -105,6 +124,11 @@ int64_t ts_beam_pieces(int64_t n_vocab);
 typedef double (*ts_beam_sum_fn)(const float *x, int64_t n, double max);
 
 ts_status ts_beam_reduce(ts_beam_state *s, const ts_exec *x, ts_beam_sum_fn sum);
+
+/* softmax_topk's arguments for n rows from `first` on. */
+ts_softmax_topk_args ts_beam_topk_args(const ts_beam_state *s, int64_t first, int64_t n);
+/* Rows, from what was found of them. */
+ts_status ts_beam_take_rows(ts_beam_state *s);
 
 /* The best of what the item's beams can become, finished ones among them, `barred` (a token, or
  * -1) apart. Gives their number. */

@@ -7,7 +7,6 @@
 #include <omp.h>
 
 #include "beam_search_impl.h"
-#include "touchstone/softmax_topk.h"
 
 enum { SMALL = 1 << 14 }; /* logits: fewer are done before a second thread wakes up */
 
@@ -16,30 +15,49 @@ int64_t ts_beam_pieces(int64_t n_vocab)
     return (n_vocab + TS_BEAM_PIECE - 1) / TS_BEAM_PIECE;
 }
 
+ts_softmax_topk_args ts_beam_topk_args(const ts_beam_state *s, int64_t first, int64_t n)
+{
+    const int64_t n_vocab = s->a->model->n_vocab;
+    return (ts_softmax_topk_args) {
+        .dtype = TS_F32,
+        .n_rows = n,
+        .n_vocab = n_vocab,
+        .row_stride = n_vocab,
+        .k = s->n_best,
+        .inv_temperature = 1,
+        .logits = s->logits + first * n_vocab,
+        .index = s->device.best + first * s->n_best,
+        .prob = s->prob + first * s->n_best,
+    };
+}
+
 /* softmax_topk's sums are float's: its candidates are taken, and not its probabilities. */
 static ts_status find_best(ts_beam_state *s)
 {
-    const int64_t n_vocab = s->a->model->n_vocab;
+    const int64_t n_vocab = s->a->model->n_vocab, n_best = s->n_best;
     for (int64_t r = 0; r < s->n_rows; r += TS_BEAM_GROUP) {
-        const ts_softmax_topk_args a = {
-            .dtype = TS_F32,
-            .n_rows = ts_lesser(TS_BEAM_GROUP, s->n_rows - r),
-            .n_vocab = n_vocab,
-            .row_stride = n_vocab,
-            .k = s->n_best,
-            .inv_temperature = 1,
-            .logits = s->logits + r * n_vocab,
-            .index = s->best + r * s->n_best,
-            .prob = s->prob + r * s->n_best,
-        };
+        const ts_softmax_topk_args a =
+            ts_beam_topk_args(s, r, ts_lesser(TS_BEAM_GROUP, s->n_rows - r));
         const ts_status status = ts_softmax_topk(&a, &s->inner);
         if (status) return status;
     }
     for (int64_t r = 0; r < s->n_rows; r++) {
-        const int32_t first = s->best[r * s->n_best];
-        if (first < 0) return TS_E_MODEL; /* a NaN or +inf */
-        s->row[r].max = s->logits[r * n_vocab + first];
-        if (s->row[r].max == -INFINITY) return TS_E_MODEL;
+        const float   *x = s->logits + r * n_vocab;
+        const int32_t *best = s->found.best + r * n_best;
+        float         *value = s->found.value + r * (n_best + 1);
+        if (best[0] < 0) return TS_E_MODEL; /* a NaN or +inf */
+        for (int64_t i = 0; i < n_best; i++) value[i] = x[best[i]];
+        if (s->a->d.eos >= 0) value[n_best] = x[s->a->d.eos];
+    }
+    return TS_OK;
+}
+
+ts_status ts_beam_take_rows(ts_beam_state *s)
+{
+    for (int64_t r = 0; r < s->n_rows; r++) {
+        const double max = s->found.value[r * (s->n_best + 1)];
+        if (s->found.best[r * s->n_best] < 0 || max == -INFINITY) return TS_E_MODEL;
+        s->row[r] = (ts_beam_row) { max, log(s->found.total[r]) };
     }
     return TS_OK;
 }
@@ -56,14 +74,14 @@ ts_status ts_beam_reduce(ts_beam_state *s, const ts_exec *x, ts_beam_sum_fn sum)
     for (int64_t i = 0; i < n; i++) {
         const int64_t r = i / n_pieces, begin = i % n_pieces * TS_BEAM_PIECE;
         s->sum[i] = sum(s->logits + r * n_vocab + begin, ts_lesser(TS_BEAM_PIECE, n_vocab - begin),
-                        s->row[r].max);
+                        s->found.value[r * (s->n_best + 1)]);
     }
     for (int64_t r = 0; r < s->n_rows; r++) {
         double total = 0;
         for (int64_t i = 0; i < n_pieces; i++) total += s->sum[r * n_pieces + i];
-        s->row[r].log_sum = log(total);
+        s->found.total[r] = total;
     }
-    return TS_OK;
+    return ts_beam_take_rows(s);
 }
 
 /* ---- heads: what each beam has to offer next ---- */
@@ -71,13 +89,14 @@ ts_status ts_beam_reduce(ts_beam_state *s, const ts_exec *x, ts_beam_sum_fn sum)
 /* From the at-th candidate on. Scores are never -inf: that says there is none. */
 static void look(const ts_beam_state *s, const ts_beam *b, int32_t barred, ts_beam_head *h)
 {
-    const int32_t *best = s->best + b->row * s->n_best;
+    const int32_t *best = s->found.best + b->row * s->n_best;
     if (h->at < s->n_best && best[h->at] == barred) h->at++;
     h->score = -INFINITY;
     if (h->at >= s->n_best) return;
     h->token = best[h->at];
-    if (s->logits[b->row * s->a->model->n_vocab + h->token] == -INFINITY) return;
-    h->score = ts_beam_logprob(s, b, h->token) / s->divisor;
+    h->logit = s->found.value[b->row * (s->n_best + 1) + h->at];
+    if (h->logit == -INFINITY) return;
+    h->score = ts_beam_logprob(s, b, h->logit) / s->divisor;
 }
 
 /* The first of the best: a smaller slot wins among equals. */
@@ -105,7 +124,7 @@ int64_t ts_beam_merge(ts_beam_state *s, int64_t item, int32_t barred)
             ts_beam_keep(s, item, to, j);
             h[j].score = -INFINITY;
         } else {
-            ts_beam_extend(s, item, to, j, h[j].token);
+            ts_beam_extend(s, item, to, j, h[j].token, h[j].logit);
             h[j].at++;
             look(s, b + j, barred, h + j);
         }

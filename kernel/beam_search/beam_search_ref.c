@@ -38,30 +38,22 @@ static ts_status reduce(ts_beam_state *s, const ts_exec *x)
 /* ---- the pool ---- */
 
 /* Here a head is a member of the pool: `at` is its parent. token -1: a finished beam. */
-static double logit_of(const ts_beam_state *s, int64_t item, const ts_beam_head *h)
-{
-    const ts_beam *parent = ts_beam_slots(s, item) + h->at;
-    return s->logits[parent->row * s->a->model->n_vocab + h->token];
-}
-
-static bool is_before(const ts_beam_state *s, int64_t item, const ts_beam_head *a,
-                      const ts_beam_head *b)
+static bool is_before(const ts_beam_head *a, const ts_beam_head *b)
 {
     if (a->score != b->score) return a->score > b->score;
     if (a->at != b->at) return a->at < b->at;
-    const double x = logit_of(s, item, a), y = logit_of(s, item, b);
-    return x != y ? x > y : a->token < b->token;
+    return a->logit != b->logit ? a->logit > b->logit : a->token < b->token;
 }
 
 /* Enters h into the sorted list of n, of which beam_width may stay. */
-static int64_t enter(ts_beam_state *s, int64_t item, int64_t n, ts_beam_head h)
+static int64_t enter(ts_beam_state *s, int64_t n, ts_beam_head h)
 {
     if (n == s->a->d.beam_width) {
-        if (!is_before(s, item, &h, s->head + n - 1)) return n;
+        if (!is_before(&h, s->head + n - 1)) return n;
         n--;
     }
     int64_t j = n;
-    for (; j > 0 && is_before(s, item, &h, s->head + j - 1); j--) s->head[j] = s->head[j - 1];
+    for (; j > 0 && is_before(&h, s->head + j - 1); j--) s->head[j] = s->head[j - 1];
     s->head[j] = h;
     return n + 1;
 }
@@ -72,17 +64,18 @@ static int64_t choose(ts_beam_state *s, int64_t item)
     const int64_t  n_vocab = s->a->model->n_vocab;
     int64_t        n = 0;
     for (int64_t j = 0; j < s->n_beams[item]; j++) {
-        if (b[j].finished) n = enter(s, item, n, (ts_beam_head) { b[j].score, j, -1 });
+        if (b[j].finished) n = enter(s, n, (ts_beam_head) { b[j].score, j, -1, 0 });
         for (int64_t t = 0; t < n_vocab && !b[j].finished; t++) {
-            if (s->logits[b[j].row * n_vocab + t] == -INFINITY) continue;
-            const double score = ts_beam_logprob(s, b + j, t) / s->divisor;
-            n = enter(s, item, n, (ts_beam_head) { score, j, (int32_t)t });
+            const float logit = s->logits[b[j].row * n_vocab + t];
+            if (logit == -INFINITY) continue;
+            const double score = ts_beam_logprob(s, b + j, logit) / s->divisor;
+            n = enter(s, n, (ts_beam_head) { score, j, (int32_t)t, logit });
         }
     }
     for (int64_t to = 0; to < n; to++) {
         const ts_beam_head *h = s->head + to;
         if (h->token < 0) ts_beam_keep(s, item, to, h->at);
-        else ts_beam_extend(s, item, to, h->at, h->token);
+        else ts_beam_extend(s, item, to, h->at, h->token, h->logit);
     }
     return n;
 }

@@ -5,7 +5,6 @@
 
 #include "beam_search_impl.h"
 #include "scratch.h"
-#include "touchstone/softmax_topk.h"
 
 /* ---- memory ---- */
 
@@ -28,57 +27,102 @@ static ts_status inner_workspace(const ts_beam_state *s, const ts_exec *x, int64
     return TS_OK;
 }
 
-/* Lays the state out from base on, or, where that is NULL, says how much it takes. */
+/* In one piece: a copy brings all of it from a device. */
+static size_t take_found(ts_room *m, int64_t rows, int64_t n_best, ts_beam_found *f)
+{
+    const size_t from = m->used;
+    f->total = ts_take(m, rows, sizeof *f->total);
+    f->value = ts_take(m, rows * (n_best + 1), sizeof *f->value);
+    f->best = ts_take(m, rows * n_best, sizeof *f->best);
+    return m->used - from;
+}
+
+/* Lays the state out. On the CPU `host` and `work` are one. */
 static ts_status lay_out(ts_beam_state *s, const ts_beam_search_args *a, const ts_exec *x,
-                         int has_archive, char *base, size_t *n_bytes)
+                         int has_archive, ts_room *host, ts_room *work)
 {
     const int64_t n_vocab = a->model->n_vocab, width = a->d.beam_width, n = a->d.n_items;
     /* Without a step, there is no row; in it, no more beams go on than there are places. */
     const int64_t rows = a->d.max_new_tokens > 0 ? n * width : 0;
     int64_t       n_text = 0;
-    size_t        used = 0, inner;
+    size_t        inner;
     s->a = a;
     s->n_best = ts_lesser(has_archive ? width + 1 : width, n_vocab);
     const ts_status status = inner_workspace(s, x, rows, &inner);
     if (status) return status;
-    s->logits = ts_cut(base, &used, rows * n_vocab, sizeof *s->logits);
-    s->best = ts_cut(base, &used, rows * s->n_best, sizeof *s->best);
-    s->prob = ts_cut(base, &used, rows * s->n_best, sizeof *s->prob);
-    s->row = ts_cut(base, &used, rows, sizeof *s->row);
-    s->sum = ts_cut(base, &used, rows * ts_beam_pieces(n_vocab), sizeof *s->sum);
-    s->len = ts_cut(base, &used, rows, sizeof *s->len);
-    s->string = ts_cut(base, &used, rows, sizeof *s->string);
-    s->begin = ts_cut(base, &used, n, sizeof *s->begin);
-    s->n_beams = ts_cut(base, &used, n, sizeof *s->n_beams);
-    s->bank = ts_cut(base, &used, n, sizeof *s->bank);
-    s->done = ts_cut(base, &used, n, sizeof *s->done);
-    s->head = ts_cut(base, &used, width, sizeof *s->head);
+    s->logits = ts_take(work, rows * n_vocab, sizeof *s->logits);
+    s->n_found = take_found(host, rows, s->n_best, &s->found);
+    s->device = s->found;
+    if (host != work) (void)take_found(work, rows, s->n_best, &s->device);
+    s->prob = ts_take(work, rows * s->n_best, sizeof *s->prob);
+    s->row = ts_take(host, rows, sizeof *s->row);
+    s->sum = ts_take(work, rows * ts_beam_pieces(n_vocab), sizeof *s->sum);
+    s->len = ts_take(host, rows, sizeof *s->len);
+    s->string = ts_take(host, rows, sizeof *s->string);
+    s->begin = ts_take(host, n, sizeof *s->begin);
+    s->n_beams = ts_take(host, n, sizeof *s->n_beams);
+    s->bank = ts_take(host, n, sizeof *s->bank);
+    s->done = ts_take(host, n, sizeof *s->done);
+    s->head = ts_take(host, width, sizeof *s->head);
     for (int64_t i = 0; i < n; i++) n_text += width * (a->prompt_len[i] + a->d.max_new_tokens);
     for (int i = 0; i < 2; i++) {
-        s->beam[i] = ts_cut(base, &used, n * width, sizeof *s->beam[i]);
-        s->text[i] = ts_cut(base, &used, n_text, sizeof *s->text[i]);
+        s->beam[i] = ts_take(host, n * width, sizeof *s->beam[i]);
+        s->text[i] = ts_take(host, n_text, sizeof *s->text[i]);
     }
     const int64_t kept = has_archive ? n : 0;
-    s->n_kept = ts_cut(base, &used, kept, sizeof *s->n_kept);
-    s->kept = ts_cut(base, &used, kept * width, sizeof *s->kept);
-    s->kept_text = ts_cut(base, &used, kept * width * a->d.max_new_tokens, sizeof *s->kept_text);
+    s->n_kept = ts_take(host, kept, sizeof *s->n_kept);
+    s->kept = ts_take(host, kept * width, sizeof *s->kept);
+    s->kept_text = ts_take(host, kept * width * a->d.max_new_tokens, sizeof *s->kept_text);
     s->inner = *x;
-    s->inner.workspace = ts_cut(base, &used, (int64_t)inner, 1);
+    s->inner.workspace = ts_take(work, (int64_t)inner, 1);
     s->inner.workspace_bytes = inner;
-    *n_bytes = used + TS_LINE;
     return TS_OK;
+}
+
+/* What a search asks for, of the workspace and beside it. */
+static ts_status count(const ts_beam_search_args *a, const ts_exec *x, int has_archive,
+                       size_t *n_work, size_t *n_host)
+{
+    ts_beam_state   s;
+    ts_room         host = { 0 }, work = { 0 };
+    const int       alone = x->device == TS_CPU;
+    const ts_status status = lay_out(&s, a, x, has_archive, alone ? &work : &host, &work);
+    *n_work = work.used + TS_LINE;
+    *n_host = alone ? 0 : host.used + TS_LINE;
+    return status;
 }
 
 ts_status ts_beam_slots_workspace(const void *args, const ts_exec *x, size_t *n_bytes)
 {
-    ts_beam_state s;
-    return lay_out(&s, args, x, 0, NULL, n_bytes);
+    size_t n_host;
+    return count(args, x, 0, n_bytes, &n_host);
 }
 
 ts_status ts_beam_archive_workspace(const void *args, const ts_exec *x, size_t *n_bytes)
 {
-    ts_beam_state s;
-    return lay_out(&s, args, x, 1, NULL, n_bytes);
+    size_t n_host;
+    return count(args, x, 1, n_bytes, &n_host);
+}
+
+ts_status ts_beam_host_bytes(const ts_beam_search_args *a, const ts_exec *x, int has_archive,
+                             size_t *n_bytes)
+{
+    size_t n_work;
+    return count(a, x, has_archive, &n_work, n_bytes);
+}
+
+/* With the memory that there is. */
+static ts_status begin(ts_beam_state *s, const ts_beam_search_args *a, const ts_exec *x,
+                       int has_archive)
+{
+    ts_room work = { ts_scratch(x), 0 };
+    size_t  n_bytes;
+    if (x->device == TS_CPU) return lay_out(s, a, x, has_archive, &work, &work);
+    const ts_status status = ts_beam_host_bytes(a, x, has_archive, &n_bytes);
+    if (status) return status;
+    if (!a->host || a->host_bytes < n_bytes) return TS_E_WORKSPACE;
+    ts_room host = { ts_line(a->host), 0 };
+    return lay_out(s, a, x, has_archive, &host, &work);
 }
 
 /* ---- beams and their strings ---- */
@@ -103,11 +147,10 @@ int32_t *ts_beam_text(const ts_beam_state *s, int64_t item, int64_t slot)
     return text_in(s, s->bank[item], item, slot);
 }
 
-double ts_beam_logprob(const ts_beam_state *s, const ts_beam *parent, int64_t token)
+double ts_beam_logprob(const ts_beam_state *s, const ts_beam *parent, float logit)
 {
     const ts_beam_row *r = s->row + parent->row;
-    const double       logit = s->logits[parent->row * s->a->model->n_vocab + token];
-    return parent->logprob + ((logit - r->max) - r->log_sum);
+    return parent->logprob + (((double)logit - r->max) - r->log_sum);
 }
 
 void ts_beam_keep(ts_beam_state *s, int64_t item, int64_t to, int64_t parent)
@@ -119,11 +162,12 @@ void ts_beam_keep(ts_beam_state *s, int64_t item, int64_t to, int64_t parent)
            (size_t)(s->a->prompt_len[item] + from->length) * sizeof(int32_t));
 }
 
-void ts_beam_extend(ts_beam_state *s, int64_t item, int64_t to, int64_t parent, int32_t token)
+void ts_beam_extend(ts_beam_state *s, int64_t item, int64_t to, int64_t parent, int32_t token,
+                    float logit)
 {
     const int      other = !s->bank[item];
     ts_beam *const b = s->beam[other] + item * s->a->d.beam_width + to;
-    const double   logprob = ts_beam_logprob(s, ts_beam_slots(s, item) + parent, token);
+    const double   logprob = ts_beam_logprob(s, ts_beam_slots(s, item) + parent, logit);
     ts_beam_keep(s, item, to, parent);
     text_in(s, other, item, to)[s->a->prompt_len[item] + b->length] = token;
     b->length++;
@@ -196,8 +240,7 @@ ts_status ts_beam_run(const ts_beam_search_args *a, const ts_exec *x, int has_ar
 {
     const ts_beam none = { .logprob = -INFINITY, .score = -INFINITY };
     ts_beam_state s;
-    size_t        n_bytes;
-    ts_status     status = lay_out(&s, a, x, has_archive, ts_scratch(x), &n_bytes);
+    ts_status     status = begin(&s, a, x, has_archive);
     if (status) return status;
     start(&s, has_archive);
     for (int64_t step = 0; step < a->d.max_new_tokens; step++) {

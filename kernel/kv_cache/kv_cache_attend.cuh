@@ -42,30 +42,35 @@ struct attend_call {
     void       *out;
     float      *lse;
     float      *partial; /* [2 n_share][columns][partial_pitch]: m, l, and from 4 on o */
+    /* Of a tree; deep 0: it is none. Queries stand behind all tokens of their sequence, up to
+     * `deep` of them one behind the other, and their own branches are another kernel's. */
+    int            deep;
+    const int32_t *position; /* [tokens of the call] */
+    float         *sums;     /* [tokens][n_q_head][partial_pitch]: instead of out and lse */
 };
 
 /* ---- who sees what ---- */
 
-/* Queries at positions first .. last. */
+/* Queries at positions first .. last, of keys below `end`. */
 struct sight {
-    int first, last, window, n_sink;
+    int first, last, end, window, n_sink;
 
     __device__ __forceinline__ bool any(int key) const
     {
-        return key <= last && (!window || key > first - window || key < n_sink);
+        return key < end && (!window || key > first - window || key < n_sink);
     }
     /* Each of from .. last_key by some query. */
     __device__ __forceinline__ bool every(int from, int last_key) const
     {
-        return last_key <= last && (!window || from > first - window || last_key < n_sink);
+        return last_key < end && (!window || from > first - window || last_key < n_sink);
     }
     __device__ __forceinline__ bool all(int from, int to) const
     {
-        return to - 1 <= first && (!window || from > last - window || to <= n_sink);
+        return to - 1 <= first && to <= end && (!window || from > last - window || to <= n_sink);
     }
     __device__ __forceinline__ bool one(int query, int key) const
     {
-        return key <= query && (!window || key > query - window || key < n_sink);
+        return key <= query && key < end && (!window || key > query - window || key < n_sink);
     }
 };
 
@@ -76,10 +81,10 @@ struct tile_list {
     tile_list(void) = default;
     __host__ __device__ tile_list(const sight &s, int tile)
     {
-        const int low = s.window ? max(0, s.first - s.window + 1) / tile : 0;
+        const int low = s.window ? max(0, min(s.first - s.window, s.end - 2) + 1) / tile : 0;
         n_sink = s.window ? min(low, (s.n_sink + tile - 1) / tile) : 0;
         skip = low - n_sink;
-        n = s.last / tile + 1 - skip;
+        n = (s.end + tile - 1) / tile - skip;
     }
     __device__ __forceinline__ int at(int t) const
     {
@@ -96,10 +101,12 @@ static inline __host__ __device__ int chunks_of(const attend_call &a, const kv_p
 static inline __host__ __device__ sight sight_of(const attend_call &a, const kv_part &p, int chunk)
 {
     const int begin = p.len - p.n;
-    if (!a.by_item) return { begin, p.len - 1, a.window, a.n_sink };
-    const int64_t last = ((int64_t)(chunk + 1) * a.columns - 1) / a.group;
-    return { begin + (int)((int64_t)chunk * a.columns / a.group),
-             begin + (int)(last < p.n ? last : p.n - 1), a.window, a.n_sink };
+    if (a.deep) return { p.len, p.len + a.deep - 1, p.len, a.window, a.n_sink };
+    if (!a.by_item) return { begin, p.len - 1, p.len, a.window, a.n_sink };
+    const int64_t at = ((int64_t)(chunk + 1) * a.columns - 1) / a.group;
+    const int     last = begin + (int)(at < p.n ? at : p.n - 1);
+    return { begin + (int)((int64_t)chunk * a.columns / a.group), last, last + 1, a.window,
+             a.n_sink };
 }
 
 /* ---- shares ---- */
@@ -165,7 +172,8 @@ struct walk {
 static __device__ __forceinline__ int position_of(const attend_call &a, const segment &s, int c)
 {
     const kv_part &p = a.c.part[s.part];
-    return p.len - p.n + (s.chunk * a.columns + c) / a.group;
+    const int      i = (s.chunk * a.columns + c) / a.group;
+    return a.deep ? a.position[p.first + i] : p.len - p.n + i;
 }
 
 /* The row of column c in q, out and lse. */
@@ -209,20 +217,28 @@ static __device__ __forceinline__ float *partial_of(const attend_call &a, int sl
     return a.partial + ((int64_t)slot * a.columns + c) * partial_pitch((int)a.c.l.head_dim);
 }
 
+static __device__ __forceinline__ void put_sum(float *to, int d, float m, float l, float o)
+{
+    to[4 + d] = o;
+    if (d == 0) to[0] = m, to[1] = l;
+}
+
+/* Element d of a row that has met all its cached keys. */
+static __device__ __forceinline__ void put_row(const attend_call &a, int64_t row, int d, float m,
+                                               float l, float o)
+{
+    const int D = (int)a.c.l.head_dim;
+    if (a.deep) return put_sum(a.sums + row * partial_pitch(D), d, m, l, o);
+    store_io(a.c.l.io_dtype, a.out, row * D + d, o / l);
+    if (d == 0 && a.lse) a.lse[row] = lse_of(m, l);
+}
+
 /* Element d of column c, of a segment or of the item that it is. */
 static __device__ __forceinline__ void put(const attend_call &a, const segment &s, int c, int d,
                                            float m, float l, float o)
 {
-    const int D = (int)a.c.l.head_dim;
-    if (s.slot < 0) {
-        const int64_t row = row_of(a, s.part, s.head, s.chunk, c);
-        store_io(a.c.l.io_dtype, a.out, row * D + d, o / l);
-        if (d == 0 && a.lse) a.lse[row] = lse_of(m, l);
-        return;
-    }
-    float *to = partial_of(a, s.slot, c);
-    to[4 + d] = o;
-    if (d == 0) to[0] = m, to[1] = l;
+    if (s.slot < 0) put_row(a, row_of(a, s.part, s.head, s.chunk, c), d, m, l, o);
+    else put_sum(partial_of(a, s.slot, c), d, m, l, o);
 }
 
 /* ---- segments of an item become one ---- */
@@ -294,9 +310,8 @@ static __device__ __forceinline__ void merge_column(const attend_call &a, const 
         float sum = 0;
 #pragma unroll
         for (int w = 0; w < MERGE_WARPS; w++) sum += room[w][d];
-        store_io(a.c.l.io_dtype, a.out, row * D + d, sum / l);
+        put_row(a, row, d, m, l, sum);
     }
-    if (threadIdx.x == 0 && a.lse) a.lse[row] = lse_of(m, l);
 }
 
 /* Block x looks at the item in which share x + 1 begins; it is merged by the first such block.

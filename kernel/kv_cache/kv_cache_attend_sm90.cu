@@ -3,6 +3,7 @@
 #include "kv_cache_attend_any.cuh"
 #include "kv_cache_decode.cuh"
 #include "kv_cache_prefill.cuh"
+#include "kv_cache_tree.cuh"
 
 namespace
 {
@@ -31,9 +32,10 @@ struct way {
     size_t (*shared_bytes)(const attend_call &a);
     int64_t least = 1, most = INT32_MAX;
 
+    /* Before a tree there may be no tokens at all, and then there is nothing to do. */
     bool serves(const attend_call &a, const kv_part &p) const
     {
-        return (int64_t)p.n * a.group >= least && (int64_t)p.n * a.group <= most;
+        return p.len > 0 && (int64_t)p.n * a.group >= least && (int64_t)p.n * a.group <= most;
     }
 };
 
@@ -119,9 +121,10 @@ void spread_units(attend_call *a)
 }
 
 /* Fills in units and shares for parts from *i on. Returns false if there are too many. A part that
- * fills many columns is taken item by item. */
+ * fills many columns is taken item by item; but a tree, whose few rows all see the same past, only
+ * where there are items enough. n_room: shares that there is room for. */
 bool cut(attend_call *a, const way &w, const ts_kv_part *part, int64_t n_part, int64_t *i,
-         int resident)
+         int resident, int64_t n_room)
 {
     const int64_t from = *i;
     int64_t       most = 0; /* chunks of a part */
@@ -132,9 +135,9 @@ bool cut(attend_call *a, const way &w, const ts_kv_part *part, int64_t n_part, i
         most = chunks > most ? chunks : most;
         return chunks * a->c.l.n_kv_head * tile_list(sight_of(*a, p, 0), a->tile).n;
     });
-    if (w.least == 1 && n_tiles >= 0 &&
+    if ((w.least == 1 || (a->deep && n_room > 0)) && n_tiles >= 0 &&
         (most == 1 || a->c.n * most * a->c.l.n_kv_head < 2 * resident)) {
-        a->n_share = (int)smaller(n_tiles, resident);
+        a->n_share = (int)smaller(n_tiles, smaller(resident, n_room));
         spread_units(a);
         return true;
     }
@@ -167,9 +170,9 @@ ts_status launch(const way &w, const attend_call &a, size_t n_bytes, cudaStream_
     return launched();
 }
 
-/* All parts that one way serves. */
+/* All parts that one way serves. n_float: of a->partial. */
 ts_status attend_by(const way &w, attend_call *a, int64_t n_part, const ts_kv_part *part,
-                    cudaStream_t stream)
+                    int64_t n_float, cudaStream_t stream)
 {
     int     fit = 0;
     int64_t most = 0; /* columns of a part */
@@ -184,55 +187,131 @@ ts_status attend_by(const way &w, attend_call *a, int64_t n_part, const ts_kv_pa
     cudaFuncSetAttribute(w.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)n_bytes);
     cudaOccupancyMaxActiveBlocksPerMultiprocessor(&fit, w.kernel, w.threads, n_bytes);
     if (!fit) return TS_E_DEVICE;
-    const int resident = n_multiprocessors() * (fit > MOST_BLOCKS ? (int)MOST_BLOCKS : fit);
+    const int     resident = n_multiprocessors() * (fit > MOST_BLOCKS ? (int)MOST_BLOCKS : fit);
+    const int64_t n_room = n_float / (2 * a->columns * partial_pitch((int)a->c.l.head_dim));
     for (int64_t i = 0; i < n_part;) {
-        if (!cut(a, w, part, n_part, &i, resident)) return TS_E_UNSUPPORTED;
+        if (!cut(a, w, part, n_part, &i, resident, n_room)) return TS_E_UNSUPPORTED;
         const ts_status s = launch(w, *a, n_bytes, stream);
         if (s) return s;
     }
     return TS_OK;
 }
 
+/* ---- the workspace ---- */
+
+struct scratch {
+    int64_t  n_partial; /* floats of `partial` */
+    int64_t  n_rows;    /* of a tree that are attended to at a time */
+    float   *partial, *sums;
+    int32_t *up, *position;
+};
+
+/* Two partial results a share. There are no more shares than tiles; of those with many columns,
+ * which only a tree has, no more than multiprocessors. */
+int64_t partial_floats(const ts_kv_layout &l)
+{
+    way           w[2];
+    const int     n_ways = ways_of(l, w);
+    const int64_t group = l.n_q_head / l.n_kv_head, sms = n_multiprocessors();
+    int64_t       most = 0;
+    for (int i = 0; i < n_ways; i++) {
+        if (l.max_call_tokens < (w[i].least - 1) / group + 1) continue;
+        const int64_t resident = w[i].least == 1 ? sms * MOST_BLOCKS : sms;
+        const int64_t n_tiles = l.max_pages * l.page / w[i].tile + 1;
+        const int64_t n_items = l.n_kv_head * l.max_call_tokens * ((group - 1) / w[i].columns + 1);
+        const int64_t n = n_items > resident ? resident : smaller(resident, n_items * n_tiles);
+        most = n * w[i].columns > most ? n * w[i].columns : most;
+    }
+    return 2 * most * partial_pitch((int)l.head_dim);
+}
+
+/* Where it lies from base on, or, where that is NULL, how much it is. */
+size_t lay_out(const ts_kv_layout &l, char *base, scratch *s)
+{
+    const int64_t pitch = partial_pitch((int)l.head_dim), rows = tree::MOST_SUMS / l.n_q_head;
+    s->n_partial = partial_floats(l);
+    s->n_rows = smaller(l.max_call_tokens, rows > 0 ? rows : 1);
+    s->partial = (float *)base;
+    s->sums = s->partial + s->n_partial;
+    s->up = (int32_t *)(s->sums + s->n_rows * l.n_q_head * pitch);
+    s->position = s->up + l.max_call_tokens;
+    return (size_t)((char *)(s->position + l.max_call_tokens) - base);
+}
+
+/* What all launches of a call have in common; false: more than can be counted here. */
+bool begin(attend_call *a, const ts_kv *c, const ts_exec *x, int64_t layer, int64_t n_part,
+           const ts_kv_part *part, scratch *s)
+{
+    const ts_kv_layout &l = c->l;
+    a->group = (int)(l.n_q_head / l.n_kv_head);
+    if (l.head_dim > general::MOST_D || !fits(part, n_part)) return false;
+    for (int64_t i = 0; i < n_part; i++)
+        if (part[i].n > INT32_MAX / a->group) return false;
+    lay_out(l, (char *)(((uintptr_t)x->workspace + ALIGN - 1) / ALIGN * ALIGN), s);
+    a->c.l = l;
+    a->c.layer = (int)layer;
+    a->page = divider((int)l.page);
+    a->key_group = divider((int)smaller(l.key_group, INT32_MAX / 2));
+    a->grouped = l.key_group % 32 == 0;         /* a slot has no more tokens */
+    a->page_rows = (int)(l.n_kv_head * l.page); /* fits where it is used, see is_plain */
+    a->window = (int)smaller(l.window, INT32_MAX / 2);
+    a->n_sink = (int)smaller(l.n_sink, INT32_MAX / 2);
+    a->scale = (float)(l.scale * 1.4426950408889634);
+    a->partial = s->partial;
+    a->deep = 0;
+    return true;
+}
+
+ts_status attend(attend_call *a, int64_t n_part, const ts_kv_part *part, int64_t n_float,
+                 cudaStream_t stream)
+{
+    way       w[2];
+    ts_status s = TS_OK;
+    const int n = ways_of(a->c.l, w);
+    for (int i = 0; !s && i < n; i++) s = attend_by(w[i], a, n_part, part, n_float, stream);
+    return s;
+}
+
 } // namespace
 
-/* Two partial results a share. There are no more shares than tiles. */
 size_t ts_kv_attend_sm90_workspace(const ts_kv_layout *l)
 {
-    way w[2];
-    ways_of(*l, w);
-    const int64_t group = l->n_q_head / l->n_kv_head;
-    const int64_t n_tiles = l->max_pages * l->page / w[0].tile + 1;
-    const int64_t n_items = l->n_kv_head * l->max_call_tokens * ((group - 1) / w[0].columns + 1);
-    const int64_t resident = (int64_t)n_multiprocessors() * MOST_BLOCKS;
-    const int64_t n_share = n_items > resident ? resident : smaller(resident, n_items * n_tiles);
-    const int64_t n_float = 2 * n_share * w[0].columns * partial_pitch((int)l->head_dim);
-    return (size_t)n_float * sizeof(float) + ALIGN;
+    scratch s;
+    return lay_out(*l, NULL, &s) + ALIGN;
 }
 
 ts_status ts_kv_attend_sm90(const ts_kv *c, const ts_exec *x, int64_t layer, int64_t n_part,
                             const ts_kv_part *part, const void *q, void *out, float *lse)
 {
-    const ts_kv_layout &l = c->l;
-    attend_call         a;
-    way                 w[2];
-    a.group = (int)(l.n_q_head / l.n_kv_head);
-    if (l.head_dim > general::MOST_D || !fits(part, n_part)) return TS_E_UNSUPPORTED;
-    for (int64_t i = 0; i < n_part; i++)
-        if (part[i].n > INT32_MAX / a.group) return TS_E_UNSUPPORTED;
-    a.c.l = l;
-    a.c.layer = (int)layer;
-    a.page = divider((int)l.page);
-    a.key_group = divider((int)smaller(l.key_group, INT32_MAX / 2));
-    a.grouped = l.key_group % 32 == 0;         /* a slot has no more tokens */
-    a.page_rows = (int)(l.n_kv_head * l.page); /* fits where it is used, see is_plain */
-    a.window = (int)smaller(l.window, INT32_MAX / 2);
-    a.n_sink = (int)smaller(l.n_sink, INT32_MAX / 2);
-    a.scale = (float)(l.scale * 1.4426950408889634);
+    attend_call a;
+    scratch     s;
+    if (!begin(&a, c, x, layer, n_part, part, &s)) return TS_E_UNSUPPORTED;
     a.q = q, a.out = out, a.lse = lse;
-    a.partial = (float *)(((uintptr_t)x->workspace + ALIGN - 1) / ALIGN * ALIGN);
-    ts_status s = TS_OK;
-    const int n = ways_of(l, w);
-    for (int i = 0; !s && i < n; i++)
-        s = attend_by(w[i], &a, n_part, part, (cudaStream_t)x->stream);
-    return s;
+    return attend(&a, n_part, part, s.n_partial, (cudaStream_t)x->stream);
+}
+
+/* The cached keys as for any query, a round of rows at a time; then each row's own branch. */
+ts_status ts_kv_attend_tree_sm90(const ts_kv *c, const ts_exec *x, int64_t layer, int64_t n_part,
+                                 const ts_kv_part *part, const ts_kv_tree *tree, const void *q,
+                                 void *out, float *lse)
+{
+    const cudaStream_t stream = (cudaStream_t)x->stream;
+    const int64_t      width = c->l.n_q_head * c->l.head_dim * (c->l.io_dtype == TS_F32 ? 4 : 2);
+    attend_call        a;
+    scratch            s;
+    tree::round        r = {};
+    if (!begin(&a, c, x, layer, n_part, part, &s)) return TS_E_UNSUPPORTED;
+    ts_status status = TS_OK;
+    a.deep = tree::send(part, n_part, tree, s.up, s.position, stream);
+    a.sums = s.sums;
+    while (!status && r.next(part, n_part, s.n_rows)) {
+        a.q = (const char *)q + r.first * width;
+        a.position = s.position + r.first;
+        status = attend(&a, r.n_part, r.part, s.n_partial, stream);
+        const tree::call t = { c->l, (int)r.first, (int)r.n_rows, a.window, a.n_sink, a.scale,
+                               q,    tree->k,      tree->v,       out,      lse,      s.sums,
+                               s.up, s.position };
+        if (!status) status = tree::finish(t, stream);
+    }
+    return status;
 }

@@ -207,7 +207,7 @@ template <class S> struct loader {
         const bool pairs_in_order = !S::CODES || a.c.l.page % 4 == 0; /* see send_pairs_of */
         all = S::STEPS == 1 && a.page.of(begin) == a.page.of(last) && pairs_in_order;
         easy = s.see.every(begin, last) && (all || run >= ROWS);
-        page = token <= s.see.last && touched >= 0 ? pages[at] : 0;
+        page = token < s.see.end && touched >= 0 ? pages[at] : 0;
         rest = (s.head - at) * (int)a.c.l.page + token;
         touched = fetch_to_l1(pages + min(at + ahead, (int)a.c.l.max_pages - 1));
     }

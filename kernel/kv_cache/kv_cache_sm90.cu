@@ -66,62 +66,27 @@ ts_status set_table(const ts_kv *c, const ts_exec *x, int64_t at, int64_t n)
 
 /* ---- codes ---- */
 
-__device__ __forceinline__ bool is_finite(float x)
+/* Keeps the pair of a group, and gives it as it was rounded. */
+__device__ float2 make_pair(const ts_kv_layout &l, char *meta, int64_t i, const extremes &e)
 {
-    return fabsf(x) <= 3.402823466e38f;
+    const float2 m = pair_of(l, e);
+    if (l.meta_dtype == TS_F32) ((float2 *)meta)[i] = m;
+    else ((__half2 *)meta)[i] = __floats2half2_rn(m.x, m.y);
+    return m;
 }
-
-/* Keeps the pair of a group with these extremes, and gives it as it was rounded. */
-__device__ float2 make_pair(const ts_kv_layout &l, char *meta, int64_t i, float lo, float hi,
-                            bool finite)
-{
-    const int    top = l.store_dtype == TS_U8 ? 255 : 15;
-    const double s = finite ? ((double)hi - (double)lo) / top : NAN;
-    if (!finite) lo = NAN;
-    if (l.meta_dtype == TS_F32) ((float2 *)meta)[i] = make_float2((float)s, lo);
-    else ((__half2 *)meta)[i] = __halves2half2(__double2half(s), __float2half_rn(lo));
-    return load_pair(l.meta_dtype, meta, i);
-}
-
-/* In double, so that the bits are those of every other implementation. */
-__device__ __forceinline__ unsigned code_of(float x, float2 m, int top)
-{
-    const double q = m.x > 0 ? rint(((double)x - (double)m.y) / (double)m.x) : 0;
-    return q > 0 ? (unsigned)fmin(q, (double)top) : 0u;
-}
-
-struct extremes {
-    float lo = INFINITY, hi = -INFINITY;
-    bool  finite = true;
-
-    __device__ __forceinline__ void meet(float x)
-    {
-        lo = fminf(lo, x), hi = fmaxf(hi, x);
-        finite = finite && is_finite(x);
-    }
-    __device__ __forceinline__ void of_warp(void)
-    {
-#pragma unroll
-        for (int d = 16; d; d /= 2) {
-            lo = fminf(lo, __shfl_xor_sync(0xffffffffu, lo, d));
-            hi = fmaxf(hi, __shfl_xor_sync(0xffffffffu, hi, d));
-        }
-        finite = __all_sync(0xffffffffu, finite);
-    }
-};
 
 /* One row of x; `i` is the index of its first pair. */
 template <class IO>
 __device__ void store_codes(const ts_kv_layout &l, const IO *x, char *to, char *meta, int64_t i,
                             int group, int twist)
 {
-    const int D = (int)l.head_dim, top = l.store_dtype == TS_U8 ? 255 : 15;
+    const int D = (int)l.head_dim, top = top_code(l);
     for (int g = 0; g * group < D; g++) {
         extremes e;
         for (int d = g * group + lane(); d < min(D, (g + 1) * group); d += 32)
             e.meet(to_float(x[d]));
         e.of_warp();
-        if (lane() == 0) make_pair(l, meta, i + g, e.lo, e.hi, e.finite);
+        if (lane() == 0) make_pair(l, meta, i + g, e);
     }
     __syncwarp();
     const auto code = [&](int d) {
@@ -189,7 +154,7 @@ __global__ void __launch_bounds__(THREADS)
     const int           first = (p.len / G + unit - c.begin[i]) * G, slot = first % (int)l.page;
     const int64_t       page = pages_of(c, p)[first / (int)l.page];
     const int           per_byte = l.store_dtype == TS_U8 ? 1 : 2;
-    const int           top = l.store_dtype == TS_U8 ? 255 : 15;
+    const int           top = top_code(l);
     char               *data = l.k_data + ts_kv_row(&l, page, head, slot) * l.row_bytes;
     const IO           *tail = (const IO *)l.tail + ts_kv_tail_at(&l, p.seq, c.layer, head, first);
     const auto          key = [&](int t, int d) {
@@ -203,8 +168,7 @@ __global__ void __launch_bounds__(THREADS)
             const int d = b * per_byte + e;
             extremes  x;
             for (int t = 0; t < G; t++) x.meet(key(t, d));
-            m[e] = make_pair(l, l.k_meta, ts_kv_key_pair(&l, page, head, slot, d), x.lo, x.hi,
-                             x.finite);
+            m[e] = make_pair(l, l.k_meta, ts_kv_key_pair(&l, page, head, slot, d), x);
         }
         for (int t = 0; t < G; t++) {
             unsigned byte = code_of(key(t, b * per_byte), m[0], top);
@@ -397,7 +361,7 @@ const ts_kv_ops ops = {
     copy_tail,
     fill_tail,
     set_table,
-    nullptr, // attend_tree: on the CPU only
+    ts_kv_attend_tree_sm90,
 };
 
 } // namespace

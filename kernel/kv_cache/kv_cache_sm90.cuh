@@ -126,6 +126,55 @@ static constexpr __host__ __device__ bool is_code(ts_dtype t)
     return t == TS_U8 || t == TS_U4;
 }
 
+/* ---- codes ---- */
+
+static __device__ __forceinline__ int top_code(const ts_kv_layout &l)
+{
+    return l.store_dtype == TS_U8 ? 255 : 15;
+}
+
+/* The extremes of a group. */
+struct extremes {
+    float lo = INFINITY, hi = -INFINITY;
+    bool  finite = true;
+
+    __device__ __forceinline__ void meet(float x)
+    {
+        lo = fminf(lo, x), hi = fmaxf(hi, x);
+        finite = finite && fabsf(x) <= 3.402823466e38f;
+    }
+    __device__ __forceinline__ void of_warp(void)
+    {
+#pragma unroll
+        for (int d = 16; d; d /= 2) {
+            lo = fminf(lo, __shfl_xor_sync(0xffffffffu, lo, d));
+            hi = fmaxf(hi, __shfl_xor_sync(0xffffffffu, hi, d));
+        }
+        finite = __all_sync(0xffffffffu, finite);
+    }
+};
+
+/* s and lo of a group, as they are kept: NaN, if it is not finite. */
+static __device__ __forceinline__ float2 pair_of(const ts_kv_layout &l, const extremes &e)
+{
+    const double s = e.finite ? ((double)e.hi - (double)e.lo) / top_code(l) : NAN;
+    const float  lo = e.finite ? e.lo : NAN;
+    if (l.meta_dtype == TS_F32) return make_float2((float)s, lo);
+    return make_float2(__half2float(__double2half(s)), __half2float(__float2half_rn(lo)));
+}
+
+/* In double, so that the bits are those of every other implementation. */
+static __device__ __forceinline__ unsigned code_of(float x, float2 m, int top)
+{
+    const double q = m.x > 0 ? rint(((double)x - (double)m.y) / (double)m.x) : 0;
+    return q > 0 ? (unsigned)fmin(q, (double)top) : 0u;
+}
+
+static __device__ __forceinline__ float decoded(float code, float2 m)
+{
+    return __fadd_rn(m.y, __fmul_rn(code, m.x));
+}
+
 /* Element d of the key or value of position p, in row `row` of a page; i: the index of its pair. */
 template <ts_dtype T>
 static __device__ __forceinline__ float read_back(const ts_kv_layout &l, const char *data,
@@ -134,8 +183,7 @@ static __device__ __forceinline__ float read_back(const ts_kv_layout &l, const c
 {
     const float x = stored<T>(data + row * l.row_bytes, d, twist_of((int)l.row_bytes, p));
     if constexpr (!is_code(T)) return x;
-    const float2 m = load_pair(l.meta_dtype, meta, i);
-    return __fadd_rn(m.y, __fmul_rn(x, m.x));
+    return decoded(x, load_pair(l.meta_dtype, meta, i));
 }
 
 /* A row of keys at position p, by the lanes of a warp: element d is given to put(d, x). */
@@ -184,5 +232,8 @@ template <class RUN> static ts_status by_store(ts_dtype t, RUN run)
 size_t    ts_kv_attend_sm90_workspace(const ts_kv_layout *l);
 ts_status ts_kv_attend_sm90(const ts_kv *c, const ts_exec *x, int64_t layer, int64_t n_part,
                             const ts_kv_part *part, const void *q, void *out, float *lse);
+ts_status ts_kv_attend_tree_sm90(const ts_kv *c, const ts_exec *x, int64_t layer, int64_t n_part,
+                                 const ts_kv_part *part, const ts_kv_tree *tree, const void *q,
+                                 void *out, float *lse);
 
 #endif

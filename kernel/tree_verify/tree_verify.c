@@ -12,6 +12,17 @@ const ts_impl ts_tree_verify_impls[] = {
     { 0 },
 };
 
+/* Apart from the others, which tasks go by: a task's model is the host's. */
+const ts_impl ts_tree_verify_device_impls[] = {
+    { "cuda", TS_CUDA, 0, TS_HAS_F32, ts_tree_verify_cuda, ts_tree_verify_any_workspace, NULL },
+    { 0 },
+};
+
+static const ts_impl *rows_of(const ts_exec *x)
+{
+    return x->device == TS_CPU ? ts_tree_verify_impls : ts_tree_verify_device_impls;
+}
+
 static ts_status check_tokens(const int32_t *token, int64_t n, int64_t n_vocab)
 {
     for (int64_t i = 0; i < n; i++)
@@ -41,11 +52,19 @@ static ts_status check(const ts_tree_verify_args *a, const ts_exec *x)
 ts_status ts_tree_verify_workspace(const ts_tree_verify_args *a, const ts_exec *x, size_t *n_bytes)
 {
     const ts_status s = n_bytes ? check(a, x) : TS_E_ARG;
-    return s ? s : ts_impl_workspace(ts_tree_verify_impls, TS_F32, a, x, n_bytes);
+    return s ? s : ts_impl_workspace(rows_of(x), TS_F32, a, x, n_bytes);
+}
+
+ts_status ts_tree_verify_host(const ts_tree_verify_args *a, const ts_exec *x, size_t *n_bytes)
+{
+    ts_impl   row;
+    ts_status s = n_bytes ? check(a, x) : TS_E_ARG;
+    if (!s) s = ts_pick(rows_of(x), x->device, TS_F32, &row);
+    return s ? s : ts_tree_host_bytes(a, x, n_bytes);
 }
 
 ts_status ts_tree_verify(const ts_tree_verify_args *a, const ts_exec *x)
 {
     const ts_status s = check(a, x);
-    return s ? s : ts_impl_run(ts_tree_verify_impls, TS_F32, a, x);
+    return s ? s : ts_impl_run(rows_of(x), TS_F32, a, x);
 }

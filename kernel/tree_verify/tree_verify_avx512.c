@@ -10,12 +10,13 @@ static double sum_avx512(const float *x, int64_t n, double max, double t)
     return exp_sum(x, n, max, t);
 }
 
-static ts_status choose(const ts_tree_chooser *c, const float *logits, double u, int32_t *token)
+static ts_status choose(const ts_tree_chooser *c, int64_t row, double u, int32_t *token)
 {
-    return ts_tree_choose(c, logits, u, token, sum_avx512);
+    return ts_tree_choose(c, row, u, token, sum_avx512);
 }
 
 ts_status ts_tree_verify_avx512(const void *args, const ts_exec *x)
 {
-    return ts_tree_run(args, x, choose);
+    static const ts_tree_steps steps = { NULL, choose };
+    return ts_tree_run(args, x, &steps);
 }

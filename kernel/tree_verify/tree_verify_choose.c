@@ -26,48 +26,60 @@ ts_status ts_tree_choose_workspace(int64_t n_vocab, const ts_exec *x, size_t *n_
     return ts_softmax_topk_workspace(&a, x, n_bytes);
 }
 
-/* Gives the id, in the piece that begins at `begin`, at which the sum that had come to `before`
- * exceeds `target`. That may fail by a rounding: then it is the piece's last that has a weight. */
-static int32_t find_in(const float *x, int64_t begin, int64_t end, double max, double t,
-                       double before, double target)
+double ts_tree_scale(const ts_tree_chooser *c)
 {
-    int64_t last = begin;
-    for (int64_t i = begin; i < end; i++) {
-        const double w = exp(t * ((double)x[i] - max));
-        before += w;
-        if (w > 0) last = i;
-        if (before > target) break;
+    return fmin(1 / c->temperature, DBL_MAX);
+}
+
+ts_tree_draw ts_tree_draw_of(const double *sum, int64_t n_vocab, double u)
+{
+    const int64_t n_pieces = ts_tree_pieces(n_vocab);
+    double        total = 0, so_far = 0, before = 0;
+    int64_t       piece = 0;
+    for (int64_t i = 0; i < n_pieces; i++) total += sum[i];
+    const double target = u * total;
+    for (int64_t i = 0; i < n_pieces && so_far <= target; i++) { /* u < 1: some piece gets past */
+        piece = i;
+        before = so_far;
+        so_far += sum[i];
     }
-    return (int32_t)last;
+    const int64_t begin = piece * TS_TREE_PIECE;
+    return (ts_tree_draw) { begin, ts_lesser(TS_TREE_PIECE, n_vocab - begin), before, target };
+}
+
+/* The sum may fail to exceed the target by a rounding: then it is the last that has a weight. */
+int32_t ts_tree_find(const ts_tree_draw *d, const float *x, double max, double t)
+{
+    double  sum = d->before;
+    int64_t last = 0;
+    for (int64_t i = 0; i < d->n; i++) {
+        const double w = exp(t * ((double)x[i] - max));
+        sum += w;
+        if (w > 0) last = i;
+        if (sum > d->target) break;
+    }
+    return (int32_t)(d->begin + last);
 }
 
 static int32_t draw(const ts_tree_chooser *c, const float *x, double max, double u,
                     ts_tree_sum_fn sum)
 {
-    const double  t = fmin(1 / c->temperature, DBL_MAX); /* 0 times inf would be NaN */
-    const int64_t n = c->n_vocab, n_pieces = (n + TS_TREE_PIECE - 1) / TS_TREE_PIECE;
+    const double  t = ts_tree_scale(c);
+    const int64_t n = c->n_vocab, n_pieces = ts_tree_pieces(n);
     const int64_t most = c->inner.n_threads > 0 ? c->inner.n_threads : omp_get_max_threads();
     const int     n_threads = n < SMALL ? 1 : (int)ts_lesser(most, n_pieces);
-    double        total = 0, so_far = 0, before = 0;
-    int64_t       piece = 0;
 #pragma omp parallel for num_threads(n_threads) schedule(static)
     for (int64_t i = 0; i < n_pieces; i++)
         c->sum[i] =
             sum(x + i * TS_TREE_PIECE, ts_lesser(TS_TREE_PIECE, n - i * TS_TREE_PIECE), max, t);
-    for (int64_t i = 0; i < n_pieces; i++) total += c->sum[i];
-    const double target = u * total;
-    for (int64_t i = 0; i < n_pieces && so_far <= target; i++) { /* u < 1: some piece gets past */
-        piece = i;
-        before = so_far;
-        so_far += c->sum[i];
-    }
-    return find_in(x, piece * TS_TREE_PIECE, ts_lesser(n, (piece + 1) * TS_TREE_PIECE), max, t,
-                   before, target);
+    const ts_tree_draw d = ts_tree_draw_of(c->sum, n, u);
+    return ts_tree_find(&d, x + d.begin, max, t);
 }
 
-ts_status ts_tree_choose(const ts_tree_chooser *c, const float *logits, double u, int32_t *token,
+ts_status ts_tree_choose(const ts_tree_chooser *c, int64_t row, double u, int32_t *token,
                          ts_tree_sum_fn sum)
 {
+    const float               *logits = c->logits + row * c->n_vocab;
     int32_t                    first;
     float                      prob;
     const ts_softmax_topk_args a = largest(c->n_vocab, logits, &first, &prob);

@@ -4,10 +4,11 @@
 
 #include "tree_verify_impl.h"
 
-static ts_status choose(const ts_tree_chooser *c, const float *x, double u, int32_t *token)
+static ts_status choose(const ts_tree_chooser *c, int64_t row, double u, int32_t *token)
 {
-    double  sum = 0, total = 0;
-    int64_t first = 0;
+    const float *x = c->logits + row * c->n_vocab;
+    double       sum = 0, total = 0;
+    int64_t      first = 0;
     for (int64_t i = 0; i < c->n_vocab; i++) {
         if (isnan(x[i]) || x[i] == INFINITY) return TS_E_MODEL;
         if (x[i] > x[first]) first = i;
@@ -27,5 +28,6 @@ static ts_status choose(const ts_tree_chooser *c, const float *x, double u, int3
 
 ts_status ts_tree_verify_ref(const void *args, const ts_exec *x)
 {
-    return ts_tree_run(args, x, choose);
+    static const ts_tree_steps steps = { NULL, choose };
+    return ts_tree_run(args, x, &steps);
 }
