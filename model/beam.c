@@ -185,7 +185,8 @@ static int64_t held(const ts_beams *b)
     return u.n_page - u.n_free;
 }
 
-/* As many tokens as a pass takes of what strings lack, in their order. */
+/* As many tokens as a pass takes of what strings lack, in their order: so those whose logits are
+ * wanted stand one behind the other. */
 static ts_forward_args gather(ts_beams *b, const int64_t *len, int64_t *n_grown)
 {
     ts_forward_args a = { .cache = b->pool.kv,
@@ -215,16 +216,19 @@ static ts_forward_args gather(ts_beams *b, const int64_t *len, int64_t *n_grown)
     return a;
 }
 
-static ts_status run(ts_beams *b, const int64_t *len, float *out)
+static ts_status run(ts_beams *b, const int64_t *len, float *out, ts_device where)
 {
+    const int64_t n_vocab = b->m->dims.n_vocab;
+    const bool    direct = b->m->dtype == TS_F32 && b->m->device == where;
     for (;;) {
-        int64_t               n_grown;
-        const int64_t         before = held(b);
-        const ts_forward_args a = gather(b, len, &n_grown);
+        int64_t         n_grown;
+        const int64_t   before = held(b);
+        ts_forward_args a = gather(b, len, &n_grown);
         if (!a.n_seq) return TS_OK;
+        if (direct && a.n_want) a.logits = out + b->who[0] * n_vocab;
         ts_status status = ts_decoder_forward(b->m, &a, &b->pool.exec);
-        for (int64_t i = 0; !status && i < a.n_want; i++)
-            status = ts_logits_out(b->m, b->logits, i, out + b->who[i] * b->m->dims.n_vocab);
+        for (int64_t i = 0; !status && !direct && i < a.n_want; i++)
+            status = ts_logits_out(b->m, b->logits, i, out + b->who[i] * n_vocab);
         if (status) return status;
         b->stats.copied += held(b) - before - n_grown;
     }
@@ -255,20 +259,59 @@ static ts_status check(const ts_beams *b, int64_t n_seq, const int64_t *len,
     return TS_OK;
 }
 
-static int next(void *self, int64_t n_seq, const int64_t *len, const int32_t *const *string,
-                float *out)
+/* Logits are wanted in memory of the host's, or of the decoder's device. */
+static int serve(ts_beams *b, int64_t n_seq, const int64_t *len, const int32_t *const *string,
+                 float *out, ts_device where)
 {
-    ts_beams *b = self;
     b->status = check(b, n_seq, len, string);
     if (b->status) return 1;
     b->status = reorder(b, n_seq, len, string);
-    if (!b->status) b->status = run(b, len, out);
+    if (!b->status) b->status = run(b, len, out, where);
     if (b->status) forget(b);
     else count(b, n_seq, len);
     return b->status != TS_OK;
 }
 
+static int next(void *self, int64_t n_seq, const int64_t *len, const int32_t *const *string,
+                float *out)
+{
+    return serve(self, n_seq, len, string, out, TS_CPU);
+}
+
+static int next_there(void *self, int64_t n_seq, const int64_t *len, const int32_t *const *string,
+                      float *out)
+{
+    ts_beams *b = self;
+    return serve(b, n_seq, len, string, out, b->m->device);
+}
+
 ts_model ts_beams_model(ts_beams *b)
 {
     return (ts_model) { .self = b, .n_vocab = b->m->dims.n_vocab, .next = next };
+}
+
+/* ---- a search with memory of its own ---- */
+
+ts_status ts_beams_search(ts_beams *b, const ts_beam_search_args *args, bool archive)
+{
+    const ts_device     device = b->m->device;
+    const ts_model      model = { b, b->m->dims.n_vocab, next_there, NULL };
+    ts_beam_search_args a = *args;
+    ts_exec             x = { .device = device, .n_threads = b->o.n_threads };
+    char                why[TS_MODEL_WHY];
+    a.model = &model;
+    b->status = TS_OK;
+    ts_status s = archive ? ts_beam_search_archive_workspace(&a, &x, &x.workspace_bytes)
+                          : ts_beam_search_workspace(&a, &x, &x.workspace_bytes);
+    if (!s)
+        s = archive ? ts_beam_search_archive_host(&a, &x, &a.host_bytes)
+                    : ts_beam_search_host(&a, &x, &a.host_bytes);
+    if (s) return s;
+    if (ts_memory_take(device, x.workspace_bytes + 1, "a search", &x.workspace, why) &&
+        ts_memory_take(TS_CPU, a.host_bytes + 1, "a search", &a.host, why))
+        s = archive ? ts_beam_search_archive(&a, &x) : ts_beam_search(&a, &x);
+    else s = TS_E_WORKSPACE;
+    ts_memory_give(device, x.workspace);
+    ts_memory_give(TS_CPU, a.host);
+    return s == TS_E_MODEL && b->status ? b->status : s;
 }

@@ -311,8 +311,7 @@ ts_status ts_decoder_forward(const ts_decoder *m, const ts_forward_args *a, cons
 ts_status ts_decoder_forward_tree(const ts_decoder *m, const ts_forward_args *a,
                                   const ts_forward_tree *t, const ts_exec *x)
 {
-    if (!t) return TS_E_ARG;
-    return m && m->device != TS_CPU ? TS_E_UNSUPPORTED : pass(m, a, t, x);
+    return t ? pass(m, a, t, x) : TS_E_ARG;
 }
 
 /* ---- what is kept of a tree ---- */
@@ -320,7 +319,7 @@ ts_status ts_decoder_forward_tree(const ts_decoder *m, const ts_forward_args *a,
 static ts_status check_keep(const ts_decoder *m, const ts_keep_args *a, const ts_exec *x)
 {
     if (!m || !a || !x || !a->cache || a->n_row < 0 || a->n_keep < 0) return TS_E_ARG;
-    if (m->device != TS_CPU || x->device != TS_CPU) return TS_E_UNSUPPORTED;
+    if (x->device != m->device) return TS_E_UNSUPPORTED;
     if (a->n_keep && (!a->row || !a->kv)) return TS_E_ARG;
     for (int64_t i = 0; i < a->n_keep; i++)
         if (a->row[i] < 0 || a->row[i] >= a->n_row) return TS_E_ARG;
@@ -338,11 +337,17 @@ ts_status ts_decoder_keep(const ts_decoder *m, const ts_keep_args *a, const ts_e
     if (status) return status;
     start(m, a->n_keep, x, &s);
     width = count_kv(m, 1);
+    if (m->ops->begin) m->ops->begin(m->self, x->stream);
+    m->ops->put(m->self, s.want, a->row, a->n_keep);
     for (int64_t l = 0; !status && l < m->dims.n_layer; l++) {
-        m->ops->gather(m->self, s.k, kept(m, a->kv, a->n_row, l, 0), a->row, a->n_keep, width);
-        m->ops->gather(m->self, s.v, kept(m, a->kv, a->n_row, l, 1), a->row, a->n_keep, width);
+        m->ops->gather(m->self, s.k, kept(m, a->kv, a->n_row, l, 0), s.want, a->n_keep, width);
+        m->ops->gather(m->self, s.v, kept(m, a->kv, a->n_row, l, 1), s.want, a->n_keep, width);
         status = ts_kv_append(a->cache, &s.exec, l, 1, &a->seq, &a->n_keep, s.k, s.v);
         s.grown |= !status;
+    }
+    if (m->ops->end) {
+        const ts_status ended = m->ops->end(m->self);
+        if (!status) status = ended;
     }
     if (status && s.grown) ts_kv_truncate(a->cache, &s.exec, a->seq, len);
     return status;

@@ -79,7 +79,7 @@ size_t    ts_decoder_workspace(const ts_decoder *m, int64_t n_token, size_t kv_b
 ts_status ts_decoder_forward(const ts_decoder *m, const ts_forward_args *a, const ts_exec *x);
 
 /* The same for tokens that may be refused: trees behind their sequences, as ts_kv_attend_tree has
- * them. No sequence grows; what the layers would have appended goes to kv. Models on the CPU. */
+ * them. No sequence grows; what the layers would have appended goes to kv, on the same device. */
 typedef struct ts_forward_tree {
     const int32_t *parent; /* [sum n_new] */
     void          *kv;     /* [n_layer][2][sum n_new][n_kv_head][head_dim]: keys, values */

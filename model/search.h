@@ -10,7 +10,7 @@
 #define TS_SEARCH_H
 
 #include "model.h"
-#include "touchstone/model.h"
+#include "touchstone/beam_search.h"
 
 /* ---- strings that share beginnings, for ts_beam_search ---- */
 
@@ -31,11 +31,15 @@ typedef struct ts_beams_stats {
 bool ts_beams_create(const ts_decoder *m, const ts_engine_options *o, ts_beams **b,
                      char why[TS_MODEL_WHY]);
 void ts_beams_free(ts_beams **b);
-/* Its `next`: strings are found again by what they begin with, whichever place they had. There is
- * no `forward`. It serves until b is freed. */
+/* Its `next`, with logits in memory of the host's: strings are found again by what they begin with,
+ * whichever place they had. There is no `forward`. It serves until b is freed. */
 ts_model              ts_beams_model(ts_beams *b);
 const ts_beams_stats *ts_beams_stats_of(const ts_beams *b);
 ts_status             ts_beams_status(const ts_beams *b); /* of the last call */
+
+/* ts_beam_search, or _archive, by these beams, where the decoder is: there the logits stay. Of the
+ * arguments model and host are not looked at; memory is allocated, and freed. */
+ts_status ts_beams_search(ts_beams *b, const ts_beam_search_args *a, bool archive);
 
 /* ---- the same by recomputing every string, to compare with ---- */
 
@@ -89,7 +93,7 @@ typedef struct ts_speculator_stats {
     double  prompt_s, draft_s, run_s; /* run: passes and what they lead to */
 } ts_speculator_stats;
 
-/* n_node, n_deep: of a tree, at most. o->n_seq is not looked at. Models on the CPU. */
+/* n_node, n_deep: of a tree, at most. o->n_seq is not looked at. */
 bool ts_speculator_create(const ts_decoder *m, const ts_engine_options *o, int64_t n_node,
                           int64_t n_deep, ts_speculator **s, char why[TS_MODEL_WHY]);
 void ts_speculator_free(ts_speculator **s);

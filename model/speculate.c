@@ -31,6 +31,8 @@ struct ts_speculator {
     uint8_t *status;
     double  *u;
     ts_exec  exec; /* of ts_tree_verify */
+    void    *host; /* its scratch of the host's, where the workspace is not */
+    size_t   host_bytes;
     /* Why the model failed, which the walk cannot tell. */
     ts_status           failed;
     ts_speculator_stats stats;
@@ -88,10 +90,12 @@ static ts_tree_verify_args verify_args(const ts_speculator *s, const ts_model *m
         .path = s->path,
         .n_path = n_path,
         .status = s->status,
+        .host = s->host,
+        .host_bytes = s->host_bytes,
     };
 }
 
-/* The largest tree, to learn what a walk takes. */
+/* The largest tree, to learn what a walk takes; with draws, of which it takes more. */
 static bool make_walk(ts_speculator *s, char why[TS_MODEL_WHY])
 {
     const ts_model model = { s, s->m->dims.n_vocab, NULL, forward };
@@ -100,10 +104,14 @@ static bool make_walk(ts_speculator *s, char why[TS_MODEL_WHY])
     s->n_text = 1;
     for (int64_t i = 0; i < s->tree.n_most; i++) s->tree.token[i] = 0, s->tree.parent[i] = -1;
     s->tree.n_node = s->tree.n_most;
+    s->temperature = 1;
     const ts_tree_verify_args a = verify_args(s, &model, s->tree.n_most + 1, &n_out, &n_path);
-    const ts_status status = ts_tree_verify_workspace(&a, &s->exec, &s->exec.workspace_bytes);
+    ts_status status = ts_tree_verify_workspace(&a, &s->exec, &s->exec.workspace_bytes);
+    if (!status) status = ts_tree_verify_host(&a, &s->exec, &s->host_bytes);
     if (status) return ts_say(why, "drafts: %s", ts_status_text(status));
-    return ts_memory_take(TS_CPU, s->exec.workspace_bytes + 1, "drafts", &s->exec.workspace, why);
+    return ts_memory_take(s->m->device, s->exec.workspace_bytes + 1, "drafts", &s->exec.workspace,
+                          why) &&
+           ts_memory_take(TS_CPU, s->host_bytes + 1, "drafts", &s->host, why);
 }
 
 static bool make_lists(ts_speculator *s, char why[TS_MODEL_WHY])
@@ -124,15 +132,14 @@ static bool make_lists(ts_speculator *s, char why[TS_MODEL_WHY])
     if (!s->text || !s->tree.token || !s->tree.parent || !s->parent || !s->row || !s->out ||
         !s->path || !s->status || !s->u)
         return ts_say(why, "no memory for a tree of %zu rows", n);
-    return ts_memory_take(TS_CPU, n * each * size, "a tree", &s->kv, why) &&
-           ts_memory_take(TS_CPU, n * (size_t)d->n_vocab * size, "logits", &s->logits, why);
+    return ts_memory_take(s->m->device, n * each * size, "a tree", &s->kv, why) &&
+           ts_memory_take(s->m->device, n * (size_t)d->n_vocab * size, "logits", &s->logits, why);
 }
 
 bool ts_speculator_create(const ts_decoder *m, const ts_engine_options *o, int64_t n_node,
                           int64_t n_deep, ts_speculator **out, char why[TS_MODEL_WHY])
 {
     *out = NULL;
-    if (m->device != TS_CPU) return ts_say(why, "drafts are checked on the CPU only");
     if (n_node < 0 || n_node > 1 << 20 || n_deep < 0)
         return ts_say(why, "drafts: got %lld nodes, expected 0 to %d", (long long)n_node, 1 << 20);
     ts_speculator *s = calloc(1, sizeof *s);
@@ -143,7 +150,7 @@ bool ts_speculator_create(const ts_decoder *m, const ts_engine_options *o, int64
     if (s->o.chunk < n_node) s->o.chunk = n_node; /* a pass has one row more */
     s->n_deep = n_deep;
     s->tree.n_most = n_node;
-    s->exec.n_threads = o->n_threads;
+    s->exec = (ts_exec) { .device = m->device, .n_threads = o->n_threads };
     bool ok = ts_pool_make(m, &s->o, &s->pool, why) && make_lists(s, why) && make_walk(s, why);
     if (ok && ts_kv_open(s->pool.kv, &s->pool.exec, &s->seq))
         ok = ts_say(why, "the cache refuses a sequence");
@@ -158,9 +165,10 @@ void ts_speculator_free(ts_speculator **p)
     if (!s) return;
     ts_pool_free(&s->pool);
     void *const theirs[] = { s->kv, s->logits, s->exec.workspace };
-    void *const mine[] = { s->text, s->tree.token, s->tree.parent, s->parent, s->row,
-                           s->out,  s->path,       s->status,      s->u,      s };
-    for (size_t i = 0; i < sizeof theirs / sizeof *theirs; i++) ts_memory_give(TS_CPU, theirs[i]);
+    void *const mine[] = { s->text, s->tree.token, s->tree.parent, s->parent, s->row, s->out,
+                           s->path, s->status,     s->u,           s->host,   s };
+    for (size_t i = 0; i < sizeof theirs / sizeof *theirs; i++)
+        ts_memory_give(s->m->device, theirs[i]);
     for (size_t i = 0; i < sizeof mine / sizeof *mine; i++) free(mine[i]);
     *p = NULL;
 }

@@ -9,6 +9,7 @@ if ! nvidia-smi -L 2>/dev/null | grep -q GPU && [ ! -e /dev/nvidia0 ]; then
     exit 0
 fi
 if [ "$1" = bench ]; then
+    build/test/search_bench || exit
     [ ! -x build/test/ternary_time ] || build/test/ternary_time || exit
     build/touchstone bench --device cuda --peers torch,torch.lse,torch.compile,torch.flash,torch.cudnn || exit
     [ ! -x build/test/train_bench ] || build/test/train_bench || exit
@@ -34,6 +35,7 @@ steps() { # one line each: NAME COMMAND; a command that answers 77 is skipped
         echo "model build/test/unit_model_cuda"
         echo "model_story build/test/unit_model_story cuda"
         echo "model_beam build/test/unit_model_beam cuda"
+        echo "model_tree build/test/unit_model_tree cuda"
         # It asks for more memory than there is, which is no error of the program's.
         echo "memcheck/model compute-sanitizer --tool memcheck --error-exitcode 1" \
             "--report-api-errors no build/test/unit_model_cuda"
@@ -54,6 +56,17 @@ steps() { # one line each: NAME COMMAND; a command that answers 77 is skipped
             "build/test/unit_ternary_linear cuda few"
     else
         echo "ternary test/skip.sh no cmocka"
+    fi
+    if [ -x build/test/unit_kv_tree ]; then
+        for unit in kv_tree beam_search beam_search_random tree_verify tree_verify_random; do
+            echo "$unit build/test/unit_$unit cuda"
+        done
+        echo "memcheck/kv_tree compute-sanitizer --tool memcheck --error-exitcode 1" \
+            "build/test/unit_kv_tree cuda"
+        echo "memcheck/beam_search compute-sanitizer --tool memcheck --error-exitcode 1" \
+            "build/test/unit_beam_search cuda"
+    else
+        echo "searches test/skip.sh no cmocka"
     fi
     for task in $(build/touchstone list tasks | awk '{ print $1 }'); do
         case $task in

@@ -51,25 +51,30 @@ static inline void search_free(search *s)
     free(s->a.n_found);
 }
 
-/* Scratch is off every boundary, poisoned, and not a byte larger than asked for. */
 static inline ts_status run_with(search *s, int archive, int n_threads)
 {
     const search_fn           run = archive ? ts_beam_search_archive : ts_beam_search;
     const search_workspace_fn ask =
         archive ? ts_beam_search_archive_workspace : ts_beam_search_workspace;
-    ts_exec   x = { .n_threads = n_threads, .deterministic = 1 };
-    size_t    n = 0;
+    const search_workspace_fn ask_host =
+        archive ? ts_beam_search_archive_host : ts_beam_search_host;
+    ts_exec   x = { .device = where, .n_threads = n_threads, .deterministic = 1 };
+    size_t    n = 0, n_host = 0;
     ts_status status = ask(&s->a, &x, &n);
+    assert_int_equal(ask_host(&s->a, &x, &n_host), status);
     if (status) {
         assert_int_equal(run(&s->a, &x), status);
         return status;
     }
-    char *memory = malloc(n + 1);
-    memset(memory, 0xff, n + 1);
-    x.workspace = memory + 1;
-    x.workspace_bytes = n;
+    const scratch memory = scratch_take(&x, n, n_host, &s->a.host);
+    if (n_host) { /* a byte less will not do */
+        s->a.host_bytes = n_host - 1;
+        assert_int_equal(run(&s->a, &x), TS_E_WORKSPACE);
+    }
+    s->a.host_bytes = n_host;
     status = run(&s->a, &x);
-    free(memory);
+    scratch_give(&memory);
+    s->a.host = NULL;
     return status;
 }
 

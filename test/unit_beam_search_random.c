@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_beam_search_random.c - beam search against all strings there are, against the pool as the
- * contract has it, and against itself: alone, in other company, in another order, by other
+/* unit_beam_search_random.c [cuda] - beam search against all strings there are, against the pool as
+ * the contract has it, and against itself: alone, in other company, in another order, by other
  * instructions and on other numbers of threads. BEAM_SEED in the environment replays a run. */
 #include "unit_beam_search.h"
 
@@ -332,8 +332,11 @@ static void large_vocabularies(void **state)
         const ts_beam_dims d = { 3, 5, STEPS, 0.6, 11 };
         search             plain = search_make(d, &t, prompts, len);
         search             s = search_make(d, &t, prompts, len);
+        const ts_device    there = where;
+        where = TS_CPU;
         ts_cpu_set_mask(0);
         assert_int_equal(run_with(&plain, archive, 1), TS_OK);
+        where = there;
         for (int mask = 1; mask < N_MASKS; mask++)
             for (int n = 1; n < 4; n++) {
                 ts_cpu_set_mask(masks[mask]);
@@ -420,7 +423,7 @@ static void models_look_at_everything(void **state)
     }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(models_look_at_everything), cmocka_unit_test(finds_all_strings),
@@ -428,6 +431,8 @@ int main(void)
         cmocka_unit_test(large_vocabularies),        cmocka_unit_test(many_rows),
         cmocka_unit_test(vast_searches_are_sized),
     };
+    const int absent = choose_device(argc, argv);
+    if (absent) return absent;
     draw_seed("BEAM_SEED");
     return cmocka_run_group_tests_name("beam_search_random", tests, NULL, NULL);
 }

@@ -9,12 +9,58 @@
 #include <string.h>
 
 #include "cpu.h"
+#include "cuda_module.h"
 #include "dtype.h"
 #include "rng.h"
 #include "touchstone/kv_cache.h"
 #include "unit.h"
 
 static const unsigned masks[] = { 0, TS_CPU_AVX2, ~0u };
+
+/* ---- memory of the device that caches are on ---- */
+
+static ts_device kv_device;
+
+static inline void *kv_take(size_t n)
+{
+    void *p = NULL;
+    if (kv_device == TS_CPU) p = malloc(n);
+    else assert_int_equal(ts_cuda_ops()->alloc(&p, n), 0);
+    assert_non_null(p);
+    if (kv_device == TS_CPU) memset(p, 0xff, n);
+    else assert_int_equal(ts_cuda_ops()->fill(p, 0xff, n), 0);
+    return p;
+}
+
+static inline void kv_give(void *p)
+{
+    if (kv_device == TS_CPU) free(p);
+    else assert_int_equal(ts_cuda_ops()->release(p), 0);
+}
+
+/* What a call is given: the host's own on the CPU; elsewhere a copy in one of a few places, which
+ * kv_back brings back. */
+enum { KV_PLACES = 6 };
+
+static inline void *kv_there(int place, const void *host, size_t n)
+{
+    static struct {
+        void  *p;
+        size_t n;
+    } at[KV_PLACES];
+    if (kv_device == TS_CPU || !host) return (void *)(uintptr_t)host;
+    if (at[place].n < n) {
+        if (at[place].p) kv_give(at[place].p);
+        at[place].p = kv_take(at[place].n = n);
+    }
+    assert_int_equal(ts_cuda_ops()->copy_in(at[place].p, host, n), 0);
+    return at[place].p;
+}
+
+static inline void kv_back(void *host, const void *there, size_t n)
+{
+    if (host != there) assert_int_equal(ts_cuda_ops()->copy_out(host, there, n), 0);
+}
 
 /* ---- a cache, its memory poisoned, and neither memory nor workspace on any boundary ---- */
 
@@ -29,14 +75,11 @@ typedef struct box {
 
 static inline box box_of(ts_kv_dims d)
 {
-    box    b = { .d = d };
+    box    b = { .d = d, .x.device = kv_device };
     size_t state, work;
     assert_int_equal(ts_kv_bytes(&d, &b.x, &state, &work), TS_OK);
-    b.memory = malloc(state + OFF);
-    b.workspace = malloc(work + OFF);
-    assert_true(b.memory && b.workspace);
-    memset(b.memory, 0xff, state + OFF);
-    memset(b.workspace, 0xff, work + OFF);
+    b.memory = kv_take(state + OFF);
+    b.workspace = kv_take(work + OFF);
     b.x.workspace = b.workspace + OFF;
     b.x.workspace_bytes = work;
     assert_int_equal(ts_kv_create(&d, &b.x, b.memory + OFF, state, &b.c), TS_OK);
@@ -47,8 +90,8 @@ static inline void box_drop(box *b)
 {
     assert_int_equal(ts_kv_destroy(&b->c), TS_OK);
     assert_null(b->c);
-    free(b->memory);
-    free(b->workspace);
+    kv_give(b->memory);
+    kv_give(b->workspace);
 }
 
 static inline int32_t box_open(box *b)
@@ -94,6 +137,7 @@ static inline double element(ts_dtype io, uint64_t seed, int64_t i)
 
 typedef struct want {
     double out[128], bound[128], lse, lse_bound;
+    double size[128]; /* the weighted mean of |v| */
 } want;
 
 /* k, v: rows j of the head, `stride` apart; q, k and v in double. Bounds: CHALLENGES, section 9. */
@@ -132,6 +176,7 @@ static inline void attend_exactly(const ts_kv_dims *d, int64_t p, const double *
     for (int64_t e = 0; e < d->head_dim; e++) {
         const double least = ts_format_of(d->io_dtype)->min_normal;
         w->out[e] /= total;
+        w->size[e] = w->bound[e] / total;
         w->bound[e] = (size[e] + 2 * mass / total * w->bound[e]) / total +
                       2 * ts_format_of(d->io_dtype)->u * fabs(w->out[e]) + least;
     }
@@ -182,6 +227,11 @@ static inline void fill(tokens *t, const ts_kv_dims *d, int64_t n_head, uint64_t
         ts_store(t, d->io_dtype, i, ts_normal(seed, from * width + i));
 }
 
+static inline size_t kv_bytes(const ts_kv_dims *d, int64_t n)
+{
+    return (size_t)(n * d->n_kv_head * d->head_dim) * ts_format_of(d->io_dtype)->n_bytes;
+}
+
 static inline void append(box *b, int64_t layer, int32_t seq, uint64_t seed, int64_t n,
                           int64_t each)
 {
@@ -189,7 +239,10 @@ static inline void append(box *b, int64_t layer, int32_t seq, uint64_t seed, int
         const int64_t now = n < each ? n : each, from = box_len(b, layer, seq);
         fill(&buf_k, &b->d, b->d.n_kv_head, seed, from, now);
         fill(&buf_v, &b->d, b->d.n_kv_head, seed + 1, from, now);
-        assert_int_equal(ts_kv_append(b->c, &b->x, layer, 1, &seq, &now, &buf_k, &buf_v), TS_OK);
+        assert_int_equal(ts_kv_append(b->c, &b->x, layer, 1, &seq, &now,
+                                      kv_there(0, &buf_k, kv_bytes(&b->d, now)),
+                                      kv_there(1, &buf_v, kv_bytes(&b->d, now))),
+                         TS_OK);
         n -= now;
     }
 }
@@ -214,8 +267,11 @@ static inline void read_all(box *b, int64_t layer, int32_t seq, int side)
     const int64_t len = box_len(b, layer, seq);
     memset(read_k[side], 0, sizeof read_k[side]);
     memset(read_v[side], 0, sizeof read_v[side]);
-    assert_int_equal(ts_kv_read(b->c, &b->x, layer, seq, 0, len, read_k[side], read_v[side]),
-                     TS_OK);
+    const size_t n = (size_t)(len * b->d.n_kv_head * b->d.head_dim) * sizeof(float);
+    float *const k = kv_there(0, read_k[side], n), *const v = kv_there(1, read_v[side], n);
+    assert_int_equal(ts_kv_read(b->c, &b->x, layer, seq, 0, len, k, v), TS_OK);
+    kv_back(read_k[side], k, n);
+    kv_back(read_v[side], v, n);
 }
 
 static inline void same_read(void)

@@ -23,11 +23,27 @@ typedef struct found {
 
 typedef ts_status (*search_fn)(const ts_beam_search_args *a, const ts_exec *x);
 
+static ts_beam_search_args search_args(const ts_model *model, ts_beam_dims d,
+                                       const int32_t *prompts, const int64_t *len, found *f)
+{
+    return (ts_beam_search_args) {
+        .d = d,
+        .model = model,
+        .prompts = prompts,
+        .prompt_len = len,
+        .tokens = f->token,
+        .length = f->length,
+        .logprob = f->logprob,
+        .score = f->score,
+        .finished = f->finished,
+        .n_found = f->n_found,
+    };
+}
+
 static ts_status search(const ts_model *model, ts_beam_dims d, const int32_t *prompts,
                         const int64_t *len, bool archive, found *f)
 {
-    const ts_beam_search_args a = { d,         model,      prompts,  len,         f->token,
-                                    f->length, f->logprob, f->score, f->finished, f->n_found };
+    const ts_beam_search_args a = search_args(model, d, prompts, len, f);
     ts_exec                   x = { .device = TS_CPU };
     memset(f, 0, sizeof *f);
     assert_int_equal(archive ? ts_beam_search_archive_workspace(&a, &x, &x.workspace_bytes)
@@ -58,7 +74,7 @@ static double same_found(const found *a, const found *b, ts_beam_dims d)
     return far;
 }
 
-/* Both ways; how far their scores are apart. */
+/* Both ways, by the cache where the decoder is; how far their scores are apart. */
 static double compare(const ts_decoder *m, const ts_engine_options *o, ts_beam_dims d,
                       const int32_t *prompts, const int64_t *len, bool archive,
                       ts_beams_stats *stats)
@@ -68,9 +84,11 @@ static double compare(const ts_decoder *m, const ts_engine_options *o, ts_beam_d
     ts_beams     *b;
     ts_stateless *s = NULL;
     if (!ts_beams_create(m, o, &b, why) || !ts_stateless_create(m, o, &s, why)) fail_msg("%s", why);
-    const ts_model by_cache = ts_beams_model(b), by_itself = ts_stateless_model(s);
+    const ts_model            by_itself = ts_stateless_model(s);
+    const ts_beam_search_args a = search_args(NULL, d, prompts, len, &cached);
     assert_int_equal(search(&by_itself, d, prompts, len, archive, &plain), TS_OK);
-    assert_int_equal(search(&by_cache, d, prompts, len, archive, &cached), TS_OK);
+    memset(&cached, 0, sizeof cached);
+    assert_int_equal(ts_beams_search(b, &a, archive), TS_OK);
     if (stats) *stats = *ts_beams_stats_of(b);
     ts_beams_free(&b);
     ts_stateless_free(&s);
@@ -251,6 +269,8 @@ static void too_few_pages(void **state)
     assert_int_equal(ts_beams_status(b), TS_E_CAPACITY);
     assert_int_equal(search(&model, wide, prompt, len, false, &f), TS_E_MODEL);
     assert_int_equal(ts_beams_status(b), TS_E_CAPACITY);
+    const ts_beam_search_args a = search_args(NULL, wide, prompt, len, &f);
+    assert_int_equal(ts_beams_search(b, &a, false), TS_E_CAPACITY);
     assert_int_equal(search(&model, small, prompt, len, false, &f), TS_OK);
     assert_int_equal(ts_beams_status(b), TS_OK);
     assert_int_equal(f.n_found[0], 2);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_model_tree.c - a drafted tree behind a cached text: its logits are those of each path run by
- * itself, what is accepted can be gone on from, and a text comes out the same whatever was guessed.
+/* unit_model_tree.c [cuda] - a drafted tree behind a cached text: its logits are those of each path
+ * run by itself, what is accepted can be gone on from, and a text comes out the same whatever was
+ * guessed.
  */
 #include "rng.h"
 #include "search.h"
@@ -10,6 +11,16 @@
 enum { MOST_NODES = 24, CONTEXT = 64 };
 
 static const char *const names[] = { "qwen3", "llama", "qwen2", "mistral", "starcoder2" };
+
+static bool on_cuda;
+
+/* In double on the CPU, where a rounding then decides nothing; in what there is, on a device. */
+static ts_decoder *load_there(const char *name)
+{
+    ts_decoder *m = load(checkpoint(name, ""), on_cuda ? TS_F32 : TS_F64);
+    if (on_cuda) to_cuda(m);
+    return m;
+}
 
 /* ---- verification, cached and not ---- */
 
@@ -33,17 +44,17 @@ static void verify_uncached(const ts_decoder *m, const int32_t *text, int64_t n_
     memset(r, 0, sizeof *r);
     if (!ts_stateless_create(m, &o, &s, why)) fail_msg("%s", why);
     const ts_model            model = ts_stateless_model(s);
-    const ts_tree_verify_args a = { { n_text, d->n_node, max_new, temperature },
-                                    &model,
-                                    text,
-                                    d->token,
-                                    d->parent,
-                                    u,
-                                    r->out,
-                                    &r->n_out,
-                                    r->path,
-                                    &r->n_path,
-                                    r->status };
+    const ts_tree_verify_args a = { .d = { n_text, d->n_node, max_new, temperature },
+                                    .model = &model,
+                                    .prompt = text,
+                                    .token = d->token,
+                                    .parent = d->parent,
+                                    .u = u,
+                                    .out = r->out,
+                                    .n_out = &r->n_out,
+                                    .path = r->path,
+                                    .n_path = &r->n_path,
+                                    .status = r->status };
     assert_int_equal(ts_tree_verify_workspace(&a, &x, &x.workspace_bytes), TS_OK);
     x.workspace = malloc(x.workspace_bytes + 1);
     assert_non_null(x.workspace);
@@ -149,7 +160,7 @@ static void same_text(void **state)
     int64_t              n_pass = 0, n_accepted = 0;
     (void)state;
     for (size_t i = 0; i < 5; i++) {
-        ts_decoder *m = load(checkpoint(names[i], ""), TS_F64);
+        ts_decoder *m = load_there(names[i]);
         int32_t     text[CONTEXT];
         make_text(m, some, 5, CONTEXT - 5, text);
         for (uint64_t seed = 0; seed < 6; seed++) {
@@ -157,7 +168,7 @@ static void same_text(void **state)
                                           .page = pages[seed % 3],
                                           .n_page = 2 * CONTEXT,
                                           .chunk = 1 + (int64_t)seed,
-                                          .store = TS_F64 };
+                                          .store = ts_decoder_dtype(m) };
             fixed            f = { text, CONTEXT, seed, (int32_t)ts_decoder_dims_of(m)->n_vocab };
             const ts_drafter d = { &f, say };
             const ts_speculator_stats s = speculate(m, &o, &d, 3 + 2 * (int64_t)seed,
@@ -166,7 +177,9 @@ static void same_text(void **state)
             n_accepted += s.n_accepted;
             if (!seed) assert_int_equal(s.n_pass, (CONTEXT - 5 + 3) / 4); /* all of it was right */
         }
-        const ts_engine_options   o = { .capacity = CONTEXT, .chunk = 8, .store = TS_F64 };
+        const ts_engine_options   o = { .capacity = CONTEXT,
+                                        .chunk = 8,
+                                        .store = ts_decoder_dtype(m) };
         const ts_speculator_stats s = speculate(m, &o, NULL, 0, 0, text, 5, CONTEXT, 0, true);
         assert_int_equal(s.n_pass, CONTEXT - 5);
         ts_decoder_free(&m);
@@ -180,9 +193,9 @@ static void same_text(void **state)
 static void same_draws(void **state)
 {
     (void)state;
-    ts_decoder             *m = load(checkpoint("qwen3", ""), TS_F64);
+    ts_decoder             *m = load_there("qwen3");
     const ts_engine_options o = {
-        .capacity = CONTEXT, .page = 4, .n_page = 40, .chunk = 8, .store = TS_F64
+        .capacity = CONTEXT, .page = 4, .n_page = 40, .chunk = 8, .store = ts_decoder_dtype(m)
     };
     char           why[TS_MODEL_WHY] = "";
     int32_t        text[CONTEXT];
@@ -325,7 +338,8 @@ static void refusals(void **state)
     ts_speculation did;
     int32_t        token = 320, text[20];
     (void)state;
-    ts_decoder      *m = load(checkpoint("qwen3", ""), TS_F32);
+    ts_decoder *m = load(checkpoint("qwen3", ""), TS_F32);
+    if (on_cuda) to_cuda(m);
     const ts_drafter d = { &token, wild };
     make_text(m, some, 5, 15, text);
     assert_false(ts_speculator_create(m, &o, -1, 1, &s, why));
@@ -473,6 +487,7 @@ static void story_text(void **state)
                                   .store = TS_F32 };
     ts_lookup               l = { WIDTH };
     ts_small               *self, *cut = NULL;
+    if (on_cuda) to_cuda(m), to_cuda(few);
     if (!ts_small_create(m, WIDTH, &o, &self, why) || !ts_small_create(few, WIDTH, &o, &cut, why))
         fail_msg("%s", why);
     const struct {
@@ -505,13 +520,22 @@ static void story_text(void **state)
     ts_decoder_free(&few);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_text),    cmocka_unit_test(same_draws),
-        cmocka_unit_test(lookup_finds), cmocka_unit_test(small_model_drafts),
-        cmocka_unit_test(refusals),     cmocka_unit_test(refused_passes),
+    const struct CMUnitTest either[] = {
+        cmocka_unit_test(same_text),
+        cmocka_unit_test(same_draws),
+        cmocka_unit_test(refusals),
         cmocka_unit_test(story_text),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const struct CMUnitTest cpu[] = {
+        cmocka_unit_test(lookup_finds),
+        cmocka_unit_test(small_model_drafts),
+        cmocka_unit_test(refused_passes),
+    };
+    on_cuda = argc > 1 && !strcmp(argv[1], "cuda");
+    if (on_cuda && no_cuda()) return 77;
+    int failed = cmocka_run_group_tests(either, NULL, NULL);
+    if (!on_cuda) failed += cmocka_run_group_tests(cpu, NULL, NULL);
+    return failed;
 }

@@ -12,11 +12,12 @@
 #include <time.h>
 
 #include "cpu.h"
+#include "cuda_module.h"
 #include "rng.h"
 #include "touchstone/model.h"
 #include "unit.h"
 
-static const unsigned masks[] = { 0, TS_CPU_AVX2, ~0u };
+static unsigned masks[] = { 0, TS_CPU_AVX2, ~0u };
 
 enum { N_MASKS = 3, TOY_WIDTH = 8, TOY_HEADS = 2, TOY_LAYERS = 2 };
 
@@ -38,6 +39,67 @@ typedef struct toy {
     int64_t *position, *want;
     uint8_t *visible;
 } toy;
+
+/* ---- the device that searches run on, and logits go to ---- */
+
+static ts_device where;
+
+/* 77: the program was asked to use a device that is not there. A device has one row of a table. */
+static inline int choose_device(int argc, char **argv)
+{
+    if (argc < 2 || strcmp(argv[1], "cuda")) return 0;
+    const char *absent = ts_cuda_unavailable_reason();
+    if (absent) print_message("skipped: %s\n", absent);
+    if (absent) return 77;
+    for (int i = 0; i < N_MASKS; i++) masks[i] = ~0u;
+    where = TS_CUDA;
+    return 0;
+}
+
+/* Room for logits that are then sent to out. */
+static inline float *toy_room(float *out, int64_t n)
+{
+    if (where == TS_CPU) return out;
+    float *const room = malloc((size_t)n * sizeof *room);
+    assert_non_null(room);
+    return room;
+}
+
+static inline void toy_send(float *out, float *room, int64_t n)
+{
+    if (where == TS_CPU) return;
+    assert_int_equal(ts_cuda_ops()->copy_in(out, room, (size_t)n * sizeof *out), 0);
+    free(room);
+}
+
+/* Scratch of a call: off every boundary, poisoned, and not a byte larger than asked for. */
+typedef struct scratch {
+    char *work, *host;
+} scratch;
+
+static inline scratch scratch_take(ts_exec *x, size_t n_work, size_t n_host, void **host)
+{
+    scratch s = { .host = malloc(n_host + 1) };
+    void   *p = NULL;
+    if (where == TS_CPU) p = malloc(n_work + 1);
+    else assert_int_equal(ts_cuda_ops()->alloc(&p, n_work + 1), 0);
+    assert_true(p && s.host);
+    s.work = p;
+    if (where == TS_CPU) memset(p, 0xff, n_work + 1);
+    else assert_int_equal(ts_cuda_ops()->fill(p, 0xff, n_work + 1), 0);
+    memset(s.host, 0xff, n_host + 1);
+    x->workspace = s.work + 1;
+    x->workspace_bytes = n_work;
+    *host = s.host + 1;
+    return s;
+}
+
+static inline void scratch_give(const scratch *s)
+{
+    if (where == TS_CPU) free(s->work);
+    else assert_int_equal(ts_cuda_ops()->release(s->work), 0);
+    free(s->host);
+}
 
 /* ---- the transformer ---- */
 
@@ -146,6 +208,7 @@ static inline int toy_forward(void *self, int64_t n_row, const int32_t *token,
     if (t->kind == TOY_TRANSFORMER) toy_transform(t, n_row, token, position, visible, h);
     int32_t *seen = malloc((size_t)n_row * sizeof *seen);
     int64_t *at = malloc((size_t)n_row * sizeof *at);
+    float   *room = toy_room(out, n_want * t->m.n_vocab);
     for (int64_t w = 0; w < n_want; w++) {
         int64_t n = 0;
         for (int64_t c = 0; c < n_row; c++) {
@@ -153,10 +216,11 @@ static inline int toy_forward(void *self, int64_t n_row, const int32_t *token,
             seen[n] = token[c];
             at[n++] = position[c];
         }
-        if (t->kind == TOY_TRANSFORMER) toy_read_out(t, h[want[w]], out + w * t->m.n_vocab);
-        else toy_row(t, n, seen, at, out + w * t->m.n_vocab);
-        if (t->spoil) t->spoil(want[w], out + w * t->m.n_vocab, t->m.n_vocab);
+        if (t->kind == TOY_TRANSFORMER) toy_read_out(t, h[want[w]], room + w * t->m.n_vocab);
+        else toy_row(t, n, seen, at, room + w * t->m.n_vocab);
+        if (t->spoil) t->spoil(want[w], room + w * t->m.n_vocab, t->m.n_vocab);
     }
+    toy_send(out, room, n_want * t->m.n_vocab);
     free(h);
     free(seen);
     free(at);
@@ -197,7 +261,9 @@ static inline int toy_next(void *self, int64_t n_seq, const int64_t *len,
     t->last_rows = n_seq;
     t->n_rows += n_seq;
     if (t->n_left >= 0 && t->n_left-- == 0) return 7;
-    for (int64_t s = 0; s < n_seq; s++) toy_after(t, len[s], tokens[s], out + s * t->m.n_vocab);
+    float *const room = toy_room(out, n_seq * t->m.n_vocab);
+    for (int64_t s = 0; s < n_seq; s++) toy_after(t, len[s], tokens[s], room + s * t->m.n_vocab);
+    toy_send(out, room, n_seq * t->m.n_vocab);
     return 0;
 }
 

@@ -44,22 +44,25 @@ static inline ts_tree_verify_args verify_args(const toy *t, const text *prompt, 
     };
 }
 
-/* Scratch is off every boundary, poisoned, and not a byte larger than asked for. */
-static inline ts_status run_args(const ts_tree_verify_args *a, int n_threads)
+static inline ts_status run_args(const ts_tree_verify_args *args, int n_threads)
 {
-    ts_exec   x = { .n_threads = n_threads };
-    size_t    n = 0;
-    ts_status s = ts_tree_verify_workspace(a, &x, &n);
+    ts_tree_verify_args a = *args;
+    ts_exec             x = { .device = where, .n_threads = n_threads };
+    size_t              n = 0, n_host = 0;
+    ts_status           s = ts_tree_verify_workspace(&a, &x, &n);
+    assert_int_equal(ts_tree_verify_host(&a, &x, &n_host), s);
     if (s) {
-        assert_int_equal(ts_tree_verify(a, &x), s);
+        assert_int_equal(ts_tree_verify(&a, &x), s);
         return s;
     }
-    char *memory = malloc(n + 1);
-    memset(memory, 0xff, n + 1);
-    x.workspace = memory + 1;
-    x.workspace_bytes = n;
-    s = ts_tree_verify(a, &x);
-    free(memory);
+    const scratch memory = scratch_take(&x, n, n_host, &a.host);
+    if (n_host) { /* a byte less will not do */
+        a.host_bytes = n_host - 1;
+        assert_int_equal(ts_tree_verify(&a, &x), TS_E_WORKSPACE);
+    }
+    a.host_bytes = n_host;
+    s = ts_tree_verify(&a, &x);
+    scratch_give(&memory);
     return s;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_tree_verify_random.c - ten thousand trees, cycle after cycle, against plain decoding; and
- * the law of what residual sampling emits. TREE_SEED in the environment replays a run. */
+/* unit_tree_verify_random.c [cuda] - ten thousand trees, cycle after cycle, against plain decoding;
+ * and the law of what residual sampling emits. TREE_SEED in the environment replays a run. */
 #include "unit_tree_verify.h"
 
 enum { CYCLES = 4, TREES = 10000, NODES = 40 };
@@ -261,13 +261,15 @@ static void residual_refusals(void **state)
     assert_int_equal(token, 2);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equals_plain_decoding),       cmocka_unit_test(large_vocabularies),
         cmocka_unit_test(residual_has_the_target_law), cmocka_unit_test(residual_of_equal_laws),
         cmocka_unit_test(residual_of_a_hair),          cmocka_unit_test(residual_refusals),
     };
+    const int absent = choose_device(argc, argv);
+    if (absent) return absent;
     draw_seed("TREE_SEED");
     return cmocka_run_group_tests_name("tree_verify_random", tests, NULL, NULL);
 }

@@ -80,16 +80,16 @@ typedef struct found {
 static bool search(const ts_model *model, const int32_t *prompt, found *f)
 {
     const int64_t             len = PROMPT;
-    const ts_beam_search_args a = { { 1, WIDTH, STEPS, ALPHA, -1 },
-                                    model,
-                                    prompt,
-                                    &len,
-                                    f->token,
-                                    f->length,
-                                    f->logprob,
-                                    f->score,
-                                    f->finished,
-                                    &f->n_found };
+    const ts_beam_search_args a = { .d = { 1, WIDTH, STEPS, ALPHA, -1 },
+                                    .model = model,
+                                    .prompts = prompt,
+                                    .prompt_len = &len,
+                                    .tokens = f->token,
+                                    .length = f->length,
+                                    .logprob = f->logprob,
+                                    .score = f->score,
+                                    .finished = f->finished,
+                                    .n_found = &f->n_found };
     ts_exec                   x = { .n_threads = 1 };
     if (!ts_demo_ok("beam search", ts_beam_search_workspace(&a, &x, &x.workspace_bytes)))
         return false;

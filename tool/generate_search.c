@@ -77,13 +77,29 @@ static void free_found(found *f)
     for (size_t i = 0; i < sizeof mine / sizeof *mine; i++) free(mine[i]);
 }
 
+static ts_beam_search_args search_args(ts_beam_dims d, const prompts *p, found *f)
+{
+    return (ts_beam_search_args) {
+        .d = d,
+        .prompts = p->token,
+        .prompt_len = p->len,
+        .tokens = f->token,
+        .length = f->length,
+        .logprob = f->logprob,
+        .score = f->score,
+        .finished = f->finished,
+        .n_found = f->n_found,
+    };
+}
+
+/* By a model that remembers nothing. */
 static ts_status search(const ts_model *model, ts_beam_dims d, const prompts *p, found *f)
 {
-    const ts_beam_search_args a = { d,         model,      p->token, p->len,      f->token,
-                                    f->length, f->logprob, f->score, f->finished, f->n_found };
-    ts_exec                   x = { .device = TS_CPU };
-    ts_status                 s = ts_beam_search_workspace(&a, &x, &x.workspace_bytes);
-    const double              from = ts_generate_now();
+    ts_beam_search_args a = search_args(d, p, f);
+    ts_exec             x = { .device = TS_CPU };
+    a.model = model;
+    ts_status    s = ts_beam_search_workspace(&a, &x, &x.workspace_bytes);
+    const double from = ts_generate_now();
     if (s) return s;
     x.workspace = malloc(x.workspace_bytes + 1);
     s = x.workspace ? ts_beam_search(&a, &x) : TS_E_WORKSPACE;
@@ -213,9 +229,10 @@ int ts_generate_beams(ts_generate_work *w, ts_json *json)
     bool                    ok = list_prompts(w, o.capacity, &p) && make_found(d, &f);
     if (ok && !ts_beams_create(w->m, &o, &b, why)) ok = ts_generate_complain("--beam", why);
     if (ok) {
-        const ts_model model = ts_beams_model(b);
-        ts_status      s = search(&model, d, &p, &f);
-        if (s == TS_E_MODEL && ts_beams_status(b)) s = ts_beams_status(b);
+        const ts_beam_search_args a = search_args(d, &p, &f);
+        const double              from = ts_generate_now();
+        const ts_status           s = ts_beams_search(b, &a, false);
+        f.seconds = ts_generate_now() - from;
         status = s ? TS_EXIT_FAILED : TS_EXIT_PASSED;
         if (s) ok = ts_generate_complain("--beam", ts_status_text(s));
     }
@@ -253,6 +270,8 @@ static bool open_drafts(const ts_generate_work *w, const ts_engine_options *o, d
     if (!strcmp(w->p->draft, "lookup")) return true;
     if (!ts_decoder_load(w->p->draft, TS_F32, &d->m, why))
         return ts_generate_complain(w->p->draft, why);
+    if (w->p->device == TS_CUDA && !ts_decoder_to_cuda(d->m, why))
+        return ts_generate_complain("--device", why);
     const ts_decoder_dims *small = ts_decoder_dims_of(d->m), *large = ts_decoder_dims_of(w->m);
     if (small->n_vocab != large->n_vocab) {
         snprintf(why, sizeof why, "got %lld tokens, expected the model's %lld",
