@@ -12,12 +12,19 @@ extern "C" {
 #include "touchstone/attention.h"
 
 /* Every dtype but double, every head_dim, alignment, length and scale, on every device that the
- * module runs on: what the others fall back on. */
+ * module runs on: what the others fall back on. 16-bit elements by products of warps (_mma), float
+ * without products. */
 TS_API ts_status ts_flash_attention_cuda(const void *args, const ts_exec *x);
 TS_API ts_status ts_flash_attention_backward_cuda(const void *args, const ts_exec *x);
 TS_API ts_status ts_flash_attention_backward_cuda_workspace(const void *args, const ts_exec *x,
                                                             size_t *n_bytes);
 }
+
+/* For 16-bit elements; there are queries, and lengths are at most MOST_LENGTH. */
+ts_status ts_flash_attention_mma(const ts_flash_attention_args *a, const ts_exec *x);
+ts_status ts_flash_attention_backward_mma(const ts_flash_attention_backward_args *a,
+                                          const ts_exec                          *x);
+size_t    ts_flash_attention_backward_mma_workspace(const ts_flash_attention_backward_args *a);
 
 namespace
 {
@@ -117,6 +124,29 @@ struct strides {
     __device__ __forceinline__ int64_t at(int64_t b, int64_t h, int64_t n) const
     {
         return b * batch + h * head + n * row;
+    }
+};
+
+/* ---- in which order ---- */
+
+/* Blocks of rows of all heads. Heads come in sections whose keys and values stay in L2 together; in
+ * a section the last rows of all its heads come first, which under a causal mask see most. */
+struct row_order {
+    int n_heads, n_block, section; /* n_block: of a head */
+
+    row_order(const ts_attention_dims &d, int64_t n_block_)
+        : n_heads((int)(d.n_batch * d.n_q_head)), n_block((int)n_block_)
+    {
+        const int64_t most = d.n_batch * d.n_kv_head,
+                      fit = ((int64_t)32 << 20) / (d.n_k * d.head_dim * 4 + 1);
+        section = (int)(d.n_q_head / d.n_kv_head * (fit < 1 ? 1 : fit < most ? fit : most));
+    }
+    __device__ __forceinline__ void find(int index, int *head, int *block) const
+    {
+        const int nth = index / (section * n_block), rest = index - nth * section * n_block;
+        const int width = min(section, n_heads - nth * section);
+        *head = nth * section + rest % width;
+        *block = n_block - 1 - rest / width;
     }
 };
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention_backward_cuda.cu - the gradients for every dtype, head size and alignment, in float
- * arithmetic. One kernel owns keys and walks queries, for dk and dv; another owns queries and walks
- * keys, for dq. Nothing is added across blocks, so the order of sums is always the same. */
+/* attention_backward_cuda.cu - the gradients in plain float, for every head size; 16-bit elements
+ * go to attention_backward_mma.cu. One kernel owns keys and walks queries, for dk and dv; another
+ * owns queries and walks keys, for dq. Nothing is added across blocks, so the order of sums is
+ * always the same. */
 #include "attention.cuh"
 
 namespace
@@ -14,11 +15,9 @@ struct any_params {
     strides        of_q, of_k;
     int            n_q_head, n_kv_head, head_dim;
     float          scale;
-    const void    *q, *k, *v, *o, *dout;
-    const float   *lse;
+    const float   *q, *k, *v, *o, *dout, *lse;
     const int32_t *kv_len;
-    void          *dq, *dk, *dv;
-    float         *delta; /* as lse */
+    float         *dq, *dk, *dv, *delta; /* delta: as lse */
 };
 
 /* ---- a tile of queries and one of keys in shared memory ---- */
@@ -49,22 +48,20 @@ struct tile_memory {
 };
 
 /* Rows first .. first + TILE - 1 of a head; those from `end` on are zero, whatever lies there. */
-template <class T>
-__device__ void load_rows(float *to, int pitch, const T *head, int64_t stride, int first, int end,
-                          int head_dim)
+__device__ void load_rows(float *to, int pitch, const float *head, int64_t stride, int first,
+                          int end, int head_dim)
 {
     for (int r = threadIdx.x / ROW_THREADS, d = threadIdx.x % ROW_THREADS; d < head_dim;
          d += ROW_THREADS)
-        to[r * pitch + d] = first + r < end ? to_float(head[(first + r) * stride + d]) : 0.0f;
+        to[r * pitch + d] = first + r < end ? head[(first + r) * stride + d] : 0.0f;
 }
 
-template <class T>
 __device__ void load_queries(const any_params &p, const tile_memory &m, int b, int h, int first)
 {
     const int64_t base = p.of_q.at(b, h, 0),
                   row = ((int64_t)b * p.n_q_head + h) * p.see.n_q + first;
-    load_rows(m.q, m.pitch, (const T *)p.q + base, p.of_q.row, first, p.see.n_q, p.head_dim);
-    load_rows(m.dout, m.pitch, (const T *)p.dout + base, p.of_q.row, first, p.see.n_q, p.head_dim);
+    load_rows(m.q, m.pitch, p.q + base, p.of_q.row, first, p.see.n_q, p.head_dim);
+    load_rows(m.dout, m.pitch, p.dout + base, p.of_q.row, first, p.see.n_q, p.head_dim);
     const int i = threadIdx.x;
     if (i >= TILE) return;
     const bool there = first + i < p.see.n_q;
@@ -72,13 +69,12 @@ __device__ void load_queries(const any_params &p, const tile_memory &m, int b, i
     m.delta[i] = there ? p.delta[row + i] : 0.0f;
 }
 
-template <class T>
 __device__ void load_keys(const any_params &p, const tile_memory &m, int b, int h, int first,
                           int length)
 {
     const int64_t base = p.of_k.at(b, h, 0);
-    load_rows(m.k, m.pitch, (const T *)p.k + base, p.of_k.row, first, length, p.head_dim);
-    load_rows(m.v, m.pitch, (const T *)p.v + base, p.of_k.row, first, length, p.head_dim);
+    load_rows(m.k, m.pitch, p.k + base, p.of_k.row, first, length, p.head_dim);
+    load_rows(m.v, m.pitch, p.v + base, p.of_k.row, first, length, p.head_dim);
 }
 
 /* P and dS of the two tiles; a thread has two queries and two keys. */
@@ -123,20 +119,19 @@ __device__ void add_products(float (&sum)[PER], const float *weight, const float
     }
 }
 
-template <class T, int PER>
-__device__ void store_row(T *row, const float (&sum)[PER], float scale, int head_dim)
+template <int PER>
+__device__ void store_row(float *row, const float (&sum)[PER], float scale, int head_dim)
 {
 #pragma unroll
     for (int n = 0; n < PER; n++) {
         const int d = threadIdx.x % ROW_THREADS + n * ROW_THREADS;
-        if (d < head_dim) from_float(row + d, sum[n] * scale);
+        if (d < head_dim) row[d] = sum[n] * scale;
     }
 }
 
 /* ---- kernels; PER: elements of a row that a thread owns, at most ---- */
 
 /* One warp a row. */
-template <class T>
 __global__ void __launch_bounds__(THREADS) row_deltas(const any_params p, int64_t n)
 {
     const int64_t row = blockIdx.x * (int64_t)(THREADS / 32) + threadIdx.x / 32;
@@ -145,12 +140,12 @@ __global__ void __launch_bounds__(THREADS) row_deltas(const any_params p, int64_
     const int64_t at = p.of_q.at(head / p.n_q_head, head % p.n_q_head, row % p.see.n_q);
     float         sum = 0;
     for (int d = threadIdx.x % 32; d < p.head_dim; d += 32)
-        sum = fmaf(to_float(((const T *)p.dout)[at + d]), to_float(((const T *)p.o)[at + d]), sum);
+        sum = fmaf(p.dout[at + d], p.o[at + d], sum);
     for (int by = 16; by; by >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, by);
     if (threadIdx.x % 32 == 0) p.delta[row] = sum;
 }
 
-template <class T, int PER> __global__ void __launch_bounds__(THREADS) own_keys(const any_params p)
+template <int PER> __global__ void __launch_bounds__(THREADS) own_keys(const any_params p)
 {
     extern __shared__ float memory[];
     const tile_memory       m(memory, p.head_dim);
@@ -161,11 +156,11 @@ template <class T, int PER> __global__ void __launch_bounds__(THREADS) own_keys(
     const int first = p.see.first_tile(key, TILE);
     const int end = key < length ? p.see.end_tile(key, TILE, TILE) : 0;
     float     dk[PER] = { 0 }, dv[PER] = { 0 };
-    load_keys<T>(p, m, b, head, key, length);
+    load_keys(p, m, b, head, key, length);
     for (int h = head * group; h < (head + 1) * group; h++)
         for (int tile = first; tile < end; tile++) {
             __syncthreads();
-            load_queries<T>(p, m, b, h, tile * TILE);
+            load_queries(p, m, b, h, tile * TILE);
             __syncthreads();
             find_weights(p, m, tile * TILE, key, length);
             __syncthreads();
@@ -174,12 +169,11 @@ template <class T, int PER> __global__ void __launch_bounds__(THREADS) own_keys(
         }
     if (key + row >= p.see.n_k) return;
     const int64_t at = p.of_k.at(b, head, key + row);
-    store_row((T *)p.dk + at, dk, p.scale, p.head_dim);
-    store_row((T *)p.dv + at, dv, 1.0f, p.head_dim);
+    store_row(p.dk + at, dk, p.scale, p.head_dim);
+    store_row(p.dv + at, dv, 1.0f, p.head_dim);
 }
 
-template <class T, int PER>
-__global__ void __launch_bounds__(THREADS) own_queries(const any_params p)
+template <int PER> __global__ void __launch_bounds__(THREADS) own_queries(const any_params p)
 {
     extern __shared__ float memory[];
     const tile_memory       m(memory, p.head_dim);
@@ -189,17 +183,17 @@ __global__ void __launch_bounds__(THREADS) own_queries(const any_params p)
     const int length = p.kv_len ? p.kv_len[b] : p.see.n_k, row = threadIdx.x / ROW_THREADS;
     const int last = p.see.last_block(query, TILE, length, TILE);
     float     dq[PER] = { 0 };
-    load_queries<T>(p, m, b, head, query);
+    load_queries(p, m, b, head, query);
     for (int block = p.see.first_key(query) / TILE; block <= last; block++) {
         __syncthreads();
-        load_keys<T>(p, m, b, head / group, block * TILE, length);
+        load_keys(p, m, b, head / group, block * TILE, length);
         __syncthreads();
         find_weights(p, m, query, block * TILE, length);
         __syncthreads();
         add_products<PER, 1>(dq, m.ds + row * (TILE + 1), m.k, m.pitch, p.head_dim);
     }
     if (query + row >= p.see.n_q) return;
-    store_row((T *)p.dq + p.of_q.at(b, head, query + row), dq, p.scale, p.head_dim);
+    store_row(p.dq + p.of_q.at(b, head, query + row), dq, p.scale, p.head_dim);
 }
 
 /* ---- choice ---- */
@@ -221,34 +215,35 @@ struct grid_sizes {
     }
 };
 
-template <class T, int PER> void launch(const any_params &p, const grid_sizes &n, cudaStream_t s)
+template <int PER> void launch(const any_params &p, const grid_sizes &n, cudaStream_t s)
 {
     const size_t n_bytes = tile_memory::n_bytes(p.head_dim);
-    cudaFuncSetAttribute(own_keys<T, PER>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+    cudaFuncSetAttribute(own_keys<PER>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)n_bytes);
+    cudaFuncSetAttribute(own_queries<PER>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                          (int)n_bytes);
-    cudaFuncSetAttribute(own_queries<T, PER>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                         (int)n_bytes);
-    if (n.rows) row_deltas<T><<<(unsigned)n.deltas, THREADS, 0, s>>>(p, n.rows);
-    if (n.keys) own_keys<T, PER><<<(unsigned)n.keys, THREADS, n_bytes, s>>>(p);
-    if (n.queries) own_queries<T, PER><<<(unsigned)n.queries, THREADS, n_bytes, s>>>(p);
+    if (n.rows) row_deltas<<<(unsigned)n.deltas, THREADS, 0, s>>>(p, n.rows);
+    if (n.keys) own_keys<PER><<<(unsigned)n.keys, THREADS, n_bytes, s>>>(p);
+    if (n.queries) own_queries<PER><<<(unsigned)n.queries, THREADS, n_bytes, s>>>(p);
 }
 
-template <class T> void launch(const any_params &p, const grid_sizes &n, cudaStream_t s)
+void launch_for(const any_params &p, const grid_sizes &n, cudaStream_t s)
 {
-    if (p.head_dim <= 8 * ROW_THREADS) launch<T, 8>(p, n, s);
-    else if (p.head_dim <= 16 * ROW_THREADS) launch<T, 16>(p, n, s);
-    else launch<T, 32>(p, n, s);
+    if (p.head_dim <= 8 * ROW_THREADS) launch<8>(p, n, s);
+    else if (p.head_dim <= 16 * ROW_THREADS) launch<16>(p, n, s);
+    else launch<32>(p, n, s);
 }
 
 } // namespace
 
-/* A float for every row of q. */
+/* In float, one for every row of q. */
 extern "C" ts_status ts_flash_attention_backward_cuda_workspace(const void *args, const ts_exec *x,
                                                                 size_t *n_bytes)
 {
-    const ts_attention_dims &d = ((const ts_flash_attention_backward_args *)args)->d;
+    const ts_flash_attention_backward_args *a = (const ts_flash_attention_backward_args *)args;
+    const ts_attention_dims                &d = a->d;
     (void)x;
-    *n_bytes = ALIGN + (size_t)(d.n_batch * d.n_q_head * d.n_q) * sizeof(float);
+    if (d.dtype != TS_F32) *n_bytes = ts_flash_attention_backward_mma_workspace(a);
+    else *n_bytes = ALIGN + (size_t)(d.n_batch * d.n_q_head * d.n_q) * sizeof(float);
     return TS_OK;
 }
 
@@ -260,6 +255,7 @@ extern "C" ts_status ts_flash_attention_backward_cuda(const void *args, const ts
     const grid_sizes                        n(d);
     if (d.n_q > MOST_LENGTH || d.n_k > MOST_LENGTH || d.n_q_head > INT_MAX || !n.launchable())
         return TS_E_UNSUPPORTED;
+    if (d.dtype != TS_F32) return ts_flash_attention_backward_mma(a, x);
     const any_params p = {
         .see = sight(d),
         .of_q = strides(d, d.n_q_head, d.n_q),
@@ -268,20 +264,18 @@ extern "C" ts_status ts_flash_attention_backward_cuda(const void *args, const ts
         .n_kv_head = (int)d.n_kv_head,
         .head_dim = (int)d.head_dim,
         .scale = (float)d.scale,
-        .q = a->q,
-        .k = a->k,
-        .v = a->v,
-        .o = a->o,
-        .dout = a->dout,
+        .q = (const float *)a->q,
+        .k = (const float *)a->k,
+        .v = (const float *)a->v,
+        .o = (const float *)a->o,
+        .dout = (const float *)a->dout,
         .lse = (const float *)a->lse,
         .kv_len = a->kv_len,
-        .dq = a->dq,
-        .dk = a->dk,
-        .dv = a->dv,
+        .dq = (float *)a->dq,
+        .dk = (float *)a->dk,
+        .dv = (float *)a->dv,
         .delta = (float *)aligned_up(x->workspace),
     };
-    if (d.dtype == TS_F32) launch<float>(p, n, s);
-    else if (d.dtype == TS_BF16) launch<__nv_bfloat16>(p, n, s);
-    else launch<__half>(p, n, s);
+    launch_for(p, n, s);
     return launched();
 }

@@ -254,28 +254,6 @@ struct place {
     }
 };
 
-/* The queries of a tile that a thread's two keys are seen by: column c if c - first < width, as
- * unsigned numbers. */
-struct view {
-    int      first[2];
-    unsigned width[2];
-
-    __device__ __forceinline__ view(const sight &see, const job &w, const place &me, int query)
-    {
-#pragma unroll
-        for (int r = 0; r < 2; r++) {
-            const int key = w.key + me.row + 8 * r;
-            first[r] = key - see.shift - query - me.column;
-            width[r] = key < w.length ? see.window : 0;
-        }
-    }
-    __device__ __forceinline__ bool hides(int i) const /* register i of an accumulator */
-    {
-        const int r = i / 2 % 2, c = i / 4 * 8 + i % 2;
-        return (unsigned)(c - first[r]) >= width[r];
-    }
-};
-
 /* Is there a pair that is not seen? */
 template <int D>
 __device__ __forceinline__ bool straddles(const sight &see, const job &w, int query)
@@ -310,21 +288,6 @@ __device__ __forceinline__ void find_ds(float (&dp)[N], const float (&p)[N], con
         dp[4 * j + 2] = p[4 * j + 2] * (dp[4 * j + 2] - d.x);
         dp[4 * j + 3] = p[4 * j + 3] * (dp[4 * j + 3] - d.y);
     }
-}
-
-/* What is hidden may be NaN, or become it. */
-template <int N> __device__ __forceinline__ void blank(float (&s)[N], const view &seen)
-{
-#pragma unroll
-    for (int i = 0; i < N; i++)
-        if (seen.hides(i)) s[i] = 0.0f;
-}
-
-template <class T, int N>
-__device__ __forceinline__ void narrow_all(unsigned (&a)[N / 2], const float (&s)[N])
-{
-#pragma unroll
-    for (int i = 0; i < N / 2; i++) a[i] = narrow(s[2 * i], s[2 * i + 1], T());
 }
 
 /* dS' of this half of the keys, as rows of queries. */
@@ -362,22 +325,18 @@ __device__ __forceinline__ void store_dq(unsigned to, const float (&dq)[32], con
 template <class T, int D>
 __device__ __forceinline__ unsigned clear_keys(const block_memory<D> &m, const job &w)
 {
-    constexpr int      PART = D / 16; /* pieces of a row that one of two threads looks at */
-    constexpr unsigned INFINITE = std::is_same<T, __half>::value ? 0x7c007c00 : 0x7f807f80;
-    const int          i = (int)threadIdx.x - WARPGROUP, row = i / 2;
-    unsigned           found = 0;
-    uint4             *at[PART];
+    constexpr int PART = D / 16; /* pieces of a row that one of two threads looks at */
+    const int     i = (int)threadIdx.x - WARPGROUP, row = i / 2;
+    bool          found = false;
+    uint4        *at[PART];
 #pragma unroll
     for (int n = 0; n < PART; n++) { /* in another order in each row: other banks */
         const int piece = i % 2 * PART + (n + row) % PART;
         at[n] = (uint4 *)__cvta_shared_to_generic(
             slab_piece(m.at + m.K + piece / 8 * KEYS * SLAB_BYTES, row, piece % 8));
-        found |= __vcmpeq2(at[n]->x & 0x7fff7fff, INFINITE);
-        found |= __vcmpeq2(at[n]->y & 0x7fff7fff, INFINITE);
-        found |= __vcmpeq2(at[n]->z & 0x7fff7fff, INFINITE);
-        found |= __vcmpeq2(at[n]->w & 0x7fff7fff, INFINITE);
+        found |= has_infinite<T>(*at[n]);
     }
-    const unsigned by_thread = __ballot_sync(0xffffffffu, found != 0);
+    const unsigned by_thread = __ballot_sync(0xffffffffu, found);
     const unsigned infinite = (by_thread | by_thread >> 1) & 0x55555555;
     if (infinite >> i % 32 / 2 * 2 & 1 || w.key + row >= w.length)
 #pragma unroll
@@ -385,17 +344,6 @@ __device__ __forceinline__ unsigned clear_keys(const block_memory<D> &m, const j
     publish_to_engines();
     named_wait(BOTH_BARRIER, 2 * WARPGROUP);
     return infinite;
-}
-
-/* Scores of infinite keys are -inf once they are scaled, or their row is NaN by its lse. */
-template <int N>
-__device__ __forceinline__ void sink_infinite(float (&s)[N], unsigned infinite, float scale_log2,
-                                              const place &me)
-{
-    const float lowest = scale_log2 > 0 ? -INFINITY : INFINITY;
-#pragma unroll
-    for (int i = 0; i < N; i++)
-        if (infinite >> (me.lane / 4 + i / 2 % 2 * 8) * 2 & 1) s[i] = lowest;
 }
 
 /* This half's rows of dk or dv, over the tile of k or v that is not needed any more. */
@@ -470,7 +418,7 @@ find_weights(const main_params &p, const block_memory<D> &m, const job &w, const
 {
     constexpr int H = HEIGHT<D>;
     const bool    masked = straddles<D>(p.see, w, query);
-    const view    seen(p.see, w, me, query);
+    const view    seen(p.see, w.length, w.key + me.row, query + me.column);
     float         s[H / 2], dp[H / 2];
 
     barrier_wait(m.q_full(from.stage), from.parity);
@@ -488,7 +436,7 @@ find_weights(const main_params &p, const block_memory<D> &m, const job &w, const
 
     products_wait<1>();
     pin(s);
-    if (infinite) sink_infinite(s, infinite, p.scale_log2, me);
+    if (infinite) sink_infinite(s, infinite, p.scale_log2, me.lane);
     find_p(s, of.lse, p.scale_log2);
     if (masked) blank(s, seen);
     narrow_all<T>(p_bits, s);

@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(SIDE_THREADS) backward_begin(const side_params
 #pragma unroll
         for (int i = 0; i < 8; i++) delta = fmaf(o[i], dout[i], delta);
         const float l = p.lse[(int64_t)(me.tile / p.n_tile) * p.n_q + query];
-        if (l != -INFINITY) lse = l * 1.44269504f;
+        if (l != -INFINITY) lse = l * (float)LOG2_E;
     }
 #pragma unroll
     for (int by = D / 16; by; by >>= 1) delta += __shfl_xor_sync(0xffffffffu, delta, by);
@@ -201,7 +201,7 @@ ts_status run_fast(const ts_flash_attention_backward_args *a, const ts_exec *x)
         .n_block = (int)n.n_block,
         .section = section_of(d),
         .scale = (float)d.scale,
-        .scale_log2 = (float)(d.scale * 1.4426950408889634),
+        .scale_log2 = (float)(d.scale * LOG2_E),
         .kv_len = a->kv_len,
         .dq_sums = dq_sums,
         .turns = turns,
@@ -239,9 +239,10 @@ extern "C" TS_API ts_status ts_flash_attention_backward_sm90_workspace(const voi
                                                                        size_t        *n_bytes)
 {
     const ts_attention_dims &d = ((const ts_flash_attention_backward_args *)args)->d;
-    if (!is_fast(d)) return ts_flash_attention_backward_cuda_workspace(args, x, n_bytes);
-    *n_bytes = ALIGN + (size_t)plan(d).n_bytes();
-    return TS_OK;
+    const ts_status          s = ts_flash_attention_backward_cuda_workspace(args, x, n_bytes);
+    const size_t             fast = ALIGN + (size_t)plan(d).n_bytes();
+    if (!s && is_fast(d) && *n_bytes < fast) *n_bytes = fast;
+    return s;
 }
 
 extern "C" TS_API ts_status ts_flash_attention_backward_sm90(const void *args, const ts_exec *x)

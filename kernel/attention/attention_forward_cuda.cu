@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention_forward_cuda.cu - flash attention in plain float: every head size, dtype and alignment.
+/* attention_forward_cuda.cu - flash attention in plain float, for every head size; 16-bit elements
+ * go to attention_forward_mma.cu.
  *
- * A block has 32 rows (queries) of a head, a warp four of them. Tiles of 32 keys and values are
- * widened in shared memory. A lane scores one key of the tile; of the results it has every 32nd
+ * A block has 32 rows (queries) of a head, a warp four of them. Tiles of 32 keys and values lie in
+ * shared memory. A lane scores one key of the tile; of the results it has every 32nd
  * column. */
 #include <float.h>
 
@@ -14,10 +15,9 @@ namespace
 enum { WARPS = 8, ROWS = 4, BLOCK_ROWS = WARPS * ROWS, KEYS = 32 };
 
 struct any_call {
-    const void    *q, *k, *v;
+    const float   *q, *k, *v;
     const int32_t *kv_len;
-    void          *o;
-    float         *lse;
+    float         *o, *lse;
     visible_keys   see;
     strides        of_q, of_k;
     int            n_q, n_q_head, n_kv_head, head_dim, n_block;
@@ -25,7 +25,7 @@ struct any_call {
     double         scale;        /* >= 0 */
 };
 
-/* Queries, keys and values as floats; columns from head_dim on are 0. */
+/* Queries, keys and values; columns from head_dim on are 0. */
 template <int D> struct tiles {
     float q[BLOCK_ROWS][D], v[KEYS][D], k[KEYS][D + 1];
 };
@@ -55,14 +55,14 @@ __device__ __forceinline__ float warp_sum(float x)
 }
 
 /* Rows from `first` on, one a warp and turn; those from `end` on are 0, whatever lies there. */
-template <class T, int D, int STRIDE, class Row>
-__device__ __forceinline__ void widen_rows(float *to, const void *from, int n, int first, int end,
-                                           int head_dim, float by, Row row)
+template <int D, int STRIDE, class Row>
+__device__ __forceinline__ void load_rows(float *to, const float *from, int n, int first, int end,
+                                          int head_dim, float by, Row row)
 {
     for (int r = warp(); r < n; r += WARPS) {
-        const T *x = (const T *)from + (first + r < end ? row(first + r) : 0);
+        const float *x = from + (first + r < end ? row(first + r) : 0);
         for (int d = lane(); d < D; d += 32)
-            to[r * STRIDE + d] = first + r < end && d < head_dim ? to_float(x[d]) * by : 0.0f;
+            to[r * STRIDE + d] = first + r < end && d < head_dim ? x[d] * by : 0.0f;
     }
 }
 
@@ -110,7 +110,7 @@ template <int D> struct state {
     }
 };
 
-template <class T, int D>
+template <int D>
 __global__ void __launch_bounds__(WARPS * 32, 2) forward_any(const __grid_constant__ any_call c)
 {
     extern __shared__ float4 memory[];
@@ -125,11 +125,11 @@ __global__ void __launch_bounds__(WARPS * 32, 2) forward_any(const __grid_consta
     const auto               query = [&](int i) { return c.of_q.at(batch, head, i); };
     const auto               key = [&](int j) { return c.of_k.at(batch, kv_head, j); };
     state<D>                 s;
-    widen_rows<T, D, D>(t.q[0], c.q, BLOCK_ROWS, first, c.n_q, c.head_dim, c.sign, query);
+    load_rows<D, D>(t.q[0], c.q, BLOCK_ROWS, first, c.n_q, c.head_dim, c.sign, query);
     for (int j = c.see.begin(first) / KEYS * KEYS; j < end; j += KEYS) {
         __syncthreads();
-        widen_rows<T, D, D + 1>(t.k[0], c.k, KEYS, j, length, c.head_dim, 1, key);
-        widen_rows<T, D, D>(t.v[0], c.v, KEYS, j, length, c.head_dim, 1, key);
+        load_rows<D, D + 1>(t.k[0], c.k, KEYS, j, length, c.head_dim, 1, key);
+        load_rows<D, D>(t.v[0], c.v, KEYS, j, length, c.head_dim, 1, key);
         __syncthreads();
         s.meet(c, t, row, j, length);
     }
@@ -137,31 +137,31 @@ __global__ void __launch_bounds__(WARPS * 32, 2) forward_any(const __grid_consta
     for (int r = 0; r < ROWS; r++) {
         const float sum = warp_sum(s.l[r]);
         if (row + r >= c.n_q) continue;
-        T *o = (T *)c.o + query(row + r);
+        float *o = c.o + query(row + r);
 #pragma unroll
         for (int i = 0; i < D / 32; i++)
             if (i * 32 + lane() < c.head_dim)
-                from_float(o + i * 32 + lane(), sum == 0 ? 0.0f : s.o[r][i] / sum);
+                o[i * 32 + lane()] = sum == 0 ? 0.0f : s.o[r][i] / sum;
         if (c.lse && lane() == 0)
             c.lse[(int64_t)at * c.n_q + row + r] =
                 sum == 0 ? -INFINITY : (float)(s.m[r] * c.scale + log((double)sum));
     }
 }
 
-template <class T, int D> ts_status launch(const any_call &c, int64_t n_blocks, cudaStream_t stream)
+template <int D> ts_status launch(const any_call &c, int64_t n_blocks, cudaStream_t stream)
 {
-    cudaFuncSetAttribute(forward_any<T, D>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+    cudaFuncSetAttribute(forward_any<D>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                          (int)sizeof(tiles<D>));
-    forward_any<T, D><<<(unsigned)n_blocks, WARPS * 32, sizeof(tiles<D>), stream>>>(c);
+    forward_any<D><<<(unsigned)n_blocks, WARPS * 32, sizeof(tiles<D>), stream>>>(c);
     return launched();
 }
 
-template <class T> ts_status launch_for(const any_call &c, int64_t n_blocks, cudaStream_t stream)
+ts_status launch_for(const any_call &c, int64_t n_blocks, cudaStream_t stream)
 {
-    if (c.head_dim <= 32) return launch<T, 32>(c, n_blocks, stream);
-    if (c.head_dim <= 64) return launch<T, 64>(c, n_blocks, stream);
-    if (c.head_dim <= 128) return launch<T, 128>(c, n_blocks, stream);
-    return launch<T, 256>(c, n_blocks, stream);
+    if (c.head_dim <= 32) return launch<32>(c, n_blocks, stream);
+    if (c.head_dim <= 64) return launch<64>(c, n_blocks, stream);
+    if (c.head_dim <= 128) return launch<128>(c, n_blocks, stream);
+    return launch<256>(c, n_blocks, stream);
 }
 
 } // namespace
@@ -177,12 +177,13 @@ extern "C" ts_status ts_flash_attention_cuda(const void *args, const ts_exec *x)
     if (n_head == 0 || n_block == 0) return TS_OK;
     if (d.n_q > MOST_LENGTH || d.n_k > MOST_LENGTH || n_head > INT_MAX / n_block)
         return TS_E_UNSUPPORTED;
+    if (d.dtype != TS_F32) return ts_flash_attention_mma(a, x);
     const any_call c = {
-        .q = a->q,
-        .k = a->k,
-        .v = a->v,
+        .q = (const float *)a->q,
+        .k = (const float *)a->k,
+        .v = (const float *)a->v,
         .kv_len = a->kv_len,
-        .o = a->o,
+        .o = (float *)a->o,
         .lse = (float *)a->lse,
         .see = visible_keys(d),
         .of_q = strides(d, d.n_q_head, d.n_q),
@@ -196,7 +197,5 @@ extern "C" ts_status ts_flash_attention_cuda(const void *args, const ts_exec *x)
         .scale2 = (float)fmin(scale * 1.4426950408889634, (double)FLT_MAX),
         .scale = scale,
     };
-    if (d.dtype == TS_F32) return launch_for<float>(c, n_head * n_block, stream);
-    if (d.dtype == TS_BF16) return launch_for<__nv_bfloat16>(c, n_head * n_block, stream);
-    return launch_for<__half>(c, n_head * n_block, stream);
+    return launch_for(c, n_head * n_block, stream);
 }

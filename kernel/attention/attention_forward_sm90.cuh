@@ -31,24 +31,16 @@ template <class T_, int D_, int CONSUMERS_, int KEYS_, int K_STAGES_, int V_STAG
     /* Queries of this item and of the next, keys, values; and room to align them. */
     static constexpr int SHARED_BYTES =
         2 * CONSUMERS * Q_BYTES + (K_STAGES + V_STAGES) * KV_BYTES + 8 * SLAB_BYTES;
-    /* All weights are 2^LIFT times as large as need be: small ones would lose bits in f16. */
-    static constexpr float LIFT = std::is_same<T, __half>::value ? 6 : 0;
 };
-
-/* Weights may exceed those of the maximum that sums are relative to by 2^SLACK, before it is
- * replaced. */
-constexpr float SLACK = 8;
-
-constexpr float LN_2 = 0.693147180559945f;
 
 struct forward_call {
     CUtensorMap    q, k, v, o;
     visible_keys   see;
     const int32_t *kv_len;
     float         *lse;
-    unsigned      *n_taken;            /* items, beyond the first of each block */
-    int            n_item, n_block;    /* of all heads, of one */
-    int            section;            /* heads whose keys and values stay in L2 together */
+    unsigned      *n_taken; /* items, beyond the first of each block */
+    int            n_item;  /* of all heads */
+    row_order      order;
     int            n_head, group, n_q; /* heads of a batch, that share keys */
     float          scale;              /* for exp2, > 0 */
 };
@@ -71,13 +63,11 @@ __device__ __forceinline__ void tiles_of(const forward_call &c, int n_keys, int 
 
 template <class S> __device__ __forceinline__ item item_at(const forward_call &c, int index)
 {
-    const int n_heads = c.n_item / c.n_block, nth = index / (c.section * c.n_block);
-    const int rest = index - nth * c.section * c.n_block;
-    const int width = min(c.section, n_heads - nth * c.section);
-    const int at = nth * c.section + rest % width;
-    item      i;
+    int  at, block;
+    item i;
+    c.order.find(index, &at, &block);
     i.batch = at / c.n_head, i.head = at % c.n_head;
-    i.row = (c.n_block - 1 - rest / width) * S::BLOCK_ROWS;
+    i.row = block * S::BLOCK_ROWS;
     i.n_keys = c.see.length(c.kv_len, i.batch);
     tiles_of<S>(c, i.n_keys, i.row, S::BLOCK_ROWS, &i.first, &i.end);
     return i;
@@ -237,41 +227,6 @@ template <class S> struct producer {
 
 /* ---- a warpgroup that computes ---- */
 
-/* Of rows g and g + 8 of the warp's 16, lane being 4 g + t. */
-struct row_sums {
-    float base[2] = { -INFINITY, -INFINITY }; /* what weights are relative to, in powers of 2 */
-    float sum[2] = { 0, 0 };                  /* of the weights that this lane met */
-};
-
-/* Scores become weights. keep[i] is what earlier sums of row i shrink to. */
-template <class S>
-__device__ __forceinline__ void weigh(float (&s)[S::KEYS / 2], row_sums *r, float (&keep)[2],
-                                      float scale)
-{
-    float top[2] = { s[0], s[2] }, add[2] = { 0, 0 }, minus[2];
-#pragma unroll
-    for (int k = 1; k < S::KEYS / 2; k++) top[k % 4 / 2] = fmaxf(top[k % 4 / 2], s[k]);
-#pragma unroll
-    for (int i = 0; i < 2; i++) {
-        top[i] = fmaxf(top[i], __shfl_xor_sync(0xffffffffu, top[i], 1));
-        top[i] = fmaxf(top[i], __shfl_xor_sync(0xffffffffu, top[i], 2)) * scale;
-        /* Also if both are -inf, or one is NaN. */
-        const bool  jump = !(top[i] - r->base[i] <= SLACK);
-        const float next = jump ? fmaxf(top[i], r->base[i]) : r->base[i];
-        const float finite = next == -INFINITY ? 0.0f : next;
-        keep[i] = jump ? exp2_of(r->base[i] - finite) : 1.0f;
-        minus[i] = S::LIFT - finite;
-        r->base[i] = next;
-    }
-#pragma unroll
-    for (int k = 0; k < S::KEYS / 2; k++) {
-        s[k] = exp2_of(fmaf(s[k], scale, minus[k % 4 / 2]));
-        add[k % 4 / 2] += s[k];
-    }
-#pragma unroll
-    for (int i = 0; i < 2; i++) r->sum[i] = fmaf(r->sum[i], keep[i], add[i]);
-}
-
 template <class S> struct consumer {
     static constexpr int N_S = S::KEYS / 2, N_O = S::D / 2, N_P = S::KEYS / 4;
 
@@ -365,23 +320,8 @@ template <class S> struct consumer {
         const int from = tile * S::KEYS, row = i.row + nth * ROWS;
         if (from + S::KEYS <= c.see.end(row, i.n_keys) && from >= c.see.begin(row + ROWS - 1))
             return;
-#pragma unroll
-        for (int h = 0; h < 2; h++) {
-            const int      own = row + (int)threadIdx.x % WARPGROUP / 32 * 16 + lane() / 4 + 8 * h;
-            const int      begin = c.see.begin(own), end = c.see.end(own, i.n_keys);
-            const int      first = from + lane() % 4 * 2 - begin;
-            const unsigned n = (unsigned)max(0, end - begin);
-#pragma unroll
-            for (int j = 0; j < S::KEYS / 4; j++) {
-                const int column = j / 2 * 8 + j % 2;
-                if ((unsigned)(first + column) >= n) s[j / 2 * 4 + h * 2 + j % 2] = -INFINITY;
-            }
-        }
-    }
-    static __device__ __forceinline__ void narrow_all(unsigned (&p)[N_P], const float (&s)[N_S])
-    {
-#pragma unroll
-        for (int j = 0; j < N_P; j++) p[j] = narrow(s[2 * j], s[2 * j + 1], typename S::T());
+        hide_unseen(s, c.see, i.n_keys, row + (int)threadIdx.x % WARPGROUP / 32 * 16 + lane() / 4,
+                    from + lane() % 4 * 2);
     }
     /* All tiles of an item, of which there is at least one. */
     __device__ __forceinline__ void attend(const item &i, int first, int end, float (&o)[N_O],
@@ -396,8 +336,8 @@ template <class S> struct consumer {
         pin(s);
         release_keys();
         mask(s, i, end - 1);
-        weigh<S>(s, r, keep, c.scale);
-        narrow_all(p, s);
+        weigh<typename S::T>(s, r, keep, c.scale);
+        narrow_all<typename S::T>(p, s);
         if (end - first > 1) wait_keys();
 #pragma unroll 1
         for (int tile = end - 2; tile >= first; tile--) {
@@ -410,7 +350,7 @@ template <class S> struct consumer {
             pin(s);
             release_keys();
             mask(s, i, tile);
-            weigh<S>(s, r, keep, c.scale);
+            weigh<typename S::T>(s, r, keep, c.scale);
             /* The wait for the values' product is to come after the weights. The compiler puts it
              * there if a vote hangs on their sums, for a NaN changes nothing, and if a branch comes
              * between the two. */
@@ -424,7 +364,7 @@ template <class S> struct consumer {
             if (shrink)
 #pragma unroll
                 for (int j = 0; j < N_O; j++) o[j] *= keep[j % 4 / 2];
-            narrow_all(p, s);
+            narrow_all<typename S::T>(p, s);
         }
         wait_values();
         pin(o);
@@ -442,13 +382,12 @@ template <class S> struct consumer {
         float          by[2];
 #pragma unroll
         for (int h = 0; h < 2; h++) {
-            float sum = r.sum[h] + __shfl_xor_sync(0xffffffffu, r.sum[h], 1);
-            sum += __shfl_xor_sync(0xffffffffu, sum, 2);
+            const float sum = whole_sum(r, h);
             by[h] = sum == 0 ? 0.0f : 1.0f / sum;
             const int own = row + warp * 16 + lane() / 4 + 8 * h;
             if (c.lse && lane() % 4 == 0 && own < c.n_q)
                 c.lse[((int64_t)i.batch * c.n_head + i.head) * c.n_q + own] =
-                    sum == 0 ? -INFINITY : fmaf(r.base[h] - S::LIFT, LN_2, logf(sum));
+                    lse_of<typename S::T>(r, h, sum);
         }
         named_wait(1 + nth, WARPGROUP);
 #pragma unroll

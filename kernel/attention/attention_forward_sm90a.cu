@@ -7,8 +7,6 @@
 namespace
 {
 
-constexpr double LOG2_E = 1.4426950408889634;
-
 int n_multiprocessors(void)
 {
     int device = 0, n = 1;
@@ -21,14 +19,6 @@ unsigned *counter_in(const ts_exec *x)
 {
     const uintptr_t align = sizeof(unsigned);
     return (unsigned *)(((uintptr_t)x->workspace + align - 1) / align * align);
-}
-
-/* Heads of keys and values that fit in a part of L2, at least one, at most all. */
-int64_t heads_in_l2(const ts_attention_dims &d)
-{
-    const int64_t most = d.n_batch * d.n_kv_head,
-                  fit = ((int64_t)32 << 20) / (d.n_k * d.head_dim * 4);
-    return fit < 1 ? 1 : fit < most ? fit : most;
 }
 
 template <class S> ts_status launch(const ts_flash_attention_args *a, const ts_exec *x)
@@ -47,8 +37,7 @@ template <class S> ts_status launch(const ts_flash_attention_args *a, const ts_e
                        (float *)a->lse,
                        counter_in(x),
                        (int)(n_head * n_block),
-                       (int)n_block,
-                       (int)(group * heads_in_l2(d)),
+                       row_order(d, n_block),
                        (int)d.n_q_head,
                        (int)group,
                        (int)d.n_q,

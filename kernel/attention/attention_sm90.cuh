@@ -12,10 +12,8 @@
 #ifndef TS_ATTENTION_SM90_CUH
 #define TS_ATTENTION_SM90_CUH
 
+#include "attention_rows.cuh"
 #include <cuda.h>
-#include <type_traits>
-
-#include "attention.cuh"
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 constexpr bool HAS_WGMMA = true;
@@ -31,13 +29,6 @@ static __device__ __forceinline__ unsigned shared_address(const void *p)
 }
 
 /* ---- small ---- */
-
-static __device__ __forceinline__ float exp2_of(float x)
-{
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
 
 /* Registers of this warpgroup from here on, a multiple of 8. All warpgroups together have 512. */
 template <int N> static __device__ __forceinline__ void give_registers(void)
