@@ -4,8 +4,10 @@
  * are measured from outside. */
 #include <string.h>
 
+#include "attention_cuda_list.h"
 #include "attention_door.h"
 #include "attention_list.h"
+#include "impl.h"
 #include "mutant.h"
 
 typedef ts_flash_attention_args fwd_args;
@@ -293,6 +295,19 @@ static ts_status run(const void *args, const ts_exec *x, trap t)
     return TS_OK;
 }
 
+/* Those of attention_cuda.cu, behind the checks of an honest door. */
+static ts_status run_cuda(const char *symbol, const void *args, const ts_exec *x)
+{
+    const fwd_args *a = args;
+    const ts_impl   rows[] = {
+          { symbol, TS_CUDA, 0, TS_HAS_F32 | TS_HAS_F64 | TS_HAS_F16 | TS_HAS_BF16, NULL, NULL,
+            symbol },
+          { 0 },
+    };
+    const ts_status s = check(a, x, HONEST);
+    return s ? s : ts_impl_run(rows, a->d.dtype, a, x);
+}
+
 /* ---- the functions and the table ---- */
 
 #define RUN(trap, name, fault, family, workspace)                                                  \
@@ -305,5 +320,15 @@ MUTANTS(RUN)
 #define ROW(trap, name, fault, family, workspace)                                                  \
     { name, "flash_attention", TS_FAULT_##fault, family, run_##trap, workspace, TS_CPU },
 
+#define CUDA_RUN(trap, name, fault, family)                                                        \
+    static ts_status run_cuda_##name(const void *a, const ts_exec *x)                              \
+    {                                                                                              \
+        return run_cuda("ts_mutant_attention_" #name, a, x);                                       \
+    }
+CUDA_FORWARD(CUDA_RUN)
+
+#define CUDA_ROW(trap, name, fault, family)                                                        \
+    { "cuda_" #name, "flash_attention", TS_FAULT_##fault, family, run_cuda_##name, NULL, TS_CUDA },
+
 extern const ts_mutant ts_flash_attention_mutants[];
-const ts_mutant        ts_flash_attention_mutants[] = { MUTANTS(ROW) { 0 } };
+const ts_mutant        ts_flash_attention_mutants[] = { MUTANTS(ROW) CUDA_FORWARD(CUDA_ROW) { 0 } };
