@@ -136,8 +136,8 @@ ts_status ts_net_pack_workspace(const ts_net *n, size_t *n_bytes)
         const ts_ternary_pack_args   p = { dims(n, n->param[i].shape, 0), any, any, any };
         const ts_ternary_unpack_args u = { p.d, any, any, any };
         size_t                       bytes = 0;
-        s = more(ts_ternary_pack_workspace(&p, &n->exec, &bytes), bytes, n_bytes);
-        if (!s) s = more(ts_ternary_unpack_workspace(&u, &n->exec, &bytes), bytes, n_bytes);
+        s = more(ts_ternary_pack_workspace(&p, &n->exec, &bytes), &bytes, n_bytes);
+        if (!s) s = more(ts_ternary_unpack_workspace(&u, &n->exec, &bytes), &bytes, n_bytes);
     }
     return s;
 }
