@@ -153,6 +153,7 @@ static void masks_by_the_rules(void **state)
 static void cousins_do_not_meet(void **state)
 {
     (void)state;
+    const ts_device         device = where;
     float                   tree_row[N_VOCAB], moved[N_VOCAB], plain[N_VOCAB];
     int32_t                 token[6] = { 5, 9, 1, 40, 41, 42 };
     int32_t                 parent[4] = { -1, -1, 0, 1 };
@@ -162,6 +163,7 @@ static void cousins_do_not_meet(void **state)
     const ts_exec           x = { 0 };
     const ts_tree_mask_args a = { { 2, 4, 0, 0 }, parent, visible, position };
     toy                     t;
+    where = TS_CPU; /* the model is asked here, and no search */
     toy_make(&t, TOY_TRANSFORMER, N_VOCAB, ts_bits(seed, n_drawn++));
     assert_int_equal(ts_tree_mask(&a, &x), TS_OK);
     assert_int_equal(toy_forward(&t, 6, token, position, visible, 1, want, tree_row), 0);
@@ -180,6 +182,7 @@ static void cousins_do_not_meet(void **state)
     assert_int_equal(toy_forward(&t, 6, token, position, visible, 1, want, tree_row), 0);
     assert_true(memcmp(tree_row, moved, sizeof moved));
     toy_free(&t);
+    where = device;
 }
 
 /* ---- choices ---- */
