@@ -279,6 +279,7 @@ template <int N> static __device__ __forceinline__ void pin(unsigned (&a)[N])
 #define TEXT_32                                                                                    \
     "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24"    \
     ",%25,%26,%27,%28,%29,%30,%31"
+#define TEXT_40 TEXT_32 ",%32,%33,%34,%35,%36,%37,%38,%39"
 #define TEXT_64                                                                                    \
     TEXT_32 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52" \
             ",%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
@@ -286,6 +287,7 @@ template <int N> static __device__ __forceinline__ void pin(unsigned (&a)[N])
     "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]),    \
         "+f"(d[i + 6]), "+f"(d[i + 7])
 #define REGS_32 REGS_8(0), REGS_8(8), REGS_8(16), REGS_8(24)
+#define REGS_40 REGS_32, REGS_8(32)
 #define REGS_64 REGS_32, REGS_8(32), REGS_8(40), REGS_8(48), REGS_8(56)
 
 /* P, Q, R, S, T, U: the numbers of the operands that come after d. */
@@ -308,12 +310,14 @@ template <int N> static __device__ __forceinline__ void pin(unsigned (&a)[N])
 template <class T, int TRANS_A, int TRANS_B, int N>
 static __device__ __forceinline__ void product(float (&d)[N], uint64_t a, uint64_t b, int add)
 {
-    static_assert(N == 32 || N == 64, "no such product here");
+    static_assert(N == 32 || N == 40 || N == 64, "no such product here");
     if constexpr (std::is_same<T, __half>::value) {
         if constexpr (N == 32) WGMMA_SHARED(64, "f16", 32, 32, 33, 34, 35, 36);
+        else if constexpr (N == 40) WGMMA_SHARED(80, "f16", 40, 40, 41, 42, 43, 44);
         else WGMMA_SHARED(128, "f16", 64, 64, 65, 66, 67, 68);
     } else {
         if constexpr (N == 32) WGMMA_SHARED(64, "bf16", 32, 32, 33, 34, 35, 36);
+        else if constexpr (N == 40) WGMMA_SHARED(80, "bf16", 40, 40, 41, 42, 43, 44);
         else WGMMA_SHARED(128, "bf16", 64, 64, 65, 66, 67, 68);
     }
 }
@@ -334,9 +338,11 @@ static __device__ __forceinline__ void product(float (&d)[N], unsigned a0, unsig
 }
 
 #undef TEXT_32
+#undef TEXT_40
 #undef TEXT_64
 #undef REGS_8
 #undef REGS_32
+#undef REGS_40
 #undef REGS_64
 #undef WGMMA_SHARED
 #undef WGMMA_REGISTERS
