@@ -10,7 +10,7 @@ tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 {
     echo ts_cuda_module
-    sed -n 's/.*TS_CUDA.*"\(ts_[a-z0-9_]*\)".*/\1/p' kernel/*/*.c
+    sed -n 's/.*TS_CUDA.*"\(ts_[a-z0-9_]*\)".*/\1/p' base/*.c kernel/*/*.c
 } | sort -u >"$tmp/looked_up"
 nm -D --defined-only "$module" | awk '{ print $3 }' | sort -u >"$tmp/exported"
 missing=$(comm -23 "$tmp/looked_up" "$tmp/exported")
