@@ -53,6 +53,8 @@ static const ts_case cases[] = {
     { CHECK, TS_F32, { 20, 33, 2, 6, 2, 100, HASH }, "sick" },
     { CHECK, TS_F32, { 8, 11, 3, 3, 3, 0, HASH }, "sick" },
     { CHECK, TS_F32, { 16, 64, 3, 5, 3, 0, HASH }, "sick" },
+    { CHECK, TS_F32, { 24, 97, 5, 1, 1, 0, HASH }, "sick" },
+    { CHECK, TS_F32, { 24, 31, 4, 2, 1, 100, HASH }, "sick" },
     { JUDGE, TS_F32, { 16, 32000, 128, 8, 1, 0, ROWS }, "normal" },
     { JUDGE, TS_F32, { 32, 32000, 512, 8, 1, 0, ROWS }, "normal" },
     { JUDGE, TS_F32, { 4, 32000, 64, 8, 1, 0, ROWS }, "normal" },

@@ -194,7 +194,9 @@ static void draw_model(const ts_case *c, uint64_t seed, ts_drawn *m)
         ts_model_row(m, 0)[i] = is(c, "ties") ? (float)(i % 3) : (float)(2 * ts_normal(seed, i));
     if (is(c, "masked")) m->word[TS_TOY_OPEN] = 200;
     if (!is(c, "sick")) return;
-    m->word[TS_TOY_SICK] = (int32_t)(c->dim[PROMPT] + (int64_t)(seed % 4));
+    /* Where few tokens are asked for, in rows of the tree that no walk comes to. */
+    const int64_t depth = c->dim[MAX_NEW] <= 2 ? c->dim[MAX_NEW] : (int64_t)(seed % 4);
+    m->word[TS_TOY_SICK] = (int32_t)(c->dim[PROMPT] + depth);
     m->word[TS_TOY_HOW] = (int32_t)(seed >> 8 & 255) % 3;
 }
 
