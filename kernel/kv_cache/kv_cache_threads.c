@@ -39,14 +39,16 @@ static int64_t pieces_for(int64_t n_rows)
     return n_rows > FEW_ROWS ? PIECES : SHORT_PIECES;
 }
 
-/* Splits are made only of fewer pieces than are wanted, into fewer than twice as many. */
+/* Splits are made only of fewer pieces than are wanted, into fewer than twice as many; and of none
+ * where no text grows long enough. */
 size_t ts_kv_threads_workspace(const ts_kv_layout *l)
 {
+    const int64_t longest = l->max_pages * l->page + l->max_call_tokens; /* a tree's rows, too */
     const int64_t group = ts_lesser(group_of(l), TS_KV_ROWS);
     const int64_t rows = ts_lesser(group * ts_lesser(l->max_call_tokens, TS_KV_ROWS), TS_KV_ROWS);
     const int64_t few = ts_lesser(rows, FEW_ROWS);
     const int64_t most = 2 * ts_greater(rows * pieces_for(rows), few * pieces_for(few));
-    const size_t  sums = (size_t)(most * ts_kv_sum_floats(l)) * sizeof(float);
+    const size_t  sums = longest > LEAST ? (size_t)(most * ts_kv_sum_floats(l)) * sizeof(float) : 0;
     const size_t  plain = 2 * (size_t)l->head_dim * sizeof(double); /* kv_cache_ref.c's */
     return (l->head_dim <= TS_KV_WIDEST && sums > plain ? sums : plain) + LINE;
 }
