@@ -50,12 +50,12 @@ static void speeds(const ts_score_in *in, ts_score *s)
     s->S_hi = n > 0 ? fmax(s->S, exp(hi / n)) : MISSING;
 }
 
-/* In units of the bound: how many of the digits that honest code has beyond the gate. */
+/* In units of the bound: how many of the digits that honest code has, counted from twice the bound:
+ * who is right has one bit, since a rounding may take the whole bound. */
 static double precision(double e, double e_honest)
 {
-    if (!(e < 1)) return 0;
-    if (!(e_honest < 1)) return 1;
-    return fmin(1, log(fmax(e, LEAST_ERROR)) / log(fmax(e_honest, LEAST_ERROR)));
+    if (!(e <= 1)) return 0;
+    return fmin(1, log(fmax(e, LEAST_ERROR) / 2) / log(fmax(e_honest, LEAST_ERROR) / 2));
 }
 
 ts_score ts_score_of(const ts_score_in *in)

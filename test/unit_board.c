@@ -194,7 +194,7 @@ static void scores(void **state)
                              .io_bytes = 1000 };
     ts_score          s = ts_score_of(&in);
     (void)state;
-    const double S = sqrt(0.5 * 0.8), P = log(0.04) / log(0.01), M = 1 / 1.5;
+    const double S = sqrt(0.5 * 0.8), P = log(0.02) / log(0.005), M = 1 / 1.5;
     assert_true(fabs(s.S - S) < 1e-12 && fabs(s.P - P) < 1e-12 && fabs(s.M - M) < 1e-12);
     assert_true(fabs(s.R - 0.9) < 1e-12 && fabs(s.S_min - 0.5) < 1e-12);
     assert_true(fabs(s.S_lo - sqrt(100. / 210 * 100 / 130)) < 1e-12);
@@ -205,7 +205,11 @@ static void scores(void **state)
     in.gate = true;
     in.error = 0.001;
     assert_true(ts_score_of(&in).P == 1); /* better than honest code is not more than right */
-    in.error = 1;
+    in.error = 1; /* right, and no more */
+    assert_true(fabs(ts_score_of(&in).P - log(0.5) / log(0.005)) < 1e-12);
+    in.error_honest = 1; /* as everybody is, where answers are one rounding */
+    assert_true(ts_score_of(&in).P == 1);
+    in.error = NAN;
     assert_true(ts_score_of(&in).P == 0 && ts_score_of(&in).score == 0);
     in.cells = 0;
     assert_true(ts_score_of(&in).R == 0);
