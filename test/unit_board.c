@@ -205,7 +205,7 @@ static void scores(void **state)
     in.gate = true;
     in.error = 0.001;
     assert_true(ts_score_of(&in).P == 1); /* better than honest code is not more than right */
-    in.error = 1; /* right, and no more */
+    in.error = 1;                         /* right, and no more */
     assert_true(fabs(ts_score_of(&in).P - log(0.5) / log(0.005)) < 1e-12);
     in.error_honest = 1; /* as everybody is, where answers are one rounding */
     assert_true(ts_score_of(&in).P == 1);
