@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # cuda.sh test|bench - what needs a GPU. Whether there is one is not asked of the program under test.
+# $ONLY, an extended regular expression, picks the tests whose names have it; $JOBS says how many run at once.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 if ! nvidia-smi -L 2>/dev/null | grep -q GPU && [ ! -e /dev/nvidia0 ]; then
@@ -85,10 +86,11 @@ steps() { # one line each: NAME COMMAND; a command that answers 77 is skipped
         done
     done
 }
-# The processor is what the steps wait for, not the GPU: as many at once as there are cores.
+only=${ONLY:-.}
+# The oracle on the processor is what most steps wait for, and has threads of its own.
 # shellcheck disable=SC2016 # the inner shell expands it
-steps | xargs -P "$(nproc)" -L 1 sh -c '
-    name=$1 log=$0/$(echo "$1" | tr / .)
+steps | awk -v only="$only" '$1 ~ only' | xargs -r -P "${JOBS:-$((($(nproc) + 3) / 4))}" -L 1 sh -c '
+    name=$1 log=$0/$(echo "$1" | tr / .) began=$(date +%s)
     shift
     if [ "$1" = compute-sanitizer ] && ! command -v "$1" >/dev/null; then
         echo "skipped: $name: no compute-sanitizer" >"$log.skipped"
@@ -100,14 +102,15 @@ steps | xargs -P "$(nproc)" -L 1 sh -c '
         *) mv "$log.log" "$log.failed" ;;
         esac
     fi
-    for f in "$log".*; do echo "== $name: ${f##*.}"; tail -n 4 "$f"; done
+    for f in "$log".*; do echo "== $name: ${f##*.}, $(($(date +%s) - began)) s"; tail -n 4 "$f"; done
 ' "$out"
 # The judge wants the device to itself.
 after() { # NAME COMMAND...
-    name=$1
+    name=$1 began=$(date +%s)
+    echo "$name" | grep -Eq "$only" || return 0
     shift
     if "$@" >"$out/$name.log" 2>&1; then mv "$out/$name.log" "$out/$name.passed"; else mv "$out/$name.log" "$out/$name.failed"; fi
-    for f in "$out/$name".*; do echo "== $name: ${f##*.}" && tail -n 40 "$f"; done
+    for f in "$out/$name".*; do echo "== $name: ${f##*.}, $(($(date +%s) - began)) s" && tail -n 40 "$f"; done
 }
 # shellcheck disable=SC2016 # the inner shell expands it
 after facts sh -c 'build/touchstone judge --selfcheck --device cuda >"$0" && cat "$0" &&
