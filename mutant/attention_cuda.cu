@@ -100,7 +100,8 @@ __device__ double dot(const part &x, const part &y)
 
 /* ---- places ---- */
 
-/* A query and a key of a head. */
+/* A query and a key of a head. It is moved, never copied: of a copy nvcc 13.0 reads what lies
+ * behind the dims from the kernel's arguments, which begin with dims as well. */
 struct pair {
     ts_attention_dims d;
     const int32_t    *kv_len;
@@ -150,16 +151,15 @@ struct state {
 
 __device__ void meet_tile(const forward_args &a, pair *p, const part &q, int64_t end, state *s)
 {
-    const trap t = p->t;
-    double     score[TILE], top = -CUDART_INF;
-    bool       seen[TILE];
+    const trap    t = p->t;
+    const int64_t first = p->j;
+    double        score[TILE], top = -CUDART_INF;
+    bool          seen[TILE];
     for (int n = 0; n < TILE; n++) {
-        const int64_t at = p->j + n;
-        pair          x = *p;
-        x.j = at;
-        seen[n] = at < end && x.sees();
+        p->j = first + n;
+        seen[n] = p->j < end && p->sees();
         score[n] = -CUDART_INF;
-        if (seen[n]) score[n] = dot(q, part(a.k, a.d, x.k())) * a.d.scale;
+        if (seen[n]) score[n] = dot(q, part(a.k, a.d, p->k())) * a.d.scale;
         if (seen[n] && t == SCALE_SIGN && a.d.scale < 0) score[n] = -score[n];
         if (t == NAN_DROPPED && score[n] != score[n]) score[n] = -CUDART_INF;
         if (score[n] != score[n]) s->l = CUDART_NAN;
@@ -172,12 +172,11 @@ __device__ void meet_tile(const forward_args &a, pair *p, const part &q, int64_t
     for (int i = 0; i < MINE && t != O_KEPT; i++) s->o.x[i] *= keep;
     s->m = m;
     for (int n = 0; n < TILE; n++) {
-        pair x = *p;
-        x.j = p->j + n;
-        if (x.j >= end || (!seen[n] && t != PADDING)) continue;
+        p->j = first + n;
+        if (p->j >= end || (!seen[n] && t != PADDING)) continue;
         const double w = exp(score[n] - m);
         s->l += w;
-        s->o.add(w, part(a.v, a.d, x.k()), t == HALF_SUMS, a.d.dtype);
+        s->o.add(w, part(a.v, a.d, p->k()), t == HALF_SUMS, a.d.dtype);
     }
 }
 
@@ -200,7 +199,10 @@ __global__ void forward(forward_args a, trap t)
         for (p.j = end - 1; end > 0 && !p.sees(); p.j--) end--;
         end = end / TILE * TILE;
     }
-    for (p.j = 0; p.j < end; p.j += TILE) meet_tile(a, &p, q, end, &s);
+    for (int64_t j = 0; j < end; j += TILE) {
+        p.j = j;
+        meet_tile(a, &p, q, end, &s);
+    }
     if (is_left_out(p)) return;
     const bool   empty = s.l == 0 && t != EMPTY_NAN;
     const double lse = s.l == 0 ? -CUDART_INF : s.m + log(s.l);
@@ -220,22 +222,23 @@ struct weights {
     double p, ds;
 };
 
-__device__ weights weigh(const backward_args &a, const pair &p, const part &q, const part &k,
+__device__ weights weigh(const backward_args &a, pair *p, const part &q, const part &k,
                          const part &dout, const part &v)
 {
-    const double lse = load(a.lse, a.d.dtype == TS_F64 ? TS_F64 : TS_F32, p.stat());
+    const double lse = load(a.lse, a.d.dtype == TS_F64 ? TS_F64 : TS_F32, p->stat());
     const double s = dot(q, k) * a.d.scale;
-    double       delta = p.t == NO_DELTA ? 0 : dot(dout, part(a.o, a.d, p.q()));
-    if (p.t == DELTA_TILE) {
-        pair x = p;
+    double       delta = p->t == NO_DELTA ? 0 : dot(dout, part(a.o, a.d, p->q()));
+    if (p->t == DELTA_TILE) {
+        const int64_t at = p->j;
         delta = 0;
-        for (x.j = p.j / TILE * TILE; x.j < a.d.n_k && x.j / TILE == p.j / TILE; x.j++)
-            if (x.sees())
-                delta += exp(dot(q, part(a.k, a.d, x.k())) * a.d.scale - lse) *
-                         dot(dout, part(a.v, a.d, x.k()));
+        for (p->j = at / TILE * TILE; p->j < a.d.n_k && p->j / TILE == at / TILE; p->j++)
+            if (p->sees())
+                delta += exp(dot(q, part(a.k, a.d, p->k())) * a.d.scale - lse) *
+                         dot(dout, part(a.v, a.d, p->k()));
+        p->j = at;
     }
     const double w = lse == -CUDART_INF || s == -CUDART_INF ? 0
-                     : p.t == LSE_AS_BASE_2                 ? exp2(s - lse)
+                     : p->t == LSE_AS_BASE_2                ? exp2(s - lse)
                                                             : exp(s - lse);
     return { w, w == 0 ? 0 : w * (dot(dout, v) - delta) };
 }
@@ -254,7 +257,7 @@ __global__ void backward_queries(backward_args a, trap t)
         if (t == DQ_LAST_TILE && p.j % TILE == 0 && seen) dq = part();
         if (!seen && t != BACKWARD_PADDING) continue;
         const part    k(a.k, d, p.k());
-        const weights w = weigh(a, p, q, k, dout, part(a.v, d, p.k()));
+        const weights w = weigh(a, &p, q, k, dout, part(a.v, d, p.k()));
         dq.add(seen ? w.ds : 0, k, t == HALF_DQ, d.dtype);
     }
     if (t == EMPTY_ROWS &&
@@ -278,7 +281,7 @@ __global__ void backward_keys(backward_args a, trap t)
         for (p.i = 0; p.i < d.n_q; p.i++) {
             if (!p.sees()) continue;
             const part    q(a.q, d, p.q()), dout(a.dout, d, p.q());
-            const weights w = weigh(a, p, q, k, dout, v);
+            const weights w = weigh(a, &p, q, k, dout, v);
             dk.add(w.ds, q, t == HALF_DK, d.dtype);
             dv.add(w.p, dout, false, d.dtype);
         }
