@@ -17,6 +17,7 @@ enum {
     TS_USE_TIME = 4,   /* `bench`, which checks every answer that it times */
     TS_USE_JUDGE = 8,  /* `judge` times it besides: pairs enough in little time */
     TS_USE_LARGE = 16, /* with TIME or JUDGE: on devices other than the CPU only */
+    TS_USE_HOST = 32,  /* with CHECK: on the CPU only, where a call sees what tensors hold */
 };
 
 typedef struct ts_case {

@@ -12,7 +12,7 @@
 
 enum { OUT, IN, ROWS, PARTS };
 enum { ALL = 31, PACKED = 1 << TS_TL_PACKED, BACK = 1 << TS_TL_BACKWARD, PACK = 1 << TS_TL_PACK };
-enum { CHECK = TS_USE_CHECK, JUDGE = TS_USE_JUDGE, TIME = TS_USE_TIME };
+enum { CHECK = TS_USE_CHECK, HOST = TS_USE_HOST, JUDGE = TS_USE_JUDGE, TIME = TS_USE_TIME };
 
 /* clang-format off */
 static const ts_case cases[] = {
@@ -43,10 +43,10 @@ static const ts_case cases[] = {
     { CHECK, TS_F32, { 9, 260, 3, ALL }, "huge" },
     { CHECK, TS_BF16, { 9, 260, 3, ALL }, "huge" },
     { CHECK, TS_F32, { 9, 260, 5, ALL }, "sick" },
-    { CHECK, TS_F32, { 9, 260, 3, ALL }, "bad_code" },
-    { CHECK, TS_F32, { 9, 260, 3, ALL }, "bad_scale" },
-    { CHECK, TS_F32, { 9, 260, 3, ALL }, "bad_latent" },
-    { CHECK, TS_F32, { 9, 260, 3, ALL }, "past_f16" },
+    { CHECK | HOST, TS_F32, { 9, 260, 3, ALL }, "bad_code" },
+    { CHECK | HOST, TS_F32, { 9, 260, 3, ALL }, "bad_scale" },
+    { CHECK | HOST, TS_F32, { 9, 260, 3, ALL }, "bad_latent" },
+    { CHECK | HOST, TS_F32, { 9, 260, 3, ALL }, "past_f16" },
     { JUDGE, TS_F32, { 1024, 1024, 1, PACKED }, "normal" },
     { JUDGE, TS_F32, { 512, 1024, 8, PACKED }, "normal" },
     { JUDGE, TS_F32, { 256, 512, 64, BACK }, "normal" },
