@@ -24,6 +24,7 @@ enum {
     MUTANT_LIMIT_MS = 4000,
     HANG_LIMIT_MS = 1000,           /* of one that hangs on purpose */
     DEVICE_MUTANT_LIMIT_MS = 30000, /* a device takes its time to start */
+    DEVICE_WORKERS = 8,
     SMALL_ELEMENTS = 60000,
     SMALL_FLOPS = 4 * SMALL_ELEMENTS
 };
@@ -110,6 +111,7 @@ static bool wanted(const run *r, const ts_task *t, const ts_case *c, ts_device d
 {
     const unsigned use = TS_USE_CHECK | (d == TS_CPU ? 0 : TS_USE_DEVICE);
     if (!(c->use & use) || !ts_case_matches(t, c, r->o.match)) return false;
+    if (d != TS_CPU && c->use & TS_USE_HOST) return false;
     if (r->o.dtype && strcmp(r->o.dtype, ts_format_of(c->dtype)->name)) return false;
     return !r->o.small || (c->dim[0] * c->dim[1] <= SMALL_ELEMENTS && strcmp(c->family, "far") &&
                            t->cost(c).flops <= SMALL_FLOPS);
@@ -382,8 +384,10 @@ static void check_mutants(run *r, const ts_offer *o)
         r->n_unhunted += n;
         return;
     }
-    const int at_once = r->hunted == TS_CPU ? n : 1; /* each worker takes memory of a device */
-    for (int i = 0; i < n; i += at_once) hunt_all(r, o, list + i, at_once);
+    /* Each worker takes half a gigabyte of a device. */
+    const int at_once = r->hunted == TS_CPU ? n : DEVICE_WORKERS;
+    for (int i = 0; i < n; i += at_once)
+        hunt_all(r, o, list + i, n - i < at_once ? n - i : at_once);
     for (int i = 0; i < n; i++) count_mutant(r, o, &list[i]);
 }
 
