@@ -102,7 +102,10 @@ steps | awk -v only="$only" '$1 ~ only' | xargs -r -P "${JOBS:-$((($(nproc) + 3)
         *) mv "$log.log" "$log.failed" ;;
         esac
     fi
-    for f in "$log".*; do echo "== $name: ${f##*.}, $(($(date +%s) - began)) s"; tail -n 4 "$f"; done
+    for f in "$log".*; do
+        echo "== $name: ${f##*.}, $(($(date +%s) - began)) s"
+        case $f in *.failed) tail -n 40 "$f" ;; *) tail -n 4 "$f" ;; esac
+    done
 ' "$out"
 # The judge wants the device to itself.
 after() { # NAME COMMAND...

@@ -129,23 +129,27 @@ struct strides {
 
 /* ---- in which order ---- */
 
-/* Blocks of rows of all heads. Heads come in sections whose keys and values stay in L2 together; in
- * a section the last rows of all its heads come first, which under a causal mask see most. */
+/* Blocks of rows of all heads. Heads come in sections, so that what a section reads stays in L2; in
+ * a section the last rows of all its heads come first, which under a causal mask see most. The last
+ * section is twice as large, for its short blocks fill up the end. Where all rows see the same, a
+ * section is one KV head: its keys and values are read once from memory, and then not again. */
 struct row_order {
-    int n_heads, n_block, section; /* n_block: of a head */
+    int n_heads, n_block, section, n_section; /* n_block: of a head */
 
     row_order(const ts_attention_dims &d, int64_t n_block_)
         : n_heads((int)(d.n_batch * d.n_q_head)), n_block((int)n_block_)
     {
         const int64_t most = d.n_batch * d.n_kv_head,
-                      fit = ((int64_t)32 << 20) / (d.n_k * d.head_dim * 4 + 1);
+                      fit = d.causal ? ((int64_t)16 << 20) / (d.n_k * d.head_dim * 4 + 1) : 1;
         section = (int)(d.n_q_head / d.n_kv_head * (fit < 1 ? 1 : fit < most ? fit : most));
+        n_section = n_heads < 2 * section ? 1 : n_heads / section - 1;
     }
     __device__ __forceinline__ void find(int index, int *head, int *block) const
     {
-        const int nth = index / (section * n_block), rest = index - nth * section * n_block;
-        const int width = min(section, n_heads - nth * section);
-        *head = nth * section + rest % width;
+        const int nth = min(index / (section * n_block), n_section - 1);
+        const int first = nth * section, rest = index - first * n_block;
+        const int width = nth < n_section - 1 ? section : n_heads - first;
+        *head = first + rest % width;
         *block = n_block - 1 - rest / width;
     }
 };

@@ -323,9 +323,23 @@ template <class S> struct consumer {
         hide_unseen(s, c.see, i.n_keys, row + (int)threadIdx.x % WARPGROUP / 32 * 16 + lane() / 4,
                     from + lane() % 4 * 2);
     }
+    /* What the rows' sums are to be multiplied by; their lse is stored. */
+    __device__ __forceinline__ void close_rows(const item &i, const row_sums &r, float (&by)[2])
+    {
+        const int row = i.row + nth * ROWS + (int)threadIdx.x % WARPGROUP / 32 * 16 + lane() / 4;
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+            const float sum = whole_sum(r, h);
+            by[h] = sum == 0 ? 0.0f : inverse(sum);
+            if (c.lse && lane() % 4 == 0 && row + 8 * h < c.n_q)
+                c.lse[((int64_t)i.batch * c.n_head + i.head) * c.n_q + row + 8 * h] =
+                    lse_of<typename S::T>(r, h, sum);
+        }
+        named_wait(1 + nth, WARPGROUP); /* no warp needs its queries any more */
+    }
     /* All tiles of an item, of which there is at least one. */
     __device__ __forceinline__ void attend(const item &i, int first, int end, float (&o)[N_O],
-                                           row_sums *r)
+                                           row_sums *r, float (&by)[2])
     {
         float    s[N_S], keep[2];
         unsigned p[N_P];
@@ -370,26 +384,17 @@ template <class S> struct consumer {
         pin(o);
         pin(p);
         issue_sums(o, p);
+        close_rows(i, *r, by);
         products_wait<0>();
         pin(o);
         release_values();
     }
     /* Results lie where the queries lay, and go from there. */
-    __device__ __forceinline__ void finish(const item &i, float (&o)[N_O], const row_sums &r)
+    __device__ __forceinline__ void store(const item &i, const float (&o)[N_O],
+                                          const float (&by)[2])
     {
         const int      warp = (int)threadIdx.x % WARPGROUP / 32, row = i.row + nth * ROWS;
         const unsigned to = in.q(q.stage, nth);
-        float          by[2];
-#pragma unroll
-        for (int h = 0; h < 2; h++) {
-            const float sum = whole_sum(r, h);
-            by[h] = sum == 0 ? 0.0f : 1.0f / sum;
-            const int own = row + warp * 16 + lane() / 4 + 8 * h;
-            if (c.lse && lane() % 4 == 0 && own < c.n_q)
-                c.lse[((int64_t)i.batch * c.n_head + i.head) * c.n_q + own] =
-                    lse_of<typename S::T>(r, h, sum);
-        }
-        named_wait(1 + nth, WARPGROUP);
 #pragma unroll
         for (int j = 0; j < S::D / 16; j++) {
             unsigned w[4];
@@ -417,16 +422,19 @@ template <class S> struct consumer {
             const item i = next_item();
             if (i.batch < 0) break;
             row_sums r;
-            float    o[N_O] = {};
+            float    o[N_O] = {}, by[2];
             int      first, end;
             tiles_of<S>(c, i.n_keys, i.row + nth * ROWS, ROWS, &first, &end);
             if (first == end) first = end = i.end;
             barrier_wait(shared_address(&in.p->q_full[q.stage]), q.parity);
             pass(i.end - end);
-            if (first < end) attend(i, first, end, o, &r);
-            else settle();
+            if (first < end) attend(i, first, end, o, &r, by);
+            else {
+                settle();
+                close_rows(i, r, by);
+            }
             pass(first - i.first);
-            finish(i, o, r);
+            store(i, o, by);
             q.advance();
         }
         if (threadIdx.x % WARPGROUP == 0) stores_wait<0>();

@@ -33,6 +33,15 @@ __device__ __forceinline__ float exp2_of(float x)
     return y;
 }
 
+/* 1 / x as a division has it, where neither is so small or large that it would call a function:
+ * products that are under way would be waited for. */
+__device__ __forceinline__ float inverse(float x)
+{
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return fmaf(y, fmaf(-x, y, 1.0f), y);
+}
+
 template <class T, int N>
 __device__ __forceinline__ void narrow_all(unsigned (&a)[N / 2], const float (&s)[N])
 {
