@@ -160,10 +160,12 @@ bool make_maps(tensor_maps *map, const ts_flash_attention_backward_args *a, cons
            map_stats(&map->stats, stats, d, n);
 }
 
-/* As many KV heads as have q, dout and dq_sums of one of their query heads in the L2 together. */
-int section_of(const ts_attention_dims &d)
+/* As many KV heads as have q, dout and dq_sums of one of their query heads in a third of the L2
+ * together; in turns fewer, so that blocks which wait for each other began together. */
+int section_of(const ts_attention_dims &d, bool in_turns)
 {
-    const int64_t most = d.n_batch * d.n_kv_head, n = (40 << 20) / (d.n_q * d.head_dim * 8);
+    const int64_t most = d.n_batch * d.n_kv_head,
+                  n = ((in_turns ? 8 : 16) << 20) / (d.n_q * d.head_dim * 8);
     return (int)(n < 1 ? 1 : n < most ? n : most);
 }
 
@@ -199,7 +201,7 @@ ts_status run_fast(const ts_flash_attention_backward_args *a, const ts_exec *x)
         .n_head = (int)(d.n_batch * d.n_kv_head),
         .n_tile = (int)n.n_tile,
         .n_block = (int)n.n_block,
-        .section = section_of(d),
+        .section = section_of(d, turns),
         .scale = (float)d.scale,
         .scale_log2 = (float)(d.scale * LOG2_E),
         .kv_len = a->kv_len,
