@@ -44,23 +44,25 @@ typedef struct variant {
     unsigned    without;
 } variant;
 
+#define RATE 1e-3 /* of those tried (see the last rows) the best for batches this small */
+
 static const variant variants[] = {
-    { "ternary, as it is", 128, MEAN, 3e-3, 0.1, 1, 0 },
-    { "the same, second seed", 128, MEAN, 3e-3, 0.1, 2, 0 },
-    { "the same, third seed", 128, MEAN, 3e-3, 0.1, 3, 0 },
-    { "float", 0, MEAN, 3e-3, 0.1, 1, 0 },
-    { "groups of 32", 32, MEAN, 3e-3, 0.1, 1, 0 },
-    { "groups of 64", 64, MEAN, 3e-3, 0.1, 1, 0 },
-    { "groups of 256", 256, MEAN, 3e-3, 0.1, 1, 0 },
-    { "scale: the largest", 128, MAX, 3e-3, 0.1, 1, 0 },
-    { "scale: the median", 128, MEDIAN, 3e-3, 0.1, 1, 0 },
-    { "codes not clipped", 128, MEAN, 3e-3, 0.1, 1, NO_CLIP },
-    { "embedding in float", 128, MEAN, 3e-3, 0.1, 1, DENSE_EMBEDDING },
-    { "no warm-up", 128, MEAN, 3e-3, 0.1, 1, NO_WARM_UP },
-    { "no decay", 128, MEAN, 3e-3, 0, 1, 0 },
-    { "constant rate", 128, MEAN, 3e-3, 0.1, 1, CONSTANT },
-    { "half the rate", 128, MEAN, 1.5e-3, 0.1, 1, 0 },
-    { "twice the rate", 128, MEAN, 6e-3, 0.1, 1, 0 },
+    { "ternary, as it is", 128, MEAN, RATE, 0.1, 1, 0 },
+    { "the same, second seed", 128, MEAN, RATE, 0.1, 2, 0 },
+    { "the same, third seed", 128, MEAN, RATE, 0.1, 3, 0 },
+    { "float", 0, MEAN, RATE, 0.1, 1, 0 },
+    { "groups of 32", 32, MEAN, RATE, 0.1, 1, 0 },
+    { "groups of 64", 64, MEAN, RATE, 0.1, 1, 0 },
+    { "groups of 256", 256, MEAN, RATE, 0.1, 1, 0 },
+    { "scale: the largest", 128, MAX, RATE, 0.1, 1, 0 },
+    { "scale: the median", 128, MEDIAN, RATE, 0.1, 1, 0 },
+    { "codes not clipped", 128, MEAN, RATE, 0.1, 1, NO_CLIP },
+    { "embedding in float", 128, MEAN, RATE, 0.1, 1, DENSE_EMBEDDING },
+    { "no warm-up", 128, MEAN, RATE, 0.1, 1, NO_WARM_UP },
+    { "no decay", 128, MEAN, RATE, 0, 1, 0 },
+    { "constant rate", 128, MEAN, RATE, 0.1, 1, CONSTANT },
+    { "half the rate", 128, MEAN, RATE / 2, 0.1, 1, 0 },
+    { "twice the rate", 128, MEAN, 2 * RATE, 0.1, 1, 0 },
 };
 enum { N_VARIANTS = sizeof variants / sizeof *variants, MOST_GROUP = 256 };
 
