@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# mutant.sh BUILD - every mutant of the CPU before the judge, as a stranger's shared library: at depth
-# normal, and who survives that at depth full. A table; for each task how many were rejected, seen in
-# robustness only, or unseen; and the controls. Fails if a control does, or if a mutant is unseen that
-# is not known to be.
+# mutant.sh BUILD [TASKS] - every mutant of the CPU, or of tasks whose names have the pattern, before the
+# judge, as a stranger's shared library: at depth normal, and who survives that at depth full. A table;
+# for each task how many were rejected, seen in robustness only, or unseen; and the controls. Fails if a
+# control does, or if a mutant is unseen that is not known to be.
 set -eu
 build=$(cd "$1" && pwd)
 cd "$(dirname "$0")/.."
@@ -75,7 +75,8 @@ survivors() { # FAULTS TASKS - those of normal depth
 
 mkdir "$work/end"
 echo '{}' >"$work/end/entry.json"
-"$build/touchstone" list mutants | awk '$2 !~ /^cuda_/ { print $1, $2, $3 }' >"$work/list"
+"$build/touchstone" list mutants | awk -v tasks="${2:-.}" '
+    $1 ~ tasks && $2 !~ /^cuda_/ { print $1, $2, $3 }' >"$work/list"
 while read -r task name _; do lay "$task" "$name"; done <"$work/list"
 gate normal all
 survivors '^[^rn]' . | pick full
@@ -94,7 +95,7 @@ for task in layernorm_forward layernorm_backward softmax_topk kv_cache flash_att
         n=$((n + 1))
         sed -i "s/\"name\":\"[^\"]*\"/\"name\":\"$n\"/" "$work/odd-$task/$task.$name/entry.json"
     done <"$work/odd"
-    case=$("$build/touchstone" list cases | grep -o "$task/f32/\(rows=257\|seqs=5,len=129\|q=128,k=128\|items=17\|nodes=60\|out=65\|vocab=256,width=128,layers=2,heads=4,kv_heads=2,head_dim=32,batch=1,tokens=6\),.*" | tail -n 1)
+    case=$("$build/touchstone" list cases | grep -o "$task/f32/\(rows=257\|seqs=5,len=129\|q=128,k=128\|items=17\|nodes=60\|out=65\|vocab=256,width=128,layers=2,heads=4,kv_heads=2,head_dim=32,batch=1,tokens=6\)[,/].*" | tail -n 1)
     "$build/touchstone" judge --case "$case" "$work/odd-$task" 2>/dev/null |
         awk -v task="$task" '
             FNR == NR { name[FNR] = $2; next }
