@@ -1,0 +1,447 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sm90.cuh - instructions of sm_90a that have no name in C: products of a warpgroup, tensors copied
+ * by the copy engine, barriers in shared memory that count bytes.
+ *
+ * A tile in shared memory is a row of slabs: a slab is R rows of 128 bytes (64 elements of 16
+ * bits), begins at a multiple of 1024, and has its 16-byte pieces permuted within each row as the
+ * copy engine does it with CU_TENSOR_MAP_SWIZZLE_128B. Shared memory is named by its 32-bit
+ * address.
+ *
+ * The module also carries PTX for later devices, which do not know these instructions: a kernel
+ * puts its body under `if constexpr (HAS_WGMMA)`, and its launcher asks for wgmma_device(). */
+#ifndef TS_BASE_SM90_CUH
+#define TS_BASE_SM90_CUH
+
+#include <cuda.h>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+#include <stdint.h>
+#include <type_traits>
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+constexpr bool HAS_WGMMA = true;
+#else
+constexpr bool HAS_WGMMA = false;
+#endif
+
+enum { SLAB_BYTES = 128, SLAB_COLUMNS = 64, WARPGROUP = 128 };
+
+static __device__ __forceinline__ unsigned shared_address(const void *p)
+{
+    return (unsigned)__cvta_generic_to_shared(p);
+}
+
+/* ---- small ---- */
+
+/* Registers of this warpgroup from here on, a multiple of 8. All warpgroups together have 512. */
+template <int N> static __device__ __forceinline__ void give_registers(void)
+{
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N));
+}
+
+template <int N> static __device__ __forceinline__ void take_registers(void)
+{
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N));
+}
+
+/* Barrier `id`, 1 .. 15, of n threads, a multiple of 32. */
+static __device__ __forceinline__ void named_wait(int id, int n)
+{
+    asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(n) : "memory");
+}
+
+/* What this thread stored in shared memory is there for products and for the copy engine, once a
+ * barrier has been passed. */
+static __device__ __forceinline__ void publish_to_engines(void)
+{
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+/* ---- mbarriers: a phase ends after n arrivals and after the bytes that were announced ---- */
+
+static __device__ __forceinline__ void barrier_init(unsigned bar, int n)
+{
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(bar), "r"(n) : "memory");
+}
+
+/* After all barrier_init of a thread, and before __syncthreads. */
+static __device__ __forceinline__ void barrier_init_end(void)
+{
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+static __device__ __forceinline__ void barrier_arrive(unsigned bar)
+{
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(bar) : "memory");
+}
+
+/* One arrival, and bytes that copies will bring. */
+static __device__ __forceinline__ void barrier_expect(unsigned bar, unsigned n_bytes)
+{
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar), "r"(n_bytes)
+                 : "memory");
+}
+
+/* Until the phase of this parity has ended; of a new barrier, that of parity 1 has. */
+static __device__ __forceinline__ void barrier_wait(unsigned bar, unsigned parity)
+{
+    asm volatile("{\n"
+                 ".reg .pred done;\n"
+                 "again:\n"
+                 "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+                 "@!done bra again;\n"
+                 "}\n" ::"r"(bar),
+                 "r"(parity)
+                 : "memory");
+}
+
+/* A place in a ring of N stages, and the parity of its phase. The consumer waits for `full` with
+ * parity, the producer for `empty` with parity ^ 1. */
+template <int N> struct ring_place {
+    int      stage = 0;
+    unsigned parity = 0;
+
+    __device__ __forceinline__ void advance(void)
+    {
+        if (++stage == N) stage = 0, parity ^= 1;
+    }
+};
+
+/* ---- copies of boxes of a tensor [batch][head][row][column]; one thread asks for them ---- */
+
+static __device__ __forceinline__ uint64_t keep_in_l2(void)
+{
+    uint64_t policy;
+    asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
+    return policy;
+}
+
+static __device__ __forceinline__ uint64_t drop_from_l2(void)
+{
+    uint64_t policy;
+    asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+    return policy;
+}
+
+static __device__ __forceinline__ void prefetch_map(const CUtensorMap *map)
+{
+    asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}
+
+/* Brings as many bytes as the box has, whatever lies past the tensor's edge, which reads as 0. */
+static __device__ __forceinline__ void load_box(unsigned to, const CUtensorMap *map, unsigned bar,
+                                                int column, int row, int head, int batch,
+                                                uint64_t policy)
+{
+    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+                 ".L2::cache_hint [%0], [%1, {%3, %4, %5, %6}], [%2], %7;" ::"r"(to),
+                 "l"(map), "r"(bar), "r"(column), "r"(row), "r"(head), "r"(batch), "l"(policy)
+                 : "memory");
+}
+
+/* n_bytes that lie side by side, a multiple of 16; both ends aligned to 16. */
+static __device__ __forceinline__ void load_bytes(unsigned to, const void *from, unsigned n_bytes,
+                                                  unsigned bar)
+{
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2,"
+                 " [%3];" ::"r"(to),
+                 "l"(from), "r"(n_bytes), "r"(bar)
+                 : "memory");
+}
+
+static __device__ __forceinline__ void store_box(const CUtensorMap *map, unsigned from, int column,
+                                                 int row, int head, int batch)
+{
+    asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group"
+                 " [%0, {%2, %3, %4, %5}], [%1];" ::"l"(map),
+                 "r"(from), "r"(column), "r"(row), "r"(head), "r"(batch)
+                 : "memory");
+}
+
+/* to[i] += from[i]: floats, n_bytes of them, a multiple of 16; both ends aligned to 16. */
+static __device__ __forceinline__ void add_floats(float *to, unsigned from, unsigned n_bytes)
+{
+    asm volatile(
+        "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;" ::"l"(to),
+        "r"(from), "r"(n_bytes)
+        : "memory");
+}
+
+/* Closes a batch of this thread's stores and sums. */
+static __device__ __forceinline__ void stores_end(void)
+{
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+
+/* Until all but the last N batches have read shared memory. */
+template <int N> static __device__ __forceinline__ void stores_wait_read(void)
+{
+    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory");
+}
+
+/* Until all but the last N batches are done. */
+template <int N> static __device__ __forceinline__ void stores_wait(void)
+{
+    asm volatile("cp.async.bulk.wait_group %0;" ::"n"(N) : "memory");
+}
+
+/* Four 8 x 8 matrices of 16-bit elements to shared memory: lane 4 g + t has row g, columns 2 t and
+ * 2 t + 1 of each; lane 8 i + r gives the address of row r of matrix i. */
+template <bool TRANSPOSED>
+static __device__ __forceinline__ void store_matrices(unsigned row, unsigned w0, unsigned w1,
+                                                      unsigned w2, unsigned w3)
+{
+    if constexpr (TRANSPOSED)
+        asm volatile(
+            "stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(row),
+            "r"(w0), "r"(w1), "r"(w2), "r"(w3)
+            : "memory");
+    else
+        asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(row),
+                     "r"(w0), "r"(w1), "r"(w2), "r"(w3)
+                     : "memory");
+}
+
+/* ---- operands in shared memory ---- */
+
+static __device__ __forceinline__ uint64_t describe(unsigned address, unsigned leading_bytes)
+{
+    const unsigned stride_bytes = 8 * SLAB_BYTES;
+    return (uint64_t)1 << 62 | (uint64_t)(stride_bytes >> 4) << 32 |
+           (uint64_t)(leading_bytes >> 4) << 16 | (address & 0x3ffff) >> 4;
+}
+
+/* The products' inner index runs along a row: step i takes columns 16 i .. 16 i + 15. The tile's
+ * rows are m or n; `first` is where row 0 of them lies, in slabs of R rows. */
+template <int R> struct along_rows {
+    uint64_t first;
+
+    __device__ __forceinline__ explicit along_rows(unsigned at) : first(describe(at, 16))
+    {
+    }
+    __device__ __forceinline__ uint64_t step(int i) const
+    {
+        return first + (unsigned)(i / 4 * (R * SLAB_BYTES) + i % 4 * 32) / 16;
+    }
+};
+
+/* The inner index runs down the rows: step i takes rows 16 i .. 16 i + 15; columns are m or n. */
+template <int R> struct down_rows {
+    uint64_t first;
+
+    __device__ __forceinline__ explicit down_rows(unsigned at) : first(describe(at, R * SLAB_BYTES))
+    {
+    }
+    __device__ __forceinline__ uint64_t step(int i) const
+    {
+        return first + (unsigned)(i * 16 * SLAB_BYTES) / 16;
+    }
+};
+
+/* 16 bytes of shared memory become 0. */
+static __device__ __forceinline__ void zero_piece(unsigned at)
+{
+    asm volatile("st.shared.v4.u32 [%0], {%1, %1, %1, %1};" ::"r"(at), "r"(0) : "memory");
+}
+
+static __device__ __forceinline__ unsigned load_word(unsigned at)
+{
+    unsigned w;
+    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(w) : "r"(at) : "memory");
+    return w;
+}
+
+static __device__ __forceinline__ void store_piece_at(unsigned at, uint4 v)
+{
+    asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(v.x), "r"(v.y), "r"(v.z),
+                 "r"(v.w)
+                 : "memory");
+}
+
+static __device__ __forceinline__ float4 load_four_floats(unsigned at)
+{
+    float4 v;
+    asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+                 : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+                 : "r"(at)
+                 : "memory");
+    return v;
+}
+
+static __device__ __forceinline__ void store_four_floats(unsigned at, float4 v)
+{
+    asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(at), "f"(v.x), "f"(v.y), "f"(v.z),
+                 "f"(v.w)
+                 : "memory");
+}
+
+/* Where 16-byte piece `piece` of a slab's row lies. */
+static __device__ __forceinline__ unsigned slab_piece(unsigned slab, int row, int piece)
+{
+    return slab + (unsigned)(row * SLAB_BYTES + (piece ^ row % 8) * 16);
+}
+
+/* ---- products of a warpgroup: d (+)= A B, A 64 x 16, B 16 x N ----
+ *
+ * d[N / 2]: thread 32 w + 4 g + t has rows 16 w + g and that + 8; of each 8 columns, d[4 j], d[4 j
+ * + 1] are columns 8 j + 2 t and the next of the first row, d[4 j + 2], d[4 j + 3] of the second. A
+ * in registers is the same, two elements a word: a[0], a[1] of columns 0 .. 7, a[2], a[3] of 8
+ * .. 15. So d[8 i .. 8 i + 7] of one product, narrowed pairwise, are a of step i of another. */
+
+/* Before the first product, and after other code wrote what products read or add to. */
+static __device__ __forceinline__ void products_begin(void)
+{
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+
+static __device__ __forceinline__ void products_end(void)
+{
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+
+/* Until all but the last N batches of products are done. */
+template <int N> static __device__ __forceinline__ void products_wait(void)
+{
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
+}
+
+/* The compiler takes a product for done once it is issued: nothing that touches these registers may
+ * be moved across this. Goes before the issue and after the wait. */
+template <int N> static __device__ __forceinline__ void pin(float (&d)[N])
+{
+#pragma unroll
+    for (int i = 0; i < N; i++) asm volatile("" : "+f"(d[i])::"memory");
+}
+
+template <int N> static __device__ __forceinline__ void pin(unsigned (&a)[N])
+{
+#pragma unroll
+    for (int i = 0; i < N; i++) asm volatile("" : "+r"(a[i])::"memory");
+}
+
+/* The instruction names every register of d, hence the macros: TEXT_n and REGS_n are n of them. */
+#define TEXT_32                                                                                    \
+    "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24"    \
+    ",%25,%26,%27,%28,%29,%30,%31"
+#define TEXT_40 TEXT_32 ",%32,%33,%34,%35,%36,%37,%38,%39"
+#define TEXT_64                                                                                    \
+    TEXT_32 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52" \
+            ",%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
+#define REGS_8(i)                                                                                  \
+    "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]),    \
+        "+f"(d[i + 6]), "+f"(d[i + 7])
+#define REGS_32 REGS_8(0), REGS_8(8), REGS_8(16), REGS_8(24)
+#define REGS_40 REGS_32, REGS_8(32)
+#define REGS_64 REGS_32, REGS_8(32), REGS_8(40), REGS_8(48), REGS_8(56)
+
+/* P, Q, R, S, T, U: the numbers of the operands that come after d. */
+#define WGMMA_SHARED(N, TYPE, D, P, Q, R, S, T)                                                    \
+    asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %" #R ", 0;\n"                              \
+                 "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" TEXT_##D     \
+                 "}, %" #P ", %" #Q ", add, 1, 1, %" #S ", %" #T ";\n}\n"                          \
+                 : REGS_##D                                                                        \
+                 : "l"(a), "l"(b), "r"(add), "n"(TRANS_A), "n"(TRANS_B)                            \
+                 : "memory")
+#define WGMMA_REGISTERS(N, TYPE, D, P, Q, R, S, T, U, V)                                           \
+    asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %" #U ", 0;\n"                              \
+                 "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" TEXT_##D     \
+                 "}, {%" #P ",%" #Q ",%" #R ",%" #S "}, %" #T ", add, 1, 1, %" #V ";\n}\n"         \
+                 : REGS_##D                                                                        \
+                 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"(add), "n"(TRANS_B)              \
+                 : "memory")
+
+/* A and B in shared memory. add 0: d is overwritten. */
+template <class T, int TRANS_A, int TRANS_B, int N>
+static __device__ __forceinline__ void product(float (&d)[N], uint64_t a, uint64_t b, int add)
+{
+    static_assert(N == 32 || N == 40 || N == 64, "no such product here");
+    if constexpr (std::is_same<T, __half>::value) {
+        if constexpr (N == 32) WGMMA_SHARED(64, "f16", 32, 32, 33, 34, 35, 36);
+        else if constexpr (N == 40) WGMMA_SHARED(80, "f16", 40, 40, 41, 42, 43, 44);
+        else WGMMA_SHARED(128, "f16", 64, 64, 65, 66, 67, 68);
+    } else {
+        if constexpr (N == 32) WGMMA_SHARED(64, "bf16", 32, 32, 33, 34, 35, 36);
+        else if constexpr (N == 40) WGMMA_SHARED(80, "bf16", 40, 40, 41, 42, 43, 44);
+        else WGMMA_SHARED(128, "bf16", 64, 64, 65, 66, 67, 68);
+    }
+}
+
+/* A in registers, B in shared memory. */
+template <class T, int TRANS_B, int N>
+static __device__ __forceinline__ void product(float (&d)[N], unsigned a0, unsigned a1, unsigned a2,
+                                               unsigned a3, uint64_t b, int add)
+{
+    static_assert(N == 32 || N == 64, "no such product here");
+    if constexpr (std::is_same<T, __half>::value) {
+        if constexpr (N == 32) WGMMA_REGISTERS(64, "f16", 32, 32, 33, 34, 35, 36, 37, 38);
+        else WGMMA_REGISTERS(128, "f16", 64, 64, 65, 66, 67, 68, 69, 70);
+    } else {
+        if constexpr (N == 32) WGMMA_REGISTERS(64, "bf16", 32, 32, 33, 34, 35, 36, 37, 38);
+        else WGMMA_REGISTERS(128, "bf16", 64, 64, 65, 66, 67, 68, 69, 70);
+    }
+}
+
+#undef TEXT_32
+#undef TEXT_40
+#undef TEXT_64
+#undef REGS_8
+#undef REGS_32
+#undef REGS_40
+#undef REGS_64
+#undef WGMMA_SHARED
+#undef WGMMA_REGISTERS
+
+/* ---- the host's side ---- */
+
+/* Whether the device at hand runs what HAS_WGMMA guards. */
+static inline bool wgmma_device(void)
+{
+    int device = 0, major = 0;
+    cudaGetDevice(&device);
+    cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+    return major == 9;
+}
+
+/* A tensor [n_batch][n_head][n_row][n_column] of 16-bit elements with strides in elements,
+ * multiples of 8 but for the columns', which is 1; boxes of `rows` rows, at most 256, and 64
+ * columns. Returns false if the driver would not have it. */
+struct tensor_view {
+    const void *data;
+    int64_t     n_batch, n_head, n_row, n_column;
+    int64_t     batch_stride, head_stride, row_stride;
+};
+
+typedef CUresult (*encode_fn)(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *,
+                              const cuuint64_t *, const cuuint64_t *, const cuuint32_t *,
+                              const cuuint32_t *, CUtensorMapInterleave, CUtensorMapSwizzle,
+                              CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
+
+/* The driver's function, without linking the driver; NULL if it has none. */
+static inline encode_fn find_encode(void)
+{
+    void                           *found = NULL;
+    cudaDriverEntryPointQueryResult how = cudaDriverEntryPointSymbolNotFound;
+    if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found, 12000, cudaEnableDefault,
+                                         &how) != cudaSuccess ||
+        how != cudaDriverEntryPointSuccess)
+        return NULL;
+    return (encode_fn)found;
+}
+
+static inline bool make_map(CUtensorMap *map, const tensor_view &t, bool is_half, int rows)
+{
+    static const encode_fn encode = find_encode();
+    if (!encode) return false;
+    const cuuint64_t size[4] = { (cuuint64_t)t.n_column, (cuuint64_t)t.n_row, (cuuint64_t)t.n_head,
+                                 (cuuint64_t)t.n_batch };
+    const cuuint64_t stride[3] = { (cuuint64_t)t.row_stride * 2, (cuuint64_t)t.head_stride * 2,
+                                   (cuuint64_t)t.batch_stride * 2 };
+    const cuuint32_t box[4] = { SLAB_COLUMNS, (cuuint32_t)rows, 1, 1 }, step[4] = { 1, 1, 1, 1 };
+    return encode(map, is_half ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+                  4, (void *)t.data, size, stride, box, step, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                  CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                  CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+}
+
+#endif
