@@ -226,9 +226,9 @@ void time_packed(ts_dtype t, int64_t n_out, int64_t n_in, int64_t n_rows, double
 }
 
 /* Latents to codes; a forward and a backward from latents. */
-void time_latents(int64_t n_out, int64_t n_in, int64_t n_rows, double rate)
+void time_latents(ts_dtype t, int64_t n_out, int64_t n_in, int64_t n_rows, double rate)
 {
-    const ts_ternary_linear_dims d = { TS_BF16, n_out, n_in, n_rows };
+    const ts_ternary_linear_dims d = { t, n_out, n_in, n_rows };
     const int64_t                n_groups = (n_in + 127) / 128;
     const size_t                 n = (size_t)(n_out * n_in);
     const int                    copies = (int)std::max<size_t>(1, COLD / (4 * n));
@@ -236,9 +236,9 @@ void time_latents(int64_t n_out, int64_t n_in, int64_t n_rows, double rate)
     float                       *dw = filled<float>(n, small_float);
     uint8_t  *code = filled<uint8_t>((size_t)(n_out * n_groups) * 32, four_codes);
     uint16_t *s = filled<uint16_t>((size_t)(n_out * n_groups), scale);
-    void     *in = inputs_of(TS_BF16, (size_t)(n_rows * n_in));
-    void     *dx = inputs_of(TS_BF16, (size_t)(n_rows * n_in));
-    void     *dy = inputs_of(TS_BF16, (size_t)(n_rows * n_out)), *room = NULL;
+    void     *in = inputs_of(t, (size_t)(n_rows * n_in));
+    void     *dx = inputs_of(t, (size_t)(n_rows * n_in));
+    void     *dy = inputs_of(t, (size_t)(n_rows * n_out)), *room = NULL;
     ts_exec   x = { TS_CUDA, 0, 1, NULL, NULL, 0 };
     ts_ternary_linear_backward_args b = { d, w, in, dy, dx, dw };
     must(ts_ternary_linear_backward_workspace(&b, &x, &x.workspace_bytes) == TS_OK, "workspace");
@@ -254,10 +254,10 @@ void time_latents(int64_t n_out, int64_t n_in, int64_t n_rows, double rate)
         must(ts_ternary_linear_backward(&b, &x) == TS_OK, "backward");
     });
     const double bytes = (double)n * (4 + 17.0 / 64);
-    printf("pack %6lld x %-5lld %9.2f us %6.0f GB/s %4.0f %% of read; backward, bf16, rows %lld "
+    printf("pack %6lld x %-5lld %9.2f us %6.0f GB/s %4.0f %% of read; backward, %s, rows %lld "
            "%9.2f us %6.1f TFLOP/s\n",
            (long long)n_out, (long long)n_in, pack * 1e6, bytes / pack / 1e9,
-           100 * bytes / pack / rate, (long long)n_rows, back * 1e6,
+           100 * bytes / pack / rate, name_of(t), (long long)n_rows, back * 1e6,
            4.0 * (double)n_rows * (double)n / back / 1e12);
     fflush(stdout);
     cudaFree(w), cudaFree(dw), cudaFree(code), cudaFree(s), cudaFree(in), cudaFree(dx);
@@ -280,13 +280,14 @@ int main(int argc, char **argv)
     printf("read %.0f GB/s\n", rate / 1e9);
     const blas dense;
     for (const auto &s : shapes)
-        for (int64_t rows : { 1, 8, 512 }) {
+        for (int64_t rows : { 1, 8, 16, 32, 64, 512 }) {
             time_packed(TS_BF16, s[0], s[1], rows, rate, brief ? 0 : dense.time(s[0], s[1], rows));
-            if (brief) continue;
+            if (brief || (rows > 8 && rows < 512)) continue;
             time_packed(TS_F16, s[0], s[1], rows, rate, 0);
             time_packed(TS_F32, s[0], s[1], rows, rate, 0);
         }
     for (const auto &s : shapes)
-        if (!brief) time_latents(s[0], s[1], 512, rate);
+        for (ts_dtype t : { TS_BF16, TS_F16, TS_F32 })
+            if (!brief) time_latents(t, s[0], s[1], 512, rate);
     return 0;
 }

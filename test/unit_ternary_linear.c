@@ -145,6 +145,22 @@ static void test_dtypes(void **state)
             }
 }
 
+/* More than one tile of outputs, of inputs and of rows, whole ones and parts. */
+static void test_tiles(void **state)
+{
+    (void)state;
+    static const int64_t n[][3] = {
+        { 136, 264, 130 }, { 320, 128, 40 }, { 72, 520, 200 }, { 130, 257, 65 }
+    };
+    static const ts_dtype types[] = { TS_F16, TS_BF16 };
+    for (size_t i = 0; i < sizeof n / sizeof *n; i++)
+        for (int t = 0; t < 2; t++) {
+            world c = make_world(dims(types[t], n[i][0], n[i][1], n[i][2]), 7 + i);
+            examine(&c);
+            drop_world(&c);
+        }
+}
+
 /* No inputs: y is 0. No outputs: dx is 0. No rows: dw is 0. */
 static void test_empty(void **state)
 {
@@ -170,16 +186,16 @@ static void test_wide(void **state)
 /* ---- bits ---- */
 
 /* Row r of many is what it is alone; and no number of threads changes anything. */
-static void rows_alone(ts_dtype t)
+static void rows_alone(ts_dtype t, int64_t rows, int64_t step)
 {
-    enum { OUT = 150, IN = 1300, ROWS = 11 };
-    world         c = make_world(dims(t, OUT, IN, ROWS), 11);
+    enum { OUT = 150, IN = 1300 };
+    world         c = make_world(dims(t, OUT, IN, rows), 11);
     tensor        one = make(t, OUT);
     const int64_t each = (int64_t)ts_format_of(t)->n_bytes;
     assert_int_equal(pack_with(&c.w, &c.p, 1), TS_OK);
     assert_int_equal(packed_with(&c.d, &c.p, &c.in, &c.y, 2), TS_OK);
     c.d.n_rows = 1;
-    for (int r = 0; r < ROWS; r++) {
+    for (int64_t r = 0; r < rows; r += step) {
         const tensor row = { .at = (char *)c.in.at + r * IN * each, .dtype = t, .n = IN };
         assert_int_equal(packed_with(&c.d, &c.p, &row, &one, 1), TS_OK);
         assert_memory_equal(one.at, (char *)c.y.at + r * OUT * each, bytes_of(&one));
@@ -190,11 +206,14 @@ static void rows_alone(ts_dtype t)
 static void test_rows_alone(void **state)
 {
     (void)state;
+    static const ts_dtype types[] = { TS_F32, TS_F16, TS_BF16 };
     for (int m = first_mask(); m < N_MASKS; m++) {
         ts_cpu_set_mask(masks[m]);
-        rows_alone(TS_F32);
-        rows_alone(TS_F16);
-        rows_alone(TS_BF16);
+        for (int t = 0; t < 3; t++) {
+            rows_alone(types[t], 11, 1);
+            rows_alone(types[t], 45, 22); /* a device has other kernels for so many */
+            rows_alone(types[t], 137, 34);
+        }
     }
     ts_cpu_set_mask(~0u);
 }
@@ -289,21 +308,26 @@ static void test_exact_differences(void **state)
 static void test_hidden_inputs(void **state)
 {
     (void)state;
-    world c = make_world(dims(TS_F32, 40, 256, 4), 41);
-    for (int64_t i = 0; i < c.w.n; i++) set(&c.w, i, i % 128 == 77 ? 1 : 1e-6);
-    for (int64_t i = 0; i < c.in.n; i++)
-        if (i % 128 != 77) set(&c.in, i, value(&c.in, i) * 1e7);
-    examine(&c);
-    drop_world(&c);
+    static const int64_t rows[] = { 4, 40 };
+    for (int k = 0; k < 4; k++) {
+        world c = make_world(dims(k % 2 ? TS_BF16 : TS_F32, 40, 256, rows[k / 2]), 41);
+        for (int64_t i = 0; i < c.w.n; i++) set(&c.w, i, i % 128 == 77 ? 1 : 1e-6);
+        for (int64_t i = 0; i < c.in.n; i++)
+            if (i % 128 != 77) set(&c.in, i, value(&c.in, i) * 1e7);
+        examine(&c);
+        drop_world(&c);
+    }
 }
 
 /* Sums of a group pass the largest float, the result does not; and the smallest inputs. */
 static void test_extreme_inputs(void **state)
 {
     (void)state;
-    static const double sizes[] = { 9e37, 1e-39 };
-    for (int i = 0; i < 2; i++) {
-        world c = make_world(dims(TS_F32, 40, 300, 5), 42);
+    static const double  sizes[] = { 9e37, 1e-39 };
+    static const int64_t rows[] = { 5, 40 };
+    for (int k = 0; k < 8; k++) {
+        const int i = k % 2;
+        world     c = make_world(dims(k & 2 ? TS_BF16 : TS_F32, 40, 300, rows[k / 4]), 42);
         for (int64_t j = 0; j < c.in.n; j++)
             set(&c.in, j, sizes[i] * (1 + fabs(value(&c.in, j)) / 4));
         for (int64_t j = 0; j < c.w.n; j++) set(&c.w, j, fabs(value(&c.w, j)) * (i ? 1 : 0.05));
@@ -322,10 +346,12 @@ static int kind_of(double v)
 static void test_not_finite(void **state)
 {
     (void)state;
-    static const double odd[] = { NAN, INFINITY, -INFINITY };
+    static const double   odd[] = { NAN, INFINITY, -INFINITY };
+    static const ts_dtype types[] = { TS_F32, TS_F16, TS_BF16 };
     for (int m = first_mask(); m < N_MASKS; m++)
-        for (int i = 0; i < 3; i++) {
-            world c = make_world(dims(TS_F32, 70, 200, 6), 43);
+        for (int k = 0; k < 18; k++) {
+            const int i = k % 3;
+            world     c = make_world(dims(types[k / 3 % 3], 70, 200, k < 9 ? 6 : 40), 43);
             set(&c.in, 4 * 200 + 150, odd[i]);
             set(&c.dy, 2 * 70 + 66, odd[i]);
             ts_cpu_set_mask(masks[m]);
@@ -485,15 +511,11 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_no_f64_cuda),
     };
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),
-        cmocka_unit_test(test_dtypes),
-        cmocka_unit_test(test_empty),
-        cmocka_unit_test(test_wide),
-        cmocka_unit_test(test_rows_alone),
-        cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_exact_differences),
-        cmocka_unit_test(test_hidden_inputs),
-        cmocka_unit_test(test_extreme_inputs),
+        cmocka_unit_test(test_shapes),        cmocka_unit_test(test_dtypes),
+        cmocka_unit_test(test_tiles),         cmocka_unit_test(test_empty),
+        cmocka_unit_test(test_wide),          cmocka_unit_test(test_rows_alone),
+        cmocka_unit_test(test_threads),       cmocka_unit_test(test_exact_differences),
+        cmocka_unit_test(test_hidden_inputs), cmocka_unit_test(test_extreme_inputs),
         cmocka_unit_test(test_not_finite),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);

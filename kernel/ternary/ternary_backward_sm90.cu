@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ternary_backward_sm90.cu - gradients on the device: dx of dy and of the weights that serve, dw of
- * dy and `in`.
+ * dy and `in`. Here those of float, whose terms no matrix instruction takes as they are; others
+ * where the device has no products of a warpgroup (ternary_gradient_sm90a.cu).
  *
  * Both are products with a group of inputs in columns, and one kernel makes them: float sums, each
  * in the order of its terms, 8 x 8 of them a thread. */
@@ -215,8 +216,9 @@ extern "C" TS_API ts_status ts_ternary_linear_backward_sm90_workspace(const void
                                                                       const ts_exec *x,
                                                                       size_t        *n_bytes)
 {
+    const ts_ternary_linear_dims *d = &((const ts_ternary_linear_backward_args *)args)->d;
     (void)x;
-    *n_bytes = packed_room::n_bytes(&((const ts_ternary_linear_backward_args *)args)->d);
+    *n_bytes = packed_room::n_bytes(d) + ts_ternary_gradient_bytes_sm90a(d);
     return TS_OK;
 }
 
@@ -230,8 +232,10 @@ extern "C" TS_API ts_status ts_ternary_linear_backward_sm90(const void *args, co
     if (n_groups > INT32_MAX / THREADS) return TS_E_UNSUPPORTED;
     p.code = room.code, p.scale = room.scale, p.in = a->in, p.dy = a->dy;
     p.n_out = a->d.n_out, p.n_in = a->d.n_in, p.n_rows = a->d.n_rows, p.n_groups = (int)n_groups;
-    const ts_status s = ts_ternary_pack_sm90(&pack, x);
+    ts_status s = ts_ternary_pack_sm90(&pack, x);
     if (s) return s;
+    s = ts_ternary_gradient_sm90a(a, x);
+    if (s != TS_E_UNSUPPORTED) return s;
     if (a->d.dtype == TS_F32) return run_both<float>(p, a, x);
     if (a->d.dtype == TS_BF16) return run_both<__nv_bfloat16>(p, a, x);
     return run_both<__half>(p, a, x);

@@ -13,6 +13,9 @@
 #ifndef TS_TERNARY_PRODUCT_SM90_CUH
 #define TS_TERNARY_PRODUCT_SM90_CUH
 
+#include <string.h>
+#include <type_traits>
+
 #include "ternary_sm90.cuh"
 
 namespace
@@ -48,6 +51,17 @@ struct product_params {
     bool            aligned; /* may four inputs be loaded at once? */
 };
 
+inline product_params params_of(const ts_ternary_linear_packed_args *a)
+{
+    const size_t   four = a->d.dtype == TS_F32 ? 16 : 8;
+    product_params p = {};
+    p.code = a->code, p.scale = a->scale, p.in = a->in, p.y = a->y;
+    p.n_out = a->d.n_out, p.n_in = a->d.n_in, p.n_rows = a->d.n_rows;
+    p.n_groups = (int)groups_of(a->d.n_in);
+    p.aligned = a->d.n_in % 4 == 0 && aligned_to(a->in, four);
+    return p;
+}
+
 /* ---- inputs ---- */
 
 /* Any order of inputs inside a group will do if both factors have the same. Lanes take codes as
@@ -64,56 +78,82 @@ __device__ __forceinline__ int place_of(int unit, int column)
     return unit ^ (column & 1) << 2;
 }
 
-__device__ __forceinline__ void load_four(const float *p, float (&v)[4])
-{
-    const float4 f = __ldg((const float4 *)p);
-    v[0] = f.x, v[1] = f.y, v[2] = f.z, v[3] = f.w;
-}
+/* The eight inputs of a unit as they lie in memory: four, and those 8 further on. */
+template <class T> struct raw_unit {
+    uint2 low, high; /* 16 bits each */
 
-template <class T> __device__ __forceinline__ void load_four(const T *p, float (&v)[4])
-{
-    const uint2  w = __ldg((const uint2 *)p);
-    const float2 a = widen(w.x, T()), b = widen(w.y, T());
-    v[0] = a.x, v[1] = a.y, v[2] = b.x, v[3] = b.y;
-}
+    __device__ __forceinline__ void widened(float (&v)[2][4]) const
+    {
+        const uint2 half[2] = { low, high };
+#pragma unroll
+        for (int k = 0; k < 2; k++) {
+            const float2 a = widen(half[k].x, T()), b = widen(half[k].y, T());
+            v[k][0] = a.x, v[k][1] = a.y, v[k][2] = b.x, v[k][3] = b.y;
+        }
+    }
+};
+
+template <> struct raw_unit<float> {
+    float4 low, high;
+
+    __device__ __forceinline__ void widened(float (&v)[2][4]) const
+    {
+        v[0][0] = low.x, v[0][1] = low.y, v[0][2] = low.z, v[0][3] = low.w;
+        v[1][0] = high.x, v[1][1] = high.y, v[1][2] = high.z, v[1][3] = high.w;
+    }
+};
 
 /* Inputs j .. j + 3 of a row, and 0 for those past its end. */
-template <class T>
-__device__ __forceinline__ void four_inputs(const product_params &p, const T *row, int64_t j,
-                                            float (&v)[4])
+template <class T, class V>
+__device__ __forceinline__ V four_inputs(const product_params &p, const T *row, int64_t j)
 {
-    if (p.aligned && j + 4 <= p.n_in) load_four(row + j, v);
-    else {
-#pragma unroll
-        for (int k = 0; k < 4; k++) v[k] = j + k < p.n_in ? to_float(row[j + k]) : 0;
-    }
-}
-
-/* The inputs of a unit of group g, times a power of two, in all their parts. Returns the largest
- * magnitude, before that, as the bits of a float; what is not finite does not count. */
-template <class T>
-__device__ __forceinline__ unsigned unit_of(const product_params &p, int64_t row, int g, int unit,
-                                            float shrink, uint4 (&part)[parts<T>::n])
-{
-    using E = typename parts<T>::element;
-    const int64_t j = (int64_t)g * GROUP + first_input(unit);
-    const T      *in = (const T *)p.in + row * p.n_in;
-    float         low[4], high[4];
-    unsigned      most = 0;
-    four_inputs(p, in, j, low);
-    four_inputs(p, in, j + 8, high);
+    static_assert(sizeof(V) == 4 * sizeof(T), "not four");
+    if (p.aligned && j + 4 <= p.n_in) return __ldg((const V *)(const void *)(row + j));
+    T four[4];
+    V v;
 #pragma unroll
     for (int k = 0; k < 4; k++) {
-        const unsigned a = __float_as_uint(fabsf(low[k])), b = __float_as_uint(fabsf(high[k]));
-        most = max(most, max(a < 0x7f800000u ? a : 0, b < 0x7f800000u ? b : 0));
-        low[k] *= shrink, high[k] *= shrink;
+        from_float(four + k, 0);
+        if (j + k < p.n_in) four[k] = row[j + k];
+    }
+    memcpy(&v, four, sizeof v);
+    return v;
+}
+
+/* Unit i of a row, counted from its first group on. */
+template <class T>
+__device__ __forceinline__ raw_unit<T> load_unit(const product_params &p, int64_t row, int i)
+{
+    const int64_t j = (int64_t)(i / UNITS) * GROUP + first_input(i % UNITS);
+    const T      *in = (const T *)p.in + row * p.n_in;
+    raw_unit<T>   u;
+    u.low = four_inputs<T, decltype(u.low)>(p, in, j);
+    u.high = four_inputs<T, decltype(u.low)>(p, in, j + 8);
+    return u;
+}
+
+/* A unit, times a power of two, in all its parts. Returns the largest magnitude, before that, as
+ * the bits of a float; what is not finite does not count. */
+template <class T>
+__device__ __forceinline__ unsigned make_unit(const raw_unit<T> &u, float shrink,
+                                              uint4 (&part)[parts<T>::n])
+{
+    using E = typename parts<T>::element;
+    unsigned most = 0;
+    float    v[2][4];
+    u.widened(v);
+#pragma unroll
+    for (int k = 0; k < 8; k++) {
+        const unsigned a = __float_as_uint(fabsf(v[k / 4][k % 4]));
+        most = max(most, a < 0x7f800000u ? a : 0);
+        v[k / 4][k % 4] *= shrink;
     }
 #pragma unroll
     for (int n = 0; n < parts<T>::n; n++) {
         unsigned w[4];
 #pragma unroll
         for (int k = 0; k < 4; k++) {
-            float &a = low[3 - k], &b = high[3 - k];
+            float &a = v[0][3 - k], &b = v[1][3 - k];
             w[k] = narrow(a, b, E());
             if (parts<T>::n > 1) { /* infinity less infinity would be NaN */
                 const float2 is = widen(w[k], E());
@@ -125,6 +165,24 @@ __device__ __forceinline__ unsigned unit_of(const product_params &p, int64_t row
     return most;
 }
 
+/* The same, as it is, where that takes no arithmetic. What is not finite counts. */
+template <class T>
+__device__ __forceinline__ unsigned plain_unit(const raw_unit<T> &u, uint4 (&part)[1])
+{
+    const unsigned l[2] = { u.low.x, u.low.y }, h[2] = { u.high.x, u.high.y };
+    part[0] = make_uint4(__byte_perm(l[1], h[1], 0x7632), __byte_perm(l[1], h[1], 0x5410),
+                         __byte_perm(l[0], h[0], 0x7632), __byte_perm(l[0], h[0], 0x5410));
+    if (std::is_same<T, __half>::value) return 0x3f800000u; /* none is too large or too small */
+    const unsigned a = __vmaxu2(l[0] & 0x7fff7fffu, l[1] & 0x7fff7fffu);
+    const unsigned b = __vmaxu2(h[0] & 0x7fff7fffu, h[1] & 0x7fff7fffu), c = __vmaxu2(a, b);
+    return max(c & 0xffff0000u, c << 16);
+}
+
+__device__ __forceinline__ unsigned plain_unit(const raw_unit<float> &u, uint4 (&part)[3])
+{
+    return make_unit<float>(u, 1, part);
+}
+
 /* The power of two for a row whose largest magnitude has these bits. No sum of a group passes the
  * largest float then though the result, times a scale, would not; and no part falls below the
  * smallest. */
@@ -132,6 +190,12 @@ __device__ __forceinline__ float shrink_of(unsigned most)
 {
     const float m = __uint_as_float(most);
     return m >= 0x1p100f ? 0x1p-40f : m < 0x1p-60f ? 0x1p60f : 1;
+}
+
+/* Is it 1, whatever else there is that is not finite? */
+__device__ __forceinline__ bool is_plain(unsigned most)
+{
+    return most >= 0x21800000u && most < 0x71800000u;
 }
 
 /* What undoes that, and that weights were 2. */

@@ -15,6 +15,17 @@ extern "C" {
 
 extern "C" ts_status ts_ternary_pack_sm90(const void *args, const ts_exec *x);
 
+/* The product with many rows, in the workspace of ts_ternary_linear_packed_sm90. Where dtype or
+ * device do not allow it: TS_E_UNSUPPORTED, and nothing was done. */
+extern "C" ts_status ts_ternary_wide_sm90a(const ts_ternary_linear_packed_args *a,
+                                           const ts_exec                       *x);
+
+/* Both gradients likewise, once the latents have been packed into the workspace: and what they need
+ * of it besides. */
+extern "C" ts_status ts_ternary_gradient_sm90a(const ts_ternary_linear_backward_args *a,
+                                               const ts_exec                         *x);
+extern "C" size_t    ts_ternary_gradient_bytes_sm90a(const ts_ternary_linear_dims *d);
+
 namespace
 {
 
@@ -49,7 +60,66 @@ __device__ __forceinline__ float weight_of(unsigned c, float s)
     return c == 3 ? NAN : (float)((int)c - 1) * s;
 }
 
+/* ---- copies to shared memory, N bytes each, that go on while their thread does other things ----
+ */
+
+template <int N> __device__ __forceinline__ void copy_ahead(void *shared, const void *global)
+{
+    const unsigned s = (unsigned)__cvta_generic_to_shared(shared);
+    if constexpr (N == 16)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(s), "l"(global) : "memory");
+    else
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(s), "l"(global), "n"(N)
+                     : "memory");
+}
+
+__device__ __forceinline__ void close_copies(void)
+{
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+template <int N> __device__ __forceinline__ void await_all_but(void)
+{
+    asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
+}
+
+/* ---- launches ---- */
+
+/* A block may be there before the stream's kernels before it are done: it begins with this, until
+ * they are and what they wrote can be read. The next may come as soon as there is room. */
+__device__ __forceinline__ void start_after_others(void)
+{
+    asm volatile("griddepcontrol.wait;\n\tgriddepcontrol.launch_dependents;" ::: "memory");
+}
+
 /* ---- host side ---- */
+
+inline bool aligned_to(const void *p, size_t n)
+{
+    return (uintptr_t)p % n == 0;
+}
+
+template <class K> ts_status allow_shared(K *kernel, size_t n_bytes)
+{
+    return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                (int)n_bytes) == cudaSuccess
+               ? TS_OK
+               : TS_E_DEVICE;
+}
+
+/* For kernels that begin with start_after_others. */
+template <class A>
+ts_status launch(void (*kernel)(A), dim3 grid, unsigned threads, size_t n_shared,
+                 cudaStream_t stream, const A &args)
+{
+    cudaLaunchAttribute early = {};
+    cudaLaunchConfig_t  how = {};
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+    how.gridDim = grid, how.blockDim = dim3(threads), how.dynamicSmemBytes = n_shared;
+    how.stream = stream, how.attrs = &early, how.numAttrs = 1;
+    return cudaLaunchKernelEx(&how, kernel, args) == cudaSuccess ? TS_OK : TS_E_DEVICE;
+}
 
 inline ts_status launched(void)
 {
