@@ -61,6 +61,7 @@ if [ -f "$build/libmodel.a" ]; then
     unset TOUCHSTONE_MODEL
     if [ -d share/austen ]; then
         run 0 generate; silent; shows '^\[1\] .'; shows '^\[2\] .'; shows '^\[3\] .'; shows '^decode'
+        grep -o '^\[[0-9]\]' "$tmp/out" | sort -c 2>/dev/null || complain 'the third story ends first, and was told first'
     fi
     export TOUCHSTONE_CUDA_MODULE=/nonexistent # the same on a machine with a GPU
     run 3 generate --model $model --prompt x --device cuda; refused

@@ -107,7 +107,16 @@ static void show_token(const ts_generate_work *w, const ts_story *s, int64_t i)
     ts_generate_show(w->out, piece, n);
 }
 
-/* One story as it comes; of several each when it is done. */
+static void show_story(const ts_generate_work *w, int64_t nth)
+{
+    const ts_story *s = &w->story[nth];
+    fprintf(w->out, "[%lld] ", (long long)nth + 1);
+    ts_generate_show(w->out, s->text, s->n_text);
+    for (int64_t i = s->n_prompt; i < s->n_token; i++) show_token(w, s, i);
+    fputc('\n', w->out);
+}
+
+/* One story as it comes; of several each when it and all before it are done. */
 void ts_generate_tell(void *user, const ts_event *e)
 {
     ts_generate_work *w = user;
@@ -123,12 +132,9 @@ void ts_generate_tell(void *user, const ts_event *e)
     }
     s->ended = true;
     s->status = e->status;
-    if (w->out && !stream) {
-        fprintf(w->out, "[%lld] ", (long long)e->request + 1);
-        ts_generate_show(w->out, s->text, s->n_text);
-        for (int64_t i = s->n_prompt; i < s->n_token; i++) show_token(w, s, i);
-    }
-    if (w->out) fputc('\n', w->out);
+    if (stream) fputc('\n', w->out);
+    for (; w->n_story > 1 && w->n_told < w->n_story && w->story[w->n_told].ended; w->n_told++)
+        if (w->out) show_story(w, w->n_told);
 }
 
 ts_engine_options ts_generate_options(const ts_generate_work *w, int64_t n_seq)

@@ -22,7 +22,7 @@ typedef struct ts_generate_work {
     ts_tokenizer           *t;
     char                   *file; /* of --prompts */
     ts_story               *story;
-    int64_t                 n_story;
+    int64_t                 n_story, n_told; /* of several; told in this order */
     ts_engine              *e;
     FILE                   *out; /* NULL when standard output carries JSON */
 } ts_generate_work;
@@ -34,7 +34,7 @@ int ts_generate_stops(const ts_generate_work *w, int32_t stop[TS_MODEL_STOPS]);
 /* Every story as a request of the engine. */
 bool ts_generate_add_all(const ts_generate_work *w, ts_engine *e);
 
-/* One story as it comes; of several each when it is done. `user`: the work. */
+/* One story as it comes; of several each when it and all before it are done. `user`: the work. */
 void ts_generate_tell(void *user, const ts_event *e);
 void ts_generate_show(FILE *out, const char *text, size_t n);
 /* The list `stories`; the exit status. */
