@@ -54,8 +54,11 @@ static void load(void)
 static void rebase(ts_decoder *m, char *memory)
 {
     const int64_t n = ts_slot_count(&m->dims);
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < n; i++) {
         if (m->weight[i]) m->weight[i] = memory + ((char *)m->weight[i] - (char *)m->memory);
+        if (m->scale[i])
+            m->scale[i] = (uint16_t *)(void *)(memory + ((char *)m->scale[i] - (char *)m->memory));
+    }
 }
 
 static bool copy_in(const ts_decoder *m, void *memory, void *frequency, char why[TS_MODEL_WHY])
@@ -74,8 +77,6 @@ bool ts_decoder_to_cuda(ts_decoder *m, char why[TS_MODEL_WHY])
     void        *self = NULL, *memory = NULL, *frequency = NULL;
     if (m->device == TS_CUDA) return true;
     if (m->dtype != TS_F32) return ts_say(why, "a CUDA device: got weights in f64, expected f32");
-    if (m->packed)
-        return ts_say(why, "a CUDA device: got packed weights, expected a model.safetensors");
     const char *absent = ts_cuda_unavailable_reason();
     if (absent) return ts_say(why, "%s", absent);
     pthread_once(&once, load);

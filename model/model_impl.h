@@ -78,7 +78,7 @@ typedef struct ts_tensor {
     const unsigned char *scale; /* NULL: not packed */
 } ts_tensor;
 
-/* weight[], memory and frequency point to memory of `device`. */
+/* weight[], scale[], memory and frequency point to memory of `device`. */
 struct ts_decoder {
     ts_decoder_dims        dims;
     ts_dtype               dtype;
@@ -105,7 +105,7 @@ static inline void *ts_weight(const ts_decoder *m, int64_t layer, ts_slot s)
     return m->weight[ts_slot_at(&m->dims, layer, s)];
 }
 
-/* ---- packed.c: matrices that stay codes and scales. On the CPU ---- */
+/* ---- packed.c: matrices that stay codes and scales ---- */
 
 /* Bytes of a row's codes, and how many scales it has: as matrices of a file. */
 ts_shape ts_packed_codes(ts_shape s);

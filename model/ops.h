@@ -20,6 +20,12 @@ typedef struct ts_ops {
     /* y[i] = table[row[i]] */
     void (*gather)(void *self, void *y, const void *table, const int64_t *row, int64_t n,
                    int64_t width);
+    /* The same of a table of ternary codes and scales, as ternary.h packs them. */
+    void (*gather_packed)(void *self, void *y, const uint8_t *code, const uint16_t *scale,
+                          const int64_t *row, int64_t n, int64_t width);
+    /* y = x + bias, or y += that; bias may be NULL. y may be x. */
+    void (*sum)(void *self, void *y, const void *x, const void *bias, int64_t n, int64_t width,
+                bool add);
     /* y = x w^T + bias, or y += that. w [n_out][n_in]; bias may be NULL. */
     void (*linear)(void *self, void *y, const void *x, const void *w, const void *bias, int64_t n,
                    int64_t n_out, int64_t n_in, bool add);
@@ -48,6 +54,6 @@ typedef struct ts_model_module {
     void (*close)(void *self);
 } ts_model_module;
 
-enum { TS_MODEL_CUDA_ABI = 1 };
+enum { TS_MODEL_CUDA_ABI = 2 };
 
 #endif

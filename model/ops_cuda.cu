@@ -4,6 +4,7 @@
  * Everything is enqueued on one stream and nothing is waited for but by `end`. Errors of launches
  * stay with the runtime until then, those of cuBLAS with the gpu. */
 #include <cublas_v2.h>
+#include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
 #include <stdio.h>
@@ -11,6 +12,7 @@
 
 extern "C" {
 #include "ops.h"
+#include "touchstone/ternary.h"
 }
 
 namespace
@@ -69,6 +71,30 @@ void gather(void *self, void *y, const void *table, const int64_t *row, int64_t 
                                                                  row, n, width);
 }
 
+__global__ void __launch_bounds__(THREADS)
+    gather_packed_rows(float *__restrict__ y, const uint8_t *__restrict__ code,
+                       const __half *__restrict__ scale, const int64_t *row, int64_t n,
+                       int64_t width)
+{
+    const int64_t groups = (width + TS_TERNARY_GROUP - 1) / TS_TERNARY_GROUP;
+    for (int64_t r = blockIdx.x; r < n; r += gridDim.x) {
+        const uint8_t *c = code + row[r] * groups * TS_TERNARY_GROUP_BYTES;
+        const __half  *s = scale + row[r] * groups;
+        for (int64_t j = threadIdx.x; j < width; j += blockDim.x)
+            y[r * width + j] =
+                (float)((c[j / 4] >> 2 * (j % 4) & 3) - 1) * __half2float(s[j / TS_TERNARY_GROUP]);
+    }
+}
+
+void gather_packed(void *self, void *y, const uint8_t *code, const uint16_t *scale,
+                   const int64_t *row, int64_t n, int64_t width)
+{
+    const gpu *g = (const gpu *)self;
+    if (n)
+        gather_packed_rows<<<blocks_for(n, 1), THREADS, 0, g->stream>>>(
+            (float *)y, code, (const __half *)scale, row, n, width);
+}
+
 /* Squares are summed in double, as on the CPU. y may be x: a thread writes what it alone reads. */
 __global__ void __launch_bounds__(THREADS)
     rms_rows(float *y, const float *x, const float *__restrict__ gain, int64_t n, int64_t width,
@@ -112,6 +138,21 @@ __global__ void __launch_bounds__(THREADS)
 {
     for (int64_t i = first_element(); i < n * width; i += all_threads())
         y[i] = bias[i % width] + (add ? y[i] : 0);
+}
+
+__global__ void __launch_bounds__(THREADS)
+    sum_rows(float *y, const float *x, const float *bias, int64_t n, int64_t width, bool add)
+{
+    for (int64_t i = first_element(); i < n * width; i += all_threads())
+        y[i] = x[i] + (bias ? bias[i % width] : 0) + (add ? y[i] : 0);
+}
+
+void sum(void *self, void *y, const void *x, const void *bias, int64_t n, int64_t width, bool add)
+{
+    const gpu *g = (const gpu *)self;
+    if (n)
+        sum_rows<<<blocks_for(n * width, THREADS), THREADS, 0, g->stream>>>(
+            (float *)y, (const float *)x, (const float *)bias, n, width, add);
 }
 
 /* To cuBLAS a matrix that lies row by row is its transpose: y^T = w x^T, of which w is given as
@@ -291,7 +332,8 @@ bool open_gpu(void **self, char *why, size_t n_why)
     return !s;
 }
 
-const ts_ops f32 = { begin, end, put, gather, linear, rms, turns, rotate, silu_times, gelu };
+const ts_ops f32 = { begin,  end, put,   gather, gather_packed, sum,
+                     linear, rms, turns, rotate, silu_times,    gelu };
 
 } // namespace
 

@@ -4,7 +4,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "dtype.h"
 #include "ops.h"
+#include "touchstone/ternary.h"
 
 static void add_bias(real *y, const real *bias, int64_t n, int64_t width, bool add)
 {
@@ -26,6 +28,31 @@ static void gather(void *self, void *y, const void *table, const int64_t *row, i
     for (int64_t r = 0; r < n; r++)
         memcpy((real *)y + r * width, (const real *)table + row[r] * width,
                (size_t)width * sizeof(real));
+}
+
+static void gather_packed(void *self, void *y, const uint8_t *code, const uint16_t *scale,
+                          const int64_t *row, int64_t n, int64_t width)
+{
+    (void)self;
+    const int64_t groups = (width + TS_TERNARY_GROUP - 1) / TS_TERNARY_GROUP;
+    real         *to = y;
+    for (int64_t r = 0; r < n; r++) {
+        const uint8_t  *c = code + row[r] * groups * TS_TERNARY_GROUP_BYTES;
+        const uint16_t *s = scale + row[r] * groups;
+        for (int64_t j = 0; j < width; j++)
+            *to++ =
+                (real)(((c[j / 4] >> 2 * (j % 4) & 3) - 1) * ts_widen_f16(s[j / TS_TERNARY_GROUP]));
+    }
+}
+
+static void sum(void *self, void *y, const void *x, const void *bias, int64_t n, int64_t width,
+                bool add)
+{
+    (void)self;
+    real       *to = y;
+    const real *from = x, *b = bias;
+    for (int64_t i = 0; i < n * width; i++)
+        to[i] = from[i] + (b ? b[i % width] : 0) + (add ? to[i] : 0);
 }
 
 static void linear(void *self, void *y, const void *x, const void *w, const void *bias, int64_t n,
@@ -103,6 +130,8 @@ static void gelu(void *self, void *up, int64_t n)
 const ts_ops OPS = {
     .put = put,
     .gather = gather,
+    .gather_packed = gather_packed,
+    .sum = sum,
     .linear = linear,
     .rms = rms,
     .turns = turns,

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* packed.c - matrices that stay as a file has them, two bits a weight, and are multiplied so by
  * kernel/ternary. */
-#include "dtype.h"
 #include "model_impl.h"
 #include "touchstone/ternary.h"
 
@@ -47,7 +46,7 @@ static ts_ternary_linear_packed_args args_of(const ts_decoder *m, const ts_packe
 
 size_t ts_packed_workspace(const ts_decoder *m, int64_t n)
 {
-    const ts_exec x = { .device = TS_CPU };
+    const ts_exec x = { .device = m->device };
     size_t        most = 0, bytes;
     for (int s = 0; m->packed && s < TS_SLOTS; s++) {
         const int64_t           at = ts_slot_at(&m->dims, 0, (ts_slot)s);
@@ -65,28 +64,15 @@ size_t ts_packed_workspace(const ts_decoder *m, int64_t n)
 
 void ts_packed_gather(const ts_decoder *m, void *y, const int64_t *row, int64_t n)
 {
-    const int64_t  at = ts_slot_at(&m->dims, 0, TS_W_EMBED), width = m->dims.width;
-    const ts_shape shape = ts_slot_shape(&m->dims, TS_W_EMBED);
-    const int64_t  n_code = ts_packed_codes(shape).cols, n_scale = groups_of(shape);
-    for (int64_t r = 0; r < n; r++) {
-        const uint8_t  *code = (const uint8_t *)m->weight[at] + row[r] * n_code;
-        const uint16_t *scale = m->scale[at] + row[r] * n_scale;
-        for (int64_t j = 0; j < width; j++) {
-            const int c = (code[j / 4] >> 2 * (j % 4) & 3) - 1;
-            ts_store(y, m->dtype, r * width + j, c * ts_widen_f16(scale[j / TS_TERNARY_GROUP]));
-        }
-    }
+    const int64_t at = ts_slot_at(&m->dims, 0, TS_W_EMBED);
+    m->ops->gather_packed(m->self, y, m->weight[at], m->scale[at], row, n, m->dims.width);
 }
 
 ts_status ts_packed_linear(const ts_decoder *m, const ts_packed_product *p, const ts_exec *x)
 {
     const ts_ternary_linear_packed_args a = args_of(m, p);
     const ts_status                     status = ts_ternary_linear_packed(&a, x);
-    if (status || (!p->bias && !p->room)) return status;
-    for (int64_t i = 0; i < p->n * p->shape.rows; i++)
-        ts_store(p->y, m->dtype, i,
-                 ts_load(a.y, m->dtype, i) +
-                     (p->bias ? ts_load(p->bias, m->dtype, i % p->shape.rows) : 0) +
-                     (p->room ? ts_load(p->y, m->dtype, i) : 0));
-    return TS_OK;
+    if (!status && (p->bias || p->room))
+        m->ops->sum(m->self, p->y, a.y, p->bias, p->n, p->shape.rows, p->room);
+    return status;
 }

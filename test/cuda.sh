@@ -40,6 +40,9 @@ steps() { # one line each: NAME COMMAND; a command that answers 77 is skipped
         # It asks for more memory than there is, which is no error of the program's.
         echo "memcheck/model compute-sanitizer --tool memcheck --error-exitcode 1" \
             "--report-api-errors no build/test/unit_model_cuda"
+        echo "model_packed build/test/unit_model_packed cuda"
+        echo "memcheck/model_packed compute-sanitizer --tool memcheck --error-exitcode 1" \
+            "--report-api-errors no build/test/unit_model_packed cuda"
         echo "train build/test/unit_train_cuda"
         echo "train_run build/test/unit_train_run cuda"
         for tool in memcheck racecheck; do

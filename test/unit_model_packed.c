@@ -102,6 +102,41 @@ static void packed_is_dequantised(void **state)
         }
 }
 
+/* ---- on a device ---- */
+
+/* Few rows at a time and many: other kernels. */
+static void packed_on_cuda(void **state)
+{
+    (void)state;
+    static const int64_t sizes[][2] = { { 128, 384 }, { 96, 200 }, { 264, 130 } };
+    static const way ways[] = { { 1, 0, TS_F32, 0 }, { 7, 4, TS_F32, 0 }, { 90, 16, TS_F32, 0 } };
+    int32_t          token[90];
+    for (int i = 0; i < 90; i++) token[i] = (int32_t)(ts_bits(8, i) % 300);
+    for (int s = 0; s < 3; s++) {
+        char folder[] = "/tmp/unit-packed-XXXXXX";
+        export_net(folder, sizes[s][0], sizes[s][1]);
+        ts_decoder *exact = load(in(folder, files[2]), TS_F64),
+                   *m = load(in(folder, files[2]), TS_F32);
+        double *want = logits_of(exact, token, 90, (way) { .chunk = 90, .store = TS_F64 });
+        double  off = 0, largest = 0;
+        to_cuda(m);
+        for (int w = 0; w < 3; w++) {
+            double *got = logits_of(m, token, 90, ways[w]);
+            for (int64_t i = 0; i < 90 * 300; i++) {
+                off = farther(off, got[i], want[i]);
+                largest = fmax(largest, fabs(want[i]));
+            }
+            free(got);
+        }
+        print_message("width %3d: logits to %.2f, off by %.1e\n", (int)sizes[s][0], largest, off);
+        assert_true(off <= 1e-5 * largest);
+        free(want);
+        ts_decoder_free(&exact);
+        ts_decoder_free(&m);
+        remove_folder(folder);
+    }
+}
+
 /* ---- what is refused ---- */
 
 typedef struct packed_file {
@@ -180,11 +215,14 @@ static void malformed(void **state)
     remove_folder(folder);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(packed_is_dequantised),
         cmocka_unit_test(malformed),
     };
+    const struct CMUnitTest cuda[] = { cmocka_unit_test(packed_on_cuda) };
+    if (argc > 1 && !strcmp(argv[1], "cuda"))
+        return no_cuda() ? 77 : cmocka_run_group_tests(cuda, NULL, NULL);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
