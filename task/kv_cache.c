@@ -37,6 +37,13 @@ static double offset(double x, int64_t row, int64_t e)
     return x + 30;
 }
 
+/* With such keys every score of a row is far above 0, or far below. */
+static double offset_query(double x, int64_t row, int64_t e)
+{
+    (void)e;
+    return x + (row % 2 ? -1 : 1);
+}
+
 static double tiny(double x, int64_t row, int64_t e)
 {
     (void)row, (void)e;
@@ -67,9 +74,12 @@ static const struct family {
     const char *name;
     draw        key, value, query;
 } families[] = {
-    { "zeros", zero, zero, zero },          { "constant", constant, constant, plain },
-    { "offset", offset, offset, plain },    { "tiny", tiny, tiny, plain },
-    { "outlier", outlier, outlier, plain }, { "ramp", ramp_key, plain, ramp_query },
+    { "zeros", zero, zero, zero },
+    { "constant", constant, constant, plain },
+    { "offset", offset, offset, offset_query },
+    { "tiny", tiny, tiny, plain },
+    { "outlier", outlier, outlier, plain },
+    { "ramp", ramp_key, plain, ramp_query },
     { NULL, plain, plain, plain },
 };
 
