@@ -150,7 +150,7 @@ static void test_tiles(void **state)
 {
     (void)state;
     static const int64_t n[][3] = {
-        { 136, 264, 130 }, { 320, 128, 40 }, { 72, 520, 200 }, { 130, 257, 65 }
+        { 136, 264, 130 }, { 320, 128, 40 }, { 72, 520, 200 }, { 130, 257, 65 }, { 1100, 130, 20 }
     };
     static const ts_dtype types[] = { TS_F16, TS_BF16 };
     for (size_t i = 0; i < sizeof n / sizeof *n; i++)

@@ -3,7 +3,9 @@
  *
  * Both are products of tiles of 128 x 128, the columns being a group of inputs; 64 terms at a time
  * come through shared memory. Sums of 128 terms, which the instructions round down, are added to
- * those before them as floats are. One warpgroup brings the factors, two multiply.
+ * those before them as floats are. One warpgroup brings the factors, two multiply. Where there are
+ * fewer tiles than multiprocessors, blocks share out the terms of a tile in parts, and add_parts
+ * adds their sums in order.
  *
  * dx: terms are outputs. dy is the left factor, from memory as it is; the warpgroup that brings it
  * decodes the right one. An f16 holds a weight. A bf16 does not, two do: its rounding, and what
@@ -35,6 +37,9 @@ struct gradient_params {
     void           *out; /* [n_down][n_in] */
     int64_t         n_down, n_in, n_terms;
     int             n_groups, n_tiles; /* tiles down */
+    float          *parts;             /* [part][n_down][n_in], where there are several */
+    int             n_parts;
+    int64_t         part; /* terms, a multiple of 128 */
 };
 
 /* What a thread of the bringing warpgroup has of a stage of codes: half a group of an output, and
@@ -112,9 +117,9 @@ template <class T_> struct dx_of {
     static constexpr int ARRIVALS = 1 + WARPGROUP / 32;
     half_group           next;
 
-    __device__ __forceinline__ void begin(const gradient_params &p, int g)
+    __device__ __forceinline__ void begin(const gradient_params &p, int g, int64_t term)
     {
-        next.load(p, g, 0);
+        next.load(p, g, term);
     }
     __device__ __forceinline__ void bring(const gradient_params &p, unsigned to, unsigned full,
                                           int64_t down, int g, int64_t term)
@@ -177,7 +182,7 @@ template <class T_> struct dw_of {
     using result = float;
     static constexpr int LEFT = 2 * SLAB, STAGE = 2 * LEFT, ARRIVALS = 1;
 
-    __device__ __forceinline__ void begin(const gradient_params &, int)
+    __device__ __forceinline__ void begin(const gradient_params &, int, int64_t)
     {
     }
     __device__ __forceinline__ void bring(const gradient_params &p, unsigned to, unsigned full,
@@ -227,28 +232,38 @@ template <class F> struct gradient_places {
     }
 };
 
-/* A block's tiles one after another: f(first sum down, group). */
-template <class G> __device__ __forceinline__ void for_tiles(const gradient_params &p, G f)
+/* A part of a tile: its first sum down, group, and terms. */
+struct share {
+    int64_t down;
+    int     g, part;
+    int64_t begin, end;
+};
+
+/* A block's shares one after another. */
+template <class G> __device__ __forceinline__ void for_shares(const gradient_params &p, G f)
 {
-    for (int i = (int)blockIdx.x; i < p.n_tiles * p.n_groups; i += (int)gridDim.x)
-        f((int64_t)(i % p.n_tiles) * TILE, i / p.n_tiles);
+    const int n = p.n_tiles * p.n_groups;
+    for (int i = (int)blockIdx.x; i < n * p.n_parts; i += (int)gridDim.x) {
+        share s = { (int64_t)(i % p.n_tiles) * TILE, i % n / p.n_tiles, i / n, 0, 0 };
+        s.begin = s.part * p.part, s.end = min(s.begin + p.part, p.n_terms);
+        f(s);
+    }
 }
 
-template <class F>
-__device__ __forceinline__ void store_sums(const gradient_params &p, const float (&y)[SUMS],
-                                           int64_t down, int g)
+template <class F, class R>
+__device__ __forceinline__ void store_sums(const gradient_params &p, R *out, const float (&y)[SUMS],
+                                           const share &s)
 {
-    using R = typename F::result;
     const int     lane = threadIdx.x % 32;
-    const int64_t row = down + (threadIdx.x / 32 - WARPGROUP / 32) * 16 + lane / 4;
-    const bool    both = p.n_in % 2 == 0 && (uintptr_t)p.out % (2 * sizeof(R)) == 0;
+    const int64_t row = s.down + (threadIdx.x / 32 - WARPGROUP / 32) * 16 + lane / 4;
+    const bool    both = p.n_in % 2 == 0 && (uintptr_t)out % (2 * sizeof(R)) == 0;
 #pragma unroll
     for (int low = 0; low < 2; low++) {
         if (row + low * 8 >= p.n_down) continue;
-        R *const to = (R *)p.out + (row + low * 8) * p.n_in;
+        R *const to = out + (row + low * 8) * p.n_in;
 #pragma unroll
         for (int i = 0; i < TILE / 8; i++) {
-            const int64_t j = (int64_t)g * GROUP + i * 8 + lane % 4 * 2;
+            const int64_t j = (int64_t)s.g * GROUP + i * 8 + lane % 4 * 2;
             const float2  v = F::pair(y, i, low);
             if (both && j < p.n_in) {
                 if constexpr (sizeof(R) == 4) *(float2 *)(void *)(to + j) = v;
@@ -258,6 +273,18 @@ __device__ __forceinline__ void store_sums(const gradient_params &p, const float
                 if (j + 1 < p.n_in) from_float(to + j + 1, v.y);
             }
         }
+    }
+}
+
+/* out of the sums of all parts. */
+template <class R> __global__ void __launch_bounds__(THREADS) add_parts(gradient_params p)
+{
+    const int64_t n = p.n_down * p.n_in, step = (int64_t)gridDim.x * THREADS;
+    start_after_others();
+    for (int64_t i = blockIdx.x * (int64_t)THREADS + threadIdx.x; i < n; i += step) {
+        float sum = p.parts[i];
+        for (int k = 1; k < p.n_parts; k++) sum += p.parts[k * n + i];
+        from_float((R *)p.out + i, sum);
     }
 }
 
@@ -283,31 +310,32 @@ __global__ void __launch_bounds__(3 * WARPGROUP, 1)
         if (threadIdx.x < WARPGROUP) {
             give_registers<104>();
             F factors;
-            for_tiles(p, [&](int64_t down, int g) {
-                factors.begin(p, g);
-                for (int64_t term = 0; term < p.n_terms; term += DEEP, at.advance()) {
+            for_shares(p, [&](const share &s) {
+                factors.begin(p, s.g, s.begin);
+                for (int64_t term = s.begin; term < s.end; term += DEEP, at.advance()) {
                     barrier_wait(m.empty + at.stage * 8, at.parity ^ 1);
-                    factors.bring(p, m.stages + at.stage * F::STAGE, m.full + at.stage * 8, down, g,
-                                  term);
+                    factors.bring(p, m.stages + at.stage * F::STAGE, m.full + at.stage * 8, s.down,
+                                  s.g, term);
                 }
             });
         } else {
             take_registers<200>();
-            for_tiles(p, [&](int64_t down, int g) {
+            for_shares(p, [&](const share &s) {
                 float sum[SUMS], y[SUMS] = {};
                 bool  first = true; /* of the stages whose terms are summed together */
-                for (int64_t term = 0; term < p.n_terms; term += DEEP, at.advance()) {
+                for (int64_t term = s.begin; term < s.end; term += DEEP, at.advance()) {
                     barrier_wait(m.full + at.stage * 8, at.parity);
                     F::multiply(m.stages + at.stage * F::STAGE, threadIdx.x / WARPGROUP - 1, sum,
                                 first);
                     if (threadIdx.x % 32 == 0) barrier_arrive(m.empty + at.stage * 8);
                     first = !first;
-                    if (!first && term + DEEP < p.n_terms) continue;
+                    if (!first && term + DEEP < s.end) continue;
 #pragma unroll
                     for (int i = 0; i < SUMS; i++) y[i] += sum[i];
                     first = true;
                 }
-                store_sums<F>(p, y, down, g);
+                if (p.n_parts == 1) store_sums<F>(p, (typename F::result *)p.out, y, s);
+                else store_sums<F>(p, p.parts + s.part * p.n_down * p.n_in, y, s);
             });
         }
     }

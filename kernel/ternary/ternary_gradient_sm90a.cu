@@ -33,6 +33,11 @@ __global__ void __launch_bounds__(THREADS) pad_kernel(pad_params p)
 
 /* ---- host side ---- */
 
+enum {
+    LEAST_PART = 512, /* terms */
+    N_BLOCKS = 132,   /* a multiprocessor each; what a sum is depends on no device */
+};
+
 inline size_t padded_bytes(int64_t n_rows, int64_t n)
 {
     return lines((size_t)(n_rows * ceil_div(n, 8)) * 16);
@@ -51,17 +56,38 @@ inline ts_status padded(tensor_view *t, void *room, cudaStream_t stream)
                   THREADS, 0, stream, p);
 }
 
+/* In how many parts the terms of dx are summed: blocks for all multiprocessors, and parts that are
+ * worth it. */
+inline int64_t dx_parts(const ts_ternary_linear_dims *d)
+{
+    const int64_t tiles = ceil_div(d->n_rows, TILE) * groups_of(d->n_in);
+    const int64_t few = d->n_out / LEAST_PART, n = N_BLOCKS / (tiles ? tiles : 1);
+    return n < 2 || few < 2 ? 1 : n < few ? n : few;
+}
+
+inline size_t parts_bytes(const ts_ternary_linear_dims *d)
+{
+    const int64_t n = dx_parts(d);
+    return n == 1 ? 0 : lines((size_t)(n * d->n_rows * d->n_in) * sizeof(float));
+}
+
 template <class F> ts_status run(gradient_params p, cudaStream_t stream)
 {
+    using R = typename F::result;
     auto *const kernel = gradient_kernel<F>;
     int         device, n_sm;
     p.n_tiles = (int)ceil_div(p.n_down, TILE);
-    const int n = p.n_tiles * p.n_groups;
+    p.part = ceil_div(ceil_div(p.n_terms, p.n_parts), 2 * DEEP) * (2 * DEEP);
+    p.n_parts = (int)ceil_div(p.n_terms, p.part);
+    const int n = p.n_tiles * p.n_groups * p.n_parts;
     if (allow_shared(kernel, N_BYTES<F>) || cudaGetDevice(&device) != cudaSuccess ||
         cudaDeviceGetAttribute(&n_sm, cudaDevAttrMultiProcessorCount, device) != cudaSuccess)
         return TS_E_DEVICE;
-    return launch(kernel, dim3((unsigned)(n < n_sm ? n : n_sm)), 3 * WARPGROUP, N_BYTES<F>, stream,
-                  p);
+    const ts_status s =
+        launch(kernel, dim3((unsigned)(n < n_sm ? n : n_sm)), 3 * WARPGROUP, N_BYTES<F>, stream, p);
+    if (s || p.n_parts == 1) return s;
+    return launch(add_parts<R>, dim3(blocks_for(ceil_div(p.n_down * p.n_in, THREADS))), THREADS, 0,
+                  stream, p);
 }
 
 template <class T>
@@ -79,9 +105,12 @@ ts_status run_both(const ts_ternary_linear_backward_args *a, const uint8_t *code
     if ((s = padded(&in, room + padded_bytes(d->n_rows, d->n_out), stream))) return s;
     p.n_in = d->n_in, p.n_groups = (int)groups_of(d->n_in), p.code = code, p.scale = scale;
     p.out = a->dx, p.n_down = d->n_rows, p.n_terms = d->n_out;
+    p.parts = (float *)(void *)(room + padded_bytes(d->n_rows, d->n_out) +
+                                padded_bytes(d->n_rows, d->n_in));
+    p.n_parts = (int)dx_parts(d);
     if (!make_map(&p.left, dy, is_half, TILE)) return TS_E_DEVICE;
     if ((s = run<dx_of<T>>(p, stream))) return s;
-    p.out = a->dw, p.n_down = d->n_out, p.n_terms = d->n_rows;
+    p.out = a->dw, p.n_down = d->n_out, p.n_terms = d->n_rows, p.n_parts = 1;
     if (!make_map(&p.left, dy, is_half, DEEP) || !make_map(&p.right, in, is_half, DEEP))
         return TS_E_DEVICE;
     return run<dw_of<T>>(p, stream);
@@ -92,7 +121,7 @@ ts_status run_both(const ts_ternary_linear_backward_args *a, const uint8_t *code
 size_t ts_ternary_gradient_bytes_sm90a(const ts_ternary_linear_dims *d)
 {
     if (d->dtype == TS_F32) return 0;
-    return padded_bytes(d->n_rows, d->n_out) + padded_bytes(d->n_rows, d->n_in);
+    return padded_bytes(d->n_rows, d->n_out) + padded_bytes(d->n_rows, d->n_in) + parts_bytes(d);
 }
 
 ts_status ts_ternary_gradient_sm90a(const ts_ternary_linear_backward_args *a, const ts_exec *x)
