@@ -76,7 +76,7 @@ template <class T> size_t arranged_bytes(int64_t n_rows, int64_t n_groups)
            LINE;
 }
 
-/* L also has what a launch needs: OUTPUTS of a block, THREADS, and bytes of shared memory. */
+/* L also has what a launch needs: N_OUTPUTS of a block, N_THREADS, and bytes of shared memory. */
 template <class T, class L>
 ts_status run_arranged(void (*kernel)(arranged_params), const product_params &p, void *workspace,
                        cudaStream_t stream)

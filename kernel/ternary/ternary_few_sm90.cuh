@@ -10,6 +10,7 @@
 #ifndef TS_TERNARY_FEW_SM90_CUH
 #define TS_TERNARY_FEW_SM90_CUH
 
+#include "sm90.cuh"
 #include "ternary_product_sm90.cuh"
 
 namespace
@@ -19,7 +20,6 @@ enum {
     FEW = 8, /* rows: the columns of one matrix instruction */
     FEW_WARPS = 16,
     FEW_THREADS = 32 * FEW_WARPS,
-    MOST_SHARED = 227 * 1024,
     ROW_CODES = SEGMENT * GROUP_BYTES, /* bytes of an output in a parcel; of its scales */
     ROW_SCALES = SEGMENT * 2,
     PARCEL = OUTPUTS * (ROW_CODES + ROW_SCALES),
@@ -249,7 +249,7 @@ __global__ void __launch_bounds__(FEW_THREADS, 1) few_kernel(few_params f)
     /* All of the team; barrier 0 is the block's. */
     auto together = [&] {
         if (f.team == 1) __syncwarp();
-        else asm volatile("bar.sync %0, %1;" ::"r"(1 + team), "r"(32 * f.team) : "memory");
+        else named_wait(1 + team, 32 * f.team);
     };
     start_after_others();
     send_next(parcel); /* on its way while inputs are laid out */
@@ -293,7 +293,8 @@ __global__ void __launch_bounds__(FEW_THREADS, 1) few_kernel(few_params f)
 /* Blocks of as many rows as their memory holds; none: not even one. */
 template <class T> few_params few_of(const product_params &p)
 {
-    few_params f = {};
+    const size_t most = most_shared();
+    few_params   f = {};
     f.p = p, f.rows = p.n_rows < FEW ? (int)p.n_rows : (int)FEW;
     f.n_segments = (int)ceil_div(p.n_groups, SEGMENT), f.n_tiles = (int)ceil_div(p.n_out, OUTPUTS);
     f.team = FEW_WARPS;
@@ -302,7 +303,7 @@ template <class T> few_params few_of(const product_params &p)
     for (; f.rows; f.rows--)
         for (int spare = 2; spare >= 0; spare--) {
             f.n_parcels = spare > 1 ? 2 : 1, f.n_sets = spare > 0 ? 2 : 1;
-            if (few_places<parts<T>::n>(f, NULL).n_bytes() <= MOST_SHARED) return f;
+            if (few_places<parts<T>::n>(f, NULL).n_bytes() <= most) return f;
         }
     return f;
 }

@@ -3,9 +3,8 @@
  *
  * Both are products of tiles of 128 x 128, the columns being a group of inputs; 64 terms at a time
  * come through shared memory. Sums of 128 terms, which the instructions round down, are added to
- * those before them as floats are. One warpgroup brings the factors, two multiply. Where there are
- * fewer tiles than multiprocessors, blocks share out the terms of a tile in parts, and add_parts
- * adds their sums in order.
+ * those before them as floats are. One warpgroup brings the factors, two multiply. Where dx has
+ * few tiles, blocks share out the terms of one in parts, and add_parts adds their sums in order.
  *
  * dx: terms are outputs. dy is the left factor, from memory as it is; the warpgroup that brings it
  * decodes the right one. An f16 holds a weight. A bf16 does not, two do: its rounding, and what
@@ -188,7 +187,6 @@ template <class T_> struct dw_of {
     __device__ __forceinline__ void bring(const gradient_params &p, unsigned to, unsigned full,
                                           int64_t down, int g, int64_t term)
     {
-        if (threadIdx.x) return;
         barrier_expect(full, STAGE);
         for (int i = 0; i < 2; i++) {
             load_box(to + i * SLAB, &p.left, full, (int)down + i * SLAB_COLUMNS, (int)term, 0, 0,
@@ -310,14 +308,16 @@ __global__ void __launch_bounds__(3 * WARPGROUP, 1)
         if (threadIdx.x < WARPGROUP) {
             give_registers<104>();
             F factors;
-            for_shares(p, [&](const share &s) {
-                factors.begin(p, s.g, s.begin);
-                for (int64_t term = s.begin; term < s.end; term += DEEP, at.advance()) {
-                    barrier_wait(m.empty + at.stage * 8, at.parity ^ 1);
-                    factors.bring(p, m.stages + at.stage * F::STAGE, m.full + at.stage * 8, s.down,
-                                  s.g, term);
-                }
-            });
+            /* Who does not arrive anywhere must not wait: nothing would keep it in step. */
+            if (F::ARRIVALS > 1 || threadIdx.x == 0)
+                for_shares(p, [&](const share &s) {
+                    factors.begin(p, s.g, s.begin);
+                    for (int64_t term = s.begin; term < s.end; term += DEEP, at.advance()) {
+                        barrier_wait(m.empty + at.stage * 8, at.parity ^ 1);
+                        factors.bring(p, m.stages + at.stage * F::STAGE, m.full + at.stage * 8,
+                                      s.down, s.g, term);
+                    }
+                });
         } else {
             take_registers<200>();
             for_shares(p, [&](const share &s) {

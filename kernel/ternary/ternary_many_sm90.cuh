@@ -25,8 +25,8 @@ struct many_layout {
     static __device__ __forceinline__ void put(uint4 *tile, int column, int i,
                                                const uint4 (&part)[P])
     {
-        uint4 *to =
-            tile + i / UNITS * (P * MANY * UNITS) + column * UNITS + place_of(i % UNITS, column);
+        uint4 *to = tile + (int64_t)(i / UNITS) * (P * MANY * UNITS) + column * UNITS +
+                    place_of(i % UNITS, column);
 #pragma unroll
         for (int k = 0; k < P; k++) to[k * MANY * UNITS] = part[k];
     }
@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(THREADS, 2) many_kernel(arranged_params a)
     const int     tile = (int)(blockIdx.x / n_row_tiles * WARPS + threadIdx.x / 32);
     const uint4  *from = a.units + row_tile * n_groups * STAGE + threadIdx.x;
     float        *total = (float *)(memory + STAGES * STAGE) + threadIdx.x;
-    const place   here(a.p, tile, 0);
+    const place   here(a.p, tile);
     const columns inputs(MANY);
     piece         x[2];
     threes        seen;
@@ -83,7 +83,7 @@ __global__ void __launch_bounds__(THREADS, 2) many_kernel(arranged_params a)
     auto load = [&](int g, piece *to) {
         address far;
         far.find(a.p, here, (unsigned)g);
-        far.load<ALIGNED>(0, to);
+        far.load<ALIGNED>(to);
     };
     start_after_others();
     for (int g = 0; g < STAGES - 1; g++) send(g);

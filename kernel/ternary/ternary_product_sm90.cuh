@@ -22,7 +22,7 @@ namespace
 {
 
 enum {
-    OUTPUTS = 32, /* of a warp, at a time: a lane takes 4 (lane / 4) and the next three */
+    OUTPUTS = 32, /* of a warp, at a time */
     SEGMENT = 4,  /* groups */
     UNITS = 16,   /* of 8 inputs each, in a group: what a lane takes for two steps */
 };
@@ -222,32 +222,32 @@ template <bool ALIGNED> __device__ __forceinline__ uint2 eight_bytes(const uint8
     return v;
 }
 
-/* What a lane has of a group, of its four outputs. */
+/* What a lane has of a group, of its four outputs: 4 (lane / 4) and the next three. */
 struct piece {
     uint2    code[4];
     uint16_t scale[4];
 };
 
-/* Where it lies: in groups from the first of the matrix on. */
+/* Where that of the first group lies: in groups from the first of the matrix on. */
 struct place {
     unsigned at[4];
 
-    __device__ __forceinline__ place(const product_params &p, int tile, int g)
+    __device__ __forceinline__ place(const product_params &p, int tile)
     {
 #pragma unroll
         for (int k = 0; k < 4; k++) { /* past the end the last once more, which is not stored */
             const unsigned o = (unsigned)tile * OUTPUTS + threadIdx.x % 32 / 4 * 4 + k;
-            at[k] = min(o, (unsigned)p.n_out - 1) * (unsigned)p.n_groups + (unsigned)g;
+            at[k] = min(o, (unsigned)p.n_out - 1) * (unsigned)p.n_groups;
         }
     }
 };
 
-/* The same as pointers, which take more registers. */
+/* And that of another; pointers, which take more registers. */
 struct address {
     const uint8_t  *code[4];
     const uint16_t *scale[4];
 
-    __device__ __forceinline__ void find(const product_params &p, const place &from, unsigned g = 0)
+    __device__ __forceinline__ void find(const product_params &p, const place &from, unsigned g)
     {
         const uint8_t *own = p.code + threadIdx.x % 4 * 8;
 #pragma unroll
@@ -256,13 +256,12 @@ struct address {
             scale[k] = p.scale + (from.at[k] + g);
         }
     }
-    /* Of the i-th group from there on. */
-    template <bool ALIGNED> __device__ __forceinline__ void load(int i, piece *x) const
+    template <bool ALIGNED> __device__ __forceinline__ void load(piece *x) const
     {
 #pragma unroll
         for (int k = 0; k < 4; k++) {
-            x->code[k] = eight_bytes<ALIGNED>(code[k] + i * GROUP_BYTES);
-            x->scale[k] = __ldg(scale[k] + i);
+            x->code[k] = eight_bytes<ALIGNED>(code[k]);
+            x->scale[k] = __ldg(scale[k]);
         }
     }
 };

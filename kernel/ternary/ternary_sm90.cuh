@@ -107,6 +107,15 @@ template <class K> ts_status allow_shared(K *kernel, size_t n_bytes)
                : TS_E_DEVICE;
 }
 
+/* Bytes that a block may have at most. */
+inline size_t most_shared(void)
+{
+    int device = 0, n = 0;
+    cudaGetDevice(&device);
+    cudaDeviceGetAttribute(&n, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+    return (size_t)n;
+}
+
 /* For kernels that begin with start_after_others. */
 template <class A>
 ts_status launch(void (*kernel)(A), dim3 grid, unsigned threads, size_t n_shared,
