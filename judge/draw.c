@@ -60,8 +60,7 @@ static bool asks_far(const ts_court *c, ts_class cls)
 
 static bool fits(const ts_court *c, const ts_task *t, ts_class cls, const ts_case *one)
 {
-    const unsigned use = TS_USE_CHECK | (c->device == TS_CUDA ? TS_USE_DEVICE : 0);
-    return one->use & use && t->cost(one).bytes <= DEPTH[c->depth].bytes &&
+    return ts_case_checks(one, c->device) && t->cost(one).bytes <= DEPTH[c->depth].bytes &&
            (strcmp(one->family, "far") || asks_far(c, cls));
 }
 

@@ -27,6 +27,13 @@ typedef struct ts_case {
     const char *family;           /* how inputs are drawn: "normal", "offset", ... */
 } ts_case;
 
+/* Whether an answer from that device is checked by it. */
+static inline bool ts_case_checks(const ts_case *c, ts_device d)
+{
+    if (d == TS_CPU) return c->use & TS_USE_CHECK;
+    return c->use & (TS_USE_CHECK | TS_USE_DEVICE) && !(c->use & TS_USE_HOST);
+}
+
 /* ---- memory for one case: guarded, banded, poisoned; see exam/arena.c ---- */
 
 typedef struct ts_arena ts_arena;

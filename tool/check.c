@@ -109,9 +109,7 @@ static void count(run *r, lane *l, const ts_exam *e, const ts_verdict *v)
 
 static bool wanted(const run *r, const ts_task *t, const ts_case *c, ts_device d)
 {
-    const unsigned use = TS_USE_CHECK | (d == TS_CPU ? 0 : TS_USE_DEVICE);
-    if (!(c->use & use) || !ts_case_matches(t, c, r->o.match)) return false;
-    if (d != TS_CPU && c->use & TS_USE_HOST) return false;
+    if (!ts_case_checks(c, d) || !ts_case_matches(t, c, r->o.match)) return false;
     if (r->o.dtype && strcmp(r->o.dtype, ts_format_of(c->dtype)->name)) return false;
     return !r->o.small || (c->dim[0] * c->dim[1] <= SMALL_ELEMENTS && strcmp(c->family, "far") &&
                            t->cost(c).flops <= SMALL_FLOPS);
@@ -338,7 +336,7 @@ static void hunt_all(run *r, const ts_offer *o, quarry *list, int n)
 {
     int n_caught = 0;
     for (const ts_case *c = o->task->cases(); c->use; c++)
-        for (uint64_t s = 0; s < 2 && c->use & TS_USE_CHECK; s++) {
+        for (uint64_t s = 0; s < 2 && c->use & TS_USE_CHECK && ts_case_checks(c, r->hunted); s++) {
             ts_exam e;
             bool    open = false;
             for (int i = 0; i < n; i++) {
