@@ -32,7 +32,7 @@ bench: ## time every implementation against the hardware's floor
 	@$(BUILD)
 	@build/touchstone bench
 
-test-cuda: ## check the CUDA kernels, also under compute-sanitizer, and judge on the device; needs a GPU
+test-cuda: ## check the CUDA kernels, also under compute-sanitizer, and judge on the device; needs a GPU; ONLY=PATTERN
 	@cmake/setup.sh cuda
 	@$(BUILD)
 	@test/cuda.sh test

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # cuda.sh test|bench - what needs a GPU. Whether there is one is not asked of the program under test.
-# $ONLY, an extended regular expression, picks the tests whose names have it; $JOBS says how many run at once.
+# $ONLY, an extended regular expression, picks the tests whose names have it; $JOBS says how many run at once, else a fourth
+# of the cores.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 if ! nvidia-smi -L 2>/dev/null | grep -q GPU && [ ! -e /dev/nvidia0 ]; then
@@ -92,7 +93,7 @@ steps() { # one line each: NAME COMMAND; a command that answers 77 is skipped
 only=${ONLY:-.}
 # The oracle on the processor is what most steps wait for, and has threads of its own.
 # shellcheck disable=SC2016 # the inner shell expands it
-steps | awk -v only="$only" '$1 ~ only' | xargs -r -P "${JOBS:-$((($(nproc) + 3) / 4))}" -L 1 sh -c '
+steps | ONLY=$only awk '$1 ~ ENVIRON["ONLY"]' | xargs -r -P "${JOBS:-$((($(nproc) + 3) / 4))}" -L 1 sh -c '
     name=$1 log=$0/$(echo "$1" | tr / .) began=$(date +%s)
     shift
     if [ "$1" = compute-sanitizer ] && ! command -v "$1" >/dev/null; then
@@ -131,4 +132,5 @@ after gpu_fair_200us test/gpu_fair.sh "$PWD/build" 10
 count() { find "$out" -name "*.$1" | wc -l; }
 for f in "$out"/*.failed; do [ -e "$f" ] && echo "== all of $(basename "$f")" && cat "$f"; done
 echo "$(count passed) passed, $(count failed) failed, $(count skipped) skipped"
-[ "$(count failed)" = 0 ]
+[ -n "$(ls "$out")" ] || echo "cuda.sh: no test has '$only' in its name" >&2
+[ "$(count failed)" = 0 ] && [ -n "$(ls "$out")" ]
