@@ -19,6 +19,8 @@
 #include <stdint.h>
 #include <type_traits>
 
+#include "shared_memory.cuh"
+
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 constexpr bool HAS_WGMMA = true;
 #else
@@ -26,11 +28,6 @@ constexpr bool HAS_WGMMA = false;
 #endif
 
 enum { SLAB_BYTES = 128, SLAB_COLUMNS = 64, WARPGROUP = 128 };
-
-static __device__ __forceinline__ unsigned shared_address(const void *p)
-{
-    return (unsigned)__cvta_generic_to_shared(p);
-}
 
 /* ---- small ---- */
 
@@ -238,43 +235,6 @@ template <int R> struct down_rows {
         return first + (unsigned)(i * 16 * SLAB_BYTES) / 16;
     }
 };
-
-/* 16 bytes of shared memory become 0. */
-static __device__ __forceinline__ void zero_piece(unsigned at)
-{
-    asm volatile("st.shared.v4.u32 [%0], {%1, %1, %1, %1};" ::"r"(at), "r"(0) : "memory");
-}
-
-static __device__ __forceinline__ unsigned load_word(unsigned at)
-{
-    unsigned w;
-    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(w) : "r"(at) : "memory");
-    return w;
-}
-
-static __device__ __forceinline__ void store_piece_at(unsigned at, uint4 v)
-{
-    asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(v.x), "r"(v.y), "r"(v.z),
-                 "r"(v.w)
-                 : "memory");
-}
-
-static __device__ __forceinline__ float4 load_four_floats(unsigned at)
-{
-    float4 v;
-    asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
-                 : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
-                 : "r"(at)
-                 : "memory");
-    return v;
-}
-
-static __device__ __forceinline__ void store_four_floats(unsigned at, float4 v)
-{
-    asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(at), "f"(v.x), "f"(v.y), "f"(v.z),
-                 "f"(v.w)
-                 : "memory");
-}
 
 /* Where 16-byte piece `piece` of a slab's row lies. */
 static __device__ __forceinline__ unsigned slab_piece(unsigned slab, int row, int piece)

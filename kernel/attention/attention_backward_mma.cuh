@@ -313,7 +313,7 @@ __global__ void __launch_bounds__(S::THREADS, 256 / S::THREADS)
     __shared__ key_job      j; /* registers are short */
     if (threadIdx.x == 0) j = find_job<S>(c);
     __syncthreads();
-    key_warp<S> w(c, j, address_in_shared(memory));
+    key_warp<S> w(c, j, shared_address(memory));
     w.walk();
     w.finish();
 }
@@ -348,7 +348,7 @@ __global__ void __launch_bounds__(S::THREADS, 2)
     typedef typename S::T   T;
     constexpr int           D = S::D, KEYS = S::KEYS;
     extern __shared__ uint4 shared[];
-    const unsigned          memory = address_in_shared(shared);
+    const unsigned          memory = shared_address(shared);
     const int               lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
     int                     at, block;
     order.find((int)blockIdx.x, &at, &block);

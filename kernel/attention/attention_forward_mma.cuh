@@ -127,7 +127,7 @@ __global__ void __launch_bounds__(S::THREADS, 2)
 {
     typedef typename S::T   T;
     extern __shared__ uint4 memory[];
-    const unsigned          q_at = address_in_shared(memory), k_at = q_at + S::Q_BYTES;
+    const unsigned          q_at = shared_address(memory), k_at = q_at + S::Q_BYTES;
     const unsigned          v_at = k_at + S::KV_BYTES;
     int                     at, block;
     c.order.find((int)blockIdx.x, &at, &block);

@@ -197,7 +197,8 @@ template <class S> struct producer {
             for (int s = 0; s < S::SLABS; s++)
                 for (int at = n_clean * SLAB_BYTES + lane() * 16; at < S::KEYS * SLAB_BYTES;
                      at += 32 * 16)
-                    zero_piece(to + (unsigned)(s * S::KEYS * SLAB_BYTES + at));
+                    store_piece(to + (unsigned)(s * S::KEYS * SLAB_BYTES + at),
+                                make_uint4(0, 0, 0, 0));
             publish_to_engines();
             __syncwarp();
             if (lane() == 0) barrier_arrive(bar);

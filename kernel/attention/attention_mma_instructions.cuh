@@ -7,11 +7,7 @@
 #include <type_traits>
 
 #include "dtype.cuh"
-
-static __device__ __forceinline__ unsigned address_in_shared(const void *p)
-{
-    return (unsigned)__cvta_generic_to_shared(p);
-}
+#include "shared_memory.cuh"
 
 /* ---- copies to shared memory, which go on while their thread does other things ---- */
 
@@ -37,36 +33,7 @@ static __device__ __forceinline__ void copies_wait(void)
     asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
-/* ---- shared memory by hand ---- */
-
-static __device__ __forceinline__ void store_word(unsigned to, unsigned w)
-{
-    asm volatile("st.shared.u32 [%0], %1;" ::"r"(to), "r"(w) : "memory");
-}
-
-static __device__ __forceinline__ void store_piece(unsigned to, uint4 p)
-{
-    asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(p.x), "r"(p.y), "r"(p.z),
-                 "r"(p.w)
-                 : "memory");
-}
-
-static __device__ __forceinline__ uint4 load_piece(unsigned at)
-{
-    uint4 p;
-    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(p.x), "=r"(p.y), "=r"(p.z), "=r"(p.w)
-                 : "r"(at)
-                 : "memory");
-    return p;
-}
-
-static __device__ __forceinline__ float4 load_floats(unsigned at)
-{
-    const uint4 p = load_piece(at);
-    return make_float4(__uint_as_float(p.x), __uint_as_float(p.y), __uint_as_float(p.z),
-                       __uint_as_float(p.w));
-}
+/* ---- elements ---- */
 
 template <class T> static __device__ __forceinline__ T load_element(unsigned at)
 {

@@ -97,7 +97,7 @@ __device__ __forceinline__ void put_weights(const half_group &x, unsigned to)
             v.y = two_weights(word[i / 2], i % 2 + 2, s[n], keep);
             v.z = two_weights(word[i / 2], i % 2 + 4, s[n], keep);
             v.w = two_weights(word[i / 2], i % 2 + 6, s[n], keep);
-            store_piece_at(slab_piece(slab + n * 2 * SLAB, row, i), v);
+            store_piece(slab_piece(slab + n * 2 * SLAB, row, i), v);
         }
 }
 

@@ -122,7 +122,7 @@ __device__ __forceinline__ void add_total(unsigned total, bool first, float (&y)
     for (int i = 0; i < N; i += 4) {
         const unsigned at = total + (unsigned)(i / 4 * 2 * WARPGROUP * 16);
         if (!first) {
-            const float4 t = load_four_floats(at);
+            const float4 t = load_floats(at);
             y[i] = t.x + y[i], y[i + 1] = t.y + y[i + 1];
             y[i + 2] = t.z + y[i + 2], y[i + 3] = t.w + y[i + 3];
         }
@@ -133,8 +133,8 @@ template <int N> __device__ __forceinline__ void put_total(unsigned total, const
 {
 #pragma unroll
     for (int i = 0; i < N; i += 4)
-        store_four_floats(total + (unsigned)(i / 4 * 2 * WARPGROUP * 16),
-                          make_float4(y[i], y[i + 1], y[i + 2], y[i + 3]));
+        store_floats(total + (unsigned)(i / 4 * 2 * WARPGROUP * 16),
+                     make_float4(y[i], y[i + 1], y[i + 2], y[i + 3]));
 }
 
 template <class T, int N>
