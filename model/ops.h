@@ -23,7 +23,7 @@ typedef struct ts_ops {
     /* The same of a table of ternary codes and scales, as ternary.h packs them. */
     void (*gather_packed)(void *self, void *y, const uint8_t *code, const uint16_t *scale,
                           const int64_t *row, int64_t n, int64_t width);
-    /* y = x + bias, or y += that; bias may be NULL. y may be x. */
+    /* y = x + bias, or y += that; x or bias may be NULL, for 0. y may be x. */
     void (*sum)(void *self, void *y, const void *x, const void *bias, int64_t n, int64_t width,
                 bool add);
     /* y = x w^T + bias, or y += that. w [n_out][n_in]; bias may be NULL. */

@@ -132,19 +132,11 @@ void rms(void *self, void *y, const void *x, const void *gain, int64_t n, int64_
 
 /* ---- products ---- */
 
-/* y = bias, or y += bias, for the product to be added to. */
-__global__ void __launch_bounds__(THREADS)
-    bias_rows(float *y, const float *__restrict__ bias, int64_t n, int64_t width, bool add)
-{
-    for (int64_t i = first_element(); i < n * width; i += all_threads())
-        y[i] = bias[i % width] + (add ? y[i] : 0);
-}
-
 __global__ void __launch_bounds__(THREADS)
     sum_rows(float *y, const float *x, const float *bias, int64_t n, int64_t width, bool add)
 {
     for (int64_t i = first_element(); i < n * width; i += all_threads())
-        y[i] = x[i] + (bias ? bias[i % width] : 0) + (add ? y[i] : 0);
+        y[i] = (x ? x[i] : 0) + (bias ? bias[i % width] : 0) + (add ? y[i] : 0);
 }
 
 void sum(void *self, void *y, const void *x, const void *bias, int64_t n, int64_t width, bool add)
@@ -164,9 +156,7 @@ void linear(void *self, void *y, const void *x, const void *w, const void *bias,
     const int   m = (int)n, o = (int)n_out, k = (int)n_in; /* ts_dims_check keeps them small */
     const float one = 1, beta = add || bias ? 1 : 0;
     if (!n) return;
-    if (bias)
-        bias_rows<<<blocks_for(n * n_out, THREADS), THREADS, 0, g->stream>>>(
-            (float *)y, (const float *)bias, n, n_out, add);
+    if (bias) sum(self, y, NULL, bias, n, n_out, add); /* for the product to be added to */
     if (n == 1)
         note(g, cublasSgemv(g->blas, CUBLAS_OP_T, k, o, &one, (const float *)w, k, (const float *)x,
                             1, &beta, (float *)y, 1));

@@ -8,13 +8,6 @@
 #include "ops.h"
 #include "touchstone/ternary.h"
 
-static void add_bias(real *y, const real *bias, int64_t n, int64_t width, bool add)
-{
-    for (int64_t r = 0; r < n; r++)
-        for (int64_t c = 0; c < width; c++)
-            y[r * width + c] = bias[c] + (add ? y[r * width + c] : 0);
-}
-
 static void put(void *self, int64_t *to, const int64_t *host, int64_t n)
 {
     (void)self;
@@ -51,17 +44,19 @@ static void sum(void *self, void *y, const void *x, const void *bias, int64_t n,
     (void)self;
     real       *to = y;
     const real *from = x, *b = bias;
-    for (int64_t i = 0; i < n * width; i++)
-        to[i] = from[i] + (b ? b[i % width] : 0) + (add ? to[i] : 0);
+    for (int64_t r = 0; r < n; r++)
+        for (int64_t c = 0; c < width; c++) {
+            const int64_t i = r * width + c;
+            to[i] = (from ? from[i] : 0) + (b ? b[c] : 0) + (add ? to[i] : 0);
+        }
 }
 
 static void linear(void *self, void *y, const void *x, const void *w, const void *bias, int64_t n,
                    int64_t n_out, int64_t n_in, bool add)
 {
-    (void)self;
     const int m = (int)n, o = (int)n_out, k = (int)n_in; /* ts_dims_check keeps them small */
     if (!n) return;
-    if (bias) add_bias(y, bias, n, n_out, add);
+    if (bias) sum(self, y, NULL, bias, n, n_out, add); /* for the product to be added to */
     const real beta = add || bias ? 1 : 0;
     ts_blas_threads(n * n_out * n_in);
     if (n == 1) GEMV(CblasRowMajor, CblasNoTrans, o, k, 1, w, k, x, 1, beta, y, 1);
