@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # cuda.sh test|bench - what needs a GPU. Whether there is one is not asked of the program under test.
-# $ONLY, an extended regular expression, picks the tests whose names have it; $JOBS says how many run at once, else a fourth
-# of the cores.
+# $ONLY, an extended regular expression, picks the tests whose names have it; $JOBS says how many run at
+# once, else a fourth as many as there are cores.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 if ! nvidia-smi -L 2>/dev/null | grep -q GPU && [ ! -e /dev/nvidia0 ]; then
