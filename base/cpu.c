@@ -1,84 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#define _GNU_SOURCE /* syscall */
+/* cpu.c - the features of this CPU that are visible. */
 #include "cpu.h"
-
-#if defined(__x86_64__)
-#include <cpuid.h>
-#include <stdatomic.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
-/* What is found out once: under a hypervisor CPUID takes tens of microseconds. Who asks twice at
- * once gets the same answer twice. */
-enum { UNKNOWN, NO, YES };
-
-static int once(atomic_int *answer, int (*find)(void))
-{
-    int known = atomic_load_explicit(answer, memory_order_relaxed);
-    if (known != UNKNOWN) return known == YES;
-    known = find() ? YES : NO;
-    atomic_store_explicit(answer, known, memory_order_relaxed);
-    return known == YES;
-}
-
-/* clang's __builtin_cpu_supports does not know this one. */
-static int find_f16c(void)
-{
-    unsigned a, b, c, d;
-    return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
-}
-
-static int has_f16c(void)
-{
-    static atomic_int answer = UNKNOWN;
-    return once(&answer, find_f16c);
-}
-
-/* Nor this: TILE and BF16 of leaf 7, BF16 vectors of its subleaf 1, and tile registers that the
- * system saves. */
-static int has_tiles(void)
-{
-    enum { AMX_BF16 = 1u << 22, AMX_TILE = 1u << 24, AVX512_BF16 = 1u << 5, OSXSAVE = 1u << 27 };
-    enum { TILES = 3u << 17 }; /* of XCR0: their shape, and what they hold */
-    unsigned a, b, c, d, low, high;
-    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & OSXSAVE)) return 0;
-    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(d & AMX_BF16) || !(d & AMX_TILE)) return 0;
-    if (!__get_cpuid_count(7, 1, &a, &b, &c, &d) || !(a & AVX512_BF16)) return 0;
-    __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-    return (low & TILES) == TILES;
-}
-
-/* A process must ask the system for tile registers; its threads then have them. */
-static int find_tiles(void)
-{
-    enum { ARCH_REQ_XCOMP_PERM = 0x1023, TILE_DATA = 18 };
-    return has_tiles() && !syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, TILE_DATA);
-}
-
-static int may_use_tiles(void)
-{
-    static atomic_int answer = UNKNOWN;
-    return once(&answer, find_tiles);
-}
-#endif
 
 static unsigned visible = ~0u;
 
 unsigned ts_cpu_features(void)
 {
-    unsigned f = 0;
-#if defined(__x86_64__)
-    __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c())
-        f |= TS_CPU_AVX2;
-    if ((f & TS_CPU_AVX2) && __builtin_cpu_supports("avx512f") &&
-        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512vl"))
-        f |= TS_CPU_AVX512;
-    /* Nothing is asked of the system for what is hidden. */
-    if ((f & TS_CPU_AVX512) && (visible & TS_CPU_AMX) && may_use_tiles()) f |= TS_CPU_AMX;
-#endif
-    return f & visible;
+    return ts_isa_features(visible) & visible;
 }
 
 void ts_cpu_set_mask(unsigned mask)

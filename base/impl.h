@@ -3,7 +3,19 @@
 #ifndef TS_BASE_IMPL_H
 #define TS_BASE_IMPL_H
 
+#include "cpu.h"
+#include "isa_impls.h"
 #include "touchstone/touchstone.h"
+
+/* What another instruction set has is no row of a table here. */
+#ifndef TS_IMPL_AVX2
+#define TS_IMPL_AMX(...)
+#define TS_IMPL_AVX512(...)
+#define TS_IMPL_AVX2(...)
+#endif
+#ifndef TS_IMPL_NEON
+#define TS_IMPL_NEON(...)
+#endif
 
 /* Bits of ts_impl.dtypes. */
 enum {

@@ -28,10 +28,6 @@ void cage_pool_arm(void);  /* threads watch for work */
 bool cage_pool_rest(void); /* threads go to sleep; true when one found its FP environment changed */
 void j_parallel_for(int64_t n, void (*fn)(int64_t i, void *ctx), void *ctx);
 
-/* The FP environment that every call starts with, and whether it still stands. */
-void cage_fp_set(void);
-bool cage_fp_kept(void);
-
 /* ---- reach.c, seal.c, filter.c ---- */
 
 enum { CAGE_FOLDERS = 3, CAGE_PATH = 4096 };
@@ -61,12 +57,5 @@ ts_status cage_gpu_workspace(const ts_call_plan *p, int slot, size_t *n);
 
 void cage_wait(uint32_t *word, uint32_t while_it_is);
 void cage_wake(uint32_t *word);
-
-static inline void cage_relax(void)
-{
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#endif
-}
 
 #endif

@@ -3,18 +3,15 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/futex.h>
 #include <linux/seccomp.h>
 #include <sched.h>
 #include <sys/ioctl.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "cage.h"
-
-#if defined(__x86_64__)
+#include "isa_calls.h"
 
 enum { KILL = SECCOMP_RET_KILL_PROCESS, ALLOW = SECCOMP_RET_ALLOW };
 
@@ -23,22 +20,21 @@ enum { KILL = SECCOMP_RET_KILL_PROCESS, ALLOW = SECCOMP_RET_ALLOW };
 static const int host_may[] = {
     SYS_brk, SYS_mmap, SYS_munmap, SYS_mprotect, SYS_mremap, SYS_madvise, SYS_futex, SYS_read,
     SYS_readv, SYS_pread64, SYS_write, SYS_writev, SYS_close, SYS_lseek, SYS_dup,
-    SYS_fstat, SYS_stat, SYS_lstat, SYS_newfstatat, SYS_statx, SYS_access, SYS_faccessat,
-    SYS_faccessat2, SYS_readlink, SYS_readlinkat, SYS_getdents64, SYS_getcwd, SYS_poll, SYS_ppoll,
-    SYS_select, SYS_pselect6, SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigreturn,
+    SYS_fstat, SYS_newfstatat, SYS_statx, SYS_faccessat,
+    SYS_faccessat2, SYS_readlinkat, SYS_getdents64, SYS_getcwd, SYS_ppoll, SYS_pselect6, SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigreturn,
     SYS_sigaltstack, SYS_restart_syscall, SYS_sched_yield, SYS_sched_getaffinity,
     SYS_sched_getparam, SYS_sched_getscheduler, SYS_getpid, SYS_gettid, SYS_getppid, SYS_getuid,
     SYS_geteuid, SYS_getgid, SYS_getegid, SYS_getrusage, SYS_getrlimit, SYS_times, SYS_uname,
-    SYS_sysinfo, SYS_getrandom, SYS_clock_gettime, SYS_clock_getres, SYS_gettimeofday, SYS_time,
+    SYS_sysinfo, SYS_getrandom, SYS_clock_gettime, SYS_clock_getres, SYS_gettimeofday,
     SYS_nanosleep, SYS_clock_nanosleep, SYS_set_robust_list, SYS_set_tid_address, SYS_rseq,
-    SYS_arch_prctl, SYS_membarrier, SYS_get_mempolicy, SYS_getcpu, SYS_exit, SYS_exit_group,
+    SYS_membarrier, SYS_get_mempolicy, SYS_getcpu, SYS_exit, SYS_exit_group, TS_ISA_HOST_MAY,
 };
 /* clang-format on */
 
 /* clang-format off */
 /* Attempts that have no innocent reason. What is in neither list answers EPERM. */
 static const int host_dies[] = {
-    SYS_fork, SYS_vfork, SYS_execveat, SYS_socket, SYS_socketpair, SYS_connect, SYS_bind,
+    TS_ISA_HOST_DIES, SYS_execveat, SYS_socket, SYS_socketpair, SYS_connect, SYS_bind,
     SYS_sendto, SYS_sendmsg, SYS_kill, SYS_tkill, SYS_rt_sigqueueinfo, SYS_ptrace,
     SYS_process_vm_readv, SYS_process_vm_writev, SYS_bpf, SYS_perf_event_open, SYS_userfaultfd,
     SYS_io_uring_setup, SYS_pidfd_open, SYS_pidfd_getfd, SYS_pidfd_send_signal, SYS_setns,
@@ -109,7 +105,7 @@ static void host_rules(ts_class k)
     for (size_t i = 0; i < sizeof host_may / sizeof *host_may; i++) rule(host_may[i], ALLOW);
     for (size_t i = 0; i < sizeof host_dies / sizeof *host_dies; i++) rule(host_dies[i], KILL);
     const unsigned writing = O_ACCMODE | O_CREAT | O_TRUNC | O_APPEND;
-    rule_if(SYS_open, 1, writing, O_RDONLY, errno_of | EACCES);
+    if (TS_ISA_OPEN >= 0) rule_if(TS_ISA_OPEN, 1, writing, O_RDONLY, errno_of | EACCES);
     rule_if(SYS_openat, 2, writing, O_RDONLY, errno_of | EACCES);
     rule_if(SYS_clone, 0, CLONE_THREAD | CLONE_VM, CLONE_THREAD | CLONE_VM, KILL);
     rule(SYS_clone3, errno_of | ENOSYS); /* its flags cannot be seen; libc then uses clone */
@@ -124,9 +120,10 @@ static void host_rules(ts_class k)
 
 void cage_seccomp(ts_class k)
 {
+    if (!TS_ISA_AUDIT_ARCH) return;
     n_code = 0;
     load(offsetof(struct seccomp_data, arch));
-    emit(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0);
+    emit(BPF_JMP | BPF_JEQ | BPF_K, TS_ISA_AUDIT_ARCH, 1, 0);
     answer(KILL);
     load(offsetof(struct seccomp_data, nr));
     if (k == TS_SEALED) {
@@ -143,10 +140,3 @@ void cage_seccomp(ts_class k)
     if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program))
         cage_control->error.held &= ~(unsigned)TS_HELD_SECCOMP;
 }
-
-#else
-void cage_seccomp(ts_class k)
-{
-    (void)k;
-}
-#endif

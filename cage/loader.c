@@ -2,7 +2,6 @@
 /* loader.c - places a shared object by hand. Strict: what it does not know, it refuses; every
  * number of the file is checked before it is used. Nothing of the object runs here. */
 #define _GNU_SOURCE
-#include <elf.h>
 #include <math.h>
 #include <string.h>
 #include <strings.h>
@@ -11,6 +10,7 @@
 
 #include "allow.h"
 #include "cage.h"
+#include "isa_elf.h"
 
 typedef void (*any)(void);
 
@@ -89,9 +89,9 @@ static Elf64_Phdr read_headers(size_t max_bytes)
     if (o.file_bytes < sizeof h) refuse("not an ELF object");
     memcpy(&h, o.file, sizeof h);
     if (memcmp(h.e_ident, ELFMAG, SELFMAG) || h.e_ident[EI_CLASS] != ELFCLASS64 ||
-        h.e_ident[EI_DATA] != ELFDATA2LSB || h.e_type != ET_DYN || h.e_machine != EM_X86_64 ||
+        h.e_ident[EI_DATA] != ELFDATA2LSB || h.e_type != ET_DYN || h.e_machine != TS_ELF_MACHINE ||
         h.e_phentsize != sizeof p)
-        refuse("not a shared object for x86-64");
+        refuse("not a shared object for " TS_ISA_NAME);
     if (h.e_phoff > o.file_bytes || h.e_phnum > (o.file_bytes - h.e_phoff) / sizeof p)
         refuse("program headers outside of the file");
     for (int i = 0; i < h.e_phnum; i++) {
@@ -252,8 +252,8 @@ static void relocate(uint64_t table, uint64_t n_bytes)
         const uint64_t    symbol = ELF64_R_SYM(e.r_info), type = ELF64_R_TYPE(e.r_info);
         uint64_t          value;
         if (!s || !(s->p_flags & PF_W)) refuse("a relocation outside of its data");
-        if (type == R_X86_64_RELATIVE) value = (uint64_t)o.base;
-        else if (type == R_X86_64_GLOB_DAT || type == R_X86_64_JUMP_SLOT || type == R_X86_64_64)
+        if (type == TS_ELF_RELATIVE) value = (uint64_t)o.base;
+        else if (type == TS_ELF_GLOB_DAT || type == TS_ELF_JUMP_SLOT || type == TS_ELF_ABS64)
             value = resolve(symbol);
         else cage_stop(TS_STOP_SYMBOL, "a relocation of type %u", (unsigned)type);
         value += (uint64_t)e.r_addend;

@@ -16,6 +16,7 @@
 
 #include "beam_search.h"
 #include "cage.h"
+#include "isa_core.h"
 #include "kv_cache.h"
 #include "ternary_linear.h"
 #include "ternary_training.h"
@@ -310,7 +311,7 @@ static void call(void)
     ts_status   s = TS_OK;
     if (c->call.verb != TS_VERB_RUN) s = ask_workspace(first, &x, &n);
     else s = run(first, first + (c->call.n < (uint32_t)most ? (int)c->call.n : most), &x);
-    c->answer.fp = !cage_fp_kept();
+    c->answer.fp = !ts_isa_fp_kept();
     if (cage_pool_rest()) c->answer.fp = 1;
     c->answer.status = (int32_t)s;
     c->answer.n_bytes = n;
@@ -328,10 +329,10 @@ _Noreturn static void serve(void)
         if (bell % 2) {
             cage_pool_arm();
             if (ts_on_gpu(plan.class)) cage_gpu_arm();
-            cage_fp_set();
+            ts_isa_fp_set();
             __atomic_store_n(&c->ready, bell, __ATOMIC_RELEASE);
             while (plan.spin && __atomic_load_n(&c->bell, __ATOMIC_ACQUIRE) == bell) {
-                cage_relax();
+                ts_isa_pause();
                 if (__atomic_load_n(&c->wake, __ATOMIC_ACQUIRE) != bell || c->awake == bell)
                     continue;
                 cage_gpu_wake();

@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 
 #include "cage.h"
+#include "isa_core.h"
 
 enum { MAX_WORKERS = 63, SPINS = 20000 };
 
@@ -20,31 +21,6 @@ static struct {
 } pool;
 
 static _Thread_local bool in_parallel;
-
-#if defined(__x86_64__)
-void cage_fp_set(void)
-{
-    const unsigned       mxcsr = 0x1f80;
-    const unsigned short x87 = 0x37f;
-    __asm__ volatile("ldmxcsr %0; fldcw %1" : : "m"(mxcsr), "m"(x87));
-}
-
-bool cage_fp_kept(void)
-{
-    unsigned       mxcsr;
-    unsigned short x87;
-    __asm__ volatile("stmxcsr %0; fnstcw %1" : "=m"(mxcsr), "=m"(x87));
-    return (mxcsr & ~0x3fu) == 0x1f80 && x87 == 0x37f;
-}
-#else
-void cage_fp_set(void)
-{
-}
-bool cage_fp_kept(void)
-{
-    return true;
-}
-#endif
 
 static void work(void)
 {
@@ -62,7 +38,7 @@ static unsigned wait_for_work(unsigned seen)
 {
     for (int i = 0; pool.spin && i < SPINS && atomic_load(&pool.armed); i++) {
         if (atomic_load(&pool.epoch) != seen) return atomic_load(&pool.epoch);
-        cage_relax();
+        ts_isa_pause();
     }
     while (atomic_load(&pool.epoch) == seen) {
         atomic_fetch_add(&pool.parked, 1);
@@ -78,9 +54,9 @@ static void *worker(void *unused)
     cage_fault_stack();
     for (unsigned seen = 0;;) {
         seen = wait_for_work(seen);
-        cage_fp_set();
+        ts_isa_fp_set();
         work();
-        if (!cage_fp_kept()) atomic_store(&pool.fp_changed, 1);
+        if (!ts_isa_fp_kept()) atomic_store(&pool.fp_changed, 1);
         if (atomic_fetch_sub(&pool.left, 1) == 1) cage_wake((uint32_t *)&pool.left);
     }
     return NULL;
@@ -99,7 +75,7 @@ static void run(int64_t n, void (*fn)(int64_t i, void *ctx), void *ctx)
     if (atomic_load(&pool.parked)) cage_wake((uint32_t *)&pool.epoch);
     work();
     for (int i = 0; (left = atomic_load(&pool.left)); i++) {
-        if (pool.spin && i < SPINS) cage_relax();
+        if (pool.spin && i < SPINS) ts_isa_pause();
         else cage_wait((uint32_t *)&pool.left, left);
     }
 }
@@ -121,7 +97,7 @@ void cage_pool_start(int n_threads, bool spin)
     for (; pool.n_workers < n_threads - 1 && pool.n_workers < MAX_WORKERS; pool.n_workers++)
         if (pthread_create(&t, &a, worker, NULL)) cage_stop(TS_STOP_SETUP, "no more threads");
     pthread_attr_destroy(&a);
-    while (atomic_load(&pool.parked) < pool.n_workers) cage_relax();
+    while (atomic_load(&pool.parked) < pool.n_workers) ts_isa_pause();
 }
 
 void cage_pool_arm(void)

@@ -4,8 +4,7 @@
  * one that succeeds is TS_OK. */
 #include "probe.h"
 #include "call.h"
-
-#if defined(__x86_64__)
+#include "isa_raw.h"
 
 TS_API ts_status ts_probe(const ts_probe_args *a, const ts_exec *x);
 TS_API ts_status ts_probe_workspace(const ts_probe_args *a, const ts_exec *x, size_t *n_bytes);
@@ -13,37 +12,6 @@ TS_API ts_status ts_probe_workspace(const ts_probe_args *a, const ts_exec *x, si
 /* Weak: class host does not have it. */
 TS_API __attribute__((weak)) void j_parallel_for(int64_t n, void (*fn)(int64_t i, void *ctx),
                                                  void   *ctx);
-
-/* Numbers of the x86-64 system calls, which no header of the contract gives. */
-enum {
-    NR_MMAP = 9,
-    NR_MPROTECT = 10,
-    NR_WRITE = 1,
-    NR_SOCKET = 41,
-    NR_CLONE = 56,
-    NR_FORK = 57,
-    NR_EXECVE = 59,
-    NR_EXIT = 60,
-    NR_KILL = 62,
-    NR_GETPPID = 110,
-    NR_FUTEX = 202,
-    NR_SETAFFINITY = 203,
-    NR_TIME = 228,
-    NR_EXIT_GROUP = 231,
-    NR_OPENAT = 257,
-    NR_PEEK = 310
-};
-
-static long call(long nr, long a, long b, long c, long d, long e, long f)
-{
-    register long r10 __asm__("r10") = d, r8 __asm__("r8") = e, r9 __asm__("r9") = f;
-    long          r;
-    __asm__ volatile("syscall"
-                     : "=a"(r)
-                     : "a"(nr), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
-                     : "rcx", "r11", "memory");
-    return r;
-}
 
 static ts_status told(long r)
 {
@@ -123,7 +91,7 @@ static ts_control *find_control(const void *return_address)
 {
     const uintptr_t *p = (const uintptr_t *)((uintptr_t)return_address & ~(uintptr_t)7);
     for (;; p++) {
-        if (*p % 4096 || *p >> 41 != 0x3f) continue;
+        if (*p % 4096 || *p >> 41 != RAW_MAPPED) continue;
         ts_control *c = (ts_control *)*p;
         if (c->plan.task[0] == 'p' && c->plan.task[4] == 'e' && !c->plan.task[5]) return c;
     }
@@ -148,7 +116,7 @@ _Noreturn static void be_the_runner(const ts_probe_args *a, ts_control *c)
         c->answer.status = TS_OK;
         __atomic_store_n(&c->done, seen, __ATOMIC_RELEASE);
         while ((bell = __atomic_load_n(&c->bell, __ATOMIC_ACQUIRE)) == seen)
-            call(NR_FUTEX, (long)&c->bell, 0, seen, 0, 0, 0);
+            raw(NR_FUTEX, (long)&c->bell, 0, seen, 0, 0, 0);
         for (int i = 0; i < 20; i++) work(a);
         __atomic_store_n(&c->ready, bell, __ATOMIC_RELEASE);
         while (__atomic_load_n(&c->bell, __ATOMIC_ACQUIRE) == bell) {}
@@ -159,7 +127,7 @@ _Noreturn static void be_the_runner(const ts_probe_args *a, ts_control *c)
 _Noreturn static void eat(void)
 {
     for (;;) {
-        volatile char *p = (char *)call(NR_MMAP, 0, 16 << 20, 3, 0x22, -1, 0);
+        volatile char *p = (char *)raw(NR_MMAP, 0, 16 << 20, 3, 0x22, -1, 0);
         for (long i = 0; i < 16 << 20; i += 4096) p[i] = 1; /* faults once there is no more */
     }
 }
@@ -172,40 +140,40 @@ static ts_status ask_the_system(const ts_probe_args *a)
     long              where[2] = { (long)text, 8 }, there[2] = { 0x400000, 8 };
     switch (a->what) {
     case TS_PROBE_OPEN:
-        return told(call(NR_OPENAT, -100, (long)"/etc/passwd", 0, 0, 0, 0));
+        return told(raw(NR_OPENAT, -100, (long)"/etc/passwd", 0, 0, 0, 0));
     case TS_PROBE_WRITE_FILE:
-        return told(call(NR_OPENAT, -100, (long)"/tmp/touchstone-probe", 0101, 0600, 0, 0));
+        return told(raw(NR_OPENAT, -100, (long)"/tmp/touchstone-probe", 0101, 0600, 0, 0));
     case TS_PROBE_TIME:
-        return told(call(NR_TIME, 1, (long)text, 0, 0, 0, 0));
+        return told(raw(NR_TIME, 1, (long)text, 0, 0, 0, 0));
     case TS_PROBE_SLEEP:
-        return told(call(NR_FUTEX, (long)&word, 0, 0, (long)nanosecond, 0, 0));
+        return told(raw(NR_FUTEX, (long)&word, 0, 0, (long)nanosecond, 0, 0));
     case TS_PROBE_SOCKET:
-        return told(call(NR_SOCKET, 2, 1, 0, 0, 0, 0));
+        return told(raw(NR_SOCKET, 2, 1, 0, 0, 0, 0));
     case TS_PROBE_FORK:
-        if (call(NR_FORK, 0, 0, 0, 0, 0, 0) == 0) call(NR_EXIT, 0, 0, 0, 0, 0, 0);
+        if (raw(NR_CLONE, 17 /* SIGCHLD */, 0, 0, 0, 0, 0) == 0) raw(NR_EXIT, 0, 0, 0, 0, 0, 0);
         return TS_OK;
     case TS_PROBE_THREAD: /* never entered: without a stack of its own it would fault */
-        return told(call(NR_CLONE, 0x50f00, (long)text + sizeof text, 0, 0, 0, 0));
+        return told(raw(NR_CLONE, 0x50f00, (long)text + sizeof text, 0, 0, 0, 0));
     case TS_PROBE_EXEC:
-        return told(call(NR_EXECVE, (long)"/bin/true", 0, 0, 0, 0, 0));
+        return told(raw(NR_EXECVE, (long)"/bin/true", 0, 0, 0, 0, 0));
     case TS_PROBE_KILL:
-        return told(call(NR_KILL, call(NR_GETPPID, 0, 0, 0, 0, 0, 0), 9, 0, 0, 0, 0));
+        return told(raw(NR_KILL, raw(NR_GETPPID, 0, 0, 0, 0, 0, 0), 9, 0, 0, 0, 0));
     case TS_PROBE_PEEK:
         return told(
-            call(NR_PEEK, call(NR_GETPPID, 0, 0, 0, 0, 0, 0), (long)where, 1, (long)there, 1, 0));
+            raw(NR_PEEK, raw(NR_GETPPID, 0, 0, 0, 0, 0, 0), (long)where, 1, (long)there, 1, 0));
     case TS_PROBE_AFFINITY:
         for (int i = 0; i < 128; i++) text[i] = (char)0xff;
-        return told(call(NR_SETAFFINITY, 0, 128, (long)text, 0, 0, 0));
+        return told(raw(NR_SETAFFINITY, 0, 128, (long)text, 0, 0, 0));
     case TS_PROBE_REMAP_INPUT:
-        if (call(NR_MPROTECT, (long)a->x & ~4095L, 4096, 3, 0, 0, 0) < 0) return TS_E_UNSUPPORTED;
+        if (raw(NR_MPROTECT, (long)a->x & ~4095L, 4096, 3, 0, 0, 0) < 0) return TS_E_UNSUPPORTED;
         ((volatile float *)a->x)[0] = 1;
         return TS_OK;
     case TS_PROBE_FLOOD:
         for (size_t i = 0; i < sizeof text; i++) text[i] = 'x';
-        for (int i = 0; i < 1024; i++) call(NR_WRITE, 2, (long)text, sizeof text, 0, 0, 0);
+        for (int i = 0; i < 1024; i++) raw(NR_WRITE, 2, (long)text, sizeof text, 0, 0, 0);
         return TS_OK;
     default:
-        call(NR_EXIT_GROUP, 0, 0, 0, 0, 0, 0);
+        raw(NR_EXIT_GROUP, 0, 0, 0, 0, 0, 0);
         return TS_OK;
     }
 }
@@ -234,15 +202,13 @@ static ts_status overstep(const ts_probe_args *a)
 
 ts_status ts_probe(const ts_probe_args *a, const ts_exec *x)
 {
-    volatile int   zero = 0;
-    volatile int  *nowhere = (volatile int *)(uintptr_t)zero;
-    const unsigned flush = 0x9fc0;
-    unsigned       lo, hi;
+    volatile int  zero = 0;
+    volatile int *nowhere = (volatile int *)(uintptr_t)zero;
     switch (a->what) {
     case TS_PROBE_NOTHING:
         return TS_OK;
     case TS_PROBE_FLUSH:
-        __asm__ volatile("ldmxcsr %0" : : "m"(flush));
+        raw_flush_to_zero();
         return TS_OK;
     case TS_PROBE_PARALLEL:
         j_parallel_for(a->n, one, (void *)a);
@@ -255,7 +221,7 @@ ts_status ts_probe(const ts_probe_args *a, const ts_exec *x)
     case TS_PROBE_WORKSPACE_BEFORE:
         return by_workspace(a, x);
     case TS_PROBE_TSC:
-        __asm__ volatile("rdtsc" : "=a"(lo), "=d"(hi));
+        raw_clock();
         return TS_OK;
     case TS_PROBE_WRITE_INPUT:
     case TS_PROBE_READ_PAST:
@@ -291,5 +257,3 @@ ts_status ts_probe_workspace(const ts_probe_args *a, const ts_exec *x, size_t *n
     *n_bytes = a->what == TS_PROBE_MEMORY ? (size_t)1 << 40 : 40 * sizeof(float) + 4;
     return TS_OK;
 }
-
-#endif

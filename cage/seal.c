@@ -16,10 +16,10 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
-#include <ucontext.h>
 #include <unistd.h>
 
 #include "cage.h"
+#include "isa_fault.h"
 
 enum { NOBODY = 65534, MIB = 1 << 20 };
 
@@ -100,16 +100,8 @@ static void on_fault(int sig, siginfo_t *info, void *context)
     ts_control *c = cage_control;
     c->fault.address = (uintptr_t)info->si_addr;
     c->fault.kind = TS_TRAP_OTHER;
-    c->fault.write = 1;
-#if defined(__x86_64__)
-    const greg_t        *g = ((ucontext_t *)context)->uc_mcontext.gregs;
-    const unsigned char *code = (const unsigned char *)g[REG_RIP];
-    c->fault.write = g[REG_ERR] >> 1 & 1;
-    /* rdtsc and rdtscp fault without an address. */
-    if (sig == SIGSEGV && info->si_code == SI_KERNEL && code[0] == 0x0f &&
-        (code[1] == 0x31 || (code[1] == 0x01 && code[2] == 0xf9)))
-        c->fault.kind = TS_TRAP_CLOCK;
-#endif
+    c->fault.write = ts_isa_fault_writes(context);
+    if (ts_isa_fault_clock(sig, info, context)) c->fault.kind = TS_TRAP_CLOCK;
     if (probe_bytes && mmap(NULL, probe_bytes, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) == MAP_FAILED)
         c->fault.kind = TS_TRAP_MEMORY;

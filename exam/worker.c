@@ -12,11 +12,11 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <ucontext.h>
 #include <unistd.h>
 
 #include "backend.h"
 #include "cpu.h"
+#include "isa_fault.h"
 
 /* What the two processes share besides the arena: the order goes one way, the reply the other. */
 typedef struct board {
@@ -45,12 +45,7 @@ static void on_fault(int sig, siginfo_t *info, void *context)
 {
     own_board->signal = sig;
     own_board->address = (uintptr_t)info->si_addr;
-#if defined(__x86_64__)
-    own_board->write = ((ucontext_t *)context)->uc_mcontext.gregs[REG_ERR] & 2;
-#else
-    (void)context;
-    own_board->write = true;
-#endif
+    own_board->write = ts_isa_fault_writes(context);
     _exit(1);
 }
 

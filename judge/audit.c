@@ -1,26 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "audit.h"
 
-#include <elf.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "allow.h"
+#include "isa_elf.h"
 #include "task.h"
 
-#if defined(__x86_64__)
-enum { MACHINE = EM_X86_64 };
-static const uint32_t plain[] = { R_X86_64_64, R_X86_64_GLOB_DAT, R_X86_64_JUMP_SLOT,
-                                  R_X86_64_RELATIVE };
-#elif defined(__aarch64__)
-enum { MACHINE = EM_AARCH64 };
-static const uint32_t plain[] = { R_AARCH64_ABS64, R_AARCH64_GLOB_DAT, R_AARCH64_JUMP_SLOT,
-                                  R_AARCH64_RELATIVE };
-#else
-enum { MACHINE = EM_NONE };
-static const uint32_t plain[] = { UINT32_MAX };
-#endif
+static const uint32_t plain[] = { TS_ELF_ABS64, TS_ELF_GLOB_DAT, TS_ELF_JUMP_SLOT,
+                                  TS_ELF_RELATIVE };
 
 enum { MAX_SEGMENTS = 64, MAX_TAGS = 256, MAX_SYMBOLS = 1 << 20 };
 static const uint64_t max_span = (uint64_t)1 << 32; /* of addresses; keeps all sums small */
@@ -187,7 +177,8 @@ static const char *read_elf(elf *f, const void *object, size_t n)
     if (memcmp(h.e_ident, ELFMAG, SELFMAG) || h.e_ident[EI_CLASS] != ELFCLASS64 ||
         h.e_ident[EI_DATA] != ELFDATA2LSB)
         return "no 64-bit ELF header";
-    if (h.e_type != ET_DYN || h.e_machine != MACHINE) return "no shared object for this machine";
+    if (h.e_type != ET_DYN || h.e_machine != TS_ELF_MACHINE)
+        return "no shared object for this machine";
     if (h.e_phentsize != sizeof(Elf64_Phdr) || h.e_phnum > MAX_SEGMENTS || h.e_phoff > n ||
         (uint64_t)h.e_phnum * sizeof(Elf64_Phdr) > n - h.e_phoff)
         return "a bad table of segments";

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "cage_inside.h"
+#include "isa_core.h"
 
 /* Between looks whether it still lives; and the naps once a wait is too long to be spun through. */
 static const double LOOK_NS = 100e3, NAP_NS = 50e3;
@@ -43,9 +44,7 @@ void ts_nap(double ns)
 void ts_cage_relax(const ts_cage *c)
 {
     if (c->shares_core) sched_yield();
-#if defined(__x86_64__)
-    else __builtin_ia32_pause();
-#endif
+    else ts_isa_pause();
 }
 
 /* ---- life and death ---- */

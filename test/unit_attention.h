@@ -9,12 +9,13 @@
 #include <string.h>
 
 #include "cpu.h"
+#include "isa_impls.h"
 #include "dtype.h"
 #include "rng.h"
 #include "touchstone/attention.h"
 #include "unit.h"
 
-static const unsigned masks[] = { 0, TS_CPU_AVX2, TS_CPU_AVX2 | TS_CPU_AVX512, ~0u };
+static const unsigned masks[] = TS_CPU_MASKS_MATRIX;
 
 enum { N_MASKS = 4 };
 

@@ -224,7 +224,9 @@ static void abi_is_1(void **state)
 static const ts_impl rows[] = {
     { "sm90", TS_CUDA, TS_SM90, TS_HAS_F32, NULL, NULL, "nowhere" },
     { "avx512", TS_CPU, TS_CPU_AVX512, TS_HAS_F32, NULL, NULL, NULL },
+    { "dotprod", TS_CPU, TS_CPU_DOTPROD, TS_HAS_F32, NULL, NULL, NULL },
     { "avx2", TS_CPU, TS_CPU_AVX2, TS_HAS_F32 | TS_HAS_BF16, NULL, NULL, NULL },
+    { "neon", TS_CPU, TS_CPU_NEON, TS_HAS_F32 | TS_HAS_BF16, NULL, NULL, NULL },
     { "ref", TS_CPU, 0, TS_HAS_F32 | TS_HAS_BF16 | TS_HAS_F64, NULL, NULL, NULL },
     { 0 },
 };
@@ -242,13 +244,14 @@ static void pick_takes_the_best_visible_row(void **state)
 {
     (void)state;
     const unsigned has = ts_cpu_features();
-    const char    *avx2 = has & TS_CPU_AVX2 ? "avx2" : "ref";
-    const char    *avx512 = has & TS_CPU_AVX512 ? "avx512" : avx2;
-    assert_string_equal(picked(~0u, TS_F32), avx512);
-    assert_string_equal(picked(TS_CPU_AVX512 | TS_CPU_AVX2, TS_F32), avx512);
-    assert_string_equal(picked(TS_CPU_AVX2, TS_F32), avx2);
+    const unsigned vectors = TS_CPU_AVX2 | TS_CPU_NEON;
+    const char    *good = has & TS_CPU_AVX2 ? "avx2" : has & TS_CPU_NEON ? "neon" : "ref";
+    const char    *best = has & TS_CPU_AVX512 ? "avx512" : has & TS_CPU_DOTPROD ? "dotprod" : good;
+    assert_string_equal(picked(~0u, TS_F32), best);
+    assert_string_equal(picked(vectors | TS_CPU_AVX512 | TS_CPU_DOTPROD, TS_F32), best);
+    assert_string_equal(picked(vectors, TS_F32), good);
     assert_string_equal(picked(0, TS_F32), "ref");
-    assert_string_equal(picked(~0u, TS_BF16), avx2); /* the best row that has the dtype */
+    assert_string_equal(picked(~0u, TS_BF16), good); /* the best row that has the dtype */
     assert_string_equal(picked(~0u, TS_F64), "ref");
 }
 

@@ -9,13 +9,14 @@
 #include <string.h>
 
 #include "cpu.h"
+#include "isa_impls.h"
 #include "cuda_module.h"
 #include "dtype.h"
 #include "rng.h"
 #include "touchstone/kv_cache.h"
 #include "unit.h"
 
-static const unsigned masks[] = { 0, TS_CPU_AVX2, ~0u };
+static const unsigned masks[] = TS_CPU_MASKS;
 
 /* ---- memory of the device that caches are on ---- */
 

@@ -10,12 +10,13 @@
 #include <string.h>
 
 #include "cpu.h"
+#include "isa_impls.h"
 #include "dtype.h"
 #include "rng.h"
 #include "touchstone/ternary.h"
 #include "unit_ternary_cuda.h"
 
-static const unsigned masks[] = { 0, TS_CPU_AVX2, ~0u };
+static const unsigned masks[] = TS_CPU_MASKS;
 
 enum { N_MASKS = 3, GROUP = TS_TERNARY_GROUP, GROUP_BYTES = TS_TERNARY_GROUP_BYTES };
 

@@ -12,12 +12,13 @@
 #include <time.h>
 
 #include "cpu.h"
+#include "isa_impls.h"
 #include "cuda_module.h"
 #include "rng.h"
 #include "touchstone/model.h"
 #include "unit.h"
 
-static unsigned masks[] = { 0, TS_CPU_AVX2, ~0u };
+static unsigned masks[] = TS_CPU_MASKS;
 
 enum { N_MASKS = 3, TOY_WIDTH = 8, TOY_HEADS = 2, TOY_LAYERS = 2 };
 

@@ -6,15 +6,13 @@
 
 enum { FAST = TS_HAS_F32 | TS_HAS_BF16 | TS_HAS_F16, ANY = FAST | TS_HAS_F64 };
 
+/* clang-format off */
 const ts_impl ts_flash_attention_impls[] = {
     { "sm90", TS_CUDA, TS_SM90, FAST, NULL, NULL, "ts_flash_attention_sm90" },
     { "cuda", TS_CUDA, TS_SM80, FAST, NULL, NULL, "ts_flash_attention_cuda" },
-    { "amx", TS_CPU, TS_CPU_AMX, TS_HAS_BF16, ts_flash_attention_amx,
-      ts_flash_attention_amx_workspace, NULL },
-    { "avx512", TS_CPU, TS_CPU_AVX512, FAST, ts_flash_attention_avx512,
-      ts_attention_threads_workspace, NULL },
-    { "avx2", TS_CPU, TS_CPU_AVX2, FAST, ts_flash_attention_avx2, ts_attention_threads_workspace,
-      NULL },
+    TS_IMPL_AMX(TS_HAS_BF16, ts_flash_attention_amx, ts_flash_attention_amx_workspace)
+    TS_IMPL_AVX512(FAST, ts_flash_attention_avx512, ts_attention_threads_workspace)
+    TS_IMPL_AVX2(FAST, ts_flash_attention_avx2, ts_attention_threads_workspace)
     { "ref", TS_CPU, 0, ANY, ts_flash_attention_ref, NULL, NULL },
     { 0 },
 };
@@ -22,15 +20,13 @@ const ts_impl ts_flash_attention_impls[] = {
 const ts_impl ts_flash_attention_backward_impls[] = {
     { "sm90", TS_CUDA, TS_SM90, FAST, NULL, NULL, "ts_flash_attention_backward_sm90" },
     { "cuda", TS_CUDA, TS_SM80, FAST, NULL, NULL, "ts_flash_attention_backward_cuda" },
-    { "amx", TS_CPU, TS_CPU_AMX, TS_HAS_BF16, ts_flash_attention_backward_amx,
-      ts_flash_attention_backward_amx_workspace, NULL },
-    { "avx512", TS_CPU, TS_CPU_AVX512, FAST, ts_flash_attention_backward_avx512,
-      ts_attention_threads_backward_workspace, NULL },
-    { "avx2", TS_CPU, TS_CPU_AVX2, FAST, ts_flash_attention_backward_avx2,
-      ts_attention_threads_backward_workspace, NULL },
+    TS_IMPL_AMX(TS_HAS_BF16, ts_flash_attention_backward_amx, ts_flash_attention_backward_amx_workspace)
+    TS_IMPL_AVX512(FAST, ts_flash_attention_backward_avx512, ts_attention_threads_backward_workspace)
+    TS_IMPL_AVX2(FAST, ts_flash_attention_backward_avx2, ts_attention_threads_backward_workspace)
     { "ref", TS_CPU, 0, ANY, ts_flash_attention_backward_ref, NULL, NULL },
     { 0 },
 };
+/* clang-format on */
 
 ts_status ts_flash_attention_workspace(const ts_flash_attention_args *a, const ts_exec *x,
                                        size_t *n_bytes)

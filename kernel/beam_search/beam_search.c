@@ -6,22 +6,21 @@
 #include "beam_search_impl.h"
 #include "cpu.h"
 
+/* clang-format off */
 const ts_impl ts_beam_search_impls[] = {
-    { "avx512", TS_CPU, TS_CPU_AVX512, TS_HAS_F32, ts_beam_search_avx512, ts_beam_slots_workspace,
-      NULL },
-    { "avx2", TS_CPU, TS_CPU_AVX2, TS_HAS_F32, ts_beam_search_avx2, ts_beam_slots_workspace, NULL },
+    TS_IMPL_AVX512(TS_HAS_F32, ts_beam_search_avx512, ts_beam_slots_workspace)
+    TS_IMPL_AVX2(TS_HAS_F32, ts_beam_search_avx2, ts_beam_slots_workspace)
     { "ref", TS_CPU, 0, TS_HAS_F32, ts_beam_search_ref, ts_beam_slots_workspace, NULL },
     { 0 },
 };
 
 const ts_impl ts_beam_search_archive_impls[] = {
-    { "avx512", TS_CPU, TS_CPU_AVX512, TS_HAS_F32, ts_beam_search_archive_avx512,
-      ts_beam_archive_workspace, NULL },
-    { "avx2", TS_CPU, TS_CPU_AVX2, TS_HAS_F32, ts_beam_search_archive_avx2,
-      ts_beam_archive_workspace, NULL },
+    TS_IMPL_AVX512(TS_HAS_F32, ts_beam_search_archive_avx512, ts_beam_archive_workspace)
+    TS_IMPL_AVX2(TS_HAS_F32, ts_beam_search_archive_avx2, ts_beam_archive_workspace)
     { "ref", TS_CPU, 0, TS_HAS_F32, ts_beam_search_archive_ref, ts_beam_archive_workspace, NULL },
     { 0 },
 };
+/* clang-format on */
 
 /* Apart from the others, which tasks go by: a task's model is the host's. */
 const ts_impl ts_beam_search_device_impls[] = {

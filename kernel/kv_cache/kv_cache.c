@@ -9,13 +9,15 @@
 
 enum { FAST = TS_HAS_F32 | TS_HAS_BF16 | TS_HAS_F16, ANY = FAST | TS_HAS_F64, ALIGN = 256 };
 
+/* clang-format off */
 const ts_impl ts_kv_cache_impls[] = {
     { "sm90", TS_CUDA, TS_SM90, FAST, NULL, NULL, "ts_kv_cache_sm90" },
-    { "avx512", TS_CPU, TS_CPU_AVX512, FAST, ts_kv_cache_avx512, NULL, NULL },
-    { "avx2", TS_CPU, TS_CPU_AVX2, FAST, ts_kv_cache_avx2, NULL, NULL },
+    TS_IMPL_AVX512(FAST, ts_kv_cache_avx512, NULL)
+    TS_IMPL_AVX2(FAST, ts_kv_cache_avx2, NULL)
     { "ref", TS_CPU, 0, ANY, ts_kv_cache_ref, NULL, NULL },
     { 0 },
 };
+/* clang-format on */
 
 /* ---- a cache begins and ends ---- */
 

@@ -7,23 +7,23 @@
 
 enum { FAST = TS_HAS_F32 | TS_HAS_BF16 | TS_HAS_F16, ANY = FAST | TS_HAS_F64 };
 
+/* clang-format off */
 const ts_impl ts_layernorm_forward_impls[] = {
     { "sm90", TS_CUDA, TS_SM90, FAST, NULL, NULL, "ts_layernorm_forward_sm90" },
-    { "avx512", TS_CPU, TS_CPU_AVX512, FAST, ts_layernorm_forward_avx512, NULL, NULL },
-    { "avx2", TS_CPU, TS_CPU_AVX2, FAST, ts_layernorm_forward_avx2, NULL, NULL },
+    TS_IMPL_AVX512(FAST, ts_layernorm_forward_avx512, NULL)
+    TS_IMPL_AVX2(FAST, ts_layernorm_forward_avx2, NULL)
     { "ref", TS_CPU, 0, ANY, ts_layernorm_forward_ref, NULL, NULL },
     { 0 },
 };
 
 const ts_impl ts_layernorm_backward_impls[] = {
     { "sm90", TS_CUDA, TS_SM90, FAST, NULL, NULL, "ts_layernorm_backward_sm90" },
-    { "avx512", TS_CPU, TS_CPU_AVX512, FAST, ts_layernorm_backward_avx512,
-      ts_layernorm_backward_threads_workspace, NULL },
-    { "avx2", TS_CPU, TS_CPU_AVX2, FAST, ts_layernorm_backward_avx2,
-      ts_layernorm_backward_threads_workspace, NULL },
+    TS_IMPL_AVX512(FAST, ts_layernorm_backward_avx512, ts_layernorm_backward_threads_workspace)
+    TS_IMPL_AVX2(FAST, ts_layernorm_backward_avx2, ts_layernorm_backward_threads_workspace)
     { "ref", TS_CPU, 0, ANY, ts_layernorm_backward_ref, NULL, NULL },
     { 0 },
 };
+/* clang-format on */
 
 /* Extents whose last element would not fit in 63 bits of bytes are refused before any product. */
 static ts_status check_shape(int64_t n_rows, int64_t n_cols, int64_t row_stride)

@@ -5,15 +5,15 @@
 
 enum { FAST = TS_HAS_F32 | TS_HAS_BF16 | TS_HAS_F16 };
 
+/* clang-format off */
 const ts_impl ts_softmax_topk_impls[] = {
     { "sm90", TS_CUDA, TS_SM90, FAST, NULL, NULL, "ts_softmax_topk_sm90" },
-    { "avx512", TS_CPU, TS_CPU_AVX512, FAST, ts_softmax_topk_avx512,
-      ts_softmax_topk_threads_workspace, NULL },
-    { "avx2", TS_CPU, TS_CPU_AVX2, FAST, ts_softmax_topk_avx2, ts_softmax_topk_threads_workspace,
-      NULL },
+    TS_IMPL_AVX512(FAST, ts_softmax_topk_avx512, ts_softmax_topk_threads_workspace)
+    TS_IMPL_AVX2(FAST, ts_softmax_topk_avx2, ts_softmax_topk_threads_workspace)
     { "ref", TS_CPU, 0, FAST, ts_softmax_topk_ref, NULL, NULL },
     { 0 },
 };
+/* clang-format on */
 
 ts_status ts_softmax_topk_workspace(const ts_softmax_topk_args *a, const ts_exec *x,
                                     size_t *n_bytes)

@@ -9,53 +9,47 @@ enum {
     LATENT = TS_HAS_F32, /* of pack and unpack: activations do not come into it */
 };
 
+/* clang-format off */
 const ts_impl ts_ternary_pack_impls[] = {
     { "sm90", TS_CUDA, TS_SM90, LATENT, NULL, NULL, "ts_ternary_pack_sm90" },
-    { "avx512", TS_CPU, TS_CPU_AVX512, LATENT, ts_ternary_pack_avx512,
-      ts_ternary_threads_pack_workspace, NULL },
-    { "avx2", TS_CPU, TS_CPU_AVX2, LATENT, ts_ternary_pack_avx2, ts_ternary_threads_pack_workspace,
-      NULL },
+    TS_IMPL_AVX512(LATENT, ts_ternary_pack_avx512, ts_ternary_threads_pack_workspace)
+    TS_IMPL_AVX2(LATENT, ts_ternary_pack_avx2, ts_ternary_threads_pack_workspace)
     { "ref", TS_CPU, 0, LATENT, ts_ternary_pack_ref, NULL, NULL },
     { 0 },
 };
 
 const ts_impl ts_ternary_unpack_impls[] = {
     { "sm90", TS_CUDA, TS_SM90, LATENT, NULL, NULL, "ts_ternary_unpack_sm90" },
-    { "avx512", TS_CPU, TS_CPU_AVX512, LATENT, ts_ternary_unpack_avx512, NULL, NULL },
-    { "avx2", TS_CPU, TS_CPU_AVX2, LATENT, ts_ternary_unpack_avx2, NULL, NULL },
+    TS_IMPL_AVX512(LATENT, ts_ternary_unpack_avx512, NULL)
+    TS_IMPL_AVX2(LATENT, ts_ternary_unpack_avx2, NULL)
     { "ref", TS_CPU, 0, LATENT, ts_ternary_unpack_ref, NULL, NULL },
     { 0 },
 };
 
 const ts_impl ts_ternary_linear_impls[] = {
     { "sm90", TS_CUDA, TS_SM90, FAST, NULL, NULL, "ts_ternary_linear_sm90" },
-    { "avx512", TS_CPU, TS_CPU_AVX512, FAST, ts_ternary_linear_avx512,
-      ts_ternary_linear_avx512_workspace, NULL },
-    { "avx2", TS_CPU, TS_CPU_AVX2, FAST, ts_ternary_linear_avx2, ts_ternary_linear_avx2_workspace,
-      NULL },
+    TS_IMPL_AVX512(FAST, ts_ternary_linear_avx512, ts_ternary_linear_avx512_workspace)
+    TS_IMPL_AVX2(FAST, ts_ternary_linear_avx2, ts_ternary_linear_avx2_workspace)
     { "ref", TS_CPU, 0, ANY, ts_ternary_linear_ref, NULL, NULL },
     { 0 },
 };
 
 const ts_impl ts_ternary_linear_packed_impls[] = {
     { "sm90", TS_CUDA, TS_SM90, FAST, NULL, NULL, "ts_ternary_linear_packed_sm90" },
-    { "avx512", TS_CPU, TS_CPU_AVX512, FAST, ts_ternary_linear_packed_avx512,
-      ts_ternary_linear_packed_avx512_workspace, NULL },
-    { "avx2", TS_CPU, TS_CPU_AVX2, FAST, ts_ternary_linear_packed_avx2,
-      ts_ternary_linear_packed_avx2_workspace, NULL },
+    TS_IMPL_AVX512(FAST, ts_ternary_linear_packed_avx512, ts_ternary_linear_packed_avx512_workspace)
+    TS_IMPL_AVX2(FAST, ts_ternary_linear_packed_avx2, ts_ternary_linear_packed_avx2_workspace)
     { "ref", TS_CPU, 0, ANY, ts_ternary_linear_packed_ref, NULL, NULL },
     { 0 },
 };
 
 const ts_impl ts_ternary_linear_backward_impls[] = {
     { "sm90", TS_CUDA, TS_SM90, FAST, NULL, NULL, "ts_ternary_linear_backward_sm90" },
-    { "avx512", TS_CPU, TS_CPU_AVX512, FAST, ts_ternary_linear_backward_avx512,
-      ts_ternary_threads_backward_workspace, NULL },
-    { "avx2", TS_CPU, TS_CPU_AVX2, FAST, ts_ternary_linear_backward_avx2,
-      ts_ternary_threads_backward_workspace, NULL },
+    TS_IMPL_AVX512(FAST, ts_ternary_linear_backward_avx512, ts_ternary_threads_backward_workspace)
+    TS_IMPL_AVX2(FAST, ts_ternary_linear_backward_avx2, ts_ternary_threads_backward_workspace)
     { "ref", TS_CPU, 0, ANY, ts_ternary_linear_backward_ref, NULL, NULL },
     { 0 },
 };
+/* clang-format on */
 
 ts_status ts_ternary_pack_workspace(const ts_ternary_pack_args *a, const ts_exec *x,
                                     size_t *n_bytes)

@@ -18,12 +18,14 @@ static ts_status over_kernels(const void *args, const ts_exec *x)
     return TS_OK;
 }
 
+/* clang-format off */
 const ts_impl ts_ternary_training_impls[] = {
-    { "avx512", TS_CPU, TS_CPU_AVX512, TS_HAS_F32, over_kernels, NULL, NULL },
-    { "avx2", TS_CPU, TS_CPU_AVX2, TS_HAS_F32, over_kernels, NULL, NULL },
+    TS_IMPL_AVX512(TS_HAS_F32, over_kernels, NULL)
+    TS_IMPL_AVX2(TS_HAS_F32, over_kernels, NULL)
     { "ref", TS_CPU, 0, TS_HAS_F32, over_kernels, NULL, NULL },
     { 0 },
 };
+/* clang-format on */
 
 /* ---- where weights are ---- */
 

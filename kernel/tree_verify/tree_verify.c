@@ -3,14 +3,14 @@
 #include "cpu.h"
 #include "tree_verify_impl.h"
 
+/* clang-format off */
 const ts_impl ts_tree_verify_impls[] = {
-    { "avx512", TS_CPU, TS_CPU_AVX512, TS_HAS_F32, ts_tree_verify_avx512,
-      ts_tree_verify_any_workspace, NULL },
-    { "avx2", TS_CPU, TS_CPU_AVX2, TS_HAS_F32, ts_tree_verify_avx2, ts_tree_verify_any_workspace,
-      NULL },
+    TS_IMPL_AVX512(TS_HAS_F32, ts_tree_verify_avx512, ts_tree_verify_any_workspace)
+    TS_IMPL_AVX2(TS_HAS_F32, ts_tree_verify_avx2, ts_tree_verify_any_workspace)
     { "ref", TS_CPU, 0, TS_HAS_F32, ts_tree_verify_ref, ts_tree_verify_any_workspace, NULL },
     { 0 },
 };
+/* clang-format on */
 
 /* Apart from the others, which tasks go by: a task's model is the host's. */
 const ts_impl ts_tree_verify_device_impls[] = {

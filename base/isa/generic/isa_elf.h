@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* isa_elf.h - no shared object is for this machine: a sealed entrant cannot be placed. */
+#ifndef TS_ISA_ELF_H
+#define TS_ISA_ELF_H
+
+#include <elf.h>
+
+#define TS_ISA_NAME "this machine"
+
+enum {
+    TS_ELF_MACHINE = EM_NONE,
+    TS_ELF_ABS64 = -1,
+    TS_ELF_GLOB_DAT = -2,
+    TS_ELF_JUMP_SLOT = -3,
+    TS_ELF_RELATIVE = -4,
+};
+
+#endif

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* features.c - what an x86-64 CPU can do, as bits of cpu.h. */
+#define _GNU_SOURCE /* syscall */
+#include <cpuid.h>
+#include <stdatomic.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "cpu.h"
+
+/* What is found out once: under a hypervisor CPUID takes tens of microseconds. Two threads
+ * that ask at once get the same answer. */
+enum { UNKNOWN, NO, YES };
+
+static int once(atomic_int *answer, int (*find)(void))
+{
+    int known = atomic_load_explicit(answer, memory_order_relaxed);
+    if (known != UNKNOWN) return known == YES;
+    known = find() ? YES : NO;
+    atomic_store_explicit(answer, known, memory_order_relaxed);
+    return known == YES;
+}
+
+/* clang's __builtin_cpu_supports does not know this one. */
+static int find_f16c(void)
+{
+    unsigned a, b, c, d;
+    return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+}
+
+static int has_f16c(void)
+{
+    static atomic_int answer = UNKNOWN;
+    return once(&answer, find_f16c);
+}
+
+/* Nor this: TILE and BF16 of leaf 7, BF16 vectors of its subleaf 1, and tile registers that the
+ * system saves. */
+static int has_tiles(void)
+{
+    enum { AMX_BF16 = 1u << 22, AMX_TILE = 1u << 24, AVX512_BF16 = 1u << 5, OSXSAVE = 1u << 27 };
+    enum { TILES = 3u << 17 }; /* of XCR0: their shape, and what they hold */
+    unsigned a, b, c, d, low, high;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & OSXSAVE)) return 0;
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(d & AMX_BF16) || !(d & AMX_TILE)) return 0;
+    if (!__get_cpuid_count(7, 1, &a, &b, &c, &d) || !(a & AVX512_BF16)) return 0;
+    __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return (low & TILES) == TILES;
+}
+
+/* A process must ask the system for tile registers; its threads then have them. */
+static int find_tiles(void)
+{
+    enum { ARCH_REQ_XCOMP_PERM = 0x1023, TILE_DATA = 18 };
+    return has_tiles() && !syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, TILE_DATA);
+}
+
+static int may_use_tiles(void)
+{
+    static atomic_int answer = UNKNOWN;
+    return once(&answer, find_tiles);
+}
+unsigned ts_isa_features(unsigned wanted)
+{
+    unsigned f = 0;
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c())
+        f |= TS_CPU_AVX2;
+    if ((f & TS_CPU_AVX2) && __builtin_cpu_supports("avx512f") &&
+        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512vl"))
+        f |= TS_CPU_AVX512;
+    /* The system is asked for tile registers only if they are wanted. */
+    if ((f & TS_CPU_AVX512) && (wanted & TS_CPU_AMX) && may_use_tiles()) f |= TS_CPU_AMX;
+    return f;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* isa_impls.h - the implementations of a dispatch table that are compiled here: those of x86-64. */
+#ifndef TS_ISA_IMPLS_H
+#define TS_ISA_IMPLS_H
+
+/* A row of a table, best first. */
+/* clang-format off */
+#define TS_IMPL_AMX(dtypes, run, workspace) \
+    { "amx", TS_CPU, TS_CPU_AMX, dtypes, run, workspace, NULL },
+#define TS_IMPL_AVX512(dtypes, run, workspace) \
+    { "avx512", TS_CPU, TS_CPU_AVX512, dtypes, run, workspace, NULL },
+#define TS_IMPL_AVX2(dtypes, run, workspace) \
+    { "avx2", TS_CPU, TS_CPU_AVX2, dtypes, run, workspace, NULL },
+/* clang-format on */
+
+/* Masks of cpu.h under which the tables choose differently, for tests: none, vectors, all. */
+#define TS_CPU_MASKS                                                                               \
+    {                                                                                              \
+        0, TS_CPU_AVX2, ~0u                                                                        \
+    }
+/* The same where matrix instructions come on top of vectors. */
+#define TS_CPU_MASKS_MATRIX                                                                        \
+    {                                                                                              \
+        0, TS_CPU_AVX2, TS_CPU_AVX2 | TS_CPU_AVX512, ~0u                                           \
+    }
+
+#endif
