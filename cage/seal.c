@@ -118,7 +118,7 @@ void cage_fault_stack(void)
 void cage_catch_faults(size_t memory_bytes)
 {
     const struct sigaction a = { .sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK };
-    const int              fatal[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT };
+    const int              fatal[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT };
     probe_bytes = memory_bytes / 4;
     cage_fault_stack();
     for (size_t i = 0; i < sizeof fatal / sizeof *fatal; i++) sigaction(fatal[i], &a, NULL);

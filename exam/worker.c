@@ -55,7 +55,7 @@ static void catch_faults(void)
     const stack_t          alternate = { .ss_sp = stack, .ss_size = sizeof stack };
     const struct sigaction act = { .sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK };
     sigaltstack(&alternate, NULL);
-    const int fatal[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT };
+    const int fatal[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT };
     for (size_t i = 0; i < sizeof fatal / sizeof *fatal; i++) sigaction(fatal[i], &act, NULL);
 }
 

@@ -18,6 +18,7 @@
 #include "allow.h"
 #include "audit.h"
 #include "confine.h"
+#include "isa_source.h"
 #include "sha256.h"
 #include "source.h"
 
@@ -221,7 +222,7 @@ static bool run(ts_built *b, line *l, const char *what, ts_confined *c, ts_refus
            complain(c, what, why);
 }
 
-#define COMMON "-O3 -march=native -fPIC -ffp-contract=off -fno-math-errno -frandom-seed=0"
+#define COMMON "-O3 " TS_ISA_FLAGS " -fPIC -ffp-contract=off -fno-math-errno -frandom-seed=0"
 
 /* Flags for one language; `own` is where the compiler keeps its intrinsics. */
 static void flags_for(const ts_candidate *e, bool cxx, const char *own, char *text, size_t n)

@@ -32,8 +32,9 @@ enum {
     TS_PROBE_WRITE_BEFORE, /* y[-1]: into the band */
     TS_PROBE_EXIT,
     TS_PROBE_NULL,
-    TS_PROBE_DIVIDE,
-    TS_PROBE_DEEP, /* recursion without end */
+    TS_PROBE_DIVIDE, /* by 0 */
+    TS_PROBE_TRAP,   /* what a compiler makes of code that must not be reached */
+    TS_PROBE_DEEP,   /* recursion without end */
     TS_PROBE_HANG,
     TS_PROBE_LATE,       /* a pool thread goes on after done */
     TS_PROBE_LURK,       /* the same, but it only reads */

@@ -11,7 +11,7 @@ tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 fail() { echo "layering: $*" >&2 && exit 1; }
 
-base=$(echo "$build"/CMakeFiles/base.dir/base/*.o)
+base=$(echo "$build"/CMakeFiles/base.dir/base/*.o "$build"/CMakeFiles/base.dir/base/isa/*/*.o)
 mutant=$(echo "$build"/CMakeFiles/mutant.dir/mutant/*.o)
 script=$(echo "$build"/CMakeFiles/script.dir/script/*.o)
 task=$build/libtask.a

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "cpu.h"
-#include "isa_impls.h"
 #include "dtype.h"
+#include "isa_impls.h"
 #include "rng.h"
 #include "touchstone/attention.h"
 #include "unit.h"

@@ -8,6 +8,7 @@
 #include "audit.h"
 #include "build.h"
 #include "confine.h"
+#include "isa_source.h"
 #include "touchstone/softmax_topk.h"
 #include "unit_entry.h"
 
@@ -51,14 +52,15 @@ static void builds_what_is_sound(void **state)
         { "threads.c", TOPK "#include \"touchstone/sealed.h\"\n"
                             "static void f(int64_t i, void *c) { (void)i; (void)c; }\n" BODY
                             "{ (void)x; if (a->k) j_parallel_for(3, f, 0); return TS_E_RANGE; }" },
-        { "maths.c", TOPK "#include <float.h>\n#include <immintrin.h>\n#include <limits.h>\n"
-                          "#include <math.h>\n#include <stdbool.h>\n#include <string.h>\n"
-                          "static float t[64];\n" BODY
-                          "{ (void)x; for (int i = 0; i < 64; i++) t[i] = expf((float)a->k) +"
-                          " tanhf(t[i]) + (float)exp(t[i]);"
-                          " memset(t, 0, (size_t)a->k); __m256 v = _mm256_setzero_ps();"
-                          " return isnan(t[0]) || INT_MAX < 0 || _mm256_cvtss_f32(v) > FLT_MAX ?"
-                          " TS_OK : TS_E_RANGE; }" },
+        { "maths.c",
+          TOPK "#include <float.h>\n#include <" TS_ISA_INTRINSICS ">\n#include <limits.h>\n"
+               "#include <math.h>\n#include <stdbool.h>\n#include <string.h>\n"
+               "static float t[64];\n" BODY
+               "{ (void)x; for (int i = 0; i < 64; i++) t[i] = expf((float)a->k) +"
+               " tanhf(t[i]) + (float)exp(t[i]);"
+               " memset(t, 0, (size_t)a->k);"
+               " return isnan(t[0]) || INT_MAX < 0 || " TS_ISA_ZERO " > FLT_MAX ?"
+               " TS_OK : TS_E_RANGE; }" },
         { "wide.c", TOPK BODY
           "{ (void)x; __int128 v = a->k; return v * v / (v + 3) ? TS_OK : TS_E_RANGE; }" },
         { "host.c",
@@ -97,7 +99,9 @@ static void refuses_unsound_sources(void **state)
           "symbol", "calls 'printf'" },
         { "a.c", TOPK "long syscall(long, ...);" BODY "{ return syscall(39); }", "symbol",
           "calls 'syscall'" },
-        { "a.c", TOPK "#include <immintrin.h>\n" BODY "{ return _mm_malloc(9, 64) != 0; }",
+        { "a.c",
+          TOPK "int posix_memalign(void **, size_t, size_t);\n" BODY
+               "{ void *p; return posix_memalign(&p, 64, 9); }",
           "symbol", "calls 'posix_memalign'" },
         { "a.c",
           TOPK "__attribute__((weak)) void abort(void);" BODY "{ if (abort) abort(); return 0; }",

@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "cpu.h"
-#include "isa_impls.h"
 #include "cuda_module.h"
 #include "dtype.h"
+#include "isa_impls.h"
 #include "rng.h"
 #include "touchstone/kv_cache.h"
 #include "unit.h"

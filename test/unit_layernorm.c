@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "cpu.h"
-#include "isa_impls.h"
 #include "dtype.h"
+#include "isa_impls.h"
 #include "rng.h"
 #include "touchstone/layernorm.h"
 #include "unit.h"

@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "cpu.h"
-#include "isa_impls.h"
 #include "dtype.h"
+#include "isa_impls.h"
 #include "rng.h"
 #include "touchstone/ternary.h"
 #include "unit_ternary_cuda.h"

@@ -12,8 +12,8 @@
 #include <time.h>
 
 #include "cpu.h"
-#include "isa_impls.h"
 #include "cuda_module.h"
+#include "isa_impls.h"
 #include "rng.h"
 #include "touchstone/model.h"
 #include "unit.h"
