@@ -1,321 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* audit.c - is a built shared object what its class may be, and does it offer what its task calls?
+ */
 #include "audit.h"
 
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "allow.h"
-#include "isa_elf.h"
+#include "object.h"
 #include "task.h"
 
-static const uint32_t plain[] = { TS_ELF_ABS64, TS_ELF_GLOB_DAT, TS_ELF_JUMP_SLOT,
-                                  TS_ELF_RELATIVE };
-
-enum { MAX_SEGMENTS = 64, MAX_TAGS = 256, MAX_SYMBOLS = 1 << 20 };
-static const uint64_t max_span = (uint64_t)1 << 32; /* of addresses; keeps all sums small */
-
-typedef struct elf {
-    const unsigned char *bytes;
-    size_t               n;
-    Elf64_Phdr           load[MAX_SEGMENTS];
-    int                  n_loads, n_tags;
-    bool                 tls, interp, exec_stack;
-    Elf64_Dyn            tag[MAX_TAGS];
-    uint64_t             symtab, strtab, n_strings;
-    uint32_t             n_symbols;
-} elf;
-
-bool ts_allowed(const char *symbol)
-{
-#define X(result, name, parameters) #name,
-    static const char *const names[] = { TS_ALLOWED(X) };
-#undef X
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (!strcmp(symbol, names[i])) return true;
-    return false;
-}
-
-/* ---- reading, with every reach checked ---- */
-
-/* n bytes at an address, copied from where the file has them. */
-static bool fetch(const elf *f, uint64_t address, void *to, size_t n)
-{
-    for (int i = 0; i < f->n_loads; i++) {
-        const Elf64_Phdr *s = &f->load[i];
-        if (address < s->p_vaddr || address - s->p_vaddr >= s->p_filesz) continue;
-        const uint64_t at = address - s->p_vaddr;
-        if (n > s->p_filesz - at) return false;
-        memcpy(to, f->bytes + s->p_offset + at, n);
-        return true;
-    }
-    return false;
-}
-
-static bool tag_value(const elf *f, int64_t tag, uint64_t *value)
-{
-    for (int i = 0; i < f->n_tags; i++)
-        if (f->tag[i].d_tag == tag) {
-            *value = f->tag[i].d_un.d_val;
-            return true;
-        }
-    return false;
-}
-
-/* A name of the string table, cut to the room; false if it does not end inside the table. */
-static bool name_at(const elf *f, uint64_t offset, char *name, size_t room)
-{
-    for (size_t n = 0; offset + n < f->n_strings; n++) {
-        char c;
-        if (!fetch(f, f->strtab + offset + n, &c, 1)) return false;
-        if (n < room) name[n] = c;
-        if (c == 0) return true;
-        if (n >= room - 1) {
-            name[room - 1] = 0;
-            return true;
-        }
-    }
-    return false;
-}
-
-/* The highest bucket's chain ends at the last symbol. */
-static bool count_gnu(const elf *f, uint64_t table, uint32_t *count)
-{
-    uint32_t head[4], highest = 0, word; /* buckets, first symbol, bloom words, shift */
-    if (!fetch(f, table, head, sizeof head) || head[0] > MAX_SYMBOLS || head[2] > MAX_SYMBOLS)
-        return false;
-    const uint64_t buckets = table + 16 + (uint64_t)head[2] * 8;
-    const uint64_t chains = buckets + (uint64_t)head[0] * 4;
-    for (uint32_t i = 0; i < head[0]; i++) {
-        if (!fetch(f, buckets + (uint64_t)i * 4, &word, 4)) return false;
-        if (word > highest) highest = word;
-    }
-    *count = head[1];
-    if (highest == 0) return true;
-    if (highest < head[1]) return false;
-    do {
-        if (highest >= MAX_SYMBOLS ||
-            !fetch(f, chains + (uint64_t)(highest - head[1]) * 4, &word, 4))
-            return false;
-        highest++;
-    } while (!(word & 1));
-    *count = highest;
-    return true;
-}
-
-static bool count_symbols(elf *f)
-{
-    uint64_t table;
-    uint32_t head[2];
-    if (tag_value(f, DT_HASH, &table)) {
-        if (!fetch(f, table, head, sizeof head)) return false;
-        f->n_symbols = head[1];
-    } else if (!tag_value(f, DT_GNU_HASH, &table) || !count_gnu(f, table, &f->n_symbols))
-        return false;
-    return f->n_symbols <= MAX_SYMBOLS;
-}
-
-static bool symbol_at(const elf *f, uint32_t i, Elf64_Sym *s, char *name, size_t room)
-{
-    return fetch(f, f->symtab + (uint64_t)i * sizeof *s, s, sizeof *s) &&
-           name_at(f, s->st_name, name, room);
-}
-
-/* ---- headers ---- */
-
-static bool read_dynamic(elf *f, const Elf64_Phdr *p)
-{
-    const uint64_t n = p->p_filesz / sizeof(Elf64_Dyn);
-    for (uint64_t i = 0; i < n && f->n_tags < MAX_TAGS; i++) {
-        Elf64_Dyn *d = &f->tag[f->n_tags];
-        /* From the address, as a loader does; the offset in the header could say something else. */
-        if (!fetch(f, p->p_vaddr + i * sizeof *d, d, sizeof *d)) return false;
-        if (d->d_tag == DT_NULL) return true;
-        f->n_tags++;
-    }
-    return false;
-}
-
-static const char *read_segments(elf *f, const Elf64_Ehdr *h)
-{
-    Elf64_Phdr p, dynamic = { 0 };
-    uint64_t   end = 0;
-    int        n_dynamic = 0;
-    f->exec_stack = true; /* what a file without the mark gets */
-    for (int i = 0; i < h->e_phnum; i++) {
-        memcpy(&p, f->bytes + h->e_phoff + (size_t)i * sizeof p, sizeof p);
-        if (p.p_type == PT_TLS) f->tls = true;
-        if (p.p_type == PT_INTERP) f->interp = true;
-        if (p.p_type == PT_GNU_STACK) f->exec_stack = p.p_flags & PF_X;
-        if (p.p_type == PT_DYNAMIC) {
-            dynamic = p;
-            n_dynamic++;
-        }
-        if (p.p_type != PT_LOAD) continue;
-        if (p.p_offset > f->n || p.p_filesz > f->n - p.p_offset) return "a segment past its end";
-        if (p.p_vaddr >= max_span || p.p_memsz >= max_span || p.p_filesz > p.p_memsz)
-            return "a segment of an impossible size";
-        if (p.p_vaddr < end) return "segments that overlap or are out of order";
-        if (p.p_vaddr % 4096 != p.p_offset % 4096) return "a segment that cannot be mapped";
-        end = p.p_vaddr + p.p_memsz;
-        f->load[f->n_loads++] = p;
-    }
-    if (n_dynamic != 1) return "no dynamic segment, or several";
-    return read_dynamic(f, &dynamic) ? NULL : "a bad dynamic segment";
-}
-
-/* NULL, or what is wrong with the file. */
-static const char *read_elf(elf *f, const void *object, size_t n)
-{
-    Elf64_Ehdr h;
-    uint64_t   size;
-    memset(f, 0, sizeof *f);
-    f->bytes = object;
-    f->n = n;
-    if (n < sizeof h) return "no ELF header";
-    memcpy(&h, object, sizeof h);
-    if (memcmp(h.e_ident, ELFMAG, SELFMAG) || h.e_ident[EI_CLASS] != ELFCLASS64 ||
-        h.e_ident[EI_DATA] != ELFDATA2LSB)
-        return "no 64-bit ELF header";
-    if (h.e_type != ET_DYN || h.e_machine != TS_ELF_MACHINE)
-        return "no shared object for this machine";
-    if (h.e_phentsize != sizeof(Elf64_Phdr) || h.e_phnum > MAX_SEGMENTS || h.e_phoff > n ||
-        (uint64_t)h.e_phnum * sizeof(Elf64_Phdr) > n - h.e_phoff)
-        return "a bad table of segments";
-    const char *bad = read_segments(f, &h);
-    if (bad) return bad;
-    if (!tag_value(f, DT_SYMTAB, &f->symtab) || !tag_value(f, DT_STRTAB, &f->strtab) ||
-        !tag_value(f, DT_STRSZ, &f->n_strings) || f->symtab >= max_span || f->strtab >= max_span ||
-        f->n_strings >= max_span)
-        return "no table of symbols";
-    if (tag_value(f, DT_SYMENT, &size) && size != sizeof(Elf64_Sym)) return "odd symbols";
-    return count_symbols(f) ? NULL : "a bad table of symbols";
-}
-
-/* Inside a segment that has all of `flags`? */
-static bool within(const elf *f, uint64_t address, uint64_t n, uint32_t flags)
-{
-    for (int i = 0; i < f->n_loads; i++) {
-        const Elf64_Phdr *s = &f->load[i];
-        if ((s->p_flags & flags) == flags && address >= s->p_vaddr &&
-            address - s->p_vaddr <= s->p_memsz && n <= s->p_memsz - (address - s->p_vaddr))
-            return true;
-    }
-    return false;
-}
-
-static bool exports(const elf *f, const char *wanted)
+static bool exports(const ts_elf *f, const char *wanted)
 {
     for (uint32_t i = 1; i < f->n_symbols; i++) {
         Elf64_Sym s;
         char      name[128];
-        if (!symbol_at(f, i, &s, name, sizeof name)) return false;
+        if (!ts_elf_symbol(f, i, &s, name, sizeof name)) return false;
         if (!strcmp(name, wanted) && s.st_shndx != SHN_UNDEF &&
             ELF64_ST_TYPE(s.st_info) == STT_FUNC && ELF64_ST_BIND(s.st_info) != STB_LOCAL &&
-            within(f, s.st_value, 1, PF_X))
+            ts_elf_within(f, s.st_value, 1, PF_X))
             return true;
     }
     return false;
-}
-
-/* ---- sealed ---- */
-
-static bool tags_ok(const elf *f, ts_refusal *why)
-{
-    static const int64_t fine[] = { DT_HASH,    DT_GNU_HASH, DT_STRTAB, DT_SYMTAB,  DT_STRSZ,
-                                    DT_SYMENT,  DT_RELA,     DT_RELASZ, DT_RELAENT, DT_RELACOUNT,
-                                    DT_PLTGOT,  DT_PLTRELSZ, DT_PLTREL, DT_JMPREL,  DT_BIND_NOW,
-                                    DT_FLAGS_1, DT_SYMBOLIC, DT_SONAME };
-    for (int i = 0; i < f->n_tags; i++) {
-        const Elf64_Dyn d = f->tag[i];
-        size_t          j = 0;
-        char            name[64] = "";
-        while (j < sizeof fine / sizeof *fine && fine[j] != d.d_tag) j++;
-        if (j < sizeof fine / sizeof *fine) continue;
-        switch (d.d_tag) {
-        case DT_FLAGS:
-            if (!(d.d_un.d_val & ~(uint64_t)(DF_BIND_NOW | DF_SYMBOLIC))) continue;
-            return ts_refuse(why, "symbol", "relocations in code (DF_TEXTREL), or other flags");
-        case DT_NEEDED:
-            name_at(f, d.d_un.d_val, name, sizeof name);
-            return ts_refuse(why, "symbol", "needs the library '%s'; a sealed entrant has none",
-                             name);
-        case DT_INIT:
-        case DT_FINI:
-        case DT_INIT_ARRAY:
-        case DT_FINI_ARRAY:
-        case DT_PREINIT_ARRAY:
-            return ts_refuse(why, "symbol",
-                             "code that runs at load or exit (constructor: tag %lld)",
-                             (long long)d.d_tag);
-        case DT_TEXTREL:
-            return ts_refuse(why, "symbol", "relocations in code (DT_TEXTREL)");
-        default:
-            return ts_refuse(why, "symbol", "a dynamic tag that no sealed entrant has: 0x%llx",
-                             (unsigned long long)d.d_tag);
-        }
-    }
-    return true;
-}
-
-static bool symbols_ok(const elf *f, ts_refusal *why)
-{
-    for (uint32_t i = 1; i < f->n_symbols; i++) {
-        Elf64_Sym s;
-        char      name[128];
-        if (!symbol_at(f, i, &s, name, sizeof name))
-            return ts_refuse(why, "symbol", "symbol %u cannot be read", i);
-        const int type = ELF64_ST_TYPE(s.st_info);
-        if (type == STT_GNU_IFUNC || type == STT_TLS)
-            return ts_refuse(why, "symbol", "'%s' is %s", name,
-                             type == STT_TLS ? "thread-local" : "an indirect function");
-        if (s.st_shndx == SHN_UNDEF && !ts_allowed(name))
-            return ts_refuse(why, "symbol", "calls '%s', which a sealed entrant may not", name);
-        if (s.st_shndx != SHN_UNDEF && !within(f, s.st_value, 0, PF_R))
-            return ts_refuse(why, "symbol", "'%s' lies outside the object", name);
-    }
-    return true;
-}
-
-static bool relocations_ok(const elf *f, int64_t tag, int64_t size_tag, ts_refusal *why)
-{
-    uint64_t table = 0, size = 0, kind = DT_RELA;
-    tag_value(f, tag, &table);
-    tag_value(f, size_tag, &size);
-    tag_value(f, DT_PLTREL, &kind);
-    if (size % sizeof(Elf64_Rela) || table >= max_span || kind != DT_RELA)
-        return ts_refuse(why, "symbol", "a bad table of relocations");
-    for (uint64_t i = 0; i < size / sizeof(Elf64_Rela); i++) {
-        Elf64_Rela r;
-        size_t     j = 0;
-        if (!fetch(f, table + i * sizeof r, &r, sizeof r))
-            return ts_refuse(why, "symbol", "a bad table of relocations");
-        while (j < sizeof plain / sizeof *plain && plain[j] != ELF64_R_TYPE(r.r_info)) j++;
-        if (j == sizeof plain / sizeof *plain)
-            return ts_refuse(why, "symbol",
-                             "a relocation of type %u, such as for indirect functions",
-                             (unsigned)ELF64_R_TYPE(r.r_info));
-        if (!within(f, r.r_offset, 8, PF_W))
-            return ts_refuse(why, "symbol", "a relocation outside writable data");
-        if (ELF64_R_SYM(r.r_info) >= f->n_symbols && ELF64_R_SYM(r.r_info) != 0)
-            return ts_refuse(why, "symbol", "a relocation against a symbol that is not there");
-    }
-    return true;
-}
-
-static bool segments_ok(const elf *f, ts_refusal *why)
-{
-    if (f->tls) return ts_refuse(why, "symbol", "thread-local data");
-    if (f->interp) return ts_refuse(why, "symbol", "an interpreter (PT_INTERP)");
-    if (f->exec_stack) return ts_refuse(why, "symbol", "an executable stack");
-    for (int i = 0; i < f->n_loads; i++)
-        if ((f->load[i].p_flags & (PF_W | PF_X)) == (PF_W | PF_X))
-            return ts_refuse(why, "symbol", "a segment that is writable and executable");
-    return true;
 }
 
 /* The first function of a task that the object lacks, in `symbol`; false: none. */
-static bool lacks(const elf *f, const char *task, char symbol[TS_ENTRY_NAME + 4])
+static bool lacks(const ts_elf *f, const char *task, char symbol[TS_ENTRY_NAME + 4])
 {
     const char *const *list = NULL;
     for (int i = 0; ts_tasks[i]; i++)
@@ -330,14 +39,12 @@ static bool lacks(const elf *f, const char *task, char symbol[TS_ENTRY_NAME + 4]
 
 bool ts_audit(const void *object, size_t n, ts_class cls, const char *task, ts_refusal *why)
 {
-    elf         f;
-    const char *bad = read_elf(&f, object, n);
-    char        symbol[TS_ENTRY_NAME + 4];
+    ts_elf      f;
+    const char *bad = ts_elf_read(&f, object, n);
+    char        symbol[TS_ENTRY_NAME + 4], text[256];
     if (bad) return ts_refuse(why, "symbol", "the object has %s", bad);
-    if (cls == TS_SEALED && !(segments_ok(&f, why) && tags_ok(&f, why) && symbols_ok(&f, why) &&
-                              relocations_ok(&f, DT_RELA, DT_RELASZ, why) &&
-                              relocations_ok(&f, DT_JMPREL, DT_PLTRELSZ, why)))
-        return false;
+    if (cls == TS_SEALED && !ts_elf_sealed(&f, text, sizeof text))
+        return ts_refuse(why, "symbol", "%s", text);
     if (!lacks(&f, task, symbol)) return true;
     return ts_refuse(why, "missing",
                      "no function '%s' is exported; include its contract header, which marks it",
@@ -346,6 +53,6 @@ bool ts_audit(const void *object, size_t n, ts_class cls, const char *task, ts_r
 
 bool ts_audit_exports(const void *object, size_t n, const char *symbol)
 {
-    elf f;
-    return !read_elf(&f, object, n) && exports(&f, symbol);
+    ts_elf f;
+    return !ts_elf_read(&f, object, n) && exports(&f, symbol);
 }

@@ -5,14 +5,10 @@
 
 #include "entry.h"
 
-/* Sealed: the task's function is there; nothing is left undefined but what allow.h names; nothing
- * runs at load time; no TLS, no needed library, no segment that is both writable and executable,
- * no relocation beyond the few plain ones, none in code. Host: the task's function is there. */
+/* The task's functions are there; and a sealed entrant is what ts_elf_sealed allows. */
 bool ts_audit(const void *object, size_t n, ts_class cls, const char *task, ts_refusal *why);
 
 /* Is `symbol` a function that this shared object offers? False for anything malformed. */
 bool ts_audit_exports(const void *object, size_t n, const char *symbol);
-
-bool ts_allowed(const char *symbol);
 
 #endif

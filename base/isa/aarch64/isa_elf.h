@@ -16,4 +16,9 @@ enum {
     TS_ELF_RELATIVE = R_AARCH64_RELATIVE, /* where the object was placed */
 };
 
+/* Program headers and dynamic tags of its own that ask nothing of a loader; a list needs an entry.
+ */
+#define TS_ELF_HEADERS  PT_NULL
+#define TS_ELF_TAGS_TOO 0x70000001, 0x70000003 /* DT_AARCH64_BTI_PLT and _PAC_PLT */
+
 #endif

@@ -15,4 +15,9 @@ enum {
     TS_ELF_RELATIVE = R_X86_64_RELATIVE, /* where the object was placed */
 };
 
+/* Program headers and dynamic tags of its own that ask nothing of a loader; a list needs an entry.
+ */
+#define TS_ELF_HEADERS  PT_NULL
+#define TS_ELF_TAGS_TOO DT_RELACOUNT
+
 #endif

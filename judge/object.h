@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* object.h - reads a shared object from its bytes, with every reach checked, and says whether a
+ * sealed entrant may be such an object. Judge and cage both have it: the audit says why not, the
+ * loader places what passed. */
+#ifndef TS_OBJECT_H
+#define TS_OBJECT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "isa_elf.h"
+
+enum { TS_ELF_SEGMENTS = 64, TS_ELF_TAGS = 256 };
+
+typedef struct ts_elf {
+    const unsigned char *bytes;
+    size_t               n;
+    Elf64_Phdr           load[TS_ELF_SEGMENTS];
+    int                  n_loads, n_tags;
+    bool                 tls, interp, exec_stack;
+    uint32_t             odd_header; /* a kind of program header that no compiler writes; 0: none */
+    Elf64_Dyn            tag[TS_ELF_TAGS];
+    uint64_t             symtab, strtab, n_strings;
+    uint32_t             n_symbols;
+} ts_elf;
+
+/* NULL, or what is wrong with the file: "the object has ...". */
+const char *ts_elf_read(ts_elf *f, const void *object, size_t n);
+
+bool ts_elf_tag(const ts_elf *f, int64_t tag, uint64_t *value); /* false: not there */
+
+/* Symbol i and its name, cut to the room. */
+bool ts_elf_symbol(const ts_elf *f, uint32_t i, Elf64_Sym *s, char *name, size_t room);
+
+/* Relocation i of the table that DT_RELA and DT_RELASZ, or DT_JMPREL and DT_PLTRELSZ, name. */
+bool ts_elf_relocation(const ts_elf *f, int64_t tag, uint64_t i, Elf64_Rela *r);
+
+/* The segment that holds n bytes at an address, and has all of `flags`; NULL: none. */
+const Elf64_Phdr *ts_elf_within(const ts_elf *f, uint64_t address, uint64_t n, uint32_t flags);
+
+/* May a sealed entrant be this object? Nothing is left undefined but what allow.h names; nothing
+ * runs at load time; no TLS, no needed library, no segment that is both writable and executable,
+ * no relocation beyond the few plain ones, none in code. */
+bool ts_elf_sealed(const ts_elf *f, char *why, size_t n);
+
+bool ts_allowed(const char *symbol);
+
+#endif
