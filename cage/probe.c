@@ -160,7 +160,7 @@ static ts_status ask_the_system(const ts_probe_args *a)
     case TS_PROBE_SOCKET:
         return told(raw(NR_SOCKET, 2, 1, 0, 0, 0, 0));
     case TS_PROBE_FORK:
-        if (raw(NR_CLONE, 17 /* SIGCHLD */, 0, 0, 0, 0, 0) == 0) raw(NR_EXIT, 0, 0, 0, 0, 0, 0);
+        if (raw_fork() == 0) raw(NR_EXIT, 0, 0, 0, 0, 0, 0);
         return TS_OK;
     case TS_PROBE_THREAD: /* never entered: without a stack of its own it would fault */
         return told(raw(NR_CLONE, 0x50f00, (long)text + sizeof text, 0, 0, 0, 0));
@@ -175,9 +175,12 @@ static ts_status ask_the_system(const ts_probe_args *a)
         for (int i = 0; i < 128; i++) text[i] = (char)0xff;
         return told(raw(NR_SETAFFINITY, 0, 128, (long)text, 0, 0, 0));
     case TS_PROBE_REMAP_INPUT:
-        if (raw(NR_MPROTECT, (long)a->x & ~4095L, 4096, 3, 0, 0, 0) < 0) return TS_E_UNSUPPORTED;
-        ((volatile float *)a->x)[0] = 1;
-        return TS_OK;
+        for (long page = 4096; page <= 65536; page *= 4) {
+            if (raw(NR_MPROTECT, (long)a->x & -page, page, 3, 0, 0, 0) < 0) continue;
+            ((volatile float *)a->x)[0] = 1;
+            return TS_OK;
+        }
+        return TS_E_UNSUPPORTED;
     case TS_PROBE_FLOOD:
         for (size_t i = 0; i < sizeof text; i++) text[i] = 'x';
         for (int i = 0; i < 1024; i++) raw(NR_WRITE, 2, (long)text, sizeof text, 0, 0, 0);

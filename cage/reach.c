@@ -2,6 +2,7 @@
 /* reach.c - a Python that is installed in a home which only its owner may enter: in our own view of
  * the file system that home is emptied of everything but the interpreter, and opened. */
 #define _GNU_SOURCE
+#include <elf.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,6 +37,29 @@ int cage_folders(const ts_call_plan *p, char path[CAGE_FOLDERS][CAGE_PATH])
     }
     if (*p->folder) snprintf(path[n++], CAGE_PATH, "%s", p->folder);
     return n;
+}
+
+/* n bytes of a file from `at` on. */
+static bool read_at(FILE *f, uint64_t at, void *to, size_t n)
+{
+    return !fseek(f, (long)at, SEEK_SET) && fread(to, 1, n, f) == n;
+}
+
+bool cage_interpreter(const char *program, char path[CAGE_PATH])
+{
+    Elf64_Ehdr h;
+    Elf64_Phdr p;
+    bool       found = false;
+    FILE      *f = fopen(program, "rb");
+    const bool is_elf = f && read_at(f, 0, &h, sizeof h) && !memcmp(h.e_ident, ELFMAG, SELFMAG);
+    for (int i = 0; is_elf && i < h.e_phnum && !found; i++) {
+        if (!read_at(f, h.e_phoff + (size_t)i * sizeof p, &p, sizeof p)) break;
+        found = p.p_type == PT_INTERP && p.p_filesz < CAGE_PATH &&
+                read_at(f, p.p_offset, path, p.p_filesz);
+    }
+    if (found) path[p.p_filesz] = 0;
+    if (f) fclose(f);
+    return found;
 }
 
 /* Shut: there, and not to be passed through by everybody. */

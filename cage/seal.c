@@ -73,7 +73,7 @@ static uint64_t mapped_bytes(void)
     FILE              *f = fopen("/proc/self/statm", "r");
     if (!f || fscanf(f, "%llu", &pages) != 1) pages = (unsigned long long)1 << 20;
     if (f) fclose(f);
-    return pages * 4096;
+    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
 void cage_limit(const ts_call_plan *p)
@@ -161,7 +161,8 @@ void cage_landlock(const ts_call_plan *p)
         char path[CAGE_FOLDERS][CAGE_PATH];
         for (int i = cage_folders(p, path) - 1; i >= 0; i--) open_path(rules, path[i], read);
         open_path(rules, p->python, read | LANDLOCK_ACCESS_FS_EXECUTE);
-        open_path(rules, "/lib64/ld-linux-x86-64.so.2", read | LANDLOCK_ACCESS_FS_EXECUTE);
+        if (cage_interpreter(p->python, path[0]))
+            open_path(rules, path[0], read | LANDLOCK_ACCESS_FS_EXECUTE);
     }
     if (!syscall(SYS_landlock_restrict_self, rules, 0))
         cage_control->error.held |= TS_HELD_LANDLOCK;

@@ -16,7 +16,12 @@
 static const size_t REGION_BYTES = (size_t)64 << 30;
 
 /* In a gap longer than this only its two ends are filled and compared. */
-static const size_t GAP_WATCHED = 2 * TS_PAGE;
+enum { GAP_WATCHED = 8192 };
+
+size_t ts_page(void)
+{
+    return (size_t)sysconf(_SC_PAGESIZE);
+}
 
 bool ts_arena_open(ts_arena *m)
 {
@@ -103,10 +108,10 @@ void *ts_take(ts_arena *m, void *slot, ts_buf b)
     if (b.n_rows > 0)
         a->n_bytes = (size_t)((b.n_rows - 1) * b.row_stride + b.n_cols) * element_bytes(a);
     /* Room for at least 64 bytes of band on the side that is not flush with a dead page. */
-    const size_t pages = (a->n_bytes + 64 + TS_PAGE - 1) / TS_PAGE * TS_PAGE;
-    a->lo = m->base + m->used + TS_PAGE;
+    const size_t pages = (a->n_bytes + 64 + ts_page() - 1) / ts_page() * ts_page();
+    a->lo = m->base + m->used + ts_page();
     a->hi = a->lo + pages;
-    m->used += pages + 2 * TS_PAGE;
+    m->used += pages + 2 * ts_page();
     if (m->used > m->size) abort();
     /* Every third buffer stands at the front: what reads before its start is caught there. */
     const bool front = m->aligned || m->n % 3 == 2;
@@ -217,8 +222,8 @@ void ts_arena_lock(const ts_arena *m)
 {
     for (int i = 0; i < m->n; i++) {
         const ts_arena_buf *b = &m->buf[i];
-        protect(b->lo - TS_PAGE, TS_PAGE, PROT_NONE);
-        protect(b->hi, TS_PAGE, PROT_NONE);
+        protect(b->lo - ts_page(), ts_page(), PROT_NONE);
+        protect(b->hi, ts_page(), PROT_NONE);
         if (b->b.role == TS_IN) protect(b->lo, (size_t)(b->hi - b->lo), PROT_READ);
     }
     protect(m->base + m->used, m->size - m->used, PROT_NONE);
@@ -271,7 +276,7 @@ void ts_arena_blame(const ts_arena *m, uintptr_t address, bool write, ts_flaw *f
     for (int i = 0; i < m->n; i++) {
         const ts_arena_buf *b = &m->buf[i];
         const uintptr_t     lo = (uintptr_t)b->lo, hi = (uintptr_t)b->hi;
-        if (address < lo - TS_PAGE || address >= hi + TS_PAGE) continue;
+        if (address < lo - ts_page() || address >= hi + ts_page()) continue;
         f->what = b->b.name;
         f->fault = address < lo    ? TS_FAULT_BEFORE
                    : address >= hi ? TS_FAULT_PAST

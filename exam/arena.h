@@ -10,7 +10,9 @@
 #include "task.h"
 
 /* Outputs start as ts_poison_byte says; a workspace, which has no dtype, as TS_POISON. */
-enum { TS_MAX_BUFS = 16, TS_MAX_SCALARS = 8, TS_PAGE = 4096, TS_POISON = 0xff, TS_BAND = 0xfe };
+enum { TS_MAX_BUFS = 16, TS_MAX_SCALARS = 8, TS_POISON = 0xff, TS_BAND = 0xfe };
+
+size_t ts_page(void); /* bytes that can be protected by themselves: 4 to 64 KiB */
 
 typedef struct ts_arena_buf {
     ts_buf         b;

@@ -25,13 +25,13 @@ static void take_workspace(ts_session *s)
 {
     /* A band of at least a page lies before it. */
     const size_t n = s->exec.workspace_bytes,
-                 pages = (n + TS_PAGE - 1) / TS_PAGE * TS_PAGE + TS_PAGE;
+                 pages = (n + ts_page() - 1) / ts_page() * ts_page() + ts_page();
     drop_workspace(s);
     if (!n) return;
-    workspace_map_bytes = pages + TS_PAGE;
+    workspace_map_bytes = pages + ts_page();
     workspace_map =
         mmap(NULL, workspace_map_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (workspace_map == MAP_FAILED || mprotect(workspace_map + pages, TS_PAGE, PROT_NONE)) {
+    if (workspace_map == MAP_FAILED || mprotect(workspace_map + pages, ts_page(), PROT_NONE)) {
         s->reply->flaw = (ts_flaw) { .fault = TS_FAULT_CRASH, .what = "workspace" };
         snprintf(s->reply->text, sizeof s->reply->text, "no memory for %zu bytes of", n);
         workspace_map = NULL;
@@ -73,7 +73,7 @@ static void flush_case(const ts_arena *m)
 static void run(ts_session *s, const ts_order *o)
 {
     if (workspace_map)
-        s->reply->workspace_end = (uintptr_t)workspace_map + workspace_map_bytes - TS_PAGE;
+        s->reply->workspace_end = (uintptr_t)workspace_map + workspace_map_bytes - ts_page();
     if (o->verb == TS_TIME) flush_case(s->arena);
     const double t0 = now_ns();
     ts_session_call(s, o);

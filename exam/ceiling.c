@@ -26,8 +26,8 @@ typedef struct slice {
 
 static void copy_plain(unsigned char *to, const unsigned char *from, size_t n)
 {
-    for (size_t i = 0; i < n; i += TS_PAGE) /* short pieces: memcpy must not choose to stream */
-        memcpy(to + i, from + i, n - i < TS_PAGE ? n - i : TS_PAGE);
+    enum { PIECE = 4096 }; /* short pieces: memcpy must not choose to stream */
+    for (size_t i = 0; i < n; i += PIECE) memcpy(to + i, from + i, n - i < PIECE ? n - i : PIECE);
 }
 
 static void *pass(void *arg)

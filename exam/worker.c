@@ -222,7 +222,7 @@ static void say_how_it_died(ts_worker *w, bool hung, ts_reply *reply)
     memcpy(reply->text, d->reply.text, sizeof reply->text);
     if (d->signal) snprintf(reply->text, sizeof reply->text, "signal %d", d->signal);
     if (d->signal != SIGSEGV && d->signal != SIGBUS) return;
-    if (d->reply.workspace_end && d->address - d->reply.workspace_end < TS_PAGE)
+    if (d->reply.workspace_end && d->address - d->reply.workspace_end < ts_page())
         reply->flaw = (ts_flaw) { .fault = TS_FAULT_PAST, .what = "workspace" };
     else ts_arena_blame(w->arena, d->address, d->write, &reply->flaw);
 }

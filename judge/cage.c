@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "cage_inside.h"
+#include "isa_memory.h"
 #include "mask.h"
 #include "rng.h"
 
@@ -80,13 +81,11 @@ static int memory(const char *name, size_t n)
     return fd;
 }
 
-/* Above where a sanitizer keeps its shadows, below where the kernel puts programs and libraries. */
 static bool reserve(ts_cage *c)
 {
-    const uint64_t lowest = (uint64_t)0x12 << 40, range = (uint64_t)0x3c << 40;
     c->region_bytes = REGION_BYTES;
     for (int i = 0; i < 16; i++) {
-        const uint64_t at = lowest + ts_cage_chance(c, range) / (2 << 20) * (2 << 20);
+        const uint64_t at = ts_isa_lowest + ts_cage_chance(c, ts_isa_range) / (2 << 20) * (2 << 20);
         c->region = mmap((void *)at, c->region_bytes, PROT_NONE,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
         if (c->region == (void *)at) return true;
@@ -135,7 +134,7 @@ static void lay_slots(ts_cage *c, ts_call_plan *p)
     for (int i = 0; i < c->plan.n_slots; i++) {
         ts_slot *s = &c->slot[i];
         s->c = c->plan.slot[i];
-        c->used += TS_PAGE * ts_cage_chance(c, 16);
+        c->used += ts_page() * ts_cage_chance(c, 16);
         ts_arena_open_in(&s->arena, c->region, c->region + c->used, c->region_bytes - c->used,
                          c->in_fd, c->out_fd);
         s->arena.aligned = c->plan.aligned;
@@ -149,10 +148,10 @@ static void lay_slots(ts_cage *c, ts_call_plan *p)
 /* The most that may be asked for, with a page of band before it, between dead pages. */
 static bool lay_workspace(ts_cage *c, ts_call_plan *p)
 {
-    const size_t n = (c->plan.workspace_bytes + 2 * TS_PAGE - 1) / TS_PAGE * TS_PAGE;
-    c->workspace_lo = c->region + c->used + TS_PAGE;
+    const size_t n = (c->plan.workspace_bytes + 2 * ts_page() - 1) / ts_page() * ts_page();
+    c->workspace_lo = c->region + c->used + ts_page();
     c->workspace_hi = c->workspace_lo + n;
-    c->used += n + 2 * TS_PAGE;
+    c->used += n + 2 * ts_page();
     const off_t offset = c->workspace_lo - c->region;
     p->map[p->n_maps++] = (ts_map) { (uint64_t)c->workspace_lo, n, (uint64_t)offset, 1, 1 };
     return mmap(c->workspace_lo, n, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, c->out_fd,

@@ -145,12 +145,12 @@ void ts_cage_exec(const ts_cage *c, int slot, ts_exec *x)
 static void poison_workspace(const ts_cage *c, unsigned char *p)
 {
     memset(p, TS_POISON, (size_t)(c->workspace_hi - p));
-    memset(p - TS_PAGE, TS_BAND, TS_PAGE);
+    memset(p - ts_page(), TS_BAND, ts_page());
 }
 
 static void look_at_workspace(const unsigned char *p, ts_call *r)
 {
-    for (const unsigned char *b = p - TS_PAGE; b < p; b++)
+    for (const unsigned char *b = p - ts_page(); b < p; b++)
         if (*b != TS_BAND) r->flaw = (ts_flaw) { .fault = TS_FAULT_BEFORE, .what = "workspace" };
 }
 
@@ -158,7 +158,7 @@ static void blame(const ts_cage *c, const ts_slot *s, ts_call *r)
 {
     const uintptr_t at = c->control->fault.address, hi = (uintptr_t)c->workspace_hi;
     if (r->end != TS_END_CRASH || (r->signal != SIGSEGV && r->signal != SIGBUS)) return;
-    if (at - hi < TS_PAGE) r->flaw = (ts_flaw) { .fault = TS_FAULT_PAST, .what = "workspace" };
+    if (at - hi < ts_page()) r->flaw = (ts_flaw) { .fault = TS_FAULT_PAST, .what = "workspace" };
     else ts_arena_blame(&s->arena, at, c->control->fault.write, &r->flaw);
 }
 
