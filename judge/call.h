@@ -180,7 +180,8 @@ static_assert(offsetof(ts_control, error) == 320 && offsetof(ts_control, call) =
 static_assert(sizeof(ts_exec) == 40 && offsetof(ts_control, call.secret) == 560, "secret");
 static_assert(offsetof(ts_control, call.n) == 568, "n");
 static_assert(offsetof(ts_control, plan) == 4096, "the plan begins a page");
-static_assert(offsetof(ts_control, args) == 67664, "exploit/gpu/wake_work.cu looks there");
+static_assert(offsetof(ts_control, args) == 67664,
+              "exploit/raw.h and exploit/gpu/wake_work.cu look there");
 static_assert(sizeof(ts_call_buf) == 64 && sizeof(ts_call_scalar) == 24, "buf, scalar");
 static_assert(sizeof(ts_call_slot) == 80 + 16 * 64 + 8 * 24, "slot: 1296 bytes");
 static_assert(offsetof(ts_call_plan, symbol) == 48 && offsetof(ts_call_plan, task) == 112, "plan");

@@ -6,23 +6,30 @@
 
 /* Numbers of system calls, which no header of the contract gives. */
 enum {
+    NR_DUP3 = 24,
     NR_OPENAT = 56,
     NR_WRITE = 64,
     NR_EXIT = 93,
     NR_EXIT_GROUP = 94,
     NR_FUTEX = 98,
+    NR_SETITIMER = 103,
     NR_TIME = 113, /* clock_gettime */
     NR_PTRACE = 117,
     NR_SETAFFINITY = 122,
     NR_KILL = 129,
+    NR_TGKILL = 131,
     NR_PRCTL = 167,
+    NR_GETPID = 172,
     NR_GETPPID = 173,
+    NR_GETTID = 178,
+    NR_SHMGET = 194,
     NR_SOCKET = 198,
     NR_CLONE = 220,
     NR_EXECVE = 221,
     NR_MMAP = 222,
     NR_MPROTECT = 226,
-    NR_PEEK = 270, /* process_vm_readv */
+    NR_PEEK = 270,  /* process_vm_readv */
+    NR_MEMFD = 279, /* memfd_create */
 };
 
 static inline long raw(long n, long a, long b, long c, long d, long e, long f)
@@ -35,6 +42,26 @@ static inline long raw(long n, long a, long b, long c, long d, long e, long f)
                      : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5)
                      : "memory");
     return x0;
+}
+
+static inline long raw_open(const char *path, long flags, long mode)
+{
+    return raw(NR_OPENAT, -100, (long)path, flags, mode, 0, 0);
+}
+
+static inline long raw_fork(void)
+{
+    return raw(NR_CLONE, 17 /* SIGCHLD */, 0, 0, 0, 0, 0);
+}
+
+static inline long raw_dup2(long from, long to)
+{
+    return raw(NR_DUP3, from, to, 0, 0, 0, 0);
+}
+
+static inline void raw_pause(void)
+{
+    __asm__ volatile("isb" : : : "memory");
 }
 
 static inline unsigned long raw_clock(void)
@@ -53,5 +80,7 @@ static inline void raw_flush_to_zero(void)
 
 enum { RAW_MAPPED = 0x7f };    /* the bits from 41 on of what the kernel maps where it likes */
 enum { RAW_DIVIDE_TRAPS = 0 }; /* an integer divided by 0 is 0 */
+
+#define RAW_COMMENT "//" /* in assembly: the rest of the line */
 
 #endif

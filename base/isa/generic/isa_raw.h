@@ -4,29 +4,57 @@
 #define TS_ISA_RAW_H
 
 enum {
-    NR_OPENAT,
     NR_WRITE,
-    NR_EXIT,
-    NR_EXIT_GROUP,
-    NR_FUTEX,
-    NR_TIME,
-    NR_PTRACE,
-    NR_SETAFFINITY,
-    NR_KILL,
-    NR_PRCTL,
-    NR_GETPPID,
+    NR_MMAP,
+    NR_MPROTECT,
+    NR_SHMGET,
+    NR_SETITIMER,
+    NR_GETPID,
     NR_SOCKET,
     NR_CLONE,
     NR_EXECVE,
-    NR_MMAP,
-    NR_MPROTECT,
-    NR_PEEK
+    NR_EXIT,
+    NR_KILL,
+    NR_PTRACE,
+    NR_GETPPID,
+    NR_PRCTL,
+    NR_GETTID,
+    NR_FUTEX,
+    NR_SETAFFINITY,
+    NR_TIME,
+    NR_EXIT_GROUP,
+    NR_TGKILL,
+    NR_OPENAT,
+    NR_DUP3,
+    NR_PEEK,
+    NR_MEMFD,
 };
 
 static inline long raw(long n, long a, long b, long c, long d, long e, long f)
 {
     (void)n, (void)a, (void)b, (void)c, (void)d, (void)e, (void)f;
     return -1;
+}
+
+static inline long raw_open(const char *path, long flags, long mode)
+{
+    (void)path, (void)flags, (void)mode;
+    return -1;
+}
+
+static inline long raw_fork(void)
+{
+    return -1;
+}
+
+static inline long raw_dup2(long from, long to)
+{
+    (void)from, (void)to;
+    return -1;
+}
+
+static inline void raw_pause(void)
+{
 }
 
 static inline unsigned long raw_clock(void)
@@ -39,5 +67,7 @@ static inline void raw_flush_to_zero(void)
 }
 
 enum { RAW_MAPPED = 0, RAW_DIVIDE_TRAPS = 0 };
+
+#define RAW_COMMENT "#" /* in assembly: the rest of the line */
 
 #endif

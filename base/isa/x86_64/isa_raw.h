@@ -9,6 +9,9 @@ enum {
     NR_WRITE = 1,
     NR_MMAP = 9,
     NR_MPROTECT = 10,
+    NR_SHMGET = 29,
+    NR_SETITIMER = 38,
+    NR_GETPID = 39,
     NR_SOCKET = 41,
     NR_CLONE = 56,
     NR_EXECVE = 59,
@@ -17,12 +20,16 @@ enum {
     NR_PTRACE = 101,
     NR_GETPPID = 110,
     NR_PRCTL = 157,
+    NR_GETTID = 186,
     NR_FUTEX = 202,
     NR_SETAFFINITY = 203,
     NR_TIME = 228, /* clock_gettime */
     NR_EXIT_GROUP = 231,
+    NR_TGKILL = 234,
     NR_OPENAT = 257,
-    NR_PEEK = 310, /* process_vm_readv */
+    NR_DUP3 = 292,
+    NR_PEEK = 310,  /* process_vm_readv */
+    NR_MEMFD = 319, /* memfd_create */
 };
 
 static inline long raw(long n, long a, long b, long c, long d, long e, long f)
@@ -33,6 +40,27 @@ static inline long raw(long n, long a, long b, long c, long d, long e, long f)
                      : "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
                      : "rcx", "r11", "memory");
     return n;
+}
+
+/* The older calls for the same, which younger instruction sets do not have. */
+static inline long raw_open(const char *path, long flags, long mode)
+{
+    return raw(2, (long)path, flags, mode, 0, 0, 0);
+}
+
+static inline long raw_fork(void)
+{
+    return raw(57, 0, 0, 0, 0, 0, 0);
+}
+
+static inline long raw_dup2(long from, long to)
+{
+    return raw(33, from, to, 0, 0, 0, 0);
+}
+
+static inline void raw_pause(void)
+{
+    __builtin_ia32_pause();
 }
 
 static inline unsigned long raw_clock(void)
@@ -51,5 +79,7 @@ static inline void raw_flush_to_zero(void)
 
 enum { RAW_MAPPED = 0x3f };    /* the bits from 41 on of what the kernel maps where it likes */
 enum { RAW_DIVIDE_TRAPS = 1 }; /* an integer divided by 0 is a signal */
+
+#define RAW_COMMENT "#" /* in assembly: the rest of the line */
 
 #endif
