@@ -73,6 +73,44 @@ void ts_flush_lines(const void *begin, const void *end)
     ts_isa_flush(begin, end);
 }
 
+static double now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return 1e9 * (double)t.tv_sec + (double)t.tv_nsec;
+}
+
+/* Nanoseconds to follow a chain through every line once: each address is known only when the line
+ * before has come. */
+static double follow(void *volatile *first)
+{
+    void *volatile *p = first;
+    const double    begin = now_ns();
+    do p = *p;
+    while (p != first);
+    return now_ns() - begin;
+}
+
+double ts_flush_effect(void)
+{
+    enum { LINES = 1024, STEP = 389, PASSES = 9 }; /* 64 KiB; the step is prime, and no stride */
+    static _Alignas(LINE) struct {
+        void *volatile next;
+        char rest[LINE - sizeof(void *)];
+    } line[LINES];
+    double warm = 1e18, cold = 1e18;
+    for (int i = 0; i < LINES; i++) line[i].next = (void *)&line[(i + STEP) % LINES].next;
+    for (int i = 0; i < PASSES; i++) {
+        follow(&line[0].next);
+        const double w = follow(&line[0].next);
+        ts_flush_lines(line, line + LINES);
+        const double c = follow(&line[0].next);
+        if (w < warm) warm = w;
+        if (c < cold) cold = c;
+    }
+    return cold / warm;
+}
+
 void ts_describe_cpu(char *text, size_t n)
 {
     char name[256];
@@ -85,13 +123,6 @@ static void *work(void *sum)
     float *s = sum;
     *s += ts_isa_fma_steps();
     return NULL;
-}
-
-static double now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return 1e9 * (double)t.tv_sec + (double)t.tv_nsec;
 }
 
 double ts_ceiling_gflops(int n_threads)

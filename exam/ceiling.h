@@ -14,6 +14,10 @@ double ts_ceiling_gflops(int n_threads);
 /* Writes back and drops every cached line in [begin, end). */
 void ts_flush_lines(const void *begin, const void *end);
 
+/* How many times as long a line takes to come after ts_flush_lines as from a cache; about 1 where
+ * that does nothing. */
+double ts_flush_effect(void);
+
 void ts_describe_cpu(char *text, size_t n);
 
 #endif

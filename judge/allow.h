@@ -8,6 +8,8 @@
 #ifndef TS_ALLOW_H
 #define TS_ALLOW_H
 
+#include "isa_elf.h"
+
 /* clang-format off */
 /* math.h: in float and in double. None of these allocates, prints or asks the system for anything. */
 #define TS_ALLOWED_MATH1(X, T, s)                                                                  \
@@ -29,7 +31,7 @@
     X(T, frexp##s, (T, int *)) X(T, modf##s, (T, T *)) X(void, sincos##s, (T, T *, T *))
 #define TS_ALLOWED_MATH(X)                                                                         \
     TS_ALLOWED_MATH1(X, float, f) TS_ALLOWED_MATH2(X, float, f)                                    \
-    TS_ALLOWED_MATH1(X, double, ) TS_ALLOWED_MATH2(X, double, )
+    TS_ALLOWED_MATH1(X, double, ) TS_ALLOWED_MATH2(X, double, ) TS_ISA_ALLOWED(X)
 
 /* string.h: compilers call these on their own account. */
 #define TS_ALLOWED_STRING(X)                                                                       \

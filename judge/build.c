@@ -278,17 +278,19 @@ static bool preprocess(const ts_candidate *e, int i, ts_built *b, const char *ow
     return !found || ts_refuse(why, "symbol", "%s: '%s' changes the judge's flags", s->name, found);
 }
 
-static bool compile(const ts_candidate *e, ts_built *b, const char *own, const char *extra,
-                    ts_refusal *why)
+/* At a level of its own, or at the judge's. *crashed: it was the compiler's fault. */
+static bool compile_at(const char *level, const ts_candidate *e, ts_built *b, const char *own,
+                       const char *extra, bool *crashed, ts_refusal *why)
 {
     line        l = { 0 };
     bool        cxx = false, any = false;
     char        flags[1024], linked[256], more[256], units[TS_ENTRY_SOURCES][24];
     ts_confined c;
+    *crashed = false;
     for (int i = 0; i < e->n_sources; i++) cxx |= e->source[i].compiled && is_cxx(&e->source[i]);
     flags_for(e, cxx, own, flags, sizeof flags);
     snprintf(linked, sizeof linked, "%s", link_flags(e));
-    snprintf(more, sizeof more, "%s", extra ? extra : "");
+    snprintf(more, sizeof more, "%s %s", extra ? extra : "", level);
     snprintf(b->command, sizeof b->command, "%s %s %s %s", cxx ? "c++" : "cc", flags, more, linked);
     add(&l, cxx ? "c++" : "cc");
     /* -std is said for one language only; a C unit beside C++ ones takes the compiler's default. */
@@ -308,7 +310,19 @@ static bool compile(const ts_candidate *e, ts_built *b, const char *own, const c
     add(&l, "-o");
     add(&l, "../object.so");
     add_all(&l, linked);
-    return run(b, &l, "compiling", &c, why);
+    if (run(b, &l, "compiling", &c, why)) return true;
+    *crashed = strstr(c.said, "internal compiler error") != NULL;
+    return false;
+}
+
+/* A compiler that breaks down over its own optimisation gets a second, humbler try: gcc 12 does so
+ * on aarch64 for a compensated sum. */
+static bool compile(const ts_candidate *e, ts_built *b, const char *own, const char *extra,
+                    ts_refusal *why)
+{
+    bool crashed;
+    return compile_at("", e, b, own, extra, &crashed, why) ||
+           (crashed && compile_at("-O2", e, b, own, extra, &crashed, why));
 }
 
 /* Into memory that nobody can change any more; -1: there is none. */

@@ -108,6 +108,8 @@ static const attempt attempts[] = {
     { "late", true, TS_SEALED, TS_PROBE_LATE, "output-late or early",
       "an output that changes after done is seen" },
     { "lurk", true, TS_SEALED, TS_PROBE_LURK, "early", "work between calls is seen" },
+    { "fp-mode", true, TS_SEALED, TS_PROBE_FLUSH, "",
+      "a floating-point mode that was changed is seen" },
     { "host-files", true, TS_HOST, TS_PROBE_OPEN, NULL, "host: files cannot be read" },
     { "host-write", true, TS_HOST, TS_PROBE_WRITE_FILE, NULL, "host: files cannot be written" },
     { "host-network", true, TS_HOST, TS_PROBE_SOCKET, NULL, "host: no network" },
@@ -123,6 +125,10 @@ static const attempt attempts[] = {
 };
 
 enum { ELEMENTS = 4096, BELLS = 300, LEADS = 60 };
+
+/* A line from memory takes tens of times as long as one from the first cache, and one that is in
+ * the last cache only still five times. */
+static const double FLUSHED = 4;
 
 static ts_cage *start(int class, const ts_case *c, int n_threads, char *why, size_t n)
 {
@@ -169,6 +175,7 @@ static ts_guarantee try(const attempt *t)
         const bool  ok = ts_cage_call(k, 0, &r);
         const char *reason = ts_call_reason(&r);
         if (!t->reason) g.held = !ok || r.status;
+        else if (t->what == TS_PROBE_FLUSH) g.held = ok && r.fp_changed;
         else if (*t->reason) g.held = *reason && strstr(t->reason, reason);
         else g.held = ok && passes(&c, args, want, &r);
         snprintf(g.text, sizeof g.text, "%s%s%s", t->text, g.held ? "" : ": not so, got ",
@@ -292,6 +299,8 @@ bool ts_guarantee_all(ts_guarantees *g)
     ts_cage_calibrate(&g->honest);
     for (size_t i = 0; i < sizeof attempts / sizeof *attempts; i++)
         g->g[g->n++] = try(&attempts[i]);
+    add(g, "cold", ts_flush_effect() > FLUSHED, "data can be put out of the caches",
+        "data stays in the caches: cold calls are warm");
     add(g, "own-core", !shares, "the judge has a core of its own",
         "judge and entrant share one core: times are rough");
     add(g, "other-user", held & TS_HELD_USER, "an entrant is another user without capabilities",

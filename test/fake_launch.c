@@ -153,11 +153,12 @@ static void run_until_fault(void)
 int fake_launch(fake_call *call, fake_state *state, fake_index grid, fake_index block,
                 void **params)
 {
-    static const int caught[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE };
+    static const int caught[] = { SIGSEGV, SIGBUS, SIGILL, SIGTRAP, SIGFPE };
+    enum { N_CAUGHT = sizeof caught / sizeof *caught };
     static char      stack[64 << 10]; /* a thread that fills its own can still say so */
     const stack_t    s = { .ss_sp = stack, .ss_size = sizeof stack };
     stack_t          stack_before;
-    struct sigaction before[4];
+    struct sigaction before[N_CAUGHT];
     /* The handler does not return: the signal must not stay blocked. */
     const struct sigaction a = { .sa_handler = on_fault, .sa_flags = SA_ONSTACK | SA_NODEFER };
 
@@ -171,9 +172,9 @@ int fake_launch(fake_call *call, fake_state *state, fake_index grid, fake_index 
                           .slot = slot,
                           .wait = wait_for };
     sigaltstack(&s, &stack_before);
-    for (int i = 0; i < 4; i++) sigaction(caught[i], &a, &before[i]);
+    for (int i = 0; i < N_CAUGHT; i++) sigaction(caught[i], &a, &before[i]);
     run_until_fault();
-    for (int i = 0; i < 4; i++) sigaction(caught[i], &before[i], NULL);
+    for (int i = 0; i < N_CAUGHT; i++) sigaction(caught[i], &before[i], NULL);
     sigaltstack(&stack_before, NULL);
     if (!fault) return 0;
     return fault == SIGSEGV || fault == SIGBUS ? ILLEGAL_ADDRESS : LAUNCH_FAILED;

@@ -3,7 +3,6 @@
  * PTX, of which ts_mask does what gpu/mask.c says that it does; for others see fake_fact.c. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
-#include <elf.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include <unistd.h>
 
 #include "fake_cuda.h"
+#include "isa_elf.h"
 
 typedef struct module module;
 
@@ -55,7 +55,7 @@ int cuModuleLoadData(ts_cu_any **out, const void *image)
     if (!m) return OUT_OF_MEMORY;
     if (*text == '.' || *text == '/') code = (m->text = strdup(text)) ? 0 : OUT_OF_MEMORY;
     else if (memcmp(e->e_ident, ELFMAG, SELFMAG) || e->e_ident[EI_CLASS] != ELFCLASS64 ||
-             e->e_machine != EM_X86_64 || e->e_type != ET_DYN || !e->e_shoff)
+             e->e_machine != TS_ELF_MACHINE || e->e_type != ET_DYN || !e->e_shoff)
         code = INVALID_IMAGE;
     else code = load_object(m, e);
     if (code) free(m);

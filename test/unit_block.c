@@ -163,7 +163,8 @@ static void objects_that_reach_for_more_are_refused(void **state)
         { "int ts_probe(void) { return 0; }", "-Wl,--hash-style=sysv", "" },
         { "int ts_other(void) { return 0; }", "", "missing: " },
         { "int ts_probe;", "", "missing: " },
-        { "int getpid(void); int ts_probe(void) { return getpid(); }", "", "symbol: getpid" },
+        { "int getpid(void); int ts_probe(void) { return getpid(); }", "",
+          "symbol: calls 'getpid'" },
         { "__attribute__((constructor)) void f(void) {} int ts_probe(void) { return 0; }", "",
           "symbol: code that runs" },
         { "__attribute__((destructor)) void f(void) {} int ts_probe(void) { return 0; }", "",
@@ -175,7 +176,8 @@ static void objects_that_reach_for_more_are_refused(void **state)
           "int h(void) __attribute__((ifunc(\"g\"))); int ts_probe(void) { return h(); }",
           "", "symbol: " },
         { "int ts_probe(void) { return 0; }", "-Wl,-z,execstack", "symbol: an executable stack" },
-        { "int ts_probe(void) { return 0; }", "-Wl,--no-as-needed -lc", "symbol: a library" },
+        { "int ts_probe(void) { return 0; }", "-Wl,--no-as-needed -lc",
+          "symbol: needs the library" },
         { "char big[1 << 30]; int ts_probe(void) { return big[1]; }", "", "size: " },
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
