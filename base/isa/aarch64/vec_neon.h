@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* vec_neon.h - 4 floats at a time, by names that all widths share: code over them is written once
+ * and included behind one of these. */
+#ifndef TS_BASE_VEC_H
+#define TS_BASE_VEC_H
+
+#include <arm_neon.h>
+
+#include "touchstone/touchstone.h"
+
+#define INLINE static inline __attribute__((always_inline))
+
+enum { LANES = 4 };
+
+typedef float32x4_t vec;
+
+INLINE vec get(const float *p)
+{
+    return vld1q_f32(p);
+}
+
+INLINE void put(float *p, vec v)
+{
+    vst1q_f32(p, v);
+}
+
+INLINE vec splat(float f)
+{
+    return vdupq_n_f32(f);
+}
+
+INLINE vec add(vec x, vec y)
+{
+    return vaddq_f32(x, y);
+}
+
+INLINE vec sub(vec x, vec y)
+{
+    return vsubq_f32(x, y);
+}
+
+INLINE vec mul(vec x, vec y)
+{
+    return vmulq_f32(x, y);
+}
+
+INLINE vec divide(vec x, vec y)
+{
+    return vdivq_f32(x, y);
+}
+
+INLINE vec madd(vec x, vec y, vec z)
+{
+    return vfmaq_f32(z, x, y);
+}
+
+INLINE vec nmadd(vec x, vec y, vec z)
+{
+    return vfmsq_f32(z, x, y);
+}
+
+/* The instruction for it would give NaN where either is one. */
+INLINE vec larger(vec x, vec y)
+{
+    return vbslq_f32(vcgtq_f32(x, y), x, y);
+}
+
+INLINE float total(vec v)
+{
+    return vaddvq_f32(v);
+}
+
+/* TS_F32, TS_F16 or TS_BF16, at any address. */
+INLINE vec widen(const void *p, ts_dtype t)
+{
+    if (t == TS_F32) return vreinterpretq_f32_u8(vld1q_u8(p));
+    const uint8x8_t w = vld1_u8(p);
+    if (t == TS_F16) return vcvt_f32_f16(vreinterpret_f16_u8(w));
+    return vreinterpretq_f32_u32(vshll_n_u16(vreinterpret_u16_u8(w), 16));
+}
+
+/* To nearest, ties to even; a NaN stays one. */
+INLINE uint16x4_t to_bf16(vec v)
+{
+    const uint32x4_t bits = vreinterpretq_u32_f32(v);
+    const uint32x4_t odd = vandq_u32(vshrq_n_u32(bits, 16), vdupq_n_u32(1));
+    const uint32x4_t sum = vaddq_u32(vaddq_u32(bits, vdupq_n_u32(0x7fff)), odd);
+    return vshrn_n_u32(vbslq_u32(vceqq_f32(v, v), sum, vdupq_n_u32(0x7fc00000)), 16);
+}
+
+INLINE void narrow(void *p, ts_dtype t, vec v)
+{
+    if (t == TS_F32) vst1q_u8(p, vreinterpretq_u8_f32(v));
+    else if (t == TS_F16) vst1_u8(p, vreinterpret_u8_f16(vcvt_f16_f32(v)));
+    else vst1_u8(p, vreinterpret_u8_u16(to_bf16(v)));
+}
+
+/* ---- doubles, half as many ---- */
+
+typedef float64x2_t dvec;
+
+enum { DLANES = 2 };
+
+INLINE dvec dget_floats(const float *p)
+{
+    return vcvt_f64_f32(vld1_f32(p));
+}
+
+INLINE void dput(double *p, dvec v)
+{
+    vst1q_f64(p, v);
+}
+
+INLINE dvec dsplat(double f)
+{
+    return vdupq_n_f64(f);
+}
+
+INLINE dvec dadd(dvec x, dvec y)
+{
+    return vaddq_f64(x, y);
+}
+
+INLINE dvec dsub(dvec x, dvec y)
+{
+    return vsubq_f64(x, y);
+}
+
+INLINE dvec dmul(dvec x, dvec y)
+{
+    return vmulq_f64(x, y);
+}
+
+INLINE dvec dmadd(dvec x, dvec y, dvec z)
+{
+    return vfmaq_f64(z, x, y);
+}
+
+INLINE dvec dlarger(dvec x, dvec y)
+{
+    return vbslq_f64(vcgtq_f64(x, y), x, y);
+}
+
+/* v where x > y, else 0. */
+INLINE dvec dwhere_above(dvec x, dvec y, dvec v)
+{
+    return vreinterpretq_f64_u64(vandq_u64(vcgtq_f64(x, y), vreinterpretq_u64_f64(v)));
+}
+
+/* v times 2^k, k being the low bits of `shifted`, as those of 0x1.8p52 + k are. */
+INLINE dvec dscale(dvec v, dvec shifted)
+{
+    const int64x2_t k = vshlq_n_s64(vreinterpretq_s64_f64(shifted), 52);
+    return vreinterpretq_f64_s64(vaddq_s64(vreinterpretq_s64_f64(v), k));
+}
+
+#endif
