@@ -13,6 +13,7 @@ const ts_impl ts_flash_attention_impls[] = {
     TS_IMPL_AMX(TS_HAS_BF16, ts_flash_attention_amx, ts_flash_attention_amx_workspace)
     TS_IMPL_AVX512(FAST, ts_flash_attention_avx512, ts_attention_threads_workspace)
     TS_IMPL_AVX2(FAST, ts_flash_attention_avx2, ts_attention_threads_workspace)
+    TS_IMPL_NEON(FAST, ts_flash_attention_neon, ts_attention_threads_workspace)
     { "ref", TS_CPU, 0, ANY, ts_flash_attention_ref, NULL, NULL },
     { 0 },
 };
@@ -23,6 +24,7 @@ const ts_impl ts_flash_attention_backward_impls[] = {
     TS_IMPL_AMX(TS_HAS_BF16, ts_flash_attention_backward_amx, ts_flash_attention_backward_amx_workspace)
     TS_IMPL_AVX512(FAST, ts_flash_attention_backward_avx512, ts_attention_threads_backward_workspace)
     TS_IMPL_AVX2(FAST, ts_flash_attention_backward_avx2, ts_attention_threads_backward_workspace)
+    TS_IMPL_NEON(FAST, ts_flash_attention_backward_neon, ts_attention_threads_backward_workspace)
     { "ref", TS_CPU, 0, ANY, ts_flash_attention_backward_ref, NULL, NULL },
     { 0 },
 };

@@ -3,7 +3,9 @@
 #include "attention_impl.h"
 #include "vec_avx2.h"
 
-enum { VECS = 2 }; /* with ROWS = 6 they fill 12 of 16 registers */
+enum { ROWS = 6, VECS = 2 }; /* they fill 12 of 16 registers */
+
+static const float least = -200, big = 0x1.8p23f;
 
 INLINE vec finite_of(vec v)
 {
@@ -17,8 +19,9 @@ INLINE vec within(vec v, vec i, vec begin, vec end)
 }
 
 /* 2^n is made of its exponent, which for subnormal powers is that of 0. */
-INLINE vec times_power(vec v, vec n)
+INLINE vec times_power(vec v, vec n, vec t)
 {
+    (void)t;
     const __m256i biased = _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));
     const __m256i power = _mm256_slli_epi32(_mm256_max_epi32(biased, _mm256_setzero_si256()), 23);
     return mul(v, _mm256_castsi256_ps(power));

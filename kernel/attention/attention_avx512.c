@@ -3,7 +3,9 @@
 #include "attention_impl.h"
 #include "vec_avx512.h"
 
-enum { VECS = 4 }; /* with ROWS = 6 they fill 24 of 32 registers */
+enum { ROWS = 6, VECS = 4 }; /* they fill 24 of 32 registers */
+
+static const float least = -200, big = 0x1.8p23f;
 
 INLINE vec finite_of(vec v)
 {
@@ -17,8 +19,9 @@ INLINE vec within(vec v, vec i, vec begin, vec end)
                               _mm512_mask_cmp_ps_mask(from, i, end, _CMP_LT_OQ), v);
 }
 
-INLINE vec times_power(vec v, vec n)
+INLINE vec times_power(vec v, vec n, vec t)
 {
+    (void)t;
     return _mm512_scalef_ps(v, n);
 }
 

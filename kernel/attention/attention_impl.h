@@ -33,6 +33,7 @@ ts_status ts_flash_attention_avx2(const void *args, const ts_exec *x);
 ts_status ts_flash_attention_avx512(const void *args, const ts_exec *x);
 ts_status ts_flash_attention_amx(const void *args, const ts_exec *x);
 ts_status ts_flash_attention_amx_workspace(const void *args, const ts_exec *x, size_t *n_bytes);
+ts_status ts_flash_attention_neon(const void *args, const ts_exec *x);
 
 ts_status ts_flash_attention_backward_ref(const void *args, const ts_exec *x);
 ts_status ts_flash_attention_backward_avx2(const void *args, const ts_exec *x);
@@ -40,6 +41,7 @@ ts_status ts_flash_attention_backward_avx512(const void *args, const ts_exec *x)
 ts_status ts_flash_attention_backward_amx(const void *args, const ts_exec *x);
 ts_status ts_flash_attention_backward_amx_workspace(const void *args, const ts_exec *x,
                                                     size_t *n_bytes);
+ts_status ts_flash_attention_backward_neon(const void *args, const ts_exec *x);
 
 /* ---- who sees whom, and where it lies ---- */
 

@@ -3,10 +3,11 @@
  * vector. Private to the files that include it, each of which has first its base/vec_*.h and, for
  * its own instruction set:
  *
- *     VECS            vecs of a row that are taken together
+ *     ROWS, VECS      rows of a product, and vecs of a row, that are taken together
+ *     least, big      for exp_of: what has 0 for its exp, and what is added to round to an integer
  *     finite_of       0 for what is not finite
  *     within          v where begin <= i < end, else -inf
- *     times_power     v * 2^n, n an integer, -inf < n < 128; 0 where that is below any float
+ *     times_power     v * 2^n, n an integer < 128 and t = n + big; 0 for that of `least`
  *
  * Queries lie in lanes. Scores are kept transposed, S' = K Q', and so is the sum, O' = V' P':
  * maxima and sums over keys are then vertical, K and V are taken as they lie, one element at a
@@ -20,7 +21,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-enum { ROWS = 6, TILE = TS_ATTENTION_TILE };
+enum { TILE = TS_ATTENTION_TILE };
 
 INLINE int64_t round_up(int64_t n)
 {
@@ -31,8 +32,8 @@ INLINE int64_t round_up(int64_t n)
  * The polynomial is a fit to exp(r) for |r| <= ln 2 / 2. */
 INLINE vec exp_of(vec x)
 {
-    const vec big = splat(0x1.8p23f);
-    const vec y = larger(splat(-200), x), n = sub(madd(y, splat(0x1.715476p0f), big), big);
+    const vec y = larger(splat(least), x), t = madd(y, splat(0x1.715476p0f), splat(big));
+    const vec n = sub(t, splat(big));
     const vec r = nmadd(n, splat(-0x1.05c610p-29f), nmadd(n, splat(0x1.62e430p-1f), y));
     vec       e = splat(0x1.687b46p-10f);
     e = madd(e, r, splat(0x1.123bdcp-7f));
@@ -41,7 +42,7 @@ INLINE vec exp_of(vec x)
     e = madd(e, r, splat(0x1.fffff8p-2f));
     e = madd(e, r, splat(1));
     e = madd(e, r, splat(1));
-    return times_power(e, n);
+    return times_power(e, n, t);
 }
 
 /* ---- products of tiles ---- */
@@ -54,29 +55,48 @@ typedef struct factor {
     bool         by_col;
 } factor;
 
+/* Adds terms to sums, from a.at and row b on: one, or by_row as many as there are picks in a vec.
+ * Elements of a come to a vec by `picks`: PICKS, or 1. */
+INLINE void add_terms(vec sum[ROWS][VECS], factor a, const float *b, int64_t ldb, int picks,
+                      int rows, int vecs)
+{
+    const int n = a.by_col ? 1 : picks;
+    vec       x[ROWS];
+#pragma GCC unroll 4
+    for (int t = 0; t < n; t++) {
+        vec y[VECS];
+#pragma GCC unroll 4
+        for (int v = 0; v < vecs; v++) y[v] = get(b + t * ldb + v * LANES);
+#pragma GCC unroll 8
+        for (int r = 0; r < rows; r++) {
+            const int    e = a.by_col ? r / picks : r, pick = a.by_col ? r % picks : t;
+            const float *p = a.at + (a.by_col ? r : r * a.stride);
+            if (pick == 0) x[e] = picks == 1 ? splat(*p) : get_picks(p);
+#pragma GCC unroll 4
+            for (int v = 0; v < vecs; v++) sum[r][v] = madd_pick(x[e], pick, y[v], sum[r][v]);
+        }
+    }
+}
+
 /* c = a b + c * keep, or a b where keep is NULL: `rows` rows of `vecs` vecs, sums of n terms. Rows
  * of b and c are ldb and ldc floats apart; keep is one row. */
 INLINE void block(float *c, int64_t ldc, factor a, const float *b, int64_t ldb, const float *keep,
                   int64_t n, int rows, int vecs)
 {
-    vec sum[ROWS][VECS];
-#pragma GCC unroll 6
+    const int64_t step = a.by_col ? a.stride : 1;
+    vec           sum[ROWS][VECS];
+#pragma GCC unroll 8
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 4
         for (int v = 0; v < vecs; v++)
             sum[r][v] = keep ? mul(get(c + r * ldc + v * LANES), get(keep + v * LANES)) : splat(0);
-    for (int64_t i = 0; i < n; i++) {
-        vec y[VECS];
-#pragma GCC unroll 4
-        for (int v = 0; v < vecs; v++) y[v] = get(b + i * ldb + v * LANES);
-#pragma GCC unroll 6
-        for (int r = 0; r < rows; r++) {
-            const vec x = splat(a.by_col ? a.at[i * a.stride + r] : a.at[r * a.stride + i]);
-#pragma GCC unroll 4
-            for (int v = 0; v < vecs; v++) sum[r][v] = madd(x, y[v], sum[r][v]);
-        }
-    }
-#pragma GCC unroll 6
+    if (!a.by_col)
+        for (; n >= PICKS; n -= PICKS, a.at += PICKS, b += PICKS * ldb)
+            add_terms(sum, a, b, ldb, PICKS, rows, vecs);
+    if (a.by_col || PICKS > 1)
+        for (; n > 0; n--, a.at += step, b += ldb)
+            add_terms(sum, a, b, ldb, a.by_col && rows % PICKS == 0 ? PICKS : 1, rows, vecs);
+#pragma GCC unroll 8
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 4
         for (int v = 0; v < vecs; v++) put(c + r * ldc + v * LANES, sum[r][v]);
@@ -90,8 +110,10 @@ INLINE void column(float *c, int64_t ldc, factor a, const float *b, int64_t ldb,
     for (; r + ROWS <= m; r += ROWS, a.at += ROWS * step)
         block(c + r * ldc, ldc, a, b, ldb, keep, n, ROWS, vecs);
     c += r * ldc;
-    if (m - r == 5) block(c, ldc, a, b, ldb, keep, n, 5, vecs);
-    else if (m - r == 4) block(c, ldc, a, b, ldb, keep, n, 4, vecs);
+    if (ROWS > 7 && m - r == 7) block(c, ldc, a, b, ldb, keep, n, 7, vecs);
+    else if (ROWS > 6 && m - r == 6) block(c, ldc, a, b, ldb, keep, n, 6, vecs);
+    else if (ROWS > 5 && m - r == 5) block(c, ldc, a, b, ldb, keep, n, 5, vecs);
+    else if (ROWS > 4 && m - r == 4) block(c, ldc, a, b, ldb, keep, n, 4, vecs);
     else if (m - r == 3) block(c, ldc, a, b, ldb, keep, n, 3, vecs);
     else if (m - r == 2) block(c, ldc, a, b, ldb, keep, n, 2, vecs);
     else if (m - r == 1) block(c, ldc, a, b, ldb, keep, n, 1, vecs);

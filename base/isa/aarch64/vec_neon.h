@@ -59,6 +59,22 @@ INLINE vec nmadd(vec x, vec y, vec z)
     return vfmsq_f32(z, x, y);
 }
 
+/* PICKS single elements in a vec, and madd of one of them. */
+enum { PICKS = 4 };
+
+INLINE vec get_picks(const float *p)
+{
+    return get(p);
+}
+
+INLINE vec madd_pick(vec x, int pick, vec y, vec z)
+{
+    return pick == 0   ? vfmaq_laneq_f32(z, y, x, 0)
+           : pick == 1 ? vfmaq_laneq_f32(z, y, x, 1)
+           : pick == 2 ? vfmaq_laneq_f32(z, y, x, 2)
+                       : vfmaq_laneq_f32(z, y, x, 3);
+}
+
 /* The instruction for it would give NaN where either is one. */
 INLINE vec larger(vec x, vec y)
 {

@@ -59,6 +59,20 @@ INLINE vec nmadd(vec x, vec y, vec z)
     return _mm512_fnmadd_ps(x, y, z);
 }
 
+/* PICKS single elements in a vec, and madd of one of them. */
+enum { PICKS = 1 };
+
+INLINE vec get_picks(const float *p)
+{
+    return splat(*p);
+}
+
+INLINE vec madd_pick(vec x, int pick, vec y, vec z)
+{
+    (void)pick;
+    return madd(x, y, z);
+}
+
 INLINE vec larger(vec x, vec y)
 {
     return _mm512_max_ps(x, y);

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* attention_neon.c - the vectors of attention_simd.h, 4 floats each. */
+#include "attention_impl.h"
+#include "vec_neon.h"
+
+enum { ROWS = 4, VECS = 4 }; /* with as many for the factors they fill 24 of 32 registers */
+
+/* The lowest bits of n + big are n + 127, an exponent; that of least is 0. */
+static const float least = -88, big = 0x1.8p23f + 127;
+
+INLINE vec finite_of(vec v)
+{
+    return vreinterpretq_f32_u32(vandq_u32(vceqzq_f32(sub(v, v)), vreinterpretq_u32_f32(v)));
+}
+
+INLINE vec within(vec v, vec i, vec begin, vec end)
+{
+    const uint32x4_t seen = vandq_u32(vcgeq_f32(i, begin), vcltq_f32(i, end));
+    return vbslq_f32(seen, v, splat(-__builtin_inff()));
+}
+
+INLINE vec times_power(vec v, vec n, vec t)
+{
+    (void)n;
+    return mul(v, vreinterpretq_f32_u32(vshlq_n_u32(vreinterpretq_u32_f32(t), 23)));
+}
+
+#include "attention_simd.h"
+
+#include "attention_backward_simd.h"
+
+static const ts_attention_steps steps = { forward, backward, finish };
+
+ts_status ts_flash_attention_neon(const void *args, const ts_exec *x)
+{
+    return ts_attention_threads(args, x, &steps);
+}
+
+ts_status ts_flash_attention_backward_neon(const void *args, const ts_exec *x)
+{
+    return ts_attention_threads_backward(args, x, &steps);
+}
