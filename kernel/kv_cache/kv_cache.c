@@ -14,6 +14,7 @@ const ts_impl ts_kv_cache_impls[] = {
     { "sm90", TS_CUDA, TS_SM90, FAST, NULL, NULL, "ts_kv_cache_sm90" },
     TS_IMPL_AVX512(FAST, ts_kv_cache_avx512, NULL)
     TS_IMPL_AVX2(FAST, ts_kv_cache_avx2, NULL)
+    TS_IMPL_NEON(FAST, ts_kv_cache_neon, NULL)
     { "ref", TS_CPU, 0, ANY, ts_kv_cache_ref, NULL, NULL },
     { 0 },
 };

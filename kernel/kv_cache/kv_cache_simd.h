@@ -7,7 +7,7 @@
  *     below          a, and 0 where x is below y
  *     exponent       2^n from a float whose lowest bits are n + 127
  *     largest        of the lanes
- *     sum4           the totals of four vecs
+ *     put_totals     the totals of four vecs, to memory
  *     unpack         LANES elements or codes, in the order of memory, as floats
  *     half, to_half  one TS_F16 as a float, and back
  *
@@ -138,7 +138,7 @@ INLINE void spread(work *w, const char *meta, int64_t pair, int64_t group)
 
 INLINE void prefetch(const char *row, int64_t n)
 {
-    for (int64_t b = 0; b < n; b += LINE) _mm_prefetch(row + b, _MM_HINT_T0);
+    for (int64_t b = 0; b < n; b += LINE) __builtin_prefetch(row + b);
 }
 
 /* Looks n rows up, from position t0 on. */
@@ -240,7 +240,7 @@ INLINE void scores(const work *w, const tile *y, int64_t r0, int n, int64_t a, i
             }
         }
 #pragma GCC unroll 4
-        for (int r = 0; r < n; r++) _mm_storeu_ps(&score[r][j - a], sum4(s[r]));
+        for (int r = 0; r < n; r++) put_totals(&score[r][j - a], s[r]);
     }
 }
 

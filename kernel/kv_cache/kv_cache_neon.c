@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* kv_cache_neon.c - the vectors of kv_cache_simd.h, 4 floats each. */
+#include <string.h>
+
+#include "kv_cache_impl.h"
+#include "vec_neon.h"
+
+enum { ROWS = 4 };
+
+INLINE vec below(vec a, vec x, vec y)
+{
+    return vreinterpretq_f32_u32(vbicq_u32(vreinterpretq_u32_f32(a), vcltq_f32(x, y)));
+}
+
+INLINE vec exponent(vec v)
+{
+    return vreinterpretq_f32_u32(vshlq_n_u32(vreinterpretq_u32_f32(v), 23));
+}
+
+INLINE float largest(vec v)
+{
+    return vmaxnmvq_f32(v);
+}
+
+INLINE void put_totals(float *to, const vec v[4])
+{
+    put(to, vpaddq_f32(vpaddq_f32(v[0], v[1]), vpaddq_f32(v[2], v[3])));
+}
+
+INLINE float half(uint16_t h)
+{
+    return vgetq_lane_f32(vcvt_f32_f16(vreinterpret_f16_u16(vdup_n_u16(h))), 0);
+}
+
+INLINE uint16_t to_half(float f)
+{
+    return vget_lane_u16(vreinterpret_u16_f16(vcvt_f16_f32(splat(f))), 0);
+}
+
+/* Four codes, each as the lowest byte of 2^23. */
+INLINE vec from_codes(uint8x8_t bytes)
+{
+    const uint32x4_t w = vmovl_u16(vget_low_u16(vmovl_u8(bytes)));
+    return sub(vreinterpretq_f32_u32(vorrq_u32(w, vdupq_n_u32(0x4b000000))), splat(0x1p23f));
+}
+
+/* A vector of a row, of codes too. */
+INLINE vec unpack(const char *p, ts_dtype t)
+{
+    uint32_t w = 0;
+    if (t != TS_U8 && t != TS_U4) return widen(p, t);
+    memcpy(&w, p, t == TS_U8 ? 4 : 2);
+    const uint8x8_t bytes = vreinterpret_u8_u32(vdup_n_u32(w)), low = vdup_n_u8(0x0f);
+    if (t == TS_U8) return from_codes(bytes);
+    return from_codes(vzip1_u8(vand_u8(bytes, low), vshr_n_u8(bytes, 4)));
+}
+
+#include "kv_cache_simd.h"
+
+ts_status ts_kv_cache_neon(const void *ask, const ts_exec *x)
+{
+    (void)x;
+    *((const ts_kv_ask *)ask)->ops = &ops;
+    return TS_OK;
+}
