@@ -10,6 +10,7 @@
 const ts_impl ts_beam_search_impls[] = {
     TS_IMPL_AVX512(TS_HAS_F32, ts_beam_search_avx512, ts_beam_slots_workspace)
     TS_IMPL_AVX2(TS_HAS_F32, ts_beam_search_avx2, ts_beam_slots_workspace)
+    TS_IMPL_NEON(TS_HAS_F32, ts_beam_search_neon, ts_beam_slots_workspace)
     { "ref", TS_CPU, 0, TS_HAS_F32, ts_beam_search_ref, ts_beam_slots_workspace, NULL },
     { 0 },
 };
@@ -17,6 +18,7 @@ const ts_impl ts_beam_search_impls[] = {
 const ts_impl ts_beam_search_archive_impls[] = {
     TS_IMPL_AVX512(TS_HAS_F32, ts_beam_search_archive_avx512, ts_beam_archive_workspace)
     TS_IMPL_AVX2(TS_HAS_F32, ts_beam_search_archive_avx2, ts_beam_archive_workspace)
+    TS_IMPL_NEON(TS_HAS_F32, ts_beam_search_archive_neon, ts_beam_archive_workspace)
     { "ref", TS_CPU, 0, TS_HAS_F32, ts_beam_search_archive_ref, ts_beam_archive_workspace, NULL },
     { 0 },
 };

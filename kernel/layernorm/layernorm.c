@@ -12,6 +12,7 @@ const ts_impl ts_layernorm_forward_impls[] = {
     { "sm90", TS_CUDA, TS_SM90, FAST, NULL, NULL, "ts_layernorm_forward_sm90" },
     TS_IMPL_AVX512(FAST, ts_layernorm_forward_avx512, NULL)
     TS_IMPL_AVX2(FAST, ts_layernorm_forward_avx2, NULL)
+    TS_IMPL_NEON(FAST, ts_layernorm_forward_neon, NULL)
     { "ref", TS_CPU, 0, ANY, ts_layernorm_forward_ref, NULL, NULL },
     { 0 },
 };
@@ -20,6 +21,7 @@ const ts_impl ts_layernorm_backward_impls[] = {
     { "sm90", TS_CUDA, TS_SM90, FAST, NULL, NULL, "ts_layernorm_backward_sm90" },
     TS_IMPL_AVX512(FAST, ts_layernorm_backward_avx512, ts_layernorm_backward_threads_workspace)
     TS_IMPL_AVX2(FAST, ts_layernorm_backward_avx2, ts_layernorm_backward_threads_workspace)
+    TS_IMPL_NEON(FAST, ts_layernorm_backward_neon, ts_layernorm_backward_threads_workspace)
     { "ref", TS_CPU, 0, ANY, ts_layernorm_backward_ref, NULL, NULL },
     { 0 },
 };

@@ -8,7 +8,7 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-enum { UNIT = 16, HALF = 8, GROUP = 2 };
+enum { UNIT = 16, HALF = 8, GROUP = 2, NEAR = 0 };
 
 typedef __m256 reg;
 typedef struct vec {
@@ -105,6 +105,11 @@ INLINE void stream(void *row, ts_dtype t, int64_t i, vec v)
     _mm256_stream_ps((float *)row + i + HALF, v.b);
 }
 
+INLINE void end_streams(void)
+{
+    _mm_sfence();
+}
+
 INLINE reg reg_zero(void)
 {
     return _mm256_setzero_ps();
@@ -173,7 +178,13 @@ INLINE double total(reg v)
     return wide_total(_mm256_add_pd(low_half(v), high_half(v)));
 }
 
-INLINE void add_floats(float *p, ts_dtype t, int n, vec v)
+INLINE vec columns_begin(const float *p, ts_dtype t, int n)
+{
+    (void)p, (void)t, (void)n;
+    return splat(0);
+}
+
+INLINE void columns_end(float *p, ts_dtype t, int n, vec v)
 {
     if (t == TS_BF16) {
         const reg low = _mm256_unpacklo_ps(v.a, v.b), high = _mm256_unpackhi_ps(v.a, v.b);

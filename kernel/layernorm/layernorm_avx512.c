@@ -7,7 +7,7 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-enum { UNIT = 32, HALF = 16, GROUP = 4 };
+enum { UNIT = 32, HALF = 16, GROUP = 4, NEAR = 0 };
 
 typedef __m512 reg;
 typedef struct vec {
@@ -94,6 +94,11 @@ INLINE void stream(void *row, ts_dtype t, int64_t i, vec v)
     _mm512_stream_ps((float *)row + i + HALF, v.b);
 }
 
+INLINE void end_streams(void)
+{
+    _mm_sfence();
+}
+
 INLINE reg reg_zero(void)
 {
     return _mm512_setzero_ps();
@@ -146,7 +151,13 @@ INLINE double total(reg v)
     return (double)_mm512_reduce_add_ps(v);
 }
 
-INLINE void add_floats(float *p, ts_dtype t, int n, vec v)
+INLINE vec columns_begin(const float *p, ts_dtype t, int n)
+{
+    (void)p, (void)t, (void)n;
+    return splat(0);
+}
+
+INLINE void columns_end(float *p, ts_dtype t, int n, vec v)
 {
     if (t == TS_BF16) {
         const __m512i low =

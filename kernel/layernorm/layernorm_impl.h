@@ -12,10 +12,12 @@ extern const ts_impl ts_layernorm_forward_impls[], ts_layernorm_backward_impls[]
 ts_status ts_layernorm_forward_ref(const void *args, const ts_exec *x);
 ts_status ts_layernorm_forward_avx2(const void *args, const ts_exec *x);
 ts_status ts_layernorm_forward_avx512(const void *args, const ts_exec *x);
+ts_status ts_layernorm_forward_neon(const void *args, const ts_exec *x);
 
 ts_status ts_layernorm_backward_ref(const void *args, const ts_exec *x);
 ts_status ts_layernorm_backward_avx2(const void *args, const ts_exec *x);
 ts_status ts_layernorm_backward_avx512(const void *args, const ts_exec *x);
+ts_status ts_layernorm_backward_neon(const void *args, const ts_exec *x);
 
 /* Rows are cut into the same few chunks whatever the number of threads, so that the order in which
  * dgamma and dbeta are summed, and with it every bit of the result, never depends on it. */

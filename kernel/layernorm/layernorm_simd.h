@@ -4,18 +4,20 @@
  *
  *     UNIT           elements in a vec
  *     GROUP, group_of   rows that are taken at once: at most, and for a dtype
- *     vec, reg       UNIT floats in two registers; one such register
+ *     NEAR           whether rows near zero are worth a shorter way, as where arithmetic is slow
+ *     vec, reg       UNIT floats in some registers; one such register
  *     load, store    elements i..i+n of a row; lanes past n are loaded as 0
  *     stream         a store past the caches, of UNIT elements from a boundary of their size
+ *     end_streams    after the last of them, before others may read
  *     keep           the first n elements, and 0 in the other lanes
  *     splat, add, mul, madd (a * b + c), nmadd (c - a * b), total
- *     fold, fold_madd   acc + v and acc + a * b, both halves of a vec into one reg
- *     add_floats     p[0..n) += v, in the order of memory
+ *     fold, fold_madd   acc + v and acc + a * b, all of a vec into one reg
+ *     columns_begin, columns_end   what is added to between the two is added to p[0..n)
  *     wide           two sums in double: of x - pivot, and of its square
  *     wide_sum       ... over n elements of a row more; wide_add: ... made in floats already
  *
- * A vec of bf16 holds the even elements in one register and the odd ones in the other, which makes
- * conversion a shift or a mask. That is why lanes and memory order are kept apart above.
+ * A vec of bf16 may hold the even elements in one register and the odd ones in the other, which
+ * makes conversion a shift or a mask. That is why lanes and memory order are kept apart above.
  *
  * t and, outside the ends of a row, n are constants once all this is inlined. */
 #ifndef TS_LAYERNORM_SIMD_H
@@ -42,8 +44,7 @@ INLINE void prefetch(const char *p, int group, int64_t pitch, ts_dtype t)
 {
 #pragma GCC unroll 4
     for (int k = 0; k < group; k++)
-        for (int64_t b = 0; b < UNIT * size_of(t); b += LINE)
-            _mm_prefetch(p + k * pitch + b, _MM_HINT_T0);
+        for (int64_t b = 0; b < UNIT * size_of(t); b += LINE) __builtin_prefetch(p + k * pitch + b);
 }
 
 /* Where that is, AHEAD of element i: in this group of rows or, past their end, in the next. */
@@ -90,8 +91,15 @@ INLINE scale scale_of(double mean, double rstd, int constant)
     return (scale) { (float)h, (float)(-hi * h), (float)r, (float)((hi - mean) * h * r) };
 }
 
-INLINE vec xhat_of(vec x, scale s)
+/* Nothing to scale or to shift: xhat is the same in fewer operations. */
+INLINE int is_plain(const scale *s)
 {
+    return NEAR && s->h == 1 && s->shift == 0;
+}
+
+INLINE vec xhat_of(vec x, scale s, int plain)
+{
+    if (plain) return mul(add(x, splat(s.minus_mean)), splat(s.r));
     return madd(madd(x, splat(s.h), splat(s.minus_mean)), splat(s.r), splat(s.shift));
 }
 
@@ -105,6 +113,11 @@ INLINE float pivot_of(const char *x, ts_dtype t, int64_t n)
     return (float)(wide_total(wide_sum(wide_zero(), x, t, 0, k, 0).d) / k);
 }
 
+INLINE float first_pivot(const char *x, ts_dtype t, int64_t n)
+{
+    return NEAR ? 0 : pivot_of(x, t, n);
+}
+
 /* Two sums over some elements of a row: forward's of x - pivot and its square, backward's of g and
  * g * xhat. */
 typedef struct part {
@@ -116,9 +129,15 @@ INLINE part part_zero(void)
     return (part) { reg_zero(), reg_zero() };
 }
 
+/* Whether each element goes to double by itself, or in sums of some in float. */
+INLINE int widens(ts_dtype t)
+{
+    return t == TS_F32 && !NEAR;
+}
+
 typedef struct row_sums {
     wide all;
-    part some; /* of 16-bit elements, on their way to `all`; floats are widened one by one */
+    part some; /* on their way to `all` */
 } row_sums;
 
 INLINE row_sums sums_zero(void)
@@ -128,11 +147,12 @@ INLINE row_sums sums_zero(void)
 
 INLINE row_sums sum_x(row_sums s, const char *x, ts_dtype t, int64_t i, int n, float pivot)
 {
-    if (t == TS_F32) {
+    if (widens(t)) {
         s.all = wide_sum(s.all, x, t, i, n, (double)pivot);
         return s;
     }
-    const vec d = keep(add(load(x, t, i, n), splat(-pivot)), t, n);
+    vec d = load(x, t, i, n);
+    if (!NEAR) d = keep(add(d, splat(-pivot)), t, n);
     s.some = (part) { fold(s.some.a, d), fold_madd(s.some.b, d, d) };
     return s;
 }
@@ -140,7 +160,7 @@ INLINE row_sums sum_x(row_sums s, const char *x, ts_dtype t, int64_t i, int n, f
 /* To be called after each UNIT, so that a row is summed in the same order wherever it stands. */
 INLINE void settle(row_sums *s, int group, ts_dtype t, int64_t i)
 {
-    if (t == TS_F32 || (i + UNIT) % SHORT != 0) return;
+    if (widens(t) || (i + UNIT) % SHORT != 0) return;
 #pragma GCC unroll 4
     for (int k = 0; k < group; k++)
         s[k] = (row_sums) { wide_add(s[k].all, s[k].some.a, s[k].some.b), part_zero() };
@@ -155,6 +175,15 @@ typedef struct forward_call {
     int         streaming;
 } forward_call;
 
+/* Whether sums that were made in float will do. Not where squares left the range of float. And with
+ * no pivot (NEAR), only where mean^2 <= v + eps: then the subtraction that gives v doubles a
+ * relative error, at most. Otherwise the row is summed again in doubles, with a pivot. */
+INLINE int holds(const wide *all, double size, double eps)
+{
+    const double square = wide_total(all->dd) / size + eps, mean = wide_total(all->d) / size;
+    return square > 0x1p-120 && square < INFINITY && (!NEAR || mean * mean <= square / 2);
+}
+
 /* Takes in the elements from i on; then the statistics of row r are known. */
 INLINE scale finish_sums(const forward_call *c, int64_t r, ts_dtype t, row_sums sums, int64_t i,
                          float pivot)
@@ -167,10 +196,9 @@ INLINE scale finish_sums(const forward_call *c, int64_t r, ts_dtype t, row_sums 
     }
     if (i < c->n) sums = sum_x(sums, x, t, i, (int)(c->n - i), pivot);
     wide all = wide_add(sums.all, sums.some.a, sums.some.b);
-    /* Where squares left the range of float the row is summed again: in doubles none does. */
-    const double square = wide_total(all.dd) / size + c->eps;
-    if (t != TS_F32 && !(square > 0x1p-120 && square < INFINITY)) {
+    if (!widens(t) && !holds(&all, size, c->eps)) {
         all = wide_zero();
+        if (NEAR) pivot = pivot_of(x, t, c->n);
         for (i = 0; i < c->n; i += UNIT)
             all = wide_sum(all, x, t, i, (int)ts_lesser(UNIT, c->n - i), (double)pivot);
     }
@@ -179,12 +207,14 @@ INLINE scale finish_sums(const forward_call *c, int64_t r, ts_dtype t, row_sums 
     const double rstd = 1 / sqrt((v < 0 ? 0 : v) + c->eps);
     c->mean[r] = (float)mean;
     c->rstd[r] = (float)rstd;
-    return scale_of(mean, rstd, !(v > 0));
+    /* Near zero, what rounding leaves out of the mean is below u. */
+    const int near = NEAR && fabs(mean) * rstd <= 1;
+    return scale_of(near ? (double)(float)mean : mean, rstd, !(v > 0));
 }
 
 /* n columns of y, `group` rows from r on. */
-INLINE void y_unit(const forward_call *c, int64_t r, int group, const scale *s, ts_dtype t,
-                   int64_t i, int n, int streaming)
+INLINE void y_unit(const forward_call *c, int64_t r, int group, const scale *s, int plain,
+                   ts_dtype t, int64_t i, int n, int streaming)
 {
     const vec   gamma = load(c->gamma, t, i, n), beta = load(c->beta, t, i, n);
     const char *x = c->x + r * c->pitch;
@@ -192,7 +222,7 @@ INLINE void y_unit(const forward_call *c, int64_t r, int group, const scale *s, 
     vec         out[GROUP];
 #pragma GCC unroll 4
     for (int k = 0; k < group; k++)
-        out[k] = madd(gamma, xhat_of(load(x + k * c->pitch, t, i, n), s[k]), beta);
+        out[k] = madd(gamma, xhat_of(load(x + k * c->pitch, t, i, n), s[k], plain), beta);
         /* All loads come before all stores: rows often lie a multiple of 4096 bytes apart, and then
          * a load looks to the machine as if it might want what was just stored for the row before.
          */
@@ -205,16 +235,16 @@ INLINE void y_ends(const forward_call *c, int64_t r, int group, const scale *s, 
                    int64_t i)
 {
     for (int64_t j = 0; j < c->head; j += UNIT)
-        y_unit(c, r, group, s, t, j, (int)ts_lesser(UNIT, c->head - j), 0);
-    for (; i + UNIT <= c->n; i += UNIT) y_unit(c, r, group, s, t, i, UNIT, c->streaming);
-    if (i < c->n) y_unit(c, r, group, s, t, i, (int)(c->n - i), 0);
+        y_unit(c, r, group, s, 0, t, j, (int)ts_lesser(UNIT, c->head - j), 0);
+    for (; i + UNIT <= c->n; i += UNIT) y_unit(c, r, group, s, 0, t, i, UNIT, c->streaming);
+    if (i < c->n) y_unit(c, r, group, s, 0, t, i, (int)(c->n - i), 0);
 }
 
 /* Writes `group` rows while it reads the next ones: memory is busy both ways all the time, and
  * gamma and beta come into the first-level cache once for all of the rows. s: from these rows' to
  * the next ones'. */
 INLINE void forward_group(const forward_call *c, int64_t r, int64_t end, int group, ts_dtype t,
-                          scale *s)
+                          scale *s, int plain)
 {
     const char   *x = c->x + (r + group) * c->pitch;
     const int64_t to_next = r + 3 * group <= end ? group * c->pitch : 0;
@@ -223,7 +253,7 @@ INLINE void forward_group(const forward_call *c, int64_t r, int64_t end, int gro
     int64_t       i = 0;
 #pragma GCC unroll 4
     for (int k = 0; k < group; k++) {
-        pivot[k] = pivot_of(x + k * c->pitch, t, c->n);
+        pivot[k] = first_pivot(x + k * c->pitch, t, c->n);
         sums[k] = sums_zero();
     }
     for (; c->head + i + UNIT <= c->n; i += UNIT) {
@@ -232,7 +262,7 @@ INLINE void forward_group(const forward_call *c, int64_t r, int64_t end, int gro
         for (int k = 0; k < group; k++)
             sums[k] = sum_x(sums[k], x + k * c->pitch, t, i, UNIT, pivot[k]);
         settle(sums, group, t, i);
-        y_unit(c, r, group, s, t, c->head + i, UNIT, c->streaming);
+        y_unit(c, r, group, s, plain, t, c->head + i, UNIT, c->streaming);
     }
     y_ends(c, r, group, s, t, c->head + i);
     for (int k = 0; k < group; k++) s[k] = finish_sums(c, r + group + k, t, sums[k], i, pivot[k]);
@@ -253,13 +283,16 @@ INLINE void forward_rows(const ts_layernorm_forward_args *a, int64_t begin, int6
         const int n = (int)ts_lesser(group, end - r);
         for (int k = known; k < n; k++)
             s[k] = finish_sums(&c, r + k, t, sums_zero(), 0,
-                               pivot_of(c.x + (r + k) * c.pitch, t, c.n));
+                               first_pivot(c.x + (r + k) * c.pitch, t, c.n));
         known = r + 2 * group <= end ? group : 0;
-        if (known) forward_group(&c, r, end, group, t, s);
+        int plain = 1;
+        for (int k = 0; k < n; k++) plain &= is_plain(&s[k]);
+        if (known && plain) forward_group(&c, r, end, group, t, s, 1);
+        else if (known) forward_group(&c, r, end, group, t, s, 0);
         else
             for (int k = 0; k < n; k++) y_ends(&c, r + k, 1, &s[k], t, c.head);
     }
-    if (c.streaming) _mm_sfence();
+    if (c.streaming) end_streams();
 }
 
 typedef struct backward_call {
@@ -271,9 +304,11 @@ typedef struct backward_call {
     int          streaming;
 } backward_call;
 
+/* Near zero (NEAR), dx = (gamma * dy + (x * p + q)) * rstd. */
 typedef struct backward_row {
     scale s;
-    float rstd, avg_g, avg_gx;
+    float rstd, avg_g, avg_gx, p, q;
+    int   near;
 } backward_row;
 
 /* The given mean and rstd are floats, so there is nothing to shift. A NaN is replaced by the plain
@@ -282,47 +317,65 @@ typedef struct backward_row {
 INLINE backward_row given_row(const backward_call *c, int64_t r)
 {
     const float  mean = c->mean[r], rstd = c->rstd[r], h = rstd < 0x1p-60f ? 0x1p-64f : 1;
-    backward_row w = { { h, -mean * h, rstd / h, 0 }, rstd, 0, 0 };
+    backward_row w = { { h, -mean * h, rstd / h, 0 }, rstd, 0, 0, 0, 0, 0 };
     if (isnan(mean) || isnan(rstd)) w.s.minus_mean = w.s.r = w.rstd = NAN;
     return w;
 }
 
-INLINE vec given_xhat(vec x, scale s)
+INLINE vec given_xhat(vec x, scale s, int plain)
 {
+    if (plain) return xhat_of(x, s, plain);
     return mul(madd(x, splat(s.h), splat(s.minus_mean)), splat(s.r));
+}
+
+/* Takes in the averages of g and of g * xhat. Multiplying out xhat = x * rstd - mean * rstd adds
+ * roundings of mean * rstd, which near zero are no larger than those of 1. */
+INLINE void set_averages(backward_row *w, double g, double gx)
+{
+    const double r = (double)w->rstd, mean_r = -(double)w->s.minus_mean * r;
+    w->avg_g = (float)g;
+    w->avg_gx = (float)gx;
+    w->p = (float)(-r * gx);
+    w->q = (float)(mean_r * gx - g);
+    w->near = is_plain(&w->s) && fabs(mean_r) <= 1 && isfinite(w->p) && isfinite(w->q);
 }
 
 /* n columns of `group` rows: their sums, and what they add to dgamma and dbeta, which are loaded
  * and stored once for all of the rows. */
-INLINE void sum_unit(const backward_call *c, int64_t r, int group, const backward_row *w,
+INLINE void sum_unit(const backward_call *c, int64_t r, int group, const backward_row *w, int plain,
                      ts_dtype t, int64_t i, int n, part *sums)
 {
     const vec   gamma = load(c->gamma, t, i, n);
     const char *x = c->x + r * c->pitch, *dy = c->dy + r * c->pitch;
-    vec         dg = splat(0), db = splat(0);
+    vec         dg = columns_begin(c->dgamma + i, t, n), db = columns_begin(c->dbeta + i, t, n);
 #pragma GCC unroll 4
     for (int k = 0; k < group; k++) {
         const vec d = load(dy + k * c->pitch, t, i, n), g = mul(gamma, d);
         /* 0 in the lanes past n: there xhat may be infinite, and times 0 it must not be NaN. */
-        const vec xhat = keep(given_xhat(load(x + k * c->pitch, t, i, n), w[k].s), t, n);
+        const vec xhat = keep(given_xhat(load(x + k * c->pitch, t, i, n), w[k].s, plain), t, n);
         sums[k] = (part) { fold(sums[k].a, g), fold_madd(sums[k].b, g, xhat) };
         dg = madd(d, xhat, dg);
         db = add(db, d);
     }
-    add_floats(c->dgamma + i, t, n, dg);
-    add_floats(c->dbeta + i, t, n, db);
+    columns_end(c->dgamma + i, t, n, dg);
+    columns_end(c->dbeta + i, t, n, db);
 }
 
-INLINE void dx_unit(const backward_call *c, int64_t r, int group, const backward_row *w, ts_dtype t,
-                    int64_t i, int n, int streaming)
+INLINE void dx_unit(const backward_call *c, int64_t r, int group, const backward_row *w, int near,
+                    ts_dtype t, int64_t i, int n, int streaming)
 {
     const vec gamma = load(c->gamma, t, i, n);
     vec       out[GROUP];
 #pragma GCC unroll 4
     for (int k = 0; k < group; k++) {
         const int64_t row = (r + k) * c->pitch;
-        const vec     xhat = given_xhat(load(c->x + row, t, i, n), w[k].s);
-        const vec     g = madd(gamma, load(c->dy + row, t, i, n), splat(-w[k].avg_g));
+        const vec     x = load(c->x + row, t, i, n), dy = load(c->dy + row, t, i, n);
+        if (near) {
+            const vec rest = madd(x, splat(w[k].p), splat(w[k].q));
+            out[k] = mul(madd(gamma, dy, rest), splat(w[k].rstd));
+            continue;
+        }
+        const vec xhat = given_xhat(x, w[k].s, 0), g = madd(gamma, dy, splat(-w[k].avg_g));
         out[k] = mul(nmadd(xhat, splat(w[k].avg_gx), g), splat(w[k].rstd));
     }
 #pragma GCC unroll 4
@@ -330,19 +383,26 @@ INLINE void dx_unit(const backward_call *c, int64_t r, int group, const backward
         put(c->dx + (r + k) * c->pitch, t, i, n, out[k], streaming);
 }
 
-INLINE void dx_ends(const backward_call *c, int64_t r, int group, const backward_row *w, ts_dtype t,
-                    int64_t i)
+INLINE void dx_ends(const backward_call *c, int64_t r, int group, const backward_row *w, int near,
+                    ts_dtype t, int64_t i)
 {
     for (int64_t j = 0; j < c->head; j += UNIT)
-        dx_unit(c, r, group, w, t, j, (int)ts_lesser(UNIT, c->head - j), 0);
-    for (; i + UNIT <= c->n; i += UNIT) dx_unit(c, r, group, w, t, i, UNIT, c->streaming);
-    if (i < c->n) dx_unit(c, r, group, w, t, i, (int)(c->n - i), 0);
+        dx_unit(c, r, group, w, near, t, j, (int)ts_lesser(UNIT, c->head - j), 0);
+    for (; i + UNIT <= c->n; i += UNIT) dx_unit(c, r, group, w, near, t, i, UNIT, c->streaming);
+    if (i < c->n) dx_unit(c, r, group, w, near, t, i, (int)(c->n - i), 0);
+}
+
+INLINE void dx_row(const backward_call *c, int64_t r, const backward_row *w, ts_dtype t)
+{
+    if (w->near) dx_ends(c, r, 1, w, 1, t, c->head);
+    else dx_ends(c, r, 1, w, 0, t, c->head);
 }
 
 /* Sums over `group` rows w from r on. Where `done` is given, dx of the `group` rows before them,
- * whose sums it holds, is written meanwhile, as in forward_group. */
+ * whose sums it holds, is written meanwhile, as in forward_group. near: w are plain, and done near.
+ */
 INLINE void backward_group(const backward_call *c, int64_t r, int64_t end, int group, ts_dtype t,
-                           backward_row *w, const backward_row *done)
+                           backward_row *w, const backward_row *done, int near)
 {
     const int64_t to_next = r + 2 * group <= end ? group * c->pitch : 0;
     double        g[GROUP] = { 0 }, gx[GROUP] = { 0 };
@@ -356,11 +416,11 @@ INLINE void backward_group(const backward_call *c, int64_t r, int64_t end, int g
             const int64_t ahead = r * c->pitch + ahead_of(i, c->n, t, to_next);
             prefetch(c->x + ahead, group, c->pitch, t);
             prefetch(c->dy + ahead, group, c->pitch, t);
-            sum_unit(c, r, group, w, t, i, UNIT, sums);
+            sum_unit(c, r, group, w, near, t, i, UNIT, sums);
             if (done && c->head + i + UNIT <= c->n)
-                dx_unit(c, r - group, group, done, t, c->head + i, UNIT, c->streaming);
+                dx_unit(c, r - group, group, done, near, t, c->head + i, UNIT, c->streaming);
         }
-        if (i < stop) sum_unit(c, r, group, w, t, i, (int)(stop - i), sums);
+        if (i < stop) sum_unit(c, r, group, w, near, t, i, (int)(stop - i), sums);
         i = stop;
 #pragma GCC unroll 4
         for (int k = 0; k < group; k++) {
@@ -368,11 +428,8 @@ INLINE void backward_group(const backward_call *c, int64_t r, int64_t end, int g
             gx[k] += total(sums[k].b);
         }
     }
-    for (int k = 0; k < group; k++) {
-        w[k].avg_g = (float)(g[k] / (double)c->n);
-        w[k].avg_gx = (float)(gx[k] / (double)c->n);
-    }
-    if (done) dx_ends(c, r - group, group, done, t, c->head + (c->n - c->head) / UNIT * UNIT);
+    for (int k = 0; k < group; k++) set_averages(&w[k], g[k] / (double)c->n, gx[k] / (double)c->n);
+    if (done) dx_ends(c, r - group, group, done, near, t, c->head + (c->n - c->head) / UNIT * UNIT);
 }
 
 INLINE void backward_rows(const ts_layernorm_backward_args *a, int64_t begin, int64_t end,
@@ -387,18 +444,28 @@ INLINE void backward_rows(const ts_layernorm_backward_args *a, int64_t begin, in
     c.streaming = streams(a->n_rows, c.n, c.pitch, t);
     c.head = head_of(a->dx, t, c.n, c.streaming);
     for (; r + group <= end; r += group) {
-        for (int k = 0; k < group; k++) w[k] = given_row(&c, r + k);
-        if (r == begin) backward_group(&c, r, end, group, t, w, NULL);
-        else backward_group(&c, r, end, group, t, w, done);
+        int n_plain = 0, n_near = 0;
+        for (int k = 0; k < group; k++) {
+            w[k] = given_row(&c, r + k);
+            n_plain += is_plain(&w[k].s);
+            n_near += done[k].near;
+        }
+        /* A row has the same formula, whichever are in its group. */
+        const int alone = r > begin && n_near > 0 && n_near + n_plain < 2 * group;
+        for (int k = 0; k < group && alone; k++) dx_row(&c, r - group + k, &done[k], t);
+        if (r == begin || alone) backward_group(&c, r, end, group, t, w, NULL, 0);
+        else if (n_near > 0) backward_group(&c, r, end, group, t, w, done, 1);
+        else backward_group(&c, r, end, group, t, w, done, 0);
         for (int k = 0; k < group; k++) done[k] = w[k];
     }
-    if (r > begin) dx_ends(&c, r - group, group, done, t, c.head);
+    for (int64_t k = r - begin < group ? 0 : group; k > 0; k--)
+        dx_row(&c, r - k, &done[group - k], t);
     for (; r < end; r++) {
         w[0] = given_row(&c, r);
-        backward_group(&c, r, end, 1, t, w, NULL);
-        dx_ends(&c, r, 1, w, t, c.head);
+        backward_group(&c, r, end, 1, t, w, NULL, 0);
+        dx_row(&c, r, w, t);
     }
-    if (c.streaming) _mm_sfence();
+    if (c.streaming) end_streams();
 }
 
 static void forward_any(const ts_layernorm_forward_args *a, int64_t begin, int64_t end)

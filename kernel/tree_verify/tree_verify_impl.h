@@ -11,6 +11,7 @@ extern const ts_impl ts_tree_verify_impls[], ts_tree_verify_device_impls[];
 
 ts_status ts_tree_verify_ref(const void *args, const ts_exec *x);
 ts_status ts_tree_verify_avx2(const void *args, const ts_exec *x);
+ts_status ts_tree_verify_neon(const void *args, const ts_exec *x);
 ts_status ts_tree_verify_avx512(const void *args, const ts_exec *x);
 ts_status ts_tree_verify_cuda(const void *args, const ts_exec *x);
 ts_status ts_tree_verify_any_workspace(const void *args, const ts_exec *x, size_t *n_bytes);
