@@ -14,6 +14,7 @@ const ts_impl ts_ternary_pack_impls[] = {
     { "sm90", TS_CUDA, TS_SM90, LATENT, NULL, NULL, "ts_ternary_pack_sm90" },
     TS_IMPL_AVX512(LATENT, ts_ternary_pack_avx512, ts_ternary_threads_pack_workspace)
     TS_IMPL_AVX2(LATENT, ts_ternary_pack_avx2, ts_ternary_threads_pack_workspace)
+    TS_IMPL_NEON(LATENT, ts_ternary_pack_neon, ts_ternary_threads_pack_workspace)
     { "ref", TS_CPU, 0, LATENT, ts_ternary_pack_ref, NULL, NULL },
     { 0 },
 };
@@ -22,6 +23,7 @@ const ts_impl ts_ternary_unpack_impls[] = {
     { "sm90", TS_CUDA, TS_SM90, LATENT, NULL, NULL, "ts_ternary_unpack_sm90" },
     TS_IMPL_AVX512(LATENT, ts_ternary_unpack_avx512, NULL)
     TS_IMPL_AVX2(LATENT, ts_ternary_unpack_avx2, NULL)
+    TS_IMPL_NEON(LATENT, ts_ternary_unpack_neon, NULL)
     { "ref", TS_CPU, 0, LATENT, ts_ternary_unpack_ref, NULL, NULL },
     { 0 },
 };
@@ -30,6 +32,7 @@ const ts_impl ts_ternary_linear_impls[] = {
     { "sm90", TS_CUDA, TS_SM90, FAST, NULL, NULL, "ts_ternary_linear_sm90" },
     TS_IMPL_AVX512(FAST, ts_ternary_linear_avx512, ts_ternary_linear_avx512_workspace)
     TS_IMPL_AVX2(FAST, ts_ternary_linear_avx2, ts_ternary_linear_avx2_workspace)
+    TS_IMPL_NEON(FAST, ts_ternary_linear_neon, ts_ternary_linear_neon_workspace)
     { "ref", TS_CPU, 0, ANY, ts_ternary_linear_ref, NULL, NULL },
     { 0 },
 };
@@ -38,6 +41,7 @@ const ts_impl ts_ternary_linear_packed_impls[] = {
     { "sm90", TS_CUDA, TS_SM90, FAST, NULL, NULL, "ts_ternary_linear_packed_sm90" },
     TS_IMPL_AVX512(FAST, ts_ternary_linear_packed_avx512, ts_ternary_linear_packed_avx512_workspace)
     TS_IMPL_AVX2(FAST, ts_ternary_linear_packed_avx2, ts_ternary_linear_packed_avx2_workspace)
+    TS_IMPL_NEON(FAST, ts_ternary_linear_packed_neon, ts_ternary_linear_packed_neon_workspace)
     { "ref", TS_CPU, 0, ANY, ts_ternary_linear_packed_ref, NULL, NULL },
     { 0 },
 };
@@ -46,6 +50,7 @@ const ts_impl ts_ternary_linear_backward_impls[] = {
     { "sm90", TS_CUDA, TS_SM90, FAST, NULL, NULL, "ts_ternary_linear_backward_sm90" },
     TS_IMPL_AVX512(FAST, ts_ternary_linear_backward_avx512, ts_ternary_threads_backward_workspace)
     TS_IMPL_AVX2(FAST, ts_ternary_linear_backward_avx2, ts_ternary_threads_backward_workspace)
+    TS_IMPL_NEON(FAST, ts_ternary_linear_backward_neon, ts_ternary_threads_backward_workspace)
     { "ref", TS_CPU, 0, ANY, ts_ternary_linear_backward_ref, NULL, NULL },
     { 0 },
 };

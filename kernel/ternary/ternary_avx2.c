@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ternary_avx2.c - the vectors of ternary_simd.h, 8 floats each. No register holds what a pair of
+/* ternary_avx2.c - the vectors of ternary_*simd.h, 8 floats each. No register holds what a pair of
  * inputs can come to, so codes become -1, 0 and 1, which all rows share, and inputs stay as they
  * are.
  */
@@ -7,6 +7,8 @@
 
 #include "ternary_impl.h"
 #include "vec_avx2.h"
+
+#include "ternary_x86.h"
 
 enum {
     GROUP = TS_TERNARY_GROUP,
@@ -51,6 +53,13 @@ INLINE double total_doubles(doubles sum)
     return _mm_cvtsd_f64(_mm_add_sd(t, _mm_unpackhi_pd(t, t)));
 }
 
+INLINE double total_of(const float *w)
+{
+    doubles sum = no_doubles();
+    for (int i = 0; i < GROUP; i += 16) sum = add_doubles(sum, w + i);
+    return total_doubles(sum);
+}
+
 /* 1, and where a weight is more than half of s, 0 or 2 by its sign. */
 INLINE __m256i eight_codes(const float *p, float s)
 {
@@ -62,19 +71,33 @@ INLINE __m256i eight_codes(const float *p, float s)
     return _mm256_add_epi32(_mm256_set1_epi32(1), _mm256_and_si256(big, sign));
 }
 
-INLINE __m128i codes_of(const float *p, float s)
+INLINE __m128i code_points(const float *p, float s)
 {
     const __m256i a = eight_codes(p, s), b = eight_codes(p + 8, s);
     const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), 0xd8);
     return _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
 }
 
-INLINE vec spread(int word, int i, float s)
+INLINE void codes_of(const float *w, float s, uint8_t *code)
+{
+    for (int i = 0; i < GROUP; i += 16) squeeze(code_points(w + i, s), code + i / 4);
+}
+
+INLINE vec spread_word(int word, int i, float s)
 {
     const __m256i each = _mm256_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14);
     const __m256i codes =
         _mm256_srlv_epi32(_mm256_set1_epi32((int)((unsigned)word >> 2 * i)), each);
     return _mm256_permutevar_ps(_mm256_setr_ps(-s, 0, s, NAN, -s, 0, s, NAN), codes);
+}
+
+INLINE void spread(const uint8_t *code, float s, float *wt)
+{
+    for (int i = 0; i < GROUP; i += 16) {
+        int word;
+        memcpy(&word, code + i / 4, sizeof word);
+        for (int j = 0; j < 16; j += LANES) put(wt + i + j, spread_word(word, j, s));
+    }
 }
 
 /* Rows 0 and 4 of those from p on, side by side. */
@@ -125,6 +148,8 @@ INLINE vec add_chosen(vec sum, chosen c, vec entry)
 }
 
 #include "ternary_simd.h"
+
+#include "ternary_lookup_simd.h"
 
 #include "ternary_backward_simd.h"
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ternary_avx512.c - the vectors of ternary_simd.h, 16 floats each. A vec holds all that a pair of
+/* ternary_avx512.c - the vectors of ternary_*simd.h, 16 floats each. A vec holds all that a pair of
  * inputs can come to: a lane looks its own sum of two up by four bits of its word. */
 #include <math.h>
 
 #include "ternary_impl.h"
 #include "vec_avx512.h"
+
+#include "ternary_x86.h"
 
 enum {
     GROUP = TS_TERNARY_GROUP,
@@ -44,8 +46,15 @@ INLINE double total_doubles(doubles sum)
     return _mm512_reduce_add_pd(_mm512_add_pd(sum.a, sum.b));
 }
 
+INLINE double total_of(const float *w)
+{
+    doubles sum = no_doubles();
+    for (int i = 0; i < GROUP; i += 16) sum = add_doubles(sum, w + i);
+    return total_doubles(sum);
+}
+
 /* 1, and where a weight is more than half of s, 0 or 2 by its sign. */
-INLINE __m128i codes_of(const float *p, float s)
+INLINE __m128i code_points(const float *p, float s)
 {
     const __m512    w = get(p), twice = magnitude(add(w, w));
     const __mmask16 big = _mm512_cmp_ps_mask(twice, splat(s), _CMP_GT_OQ);
@@ -54,13 +63,27 @@ INLINE __m128i codes_of(const float *p, float s)
     return _mm512_cvtepi32_epi8(_mm512_mask_set1_epi32(low, up, 2));
 }
 
-INLINE vec spread(int word, int i, float s)
+INLINE void codes_of(const float *w, float s, uint8_t *code)
+{
+    for (int i = 0; i < GROUP; i += 16) squeeze(code_points(w + i, s), code + i / 4);
+}
+
+INLINE vec spread_word(int word, int i, float s)
 {
     const __m512i each =
         _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
     const __m512i codes = _mm512_srlv_epi32(_mm512_set1_epi32(word), each);
     (void)i;
     return _mm512_permutevar_ps(_mm512_broadcast_f32x4(_mm_setr_ps(-s, 0, s, NAN)), codes);
+}
+
+INLINE void spread(const uint8_t *code, float s, float *wt)
+{
+    for (int i = 0; i < GROUP; i += 16) {
+        int word;
+        memcpy(&word, code + i / 4, sizeof word);
+        for (int j = 0; j < 16; j += LANES) put(wt + i + j, spread_word(word, j, s));
+    }
 }
 
 INLINE __m128i load_16(const uint8_t *p)
@@ -116,6 +139,8 @@ INLINE vec add_chosen(vec sum, chosen c, vec entry)
 }
 
 #include "ternary_simd.h"
+
+#include "ternary_lookup_simd.h"
 
 #include "ternary_backward_simd.h"
 

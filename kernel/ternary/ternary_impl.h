@@ -28,16 +28,20 @@ ts_status ts_ternary_linear_backward_check(const ts_ternary_linear_backward_args
 ts_status ts_ternary_pack_ref(const void *args, const ts_exec *x);
 ts_status ts_ternary_pack_avx2(const void *args, const ts_exec *x);
 ts_status ts_ternary_pack_avx512(const void *args, const ts_exec *x);
+ts_status ts_ternary_pack_neon(const void *args, const ts_exec *x);
 
 ts_status ts_ternary_unpack_ref(const void *args, const ts_exec *x);
 ts_status ts_ternary_unpack_avx2(const void *args, const ts_exec *x);
 ts_status ts_ternary_unpack_avx512(const void *args, const ts_exec *x);
+ts_status ts_ternary_unpack_neon(const void *args, const ts_exec *x);
 
 ts_status ts_ternary_linear_ref(const void *args, const ts_exec *x);
 ts_status ts_ternary_linear_avx2(const void *args, const ts_exec *x);
 ts_status ts_ternary_linear_avx2_workspace(const void *args, const ts_exec *x, size_t *n_bytes);
 ts_status ts_ternary_linear_avx512(const void *args, const ts_exec *x);
 ts_status ts_ternary_linear_avx512_workspace(const void *args, const ts_exec *x, size_t *n_bytes);
+ts_status ts_ternary_linear_neon(const void *args, const ts_exec *x);
+ts_status ts_ternary_linear_neon_workspace(const void *args, const ts_exec *x, size_t *n_bytes);
 
 ts_status ts_ternary_linear_packed_ref(const void *args, const ts_exec *x);
 ts_status ts_ternary_linear_packed_avx2(const void *args, const ts_exec *x);
@@ -46,10 +50,14 @@ ts_status ts_ternary_linear_packed_avx2_workspace(const void *args, const ts_exe
 ts_status ts_ternary_linear_packed_avx512(const void *args, const ts_exec *x);
 ts_status ts_ternary_linear_packed_avx512_workspace(const void *args, const ts_exec *x,
                                                     size_t *n_bytes);
+ts_status ts_ternary_linear_packed_neon(const void *args, const ts_exec *x);
+ts_status ts_ternary_linear_packed_neon_workspace(const void *args, const ts_exec *x,
+                                                  size_t *n_bytes);
 
 ts_status ts_ternary_linear_backward_ref(const void *args, const ts_exec *x);
 ts_status ts_ternary_linear_backward_avx2(const void *args, const ts_exec *x);
 ts_status ts_ternary_linear_backward_avx512(const void *args, const ts_exec *x);
+ts_status ts_ternary_linear_backward_neon(const void *args, const ts_exec *x);
 
 /* ---- the definition, group by group ---- */
 
