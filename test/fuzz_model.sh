@@ -1,18 +1,20 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# fuzz_model.sh BUILD [SECONDS] - fuzz the readers of model/ with libFuzzer, address and undefined sanitizers,
+# fuzz_model.sh BUILD ISA [SECONDS] - fuzz the readers of model/ with libFuzzer, address and undefined sanitizers,
 # from the files of test/checkpoint. New inputs stay in BUILD/fuzz_model. Skipped without clang's libFuzzer.
 set -eu
 cd "$(dirname "$0")/.."
-build=$1
-seconds=${2:-10}
+build=$1 isa=$2
+seconds=${3:-10}
 dir=$build/fuzz_model
 mkdir -p "$dir/seed" "$dir/corpus"
-flags='-std=c11 -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -Iinclude -Ibase -Imodel'
-clang $flags test/fuzz_model.c model/*.c "$build/libtouchstone.a" -ljansson -lopenblas -lpcre2-8 -lm -ldl -lpthread \
-    -fopenmp -o "$dir/fuzz" 2>"$dir/why" || {
-    echo 'skipped: no clang with libFuzzer, or not the libraries' && tail -n 2 "$dir/why" && exit 77
+echo 'int LLVMFuzzerTestOneInput(const unsigned char *d, unsigned long n) { return d && n > 9; }' |
+    clang -fsanitize=fuzzer,address,undefined -x c - -o "$dir/probe" 2>/dev/null || {
+    echo 'skipped: no clang with libFuzzer' && exit 77
 }
+flags="-std=c11 -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -Iinclude -Ibase -I$isa -Imodel"
+clang $flags test/fuzz_model.c model/*.c "$build/libtouchstone.a" -ljansson -lopenblas -lpcre2-8 -lm -ldl -lpthread \
+    -fopenmp -o "$dir/fuzz"
 
 # a llama2.c checkpoint: 4 wide, 6 in the feed-forward, 1 layer, 2 heads over 1, 5 tokens, 3 positions; 158 weights
 {
