@@ -6,8 +6,8 @@
  *     honest [-n PART] [-s SECONDS] [-l FOLDER] [NAME...]
  *
  * -n 1/8: every eighth case. -s: again with fresh seeds until the time is up. -l: only lay them out
- * in FOLDER, as entrants are handed in. TS_PYTHON: an interpreter with NumPy; without one its
- * entrants are skipped. */
+ * in FOLDER, as entrants are handed in. Python entrants run in the interpreter that test/python.sh
+ * finds; where it finds none, they are skipped. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <ftw.h>
@@ -25,8 +25,8 @@
 
 enum { MAX_ENTRANTS = 128, LIMIT_MS = 30000 };
 
-static const char *python = "/usr/bin/python3";
-static int         part = 1;
+static char python[4096]; /* "": none has NumPy */
+static int  part = 1;
 
 typedef struct tally {
     long cases, calls, refusals, unsupported, wrong;
@@ -304,8 +304,17 @@ static bool chosen(const entrant *e, char **names, int n)
     return n == 0;
 }
 
-static bool prepare(entrant *e, bool numpy)
+static void find_python(void)
 {
+    FILE *f = popen(TS_TEST_SOURCE "/test/python.sh", "r");
+    if (!f || !fgets(python, sizeof python, f)) *python = 0;
+    python[strcspn(python, "\n")] = 0;
+    if (f) pclose(f);
+}
+
+static bool prepare(entrant *e)
+{
+    const bool numpy = *python;
     ts_places  places = { .include = TS_TEST_SOURCE "/include",
                           .runner = TS_TEST_SOURCE "/python/runner.py" };
     ts_refusal why;
@@ -317,7 +326,7 @@ static bool prepare(entrant *e, bool numpy)
         e->n.wrong++;
         return false;
     }
-    if (e->e.cls == TS_PYTHON && !numpy) printf("skipped %s: no NumPy for %s\n", e->name, python);
+    if (e->e.cls == TS_PYTHON && !numpy) printf("skipped %s: no Python with NumPy\n", e->name);
     return e->e.cls != TS_PYTHON || numpy;
 }
 
@@ -348,7 +357,7 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
 
 int main(int argc, char **argv)
 {
-    char         temporary[] = "/tmp/honest-XXXXXX", command[600];
+    char         temporary[] = "/tmp/honest-XXXXXX";
     const char  *where = NULL;
     double       limit = 0;
     const double begin = seconds();
@@ -358,7 +367,6 @@ int main(int argc, char **argv)
         else if (o == 'l') where = optarg;
         else return 2;
     }
-    if (getenv("TS_PYTHON")) python = getenv("TS_PYTHON");
     if (part < 1) return 2;
     if (where) mkdir(where, 0755);
     if (!where && !mkdtemp(temporary)) return 3;
@@ -366,13 +374,11 @@ int main(int argc, char **argv)
     lay_out(TS_TEST_SOURCE "/entrant/numpy", where ? where : temporary);
     qsort(list, (size_t)n_list, sizeof *list, by_path);
     if (where) return printf("%d entrants in %s\n", n_list, where) < 0;
-    snprintf(command, sizeof command, "'%s' -c 'import numpy' 2>/dev/null", python);
-    const bool           numpy = system(command) == 0;
+    find_python();
     static ts_guarantees machine;
     if (!ts_guarantee_all(&machine)) return puts("skipped: nothing can be judged here"), 77;
     for (int i = 0; i < n_list; i++)
-        if (chosen(&list[i], argv + optind, argc - optind))
-            list[i].ready = prepare(&list[i], numpy);
+        if (chosen(&list[i], argv + optind, argc - optind)) list[i].ready = prepare(&list[i]);
     for (int round = 0; round == 0 || seconds() - begin < limit; round++)
         for (int i = 0; i < n_list; i++)
             if (list[i].ready && (round == 0 || seconds() - begin < limit))

@@ -101,8 +101,7 @@ selfcheck TS_FAKE_CUDA_NONE=1
 [ $? = 3 ] || complain 'selfcheck went on without a device'
 [ "$(cat "$tmp/err")" = 'touchstone: --device cuda: no CUDA device' ] || complain "no device: $(cat "$tmp/err")"
 
-python=${TOUCHSTONE_PYTHON:-python3}
-if $python -c 'import numpy' 2>/dev/null; then
+if "$here/python.sh" >/dev/null; then
     cp -r "$here/../entrant/numpy/softmax_topk" "$tmp/python"
     cp -r "$tmp/python" "$tmp/python-wrong"
     sed -i 's/np\.exp(/1.0002 * np.exp(/' "$tmp/python-wrong/softmax_topk.py"

@@ -36,9 +36,7 @@ lay wrong-c-decay ternary_training sealed c test/solution/ternary_training.c \
     's/i < t->n_latent ? h->weight_decay \* w : 0/h->weight_decay * w/'
 lay wrong-c-tied ternary_training sealed c test/solution/ternary_training.c \
     's/p->g\[token_at(p, r, 0) \* width + i\] += /p->g[token_at(p, r, 0) * width + i] = /'
-python=${TOUCHSTONE_PYTHON:-python3}
-if "$python" -c 'import numpy' 2>/dev/null; then
-    export TOUCHSTONE_PYTHON="$python"
+if test/python.sh >/dev/null; then
     for task in beam_search tree_verify ternary_linear ternary_training; do
         lay "right-py-${task#*_}" $task python python entrant/numpy/$task/$task.py
     done

@@ -41,8 +41,7 @@ mkdir "$tmp/empty"
 try 0 "$tmp/empty" --challenge softmax_topk
 try 2 "$tmp/empty" --challenge softmax_topk
 
-python=${TOUCHSTONE_PYTHON:-python3}
-"$python" -c 'import numpy' 2>/dev/null || python=
+python=$(test/python.sh || true)
 try 0 "$tmp/all"
 [ "$(ls "$tmp/all" | wc -l)" = "$("$build/touchstone" list tasks | wc -l)" ] || complain 'not one folder a task'
 for id in softmax_topk layernorm_forward layernorm_backward kv_cache flash_attention flash_attention_backward \

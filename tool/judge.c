@@ -47,31 +47,51 @@ static ts_contender *add(ts_court *c, const char *path, const char *challenge, c
     return e;
 }
 
-/* By its whole path, as the cage needs it: $TOUCHSTONE_PYTHON, or the first python3 of the path. */
-static const char *find_python(void)
+/* Whether this Python has the module; in `self`, if wanted, the interpreter's path: the cage cannot
+ * run a script that only starts it. The name is the user's: no shell reads it. */
+static bool has(const char *python, const char *module, char *self, size_t n_self)
 {
-    static char place[4096];
-    const char *asked = getenv("TOUCHSTONE_PYTHON"), *name = asked ? asked : "python3";
-    const char *path = getenv("PATH");
-    for (; path && *path && !strchr(name, '/'); path += strcspn(path, ":"), path += *path == ':') {
-        snprintf(place, sizeof place, "%.*s/%s", (int)strcspn(path, ":"), path, name);
-        if (!access(place, X_OK)) return place;
-    }
-    return name;
-}
-
-/* The interpreter's name is the user's: no shell reads it. */
-static bool has(const char *python, const char *import)
-{
-    int         status = -1;
+    int  status = -1, out[2];
+    char code[128];
+    snprintf(code, sizeof code, "import sys, %s; sys.stdout.write(sys.executable)", module);
+    if (pipe2(out, O_CLOEXEC)) return false;
     const pid_t child = fork();
     if (!child) {
         const int null = open("/dev/null", O_RDWR);
-        for (int fd = 0; fd < 3; fd++) dup2(null, fd);
-        execlp(python, python, "-c", import, (char *)NULL);
+        dup2(null, 0), dup2(out[1], 1), dup2(null, 2);
+        execlp(python, python, "-c", code, (char *)NULL);
         _exit(127);
     }
-    return child > 0 && waitpid(child, &status, 0) == child && !status;
+    close(out[1]);
+    char    buffer[4096];
+    ssize_t got, n = 0;
+    while ((got = read(out[0], buffer + n, sizeof buffer - 1 - (size_t)n)) > 0) n += got;
+    buffer[n] = 0;
+    close(out[0]);
+    if (child < 0 || waitpid(child, &status, 0) != child || status) return false;
+    if (self && *buffer == '/') snprintf(self, n_self, "%s", buffer);
+    return true;
+}
+
+/* By its whole path, as the cage needs it: $TOUCHSTONE_PYTHON; else the first python3 on PATH that
+ * has NumPy; else the first. */
+static const char *find_python(void)
+{
+    static char first[4096], self[4096];
+    const char *name = getenv("TOUCHSTONE_PYTHON"), *path = getenv("PATH");
+    const bool  asked = name;
+    if (!asked) name = "python3";
+    if (strchr(name, '/')) return name;
+    for (; path && *path; path += strcspn(path, ":"), path += *path == ':') {
+        char place[4096];
+        snprintf(place, sizeof place, "%.*s/%s", (int)strcspn(path, ":"), path, name);
+        if (access(place, X_OK)) continue;
+        if (!*first) strcpy(first, place);
+        if (asked) break;
+        strcpy(self, place);
+        if (has(place, "numpy", self, sizeof self)) return self;
+    }
+    return *first ? first : name;
 }
 
 /* Beside the program: our library, and the naive ways; and as folders, what Python has. */
@@ -91,10 +111,9 @@ static void add_built_in(ts_court *c, const char *only)
         { TS_CUDA, "entrant/torch", "torch", NULL, "torch" },
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        char import[64], path[4096], whole[4096], file[128];
+        char path[4096], whole[4096], file[128];
         if (all[i].device != c->device) continue;
-        snprintf(import, sizeof import, "import %s", all[i].needs ? all[i].needs : "sys");
-        if (all[i].needs && !has(c->python, import)) {
+        if (all[i].needs && !has(c->python, all[i].needs, NULL, 0)) {
             fprintf(stderr, "touchstone: no %s in %s: the built-in entrant %s is left out\n",
                     all[i].needs, c->python, all[i].name);
             continue;

@@ -1,0 +1,88 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# setup.sh - cmake/setup.sh on systems that are not here: a PATH with one package manager and no compiler.
+set -eu
+cd "$(dirname "$0")/.."
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+bad=0
+complain() { echo "setup: $*" >&2 && bad=1; }
+
+fake() { # NAME LINE...
+    name=$1
+    shift
+    printf '%s\n' '#!/bin/sh' "$@" >"$tmp/bin/$name"
+    chmod +x "$tmp/bin/$name"
+}
+system() { # PROGRAM...: nothing but what the script itself runs, and these
+    rm -rf "$tmp/bin" "$tmp/calls"
+    mkdir "$tmp/bin"
+    for tool in awk chmod dirname env mktemp printf rm sh tail timeout; do
+        ln -s "$(command -v $tool)" "$tmp/bin/$tool"
+    done
+    user 1000
+    for program; do fake "$program" "echo $program \"\$@\" >>'$tmp/calls'" 'exit 1'; done
+}
+user() { fake id "echo $1"; }
+setup() { # TARGET: its output, and how it ended
+    status=0
+    got=$(env -u TOUCHSTONE_PYTHON PATH="$tmp/bin" cmake/setup.sh "$1" 2>&1) || status=$?
+}
+expect() { # STATUS LINE WHERE
+    [ "$got" = "$2" ] || complain "$3: got '$got', expected '$2'"
+    [ $status = "$1" ] || complain "$3: ended with $status, expected $1"
+}
+
+while read -r manager line; do
+    system "$manager"
+    setup test
+    expect 1 "setup: missing; install with: $line" "$manager"
+    [ ! -e "$tmp/calls" ] || complain "$manager was run: $(cat "$tmp/calls")"
+done <<END
+apt-get sudo apt-get update && sudo apt-get install -y build-essential cmake ninja-build libjansson-dev libopenblas-dev libpcre2-dev libcmocka-dev pkg-config clang clang-format libclang-rt-dev libomp-dev python3-numpy libopenmpi-dev openmpi-bin chromium
+dnf sudo dnf install -y gcc gcc-c++ make cmake ninja-build jansson-devel openblas-devel pcre2-devel libcmocka-devel pkgconf-pkg-config clang clang-tools-extra compiler-rt libomp-devel python3-numpy openmpi-devel openmpi chromium
+pacman sudo pacman -S --needed base-devel cmake ninja jansson openblas pcre2 cmocka pkgconf clang compiler-rt openmp python-numpy openmpi chromium
+zypper sudo zypper install -y gcc gcc-c++ make cmake ninja libjansson-devel libopenblas_pthreads-devel pcre2-devel libcmocka-devel pkg-config clang clang-tools libomp-devel python3-numpy openmpi4-devel openmpi4 chromium
+apk sudo apk add build-base linux-headers cmake samurai jansson-dev openblas-dev pcre2-dev cmocka-dev pkgconf clang clang-extra-tools compiler-rt openmp-dev py3-numpy openmpi-dev openmpi chromium
+brew brew install gcc make cmake ninja jansson openblas pcre2 cmocka pkgconf llvm clang-format libomp numpy open-mpi
+END
+
+# Only what is missing; as root without sudo; what can be built is not an error.
+system dnf cc c++ cmake ninja
+user 0
+setup run
+expect 0 'setup: missing; install with: dnf install -y jansson-devel openblas-devel pcre2-devel' root
+
+# Nothing is missing: not a word.
+system apt-get
+for program in cc c++ cmake ninja clang clang-format pkg-config mpicc mpirun google-chrome; do fake $program; done
+fake python3 'echo /usr/bin/python3'
+setup test
+expect 0 '' complete
+[ ! -e "$tmp/calls" ] || complain "complete: $(cat "$tmp/calls")"
+
+# apt-get as root: what is installed is not asked for again, and an unknown package keeps no other back.
+system apt-get
+user 0
+fake apt-cache '[ "$2" != chromium ]'
+fake apt-get "echo apt-get \"\$@\" >>'$tmp/calls'" 'case "$*" in *" install "*) ;; *) exit 0 ;; esac' \
+    "for p in cc c++ cmake ninja; do printf '#!/bin/sh\n' >'$tmp/bin/'\$p && chmod +x '$tmp/bin/'\$p; done"
+setup test
+grep -q ' install .*build-essential .*openmpi-bin$' "$tmp/calls" || complain "installed: $(cat "$tmp/calls")"
+! grep -q chromium "$tmp/calls" || complain "asked for an unknown package: $(cat "$tmp/calls")"
+[ $status = 0 ] || complain "installed: ended with $status"
+case $got in
+*'install with: apt-get update && apt-get install -y pkg-config clang '*) ;;
+*) complain "what is still missing: $got" ;;
+esac
+
+# No network: apt-get fails, and the command is printed.
+system apt-get apt-cache cc c++ cmake ninja
+user 0
+setup run
+expect 0 'setup: installing libjansson-dev libopenblas-dev libpcre2-dev
+setup: missing; install with: apt-get update && apt-get install -y libjansson-dev libopenblas-dev libpcre2-dev' offline
+
+setup walk
+[ $status = 2 ] || complain "an unknown target ended with $status"
+exit $bad
