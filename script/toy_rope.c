@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "real.h"
 #include "toy.h"
 
 enum { LAYERS = 2, WIDTH = 16, HEADS = 2, HEAD = WIDTH / HEADS, INNER = 2 * WIDTH };
@@ -43,8 +44,8 @@ static void rotate(double *x, int64_t position)
     for (int h = 0; h < HEADS; h++)
         for (int i = 0; i < HEAD; i += 2) {
             double      *pair = x + h * HEAD + i;
-            const double angle = (double)position * pow(100, -(double)i / HEAD);
-            const double c = cos(angle), s = sin(angle), a = pair[0], b = pair[1];
+            const double angle = (double)position * ts_pow64(100, -(double)i / HEAD);
+            const double c = ts_cos64(angle), s = ts_sin64(angle), a = pair[0], b = pair[1];
             pair[0] = a * c - b * s;
             pair[1] = a * s + b * c;
         }
@@ -66,7 +67,7 @@ static void attend(const rows *a, int64_t n_row, const uint8_t *visible, int64_t
     memset(out, 0, HEAD * sizeof *out);
     for (int64_t c = 0; c < n_row; c++) {
         if (visible ? !visible[r * n_row + c] : c > r) continue;
-        const double w = exp(score[c] - most);
+        const double w = ts_exp64(score[c] - most);
         sum += w;
         for (int i = 0; i < HEAD; i++) out[i] += w * a->v[c][head * HEAD + i];
     }
@@ -92,7 +93,7 @@ static void layer(rows *a, const float *w, int64_t n_row, const int64_t *positio
         for (int i = 0; i < WIDTH; i++) a->x[r][i] += z[i];
         norm(a->x[r], y);
         multiply(w + 4 * SQUARE, INNER, WIDTH, y, inner);
-        for (int i = 0; i < INNER; i++) inner[i] = sin(STEEP * inner[i]);
+        for (int i = 0; i < INNER; i++) inner[i] = ts_sin64(STEEP * inner[i]);
         multiply(w + 4 * SQUARE + INNER * WIDTH, WIDTH, INNER, inner, z);
         for (int i = 0; i < WIDTH; i++) a->x[r][i] += STRONG * z[i];
     }

@@ -2,13 +2,12 @@
 /* attention.c - task: attention forward. The cases are in attention_cases.c, their inputs in
  * attention_draw.c.
  *
- * The oracle works each row out from the definition, over all keys at once and in long double, from
- * the rounded inputs. With u the unit roundoff of accumulation, w of storage and kappa(n) = 8 + 2
- * sqrt(n), a score may err by
- *     D_j = kappa(head_dim) u |scale| sum_d |q_d k_jd| + u |s_j - m|,
- * the weight p_j by that part of itself and, through the sum of weights, by their mean; so o errs
- * by sum p_j D_j (|v_j| + |o|) + kappa(n) u A with A = sum p_j |v_j|. Weights may be rounded to
- * storage before they meet v: 2 w A. */
+ * The oracle works each row out from the definition, over all keys at once, from the rounded
+ * inputs, with twice the digits of what is judged. With u the unit roundoff of accumulation, w of
+ * storage and kappa(n) = 8 + 2 sqrt(n), a score may err by D_j = kappa(head_dim) u |scale| sum_d
+ * |q_d k_jd| + u |s_j - m|, the weight p_j by that part of itself and, through the sum of weights,
+ * by their mean; so o errs by sum p_j D_j (|v_j| + |o|) + kappa(n) u A with A = sum p_j |v_j|.
+ * Weights may be rounded to storage before they meet v: 2 w A. */
 #include <stdlib.h>
 
 #include "attention_inside.h"
@@ -41,70 +40,64 @@ static void setup(const ts_case *c, uint64_t seed, ts_arena *m, void *args)
 
 /* ---- oracle ---- */
 
-static ts_real weight_of(ts_real x, ts_dtype t)
-{
-    return t == TS_F64 ? expl(x) : (ts_real)exp((double)x);
-}
-
 /* s and its magnitudes, scaled; returns the largest score: NaN if one is NaN or +inf. */
 static ts_real scores(const ts_attention_dims *d, ts_span keys, const double *q, const double *k,
-                      ts_real *s, ts_real *size)
+                      ts_attention_scored *y)
 {
     const int64_t D = d->head_dim;
-    ts_real       max = -INFINITY;
+    ts_real       max = ts_real_of(-INFINITY);
     for (int64_t j = keys.begin; j < keys.end; j++) {
-        ts_real sum = 0;
-        double  sizes = 0;
-        for (int64_t e = 0; e < D; e++) {
-            sum += (ts_real)q[e] * k[j * D + e];
-            sizes += fabs(q[e] * k[j * D + e]);
-        }
-        s[j] = sum * d->scale;
-        size[j] = (ts_real)(sizes * fabs(d->scale));
-        if (isnan(s[j]) || s[j] == (ts_real)INFINITY) return (ts_real)NAN;
-        if (s[j] > max) max = s[j];
+        const ts_real s =
+            ts_real_mul(ts_attention_dot(d->dtype, q, k + j * D, D), ts_real_of(d->scale));
+        double sizes = 0;
+        for (int64_t e = 0; e < D; e++) sizes += fabs(q[e] * k[j * D + e]);
+        if (isnan(s.hi) || s.hi == INFINITY) return ts_real_of(NAN);
+        if (ts_real_less(max, s)) max = s;
+        y[j] = (ts_attention_scored) { s, { 0, 0 }, sizes * fabs(d->scale) };
     }
     return max;
 }
 
 void ts_attention_forward_row(const ts_attention_dims *d, ts_span keys, const double *q,
-                              const double *k, const double *v, ts_real *scratch,
+                              const double *k, const double *v, ts_attention_scored *y,
                               ts_attention_answer *a)
 {
+    const ts_dtype t = d->dtype;
     const int64_t  D = d->head_dim, n = keys.end - keys.begin;
-    const double   u = ts_attention_u(d->dtype), w = ts_attention_w(d->dtype);
-    ts_real *const s = scratch, *const size = scratch + d->n_k;
-    const ts_real max = scores(d, keys, q, k, s, size);
-    const bool    nothing = max == -(ts_real)INFINITY;
-    double        terms[256] = { 0 }, mean_error = 0;
-    ts_real       sum = 0;
+    const double   u = ts_attention_u(t), w = ts_attention_w(t);
+    const ts_real  max = scores(d, keys, q, k, y);
+    double         terms[256] = { 0 }, mean_error = 0;
+    ts_real        sum = { 0, 0 };
     for (int64_t e = 0; e < D; e++) {
-        a->value[e] = isnan(max) ? (ts_real)NAN : 0;
+        a->value[e] = ts_real_of(isnan(max.hi) ? NAN : 0);
         a->error[e] = 0;
     }
     a->lse = max;
     a->lse_error = 0;
-    if (isnan(max) || nothing) return;
-    for (int64_t j = keys.begin; j < keys.end; j++) sum += weight_of(s[j] - max, d->dtype);
+    if (!isfinite(max.hi)) return;
+    for (int64_t j = keys.begin; j < keys.end; j++)
+        sum = ts_real_add(sum, y[j].p = ts_attention_exp(t, ts_real_sub(y[j].s, max)));
     for (int64_t j = keys.begin; j < keys.end; j++) {
-        if (s[j] == -(ts_real)INFINITY) continue;
-        const ts_real p = weight_of(s[j] - max, d->dtype) / sum;
+        if (y[j].s.hi == -INFINITY) continue;
+        const ts_real p = ts_real_div(y[j].p, sum);
         const double  part =
-            ts_attention_kappa(D) * u * (double)size[j] + u * fabs((double)(s[j] - max));
-        const double lost = ts_attention_lost((double)(p * sum), d->dtype) / (double)sum;
-        mean_error += (double)p * part + lost;
+            ts_attention_kappa(D) * u * y[j].size + u * fabs(ts_real_sub(y[j].s, max).hi);
+        const double lost = ts_attention_lost(y[j].p.hi, t) / sum.hi;
+        mean_error += p.hi * part + lost;
+        ts_attention_gather(t, a->value, p, v + j * D, D);
         for (int64_t e = 0; e < D; e++) {
             const double size = fabs(v[j * D + e]);
-            a->value[e] += p * v[j * D + e];
-            terms[e] += (double)p * size;
-            a->error[e] += ((double)p * part + lost) * size;
+            terms[e] += p.hi * size;
+            a->error[e] += (p.hi * part + lost) * size;
         }
     }
-    for (int64_t e = 0; e < D; e++)
+    for (int64_t e = 0; e < D; e++) {
+        a->value[e] = ts_real_gathered(a->value[e]);
         a->error[e] +=
-            mean_error * fabs((double)a->value[e]) + (ts_attention_kappa(n) * u + 2 * w) * terms[e];
-    a->lse = max + logl(sum);
-    a->lse_error = mean_error + u * (16 + ts_attention_kappa(n) + 2 * fabs((double)max));
+            mean_error * fabs(a->value[e].hi) + (ts_attention_kappa(n) * u + 2 * w) * terms[e];
+    }
+    a->lse = ts_real_add(max, ts_real_log(sum));
+    a->lse_error = mean_error + u * (16 + ts_attention_kappa(n) + 2 * fabs(max.hi));
 }
 
 static int64_t n_picked(const ts_attention_dims *d)
@@ -129,7 +122,7 @@ static void oracle(const ts_case *c, const void *args, ts_want *want)
     double                  *q = ts_attention_wide(d, a->q, t, d->n_q_head, d->n_q, D);
     double                  *k = ts_attention_wide(d, a->k, t, d->n_kv_head, d->n_k, D);
     double                  *v = ts_attention_wide(d, a->v, t, d->n_kv_head, d->n_k, D);
-    ts_real                 *scratch = malloc((size_t)(2 * d->n_k + 1) * sizeof *scratch);
+    ts_attention_scored     *scratch = malloc((size_t)(d->n_k + 1) * sizeof *scratch);
     ts_want                 *o = want + n, *lse = o + n * D;
     (void)c;
     if (!scratch) abort();
@@ -141,9 +134,9 @@ static void oracle(const ts_case *c, const void *args, ts_want *want)
         ts_attention_answer x;
         ts_attention_forward_row(d, keys, q + row * D, k + first, v + first, scratch, &x);
         for (int64_t e = 0; e < D; e++)
-            o[r * D + e] = ts_attention_stored(x.value[e], x.error[e], t);
-        lse[r] = ts_attention_stored(x.lse, x.lse_error, ts_wide(t));
-        if (isnan(x.lse)) lse[r].bound = INFINITY; /* a sick row's is anybody's */
+            o[r * D + e] = ts_attention_stored(x.value[e].hi, x.error[e], t);
+        lse[r] = ts_attention_stored(x.lse.hi, x.lse_error, ts_wide(t));
+        if (isnan(x.lse.hi)) lse[r].bound = INFINITY; /* a sick row's is anybody's */
     }
     free(q);
     free(k);

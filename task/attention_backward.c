@@ -56,15 +56,15 @@ static void forward(const bwd_args *a, const wide *w)
         ts_attention_forward_all(d, a->kv_len, w->q, w->k, w->v, w->o, w->lse);
         return;
     }
-    ts_real *scratch = malloc((size_t)(2 * d->n_k + 1) * sizeof *scratch);
+    ts_attention_scored *scratch = malloc((size_t)(d->n_k + 1) * sizeof *scratch);
     if (!scratch) abort();
     for (int64_t r = 0; r < d->n_batch * d->n_q_head * d->n_q; r++) {
         const int64_t       bh = r / d->n_q, first = bh / share * d->n_k * D;
         const ts_span       keys = ts_attention_keys(d, a->kv_len, bh / d->n_q_head, r % d->n_q);
         ts_attention_answer x;
         ts_attention_forward_row(d, keys, w->q + r * D, w->k + first, w->v + first, scratch, &x);
-        for (int64_t e = 0; e < D; e++) w->o[r * D + e] = (double)x.value[e];
-        w->lse[r] = (double)x.lse;
+        for (int64_t e = 0; e < D; e++) w->o[r * D + e] = x.value[e].hi;
+        w->lse[r] = x.lse.hi;
     }
     free(scratch);
 }
@@ -134,11 +134,8 @@ typedef struct pair {
 static row_sums sums_of(const ts_attention_dims *d, const double *dout, const double *o)
 {
     const double u = ts_attention_u(d->dtype), w = ts_attention_w(d->dtype);
-    row_sums     r = { 0, 0, 0 };
-    for (int64_t e = 0; e < d->head_dim; e++) {
-        r.delta += (ts_real)dout[e] * o[e];
-        r.size += fabs(dout[e] * o[e]);
-    }
+    row_sums     r = { ts_attention_dot(d->dtype, dout, o, d->head_dim), 0, 0 };
+    for (int64_t e = 0; e < d->head_dim; e++) r.size += fabs(dout[e] * o[e]);
     r.error = (w + ts_attention_kappa(d->head_dim) * u) * r.size;
     return r;
 }
@@ -149,26 +146,24 @@ static pair pair_of(const ts_attention_dims *d, const row_sums *r, const double 
     const int64_t D = d->head_dim;
     const double  u = ts_attention_u(d->dtype), w = ts_attention_w(d->dtype);
     const double  ku = ts_attention_kappa(D) * u;
-    ts_real       s = 0, dp = 0;
+    const ts_real s = ts_real_mul(ts_attention_dot(d->dtype, q, k, D), ts_real_of(d->scale));
+    const ts_real dp = ts_attention_dot(d->dtype, dout, v, D), x = ts_real_sub(s, ts_real_of(lse));
+    const ts_real p = ts_attention_exp(d->dtype, x);
     double        s_size = 0, dp_size = 0;
     for (int64_t e = 0; e < D; e++) {
-        s += (ts_real)q[e] * k[e];
-        dp += (ts_real)dout[e] * v[e];
         s_size += fabs(q[e] * k[e]);
         dp_size += fabs(dout[e] * v[e]);
     }
-    s *= d->scale;
-    const ts_real p = d->dtype == TS_F64 ? expl(s - lse) : (ts_real)exp((double)(s - lse));
-    const double  part =
-        ku * s_size * fabs(d->scale) + u * fabs((double)(s - lse)) + u * fabs(lse) + 16 * u + 2 * w;
-    const double size = fabs((double)dp) + fabs((double)r->delta);
-    const double p_error = (double)p * part + ts_attention_lost((double)p, d->dtype);
+    const double part =
+        ku * s_size * fabs(d->scale) + u * fabs(x.hi) + u * fabs(lse) + 16 * u + 2 * w;
+    const double size = fabs(dp.hi) + fabs(r->delta.hi);
+    const double p_error = p.hi * part + ts_attention_lost(p.hi, d->dtype);
     return (pair) { .p = p,
-                    .ds = p * (dp - r->delta),
+                    .ds = ts_real_mul(p, ts_real_sub(dp, r->delta)),
                     .p_error = p_error,
                     .ds_error = size * p_error + ts_attention_lost(1, d->dtype) +
-                                (double)p * (ku * dp_size + r->error),
-                    .ds_size = (double)p * size };
+                                p.hi * (ku * dp_size + r->error),
+                    .ds_size = p.hi * size };
 }
 
 /* A sum of products of pairs with rows, element by element. */
@@ -177,10 +172,11 @@ typedef struct sum {
     double  error[256], terms[256];
 } sum;
 
-static void add(sum *s, int64_t D, ts_real factor, double error, double size, const double *x)
+static void add(sum *s, const ts_attention_dims *d, ts_real factor, double error, double size,
+                const double *x)
 {
-    for (int64_t e = 0; e < D; e++) {
-        s->value[e] += factor * x[e];
+    ts_attention_gather(d->dtype, s->value, factor, x, d->head_dim);
+    for (int64_t e = 0; e < d->head_dim; e++) {
         s->error[e] += error * fabs(x[e]);
         s->terms[e] += size * fabs(x[e]);
     }
@@ -189,9 +185,10 @@ static void add(sum *s, int64_t D, ts_real factor, double error, double size, co
 static void give(const sum *s, const ts_attention_dims *d, double scale, int64_t n, ts_want *want)
 {
     const double ku = ts_attention_kappa(n) * ts_attention_u(d->dtype), size = fabs(scale);
-    for (int64_t e = 0; e < d->head_dim; e++)
-        want[e] = ts_attention_stored(s->value[e] * scale, size * (s->error[e] + ku * s->terms[e]),
-                                      d->dtype);
+    for (int64_t e = 0; e < d->head_dim; e++) {
+        const ts_real value = ts_real_mul(ts_real_gathered(s->value[e]), ts_real_of(scale));
+        want[e] = ts_attention_stored(value.hi, size * (s->error[e] + ku * s->terms[e]), d->dtype);
+    }
 }
 
 /* r: the row's number in the order batch, head, row */
@@ -202,11 +199,11 @@ static void dq_row(const bwd_args *a, const wide *w, int64_t r, ts_want *dq)
     const int64_t            first = bh / (d->n_q_head / d->n_kv_head) * d->n_k;
     const ts_span            keys = ts_attention_keys(d, a->kv_len, bh / d->n_q_head, r % d->n_q);
     const row_sums           sums = sums_of(d, w->dout + r * D, w->o + r * D);
-    sum                      s = { { 0 }, { 0 }, { 0 } };
+    sum                      s = { { { 0, 0 } }, { 0 }, { 0 } };
     for (int64_t j = first + keys.begin; j < first + keys.end; j++) {
         const pair x =
             pair_of(d, &sums, w->q + r * D, w->k + j * D, w->v + j * D, w->dout + r * D, w->lse[r]);
-        add(&s, D, x.ds, x.ds_error, x.ds_size, w->k + j * D);
+        add(&s, d, x.ds, x.ds_error, x.ds_size, w->k + j * D);
     }
     give(&s, d, d->scale, d->n_k, dq);
 }
@@ -217,13 +214,13 @@ static void dk_row(const bwd_args *a, const wide *w, const row_sums *sums, int64
     const ts_attention_dims *d = &a->d;
     const int64_t            D = d->head_dim, share = d->n_q_head / d->n_kv_head, kv = r / d->n_k;
     const ts_span see = ts_attention_queries(d, a->kv_len, kv / d->n_kv_head, r % d->n_k);
-    sum           to_k = { { 0 }, { 0 }, { 0 } }, to_v = to_k;
+    sum           to_k = { { { 0, 0 } }, { 0 }, { 0 } }, to_v = to_k;
     for (int64_t h = kv * share; h < (kv + 1) * share; h++)
         for (int64_t i = h * d->n_q + see.begin; i < h * d->n_q + see.end; i++) {
             const pair x = pair_of(d, &sums[i], w->q + i * D, w->k + r * D, w->v + r * D,
                                    w->dout + i * D, w->lse[i]);
-            add(&to_k, D, x.ds, x.ds_error, x.ds_size, w->q + i * D);
-            add(&to_v, D, x.p, x.p_error, (double)x.p, w->dout + i * D);
+            add(&to_k, d, x.ds, x.ds_error, x.ds_size, w->q + i * D);
+            add(&to_v, d, x.p, x.p_error, x.p.hi, w->dout + i * D);
         }
     give(&to_k, d, d->scale, share * d->n_q, dk);
     give(&to_v, d, 1, share * d->n_q, dv);

@@ -51,9 +51,9 @@ static double exponentials(const ts_attention_dims *d, ts_span keys, const doubl
     }
     for (int64_t j = keys.begin; j < keys.end; j++)
         if (t->p[j] > max) max = t->p[j];
-    for (int64_t j = keys.begin; j < keys.end; j++) sum += t->p[j] = exp(t->p[j] - max);
+    for (int64_t j = keys.begin; j < keys.end; j++) sum += t->p[j] = ts_exp64(t->p[j] - max);
     for (int64_t j = keys.begin; j < keys.end; j++) t->p[j] /= sum;
-    return max + log(sum);
+    return max + ts_log64(sum);
 }
 
 static void row(const job *w, ts_span keys, int64_t number, const bench *t)

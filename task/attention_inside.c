@@ -156,10 +156,9 @@ double *ts_attention_wide(const ts_attention_dims *d, const void *p, ts_dtype t,
 
 /* Storing errs by w of the result, or by half the spacing of what is not normal, which may be
  * flushed. What no number of the dtype holds is stored as infinity. */
-ts_want ts_attention_stored(ts_real value, double error, ts_dtype t)
+ts_want ts_attention_stored(double v, double error, ts_dtype t)
 {
     const ts_format *f = ts_format_of(t);
-    const double     v = (double)value;
     if (isnan(v)) return (ts_want) { NAN, 0 };
     if (isinf(v)) return (ts_want) { v, 0 };
     return (ts_want) { v, error + f->u * fabs(v) + f->min_normal * f->u +

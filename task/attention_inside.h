@@ -7,8 +7,32 @@
 
 #include "attention_cases.h"
 #include "dtype.h"
+#include "real.h"
 
-typedef long double ts_real;
+/* What is judged in double is worked out in pairs of them; double itself has twice the digits of
+ * what is judged in float. */
+static inline ts_real ts_attention_dot(ts_dtype t, const double *a, const double *b, int64_t n)
+{
+    double sum = 0;
+    if (t == TS_F64) return ts_real_dot(a, 1, b, 1, n);
+    for (int64_t i = 0; i < n; i++) sum += a[i] * b[i];
+    return ts_real_of(sum);
+}
+
+/* sum[i] += factor x[i], to be tidied at the end. */
+static inline void ts_attention_gather(ts_dtype t, ts_real *sum, ts_real factor, const double *x,
+                                       int64_t n)
+{
+    if (t == TS_F64)
+        for (int64_t i = 0; i < n; i++) ts_real_gather_product(&sum[i], factor, x[i]);
+    else
+        for (int64_t i = 0; i < n; i++) sum[i].hi += factor.hi * x[i];
+}
+
+static inline ts_real ts_attention_exp(ts_dtype t, ts_real x)
+{
+    return t == TS_F64 ? ts_real_exp(x) : ts_real_of(ts_exp64(x.hi));
+}
 
 static inline double ts_attention_kappa(int64_t n)
 {
@@ -52,7 +76,7 @@ static inline double ts_attention_lost(double p, ts_dtype t)
 }
 
 /* A want for a result that is stored as t; `error` is what may go wrong before that. */
-ts_want ts_attention_stored(ts_real value, double error, ts_dtype t);
+ts_want ts_attention_stored(double value, double error, ts_dtype t);
 
 /* Pairs that are seen, over all batches and query heads, with full key lengths. */
 double ts_attention_pairs(const ts_attention_dims *d);
@@ -107,9 +131,15 @@ typedef struct ts_attention_answer {
     double  error[256], lse_error;
 } ts_attention_answer;
 
-/* q, k and v are wide and of one batch and head; scratch has room for 2 n_k numbers. */
+/* Of a key: its score, the exponential of that, and the magnitudes that cancel in the score. */
+typedef struct ts_attention_scored {
+    ts_real s, p;
+    double  size;
+} ts_attention_scored;
+
+/* q, k and v are wide and of one batch and head; scratch has room for n_k keys. */
 void ts_attention_forward_row(const ts_attention_dims *d, ts_span keys, const double *q,
-                              const double *k, const double *v, ts_real *scratch,
+                              const double *k, const double *v, ts_attention_scored *scratch,
                               ts_attention_answer *a);
 
 /* o and lse of the whole case, in double, fast; o is [batch][q_head][n_q][head_dim]. */

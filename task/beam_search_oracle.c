@@ -6,19 +6,20 @@
 #include <string.h>
 
 #include "beam_search_inside.h"
+#include "real.h"
 
 typedef struct beam {
-    long double logprob, score;
-    int64_t     length;
-    bool        finished;
+    ts_real logprob, score;
+    int64_t length;
+    bool    finished;
 } beam;
 
 /* One of the pool: a finished beam (token -1), or a beam and a token. */
 typedef struct member {
-    long double logprob, score;
-    float       logit;
-    int64_t     parent;
-    int32_t     token;
+    ts_real logprob, score;
+    float   logit;
+    int64_t parent;
+    int32_t token;
 } member;
 
 typedef struct search {
@@ -28,7 +29,7 @@ typedef struct search {
     int32_t        eos;
     double         alpha, margin;
     float         *logits;
-    long double   *rest; /* rows: sum exp of what does not stand out, once it is known; else NULL */
+    ts_real       *rest; /* rows: sum exp of what does not stand out, once it is known; else NULL */
     member        *pool; /* the best so far, one more than are kept */
     int64_t        n_pool;
     beam          *beam, *after;      /* of one item */
@@ -49,36 +50,39 @@ static void *get(int64_t n, size_t each)
 /* ---- a row ---- */
 
 /* Above its maximum, which is given back; NaN: the row is none. */
-static long double log_sum_of(const float *x, int64_t n, float *max)
+static ts_real log_sum_of(const float *x, int64_t n, float *max)
 {
-    long double sum = 0;
+    ts_real sum = { 0, 0 };
     *max = -INFINITY;
     for (int64_t t = 0; t < n; t++) {
-        if (isnan(x[t]) || x[t] == INFINITY) return NAN;
+        if (isnan(x[t]) || x[t] == INFINITY) return ts_real_of(NAN);
         if (x[t] > *max) *max = x[t];
     }
-    if (*max == -INFINITY) return NAN;
+    if (*max == -INFINITY) return ts_real_of(NAN);
     for (int64_t t = 0; t < n; t++)
-        if (x[t] - *max > -800) sum += exp((double)x[t] - (double)*max); /* else it is 0 */
-    return logl(sum);
+        ts_real_gather(&sum, ts_real_of(ts_exp64((double)x[t] - (double)*max)));
+    return ts_real_log(ts_real_gathered(sum));
 }
 
 /* Of a row of the timed model only what stands out is new; it is near enough 0 to need no maximum.
  */
-static long double log_sum_of_rows(search *s, int64_t row)
+static ts_real log_sum_of_rows(search *s, int64_t row)
 {
     const int32_t *stands_out = s->m.word + TS_TOY_WORDS + row * TS_TOY_OUT;
-    long double    moved = 0, all = 0;
-    for (int i = 0; i < TS_TOY_OUT; i++) moved += exp(s->logits[stands_out[i]]);
-    if (s->rest[row] < 0) {
-        for (int64_t t = 0; t < s->n_vocab; t++) all += exp(s->logits[t]);
-        s->rest[row] = all - moved;
+    ts_real        moved = { 0, 0 }, all = { 0, 0 };
+    for (int i = 0; i < TS_TOY_OUT; i++)
+        ts_real_gather(&moved, ts_real_of(ts_exp64(s->logits[stands_out[i]])));
+    moved = ts_real_gathered(moved);
+    if (s->rest[row].hi < 0) {
+        for (int64_t t = 0; t < s->n_vocab; t++)
+            ts_real_gather(&all, ts_real_of(ts_exp64(s->logits[t])));
+        s->rest[row] = ts_real_sub(ts_real_gathered(all), moved);
     }
-    return logl(s->rest[row] + moved);
+    return ts_real_log(ts_real_add(s->rest[row], moved));
 }
 
 /* The logits after beam b, and log sum exp in two parts. */
-static long double ask(search *s, int64_t b, float *max)
+static ts_real ask(search *s, int64_t b, float *max)
 {
     const int32_t *text = s->text + b * (s->n_prompt + s->steps);
     const int64_t  len = s->n_prompt + s->beam[b].length;
@@ -92,7 +96,8 @@ static long double ask(search *s, int64_t b, float *max)
 
 static bool is_before(const member *a, const member *b)
 {
-    if (a->score != b->score) return a->score > b->score;
+    if (ts_real_less(a->score, b->score) || ts_real_less(b->score, a->score))
+        return ts_real_less(b->score, a->score);
     if (a->parent != b->parent) return a->parent < b->parent;
     if (a->logit != b->logit) return a->logit > b->logit;
     return a->token < b->token;
@@ -111,20 +116,21 @@ static void enter(search *s, const member *m)
 /* All extensions of beam b; but those are passed over whose logit is clearly too small for the
  * pool.
  */
-static void enter_extensions(search *s, int64_t b, long double penalty)
+static void enter_extensions(search *s, int64_t b, ts_real penalty)
 {
-    float             max;
-    const long double log_sum = ask(s, b, &max), parent = s->beam[b].logprob;
-    double            least = -INFINITY;
-    s->sick |= isnan(log_sum);
+    float         max;
+    const ts_real log_sum = ask(s, b, &max), parent = s->beam[b].logprob;
+    double        least = -INFINITY;
+    s->sick |= isnan(log_sum.hi);
     for (int64_t t = 0; t < s->n_vocab && !s->sick; t++) {
         if (s->logits[t] == -INFINITY || s->logits[t] < least) continue;
-        const long double logprob = parent + ((long double)s->logits[t] - max - log_sum);
-        const member      m = { logprob, logprob / penalty, s->logits[t], b, (int32_t)t };
+        const ts_real above = ts_real_sub(ts_real_sum(s->logits[t], -max), log_sum);
+        const ts_real logprob = ts_real_add(parent, above);
+        const member  m = { logprob, ts_real_div(logprob, penalty), s->logits[t], b, (int32_t)t };
         enter(s, &m);
         if (s->n_pool <= s->width) continue;
-        const long double last = s->pool[s->width].score * penalty - parent;
-        least = (double)(last + max + log_sum - 1e-6L * (1 + fabsl(last)));
+        const double last = ts_real_sub(ts_real_mul(s->pool[s->width].score, penalty), parent).hi;
+        least = last + max + log_sum.hi - 1e-6 * (1 + fabs(last));
     }
 }
 
@@ -133,7 +139,7 @@ static void measure(search *s)
     for (int64_t i = 1; i < s->n_pool; i++) {
         const member *a = &s->pool[i - 1], *b = &s->pool[i];
         if (a->parent == b->parent) continue;
-        s->margin = fmin(s->margin, (double)(a->score - b->score));
+        s->margin = fmin(s->margin, ts_real_sub(a->score, b->score).hi);
     }
 }
 
@@ -163,9 +169,9 @@ static void keep_best(search *s)
 /* False: the item stands still. */
 static bool advance(search *s, int64_t step)
 {
-    const long double penalty = powl((long double)(step + 1), s->alpha);
-    const int64_t     stride = s->n_prompt + s->steps;
-    bool              any = false;
+    const ts_real penalty = ts_real_pow((double)(step + 1), s->alpha);
+    const int64_t stride = s->n_prompt + s->steps;
+    bool          any = false;
     s->n_pool = 0;
     for (int64_t b = 0; b < s->n_beam; b++) any |= !s->beam[b].finished;
     for (int64_t b = 0; b < s->n_beam && any; b++) {
@@ -217,12 +223,13 @@ static void want_item(const search *s, int64_t item, ts_want *w)
     ts_want      *score = logprob + n * K, *beams = w + n * K * (T + 2) + item * (2 * K + 1);
     for (int64_t i = 0; i < K; i++) {
         const bool     is = i < s->n_beam;
-        const beam     none = { -INFINITY, -INFINITY, 0, false }, *b = is ? &s->beam[i] : &none;
-        const double   penalty = b->length ? pow((double)b->length, s->alpha) : 1;
-        const double   value = (double)b->score;
+        const beam     none = { { -INFINITY, 0 }, { -INFINITY, 0 }, 0, false };
+        const beam    *b = is ? &s->beam[i] : &none;
+        const double   penalty = b->length ? ts_pow64((double)b->length, s->alpha) : 1;
+        const double   value = b->score.hi;
         const int32_t *text = s->text + (is ? i : 0) * (s->n_prompt + T) + s->n_prompt;
         for (int64_t t = 0; t < T; t++) want(&tokens[i * T + t], t < b->length ? text[t] : -1, 0);
-        want(&logprob[i], (double)b->logprob, room(b->length));
+        want(&logprob[i], b->logprob.hi, room(b->length));
         /* A power, a division and the rounding of both. */
         want(&score[i], value, is ? room(b->length) / penalty + 0x1p-50 * fabs(value) : 0);
         want(&beams[i], (double)b->length, 0);
@@ -270,7 +277,7 @@ double ts_beam_solve(const ts_case *c, const ts_toy *m, const int32_t *prompts, 
     s.beam = get(K, sizeof *s.beam), s.after = get(K, sizeof *s.after);
     s.calls = get(T, sizeof *s.calls), s.sum = get(T, sizeof *s.sum);
     if (rows) s.rest = get(m->word[TS_TOY_STATES], sizeof *s.rest);
-    for (int64_t i = 0; rows && i < m->word[TS_TOY_STATES]; i++) s.rest[i] = -1;
+    for (int64_t i = 0; rows && i < m->word[TS_TOY_STATES]; i++) s.rest[i] = ts_real_of(-1);
     bool sick = false;
     for (int64_t i = 0; i < n; prompts += ts_beam_prompt_len(c, i++)) {
         s.sick = false;

@@ -12,10 +12,9 @@
 
 #include "dtype.h"
 #include "kv_cache_model.h"
+#include "real.h"
 #include "rng.h"
 #include "whole.h"
-
-typedef long double real; /* F64 is judged too */
 
 static double kappa(int64_t n)
 {
@@ -58,9 +57,10 @@ static double source(const kv_model *m, const kv_token *t, bool key, int64_t e, 
 static double declared(const ts_kv_dims *d, const spread *s)
 {
     const int    bits = d->store_dtype == TS_U8 ? 8 : 4;
-    const double step = (s->hi - s->lo + 2 * s->slack) / (exp2(bits) - 1);
+    const double step = (s->hi - s->lo + 2 * s->slack) / (ldexp(1, bits) - 1);
     const double size = fabs(s->lo) + fabs(s->hi) + 2 * s->slack;
-    const double meta = d->meta_dtype == TS_F16 ? 0x1p-10 * size + exp2(bits - 25) : 0x1p-22 * size;
+    const double meta =
+        d->meta_dtype == TS_F16 ? 0x1p-10 * size + ldexp(1, bits - 25) : 0x1p-22 * size;
     return step / 2 + meta + s->slack;
 }
 
@@ -162,9 +162,9 @@ typedef struct query {
     const kv_model *m;
     const kv_token *list;
     int64_t         position, row, head, kv_head;
-    double         *q, *x;              /* its row; the row of a key or a value */
-    real           *s, *ds;             /* of every key: the score, and how far it may be off */
-    real           *o, *size, *shifted; /* of every channel: sums of p v, p |v|, p ds |v| */
+    double         *q, *x;               /* its row; the row of a key or a value */
+    ts_real        *s, *o;               /* of every key, the score; of every channel, sum p v */
+    double         *ds, *size, *shifted; /* how far a score may be off; sums of p |v|, p ds |v| */
 } query;
 
 static bool sees(const ts_kv_dims *d, int64_t p, int64_t j)
@@ -173,42 +173,40 @@ static bool sees(const ts_kv_dims *d, int64_t p, int64_t j)
 }
 
 /* Scores of the keys in sight, and the largest of them. */
-static bool score(const query *w, double u, real *most)
+static bool score(const query *w, double u, ts_real *most)
 {
     const ts_kv_dims *d = w->m->d;
     const int64_t     D = d->head_dim;
-    *most = -INFINITY;
+    *most = ts_real_of(-INFINITY);
     for (int64_t e = 0; e < D; e++)
         w->q[e] = ts_load(w->m->a->q, d->io_dtype, (w->row * d->n_q_head + w->head) * D + e);
     for (int64_t j = 0; j <= w->position; j++) {
         if (!sees(d, w->position, j)) continue;
         if (!load_row(w->m, &w->list[j], true, w->kv_head, w->x)) return false;
-        real dot = 0, size = 0;
-        for (int64_t e = 0; e < D; e++) {
-            const real part = (real)w->q[e] * w->x[e];
-            dot += part;
-            size += fabsl(part);
-        }
-        w->s[j] = dot * d->scale;
+        double size = 0;
+        for (int64_t e = 0; e < D; e++) size += fabs(w->q[e] * w->x[e]);
+        w->s[j] = ts_real_mul(ts_real_dot(w->q, 1, w->x, 1, D), ts_real_of(d->scale));
         w->ds[j] = kappa(D) * u * size * fabs(d->scale);
-        if (w->s[j] > *most) *most = w->s[j];
+        if (ts_real_less(*most, w->s[j])) *most = w->s[j];
     }
     return true;
 }
 
-static bool weigh(const query *w, double u, real most, real *sum, real *shift, int64_t *n)
+static bool weigh(const query *w, double u, ts_real most, ts_real *sum, double *shift, int64_t *n)
 {
     const ts_kv_dims *d = w->m->d;
-    for (int64_t e = 0; e < d->head_dim; e++) w->o[e] = w->size[e] = w->shifted[e] = 0;
-    *sum = *shift = 0, *n = 0;
+    for (int64_t e = 0; e < d->head_dim; e++)
+        w->o[e] = (ts_real) { 0, 0 }, w->size[e] = w->shifted[e] = 0;
+    *sum = (ts_real) { 0, 0 }, *shift = 0, *n = 0;
     for (int64_t j = 0; j <= w->position; j++) {
         if (!sees(d, w->position, j)) continue;
         if (!load_row(w->m, &w->list[j], false, w->kv_head, w->x)) return false;
-        const real p = expl(w->s[j] - most), off = p * (w->ds[j] + u * (most - w->s[j]));
-        *sum += p, *shift += off, ++*n;
+        const ts_real below = ts_real_sub(w->s[j], most), p = ts_real_exp(below);
+        const double  off = p.hi * (w->ds[j] - u * below.hi);
+        *sum = ts_real_add(*sum, p), *shift += off, ++*n;
         for (int64_t e = 0; e < d->head_dim; e++) {
-            w->o[e] += p * w->x[e];
-            w->size[e] += p * fabs(w->x[e]);
+            ts_real_gather_product(&w->o[e], p, w->x[e]);
+            w->size[e] += p.hi * fabs(w->x[e]);
             w->shifted[e] += off * fabs(w->x[e]);
         }
     }
@@ -220,19 +218,21 @@ static void expect(const query *w, bool with_lse, ts_want *out, ts_want *lse)
     const ts_kv_dims *d = w->m->d;
     const double      u = d->store_dtype == TS_F64 ? 0x1p-53 : 0x1p-24;
     const ts_format  *io = ts_format_of(d->io_dtype);
-    real              most, sum, shift;
+    ts_real           most, sum;
+    double            shift;
     int64_t           n;
     if (!score(w, u, &most) || !weigh(w, u, most, &sum, &shift, &n)) return;
     for (int64_t e = 0; e < d->head_dim; e++) {
-        const real v = w->o[e] / sum, size = w->size[e] / sum;
-        const real off = w->shifted[e] / sum + shift / sum * size + kappa(n) * u * size;
-        const real stored = io->u * (fmaxl(fabsl(v), io->min_normal) + 2 * size);
-        out[e] = (ts_want) { (double)v, (double)(off + stored + FLT_MIN) };
+        const double v = ts_real_div(ts_real_gathered(w->o[e]), sum).hi;
+        const double size = w->size[e] / sum.hi;
+        const double off = w->shifted[e] / sum.hi + shift / sum.hi * size + kappa(n) * u * size;
+        const double stored = io->u * (fmax(fabs(v), io->min_normal) + 2 * size);
+        out[e] = (ts_want) { v, off + stored + (double)FLT_MIN };
     }
-    const real l = most + logl(sum);
+    const double l = ts_real_add(most, ts_real_log(sum)).hi;
     if (with_lse)
-        *lse = (ts_want) { (double)l, (double)(shift / sum + kappa(n) * u +
-                                               0x1p-23L * (fabsl(l) + fabsl(most) + 1)) };
+        *lse = (ts_want) { l, shift / sum.hi + kappa(n) * u +
+                                  0x1p-23 * (fabs(l) + fabs(most.hi) + 1) };
 }
 
 static void attend_row(kv_model *m, query *w, bool with_lse)
@@ -247,7 +247,7 @@ static void attend_row(kv_model *m, query *w, bool with_lse)
 
 static void *numbers(int64_t n)
 {
-    void *p = malloc(((size_t)n + 1) * sizeof(real));
+    void *p = malloc(((size_t)n + 1) * sizeof(ts_real));
     if (!p) abort();
     return p;
 }

@@ -2,10 +2,10 @@
 /* layernorm.c - task: layer norm forward and backward. Inputs, the oracle with its bounds, the
  * least cost. The cases are in layernorm_cases.c.
  *
- * The oracle works in long double, whose range also holds the squares of any double, from the
- * rounded inputs. With u the unit roundoff of accumulation, w of storage and kappa(n) = 8 + 2
- * sqrt(n), a sum of n terms may err by kappa(n) u sum|terms|, and an output by w of itself once it
- * is stored. */
+ * The oracle works in pairs of doubles from the rounded inputs, each row divided by a power of two
+ * near its largest number, so that no square leaves the range of double. With u the unit roundoff
+ * of accumulation, w of storage and kappa(n) = 8 + 2 sqrt(n), a sum of n terms may err by kappa(n)
+ * u sum|terms|, and an output by w of itself once it is stored. */
 #include "touchstone/layernorm.h"
 
 #include <math.h>
@@ -14,9 +14,8 @@
 
 #include "dtype.h"
 #include "layernorm_cases.h"
+#include "real.h"
 #include "rng.h"
-
-typedef long double real;
 
 static double kappa(int64_t n)
 {
@@ -42,10 +41,14 @@ static void draw_matrix(const ts_case *c, void *p, uint64_t seed, const char *fa
                          ts_layernorm_draw(family, c->dtype, seed, r, i, n_cols));
 }
 
-/* What a row amounts to, exactly; NaN throughout where it holds a NaN or an infinity. */
+/* What a row amounts to; NaN throughout where it holds a NaN or an infinity. Distances from the
+ * mean are worked out at one scale and squared at another: a row may be far away and next to flat.
+ */
 typedef struct row_stats {
-    real   mean, rstd;
-    double largest; /* max |x|; 0 where every order of summation is exact */
+    int     far, near;      /* exponents of the largest number, and of the largest distance */
+    double  scale, stretch; /* 2^-far, and 2^(far - near) */
+    ts_real mean, rstd;     /* of x scale, and of distances from that, times stretch */
+    double  largest;        /* max |x|; 0 where every order of summation is exact */
 } row_stats;
 
 /* Equal powers of two add up without rounding, so nothing may be off because of a mean's. */
@@ -58,24 +61,64 @@ static bool sums_exactly(const void *x, ts_dtype t, int64_t begin, int64_t n)
     return n <= 4096 && (n & (n - 1)) == 0 && fabs(frexp(first, &e)) == 0.5;
 }
 
+static ts_real distance(const row_stats *s, double x)
+{
+    const ts_real d = ts_real_sub(ts_real_of(x * s->scale), s->mean);
+    return (ts_real) { d.hi * s->stretch, d.lo * s->stretch };
+}
+
+static ts_real xhat(const row_stats *s, double x)
+{
+    return ts_real_mul(distance(s, x), s->rstd);
+}
+
+/* Of the larger of x 2^n and y. */
+static int exponent(double x, int n, double y)
+{
+    int of_x = 0, of_y = 0;
+    frexp(y, &of_y);
+    if (!isfinite(x) || x == 0) return of_y;
+    frexp(x, &of_x);
+    return of_x + n > of_y ? of_x + n : of_y;
+}
+
+/* A distance that is not 0 is not so small that its stretch would pass 2^1023. */
 static row_stats stats_of(const void *x, ts_dtype t, int64_t begin, int64_t n, double eps)
 {
-    row_stats s = { 0, 0, 0 };
-    real      v = 0;
+    row_stats s = { 0, 0, 1, 1, { 0, 0 }, { 0, 0 }, 0 };
+    ts_real   v = { 0, 0 };
+    double    apart = 0;
+    for (int64_t i = begin; i < begin + n; i++) s.largest = fmax(s.largest, fabs(ts_load(x, t, i)));
+    s.far = exponent(s.largest, 0, sqrt(eps));
+    s.scale = ldexp(1, -s.far);
+    for (int64_t i = begin; i < begin + n; i++)
+        ts_real_gather(&s.mean, ts_real_of(ts_load(x, t, i) * s.scale));
+    s.mean = ts_real_div(ts_real_gathered(s.mean), ts_real_of((double)n));
+    for (int64_t i = begin; i < begin + n; i++)
+        apart = fmax(apart, fabs(distance(&s, ts_load(x, t, i)).hi));
+    s.near = exponent(apart, s.far, sqrt(eps));
+    s.stretch = ldexp(1, s.far - s.near < 1023 ? s.far - s.near : 1023);
     for (int64_t i = begin; i < begin + n; i++) {
-        const double xi = ts_load(x, t, i);
-        s.mean += xi;
-        s.largest = fmax(s.largest, fabs(xi));
+        const ts_real d = distance(&s, ts_load(x, t, i));
+        ts_real_gather(&v, ts_real_mul(d, d));
     }
-    s.mean /= (real)n;
-    for (int64_t i = begin; i < begin + n; i++) {
-        const real d = ts_load(x, t, i) - s.mean;
-        v += d * d;
-    }
-    s.rstd = 1 / sqrtl(v / (real)n + (real)eps);
-    if (!isfinite(v)) s.mean = s.rstd = (real)NAN;
-    if (v == 0 && sums_exactly(x, t, begin, n)) s.largest = 0;
+    v = ts_real_gathered(v);
+    s.rstd =
+        ts_real_add(ts_real_div(v, ts_real_of((double)n)), ts_real_of(ldexp(eps, -2 * s.near)));
+    s.rstd = ts_real_div(ts_real_of(1), ts_real_sqrt(s.rstd));
+    if (!isfinite(v.hi)) s.mean = s.rstd = ts_real_of(NAN);
+    if (v.hi == 0 && sums_exactly(x, t, begin, n)) s.largest = 0;
     return s;
+}
+
+static double mean_of(const row_stats *s)
+{
+    return ldexp(s->mean.hi, s->far);
+}
+
+static double rstd_of(const row_stats *s)
+{
+    return ldexp(s->rstd.hi, -s->near);
 }
 
 static void setup_forward(const ts_case *c, uint64_t seed, ts_arena *m, void *args)
@@ -122,8 +165,8 @@ static void setup_backward(const ts_case *c, uint64_t seed, ts_arena *m, void *a
     }
     for (int64_t r = 0; r < R; r++) {
         const row_stats s = stats_of(x, t, r * S, D, ts_layernorm_eps(c));
-        ts_store(mean, wide, r, (double)s.mean);
-        ts_store(rstd, wide, r, (double)s.rstd);
+        ts_store(mean, wide, r, mean_of(&s));
+        ts_store(rstd, wide, r, rstd_of(&s));
     }
 }
 
@@ -138,10 +181,9 @@ static double xhat_error(double xhat, double rstd, double largest, int64_t n, do
 }
 
 /* A result below the smallest normal may be flushed; storing one errs by half its spacing. */
-static ts_want stored(real value, double error, ts_dtype t)
+static ts_want stored(double v, double error, ts_dtype t)
 {
     const ts_format *f = ts_format_of(t);
-    const double     v = (double)value;
     if (isnan(v)) return (ts_want) { NAN, 0 };
     return (ts_want) { v, error + f->u * fabs(v) + f->min_normal * f->u +
                               (fabs(v) < f->min_normal ? fabs(v) : 0) };
@@ -163,16 +205,17 @@ static void oracle_forward(const ts_case *c, const void *args, ts_want *y)
     (void)c;
     for (int64_t r = 0; r < R; r++) {
         const row_stats s = stats_of(a->x, t, r * a->row_stride, D, a->eps);
-        const double    rs = (double)s.rstd, e = 8 * u * rs * s.largest;
+        const double    rs = rstd_of(&s), e = 8 * u * rs * s.largest;
         for (int64_t i = 0; i < D; i++) {
-            const double gamma = ts_load(a->gamma, t, i), beta = ts_load(a->beta, t, i);
-            const real   xh = (ts_load(a->x, t, r * a->row_stride + i) - s.mean) * s.rstd;
-            const double error = kappa(2) * u * (fabs(gamma * (double)xh) + fabs(beta)) +
-                                 fabs(gamma) * xhat_error((double)xh, rs, s.largest, D, u);
-            *y++ = stored(gamma * xh + beta, error, t);
+            const double  gamma = ts_load(a->gamma, t, i), beta = ts_load(a->beta, t, i);
+            const ts_real xh = xhat(&s, ts_load(a->x, t, r * a->row_stride + i));
+            const ts_real v = ts_real_add(ts_real_mul(ts_real_of(gamma), xh), ts_real_of(beta));
+            const double  error = kappa(2) * u * (fabs(gamma * xh.hi) + fabs(beta)) +
+                                 fabs(gamma) * xhat_error(xh.hi, rs, s.largest, D, u);
+            *y++ = stored(v.hi, error, t);
         }
-        mean[r] = stored(s.mean, 8 * u * s.largest, ts_wide(t));
-        rstd[r] = stored(s.rstd, rs * (kappa(D) * u + e * e / 2), ts_wide(t));
+        mean[r] = stored(mean_of(&s), 8 * u * s.largest, ts_wide(t));
+        rstd[r] = stored(rs, rs * (kappa(D) * u + e * e / 2), ts_wide(t));
         if (isnan(rs)) mean[r].bound = rstd[r].bound = INFINITY; /* a sick row's are anybody's */
     }
 }
@@ -183,8 +226,8 @@ static size_t n_want_backward(const ts_case *c)
 }
 
 typedef struct column_sums {
-    real   dgamma, dbeta;
-    double dgamma_terms, dbeta_terms,
+    ts_real dgamma, dbeta;
+    double  dgamma_terms, dbeta_terms,
         dgamma_xhat; /* sums of |terms|, and of |dy| * error of xhat */
 } column_sums;
 
@@ -196,29 +239,38 @@ static void oracle_backward_row(const ts_layernorm_backward_args *a, int64_t r, 
     const int64_t  D = a->n_cols, row = r * a->row_stride;
     const double   u = ts_format_of(wide)->u, n = (double)D;
     const double   mean = ts_load(a->mean, wide, r), rstd = ts_load(a->rstd, wide, r);
-    real           g_sum = 0, gx_sum = 0;
+    ts_real        g_sum = { 0, 0 }, gx_sum = { 0, 0 };
     double         g_abs = 0, gx_abs = 0, gx_error = 0, largest = 0;
     for (int64_t i = 0; i < D; i++) largest = fmax(largest, fabs(ts_load(a->x, t, row + i)));
+    const double    scale = largest > 0x1p1000 ? 0x1p-64 : 1; /* or a distance would be infinite */
+    const row_stats s = { .scale = scale,
+                          .stretch = 1,
+                          .mean = ts_real_of(mean * scale),
+                          .rstd = ts_real_of(rstd / scale) };
     if (sums_exactly(a->x, t, row, D)) largest = 0;
     for (int64_t i = 0; i < D; i++) {
-        const double dy = ts_load(a->dy, t, row + i);
-        const real   xh = ((real)ts_load(a->x, t, row + i) - mean) * rstd;
-        const real   g = (real)ts_load(a->gamma, t, i) * dy;
-        const double xe = xhat_error((double)xh, rstd, largest, D, u);
-        g_sum += g, g_abs += fabs((double)g);
-        gx_sum += g * xh, gx_abs += fabs((double)(g * xh)), gx_error += fabs((double)g) * xe;
-        sums[i].dgamma += dy * xh, sums[i].dgamma_terms += fabs(dy * (double)xh);
-        sums[i].dbeta += dy, sums[i].dbeta_terms += fabs(dy);
+        const double  dy = ts_load(a->dy, t, row + i);
+        const ts_real xh = xhat(&s, ts_load(a->x, t, row + i));
+        const ts_real g = ts_real_product(ts_load(a->gamma, t, i), dy), gx = ts_real_mul(g, xh);
+        const double  xe = xhat_error(xh.hi, rstd, largest, D, u);
+        ts_real_gather(&g_sum, g), g_abs += fabs(g.hi);
+        ts_real_gather(&gx_sum, gx), gx_abs += fabs(gx.hi), gx_error += fabs(g.hi) * xe;
+        ts_real_gather_product(&sums[i].dgamma, xh, dy);
+        ts_real_gather(&sums[i].dbeta, ts_real_of(dy));
+        sums[i].dgamma_terms += fabs(dy * xh.hi), sums[i].dbeta_terms += fabs(dy);
         sums[i].dgamma_xhat += fabs(dy) * xe;
     }
+    const ts_real g_mean = ts_real_div(ts_real_gathered(g_sum), ts_real_of(n));
+    const ts_real gx_mean = ts_real_div(ts_real_gathered(gx_sum), ts_real_of(n));
     for (int64_t i = 0; i < D; i++) {
-        const real   xh = ((real)ts_load(a->x, t, row + i) - mean) * rstd;
-        const real   g = (real)ts_load(a->gamma, t, i) * ts_load(a->dy, t, row + i);
-        const double axh = fabs((double)xh), xe = xhat_error(axh, rstd, largest, D, u);
-        const double terms = fabs((double)g) + g_abs / n + axh * gx_abs / n;
-        const double error =
-            kappa(D) * u * terms + fabs((double)gx_sum) / n * xe + axh * gx_error / n;
-        dx[i] = stored(rstd * (g - g_sum / n - xh * gx_sum / n), rstd * error, t);
+        const ts_real xh = xhat(&s, ts_load(a->x, t, row + i));
+        const ts_real g = ts_real_product(ts_load(a->gamma, t, i), ts_load(a->dy, t, row + i));
+        const ts_real means = ts_real_add(g_mean, ts_real_mul(xh, gx_mean));
+        const double  axh = fabs(xh.hi), xe = xhat_error(axh, rstd, largest, D, u);
+        const double  terms = fabs(g.hi) + g_abs / n + axh * gx_abs / n;
+        const double  error = kappa(D) * u * terms + fabs(gx_mean.hi) * xe + axh * gx_error / n;
+        const ts_real v = ts_real_mul(ts_real_of(rstd), ts_real_sub(g, means));
+        dx[i] = stored(v.hi, rstd * error, t);
     }
 }
 
@@ -236,11 +288,13 @@ static void oracle_backward(const ts_case *c, const void *args, ts_want *want)
     for (int64_t r = 0; r < R; r++) oracle_backward_row(a, r, want + r * D, sums);
     for (int64_t i = 0; i < D; i++) {
         const column_sums *s = &sums[i];
+        const ts_real      dg = ts_real_gathered(s->dgamma), db = ts_real_gathered(s->dbeta);
         const double       g0 = a->accumulate ? ts_load(a->dgamma, wide, i) : 0;
         const double       b0 = a->accumulate ? ts_load(a->dbeta, wide, i) : 0;
-        dgamma[i] = stored(g0 + s->dgamma,
+        dgamma[i] = stored(ts_real_add(dg, ts_real_of(g0)).hi,
                            kappa(R) * u * (fabs(g0) + s->dgamma_terms) + s->dgamma_xhat, wide);
-        dbeta[i] = stored(b0 + s->dbeta, kappa(R) * u * (fabs(b0) + s->dbeta_terms), wide);
+        dbeta[i] = stored(ts_real_add(db, ts_real_of(b0)).hi,
+                          kappa(R) * u * (fabs(b0) + s->dbeta_terms), wide);
     }
     free(sums);
 }

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "real.h"
 #include "rng.h"
 
 int64_t ts_model_words(int kind, int64_t n_vocab, int64_t n_states)
@@ -94,9 +95,9 @@ void ts_model_name(const ts_drawn *m, int64_t state, const ts_named *named, int 
 {
     float *const row = ts_model_row(m, state);
     double       rest = 1;
-    for (int i = 0; i < n; i++) rest -= exp(named[i].logprob);
+    for (int i = 0; i < n; i++) rest -= ts_exp64(named[i].logprob);
     for (int64_t t = 0; t < m->word[TS_TOY_VOCAB]; t++)
-        row[t] = (float)log(rest / (double)(m->word[TS_TOY_VOCAB] - n));
+        row[t] = (float)ts_log64(rest / (double)(m->word[TS_TOY_VOCAB] - n));
     for (int i = 0; i < n; i++) row[named[i].token] = (float)named[i].logprob;
 }
 

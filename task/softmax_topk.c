@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "dtype.h"
+#include "real.h"
 #include "rng.h"
 #include "softmax_topk_cases.h"
 
@@ -120,7 +121,7 @@ static row_sum sum_of(const ts_softmax_topk_args *a, int64_t begin)
     for (int64_t i = 0; i < a->n_vocab && !s.sick; i++) {
         const double x = ts_load(a->logits, a->dtype, begin + i);
         if (x == -INFINITY) continue;
-        const double term = exp(a->inv_temperature * (x - s.max)), sum = s.sum + term;
+        const double term = ts_exp64(a->inv_temperature * (x - s.max)), sum = s.sum + term;
         lost += s.sum >= term ? s.sum - sum + term : term - sum + s.sum;
         s.sum = sum;
     }
@@ -134,7 +135,7 @@ static row_sum sum_of(const ts_softmax_topk_args *a, int64_t begin)
 static ts_want want_prob(double x, const row_sum *s, const ts_softmax_topk_args *a)
 {
     if (x == -INFINITY) return (ts_want) { 0, 0 };
-    const double d = a->inv_temperature * (x - s->max), p = exp(d) / s->sum;
+    const double d = a->inv_temperature * (x - s->max), p = ts_exp64(d) / s->sum;
     const double error = p * (2 * fabs(d) + 16 + kappa(a->n_vocab)) * U;
     return (ts_want) { p, error + (double)FLT_MIN * U + (p - error < (double)FLT_MIN ? p : 0) };
 }
@@ -148,7 +149,7 @@ static ts_want want_lse(const row_sum *s, const ts_softmax_topk_args *a)
 {
     if (s->sick) return (ts_want) { NAN, 0 };
     if (!(s->sum > 0)) return (ts_want) { -INFINITY, 0 };
-    const double z = a->inv_temperature * s->max, v = z + log(s->sum);
+    const double z = a->inv_temperature * s->max, v = z + ts_log64(s->sum);
     const double error = (16 + kappa(a->n_vocab) + 2 * fabs(z) + fabs(v)) * U;
     if (fabs(v) + error <= (double)FLT_MAX) return (ts_want) { v, error };
     if (fabs(v) - error > (double)FLT_MAX) return (ts_want) { copysign(INFINITY, v), 0 };

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "dtype.h"
+#include "real.h"
 #include "rng.h"
 #include "task.h"
 #include "ternary_linear.h"
@@ -97,7 +98,7 @@ static double latent_of(const ts_case *c, int64_t row, int64_t col, uint64_t see
     if (is(c, "ties")) return tie_of(row, col, n, ts_bits(seed, at));
     if (is(c, "zeros")) return row % 3 == 1 || (row % 3 == 2 && g == 1) ? 0 : x;
     if (is(c, "spike")) return col % 61 == 5 ? 40 * x : x;
-    if (is(c, "steep")) return x * pow(1000, (double)(row % 3) - 1);
+    if (is(c, "steep")) return x * (const double[]) { 0.001, 1, 1000 }[row % 3];
     /* Scales that are subnormal in f16, or rounded to 0 */
     if (is(c, "tiny")) return x * (row % 3 ? 3e-6 : 1e-8);
     if (is(c, "huge")) return x * 1.8e4; /* 3.46 times that is still f16 */
@@ -215,13 +216,13 @@ static ts_status must(const ts_case *c, int function)
 
 /* What is summed in: a sum of n terms of magnitudes A, stored as t. */
 typedef struct sum {
-    long double value, A;
+    double value, A;
 } sum;
 
 static ts_want want_of(sum s, int64_t n, ts_dtype sums, ts_dtype t)
 {
     const double u = ts_format_of(sums)->u, kappa = 8 + 2 * sqrt((double)n);
-    const double v = (double)s.value, A = (double)s.A;
+    const double v = s.value, A = s.A;
     if (isnan(v)) return (ts_want) { v, 0 };
     return (ts_want) { v, kappa * u * A + ts_format_of(t)->u * (fabs(v) + kappa * u * A) +
                               ts_format_of(t)->min_normal * ts_format_of(t)->u };
@@ -230,12 +231,8 @@ static ts_want want_of(sum s, int64_t n, ts_dtype sums, ts_dtype t)
 /* sum over k of a[k a_step] b[k b_step]; wider than what is judged. */
 static sum product(const double *a, int64_t a_step, const double *b, int64_t b_step, int64_t n)
 {
-    sum s = { 0, 0 };
-    for (int64_t k = 0; k < n; k++) {
-        const long double p = (long double)a[k * a_step] * b[k * b_step];
-        s.value += p;
-        s.A += p < 0 ? -p : p;
-    }
+    sum s = { ts_real_dot(a, a_step, b, b_step, n).hi, 0 };
+    for (int64_t k = 0; k < n; k++) s.A += fabs(a[k * a_step] * b[k * b_step]);
     return s;
 }
 

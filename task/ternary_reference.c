@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "real.h"
 #include "rng.h"
 
 /* ---- where things are ---- */
@@ -236,15 +237,23 @@ static void rms_back(run *r, const double *gain, const double *x, const double *
 static void rotate(run *r, double *x, int64_t n_head, double sign)
 {
     const int64_t half = r->d.head_dim / 2;
+    double *const angle = fresh(3 * r->n_pos * half);
+    double *const c = angle + r->n_pos * half, *const s = c + r->n_pos * half;
+    for (int64_t k = 0; k < r->n_pos * half; k++) {
+        const double part = -2.0 * (double)(k % half) / (double)r->d.head_dim;
+        angle[k] = (double)(k / half) * ts_pow64(r->d.rope_theta, part);
+        c[k] = ts_cos64(angle[k]);
+        s[k] = sign * ts_sin64(angle[k]);
+    }
     for (int64_t t = 0; t < r->n * n_head; t++, x += 2 * half)
         for (int64_t i = 0; i < half; i++) {
-            const double angle = (double)(t / n_head % r->n_pos) *
-                                 pow(r->d.rope_theta, -2.0 * (double)i / (double)r->d.head_dim);
-            const double c = cos(angle), s = sign * sin(angle), a = x[i], b = x[i + half];
-            const double most = (4 + 2 * angle) * U * (fabs(a) + fabs(b));
-            x[i] = off(r, a * c - b * s, most);
-            x[i + half] = off(r, b * c + a * s, most);
+            const int64_t k = t / n_head % r->n_pos * half + i;
+            const double  a = x[i], b = x[i + half];
+            const double  most = (4 + 2 * angle[k]) * U * (fabs(a) + fabs(b));
+            x[i] = off(r, a * c[k] - b * s[k], most);
+            x[i + half] = off(r, b * c[k] + a * s[k], most);
         }
+    free(angle);
 }
 
 /* ---- attention: one query head of one sequence at a time ---- */
@@ -290,11 +299,11 @@ static void probabilities(run *r, const head *h, int64_t i, double *p, double *l
         most = fmax(most, p[j]);
     }
     for (int64_t j = 0; j <= i; j++) {
-        const double e = exp(p[j] - most);
+        const double e = ts_exp64(p[j] - most);
         p[j] = off(r, e, (2 * fabs(p[j] - most) + 16) * U * e);
         sum += p[j];
     }
-    *lse = most + log(sum);
+    *lse = most + ts_log64(sum);
     for (int64_t j = 0; j <= i; j++) p[j] = off(r, p[j] / sum, kappa(i + 1) * U * p[j] / sum);
 }
 
@@ -420,7 +429,7 @@ static void forward(run *r, int64_t l, layer *y, double *next)
     linear(r, first + GATE, y->h2, y->gate);
     linear(r, first + UP, y->h2, y->up);
     for (int64_t i = 0; i < r->n * d->ffn; i++) {
-        const double a = y->gate[i] / (1 + exp(-y->gate[i])) * y->up[i];
+        const double a = y->gate[i] / (1 + ts_exp64(-y->gate[i])) * y->up[i];
         y->act[i] = off(r, a, (16 + 2 * fabs(y->gate[i])) * U * fabs(a));
     }
     linear(r, first + DOWN, y->act, t);
@@ -439,7 +448,7 @@ static void backward(run *r, int64_t l, const layer *y, double *dx)
     double       *dq_raw = fresh(q), *dk_raw = fresh(kv);
     linear_back(r, first + DOWN, y->act, dx, dact);
     for (int64_t i = 0; i < f; i++) {
-        const double g = y->gate[i], s = 1 / (1 + exp(-g)), more = (16 + 2 * fabs(g)) * U;
+        const double g = y->gate[i], s = 1 / (1 + ts_exp64(-g)), more = (16 + 2 * fabs(g)) * U;
         const double a = dact[i] * y->up[i] * s, b = a * g * (1 - s), c = dact[i] * g * s;
         dgate[i] = off(r, a + b, more * (fabs(a) + fabs(b)));
         dup[i] = off(r, c, more * fabs(c));
@@ -475,12 +484,12 @@ static double entropy(run *r, double *z, const int32_t *target)
         const double wanted = z[target[t]];
         double       most = -INFINITY, sum = 0;
         for (int64_t v = 0; v < n_vocab; v++) most = fmax(most, z[v]);
-        for (int64_t v = 0; v < n_vocab; v++) sum += exp(z[v] - most);
-        const double nll = log(sum) - (wanted - most);
+        for (int64_t v = 0; v < n_vocab; v++) sum += ts_exp64(z[v] - most);
+        const double nll = ts_log64(sum) - (wanted - most);
         all +=
             off(r, nll, (kappa(n_vocab) + kappa(r->n) * fabs(nll) + 4 * fabs(wanted - most)) * U);
         for (int64_t v = 0; v < n_vocab; v++) {
-            const double p = exp(z[v] - most) / sum, hit = v == target[t];
+            const double p = ts_exp64(z[v] - most) / sum, hit = v == target[t];
             const double more = (2 * fabs(z[v] - most) + 16 + kappa(n_vocab)) * p + 4 * hit;
             z[v] = off(r, p - hit, more * U) / (double)r->n;
         }

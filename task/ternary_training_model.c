@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "dtype.h"
+#include "real.h"
 #include "rng.h"
 #include "ternary_training_inside.h"
 
@@ -94,7 +95,7 @@ static void step(model *m, const double *rate)
 {
     const double lr = rate[0], b1 = rate[1], b2 = rate[2], eps = rate[3], decay = rate[4];
     const double t = (double)++m->n_step;
-    const double bias1 = 1 - pow(b1, t), bias2 = 1 - pow(b2, t);
+    const double bias1 = 1 - ts_pow64(b1, t), bias2 = 1 - ts_pow64(b2, t);
     double       clip_off;
     const double norm = norm_of(m, &clip_off);
     const bool   clipped = rate[5] > 0 && norm > rate[5];
@@ -103,8 +104,8 @@ static void step(model *m, const double *rate)
     /* Cauchy and Schwarz: (sum a g)^2 <= (sum a^2 / b) (sum b g^2). */
     double most = 0;
     for (int64_t i = 0; i < m->n_step; i++) {
-        const double a = (1 - b1) * pow(b1, (double)i) / bias1;
-        most += a * a * bias2 / ((1 - b2) * pow(b2, (double)i));
+        const double a = (1 - b1) * ts_pow64(b1, (double)i) / bias1;
+        most += a * a * bias2 / ((1 - b2) * ts_pow64(b2, (double)i));
         if (a == 0) break;
     }
     most = sqrt(most) * (1 + 16 * U);

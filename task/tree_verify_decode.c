@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "real.h"
 #include "tree_verify_inside.h"
 
 static bool is_row(const float *x, int64_t n, float *max)
@@ -35,19 +36,22 @@ static int32_t choose_best(const float *x, int64_t n, double *margin)
 
 static double weight(float x, float max, double temperature)
 {
-    return exp(((double)x - (double)max) / temperature);
+    return ts_exp64(((double)x - (double)max) / temperature);
 }
 
 static int32_t choose_drawn(const float *x, int64_t n, float max, double temperature, double u,
                             double *margin)
 {
-    long double total = 0, sum = 0;
-    int32_t     chosen = -1;
-    for (int64_t t = 0; t < n; t++) total += weight(x[t], max, temperature);
+    ts_real total = { 0, 0 }, sum = { 0, 0 };
+    int32_t chosen = -1;
+    for (int64_t t = 0; t < n; t++)
+        ts_real_gather(&total, ts_real_of(weight(x[t], max, temperature)));
+    total = ts_real_gathered(total);
     for (int64_t t = 0; t < n; t++) {
-        sum += weight(x[t], max, temperature);
-        const long double beyond = sum / total - u;
-        *margin = fmin(*margin, fabs((double)beyond));
+        ts_real_gather(&sum, ts_real_of(weight(x[t], max, temperature)));
+        const ts_real part = ts_real_div(ts_real_gathered(sum), total);
+        const double  beyond = ts_real_sub(part, ts_real_of(u)).hi;
+        *margin = fmin(*margin, fabs(beyond));
         if (beyond > 0 && chosen < 0) chosen = (int32_t)t;
     }
     return chosen;

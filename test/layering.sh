@@ -12,6 +12,8 @@ trap 'rm -rf "$tmp"' EXIT
 fail() { echo "layering: $*" >&2 && exit 1; }
 
 base=$(echo "$build"/CMakeFiles/base.dir/base/*.o "$build"/CMakeFiles/base.dir/base/isa/*/*.o)
+real=$build/CMakeFiles/base.dir/base/real/real.c.o
+base="$base $real"
 mutant=$(echo "$build"/CMakeFiles/mutant.dir/mutant/*.o)
 script=$(echo "$build"/CMakeFiles/script.dir/script/*.o)
 task=$build/libtask.a
@@ -44,7 +46,8 @@ ts_status planted(void); ts_status planted(void) { return ts_layernorm_forward(0
     [ ! -f "$model" ] || closed model "$model" "$model $kernel $base"
     [ ! -f "$train" ] || closed train "$train" "$train $model $kernel $base"
     closed plan "$plan" "$plan $base"
-    closed script "$script" "$script"
+    closed real "$real" "$real"
+    closed script "$script" "$script $real"
     closed 'task and exam' "$task $exam" "$task $exam $base"
     closed gpu "$gpu" "$gpu"
     closed judge "$judge" "$task $exam $gpu $judge $base"
@@ -69,7 +72,8 @@ must_not() {
 includes() {
     for folder in base kernel task exam judge report mutant; do may $folder touchstone/layernorm.h; done
     may judge task.h
-    for header in allow.h call.h class.h kv_cache.h; do may cage $header; done
+    for header in allow.h call.h class.h kv_cache.h real.h; do may cage $header; done
+    may script real.h
     for folder in task mutant; do may $folder kv_cache.h; done
     for folder in base kernel; do must_not $folder kv_cache.h; done
     for header in task.h dtype.h; do must_not script $header; done
