@@ -3,7 +3,7 @@
 PREFIX ?= /usr/local
 BUILD   = cmake -S . -B build -G Ninja >/dev/null && cmake --build build
 
-.PHONY: help run test test-exploits test-mutants bench test-cuda bench-cuda install format clean
+.PHONY: help run test test-cross test-exploits test-mutants bench test-cuda bench-cuda install format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -16,6 +16,9 @@ run: ## build, judge the built-in entrants, show the scoreboard and write the pa
 test: ## build with gcc, clang and sanitizers; run all tests
 	@cmake/setup.sh test
 	@test/run.sh
+
+test-cross: ## build for the other instruction set, x86-64 or aarch64, and test it under QEMU; minutes
+	@test/cross.sh
 
 test-exploits: ## let every known way to cheat try the judge; minutes; none may gain by it
 	@cmake/setup.sh run
@@ -51,4 +54,4 @@ format: ## lay out the sources with clang-format
 	@test/format.sh --fix
 
 clean: ## remove what was built
-	rm -rf build build-clang build-sanitize
+	rm -rf build build-clang build-cross build-sanitize

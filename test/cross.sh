@@ -1,0 +1,36 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# cross.sh [CTEST ARGUMENT...] - builds for the other instruction set and runs under QEMU what needs no
+# cage: units, and `check` of the small cases with the mutants. On aarch64 that is x86-64 without
+# AVX-512, which QEMU lacks; on x86-64 it is aarch64 with every extension.
+set -eu
+cd "$(dirname "$0")/.."
+case $(uname -m) in
+aarch64 | arm64) other=x86_64 debian=amd64 package=x86-64 ;;
+x86_64 | amd64) other=aarch64 debian=arm64 package=aarch64 ;;
+*) echo "cross: $(uname -m) has no counterpart; expected x86_64 or aarch64" >&2 && exit 1 ;;
+esac
+packages="gcc-$package-linux-gnu g++-$package-linux-gnu qemu-user ninja-build cmake"
+for library in cmocka jansson pcre2 openblas; do packages+=" lib$library-dev:$debian"; done
+
+ready() {
+    command -v "$other-linux-gnu-gcc" >/dev/null && command -v "qemu-$other" >/dev/null &&
+        ls /usr/lib/"$other"-linux-gnu/libcmocka.so >/dev/null 2>&1
+}
+install="dpkg --add-architecture $debian && apt-get update && apt-get install -y $packages"
+if ! ready && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    echo "cross: installing a compiler, QEMU and libraries of $debian"
+    DEBIAN_FRONTEND=noninteractive sh -c "$install" >/dev/null 2>&1 || true
+fi
+ready || { echo "cross: missing; install as root with: $install" >&2 && exit 1; }
+
+# -cpu max: every extension that QEMU knows.
+export QEMU_CPU=max
+cmake -S . -B build-cross -G Ninja -DCMAKE_TOOLCHAIN_FILE="$PWD/cmake/cross.cmake" -DCROSS="$other" \
+    -DTS_CUDA=OFF -DTS_MPI=OFF >/dev/null
+cmake --build build-cross
+build-cross/touchstone list impls 2>/dev/null || "qemu-$other" build-cross/touchstone list impls
+# Cages cannot be built under QEMU, nor does the host's compiler build for the other set.
+exec ctest --test-dir build-cross -j"$(nproc)" --no-tests=error --output-on-failure --timeout 3000 \
+    -R '^(unit_|check_small)' \
+    -E '^unit_(block|board|build|cage|court|fact|gpu|fake_cuda|fake_memory|log|plan_decode)$|_cuda$' "$@"
