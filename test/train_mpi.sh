@@ -18,9 +18,9 @@ awk 'BEGIN {
         printf "\n\n"
     }
 }' >"$tmp/text"
-steps=40 every=10
+steps=24 every=8
 all=$((2 * steps + steps / every)) # figures: a loss and a norm per step, and of what is held out
-args="--data $tmp/text --layers 1 --width 64 --heads 4 --kv-heads 2 --head-dim 16 --ffn 96 --vocab 300 --batch 8 --accumulate 2 --length 16 --eval-every $every --steps $steps"
+args="--data $tmp/text --layers 1 --width 64 --heads 4 --kv-heads 2 --head-dim 16 --ffn 96 --vocab 300 --batch 8 --accumulate 2 --length 8 --eval-every $every --steps $steps"
 train() { # PROCESSES FOLDER ARGUMENT...
     local n=$1 folder=$2
     shift 2
