@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
@@ -111,7 +112,10 @@ static void on_fault(int sig, siginfo_t *info, void *context)
 
 void cage_fault_stack(void)
 {
-    const stack_t s = { .ss_sp = malloc(64 << 10), .ss_size = 64 << 10 };
+    /* The kernel writes all registers there: with wide vectors or matrices, tens of KiB. */
+    const size_t  least = 4 * (size_t)getauxval(AT_MINSIGSTKSZ), usual = 64 << 10;
+    const size_t  n = least > usual ? least : usual;
+    const stack_t s = { .ss_sp = malloc(n), .ss_size = n };
     if (s.ss_sp) sigaltstack(&s, NULL);
 }
 

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -51,10 +52,12 @@ static void on_fault(int sig, siginfo_t *info, void *context)
 
 static void catch_faults(void)
 {
-    static unsigned char   stack[64 << 10];
-    const stack_t          alternate = { .ss_sp = stack, .ss_size = sizeof stack };
+    /* The kernel writes all registers there: with wide vectors or matrices, tens of KiB. */
+    const size_t           least = 4 * (size_t)getauxval(AT_MINSIGSTKSZ), usual = 64 << 10;
+    const size_t           n = least > usual ? least : usual;
+    const stack_t          alternate = { .ss_sp = malloc(n), .ss_size = n };
     const struct sigaction act = { .sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK };
-    sigaltstack(&alternate, NULL);
+    if (alternate.ss_sp) sigaltstack(&alternate, NULL);
     const int fatal[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT };
     for (size_t i = 0; i < sizeof fatal / sizeof *fatal; i++) sigaction(fatal[i], &act, NULL);
 }
