@@ -9,10 +9,10 @@
 
 enum {
     TS_ELF_MACHINE = EM_NONE,
-    TS_ELF_ABS64 = -1,
-    TS_ELF_GLOB_DAT = -2,
-    TS_ELF_JUMP_SLOT = -3,
-    TS_ELF_RELATIVE = -4,
+    TS_ELF_ABS64 = 0x7ffffff1,
+    TS_ELF_GLOB_DAT = 0x7ffffff2,
+    TS_ELF_JUMP_SLOT = 0x7ffffff3,
+    TS_ELF_RELATIVE = 0x7ffffff4,
 };
 
 /* Program headers and dynamic tags of its own that ask nothing of a loader; a list needs an entry.
