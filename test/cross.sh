@@ -10,12 +10,12 @@ aarch64 | arm64) other=x86_64 debian=amd64 package=x86-64 ;;
 x86_64 | amd64) other=aarch64 debian=arm64 package=aarch64 ;;
 *) echo "cross: $(uname -m) has no counterpart; expected x86_64 or aarch64" >&2 && exit 1 ;;
 esac
-packages="gcc-$package-linux-gnu g++-$package-linux-gnu qemu-user ninja-build cmake"
+packages="libgomp1:$debian gcc-$package-linux-gnu g++-$package-linux-gnu qemu-user ninja-build cmake"
 for library in cmocka jansson pcre2 openblas; do packages+=" lib$library-dev:$debian"; done
 
 ready() {
     command -v "$other-linux-gnu-gcc" >/dev/null && command -v "qemu-$other" >/dev/null &&
-        ls /usr/lib/"$other"-linux-gnu/libcmocka.so >/dev/null 2>&1
+        ls /usr/lib/"$other"-linux-gnu/libcmocka.so /usr/lib/"$other"-linux-gnu/libgomp.so.1 >/dev/null 2>&1
 }
 install="dpkg --add-architecture $debian && apt-get update && apt-get install -y $packages"
 if ! ready && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
