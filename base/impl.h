@@ -14,7 +14,6 @@
 #define TS_IMPL_AVX2(...)
 #endif
 #ifndef TS_IMPL_NEON
-#define TS_IMPL_DOTPROD(...)
 #define TS_IMPL_NEON(...)
 #endif
 

@@ -32,7 +32,6 @@ const ts_impl ts_ternary_linear_impls[] = {
     { "sm90", TS_CUDA, TS_SM90, FAST, NULL, NULL, "ts_ternary_linear_sm90" },
     TS_IMPL_AVX512(FAST, ts_ternary_linear_avx512, ts_ternary_linear_avx512_workspace)
     TS_IMPL_AVX2(FAST, ts_ternary_linear_avx2, ts_ternary_linear_avx2_workspace)
-    TS_IMPL_DOTPROD(FAST, ts_ternary_linear_dotprod, ts_ternary_linear_dotprod_workspace)
     TS_IMPL_NEON(FAST, ts_ternary_linear_neon, ts_ternary_linear_neon_workspace)
     { "ref", TS_CPU, 0, ANY, ts_ternary_linear_ref, NULL, NULL },
     { 0 },
@@ -42,7 +41,6 @@ const ts_impl ts_ternary_linear_packed_impls[] = {
     { "sm90", TS_CUDA, TS_SM90, FAST, NULL, NULL, "ts_ternary_linear_packed_sm90" },
     TS_IMPL_AVX512(FAST, ts_ternary_linear_packed_avx512, ts_ternary_linear_packed_avx512_workspace)
     TS_IMPL_AVX2(FAST, ts_ternary_linear_packed_avx2, ts_ternary_linear_packed_avx2_workspace)
-    TS_IMPL_DOTPROD(FAST, ts_ternary_linear_packed_dotprod, ts_ternary_linear_packed_dotprod_workspace)
     TS_IMPL_NEON(FAST, ts_ternary_linear_packed_neon, ts_ternary_linear_packed_neon_workspace)
     { "ref", TS_CPU, 0, ANY, ts_ternary_linear_packed_ref, NULL, NULL },
     { 0 },

@@ -42,8 +42,6 @@ ts_status ts_ternary_linear_avx512(const void *args, const ts_exec *x);
 ts_status ts_ternary_linear_avx512_workspace(const void *args, const ts_exec *x, size_t *n_bytes);
 ts_status ts_ternary_linear_neon(const void *args, const ts_exec *x);
 ts_status ts_ternary_linear_neon_workspace(const void *args, const ts_exec *x, size_t *n_bytes);
-ts_status ts_ternary_linear_dotprod(const void *args, const ts_exec *x);
-ts_status ts_ternary_linear_dotprod_workspace(const void *args, const ts_exec *x, size_t *n_bytes);
 
 ts_status ts_ternary_linear_packed_ref(const void *args, const ts_exec *x);
 ts_status ts_ternary_linear_packed_avx2(const void *args, const ts_exec *x);
@@ -55,9 +53,6 @@ ts_status ts_ternary_linear_packed_avx512_workspace(const void *args, const ts_e
 ts_status ts_ternary_linear_packed_neon(const void *args, const ts_exec *x);
 ts_status ts_ternary_linear_packed_neon_workspace(const void *args, const ts_exec *x,
                                                   size_t *n_bytes);
-ts_status ts_ternary_linear_packed_dotprod(const void *args, const ts_exec *x);
-ts_status ts_ternary_linear_packed_dotprod_workspace(const void *args, const ts_exec *x,
-                                                     size_t *n_bytes);
 
 ts_status ts_ternary_linear_backward_ref(const void *args, const ts_exec *x);
 ts_status ts_ternary_linear_backward_avx2(const void *args, const ts_exec *x);

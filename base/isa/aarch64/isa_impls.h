@@ -6,8 +6,6 @@
 
 /* A row of a table, best first. */
 /* clang-format off */
-#define TS_IMPL_DOTPROD(dtypes, run, workspace) \
-    { "dotprod", TS_CPU, TS_CPU_NEON | TS_CPU_DOTPROD, dtypes, run, workspace, NULL },
 #define TS_IMPL_NEON(dtypes, run, workspace) \
     { "neon", TS_CPU, TS_CPU_NEON, dtypes, run, workspace, NULL },
 /* clang-format on */
