@@ -133,7 +133,8 @@ INLINE void add_outputs(const work *w, int first, int rows, int outs)
 #pragma GCC unroll 4
             for (int r = 0; r < rows; r++) sum[r][o] = splat(0);
         for (int j = 0; j < GROUP_BYTES; j += 8) {
-            uint64_t word[8];
+            uint64_t word[8], mask = 0xff0; /* of a byte's place in the table */
+            __asm__("" : "+r"(mask));       /* in a register, so that shift and mask are one */
 #pragma GCC unroll 8
             for (int o = 0; o < outs; o++)
                 memcpy(&word[o], w->code[first + o] + g * GROUP_BYTES + j, sizeof word[o]);
@@ -145,7 +146,8 @@ INLINE void add_outputs(const work *w, int first, int rows, int outs)
                     x[r] = get(w->in + r * w->in_stride + g * GROUP + 4 * (j + b));
 #pragma GCC unroll 8
                 for (int o = 0; o < outs; o++) {
-                    const vec four = get(four_weights[word[o] >> 8 * b & 255]);
+                    const uint64_t at = (b ? word[o] >> (8 * b - 4) : word[o] << 4) & mask;
+                    const vec      four = get((const void *)((const char *)four_weights + at));
 #pragma GCC unroll 4
                     for (int r = 0; r < rows; r++) sum[r][o] = madd(four, x[r], sum[r][o]);
                 }
