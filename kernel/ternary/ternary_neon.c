@@ -117,6 +117,12 @@ typedef struct work {
     int64_t         y_stride;
 } work;
 
+/* GCC would else look many weights up first, and spill. */
+INLINE void hold(vec *sum)
+{
+    __asm__ volatile("" : "+w"(*sum));
+}
+
 /* Sums of `rows` rows and `outs` outputs from `first` on, in lanes: over a group, then, times its
  * scale, over groups. */
 INLINE void add_outputs(const work *w, int first, int rows, int outs)
@@ -135,6 +141,12 @@ INLINE void add_outputs(const work *w, int first, int rows, int outs)
         for (int j = 0; j < GROUP_BYTES; j += 8) {
             uint64_t word[8], mask = 0xff0; /* of a byte's place in the table */
             __asm__("" : "+r"(mask));       /* in a register, so that shift and mask are one */
+            const float *in[TS_TERNARY_ROWS];
+#pragma GCC unroll 4
+            for (int r = 0; r < rows; r++) {
+                in[r] = w->in + r * w->in_stride + g * GROUP + 4 * j;
+                __asm__("" : "+r"(in[r])); /* GCC would else work each address out anew */
+            }
 #pragma GCC unroll 8
             for (int o = 0; o < outs; o++)
                 memcpy(&word[o], w->code[first + o] + g * GROUP_BYTES + j, sizeof word[o]);
@@ -142,14 +154,14 @@ INLINE void add_outputs(const work *w, int first, int rows, int outs)
             for (int b = 0; b < 8; b++) {
                 vec x[TS_TERNARY_ROWS];
 #pragma GCC unroll 4
-                for (int r = 0; r < rows; r++)
-                    x[r] = get(w->in + r * w->in_stride + g * GROUP + 4 * (j + b));
+                for (int r = 0; r < rows; r++) x[r] = get(in[r] + 4 * b);
 #pragma GCC unroll 8
                 for (int o = 0; o < outs; o++) {
                     const uint64_t at = (b ? word[o] >> (8 * b - 4) : word[o] << 4) & mask;
                     const vec      four = get((const void *)((const char *)four_weights + at));
 #pragma GCC unroll 4
                     for (int r = 0; r < rows; r++) sum[r][o] = madd(four, x[r], sum[r][o]);
+                    if (rows == 1) hold(&sum[0][o]);
                 }
             }
         }
