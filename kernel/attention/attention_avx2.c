@@ -3,7 +3,7 @@
 #include "attention_impl.h"
 #include "vec_avx2.h"
 
-enum { ROWS = 6, VECS = 2 }; /* they fill 12 of 16 registers */
+enum { ROWS = 6, VECS = 2, WIDE = 2 }; /* sums fill 12 of 16 registers */
 
 static const float least = -200, big = 0x1.8p23f;
 

@@ -3,7 +3,7 @@
 #include "attention_impl.h"
 #include "vec_avx512.h"
 
-enum { ROWS = 6, VECS = 4 }; /* they fill 24 of 32 registers */
+enum { ROWS = 6, VECS = 4, WIDE = 4 }; /* sums fill 24 of 32 registers */
 
 static const float least = -200, big = 0x1.8p23f;
 

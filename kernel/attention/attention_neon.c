@@ -3,7 +3,7 @@
 #include "attention_impl.h"
 #include "vec_neon.h"
 
-enum { ROWS = 4, VECS = 4 }; /* with as many for the factors they fill 24 of 32 registers */
+enum { ROWS = 8, VECS = 2, WIDE = 4 }; /* sums fill 16 of 32 registers, factors 10 */
 
 /* The lowest bits of n + big are n + 127, an exponent; that of least is 0. */
 static const float least = -88, big = 0x1.8p23f + 127;

@@ -4,6 +4,7 @@
  * its own instruction set:
  *
  *     ROWS, VECS      rows of a product, and vecs of a row, that are taken together
+ *     WIDE            vecs of scores that are made weights together
  *     least, big      for exp_of: what has 0 for its exp, and what is added to round to an integer
  *     finite_of       0 for what is not finite
  *     within          v where begin <= i < end, else -inf
@@ -20,6 +21,8 @@
 #include <math.h>
 #include <stdbool.h>
 #include <string.h>
+
+#include "unroll.h"
 
 enum { TILE = TS_ATTENTION_TILE };
 
@@ -62,17 +65,17 @@ INLINE void add_terms(vec sum[ROWS][VECS], factor a, const float *b, int64_t ldb
 {
     const int n = a.by_col ? 1 : picks;
     vec       x[ROWS];
-#pragma GCC unroll 4
+    UNROLL
     for (int t = 0; t < n; t++) {
         vec y[VECS];
-#pragma GCC unroll 4
+        UNROLL
         for (int v = 0; v < vecs; v++) y[v] = get(b + t * ldb + v * LANES);
-#pragma GCC unroll 8
+        UNROLL
         for (int r = 0; r < rows; r++) {
             const int    e = a.by_col ? r / picks : r, pick = a.by_col ? r % picks : t;
             const float *p = a.at + (a.by_col ? r : r * a.stride);
             if (pick == 0) x[e] = picks == 1 ? splat(*p) : get_picks(p);
-#pragma GCC unroll 4
+            UNROLL
             for (int v = 0; v < vecs; v++) sum[r][v] = madd_pick(x[e], pick, y[v], sum[r][v]);
         }
     }
@@ -85,21 +88,23 @@ INLINE void block(float *c, int64_t ldc, factor a, const float *b, int64_t ldb, 
 {
     const int64_t step = a.by_col ? a.stride : 1;
     vec           sum[ROWS][VECS];
-#pragma GCC unroll 8
-    for (int r = 0; r < rows; r++)
-#pragma GCC unroll 4
+    UNROLL
+    for (int r = 0; r < rows; r++) {
+        UNROLL
         for (int v = 0; v < vecs; v++)
             sum[r][v] = keep ? mul(get(c + r * ldc + v * LANES), get(keep + v * LANES)) : splat(0);
+    }
     if (!a.by_col)
         for (; n >= PICKS; n -= PICKS, a.at += PICKS, b += PICKS * ldb)
             add_terms(sum, a, b, ldb, PICKS, rows, vecs);
     if (a.by_col || PICKS > 1)
         for (; n > 0; n--, a.at += step, b += ldb)
             add_terms(sum, a, b, ldb, a.by_col && rows % PICKS == 0 ? PICKS : 1, rows, vecs);
-#pragma GCC unroll 8
-    for (int r = 0; r < rows; r++)
-#pragma GCC unroll 4
+    UNROLL
+    for (int r = 0; r < rows; r++) {
+        UNROLL
         for (int v = 0; v < vecs; v++) put(c + r * ldc + v * LANES, sum[r][v]);
+    }
 }
 
 INLINE void column(float *c, int64_t ldc, factor a, const float *b, int64_t ldb, const float *keep,
@@ -222,11 +227,15 @@ INLINE void hide(const work *w, int64_t begin, int64_t end)
  * they are relative to a number: -inf less -inf would be NaN. Where it is +inf, NaN is right. */
 INLINE void weigh(const work *w, int64_t c, int64_t n, int vecs)
 {
-    vec max[VECS], sum[VECS], base[VECS];
+    vec max[WIDE], sum[WIDE], base[WIDE];
+    UNROLL
     for (int v = 0; v < vecs; v++) max[v] = get(w->max + c + v * LANES);
-    for (int64_t j = 0; j < n; j++)
+    for (int64_t j = 0; j < n; j++) {
+        UNROLL
         for (int v = 0; v < vecs; v++)
             max[v] = larger(get(w->s + j * TILE + c + v * LANES), max[v]);
+    }
+    UNROLL
     for (int v = 0; v < vecs; v++) {
         const vec before = get(w->max + c + v * LANES);
         base[v] = larger(max[v], splat(-FLT_MAX));
@@ -235,13 +244,16 @@ INLINE void weigh(const work *w, int64_t c, int64_t n, int vecs)
         put(w->keep + c + v * LANES, keep);
         put(w->max + c + v * LANES, max[v]);
     }
-    for (int64_t j = 0; j < n; j++)
+    for (int64_t j = 0; j < n; j++) {
+        UNROLL
         for (int v = 0; v < vecs; v++) {
             float *const s = w->s + j * TILE + c + v * LANES;
             const vec    p = exp_of(sub(get(s), base[v]));
             sum[v] = add(sum[v], p);
             put(s, p);
         }
+    }
+    UNROLL
     for (int v = 0; v < vecs; v++) put(w->sum + c + v * LANES, sum[v]);
 }
 
@@ -270,7 +282,7 @@ INLINE void add_keys(const work *w, int64_t begin, int64_t end)
         ts_attention_end(d, d->n_k, w->p->begin) < end)
         hide(w, begin, end);
     int64_t c = 0;
-    for (; c + VECS * LANES <= w->width; c += VECS * LANES) weigh(w, c, n, VECS);
+    for (; c + WIDE * LANES <= w->width; c += WIDE * LANES) weigh(w, c, n, WIDE);
     for (; c < w->width; c += LANES) weigh(w, c, n, 1);
     product_cols(w->o, v, ld, w->s, w->keep, d->head_dim, w->width, n);
 }

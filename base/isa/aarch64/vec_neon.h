@@ -67,12 +67,24 @@ INLINE vec get_picks(const float *p)
     return get(p);
 }
 
+/* By hand, since gcc moves sums about where it orders these itself: a sixth of the time. */
 INLINE vec madd_pick(vec x, int pick, vec y, vec z)
 {
-    return pick == 0   ? vfmaq_laneq_f32(z, y, x, 0)
-           : pick == 1 ? vfmaq_laneq_f32(z, y, x, 1)
-           : pick == 2 ? vfmaq_laneq_f32(z, y, x, 2)
-                       : vfmaq_laneq_f32(z, y, x, 3);
+    switch (pick) {
+    case 0:
+        __asm__("fmla %0.4s, %1.4s, %2.s[0]" : "+w"(z) : "w"(y), "w"(x));
+        break;
+    case 1:
+        __asm__("fmla %0.4s, %1.4s, %2.s[1]" : "+w"(z) : "w"(y), "w"(x));
+        break;
+    case 2:
+        __asm__("fmla %0.4s, %1.4s, %2.s[2]" : "+w"(z) : "w"(y), "w"(x));
+        break;
+    default:
+        __asm__("fmla %0.4s, %1.4s, %2.s[3]" : "+w"(z) : "w"(y), "w"(x));
+        break;
+    }
+    return z;
 }
 
 /* The instruction for it would give NaN where either is one. */
