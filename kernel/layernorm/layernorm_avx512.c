@@ -7,7 +7,7 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-enum { UNIT = 32, HALF = 16, GROUP = 4, NEAR = 0 };
+enum { UNIT = 32, HALF = 16, GROUP = 4, SHORT = 8 * UNIT, NEAR = 0 };
 
 typedef __m512 reg;
 typedef struct vec {

@@ -12,11 +12,14 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-enum { UNIT = 16, QUARTER = 4, GROUP = 2, NEAR = 1 };
+enum { UNIT = 16, QUARTER = 4, GROUP = 1, SHORT = 16 * UNIT, NEAR = 1 };
 
-typedef float32x4_t reg;
+typedef float32x4_t four;
+typedef struct reg { /* two sums, so that one need not wait for the other */
+    four a, b;
+} reg;
 typedef struct vec {
-    reg a, b, c, d;
+    four a, b, c, d;
 } vec;
 typedef struct wide {
     float64x2_t d, dd;
@@ -28,7 +31,7 @@ INLINE int group_of(ts_dtype t)
     return GROUP;
 }
 
-INLINE reg from_bf16(uint16x8_t zipped)
+INLINE four from_bf16(uint16x8_t zipped)
 {
     return vreinterpretq_f32_u16(zipped);
 }
@@ -55,14 +58,14 @@ INLINE vec load(const void *row, ts_dtype t, int64_t i, int n)
 
 /* To nearest, ties to even; the result is in the high half. A carry out of the low half cannot turn
  * a NaN into anything else, because the low half of every NaN here is 0 (see given_row). */
-INLINE uint16x8_t round_bf16(reg v)
+INLINE uint16x8_t round_bf16(four v)
 {
     const uint32x4_t bits = vreinterpretq_u32_f32(v);
     const uint32x4_t odd = vandq_u32(vshrq_n_u32(bits, 16), vdupq_n_u32(1));
     return vreinterpretq_u16_u32(vaddq_u32(vaddq_u32(bits, vdupq_n_u32(0x7fff)), odd));
 }
 
-INLINE uint16x8_t pack(ts_dtype t, reg low, reg high)
+INLINE uint16x8_t pack(ts_dtype t, four low, four high)
 {
     if (t == TS_BF16) return vuzp2q_u16(round_bf16(low), round_bf16(high));
     return vreinterpretq_u16_f16(vcvt_high_f16_f32(vcvt_f16_f32(low), high));
@@ -97,17 +100,17 @@ INLINE void end_streams(void)
 
 INLINE reg reg_zero(void)
 {
-    return vdupq_n_f32(0);
+    return (reg) { vdupq_n_f32(0), vdupq_n_f32(0) };
 }
 
 INLINE vec splat(float f)
 {
-    const reg all = vdupq_n_f32(f);
+    const four all = vdupq_n_f32(f);
     return (vec) { all, all, all, all };
 }
 
 /* Four elements of which the first is number i. */
-INLINE reg keep_below(reg v, int i, int n)
+INLINE four keep_below(four v, int i, int n)
 {
     static const int32_t lane[] = { 0, 1, 2, 3 };
     const uint32x4_t     in = vcltq_s32(vld1q_s32(lane), vdupq_n_s32(n - i));
@@ -148,13 +151,13 @@ INLINE vec nmadd(vec x, vec y, vec z)
 
 INLINE reg fold(reg acc, vec v)
 {
-    return vaddq_f32(acc, vaddq_f32(vaddq_f32(v.a, v.b), vaddq_f32(v.c, v.d)));
+    return (reg) { vaddq_f32(acc.a, vaddq_f32(v.a, v.b)), vaddq_f32(acc.b, vaddq_f32(v.c, v.d)) };
 }
 
 INLINE reg fold_madd(reg acc, vec x, vec y)
 {
-    acc = vfmaq_f32(vfmaq_f32(acc, x.a, y.a), x.b, y.b);
-    return vfmaq_f32(vfmaq_f32(acc, x.c, y.c), x.d, y.d);
+    return (reg) { vfmaq_f32(vfmaq_f32(acc.a, x.a, y.a), x.b, y.b),
+                   vfmaq_f32(vfmaq_f32(acc.b, x.c, y.c), x.d, y.d) };
 }
 
 INLINE double wide_total(float64x2_t v)
@@ -162,8 +165,9 @@ INLINE double wide_total(float64x2_t v)
     return vaddvq_f64(v);
 }
 
-INLINE float64x2_t widened(reg v)
+INLINE float64x2_t widened(reg r)
 {
+    const four v = vaddq_f32(r.a, r.b);
     return vaddq_f64(vcvt_f64_f32(vget_low_f32(v)), vcvt_high_f64_f32(v));
 }
 
@@ -192,7 +196,7 @@ INLINE wide wide_zero(void)
 INLINE wide wide_sum(wide s, const void *row, ts_dtype t, int64_t i, int n, double pivot)
 {
     const vec v = load(row, t, i, n);
-    reg       x[QUARTER] = { v.a, v.b, v.c, v.d };
+    four      x[QUARTER] = { v.a, v.b, v.c, v.d };
     for (int k = 0; k < QUARTER; k++) {
         float64x2_t low = vsubq_f64(vcvt_f64_f32(vget_low_f32(x[k])), vdupq_n_f64(pivot));
         float64x2_t high = vsubq_f64(vcvt_high_f64_f32(x[k]), vdupq_n_f64(pivot));

@@ -4,6 +4,8 @@
  *
  *     UNIT           elements in a vec
  *     GROUP, group_of   rows that are taken at once: at most, and for a dtype
+ *     SHORT          elements summed in float before they go on to a double, where the sums are
+ *                    statistics: few, as mean is judged closely
  *     NEAR           whether rows near zero are worth a shorter way, as where arithmetic is slow
  *     vec, reg       UNIT floats in some registers; one such register
  *     load, store    elements i..i+n of a row; lanes past n are loaded as 0
@@ -28,7 +30,6 @@
 
 enum {
     BLOCK = 1024,     /* columns summed in float before they go on to a double */
-    SHORT = 8 * UNIT, /* likewise, where the sums are statistics: few, as mean is judged closely */
     STREAM = 8 << 20, /* bytes of output beyond which stores go past the caches */
     LINE = 64,
     AHEAD = 1024, /* bytes of a row asked for before they are used */
@@ -157,7 +158,8 @@ INLINE row_sums sum_x(row_sums s, const char *x, ts_dtype t, int64_t i, int n, f
     return s;
 }
 
-/* To be called after each UNIT, so that a row is summed in the same order wherever it stands. */
+/* Sums that have come to a multiple of SHORT go on, so that a row is summed in the same order
+ * wherever it stands. i: the last UNIT that is in them. */
 INLINE void settle(row_sums *s, int group, ts_dtype t, int64_t i)
 {
     if (widens(t) || (i + UNIT) % SHORT != 0) return;
@@ -240,6 +242,33 @@ INLINE void y_ends(const forward_call *c, int64_t r, int group, const scale *s, 
     if (i < c->n) y_unit(c, r, group, s, 0, t, i, (int)(c->n - i), 0);
 }
 
+/* Units from i to stop: sums over `group` rows from x on, and y of as many rows before them. What
+ * it works with is its own, so that no store can be taken for one to it. */
+INLINE void forward_units(const forward_call *c, const char *x, int64_t r, int group, ts_dtype t,
+                          int plain, const scale *given, const float *from, int64_t i, int64_t stop,
+                          int64_t to_next, row_sums *out)
+{
+    scale    s[GROUP];
+    row_sums sums[GROUP];
+    float    pivot[GROUP];
+#pragma GCC unroll 4
+    for (int k = 0; k < group; k++) {
+        s[k] = given[k];
+        sums[k] = out[k];
+        pivot[k] = from[k];
+    }
+    for (; i < stop; i += UNIT) {
+        prefetch(x + ahead_of(i, c->n, t, to_next), group, c->pitch, t);
+#pragma GCC unroll 4
+        for (int k = 0; k < group; k++)
+            sums[k] = sum_x(sums[k], x + k * c->pitch, t, i, UNIT, pivot[k]);
+        y_unit(c, r, group, s, plain, t, c->head + i, UNIT, c->streaming);
+    }
+    settle(sums, group, t, i - UNIT);
+#pragma GCC unroll 4
+    for (int k = 0; k < group; k++) out[k] = sums[k];
+}
+
 /* Writes `group` rows while it reads the next ones: memory is busy both ways all the time, and
  * gamma and beta come into the first-level cache once for all of the rows. s: from these rows' to
  * the next ones'. */
@@ -248,24 +277,19 @@ INLINE void forward_group(const forward_call *c, int64_t r, int64_t end, int gro
 {
     const char   *x = c->x + (r + group) * c->pitch;
     const int64_t to_next = r + 3 * group <= end ? group * c->pitch : 0;
+    const int64_t whole = (c->n - c->head) / UNIT * UNIT;
     row_sums      sums[GROUP];
     float         pivot[GROUP];
-    int64_t       i = 0;
-#pragma GCC unroll 4
     for (int k = 0; k < group; k++) {
         pivot[k] = first_pivot(x + k * c->pitch, t, c->n);
         sums[k] = sums_zero();
     }
-    for (; c->head + i + UNIT <= c->n; i += UNIT) {
-        prefetch(x + ahead_of(i, c->n, t, to_next), group, c->pitch, t);
-#pragma GCC unroll 4
-        for (int k = 0; k < group; k++)
-            sums[k] = sum_x(sums[k], x + k * c->pitch, t, i, UNIT, pivot[k]);
-        settle(sums, group, t, i);
-        y_unit(c, r, group, s, plain, t, c->head + i, UNIT, c->streaming);
-    }
-    y_ends(c, r, group, s, t, c->head + i);
-    for (int k = 0; k < group; k++) s[k] = finish_sums(c, r + group + k, t, sums[k], i, pivot[k]);
+    for (int64_t i = 0; i < whole; i += SHORT)
+        forward_units(c, x, r, group, t, plain, s, pivot, i, ts_lesser(i + SHORT, whole), to_next,
+                      sums);
+    y_ends(c, r, group, s, t, c->head + whole);
+    for (int k = 0; k < group; k++)
+        s[k] = finish_sums(c, r + group + k, t, sums[k], whole, pivot[k]);
 }
 
 INLINE void forward_rows(const ts_layernorm_forward_args *a, int64_t begin, int64_t end, ts_dtype t)

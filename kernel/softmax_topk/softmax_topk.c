@@ -10,6 +10,7 @@ const ts_impl ts_softmax_topk_impls[] = {
     { "sm90", TS_CUDA, TS_SM90, FAST, NULL, NULL, "ts_softmax_topk_sm90" },
     TS_IMPL_AVX512(FAST, ts_softmax_topk_avx512, ts_softmax_topk_threads_workspace)
     TS_IMPL_AVX2(FAST, ts_softmax_topk_avx2, ts_softmax_topk_threads_workspace)
+    TS_IMPL_NEON(FAST, ts_softmax_topk_neon, ts_softmax_topk_threads_workspace)
     { "ref", TS_CPU, 0, FAST, ts_softmax_topk_ref, NULL, NULL },
     { 0 },
 };

@@ -6,7 +6,7 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-enum { LANES = 16, GROUP = 4 * LANES };
+enum { LANES = 16, GROUP = 4 * LANES, BATCH = 2 };
 
 typedef __m512  vec;
 typedef __m512i ivec;
@@ -72,6 +72,12 @@ INLINE vec splat(float f)
     return _mm512_set1_ps(f);
 }
 
+INLINE vec fresh(const float *copy, float f)
+{
+    (void)copy;
+    return splat(f);
+}
+
 INLINE vec sub(vec x, vec y)
 {
     return _mm512_sub_ps(x, y);
@@ -80,11 +86,6 @@ INLINE vec sub(vec x, vec y)
 INLINE vec madd(vec x, vec y, vec z)
 {
     return _mm512_fmadd_ps(x, y, z);
-}
-
-INLINE vec msub(vec x, vec y, vec z)
-{
-    return _mm512_fmsub_ps(x, y, z);
 }
 
 INLINE vec larger(vec x, vec y)

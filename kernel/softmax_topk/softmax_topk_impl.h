@@ -15,6 +15,7 @@ ts_status ts_softmax_topk_check(const ts_softmax_topk_args *a, const ts_exec *x)
 ts_status ts_softmax_topk_ref(const void *args, const ts_exec *x);
 ts_status ts_softmax_topk_avx2(const void *args, const ts_exec *x);
 ts_status ts_softmax_topk_avx512(const void *args, const ts_exec *x);
+ts_status ts_softmax_topk_neon(const void *args, const ts_exec *x);
 
 /* Two ways to do it naively, to be measured against: doors of their own, beside the table. */
 ts_status ts_softmax_topk_textbook(const void *args, const ts_exec *x);

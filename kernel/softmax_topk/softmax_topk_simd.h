@@ -7,7 +7,9 @@
  *     vec, ivec      LANES floats; LANES int32_t
  *     load           GROUP logits, each in some lane of some vec
  *     load_in_order  the same in the order of memory
- *     get, put, get_ints, count_from (i, i + 1, ...), splat, sub, madd (a * b + c), msub, total
+ *     get, put, get_ints, count_from (i, i + 1, ...), splat, sub, madd (a * b + c), total
+ *     fresh          a constant that is in memory, too: another copy where madd takes its place
+ *     BATCH          vectors, a divisor of four, whose exponentials go step by step together
  *     larger         the second of the two where either is a NaN
  *     which_ge, which_gt   a bit for each lane
  *     low_bits_to_exponent   2^n from a float whose lowest bits are n + 127
@@ -75,20 +77,47 @@ INLINE double exp2_of(double y)
     return power * (low + r4 * (high + r4 * (1. / 40320)));
 }
 
-/* s + 2^(c (x - shift)), in LANES lanes. The polynomial is within 1.9 * 2^-24 of 2^r on [-1/2, 1/2]
- * and exact at 0. The product with c is never rounded, and `low` keeps results from becoming
- * subnormal, which would be slow. A NaN in x passes through everything. */
-INLINE vec add_weights(vec s, vec x, vec shift, vec low, vec c)
+/* What is added to x c, the last one, and the polynomial, which is within 1.9 * 2^-24 of 2^r on
+ * [-1/2, 1/2] and exact at 0. */
+enum { DEGREE = 5, BIG = DEGREE + 1, CONSTANTS };
+#define BIG_AND_BIAS (0x1.8p23f + 127)
+static const float constant[CONSTANTS] = {
+    1, 0x1.62e42ap-1f, 0x1.ebf9bcp-3f, 0x1.c6b754p-5f, 0x1.3cea8p-7f, 0x1.5bb986p-10f, BIG_AND_BIAS,
+};
+
+typedef struct weighing {
+    vec   shift, low, c;
+    float copy[CONSTANTS][LANES];
+} weighing;
+
+INLINE void prepare(weighing *w, float shift, const scale *s)
 {
-    const vec big = splat(0x1.8p23f + 127), d = larger(low, sub(x, shift));
-    const vec n = madd(d, c, big), r = msub(d, c, sub(n, big));
-    vec       p = splat(0x1.5bb986p-10f);
-    p = madd(p, r, splat(0x1.3cea8p-7f));
-    p = madd(p, r, splat(0x1.c6b754p-5f));
-    p = madd(p, r, splat(0x1.ebf9bcp-3f));
-    p = madd(p, r, splat(0x1.62e42ap-1f));
-    p = madd(p, r, splat(1));
-    return madd(p, low_bits_to_exponent(n), s);
+    w->shift = splat(shift);
+    w->low = splat(s->low);
+    w->c = splat(s->c);
+    for (int i = 0; i < CONSTANTS; i++) put(w->copy[i], splat(constant[i]));
+}
+
+/* sum + 2^(c (x - shift)), over BATCH vectors. The product with c is never rounded, and `low` keeps
+ * results from becoming subnormal, which would be slow. A NaN in x passes through everything. */
+INLINE void add_weights(vec sum[2], const vec *x, const weighing *w)
+{
+    vec d[BATCH], n[BATCH], r[BATCH], p[BATCH];
+#pragma GCC unroll 4
+    for (int j = 0; j < BATCH; j++) d[j] = larger(w->low, sub(x[j], w->shift));
+#pragma GCC unroll 4
+    for (int j = 0; j < BATCH; j++) n[j] = madd(d[j], w->c, fresh(w->copy[BIG], BIG_AND_BIAS));
+#pragma GCC unroll 4
+    for (int j = 0; j < BATCH; j++) r[j] = madd(d[j], w->c, sub(splat(BIG_AND_BIAS), n[j]));
+#pragma GCC unroll 4
+    for (int j = 0; j < BATCH; j++) p[j] = splat(constant[DEGREE]);
+#pragma GCC unroll 8
+    for (int i = DEGREE; i-- > 0;) {
+#pragma GCC unroll 4
+        for (int j = 0; j < BATCH; j++) p[j] = madd(p[j], r[j], fresh(w->copy[i], constant[i]));
+    }
+#pragma GCC unroll 4
+    for (int j = 0; j < BATCH; j++) sum[j % 2] = madd(p[j], low_bits_to_exponent(n[j]), sum[j % 2]);
 }
 
 /* ---- a block ---- */
@@ -103,7 +132,7 @@ typedef struct state {
  * all the time: whatever is done with a block, it now and then asks for the next of those ahead. */
 INLINE void fetch(uintptr_t *ahead)
 {
-    _mm_prefetch((const char *)*ahead, _MM_HINT_T0);
+    __builtin_prefetch((const char *)*ahead);
     *ahead += LINE;
 }
 
@@ -138,11 +167,12 @@ INLINE vec max_groups(const char *p, ts_dtype t, int g, int end, peaks *to, vec 
 INLINE double sum_groups(const char *p, ts_dtype t, int n_groups, float shift, const scale *s,
                          uintptr_t *ahead, uintptr_t until)
 {
-    const vec     from = splat(shift), low = splat(s->low), c = splat(s->c);
     const int64_t most = GROUP * size_of(t) / LINE; /* a group */
     const int64_t lines =
         until > *ahead ? ts_lesser(most, (int64_t)(until - *ahead) / LINE / n_groups + 1) : 0;
-    double all = 0;
+    double   all = 0;
+    weighing w;
+    prepare(&w, shift, s);
     for (int begin = 0; begin < n_groups; begin += SHORT) {
         const int end = (int)ts_lesser(begin + SHORT, n_groups);
         vec       sum[2] = { splat(0), splat(0) }; /* more would not fit in 16 registers */
@@ -151,7 +181,7 @@ INLINE double sum_groups(const char *p, ts_dtype t, int n_groups, float shift, c
             load(x, p + g * GROUP * size_of(t), t);
             for (int64_t i = 0; i < lines; i++) fetch(ahead);
 #pragma GCC unroll 4
-            for (int j = 0; j < 4; j++) sum[j % 2] = add_weights(sum[j % 2], x[j], from, low, c);
+            for (int j = 0; j < 4; j += BATCH) add_weights(sum, x + j, &w);
         }
         all += total(sum[0]) + total(sum[1]);
     }

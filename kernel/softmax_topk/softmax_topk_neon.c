@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* softmax_topk_neon.c - the vectors of softmax_topk_simd.h, 4 floats each.
+ *
+ * Exponentials take nearly all the time here, and a core starts two vector operations a cycle. A
+ * multiply-add overwrites what it adds to, so a constant there is loaded again each time, which the
+ * other units do meanwhile, and not copied from a register. */
+#include <arm_neon.h>
+#include <string.h>
+
+#include "softmax_topk_impl.h"
+
+#define INLINE static inline __attribute__((always_inline))
+
+enum { LANES = 4, GROUP = 4 * LANES, BATCH = 4 };
+
+typedef float32x4_t vec;
+typedef int32x4_t   ivec;
+
+INLINE vec from_bf16(uint16x8_t zipped)
+{
+    return vreinterpretq_f32_u16(zipped);
+}
+
+INLINE void load(vec x[4], const void *p, ts_dtype t)
+{
+    if (t == TS_F32) {
+        for (int j = 0; j < 4; j++) x[j] = vld1q_f32((const float *)p + j * LANES);
+        return;
+    }
+    for (int j = 0; j < 2; j++) {
+        const uint16x8_t w = vld1q_u16((const uint16_t *)p + j * 2 * LANES);
+        if (t == TS_BF16) {
+            x[2 * j] = from_bf16(vzip1q_u16(vdupq_n_u16(0), w));
+            x[2 * j + 1] = from_bf16(vzip2q_u16(vdupq_n_u16(0), w));
+        } else {
+            x[2 * j] = vcvt_f32_f16(vget_low_f16(vreinterpretq_f16_u16(w)));
+            x[2 * j + 1] = vcvt_high_f32_f16(vreinterpretq_f16_u16(w));
+        }
+    }
+}
+
+INLINE void load_in_order(vec x[4], const void *p, ts_dtype t)
+{
+    load(x, p, t);
+}
+
+INLINE vec get(const float *p)
+{
+    return vld1q_f32(p);
+}
+
+INLINE void put(float *p, vec v)
+{
+    vst1q_f32(p, v);
+}
+
+INLINE ivec get_ints(const int32_t *p)
+{
+    return vld1q_s32(p);
+}
+
+INLINE ivec count_from(int32_t i)
+{
+    static const int32_t lane[] = { 0, 1, 2, 3 };
+    return vaddq_s32(vdupq_n_s32(i), vld1q_s32(lane));
+}
+
+INLINE vec splat(float f)
+{
+    return vdupq_n_f32(f);
+}
+
+/* The compiler would load it once, and then copy it. */
+INLINE vec fresh(const float *copy, float f)
+{
+    vec v;
+    (void)f;
+    __asm__ volatile("ldr %q0, %1" : "=w"(v) : "m"(*(const float(*)[LANES])copy));
+    return v;
+}
+
+INLINE vec sub(vec x, vec y)
+{
+    return vsubq_f32(x, y);
+}
+
+INLINE vec madd(vec x, vec y, vec z)
+{
+    return vfmaq_f32(z, x, y);
+}
+
+/* A NaN where either is one. It hides a block's maximum, but the row has no use for it any more. */
+INLINE vec larger(vec x, vec y)
+{
+    return vmaxq_f32(x, y);
+}
+
+INLINE vec low_bits_to_exponent(vec v)
+{
+    return vreinterpretq_f32_u32(vshlq_n_u32(vreinterpretq_u32_f32(v), 23));
+}
+
+INLINE unsigned bits_of(uint32x4_t mask)
+{
+    static const uint32_t bit[] = { 1, 2, 4, 8 };
+    return vaddvq_u32(vandq_u32(mask, vld1q_u32(bit)));
+}
+
+INLINE unsigned which_ge(vec x, vec y)
+{
+    return bits_of(vcgeq_f32(x, y));
+}
+
+INLINE unsigned which_gt(vec x, vec y)
+{
+    return bits_of(vcgtq_f32(x, y));
+}
+
+INLINE double total(vec v)
+{
+    return (double)vaddvq_f32(v);
+}
+
+/* Bytes that bring the chosen lanes to the front. */
+INLINE void pack(float *val, int32_t *idx, unsigned which, vec v, ivec i)
+{
+#define B(lane) 4 * lane, 4 * lane + 1, 4 * lane + 2, 4 * lane + 3
+    static const uint8_t front[16][16] = {
+        { 0 },
+        { B(0) },
+        { B(1) },
+        { B(0), B(1) },
+        { B(2) },
+        { B(0), B(2) },
+        { B(1), B(2) },
+        { B(0), B(1), B(2) },
+        { B(3) },
+        { B(0), B(3) },
+        { B(1), B(3) },
+        { B(0), B(1), B(3) },
+        { B(2), B(3) },
+        { B(0), B(2), B(3) },
+        { B(1), B(2), B(3) },
+        { B(0), B(1), B(2), B(3) },
+    };
+#undef B
+    const uint8x16_t to = vld1q_u8(front[which]);
+    vst1q_f32(val, vreinterpretq_f32_u8(vqtbl1q_u8(vreinterpretq_u8_f32(v), to)));
+    vst1q_s32(idx, vreinterpretq_s32_u8(vqtbl1q_u8(vreinterpretq_u8_s32(i), to)));
+}
+
+#include "softmax_topk_simd.h"
+
+ts_status ts_softmax_topk_neon(const void *args, const ts_exec *x)
+{
+    return ts_softmax_topk_threads(args, x, &steps);
+}
