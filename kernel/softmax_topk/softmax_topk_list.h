@@ -63,10 +63,10 @@ INLINE float highest(vec v)
 static int count_ge(const float *x, int n, float v)
 {
     const vec all = splat(v);
-    int       count = 0;
+    tally     count = tally_zero();
 #pragma GCC unroll 4
-    for (int i = 0; i < n; i += LANES) count += __builtin_popcount(which_ge(get(x + i), all));
-    return count;
+    for (int i = 0; i < n; i += LANES) count = tally_ge(count, get(x + i), all);
+    return tallied(count);
 }
 
 typedef struct choice {
@@ -134,7 +134,7 @@ INLINE void raise_floor(list *l, float v)
 INLINE unsigned first_bits(unsigned bits, int n)
 {
     if (n <= 0) return 0;
-    while (__builtin_popcount(bits) > n) bits &= ~(1u << (31 - __builtin_clz(bits)));
+    while (bits_in(bits) > n) bits &= ~(1u << (31 - __builtin_clz(bits)));
     return bits;
 }
 
@@ -151,9 +151,9 @@ static void select_first(list *l, int slack, float max)
         unsigned  gt = which_gt(x, splat(c.v)), eq = which_ge(x, splat(c.v)) & ~gt;
         if (i + LANES > n) eq &= (1u << (n - i)) - 1; /* not the -inf behind the end */
         eq = first_bits(eq, left);
-        left -= __builtin_popcount(eq);
+        left -= bits_in(eq);
         pack(l->val + kept, l->idx + kept, gt | eq, x, get_ints(l->idx + i));
-        kept += __builtin_popcount(gt | eq);
+        kept += bits_in(gt | eq);
     }
     /* More only in a sick row, whose max may be wrong. */
     l->n = kept < l->k + slack ? kept : l->k + slack;
@@ -217,7 +217,7 @@ static void sort_few(const list *l, int32_t *index, float *val)
         for (int j = 0; j < l->n; j += LANES) {
             const vec      x = get(l->val + j), v = splat(l->val[i]);
             const unsigned before = i - j >= LANES ? ~0u : i > j ? (1u << (i - j)) - 1 : 0;
-            place += __builtin_popcount(which_gt(x, v) | (which_ge(x, v) & before));
+            place += bits_in(which_gt(x, v) | (which_ge(x, v) & before));
         }
         index[place] = l->idx[i];
         val[place] = l->val[i];

@@ -11,10 +11,11 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-enum { LANES = 4, GROUP = 4 * LANES, BATCH = 4 };
+enum { LANES = 4, GROUP = 4 * LANES, BATCH = 8 };
 
 typedef float32x4_t vec;
 typedef int32x4_t   ivec;
+typedef uint32x4_t  tally;
 
 INLINE vec from_bf16(uint16x8_t zipped)
 {
@@ -114,6 +115,33 @@ INLINE unsigned which_ge(vec x, vec y)
 INLINE unsigned which_gt(vec x, vec y)
 {
     return bits_of(vcgtq_f32(x, y));
+}
+
+INLINE int any_ge(vec x, vec y)
+{
+    return vmaxvq_u32(vcgeq_f32(x, y)) != 0;
+}
+
+/* Of LANES bits, from a table in a word: there is no instruction for it among the general ones. */
+INLINE int bits_in(unsigned which)
+{
+    return (int)(0x4332322132212110 >> 4 * which & 15);
+}
+
+INLINE tally tally_zero(void)
+{
+    return vdupq_n_u32(0);
+}
+
+/* What is true is -1. */
+INLINE tally tally_ge(tally n, vec x, vec y)
+{
+    return vsubq_u32(n, vcgeq_f32(x, y));
+}
+
+INLINE int tallied(tally n)
+{
+    return (int)vaddvq_u32(n);
 }
 
 INLINE double total(vec v)

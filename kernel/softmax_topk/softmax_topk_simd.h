@@ -9,9 +9,10 @@
  *     load_in_order  the same in the order of memory
  *     get, put, get_ints, count_from (i, i + 1, ...), splat, sub, madd (a * b + c), total
  *     fresh          a constant that is in memory, too: another copy where madd takes its place
- *     BATCH          vectors, a divisor of four, whose exponentials go step by step together
+ *     BATCH          vectors, 2, 4 or 8, whose exponentials go step by step together
  *     larger         the second of the two where either is a NaN
- *     which_ge, which_gt   a bit for each lane
+ *     which_ge, which_gt   a bit for each lane; bits_in: how many are set; any_ge: whether one is
+ *     tally          counts of lanes; tally_zero, tally_ge, and tallied: their sum
  *     low_bits_to_exponent   2^n from a float whose lowest bits are n + 127
  *     pack           the lanes whose bit is set, next to each other; all LANES places are written
  *
@@ -98,26 +99,27 @@ INLINE void prepare(weighing *w, float shift, const scale *s)
     for (int i = 0; i < CONSTANTS; i++) put(w->copy[i], splat(constant[i]));
 }
 
-/* sum + 2^(c (x - shift)), over BATCH vectors. The product with c is never rounded, and `low` keeps
- * results from becoming subnormal, which would be slow. A NaN in x passes through everything. */
-INLINE void add_weights(vec sum[2], const vec *x, const weighing *w)
+/* sum + 2^(c (x - shift)), over n_vec vectors, BATCH at most. The product with c is never rounded,
+ * and `low` keeps results from becoming subnormal, which would be slow. A NaN in x passes through
+ * everything. */
+INLINE void add_weights(vec sum[2], const vec *x, int n_vec, const weighing *w)
 {
     vec d[BATCH], n[BATCH], r[BATCH], p[BATCH];
-#pragma GCC unroll 4
-    for (int j = 0; j < BATCH; j++) d[j] = larger(w->low, sub(x[j], w->shift));
-#pragma GCC unroll 4
-    for (int j = 0; j < BATCH; j++) n[j] = madd(d[j], w->c, fresh(w->copy[BIG], BIG_AND_BIAS));
-#pragma GCC unroll 4
-    for (int j = 0; j < BATCH; j++) r[j] = madd(d[j], w->c, sub(splat(BIG_AND_BIAS), n[j]));
-#pragma GCC unroll 4
-    for (int j = 0; j < BATCH; j++) p[j] = splat(constant[DEGREE]);
+#pragma GCC unroll 8
+    for (int j = 0; j < n_vec; j++) d[j] = larger(w->low, sub(x[j], w->shift));
+#pragma GCC unroll 8
+    for (int j = 0; j < n_vec; j++) n[j] = madd(d[j], w->c, fresh(w->copy[BIG], BIG_AND_BIAS));
+#pragma GCC unroll 8
+    for (int j = 0; j < n_vec; j++) r[j] = madd(d[j], w->c, sub(splat(BIG_AND_BIAS), n[j]));
+#pragma GCC unroll 8
+    for (int j = 0; j < n_vec; j++) p[j] = splat(constant[DEGREE]);
 #pragma GCC unroll 8
     for (int i = DEGREE; i-- > 0;) {
-#pragma GCC unroll 4
-        for (int j = 0; j < BATCH; j++) p[j] = madd(p[j], r[j], fresh(w->copy[i], constant[i]));
+#pragma GCC unroll 8
+        for (int j = 0; j < n_vec; j++) p[j] = madd(p[j], r[j], fresh(w->copy[i], constant[i]));
     }
-#pragma GCC unroll 4
-    for (int j = 0; j < BATCH; j++) sum[j % 2] = madd(p[j], low_bits_to_exponent(n[j]), sum[j % 2]);
+#pragma GCC unroll 8
+    for (int j = 0; j < n_vec; j++) sum[j % 2] = madd(p[j], low_bits_to_exponent(n[j]), sum[j % 2]);
 }
 
 /* ---- a block ---- */
@@ -176,12 +178,20 @@ INLINE double sum_groups(const char *p, ts_dtype t, int n_groups, float shift, c
     for (int begin = 0; begin < n_groups; begin += SHORT) {
         const int end = (int)ts_lesser(begin + SHORT, n_groups);
         vec       sum[2] = { splat(0), splat(0) }; /* more would not fit in 16 registers */
-        for (int g = begin; g < end; g++) {
+        int       g = begin;
+        for (; BATCH > 4 && g + 2 <= end; g += 2) {
+            vec x[BATCH];
+            load(x, p + g * GROUP * size_of(t), t);
+            load(x + BATCH / 2, p + (g + 1) * GROUP * size_of(t), t);
+            for (int64_t i = 0; i < 2 * lines; i++) fetch(ahead);
+            add_weights(sum, x, BATCH, &w);
+        }
+        for (; g < end; g++) {
             vec x[4];
             load(x, p + g * GROUP * size_of(t), t);
             for (int64_t i = 0; i < lines; i++) fetch(ahead);
 #pragma GCC unroll 4
-            for (int j = 0; j < 4; j += BATCH) add_weights(sum, x + j, &w);
+            for (int j = 0; j < 4; j += BATCH) add_weights(sum, x + j, BATCH < 4 ? BATCH : 4, &w);
         }
         all += total(sum[0]) + total(sum[1]);
     }
@@ -242,14 +252,14 @@ INLINE hits find_hits(const peaks *m, int n_groups, float bar, uintptr_t *ahead)
     hits      h = { { 0 }, 0 };
     uint32_t  eights = 0;
     for (int e = 0; e * EIGHT < n_groups; e++)
-        eights |= (uint32_t)(which_ge(get(m->of_eight + e * LANES), v) != 0) << e;
+        eights |= (uint32_t)any_ge(get(m->of_eight + e * LANES), v) << e;
     for (; eights; eights &= eights - 1) {
         const int begin = __builtin_ctz(eights) * EIGHT;
         uint64_t  bits = 0;
         fetch(ahead);
 #pragma GCC unroll 8
         for (int g = 0; g < EIGHT; g++)
-            bits |= (uint64_t)(which_ge(get(m->of_group + (begin + g) * LANES), v) != 0) << g;
+            bits |= (uint64_t)any_ge(get(m->of_group + (begin + g) * LANES), v) << g;
         if (begin + EIGHT > n_groups) bits &= ((uint64_t)1 << (n_groups - begin)) - 1;
         h.bits[begin / 64] |= bits << begin % 64;
         h.n += __builtin_popcountll(bits);
@@ -273,7 +283,7 @@ INLINE void enter(list *l, const block *b, ts_dtype t, const hits *h, float bar,
             for (int j = 0; j < 4; j++, i += LANES) {
                 const unsigned which = which_ge(x[j], splat(bar));
                 pack(l->val + n, l->idx + n, which, x[j], count_from((int32_t)i));
-                n += __builtin_popcount(which);
+                n += bits_in(which);
             }
         }
     /* What was put behind the row's end has entered, too, unless NaNs hid the last group. */
