@@ -2,9 +2,9 @@
 /* layernorm_neon.c - the vectors of layernorm_simd.h, 16 elements each, in the order of memory. The
  * ends of rows go over the stack.
  *
- * A core reads and writes as fast as it does four or five operations on each vector, so that what
- * counts is their number: rows near zero take the shorter way (NEAR), and a conversion to double,
- * which costs four additions, is made for many elements at a time. */
+ * Memory feeds a core faster than it does five operations on each vector, so that what counts is
+ * their number: rows near zero take the shorter way (NEAR), and a conversion to double, which costs
+ * as much as four additions, is made once for many elements. */
 #include <arm_neon.h>
 #include <string.h>
 
@@ -27,7 +27,7 @@ typedef struct wide {
 
 INLINE int group_of(ts_dtype t)
 {
-    (void)t;
+    (void)t; /* rows a multiple of 16 KiB apart crowd the same sets of the first-level cache */
     return GROUP;
 }
 

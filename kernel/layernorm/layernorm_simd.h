@@ -422,6 +422,31 @@ INLINE void dx_row(const backward_call *c, int64_t r, const backward_row *w, ts_
     else dx_ends(c, r, 1, w, 0, t, c->head);
 }
 
+/* Units from i to stop of backward_group, with everything its own as in forward_units. */
+INLINE void backward_units(const backward_call *c, int64_t r, int group, ts_dtype t,
+                           const backward_row *given, const backward_row *before, int near,
+                           int64_t i, int64_t stop, int64_t to_next, part *out)
+{
+    backward_row w[GROUP], done[GROUP];
+    part         sums[GROUP];
+#pragma GCC unroll 4
+    for (int k = 0; k < group; k++) {
+        w[k] = given[k];
+        if (before) done[k] = before[k];
+        sums[k] = part_zero();
+    }
+    for (; i + UNIT <= stop; i += UNIT) {
+        const int64_t ahead = r * c->pitch + ahead_of(i, c->n, t, to_next);
+        prefetch(c->x + ahead, group, c->pitch, t);
+        prefetch(c->dy + ahead, group, c->pitch, t);
+        sum_unit(c, r, group, w, near, t, i, UNIT, sums);
+        if (before && c->head + i + UNIT <= c->n)
+            dx_unit(c, r - group, group, done, near, t, c->head + i, UNIT, c->streaming);
+    }
+#pragma GCC unroll 4
+    for (int k = 0; k < group; k++) out[k] = sums[k];
+}
+
 /* Sums over `group` rows w from r on. Where `done` is given, dx of the `group` rows before them,
  * whose sums it holds, is written meanwhile, as in forward_group. near: w are plain, and done near.
  */
@@ -430,23 +455,11 @@ INLINE void backward_group(const backward_call *c, int64_t r, int64_t end, int g
 {
     const int64_t to_next = r + 2 * group <= end ? group * c->pitch : 0;
     double        g[GROUP] = { 0 }, gx[GROUP] = { 0 };
-    int64_t       i = 0;
-    while (i < c->n) {
-        const int64_t stop = ts_lesser(i + BLOCK, c->n);
+    for (int64_t i = 0; i < c->n; i += BLOCK) {
+        const int64_t stop = ts_lesser(i + BLOCK, c->n), whole = i + (stop - i) / UNIT * UNIT;
         part          sums[GROUP];
-#pragma GCC unroll 4
-        for (int k = 0; k < group; k++) sums[k] = part_zero();
-        for (; i + UNIT <= stop; i += UNIT) {
-            const int64_t ahead = r * c->pitch + ahead_of(i, c->n, t, to_next);
-            prefetch(c->x + ahead, group, c->pitch, t);
-            prefetch(c->dy + ahead, group, c->pitch, t);
-            sum_unit(c, r, group, w, near, t, i, UNIT, sums);
-            if (done && c->head + i + UNIT <= c->n)
-                dx_unit(c, r - group, group, done, near, t, c->head + i, UNIT, c->streaming);
-        }
-        if (i < stop) sum_unit(c, r, group, w, near, t, i, (int)(stop - i), sums);
-        i = stop;
-#pragma GCC unroll 4
+        backward_units(c, r, group, t, w, done, near, i, stop, to_next, sums);
+        if (whole < stop) sum_unit(c, r, group, w, near, t, whole, (int)(stop - whole), sums);
         for (int k = 0; k < group; k++) {
             g[k] += total(sums[k].a);
             gx[k] += total(sums[k].b);
