@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* ---- numbers: counter-based; script/ sees nothing of base/ ---- */
+/* ---- numbers: counter-based; of base/ script/ sees real.h alone ---- */
 
 static uint64_t mix(uint64_t z)
 {

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # layering.sh BUILD symbols|includes - the arrows of DESIGN.md: include <- base <- kernel <- model <- train, and
-# include <- base <- task <- exam <- judge <- report; plan/ has include and base; script/ has the contract alone, and task, mutant
-# and cage have script/; the cage has the contract and judge/{allow,call,class}.h besides. Each half
+# include <- base <- task <- exam <- judge <- report; plan/ has include and base; script/ has the contract and base/real
+# alone, and task, mutant and cage have script/; the cage has the contract and judge/{allow,call,class}.h besides. Each half
 # first proves that it can fail.
 set -eu
 cd "$(dirname "$0")/.."

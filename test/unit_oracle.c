@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* unit_oracle.c - the bits of inputs, expected values and bounds are the same on every machine.
+ *
+ *   unit_oracle        the cheap CHECK cases of every task, compared with the sums below
+ *   unit_oracle all    every CHECK case, compared likewise: a minute
+ *
+ * A sum that differs prints what it is now. After a change of a task that is meant, put that in
+ * here; on a machine that differs, find out why. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "arena.h"
+#include "dtype.h"
+#include "rng.h"
+
+static const uint64_t SEED = 0x5eed;
+
+static const struct known {
+    const char *task;
+    uint64_t    cheap, all;
+} known[] = {
+    { "layernorm_forward", 0x8ebaeddb88a4a2b1, 0xd7c99637ae8d3e64 },
+    { "layernorm_backward", 0x510bbc9273de5804, 0x5793f0bbe9aa688e },
+    { "softmax_topk", 0x591fcf585afc8038, 0x676735ac6c613fbd },
+    { "kv_cache", 0x9d9967ca682d3ad9, 0x43683f68b2b9be40 },
+    { "flash_attention", 0x3225367b1763cd64, 0xca34b50cbb343149 },
+    { "flash_attention_backward", 0xe264f7748ffd6ffb, 0xd054038e0399f1ea },
+    { "beam_search", 0x058db955c153b603, 0xdfc0654cd4a61821 },
+    { "tree_verify", 0x690d98e6a055e66c, 0xc53cd068d402e2bb },
+    { "ternary_linear", 0x9dc9eb21e7834e21, 0xba25cb67ba1d04e1 },
+    { "ternary_training", 0xb9919e459a4ce289, 0xc35e6131997d7047 },
+};
+
+static void add_double(uint64_t *h, double x)
+{
+    uint64_t bits;
+    if (isnan(x)) x = NAN; /* whose sign and payload say nothing */
+    memcpy(&bits, &x, sizeof bits);
+    *h = ts_mix(*h + bits + 1);
+}
+
+static void add_inputs(uint64_t *h, const ts_arena *m)
+{
+    for (int i = 0; i < m->n_scalars; i++) add_double(h, m->scalar[i].value);
+    for (int i = 0; i < m->n; i++) {
+        const ts_buf *b = &m->buf[i].b;
+        const size_t  each = b->role == TS_OUT ? 0 : ts_format_of(b->dtype)->n_bytes;
+        for (int64_t r = 0; r < b->n_rows; r++)
+            for (size_t k = 0; k < (size_t)b->n_cols * each; k++)
+                *h = ts_mix(*h + m->buf[i].p[(size_t)(r * b->row_stride) * each + k] + 1);
+    }
+}
+
+/* Of cases so large that the judge works some rows out, which it draws anew, the inputs alone. */
+static bool is_sampled(const ts_task *t, const ts_case *c)
+{
+    double work = 1;
+    for (int i = 0; i < 6; i++) work *= (double)c->dim[i];
+    return !strncmp(t->name, "flash_", 6) && work > 0x1p27;
+}
+
+static void add_case(uint64_t *h, const ts_task *t, const ts_case *c, ts_arena *m)
+{
+    void        *args = calloc(1, t->args_bytes);
+    const size_t n = t->n_want(c);
+    ts_want     *want = calloc(n + 1, sizeof *want);
+    if (!args || !want) abort();
+    ts_arena_setup(m, t, c, SEED, args);
+    add_inputs(h, m);
+    if (!is_sampled(t, c)) {
+        t->oracle(c, args, want);
+        for (size_t i = 0; i < n; i++) add_double(h, want[i].value), add_double(h, want[i].bound);
+    }
+    ts_arena_clear(m);
+    free(args);
+    free(want);
+}
+
+/* Its least work; a script's is the number of its steps, so those are all cheap. */
+static bool is_cheap(const ts_task *t, const ts_case *c)
+{
+    return t->cost(c).flops <= 1e5 && t->n_want(c) <= 20000;
+}
+
+int main(int argc, char **argv)
+{
+    const bool all = argc > 1 && !strcmp(argv[1], "all");
+    bool       same = true;
+    ts_arena   m;
+    if (!ts_arena_open(&m)) return 1;
+    for (int i = 0; ts_tasks[i]; i++) {
+        const ts_task *t = ts_tasks[i];
+        const size_t   n = sizeof known / sizeof *known;
+        uint64_t       h = 0, expected = 0;
+        int            n_cases = 0;
+        for (const ts_case *c = t->cases(); c->use; c++) {
+            if (!(c->use & TS_USE_CHECK) || !(all || is_cheap(t, c))) continue;
+            add_case(&h, t, c, &m);
+            n_cases++;
+        }
+        for (size_t k = 0; k < n; k++)
+            if (!strcmp(known[k].task, t->name)) expected = all ? known[k].all : known[k].cheap;
+        printf("%-25s %4d cases  0x%016" PRIx64 "%s\n", t->name, n_cases, h,
+               h == expected ? "" : "  differs");
+        same = same && h == expected;
+    }
+    ts_arena_close(&m);
+    return !same;
+}
