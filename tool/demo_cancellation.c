@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "dtype.h"
+#include "real.h"
 #include "rng.h"
 #include "tool.h"
 #include "touchstone/layernorm.h"
@@ -93,15 +94,18 @@ static ts_status ours(ts_dtype t, const double *x, double *variance)
  * in the mean of them is taken out again at the end. */
 static double exact_variance(const double *x)
 {
-    long double mean = 0, squares = 0, residue = 0;
-    for (int i = 0; i < D; i++) mean += (long double)x[i] - x[0];
-    mean /= D;
+    const ts_real n = ts_real_of(D);
+    ts_real       mean = { 0, 0 }, squares = { 0, 0 }, residue = { 0, 0 };
+    for (int i = 0; i < D; i++) ts_real_gather(&mean, ts_real_sum(x[i], -x[0]));
+    mean = ts_real_div(ts_real_gathered(mean), n);
     for (int i = 0; i < D; i++) {
-        const long double d = ((long double)x[i] - x[0]) - mean;
-        squares += d * d;
-        residue += d;
+        const ts_real d = ts_real_sub(ts_real_sum(x[i], -x[0]), mean);
+        ts_real_gather(&squares, ts_real_mul(d, d));
+        ts_real_gather(&residue, d);
     }
-    return (double)((squares - residue * residue / D) / D);
+    squares = ts_real_gathered(squares), residue = ts_real_gathered(residue);
+    const ts_real extra = ts_real_div(ts_real_mul(residue, residue), n);
+    return ts_real_div(ts_real_sub(squares, extra), n).hi;
 }
 
 /* The mean may be wrong by 8u max|x| and adds that, squared, to the variance; the sum of D squares

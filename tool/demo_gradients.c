@@ -12,11 +12,12 @@
 #include <time.h>
 
 #include "gradients.h"
+#include "real.h"
 #include "rng.h"
 #include "tool.h"
 
 /* What the contract asks of the complex step and of the second derivation. The Jacobian product is
- * in long double and is held to the complex step's. */
+ * in pairs of doubles and is held to the complex step's. */
 static const double EXACT = 1e-13, AGREE = 1e-12;
 enum { BIG_ROWS = 8192, BIG_COLS = 4096 };
 
@@ -93,19 +94,21 @@ static void complex_step(const ts_gradients_case *c, gradients *g)
         }
 }
 
-/* xhat and rstd of one row from x alone, in long double. */
-static long double normalised(const ts_gradients_case *c, int64_t row, long double *xhat)
+/* xhat and rstd of one row from x alone, in pairs of doubles. */
+static ts_real normalised(const ts_gradients_case *c, int64_t row, ts_real *xhat)
 {
     const int64_t D = c->n_cols;
-    long double   mean = 0, v = 0;
-    for (int64_t j = 0; j < D; j++) mean += c->x[row * D + j];
-    mean /= D;
+    const ts_real n = ts_real_of((double)D);
+    ts_real       mean = { 0, 0 }, v = { 0, 0 };
+    for (int64_t j = 0; j < D; j++) ts_real_gather(&mean, ts_real_of(c->x[row * D + j]));
+    mean = ts_real_div(ts_real_gathered(mean), n);
     for (int64_t j = 0; j < D; j++) {
-        xhat[j] = c->x[row * D + j] - mean;
-        v += xhat[j] * xhat[j];
+        xhat[j] = ts_real_sub(ts_real_of(c->x[row * D + j]), mean);
+        ts_real_gather(&v, ts_real_mul(xhat[j], xhat[j]));
     }
-    const long double rstd = 1 / sqrtl(v / D + c->eps);
-    for (int64_t j = 0; j < D; j++) xhat[j] *= rstd;
+    v = ts_real_add(ts_real_div(ts_real_gathered(v), n), ts_real_of(c->eps));
+    const ts_real rstd = ts_real_div(ts_real_of(1), ts_real_sqrt(v));
+    for (int64_t j = 0; j < D; j++) xhat[j] = ts_real_mul(xhat[j], rstd);
     return rstd;
 }
 
@@ -114,26 +117,27 @@ static long double normalised(const ts_gradients_case *c, int64_t row, long doub
 static bool jacobian_product(const ts_gradients_case *c, gradients *g)
 {
     const int64_t D = c->n_cols;
-    long double  *xhat = calloc(3 * (size_t)D, sizeof *xhat), *dgamma = xhat + D,
-                *dbeta = xhat + 2 * D;
+    const ts_real n = ts_real_of((double)D);
+    ts_real *xhat = calloc(3 * (size_t)D, sizeof *xhat), *dgamma = xhat + D, *dbeta = xhat + 2 * D;
     if (!xhat) return false;
     for (int64_t r = 0; r < c->n_rows; r++) {
-        const double     *dy = c->dy + r * D;
-        const long double rstd = normalised(c, r, xhat);
+        const double *dy = c->dy + r * D;
+        const ts_real rstd = normalised(c, r, xhat);
         for (int64_t j = 0; j < D; j++) {
-            long double sum = 0;
+            ts_real sum = { 0, 0 };
             for (int64_t i = 0; i < D; i++) {
-                const long double J = rstd * ((i == j) - 1.0L / D - xhat[i] * xhat[j] / D);
-                sum += J * ((long double)c->gamma[i] * dy[i]);
+                const ts_real means = ts_real_add(ts_real_of(1), ts_real_mul(xhat[i], xhat[j]));
+                const ts_real J = ts_real_sub(ts_real_of(i == j), ts_real_div(means, n));
+                ts_real_gather(&sum, ts_real_mul(J, ts_real_product(c->gamma[i], dy[i])));
             }
-            g->of[TS_DX][r * D + j] = (double)sum;
-            dgamma[j] += xhat[j] * dy[j];
-            dbeta[j] += dy[j];
+            g->of[TS_DX][r * D + j] = ts_real_mul(rstd, ts_real_gathered(sum)).hi;
+            ts_real_gather_product(&dgamma[j], xhat[j], dy[j]);
+            ts_real_gather(&dbeta[j], ts_real_of(dy[j]));
         }
     }
     for (int64_t j = 0; j < D; j++) {
-        g->of[TS_DGAMMA][j] = (double)dgamma[j];
-        g->of[TS_DBETA][j] = (double)dbeta[j];
+        g->of[TS_DGAMMA][j] = ts_real_gathered(dgamma[j]).hi;
+        g->of[TS_DBETA][j] = ts_real_gathered(dbeta[j]).hi;
     }
     free(xhat);
     return true;

@@ -14,7 +14,8 @@
  * roundings an element; eight times the root of a sum of squares is exceeded with probability 3e-14
  * (Hoeffding). Richardson makes it 3 N / h. The step is the power of two next to the h that makes
  * the two least together: no ladder of steps is needed where the bound is known. x + h d is exact,
- * and sums here are in long double, so nothing else is lost. The gradient itself may err by (2 k(D)
+ * and sums here are in pairs of doubles, so nothing else is lost. The gradient itself may err by (2
+ * k(D)
  * + 8 r max|x|) u M, where M = r sum |d| (|g| + avg|g| + |xhat| avg|g xhat|) are the magnitudes
  * that cancel in <dx, d>. Errors and limits are relative to M.
  *
@@ -26,6 +27,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "real.h"
 #include "rng.h"
 #include "touchstone/layernorm.h"
 
@@ -227,15 +229,18 @@ static double row_error(const ts_gradients_case *c, const block *b, int64_t i)
 {
     const int64_t D = c->n_cols, row = b->row[i] * D;
     const double *y = b->y + i * COPIES * D, *d = b->d + i * D;
-    long double   wide = 0, narrow = 0, claimed = 0;
+    ts_real       wide = { 0, 0 }, narrow = { 0, 0 };
     for (int64_t j = 0; j < D; j++) {
-        const long double w = c->dy[row + j];
-        wide += w * (y[j] - y[D + j]);
-        narrow += w * (y[2 * D + j] - y[3 * D + j]);
-        claimed += (long double)c->dx[row + j] * d[j];
+        const double w = c->dy[row + j];
+        ts_real_gather_product(&wide, ts_real_of(y[j] - y[D + j]), w);
+        ts_real_gather_product(&narrow, ts_real_of(y[2 * D + j] - y[3 * D + j]), w);
     }
-    const long double h = b->step[i], found = (4 * (narrow / h) - wide / (2 * h)) / 3;
-    return (double)fabsl(found - claimed) / b->magnitude[i];
+    const ts_real h = ts_real_of(b->step[i]), claimed = ts_real_dot(c->dx + row, 1, d, 1, D);
+    const ts_real near = ts_real_div(ts_real_gathered(narrow), h);
+    const ts_real far = ts_real_div(ts_real_gathered(wide), ts_real_of(2 * b->step[i]));
+    const ts_real three = ts_real_sub(ts_real_mul(ts_real_of(4), near), far);
+    const ts_real found = ts_real_div(three, ts_real_of(3));
+    return fabs(ts_real_sub(found, claimed).hi) / b->magnitude[i];
 }
 
 static bool check_rows(const ts_gradients_case *c, block *b, ts_gradients_report *r)
@@ -255,11 +260,16 @@ static bool check_rows(const ts_gradients_case *c, block *b, ts_gradients_report
 /* y of a column depends on that column's gamma and beta alone, so one pair of calls gives the
  * derivative for each column, and their sum is the derivative along the whole direction. */
 typedef struct column {
-    long double found;     /* sum over rows of dy * (y+ - y-) / 2 */
-    double      magnitude; /* sum over rows of the terms' magnitudes */
-    double      squares;   /* sum over rows of the square of an element's rounding, in u */
-    double      shift;     /* sum over rows of what r max|x| of error in xhat would do */
+    ts_real found;     /* sum over rows of dy * (y+ - y-) / 2 */
+    double  magnitude; /* sum over rows of the terms' magnitudes */
+    double  squares;   /* sum over rows of the square of an element's rounding, in u */
+    double  shift;     /* sum over rows of what r max|x| of error in xhat would do */
 } column;
+
+static double off(const column *k, ts_real claimed)
+{
+    return fabs(ts_real_sub(ts_real_gathered(k->found), claimed).hi);
+}
 
 static void add_row(const ts_gradients_case *c, int64_t row, const double *dgamma,
                     const double *dbeta, const double *plus, const double *minus, column *k)
@@ -272,7 +282,7 @@ static void add_row(const ts_gradients_case *c, int64_t row, const double *dgamm
         const double w = fabs(dy[j]), xhat = fabs((x[j] - mean) * r);
         const double g = fabs(c->gamma[j]) + fabs(dgamma[j]), b = fabs(c->beta[j]) + fabs(dbeta[j]);
         const double e = 4 * w * (g * xhat + b);
-        k[j].found += (long double)dy[j] * (plus[j] - minus[j]) / 2;
+        ts_real_gather_product(&k[j].found, ts_real_of((plus[j] - minus[j]) / 2), dy[j]);
         k[j].magnitude += w * (fabs(dgamma[j]) * xhat + fabs(dbeta[j]));
         k[j].squares += e * e;
         k[j].shift += w * fabs(dgamma[j]) * r * largest;
@@ -324,7 +334,7 @@ static bool check_direction(const ts_gradients_case *c, block *b, int which, ts_
     column *k = move_columns(c, b);
     if (!k) return false;
     for (int64_t j = 0; j < c->n_cols; j++)
-        ts_gradients_note(r, which, (double)fabsl(k[j].found - claims[j] * d[j]) / k[j].magnitude,
+        ts_gradients_note(r, which, off(&k[j], ts_real_product(claims[j], d[j])) / k[j].magnitude,
                           column_limit(c, &k[j]));
     free(k);
     return true;
@@ -367,9 +377,9 @@ static bool spot_columns(const ts_gradients_case *c, block *b, ts_gradients_repo
         const int    which = dgamma[j] != 0 ? TS_DGAMMA : TS_DBETA;
         const double claimed = which == TS_DGAMMA ? c->dgamma[j] : c->dbeta[j];
         if (k[j].magnitude > 0)
-            ts_gradients_note(r, which, (double)fabsl(k[j].found - claimed) / k[j].magnitude,
+            ts_gradients_note(r, which, off(&k[j], ts_real_of(claimed)) / k[j].magnitude,
                               column_limit(c, &k[j]));
-        else if (k[j].found != 0) ts_gradients_note(r, which, INFINITY, U);
+        else if (ts_real_gathered(k[j].found).hi != 0) ts_gradients_note(r, which, INFINITY, U);
     }
     free(k);
     return true;
