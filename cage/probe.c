@@ -53,7 +53,7 @@ static ts_status by_workspace(const ts_probe_args *a, const ts_exec *x)
 
 /* ---- a thread of the pool that never comes back: the caller leaves the loop without it ---- */
 
-static void        *way_out[5];
+static void        *way_out[RAW_WAY];
 static volatile int worker_runs;
 static uintptr_t    own_stack;
 
@@ -64,7 +64,7 @@ static void stay(int64_t i, void *ctx)
     (void)i;
     if ((uintptr_t)&here - own_stack + (1 << 18) < 1 << 19) {
         while (!worker_runs) {}
-        __builtin_longjmp(way_out, 1);
+        RAW_GO_BACK(way_out);
     }
     worker_runs = 1;
     for (;;)
@@ -82,7 +82,7 @@ static ts_status leave_a_thread(const ts_probe_args *a)
     own_stack = (uintptr_t)&here;
     for (int64_t i = 0; i < a->n; i++) one(i, (void *)a);
     if (worker_runs) return TS_OK;
-    if (!__builtin_setjmp(way_out)) j_parallel_for(64, stay, &copy);
+    if (!RAW_MARK(way_out)) j_parallel_for(64, stay, &copy);
     return TS_OK;
 }
 

@@ -69,6 +69,11 @@ static inline void raw_flush_to_zero(void)
 
 enum { RAW_MAPPED = 0, RAW_DIVIDE_TRAPS = 0 };
 
+/* There is no way back. */
+enum { RAW_WAY = 1 };
+#define RAW_MARK(way)    ((void)(way), 0)
+#define RAW_GO_BACK(way) __builtin_trap()
+
 #define RAW_COMMENT "#" /* in assembly: the rest of the line */
 
 #endif

@@ -80,6 +80,11 @@ static inline void raw_flush_to_zero(void)
 enum { RAW_MAPPED = 0x3f };    /* the bits from 41 on of what the kernel maps where it likes */
 enum { RAW_DIVIDE_TRAPS = 1 }; /* an integer divided by 0 is a signal */
 
+/* A way back to here, in so many words; back there, where it was marked, RAW_MARK is not 0. */
+enum { RAW_WAY = 5 };
+#define RAW_MARK(way)    __builtin_setjmp(way)
+#define RAW_GO_BACK(way) __builtin_longjmp(way, 1)
+
 #define RAW_COMMENT "#" /* in assembly: the rest of the line */
 
 #endif
