@@ -247,6 +247,7 @@ class kv_cache:
         if any(n > self.len[seq][layer] for seq, n in zip(seqs, n_q)):
             raise ValueError("more queries than tokens")
         d, at = self.d, 0
+        kind = q.dtype  # of bf16: ml_dtypes' where that is installed, else uint16
         q, out = widen(q, d.io_dtype), np.empty(q.shape)
         lse = np.empty(q.shape[:2])
         share = d.n_q_head // d.n_kv_head
@@ -266,7 +267,7 @@ class kv_cache:
                 out[at:at + n, h] = (w / total) @ v[:, h // share]
                 lse[at:at + n, h] = (most + np.log(total))[:, 0]
             at += n
-        return narrow(out, d.io_dtype), lse
+        return narrow(out, d.io_dtype).view(kind), lse
 
     def read(self, layer, seq, begin, n):
         self.known(seq)
