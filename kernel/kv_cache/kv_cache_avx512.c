@@ -3,7 +3,9 @@
 #include "kv_cache_impl.h"
 #include "vec_avx512.h"
 
-enum { ROWS = 4 };
+enum { ROWS = 4, SPREAD = 0 };
+#define TURNS _Pragma("GCC unroll 8")
+#define WEIGH INLINE
 
 INLINE vec below(vec a, vec x, vec y)
 {

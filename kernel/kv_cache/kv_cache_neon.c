@@ -5,7 +5,9 @@
 #include "kv_cache_impl.h"
 #include "vec_neon.h"
 
-enum { ROWS = 4 };
+enum { ROWS = 4, SPREAD = 1 };
+#define TURNS _Pragma("GCC unroll 1")
+#define WEIGH static __attribute__((noinline)) /* else its constants take registers of sums */
 
 INLINE vec below(vec a, vec x, vec y)
 {

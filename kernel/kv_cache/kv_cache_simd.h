@@ -4,6 +4,9 @@
  * instruction set:
  *
  *     ROWS           rows that are taken together
+ *     TURNS          of the loop over a row's elements that are unrolled
+ *     SPREAD         whether rows are asked for a line at a time, between products
+ *     WEIGH          weigh is INLINE, or a function
  *     below          a, and 0 where x is below y
  *     exponent       2^n from a float whose lowest bits are n + 127
  *     largest        of the lanes
@@ -19,6 +22,8 @@
 
 #include <math.h>
 #include <string.h>
+
+#include "unroll.h"
 
 enum {
     VECS = 4,   /* of values, and */
@@ -218,34 +223,42 @@ INLINE void scores(const work *w, const tile *y, int64_t r0, int n, int64_t a, i
 {
     const float *q = w->q + r0 * width;
     for (int64_t j = a; j < b; j += KEYS) {
-        const char *k[KEYS];
+        const char *k[KEYS], *next_k[KEYS], *this_v[KEYS];
         vec         s[ROWS][KEYS];
         for (int e = 0; e < KEYS; e++) {
             const int64_t i = ts_lesser(j + e, b - 1);
-            k[e] = y->k[i];
-            if (r0 == 0) prefetch(y->raw_k[i + AHEAD], w->l->row_bytes);
+            k[e] = y->k[i], next_k[e] = y->raw_k[i + AHEAD], this_v[e] = y->raw_v[i];
+            if (!SPREAD && r0 == 0) prefetch(next_k[e], w->l->row_bytes);
         }
-#pragma GCC unroll 16
+        UNROLL
         for (int i = 0; i < n * KEYS; i++) s[i / KEYS][i % KEYS] = splat(0);
-#pragma GCC unroll 8
+        TURNS
         for (int64_t d = 0; d < width; d += LANES) {
             vec kv[KEYS];
-#pragma GCC unroll 4
+            if (SPREAD && r0 == 0 && bytes_of(t, d) % LINE == 0) {
+                const int64_t at = w->l->row_bytes * d / width;
+                UNROLL
+                for (int e = 0; e < KEYS; e++) {
+                    __builtin_prefetch(next_k[e] + at);
+                    __builtin_prefetch(this_v[e] + at);
+                }
+            }
+            UNROLL
             for (int e = 0; e < KEYS; e++) kv[e] = unpack(k[e] + bytes_of(t, d), t);
-#pragma GCC unroll 4
+            UNROLL
             for (int r = 0; r < n; r++) {
                 const vec qv = get(q + r * width + d);
-#pragma GCC unroll 4
+                UNROLL
                 for (int e = 0; e < KEYS; e++) s[r][e] = madd(qv, kv[e], s[r][e]);
             }
         }
-#pragma GCC unroll 4
+        UNROLL
         for (int r = 0; r < n; r++) put_totals(&score[r][j - a], s[r]);
     }
 }
 
 /* Scores to weights; what was summed before is brought to the new largest score. */
-INLINE void weigh(const work *w, float *sum, float *score, int64_t n)
+WEIGH void weigh(const work *w, float *sum, float *score, int64_t n)
 {
     float *m = sum + w->width, *total_weight = m + 1;
     vec    top = splat(-INFINITY), all = splat(0);
@@ -267,6 +280,26 @@ INLINE void weigh(const work *w, float *sum, float *score, int64_t n)
     *total_weight += total(all);
 }
 
+/* s[r] += sum_j weight[r][j - a] v_j for keys j .. j + picks, with n_vec vecs of each from d on. */
+INLINE void add_some(vec s[ROWS][VECS], const tile *y, int n, int64_t a, int64_t j, int picks,
+                     ts_dtype t, const float weight[ROWS][TS_KV_TILE], int64_t d, int n_vec)
+{
+    vec x[ROWS];
+    UNROLL
+    for (int k = 0; k < picks; k++) {
+        vec v[VECS];
+        UNROLL
+        for (int e = 0; e < n_vec; e++) v[e] = unpack(y->v[j + k] + bytes_of(t, d + e * LANES), t);
+        UNROLL
+        for (int r = 0; r < n; r++) {
+            const float *p = &weight[r][j - a];
+            if (k == 0) x[r] = picks == 1 ? splat(*p) : get_picks(p);
+            UNROLL
+            for (int e = 0; e < n_vec; e++) s[r][e] = madd_pick(x[r], k, v[e], s[r][e]);
+        }
+    }
+}
+
 /* sum_r += sum_j weight[r][j] v_j, for n_vec vecs from d on. */
 INLINE void add_values(const work *w, const tile *y, int64_t r0, int n, int64_t a, int64_t b,
                        ts_dtype t, int64_t width, float weight[ROWS][TS_KV_TILE], int64_t d,
@@ -277,23 +310,18 @@ INLINE void add_values(const work *w, const tile *y, int64_t r0, int n, int64_t 
     const int64_t soon = w->l->row_bytes * d / width;
     const int64_t n_soon = w->l->row_bytes * n_vec * LANES / width;
     float        *sum = w->sums + r0 * each + d;
+    int64_t       j = a;
     vec           s[ROWS][VECS];
-#pragma GCC unroll 16
+    UNROLL
     for (int i = 0; i < n * n_vec; i++)
         s[i / n_vec][i % n_vec] = get(sum + i / n_vec * each + i % n_vec * LANES);
-    for (int64_t j = a; j < b; j++) {
-        vec v[VECS];
-        if (r0 == 0) prefetch(y->raw_v[j + AHEAD] + soon, n_soon);
-#pragma GCC unroll 4
-        for (int e = 0; e < n_vec; e++) v[e] = unpack(y->v[j] + bytes_of(t, d + e * LANES), t);
-#pragma GCC unroll 4
-        for (int r = 0; r < n; r++) {
-            const vec x = splat(weight[r][j - a]);
-#pragma GCC unroll 4
-            for (int e = 0; e < n_vec; e++) s[r][e] = madd(x, v[e], s[r][e]);
-        }
+    for (; j + PICKS <= b; j += PICKS) {
+        if (!SPREAD && r0 == 0)
+            for (int k = 0; k < PICKS; k++) prefetch(y->raw_v[j + k + AHEAD] + soon, n_soon);
+        add_some(s, y, n, a, j, PICKS, t, weight, d, n_vec);
     }
-#pragma GCC unroll 16
+    for (; PICKS > 1 && j < b; j++) add_some(s, y, n, a, j, 1, t, weight, d, n_vec);
+    UNROLL
     for (int i = 0; i < n * n_vec; i++)
         put(sum + i / n_vec * each + i % n_vec * LANES, s[i / n_vec][i % n_vec]);
 }

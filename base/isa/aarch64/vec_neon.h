@@ -104,7 +104,8 @@ INLINE vec widen(const void *p, ts_dtype t)
     if (t == TS_F32) return vreinterpretq_f32_u8(vld1q_u8(p));
     const uint8x8_t w = vld1_u8(p);
     if (t == TS_F16) return vcvt_f32_f16(vreinterpret_f16_u8(w));
-    return vreinterpretq_f32_u32(vshll_n_u16(vreinterpret_u16_u8(w), 16));
+    const uint16x8_t half = vreinterpretq_u16_u8(vcombine_u8(w, vdup_n_u8(0)));
+    return vreinterpretq_f32_u16(vzip1q_u16(vdupq_n_u16(0), half)); /* faster than a shift */
 }
 
 /* To nearest, ties to even; a NaN stays one. */
