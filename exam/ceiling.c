@@ -3,6 +3,8 @@
 #include "ceiling.h"
 
 #include <pthread.h>
+#include <sched.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -39,6 +41,27 @@ static void *pass(void *arg)
     return NULL;
 }
 
+/* The i-th thread besides the caller's, on a core of its own: where the system places a new thread
+ * it often stays on its maker's core for longer than a pass takes. False: none could be made. */
+static bool start(pthread_t *thread, int i, void *(*work)(void *), void *arg)
+{
+    cpu_set_t      may;
+    pthread_attr_t a;
+    const int      own = sched_getcpu();
+    pthread_attr_init(&a);
+    if (!sched_getaffinity(0, sizeof may, &may))
+        for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+            if (!CPU_ISSET(cpu, &may) || cpu == own || i-- > 0) continue;
+            CPU_ZERO(&may);
+            CPU_SET(cpu, &may);
+            pthread_attr_setaffinity_np(&a, sizeof may, &may);
+            break;
+        }
+    const bool made = !pthread_create(thread, &a, work, arg);
+    pthread_attr_destroy(&a);
+    return made;
+}
+
 double ts_ceiling_pass(int ceiling, void *to, const void *from, size_t n, int n_threads)
 {
     slice             s[MAX_THREADS];
@@ -55,7 +78,7 @@ double ts_ceiling_pass(int ceiling, void *to, const void *from, size_t n, int n_
                          share,
                          0,
                          0 };
-        if (i + 1 < n_threads && pthread_create(&s[i].thread, NULL, pass, &s[i])) s[i].n = 0;
+        if (i + 1 < n_threads && !start(&s[i].thread, i, pass, &s[i])) s[i].n = 0;
     }
     pass(&s[n_threads - 1]);
     size_t done = 0;
@@ -134,7 +157,7 @@ double ts_ceiling_gflops(int n_threads)
     for (int pass = 0; pass < 8; pass++) {
         int          begun = 1;
         const double begin = now_ns();
-        while (begun < n && !pthread_create(&thread[begun], NULL, work, &sum[begun])) begun++;
+        while (begun < n && start(&thread[begun], begun - 1, work, &sum[begun])) begun++;
         work(&sum[0]);
         for (int i = 1; i < begun; i++) pthread_join(thread[i], NULL);
         const double rate = 2.0 * STEPS * SUMS * ts_isa_fma_width() * begun / (now_ns() - begin);
