@@ -5,7 +5,9 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "apart.h"
 #include "backend.h"
 #include "ceiling.h"
 
@@ -74,10 +76,16 @@ static void run(ts_session *s, const ts_order *o)
 {
     if (workspace_map)
         s->reply->workspace_end = (uintptr_t)workspace_map + workspace_map_bytes - ts_page();
-    if (o->verb == TS_TIME) flush_case(s->arena);
+    cpu_set_t was;
+    bool      apart = false;
+    if (o->verb == TS_TIME) {
+        apart = ts_threads_apart(getpid(), &was);
+        flush_case(s->arena);
+    }
     const double t0 = now_ns();
     ts_session_call(s, o);
     s->reply->ns = now_ns() - t0;
+    if (apart) ts_threads_free(getpid(), &was);
     if (!workspace_intact(s))
         s->reply->flaw = (ts_flaw) { TS_FAULT_BEFORE, "workspace", 0, 0, 0, 0, 0 };
 }

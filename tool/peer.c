@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "apart.h"
 #include "ceiling.h"
 #include "dtype.h"
 #include "tool.h"
@@ -136,9 +137,12 @@ bool ts_peer_run(ts_peer *p, double *ns)
     if (p->device == TS_CPU)
         for (int i = 0; i < p->arena->n; i++)
             ts_flush_lines(p->arena->buf[i].lo, p->arena->buf[i].hi);
+    cpu_set_t  was;
+    const bool apart = p->device == TS_CPU && ts_threads_apart(p->pid, &was);
     clock_gettime(CLOCK_MONOTONIC, &a);
     const bool ok = say(p, "run");
     clock_gettime(CLOCK_MONOTONIC, &b);
+    if (apart) ts_threads_free(p->pid, &was);
     *ns = (double)(b.tv_sec - a.tv_sec) * 1e9 + (double)(b.tv_nsec - a.tv_nsec);
     if (ok && p->device == TS_CUDA) *ns = strtod(p->line + 2, NULL);
     return ok;
