@@ -11,7 +11,6 @@ enum { LANES = 8, GROUP = 4 * LANES, BATCH = 2 };
 
 typedef __m256  vec;
 typedef __m256i ivec;
-typedef int     tally;
 
 INLINE vec from_bf16(__m256i high_halves)
 {
@@ -109,30 +108,7 @@ INLINE unsigned which_gt(vec x, vec y)
     return (unsigned)_mm256_movemask_ps(_mm256_cmp_ps(x, y, _CMP_GT_OQ));
 }
 
-INLINE int any_ge(vec x, vec y)
-{
-    return which_ge(x, y) != 0;
-}
-
-INLINE int bits_in(unsigned which)
-{
-    return __builtin_popcount(which);
-}
-
-INLINE tally tally_zero(void)
-{
-    return 0;
-}
-
-INLINE tally tally_ge(tally n, vec x, vec y)
-{
-    return n + bits_in(which_ge(x, y));
-}
-
-INLINE int tallied(tally n)
-{
-    return n;
-}
+#include "softmax_topk_x86.h"
 
 INLINE double total(vec v)
 {

@@ -10,7 +10,6 @@ enum { LANES = 16, GROUP = 4 * LANES, BATCH = 2 };
 
 typedef __m512  vec;
 typedef __m512i ivec;
-typedef int     tally;
 
 INLINE vec from_bf16(__m512i high_halves)
 {
@@ -109,30 +108,7 @@ INLINE unsigned which_gt(vec x, vec y)
     return _mm512_cmp_ps_mask(x, y, _CMP_GT_OQ);
 }
 
-INLINE int any_ge(vec x, vec y)
-{
-    return which_ge(x, y) != 0;
-}
-
-INLINE int bits_in(unsigned which)
-{
-    return __builtin_popcount(which);
-}
-
-INLINE tally tally_zero(void)
-{
-    return 0;
-}
-
-INLINE tally tally_ge(tally n, vec x, vec y)
-{
-    return n + bits_in(which_ge(x, y));
-}
-
-INLINE int tallied(tally n)
-{
-    return n;
-}
+#include "softmax_topk_x86.h"
 
 INLINE double total(vec v)
 {
