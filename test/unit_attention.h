@@ -17,7 +17,7 @@
 
 static const unsigned masks[] = TS_CPU_MASKS_MATRIX;
 
-enum { N_MASKS = 4 };
+enum { N_MASKS = sizeof masks / sizeof *masks };
 
 typedef enum tensor { Q, K, V, DOUT, O, LSE, DQ, DK, DV, N_TENSORS } tensor;
 

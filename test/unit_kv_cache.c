@@ -255,7 +255,7 @@ static void layers_have_their_own_lengths(void **state)
 static void codes_keep_their_promise(void **state)
 {
     (void)state;
-    for (int i = 0; i < 24; i++) {
+    for (int i = 0; i < 8 * (int)(sizeof masks / sizeof *masks); i++) {
         ts_kv_dims d = plain_dims();
         ts_cpu_set_mask(masks[i / 8]);
         d.n_layer = 1, d.n_kv_head = d.n_q_head = 1;
@@ -298,7 +298,7 @@ static void codes_keep_their_promise(void **state)
 static void codes_keep_nan(void **state)
 {
     (void)state;
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < 2 * (int)(sizeof masks / sizeof *masks); i++) {
         ts_kv_dims d = plain_dims();
         ts_cpu_set_mask(masks[i / 2]);
         d.store_dtype = i % 2 ? TS_U8 : TS_U4;

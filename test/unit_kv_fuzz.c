@@ -288,7 +288,7 @@ static void draw_caches(void)
     };
     if (below(2)) d.window = 1 + below(40), d.n_sink = below(6);
     if (d.io_dtype == TS_F64 && below(2)) d.store_dtype = TS_F64;
-    ts_cpu_set_mask(masks[below(3)]);
+    ts_cpu_set_mask(masks[below(sizeof masks / sizeof *masks)]);
     flat = box_of(d);
     d.page = d.key_group * ONE_OF(1, 2, 3, 8);
     d.n_page = 1 + below(SEQS * d.n_layer * (d.capacity / d.page + 1));

@@ -18,7 +18,11 @@
 
 static const unsigned masks[] = TS_CPU_MASKS;
 
-enum { N_MASKS = 3, GROUP = TS_TERNARY_GROUP, GROUP_BYTES = TS_TERNARY_GROUP_BYTES };
+enum {
+    N_MASKS = sizeof masks / sizeof *masks,
+    GROUP = TS_TERNARY_GROUP,
+    GROUP_BYTES = TS_TERNARY_GROUP_BYTES
+};
 
 /* Whether calls go to a CUDA device, as the argument `cuda` asks for. There one mask will do. */
 static bool on_cuda;

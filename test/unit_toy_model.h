@@ -20,7 +20,7 @@
 
 static unsigned masks[] = TS_CPU_MASKS;
 
-enum { N_MASKS = 3, TOY_WIDTH = 8, TOY_HEADS = 2, TOY_LAYERS = 2 };
+enum { N_MASKS = sizeof masks / sizeof *masks, TOY_WIDTH = 8, TOY_HEADS = 2, TOY_LAYERS = 2 };
 
 typedef enum toy_kind { TOY_HASH, TOY_TABLE, TOY_TRANSFORMER } toy_kind;
 

@@ -3,15 +3,11 @@
 #ifndef TS_ISA_IMPLS_H
 #define TS_ISA_IMPLS_H
 
-/* Masks of cpu.h under which the tables choose differently, for tests: none, vectors, all. */
+/* Masks of cpu.h under which the tables choose differently, for tests: none, all. */
 #define TS_CPU_MASKS                                                                               \
     {                                                                                              \
-        0, 0, ~0u                                                                                  \
+        0, ~0u                                                                                     \
     }
-/* The same where matrix instructions come on top of vectors. */
-#define TS_CPU_MASKS_MATRIX                                                                        \
-    {                                                                                              \
-        0, 0, 0, ~0u                                                                               \
-    }
+#define TS_CPU_MASKS_MATRIX TS_CPU_MASKS
 
 #endif
