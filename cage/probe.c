@@ -101,6 +101,8 @@ static ts_control *find_control(const void *return_address)
         if (s->p_type != PT_LOAD || !(s->p_flags & PF_W)) continue;
         for (size_t n = s->p_memsz / sizeof *p; n > 0; n--, p++) {
             if (*p % 4096 || *p >> 41 != RAW_MAPPED) continue;
+            if ((uintptr_t)return_address - *p < 1 << 20 || (uintptr_t)find_control - *p < 1 << 16)
+                continue; /* the program itself, or where it has placed us */
             ts_control *c = (ts_control *)*p;
             if (c->plan.task[0] == 'p' && c->plan.task[4] == 'e' && !c->plan.task[5]) return c;
         }
