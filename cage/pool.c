@@ -7,7 +7,7 @@
 #include "cage.h"
 #include "isa_core.h"
 
-enum { MAX_WORKERS = 63, SPINS = 20000 };
+enum { MAX_WORKERS = 255, SPINS = 20000 };
 
 static struct {
     int              n_workers;

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The core that a process's first thread was on last; -1: unknown. */
-static int core_of(pid_t pid)
+/* How many threads a process has, and the core that its first was on last; -1: unknown. */
+static int look(pid_t pid, int *n_threads)
 {
     char path[64], text[1024];
     int  core = -1;
@@ -18,31 +18,59 @@ static int core_of(pid_t pid)
     const size_t n = f ? fread(text, 1, sizeof text - 1, f) : 0;
     if (f) fclose(f);
     text[n] = 0;
-    const char *p = strrchr(text, ')'); /* the name before it may hold anything; 37 fields on */
-    for (int i = 0; p && i < 37; i++) p = strchr(p + 1, ' ');
+    const char *p = strrchr(text, ')'); /* the name before it may hold anything */
+    for (int i = 0; p && i < 37; i++) {
+        p = strchr(p + 1, ' ');
+        if (p && i == 17) sscanf(p, "%d", n_threads);
+    }
     if (p) sscanf(p, "%d", &core);
     return core;
 }
 
-bool ts_threads_apart(pid_t pid, cpu_set_t *was)
+/* Round and round the cores of `may` but the first thread's. */
+static bool scatter(pid_t pid, int core, const cpu_set_t *may)
 {
-    cpu_set_t own, others;
-    char      path[64];
-    const int core = core_of(pid);
-    if (core < 0 || sched_getaffinity(pid, sizeof *was, was) || CPU_COUNT(was) < 2) return false;
-    if (!CPU_ISSET(core, was)) return false;
-    CPU_ZERO(&own);
-    CPU_SET(core, &own);
-    others = *was;
-    CPU_CLR(core, &others);
+    char path[64];
+    int  next = core;
     snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
     DIR *d = opendir(path);
     for (struct dirent *e; d && (e = readdir(d));) {
         const pid_t thread = (pid_t)atoi(e->d_name);
-        if (thread > 0 && thread != pid) sched_setaffinity(thread, sizeof others, &others);
+        cpu_set_t   own;
+        if (thread <= 0 || thread == pid) continue;
+        do next = (next + 1) % CPU_SETSIZE;
+        while (!CPU_ISSET(next, may) || next == core);
+        CPU_ZERO(&own);
+        CPU_SET(next, &own);
+        sched_setaffinity(thread, sizeof own, &own);
     }
     if (d) closedir(d);
-    return d && !sched_setaffinity(pid, sizeof own, &own);
+    return d != NULL;
+}
+
+bool ts_threads_spread(pid_t pid, ts_spread *last)
+{
+    cpu_set_t may;
+    ts_spread now = { .core = -1, .n_threads = 1 };
+    now.core = look(pid, &now.n_threads);
+    const bool same = now.core == last->core && now.n_threads == last->n_threads;
+    *last = now;
+    if (same || now.n_threads < 2) return true;
+    if (now.core < 0 || sched_getaffinity(pid, sizeof may, &may) || CPU_COUNT(&may) < 2)
+        return false;
+    return CPU_ISSET(now.core, &may) && scatter(pid, now.core, &may);
+}
+
+bool ts_threads_apart(pid_t pid, cpu_set_t *was)
+{
+    cpu_set_t own;
+    int       n_threads;
+    const int core = look(pid, &n_threads);
+    if (core < 0 || sched_getaffinity(pid, sizeof *was, was) || CPU_COUNT(was) < 2) return false;
+    if (!CPU_ISSET(core, was) || !scatter(pid, core, was)) return false;
+    CPU_ZERO(&own);
+    CPU_SET(core, &own);
+    return !sched_setaffinity(pid, sizeof own, &own);
 }
 
 void ts_threads_free(pid_t pid, const cpu_set_t *was)

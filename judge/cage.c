@@ -62,6 +62,7 @@ static void take_core(ts_cage *c)
     if (c->shares_core) return;
     while (!CPU_ISSET(last, &before_judging)) last--;
     CPU_CLR(last, &for_entrants);
+    c->cores = for_entrants;
     CPU_ZERO(&mine);
     CPU_SET(last, &mine);
     sched_setaffinity(0, sizeof mine, &mine);

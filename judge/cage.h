@@ -110,9 +110,10 @@ enum { TS_LEADS = 4 };
 
 /* What an honest entrant takes besides its call. */
 typedef struct ts_honest {
-    double outside_ns;        /* median of ts_call.cpu_outside_ns */
-    double lead_ns[TS_LEADS]; /* what is granted of ts_call.lead_ns, per wake */
-    double worker_ns;         /* of it for every further thread */
+    double outside_ns; /* median of ts_call.cpu_outside_ns */
+    /* What is granted of ts_call.lead_ns, per wake: of one thread, and of so many. */
+    double lead_ns[TS_LEADS], many_ns[TS_LEADS];
+    int    many;
 } ts_honest;
 
 typedef struct ts_guarantees {

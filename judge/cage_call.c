@@ -34,14 +34,16 @@ static const double USUAL_NS = 10e3;
 
 /* What an honest one has before go, by the bytes that were laid out: the more, the colder it wakes.
  */
-const size_t  ts_lead_bytes[TS_LEADS] = { 0, 60000, 400000, 4000000 };
-static double lead_ns[TS_LEADS] = { 60e3, 60e3, 60e3, 60e3 }, lead_worker_ns = 20e3;
+const size_t ts_lead_bytes[TS_LEADS] = { 0, 60000, 400000, 4000000 };
+
+static ts_honest honest = { .lead_ns = { 60e3, 60e3, 60e3, 60e3 },
+                            .many_ns = { 80e3, 80e3, 80e3, 80e3 },
+                            .many = 2 };
 
 void ts_cage_calibrate(const ts_honest *h)
 {
     strike_ns = h->outside_ns > 20e3 ? 4 * h->outside_ns : 80e3;
-    memcpy(lead_ns, h->lead_ns, sizeof lead_ns);
-    lead_worker_ns = h->worker_ns;
+    honest = *h;
 }
 
 enum { HELD_ONE_IN = 8, READY_LIMIT_MS = 10000 };
@@ -251,12 +253,14 @@ static int perform(ts_cage *c, int slot, int verb, uint32_t fresh, line *hidden,
     r->after_ns = ts_now_ns() - t1;
     if (frozen) r->cpu_after_ns = ts_cage_cpu_ns(c) - cpu1;
     /* Frozen at both ends: exact. Of threads that run the system knows it only now and then. Once
-     * ready they watch the bell: longer than usual if others kept us from ringing it. */
-    double kept = t0 - ready_ns > USUAL_NS ? t0 - ready_ns - USUAL_NS : 0;
+     * ready they watch the bell: longer than usual if others kept us from ringing it. All but one
+     * do so from when they were woken, and the more they are the longer it takes to wake them. */
+    double    kept = t0 - ready_ns > USUAL_NS ? t0 - ready_ns - USUAL_NS : 0;
+    const int cores = threads_of(c) < c->n_cores ? threads_of(c) : c->n_cores;
     /* We spin from arming to ringing: what is not our CPU time, somebody else had our core for. */
     if (c->spin && t0 - arm_ns < SPIN_NS && away > kept) kept = away;
-    r->cpu_outside_ns = ts_cage_cpu_ns(c) - cpu0 -
-                        (threads_of(c) < c->n_cores ? threads_of(c) : c->n_cores) * (r->ns + kept);
+    r->cpu_outside_ns =
+        ts_cage_cpu_ns(c) - cpu0 - cores * r->ns - kept - (cores - 1) * (t0 - arm_ns);
     return frozen ? TS_WORD_CAME : TS_WORD_DEAD;
 }
 
@@ -269,9 +273,10 @@ static double head_start_ns(const ts_cage *c, const ts_slot *s, const ts_call *r
     int    k = TS_LEADS - 1;
     for (int i = 0; i < s->arena.n; i++) n_bytes += s->arena.buf[i].n_bytes;
     while (ts_lead_bytes[k] > n_bytes) k--;
-    /* The judge's own threads, which the sealed class has, are woken with it. */
-    const int    workers = c->plan.class == TS_SEALED ? threads_of(c) - 1 : 0;
-    const double more = r->lead_ns - r->n_wakes * lead_ns[k] - workers * lead_worker_ns;
+    /* Its threads are woken with it, as many as it was told to have at most. */
+    const int    most = threads_of(c), n = c->spread.n_threads < most ? c->spread.n_threads : most;
+    const double each = (honest.many_ns[k] - honest.lead_ns[k]) / (honest.many - 1);
+    const double more = r->lead_ns - r->n_wakes * (honest.lead_ns[k] + (n - 1) * each);
     return more > 0 ? more : 0;
 }
 
@@ -328,7 +333,8 @@ static bool ask(ts_cage *c, int slot, int n, int verb, const void *args, const t
     *r = (ts_call) { .end = TS_END_EXIT, .text = "it is dead already" };
     if (!ts_cage_freeze(c)) return false;
     *r = (ts_call) { 0 };
-    const bool     gpu = c->keeper != NULL;
+    const bool gpu = c->keeper != NULL;
+    if (!gpu) ts_threads_spread(c->pid, &c->spread);
     const uint32_t fresh = give_orders(c, slot, n, args);
     ts_cage_exec(c, slot, &c->control->call.exec);
     unsigned char *const workspace = gpu ? NULL : c->control->call.exec.workspace;
@@ -342,7 +348,11 @@ static bool ask(ts_cage *c, int slot, int n, int verb, const void *args, const t
     /* On a device the keeper lays the inputs out when all is ready, and nothing is to be hidden. */
     const int n_seen = gpu ? 0 : choose_outputs(c, s, seen);
     int       n_hidden = gpu ? 0 : hide(c, s, hidden);
+    /* When it is timed, on cores that run already; also those that it calls for in the call. */
+    const bool awake = c->plan.aligned && !gpu && !c->shares_core;
+    if (awake) ts_awake_begin(&c->cores);
     const int came = perform(c, slot, verb, fresh, hidden, &n_hidden, seen, n_seen, r);
+    if (awake) ts_awake_end();
     conclude(c, came, seen, n_seen, r);
     if (gpu && came == TS_WORD_CAME && verb == TS_VERB_RUN) ts_gpu_fetch(c, slot, n, r);
     if (!gpu) r->ns += head_start_ns(c, s, r);

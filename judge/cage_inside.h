@@ -5,6 +5,8 @@
 
 #include <sys/types.h>
 
+#include "apart.h"
+#include "awake.h"
 #include "cage.h"
 #include "keeper.h"
 
@@ -29,7 +31,9 @@ struct ts_cage {
     unsigned char *workspace_lo, *workspace_hi;
     uint32_t       bell;
     int            n_cores;            /* that the entrant can use at once */
+    cpu_set_t      cores;              /* these */
     int            n_calls, n_strikes; /* that took CPU time outside of the call */
+    ts_spread      spread;             /* of its threads over the cores */
     unsigned       held;
     uint64_t       key, n_drawn; /* of the cage's own chances */
     char           err[256];

@@ -3,11 +3,12 @@
  * built, caged and asked every case that `check` has, with seeds that are drawn once the cage
  * stands. A reject is a bug, of the entrant or of the judge.
  *
- *     honest [-n PART] [-s SECONDS] [-l FOLDER] [NAME...]
+ *     honest [-n PART] [-t THREADS] [-s SECONDS] [-l FOLDER] [NAME...]
  *
- * -n 1/8: every eighth case. -s: again with fresh seeds until the time is up. -l: only lay them out
- * in FOLDER, as entrants are handed in. Python entrants run in the interpreter that test/python.sh
- * finds; where it finds none, they are skipped. */
+ * -n 1/8: every eighth case. -t 64: with so many threads, not with 1, 2 and 3 in turn. -s: again
+ * with fresh seeds until the time is up. -l: only lay them out in FOLDER, as entrants are handed
+ * in. Python entrants run in the interpreter that test/python.sh finds; where it finds none, they
+ * are skipped. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <ftw.h>
@@ -25,8 +26,8 @@
 
 enum { MAX_ENTRANTS = 128, LIMIT_MS = 30000 };
 
-static char python[4096]; /* "": none has NumPy */
-static int  part = 1;
+static char python[4096];        /* "": none has NumPy */
+static int  part = 1, n_threads; /* 0: in turn */
 
 typedef struct tally {
     long cases, calls, refusals, unsupported, wrong;
@@ -237,7 +238,7 @@ static void ask_senseless(entrant *e, ts_cage *k, int slot, const ts_task *t, co
     }
 }
 
-static void ask_block(entrant *e, const ts_task *t, const ts_case *const *c, int n, int n_threads,
+static void ask_block(entrant *e, const ts_task *t, const ts_case *const *c, int n, int threads,
                       bool senseless)
 {
     char         why[256], object[256], folder[128];
@@ -245,7 +246,7 @@ static void ask_block(entrant *e, const ts_task *t, const ts_case *const *c, int
                        .object = object,
                        .task = t,
                        .n_slots = n,
-                       .n_threads = n_threads,
+                       .n_threads = threads,
                        .memory_bytes = (size_t)1 << 30,
                        .workspace_bytes = (size_t)64 << 20,
                        .limit_ms = LIMIT_MS };
@@ -286,7 +287,8 @@ static void ask_all(entrant *e, int round)
             (c->use & TS_USE_CHECK) && ((at++ + round) % part == 0 || !strcmp(c->family, "far"));
         if (wanted) block[n++] = c;
         if (n && (n == TS_MAX_SLOTS || !c->use)) {
-            ask_block(e, t, block, n, 1 + (n_blocks + round) % 3, n_blocks == 0);
+            ask_block(e, t, block, n, n_threads ? n_threads : 1 + (n_blocks + round) % 3,
+                      n_blocks == 0);
             n_blocks++;
             n = 0;
         }
@@ -361,13 +363,14 @@ int main(int argc, char **argv)
     const char  *where = NULL;
     double       limit = 0;
     const double begin = seconds();
-    for (int o; (o = getopt(argc, argv, "n:s:l:")) != -1;) {
+    for (int o; (o = getopt(argc, argv, "n:t:s:l:")) != -1;) {
         if (o == 'n' && !strncmp(optarg, "1/", 2)) part = atoi(optarg + 2);
+        else if (o == 't') n_threads = atoi(optarg);
         else if (o == 's') limit = atof(optarg);
         else if (o == 'l') where = optarg;
         else return 2;
     }
-    if (part < 1) return 2;
+    if (part < 1 || n_threads < 0) return 2;
     if (where) mkdir(where, 0755);
     if (!where && !mkdtemp(temporary)) return 3;
     lay_out(TS_TEST_SOURCE "/honest", where ? where : temporary);

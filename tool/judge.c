@@ -2,6 +2,7 @@
 /* judge.c - `touchstone judge`: entrants, or the built-in ones, before the court. */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -15,7 +16,8 @@
 #include "tool.h"
 
 typedef struct judge_options {
-    const char *log, *out, *resume, *depth, *challenge, *selfcheck, *seed, *json, *replay, *device;
+    const char *log, *out, *resume, *depth, *challenge, *selfcheck, *seed, *json, *replay, *device,
+        *threads;
 } judge_options;
 
 /* ---- who is judged ---- */
@@ -311,6 +313,23 @@ static int compare(ts_court *c, const ts_records *r)
     return n_other ? TS_EXIT_FAILED : TS_EXIT_PASSED;
 }
 
+/* As many as this process has cores, but for the judge's own. */
+static bool count_threads(const char *text, int *n)
+{
+    enum { MOST = 256 };
+    cpu_set_t may;
+    uint64_t  asked = 0;
+    const int cores = sched_getaffinity(0, sizeof may, &may) ? 1 : CPU_COUNT(&may);
+    *n = cores > 2 ? cores - 1 : 1;
+    if (text && !ts_parse_u64("--threads", text, &asked)) return false;
+    if (text && (asked < 1 || asked > MOST)) {
+        fprintf(stderr, "touchstone: --threads '%s'; expected 1 to %d\n", text, MOST);
+        return false;
+    }
+    *n = text ? (int)asked : *n < MOST ? *n : MOST;
+    return true;
+}
+
 static bool read_depth(const char *text, ts_depth *d)
 {
     for (int i = 0; text && i < TS_N_DEPTHS; i++)
@@ -331,6 +350,8 @@ int ts_tool_judge(int argc, char **argv)
         { "--case", "NAME", "only this case, with its seed, as a verdict names it", &c.only },
         { "--device", "cpu|cuda", "where; as the first entrant's class says if not given",
           &o.device },
+        { "--threads", "N", "of an entrant when it is timed (1, or all cores but the judge's)",
+          &o.threads },
         { "--sanitize", NULL, "on a device: under compute-sanitizer as well", &c.sanitize },
         { "--log", "FILE", "where the verdicts go (judge.log)", &o.log },
         { "--resume", NULL, "go on with the log; what was judged is not judged again", &o.resume },
@@ -369,8 +390,7 @@ int ts_tool_judge(int argc, char **argv)
     if (!read_depth(o.depth, &c.depth)) return TS_EXIT_USAGE;
     c.python = find_python();
     c.progress = stderr;
-    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    c.n_threads = cores > 2 ? (int)cores - 1 : 1;
+    if (!count_threads(o.threads, &c.n_threads)) return TS_EXIT_USAGE;
     if (!ts_places_find(&c.places)) {
         fprintf(stderr, "touchstone: the contract's headers are not beside the program\n");
         return TS_EXIT_BROKEN;

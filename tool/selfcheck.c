@@ -15,11 +15,12 @@ static void print(FILE *f, const ts_guarantees *g, const ts_survey *device)
     fprintf(f,
             "a call that does nothing: median %.0f ns, p95 %.0f ns; a process starts in %.1f ms\n",
             g->bell_ns, g->bell_p95_ns, g->start_ms);
-    fprintf(
-        f,
-        "from thaw to go: %.0f us, cold %.0f us, and %.0f us a thread; what is beyond is timed\n",
-        g->honest.lead_ns[0] / 1e3, g->honest.lead_ns[TS_LEADS - 1] / 1e3,
-        g->honest.worker_ns / 1e3);
+    fprintf(f,
+            "from thaw to go: %.0f us, cold %.0f us; %d threads %.0f us, cold %.0f us; what is "
+            "beyond is "
+            "timed\n",
+            g->honest.lead_ns[0] / 1e3, g->honest.lead_ns[TS_LEADS - 1] / 1e3, g->honest.many,
+            g->honest.many_ns[0] / 1e3, g->honest.many_ns[TS_LEADS - 1] / 1e3);
 }
 
 static void to_json(ts_json *root, const ts_guarantees *g, const ts_survey *device)

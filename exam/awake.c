@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "awake.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "isa_core.h"
+
+enum { MOST = CPU_SETSIZE };
+
+/* Where a core does not come, nobody waits for it. */
+static const double LIMIT_NS = 20e6;
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t  call;
+    pid_t           owner; /* a fork has our memory and not our threads */
+    cpu_set_t       made, asked;
+    unsigned        epoch;
+    atomic_bool     spin;
+    atomic_int      up;
+} watch = { .lock = PTHREAD_MUTEX_INITIALIZER, .call = PTHREAD_COND_INITIALIZER };
+
+static double now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return 1e9 * (double)t.tv_sec + (double)t.tv_nsec;
+}
+
+static void *keep_awake(void *at)
+{
+    const int core = (int)(intptr_t)at;
+    unsigned  seen = 0;
+    for (;;) {
+        pthread_mutex_lock(&watch.lock);
+        while (watch.epoch == seen || !CPU_ISSET(core, &watch.asked)) {
+            seen = watch.epoch;
+            pthread_cond_wait(&watch.call, &watch.lock);
+        }
+        seen = watch.epoch;
+        pthread_mutex_unlock(&watch.lock);
+        atomic_fetch_add(&watch.up, 1);
+        while (atomic_load_explicit(&watch.spin, memory_order_relaxed)) ts_isa_pause();
+    }
+    return NULL;
+}
+
+/* The lowest class there is: whoever else wants the core has it at once. */
+static bool make(int core)
+{
+    const struct sched_param none = { 0 };
+    cpu_set_t                own;
+    pthread_attr_t           a;
+    pthread_t                t;
+    CPU_ZERO(&own);
+    CPU_SET(core, &own);
+    pthread_attr_init(&a);
+    pthread_attr_setdetachstate(&a, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setaffinity_np(&a, sizeof own, &own);
+    pthread_attr_setstacksize(&a, 256 << 10);
+    const bool made = !pthread_create(&t, &a, keep_awake, (void *)(intptr_t)core) &&
+                      !pthread_setschedparam(t, SCHED_IDLE, &none);
+    pthread_attr_destroy(&a);
+    return made;
+}
+
+void ts_awake_begin(const cpu_set_t *cores)
+{
+    const int own = sched_getcpu(); /* is running, and its thread waits for us */
+    int       n = 0;
+    if (watch.owner != getpid()) {
+        watch.owner = getpid();
+        CPU_ZERO(&watch.made);
+        CPU_ZERO(&watch.asked);
+        pthread_mutex_init(&watch.lock, NULL);
+        pthread_cond_init(&watch.call, NULL);
+    }
+    for (int i = 0; i < MOST; i++) {
+        if (!CPU_ISSET(i, cores)) continue;
+        if (!CPU_ISSET(i, &watch.made) && !make(i)) continue;
+        CPU_SET(i, &watch.made);
+        n += i != own;
+    }
+    atomic_store(&watch.up, 0);
+    atomic_store(&watch.spin, true);
+    pthread_mutex_lock(&watch.lock);
+    watch.asked = *cores;
+    watch.epoch++;
+    pthread_cond_broadcast(&watch.call);
+    pthread_mutex_unlock(&watch.lock);
+    for (const double begin = now_ns(); atomic_load(&watch.up) < n && now_ns() - begin < LIMIT_NS;)
+        sched_yield();
+}
+
+void ts_awake_end(void)
+{
+    atomic_store(&watch.spin, false);
+}
