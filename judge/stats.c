@@ -65,13 +65,13 @@ const char *ts_outcome_name(ts_outcome o)
 
 /* Beyond the tie band alone, the near end of a wide interval is there by chance once in 150 matches
  * of equals; so it must be half a width from zero too, and a whole one where the interval is so
- * wide that only large differences can be told at all. Twice as fast is twice as fast on the
- * noisiest machine. */
+ * wide that only large differences can be told at all. Five times as fast is no noise, however wide
+ * the interval. */
 ts_outcome ts_match_outcome(double lo, double hi)
 {
     const double width = hi - lo;
     const bool   noisy = !(width <= TS_NOISE_BAND);
-    const double beyond = fmax(TS_TIE_BAND, noisy ? width : width / 2);
+    const double beyond = fmin(fmax(TS_TIE_BAND, noisy ? width : width / 2), TS_SURE);
     if (lo > beyond) return TS_OUTCOME_A;
     if (hi < -beyond) return TS_OUTCOME_B;
     return noisy ? TS_OUTCOME_NOISE : TS_OUTCOME_TIE;

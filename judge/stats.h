@@ -36,6 +36,7 @@ typedef struct ts_match {
 } ts_match;
 
 #define TS_TIE_BAND   0.01 /* log ratios within it are a tie */
+#define TS_SURE       1.6  /* a log ratio of five: who is that much faster at least is faster */
 #define TS_NOISE_BAND 0.05 /* an interval that is wider and no win is noise, not a tie */
 
 /* The mean over workloads of the median log(t_b / t_a), with the 95 % interval of a percentile
