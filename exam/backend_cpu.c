@@ -122,9 +122,9 @@ static void ceiling(ts_session *s, const ts_order *o)
     const bool   whole = o->ceiling == TS_CEILING_READ || from->n_bytes < to->n_bytes;
     const size_t n = whole ? from->n_bytes : to->n_bytes;
     flush_case(s->arena);
-    const double t0 = now_ns();
-    s->reply->bytes = ts_ceiling_pass(o->ceiling, to->p, from->p, n, o->n_threads);
-    s->reply->ns = now_ns() - t0;
+    const ts_pass pass = ts_ceiling_pass(o->ceiling, to->p, from->p, n, o->n_threads);
+    s->reply->bytes = pass.bytes;
+    s->reply->ns = pass.ns;
 }
 
 const ts_backend ts_backend_cpu = { load, run, store, drop, probe, ceiling };

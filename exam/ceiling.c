@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -17,14 +18,128 @@
 
 enum { MAX_THREADS = 256 };
 
-typedef struct slice {
+/* ---- threads that stay: to make and end them would take longer than what they are timed at ----
+
+ * Each has a core of its own, the i-th of those that the process had when it was made. Between
+ * passes they sleep; they are woken, and stand at the line, before the clock starts. */
+
+typedef struct job {
     int                  ceiling;
     unsigned char       *to;
     const unsigned char *from;
     size_t               n;
     uint64_t             sum;
-    pthread_t            thread;
-} slice;
+    float                fma;
+    double               best_ns, end_ns;
+} job;
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t  call, rest;
+    pid_t           owner; /* a fork has our memory and not our threads */
+    int             n;
+    unsigned        epoch;
+    void (*work)(job *j);
+    int        asked, left;
+    atomic_int waiting, go;
+    job        job[MAX_THREADS];
+} team = { .lock = PTHREAD_MUTEX_INITIALIZER,
+           .call = PTHREAD_COND_INITIALIZER,
+           .rest = PTHREAD_COND_INITIALIZER };
+
+static double now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return 1e9 * (double)t.tv_sec + (double)t.tv_nsec;
+}
+
+static void *member(void *at)
+{
+    const int i = (int)(intptr_t)at;
+    unsigned  seen = 0;
+    for (;;) {
+        pthread_mutex_lock(&team.lock);
+        while (team.epoch == seen || i >= team.asked) {
+            seen = team.epoch;
+            pthread_cond_wait(&team.call, &team.lock);
+        }
+        seen = team.epoch;
+        pthread_mutex_unlock(&team.lock);
+        atomic_fetch_sub(&team.waiting, 1);
+        while (!atomic_load(&team.go)) sched_yield(); /* its caller may be on this core */
+        team.work(&team.job[i]);
+        team.job[i].end_ns = now_ns();
+        pthread_mutex_lock(&team.lock);
+        if (!--team.left) pthread_cond_signal(&team.rest);
+        pthread_mutex_unlock(&team.lock);
+    }
+    return NULL;
+}
+
+static void choose_core(pthread_attr_t *a, int i)
+{
+    static cpu_set_t all;
+    cpu_set_t        own;
+    if (!i && sched_getaffinity(0, sizeof all, &all)) CPU_ZERO(&all);
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+        if (!CPU_ISSET(cpu, &all) || i-- > 0) continue;
+        CPU_ZERO(&own);
+        CPU_SET(cpu, &own);
+        pthread_attr_setaffinity_np(a, sizeof own, &own);
+        return;
+    }
+}
+
+/* As many of n as can be had. */
+static int gather(int n)
+{
+    if (n < 1) n = 1;
+    if (n > MAX_THREADS) n = MAX_THREADS;
+    if (team.owner != getpid()) {
+        team.owner = getpid();
+        team.n = team.asked = 0;
+        pthread_mutex_init(&team.lock, NULL);
+        pthread_cond_init(&team.call, NULL);
+        pthread_cond_init(&team.rest, NULL);
+    }
+    for (; team.n < n; team.n++) {
+        pthread_t      t;
+        pthread_attr_t a;
+        pthread_attr_init(&a);
+        pthread_attr_setdetachstate(&a, PTHREAD_CREATE_DETACHED);
+        choose_core(&a, team.n);
+        const bool made = !pthread_create(&t, &a, member, (void *)(intptr_t)team.n);
+        pthread_attr_destroy(&a);
+        if (!made) break;
+    }
+    return n < team.n ? n : team.n;
+}
+
+/* Nanoseconds from the start until the last of the first n jobs is done. */
+static double together(int n, void (*work)(job *j))
+{
+    team.work = work;
+    atomic_store(&team.go, 0);
+    atomic_store(&team.waiting, n);
+    pthread_mutex_lock(&team.lock);
+    team.asked = team.left = n;
+    team.epoch++;
+    pthread_cond_broadcast(&team.call);
+    pthread_mutex_unlock(&team.lock);
+    while (atomic_load(&team.waiting)) sched_yield();
+    const double begin = now_ns();
+    double       end = begin;
+    atomic_store(&team.go, 1);
+    pthread_mutex_lock(&team.lock);
+    while (team.left) pthread_cond_wait(&team.rest, &team.lock);
+    pthread_mutex_unlock(&team.lock);
+    for (int i = 0; i < n; i++)
+        if (team.job[i].end_ns > end) end = team.job[i].end_ns;
+    return end - begin;
+}
+
+/* ---- what they do ---- */
 
 static void copy_plain(unsigned char *to, const unsigned char *from, size_t n)
 {
@@ -32,75 +147,78 @@ static void copy_plain(unsigned char *to, const unsigned char *from, size_t n)
     for (size_t i = 0; i < n; i += PIECE) memcpy(to + i, from + i, n - i < PIECE ? n - i : PIECE);
 }
 
-static void *pass(void *arg)
+static void pass(job *j)
 {
-    slice *s = arg;
-    if (s->ceiling == TS_CEILING_COPY) ts_isa_copy(s->to, s->from, s->n);
-    else if (s->ceiling == TS_CEILING_COPY_PLAIN) copy_plain(s->to, s->from, s->n);
-    else s->sum = ts_isa_read(s->from, s->n);
-    return NULL;
+    if (j->ceiling == TS_CEILING_COPY) ts_isa_copy(j->to, j->from, j->n);
+    else if (j->ceiling == TS_CEILING_COPY_PLAIN) copy_plain(j->to, j->from, j->n);
+    else j->sum = ts_isa_read(j->from, j->n); /* stored, or it would be left out */
 }
 
-/* The i-th thread besides the caller's, on a core of its own: where the system places a new thread
- * it often stays on its maker's core for longer than a pass takes. False: none could be made. */
-static bool start(pthread_t *thread, int i, void *(*work)(void *), void *arg)
+ts_pass ts_ceiling_pass(int ceiling, void *to, const void *from, size_t n, int n_threads)
 {
-    cpu_set_t      may;
-    pthread_attr_t a;
-    const int      own = sched_getcpu();
-    pthread_attr_init(&a);
-    if (!sched_getaffinity(0, sizeof may, &may))
-        for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
-            if (!CPU_ISSET(cpu, &may) || cpu == own || i-- > 0) continue;
-            CPU_ZERO(&may);
-            CPU_SET(cpu, &may);
-            pthread_attr_setaffinity_np(&a, sizeof may, &may);
-            break;
-        }
-    const bool made = !pthread_create(thread, &a, work, arg);
-    pthread_attr_destroy(&a);
-    return made;
-}
-
-double ts_ceiling_pass(int ceiling, void *to, const void *from, size_t n, int n_threads)
-{
-    slice             s[MAX_THREADS];
-    volatile uint64_t sink = 0;
-    if (n_threads < 1) n_threads = 1;
-    if (n_threads > MAX_THREADS) n_threads = MAX_THREADS;
-    /* To start a thread for less than a megabyte costs more than it gains. */
-    if (n_threads > (int)(n >> 20) + 1) n_threads = (int)(n >> 20) + 1;
+    n_threads = gather(n_threads);
+    if (!n_threads) return (ts_pass) { 0, 1 };
     const size_t share = n / (size_t)n_threads / LINE * LINE;
-    for (int i = 0; i < n_threads; i++) {
-        s[i] = (slice) { ceiling,
-                         (unsigned char *)to + share * (size_t)i,
-                         (const unsigned char *)from + share * (size_t)i,
-                         share,
-                         0,
-                         0 };
-        if (i + 1 < n_threads && !start(&s[i].thread, i, pass, &s[i])) s[i].n = 0;
-    }
-    pass(&s[n_threads - 1]);
-    size_t done = 0;
-    for (int i = 0; i < n_threads; i++) {
-        if (i + 1 < n_threads && s[i].n) pthread_join(s[i].thread, NULL);
-        done += s[i].n;
-        sink += s[i].sum;
-    }
-    (void)sink; /* or the reads would be for nothing, and left out */
-    return (double)done * (ceiling == TS_CEILING_READ ? 1 : 2);
+    for (int i = 0; i < n_threads; i++)
+        team.job[i] = (job) { .ceiling = ceiling,
+                              .to = (unsigned char *)to + share * (size_t)i,
+                              .from = (const unsigned char *)from + share * (size_t)i,
+                              .n = share };
+    const double ns = together(n_threads, pass);
+    return (ts_pass) { (double)share * n_threads * (ceiling == TS_CEILING_READ ? 1 : 2), ns };
 }
+
+static void multiply(job *j)
+{
+    const double begin = now_ns();
+    j->fma = ts_isa_fma_steps();
+    const double ns = now_ns() - begin;
+    if (!(j->best_ns > 0) || ns < j->best_ns) j->best_ns = ns;
+}
+
+/* Each core's own best while all of them work: one of many is nearly always disturbed. */
+double ts_ceiling_gflops(int n_threads)
+{
+    enum { PASSES = 32 }; /* of half a millisecond */
+    double    sum = 0;
+    const int n = gather(n_threads);
+    for (int i = 0; i < n; i++) team.job[i].best_ns = 0;
+    for (int i = 0; n && i < PASSES; i++) together(n, multiply);
+    for (int i = 0; i < n; i++)
+        sum += 2.0 * STEPS * SUMS * ts_isa_fma_width() / team.job[i].best_ns;
+    return sum;
+}
+
+double ts_ceiling_matrix(void)
+{
+    return ts_isa_matrix_gain();
+}
+
+/* ---- caches ---- */
 
 void ts_flush_lines(const void *begin, const void *end)
 {
     ts_isa_flush(begin, end);
 }
 
-static double now_ns(void)
+static void drop(job *j)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return 1e9 * (double)t.tv_sec + (double)t.tv_nsec;
+    ts_isa_flush(j->from, j->from + j->n);
+}
+
+void ts_flush_together(const void *begin, size_t n, int n_threads)
+{
+    enum { ALONE = 1 << 20 }; /* less is done before others are awake */
+    n_threads = n < ALONE ? 0 : gather(n_threads);
+    if (n_threads < 2) {
+        ts_isa_flush(begin, (const char *)begin + n);
+        return;
+    }
+    const size_t share = n / (size_t)n_threads / LINE * LINE;
+    for (int i = 0; i < n_threads; i++)
+        team.job[i] = (job) { .from = (const unsigned char *)begin + share * (size_t)i,
+                              .n = i + 1 < n_threads ? share : n - share * (size_t)i };
+    together(n_threads, drop);
 }
 
 /* Nanoseconds to follow a chain through every line once: each address is known only when the line
@@ -139,29 +257,4 @@ void ts_describe_cpu(char *text, size_t n)
     char name[256];
     ts_isa_cpu_name(name, sizeof name);
     snprintf(text, n, "%s, %ld cores", name, sysconf(_SC_NPROCESSORS_ONLN));
-}
-
-static void *work(void *sum)
-{
-    float *s = sum;
-    *s += ts_isa_fma_steps();
-    return NULL;
-}
-
-double ts_ceiling_gflops(int n_threads)
-{
-    static float sum[MAX_THREADS];
-    pthread_t    thread[MAX_THREADS];
-    double       best = 0;
-    const int    n = n_threads < 1 ? 1 : n_threads > MAX_THREADS ? MAX_THREADS : n_threads;
-    for (int pass = 0; pass < 8; pass++) {
-        int          begun = 1;
-        const double begin = now_ns();
-        while (begun < n && start(&thread[begun], begun - 1, work, &sum[begun])) begun++;
-        work(&sum[0]);
-        for (int i = 1; i < begun; i++) pthread_join(thread[i], NULL);
-        const double rate = 2.0 * STEPS * SUMS * ts_isa_fma_width() * begun / (now_ns() - begin);
-        if (rate > best) best = rate;
-    }
-    return best;
 }

@@ -109,10 +109,9 @@ static bool log_run(ts_court *c)
     ts_jw_text(w, "depth", ts_depth_name(c->depth));
     ts_jw_text(w, "started", when);
     ts_jw_open(w, "floors", '{');
-    ts_jw_num(w, "memory_gbs", c->best_gbs);
-    ts_jw_num(w, "gflops",
-              c->device == TS_CUDA ? c->survey.gflops : ts_ceiling_gflops(c->n_threads));
-    ts_jw_num(w, "call_ns", c->machine.bell_ns);
+    ts_jw_num(w, "memory_gbs", c->peaks.gbs);
+    ts_jw_num(w, "gflops", c->peaks.gflops);
+    ts_jw_num(w, "call_ns", c->peaks.call_ns);
     ts_jw_close(w, '}');
     return ts_log_commit(c->log);
 }
@@ -219,42 +218,34 @@ static void measure_device(ts_court *c)
 {
     const ts_entry e = { .name = "ceilings", .device = TS_CUDA, .mask = ~0u };
     ts_arena       arena;
-    c->best_gbs = fmax(c->best_gbs, c->survey.copy_gbs);
+    c->peaks.gbs = fmax(c->peaks.gbs, c->survey.copy_gbs);
     if (!ts_arena_open(&arena)) return;
     ts_worker *w = ts_worker_start(&e, &arena);
     for (int i = 0; i < 8 * TS_N_CEILINGS; i++) {
         const ts_order o = { .verb = TS_CEILING, .ceiling = i % TS_N_CEILINGS, .limit_ms = 60000 };
         ts_reply       r;
         if (!ts_worker_order(w, o, &r) || r.broken || !(r.ns > 0)) break;
-        if (r.bytes / r.ns > c->best_gbs) c->best_gbs = r.bytes / r.ns;
+        c->peaks.gbs = fmax(c->peaks.gbs, r.bytes / r.ns);
     }
     ts_worker_stop(&w);
     ts_arena_close(&arena);
 }
 
-/* The ceiling of all floors: the fastest of several passes of each kind over memory. */
-static void measure_memory(ts_court *c)
+double ts_court_measure(ts_court *c, double bytes)
 {
-    enum { BYTES = 32 << 20, PASSES = 8 };
-    static _Alignas(4096) unsigned char from[BYTES], to[BYTES];
-    memset(from, 1, BYTES);
-    memset(to, 2, BYTES);
-    for (int i = 0; i < PASSES * TS_N_CEILINGS; i++) {
-        struct timespec a, b;
-        ts_flush_lines(from, from + BYTES);
-        ts_flush_lines(to, to + BYTES);
-        clock_gettime(CLOCK_MONOTONIC, &a);
-        const double bytes = ts_ceiling_pass(i % TS_N_CEILINGS, to, from, BYTES, c->n_threads);
-        clock_gettime(CLOCK_MONOTONIC, &b);
-        const double ns = 1e9 * (double)(b.tv_sec - a.tv_sec) + (double)(b.tv_nsec - a.tv_nsec);
-        if (bytes / ns > c->best_gbs) c->best_gbs = bytes / ns;
-    }
+    if (c->device == TS_CPU) return ts_floor_memory(&c->peaks, bytes, c->n_threads);
+    measure_device(c);
+    return c->peaks.gbs;
 }
 
-void ts_court_measure(ts_court *c)
+/* Beyond what caches hold; and what else does not depend on the workload. */
+static void measure(ts_court *c)
 {
-    if (c->device == TS_CUDA) measure_device(c);
-    else measure_memory(c);
+    enum { BYTES = 192 << 20 };
+    c->peaks.call_ns = c->device == TS_CUDA ? c->survey.probe_ns : c->machine.bell_ns;
+    ts_court_measure(c, BYTES);
+    if (c->device == TS_CPU) ts_floor_arithmetic(&c->peaks, c->n_threads);
+    else c->peaks.gflops = c->survey.gflops, c->peaks.matrix = c->survey.matrix;
 }
 
 /* What an earlier run of this log says of an entrant: its number, and whether it was judged. */
@@ -282,7 +273,7 @@ bool ts_court_sit(ts_court *c, const ts_records *earlier, char why[TS_WHY])
 {
     int next_id = 0;
     snprintf(why, TS_WHY, "the log cannot be written");
-    ts_court_measure(c);
+    measure(c);
     if (!log_run(c)) return false;
     for (int i = 0; i < c->n; i++) {
         ts_contender *e = c->contender[i];

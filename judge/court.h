@@ -11,6 +11,7 @@
 
 #include "build.h"
 #include "cage.h"
+#include "floor.h"
 #include "keeper.h"
 #include "log.h"
 #include "stats.h"
@@ -92,7 +93,7 @@ typedef struct ts_court {
     ts_contender *contender[TS_CONTENDERS];
     ts_played    *played; /* malloc */
     size_t        n_played, room_played;
-    double        best_gbs; /* the most that memory was seen to do */
+    ts_peaks      peaks;    /* what this machine was seen to do at best */
     const char   *sanitize; /* not NULL: with compute-sanitizer, as at depth full */
     const char   *only;     /* a whole case name with its seed: nothing else is asked, or timed */
 } ts_court;
@@ -111,8 +112,8 @@ bool ts_court_sit(ts_court *c, const ts_records *earlier, char why[TS_WHY]);
 
 /* ---- the parts of it ---- */
 
-/* Raises best_gbs to the most that memory is seen to do now. */
-void ts_court_measure(ts_court *c);
+/* Raises the peaks to what is seen now; gives the bandwidth of so many bytes. */
+double ts_court_measure(ts_court *c, double bytes);
 
 /* Builds and examines; sets the ruling. */
 void ts_court_examine(ts_court *c, ts_contender *e);

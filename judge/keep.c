@@ -380,6 +380,7 @@ _Noreturn void ts_keep_survey(ts_survey *s)
     s->probe_ns = usual_ns;
     s->copy_gbs = copy_rate((size_t)16 * (size_t)v[3]);
     s->gflops = fma_rate((unsigned)v[2]);
+    s->matrix = v[0] >= 8 ? 16 : 1;
     s->there = true;
     _exit(0);
 }

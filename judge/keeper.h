@@ -50,6 +50,7 @@ typedef struct ts_survey {
     char   arch[16];  /* "sm_90" */
     double copy_gbs;  /* the driver's own copy within the device */
     double gflops;    /* float32; 0: not found out */
+    double matrix;    /* times that, at most, by the tensor cores in bfloat16 */
     double probe_ns;  /* an empty kernel, from launch to its end */
     double n_bytes;   /* of memory */
 } ts_survey;

@@ -35,7 +35,7 @@ static void speeds(const ts_score_in *in, ts_score *s)
     for (size_t i = 0; i < in->n_workloads; i++) {
         const ts_workload *w = &in->workload[i];
         const double       v = speed(w->floor_ns, w->ns);
-        if (w->ns > 0 && w->floor_ns / w->ns > BEYOND && !s->audit) {
+        if (w->ns > 0 && w->hard_ns / w->ns > BEYOND && !s->audit) {
             s->audit = true;
             s->audit_workload = i;
         }

@@ -169,8 +169,8 @@ static ts_cost cost(const ts_case *c)
     const double            b = (double)ts_format_of(d.dtype)->n_bytes, B = (double)d.n_batch;
     const double            rows_q = B * (double)(d.n_q_head * d.n_q),
                  rows_k = B * (double)(d.n_kv_head * d.n_k);
-    return (ts_cost) { b * (double)d.head_dim * 2 * (rows_q + rows_k) + 4 * rows_q,
-                       4 * (double)d.head_dim * ts_attention_pairs(&d), false };
+    return (ts_cost) { .bytes = b * (double)d.head_dim * 2 * (rows_q + rows_k) + 4 * rows_q,
+                       .flops = 4 * (double)d.head_dim * ts_attention_pairs(&d) };
 }
 
 static bool spoil(int i, void *args, ts_exec *x, ts_status *must)

@@ -299,8 +299,9 @@ static ts_cost cost(const ts_case *c)
 {
     const ts_attention_dims d = ts_attention_dims_of(c);
     const double            b = (double)ts_format_of(d.dtype)->n_bytes, D = (double)d.head_dim;
-    return (ts_cost) { 4 * b * D * (double)(rows_q(&d) + rows_k(&d)) + 4 * (double)rows_q(&d),
-                       10 * D * ts_attention_pairs(&d), false };
+    return (ts_cost) { .bytes =
+                           4 * b * D * (double)(rows_q(&d) + rows_k(&d)) + 4 * (double)rows_q(&d),
+                       .flops = 10 * D * ts_attention_pairs(&d) };
 }
 
 static bool spoil(int i, void *args, ts_exec *x, ts_status *must)

@@ -131,7 +131,7 @@ static ts_cost cost(const ts_case *c)
 {
     const double V = (double)c->dim[VOCAB], K = (double)c->dim[WIDTH], n = (double)c->dim[ITEMS];
     const double T = (double)c->dim[STEPS], rows = T > 0 ? n * (1 + (T - 1) * K) : 0;
-    return (ts_cost) { rows * V * 4, rows * V * 3, true };
+    return (ts_cost) { .bytes = rows * V * 4, .flops = rows * V * 3, .reads_only = true };
 }
 
 static bool spoil(int i, void *args, ts_exec *x, ts_status *must)

@@ -304,7 +304,7 @@ static ts_cost cost(const ts_case *c)
     ts_kv_script s;
     ts_kv_script_of(c, &s);
     free(s.word);
-    return (ts_cost) { s.bytes, s.flops, true };
+    return (ts_cost) { .bytes = s.bytes, .flops = s.flops, .reads_only = true };
 }
 
 /* ---- senseless calls ---- */

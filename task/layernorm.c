@@ -333,14 +333,14 @@ static ts_cost cost_forward(const ts_case *c)
 {
     const double R = (double)c->dim[0], D = (double)c->dim[1];
     const double b = (double)ts_format_of(c->dtype)->n_bytes;
-    return (ts_cost) { b * (2 * R * D + 2 * D) + 8 * R, 7 * R * D, false };
+    return (ts_cost) { .bytes = b * (2 * R * D + 2 * D) + 8 * R, .flops = 7 * R * D };
 }
 
 static ts_cost cost_backward(const ts_case *c)
 {
     const double R = (double)c->dim[0], D = (double)c->dim[1];
     const double b = (double)ts_format_of(c->dtype)->n_bytes;
-    return (ts_cost) { b * (3 * R * D + D) + 8 * R + 8 * D, 13 * R * D, false };
+    return (ts_cost) { .bytes = b * (3 * R * D + D) + 8 * R + 8 * D, .flops = 13 * R * D };
 }
 
 /* ---- senseless calls ---- */

@@ -203,7 +203,9 @@ static ts_cost cost(const ts_case *c)
 {
     const double R = (double)c->dim[0], V = (double)c->dim[1], K = (double)c->dim[2];
     const double b = (double)ts_format_of(c->dtype)->n_bytes;
-    return (ts_cost) { R * (V * b + 8 * K + (c->dim[5] ? 4 : 0)), 3 * R * V, true };
+    return (ts_cost) { .bytes = R * (V * b + 8 * K + (c->dim[5] ? 4 : 0)),
+                       .flops = 3 * R * V,
+                       .reads_only = true };
 }
 
 /* ---- senseless calls ---- */

@@ -90,7 +90,8 @@ const char *ts_fault_name(ts_fault f);
 /* The least any answer must do: the floor. */
 typedef struct ts_cost {
     double bytes, flops;
-    bool   reads_only; /* it writes next to nothing: reading is its ceiling, not copying */
+    bool   reads_only;  /* it writes next to nothing: reading is its ceiling, not copying */
+    double least_flops; /* where tables of partial sums save some of them; 0: none can be saved */
 } ts_cost;
 
 /* Errors over their bounds: the largest, and how many of each size. A bin is an eighth of an

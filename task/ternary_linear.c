@@ -350,19 +350,25 @@ static bool check(const ts_case *c, const void *args, const ts_want *want, ts_fl
     return forwards_agree(b[Y], a, f);
 }
 
+/* A product with ternary weights can be one addition a byte of codes, from a table of sums. */
 static ts_cost cost(const ts_case *c)
 {
+    enum { CODES_A_BYTE = 4 };
     const double o = (double)c->dim[OUT], n = (double)c->dim[IN], r = (double)c->dim[ROWS];
     const double each = (double)ts_format_of(c->dtype)->n_bytes;
     const double codes = o * (double)ts_tref_groups(c->dim[IN]) * (TS_TREF_BYTES + 2);
-    ts_cost      s = { 0, 0, c->dim[PARTS] == PACKED };
+    ts_cost      s = { .reads_only = c->dim[PARTS] == PACKED };
     if (c->dim[PARTS] & (PACK | 1 << TS_TL_LINEAR | BACK)) s.bytes += 4 * o * n;
     if (c->dim[PARTS] & (PACK | 1 << TS_TL_UNPACK | PACKED)) s.bytes += codes;
     if (c->dim[PARTS] & (1 << TS_TL_LINEAR | PACKED)) s.bytes += each * r * (n + o);
     if (c->dim[PARTS] & 1 << TS_TL_UNPACK) s.bytes += 4 * o * n;
     if (c->dim[PARTS] & BACK) s.bytes += each * r * (2 * n + o) + 4 * o * n;
-    for (int i = TS_TL_LINEAR; i <= TS_TL_BACKWARD; i++)
-        if (c->dim[PARTS] >> i & 1) s.flops += (i == TS_TL_BACKWARD ? 4 : 2) * r * o * n;
+    for (int i = TS_TL_LINEAR; i <= TS_TL_BACKWARD; i++) {
+        const bool back = i == TS_TL_BACKWARD; /* of its two products, one is of two inputs */
+        if (!(c->dim[PARTS] >> i & 1)) continue;
+        s.flops += (back ? 4 : 2) * r * o * n;
+        s.least_flops += (back ? 2 * r * o * n : 0) + r * o * n / CODES_A_BYTE;
+    }
     return s;
 }
 

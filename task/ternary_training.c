@@ -277,24 +277,27 @@ static bool check(const ts_case *c, const void *args, const ts_want *want, ts_fl
     return ok;
 }
 
-/* Latents and moments of every step, as AdamW has it, and its products. */
+/* Latents and moments of every step, as AdamW has it, and its products; of those with ternary
+ * weights, as in task/ternary_linear.c, an eighth. */
 static ts_cost cost(const ts_case *c)
 {
     ts_tt_script s;
-    double       flops = 0, steps = 0;
+    double       flops = 0, least = 0, steps = 0;
     ts_tt_script_of(c, &s);
     const double n = (double)ts_tref_latents(&s.d);
     for (int64_t i = 0; i < s.n_op; i++) {
         const double tokens = (double)s.op[i].n_batch * (s.op[i].n_tok - 1);
         const bool   back = s.op[i].what == TS_TT_GRAD || s.op[i].what == TS_TT_STEP;
         if (s.op[i].how != TS_TT_SOUND) continue;
-        if (back) flops += 6 * n * tokens;
-        if (s.op[i].what == TS_TT_EVAL) flops += 2 * n * tokens;
+        if (back) flops += 6 * n * tokens, least += 2.5 * n * tokens;
+        if (s.op[i].what == TS_TT_EVAL) flops += 2 * n * tokens, least += n * tokens / 4;
         steps += s.op[i].what == TS_TT_STEP;
     }
     free(s.op);
     /* What fits into a cache may stay there from step to step. */
-    return (ts_cost) { 4 * n + (steps > 0 ? 28 * n : 0), flops, false };
+    return (ts_cost) { .bytes = 4 * n + (steps > 0 ? 28 * n : 0),
+                       .flops = flops,
+                       .least_flops = least };
 }
 
 /* ---- senseless calls ---- */

@@ -188,7 +188,7 @@ static ts_cost cost(const ts_case *c)
 {
     const double R = (double)(c->dim[PROMPT] + c->dim[NODES]), V = (double)c->dim[VOCAB];
     const double n = c->dim[MAX_NEW] ? (double)c->dim[CYCLES] : 0;
-    return (ts_cost) { n * (R * R + 4 * V * (double)(c->dim[NODES] + 1)), n * V, false };
+    return (ts_cost) { .bytes = n * (R * R + 4 * V * (double)(c->dim[NODES] + 1)), .flops = n * V };
 }
 
 static bool spoil(int i, void *args, ts_exec *x, ts_status *must)

@@ -227,7 +227,7 @@ static void times(int who, int task, ts_workload *out)
             ns[i] = floor(call_ns(who, task, k, i, PEOPLE[who].at[task].fraction));
         memcpy(sorted, ns, sizeof sorted);
         const ts_interval m = ts_median_interval(sorted, N_CALLS);
-        out[k] = (ts_workload) { floor_ns(task, k), m.mid, m.lo, m.hi };
+        out[k] = (ts_workload) { floor_ns(task, k), 0, m.mid, m.lo, m.hi };
         ts_jw *w = ts_log_begin(the_log, "time");
         ts_jw_int(w, "entrant", who * N_TASKS + task);
         ts_jw_text(w, "task", TASKS[task]);

@@ -83,6 +83,41 @@ static void nobody_beats_himself(void **state)
     assert_true(c[TS_OUTCOME_NOISE] > 490);
 }
 
+/* Calls that take once or ten times as long, by chance, in a sitting of normal depth: threads that
+ * were woken on one core. */
+static ts_outcome simulate_modes(uint64_t seed, double often, double factor)
+{
+    enum { WORKLOADS = 3, PAIRS = 45 };
+    ts_pair  p[WORKLOADS * PAIRS];
+    ts_match m = { 0 };
+    for (int at = 0; at < WORKLOADS * PAIRS; at++) {
+        double ns[2];
+        for (int k = 0; k < 2; k++)
+            ns[k] = noisy(7 * seed, 2 * at + k, 0.05) *
+                    (ts_uniform(seed + 5, 2 * at + k) < 2 * often - 1 ? 10 : 1);
+        p[at] = (ts_pair) { at / PAIRS, at % PAIRS, ns[0], ns[1] * factor };
+    }
+    assert_true(ts_match_pairs(p, WORKLOADS * PAIRS, seed, &m));
+    return m.outcome;
+}
+
+static void modes_are_noise_and_not_a_win(void **state)
+{
+    (void)state;
+    for (int often = 1; often <= 5; often += 2) {
+        int equal[4] = { 0 }, five[4] = { 0 };
+        for (uint64_t s = 0; s < 400; s++) {
+            equal[simulate_modes(s, 0.1 * often, 1)]++;
+            five[simulate_modes(s, 0.1 * often, 14)]++;
+        }
+        print_message("one call in ten, %d times: of equals a %d, b %d, tie %d, noise %d; fourteen "
+                      "times as fast: a %d of 400\n",
+                      often, equal[0], equal[1], equal[2], equal[3], five[0]);
+        assert_int_equal(equal[TS_OUTCOME_A] + equal[TS_OUTCOME_B], 0);
+        assert_int_equal(five[TS_OUTCOME_A], 400);
+    }
+}
+
 static void five_percent_is_found(void **state)
 {
     int c[4];
@@ -111,6 +146,9 @@ static void outcomes(void **state)
     assert_int_equal(ts_match_outcome(0.5, 0.6), TS_OUTCOME_A);
     assert_int_equal(ts_match_outcome(-0.6, -0.5), TS_OUTCOME_B);
     assert_int_equal(ts_match_outcome(0.015, 0.055), TS_OUTCOME_TIE);
+    assert_int_equal(ts_match_outcome(1.70, 3.68), TS_OUTCOME_A); /* five times as fast at least */
+    assert_int_equal(ts_match_outcome(-3.68, -1.70), TS_OUTCOME_B);
+    assert_int_equal(ts_match_outcome(1.5, 3.7), TS_OUTCOME_NOISE);
     assert_int_equal(ts_match_outcome((double)NAN, (double)NAN), TS_OUTCOME_NOISE);
     assert_string_equal(ts_outcome_name(TS_OUTCOME_NOISE), "noise");
 }
@@ -182,7 +220,7 @@ static void ratings_at_the_edges(void **state)
 
 static void scores(void **state)
 {
-    const ts_workload w[] = { { 100, 200, 190, 210 }, { 100, 125, 120, 130 } };
+    const ts_workload w[] = { { 100, 0, 200, 190, 210 }, { 100, 0, 125, 120, 130 } };
     ts_score_in       in = { .gate = true,
                              .workload = w,
                              .n_workloads = 2,
@@ -217,8 +255,9 @@ static void scores(void **state)
 
 static void floors_and_grades(void **state)
 {
-    const ts_workload near = { 100, 99, 98, 100 }, beyond = { 100, 98, 97, 99 };
-    const ts_workload missing[] = { { 100, 100, 100, 100 }, { 100, 0, 0, 0 } };
+    const ts_workload near = { 100, 100, 99, 98, 100 }, beyond = { 110, 100, 98, 97, 99 },
+                      clever = { 100, 40, 50, 49, 51 };
+    const ts_workload missing[] = { { 100, 100, 100, 100, 100 }, { 100, 100, 0, 0, 0 } };
     ts_score_in       in = { .gate = true,
                              .workload = &near,
                              .n_workloads = 1,
@@ -229,9 +268,12 @@ static void floors_and_grades(void **state)
     (void)state;
     ts_score s = ts_score_of(&in);
     assert_true(!s.audit && s.S == 1 && s.score == 1000);
-    in.workload = &beyond; /* 2.04 % faster than the floor */
+    in.workload = &beyond; /* 2.04 % faster than anything can be */
     s = ts_score_of(&in);
     assert_true(s.audit && s.score == 0);
+    in.workload = &clever; /* faster than the floor, in a way that the floor does not know */
+    s = ts_score_of(&in);
+    assert_true(!s.audit && s.S == 1 && s.score == 1000);
     in.workload = missing;
     in.n_workloads = 2;
     s = ts_score_of(&in);
@@ -257,6 +299,7 @@ int main(void)
         cmocka_unit_test(outcomes),
         cmocka_unit_test(effect_of_pairs),
         cmocka_unit_test(nobody_beats_himself),
+        cmocka_unit_test(modes_are_noise_and_not_a_win),
         cmocka_unit_test(five_percent_is_found),
         cmocka_unit_test(ratings_recover_strengths),
         cmocka_unit_test(ratings_at_the_edges),

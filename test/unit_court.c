@@ -2,6 +2,7 @@
 /* unit_court.c - parts of the judge that need no entrant: categories, errors, rulings, the overall
  * ranking. */
 #define _GNU_SOURCE
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -252,13 +253,39 @@ static void ranks_what_was_resumed(void **state)
     unlink(path);
 }
 
+/* The most of memory, arithmetic and a call; suspect is only who beats every way to do it. */
+static void floors(void **state)
+{
+    const ts_peaks plain = { .gbs = 100, .gflops = 50, .matrix = 1, .call_ns = 1000 };
+    const ts_peaks tiles = { .gbs = 100, .gflops = 50, .matrix = 16, .call_ns = 1000 };
+    (void)state;
+    ts_floor f = ts_floor_of(&plain, (ts_cost) { .bytes = 1e6, .flops = 1e5 }, 80);
+    assert_string_equal(f.by, "memory");
+    assert_true(f.ns == 1e6 / 80 && f.hard_ns == 1e6 / 100);
+    f = ts_floor_of(&plain, (ts_cost) { .bytes = 1e6, .flops = 1e7 }, 80);
+    assert_string_equal(f.by, "arithmetic");
+    assert_true(f.ns == 1e7 / 50 && f.hard_ns == f.ns);
+    f = ts_floor_of(&tiles, (ts_cost) { .bytes = 1e6, .flops = 1e7 }, 80);
+    assert_true(f.ns == 1e7 / 50 && fabs(f.hard_ns - f.ns * 3 / 16) < 1e-6);
+    f = ts_floor_of(&plain, (ts_cost) { .bytes = 1e6, .flops = 1e7, .least_flops = 1e6 }, 80);
+    assert_true(f.ns == 1e6 / 50);
+    f = ts_floor_of(&plain, (ts_cost) { .bytes = 100, .flops = 100 }, 80);
+    assert_string_equal(f.by, "call");
+    assert_true(f.ns == 1000 && f.hard_ns == 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_category_is_empty),   cmocka_unit_test(counts_errors),
-        cmocka_unit_test(rules_with_a_text),      cmocka_unit_test(ranks_all_challenges),
-        cmocka_unit_test(ranks_what_was_resumed), cmocka_unit_test(draws_what_is_rare),
-        cmocka_unit_test(draws_in_turn),          cmocka_unit_test(times_enough),
+        cmocka_unit_test(no_category_is_empty),
+        cmocka_unit_test(counts_errors),
+        cmocka_unit_test(rules_with_a_text),
+        cmocka_unit_test(ranks_all_challenges),
+        cmocka_unit_test(ranks_what_was_resumed),
+        cmocka_unit_test(draws_what_is_rare),
+        cmocka_unit_test(draws_in_turn),
+        cmocka_unit_test(times_enough),
+        cmocka_unit_test(floors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,10 +3,13 @@
  * memory ceilings. Every answer that is timed is checked: once against the oracle, then bit for
  * bit. */
 #define _GNU_SOURCE
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "awake.h"
+#include "ceiling.h"
 #include "cpu.h"
 #include "peer.h"
 #include "registry.h"
@@ -40,6 +43,7 @@ typedef struct bench {
     ts_worker *meter;                          /* measures the ceilings */
     double     gbs[TS_N_CEILINGS][MAX_ROUNDS]; /* the ceilings beside this case, one a round */
     double     ceiling[TS_N_CEILINGS];         /* their medians */
+    double     gflops;                         /* of the CPU's vector units, float32 */
     double     best[TS_N_CEILINGS];            /* the best median of the run */
     int        n_rows, n_unverified;
 } bench;
@@ -111,7 +115,11 @@ static void turn(bench *b, contestant *c, const ts_exam *e)
 {
     ts_reply r = { 0 };
     if (b->where == TS_CPU) ts_arena_reset(e->arena);
+    cpu_set_t  all;
+    const bool awake = b->where == TS_CPU && !sched_getaffinity(0, sizeof all, &all);
+    if (awake) ts_awake_begin(&all);
     const bool ran = c->worker ? order(b, c, TS_TIME, e, &r) : ts_peer_run(c->peer, &r.ns);
+    if (awake) ts_awake_end();
     if (!ran) {
         if (c->peer) snprintf(c->why, sizeof c->why, "%s", ts_peer_said(c->peer));
         c->in = c->verified = false;
@@ -197,10 +205,13 @@ static void report(bench *b, contestant *c, const ts_exam *e, double best_peer)
     const ts_cost cost = e->task->cost(e->c);
     double        spread;
     const double  ns = median(c->ns, c->n, &spread), gbs = cost.bytes / ns;
-    char          ratio[32] = "", rate[64];
+    char          ratio[32] = "", share[32] = "", rate[96];
+    const bool    by_vectors = b->gflops > 0 && e->c->dtype == TS_F32;
+    if (by_vectors)
+        snprintf(share, sizeof share, "  %5.1f %% of FMA", 100 * cost.flops / ns / b->gflops);
     if (best_peer > 0 && c->worker) snprintf(ratio, sizeof ratio, "  %5.2fx", best_peer / ns);
     if (cost.flops > MUCH_WORK * cost.bytes)
-        snprintf(rate, sizeof rate, "%9.3f TFLOP/s", cost.flops / ns / 1e3);
+        snprintf(rate, sizeof rate, "%9.3f TFLOP/s%s", cost.flops / ns / 1e3, share);
     else snprintf(rate, sizeof rate, "%7.1f GB/s  %5.1f %% of %s", gbs, 100 * gbs / ceiling, which);
     fprintf(b->out, "  %-14s %10.1f us  +-%4.1f %%  %s  %s%s%s%s\n", c->name, ns / 1e3, spread * 50,
             rate, c->verified ? "verified" : "NOT RIGHT", ratio, c->verified ? "" : ": ",
@@ -209,6 +220,7 @@ static void report(bench *b, contestant *c, const ts_exam *e, double best_peer)
     ts_json_number(j, "spread", spread);
     ts_json_number(j, "gbs", gbs);
     ts_json_number(j, "tflops", cost.flops / ns / 1e3);
+    if (by_vectors) ts_json_number(j, "fma_fraction", cost.flops / ns / b->gflops);
     ts_json_number(j, "floor_fraction", gbs / ceiling);
     ts_json_text(j, "ceiling", which);
     if (copy_of(b->ceiling) > 0) ts_json_number(j, "copy_gbs", copy_of(b->ceiling));
@@ -260,6 +272,7 @@ static void bench_case(bench *b, const ts_offer *o, const ts_case *cs, contestan
     fprintf(b->out, "%s   %s %.1f GB/s\n", name, which, ceiling);
     const double peer = fastest_peer(c, n);
     for (int i = 0; i < n; i++) report(b, &c[i], &e, peer);
+    fflush(b->out);
     for (int i = 0; i < n; i++)
         if (c[i].worker) order(b, &c[i], TS_DROP, &e, &r);
     ts_exam_close(&e);
@@ -386,6 +399,10 @@ static void report_ceilings(bench *b)
     fprintf(b->out, "read %.1f GB/s\n", b->best[TS_CEILING_READ]);
     for (int k = 0; k < TS_N_CEILINGS; k++) ts_json_number(o, name[k], b->best[k]);
     ts_json_number(o, "copy", copy_of(b->best));
+    if (b->gflops > 0) {
+        fprintf(b->out, "arithmetic at its best: %.1f GFLOP/s (float32 FMA)\n", b->gflops);
+        ts_json_number(o, "gflops", b->gflops);
+    }
 }
 
 int ts_tool_bench(int argc, char **argv)
@@ -418,6 +435,7 @@ int ts_tool_bench(int argc, char **argv)
     b.rows = ts_json_array(b.json, "rows");
     const ts_entry meter = { .name = "ceilings", .device = b.where, .mask = ~0u };
     b.meter = ts_worker_start(&meter, &b.arena);
+    if (b.where == TS_CPU) b.gflops = ts_ceiling_gflops(b.n_threads);
     for (const ts_offer *o = ts_offers; o->task; o++)
         if (ts_task_matches(o->task, b.task)) bench_offer(&b, o);
     report_ceilings(&b);

@@ -4,7 +4,7 @@
  * stores that bypass the caches gain nothing ts_isa_read       their sum, so that they are read
  *   ts_isa_flush      writes back and drops every cached line in [begin, end)
  *   ts_isa_fma_steps  STEPS times SUMS independent float32 multiply-adds, ts_isa_fma_width() each
- */
+ *   ts_isa_matrix_gain  how many times that its matrix units do in bfloat16; 1: it has none */
 #ifndef TS_ISA_RATES_H
 #define TS_ISA_RATES_H
 
@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 enum { LINE = 64, TS_ISA_FLUSHES = 1 };
 /* As many independent sums as hide the latency of two units, and fit the registers. */
@@ -64,6 +65,12 @@ static float ts_isa_fma_steps(void)
 #pragma GCC unroll 20
     for (int k = 1; k < SUMS; k++) s[0] = vaddq_f32(s[0], s[k]);
     return vaddvq_f32(s[0]);
+}
+
+/* A matrix product of one instruction is 16 multiply-adds, to a vector's 4. */
+static double ts_isa_matrix_gain(void)
+{
+    return getauxval(AT_HWCAP2) >> 14 & 1 ? 4 : 1; /* BF16 */
 }
 
 #endif

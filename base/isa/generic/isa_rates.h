@@ -4,7 +4,7 @@
  *   ts_isa_read       their sum, so that they are read
  *   ts_isa_flush      writes back and drops every cached line in [begin, end)
  *   ts_isa_fma_steps  STEPS times SUMS independent float32 multiply-adds, ts_isa_fma_width() each
- */
+ *   ts_isa_matrix_gain  how many times that its matrix units do in bfloat16; 1: it has none */
 #ifndef TS_ISA_RATES_H
 #define TS_ISA_RATES_H
 
@@ -50,6 +50,11 @@ static float ts_isa_fma_steps(void)
         for (int k = 0; k < SUMS; k++) s[k] = s[k] * 0.999f + 0.001f;
     for (int k = 1; k < SUMS; k++) s[0] += s[k];
     return s[0];
+}
+
+static double ts_isa_matrix_gain(void)
+{
+    return 1;
 }
 
 #endif

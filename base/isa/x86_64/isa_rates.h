@@ -4,7 +4,7 @@
  * caches, so that no line is read only to be overwritten ts_isa_read       their sum, so that they
  * are read ts_isa_flush      writes back and drops every cached line in [begin, end)
  *   ts_isa_fma_steps  STEPS times SUMS independent float32 multiply-adds, ts_isa_fma_width() each
- */
+ *   ts_isa_matrix_gain  how many times that its matrix units do in bfloat16; 1: it has none */
 #ifndef TS_ISA_RATES_H
 #define TS_ISA_RATES_H
 
@@ -138,6 +138,13 @@ static float ts_isa_fma_steps(void)
 {
     const int width = ts_isa_fma_width();
     return width == 16 ? steps_512() : width == 8 ? steps_256() : steps_128();
+}
+
+/* A tile product is 16 * 16 * 32 multiply-adds in 16 cycles, to two vectors of 16 in one. */
+static double ts_isa_matrix_gain(void)
+{
+    unsigned a, b, c, d;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d >> 22 & 1) ? 16 : 1; /* AMX-BF16 */
 }
 
 #endif

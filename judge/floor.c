@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "floor.h"
+
+#include <math.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "ceiling.h"
+#include "worker.h"
+
+enum { PASSES = 8, MOST_BYTES = 512 << 20, LEAST_BYTES = 64 << 10 };
+
+/* float32 from pieces of bfloat16 takes three products at the least. */
+static const double PIECES = 3;
+
+ts_floor ts_floor_of(const ts_peaks *p, ts_cost cost, double gbs)
+{
+    const double memory = gbs > 0 ? cost.bytes / gbs : 0;
+    const double flops = cost.least_flops > 0 ? cost.least_flops : cost.flops;
+    const double arithmetic = p->gflops > 0 ? flops / p->gflops : 0;
+    ts_floor     f = { memory, 0, "memory" };
+    if (arithmetic > f.ns) f = (ts_floor) { arithmetic, 0, "arithmetic" };
+    if (p->call_ns > f.ns) f = (ts_floor) { p->call_ns, 0, "call" };
+    f.hard_ns =
+        fmax(p->gbs > 0 ? cost.bytes / p->gbs : 0, arithmetic / fmax(1, p->matrix / PIECES));
+    return f;
+}
+
+/* One pass of each kind over half of a block and the other half, or over all of it. */
+static double best_pass(unsigned char *block, size_t n, int n_threads)
+{
+    double best = 0;
+    for (int kind = 0; kind < TS_N_CEILINGS; kind++) {
+        const bool read = kind == TS_CEILING_READ;
+        ts_flush_together(block, n, n_threads);
+        const ts_pass p = ts_ceiling_pass(kind, block + n / 2, block, read ? n : n / 2, n_threads);
+        if (p.bytes > 0) best = fmax(best, p.bytes / p.ns);
+    }
+    return best;
+}
+
+double ts_floor_memory(ts_peaks *p, double bytes, int n_threads)
+{
+    const double   most = fmin(fmax(bytes, LEAST_BYTES), MOST_BYTES);
+    const size_t   n = (size_t)most / (2 << 12) * (2 << 12); /* two halves of whole pages */
+    double         best = 0;
+    unsigned char *block =
+        mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (block == MAP_FAILED) return p->gbs;
+    memset(block, 1, n);
+    for (int i = 0; i < PASSES; i++)
+        for (int t = n_threads; t > 0; t = t > 1 ? (t + 3) / 4 : 0) /* all, a quarter, ..., one */
+            best = fmax(best, best_pass(block, n, t));
+    munmap(block, n);
+    p->gbs = fmax(p->gbs, best);
+    return best;
+}
+
+void ts_floor_arithmetic(ts_peaks *p, int n_threads)
+{
+    p->gflops = fmax(p->gflops, ts_ceiling_gflops(n_threads));
+    p->matrix = ts_ceiling_matrix();
+}
