@@ -9,7 +9,7 @@
 #include "ceiling.h"
 #include "worker.h"
 
-enum { PASSES = 8, MOST_BYTES = 512 << 20, LEAST_BYTES = 64 << 10 };
+enum { MOST_BYTES = 512 << 20, LEAST_BYTES = 64 << 10 };
 
 /* float32 from pieces of bfloat16 takes three products at the least. */
 static const double PIECES = 3;
@@ -40,7 +40,7 @@ static double best_pass(unsigned char *block, size_t n, int n_threads)
     return best;
 }
 
-double ts_floor_memory(ts_peaks *p, double bytes, int n_threads)
+double ts_floor_memory(ts_peaks *p, double bytes, int n_passes, int n_threads)
 {
     const double   most = fmin(fmax(bytes, LEAST_BYTES), MOST_BYTES);
     const size_t   n = (size_t)most / (2 << 12) * (2 << 12); /* two halves of whole pages */
@@ -49,7 +49,7 @@ double ts_floor_memory(ts_peaks *p, double bytes, int n_threads)
         mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (block == MAP_FAILED) return p->gbs;
     memset(block, 1, n);
-    for (int i = 0; i < PASSES; i++)
+    for (int i = 0; i < n_passes; i++)
         for (int t = n_threads; t > 0; t = t > 1 ? (t + 3) / 4 : 0) /* all, a quarter, ..., one */
             best = fmax(best, best_pass(block, n, t));
     munmap(block, n);
