@@ -272,7 +272,7 @@ static void sit_workload(sitting *s, int w)
         ts_court_fail(s->e[i], s->workload[w], 0, "protocol", "could not be started to be timed");
     }
     const double bytes = s->task->cost(s->workload[w]).bytes;
-    s->gbs[w] = ts_court_measure(s->court, bytes);
+    if (s->court->device == TS_CPU) s->gbs[w] = ts_court_measure(s->court, bytes);
     for (int k = 0; k < s->n_instances; k++) take_turns(s, cage, k);
     /* Once more: what is measured in a bad moment would be too good to the slow. */
     s->gbs[w] = fmax(s->gbs[w], ts_court_measure(s->court, bytes));
