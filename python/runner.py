@@ -8,15 +8,15 @@ file is open as 6. An entrant defines the challenge's function, for example
 
 It gets the arrays and numbers of the contract by name, those that it asks for, and in `out` the
 arrays to be written. It fills them, or returns a dict with some of the same names, which is then
-copied into them: that is part of the call. bf16 arrays have ml_dtypes.bfloat16 where that package is
-installed, else uint16. NotImplementedError is the contract's "unsupported". For kv_cache and the two
+copied into them: that is part of the call. bf16 arrays are uint16, their bits, whatever is installed.
+NotImplementedError is the contract's "unsupported". For kv_cache and the two
 ternary challenges it defines a class of that name, whose methods are called as a script says; see Script,
 Layers and Training. In beam_search and tree_verify it is given one of the judge's models, see Model, and
 returns what it found.
 
 With `gpu` as a sixth argument, INPUTS is a socket through which buffers on a CUDA device come. They
 are torch tensors if the entrant has imported torch, CuPy arrays if it has imported cupy, and else
-objects with __cuda_array_interface__ (bf16 then as int16).
+objects with __cuda_array_interface__. bf16 is torch.bfloat16 in the first case, and uint16 in the others.
 """
 import mmap
 import os
@@ -215,8 +215,7 @@ def lock_files(folders):
 
 class DeviceArray:
     def __init__(self, address, dtype, shape, strides):
-        kind = {0: "<f4", 1: "<f8", 2: "<f2", 3: "<i2", 4: "|u1", 6: "<i4"}[dtype]
-        self.bf16 = dtype == 3
+        kind = {0: "<f4", 1: "<f8", 2: "<f2", 3: "<u2", 4: "|u1", 6: "<i4"}[dtype]
         self.__cuda_array_interface__ = {"shape": shape, "strides": strides, "typestr": kind,
                                          "data": (address, False), "version": 3}
 
@@ -295,8 +294,10 @@ class GpuCage(Cage):
                 kinds = {0: torch.float32, 1: torch.float64, 2: torch.float16, 3: torch.bfloat16,
                          6: torch.int32}
                 return torch.empty(shape, dtype=kinds[dtype], device="cuda")
-            tensor = torch.as_tensor(given, device="cuda")
-            return tensor.view(torch.bfloat16) if given.bf16 else tensor
+            if dtype != 3:
+                return torch.as_tensor(given, device="cuda")
+            given.__cuda_array_interface__["typestr"] = "<i2"  # older ones know no uint16
+            return torch.as_tensor(given, device="cuda").view(torch.bfloat16)
         if "cupy" in sys.modules:
             import cupy
             return cupy.asarray(given)
@@ -342,6 +343,13 @@ def asked_for(function, arguments):
     return {p.name: arguments[p.name] for p in parameters if p.name in arguments}
 
 
+def put(to, value):
+    """Numbers would be cut to integers where the bits of bf16 are due, without a word."""
+    if str(to.dtype) == "uint16" and getattr(value, "dtype", None) != to.dtype:
+        raise TypeError("expected uint16, the bits of bf16; got %s" % getattr(value, "dtype", type(value).__name__))
+    to[...] = value
+
+
 class Call:
     """One slot: the function with its arguments bound to the shared buffers."""
 
@@ -385,7 +393,7 @@ class Call:
         if isinstance(result, dict):
             for name, value in result.items():
                 if name in self.out:
-                    self.out[name][...] = value
+                    put(self.out[name], value)
 
 
 class Dims:
@@ -437,7 +445,7 @@ class Script:
             return self.WORKSPACE
         q = self.lent("q", at, rows, self.a["out"]["lse"].shape[1])
         out, lse = cache.attend(layer, seqs, n, q)
-        to[first:first + rows] = self.np.reshape(out, (rows, to.shape[1]))
+        put(to[first:first + rows], self.np.reshape(out, (rows, to.shape[1])))
         self.a["out"]["lse"][first:first + rows] = lse
 
     def read(self, cache, layer, seqs, n, begin):
@@ -671,7 +679,7 @@ class Layers:
                 continue
             try:
                 for name, value in zip(names, function()):
-                    a["out"][name][...] = value
+                    put(a["out"][name], value)
             except ArithmeticError:
                 seen[i] = self.RANGE
             except ValueError:
@@ -783,15 +791,6 @@ class Training:
             row[...] = seen
 
 
-def kinds_of(np):
-    try:
-        import ml_dtypes
-        bf16 = ml_dtypes.bfloat16
-    except ImportError:
-        bf16 = np.uint16
-    return {0: np.float32, 1: np.float64, 2: np.float16, 3: bf16, 4: np.uint8, 6: np.int32}
-
-
 def serve(cage, calls):
     while True:
         order = cage.wait()
@@ -817,7 +816,7 @@ def main():
         os.environ[name] = str(max(1, cage.n_threads))
     import numpy as np
     np.seterr(all="ignore")
-    kinds = kinds_of(np)
+    kinds = {0: np.float32, 1: np.float64, 2: np.float16, 3: np.uint16, 4: np.uint8, 6: np.int32}
     if isinstance(cage, GpuCage):
         cage.open()
     function = load(cage)

@@ -162,7 +162,7 @@ bits = np.array([0x3f80, 0x4000], np.uint16).tobytes()
 e = Entrant("layernorm_backward", "import numpy as np\n"
             "def layernorm_backward(x, gamma, mean, accumulate, out):\n"
             "    assert x.shape == (1, 2) and gamma.shape == (2,) and mean.shape == (1,), x.shape\n"
-            "    assert out['dx'].shape == (1, 2) and x.dtype.itemsize == 2 and accumulate == 1\n"
+            "    assert out['dx'].shape == (1, 2) and x.dtype == np.uint16 and accumulate == 1\n"
             "    out['dx'][...] = x\n    out['dgamma'] += 1\n",
             [("x", IN, BF16, 1, 2, 2, 0), ("gamma", IN, BF16, 1, 2, 2, 0), ("mean", IN, F32, 1, 1, 1, 8),
              ("dx", OUT, BF16, 1, 2, 2, 0), ("dgamma", INOUT, F32, 1, 2, 2, 64)], {}, bits + b"\0" * 64)
@@ -171,6 +171,13 @@ expect("bf16: status", e.call(), 0)
 expect("bf16: dx", e.read(2)[:4], bits)
 expect("bf16: dgamma", struct.unpack_from("2f", e.read(2), 64), (2, 3))
 expect("bf16: said", e.end()[1], "")
+# Numbers where bits are due are an error, not integers.
+e = Entrant("layernorm_forward", "import numpy as np\ndef layernorm_forward(x):\n"
+            "    return {'y': (x.astype(np.uint32) << 16).view(np.float32)}\n",
+            [("x", IN, BF16, 1, 2, 2, 0), ("y", OUT, BF16, 1, 2, 2, 0)], {}, bits + b"\0" * 64)
+expect("bf16 as numbers: status", e.call(), 255)
+said = e.end()[1]
+expect("bf16 as numbers: said", said, "TypeError: expected uint16, the bits of bf16; got float32\n")
 # Nothing at all is a shape too.
 e = Entrant("layernorm_forward", "def layernorm_forward(x, out):\n"
             "    assert x.shape == (0, 4) and out['mean'].shape == (0,)\n",
