@@ -79,10 +79,13 @@ static uint64_t mapped_bytes(void)
 
 void cage_limit(const ts_call_plan *p)
 {
-    const uint64_t stacks = ((uint64_t)p->n_threads + 4) * 10 * MIB;
-    const bool     gpu = ts_on_gpu(p->class);
-    const uint64_t mapped = ts_in_python(p->class) ? 2 * p->region_bytes + 4096 * (uint64_t)MIB
-                                                   : mapped_bytes() + 256 * (uint64_t)MIB;
+    const bool gpu = ts_on_gpu(p->class), python = ts_in_python(p->class);
+    /* OpenBLAS has a buffer for each thread, of 32 MiB in NumPy's own build and 128 in others; and
+     * each thread's heap takes 128 MiB of addresses. */
+    const uint64_t buffers = python ? (uint64_t)p->n_threads * 128 * MIB : 0;
+    const uint64_t stacks = ((uint64_t)p->n_threads + 4) * 10 * MIB + buffers;
+    const uint64_t mapped = python ? 2 * p->region_bytes + 4096 * (uint64_t)MIB + buffers
+                                   : mapped_bytes() + 256 * (uint64_t)MIB;
     limit(RLIMIT_CORE, 0);
     if (!gpu) limit(RLIMIT_FSIZE, 0); /* a driver has files in memory; of others none is writable */
     limit(RLIMIT_NOFILE, gpu ? 1024 : 128);

@@ -3,10 +3,11 @@
  * built, caged and asked every case that `check` has, with seeds that are drawn once the cage
  * stands. A reject is a bug, of the entrant or of the judge.
  *
- *     honest [-n PART] [-s SECONDS] [-l FOLDER] [NAME...]
+ *     honest [-n PART] [-s SECONDS] [-t THREADS] [-l FOLDER] [NAME...]
  *
- * -n 1/8: every eighth case. -s: again with fresh seeds until the time is up. -l: only lay them out
- * in FOLDER, as entrants are handed in. Python entrants run in the interpreter that test/python.sh
+ * -n 1/8: every eighth case. -s: again with fresh seeds until the time is up. -t: as on a machine
+ * with so many cores, instead of 1 to 3 threads in turn. -l: only lay them out in FOLDER, as
+ * entrants are handed in. Python entrants run in the interpreter that test/python.sh
  * finds; where it finds none, they are skipped. */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -27,6 +28,7 @@ enum { MAX_ENTRANTS = 128, LIMIT_MS = 30000 };
 
 static char python[4096]; /* "": none has NumPy */
 static int  part = 1;
+static int  threads; /* 0: 1 to 3 in turn */
 
 typedef struct tally {
     long cases, calls, refusals, unsupported, wrong;
@@ -286,7 +288,8 @@ static void ask_all(entrant *e, int round)
             (c->use & TS_USE_CHECK) && ((at++ + round) % part == 0 || !strcmp(c->family, "far"));
         if (wanted) block[n++] = c;
         if (n && (n == TS_MAX_SLOTS || !c->use)) {
-            ask_block(e, t, block, n, 1 + (n_blocks + round) % 3, n_blocks == 0);
+            const int n_threads = threads ? threads : 1 + (n_blocks + round) % 3;
+            ask_block(e, t, block, n, n_threads, n_blocks == 0);
             n_blocks++;
             n = 0;
         }
@@ -361,13 +364,14 @@ int main(int argc, char **argv)
     const char  *where = NULL;
     double       limit = 0;
     const double begin = seconds();
-    for (int o; (o = getopt(argc, argv, "n:s:l:")) != -1;) {
+    for (int o; (o = getopt(argc, argv, "n:s:t:l:")) != -1;) {
         if (o == 'n' && !strncmp(optarg, "1/", 2)) part = atoi(optarg + 2);
         else if (o == 's') limit = atof(optarg);
+        else if (o == 't') threads = atoi(optarg);
         else if (o == 'l') where = optarg;
         else return 2;
     }
-    if (part < 1) return 2;
+    if (part < 1 || threads < 0) return 2;
     if (where) mkdir(where, 0755);
     if (!where && !mkdtemp(temporary)) return 3;
     lay_out(TS_TEST_SOURCE "/honest", where ? where : temporary);
