@@ -53,7 +53,7 @@ class Cage:
     judge/call.h."""
 
     ANSWER, ERROR, CALL, PLAN = 192, 320, 512, 4096
-    TASK, FOLDER, SLOTS, SLOT_BYTES = PLAN + 112, PLAN + 304, PLAN + 1328, 1296
+    FILE, TASK, FOLDER, SLOTS, SLOT_BYTES = PLAN + 48, PLAN + 112, PLAN + 304, PLAN + 1328, 1296
 
     def __init__(self, control, inputs, outputs, go, done):
         self.go, self.done = go, done
@@ -62,6 +62,7 @@ class Cage:
         _, self.n_threads, self.n_slots = struct.unpack_from("3I", self.control, self.PLAN)
         self.task = text_of(self.control[self.TASK:self.TASK + 64])
         self.folder = text_of(self.control[self.FOLDER:self.FOLDER + 512])
+        self.file = os.path.join(self.folder, text_of(self.control[self.FILE:self.FILE + 64]))
 
     def map(self):
         """One map for all inputs and one for all outputs: each would hold a descriptor open."""
@@ -186,20 +187,26 @@ class Driver:
         self.must("cuCtxSynchronize")
 
 
-def lock_files(folders):
-    """Landlock: from here on only these, Python's and the system's own can be read, and devices used.
-    """
+def lock_files(folder):
+    """Landlock: from here on only this, Python's and the system's own can be read and executed (compilers
+    are), devices used, and the scratch folder written to. Its first version cannot let a file be renamed
+    from one folder into another, as Triton does."""
     import ctypes
     libc = ctypes.CDLL(None, use_errno=True)
-    everything = ctypes.c_uint64((1 << 15) - 1)
-    read, write = 4 | 8, 2
+    version = libc.syscall(444, None, ctypes.c_size_t(0), 1)
+    everything = ctypes.c_uint64((1 << 14 if version == 2 else 1 << 15) - 1)
+    execute, write, read = 1, 2, 4 | 8
+    if version < 2:
+        return False
     rules = libc.syscall(444, ctypes.byref(everything), ctypes.c_size_t(8), 0)
     if rules < 0:
         return False
-    places = {path: read for path in ("/usr", "/lib", "/lib64", *folders, sys.prefix,
-                                      sys.base_prefix)}
+    places = {path: read | execute for path in ("/usr", "/lib", "/lib64", "/bin", "/sbin", sys.prefix,
+                                                sys.base_prefix)}
+    places[folder] = read
     places.update({path: read | write for path in ("/etc", "/proc", "/sys", "/dev")})
-    places["/dev/shm"] = everything.value & ~1
+    for path in "/dev/shm", os.environ.get("TMPDIR", "/dev/shm"):
+        places[path] = everything.value & ~execute
     for path, allowed in places.items():
         try:
             fd = os.open(path, os.O_PATH)
@@ -231,7 +238,7 @@ class GpuCage(Cage):
     def open(self):
         """The driver, and then the lock on files: under the lock it would not start."""
         self.driver = Driver()
-        if lock_files([self.folder]):
+        if lock_files(self.folder):
             held, = struct.unpack_from("I", self.control, self.ERROR + 4)
             struct.pack_into("I", self.control, self.ERROR + 4, held | 16)  # TS_HELD_LANDLOCK
 
@@ -316,14 +323,19 @@ def load(cage):
     """The challenge's function, out of the entrant's file."""
     if not cage.task:  # what the judge's own part of a call takes is measured by calling nothing
         return lambda: None
+    import linecache
     import types
     sys.path.insert(0, cage.folder)
     module = types.ModuleType("entrant")
+    module.__file__ = cage.file
     sys.modules["entrant"] = module
     with open(6, "rb", closefd=False) as file:
         source = file.read()
+    # Triton compiles the text of a function, not the function.
+    lines = source.decode("utf-8", "replace").splitlines(True)
+    linecache.cache[cage.file] = len(source), None, lines, cage.file
     try:
-        exec(compile(source, "entrant.py", "exec"), module.__dict__)
+        exec(compile(source, cage.file, "exec"), module.__dict__)
     except BaseException as error:  # SystemExit too: it is no way to pass
         cage.refuse("import: %s: %s" % (type(error).__name__, error))
     function = getattr(module, cage.task, None)

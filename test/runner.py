@@ -42,6 +42,7 @@ class Entrant:
         control = bytearray(1 << 16)
         struct.pack_into("3I", control, Cage.PLAN, 2, 1, 1)
         control[Cage.TASK:Cage.TASK + len(task)] = task.encode()
+        control[Cage.FILE:Cage.FILE + 7] = b"main.py"
         where = self.folder.name.encode()
         control[Cage.FOLDER:Cage.FOLDER + len(where)] = where
         at = Cage.SLOTS
@@ -145,6 +146,11 @@ answers("takes what comes", "def softmax_topk(**a):\n    x = a['logits']\n"
 answers("adapter", "import theirs\ndef softmax_topk(logits, k):\n"
         "    i, v = theirs.best(logits)\n    return {'index': i[:, None], 'lse': v}\n",
         {"theirs.py": "def best(x):\n    return x.argmax(axis=1), x.max(axis=1)\n"})
+answers("its own text", "import inspect\n\ndef best(x):\n    return x.argmax(axis=1)[:, None], x.max(axis=1)\n\n"
+        "def softmax_topk(logits):\n    text = inspect.getsource(best)\n"
+        "    assert inspect.getsourcefile(best) == __file__ and open(__file__).read().count(text) == 1\n"
+        "    scope = {}\n    exec(text, scope)\n"
+        "    return dict(zip(('index', 'lse'), scope['best'](logits)))\n")
 answers("unsupported", "def softmax_topk():\n    raise NotImplementedError\n", status=4)
 answers("raises", "def softmax_topk():\n    raise ValueError('a\\x1b[2J\\nb')\n", status=255,
         said="ValueError: a\\x1b[2J b")
@@ -193,7 +199,7 @@ if os.path.exists(header):
     for name, got in (("answer", Cage.ANSWER), ("error", Cage.ERROR), ("call", Cage.CALL),
                       ("plan", Cage.PLAN), ("call.n", Cage.CALL + 56),
                       ("call.secret", Cage.CALL + 48), ("task", Cage.TASK - Cage.PLAN),
-                      ("folder", Cage.FOLDER - Cage.PLAN), ("slot", Cage.SLOTS - Cage.PLAN)):
+                      ("symbol", Cage.FILE - Cage.PLAN), ("folder", Cage.FOLDER - Cage.PLAN), ("slot", Cage.SLOTS - Cage.PLAN)):
         expect("call.h: " + name, got, int(asserted.get(name, -1)))
 
 print("%d failures" % failures)
