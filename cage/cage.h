@@ -32,6 +32,7 @@ void j_parallel_for(int64_t n, void (*fn)(int64_t i, void *ctx), void *ctx);
 
 enum { CAGE_FOLDERS = 3, CAGE_PATH = 4096 };
 int  cage_folders(const ts_call_plan *p, char path[CAGE_FOLDERS][CAGE_PATH]);
+bool cage_scratch(const ts_call_plan *p, char path[CAGE_PATH]); /* false: it has none */
 void cage_reach(const ts_call_plan *p);
 bool cage_interpreter(const char *program, char path[CAGE_PATH]); /* its loader; false: none */
 void cage_become_nobody(const ts_call_plan *p);

@@ -239,19 +239,33 @@ _Noreturn static void become_python(void)
     static char fd[5][4], runner[32];
     const int   number[] = { TS_FD_CONTROL, gpu ? TS_FD_BUFFERS : TS_FD_INPUTS, TS_FD_OUTPUTS,
                              TS_FD_GO, TS_FD_DONE };
-    static char driver[4096];
-    char *const env[] = { "PATH=/usr/bin:/bin",
-                          "LANG=C.UTF-8",
-                          "PYTHONDONTWRITEBYTECODE=1",
-                          "PYTHONHASHSEED=0",
-                          "HOME=/",
-                          gpu ? driver : NULL,
-                          "CUDA_MODULE_LOADING=EAGER",
-                          NULL };
+    static char driver[4096], home[CAGE_PATH + 8] = "HOME=/", tmp[CAGE_PATH + 8];
+    char        scratch[CAGE_PATH];
+    /* On a device what compiles there finds its compilers; and a home to keep what it made in,
+     * since nobody names the caches of all packages. None compiles in processes of its own: those
+     * would not be frozen between calls. */
+    char *const env[] = {
+        gpu ? "PATH=/usr/local/cuda/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
+            : "PATH=/usr/bin:/bin",
+        "LANG=C.UTF-8",
+        "PYTHONDONTWRITEBYTECODE=1",
+        "PYTHONHASHSEED=0",
+        home,
+        gpu ? driver : NULL,
+        "CUDA_MODULE_LOADING=EAGER",
+        "TORCHINDUCTOR_COMPILE_THREADS=1",
+        "USER=nobody",
+        cage_scratch(&plan, scratch) ? tmp : NULL,
+        NULL
+    };
     const char *asked = getenv("TOUCHSTONE_LIBCUDA");
     snprintf(driver, sizeof driver, "TOUCHSTONE_LIBCUDA=%s", asked ? asked : "libcuda.so.1");
     char *const argv[] = { plan.python,        "-s", runner, fd[0], fd[1], fd[2], fd[3], fd[4],
                            gpu ? "gpu" : NULL, NULL };
+    if (cage_scratch(&plan, scratch)) {
+        snprintf(home, sizeof home, "HOME=%s", scratch);
+        snprintf(tmp, sizeof tmp, "TMPDIR=%s", scratch);
+    }
     for (int i = 0; i < 5; i++) snprintf(fd[i], sizeof fd[i], "%d", number[i]);
     snprintf(runner, sizeof runner, "/proc/self/fd/%d", TS_FD_RUNNER);
     if (!gpu) cage_landlock(&plan); /* else the runner does, when the driver is there */

@@ -39,6 +39,17 @@ int cage_folders(const ts_call_plan *p, char path[CAGE_FOLDERS][CAGE_PATH])
     return n;
 }
 
+/* Where a Python entrant on a device may write: Triton, CuPy and torch.compile make files of what
+ * they compile. The judge has made the folder, next to the entrant's own. */
+bool cage_scratch(const ts_call_plan *p, char path[CAGE_PATH])
+{
+    if (p->class != TS_GPU_PYTHON || !*p->folder) return false;
+    snprintf(path, CAGE_PATH, "%s", p->folder);
+    cut(path);
+    strncat(path, "/tmp", CAGE_PATH - strlen(path) - 1);
+    return true;
+}
+
 /* n bytes of a file from `at` on. */
 static bool read_at(FILE *f, uint64_t at, void *to, size_t n)
 {

@@ -24,12 +24,16 @@
 
 enum { NOBODY = 65534, MIB = 1 << 20 };
 
-/* CUDA writes below /proc/self, which must be a view of this very namespace, and to /dev/shm. */
-static void mount_for_driver(void)
+/* CUDA writes below /proc/self, which must be a view of this very namespace, and to /dev/shm; a
+ * Python entrant writes to a folder that goes with this process. */
+static void mount_for_driver(const ts_call_plan *p)
 {
+    char path[CAGE_PATH];
     if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
         mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) ||
-        mount("none", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777,size=64m"))
+        mount("none", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777,size=64m") ||
+        (cage_scratch(p, path) &&
+         mount("none", path, "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777,size=1g")))
         return; /* the driver then says that it cannot */
 }
 
@@ -43,7 +47,7 @@ void cage_become_nobody(const ts_call_plan *p)
         if (ts_in_python(p->class) && geteuid() == 0) cage_reach(p);
         if (p->class != TS_SEALED)
             syscall(SYS_mount_setattr, -1, "/", 0x8000 /* AT_RECURSIVE */, a, sizeof a);
-        if (ts_on_gpu(p->class)) mount_for_driver();
+        if (ts_on_gpu(p->class)) mount_for_driver(p);
         cage_control->error.held |= TS_HELD_NAMESPACE;
         if (p->class != TS_SEALED) cage_control->error.held |= TS_HELD_NETWORK;
     }
@@ -79,10 +83,13 @@ static uint64_t mapped_bytes(void)
 
 void cage_limit(const ts_call_plan *p)
 {
-    const uint64_t stacks = ((uint64_t)p->n_threads + 4) * 10 * MIB;
-    const bool     gpu = ts_on_gpu(p->class);
-    const uint64_t mapped = ts_in_python(p->class) ? 2 * p->region_bytes + 4096 * (uint64_t)MIB
-                                                   : mapped_bytes() + 256 * (uint64_t)MIB;
+    const bool gpu = ts_on_gpu(p->class), python = ts_in_python(p->class);
+    /* OpenBLAS has a buffer for each thread, of 32 MiB in NumPy's own build and 128 in others; and
+     * each thread's heap takes 128 MiB of addresses. */
+    const uint64_t buffers = python ? (uint64_t)p->n_threads * 128 * MIB : 0;
+    const uint64_t stacks = ((uint64_t)p->n_threads + 4) * 10 * MIB + buffers;
+    const uint64_t mapped = python ? 2 * p->region_bytes + 4096 * (uint64_t)MIB + buffers
+                                   : mapped_bytes() + 256 * (uint64_t)MIB;
     limit(RLIMIT_CORE, 0);
     if (!gpu) limit(RLIMIT_FSIZE, 0); /* a driver has files in memory; of others none is writable */
     limit(RLIMIT_NOFILE, gpu ? 1024 : 128);

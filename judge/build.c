@@ -397,6 +397,15 @@ static bool build_cuda(const ts_candidate *e, const ts_places *p, ts_built *b, t
     return ok && (!cubin || b->launch >= 0 || ts_refuse(why, "build", "no memory for the plan"));
 }
 
+/* Where the entrant may write, as another user. The cage covers it with a folder in memory. */
+static bool lay_scratch(const ts_built *b, ts_refusal *why)
+{
+    char path[96];
+    snprintf(path, sizeof path, "%s/tmp", b->folder);
+    return (!mkdir(path, 0777) && !chmod(path, 01777)) ||
+           ts_refuse(why, "build", "%s: %s", path, strerror(errno));
+}
+
 bool ts_build(const ts_candidate *e, const ts_places *p, const char *extra, ts_built *b,
               ts_refusal *why)
 {
@@ -412,6 +421,7 @@ bool ts_build(const ts_candidate *e, const ts_places *p, const char *extra, ts_b
     if (e->language == TS_CU) {
         if (!build_cuda(e, p, b, why)) return false;
     } else if (e->language != TS_PY && !build_native(e, b, extra, why)) return false;
+    if (e->cls == TS_GPU_PYTHON && !lay_scratch(b, why)) return false;
     return !chmod(b->folder, 0755) || ts_refuse(why, "build", "%s: %s", b->folder, strerror(errno));
 }
 

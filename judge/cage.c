@@ -288,6 +288,14 @@ static bool bear(ts_cage *c)
     return c->pid > 0;
 }
 
+/* The Python file, as it is called in its folder. */
+static const char *file_of(const ts_cage_plan *p)
+{
+    const size_t n = p->folder ? strlen(p->folder) : 0;
+    const bool   inside = n && !strncmp(p->object, p->folder, n) && p->object[n] == '/';
+    return inside ? p->object + n + 1 : "entrant.py";
+}
+
 static void write_plan(ts_cage *c, ts_call_plan *p)
 {
     const ts_cage_plan *from = &c->plan;
@@ -302,6 +310,7 @@ static void write_plan(ts_cage *c, ts_call_plan *p)
         snprintf(p->symbol, sizeof p->symbol, "ts_%s", from->task->name);
         snprintf(p->task, sizeof p->task, "%s", from->task->name);
     }
+    if (ts_in_python(from->class)) snprintf(p->symbol, sizeof p->symbol, "%s", file_of(from));
     for (int i = 0; i < TS_MAX_DIMS; i++)
         if (from->task->dim_name[i])
             snprintf(p->dim_name[i], TS_CALL_NAME, "%s", from->task->dim_name[i]);
@@ -385,7 +394,9 @@ ts_cage *ts_cage_start(const ts_cage_plan *p, char *why, size_t n)
         ts_cage_stop(&c);
         return NULL;
     }
-    const int came = ts_in_python(p->class) ? ts_cage_await_byte(c, START_LIMIT_MS)
+    /* What a module does when it is imported may take as long as a call. */
+    const int limit_ms = p->limit_ms > START_LIMIT_MS ? p->limit_ms : START_LIMIT_MS;
+    const int came = ts_in_python(p->class) ? ts_cage_await_byte(c, limit_ms)
                                             : ts_cage_await(c, &c->control->ready, UINT32_MAX, 0,
                                                             START_LIMIT_MS * 1e6);
     if (came != TS_WORD_CAME || !ts_cage_freeze(c)) {

@@ -31,7 +31,8 @@
  *   192 i4 status, to be written before "done"   320 u4 error.reason   328 error.text, 184 bytes
  *   512 u4 verb (0 run)   516 u4 slot   524 i4 n_threads (of ts_exec)   560 u8 secret   568 u4 n
  *   the last 4096 bytes: PTX of ts_mask, 0-ended
- *   4096 the plan; from there: 4 u4 n_threads, 8 u4 n_slots, 112 task and 304 folder, 0-ended,
+ *   4096 the plan; from there: 4 u4 n_threads, 8 u4 n_slots, 48 the entrant's file, 112 task and
+ *   304 folder, 0-ended,
  *   176 eight dimension names of 16 bytes, 1328 slots of 1296 bytes
  *   in a slot: 0 u4 n_bufs, 4 u4 n_scalars, 8 u4 dtype, 16 eight i8 dimensions,
  *   80 buffers of 64 bytes: name 16, u4 role, u4 dtype, i8 n_rows, n_cols, row_stride,
@@ -113,15 +114,16 @@ typedef struct ts_call_slot {
 
 typedef struct ts_call_plan {
     uint32_t class; /* ts_class */
-    uint32_t     n_threads;
-    uint32_t     n_slots;
-    uint32_t     n_maps;
-    uint32_t     spin;       /* 1: the runner has a core of its own, and may spin */
-    uint32_t     namespaces; /* 1: started in namespaces of its own */
-    uint64_t     region, region_bytes;
-    uint64_t     memory_bytes; /* beyond what is mapped here */
-    char         symbol[64];   /* "ts_layernorm_forward"; with "_workspace" the query */
-    char         task[64];     /* "layernorm_forward"; both "": nothing is to be called */
+    uint32_t n_threads;
+    uint32_t n_slots;
+    uint32_t n_maps;
+    uint32_t spin;       /* 1: the runner has a core of its own, and may spin */
+    uint32_t namespaces; /* 1: started in namespaces of its own */
+    uint64_t region, region_bytes;
+    uint64_t memory_bytes; /* beyond what is mapped here */
+    char     symbol[64];   /* "ts_layernorm_forward"; with "_workspace" the query; class python:
+                              the entrant's file, in `folder` */
+    char         task[64]; /* "layernorm_forward"; both "": nothing is to be called */
     char         dim_name[TS_CALL_DIMS][TS_CALL_NAME];
     char         folder[512], python[512]; /* class python */
     ts_call_slot slot[TS_MAX_SLOTS];

@@ -44,7 +44,7 @@ void ts_court_plan(const ts_court *c, ts_contender *e, ts_cage_plan *plan)
     plan->folder = e->folder;
     plan->python = c->python;
     plan->runner = c->places.runner;
-    plan->limit_ms = 20000;
+    plan->limit_ms = ts_on_gpu(e->entry.cls) ? 90000 : 20000; /* kernels are compiled in it */
 }
 
 void ts_court_plan_case(ts_cage_plan *plan, const ts_case *c)

@@ -8,15 +8,15 @@ file is open as 6. An entrant defines the challenge's function, for example
 
 It gets the arrays and numbers of the contract by name, those that it asks for, and in `out` the
 arrays to be written. It fills them, or returns a dict with some of the same names, which is then
-copied into them: that is part of the call. bf16 arrays have ml_dtypes.bfloat16 where that package is
-installed, else uint16. NotImplementedError is the contract's "unsupported". For kv_cache and the two
+copied into them: that is part of the call. bf16 arrays are uint16, their bits, whatever is installed.
+NotImplementedError is the contract's "unsupported". For kv_cache and the two
 ternary challenges it defines a class of that name, whose methods are called as a script says; see Script,
 Layers and Training. In beam_search and tree_verify it is given one of the judge's models, see Model, and
 returns what it found.
 
 With `gpu` as a sixth argument, INPUTS is a socket through which buffers on a CUDA device come. They
 are torch tensors if the entrant has imported torch, CuPy arrays if it has imported cupy, and else
-objects with __cuda_array_interface__ (bf16 then as int16).
+objects with __cuda_array_interface__. bf16 is torch.bfloat16 in the first case, and uint16 in the others.
 """
 import mmap
 import os
@@ -53,7 +53,7 @@ class Cage:
     judge/call.h."""
 
     ANSWER, ERROR, CALL, PLAN = 192, 320, 512, 4096
-    TASK, FOLDER, SLOTS, SLOT_BYTES = PLAN + 112, PLAN + 304, PLAN + 1328, 1296
+    FILE, TASK, FOLDER, SLOTS, SLOT_BYTES = PLAN + 48, PLAN + 112, PLAN + 304, PLAN + 1328, 1296
 
     def __init__(self, control, inputs, outputs, go, done):
         self.go, self.done = go, done
@@ -62,6 +62,7 @@ class Cage:
         _, self.n_threads, self.n_slots = struct.unpack_from("3I", self.control, self.PLAN)
         self.task = text_of(self.control[self.TASK:self.TASK + 64])
         self.folder = text_of(self.control[self.FOLDER:self.FOLDER + 512])
+        self.file = os.path.join(self.folder, text_of(self.control[self.FILE:self.FILE + 64]))
 
     def map(self):
         """One map for all inputs and one for all outputs: each would hold a descriptor open."""
@@ -186,20 +187,26 @@ class Driver:
         self.must("cuCtxSynchronize")
 
 
-def lock_files(folders):
-    """Landlock: from here on only these, Python's and the system's own can be read, and devices used.
-    """
+def lock_files(folder):
+    """Landlock: from here on only this, Python's and the system's own can be read and executed (compilers
+    are), devices used, and the scratch folder written to. Its first version cannot let a file be renamed
+    from one folder into another, as Triton does."""
     import ctypes
     libc = ctypes.CDLL(None, use_errno=True)
-    everything = ctypes.c_uint64((1 << 15) - 1)
-    read, write = 4 | 8, 2
+    version = libc.syscall(444, None, ctypes.c_size_t(0), 1)
+    everything = ctypes.c_uint64((1 << 14 if version == 2 else 1 << 15) - 1)
+    execute, write, read = 1, 2, 4 | 8
+    if version < 2:
+        return False
     rules = libc.syscall(444, ctypes.byref(everything), ctypes.c_size_t(8), 0)
     if rules < 0:
         return False
-    places = {path: read for path in ("/usr", "/lib", "/lib64", *folders, sys.prefix,
-                                      sys.base_prefix)}
+    places = {path: read | execute for path in ("/usr", "/lib", "/lib64", "/bin", "/sbin", sys.prefix,
+                                                sys.base_prefix)}
+    places[folder] = read
     places.update({path: read | write for path in ("/etc", "/proc", "/sys", "/dev")})
-    places["/dev/shm"] = everything.value & ~1
+    for path in "/dev/shm", os.environ.get("TMPDIR", "/dev/shm"):
+        places[path] = everything.value & ~execute
     for path, allowed in places.items():
         try:
             fd = os.open(path, os.O_PATH)
@@ -215,8 +222,7 @@ def lock_files(folders):
 
 class DeviceArray:
     def __init__(self, address, dtype, shape, strides):
-        kind = {0: "<f4", 1: "<f8", 2: "<f2", 3: "<i2", 4: "|u1", 6: "<i4"}[dtype]
-        self.bf16 = dtype == 3
+        kind = {0: "<f4", 1: "<f8", 2: "<f2", 3: "<u2", 4: "|u1", 6: "<i4"}[dtype]
         self.__cuda_array_interface__ = {"shape": shape, "strides": strides, "typestr": kind,
                                          "data": (address, False), "version": 3}
 
@@ -232,7 +238,7 @@ class GpuCage(Cage):
     def open(self):
         """The driver, and then the lock on files: under the lock it would not start."""
         self.driver = Driver()
-        if lock_files([self.folder]):
+        if lock_files(self.folder):
             held, = struct.unpack_from("I", self.control, self.ERROR + 4)
             struct.pack_into("I", self.control, self.ERROR + 4, held | 16)  # TS_HELD_LANDLOCK
 
@@ -295,8 +301,10 @@ class GpuCage(Cage):
                 kinds = {0: torch.float32, 1: torch.float64, 2: torch.float16, 3: torch.bfloat16,
                          6: torch.int32}
                 return torch.empty(shape, dtype=kinds[dtype], device="cuda")
-            tensor = torch.as_tensor(given, device="cuda")
-            return tensor.view(torch.bfloat16) if given.bf16 else tensor
+            if dtype != 3:
+                return torch.as_tensor(given, device="cuda")
+            given.__cuda_array_interface__["typestr"] = "<i2"  # older ones know no uint16
+            return torch.as_tensor(given, device="cuda").view(torch.bfloat16)
         if "cupy" in sys.modules:
             import cupy
             return cupy.asarray(given)
@@ -315,14 +323,19 @@ def load(cage):
     """The challenge's function, out of the entrant's file."""
     if not cage.task:  # what the judge's own part of a call takes is measured by calling nothing
         return lambda: None
+    import linecache
     import types
     sys.path.insert(0, cage.folder)
     module = types.ModuleType("entrant")
+    module.__file__ = cage.file
     sys.modules["entrant"] = module
     with open(6, "rb", closefd=False) as file:
         source = file.read()
+    # Triton compiles the text of a function, not the function.
+    lines = source.decode("utf-8", "replace").splitlines(True)
+    linecache.cache[cage.file] = len(source), None, lines, cage.file
     try:
-        exec(compile(source, "entrant.py", "exec"), module.__dict__)
+        exec(compile(source, cage.file, "exec"), module.__dict__)
     except BaseException as error:  # SystemExit too: it is no way to pass
         cage.refuse("import: %s: %s" % (type(error).__name__, error))
     function = getattr(module, cage.task, None)
@@ -340,6 +353,13 @@ def asked_for(function, arguments):
     if any(p.kind == p.VAR_KEYWORD for p in parameters):
         return arguments
     return {p.name: arguments[p.name] for p in parameters if p.name in arguments}
+
+
+def put(to, value):
+    """Numbers would be cut to integers where the bits of bf16 are due, without a word."""
+    if str(to.dtype) == "uint16" and getattr(value, "dtype", None) != to.dtype:
+        raise TypeError("expected uint16, the bits of bf16; got %s" % getattr(value, "dtype", type(value).__name__))
+    to[...] = value
 
 
 class Call:
@@ -385,7 +405,7 @@ class Call:
         if isinstance(result, dict):
             for name, value in result.items():
                 if name in self.out:
-                    self.out[name][...] = value
+                    put(self.out[name], value)
 
 
 class Dims:
@@ -437,7 +457,7 @@ class Script:
             return self.WORKSPACE
         q = self.lent("q", at, rows, self.a["out"]["lse"].shape[1])
         out, lse = cache.attend(layer, seqs, n, q)
-        to[first:first + rows] = self.np.reshape(out, (rows, to.shape[1]))
+        put(to[first:first + rows], self.np.reshape(out, (rows, to.shape[1])))
         self.a["out"]["lse"][first:first + rows] = lse
 
     def read(self, cache, layer, seqs, n, begin):
@@ -671,7 +691,7 @@ class Layers:
                 continue
             try:
                 for name, value in zip(names, function()):
-                    a["out"][name][...] = value
+                    put(a["out"][name], value)
             except ArithmeticError:
                 seen[i] = self.RANGE
             except ValueError:
@@ -783,15 +803,6 @@ class Training:
             row[...] = seen
 
 
-def kinds_of(np):
-    try:
-        import ml_dtypes
-        bf16 = ml_dtypes.bfloat16
-    except ImportError:
-        bf16 = np.uint16
-    return {0: np.float32, 1: np.float64, 2: np.float16, 3: bf16, 4: np.uint8, 6: np.int32}
-
-
 def serve(cage, calls):
     while True:
         order = cage.wait()
@@ -817,7 +828,7 @@ def main():
         os.environ[name] = str(max(1, cage.n_threads))
     import numpy as np
     np.seterr(all="ignore")
-    kinds = kinds_of(np)
+    kinds = {0: np.float32, 1: np.float64, 2: np.float16, 3: np.uint16, 4: np.uint8, 6: np.int32}
     if isinstance(cage, GpuCage):
         cage.open()
     function = load(cage)

@@ -42,6 +42,7 @@ class Entrant:
         control = bytearray(1 << 16)
         struct.pack_into("3I", control, Cage.PLAN, 2, 1, 1)
         control[Cage.TASK:Cage.TASK + len(task)] = task.encode()
+        control[Cage.FILE:Cage.FILE + 7] = b"main.py"
         where = self.folder.name.encode()
         control[Cage.FOLDER:Cage.FOLDER + len(where)] = where
         at = Cage.SLOTS
@@ -145,6 +146,11 @@ answers("takes what comes", "def softmax_topk(**a):\n    x = a['logits']\n"
 answers("adapter", "import theirs\ndef softmax_topk(logits, k):\n"
         "    i, v = theirs.best(logits)\n    return {'index': i[:, None], 'lse': v}\n",
         {"theirs.py": "def best(x):\n    return x.argmax(axis=1), x.max(axis=1)\n"})
+answers("its own text", "import inspect\n\ndef best(x):\n    return x.argmax(axis=1)[:, None], x.max(axis=1)\n\n"
+        "def softmax_topk(logits):\n    text = inspect.getsource(best)\n"
+        "    assert inspect.getsourcefile(best) == __file__ and open(__file__).read().count(text) == 1\n"
+        "    scope = {}\n    exec(text, scope)\n"
+        "    return dict(zip(('index', 'lse'), scope['best'](logits)))\n")
 answers("unsupported", "def softmax_topk():\n    raise NotImplementedError\n", status=4)
 answers("raises", "def softmax_topk():\n    raise ValueError('a\\x1b[2J\\nb')\n", status=255,
         said="ValueError: a\\x1b[2J b")
@@ -162,7 +168,7 @@ bits = np.array([0x3f80, 0x4000], np.uint16).tobytes()
 e = Entrant("layernorm_backward", "import numpy as np\n"
             "def layernorm_backward(x, gamma, mean, accumulate, out):\n"
             "    assert x.shape == (1, 2) and gamma.shape == (2,) and mean.shape == (1,), x.shape\n"
-            "    assert out['dx'].shape == (1, 2) and x.dtype.itemsize == 2 and accumulate == 1\n"
+            "    assert out['dx'].shape == (1, 2) and x.dtype == np.uint16 and accumulate == 1\n"
             "    out['dx'][...] = x\n    out['dgamma'] += 1\n",
             [("x", IN, BF16, 1, 2, 2, 0), ("gamma", IN, BF16, 1, 2, 2, 0), ("mean", IN, F32, 1, 1, 1, 8),
              ("dx", OUT, BF16, 1, 2, 2, 0), ("dgamma", INOUT, F32, 1, 2, 2, 64)], {}, bits + b"\0" * 64)
@@ -171,6 +177,13 @@ expect("bf16: status", e.call(), 0)
 expect("bf16: dx", e.read(2)[:4], bits)
 expect("bf16: dgamma", struct.unpack_from("2f", e.read(2), 64), (2, 3))
 expect("bf16: said", e.end()[1], "")
+# Numbers where bits are due are an error, not integers.
+e = Entrant("layernorm_forward", "import numpy as np\ndef layernorm_forward(x):\n"
+            "    return {'y': (x.astype(np.uint32) << 16).view(np.float32)}\n",
+            [("x", IN, BF16, 1, 2, 2, 0), ("y", OUT, BF16, 1, 2, 2, 0)], {}, bits + b"\0" * 64)
+expect("bf16 as numbers: status", e.call(), 255)
+said = e.end()[1]
+expect("bf16 as numbers: said", said, "TypeError: expected uint16, the bits of bf16; got float32\n")
 # Nothing at all is a shape too.
 e = Entrant("layernorm_forward", "def layernorm_forward(x, out):\n"
             "    assert x.shape == (0, 4) and out['mean'].shape == (0,)\n",
@@ -186,7 +199,7 @@ if os.path.exists(header):
     for name, got in (("answer", Cage.ANSWER), ("error", Cage.ERROR), ("call", Cage.CALL),
                       ("plan", Cage.PLAN), ("call.n", Cage.CALL + 56),
                       ("call.secret", Cage.CALL + 48), ("task", Cage.TASK - Cage.PLAN),
-                      ("folder", Cage.FOLDER - Cage.PLAN), ("slot", Cage.SLOTS - Cage.PLAN)):
+                      ("symbol", Cage.FILE - Cage.PLAN), ("folder", Cage.FOLDER - Cage.PLAN), ("slot", Cage.SLOTS - Cage.PLAN)):
         expect("call.h: " + name, got, int(asserted.get(name, -1)))
 
 print("%d failures" % failures)

@@ -248,7 +248,7 @@ static void damaged_objects_do_no_harm(void **state)
 
 /* ---- python ---- */
 
-static void python(const char *text, const char *reason, ts_status status)
+static void python_with(int n_threads, const char *text, const char *reason, ts_status status)
 {
     const ts_case c = probe_case(TS_PROBE_RIGHT, 100);
     ts_cage_plan  p = plan_for(TS_PYTHON, &c, 1);
@@ -264,6 +264,7 @@ static void python(const char *text, const char *reason, ts_status status)
     fclose(f);
     p.object = path, p.folder = "/nowhere", p.python = "/usr/bin/python3", p.runner = runner;
     p.memory_bytes = (size_t)256 << 20;
+    p.n_threads = n_threads;
     p.limit_ms = 3000;
     ts_cage *k = ts_cage_start(&p, why, sizeof why);
     if (!k) fail_msg("no cage: %s", why);
@@ -280,6 +281,29 @@ static void python(const char *text, const char *reason, ts_status status)
     }
     ts_cage_stop(&k);
     unlink(path);
+}
+
+static void python(const char *text, const char *reason, ts_status status)
+{
+    python_with(1, text, reason, status);
+}
+
+/* What a BLAS takes: a buffer for each thread. */
+static void python_has_memory_for_its_threads(void **state)
+{
+    static const char *const text =
+        "import threading\n"
+        "end, n, flags = threading.Event(), 64, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS\n"
+        "held = [mmap.mmap(-1, 120 << 20, flags=flags) for _ in range(n)]\n"
+        "threads = [threading.Thread(target=end.wait) for _ in range(n)]\n"
+        "for t in threads: t.start()\n"
+        "end.set()\n"
+        "for t in threads: t.join()\n"
+        "for m in held: m.close()\n";
+    (void)state;
+    if (access("/usr/bin/python3", X_OK) || access("test/cage_runner.py", R_OK)) skip();
+    python_with(64, text, "", TS_OK);
+    python_with(1, text, "", TS_E_UNSUPPORTED);
 }
 
 static void python_entrants_are_caged(void **state)
@@ -309,6 +333,7 @@ int main(void)
         cmocka_unit_test(objects_that_reach_for_more_are_refused),
         cmocka_unit_test(damaged_objects_do_no_harm),
         cmocka_unit_test(python_entrants_are_caged),
+        cmocka_unit_test(python_has_memory_for_its_threads),
     };
     return run_with_probe(tests, sizeof tests / sizeof *tests);
 }

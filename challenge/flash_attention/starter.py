@@ -8,5 +8,5 @@ def flash_attention(q, k, v, layout, causal, window, scale, out, kv_len=None):
     # the two middle axes exchanged. kv_len: (n_batch,), or absent.
     # out["o"]: as q; out["lse"]: (n_batch, n_q_head, n_q), or absent
     # Fill the arrays of `out`, or return a dict with the same names. Inputs are read-only.
-    # 16-bit brain floats come as uint16, their bits, unless ml_dtypes is installed.
+    # Brain floats come and go as uint16, their bits: PROMPT.md has the lines that convert them.
     raise NotImplementedError("begin here")

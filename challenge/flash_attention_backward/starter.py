@@ -8,5 +8,5 @@ def flash_attention_backward(q, k, v, o, dout, lse, layout, causal, window, scal
     # with the two middle axes exchanged. lse: (n_batch, n_q_head, n_q). kv_len: (n_batch,), or absent.
     # out["dq"]: as q; out["dk"], out["dv"]: as k
     # Fill the arrays of `out`, or return a dict with the same names. Inputs are read-only.
-    # 16-bit brain floats come as uint16, their bits, unless ml_dtypes is installed.
+    # Brain floats come and go as uint16, their bits: PROMPT.md has the lines that convert them.
     raise NotImplementedError("begin here")

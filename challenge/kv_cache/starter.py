@@ -5,7 +5,7 @@ import numpy as np  # noqa: F401
 
 class kv_cache:
     # nbytes: the bytes that it has reserved.
-    # 16-bit brain floats come as uint16, their bits, unless ml_dtypes is installed.
+    # Brain floats come and go as uint16, their bits: PROMPT.md has the lines that convert them.
     def __init__(self, dims):
         raise NotImplementedError("begin here")
 

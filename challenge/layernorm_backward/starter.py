@@ -6,5 +6,5 @@ import numpy as np  # noqa: F401
 def layernorm_backward(x, dy, gamma, mean, rstd, accumulate, out):
     # x, dy, out["dx"]: (n_rows, n_cols); gamma, out["dgamma"], out["dbeta"]: (n_cols,); mean, rstd: (n_rows,)
     # Fill the arrays of `out`, or return a dict with the same names. Inputs are read-only.
-    # 16-bit brain floats come as uint16, their bits, unless ml_dtypes is installed.
+    # Brain floats come and go as uint16, their bits: PROMPT.md has the lines that convert them.
     raise NotImplementedError("begin here")

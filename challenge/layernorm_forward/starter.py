@@ -6,5 +6,5 @@ import numpy as np  # noqa: F401
 def layernorm_forward(x, gamma, beta, eps, out):
     # x, out["y"]: (n_rows, n_cols); gamma, beta: (n_cols,); out["mean"], out["rstd"]: (n_rows,)
     # Fill the arrays of `out`, or return a dict with the same names. Inputs are read-only.
-    # 16-bit brain floats come as uint16, their bits, unless ml_dtypes is installed.
+    # Brain floats come and go as uint16, their bits: PROMPT.md has the lines that convert them.
     raise NotImplementedError("begin here")

@@ -6,5 +6,5 @@ import numpy as np  # noqa: F401
 def softmax_topk(logits, k, inv_temperature, out):
     # logits: (n_rows, n_vocab); out["index"], out["prob"]: (n_rows, k); out["lse"]: (n_rows,), or absent
     # Fill the arrays of `out`, or return a dict with the same names. Inputs are read-only.
-    # 16-bit brain floats come as uint16, their bits, unless ml_dtypes is installed.
+    # Brain floats come and go as uint16, their bits: PROMPT.md has the lines that convert them.
     raise NotImplementedError("begin here")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Public cases for ternary_linear against the definition in double."""
-from selftest_common import case, np, random, store, verdict, widen
+from selftest_common import case, np, random, returned, store, verdict, widen
 from ternary_linear import ternary_linear
 
 
@@ -32,10 +32,10 @@ def play(kind, n_out, n_in, n_rows, way):
     near("padding", points[:, n_in:], 1, 0)
     near("wt", layer.unpack(code, scale, n_in), want, 0)
     y = layer.linear(w, x)
-    near("y", widen(y), widen(x) @ want.T, bound * (np.abs(widen(x)) @ np.abs(want).T))
-    near("y_packed", widen(layer.linear_packed(code, scale, x)), widen(y), 0)
+    near("y", returned(y, x), widen(x) @ want.T, bound * (np.abs(widen(x)) @ np.abs(want).T))
+    near("y_packed", returned(layer.linear_packed(code, scale, x), x), widen(y), 0)
     dx, dw = layer.backward(w, x, dy)
-    near("dx", widen(dx), widen(dy) @ want, bound * (np.abs(widen(dy)) @ np.abs(want)))
+    near("dx", returned(dx, x), widen(dy) @ want, bound * (np.abs(widen(dy)) @ np.abs(want)))
     near("dw", dw, widen(dy).T @ widen(x), 1e-5 * (np.abs(widen(dy)).T @ np.abs(widen(x))))
 
 

@@ -4,7 +4,7 @@ import numpy as np  # noqa: F401
 
 
 class ternary_linear:
-    # 16-bit brain floats come as uint16, their bits, unless ml_dtypes is installed.
+    # Brain floats come and go as uint16, their bits: PROMPT.md has the lines that convert them.
     def pack(self, w):
         """Returns codes (n_out, 32 groups), uint8, and scales (n_out, groups), float16."""
         raise NotImplementedError("begin here")

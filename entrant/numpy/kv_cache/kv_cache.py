@@ -10,13 +10,14 @@ def narrow(x, kind):
     """As it is stored; bf16 as bits."""
     if kind != "bf16":
         return np.asarray(x).astype(KINDS[kind])
-    bits = np.asarray(x, np.float32).view(np.uint32)
-    return ((bits + 0x7fff + (bits >> 16 & 1)) >> 16).astype(np.uint16)
+    f = np.asarray(x, np.float32)
+    bits = f.view(np.uint32)
+    return np.where(np.isnan(f), 0x7fc0, (bits + 0x7fff + (bits >> 16 & 1)) >> 16).astype(np.uint16)
 
 
 def widen(a, kind):
     if kind == "bf16":
-        a = (np.asarray(a).view(np.uint16).astype(np.uint32) << 16).view(np.float32)
+        a = (a.astype(np.uint32) << 16).view(np.float32)
     return np.asarray(a, np.float64)
 
 
@@ -174,7 +175,7 @@ class kv_cache:
         """By channel: into the tail, which becomes codes when it is full."""
         d, g = self.d, self.d.key_group
         for i, row in enumerate(raw):
-            self.tail[seq, layer, (begin + i) % g] = row.view(KINDS[d.io_dtype])
+            self.tail[seq, layer, (begin + i) % g] = row
             if (begin + i + 1) % g:
                 continue
             cells = self.cells(seq, layer, begin + i + 1 - g, begin + i + 1)
@@ -247,7 +248,6 @@ class kv_cache:
         if any(n > self.len[seq][layer] for seq, n in zip(seqs, n_q)):
             raise ValueError("more queries than tokens")
         d, at = self.d, 0
-        kind = q.dtype  # of bf16: ml_dtypes' where that is installed, else uint16
         q, out = widen(q, d.io_dtype), np.empty(q.shape)
         lse = np.empty(q.shape[:2])
         share = d.n_q_head // d.n_kv_head
@@ -267,7 +267,7 @@ class kv_cache:
                 out[at:at + n, h] = (w / total) @ v[:, h // share]
                 lse[at:at + n, h] = (most + np.log(total))[:, 0]
             at += n
-        return narrow(out, d.io_dtype).view(kind), lse
+        return narrow(out, d.io_dtype), lse
 
     def read(self, layer, seq, begin, n):
         self.known(seq)

@@ -6,7 +6,7 @@ GROUP = 128
 
 
 def widen(a):
-    """To float64; bf16 comes as uint16 where ml_dtypes is not installed."""
+    """To float64; bf16 comes as its bits."""
     if a.dtype == np.uint16:
         a = (a.astype(np.uint32) << 16).view(np.float32)
     return np.asarray(a, np.float64)

@@ -1,0 +1,36 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# gpu_python.sh BUILD - entrants of class python-gpu that compile in their first call are right, and the
+# compiling is not timed. On a device: Triton, CuPy and torch.compile, those that are installed. Without
+# one: test/gpu_python.py before a stand-in for the driver.
+set -u
+cd "$(dirname "$0")/.." || exit 2
+build=$1
+python=$(test/python.sh) || { echo 'skipped: no Python with NumPy' && exit 77; }
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+mkdir "$tmp/entrants"
+if nvidia-smi -L 2>/dev/null | grep -q GPU || [ -e /dev/nvidia0 ]; then
+    limit=1e6 # ns of a call; a kernel takes tens of us
+    for name in triton cupy torch_compile; do
+        "$python" -c "import ${name%_compile}" 2>/dev/null || { echo "skipped: no ${name%_compile}" && continue; }
+        cp -r "entrant/$name/layernorm_forward" "$tmp/entrants/$name"
+    done
+else
+    limit=2e8 # it compiles for 2 s, of which a batch of eight gives each call an eighth
+    export TOUCHSTONE_LIBCUDA="$build/test/libfake_cuda.so"
+    echo 'no CUDA device: before a stand-in'
+    mkdir "$tmp/entrants/one"
+    cp test/gpu_python.py "$tmp/entrants/one"
+    sed 's/"layernorm_forward.py"/"gpu_python.py"/; s/"cupy"/"compiles"/' entrant/cupy/layernorm_forward/entry.json \
+        >"$tmp/entrants/one/entry.json"
+fi
+[ "$(ls "$tmp/entrants")" ] || { echo 'skipped: none is installed' && exit 77; }
+bad=0
+TOUCHSTONE_PYTHON=$python "$build/touchstone" judge --device cuda --depth quick --log "$tmp/log" "$tmp/entrants" || bad=1
+grep '"type":"verdict"' "$tmp/log" | grep -o '"entrant":.*"replay"'
+sed -n 's/.*"type":"time".*"ns":\[\([^]]*\)\].*/\1/p' "$tmp/log" | tr , '\n' | sort -g >"$tmp/ns"
+slowest=$(tail -n 1 "$tmp/ns")
+echo "gpu_python: $(wc -l <"$tmp/ns") times, the slowest ${slowest:-none} ns, expected below $limit"
+awk "BEGIN { exit !(${slowest:-1e99} < $limit) }" || bad=1
+[ $bad = 0 ]
