@@ -311,6 +311,14 @@ class GpuCage(Cage):
         super().answer(status)
 
 
+def file_name():
+    """Of the entrant's file, as its author knows it."""
+    try:
+        return os.path.basename(os.readlink("/proc/self/fd/6"))
+    except OSError:
+        return "entrant.py"
+
+
 def load(cage):
     """The challenge's function, out of the entrant's file."""
     if not cage.task:  # what the judge's own part of a call takes is measured by calling nothing
@@ -322,7 +330,7 @@ def load(cage):
     with open(6, "rb", closefd=False) as file:
         source = file.read()
     try:
-        exec(compile(source, "entrant.py", "exec"), module.__dict__)
+        exec(compile(source, file_name(), "exec"), module.__dict__)
     except BaseException as error:  # SystemExit too: it is no way to pass
         cage.refuse("import: %s: %s" % (type(error).__name__, error))
     function = getattr(module, cage.task, None)
@@ -792,6 +800,16 @@ def kinds_of(np):
     return {0: np.float32, 1: np.float64, 2: np.float16, 3: bf16, 4: np.uint8, 6: np.int32}
 
 
+def last_of(error):
+    """The last line of its traceback, and where in the entrant's files it was raised."""
+    import traceback
+    line = "".join(traceback.format_exception_only(type(error), error)).strip().splitlines()[-1]
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename != __file__]
+    own = [f for f in frames if f.filename == file_name()] or frames
+    at = " (%s:%d)" % (os.path.basename(own[-1].filename), own[-1].lineno) if own else ""
+    return line[:150 - len(at)] + at
+
+
 def serve(cage, calls):
     while True:
         order = cage.wait()
@@ -807,7 +825,7 @@ def serve(cage, calls):
                 status = UNSUPPORTED
             except Exception as error:
                 status = CRASHED
-                os.write(2, one_line("%s: %s" % (type(error).__name__, error)) + b"\n")
+                os.write(2, b"\n" + one_line(last_of(error)) + b"\n")
         cage.answer(status)
 
 
