@@ -225,7 +225,16 @@ static bool row_is_right(const ts_softmax_topk_args *a, int64_t r, const ts_want
         if (ok) taken[got[j]] = 1;
     }
     for (int64_t i = 0; i < j; i++) taken[got[i]] = 0;
-    if (!ok) *f = (ts_flaw) { TS_FAULT_VALUE, "index", r, j, got[j], index[j].value, 0 };
+    int32_t poison;
+    memset(&poison, ts_poison_byte(TS_I32), sizeof poison);
+    if (!ok)
+        *f = (ts_flaw) { got[j] == poison ? TS_FAULT_UNWRITTEN : TS_FAULT_VALUE,
+                         "index",
+                         r,
+                         j,
+                         got[j],
+                         index[j].value,
+                         0 };
     const ts_buf past = { "index", TS_OUT, TS_I32, 1, a->k - n, a->k };
     const ts_buf all = { "prob", TS_OUT, TS_F32, 1, a->k, a->k };
     if (!ok || (ts_check_buf(past, got + n, index + n, f, e) &&
