@@ -229,6 +229,19 @@ bool ts_court_log_verdict(ts_court *c, ts_contender *e)
     return ts_log_commit(c->log);
 }
 
+/* What the cases said of one that goes on to be timed, after which its verdict follows. */
+static bool log_gate(ts_court *c, const ts_contender *e)
+{
+    ts_jw *w = ts_log_begin(c->log, "gate");
+    ts_jw_int(w, "entrant", e->id);
+    ts_jw_text(w, "task", task_of(c, e));
+    ts_jw_text(w, "verdict", ts_ruling_name(e->ruling));
+    ts_jw_text(w, "reason", e->reason);
+    ts_jw_text(w, "text", e->text);
+    ts_jw_text(w, "case", e->where);
+    return ts_log_commit(c->log);
+}
+
 static bool log_end(ts_court *c)
 {
     char   key[2 * TS_KEY_BYTES + 1];
@@ -324,7 +337,8 @@ bool ts_court_sit(ts_court *c, const ts_records *earlier, char why[TS_WHY])
         ts_contender *e = c->contender[i];
         if (e->before) continue;
         if (e->task) ts_court_examine(c, e);
-        if (!ts_ruling_passes(e->ruling) && !ts_court_log_verdict(c, e)) return false;
+        if (ts_ruling_passes(e->ruling) ? !log_gate(c, e) : !ts_court_log_verdict(c, e))
+            return false;
     }
     for (int i = 0; ts_tasks[i]; i++)
         if (!ts_court_time(c, ts_tasks[i])) return false;
