@@ -808,7 +808,7 @@ def kinds_of(np):
 def last_of(error):
     """The last line of its traceback, and where in the entrant's files it was raised."""
     import traceback
-    line = "".join(traceback.format_exception_only(type(error), error)).strip().splitlines()[-1]
+    line = traceback.format_exception_only(type(error), error)[-1].strip()
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename != __file__]
     own = [f for f in frames if f.filename == sys.modules["entrant"].__file__] or frames
     at = " (%s:%d)" % (os.path.basename(own[-1].filename), own[-1].lineno) if own else ""
@@ -830,7 +830,7 @@ def serve(cage, calls):
                 status = UNSUPPORTED
             except Exception as error:
                 status = CRASHED
-                os.write(2, b"\n" + one_line(last_of(error)) + b"\n")
+                os.write(2, one_line(last_of(error)) + b"\n")
         cage.answer(status)
 
 
