@@ -100,6 +100,19 @@ void ts_examine_refusals(const ts_exam *e, ts_worker *w, int limit_ms, ts_verdic
     }
 }
 
+/* So many digits, from 9 on, that two different numbers are seen to differ. */
+static int digits(double a, double b)
+{
+    char s[32], t[32];
+    int  n = 9;
+    for (; n < 17; n++) {
+        snprintf(s, sizeof s, "%.*g", n, a);
+        snprintf(t, sizeof t, "%.*g", n, b);
+        if (a == b || strcmp(s, t)) break;
+    }
+    return n;
+}
+
 void ts_flaw_text(const ts_verdict *v, char *s, size_t n)
 {
     const ts_flaw *f = &v->first;
@@ -137,7 +150,8 @@ void ts_flaw_text(const ts_verdict *v, char *s, size_t n)
                  f->what, (int)f->got, (int)f->want);
         break;
     default:
-        snprintf(s, n, "%s: %s[%lld][%lld] got %.9g, want %.9g +- %.2g", kind, f->what,
-                 (long long)f->row, (long long)f->col, f->got, f->want, f->bound);
+        snprintf(s, n, "%s: %s[%lld][%lld] got %.*g, want %.*g +- %.2g", kind, f->what,
+                 (long long)f->row, (long long)f->col, digits(f->got, f->want), f->got,
+                 digits(f->got, f->want), f->want, f->bound);
     }
 }

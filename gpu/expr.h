@@ -3,7 +3,7 @@
  *
  * Signed 64-bit numbers, C's operators and precedence: || && == != < <= > >= + - * / % and unary -,
  * min, max, ceil_div and align of two. && and || look at the right side only where C does. What C
- * leaves undefined is an error here. Only launch.c has a use for this. */
+ * leaves undefined is an error here. Launch plans and an entrant's scope are made of them. */
 #ifndef TS_GPU_EXPR_H
 #define TS_GPU_EXPR_H
 

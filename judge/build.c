@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +23,7 @@
 #include "sha256.h"
 #include "source.h"
 
-enum { LIMIT_S = 120, MAX_ARGS = 128, PREPROCESSED_BYTES = 64 << 20 };
+enum { LIMIT_S = 120, NVCC_LIMIT_S = 300, MAX_ARGS = 128, PREPROCESSED_BYTES = 64 << 20 };
 
 /* ---- the judge's own files ---- */
 
@@ -189,11 +190,41 @@ static void add_all(line *l, char *words)
     for (char *save, *w = strtok_r(words, " ", &save); w; w = strtok_r(NULL, " ", &save)) add(l, w);
 }
 
+/* The compiler's driver says "Killed" of a part of it that reached a limit, and not of which. */
+static bool complain_of_limit(const ts_confined *c, const char *what, int limit_s, ts_refusal *why)
+{
+    const bool memory = strstr(c->said, "virtual memory exhausted") ||
+                        strstr(c->said, "out of memory") || strstr(c->said, "bad_alloc") ||
+                        strstr(c->said, "annot allocate memory");
+    const bool size =
+        strstr(c->said, "File size limit exceeded") || strstr(c->said, "File too large");
+    const bool killed = strstr(c->said, "Killed") || strstr(c->said, "died due to signal 9") ||
+                        (WIFSIGNALED(c->status) && WTERMSIG(c->status) == SIGKILL);
+    if (c->late) return ts_refuse(why, "build", "%s: not done in %d s", what, limit_s), true;
+    if (memory)
+        return ts_refuse(why, "build", "%s: it took more than %d GiB of memory", what,
+                         TS_CONFINED_GIB),
+               true;
+    if (size)
+        return ts_refuse(why, "build", "%s: it wrote a file of more than %d MiB", what,
+                         TS_CONFINED_MIB),
+               true;
+    if (!killed) return false;
+    if (c->cpu_s >= limit_s - 1)
+        ts_refuse(why, "build", "%s: killed: it took more than %d s of CPU time", what, limit_s);
+    else
+        ts_refuse(why, "build",
+                  "%s: killed after %.0f s of CPU time and with %.1f GiB at most, below the limits "
+                  "of %d s and %d GiB: this machine ran out of memory",
+                  what, c->cpu_s, c->gib, limit_s, TS_CONFINED_GIB);
+    return true;
+}
+
 /* The compiler's first complaint. */
-static bool complain(const ts_confined *c, const char *what, ts_refusal *why)
+static bool complain(const ts_confined *c, const char *what, int limit_s, ts_refusal *why)
 {
     const char *best = c->said;
-    if (c->late) return ts_refuse(why, "build", "%s: not done in %d s", what, LIMIT_S);
+    if (complain_of_limit(c, what, limit_s, why)) return false;
     if (WIFEXITED(c->status) && WEXITSTATUS(c->status) == 127)
         return ts_refuse(why, "build", "%s: the compiler cannot be run", what);
     for (const char *p = c->said; *p; p += *p == '\n') {
@@ -210,16 +241,22 @@ static bool complain(const ts_confined *c, const char *what, ts_refusal *why)
                      (unsigned)c->status);
 }
 
-static bool run(ts_built *b, line *l, const char *what, ts_confined *c, ts_refusal *why)
+static bool run_within(int limit_s, ts_built *b, line *l, const char *what, ts_confined *c,
+                       ts_refusal *why)
 {
     char src[80];
     snprintf(src, sizeof src, "%s/src", b->folder);
     l->arg[l->n] = NULL;
-    if (!ts_confine(b->folder, src, l->arg, LIMIT_S, c))
+    if (!ts_confine(b->folder, src, l->arg, limit_s, c))
         return ts_refuse(why, "build", "%s: no process: %s", what, strerror(errno));
     b->guards &= c->guards;
     return (!c->late && WIFEXITED(c->status) && WEXITSTATUS(c->status) == 0) ||
-           complain(c, what, why);
+           complain(c, what, limit_s, why);
+}
+
+static bool run(ts_built *b, line *l, const char *what, ts_confined *c, ts_refusal *why)
+{
+    return run_within(LIMIT_S, b, l, what, c, why);
 }
 
 #define COMMON "-O3 " TS_ISA_FLAGS " -fPIC -ffp-contract=off -fno-math-errno -frandom-seed=0"
@@ -387,7 +424,7 @@ static bool build_cuda(const ts_candidate *e, const ts_places *p, ts_built *b, t
     add_all(&l, flags);
     for (int i = 0; i < e->n_sources; i++)
         if (e->source[i].compiled) add(&l, e->source[i].name);
-    if (!run(b, &l, "compiling", &c, why)) return false;
+    if (!run_within(NVCC_LIMIT_S, b, &l, "compiling", &c, why)) return false;
     snprintf(path, sizeof path, "%s/object", b->folder);
     char *bytes = slurp(path, TS_OBJECT_BYTES, &n);
     if (!bytes) return ts_refuse(why, "size", "the object has more than %d bytes", TS_OBJECT_BYTES);

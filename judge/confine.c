@@ -89,8 +89,8 @@ static bool step_down(bool given)
            !setresuid(65534, 65534, 65534);
 }
 
-static void become(const char *folder, const char *cwd, const char *const *argv, bool given,
-                   int out)
+static void become(const char *folder, const char *cwd, const char *const *argv, int limit_s,
+                   bool given, int out)
 {
     static const char *const env[] = { "PATH=/usr/local/bin:/usr/bin:/bin", "LC_ALL=C",
                                        "SOURCE_DATE_EPOCH=1", NULL, NULL };
@@ -98,9 +98,9 @@ static void become(const char *folder, const char *cwd, const char *const *argv,
     char                     tmp[128] = "TMPDIR=";
     unsigned                 guards = 0;
     setpgid(0, 0);
-    limit(RLIMIT_CPU, 60);
-    limit(RLIMIT_AS, (rlim_t)4 << 30);
-    limit(RLIMIT_FSIZE, 64 << 20);
+    limit(RLIMIT_CPU, (rlim_t)limit_s);
+    limit(RLIMIT_AS, (rlim_t)TS_CONFINED_GIB << 30);
+    limit(RLIMIT_FSIZE, (rlim_t)TS_CONFINED_MIB << 20);
     limit(RLIMIT_CORE, 0);
     if (!unshare(CLONE_NEWNET) || !unshare(CLONE_NEWUSER | CLONE_NEWNET))
         guards |= TS_GUARD_NETWORK;
@@ -158,7 +158,7 @@ bool ts_confine(const char *folder, const char *cwd, const char *const *argv, in
     memset(c, 0, sizeof *c);
     if (pipe2(out, O_CLOEXEC)) return false;
     const pid_t pid = fork();
-    if (pid == 0) become(folder, cwd, argv, given, out[1]);
+    if (pid == 0) become(folder, cwd, argv, limit_s, given, out[1]);
     close(out[1]);
     if (pid > 0) {
         setpgid(pid, pid);
@@ -172,7 +172,10 @@ bool ts_confine(const char *folder, const char *cwd, const char *const *argv, in
             usleep(500);
         kill(-pid, SIGKILL);
         c->late = !info.si_pid;
-        waitpid(pid, &c->status, 0);
+        struct rusage used = { 0 };
+        wait4(pid, &c->status, 0, &used);
+        c->cpu_s = (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec);
+        c->gib = (double)used.ru_maxrss / (1 << 20);
     }
     close(out[0]);
     return pid > 0;

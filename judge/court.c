@@ -15,7 +15,7 @@
 
 const char *ts_ruling_name(ts_ruling r)
 {
-    static const char *const name[] = { "ERROR", "FAIL", "AUDIT", "PASS" };
+    static const char *const name[] = { "ERROR", "FAIL", "AUDIT", "PASS (common)", "PASS" };
     return name[r];
 }
 
@@ -67,6 +67,8 @@ void ts_court_admit(ts_court *c, ts_contender *e)
                   ts_class_name(e->entry.cls), ts_on_gpu(e->entry.cls) ? "cuda" : "cpu");
         e->task = NULL;
     }
+    if (e->task && !ts_scope_read(e->entry.offers, e->task, c->device, &e->scope, &why))
+        e->task = NULL;
     if (!e->task) {
         snprintf(e->reason, sizeof e->reason, "%s", why.reason ? why.reason : "entry");
         snprintf(e->text, sizeof e->text, "%s", why.reason ? why.text : "no such challenge");
@@ -132,6 +134,10 @@ static bool log_entrant(ts_court *c, const ts_contender *e)
     ts_jw_text(w, "task", task_of(c, e));
     ts_jw_text(w, "source_sha256", e->entry.source_sha256);
     ts_jw_text(w, "family", e->entry.family);
+    if (e->task && *e->scope.text) {
+        ts_jw_text(w, "offers", e->entry.offers);
+        ts_jw_num(w, "share", e->scope.share);
+    }
     return ts_log_commit(c->log);
 }
 
@@ -153,16 +159,39 @@ static void element(ts_jw *w, const ts_flaw *f)
     ts_jw_num(w, "bound", f->bound);
 }
 
+/* In quotes for a shell, unless it needs none. */
+static size_t quote(const char *word, char *s, size_t n)
+{
+    size_t at = 0;
+    if (!word[strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.+-/")])
+        return (size_t)snprintf(s, n, "%s", word);
+    s[at++] = '\'';
+    for (; *word && at + 6 < n; word++)
+        at += (size_t)snprintf(s + at, n - at, *word == '\'' ? "'\\''" : "%c", *word);
+    s[at++] = '\'';
+    s[at] = 0;
+    return at;
+}
+
+/* The command that shows the case again. */
+static void write_replay(const ts_court *c, const ts_contender *e, char *s, size_t n)
+{
+    size_t at = (size_t)snprintf(
+        s, n, "touchstone judge%s%s%s --case '%s' ", c->device == TS_CUDA ? " --device cuda" : "",
+        e->challenge ? " --challenge " : "", e->challenge ? e->challenge : "", e->where);
+    quote(e->path, s + at, n - at);
+}
+
 bool ts_court_log_verdict(ts_court *c, ts_contender *e)
 {
-    char   replay[512] = "";
+    char   replay[9000] = "";
     ts_jw *w = ts_log_begin(c->log, "verdict");
-    if (*e->where)
-        snprintf(replay, sizeof replay, "touchstone judge --case '%s' %s", e->where, e->path);
+    if (*e->where) write_replay(c, e, replay, sizeof replay);
     ts_jw_int(w, "entrant", e->id);
     ts_jw_text(w, "task", task_of(c, e));
     ts_jw_text(w, "verdict", ts_ruling_name(e->ruling));
     ts_jw_text(w, "reason", e->reason);
+    if (e->ruling == TS_RULING_COMMON) ts_jw_text(w, "rule", e->rule);
     ts_jw_text(w, "text", e->text);
     ts_jw_text(w, "case", e->where);
     if (e->flaw.fault == TS_FAULT_VALUE || e->flaw.fault == TS_FAULT_UNWRITTEN)
@@ -196,6 +225,19 @@ bool ts_court_log_verdict(ts_court *c, ts_contender *e)
     if (c->progress)
         fprintf(c->progress, "%-20.20s %-20.20s %s %s\n", e->entry.name, task_of(c, e),
                 ts_ruling_name(e->ruling), e->reason);
+    return ts_log_commit(c->log);
+}
+
+/* What the cases said of one that goes on to be timed, after which its verdict follows. */
+static bool log_gate(ts_court *c, const ts_contender *e)
+{
+    ts_jw *w = ts_log_begin(c->log, "gate");
+    ts_jw_int(w, "entrant", e->id);
+    ts_jw_text(w, "task", task_of(c, e));
+    ts_jw_text(w, "verdict", ts_ruling_name(e->ruling));
+    ts_jw_text(w, "reason", e->reason);
+    ts_jw_text(w, "text", e->text);
+    ts_jw_text(w, "case", e->where);
     return ts_log_commit(c->log);
 }
 
@@ -293,7 +335,8 @@ bool ts_court_sit(ts_court *c, const ts_records *earlier, char why[TS_WHY])
         ts_contender *e = c->contender[i];
         if (e->before) continue;
         if (e->task) ts_court_examine(c, e);
-        if (e->ruling != TS_RULING_PASS && !ts_court_log_verdict(c, e)) return false;
+        if (ts_ruling_passes(e->ruling) ? !log_gate(c, e) : !ts_court_log_verdict(c, e))
+            return false;
     }
     for (int i = 0; ts_tasks[i]; i++)
         if (!ts_court_time(c, ts_tasks[i])) return false;

@@ -14,6 +14,7 @@
 #include "floor.h"
 #include "keeper.h"
 #include "log.h"
+#include "scope.h"
 #include "stats.h"
 
 enum {
@@ -32,11 +33,16 @@ typedef enum ts_ruling {
     TS_RULING_ERROR,
     TS_RULING_FAIL,
     TS_RULING_AUDIT,
+    TS_RULING_COMMON, /* right by the field's usual contract; a rule of the canon is broken */
     TS_RULING_PASS
 } ts_ruling;
 
-const char *ts_ruling_name(ts_ruling r); /* "PASS" */
-const char *ts_depth_name(ts_depth d);   /* "normal" */
+const char        *ts_ruling_name(ts_ruling r); /* "PASS", "PASS (common)" */
+static inline bool ts_ruling_passes(ts_ruling r)
+{
+    return r >= TS_RULING_COMMON;
+}
+const char *ts_depth_name(ts_depth d); /* "normal" */
 
 typedef struct ts_tally {
     int passed, all;
@@ -50,12 +56,15 @@ typedef struct ts_contender {
     ts_built       built;
     char           object[512], folder[128], launch[64]; /* ts_court_plan's paths into it */
     const ts_task *task;                                 /* NULL: it could not be read */
+    ts_scope       scope;
     int            id;
     bool           before, ruled; /* by an earlier run of this log; its verdict is written */
     ts_ruling      ruling;
     char           reason[16], text[512], where[192]; /* where: the case of the first flaw */
     ts_flaw        flaw;
     ts_tally       category[TS_N_CATEGORIES], refusals, repeat, sanitizer, threads;
+    const char    *rule;                 /* of the canon, the first that was broken; NULL: none */
+    int            n_canon;              /* answers that broke one */
     char           lane_text[384];       /* the first that the sanitizer lane found */
     unsigned       offered, not_offered; /* bit 1u << dtype */
     int            n_calls;
@@ -117,10 +126,11 @@ double ts_court_measure(ts_court *c, double bytes);
 
 /* Builds and examines; sets the ruling. */
 void ts_court_examine(ts_court *c, ts_contender *e);
-/* The numbers of the cases that an entrant of this class is asked, and how many; 0: there is no
- * such case as c->only. Of each category one of every ts_case_group in turn, the rare ones first,
- * up to as many as the depth says. */
-int ts_court_draw(const ts_court *c, const ts_task *t, ts_class cls, int number[TS_MOST_CASES]);
+/* The numbers of the cases that an entrant of this class and scope is asked, and how many; 0: there
+ * is no such case as c->only. Of each category one of every ts_case_group in turn, the rare ones
+ * first, up to as many as the depth says. */
+int      ts_court_draw(const ts_court *c, const ts_task *t, ts_class cls, const ts_scope *s,
+                       int number[TS_MOST_CASES]);
 uint64_t ts_court_case_seed(const ts_court *c, const ts_task *t, int number); /* its inputs' */
 /* What counts for robustness and needs cages of its own: senseless calls; and, for one that passed
  * these cases, other numbers of threads and another build. */
@@ -153,10 +163,16 @@ void ts_court_plan(const ts_court *c, ts_contender *e, ts_cage_plan *plan);
 void ts_court_plan_case(ts_cage_plan *plan, const ts_case *c);
 
 /* The ruling FAIL with its reason, an escaped text and the case; false, to be returned. By a call:
- * one that failed, changed the floating-point environment, or gave a status. */
+ * one that failed, changed the floating-point environment, or gave a status. `args` of the call say
+ * in words what a flaw is; NULL: there are none. */
 bool ts_court_fail(ts_contender *e, const ts_case *c, uint64_t seed, const char *reason,
                    const char *text);
-bool ts_court_fail_by_flaw(ts_contender *e, const ts_case *c, uint64_t seed, ts_flaw f);
+bool ts_court_fail_by_flaw(ts_contender *e, const ts_case *c, uint64_t seed, const void *args,
+                           ts_flaw f);
+/* An answer that `check` refused with this flaw: true if it breaks nothing but the canon, which is
+ * noted, else the ruling is FAIL. */
+bool ts_court_excuse(ts_contender *e, const ts_case *c, uint64_t seed, const void *args,
+                     const ts_want *want, ts_flaw f, ts_errors *errors);
 bool ts_court_fail_by_call(ts_contender *e, const ts_case *c, uint64_t seed, const ts_call *r);
 
 #endif

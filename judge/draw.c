@@ -58,14 +58,16 @@ static bool asks_far(const ts_court *c, ts_class cls)
     return has_room && (c->depth == TS_FULL || (c->depth == TS_NORMAL && !ts_in_python(cls)));
 }
 
-static bool fits(const ts_court *c, const ts_task *t, ts_class cls, const ts_case *one)
+static bool fits(const ts_court *c, const ts_task *t, ts_class cls, const ts_scope *s,
+                 const ts_case *one)
 {
-    return ts_case_checks(one, c->device) && t->cost(one).bytes <= DEPTH[c->depth].bytes &&
+    return ts_scope_takes(s, t, one) && ts_case_checks(one, c->device) &&
+           t->cost(one).bytes <= DEPTH[c->depth].bytes &&
            (strcmp(one->family, "far") || asks_far(c, cls));
 }
 
 /* All that fit, in an order that follows from the key. */
-static int shuffle(const ts_court *c, const ts_task *t, ts_class cls, drawn *d)
+static int shuffle(const ts_court *c, const ts_task *t, ts_class cls, const ts_scope *s, drawn *d)
 {
     const ts_case *all = t->cases();
     int            n = 0, m = 0, order[TS_MOST_CASES];
@@ -76,7 +78,7 @@ static int shuffle(const ts_court *c, const ts_task *t, ts_class cls, drawn *d)
     }
     for (int i = 0; i < n; i++) {
         const ts_case *one = &all[order[i]];
-        if (!fits(c, t, cls, one)) continue;
+        if (!fits(c, t, cls, s, one)) continue;
         d[m] = (drawn) { order[i], m, 0, 0, ts_case_category(t, one), ts_case_group(t, one) };
         m++;
     }
@@ -108,13 +110,14 @@ static int by_place(const void *left, const void *right)
     return ((const drawn *)left)->place - ((const drawn *)right)->place;
 }
 
-int ts_court_draw(const ts_court *c, const ts_task *t, ts_class cls, int number[TS_MOST_CASES])
+int ts_court_draw(const ts_court *c, const ts_task *t, ts_class cls, const ts_scope *s,
+                  int number[TS_MOST_CASES])
 {
     static drawn d[TS_MOST_CASES];
     int          m = 0, taken[TS_N_CATEGORIES] = { 0 };
     uint64_t     seed;
     if (c->only) return (number[0] = only_case(c, t, &seed)) >= 0;
-    const int n = shuffle(c, t, cls, d);
+    const int n = shuffle(c, t, cls, s, d);
     const int most = ts_in_python(cls) ? DEPTH[c->depth].python : DEPTH[c->depth].cases;
     count_alike(d, n);
     qsort(d, (size_t)n, sizeof *d, by_turn);

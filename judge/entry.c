@@ -4,11 +4,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "audit.h"
@@ -108,6 +110,19 @@ static bool path_ok(const char *name)
     return true;
 }
 
+/* A library of several versions is a link to one of them. A folder that was handed in has no links
+ * out of it, lest it show others' files; whoever names a single library may name any link. */
+enum links { NO_LINKS, LINKS_BELOW, ANY_LINKS };
+
+static int open_linked(int folder, const char *path, enum links links)
+{
+    const struct open_how how = { .flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK,
+                                  .resolve = links == ANY_LINKS
+                                                 ? 0
+                                                 : RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS };
+    return (int)syscall(SYS_openat2, folder, path, &how, sizeof how);
+}
+
 /* Opens a path below `folder` one step at a time, through no symbolic link. */
 static int open_below(int folder, const char *path)
 {
@@ -145,12 +160,16 @@ static bool read_all(int fd, size_t limit, ts_source *s, const char *shown, ts_r
     return got >= 0 || ts_refuse(why, "entry", "%s: %s", shown, strerror(errno));
 }
 
-static bool read_file(int folder, const char *name, size_t limit, ts_source *s, ts_refusal *why)
+static bool read_file(int folder, const char *name, enum links links, size_t limit, ts_source *s,
+                      ts_refusal *why)
 {
-    const int fd = open_below(folder, name);
+    int fd = open_below(folder, name);
+    if (fd < 0 && errno == ELOOP && links) fd = open_linked(folder, name, links);
     if (fd < 0)
         return ts_refuse(why, "entry", "%s: %s", name,
-                         errno == ELOOP ? "is a symbolic link" : strerror(errno));
+                         errno == ELOOP   ? "is a symbolic link"
+                         : errno == EXDEV ? "is a symbolic link out of its folder"
+                                          : strerror(errno));
     const bool ok = read_all(fd, limit, s, name, why);
     close(fd);
     return ok;
@@ -181,7 +200,10 @@ static bool add_source(int folder, const char *name, ts_candidate *e, ts_refusal
     ts_source *s = &e->source[e->n_sources++];
     strcpy(s->name, name);
     s->compiled = kind->unit;
-    return read_file(folder, name, left, s, why);
+    const enum links links = e->language != TS_BINARY ? NO_LINKS
+                             : e->json                ? LINKS_BELOW
+                                                      : ANY_LINKS;
+    return read_file(folder, name, links, left, s, why);
 }
 
 /* ---- what the sources say ---- */
@@ -218,7 +240,7 @@ static int by_hex(const void *a, const void *b)
  * the order of the files. */
 static bool digest(ts_candidate *e, ts_refusal *why)
 {
-    char   hex[TS_ENTRY_SOURCES][65], sum[(TS_ENTRY_SOURCES + 1) * (65 + 2 + TS_ENTRY_NAME + 1)];
+    char   hex[TS_ENTRY_SOURCES][65], sum[(TS_ENTRY_SOURCES + 2) * (65 + 2 + TS_ENTRY_NAME + 1)];
     size_t used = 0;
     for (int i = 0; i < e->n_sources; i++) {
         const ts_source *s = &e->source[i];
@@ -242,7 +264,12 @@ static bool digest(ts_candidate *e, ts_refusal *why)
         ts_sha256_hex(e->launch, strlen(e->launch), e->source_sha256);
         used += (size_t)snprintf(sum + used, sizeof sum - used, "%s  launch\n", e->source_sha256);
     }
-    if (e->n_sources > 1 || *e->launch) ts_sha256_hex(sum, used, e->source_sha256);
+    if (*e->offers && e->json) { /* what it is asked is part of what its verdict is about */
+        ts_sha256_hex(e->offers, strlen(e->offers), e->source_sha256);
+        used += (size_t)snprintf(sum + used, sizeof sum - used, "%s  offers\n", e->source_sha256);
+    }
+    if (e->n_sources > 1 || *e->launch || (*e->offers && e->json))
+        ts_sha256_hex(sum, used, e->source_sha256);
     qsort(hex, (size_t)e->n_sources, sizeof hex[0], by_hex);
     ts_sha256_hex(hex, (size_t)e->n_sources * sizeof hex[0], e->family);
     return true;
@@ -324,10 +351,44 @@ static bool take_choice(const ts_jr_node *doc, const char *key, const char *cons
     return ts_refuse(why, "entry", "entry.json: '%s' is '%s', expected one of %s", key, got, known);
 }
 
+/* Plain ASCII, so that it is shown as it is everywhere. Whether it makes sense, scope.c says. */
+static bool take_offers(const char *text, ts_candidate *e, ts_refusal *why)
+{
+    const size_t n = text ? strlen(text) : 0;
+    bool         plain = n > 0 && n <= TS_ENTRY_OFFERS;
+    for (size_t i = 0; i < n && plain; i++) plain = text[i] >= ' ' && text[i] < 127;
+    if (!plain)
+        return ts_refuse(why, "entry",
+                         "'offers': expected an expression of 1 to %d ASCII characters, such as "
+                         "k <= 32 && dtype == f32",
+                         TS_ENTRY_OFFERS);
+    strcpy(e->offers, text);
+    return true;
+}
+
+/* A single file has no entry.json: a comment near its beginning says it. */
+static bool find_offers(const ts_source *s, ts_candidate *e, ts_refusal *why)
+{
+    static const char mark[] = "touchstone-offers:";
+    char              text[TS_ENTRY_OFFERS + 2];
+    const char       *at = strstr(s->bytes, mark);
+    int               line = 0;
+    for (const char *p = s->bytes; at && p < at; p++) line += *p == '\n';
+    if (!at || line >= 64) return true;
+    at += sizeof mark - 1;
+    at += strspn(at, " \t");
+    size_t n = strcspn(at, "\r\n");
+    for (size_t i = 0; i + 1 < n; i++)
+        if (at[i] == '*' && at[i + 1] == '/') n = i;
+    while (n && strchr(" \t", at[n - 1])) n--;
+    snprintf(text, sizeof text, "%.*s", (int)n, at);
+    return take_offers(text, e, why);
+}
+
 static bool take_head(const ts_jr_node *doc, ts_candidate *e, ts_refusal *why)
 {
-    static const char *const keys[] = { "name",    "author",  "challenge", "class",    "language",
-                                        "sources", "adapter", "launch",    "workspace" };
+    static const char *const keys[] = { "name",    "author",  "challenge", "class",     "language",
+                                        "sources", "adapter", "launch",    "workspace", "offers" };
     int                      cls, language;
     char                     task[4 * TS_ENTRY_NAME + 1];
     if (ts_jr_is(doc) != TS_JR_OBJ)
@@ -348,6 +409,8 @@ static bool take_head(const ts_jr_node *doc, ts_candidate *e, ts_refusal *why)
     snprintf(e->task, sizeof e->task, "%s", task_of(task)->name);
     e->cls = (ts_class)cls;
     e->language = (ts_language)language;
+    if (ts_jr_get(doc, "offers") && !take_offers(ts_jr_str(ts_jr_get(doc, "offers")), e, why))
+        return false;
     if (!takes(e->cls, e->language))
         return ts_refuse(why, "entry", "entry.json: class '%s' takes no '%s'", class_names[cls],
                          language_names[language]);
@@ -381,7 +444,7 @@ static bool read_folder(int folder, ts_candidate *e, ts_refusal *why)
 {
     ts_source  text = { 0 };
     char       what[256];
-    bool       ok = read_file(folder, "entry.json", TS_ENTRY_JSON_BYTES, &text, why);
+    bool       ok = read_file(folder, "entry.json", NO_LINKS, TS_ENTRY_JSON_BYTES, &text, why);
     ts_jr_doc *doc = ok ? ts_jr_parse(text.bytes, text.n, what, sizeof what) : NULL;
     if (ok && !doc) ok = ts_refuse(why, "entry", "entry.json: %s", what);
     ok = ok && take_head(ts_jr_root(doc), e, why) &&
@@ -407,6 +470,7 @@ static bool read_single(int folder, const char *file, const char *challenge, ts_
     if (!guess_task(e, &e->source[0], why) && !challenge) return false;
     if (challenge && !task_of(challenge)) return unknown_task(challenge, why);
     if (challenge) snprintf(e->task, sizeof e->task, "%s", challenge);
+    if (e->language != TS_BINARY && !find_offers(&e->source[0], e, why)) return false;
     return digest(e, why);
 }
 

@@ -4,7 +4,9 @@
  *     { "name": "...", "author": "...", "challenge": "softmax_topk", "class": "sealed",
  *       "language": "c", "sources": ["kernel.c", "kernel.h"], "adapter": "adapter.c" }
  *
- * Class sealed-gpu has "launch" and "workspace" besides; see gpu/launch.h.
+ * "offers" may say for which cases it is meant, see scope.h; in a single file a comment does, in
+ * one of its first 64 lines: `touchstone-offers: k <= 32`. Class sealed-gpu has "launch" and
+ * "workspace" besides; see gpu/launch.h.
  *
  * Only what is listed is read, once: what is hashed is what is built. An adapter is a source more,
  * which maps other names and orders of arguments to the challenge's. A source that another one
@@ -24,6 +26,7 @@ enum {
     TS_ENTRY_BINARY = 32 << 20,    /* of a prebuilt shared library */
     TS_ENTRY_JSON_BYTES = 1 << 16, /* of entry.json */
     TS_ENTRY_LIST = 1024,          /* entrants in one folder */
+    TS_ENTRY_OFFERS = 255,         /* characters of a scope */
 };
 
 typedef enum ts_language { TS_C, TS_CXX, TS_PY, TS_BINARY, TS_CU, TS_N_LANGUAGES } ts_language;
@@ -57,8 +60,9 @@ typedef struct ts_candidate {
     int         n_sources, adapter; /* the adapter's place among the sources, or -1 */
     ts_source   source[TS_ENTRY_SOURCES];
     char        source_sha256[65]; /* of the file; of what sha256sum prints, where there are more */
-    char        launch[8192];      /* class sealed-gpu: the launch plan, see gpu/launch.h */
-    char        family[65];        /* equal for sources that differ in blanks and comments only */
+    char        offers[TS_ENTRY_OFFERS + 1]; /* a scope, as it was written; "": everything */
+    char        launch[8192]; /* class sealed-gpu: the launch plan, see gpu/launch.h */
+    char        family[65];   /* equal for sources that differ in blanks and comments only */
 } ts_candidate;
 
 /* `challenge` may be NULL: it is needed for a single file in which no task's function is found, or

@@ -63,21 +63,89 @@ bool ts_court_fail(ts_contender *e, const ts_case *c, uint64_t seed, const char 
     snprintf(e->reason, sizeof e->reason, "%s", reason);
     ts_show(text, strlen(text), e->text, sizeof e->text);
     ts_case_string(e->task, c, seed, e->where, sizeof e->where);
+    e->flaw = (ts_flaw) { 0 };
     return false;
 }
 
-bool ts_court_fail_by_flaw(ts_contender *e, const ts_case *c, uint64_t seed, ts_flaw f)
+/* "value: seen[0][1] got 1, want 0 +- 0: operation 0 of 9, open in layer 0: number of the sequence"
+ */
+static void describe(const ts_contender *e, const ts_case *c, const void *args, const ts_flaw *f,
+                     char *s, size_t n)
 {
-    ts_verdict v = { .first = f };
-    char       text[512];
+    const ts_verdict v = { .first = *f };
+    const bool       element = f->fault == TS_FAULT_VALUE || f->fault == TS_FAULT_UNWRITTEN;
+    char             words[160] = "";
+    ts_flaw_text(&v, s, n);
+    if (args && element && e->task->explain) e->task->explain(c, args, f, words, sizeof words);
+    if (!*words) return;
+    const size_t at = strlen(s), end = strlen(words);
+    snprintf(s + at, n - at, ": %s", words);
+    if (end < 6 || strcmp(words + end - 6, "status") || !(f->got >= 0 && f->got < 100)) return;
+    snprintf(s + strlen(s), n - strlen(s), ", %s instead of %s", ts_status_text((ts_status)f->got),
+             ts_status_text((ts_status)f->want));
+}
+
+bool ts_court_fail_by_flaw(ts_contender *e, const ts_case *c, uint64_t seed, const void *args,
+                           ts_flaw f)
+{
+    char text[512];
+    describe(e, c, args, &f, text, sizeof text);
+    ts_court_fail(e, c, seed, ts_fault_name(f.fault), text);
     e->flaw = f;
-    ts_flaw_text(&v, text, sizeof text);
-    return ts_court_fail(e, c, seed, ts_fault_name(f.fault), text);
+    return false;
+}
+
+/* The first one is told, if nothing worse comes. */
+static bool note(ts_contender *e, const ts_case *c, uint64_t seed, const void *args,
+                 const char *rule, ts_flaw f)
+{
+    char what[512], text[640];
+    if (e->n_canon++) return true;
+    e->rule = rule;
+    describe(e, c, args, &f, what, sizeof what);
+    snprintf(text, sizeof text, "%s; %s", rule, what);
+    ts_court_fail(e, c, seed, "canon", text);
+    e->flaw = f;
+    return true;
+}
+
+bool ts_court_excuse(ts_contender *e, const ts_case *c, uint64_t seed, const void *args,
+                     const ts_want *want, ts_flaw f, ts_errors *errors)
+{
+    const ts_ruling   ruling = e->ruling;
+    const char *const rule = ts_canon_broken(e->task, c, args, want, &f, errors);
+    if (!rule) return ts_court_fail_by_flaw(e, c, seed, args, f);
+    note(e, c, seed, args, rule, f);
+    e->ruling = ruling == TS_RULING_PASS ? TS_RULING_COMMON : ruling;
+    return true;
+}
+
+enum { RAISED = 255 }; /* the Python runner's, of an exception that means no status */
+
+/* Of what is left of it: an entrant may have written more after it, but then it is its own loss. */
+static const char *last_line(char *text)
+{
+    size_t n = strlen(text);
+    while (n && strchr("\r\n", text[n - 1])) text[--n] = 0;
+    const char *line = strrchr(text, '\n');
+    return line ? line + 1 : text;
+}
+
+static ts_flaw status_flaw(ts_status s)
+{
+    return (ts_flaw) { TS_FAULT_STATUS, ts_status_text(s), 0, 0, s, 0, 0 };
+}
+
+static void hint(ts_contender *e)
+{
+    const size_t n = strlen(e->text);
+    snprintf(e->text + n, sizeof e->text - n, "; what it is meant for, \"offers\" may say");
 }
 
 bool ts_court_fail_by_call(ts_contender *e, const ts_case *c, uint64_t seed, const ts_call *r)
 {
-    if (r->flaw.fault) return ts_court_fail_by_flaw(e, c, seed, r->flaw);
+    char tail[sizeof r->stderr_tail + 1], text[sizeof tail + 16];
+    if (r->flaw.fault) return ts_court_fail_by_flaw(e, c, seed, NULL, r->flaw);
     if (*ts_call_reason(r)) {
         ts_court_fail(e, c, seed, ts_call_reason(r), r->text);
         if (r->broken) e->ruling = TS_RULING_ERROR;
@@ -85,9 +153,21 @@ bool ts_court_fail_by_call(ts_contender *e, const ts_case *c, uint64_t seed, con
     }
     if (r->fp_changed)
         return ts_court_fail(e, c, seed, "fp", "left another floating-point environment behind");
-    return ts_court_fail_by_flaw(
-        e, c, seed,
-        (ts_flaw) { TS_FAULT_STATUS, ts_status_text(r->status), 0, 0, r->status, 0, 0 });
+    if (ts_in_python(e->entry.cls) && (int)r->status == RAISED) {
+        snprintf(tail, sizeof tail, "%.*s", (int)sizeof r->stderr_tail, r->stderr_tail);
+        snprintf(text, sizeof text, "raised %s", last_line(tail));
+        return ts_court_fail(e, c, seed, "status", text);
+    }
+    ts_court_fail_by_flaw(e, c, seed, NULL, status_flaw(r->status));
+    if (r->status == TS_E_DTYPE || r->status == TS_E_UNSUPPORTED) hint(e);
+    return false;
+}
+
+/* Called on what is open, an entrant may refuse: by the usual contract that is no flaw. */
+static bool may_refuse(ts_contender *e, const ts_case *c, uint64_t seed, ts_status s)
+{
+    const ts_canon *r = ts_canon_of(e->task, c);
+    return r && r->open && note(e, c, seed, NULL, r->rule, status_flaw(s));
 }
 
 /* Where nothing is to be written, who looks at the sizes first has not said what dtypes it offers.
@@ -96,6 +176,13 @@ static bool has_output(const ts_arena *m)
 {
     for (int i = 0; i < m->n; i++)
         if (m->buf[i].b.role == TS_OUT && m->buf[i].b.n_rows && m->buf[i].b.n_cols) return true;
+    return false;
+}
+
+static bool offers_some(ts_contender *e, const ts_case *c, uint64_t seed)
+{
+    ts_court_fail(e, c, seed, "status", "offers a dtype for some cases only");
+    hint(e);
     return false;
 }
 
@@ -115,13 +202,11 @@ static bool call(ts_contender *e, ts_cage *cage, int slot, const ts_case *c, uin
     }
     if ((r.status == TS_E_DTYPE || r.status == TS_E_UNSUPPORTED) && c->dtype != TS_F32) {
         e->not_offered |= 1u << c->dtype;
-        return !(e->offered & e->not_offered) ||
-               ts_court_fail(e, c, seed, "status", "offers a dtype for some cases only");
+        return !(e->offered & e->not_offered) || offers_some(e, c, seed);
     }
-    if (r.status) return ts_court_fail_by_call(e, c, seed, &r);
+    if (r.status) return may_refuse(e, c, seed, r.status) || ts_court_fail_by_call(e, c, seed, &r);
     if (has_output(ts_cage_arena(cage, slot))) e->offered |= 1u << c->dtype;
-    if (e->offered & e->not_offered)
-        return ts_court_fail(e, c, seed, "status", "offers a dtype for some cases only");
+    if (e->offered & e->not_offered) return offers_some(e, c, seed);
     return *answered = true;
 }
 
@@ -130,10 +215,13 @@ static bool right(ts_contender *e, ts_cage *cage, int slot, const ts_case *c, ui
 {
     ts_flaw    f = { 0 };
     ts_errors  narrow = { 0 }, *errors = ts_wide(c->dtype) == c->dtype ? &e->errors : &narrow;
-    const bool ok =
-        ts_arena_intact(ts_cage_arena(cage, slot), &f) && e->task->check(c, args, want, &f, errors);
-    e->worst = fmax(e->worst, errors->worst);
-    return ok || ts_court_fail_by_flaw(e, c, seed, f);
+    ts_errors  mine = *errors;
+    bool       ok = ts_arena_intact(ts_cage_arena(cage, slot), &f);
+    const bool canon = ok && e->task->check(c, args, want, &f, &mine);
+    if (ok && canon) *errors = mine;
+    else ok = ts_court_excuse(e, c, seed, args, want, f, errors); /* which counts them itself */
+    e->worst = fmax(e->worst, ok ? errors->worst : mine.worst);
+    return ok;
 }
 
 /* New inputs, a call, its answer. */
@@ -167,11 +255,13 @@ static bool examine_slot(ts_court *c, ts_contender *e, ts_cage *cage, int slot, 
 {
     const ts_case *one = &e->task->cases()[number];
     ts_tally      *t = &e->category[ts_case_category(e->task, one)];
+    const int      n_canon = e->n_canon;
     bool           answered;
     t->all++;
     if (!examine(e, cage, slot, one, ts_court_case_seed(c, e->task, number), &answered))
         return false;
-    if (!answered) return t->all--, true; /* a dtype that it does not offer is not one it fails */
+    /* A dtype that it does not offer is not one it fails; and what it may refuse stays unpassed. */
+    if (!answered) return t->all -= e->n_canon == n_canon, true;
     e->io_bytes = fmax(e->io_bytes, bytes_of(e->task, one));
     if (slot % 4 == 0) {
         /* Other contents in the same place: who knows answers by address is wrong now. */
@@ -179,7 +269,10 @@ static bool examine_slot(ts_court *c, ts_contender *e, ts_cage *cage, int slot, 
             return false;
     }
     if (slot == 0) repeat(e, cage, slot); /* rarely: it must not outweigh the other cells */
-    t->passed++;
+    /* A rule of the canon may be broken anywhere: that counts there, and not in the case's own. */
+    const bool kept = e->n_canon == n_canon, canon = t == &e->category[TS_CANON];
+    t->passed += kept || !canon;
+    if (!kept && !canon) e->category[TS_CANON].all++;
     return true;
 }
 
@@ -217,23 +310,28 @@ void ts_court_examine(ts_court *c, ts_contender *e)
 {
     const double begin = seconds();
     int          number[TS_MOST_CASES];
-    const int    n = ts_court_draw(c, e->task, e->entry.cls, number);
+    const int    n = ts_court_draw(c, e->task, e->entry.cls, &e->scope, number);
     ts_refusal   why = { 0 };
     if (!ts_build(&e->entry, &c->places, NULL, &e->built, &why)) {
         snprintf(e->reason, sizeof e->reason, "%s", why.reason);
         snprintf(e->text, sizeof e->text, "%s", why.text);
         return;
     }
-    bool ok = n > 0;
+    const bool outside = n && !ts_scope_takes(&e->scope, e->task, &e->task->cases()[number[0]]);
+    bool       ok = n > 0 && !outside; /* the one case that was asked for may be */
     if (!ok) {
         snprintf(e->reason, sizeof e->reason, "case");
-        snprintf(e->text, sizeof e->text, "%s has no such case", e->task->name);
+        snprintf(e->text, sizeof e->text,
+                 outside   ? "outside of what it offers: %s"
+                 : c->only ? "%s has no such case"
+                           : "%s has no case in its scope at this depth",
+                 outside ? e->scope.text : e->task->name);
     }
     const int block = BLOCK[c->device];
     for (int at = 0; at < n && ok; at += block)
         ok = examine_block(c, e, number + at, n - at < block ? n - at : block, at == 0);
     if (ok) {
-        e->ruling = TS_RULING_PASS;
+        e->ruling = e->n_canon ? TS_RULING_COMMON : TS_RULING_PASS;
         ts_court_refusals(c, e);
         ts_court_lanes(c, e, number, n);
     }

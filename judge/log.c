@@ -23,6 +23,7 @@ static const struct {
 } SHAPES[] = {
     { "run", "sversion smachine aguarantees sbadge scommit sstarted" },
     { "entrant", "iid sname sauthor sclass slanguage stask ssource_sha256 sfamily" },
+    { "gate", "ientrant stask sverdict sreason stext" },
     { "verdict", "ientrant stask sverdict sreason stext" },
     { "time", "ientrant stask scase nfloor_ns ans nmedian_ns nlo_ns nhi_ns nfraction" },
     { "match", "stask ia ib neffect nlo nhi sverdict ipairs" },

@@ -19,12 +19,14 @@ typedef struct asker {
     ts_exec       x;
 } asker;
 
-/* Every task has one; without rows a NULL would not be senseless. */
-static int sound_case(const ts_task *t)
+/* Every task has one, but a scope may have none; without rows a NULL would not be senseless. */
+static int sound_case(const ts_contender *e)
 {
-    const ts_case *all = t->cases();
+    const ts_case *all = e->task->cases();
     int            i = 0;
-    while (all[i].use && !(all[i].dtype == TS_F32 && all[i].dim[0] > 1)) i++;
+    while (all[i].use && !(all[i].dtype == TS_F32 && all[i].dim[0] > 1 &&
+                           ts_scope_takes(&e->scope, e->task, &all[i])))
+        i++;
     return i;
 }
 
@@ -71,9 +73,10 @@ static bool refused(asker *a, const void *args, const ts_exec *x, ts_status must
 
 void ts_court_refusals(ts_court *c, ts_contender *e)
 {
-    asker a = { .court = c, .e = e, .number = sound_case(e->task) };
+    asker a = { .court = c, .e = e, .number = sound_case(e) };
     /* These get no arguments that could be senseless. */
     if (ts_in_python(e->entry.cls) || e->entry.cls == TS_GPU_SEALED) return;
+    if (!e->task->cases()[a.number].use) return; /* its scope has none */
     start(&a);
     for (int way = a.x.workspace_bytes ? 0 : 2;; way++) {
         unsigned char args[TS_CALL_ARGS];

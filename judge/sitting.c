@@ -170,9 +170,17 @@ static bool timed_call(sitting *s, ts_contender *e, ts_cage *cage, int instance,
     spread(h, n, look);
     for (int i = 0; i < n; i++) {
         e->worst = fmax(e->worst, h[i].errors.worst);
-        if (!h[i].ok) return ts_court_fail_by_flaw(e, c, seed_of(s, instance, i), h[i].flaw);
+        if (!h[i].ok && !ts_court_excuse(e, c, seed_of(s, instance, i), ts_cage_args(cage, i),
+                                         s->want[i], h[i].flaw, &h[i].errors))
+            return false;
     }
     return true;
+}
+
+/* What an entrant does not offer it is not timed in. */
+static bool is_timed(const sitting *s, const ts_contender *e, int w)
+{
+    return ts_scope_takes(&e->scope, s->task, s->workload[w]);
 }
 
 static ts_cage *cage_for(sitting *s, ts_contender *e, bool idle)
@@ -281,6 +289,7 @@ static void sit_workload(sitting *s, int w)
     for (int i = 0; i < s->n; i++) {
         const int k = ts_in_python(s->e[i]->entry.cls) ? IDLE_PYTHON : IDLE_HOST;
         if (has_idle(s, s->e[i]->entry.cls) && !s->idle[k]) s->idle[k] = cage_for(s, s->e[i], true);
+        if (!is_timed(s, s->e[i], w)) continue;
         if ((cage[i] = cage_for(s, s->e[i], false))) {
             warm_up(s, i, cage[i]);
             continue;
@@ -294,7 +303,7 @@ static void sit_workload(sitting *s, int w)
     /* Once more: what is measured in a bad moment would be too good to the slow. */
     s->gbs[w] = fmax(s->gbs[w], ts_court_measure(s->court, bytes));
     for (int i = 0; i < s->n; i++) {
-        settle(s, i);
+        if (is_timed(s, s->e[i], w)) settle(s, i);
         ts_cage_stop(&cage[i]);
     }
     for (int i = 0; i < N_IDLE; i++) ts_cage_stop(&s->idle[i]);
@@ -313,6 +322,7 @@ static bool log_times(sitting *s, const ts_contender *e, int w, ts_workload *out
     name[strcspn(name, "@")] = 0;
     const ts_floor f = ts_floor_of(&s->court->peaks, s->task->cost(s->workload[w]), s->gbs[w]);
     *out = (ts_workload) { f.ns, f.hard_ns, t.mid, t.lo, t.hi };
+    if (!is_timed(s, e, w)) return true; /* its times are 0: the score takes it as missing */
     ts_jw *j = ts_log_begin(s->court->log, "time");
     ts_jw_int(j, "entrant", e->id);
     ts_jw_text(j, "task", ts_court_label(s->court, s->task));
@@ -341,7 +351,7 @@ static bool log_score(sitting *s, ts_contender *e, double honest)
     for (int i = 0; i < s->n_workloads; i++)
         if (!log_times(s, e, i, &w[i])) return false;
     const ts_tally    cells = ts_court_robustness(e);
-    const ts_score_in in = { .gate = e->ruling == TS_RULING_PASS,
+    const ts_score_in in = { .gate = ts_ruling_passes(e->ruling),
                              .workload = w,
                              .n_workloads = (size_t)s->n_workloads,
                              .error = ts_errors_quantile(&e->errors, 0.999),
@@ -350,7 +360,8 @@ static bool log_score(sitting *s, ts_contender *e, double honest)
                              .cells = cells.all,
                              .workspace_bytes = e->workspace_bytes,
                              .io_bytes = e->io_bytes };
-    const ts_score    r = ts_score_of(&in);
+    ts_score          r = ts_score_of(&in);
+    r.score *= e->scope.share;
     if (r.audit) {
         e->ruling = TS_RULING_AUDIT;
         snprintf(e->reason, sizeof e->reason, "floor");
@@ -372,13 +383,18 @@ static bool log_score(sitting *s, ts_contender *e, double honest)
     return ts_log_commit(s->court->log);
 }
 
-/* Pairs of a and b in the workloads from `first` to before `end`. */
+static bool both_timed(const sitting *s, int a, int b, int w)
+{
+    return is_timed(s, s->e[a], w) && is_timed(s, s->e[b], w);
+}
+
+/* Pairs of a and b in the workloads from `first` to before `end` that both offer. */
 static bool match(const sitting *s, int a, int b, int first, int end, ts_match *m)
 {
     ts_pair pair[TS_WORKLOADS * TS_INSTANCES];
     size_t  n = 0;
     for (int w = first; w < end; w++)
-        for (int i = 0; i < s->n_instances; i++)
+        for (int i = 0; i < s->n_instances && both_timed(s, a, b, w); i++)
             pair[n++] = (ts_pair) { w - first, i, s->e[a]->ns[w][i], s->e[b]->ns[w][i] };
     return ts_match_pairs(pair, n, 1, m);
 }
@@ -387,11 +403,15 @@ static bool match(const sitting *s, int a, int b, int first, int end, ts_match *
 static bool log_match(sitting *s, int a, int b)
 {
     ts_match m, one[TS_WORKLOADS];
+    int      n = 0;
+    for (int w = 0; w < s->n_workloads; w++) n += both_timed(s, a, b, w);
+    if (!n) return true; /* they never met */
     if (!match(s, a, b, 0, s->n_workloads, &m)) return false;
     for (int w = 0; w < s->n_workloads; w++)
-        if (!match(s, a, b, w, w + 1, &one[w]) ||
-            !ts_court_played(s->court, (ts_played) { ts_court_label(s->court, s->task), s->e[a]->id,
-                                                     s->e[b]->id, one[w].outcome }))
+        if (both_timed(s, a, b, w) &&
+            (!match(s, a, b, w, w + 1, &one[w]) ||
+             !ts_court_played(s->court, (ts_played) { ts_court_label(s->court, s->task),
+                                                      s->e[a]->id, s->e[b]->id, one[w].outcome })))
             return false;
     ts_jw *j = ts_log_begin(s->court->log, "match");
     ts_jw_text(j, "task", ts_court_label(s->court, s->task));
@@ -402,9 +422,10 @@ static bool log_match(sitting *s, int a, int b)
     ts_jw_num(j, "hi", m.hi);
     ts_jw_text(j, "verdict", ts_outcome_name(m.outcome));
     ts_jw_open(j, "workloads", '[');
-    for (int w = 0; w < s->n_workloads; w++) ts_jw_text(j, NULL, ts_outcome_name(one[w].outcome));
+    for (int w = 0; w < s->n_workloads; w++)
+        if (both_timed(s, a, b, w)) ts_jw_text(j, NULL, ts_outcome_name(one[w].outcome));
     ts_jw_close(j, ']');
-    ts_jw_int(j, "pairs", s->n_workloads * s->n_instances);
+    ts_jw_int(j, "pairs", n * s->n_instances);
     return ts_log_commit(s->court->log);
 }
 
@@ -418,7 +439,7 @@ bool ts_court_time(ts_court *c, const ts_task *t)
     if (!s) return false;
     *s = (sitting) { .court = c, .task = t, .n_instances = DEPTH[c->device][c->depth].instances };
     for (int i = 0; i < c->n; i++)
-        if (c->contender[i]->task == t && c->contender[i]->ruling == TS_RULING_PASS) {
+        if (c->contender[i]->task == t && ts_ruling_passes(c->contender[i]->ruling)) {
             s->e[s->n++] = c->contender[i];
             c->contender[i]->timed = true;
         }
@@ -433,7 +454,7 @@ bool ts_court_time(ts_court *c, const ts_task *t)
     for (int i = 0; i < s->n && ok; i++) ok = log_score(s, s->e[i], honest);
     for (int a = 0; a < s->n && ok; a++)
         for (int b = a + 1; b < s->n && ok; b++) ok = log_match(s, a, b);
-    if (ok && s->n > 1) ok = ts_court_rank(c, ts_court_label(c, t), first);
+    if (ok && c->n_played > first) ok = ts_court_rank(c, ts_court_label(c, t), first);
     for (int i = 0; i < c->n && ok; i++)
         if (c->contender[i]->task == t && !c->contender[i]->before && !c->contender[i]->ruled)
             ok = ts_court_log_verdict(c, c->contender[i]);

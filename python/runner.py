@@ -337,7 +337,7 @@ def load(cage):
     try:
         exec(compile(source, cage.file, "exec"), module.__dict__)
     except BaseException as error:  # SystemExit too: it is no way to pass
-        cage.refuse("import: %s: %s" % (type(error).__name__, error))
+        cage.refuse("import: %s" % last_of(error))
     function = getattr(module, cage.task, None)
     if not callable(function):
         cage.refuse("no function '%s' is defined" % cage.task)
@@ -803,6 +803,16 @@ class Training:
             row[...] = seen
 
 
+def last_of(error):
+    """The last line of its traceback, and where in the entrant's files it was raised."""
+    import traceback
+    line = traceback.format_exception_only(type(error), error)[-1].strip()
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename != __file__]
+    own = [f for f in frames if f.filename == sys.modules["entrant"].__file__] or frames
+    at = " (%s:%d)" % (os.path.basename(own[-1].filename), own[-1].lineno) if own else ""
+    return line[:150 - len(at)] + at
+
+
 def serve(cage, calls):
     while True:
         order = cage.wait()
@@ -818,7 +828,7 @@ def serve(cage, calls):
                 status = UNSUPPORTED
             except Exception as error:
                 status = CRASHED
-                os.write(2, one_line("%s: %s" % (type(error).__name__, error)) + b"\n")
+                os.write(2, one_line(last_of(error)) + b"\n")
         cage.answer(status)
 
 

@@ -43,7 +43,9 @@ static bool add_row(ts_board *b, const ts_jr_node *v)
                             .author = ts_jr_text(v, "author", ""),
                             .klass = ts_jr_text(v, "class", ""),
                             .language = ts_jr_text(v, "language", ""),
-                            .task = ts_jr_text(v, "task", "") };
+                            .task = ts_jr_text(v, "task", ""),
+                            .offers = ts_jr_text(v, "offers", ""),
+                            .share = ts_jr_number(v, "share", 1) };
     if (row_of(b, r->id) || b->n_rows == MOST) return false;
     add_task(b, r->task);
     size_t c = 0;
@@ -99,6 +101,12 @@ static bool attach_match(ts_board *b, const ts_jr_node *v)
     return true;
 }
 
+bool ts_row_passed(const ts_entrant_row *r, bool whole)
+{
+    const char *verdict = ts_jr_text(r->verdict, "verdict", "");
+    return !strcmp(verdict, "PASS") || (!whole && !strcmp(verdict, "PASS (common)"));
+}
+
 static void sum_up(ts_board *b, size_t contestant)
 {
     ts_contestant *c = &b->contestant[contestant];
@@ -111,8 +119,9 @@ static void sum_up(ts_board *b, size_t contestant)
         const char *verdict = ts_jr_text(r->verdict, "verdict", "");
         c->entered++;
         open |= !r->verdict || !strcmp(verdict, "AUDIT") || !strcmp(verdict, "ERROR");
-        if (strcmp(verdict, "PASS")) continue;
+        if (!ts_row_passed(r, false)) continue;
         c->passed++;
+        c->common += !ts_row_passed(r, true);
         scored += r->score != NULL;
         score += ts_jr_number(r->score, "score", 0);
         S += log(fmax(1e-3, ts_jr_number(r->score, "S", 0)));

@@ -10,19 +10,21 @@
 
 /* One entrant in one task. */
 typedef struct ts_entrant_row {
-    int64_t           id;
-    const char       *name, *author, *klass, *language, *task;
+    int64_t     id;
+    const char *name, *author, *klass, *language, *task;
+    const char *offers; /* its scope, "": everything; and the share of the challenge that is */
+    double      share;
     const ts_jr_node *verdict, *score, *rank; /* NULL where the log has none */
     size_t            contestant;
 } ts_entrant_row;
 
 /* The same name, author and class over all tasks. */
 typedef struct ts_contestant {
-    size_t            first; /* its first row: its id stands for it in the overall ranking */
-    int               entered, passed;
-    double            S, S_lo, S_hi; /* geometric mean over the tasks it passed; 0: none */
-    double            score;         /* mean over all tasks of the run: one not passed counts 0 */
-    const char       *grade;
+    size_t      first; /* its first row: its id stands for it in the overall ranking */
+    int         entered, passed, common; /* common: of those passed, by the usual contract only */
+    double      S, S_lo, S_hi;           /* geometric mean over the tasks it passed; 0: none */
+    double      score; /* mean over all tasks of the run: one not passed counts 0 */
+    const char *grade;
     const ts_jr_node *rank;
 } ts_contestant;
 
@@ -43,10 +45,14 @@ typedef struct ts_board {
     ts_head_to_head  *pair; /* [n_contestants][n_contestants] */
 } ts_board;
 
+/* PASS or PASS (common); `whole`: PASS alone. */
+bool ts_row_passed(const ts_entrant_row *r, bool whole);
+
 bool ts_board_make(const ts_records *r, ts_board *b, char why[TS_WHY]);
 void ts_board_free(ts_board *b);
 
-/* Scoreboard, head to head and a table a challenge, at most 100 columns wide. Whatever an entrant
+/* Scoreboard, head to head and a table a challenge, at most 100 columns wide but for the commands
+ * that show a flaw again. Whatever an entrant
  * wrote is shown without control characters and cut to its column. */
 void ts_board_print(const ts_board *b, FILE *f);
 

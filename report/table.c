@@ -109,6 +109,39 @@ static void matrix(const ts_board *b, FILE *f)
     }
 }
 
+/* All of a text, filtered as by `show`: a command that is cut is none. */
+static void put(const char *text, FILE *f)
+{
+    for (const size_t step = 60; *text;) {
+        char   part[64];
+        size_t n = strlen(text);
+        if (n > step) n = step;
+        while (text[n] && n > 1 && ((unsigned char)text[n] & 0xc0) == 0x80) n--;
+        snprintf(part, sizeof part, "%.*s", (int)n, text);
+        fputs(show(part, -(int)step).s, f);
+        text += n;
+    }
+}
+
+/* A text of several lines, each set in from the left and broken between words. */
+static void paragraph(const char *text, FILE *f)
+{
+    enum { WIDTH = 90 };
+    while (*text) {
+        char   line[WIDTH + 1];
+        size_t n = strlen(text);
+        if (n > WIDTH) {
+            for (n = WIDTH; n > WIDTH / 2 && text[n] != ' ';) n--;
+            if (text[n] != ' ') n = WIDTH;
+            while (n > 1 && ((unsigned char)text[n] & 0xc0) == 0x80) n--;
+        }
+        snprintf(line, sizeof line, "%.*s", (int)n, text);
+        fprintf(f, "\n       %s", show(line, -WIDTH).s);
+        text += n;
+        text += *text == ' ';
+    }
+}
+
 /* One element: got, want, bound. `index` is a number, or says more. */
 static void element(const ts_jr_node *v, FILE *f)
 {
@@ -126,11 +159,22 @@ static void flaw(const ts_entrant_row *r, FILE *f)
     const char       *which = ts_jr_text(v, "case", "");
     double            got;
     const char       *weak = ts_jr_text(v, "robustness_text", "");
+    const char       *text = ts_jr_text(v, "text", ""), *replay = ts_jr_text(v, "replay", "");
+    if (*r->offers) {
+        fprintf(f, "     %s offers %.0f %% of the challenge:", show(r->name, -NAME).s,
+                100 * r->share);
+        paragraph(r->offers, f);
+        fputc('\n', f);
+    }
     if (*weak) fprintf(f, "     %s: %s\n", show(r->name, -NAME).s, show(weak, -72).s);
-    if (!v || !strcmp(ts_jr_text(v, "verdict", ""), "PASS")) return;
-    fprintf(f, "     %s: %s", show(r->name, -NAME).s, show(which, -70).s);
-    if (*which && ts_jr_num(ts_jr_get(v, "got"), &got)) element(v, f);
-    else fprintf(f, "%s%s", *which ? "\n       " : "", show(ts_jr_text(v, "text", ""), -70).s);
+    if (!v || ts_row_passed(r, true)) return;
+    fprintf(f, "     %s: %s", show(r->name, -NAME).s, show(which, -76).s);
+    if (*text) paragraph(text, f);
+    else if (*which && ts_jr_num(ts_jr_get(v, "got"), &got)) element(v, f);
+    if (*replay) {
+        fprintf(f, "\n       ");
+        put(replay, f);
+    }
     fputc('\n', f);
 }
 
@@ -139,7 +183,7 @@ static void entrant(const ts_entrant_row *r, size_t place, FILE *f)
     const ts_jr_node *v = r->verdict, *cells = ts_jr_get(v, "robustness");
     char              verdict[64], robust[24] = "-";
     double            passed = 0, all = 0, x;
-    const bool        pass = !strcmp(ts_jr_text(v, "verdict", ""), "PASS");
+    const bool        pass = ts_row_passed(r, false);
     snprintf(verdict, sizeof verdict, "%.20s%s%.30s", ts_jr_text(v, "verdict", "not judged"),
              pass || !v ? "" : " ", pass ? "" : ts_jr_text(v, "reason", ""));
     for (size_t i = 0; i < ts_jr_len(cells); i++) {
@@ -163,6 +207,8 @@ static int better(const void *x, const void *y)
 {
     const ts_entrant_row *a = *(ts_entrant_row *const *)x, *b = *(ts_entrant_row *const *)y;
     const double s = ts_jr_number(a->score, "score", 0), t = ts_jr_number(b->score, "score", 0);
+    const int    first = ts_row_passed(a, true) - ts_row_passed(b, true);
+    if (first) return -first; /* by the canon before by the usual contract */
     if (s > t || s < t) return s > t ? -1 : 1;
     return a < b ? -1 : a > b;
 }

@@ -15,6 +15,8 @@
 
 typedef ts_flash_attention_args fwd_args;
 
+static const char SEES_NONE[] = "a query that sees no key has o = 0 and lse = -inf";
+
 /* ---- inputs ---- */
 
 static void setup(const ts_case *c, uint64_t seed, ts_arena *m, void *args)
@@ -146,21 +148,36 @@ static void oracle(const ts_case *c, const void *args, ts_want *want)
 
 /* ---- check, cost, senseless calls ---- */
 
-static bool check(const ts_case *c, const void *args, const ts_want *want, ts_flaw *f, ts_errors *e)
+static bool check_rows(const fwd_args *a, bool all, const ts_want *want, ts_flaw *f, ts_errors *e)
 {
-    const fwd_args          *a = args;
     const ts_attention_dims *d = &a->d;
     const int64_t     D = d->head_dim, n = n_picked(d), Q = d->n_batch * d->n_q_head * d->n_q;
     const ts_buf      o = { "o", TS_OUT, d->dtype, Q, D, D };
     const ts_buf      lse = { "lse", TS_OUT, ts_wide(d->dtype), Q, 1, 1 };
     ts_attention_dims heads_first = *d; /* as lse always is */
-    (void)c;
     heads_first.layout = TS_BHND;
-    const ts_attention_rows to = { o, a->o, d->n_q_head, d->n_q, ts_attention_keys, 0 };
-    const ts_attention_rows tl = { lse, a->lse, d->n_q_head, d->n_q, ts_attention_keys, -INFINITY };
+    ts_attention_rows to = { o, a->o, d->n_q_head, d->n_q, ts_attention_keys, 0, NULL };
+    ts_attention_rows tl = { lse, a->lse, d->n_q_head, d->n_q, ts_attention_keys, -INFINITY, NULL };
+    if (!all) to.skip = tl.skip = ts_attention_sees_none;
     return ts_attention_check(d, a->kv_len, &to, want, n, want + n, f, e) &&
            (!a->lse ||
             ts_attention_check(&heads_first, a->kv_len, &tl, want, n, want + n + n * D, f, e));
+}
+
+static bool check(const ts_case *c, const void *args, const ts_want *want, ts_flaw *f, ts_errors *e)
+{
+    (void)c;
+    return check_rows(args, true, want, f, e);
+}
+
+static const char *common(const ts_case *c, const void *args, const ts_want *want, ts_flaw *f,
+                          ts_errors *e)
+{
+    ts_flaw real;
+    (void)c;
+    if (check_rows(args, false, want, &real, e)) return SEES_NONE;
+    *f = real;
+    return NULL;
 }
 
 static ts_cost cost(const ts_case *c)
@@ -197,4 +214,11 @@ const ts_task ts_task_flash_attention = {
     .check = check,
     .cost = cost,
     .spoil = spoil,
+    .canon = { { "sick", "a NaN or an infinity in a query makes its own row NaN and no other",
+                 true },
+               { "masked", "keys whose score is -inf have no weight, be they the first or all",
+                 true },
+               { "empty", SEES_NONE, false } },
+    .common = common,
+    .scope = ts_attention_scope,
 };

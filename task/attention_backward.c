@@ -16,6 +16,8 @@
 
 typedef ts_flash_attention_backward_args bwd_args;
 
+static const char SEES_NONE[] = "a query that sees no key has dq = 0 and adds nothing to dk and dv";
+
 /* Inputs as doubles, heads before rows. */
 typedef struct wide {
     double *q, *k, *v, *o, *dout, *lse;
@@ -277,22 +279,37 @@ static void oracle(const ts_case *c, const void *args, ts_want *want)
 
 /* ---- check, cost, senseless calls ---- */
 
-static bool check(const ts_case *c, const void *args, const ts_want *want, ts_flaw *f, ts_errors *e)
+static bool check_rows(const bwd_args *a, bool all, const ts_want *want, ts_flaw *f, ts_errors *e)
 {
-    const bwd_args          *a = args;
     const ts_attention_dims *d = &a->d;
     const int64_t            D = d->head_dim, nq = picked_q(d), nk = picked_k(d);
     const ts_want           *key = want + nq + nq * D;
     const ts_buf             dq = { "dq", TS_OUT, d->dtype, rows_q(d), D, D };
     const ts_buf             dk = { "dk", TS_OUT, d->dtype, rows_k(d), D, D };
     const ts_buf             dv = { "dv", TS_OUT, d->dtype, rows_k(d), D, D };
-    (void)c;
-    const ts_attention_rows tq = { dq, a->dq, d->n_q_head, d->n_q, ts_attention_keys, 0 };
-    const ts_attention_rows tk = { dk, a->dk, d->n_kv_head, d->n_k, ts_attention_queries, 0 };
-    const ts_attention_rows tv = { dv, a->dv, d->n_kv_head, d->n_k, ts_attention_queries, 0 };
+    ts_attention_rows        tq = { dq, a->dq, d->n_q_head, d->n_q, ts_attention_keys, 0, NULL };
+    ts_attention_rows tk = { dk, a->dk, d->n_kv_head, d->n_k, ts_attention_queries, 0, NULL };
+    ts_attention_rows tv = { dv, a->dv, d->n_kv_head, d->n_k, ts_attention_queries, 0, NULL };
+    if (!all) tq.skip = ts_attention_sees_none, tk.skip = tv.skip = ts_attention_beside_none;
     return ts_attention_check(d, a->kv_len, &tq, want, nq, want + nq, f, e) &&
            ts_attention_check(d, a->kv_len, &tk, key, nk, key + nk, f, e) &&
            ts_attention_check(d, a->kv_len, &tv, key, nk, key + nk + nk * D, f, e);
+}
+
+static bool check(const ts_case *c, const void *args, const ts_want *want, ts_flaw *f, ts_errors *e)
+{
+    (void)c;
+    return check_rows(args, true, want, f, e);
+}
+
+static const char *common(const ts_case *c, const void *args, const ts_want *want, ts_flaw *f,
+                          ts_errors *e)
+{
+    ts_flaw real;
+    (void)c;
+    if (check_rows(args, false, want, &real, e)) return SEES_NONE;
+    *f = real;
+    return NULL;
 }
 
 static ts_cost cost(const ts_case *c)
@@ -329,4 +346,7 @@ const ts_task ts_task_flash_attention_backward = {
     .check = check,
     .cost = cost,
     .spoil = spoil,
+    .canon = { { "empty", SEES_NONE, false } },
+    .common = common,
+    .scope = ts_attention_scope,
 };

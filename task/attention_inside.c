@@ -219,6 +219,7 @@ bool ts_attention_check(const ts_attention_dims *d, const int32_t *kv_len,
         const ts_span  span = t->seen(d, kv_len, batch, i);
         const ts_want *w = known ? want + next++ * b.n_cols : span.begin < span.end ? finite : none;
         const char *const p = (const char *)t->p + (size_t)at * n_bytes;
+        if (t->skip && t->skip(d, kv_len, batch, i)) continue;
         if (w == finite && all_finite(p, b.dtype, b.n_cols)) continue;
         if (!known) unseen = (ts_errors) { 0 };
         if (ts_check_buf(row, p, w, f, known ? e : &unseen)) continue;
@@ -226,6 +227,29 @@ bool ts_attention_check(const ts_attention_dims *d, const int32_t *kv_len,
         return false;
     }
     return true;
+}
+
+bool ts_attention_sees_none(const ts_attention_dims *d, const int32_t *kv_len, int64_t b, int64_t i)
+{
+    const ts_span keys = ts_attention_keys(d, kv_len, b, i);
+    return keys.begin >= keys.end;
+}
+
+bool ts_attention_beside_none(const ts_attention_dims *d, const int32_t *kv_len, int64_t b,
+                              int64_t j)
+{
+    (void)j;
+    for (int64_t i = 0; i < d->n_q; i++)
+        if (ts_attention_sees_none(d, kv_len, b, i)) return true;
+    return false;
+}
+
+int ts_attention_scope(const ts_case *c, ts_parameter p[TS_MAX_PARAMETERS])
+{
+    const ts_attention_dims d = ts_attention_dims_of(c);
+    p[0] = (ts_parameter) { "causal", d.causal };
+    p[1] = (ts_parameter) { "window", d.window };
+    return 2;
 }
 
 /* ---- senseless calls ---- */

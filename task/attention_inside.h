@@ -108,14 +108,23 @@ int64_t ts_attention_n_picked(int64_t n, double cost);
 void ts_attention_pick(int64_t n, int64_t n_picked, ts_want *want);
 
 /* A tensor with a row for every query, or key, of each head. A row that nobody sees, or that sees
- * nothing, is all `none`. */
+ * nothing, is all `none`; or where `skip` says so, anything. */
 typedef struct ts_attention_rows {
     ts_buf      b;
     const void *p;
     int64_t     n_head, n;
     ts_span (*seen)(const ts_attention_dims *d, const int32_t *kv_len, int64_t b, int64_t i);
     double none;
+    bool (*skip)(const ts_attention_dims *d, const int32_t *kv_len, int64_t b,
+                 int64_t i); /* or NULL */
 } ts_attention_rows;
+
+/* Of the common ground, which has no answer for a query that sees no key: it itself, and the keys
+ * of a batch that has one. */
+bool ts_attention_sees_none(const ts_attention_dims *d, const int32_t *kv_len, int64_t b,
+                            int64_t i);
+bool ts_attention_beside_none(const ts_attention_dims *d, const int32_t *kv_len, int64_t b,
+                              int64_t j);
 
 /* Compares it: `picked` are row numbers in the order batch, head, row, and `want` n_cols for each
  * of them; of the others those that see or are seen hold finite numbers. */
@@ -145,6 +154,9 @@ void ts_attention_forward_row(const ts_attention_dims *d, ts_span keys, const do
 /* o and lse of the whole case, in double, fast; o is [batch][q_head][n_q][head_dim]. */
 void ts_attention_forward_all(const ts_attention_dims *d, const int32_t *kv_len, const double *q,
                               const double *k, const double *v, double *o, double *lse);
+
+/* causal and window, which the case has in one number. */
+int ts_attention_scope(const ts_case *c, ts_parameter p[TS_MAX_PARAMETERS]);
 
 /* What makes a call senseless in both tasks; false: no such way. */
 bool ts_attention_spoil(int i, ts_attention_dims *d, ts_status *must);

@@ -2,6 +2,7 @@
 /* beam_search.c - task: the best continuations of prompts under a model of the judge's. The answer
  * is what was found, and what the model was asked on the way. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,7 +25,8 @@ static void draw_clear(const ts_case *c, uint64_t seed, ts_beam_quiz *q)
     for (int i = 0; i < ATTEMPTS; i++) {
         ts_beam_draw(c, i ? ts_mix(seed + (uint64_t)i) : seed, q);
         const ts_toy m = ts_model_toy(&q->model);
-        if (ts_beam_means_ties(c) || ts_beam_solve(c, &m, q->prompts, NULL) >= nearest(c)) return;
+        if (ts_beam_means_ties(c) || ts_beam_solve(c, &m, q->prompts, NULL, NULL) >= nearest(c))
+            return;
         ts_beam_quiz_free(q);
     }
     abort(); /* the case asks for what can hardly be drawn */
@@ -88,7 +90,7 @@ static void oracle(const ts_case *c, const void *args, ts_want *want)
 {
     const ts_beam_play_args *a = args;
     const ts_toy             m = { a->word, a->weight };
-    ts_beam_solve(c, &m, a->prompts + a->n_items, want);
+    ts_beam_solve(c, &m, a->prompts + a->n_items, NULL, want);
 }
 
 /* A search that failed has written nothing. */
@@ -108,21 +110,102 @@ static bool untouched(ts_buf b, const void *p, ts_flaw *f)
 }
 
 /* What was asked comes first: it says most about what went wrong. */
-static bool check(const ts_case *c, const void *args, const ts_want *want, ts_flaw *f, ts_errors *e)
+static bool check_calls(const ts_case *c, const ts_beam_play_args *a, const ts_want *want,
+                        ts_flaw *f, ts_errors *e)
 {
-    const ts_beam_play_args *a = args;
-    const void *const        p[] = { a->tokens, a->logprob, a->score, a->beams, a->calls };
-    const bool               sound = ts_beam_is_sound(c, want);
-    ts_buf                   b[N_OUTPUTS];
-    const ts_want           *calls = want + n_want(c);
+    ts_buf b[N_OUTPUTS];
     outputs(c, b);
-    calls -= b[4].n_rows * b[4].n_cols;
-    if (!ts_check_buf(b[4], p[4], calls, f, e)) return false;
+    return ts_check_buf(b[4], a->calls, want + n_want(c) - b[4].n_rows * b[4].n_cols, f, e);
+}
+
+static bool check_found(const ts_case *c, const ts_beam_play_args *a, const ts_want *want,
+                        ts_flaw *f, ts_errors *e)
+{
+    const void *const p[] = { a->tokens, a->logprob, a->score, a->beams };
+    const bool        sound = ts_beam_is_sound(c, want);
+    ts_buf            b[N_OUTPUTS];
+    outputs(c, b);
     for (int i = 0; i < N_OUTPUTS - 1; i++) {
         if (sound ? !ts_check_buf(b[i], p[i], want, f, e) : !untouched(b[i], p[i], f)) return false;
         want += b[i].n_rows * b[i].n_cols;
     }
     return true;
+}
+
+static bool check(const ts_case *c, const void *args, const ts_want *want, ts_flaw *f, ts_errors *e)
+{
+    return check_calls(c, args, want, f, e) && check_found(c, args, want, f, e);
+}
+
+static const char TIES[] =
+    "equal scores: the smaller slot of the parent first, then the smaller token";
+static const char ONE_CALL[] = "each step is one call of next, for the unfinished beams";
+
+/* How often the model is asked, and what about, is the canon's; not the status, nor bytes outside
+ * of what was lent. Where scores are equal, what was found must follow from some order among them:
+ * a beam that is in the answer was kept, and of the others that could be kept in its stead several
+ * orders are tried. */
+static int orders(const ts_case *c)
+{
+    return c->dim[VOCAB] * c->dim[WIDTH] * c->dim[STEPS] < 1000 ? 1000 : 2;
+}
+
+static const char *common(const ts_case *c, const void *args, const ts_want *want, ts_flaw *f,
+                          ts_errors *e)
+{
+    const ts_beam_play_args *a = args;
+    const ts_toy             m = { a->word, a->weight };
+    const int64_t            at = a->steps * TS_BEAM_SEEN;
+    const ts_want           *calls = want + n_want(c) - TS_BEAM_SEEN * TS_BEAM_SEEN_MORE;
+    const ts_buf             last = { "calls", TS_OUT, TS_F64, 1, 1, 1 };
+    ts_errors                mine = *e;
+    const char              *rule = ONE_CALL;
+    for (int i = 2; i < TS_BEAM_SEEN * TS_BEAM_SEEN_MORE; i++)
+        if (!ts_check_buf(last, a->calls + at + i, calls + i, f, &mine)) {
+            f->row = a->steps + i / TS_BEAM_SEEN, f->col = i % TS_BEAM_SEEN;
+            return NULL;
+        }
+    if (check_found(c, a, want, f, &mine)) return *e = mine, rule;
+    ts_want *now = calloc(n_want(c) + 1, sizeof *now);
+    ts_flaw  other;
+    if (!now) abort();
+    rule = NULL;
+    for (int i = 0; i < orders(c) && !rule; i++) {
+        const ts_beam_told told = { a->tokens, (uint64_t)i };
+        ts_beam_solve(c, &m, a->prompts + a->n_items, &told, now);
+        mine = *e;
+        if (check_found(c, a, now, &other, &mine)) rule = TIES;
+    }
+    if (rule) *e = mine;
+    free(now);
+    return rule;
+}
+
+static void explain(const ts_case *c, const void *args, const ts_flaw *f, char *s, size_t n)
+{
+    static const char *const more[] = { "calls of next in all",
+                                        "calls of forward in all",
+                                        "bytes written outside of what was lent",
+                                        "status",
+                                        "bytes written by a search that failed",
+                                        "nothing" };
+    static const char *const seen[] = { "strings that next was asked about",
+                                        "what they were, lower half of a hash",
+                                        "what they were, upper half of a hash" };
+    const int64_t            K = c->dim[WIDTH], T = c->dim[STEPS];
+    const long long          row = f->row, col = f->col;
+    (void)args;
+    if (!strcmp(f->what, "tokens"))
+        snprintf(s, n, "item %lld, beam %lld, token %lld", row / K, row % K, col);
+    else if (!strcmp(f->what, "beams"))
+        snprintf(s, n, "item %lld: %s %lld", row,
+                 col < K       ? "length of beam"
+                 : col < 2 * K ? "whether it ended, of beam"
+                               : "beams found of",
+                 col < 2 * K ? col % K : K);
+    else if (strcmp(f->what, "calls")) snprintf(s, n, "item %lld, beam %lld", row, col);
+    else if (row < T) snprintf(s, n, "step %lld: %s", row, seen[col]);
+    else snprintf(s, n, "%s", more[(row - T) * TS_BEAM_SEEN + col]);
 }
 
 /* A step reads the logits of its unfinished beams once. How many those are the model says; the
@@ -170,4 +253,9 @@ const ts_task ts_task_beam_search = {
     .check = check,
     .cost = cost,
     .spoil = spoil,
+    .canon = { { "ties", TIES, false },
+               { "underflow", TIES, false },
+               { "sick", "logits that are no distribution end the search with TS_E_MODEL", true } },
+    .common = common,
+    .explain = explain,
 };

@@ -7,6 +7,7 @@
 
 #include "beam_search_inside.h"
 #include "real.h"
+#include "rng.h"
 
 typedef struct beam {
     ts_real logprob, score;
@@ -16,10 +17,12 @@ typedef struct beam {
 
 /* One of the pool: a finished beam (token -1), or a beam and a token. */
 typedef struct member {
-    ts_real logprob, score;
-    float   logit;
-    int64_t parent;
-    int32_t token;
+    ts_real  logprob, score;
+    float    logit;
+    int64_t  parent;
+    int32_t  token;
+    int64_t  rank; /* of the first string told that it begins; as many as there are: of none */
+    uint64_t draw; /* orders the rest */
 } member;
 
 typedef struct search {
@@ -38,6 +41,8 @@ typedef struct search {
     double        *calls; /* [steps]: strings */
     uint64_t      *sum;   /* [steps]: of what is kept of them */
     bool           sick;
+    const int32_t *told; /* of the item at hand, [width][steps]; NULL: nothing */
+    uint64_t       order;
 } search;
 
 static void *get(int64_t n, size_t each)
@@ -98,6 +103,8 @@ static bool is_before(const member *a, const member *b)
 {
     if (ts_real_less(a->score, b->score) || ts_real_less(b->score, a->score))
         return ts_real_less(b->score, a->score);
+    if (a->rank != b->rank) return a->rank < b->rank;
+    if (a->draw != b->draw) return a->draw < b->draw;
     if (a->parent != b->parent) return a->parent < b->parent;
     if (a->logit != b->logit) return a->logit > b->logit;
     return a->token < b->token;
@@ -113,6 +120,27 @@ static void enter(search *s, const member *m)
     s->pool[j] = *m;
 }
 
+/* The first string told that begins with beam b and the token; with token -1, that is beam b. */
+static int64_t rank_of(const search *s, int64_t b, int32_t token)
+{
+    const int64_t  length = s->beam[b].length;
+    const int32_t *text = s->text + b * (s->n_prompt + s->steps) + s->n_prompt;
+    int64_t        k = 0;
+    for (; s->told && k < s->width; k++) {
+        const int32_t *told = s->told + k * s->steps;
+        if (memcmp(told, text, (size_t)length * sizeof *text)) continue;
+        if (length == s->steps ? token < 0 : told[length] == token) break;
+    }
+    return k;
+}
+
+static member join(const search *s, int64_t b, int32_t token, ts_real logprob, ts_real score,
+                   float logit)
+{
+    const uint64_t order = s->order ? ts_bits(s->order, b * (s->n_vocab + 1) + token) : 0;
+    return (member) { logprob, score, logit, b, token, rank_of(s, b, token), order };
+}
+
 /* All extensions of beam b; but those are passed over whose logit is clearly too small for the
  * pool.
  */
@@ -126,7 +154,8 @@ static void enter_extensions(search *s, int64_t b, ts_real penalty)
         if (s->logits[t] == -INFINITY || s->logits[t] < least) continue;
         const ts_real above = ts_real_sub(ts_real_sum(s->logits[t], -max), log_sum);
         const ts_real logprob = ts_real_add(parent, above);
-        const member  m = { logprob, ts_real_div(logprob, penalty), s->logits[t], b, (int32_t)t };
+        const member  m =
+            join(s, b, (int32_t)t, logprob, ts_real_div(logprob, penalty), s->logits[t]);
         enter(s, &m);
         if (s->n_pool <= s->width) continue;
         const double last = ts_real_sub(ts_real_mul(s->pool[s->width].score, penalty), parent).hi;
@@ -177,7 +206,7 @@ static bool advance(search *s, int64_t step)
     for (int64_t b = 0; b < s->n_beam && any; b++) {
         const beam *p = &s->beam[b];
         if (p->finished) {
-            const member m = { p->logprob, p->score, 0, b, -1 };
+            const member m = join(s, b, -1, p->logprob, p->score, 0);
             enter(s, &m);
             continue;
         }
@@ -264,7 +293,8 @@ bool ts_beam_is_sound(const ts_case *c, const ts_want *w)
 /* A sick row ends the whole search in the step in which it comes up. Items do not meet, so they are
  * searched one after the other; what the step of the first sick row would have been for the others
  * is all the same, since every string of a sick case is of one length. */
-double ts_beam_solve(const ts_case *c, const ts_toy *m, const int32_t *prompts, ts_want *w)
+double ts_beam_solve(const ts_case *c, const ts_toy *m, const int32_t *prompts,
+                     const ts_beam_told *told, ts_want *w)
 {
     const int64_t n = c->dim[ITEMS], K = c->dim[WIDTH], T = c->dim[STEPS], V = c->dim[VOCAB];
     const bool    rows = c->dim[MODEL] == TS_TOY_ROWS;
@@ -281,6 +311,7 @@ double ts_beam_solve(const ts_case *c, const ts_toy *m, const int32_t *prompts, 
     bool sick = false;
     for (int64_t i = 0; i < n; prompts += ts_beam_prompt_len(c, i++)) {
         s.sick = false;
+        if (told) s.told = told->tokens + i * K * T, s.order = told->order;
         search_item(&s, prompts, ts_beam_prompt_len(c, i));
         sick |= s.sick;
         if (w) want_item(&s, i, w);

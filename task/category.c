@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* category.c - what a case is there for: its category, its group, and the rule of the canon. */
 #include <string.h>
 
 #include "task.h"
@@ -8,7 +9,7 @@ static const char *const numerics[] = { "offset",    "offset8",   "offset30", "t
                                         "flat",      "flat_huge", "extreme",  "small", "constant",
                                         "denormal",  "floor",     "hot",      "cold",  "underflow",
                                         "subnormal", "outlier",   "gap",      "steep", "slow",
-                                        NULL };
+                                        "long",      NULL };
 static const char *const special[] = { "sick",        "sick_one",    "masked",    "all_masked",
                                        "zeros",       "half_masked", "holes",     "window",
                                        "window_only", "sized",       "ragged",    "padding",
@@ -21,6 +22,22 @@ static bool is_among(const char *name, const char *const *list)
     return *list != NULL;
 }
 
+const ts_canon *ts_canon_of(const ts_task *t, const ts_case *c)
+{
+    const ts_canon *r = t->canon;
+    while (r->family && strcmp(r->family, c->family)) r++;
+    return r->family ? r : NULL;
+}
+
+const char *ts_canon_broken(const ts_task *t, const ts_case *c, const void *args,
+                            const ts_want *want, ts_flaw *f, ts_errors *e)
+{
+    const ts_canon *r = ts_canon_of(t, c);
+    if (f->fault != TS_FAULT_VALUE && f->fault != TS_FAULT_UNWRITTEN) return NULL;
+    if (r && r->open) return r->rule;
+    return t->common ? t->common(c, args, want, f, e) : NULL;
+}
+
 /* An extent that is nothing, one, or no multiple of any vector's length. */
 static bool is_odd(const ts_task *t, const ts_case *c)
 {
@@ -31,6 +48,7 @@ static bool is_odd(const ts_task *t, const ts_case *c)
 
 ts_category ts_case_category(const ts_task *t, const ts_case *c)
 {
+    if (ts_canon_of(t, c)) return TS_CANON;
     if (!strcmp(c->family, "normal")) return is_odd(t, c) ? TS_SHAPES : TS_BASIC;
     if (is_among(c->family, numerics)) return TS_NUMERICS;
     return is_among(c->family, special) ? TS_SPECIAL : TS_ADVERSARIAL;
@@ -59,7 +77,7 @@ uint64_t ts_case_group(const ts_task *t, const ts_case *c)
 
 const char *ts_category_name(ts_category c)
 {
-    static const char *const name[TS_N_CATEGORIES] = { "basic", "shapes", "numerics", "special",
-                                                       "adversarial" };
+    static const char *const name[TS_N_CATEGORIES] = { "basic",   "shapes",      "numerics",
+                                                       "special", "adversarial", "canon" };
     return name[c];
 }

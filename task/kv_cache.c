@@ -3,6 +3,7 @@
  * operations, and the answer is what the script observed. The cases are in kv_cache_cases.c, the
  * scripts in kv_cache_build.c, what they must observe in kv_cache_model.c. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "dtype.h"
@@ -263,9 +264,10 @@ static bool agree(const ts_kv_cache_args *a, const ts_want *seen, const ts_buf *
     return ok;
 }
 
-/* seen, read, out, lse: in the order in which one follows from the other. */
-static bool check_all(const ts_kv_cache_args *a, const ts_kv_script *s, const ts_want *want,
-                      ts_flaw *f, ts_errors *e)
+/* seen, read, out, lse: in the order in which one follows from the other. By the canon what was
+ * observed twice has the same bits. */
+static bool check_all(const ts_kv_cache_args *a, const ts_kv_script *s, bool canon,
+                      const ts_want *want, ts_flaw *f, ts_errors *e)
 {
     const ts_kv_dims *d = a->dims;
     const int64_t     W = d->n_kv_head * d->head_dim, Q = d->n_q_head * d->head_dim;
@@ -281,22 +283,108 @@ static bool check_all(const ts_kv_cache_args *a, const ts_kv_script *s, const ts
         if (!ts_check_buf(b[i], p[i], want, f, e)) return false;
         want += b[i].n_rows * b[i].n_cols;
     }
-    return agree(a, seen, b, p, f);
+    return !canon || agree(a, seen, b, p, f);
 }
 
-static bool check(const ts_case *c, const void *args, const ts_want *want, ts_flaw *f, ts_errors *e)
+/* What a cache says of its own memory is the canon's. */
+static void pass_over_bytes(const ts_kv_cache_args *a, ts_want *seen)
+{
+    const int32_t *at = a->script;
+    ts_kv_op       o;
+    for (int64_t i = 0; i < a->n_op; i++, at += ts_kv_op_words(&o), seen += TS_KV_SEEN) {
+        memcpy(&o, at, sizeof o);
+        const int first = o.what == TS_KV_SIZE ? 1 : o.what == TS_KV_STATUS ? 2 : TS_KV_SEEN;
+        for (int k = first; k < TS_KV_SEEN; k++) seen[k].bound = INFINITY;
+    }
+}
+
+static bool check_by(const ts_case *c, const void *args, bool canon, const ts_want *want,
+                     ts_flaw *f, ts_errors *e)
 {
     const ts_kv_cache_args *a = args;
     ts_kv_script            s;
     ts_kv_script_of(c, &s);
     free(s.word);
-    if (!ts_kv_is_code(a->dims->store_dtype)) return check_all(a, &s, want, f, e);
-    ts_want *now = malloc((count_want(&s) + 1) * sizeof *now);
+    const bool   code = ts_kv_is_code(a->dims->store_dtype);
+    const size_t n = count_want(&s);
+    if (canon && !code) return check_all(a, &s, canon, want, f, e);
+    ts_want *now = malloc((n + 1) * sizeof *now);
     if (!now) abort();
-    ts_kv_model(a, &s, a->read, now);
-    const bool ok = check_all(a, &s, now, f, e);
+    if (code) ts_kv_model(a, &s, a->read, now);
+    else memcpy(now, want, n * sizeof *now);
+    if (!canon) pass_over_bytes(a, now);
+    const bool ok = check_all(a, &s, canon, now, f, e);
     free(now);
     return ok;
+}
+
+static bool check(const ts_case *c, const void *args, const ts_want *want, ts_flaw *f, ts_errors *e)
+{
+    return check_by(c, args, true, want, f, e);
+}
+
+static const char *common(const ts_case *c, const void *args, const ts_want *want, ts_flaw *f,
+                          ts_errors *e)
+{
+    const bool bytes = !strcmp(f->what, "seen");
+    if (!check_by(c, args, false, want, f, e)) return NULL;
+    return bytes ? "a cache tells how many bytes and pages it has and holds"
+                 : "what is asked twice has the same bits, and what is refused writes nothing";
+}
+
+/* The operation that wrote row `row` of out, lse or read, or that a row of seen is of. */
+static int64_t op_of(const ts_kv_cache_args *a, const char *what, int64_t row, ts_kv_op *o)
+{
+    const bool seen = !strcmp(what, "seen");
+    answer    *list = malloc((size_t)(a->n_op + 1) * sizeof *list);
+    int32_t   *same = malloc((size_t)(a->n_op + 1) * sizeof *same);
+    int64_t    i = 0;
+    if (!list || !same) abort();
+    list_answers(a, list, same);
+    for (const int32_t *at = a->script; i < a->n_op; i++, at += ts_kv_op_words(o)) {
+        memcpy(o, at, sizeof *o);
+        if (seen ? i == row
+                 : list[i].n && list[i].reads == !strcmp(what, "read") && row >= list[i].row &&
+                       row < list[i].row + list[i].n)
+            break;
+    }
+    free(list);
+    free(same);
+    return i < a->n_op ? i : -1;
+}
+
+static void explain(const ts_case *c, const void *args, const ts_flaw *f, char *s, size_t n)
+{
+    static const char *const name[] = { "bytes",    "open", "append", "attend", "read",
+                                        "truncate", "fork", "free",   "status", "destroy" };
+    static const char *const usage[TS_KV_SEEN] = { "status",     "",           "pages",
+                                                   "free pages", "bytes held", "bytes reserved" };
+    const ts_kv_cache_args  *a = args;
+    ts_kv_op                 o;
+    (void)c;
+    const int64_t i = op_of(a, f->what, f->row, &o);
+    if (i < 0 || o.what < TS_KV_SIZE || o.what > TS_KV_DESTROY) return;
+    const char *field = f->col < TS_KV_SEEN ? usage[f->col] : "";
+    if (f->col == 1)
+        field = o.what == TS_KV_SIZE     ? "bytes of the state"
+                : o.what == TS_KV_STATUS ? "length of the sequence"
+                                         : "number of the sequence";
+    if (f->col == 2 && o.what == TS_KV_SIZE) field = "status of a creation with a byte less";
+    const bool seen = !strcmp(f->what, "seen");
+    snprintf(s, n, "operation %lld of %lld, %s in layer %d%s%s", (long long)i, (long long)a->n_op,
+             name[o.what], (int)o.layer, seen ? ": " : "", seen ? field : "");
+}
+
+/* store: the dtype in which keys and values are kept, instead of the case's own number for it. */
+static int scope(const ts_case *c, ts_parameter p[TS_MAX_PARAMETERS])
+{
+    ts_kv_script s;
+    ts_kv_script_of(c, &s);
+    free(s.word);
+    p[0] = (ts_parameter) { "store", s.dims->store_dtype };
+    p[1] = (ts_parameter) { "window", s.dims->window };
+    p[2] = (ts_parameter) { "channel", s.dims->key_axis == TS_KEY_CHANNEL };
+    return 3;
 }
 
 static ts_cost cost(const ts_case *c)
@@ -346,4 +434,10 @@ const ts_task ts_task_kv_cache = {
     .check = check,
     .cost = cost,
     .spoil = spoil,
+    .canon = { { "sick", "a NaN or an infinity that was cut off is never seen again", true },
+               { "nonsense", "a senseless call is refused, with nothing written or changed",
+                 true } },
+    .common = common,
+    .explain = explain,
+    .scope = scope,
 };

@@ -17,6 +17,8 @@
 #include "real.h"
 #include "rng.h"
 
+static const char SICK[] = "a NaN or an infinity makes its own row NaN, and no other";
+
 static double kappa(int64_t n)
 {
     return 8 + 2 * sqrt((double)n);
@@ -395,6 +397,7 @@ const ts_task ts_task_layernorm_forward = {
     .check = check_forward,
     .cost = cost_forward,
     .spoil = spoil_forward,
+    .canon = { { "sick", SICK, true } },
 };
 
 const ts_task ts_task_layernorm_backward = {
@@ -409,4 +412,5 @@ const ts_task ts_task_layernorm_backward = {
     .check = check_backward,
     .cost = cost_backward,
     .spoil = spoil_backward,
+    .canon = { { "sick", SICK, true } },
 };

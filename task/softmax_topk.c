@@ -9,12 +9,18 @@
 
 #include <float.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "dtype.h"
 #include "real.h"
 #include "rng.h"
 #include "softmax_topk_cases.h"
+
+static const char SICK[] =
+    "a row with a NaN or +inf has indices -1 and probabilities NaN, no other has";
+static const char HOLES[] = "-inf has no weight, also where the first of a row are all -inf";
 
 static const double U = 0x1p-24; /* of float, in which every kernel may reckon */
 
@@ -199,6 +205,77 @@ static bool check(const ts_case *c, const void *args, const ts_want *want, ts_fl
                                    want + 2 * R * K, f, e);
 }
 
+static const char TIES[] = "equal logits come in the order of their indices, the lowest first";
+static const char ALL_MASKED[] =
+    "a row of -inf has indices 0 to k - 1, probabilities 0 and lse -inf";
+
+/* A row by the usual contract: the k largest logits in falling order, each index once, with their
+ * probabilities. Equal logits may stand in any order. */
+static bool row_is_right(const ts_softmax_topk_args *a, int64_t r, const ts_want *index,
+                         const ts_want *prob, uint8_t *taken, ts_flaw *f, ts_errors *e)
+{
+    const int32_t *got = a->index + r * a->k;
+    const int64_t  n = a->k < a->n_vocab ? a->k : a->n_vocab, begin = r * a->row_stride;
+    int64_t        j = 0;
+    bool           ok = true;
+    for (; j < n && ok; j += ok) {
+        ok = got[j] >= 0 && got[j] < a->n_vocab && !taken[got[j]] &&
+             ts_load(a->logits, a->dtype, begin + got[j]) ==
+                 ts_load(a->logits, a->dtype, begin + (int64_t)index[j].value);
+        if (ok) taken[got[j]] = 1;
+    }
+    for (int64_t i = 0; i < j; i++) taken[got[i]] = 0;
+    int32_t poison;
+    memset(&poison, ts_poison_byte(TS_I32), sizeof poison);
+    if (!ok)
+        *f = (ts_flaw) { got[j] == poison ? TS_FAULT_UNWRITTEN : TS_FAULT_VALUE,
+                         "index",
+                         r,
+                         j,
+                         got[j],
+                         index[j].value,
+                         0 };
+    const ts_buf past = { "index", TS_OUT, TS_I32, 1, a->k - n, a->k };
+    const ts_buf all = { "prob", TS_OUT, TS_F32, 1, a->k, a->k };
+    if (!ok || (ts_check_buf(past, got + n, index + n, f, e) &&
+                ts_check_buf(all, a->prob + r * a->k, prob, f, e)))
+        return ok;
+    f->row = r;
+    return false;
+}
+
+static const char *common(const ts_case *c, const void *args, const ts_want *want, ts_flaw *f,
+                          ts_errors *e)
+{
+    const ts_softmax_topk_args *a = args;
+    const int64_t               R = a->n_rows, K = a->k;
+    const ts_want              *prob = want + R * K, *lse = prob + R * K;
+    const int64_t               where = strcmp(f->what, "lse") ? f->row : f->col;
+    const char                 *rule = TIES;
+    uint8_t                    *taken = calloc((size_t)a->n_vocab + 1, 1);
+    (void)c;
+    if (!taken) abort();
+    for (int64_t r = 0; r < R && rule; r++) {
+        if (sum_of(a, r * a->row_stride).max == -INFINITY) {
+            if (r == where) rule = ALL_MASKED;
+            continue;
+        }
+        if (K && !row_is_right(a, r, want + r * K, prob + r * K, taken, f, e)) rule = NULL;
+        else if (a->lse && !ts_check_buf((ts_buf) { "lse", TS_OUT, TS_F32, 1, 1, 1 }, a->lse + r,
+                                         lse + r, f, e))
+            rule = NULL, f->col = r;
+    }
+    free(taken);
+    return rule;
+}
+
+static void explain(const ts_case *c, const void *args, const ts_flaw *f, char *s, size_t n)
+{
+    (void)c, (void)args;
+    if (strcmp(f->what, "lse"))
+        snprintf(s, n, "row %lld, place %lld", (long long)f->row, (long long)f->col);
+}
+
 static ts_cost cost(const ts_case *c)
 {
     const double R = (double)c->dim[0], V = (double)c->dim[1], K = (double)c->dim[2];
@@ -246,4 +323,15 @@ const ts_task ts_task_softmax_topk = {
     .check = check,
     .cost = cost,
     .spoil = spoil,
+    .canon = { { "sick", SICK, true },
+               { "sick_one", SICK, true },
+               { "holes", HOLES, true },
+               { "half_masked", HOLES, true },
+               { "all_masked", ALL_MASKED, false },
+               { "ties", TIES, false },
+               { "equal", TIES, false },
+               { "sawtooth", TIES, false },
+               { "zeros", TIES, false } },
+    .common = common,
+    .explain = explain,
 };

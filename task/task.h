@@ -108,6 +108,20 @@ double ts_errors_quantile(const ts_errors *e, double q);
 
 /* ---- the task ---- */
 
+/* A rule of the canon: what is asked beyond the field's usual contract, the common ground. */
+typedef struct ts_canon {
+    const char *family; /* the cases that are there for it */
+    const char *rule;   /* "equal logits: the lower index first" */
+    bool        open;   /* by the usual contract any answer to these cases will do */
+} ts_canon;
+enum { TS_MAX_CANON = 9 };
+
+typedef struct ts_parameter {
+    const char *name;
+    int64_t     value;
+} ts_parameter;
+enum { TS_MAX_PARAMETERS = 4 };
+
 typedef struct ts_task {
     const char        *name; /* "layernorm_forward"; an entrant exports ts_layernorm_forward */
     const char        *dim_name[TS_MAX_DIMS];
@@ -124,6 +138,17 @@ typedef struct ts_task {
     ts_cost (*cost)(const ts_case *c);
     /* Breaks sound args in the i-th way and says what must be answered; false: no such way. */
     bool (*spoil)(int i, void *args, ts_exec *x, ts_status *must);
+    ts_canon canon[TS_MAX_CANON + 1]; /* a family NULL ends */
+    /* After `check` has failed, in cases that are not open: the one rule of the canon that the
+     * answer breaks, or NULL if it is wrong by the usual contract; *f then says where, and else
+     * *e is added to. NULL: every failure is one. */
+    const char *(*common)(const ts_case *c, const void *args, const ts_want *want, ts_flaw *f,
+                          ts_errors *e);
+    /* What the element of a flaw is, in words; "" where its name and place say it. NULL: always. */
+    void (*explain)(const ts_case *c, const void *args, const ts_flaw *f, char *s, size_t n);
+    /* What an entrant's scope may name beyond dimensions, or instead of one; how many. May be NULL.
+     */
+    int (*scope)(const ts_case *c, ts_parameter p[TS_MAX_PARAMETERS]);
 } ts_task;
 
 extern const ts_task *const ts_tasks[]; /* NULL ends */
@@ -138,10 +163,18 @@ typedef enum ts_category {
     TS_NUMERICS,
     TS_SPECIAL,
     TS_ADVERSARIAL,
+    TS_CANON,
     TS_N_CATEGORIES
 } ts_category;
 ts_category ts_case_category(const ts_task *t, const ts_case *c);
 const char *ts_category_name(ts_category c);
+
+/* The rule for which the case is there; NULL: none, it is of the common ground. */
+const ts_canon *ts_canon_of(const ts_task *t, const ts_case *c);
+/* After check has given *f: the rule of the canon that is all that is broken, or NULL; see
+ * ts_task.common. */
+const char *ts_canon_broken(const ts_task *t, const ts_case *c, const void *args,
+                            const ts_want *want, ts_flaw *f, ts_errors *e);
 
 /* Equal for cases of one family whose dtypes are alike wide, whose extents are of like size, and
  * which have the same order of the second and the third. */

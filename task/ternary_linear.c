@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ternary_linear.c - task: one matrix packed, unpacked, multiplied by, and differentiated. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -331,7 +332,8 @@ static bool forwards_agree(ts_buf b, const ts_ternary_play_args *a, ts_flaw *f)
     return true;
 }
 
-static bool check(const ts_case *c, const void *args, const ts_want *want, ts_flaw *f, ts_errors *e)
+static bool check_outputs(const ts_case *c, const void *args, const ts_want *want, ts_flaw *f,
+                          ts_errors *e)
 {
     static const int            by[] = { -1,           TS_TL_PACK,   TS_TL_PACK,     TS_TL_UNPACK,
                                          TS_TL_LINEAR, TS_TL_PACKED, TS_TL_BACKWARD, TS_TL_BACKWARD };
@@ -345,9 +347,32 @@ static bool check(const ts_case *c, const void *args, const ts_want *want, ts_fl
             return false;
         want += b[i].n_rows * b[i].n_cols;
     }
+    return true;
+}
+
+static bool check(const ts_case *c, const void *args, const ts_want *want, ts_flaw *f, ts_errors *e)
+{
+    ts_buf b[OUTPUTS];
+    outputs(c, b);
+    if (!check_outputs(c, args, want, f, e)) return false;
     if (b[Y].n_rows != b[Y_PACKED].n_rows || must(c, TS_TL_LINEAR) || must(c, TS_TL_PACKED))
         return true;
-    return forwards_agree(b[Y], a, f);
+    return forwards_agree(b[Y], args, f);
+}
+
+static const char *common(const ts_case *c, const void *args, const ts_want *want, ts_flaw *f,
+                          ts_errors *e)
+{
+    return check_outputs(c, args, want, f, e)
+               ? "the forward from codes has the bits of the forward from latents"
+               : NULL;
+}
+
+static void explain(const ts_case *c, const void *args, const ts_flaw *f, char *s, size_t n)
+{
+    (void)c, (void)args;
+    if (!strcmp(f->what, "seen") && f->col < TS_TL_FUNCTIONS)
+        snprintf(s, n, "the status of %s", ts_ternary_linear_names[f->col]);
 }
 
 /* A product with ternary weights can be one addition a byte of codes, from a table of sums. */
@@ -402,4 +427,13 @@ const ts_task ts_task_ternary_linear = {
     .check = check,
     .cost = cost,
     .spoil = spoil,
+    .canon = { { "sick", "a NaN in a row of the input makes NaN of what it enters, and of no more",
+                 true },
+               { "bad_code", "code point 3 is refused, with nothing written", true },
+               { "bad_scale", "a scale that is no number is refused, with nothing written", true },
+               { "bad_latent", "latents that are no numbers are refused, with nothing written",
+                 true },
+               { "past_f16", "a scale past f16 is refused, with nothing written", true } },
+    .common = common,
+    .explain = explain,
 };

@@ -3,6 +3,7 @@
  * operations, and the answer is what the script observed. The cases and scripts are in
  * ternary_training_cases.c, what they must observe in ternary_training_model.c. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -300,6 +301,27 @@ static ts_cost cost(const ts_case *c)
                        .least_flops = least };
 }
 
+#define OVER "bytes changed behind the state"
+
+static void explain(const ts_case *c, const void *args, const ts_flaw *f, char *s, size_t n)
+{
+    static const char *const name[] = { "size", "grad", "step", "eval", "export", "destroy" };
+    static const char *const field[][TS_TT_SEEN] = {
+        { "status", "bytes of the state", "status of a creation that must fail", OVER },
+        { "status", "loss", "nothing", OVER },
+        { "status", "loss", "nothing", OVER },
+        { "status", "sum of the losses", "number of tokens", OVER },
+        { "status", "nothing", "nothing", OVER },
+        { "status", "nothing", "nothing", OVER },
+    };
+    const ts_ternary_training_args *a = args;
+    (void)c;
+    if (strcmp(f->what, "seen") || f->row >= a->n_op || f->col >= TS_TT_SEEN) return;
+    const int32_t what = a->script[f->row * TS_TT_OP_WORDS];
+    if (what >= 0 && what < (int32_t)(sizeof name / sizeof *name))
+        snprintf(s, n, "call %lld, %s: %s", (long long)f->row, name[what], field[what][f->col]);
+}
+
 /* ---- senseless calls ---- */
 
 static bool spoil(int i, void *args, ts_exec *x, ts_status *must)
@@ -333,4 +355,7 @@ const ts_task ts_task_ternary_training = {
     .check = check,
     .cost = cost,
     .spoil = spoil,
+    .canon = { { "nonsense", "a senseless call is refused, with nothing written or changed",
+                 true } },
+    .explain = explain,
 };

@@ -2,6 +2,7 @@
 /* tree_verify.c - task: a tree of drafts, checked in one pass of a model of the judge's. The answer
  * is what was emitted, and every argument that the pass was given. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -128,19 +129,19 @@ static void want_passed(const int32_t *cycle, int64_t n_node, bool asked, int64_
     free(word);
 }
 
-static void oracle(const ts_case *c, const void *args, ts_want *want)
+/* `told` is as in ts_tree_decode, of all cycles. */
+static void want_all(const ts_tree_play_args *a, const int32_t *told, ts_want *want)
 {
-    const ts_tree_play_args *a = args;
-    const ts_toy             m = { a->word, a->weight };
-    const int64_t            N = a->n_node, M = a->max_new, R = a->most_rows;
-    const bool               asked = M > 0;
-    const int32_t           *cycle = a->script;
-    ts_want *out = want, *path = out + a->n_cycle * M, *seen = path + a->n_cycle * N;
-    ts_want *passed = seen + a->n_cycle * (TS_TREE_SEEN + N);
-    (void)c;
+    const ts_toy   m = { a->word, a->weight };
+    const int64_t  N = a->n_node, M = a->max_new, R = a->most_rows;
+    const bool     asked = M > 0;
+    const int32_t *cycle = a->script;
+    ts_want       *out = want, *path = out + a->n_cycle * M, *seen = path + a->n_cycle * N;
+    ts_want       *passed = seen + a->n_cycle * (TS_TREE_SEEN + N);
     for (int64_t i = 0; i < a->n_cycle; i++) {
         ts_tree_walk t;
-        ts_tree_decode(&m, cycle, N, M, a->d.temperature, a->u + i * M, &t);
+        ts_tree_decode(&m, cycle, N, M, a->d.temperature, a->u + i * M, told ? told + i * M : NULL,
+                       &t);
         want_row(out + i * M, M, t.out, t.n_out, t.sick);
         want_row(path + i * N, N, t.path, t.n_path, t.sick);
         want_seen(&t, asked, cycle[0] + N, N, seen + i * (TS_TREE_SEEN + N));
@@ -148,6 +149,12 @@ static void oracle(const ts_case *c, const void *args, ts_want *want)
         ts_tree_walk_free(&t);
         cycle += 1 + *cycle + 2 * N;
     }
+}
+
+static void oracle(const ts_case *c, const void *args, ts_want *want)
+{
+    (void)c;
+    want_all(args, NULL, want);
 }
 
 /* ---- check ---- */
@@ -180,6 +187,47 @@ static bool check(const ts_case *c, const void *args, const ts_want *want, ts_fl
     for (int i = N_OUTPUTS - 1; i >= 0; i--)
         if (!ts_check_buf(b[i], p[i], of[i], f, e)) return false;
     return untouched(b[0], a->out, of[0], f) && untouched(b[1], a->path, of[1], f);
+}
+
+static const char TIES[] = "equal logits: the smallest token is the likeliest";
+
+/* Of equally likely tokens any may be emitted. */
+static const char *common(const ts_case *c, const void *args, const ts_want *want, ts_flaw *f,
+                          ts_errors *e)
+{
+    const ts_tree_play_args *a = args;
+    ts_want                 *now = calloc(n_want(c) + 1, sizeof *now);
+    ts_flaw                  other;
+    (void)want, (void)f;
+    if (!now) abort();
+    want_all(a, a->out, now);
+    const bool ok = check(c, a, now, &other, e);
+    free(now);
+    return ok ? TIES : NULL;
+}
+
+static void explain(const ts_case *c, const void *args, const ts_flaw *f, char *s, size_t n)
+{
+    static const char *const seen[TS_TREE_SEEN] = {
+        [TS_TREE_STATUS] = "status",
+        [TS_TREE_N_OUT] = "tokens emitted",
+        [TS_TREE_N_PATH] = "nodes on the path",
+        [TS_TREE_NEXTS] = "calls of next",
+        [TS_TREE_FORWARDS] = "calls of forward",
+        [TS_TREE_ROWS] = "rows of the pass",
+        [TS_TREE_WANTS] = "rows of which logits were wanted",
+        [TS_TREE_OVER] = "bytes written outside of what was lent",
+    };
+    static const char *const word[] = { "token", "position", "whether its logits are wanted" };
+    const ts_tree_play_args *a = args;
+    const long long          row = f->row, col = f->col;
+    (void)c;
+    if (!strcmp(f->what, "passed"))
+        snprintf(s, n, "cycle %lld, row %lld of the pass: %s", row / a->most_rows,
+                 row % a->most_rows, col < 3 ? word[col] : "32 of the rows that it sees");
+    else if (strcmp(f->what, "seen")) snprintf(s, n, "cycle %lld", row);
+    else if (col < TS_TREE_SEEN) snprintf(s, n, "cycle %lld: %s", row, seen[col]);
+    else snprintf(s, n, "cycle %lld: what became of node %lld", row, col - TS_TREE_SEEN);
 }
 
 /* The mask of every pass, and the logits that it must ask for; what the walk reads of them depends
@@ -226,4 +274,8 @@ const ts_task ts_task_tree_verify = {
     .check = check,
     .cost = cost,
     .spoil = spoil,
+    .canon = { { "ties", TIES, false },
+               { "sick", "logits that are no distribution end the cycle with TS_E_MODEL", true } },
+    .common = common,
+    .explain = explain,
 };

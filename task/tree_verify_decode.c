@@ -74,7 +74,7 @@ static void *get(int64_t n, size_t each)
 }
 
 void ts_tree_decode(const ts_toy *m, const int32_t *cycle, int64_t n_node, int64_t max_new,
-                    double temperature, const double *u, ts_tree_walk *w)
+                    double temperature, const double *u, const int32_t *told, ts_tree_walk *w)
 {
     const int64_t  n_prompt = *cycle++, V = m->word[TS_TOY_VOCAB];
     const int32_t *token = cycle + n_prompt, *parent = token + n_node;
@@ -87,10 +87,13 @@ void ts_tree_decode(const ts_toy *m, const int32_t *cycle, int64_t n_node, int64
                           .status = get(n_node, sizeof *w->status) };
     for (int64_t cur = -1, next; w->n_out < max_new; cur = next) {
         ts_toy_next(m, n_prompt + w->n_path, text, logits);
-        const int32_t t =
+        int32_t t =
             ts_tree_pick(logits, V, temperature, temperature > 0 ? u[w->n_out] : 0, &margin);
         w->sick = t < 0;
         if (w->sick) break;
+        if (told && temperature == 0 && told[w->n_out] >= 0 && told[w->n_out] < V &&
+            logits[told[w->n_out]] == logits[t])
+            t = told[w->n_out];
         w->out[w->n_out++] = t;
         next = -1;
         for (int64_t i = n_node - 1; i >= 0; i--) {

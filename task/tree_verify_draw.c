@@ -232,7 +232,8 @@ double ts_tree_draw(const ts_case *c, uint64_t seed, ts_tree_quiz *q)
     for (int64_t i = 0; i < n; i++) {
         ts_tree_walk w;
         draw_cycle(g, cycle, q->u + i * most);
-        ts_tree_decode(&g->m, cycle, c->dim[NODES], most, temperature_of(c), q->u + i * most, &w);
+        ts_tree_decode(&g->m, cycle, c->dim[NODES], most, temperature_of(c), q->u + i * most, NULL,
+                       &w);
         int32_t *const next = cycle + 1 + g->n_prompt + 2 * c->dim[NODES];
         if (i + 1 < n) {
             memcpy(next + 1, cycle + 1, (size_t)g->n_prompt * sizeof *next);

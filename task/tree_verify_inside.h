@@ -42,8 +42,10 @@ typedef struct ts_tree_walk {
     bool     sick;
 } ts_tree_walk;
 
+/* `told` NULL: by the canon. Else the tokens of an answer, which are chosen where they are among
+ * equally likely ones. */
 void ts_tree_decode(const ts_toy *m, const int32_t *cycle, int64_t n_node, int64_t max_new,
-                    double temperature, const double *u, ts_tree_walk *w);
+                    double temperature, const double *u, const int32_t *told, ts_tree_walk *w);
 void ts_tree_walk_free(ts_tree_walk *w);
 
 #endif

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # judge_model.sh BUILD - the challenges in which an entrant is given a model, and those of ternary models,
-# before the judge: for each a right entrant and wrong ones, in C and in Python. The right pass, the wrong fail for the reason named.
+# before the judge: for each a right entrant and wrong ones, in C and in Python. The right pass; the
+# wrong fail for the reason named, or pass by the usual contract only.
 set -eu
 build=$(cd "$1" && pwd)
 cd "$(dirname "$0")/.."
@@ -53,7 +54,11 @@ fi
 for entrant in "$work"/all/*; do
     name=${entrant##*/}
     verdict=$(awk -v name="$name" '$1 == name && $2 ~ /_/ { print $3, $4; exit }' "$work/err" "$work/out")
-    case $name in right-*) want='PASS ' ;; *) want='FAIL value' ;; esac
+    case $name in
+    right-*) want='PASS ' ;;
+    wrong-c-calls) want='PASS (common)' ;; # what the model is asked is a rule of the canon
+    *) want='FAIL value' ;;
+    esac
     [ "$verdict" = "$want" ] && continue
     echo "judge_model: $name: got '$verdict', expected '$want'" >&2
     bad=$((bad + 1))

@@ -140,6 +140,10 @@ static void entrant(int who, int task)
     ts_jw_text(w, "source_sha256", hash);
     hash[8] = 0;
     ts_jw_text(w, "family", hash);
+    if (who == 2 && task == 2) {
+        ts_jw_text(w, "offers", "k <= 32 && dtype == f32");
+        ts_jw_num(w, "share", 0.41);
+    }
     commit();
 }
 
@@ -161,7 +165,7 @@ static void flaw(ts_jw *w, int task, const char *reason)
         return;
     }
     ts_jw_text(w, "text",
-               value                      ? "wrong number in dgamma"
+               value ? "value: dgamma[0][511] got 1.53125, want 1.49998474 +- 3.1e-05"
                : !strcmp(reason, "past")  ? "touched memory past values"
                : !strcmp(reason, "floor") ? "1.31 of the floor's speed: nobody can be that fast"
                : !strcmp(reason, "crash") ? "the process died of signal 11"
@@ -178,23 +182,50 @@ static void flaw(ts_jw *w, int task, const char *reason)
     ts_jw_num(w, "bound", 3.1e-5);
 }
 
+/* Whose answers to the last task are right by the usual contract only. */
+enum { COMMON = 1 };
+
+static void broken_rule(ts_jw *w)
+{
+    ts_jw_text(w, "rule", "equal logits come in the order of their indices, the lowest first");
+    ts_jw_text(w, "text",
+               "equal logits come in the order of their indices, the lowest first; value: "
+               "index[1][0] got 7, want 3 +- 0: row 1, place 0");
+    ts_jw_text(w, "case", "softmax_topk/f32/rows=9,vocab=33,k=8/ties@0x5eed");
+    ts_jw_text(w, "replay",
+               "touchstone judge --challenge softmax_topk --case "
+               "'softmax_topk/f32/rows=9,vocab=33,k=8/ties@0x5eed' a/path/to/a/shared/library.so");
+}
+
 static void verdict(int who, int task)
 {
-    static const char *const kinds[] = { "basic", "shapes", "numerics", "special", "adversarial" };
-    static const int         many[] = { 48, 62, 40, 24, 18 };
+    static const char *const kinds[] = { "basic",   "shapes",      "numerics",
+                                         "special", "adversarial", "canon" };
+    static const int         many[] = { 48, 62, 40, 24, 18, 9 };
     const double             f = PEOPLE[who].at[task].fraction;
     const char              *reason = PEOPLE[who].at[task].reason;
     const bool               built = strcmp(reason, "build") && strcmp(reason, "seal");
     ts_jw                   *w = ts_log_begin(the_log, "verdict");
     ts_jw_int(w, "entrant", who * N_TASKS + task);
     ts_jw_text(w, "task", TASKS[task]);
-    ts_jw_text(w, "verdict", f > 1.02 ? "AUDIT" : f > 0 ? "PASS" : "FAIL");
-    ts_jw_text(w, "reason", reason);
-    if (f > 0 && f <= 1.02) ts_jw_text(w, "text", "");
+    const bool common = who == COMMON && task == 2;
+    ts_jw_text(w, "verdict",
+               f > 1.02 ? "AUDIT"
+               : common ? "PASS (common)"
+               : f > 0  ? "PASS"
+                        : "FAIL");
+    ts_jw_text(w, "reason", common ? "canon" : reason);
+    if (common) broken_rule(w);
+    else if (f > 0 && f <= 1.02) ts_jw_text(w, "text", "");
     else flaw(w, task, reason);
     ts_jw_open(w, "categories", '{');
-    for (int i = 0; i < 5; i++)
-        ratio(w, kinds[i], f > 0 ? many[i] : built && i < 2 ? many[i] - 3 * i : 0, many[i]);
+    for (int i = 0; i < 6; i++)
+        ratio(w, kinds[i],
+              common && i == 5 ? 4
+              : f > 0          ? many[i]
+              : built && i < 2 ? many[i] - 3 * i
+                               : 0,
+              many[i]);
     ts_jw_close(w, '}');
     ts_jw_int(w, "calls", built ? 192 + N_WORKLOADS * N_CALLS : 0);
     if (built) {

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # mutant.sh BUILD [TASKS] - every mutant of the CPU, or of tasks whose names have the pattern, before the
 # judge, as a stranger's shared library: at depth normal, and who survives that at depth full. A table;
-# for each task how many were rejected, seen in robustness only, or unseen; and the controls. Fails if a
-# control does, or if a mutant is unseen that is not known to be.
+# for each task how many were rejected, break a rule of the canon alone (PASS (common), here COMMON), are seen in
+# robustness only, or unseen; and the controls. Fails if a control does, or if a mutant is unseen that is not
+# known to be.
 set -eu
 build=$(cd "$1" && pwd)
 cd "$(dirname "$0")/.."
@@ -59,7 +60,10 @@ gate() {
             return substr($0, RSTART + length(key) + 3, RLENGTH - length(key) - 3)
         }
         /"type":"entrant"/ { who[number("id")] = text("task") " " text("name") }
-        /"type":"verdict"/ { ruled[number("entrant")] = text("verdict") " " text("reason") " " text("case") }
+        /"type":"(gate|verdict)"/ {
+            verdict = text("verdict") == "PASS (common)" ? "COMMON" : text("verdict")
+            ruled[number("entrant")] = verdict " " text("reason") " " text("case")
+        }
         END {
             for (id in who)
                 if (who[id] != "- end") print who[id], depth, (id in ruled ? ruled[id] : "PASS - -")
@@ -111,6 +115,7 @@ done
 "$build/touchstone" judge --depth normal --log "$work/log" --json "$work/json" "$work/last" >"$work/out" 2>"$work/err" || true
 awk -F '"' '
     /^ *"(name|task|verdict|reason|case)":/ { v[$2] = $4 == "" ? "-" : $4 }
+    /^ *"verdict":/ && $4 == "PASS (common)" { v["verdict"] = "COMMON" }
     /^ *"case":/ { print v["task"], v["name"], "timed", v["verdict"], v["reason"], v["case"] }' "$work/json" >>"$work/verdicts"
 
 awk -v known="$known" '
@@ -120,14 +125,14 @@ awk -v known="$known" '
         cells[$1 " " $2] = $3 "/" $4
         next
     }
-    { last[$1 " " $2] = $3; verdict[$1 " " $2] = sprintf("%-6s %-5s %-9s %s", $3, $4, $5, $6); killed[$1 " " $2] = $4 != "PASS" }
+    { last[$1 " " $2] = $3; verdict[$1 " " $2] = sprintf("%-6s %-5s %-9s %s", $3, $4, $5, $6); killed[$1 " " $2] = $4 != "PASS" && $4 != "COMMON"; canon[$1 " " $2] = $4 == "COMMON" }
     END {
         for (m in fault) {
             split(m, part, " ")
             t = part[1]
             if (fault[m] == "nothing:") {
                 controls++
-                right += !killed[m] && !less[m]
+                right += !killed[m] && !canon[m] && !less[m]
                 continue
             }
             all[t]++
@@ -135,7 +140,10 @@ awk -v known="$known" '
             full[t] += killed[m] && last[m] == "full"
             timed[t] += killed[m] && last[m] == "timed"
             note = ""
-            if (!killed[m] && less[m]) {
+            if (canon[m]) {
+                common[t]++
+                note = "canon"
+            } else if (!killed[m] && less[m]) {
                 seen[t]++
                 note = "robust " cells[m]
             } else if (!killed[m]) {
@@ -147,7 +155,7 @@ awk -v known="$known" '
         }
         close("sort -k 2b,2 -k 1,1")
         for (t in all)
-            printf "%s: of %d mutants %d rejected (%d at depth normal, %d more at full, %d in timed calls), %d seen in robustness, %d unseen\n", t, all[t], normal[t] + full[t] + timed[t], normal[t], full[t], timed[t], seen[t], unseen[t]
+            printf "%s: of %d mutants %d rejected (%d at depth normal, %d more at full, %d in timed calls), %d break the canon alone, %d seen in robustness, %d unseen\n", t, all[t], normal[t] + full[t] + timed[t], normal[t], full[t], timed[t], common[t], seen[t], unseen[t]
         printf "controls: %d of %d pass\n", right, controls
         exit bad > 0 || right < controls
     }' "$work/list" "$work/robust" "$work/verdicts"

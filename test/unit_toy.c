@@ -182,7 +182,7 @@ static void test_drafts_match(void **state)
             for (int64_t i = 0; i < c->dim[CYCLES]; i++, cycle += 1 + *cycle + 2 * n_node) {
                 ts_tree_walk w;
                 ts_tree_decode(&m, cycle, n_node, most, (double)c->dim[TEMPERATURE] / 100,
-                               q.u + i * most, &w);
+                               q.u + i * most, NULL, &w);
                 assert_true(w.n_path >= 1);
                 ts_tree_walk_free(&w);
             }

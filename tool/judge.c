@@ -197,6 +197,11 @@ static bool write_json(const ts_court *c, const char *path, ts_json *root)
         ts_json_text(o, "reason", e->reason);
         ts_json_text(o, "text", e->text);
         ts_json_text(o, "case", e->where);
+        if (e->ruling == TS_RULING_COMMON) ts_json_text(o, "rule", e->rule);
+        if (e->task && *e->scope.text) {
+            ts_json_text(o, "offers", e->scope.text);
+            ts_json_number(o, "share", e->scope.share);
+        }
         ts_json_number(o, "worst", e->worst);
     }
     return ts_json_close(path, root);

@@ -24,7 +24,9 @@ const number = x => typeof x === "number" ? x : x === "inf" ? Infinity : x === "
 const percent = x => isNaN(x) ? "" : (100 * x).toFixed(x < 0.0995 ? 2 : 1) + " %";
 const brief = x => isNaN(x) ? "NaN" : !isFinite(x) ? (x < 0 ? "-inf" : "inf")
   : x !== 0 && (Math.abs(x) < 1e-3 || Math.abs(x) >= 1e5) ? x.toExponential(1).replace("e+", "e") : String(+x.toPrecision(3));
-const exact = x => isNaN(x) ? "NaN" : !isFinite(x) ? (x < 0 ? "-inf" : "inf") : String(+x.toPrecision(9));
+// So many digits, from 9 on, that two different numbers are seen to differ.
+const apart = (x, y) => { let n = 9; while (n < 17 && x !== y && x.toPrecision(n) === y.toPrecision(n)) n++; return n; };
+const exact = (x, n = 9) => isNaN(x) ? "NaN" : !isFinite(x) ? (x < 0 ? "-inf" : "inf") : String(+x.toPrecision(n));
 const bytes = n => n >= 2 ** 20 ? +(n / 2 ** 20).toPrecision(3) + " MiB" : n >= 1024 ? +(n / 1024).toPrecision(3) + " KiB" : n + " B";
 // How much faster, from a log ratio: percents while they are small, then a factor.
 const margin = m => {
@@ -78,7 +80,8 @@ function model(records) {
   return m;
 }
 
-const passed = e => !!e.verdict && e.verdict.verdict === "PASS";
+const passed = e => !!e.verdict && ["PASS", "PASS (common)"].includes(e.verdict.verdict);
+const whole = e => !!e.verdict && e.verdict.verdict === "PASS"; // by the canon too
 const GRADES = [[900, "A+"], [800, "A"], [650, "B"], [450, "C"], [250, "D"], [0, "E"]];
 
 // As report/board.c does it: the mean score over all tasks, the geometric mean of the speeds.

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tables, the flaws, and the page put together.
 
-const chip = (kind, text) => h("i", { class: "chip " + kind }, text || kind);
-const kindOf = e => ["PASS", "FAIL", "AUDIT", "ERROR"].find(k => e && e.verdict && e.verdict.verdict === k) || "none";
+const chip = (kind, text) => h("i", { class: "chip " + kind }, text || wordOf(kind));
+const COMMON = "PASS (common)";
+const kindOf = e => e && e.verdict && e.verdict.verdict === COMMON ? "COMMON" : ["PASS", "FAIL", "AUDIT", "ERROR"].find(k => e && e.verdict && e.verdict.verdict === k) || "none";
+const wordOf = kind => kind === "COMMON" ? COMMON : kind;
 const anchor = task => "task-" + task.replace(/[^a-z0-9_]/gi, "-");
 const plain = task => task.replace(/_/g, " ");
 
@@ -56,7 +58,7 @@ function scoreboard(m) {
     cell(GRADES.findIndex(x => x[1] === p.grade) + 1 || 9, { class: "grade" }, p.grade === "-" ? "\u2013" : p.grade),
     cell(p.passed.length, {}, m.tasks.map(t => {
       const e = p.in.find(e => e.task === t), kind = kindOf(e);
-      return h("a", { class: "chip " + kind, href: "#" + anchor(t), title: `${plain(t)}: ${e ? kind === "none" ? "not judged yet" : kind + " " + clean(e.verdict.reason) : "not entered"}` }, kind === "none" ? "\u2013" : kind);
+      return h("a", { class: "chip " + kind, href: "#" + anchor(t), title: `${plain(t)}: ${e ? kind === "none" ? "not judged yet" : wordOf(kind) + " " + clean(e.verdict.reason) : "not entered"}` }, kind === "none" ? "\u2013" : wordOf(kind));
     })),
     cell(p.speed ? p.speed.S : "", {}, bar(p.speed)),
     rated && cell(p.rank ? p.rank.rating : "", { class: "num" }, p.rank ? [Math.round(p.rank.rating), h("small", { class: "soft" }, ` ${Math.round(p.rank.lo)} \u2013 ${Math.round(p.rank.hi)}`)] : "\u2013"),
@@ -139,9 +141,9 @@ const ROBUST = { refusals: "senseless calls refused, with nothing written", repe
 
 function challengeRow(e, kinds, robust) {
   const v = e.verdict || {}, s = passed(e) ? e.score : null, kind = kindOf(e);
-  return h("tr", {}, nameCell(e, e.language), cell(e.class, { class: "edge" }, h("span", { class: "class" }, e.class)),
-    cell(kind + (v.reason || ""), {}, chip(kind, kind === "none" ? "not judged" : kind), kind !== "PASS" && h("span", { class: "reason" }, v.reason)),
-    cell(s ? s.score : 0, { class: "num score edge" }, s ? Math.round(s.score) : kind === "PASS" || kind === "none" ? "\u2013" : 0),
+  return h("tr", {}, nameCell(e, e.offers ? `${e.language} \u00b7 offers ${e.offers}: ${percent(e.share)}` : e.language), cell(e.class, { class: "edge" }, h("span", { class: "class" }, e.class)),
+    cell(kind + (v.reason || ""), {}, chip(kind, kind === "none" ? "not judged" : wordOf(kind)), kind !== "PASS" && h("span", { class: "reason" }, v.reason)),
+    cell(s ? s.score : 0, { class: "num score edge" }, s ? Math.round(s.score) : passed(e) || kind === "none" ? "\u2013" : 0),
     cell(s ? -s.score : 1, { class: "grade" }, s ? s.grade === "-" ? "\u2013" : s.grade : kind === "FAIL" ? "F" : "\u2013"),
     cell(s ? s.S : "", { class: "edge" }, bar(speedOf(e))), cell(s ? s.S_min : "", { class: "num" }, s ? percent(s.S_min) : "\u2013"),
     kinds.map((k, i) => share((v.categories || {})[k], !i)), error(v.worst, true), error(v.p999), error(v.ulp, null),
@@ -152,7 +154,7 @@ function challengeRow(e, kinds, robust) {
 function flaw(e) {
   const v = e.verdict, facts = [["case", v.case], ["at", v.index], ["got", v.got], ["want", v.want], ["bound", v.bound]]
     .filter(f => f[1] !== undefined && f[1] !== null && f[1] !== "")
-    .map(([k, x]) => [k, ["got", "want", "bound"].includes(k) ? exact(number(x)) : clean(x)]);
+    .map(([k, x]) => [k, k === "bound" ? exact(number(x)) : k === "got" || k === "want" ? exact(number(x), apart(number(v.got), number(v.want))) : clean(x)]);
   const made = h("div", { class: "flaw " + kindOf(e) }, h("h4", {}, who(e), " ", chip(kindOf(e)), h("span", { class: "reason" }, v.reason)),
     h("p", {}, v.text), facts.length > 0 && h("dl", {}, facts.map(([k, x]) => [h("dt", {}, k), h("dd", {}, x)])));
   if (v.replay) {
@@ -172,18 +174,18 @@ function copy(button, code) {
 }
 
 function challenge(m, task) {
-  const entrants = m.entrants.filter(e => e.task === task).sort((a, b) => (speedOf(b) ? b.score.score : passed(b) ? 0 : -1) - (speedOf(a) ? a.score.score : passed(a) ? 0 : -1));
-  const kinds = ["basic", "shapes", "numerics", "special", "adversarial"], robust = ["refusals", "repeat", "threads", "sanitizer"];
-  const right = entrants.filter(passed), wrong = entrants.filter(e => e.verdict && !passed(e));
+  const entrants = m.entrants.filter(e => e.task === task).sort((a, b) => whole(b) - whole(a) || (speedOf(b) ? b.score.score : passed(b) ? 0 : -1) - (speedOf(a) ? a.score.score : passed(a) ? 0 : -1));
+  const kinds = ["basic", "shapes", "numerics", "special", "adversarial", "canon"], robust = ["refusals", "repeat", "threads", "sanitizer"];
+  const right = entrants.filter(passed), wrong = entrants.filter(e => e.verdict && !whole(e));
   const edge = { class: "num edge" }, num = { class: "num" };
   const heads = [["Entrant", { class: "who" }], ["Class", { class: "edge" }], ["Verdict"], ["Score", edge], ["Grade", { "data-first": "low" }], ["Of the floor", { class: "edge" }], ["Worst", num],
     ...kinds.map((k, i) => [k, { ...(i ? num : edge), title: "passed of all " + k + " cases" }]), ["worst", { ...edge, title: "largest error over its bound" }], ["p99.9", num], ["ulp", num],
     ...robust.map((k, i) => [k, { ...(i ? num : edge), title: ROBUST[k] }]), ["Workspace", edge]];
-  const groups = [["", 1], ["Verdict", 2], ["Score", 2], ["Speed", 2], ["Correct", 5], ["Error / bound", 3], ["Robust", 4], ["Memory", 1]];
+  const groups = [["", 1], ["Verdict", 2], ["Score", 2], ["Speed", 2], ["Correct", 6], ["Error / bound", 3], ["Robust", 4], ["Memory", 1]];
   return h("section", { id: anchor(task) }, h("h2", {}, plain(task)),
     h("p", { class: "note" }, `${right.length} of ${entrants.length} passed`, right.length && right[0].score ? [". Fastest to the floor: ", who(right.reduce((a, b) => (b.score ? b.score.S : 0) > a.score.S ? b : a)), "."] : "."),
     table(heads, groups, entrants.map(e => challengeRow(e, kinds, robust))), figures(m, entrants),
-    wrong.length > 0 && [h("h3", { class: "after" }, "First flaws"), h("p", { class: "note" }, "What each entrant that did not pass did first. The command does it again."), h("div", { class: "flaws" }, wrong.map(flaw))]);
+    wrong.length > 0 && [h("h3", { class: "after" }, "First flaws"), h("p", { class: "note" }, "What each entrant that did not pass did first; of those that are right by the field\u2019s usual contract, the rule of the canon that they break. The command does it again."), h("div", { class: "flaws" }, wrong.map(flaw))]);
 }
 
 // ---- the page ----
@@ -200,7 +202,7 @@ function headOf(m) {
   return [h("header", { class: "head" }, mark(), h("h1", {}, "Touchstone"),
     h("p", { class: "soft" }, isNaN(when) ? clean(run.started || "no run recorded") : when.toISOString().slice(0, 16).replace("T", " ") + " UTC", run.depth && `, ${run.depth} depth`, run.version && `, version ${run.version}`, run.machine && [h("br", {}), run.machine], run.device && [h("br", {}), run.device])),
   h("div", { class: "facts" }, fact(run.badge || "none", "badge of this machine", "badge"), fact(`${held} of ${all}`, "guarantees held"), fact(m.people.length, m.people.length === 1 ? "entrant" : "entrants"),
-    fact(m.tasks.length, m.tasks.length === 1 ? "challenge" : "challenges"), fact(count("PASS"), "passed"), fact(count("FAIL"), "failed"), count("AUDIT") > 0 && fact(count("AUDIT"), "under audit"), count("ERROR") > 0 && fact(count("ERROR"), "errors of the judge"), !m.ended && fact("open", "the run has not ended")),
+    fact(m.tasks.length, m.tasks.length === 1 ? "challenge" : "challenges"), fact(count("PASS") + count("COMMON"), "passed"), count("COMMON") > 0 && fact(count("COMMON"), "of them by the usual contract only"), fact(count("FAIL"), "failed"), count("AUDIT") > 0 && fact(count("AUDIT"), "under audit"), count("ERROR") > 0 && fact(count("ERROR"), "errors of the judge"), !m.ended && fact("open", "the run has not ended")),
   all > 0 && h("ul", { class: "guard" }, run.guarantees.map(x => h("li", {}, chip(x.held ? "held" : "lost", x.held ? "held" : "not held"), h("b", {}, x.name), ": ", x.text)))];
 }
 

@@ -1,0 +1,78 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# judge_common.sh BUILD - the entrants of test/common, in forms in which such code is usually published: each
+# passes, but for rules of the canon and for what it does not offer; and the same spoilt fails.
+set -eu
+build=$(cd "$1" && pwd)
+cd "$(dirname "$0")/common"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+bad=0
+complain() {
+    echo "judge_common: $*" >&2
+    cat "$work/out" "$work/err" >&2
+    bad=$((bad + 1))
+}
+judge() { "$build/touchstone" judge --depth quick --log "$work/log" "$@" >"$work/out" 2>"$work/err"; }
+verdict() { # PATTERN : in the log
+    grep -q "\"type\":\"verdict\".*$1" "$work/log" || complain "no $1 in the log"
+}
+
+# passes PATH SHARE RULE... : by the usual contract; SHARE in the log, '' where all is offered; one of the rules
+passes() {
+    judge "$1" || complain "$1: status $?"
+    verdict '"verdict":"PASS (common)","reason":"canon"'
+    grep -q 'PASS (common)' "$work/out" || complain "$1: the board does not say it"
+    if [ -n "$2" ]; then
+        grep -q "\"type\":\"entrant\".*\"offers\":\".*\",\"share\":$2" "$work/log" || complain "$1: no scope in the log"
+        grep -q 'offers .* % of the challenge:' "$work/out" || complain "$1: no scope on the board"
+    fi
+    verdict "\"rule\":\"\\($3\\)"
+    grep -q '^       touchstone judge --case ' "$work/out" || complain "$1: no command shows it again"
+    # the same verdict from the key, and the flaw again in the case that the board names
+    "$build/touchstone" judge --replay "$work/log" "$1" >"$work/out" 2>"$work/err" || complain "$1: replayed: status $?"
+    grep -q '^same .*PASS (common) canon' "$work/out" || complain "$1: another verdict when replayed"
+    case=$(grep -o '"case":"[a-z_]*/f32[^"]*@[^"]*"' "$work/log" | head -n 1 | cut -d '"' -f 4)
+    judge --case "$case" "$1" || complain "$1: $case: status $?"
+    grep -q 'PASS (common)' "$work/out" || complain "$1: $case: the flaw is gone"
+}
+
+fails() { # FILE SED REASON : the same, spoilt
+    mkdir -p "$work/spoilt"
+    rm -rf "$work/spoilt"/*
+    if [ -d "$1" ]; then cp "$1"/* "$work/spoilt"; else cp "$1" "$work/spoilt"; fi
+    sed -i "$2" "$work/spoilt"/*.[cp]*
+    at=$work/spoilt
+    [ -d "$1" ] || at=$work/spoilt/$1
+    if judge "$at"; then complain "$1: '$2' passed"; fi
+    verdict "\"verdict\":\"FAIL\",\"reason\":\"$3"
+}
+
+passes insertion_topk.c 0.1 'a row \|-inf has'
+fails insertion_topk.c 's/x\[i\] > best\[j - 1\]; j--/x[i] > best[j - 1] + 1e-3f; j--/' value
+fails insertion_topk.c 's/k <= 32 && k <= vocab/k <= 64 \&\& k <= vocab/' status # more than it has
+fails insertion_topk.c 's/k <= 32 && k <= vocab/kk <= 32/' entry
+if ../python.sh >/dev/null; then
+    passes lists_kv_cache 0.1 'a cache tells\|a NaN\|a senseless call\|what is asked'
+    fails lists_kv_cache/ 's/end = len(keys) - n + i + 1/end = len(keys)/' value # a query sees what comes after it
+    fails lists_kv_cache/ 's/k = np.array/k = nosuch.array/' 'status","text":"raised NameError: .*(lists_kv_cache.py:[0-9]*)'
+    passes argsort_beam_search.py '' 'equal scores\|each step\|logits that'
+    fails argsort_beam_search.py 's/total\[i\] \/ (step + 1) \*\* alpha/total[i]/' value
+    fails argsort_beam_search.py 's/\[::-1\]\[:beam_width\]/[::-1][1:beam_width]/' value # never the best
+else
+    echo 'skipped: Python entrants: no NumPy'
+fi
+
+# a library behind a link, as a linker leaves them
+mkdir "$work/linked"
+cp "$build/touchstone-textbook.so" "$work/linked/libtop.so.1.2"
+ln -s libtop.so.1.2 "$work/linked/libtop.so"
+judge --challenge softmax_topk "$work/linked/libtop.so" || complain "a library behind a link: status $?"
+printf '{"name":"linked","author":"a test","challenge":"softmax_topk","class":"host","language":"binary","sources":["libtop.so"]}' \
+    >"$work/linked/entry.json"
+judge "$work/linked" || complain "a folder with a library behind a link: status $?"
+ln -sf "$build/touchstone-textbook.so" "$work/linked/libtop.so"
+if judge "$work/linked"; then complain 'a link out of its folder was followed'; fi
+verdict 'libtop.so: is a symbolic link out of its folder'
+echo "judge_common: $bad complaints"
+[ $bad = 0 ]

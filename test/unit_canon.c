@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* unit_canon.c - what is excused as a rule of the canon, and what is not: answers are laid by hand
+ * into the buffers of a case. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "arena.h"
+#include "dtype.h"
+#include "touchstone/layernorm.h"
+#include "touchstone/softmax_topk.h"
+#include "unit.h"
+
+static const ts_task *task_called(const char *name)
+{
+    for (int i = 0; ts_tasks[i]; i++)
+        if (!strcmp(ts_tasks[i]->name, name)) return ts_tasks[i];
+    fail_msg("no task %s", name);
+    return NULL;
+}
+
+/* The first f32 case of the family that has rows, and its inputs and wants. */
+typedef struct question {
+    const ts_task *t;
+    const ts_case *c;
+    ts_arena       m;
+    void          *args;
+    ts_want       *want;
+} question;
+
+static void ask(question *q, const ts_task *t, const ts_case *c)
+{
+    *q = (question) { .t = t, .c = c };
+    q->args = calloc(1, t->args_bytes);
+    q->want = calloc(t->n_want(c) + 1, sizeof *q->want);
+    assert_true(ts_arena_open(&q->m));
+    ts_arena_setup(&q->m, t, c, 7, q->args);
+    t->oracle(c, q->args, q->want);
+}
+
+static void ask_family(question *q, const char *task, const char *family)
+{
+    const ts_task *t = task_called(task);
+    const ts_case *c = t->cases();
+    while (strcmp(c->family, family) || c->dtype != TS_F32 || c->dim[0] < 2) c++;
+    ask(q, t, c);
+}
+
+static void close_question(question *q)
+{
+    ts_arena_clear(&q->m);
+    ts_arena_close(&q->m);
+    free(q->args);
+    free(q->want);
+}
+
+static bool is_right(const question *q, ts_flaw *f)
+{
+    ts_errors e = { 0 };
+    return q->t->check(q->c, q->args, q->want, f, &e);
+}
+
+/* The rule that is broken; NULL: none, and the answer is wrong. */
+static const char *excuse(const question *q)
+{
+    ts_flaw   f;
+    ts_errors e = { 0 };
+    assert_false(is_right(q, &f));
+    return ts_canon_broken(q->t, q->c, q->args, q->want, &f, &e);
+}
+
+/* The answer of the oracle. */
+static void answer_topk(question *q)
+{
+    const ts_softmax_topk_args *a = q->args;
+    const int64_t               n = a->n_rows * a->k;
+    ts_flaw                     f;
+    for (int64_t i = 0; i < n; i++) {
+        a->index[i] = (int32_t)q->want[i].value;
+        a->prob[i] = (float)q->want[n + i].value;
+    }
+    for (int64_t r = 0; a->lse && r < a->n_rows; r++) a->lse[r] = (float)q->want[2 * n + r].value;
+    assert_true(is_right(q, &f));
+}
+
+static void swap(int32_t *a, int32_t *b)
+{
+    const int32_t was = *a;
+    *a = *b, *b = was;
+}
+
+static void any_order_of_ties(void **state)
+{
+    question q;
+    (void)state;
+    ask_family(&q, "softmax_topk", "ties");
+    const ts_softmax_topk_args *a = q.args;
+    const float                *x = a->logits;
+    answer_topk(&q);
+    assert_true(x[a->index[0]] == x[a->index[1]]);
+    swap(&a->index[0], &a->index[1]);
+    assert_non_null(excuse(&q));
+    a->index[0] = a->index[1]; /* one of them twice */
+    assert_null(excuse(&q));
+    answer_topk(&q);
+    int32_t lower = 0; /* a logit that is smaller than the best */
+    while (!(x[lower] < x[a->index[0]])) lower++;
+    a->index[0] = lower;
+    assert_null(excuse(&q));
+    answer_topk(&q);
+    swap(&a->index[0], &a->index[1]);
+    a->prob[3] *= 1.01F; /* the order is excused, the number is not */
+    assert_null(excuse(&q));
+    answer_topk(&q);
+    a->index[0] = (int32_t)a->n_vocab;
+    assert_null(excuse(&q));
+    answer_topk(&q);
+    a->lse[1] += 0.01F;
+    assert_null(excuse(&q));
+    close_question(&q);
+}
+
+static void rows_of_minus_infinity(void **state)
+{
+    question q;
+    (void)state;
+    ask_family(&q, "softmax_topk", "all_masked"); /* whose second row is */
+    const ts_softmax_topk_args *a = q.args;
+    answer_topk(&q);
+    a->prob[a->k] = NAN;
+    a->lse[1] = NAN;
+    assert_non_null(excuse(&q));
+    a->prob[0] *= 1.01F;
+    assert_null(excuse(&q));
+    close_question(&q);
+}
+
+static void inputs_that_are_no_numbers(void **state)
+{
+    question q;
+    (void)state;
+    ask_family(&q, "layernorm_forward", "sick");
+    const ts_layernorm_forward_args *a = q.args;
+    memset(a->y, 0, (size_t)(a->n_rows * a->row_stride) * sizeof(float));
+    assert_non_null(excuse(&q));
+    close_question(&q);
+    ask_family(&q, "layernorm_forward", "normal");
+    const ts_layernorm_forward_args *b = q.args;
+    memset(b->y, 0, (size_t)(b->n_rows * b->row_stride) * sizeof(float));
+    assert_null(excuse(&q));
+    close_question(&q);
+}
+
+/* Of every task, an answer of zeros and one that was never written: on ordinary inputs nothing
+ * excuses it. */
+static void nothing_else_is_excused(void **state)
+{
+    int n = 0;
+    (void)state;
+    for (int t = 0; ts_tasks[t]; t++)
+        for (const ts_case *c = ts_tasks[t]->cases(); c->use; c++) {
+            question q;
+            ts_flaw  f;
+            if (!(c->use & TS_USE_CHECK) || ts_case_category(ts_tasks[t], c) != TS_BASIC) continue;
+            if (ts_tasks[t]->cost(c).bytes > 1e5) continue;
+            ask(&q, ts_tasks[t], c);
+            for (int zero = 0; zero < 2; zero++) {
+                ts_arena_reset(&q.m);
+                for (int i = 0; zero && i < q.m.n; i++)
+                    if (q.m.buf[i].b.role == TS_OUT) memset(q.m.buf[i].p, 0, q.m.buf[i].n_bytes);
+                if (is_right(&q, &f)) continue;
+                const char *rule = excuse(&q);
+                char        name[192];
+                ts_case_string(ts_tasks[t], c, 7, name, sizeof name);
+                if (rule) fail_msg("%s: %s", name, rule);
+                n++;
+            }
+            close_question(&q);
+        }
+    assert_true(n > 100);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(any_order_of_ties),
+        cmocka_unit_test(rows_of_minus_infinity),
+        cmocka_unit_test(inputs_that_are_no_numbers),
+        cmocka_unit_test(nothing_else_is_excused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

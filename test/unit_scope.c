@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* unit_scope.c - what an entrant may say that it offers, and what it is then asked. */
+#include <string.h>
+
+#include "court.h"
+#include "unit.h"
+
+static const ts_task *task_called(const char *name)
+{
+    for (int i = 0; ts_tasks[i]; i++)
+        if (!strcmp(ts_tasks[i]->name, name)) return ts_tasks[i];
+    fail_msg("no task %s", name);
+    return NULL;
+}
+
+static double share(const char *task, const char *text)
+{
+    ts_scope   s;
+    ts_refusal why = { 0 };
+    if (!ts_scope_read(text, task_called(task), TS_CPU, &s, &why)) fail_msg("%s", why.text);
+    return s.share;
+}
+
+static void shares(void **state)
+{
+    (void)state;
+    assert_true(share("softmax_topk", "") == 1);
+    assert_true(share("softmax_topk", "1") > 0.9999 && share("softmax_topk", "k >= 0") > 0.9999);
+    const double small = share("softmax_topk", "k <= 32"), rest = share("softmax_topk", "k > 32");
+    assert_true(small > 0.2 && small < 0.6 && small + rest > 0.9999 && small + rest < 1.0001);
+    assert_true(share("softmax_topk", "k <= 32 && dtype == f32") < small);
+    /* A store that is the dtype of the case itself is that dtype. */
+    assert_true(share("kv_cache", "page == 0 && store == f32") > 0.1);
+    assert_true(share("kv_cache", "store == f32 && dtype == bf16") > 0);
+    assert_true(share("kv_cache", "store == u4 && channel") > 0);
+    assert_true(share("kv_cache", "window > 0") > 0);
+    assert_true(share("flash_attention", "causal && window == 0 && head_dim % 8 == 0") > 0.1);
+}
+
+static void refuses(const char *task, const char *text, const char *expected)
+{
+    ts_scope   s;
+    ts_refusal why = { 0 };
+    assert_false(ts_scope_read(text, task_called(task), TS_CPU, &s, &why));
+    assert_string_equal(why.reason, "entry");
+    if (!strstr(why.text, expected) || strchr(why.text, '\n'))
+        fail_msg("'%s': '%s' is not in '%s'", text, expected, why.text);
+}
+
+static void mistakes(void **state)
+{
+    (void)state;
+    refuses("softmax_topk", "kk <= 32", "column 1: unknown name 'kk'; the names are rows vocab k");
+    refuses("kv_cache", "store == f31", "unknown name 'f31'; the names are store window channel");
+    refuses("softmax_topk", "k <=", "column 5: the text ends");
+    refuses("softmax_topk", "k <= 32)", "column 8: got ')'");
+    refuses("softmax_topk", "k / pad", "division by zero, in case softmax_topk/");
+    refuses("softmax_topk", "k < 0", "k < 0 leaves no case of softmax_topk to check");
+    refuses("kv_cache", "page == 0 && page == 1", "leaves no case");
+}
+
+/* Nothing but what is offered, and as much of it as the depth has room for. */
+static void draws_within(void **state)
+{
+    static int     number[TS_MOST_CASES];
+    const ts_task *t = task_called("softmax_topk");
+    const ts_court c = { .depth = TS_QUICK };
+    ts_scope       s;
+    ts_refusal     why = { 0 };
+    (void)state;
+    assert_true(ts_scope_read("k <= 32 && dtype == f32", t, TS_CPU, &s, &why));
+    const int n = ts_court_draw(&c, t, TS_SEALED, &s, number);
+    assert_true(n > 30);
+    for (int i = 0; i < n; i++) {
+        const ts_case *one = &t->cases()[number[i]];
+        assert_true(one->dim[2] <= 32 && one->dtype == TS_F32);
+    }
+    assert_true(ts_scope_takes(NULL, t, t->cases()));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(shares),
+        cmocka_unit_test(mistakes),
+        cmocka_unit_test(draws_within),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
