@@ -149,6 +149,13 @@ static void past_the_range_of_functions(void **state)
     assert_true(is(ts_real_log(ts_real_of(1)), 0, 0) && ts_log64(0) == -INFINITY);
     assert_true(ts_log64(INFINITY) == INFINITY && isnan(ts_log64(-1)) && isnan(ts_log64(NAN)));
     assert_true(ts_log64(0x1p-1074) == -0x1.74385446d71c3p+9); /* -1074 ln 2 */
+    for (int x = 1; x < 200; x++)
+        for (int y = 0; y <= 4; y++) {
+            double exact = 1;
+            for (int i = 0; i < y; i++) exact *= x;
+            const ts_real p = ts_real_pow(x, y);
+            assert_true(p.hi == exact && p.lo == 0);
+        }
     assert_true(ts_pow64(0, 0) == 1 && ts_pow64(0, 3) == 0 && ts_pow64(0, -1) == INFINITY);
     assert_true(isnan(ts_pow64(-2, 3)) && ts_pow64(10, 400) == INFINITY && ts_pow64(10, -400) == 0);
     assert_true(isnan(ts_sin64(INFINITY)) && isnan(ts_cos64(NAN)) && isnan(ts_sin64(0x1.1p20)));

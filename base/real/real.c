@@ -182,10 +182,17 @@ double ts_log64(double x)
 
 /* ---- pow ---- */
 
+/* A small whole power is a product, and so exact as long as it fits: 3^2 is 9, and a tie between
+ * quotients by it a tie. */
 ts_real ts_real_pow(double x, double y)
 {
-    if (y == 0 || x == 1) return ts_real_of(1);
-    if (y == 1) return ts_real_of(x);
+    if (x == 1) return ts_real_of(1);
+    if (x > 0 && y >= 0 && y <= 8 && y == (int)y) {
+        ts_real p = ts_real_of(1);
+        for (int i = 0; i < (int)y; i++) p = ts_real_mul(p, ts_real_of(x));
+        return p;
+    }
+    if (y == 0) return ts_real_of(1);
     return ts_real_exp(ts_real_mul(ts_real_of(y), ts_real_log(ts_real_of(x))));
 }
 
