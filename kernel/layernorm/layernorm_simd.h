@@ -302,7 +302,7 @@ INLINE void forward_group(const forward_call *c, int64_t r, int64_t end, int gro
         sums[k] = sums_zero();
     }
     const int64_t lag = whole >= 4 * LAG ? LAG : 0;
-    for (int64_t i = 0; LAG && i < lag; i += UNIT) {
+    for (int64_t i = 0; i < lag; i += UNIT) {
         prefetch_ahead(x, group, c->pitch, t, i, c->n, to_next);
         for (int k = 0; k < group; k++)
             sums[k] = sum_x(sums[k], x + k * c->pitch, t, i, UNIT, pivot[k]);
