@@ -9,6 +9,7 @@
 #define INLINE static inline __attribute__((always_inline))
 
 enum { UNIT = 16, HALF = 8, GROUP = 2, SHORT = 8 * UNIT, NEAR = 0 };
+enum { FAR = 0, BACK = 0, LAG = 0 };
 
 typedef __m256 reg;
 typedef struct vec {

@@ -8,6 +8,7 @@
 #define INLINE static inline __attribute__((always_inline))
 
 enum { UNIT = 32, HALF = 16, GROUP = 4, SHORT = 8 * UNIT, NEAR = 0 };
+enum { FAR = 0, BACK = 0, LAG = 0 };
 
 typedef __m512 reg;
 typedef struct vec {

@@ -13,6 +13,7 @@
 #define INLINE static inline __attribute__((always_inline))
 
 enum { UNIT = 16, QUARTER = 4, GROUP = 1, SHORT = 16 * UNIT, NEAR = 1 };
+enum { FAR = 4096, BACK = 256, LAG = SHORT };
 
 typedef float32x4_t four;
 typedef struct reg { /* two sums, so that one need not wait for the other */
@@ -71,27 +72,38 @@ INLINE uint16x8_t pack(ts_dtype t, four low, four high)
     return vreinterpretq_u16_f16(vcvt_high_f16_f32(vcvt_f16_f32(low), high));
 }
 
-INLINE void store(void *row, ts_dtype t, int64_t i, int n, vec v)
+/* In the order of memory, which compilers else change: a line that is written from end to end need
+ * not be read first. */
+INLINE void store_unit(void *row, ts_dtype t, int64_t i, vec v)
 {
     if (t == TS_F32) {
-        float copy[UNIT], *p = n == UNIT ? (float *)row + i : copy;
-        vst1q_f32(p, v.a);
-        vst1q_f32(p + 4, v.b);
-        vst1q_f32(p + 8, v.c);
-        vst1q_f32(p + 12, v.d);
-        if (n != UNIT) memcpy((float *)row + i, copy, (size_t)n * sizeof *p);
+        float *p = (float *)row + i;
+        __asm__ volatile("stp %q2, %q3, [%1]\n\tstp %q4, %q5, [%1, #32]"
+                         : "=m"(*(float(*)[UNIT])p)
+                         : "r"(p), "w"(v.a), "w"(v.b), "w"(v.c), "w"(v.d));
     } else {
-        uint16_t copy[UNIT], *p = n == UNIT ? (uint16_t *)row + i : copy;
-        vst1q_u16(p, pack(t, v.a, v.b));
-        vst1q_u16(p + 8, pack(t, v.c, v.d));
-        if (n != UNIT) memcpy((uint16_t *)row + i, copy, (size_t)n * sizeof *p);
+        uint16_t *p = (uint16_t *)row + i;
+        __asm__ volatile("stp %q2, %q3, [%1]"
+                         : "=m"(*(uint16_t(*)[UNIT])p)
+                         : "r"(p), "w"(pack(t, v.a, v.b)), "w"(pack(t, v.c, v.d)));
+    }
+}
+
+INLINE void store(void *row, ts_dtype t, int64_t i, int n, vec v)
+{
+    float copy[UNIT];
+    if (n == UNIT) {
+        store_unit(row, t, i, v);
+    } else {
+        store_unit(copy, t, 0, v);
+        memcpy((char *)row + i * (t == TS_F32 ? 4 : 2), copy, (size_t)n * (t == TS_F32 ? 4 : 2));
     }
 }
 
 /* Stores that bypass the caches gain nothing. */
 INLINE void stream(void *row, ts_dtype t, int64_t i, vec v)
 {
-    store(row, t, i, UNIT, v);
+    store_unit(row, t, i, v);
 }
 
 INLINE void end_streams(void)
@@ -185,7 +197,12 @@ INLINE vec columns_begin(const float *p, ts_dtype t, int n)
 INLINE void columns_end(float *p, ts_dtype t, int n, vec v)
 {
     (void)t;
-    store(p, TS_F32, 0, n, v);
+    float copy[UNIT], *to = n == UNIT ? p : copy; /* in any order: these lines stay in a cache */
+    vst1q_f32(to, v.a);
+    vst1q_f32(to + 4, v.b);
+    vst1q_f32(to + 8, v.c);
+    vst1q_f32(to + 12, v.d);
+    if (n != UNIT) memcpy(p, copy, (size_t)n * sizeof *p);
 }
 
 INLINE wide wide_zero(void)

@@ -7,6 +7,10 @@
  *     SHORT          elements summed in float before they go on to a double, where the sums are
  *                    statistics: few, as mean is judged closely
  *     NEAR           whether rows near zero are worth a shorter way, as where arithmetic is slow
+ *     FAR            bytes that forward asks of a row into the second-level cache; 0: none
+ *     BACK           ... and of a row that it reads again into the first; 0: none
+ *     LAG            columns, a multiple of SHORT, that y stays behind the sums of the next rows:
+ *                    the same columns of all rows may be in the same set of a cache; 0: none
  *     vec, reg       UNIT floats in some registers; one such register
  *     load, store    elements i..i+n of a row; lanes past n are loaded as 0
  *     stream         a store past the caches, of UNIT elements from a boundary of their size
@@ -40,19 +44,29 @@ INLINE int64_t size_of(ts_dtype t)
     return t == TS_F32 ? 4 : 2;
 }
 
-/* UNIT elements of `group` rows, from p on, will be wanted soon. */
-INLINE void prefetch(const char *p, int group, int64_t pitch, ts_dtype t)
+/* Where element i of a row and `ahead` bytes more are: in its group of rows or, past their end, in
+ * the next. A single row and the next follow one another. */
+INLINE int64_t ahead_of(int64_t i, int64_t n, ts_dtype t, int ahead, int group, int64_t to_next)
+{
+    const int64_t j = i + ahead / size_of(t);
+    return j < n || group == 1 ? j * size_of(t) : (j - n) * size_of(t) + to_next;
+}
+
+/* UNIT elements of `group` rows, from p on, will be wanted soon, or later. */
+INLINE void prefetch(const char *p, int group, int64_t pitch, ts_dtype t, int soon)
 {
 #pragma GCC unroll 4
     for (int k = 0; k < group; k++)
-        for (int64_t b = 0; b < UNIT * size_of(t); b += LINE) __builtin_prefetch(p + k * pitch + b);
+        for (int64_t b = 0; b < UNIT * size_of(t); b += LINE)
+            if (soon) __builtin_prefetch(p + k * pitch + b);
+            else __builtin_prefetch(p + k * pitch + b, 0, 2);
 }
 
-/* Where that is, AHEAD of element i: in this group of rows or, past their end, in the next. */
-INLINE int64_t ahead_of(int64_t i, int64_t n, ts_dtype t, int64_t to_next)
+INLINE void prefetch_ahead(const char *p, int group, int64_t pitch, ts_dtype t, int64_t i,
+                           int64_t n, int64_t to_next)
 {
-    const int64_t j = i + AHEAD / size_of(t);
-    return j < n ? j * size_of(t) : (j - n) * size_of(t) + to_next;
+    prefetch(p + ahead_of(i, n, t, AHEAD, group, to_next), group, pitch, t, 1);
+    if (FAR) prefetch(p + ahead_of(i, n, t, FAR, group, to_next), group, pitch, t, 0);
 }
 
 /* Only whole lines are streamed, and all rows must have them in the same columns. */
@@ -233,12 +247,12 @@ INLINE void y_unit(const forward_call *c, int64_t r, int group, const scale *s, 
 }
 
 /* The columns before the first whole line, and those from i on. */
-INLINE void y_ends(const forward_call *c, int64_t r, int group, const scale *s, ts_dtype t,
-                   int64_t i)
+INLINE void y_ends(const forward_call *c, int64_t r, int group, const scale *s, int plain,
+                   ts_dtype t, int64_t i)
 {
     for (int64_t j = 0; j < c->head; j += UNIT)
         y_unit(c, r, group, s, 0, t, j, (int)ts_lesser(UNIT, c->head - j), 0);
-    for (; i + UNIT <= c->n; i += UNIT) y_unit(c, r, group, s, 0, t, i, UNIT, c->streaming);
+    for (; i + UNIT <= c->n; i += UNIT) y_unit(c, r, group, s, plain, t, i, UNIT, c->streaming);
     if (i < c->n) y_unit(c, r, group, s, 0, t, i, (int)(c->n - i), 0);
 }
 
@@ -246,11 +260,13 @@ INLINE void y_ends(const forward_call *c, int64_t r, int group, const scale *s, 
  * it works with is its own, so that no store can be taken for one to it. */
 INLINE void forward_units(const forward_call *c, const char *x, int64_t r, int group, ts_dtype t,
                           int plain, const scale *given, const float *from, int64_t i, int64_t stop,
-                          int64_t to_next, row_sums *out)
+                          int64_t lag, int64_t to_next, row_sums *out)
 {
     scale    s[GROUP];
     row_sums sums[GROUP];
     float    pivot[GROUP];
+
+    const char *const old = c->x + r * c->pitch - lag * size_of(t);
 #pragma GCC unroll 4
     for (int k = 0; k < group; k++) {
         s[k] = given[k];
@@ -258,11 +274,12 @@ INLINE void forward_units(const forward_call *c, const char *x, int64_t r, int g
         pivot[k] = from[k];
     }
     for (; i < stop; i += UNIT) {
-        prefetch(x + ahead_of(i, c->n, t, to_next), group, c->pitch, t);
+        prefetch_ahead(x, group, c->pitch, t, i, c->n, to_next);
+        if (BACK) prefetch(old + i * size_of(t) + BACK, group, c->pitch, t, 1);
 #pragma GCC unroll 4
         for (int k = 0; k < group; k++)
             sums[k] = sum_x(sums[k], x + k * c->pitch, t, i, UNIT, pivot[k]);
-        y_unit(c, r, group, s, plain, t, c->head + i, UNIT, c->streaming);
+        y_unit(c, r, group, s, plain, t, c->head + i - lag, UNIT, c->streaming);
     }
     settle(sums, group, t, i - UNIT);
 #pragma GCC unroll 4
@@ -284,10 +301,17 @@ INLINE void forward_group(const forward_call *c, int64_t r, int64_t end, int gro
         pivot[k] = first_pivot(x + k * c->pitch, t, c->n);
         sums[k] = sums_zero();
     }
-    for (int64_t i = 0; i < whole; i += SHORT)
-        forward_units(c, x, r, group, t, plain, s, pivot, i, ts_lesser(i + SHORT, whole), to_next,
-                      sums);
-    y_ends(c, r, group, s, t, c->head + whole);
+    const int64_t lag = whole >= 4 * LAG ? LAG : 0;
+    for (int64_t i = 0; i < lag; i += UNIT) {
+        prefetch_ahead(x, group, c->pitch, t, i, c->n, to_next);
+        for (int k = 0; k < group; k++)
+            sums[k] = sum_x(sums[k], x + k * c->pitch, t, i, UNIT, pivot[k]);
+        settle(sums, group, t, i);
+    }
+    for (int64_t i = lag; i < whole; i += SHORT)
+        forward_units(c, x, r, group, t, plain, s, pivot, i, ts_lesser(i + SHORT, whole), lag,
+                      to_next, sums);
+    y_ends(c, r, group, s, plain, t, c->head + whole - lag);
     for (int k = 0; k < group; k++)
         s[k] = finish_sums(c, r + group + k, t, sums[k], whole, pivot[k]);
 }
@@ -314,7 +338,7 @@ INLINE void forward_rows(const ts_layernorm_forward_args *a, int64_t begin, int6
         if (known && plain) forward_group(&c, r, end, group, t, s, 1);
         else if (known) forward_group(&c, r, end, group, t, s, 0);
         else
-            for (int k = 0; k < n; k++) y_ends(&c, r + k, 1, &s[k], t, c.head);
+            for (int k = 0; k < n; k++) y_ends(&c, r + k, 1, &s[k], 0, t, c.head);
     }
     if (c.streaming) end_streams();
 }
@@ -436,9 +460,9 @@ INLINE void backward_units(const backward_call *c, int64_t r, int group, ts_dtyp
         sums[k] = part_zero();
     }
     for (; i + UNIT <= stop; i += UNIT) {
-        const int64_t ahead = r * c->pitch + ahead_of(i, c->n, t, to_next);
-        prefetch(c->x + ahead, group, c->pitch, t);
-        prefetch(c->dy + ahead, group, c->pitch, t);
+        const int64_t ahead = r * c->pitch + ahead_of(i, c->n, t, AHEAD, group, to_next);
+        prefetch(c->x + ahead, group, c->pitch, t, 1);
+        prefetch(c->dy + ahead, group, c->pitch, t, 1);
         sum_unit(c, r, group, w, near, t, i, UNIT, sums);
         if (before && c->head + i + UNIT <= c->n)
             dx_unit(c, r - group, group, done, near, t, c->head + i, UNIT, c->streaming);

@@ -9,7 +9,8 @@ enum {
     CHUNKS = 64,     /* what a large call is cut into: enough to keep many threads level */
     MIN_ROWS = 8,    /* below this a chunk's partial sums cost as much as its rows */
     MAX_ROWS = 1024, /* above this the float partial sums would lose digits */
-    COLUMNS = 64,    /* summed at a time; a partial is padded to a multiple of it */
+    COLUMNS = 64,    /* summed at a time; a partial is padded to an odd multiple of it, so that */
+                     /* the same columns of two partials are in different sets of a cache */
     LINE = 64,
     SMALL = 1 << 14, /* elements: fewer are done before a second thread wakes up */
 };
@@ -30,7 +31,7 @@ static int64_t count_chunks(int64_t n_rows)
 
 static int64_t padded(int64_t n_cols)
 {
-    return (n_cols + COLUMNS - 1) / COLUMNS * COLUMNS;
+    return ((n_cols + COLUMNS - 1) / COLUMNS | 1) * COLUMNS;
 }
 
 static int count_threads(const ts_exec *x, int64_t n_rows, int64_t n_cols)
