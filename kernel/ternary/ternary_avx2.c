@@ -17,6 +17,7 @@ enum {
     VECS_MORE = 2,
     TALL = 6,
     WIDE = 2, /* sums fill 12 of 16 registers */
+    DW_TILES = 1,
     PER = 1,
     TABLE = 1,
 };
@@ -154,8 +155,8 @@ INLINE vec add_chosen(vec sum, chosen c, vec entry)
 
 #include "ternary_backward_simd.h"
 
-static const ts_ternary_steps steps = { TABLE,    ROWS,     false, pack,    unpack, largest,
-                                        tabulate, multiply, store, give_dx, give_dw };
+static const ts_ternary_steps steps = { TABLE,   ROWS,     DW_TILES, false, pack,    unpack,
+                                        largest, tabulate, multiply, store, give_dx, give_dw };
 
 ts_status ts_ternary_pack_avx2(const void *args, const ts_exec *x)
 {

@@ -15,6 +15,7 @@ enum {
     VECS_MORE = 4,
     TALL = 6,
     WIDE = 4, /* sums fill 24 of 32 registers */
+    DW_TILES = 1,
     PER = 2,
     TABLE = 8,
 };
@@ -145,8 +146,8 @@ INLINE vec add_chosen(vec sum, chosen c, vec entry)
 
 #include "ternary_backward_simd.h"
 
-static const ts_ternary_steps steps = { TABLE,    ROWS,     false, pack,    unpack, largest,
-                                        tabulate, multiply, store, give_dx, give_dw };
+static const ts_ternary_steps steps = { TABLE,   ROWS,     DW_TILES, false, pack,    unpack,
+                                        largest, tabulate, multiply, store, give_dx, give_dw };
 
 ts_status ts_ternary_pack_avx512(const void *args, const ts_exec *x)
 {

@@ -3,6 +3,7 @@
  * set,
  *
  *     TALL, WIDE      rows of the product, and vecs of a row, that are taken together
+ *     DW_TILES        tiles of outputs that share a look at `in`
  *
  * Both are products of float tiles: dx of dy and of weights made from codes, dw of dy, taken by
  * columns, and `in`. A tile's sum is made from 0 and then added, which keeps roundings few. */
@@ -42,8 +43,10 @@ INLINE void add_terms(vec part[TALL][WIDE], factor left, const float *right, int
     }
 }
 
-/* sum += left right: `rows` rows of WIDE vecs, n terms. */
-INLINE void product(float *sum, factor left, const float *right, int64_t n, int rows)
+/* sum += left right, or, where these are the first terms, 0 + left right: `rows` rows of WIDE vecs,
+ * `stride` floats apart, and n terms. */
+INLINE void product(float *sum, int64_t stride, factor left, const float *right, int64_t n,
+                    int rows, bool first)
 {
     const bool by_row = left.along == 1;
     const int  picks = by_row || rows % PICKS == 0 ? PICKS : 1, step = by_row ? picks : 1;
@@ -61,24 +64,25 @@ INLINE void product(float *sum, factor left, const float *right, int64_t n, int 
     for (int r = 0; r < rows; r++) {
         UNROLL
         for (int v = 0; v < WIDE; v++) {
-            float *const to = sum + r * GROUP + v * LANES;
-            put(to, add(get(to), part[r][v]));
+            float *const to = sum + r * stride + v * LANES;
+            put(to, add(first ? splat(0) : get(to), part[r][v]));
         }
     }
 }
 
 /* m rows, by TALL, then by two; all of GROUP columns. */
-INLINE void add_product(ts_ternary_scratch *s, int64_t down, int64_t along, int64_t m, int64_t n)
+INLINE void add_product(float *to, int64_t stride, factor left, const float *right, int64_t m,
+                        int64_t n, bool first)
 {
     for (int64_t c = 0; c < GROUP; c += WIDE * LANES) {
-        factor  left = { s->left, down, along };
-        float  *sum = s->sum + c;
+        factor  l = left;
+        float  *sum = to + c;
         int64_t r = 0;
-        for (; r + TALL <= m; r += TALL, left.at += TALL * down, sum += TALL * GROUP)
-            product(sum, left, s->right + c, n, TALL);
-        for (; r + 2 <= m; r += 2, left.at += 2 * down, sum += 2 * GROUP)
-            product(sum, left, s->right + c, n, 2);
-        if (r < m) product(sum, left, s->right + c, n, 1);
+        for (; r + TALL <= m; r += TALL, l.at += TALL * l.down, sum += TALL * stride)
+            product(sum, stride, l, right + c, n, TALL, first);
+        for (; r + 2 <= m; r += 2, l.at += 2 * l.down, sum += 2 * stride)
+            product(sum, stride, l, right + c, n, 2, first);
+        if (r < m) product(sum, stride, l, right + c, n, 1, first);
     }
 }
 
@@ -93,32 +97,49 @@ static void give_dx(const ts_ternary_linear_backward_args *a, const ts_ternary_m
         for (int64_t r = 0; r < n_rows; r++)
             floats_of(a->dy, d->dtype, (row + r) * d->n_out + o, n, 1, s->left + r * TILE);
         for (int64_t i = 0; i < n; i++) weights(m, o + i, g, s->right + i * GROUP);
-        add_product(s, TILE, 1, n_rows, n);
+        add_product(s->sum, GROUP, (factor) { s->left, TILE, 1 }, s->right, n_rows, n, false);
     }
     for (int64_t r = 0; r < n_rows; r++)
         store(s->sum + r * GROUP, ts_ternary_width(d->n_in, g), 1, a->dx, d->dtype,
               (row + r) * d->n_in + g * GROUP);
 }
 
+/* dw of outputs [begin, end), at most TILE, and rows from `row` on, which `right` has: added to
+ * sums, `stride` floats apart. */
+INLINE void add_dw(const ts_ternary_linear_backward_args *a, int64_t begin, int64_t end,
+                   int64_t row, ts_ternary_scratch *s, float *sum, int64_t stride)
+{
+    const ts_ternary_linear_dims *d = &a->d;
+    const int64_t                 n = min_of(TILE, d->n_rows - row);
+    for (int64_t r = 0; r < n; r++)
+        floats_of(a->dy, d->dtype, (row + r) * d->n_out + begin, end - begin, 1,
+                  s->left + r * TILE);
+    add_product(sum, stride, (factor) { s->left, 1, TILE }, s->right, end - begin, n, row == 0);
+}
+
+/* A whole group is summed in dw itself, a part in the scratch. */
 static void give_dw(const ts_ternary_linear_backward_args *a, int64_t out, int64_t g,
                     ts_ternary_scratch *s)
 {
     const ts_ternary_linear_dims *d = &a->d;
-    const int64_t n_outs = min_of(TILE, d->n_out - out), width = ts_ternary_width(d->n_in, g);
+    const int64_t                 end = min_of(out + DW_TILES * TILE, d->n_out), n_in = d->n_in;
+    const int64_t width = ts_ternary_width(n_in, g), step = width < GROUP ? TILE : end - out;
     memset(s->sum, 0, sizeof s->sum);
-    memset(s->right, 0, sizeof s->right);
-    for (int64_t row = 0; row < d->n_rows; row += TILE) {
-        const int64_t n = min_of(TILE, d->n_rows - row);
-        for (int64_t r = 0; r < n; r++) {
-            floats_of(a->dy, d->dtype, (row + r) * d->n_out + out, n_outs, 1, s->left + r * TILE);
-            floats_of(a->in, d->dtype, (row + r) * d->n_in + g * GROUP, width, 1,
-                      s->right + r * GROUP);
+    if (width < GROUP) memset(s->right, 0, sizeof s->right);
+    for (int64_t o = out; o < end; o += step) {
+        const int64_t to = min_of(o + step, end);
+        float *const  dw = a->dw + o * n_in + g * GROUP;
+        for (int64_t row = 0; row < d->n_rows; row += TILE) {
+            for (int64_t r = row; r < min_of(row + TILE, d->n_rows); r++)
+                floats_of(a->in, d->dtype, r * n_in + g * GROUP, width, 1,
+                          s->right + (r - row) * GROUP);
+            if (width < GROUP) add_dw(a, o, to, row, s, s->sum, GROUP);
+            for (int64_t i = o; i < to && width == GROUP; i += TILE)
+                add_dw(a, i, min_of(i + TILE, to), row, s, dw + (i - o) * n_in, n_in);
         }
-        add_product(s, 1, TILE, n_outs, n);
+        for (int64_t i = 0; i < to - o && (width < GROUP || d->n_rows == 0); i++)
+            memcpy(dw + i * n_in, s->sum + i % TILE * GROUP, (size_t)width * sizeof *dw);
     }
-    for (int64_t o = 0; o < n_outs; o++)
-        memcpy(a->dw + (out + o) * d->n_in + g * GROUP, s->sum + o * GROUP,
-               (size_t)width * sizeof *a->dw);
 }
 
 #endif

@@ -111,6 +111,7 @@ typedef struct ts_ternary_scratch {
 typedef struct ts_ternary_steps {
     int64_t table;    /* floats that an input of a row is turned into, for `multiply` */
     int64_t rows;     /* of `in` that `multiply` takes together, at most */
+    int64_t dw_tiles; /* of outputs that one call of `dw` makes */
     bool    by_group; /* tables are [group][row], not [row][group] */
     /* One row of latents; false, and anything written, where a group is out of range. */
     bool (*pack)(const float *w, int64_t n_in, uint8_t *code, uint16_t *scale);
@@ -126,8 +127,8 @@ typedef struct ts_ternary_steps {
                      float *y, int64_t y_stride);
     /* n floats, times `scale`, to elements from `at` on. */
     void (*store)(const float *from, int64_t n, float scale, void *to, ts_dtype t, int64_t at);
-    /* dx of group g and rows from `row` on; dw of group g and outputs from `out` on: TILE at most.
-     */
+    /* dx of group g and rows from `row` on, TILE at most; dw of group g and outputs from `out` on,
+     * dw_tiles tiles at most. */
     void (*dx)(const ts_ternary_linear_backward_args *a, const ts_ternary_matrix *m, int64_t row,
                int64_t g, ts_ternary_scratch *s);
     void (*dw)(const ts_ternary_linear_backward_args *a, int64_t out, int64_t g,

@@ -16,6 +16,7 @@ enum {
     GROUP_BYTES = TS_TERNARY_GROUP_BYTES,
     TALL = 8,
     WIDE = 2, /* sums fill 16 of 32 registers, factors 10 */
+    DW_TILES = 4,
     TABLE = 1,
     ROWS = TS_TERNARY_ROWS,
     SLACK = 32, /* 11 additions of positive floats, one after the other, and a division */
@@ -120,8 +121,8 @@ INLINE void spread(const uint8_t *code, float s, float *wt)
 
 #include "ternary_forward_neon.h"
 
-static const ts_ternary_steps steps = { TABLE,    ROWS,     true,  pack,    unpack, largest,
-                                        tabulate, multiply, store, give_dx, give_dw };
+static const ts_ternary_steps steps = { TABLE,   ROWS,     DW_TILES, true,  pack,    unpack,
+                                        largest, tabulate, multiply, store, give_dx, give_dw };
 
 ts_status ts_ternary_pack_neon(const void *args, const ts_exec *x)
 {

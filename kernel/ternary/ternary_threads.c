@@ -284,7 +284,8 @@ ts_status ts_ternary_threads_backward(const void *args, const ts_exec *x,
     const ts_ternary_linear_dims          *d = &a->d;
     const int64_t                          n_groups = ts_ternary_groups(d->n_in);
     const int64_t             dx_tiles = ceil_div(d->n_rows, TS_TERNARY_TILE) * n_groups;
-    const int64_t             dw_tiles = ceil_div(d->n_out, TS_TERNARY_TILE) * n_groups;
+    const int64_t             n_outs = TS_TERNARY_TILE * steps->dw_tiles;
+    const int64_t             dw_tiles = ceil_div(d->n_out, n_outs) * n_groups;
     const int                 n_threads = backward_threads(d, x);
     char                     *room = x->workspace;
     uint8_t *const            code = take(&room, code_bytes(d));
@@ -301,7 +302,7 @@ ts_status ts_ternary_threads_backward(const void *args, const ts_exec *x,
             steps->dx(a, &m, i / n_groups * TS_TERNARY_TILE, i % n_groups, mine);
 #pragma omp for schedule(dynamic)
         for (int64_t i = 0; i < dw_tiles; i++)
-            steps->dw(a, i / n_groups * TS_TERNARY_TILE, i % n_groups, mine);
+            steps->dw(a, i / n_groups * n_outs, i % n_groups, mine);
     }
     return TS_OK;
 }
