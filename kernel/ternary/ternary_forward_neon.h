@@ -169,14 +169,14 @@ INLINE void add_inputs(vec sum[TALLEST][4], const float *panel, const float *con
 /* `rows` rows of `in`, of one group, with the panel's outputs. y is [row][PANEL]. */
 INLINE void add_rows(const float *x, int rows, const float *panel, const float *scale, float *y)
 {
+    const size_t next = (size_t)rows * GROUP * sizeof *x; /* bytes to the rows after these */
     for (int o = 0; o < PANEL; o += 4) {
         vec          sum[TALLEST][4];
         const float *in[TALLEST];
         UNROLL
         for (int r = 0; r < rows; r++) {
             in[r] = x + r * GROUP;
-            __builtin_prefetch(
-                (const void *)((uintptr_t)(in[r] + 4 * o) + rows * GROUP * sizeof(float)));
+            __builtin_prefetch((const void *)((uintptr_t)(in[r] + 4 * o) + next));
         }
         add_inputs(sum, panel, in, rows, true);
         for (int i = 16; i < GROUP; i += 16) {
@@ -224,7 +224,8 @@ static bool multiply(const ts_ternary_matrix *m, int64_t out, int n_rows, const 
         const int64_t at = (out + min_of(i, n - 1)) * m->n_groups;
         w.code[i] = m->code + at * GROUP_BYTES, w.scale[i] = m->scale + at;
     }
-    for (int r = 0; r < n_rows; r++) memset(y + r * y_stride, 0, TS_TERNARY_BLOCK * sizeof *y);
+    for (int r = 0; r < n_rows && n_rows < MANY; r++)
+        memset(y + r * y_stride, 0, TS_TERNARY_BLOCK * sizeof *y);
     if (n_rows < MANY)
         for (int i = 0; i < n; i += OUTS)
             for (int r = 0, left; (left = n_rows - r) > 0; r += left) {
