@@ -15,7 +15,9 @@ enum {
     GROUP_BYTES = TS_TERNARY_GROUP_BYTES,
     VECS = 4, /* their sums, one after the other, hide how long an addition takes */
     VECS_MORE = 2,
-    WIDE = 2, /* with TALL = 6 they fill 12 of 16 registers */
+    TALL = 6,
+    WIDE = 2, /* sums fill 12 of 16 registers */
+    DW_TILES = 1,
     PER = 1,
     TABLE = 1,
 };
@@ -153,8 +155,8 @@ INLINE vec add_chosen(vec sum, chosen c, vec entry)
 
 #include "ternary_backward_simd.h"
 
-static const ts_ternary_steps steps = { TABLE,    pack,  unpack,  largest, tabulate,
-                                        multiply, store, give_dx, give_dw };
+static const ts_ternary_steps steps = { TABLE,   ROWS,     DW_TILES, false, pack,    unpack,
+                                        largest, tabulate, multiply, store, give_dx, give_dw };
 
 ts_status ts_ternary_pack_avx2(const void *args, const ts_exec *x)
 {

@@ -13,7 +13,9 @@ enum {
     GROUP_BYTES = TS_TERNARY_GROUP_BYTES,
     VECS = 4, /* their sums, one after the other, hide how long an addition takes */
     VECS_MORE = 4,
-    WIDE = 4, /* with TALL = 6 they fill 24 of 32 registers */
+    TALL = 6,
+    WIDE = 4, /* sums fill 24 of 32 registers */
+    DW_TILES = 1,
     PER = 2,
     TABLE = 8,
 };
@@ -144,8 +146,8 @@ INLINE vec add_chosen(vec sum, chosen c, vec entry)
 
 #include "ternary_backward_simd.h"
 
-static const ts_ternary_steps steps = { TABLE,    pack,  unpack,  largest, tabulate,
-                                        multiply, store, give_dx, give_dw };
+static const ts_ternary_steps steps = { TABLE,   ROWS,     DW_TILES, false, pack,    unpack,
+                                        largest, tabulate, multiply, store, give_dx, give_dw };
 
 ts_status ts_ternary_pack_avx512(const void *args, const ts_exec *x)
 {

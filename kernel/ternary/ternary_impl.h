@@ -95,7 +95,7 @@ bool ts_ternary_sound(const ts_ternary_matrix *m);
 /* ---- the CPU's vector implementations: pieces of work over threads ---- */
 
 enum {
-    TS_TERNARY_ROWS = 4,   /* of `in` that are multiplied together, at most */
+    TS_TERNARY_ROWS = 128, /* of `in` that any width of vector multiplies together, at most */
     TS_TERNARY_TILE = 64,  /* of the backward products: sums that are made, and terms of each */
     TS_TERNARY_BLOCK = 64, /* outputs together: a multiple of what any width of vector takes */
 };
@@ -109,23 +109,26 @@ typedef struct ts_ternary_scratch {
 /* What a width of vector supplies. No sum's order depends on how work is cut, so no bit of a result
  * depends on the number of threads. */
 typedef struct ts_ternary_steps {
-    int64_t table; /* floats that an input of a row is turned into, for `multiply` */
+    int64_t table;    /* floats that an input of a row is turned into, for `multiply` */
+    int64_t rows;     /* of `in` that `multiply` takes together, at most */
+    int64_t dw_tiles; /* of outputs that one call of `dw` makes */
+    bool    by_group; /* tables are [group][row], not [row][group] */
     /* One row of latents; false, and anything written, where a group is out of range. */
     bool (*pack)(const float *w, int64_t n_in, uint8_t *code, uint16_t *scale);
     void (*unpack)(const ts_ternary_matrix *m, int64_t out, float *wt);
     /* The largest magnitude among n elements. NaN does not count. */
     float (*largest)(const void *in, ts_dtype t, int64_t at, int64_t n);
-    /* Group g of the row that begins at element `at`, times `shrink`, as tables. */
+    /* Group g of the row that begins at element `at`, times `shrink`, as a table. */
     void (*tabulate)(const void *in, ts_dtype t, int64_t at, int64_t n_in, int64_t g, float shrink,
                      float *table);
     /* y[r][o] for a block of outputs from `out` on and n_rows rows; true where all are finite. y
      * has room for the whole block. */
     bool (*multiply)(const ts_ternary_matrix *m, int64_t out, int n_rows, const float *table,
-                     int64_t table_stride, float *y, int64_t y_stride);
+                     float *y, int64_t y_stride);
     /* n floats, times `scale`, to elements from `at` on. */
     void (*store)(const float *from, int64_t n, float scale, void *to, ts_dtype t, int64_t at);
-    /* dx of group g and rows from `row` on; dw of group g and outputs from `out` on: TILE at most.
-     */
+    /* dx of group g and rows from `row` on, TILE at most; dw of group g and outputs from `out` on,
+     * dw_tiles tiles at most. */
     void (*dx)(const ts_ternary_linear_backward_args *a, const ts_ternary_matrix *m, int64_t row,
                int64_t g, ts_ternary_scratch *s);
     void (*dw)(const ts_ternary_linear_backward_args *a, int64_t out, int64_t g,

@@ -21,14 +21,17 @@
 #ifndef TS_TERNARY_LOOKUP_SIMD_H
 #define TS_TERNARY_LOOKUP_SIMD_H
 
-enum { AHEAD = 8 }; /* groups whose scales are fetched together: 16 bytes of them */
+enum {
+    AHEAD = 8, /* groups whose scales are fetched together: 16 bytes of them */
+    ROWS = 4,  /* of `in` that are multiplied together, at most */
+};
 
 static void tabulate(const void *in, ts_dtype t, int64_t at, int64_t n_in, int64_t g, float shrink,
                      float *table)
 {
     float some[GROUP] = { 0 };
     floats_of(in, t, at + g * GROUP, ts_ternary_width(n_in, g), shrink, some);
-    tables(some, table + g * GROUP * TABLE);
+    tables(some, table);
 }
 
 /* What is multiplied: some rows of `in` with outputs whose codes and scales begin here. */
@@ -124,7 +127,7 @@ INLINE void fetch_codes(work *w, int64_t g, int vecs, ints words[][VECS])
 INLINE void add_group(work *w, int64_t g, ints words[][VECS], const float *scale, int rows,
                       int vecs)
 {
-    vec sum[TS_TERNARY_ROWS][VECS];
+    vec sum[ROWS][VECS];
 #pragma GCC unroll 4
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 4
@@ -180,14 +183,15 @@ static void add_4(work *w)
 }
 
 static bool multiply(const ts_ternary_matrix *m, int64_t out, int n_rows, const float *table,
-                     int64_t table_stride, float *y, int64_t y_stride)
+                     float *y, int64_t y_stride)
 {
     static void (*const ways[])(work *) = { add_1, add_2, add_3, add_4 };
     const int     vecs = n_rows == 1 ? VECS : VECS_MORE;
     const int64_t each = m->n_groups * GROUP_BYTES, n = min_of(TS_TERNARY_BLOCK, m->n_out - out);
     const int64_t next = (out + n) * each, ahead = min_of(m->n_out * each - next, n * each);
     bool          finite = true;
-    work          w = { .n_groups = m->n_groups, .table = table, .table_stride = table_stride };
+    work          w = { .n_groups = m->n_groups, .table = table };
+    w.table_stride = m->n_groups * GROUP * TABLE;
     w.next = m->code + next, w.end = w.next + ahead, w.y_stride = y_stride;
     for (int64_t i = 0; i < n; i += vecs * LANES) {
         w.code = m->code + (out + i) * each, w.n_out = m->n_out - out - i, w.y = y + i;

@@ -8,13 +8,17 @@
 #include <math.h>
 
 #include "ternary_impl.h"
+#include "unroll.h"
 #include "vec_neon.h"
 
 enum {
     GROUP = TS_TERNARY_GROUP,
     GROUP_BYTES = TS_TERNARY_GROUP_BYTES,
-    WIDE = 4, /* with TALL = 6 they fill 24 of 32 registers */
+    TALL = 8,
+    WIDE = 2, /* sums fill 16 of 32 registers, factors 10 */
+    DW_TILES = 4,
     TABLE = 1,
+    ROWS = TS_TERNARY_ROWS,
     SLACK = 32, /* 11 additions of positive floats, one after the other, and a division */
 };
 
@@ -85,142 +89,40 @@ INLINE void codes_of(const float *w, float s, uint8_t *code)
     }
 }
 
+/* The four weights of byte b of a word. */
+INLINE vec four_of(uint64_t word, int b, uint64_t mask)
+{
+    const uint64_t at = (b ? word >> (8 * b - 4) : word << 4) & mask;
+    return get((const void *)((const char *)four_weights + at));
+}
+
+/* Of a byte's place in the table: in a register, so that shift and mask are one instruction. */
+INLINE uint64_t mask_of(void)
+{
+    uint64_t mask = 0xff0;
+    __asm__("" : "+r"(mask));
+    return mask;
+}
+
 INLINE void spread(const uint8_t *code, float s, float *wt)
 {
-    const vec by = splat(s);
-    for (int i = 0; i < GROUP_BYTES; i++) put(wt + 4 * i, mul(get(four_weights[code[i]]), by));
+    const uint64_t mask = mask_of();
+    for (int j = 0; j < GROUP_BYTES; j += 8) {
+        uint64_t word;
+        memcpy(&word, code + j, sizeof word);
+        UNROLL
+        for (int b = 0; b < 8; b++) put(wt + 4 * (j + b), mul(four_of(word, b, mask), splat(s)));
+    }
 }
 
 #include "ternary_simd.h"
 
 #include "ternary_backward_simd.h"
 
-/* ---- the forward product ---- */
+#include "ternary_forward_neon.h"
 
-static void tabulate(const void *in, ts_dtype t, int64_t at, int64_t n_in, int64_t g, float shrink,
-                     float *table)
-{
-    float *const  to = table + g * GROUP;
-    const int64_t n = ts_ternary_width(n_in, g);
-    memset(to + n / LANES * LANES, 0, (size_t)(GROUP - n / LANES * LANES) * sizeof *to);
-    floats_of(in, t, at + g * GROUP, n, shrink, to);
-}
-
-/* What is multiplied: rows of `in` with outputs whose codes and scales are these. */
-typedef struct work {
-    const uint8_t  *code[TS_TERNARY_BLOCK];
-    const uint16_t *scale[TS_TERNARY_BLOCK];
-    int64_t         n_groups;
-    const float    *in;
-    int64_t         in_stride;
-    float          *y;
-    int64_t         y_stride;
-} work;
-
-/* GCC would else look many weights up first, and spill. */
-INLINE void hold(vec *sum)
-{
-    __asm__ volatile("" : "+w"(*sum));
-}
-
-/* Sums of `rows` rows and `outs` outputs from `first` on, in lanes: over a group, then, times its
- * scale, over groups. */
-INLINE void add_outputs(const work *w, int first, int rows, int outs)
-{
-    vec all[TS_TERNARY_ROWS][8];
-#pragma GCC unroll 8
-    for (int o = 0; o < outs; o++)
-#pragma GCC unroll 4
-        for (int r = 0; r < rows; r++) all[r][o] = splat(0);
-    for (int64_t g = 0; g < w->n_groups; g++) {
-        vec sum[TS_TERNARY_ROWS][8];
-#pragma GCC unroll 8
-        for (int o = 0; o < outs; o++)
-#pragma GCC unroll 4
-            for (int r = 0; r < rows; r++) sum[r][o] = splat(0);
-        for (int j = 0; j < GROUP_BYTES; j += 8) {
-            uint64_t word[8], mask = 0xff0; /* of a byte's place in the table */
-            __asm__("" : "+r"(mask));       /* in a register, so that shift and mask are one */
-            const float *in[TS_TERNARY_ROWS];
-#pragma GCC unroll 4
-            for (int r = 0; r < rows; r++) {
-                in[r] = w->in + r * w->in_stride + g * GROUP + 4 * j;
-                __asm__("" : "+r"(in[r])); /* GCC would else work each address out anew */
-            }
-#pragma GCC unroll 8
-            for (int o = 0; o < outs; o++)
-                memcpy(&word[o], w->code[first + o] + g * GROUP_BYTES + j, sizeof word[o]);
-#pragma GCC unroll 8
-            for (int b = 0; b < 8; b++) {
-                vec x[TS_TERNARY_ROWS];
-#pragma GCC unroll 4
-                for (int r = 0; r < rows; r++) x[r] = get(in[r] + 4 * b);
-#pragma GCC unroll 8
-                for (int o = 0; o < outs; o++) {
-                    const uint64_t at = (b ? word[o] >> (8 * b - 4) : word[o] << 4) & mask;
-                    const vec      four = get((const void *)((const char *)four_weights + at));
-#pragma GCC unroll 4
-                    for (int r = 0; r < rows; r++) sum[r][o] = madd(four, x[r], sum[r][o]);
-                    if (rows == 1) hold(&sum[0][o]);
-                }
-            }
-        }
-#pragma GCC unroll 8
-        for (int o = 0; o < outs; o++) {
-            const vec s = splat(float_of(w->scale[first + o][g]));
-#pragma GCC unroll 4
-            for (int r = 0; r < rows; r++) all[r][o] = madd(s, sum[r][o], all[r][o]);
-        }
-    }
-#pragma GCC unroll 8
-    for (int o = 0; o < outs; o++)
-#pragma GCC unroll 4
-        for (int r = 0; r < rows; r++) w->y[r * w->y_stride + first + o] = total(all[r][o]);
-}
-
-static void add_1(const work *w, int first)
-{
-    add_outputs(w, first, 1, 8);
-}
-
-static void add_2(const work *w, int first)
-{
-    add_outputs(w, first, 2, 4);
-    add_outputs(w, first + 4, 2, 4);
-}
-
-static void add_3(const work *w, int first)
-{
-    add_outputs(w, first, 3, 4);
-    add_outputs(w, first + 4, 3, 4);
-}
-
-static void add_4(const work *w, int first)
-{
-    add_outputs(w, first, 4, 4);
-    add_outputs(w, first + 4, 4, 4);
-}
-
-static bool multiply(const ts_ternary_matrix *m, int64_t out, int n_rows, const float *table,
-                     int64_t table_stride, float *y, int64_t y_stride)
-{
-    static void (*const ways[])(const work *, int) = { add_1, add_2, add_3, add_4 };
-    const int64_t n = min_of(TS_TERNARY_BLOCK, m->n_out - out);
-    bool          finite = true;
-    work          w = { .n_groups = m->n_groups, .in = table, .in_stride = table_stride };
-    w.y = y, w.y_stride = y_stride;
-    for (int64_t i = 0; i < TS_TERNARY_BLOCK; i++) { /* past the end the last one again */
-        const int64_t at = (out + min_of(i, n - 1)) * m->n_groups;
-        w.code[i] = m->code + at * GROUP_BYTES, w.scale[i] = m->scale + at;
-    }
-    for (int i = 0; i < n; i += 8) ways[n_rows - 1](&w, i);
-    for (int r = 0; r < n_rows; r++)
-        for (int64_t i = 0; i < n; i++) finite &= y[r * y_stride + i] - y[r * y_stride + i] == 0;
-    return finite;
-}
-
-static const ts_ternary_steps steps = { TABLE,    pack,  unpack,  largest, tabulate,
-                                        multiply, store, give_dx, give_dw };
+static const ts_ternary_steps steps = { TABLE,   ROWS,     DW_TILES, true,  pack,    unpack,
+                                        largest, tabulate, multiply, store, give_dx, give_dw };
 
 ts_status ts_ternary_pack_neon(const void *args, const ts_exec *x)
 {

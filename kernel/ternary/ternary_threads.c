@@ -118,7 +118,7 @@ typedef struct forward {
     const void                   *in;
     void                         *y;
     float                        *tables, *sums;
-    int64_t                       table_stride, sum_stride;
+    int64_t                       sum_stride;
     int                           n_threads;
 } forward;
 
@@ -136,8 +136,8 @@ static int64_t sum_floats(const ts_ternary_linear_dims *d)
 static int64_t count_rows(const ts_ternary_linear_dims *d, const ts_ternary_steps *steps)
 {
     const int64_t each = table_floats(d, steps) * (int64_t)sizeof(float);
-    const int64_t room = each > 0 ? TABLES / each : TS_TERNARY_ROWS;
-    return smaller(d->n_rows, room < 1 ? 1 : smaller(room, TS_TERNARY_ROWS));
+    const int64_t room = each > 0 ? TABLES / each : steps->rows;
+    return smaller(d->n_rows, room < 1 ? 1 : smaller(room, steps->rows));
 }
 
 static size_t forward_bytes(const ts_ternary_linear_dims *d, const ts_ternary_steps *steps)
@@ -158,6 +158,7 @@ static float shrink_of(const forward *f, int64_t row)
 static bool multiply(const forward *f, int64_t row, int n_rows, const float *shrink)
 {
     const int64_t n_groups = f->m.n_groups, n_blocks = ceil_div(f->d->n_out, TS_TERNARY_BLOCK);
+    const int64_t each = GROUP * f->steps->table;
     bool          finite = true;
     if (n_groups == 0) {
         memset(f->sums, 0, (size_t)(n_rows * f->sum_stride) * sizeof *f->sums);
@@ -168,15 +169,15 @@ static bool multiply(const forward *f, int64_t row, int n_rows, const float *shr
 #pragma omp for schedule(static)
         for (int64_t i = 0; i < n_rows * n_groups; i++) {
             const int64_t r = i / n_groups;
-            f->steps->tabulate(f->in, f->d->dtype, (row + r) * f->d->n_in, f->d->n_in, i % n_groups,
-                               shrink[r], f->tables + r * f->table_stride);
+            const int64_t g = i % n_groups, at = f->steps->by_group ? g * n_rows + r : i;
+            f->steps->tabulate(f->in, f->d->dtype, (row + r) * f->d->n_in, f->d->n_in, g, shrink[r],
+                               f->tables + at * each);
         }
 #pragma omp for schedule(static) reduction(&& : finite)
         for (int64_t i = 0; i < n_blocks; i++)
-            finite =
-                f->steps->multiply(&f->m, i * TS_TERNARY_BLOCK, n_rows, f->tables, f->table_stride,
-                                   f->sums + i * TS_TERNARY_BLOCK, f->sum_stride) &&
-                finite;
+            finite = f->steps->multiply(&f->m, i * TS_TERNARY_BLOCK, n_rows, f->tables,
+                                        f->sums + i * TS_TERNARY_BLOCK, f->sum_stride) &&
+                     finite;
     }
     return finite;
 }
@@ -191,10 +192,13 @@ static ts_status run_forward(const forward *f, bool examine)
     for (int64_t row = 0; row < d->n_rows; row += step) {
         const int n = (int)smaller(step, d->n_rows - row);
         float     shrink[TS_TERNARY_ROWS];
+        const int n_threads = n * (d->n_in + d->n_out) < SMALL ? 1 : (int)smaller(n, f->n_threads);
+#pragma omp parallel for num_threads(n_threads) schedule(static)
         for (int r = 0; r < n; r++) shrink[r] = shrink_of(f, row + r);
         const bool finite = multiply(f, row, n, shrink);
         if (row == 0 && examine && !finite && !ts_ternary_sound(&f->m)) return TS_E_FORMAT;
-        for (int r = 0; r < n && d->n_out > 0; r++)
+#pragma omp parallel for num_threads(n_threads) schedule(static)
+        for (int r = 0; r < (d->n_out > 0 ? n : 0); r++)
             f->steps->store(f->sums + r * f->sum_stride, d->n_out, 1 / shrink[r], f->y, d->dtype,
                             (row + r) * d->n_out);
     }
@@ -207,8 +211,8 @@ static forward forward_of(const ts_ternary_linear_dims *d, const ts_exec *x,
 {
     forward       f = { .d = d, .steps = steps, .m = m, .in = in, .y = y };
     const int64_t n_rows = count_rows(d, steps);
-    f.table_stride = table_floats(d, steps), f.sum_stride = sum_floats(d);
-    f.tables = take(&room, (size_t)(n_rows * f.table_stride) * sizeof(float));
+    f.sum_stride = sum_floats(d);
+    f.tables = take(&room, (size_t)(n_rows * table_floats(d, steps)) * sizeof(float));
     f.sums = take(&room, (size_t)(n_rows * f.sum_stride) * sizeof(float));
     f.n_threads =
         count_threads(x, weights_of(d) * (double)n_rows, ceil_div(d->n_out, TS_TERNARY_BLOCK));
@@ -280,7 +284,8 @@ ts_status ts_ternary_threads_backward(const void *args, const ts_exec *x,
     const ts_ternary_linear_dims          *d = &a->d;
     const int64_t                          n_groups = ts_ternary_groups(d->n_in);
     const int64_t             dx_tiles = ceil_div(d->n_rows, TS_TERNARY_TILE) * n_groups;
-    const int64_t             dw_tiles = ceil_div(d->n_out, TS_TERNARY_TILE) * n_groups;
+    const int64_t             n_outs = TS_TERNARY_TILE * steps->dw_tiles;
+    const int64_t             dw_tiles = ceil_div(d->n_out, n_outs) * n_groups;
     const int                 n_threads = backward_threads(d, x);
     char                     *room = x->workspace;
     uint8_t *const            code = take(&room, code_bytes(d));
@@ -297,7 +302,7 @@ ts_status ts_ternary_threads_backward(const void *args, const ts_exec *x,
             steps->dx(a, &m, i / n_groups * TS_TERNARY_TILE, i % n_groups, mine);
 #pragma omp for schedule(dynamic)
         for (int64_t i = 0; i < dw_tiles; i++)
-            steps->dw(a, i / n_groups * TS_TERNARY_TILE, i % n_groups, mine);
+            steps->dw(a, i / n_groups * n_outs, i % n_groups, mine);
     }
     return TS_OK;
 }
