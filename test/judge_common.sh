@@ -20,11 +20,14 @@ verdict() { # PATTERN : in the log
 
 # passes PATH SHARE RULE... : by the usual contract; SHARE in the log, '' where all is offered; one of the rules
 passes() {
-    judge "$1" || complain "$1: status $?"
+    judge --json "$work/json" "$1" || complain "$1: status $?"
+    grep -q '"verdict": *"PASS (common)"' "$work/json" && grep -q '"rule": *"' "$work/json" ||
+        complain "$1: $(cat "$work/json")"
     verdict '"verdict":"PASS (common)","reason":"canon"'
     grep -q 'PASS (common)' "$work/out" || complain "$1: the board does not say it"
     if [ -n "$2" ]; then
         grep -q "\"type\":\"entrant\".*\"offers\":\".*\",\"share\":$2" "$work/log" || complain "$1: no scope in the log"
+        grep -q '"share": *0\.1' "$work/json" || complain "$1: no share in $(cat "$work/json")"
         grep -q 'offers .* % of the challenge:' "$work/out" || complain "$1: no scope on the board"
     fi
     verdict "\"rule\":\"\\($3\\)"
