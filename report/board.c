@@ -121,7 +121,6 @@ static void sum_up(ts_board *b, size_t contestant)
         open |= !r->verdict || !strcmp(verdict, "AUDIT") || !strcmp(verdict, "ERROR");
         if (!ts_row_passed(r, false)) continue;
         c->passed++;
-        c->common += !ts_row_passed(r, true);
         scored += r->score != NULL;
         score += ts_jr_number(r->score, "score", 0);
         S += log(fmax(1e-3, ts_jr_number(r->score, "S", 0)));

@@ -20,11 +20,11 @@ typedef struct ts_entrant_row {
 
 /* The same name, author and class over all tasks. */
 typedef struct ts_contestant {
-    size_t      first; /* its first row: its id stands for it in the overall ranking */
-    int         entered, passed, common; /* common: of those passed, by the usual contract only */
-    double      S, S_lo, S_hi;           /* geometric mean over the tasks it passed; 0: none */
-    double      score; /* mean over all tasks of the run: one not passed counts 0 */
-    const char *grade;
+    size_t            first; /* its first row: its id stands for it in the overall ranking */
+    int               entered, passed;
+    double            S, S_lo, S_hi; /* geometric mean over the tasks it passed; 0: none */
+    double            score;         /* mean over all tasks of the run: one not passed counts 0 */
+    const char       *grade;
     const ts_jr_node *rank;
 } ts_contestant;
 

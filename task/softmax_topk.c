@@ -256,7 +256,7 @@ static const char *common(const ts_case *c, const void *args, const ts_want *wan
     (void)c;
     if (!taken) abort();
     for (int64_t r = 0; r < R && rule; r++) {
-        if (sum_of(a, r * a->row_stride).max == -INFINITY) {
+        if (a->n_vocab && sum_of(a, r * a->row_stride).max == -INFINITY) {
             if (r == where) rule = ALL_MASKED;
             continue;
         }

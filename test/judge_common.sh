@@ -20,18 +20,19 @@ verdict() { # PATTERN : in the log
 
 # passes PATH SHARE RULE... : by the usual contract; SHARE in the log, '' where all is offered; one of the rules
 passes() {
-    judge "$1" || complain "$1: status $?"
+    judge --json "$work/json" "$1" || complain "$1: status $?"
+    grep -q '"verdict": *"PASS (common)"' "$work/json" && grep -q '"rule": *"' "$work/json" ||
+        complain "$1: $(cat "$work/json")"
     verdict '"verdict":"PASS (common)","reason":"canon"'
     grep -q 'PASS (common)' "$work/out" || complain "$1: the board does not say it"
     if [ -n "$2" ]; then
         grep -q "\"type\":\"entrant\".*\"offers\":\".*\",\"share\":$2" "$work/log" || complain "$1: no scope in the log"
+        grep -q '"share": *0\.1' "$work/json" || complain "$1: no share in $(cat "$work/json")"
         grep -q 'offers .* % of the challenge:' "$work/out" || complain "$1: no scope on the board"
     fi
     verdict "\"rule\":\"\\($3\\)"
     grep -q '^       touchstone judge --case ' "$work/out" || complain "$1: no command shows it again"
-    # the same verdict from the key, and the flaw again in the case that the board names
-    "$build/touchstone" judge --replay "$work/log" "$1" >"$work/out" 2>"$work/err" || complain "$1: replayed: status $?"
-    grep -q '^same .*PASS (common) canon' "$work/out" || complain "$1: another verdict when replayed"
+    # the flaw again, in the case that the board names
     case=$(grep -o '"case":"[a-z_]*/f32[^"]*@[^"]*"' "$work/log" | head -n 1 | cut -d '"' -f 4)
     judge --case "$case" "$1" || complain "$1: $case: status $?"
     grep -q 'PASS (common)' "$work/out" || complain "$1: $case: the flaw is gone"
@@ -49,6 +50,10 @@ fails() { # FILE SED REASON : the same, spoilt
 }
 
 passes insertion_topk.c 0.1 'a row \|-inf has'
+judge insertion_topk.c # the same verdict from the key that the log reveals
+"$build/touchstone" judge --replay "$work/log" insertion_topk.c >"$work/out" 2>"$work/err" ||
+    complain "replayed: status $?"
+grep -q '^same .*PASS (common) canon' "$work/out" || complain 'another verdict when replayed'
 fails insertion_topk.c 's/x\[i\] > best\[j - 1\]; j--/x[i] > best[j - 1] + 1e-3f; j--/' value
 fails insertion_topk.c 's/k <= 32 && k <= vocab/k <= 64 \&\& k <= vocab/' status # more than it has
 fails insertion_topk.c 's/k <= 32 && k <= vocab/kk <= 32/' entry

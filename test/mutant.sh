@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# mutant.sh BUILD [TASKS] - every mutant of the CPU, or of tasks whose names have the pattern, before the
+# mutant.sh BUILD [TASKS [NAMES]] - every mutant of the CPU, or those whose task and name have the patterns, before the
 # judge, as a stranger's shared library: at depth normal, and who survives that at depth full. A table;
 # for each task how many were rejected, break a rule of the canon alone (PASS (common), here COMMON), are seen in
 # robustness only, or unseen; and the controls. Fails if a control does, or if a mutant is unseen that is not
@@ -79,8 +79,8 @@ survivors() { # FAULTS TASKS - those of normal depth
 
 mkdir "$work/end"
 echo '{}' >"$work/end/entry.json"
-"$build/touchstone" list mutants | awk -v tasks="${2:-.}" '
-    $1 ~ tasks && $2 !~ /^cuda_/ { print $1, $2, $3 }' >"$work/list"
+"$build/touchstone" list mutants | awk -v tasks="${2:-.}" -v names="${3:-.}" '
+    $1 ~ tasks && $2 ~ names && $2 !~ /^cuda_/ { print $1, $2, $3 }' >"$work/list"
 while read -r task name _; do lay "$task" "$name"; done <"$work/list"
 gate normal all
 survivors '^[^rn]' . | pick full
