@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_draw.c - even the quickest sitting is no lottery: it asks every family in every dtype, and a
- * known mistake is found whatever the key. */
+/* unit_draw.c - even the quickest run is no lottery: it asks every family in every dtype, and a known
+ * mistake is found whatever the key. Cases made ahead, by many threads, are those made alone. */
 #include <math.h>
 #include <string.h>
 
+#include "ahead.h"
 #include "court.h"
 #include "dtype.h"
 #include "examine.h"
@@ -138,12 +139,45 @@ static void a_naive_variance_never_passes(void **state)
                  all, f32);
 }
 
+/* ---- made ahead ---- */
+
+static void same_as_alone(const ts_task *t, const ts_exam *x, ts_arena *m)
+{
+    ts_exam e;
+    char    name[192];
+    ts_exam_open(&e, t, x->c, x->seed, m);
+    ts_case_string(t, x->c, x->seed, name, sizeof name);
+    if (memcmp(e.want, x->want, t->n_want(x->c) * sizeof *e.want) ||
+        m->input_hash != x->arena->input_hash)
+        fail_msg("%s: another case when it is made ahead", name);
+    ts_exam_close(&e);
+}
+
+/* All small cases of every task in one row, two at a time. */
+static void ahead_is_as_alone(void **state)
+{
+    static ts_question q[TS_MOST_CASES];
+    ts_arena           m;
+    (void)state;
+    assert_true(ts_arena_open(&m));
+    for (const ts_task *const *t = ts_tasks; *t; t++) {
+        int n = 0;
+        for (const ts_case *c = (*t)->cases(); c->use; c++)
+            if ((*t)->cost(c).bytes < 1e4) q[n] = (ts_question) { c, (uint64_t)n }, n++;
+        ts_ahead *a = ts_ahead_open(*t, q, n, 2);
+        for (int i = 0; i < n; i++) same_as_alone(*t, ts_ahead_at(a, i), &m);
+        ts_ahead_close(&a);
+    }
+    ts_arena_close(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(asks_every_family_of_native_ones),
         cmocka_unit_test(asks_every_family_of_python),
         cmocka_unit_test(a_naive_variance_never_passes),
+        cmocka_unit_test(ahead_is_as_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
