@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_draw.c - even the quickest run is no lottery: it asks every family in every dtype, and a known
- * mistake is found whatever the key. Cases made ahead, by many threads, are those made alone. */
+/* unit_draw.c - even the quickest run is no lottery: it asks every family in every dtype, and a
+ * known mistake is found whatever the key. Cases made ahead, by many threads, are those made alone.
+ */
 #include <math.h>
 #include <string.h>
 
