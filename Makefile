@@ -2,16 +2,18 @@
 # The front door. CMakeLists.txt has the build; this sets up, builds and runs.
 PREFIX ?= /usr/local
 BUILD   = cmake -S . -B build -G Ninja >/dev/null && cmake --build build
+PROGRAM = $(BUILD) --target program
+CUDA    = cmake -S . -B build -G Ninja -DTS_CUDA=ON >/dev/null && cmake --build build
 
 .PHONY: help run test test-cross test-exploits test-mutants bench test-cuda bench-cuda install format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
 
-run: ## build, judge the built-in entrants, show the scoreboard and write the page
+run: ## build, judge the built-in entrants at depth quick, show the scoreboard and write the page
 	@cmake/setup.sh run
-	@$(BUILD)
-	@build/touchstone judge --log build/judge.log --out build/report
+	@$(PROGRAM)
+	@build/touchstone judge --depth quick --log build/judge.log --out build/report
 
 test: ## build with gcc, clang and sanitizers; run all tests
 	@cmake/setup.sh test
@@ -32,17 +34,17 @@ test-mutants: ## let every mutant of the CPU before the judge, as a stranger's l
 
 bench: ## time every implementation against the hardware's floor
 	@cmake/setup.sh run
-	@$(BUILD)
+	@$(PROGRAM)
 	@build/touchstone bench
 
 test-cuda: ## check the CUDA kernels, also under compute-sanitizer, and judge on the device; needs a GPU; ONLY=PATTERN
 	@cmake/setup.sh cuda
-	@$(BUILD)
+	@$(CUDA)
 	@test/cuda.sh test
 
 bench-cuda: ## time the CUDA kernels; needs a GPU
 	@cmake/setup.sh cuda
-	@$(BUILD)
+	@$(CUDA)
 	@test/cuda.sh bench
 
 install: ## install headers, libraries and program under PREFIX (/usr/local)

@@ -194,10 +194,12 @@ void ts_arena_copy(ts_arena *m, const ts_arena *from, size_t args_bytes, void *a
     for (int i = 0; i < m->n; i++) {
         const ts_arena_buf *b = &m->buf[i], *f = &from->buf[i];
         assert(b->n_bytes == f->n_bytes);
-        const unsigned char *bytes = b->b.role == TS_INOUT ? f->initial : f->p;
         memcpy((unsigned char *)args + b->slot, &b->p, sizeof b->p);
-        if (b->b.role != TS_OUT) memcpy(b->p, bytes, b->n_bytes);
-        if (b->b.role == TS_INOUT) memcpy(b->initial, bytes, b->n_bytes);
+        if (b->b.role == TS_INOUT) memcpy(b->initial, f->initial, b->n_bytes);
+        if (b->b.role != TS_IN) continue;
+        /* Row by row: what lies far apart has next to no pages, and must get no more. */
+        for (int64_t r = 0; r < b->b.n_rows; r++) memcpy(row_of(b, r), row_of(f, r), row_bytes(b));
+        fill_bands(b);
     }
     memcpy(m->scalar, from->scalar, sizeof m->scalar);
     m->n_scalars = from->n_scalars;
@@ -208,7 +210,7 @@ void ts_arena_copy(ts_arena *m, const ts_arena *from, size_t args_bytes, void *a
 void ts_arena_clear(ts_arena *m)
 {
     for (int i = 0; i < m->n; i++) free(m->buf[i].initial);
-    if (m->used && !m->home) madvise(m->base, m->used, MADV_REMOVE);
+    if (m->used && !m->home && !m->keep) madvise(m->base, m->used, MADV_REMOVE);
     m->n = m->n_scalars = 0;
     m->used = 0;
 }

@@ -32,6 +32,7 @@ struct ts_arena {
     unsigned char *home;
     int            out_fd;
     bool           laid; /* the buffers are mapped: what follows only fills them anew */
+    bool           keep; /* pages stay when it is cleared: for cases alike, one after the other */
     bool aligned; /* buffers at the start of a page, as an allocator would give: for timing */
     const void  *args;
     int          n, n_scalars;

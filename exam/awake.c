@@ -16,6 +16,9 @@ enum { MOST = CPU_SETSIZE };
 /* A core that does not come in this time has other work, and is awake. */
 static const double LIMIT_NS = 5e6;
 
+/* Of a longer call it is no great part. */
+static const double SPIN_NS = 30e6;
+
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t  call;
@@ -46,7 +49,9 @@ static void *keep_awake(void *at)
         seen = watch.epoch;
         pthread_mutex_unlock(&watch.lock);
         atomic_fetch_add(&watch.up, 1);
-        while (atomic_load_explicit(&watch.spin, memory_order_relaxed)) ts_isa_pause();
+        const double until = now_ns() + SPIN_NS;
+        while (atomic_load_explicit(&watch.spin, memory_order_relaxed) && now_ns() < until)
+            for (int i = 0; i < 64; i++) ts_isa_pause();
     }
     return NULL;
 }

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "cage_inside.h"
+#include "cores.h"
 #include "isa_memory.h"
 #include "mask.h"
 #include "rng.h"
@@ -71,6 +72,12 @@ static void take_core(ts_cage *c)
 static void give_core_back(void)
 {
     if (!--n_cages) sched_setaffinity(0, sizeof before_judging, &before_judging);
+}
+
+void ts_judge_cores(cpu_set_t *cores)
+{
+    if (n_cages) *cores = before_judging;
+    else sched_getaffinity(0, sizeof *cores, cores);
 }
 
 /* ---- memory: the same addresses on both sides ---- */
@@ -435,10 +442,10 @@ const void *ts_cage_fill(ts_cage *c, int slot, uint64_t seed)
     return s->args;
 }
 
-void ts_cage_fill_like(ts_cage *c, int slot, const ts_cage *from)
+void ts_cage_fill_like(ts_cage *c, int slot, const ts_arena *from)
 {
     ts_slot *s = &c->slot[slot];
-    ts_arena_copy(&s->arena, &from->slot[slot].arena, c->plan.task->args_bytes, s->args);
+    ts_arena_copy(&s->arena, from, c->plan.task->args_bytes, s->args);
     tell_scalars(&s->arena, &c->control->plan.slot[slot]);
     s->fresh = true;
 }

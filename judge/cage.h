@@ -68,8 +68,8 @@ void     ts_cage_stop(ts_cage **c);
 
 /* Draws the inputs of a slot in place and gives its args, for the oracle. */
 const void *ts_cage_fill(ts_cage *c, int slot, uint64_t seed);
-/* The same by copying, from a cage that has the same case there. */
-void            ts_cage_fill_like(ts_cage *c, int slot, const ts_cage *from);
+/* The same by copying, from the same case elsewhere. */
+void            ts_cage_fill_like(ts_cage *c, int slot, const ts_arena *from);
 const void     *ts_cage_args(const ts_cage *c, int slot);
 const ts_arena *ts_cage_arena(const ts_cage *c, int slot);
 

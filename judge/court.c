@@ -109,6 +109,8 @@ static bool log_run(ts_court *c)
     ts_jw_text(w, "commit", commit);
     ts_jw_text(w, "key", c->key_given ? "given" : "drawn");
     ts_jw_text(w, "depth", ts_depth_name(c->depth));
+    ts_jw_int(w, "draw", TS_DRAW);
+    ts_jw_bool(w, "timed", !c->gate);
     ts_jw_text(w, "started", when);
     ts_jw_open(w, "floors", '{');
     ts_jw_num(w, "memory_gbs", c->peaks.gbs);
@@ -222,8 +224,9 @@ bool ts_court_log_verdict(ts_court *c, ts_contender *e)
     ts_jw_num(w, "seconds", e->seconds);
     c->n_verdicts++;
     e->ruled = true;
-    if (c->progress)
-        fprintf(c->progress, "%-20.20s %-20.20s %s %s\n", e->entry.name, task_of(c, e),
+    ts_progress_clear(&c->progress);
+    if (c->progress.to)
+        fprintf(c->progress.to, "%-20.20s %-20.20s %s %s\n", e->entry.name, task_of(c, e),
                 ts_ruling_name(e->ruling), e->reason);
     return ts_log_commit(c->log);
 }
@@ -318,6 +321,49 @@ static void recall(ts_court *c, const ts_records *earlier, ts_contender *e, int 
             e->before = true;
 }
 
+/* ---- how much there is to do ---- */
+
+static double work_of_gate(const ts_court *c, const ts_contender *e)
+{
+    int       number[TS_MOST_CASES];
+    const int n = ts_court_draw(c, e->task, e->entry.cls, &e->scope, number);
+    double    work = 0;
+    for (int i = 0; i < n; i++) work += ts_work_of(e->task, &e->task->cases()[number[i]]);
+    return work;
+}
+
+/* In the order of the sitting: each task's contenders, and then their turns. */
+static void plan_work(ts_court *c)
+{
+    double all = 0;
+    for (int i = 0; ts_tasks[i]; i++) {
+        const double before = all;
+        for (int k = 0; k < c->n; k++) {
+            ts_contender *e = c->contender[k];
+            if (e->task == ts_tasks[i] && !e->before) e->work = all += work_of_gate(c, e);
+        }
+        if (all > before) all += ts_court_timed_work(c, ts_tasks[i]);
+    }
+    ts_progress_begin(&c->progress, all);
+}
+
+/* ---- all of it ---- */
+
+/* One challenge, from its first entrant's build to its last verdict. */
+static bool hold(ts_court *c, const ts_task *t)
+{
+    for (int i = 0; i < c->n; i++) {
+        ts_contender *e = c->contender[i];
+        if (e->before || e->task != t) continue;
+        ts_progress_stage(&c->progress, "examining", e->entry.name, t->name);
+        ts_court_examine(c, e);
+        ts_progress_reach(&c->progress, e->work);
+        const bool timed = ts_ruling_passes(e->ruling) && !c->gate;
+        if (timed ? !log_gate(c, e) : !ts_court_log_verdict(c, e)) return false;
+    }
+    return c->gate || ts_court_time(c, t);
+}
+
 bool ts_court_sit(ts_court *c, const ts_records *earlier, char why[TS_WHY])
 {
     int next_id = 0;
@@ -331,15 +377,12 @@ bool ts_court_sit(ts_court *c, const ts_records *earlier, char why[TS_WHY])
         e->id = next_id++;
         if (!log_entrant(c, e)) return false;
     }
-    for (int i = 0; i < c->n; i++) {
-        ts_contender *e = c->contender[i];
-        if (e->before) continue;
-        if (e->task) ts_court_examine(c, e);
-        if (ts_ruling_passes(e->ruling) ? !log_gate(c, e) : !ts_court_log_verdict(c, e))
-            return false;
-    }
+    for (int i = 0; i < c->n; i++) /* those that could not be read */
+        if (!c->contender[i]->task && !ts_court_log_verdict(c, c->contender[i])) return false;
+    plan_work(c);
     for (int i = 0; ts_tasks[i]; i++)
-        if (!ts_court_time(c, ts_tasks[i])) return false;
+        if (!hold(c, ts_tasks[i])) return false;
+    ts_progress_clear(&c->progress);
     const bool ranked = ts_court_rank_overall(c, earlier);
     free(c->played);
     c->played = NULL;

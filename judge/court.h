@@ -7,17 +7,17 @@
 #ifndef TS_COURT_H
 #define TS_COURT_H
 
-#include <stdio.h>
-
 #include "build.h"
 #include "cage.h"
 #include "floor.h"
 #include "keeper.h"
 #include "log.h"
+#include "progress.h"
 #include "scope.h"
 #include "stats.h"
 
 enum {
+    TS_DRAW = 2, /* how cases follow from a key: another number, other cases */
     TS_KEY_BYTES = 32,
     TS_CONTENDERS = 256,
     TS_MOST_CASES = 2048,
@@ -59,6 +59,7 @@ typedef struct ts_contender {
     ts_scope       scope;
     int            id;
     bool           before, ruled; /* by an earlier run of this log; its verdict is written */
+    double         work;          /* of the sitting, when it has been examined */
     ts_ruling      ruling;
     char           reason[16], text[512], where[192]; /* where: the case of the first flaw */
     ts_flaw        flaw;
@@ -97,13 +98,14 @@ typedef struct ts_court {
     bool          key_given; /* not drawn at random: the log says so */
     int           n_threads; /* an entrant's when it is timed */
     const char   *python;
-    FILE         *progress; /* NULL: quiet */
+    ts_progress   progress;
     int           n, n_verdicts;
     ts_contender *contender[TS_CONTENDERS];
     ts_played    *played; /* malloc */
     size_t        n_played, room_played;
     ts_peaks      peaks;    /* what this machine was seen to do at best */
     const char   *sanitize; /* not NULL: with compute-sanitizer, as at depth full */
+    const char   *gate;     /* not NULL: nobody is timed */
     const char   *only;     /* a whole case name with its seed: nothing else is asked, or timed */
 } ts_court;
 
@@ -127,8 +129,8 @@ double ts_court_measure(ts_court *c, double bytes);
 /* Builds and examines; sets the ruling. */
 void ts_court_examine(ts_court *c, ts_contender *e);
 /* The numbers of the cases that an entrant of this class and scope is asked, and how many; 0: there
- * is no such case as c->only. Of each category one of every ts_case_group in turn, the rare ones
- * first, up to as many as the depth says. */
+ * is no such case as c->only. One of every family in every dtype; then, of each category, one of
+ * every ts_case_group in turn, the rare ones first, up to as many as the depth says. */
 int      ts_court_draw(const ts_court *c, const ts_task *t, ts_class cls, const ts_scope *s,
                        int number[TS_MOST_CASES]);
 uint64_t ts_court_case_seed(const ts_court *c, const ts_task *t, int number); /* its inputs' */
@@ -143,7 +145,8 @@ void ts_court_tools(ts_court *c, ts_contender *e, const int *number, int n);
 extern const char *const ts_tool_name[TS_TOOLS]; /* "memcheck" */
 
 /* The numbers of the largest timed cases within the depth's limits, and how many. */
-int ts_court_workloads(const ts_court *c, const ts_task *t, int number[TS_WORKLOADS]);
+int    ts_court_workloads(const ts_court *c, const ts_task *t, int number[TS_WORKLOADS]);
+double ts_court_timed_work(const ts_court *c, const ts_task *t); /* of timing it, see progress.h */
 /* Times those who passed against each other, and writes times, matches, scores, ranks and then
  * their verdicts. */
 bool ts_court_time(ts_court *c, const ts_task *t);

@@ -6,23 +6,25 @@
 
 #include "court.h"
 
-/* Cases of each category that are drawn, and how large one may be. At normal depth there is one of
- * every group at least: a unit test holds it to that. Fewer in Python, where every block of them
- * starts an interpreter. */
+/* Cases of each category that are drawn, and how large one may be. One of every family in every
+ * dtype is, however many those are, and at normal depth one of every group: unit tests hold it to
+ * that. Fewer in Python, where every block of them starts an interpreter. */
 static const struct {
     int    cases, python;
     double bytes;
 } DEPTH[TS_N_DEPTHS] = { { 8, 8, 4e6 },
-                         { 104, 24, 16e6 },
+                         { 112, 24, 16e6 },
                          { TS_MOST_CASES, TS_MOST_CASES, 300e6 } };
 
 enum { RARE = 3 };
 
 typedef struct drawn {
-    int         number, place; /* of the case; in the order drawn */
-    int         turn, n_alike; /* how many of its group stand before it, and are there at all */
-    ts_category category;
-    uint64_t    group;
+    int            number, place; /* of the case; in the order drawn */
+    int            turn, n_alike; /* how many of its group stand before it, and are there at all */
+    bool           first;         /* of its family, in its dtype */
+    const ts_case *c;
+    ts_category    category;
+    uint64_t       group;
 } drawn;
 
 /* The one case that is asked for: its number, or -1; and its seed. */
@@ -54,16 +56,37 @@ static const double FAR_BYTES = 64e9;
  * array is copied whole, in Python. */
 static bool asks_far(const ts_court *c, ts_class cls)
 {
-    const bool has_room = c->device == TS_CPU || c->survey.n_bytes >= FAR_BYTES;
-    return has_room && (c->depth == TS_FULL || (c->depth == TS_NORMAL && !ts_in_python(cls)));
+    const bool     gpu = c->device == TS_CUDA;
+    const ts_depth least = ts_in_python(cls) ? TS_FULL : gpu ? TS_NORMAL : TS_QUICK;
+    return c->depth >= least && (!gpu || c->survey.n_bytes >= FAR_BYTES);
 }
 
+static bool may_ask(const ts_court *c, const ts_task *t, ts_class cls, const ts_scope *s,
+                    const ts_case *one)
+{
+    return ts_scope_takes(s, t, one) && ts_case_checks(one, c->device) &&
+           (strcmp(one->family, "far") || asks_far(c, cls));
+}
+
+static bool alike(const ts_task *t, const ts_case *a, const ts_case *b)
+{
+    return a->dtype == b->dtype && !strcmp(a->family, b->family) &&
+           ts_case_category(t, a) == ts_case_category(t, b);
+}
+
+/* Of a family that has nothing small enough for the depth, the least there is. */
 static bool fits(const ts_court *c, const ts_task *t, ts_class cls, const ts_scope *s,
                  const ts_case *one)
 {
-    return ts_scope_takes(s, t, one) && ts_case_checks(one, c->device) &&
-           t->cost(one).bytes <= DEPTH[c->depth].bytes &&
-           (strcmp(one->family, "far") || asks_far(c, cls));
+    const double bytes = t->cost(one).bytes;
+    if (!may_ask(c, t, cls, s, one)) return false;
+    if (bytes <= DEPTH[c->depth].bytes) return true;
+    for (const ts_case *other = t->cases(); other->use; other++) {
+        const double others = t->cost(other).bytes;
+        const bool   less = others < bytes || (others == bytes && other < one);
+        if (less && may_ask(c, t, cls, s, other) && alike(t, one, other)) return false;
+    }
+    return true;
 }
 
 /* All that fit, in an order that follows from the key. */
@@ -79,7 +102,9 @@ static int shuffle(const ts_court *c, const ts_task *t, ts_class cls, const ts_s
     for (int i = 0; i < n; i++) {
         const ts_case *one = &all[order[i]];
         if (!fits(c, t, cls, s, one)) continue;
-        d[m] = (drawn) { order[i], m, 0, 0, ts_case_category(t, one), ts_case_group(t, one) };
+        d[m] = (drawn) { .number = order[i], .place = m, .first = true, .c = one };
+        d[m].category = ts_case_category(t, one), d[m].group = ts_case_group(t, one);
+        for (int k = 0; k < m && d[m].first; k++) d[m].first = !alike(t, d[k].c, one);
         m++;
     }
     return m;
@@ -95,12 +120,14 @@ static void count_alike(drawn *d, int n)
         }
 }
 
-/* One of every group in turn, the rare groups first. Not by how rare: there are fewer cases of a
- * wide dtype than of narrow ones, and a quick sitting would ask no others. */
+/* The first of every family, then one of every group in turn, the rare groups first. Not by how
+ * rare: there are fewer cases of a wide dtype than of narrow ones, and a quick sitting would ask no
+ * others. */
 static int by_turn(const void *left, const void *right)
 {
     const drawn *a = left, *b = right;
     const bool   common_a = a->n_alike > RARE, common_b = b->n_alike > RARE;
+    if (a->first != b->first) return b->first - a->first;
     if (a->turn != b->turn) return a->turn - b->turn;
     return common_a != common_b ? common_a - common_b : a->place - b->place;
 }
@@ -122,7 +149,7 @@ int ts_court_draw(const ts_court *c, const ts_task *t, ts_class cls, const ts_sc
     count_alike(d, n);
     qsort(d, (size_t)n, sizeof *d, by_turn);
     for (int i = 0; i < n; i++)
-        if (taken[d[i].category]++ < most) d[m++] = d[i];
+        if (taken[d[i].category]++ < most || d[i].first) d[m++] = d[i];
     qsort(d, (size_t)m, sizeof *d, by_place);
     for (int i = 0; i < m; i++) number[i] = d[i].number;
     return m;

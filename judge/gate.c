@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "ahead.h"
 #include "court.h"
 #include "dtype.h"
 #include "examine.h"
@@ -225,17 +226,11 @@ static bool right(ts_contender *e, ts_cage *cage, int slot, const ts_case *c, ui
 }
 
 /* New inputs, a call, its answer. */
-static bool examine(ts_contender *e, ts_cage *cage, int slot, const ts_case *c, uint64_t seed,
-                    bool *answered)
+static bool examine(ts_contender *e, ts_cage *cage, int slot, const ts_exam *x, bool *answered)
 {
-    const void *args = ts_cage_fill(cage, slot, seed);
-    ts_want    *want = calloc(e->task->n_want(c) + 1, sizeof *want);
-    if (!want) abort();
-    e->task->oracle(c, args, want); /* before the call, which changes what it adds to */
-    const bool ok = call(e, cage, slot, c, seed, answered) &&
-                    (!*answered || right(e, cage, slot, c, seed, args, want));
-    free(want);
-    return ok;
+    ts_cage_fill_like(cage, slot, x->arena);
+    return call(e, cage, slot, x->c, x->seed, answered) &&
+           (!*answered || right(e, cage, slot, x->c, x->seed, ts_cage_args(cage, slot), x->want));
 }
 
 /* The same inputs again: the same bits. It does not decide, but counts. */
@@ -251,22 +246,37 @@ static void repeat(ts_contender *e, ts_cage *cage, int slot)
 
 /* ---- blocks ---- */
 
-static bool examine_slot(ts_court *c, ts_contender *e, ts_cage *cage, int slot, int number)
+/* Where a slot's questions stand: one of every four has two. */
+static int place_of(int slot)
 {
-    const ts_case *one = &e->task->cases()[number];
-    ts_tally      *t = &e->category[ts_case_category(e->task, one)];
-    const int      n_canon = e->n_canon;
-    bool           answered;
+    return slot + (slot + 3) / 4;
+}
+
+static ts_ahead *questions_of(const ts_court *c, const ts_task *t, const int *number, int n)
+{
+    const ts_case *all = t->cases();
+    ts_question    q[2 * TS_MAX_SLOTS];
+    for (int i = 0; i < n; i++) {
+        ts_question *at = &q[place_of(i)];
+        at[0] = (ts_question) { &all[number[i]], ts_court_case_seed(c, t, number[i]) };
+        if (i % 4 == 0) at[1] = (ts_question) { at->c, ts_court_seed(c, t, number[i], -3) };
+    }
+    return ts_ahead_open(t, q, place_of(n), 1);
+}
+
+static bool examine_slot(ts_contender *e, ts_cage *cage, int slot, const ts_case *one, ts_ahead *a)
+{
+    ts_tally *t = &e->category[ts_case_category(e->task, one)];
+    const int n_canon = e->n_canon;
+    bool      answered;
     t->all++;
-    if (!examine(e, cage, slot, one, ts_court_case_seed(c, e->task, number), &answered))
-        return false;
+    if (!examine(e, cage, slot, ts_ahead_at(a, place_of(slot)), &answered)) return false;
     /* A dtype that it does not offer is not one it fails; and what it may refuse stays unpassed. */
     if (!answered) return t->all -= e->n_canon == n_canon, true;
     e->io_bytes = fmax(e->io_bytes, bytes_of(e->task, one));
     if (slot % 4 == 0) {
         /* Other contents in the same place: who knows answers by address is wrong now. */
-        if (!examine(e, cage, slot, one, ts_court_seed(c, e->task, number, -3), &answered))
-            return false;
+        if (!examine(e, cage, slot, ts_ahead_at(a, place_of(slot) + 1), &answered)) return false;
     }
     if (slot == 0) repeat(e, cage, slot); /* rarely: it must not outweigh the other cells */
     /* A rule of the canon may be broken anywhere: that counts there, and not in the case's own. */
@@ -276,7 +286,8 @@ static bool examine_slot(ts_court *c, ts_contender *e, ts_cage *cage, int slot, 
     return true;
 }
 
-static bool examine_block(ts_court *c, ts_contender *e, const int *number, int n, bool first)
+static bool examine_block(ts_court *c, ts_contender *e, const int *number, int n, bool first,
+                          double *work)
 {
     const ts_case *all = e->task->cases();
     ts_cage_plan   plan;
@@ -293,8 +304,14 @@ static bool examine_block(ts_court *c, ts_contender *e, const int *number, int n
         ts_show(text, strlen(text), e->text, sizeof e->text);
         return false;
     }
-    bool ok = true;
-    for (int i = 0; i < n && ok; i++) ok = examine_slot(c, e, cage, i, number[i]);
+    ts_ahead *a = questions_of(c, e->task, number, n);
+    bool      ok = true;
+    for (int i = 0; i < n && ok; i++) {
+        ok = examine_slot(e, cage, i, &all[number[i]], a);
+        *work += ts_work_of(e->task, &all[number[i]]);
+        ts_progress_reach(&c->progress, *work);
+    }
+    ts_ahead_close(&a);
     ts_cage_stop(&cage);
     return ok;
 }
@@ -328,8 +345,9 @@ void ts_court_examine(ts_court *c, ts_contender *e)
                  outside ? e->scope.text : e->task->name);
     }
     const int block = BLOCK[c->device];
+    double    work = c->progress.done;
     for (int at = 0; at < n && ok; at += block)
-        ok = examine_block(c, e, number + at, n - at < block ? n - at : block, at == 0);
+        ok = examine_block(c, e, number + at, n - at < block ? n - at : block, at == 0, &work);
     if (ok) {
         e->ruling = e->n_canon ? TS_RULING_COMMON : TS_RULING_PASS;
         ts_court_refusals(c, e);

@@ -3,11 +3,10 @@
  * caches, in an order drawn anew each time; every timed answer is checked. */
 #define _GNU_SOURCE
 #include <math.h>
-#include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "ahead.h"
 #include "ceiling.h"
 #include "court.h"
 #include "score.h"
@@ -41,13 +40,13 @@ typedef struct sitting {
     const ts_case *workload[TS_WORKLOADS];
     int            number[TS_WORKLOADS];
     double         gbs[TS_WORKLOADS]; /* of as many bytes as it has, seen before and after */
+    double         work;              /* of the whole sitting, up to now */
     /* Of the workload at hand. */
-    int      w, batch;
-    ts_want *want[BATCH_MOST];
-    ts_cage *drawn[BATCH_MOST]; /* has this instance, as `want` has its answer */
-    ts_cage *idle[N_IDLE];
-    double   idle_ns[N_IDLE][TS_INSTANCES];
-    double   free_ns[TS_CONTENDERS + N_IDLE][TS_INSTANCES]; /* of the idle ones behind the others */
+    int       w, batch;
+    ts_ahead *ahead; /* its instances */
+    ts_cage  *idle[N_IDLE];
+    double    idle_ns[N_IDLE][TS_INSTANCES];
+    double free_ns[TS_CONTENDERS + N_IDLE][TS_INSTANCES]; /* of the idle ones behind the others */
 } sitting;
 
 /* No two are of one size. */
@@ -74,6 +73,16 @@ int ts_court_workloads(const ts_court *c, const ts_task *t, int number[TS_WORKLO
     return n;
 }
 
+double ts_court_timed_work(const ts_court *c, const ts_task *t)
+{
+    int       number[TS_WORKLOADS];
+    const int n = c->only || c->gate ? 0 : ts_court_workloads(c, t, number);
+    double    work = 0;
+    for (int i = 0; i < n; i++)
+        work += DEPTH[c->device][c->depth].instances * ts_work_of(t, &t->cases()[number[i]]);
+    return work;
+}
+
 static void make_cold(const ts_arena *m, int n_threads)
 {
     for (int i = 0; i < m->n; i++) ts_flush_together(m->buf[i].p, m->buf[i].n_bytes, n_threads);
@@ -82,15 +91,15 @@ static void make_cold(const ts_arena *m, int n_threads)
 /* ---- several slots at once: nobody else runs meanwhile ---- */
 
 typedef struct share {
-    sitting  *s;
-    ts_cage  *cage;
-    int       instance, slot;
-    ts_flaw   flaw;
-    ts_errors errors;
-    bool      ok;
+    sitting       *s;
+    ts_cage       *cage;
+    const ts_exam *x[BATCH_MOST];
+    ts_flaw        flaw[BATCH_MOST];
+    ts_errors      errors[BATCH_MOST];
+    bool           ok[BATCH_MOST];
 } share;
 
-enum { WARM_UP = -1 }; /* an instance that is not timed */
+enum { WARM_UP = -1 }; /* an instance that is not timed, before the others */
 
 static uint64_t seed_of(const sitting *s, int instance, int slot)
 {
@@ -99,43 +108,28 @@ static uint64_t seed_of(const sitting *s, int instance, int slot)
     return ts_court_seed(s->court, s->task, s->number[s->w], 1 + instance + TS_INSTANCES * slot);
 }
 
-static void *draw(void *at)
+static ts_ahead *instances_of(const sitting *s)
 {
-    share         *h = at;
-    sitting       *s = h->s;
-    const ts_cage *first = s->drawn[h->slot];
-    if (first) {
-        ts_cage_fill_like(h->cage, h->slot, first);
-        return NULL;
-    }
-    const void *args = ts_cage_fill(h->cage, h->slot, seed_of(s, h->instance, h->slot));
-    s->task->oracle(s->workload[s->w], args, s->want[h->slot]);
-    s->drawn[h->slot] = h->cage;
-    return NULL;
+    ts_question q[(1 + TS_INSTANCES) * BATCH_MOST];
+    const int   n = (1 + s->n_instances) * s->batch;
+    for (int i = 0; i < n; i++)
+        q[i] =
+            (ts_question) { s->workload[s->w], seed_of(s, i / s->batch + WARM_UP, i % s->batch) };
+    return ts_ahead_open(s->task, q, n, s->batch);
 }
 
-static void *look(void *at)
+static void lay(int slot, void *of)
 {
-    share *h = at;
-    h->ok = ts_arena_intact(ts_cage_arena(h->cage, h->slot), &h->flaw) &&
-            h->s->task->check(h->s->workload[h->s->w], ts_cage_args(h->cage, h->slot),
-                              h->s->want[h->slot], &h->flaw, &h->errors);
-    return NULL;
+    const share *h = of;
+    ts_cage_fill_like(h->cage, slot, h->x[slot]->arena);
 }
 
-static void spread(share *h, int n, void *(*work)(void *))
+static void look(int slot, void *of)
 {
-    pthread_t      thread[BATCH_MOST];
-    pthread_attr_t any;
-    cpu_set_t      cores;
-    CPU_ZERO(&cores);
-    for (int i = 0; i < CPU_SETSIZE; i++) CPU_SET(i, &cores); /* not the judge's alone */
-    if (pthread_attr_init(&any) || pthread_attr_setaffinity_np(&any, sizeof cores, &cores)) abort();
-    for (int i = 1; i < n; i++)
-        if (pthread_create(&thread[i], &any, work, &h[i])) abort();
-    work(&h[0]);
-    for (int i = 1; i < n; i++) pthread_join(thread[i], NULL);
-    pthread_attr_destroy(&any);
+    share *h = of;
+    h->ok[slot] = ts_arena_intact(ts_cage_arena(h->cage, slot), &h->flaw[slot]) &&
+                  h->s->task->check(h->x[slot]->c, ts_cage_args(h->cage, slot), h->x[slot]->want,
+                                    &h->flaw[slot], &h->errors[slot]);
 }
 
 /* ---- a turn ---- */
@@ -153,11 +147,10 @@ static bool timed_call(sitting *s, ts_contender *e, ts_cage *cage, int instance,
 {
     const ts_case *c = s->workload[s->w];
     const int      n = s->batch;
-    share          h[BATCH_MOST];
+    share          h = { .s = s, .cage = cage };
     ts_call        r;
-    for (int i = 0; i < n; i++)
-        h[i] = (share) { .s = s, .cage = cage, .instance = instance, .slot = i };
-    if (e) spread(h, n, draw); /* nobody minds what nobody looks at */
+    for (int i = 0; i < n && e; i++) h.x[i] = ts_ahead_at(s->ahead, (instance + 1) * n + i);
+    if (e) ts_spread(n, lay, &h); /* nobody minds what nobody looks at */
     if (s->court->device == TS_CPU)
         make_cold(ts_cage_arena(cage, 0), s->court->n_threads); /* else the keeper does */
     const bool came = n > 1 ? ts_cage_call_all(cage, &r) : ts_cage_call(cage, 0, &r);
@@ -167,11 +160,11 @@ static bool timed_call(sitting *s, ts_contender *e, ts_cage *cage, int instance,
     if (!came || r.status || r.fp_changed)
         return ts_court_fail_by_call(e, c, seed_of(s, instance, 0), &r);
     e->n_calls += n;
-    spread(h, n, look);
+    ts_spread(n, look, &h);
     for (int i = 0; i < n; i++) {
-        e->worst = fmax(e->worst, h[i].errors.worst);
-        if (!h[i].ok && !ts_court_excuse(e, c, seed_of(s, instance, i), ts_cage_args(cage, i),
-                                         s->want[i], h[i].flaw, &h[i].errors))
+        e->worst = fmax(e->worst, h.errors[i].worst);
+        if (!h.ok[i] && !ts_court_excuse(e, c, seed_of(s, instance, i), ts_cage_args(cage, i),
+                                         h.x[i]->want, h.flaw[i], &h.errors[i]))
             return false;
     }
     return true;
@@ -203,7 +196,6 @@ static ts_cage *cage_for(sitting *s, ts_contender *e, bool idle)
 static void take_turns(sitting *s, ts_cage **cage, int instance)
 {
     int order[TS_CONTENDERS];
-    memset(s->drawn, 0, sizeof s->drawn);
     for (int i = 0; i < s->n; i++) {
         const int j = (int)(ts_court_seed(s->court, s->task, i, 100000 + instance) % (i + 1u));
         order[i] = order[j];
@@ -227,7 +219,6 @@ static void take_turns(sitting *s, ts_cage **cage, int instance)
 static void warm_up(sitting *s, int i, ts_cage *cage)
 {
     double ns, free_ns;
-    memset(s->drawn, 0, sizeof s->drawn);
     if (ts_in_python(s->e[i]->entry.cls) && !timed_call(s, s->e[i], cage, WARM_UP, &ns, &free_ns))
         s->e[i]->timed = false;
 }
@@ -284,22 +275,24 @@ static void sit_workload(sitting *s, int w)
     ts_cage *cage[TS_CONTENDERS] = { NULL };
     s->w = w;
     s->batch = batch_for(s);
-    for (int i = 0; i < s->batch; i++)
-        if (!(s->want[i] = calloc(s->task->n_want(s->workload[w]) + 1, sizeof **s->want))) abort();
     for (int i = 0; i < s->n; i++) {
         const int k = ts_in_python(s->e[i]->entry.cls) ? IDLE_PYTHON : IDLE_HOST;
         if (has_idle(s, s->e[i]->entry.cls) && !s->idle[k]) s->idle[k] = cage_for(s, s->e[i], true);
-        if (!is_timed(s, s->e[i], w)) continue;
-        if ((cage[i] = cage_for(s, s->e[i], false))) {
-            warm_up(s, i, cage[i]);
-            continue;
-        }
+        if (!is_timed(s, s->e[i], w) || (cage[i] = cage_for(s, s->e[i], false))) continue;
         s->e[i]->timed = false;
         ts_court_fail(s->e[i], s->workload[w], 0, "protocol", "could not be started to be timed");
     }
+    s->ahead = instances_of(s); /* drawn when all stand */
+    for (int i = 0; i < s->n; i++)
+        if (cage[i]) warm_up(s, i, cage[i]);
     const double bytes = s->task->cost(s->workload[w]).bytes;
     if (s->court->device == TS_CPU) s->gbs[w] = ts_court_measure(s->court, bytes);
-    for (int k = 0; k < s->n_instances; k++) take_turns(s, cage, k);
+    for (int k = 0; k < s->n_instances; k++) {
+        take_turns(s, cage, k);
+        s->work += ts_work_of(s->task, s->workload[w]);
+        ts_progress_reach(&s->court->progress, s->work);
+    }
+    ts_ahead_close(&s->ahead);
     /* Once more: what is measured in a bad moment would be too good to the slow. */
     s->gbs[w] = fmax(s->gbs[w], ts_court_measure(s->court, bytes));
     for (int i = 0; i < s->n; i++) {
@@ -307,7 +300,6 @@ static void sit_workload(sitting *s, int w)
         ts_cage_stop(&cage[i]);
     }
     for (int i = 0; i < N_IDLE; i++) ts_cage_stop(&s->idle[i]);
-    for (int i = 0; i < s->batch; i++) free(s->want[i]);
 }
 
 /* ---- what it means ---- */
@@ -442,7 +434,9 @@ bool ts_court_time(ts_court *c, const ts_task *t)
         if (c->contender[i]->task == t && ts_ruling_passes(c->contender[i]->ruling)) {
             s->e[s->n++] = c->contender[i];
             c->contender[i]->timed = true;
+            s->work = c->contender[i]->work;
         }
+    ts_progress_stage(&c->progress, "timing", "", t->name);
     if (!c->only) s->n_workloads = ts_court_workloads(c, t, s->number);
     for (int w = 0; w < s->n_workloads; w++) s->workload[w] = &t->cases()[s->number[w]];
     for (int w = 0; w < s->n_workloads && s->n; w++) sit_workload(s, w);

@@ -75,6 +75,36 @@ saw 'FAIL value' 'the replay'
     complain "replayed from its log: status $?: $(cat "$tmp/err")"
 saw '^same .*FAIL value' 'the log replayed'
 
+# no timing: a verdict, and no time
+judge --gate "$tmp/host" || complain "the gate alone: status $?: $(cat "$tmp/err")"
+saw 'right-host *host *PASS' 'the gate alone'
+! grep -q '"type":"time"' "$tmp/log" || complain 'the gate alone took times'
+grep -q "$(printf '\033')" "$tmp/err" && complain 'progress where there is no terminal'
+"$build/touchstone" judge --replay "$tmp/log" "$tmp/host" >"$tmp/out" 2>"$tmp/err" ||
+    complain "the gate alone, replayed: status $?: $(cat "$tmp/err")"
+
+# a log of another rule of drawing is not replayed
+"$build/test/make_log" "$tmp/other" >/dev/null 2>&1
+"$build/touchstone" judge --replay "$tmp/other" "$tmp/host" >"$tmp/out" 2>"$tmp/err"
+[ $? = 3 ] || complain 'a log of another rule was replayed'
+grep -q 'drawn by rule 1' "$tmp/err" || complain "another rule: $(cat "$tmp/err")"
+
+# a run that is killed keeps the verdicts that were reached, and the rest is done later
+rm -f "$tmp/log"
+"$build/touchstone" judge --log "$tmp/log" "$tmp/host-wrong" "$tmp/host" >/dev/null 2>&1 &
+for _ in $(seq 300); do
+    ! grep -q '"type":"verdict"' "$tmp/log" 2>/dev/null || break
+    sleep 0.1
+done
+kill -9 $!
+wait $! 2>/dev/null
+[ "$(grep -c '"type":"verdict"' "$tmp/log")" = 1 ] || complain 'killed: not one verdict in the log'
+"$build/touchstone" report "$tmp/log" >"$tmp/out" 2>&1 || complain "killed: no board: $(cat "$tmp/out")"
+saw 'wrong-host *host *FAIL value' 'the board of a killed run'
+judge --resume "$tmp/host-wrong" "$tmp/host"
+[ "$(grep -c '"type":"verdict"' "$tmp/log")" = 2 ] || complain 'killed: resume lost or repeated a verdict'
+judge "$tmp/host-wrong"
+
 # what is in the log is not judged again; what is not, is
 judge --resume "$tmp/host-wrong" "$tmp/sealed-wrong"
 [ "$(grep -c '"type":"verdict"' "$tmp/log")" = 2 ] || complain 'resume lost or repeated a verdict'

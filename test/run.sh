@@ -33,7 +33,10 @@ skip() {
 }
 openmp() { echo 'int main(void) { return 0; }' | "$@" -fopenmp -x c - -o /dev/null 2>/dev/null; }
 
-suite gcc build '-E ^check_small$'
+# CUDA is compiled here wherever there is a compiler for it, with a GPU and without.
+cuda=AUTO
+! command -v nvcc >/dev/null && [ ! -x /usr/local/cuda/bin/nvcc ] || cuda=ON
+suite gcc build '-E ^check_small$' -DTS_CUDA=$cuda
 # The small cases: all of them take gcc's build long enough. Cages, and simulated matches, are no matter
 # of compilers.
 if openmp clang; then

@@ -284,8 +284,19 @@ static bool take_key(ts_court *c, const ts_records *r, const char *log)
 {
     const char *key = NULL, *depth = NULL;
     for (size_t i = 0; i < r->n; i++) {
+        int64_t draw = 1; /* of logs that do not say */
+        ts_jr_int(ts_jr_get(r->at[i].root, "draw"), &draw);
+        if (!strcmp(r->at[i].type, "run") && draw != TS_DRAW) {
+            fprintf(stderr,
+                    "touchstone: %s: its cases were drawn by rule %d, and this program has %d\n",
+                    log, (int)draw, TS_DRAW);
+            return false;
+        }
         if (!strcmp(r->at[i].type, "reveal")) key = ts_jr_text(r->at[i].root, "seed", NULL);
-        if (!strcmp(r->at[i].type, "run")) depth = ts_jr_text(r->at[i].root, "depth", NULL);
+        if (strcmp(r->at[i].type, "run")) continue;
+        const ts_jr_node *timed = ts_jr_get(r->at[i].root, "timed");
+        depth = ts_jr_text(r->at[i].root, "depth", NULL);
+        if (timed && !ts_jr_bool(timed)) c->gate = "";
     }
     for (int i = 0; key && i < TS_KEY_BYTES; i++)
         if (sscanf(key + 2 * i, "%2hhx", &c->key[i]) != 1) key = NULL;
@@ -352,6 +363,7 @@ int ts_tool_judge(int argc, char **argv)
     const ts_option options[] = {
         { "--challenge", "NAME", "only this challenge", &o.challenge },
         { "--depth", "D", "quick, normal or full: how many cases and timed calls", &o.depth },
+        { "--gate", NULL, "right or not, and nothing else: nobody is timed", &c.gate },
         { "--case", "NAME", "only this case, with its seed, as a verdict names it", &c.only },
         { "--device", "cpu|cuda", "where; as the first entrant's class says if not given",
           &o.device },
@@ -394,7 +406,7 @@ int ts_tool_judge(int argc, char **argv)
     c.depth = TS_NORMAL;
     if (!read_depth(o.depth, &c.depth)) return TS_EXIT_USAGE;
     c.python = find_python();
-    c.progress = stderr;
+    c.progress.to = stderr;
     if (!count_threads(o.threads, &c.n_threads)) return TS_EXIT_USAGE;
     if (!ts_places_find(&c.places)) {
         fprintf(stderr, "touchstone: the contract's headers are not beside the program\n");

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "ahead.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cores.h"
+
+enum { MOST_THREADS = 64 };
+
+/* ---- all cores ---- */
+
+typedef struct crowd {
+    int        n;
+    atomic_int next;
+    void (*work)(int i, void *of);
+    void *of;
+} crowd;
+
+static void *labour(void *at)
+{
+    crowd *c = at;
+    for (int i; (i = atomic_fetch_add(&c->next, 1)) < c->n;) c->work(i, c->of);
+    return NULL;
+}
+
+static int n_cores(cpu_set_t *cores)
+{
+    ts_judge_cores(cores);
+    const int n = CPU_COUNT(cores);
+    return n < MOST_THREADS ? n : MOST_THREADS;
+}
+
+void ts_spread(int n, void (*work)(int i, void *of), void *of)
+{
+    crowd          c = { .n = n, .work = work, .of = of };
+    pthread_t      thread[MOST_THREADS];
+    pthread_attr_t any; /* the caller may be bound to one core: the others are not */
+    cpu_set_t      cores;
+    const int      most = n_cores(&cores);
+    int            made = 0;
+    if (pthread_attr_init(&any) || pthread_attr_setaffinity_np(&any, sizeof cores, &cores)) abort();
+    while (made + 1 < most && made + 1 < n && !pthread_create(&thread[made], &any, labour, &c))
+        made++;
+    labour(&c);
+    while (made) pthread_join(thread[--made], NULL);
+    pthread_attr_destroy(&any);
+}
+
+/* ---- questions ---- */
+
+/* Most that the questions made ahead may take of memory: an eighth of it, and no more than this. */
+static const double MOST_BYTES = 2e9;
+
+enum { MOST_AHEAD = 64 };
+
+/* The room of one, which the next ones get: to be given new pages costs more than to draw. */
+typedef struct room {
+    bool     open;
+    ts_arena arena;
+    ts_want *want;
+    size_t   n_want; /* that there is room for */
+    ts_exam  exam;
+} room;
+
+struct ts_ahead {
+    const ts_task *task;
+    int            n, together;
+    ts_question   *q;
+    int            first, end; /* those that are made */
+    room           room[MOST_AHEAD];
+};
+
+ts_ahead *ts_ahead_open(const ts_task *t, const ts_question *q, int n, int together)
+{
+    ts_ahead *a = calloc(1, sizeof *a);
+    if (!a || together > MOST_AHEAD) abort();
+    *a = (ts_ahead) { .task = t, .n = n, .together = together };
+    a->q = calloc((size_t)n + 1, sizeof *a->q);
+    if (!a->q) abort();
+    if (n) memcpy(a->q, q, (size_t)n * sizeof *q);
+    return a;
+}
+
+void ts_ahead_close(ts_ahead **at)
+{
+    if (!*at) return;
+    for (room *r = (*at)->room; r < (*at)->room + MOST_AHEAD && r->open; r++) {
+        free(r->exam.args);
+        free(r->want);
+        r->arena.keep = false;
+        ts_arena_close(&r->arena);
+    }
+    free((*at)->q);
+    free(*at);
+    *at = NULL;
+}
+
+static double bytes_of(const ts_ahead *a, int i)
+{
+    const ts_case *c = a->q[i].c;
+    return a->task->cost(c).bytes + (double)(a->task->n_want(c) * sizeof(ts_want));
+}
+
+/* Whole groups from `first` on; where there are more than cores, each core gets as many. */
+static int how_many(const ts_ahead *a, int first)
+{
+    cpu_set_t    cores;
+    const int    all = n_cores(&cores);
+    const double have = (double)sysconf(_SC_PHYS_PAGES) * (double)ts_page() / 8;
+    const double most = have < MOST_BYTES ? have : MOST_BYTES;
+    double       taken = 0;
+    int          n = 0;
+    while (first + n < a->n && n < MOST_AHEAD) {
+        taken += bytes_of(a, first + n);
+        if (taken > most && n >= a->together) break;
+        n++;
+    }
+    if (n > all && first + n < a->n) n -= n % all;
+    if (n > a->together) n -= n % a->together;
+    return n;
+}
+
+static void make(int i, void *of)
+{
+    const ts_ahead    *a = of;
+    const ts_question *q = &a->q[a->first + i];
+    const ts_task     *t = a->task;
+    room              *r = &((ts_ahead *)of)->room[i];
+    const size_t       n = t->n_want(q->c) + 1;
+    if (n > r->n_want) {
+        free(r->want);
+        if (!(r->want = malloc(n * sizeof *r->want))) abort();
+        r->n_want = n;
+    }
+    memset(r->want, 0, n * sizeof *r->want);
+    memset(r->exam.args, 0, t->args_bytes);
+    r->exam.task = t, r->exam.c = q->c, r->exam.seed = q->seed;
+    r->exam.arena = &r->arena, r->exam.want = r->want;
+    ts_arena_setup(&r->arena, t, q->c, q->seed, r->exam.args);
+    t->oracle(q->c, r->exam.args, r->want);
+}
+
+static void prepare(ts_ahead *a, room *r)
+{
+    if (r->open) return;
+    if (!ts_arena_open(&r->arena) || !(r->exam.args = calloc(1, a->task->args_bytes))) abort();
+    r->open = r->arena.keep = true;
+}
+
+const ts_exam *ts_ahead_at(ts_ahead *a, int i)
+{
+    if (i >= a->end) {
+        a->first = i - i % a->together;
+        a->end = a->first + how_many(a, a->first);
+        for (int k = 0; k < a->end - a->first; k++) prepare(a, &a->room[k]);
+        ts_spread(a->end - a->first, make, a);
+    }
+    return &a->room[i - a->first].exam;
+}
