@@ -23,7 +23,7 @@ enum {
     TS_ENTRY_NAME = 64,            /* characters in a name, an author, a path */
     TS_ENTRY_SOURCES = 32,         /* the adapter included */
     TS_ENTRY_BYTES = 1 << 20,      /* of sources, in all */
-    TS_ENTRY_BINARY = 32 << 20,    /* of a prebuilt shared library */
+    TS_ENTRY_BINARY = 256 << 20,   /* of a prebuilt shared library */
     TS_ENTRY_JSON_BYTES = 1 << 16, /* of entry.json */
     TS_ENTRY_LIST = 1024,          /* entrants in one folder */
     TS_ENTRY_OFFERS = 255,         /* characters of a scope */

@@ -307,6 +307,8 @@ class GpuCage(Cage):
             return torch.as_tensor(given, device="cuda").view(torch.bfloat16)
         if "cupy" in sys.modules:
             import cupy
+            if not (rows and cols):  # it asks whose memory no memory is
+                return cupy.empty(shape, dtype=given.__cuda_array_interface__["typestr"])
             return cupy.asarray(given)
         return given
 

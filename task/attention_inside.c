@@ -249,7 +249,9 @@ int ts_attention_scope(const ts_case *c, ts_parameter p[TS_MAX_PARAMETERS])
     const ts_attention_dims d = ts_attention_dims_of(c);
     p[0] = (ts_parameter) { "causal", d.causal };
     p[1] = (ts_parameter) { "window", d.window };
-    return 2;
+    p[2] = (ts_parameter) { "kv_len", ts_attention_has_lengths(c) };
+    p[3] = (ts_parameter) { "lse", !(c->dim[7] % 10 & TS_FORM_NO_LSE) };
+    return 4;
 }
 
 /* ---- senseless calls ---- */

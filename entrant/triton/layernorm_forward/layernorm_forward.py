@@ -7,7 +7,9 @@ import triton.language as tl
 known = {}  # eps as a double in the device's memory: a number would come as a float
 
 
-@triton.jit
+# Compiled once a dtype, and not for every length and alignment.
+@triton.jit(do_not_specialize=["x_stride", "y_stride", "n"],
+            do_not_specialize_on_alignment=["x", "gamma", "beta", "y", "mean", "rstd"])
 def rows(x, gamma, beta, eps, y, mean, rstd, x_stride, y_stride, n, BLOCK: tl.constexpr):
     row = tl.program_id(0).to(tl.int64)
     x += row * x_stride
@@ -45,4 +47,4 @@ def layernorm_forward(x, gamma, beta, eps, out):
         known[eps] = torch.tensor([eps], dtype=torch.float64, device=x.device)
     y = out["y"]
     rows[(n_rows,)](x, gamma, beta, known[eps], y, out["mean"], out["rstd"], x.stride(0), y.stride(0), n,
-                    BLOCK=min(2048, triton.next_power_of_2(n)), num_warps=4)
+                    BLOCK=1024, num_warps=4)
