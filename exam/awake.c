@@ -16,8 +16,9 @@ enum { MOST = CPU_SETSIZE };
 /* A core that does not come in this time has other work, and is awake. */
 static const double LIMIT_NS = 5e6;
 
-/* Of a longer call it is no great part. */
-static const double SPIN_NS = 30e6;
+/* Before go, should it not come; and after it: by then who has work for a core is on it, and at the
+ * next tick the scheduler would give even the lowest class a turn. */
+static const double BEFORE_NS = 30e6, AFTER_NS = 0.3e6;
 
 static struct {
     pthread_mutex_t lock;
@@ -25,7 +26,7 @@ static struct {
     pid_t           owner; /* a fork has our memory and not our threads */
     cpu_set_t       made, asked;
     unsigned        epoch;
-    atomic_bool     spin;
+    _Atomic(double) until;
     atomic_int      up;
 } watch = { .lock = PTHREAD_MUTEX_INITIALIZER, .call = PTHREAD_COND_INITIALIZER };
 
@@ -40,6 +41,9 @@ static void *keep_awake(void *at)
 {
     const int core = (int)(intptr_t)at;
     unsigned  seen = 0;
+    cpu_set_t own;
+    CPU_ZERO(&own);
+    CPU_SET(core, &own);
     for (;;) {
         pthread_mutex_lock(&watch.lock);
         while (watch.epoch == seen || !CPU_ISSET(core, &watch.asked)) {
@@ -48,10 +52,10 @@ static void *keep_awake(void *at)
         }
         seen = watch.epoch;
         pthread_mutex_unlock(&watch.lock);
+        sched_setaffinity(0, sizeof own, &own); /* ts_threads_apart() may have moved it */
         atomic_fetch_add(&watch.up, 1);
-        const double until = now_ns() + SPIN_NS;
-        while (atomic_load_explicit(&watch.spin, memory_order_relaxed) && now_ns() < until)
-            for (int i = 0; i < 64; i++) ts_isa_pause();
+        while (now_ns() < atomic_load_explicit(&watch.until, memory_order_relaxed))
+            for (int i = 0; i < 16; i++) ts_isa_pause();
     }
     return NULL;
 }
@@ -93,7 +97,7 @@ void ts_awake_begin(const cpu_set_t *cores)
         n += i != own;
     }
     atomic_store(&watch.up, 0);
-    atomic_store(&watch.spin, true);
+    atomic_store(&watch.until, now_ns() + BEFORE_NS);
     pthread_mutex_lock(&watch.lock);
     watch.asked = *cores;
     watch.epoch++;
@@ -103,7 +107,7 @@ void ts_awake_begin(const cpu_set_t *cores)
         sched_yield();
 }
 
-void ts_awake_end(void)
+void ts_awake_go(void)
 {
-    atomic_store(&watch.spin, false);
+    atomic_store(&watch.until, now_ns() + AFTER_NS);
 }

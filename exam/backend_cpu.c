@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "apart.h"
+#include "awake.h"
 #include "backend.h"
 #include "ceiling.h"
 
@@ -81,6 +82,10 @@ static void run(ts_session *s, const ts_order *o)
     if (o->verb == TS_TIME) {
         apart = ts_threads_apart(getpid(), &was);
         flush_case(s->arena);
+    }
+    if (apart) {
+        ts_awake_begin(&was);
+        ts_awake_go();
     }
     const double t0 = now_ns();
     ts_session_call(s, o);

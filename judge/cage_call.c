@@ -239,6 +239,7 @@ static int perform(ts_cage *c, int slot, int verb, uint32_t fresh, line *hidden,
     r->n_wakes = held ? 2 : 1;
     if (!python) ring(c, c->bell, !c->spin);
     else if (send(c->bell_fd, "g", 1, MSG_NOSIGNAL) != 1) return TS_WORD_DEAD;
+    ts_awake_go();
     const int came =
         python ? ts_cage_await_byte(c, c->plan.limit_ms)
                : ts_cage_await(c, &c->control->done, c->bell, SPIN_NS, c->plan.limit_ms * 1e6);
@@ -349,10 +350,8 @@ static bool ask(ts_cage *c, int slot, int n, int verb, const void *args, const t
     const int n_seen = gpu ? 0 : choose_outputs(c, s, seen);
     int       n_hidden = gpu ? 0 : hide(c, s, hidden);
     /* When it is timed, on cores that run already; also those that it calls for in the call. */
-    const bool awake = c->plan.aligned && !gpu && !c->shares_core;
-    if (awake) ts_awake_begin(&c->cores);
+    if (c->plan.aligned && !gpu && !c->shares_core) ts_awake_begin(&c->cores);
     const int came = perform(c, slot, verb, fresh, hidden, &n_hidden, seen, n_seen, r);
-    if (awake) ts_awake_end();
     conclude(c, came, seen, n_seen, r);
     if (gpu && came == TS_WORD_CAME && verb == TS_VERB_RUN) ts_gpu_fetch(c, slot, n, r);
     if (!gpu) r->ns += head_start_ns(c, s, r);

@@ -3,12 +3,10 @@
  * memory ceilings. Every answer that is timed is checked: once against the oracle, then bit for
  * bit. */
 #define _GNU_SOURCE
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "awake.h"
 #include "ceiling.h"
 #include "cpu.h"
 #include "peer.h"
@@ -115,11 +113,7 @@ static void turn(bench *b, contestant *c, const ts_exam *e)
 {
     ts_reply r = { 0 };
     if (b->where == TS_CPU) ts_arena_reset(e->arena);
-    cpu_set_t  all;
-    const bool awake = b->where == TS_CPU && !sched_getaffinity(0, sizeof all, &all);
-    if (awake) ts_awake_begin(&all);
     const bool ran = c->worker ? order(b, c, TS_TIME, e, &r) : ts_peer_run(c->peer, &r.ns);
-    if (awake) ts_awake_end();
     if (!ran) {
         if (c->peer) snprintf(c->why, sizeof c->why, "%s", ts_peer_said(c->peer));
         c->in = c->verified = false;

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "apart.h"
+#include "awake.h"
 #include "ceiling.h"
 #include "dtype.h"
 #include "tool.h"
@@ -139,6 +140,10 @@ bool ts_peer_run(ts_peer *p, double *ns)
             ts_flush_lines(p->arena->buf[i].lo, p->arena->buf[i].hi);
     cpu_set_t  was;
     const bool apart = p->device == TS_CPU && ts_threads_apart(p->pid, &was);
+    if (apart) {
+        ts_awake_begin(&was);
+        ts_awake_go();
+    }
     clock_gettime(CLOCK_MONOTONIC, &a);
     const bool ok = say(p, "run");
     clock_gettime(CLOCK_MONOTONIC, &b);
