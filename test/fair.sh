@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# fair.sh BUILD [aa|handicap|repeat...] - is the judge fair? With entrants that are known: copies of one
-# among themselves, one and one that is 5 % slower in 40 (TS_SITTINGS) sittings, and one judged 20
-# times. All three if none is named; each wants a quiet machine, and some minutes of it. TS_KEEP: a
-# file for the last log.
+# fair.sh BUILD [both|aa|handicap|repeat...] - is the judge fair? With entrants that are known: 6 (TS_COPIES)
+# copies of one and of one that is 5 % slower in one sitting; copies of one among themselves; one and one
+# that is slower in 40 (TS_SITTINGS) sittings; and one judged 20 times. The last three if none is named;
+# each wants a quiet machine, and some minutes of it. TS_KEEP: a file for the last log.
 set -eu
 build=$(cd "$1" && pwd)
 shift
@@ -89,6 +89,12 @@ matches() {
         }' "$1"
 }
 
+both() {
+    n=${TS_COPIES-6}
+    enter_all "$n" "$n"
+    sit && matches "$work/log"
+}
+
 aa() {
     enter_all 21 0
     sit && matches "$work/log"
@@ -129,6 +135,7 @@ repeat() {
 for part; do
     echo "$part (load $(cut -d ' ' -f 1 /proc/loadavg))"
     case $part in
+    both) both || status=1 ;;
     aa) aa || status=1 ;;
     handicap) handicap || status=1 ;;
     repeat) repeat || status=1 ;;
