@@ -18,7 +18,7 @@ static const double LIMIT_NS = 5e6;
 
 /* Before go, should it not come; and after it: by then who has work for a core is on it, and at the
  * next tick the scheduler would give even the lowest class a turn. */
-static const double BEFORE_NS = 30e6, AFTER_NS = 0.3e6;
+static const double BEFORE_NS = 30e6, AFTER_NS = 2e6;
 
 static struct {
     pthread_mutex_t lock;
@@ -110,4 +110,9 @@ void ts_awake_begin(const cpu_set_t *cores)
 void ts_awake_go(void)
 {
     atomic_store(&watch.until, now_ns() + AFTER_NS);
+}
+
+void ts_awake_end(void)
+{
+    atomic_store(&watch.until, 0);
 }

@@ -11,6 +11,7 @@
  * that spins, and makes way for any other; begin returns when all of them have been seen to run.
  * Threads are made once, and sleep between calls. */
 void ts_awake_begin(const cpu_set_t *cores);
-void ts_awake_go(void); /* the timed call begins */
+void ts_awake_go(void);  /* the timed call begins */
+void ts_awake_end(void); /* it is over */
 
 #endif

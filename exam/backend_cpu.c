@@ -90,6 +90,7 @@ static void run(ts_session *s, const ts_order *o)
     const double t0 = now_ns();
     ts_session_call(s, o);
     s->reply->ns = now_ns() - t0;
+    if (apart) ts_awake_end();
     if (apart) ts_threads_free(getpid(), &was);
     if (!workspace_intact(s))
         s->reply->flaw = (ts_flaw) { TS_FAULT_BEFORE, "workspace", 0, 0, 0, 0, 0 };

@@ -244,6 +244,7 @@ static int perform(ts_cage *c, int slot, int verb, uint32_t fresh, line *hidden,
         python ? ts_cage_await_byte(c, c->plan.limit_ms)
                : ts_cage_await(c, &c->control->done, c->bell, SPIN_NS, c->plan.limit_ms * 1e6);
     const double t1 = ts_now_ns();
+    ts_awake_end();
     for (int i = 0; i < n_seen; i++) memcpy(seen[i].kept, seen[i].at, seen[i].n);
     r->ns = t1 - t0;
     if (came != TS_WORD_CAME) return came;

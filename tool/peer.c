@@ -147,6 +147,7 @@ bool ts_peer_run(ts_peer *p, double *ns)
     clock_gettime(CLOCK_MONOTONIC, &a);
     const bool ok = say(p, "run");
     clock_gettime(CLOCK_MONOTONIC, &b);
+    if (apart) ts_awake_end();
     if (apart) ts_threads_free(p->pid, &was);
     *ns = (double)(b.tv_sec - a.tv_sec) * 1e9 + (double)(b.tv_nsec - a.tv_nsec);
     if (ok && p->device == TS_CUDA) *ns = strtod(p->line + 2, NULL);
