@@ -123,7 +123,8 @@ typedef struct ts_guarantees {
     double       bell_ns, bell_p95_ns; /* of a call that does nothing */
     double       freeze_ns;
     ts_honest    honest;
-    const char  *badge; /* "full", "reduced", or "none": nothing can be judged here */
+    const char  *badge;    /* "full", "reduced", or "none": nothing can be judged here */
+    char         why[256]; /* with "none": what is missing */
 } ts_guarantees;
 
 /* Asked of touchstone-probe.so, which tries what dim[0], a TS_PROBE_*, says on dim[1] elements;

@@ -216,12 +216,14 @@ static bool time_nothing(ts_guarantees *g, unsigned *held, bool *shares)
         const double t = ts_now_ns();
         k = start(TS_SEALED, &c, 1, false, why, sizeof why);
         start_ns[i] = ts_now_ns() - t;
-        if (!k) return false;
+        if (!k)
+            return snprintf(g->why, sizeof g->why, "no cage can be started, %.180s", why), false;
     }
     for (int i = 0; i < BELLS; i++) {
         ts_call r;
         ts_cage_call(k, 0, &r);
         if (r.end) {
+            snprintf(g->why, sizeof g->why, "an entrant that does nothing ended, %.180s", r.text);
             ts_cage_stop(&k);
             return false;
         }
@@ -315,6 +317,7 @@ bool ts_guarantee_all(ts_guarantees *g)
     add(g, "namespaces", held & TS_HELD_NAMESPACE, "an entrant cannot name the judge's process",
         "an entrant is among the machine's other processes");
     g->badge = g->g[0].held ? "full" : "none";
+    snprintf(g->why, sizeof g->why, "%s", g->g[0].held ? "" : g->g[0].text);
     for (int i = 0; i < g->n && g->g[0].held; i++)
         if (g->g[i].needed && !g->g[i].held) g->badge = "reduced";
     return g->g[0].held;

@@ -156,9 +156,13 @@ bool ts_records_read(const char *path, ts_records *r, char why[TS_WHY])
 {
     size_t    n;
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    errno = fd < 0 ? errno : 0;
+    if (fd < 0) {
+        snprintf(why, TS_WHY, "cannot be read: %s", strerror(errno));
+        return false;
+    }
+    errno = 0;
     char *text = slurp(fd, &n, why);
-    if (fd >= 0) close(fd);
+    close(fd);
     return text && ts_records_parse(text, n, r, why);
 }
 

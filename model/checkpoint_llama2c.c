@@ -61,6 +61,10 @@ bool ts_decoder_llama2c(const void *bytes, size_t n, ts_dtype dtype, ts_decoder 
 {
     ts_decoder_dims d;
     *m = NULL;
+    if (n >= 4 && !memcmp(bytes, "GGUF", 4))
+        return ts_say(why,
+                      "file: GGUF is not supported yet, expected a folder with config.json and "
+                      "safetensors, or a llama2.c checkpoint");
     if (n < HEADER)
         return ts_say(why, "file: got %zu bytes, expected a header of %d", n, (int)HEADER);
     if (!header(bytes, &d, why)) return false;

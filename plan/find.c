@@ -37,21 +37,40 @@ static int distance(const char *a, const char *b)
     return row[m];
 }
 
-/* Entries of `stride` bytes that begin with their id. */
+/* All that have it as a part, as far as there is room. */
+static const void *several(const void *table, size_t stride, const char *id, const char *kind,
+                           char why[TS_PLAN_WHY])
+{
+    char list[TS_PLAN_WHY / 2] = "";
+    for (const char *e = table; *(const char *const *)e; e += stride) {
+        const char  *name = *(const char *const *)e;
+        const size_t n = strlen(list);
+        if (strcasestr(name, id) && n + strlen(name) + 3 < sizeof list)
+            snprintf(list + n, sizeof list - n, "%s%s", n ? ", " : "", name);
+    }
+    ts_plan_say(why, "%s '%.48s' could be %s; which one?", kind, id, list);
+    return NULL;
+}
+
+/* Entries of `stride` bytes that begin with their id: the one of that name, in any case, or the
+ * only one that has it as a part. */
 static const void *find(const void *table, size_t stride, const char *id, const char *kind,
                         char why[TS_PLAN_WHY])
 {
-    const char *near[N_NEAR] = { 0 };
-    int         how_near[N_NEAR];
+    const char *near[N_NEAR] = { 0 }, *part = NULL;
+    int         how_near[N_NEAR], n_parts = 0;
     for (const char *e = table; *(const char *const *)e; e += stride) {
         const char *name = *(const char *const *)e;
-        if (!strcmp(name, id)) return e;
+        if (!strcasecmp(name, id)) return e;
+        if (*id && strcasestr(name, id)) part = e, n_parts++;
         const int d = distance(id, name);
         int       at = N_NEAR;
         while (at > 0 && (!near[at - 1] || d < how_near[at - 1])) at--;
         for (int i = N_NEAR - 1; i > at; i--) near[i] = near[i - 1], how_near[i] = how_near[i - 1];
         if (at < N_NEAR) near[at] = name, how_near[at] = d;
     }
+    if (n_parts == 1) return part;
+    if (n_parts > 1) return several(table, stride, id, kind, why);
     ts_plan_say(why, "no %s '%.48s'; nearest are %s, %s and %s; 'touchstone list %ss' has all",
                 kind, id, near[0], near[1], near[2], kind);
     return NULL;

@@ -29,7 +29,21 @@ run 0 list devices; silent; [ -s "$tmp/out" ] || complain 'no devices'
 run 2 list no-such-kind; refused
 run 2 list; refused
 run 2 list tasks cases; refused
-run 2 demo no-such-demo; refused
+run 0 list challenges; silent; shows '^softmax_topk'
+run 0 --version; silent; shows '^touchstone [0-9]*[.][0-9]'
+said() { grep -q "$1" "$tmp/err" || complain "said: $(cat "$tmp/err")"; }
+run 2 demo no-such-demo; refused; said 'expected one of cancellation'
+run 2 demo gqa --svg "$tmp/no.svg"; refused; said 'gqa draws no plot; these do: cancellation'
+for wrong in 'check --task' 'bench --task' 'judge --challenge'; do
+    run 2 $wrong nope; refused; said "got 'nope', expected one of layernorm_forward,"
+done
+run 2 bench --peers torch,foo; refused; said "got 'foo', expected some of numpy,"
+run 3 report "$tmp/missing.log"; refused; said 'No such file'
+printf 'GGUF\003\0\0\0' >"$tmp/a.gguf"
+run 3 generate --model "$tmp/a.gguf" --prompt x; refused; said 'GGUF is not supported yet'
+run 0 plan --model LLAMA-3-8B --gpu H200; silent
+run 0 plan --model llama-3-8b --gpu mi300; silent
+run 2 plan --model llama-3-8b --gpu a100; refused; said 'could be a100-40gb, a100-80gb; which one'
 args='list cases >/dev/full'
 "$build/touchstone" list cases >/dev/full 2>"$tmp/err" && complain 'lost its output, yet exits 0'
 run 2 check --device no-such-device; refused

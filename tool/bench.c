@@ -337,9 +337,7 @@ static bool parse(bench *b, int argc, char **argv, int *status)
         { "--device", "cpu|cuda", "where (default cpu)", &b->device },
         { "--threads", "N", "CPU threads (default: all cores)", &b->threads },
         { "--rounds", "N", "turns each contestant takes (default 15)", &b->rounds },
-        { "--peers", "LIST",
-          "of numpy,jax,torch,torch.lse,torch.compile,torch.flash,torch.cudnn, through python3",
-          &b->peers },
+        { "--peers", "LIST", "of " TS_PEERS ", through python3", &b->peers },
         { "--any-order", NULL, "ours too may sum in another order each time, as peers do",
           &b->any_order },
         { "--quick", NULL, "only the smallest cases, 5 rounds", &b->quick },
@@ -357,6 +355,7 @@ static bool parse(bench *b, int argc, char **argv, int *status)
     if (b->seed_text && !ts_parse_u64("--seed", b->seed_text, &b->seed)) return false;
     bool given;
     if (!ts_case_seed(b->match, &given, &b->seed)) return false;
+    if (!ts_task_known("bench", "--task", b->task) || !ts_peers_known(b->peers)) return false;
     if (threads < 1 || threads > 256 || rounds < 1 || rounds > MAX_ROUNDS) {
         fprintf(stderr, "touchstone bench: expected 1 to 256 threads and 1 to %d rounds\n",
                 MAX_ROUNDS);

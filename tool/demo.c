@@ -10,21 +10,23 @@
 static const struct {
     const char *name, *what;
     int (*run)(const ts_demo_args *a);
+    bool plots; /* takes --svg */
 } demos[] = {
-    { "cancellation", "the variance of values far from zero, four ways", ts_demo_cancellation },
-    { "gradients", "the backward pass verified in four ways", ts_demo_gradients },
-    { "flash", "attention in tiles: memory, time, and a softmax in pieces", ts_demo_flash },
-    { "gqa", "cache sizes when query heads share keys and values", ts_demo_gqa },
-    { "paged", "a pool of pages beside reservations: use, waste, refilling", ts_demo_paged },
-    { "prefix", "forks share a prefix; the first write copies a page", ts_demo_prefix },
+    { "cancellation", "the variance of values far from zero, four ways", ts_demo_cancellation,
+      true },
+    { "gradients", "the backward pass verified in four ways", ts_demo_gradients, false },
+    { "flash", "attention in tiles: memory, time, and a softmax in pieces", ts_demo_flash, true },
+    { "gqa", "cache sizes when query heads share keys and values", ts_demo_gqa, false },
+    { "paged", "a pool of pages beside reservations: use, waste, refilling", ts_demo_paged, true },
+    { "prefix", "forks share a prefix; the first write copies a page", ts_demo_prefix, false },
 #if TS_HAVE_MODEL
-    { "cache", "generating with the KV cache against recomputing", ts_demo_cache },
-    { "ragged", "different lengths in one batch, and what padding wastes", ts_demo_ragged },
-    { "chunked", "a prompt in chunks: less workspace, equal logits", ts_demo_chunked },
-    { "quantised", "narrow caches: bytes, error, KL, tokens that change", ts_demo_quantised },
-    { "sampling", "temperature, top-k, top-p: draws against their law", ts_demo_sampling },
-    { "beam", "beam search step by step; beams as forks of the cache", ts_demo_beam },
-    { "tree", "drafted trees checked behind the cache, several tokens a pass", ts_demo_tree },
+    { "cache", "generating with the KV cache against recomputing", ts_demo_cache, true },
+    { "ragged", "different lengths in one batch, and what padding wastes", ts_demo_ragged, false },
+    { "chunked", "a prompt in chunks: less workspace, equal logits", ts_demo_chunked, true },
+    { "quantised", "narrow caches: bytes, error, KL, tokens that change", ts_demo_quantised, true },
+    { "sampling", "temperature, top-k, top-p: draws against their law", ts_demo_sampling, true },
+    { "beam", "beam search step by step; beams as forks of the cache", ts_demo_beam, true },
+    { "tree", "drafted trees checked behind the cache, several tokens a pass", ts_demo_tree, true },
 #endif
 };
 enum { N_DEMOS = sizeof demos / sizeof demos[0] };
@@ -58,6 +60,13 @@ int ts_tool_demo(int argc, char **argv)
     if (seed && !ts_parse_u64("--seed", seed, &a.seed)) return TS_EXIT_USAGE;
     for (int i = 0; name && i < N_DEMOS; i++) {
         if (strcmp(name, demos[i].name)) continue;
+        if (svg && !demos[i].plots) {
+            fprintf(stderr, "touchstone demo: --svg: %s draws no plot; these do:", name);
+            for (int k = 0; k < N_DEMOS; k++)
+                if (demos[k].plots) fprintf(stderr, " %s", demos[k].name);
+            fprintf(stderr, "\n");
+            return TS_EXIT_USAGE;
+        }
         if (!ts_json_open(json, &a.json)) return TS_EXIT_USAGE;
         a.svg = svg;
         a.table = json && !strcmp(json, "-") ? NULL : stdout;
@@ -66,7 +75,8 @@ int ts_tool_demo(int argc, char **argv)
         status = demos[i].run(&a);
         return ts_json_close(json, a.json) ? status : TS_EXIT_BROKEN;
     }
-    fprintf(stderr, "touchstone demo: got '%s', expected a demo that --help lists\n",
-            name ? name : "");
+    fprintf(stderr, "touchstone demo: got '%s', expected one of", name ? name : "");
+    for (int i = 0; i < N_DEMOS; i++) fprintf(stderr, " %s", demos[i].name);
+    fprintf(stderr, "\n");
     return TS_EXIT_USAGE;
 }

@@ -329,6 +329,16 @@ static int compare(ts_court *c, const ts_records *r)
     return n_other ? TS_EXIT_FAILED : TS_EXIT_PASSED;
 }
 
+static bool is_challenge(const char *name)
+{
+    for (int i = 0; ts_tasks[i]; i++)
+        if (!name || !strcmp(name, ts_tasks[i]->name)) return true;
+    fprintf(stderr, "touchstone judge: --challenge: got '%s', expected one of", name);
+    for (int i = 0; ts_tasks[i]; i++) fprintf(stderr, "%s %s", i ? "," : "", ts_tasks[i]->name);
+    fprintf(stderr, "\n");
+    return false;
+}
+
 /* As many as this process has cores, but for the judge's own. */
 static bool count_threads(const char *text, int *n)
 {
@@ -385,6 +395,7 @@ int ts_tool_judge(int argc, char **argv)
                         "with none, the built-in ones.\n";
     if (!ts_options_many(argc, argv, usage, options, given, TS_CONTENDERS - 1, &status))
         return status;
+    if (!is_challenge(o.challenge)) return TS_EXIT_USAGE;
     if (o.device && strcmp(o.device, "cpu") && strcmp(o.device, "cuda")) {
         fprintf(stderr, "touchstone: --device '%s'; expected cpu or cuda\n", o.device);
         return TS_EXIT_USAGE;
@@ -421,7 +432,10 @@ int ts_tool_judge(int argc, char **argv)
         return TS_EXIT_USAGE;
     }
     if (!ts_guarantee_all(&c.machine)) {
-        fprintf(stderr, "touchstone: nothing can be judged here; try --selfcheck\n");
+        fprintf(stderr,
+                "touchstone: nothing can be judged here: %s; 'touchstone judge --selfcheck' "
+                "tells what else is missing\n",
+                c.machine.why);
         return TS_EXIT_BROKEN;
     }
     if (!o.replay) return sit(&c, &o, given[0] != NULL);

@@ -129,9 +129,9 @@ static const struct {
     const char *kind;
     void (*list)(listing *l);
 } kinds[] = {
-    { "tasks", list_tasks },     { "cases", list_cases },     { "impls", list_impls },
-    { "mutants", list_mutants }, { "devices", list_devices }, { "models", list_models },
-    { "gpus", list_gpus },
+    { "challenges", list_tasks }, { "tasks", list_tasks },     { "cases", list_cases },
+    { "impls", list_impls },      { "mutants", list_mutants }, { "devices", list_devices },
+    { "models", list_models },    { "gpus", list_gpus },
 };
 
 int ts_tool_list(int argc, char **argv)
@@ -145,8 +145,9 @@ int ts_tool_list(int argc, char **argv)
     listing  l = { .out = stdout, .seed = 0x5eed };
     ts_json *root;
     int      status;
-    if (!ts_options(argc, argv, "list tasks|cases|impls|mutants|devices|models|gpus [OPTION...]",
-                    options, &kind, &status))
+    if (!ts_options(argc, argv,
+                    "list challenges|cases|impls|mutants|devices|models|gpus [OPTION...]", options,
+                    &kind, &status))
         return status;
     if (seed && !ts_parse_u64("--seed", seed, &l.seed)) return TS_EXIT_USAGE;
     for (size_t i = 0; kind && i < sizeof kinds / sizeof *kinds; i++) {
@@ -157,9 +158,10 @@ int ts_tool_list(int argc, char **argv)
         kinds[i].list(&l);
         return ts_json_close(json, root) ? TS_EXIT_PASSED : TS_EXIT_BROKEN;
     }
-    fprintf(stderr,
-            "touchstone list: got '%s', expected tasks, cases, impls, mutants, devices, models or "
-            "gpus\n",
-            kind ? kind : "");
+    fprintf(
+        stderr,
+        "touchstone list: got '%s', expected challenges, cases, impls, mutants, devices, models "
+        "or gpus\n",
+        kind ? kind : "");
     return TS_EXIT_USAGE;
 }

@@ -21,7 +21,7 @@ static const struct {
     { "train", ts_tool_train, "a transformer from a text, in full precision or ternary" },
     { "plan", ts_tool_plan, "memory, largest context and speed limit of a model on a GPU" },
     { "report", ts_tool_report, "the tables and the page of a recorded run" },
-    { "list", ts_tool_list, "tasks, cases, impls, mutants, devices, models, gpus" },
+    { "list", ts_tool_list, "challenges, cases, impls, mutants, devices, models, gpus" },
 };
 
 static void help(FILE *f)
@@ -29,7 +29,8 @@ static void help(FILE *f)
     fprintf(f, "usage: touchstone COMMAND [OPTION...]\n\n");
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         fprintf(f, "  %-8s %s\n", commands[i].name, commands[i].help);
-    fprintf(f, "\nEvery command takes --help; all but new also --json FILE|- and --seed N.\n"
+    fprintf(f, "\nEvery command takes --help; all but new also --json FILE|- and --seed N. "
+               "touchstone --version tells the version.\n"
                "Exit status: 0 all passed, 1 something failed, 2 usage, 3 could not work.\n");
 }
 
@@ -60,6 +61,10 @@ int main(int argc, char **argv)
     }
     if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "help")) {
         help(stdout);
+        return delivered(TS_EXIT_PASSED);
+    }
+    if (!strcmp(argv[1], "--version")) {
+        printf("touchstone %s\n", TS_VERSION);
         return delivered(TS_EXIT_PASSED);
     }
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)

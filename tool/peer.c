@@ -163,3 +163,20 @@ const char *ts_peer_said(const ts_peer *p)
 {
     return p->line;
 }
+
+bool ts_peers_known(const char *list)
+{
+    while (list && *list) {
+        const size_t n = strcspn(list, ",");
+        bool         known = false;
+        for (const char *p = TS_PEERS; *p; p += strcspn(p, ","), p += *p == ',')
+            known |= strcspn(p, ",") == n && !strncmp(p, list, n);
+        if (!known) {
+            fprintf(stderr, "touchstone bench: --peers: got '%.*s', expected some of %s\n", (int)n,
+                    list, TS_PEERS);
+            return false;
+        }
+        list += n + (list[n] == ',');
+    }
+    return true;
+}

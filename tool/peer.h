@@ -20,4 +20,9 @@ bool ts_peer_store(ts_peer *p);
 
 const char *ts_peer_said(const ts_peer *p); /* its last answer */
 
+#define TS_PEERS "numpy,jax,torch,torch.lse,torch.compile,torch.flash,torch.cudnn"
+
+/* NULL, or names of TS_PEERS; else false and one line on standard error. */
+bool ts_peers_known(const char *list);
+
 #endif
