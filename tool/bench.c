@@ -355,7 +355,8 @@ static bool parse(bench *b, int argc, char **argv, int *status)
     if (b->seed_text && !ts_parse_u64("--seed", b->seed_text, &b->seed)) return false;
     bool given;
     if (!ts_case_seed(b->match, &given, &b->seed)) return false;
-    if (!ts_task_known("bench", "--task", b->task) || !ts_peers_known(b->peers)) return false;
+    if (!ts_task_known("bench", "--task", b->task, false) || !ts_peers_known(b->peers))
+        return false;
     if (threads < 1 || threads > 256 || rounds < 1 || rounds > MAX_ROUNDS) {
         fprintf(stderr, "touchstone bench: expected 1 to 256 threads and 1 to %d rounds\n",
                 MAX_ROUNDS);

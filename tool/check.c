@@ -480,7 +480,7 @@ int ts_tool_check(int argc, char **argv)
     static run r;
     int        status, bad = 0;
     if (!parse(&r, argc, argv, &status)) return status;
-    if (!ts_task_known("check", "--task", r.o.task)) return TS_EXIT_USAGE;
+    if (!ts_task_known("check", "--task", r.o.task, false)) return TS_EXIT_USAGE;
     if (!ts_arena_open(&r.arena)) {
         fprintf(stderr, "touchstone check: cannot reserve memory\n");
         return TS_EXIT_BROKEN;

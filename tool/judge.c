@@ -13,6 +13,7 @@
 #include "board.h"
 #include "court.h"
 #include "page.h"
+#include "registry.h"
 #include "tool.h"
 
 typedef struct judge_options {
@@ -329,16 +330,6 @@ static int compare(ts_court *c, const ts_records *r)
     return n_other ? TS_EXIT_FAILED : TS_EXIT_PASSED;
 }
 
-static bool is_challenge(const char *name)
-{
-    for (int i = 0; ts_tasks[i]; i++)
-        if (!name || !strcmp(name, ts_tasks[i]->name)) return true;
-    fprintf(stderr, "touchstone judge: --challenge: got '%s', expected one of", name);
-    for (int i = 0; ts_tasks[i]; i++) fprintf(stderr, "%s %s", i ? "," : "", ts_tasks[i]->name);
-    fprintf(stderr, "\n");
-    return false;
-}
-
 /* As many as this process has cores, but for the judge's own. */
 static bool count_threads(const char *text, int *n)
 {
@@ -395,7 +386,7 @@ int ts_tool_judge(int argc, char **argv)
                         "with none, the built-in ones.\n";
     if (!ts_options_many(argc, argv, usage, options, given, TS_CONTENDERS - 1, &status))
         return status;
-    if (!is_challenge(o.challenge)) return TS_EXIT_USAGE;
+    if (!ts_task_known("judge", "--challenge", o.challenge, true)) return TS_EXIT_USAGE;
     if (o.device && strcmp(o.device, "cpu") && strcmp(o.device, "cuda")) {
         fprintf(stderr, "touchstone: --device '%s'; expected cpu or cuda\n", o.device);
         return TS_EXIT_USAGE;

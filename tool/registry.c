@@ -252,10 +252,11 @@ bool ts_task_matches(const ts_task *t, const char *filter)
     return !filter || (!strncmp(t->name, filter, n) && (t->name[n] == 0 || t->name[n] == '_'));
 }
 
-bool ts_task_known(const char *command, const char *option, const char *filter)
+bool ts_task_known(const char *command, const char *option, const char *filter, bool whole)
 {
     for (const ts_task *const *t = ts_tasks; *t; t++)
-        if (ts_task_matches(*t, filter)) return true;
+        if (whole && filter ? !strcmp((*t)->name, filter) : ts_task_matches(*t, filter))
+            return true;
     fprintf(stderr, "touchstone %s: %s: got '%s', expected one of", command, option, filter);
     for (const ts_task *const *t = ts_tasks; *t; t++)
         fprintf(stderr, "%s %s", t == ts_tasks ? "" : ",", (*t)->name);
