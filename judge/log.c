@@ -25,7 +25,7 @@ static const struct {
     { "entrant", "iid sname sauthor sclass slanguage stask ssource_sha256 sfamily" },
     { "gate", "ientrant stask sverdict sreason stext" },
     { "verdict", "ientrant stask sverdict sreason stext" },
-    { "time", "ientrant stask scase nfloor_ns ans nmedian_ns nlo_ns nhi_ns nfraction" },
+    { "time", "ientrant stask scase nfloor_ns ans ntime_ns nlo_ns nhi_ns nfraction" },
     { "match", "stask ia ib neffect nlo nhi sverdict ipairs" },
     { "score", "ientrant stask nscore nS nS_lo nS_hi nS_min nP nR nM sgrade" },
     { "rank", "stask arows" },

@@ -12,7 +12,7 @@ typedef struct ts_workload {
     double floor_ns; /* the least time, from what this machine was measured to do */
     double hard_ns;  /* 0 or the least that any way to do it could take: faster is suspect */
     double ns, lo_ns,
-        hi_ns; /* the median call with its interval; ns <= 0: the workload is missing */
+        hi_ns; /* the time that counts, with its interval; ns <= 0: the workload is missing */
 } ts_workload;
 
 typedef struct ts_score_in {

@@ -309,7 +309,7 @@ static bool log_times(sitting *s, const ts_contender *e, int w, ts_workload *out
     char   name[192];
     double ns[TS_INSTANCES];
     memcpy(ns, e->ns[w], sizeof ns);
-    const ts_interval t = ts_median_interval(ns, (size_t)s->n_instances);
+    const ts_interval t = ts_quantile_interval(ns, (size_t)s->n_instances, TS_TIME_QUANTILE);
     ts_case_string(s->task, s->workload[w], 0, name, sizeof name);
     name[strcspn(name, "@")] = 0;
     const ts_floor f = ts_floor_of(&s->court->peaks, s->task->cost(s->workload[w]), s->gbs[w]);
@@ -330,7 +330,7 @@ static bool log_times(sitting *s, const ts_contender *e, int w, ts_workload *out
     ts_jw_open(j, "ns", '[');
     for (int i = 0; i < s->n_instances; i++) ts_jw_num(j, NULL, e->ns[w][i]);
     ts_jw_close(j, ']');
-    ts_jw_num(j, "median_ns", t.mid);
+    ts_jw_num(j, "time_ns", t.mid);
     ts_jw_num(j, "lo_ns", t.lo);
     ts_jw_num(j, "hi_ns", t.hi);
     ts_jw_num(j, "fraction", out->floor_ns / t.mid);

@@ -33,26 +33,29 @@ double ts_median(double *x, size_t n)
     return ts_quantile(x, n, 0.5);
 }
 
-/* The largest k such that fewer than k of n fair coins fall heads with chance <= 2.5 %: the k-th
- * smallest and k-th largest value then hold the median between them 95 times in 100. */
-static size_t rank_of_median(size_t n)
+/* How many of n values lie below the quantile q: each does with chance q. The chance of k. */
+static double chance_of(size_t n, double q, size_t k)
 {
-    double below = 0;
-    size_t k = 0;
-    for (; k < n / 2; k++) {
-        below += exp(lgamma((double)n + 1) - lgamma((double)k + 1) - lgamma((double)(n - k) + 1) -
-                     (double)n * log(2));
-        if (below > 0.025) break;
-    }
-    return k;
+    return exp(lgamma((double)n + 1) - lgamma((double)k + 1) - lgamma((double)(n - k) + 1) +
+               (double)k * log(q) + (double)(n - k) * log1p(-q));
+}
+
+/* The largest lo-th and the smallest hi-th value, from 1, that hold the quantile between them 95
+ * times in 100. */
+ts_interval ts_quantile_interval(double *x, size_t n, double q)
+{
+    const double mid = ts_quantile(x, n, q);
+    double       below = 0, above = 0;
+    size_t       lo = 0, hi = n + 1;
+    if (!n) return (ts_interval) { mid, mid, mid };
+    while (lo < n && (below += chance_of(n, q, lo)) <= 0.025) lo++;
+    while (hi > 1 && (above += chance_of(n, q, hi - 1)) <= 0.025) hi--;
+    return (ts_interval) { mid, x[lo ? lo - 1 : 0], x[hi <= n ? hi - 1 : n - 1] };
 }
 
 ts_interval ts_median_interval(double *x, size_t n)
 {
-    const double mid = ts_median(x, n);
-    const size_t k = rank_of_median(n);
-    if (!n) return (ts_interval) { mid, mid, mid };
-    return (ts_interval) { mid, x[k ? k - 1 : 0], x[k ? n - k : n - 1] };
+    return ts_quantile_interval(x, n, 0.5);
 }
 
 /* ---- head to head ---- */

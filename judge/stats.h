@@ -15,9 +15,14 @@ typedef struct ts_interval {
     double mid, lo, hi;
 } ts_interval;
 
-/* The median with its 95 % interval from the order statistics: no distribution is assumed. Below
- * six values nothing narrower than the extremes can be said. Sorts x. */
+/* A quantile with its 95 % interval from the order statistics: no distribution is assumed. Of the
+ * median, below six values nothing narrower than the extremes can be said. Sorts x. */
+ts_interval ts_quantile_interval(double *x, size_t n, double q);
 ts_interval ts_median_interval(double *x, size_t n);
+
+/* Of several calls, the time that counts: what disturbs a call only ever adds to it, and on a
+ * machine that others use it disturbs more than half of them for seconds. */
+#define TS_TIME_QUANTILE 0.25
 
 /* ---- head to head ---- */
 

@@ -33,7 +33,7 @@ done
 awk '{ print >("'"$dir"'/seed/line" NR % 40) }' "$dir/seed/full"
 for word in type run entrant verdict time match score rank reveal end seq prev self version machine guarantees badge commit \
     depth started id name author class language task source_sha256 family reason text case index got want bound replay \
-    categories worst robustness robustness_text floor_ns ns median_ns lo_ns hi_ns fraction a b effect lo hi pairs S S_lo S_hi S_min P R M \
+    categories worst robustness robustness_text floor_ns ns time_ns lo_ns hi_ns fraction a b effect lo hi pairs S S_lo S_hi S_min P R M \
     grade rows rating seed verdicts PASS FAIL AUDIT overall nan inf tie noise; do
     printf '"\\"%s\\":"\n' $word
 done >"$dir/words"

@@ -123,7 +123,7 @@ function field(name,   s) {
     c = field("case")
     if (!(c in seen)) seen[c] = ++n_cases
     kind = part[1] "-" part[2]
-    total[kind, c] += field("median_ns"); count[kind, c]++; idle[kind, c] += field("idle_ns")
+    total[kind, c] += field("time_ns"); count[kind, c]++; idle[kind, c] += field("idle_ns")
 }
 /"type":"match"/ {
     split(name[field("a")], a, "-"); split(name[field("b")], b, "-")

@@ -257,7 +257,7 @@ static void times(int who, int task, ts_workload *out)
         for (int i = 0; i < N_CALLS; i++)
             ns[i] = floor(call_ns(who, task, k, i, PEOPLE[who].at[task].fraction));
         memcpy(sorted, ns, sizeof sorted);
-        const ts_interval m = ts_median_interval(sorted, N_CALLS);
+        const ts_interval m = ts_quantile_interval(sorted, N_CALLS, TS_TIME_QUANTILE);
         out[k] = (ts_workload) { floor_ns(task, k), 0, m.mid, m.lo, m.hi };
         ts_jw *w = ts_log_begin(the_log, "time");
         ts_jw_int(w, "entrant", who * N_TASKS + task);
@@ -269,7 +269,7 @@ static void times(int who, int task, ts_workload *out)
         ts_jw_open(w, "ns", '[');
         for (int i = 0; i < N_CALLS; i++) ts_jw_num(w, NULL, ns[i]);
         ts_jw_close(w, ']');
-        ts_jw_num(w, "median_ns", m.mid);
+        ts_jw_num(w, "time_ns", m.mid);
         ts_jw_num(w, "lo_ns", m.lo);
         ts_jw_num(w, "hi_ns", m.hi);
         ts_jw_num(w, "fraction", floor_ns(task, k) / m.mid);

@@ -24,6 +24,8 @@ static void medians(void **state)
     for (int i = 0; i < 100; i++) many[i] = i + 1;
     const ts_interval m = ts_median_interval(many, 100);
     assert_true(m.mid == 50.5 && m.lo == 40 && m.hi == 61); /* the textbook's ranks for n = 100 */
+    const ts_interval low = ts_quantile_interval(many, 100, 0.25);
+    assert_true(low.mid == 25.75 && low.lo == 17 && low.hi == 35);
     const ts_interval few = ts_median_interval(odd, 3);
     assert_true(few.lo == 1 && few.hi == 5);
     for (uint64_t seed = 0; seed < 2000; seed++) {

@@ -28,7 +28,7 @@ function below(svg, x, top, bottom, format) {
 const bare = v => v >= 1e4 || v < 1e-3 ? v.toExponential(0).replace("e+", "e") : String(+v.toPrecision(2));
 const asPercent = v => +(100 * v).toPrecision(2) + " %";
 
-// One row a workload: where each entrant's median lies between nothing and the floor.
+// One row a workload: where each entrant's time lies between nothing and the floor.
 function fractions(entrants, width) {
   const cases = [...new Set(entrants.flatMap(e => e.times.map(t => t.case)))];
   const all = entrants.flatMap(e => e.times.map(t => t.fraction));
@@ -44,7 +44,7 @@ function fractions(entrants, width) {
     svg.append(label(6, y - 14, cut(c, width / 6.2)), line(6, y, width - 8, y, "grid"));
     for (const e of entrants)
       for (const t of e.times.filter(t => t.case === c)) {
-        const dot = g("g", {}, g("title", {}, `${e.name}: ${percent(t.fraction)} of the floor's speed, median ${brief(t.median_ns / 1e3)} us [${brief(t.lo_ns / 1e3)}, ${brief(t.hi_ns / 1e3)}]`));
+        const dot = g("g", {}, g("title", {}, `${e.name}: ${percent(t.fraction)} of the floor's speed, ${brief(t.time_ns / 1e3)} us [${brief(t.lo_ns / 1e3)}, ${brief(t.hi_ns / 1e3)}]`));
         const ends = [x(t.floor_ns / t.hi_ns), x(t.floor_ns / t.lo_ns)];
         dot.append(g("line", { x1: ends[0], x2: ends[1], y1: y, y2: y, stroke: COLOURS[e.person.place % 8], "stroke-width": 2 }), marker(e.person.place, x(t.fraction), y, 4.6));
         svg.append(dot);
@@ -55,7 +55,7 @@ function fractions(entrants, width) {
 
 // Work per byte against work per second, under what the machine was measured to do.
 function roofline(entrants, floors, width) {
-  const points = entrants.flatMap(e => e.times.map(t => ({ e, t, x: t.flops / t.bytes, y: t.flops / t.median_ns })));
+  const points = entrants.flatMap(e => e.times.map(t => ({ e, t, x: t.flops / t.bytes, y: t.flops / t.time_ns })));
   const xs = points.map(p => p.x), ys = points.map(p => p.y), bandwidth = floors.memory_gbs, peak = floors.gflops;
   const ridge = peak / bandwidth, height = 250, left = 46, top = 14, bottom = height - 40;
   const x = scale(Math.min(...xs) / 2, Math.max(ridge * 2, ...xs), left, width - 8);
@@ -101,9 +101,9 @@ function strips(entrants, width) {
     const d = over(e).map((v, i) => `M${x(v).toFixed(1)} ${(y + ((i * 0.618) % 1 - 0.5) * 20).toFixed(1)}h0`).join("");
     const made = g("g", {}, g("path", { d, stroke: colour, "stroke-width": 2.8, "stroke-linecap": "round", opacity: .42 }));
     for (const t of e.times) {
-      const at = x(t.median_ns / t.floor_ns);
+      const at = x(t.time_ns / t.floor_ns);
       made.append(g("line", { x1: at, x2: at, y1: y - 11, y2: y + 11, stroke: colour, "stroke-width": 1.5 },
-        g("title", {}, `${e.name}, ${t.case}: median ${brief(t.median_ns / 1e3)} us, ${t.ns.length} calls`)));
+        g("title", {}, `${e.name}, ${t.case}: lower quartile ${brief(t.time_ns / 1e3)} us, ${t.ns.length} calls`)));
     }
     return made;
   });
@@ -145,7 +145,7 @@ function figures(m, entrants) {
     made.push(figure("Speed against the floor", "Median of each workload with its 95 % interval. The floor is the least time this machine needs for the bytes and operations; right of it nobody can be.", w => fractions(timed, w)));
     if (costs && floors.memory_gbs > 0 && floors.gflops > 0)
       made.push(figure("Roofline", "Each workload's rate under what memory and arithmetic allow.", w => roofline(timed, floors, w)));
-    made.push(figure("Every timed call", "One dot a call, as a multiple of its workload's floor; a stroke marks each workload's median.", w => strips(timed, w)));
+    made.push(figure("Every timed call", "One dot a call, as a multiple of its workload's floor; a stroke marks each workload's lower quartile, the time that counts.", w => strips(timed, w)));
   }
   if (judged.length) made.push(figure("Error over bound", "Filled: the worst element of all calls. Hollow: 99.9 % of the elements of float32 cases lie left of it. Right of the bound is wrong.", w => errors(judged, w)));
   if (!made.length) return [];
