@@ -37,6 +37,15 @@ static double now_ns(void)
     return 1e9 * (double)t.tv_sec + (double)t.tv_nsec;
 }
 
+/* Only among the threads of one scheduling group does the lowest class make way at once, and an
+ * entrant is in a session of its own, which is a group (autogroup). Without the call it waited here
+ * for a tick or until the spinning ended: calls of 0.4 ms took 2, 4 or 7. */
+static void make_way(void)
+{
+    for (int i = 0; i < 16; i++) ts_isa_pause();
+    sched_yield();
+}
+
 static void *keep_awake(void *at)
 {
     const int core = (int)(intptr_t)at;
@@ -54,8 +63,7 @@ static void *keep_awake(void *at)
         pthread_mutex_unlock(&watch.lock);
         sched_setaffinity(0, sizeof own, &own); /* ts_threads_apart() may have moved it */
         atomic_fetch_add(&watch.up, 1);
-        while (now_ns() < atomic_load_explicit(&watch.until, memory_order_relaxed))
-            for (int i = 0; i < 16; i++) ts_isa_pause();
+        while (now_ns() < atomic_load_explicit(&watch.until, memory_order_relaxed)) make_way();
     }
     return NULL;
 }
