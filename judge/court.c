@@ -278,8 +278,7 @@ static void measure_device(ts_court *c)
 
 double ts_court_measure(ts_court *c, double bytes)
 {
-    enum { PASSES = 6 };
-    if (c->device == TS_CPU) return ts_floor_memory(&c->peaks, bytes, PASSES, c->n_threads);
+    if (c->device == TS_CPU) return ts_floor_memory(&c->peaks, bytes, c->n_threads);
     measure_device(c);
     return c->peaks.gbs;
 }
@@ -287,10 +286,10 @@ double ts_court_measure(ts_court *c, double bytes)
 /* What does not depend on the workload, and a first look at memory. */
 static void measure(ts_court *c)
 {
-    enum { BYTES = 64 << 20, PASSES = 2 };
+    enum { BYTES = 64 << 20 };
     if (c->device == TS_CPU) {
         c->peaks.call_ns = c->machine.bell_ns;
-        ts_floor_memory(&c->peaks, BYTES, PASSES, c->n_threads);
+        ts_floor_memory(&c->peaks, BYTES, c->n_threads);
         ts_floor_arithmetic(&c->peaks, c->n_threads);
         return;
     }

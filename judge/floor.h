@@ -24,9 +24,10 @@ typedef struct ts_floor {
 /* gbs: of as many bytes as the workload has. */
 ts_floor ts_floor_of(const ts_peaks *p, ts_cost cost, double gbs);
 
-/* Measures: the bandwidth of the CPU's memory over so many bytes with cold caches, in n_passes of
- * each kind by n_threads and by fewer; and its arithmetic. Raises *p to what it finds. */
-double ts_floor_memory(ts_peaks *p, double bytes, int n_passes, int n_threads);
+/* Measures: the bandwidth of the CPU's memory over so many bytes with cold caches, in passes of
+ * each kind by n_threads and by fewer until it grows no more; and its arithmetic. Raises *p to what
+ * it finds. */
+double ts_floor_memory(ts_peaks *p, double bytes, int n_threads);
 void   ts_floor_arithmetic(ts_peaks *p, int n_threads);
 
 #endif

@@ -18,7 +18,7 @@ static const struct {
     int    workloads;
     int    batch; /* at most: calls between one go and done, on a device */
 } DEPTH[2][TS_N_DEPTHS] = {
-    { { 7, 4e5, 8e7, 1, 1 }, { 45, 4e5, 8e7, 3, 1 }, { 64, 4e5, 1.1e9, 4, 1 } },   /* TS_CPU */
+    { { 15, 4e5, 8e7, 1, 1 }, { 45, 4e5, 8e7, 3, 1 }, { 64, 4e5, 1.1e9, 4, 1 } },  /* TS_CPU */
     { { 9, 1e7, 8e7, 1, 8 }, { 9, 1e7, 1.5e8, 2, 8 }, { 25, 1e7, 1.1e9, 4, 16 } }, /* TS_CUDA */
 };
 
