@@ -336,8 +336,9 @@ int ts_demo_flash(const ts_demo_args *a)
         y[2][i] = 1e3 * ours[i].seconds;
         y[3][i] = 1e3 * full[i].seconds;
     }
-    if (a->svg && !ts_svg_loglog(a->svg, "Attention: memory and time against length", "N",
-                                 "KiB, or ms", size, N_SIZES, lines, 4))
+    if (a->svg && !ts_svg_loglog(
+                      a->svg, "Attention over one head of 64, f32: tiles and full matrix",
+                      "sequence length", "KiB of peak memory, ms of time", size, N_SIZES, lines, 4))
         return TS_EXIT_BROKEN;
     ts_json_bool(a->json, "passed", less && stable);
     return less && stable ? TS_EXIT_PASSED : TS_EXIT_FAILED;
