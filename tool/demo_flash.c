@@ -8,7 +8,6 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "demo_kv.h"
@@ -99,19 +98,16 @@ static double peak_bytes(void)
     return 1024.0 * (double)r.ru_maxrss;
 }
 
-/* In a process of its own, since a peak never falls. Its one thread's CPU time, which other
- * programs disturb less than the clock on the wall. */
+/* In a process of its own, since a peak never falls. */
 static bool measure(bool (*way)(const inputs *), const inputs *x, taken *t)
 {
     int pipes[2];
     if (pipe(pipes)) return false;
     const pid_t child = fork();
     if (!child) {
-        const double  before = peak_bytes();
-        const clock_t begin = clock();
-        const bool    ok = way(x);
-        *t = (taken) { peak_bytes() - before, (double)(clock() - begin) / CLOCKS_PER_SEC,
-                       x->o[D + 1] };
+        const double before = peak_bytes(), begin = ts_demo_seconds();
+        const bool   ok = way(x);
+        *t = (taken) { peak_bytes() - before, ts_demo_seconds() - begin, x->o[D + 1] };
         _exit(!ok || write(pipes[1], t, sizeof *t) != sizeof *t);
     }
     close(pipes[1]);
@@ -147,10 +143,8 @@ static bool show_growth(const ts_demo_args *a, const double *size, const taken *
     if (a->table)
         fprintf(a->table,
                 "One head of %d channels, f32, one thread: peak memory beyond inputs and output, "
-                "and CPU "
-                "time, each\nin a process of its own. The full matrix is plain C.\n\n%8s  %16s  "
-                "%16s  %14s  "
-                "%14s  %s\n",
+                "and CPU time, each\nin a process of its own. The full matrix is plain C.\n\n"
+                "%8s  %16s  %16s  %14s  %14s  %s\n",
                 D, "N", "full matrix, KiB", "in tiles, KiB", "full, ms", "in tiles, ms", "result");
     for (int i = 0; i < N_SIZES; i++) {
         const bool agree = fabs(full[i].first - ours[i].first) <= 1e-5;

@@ -35,11 +35,10 @@ enum { N_LOOKS = sizeof LOOKS / sizeof LOOKS[0] };
  * dark ground. The other colours are legible on both. */
 static const char DARK[] =
     "<style>@media (prefers-color-scheme: dark) {\n"
-    "svg { fill: #e0e0e0 } [fill=\"white\"] { fill: #161b22 } [stroke=\"#444\"] { stroke: #8b949e "
-    "}\n"
-    "[stroke=\"#e4e4e4\"] { stroke: #30363d } [fill=\"#000000\"] { fill: #ffffff }\n"
-    "[stroke=\"#000000\"] { stroke: #ffffff } [stroke=\"#0072b2\"] { stroke: #3b9ddd }\n"
-    "[fill=\"#0072b2\"] { fill: #3b9ddd } }</style>\n";
+    "svg { fill: #e0e0e0 } [fill=\"white\"] { fill: #161b22 }\n"
+    "[stroke=\"#444\"] { stroke: #8b949e } [stroke=\"#e4e4e4\"] { stroke: #30363d }\n"
+    "[fill=\"#000000\"] { fill: #ffffff } [stroke=\"#000000\"] { stroke: #ffffff }\n"
+    "[fill=\"#0072b2\"] { fill: #3b9ddd } [stroke=\"#0072b2\"] { stroke: #3b9ddd } }</style>\n";
 
 void ts_svg_text(FILE *f, const char *s)
 {
