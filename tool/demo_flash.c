@@ -142,9 +142,9 @@ static bool show_growth(const ts_demo_args *a, const double *size, const taken *
     bool     ok = true;
     if (a->table)
         fprintf(a->table,
-                "One head of %d channels, f32, one thread. Peak memory beyond inputs and output, "
-                "of a process of\nits own; the full matrix is plain C.\n\n%8s  %16s  %16s  %14s  "
-                "%14s  %s\n",
+                "One head of %d channels, f32, one thread: peak memory beyond inputs and output, "
+                "and CPU time, each\nin a process of its own. The full matrix is plain C.\n\n"
+                "%8s  %16s  %16s  %14s  %14s  %s\n",
                 D, "N", "full matrix, KiB", "in tiles, KiB", "full, ms", "in tiles, ms", "result");
     for (int i = 0; i < N_SIZES; i++) {
         const bool agree = fabs(full[i].first - ours[i].first) <= 1e-5;
@@ -336,8 +336,10 @@ int ts_demo_flash(const ts_demo_args *a)
         y[2][i] = 1e3 * ours[i].seconds;
         y[3][i] = 1e3 * full[i].seconds;
     }
-    if (a->svg && !ts_svg_loglog(a->svg, "Attention: memory and time against length", "N",
-                                 "KiB, or ms", size, N_SIZES, lines, 4))
+    if (a->svg &&
+        !ts_svg_loglog(a->svg, "Attention over one head of 64, f32: tiles and full matrix",
+                       "sequence length", "KiB of peak memory, ms of CPU time", size, N_SIZES,
+                       lines, 4))
         return TS_EXIT_BROKEN;
     ts_json_bool(a->json, "passed", less && stable);
     return less && stable ? TS_EXIT_PASSED : TS_EXIT_FAILED;

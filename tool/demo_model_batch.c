@@ -125,7 +125,7 @@ int ts_demo_cache(const ts_demo_args *a)
     ts_json_bool(a->json, "passed", same && faster);
     const ts_series s[] = { { "recomputing", y[1] }, { "with the cache", y[0] } };
     if (a->svg && !ts_svg_loglog(a->svg, "Generating n tokens, with the KV cache and without",
-                                 "tokens", "seconds in all", x, N_POINTS, s, 2))
+                                 "tokens generated", "seconds of CPU time", x, N_POINTS, s, 2))
         return TS_EXIT_BROKEN;
     return same && faster ? TS_EXIT_PASSED : TS_EXIT_FAILED;
 }

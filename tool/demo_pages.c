@@ -165,7 +165,7 @@ static bool plot_pools(const char *path, const pool *p)
     const ts_series s[] = { { "contiguous", reserved },
                             { "waste in pages", waste },
                             { "table and lists", book } };
-    return ts_svg_loglog(path, "What a full pool is not used for, by size of page", "tokens a page",
+    return ts_svg_loglog(path, "Part of a full pool that holds no tokens", "tokens per page",
                          "percent of the pool", x, N, s, 3);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* svg.c - a log-log line plot as one stand-alone SVG file. */
+/* svg.c - a log-log line plot, as part of a page or as one stand-alone SVG file. */
 #include <errno.h>
 #include <math.h>
 #include <string.h>
@@ -30,6 +30,15 @@ static const look LOOKS[] = {
     { "#66a61e", "2 3", '^', false },  { "#7f7f7f", "10 3 2 3", 'd', false },
 };
 enum { N_LOOKS = sizeof LOOKS / sizeof LOOKS[0] };
+
+/* A stand-alone file follows the reader's colour scheme: what is dark on white becomes light on a
+ * dark ground. The other colours are legible on both. */
+static const char DARK[] =
+    "<style>@media (prefers-color-scheme: dark) {\n"
+    "svg { fill: #e0e0e0 } [fill=\"white\"] { fill: #161b22 }\n"
+    "[stroke=\"#444\"] { stroke: #8b949e } [stroke=\"#e4e4e4\"] { stroke: #30363d }\n"
+    "[fill=\"#000000\"] { fill: #ffffff } [stroke=\"#000000\"] { stroke: #ffffff }\n"
+    "[fill=\"#0072b2\"] { fill: #3b9ddd } [stroke=\"#0072b2\"] { stroke: #3b9ddd } }</style>\n";
 
 void ts_svg_text(FILE *f, const char *s)
 {
@@ -85,22 +94,26 @@ static int label_step(const axis *a)
 
 static void grid(FILE *f, const axis *a, bool is_x)
 {
-    const int step = label_step(a);
+    const int  step = label_step(a);
+    const bool plain = a->low >= -4 && a->high <= 5; /* 0.1, 1, 10 rather than 1e-1, 1e0, 1e1 */
+    char       label[16];
     if (a->zero)
         fprintf(f, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">0</text>\n", LEFT - 8, BOTTOM + 4);
     for (int k = a->low + a->zero; k <= a->high; k++) {
         if (k % step) continue;
         const double at = place_decade(a, k);
+        if (plain) snprintf(label, sizeof label, "%g", pow(10, k));
+        else snprintf(label, sizeof label, "1e%d", k);
         if (is_x)
             fprintf(f,
                     "<line x1=\"%.1f\" x2=\"%.1f\" y1=\"%d\" y2=\"%d\" stroke=\"#e4e4e4\"/>\n"
-                    "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">1e%d</text>\n",
-                    at, at, TOP, BOTTOM, at, BOTTOM + 19, k);
+                    "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%s</text>\n",
+                    at, at, TOP, BOTTOM, at, BOTTOM + 19, label);
         else
             fprintf(f,
                     "<line x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"#e4e4e4\"/>\n"
-                    "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">1e%d</text>\n",
-                    LEFT, RIGHT, at, at, LEFT - 8, at + 4, k);
+                    "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n",
+                    LEFT, RIGHT, at, at, LEFT - 8, at + 4, label);
     }
 }
 
@@ -173,8 +186,8 @@ static bool failed(const char *path)
     return false;
 }
 
-void ts_svg_draw(FILE *f, const char *title, const char *x_title, const char *y_title,
-                 const double *x, int n, const ts_series *series, int n_series)
+static void draw(FILE *f, const char *style, const char *title, const char *x_title,
+                 const char *y_title, const double *x, int n, const ts_series *series, int n_series)
 {
     axis xa = { 400, -400, false, LEFT, RIGHT }, ya = { 400, -400, false, BOTTOM, TOP };
     for (int i = 0; i < n; i++) {
@@ -190,8 +203,8 @@ void ts_svg_draw(FILE *f, const char *title, const char *x_title, const char *y_
     fprintf(f,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
             "viewBox=\"0 0 %d %d\" font-family=\"system-ui, sans-serif\" font-size=\"12\" "
-            "fill=\"#222\">\n<rect width=\"%d\" height=\"%d\" fill=\"white\"/>\n",
-            WIDTH, HEIGHT, WIDTH, HEIGHT, WIDTH, HEIGHT);
+            "fill=\"#222\">\n%s<rect width=\"%d\" height=\"%d\" fill=\"white\"/>\n",
+            WIDTH, HEIGHT, WIDTH, HEIGHT, style, WIDTH, HEIGHT);
     grid(f, &xa, true);
     grid(f, &ya, false);
     frame(f, title, x_title, y_title);
@@ -201,12 +214,18 @@ void ts_svg_draw(FILE *f, const char *title, const char *x_title, const char *y_
     fputs("</svg>\n", f);
 }
 
+void ts_svg_draw(FILE *f, const char *title, const char *x_title, const char *y_title,
+                 const double *x, int n, const ts_series *series, int n_series)
+{
+    draw(f, "", title, x_title, y_title, x, n, series, n_series);
+}
+
 bool ts_svg_loglog(const char *path, const char *title, const char *x_title, const char *y_title,
                    const double *x, int n, const ts_series *series, int n_series)
 {
     FILE *f = fopen(path, "w");
     if (!f) return failed(path);
-    ts_svg_draw(f, title, x_title, y_title, x, n, series, n_series);
+    draw(f, DARK, title, x_title, y_title, x, n, series, n_series);
     const bool wrote = !ferror(f);
     return (fclose(f) == 0 && wrote) || failed(path);
 }
