@@ -15,7 +15,7 @@ static bool header(const unsigned char *p, ts_decoder_dims *d, char why[TS_MODEL
 {
     int32_t v[7];
     memcpy(v, p, sizeof v);
-    if (v[5] == INT32_MIN) return ts_say(why, "vocabulary: got %d, expected a size", v[5]);
+    if (v[5] == INT32_MIN) return ts_say(why, "vocabulary: got %d, expected a positive size", v[5]);
     *d = (ts_decoder_dims) {
         .width = v[0],
         .n_ffn = v[1],
@@ -36,7 +36,7 @@ static bool header(const unsigned char *p, ts_decoder_dims *d, char why[TS_MODEL
     };
     if (!ts_dims_check(d, why)) return false;
     if (d->n_head * d->head_dim != d->width)
-        return ts_say(why, "width: got %d with %d heads, expected a multiple", v[0], v[3]);
+        return ts_say(why, "width: got %d, expected a multiple of the %d heads", v[0], v[3]);
     return true;
 }
 
@@ -72,7 +72,7 @@ bool ts_decoder_llama2c(const void *bytes, size_t n, ts_dtype dtype, ts_decoder 
     if (n != want)
         return ts_say(why, "file: got %zu bytes, expected %zu for these dimensions", n, want);
     ts_tensor *tensor = calloc((size_t)ts_slot_count(&d), sizeof *tensor);
-    if (!tensor) return ts_say(why, "no memory for %lld layers", (long long)d.n_layer);
+    if (!tensor) return ts_say(why, "out of memory for %lld layers", (long long)d.n_layer);
     lay(&d, bytes, tensor);
     const bool ok = ts_decoder_make(&d, dtype, tensor, true, m, why);
     free(tensor);

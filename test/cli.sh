@@ -43,7 +43,7 @@ printf 'GGUF\003\0\0\0' >"$tmp/a.gguf"
 run 3 generate --model "$tmp/a.gguf" --prompt x; refused; said 'GGUF is not supported yet'
 run 0 plan --model LLAMA-3-8B --gpu H200; silent
 run 0 plan --model llama-3-8b --gpu mi300; silent
-run 2 plan --model llama-3-8b --gpu a100; refused; said 'could be a100-40gb, a100-80gb; which one'
+run 2 plan --model llama-3-8b --gpu a100; refused; said 'expected one of the matches a100-40gb, a100-80gb'
 args='list cases >/dev/full'
 "$build/touchstone" list cases >/dev/full 2>"$tmp/err" && complain 'lost its output, yet exits 0'
 run 2 check --device no-such-device; refused

@@ -247,7 +247,7 @@ static void refuses_bad_entries(void **state)
         { SOURCES("[\"large.c\"]"), "size",
           "large.c: got 1048577 bytes, expected at most 1048576" },
         { SOURCES("[\"half.c\",\"k.c\"]"), "size", "k.c: got 7 bytes, expected at most 3" },
-        { SOURCES("[\"k.c\"],\"adapter\":1"), "entry", "'adapter' is no text" },
+        { SOURCES("[\"k.c\"],\"adapter\":1"), "entry", "'adapter': expected the name" },
         { SOURCES("[\"k.c\"],\"adapter\":\"../a.c\""), "entry", "source '../a.c'" },
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
