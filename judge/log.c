@@ -77,7 +77,7 @@ static bool read_line(ts_record *r, size_t seq, const char *prev, char *why)
 {
     char    self[65], bad[TS_WHY - 64];
     int64_t got;
-    snprintf(why, TS_WHY, "checksum mismatch: the line was altered");
+    snprintf(why, TS_WHY, "checksum mismatch: not a judge log, or altered after writing");
     if (r->n < N_TAIL) return false;
     ts_sha256_hex(r->line, r->n - N_TAIL, self);
     const char *tail = r->line + r->n - N_TAIL;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint_llama2c.c - seven int32, then float32 arrays, each for all layers before the next. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -67,7 +68,11 @@ bool ts_decoder_llama2c(const void *bytes, size_t n, ts_dtype dtype, ts_decoder 
                       "safetensors, or a llama2.c checkpoint");
     if (n < HEADER)
         return ts_say(why, "file: got %zu bytes, expected a header of %d", n, (int)HEADER);
-    if (!header(bytes, &d, why)) return false;
+    if (!header(bytes, &d, why)) {
+        char what[TS_MODEL_WHY];
+        snprintf(what, sizeof what, "%s", why);
+        return ts_say(why, "not a llama2.c checkpoint: %.100s", what);
+    }
     const size_t want = lay(&d, bytes, NULL);
     if (n != want)
         return ts_say(why, "file: got %zu bytes, expected %zu for these dimensions", n, want);

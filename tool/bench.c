@@ -328,6 +328,14 @@ static void bench_offer(bench *b, const ts_offer *o)
     free(c);
 }
 
+static bool within(const char *option, uint64_t got, int most)
+{
+    if (got >= 1 && got <= (uint64_t)most) return true;
+    fprintf(stderr, "touchstone bench: %s: got %llu, expected 1 to %d\n", option,
+            (unsigned long long)got, most);
+    return false;
+}
+
 static bool parse(bench *b, int argc, char **argv, int *status)
 {
     const ts_option table[] = {
@@ -357,13 +365,7 @@ static bool parse(bench *b, int argc, char **argv, int *status)
     if (!ts_case_seed(b->match, &given, &b->seed)) return false;
     if (!ts_task_known("bench", "--task", b->task, false) || !ts_peers_known(b->peers))
         return false;
-    if (threads < 1 || threads > 256 || rounds < 1 || rounds > MAX_ROUNDS) {
-        fprintf(
-            stderr,
-            "touchstone bench: got %llu threads and %llu rounds, expected 1 to 256 and 1 to %d\n",
-            (unsigned long long)threads, (unsigned long long)rounds, MAX_ROUNDS);
-        return false;
-    }
+    if (!within("--threads", threads, 256) || !within("--rounds", rounds, MAX_ROUNDS)) return false;
     if (b->device && strcmp(b->device, "cpu") && strcmp(b->device, "cuda")) {
         fprintf(stderr, "touchstone bench: --device: got '%s', expected cpu or cuda\n", b->device);
         return false;
@@ -434,7 +436,7 @@ int ts_tool_bench(int argc, char **argv)
     if (b.where == TS_CPU) b.gflops = ts_ceiling_gflops(b.n_threads);
     for (const ts_offer *o = ts_offers; o->task; o++)
         if (ts_task_matches(o->task, b.task)) bench_offer(&b, o);
-    report_ceilings(&b);
+    if (b.n_rows) report_ceilings(&b);
     ts_worker_stop(&b.meter);
     ts_arena_close(&b.arena);
     if (!b.n_rows)

@@ -50,7 +50,7 @@ static const struct language {
 
 static bool failed(const char *what, const char *path)
 {
-    fprintf(stderr, "touchstone new: %s: %s: %s\n", what, path, strerror(errno));
+    fprintf(stderr, "touchstone new: %s: %s: %s\n", path, what, strerror(errno));
     return false;
 }
 
