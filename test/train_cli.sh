@@ -68,7 +68,7 @@ for kind in '' --ternary; do
     "$program" train --data "$tmp/text" --out "$tmp/whole" $small --steps 300 $kind --resume --svg "$tmp/again" >/dev/null
     cmp -s "$tmp/svg" "$tmp/again" || fail 'a run that goes on draws other curves'
     refused_after 'svg' --data "$tmp/text" --out "$tmp/whole" $small --steps 300 $kind --resume --svg "$tmp/none/svg"
-    grep -q 'of its runs of eight words' "$tmp/facts" || fail 'overlap was not told'
+    grep -q 'of their eight-word runs' "$tmp/facts" || fail 'overlap was not told'
     refused 3 'exists; continue with --resume' --data "$tmp/text" --out "$tmp/whole" $small --steps 300 $kind
     refused 3 'steps: got 310' --data "$tmp/text" --out "$tmp/whole" $small --steps 310 $kind --resume
     "$program" train --data "$tmp/text" --out "$tmp/parts" $small --steps 300 $kind >/dev/null &
