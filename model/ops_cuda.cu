@@ -313,10 +313,10 @@ bool open_gpu(void **self, char *why, size_t n_why)
     if (!s) s = set_stream(g, NULL);
     if (e) {
         cudaGetLastError(); /* it has been told of */
-        snprintf(why, n_why,
-                 "cuBLAS workspace: cannot allocate %zu bytes on the CUDA device: %s",
+        snprintf(why, n_why, "cuBLAS workspace: cannot allocate %zu bytes on the CUDA device: %s",
                  BLAS_BYTES, cudaGetErrorString(e));
-    } else if (s) snprintf(why, n_why, "cuBLAS cannot be initialised: %s", cublasGetStatusString(s));
+    } else if (s)
+        snprintf(why, n_why, "cuBLAS cannot be initialised: %s", cublasGetStatusString(s));
     else *self = g;
     if (s) close_gpu(g);
     return !s;

@@ -247,8 +247,10 @@ bool open_gpu(void **self, char *why, size_t n_why)
     g->stream = g->first.stream;
     if (e) {
         cudaGetLastError(); /* it has been told of */
-        snprintf(why, n_why, "cuBLAS workspace: cannot be allocated on the CUDA device: %s", cudaGetErrorString(e));
-    } else if (s) snprintf(why, n_why, "cuBLAS cannot be initialised: %s", cublasGetStatusString(s));
+        snprintf(why, n_why, "cuBLAS workspace: cannot be allocated on the CUDA device: %s",
+                 cudaGetErrorString(e));
+    } else if (s)
+        snprintf(why, n_why, "cuBLAS cannot be initialised: %s", cublasGetStatusString(s));
     else {
         *self = g;
         return true;
