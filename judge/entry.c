@@ -290,7 +290,10 @@ static bool unknown_task(const char *name, ts_refusal *why)
                  ts_tasks[i]->name);
     if (name)
         return ts_refuse(why, "entry", "challenge: got '%s', expected one of %s", name, known);
-    return ts_refuse(why, "entry", "found no function of a challenge, expected one of %s", known);
+    return ts_refuse(why, "entry",
+                     "found no function of a challenge, expected ts_NAME (Python: NAME), where "
+                     "NAME is one of %s",
+                     known);
 }
 
 /* Single files: the task whose function is in there. */
