@@ -47,12 +47,12 @@ static void load(void)
         handle = dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD);
     else handle = ts_cuda_open(MODULE, "TOUCHSTONE_CUDA_MODULE");
     if (!handle) {
-        snprintf(reason, sizeof reason, "no CUDA module: %s", dlerror());
+        snprintf(reason, sizeof reason, "CUDA module not found: %s", dlerror());
         return;
     }
     const ts_cuda_module_ops *found = dlsym(handle, "ts_cuda_module");
     if (!found || found->abi != TS_CUDA_MODULE_ABI)
-        snprintf(reason, sizeof reason, "the CUDA module is of another version");
+        snprintf(reason, sizeof reason, "CUDA module: version mismatch; rebuild or reinstall");
     else ops = found;
 }
 

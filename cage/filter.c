@@ -48,7 +48,8 @@ static unsigned short     n_code;
 
 static void emit(unsigned op, unsigned k, int if_true, int if_false)
 {
-    if (n_code == sizeof code / sizeof *code) cage_stop(TS_STOP_SETUP, "the filter is too long");
+    if (n_code == sizeof code / sizeof *code)
+        cage_stop(TS_STOP_SETUP, "the seccomp filter is too long");
     code[n_code++] = (struct sock_filter) { (unsigned short)op, (unsigned char)if_true,
                                             (unsigned char)if_false, k };
 }

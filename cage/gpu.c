@@ -64,11 +64,10 @@ static void map_kept(void)
         ts_device_ptr p;
         uint64_t      handle;
         int           fd;
-        if (!take(TS_FD_BUFFERS, &what, &fd)) cage_stop(TS_STOP_SETUP, "no buffers came");
+        if (!take(TS_FD_BUFFERS, &what, &fd)) cage_stop(TS_STOP_SETUP, "received no buffers");
         int code = d->import_fd(&handle, (void *)(intptr_t)fd, 1);
         if (!code) code = ts_driver_place(d, handle, what.n_mapped, (int)what.writable, &p);
-        if (code)
-            cage_stop(TS_STOP_SETUP, "a buffer cannot be mapped: %s", ts_driver_text(d, code));
+        if (code) cage_stop(TS_STOP_SETUP, "cannot map a buffer: %s", ts_driver_text(d, code));
         close(fd);
         if (what.slot < 0) workspace_end = p + what.n_mapped;
         else cage_control->device[what.slot][what.buf] = p + what.offset;
@@ -84,7 +83,7 @@ void cage_gpu_open(void)
     map_kept();
     if (ts_mask_load(d, &mask) || d->stream_create(&stream, 1 /* waits for no other stream */) ||
         d->event_create(&from, 0) || d->event_create(&to, 0))
-        cage_stop(TS_STOP_SETUP, "no stream");
+        cage_stop(TS_STOP_SETUP, "cannot create a stream");
 }
 
 /* ---- sealed: the plan ---- */
@@ -122,15 +121,15 @@ void cage_gpu_load(const ts_call_plan *p)
     char            why[160];
     size_t          n = 0;
     image = read_all(TS_FD_OBJECT, &n);
-    if (!image) cage_stop(TS_STOP_SIZE, "the cubin cannot be read");
+    if (!image) cage_stop(TS_STOP_SIZE, "cannot read the cubin");
     char *text = read_all(TS_FD_RUNNER, &n);
     plan = text ? ts_launch_read(text, n, why, sizeof why) : NULL;
-    if (!plan) cage_stop(TS_STOP_SETUP, "launch plan: %s", text ? why : "not there");
+    if (!plan) cage_stop(TS_STOP_SETUP, "launch plan: %s", text ? why : "missing");
     free(text);
     ts_cu_any *facts;
     if (d->module_load(&facts, ts_fact_ptx) || d->module_function(&spin, facts, "ts_spin") ||
         d->alloc(&beat, sizeof(uint64_t)))
-        cage_stop(TS_STOP_SETUP, "no kernel to hold the device with");
+        cage_stop(TS_STOP_SETUP, "cannot load the judge's own kernel");
     describe(p, 0, 0, &names);
     if (!ts_launch_knows(plan, &names.env, why, sizeof why))
         cage_stop(TS_STOP_SYMBOL, "launch plan: %s", why);
@@ -144,7 +143,8 @@ void cage_gpu_arm(void)
     if (module) must(d->module_unload(module), "unloading");
     if (image) {
         const int code = d->module_load(&module, image);
-        if (code) cage_stop(TS_STOP_SYMBOL, "it cannot be loaded: %s", ts_driver_text(d, code));
+        if (code)
+            cage_stop(TS_STOP_SYMBOL, "the cubin cannot be loaded: %s", ts_driver_text(d, code));
     }
     must(d->reset_l2(), "resetting the cache");
     must(d->sync(), "before the call");
@@ -205,7 +205,7 @@ static ts_status plan_step(const ts_launch_env *e, int i, bool *applied)
     *applied |= s->applies;
     if (s->applies && d->module_function(f, module, s->kernel)) return TS_E_UNSUPPORTED;
     if (!s->applies || s->empty) return TS_OK;
-    if (!fits(*f, s)) return complain("%s has other parameters than the plan\n", s->kernel);
+    if (!fits(*f, s)) return complain("%s: parameters differ from the launch plan\n", s->kernel);
     n_planned++;
     return TS_OK;
 }
@@ -236,12 +236,12 @@ ts_status cage_gpu_launch(const ts_call_plan *p, int first, int end, const ts_ex
     n_planned = 0;
     for (int i = first; i < end && !status; i++) status = plan_slot(p, i, x);
     hold(SPIN_NS * (uint64_t)(n_planned + 1));
-    must(d->event_record(from, stream), "the clock");
+    must(d->event_record(from, stream), "clock");
     for (int i = 0; i < n_planned && !status; i++)
         must(ts_step_play(d, planned[i].f, &planned[i].s, stream), planned[i].s.kernel);
-    must(d->event_record(to, stream), "the clock");
-    must(d->stream_sync(stream), "the call");
-    must(d->event_elapsed(&ms, from, to), "the clock");
+    must(d->event_record(to, stream), "clock");
+    must(d->stream_sync(stream), "call");
+    must(d->event_elapsed(&ms, from, to), "clock");
     cage_control->answer.device_ns = 1e6 * (double)ms;
     return status;
 }
@@ -272,5 +272,5 @@ void cage_gpu_exec(const ts_call_plan *p, int first, int end, ts_exec *x)
 
 void cage_gpu_finish(void)
 {
-    must(d->sync(), "the call");
+    must(d->sync(), "call");
 }

@@ -49,7 +49,7 @@ static void measure(size_t max_bytes)
     for (int i = 0; i < o.elf.n_loads; i++) {
         const Elf64_Phdr *s = &o.elf.load[i];
         if (s->p_vaddr > max_bytes || s->p_memsz > max_bytes - s->p_vaddr)
-            cage_stop(TS_STOP_SIZE, "the object wants more than %zu bytes", max_bytes);
+            cage_stop(TS_STOP_SIZE, "the object needs more than %zu bytes", max_bytes);
         if (page_down(s->p_vaddr) < o.span) refuse("segments that overlap");
         o.span = page_up(s->p_vaddr + s->p_memsz);
     }
@@ -60,7 +60,8 @@ static void place(void)
     /* A guard page on either side. */
     unsigned char *m =
         mmap(NULL, o.span + 2 * o.page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (m == MAP_FAILED) cage_stop(TS_STOP_SIZE, "no room for %zu bytes of object", o.span);
+    if (m == MAP_FAILED)
+        cage_stop(TS_STOP_SIZE, "no address space for %zu bytes of object", o.span);
     o.base = m + o.page;
     if (mprotect(o.base, o.span, PROT_READ | PROT_WRITE)) cage_stop(TS_STOP_SETUP, "mprotect");
     for (int i = 0; i < o.elf.n_loads; i++) {
@@ -78,7 +79,7 @@ static uint64_t resolve(uint64_t index)
     if (s.st_shndx != SHN_UNDEF) return (uint64_t)o.base + s.st_value;
     for (size_t i = 0; i < sizeof allowed / sizeof *allowed; i++)
         if (!strcmp(name, allowed[i].name)) return (uint64_t)allowed[i].fn;
-    cage_stop(TS_STOP_SYMBOL, "%.80s is not among what a sealed entrant may call", name);
+    cage_stop(TS_STOP_SYMBOL, "%.80s: a sealed entrant must not call this function", name);
 }
 
 static void relocate(int64_t tag, int64_t size_tag)

@@ -61,14 +61,14 @@ static void map_buffers(void)
     void *const region = (void *)plan.region;
     if (mmap(region, plan.region_bytes, PROT_NONE,
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0) != region)
-        cage_stop(TS_STOP_SETUP, "the block's addresses are taken");
+        cage_stop(TS_STOP_SETUP, "the addresses of the block are in use");
     for (uint32_t i = 0; i < plan.n_maps && i < TS_CALL_MAPS; i++) {
         const ts_map *m = &plan.map[i];
         const int     how = PROT_READ | (m->outputs ? PROT_WRITE : 0);
         const int     flags = MAP_SHARED | MAP_FIXED | (m->populate ? MAP_POPULATE : 0);
         const int     fd = m->outputs ? TS_FD_OUTPUTS : TS_FD_INPUTS;
         if (mmap((void *)m->address, m->bytes, how, flags, fd, (off_t)m->offset) == MAP_FAILED)
-            cage_stop(TS_STOP_SETUP, "a buffer of %llu bytes cannot be mapped",
+            cage_stop(TS_STOP_SETUP, "cannot map a buffer of %llu bytes",
                       (unsigned long long)m->bytes);
     }
 }
@@ -128,7 +128,7 @@ static bool bind_script(void *(*find)(const char *name))
         cage_stop(TS_STOP_MISSING, "%s is judged on the CPU only", plan.task);
     for (const char *const *name = scripts[i].names; *name; name++) {
         void *const f = find(*name);
-        if (!f) cage_stop(TS_STOP_MISSING, "it does not export %s", *name);
+        if (!f) cage_stop(TS_STOP_MISSING, "function '%s' is not exported", *name);
         memcpy((char *)scripts[i].table + n++ * sizeof f, &f, sizeof f);
     }
     for (const char *const *name = scripts[i].queries; name && *name; name++) {
@@ -180,7 +180,7 @@ static void bind(void *(*find)(const char *name))
     if (bind_script(find)) return;
     snprintf(query, sizeof query, "%s_workspace", plan.symbol);
     void *const run = find(plan.symbol), *const workspace = find(query);
-    if (!run) cage_stop(TS_STOP_MISSING, "it does not export %s", plan.symbol);
+    if (!run) cage_stop(TS_STOP_MISSING, "function '%s' is not exported", plan.symbol);
     memcpy(&entrant.run, &run, sizeof run);
     memcpy(&entrant.workspace, &workspace, sizeof workspace);
     bind_model();
@@ -220,7 +220,7 @@ static void load_host(void)
     if (!*plan.symbol) return;
     snprintf(object, sizeof object, "/proc/self/fd/%d", TS_FD_OBJECT);
     library = dlopen(object, RTLD_NOW | RTLD_LOCAL);
-    if (!library) cage_stop(TS_STOP_SYMBOL, "it cannot be loaded: %s", dlerror());
+    if (!library) cage_stop(TS_STOP_SYMBOL, "the object cannot be loaded: %s", dlerror());
     bind(library_symbol);
 }
 
@@ -364,7 +364,7 @@ int main(void)
     cage_control =
         mmap(NULL, sizeof *cage_control, PROT_READ | PROT_WRITE, MAP_SHARED, TS_FD_CONTROL, 0);
     if (cage_control == MAP_FAILED) {
-        fputs("touchstone-cage: this program is started by touchstone judge\n", stderr);
+        fputs("touchstone-cage: not for direct use; run 'touchstone judge'\n", stderr);
         return 2;
     }
     plan = cage_control->plan;

@@ -95,7 +95,8 @@ void cage_pool_start(int n_threads, bool spin)
     pthread_attr_init(&a);
     pthread_attr_setstacksize(&a, 2 << 20);
     for (; pool.n_workers < n_threads - 1 && pool.n_workers < MAX_WORKERS; pool.n_workers++)
-        if (pthread_create(&t, &a, worker, NULL)) cage_stop(TS_STOP_SETUP, "no more threads");
+        if (pthread_create(&t, &a, worker, NULL))
+            cage_stop(TS_STOP_SETUP, "cannot start more threads");
     pthread_attr_destroy(&a);
     while (atomic_load(&pool.parked) < pool.n_workers) ts_isa_pause();
 }

@@ -36,7 +36,7 @@ static void take_workspace(ts_session *s)
         mmap(NULL, workspace_map_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (workspace_map == MAP_FAILED || mprotect(workspace_map + pages, ts_page(), PROT_NONE)) {
         s->reply->flaw = (ts_flaw) { .fault = TS_FAULT_CRASH, .what = "workspace" };
-        snprintf(s->reply->text, sizeof s->reply->text, "no memory for %zu bytes of", n);
+        snprintf(s->reply->text, sizeof s->reply->text, "out of memory for %zu bytes of", n);
         workspace_map = NULL;
         return;
     }

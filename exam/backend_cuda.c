@@ -183,7 +183,7 @@ static void check_input(ts_session *s, const ts_arena_buf *b, const mirror *d)
     copy.p = malloc(b->n_bytes + 1);
     if (!copy.p) { /* what was not compared must not pass for unchanged */
         s->reply->broken = true;
-        snprintf(s->reply->text, sizeof s->reply->text, "no memory to read %s back", b->b.name);
+        snprintf(s->reply->text, sizeof s->reply->text, "out of memory to read %s back", b->b.name);
         return;
     }
     must(s, copy_rows(&copy, d->p, false));

@@ -128,7 +128,7 @@ void ts_flaw_text(const ts_verdict *v, char *s, size_t n)
         snprintf(s, n, "crash: %s %s", v->text, f->what);
         break;
     case TS_FAULT_HANG:
-        snprintf(s, n, "hang: no answer in time");
+        snprintf(s, n, "hang: no return within the time limit");
         break;
     case TS_FAULT_INPUT:
         snprintf(s, n, "input: wrote to %s", f->what);
@@ -140,13 +140,14 @@ void ts_flaw_text(const ts_verdict *v, char *s, size_t n)
         snprintf(s, n, "past: touched memory past %s", f->what);
         break;
     case TS_FAULT_GAP:
-        snprintf(s, n, "gap: wrote behind row %lld of %s", (long long)f->row, f->what);
+        snprintf(s, n, "gap: wrote between the rows, after row %lld of %s", (long long)f->row,
+                 f->what);
         break;
     case TS_FAULT_REPEAT:
-        snprintf(s, n, "repeat: other %s with %d threads", f->what, (int)f->got);
+        snprintf(s, n, "repeat: different %s with %d threads", f->what, (int)f->got);
         break;
     case TS_FAULT_REFUSAL:
-        snprintf(s, n, "refusal: senseless call %lld, %s: got %d, want %d", (long long)f->row,
+        snprintf(s, n, "refusal: invalid call %lld, %s: got status %d, want %d", (long long)f->row,
                  f->what, (int)f->got, (int)f->want);
         break;
     default:

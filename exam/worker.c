@@ -234,7 +234,7 @@ bool ts_worker_order(ts_worker *w, ts_order o, ts_reply *reply)
 {
     char bell = 1;
     *reply = (ts_reply) { .flaw = { .fault = TS_FAULT_CRASH, .what = "" },
-                          .text = "could not start a process" };
+                          .text = "cannot start a process" };
     if (!w->pid && !spawn(w)) return false;
     w->board->order = o;
     if (o.verb == TS_LOAD) {

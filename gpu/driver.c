@@ -23,10 +23,10 @@ static const ts_driver *load(char *why, size_t n)
     _Static_assert(sizeof driver == sizeof address, "one pointer a function");
     if (is_loaded) return &driver;
     void *so = dlopen(place ? place : "libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (!so) return snprintf(why, n, "no CUDA driver"), NULL;
+    if (!so) return snprintf(why, n, "CUDA driver not found"), NULL;
     for (int i = 0; i < N; i++)
         if (!(address[i] = dlsym(so, symbol[i])))
-            return snprintf(why, n, "the CUDA driver is too old: it has no %s", symbol[i]), NULL;
+            return snprintf(why, n, "the CUDA driver is too old: %s is missing", symbol[i]), NULL;
     memcpy(&driver, address, sizeof driver);
     is_loaded = 1;
     return &driver;
@@ -35,7 +35,7 @@ static const ts_driver *load(char *why, size_t n)
 const char *ts_driver_text(const ts_driver *d, int code)
 {
     const char *text = NULL;
-    if (d->error_text(code, &text) || !text) text = "an error that has no name";
+    if (d->error_text(code, &text) || !text) text = "unknown error";
     return text;
 }
 

@@ -187,11 +187,11 @@ static bool read_line(ts_launch *l, ts_reader *r, item *last, complaint c)
             break;
     }
     if (w.item == N_ITEMS)
-        return snprintf(c.why, c.n, "step %d: a line that begins with no item", w.step), false;
+        return snprintf(c.why, c.n, "step %d: a line does not begin with an item", w.step), false;
     if (w.item == KERNEL) w.step++;
     if (!in_order(*last, w.item) && !(w.item == WORKSPACE && r->at == 0))
         return ts_launch_wrong(
-            c, w, "twice, or not in its place: kernel, when, grid, block, shared, arg");
+            c, w, "duplicate or out of order; expected kernel, when, grid, block, shared, arg");
     if (w.step > TS_LAUNCH_STEPS)
         return ts_launch_wrong(c, w, "more than %d steps", TS_LAUNCH_STEPS);
     l->n_steps = w.step;
@@ -206,12 +206,12 @@ static bool read_lines(ts_launch *l, size_t n, complaint c)
     item      last = WORKSPACE;
     for (size_t line = 0; line < n; line = r.end + 1) {
         const char *end = memchr(l->text + line, '\n', n - line);
-        if (!end) return snprintf(c.why, c.n, "the last line has no end"), false;
+        if (!end) return snprintf(c.why, c.n, "the last line has no newline"), false;
         r.at = line;
         r.end = (size_t)(end - l->text);
         if (!read_line(l, &r, &last, c)) return false;
     }
-    if (l->n_steps == 0) return snprintf(c.why, c.n, "there is no step"), false;
+    if (l->n_steps == 0) return snprintf(c.why, c.n, "got no step, expected at least 1"), false;
     if (last < BLOCK)
         return snprintf(c.why, c.n, "step %d: grid or block is missing", l->n_steps), false;
     return true;
@@ -223,9 +223,9 @@ ts_launch *ts_launch_read(const char *text, size_t n, char *why, size_t n_why)
         return snprintf(why, n_why, "more than %d bytes", TS_LAUNCH_BYTES), NULL;
     for (size_t i = 0; i < n; i++)
         if ((text[i] < 0x20 || text[i] > 0x7e) && text[i] != '\n')
-            return snprintf(why, n_why, "byte %zu is no printable ASCII", i + 1), NULL;
+            return snprintf(why, n_why, "byte %zu is not printable ASCII", i + 1), NULL;
     ts_launch *l = calloc(1, sizeof *l + (n + 1) * sizeof l->op[0]);
-    if (!l) return snprintf(why, n_why, "no memory"), NULL;
+    if (!l) return snprintf(why, n_why, "out of memory"), NULL;
     memcpy(l->text, text, n);
     l->code = (ts_code) { l->text, l->op };
     if (read_lines(l, n, (complaint) { why, n_why })) return l;

@@ -47,7 +47,7 @@ bool ts_audit(const void *object, size_t n, ts_class cls, const char *task, ts_r
         return ts_refuse(why, "symbol", "%s", text);
     if (!lacks(&f, task, symbol)) return true;
     return ts_refuse(why, "missing",
-                     "no function '%s' is exported; include its contract header, which marks it",
+                     "function '%s' is not exported; include its contract header, which exports it",
                      symbol);
 }
 

@@ -168,7 +168,7 @@ static bool lay_out(const ts_candidate *e, const ts_places *p, ts_built *b, ts_r
     ok = ok && put_contract(b->folder, p->include) &&
          (e->cls != TS_SEALED || put_sealed_headers(b->folder));
     umask(mask);
-    return ok || ts_refuse(why, "build", "cannot lay out the sources: %s", strerror(errno));
+    return ok || ts_refuse(why, "build", "cannot write the sources: %s", strerror(errno));
 }
 
 /* ---- the compiler ---- */
@@ -200,22 +200,23 @@ static bool complain_of_limit(const ts_confined *c, const char *what, int limit_
         strstr(c->said, "File size limit exceeded") || strstr(c->said, "File too large");
     const bool killed = strstr(c->said, "Killed") || strstr(c->said, "died due to signal 9") ||
                         (WIFSIGNALED(c->status) && WTERMSIG(c->status) == SIGKILL);
-    if (c->late) return ts_refuse(why, "build", "%s: not done in %d s", what, limit_s), true;
+    if (c->late)
+        return ts_refuse(why, "build", "%s: not finished within %d s", what, limit_s), true;
     if (memory)
-        return ts_refuse(why, "build", "%s: it took more than %d GiB of memory", what,
+        return ts_refuse(why, "build", "%s: more than %d GiB of memory used", what,
                          TS_CONFINED_GIB),
                true;
     if (size)
-        return ts_refuse(why, "build", "%s: it wrote a file of more than %d MiB", what,
+        return ts_refuse(why, "build", "%s: a file of more than %d MiB written", what,
                          TS_CONFINED_MIB),
                true;
     if (!killed) return false;
     if (c->cpu_s >= limit_s - 1)
-        ts_refuse(why, "build", "%s: killed: it took more than %d s of CPU time", what, limit_s);
+        ts_refuse(why, "build", "%s: killed after more than %d s of CPU time", what, limit_s);
     else
         ts_refuse(why, "build",
-                  "%s: killed after %.0f s of CPU time and with %.1f GiB at most, below the limits "
-                  "of %d s and %d GiB: this machine ran out of memory",
+                  "%s: killed after %.0f s of CPU time with at most %.1f GiB, below the limits of "
+                  "%d s and %d GiB: this machine ran out of memory",
                   what, c->cpu_s, c->gib, limit_s, TS_CONFINED_GIB);
     return true;
 }
@@ -237,7 +238,7 @@ static bool complain(const ts_confined *c, const char *what, int limit_s, ts_ref
     }
     const int n = (int)strcspn(best, "\n");
     if (n) return ts_refuse(why, "build", "%s: %.*s", what, n < 300 ? n : 300, best);
-    return ts_refuse(why, "build", "%s: the compiler ended with status 0x%x", what,
+    return ts_refuse(why, "build", "%s: the compiler exited with status 0x%x", what,
                      (unsigned)c->status);
 }
 
@@ -248,7 +249,8 @@ static bool run_within(int limit_s, ts_built *b, line *l, const char *what, ts_c
     snprintf(src, sizeof src, "%s/src", b->folder);
     l->arg[l->n] = NULL;
     if (!ts_confine(b->folder, src, l->arg, limit_s, c))
-        return ts_refuse(why, "build", "%s: no process: %s", what, strerror(errno));
+        return ts_refuse(why, "build", "%s: no process could be started: %s", what,
+                         strerror(errno));
     b->guards &= c->guards;
     return (!c->late && WIFEXITED(c->status) && WEXITSTATUS(c->status) == 0) ||
            complain(c, what, limit_s, why);
@@ -341,7 +343,8 @@ static bool compile_at(const char *level, const ts_candidate *e, ts_built *b, co
         add(&l, units[i]);
         any = true;
     }
-    if (!any) return ts_refuse(why, "build", "no source is left to compile: each is included");
+    if (!any)
+        return ts_refuse(why, "build", "no source to compile: every source is included by another");
     add(&l, "-x");
     add(&l, "none");
     add(&l, "-o");
@@ -383,7 +386,7 @@ static bool seal(ts_built *b, const char *bytes, size_t n, ts_refusal *why)
 {
     b->object = sealed_memory(bytes, n);
     if (b->object < 0)
-        return ts_refuse(why, "build", "no memory for the object: %s", strerror(errno));
+        return ts_refuse(why, "build", "out of memory for the object: %s", strerror(errno));
     b->n_bytes = n;
     ts_sha256_hex(bytes, n, b->sha256);
     return true;
@@ -395,7 +398,7 @@ static bool build_native(const ts_candidate *e, ts_built *b, const char *extra, 
     line        l = { .n = 2, .arg = { "cc", "-print-file-name=include" } };
     ts_confined c;
     size_t      n = 0;
-    if (!run(b, &l, "asking for headers", &c, why)) return false;
+    if (!run(b, &l, "locating headers", &c, why)) return false;
     c.said[strcspn(c.said, "\n ")] = 0;
     for (int i = 0; i < e->n_sources; i++)
         if (e->source[i].compiled && !preprocess(e, i, b, c.said, extra, why)) return false;
@@ -416,7 +419,7 @@ static bool build_cuda(const ts_candidate *e, const ts_places *p, ts_built *b, t
     char        flags[512], path[80];
     ts_confined c;
     size_t      n = 0;
-    if (!*p->nvcc) return ts_refuse(why, "build", "there is no nvcc on this machine");
+    if (!*p->nvcc) return ts_refuse(why, "build", "nvcc not found on this machine");
     snprintf(flags, sizeof flags, "-arch=%s -std=c++17 -O3 -w -I../include %s -o ../object",
              p->arch, cubin ? "-cubin" : "-shared -Xcompiler -fPIC");
     snprintf(b->command, sizeof b->command, "nvcc %s", flags);
@@ -431,7 +434,8 @@ static bool build_cuda(const ts_candidate *e, const ts_places *p, ts_built *b, t
     const bool ok = (cubin || ts_audit(bytes, n, e->cls, e->task, why)) && seal(b, bytes, n, why);
     free(bytes);
     if (cubin) b->launch = sealed_memory(e->launch, strlen(e->launch));
-    return ok && (!cubin || b->launch >= 0 || ts_refuse(why, "build", "no memory for the plan"));
+    return ok && (!cubin || b->launch >= 0 ||
+                  ts_refuse(why, "build", "out of memory for the launch plan"));
 }
 
 /* Where the entrant may write, as another user. The cage covers it with a folder in memory. */

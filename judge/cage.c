@@ -331,19 +331,19 @@ static const char *prepare(ts_cage *c)
 {
     if (c->plan.n_slots < 1 || c->plan.n_slots > TS_MAX_SLOTS ||
         c->plan.task->args_bytes > TS_CALL_ARGS)
-        return "a block with no slots, too many, or too large arguments";
-    if (getrandom(&c->key, sizeof c->key, 0) != sizeof c->key) return "no random numbers";
+        return "block with no slots, too many slots, or too large arguments";
+    if (getrandom(&c->key, sizeof c->key, 0) != sizeof c->key) return "no random numbers available";
     c->control_fd = memory("control", sizeof *c->control);
     c->in_fd = memory("inputs", REGION_BYTES);
     c->out_fd = memory("outputs", REGION_BYTES);
     if (c->control_fd < 0 || c->in_fd < 0 || c->out_fd < 0 || !reserve(c))
-        return "no memory to share";
+        return "no shared memory available";
     c->control =
         mmap(NULL, sizeof *c->control, PROT_READ | PROT_WRITE, MAP_SHARED, c->control_fd, 0);
-    if (c->control == MAP_FAILED) return "no memory to share";
+    if (c->control == MAP_FAILED) return "no shared memory available";
     ts_call_plan *p = &c->control->plan;
     lay_slots(c, p);
-    if (!lay_workspace(c, p) || !seal_memory(c)) return "no memory that can be sealed";
+    if (!lay_workspace(c, p) || !seal_memory(c)) return "no sealable memory available";
     take_core(c);
     write_plan(c, p);
     c->object_fd = copy_object(c->plan.object);

@@ -305,7 +305,7 @@ static void conclude(ts_cage *c, int came, const line *seen, int n_seen, ts_call
     if (c->n_strikes >= 4 && 2 * c->n_strikes > c->n_calls) r->early = true;
     if (r->early)
         snprintf(r->text, sizeof r->text,
-                 "worked outside of the call: %.0f us now, too much in %d of %d calls",
+                 "worked outside the call: %.0f us in this call, too much in %d of %d calls",
                  r->cpu_outside_ns / 1e3, c->n_strikes, c->n_calls);
     ts_cage_listen(c);
     memcpy(r->stderr_tail, c->err, sizeof r->stderr_tail);
@@ -332,7 +332,7 @@ static bool ask(ts_cage *c, int slot, int n, int verb, const void *args, const t
 {
     static line hidden[MAX_LINES], seen[MAX_LINES];
     ts_slot    *s = &c->slot[slot];
-    *r = (ts_call) { .end = TS_END_EXIT, .text = "it is dead already" };
+    *r = (ts_call) { .end = TS_END_EXIT, .text = "the process has already ended" };
     if (!ts_cage_freeze(c)) return false;
     *r = (ts_call) { 0 };
     const bool gpu = c->keeper != NULL;

@@ -123,8 +123,7 @@ void ts_cage_end(ts_cage *c, bool hung, ts_call *r)
     switch (r->end) {
     case TS_END_SEAL:
         snprintf(r->text, sizeof r->text, "%s",
-                 r->signal == SIGSYS ? "a system call that it does not have"
-                                     : "it read the time stamp counter");
+                 r->signal == SIGSYS ? "forbidden system call" : "read the time stamp counter");
         break;
     case TS_END_CRASH:
         if (kind == TS_TRAP_DEVICE)
@@ -132,10 +131,10 @@ void ts_cage_end(ts_cage *c, bool hung, ts_call *r)
         else snprintf(r->text, sizeof r->text, "signal %d (%s)", r->signal, strsignal(r->signal));
         break;
     case TS_END_HANG:
-        snprintf(r->text, sizeof r->text, "no answer in time");
+        snprintf(r->text, sizeof r->text, "no return within the time limit");
         break;
     case TS_END_EXIT:
-        snprintf(r->text, sizeof r->text, "it left with status %d", r->exit_code);
+        snprintf(r->text, sizeof r->text, "exited with status %d", r->exit_code);
         break;
     default:
         snprintf(r->text, sizeof r->text, "signal %d (%s)", r->signal, strsignal(r->signal));

@@ -63,15 +63,15 @@ void ts_court_admit(ts_court *c, ts_contender *e)
         if (e->entry.cls == TS_PYTHON) e->entry.cls = TS_GPU_PYTHON;
     }
     if (e->task && !ts_on_gpu(e->entry.cls) != (c->device == TS_CPU)) {
-        ts_refuse(&why, "device", "class %s is judged with --device %s",
-                  ts_class_name(e->entry.cls), ts_on_gpu(e->entry.cls) ? "cuda" : "cpu");
+        ts_refuse(&why, "device", "class %s needs --device %s", ts_class_name(e->entry.cls),
+                  ts_on_gpu(e->entry.cls) ? "cuda" : "cpu");
         e->task = NULL;
     }
     if (e->task && !ts_scope_read(e->entry.offers, e->task, c->device, &e->scope, &why))
         e->task = NULL;
     if (!e->task) {
         snprintf(e->reason, sizeof e->reason, "%s", why.reason ? why.reason : "entry");
-        snprintf(e->text, sizeof e->text, "%s", why.reason ? why.text : "no such challenge");
+        snprintf(e->text, sizeof e->text, "%s", why.reason ? why.text : "unknown challenge");
     }
     if (e->name) snprintf(e->entry.name, sizeof e->entry.name, "%s", e->name);
     if (e->author) snprintf(e->entry.author, sizeof e->entry.author, "%s", e->author);

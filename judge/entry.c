@@ -147,12 +147,12 @@ static bool read_all(int fd, size_t limit, ts_source *s, const char *shown, ts_r
     struct stat st;
     ssize_t     got = 1;
     if (fstat(fd, &st)) return ts_refuse(why, "entry", "%s: %s", shown, strerror(errno));
-    if (!S_ISREG(st.st_mode)) return ts_refuse(why, "entry", "%s: is not a plain file", shown);
+    if (!S_ISREG(st.st_mode)) return ts_refuse(why, "entry", "%s: not a regular file", shown);
     if ((uint64_t)st.st_size > limit)
-        return ts_refuse(why, "size", "%s: %lld bytes are too many, %zu are left", shown,
+        return ts_refuse(why, "size", "%s: got %lld bytes, expected at most %zu", shown,
                          (long long)st.st_size, limit);
     s->bytes = malloc((size_t)st.st_size + 1);
-    if (!s->bytes) return ts_refuse(why, "size", "%s: no memory", shown);
+    if (!s->bytes) return ts_refuse(why, "size", "%s: out of memory", shown);
     while (s->n < (size_t)st.st_size &&
            (got = read(fd, s->bytes + s->n, (size_t)st.st_size - s->n)) > 0)
         s->n += (size_t)got;
@@ -167,8 +167,8 @@ static bool read_file(int folder, const char *name, enum links links, size_t lim
     if (fd < 0 && errno == ELOOP && links) fd = open_linked(folder, name, links);
     if (fd < 0)
         return ts_refuse(why, "entry", "%s: %s", name,
-                         errno == ELOOP   ? "is a symbolic link"
-                         : errno == EXDEV ? "is a symbolic link out of its folder"
+                         errno == ELOOP   ? "symbolic link not allowed"
+                         : errno == EXDEV ? "symbolic link leaves the folder"
                                           : strerror(errno));
     const bool ok = read_all(fd, limit, s, name, why);
     close(fd);
@@ -183,18 +183,18 @@ static bool add_source(int folder, const char *name, ts_candidate *e, ts_refusal
     if (!path_ok(name))
         return ts_refuse(
             why, "entry",
-            "source '%s': expected at most %d letters, digits or ._+-/ below the folder", name,
-            TS_ENTRY_NAME);
+            "source '%s': expected a path inside the folder of at most %d letters, digits or ._+-/",
+            name, TS_ENTRY_NAME);
     if (!kind ||
         (kind->language != e->language && !(kind->language == TS_C && e->language == TS_CXX) &&
          !(kind->language == TS_C && e->language == TS_CU && !kind->unit)))
-        return ts_refuse(why, "entry", "source '%s' does not end as %s does", name,
+        return ts_refuse(why, "entry", "source '%s': extension does not match language %s", name,
                          ts_language_name(e->language));
     if (e->n_sources == TS_ENTRY_SOURCES)
         return ts_refuse(why, "size", "more than %d sources", TS_ENTRY_SOURCES);
     for (int i = 0; i < e->n_sources; i++) {
         if (!strcmp(e->source[i].name, name))
-            return ts_refuse(why, "entry", "source '%s' is listed twice", name);
+            return ts_refuse(why, "entry", "source '%s': listed twice", name);
         left -= e->source[i].n;
     }
     ts_source *s = &e->source[e->n_sources++];
@@ -246,10 +246,10 @@ static bool digest(ts_candidate *e, ts_refusal *why)
         const ts_source *s = &e->source[i];
         char            *text = e->language == TS_BINARY ? NULL : scrubbed(e, s);
         size_t           n = 0;
-        if (!text && e->language != TS_BINARY) return ts_refuse(why, "size", "no memory");
+        if (!text && e->language != TS_BINARY) return ts_refuse(why, "size", "out of memory");
         if (text && memchr(s->bytes, 0, s->n)) {
             free(text);
-            return ts_refuse(why, "entry", "%s: holds a zero byte", s->name);
+            return ts_refuse(why, "entry", "%s: contains a zero byte", s->name);
         }
         ts_sha256_hex(s->bytes, s->n, e->source_sha256);
         used +=
@@ -288,8 +288,11 @@ static bool unknown_task(const char *name, ts_refusal *why)
     for (int i = 0; ts_tasks[i]; i++)
         snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", i ? ", " : "",
                  ts_tasks[i]->name);
-    if (name) return ts_refuse(why, "entry", "challenge '%s': expected one of %s", name, known);
-    return ts_refuse(why, "entry", "no function of a challenge was found; expected one of %s",
+    if (name)
+        return ts_refuse(why, "entry", "challenge: got '%s', expected one of %s", name, known);
+    return ts_refuse(why, "entry",
+                     "found no function of a challenge, expected ts_NAME (Python: NAME), where "
+                     "NAME is one of %s",
                      known);
 }
 
@@ -306,7 +309,8 @@ static bool guess_task(ts_candidate *e, const ts_source *s, ts_refusal *why)
         if (!(text ? ts_calls(text, name) : ts_audit_exports(s->bytes, s->n, name))) continue;
         if (found) {
             free(text);
-            return ts_refuse(why, "entry", "%s has both %s and %s; say which with --challenge",
+            return ts_refuse(why, "entry",
+                             "%s: got both %s and %s, expected one; select with --challenge",
                              s->name, found->name, ts_tasks[i]->name);
         }
         found = ts_tasks[i];
@@ -324,16 +328,16 @@ static bool take_name(const ts_jr_node *doc, const char *key, char *out, ts_refu
 {
     const char *text = ts_jr_str(ts_jr_get(doc, key));
     size_t      count = 0;
-    if (!text) return ts_refuse(why, "entry", "entry.json: '%s' is missing, expected a text", key);
+    if (!text) return ts_refuse(why, "entry", "entry.json: '%s': missing, expected a string", key);
     for (const char *p = text; *p; count++) {
         uint32_t c = 0;
         p += ts_utf8(p, strlen(p), &c); /* the reader lets nothing else through */
         if (ts_hostile(c))
-            return ts_refuse(why, "entry", "entry.json: '%s' holds a control character", key);
+            return ts_refuse(why, "entry", "entry.json: '%s': contains a control character", key);
     }
     if (count == 0 || count > TS_ENTRY_NAME)
-        return ts_refuse(why, "entry", "entry.json: '%s' has %zu characters, expected 1 to %d", key,
-                         count, TS_ENTRY_NAME);
+        return ts_refuse(why, "entry", "entry.json: '%s': got %zu characters, expected 1 to %d",
+                         key, count, TS_ENTRY_NAME);
     strcpy(out, text);
     return true;
 }
@@ -348,7 +352,8 @@ static bool take_choice(const ts_jr_node *doc, const char *key, const char *cons
         snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", *choice ? ", " : "",
                  names[*choice]);
     }
-    return ts_refuse(why, "entry", "entry.json: '%s' is '%s', expected one of %s", key, got, known);
+    return ts_refuse(why, "entry", "entry.json: '%s': got '%s', expected one of %s", key, got,
+                     known);
 }
 
 /* Plain ASCII, so that it is shown as it is everywhere. Whether it makes sense, scope.c says. */
@@ -412,11 +417,14 @@ static bool take_head(const ts_jr_node *doc, ts_candidate *e, ts_refusal *why)
     if (ts_jr_get(doc, "offers") && !take_offers(ts_jr_str(ts_jr_get(doc, "offers")), e, why))
         return false;
     if (!takes(e->cls, e->language))
-        return ts_refuse(why, "entry", "entry.json: class '%s' takes no '%s'", class_names[cls],
-                         language_names[language]);
+        return ts_refuse(why, "entry", "entry.json: class '%s' does not accept language '%s'",
+                         class_names[cls], language_names[language]);
     if (e->cls == TS_GPU_SEALED) return ts_launch_from_json(doc, e->launch, sizeof e->launch, why);
     return (!ts_jr_get(doc, "launch") && !ts_jr_get(doc, "workspace")) ||
-           ts_refuse(why, "entry", "entry.json: class '%s' launches by itself", class_names[cls]);
+           ts_refuse(why, "entry",
+                     "entry.json: class '%s' takes no 'launch' or 'workspace'; host code launches "
+                     "the kernels",
+                     class_names[cls]);
 }
 
 static bool take_sources(int folder, const ts_jr_node *doc, ts_candidate *e, ts_refusal *why)
@@ -424,18 +432,19 @@ static bool take_sources(int folder, const ts_jr_node *doc, ts_candidate *e, ts_
     const ts_jr_node *list = ts_jr_get(doc, "sources"), *extra = ts_jr_get(doc, "adapter");
     const size_t      n = ts_jr_is(list) == TS_JR_ARR ? ts_jr_len(list) : 0;
     if (n == 0)
-        return ts_refuse(why, "entry",
-                         "entry.json: 'sources' is missing, expected a list of files");
+        return ts_refuse(why, "entry", "entry.json: 'sources': missing, expected a list of files");
     for (size_t i = 0; i < n; i++) {
         const char *name = ts_jr_str(ts_jr_at(list, i));
-        if (!name) return ts_refuse(why, "entry", "entry.json: 'sources' holds what is no text");
+        if (!name)
+            return ts_refuse(why, "entry", "entry.json: 'sources': expected a list of strings");
         if (!add_source(folder, name, e, why)) return false;
     }
     if (e->language == TS_BINARY && (n > 1 || extra))
-        return ts_refuse(why, "entry", "entry.json: a binary is one source, without an adapter");
+        return ts_refuse(why, "entry",
+                         "entry.json: 'sources': expected exactly one binary and no adapter");
     if (!extra) return true;
     if (!ts_jr_str(extra))
-        return ts_refuse(why, "entry", "entry.json: 'adapter' is no text, expected a file");
+        return ts_refuse(why, "entry", "entry.json: 'adapter': expected the name of a file");
     e->adapter = e->n_sources;
     return add_source(folder, ts_jr_str(extra), e, why);
 }
@@ -460,8 +469,9 @@ static bool read_single(int folder, const char *file, const char *challenge, ts_
     const struct ending *kind = ending_of(file);
     const char          *dot = strrchr(file, '.');
     if (!kind || !kind->unit)
-        return ts_refuse(why, "entry",
-                         "%s: expected a folder with entry.json, or .c .cpp .cu .so .py", file);
+        return ts_refuse(
+            why, "entry",
+            "%s: expected a folder with entry.json, or a .c, .cpp, .cu, .so or .py file", file);
     e->language = kind->language;
     e->cls = kind->cls;
     if (!add_source(folder, file, e, why)) return false;

@@ -35,11 +35,14 @@ static bool list_folder(DIR *d, const char *path, ts_paths *list, ts_refusal *wh
         if (list->n == TS_ENTRY_LIST)
             return ts_refuse(why, "size", "%s: more than %d entrants", path, TS_ENTRY_LIST);
         list->path[list->n] = strdup(full);
-        if (!list->path[list->n++]) return ts_refuse(why, "size", "no memory");
+        if (!list->path[list->n++]) return ts_refuse(why, "size", "out of memory");
     }
     qsort(list->path, (size_t)list->n, sizeof *list->path, by_text);
     return list->n > 0 ||
-           ts_refuse(why, "entry", "%s: no entrant in it; expected entry.json", path);
+           ts_refuse(
+               why, "entry",
+               "%s: contains no entrant, expected entry.json, or .c, .cpp, .cu, .so or .py files",
+               path);
 }
 
 bool ts_entry_list(const char *path, ts_paths *list, ts_refusal *why)
@@ -53,7 +56,7 @@ bool ts_entry_list(const char *path, ts_paths *list, ts_refusal *why)
     }
     list->path[0] = strdup(path);
     list->n = list->path[0] != NULL;
-    return list->n || ts_refuse(why, "size", "no memory");
+    return list->n || ts_refuse(why, "size", "out of memory");
 }
 
 void ts_entry_list_free(ts_paths *list)

@@ -69,12 +69,12 @@ static void try(int i, ts_fact_page *page, ts_guarantees *g)
     fflush(NULL);
     const pid_t pid = fork();
     if (pid == 0) run(i, page);
-    const char *why = pid > 0 && await(pid) ? "its process died" : "it took too long";
+    const char *why = pid > 0 && await(pid) ? "the test process crashed" : "the test timed out";
     if (*page->broken) why = page->broken;
     for (int k = 0; k < 2 && trials[i].name[k]; k++) {
         ts_guarantee fact = { .name = trials[i].name[k], .needed = true };
         if (k < page->n) fact = page->said[k];
-        else snprintf(fact.text, sizeof fact.text, "not found out: %.160s", why);
+        else snprintf(fact.text, sizeof fact.text, "not determined: %.160s", why);
         const size_t n = strlen(fact.text);
         if (k < page->n && !fact.held && *page->broken)
             snprintf(fact.text + n, sizeof fact.text - n, " (%s)", why);
@@ -93,7 +93,7 @@ static void look_for_sanitizer(ts_guarantees *g)
         snprintf(place, sizeof place, "%.*s/compute-sanitizer", (int)strcspn(path, ":"), path);
         s.held = !access(place, X_OK);
     }
-    snprintf(s.text, sizeof s.text, "compute-sanitizer %s%.200s", s.held ? "is " : "was not found",
+    snprintf(s.text, sizeof s.text, "compute-sanitizer %s%.200s", s.held ? "is " : "not found",
              s.held ? place : "");
     add(g, &s);
 }

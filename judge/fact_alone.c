@@ -18,23 +18,23 @@ typedef struct stopwatch {
 static stopwatch make_stopwatch(ts_trial *t)
 {
     stopwatch w;
-    ts_trial_must(t, t->d->event_create(&w.from, 0), "an event");
-    ts_trial_must(t, t->d->event_create(&w.to, 0), "an event");
+    ts_trial_must(t, t->d->event_create(&w.from, 0), "event");
+    ts_trial_must(t, t->d->event_create(&w.to, 0), "event");
     return w;
 }
 
 static void start(ts_trial *t, const stopwatch *w, ts_cu_any *stream)
 {
-    ts_trial_must(t, t->d->event_record(w->from, stream), "an event");
+    ts_trial_must(t, t->d->event_record(w->from, stream), "event");
 }
 
 /* Waits for the stream; ns by the device's clock. */
 static double stop(ts_trial *t, const stopwatch *w, ts_cu_any *stream)
 {
     float ms = 0;
-    ts_trial_must(t, t->d->event_record(w->to, stream), "an event");
-    ts_trial_must(t, t->d->event_sync(w->to), "waiting for the device");
-    ts_trial_must(t, t->d->event_elapsed(&ms, w->from, w->to), "an event");
+    ts_trial_must(t, t->d->event_record(w->to, stream), "event");
+    ts_trial_must(t, t->d->event_sync(w->to), "synchronising");
+    ts_trial_must(t, t->d->event_elapsed(&ms, w->from, w->to), "event");
     return 1e6 * (double)ms;
 }
 
@@ -53,7 +53,7 @@ static double excess(ts_trial *t, ts_device_ptr beat, uint64_t ns, int n, double
     for (int i = -1; i < BATCHES; i++) { /* the first is not counted */
         const double begin = ts_now_ns();
         start(t, &w, NULL);
-        for (int k = 0; k < n; k++) ts_trial_must(t, ts_trial_spin(t, beat, ns, NULL), "a launch");
+        for (int k = 0; k < n; k++) ts_trial_must(t, ts_trial_spin(t, beat, ns, NULL), "launch");
         const double device = stop(t, &w, NULL), wall = ts_now_ns() - begin;
         if (i >= 0) over[i] = 100 * (wall / device - 1), call[i] = device / n;
     }
@@ -67,7 +67,7 @@ void ts_trial_clock(ts_trial *t)
     double        over[SIZES][COUNTS], ns[SIZES][COUNTS];
     bool          held = true;
     ts_trial_open(t);
-    ts_trial_must(t, t->d->alloc(&beat, sizeof(uint64_t)), "memory of the device");
+    ts_trial_must(t, t->d->alloc(&beat, sizeof(uint64_t)), "device memory");
     for (int s = 0; s < SIZES; s++) {
         for (int k = 0; k < COUNTS; k++)
             over[s][k] = excess(t, beat, sizes_ns[s], counts[k], &ns[s][k]);
@@ -76,8 +76,8 @@ void ts_trial_clock(ts_trial *t)
         for (int k = 0; k < COUNTS; k++) held &= ns[s][k] >= 0.95 * (double)sizes_ns[s];
     }
     ts_trial_say(t, "device-clock", held,
-                 "the device's clock is right: wall over events, calls of %.1f us, K = 1, 4, 16: "
-                 "%+.1f, %+.1f, %+.1f %%; of %.1f us: %+.1f, %+.1f, %+.1f %%",
+                 "the device's clock is correct: wall time against events, calls of %.1f us, K = "
+                 "1, 4, 16: %+.1f, %+.1f, %+.1f %%; of %.1f us: %+.1f, %+.1f, %+.1f %%",
                  ns[0][COUNTS - 1] / 1e3, over[0][0], over[0][1], over[0][2],
                  ns[1][COUNTS - 1] / 1e3, over[1][0], over[1][1], over[1][2]);
 }
@@ -119,7 +119,7 @@ static double chase(ts_trial *t, cache *c, ts_cu_any *stream)
     uint32_t n = LINES;
     void    *params[] = { &c->chain, &n, &c->end };
     start(t, &c->watch, stream);
-    ts_trial_must(t, t->d->launch(c->chase, 1, 1, 1, 1, 1, 1, 0, stream, params, NULL), "a launch");
+    ts_trial_must(t, t->d->launch(c->chase, 1, 1, 1, 1, 1, 1, 0, stream, params, NULL), "launch");
     return stop(t, &c->watch, stream);
 }
 
@@ -128,8 +128,8 @@ static void flush(ts_trial *t, cache *c, bool reset)
 {
     if (reset) ts_trial_must(t, t->d->reset_l2(), "resetting the cache");
     ts_trial_must(t, t->d->copy_within(c->flushed + c->n_flush, c->flushed, c->n_flush, NULL),
-                  "emptying the cache");
-    ts_trial_must(t, t->d->sync(), "emptying the cache");
+                  "flushing the cache");
+    ts_trial_must(t, t->d->sync(), "flushing the cache");
 }
 
 static double after_flushes(ts_trial *t, cache *c, ts_cu_any *stream, bool reset, int n)
@@ -167,11 +167,11 @@ void ts_trial_l2(ts_trial *t)
     int      l2 = 0;
     uint64_t end = 0;
     ts_trial_open(t);
-    ts_trial_must(t, t->d->device_attribute(&l2, TS_CU_L2_BYTES, 0), "the cache's size");
+    ts_trial_must(t, t->d->device_attribute(&l2, TS_CU_L2_BYTES, 0), "cache size");
     c.n_flush = 4 * (size_t)l2;
-    ts_trial_must(t, t->d->alloc(&c.flushed, 2 * c.n_flush), "memory of the device");
-    ts_trial_must(t, t->d->alloc(&c.chain, (size_t)LINES * STRIDE), "memory of the device");
-    ts_trial_must(t, t->d->alloc(&c.end, sizeof end), "memory of the device");
+    ts_trial_must(t, t->d->alloc(&c.flushed, 2 * c.n_flush), "device memory");
+    ts_trial_must(t, t->d->alloc(&c.chain, (size_t)LINES * STRIDE), "device memory");
+    ts_trial_must(t, t->d->alloc(&c.end, sizeof end), "device memory");
     ts_trial_must(t, t->d->fill(c.flushed, 1, 2 * c.n_flush, NULL), "filling");
     ts_trial_must(t, t->d->fill(c.end, 0, sizeof end, NULL), "filling");
     c.watch = make_stopwatch(t);
@@ -181,23 +181,23 @@ void ts_trial_l2(ts_trial *t)
     c.cold = after_flushes(t, &c, NULL, true, 4);
     ts_trial_must(t, t->d->copy_out(&end, c.end, sizeof end), "reading");
     if (end != c.chain || c.cold < 1.2 * c.warm) {
-        ts_trial_say(
-            t, "device-l2", false,
-            "caches are cold at go: not found out, a line takes %.0f ns cold, %.0f ns warm",
-            c.cold / LINES, c.warm / LINES);
+        ts_trial_say(t, "device-l2", false,
+                     "caches are cold at the start signal: not determined, a line takes %.0f ns "
+                     "cold, %.0f ns warm",
+                     c.cold / LINES, c.warm / LINES);
         return;
     }
     keep_lines(t, &c);
     const double plain = left(t, &c, NULL, true);
     const double kept = c.keeping ? left(t, &c, c.keeping, false) : 0;
     const double reset = c.keeping ? left(t, &c, c.keeping, true) : 0;
-    char         persisting[96] = "no lines can persist here";
+    char         persisting[96] = "no line can persist here";
     if (c.keeping)
         snprintf(persisting, sizeof persisting,
-                 "lines asked to persist %.1f %%, without the reset %.1f %%", reset, kept);
+                 "persisting lines %.1f %%, without the reset %.1f %%", reset, kept);
     ts_trial_say(t, "device-l2", plain < 5 && reset < 5,
-                 "caches are cold at go: a line takes %.0f ns cold, %.0f ns warm; after reset and "
-                 "flush %.1f %% are still warm, %s",
+                 "caches are cold at the start signal: a line takes %.0f ns cold, %.0f ns warm; "
+                 "after reset and flush %.1f %% are still warm, %s",
                  c.cold / LINES, c.warm / LINES, plain, persisting);
 }
 
@@ -226,9 +226,9 @@ static int count(ts_trial *t, const void *image, ts_device_ptr p, int n)
     uint32_t   v = 0;
     void      *params[] = { &p };
     ts_trial_must(t, t->d->module_load(&m, image), "loading a cubin");
-    ts_trial_must(t, t->d->module_function(&f, m, "ts_count"), "a cubin's kernel");
+    ts_trial_must(t, t->d->module_function(&f, m, "ts_count"), "kernel of a cubin");
     for (int i = 0; i < n; i++)
-        ts_trial_must(t, t->d->launch(f, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL), "a launch");
+        ts_trial_must(t, t->d->launch(f, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL), "launch");
     ts_trial_must(t, t->d->copy_out(&v, p, sizeof v), "reading");
     ts_trial_must(t, t->d->module_unload(m), "unloading");
     return (int)v;
@@ -271,17 +271,17 @@ void ts_trial_cubin(ts_trial *t)
     const int  *v = t->page->worker[WHOLE].value, code = t->page->worker[TRUNCATED].code;
     const bool  tried = t->page->worker[TRUNCATED].after;
     const bool  whole = ts_trial_whole(t, p + 64, 0x5a, 1 << 16);
-    const char *end = !tried      ? "was not tried"
+    const char *end = !tried      ? "was not tested"
                       : !answered ? "hung its process"
                       : code < 0  ? "crashed its process"
-                      : code      ? "was refused"
+                      : code      ? "was rejected"
                                   : "was LOADED";
     ts_trial_probe(t);
     ts_trial_say(t, "device-cubin",
                  came && !t->page->worker[WHOLE].code && v[0] == 2 && v[1] == 1 && tried && code &&
                      whole,
-                 "a cubin starts afresh each time it is loaded, and a bad one harms its process "
-                 "alone: a device global counts %d in two calls, %d in one after a reload; half a "
-                 "cubin %s; the keeper's data %s",
+                 "every load of a cubin resets its globals, and a broken cubin harms only its own "
+                 "process: a device global counts %d after two calls, %d after one call and a "
+                 "reload; half a cubin %s; the keeper's data %s",
                  v[0], v[1], end, whole ? "whole" : "CHANGED");
 }

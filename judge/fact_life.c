@@ -71,8 +71,8 @@ int ts_trial_spin(ts_trial *t, ts_device_ptr beat, uint64_t ns, ts_cu_any *strea
 double ts_trial_probe(ts_trial *t)
 {
     const double begin = ts_now_ns();
-    ts_trial_must(t, ts_trial_touch(t, 0, TS_TOUCH_NOTHING), "a launch");
-    ts_trial_must(t, t->d->sync(), "an empty kernel");
+    ts_trial_must(t, ts_trial_touch(t, 0, TS_TOUCH_NOTHING), "launch");
+    ts_trial_must(t, t->d->sync(), "empty kernel");
     return ts_now_ns() - begin;
 }
 
@@ -90,9 +90,9 @@ ts_device_ptr ts_trial_share(ts_trial *t, unsigned char byte, int *fd)
 {
     ts_device_ptr p = 0;
     uint64_t      handle;
-    if (!t->granule) ts_trial_must(t, 1, "this device shares no memory");
-    ts_trial_must(t, ts_driver_share(t->d, t->granule, &handle, fd), "memory to share");
-    ts_trial_must(t, ts_driver_place(t->d, handle, t->granule, 1, &p), "memory to share");
+    if (!t->granule) ts_trial_must(t, 1, "this device does not support shared memory handles");
+    ts_trial_must(t, ts_driver_share(t->d, t->granule, &handle, fd), "shared memory");
+    ts_trial_must(t, ts_driver_place(t->d, handle, t->granule, 1, &p), "shared memory");
     ts_trial_must(t, t->d->fill(p, byte, t->granule, NULL), "filling");
     ts_trial_must(t, t->d->sync(), "filling");
     return p;
@@ -148,7 +148,8 @@ _Noreturn static void work(ts_trial *t, int number, int from, ts_worker_fn *life
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (!await_memory(from, &fd)) _exit(1);
     ts_trial_open(t);
-    ts_trial_must(t, t->d->import_fd(&handle, (void *)(intptr_t)fd, 1), "memory of another");
+    ts_trial_must(t, t->d->import_fd(&handle, (void *)(intptr_t)fd, 1),
+                  "memory of another process");
     close(fd);
     life(t, number, handle);
     _exit(0);
@@ -187,7 +188,7 @@ void ts_trial_give(ts_trial *t, int number, int fd)
     c->cmsg_len = CMSG_LEN(sizeof fd);
     memcpy(CMSG_DATA(c), &fd, sizeof fd);
     if (sendmsg(t->worker[number].fd, &m, MSG_NOSIGNAL) == 1) return;
-    snprintf(t->page->broken, sizeof t->page->broken, "a worker is not there");
+    snprintf(t->page->broken, sizeof t->page->broken, "a worker process is missing");
     _exit(1);
 }
 

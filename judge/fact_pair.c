@@ -64,10 +64,10 @@ void ts_trial_guards(ts_trial *t)
                        ts_trial_whole(t, p + t->granule - SOME, BYTE, SOME);
     const double usual = ts_trial_usual(t);
     ts_trial_say(t, "device-guards", n_faults == n && n_lost == n && n_fine == STEPS - n && whole,
-                 "a step out of a buffer, or a write into an input, is the end of its process "
-                 "alone: %d of %d fault, %d of %d that may be do not, %d lost; the keeper's data "
+                 "an out-of-bounds access or a write to an input ends only its own process: %d of "
+                 "%d fault, %d of %d allowed accesses do not, %d processes lost; the keeper's data "
                  "%s, its empty kernel %.1f us",
-                 n_faults, n, n_fine, STEPS - n, n_lost, whole ? "whole" : "CHANGED", usual / 1e3);
+                 n_faults, n, n_fine, STEPS - n, n_lost, whole ? "intact" : "CHANGED", usual / 1e3);
     ts_trial_say(t, "device-shared", word == before + 1,
                  "memory is shared by a descriptor: a worker's addition was %s by the keeper",
                  word == before + 1 ? "seen" : "not seen");
@@ -86,7 +86,7 @@ static void never_end(ts_trial *t, int i, uint64_t handle)
 {
     ts_device_ptr p = 0;
     ts_trial_must(t, ts_driver_place(t->d, handle, t->granule, 1, &p), "mapping");
-    ts_trial_must(t, ts_trial_spin(t, p, UINT64_MAX, NULL), "a launch");
+    ts_trial_must(t, ts_trial_spin(t, p, UINT64_MAX, NULL), "launch");
     t->page->worker[i].code = t->d->sync();
 }
 
@@ -154,14 +154,14 @@ void ts_trial_kill(ts_trial *t)
     k.usual = ts_trial_usual(t);
     for (int i = 0; i < KILLS; i++) one_kill(t, i, p, fd, &k);
     ts_trial_say(t, "device-kill", k.n_ended == KILLS && k.n_whole == KILLS,
-                 "killing a process ends its endless kernel: %d of %d begun, %d ended, %d stopped "
-                 "for good with the keeper's data whole; at most %.0f ms until it was reaped, %.0f "
-                 "ms until the keeper was at full speed",
+                 "killing a process ends its endless kernel: %d of %d started, %d ended, %d "
+                 "stopped for good with the keeper's data intact; at most %.0f ms until the "
+                 "process was reaped, %.0f ms until the keeper was at full speed",
                  k.n_begun, KILLS, k.n_ended, k.n_whole, k.reaped_ns / 1e6, k.speed_ns / 1e6);
     const double slow = k.n_tries ? ts_trial_median(k.slow, k.n_tries) : 0;
     ts_trial_say(t, "device-busy", k.n_tries && 10 * k.n_seen >= 9 * k.n_tries,
-                 "a kernel that stays on the device is seen: the keeper's empty one takes %.0f us "
-                 "beside it, %.1f us alone, x %.0f; seen in %d of %d",
+                 "a kernel left running on the device is detected: the keeper's empty kernel takes "
+                 "%.0f us next to it, %.1f us alone, x %.0f; detected in %d of %d",
                  slow / 1e3, k.usual / 1e3, slow / k.usual, k.n_seen, k.n_tries);
 }
 
@@ -182,7 +182,7 @@ static ts_device_ptr make_truth(ts_trial *t)
     static uint32_t truth[ROWS * COLS];
     ts_device_ptr   p = 0;
     for (uint32_t i = 0; i < ROWS * COLS; i++) truth[i] = i * 2654435761u >> 8;
-    ts_trial_must(t, t->d->alloc(&p, sizeof truth), "memory of the device");
+    ts_trial_must(t, t->d->alloc(&p, sizeof truth), "device memory");
     ts_trial_must(t, t->d->copy_in(p, truth, sizeof truth), "copying");
     return p;
 }
@@ -199,7 +199,7 @@ static void watch(ts_trial *t, int i, uint64_t handle)
         while (__atomic_load_n(&t->page->turn, __ATOMIC_ACQUIRE) < turn) usleep(100);
         ts_trial_must(t,
                       t->d->launch(f, ROWS / THREADS, 1, 1, THREADS, 1, 1, 0, NULL, params, NULL),
-                      "a launch");
+                      "launch");
         ts_trial_must(t, t->d->sync(), "watching");
         __atomic_store_n(&t->page->taken, turn, __ATOMIC_RELEASE);
     }
@@ -235,8 +235,8 @@ static bool one_round(ts_trial *t, parked *k, int i)
     ts_trial_must(t, d->sync(), "filling");
     __atomic_store_n(&t->page->turn, i + 1, __ATOMIC_RELEASE);
     if (!await_word(t, k->word + 8 * BEGUN, true, ROWS)) return false;
-    ts_trial_must(t, d->copy_within(k->in, k->hidden, n, NULL), "laying out");
-    ts_trial_must(t, d->sync(), "laying out");
+    ts_trial_must(t, d->copy_within(k->in, k->hidden, n, NULL), "layout");
+    ts_trial_must(t, d->sync(), "layout");
     ts_trial_probe(t); /* as the keeper does */
     ts_trial_must(t, d->fill(k->word, 1, 1, NULL), "go");
     ts_trial_must(t, hide(t, k, k->in), "unmasking");
@@ -260,14 +260,14 @@ void ts_trial_head_start(ts_trial *t)
     k.in = ts_trial_share(t, BYTE, &fd);
     k.word = k.in + t->granule / 2;
     k.hidden = make_truth(t);
-    ts_trial_must(t, ts_mask_load(t->d, &k.mask), "the mask");
+    ts_trial_must(t, ts_mask_load(t->d, &k.mask), "mask");
     ts_trial_must(t, hide(t, &k, k.hidden), "masking");
     ts_trial_give(t, 0, fd);
     while (n < ROUNDS && one_round(t, &k, n)) n++;
     const bool all = n == ROUNDS && k.late == (uint64_t)ROUNDS * ROWS;
     ts_trial_say(t, "device-head-start", all && !k.early,
-                 "a parked kernel cannot know an input before go: it sees one %.2f ms earlier, but "
-                 "%d of %d rows whole; after go %d",
+                 "a parked kernel cannot know an input before the start signal: memory is visible "
+                 "%.2f ms earlier, but %d of %d rows are readable; after the signal %d",
                  n ? ts_trial_median(k.lead_ns, n) / 1e6 : 0, (int)k.early, ROUNDS * ROWS,
                  (int)k.late);
 }

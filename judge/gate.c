@@ -140,7 +140,8 @@ static ts_flaw status_flaw(ts_status s)
 static void hint(ts_contender *e)
 {
     const size_t n = strlen(e->text);
-    snprintf(e->text + n, sizeof e->text - n, "; what it is meant for, \"offers\" may say");
+    snprintf(e->text + n, sizeof e->text - n,
+             "; declare the supported cases with \"offers\" in entry.json");
 }
 
 bool ts_court_fail_by_call(ts_contender *e, const ts_case *c, uint64_t seed, const ts_call *r)
@@ -153,7 +154,7 @@ bool ts_court_fail_by_call(ts_contender *e, const ts_case *c, uint64_t seed, con
         return false;
     }
     if (r->fp_changed)
-        return ts_court_fail(e, c, seed, "fp", "left another floating-point environment behind");
+        return ts_court_fail(e, c, seed, "fp", "changed the floating-point environment");
     if (ts_in_python(e->entry.cls) && (int)r->status == RAISED) {
         snprintf(tail, sizeof tail, "%.*s", (int)sizeof r->stderr_tail, r->stderr_tail);
         snprintf(text, sizeof text, "raised %s", last_line(tail));
@@ -182,7 +183,7 @@ static bool has_output(const ts_arena *m)
 
 static bool offers_some(ts_contender *e, const ts_case *c, uint64_t seed)
 {
-    ts_court_fail(e, c, seed, "status", "offers a dtype for some cases only");
+    ts_court_fail(e, c, seed, "status", "supports a dtype in some cases only");
     hint(e);
     return false;
 }
@@ -339,9 +340,9 @@ void ts_court_examine(ts_court *c, ts_contender *e)
     if (!ok) {
         snprintf(e->reason, sizeof e->reason, "case");
         snprintf(e->text, sizeof e->text,
-                 outside   ? "outside of what it offers: %s"
+                 outside   ? "outside the declared offers: %s"
                  : c->only ? "%s has no such case"
-                           : "%s has no case in its scope at this depth",
+                           : "%s has no case within the declared offers at this depth",
                  outside ? e->scope.text : e->task->name);
     }
     const int block = BLOCK[c->device];

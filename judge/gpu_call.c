@@ -39,7 +39,7 @@ static bool lost(const ts_kept_word *w, ts_call *r)
 {
     if (w->ok) return false;
     r->broken = true;
-    snprintf(r->text, sizeof r->text, "the device: %s", w->text);
+    snprintf(r->text, sizeof r->text, "device: %s", w->text);
     return true;
 }
 
@@ -88,7 +88,7 @@ void ts_gpu_fetch(ts_cage *c, int slot, int n, ts_call *r)
     }
     r->late = again_and_again(c, c->n_after);
     if (r->early || r->late)
-        snprintf(r->text, sizeof r->text, "something ran on the device %s the call, in %d of %d",
+        snprintf(r->text, sizeof r->text, "work ran on the device %s the call, in %d of %d calls",
                  r->early ? "before" : "after", r->early ? c->n_before : c->n_after, c->n_calls);
     /* No code of a sealed entrant's can have touched this. */
     if (c->plan.class == TS_GPU_SEALED) r->ns = c->control->answer.device_ns;

@@ -90,36 +90,42 @@ typedef struct attempt {
 } attempt;
 
 static const attempt attempts[] = {
-    { "right", true, TS_SEALED, TS_PROBE_RIGHT, "", "a right sealed entrant passes" },
-    { "right-host", true, TS_HOST, TS_PROBE_RIGHT, "", "a right host entrant passes" },
-    { "no-files", true, TS_SEALED, TS_PROBE_OPEN, "seal", "sealed: opening a file is death" },
-    { "no-time-call", true, TS_SEALED, TS_PROBE_TIME, "seal", "sealed: asking the time is death" },
+    { "right", true, TS_SEALED, TS_PROBE_RIGHT, "", "a correct sealed entrant passes" },
+    { "right-host", true, TS_HOST, TS_PROBE_RIGHT, "", "a correct host entrant passes" },
+    { "no-files", true, TS_SEALED, TS_PROBE_OPEN, "seal",
+      "sealed: opening a file ends the entrant" },
+    { "no-time-call", true, TS_SEALED, TS_PROBE_TIME, "seal",
+      "sealed: reading the clock ends the entrant" },
     { "no-time-counter", true, TS_SEALED, TS_PROBE_TSC, "seal",
-      "sealed: reading the time stamp counter is death" },
-    { "no-sleep", true, TS_SEALED, TS_PROBE_SLEEP, "seal", "sealed: sleeping for a time is death" },
-    { "no-network", true, TS_SEALED, TS_PROBE_SOCKET, "seal", "sealed: a socket is death" },
-    { "no-fork", true, TS_SEALED, TS_PROBE_FORK, "seal", "sealed: a second process is death" },
-    { "no-thread", true, TS_SEALED, TS_PROBE_THREAD, "seal", "sealed: a thread is death" },
+      "sealed: reading the time stamp counter ends the entrant" },
+    { "no-sleep", true, TS_SEALED, TS_PROBE_SLEEP, "seal", "sealed: sleeping ends the entrant" },
+    { "no-network", true, TS_SEALED, TS_PROBE_SOCKET, "seal",
+      "sealed: opening a socket ends the entrant" },
+    { "no-fork", true, TS_SEALED, TS_PROBE_FORK, "seal",
+      "sealed: starting a process ends the entrant" },
+    { "no-thread", true, TS_SEALED, TS_PROBE_THREAD, "seal",
+      "sealed: starting a thread ends the entrant" },
     { "no-kill", true, TS_SEALED, TS_PROBE_KILL, "seal", "sealed: the judge cannot be killed" },
-    { "no-peek", true, TS_SEALED, TS_PROBE_PEEK, "seal", "sealed: the judge cannot be read" },
+    { "no-peek", true, TS_SEALED, TS_PROBE_PEEK, "seal",
+      "sealed: the judge's memory cannot be read" },
     { "inputs", true, TS_SEALED, TS_PROBE_WRITE_INPUT, "input", "inputs cannot be written" },
-    { "guard-past", true, TS_SEALED, TS_PROBE_READ_PAST, "past", "a step past a buffer is seen" },
+    { "guard-past", true, TS_SEALED, TS_PROBE_READ_PAST, "past",
+      "an access past a buffer is detected" },
     { "guard-before", true, TS_SEALED, TS_PROBE_READ_BEFORE, "before",
-      "a step before a buffer is seen" },
+      "an access before a buffer is detected" },
     { "late", true, TS_SEALED, TS_PROBE_LATE, "output-late or early",
-      "an output that changes after done is seen" },
-    { "lurk", true, TS_SEALED, TS_PROBE_LURK, "early", "work between calls is seen" },
-    { "fp-mode", true, TS_SEALED, TS_PROBE_FLUSH, "",
-      "a floating-point mode that was changed is seen" },
+      "an output that changes after completion is detected" },
+    { "lurk", true, TS_SEALED, TS_PROBE_LURK, "early", "work between calls is detected" },
+    { "fp-mode", true, TS_SEALED, TS_PROBE_FLUSH, "", "a changed floating-point mode is detected" },
     { "host-files", true, TS_HOST, TS_PROBE_OPEN, NULL, "host: files cannot be read" },
     { "host-write", true, TS_HOST, TS_PROBE_WRITE_FILE, NULL, "host: files cannot be written" },
     { "host-network", true, TS_HOST, TS_PROBE_SOCKET, NULL, "host: no network" },
-    { "host-fork", true, TS_HOST, TS_PROBE_FORK, NULL, "host: no second process" },
-    { "host-exec", true, TS_HOST, TS_PROBE_EXEC, NULL, "host: no other program" },
+    { "host-fork", true, TS_HOST, TS_PROBE_FORK, NULL, "host: no process can be started" },
+    { "host-exec", true, TS_HOST, TS_PROBE_EXEC, NULL, "host: no other program can be run" },
     { "host-kill", true, TS_HOST, TS_PROBE_KILL, NULL, "host: the judge cannot be killed" },
-    { "host-peek", true, TS_HOST, TS_PROBE_PEEK, NULL, "host: the judge cannot be read" },
+    { "host-peek", true, TS_HOST, TS_PROBE_PEEK, NULL, "host: the judge's memory cannot be read" },
     { "host-affinity", true, TS_HOST, TS_PROBE_AFFINITY, NULL,
-      "host: the judge's core is its own" },
+      "host: the judge's core cannot be taken" },
     { "host-remap", true, TS_HOST, TS_PROBE_REMAP_INPUT, NULL,
       "host: inputs cannot be made writable" },
     { "host-memory", true, TS_HOST, TS_PROBE_MEMORY, "memory", "host: memory is limited" },
@@ -144,7 +150,7 @@ static ts_cage *start(int class, const ts_case *c, int n_threads, bool timed, ch
                        .memory_bytes = 64 << 20,
                        .workspace_bytes = 1 << 20,
                        .limit_ms = 5000 };
-    snprintf(why, n, "error: touchstone-probe.so was not found");
+    snprintf(why, n, "error: touchstone-probe.so not found");
     return ts_beside("touchstone-probe.so", object, sizeof object) ? ts_cage_start(&p, why, n)
                                                                    : NULL;
 }
@@ -168,7 +174,8 @@ static ts_guarantee try(const attempt *t)
     /* Where nothing stands between them it would succeed, and that would be that. */
     if (k && t->what == TS_PROBE_KILL &&
         !(ts_cage_held(k) & (TS_HELD_SECCOMP | TS_HELD_NAMESPACE))) {
-        snprintf(why, sizeof why, "it might work");
+        snprintf(why, sizeof why,
+                 "the sandbox lacks seccomp and namespaces, so the judge might be killed");
         ts_cage_stop(&k);
     }
     if (k) {
@@ -180,12 +187,12 @@ static ts_guarantee try(const attempt *t)
         else if (t->what == TS_PROBE_FLUSH) g.held = ok && r.fp_changed;
         else if (*t->reason) g.held = *reason && strstr(t->reason, reason);
         else g.held = ok && passes(&c, args, want, &r);
-        snprintf(g.text, sizeof g.text, "%s%s%s", t->text, g.held ? "" : ": not so, got ",
+        snprintf(g.text, sizeof g.text, "%s%s%s", t->text, g.held ? "" : ": failed, got ",
                  g.held    ? ""
                  : *reason ? reason
-                           : "an answer");
+                           : "a normal return");
     } else {
-        snprintf(g.text, sizeof g.text, "%s: not tried, %.80s", t->text, why);
+        snprintf(g.text, sizeof g.text, "%s: not tested, %.80s", t->text, why);
     }
     ts_cage_stop(&k);
     free(want);
@@ -217,13 +224,14 @@ static bool time_nothing(ts_guarantees *g, unsigned *held, bool *shares)
         k = start(TS_SEALED, &c, 1, false, why, sizeof why);
         start_ns[i] = ts_now_ns() - t;
         if (!k)
-            return snprintf(g->why, sizeof g->why, "no cage can be started, %.180s", why), false;
+            return snprintf(g->why, sizeof g->why, "the sandbox cannot be started: %.180s", why),
+                   false;
     }
     for (int i = 0; i < BELLS; i++) {
         ts_call r;
         ts_cage_call(k, 0, &r);
         if (r.end) {
-            snprintf(g->why, sizeof g->why, "an entrant that does nothing ended, %.180s", r.text);
+            snprintf(g->why, sizeof g->why, "an entrant that does nothing crashed: %.180s", r.text);
             ts_cage_stop(&k);
             return false;
         }
@@ -308,14 +316,15 @@ bool ts_guarantee_all(ts_guarantees *g)
     ts_cage_calibrate(&g->honest);
     for (size_t i = 0; i < sizeof attempts / sizeof *attempts; i++)
         g->g[g->n++] = try(&attempts[i]);
-    add(g, "cold", ts_flush_effect() > FLUSHED, "data can be put out of the caches",
-        "data stays in the caches: cold calls are warm");
-    add(g, "own-core", !shares, "the judge has a core of its own",
-        "judge and entrant share one core: times are rough");
-    add(g, "other-user", held & TS_HELD_USER, "an entrant is another user without capabilities",
-        "an entrant runs as the user who judges");
-    add(g, "namespaces", held & TS_HELD_NAMESPACE, "an entrant cannot name the judge's process",
-        "an entrant is among the machine's other processes");
+    add(g, "cold", ts_flush_effect() > FLUSHED, "data can be flushed from the caches",
+        "data cannot be flushed from the caches: cold calls are warm");
+    add(g, "own-core", !shares, "the judge has its own core",
+        "judge and entrant share one core: times are approximate");
+    add(g, "other-user", held & TS_HELD_USER,
+        "an entrant runs as another user without capabilities",
+        "an entrant runs as the judge's user; run the judge as root");
+    add(g, "namespaces", held & TS_HELD_NAMESPACE, "an entrant runs in its own namespaces",
+        "an entrant shares the machine's namespaces");
     g->badge = g->g[0].held ? "full" : "none";
     snprintf(g->why, sizeof g->why, "%s", g->g[0].held ? "" : g->g[0].text);
     for (int i = 0; i < g->n && g->g[0].held; i++)

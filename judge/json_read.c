@@ -119,14 +119,14 @@ static bool escape(reader *r, char **q)
     if (r->p == r->end || *r->p != 'u') return unexpected(r, "an escape such as \\n or \\u0041");
     r->p++;
     if (!hex4(r, &c)) return false;
-    if (!c) return refuse(r, "the character U+0000");
-    if (c >= 0xdc00 && c < 0xe000) return refuse(r, "half a surrogate pair");
+    if (!c) return refuse(r, "character U+0000 not allowed");
+    if (c >= 0xdc00 && c < 0xe000) return refuse(r, "unpaired surrogate");
     if (c >= 0xd800 && c < 0xdc00) {
         if (r->end - r->p < 2 || r->p[0] != '\\' || r->p[1] != 'u')
-            return refuse(r, "half a surrogate pair");
+            return refuse(r, "unpaired surrogate");
         r->p += 2;
         if (!hex4(r, &low)) return false;
-        if (low < 0xdc00 || low >= 0xe000) return refuse(r, "half a surrogate pair");
+        if (low < 0xdc00 || low >= 0xe000) return refuse(r, "unpaired surrogate");
         c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
     }
     *q = put_utf8(*q, c);
@@ -140,8 +140,8 @@ static const char *string(reader *r)
     while (r->p < r->end && *r->p != '"') {
         uint32_t  code;
         const int n = ts_utf8(r->p, (size_t)(r->end - r->p), &code);
-        if (!n) return refuse(r, "bytes that are not UTF-8"), NULL;
-        if (code < 32) return refuse(r, "a bare control character in a text"), NULL;
+        if (!n) return refuse(r, "invalid UTF-8"), NULL;
+        if (code < 32) return refuse(r, "unescaped control character in a string"), NULL;
         if (code == '\\') {
             r->p++;
             if (!escape(r, &q)) return NULL;
@@ -171,7 +171,7 @@ static bool number(reader *r)
     const char  *first = r->p;
     const size_t whole = digits(r);
     if (!whole) return unexpected(r, "a digit");
-    if (*first == '0' && whole > 1) return refuse(r, "a number that begins with 0");
+    if (*first == '0' && whole > 1) return refuse(r, "number with a leading 0");
     if (r->p < r->end && *r->p == '.' && r->p++ && !digits(r))
         return unexpected(r, "a digit after the point");
     if (r->p < r->end && (*r->p == 'e' || *r->p == 'E')) {
@@ -181,7 +181,8 @@ static bool number(reader *r)
     }
     char         copy[64];
     const size_t n = (size_t)(r->p - begin);
-    if (n >= sizeof copy) return refuse(r, "a number of %zu characters, expected fewer than 64", n);
+    if (n >= sizeof copy)
+        return refuse(r, "got a number of %zu characters, expected fewer than 64", n);
     memcpy(copy, begin, n);
     copy[n] = 0;
     ts_jr_node *v = add(r, TS_JR_NUM);
@@ -189,7 +190,7 @@ static bool number(reader *r)
     v->num = strtod(copy, NULL);
     v->text = begin;
     v->len = n;
-    return isfinite(v->num) || refuse(r, "a number that is too large: %s", copy);
+    return isfinite(v->num) || refuse(r, "number out of range: %s", copy);
 }
 
 static bool word(reader *r, const char *w, ts_jr_type type, double num)
@@ -216,18 +217,18 @@ static bool members(reader *r, bool object, int depth)
 {
     const size_t at = r->d->n;
     const char   close = object ? '}' : ']';
-    if (depth > TS_JR_DEPTH) return refuse(r, "more than %d levels deep", TS_JR_DEPTH);
+    if (depth > TS_JR_DEPTH) return refuse(r, "nested more than %d levels deep", TS_JR_DEPTH);
     if (!add(r, object ? TS_JR_OBJ : TS_JR_ARR)) return false;
     if (take(r, close)) return true;
     do {
         const char *key = NULL;
         if (object) {
-            if (!take(r, '"')) return unexpected(r, "a text in double quotes");
+            if (!take(r, '"')) return unexpected(r, "a string in double quotes");
             if (!(key = string(r))) return false;
-            if (repeated(r, at, key)) return refuse(r, "a key for the second time");
+            if (repeated(r, at, key)) return refuse(r, "duplicate key");
             if (!take(r, ':')) return unexpected(r, "':' after the key");
             if (r->d->node[at].len == TS_JR_MEMBERS)
-                return refuse(r, "more than %d members in an object", TS_JR_MEMBERS);
+                return refuse(r, "got an object of more than %d members", TS_JR_MEMBERS);
         }
         const size_t child = r->d->n;
         if (!value(r, depth)) return false;
@@ -267,7 +268,7 @@ static bool value(reader *r, int depth)
 ts_jr_doc *ts_jr_parse(const char *text, size_t n, char *why, size_t n_why)
 {
     if (n > TS_JR_BYTES) {
-        snprintf(why, n_why, "%zu bytes of JSON, expected at most %d", n, TS_JR_BYTES);
+        snprintf(why, n_why, "got %zu bytes of JSON, expected at most %d", n, TS_JR_BYTES);
         return NULL;
     }
     ts_jr_doc *d = calloc(1, sizeof *d);

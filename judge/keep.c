@@ -40,7 +40,7 @@ static ts_reply_kept   *said;
 _Noreturn static void give_up(int code, const char *what)
 {
     snprintf(said->word.text, sizeof said->word.text, "%s: %s", what,
-             code ? ts_driver_text(d, code) : "no memory");
+             code ? ts_driver_text(d, code) : "out of memory");
     said->word.ok = false;
     _exit(1);
 }
@@ -60,8 +60,8 @@ static double now_ns(void)
 static double probe(void)
 {
     const double begin = now_ns();
-    must(ts_mask_nothing(d, mask, NULL), "a launch");
-    must(d->sync(), "waiting for the device");
+    must(ts_mask_nothing(d, mask, NULL), "launch");
+    must(d->sync(), "synchronising");
     return now_ns() - begin;
 }
 
@@ -74,7 +74,7 @@ static bool somebody_is_there(ts_kept_word *w)
 
 static void make_probe(void)
 {
-    must(ts_mask_load(d, &mask), "an empty kernel");
+    must(ts_mask_load(d, &mask), "empty kernel");
     usual_ns = probe();
     for (int i = 0; i < PROBES; i++) {
         const double ns = probe();
@@ -107,8 +107,8 @@ static void make(kept *k, size_t n_bytes, bool front, ts_kept what, int to)
     int fd = -1;
     k->n_bytes = n_bytes;
     k->n_mapped = (n_bytes + 64 + granule - 1) / granule * granule;
-    must(ts_driver_share(d, k->n_mapped, &k->handle, &fd), "memory of the device");
-    must(ts_driver_place(d, k->handle, k->n_mapped, 1, &k->lo), "memory of the device");
+    must(ts_driver_share(d, k->n_mapped, &k->handle, &fd), "device memory");
+    must(ts_driver_place(d, k->handle, k->n_mapped, 1, &k->lo), "device memory");
     what.offset = front ? 0 : k->n_mapped - n_bytes;
     what.n_mapped = k->n_mapped;
     k->p = k->lo + what.offset;
@@ -164,7 +164,7 @@ static void stage(const ts_keeper *k, int slot)
 {
     for (int i = 0; i < k->slots[slot]->n; i++) {
         kept *b = &bufs[slot][i];
-        if (!b->staged) must(d->alloc(&b->staged, b->n_bytes + 1), "memory of the device");
+        if (!b->staged) must(d->alloc(&b->staged, b->n_bytes + 1), "device memory");
         each_span(&k->slots[slot]->buf[i], b->staged, to_device);
     }
 }
@@ -192,7 +192,7 @@ static void lay(const ts_keeper *k, const ts_order_kept *o, ts_kept_word *w)
     for (int s = o->slot; s < o->slot + o->n; s++)
         for (int i = 0; i < k->slots[s]->n; i++) {
             const kept *b = &bufs[s][i];
-            if (b->n_bytes) must(d->copy_within(b->p, b->staged, b->n_bytes, NULL), "laying out");
+            if (b->n_bytes) must(d->copy_within(b->p, b->staged, b->n_bytes, NULL), "layout");
         }
     if (o->secret) hide(k, o); /* back */
     if (o->n_workspace) {
@@ -201,11 +201,11 @@ static void lay(const ts_keeper *k, const ts_order_kept *o, ts_kept_word *w)
         must(d->fill(end - o->n_workspace - BAND, TS_BAND, BAND, NULL), "filling");
     }
     /* Lines that somebody asked to persist are given up first, or the flush passes them by. */
-    must(d->reset_l2(), "emptying the cache");
+    must(d->reset_l2(), "flushing the cache");
     const double begin = now_ns();
     do { /* and an idle device is slow at first */
-        must(d->copy_within(flushed + n_flush, flushed, n_flush, NULL), "emptying the cache");
-        must(d->sync(), "laying out");
+        must(d->copy_within(flushed + n_flush, flushed, n_flush, NULL), "flushing the cache");
+        must(d->sync(), "layout");
     } while (now_ns() - begin < WARM_NS);
     w->busy = somebody_is_there(w);
 }
@@ -290,14 +290,14 @@ _Noreturn void ts_keep(const ts_keeper *k, size_t n_workspace, int orders, int t
         _exit(1);
     }
     granule = ts_driver_granule(d);
-    if (!granule) give_up(1, "this device shares no memory");
-    must(d->device_attribute(&l2, TS_CU_L2_BYTES, 0), "the cache's size");
+    if (!granule) give_up(1, "this device does not support shared memory handles");
+    must(d->device_attribute(&l2, TS_CU_L2_BYTES, 0), "cache size");
     n_flush = 4 * (size_t)l2;
-    must(d->alloc(&flushed, 2 * n_flush), "memory of the device");
+    must(d->alloc(&flushed, 2 * n_flush), "device memory");
     must(d->fill(flushed, 1, 2 * n_flush, NULL), "filling");
     make_probe();
     make_all(k, n_workspace, to);
-    must(d->sync(), "laying out");
+    must(d->sync(), "layout");
     close(to);
     said->word = (ts_kept_word) { .ok = true };
     while (write(orders, "k", 1) == 1 && read(orders, &o, sizeof o) == (ssize_t)sizeof o) {
@@ -317,16 +317,16 @@ static double copy_rate(size_t n)
     ts_device_ptr a, b;
     ts_cu_any    *from, *to;
     float         ms = 0, best = 1e9f;
-    must(d->alloc(&a, n), "memory of the device");
-    must(d->alloc(&b, n), "memory of the device");
-    must(d->event_create(&from, 0), "the clock");
-    must(d->event_create(&to, 0), "the clock");
+    must(d->alloc(&a, n), "device memory");
+    must(d->alloc(&b, n), "device memory");
+    must(d->event_create(&from, 0), "clock");
+    must(d->event_create(&to, 0), "clock");
     for (int i = 0; i < 8; i++) {
-        must(d->event_record(from, NULL), "the clock");
+        must(d->event_record(from, NULL), "clock");
         must(d->copy_within(b, a, n, NULL), "copying");
-        must(d->event_record(to, NULL), "the clock");
+        must(d->event_record(to, NULL), "clock");
         must(d->event_sync(to), "copying");
-        must(d->event_elapsed(&ms, from, to), "the clock");
+        must(d->event_elapsed(&ms, from, to), "clock");
         if (ms > 0 && ms < best) best = ms;
     }
     return 2e-6 * (double)n / best;
@@ -341,17 +341,17 @@ static double fma_rate(unsigned n_processors)
     ts_cu_any     *module, *f, *from, *to;
     float          ms = 0, best = 1e9f;
     void          *params[] = { &out, &n_steps };
-    must(d->module_load(&module, ts_fact_ptx), "a kernel");
-    must(d->module_function(&f, module, "ts_fma"), "a kernel");
-    must(d->alloc(&out, sizeof(float)), "memory of the device");
-    must(d->event_create(&from, 0), "the clock");
-    must(d->event_create(&to, 0), "the clock");
+    must(d->module_load(&module, ts_fact_ptx), "kernel");
+    must(d->module_function(&f, module, "ts_fma"), "kernel");
+    must(d->alloc(&out, sizeof(float)), "device memory");
+    must(d->event_create(&from, 0), "clock");
+    must(d->event_create(&to, 0), "clock");
     for (int i = 0; i < 8; i++) {
-        must(d->event_record(from, NULL), "the clock");
-        must(d->launch(f, grid, 1, 1, block, 1, 1, 0, NULL, params, NULL), "a launch");
-        must(d->event_record(to, NULL), "the clock");
+        must(d->event_record(from, NULL), "clock");
+        must(d->launch(f, grid, 1, 1, block, 1, 1, 0, NULL, params, NULL), "launch");
+        must(d->event_record(to, NULL), "clock");
         must(d->event_sync(to), "computing");
-        must(d->event_elapsed(&ms, from, to), "the clock");
+        must(d->event_elapsed(&ms, from, to), "clock");
         if (ms > 0 && ms < best) best = ms;
     }
     return best < 1e9f ? 2e-6 * 8 * n_steps * grid * block / best : 0;
@@ -366,11 +366,11 @@ _Noreturn void ts_keep_survey(ts_survey *s)
     said = &unheard;
     d = ts_driver_open(s->text, sizeof s->text);
     if (!d) _exit(1);
-    must(d->device_name(name, sizeof name, 0), "the device's name");
+    must(d->device_name(name, sizeof name, 0), "device name");
     const int what[4] = { TS_CU_MAJOR, TS_CU_MINOR, TS_CU_SMS, TS_CU_L2_BYTES };
-    for (int i = 0; i < 4; i++) must(d->device_attribute(&v[i], what[i], 0), "the device");
-    must(d->device_memory(&memory, 0), "the device's memory");
-    must(d->version(&version), "the driver's version");
+    for (int i = 0; i < 4; i++) must(d->device_attribute(&v[i], what[i], 0), "device");
+    must(d->device_memory(&memory, 0), "device memory");
+    must(d->version(&version), "driver version");
     snprintf(s->arch, sizeof s->arch, "sm_%d%d", v[0], v[1]);
     snprintf(s->text, sizeof s->text, "%s, %s, %d multiprocessors, %d MiB L2, %.0f GiB, CUDA %d.%d",
              name, s->arch, v[2], v[3] >> 20, (double)memory / 1073741824.0, version / 1000,

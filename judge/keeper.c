@@ -78,7 +78,7 @@ static void send_order(ts_keeper *k, const ts_order_kept *o, ts_kept_word *w)
     }
     *w = (ts_kept_word) { 0 };
     snprintf(w->text, sizeof w->text, "%.150s",
-             *k->last->word.text ? k->last->word.text : "the device does not answer");
+             *k->last->word.text ? k->last->word.text : "the device does not respond");
 }
 
 void ts_keeper_lay(ts_keeper *k, int slot, int n, uint32_t fresh, size_t n_workspace,
@@ -103,7 +103,7 @@ void ts_keeper_fetch(ts_keeper *k, int slot, size_t n_workspace, ts_kept_word *w
 void ts_keeper_survey(ts_survey *out)
 {
     ts_survey *s = mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    *out = (ts_survey) { .text = "no memory" };
+    *out = (ts_survey) { .text = "out of memory" };
     if (s == MAP_FAILED) return;
     fflush(NULL);
     const pid_t pid = fork();

@@ -38,10 +38,10 @@ static bool put(writer *w, const char *format, ...)
 static const char *line_of(writer *w, const char *key, const ts_jr_node *v)
 {
     const char *text = ts_jr_str(v);
-    if (!text) return refuse(w, key, "expected a text"), NULL;
+    if (!text) return refuse(w, key, "expected a string"), NULL;
     for (const char *p = text; *p; p++)
         if (*p < 0x20 || *p > 0x7e)
-            return refuse(w, key, "holds a character that is no printable ASCII"), NULL;
+            return refuse(w, key, "contains a character that is not printable ASCII"), NULL;
     return text;
 }
 
@@ -71,11 +71,11 @@ static bool put_dims(writer *w, const ts_jr_node *step, const char *key)
 {
     const ts_jr_node *list = ts_jr_get(step, key);
     const size_t      n = ts_jr_is(list) == TS_JR_ARR ? ts_jr_len(list) : 0;
-    if (n < 1 || n > 3) return refuse(w, key, "expected a list of 1 to 3 texts");
+    if (n < 1 || n > 3) return refuse(w, key, "expected a list of 1 to 3 strings");
     for (size_t i = 0; i < n; i++) {
         const char *text = line_of(w, key, ts_jr_at(list, i));
         if (!text) return false;
-        if (!whole(text)) return refuse(w, key, "expected one expression a text");
+        if (!whole(text)) return refuse(w, key, "expected one expression per string");
         if (!(i ? put(w, ",%s", text) : put(w, "%s %s", key, text))) return false;
     }
     return put(w, "\n");
@@ -84,7 +84,7 @@ static bool put_dims(writer *w, const ts_jr_node *step, const char *key)
 static bool put_args(writer *w, const ts_jr_node *step)
 {
     const ts_jr_node *list = ts_jr_get(step, "args");
-    if (list && ts_jr_is(list) != TS_JR_ARR) return refuse(w, "args", "expected a list of texts");
+    if (list && ts_jr_is(list) != TS_JR_ARR) return refuse(w, "args", "expected a list of strings");
     for (size_t i = 0; i < ts_jr_len(list); i++) {
         const char *text = line_of(w, "args", ts_jr_at(list, i));
         if (!text || !put(w, "arg %s\n", text)) return false;
@@ -107,7 +107,7 @@ static bool known_keys(writer *w, const ts_jr_node *step)
 
 static bool put_step(writer *w, const ts_jr_node *step)
 {
-    if (ts_jr_is(step) != TS_JR_OBJ) return refuse(w, "it", "expected an object");
+    if (ts_jr_is(step) != TS_JR_OBJ) return refuse(w, "value", "expected an object");
     return known_keys(w, step) && put_text(w, step, "kernel") && put_if_there(w, step, "when") &&
            put_dims(w, step, "grid") && put_dims(w, step, "block") &&
            put_if_there(w, step, "shared") && put_args(w, step);

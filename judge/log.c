@@ -58,13 +58,13 @@ static bool shaped(const ts_record *r, char *why)
     const char *f = NULL;
     for (size_t i = 0; i < sizeof SHAPES / sizeof *SHAPES; i++)
         if (r->type && !strcmp(r->type, SHAPES[i].type)) f = SHAPES[i].fields;
-    if (!f) return snprintf(why, TS_WHY, "unknown type of record"), false;
+    if (!f) return snprintf(why, TS_WHY, "unknown record type"), false;
     while (*f) {
         char         key[32];
         const size_t n = strcspn(f + 1, " ");
         snprintf(key, sizeof key, "%.*s", (int)n, f + 1);
         if (!fits(ts_jr_get(r->root, key), *f))
-            return snprintf(why, TS_WHY, "%s: '%s' is missing or of another kind", r->type, key),
+            return snprintf(why, TS_WHY, "%s: '%s': missing or of the wrong type", r->type, key),
                    false;
         f += 1 + n;
         if (*f) f++;
@@ -77,7 +77,7 @@ static bool read_line(ts_record *r, size_t seq, const char *prev, char *why)
 {
     char    self[65], bad[TS_WHY - 64];
     int64_t got;
-    snprintf(why, TS_WHY, "not the line that was written");
+    snprintf(why, TS_WHY, "checksum mismatch: not a judge log, or altered after writing");
     if (r->n < N_TAIL) return false;
     ts_sha256_hex(r->line, r->n - N_TAIL, self);
     const char *tail = r->line + r->n - N_TAIL;
@@ -92,9 +92,9 @@ static bool read_line(ts_record *r, size_t seq, const char *prev, char *why)
     r->root = ts_jr_root(r->doc);
     r->type = ts_jr_str(ts_jr_get(r->root, "type"));
     if (!ts_jr_int(ts_jr_get(r->root, "seq"), &got) || got != (int64_t)seq)
-        return snprintf(why, TS_WHY, "out of order"), false;
+        return snprintf(why, TS_WHY, "sequence number out of order"), false;
     if (strcmp(ts_jr_text(r->root, "prev", ""), prev))
-        return snprintf(why, TS_WHY, "does not follow the line before"), false;
+        return snprintf(why, TS_WHY, "does not match the checksum of the previous line"), false;
     return shaped(r, why);
 }
 
@@ -207,7 +207,7 @@ static bool take_over(ts_log *l, ts_records *r, char *why)
 {
     size_t n;
     if (flock(l->fd, LOCK_EX | LOCK_NB))
-        return snprintf(why, TS_WHY, "is being written by another"), false;
+        return snprintf(why, TS_WHY, "another process is writing to the log"), false;
     char *text = slurp(l->fd, &n, why);
     if (!text || !ts_records_parse(text, n, r, why)) return false;
     memcpy(l->prev, r->last, sizeof l->prev);
@@ -215,8 +215,9 @@ static bool take_over(ts_log *l, ts_records *r, char *why)
     if (!r->n_torn) return true;
     const bool cut = !ftruncate(l->fd, (off_t)r->n_bytes) && !fsync(l->fd);
     if (cut)
-        snprintf(why, TS_WHY, "line %zu was torn; its %zu bytes are cut off", r->n + 1, r->n_torn);
-    else snprintf(why, TS_WHY, "the torn last line cannot be cut off: %s", strerror(errno));
+        snprintf(why, TS_WHY, "line %zu was incomplete; its %zu bytes were removed", r->n + 1,
+                 r->n_torn);
+    else snprintf(why, TS_WHY, "the incomplete last line cannot be removed: %s", strerror(errno));
     if (!cut) ts_records_free(r);
     return cut;
 }

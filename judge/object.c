@@ -157,14 +157,14 @@ static const char *read_segments(ts_elf *f, const Elf64_Ehdr *h)
         if (p.p_type != PT_LOAD) continue;
         if (p.p_offset > f->n || p.p_filesz > f->n - p.p_offset) return "a segment past its end";
         if (p.p_vaddr >= max_span || p.p_memsz >= max_span || p.p_filesz > p.p_memsz)
-            return "a segment of an impossible size";
+            return "a segment of an invalid size";
         if (p.p_vaddr < end) return "segments that overlap or are out of order";
         if (p.p_vaddr % 4096 != p.p_offset % 4096) return "a segment that cannot be mapped";
         end = p.p_vaddr + p.p_memsz;
         f->load[f->n_loads++] = p;
     }
-    if (n_dynamic != 1) return "no dynamic segment, or several";
-    return read_dynamic(f, &dynamic) ? NULL : "a bad dynamic segment";
+    if (n_dynamic != 1) return "no dynamic segment, or more than one";
+    return read_dynamic(f, &dynamic) ? NULL : "an invalid dynamic segment";
 }
 
 const char *ts_elf_read(ts_elf *f, const void *object, size_t n)
@@ -180,18 +180,18 @@ const char *ts_elf_read(ts_elf *f, const void *object, size_t n)
         h.e_ident[EI_DATA] != ELFDATA2LSB)
         return "no 64-bit ELF header";
     if (h.e_type != ET_DYN || h.e_machine != TS_ELF_MACHINE)
-        return "no shared object for this machine";
+        return "the wrong type or machine, expected a shared object for this machine";
     if (h.e_phentsize != sizeof(Elf64_Phdr) || h.e_phnum > TS_ELF_SEGMENTS || h.e_phoff > n ||
         (uint64_t)h.e_phnum * sizeof(Elf64_Phdr) > n - h.e_phoff)
-        return "a bad table of segments";
+        return "an invalid segment table";
     const char *bad = read_segments(f, &h);
     if (bad) return bad;
     if (!ts_elf_tag(f, DT_SYMTAB, &f->symtab) || !ts_elf_tag(f, DT_STRTAB, &f->strtab) ||
         !ts_elf_tag(f, DT_STRSZ, &f->n_strings) || f->symtab >= max_span || f->strtab >= max_span ||
         f->n_strings >= max_span)
-        return "no table of symbols";
-    if (ts_elf_tag(f, DT_SYMENT, &size) && size != sizeof(Elf64_Sym)) return "odd symbols";
-    return count_symbols(f) ? NULL : "a bad table of symbols";
+        return "no symbol table";
+    if (ts_elf_tag(f, DT_SYMENT, &size) && size != sizeof(Elf64_Sym)) return "invalid symbols";
+    return count_symbols(f) ? NULL : "an invalid symbol table";
 }
 
 const Elf64_Phdr *ts_elf_within(const ts_elf *f, uint64_t address, uint64_t n, uint32_t flags)
@@ -237,13 +237,13 @@ static bool tags_ok(const ts_elf *f, text *why)
         switch (d.d_tag) {
         case DT_FLAGS:
             if (!(d.d_un.d_val & ~(uint64_t)(DF_BIND_NOW | DF_SYMBOLIC))) continue;
-            return refuse(why, "relocations in code (DF_TEXTREL), or other flags");
+            return refuse(why, "relocations in code (DF_TEXTREL), or unsupported flags");
         case DT_FLAGS_1:
             if (!(d.d_un.d_val & ~(uint64_t)DF_1_NOW)) continue;
-            return refuse(why, "flags that are not known (DT_FLAGS_1)");
+            return refuse(why, "unknown flags (DT_FLAGS_1)");
         case DT_NEEDED:
             name_at(f, d.d_un.d_val, name, sizeof name);
-            return refuse(why, "needs the library '%s'; a sealed entrant has none", name);
+            return refuse(why, "needs library '%s'; a sealed entrant may link none", name);
         case DT_INIT:
         case DT_FINI:
         case DT_INIT_ARRAY:
@@ -254,7 +254,7 @@ static bool tags_ok(const ts_elf *f, text *why)
         case DT_TEXTREL:
             return refuse(why, "relocations in code (DT_TEXTREL)");
         default:
-            return refuse(why, "a dynamic tag that no sealed entrant has: 0x%llx",
+            return refuse(why, "a dynamic tag not allowed in a sealed entrant: 0x%llx",
                           (unsigned long long)d.d_tag);
         }
     }
@@ -273,7 +273,7 @@ static bool symbols_ok(const ts_elf *f, text *why)
             return refuse(why, "'%s' is %s", name,
                           type == STT_TLS ? "thread-local" : "an indirect function");
         if (s.st_shndx == SHN_UNDEF && !ts_allowed(name))
-            return refuse(why, "calls '%s', which a sealed entrant may not", name);
+            return refuse(why, "calls '%s', which a sealed entrant must not call", name);
         if (s.st_shndx != SHN_UNDEF && !ts_elf_within(f, s.st_value, 0, PF_R))
             return refuse(why, "'%s' lies outside the object", name);
     }
@@ -288,11 +288,11 @@ static bool relocations_ok(const ts_elf *f, int64_t tag, int64_t size_tag, text 
     ts_elf_tag(f, size_tag, &size);
     ts_elf_tag(f, DT_PLTREL, &kind);
     if (size % sizeof(Elf64_Rela) || kind != DT_RELA)
-        return refuse(why, "a bad table of relocations");
+        return refuse(why, "an invalid relocation table");
     for (uint64_t i = 0; i < size / sizeof(Elf64_Rela); i++) {
         Elf64_Rela r;
         size_t     j = 0;
-        if (!ts_elf_relocation(f, tag, i, &r)) return refuse(why, "a bad table of relocations");
+        if (!ts_elf_relocation(f, tag, i, &r)) return refuse(why, "an invalid relocation table");
         while (j < sizeof plain / sizeof *plain && plain[j] != ELF64_R_TYPE(r.r_info)) j++;
         if (j == sizeof plain / sizeof *plain)
             return refuse(why, "a relocation of type %u, such as for indirect functions",
@@ -300,7 +300,7 @@ static bool relocations_ok(const ts_elf *f, int64_t tag, int64_t size_tag, text 
         if (!ts_elf_within(f, r.r_offset, 8, PF_W))
             return refuse(why, "a relocation outside writable data");
         if (ELF64_R_SYM(r.r_info) >= f->n_symbols && ELF64_R_SYM(r.r_info) != 0)
-            return refuse(why, "a relocation against a symbol that is not there");
+            return refuse(why, "a relocation against an undefined symbol");
     }
     return true;
 }

@@ -123,7 +123,7 @@ static void first_finding(const char *said, char *out, size_t n)
             line += sizeof bar - 1;
             break;
         }
-    if (!*line) line = "it does not say what";
+    if (!*line) line = "no details given";
     ts_show(line, strcspn(line, "\n"), out, n);
 }
 
@@ -139,7 +139,7 @@ static void last_line(const char *said, char *out, size_t n)
 static void judge_by(ts_contender *e, int tool, int status, const char *said)
 {
     char what[TS_TOOL_TEXT - 16] = "";
-    if (status == -1) snprintf(what, sizeof what, "not done in %d s", LIMIT_S);
+    if (status == -1) snprintf(what, sizeof what, "not finished within %d s", LIMIT_S);
     else if (status == FOUND) first_finding(said, what, sizeof what);
     else if (status) last_line(said, what, sizeof what);
     snprintf(e->tool[tool], TS_TOOL_TEXT, "%s%s%s",
@@ -160,11 +160,12 @@ void ts_court_tools(ts_court *c, ts_contender *e, const int *number, int n)
     char        given[CASES][48];
     char       *argv[8 + CASES + 1] = { tool, "--tool", NULL, "--error-exitcode", "77", plain };
     const char *why = NULL;
-    if (e->entry.cls != TS_GPU_SEALED) why = "host code runs in the cage only";
-    else if (!find_tool(tool, sizeof tool)) why = "no compute-sanitizer";
-    else if (!ts_beside("touchstone-plain", plain, sizeof plain)) why = "no touchstone-plain";
-    else if (!n) why = "no small case";
-    else if (!mkdtemp(folder)) why = "no temporary folder";
+    if (e->entry.cls != TS_GPU_SEALED) why = "host code runs only in the sandbox";
+    else if (!find_tool(tool, sizeof tool)) why = "compute-sanitizer not found";
+    else if (!ts_beside("touchstone-plain", plain, sizeof plain))
+        why = "touchstone-plain not found";
+    else if (!n) why = "no small case to run";
+    else if (!mkdtemp(folder)) why = "no temporary folder could be created";
     for (int i = 0; i < TS_TOOLS && why; i++)
         snprintf(e->tool[i], TS_TOOL_TEXT, "skipped: %s", why);
     if (why) return;
@@ -179,7 +180,7 @@ void ts_court_tools(ts_court *c, ts_contender *e, const int *number, int n)
     for (int i = 0; i < TS_TOOLS; i++) {
         argv[2] = (char *)(uintptr_t)ts_tool_name[i];
         if (laid) judge_by(e, i, listen_to(argv, said), said);
-        else snprintf(e->tool[i], TS_TOOL_TEXT, "skipped: no room for files");
+        else snprintf(e->tool[i], TS_TOOL_TEXT, "skipped: temporary files could not be written");
     }
     take_away(folder);
 }

@@ -42,7 +42,8 @@ static bool read_all(const char *text, reading *x)
 {
     x->r = (ts_reader) { .code = { text, x->op }, .end = strlen(text) };
     return ts_expr_read(&x->r, &x->e) &&
-           (x->r.at == x->r.end || ts_read_wrong(&x->r, "an operator or the end"));
+           (x->r.at == x->r.end ||
+            ts_read_wrong(&x->r, "an operator or the end of the expression"));
 }
 
 static bool value_of(const ts_scope *s, const ts_task *t, const ts_case *c, int64_t *v,
@@ -73,7 +74,7 @@ static bool wrong(const ts_mistake *f, const ts_launch_env *e, ts_refusal *why)
             snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", i ? " " : "",
                      e->v[i].name);
     }
-    return ts_refuse(why, "entry", "'offers', column %zu: %s; the names are %s", f->at + 1, f->text,
+    return ts_refuse(why, "entry", "'offers', column %zu: %s; known names: %s", f->at + 1, f->text,
                      known);
 }
 
@@ -121,5 +122,5 @@ bool ts_scope_read(const char *text, const ts_task *t, ts_device d, ts_scope *s,
     }
     s->share = share_of(s, t, d);
     return s->share > 0 ||
-           ts_refuse(why, "entry", "'offers': %s leaves no case of %s to check", s->text, t->name);
+           ts_refuse(why, "entry", "'offers': '%s' excludes every case of %s", s->text, t->name);
 }

@@ -239,7 +239,7 @@ static double late_ns(sitting *s, int at, int idle)
                       none = middle(s, s->free_ns[TS_CONTENDERS + idle]);
     char text[96];
     if (e->timed && own.lo > LATE * none.hi) {
-        snprintf(text, sizeof text, "the device was busy for %.0f us after done",
+        snprintf(text, sizeof text, "the device was busy for %.0f us after completion",
                  (own.mid - none.mid) / 1e3);
         ts_court_fail(e, s->workload[s->w], 0, "output-late", text);
         e->timed = false;
@@ -280,7 +280,7 @@ static void sit_workload(sitting *s, int w)
         if (has_idle(s, s->e[i]->entry.cls) && !s->idle[k]) s->idle[k] = cage_for(s, s->e[i], true);
         if (!is_timed(s, s->e[i], w) || (cage[i] = cage_for(s, s->e[i], false))) continue;
         s->e[i]->timed = false;
-        ts_court_fail(s->e[i], s->workload[w], 0, "protocol", "could not be started to be timed");
+        ts_court_fail(s->e[i], s->workload[w], 0, "protocol", "could not be started for timing");
     }
     s->ahead = instances_of(s); /* drawn when all stand */
     for (int i = 0; i < s->n; i++)
@@ -357,7 +357,8 @@ static bool log_score(sitting *s, ts_contender *e, double honest)
     if (r.audit) {
         e->ruling = TS_RULING_AUDIT;
         snprintf(e->reason, sizeof e->reason, "floor");
-        snprintf(e->text, sizeof e->text, "%.2f of the least time this machine needs, workload %zu",
+        snprintf(e->text, sizeof e->text,
+                 "took %.2f of the least time possible on this machine, in workload %zu",
                  w[r.audit_workload].ns / w[r.audit_workload].hard_ns, r.audit_workload);
     }
     ts_jw *j = ts_log_begin(s->court->log, "score");

@@ -52,7 +52,7 @@ static bool make_lists(ts_beams *b, char why[TS_MODEL_WHY])
     b->token = malloc((size_t)b->pool.n_call * sizeof *b->token);
     if (!b->now || !b->then || !b->tokens || !b->from || !b->n_common || !b->n_user || !b->seq ||
         !b->n_new || !b->want || !b->who || !b->token)
-        return ts_say(why, "no memory for %zu strings", n);
+        return ts_say(why, "out of memory for %zu strings", n);
     for (size_t i = 0; i < n; i++) {
         b->now[i].token = b->tokens + i * capacity;
         b->then[i].token = b->tokens + (n + i) * capacity;
@@ -67,7 +67,7 @@ bool ts_beams_create(const ts_decoder *m, const ts_engine_options *o, ts_beams *
 {
     ts_beams *b = calloc(1, sizeof *b);
     *out = NULL;
-    if (!b) return ts_say(why, "no memory for beams");
+    if (!b) return ts_say(why, "out of memory for beams");
     b->m = m;
     b->o = *o;
     const bool ok = ts_pool_make(m, o, &b->pool, why) && make_lists(b, why);
@@ -307,8 +307,8 @@ ts_status ts_beams_search(ts_beams *b, const ts_beam_search_args *args, bool arc
         s = archive ? ts_beam_search_archive_host(&a, &x, &a.host_bytes)
                     : ts_beam_search_host(&a, &x, &a.host_bytes);
     if (s) return s;
-    if (ts_memory_take(device, x.workspace_bytes + 1, "a search", &x.workspace, why) &&
-        ts_memory_take(TS_CPU, a.host_bytes + 1, "a search", &a.host, why))
+    if (ts_memory_take(device, x.workspace_bytes + 1, "search", &x.workspace, why) &&
+        ts_memory_take(TS_CPU, a.host_bytes + 1, "search", &a.host, why))
         s = archive ? ts_beam_search_archive(&a, &x) : ts_beam_search(&a, &x);
     else s = TS_E_WORKSPACE;
     ts_memory_give(device, x.workspace);

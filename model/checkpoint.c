@@ -112,7 +112,8 @@ bool ts_dims_check(const ts_decoder_dims *d, char why[TS_MODEL_WHY])
         return ts_say(why, "rope_theta: got %g, expected between 1 and 1e15", d->rope_theta);
     if (!(d->rope_factor >= 1 && d->rope_factor < 1e6) || !(d->rope_low > 0) ||
         !(d->rope_high > d->rope_low) || !(d->rope_context >= 0))
-        return ts_say(why, "rope scaling: the factors make no sense");
+        return ts_say(
+            why, "rope scaling: got invalid factors, expected factor 1 to 1e6 and 0 < low < high");
     return true;
 }
 
@@ -235,7 +236,7 @@ bool ts_decoder_make(const ts_decoder_dims *d, ts_dtype dtype, const ts_tensor *
     }
     if (!m || !allocate(m, tensor)) {
         ts_decoder_free(&m);
-        return ts_say(why, "no memory for the weights");
+        return ts_say(why, "out of memory for the weights");
     }
     place(m, tensor, pairs);
     for (int64_t i = 0; i < d->head_dim / 2; i++) m->frequency[i] = ts_rope_frequency(d, i);

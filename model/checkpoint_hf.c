@@ -77,7 +77,7 @@ static bool find(const shards *s, const char *name, ts_shape shape, ts_tensor *t
         if (shape.cols && ts_safetensors_packed(s->part[i], name))
             return ts_safetensors_find_packed(s->part[i], name, shape, t, why);
     }
-    return ts_say(why, "tensor %s is missing", name);
+    return ts_say(why, "tensor %s: missing", name);
 }
 
 static bool make(const ts_decoder_dims *d, const shards *s, ts_dtype dtype, ts_decoder **m,
@@ -86,7 +86,7 @@ static bool make(const ts_decoder_dims *d, const shards *s, ts_dtype dtype, ts_d
     char       name[TS_SLOT_NAME];
     bool       ok = true;
     ts_tensor *tensor = calloc((size_t)ts_slot_count(d), sizeof *tensor);
-    if (!tensor) return ts_say(why, "no memory for %lld layers", (long long)d->n_layer);
+    if (!tensor) return ts_say(why, "out of memory for %lld layers", (long long)d->n_layer);
     for (int64_t l = 0; ok && l < d->n_layer; l++)
         for (int i = 0; ok && i < (l ? TS_LAYER_SLOTS : TS_SLOTS); i++) {
             const ts_shape shape = ts_slot_shape(d, (ts_slot)i);
@@ -105,7 +105,7 @@ bool ts_decoder_safetensors(const void *config, size_t n_config, const void *byt
     ts_decoder_dims d;
     shards         *s = calloc(1, sizeof *s);
     *m = NULL;
-    if (!s) return ts_say(why, "no memory to read with");
+    if (!s) return ts_say(why, "out of memory");
     const bool ok = ts_config_parse(config, n_config, &d, why) &&
                     ts_safetensors_parse(bytes, n, &s->part[s->n++], why) &&
                     make(&d, s, dtype, m, why);
@@ -120,10 +120,11 @@ bool ts_decoder_safetensors(const void *config, size_t n_config, const void *byt
 static bool open_shard(shards *s, const char *folder, const char *name, char why[TS_MODEL_WHY])
 {
     char path[MOST_PATH];
-    if (!*name || strchr(name, '/')) return ts_say(why, "index: shard '%.60s' is no name", name);
-    if (s->n == MOST_SHARDS) return ts_say(why, "index: more shards than %d", (int)MOST_SHARDS);
+    if (!*name || strchr(name, '/'))
+        return ts_say(why, "index: shard '%.60s': expected a file name", name);
+    if (s->n == MOST_SHARDS) return ts_say(why, "index: got more than %d shards", (int)MOST_SHARDS);
     if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path)
-        return ts_say(why, "the path of %.60s is too long", name);
+        return ts_say(why, "%.60s: path too long", name);
     if (!ts_file_map(path, &s->file[s->n], why)) return false;
     const int i = s->n++;
     char      what[TS_MODEL_WHY];
@@ -138,13 +139,13 @@ static bool open_index(shards *s, const char *folder, const ts_file *index, char
     json_t      *shard, *seen = json_object();
     json_t      *o = json_loadb((const char *)index->bytes, index->n, 0, &e);
     bool         ok = o && seen && json_is_object(json_object_get(o, "weight_map"));
-    if (!ok) ts_say(why, "index: no weight_map in it");
+    if (!ok) ts_say(why, "index: weight_map: missing");
     else json_object_foreach(json_object_get(o, "weight_map"), tensor, shard)
         {
             const char *name = json_string_value(shard);
             if (name && json_object_get(seen, name)) continue;
             ok = name ? open_shard(s, folder, name, why)
-                      : ts_say(why, "index: tensor %.60s has no shard", tensor);
+                      : ts_say(why, "index: tensor %.60s: no shard named", tensor);
             if (!ok || json_object_set_new(seen, name, json_true())) break;
         }
     json_decref(o);
@@ -185,9 +186,9 @@ static bool load_folder(const char *folder, const char *file, ts_dtype dtype, ts
     ts_file         config = { 0 };
     ts_decoder_dims d;
     if (snprintf(path, sizeof path, "%s/config.json", folder) >= (int)sizeof path)
-        return ts_say(why, "the path %.60s is too long", folder);
+        return ts_say(why, "%.60s: path too long", folder);
     shards *s = calloc(1, sizeof *s);
-    if (!s) return ts_say(why, "no memory to read with");
+    if (!s) return ts_say(why, "out of memory");
     const bool ok = ts_file_map(path, &config, why) &&
                     ts_config_parse(config.bytes, config.n, &d, why) &&
                     (file ? open_shard(s, folder, file, why) : open_shards(s, folder, why)) &&
@@ -212,7 +213,7 @@ bool ts_decoder_load(const char *path, ts_dtype dtype, ts_decoder **m, char why[
     if (!stat(path, &is) && S_ISDIR(is.st_mode)) return load_folder(path, NULL, dtype, m, why);
     if (n > n_suffix && !strcmp(path + n - n_suffix, ".safetensors")) {
         if (slash && slash - path >= (ptrdiff_t)sizeof folder)
-            return ts_say(why, "the path %.60s is too long", path);
+            return ts_say(why, "%.60s: path too long", path);
         if (slash) snprintf(folder, sizeof folder, "%.*s/", (int)(slash - path), path);
         return load_folder(folder, slash ? slash + 1 : path, dtype, m, why);
     }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint_llama2c.c - seven int32, then float32 arrays, each for all layers before the next. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +16,7 @@ static bool header(const unsigned char *p, ts_decoder_dims *d, char why[TS_MODEL
 {
     int32_t v[7];
     memcpy(v, p, sizeof v);
-    if (v[5] == INT32_MIN) return ts_say(why, "vocabulary: got %d, expected a size", v[5]);
+    if (v[5] == INT32_MIN) return ts_say(why, "vocabulary: got %d, expected a positive size", v[5]);
     *d = (ts_decoder_dims) {
         .width = v[0],
         .n_ffn = v[1],
@@ -36,7 +37,7 @@ static bool header(const unsigned char *p, ts_decoder_dims *d, char why[TS_MODEL
     };
     if (!ts_dims_check(d, why)) return false;
     if (d->n_head * d->head_dim != d->width)
-        return ts_say(why, "width: got %d with %d heads, expected a multiple", v[0], v[3]);
+        return ts_say(why, "width: got %d, expected a multiple of the %d heads", v[0], v[3]);
     return true;
 }
 
@@ -67,12 +68,16 @@ bool ts_decoder_llama2c(const void *bytes, size_t n, ts_dtype dtype, ts_decoder 
                       "safetensors, or a llama2.c checkpoint");
     if (n < HEADER)
         return ts_say(why, "file: got %zu bytes, expected a header of %d", n, (int)HEADER);
-    if (!header(bytes, &d, why)) return false;
+    if (!header(bytes, &d, why)) {
+        char what[TS_MODEL_WHY];
+        snprintf(what, sizeof what, "%s", why);
+        return ts_say(why, "not a llama2.c checkpoint: %.100s", what);
+    }
     const size_t want = lay(&d, bytes, NULL);
     if (n != want)
         return ts_say(why, "file: got %zu bytes, expected %zu for these dimensions", n, want);
     ts_tensor *tensor = calloc((size_t)ts_slot_count(&d), sizeof *tensor);
-    if (!tensor) return ts_say(why, "no memory for %lld layers", (long long)d.n_layer);
+    if (!tensor) return ts_say(why, "out of memory for %lld layers", (long long)d.n_layer);
     lay(&d, bytes, tensor);
     const bool ok = ts_decoder_make(&d, dtype, tensor, true, m, why);
     free(tensor);

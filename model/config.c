@@ -23,7 +23,7 @@ static bool integer(const json_t *o, const char *key, int64_t *value, char why[T
 {
     const json_t *v = json_object_get(o, key);
     if (!v || json_is_null(v)) return true;
-    if (!json_is_integer(v)) return ts_say(why, "config: %s is not a whole number", key);
+    if (!json_is_integer(v)) return ts_say(why, "config: %s: expected an integer", key);
     *value = json_integer_value(v);
     return true;
 }
@@ -32,7 +32,7 @@ static bool number(const json_t *o, const char *key, double *value, char why[TS_
 {
     const json_t *v = json_object_get(o, key);
     if (!v || json_is_null(v)) return true;
-    if (!json_is_number(v)) return ts_say(why, "config: %s is not a number", key);
+    if (!json_is_number(v)) return ts_say(why, "config: %s: expected a number", key);
     *value = json_number_value(v);
     return true;
 }
@@ -41,7 +41,7 @@ static bool flag(const json_t *o, const char *key, bool *value, char why[TS_MODE
 {
     const json_t *v = json_object_get(o, key);
     if (!v || json_is_null(v)) return true;
-    if (!json_is_boolean(v)) return ts_say(why, "config: %s is neither true nor false", key);
+    if (!json_is_boolean(v)) return ts_say(why, "config: %s: expected true or false", key);
     *value = json_is_true(v);
     return true;
 }
@@ -131,7 +131,9 @@ static bool window(const json_t *o, ts_decoder_dims *d, char why[TS_MODEL_WHY])
     }
     if (json_is_array(types)) n_full = (int64_t)json_array_size(types) - n_sliding;
     if (n_full > 0 && n_full < d->n_layer)
-        return ts_say(why, "config: got %lld of %lld layers without a window, expected all or none",
+        return ts_say(why,
+                      "config: got a sliding window in all but %lld of %lld layers, expected all "
+                      "layers or none",
                       (long long)n_full, (long long)d->n_layer);
     if (n_full > 0) d->window = 0;
     return true;
@@ -143,13 +145,13 @@ static bool stops(const json_t *o, ts_decoder_dims *d, char why[TS_MODEL_WHY])
     const json_t *v = json_object_get(o, "eos_token_id");
     const size_t  n = json_is_array(v) ? json_array_size(v) : json_is_integer(v) ? 1 : 0;
     if (n > TS_MODEL_STOPS)
-        return ts_say(why, "config: eos_token_id: got %zu tokens, expected %d at most", n,
+        return ts_say(why, "config: eos_token_id: got %zu tokens, expected at most %d", n,
                       (int)TS_MODEL_STOPS);
     for (size_t i = 0; i < n; i++) {
         const json_t *id = json_is_array(v) ? json_array_get(v, i) : v;
         if (!json_is_integer(id) || json_integer_value(id) < 0 ||
             json_integer_value(id) >= d->n_vocab)
-            return ts_say(why, "config: eos_token_id is not a token of the vocabulary");
+            return ts_say(why, "config: eos_token_id: expected tokens of the vocabulary");
         d->stop[d->n_stop++] = (int32_t)json_integer_value(id);
     }
     return true;
@@ -177,7 +179,7 @@ bool ts_config_parse(const void *bytes, size_t n, ts_decoder_dims *d, char why[T
     json_t      *o = json_loadb(bytes, n, 0, &e);
     *d = (ts_decoder_dims) { 0 };
     if (!o) return ts_say(why, "config: line %d: %.100s", e.line, e.text);
-    bool ok = json_is_object(o) || ts_say(why, "config: not a JSON object");
+    bool ok = json_is_object(o) || ts_say(why, "config: expected a JSON object");
     ok = ok && sizes(o, d, why) && family(o, d, why) && biases(o, d, why) && rope(o, d, why) &&
          window(o, d, why) && ts_dims_check(d, why) && stops(o, d, why);
     json_decref(o);

@@ -16,12 +16,12 @@ bool ts_memory_take(ts_device device, size_t n_bytes, const char *what, void **p
     *p = NULL;
     if (device == TS_CPU) {
         *p = malloc(n_bytes);
-        return *p || ts_say(why, "no memory for %s: %zu bytes were asked for", what, n_bytes);
+        return *p || ts_say(why, "%s: cannot allocate %zu bytes", what, n_bytes);
     }
     const ts_cuda_module_ops *cuda = ts_cuda_ops();
     const int                 e = cuda->alloc(p, n_bytes);
-    return !e || ts_say(why, "the CUDA device has no memory for %s: %zu bytes were asked for: %s",
-                        what, n_bytes, cuda->error_text(e));
+    return !e || ts_say(why, "%s: cannot allocate %zu bytes on the CUDA device: %s", what, n_bytes,
+                        cuda->error_text(e));
 }
 
 void ts_memory_give(ts_device device, void *p)
@@ -40,12 +40,12 @@ static void load(void)
 {
     void *handle = ts_cuda_open("libtouchstone_model_cuda.so", "TOUCHSTONE_MODEL_CUDA_MODULE");
     if (!handle) {
-        ts_say(reason, "no CUDA module for models: %s", dlerror());
+        ts_say(reason, "CUDA module for models not available: %s", dlerror());
         return;
     }
     const ts_model_module *found = dlsym(handle, "ts_model_cuda");
     if (found && found->abi == TS_MODEL_CUDA_ABI) module = found;
-    else ts_say(reason, "the CUDA module for models is of another version");
+    else ts_say(reason, "CUDA module for models: version mismatch; rebuild or reinstall");
 }
 
 /* ---- the decoder ---- */
@@ -68,7 +68,7 @@ static bool copy_in(const ts_decoder *m, void *memory, void *frequency, char why
     int                       e = cuda->copy_in(memory, m->memory, m->n_bytes);
     if (!e) e = cuda->copy_in(frequency, m->frequency, n_frequency);
     return !e ||
-           ts_say(why, "the weights cannot be copied to the CUDA device: %s", cuda->error_text(e));
+           ts_say(why, "weights: cannot be copied to the CUDA device: %s", cuda->error_text(e));
 }
 
 bool ts_decoder_to_cuda(ts_decoder *m, char why[TS_MODEL_WHY])
@@ -76,14 +76,14 @@ bool ts_decoder_to_cuda(ts_decoder *m, char why[TS_MODEL_WHY])
     const size_t n_frequency = (size_t)m->dims.head_dim / 2 * sizeof *m->frequency;
     void        *self = NULL, *memory = NULL, *frequency = NULL;
     if (m->device == TS_CUDA) return true;
-    if (m->dtype != TS_F32) return ts_say(why, "a CUDA device: got weights in f64, expected f32");
+    if (m->dtype != TS_F32) return ts_say(why, "cuda: got weights in f64, expected f32");
     const char *absent = ts_cuda_unavailable_reason();
     if (absent) return ts_say(why, "%s", absent);
     pthread_once(&once, load);
     if (!module) return ts_say(why, "%s", reason);
     if (!module->open(&self, why, TS_MODEL_WHY)) return false;
-    if (!ts_memory_take(TS_CUDA, m->n_bytes, "the weights", &memory, why) ||
-        !ts_memory_take(TS_CUDA, n_frequency, "the rotation", &frequency, why) ||
+    if (!ts_memory_take(TS_CUDA, m->n_bytes, "weights", &memory, why) ||
+        !ts_memory_take(TS_CUDA, n_frequency, "rotation table", &frequency, why) ||
         !copy_in(m, memory, frequency, why)) {
         ts_memory_give(TS_CUDA, memory);
         ts_memory_give(TS_CUDA, frequency);

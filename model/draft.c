@@ -96,7 +96,7 @@ static bool make_lists(ts_small *s, char why[TS_MODEL_WHY])
     s->prob = malloc(n * sizeof *s->prob);
     if (!s->tip || !s->next || !s->tokens || !s->string || !s->len || !s->logits || !s->index ||
         !s->prob)
-        return ts_say(why, "no memory for drafts of %zu strings", n);
+        return ts_say(why, "out of memory for drafts of %zu strings", n);
     const ts_softmax_topk_args a = likeliest(s, 0);
     s->exec.n_threads = 1; /* a row is too little to share */
     const ts_status status = ts_softmax_topk_workspace(&a, &s->exec, &s->exec.workspace_bytes);
@@ -110,7 +110,7 @@ bool ts_small_create(const ts_decoder *m, int64_t width, const ts_engine_options
     ts_small         *s = calloc(1, sizeof *s);
     ts_engine_options wide = *o;
     *out = NULL;
-    if (!s) return ts_say(why, "no memory for drafts");
+    if (!s) return ts_say(why, "out of memory for drafts");
     wide.n_seq = s->width = width < m->dims.n_vocab ? width : m->dims.n_vocab;
     s->capacity = o->capacity;
     bool ok = ts_beams_create(m, &wide, &s->beams, why);

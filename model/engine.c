@@ -55,7 +55,7 @@ static bool make_batch(ts_engine *e, char why[TS_MODEL_WHY])
     e->token = malloc((n + (size_t)e->o.chunk) * sizeof *e->token);
     e->row = malloc(n_vocab * sizeof *e->row);
     if (!e->seq || !e->n_new || !e->want || !e->who || !e->running || !e->token || !e->row)
-        return ts_say(why, "no memory for a batch of %zu", n);
+        return ts_say(why, "out of memory for a batch of %zu", n);
     return ts_memory_take(e->m->device, n_logits, "logits", &e->logits, why);
 }
 
@@ -64,7 +64,7 @@ bool ts_engine_create(const ts_decoder *m, const ts_engine_options *o, ts_engine
 {
     *out = NULL;
     ts_engine *e = calloc(1, sizeof *e);
-    if (!e) return ts_say(why, "no memory for an engine");
+    if (!e) return ts_say(why, "out of memory for an engine");
     e->m = m;
     e->o = *o;
     const bool ok = ts_pool_make(m, o, &e->pool, why) && make_batch(e, why) &&
@@ -106,7 +106,7 @@ static bool sound_request(const ts_engine *e, const ts_request *r, char why[TS_M
             return ts_say(why, "prompt: token %lld is %d, expected 0 to %lld", (long long)i,
                           r->prompt[i], (long long)e->m->dims.n_vocab - 1);
     if (r->n_new < 0 || r->n_stop < 0 || r->n_stop > TS_MODEL_STOPS)
-        return ts_say(why, "request: its counts make no sense");
+        return ts_say(why, "request: invalid counts of tokens or stop tokens");
     return true;
 }
 
@@ -116,14 +116,14 @@ bool ts_engine_add(ts_engine *e, const ts_request *r, char why[TS_MODEL_WHY])
     if (e->n_job == e->n_room) {
         const int64_t room = 2 * e->n_room + 16;
         job          *more = realloc(e->job, (size_t)room * sizeof *more);
-        if (!more) return ts_say(why, "no memory for %lld requests", (long long)room);
+        if (!more) return ts_say(why, "out of memory for %lld requests", (long long)room);
         e->job = more;
         e->n_room = room;
     }
     job j = { .n_prompt = r->n_prompt, .n_token = r->n_prompt, .sampling = r->sampling };
     j.n_most = r->n_new < e->o.capacity - r->n_prompt ? r->n_prompt + r->n_new : e->o.capacity;
     j.token = malloc((size_t)j.n_most * sizeof *j.token);
-    if (!j.token) return ts_say(why, "no memory for %lld tokens", (long long)j.n_most);
+    if (!j.token) return ts_say(why, "out of memory for %lld tokens", (long long)j.n_most);
     memcpy(j.token, r->prompt, (size_t)r->n_prompt * sizeof *j.token);
     for (; j.n_stop < r->n_stop; j.n_stop++) j.stop[j.n_stop] = r->stop[j.n_stop];
     e->job[e->n_job++] = j;

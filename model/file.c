@@ -30,7 +30,7 @@ bool ts_file_map(const char *path, ts_file *f, char why[TS_MODEL_WHY])
     if (fd < 0) return ts_say(why, "cannot open %s: %s", path, strerror(errno));
     if (fstat(fd, &is) || !S_ISREG(is.st_mode) || is.st_size <= 0) {
         close(fd);
-        return ts_say(why, "%s: not a file with something in it", path);
+        return ts_say(why, "cannot read %s: expected a regular, non-empty file", path);
     }
     void *p = mmap(NULL, (size_t)is.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
     close(fd);

@@ -305,7 +305,7 @@ bool open_gpu(void **self, char *why, size_t n_why)
 {
     gpu *g = (gpu *)calloc(1, sizeof *g);
     if (!g) {
-        snprintf(why, n_why, "no memory for a handle of cuBLAS");
+        snprintf(why, n_why, "out of memory for a handle of cuBLAS");
         return false;
     }
     const cudaError_t e = cudaMalloc(&g->workspace, BLAS_BYTES);
@@ -313,10 +313,10 @@ bool open_gpu(void **self, char *why, size_t n_why)
     if (!s) s = set_stream(g, NULL);
     if (e) {
         cudaGetLastError(); /* it has been told of */
-        snprintf(why, n_why,
-                 "the CUDA device has no memory for cuBLAS: %zu bytes were asked for: %s",
+        snprintf(why, n_why, "cuBLAS workspace: cannot allocate %zu bytes on the CUDA device: %s",
                  BLAS_BYTES, cudaGetErrorString(e));
-    } else if (s) snprintf(why, n_why, "cuBLAS does not start: %s", cublasGetStatusString(s));
+    } else if (s)
+        snprintf(why, n_why, "cuBLAS cannot be initialised: %s", cublasGetStatusString(s));
     else *self = g;
     if (s) close_gpu(g);
     return !s;

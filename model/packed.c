@@ -25,11 +25,12 @@ bool ts_packed_check(const char *name, ts_shape s, const ts_tensor *t, char why[
     const int64_t n_scale = ts_shape_count(ts_packed_scales(s));
     for (int64_t i = 0; i < n_code; i++)
         if (t->data[i] & t->data[i] >> 1 & 0x55)
-            return ts_say(why, "tensor %s.code: byte %lld has a code of 3, expected 0, 1 or 2",
-                          name, (long long)i);
+            return ts_say(why, "tensor %s.code: byte %lld: got code 3, expected 0, 1 or 2", name,
+                          (long long)i);
     for (int64_t i = 0; i < n_scale; i++) /* the upper byte has the exponent */
         if ((t->scale[2 * i + 1] & 0x7c) == 0x7c)
-            return ts_say(why, "tensor %s.scale: number %lld is not finite", name, (long long)i);
+            return ts_say(why, "tensor %s.scale: element %lld: expected a finite number", name,
+                          (long long)i);
     return true;
 }
 

@@ -49,11 +49,13 @@ static bool sound(const ts_decoder *m, const ts_engine_options *o, char why[TS_M
 {
     const int64_t most = INT64_C(1) << 24;
     if (o->n_seq < 1 || o->n_seq > most || o->chunk < 1 || o->chunk > most)
-        return ts_say(why, "engine: got %lld sequences and chunks of %lld, expected 1 to %lld",
-                      (long long)o->n_seq, (long long)o->chunk, (long long)most);
+        return ts_say(
+            why, "engine: got %lld sequences and chunks of %lld tokens, expected 1 to %lld each",
+            (long long)o->n_seq, (long long)o->chunk, (long long)most);
     if (o->capacity < 1 || o->capacity > m->dims.n_context)
-        return ts_say(why, "engine: got room for %lld tokens, expected 1 to the model's %lld",
-                      (long long)o->capacity, (long long)m->dims.n_context);
+        return ts_say(
+            why, "engine: got a capacity of %lld tokens, expected 1 to %lld, the model's context",
+            (long long)o->capacity, (long long)m->dims.n_context);
     return true;
 }
 
@@ -63,15 +65,16 @@ static bool make(const ts_decoder *m, const ts_engine_options *o, ts_pool *p,
     const ts_kv_dims d = cache_dims(m, o);
     size_t           state, work;
     ts_status        s = ts_kv_bytes(&d, &p->exec, &state, &work);
-    if (s) return ts_say(why, "the cache refuses these dimensions: %s", ts_status_text(s));
+    if (s) return ts_say(why, "KV cache: unsupported dimensions: %s", ts_status_text(s));
     p->n_call = d.max_call_tokens;
     p->exec.workspace_bytes = ts_decoder_workspace(m, p->n_call, work);
-    if (!ts_memory_take(m->device, p->exec.workspace_bytes, "a batch", &p->exec.workspace, why) ||
-        !ts_memory_take(m->device, state, "the cache", &p->memory, why))
+    if (!ts_memory_take(m->device, p->exec.workspace_bytes, "batch workspace", &p->exec.workspace,
+                        why) ||
+        !ts_memory_take(m->device, state, "KV cache", &p->memory, why))
         return false;
     s = ts_kv_create(&d, &p->exec, p->memory, state, &p->kv);
     p->n_bytes = state;
-    return !s || ts_say(why, "the cache cannot be made: %s", ts_status_text(s));
+    return !s || ts_say(why, "KV cache: cannot be created: %s", ts_status_text(s));
 }
 
 bool ts_pool_make(const ts_decoder *m, const ts_engine_options *o, ts_pool *p,

@@ -66,13 +66,14 @@ static bool entries(const ts_safetensors *s, char why[TS_MODEL_WHY])
     {
         if (!strcmp(name, "__metadata__")) continue;
         if (!range(entry, s->n_data, &begin, &end))
-            return ts_say(why, "tensor %.80s: its data_offsets are not inside %llu bytes", name,
+            return ts_say(why, "tensor %.80s: data_offsets outside the %llu bytes of data", name,
                           (unsigned long long)s->n_data);
         if (!fills(entry, end - begin))
-            return ts_say(why, "tensor %.80s: %llu bytes are not what its shape and dtype take",
+            return ts_say(why,
+                          "tensor %.80s: got %llu bytes, which does not match its shape and dtype",
                           name, (unsigned long long)(end - begin));
         if (end - begin > s->n_data - total)
-            return ts_say(why, "tensor %.80s: tensors share bytes", name);
+            return ts_say(why, "tensor %.80s: overlaps another tensor", name);
         total += end - begin;
     }
     return true;
@@ -86,15 +87,15 @@ bool ts_safetensors_parse(const void *bytes, size_t n, ts_safetensors **out, cha
     *out = NULL;
     for (int i = 0; i < PREFIX && n >= PREFIX; i++) n_header |= (uint64_t)p[i] << 8 * i;
     if (n < PREFIX || n_header > MOST_HEADER || n_header > n - PREFIX)
-        return ts_say(why, "safetensors: a header of %llu bytes in a file of %zu",
+        return ts_say(why, "safetensors: got a header of %llu bytes in a file of %zu",
                       (unsigned long long)n_header, n);
     ts_safetensors *s = calloc(1, sizeof *s);
-    if (!s) return ts_say(why, "no memory for a header");
+    if (!s) return ts_say(why, "out of memory for a header");
     s->data = p + PREFIX + n_header;
     s->n_data = n - PREFIX - n_header;
     s->header = json_loadb((const char *)p + PREFIX, n_header, JSON_REJECT_DUPLICATES, &e);
     bool ok = s->header || ts_say(why, "safetensors header: %.100s", e.text);
-    ok = ok && (json_is_object(s->header) || ts_say(why, "safetensors header: not an object"));
+    ok = ok && (json_is_object(s->header) || ts_say(why, "safetensors header: expected an object"));
     if (ok && entries(s, why)) {
         *out = s;
         return true;
@@ -131,13 +132,14 @@ static bool locate(const ts_safetensors *s, const char *name, ts_shape want,
 {
     const json_t *entry = json_object_get(s->header, name);
     uint64_t      begin, end;
-    if (!entry) return ts_say(why, "tensor %s is missing", name);
+    if (!entry) return ts_say(why, "tensor %s: missing", name);
     const char *dtype = json_string_value(json_object_get(entry, "dtype"));
     if (!has_shape(json_object_get(entry, "shape"), want)) {
         if (!want.cols)
-            return ts_say(why, "tensor %s: another shape than [%lld]", name, (long long)want.rows);
-        return ts_say(why, "tensor %s: another shape than [%lld, %lld]", name, (long long)want.rows,
-                      (long long)want.cols);
+            return ts_say(why, "tensor %s: wrong shape, expected [%lld]", name,
+                          (long long)want.rows);
+        return ts_say(why, "tensor %s: wrong shape, expected [%lld, %lld]", name,
+                      (long long)want.rows, (long long)want.cols);
     }
     for (*which = 0; *which < n_known; ++*which)
         if (!strcmp(dtype, known[*which]) && range(entry, s->n_data, &begin, &end)) {

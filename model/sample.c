@@ -41,7 +41,7 @@ bool ts_sampler_make(int64_t n_vocab, ts_device device, ts_sampler **out, char w
     void        *host = NULL, *found = NULL;
     ts_sampler  *s = calloc(1, sizeof *s);
     *out = s;
-    if (!s) return ts_say(why, "no memory for a sampler");
+    if (!s) return ts_say(why, "out of memory for a sampler");
     s->n_vocab = n_vocab;
     s->exec.device = device;
     s->exec.n_threads = 1; /* one row is too little to share */

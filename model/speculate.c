@@ -131,8 +131,8 @@ static bool make_lists(ts_speculator *s, char why[TS_MODEL_WHY])
     s->u = calloc(n, sizeof *s->u);
     if (!s->text || !s->tree.token || !s->tree.parent || !s->parent || !s->row || !s->out ||
         !s->path || !s->status || !s->u)
-        return ts_say(why, "no memory for a tree of %zu rows", n);
-    return ts_memory_take(s->m->device, n * each * size, "a tree", &s->kv, why) &&
+        return ts_say(why, "out of memory for a tree of %zu rows", n);
+    return ts_memory_take(s->m->device, n * each * size, "draft tree", &s->kv, why) &&
            ts_memory_take(s->m->device, n * (size_t)d->n_vocab * size, "logits", &s->logits, why);
 }
 
@@ -143,7 +143,7 @@ bool ts_speculator_create(const ts_decoder *m, const ts_engine_options *o, int64
     if (n_node < 0 || n_node > 1 << 20 || n_deep < 0)
         return ts_say(why, "drafts: got %lld nodes, expected 0 to %d", (long long)n_node, 1 << 20);
     ts_speculator *s = calloc(1, sizeof *s);
-    if (!s) return ts_say(why, "no memory for drafts");
+    if (!s) return ts_say(why, "out of memory for drafts");
     s->m = m;
     s->o = *o;
     s->o.n_seq = 1;
@@ -153,7 +153,7 @@ bool ts_speculator_create(const ts_decoder *m, const ts_engine_options *o, int64
     s->exec = (ts_exec) { .device = m->device, .n_threads = o->n_threads };
     bool ok = ts_pool_make(m, &s->o, &s->pool, why) && make_lists(s, why) && make_walk(s, why);
     if (ok && ts_kv_open(s->pool.kv, &s->pool.exec, &s->seq))
-        ok = ts_say(why, "the cache refuses a sequence");
+        ok = ts_say(why, "KV cache: cannot open a sequence");
     if (ok) *out = s;
     else ts_speculator_free(&s);
     return ok;

@@ -25,7 +25,7 @@ bool ts_stateless_create(const ts_decoder *m, const ts_engine_options *o, ts_sta
     alone.n_seq = 1;
     alone.page = alone.n_page = 0;
     *out = NULL;
-    if (!s) return ts_say(why, "no memory for a model");
+    if (!s) return ts_say(why, "out of memory for a model");
     s->m = m;
     s->capacity = o->capacity;
     const size_t n_logits = (size_t)m->dims.n_vocab * ts_format_of(m->dtype)->n_bytes;
@@ -33,7 +33,7 @@ bool ts_stateless_create(const ts_decoder *m, const ts_engine_options *o, ts_sta
               ts_memory_take(m->device, n_logits, "logits", &s->logits, why);
     s->string = ok ? malloc((size_t)o->capacity * sizeof *s->string) : NULL;
     if (ok && (!s->string || ts_kv_open(s->pool.kv, &s->pool.exec, &s->seq)))
-        ok = ts_say(why, "no memory for a string of %lld", (long long)o->capacity);
+        ok = ts_say(why, "out of memory for a string of %lld", (long long)o->capacity);
     if (ok) *out = s;
     else ts_stateless_free(&s);
     return ok;

@@ -121,16 +121,16 @@ bool ts_textbook(const ts_decoder *m, int32_t *token, int64_t n_prompt, int64_t 
     const ts_decoder_dims *d = &m->dims;
     const int64_t          n_q = d->n_head * d->head_dim, n_kv = d->n_kv_head * d->head_dim;
     const int64_t          n_cache = d->n_layer * n_total * n_kv;
-    if (m->device != TS_CPU) return ts_say(why, "the textbook's loop runs on the CPU only");
+    if (m->device != TS_CPU) return ts_say(why, "the textbook runs only on the CPU");
     if (m->dtype != TS_F32 || m->packed || d->layernorm || d->gelu || d->qk_norm || d->qkv_bias ||
         d->o_bias || d->ffn_bias || d->window)
-        return ts_say(why, "the textbook's loop knows plain float32 Llamas only");
+        return ts_say(why, "the textbook supports only plain float32 Llama models");
     if (n_prompt < 1 || n_total < n_prompt || n_total > d->n_context)
-        return ts_say(why, "the textbook's loop got %lld tokens, expected at most %lld",
-                      (long long)n_total, (long long)d->n_context);
+        return ts_say(why, "textbook: got %lld tokens, expected at most %lld", (long long)n_total,
+                      (long long)d->n_context);
     const int64_t room = 2 * d->width + 2 * n_q + n_total + 2 * d->n_ffn + d->n_vocab + 2 * n_cache;
     float        *all = malloc((size_t)room * sizeof *all), *at = all;
-    if (!all) return ts_say(why, "no memory for %lld numbers", (long long)room);
+    if (!all) return ts_say(why, "out of memory for %lld numbers", (long long)room);
     book b = { .m = m, .n_total = n_total };
     b.x = at, at += d->width;
     b.h = at, at += d->width;

@@ -14,7 +14,7 @@ bool ts_tokenizer_parse(const void *bytes, size_t n, ts_tokenizer **out, char wh
     const unsigned char *p = bytes;
     ts_tokenizer        *t = calloc(1, sizeof *t);
     *out = NULL;
-    if (!t) return ts_say(why, "no memory for a tokenizer");
+    if (!t) return ts_say(why, "out of memory for a tokenizer");
     for (int i = 0; i < 256; i++) t->byte[i] = -1;
     t->stop = -1;
     const bool ok =
@@ -83,7 +83,7 @@ bool ts_tokenizer_sort(ts_tokenizer *t, const bool *ordinary, char why[TS_MODEL_
     t->sorted = malloc(((size_t)t->n_piece + 1) * sizeof *t->sorted);
     if (!all || !t->sorted) {
         free(all);
-        return ts_say(why, "no memory for %lld pieces", (long long)t->n_piece);
+        return ts_say(why, "out of memory for %lld pieces", (long long)t->n_piece);
     }
     for (int64_t i = 0; i < t->n_piece; i++)
         if (t->piece[i].bytes && (!ordinary || ordinary[i]))
@@ -156,7 +156,7 @@ static bool symbols(output *o, const char *p, size_t n)
         if (whole >= 0) o->token[o->n++] = whole;
         for (size_t i = 0; whole < 0 && i < len; i++) {
             const unsigned char c = (unsigned char)p[at + i];
-            if (t->byte[c] < 0) return ts_say(o->why, "the vocabulary has no token for byte %d", c);
+            if (t->byte[c] < 0) return ts_say(o->why, "vocabulary: no token for byte %d", c);
             o->token[o->n++] = t->byte[c];
         }
         at += len;
@@ -168,14 +168,14 @@ static bool word(output *o, const char *p, size_t n)
 {
     const int32_t whole = o->t->whole_words ? ts_tokenizer_find(o->t, p, n) : -1;
     const int64_t from = o->n;
-    if (o->tell) return o->tell(o->user, p, n) || ts_say(o->why, "no memory for words");
+    if (o->tell) return o->tell(o->user, p, n) || ts_say(o->why, "out of memory for words");
     if (whole >= 0) {
         o->token[o->n++] = whole;
         return true;
     }
     if (!symbols(o, p, n)) return false;
     int64_t n_token = o->n - from;
-    if (!ts_bpe(o->t, o->token + from, &n_token)) return ts_say(o->why, "no memory to encode with");
+    if (!ts_bpe(o->t, o->token + from, &n_token)) return ts_say(o->why, "out of memory");
     o->n = from + n_token;
     return true;
 }
@@ -191,10 +191,10 @@ static bool cut(output *o, int i, const char *p, size_t n)
                                           PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY, o->match, o->limits);
         const size_t *span = pcre2_get_ovector_pointer(o->match);
         if (found < 0 && found != PCRE2_ERROR_NOMATCH)
-            return ts_say(o->why, "the tokenizer's pattern is too costly on this text");
+            return ts_say(o->why, "the tokenizer's pattern exceeds the match limit on this text");
         const size_t from = found < 0 ? n : span[0], to = found < 0 ? n : span[1];
         if (found >= 0 && (from < at || to <= from))
-            return ts_say(o->why, "the tokenizer's pattern matches nothing, or backwards");
+            return ts_say(o->why, "the tokenizer's pattern matched an empty or invalid range");
         if (!cut(o, i + 1, p + at, from - at) || !cut(o, i + 1, p + from, to - from)) return false;
         at = to;
     }
@@ -248,13 +248,13 @@ static bool run(output *o, const char *text, size_t n)
     char *const         why = o->why;
     for (size_t at = 0, len; at < n; at += len)
         if (!(len = ts_utf8_length((const unsigned char *)text + at, n - at)))
-            return ts_say(why, "the text is not UTF-8 at byte %zu", at);
+            return ts_say(why, "invalid UTF-8 at byte %zu", at);
     char *spaced = t->leading_space && n ? with_space(text, n) : NULL;
     o->token = malloc((n + 1 + TS_FIRSTS) * sizeof *o->token);
     o->match = pcre2_match_data_create(1, NULL);
     o->limits = pcre2_match_context_create(NULL);
     bool ok = o->token && o->match && o->limits && (spaced || !t->leading_space || !n);
-    if (!ok) ts_say(why, "no memory to encode with");
+    if (!ok) ts_say(why, "out of memory");
     else {
         pcre2_set_match_limit(o->limits, 1000000);
         pcre2_set_heap_limit(o->limits, 64 << 10); /* KiB */

@@ -71,19 +71,18 @@ static bool measure(ts_tokenizer *t, const json_t *vocab, const json_t *added, s
     *n_text = 1;
     json_object_foreach((json_t *)(uintptr_t)vocab, name, v)
     {
-        if (!sound_id(v, &id))
-            return ts_say(why, "vocabulary: piece '%.40s' has no sound id", name);
+        if (!sound_id(v, &id)) return ts_say(why, "vocabulary: piece '%.40s': invalid id", name);
         if (id >= t->n_piece) t->n_piece = id + 1;
         *n_text += strlen(name);
     }
     json_array_foreach(added, i, v)
     {
         if (!sound_id(json_object_get(v, "id"), &id) || !*text_of(v, "content"))
-            return ts_say(why, "added_tokens: entry %zu has no sound id and content", i);
+            return ts_say(why, "added_tokens: entry %zu: invalid id or content", i);
         if (id >= t->n_piece) t->n_piece = id + 1;
         *n_text += strlen(text_of(v, "content"));
     }
-    return t->n_piece > 0 || ts_say(why, "vocabulary: it is empty");
+    return t->n_piece > 0 || ts_say(why, "vocabulary: got 0 tokens, expected at least 1");
 }
 
 static bool pieces(ts_tokenizer *t, const json_t *vocab, const json_t *added, bool *ordinary,
@@ -97,7 +96,7 @@ static bool pieces(ts_tokenizer *t, const json_t *vocab, const json_t *added, bo
     {
         const int64_t id = json_integer_value(json_object_get(v, "id"));
         if (t->piece[id].bytes)
-            return ts_say(why, "added_tokens: %lld is there twice", (long long)id);
+            return ts_say(why, "added_tokens: id %lld: listed twice", (long long)id);
         n = strlen(text_of(v, "content"));
         memcpy(text, text_of(v, "content"), n);
         t->piece[id] = (ts_piece) { text, n, 0 };
@@ -109,9 +108,9 @@ static bool pieces(ts_tokenizer *t, const json_t *vocab, const json_t *added, bo
         const int64_t id = json_integer_value(v);
         if (t->piece[id].bytes && !ordinary[id]) continue; /* special tokens may be in both */
         if (t->piece[id].bytes)
-            return ts_say(why, "vocabulary: token %lld is there twice", (long long)id);
+            return ts_say(why, "vocabulary: token %lld: listed twice", (long long)id);
         if (!to_bytes(name, strlen(name), text, &n) || !n)
-            return ts_say(why, "vocabulary: token %lld is not made of byte-level characters",
+            return ts_say(why, "vocabulary: token %lld: expected byte-level characters",
                           (long long)id);
         t->piece[id] = (ts_piece) { text, n, 0 };
         ordinary[id] = true;
@@ -126,14 +125,14 @@ static bool vocabulary(ts_tokenizer *t, const json_t *root, char why[TS_MODEL_WH
     const json_t *vocab = json_object_get(json_object_get(root, "model"), "vocab");
     const json_t *added = json_object_get(root, "added_tokens");
     size_t        n_text;
-    if (!json_is_object(vocab)) return ts_say(why, "tokenizer: model.vocab is missing");
+    if (!json_is_object(vocab)) return ts_say(why, "tokenizer: model.vocab: missing");
     if (!measure(t, vocab, added, &n_text, why)) return false;
     t->text = malloc(n_text);
     t->piece = calloc((size_t)t->n_piece, sizeof *t->piece);
     t->added = calloc(json_array_size(added) + 1, sizeof *t->added);
     bool *ordinary = calloc((size_t)t->n_piece, sizeof *ordinary);
     bool  ok = t->text && t->piece && t->added && ordinary;
-    if (!ok) ts_say(why, "no memory for %lld tokens", (long long)t->n_piece);
+    if (!ok) ts_say(why, "out of memory for %lld tokens", (long long)t->n_piece);
     ok = ok && pieces(t, vocab, added, ordinary, why) && ts_tokenizer_sort(t, ordinary, why);
     free(ordinary);
     return ok;
@@ -179,14 +178,15 @@ static bool merges(ts_tokenizer *t, const json_t *root, char why[TS_MODEL_WHY])
     const json_t *list = json_object_get(json_object_get(root, "model"), "merges"), *v;
     char          room[4096];
     size_t        i;
-    if (!json_is_array(list)) return ts_say(why, "tokenizer: model.merges is missing");
+    if (!json_is_array(list)) return ts_say(why, "tokenizer: model.merges: missing");
     t->merge = calloc(json_array_size(list) + 1, sizeof *t->merge);
     if (!t->merge || json_array_size(list) > MOST_TOKENS)
-        return ts_say(why, "merges: %zu are too many", json_array_size(list));
+        return ts_say(why, "merges: got %zu, which is too many", json_array_size(list));
     json_array_foreach(list, i, v)
     {
         if (!merge(t, v, room, sizeof room, &t->merge[i]))
-            return ts_say(why, "merges: entry %zu does not join two pieces into a third", i);
+            return ts_say(
+                why, "merges: entry %zu: expected two pieces whose concatenation is a piece", i);
         t->merge[i].rank = (int32_t)i;
         t->n_merge++;
     }
@@ -201,11 +201,11 @@ static bool add_split(ts_tokenizer *t, const char *pattern, char why[TS_MODEL_WH
     int    code;
     size_t at;
     if (t->n_split == TS_SPLITS || strlen(pattern) > MOST_PATTERN)
-        return ts_say(why, "pre_tokenizer: too many patterns, or too long a one");
+        return ts_say(why, "pre_tokenizer: too many patterns, or a pattern too long");
     pcre2_code *made =
         pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED,
                       PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, &code, &at, NULL);
-    if (!made) return ts_say(why, "pre_tokenizer: the pattern is not one, at character %zu", at);
+    if (!made) return ts_say(why, "pre_tokenizer: invalid regular expression at character %zu", at);
     t->split[t->n_split++] = made;
     return true;
 }
@@ -216,7 +216,7 @@ static bool one_step(ts_tokenizer *t, const json_t *o, bool *bytes, char why[TS_
     if (!strcmp(type, "ByteLevel")) {
         *bytes = true;
         if (json_is_true(json_object_get(o, "add_prefix_space")))
-            return ts_say(why, "pre_tokenizer: add_prefix_space is not offered");
+            return ts_say(why, "pre_tokenizer: add_prefix_space is not supported");
         return json_is_false(json_object_get(o, "use_regex")) || add_split(t, gpt2, why);
     }
     if (!strcmp(type, "Digits"))
@@ -225,11 +225,10 @@ static bool one_step(ts_tokenizer *t, const json_t *o, bool *bytes, char why[TS_
     const char *regex = text_of(json_object_get(o, "pattern"), "Regex");
     if (strcmp(type, "Split") || !*regex || strcmp(text_of(o, "behavior"), "Isolated") ||
         json_is_true(json_object_get(o, "invert")))
-        return ts_say(
-            why,
-            "pre_tokenizer: got '%.40s', expected ByteLevel, Digits, or Split, isolated, by a "
-            "Regex",
-            type);
+        return ts_say(why,
+                      "pre_tokenizer: got '%.40s', expected ByteLevel, Digits, or an isolated "
+                      "Split by a Regex",
+                      type);
     return add_split(t, regex, why);
 }
 
@@ -245,7 +244,7 @@ static bool splits(ts_tokenizer *t, const json_t *root, char why[TS_MODEL_WHY])
         {
             if (!one_step(t, v, &bytes, why)) return false;
         }
-    return bytes || ts_say(why, "pre_tokenizer: expected a ByteLevel one");
+    return bytes || ts_say(why, "pre_tokenizer: expected one of type ByteLevel");
 }
 
 /* ---- what a text begins with ---- */
@@ -262,7 +261,7 @@ static bool template(ts_tokenizer *t, const json_t *o, char why[TS_MODEL_WHY])
         if (json_object_get(v, "Sequence")) break;
         if (t->n_first == TS_FIRSTS || json_array_size(ids) != 1 ||
             !sound_id(json_array_get(ids, 0), &id) || id >= t->n_piece)
-            return ts_say(why, "post_processor: what stands before a text is not known");
+            return ts_say(why, "post_processor: unsupported template");
         t->first[t->n_first++] = (int32_t)id;
     }
     return true;

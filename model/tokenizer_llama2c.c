@@ -25,14 +25,14 @@ static bool piece(ts_tokenizer *t, int64_t i, const unsigned char *p, size_t n, 
 {
     float   score;
     int32_t len;
-    if (n - *at < 8) return ts_say(why, "vocabulary: it ends inside piece %lld", (long long)i);
+    if (n - *at < 8) return ts_say(why, "vocabulary: file ends inside piece %lld", (long long)i);
     memcpy(&score, p + *at, 4);
     memcpy(&len, p + *at + 4, 4);
     *at += 8;
     if (!(score - score == 0))
-        return ts_say(why, "vocabulary: piece %lld has no finite score", (long long)i);
+        return ts_say(why, "vocabulary: piece %lld: expected a finite score", (long long)i);
     if (len < 0 || len > LONGEST || (size_t)len > n - *at)
-        return ts_say(why, "vocabulary: piece %lld: got a length of %d, with %zu bytes left",
+        return ts_say(why, "vocabulary: piece %lld: got a length of %d with %zu bytes left",
                       (long long)i, len, n - *at);
     memcpy(*text, p + *at, (size_t)len);
     *at += (size_t)len;
@@ -50,19 +50,19 @@ static bool piece(ts_tokenizer *t, int64_t i, const unsigned char *p, size_t n, 
 bool ts_tokenizer_llama2c(ts_tokenizer *t, const unsigned char *p, size_t n, char why[TS_MODEL_WHY])
 {
     size_t at = 4;
-    if (n < 12) return ts_say(why, "vocabulary: got %zu bytes, expected 12 or more", n);
+    if (n < 12) return ts_say(why, "vocabulary: got %zu bytes, expected at least 12", n);
     const size_t most = n / 8 < MOST_PIECES ? n / 8 : MOST_PIECES;
     t->piece = calloc(most, sizeof *t->piece);
     t->text = malloc(n);
     bool *ordinary = malloc(most);
-    bool  ok = (t->piece && t->text && ordinary) || ts_say(why, "no memory for a vocabulary");
+    bool  ok = (t->piece && t->text && ordinary) || ts_say(why, "out of memory for a vocabulary");
     char *text = t->text;
     for (; ok && at < n; t->n_piece++) {
-        ok = (size_t)t->n_piece < most || ts_say(why, "vocabulary: more pieces than %zu", most);
+        ok = (size_t)t->n_piece < most || ts_say(why, "vocabulary: got more than %zu pieces", most);
         ok = ok && piece(t, t->n_piece, p, n, &at, &text, why);
     }
-    ok = ok && (t->n_piece > END ||
-                ts_say(why, "vocabulary: got %lld pieces, expected more", (long long)t->n_piece));
+    ok = ok && (t->n_piece > END || ts_say(why, "vocabulary: got %lld pieces, which is too few",
+                                           (long long)t->n_piece));
     for (int64_t i = 0; ok && i < t->n_piece; i++) ordinary[i] = i > END;
     for (int i = 0; ok && i < 256; i++)
         if (t->byte[i] >= 0) ordinary[t->byte[i]] = false; /* only for what has no piece */

@@ -48,7 +48,7 @@ static const void *several(const void *table, size_t stride, const char *id, con
         if (strcasestr(name, id) && n + strlen(name) + 3 < sizeof list)
             snprintf(list + n, sizeof list - n, "%s%s", n ? ", " : "", name);
     }
-    ts_plan_say(why, "%s '%.48s' could be %s; which one?", kind, id, list);
+    ts_plan_say(why, "got %s '%.48s', expected one of the matches %s", kind, id, list);
     return NULL;
 }
 
@@ -71,7 +71,7 @@ static const void *find(const void *table, size_t stride, const char *id, const 
     }
     if (n_parts == 1) return part;
     if (n_parts > 1) return several(table, stride, id, kind, why);
-    ts_plan_say(why, "no %s '%.48s'; nearest are %s, %s and %s; 'touchstone list %ss' has all",
+    ts_plan_say(why, "unknown %s '%.48s'; nearest are %s, %s and %s; see 'touchstone list %ss'",
                 kind, id, near[0], near[1], near[2], kind);
     return NULL;
 }

@@ -149,22 +149,24 @@ bool ts_plan_check(const ts_plan_ask *a, char why[TS_PLAN_WHY])
     const ts_plan_cache *c = &a->cache;
     const long long      n_gpu = (long long)a->n_gpu;
     if (a->n_gpu < 1 || a->batch < 1 || a->context < 1 || a->chunk < 1)
-        return ts_plan_say(why, "GPUs, batch, context and chunk must be at least 1");
+        return ts_plan_say(why, "--gpus, --batch, --context, --chunk: expected at least 1");
     if (a->batch > TOP_BATCH || a->context > TOP_CONTEXT || a->chunk > TOP_CONTEXT)
-        return ts_plan_say(why, "expected a batch up to 2^30, context and chunk up to 2^40");
+        return ts_plan_say(why,
+                           "--batch: expected at most 2^30; --context and --chunk: at most 2^40");
     if (m->n_head % a->n_gpu)
-        return ts_plan_say(why, "%s: its %lld query heads cannot be shared by %lld GPUs", m->id,
+        return ts_plan_say(why, "%s: %lld query heads cannot be divided among %lld GPUs", m->id,
                            (long long)m->n_head, n_gpu);
     if (!m->kv_rank && m->n_kv_head % a->n_gpu && a->n_gpu % m->n_kv_head)
-        return ts_plan_say(why, "%s: its %lld KV heads cannot be shared by %lld GPUs", m->id,
+        return ts_plan_say(why, "%s: %lld KV heads cannot be divided among %lld GPUs", m->id,
                            (long long)m->n_kv_head, n_gpu);
     if (a->weights == TS_W_FILE && !m->file_bytes)
-        return ts_plan_say(why, "%s: no file of weights was read, so --weights needs a dtype",
-                           m->id);
+        return ts_plan_say(
+            why, "%s: --weights: got file, but no weights were read; expected a dtype", m->id);
     if (c->page < 0 || c->key_group < 1)
-        return ts_plan_say(why, "a page has 0 tokens or more, a group of keys at least 1");
+        return ts_plan_say(why, "--page: expected at least 0; --key-group: at least 1");
     if (c->axis == TS_KEY_CHANNEL && c->page % c->key_group)
-        return ts_plan_say(why, "a page of %lld tokens is no whole number of groups of %lld",
+        return ts_plan_say(why,
+                           "--page: got %lld tokens, expected a multiple of the key group, %lld",
                            (long long)c->page, (long long)c->key_group);
     return true;
 }

@@ -20,14 +20,14 @@ bool ts_plan_check_model(const ts_plan_model *m, char why[TS_PLAN_WHY])
         { "width", m->width, 1, large },
         { "query heads", m->n_head, 1, 1 << 14 },
         { "KV heads", m->n_kv_head, 1, 1 << 14 },
-        { "channels of a head", m->head_dim, 1, 1 << 14 },
+        { "channels per head", m->head_dim, 1, 1 << 14 },
         { "vocabulary", m->n_vocab, 1, 1 << 26 },
         { "feed-forward", m->n_ffn, m->n_expert ? 0 : 1, large },
         { "positions", m->n_context, 0, INT64_C(1) << 40 },
         { "window", m->window, 0, INT64_C(1) << 40 },
         { "layers with a window", m->n_window_layer, 0, m->n_layer },
         { "experts", m->n_expert, 0, 1 << 16 },
-        { "experts of a token", m->n_expert_used, m->n_expert ? 1 : 0, m->n_expert },
+        { "experts per token", m->n_expert_used, m->n_expert ? 1 : 0, m->n_expert },
         { "shared experts", m->n_expert_shared, 0, 1 << 10 },
         { "feed-forward of an expert", m->n_expert_ffn, m->n_expert ? 1 : 0, large },
         { "layers without experts", m->n_dense_layer, 0, m->n_layer },
@@ -43,7 +43,7 @@ bool ts_plan_check_model(const ts_plan_model *m, char why[TS_PLAN_WHY])
                                (long long)all[i].value, (long long)all[i].least,
                                (long long)all[i].most);
     if (m->n_head % m->n_kv_head)
-        return ts_plan_say(why, "%lld query heads are no multiple of %lld KV heads",
+        return ts_plan_say(why, "query heads: got %lld, expected a multiple of the %lld KV heads",
                            (long long)m->n_head, (long long)m->n_kv_head);
     return true;
 }
@@ -75,8 +75,8 @@ static bool slurp(const char *path, char **text, size_t *n, char why[TS_PLAN_WHY
     if (ok) return true;
     free(*text);
     *text = NULL;
-    return f ? ts_plan_say(why, "cannot read %.150s, or it has more than 16 MiB", path)
-             : ts_plan_say(why, "cannot open %.150s", path);
+    return f ? ts_plan_say(why, "%.150s: cannot be read, or larger than 16 MiB", path)
+             : ts_plan_say(why, "%.150s: cannot be opened", path);
 }
 
 typedef struct sum {
@@ -90,7 +90,7 @@ static bool add_shard(void *user, const char *name)
     sum    *s = user;
     int64_t n;
     char    path[MOST_PATH];
-    if (!beside(s->index, false, name, path)) return ts_plan_say(s->why, "too long a path");
+    if (!beside(s->index, false, name, path)) return ts_plan_say(s->why, "path too long");
     if (!ts_plan_safetensors(path, &n, s->why)) return false;
     s->bytes = ts_plus(s->bytes, n);
     return true;
@@ -128,13 +128,14 @@ static bool read_json(const char *path, bool is_folder, ts_plan_model *m, char w
 {
     char       config[MOST_PATH], weights[MOST_PATH] = "";
     const bool is_tensors = ends_in(path, ".safetensors"), is_index = ends_in(path, ".index.json");
-    if (!beside(path, is_folder, "config.json", config)) return ts_plan_say(why, "too long a path");
+    if (!beside(path, is_folder, "config.json", config)) return ts_plan_say(why, "path too long");
     if (!is_folder && !is_tensors && !is_index) return read_config(path, m, why);
     if (!is_folder) snprintf(weights, sizeof weights, "%s", path);
     else if (beside(path, true, "model.safetensors.index.json", weights) && !is_file(weights))
         beside(path, true, "model.safetensors", weights);
     if (!is_file(config) && !is_folder)
-        return ts_plan_say(why, "no config.json beside it, which would have the number of heads");
+        return ts_plan_say(
+            why, "no config.json next to the file; expected one with the number of heads");
     if (!read_config(config, m, why)) return false;
     if (!is_file(weights)) return true; /* a folder may have a config alone */
     return ends_in(weights, ".index.json") ? read_index(weights, m, why)
@@ -146,7 +147,7 @@ static bool read_json(const char *path, bool is_folder, ts_plan_model *m, char w
 static bool read_json(const char *path, bool is_folder, ts_plan_model *m, char why[TS_PLAN_WHY])
 {
     (void)path, (void)is_folder, (void)m;
-    return ts_plan_say(why, "this program was built without jansson and reads GGUF files alone");
+    return ts_plan_say(why, "only GGUF files can be read, built without jansson");
 }
 
 #endif
@@ -156,12 +157,12 @@ bool ts_plan_read(const char *path, ts_plan_model *m, char why[TS_PLAN_WHY])
     struct stat is;
     char        magic[4] = "";
     *m = (ts_plan_model) { .id = path };
-    if (strlen(path) >= MOST_PATH) return ts_plan_say(why, "too long a path");
+    if (strlen(path) >= MOST_PATH) return ts_plan_say(why, "path too long");
     if (stat(path, &is)) return ts_plan_say(why, "no such file");
     if (S_ISDIR(is.st_mode)) return read_json(path, true, m, why);
-    if (!S_ISREG(is.st_mode)) return ts_plan_say(why, "neither a file nor a folder");
+    if (!S_ISREG(is.st_mode)) return ts_plan_say(why, "expected a file or a folder");
     FILE *f = fopen(path, "rb");
-    if (!f) return ts_plan_say(why, "cannot open it");
+    if (!f) return ts_plan_say(why, "cannot be opened");
     const bool gguf =
         (fread(magic, 1, 4, f) == 4 && !memcmp(magic, "GGUF", 4)) || ends_in(path, ".gguf");
     rewind(f);

@@ -21,7 +21,7 @@ typedef struct reader {
 static bool get(reader *r, void *to, int64_t n)
 {
     if (n > r->end - r->at || fread(to, 1, (size_t)n, r->f) != (size_t)n)
-        return ts_plan_say(r->why, "gguf: it ends inside its header, after %lld bytes",
+        return ts_plan_say(r->why, "gguf: file ends inside the header, after %lld bytes",
                            (long long)r->at);
     r->at += n;
     return true;
@@ -44,7 +44,7 @@ static bool get_text(reader *r, char text[MOST_TEXT])
     uint64_t n;
     if (!get(r, &n, sizeof n)) return false;
     if (n > (uint64_t)(r->end - r->at))
-        return ts_plan_say(r->why, "gguf: a string of %llu bytes in a file of %lld",
+        return ts_plan_say(r->why, "gguf: got a string of %llu bytes in a file of %lld",
                            (unsigned long long)n, (long long)r->end);
     const int64_t kept = ts_lesser((int64_t)n, MOST_TEXT - 1);
     memset(text, 0, MOST_TEXT);
@@ -63,7 +63,7 @@ static bool get_scalar(reader *r, uint32_t type, int64_t *value)
 {
     uint64_t  bits = 0;
     const int n = scalar_bytes(type);
-    if (!n) return ts_plan_say(r->why, "gguf: no value has type %u", type);
+    if (!n) return ts_plan_say(r->why, "gguf: unknown value type %u", type);
     if (!get(r, &bits, n)) return false;
     *value = type == 6 || type == 12 || bits > INT64_MAX ? 0 : (int64_t)bits;
     return true;
@@ -78,11 +78,11 @@ static bool get_array(reader *r, int64_t *value, int64_t *n_items)
     *value = 0;
     if (!get(r, &type, sizeof type) || !get(r, &n, sizeof n)) return false;
     if (n > (uint64_t)(r->end - r->at))
-        return ts_plan_say(r->why, "gguf: an array of %llu items in a file of %lld bytes",
+        return ts_plan_say(r->why, "gguf: got an array of %llu items in a file of %lld bytes",
                            (unsigned long long)n, (long long)r->end);
     *n_items = (int64_t)n;
     if (type != STRING && !scalar_bytes(type))
-        return ts_plan_say(r->why, "gguf: no array has items of type %u", type);
+        return ts_plan_say(r->why, "gguf: unknown array item type %u", type);
     for (uint64_t i = 0; i < n; i++) {
         int64_t v = 0;
         if (type == STRING ? !get_text(r, text) : !get_scalar(r, type, &v)) return false;
@@ -176,15 +176,16 @@ static bool get_tensor(reader *r, int64_t *end)
     int64_t  n = 1, block, bytes;
     if (!get_text(r, name) || !get(r, &n_dims, sizeof n_dims)) return false;
     if (n_dims > MOST_DIMS)
-        return ts_plan_say(r->why, "gguf: tensor %.80s has %u dimensions", name, n_dims);
+        return ts_plan_say(r->why, "gguf: tensor %.80s: got %u dimensions", name, n_dims);
     for (uint32_t i = 0; i < n_dims; i++) {
         if (!get(r, &dim, sizeof dim)) return false;
         n = ts_times(n, dim > TS_PLAN_MOST ? TS_PLAN_MOST : (int64_t)dim);
     }
     if (!get(r, &type, sizeof type) || !get(r, &offset, sizeof offset)) return false;
     if (!block_of(type, &block, &bytes) || n % block)
-        return ts_plan_say(r->why, "gguf: tensor %.80s: %lld elements of type %u", name,
-                           (long long)n, type);
+        return ts_plan_say(r->why,
+                           "gguf: tensor %.80s: invalid size or type: %lld elements of type %u",
+                           name, (long long)n, type);
     if (!strcmp(name, "output.weight")) r->has_head = true;
     bytes = ts_times(n / block, bytes);
     *end = ts_plus(offset > TS_PLAN_MOST ? TS_PLAN_MOST : (int64_t)offset, bytes);
@@ -198,7 +199,7 @@ static bool complete(reader *r)
     int64_t        full_every;
     m->note = "GGUF header";
     if (!ts_plan_family(r->type, m, &full_every))
-        m->note = "GGUF header of an architecture not known here: counted as Llama's";
+        m->note = "GGUF header, unknown architecture counted as Llama";
     if (!m->n_kv_head) m->n_kv_head = m->n_head;
     m->head_dim = r->key_length ? r->key_length : m->n_head > 0 ? m->width / m->n_head : 0;
     if (!m->n_vocab) m->n_vocab = r->n_tokens;
@@ -231,10 +232,10 @@ bool ts_plan_gguf(FILE *f, int64_t n_file, ts_plan_model *m, char why[TS_PLAN_WH
         if (end > last) last = end;
     }
     if (r.alignment < 1 || r.alignment > 1 << 20)
-        return ts_plan_say(why, "gguf: an alignment of %lld bytes", (long long)r.alignment);
+        return ts_plan_say(why, "gguf: invalid alignment of %lld bytes", (long long)r.alignment);
     last = ts_plus(last, ts_times(ts_ceil_div(r.at, r.alignment), r.alignment));
     if (last > n_file)
-        return ts_plan_say(why, "gguf: tensors up to byte %lld in a file of %lld", (long long)last,
-                           (long long)n_file);
+        return ts_plan_say(why, "gguf: tensors extend to byte %lld in a file of %lld",
+                           (long long)last, (long long)n_file);
     return complete(&r);
 }

@@ -17,7 +17,7 @@ static bool integer(const json_t *o, const char *keys, int64_t *value, char why[
     for (; *keys; keys += strlen(keys) + 1) {
         const json_t *v = json_object_get(o, keys);
         if (!v || json_is_null(v)) continue;
-        if (!json_is_integer(v)) return ts_plan_say(why, "config: %s is not a whole number", keys);
+        if (!json_is_integer(v)) return ts_plan_say(why, "config: %s: expected an integer", keys);
         *value = json_integer_value(v);
         return true;
     }
@@ -28,7 +28,7 @@ static bool flag(const json_t *o, const char *key, bool *value, char why[TS_PLAN
 {
     const json_t *v = json_object_get(o, key);
     if (!v || json_is_null(v)) return true;
-    if (!json_is_boolean(v)) return ts_plan_say(why, "config: %s is neither true nor false", key);
+    if (!json_is_boolean(v)) return ts_plan_say(why, "config: %s: expected true or false", key);
     *value = json_is_true(v);
     return true;
 }
@@ -114,7 +114,7 @@ static bool decoder(const json_t *o, ts_plan_model *m, char why[TS_PLAN_WHY])
     int64_t     full_every;
     m->note = "config.json";
     if (!ts_plan_family(type ? type : "", m, &full_every))
-        m->note = "config.json of a model_type not known here: counted as Llama's";
+        m->note = "config.json, unknown model_type counted as Llama";
     if (type && !strncmp(type, "gemma3", 6)) { /* its files leave these out where they are such */
         m->n_head = 8, m->n_kv_head = 4, m->head_dim = 256;
         m->n_vocab = 262208, m->n_context = 131072;
@@ -129,7 +129,7 @@ bool ts_plan_config(const char *text, size_t n, ts_plan_model *m, char why[TS_PL
     json_t       *o = json_loadb(text, n, 0, &e);
     const json_t *inner = json_object_get(o, "text_config"); /* of one that also sees */
     if (!o) return ts_plan_say(why, "config: line %d: %.100s", e.line, e.text);
-    bool ok = json_is_object(o) || ts_plan_say(why, "config: not a JSON object");
+    bool ok = json_is_object(o) || ts_plan_say(why, "config: expected a JSON object");
     ok = ok && decoder(json_is_object(inner) ? inner : o, m, why);
     json_decref(o);
     return ok;
@@ -142,12 +142,12 @@ static bool shards(const json_t *map, bool (*each)(void *user, const char *name)
 {
     json_t     *seen = json_object(), *file;
     const char *tensor;
-    bool        ok = seen || ts_plan_say(why, "no memory for an index");
+    bool        ok = seen || ts_plan_say(why, "out of memory for an index");
     json_object_foreach((json_t *)(uintptr_t)map, tensor, file)
     {
         const char *name = json_string_value(file);
         if (ok && (!name || strchr(name, '/')))
-            ok = ts_plan_say(why, "index: tensor %.80s has no file beside it", tensor);
+            ok = ts_plan_say(why, "index: tensor %.80s: no file named", tensor);
         if (!ok || json_object_get(seen, name)) continue;
         ok = each(user, name) && !json_object_set_new(seen, name, json_true());
     }
@@ -163,7 +163,7 @@ bool ts_plan_shards(const char *text, size_t n, bool (*each)(void *user, const c
     const json_t *map = json_object_get(o, "weight_map");
     bool          ok = o || ts_plan_say(why, "index: line %d: %.100s", e.line, e.text);
     ok = ok && ((json_is_object(map) && json_object_size(map)) ||
-                ts_plan_say(why, "index: no weight_map"));
+                ts_plan_say(why, "index: weight_map: missing"));
     ok = ok && shards(map, each, user, why);
     json_decref(o);
     return ok;
@@ -184,12 +184,13 @@ static bool tensors(json_t *header, int64_t n_data, char why[TS_PLAN_WHY])
         if (json_array_size(range) != 2 || !json_is_integer(a) || !json_is_integer(b) ||
             json_integer_value(a) < 0 || json_integer_value(b) < json_integer_value(a) ||
             json_integer_value(b) > n_data)
-            return ts_plan_say(why, "tensor %.80s: its data_offsets are not inside %lld bytes",
+            return ts_plan_say(why, "tensor %.80s: data_offsets outside the %lld bytes of data",
                                name, (long long)n_data);
         total = ts_plus(total, json_integer_value(b) - json_integer_value(a));
     }
-    return total == n_data || ts_plan_say(why, "safetensors: %lld bytes of tensors in %lld of data",
-                                          (long long)total, (long long)n_data);
+    return total == n_data ||
+           ts_plan_say(why, "safetensors: got %lld bytes of tensors in %lld bytes of data",
+                       (long long)total, (long long)n_data);
 }
 
 static bool header_of(FILE *f, int64_t n_file, int64_t *n_bytes, char why[TS_PLAN_WHY])
@@ -200,11 +201,11 @@ static bool header_of(FILE *f, int64_t n_file, int64_t *n_bytes, char why[TS_PLA
     const bool    begun = fread(prefix, 1, PREFIX, f) == PREFIX;
     for (int i = 0; i < PREFIX; i++) n |= (uint64_t)prefix[i] << 8 * i;
     if (!begun || n > MOST_HEADER || (int64_t)n > n_file - PREFIX)
-        return ts_plan_say(why, "safetensors: a header of %llu bytes in a file of %lld",
+        return ts_plan_say(why, "safetensors: got a header of %llu bytes in a file of %lld",
                            (unsigned long long)n, (long long)n_file);
     char   *text = malloc(n + 1);
     json_t *o = NULL;
-    bool    ok = (text && fread(text, 1, n, f) == n) || ts_plan_say(why, "cannot read its header");
+    bool    ok = (text && fread(text, 1, n, f) == n) || ts_plan_say(why, "header cannot be read");
     if (ok) o = json_loadb(text, n, JSON_REJECT_DUPLICATES, &e);
     ok = ok && (json_is_object(o) ||
                 ts_plan_say(why, "safetensors header: %.100s", o ? "not an object" : e.text));
@@ -218,7 +219,7 @@ static bool header_of(FILE *f, int64_t n_file, int64_t *n_bytes, char why[TS_PLA
 bool ts_plan_safetensors(const char *path, int64_t *n_bytes, char why[TS_PLAN_WHY])
 {
     FILE *f = fopen(path, "rb");
-    if (!f) return ts_plan_say(why, "cannot open %.150s", path);
+    if (!f) return ts_plan_say(why, "%.150s: cannot be opened", path);
     const long n = fseek(f, 0, SEEK_END) ? -1 : ftell(f);
     rewind(f);
     const bool ok = header_of(f, n < 0 ? 0 : n, n_bytes, why);

@@ -182,7 +182,7 @@ static bool fill(const ts_records *r, ts_board *b, char *why)
         for (int k = 0; k < 3; k++)
             if (!strcmp(at->type, about_one[k])) ok = attach(b, at);
         if (!ok)
-            return snprintf(why, TS_WHY, "line %zu: %s of an entrant that is not there, or twice",
+            return snprintf(why, TS_WHY, "line %zu: %s of an unknown entrant, or a duplicate",
                             i + 1, at->type),
                    false;
     }
@@ -198,7 +198,8 @@ bool ts_board_make(const ts_records *r, ts_board *b, char why[TS_WHY])
     snprintf(why, TS_WHY, "out of memory");
     for (size_t i = 0; ok && i < r->n; i++)
         if (!strcmp(r->at[i].type, "entrant") && !(ok = add_row(b, r->at[i].root)))
-            snprintf(why, TS_WHY, "line %zu: the same entrant twice, or more than %d", i + 1, MOST);
+            snprintf(why, TS_WHY, "line %zu: duplicate entrant, or more than %d entrants", i + 1,
+                     MOST);
     const size_t n = b->n_contestants;
     ok = ok && (b->pair = calloc(n * n + 1, sizeof *b->pair)) && fill(r, b, why);
     for (size_t i = 0; ok && i < n; i++) sum_up(b, i);

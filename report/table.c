@@ -94,8 +94,7 @@ static void matrix(const ts_board *b, FILE *f)
     int          met = 0;
     for (size_t i = 0; i < n * n; i++) met += b->pair[i].won + b->pair[i].tied;
     if (!met) return;
-    heading(f,
-            "Head to head: won-lost-tied, and by how much the row is faster (+ x) or slower (- /)");
+    heading(f, "Head to head: won-lost-tied, and how much faster (+ x) or slower (- /) the row is");
     for (size_t from = 0; from < n; from += CELLS) {
         fprintf(f, "     %-*s", NAME, "");
         for (size_t j = from; j < n && j < from + CELLS; j++) fprintf(f, " %11zu", j + 1);
@@ -236,10 +235,10 @@ void ts_board_print(const ts_board *b, FILE *f)
         fprintf(f, "%s, badge %s\n", show(ts_jr_text(b->run, "machine", ""), -70).s,
                 show(ts_jr_text(b->run, "badge", "none"), -20).s);
     if (*device) fprintf(f, "%s\n", show(device, -99).s);
-    if (!b->n_rows) fprintf(f, "\nNobody has entered.\n");
+    if (!b->n_rows) fprintf(f, "\nNo entrants.\n");
     if (!b->n_rows) return;
     scoreboard(b, f);
     matrix(b, f);
     for (size_t i = 0; i < b->n_tasks; i++) challenge(b, b->task[i], f);
-    if (!b->ended) fprintf(f, "\nThe run has not ended: more verdicts may follow.\n");
+    if (!b->ended) fprintf(f, "\nThe run has not finished: more verdicts may follow.\n");
 }

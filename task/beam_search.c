@@ -137,9 +137,8 @@ static bool check(const ts_case *c, const void *args, const ts_want *want, ts_fl
     return check_calls(c, args, want, f, e) && check_found(c, args, want, f, e);
 }
 
-static const char TIES[] =
-    "equal scores: the smaller slot of the parent first, then the smaller token";
-static const char ONE_CALL[] = "each step is one call of next, for the unfinished beams";
+static const char TIES[] = "equal scores: the parent's smaller slot first, then the smaller token";
+static const char ONE_CALL[] = "each step calls next once, for the unfinished beams";
 
 /* How often the model is asked, and what about, is the canon's; not the status, nor bytes outside
  * of what was lent. Where scores are equal, what was found must follow from some order among them:
@@ -183,15 +182,15 @@ static const char *common(const ts_case *c, const void *args, const ts_want *wan
 
 static void explain(const ts_case *c, const void *args, const ts_flaw *f, char *s, size_t n)
 {
-    static const char *const more[] = { "calls of next in all",
-                                        "calls of forward in all",
-                                        "bytes written outside of what was lent",
+    static const char *const more[] = { "total calls of next",
+                                        "total calls of forward",
+                                        "bytes written outside the caller's memory",
                                         "status",
-                                        "bytes written by a search that failed",
+                                        "bytes written by a failed search",
                                         "nothing" };
-    static const char *const seen[] = { "strings that next was asked about",
-                                        "what they were, lower half of a hash",
-                                        "what they were, upper half of a hash" };
+    static const char *const seen[] = { "number of strings passed to next",
+                                        "strings passed to next, lower half of their hash",
+                                        "strings passed to next, upper half of their hash" };
     const int64_t            K = c->dim[WIDTH], T = c->dim[STEPS];
     const long long          row = f->row, col = f->col;
     (void)args;
@@ -200,7 +199,7 @@ static void explain(const ts_case *c, const void *args, const ts_flaw *f, char *
     else if (!strcmp(f->what, "beams"))
         snprintf(s, n, "item %lld: %s %lld", row,
                  col < K       ? "length of beam"
-                 : col < 2 * K ? "whether it ended, of beam"
+                 : col < 2 * K ? "finished flag of beam"
                                : "beams found of",
                  col < 2 * K ? col % K : K);
     else if (strcmp(f->what, "calls")) snprintf(s, n, "item %lld, beam %lld", row, col);
@@ -255,7 +254,7 @@ const ts_task ts_task_beam_search = {
     .spoil = spoil,
     .canon = { { "ties", TIES, false },
                { "underflow", TIES, false },
-               { "sick", "logits that are no distribution end the search with TS_E_MODEL", true } },
+               { "sick", "logits without a distribution end the search with TS_E_MODEL", true } },
     .common = common,
     .explain = explain,
 };

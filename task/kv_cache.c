@@ -328,8 +328,8 @@ static const char *common(const ts_case *c, const void *args, const ts_want *wan
 {
     const bool bytes = !strcmp(f->what, "seen");
     if (!check_by(c, args, false, want, f, e)) return NULL;
-    return bytes ? "a cache tells how many bytes and pages it has and holds"
-                 : "what is asked twice has the same bits, and what is refused writes nothing";
+    return bytes ? "a cache reports how many bytes and pages it has and uses"
+                 : "a repeated call is bitwise identical, and a rejected call writes nothing";
 }
 
 /* The operation that wrote row `row` of out, lse or read, or that a row of seen is of. */
@@ -357,8 +357,9 @@ static void explain(const ts_case *c, const void *args, const ts_flaw *f, char *
 {
     static const char *const name[] = { "bytes",    "open", "append", "attend", "read",
                                         "truncate", "fork", "free",   "status", "destroy" };
-    static const char *const usage[TS_KV_SEEN] = { "status",     "",           "pages",
-                                                   "free pages", "bytes held", "bytes reserved" };
+    static const char *const usage[TS_KV_SEEN] = { "status",       "",
+                                                   "pages",        "free pages",
+                                                   "bytes in use", "bytes reserved" };
     const ts_kv_cache_args  *a = args;
     ts_kv_op                 o;
     (void)c;
@@ -366,10 +367,10 @@ static void explain(const ts_case *c, const void *args, const ts_flaw *f, char *
     if (i < 0 || o.what < TS_KV_SIZE || o.what > TS_KV_DESTROY) return;
     const char *field = f->col < TS_KV_SEEN ? usage[f->col] : "";
     if (f->col == 1)
-        field = o.what == TS_KV_SIZE     ? "bytes of the state"
+        field = o.what == TS_KV_SIZE     ? "bytes of state"
                 : o.what == TS_KV_STATUS ? "length of the sequence"
-                                         : "number of the sequence";
-    if (f->col == 2 && o.what == TS_KV_SIZE) field = "status of a creation with a byte less";
+                                         : "id of the sequence";
+    if (f->col == 2 && o.what == TS_KV_SIZE) field = "status of a creation with one byte less";
     const bool seen = !strcmp(f->what, "seen");
     snprintf(s, n, "operation %lld of %lld, %s in layer %d%s%s", (long long)i, (long long)a->n_op,
              name[o.what], (int)o.layer, seen ? ": " : "", seen ? field : "");
@@ -434,8 +435,8 @@ const ts_task ts_task_kv_cache = {
     .check = check,
     .cost = cost,
     .spoil = spoil,
-    .canon = { { "sick", "a NaN or an infinity that was cut off is never seen again", true },
-               { "nonsense", "a senseless call is refused, with nothing written or changed",
+    .canon = { { "sick", "a NaN or infinity that was truncated never reappears", true },
+               { "nonsense", "an invalid call is rejected, with nothing written or changed",
                  true } },
     .common = common,
     .explain = explain,

@@ -17,7 +17,7 @@
 #include "real.h"
 #include "rng.h"
 
-static const char SICK[] = "a NaN or an infinity makes its own row NaN, and no other";
+static const char SICK[] = "a NaN or infinity makes its own row NaN and no other";
 
 static double kappa(int64_t n)
 {

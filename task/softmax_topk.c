@@ -19,8 +19,8 @@
 #include "softmax_topk_cases.h"
 
 static const char SICK[] =
-    "a row with a NaN or +inf has indices -1 and probabilities NaN, no other has";
-static const char HOLES[] = "-inf has no weight, also where the first of a row are all -inf";
+    "a row with a NaN or +inf, and no other, has indices -1 and probabilities NaN";
+static const char HOLES[] = "-inf has weight 0, even if a row begins with many";
 
 static const double U = 0x1p-24; /* of float, in which every kernel may reckon */
 
@@ -205,7 +205,7 @@ static bool check(const ts_case *c, const void *args, const ts_want *want, ts_fl
                                    want + 2 * R * K, f, e);
 }
 
-static const char TIES[] = "equal logits come in the order of their indices, the lowest first";
+static const char TIES[] = "equal logits are ordered by index, lowest first";
 static const char ALL_MASKED[] =
     "a row of -inf has indices 0 to k - 1, probabilities 0 and lse -inf";
 

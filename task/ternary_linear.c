@@ -367,7 +367,7 @@ static const char *common(const ts_case *c, const void *args, const ts_want *wan
                           ts_errors *e)
 {
     return check_outputs(c, args, want, f, e)
-               ? "the forward from codes has the bits of the forward from latents"
+               ? "the forward from codes is bitwise identical to the forward from latents"
                : NULL;
 }
 
@@ -375,7 +375,7 @@ static void explain(const ts_case *c, const void *args, const ts_flaw *f, char *
 {
     (void)c, (void)args;
     if (!strcmp(f->what, "seen") && f->col < TS_TL_FUNCTIONS)
-        snprintf(s, n, "the status of %s", ts_ternary_linear_names[f->col]);
+        snprintf(s, n, "status of %s", ts_ternary_linear_names[f->col]);
 }
 
 /* A product with ternary weights can be one addition a byte of codes, from a table of sums. */
@@ -430,13 +430,12 @@ const ts_task ts_task_ternary_linear = {
     .check = check,
     .cost = cost,
     .spoil = spoil,
-    .canon = { { "sick", "a NaN in a row of the input makes NaN of what it enters, and of no more",
+    .canon = { { "sick", "a NaN in an input row makes NaN only the outputs that depend on it",
                  true },
-               { "bad_code", "code point 3 is refused, with nothing written", true },
-               { "bad_scale", "a scale that is no number is refused, with nothing written", true },
-               { "bad_latent", "latents that are no numbers are refused, with nothing written",
-                 true },
-               { "past_f16", "a scale past f16 is refused, with nothing written", true } },
+               { "bad_code", "code point 3 is rejected, with nothing written", true },
+               { "bad_scale", "a non-finite scale is rejected, with nothing written", true },
+               { "bad_latent", "non-finite latents are rejected, with nothing written", true },
+               { "past_f16", "a scale beyond f16 is rejected, with nothing written", true } },
     .common = common,
     .explain = explain,
 };

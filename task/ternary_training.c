@@ -301,13 +301,13 @@ static ts_cost cost(const ts_case *c)
                        .least_flops = least };
 }
 
-#define OVER "bytes changed behind the state"
+#define OVER "bytes changed past the state"
 
 static void explain(const ts_case *c, const void *args, const ts_flaw *f, char *s, size_t n)
 {
     static const char *const name[] = { "size", "grad", "step", "eval", "export", "destroy" };
     static const char *const field[][TS_TT_SEEN] = {
-        { "status", "bytes of the state", "status of a creation that must fail", OVER },
+        { "status", "bytes of state", "status of a creation that must fail", OVER },
         { "status", "loss", "nothing", OVER },
         { "status", "loss", "nothing", OVER },
         { "status", "sum of the losses", "number of tokens", OVER },
@@ -355,7 +355,7 @@ const ts_task ts_task_ternary_training = {
     .check = check,
     .cost = cost,
     .spoil = spoil,
-    .canon = { { "nonsense", "a senseless call is refused, with nothing written or changed",
+    .canon = { { "nonsense", "an invalid call is rejected, with nothing written or changed",
                  true } },
     .explain = explain,
 };

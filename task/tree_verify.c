@@ -189,7 +189,7 @@ static bool check(const ts_case *c, const void *args, const ts_want *want, ts_fl
     return untouched(b[0], a->out, of[0], f) && untouched(b[1], a->path, of[1], f);
 }
 
-static const char TIES[] = "equal logits: the smallest token is the likeliest";
+static const char TIES[] = "equal logits: the smallest token is chosen";
 
 /* Of equally likely tokens any may be emitted. */
 static const char *common(const ts_case *c, const void *args, const ts_want *want, ts_flaw *f,
@@ -215,19 +215,19 @@ static void explain(const ts_case *c, const void *args, const ts_flaw *f, char *
         [TS_TREE_NEXTS] = "calls of next",
         [TS_TREE_FORWARDS] = "calls of forward",
         [TS_TREE_ROWS] = "rows of the pass",
-        [TS_TREE_WANTS] = "rows of which logits were wanted",
-        [TS_TREE_OVER] = "bytes written outside of what was lent",
+        [TS_TREE_WANTS] = "rows whose logits were requested",
+        [TS_TREE_OVER] = "bytes written outside the caller's memory",
     };
-    static const char *const word[] = { "token", "position", "whether its logits are wanted" };
+    static const char *const word[] = { "token", "position", "whether its logits are requested" };
     const ts_tree_play_args *a = args;
     const long long          row = f->row, col = f->col;
     (void)c;
     if (!strcmp(f->what, "passed"))
         snprintf(s, n, "cycle %lld, row %lld of the pass: %s", row / a->most_rows,
-                 row % a->most_rows, col < 3 ? word[col] : "32 of the rows that it sees");
+                 row % a->most_rows, col < 3 ? word[col] : "visibility mask, 32 rows");
     else if (strcmp(f->what, "seen")) snprintf(s, n, "cycle %lld", row);
     else if (col < TS_TREE_SEEN) snprintf(s, n, "cycle %lld: %s", row, seen[col]);
-    else snprintf(s, n, "cycle %lld: what became of node %lld", row, col - TS_TREE_SEEN);
+    else snprintf(s, n, "cycle %lld: status of node %lld", row, col - TS_TREE_SEEN);
 }
 
 /* The mask of every pass, and the logits that it must ask for; what the walk reads of them depends
@@ -275,7 +275,7 @@ const ts_task ts_task_tree_verify = {
     .cost = cost,
     .spoil = spoil,
     .canon = { { "ties", TIES, false },
-               { "sick", "logits that are no distribution end the cycle with TS_E_MODEL", true } },
+               { "sick", "logits without a distribution end the cycle with TS_E_MODEL", true } },
     .common = common,
     .explain = explain,
 };

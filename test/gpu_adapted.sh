@@ -18,6 +18,6 @@ for k in 8 16 32 64; do
     fi
 done
 "$build/touchstone" judge --depth quick --log "$tmp/log" $entrant >"$tmp/out" 2>&1
-grep '"type":"verdict"' "$tmp/log" | grep -q '"verdict":"FAIL","reason":"status".*not offered' ||
+grep '"type":"verdict"' "$tmp/log" | grep -q '"verdict":"FAIL","reason":"status".*not supported' ||
     complain "expected FAIL status; got $(grep '"type":"verdict"' "$tmp/log")"
 [ $complaints = 0 ]

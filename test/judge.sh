@@ -129,7 +129,7 @@ saw '^  yes  device-guards .*8 of 8 fault' 'selfcheck on a stand-in'
 saw '^  NO   device-busy ' 'selfcheck on a stand-in'
 selfcheck TS_FAKE_CUDA_NONE=1
 [ $? = 3 ] || complain 'selfcheck went on without a device'
-[ "$(cat "$tmp/err")" = 'touchstone: --device cuda: no CUDA device' ] || complain "no device: $(cat "$tmp/err")"
+[ "$(cat "$tmp/err")" = 'touchstone judge: --device cuda: no CUDA device' ] || complain "no device: $(cat "$tmp/err")"
 
 if "$here/python.sh" >/dev/null; then
     cp -r "$here/../entrant/numpy/softmax_topk" "$tmp/python"

@@ -47,7 +47,7 @@ refused 2 '--vocab' --data "$tmp/text" --out "$tmp/x" --vocab 100
 refused 2 '--lr' --data "$tmp/text" --out "$tmp/x" --lr fast
 refused 2 '--device' --data "$tmp/text" --out "$tmp/x" --device gpu
 refused 2 '--dtype' --data "$tmp/text" --out "$tmp/x" --device cuda --dtype f64
-refused 2 'bf16 goes with' --data "$tmp/text" --out "$tmp/x" --dtype bf16
+refused 2 'got bf16 on the CPU' --data "$tmp/text" --out "$tmp/x" --dtype bf16
 refused 3 'cannot open' --data "$tmp/nothing" --out "$tmp/x"
 printf 'a\n\nb\377' >"$tmp/bad"
 refused 3 'UTF-8 at byte 4' --data "$tmp/bad" --out "$tmp/x"
@@ -68,8 +68,8 @@ for kind in '' --ternary; do
     "$program" train --data "$tmp/text" --out "$tmp/whole" $small --steps 300 $kind --resume --svg "$tmp/again" >/dev/null
     cmp -s "$tmp/svg" "$tmp/again" || fail 'a run that goes on draws other curves'
     refused_after 'svg' --data "$tmp/text" --out "$tmp/whole" $small --steps 300 $kind --resume --svg "$tmp/none/svg"
-    grep -q 'of its runs of eight words' "$tmp/facts" || fail 'overlap was not told'
-    refused 3 'has a checkpoint' --data "$tmp/text" --out "$tmp/whole" $small --steps 300 $kind
+    grep -q 'of their eight-word runs' "$tmp/facts" || fail 'overlap was not told'
+    refused 3 'exists; continue with --resume' --data "$tmp/text" --out "$tmp/whole" $small --steps 300 $kind
     refused 3 'steps: got 310' --data "$tmp/text" --out "$tmp/whole" $small --steps 310 $kind --resume
     "$program" train --data "$tmp/text" --out "$tmp/parts" $small --steps 300 $kind >/dev/null &
     run=$!

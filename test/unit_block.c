@@ -176,8 +176,7 @@ static void objects_that_reach_for_more_are_refused(void **state)
           "int h(void) __attribute__((ifunc(\"g\"))); int ts_probe(void) { return h(); }",
           "", "symbol: " },
         { "int ts_probe(void) { return 0; }", "-Wl,-z,execstack", "symbol: an executable stack" },
-        { "int ts_probe(void) { return 0; }", "-Wl,--no-as-needed -lc",
-          "symbol: needs the library" },
+        { "int ts_probe(void) { return 0; }", "-Wl,--no-as-needed -lc", "symbol: needs library" },
         { "char big[1 << 30]; int ts_probe(void) { return big[1]; }", "", "size: " },
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {

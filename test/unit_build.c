@@ -86,7 +86,7 @@ static void refuses_unsound_sources(void **state)
     static const char *const bad[][4] = {
         { "a.c", TOPK BODY "{ return oops; }", "build", "a.c:2:84: error: 'oops' undeclared" },
         { "a.c", TOPK "\x1b[2J", "build", "error" },
-        { "a.c", TOPK "int x;", "missing", "no function 'ts_softmax_topk' is exported" },
+        { "a.c", TOPK "int x;", "missing", "function 'ts_softmax_topk' is not exported" },
         { "a.c", "int ts_softmax_topk(void) { return 0; }", "missing",
           "include its contract header" },
         { "a.c",
@@ -301,10 +301,10 @@ static void audits_any_bytes(void **state)
         }
         bytes[i] = was;
     }
-    refuses_tag(bytes, (size_t)n, DT_NEEDED, "needs the library");
+    refuses_tag(bytes, (size_t)n, DT_NEEDED, "needs library");
     refuses_tag(bytes, (size_t)n, DT_TEXTREL, "relocations in code");
     refuses_tag(bytes, (size_t)n, DT_INIT, "runs at load or exit");
-    refuses_tag(bytes, (size_t)n, DT_RUNPATH, "a dynamic tag that no sealed entrant has");
+    refuses_tag(bytes, (size_t)n, DT_RUNPATH, "a dynamic tag not allowed in a sealed entrant");
     char *exact;
     for (size_t cut = 0; cut < (size_t)n; cut += 7) { /* at its true size, for the sanitizer */
         exact = malloc(cut + 1);
@@ -344,7 +344,7 @@ static void audits_prebuilt_objects(void **state)
     ts_built_free(&b);
     ts_entry_free(&e);
     write_text("text.so", "not an object");
-    assert_refused(in_home("text.so"), "entry", "no function of a challenge was found");
+    assert_refused(in_home("text.so"), "entry", "found no function of a challenge");
 }
 
 int main(int argc, char **argv) /* [FILTER]: the tests whose names match */

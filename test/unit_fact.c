@@ -51,12 +51,12 @@ static void what_the_device_does_holds(void **state)
     (void)state;
     find_out();
     is("device-guards", true);
-    says("device-guards", "8 of 8 fault, 2 of 2 that may be do not, 8 lost");
+    says("device-guards", "8 of 8 fault, 2 of 2 allowed accesses do not, 8 processes lost");
     is("device-shared", true);
     is("device-kill", true);
-    says("device-kill", "3 of 3 begun, 3 ended, 3 stopped");
+    says("device-kill", "3 of 3 started, 3 ended, 3 stopped");
     is("device-head-start", true);
-    says("device-head-start", "0 of 8192 rows whole; after go 8192");
+    says("device-head-start", "0 of 8192 rows are readable; after the signal 8192");
     is("device-cubin", true);
     says("device-cubin", "half a cubin crashed its process");
 }

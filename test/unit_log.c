@@ -260,11 +260,11 @@ static void log_detects_lines(void **state)
     memcpy(other, text, n1); /* the second is missing */
     memcpy(other + n1, third, n3);
     assert_false(whole(other, n1 + n3, why, &r));
-    assert_string_equal(why, "line 2: out of order");
+    assert_string_equal(why, "line 2: sequence number out of order");
     memcpy(other, text, n1 + n2); /* twice */
     memcpy(other + n1 + n2, second, n2);
     assert_false(whole(other, n1 + 2 * n2, why, &r));
-    assert_string_equal(why, "line 3: out of order");
+    assert_string_equal(why, "line 3: sequence number out of order");
     fresh(); /* another log's second line: whole in itself, and of the right number */
     ts_log *l = ts_log_open(path, NULL, why);
     put_entrant(l, 0, "zz");
@@ -274,7 +274,7 @@ static void log_detects_lines(void **state)
     char  *strange = contents(&n4), *its = strchr(strange, '\n') + 1;
     memcpy(other + n1, its, strlen(its));
     assert_false(whole(other, n1 + n4 - (size_t)(its - strange), why, &r));
-    assert_string_equal(why, "line 2: does not follow the line before");
+    assert_string_equal(why, "line 2: does not match the checksum of the previous line");
     free(strange);
     free(other);
     free(text);
@@ -327,7 +327,7 @@ static void log_refuses(void **state)
     assert_true(ts_log_commit(l));
     ts_log_close(l);
     assert_false(ts_records_read(path, &r, why));
-    assert_non_null(strstr(why, "line 4: unknown type"));
+    assert_non_null(strstr(why, "line 4: unknown record type"));
     small_log();
     char *text = contents(&n);
     text[n / 2] ^= 1;

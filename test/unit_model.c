@@ -166,7 +166,7 @@ static void bad_configs(void **state)
         { "\"num_hidden_layers\": 2", "\"num_hidden_layers\": 3", "model.layers.2" },
         { "\"num_hidden_layers\": 2", "\"num_hidden_layers\": 0", "layers" },
         { "\"num_hidden_layers\": 2", "\"num_hidden_layers\": 99999999999", "layers" },
-        { "\"num_hidden_layers\": 2", "\"num_hidden_layers\": \"2\"", "whole number" },
+        { "\"num_hidden_layers\": 2", "\"num_hidden_layers\": \"2\"", "expected an integer" },
         { "\"hidden_size\": 24", "\"hidden_size\": 25", "shape" },
         { "\"hidden_size\": 24", "\"hidden_size\": -24", "width" },
         { "\"num_key_value_heads\": 2", "\"num_key_value_heads\": 3", "multiple" },
@@ -177,7 +177,7 @@ static void bad_configs(void **state)
         { "\"hidden_act\": \"silu\"", "\"hidden_act\": \"relu\"", "hidden_act" },
         { "\"eos_token_id\": 1", "\"eos_token_id\": 320", "eos_token_id" },
         { "\"tie_word_embeddings\": true", "\"tie_word_embeddings\": false", "lm_head.weight" },
-        { "\"tie_word_embeddings\": true", "\"tie_word_embeddings\": 7", "neither" },
+        { "\"tie_word_embeddings\": true", "\"tie_word_embeddings\": 7", "expected true or false" },
         { "{", "[", "config" },
         { "\"use_sliding_window\": false",
           "\"sliding_window\": 4, \"layer_types\": [\"sliding_attention\", \"full_attention\"]",
@@ -224,7 +224,7 @@ static void bad_safetensors(void **state)
         { "\"shape\":[320,24]", "\"shape\":[24,320]", "shape" },
         { "\"data_offsets\":[0,", "\"data_offsets\":[4,", "shape" },
         { "\"data_offsets\":[0,", "\"data_offsets\":{0,", "header" },
-        { "embed_tokens", "Embed_tokens", "model.embed_tokens.weight is missing" },
+        { "embed_tokens", "Embed_tokens", "model.embed_tokens.weight: missing" },
         { "[320,24]", "[-32,24]", "shape" },
     };
     size_t      n_config, n;
@@ -268,7 +268,7 @@ static void shared_bytes(void **state)
     memcpy(file + 8, header, sizeof header - 1);
     assert_false(
         ts_decoder_safetensors(config, n_config, file, 8 + sizeof header - 1 + 8, TS_F32, &m, why));
-    one_line(why, "share");
+    one_line(why, "overlaps");
     free(config);
 }
 

@@ -199,17 +199,17 @@ static void malformed(void **state)
         expect_with(&f, data + 70 + i, (char)(data[70 + i] | 3 << 2 * i),
                     "up_proj.weight.code: byte 7");
     entry(&f, scale, &data);
-    expect_with(&f, data + 11, 0x7c, "k_proj.weight.scale: number 5 is not finite");
-    expect_with(&f, data + 11, (char)0xff, "not finite");
+    expect_with(&f, data + 11, 0x7c, "k_proj.weight.scale: element 5: expected a finite number");
+    expect_with(&f, data + 11, (char)0xff, "expected a finite number");
     expect_with(&f, strstr(entry(&f, code, NULL), "\"U8\"") + 1, 'I', "dtype");
     expect_with(&f, strstr(entry(&f, scale, NULL), "F16") + 1, '3', "shape and dtype");
-    expect_with(&f, entry(&f, scale, NULL) + 1, 'M', "scale is missing");
-    expect_with(&f, entry(&f, code, NULL) + 1, 'M', "up_proj.weight is missing");
+    expect_with(&f, entry(&f, scale, NULL) + 1, 'M', "scale: missing");
+    expect_with(&f, entry(&f, code, NULL) + 1, 'M', "up_proj.weight: missing");
     expect(&f, f.n - 1, "data_offsets");
     char *ffn = strstr(f.config, "\"intermediate_size\": 384");
     assert_non_null(ffn);
     memcpy(ffn, "\"intermediate_size\": 512", 24);
-    expect(&f, f.n, "another shape");
+    expect(&f, f.n, "wrong shape");
     free(f.config);
     free(f.bytes);
     remove_folder(folder);

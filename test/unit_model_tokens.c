@@ -135,7 +135,7 @@ static void bad_json(void **state)
         { "\"merges\": [", "\"merges\": [ [\"zq\", \"qz\"],", "merges" },
         { "\"merges\": [", "\"merges\": [ 7,", "merges" },
         { "\"Isolated\"", "\"Removed\"", "pre_tokenizer" },
-        { "(?i:", "(?i(:", "pattern" },
+        { "(?i:", "(?i(:", "regular expression" },
         { "\"<|begin|>\": 0", "\"<|begin|>\": -1", "id" },
         { "\"<|begin|>\": 0", "\"<|begin|>\": 99999999999", "id" },
         { "\"!\": 2", "\"!\": 3", "twice" },

@@ -336,14 +336,14 @@ static void refusals(void **state)
     assert_true(ts_plan_check(&a, why));
     a.n_gpu = 3;
     assert_false(ts_plan_check(&a, why));
-    assert_non_null(strstr(why, "32 query heads cannot be shared by 3 GPUs"));
+    assert_non_null(strstr(why, "32 query heads cannot be divided among 3 GPUs"));
     a.n_gpu = 1, a.weights = TS_W_FILE;
     assert_false(ts_plan_check(&a, why));
     a.weights = TS_W_BF16, a.batch = 0;
     assert_false(ts_plan_check(&a, why));
     a.batch = 1, a.cache.page = 24;
     assert_false(ts_plan_check(&a, why));
-    assert_non_null(strstr(why, "24 tokens is no whole number of groups of 16"));
+    assert_non_null(strstr(why, "got 24 tokens, expected a multiple of the key group, 16"));
     assert_null(ts_plan_find_model("lama3-8b", why));
     assert_non_null(strstr(why, "nearest are llama-3-8b,"));
     assert_null(ts_plan_find_gpu("", why));

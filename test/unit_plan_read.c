@@ -265,14 +265,14 @@ static void malformed(void **state)
         const char *config, *must;
     } configs[] = {
         { "", "config: line 1" },
-        { "[1, 2]", "not a JSON object" },
-        { "{\"num_hidden_layers\": \"many\"}", "num_hidden_layers is not a whole number" },
+        { "[1, 2]", "expected a JSON object" },
+        { "{\"num_hidden_layers\": \"many\"}", "num_hidden_layers: expected an integer" },
         { "{\"num_hidden_layers\": 2}", "width: got 0, expected 1" },
         { "{\"num_hidden_layers\": 4000000000, \"hidden_size\": 8, \"num_attention_heads\": 2}",
           "layers: got 4000000000" },
         { "{\"num_hidden_layers\": 2, \"hidden_size\": 8, \"num_attention_heads\": 3, "
           "\"num_key_value_heads\": 2, \"intermediate_size\": 8, \"vocab_size\": 9}",
-          "3 query heads are no multiple of 2 KV heads" },
+          "query heads: got 3, expected a multiple of the 2 KV heads" },
     };
     for (size_t i = 0; i < sizeof configs / sizeof *configs; i++) {
         put("c.json", configs[i].config, strlen(configs[i].config));
@@ -282,18 +282,18 @@ static void malformed(void **state)
                                "\"num_attention_heads\": 2, \"intermediate_size\": 8, "
                                "\"vocab_size\": 9}";
     put("t.safetensors", "\377\377\377\377\377\377\377\177", 8);
-    refused("t.safetensors", "no config.json beside it");
+    refused("t.safetensors", "no config.json next to the file");
     put("config.json", good, sizeof good - 1);
     put("t.safetensors", "\377\377\377\377\377\377\377\177", 8);
     refused("t.safetensors", "a header of 9223372036854775807 bytes in a file of 8");
     put("t.safetensors", "\5\0\0\0\0\0\0\0{{}}}", 13);
     refused("t.safetensors", "safetensors header:");
     put("t.safetensors", "\40\0\0\0\0\0\0\0{\"a\":{\"data_offsets\":[0,9999]}}  1234", 44);
-    refused("t.safetensors", "tensor a: its data_offsets are not inside 4 bytes");
+    refused("t.safetensors", "tensor a: data_offsets outside the 4 bytes of data");
     put("t.safetensors", "\40\0\0\0\0\0\0\0{\"a\":{\"data_offsets\":[0,   2]}}  1234", 44);
-    refused("t.safetensors", "2 bytes of tensors in 4 of data");
+    refused("t.safetensors", "2 bytes of tensors in 4 bytes of data");
     put("m.index.json", "{\"weight_map\":{\"a\":\"../x\"}}", 27);
-    refused("m.index.json", "tensor a has no file beside it");
+    refused("m.index.json", "tensor a: no file named");
     unlink(named("config.json"));
 #endif
     refused("nothing", "no such file");

@@ -50,13 +50,13 @@ static void refuses(const char *task, const char *text, const char *expected)
 static void mistakes(void **state)
 {
     (void)state;
-    refuses("softmax_topk", "kk <= 32", "column 1: unknown name 'kk'; the names are rows vocab k");
-    refuses("kv_cache", "store == f31", "unknown name 'f31'; the names are store window channel");
+    refuses("softmax_topk", "kk <= 32", "column 1: unknown name 'kk'; known names: rows vocab k");
+    refuses("kv_cache", "store == f31", "unknown name 'f31'; known names: store window channel");
     refuses("softmax_topk", "k <=", "column 5: the text ends");
     refuses("softmax_topk", "k <= 32)", "column 8: got ')'");
     refuses("softmax_topk", "k / pad", "division by zero, in case softmax_topk/");
-    refuses("softmax_topk", "k < 0", "k < 0 leaves no case of softmax_topk to check");
-    refuses("kv_cache", "page == 0 && page == 1", "leaves no case");
+    refuses("softmax_topk", "k < 0", "'k < 0' excludes every case of softmax_topk");
+    refuses("kv_cache", "page == 0 && page == 1", "excludes every case");
 }
 
 /* Nothing but what is offered, and as much of it as the depth has room for. */

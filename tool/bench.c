@@ -129,7 +129,7 @@ static void turn(bench *b, contestant *c, const ts_exam *e)
             c->verified = order(b, c, TS_STORE, e, &r) && right(c, e);
             return;
         }
-        snprintf(c->why, sizeof c->why, "a timed answer differs from the checked one");
+        snprintf(c->why, sizeof c->why, "a timed output differs from the checked one");
         c->verified = false;
     }
 }
@@ -208,7 +208,7 @@ static void report(bench *b, contestant *c, const ts_exam *e, double best_peer)
         snprintf(rate, sizeof rate, "%9.3f TFLOP/s%s", cost.flops / ns / 1e3, share);
     else snprintf(rate, sizeof rate, "%7.1f GB/s  %5.1f %% of %s", gbs, 100 * gbs / ceiling, which);
     fprintf(b->out, "  %-14s %10.1f us  +-%4.1f %%  %s  %s%s%s%s\n", c->name, ns / 1e3, spread * 50,
-            rate, c->verified ? "verified" : "NOT RIGHT", ratio, c->verified ? "" : ": ",
+            rate, c->verified ? "verified" : "WRONG", ratio, c->verified ? "" : ": ",
             c->verified ? "" : c->why);
     ts_json_number(j, "time_ns", ns);
     ts_json_number(j, "spread", spread);
@@ -301,7 +301,7 @@ static int open_contestants(bench *b, const ts_offer *o, contestant *c, ts_entry
         c[n].peer = ts_peer_start(p, b->where, b->n_threads, &b->arena, why, sizeof why);
         if (c[n].peer) n++;
         else {
-            fprintf(b->out, "peer %s is not here: %s\n", p, why);
+            fprintf(b->out, "peer %s not available: %s\n", p, why);
             free((char *)(uintptr_t)c[n].name);
         }
     }
@@ -328,20 +328,28 @@ static void bench_offer(bench *b, const ts_offer *o)
     free(c);
 }
 
+static bool within(const char *option, uint64_t got, int most)
+{
+    if (got >= 1 && got <= (uint64_t)most) return true;
+    fprintf(stderr, "touchstone bench: %s: got %llu, expected 1 to %d\n", option,
+            (unsigned long long)got, most);
+    return false;
+}
+
 static bool parse(bench *b, int argc, char **argv, int *status)
 {
     const ts_option table[] = {
-        { "--task", "NAME", "only this task, or the tasks of this stem", &b->task },
-        { "--impl", "NAME", "only this implementation of ours", &b->impl },
-        { "--case", "TEXT", "only cases whose name has this (or this|that)", &b->match },
-        { "--device", "cpu|cuda", "where (default cpu)", &b->device },
+        { "--task", "NAME", "only this task, or all tasks with this prefix", &b->task },
+        { "--impl", "NAME", "only this implementation of the library", &b->impl },
+        { "--case", "TEXT", "only cases whose name contains TEXT (or one of A|B|C)", &b->match },
+        { "--device", "cpu|cuda", "device (default cpu)", &b->device },
         { "--threads", "N", "CPU threads (default: all cores)", &b->threads },
-        { "--rounds", "N", "turns each contestant takes (default 15)", &b->rounds },
-        { "--peers", "LIST", "of " TS_PEERS ", through python3", &b->peers },
-        { "--any-order", NULL, "ours too may sum in another order each time, as peers do",
+        { "--rounds", "N", "timed rounds per implementation (default 15)", &b->rounds },
+        { "--peers", "LIST", "of " TS_PEERS "; run by python3", &b->peers },
+        { "--any-order", NULL, "let the library's sums vary in order between calls, as peers' do",
           &b->any_order },
-        { "--quick", NULL, "only the smallest cases, 5 rounds", &b->quick },
-        { "--json", "FILE|-", "the result as JSON", &b->json_path },
+        { "--quick", NULL, "only the smallest cases, in 5 rounds", &b->quick },
+        { "--json", "FILE|-", "write the result as JSON", &b->json_path },
         { "--seed", "N", "seed of the inputs (default 0x5eed)", &b->seed_text },
         { 0 },
     };
@@ -357,11 +365,7 @@ static bool parse(bench *b, int argc, char **argv, int *status)
     if (!ts_case_seed(b->match, &given, &b->seed)) return false;
     if (!ts_task_known("bench", "--task", b->task, false) || !ts_peers_known(b->peers))
         return false;
-    if (threads < 1 || threads > 256 || rounds < 1 || rounds > MAX_ROUNDS) {
-        fprintf(stderr, "touchstone bench: expected 1 to 256 threads and 1 to %d rounds\n",
-                MAX_ROUNDS);
-        return false;
-    }
+    if (!within("--threads", threads, 256) || !within("--rounds", rounds, MAX_ROUNDS)) return false;
     if (b->device && strcmp(b->device, "cpu") && strcmp(b->device, "cuda")) {
         fprintf(stderr, "touchstone bench: --device: got '%s', expected cpu or cuda\n", b->device);
         return false;
@@ -387,14 +391,14 @@ static void report_ceilings(bench *b)
 {
     const char *const name[] = { "copy_streaming", "copy_plain", "read" };
     ts_json          *o = ts_json_object(b->json, "ceilings");
-    fprintf(b->out, "memory at its best: ");
+    fprintf(b->out, "peak memory bandwidth: ");
     if (copy_of(b->best) > 0)
         fprintf(b->out, "copy %.1f GB/s (bytes read + written), ", copy_of(b->best));
     fprintf(b->out, "read %.1f GB/s\n", b->best[TS_CEILING_READ]);
     for (int k = 0; k < TS_N_CEILINGS; k++) ts_json_number(o, name[k], b->best[k]);
     ts_json_number(o, "copy", copy_of(b->best));
     if (b->gflops > 0) {
-        fprintf(b->out, "arithmetic at its best: %.1f GFLOP/s (float32 FMA)\n", b->gflops);
+        fprintf(b->out, "peak arithmetic: %.1f GFLOP/s (float32 FMA)\n", b->gflops);
         ts_json_number(o, "gflops", b->gflops);
     }
 }
@@ -408,7 +412,7 @@ int ts_tool_bench(int argc, char **argv)
     b.out = b.json_path && !strcmp(b.json_path, "-") ? stderr : stdout;
     b.live = isatty(STDERR_FILENO);
     if (!ts_arena_open(&b.arena)) {
-        fprintf(stderr, "touchstone bench: cannot reserve memory\n");
+        fprintf(stderr, "touchstone bench: cannot reserve address space\n");
         return TS_EXIT_BROKEN;
     }
     b.arena.aligned = true;
@@ -432,10 +436,12 @@ int ts_tool_bench(int argc, char **argv)
     if (b.where == TS_CPU) b.gflops = ts_ceiling_gflops(b.n_threads);
     for (const ts_offer *o = ts_offers; o->task; o++)
         if (ts_task_matches(o->task, b.task)) bench_offer(&b, o);
-    report_ceilings(&b);
+    if (b.n_rows) report_ceilings(&b);
     ts_worker_stop(&b.meter);
     ts_arena_close(&b.arena);
-    if (!b.n_rows) fprintf(stderr, "touchstone bench: no case matches\n");
+    if (!b.n_rows)
+        fprintf(stderr, "touchstone bench: no case matches --task, --impl and --case; see "
+                        "'touchstone list cases'\n");
     if (!ts_json_close(b.json_path, b.json)) return TS_EXIT_BROKEN;
     return b.n_unverified || !b.n_rows ? TS_EXIT_FAILED : TS_EXIT_PASSED;
 }

@@ -29,7 +29,8 @@ enum {
     SMALL_FLOPS = 4 * SMALL_ELEMENTS
 };
 
-static const char NO_CUDA_MUTANTS[] = "no module of CUDA mutants"; /* as where it is installed */
+static const char NO_CUDA_MUTANTS[] =
+    "module of CUDA mutants not found"; /* as where it is installed */
 
 typedef struct options {
     const char *task, *impl, *match, *device, *seed, *json, *dtype, *small, *no_mutants,
@@ -138,7 +139,8 @@ static void examine_lane(run *r, const ts_offer *o, lane *l, const ts_exam *e)
     }
     if (!reaches(o, l, e->c->dtype)) {
         v = (ts_verdict) { .faults = 1u << TS_FAULT_STATUS,
-                           .first = { .fault = TS_FAULT_STATUS, .what = "not the row picked" } };
+                           .first = { .fault = TS_FAULT_STATUS,
+                                      .what = "dispatch did not select this implementation" } };
     } else ts_examine(e, l->worker, LANE_LIMIT_MS, &v);
     count(r, l, e, &v);
 }
@@ -233,7 +235,7 @@ static bool lane_works(const run *r, const ts_offer *o, lane *l)
 {
     ts_reply reply = { .broken = true };
     if (l->row && l->row->device == TS_CPU && l->row->needs & ~ts_cpu_features())
-        snprintf(reply.text, sizeof reply.text, "this CPU lacks it");
+        snprintf(reply.text, sizeof reply.text, "not supported by this CPU");
     else if (l->mutant && l->mutant->device == TS_CUDA && !ts_cuda_has_mutants())
         snprintf(reply.text, sizeof reply.text, "%s", NO_CUDA_MUTANTS);
     else
@@ -291,7 +293,7 @@ static void report_caught(run *r, const ts_exam *e, const ts_mutant *m, const ts
     ts_case_string(e->task, e->c, e->seed, name, sizeof name);
     ts_flaw_text(v, why, sizeof why);
     clear_progress(r);
-    fprintf(r->out, "caught %s %s\n       %s\n", m->name, name, why);
+    fprintf(r->out, "caught %s in %s\n       %s\n", m->name, name, why);
 }
 
 /* One that is hunted: with a worker while it is at large and has been asked. */
@@ -438,20 +440,20 @@ static bool parse(run *r, int argc, char **argv, int *status)
 {
     options        *o = &r->o;
     const ts_option table[] = {
-        { "--task", "NAME", "only this task, or the tasks of this stem", &o->task },
-        { "--impl", "NAME", "only this implementation, or this mutant as if it were one",
-          &o->impl },
+        { "--task", "NAME", "only this task, or all tasks with this prefix", &o->task },
+        { "--impl", "NAME", "only this implementation, or this mutant in its place", &o->impl },
         { "--case", "TEXT",
-          "only cases whose name has this (or this|that); a whole name replays it", &o->match },
+          "only cases whose name contains TEXT (or one of A|B|C); a full name replays a case",
+          &o->match },
         { "--device", "cpu|cuda", "only on this device", &o->device },
         { "--dtype", "NAME", "only cases of this dtype", &o->dtype },
-        { "--small", NULL, "only small cases, for running under a checker", &o->small },
-        { "--no-mutants", NULL, "leave the mutants out", &o->no_mutants },
-        { "--only-mutants", NULL, "hunt the mutants alone, and show what caught each",
+        { "--small", NULL, "only small cases, for sanitizers and valgrind", &o->small },
+        { "--no-mutants", NULL, "skip the mutants", &o->no_mutants },
+        { "--only-mutants", NULL, "run only the mutants and show what caught each",
           &o->only_mutants },
-        { "--json", "FILE|-", "the result as JSON", &o->json },
-        { "--seed", "N", "this seed alone, instead of 0x5eed and a fresh one in one case of five",
-          &o->seed },
+        { "--json", "FILE|-", "write the result as JSON", &o->json },
+        { "--seed", "N",
+          "use only this seed (default: 0x5eed, and a fresh one in one case of five)", &o->seed },
         { 0 },
     };
     if (!ts_options(argc, argv, "check [OPTION...]", table, NULL, status)) return false;
@@ -469,7 +471,8 @@ static bool parse(run *r, int argc, char **argv, int *status)
         return false;
     }
     if (o->only_mutants && (o->no_mutants || o->impl || o->match || o->dtype)) {
-        fprintf(stderr, "touchstone check: --only-mutants goes with --task, --device and --seed\n");
+        fprintf(stderr, "touchstone check: --only-mutants: got another filter, expected only "
+                        "--task, --device or --seed with this option\n");
         return false;
     }
     return choose_seeds(r) && ts_json_open(o->json, &r->json);
@@ -482,7 +485,7 @@ int ts_tool_check(int argc, char **argv)
     if (!parse(&r, argc, argv, &status)) return status;
     if (!ts_task_known("check", "--task", r.o.task, false)) return TS_EXIT_USAGE;
     if (!ts_arena_open(&r.arena)) {
-        fprintf(stderr, "touchstone check: cannot reserve memory\n");
+        fprintf(stderr, "touchstone check: cannot reserve address space\n");
         return TS_EXIT_BROKEN;
     }
     r.out = r.o.json && !strcmp(r.o.json, "-") ? stderr : stdout;
@@ -492,7 +495,7 @@ int ts_tool_check(int argc, char **argv)
     r.lanes = ts_json_array(r.json, "lanes");
     fprintf(r.out, "seeds: 0x%llx", (unsigned long long)r.seeds[0]);
     if (r.n_seeds > 1)
-        fprintf(r.out, ", and in one case of five a fresh one, 0x%llx",
+        fprintf(r.out, ", plus a fresh seed in one case of five, 0x%llx",
                 (unsigned long long)r.seeds[1]);
     fprintf(r.out, "\n");
     const bool mutants =
@@ -519,7 +522,8 @@ int ts_tool_check(int argc, char **argv)
             (long long)r.total.cases, (long long)r.total.calls, (long long)r.total.passed,
             (long long)r.total.failed, (long long)r.total.skipped);
     if (!r.total.passed && !r.total.failed && !r.n_rejected)
-        fprintf(stderr, "touchstone check: no case was checked\n");
+        fprintf(stderr, "touchstone check: no case matches the filters, or every case was skipped; "
+                        "see 'touchstone list cases'\n");
     bad += r.total.failed || !(r.total.passed || r.n_rejected);
     ts_arena_close(&r.arena);
     return !ts_json_close(r.o.json, r.json) ? TS_EXIT_BROKEN

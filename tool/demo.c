@@ -12,21 +12,24 @@ static const struct {
     int (*run)(const ts_demo_args *a);
     bool plots; /* takes --svg */
 } demos[] = {
-    { "cancellation", "the variance of values far from zero, four ways", ts_demo_cancellation,
+    { "cancellation", "variance of values far from zero, by four methods", ts_demo_cancellation,
       true },
-    { "gradients", "the backward pass verified in four ways", ts_demo_gradients, false },
-    { "flash", "attention in tiles: memory, time, and a softmax in pieces", ts_demo_flash, true },
-    { "gqa", "cache sizes when query heads share keys and values", ts_demo_gqa, false },
-    { "paged", "a pool of pages beside reservations: use, waste, refilling", ts_demo_paged, true },
-    { "prefix", "forks share a prefix; the first write copies a page", ts_demo_prefix, false },
+    { "gradients", "layer norm gradients verified by independent methods", ts_demo_gradients,
+      false },
+    { "flash", "tiled attention: memory, time, and softmax by tiles", ts_demo_flash, true },
+    { "gqa", "KV cache size when query heads share keys and values", ts_demo_gqa, false },
+    { "paged", "paged cache against reservations: use, waste, refilling", ts_demo_paged, true },
+    { "prefix", "forks that share a prefix; the first write copies a page", ts_demo_prefix, false },
 #if TS_HAVE_MODEL
-    { "cache", "generating with the KV cache against recomputing", ts_demo_cache, true },
-    { "ragged", "different lengths in one batch, and what padding wastes", ts_demo_ragged, false },
-    { "chunked", "a prompt in chunks: less workspace, equal logits", ts_demo_chunked, true },
-    { "quantised", "narrow caches: bytes, error, KL, tokens that change", ts_demo_quantised, true },
-    { "sampling", "temperature, top-k, top-p: draws against their law", ts_demo_sampling, true },
+    { "cache", "generation with the KV cache against recomputation", ts_demo_cache, true },
+    { "ragged", "different lengths in one batch, and the cost of padding", ts_demo_ragged, false },
+    { "chunked", "chunked prefill: less workspace, equal logits", ts_demo_chunked, true },
+    { "quantised", "quantised caches: bytes, error, KL, changed tokens", ts_demo_quantised, true },
+    { "sampling", "temperature, top-k, top-p: samples against their distribution", ts_demo_sampling,
+      true },
     { "beam", "beam search step by step; beams as forks of the cache", ts_demo_beam, true },
-    { "tree", "drafted trees checked behind the cache, several tokens a pass", ts_demo_tree, true },
+    { "tree", "speculative decoding with draft trees, several tokens per pass", ts_demo_tree,
+      true },
 #endif
 };
 enum { N_DEMOS = sizeof demos / sizeof demos[0] };
@@ -40,8 +43,9 @@ static const char *usage(void)
         n += snprintf(text + n, sizeof text - (size_t)n, "\n  %-14s %s", demos[i].name,
                       demos[i].what);
     if (!TS_HAVE_MODEL)
-        snprintf(text + n, sizeof text - (size_t)n,
-                 "\n\n  Demos of a model are absent: built without jansson, CBLAS or PCRE2.");
+        snprintf(
+            text + n, sizeof text - (size_t)n,
+            "\n\n  Demos that need a model are missing: built without jansson, CBLAS or PCRE2.");
     return text;
 }
 
@@ -49,8 +53,8 @@ int ts_tool_demo(int argc, char **argv)
 {
     const char     *json = NULL, *seed = NULL, *svg = NULL, *name = NULL;
     const ts_option options[] = {
-        { "--svg", "FILE", "also a plot (not of gradients, gqa, prefix, ragged)", &svg },
-        { "--json", "FILE|-", "the numbers as JSON", &json },
+        { "--svg", "FILE", "also draw a plot (not for gradients, gqa, prefix, ragged)", &svg },
+        { "--json", "FILE|-", "write the numbers as JSON", &json },
         { "--seed", "N", "seed of the inputs (default 0x5eed)", &seed },
         { 0 },
     };
@@ -61,7 +65,8 @@ int ts_tool_demo(int argc, char **argv)
     for (int i = 0; name && i < N_DEMOS; i++) {
         if (strcmp(name, demos[i].name)) continue;
         if (svg && !demos[i].plots) {
-            fprintf(stderr, "touchstone demo: --svg: %s draws no plot; these do:", name);
+            fprintf(stderr, "touchstone demo: --svg: got %s, which has no plot, expected one of",
+                    name);
             for (int k = 0; k < N_DEMOS; k++)
                 if (demos[k].plots) fprintf(stderr, " %s", demos[k].name);
             fprintf(stderr, "\n");
@@ -75,7 +80,8 @@ int ts_tool_demo(int argc, char **argv)
         status = demos[i].run(&a);
         return ts_json_close(json, a.json) ? status : TS_EXIT_BROKEN;
     }
-    fprintf(stderr, "touchstone demo: got '%s', expected one of", name ? name : "");
+    fprintf(stderr, "touchstone demo: got %s%s%s, expected one of", name ? "'" : "",
+            name ? name : "nothing", name ? "'" : "");
     for (int i = 0; i < N_DEMOS; i++) fprintf(stderr, " %s", demos[i].name);
     fprintf(stderr, "\n");
     return TS_EXIT_USAGE;

@@ -111,7 +111,7 @@ static bool run(const ts_demo_model *m, const int32_t *prompt, trace *t, found *
                                   .chunk = PROMPT,
                                   .store = TS_F32,
                                   .n_threads = 1 };
-    char                    why[TS_MODEL_WHY] = "no memory";
+    char                    why[TS_MODEL_WHY] = "out of memory";
     ts_beams               *b = NULL;
     ts_stateless           *s = NULL;
     t->logits = malloc((size_t)(WIDTH * n_vocab) * sizeof *t->logits);
@@ -161,11 +161,11 @@ static void show_cache(const ts_demo_args *a, const trace *t, int step)
     const ts_beams_stats  none = { 0 }, *s = &t->stats[step];
     const ts_beams_stats *before = step ? &t->stats[step - 1] : &none;
     if (a->table)
-        fprintf(a->table,
-                "        cache: %lld tokens run, %lld forks, %lld pages shared by them, "
-                "%lld copied to be written\n",
-                (long long)(s->n_row - before->n_row), (long long)(s->n_fork - before->n_fork),
-                (long long)(s->shared - before->shared), (long long)(s->copied - before->copied));
+        fprintf(
+            a->table,
+            "        cache: %lld tokens run, %lld forks, %lld pages shared, %lld copied on write\n",
+            (long long)(s->n_row - before->n_row), (long long)(s->n_fork - before->n_fork),
+            (long long)(s->shared - before->shared), (long long)(s->copied - before->copied));
 }
 
 static void show_steps(const ts_demo_args *a, const trace *t, const ts_tokenizer *words)
@@ -186,14 +186,14 @@ static void show_steps(const ts_demo_args *a, const trace *t, const ts_tokenizer
             if (a->table)
                 fprintf(a->table, "step %2d  slot %d <- %d  %-14s logprob %8.3f  score %7.3f%s\n",
                         s, i + 1, b->from + 1, label, b->logprob, b->logprob / pow(s, ALPHA),
-                        goes_on(t, s, i) ? "" : "  ends here");
+                        goes_on(t, s, i) ? "" : "  not continued");
         }
     }
 }
 
 static bool plot(const ts_demo_args *a, const trace *t, const ts_tokenizer *words)
 {
-    static const char *const looks[3] = { "best", "kept", "not gone on" };
+    static const char *const looks[3] = { "best", "kept", "not continued" };
     static ts_demo_node      node[1 + STEPS * WIDTH];
     int                      best[STEPS + 1], n = 1, first = 0;
     best_path(t, best);
@@ -235,10 +235,10 @@ int ts_demo_beam(const ts_demo_args *a)
     double        far = 0;
     bool          ok = ts_demo_model_open(a, TS_F32, &m);
     if (ok && a->table)
-        fprintf(a->table,
-                "Beam search: %d slots, %d tokens behind a prompt of %d, score = logprob / "
-                "length^%g.\n",
-                WIDTH, STEPS, PROMPT, ALPHA);
+        fprintf(
+            a->table,
+            "Beam search: %d slots, %d tokens after a prompt of %d, score = logprob / length^%g.\n",
+            WIDTH, STEPS, PROMPT, ALPHA);
     if (ok) ts_demo_model_about(a, &m);
     if (ok && a->table) fputc('\n', a->table);
     ok = ok && ts_demo_model_text(&m, a->seed, prompt, PROMPT) &&
@@ -253,12 +253,12 @@ int ts_demo_beam(const ts_demo_args *a)
     const ts_beams_stats *s = &t.stats[t.n_step - 1];
     if (a->table)
         fprintf(a->table,
-                "\n%lld tokens run; by recomputing each string %lld. Pages of %d tokens: %lld at "
-                "most in use, %lld if each\nbeam had its own; forks took %lld over and copied "
-                "%lld. The search without a cache finds\n%s, scores within %.1e.\n",
+                "\n%lld tokens run; %lld if every string were recomputed. Pages of %d tokens: at "
+                "most %lld in use,\n%lld if each beam had its own; forks shared %lld and copied "
+                "%lld. The search without a cache finds\n%s, with scores within %.1e.\n",
                 (long long)s->n_row, (long long)s->n_string_row, PAGE, (long long)s->held_most,
                 (long long)s->alone_most, (long long)s->shared, (long long)s->copied,
-                right ? "the same" : "FAILED: something else", far);
+                right ? "the same tokens" : "FAILED: other tokens", far);
     ts_json_int(a->json, "tokens_run", s->n_row);
     ts_json_int(a->json, "tokens_without_cache", s->n_string_row);
     ts_json_int(a->json, "pages_peak", s->held_most);

@@ -130,7 +130,7 @@ static bool grow(const ts_demo_args *a, double *size, taken *full, taken *ours)
         ok = measure(full_matrix, &x, &full[i]) && measure(flash, &x, &ours[i]);
     }
     free(x.q), free(x.k), free(x.v), free(x.o);
-    if (!ok) fprintf(stderr, "touchstone demo: flash: a measurement could not be made\n");
+    if (!ok) fprintf(stderr, "touchstone demo: flash: the measuring process failed\n");
     return ok;
 }
 
@@ -283,8 +283,8 @@ static bool show_stability(const ts_demo_args *a)
     bool         right = true, told = true;
     if (a->table) {
         fprintf(a->table,
-                "\nThe largest error of an output, %d keys in tiles of %d, all ways in float; "
-                "outputs are of size 1.\n\n%-18s",
+                "\nLargest error of an output, %d keys in tiles of %d, all methods in float; "
+                "outputs have magnitude 1.\n\n%-18s",
                 KEYS, TILE, "");
         for (int w = 0; w < N_WAYS; w++) fprintf(a->table, "  %15s", WAYS[w]);
         fprintf(a->table, "  %s\n", "of its bound");
@@ -300,7 +300,7 @@ static bool show_stability(const ts_demo_args *a)
             ts_json_number(o, WAYS[w], fmin(error[w], 1e300));
             if (!a->table) continue;
             if (error[w] < INFINITY) fprintf(a->table, "  %15.1e", error[w]);
-            else fprintf(a->table, "  %15s", "no number");
+            else fprintf(a->table, "  %15s", "not finite");
         }
         ts_json_number(o, "of_bound", over);
         if (a->table) fprintf(a->table, "  %12.3f\n", over);
@@ -310,10 +310,9 @@ static bool show_stability(const ts_demo_args *a)
         if (kind == 2) told = told && !(error[INVERTED] < 1e-2);
     }
     if (a->table)
-        fprintf(
-            a->table,
-            "\nOnly the running maximum, with exp(old - new) on both sums, stands them all. A "
-            "tile's own maximum\noverflows when it falls; the inverted factor when it rises.\n");
+        fprintf(a->table, "\nOnly the running maximum, with exp(old - new) applied to both sums, "
+                          "survives every input. A tile's own\nmaximum overflows when it falls; "
+                          "the inverted factor overflows when it rises.\n");
     return right && told;
 }
 

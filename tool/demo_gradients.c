@@ -230,7 +230,7 @@ static void show(table *t, way w, const ts_gradients_case *c, const ts_gradients
             fprintf(t->a->table, "  %7.1e (%7.1e)", r->error[k], r->limit[k]);
         else if (t->a->table) fprintf(t->a->table, "  %7.1e          ", r->error[k]);
     }
-    const char *verdict = w == NAIVE ? "not judged" : right ? "right" : "WRONG";
+    const char *verdict = w == NAIVE ? "not checked" : right ? "right" : "WRONG";
     ts_json_number(o, "seconds", took);
     ts_json_text(o, "verdict", verdict);
     if (t->a->table) fprintf(t->a->table, "  %7.2f  %s\n", took, verdict), fflush(t->a->table);
@@ -283,7 +283,7 @@ static void extrapolate(const table *t, const ts_gradients_case *c, double took)
         took * naive_cost(BIG_ROWS, BIG_COLS) / naive_cost((double)c->n_rows, (double)c->n_cols);
     ts_json_number(t->a->json, "naive_extrapolated_seconds", all);
     if (t->a->table)
-        fprintf(t->a->table, "%-19s  %4dx%d%57s  %7.1e  an extrapolation, not a run: %.1f years\n",
+        fprintf(t->a->table, "%-19s  %4dx%d%57s  %7.1e  extrapolated, not run: %.1f years\n",
                 WAYS[NAIVE], BIG_ROWS, BIG_COLS, "", all, all / (365.25 * 86400));
 }
 
@@ -295,7 +295,7 @@ static bool run_shape(table *t, int64_t n_rows, int64_t n_cols, unsigned ways)
     double            took, begin = seconds();
     if (!ts_gradients_make(seed, n_rows, n_cols, &c)) return false;
     if (t->a->table && n_rows == BIG_ROWS)
-        fprintf(t->a->table, "%-19s  %4dx%d%57s  %7.2f  made, not a check\n", "inputs, gradients",
+        fprintf(t->a->table, "%-19s  %4dx%d%57s  %7.2f  setup, not a check\n", "inputs, gradients",
                 BIG_ROWS, BIG_COLS, "", seconds() - begin);
     const uint64_t before = ts_gradients_hash(&c);
     bool           ok = true;
@@ -327,10 +327,10 @@ int ts_demo_gradients(const ts_demo_args *a)
     table        t = { a, ts_json_array(a->json, "rows"), true, true };
     if (a->table)
         fprintf(a->table,
-                "Float64 gradients of sum(dy * layernorm(x)) against independent ways to the same "
-                "number.\nError (limit): of the largest value for the first three ways, of the "
-                "magnitudes that cancel\nfor differences. Every error must be inside its limit.\n\n"
-                "%-19s  %9s  %-17s  %-17s  %-17s  %7s  %s\n",
+                "Float64 gradients of sum(dy * layernorm(x)) against independent methods.\nError "
+                "(limit): relative to the largest value for the first three methods, to the "
+                "magnitudes that\ncancel for differences. Every error must be within its "
+                "limit.\n\n%-19s  %9s  %-17s  %-17s  %-17s  %7s  %s\n",
                 "way", "shape", "dx", "dgamma", "dbeta", "seconds", "verdict");
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
         if (!run_shape(&t, shapes[i].n_rows, shapes[i].n_cols, shapes[i].ways))
@@ -342,7 +342,7 @@ int ts_demo_gradients(const ts_demo_args *a)
     if (a->table)
         fprintf(a->table, "\nInputs %s afterwards. %s in %.1f s on one thread.\n",
                 t.unchanged ? "unchanged" : "CHANGED",
-                passed     ? "Every gradient is right"
+                passed     ? "Every gradient is correct"
                 : t.passed ? "FAILED: the inputs changed"
                            : "FAILED: a gradient is WRONG",
                 seconds() - begin);

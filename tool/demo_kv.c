@@ -35,7 +35,8 @@ bool ts_demo_kv_make(const ts_kv_dims *d, ts_demo_kv *k)
     k->x.workspace = malloc(k->workspace_bytes);
     k->x.workspace_bytes = k->workspace_bytes;
     if (!k->memory || !k->x.workspace) {
-        fprintf(stderr, "touchstone demo: no memory for a cache of %zu bytes\n", k->state_bytes);
+        fprintf(stderr, "touchstone demo: out of memory for a cache of %zu bytes\n",
+                k->state_bytes);
         return false;
     }
     return ts_demo_ok("kv_create", ts_kv_create(d, &k->x, k->memory, k->state_bytes, &k->c));
@@ -165,9 +166,8 @@ int ts_demo_gqa(const ts_demo_args *a)
     if (a->table)
         fprintf(a->table,
                 "A cache of %d tokens, %d layers, %d query heads of %d channels, in bf16. Query "
-                "heads share\nkeys and values in groups; the fewer are kept, the less is stored, "
-                "and read for each token.\n\n"
-                "%-4s  %8s  %12s  %12s  %8s  %12s  %10s  %9s  %s\n",
+                "heads share\nkeys and values in groups; fewer KV heads mean less to store, and "
+                "less to read for each token.\n\n%-4s  %8s  %12s  %12s  %8s  %12s  %10s  %9s  %s\n",
                 LENGTH, N_LAYER, Q_HEADS, D, "", "KV heads", "allocated, B", "B per token",
                 "saving", "tokens / GiB", "attend, us", "faster", "bits");
     for (int i = 0; i < N_KINDS; i++) {
@@ -176,13 +176,12 @@ int ts_demo_gqa(const ts_demo_args *a)
         exact = exact && (int64_t)s[i].live == 2 * N_LAYER * KV_HEADS[i] * LENGTH * D * 2;
     }
     if (a->table)
-        fprintf(a->table,
-                "\nBits: the output beside that of %d full heads which hold the same numbers, each "
-                "as often\nas it is shared: %s. Live bytes %s 2 * layers * KV heads * tokens * "
-                "channels * 2.\nTime: one query of one layer over all tokens, best of %d, one "
-                "thread.\n",
-                Q_HEADS, equal ? "equal" : "FAILED", exact ? "are exactly" : "FAILED to be",
-                REPEATS);
+        fprintf(
+            a->table,
+            "\nBits: the output compared with that of %d full KV heads, each shared head "
+            "repeated\nfor its group: %s. Live bytes %s 2 * layers * KV heads * tokens * channels "
+            "* 2.\nTime: one query of one layer over all tokens, best of %d, one thread.\n",
+            Q_HEADS, equal ? "equal" : "FAILED", exact ? "are exactly" : "FAILED to be", REPEATS);
     ts_json_bool(a->json, "passed", equal && exact);
     return equal && exact ? TS_EXIT_PASSED : TS_EXIT_FAILED;
 }

@@ -58,7 +58,7 @@ static bool open_random(uint64_t seed, ts_dtype dtype, ts_decoder **m, char *why
     const int32_t header[HEADER] = { WIDTH, FFN, LAYERS, HEADS, KV_HEADS, VOCAB, CONTEXT };
     const size_t  n = random_file(seed, NULL);
     float        *file = malloc(n * sizeof *file);
-    if (!file) return complain("no memory for random weights");
+    if (!file) return complain("out of memory for random weights");
     random_file(seed, file);
     memcpy(file, header, sizeof header);
     const bool ok = ts_decoder_llama2c(file, n * sizeof *file, dtype, m, why);
@@ -90,7 +90,8 @@ void ts_demo_model_about(const ts_demo_args *a, const ts_demo_model *m)
     const ts_decoder_dims *d = ts_decoder_dims_of(m->m);
     ts_json_text(a->json, "model", m->real ? "stories260K" : "random");
     if (a->table)
-        fprintf(a->table, "Model: %s; %lld layers, %lld query heads over %lld of %lld channels.\n",
+        fprintf(a->table,
+                "Model: %s; %lld layers, %lld query heads over %lld KV heads of %lld channels.\n",
                 m->real ? "stories260K" : "random weights (stories260K was not found)",
                 (long long)d->n_layer, (long long)d->n_head, (long long)d->n_kv_head,
                 (long long)d->head_dim);
@@ -119,7 +120,7 @@ bool ts_demo_model_cache(const ts_demo_model *m, const ts_kv_dims *d, ts_demo_kv
     if (!ts_demo_kv_make(d, k)) return false;
     k->x.workspace_bytes = ts_decoder_workspace(m->m, d->max_call_tokens, k->workspace_bytes);
     void *more = realloc(k->x.workspace, k->x.workspace_bytes);
-    if (!more) return complain("no memory for its workspace");
+    if (!more) return complain("out of memory for the workspace");
     k->x.workspace = more;
     return true;
 }
@@ -139,8 +140,8 @@ bool ts_demo_model_forward(const ts_demo_model *m, ts_demo_kv *k, const ts_demo_
     const ts_forward_args f = {
         k->c, b->n_seq, b->seq, b->n_new, b->token, n_want, want, logits,
     };
-    const bool ok =
-        want ? ts_demo_ok("forward", ts_decoder_forward(m->m, &f, &k->x)) : complain("no memory");
+    const bool ok = want ? ts_demo_ok("forward", ts_decoder_forward(m->m, &f, &k->x))
+                         : complain("out of memory");
     if (ok && ts_decoder_dtype(m->m) == TS_F32)
         for (int64_t i = n_want * n_vocab - 1; i >= 0; i--) {
             float one;
@@ -161,8 +162,9 @@ bool ts_demo_model_text(const ts_demo_model *m, uint64_t seed, int32_t *token, i
     ts_sampler       *s = NULL;
     ts_demo_kv        k = { 0 };
     int32_t           seq;
-    bool ok = wide && row && ts_sampler_create(n_vocab, &s) ? ts_demo_model_cache(m, &d, &k)
-                                                            : complain("no memory for a text");
+    bool              ok = wide && row && ts_sampler_create(n_vocab, &s)
+                               ? ts_demo_model_cache(m, &d, &k)
+                               : complain("out of memory for a sequence");
     ok = ok && ts_demo_ok("open", ts_kv_open(k.c, &k.x, &seq));
     token[0] = FIRST_TOKEN;
     for (int64_t i = 0; ok && i + 1 < n; i++) {

@@ -102,8 +102,8 @@ int ts_demo_cache(const ts_demo_args *a)
     ts_demo_model m;
     bool          ok = ts_demo_model_open(a, TS_F32, &m);
     if (ok && a->table)
-        fprintf(a->table, "Generating with the cache, one row a token, and without: all tokens so "
-                          "far, for each new one.\n");
+        fprintf(a->table, "Generation with the cache runs one row per token; without, all tokens "
+                          "so far for each new one.\n");
     if (ok) ts_demo_model_about(a, &m);
     ok = ok && run_race(&m, a->seed, &r);
     ts_demo_model_close(&m);
@@ -113,9 +113,9 @@ int ts_demo_cache(const ts_demo_args *a)
     const bool faster = y[0][N_POINTS - 1] < y[1][N_POINTS - 1];
     if (a->table)
         fprintf(a->table,
-                "\nRows go through the weights; keys are what they attend to, in each head. Time "
-                "grew as n^%.2f and n^%.2f\nup to %d tokens, over the last doubling, where keys "
-                "weigh more, as n^%.2f and n^%.2f. The tokens are %s.\n%s",
+                "\nRows are multiplied by the weights; keys are attended to, per head. Time grew "
+                "as n^%.2f and n^%.2f\nup to %d tokens; over the last doubling, where keys "
+                "dominate more, as n^%.2f and n^%.2f. The tokens are %s.\n%s",
                 power_of(r.at[0], FIRST, MIDDLE), power_of(r.at[1], FIRST, MIDDLE), MIDDLE,
                 power_of(r.at[0], LENGTH / 2, LENGTH), power_of(r.at[1], LENGTH / 2, LENGTH),
                 same ? "equal" : "NOT EQUAL",
@@ -225,7 +225,7 @@ static bool show_ragged(const ts_demo_args *a, const ragged *r)
     bool     right = true;
     if (a->table)
         fprintf(a->table, "\n%8s  %6s  %7s  %18s  %s\n", "sequence", "tokens", "padding",
-                "farthest logit", "tokens made");
+                "max difference", "new tokens");
     for (int i = 0; i < N_SEQ; i++) {
         double far = 0;
         for (int64_t s = 0; s < STEPS; s++) {
@@ -253,8 +253,8 @@ int ts_demo_ragged(const ts_demo_args *a)
     double        packed, padded;
     bool          right = false, ok = ts_demo_model_open(a, TS_F64, &m);
     if (ok && a->table)
-        fprintf(a->table, "Sequences of different lengths in one batch without padding, then each "
-                          "alone, in float64.\n");
+        fprintf(a->table, "Sequences of different lengths in one batch without padding, compared "
+                          "with each alone, in float64.\n");
     if (ok) ts_demo_model_about(a, &m);
     ok = ok && run_ragged(&m, a->seed, &r) && ts_demo_model_open(a, TS_F32, &quick) &&
          time_prompts(&quick, &r, false, &packed) && time_prompts(&quick, &r, true, &padded);
@@ -268,10 +268,10 @@ int ts_demo_ragged(const ts_demo_args *a)
     const double  wasted = 1 - (double)r.n_packed / (double)all;
     if (a->table)
         fprintf(a->table,
-                "\nPacked %lld tokens; padded to the longest %lld: %.0f %% of them wasted, and "
-                "reading them takes\n%.1f times as long (float32). %s\n",
+                "\nPacked %lld tokens; padded to the longest, %lld: %.0f %% of them wasted, and "
+                "prefill takes\n%.1f times as long (float32). %s\n",
                 (long long)r.n_packed, (long long)all, 100 * wasted, padded / packed,
-                right ? "Nobody notices the company." : "FAILED: the company matters.");
+                right ? "Batching changes no output." : "FAILED: batching changes an output.");
     ts_json_int(a->json, "tokens_packed", r.n_packed);
     ts_json_int(a->json, "tokens_padded", all);
     ts_json_number(a->json, "wasted", wasted);
@@ -346,11 +346,9 @@ static bool plot_chunked(const char *path, const chunked *c)
         touched[i] = (double)c[i].touched / (double)c[0].touched;
         time[i] = c[i].seconds / c[0].seconds;
     }
-    const ts_series s[] = { { "workspace", given },
-                            { "of it touched", touched },
-                            { "time", time } };
-    return ts_svg_loglog(path, "A prompt read in chunks", "tokens a chunk",
-                         "relative to one chunk of all", x, N_CHUNKS, s, 3);
+    const ts_series s[] = { { "workspace", given }, { "touched", touched }, { "time", time } };
+    return ts_svg_loglog(path, "Prefill in chunks", "tokens per chunk", "relative to one chunk", x,
+                         N_CHUNKS, s, 3);
 }
 
 int ts_demo_chunked(const ts_demo_args *a)
@@ -361,8 +359,8 @@ int ts_demo_chunked(const ts_demo_args *a)
     ts_json      *rows = ts_json_array(a->json, "rows");
     if (ok && a->table)
         fprintf(a->table,
-                "A prompt of %d tokens in chunks: the cache carries what one leaves to the "
-                "next.\n",
+                "A prompt of %d tokens prefilled in chunks; the cache carries the state from one "
+                "to the next.\n",
                 PROMPT);
     if (ok) ts_demo_model_about(a, &m);
     ok = ok && ts_demo_model_open(a, TS_F32, &quick) && run_chunked(&m, &quick, a->seed, c);
@@ -371,7 +369,7 @@ int ts_demo_chunked(const ts_demo_args *a)
     if (!ok) return TS_EXIT_BROKEN;
     if (a->table)
         fprintf(a->table, "\n%6s  %14s  %8s  %12s  %8s  %14s\n", "chunk", "workspace, B", "saving",
-                "touched, B", "time", "farthest logit");
+                "touched, B", "time", "max difference");
     for (int i = 0; i < N_CHUNKS; i++) {
         ts_json *o = ts_json_object(rows, NULL);
         ts_json_int(o, "chunk", c[i].chunk);
@@ -387,9 +385,9 @@ int ts_demo_chunked(const ts_demo_args *a)
     }
     if (a->table)
         fprintf(a->table,
-                "\nTouched: up to the last byte that was written. Logits: of all tokens, in "
-                "float64, against one\nwhole chunk: %s. Workspace and time are of float32.\n",
-                right ? "equal but for rounding" : "FAILED");
+                "\nTouched: up to the last byte written. Logits: of all tokens, in float64, "
+                "against one chunk:\n%s. Workspace and time are for float32.\n",
+                right ? "equal up to rounding" : "FAILED");
     ts_json_bool(a->json, "passed", right);
     if (a->svg && !plot_chunked(a->svg, c)) return TS_EXIT_BROKEN;
     return right ? TS_EXIT_PASSED : TS_EXIT_FAILED;

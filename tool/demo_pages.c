@@ -176,15 +176,14 @@ int ts_demo_paged(const ts_demo_args *a)
     ts_json *rows = ts_json_array(a->json, "rows");
     void    *zeros = calloc(CAPACITY, TOKEN_BYTES);
     if (a->table)
-        fprintf(
-            a->table,
-            "One pool of %d tokens, %d layers; sequences of 16 to %d tokens come until one does "
-            "not fit.\nContiguous reserves %d for each. A page is taken when a token needs it; "
-            "only the last\nof a sequence is not full. Then every other one leaves, and more "
-            "come: any page serves.\n\n"
-            "%-10s  %6s  %9s  %8s  %8s  %8s  %9s  %8s  %s\n",
-            SLOTS * CAPACITY, N_LAYER, CAPACITY - 1, CAPACITY, "page", "pages", "sequences", "used",
-            "waste", "book", "refilled", "used", "adds up");
+        fprintf(a->table,
+                "One pool of %d tokens, %d layers; sequences of 16 to %d tokens arrive until one "
+                "does not fit.\nContiguous reserves %d per sequence. A page is allocated when a "
+                "token needs it; only the last page\nof a sequence is partly empty. Then every "
+                "other sequence leaves and more arrive: any page can be reused.\n\n%-10s  %6s  %9s "
+                " %8s  %8s  %8s  %9s  %8s  %s\n",
+                SLOTS * CAPACITY, N_LAYER, CAPACITY - 1, CAPACITY, "page", "pages", "sequences",
+                "used", "waste", "tables", "refilled", "used", "adds up");
     for (int i = 0; i < N_PAGES; i++) {
         if (!zeros || !measure_pool(a->seed, PAGES[i], zeros, &p[i])) {
             free(zeros);
@@ -197,12 +196,12 @@ int ts_demo_paged(const ts_demo_args *a)
     const bool more = p[2].first.n_seq > p[N_PAGES - 1].first.n_seq;
     if (a->table)
         fprintf(a->table,
-                "\nUsed: tokens, of the pool. Waste: places held that have no token. Book: page "
-                "table and lists.\nThe pool holds %.1f times as many sequences in pages of %lld as "
-                "in reservations.\n%s\n",
+                "\nUsed: tokens as a share of the pool. Waste: allocated places without a token. "
+                "Tables: page table and\nlists. The pool holds %.1f times as many sequences in "
+                "pages of %lld as in reservations.\n%s\n",
                 (double)p[2].first.n_seq / (double)p[N_PAGES - 1].first.n_seq, (long long)PAGES[2],
                 sound && more ? "Every page and byte is accounted for."
-                              : "FAILED: pages do not add up, or gain nothing.");
+                              : "FAILED: pages do not add up, or save nothing.");
     ts_json_bool(a->json, "passed", sound && more);
     if (a->svg && !plot_pools(a->svg, p)) return TS_EXIT_BROKEN;
     return sound && more ? TS_EXIT_PASSED : TS_EXIT_FAILED;
@@ -294,7 +293,7 @@ static bool run_family(family *f, double *append_s, double *fork_s)
     bool          ok =
         ts_demo_ok("open", ts_kv_open(f->k.c, &f->k.x, &f->seq[0])) && append(f, 0, 0, PREFIX);
     *append_s = ts_demo_seconds() - begin;
-    ok = ok && tell(f, "one sequence reads the prefix", whole);
+    ok = ok && tell(f, "one sequence stores the prefix", whole);
     begin = ts_demo_seconds();
     for (int i = 1; ok && i <= FORKS; i++) {
         ok = ts_demo_ok("fork", ts_kv_fork(f->k.c, &f->k.x, f->seq[0], &f->seq[i]));
@@ -310,12 +309,12 @@ static bool run_family(family *f, double *append_s, double *fork_s)
     for (int i = 1; ok && i <= FORKS; i++) f->right = reads_back(f, i) && f->right;
     ok = ok && ts_demo_ok("free", ts_kv_free(f->k.c, &f->k.x, f->seq[0]));
     f->seq[0] = -1, f->len[0] = 0;
-    ok = ok && tell(f, "the first one leaves: its last page", whole - last + FORKS * own);
+    ok = ok && tell(f, "the first leaves: frees its last page", whole - last + FORKS * own);
     for (int i = 1; ok && i < FORKS; i++) {
         ok = ts_demo_ok("free", ts_kv_free(f->k.c, &f->k.x, f->seq[i]));
         f->seq[i] = -1, f->len[i] = 0;
     }
-    ok = ok && tell(f, "all but one leave: one sequence's own", pages_of(PREFIX + OWN));
+    ok = ok && tell(f, "all but one leave: its pages remain", pages_of(PREFIX + OWN));
     if (ok) f->right = reads_back(f, FORKS) && f->right;
     return ok;
 }
@@ -333,9 +332,9 @@ int ts_demo_prefix(const ts_demo_args *a)
         f.data[i] = (uint16_t)(ts_bits(a->seed, i) & 0xbfff);
     if (a->table)
         fprintf(a->table,
-                "%d tokens that %d sequences begin with, %d layers, pages of %d tokens. Apart: the "
-                "pages that\nthe same sequences would hold if nothing were shared.\n\n"
-                "%-38s  %6s  %7s  %8s  %7s  %7s  %10s\n",
+                "A prefix of %d tokens shared by %d sequences, %d layers, pages of %d tokens. "
+                "Apart: the pages that\nthe same sequences would hold if nothing were "
+                "shared.\n\n%-38s  %6s  %7s  %8s  %7s  %7s  %10s\n",
                 PREFIX, FORKS + 1, N_LAYER, PAGE, "step", "pages", "change", "expected", "apart",
                 "saving", "live bytes");
     const bool ok = f.data && ts_demo_kv_make(&d, &f.k) && run_family(&f, &append_s, &fork_s);
@@ -343,11 +342,10 @@ int ts_demo_prefix(const ts_demo_args *a)
     free(f.data);
     if (!ok) return TS_EXIT_BROKEN;
     if (a->table)
-        fprintf(
-            a->table,
-            "\nEach fork read back its prefix and its own tokens: %s. A fork took 1/%.0f of the "
-            "time of\nstoring the prefix once (and computing it would come first).\n",
-            f.right ? "equal in every bit" : "FAILED", append_s / fork_s);
+        fprintf(a->table,
+                "\nEach fork reads back its prefix and its own tokens: %s. A fork took 1/%.0f of "
+                "the time of\nstoring the prefix once, not counting its computation.\n",
+                f.right ? "bitwise identical" : "FAILED", append_s / fork_s);
     ts_json_number(a->json, "append_seconds", append_s);
     ts_json_number(a->json, "fork_seconds", fork_s);
     ts_json_bool(a->json, "passed", f.right);

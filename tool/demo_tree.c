@@ -121,7 +121,7 @@ static void show_passes(const ts_demo_args *a, const run *r, const ts_tokenizer 
     for (int k = 0; a->table && k < r->n_drawn; k++) {
         const pass *p = &r->drawn[k];
         ts_demo_label(words, -1, p->last, label);
-        fprintf(a->table, "\nPass %d, behind %s: %d nodes, %d tokens come out:", k + 1, label,
+        fprintf(a->table, "\nPass %d, after %s: %d nodes, %d tokens emitted:", k + 1, label,
                 p->n_node, p->n_out);
         for (int i = 0; i < p->n_out; i++) {
             ts_demo_label(words, i ? p->out[i - 1] : p->last, p->out[i], label);
@@ -176,7 +176,7 @@ static bool show_runs(const ts_demo_args *a, const run r[3])
     bool     right = true;
     if (a->table)
         fprintf(a->table, "\n%-18s %7s %7s %10s %8s %9s  %s\n", "drafts", "passes", "tokens",
-                "a pass", "nodes", "accepted", "tokens");
+                "per pass", "nodes", "accepted", "tokens");
     for (int i = 0; i < 3; i++) {
         const ts_speculator_stats *s = &r[i].stats;
         const bool                 same = !memcmp(r[i].text, r[0].text, sizeof r[0].text);
@@ -204,8 +204,8 @@ int ts_demo_tree(const ts_demo_args *a)
     bool          ok = ts_demo_model_open(a, TS_F32, &m);
     if (ok && a->table)
         fprintf(a->table,
-                "Trees of %d tokens a depth, %d deep, checked in one pass: a node is accepted if "
-                "its parent is, and the\nmodel says its token there. Siblings do not see each "
+                "Trees of %d tokens per depth, %d deep, checked in one pass: a node is accepted if "
+                "its parent is and\nthe model predicts its token there. Siblings do not see each "
                 "other; only the tree's rows are run.\n",
                 WIDTH, DEEP);
     if (ok) ts_demo_model_about(a, &m);
@@ -219,8 +219,8 @@ int ts_demo_tree(const ts_demo_args *a)
     if (!ok) return TS_EXIT_BROKEN;
     if (a->table)
         fprintf(a->table, "\n%s\n",
-                right ? "Guesses decide how many tokens a pass gives, never which."
-                      : "FAILED: other tokens, or nothing gained.");
+                right ? "Drafts decide how many tokens a pass yields, never which."
+                      : "FAILED: other tokens, or no gain.");
     ts_json_bool(a->json, "passed", right);
     return right ? TS_EXIT_PASSED : TS_EXIT_FAILED;
 }

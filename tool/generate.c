@@ -73,8 +73,8 @@ static bool parse_kv(const char *text, ts_generate_plan *p)
     }
     if (!ok)
         fprintf(stderr,
-                "touchstone generate: --kv: got '%s', expected contiguous or paged, then one of "
-                ",f32 ,bf16 ,f16 ,int8 ,int4 (,f64 with --dtype f64)\n",
+                "touchstone generate: --kv: got '%s', expected LAYOUT,DTYPE such as paged,int8: "
+                "contiguous or paged, then f32, bf16, f16, int8 or int4 (f64 with --dtype f64)\n",
                 text);
     return ok;
 }
@@ -83,7 +83,7 @@ static bool parse_device(const char *text, ts_generate_plan *p)
 {
     p->device = text && !strcmp(text, "cuda") ? TS_CUDA : TS_CPU;
     if (p->device == TS_CUDA && p->dtype != TS_F32)
-        return ts_generate_complain("--device", "cuda computes in f32, not with --dtype f64");
+        return ts_generate_complain("--device", "got cuda with --dtype f64, expected f32");
     if (!text || p->device == TS_CUDA || !strcmp(text, "cpu")) return true;
     fprintf(stderr, "touchstone generate: --device: got '%s', expected cpu or cuda\n", text);
     return false;
@@ -114,14 +114,17 @@ static bool parse_search(const char *beam, const char *alpha, const char *tree, 
                          ts_generate_plan *p)
 {
     const char *which = p->draft ? "--draft" : "--beam";
-    if (p->draft && beam) return ts_generate_complain("--draft", "it does not go with --beam");
-    if (alpha && !beam) return ts_generate_complain("--alpha", "it goes with --beam");
-    if (tree && !p->draft) return ts_generate_complain("--tree", "it goes with --draft");
+    if (p->draft && beam) return ts_generate_complain("--draft", "cannot be combined with --beam");
+    if (alpha && !beam)
+        return ts_generate_complain("--alpha", "missing --beam, which this option needs");
+    if (tree && !p->draft)
+        return ts_generate_complain("--tree", "missing --draft, which this option needs");
     if (p->verify && !p->draft && !beam)
-        return ts_generate_complain("--verify", "it goes with --beam or --draft");
+        return ts_generate_complain("--verify",
+                                    "missing --beam or --draft, one of which this option needs");
     if ((p->draft || beam) && (draws || p->textbook))
-        return ts_generate_complain(which, "it takes no --temperature, --top-k, --top-p and no "
-                                           "--textbook");
+        return ts_generate_complain(
+            which, "cannot be combined with --temperature, --top-k, --top-p or --textbook");
     return parse_count("--beam", beam, 1, MOST_BEAMS, &p->n_beam) &&
            parse_real("--alpha", alpha, 0, 100, &p->alpha) && parse_tree(tree, p);
 }
@@ -135,8 +138,9 @@ static bool find_model(ts_generate_plan *p)
     p->samples = !p->prompt && !p->prompts;
     p->model = getenv("TOUCHSTONE_MODEL");
     if (!p->model && ts_find(places, path, sizeof path)) p->model = path;
-    return p->model || ts_generate_complain("--model", "it is needed, as none came with this "
-                                                       "program; try --help");
+    return p->model ||
+           ts_generate_complain(
+               "--model", "missing, and no bundled model found; name a folder or a llama2.c file");
 }
 
 /* False: the caller returns *status. */
@@ -146,28 +150,32 @@ static bool parse(int argc, char **argv, ts_generate_plan *p, int *status)
     const char     *pages = NULL, *chunk = NULL, *device = NULL, *dtype = NULL, *seed = NULL;
     const char     *beam = NULL, *alpha = NULL, *tree = NULL;
     const ts_option options[] = {
-        { "--model", "FILE", "a folder of Hugging Face's or of train's, a llama2.c file",
-          &p->model },
-        { "--tokenizer", "FILE", "tokenizer.json or llama2.c vocabulary", &p->tokenizer },
-        { "--prompt", "TEXT", "what to continue", &p->prompt },
-        { "--prompts", "FILE", "the same, one prompt a line, all in one batch", &p->prompts },
-        { "--tokens", "N", "how many to make at most (64)", &tokens },
-        { "--temperature", "T", "0: always the likeliest (0)", &temperature },
-        { "--top-k", "K", "draw from the K likeliest (all)", &top_k },
-        { "--top-p", "P", "draw from the fewest that have this share (1)", &top_p },
-        { "--kv", "LAYOUT,DTYPE", "the cache: paged,int8 for example (paged,f32)", &kv },
-        { "--pages", "N", "of 16 tokens of a layer; sequences wait for them", &pages },
-        { "--chunk", "N", "tokens of prompts read in a step (64)", &chunk },
-        { "--device", "D", "cpu or cuda (cpu)", &device },
-        { "--dtype", "D", "arithmetic: f32 or f64 (f32)", &dtype },
-        { "--beam", "K", "beam search over K strings", &beam },
-        { "--alpha", "A", "its scores: sums of logarithms / length^A (0)", &alpha },
-        { "--draft", "D", "check drafts: lookup, or a model with the same tokens", &p->draft },
-        { "--tree", "WIDTHxDEPTH", "of drafts (2x4)", &tree },
-        { "--verify", NULL, "the same again without cache or drafts, and compare", &p->verify },
-        { "--textbook", NULL, "the same again by plain loops, and compare; greedy", &p->textbook },
-        { "--seed", "N", "of the draws", &seed },
-        { "--json", "FILE|-", "tokens, texts and figures as JSON", &p->json },
+        { "--model", "FILE",
+          "folder from Hugging Face or train, or llama2.c file (default: bundled)", &p->model },
+        { "--tokenizer", "FILE",
+          "tokenizer.json or llama2.c vocabulary (default: next to the model)", &p->tokenizer },
+        { "--prompt", "TEXT", "text to continue", &p->prompt },
+        { "--prompts", "FILE", "file of prompts, one per line, run as one batch", &p->prompts },
+        { "--tokens", "N", "maximum number of new tokens (default 64)", &tokens },
+        { "--temperature", "T", "sampling temperature; 0 takes the most probable token (default 0)",
+          &temperature },
+        { "--top-k", "K", "sample from the K most probable tokens (default: all)", &top_k },
+        { "--top-p", "P", "sample from the smallest set with probability P (default 1)", &top_p },
+        { "--kv", "LAYOUT,DTYPE", "KV cache, such as paged,int8 (default paged,f32)", &kv },
+        { "--pages", "N", "cache pages, 16 tokens of one layer each (default: enough for all)",
+          &pages },
+        { "--chunk", "N", "prompt tokens per prefill step (default 64)", &chunk },
+        { "--device", "D", "cpu or cuda (default cpu)", &device },
+        { "--dtype", "D", "arithmetic: f32 or f64 (default f32)", &dtype },
+        { "--beam", "K", "beam search with K beams", &beam },
+        { "--alpha", "A", "beam score = log-probability / length^A (default 0)", &alpha },
+        { "--draft", "D", "speculative decoding: lookup, or a model with the same vocabulary",
+          &p->draft },
+        { "--tree", "WIDTHxDEPTH", "shape of the draft tree (default 2x4)", &tree },
+        { "--verify", NULL, "repeat without cache or drafts and compare", &p->verify },
+        { "--textbook", NULL, "repeat with plain loops and compare (greedy only)", &p->textbook },
+        { "--seed", "N", "seed of the draws (default 0x5eed)", &seed },
+        { "--json", "FILE|-", "write tokens, texts and figures as JSON", &p->json },
         { 0 },
     };
     *p = (ts_generate_plan) { .n_new = 64, .top_p = 1, .chunk = 64, .seed = 0x5eed };
@@ -179,9 +187,10 @@ static bool parse(int argc, char **argv, ts_generate_plan *p, int *status)
     if (!find_model(p)) return false;
     if (p->samples && !beam && !p->draft && !p->textbook) p->temperature = 0.8;
     if (!p->samples && !p->prompt == !p->prompts)
-        return ts_generate_complain("--prompt", "one of --prompt and --prompts is needed");
+        return ts_generate_complain("--prompt",
+                                    "missing; expected --prompt TEXT or --prompts FILE");
     if (p->textbook && temperature)
-        return ts_generate_complain("--textbook", "it takes no --temperature");
+        return ts_generate_complain("--textbook", "cannot be combined with --temperature");
     return parse_count("--tokens", tokens, 1, MOST, &p->n_new) &&
            parse_count("--top-k", top_k, 0, MOST, &p->top_k) &&
            parse_count("--pages", pages, 1, MOST, &p->n_page) &&
@@ -200,7 +209,8 @@ int ts_tool_generate(int argc, char **argv)
 #if TS_HAVE_MODEL
     return ts_generate(&p);
 #else
-    ts_generate_complain(p.model, "this program was built without jansson, CBLAS or PCRE2");
+    ts_generate_complain(p.model,
+                         "models are not available, built without jansson, CBLAS or PCRE2");
     return TS_EXIT_BROKEN;
 #endif
 }

@@ -27,13 +27,15 @@ static bool read_prompts(ts_generate_work *w)
     }
     const bool ok = f && feof(f) && n;
     if (f) fclose(f);
-    if (!ok) return ts_generate_complain(path, "not a file with prompts in it");
+    if (!ok)
+        return ts_generate_complain(path,
+                                    "cannot be read or is empty, expected one prompt per line");
     if (w->file[n - 1] != '\n' && n == room && !(w->file = realloc(w->file, n + 1)))
-        return ts_generate_complain(path, "no memory for it");
+        return ts_generate_complain(path, "out of memory");
     if (w->file[n - 1] != '\n') w->file[n++] = '\n';
     for (size_t i = 0; i < n; i++) w->n_story += w->file[i] == '\n';
     w->story = calloc((size_t)w->n_story, sizeof *w->story);
-    if (!w->story) return ts_generate_complain(path, "no memory for its prompts");
+    if (!w->story) return ts_generate_complain(path, "out of memory for the prompts");
     char *at = w->file;
     for (int64_t i = 0; i < w->n_story; i++) {
         char *end = memchr(at, '\n', n - (size_t)(at - w->file));
@@ -51,7 +53,7 @@ static bool take_prompts(ts_generate_work *w)
     const char *const *text = w->p->samples ? openings : &w->p->prompt;
     w->n_story = w->p->samples ? sizeof openings / sizeof *openings : 1;
     w->story = calloc((size_t)w->n_story, sizeof *w->story);
-    if (!w->story) return ts_generate_complain("prompt", "no memory for it");
+    if (!w->story) return ts_generate_complain("prompt", "out of memory");
     for (int64_t i = 0; i < w->n_story; i++)
         w->story[i] = (ts_story) { .text = text[i], .n_text = strlen(text[i]) };
     return true;
@@ -64,11 +66,12 @@ static bool encode(ts_generate_work *w)
         ts_story *s = &w->story[i];
         if (!ts_tokenizer_encode(w->t, s->text, s->n_text, &s->token, &s->n_prompt, why))
             return ts_generate_complain("prompt", why);
-        if (!s->n_prompt) return ts_generate_complain("prompt", "it has no tokens");
+        if (!s->n_prompt)
+            return ts_generate_complain("prompt", "got no tokens, expected at least 1");
         s->n_token = s->n_prompt;
         s->n_most = s->n_prompt + (int64_t)w->p->n_new;
         int32_t *more = realloc(s->token, (size_t)s->n_most * sizeof *more);
-        if (!more) return ts_generate_complain("prompt", "no memory for its tokens");
+        if (!more) return ts_generate_complain("prompt", "out of memory for the tokens");
         s->token = more;
     }
     return true;
@@ -86,7 +89,8 @@ static bool open_tokenizer(ts_generate_work *w)
     const char *from = w->p->tokenizer ? w->p->tokenizer : path;
     if (!ts_tokenizer_load(from, &w->t, why)) return ts_generate_complain("--tokenizer", why);
     if (ts_tokenizer_size(w->t) <= ts_decoder_dims_of(w->m)->n_vocab) return true;
-    return ts_generate_complain(from, "it has tokens that the model has not");
+    return ts_generate_complain(
+        from, "more tokens than the model's vocabulary; expected the model's own tokenizer");
 }
 
 /* ---- the run ---- */
@@ -241,7 +245,7 @@ static bool textbook(const ts_generate_work *w, const ts_engine_stats *stats, ts
     const ts_story *s = &w->story[0];
     char            why[TS_MODEL_WHY];
     int32_t        *token = malloc((size_t)s->n_token * sizeof *token);
-    if (!token) return ts_generate_complain("--textbook", "no memory for its tokens");
+    if (!token) return ts_generate_complain("--textbook", "out of memory for the tokens");
     memcpy(token, s->token, (size_t)s->n_prompt * sizeof *token);
     double       took_s = 0;
     const bool   ok = by_textbook(w, s, token, &took_s, why);
@@ -252,7 +256,8 @@ static bool textbook(const ts_generate_work *w, const ts_engine_stats *stats, ts
     free(token);
     if (!ok) return ts_generate_complain("--textbook", why);
     if (w->out)
-        fprintf(w->out, "textbook  %.1f tokens/s over all; here %.1f, %.2f times that; tokens %s\n",
+        fprintf(w->out,
+                "textbook  %.1f tokens/s overall; ours %.1f, %.2f times as fast; tokens %s\n",
                 theirs, ours, ours / theirs, same ? "equal" : "DIFFER");
     ts_json_number(json, "textbook_tokens_per_s", theirs);
     ts_json_bool(json, "textbook_tokens_equal", same);
@@ -267,7 +272,7 @@ static void summary(const ts_generate_work *w, const ts_engine_stats *s, ts_json
         fprintf(w->out, "\nprefill   %lld tokens, %.1f tokens/s\n", (long long)s->n_prompt,
                 prefill);
         fprintf(w->out, "decode    %lld tokens, %.1f tokens/s\n", (long long)s->n_decode, decode);
-        fprintf(w->out, "cache     %zu bytes reserved, %zu at most in use; %lld preempted\n",
+        fprintf(w->out, "cache     %zu bytes reserved, at most %zu in use; %lld preempted\n",
                 s->cache_reserved, s->cache_live_peak, (long long)s->n_preempted);
     }
     ts_json_text(json, "device", w->p->device == TS_CUDA ? "cuda" : "cpu");
@@ -306,7 +311,7 @@ int ts_generate_stories(const ts_generate_work *w, ts_json *json)
     for (int64_t i = 0; i < w->n_story; i++) {
         story_to_json(w, &w->story[i], list);
         if (!w->story[i].status) continue;
-        ts_generate_complain("a prompt ended early", ts_status_text(w->story[i].status));
+        ts_generate_complain("a sequence ended early", ts_status_text(w->story[i].status));
         status = TS_EXIT_FAILED;
     }
     return status;

@@ -43,12 +43,14 @@ static bool list_prompts(const ts_generate_work *w, int64_t capacity, prompts *p
     int64_t n = 0;
     for (int64_t i = 0; i < w->n_story; i++) {
         if (w->story[i].n_prompt > capacity)
-            return ts_generate_complain("prompt", "it has more tokens than the model takes");
+            return ts_generate_complain("prompt",
+                                        "more tokens than the model's context; shorten the prompt");
         n += w->story[i].n_prompt;
     }
     p->token = malloc((size_t)n * sizeof *p->token);
     p->len = malloc((size_t)w->n_story * sizeof *p->len);
-    if (!p->token || !p->len) return ts_generate_complain("--beam", "no memory for the prompts");
+    if (!p->token || !p->len)
+        return ts_generate_complain("--beam", "out of memory for the prompts");
     n = 0;
     for (int64_t i = 0; i < w->n_story; i++) {
         p->len[i] = w->story[i].n_prompt;
@@ -68,7 +70,7 @@ static bool make_found(ts_beam_dims d, found *f)
     f->finished = malloc(n * sizeof *f->finished);
     f->n_found = malloc((size_t)d.n_items * sizeof *f->n_found);
     return (f->token && f->length && f->logprob && f->score && f->finished && f->n_found) ||
-           ts_generate_complain("--beam", "no memory for the beams");
+           ts_generate_complain("--beam", "out of memory for the beams");
 }
 
 static void free_found(found *f)
@@ -142,7 +144,7 @@ static void show_beams(const ts_generate_work *w, ts_beam_dims d, const found *f
         if (w->n_story > 1) fprintf(w->out, "%5lld", (long long)item + 1);
         else fprintf(w->out, "%5s", "");
         fprintf(w->out, "%5lld  %10.6f  %10.5f  %6lld%s\n", (long long)rank + 1, f->score[i],
-                f->logprob[i], (long long)f->length[i], f->finished[i] ? ", ended" : "");
+                f->logprob[i], (long long)f->length[i], f->finished[i] ? ", finished" : "");
     }
 }
 
@@ -151,12 +153,13 @@ static void beam_summary(const ts_generate_work *w, const ts_beams_stats *s, con
 {
     if (w->out) {
         fprintf(w->out,
-                "\nbeam      %lld passes in %.3f s; %lld tokens run, %lld without a cache\n",
+                "\nbeam      %lld passes in %.3f s; %lld tokens run, %lld if recomputed without a "
+                "cache\n",
                 (long long)s->n_pass, f->seconds, (long long)s->n_row, (long long)s->n_string_row);
         if (w->p->paged)
             fprintf(w->out,
-                    "pages     %lld at most in use, %lld if each beam had its own; %lld forks "
-                    "copied %lld and left %lld\n",
+                    "pages     at most %lld in use, %lld if each beam had its own; %lld forks "
+                    "copied %lld and shared %lld\n",
                     (long long)s->held_most, (long long)s->alone_most, (long long)s->n_fork,
                     (long long)s->copied, (long long)(s->shared - s->copied));
     }
@@ -204,8 +207,8 @@ static bool verify_beams(const ts_generate_work *w, ts_beam_dims d, const prompt
     const bool same = ok && same_beams(d, f, &again, &far);
     if (ok && w->out)
         fprintf(w->out,
-                "verify    %.3f s by recomputing every string, %.2f times that; tokens %s, scores "
-                "within %.1e\n",
+                "verify    %.3f s by recomputing every string, %.2f times as long; tokens %s, "
+                "scores within %.1e\n",
                 again.seconds, again.seconds / f->seconds, same ? "equal" : "DIFFER", far);
     if (ok) {
         ts_json_number(json, "stateless_seconds", again.seconds);
@@ -274,7 +277,7 @@ static bool open_drafts(const ts_generate_work *w, const ts_engine_options *o, d
         return ts_generate_complain("--device", why);
     const ts_decoder_dims *small = ts_decoder_dims_of(d->m), *large = ts_decoder_dims_of(w->m);
     if (small->n_vocab != large->n_vocab) {
-        snprintf(why, sizeof why, "got %lld tokens, expected the model's %lld",
+        snprintf(why, sizeof why, "got a vocabulary of %lld tokens, expected %lld as in --model",
                  (long long)small->n_vocab, (long long)large->n_vocab);
         return ts_generate_complain(w->p->draft, why);
     }
@@ -320,12 +323,13 @@ static void draft_summary(const ts_generate_work *w, const ts_speculator_stats *
     const double decode = ts_generate_rate(s->n_token, s->draft_s + s->run_s);
     const double share = s->draft_s / (s->draft_s + s->run_s);
     if (w->out)
-        fprintf(w->out,
-                "\ndraft     %s, %llux%llu: %lld tokens in %lld passes, %.2f a pass; %lld of %lld "
-                "nodes accepted\ndecode    %.1f tokens/s; %.0f %% of the time went into drafts\n",
-                w->p->draft, (unsigned long long)w->p->tree_width,
-                (unsigned long long)w->p->tree_depth, (long long)s->n_token, (long long)s->n_pass,
-                a_pass, (long long)s->n_accepted, (long long)s->n_drafted, decode, 100 * share);
+        fprintf(
+            w->out,
+            "\ndraft     %s, %llux%llu: %lld tokens in %lld passes, %.2f per pass; %lld of %lld "
+            "nodes accepted\ndecode    %.1f tokens/s; %.0f %% of the time spent on drafts\n",
+            w->p->draft, (unsigned long long)w->p->tree_width, (unsigned long long)w->p->tree_depth,
+            (long long)s->n_token, (long long)s->n_pass, a_pass, (long long)s->n_accepted,
+            (long long)s->n_drafted, decode, 100 * share);
     ts_json_int(json, "passes", s->n_pass);
     ts_json_int(json, "tokens_made", s->n_token);
     ts_json_number(json, "tokens_per_pass", a_pass);
@@ -360,7 +364,7 @@ static bool verify_drafts(const ts_generate_work *w, const ts_speculator_stats *
     char                    why[TS_MODEL_WHY];
     ts_engine              *e = NULL;
     plain                   y = { w, calloc((size_t)w->n_story, sizeof *y.n), true };
-    bool ok = y.n || ts_generate_complain("--verify", "no memory for its tokens");
+    bool ok = y.n || ts_generate_complain("--verify", "out of memory for the tokens");
     if (ok && !ts_engine_create(w->m, &o, &e, why)) ok = ts_generate_complain("--verify", why);
     ok = ok && ts_generate_add_all(w, e);
     while (ok && ts_engine_step(e, compare, &y)) continue;
@@ -368,9 +372,10 @@ static bool verify_drafts(const ts_generate_work *w, const ts_speculator_stats *
         const ts_engine_stats *t = ts_engine_stats_of(e);
         const double           theirs = ts_generate_rate(t->n_decode, t->decode_s);
         if (w->out)
-            fprintf(w->out,
-                    "verify    plain decoding %.1f tokens/s; here %.2f times that; tokens %s\n",
-                    theirs, theirs > 0 ? ours / theirs : 0, y.same ? "equal" : "DIFFER");
+            fprintf(
+                w->out,
+                "verify    plain decoding %.1f tokens/s; drafts %.2f times as fast; tokens %s\n",
+                theirs, theirs > 0 ? ours / theirs : 0, y.same ? "equal" : "DIFFER");
         ts_json_number(json, "plain_tokens_per_s", theirs);
         ts_json_bool(json, "tokens_equal", y.same);
     }

@@ -57,7 +57,7 @@ static double on_grid(double v)
 
 static bool out_of_memory(void)
 {
-    fprintf(stderr, "touchstone: out of memory for the gradients demo\n");
+    fprintf(stderr, "touchstone demo: gradients: out of memory\n");
     return false;
 }
 
@@ -75,7 +75,7 @@ bool ts_gradients_forward(const ts_gradients_case *c, int64_t n_rows, const doub
         TS_F64, n_rows, c->n_cols, c->n_cols, c->eps, x, gamma, beta, y, mean, rstd,
     };
     const ts_status s = ts_layernorm_forward(&a, &exec);
-    if (s) fprintf(stderr, "touchstone: layernorm_forward f64: %s\n", ts_status_text(s));
+    if (s) fprintf(stderr, "touchstone demo: layernorm_forward f64: %s\n", ts_status_text(s));
     return !s;
 }
 
@@ -87,7 +87,7 @@ static bool backward(const ts_gradients_case *c)
         c->gamma, c->mean, c->rstd,   c->dx,     c->dgamma, c->dbeta,
     };
     const ts_status s = ts_layernorm_backward(&a, &exec);
-    if (s) fprintf(stderr, "touchstone: layernorm_backward f64: %s\n", ts_status_text(s));
+    if (s) fprintf(stderr, "touchstone demo: layernorm_backward f64: %s\n", ts_status_text(s));
     return !s;
 }
 

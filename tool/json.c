@@ -18,7 +18,7 @@
 bool ts_json_open(const char *path, ts_json **root)
 {
     *root = path ? json_object() : NULL;
-    if (path && !*root) fprintf(stderr, "touchstone: out of memory for JSON\n");
+    if (path && !*root) fprintf(stderr, "touchstone %s: --json: out of memory\n", ts_command());
     return !path || *root;
 }
 
@@ -104,8 +104,8 @@ bool ts_json_close(const char *path, ts_json *root)
     errno = 0;
     const bool ok = !strcmp(path, "-") ? dump(root, stdout) : dump_to(root, path);
     if (!ok)
-        fprintf(stderr, "touchstone: cannot write JSON to %s: %s\n", path,
-                errno ? strerror(errno) : "the document could not be made");
+        fprintf(stderr, "touchstone %s: --json: %s: %s\n", ts_command(), path,
+                errno ? strerror(errno) : "the document could not be built");
     json_decref(root);
     return ok;
 }
@@ -115,7 +115,9 @@ bool ts_json_close(const char *path, ts_json *root)
 bool ts_json_open(const char *path, ts_json **root)
 {
     *root = NULL;
-    if (path) fprintf(stderr, "touchstone: built without jansson, cannot write JSON\n");
+    if (path)
+        fprintf(stderr, "touchstone %s: --json: not available, built without jansson\n",
+                ts_command());
     return !path;
 }
 

@@ -117,8 +117,9 @@ static void add_built_in(ts_court *c, const char *only)
         char path[4096], whole[4096], file[128];
         if (all[i].device != c->device) continue;
         if (all[i].needs && !has(c->python, all[i].needs, NULL, 0)) {
-            fprintf(stderr, "touchstone: no %s in %s: the built-in entrant %s is left out\n",
-                    all[i].needs, c->python, all[i].name);
+            fprintf(stderr,
+                    "touchstone judge: skipping the built-in entrant %s: %s has no module %s\n",
+                    all[i].name, c->python, all[i].needs);
             continue;
         }
         for (int t = 0; ts_tasks[t]; t++) {
@@ -141,11 +142,11 @@ static bool add_given(ts_court *c, const char *path, const char *challenge)
     static ts_paths list;
     ts_refusal      why = { 0 };
     if (access(path, F_OK)) {
-        fprintf(stderr, "touchstone: %s: there is no such file or folder\n", path);
+        fprintf(stderr, "touchstone judge: %s: no such file or folder\n", path);
         return false;
     }
     if (!ts_entry_list(path, &list, &why)) {
-        fprintf(stderr, "touchstone: %s\n", why.text);
+        fprintf(stderr, "touchstone judge: %s\n", why.text);
         return false;
     }
     for (int i = 0; i < list.n; i++) add(c, list.path[i], challenge, NULL);
@@ -162,7 +163,7 @@ static int show(const judge_options *o)
     char       why[TS_WHY], page[4200];
     int        status = TS_EXIT_BROKEN;
     if (!ts_records_read(o->log, &r, why)) {
-        fprintf(stderr, "touchstone: %s: %s\n", o->log, why);
+        fprintf(stderr, "touchstone judge: %s: %s\n", o->log, why);
         return status;
     }
     if (ts_board_make(&r, &b, why)) {
@@ -173,13 +174,13 @@ static int show(const judge_options *o)
             snprintf(page, sizeof page, "%s/index.html", o->out);
             FILE      *f = fopen(page, "w");
             const bool whole = f && ts_page_write(&r, &b, f);
-            if (f && !fclose(f) && whole) printf("the page: %s\n", page);
+            if (f && !fclose(f) && whole) printf("page: %s\n", page);
             else
-                fprintf(stderr, "touchstone: %s cannot be written\n", page),
+                fprintf(stderr, "touchstone judge: %s: cannot be written\n", page),
                     status = TS_EXIT_BROKEN;
         }
         ts_board_free(&b);
-    } else fprintf(stderr, "touchstone: %s: %s\n", o->log, why);
+    } else fprintf(stderr, "touchstone judge: %s: %s\n", o->log, why);
     ts_records_free(&r);
     return status;
 }
@@ -227,8 +228,10 @@ static bool put_aside(const char *log)
     char old[4200];
     if (access(log, F_OK)) return true;
     snprintf(old, sizeof old, "%s.old", log);
-    if (!rename(log, old)) return fprintf(stderr, "touchstone: %s is now %s\n", log, old), true;
-    fprintf(stderr, "touchstone: %s cannot be put aside\n", log);
+    if (!rename(log, old))
+        return fprintf(stderr, "touchstone judge: earlier log %s renamed to %s\n", log, old), true;
+    fprintf(stderr,
+            "touchstone judge: %s: earlier log cannot be renamed; move or remove the file\n", log);
     return false;
 }
 
@@ -245,7 +248,7 @@ static bool draw_key(ts_court *c, const char *path, bool resume)
     ok = getrandom(c->key, sizeof c->key, 0) == sizeof c->key &&
          write(fd, c->key, sizeof c->key) == sizeof c->key && !fsync(fd);
     if (fd >= 0) close(fd);
-    if (!ok) fprintf(stderr, "touchstone: %s cannot be written\n", path);
+    if (!ok) fprintf(stderr, "touchstone judge: %s: cannot be written\n", path);
     return ok;
 }
 
@@ -256,7 +259,7 @@ static int sit(ts_court *c, const judge_options *o, bool given)
     if (!o->resume && !put_aside(o->log)) return TS_EXIT_BROKEN;
     c->log = ts_log_open(o->log, &earlier, why);
     if (!c->log) {
-        fprintf(stderr, "touchstone: %s: %s\n", o->log, why);
+        fprintf(stderr, "touchstone judge: %s: %s\n", o->log, why);
         return TS_EXIT_BROKEN;
     }
     char key_path[4200];
@@ -268,7 +271,7 @@ static int sit(ts_court *c, const judge_options *o, bool given)
     ts_records_free(&earlier);
     for (int i = 0; i < c->n; i++) ts_built_free(&c->contender[i]->built);
     if (!ok) {
-        fprintf(stderr, "touchstone: %s\n", why);
+        fprintf(stderr, "touchstone judge: %s\n", why);
         return TS_EXIT_BROKEN;
     }
     ts_json *json;
@@ -289,7 +292,8 @@ static bool take_key(ts_court *c, const ts_records *r, const char *log)
         ts_jr_int(ts_jr_get(r->at[i].root, "draw"), &draw);
         if (!strcmp(r->at[i].type, "run") && draw != TS_DRAW) {
             fprintf(stderr,
-                    "touchstone: %s: its cases were drawn by rule %d, and this program has %d\n",
+                    "touchstone judge: %s: got cases drawn by rule %d, expected rule %d; replay "
+                    "with the version that judged\n",
                     log, (int)draw, TS_DRAW);
             return false;
         }
@@ -304,7 +308,11 @@ static bool take_key(ts_court *c, const ts_records *r, const char *log)
     for (int i = 0; depth && i < TS_N_DEPTHS; i++)
         if (!strcmp(depth, ts_depth_name((ts_depth)i))) c->depth = (ts_depth)i;
     c->key_given = key != NULL;
-    if (!key) fprintf(stderr, "touchstone: %s reveals no key: its run did not end\n", log);
+    if (!key)
+        fprintf(stderr,
+                "touchstone judge: %s: no key revealed, because the run did not finish; finish it "
+                "with --resume\n",
+                log);
     return key != NULL;
 }
 
@@ -317,15 +325,15 @@ static int compare(ts_court *c, const ts_records *r)
         const ts_record    *was =
             e->task ? ts_records_verdict(r, e->entry.source_sha256, ts_court_label(c, e->task))
                        : NULL;
-        const char *verdict = was ? ts_jr_text(was->root, "verdict", "") : "not there",
+        const char *verdict = was ? ts_jr_text(was->root, "verdict", "") : "missing",
                    *reason = was ? ts_jr_text(was->root, "reason", "") : "",
                    *where = was ? ts_jr_text(was->root, "case", "") : "";
         const bool same = !strcmp(verdict, ts_ruling_name(e->ruling)) &&
                           !strcmp(reason, e->reason) && !strcmp(where, e->where);
         n_other += !same;
-        printf("%-9s %s, %s: %s %s, in the log %s %s\n", same ? "same" : "DIFFERENT", e->entry.name,
-               e->task ? e->task->name : "-", ts_ruling_name(e->ruling), e->reason, verdict,
-               reason);
+        printf("%-9s %s, %s: %s %s; in the log: %s %s\n", same ? "same" : "DIFFERENT",
+               e->entry.name, e->task ? e->task->name : "-", ts_ruling_name(e->ruling), e->reason,
+               verdict, reason);
     }
     return n_other ? TS_EXIT_FAILED : TS_EXIT_PASSED;
 }
@@ -340,7 +348,7 @@ static bool count_threads(const char *text, int *n)
     *n = cores > 2 ? cores - 1 : 1;
     if (text && !ts_parse_u64("--threads", text, &asked)) return false;
     if (text && (asked < 1 || asked > MOST)) {
-        fprintf(stderr, "touchstone: --threads '%s'; expected 1 to %d\n", text, MOST);
+        fprintf(stderr, "touchstone judge: --threads: got '%s', expected 1 to %d\n", text, MOST);
         return false;
     }
     *n = text ? (int)asked : *n < MOST ? *n : MOST;
@@ -351,7 +359,9 @@ static bool read_depth(const char *text, ts_depth *d)
 {
     for (int i = 0; text && i < TS_N_DEPTHS; i++)
         if (!strcmp(text, ts_depth_name((ts_depth)i))) return *d = (ts_depth)i, true;
-    if (text) fprintf(stderr, "touchstone: --depth '%s'; expected quick, normal or full\n", text);
+    if (text)
+        fprintf(stderr, "touchstone judge: --depth: got '%s', expected quick, normal or full\n",
+                text);
     return !text;
 }
 
@@ -362,39 +372,40 @@ int ts_tool_judge(int argc, char **argv)
     const char     *given[TS_CONTENDERS] = { NULL };
     int             status;
     const ts_option options[] = {
-        { "--challenge", "NAME", "only this challenge", &o.challenge },
-        { "--depth", "D", "quick, normal or full: how many cases and timed calls", &o.depth },
-        { "--gate", NULL, "right or not, and nothing else: nobody is timed", &c.gate },
-        { "--case", "NAME", "only this case, with its seed, as a verdict names it", &c.only },
-        { "--device", "cpu|cuda", "where; as the first entrant's class says if not given",
+        { "--challenge", "NAME", "judge only this challenge (default: all)", &o.challenge },
+        { "--depth", "D", "number of cases and timed calls: quick, normal or full (default normal)",
+          &o.depth },
+        { "--gate", NULL, "test correctness only, without timing", &c.gate },
+        { "--case", "NAME", "run only this case, named with its seed as in a verdict", &c.only },
+        { "--device", "cpu|cuda", "device to judge on (default: from the first entrant's class)",
           &o.device },
-        { "--threads", "N", "of an entrant when it is timed (1, or all cores but the judge's)",
-          &o.threads },
-        { "--sanitize", NULL, "on a device: under compute-sanitizer as well", &c.sanitize },
-        { "--log", "FILE", "where the verdicts go (judge.log)", &o.log },
-        { "--resume", NULL, "go on with the log; what was judged is not judged again", &o.resume },
-        { "--out", "DIR", "also write the page there", &o.out },
-        { "--seed", "N", "draw the inputs from N instead of at random; the log says so", &o.seed },
-        { "--json", "FILE|-", "the verdicts, or what the machine guarantees, as JSON", &o.json },
-        { "--replay", "LOG", "judge from the key that LOG reveals, and compare the verdicts",
-          &o.replay },
-        { "--selfcheck", NULL, "say what this machine guarantees, and judge nobody", &o.selfcheck },
+        { "--threads", "N",
+          "threads per entrant when timed (default: all cores but one, at least 1)", &o.threads },
+        { "--sanitize", NULL, "with --device cuda, also run under compute-sanitizer", &c.sanitize },
+        { "--log", "FILE", "write verdicts to FILE (default judge.log)", &o.log },
+        { "--resume", NULL, "continue the log, skipping entrants already judged", &o.resume },
+        { "--out", "DIR", "also write the page to DIR/index.html", &o.out },
+        { "--seed", "N", "draw inputs from seed N (default: random); recorded in the log",
+          &o.seed },
+        { "--json", "FILE|-", "write verdicts, or --selfcheck's guarantees, as JSON", &o.json },
+        { "--replay", "LOG", "judge again from the key in LOG and compare verdicts", &o.replay },
+        { "--selfcheck", NULL, "test this machine's sandbox guarantees and exit", &o.selfcheck },
         { NULL, NULL, NULL, NULL },
     };
-    const char *usage = "judge [ENTRANT...] [OPTION...]\n\n"
-                        "ENTRANT is a source file, a folder with entry.json, or a folder of those; "
-                        "with none, the built-in ones.\n";
+    const char *usage =
+        "judge [ENTRANT...] [OPTION...]\n\nENTRANT is a source file, a folder with entry.json, or "
+        "a folder of such folders.\nWithout ENTRANT, the built-in ones are judged.\n";
     if (!ts_options_many(argc, argv, usage, options, given, TS_CONTENDERS - 1, &status))
         return status;
     if (!ts_task_known("judge", "--challenge", o.challenge, true)) return TS_EXIT_USAGE;
     if (o.device && strcmp(o.device, "cpu") && strcmp(o.device, "cuda")) {
-        fprintf(stderr, "touchstone: --device '%s'; expected cpu or cuda\n", o.device);
+        fprintf(stderr, "touchstone judge: --device: got '%s', expected cpu or cuda\n", o.device);
         return TS_EXIT_USAGE;
     }
     if (o.device ? !strcmp(o.device, "cuda") : given[0] && is_gpus(given[0])) c.device = TS_CUDA;
     if (c.device == TS_CUDA) ts_keeper_survey(&c.survey);
     if (c.device == TS_CUDA && !c.survey.there) {
-        fprintf(stderr, "touchstone: --device cuda: %s\n", c.survey.text);
+        fprintf(stderr, "touchstone judge: --device cuda: %s\n", c.survey.text);
         return TS_EXIT_BROKEN;
     }
     if (o.selfcheck) return ts_selfcheck(c.device == TS_CUDA ? &c.survey : NULL, o.json);
@@ -411,7 +422,8 @@ int ts_tool_judge(int argc, char **argv)
     c.progress.to = stderr;
     if (!count_threads(o.threads, &c.n_threads)) return TS_EXIT_USAGE;
     if (!ts_places_find(&c.places)) {
-        fprintf(stderr, "touchstone: the contract's headers are not beside the program\n");
+        fprintf(stderr, "touchstone judge: contract headers: not found next to the program; "
+                        "reinstall, or run the program from its build folder\n");
         return TS_EXIT_BROKEN;
     }
     if (c.device == TS_CUDA) snprintf(c.places.arch, sizeof c.places.arch, "%s", c.survey.arch);
@@ -419,13 +431,13 @@ int ts_tool_judge(int argc, char **argv)
         if (!add_given(&c, given[i], o.challenge)) return TS_EXIT_USAGE;
     if (!given[0]) add_built_in(&c, o.challenge);
     if (!c.n) {
-        fprintf(stderr, "touchstone: there is nobody to judge\n");
+        fprintf(stderr, "touchstone judge: no entrants; name one or check --challenge\n");
         return TS_EXIT_USAGE;
     }
     if (!ts_guarantee_all(&c.machine)) {
         fprintf(stderr,
-                "touchstone: nothing can be judged here: %s; 'touchstone judge --selfcheck' "
-                "tells what else is missing\n",
+                "touchstone judge: this machine cannot judge: %s; run 'touchstone judge "
+                "--selfcheck' for all guarantees\n",
                 c.machine.why);
         return TS_EXIT_BROKEN;
     }
@@ -434,7 +446,7 @@ int ts_tool_judge(int argc, char **argv)
     char       why[TS_WHY];
     o.log = passing;
     if (!ts_records_read(o.replay, &was, why)) {
-        fprintf(stderr, "touchstone: %s: %s\n", o.replay, why);
+        fprintf(stderr, "touchstone judge: %s: %s\n", o.replay, why);
         return TS_EXIT_BROKEN;
     }
     status = take_key(&c, &was, o.replay) ? sit(&c, &o, given[0] != NULL) : TS_EXIT_BROKEN;

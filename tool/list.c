@@ -86,7 +86,7 @@ static void list_mutants(listing *l)
         for (const ts_mutant *m = o->mutants; m->name; m++)
             if (!strcmp(m->task, o->task->name))
                 row(l, key, m->task, m->name,
-                    m->fault ? ts_fault_name(m->fault) : "nothing: a control");
+                    m->fault ? ts_fault_name(m->fault) : "nothing (control)");
 }
 
 /* The driver is asked in a worker, as everywhere: the examiner itself never loads it. */
@@ -138,8 +138,8 @@ int ts_tool_list(int argc, char **argv)
 {
     const char     *json = NULL, *seed = NULL, *kind = NULL;
     const ts_option options[] = {
-        { "--json", "FILE|-", "the list as JSON", &json },
-        { "--seed", "N", "seed shown in case names", &seed },
+        { "--json", "FILE|-", "write the list as JSON", &json },
+        { "--seed", "N", "seed shown in case names (default 0x5eed)", &seed },
         { 0 },
     };
     listing  l = { .out = stdout, .seed = 0x5eed };
@@ -158,10 +158,9 @@ int ts_tool_list(int argc, char **argv)
         kinds[i].list(&l);
         return ts_json_close(json, root) ? TS_EXIT_PASSED : TS_EXIT_BROKEN;
     }
-    fprintf(
-        stderr,
-        "touchstone list: got '%s', expected challenges, cases, impls, mutants, devices, models "
-        "or gpus\n",
-        kind ? kind : "");
+    fprintf(stderr,
+            "touchstone list: got %s%s%s, expected challenges, cases, impls, mutants, devices, "
+            "models or gpus\n",
+            kind ? "'" : "", kind ? kind : "nothing", kind ? "'" : "");
     return TS_EXIT_USAGE;
 }

@@ -12,16 +12,16 @@ static const struct {
     int (*run)(int argc, char **argv);
     const char *help;
 } commands[] = {
-    { "judge", ts_tool_judge, "run entrants, and say who is right, how fast, and who wins" },
-    { "check", ts_tool_check, "examine our implementations, and the mutants that must fail" },
-    { "bench", ts_tool_bench, "time implementations against this machine's memory and peers" },
-    { "new", ts_tool_new, "a folder for a contestant: prompt, header, starter, self-test" },
-    { "demo", ts_tool_demo, "one idea made visible: cancellation, paged memory, sampling ..." },
-    { "generate", ts_tool_generate, "text from a transformer that runs on these kernels" },
-    { "train", ts_tool_train, "a transformer from a text, in full precision or ternary" },
-    { "plan", ts_tool_plan, "memory, largest context and speed limit of a model on a GPU" },
-    { "report", ts_tool_report, "the tables and the page of a recorded run" },
-    { "list", ts_tool_list, "challenges, cases, impls, mutants, devices, models, gpus" },
+    { "judge", ts_tool_judge, "test entrants for correctness, time them and rank them" },
+    { "check", ts_tool_check, "test this library's implementations; every mutant must fail" },
+    { "bench", ts_tool_bench, "time implementations against peers and the machine's peak rates" },
+    { "new", ts_tool_new, "create an entrant's folder: prompt, header, starter, self-test" },
+    { "demo", ts_tool_demo, "demonstrate one idea: cancellation, paged memory, sampling ..." },
+    { "generate", ts_tool_generate, "generate text with a transformer built on these kernels" },
+    { "train", ts_tool_train, "train a transformer on a text, in float or ternary" },
+    { "plan", ts_tool_plan, "compute a model's memory, largest context and speed limit on a GPU" },
+    { "report", ts_tool_report, "print the tables of a recorded run and write its page" },
+    { "list", ts_tool_list, "list challenges, cases, impls, mutants, devices, models or gpus" },
 };
 
 static void help(FILE *f)
@@ -29,9 +29,9 @@ static void help(FILE *f)
     fprintf(f, "usage: touchstone COMMAND [OPTION...]\n\n");
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         fprintf(f, "  %-8s %s\n", commands[i].name, commands[i].help);
-    fprintf(f, "\nEvery command takes --help; all but new also --json FILE|- and --seed N. "
-               "touchstone --version tells the version.\n"
-               "Exit status: 0 all passed, 1 something failed, 2 usage, 3 could not work.\n");
+    fprintf(f, "\nEvery command takes --help; all but new also take --json FILE|- and --seed "
+               "N.\n'touchstone --version' prints the version.\nExit status: 0 all passed, 1 "
+               "something failed, 2 usage error, 3 could not run\n(missing device, I/O error).\n");
 }
 
 /* What could not be written was not said. */
@@ -55,7 +55,7 @@ int main(int argc, char **argv)
 {
     let_waiting_threads_sleep(argv);
     if (argc < 2) {
-        fprintf(stderr, "touchstone: a command is needed: judge, check, bench, new, demo, "
+        fprintf(stderr, "touchstone: no command given, expected judge, check, bench, new, demo, "
                         "generate, train, plan, report or list; try --help\n");
         return TS_EXIT_USAGE;
     }

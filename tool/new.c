@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "registry.h"
 #include "task.h"
 #include "tool.h"
 
@@ -49,7 +50,7 @@ static const struct language {
 
 static bool failed(const char *what, const char *path)
 {
-    fprintf(stderr, "touchstone: new: %s: %s: %s\n", what, path, strerror(errno));
+    fprintf(stderr, "touchstone new: %s: %s: %s\n", path, what, strerror(errno));
     return false;
 }
 
@@ -57,7 +58,7 @@ static bool failed(const char *what, const char *path)
 static bool find(const char *const *places, char *path, size_t n)
 {
     *path = 0;
-    return ts_find(places, path, n) || failed("cannot find its files", path);
+    return ts_find(places, path, n) || failed("cannot find the templates", path);
 }
 
 /* Copies a file; every @ID@ in it becomes the challenge. */
@@ -95,9 +96,9 @@ static bool copy_headers(const char *from, const char *folder)
 {
     char to[4200], source[8192], target[8192];
     snprintf(to, sizeof to, "%s/include", folder);
-    if (mkdir(to, 0777)) return failed("cannot make", to);
+    if (mkdir(to, 0777)) return failed("cannot create", to);
     strcat(to, "/touchstone");
-    if (mkdir(to, 0777)) return failed("cannot make", to);
+    if (mkdir(to, 0777)) return failed("cannot create", to);
     DIR *d = opendir(from);
     if (!d) return failed("cannot read", from);
     bool ok = true;
@@ -130,14 +131,14 @@ static bool scaffold(const char *templates, const char *headers, const char *fol
 static bool make_folder(const char *path)
 {
     if (!mkdir(path, 0777)) return true;
-    if (errno != EEXIST) return failed("cannot make", path);
+    if (errno != EEXIST) return failed("cannot create", path);
     DIR *d = opendir(path);
     if (!d) return failed("cannot use", path);
     int n = 0;
     while (readdir(d)) n++;
     closedir(d);
     errno = ENOTEMPTY;
-    return n <= 2 || failed("expected a new or an empty folder", path);
+    return n <= 2 || failed("expected a new or empty folder", path);
 }
 
 /* Whether the challenge can be entered in that language: the judge does not take every one. */
@@ -157,7 +158,8 @@ static int scaffold_all(const char *folder, const char *challenge, const struct 
     if (!find(templates, from, sizeof from) || !find(contract, headers, sizeof headers))
         return TS_EXIT_BROKEN;
     if (challenge && !has_starter(from, challenge, l)) {
-        fprintf(stderr, "touchstone: new: %s: nothing to begin with in %s\n", challenge, l->name);
+        fprintf(stderr, "touchstone new: %s: no starter in %s, expected another --language\n",
+                challenge, l->name);
         return TS_EXIT_USAGE;
     }
     if (!make_folder(folder)) return TS_EXIT_USAGE;
@@ -165,9 +167,9 @@ static int scaffold_all(const char *folder, const char *challenge, const struct 
         const char *id = ts_tasks[i]->name;
         if (challenge ? strcmp(challenge, id) : !has_starter(from, id, l)) continue;
         snprintf(one, sizeof one, challenge ? "%s" : "%s/%s", folder, id);
-        if (!challenge && mkdir(one, 0777)) return failed("cannot make", one), TS_EXIT_BROKEN;
+        if (!challenge && mkdir(one, 0777)) return failed("cannot create", one), TS_EXIT_BROKEN;
         if (!scaffold(from, headers, one, id, l)) return TS_EXIT_BROKEN;
-        printf("%s: %s in %s; read PROMPT.md, then: make -C %s %s\n", one, id, l->name, one,
+        printf("%s: %s in %s; read PROMPT.md, then run: make -C %s %s\n", one, id, l->name, one,
                strcmp(l->name, "cuda") ? "test" : "build");
     }
     return TS_EXIT_PASSED;
@@ -179,9 +181,9 @@ int ts_tool_new(int argc, char **argv)
     int                    status;
     const struct language *l = NULL;
     const ts_option        options[] = {
-               { "--challenge", "ID", "one challenge, in DIR itself; without it all, in folders",
+               { "--challenge", "ID", "one challenge, in DIR itself (default: all, in subfolders)",
                  &challenge },
-               { "--language", "NAME", "c (the default), cuda or python", &language },
+               { "--language", "NAME", "c, cuda or python (default c)", &language },
                { 0 },
     };
     if (!ts_options(argc, argv, "new DIR [--challenge ID] [--language c|cuda|python]", options,
@@ -189,16 +191,12 @@ int ts_tool_new(int argc, char **argv)
         return status;
     for (size_t i = 0; i < sizeof languages / sizeof *languages; i++)
         if (!strcmp(language, languages[i].name)) l = &languages[i];
-    bool known = !challenge;
-    for (int i = 0; ts_tasks[i]; i++) known |= challenge && !strcmp(challenge, ts_tasks[i]->name);
-    if (!folder || !folder[0]) fprintf(stderr, "touchstone: new: expected a folder to make\n");
+    if (!folder || !folder[0])
+        fprintf(stderr, "touchstone new: got no folder, expected DIR; try --help\n");
     else if (!l)
-        fprintf(stderr, "touchstone: new: --language: got '%s', expected c, cuda or python\n",
+        fprintf(stderr, "touchstone new: --language: got '%s', expected c, cuda or python\n",
                 language);
-    else if (!known)
-        fprintf(stderr,
-                "touchstone: new: --challenge: got '%s'; `touchstone list tasks` has them\n",
-                challenge);
-    else return scaffold_all(folder, challenge, l);
+    else if (!challenge || ts_task_known("new", "--challenge", challenge, true))
+        return scaffold_all(folder, challenge, l);
     return TS_EXIT_USAGE;
 }

@@ -1,9 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* options.c - command-line options: help, values, numbers. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tool.h"
+
+static const char *command = "";
+
+const char *ts_command(void)
+{
+    return command;
+}
 
 static void help(const char *usage, const ts_option *options)
 {
@@ -14,7 +22,7 @@ static void help(const char *usage, const ts_option *options)
                  o->value ? o->value : "");
         printf("  %-22s %s\n", left, o->help);
     }
-    printf("  %-22s %s\n", "--help", "this text");
+    printf("  %-22s %s\n", "--help", "print this help");
 }
 
 static const ts_option *find(const ts_option *options, const char *name)
@@ -34,6 +42,7 @@ bool ts_options_many(int argc, char **argv, const char *usage, const ts_option *
                      const char **operand, int most, int *status)
 {
     int n = 0;
+    command = argv[0];
     *status = TS_EXIT_USAGE;
     for (int i = 1; i < argc; i++) {
         const ts_option *o = find(options, argv[i]);
@@ -48,7 +57,8 @@ bool ts_options_many(int argc, char **argv, const char *usage, const ts_option *
             return false;
         } else if (!o->value) *o->text = o->name;
         else if (i + 1 == argc) {
-            fprintf(stderr, "touchstone %s: %s needs %s\n", argv[0], o->name, o->value);
+            fprintf(stderr, "touchstone %s: %s: got no value, expected %s\n", argv[0], o->name,
+                    o->value);
             return false;
         } else *o->text = argv[++i];
     }
@@ -61,7 +71,8 @@ bool ts_parse_u64(const char *option, const char *text, uint64_t *value)
     errno = 0;
     if (text[0] >= '0' && text[0] <= '9') *value = strtoull(text, &end, 0);
     if (end && !*end && !errno) return true;
-    fprintf(stderr, "touchstone: %s: got '%s', expected a number such as 7 or 0x5eed\n", option,
-            text);
+    fprintf(stderr,
+            "touchstone %s: %s: got '%s', expected an unsigned integer such as 7 or 0x5eed\n",
+            command, option, text);
     return false;
 }

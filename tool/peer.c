@@ -40,7 +40,7 @@ static bool answer(ts_peer *p)
 {
     struct pollfd ready = { .fd = fileno(p->from), .events = POLLIN };
     if (poll(&ready, 1, LIMIT_MS) != 1) {
-        snprintf(p->line, sizeof p->line, "no answer in time");
+        snprintf(p->line, sizeof p->line, "no no output within the time limit");
         kill(p->pid, SIGKILL);
         return false;
     }
@@ -94,7 +94,8 @@ ts_peer *ts_peer_start(const char *name, ts_device device, int n_threads, const 
     p->device = device;
     p->arena = m;
     if (p->pid > 0 && p->to && p->from && answer(p)) return p;
-    snprintf(text, n_text, "%s", strlen(p->line) > 3 ? p->line + 3 : "could not be started");
+    snprintf(text, n_text, "%s",
+             strlen(p->line) > 3 ? p->line + 3 : "the process could not be started");
     ts_peer_stop(&p);
     return NULL;
 }

@@ -63,7 +63,8 @@ static bool positive(const char *option, const char *text, bool zero, double *va
     errno = 0;
     const double v = strtod(text, &end);
     if (end == text || *end || errno || !(v >= 0) || !(v < 1e9) || (!zero && v <= 0))
-        return wrong(option, text, "a number of at least 0 and less than 1e9");
+        return wrong(option, text,
+                     zero ? "a number from 0 to 1e9" : "a number above 0 and below 1e9");
     *value = v;
     return true;
 }
@@ -75,8 +76,8 @@ static bool parse_weights(const char *text, ts_plan_weight *w)
             *w = (ts_plan_weight)i;
             return true;
         }
-    return !text ||
-           wrong("--weights", text, "f32, bf16, fp8, int8, int4, ternary or, as on disk, file");
+    return !text || wrong("--weights", text,
+                          "f32, bf16, fp8, int8, int4, ternary or file (as stored on disk)");
 }
 
 /* "paged,int8", or either half of it. */
@@ -93,7 +94,9 @@ static bool parse_kv(const char *text, ts_plan_ask *a)
             *a = ts_plan_with(a, STORES[i]);
             return true;
         }
-    return wrong("--kv", text, "contiguous or paged, and f32, bf16, f16, int8 or int4: paged,int8");
+    return wrong(
+        "--kv", text,
+        "LAYOUT,DTYPE such as paged,int8: contiguous or paged, then f32, bf16, f16, int8 or int4");
 }
 
 static bool parse_cache(const words *w, ts_plan_ask *a)
@@ -164,8 +167,9 @@ static bool take_all(ts_plan_job *j, char *list, int most,
     for (char *p = strtok_r(list, ",", &save); p; p = strtok_r(NULL, ",", &save))
         if (++n > most || !take(j, p)) {
             if (n > most)
-                fprintf(stderr, "touchstone plan: got '%s', expected at most %d of its kind%s\n", p,
-                        most, most == 1 ? " without --compare" : "");
+                fprintf(stderr,
+                        "touchstone plan: got '%s', expected at most %d model and GPU each%s\n", p,
+                        most, most == 1 ? "; use --compare for lists" : "");
             return false;
         }
     return true;
@@ -180,8 +184,8 @@ static bool take_numbers(const words *w, ts_plan_job *j)
         !positive("--tflops", w->tflops, false, &tera))
         return false;
     if (!j->n_gpu && (!w->memory || !w->bandwidth || !w->tflops)) {
-        fprintf(stderr, "touchstone plan: --gpu, or --memory, --bandwidth and --tflops, is "
-                        "needed\n");
+        fprintf(stderr, "touchstone plan: no GPU given, expected --gpu, or --memory, --bandwidth "
+                        "and --tflops\n");
         return false;
     }
     if (!j->n_gpu) j->gpu[j->n_gpu++] = (ts_plan_gpu) { .id = "given", .source = "command line" };
@@ -200,13 +204,16 @@ static bool parse(const words *w, ts_plan_job *j, char *models, char *gpus)
     uint64_t  seed;
     if (w->seed && !ts_parse_u64("--seed", w->seed, &seed)) return false;
     if (!w->model && !w->compare && !w->html) {
-        fprintf(stderr, "touchstone plan: --model is needed; 'touchstone list models' has some\n");
+        fprintf(
+            stderr,
+            "touchstone plan: no model given, expected --model; see 'touchstone list models'\n");
         return false;
     }
     if (!take_all(j, models, most, take_model) || !take_all(j, gpus, most, take_gpu) ||
         !take_numbers(w, j))
         return false;
-    if (!j->n_model) return wrong("--model", w->model, "a model");
+    if (!j->n_model)
+        return wrong("--model", w->model, "the name of a model; see 'touchstone list models'");
     j->ask.model = &j->model[0];
     j->ask.gpu = &j->gpu[0];
     return parse_ask(w, &j->ask);
@@ -245,17 +252,16 @@ static int64_t enough(const ts_plan_ask *a)
 static int verdict(const ts_plan_ask *a)
 {
     ts_plan_memory m;
-    char           more[64] = "; no number of them is enough";
+    char           more[64] = "; no number of GPUs is enough";
     ts_plan_memory_of(a, &m);
     if (!m.missing) return TS_EXIT_PASSED;
     const int64_t n = enough(a);
-    if (n) snprintf(more, sizeof more, "; %lld of them are enough", (long long)n);
-    fprintf(
-        stderr,
-        "touchstone plan: does not fit: %s needs %.2f GiB on each of %lld x %s, which has %.2f: "
-        "%.2f GiB are missing%s\n",
-        a->model->id, ts_plan_gib(m.total), (long long)a->n_gpu, a->gpu->id,
-        ts_plan_gib(m.capacity), ts_plan_gib(m.missing), more);
+    if (n) snprintf(more, sizeof more, "; %lld GPUs are enough", (long long)n);
+    fprintf(stderr,
+            "touchstone plan: %s does not fit on %lld x %s: needs %.2f GiB per GPU, has %.2f, "
+            "short by %.2f GiB%s\n",
+            a->model->id, (long long)a->n_gpu, a->gpu->id, ts_plan_gib(m.total),
+            ts_plan_gib(m.capacity), ts_plan_gib(m.missing), more);
     return TS_EXIT_FAILED;
 }
 
@@ -290,32 +296,33 @@ int ts_tool_plan(int argc, char **argv)
     words           w = { 0 };
     int             status;
     const ts_option options[] = {
-        { "--model", "ID|PATH", "of `list models`; a folder, config.json, .safetensors, .gguf",
-          &w.model },
-        { "--gpu", "ID", "of `list gpus`", &w.gpu },
-        { "--gpus", "N", "so many share every matrix (default 1)", &w.gpus },
+        { "--model", "ID|PATH",
+          "name in 'list models', a folder, config.json, .safetensors or .gguf", &w.model },
+        { "--gpu", "ID", "name in 'list gpus'", &w.gpu },
+        { "--gpus", "N", "GPUs that share every matrix (default 1)", &w.gpus },
         { "--batch", "N", "sequences at once (default 1)", &w.batch },
-        { "--context", "N", "tokens of each (default 8192, or what the model was made for)",
+        { "--context", "N", "tokens per sequence (default 8192, or the model's maximum if less)",
           &w.context },
-        { "--weights", "DTYPE", "f32 bf16 fp8 int8 int4 ternary file (default: file's, or bf16)",
-          &w.weights },
+        { "--weights", "DTYPE",
+          "f32 bf16 fp8 int8 int4 ternary file (default: as on disk, else bf16)", &w.weights },
         { "--kv", "LAYOUT,DTYPE", "contiguous|paged,f32|bf16|f16|int8|int4 (default paged,bf16)",
           &w.kv },
-        { "--page", "N", "tokens of a page (default 16)", &w.page },
-        { "--key-axis", "AXIS", "of key codes: channel (default) or token", &w.axis },
-        { "--key-group", "N", "tokens, or channels, that share a scale (default: a page, a head)",
+        { "--page", "N", "tokens per page (default 16)", &w.page },
+        { "--key-axis", "AXIS", "quantise keys by channel or token (default channel)", &w.axis },
+        { "--key-group", "N", "tokens, or channels, per scale (default: one page, one head)",
           &w.group },
-        { "--keep-all", NULL, "layers with a window keep all tokens, as ts_kv does", &w.keep },
-        { "--chunk", "N", "prompt tokens taken in one step (default 2048)", &w.chunk },
-        { "--reserve", "GIB", "memory of a GPU that nobody gets (default 2)", &w.reserve },
-        { "--memory", "GIB", "instead of the GPU's", &w.memory },
-        { "--bandwidth", "GB/S", "instead of the GPU's", &w.bandwidth },
-        { "--tflops", "N", "dense, instead of the GPU's, for every dtype", &w.tflops },
-        { "--compare", NULL, "largest contexts; --model and --gpu take lists: a,b,c", &w.compare },
-        { "--html", "FILE", "an HTML page: all models on all GPUs, and plots", &w.html },
-        { "--svg", "FILE", "plot of the cache's growth", &w.svg },
-        { "--json", "FILE|-", "the result as JSON", &w.json },
-        { "--seed", "N", "taken, and without effect: nothing here is drawn", &w.seed },
+        { "--keep-all", NULL, "keep all tokens in sliding-window layers, as ts_kv does", &w.keep },
+        { "--chunk", "N", "prompt tokens per prefill step (default 2048)", &w.chunk },
+        { "--reserve", "GIB", "GPU memory to leave free, in GiB (default 2)", &w.reserve },
+        { "--memory", "GIB", "memory per GPU, in GiB (default: the GPU's)", &w.memory },
+        { "--bandwidth", "GB/S", "memory bandwidth, in GB/s (default: the GPU's)", &w.bandwidth },
+        { "--tflops", "N", "dense TFLOP/s for every dtype (default: the GPU's)", &w.tflops },
+        { "--compare", NULL, "table of largest contexts; --model and --gpu take lists: a,b,c",
+          &w.compare },
+        { "--html", "FILE", "write an HTML page: all models on all GPUs, with plots", &w.html },
+        { "--svg", "FILE", "plot the cache size over the context", &w.svg },
+        { "--json", "FILE|-", "write the result as JSON", &w.json },
+        { "--seed", "N", "accepted for uniformity; a plan draws nothing", &w.seed },
         { 0 },
     };
     if (!ts_options(argc, argv, "plan --model ID|PATH --gpu ID [OPTION...]", options, NULL,

@@ -138,6 +138,6 @@ bool ts_plan_page(const ts_plan_job *j, const char *path)
     if (f) page(f, &j->ask);
     const bool wrote = f && !ferror(f);
     if (f && fclose(f) == 0 && wrote) return true;
-    fprintf(stderr, "touchstone plan: cannot write %s: %s\n", path, strerror(errno));
+    fprintf(stderr, "touchstone plan: --html: %s: %s\n", path, strerror(errno));
     return false;
 }

@@ -274,7 +274,8 @@ bool ts_case_seed(const char *filter, bool *given, uint64_t *seed)
         snprintf(text, sizeof text, "%.*s", (int)(n < sizeof text ? n : sizeof text - 1), at + 1);
         if (!ts_parse_u64("--case ...@", text, &value)) return false;
         if (*given && value != *seed) {
-            fprintf(stderr, "touchstone: --case: got two seeds, expected one for all\n");
+            fprintf(stderr, "touchstone %s: --case: got two seeds, expected one for all names\n",
+                    ts_command());
             return false;
         }
         *given = true;

@@ -30,7 +30,7 @@ static int write_page(const ts_records *r, const ts_board *b, const char *dir)
     bool ok = f && ts_page_write(r, b, f);
     ok = f && !fclose(f) && ok && !rename(beside, path);
     if (ok) status = TS_EXIT_PASSED;
-    else complain(dir, errno ? strerror(errno) : "the page could not be written");
+    else complain(dir, errno ? strerror(errno) : "the page cannot be written");
     if (f && !ok) remove(beside);
     free(path);
     free(beside);
@@ -76,20 +76,21 @@ int ts_tool_report(int argc, char **argv)
     ts_board        b;
     const ts_option options[] = {
         { "--out", "DIR", "write the page to DIR/index.html", &out },
-        { "--json", "FILE|-", "the scoreboard as JSON", &json },
-        { "--seed", "N", "taken by every command; a report draws nothing", &seed },
+        { "--json", "FILE|-", "write the scoreboard as JSON", &json },
+        { "--seed", "N", "accepted for uniformity; a report draws nothing", &seed },
         { 0 },
     };
     if (!ts_options(argc, argv, "report LOG [--out DIR]", options, &log, &status)) return status;
     uint64_t ignored;
     if (seed && !ts_parse_u64("--seed", seed, &ignored)) return TS_EXIT_USAGE;
     if (!log) {
-        fprintf(stderr, "touchstone report: a log is needed; try --help\n");
+        fprintf(stderr, "touchstone report: got no log, expected LOG; try --help\n");
         return TS_EXIT_USAGE;
     }
     if (!ts_records_read(log, &r, why)) return complain(log, why);
     if (r.n_torn)
-        fprintf(stderr, "touchstone report: %s: line %zu is torn and left out\n", log, r.n + 1);
+        fprintf(stderr, "touchstone report: %s: line %zu is incomplete and was skipped\n", log,
+                r.n + 1);
     status = ts_board_make(&r, &b, why) ? report(&r, &b, out, json) : complain(log, why);
     ts_board_free(&b);
     ts_records_free(&r);

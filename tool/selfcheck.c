@@ -7,18 +7,16 @@
 static void print(FILE *f, const ts_guarantees *g, const ts_survey *device)
 {
     if (device)
-        fprintf(f, "device: %s; copies %.0f GB/s; an empty kernel %.1f us\n", device->text,
+        fprintf(f, "device: %s; copy %.0f GB/s; empty kernel %.1f us\n", device->text,
                 device->copy_gbs, device->probe_ns / 1e3);
     fprintf(f, "badge: %s\n", g->badge);
     for (int i = 0; i < g->n; i++)
         fprintf(f, "  %-4s %-24s %s\n", g->g[i].held ? "yes" : "NO", g->g[i].name, g->g[i].text);
+    fprintf(f, "empty call: median %.0f ns, p95 %.0f ns; process start: %.1f ms\n", g->bell_ns,
+            g->bell_p95_ns, g->start_ms);
     fprintf(f,
-            "a call that does nothing: median %.0f ns, p95 %.0f ns; a process starts in %.1f ms\n",
-            g->bell_ns, g->bell_p95_ns, g->start_ms);
-    fprintf(f,
-            "from thaw to go: %.0f us, cold %.0f us; %d threads %.0f us, cold %.0f us; what is "
-            "beyond is "
-            "timed\n",
+            "wake-up allowance: %.0f us, cold %.0f us; %d threads %.0f us, cold %.0f us; time "
+            "beyond the allowance counts\n",
             g->honest.lead_ns[0] / 1e3, g->honest.lead_ns[TS_LEADS - 1] / 1e3, g->honest.many,
             g->honest.many_ns[0] / 1e3, g->honest.many_ns[TS_LEADS - 1] / 1e3);
 }

@@ -182,7 +182,7 @@ static void legend(FILE *f, const look *l, int i, const char *name)
 
 static bool failed(const char *path)
 {
-    fprintf(stderr, "touchstone: cannot write %s: %s\n", path, strerror(errno));
+    fprintf(stderr, "touchstone %s: --svg: %s: %s\n", ts_command(), path, strerror(errno));
     return false;
 }
 

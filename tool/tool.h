@@ -28,6 +28,9 @@ bool ts_options(int argc, char **argv, const char *usage, const ts_option *optio
 bool ts_options_many(int argc, char **argv, const char *usage, const ts_option *options,
                      const char **operand, int most, int *status);
 
+/* The subcommand whose options were read last: what its messages begin with. */
+const char *ts_command(void);
+
 /* Decimal or 0x number; one line on standard error and false if it is not one. */
 bool ts_parse_u64(const char *option, const char *text, uint64_t *value);
 

@@ -58,7 +58,7 @@ static bool parse_device(const char *device, const char *dtype, ts_train_plan *p
     else if (dtype && strcmp(dtype, "f32") && strcmp(dtype, "bf16"))
         fprintf(stderr, "touchstone train: --dtype: got '%s', expected f32 or bf16\n", dtype);
     else if (p->dtype == TS_BF16 && p->device == TS_CPU)
-        return ts_train_complain("--dtype", "bf16 goes with --device cuda");
+        return ts_train_complain("--dtype", "got bf16 on the CPU, expected f32, or --device cuda");
     else return true;
     return false;
 }
@@ -103,38 +103,41 @@ static bool parse(int argc, char **argv, ts_train_plan *p, int *status)
                 { "--patience", 0, 1u << 30, &p->patience, NULL },
     };
     const ts_option options[] = {
-        { "--data", "FILE", "UTF-8 text; empty lines part its documents", &p->data },
-        { "--out", "DIR", "model, tokenizer, log and checkpoint go here", &p->out },
-        { "--ternary", NULL, "every matrix -s, 0 or +s, in groups of 128", &p->ternary },
-        { "--layers", "N", "(4)", &n[0].text },
-        { "--width", "N", "of the residual stream (128)", &n[1].text },
-        { "--heads", "N", "of queries (4)", &n[2].text },
-        { "--kv-heads", "N", "of keys and values (2)", &n[3].text },
-        { "--head-dim", "N", "even (32)", &n[4].text },
-        { "--ffn", "N", "width of the feed-forward (384)", &n[5].text },
-        { "--vocab", "N", "tokens, 256 bytes among them (1024)", &n[6].text },
-        { "--steps", "N", "(400)", &n[7].text },
-        { "--batch", "N", "sequences at once (16)", &n[8].text },
-        { "--accumulate", "N", "batches a step (1)", &n[9].text },
-        { "--length", "N", "tokens of a sequence (128)", &n[10].text },
-        { "--eval-every", "N", "steps between looks at held-out text (50)", &n[11].text },
-        { "--patience", "N", "end after N looks without a gain; 0: never (0)", &n[12].text },
-        { "--lr", "X", "the highest rate (0.003)", &lr },
-        { "--decay", "X", "of weights in matrices (0.1)", &decay },
-        { "--device", "D", "cpu or cuda (cpu)", &device },
-        { "--dtype", "T", "of products: f32, or bf16 on cuda (f32; bf16 on cuda)", &dtype },
-        { "--resume", NULL, "go on from the checkpoint in DIR, to the same bits", &p->resume },
-        { "--seed", "N", "of weights, batches and split", &seed },
-        { "--svg", "FILE", "the run's curves: losses, bits a byte, rate", &p->svg },
-        { "--json", "FILE|-", "facts and figures as JSON", &p->json },
+        { "--data", "FILE", "UTF-8 text; empty lines separate documents", &p->data },
+        { "--out", "DIR", "folder for model, tokenizer, log and checkpoint", &p->out },
+        { "--ternary", NULL, "ternary matrices: weights -s, 0 or +s in groups of 128",
+          &p->ternary },
+        { "--layers", "N", "number of layers (default 4)", &n[0].text },
+        { "--width", "N", "width of the residual stream (default 128)", &n[1].text },
+        { "--heads", "N", "query heads (default 4)", &n[2].text },
+        { "--kv-heads", "N", "KV heads (default 2)", &n[3].text },
+        { "--head-dim", "N", "channels per head, even (default 32)", &n[4].text },
+        { "--ffn", "N", "width of the feed-forward (default 384)", &n[5].text },
+        { "--vocab", "N", "vocabulary size, including the 256 bytes (default 1024)", &n[6].text },
+        { "--steps", "N", "number of steps (default 400)", &n[7].text },
+        { "--batch", "N", "sequences per batch (default 16)", &n[8].text },
+        { "--accumulate", "N", "batches per step (default 1)", &n[9].text },
+        { "--length", "N", "tokens per sequence (default 128)", &n[10].text },
+        { "--eval-every", "N", "steps between evaluations on held-out text (default 50)",
+          &n[11].text },
+        { "--patience", "N", "stop after N evaluations without a gain; 0 means never (default 0)",
+          &n[12].text },
+        { "--lr", "X", "peak learning rate (default 0.003)", &lr },
+        { "--decay", "X", "weight decay of the matrices (default 0.1)", &decay },
+        { "--device", "D", "cpu or cuda (default cpu)", &device },
+        { "--dtype", "T", "dtype of matmuls: f32 or bf16 (default f32; bf16 on cuda)", &dtype },
+        { "--resume", NULL, "continue from the checkpoint in DIR, bitwise", &p->resume },
+        { "--seed", "N", "seed of weights, batches and split (default 0x5eed)", &seed },
+        { "--svg", "FILE", "plot losses, bits per byte and learning rate", &p->svg },
+        { "--json", "FILE|-", "write facts and figures as JSON", &p->json },
         { 0 },
     };
     *p = defaults;
     if (!ts_options(argc, argv, "train --data FILE --out DIR [OPTION...]", options, NULL, status))
         return false;
     *status = TS_EXIT_USAGE;
-    if (!p->data) return ts_train_complain("--data", "it is needed; try --help");
-    if (!p->out) return ts_train_complain("--out", "it is needed; try --help");
+    if (!p->data) return ts_train_complain("--data", "missing; expected a UTF-8 text file");
+    if (!p->out) return ts_train_complain("--out", "missing; expected a folder for the model");
     if (seed && !ts_parse_u64("--seed", seed, &p->seed)) return false;
     for (int i = 0; i < NUMBERS; i++)
         if (!parse_number(&n[i])) return false;
@@ -150,7 +153,7 @@ int ts_tool_train(int argc, char **argv)
 #if TS_HAVE_MODEL
     return ts_train_text(&p);
 #else
-    ts_train_complain(p.data, "this program was built without jansson, CBLAS or PCRE2");
+    ts_train_complain(p.data, "models are not available, built without jansson, CBLAS or PCRE2");
     return TS_EXIT_BROKEN;
 #endif
 }

@@ -25,7 +25,7 @@ typedef struct work {
 static bool path_in(const work *w, const char *name, char path[4096])
 {
     if (snprintf(path, 4096, "%s/%s", w->p->out, name) < 4096) return true;
-    return ts_train_complain("--out", "the path is too long");
+    return ts_train_complain("--out", "path too long");
 }
 
 /* ---- the vocabulary ---- */
@@ -61,12 +61,12 @@ static void tell_facts(const work *w, ts_json *json)
     const int64_t         count = ts_net_count(w->n);
     if (w->out) {
         fprintf(w->out,
-                "text      %lld documents, %lld bytes, %lld tokens; %lld repeated were left out\n",
+                "text      %lld documents, %lld bytes, %lld tokens; %lld duplicates removed\n",
                 (long long)f.n_document, (long long)f.bytes,
                 (long long)(f.n_token + f.n_held_out_token), (long long)f.n_repeated);
         fprintf(w->out,
-                "held out  %lld documents, %lld bytes, %lld tokens; %.2f %% of its runs of eight "
-                "words are in the rest too\n",
+                "held out  %lld documents, %lld bytes, %lld tokens; %.2f %% of their eight-word "
+                "runs occur in training\n",
                 (long long)f.n_held_out, (long long)f.held_out_bytes, (long long)f.n_held_out_token,
                 100 * f.overlap);
         fprintf(w->out, "model     %lld weights, %s, %lld tokens in its vocabulary\n",
@@ -116,7 +116,7 @@ static bool prepare(work *w)
     const ts_train_plan *p = w->p;
     char                 why[TS_MODEL_WHY];
     if (p->n_batch % (uint64_t)w->team.size)
-        return ts_train_complain("--batch", "it is not a multiple of the number of processes");
+        return ts_train_complain("--batch", "not a multiple of the number of processes");
     if (!ts_corpus_load(p->data, p->seed, &w->c, why)) return ts_train_complain(p->data, why);
     if (!vocabulary(w)) return false;
     if (!ts_corpus_encode(w->c, w->t, (int64_t)p->length, why))
@@ -149,7 +149,7 @@ static void tell_packed(const work *w, ts_json *json)
     const double n = (double)ts_net_matrix_count(w->n);
     if (!w->p->ternary || !path_in(w, "ternary.safetensors", path) || stat(path, &is)) return;
     if (w->out)
-        fprintf(w->out, "packed    %lld bytes, %.3f bits for each of %.0f weights in matrices\n",
+        fprintf(w->out, "packed    %lld bytes, %.3f bits per weight for %.0f weights in matrices\n",
                 (long long)is.st_size, 8 * (double)is.st_size / n, n);
     ts_json_int(json, "packed_bytes", is.st_size);
 }
@@ -158,7 +158,7 @@ static bool picture(const work *w)
 {
     char path[4096], title[128];
     if (!w->p->svg || w->team.rank) return true;
-    snprintf(title, sizeof title, "%s, %lld weights, %llu sequences of %llu tokens a step",
+    snprintf(title, sizeof title, "%s, %lld weights, %llu sequences of %llu tokens per step",
              w->p->ternary ? "Ternary" : "Float", (long long)ts_net_count(w->n),
              (unsigned long long)(w->p->n_batch * w->p->n_accumulate),
              (unsigned long long)w->p->length);
@@ -194,10 +194,11 @@ static bool run(work *w, ts_json *json)
         return ts_train_complain(p->out, why);
     }
     if (w->out)
-        fprintf(w->out,
-                "best      step %lld of %lld%s: held out %.4f, %.4f bits/byte; %.1f s; in %s\n",
-                (long long)r.best_step, (long long)r.n_step, r.early ? ", ended early" : "", r.best,
-                r.best_bits_per_byte, r.took_s, p->out);
+        fprintf(
+            w->out,
+            "best      step %lld of %lld%s: held out %.4f, %.4f bits/byte; %.1f s; written to %s\n",
+            (long long)r.best_step, (long long)r.n_step, r.early ? ", stopped early" : "", r.best,
+            r.best_bits_per_byte, r.took_s, p->out);
     ts_json_int(json, "steps", r.n_step);
     ts_json_int(json, "best_step", r.best_step);
     ts_json_number(json, "best_held_out", r.best);

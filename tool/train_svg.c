@@ -173,9 +173,9 @@ static void draw(FILE *f, const curves *c, const char *title)
             WIDTH, height, WIDTH, height, WIDTH, height, LEFT);
     ts_svg_text(f, title);
     fputs("</text>\n", f);
-    draw_panel(f, c, "loss, nats a token", losses, 2, 0, false);
-    draw_panel(f, c, "bits a byte of held-out text", &bits, 1, 1, false);
-    draw_panel(f, c, "rate of AdamW", &rate, 1, 2, true);
+    draw_panel(f, c, "loss, nats per token", losses, 2, 0, false);
+    draw_panel(f, c, "bits per byte of held-out text", &bits, 1, 1, false);
+    draw_panel(f, c, "learning rate", &rate, 1, 2, true);
     fprintf(f, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\" font-size=\"14\">step</text>\n",
             (LEFT + RIGHT) / 2, height - 12);
     fputs("</svg>\n", f);
@@ -186,13 +186,13 @@ bool ts_train_svg(const char *log, const char *title, const char *path)
     curves c = { 0 };
     FILE  *f = NULL;
     bool   ok = read_log(log, &c);
-    if (!ok) ts_train_complain(log, "it cannot be read again");
+    if (!ok) ts_train_complain(log, "cannot be read");
     else if (!(f = fopen(path, "w"))) ok = ts_train_complain(path, strerror(errno));
     if (f) {
         draw(f, &c, title);
         ok = !ferror(f);
         ok = !fclose(f) && ok;
-        if (!ok) ts_train_complain(path, "it cannot be written");
+        if (!ok) ts_train_complain(path, "cannot be written");
     }
     free(c.step);
     for (int i = 0; i < FIGURES; i++) free(c.y[i]);

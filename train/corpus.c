@@ -158,11 +158,11 @@ bool ts_corpus_parse(const char *text, size_t n, uint64_t seed, ts_corpus **out,
     *out = NULL;
     for (size_t at = 0, len; at < n; at += len)
         if (!(len = ts_utf8_length((const unsigned char *)text + at, n - at)))
-            return ts_say(why, "the text is not UTF-8 at byte %zu", at);
+            return ts_say(why, "invalid UTF-8 at byte %zu", at);
     ts_corpus *c = calloc(1, sizeof *c);
     if (!c || !(c->text = malloc(n + 1))) {
         ts_corpus_free(&c);
-        return ts_say(why, "no memory for a text of %zu bytes", n);
+        return ts_say(why, "out of memory for a text of %zu bytes", n);
     }
     memcpy(c->text, text, n);
     c->seed = seed;
@@ -177,9 +177,9 @@ bool ts_corpus_parse(const char *text, size_t n, uint64_t seed, ts_corpus **out,
         qsort(c->document, (size_t)c->n_document, sizeof *c->document, by_place);
         ok = overlap(c);
     }
-    if (!ok) ts_say(why, "no memory for documents");
+    if (!ok) ts_say(why, "out of memory for documents");
     else if (c->n_document < 2)
-        ok = ts_say(why, "got %lld documents, expected 2 at least, with empty lines between them",
+        ok = ts_say(why, "got %lld documents, expected at least 2, separated by empty lines",
                     (long long)c->n_document);
     if (ok) *out = c;
     else ts_corpus_free(&c);
@@ -242,7 +242,7 @@ bool ts_corpus_encode(ts_corpus *c, const ts_tokenizer *t, int64_t n_token, char
         ok = push(c, d->held_out, token, n) && push(c, d->held_out, &end, 1);
         free(token);
     }
-    if (!ok) return ts_say(why, "no memory for tokens");
+    if (!ok) return ts_say(why, "out of memory for tokens");
     c->length = n_token;
     c->facts.n_token = c->n_token[0];
     c->facts.n_held_out_token = c->n_token[1];
@@ -252,7 +252,7 @@ bool ts_corpus_encode(ts_corpus *c, const ts_tokenizer *t, int64_t n_token, char
                                      (size_t)c->n_token[half] * sizeof *c->token[half]);
     return c->n_token[0] > n_token ||
            ts_say(why,
-                  "the text is too short: got %lld tokens, expected more than %lld, the length",
+                  "text too short: got %lld tokens, expected more than the sequence length, %lld",
                   (long long)c->n_token[0], (long long)n_token);
 }
 

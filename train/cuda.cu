@@ -235,7 +235,7 @@ bool open_gpu(void **self, char *why, size_t n_why)
 {
     gpu *g = (gpu *)calloc(1, sizeof *g);
     if (!g) {
-        snprintf(why, n_why, "no memory for a handle of cuBLAS");
+        snprintf(why, n_why, "out of memory for a handle of cuBLAS");
         return false;
     }
     int            low = 0, high = 0;
@@ -247,8 +247,10 @@ bool open_gpu(void **self, char *why, size_t n_why)
     g->stream = g->first.stream;
     if (e) {
         cudaGetLastError(); /* it has been told of */
-        snprintf(why, n_why, "the CUDA device has no memory for cuBLAS: %s", cudaGetErrorString(e));
-    } else if (s) snprintf(why, n_why, "cuBLAS does not start: %s", cublasGetStatusString(s));
+        snprintf(why, n_why, "cuBLAS workspace: cannot be allocated on the CUDA device: %s",
+                 cudaGetErrorString(e));
+    } else if (s)
+        snprintf(why, n_why, "cuBLAS cannot be initialised: %s", cublasGetStatusString(s));
     else {
         *self = g;
         return true;

@@ -20,12 +20,12 @@ static void load(void)
 {
     void *handle = ts_cuda_open("libtouchstone_train_cuda.so", "TOUCHSTONE_TRAIN_CUDA_MODULE");
     if (!handle) {
-        ts_say(reason, "no CUDA module for training: %s", dlerror());
+        ts_say(reason, "CUDA module for training not available: %s", dlerror());
         return;
     }
     const ts_train_module *found = dlsym(handle, "ts_train_cuda");
     if (found && found->abi == TS_TRAIN_CUDA_ABI) module = found;
-    else ts_say(reason, "the CUDA module for training is of another version");
+    else ts_say(reason, "CUDA module for training: version mismatch; rebuild or reinstall");
 }
 
 bool ts_train_module_load(const ts_train_module **m, char why[TS_MODEL_WHY])

@@ -47,7 +47,7 @@ bool ts_safetensors_write(const char *path, const ts_out_tensor *t, size_t n,
     char    *header = header_of(t, n, &n_header);
     ts_part *part = malloc((n + 1) * sizeof *part);
     bool     ok = header && part;
-    if (!ok) ts_say(why, "no memory to write %.100s", path);
+    if (!ok) ts_say(why, "%.100s: out of memory", path);
     else {
         part[0] = (ts_part) { header, n_header };
         for (size_t i = 0; i < n; i++) part[i + 1] = (ts_part) { t[i].data, t[i].n_bytes };
@@ -114,7 +114,7 @@ static bool write_packed(const ts_net *n, const char *path, char why[TS_MODEL_WH
     ts_packed *k = calloc((size_t)n->n_param, sizeof *k);
     float     *norm = malloc((size_t)(n->n_count - n->n_matrix) * sizeof *norm);
     bool       ok = tensors_make(&t, 2 * (size_t)n->n_param) && k && norm;
-    if (!ok) ts_say(why, "no memory to pack");
+    if (!ok) ts_say(why, "out of memory to pack");
     else
         n->back->to_float(norm, (const char *)n->weight + (size_t)n->n_matrix * n->size,
                           n->n_count - n->n_matrix);
@@ -169,7 +169,7 @@ static bool write_config(const ts_net *n, const char *path, int32_t stop, char w
     json_t    *o = config_of(&n->o.dims, stop);
     char      *text = o ? json_dumps(o, JSON_INDENT(2) | JSON_REAL_PRECISION(15)) : NULL;
     const bool ok = text ? ts_file_write(path, text, strlen(text), why)
-                         : ts_say(why, "no memory for config.json");
+                         : ts_say(why, "out of memory for config.json");
     free(text);
     json_decref(o);
     return ok;
@@ -178,7 +178,8 @@ static bool write_config(const ts_net *n, const char *path, int32_t stop, char w
 bool ts_net_export(ts_net *n, const char *folder, int32_t stop_token, char why[TS_MODEL_WHY])
 {
     char path[TS_TRAIN_PATH];
-    if (ts_net_pull(n, TS_NET_WEIGHTS)) return ts_say(why, "the CUDA device gives no weights");
+    if (ts_net_pull(n, TS_NET_WEIGHTS))
+        return ts_say(why, "weights: cannot be copied from the CUDA device");
     return ts_path(path, folder, "config.json", why) && write_config(n, path, stop_token, why) &&
            (!n->o.ternary ||
             (ts_path(path, folder, "ternary.safetensors", why) && write_packed(n, path, why))) &&

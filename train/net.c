@@ -50,7 +50,7 @@ static bool list_all(ts_net *n, char why[TS_MODEL_WHY])
     n->param = calloc((size_t)n_slot, sizeof *n->param);
     n->slot = malloc((size_t)n_slot * sizeof *n->slot);
     if (!n->param || !n->slot)
-        return ts_say(why, "no memory for %lld layers", (long long)d->n_layer);
+        return ts_say(why, "out of memory for %lld layers", (long long)d->n_layer);
     for (int64_t i = 0; i < n_slot; i++) n->slot[i] = -1;
     list(n, 0, TS_W_EMBED);
     for (int64_t l = 0; l < d->n_layer; l++)
@@ -173,13 +173,13 @@ static bool allocate_copies(ts_net *n, char why[TS_MODEL_WHY])
 {
     const size_t bytes = (size_t)n->n_count * n->size;
     n->memory = calloc(2, bytes);
-    if (!n->memory) return ts_say(why, "no memory for weights of %zu bytes", bytes);
+    if (!n->memory) return ts_say(why, "out of memory for weights of %zu bytes", bytes);
     n->weight = n->memory;
     n->gradient = (char *)n->memory + bytes;
     const ts_status s = ts_net_pack_workspace(n, &n->exec.workspace_bytes);
-    if (s) return ts_say(why, "the kernels cannot pack this net: %s", ts_status_text(s));
+    if (s) return ts_say(why, "unsupported dimensions for ternary packing: %s", ts_status_text(s));
     n->exec.workspace = malloc(n->exec.workspace_bytes + 1);
-    return n->exec.workspace || ts_say(why, "no memory for a workspace");
+    return n->exec.workspace || ts_say(why, "out of memory for a workspace");
 }
 
 static bool allocate(ts_net *n, char why[TS_MODEL_WHY])
@@ -187,16 +187,16 @@ static bool allocate(ts_net *n, char why[TS_MODEL_WHY])
     n->layer = calloc((size_t)n->o.dims.n_layer, sizeof *n->layer);
     const size_t bytes = n->layer ? lay(n, NULL) : 0;
     n->memory = bytes ? aligned_alloc(TS_LINE, bytes) : NULL;
-    if (!n->memory) return ts_say(why, "no memory for a net of %zu bytes", bytes);
+    if (!n->memory) return ts_say(why, "out of memory for a net of %zu bytes", bytes);
     lay(n, n->memory);
     memset(n->gradient, 0, (size_t)n->n_count * n->size);
-    if (!turn(n)) return ts_say(why, "no memory for a rotation");
+    if (!turn(n)) return ts_say(why, "out of memory for a rotation");
     size_t          work;
     const ts_status s = ts_net_workspace(n, &work);
-    if (s) return ts_say(why, "the kernels cannot run this net: %s", ts_status_text(s));
+    if (s) return ts_say(why, "unsupported dimensions: %s", ts_status_text(s));
     n->exec.workspace = malloc(work + 1);
     n->exec.workspace_bytes = work;
-    return n->exec.workspace || ts_say(why, "no memory for %zu bytes of workspace", work);
+    return n->exec.workspace || ts_say(why, "out of memory for %zu bytes of workspace", work);
 }
 
 /* ---- the door ---- */
@@ -205,18 +205,19 @@ static bool check(const ts_net_options *o, char why[TS_MODEL_WHY])
 {
     if (!ts_dims_check(&o->dims, why)) return false;
     if (o->dims.head_dim > MOST_HEAD_DIM)
-        return ts_say(why, "head size: got %lld, expected %d at most", (long long)o->dims.head_dim,
+        return ts_say(why, "head size: got %lld, expected at most %d", (long long)o->dims.head_dim,
                       (int)MOST_HEAD_DIM);
     if (o->n_batch < 1 || o->n_token < 1 || o->n_batch > MOST_ROWS / o->n_token)
-        return ts_say(why, "batch: got %lld of %lld tokens, expected 1 to %d together",
+        return ts_say(why,
+                      "batch: got %lld sequences of %lld tokens, expected 1 to %d tokens in total",
                       (long long)o->n_batch, (long long)o->n_token, (int)MOST_ROWS);
     if (o->n_token > o->dims.n_context)
-        return ts_say(why, "length: got %lld tokens, expected %lld at most", (long long)o->n_token,
+        return ts_say(why, "length: got %lld tokens, expected at most %lld", (long long)o->n_token,
                       (long long)o->dims.n_context);
     if (o->dtype == TS_BF16 && o->device == TS_CPU)
-        return ts_say(why, "bf16: got the CPU, expected a CUDA device");
+        return ts_say(why, "bf16: needs a CUDA device, got the CPU");
     if (o->dtype == TS_F64 && o->device == TS_CUDA)
-        return ts_say(why, "f64: got a CUDA device, expected the CPU");
+        return ts_say(why, "f64: needs the CPU, got a CUDA device");
     return true;
 }
 
@@ -225,7 +226,7 @@ bool ts_net_create(const ts_net_options *o, uint64_t seed, ts_net **out, char wh
     *out = NULL;
     if (!check(o, why)) return false;
     ts_net *n = calloc(1, sizeof *n);
-    if (!n) return ts_say(why, "no memory for a net");
+    if (!n) return ts_say(why, "out of memory for a net");
     const bool    wide = o->dtype == TS_F64;
     const int64_t head = LOGITS / o->dims.n_vocab / LEAST_HEAD_ROWS * LEAST_HEAD_ROWS;
     n->o = *o;

@@ -111,7 +111,7 @@ static bool check(const ts_net_options *o, char why[TS_MODEL_WHY])
             return ts_say(why, "%s: got %lld, expected a multiple of %d on a CUDA device",
                           widths[i].name, (long long)widths[i].value, (int)TS_CUDA_EACH);
     if (d->width > TS_CUDA_WIDTH)
-        return ts_say(why, "width: got %lld, expected %d at most on a CUDA device",
+        return ts_say(why, "width: got %lld, expected at most %d on a CUDA device",
                       (long long)d->width, (int)TS_CUDA_WIDTH);
     return true;
 }
@@ -157,10 +157,10 @@ static bool allocate(ts_net *n, char why[TS_MODEL_WHY])
     c->place = malloc((size_t)n->o.dims.n_vocab * sizeof *c->place);
     c->in_bytes = lay_input(&c->in, NULL, n->n);
     c->host_memory = malloc(c->in_bytes);
-    if (!c->layer || !c->place || !c->host_memory) return ts_say(why, "no memory for a batch");
+    if (!c->layer || !c->place || !c->host_memory) return ts_say(why, "out of memory for a batch");
     for (int64_t i = 0; i < n->o.dims.n_vocab; i++) c->place[i] = -1;
     lay_input(&c->host, c->host_memory, n->n);
-    if (!ts_memory_take(TS_CUDA, lay(n, c, NULL), "the net", &c->memory, why)) return false;
+    if (!ts_memory_take(TS_CUDA, lay(n, c, NULL), "network", &c->memory, why)) return false;
     lay(n, c, c->memory);
     lay_input(&c->in, c->in_memory, n->n);
     return ts_cuda_workspace(n, &c->exec, why);
@@ -171,16 +171,16 @@ bool ts_net_cuda_make(ts_net *n, char why[TS_MODEL_WHY])
     const ts_train_module *ops = NULL;
     if (!check(&n->o, why) || !ts_train_module_load(&ops, why)) return false;
     n->cuda = calloc(1, sizeof *n->cuda);
-    if (!n->cuda) return ts_say(why, "no memory for a net");
+    if (!n->cuda) return ts_say(why, "out of memory for a net");
     n->cuda->ops = ops;
     choose(n, n->cuda);
     if (!ops->open(&n->cuda->self, why, TS_MODEL_WHY)) return false;
     n->cuda->exec.stream = ops->stream(n->cuda->self);
     if (!allocate(n, why)) return false;
     ops->clear(n->cuda->self, n->cuda->score, sizeof *n->cuda->score);
-    if (!put_turn(n)) return ts_say(why, "no memory for a rotation");
+    if (!put_turn(n)) return ts_say(why, "out of memory for a rotation");
     const ts_status s = ts_net_cuda_push(n, TS_NET_WEIGHTS);
-    return !s || ts_say(why, "the weights cannot be copied to the CUDA device");
+    return !s || ts_say(why, "weights: cannot be copied to the CUDA device");
 }
 
 void ts_net_cuda_free(ts_net *n)
@@ -246,8 +246,7 @@ bool ts_net_cuda_begin(ts_net *n)
 {
     ts_net_cuda *c = n->cuda;
     char         why[TS_MODEL_WHY];
-    if (!c->moments &&
-        !ts_memory_take(TS_CUDA, 2 * count_bytes(n), "the moments", &c->moments, why))
+    if (!c->moments && !ts_memory_take(TS_CUDA, 2 * count_bytes(n), "moments", &c->moments, why))
         return false;
     c->ops->clear(c->self, c->moments, 2 * count_bytes(n));
     return true;

@@ -159,7 +159,7 @@ bool ts_cuda_workspace(const ts_net *n, ts_exec *x, char why[TS_MODEL_WHY])
     size_t                                 forward = 0, backward = 0;
     ts_status                              s = ts_flash_attention_workspace(&f, x, &forward);
     if (!s) s = ts_flash_attention_backward_workspace(&b, x, &backward);
-    if (s) return ts_say(why, "the kernels cannot run this net: %s", ts_status_text(s));
+    if (s) return ts_say(why, "unsupported dimensions: %s", ts_status_text(s));
     x->workspace_bytes = forward > backward ? forward : backward;
     return !x->workspace_bytes ||
            ts_memory_take(TS_CUDA, x->workspace_bytes, "attention", &x->workspace, why);

@@ -56,8 +56,8 @@ static int64_t batch_rows(const run *r)
 
 static bool complain(const run *r, int64_t step, ts_status s)
 {
-    const char *what = s == TS_E_RANGE ? "the gradient, or a weight, is not finite; try a lower lr"
-                                       : ts_status_text(s);
+    const char *what =
+        s == TS_E_RANGE ? "gradient or weight not finite; try a lower --lr" : ts_status_text(s);
     return ts_say(r->why, "step %lld: %s", (long long)step, what);
 }
 
@@ -95,8 +95,7 @@ static bool step(run *r, int64_t number, ts_train_event *e)
     for (int64_t i = 0; i < r->o->n_accumulate * batch_rows(r); i++)
         n_target += r->b.target[i] >= 0;
     if (!sum(r, TS_F64, &n_target, 1)) return false;
-    if (n_target == 0)
-        return ts_say(r->why, "step %lld: no targets in its batch", (long long)number);
+    if (n_target == 0) return ts_say(r->why, "step %lld: batch without targets", (long long)number);
     ts_net_zero(r->n);
     for (int64_t a = 0; !s && a < r->o->n_accumulate; a++) {
         const ts_net_batch b = { r->b.input + a * batch_rows(r), r->b.target + a * batch_rows(r) };
@@ -173,13 +172,15 @@ static bool open_folder(run *r)
     struct stat is;
     if (!r->o->folder) return true;
     if (mkdir(r->o->folder, 0777) && errno != EEXIST)
-        return ts_say(r->why, "cannot make %s: %s", r->o->folder, strerror(errno));
+        return ts_say(r->why, "cannot create %s: %s", r->o->folder, strerror(errno));
     if (!ts_path(r->state_path, r->o->folder, "checkpoint.bin", r->why) ||
         !ts_path(r->log_path, r->o->folder, "log.jsonl", r->why))
         return false;
     const bool there = !stat(r->state_path, &is);
     if (there && !r->o->resume)
-        return ts_say(r->why, "%s has a checkpoint: --resume goes on from it", r->o->folder);
+        return ts_say(r->why,
+                      "checkpoint %s exists; continue with --resume or choose another folder",
+                      r->o->folder);
     if (there && !ts_state_load(r->state_path, &r->s, r->why)) return false;
     const ts_status s = there ? ts_net_push(r->n, TS_NET_WEIGHTS | TS_NET_MOMENTS) : TS_OK;
     if (s) return complain(r, r->s.progress.step, s);
@@ -231,10 +232,10 @@ static bool go(run *r, ts_train_fn tell, void *user)
 
 static bool sound(const ts_net_options *net, const ts_train_options *o, char why[TS_MODEL_WHY])
 {
-    if (net->dtype == TS_F64) return ts_say(why, "training is in f32, or bf16 on a CUDA device");
+    if (net->dtype == TS_F64) return ts_say(why, "dtype: expected f32, or bf16 on a CUDA device");
     if (o->n_step < 1 || o->n_accumulate < 1 || o->eval_every < 1 || o->save_every < 1 ||
         o->n_warm < 0 || o->n_warm > o->n_step || o->patience < 0)
-        return ts_say(why, "steps, batches, warm-up: one of them makes no sense");
+        return ts_say(why, "steps, batches or warm-up: invalid count");
     if (!(o->adamw.lr > 0 && o->adamw.lr < 1e3) || !(o->adamw.weight_decay >= 0))
         return ts_say(why, "lr: got %g, expected more than 0", o->adamw.lr);
     return true;
@@ -256,7 +257,7 @@ bool ts_train(ts_net *n, const ts_feed *f, const ts_train_options *o, ts_train_f
                        .v = moments ? moments + count : NULL };
     r.b = (ts_net_batch) { calloc(tokens, sizeof(int32_t)), calloc(tokens, sizeof(int32_t)) };
     bool ok = moments && r.b.input && r.b.target;
-    if (!ok) ts_say(why, "no memory for the moments of %zu weights", count);
+    if (!ok) ts_say(why, "out of memory for the moments of %zu weights", count);
     ok = ok && open_folder(&r) && go(&r, tell, user);
     const ts_progress *p = &r.s.progress;
     if (ok)

@@ -41,11 +41,11 @@ static void keys_of(const ts_state *s, key keys[KEYS])
                       { "eps", t->adamw.eps },
                       { "weight decay", t->adamw.weight_decay },
                       { "clip norm", t->adamw.clip_norm },
-                      { "last rate", t->last },
+                      { "final rate", t->last },
                       { "steps", (double)t->n_step },
                       { "warm-up", (double)t->n_warm },
                       { "accumulate", (double)t->n_accumulate },
-                      { "steps between looks", (double)t->eval_every },
+                      { "steps between evaluations", (double)t->eval_every },
                       { "patience", (double)t->patience },
                       { "steps between checkpoints", (double)t->save_every },
                       { "seed", (double)(t->seed >> 32) },
@@ -101,13 +101,15 @@ static bool read_state(const ts_file *f, ts_state *s, char why[TS_MODEL_WHY])
     key          keys[KEYS];
     header       h;
     uint64_t     sum;
-    if (f->n < sizeof h) return ts_say(why, "checkpoint: %zu bytes are too few", f->n);
+    if (f->n < sizeof h) return ts_say(why, "checkpoint: got %zu bytes, expected more", f->n);
     memcpy(&h, f->bytes, sizeof h);
-    if (memcmp(h.magic, magic, sizeof magic)) return ts_say(why, "checkpoint: it is none");
+    if (memcmp(h.magic, magic, sizeof magic))
+        return ts_say(why, "checkpoint: not a checkpoint file");
     keys_of(s, keys);
     for (int i = 0; i < KEYS; i++)
         if (h.key[i] != keys[i].value)
-            return ts_say(why, "checkpoint: %s: got %.10g, expected %.10g, as it was begun",
+            return ts_say(why,
+                          "checkpoint: %s: got %.10g, expected %.10g as at the start of the run",
                           keys[i].name, keys[i].value, h.key[i]);
     if (f->n != sizeof h + 3 * n + sizeof sum)
         return ts_say(why, "checkpoint: got %zu bytes, expected %zu", f->n,
@@ -116,7 +118,7 @@ static bool read_state(const ts_file *f, ts_state *s, char why[TS_MODEL_WHY])
     const unsigned char *at = f->bytes + sizeof h;
     uint64_t             found = sum_of(0, f->bytes, sizeof h);
     for (int i = 0; i < 3; i++) found = sum_of(found, at + (size_t)i * n, n);
-    if (found != sum) return ts_say(why, "checkpoint: its checksum is wrong");
+    if (found != sum) return ts_say(why, "checkpoint: checksum mismatch");
     memcpy(s->w, at, n);
     memcpy(s->m, at + n, n);
     memcpy(s->v, at + 2 * n, n);

@@ -20,7 +20,7 @@ bool ts_team_join(ts_team *t, char why[TS_MODEL_WHY])
 #if TS_HAVE_MPI
     return ts_team_mpi(t, why);
 #else
-    return ts_say(why, "got %d processes, expected one, as this program was built without MPI",
+    return ts_say(why, "got %d processes, expected 1, as this program was built without MPI",
                   started());
 #endif
 }
@@ -34,5 +34,5 @@ void ts_team_leave(ts_team *t, bool well)
 bool ts_team_sum(const ts_team *t, ts_dtype dtype, void *x, int64_t n, char why[TS_MODEL_WHY])
 {
     if (!t || t->size == 1) return true;
-    return t->sum(t->user, dtype, x, n) || ts_say(why, "another process of the team is gone");
+    return t->sum(t->user, dtype, x, n) || ts_say(why, "another process of the run has ended");
 }

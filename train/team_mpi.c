@@ -50,7 +50,7 @@ static void leave(bool well)
 
 bool ts_team_mpi(ts_team *t, char why[TS_MODEL_WHY])
 {
-    if (MPI_Init(NULL, NULL)) return ts_say(why, "MPI does not start");
+    if (MPI_Init(NULL, NULL)) return ts_say(why, "MPI cannot be initialised");
     MPI_Comm_rank(MPI_COMM_WORLD, &t->rank);
     MPI_Comm_size(MPI_COMM_WORLD, &t->size);
     t->sum = sum;

@@ -254,12 +254,12 @@ static bool read_words(const ts_corpus *c, const pieces *p, learner *y, char why
     json_t       *none = json_array();
     char         *json = none ? write_json(p, none) : NULL;
     ts_tokenizer *t = NULL;
-    bool ok = json ? ts_tokenizer_parse(json, strlen(json), &t, why) : ts_say(why, "no memory");
+    bool ok = json ? ts_tokenizer_parse(json, strlen(json), &t, why) : ts_say(why, "out of memory");
     for (int64_t i = 0; ok && i < c->n_document; i++)
         if (!c->document[i].held_out)
             ok = ts_tokenizer_words(t, c->document[i].text, c->document[i].n, tell, y, why);
     for (int64_t i = 0; ok && i < y->n_word; i++)
-        ok = count_pairs(y, &y->word[i], 1) || ts_say(why, "no memory for pairs");
+        ok = count_pairs(y, &y->word[i], 1) || ts_say(why, "out of memory for pairs");
     ts_tokenizer_free(&t);
     free(json);
     json_decref(none);
@@ -290,10 +290,10 @@ bool ts_corpus_vocabulary(const ts_corpus *c, int64_t n_vocab, char **json, size
     pieces  p = { calloc((size_t)n_vocab, sizeof *p.text), 0 };
     json_t *merges = json_array();
     bool    ok = p.text && merges && first_pieces(&p);
-    if (!ok) ts_say(why, "no memory for a vocabulary");
+    if (!ok) ts_say(why, "out of memory for a vocabulary");
     ok = ok && read_words(c, &p, &y, why);
     if (ok && (!learn(&y, &p, merges, n_vocab) || !(*json = write_json(&p, merges))))
-        ok = ts_say(why, "no memory for a vocabulary of %lld", (long long)n_vocab);
+        ok = ts_say(why, "out of memory for a vocabulary of %lld", (long long)n_vocab);
     if (ok) *n_json = strlen(*json);
     for (int64_t i = 0; p.text && i < n_vocab; i++) free(p.text[i]);
     free(p.text);

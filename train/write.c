@@ -14,7 +14,7 @@
 bool ts_path(char path[TS_TRAIN_PATH], const char *folder, const char *name, char why[TS_MODEL_WHY])
 {
     if (snprintf(path, TS_TRAIN_PATH, "%s/%s", folder, name) < TS_TRAIN_PATH) return true;
-    return ts_say(why, "the path of %s is too long", name);
+    return ts_say(why, "%s: path too long", name);
 }
 
 static bool put(int fd, const char *p, size_t n)
@@ -46,7 +46,7 @@ bool ts_file_write_parts(const char *path, const ts_part *part, size_t n, char w
 {
     char beside[TS_TRAIN_PATH];
     if (snprintf(beside, sizeof beside, "%s.tmp", path) >= (int)sizeof beside)
-        return ts_say(why, "the path %.60s is too long", path);
+        return ts_say(why, "%.60s: path too long", path);
     const int fd = open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd < 0) return ts_say(why, "cannot write %s: %s", beside, strerror(errno));
     bool ok = true;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* beam_search.c - your search. PROMPT.md says what it must do; `make test` tries it. */
+/* beam_search.c - your search. PROMPT.md is the specification; `make test` tests it. */
 #include "touchstone/beam_search.h"
 
-/* Begin here: refuse what cannot be (TS_E_ARG, TS_E_SHAPE), and say how much scratch memory the
+/* Begin here: reject invalid calls (TS_E_ARG, TS_E_SHAPE), and return how much scratch memory the
  * search needs in x->workspace. The logits of a step go there too: one row of
  * a->model->n_vocab floats for each beam that goes on. */
 ts_status ts_beam_search_workspace(const ts_beam_search_args *a, const ts_exec *x, size_t *n_bytes)

@@ -1,4 +1,4 @@
-# make test: the public cases. The judge asks many more, with bounds of its own.
+# make test: the public cases. The judge runs many more, with its own bounds.
 CC     ?= cc
 CFLAGS ?= -std=c11 -O2 -g -Wall -Wextra
 

@@ -1,4 +1,4 @@
-# make build: does it compile? Judged where a GPU is: touchstone judge THIS-FOLDER
+# make build: compile only. On a machine with a GPU: touchstone judge THIS-FOLDER
 NVCC ?= nvcc
 
 .PHONY: build clean

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* adapter-example.c - how a kernel with other names and another order of arguments enters. Nothing
- * of this file is used until entry.json names it:
+/* adapter-example.c - how to enter a kernel with other names and another argument order. This file
+ * is unused until entry.json names it:
  *
  *     "sources": ["theirs.c"], "adapter": "adapter.c"
  *
@@ -20,7 +20,7 @@ ts_status ts_flash_attention(const ts_flash_attention_args *a, const ts_exec *x)
 {
     const ts_attention_dims *d = &a->d;
     (void)x;
-    /* What theirs cannot do is said, not guessed. */
+    /* Unsupported calls are reported. */
     if (d->dtype != TS_F32 || d->layout != TS_BHND || d->n_q != d->n_k || d->window || a->kv_len)
         return TS_E_UNSUPPORTED;
     if (d->n_q_head != d->n_kv_head) return TS_E_UNSUPPORTED;

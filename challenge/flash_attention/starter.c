@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flash_attention.c - your kernel. PROMPT.md says what it must do; `make test` tries it. */
+/* flash_attention.c - your kernel. PROMPT.md is the specification; `make test` tests it. */
 #include "touchstone/attention.h"
 
-/* How much scratch memory a call with these arguments needs in x->workspace. Leave this function
- * out if that is none. */
+/* How much scratch memory a call with these arguments needs in x->workspace. Omit this
+ * function if it needs none. */
 ts_status ts_flash_attention_workspace(const ts_flash_attention_args *a, const ts_exec *x,
                                        size_t *n_bytes)
 {
@@ -18,8 +18,8 @@ ts_status ts_flash_attention(const ts_flash_attention_args *a, const ts_exec *x)
     (void)a;
     (void)x;
     /* Begin here.
-     * 1. Refuse what makes no sense, before anything is written: NULL pointers, a scale that is not
-     *    finite, a window without causal (TS_E_ARG), extents that cannot be (TS_E_SHAPE), other
+     * 1. Reject invalid calls before writing anything: NULL pointers, a scale that is not
+     *    finite, a window without causal (TS_E_ARG), invalid extents (TS_E_SHAPE), other
      *    dtypes than TS_F32, TS_F64, TS_BF16 and TS_F16 (TS_E_DTYPE).
      * 2. For each query: go over the keys that it sees, tile by tile, with a running maximum, sum
      *    and output; when the maximum moves, rescale both. Then divide, and write o and, unless it

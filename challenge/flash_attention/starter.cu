@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flash_attention.cu - your kernel, for CUDA. It is judged where a GPU is. */
+/* flash_attention.cu - your kernel, for CUDA. The judge runs it on a machine with a GPU. */
 #include <cuda_runtime.h>
 
 #include "touchstone/attention.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flash_attention_backward.c - your kernel. PROMPT.md says what it must do; `make test` tries it.
+/* flash_attention_backward.c - your kernel. PROMPT.md is the specification; `make test` tests it.
  */
 #include "touchstone/attention.h"
 
-/* How much scratch memory a call with these arguments needs in x->workspace. Leave this function
- * out if that is none. */
+/* How much scratch memory a call with these arguments needs in x->workspace. Omit this
+ * function if it needs none. */
 ts_status ts_flash_attention_backward_workspace(const ts_flash_attention_backward_args *a,
                                                 const ts_exec *x, size_t *n_bytes)
 {
@@ -19,8 +19,8 @@ ts_status ts_flash_attention_backward(const ts_flash_attention_backward_args *a,
     (void)a;
     (void)x;
     /* Begin here.
-     * 1. Refuse what makes no sense, before anything is written: NULL pointers, a scale that is not
-     *    finite, a window without causal (TS_E_ARG), extents that cannot be (TS_E_SHAPE), other
+     * 1. Reject invalid calls before writing anything: NULL pointers, a scale that is not
+     *    finite, a window without causal (TS_E_ARG), invalid extents (TS_E_SHAPE), other
      *    dtypes than TS_F32, TS_F64, TS_BF16 and TS_F16 (TS_E_DTYPE).
      * 2. For each query delta; then, tile by tile, P from s and lse, dP, dS, and the three sums.
      * 3. Return TS_OK. */

@@ -27,7 +27,7 @@ ts_status ts_kv_bytes(const ts_kv_dims *d, const ts_exec *x, size_t *state_bytes
                       size_t *workspace_bytes)
 {
     (void)x;
-    /* What theirs cannot do is said, not guessed. */
+    /* Unsupported calls are reported. */
     if (d->io_dtype != TS_F32 || d->store_dtype != TS_F32 || d->page || d->window)
         return TS_E_UNSUPPORTED;
     *state_bytes = each(d) * (size_t)(d->n_layer * d->n_seq_max);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kv_cache.c - your cache. PROMPT.md says what it must do; `make test` tries it. */
+/* kv_cache.c - your cache. PROMPT.md is the specification; `make test` tests it. */
 #include "touchstone/kv_cache.h"
 
 /* What a cache is made of. It lives in the memory that ts_kv_create is given. */
@@ -7,7 +7,7 @@ struct ts_kv {
     ts_kv_dims d;
 };
 
-/* Begin here: refuse what cannot be (TS_E_SHAPE, TS_E_DTYPE, TS_E_ARG), and say how much memory a
+/* Begin here: reject invalid calls (TS_E_SHAPE, TS_E_DTYPE, TS_E_ARG), and return how much memory a
  * cache of these dims takes, and how much scratch memory every other call needs in x->workspace. */
 ts_status ts_kv_bytes(const ts_kv_dims *d, const ts_exec *x, size_t *state_bytes,
                       size_t *workspace_bytes)

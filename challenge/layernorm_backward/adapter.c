@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* adapter-example.c - how a kernel with other names and another order of arguments enters. Nothing
- * of this file is used until entry.json names it:
+/* adapter-example.c - how to enter a kernel with other names and another argument order. This file
+ * is unused until entry.json names it:
  *
  *     "sources": ["theirs.c"], "adapter": "adapter.c"
  *
@@ -21,7 +21,7 @@ void layer_norm_grad(float *din, float *dw, float *db, const float *dout, const 
 ts_status ts_layernorm_backward(const ts_layernorm_backward_args *a, const ts_exec *x)
 {
     (void)x;
-    /* What theirs cannot do is said, not guessed. */
+    /* Unsupported calls are reported. */
     if (a->dtype != TS_F32 || a->row_stride != a->n_cols) return TS_E_UNSUPPORTED;
     if (!a->accumulate) {
         memset(a->dgamma, 0, (size_t)a->n_cols * sizeof(float));

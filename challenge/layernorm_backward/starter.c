@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* layernorm_backward.c - your kernel. PROMPT.md says what it must do; `make test` tries it. */
+/* layernorm_backward.c - your kernel. PROMPT.md is the specification; `make test` tests it. */
 #include "touchstone/layernorm.h"
 
-/* How much scratch memory a call with these arguments needs in x->workspace. Leave this function
- * out if that is none. */
+/* How much scratch memory a call with these arguments needs in x->workspace. Omit this
+ * function if it needs none. */
 ts_status ts_layernorm_backward_workspace(const ts_layernorm_backward_args *a, const ts_exec *x,
                                           size_t *n_bytes)
 {
@@ -18,8 +18,8 @@ ts_status ts_layernorm_backward(const ts_layernorm_backward_args *a, const ts_ex
     (void)a;
     (void)x;
     /* Begin here.
-     * 1. Refuse what makes no sense, before anything is written: NULL pointers, an accumulate that
-     * is neither 0 nor 1 (TS_E_ARG), extents that cannot be (TS_E_SHAPE), other dtypes than TS_F32,
+     * 1. Reject invalid calls before writing anything: NULL pointers, an accumulate that
+     * is neither 0 nor 1 (TS_E_ARG), invalid extents (TS_E_SHAPE), other dtypes than TS_F32,
      *    TS_BF16, TS_F16 and, if you like, TS_F64 (TS_E_DTYPE).
      * 2. For each row: dx. Over all rows: dgamma and dbeta, added to what is there if accumulate.
      * 3. Return TS_OK. */

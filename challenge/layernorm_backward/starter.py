@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Your kernel. PROMPT.md says what it must do; `make test` tries it."""
+"""Your kernel. PROMPT.md is the specification; `make test` tests it."""
 import numpy as np  # noqa: F401
 
 

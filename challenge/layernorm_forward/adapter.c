@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* adapter-example.c - how a kernel with other names and another order of arguments enters. Nothing
- * of this file is used until entry.json names it:
+/* adapter-example.c - how to enter a kernel with other names and another argument order. This file
+ * is unused until entry.json names it:
  *
  *     "sources": ["theirs.c"], "adapter": "adapter.c"
  *
@@ -18,7 +18,7 @@ void layer_norm(float *out, float *mean, float *rstd, float *in, float *w, float
 ts_status ts_layernorm_forward(const ts_layernorm_forward_args *a, const ts_exec *x)
 {
     (void)x;
-    /* What theirs cannot do is said, not guessed. */
+    /* Unsupported calls are reported. */
     if (a->dtype != TS_F32 || a->row_stride != a->n_cols || a->eps != 1e-5)
         return TS_E_UNSUPPORTED;
     layer_norm(a->y, a->mean, a->rstd, (float *)a->x, (float *)a->gamma, (float *)a->beta,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* layernorm_forward.c - your kernel. PROMPT.md says what it must do; `make test` tries it. */
+/* layernorm_forward.c - your kernel. PROMPT.md is the specification; `make test` tests it. */
 #include "touchstone/layernorm.h"
 
-/* How much scratch memory a call with these arguments needs in x->workspace. Leave this function
- * out if that is none. */
+/* How much scratch memory a call with these arguments needs in x->workspace. Omit this
+ * function if it needs none. */
 ts_status ts_layernorm_forward_workspace(const ts_layernorm_forward_args *a, const ts_exec *x,
                                          size_t *n_bytes)
 {
@@ -18,8 +18,8 @@ ts_status ts_layernorm_forward(const ts_layernorm_forward_args *a, const ts_exec
     (void)a;
     (void)x;
     /* Begin here.
-     * 1. Refuse what makes no sense, before anything is written: NULL pointers, an eps that is not
-     *    finite and above 0 (TS_E_ARG), extents that cannot be (TS_E_SHAPE), other dtypes than
+     * 1. Reject invalid calls before writing anything: NULL pointers, an eps that is not
+     *    finite and above 0 (TS_E_ARG), invalid extents (TS_E_SHAPE), other dtypes than
      * TS_F32, TS_BF16, TS_F16 and, if you like, TS_F64 (TS_E_DTYPE).
      * 2. For each row: its mean and variance, then y; mean and rstd are kept for backward.
      * 3. Return TS_OK. */

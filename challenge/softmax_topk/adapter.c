@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* adapter-example.c - how a kernel with other names and another order of arguments enters. Nothing
- * of this file is used until entry.json names it:
+/* adapter-example.c - how to enter a kernel with other names and another argument order. This file
+ * is unused until entry.json names it:
  *
  *     "sources": ["theirs.c"], "adapter": "adapter.c"
  *
@@ -25,7 +25,7 @@
 ts_status ts_softmax_topk(const ts_softmax_topk_args *a, const ts_exec *x)
 {
     (void)x;
-    /* What theirs cannot do is said, not guessed. */
+    /* Unsupported calls are reported. */
     if (a->dtype != TS_F32 || a->row_stride != a->n_vocab || a->inv_temperature != 1 || a->lse)
         return TS_E_UNSUPPORTED;
     if (a->k != 10 && a->k != 50) return TS_E_UNSUPPORTED;

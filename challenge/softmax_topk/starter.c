@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* softmax_topk.c - your kernel. PROMPT.md says what it must do; `make test` tries it. */
+/* softmax_topk.c - your kernel. PROMPT.md is the specification; `make test` tests it. */
 #include "touchstone/softmax_topk.h"
 
-/* How much scratch memory a call with these arguments needs in x->workspace. Leave this function
- * out if that is none. */
+/* How much scratch memory a call with these arguments needs in x->workspace. Omit this
+ * function if it needs none. */
 ts_status ts_softmax_topk_workspace(const ts_softmax_topk_args *a, const ts_exec *x,
                                     size_t *n_bytes)
 {
@@ -18,8 +18,8 @@ ts_status ts_softmax_topk(const ts_softmax_topk_args *a, const ts_exec *x)
     (void)a;
     (void)x;
     /* Begin here.
-     * 1. Refuse what makes no sense, before anything is written: NULL pointers, an inv_temperature
-     *    that is no normal float (TS_E_ARG), extents that cannot be (TS_E_SHAPE), other dtypes than
+     * 1. Reject invalid calls before writing anything: NULL pointers, an inv_temperature
+     *    that is not a normal float (TS_E_ARG), invalid extents (TS_E_SHAPE), other dtypes than
      *    TS_F32, TS_BF16 and TS_F16 (TS_E_DTYPE).
      * 2. For each row: the largest logit, the sum of exponentials relative to it, the first k
      *    entries in canonical order, their probabilities, and lse unless it is NULL.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ternary_training.c - your trainer. PROMPT.md says what it must do; `make test` tries it. */
+/* ternary_training.c - your trainer. PROMPT.md is the specification; `make test` tests it. */
 #include "touchstone/ternary_training.h"
 
 /* What a model in training is made of. It lives in the memory that ts_ternary_create is given. */
@@ -7,7 +7,7 @@ struct ts_ternary {
     ts_ternary_dims d;
 };
 
-/* Begin here: refuse what cannot be (TS_E_SHAPE, TS_E_ARG), and say how much memory a model of
+/* Begin here: reject invalid calls (TS_E_SHAPE, TS_E_ARG), and return how much memory a model of
  * these dims takes, and how much scratch memory every other call needs in x->workspace. */
 ts_status ts_ternary_bytes(const ts_ternary_dims *d, const ts_exec *x, size_t *state_bytes,
                            size_t *workspace_bytes)

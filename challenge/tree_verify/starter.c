@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tree_verify.c - your verification. PROMPT.md says what it must do; `make test` tries it. */
+/* tree_verify.c - your verification. PROMPT.md is the specification; `make test` tests it. */
 #include "touchstone/tree_verify.h"
 
-/* Begin here: refuse what cannot be (TS_E_ARG, TS_E_SHAPE), and say how much scratch memory the
+/* Begin here: reject invalid calls (TS_E_ARG, TS_E_SHAPE), and return how much scratch memory the
  * call needs in x->workspace: mask, positions and logits go there. */
 ts_status ts_tree_verify_workspace(const ts_tree_verify_args *a, const ts_exec *x, size_t *n_bytes)
 {
