@@ -45,13 +45,12 @@ void cage_seccomp(ts_class k);
 
 /* ---- gpu.c ---- */
 
-void cage_gpu_open(void);                  /* maps the keeper's buffers */
-void cage_gpu_load(const ts_call_plan *p); /* sealed: the cubin and its launch plan */
-void cage_gpu_arm(void);                   /* before each call */
-void cage_gpu_wake(void);                  /* the device turns to this process */
-/* Stream and workspace of a call; unmasks the slots from `first` to before `end`. */
-void      cage_gpu_exec(const ts_call_plan *p, int first, int end, ts_exec *x);
-void      cage_gpu_finish(void); /* nothing runs on the device any more */
+void      cage_gpu_open(void);                  /* maps the keeper's buffers */
+void      cage_gpu_load(const ts_call_plan *p); /* sealed: the cubin and its launch plan */
+void      cage_gpu_arm(void);                   /* before each call */
+void      cage_gpu_turn(void);                  /* the device begins to turn to this process */
+void      cage_gpu_exec(ts_exec *x);            /* stream and workspace of a call */
+void      cage_gpu_finish(void);                /* nothing runs on the device any more */
 ts_status cage_gpu_launch(const ts_call_plan *p, int first, int end, const ts_exec *x);
 ts_status cage_gpu_workspace(const ts_call_plan *p, int slot, size_t *n);
 

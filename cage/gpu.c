@@ -14,13 +14,13 @@
 #include "cage.h"
 #include "driver.h"
 #include "fact_ptx.h"
-#include "mask.h"
+#include "nothing.h"
 #include "play.h"
 
 enum { MAX_IMAGE = 64 << 20, SPIN_NS = 8000 };
 
 static const ts_driver *d;
-static ts_cu_any       *stream, *module, *from, *to, *mask;
+static ts_cu_any       *stream, *module, *from, *to, *nothing;
 static ts_device_ptr    workspace_end;
 static ts_cu_any       *spin; /* sealed: ts_spin of fact_ptx.h, and the word that it counts in */
 static ts_device_ptr    beat;
@@ -81,8 +81,9 @@ void cage_gpu_open(void)
     d = ts_driver_open(why, sizeof why);
     if (!d) cage_stop(TS_STOP_SETUP, "%s", why);
     map_kept();
-    if (ts_mask_load(d, &mask) || d->stream_create(&stream, 1 /* waits for no other stream */) ||
-        d->event_create(&from, 0) || d->event_create(&to, 0))
+    if (ts_nothing_load(d, &nothing) ||
+        d->stream_create(&stream, 1 /* waits for no other stream */) || d->event_create(&from, 0) ||
+        d->event_create(&to, 0))
         cage_stop(TS_STOP_SETUP, "cannot create a stream");
 }
 
@@ -148,27 +149,6 @@ void cage_gpu_arm(void)
     }
     must(d->reset_l2(), "resetting the cache");
     must(d->sync(), "before the call");
-}
-
-void cage_gpu_wake(void)
-{
-    must(ts_mask_nothing(d, mask, stream), "waking");
-    must(d->stream_sync(stream), "waking");
-}
-
-static void reveal(const ts_call_plan *p, int first, int end, uint64_t secret)
-{
-    static const uint32_t size[] = { 4, 8, 2, 2, 1, 1, 4 }; /* by ts_dtype */
-    ts_masks              t = { .n = 0 };
-    for (int s = first; s < end; s++)
-        for (uint32_t i = 0; i < p->slot[s].n_bufs && i < TS_CALL_BUFS; i++) {
-            const ts_call_buf *b = &p->slot[s].buf[i];
-            if (b->role != 1 && b->dtype < sizeof size / sizeof *size)
-                ts_mask_add(&t, cage_control->device[s][i],
-                            (uint64_t)b->row_stride * size[b->dtype], b->n_rows, b->n_cols,
-                            size[b->dtype], secret);
-        }
-    must(ts_mask_apply(d, mask, &t, stream), "unmasking");
 }
 
 /* The driver does not ask whether it was given enough arguments. */
@@ -260,10 +240,14 @@ ts_status cage_gpu_workspace(const ts_call_plan *p, int slot, size_t *n)
 
 /* ---- the others ---- */
 
-void cage_gpu_exec(const ts_call_plan *p, int first, int end, ts_exec *x)
+/* The device begins to turn to this process, and the entrant's code runs meanwhile. */
+void cage_gpu_turn(void)
 {
-    const uint64_t secret = cage_control->call.secret;
-    if (secret) reveal(p, first, end, secret);
+    must(ts_nothing_launch(d, nothing, stream), "turning to the device");
+}
+
+void cage_gpu_exec(ts_exec *x)
+{
     const size_t n =
         (x->workspace_bytes + TS_WORKSPACE_ALIGN - 1) / TS_WORKSPACE_ALIGN * TS_WORKSPACE_ALIGN;
     x->stream = stream;

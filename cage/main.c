@@ -301,7 +301,7 @@ static ts_status run(int first, int end, ts_exec *x)
     ts_status      s = TS_OK;
     for (int i = first; i < end; i++) memcpy(&args[i], cage_control->args[i], sizeof args[i]);
     if (plan.class == TS_GPU_SEALED) return cage_gpu_launch(&plan, first, end, x);
-    if (ts_on_gpu(plan.class)) cage_gpu_exec(&plan, first, end, x);
+    if (ts_on_gpu(plan.class)) cage_gpu_turn(), cage_gpu_exec(x);
     for (int i = first; i < end && !s; i++) s = entrant.run(&args[i], x);
     if (ts_on_gpu(plan.class)) cage_gpu_finish();
     return s;
@@ -312,7 +312,7 @@ static ts_status ask_workspace(int slot, ts_exec *x, size_t *n)
     args_of args;
     memcpy(&args, cage_control->args[slot], sizeof args);
     if (plan.class == TS_GPU_SEALED) return cage_gpu_workspace(&plan, slot, n);
-    if (ts_on_gpu(plan.class)) cage_gpu_exec(&plan, slot, slot, x);
+    if (ts_on_gpu(plan.class)) cage_gpu_exec(x);
     return entrant.workspace ? entrant.workspace(&args, x, n) : TS_OK;
 }
 
@@ -345,13 +345,7 @@ _Noreturn static void serve(void)
             if (ts_on_gpu(plan.class)) cage_gpu_arm();
             ts_isa_fp_set();
             __atomic_store_n(&c->ready, bell, __ATOMIC_RELEASE);
-            while (plan.spin && __atomic_load_n(&c->bell, __ATOMIC_ACQUIRE) == bell) {
-                ts_isa_pause();
-                if (__atomic_load_n(&c->wake, __ATOMIC_ACQUIRE) != bell || c->awake == bell)
-                    continue;
-                cage_gpu_wake();
-                __atomic_store_n(&c->awake, bell, __ATOMIC_RELEASE);
-            }
+            while (plan.spin && __atomic_load_n(&c->bell, __ATOMIC_ACQUIRE) == bell) ts_isa_pause();
             continue;
         }
         call();

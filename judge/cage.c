@@ -19,7 +19,7 @@
 #include "cage_inside.h"
 #include "cores.h"
 #include "isa_memory.h"
-#include "mask.h"
+#include "nothing.h"
 #include "rng.h"
 
 /* Address space of a block; pages cost nothing until they are touched. */
@@ -260,9 +260,8 @@ static bool keep_memory(ts_cage *c, int give)
 {
     for (int i = 0; i < c->plan.n_slots; i++) c->kept[i] = &c->slot[i].arena;
     const size_t n = c->plan.workspace_bytes + TS_WORKSPACE_ALIGN;
-    const bool   masked = c->plan.class != TS_GPU_SEALED; /* runs nothing before it is called */
-    snprintf(c->control->mask, sizeof c->control->mask, "%s", ts_mask_ptx);
-    return (c->keeper = ts_keeper_start(c->kept, c->plan.n_slots, n, masked, give));
+    snprintf(c->control->nothing, sizeof c->control->nothing, "%s", ts_nothing_ptx);
+    return (c->keeper = ts_keeper_start(c->kept, c->plan.n_slots, n, give));
 }
 
 /* The judge's models as a library, where the first input is one and who asks it is Python. */

@@ -233,7 +233,6 @@ static int perform(ts_cage *c, int slot, int verb, uint32_t fresh, line *hidden,
     for (uint64_t i = ts_cage_chance(c, 64); i; i--) ts_cage_relax(c);
     const double away = ts_now_ns() - arm_ns - (own_cpu_ns() - arm_cpu_ns);
     reveal(hidden, n_hidden);
-    c->control->call.secret = c->secret;
     const double t0 = ts_now_ns();
     r->lead_ns = t0 - arm_ns + r->cpu_before_ns;
     r->n_wakes = held ? 2 : 1;
@@ -355,7 +354,7 @@ static bool ask(ts_cage *c, int slot, int n, int verb, const void *args, const t
     const int came = perform(c, slot, verb, fresh, hidden, &n_hidden, seen, n_seen, r);
     conclude(c, came, seen, n_seen, r);
     if (gpu && came == TS_WORD_CAME && verb == TS_VERB_RUN) ts_gpu_fetch(c, slot, n, r);
-    if (!gpu) r->ns += head_start_ns(c, s, r);
+    r->ns += gpu ? c->shown_ns : head_start_ns(c, s, r);
     reveal(hidden, &n_hidden); /* should it not have come to go */
     blame(c, s, r);
     if (workspace && came == TS_WORD_CAME) look_at_workspace(workspace, r);

@@ -40,7 +40,7 @@ struct ts_cage {
     ts_slot        slot[TS_MAX_SLOTS];
     /* On a device. */
     ts_keeper      *keeper;
-    uint64_t        secret;            /* of this call's inputs */
+    double          shown_ns; /* before this call, if another process was on the device meanwhile */
     int             n_before, n_after; /* calls before or after which the device was busy */
     const ts_arena *kept[TS_MAX_SLOTS];
 };

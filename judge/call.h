@@ -22,15 +22,13 @@
  * In class python the judge writes one byte to 7 for "go", and the runner one byte to 8 for "done";
  * before its first read of 7 the runner writes one byte to 8 to say that the entrant is loaded. An
  * entrant that cannot be loaded: error.text, error.reason = TS_STOP_MISSING, exit(1).
- * On a device, between ready and go, when the inputs lie there, the judge sets `wake` (python: the
- * byte "w"), and the runner runs an empty kernel and answers `awake` (a byte): the device changes
- * from one process to another in some 200 us, which is nobody's time. That nothing is gained by
- * working meanwhile is what the mask is for.
+ * On a device the runner launches an empty kernel at go, before it calls: the device takes some 200
+ * us to turn to its process, and what it is given meanwhile waits its turn.
  *
  * For the Python runner, offsets in descriptor 3, little-endian, `u4` an unsigned of 4 bytes:
  *   192 i4 status, to be written before "done"   320 u4 error.reason   328 error.text, 184 bytes
- *   512 u4 verb (0 run)   516 u4 slot   524 i4 n_threads (of ts_exec)   560 u8 secret   568 u4 n
- *   the last 4096 bytes: PTX of ts_mask, 0-ended
+ *   512 u4 verb (0 run)   516 u4 slot   524 i4 n_threads (of ts_exec)   560 u4 n
+ *   the last 4096 bytes: PTX of ts_nothing, 0-ended
  *   4096 the plan; from there: 4 u4 n_threads, 8 u4 n_slots, 48 the entrant's file, 112 task and
  *   304 folder, 0-ended,
  *   176 eight dimension names of 16 bytes, 1328 slots of 1296 bytes
@@ -143,9 +141,7 @@ enum { TS_WORKSPACE_ALIGN = 256 }; /* on a device; the workspace ends where its 
 
 typedef struct ts_control {
     _Alignas(64) uint32_t bell;  /* judge to runner */
-    uint32_t wake;               /* on a device: as `bell` when inputs lie there */
     _Alignas(64) uint32_t ready; /* runner to judge; UINT32_MAX once set up */
-    uint32_t awake;              /* as `wake` when the device has turned to it */
     _Alignas(64) uint32_t done;
     _Alignas(64) struct {
         int32_t  status;    /* ts_status */
@@ -165,25 +161,23 @@ typedef struct ts_control {
     } error;
     _Alignas(64) struct {
         uint32_t verb, slot;
-        ts_exec  exec;   /* a C entrant gets a copy */
-        uint64_t secret; /* on a device, from go on: unmasks the inputs, see gpu/mask.h */
-        uint32_t n;      /* slots to be called, from `slot` on */
+        ts_exec  exec; /* a C entrant gets a copy */
+        uint32_t n;    /* slots to be called, from `slot` on */
     } call;
     _Alignas(4096) ts_call_plan plan; /* written before the runner starts */
     /* Where the runner has mapped the buffers, on a device: what its calls get as pointers. */
     uint64_t device[TS_MAX_SLOTS][TS_CALL_BUFS];
     _Alignas(16) unsigned char args[TS_MAX_SLOTS][TS_CALL_ARGS]; /* a C entrant gets a copy */
-    _Alignas(4096) char mask[4096];                              /* PTX, for the Python runner */
+    _Alignas(4096) char nothing[4096];                           /* PTX, for the Python runner */
 } ts_control;
 
 static_assert(offsetof(ts_control, ready) == 64 && offsetof(ts_control, done) == 128, "words");
 static_assert(offsetof(ts_control, answer) == 192 && offsetof(ts_control, fault) == 256, "answers");
 static_assert(offsetof(ts_control, error) == 320 && offsetof(ts_control, call) == 512, "call");
-static_assert(sizeof(ts_exec) == 40 && offsetof(ts_control, call.secret) == 560, "secret");
-static_assert(offsetof(ts_control, call.n) == 568, "n");
+static_assert(sizeof(ts_exec) == 40 && offsetof(ts_control, call.n) == 560, "slots");
 static_assert(offsetof(ts_control, plan) == 4096, "the plan begins a page");
 static_assert(offsetof(ts_control, args) == 67664,
-              "exploit/raw.h and exploit/gpu/wake_work.cu look there");
+              "exploit/raw.h and exploit/gpu/peek.cu look there");
 static_assert(sizeof(ts_call_buf) == 64 && sizeof(ts_call_scalar) == 24, "buf, scalar");
 static_assert(sizeof(ts_call_slot) == 80 + 16 * 64 + 8 * 24, "slot: 1296 bytes");
 static_assert(offsetof(ts_call_plan, symbol) == 48 && offsetof(ts_call_plan, task) == 112, "plan");

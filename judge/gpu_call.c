@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gpu_call.c - the device's part of a call. Inputs are laid out between ready and go; outputs are
- * read after done. Whoever has a kernel running at either time makes the keeper's empty one wait.
- */
+ * read after done. Whoever has a kernel running at either time makes the keeper wait. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
-#include <sys/socket.h>
 
 #include "cage_inside.h"
-
-enum { WAKE_LIMIT_MS = 5000 };
 
 static size_t workspace_of(const ts_cage *c, int slot)
 {
@@ -43,30 +38,17 @@ static bool lost(const ts_kept_word *w, ts_call *r)
     return true;
 }
 
-/* The device turns to another process in its own time. */
-static int wake(ts_cage *c)
-{
-    if (ts_in_python(c->plan.class))
-        return send(c->bell_fd, "w", 1, MSG_NOSIGNAL) == 1 ? ts_cage_await_byte(c, WAKE_LIMIT_MS)
-                                                           : TS_WORD_DEAD;
-    if (!c->spin) return TS_WORD_CAME; /* it sleeps until go */
-    __atomic_store_n(&c->control->wake, c->bell - 1, __ATOMIC_RELEASE);
-    return ts_cage_await(c, &c->control->awake, c->bell - 1, WAKE_LIMIT_MS * 1e6,
-                         WAKE_LIMIT_MS * 1e6);
-}
-
+/* Of a call before which somebody was on the device, the time since then counts too. It may have
+ * been chance, and then the call is one that was disturbed. */
 int ts_gpu_lay(ts_cage *c, int slot, int n, uint32_t fresh, ts_call *r)
 {
     ts_kept_word w;
-    c->secret = 0;
-    if (c->plan.class != TS_GPU_SEALED &&
-        getrandom(&c->secret, sizeof c->secret, 0) != sizeof c->secret)
-        abort();
-    ts_keeper_lay(c->keeper, slot, n, fresh, workspace_of(c, slot), c->secret, &w);
+    ts_keeper_lay(c->keeper, slot, n, fresh, workspace_of(c, slot), &w);
     if (lost(&w, r)) return TS_WORD_NOT;
     c->n_before += w.busy;
+    c->shown_ns = w.busy && c->plan.class != TS_GPU_SEALED ? w.shown_ns : 0;
     if (again_and_again(c, c->n_before)) r->early = true;
-    return wake(c);
+    return TS_WORD_CAME;
 }
 
 /* Asked before anything else is done: a kernel that still runs would end meanwhile. */

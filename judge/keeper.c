@@ -25,13 +25,12 @@ static bool listen_to(ts_keeper *k)
     return n == 1 && read(k->fd, &byte, 1) == 1;
 }
 
-ts_keeper *ts_keeper_start(const ts_arena *const *slots, int n, size_t n_workspace, bool masked,
-                           int give_to)
+ts_keeper *ts_keeper_start(const ts_arena *const *slots, int n, size_t n_workspace, int give_to)
 {
     ts_keeper *k = calloc(1, sizeof *k);
     int        pair[2];
     if (!k) abort();
-    *k = (ts_keeper) { .n = n, .masked = masked, .slots = slots };
+    *k = (ts_keeper) { .n = n, .slots = slots };
     k->last =
         mmap(NULL, sizeof *k->last, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (k->last == MAP_FAILED || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair)) abort();
@@ -82,9 +81,9 @@ static void send_order(ts_keeper *k, const ts_order_kept *o, ts_kept_word *w)
 }
 
 void ts_keeper_lay(ts_keeper *k, int slot, int n, uint32_t fresh, size_t n_workspace,
-                   uint64_t secret, ts_kept_word *w)
+                   ts_kept_word *w)
 {
-    const ts_order_kept o = { TS_KEEP_LAY, slot, n, fresh, n_workspace, secret };
+    const ts_order_kept o = { TS_KEEP_LAY, slot, n, fresh, n_workspace };
     send_order(k, &o, w);
 }
 
@@ -96,7 +95,7 @@ void ts_keeper_probe(ts_keeper *k, ts_kept_word *w)
 
 void ts_keeper_fetch(ts_keeper *k, int slot, size_t n_workspace, ts_kept_word *w)
 {
-    const ts_order_kept o = { TS_KEEP_FETCH, slot, 1, 0, n_workspace, 0 };
+    const ts_order_kept o = { TS_KEEP_FETCH, slot, 1, 0, n_workspace };
     send_order(k, &o, w);
 }
 

@@ -16,28 +16,32 @@
 
 typedef struct ts_keeper ts_keeper;
 
-/* Keeps slots[0..n) and n_workspace bytes; masked: inputs may be, so that they must be writable;
- * sends the buffers through `give`, a socket. NULL, and one line in why, where there is no device.
+/* Keeps slots[0..n) and n_workspace bytes; sends the buffers through `give`, a socket. NULL, and
+ * one line in why, where there is no device.
  */
-ts_keeper *ts_keeper_start(const ts_arena *const *slots, int n, size_t n_workspace, bool masked,
-                           int give);
+ts_keeper *ts_keeper_start(const ts_arena *const *slots, int n, size_t n_workspace, int give);
 /* Waits until all is sent; false, and one line in why, if it could not be made. */
 bool ts_keeper_ready(ts_keeper *k, char *why, size_t n);
 void ts_keeper_stop(ts_keeper **k);
 
 typedef struct ts_kept_word {
     bool    ok;       /* false: the device is gone; one line in text */
-    bool    busy;     /* somebody's kernel was running */
+    bool    busy;     /* another process was on the device meanwhile */
     ts_flaw flaw;     /* a band or an input was touched */
-    double  probe_ns; /* of the empty kernel */
+    double  shown_ns; /* how long the inputs had been there */
     char    text[160];
 } ts_kept_word;
 
 /* The images of n slots in place, n_workspace poisoned bytes, and cold caches. fresh, bit i: slot
- * i's image on the host is another than at the last call. secret: masks the inputs, unless it is 0.
- */
+ * i's image on the host is another than at the last call. */
 void ts_keeper_lay(ts_keeper *k, int slot, int n, uint32_t fresh, size_t n_workspace,
-                   uint64_t secret, ts_kept_word *w);
+                   ts_kept_word *w);
+/* Whether an empty kernel that took so long had to wait for another process's. */
+static inline bool ts_keeper_sees(double ns, double usual_ns)
+{
+    return ns > 4 * usual_ns + 60e3;
+}
+
 /* An empty kernel, from beginning to end. */
 void ts_keeper_probe(ts_keeper *k, ts_kept_word *w);
 /* Outputs into the host's image. */

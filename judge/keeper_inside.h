@@ -9,9 +9,9 @@
 enum { TS_KEEP_LAY, TS_KEEP_PROBE, TS_KEEP_FETCH };
 
 typedef struct ts_order_kept {
-    int32_t  verb, slot, n;       /* slots from this one on */
-    uint32_t fresh;               /* bit i: slot i was drawn anew */
-    uint64_t n_workspace, secret; /* secret 0: nothing is masked */
+    int32_t  verb, slot, n; /* slots from this one on */
+    uint32_t fresh;         /* bit i: slot i was drawn anew */
+    uint64_t n_workspace;
 } ts_order_kept;
 
 typedef struct ts_reply_kept {
@@ -23,7 +23,6 @@ struct ts_keeper {
     pid_t                  pid;
     int                    fd; /* orders, and a byte for each answer */
     int                    n;
-    bool                   masked;
     const ts_arena *const *slots;
     ts_reply_kept         *last; /* shared: what the keeper says */
 };

@@ -119,7 +119,7 @@ class Cage:
 
     def order(self):
         verb, slot = struct.unpack_from("2I", self.control, self.CALL)
-        return verb, slot, struct.unpack_from("I", self.control, self.CALL + 56)[0]
+        return verb, slot, struct.unpack_from("I", self.control, self.CALL + 48)[0]
 
     def answer(self, status):
         struct.pack_into("iIQ", self.control, self.ANSWER, status, 0, 0)
@@ -160,28 +160,13 @@ class Driver:
         self.must("cuMemSetAccess", p, n, access, c.c_size_t(1))
         return p.value
 
-    def load_mask(self, ptx):
-        """The kernel of gpu/mask.h, which hides elements of the inputs, and brings them back."""
-        module, self.mask = self.c.c_void_p(), self.c.c_void_p()
+    def load_nothing(self, ptx):
+        """The empty kernel of gpu/nothing.h, as something to call."""
+        module, kernel = self.c.c_void_p(), self.c.c_void_p()
         self.must("cuModuleLoadData", self.c.byref(module), ptx)
-        self.must("cuModuleGetFunction", self.c.byref(self.mask), module, b"ts_mask")
-
-    MASKS, MASKED = 96, struct.Struct("3Q4I")  # ts_masks, ts_masked
-
-    def masked(self, entries):
-        """A launch of it, and the table, in which the secrets are still to be put."""
-        c = self.c
-        entries = entries[:self.MASKS]
-        table = c.create_string_buffer(self.MASKS * self.MASKED.size)
-        for i, entry in enumerate(entries):
-            address, stride, rows, cols, size, chunks = entry
-            self.MASKED.pack_into(table, i * self.MASKED.size, address, stride, 0, rows, cols,
-                                  size, chunks)
-        params = (c.c_void_p * 1)(c.cast(table, c.c_void_p))
-        blocks = max([1] + [min(1024, entry[2] * entry[5]) for entry in entries])
-        launch = self.so.cuLaunchKernel
-        arguments = (self.mask, blocks, len(entries), 1, 256, 1, 1, 0, None, params, None)
-        return table, len(entries), lambda: launch(*arguments)
+        self.must("cuModuleGetFunction", self.c.byref(kernel), module, b"ts_nothing")
+        launch, arguments = self.so.cuLaunchKernel, (kernel, 1, 1, 1, 1, 1, 1, 0, None, None, None)
+        return lambda: launch(*arguments)
 
     def wait(self):
         self.must("cuCtxSynchronize")
@@ -253,43 +238,16 @@ class GpuCage(Cage):
                 slot, buf, n, offset, writable, left = struct.unpack("2i2Q2I", what)
                 fd = array.array("i", rights[0][2][:4])[0]
                 self.address[slot, buf] = self.driver.place(fd, n, writable) + offset
-        self.driver.load_mask(self.control[-4096:].split(b"\0", 1)[0])
-        self.nothing = self.driver.masked([(0, 0, 0, 0, 4, 0)])
-        one_each = [self.hidden_of(i) for i in range(self.n_slots)]
-        self.hidden = {(i, 1): self.driver.masked(one) for i, one in enumerate(one_each)}
-        self.hidden[0, self.n_slots] = self.driver.masked(sum(one_each, []))
+        self.turn = self.driver.load_nothing(self.control[-4096:].split(b"\0", 1)[0])
 
     SIZE = {0: 4, 1: 8, 2: 2, 3: 2, 4: 1, 6: 4}
 
-    def hidden_of(self, i):
-        found = []
-        for b, (_, role, dtype, rows, cols, stride, *_) in enumerate(self.slot(i)[0]):
-            size = self.SIZE[dtype]
-            if role != 1 and rows and cols:
-                found.append((self.address[i, b], stride * size, rows, cols, size,
-                              (cols + 2047) // 2048))
-        return found
-
     def wait(self):
-        """What comes before go is to wake the device; what comes with it is the inputs' secret."""
-        while True:
-            byte = os.read(self.go, 1)
-            if byte != b"w":
-                break
-            self.nothing[2]()
-            self.driver.wait()
-            os.write(self.done, b"w")
-        if not byte:
-            return None
-        verb, slot, n = self.order()
-        told, = struct.unpack_from("Q", self.control, self.CALL + 48)
-        table, n_hidden, launch = self.hidden[slot, n]
-        for i in range(n_hidden if told else 0):
-            secret = told ^ (i + 1) * 0xbf58476d1ce4e5b9 & 0xffffffffffffffff
-            struct.pack_into("Q", table, i * self.driver.MASKED.size + 16, secret)
-        if told and n_hidden:
-            launch()
-        return verb, slot, n
+        """At go the device begins to turn to this process, and the entrant's code runs meanwhile."""
+        order = super().wait()
+        if order and order[0] == 0:
+            self.turn()
+        return order
 
     def array(self, i, b, dtype, rows, cols, stride, vector):
         size = self.SIZE[dtype]

@@ -170,8 +170,7 @@ static void wrong_kernels_get_their_reason(void **state)
     wrong("if (threadIdx.x == 0 \\&\\& blockIdx.x == gridDim.x - 1) put(\\&y[n], 1);", "crash");
 }
 
-/* On the stand-in device its pointers are as good as the host's. What it is given is masked until
- * go: it is right only if the masks are taken away. */
+/* On the stand-in device its pointers are as good as the host's. */
 static void host_code_sees_what_it_must(void **state)
 {
     char text[256];
