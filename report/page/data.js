@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The log as a model, and how elements are made. Whatever an entrant wrote reaches the page through
+// data.js - the log as a model, and how elements are made. Whatever an entrant wrote reaches the page through
 // text nodes only: nothing here builds markup from strings.
 "use strict";
 
@@ -82,7 +82,6 @@ function model(records) {
 
 const passed = e => !!e.verdict && ["PASS", "PASS (common)"].includes(e.verdict.verdict);
 const whole = e => !!e.verdict && e.verdict.verdict === "PASS"; // by the canon too
-const GRADES = [[900, "A+"], [800, "A"], [650, "B"], [450, "C"], [250, "D"], [0, "E"]];
 
 // As report/board.c does it: the mean score over all tasks, the geometric mean of the speeds.
 function sumUp(p, tasks) {
