@@ -12,7 +12,7 @@ function heat(e, task) {
   return td;
 }
 
-function key(m, rated) {
+function key(m, rated, scored) {
   const kinds = Object.keys(VERDICTS).filter(k => ["PASS", "FAIL"].includes(k) || m.entrants.some(e => kindOf(e) === k));
   const classes = [...new Set(m.entrants.map(e => e.class))], list = (kind, pairs) => h("dl", { class: kind }, pairs.map(([t, d]) => [h("dt", {}, t), h("dd", {}, d)]));
   const part = (id, title, ...more) => h("div", { id }, h("h3", {}, title), more);
@@ -20,11 +20,10 @@ function key(m, rated) {
     part("key-score", "Score", h("p", {}, "Per challenge 0 to 1000: 1000 times the product of four factors, each raised to the power of its weight. The score of an entrant is the mean over all challenges; a challenge that was not passed counts 0."),
       list("weights", WEIGHTS.map(([name, weight, , text]) => [h("span", {}, h("b", {}, name), " ", h("span", { class: "weight" }, weight + " %")), text])),
       m.entrants.some(e => e.offers) && h("p", {}, "\u201cof N %\u201d below a score: the entrant offers only that share of the challenge, and its score is multiplied by it.")),
-    part("key-verdict", "Verdicts", list("", kinds.map(k => [chip(k), VERDICTS[k]])),
-      h("p", {}, "\u2013 means not entered.")),
+    part("key-verdict", "Verdicts", list("", kinds.map(k => [chip(k), VERDICTS[k]])), m.people.some(p => p.in.length < m.tasks.length) && h("p", {}, "\u2013 means not entered.")),
     h("div", {}, part("key-class", "Classes", h("p", {}, "The class says what an entrant may do while it is judged."), list("", classes.map(c => [classChip(c), CLASSES[c] || "a class this page does not know"]))),
       part("key-grade", "Grades", h("p", { class: "grades" }, GRADES.map(([least, grade], i) => h("span", {}, h("b", {}, grade), i === 5 ? " below 250" : ` from ${least}`)), h("span", {}, h("b", {}, "F"), " nothing passed")))),
-    part("key-column", "Other columns", list("", Object.entries(COLUMNS).filter(([k]) => k !== "Score" && (rated || !["Rating", "Group"].includes(k))))));
+    part("key-column", "Other columns", list("", Object.entries(COLUMNS).filter(([k]) => k === "Passed" || scored && k === "Speed" || rated && ["Rating", "Group"].includes(k)))));
 }
 
 function scoreboard(m) {
@@ -42,7 +41,7 @@ function scoreboard(m) {
     ...m.tasks.map(t => [plain(t), { class: "task" }]), ...(scored ? [["Speed", num, COLUMNS.Speed]] : []),
     ...(rated ? [["Rating", num, COLUMNS.Rating], ["Group", { ...num, "data-first": "low" }, COLUMNS.Group]] : [])];
   return h("section", { id: "scoreboard" }, h("h2", {}, "Scoreboard"),
-    h("p", { class: "note" }, scored ? "Each column named after a challenge shows the score in it, 0 to 1000. " : "This run tested correctness only: nothing was timed, so there are no scores. ",
+    h("p", { class: "note" }, scored ? "Each column named after a challenge shows the score in it, 0 to 1000. " : m.people.some(p => p.passed.length) ? "This run tested correctness only: nothing was timed, so there are no scores. " : "No entrant passed a challenge, so there are no scores. ",
       h("span", { class: "wide" }, "Click a heading to sort, a cell for its details.")),
-    table(heads, body, "cards board"), key(m, rated));
+    table(heads, body, "cards board"), key(m, rated, scored));
 }

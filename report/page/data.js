@@ -57,7 +57,7 @@ function model(records) {
     if (r.type === "run") m.run = m.run || r;
     if (r.type === "entrant") {
       const key = JSON.stringify([r.name, r.author, r.class]);
-      if (!people.has(key)) people.set(key, { first: r, name: r.name, author: r.author, class: r.class, in: [] });
+      if (!people.has(key)) people.set(key, { first: r, name: r.name, author: r.author, class: r.class, in: [], met: new Map() });
       const made = { ...r, times: [], person: people.get(key), verdict: null, score: null, rank: null };
       byId.set(r.id, made);
       made.person.in.push(made);
@@ -67,7 +67,11 @@ function model(records) {
     if (r.type === "verdict") e.verdict = r, m.verdicts++;
     if (r.type === "score") e.score = r;
     if (r.type === "time") e.times.push(r);
-    if (r.type === "match") m.matches.push({ ...r, a: byId.get(r.a), b: byId.get(r.b) });
+    if (r.type === "match") {
+      const a = byId.get(r.a), b = byId.get(r.b), match = { ...r, a, b };
+      m.matches.push(match);
+      for (const [x, y] of [[a.person, b.person], [b.person, a.person]]) x.met.set(y, [...x.met.get(y) || [], match]);
+    }
     if (r.type === "rank") for (const row of r.rows) {
       const of = byId.get(row.entrant);
       if (r.task === "overall") of.person.rank = row; else of.rank = row;

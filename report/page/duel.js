@@ -3,11 +3,11 @@
 
 const MANY = 16; // from here on the cells of the matrix are colours only
 
-function meet(m, a, b, task) {
+function meet(a, b, task) {
   const c = { won: 0, lost: 0, tied: 0, margin: 0, n: 0, said: [] };
-  for (const x of m.matches) {
-    const way = x.a.person === a && x.b.person === b ? 1 : x.b.person === a && x.a.person === b ? -1 : 0;
-    if (!way || task && x.task !== task) continue;
+  for (const x of a.met.get(b) || []) {
+    const way = x.a.person === a ? 1 : -1;
+    if (task && x.task !== task) continue;
     const mine = way > 0 ? "a" : "b", his = way > 0 ? "b" : "a";
     if (x.verdict === mine) c.won++; else if (x.verdict === his) c.lost++; else c.tied++;
     c.margin += way * x.effect, c.n++;
@@ -21,21 +21,21 @@ function meet(m, a, b, task) {
 const tint = (e, c) => { e.style.setProperty("--a", 14 + 38 * Math.min(1, Math.abs(c.margin) / Math.log(4))); return e; };
 const tally = c => `${c.won}\u2013${c.lost}\u2013${c.tied}`;
 
-function matrix(m, people, task) {
+function matrix(people, task) {
   const many = people.length > MANY, place = p => h("i", { class: "place" }, p.place + 1);
   return h("table", { class: many ? "matrix many" : "matrix" },
     h("thead", {}, h("tr", {}, h("th", { class: "who" }, "row against column"), people.map(p => h("th", { title: clean(p.name) }, p.place + 1)))),
     h("tbody", {}, people.map(a => h("tr", {}, h("td", { class: "who", title: clean(a.name) }, h("div", {}, place(a), h("b", {}, who(a)))), people.map(b => {
       if (a === b) return h("td", { class: "cell self" });
-      const c = meet(m, a, b, task);
+      const c = meet(a, b, task);
       if (!c.n) return h("td", { class: "cell soft", title: "no match" }, many ? "" : "\u00b7");
       return tint(h("td", { class: "cell " + c.kind, title: clean(`${a.name} against ${b.name} \u2014 `) + c.said.map(clean).join("; ") },
         !many && [margin(c.margin), h("small", {}, task ? c.kind : tally(c))]), c);
     })))));
 }
 
-function opponents(m, people, a, task) {
-  const met = people.filter(b => b !== a).map(b => ({ b, ...meet(m, a, b, task) })).filter(c => c.n);
+function opponents(people, a, task) {
+  const met = people.filter(b => b !== a).map(b => ({ b, ...meet(a, b, task) })).filter(c => c.n);
   return h("ul", { class: "against" }, met.map(c => tint(h("li", { class: c.kind }, h("b", {}, who(c.b)), h("span", {}, tally(c)), h("span", {}, margin(c.margin))), c)));
 }
 
@@ -44,8 +44,8 @@ function headToHead(m) {
   const shown = h("div", {}), list = h("div", {}), pick = h("p", { class: "choices one" });
   const in_ = task => m.people.filter(p => m.matches.some(x => (!task || x.task === task) && (x.a.person === p || x.b.person === p)));
   const show = task => {
-    const people = in_(task), one = p => list.replaceChildren(opponents(m, people, p, task));
-    shown.replaceChildren(h("div", { class: "box", tabindex: 0 }, matrix(m, people, task)));
+    const people = in_(task), one = p => list.replaceChildren(opponents(people, p, task));
+    shown.replaceChildren(h("div", { class: "box", tabindex: 0 }, matrix(people, task)));
     pick.replaceChildren(choice("Entrant", people.map(p => [`${p.place + 1}. ${clean(p.name)}`, p]), one));
     one(people[0]);
   };

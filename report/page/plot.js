@@ -125,8 +125,8 @@ function errors(entrants, width) {
   });
 }
 
-// Those that are folded have no width, and are drawn when they are unfolded.
-const redraw = () => document.querySelectorAll("figure").forEach(f => f.clientWidth && f.redraw());
+// Folded ones are drawn when they are unfolded.
+const redraw = () => document.querySelectorAll("figure").forEach(f => f.closest("details:not([open])") || f.redraw());
 
 function figure(title, note, draw) {
   const f = h("figure", {}, h("h3", {}, title), h("p", { class: "note" }, note));

@@ -14,7 +14,7 @@ const VERDICTS = {
   PASS: "Correct in every case, including the project’s own rules for ties, NaN and empty rows.",
   COMMON: "Correct by the usual contract of the field, but at least one of those additional rules is broken. It counts as a pass; scores have a dashed frame.",
   FAIL: "At least one case failed. The reason and a command that reproduces it are below, in the challenge’s section.",
-  AUDIT: "Faster than this machine can possibly be. There is no score until somebody has explained it.",
+  AUDIT: "Faster than this machine can possibly be. There is no score until a person has reviewed it.",
   ERROR: "The judge itself failed. This says nothing about the entrant.",
   none: "Not judged yet.",
 };
