@@ -4,7 +4,7 @@
 
 The board is first and fits, names are whole, columns have names, every term is explained, text has contrast, tables
 sort, nothing is said on the console. SHOTS: a folder for screenshots and a print.
-page.py --shoot LOG OUT.png [dark] BUILD: a picture of a log's page, its first screen.
+page.py BUILD --shoot LOG STEM: the first screen of a log's page as STEM-light.png and STEM-dark.png.
 Speaks the DevTools protocol over two pipes; needs no package."""
 import base64
 import json
@@ -257,22 +257,23 @@ def layout(b, where):
         expect(not found, f"{where}: {what}: {found}")
 
 
-def shoot(log, out, mode, build):
-    """The first screen of a log's page at 1280 px: head, board and what its terms mean."""
+def shoot(build, log, stem):
+    """Head, board and what its terms mean, at 1280 px."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as tmp:
         tmp = pathlib.Path(tmp)
         subprocess.run([build / "touchstone", "report", log, "--out", tmp], check=True, stdout=subprocess.DEVNULL)
         b = Browser(next(filter(None, map(shutil.which, BROWSERS))), tmp / "home")
-        b.load(tmp / "index.html", dark=mode == "dark")
-        b.shot(out, b.run("document.querySelector('.key-box').getBoundingClientRect().bottom + 24"))
+        for mode in ("light", "dark"):
+            b.load(tmp / "index.html", dark=mode == "dark")
+            b.shot(pathlib.Path(f"{stem}-{mode}.png"), b.run("document.querySelector('.key-box').getBoundingClientRect().bottom + 24"))
         b.process.kill()
         b.process.wait()
 
 
 def main():
-    if sys.argv[1] == "--shoot":
-        return shoot(sys.argv[2], pathlib.Path(sys.argv[3]), sys.argv[4], pathlib.Path(sys.argv[5]))
     build = pathlib.Path(sys.argv[1])
+    if sys.argv[2:3] == ["--shoot"]:
+        return shoot(build, *sys.argv[3:])
     program = next(filter(None, map(shutil.which, BROWSERS)), None)
     if not program:
         print("skipped: no Chromium")

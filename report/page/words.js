@@ -11,7 +11,7 @@ const WEIGHTS = [
 const GRADES = [[900, "A+"], [800, "A"], [650, "B"], [450, "C"], [250, "D"], [0, "E"]];
 
 const VERDICTS = {
-  PASS: "Correct in every case, including the project’s own rules for ties, NaN and empty rows.",
+  PASS: "Correct in every case that was run, including the project’s own rules for ties, NaN and empty rows.",
   COMMON: "Correct by the usual contract of the field, but at least one of those additional rules is broken. It counts as a pass; scores have a dashed frame.",
   FAIL: "At least one case failed. The reason and a command that reproduces it are below, in the challenge’s section.",
   AUDIT: "Faster than this machine can possibly be. There is no score until a person has reviewed it.",
