@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // challenge.js - a challenge: what made each score, all counts, the pictures, and why entrants did not pass.
 
-const KINDS = [["basic", "ordinary inputs"], ["shapes", "odd sizes, strides and alignments"], ["numerics", "inputs that lose precision in naive code"], ["special", "zeros, subnormal numbers and extremes"], ["adversarial", "inputs made to break common shortcuts"], ["canon", "the project’s additional rules: ties, NaN, empty rows"]];
+const KINDS = [["basic", "ordinary inputs"], ["shapes", "extents of 0, 1 or no multiple of 16"], ["numerics", "offsets, extreme, tiny and subnormal numbers"], ["special", "masks, windows, padding, zeros and empty rows"], ["adversarial", "inputs made to break common shortcuts"], ["canon", "the project’s additional rules: ties, NaN, empty rows"]];
 const ROBUST = [["refusals", "invalid calls rejected with nothing written"], ["repeat", "bitwise identical outputs for identical inputs"], ["threads", "bitwise identical outputs for any number of threads"], ["sanitizer", "cases passed by a build that traps undefined behaviour"]];
 
 const sum = pairs => pairs.reduce((s, p) => Array.isArray(p) ? [s[0] + p[0], s[1] + p[1]] : s, [0, 0]);

@@ -39,7 +39,7 @@ const REASONS = {
   symbol: "it uses a symbol that its class may not use", missing: "it lacks the function of the challenge", launch: "its launch plan is invalid",
   status: "it rejected a valid call", value: "an output is outside its error bound", unwritten: "an output was not written",
   canon: "one of the project’s additional rules is broken", case: "the requested case does not exist or is not offered",
-  input: "it wrote to an input", before: "it accessed memory before a buffer", past: "it accessed memory past a buffer", gap: "it wrote between the rows of an output",
+  input: "it wrote to an input", before: "it accessed memory before a buffer", past: "it accessed memory past a buffer", gap: "it accessed memory between the rows of a buffer",
   crash: "it crashed", hang: "it did not finish in time", seal: "it made a system call that its class may not make", memory: "it used too much memory", protocol: "it left the protocol",
   early: "it worked before the clock started", "output-late": "it worked after reporting that it was done", workspace: "it requested too much workspace",
   fp: "it changed the floating-point mode", floor: "it was faster than this machine can be",
