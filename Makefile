@@ -5,7 +5,7 @@ BUILD   = cmake -S . -B build -G Ninja >/dev/null && cmake --build build
 PROGRAM = $(BUILD) --target program
 CUDA    = cmake -S . -B build -G Ninja -DTS_CUDA=ON >/dev/null && cmake --build build
 
-.PHONY: help run test test-cross test-exploits test-mutants bench test-cuda bench-cuda install format clean
+.PHONY: help run picture test test-cross test-exploits test-mutants bench test-cuda bench-cuda install format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -14,6 +14,9 @@ run: ## build, judge the built-in entrants at depth quick, show the scoreboard a
 	@cmake/setup.sh run
 	@$(PROGRAM)
 	@build/touchstone judge --depth quick --log build/judge.log --out build/report
+
+picture: run ## redraw doc/board-light.png and doc/board-dark.png from the page of `make run`; needs Chromium
+	@python3 test/page.py build --shoot build/judge.log doc/board
 
 test: ## build with gcc, clang and sanitizers; run all tests
 	@cmake/setup.sh test

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* table.c - the board for a terminal. */
+/* table.c - the board for a terminal: scoreboard, what its columns mean, head to head, challenges.
+ */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,11 +10,12 @@
 
 enum {
     NAME = 17,
+    LONG_NAME = 27, /* in the scoreboard, which has room for it */
     CLASS = 10,
-    CELLS = 6
-}; /* CELLS: columns of the matrix that fit beside the names */
+    CELLS = 6 /* columns of the matrix that fit next to the names */
+};
 
-/* Strangers' text in exactly `width` columns; in at most -width columns if that is negative. Only
+/* Third-party text in exactly `width` columns; in at most -width columns if that is negative. Only
  * ASCII and Latin letters go to a terminal as they are: no escapes, no overrides of direction,
  * nothing whose width one must guess. */
 typedef struct shown {
@@ -53,24 +55,76 @@ static void speed(FILE *f, double S, double lo, double hi)
     else fprintf(f, "%22s", "-");
 }
 
+static bool rated(const ts_board *b)
+{
+    for (size_t i = 0; i < b->n_contestants; i++)
+        if (b->contestant[i].rank) return true;
+    return false;
+}
+
 static void scoreboard(const ts_board *b, FILE *f)
 {
     heading(f, "Scoreboard");
-    fprintf(f, "  #  %-*s %-10s %6s  %-22s %6s %5s  %s\n", NAME, "entrant", "class", "passed",
-            "   speed / floor", "score", "grade", "rating          group");
+    fprintf(f, "  #  %-*s %-10s %6s  %-22s %6s %5s%s\n", LONG_NAME, "entrant", "class", "passed",
+            "   speed / floor", "score", "grade", rated(b) ? " rating group" : "");
     for (size_t i = 0; i < b->n_contestants; i++) {
         const ts_contestant  *c = &b->contestant[i];
         const ts_entrant_row *r = &b->row[c->first];
-        fprintf(f, "%3zu  %s %s %3d/%-2zu  ", i + 1, show(r->name, NAME).s, show(r->klass, CLASS).s,
-                c->passed, b->n_tasks);
+        fprintf(f, "%3zu  %s %s %3d/%-2zu  ", i + 1, show(r->name, LONG_NAME).s,
+                show(r->klass, CLASS).s, c->passed, b->n_tasks);
         speed(f, c->S, c->S_lo, c->S_hi);
-        fprintf(f, " %6.0f %5s", c->score, c->grade);
+        if (c->passed && !(c->S > 0)) fprintf(f, " %6s %5s", "-", c->grade); /* not timed */
+        else fprintf(f, " %6.0f %5s", c->score, c->grade);
         if (c->rank)
-            fprintf(f, "  %4.0f [%4.0f %4.0f] %3.0f", ts_jr_number(c->rank, "rating", 0),
-                    ts_jr_number(c->rank, "lo", 0), ts_jr_number(c->rank, "hi", 0),
+            fprintf(f, " %6.0f %5.0f", ts_jr_number(c->rank, "rating", 0),
                     ts_jr_number(c->rank, "rank", 0));
         fputc('\n', f);
     }
+}
+
+static bool has_class(const ts_board *b, const char *name)
+{
+    for (size_t i = 0; i < b->n_rows; i++)
+        if (!strcmp(b->row[i].klass, name)) return true;
+    return false;
+}
+
+static bool has_verdict(const ts_board *b, const char *name)
+{
+    for (size_t i = 0; i < b->n_rows; i++)
+        if (!strcmp(ts_jr_text(b->row[i].verdict, "verdict", ""), name)) return true;
+    return false;
+}
+
+/* What the columns mean, as far as this board has them; page/words.js says the same at length. */
+static void legend(const ts_board *b, FILE *f)
+{
+    static const char *const classes[][2] = {
+        { "sealed", "C without operating system, library or clock" },
+        { "host", "C, C++ or a shared library, with threads, in a sandbox" },
+        { "python", "Python with NumPy, in a sandbox" },
+        { "sealed-gpu", "GPU kernels only, launched by the judge" },
+        { "host-gpu", "GPU kernels with host code, in a sandbox" },
+        { "python-gpu", "Python with PyTorch, Triton or CuPy, in a sandbox" },
+    };
+    static const char *const verdicts[][2] = {
+        { "PASS (common)", "correct by the usual contract, but an additional rule is broken" },
+        { "AUDIT", "faster than this machine can be; no score until a person has reviewed it" },
+        { "ERROR", "the judge failed; this says nothing about the entrant" },
+    };
+    fprintf(
+        f, "\n  score   1000 x speed^0.70 x robustness^0.15 x precision^0.10 x memory^0.05 x share "
+           "offered;\n          mean over all challenges, where one that was not passed counts 0\n"
+           "  grade   A+ from 900, A 800, B 650, C 450, D 250, E below; F: nothing passed\n"
+           "  speed   least possible time (floor) / measured time, with its 95 %% interval\n");
+    if (rated(b))
+        fprintf(f, "  rating  from head-to-head matches; 400 more: odds of 10 to 1; within a group "
+                   "no difference is sure\n");
+    for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
+        if (has_class(b, classes[i][0])) fprintf(f, "  %s: %s\n", classes[i][0], classes[i][1]);
+    for (size_t i = 0; i < sizeof verdicts / sizeof *verdicts; i++)
+        if (has_verdict(b, verdicts[i][0]))
+            fprintf(f, "  %s: %s\n", verdicts[i][0], verdicts[i][1]);
 }
 
 /* Percents while they are small, then a factor. */
@@ -94,7 +148,8 @@ static void matrix(const ts_board *b, FILE *f)
     int          met = 0;
     for (size_t i = 0; i < n * n; i++) met += b->pair[i].won + b->pair[i].tied;
     if (!met) return;
-    heading(f, "Head to head: won-lost-tied, and how much faster (+ x) or slower (- /) the row is");
+    heading(f, "Head to head: matches won-lost-tied; the row is faster by +% or a factor x, slower "
+               "by -% or /");
     for (size_t from = 0; from < n; from += CELLS) {
         fprintf(f, "     %-*s", NAME, "");
         for (size_t j = from; j < n && j < from + CELLS; j++) fprintf(f, " %11zu", j + 1);
@@ -167,7 +222,8 @@ static void flaw(const ts_entrant_row *r, FILE *f)
     }
     if (*weak) fprintf(f, "     %s: %s\n", show(r->name, -NAME).s, show(weak, -72).s);
     if (!v || ts_row_passed(r, true)) return;
-    fprintf(f, "     %s: %s", show(r->name, -NAME).s, show(which, -76).s);
+    fprintf(f, "     %s:", show(r->name, -NAME).s);
+    if (*which) fprintf(f, " %s", show(which, -76).s);
     if (*text) paragraph(text, f);
     else if (*which && ts_jr_num(ts_jr_get(v, "got"), &got)) element(v, f);
     if (*replay) {
@@ -196,7 +252,10 @@ static void entrant(const ts_entrant_row *r, size_t place, FILE *f)
           ts_jr_number(r->score, "S_hi", 0));
     if (ts_jr_num(ts_jr_get(v, "worst"), &x)) fprintf(f, " %8.2g", x);
     else fprintf(f, " %8s", "-");
-    fprintf(f, " %6.6s %4.0f %s\n", robust, pass ? ts_jr_number(r->score, "score", 0) : 0,
+    fprintf(f, " %6.6s", robust);
+    if (pass && !r->score) fprintf(f, " %4s", "-"); /* not timed */
+    else fprintf(f, " %4.0f", pass ? ts_jr_number(r->score, "score", 0) : 0);
+    fprintf(f, " %s\n",
             pass                           ? show(ts_jr_text(r->score, "grade", "-"), -2).s
             : !strncmp(verdict, "FAIL", 4) ? "F"
                                            : "-");
@@ -230,14 +289,20 @@ static void challenge(const ts_board *b, const char *task, FILE *f)
 
 void ts_board_print(const ts_board *b, FILE *f)
 {
-    const char *device = ts_jr_text(b->run, "device", "");
+    const char       *device = ts_jr_text(b->run, "device", "");
+    const ts_jr_node *all = ts_jr_get(b->run, "guarantees");
+    size_t            held = 0;
+    for (size_t i = 0; i < ts_jr_len(all); i++)
+        held += ts_jr_bool(ts_jr_get(ts_jr_at(all, i), "held"));
     if (b->run)
-        fprintf(f, "%s, badge %s\n", show(ts_jr_text(b->run, "machine", ""), -70).s,
-                show(ts_jr_text(b->run, "badge", "none"), -20).s);
+        fprintf(f, "%s\nbadge %s: %zu of %zu guarantees verified\n",
+                show(ts_jr_text(b->run, "machine", ""), -99).s,
+                show(ts_jr_text(b->run, "badge", "none"), -20).s, held, ts_jr_len(all));
     if (*device) fprintf(f, "%s\n", show(device, -99).s);
-    if (!b->n_rows) fprintf(f, "\nNo entrants.\n");
+    if (!b->n_rows) fprintf(f, "\nNo entrant has been judged yet.\n");
     if (!b->n_rows) return;
     scoreboard(b, f);
+    legend(b, f);
     matrix(b, f);
     for (size_t i = 0; i < b->n_tasks; i++) challenge(b, b->task[i], f);
     if (!b->ended) fprintf(f, "\nThe run has not finished: more verdicts may follow.\n");

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* make_log.c - `make_log PATH [full|failures|untimed|empty]`: a log as a run would leave it, for
- * the tests of the board and the page: 8 entrants with hostile names, 3 tasks, simulated times. */
+/* make_log.c - `make_log PATH [full|failures|untimed|empty|TASKSxENTRANTS]`: a log as a run would
+ * leave it, for the tests of the board and the page, with simulated times.
+ *
+ * The named kinds have 8 entrants with hostile names and 3 tasks; 10x14 has the ten challenges and
+ * 14 entrants with the names of models, most of which pass most challenges. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,10 +15,13 @@
 #include "sha256.h"
 #include "stats.h"
 
-enum { N_TASKS = 3, N_WORKLOADS = 4, N_CALLS = 120 };
+enum { N_TASKS = 3, MOST_TASKS = 12, MOST_PEOPLE = 40, N_WORKLOADS = 4, MOST_CALLS = 120 };
 
-static const char *const TASKS[N_TASKS] = { "layernorm_forward", "layernorm_backward",
-                                            "softmax_topk" };
+static const char *const TASKS[MOST_TASKS] = {
+    "layernorm_forward", "layernorm_backward", "softmax_topk",   "flash_attention",
+    "kv_cache",          "beam_search",        "tree_verify",    "flash_attention_backward",
+    "ternary_linear",    "ternary_training",   "rope_embedding", "mixture_of_experts",
+};
 static const char *const CASES[N_TASKS][N_WORKLOADS] = {
     { "f32/rows=512,cols=768,pad=0/normal", "f32/rows=4096,cols=1024,pad=8/normal",
       "bf16/rows=512,cols=768,pad=0/normal", "bf16/rows=2048,cols=4096,pad=0/offset" },
@@ -31,10 +37,10 @@ typedef struct person {
     struct {
         double      fraction; /* 0: does not pass; above 1.02: audit; below 0: did not enter */
         const char *reason;
-    } at[N_TASKS];
+    } at[MOST_TASKS];
 } person;
 
-static const person PEOPLE[] = {
+static const person HOSTILE[] = {
     { "touchstone", "the house", "host", "c", { { .91, "" }, { .86, "" }, { .78, "" } } },
     { "three_pass", "the house", "sealed", "c", { { .55, "" }, { .47, "" }, { .33, "" } } },
     { "textbook", "the house", "sealed", "c", { { .31, "" }, { .28, "" }, { .052, "" } } },
@@ -61,10 +67,49 @@ static const person PEOPLE[] = {
       "python",
       { { 0, "build" }, { 0, "seal" }, { 0, "unwritten" } } },
 };
-enum { N_PEOPLE = sizeof PEOPLE / sizeof *PEOPLE };
 
 static ts_log *the_log;
-static double  calls[N_PEOPLE][N_TASKS][N_WORKLOADS][N_CALLS];
+static int     n_tasks = N_TASKS, n_people = sizeof HOSTILE / sizeof *HOSTILE, n_calls = MOST_CALLS;
+static bool    crowded; /* without bootstrap intervals: 9360 matches would take minutes */
+static person  people[MOST_PEOPLE];
+static double  calls[MOST_PEOPLE][MOST_TASKS][N_WORKLOADS][MOST_CALLS];
+
+static const char *case_of(int task, int workload)
+{
+    return CASES[task % N_TASKS][workload];
+}
+
+/* The first is the fastest; the later ones fail more often, each for a reason of its own. */
+static void crowd(void)
+{
+    static const char *const makers[] = { "Northwind", "Acme Research", "Contoso", "Initech",
+                                          "Umbrella Labs" };
+    static const char *const names[] = { "orion-5-large-thinking", "heron-3-preview",
+                                         "quartz-coder-480b",      "lumen-2",
+                                         "vega-4.5-mini-high",     "Basalt R2 0528 Distill 70B",
+                                         "teal-oss-120b",          "kestrel" };
+    static const char *const reasons[] = { "value", "crash", "build", "hang", "past", "unwritten" };
+    static const char *const classes[] = { "host", "sealed", "sealed", "python", "host" };
+    static char              made[MOST_PEOPLE][64];
+    for (int who = 0; who < n_people; who++) {
+        const char *klass = classes[who % 5], *name = names[who % 8];
+        if (who >= 8) snprintf(made[who], sizeof made[who], "%s-v%d", name, who / 8 + 1);
+        people[who] = (person) { .name = who < 8 ? name : made[who],
+                                 .author = makers[who % 5],
+                                 .klass = klass,
+                                 .language = !strcmp(klass, "python") ? "python" : "c" };
+        for (int task = 0; task < n_tasks; task++) {
+            const double u = fabs(ts_uniform((uint64_t)who, 2 * task));
+            const double v = fabs(ts_uniform((uint64_t)who, 2 * task + 1));
+            if (v < 0.02 * who) people[who].at[task].reason = reasons[(who + task) % 6];
+            else people[who].at[task].fraction = fmax(.01, (0.95 - 0.2 * u) * pow(0.93, who));
+            if (people[who].at[task].reason) continue;
+            people[who].at[task].reason = who == 3 && task == 1 ? "floor" : "";
+            if (who == 3 && task == 1) people[who].at[task].fraction = 1.31;
+            if (who == 6 && task == 2) people[who].at[task].fraction = -1;
+        }
+    }
+}
 
 static void commit(void)
 {
@@ -105,9 +150,9 @@ static void run(void)
     ts_jw *w = ts_log_begin(the_log, "run");
     ts_jw_text(w, "version", "0.1.0");
     ts_jw_text(w, "machine", "AMD EPYC 9654 (2 cores of a virtual machine), Linux 6.18, 62 GiB");
-    ts_jw_text(w, "badge", "silver");
+    ts_jw_text(w, "badge", "reduced");
     ts_jw_text(w, "commit", "5f70bf18a086007016e948b04aed3b82103a36bea41755b6cddfaf10ace3c6ef");
-    ts_jw_text(w, "depth", "default");
+    ts_jw_text(w, "depth", "normal");
     ts_jw_text(w, "started", "2026-01-15T09:30:00Z");
     ts_jw_open(w, "floors", '{');
     ts_jw_num(w, "memory_gbs", 24.9);
@@ -126,23 +171,29 @@ static void run(void)
     commit();
 }
 
+/* Of a challenge, what an entrant offers. */
+static double share(int who, int task)
+{
+    return who == 2 && task == 2 ? 0.41 : 1;
+}
+
 static void entrant(int who, int task)
 {
     char   hash[65];
     ts_jw *w = ts_log_begin(the_log, "entrant");
     ts_sha256_hex(&who, sizeof who, hash);
-    ts_jw_int(w, "id", who * N_TASKS + task);
-    ts_jw_text(w, "name", PEOPLE[who].name);
-    ts_jw_text(w, "author", PEOPLE[who].author);
-    ts_jw_text(w, "class", PEOPLE[who].klass);
-    ts_jw_text(w, "language", PEOPLE[who].language);
+    ts_jw_int(w, "id", who * n_tasks + task);
+    ts_jw_text(w, "name", people[who].name);
+    ts_jw_text(w, "author", people[who].author);
+    ts_jw_text(w, "class", people[who].klass);
+    ts_jw_text(w, "language", people[who].language);
     ts_jw_text(w, "task", TASKS[task]);
     ts_jw_text(w, "source_sha256", hash);
     hash[8] = 0;
     ts_jw_text(w, "family", hash);
-    if (who == 2 && task == 2) {
+    if (share(who, task) < 1) {
         ts_jw_text(w, "offers", "k <= 32 && dtype == f32");
-        ts_jw_num(w, "share", 0.41);
+        ts_jw_num(w, "share", share(who, task));
     }
     commit();
 }
@@ -159,7 +210,7 @@ static void flaw(ts_jw *w, int task, const char *reason)
 {
     char       which[160], replay[240];
     const bool value = !strcmp(reason, "value") || !strcmp(reason, "unwritten");
-    snprintf(which, sizeof which, "%s/%s@0x5eed%d", TASKS[task], CASES[task][1], task);
+    snprintf(which, sizeof which, "%s/%s@0x5eed%d", TASKS[task], case_of(task, 1), task);
     if (!strcmp(reason, "build")) {
         ts_jw_text(w, "text", "kernel.c:7:12: error: expected ';' before \x1b[1m'}'\x1b[0m <b>");
         return;
@@ -202,11 +253,11 @@ static void verdict(int who, int task)
     static const char *const kinds[] = { "basic",   "shapes",      "numerics",
                                          "special", "adversarial", "canon" };
     static const int         many[] = { 48, 62, 40, 24, 18, 9 };
-    const double             f = PEOPLE[who].at[task].fraction;
-    const char              *reason = PEOPLE[who].at[task].reason;
+    const double             f = people[who].at[task].fraction;
+    const char              *reason = people[who].at[task].reason;
     const bool               built = strcmp(reason, "build") && strcmp(reason, "seal");
     ts_jw                   *w = ts_log_begin(the_log, "verdict");
-    ts_jw_int(w, "entrant", who * N_TASKS + task);
+    ts_jw_int(w, "entrant", who * n_tasks + task);
     ts_jw_text(w, "task", TASKS[task]);
     const bool common = who == COMMON && task == 2;
     ts_jw_text(w, "verdict",
@@ -227,7 +278,7 @@ static void verdict(int who, int task)
                                : 0,
               many[i]);
     ts_jw_close(w, '}');
-    ts_jw_int(w, "calls", built ? 192 + N_WORKLOADS * N_CALLS : 0);
+    ts_jw_int(w, "calls", built ? 192 + N_WORKLOADS * n_calls : 0);
     if (built) {
         ts_jw_num(w, "worst",
                   f > 0                          ? 0.04 + 0.03 * who
@@ -253,21 +304,21 @@ static void verdict(int who, int task)
 static void times(int who, int task, ts_workload *out)
 {
     for (int k = 0; k < N_WORKLOADS; k++) {
-        double *ns = calls[who][task][k], sorted[N_CALLS];
-        for (int i = 0; i < N_CALLS; i++)
-            ns[i] = floor(call_ns(who, task, k, i, PEOPLE[who].at[task].fraction));
-        memcpy(sorted, ns, sizeof sorted);
-        const ts_interval m = ts_quantile_interval(sorted, N_CALLS, TS_TIME_QUANTILE);
+        double *ns = calls[who][task][k], sorted[MOST_CALLS];
+        for (int i = 0; i < n_calls; i++)
+            ns[i] = floor(call_ns(who, task, k, i, people[who].at[task].fraction));
+        memcpy(sorted, ns, (size_t)n_calls * sizeof *ns);
+        const ts_interval m = ts_quantile_interval(sorted, n_calls, TS_TIME_QUANTILE);
         out[k] = (ts_workload) { floor_ns(task, k), 0, m.mid, m.lo, m.hi };
         ts_jw *w = ts_log_begin(the_log, "time");
-        ts_jw_int(w, "entrant", who * N_TASKS + task);
+        ts_jw_int(w, "entrant", who * n_tasks + task);
         ts_jw_text(w, "task", TASKS[task]);
-        ts_jw_text(w, "case", CASES[task][k]);
+        ts_jw_text(w, "case", case_of(task, k));
         ts_jw_num(w, "bytes", floor_ns(task, k) * 21.4);
         ts_jw_num(w, "flops", floor_ns(task, k) * 21.4 * (0.6 + 0.5 * task + 0.15 * k));
         ts_jw_num(w, "floor_ns", floor_ns(task, k));
         ts_jw_open(w, "ns", '[');
-        for (int i = 0; i < N_CALLS; i++) ts_jw_num(w, NULL, ns[i]);
+        for (int i = 0; i < n_calls; i++) ts_jw_num(w, NULL, ns[i]);
         ts_jw_close(w, ']');
         ts_jw_num(w, "time_ns", m.mid);
         ts_jw_num(w, "lo_ns", m.lo);
@@ -290,9 +341,10 @@ static void score(int who, int task, const ts_workload *t)
                                                 : who == 3 ? 25 << 20
                                                            : 0,
                              .io_bytes = 8 << 20 };
-    const ts_score    s = ts_score_of(&in);
-    ts_jw            *w = ts_log_begin(the_log, "score");
-    ts_jw_int(w, "entrant", who * N_TASKS + task);
+    ts_score          s = ts_score_of(&in);
+    s.score *= share(who, task);
+    ts_jw *w = ts_log_begin(the_log, "score");
+    ts_jw_int(w, "entrant", who * n_tasks + task);
     ts_jw_text(w, "task", TASKS[task]);
     ts_jw_num(w, "score", s.score);
     ts_jw_num(w, "S", s.S);
@@ -306,47 +358,61 @@ static void score(int who, int task, const ts_workload *t)
     commit();
 }
 
-static ts_game games[N_TASKS * N_PEOPLE * N_PEOPLE * N_WORKLOADS];
+static ts_game games[MOST_TASKS * MOST_PEOPLE * MOST_PEOPLE / 2 * N_WORKLOADS];
 static size_t  n_games;
+
+static ts_match apart(int a, int b, int task)
+{
+    const double effect = log(people[a].at[task].fraction / people[b].at[task].fraction);
+    return (ts_match) { .effect = effect,
+                        .lo = effect - 0.01,
+                        .hi = effect + 0.01,
+                        .outcome = fabs(effect) < 0.02 ? TS_OUTCOME_TIE
+                                   : effect > 0        ? TS_OUTCOME_A
+                                                       : TS_OUTCOME_B };
+}
 
 static void match(int a, int b, int task)
 {
-    static ts_pair pair[N_WORKLOADS * N_CALLS];
+    static ts_pair pair[N_WORKLOADS * MOST_CALLS];
     ts_match       m;
     for (int k = 0; k < N_WORKLOADS; k++)
-        for (int i = 0; i < N_CALLS; i++)
-            pair[k * N_CALLS + i] = (ts_pair) { k, i, calls[a][task][k][i], calls[b][task][k][i] };
-    if (!ts_match_pairs(pair, N_WORKLOADS * N_CALLS, 1, &m)) exit(3);
-    for (int k = 0; k < N_WORKLOADS; k++) { /* a game a workload */
-        ts_match one;
-        if (!ts_match_pairs(pair + k * N_CALLS, N_CALLS, 2, &one)) exit(3);
+        for (int i = 0; i < n_calls; i++)
+            pair[k * n_calls + i] = (ts_pair) { k, i, calls[a][task][k][i], calls[b][task][k][i] };
+    if (crowded) m = apart(a, b, task);
+    else if (!ts_match_pairs(pair, (size_t)(N_WORKLOADS * n_calls), 1, &m)) exit(3);
+    for (int k = 0; k < N_WORKLOADS; k++) { /* a game per workload */
+        ts_match one = m;
+        if (!crowded && !ts_match_pairs(pair + k * n_calls, (size_t)n_calls, 2, &one)) exit(3);
         games[n_games++] = (ts_game) { a, b, one.outcome };
     }
     ts_jw *w = ts_log_begin(the_log, "match");
     ts_jw_text(w, "task", TASKS[task]);
-    ts_jw_int(w, "a", a * N_TASKS + task);
-    ts_jw_int(w, "b", b * N_TASKS + task);
+    ts_jw_int(w, "a", a * n_tasks + task);
+    ts_jw_int(w, "b", b * n_tasks + task);
     ts_jw_num(w, "effect", m.effect);
     ts_jw_num(w, "lo", m.lo);
     ts_jw_num(w, "hi", m.hi);
     ts_jw_text(w, "verdict", ts_outcome_name(m.outcome));
-    ts_jw_int(w, "pairs", N_WORKLOADS * N_CALLS);
+    ts_jw_int(w, "pairs", N_WORKLOADS * n_calls);
     commit();
 }
 
 static void rank(const char *name, int task, const ts_game *g, size_t n)
 {
-    ts_rating r[N_PEOPLE];
-    bool      in[N_PEOPLE] = { 0 };
+    ts_rating r[MOST_PEOPLE];
+    bool      in[MOST_PEOPLE] = { 0 };
     for (size_t i = 0; i < n; i++) in[g[i].a] = in[g[i].b] = true;
-    if (!n || !ts_rank(g, n, N_PEOPLE, 1, r)) return;
+    for (int i = 0; crowded && i < n_people; i++)
+        r[i] = (ts_rating) { 1900 - 25 * i, 1860 - 25 * i, 1940 - 25 * i, 1 + i / 3 };
+    if (!n || (!crowded && !ts_rank(g, n, n_people, 1, r))) return;
     ts_jw *w = ts_log_begin(the_log, "rank");
     ts_jw_text(w, "task", name);
     ts_jw_open(w, "rows", '[');
-    for (int i = 0; i < N_PEOPLE; i++) {
+    for (int i = 0; i < n_people; i++) {
         if (!in[i]) continue;
         ts_jw_open(w, NULL, '{');
-        ts_jw_int(w, "entrant", i * N_TASKS + task);
+        ts_jw_int(w, "entrant", i * n_tasks + task);
         ts_jw_num(w, "rating", r[i].rating);
         ts_jw_num(w, "lo", r[i].lo);
         ts_jw_num(w, "hi", r[i].hi);
@@ -359,17 +425,17 @@ static void rank(const char *name, int task, const ts_game *g, size_t n)
 
 static bool timed(int who, int task)
 {
-    return PEOPLE[who].at[task].fraction > 0 && PEOPLE[who].at[task].fraction <= 1.02;
+    return people[who].at[task].fraction > 0 && people[who].at[task].fraction <= 1.02;
 }
 
 static void judge(const char *kind)
 {
     ts_workload t[N_WORKLOADS];
     int         verdicts = 0;
-    for (int task = 0; task < N_TASKS; task++) {
+    for (int task = 0; task < n_tasks; task++) {
         const size_t from = n_games;
-        for (int who = 0; who < N_PEOPLE; who++) {
-            const double f = PEOPLE[who].at[task].fraction;
+        for (int who = 0; who < n_people; who++) {
+            const double f = people[who].at[task].fraction;
             if (f < 0 || (!strcmp(kind, "failures") && f > 0)) continue;
             entrant(who, task);
             verdict(who, task);
@@ -379,7 +445,7 @@ static void judge(const char *kind)
             if (f <= 1.02) score(who, task, t);
         }
         if (strcmp(kind, "full")) continue;
-        for (int a = 0; a < N_PEOPLE; a++)
+        for (int a = 0; a < n_people; a++)
             for (int b = 0; b < a; b++)
                 if (timed(a, task) && timed(b, task)) match(a, b, task);
         rank(TASKS[task], task, games + from, n_games - from);
@@ -398,6 +464,14 @@ int main(int argc, char **argv)
     char        why[TS_WHY];
     const char *kind = argc > 2 ? argv[2] : "full";
     if (argc < 2) return 2;
+    memcpy(people, HOSTILE, sizeof HOSTILE);
+    if (sscanf(kind, "%dx%d", &n_tasks, &n_people) == 2) {
+        if (n_tasks < 1 || n_tasks > MOST_TASKS || n_people < 1 || n_people > MOST_PEOPLE) return 2;
+        crowded = true;
+        n_calls = 16;
+        kind = "full";
+        crowd();
+    }
     the_log = ts_log_open(argv[1], NULL, why);
     if (!the_log) return fprintf(stderr, "make_log: %s: %s\n", argv[1], why), 3;
     run();

@@ -1,12 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""page.py BUILD [SHOTS] - the report's page in headless Chromium: loads, sorts, fits a phone, says nothing on the console.
+"""page.py BUILD [SHOTS] - the report's page in headless Chromium, at three widths, light and dark.
 
-SHOTS: a folder for screenshots and a print. Speaks the DevTools protocol over two pipes; needs no package."""
+The board is first and fits, names are whole, columns have names, every term is explained, text has contrast, tables
+sort, nothing is said on the console. SHOTS: a folder for screenshots and a print.
+page.py BUILD --shoot LOG STEM: the first screen of a log's page as STEM-light.png and STEM-dark.png.
+Speaks the DevTools protocol over two pipes; needs no package."""
 import base64
 import json
+import math
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -86,10 +91,14 @@ class Browser:
             if method == "Network.requestWillBeSent" and not params["request"]["url"].startswith(("file:", "data:")):
                 yield "asked for " + params["request"]["url"]
 
-    def shot(self, path):
+    def shot(self, path, height=16000):
         size = self.page("Page.getLayoutMetrics")["cssContentSize"]
-        clip = {"x": 0, "y": 0, "width": size["width"], "height": min(size["height"], 16000), "scale": 1}
+        clip = {"x": 0, "y": 0, "width": size["width"], "height": min(size["height"], height), "scale": 1}
         path.write_bytes(base64.b64decode(self.page("Page.captureScreenshot", clip=clip, captureBeyondViewport=True)["data"]))
+
+
+# Logs of make_log, and the pictures on their pages while challenges are folded.
+KINDS = {"full": 12, "failures": 2, "untimed": 3, "empty": 0, "1x1": 4, "10x14": 0, "12x40": 0}
 
 
 def expect(ok, what):
@@ -111,16 +120,21 @@ def sorting(b):
     b.run(press.format("Score"))
     expect(down[0] == "touchstone" and b.run(NAMES)[-1] == "touchstone", f"clicks on Score did not sort: {down}")
     expect(b.run("document.querySelectorAll('#scoreboard th[aria-sort]').length") == 1, "more than one column says it is sorted")
-    b.run(press.format("Speed of the floor"))
+    b.run(press.format("Speed"))
     fast = b.run(NAMES)
-    b.run(press.format("Speed of the floor"))
+    b.run(press.format("Speed"))
     slow = b.run(NAMES)
-    expect(fast[-1] == slow[-1] and fast[0] == slow[-2], f"who has no speed is not last: {fast}, {slow}")
+    expect(fast[-1] == slow[-1] and fast[0] == slow[-2], f"an entrant without a speed is not last: {fast}, {slow}")
+    b.run(press.format("softmax topk"))
+    expect(b.run(NAMES)[0] == "touchstone", f"a click on a challenge did not sort by it: {b.run(NAMES)}")
     b.run("document.querySelector('.copy').click()")
     said = b.run("document.querySelector('.copy').textContent + ' ' + getSelection()")
     expect(said.startswith(("copied touchstone judge --replay", "selected touchstone judge --replay")), f"copy: {said}")
-    b.run("[...document.querySelectorAll('.tabs button')].at(-1).click()")
+    choose = "{{ const s = document.querySelectorAll('#matches select')[{}]; s.selectedIndex = s.options.length - 1; s.dispatchEvent(new Event('change')); }}"
+    b.run(choose.format(0))
     expect(b.run("document.querySelectorAll('.matrix tbody tr').length") == 4, "the last challenge's matrix has another number of rows")
+    b.run(choose.format(1))
+    expect(b.run("document.querySelector('.against').textContent").startswith("touchstone0\u20131\u20130"), "the last entrant did not lose to the first")
 
 
 def hostile(b):
@@ -132,42 +146,172 @@ def hostile(b):
 
 def whole(b, kind):
     figures = b.run("document.querySelectorAll('figure svg').length")
-    expect(figures == {"full": 12, "failures": 2, "untimed": 3, "empty": 0}[kind], f"{kind}: {figures} pictures")
+    expect(figures == KINDS[kind], f"{kind}: {figures} pictures")
     broken = "[...document.querySelectorAll('figure *')].filter(e => [...e.attributes].some(a => /NaN|Infinity|undefined/.test(a.value))).length"
     expect(b.run(broken) == 0, f"{kind}: a picture with coordinates that are no numbers")
-    expect(b.run("/undefined|\\[object/.test(document.getElementById('page').innerText)") is False, f"{kind}: 'undefined' on the page")
+    expect(b.run("/undefined(?! behaviour)|\\[object/.test(document.getElementById('page').innerText)") is False, f"{kind}: 'undefined' on the page")
     hash_ = b.run("document.getElementById('last').textContent")
     expect(len(hash_) == 64, f"{kind}: the footer's hash is '{hash_}'")
 
 
+
+# What sticks out of the page, of the box that holds its table, or of its picture.
+OUTSIDE = """(() => {
+  const out = [], name = e => e.tagName + '.' + (e.getAttribute('class') || '') + ' ' + e.textContent.slice(0, 40);
+  for (const e of document.querySelectorAll('body *')) {
+    if (!e.checkVisibility() || e.closest('details:not([open]) > :not(summary)')) continue; // what is folded has a box, too
+    const r = e.getBoundingClientRect(), holder = e.parentElement.closest('.box, figure, .flaw, .key-box > div');
+    if (!r.width || !r.height) continue;
+    const { left, right } = holder ? holder.getBoundingClientRect() : { left: 0, right: innerWidth };
+    if (r.left < left - 1 || r.right > right + 1 || r.right > innerWidth + 1) out.push(name(e));
+    if (e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).overflowX !== 'visible' && !e.closest('.legend')) out.push('cut: ' + name(e));
+  }
+  return out.slice(0, 5); })()"""
+
+# Words of names that are on two lines though they would fit on one.
+BROKEN = """(() => {
+  const out = [];
+  for (const e of document.querySelectorAll('#page bdi')) {
+    const text = e.firstChild;
+    if (!text || !e.checkVisibility() || e.closest('.legend')) continue;
+    for (const w of text.data.matchAll(/[^\\s-]+-?/g)) {
+      const range = document.createRange();
+      range.setStart(text, w.index), range.setEnd(text, w.index + w[0].length);
+      const lines = new Set([...range.getClientRects()].map(r => Math.round(r.top)));
+      if (w[0].length <= 20 && lines.size > 1 && /^[\\x20-\\x7e]+$/.test(text.data)) out.push(text.data + ': ' + w[0]);
+    }
+  }
+  return out.slice(0, 5); })()"""
+
+# Text whose contrast with what is behind it is below 4.5 : 1 (WCAG AA).
+FAINT = """(() => {
+  const parse = s => { const v = s.match(/-?[\\d.]+(e-?\\d+)?/g).map(Number); return s.startsWith('color(') ? [...v.slice(0, 3).map(x => 255 * x), v[3] ?? 1] : [...v.slice(0, 3), v[3] ?? 1]; };
+  const light = c => { const l = c.slice(0, 3).map(x => { x /= 255; return x <= .04045 ? x / 12.92 : ((x + .055) / 1.055) ** 2.4; }); return .2126 * l[0] + .7152 * l[1] + .0722 * l[2]; };
+  const out = [];
+  for (const e of document.querySelectorAll('#page *, #foot *')) {
+    if (e.closest('svg') || !e.checkVisibility() || ![...e.childNodes].some(n => n.nodeType === 3 && n.data.trim())) continue;
+    const layers = [];
+    let opacity = 1;
+    for (let p = e; p; p = p.parentElement) {
+      const c = parse(getComputedStyle(p).backgroundColor);
+      opacity *= +getComputedStyle(p).opacity;
+      layers.push(c);
+      if (c[3] === 1) break;
+    }
+    const back = layers.at(-1), ink = parse(getComputedStyle(e).color).map((x, i) => i < 3 ? opacity * x + (1 - opacity) * back[i] : 1);
+    const [a, b] = [light(ink), light(back)].sort((x, y) => y - x), ratio = (a + .05) / (b + .05);
+    if (ratio < 4.5) out.push(ratio.toFixed(2) + ' ' + e.tagName + '.' + e.className + ' ' + e.textContent.slice(0, 30));
+  }
+  return [...new Set(out)].slice(0, 5); })()"""
+
+TEXT = "document.querySelector('{}')?.innerText.replace(/\\s+/g, ' ') || ''"
+
+
+def records(log, kind):
+    return [r for r in map(json.loads, log.read_text().splitlines()) if r["type"] == kind]
+
+
+def board_first(b, where):
+    order = b.run("[...document.getElementById('page').children].map(e => e.tagName + '#' + e.id)")
+    expect(order[:2] == ["HEADER#", "SECTION#scoreboard"], f"{where}: the board is not the first section: {order}")
+    top = b.run("document.querySelector('#scoreboard .box').getBoundingClientRect().top")
+    expect(top < 450, f"{where}: the board begins {top} px below the top")
+
+
+def folded(b, log, where):
+    expect(b.run("document.getElementById('badge').open") is False, f"{where}: the guarantees are not folded")
+    expect(b.run("[...document.querySelectorAll('.guard')].every(e => !e.checkVisibility() && e.closest('#badge'))"), f"{where}: guarantees outside of the badge")
+    b.run("document.getElementById('badge').open = true")
+    shown = b.run(TEXT.format("#badge"))
+    for g in records(log, "run")[0]["guarantees"]:
+        expect(g["name"] + ": " + g["text"] in shown, f"{where}: the unfolded badge does not show {g['name']}")
+
+
+def explained(b, log, where):
+    """Every column has its name, every verdict, class, grade and weight its meaning, in sight."""
+    tasks = list(dict.fromkeys(r["task"].replace("_", " ") for r in records(log, "entrant")))
+    heads = b.run("[...document.querySelectorAll('#scoreboard th.task')].filter(e => e.checkVisibility()).map(e => e.innerText.replace(/\\s+/g, ' '))")
+    labels = b.run("[...document.querySelectorAll('#scoreboard tbody tr:first-child td.heat')].map(e => getComputedStyle(e, '::before').content.slice(1, -1))")
+    expect(tasks in (heads, labels), f"{where}: the challenges' columns are named {heads}, {labels}")
+    classes, verdicts, grades, score = (b.run(TEXT.format("#key-" + k)) for k in ("class", "verdict", "grade", "score"))
+    for c in {r["class"] for r in records(log, "entrant")}:
+        expect(re.search(rf"(^| ){c} [A-Z].{{30}}", classes), f"{where}: class {c} is not explained: {classes}")
+    for v in {r["verdict"] for r in records(log, "verdict")}:
+        expect(re.search(re.escape(v) + r" [A-Z].{30}", verdicts), f"{where}: verdict {v} is not explained: {verdicts}")
+    for grade, least in (("A+", 900), ("A", 800), ("B", 650), ("C", 450), ("D", 250)):
+        expect(f"{grade} from {least}" in grades, f"{where}: grade {grade} is not explained: {grades}")
+    weights = {k: int(v) / 100 for k, v in re.findall(r"(Speed|Robustness|Precision|Memory) (\d+) %", score)}
+    expect(len(weights) == 4, f"{where}: weights {weights}")
+    share = {r["id"]: r.get("share", 1) for r in records(log, "entrant")}
+    for r in records(log, "score"):
+        want = 1000 * share[r["entrant"]] * math.prod(r[k[0]] ** w for k, w in (("S", weights["Speed"]), ("R", weights["Robustness"]), ("P", weights["Precision"]), ("M", weights["Memory"])))
+        expect(abs(want - r["score"]) < 1e-6 * want, f"{where}: by the weights shown, a score of {r['score']} would be {want}")
+    reasons = {r["reason"] for r in records(log, "verdict") if r["reason"]}
+    bare = b.run("[...document.querySelectorAll('.flaw .reason')].map(e => e.textContent)")
+    expect(not reasons & set(bare), f"{where}: a reason without words: {bare}")
+
+
+def layout(b, where):
+    for what, script in (("sticks out", OUTSIDE), ("broken name", BROKEN), ("faint", FAINT)):
+        found = b.run(script)
+        expect(not found, f"{where}: {what}: {found}")
+
+
+def shoot(build, log, stem):
+    """Head, board and what its terms mean, at 1280 px."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as tmp:
+        tmp = pathlib.Path(tmp)
+        subprocess.run([build / "touchstone", "report", log, "--out", tmp], check=True, stdout=subprocess.DEVNULL)
+        b = Browser(next(filter(None, map(shutil.which, BROWSERS))), tmp / "home")
+        for mode in ("light", "dark"):
+            b.load(tmp / "index.html", dark=mode == "dark")
+            b.shot(pathlib.Path(f"{stem}-{mode}.png"), b.run("document.querySelector('.key-box').getBoundingClientRect().bottom + 24"))
+        b.process.kill()
+        b.process.wait()
+
+
 def main():
     build = pathlib.Path(sys.argv[1])
+    if sys.argv[2:3] == ["--shoot"]:
+        return shoot(build, *sys.argv[3:])
     program = next(filter(None, map(shutil.which, BROWSERS)), None)
     if not program:
         print("skipped: no Chromium")
         return 77
-    with tempfile.TemporaryDirectory() as tmp:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as tmp:
         tmp = pathlib.Path(tmp)
         shots = pathlib.Path(sys.argv[2]) if len(sys.argv) > 2 else tmp
         b = Browser(program, tmp / "home")
-        for kind in ("full", "failures", "untimed", "empty"):
+        for kind in KINDS:
             log = tmp / f"{kind}.log"
             subprocess.run([build / "test" / "make_log", log, kind], check=True)
             subprocess.run([build / "touchstone", "report", log, "--out", tmp / kind], check=True, stdout=subprocess.DEVNULL)
             index = tmp / kind / "index.html"
-            for name, width, dark in (("wide", 1280, False), ("dark", 1280, True), ("phone", 390, False)):
-                b.load(index, width, dark=dark)
-                wide = b.run("document.documentElement.scrollWidth")
-                expect(wide <= width, f"{kind}: {wide} px wide on a screen of {width}")
-                expect(not list(b.complaints()), f"{kind}, {name}: {list(b.complaints())}")
-                whole(b, kind)
-                b.shot(shots / f"{kind}-{name}.png")
+            for width in (1280, 768, 390):
+                for dark in (False, True):
+                    where = f"{kind}, {width} px, {'dark' if dark else 'light'}"
+                    b.load(index, width, dark=dark)
+                    wide = b.run("document.documentElement.scrollWidth")
+                    expect(wide <= width, f"{where}: {wide} px wide")
+                    if shots != tmp:
+                        b.shot(shots / (where.replace(", ", "-").replace(" px", "") + ".png"))
+                    whole(b, kind)
+                    if kind != "empty":
+                        board_first(b, where)
+                        explained(b, log, where)
+                    layout(b, where)
+                    folded(b, log, where)
+                    b.run("document.querySelectorAll('section:nth-of-type(-n+3) details').forEach(e => e.open = true)")
+                    b.run("new Promise(done => setTimeout(done, 50))")
+                    layout(b, where + ", unfolded")
+                    expect(not list(b.complaints()), f"{where}: {list(b.complaints())}")
             if kind == "full":
+                b.load(index)
                 hostile(b), sorting(b)
                 expect(not list(b.complaints()), f"after the clicks: {list(b.complaints())}")
                 b.load(index)
                 (shots / "full.pdf").write_bytes(base64.b64decode(b.page("Page.printToPDF", preferCSSPageSize=True)["data"]))
-            print(f"{kind}: loaded wide, dark and on a phone")
+            print(f"{kind}: three widths, light and dark")
         b.process.kill()
         b.process.wait()
     return 0

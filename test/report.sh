@@ -24,6 +24,12 @@ for kind in full failures untimed empty; do
 done
 report "$tmp/full" || fail 'no tables without --out'
 grep -q '^  1  touchstone  *host  *3/3 ' "$tmp/out" || fail 'touchstone is not first'
+grep -q 'speed^0.70 x robustness^0.15 x precision^0.10 x memory^0.05' "$tmp/out" || fail 'no weights'
+grep -q '^badge reduced: 5 of 7 guarantees verified$' "$tmp/out" || fail 'no badge'
+for word in sealed host python 'PASS (common)' AUDIT; do
+    grep -q "^  $word: [A-Za-z]" "$tmp/out" || fail "$word is not explained"
+done
+grep -q '^  6  sixty-four-characters-of-a~ ' "$tmp/out" || fail 'a long name is cut too early'
 grep -q 'AUDIT floor .* - .* 0 - *$' "$tmp/out" || fail 'an audit has a score'
 grep -q ': sanitizer: crash: illegal instruction' "$tmp/out" || fail 'no word of the sanitizer lane'
 grep -q '^       value: dgamma\[0\]\[511\] got 1.53125, want 1.49998474 +- 3.1e-05' "$tmp/out" || fail 'no first flaw'
@@ -33,6 +39,9 @@ awk '/^softmax_topk/ { on = 1 } on && /PASS \(common\)/ { common = NR } on && /P
     "$tmp/out" || fail 'PASS (common) does not stand below PASS'
 grep -q 'equal logits are ordered by index' "$tmp/out" || fail 'no word of a broken rule'
 grep -A 1 'textbook offers 41 % of the challenge:' "$tmp/out" | grep -q 'k <= 32 && dtype == f32' || fail 'no word of a scope'
+
+report "$tmp/untimed" || fail 'no tables without times'
+grep -q '^  1  touchstone  *host  *3/3  *-  *-  *- *$' "$tmp/out" || fail 'a score without times'
 
 head -c -20 "$tmp/full" >"$tmp/torn"
 report "$tmp/torn" || fail 'a torn log was refused'

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The log as a model, and how elements are made. Whatever an entrant wrote reaches the page through
+// data.js - the log as a model, and how elements are made. Whatever an entrant wrote reaches the page through
 // text nodes only: nothing here builds markup from strings.
 "use strict";
 
@@ -57,7 +57,7 @@ function model(records) {
     if (r.type === "run") m.run = m.run || r;
     if (r.type === "entrant") {
       const key = JSON.stringify([r.name, r.author, r.class]);
-      if (!people.has(key)) people.set(key, { first: r, name: r.name, author: r.author, class: r.class, in: [] });
+      if (!people.has(key)) people.set(key, { first: r, name: r.name, author: r.author, class: r.class, in: [], met: new Map() });
       const made = { ...r, times: [], person: people.get(key), verdict: null, score: null, rank: null };
       byId.set(r.id, made);
       made.person.in.push(made);
@@ -67,7 +67,11 @@ function model(records) {
     if (r.type === "verdict") e.verdict = r, m.verdicts++;
     if (r.type === "score") e.score = r;
     if (r.type === "time") e.times.push(r);
-    if (r.type === "match") m.matches.push({ ...r, a: byId.get(r.a), b: byId.get(r.b) });
+    if (r.type === "match") {
+      const a = byId.get(r.a), b = byId.get(r.b), match = { ...r, a, b };
+      m.matches.push(match);
+      for (const [x, y] of [[a.person, b.person], [b.person, a.person]]) x.met.set(y, [...x.met.get(y) || [], match]);
+    }
     if (r.type === "rank") for (const row of r.rows) {
       const of = byId.get(row.entrant);
       if (r.task === "overall") of.person.rank = row; else of.rank = row;
@@ -82,7 +86,6 @@ function model(records) {
 
 const passed = e => !!e.verdict && ["PASS", "PASS (common)"].includes(e.verdict.verdict);
 const whole = e => !!e.verdict && e.verdict.verdict === "PASS"; // by the canon too
-const GRADES = [[900, "A+"], [800, "A"], [650, "B"], [450, "C"], [250, "D"], [0, "E"]];
 
 // As report/board.c does it: the mean score over all tasks, the geometric mean of the speeds.
 function sumUp(p, tasks) {

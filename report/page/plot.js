@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pictures: drawn for the width they get, so that their letters keep their size on a phone.
+// plot.js - the pictures: drawn for the width they get, so that their letters keep their size on a phone.
 
 function scale(from, to, begin, end) {
   const a = Math.log10(from), b = Math.log10(to);
@@ -28,14 +28,14 @@ function below(svg, x, top, bottom, format) {
 const bare = v => v >= 1e4 || v < 1e-3 ? v.toExponential(0).replace("e+", "e") : String(+v.toPrecision(2));
 const asPercent = v => +(100 * v).toPrecision(2) + " %";
 
-// One row a workload: where each entrant's time lies between nothing and the floor.
+// One row per workload: the share of the limit that each entrant reaches.
 function fractions(entrants, width) {
   const cases = [...new Set(entrants.flatMap(e => e.times.map(t => t.case)))];
   const all = entrants.flatMap(e => e.times.map(t => t.fraction));
   const least = Math.min(0.1, ...all) * 0.8;
   const most = Math.max(1.25, ...all.map(f => f * 1.1)), row = 44, top = 18, bottom = top + row * cases.length;
   const x = scale(least, most, 6, width - 8);
-  const svg = g("svg", { viewBox: `0 0 ${width} ${bottom + 24}`, role: "img", "aria-label": "fraction of the floor by workload" });
+  const svg = g("svg", { viewBox: `0 0 ${width} ${bottom + 24}`, role: "img", "aria-label": "share of the limit by workload" });
   svg.append(g("rect", { x: x(1.02), y: top, width: x(most) - x(1.02), height: bottom - top, class: "zone" }));
   below(svg, x, top, bottom, asPercent);
   svg.append(line(x(1), top - 4, x(1), bottom, "roof"), label(x(1), top - 7, "floor", { "text-anchor": "end" }));
@@ -44,7 +44,7 @@ function fractions(entrants, width) {
     svg.append(label(6, y - 14, cut(c, width / 6.2)), line(6, y, width - 8, y, "grid"));
     for (const e of entrants)
       for (const t of e.times.filter(t => t.case === c)) {
-        const dot = g("g", {}, g("title", {}, `${e.name}: ${percent(t.fraction)} of the floor's speed, ${brief(t.time_ns / 1e3)} us [${brief(t.lo_ns / 1e3)}, ${brief(t.hi_ns / 1e3)}]`));
+        const dot = g("g", {}, g("title", {}, `${e.name}: ${percent(t.fraction)} of the limit, ${brief(t.time_ns / 1e3)} us [${brief(t.lo_ns / 1e3)}, ${brief(t.hi_ns / 1e3)}]`));
         const ends = [x(t.floor_ns / t.hi_ns), x(t.floor_ns / t.lo_ns)];
         dot.append(g("line", { x1: ends[0], x2: ends[1], y1: y, y2: y, stroke: COLOURS[e.person.place % 8], "stroke-width": 2 }), marker(e.person.place, x(t.fraction), y, 4.6));
         svg.append(dot);
@@ -90,7 +90,7 @@ function rows(entrants, width, x, left, format, mark, draw) {
 }
 const gutter = width => width < 420 ? 104 : 160;
 
-// Every timed call of every workload, over its floor. One path an entrant: thousands of dots are cheap.
+// Every timed call of every workload, over its floor. One path per entrant: thousands of dots are cheap.
 function strips(entrants, width) {
   const over = e => e.times.flatMap(t => t.ns.map(ns => ns / t.floor_ns));
   const all = entrants.flatMap(over), left = gutter(width);
@@ -121,9 +121,12 @@ function errors(entrants, width) {
     return g("g", {}, g("title", {}, `${e.name}: worst ${brief(worst)} of the bound, p99.9 ${brief(p999)}`),
       g("line", { x1: ends[0], x2: ends[1], y1: y, y2: y, stroke: COLOURS[e.person.place % 8], "stroke-width": 2 }),
       marker(e.person.place, ends[0], y, 4.4, true), marker(e.person.place, ends[1], y, 4.4),
-      beyond && label(ends[1] - 10, y + 4, isFinite(worst) ? "" : "no number", { "text-anchor": "end" }));
+      beyond && label(ends[1] - 10, y + 4, isFinite(worst) ? "" : "NaN", { "text-anchor": "end" }));
   });
 }
+
+// Folded ones are drawn when they are unfolded.
+const redraw = () => document.querySelectorAll("figure").forEach(f => f.closest("details:not([open])") || f.redraw());
 
 function figure(title, note, draw) {
   const f = h("figure", {}, h("h3", {}, title), h("p", { class: "note" }, note));
@@ -142,12 +145,12 @@ function figures(m, entrants) {
   const costs = timed.length && timed.every(e => e.times.every(t => t.bytes > 0 && t.flops > 0));
   const floors = m.run && m.run.floors || {}, made = [];
   if (timed.length) {
-    made.push(figure("Speed against the floor", "Median of each workload with its 95 % interval. The floor is the least time this machine needs for the bytes and operations; right of it nobody can be.", w => fractions(timed, w)));
+    made.push(figure("Speed, as a share of the limit", "One marker per entrant and workload, with its 95 % interval. The floor is the least time in which this machine can move the bytes and do the arithmetic.", w => fractions(timed, w)));
     if (costs && floors.memory_gbs > 0 && floors.gflops > 0)
-      made.push(figure("Roofline", "Each workload's rate under what memory and arithmetic allow.", w => roofline(timed, floors, w)));
-    made.push(figure("Every timed call", "One dot a call, as a multiple of its workload's floor; a stroke marks each workload's lower quartile, the time that counts.", w => strips(timed, w)));
+      made.push(figure("Roofline", "Arithmetic rate of each workload, below the limits that memory bandwidth and arithmetic units set.", w => roofline(timed, floors, w)));
+    made.push(figure("Every timed call", "One dot per call, as a multiple of its workload’s floor. A stroke marks the lower quartile of each workload, which is the time that counts.", w => strips(timed, w)));
   }
-  if (judged.length) made.push(figure("Error over bound", "Filled: the worst element of all calls. Hollow: 99.9 % of the elements of float32 cases lie left of it. Right of the bound is wrong.", w => errors(judged, w)));
+  if (judged.length) made.push(figure("Error, as a multiple of its bound", "Filled marker: the worst element of all calls. Hollow marker: 99.9 % of the elements of float32 cases are to the left of it. An element to the right of the bound is wrong.", w => errors(judged, w)));
   if (!made.length) return [];
   return [timed.length > 0 && h("p", { class: "legend" }, timed.map(e => h("span", {}, g("svg", { viewBox: "0 0 14 14" }, marker(e.person.place, 7, 7, 4.6)), who(e)))),
     h("div", { class: "figures" }, made)];
