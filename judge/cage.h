@@ -68,8 +68,8 @@ void     ts_cage_stop(ts_cage **c);
 
 /* Draws the inputs of a slot in place and gives its args, for the oracle. */
 const void *ts_cage_fill(ts_cage *c, int slot, uint64_t seed);
-/* The same by copying, from the same case elsewhere. */
-void            ts_cage_fill_like(ts_cage *c, int slot, const ts_arena *from);
+/* The same by copying, from elsewhere: of this case, or of another that has the same buffers. */
+void            ts_cage_fill_like(ts_cage *c, int slot, const ts_case *of, const ts_arena *from);
 const void     *ts_cage_args(const ts_cage *c, int slot);
 const ts_arena *ts_cage_arena(const ts_cage *c, int slot);
 
@@ -87,6 +87,12 @@ void ts_cage_exec(const ts_cage *c, int slot, ts_exec *x); /* what its calls are
 
 /* "" or the reason code of a call that failed. */
 const char *ts_call_reason(const ts_call *r);
+
+/* The most memory that its process has had, beside the block's and beside files, since it was to be
+ * weighed; and what of that it had then. */
+void   ts_cage_weigh_from_now(ts_cage *c);
+size_t ts_cage_peak_bytes(const ts_cage *c);
+size_t ts_cage_before_bytes(const ts_cage *c);
 
 bool     ts_cage_freeze(ts_cage *c); /* false: it is dead */
 void     ts_cage_thaw(ts_cage *c);

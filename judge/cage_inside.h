@@ -35,6 +35,7 @@ struct ts_cage {
     int            n_calls, n_strikes; /* that took CPU time outside of the call */
     ts_spread      spread;             /* of its threads over the cores */
     unsigned       held;
+    size_t         before_bytes; /* see ts_cage_weigh_from_now */
     uint64_t       key, n_drawn; /* of the cage's own chances */
     char           err[256];
     ts_slot        slot[TS_MAX_SLOTS];
@@ -44,6 +45,13 @@ struct ts_cage {
     int             n_before, n_after; /* calls before or after which the device was busy */
     const ts_arena *kept[TS_MAX_SLOTS];
 };
+
+/* ---- cage_memory.c: memory that nobody gave ---- */
+
+/* Of the workspace all but what was granted, which begins there, or NULL, has no pages from now on;
+ * and whether it, or what lies between far rows, has some after a call. */
+void ts_cage_take_workspace(ts_cage *c, unsigned char *granted);
+void ts_cage_look_beside(const ts_cage *c, const ts_slot *s, unsigned char *granted, ts_call *r);
 
 /* ---- gpu_call.c: of a call what is done on a device ---- */
 
