@@ -8,10 +8,16 @@
 #include <linux/seccomp.h>
 #include <sched.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "cage.h"
 #include "isa_calls.h"
+
+#ifndef PR_SET_MDWE
+#define PR_SET_MDWE 65 /* of headers older than Linux 6.3 */
+#endif
 
 enum { KILL = SECCOMP_RET_KILL_PROCESS, ALLOW = SECCOMP_RET_ALLOW };
 
@@ -81,6 +87,19 @@ static void rule_if(int call, int argument, unsigned mask, unsigned want, unsign
     answer(otherwise);
 }
 
+/* Allowed when a pointer is NULL, both halves of it. */
+static void rule_if_null(int call, int argument, unsigned otherwise)
+{
+    const size_t at = offsetof(struct seccomp_data, args) + 8 * (size_t)argument;
+    emit(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)call, 0, 6);
+    load(at);
+    emit(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 3);
+    load(at + 4);
+    emit(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 1);
+    answer(ALLOW);
+    answer(otherwise);
+}
+
 /* A sealed entrant may sleep until it is woken and wake, but not sleep for a time: that would be a
  * clock. */
 static void futex_without_timeout(void)
@@ -99,9 +118,30 @@ static void futex_without_timeout(void)
     answer(KILL);
 }
 
+/* What is written cannot be executed afterwards, whatever a program calls itself: only files can be
+ * mapped to be executed, and then not to be written; and no mapping becomes executable later. Of
+ * files that the entrant can write none may be within its reach. */
+static void no_new_code(void)
+{
+    const unsigned no = SECCOMP_RET_ERRNO | EPERM;
+    const size_t   prot = offsetof(struct seccomp_data, args) + 8 * 2, flags = prot + 8;
+    emit(BPF_JMP | BPF_JEQ | BPF_K, SYS_mmap, 0, 8);
+    load(prot);
+    emit(BPF_JMP | BPF_JSET | BPF_K, PROT_EXEC, 1, 0);
+    answer(ALLOW);
+    emit(BPF_JMP | BPF_JSET | BPF_K, PROT_WRITE, 3, 0);
+    load(flags);
+    emit(BPF_JMP | BPF_JSET | BPF_K, MAP_ANONYMOUS, 1, 0);
+    answer(ALLOW);
+    answer(no);
+    rule_if(SYS_mprotect, 2, PROT_EXEC, 0, no);
+    rule_if(SYS_prctl, 0, ~0u, PR_SET_MDWE, no);
+}
+
 static void host_rules(ts_class k)
 {
     const unsigned errno_of = SECCOMP_RET_ERRNO;
+    if (k == TS_PYTHON) no_new_code();
     for (size_t i = 0; i < sizeof host_may / sizeof *host_may; i++) rule(host_may[i], ALLOW);
     for (size_t i = 0; i < sizeof host_dies / sizeof *host_dies; i++) rule(host_dies[i], KILL);
     const unsigned writing = O_ACCMODE | O_CREAT | O_TRUNC | O_APPEND;
@@ -111,7 +151,7 @@ static void host_rules(ts_class k)
     rule(SYS_clone3, errno_of | ENOSYS); /* its flags cannot be seen; libc then uses clone */
     rule_if(SYS_fcntl, 1, 8, 0, errno_of | EPERM); /* not F_SETOWN, F_SETSIG, nor seals */
     rule_if(SYS_ioctl, 1, ~0u, FIOCLEX, errno_of | ENOTTY);
-    rule_if(SYS_prlimit64, 2, ~0u, 0, errno_of | EPERM);
+    rule_if_null(SYS_prlimit64, 2, errno_of | EPERM);
     rule_if(SYS_tgkill, 0, ~0u, (unsigned)getpid(), KILL);
     /* Python is started after the filter; landlock lets nothing else be executed. */
     rule(SYS_execve, k == TS_PYTHON ? ALLOW : KILL);

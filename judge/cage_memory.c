@@ -35,7 +35,8 @@ size_t ts_cage_peak_bytes(const ts_cage *c)
     return peak > given ? peak - given : 0;
 }
 
-/* The kernel forgets what was the most, and so do we: what lay in the block may be there no more. */
+/* The kernel forgets what was the most, and so do we: what lay in the block may be there no more.
+ */
 void ts_cage_weigh_from_now(ts_cage *c)
 {
     char path[64];

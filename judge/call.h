@@ -82,6 +82,7 @@ enum {
     TS_HELD_TSC = 8,       /* reading the time stamp counter is a fault; no vDSO */
     TS_HELD_LANDLOCK = 16, /* host, python: files */
     TS_HELD_NETWORK = 32,  /* host, python: an empty network */
+    TS_HELD_MOUNTS = 64,   /* host, python: nothing is writable, and no file of Python's own runs */
 };
 
 typedef struct ts_map {

@@ -45,7 +45,29 @@ def one_line(text, limit=180):
 
 
 def text_of(raw):
-    return raw.split(b"\0", 1)[0].decode("ascii")
+    return bytes(raw).split(b"\0", 1)[0].decode("ascii")
+
+
+def shared(fd, prot, offset=0, n_bytes=None):
+    """A file that is shared with the judge, in memory, and closed: who had its descriptor could map it again,
+    to be executed. mmap.mmap would keep one."""
+    import ctypes
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int,
+                          ctypes.c_int64)
+    n_bytes = n_bytes or os.fstat(fd).st_size
+    at = libc.mmap(None, n_bytes, prot, mmap.MAP_SHARED, fd, offset)
+    if at == ctypes.c_void_p(-1).value:
+        raise OSError(ctypes.get_errno(), "mmap")
+    memory = memoryview((ctypes.c_ubyte * n_bytes).from_address(at)).cast("B")
+    return memory if prot & mmap.PROT_WRITE else memory.toreadonly()
+
+
+def forget_code():
+    """What is written cannot be executed from here on, where Linux knows how: PR_SET_MDWE."""
+    import ctypes
+    ctypes.CDLL(None).prctl(65, ctypes.c_ulong(1), ctypes.c_ulong(0), ctypes.c_ulong(0), ctypes.c_ulong(0))
 
 
 class Cage:
@@ -57,7 +79,8 @@ class Cage:
 
     def __init__(self, control, inputs, outputs, go, done):
         self.go, self.done = go, done
-        self.control = mmap.mmap(control, 0)
+        self.control = shared(control, mmap.PROT_READ | mmap.PROT_WRITE)
+        os.close(control)
         self.inputs, self.outputs = inputs, outputs
         _, self.n_threads, self.n_slots = struct.unpack_from("3I", self.control, self.PLAN)
         self.task = text_of(self.control[self.TASK:self.TASK + 64])
@@ -65,7 +88,7 @@ class Cage:
         self.file = os.path.join(self.folder, text_of(self.control[self.FILE:self.FILE + 64]))
 
     def map(self):
-        """One map for all inputs and one for all outputs: each would hold a descriptor open."""
+        """One map for all inputs and one for all outputs, before the entrant is loaded."""
         spans = {}
         for i in range(self.n_slots):
             for _, role, _, rows, cols, stride, offset, n_bytes in self.slot(i)[0]:
@@ -76,7 +99,10 @@ class Cage:
             page = begin & ~(mmap.PAGESIZE - 1)
             prot = mmap.PROT_READ | mmap.PROT_WRITE if out else mmap.PROT_READ
             fd = self.outputs if out else self.inputs
-            self.maps[out] = mmap.mmap(fd, max(1, end - page), prot=prot, offset=page), page
+            self.maps[out] = shared(fd, prot, page, max(1, end - page)), page
+        os.close(self.inputs)
+        os.close(self.outputs)
+        forget_code()
 
     def memory(self, role, offset):
         """The map that holds it, and where it begins in there."""
@@ -331,7 +357,7 @@ def load(cage):
     module = types.ModuleType("entrant")
     module.__file__ = cage.file
     sys.modules["entrant"] = module
-    with open(6, "rb", closefd=False) as file:
+    with open(6, "rb") as file:
         source = file.read()
     # Triton compiles the text of a function, not the function.
     lines = source.decode("utf-8", "replace").splitlines(True)
@@ -841,10 +867,11 @@ def main():
     import numpy as np
     np.seterr(all="ignore")
     kinds = {0: np.float32, 1: np.float64, 2: np.float16, 3: np.uint16, 4: np.uint8, 6: np.int32}
-    if isinstance(cage, GpuCage):
-        cage.open()
+    on_device = isinstance(cage, GpuCage)
+    cage.open() if on_device else cage.map()
     function = load(cage)
-    cage.map()
+    if on_device:
+        cage.map()
     one = {"kv_cache": Script, "beam_search": Beams, "tree_verify": Trees, "ternary_linear": Layers,
            "ternary_training": Training}.get(cage.task, Call)
     calls = [one(np, kinds, cage, function, i) for i in range(cage.n_slots)]
