@@ -197,6 +197,7 @@ static void enter_sealed(void)
     cage_limit(&plan);
     for (int fd = 0; fd <= TS_FD_RUNNER; fd++) close(fd);
     cage_seccomp(TS_SEALED);
+    cage_insist(&plan, TS_NEEDED_SEALED);
 }
 
 /* What the judge's own part of a call takes is measured by calling this. */
@@ -230,6 +231,8 @@ static void enter_host(void)
     cage_landlock(&plan);
     cage_catch_faults(plan.memory_bytes);
     cage_seccomp(TS_HOST);
+    cage_insist(&plan, TS_NEEDED_HOST);
+    for (int fd = TS_FD_CONTROL; fd < TS_FD_OBJECT; fd++) close(fd); /* mapped, and not again */
     load_host();
 }
 
@@ -271,6 +274,8 @@ _Noreturn static void become_python(void)
     if (!gpu) cage_landlock(&plan); /* else the runner does, when the driver is there */
     cage_limit(&plan);
     if (!gpu) cage_seccomp(TS_PYTHON);
+    cage_insist(&plan, gpu ? TS_NEEDED_HOST & ~(TS_HELD_LANDLOCK | TS_HELD_SECCOMP)
+                           : TS_NEEDED_HOST); /* else the runner insists on the rest */
     execve(plan.python, argv, env);
     cage_stop(TS_STOP_SETUP, "%s cannot be executed", plan.python);
 }

@@ -63,7 +63,7 @@ static bool mount_for_all(const ts_call_plan *p)
 void cage_become_nobody(const ts_call_plan *p)
 {
     bool other = false;
-    if (p->namespaces) {
+    if (p->birth & TS_BORN_APART) {
         if (sethostname("cage", 4)) {} /* else it learns the machine's name, and no more */
         if (ts_in_python(p->class) && geteuid() == 0) cage_reach(p);
         bool mounted = p->class == TS_SEALED || mount_for_all(p);
@@ -84,6 +84,13 @@ void cage_become_nobody(const ts_call_plan *p)
     if (!syscall(SYS_capset, &h, none) && other) cage_control->error.held |= TS_HELD_USER;
     prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* a change of user forgets it */
+}
+
+void cage_insist(const ts_call_plan *p, unsigned needed)
+{
+    const unsigned lacks = needed & ~cage_control->error.held;
+    if (!lacks || p->birth & TS_BORN_UNSAFE) return;
+    cage_stop(TS_STOP_SETUP, "it cannot be confined here: lacks 0x%x", lacks);
 }
 
 static void limit(int what, uint64_t n)

@@ -267,10 +267,11 @@ static int spawn(ts_cage *c, const char *path, int null, int bell, int err, int 
                        c->object_fd, bell, bell, c->runner_fd, buffers } };
     for (int i = 0; i < HANDED; i++) /* out of the way of each other's places */
         if (b.fd[i] >= 0) b.fd[i] = fcntl(b.fd[i], F_DUPFD_CLOEXEC, ABOVE);
-    c->control->plan.namespaces = 1;
+    const uint32_t unsafe = c->plan.unsafe ? TS_BORN_UNSAFE : 0;
+    c->control->plan.birth = TS_BORN_APART | unsafe;
     int pid = clone(be_born, stack + CHILD_STACK, flags | apart, &b);
     if (pid < 0) {
-        c->control->plan.namespaces = 0;
+        c->control->plan.birth = unsafe;
         pid = clone(be_born, stack + CHILD_STACK, flags, &b);
     }
     for (int i = 0; i < HANDED; i++)

@@ -14,6 +14,7 @@
 typedef struct ts_cage_plan {
     ts_class class;
     const char    *object;          /* the shared object, or the Python file */
+    bool           unsafe;          /* run it even where something to confine it is missing */
     bool           idle;            /* on a device: calls are made, and nothing is called */
     const char    *folder, *python; /* in Python: what it may read, and the interpreter */
     const char    *runner;          /* in Python: runner.py; TS_GPU_SEALED: the launch plan */
@@ -129,6 +130,7 @@ typedef struct ts_guarantees {
     double       bell_ns, bell_p95_ns; /* of a call that does nothing */
     double       freeze_ns;
     ts_honest    honest;
+    unsigned     sealed_lacks, host_lacks; /* TS_HELD_* that this machine does not have */
     const char  *badge;    /* "full", "reduced", or "none": nothing can be judged here */
     char         why[256]; /* with "none": what is missing */
 } ts_guarantees;
@@ -141,5 +143,8 @@ extern const ts_task ts_task_probe;
  * besides its calls, so that head starts are timed, and seen the sooner: run it before judging.
  * False: not even a right entrant can be run. */
 bool ts_guarantee_all(ts_guarantees *g);
+
+/* "seccomp, landlock": what of TS_HELD_* is in there, of what a cage needs. */
+void ts_held_names(unsigned lacks, char *text, size_t n);
 
 #endif

@@ -99,6 +99,7 @@ typedef struct ts_court {
     unsigned char key[TS_KEY_BYTES];
     bool          key_given; /* not drawn at random: the log says so */
     int           n_threads; /* an entrant's when it is timed */
+    const char   *unsafe;    /* not NULL: they run even where they cannot be confined */
     const char   *python;
     ts_progress   progress;
     int           n, n_verdicts;

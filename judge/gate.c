@@ -25,6 +25,7 @@ void ts_court_plan(const ts_court *c, ts_contender *e, ts_cage_plan *plan)
 {
     *plan = (ts_cage_plan) { .class = e->entry.cls,
                              .task = e->task,
+                             .unsafe = c->unsafe != NULL,
                              .n_threads = c->n_threads,
                              .memory_bytes = (size_t)1 << 30,
                              .workspace_bytes = (size_t)8 << 20,

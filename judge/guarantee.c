@@ -141,6 +141,7 @@ static ts_cage *start(int class, const ts_case *c, int n_threads, bool timed, ch
                        .slot = { c },
                        .n_threads = n_threads,
                        .aligned = timed,
+                       .unsafe = true, /* it is ours, and tells what is missing */
                        .memory_bytes = 64 << 20,
                        .workspace_bytes = 1 << 20,
                        .limit_ms = 5000 };
@@ -155,6 +156,8 @@ static bool passes(const ts_case *c, const void *args, const ts_want *want, cons
     ts_errors e = { 0 };
     return !r->status && check(c, args, want, &f, &e);
 }
+
+static unsigned host_held; /* in every attempt of that class */
 
 static ts_guarantee try(const attempt *t)
 {
@@ -171,6 +174,7 @@ static ts_guarantee try(const attempt *t)
         snprintf(why, sizeof why, "it might work");
         ts_cage_stop(&k);
     }
+    if (k && t->class == TS_HOST) host_held &= ts_cage_held(k);
     if (k) {
         const void *args = ts_cage_fill(k, 0, 0x5eed);
         oracle(&c, args, want);
@@ -290,6 +294,17 @@ static void learn_leads(ts_honest *h)
     }
 }
 
+void ts_held_names(unsigned lacks, char *text, size_t n)
+{
+    static const char *const name[] = { "another user",   "namespaces", "seccomp",
+                                        "a hidden clock", "landlock",   "a network of its own",
+                                        "mounts" };
+    *text = 0;
+    for (size_t i = 0, at = 0; i < sizeof name / sizeof *name; i++)
+        if (lacks >> i & 1 && at < n)
+            at += (size_t)snprintf(text + at, n - at, "%s%s", at ? ", " : "", name[i]);
+}
+
 static void add(ts_guarantees *g, const char *name, bool held, const char *yes, const char *no)
 {
     ts_guarantee *a = &g->g[g->n++];
@@ -306,8 +321,11 @@ bool ts_guarantee_all(ts_guarantees *g)
     ts_cage_calibrate(&g->honest);
     if (!time_nothing(g, &held, &shares)) return false;
     ts_cage_calibrate(&g->honest);
+    host_held = ~0u;
     for (size_t i = 0; i < sizeof attempts / sizeof *attempts; i++)
         g->g[g->n++] = try(&attempts[i]);
+    g->sealed_lacks = TS_NEEDED_SEALED & ~held;
+    g->host_lacks = TS_NEEDED_HOST & ~host_held;
     add(g, "cold", ts_flush_effect() > FLUSHED, "data can be put out of the caches",
         "data stays in the caches: cold calls are warm");
     add(g, "own-core", !shares, "the judge has a core of its own",
@@ -316,6 +334,10 @@ bool ts_guarantee_all(ts_guarantees *g)
         "an entrant runs as the user who judges");
     add(g, "namespaces", held & TS_HELD_NAMESPACE, "an entrant cannot name the judge's process",
         "an entrant is among the machine's other processes");
+    char lacks[128];
+    ts_held_names(g->host_lacks, lacks, sizeof lacks);
+    add(g, "confined", !g->host_lacks, "nobody runs without a filter, locked files and mounts",
+        lacks);
     g->badge = g->g[0].held ? "full" : "none";
     snprintf(g->why, sizeof g->why, "%s", g->g[0].held ? "" : g->g[0].text);
     for (int i = 0; i < g->n && g->g[0].held; i++)

@@ -355,6 +355,23 @@ static bool read_depth(const char *text, ts_depth *d)
     return !text;
 }
 
+/* False, and a line about it, where an entrant would run free. */
+static bool is_confined(const ts_court *c)
+{
+    unsigned lacks = 0;
+    char     text[128];
+    for (int i = 0; i < c->n && !c->unsafe; i++)
+        lacks |= c->contender[i]->entry.cls == TS_SEALED ? c->machine.sealed_lacks
+                                                         : c->machine.host_lacks;
+    ts_held_names(lacks, text, sizeof text);
+    if (lacks)
+        fprintf(stderr,
+                "touchstone: untrusted code is not run here, where these are missing: %s; --unsafe "
+                "runs it all the same\n",
+                text);
+    return !lacks;
+}
+
 int ts_tool_judge(int argc, char **argv)
 {
     static ts_court c;
@@ -378,6 +395,7 @@ int ts_tool_judge(int argc, char **argv)
         { "--json", "FILE|-", "the verdicts, or what the machine guarantees, as JSON", &o.json },
         { "--replay", "LOG", "judge from the key that LOG reveals, and compare the verdicts",
           &o.replay },
+        { "--unsafe", NULL, "run entrants even where this machine cannot confine them", &c.unsafe },
         { "--selfcheck", NULL, "say what this machine guarantees, and judge nobody", &o.selfcheck },
         { NULL, NULL, NULL, NULL },
     };
@@ -429,6 +447,7 @@ int ts_tool_judge(int argc, char **argv)
                 c.machine.why);
         return TS_EXIT_BROKEN;
     }
+    if (!is_confined(&c)) return TS_EXIT_BROKEN;
     if (!o.replay) return sit(&c, &o, given[0] != NULL);
     ts_records was;
     char       why[TS_WHY];
