@@ -51,7 +51,7 @@ static bool mount_for_all(const ts_call_plan *p)
     /* struct mount_attr, which older C libraries do not have: set read-only, clear nothing. */
     const uint64_t      a[4] = { 1, 0, MS_PRIVATE, 0 };
     const unsigned long noexec = MS_RDONLY | MS_NOEXEC | MS_NOSUID | MS_NODEV;
-    const bool          own = p->class == TS_PYTHON && *p->folder;
+    const bool          own = p->class == TS_PYTHON && *p->folder && !access(p->folder, F_OK);
     if (own && (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
                 mount(p->folder, p->folder, NULL, MS_BIND, NULL) ||
                 mount(NULL, p->folder, NULL, MS_REMOUNT | MS_BIND | noexec, NULL)))

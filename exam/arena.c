@@ -293,6 +293,14 @@ void ts_arena_blame(const ts_arena *m, uintptr_t address, bool write, ts_flaw *f
         const uintptr_t     lo = (uintptr_t)b->lo, hi = (uintptr_t)b->hi;
         if (address < lo - ts_page() || address >= hi + ts_page()) continue;
         f->what = b->b.name;
+        for (int64_t r = 0; ts_arena_far(b) && r + 1 < b->b.n_rows; r++) {
+            unsigned char *from, *to;
+            ts_arena_gap(b, r, &from, &to);
+            if (address < (uintptr_t)from || address >= (uintptr_t)to) continue;
+            f->fault = TS_FAULT_GAP;
+            f->row = r;
+            return;
+        }
         f->fault = address < lo    ? TS_FAULT_BEFORE
                    : address >= hi ? TS_FAULT_PAST
                    : write         ? TS_FAULT_INPUT

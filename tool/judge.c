@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* judge.c - `touchstone judge`: entrants, or the built-in ones, before the court. */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -12,6 +14,7 @@
 
 #include "board.h"
 #include "court.h"
+#include "litter.h"
 #include "page.h"
 #include "registry.h"
 #include "tool.h"
@@ -221,15 +224,25 @@ static int verdict(const ts_court *c, bool given)
     return audit ? TS_EXIT_FAILED : TS_EXIT_PASSED;
 }
 
-/* Verdicts are not overwritten: what another run left is kept beside. */
+/* Verdicts are not overwritten: what another run left is kept beside. Not what another run still
+ * writes: its lock is held while the name is changed. */
 static bool put_aside(const char *log)
 {
-    char old[4200];
-    if (access(log, F_OK)) return true;
+    char        old[4200];
+    struct stat open_is, there;
+    const int   fd = open(log, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT) return true;
     snprintf(old, sizeof old, "%s.old", log);
-    if (!rename(log, old)) return fprintf(stderr, "touchstone: %s is now %s\n", log, old), true;
-    fprintf(stderr, "touchstone: %s cannot be put aside\n", log);
-    return false;
+    const char *why = "cannot be put aside";
+    bool        ok = fd >= 0;
+    if (ok && (flock(fd, LOCK_EX | LOCK_NB) || fstat(fd, &open_is) || stat(log, &there) ||
+               open_is.st_ino != there.st_ino))
+        ok = false, why = "is being written by another";
+    ok = ok && !rename(log, old);
+    if (ok) fprintf(stderr, "touchstone: %s is now %s\n", log, old);
+    else fprintf(stderr, "touchstone: %s %s\n", log, why);
+    if (fd >= 0) close(fd);
+    return ok;
 }
 
 /* The key lies beside the log until the log reveals it, so that a run which was cut off goes on
@@ -416,8 +429,12 @@ int ts_tool_judge(int argc, char **argv)
         return TS_EXIT_BROKEN;
     }
     if (o.selfcheck) return ts_selfcheck(c.device == TS_CUDA ? &c.survey : NULL, o.json);
-    char passing[64]; /* one case again is no new verdict: its log goes when it has been shown */
-    snprintf(passing, sizeof passing, "/tmp/touchstone-case-%ld", (long)getpid());
+    char passing[TS_LITTER_PATH + 8] = ""; /* one case again is no new verdict: its log goes */
+    if ((c.only || o.replay) && !ts_litter(passing)) {
+        fprintf(stderr, "touchstone: no temporary folder\n");
+        return TS_EXIT_BROKEN;
+    }
+    strcat(passing, "/log");
     if (c.only) o.log = passing;
     uint64_t seed = 0;
     if (o.seed && !ts_parse_u64("--seed", o.seed, &seed)) return TS_EXIT_USAGE;
