@@ -158,6 +158,46 @@ static void host_rules(ts_class k)
     answer(errno_of | EPERM);
 }
 
+/* clang-format off */
+/* On a device a driver is in the process, of which nobody knows all that it asks for: so what is not
+ * here it may. What is, it has no use for once it runs; see judge/cage_life.c for the freezing of
+ * those who may have more than one process. */
+static const int gpu_dies[] = {
+    SYS_ptrace, SYS_process_vm_readv, SYS_process_vm_writev, SYS_bpf, SYS_perf_event_open,
+    SYS_userfaultfd, SYS_io_uring_setup, SYS_pidfd_getfd, SYS_setns, SYS_unshare, SYS_mount,
+    SYS_umount2, SYS_move_mount, SYS_open_tree, SYS_mount_setattr, SYS_fsopen, SYS_chroot,
+    SYS_pivot_root, SYS_init_module, SYS_finit_module, SYS_keyctl, SYS_add_key, SYS_request_key,
+    SYS_open_by_handle_at, SYS_kexec_load, SYS_personality,
+};
+/* Memory that no limit counts, another core, another priority. */
+static const int gpu_may_not[] = {
+    SYS_memfd_create, SYS_shmget, SYS_sched_setaffinity, SYS_sched_setscheduler,
+    SYS_sched_setparam, SYS_sched_setattr, SYS_setpriority, SYS_ioprio_set,
+};
+static const int gpu_host_dies[] = { TS_ISA_HOST_DIES, SYS_execve, SYS_execveat };
+/* clang-format on */
+
+static void gpu_rules(ts_class k)
+{
+    const unsigned errno_of = SECCOMP_RET_ERRNO;
+    for (size_t i = 0; i < sizeof gpu_dies / sizeof *gpu_dies; i++) rule(gpu_dies[i], KILL);
+    for (size_t i = 0; i < sizeof gpu_may_not / sizeof *gpu_may_not; i++)
+        if (k == TS_GPU_HOST || gpu_may_not[i] != SYS_memfd_create) /* Python: not yet, see there */
+            rule(gpu_may_not[i], errno_of | EPERM);
+    rule_if_null(SYS_prlimit64, 2, errno_of | EPERM);
+    if (k == TS_GPU_HOST) { /* in Python compilers are started */
+        const size_t n = sizeof gpu_host_dies / sizeof *gpu_host_dies;
+        for (size_t i = 0; i < n; i++) rule(gpu_host_dies[i], KILL);
+        rule_if(SYS_clone, 0, CLONE_THREAD | CLONE_VM, CLONE_THREAD | CLONE_VM, KILL);
+        rule(SYS_clone3, errno_of | ENOSYS);
+    } else { /* neither may it leave the namespace in which it can be frozen */
+        const unsigned apart = CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS;
+        rule_if(SYS_clone, 0, apart, 0, KILL);
+        rule(SYS_clone3, errno_of | ENOSYS);
+    }
+    answer(ALLOW);
+}
+
 void cage_seccomp(ts_class k)
 {
     if (!TS_ISA_AUDIT_ARCH) return;
@@ -170,6 +210,8 @@ void cage_seccomp(ts_class k)
         futex_without_timeout();
         rule(SYS_exit_group, ALLOW);
         answer(KILL);
+    } else if (ts_on_gpu(k)) {
+        gpu_rules(k);
     } else {
         host_rules(k);
     }

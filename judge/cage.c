@@ -28,6 +28,15 @@ static const size_t REGION_BYTES = (size_t)256 << 30;
 enum { FAR_ROWS = 8 }; /* at most, of which each is mapped by itself */
 enum { ABOVE = 64, CHILD_STACK = 64 << 10, START_LIMIT_MS = 20000, OBJECT_MAX = 256 << 20 };
 
+static ts_cage *living;
+
+void ts_cage_stop_rivals(ts_cage *c)
+{
+    for (ts_cage *other = living; other; other = other->next) {
+        if (other != c && other->frozen) ts_cage_stop_again(other);
+    }
+}
+
 uint64_t ts_cage_chance(ts_cage *c, uint64_t n)
 {
     return n ? ts_bits(c->key, (int64_t)c->n_drawn++) % n : 0;
@@ -410,6 +419,8 @@ ts_cage *ts_cage_start(const ts_cage_plan *p, char *why, size_t n)
     ts_cage *c = calloc(1, sizeof *c);
     if (!c) abort();
     c->plan = *p;
+    c->next = living;
+    living = c;
     c->control_fd = c->in_fd = c->out_fd = c->object_fd = c->runner_fd = c->bell_fd = c->err_fd =
         -1;
     char        text[160];
@@ -443,6 +454,9 @@ void ts_cage_stop(ts_cage **at)
 {
     ts_cage *c = *at;
     if (!c) return;
+    ts_cage **link = &living;
+    while (*link && *link != c) link = &(*link)->next;
+    if (*link) *link = c->next;
     ts_cage_kill(c);
     ts_keeper_stop(&c->keeper);
     if (c->control && c->control != MAP_FAILED) munmap(c->control, sizeof *c->control);

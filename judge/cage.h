@@ -125,7 +125,7 @@ typedef struct ts_honest {
 
 typedef struct ts_guarantees {
     int          n;
-    ts_guarantee g[48];
+    ts_guarantee g[64];
     double       start_ms;             /* median of a few */
     double       bell_ns, bell_p95_ns; /* of a call that does nothing */
     double       freeze_ns;
@@ -143,6 +143,9 @@ extern const ts_task ts_task_probe;
  * besides its calls, so that head starts are timed, and seen the sooner: run it before judging.
  * False: not even a right entrant can be run. */
 bool ts_guarantee_all(ts_guarantees *g);
+
+/* The same in the class with host code on a device, where there is one. */
+void ts_guarantee_device(ts_guarantees *g);
 
 /* "seccomp, landlock": what of TS_HELD_* is in there, of what a cage needs. */
 void ts_held_names(unsigned lacks, char *text, size_t n);

@@ -20,7 +20,9 @@ typedef struct ts_slot {
 
 struct ts_cage {
     ts_cage_plan   plan;
-    pid_t          pid; /* 0: dead and reaped */
+    pid_t          pid;      /* 0: dead and reaped */
+    ts_cage       *next;     /* of those that live, see ts_cage_stop_rivals */
+    int            n_others; /* processes of its namespace, when it was last frozen */
     bool           frozen, has_core, shares_core, spin;
     int            wait_status; /* of the dead */
     int            control_fd, in_fd, out_fd, object_fd, runner_fd;
@@ -67,6 +69,8 @@ int ts_cage_await(ts_cage *c, const uint32_t *word, uint32_t want, double spin_n
 int ts_cage_await_byte(ts_cage *c, int limit_ms);
 bool     ts_cage_alive(ts_cage *c); /* reaps */
 void     ts_cage_end(ts_cage *c, bool hung, ts_call *r);
+void     ts_cage_stop_rivals(ts_cage *c);        /* freezes all others, again */
+void     ts_cage_stop_again(ts_cage *c);         /* one that is frozen: are all of it? */
 uint64_t ts_cage_chance(ts_cage *c, uint64_t n); /* below n */
 double   ts_cage_cpu_ns(const ts_cage *c);       /* of all its threads, as far as it is known */
 void     ts_cage_listen(ts_cage *c);             /* to its standard error */

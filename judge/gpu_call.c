@@ -64,6 +64,11 @@ int ts_gpu_lay(ts_cage *c, int slot, int n, uint32_t fresh, ts_call *r)
         abort();
     ts_keeper_lay(c->keeper, slot, n, fresh, workspace_of(c, slot), c->secret, &w);
     if (lost(&w, r)) return TS_WORD_NOT;
+    if (w.busy) { /* a rival's doing? They are stopped, and it is tried again */
+        ts_cage_stop_rivals(c);
+        ts_keeper_lay(c->keeper, slot, n, fresh, workspace_of(c, slot), c->secret, &w);
+        if (lost(&w, r)) return TS_WORD_NOT;
+    }
     c->n_before += w.busy;
     if (again_and_again(c, c->n_before)) r->early = true;
     return wake(c);

@@ -125,6 +125,22 @@ static const attempt attempts[] = {
     { "host-memory", true, TS_HOST, TS_PROBE_MEMORY, "memory", "host: memory is limited" },
 };
 
+/* On a device, whose driver is in the process. */
+static const attempt on_device[] = {
+    { "device-right", true, TS_GPU_HOST, TS_PROBE_NOTHING, NULL,
+      "on a device: host code is called" },
+    { "device-files", true, TS_GPU_HOST, TS_PROBE_WRITE_FILE, NULL,
+      "on a device: files cannot be written" },
+    { "device-fork", true, TS_GPU_HOST, TS_PROBE_FORK, "seal", "on a device: no second process" },
+    { "device-exec", true, TS_GPU_HOST, TS_PROBE_EXEC, "seal", "on a device: no other program" },
+    { "device-peek", true, TS_GPU_HOST, TS_PROBE_PEEK, "seal",
+      "on a device: the judge cannot be read" },
+    { "device-memfd", true, TS_GPU_HOST, TS_PROBE_MEMFD, NULL,
+      "on a device: no memory that nobody counts" },
+    { "device-affinity", true, TS_GPU_HOST, TS_PROBE_AFFINITY, NULL,
+      "on a device: the judge's core is its own" },
+};
+
 enum { ELEMENTS = 4096, BELLS = 300, LEADS = 60 };
 
 /* A line from memory takes tens of times as long as one from the first cache, and one that is in
@@ -174,13 +190,14 @@ static ts_guarantee try(const attempt *t)
         snprintf(why, sizeof why, "it might work");
         ts_cage_stop(&k);
     }
-    if (k && t->class == TS_HOST) host_held &= ts_cage_held(k);
+    if (k && t->class != TS_SEALED) host_held &= ts_cage_held(k);
     if (k) {
         const void *args = ts_cage_fill(k, 0, 0x5eed);
         oracle(&c, args, want);
         const bool  ok = ts_cage_call(k, 0, &r);
         const char *reason = ts_call_reason(&r);
-        if (!t->reason) g.held = !ok || r.status;
+        if (t->what == TS_PROBE_NOTHING) g.held = ok && !r.status;
+        else if (!t->reason) g.held = !ok || r.status;
         else if (t->what == TS_PROBE_FLUSH) g.held = ok && r.fp_changed;
         else if (*t->reason) g.held = *reason && strstr(t->reason, reason);
         else g.held = ok && passes(&c, args, want, &r);
@@ -310,6 +327,14 @@ static void add(ts_guarantees *g, const char *name, bool held, const char *yes, 
     ts_guarantee *a = &g->g[g->n++];
     *a = (ts_guarantee) { .name = name, .held = held, .needed = true };
     snprintf(a->text, sizeof a->text, "%s", held ? yes : no);
+}
+
+void ts_guarantee_device(ts_guarantees *g)
+{
+    for (size_t i = 0; i < sizeof on_device / sizeof *on_device; i++) {
+        g->g[g->n++] = try(&on_device[i]);
+        if (!g->g[g->n - 1].held && !strcmp(g->badge, "full")) g->badge = "reduced";
+    }
 }
 
 bool ts_guarantee_all(ts_guarantees *g)

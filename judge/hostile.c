@@ -43,6 +43,15 @@ static bool is_narrow(const ts_task *t, const ts_case *timed, const ts_case *of)
     return false;
 }
 
+/* A family of refusals says what each of several functions answers: all must be called. */
+static bool is_partial(const ts_task *t, const ts_case *timed, const ts_case *of)
+{
+    const ts_canon *r = ts_canon_of(t, of);
+    for (int i = 0; r && r->open && i < TS_MAX_DIMS && t->dim_name[i]; i++)
+        if (!strcmp(t->dim_name[i], "parts")) return of->dim[i] != timed->dim[i];
+    return false;
+}
+
 /* Has the family the same buffers as the timed one? Seen in a small case of it. */
 static bool fits(const ts_task *t, const ts_case *timed, const char *family)
 {
@@ -50,7 +59,8 @@ static bool fits(const ts_task *t, const ts_case *timed, const char *family)
     static bool     open;
     const ts_case  *of = smallest(t, family);
     if (!strcmp(family, timed->family)) return true;
-    if (!of || is_narrow(t, timed, of) || !strcmp(t->buffer[0], "word")) return false; /* a model */
+    if (!of || is_narrow(t, timed, of) || is_partial(t, timed, of) || !strcmp(t->buffer[0], "word"))
+        return false; /* a model */
     if (!open && !(open = ts_arena_open(&arena[0]) && ts_arena_open(&arena[1]))) return false;
     ts_case     other = *of;
     void *const args = calloc(2, t->args_bytes);

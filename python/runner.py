@@ -14,7 +14,7 @@ ternary challenges it defines a class of that name, whose methods are called as 
 Layers and Training. In beam_search and tree_verify it is given one of the judge's models, see Model, and
 returns what it found.
 
-With `gpu` as a sixth argument, INPUTS is a socket through which buffers on a CUDA device come. They
+With `gpu` as a sixth argument, and the number of memfd_create and of the architecture after it, INPUTS is a socket through which buffers on a CUDA device come. They
 are torch tensors if the entrant has imported torch, CuPy arrays if it has imported cupy, and else
 objects with __cuda_array_interface__. bf16 is torch.bfloat16 in the first case, and uint16 in the others.
 """
@@ -246,6 +246,18 @@ def lock_files(folder):
     return held
 
 
+def no_memory_files(call, arch):
+    """Files in memory, which no limit counts, are the driver's alone: a filter of system calls."""
+    import ctypes
+    load, equal, answer, refused = 0x20, 0x15, 0x06, 0x50000 | 1  # EPERM
+    code = struct.pack("=" + 6 * "HBBI", load, 0, 0, 4, equal, 0, 2, arch, load, 0, 0, 0, equal, 1, 0, call,
+                       answer, 0, 0, 0x7fff0000, answer, 0, 0, refused)
+    room = ctypes.create_string_buffer(code, len(code))
+    program = struct.pack("HxxxxxxP", len(code) // 8, ctypes.addressof(room))
+    libc = ctypes.CDLL(None)
+    return libc.prctl(22, ctypes.c_ulong(2), program, ctypes.c_ulong(0), ctypes.c_ulong(0)) == 0
+
+
 class DeviceArray:
     def __init__(self, address, dtype, shape, strides):
         kind = {0: "<f4", 1: "<f8", 2: "<f2", 3: "<u2", 4: "|u1", 6: "<i4"}[dtype]
@@ -264,9 +276,12 @@ class GpuCage(Cage):
     def open(self):
         """The driver, and then the lock on files: under the lock it would not start."""
         self.driver = Driver()
-        if lock_files(self.folder):
-            held, = struct.unpack_from("I", self.control, self.ERROR + 4)
+        held, = struct.unpack_from("I", self.control, self.ERROR + 4)
+        birth, = struct.unpack_from("I", self.control, self.PLAN + 20)
+        if lock_files(self.folder) and no_memory_files(*map(int, sys.argv[7:9])):
             struct.pack_into("I", self.control, self.ERROR + 4, held | 16)  # TS_HELD_LANDLOCK
+        elif not birth & 2:  # TS_BORN_UNSAFE
+            self.refuse("it cannot be confined here: no landlock")
 
     def map(self):
         import array
@@ -279,7 +294,7 @@ class GpuCage(Cage):
                 slot, buf, n, offset, writable, left = struct.unpack("2i2Q2I", what)
                 fd = array.array("i", rights[0][2][:4])[0]
                 self.address[slot, buf] = self.driver.place(fd, n, writable) + offset
-        self.driver.load_mask(self.control[-4096:].split(b"\0", 1)[0])
+        self.driver.load_mask(bytes(self.control[-4096:]).split(b"\0", 1)[0])
         self.nothing = self.driver.masked([(0, 0, 0, 0, 4, 0)])
         one_each = [self.hidden_of(i) for i in range(self.n_slots)]
         self.hidden = {(i, 1): self.driver.masked(one) for i, one in enumerate(one_each)}
@@ -861,7 +876,7 @@ def serve(cage, calls):
 
 
 def main():
-    cage = (GpuCage if sys.argv[6:] == ["gpu"] else Cage)(*map(int, sys.argv[1:6]))
+    cage = (GpuCage if sys.argv[6:7] == ["gpu"] else Cage)(*map(int, sys.argv[1:6]))
     for name in "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS":
         os.environ[name] = str(max(1, cage.n_threads))
     import numpy as np

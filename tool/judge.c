@@ -464,6 +464,7 @@ int ts_tool_judge(int argc, char **argv)
                 c.machine.why);
         return TS_EXIT_BROKEN;
     }
+    if (c.device == TS_CUDA) ts_guarantee_device(&c.machine);
     if (!is_confined(&c)) return TS_EXIT_BROKEN;
     if (!o.replay) return sit(&c, &o, given[0] != NULL);
     ts_records was;
