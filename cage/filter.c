@@ -167,12 +167,12 @@ static const int gpu_dies[] = {
     SYS_userfaultfd, SYS_io_uring_setup, SYS_pidfd_getfd, SYS_setns, SYS_unshare, SYS_mount,
     SYS_umount2, SYS_move_mount, SYS_open_tree, SYS_mount_setattr, SYS_fsopen, SYS_chroot,
     SYS_pivot_root, SYS_init_module, SYS_finit_module, SYS_keyctl, SYS_add_key, SYS_request_key,
-    SYS_open_by_handle_at, SYS_kexec_load, SYS_personality,
+    SYS_open_by_handle_at, SYS_kexec_load,
 };
 /* Memory that no limit counts, another core, another priority. */
 static const int gpu_may_not[] = {
     SYS_memfd_create, SYS_shmget, SYS_sched_setaffinity, SYS_sched_setscheduler,
-    SYS_sched_setparam, SYS_sched_setattr, SYS_setpriority, SYS_ioprio_set,
+    SYS_sched_setparam, SYS_sched_setattr, SYS_setpriority, SYS_ioprio_set, SYS_personality,
 };
 static const int gpu_host_dies[] = { TS_ISA_HOST_DIES, SYS_execve, SYS_execveat };
 /* clang-format on */
