@@ -41,6 +41,8 @@ void cage_catch_faults(size_t memory_bytes);
 void cage_fault_stack(void); /* for the calling thread */
 void cage_landlock(const ts_call_plan *p);
 void cage_hide_clock(void);
+void cage_insist(const ts_call_plan *p,
+                 unsigned            needed); /* on TS_HELD_*; stops if one is missing */
 void cage_seccomp(ts_class k);
 
 /* ---- gpu.c ---- */

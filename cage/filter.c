@@ -8,10 +8,16 @@
 #include <linux/seccomp.h>
 #include <sched.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "cage.h"
 #include "isa_calls.h"
+
+#ifndef PR_SET_MDWE
+#define PR_SET_MDWE 65 /* of headers older than Linux 6.3 */
+#endif
 
 enum { KILL = SECCOMP_RET_KILL_PROCESS, ALLOW = SECCOMP_RET_ALLOW };
 
@@ -82,6 +88,19 @@ static void rule_if(int call, int argument, unsigned mask, unsigned want, unsign
     answer(otherwise);
 }
 
+/* Allowed when a pointer is NULL, both halves of it. */
+static void rule_if_null(int call, int argument, unsigned otherwise)
+{
+    const size_t at = offsetof(struct seccomp_data, args) + 8 * (size_t)argument;
+    emit(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)call, 0, 6);
+    load(at);
+    emit(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 3);
+    load(at + 4);
+    emit(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 1);
+    answer(ALLOW);
+    answer(otherwise);
+}
+
 /* A sealed entrant may sleep until it is woken and wake, but not sleep for a time: that would be a
  * clock. */
 static void futex_without_timeout(void)
@@ -100,9 +119,30 @@ static void futex_without_timeout(void)
     answer(KILL);
 }
 
+/* What is written cannot be executed afterwards, whatever a program calls itself: only files can be
+ * mapped to be executed, and then not to be written; and no mapping becomes executable later. Of
+ * files that the entrant can write none may be within its reach. */
+static void no_new_code(void)
+{
+    const unsigned no = SECCOMP_RET_ERRNO | EPERM;
+    const size_t   prot = offsetof(struct seccomp_data, args) + 8 * 2, flags = prot + 8;
+    emit(BPF_JMP | BPF_JEQ | BPF_K, SYS_mmap, 0, 8);
+    load(prot);
+    emit(BPF_JMP | BPF_JSET | BPF_K, PROT_EXEC, 1, 0);
+    answer(ALLOW);
+    emit(BPF_JMP | BPF_JSET | BPF_K, PROT_WRITE, 3, 0);
+    load(flags);
+    emit(BPF_JMP | BPF_JSET | BPF_K, MAP_ANONYMOUS, 1, 0);
+    answer(ALLOW);
+    answer(no);
+    rule_if(SYS_mprotect, 2, PROT_EXEC, 0, no);
+    rule_if(SYS_prctl, 0, ~0u, PR_SET_MDWE, no);
+}
+
 static void host_rules(ts_class k)
 {
     const unsigned errno_of = SECCOMP_RET_ERRNO;
+    if (k == TS_PYTHON) no_new_code();
     for (size_t i = 0; i < sizeof host_may / sizeof *host_may; i++) rule(host_may[i], ALLOW);
     for (size_t i = 0; i < sizeof host_dies / sizeof *host_dies; i++) rule(host_dies[i], KILL);
     const unsigned writing = O_ACCMODE | O_CREAT | O_TRUNC | O_APPEND;
@@ -112,11 +152,51 @@ static void host_rules(ts_class k)
     rule(SYS_clone3, errno_of | ENOSYS); /* its flags cannot be seen; libc then uses clone */
     rule_if(SYS_fcntl, 1, 8, 0, errno_of | EPERM); /* not F_SETOWN, F_SETSIG, nor seals */
     rule_if(SYS_ioctl, 1, ~0u, FIOCLEX, errno_of | ENOTTY);
-    rule_if(SYS_prlimit64, 2, ~0u, 0, errno_of | EPERM);
+    rule_if_null(SYS_prlimit64, 2, errno_of | EPERM);
     rule_if(SYS_tgkill, 0, ~0u, (unsigned)getpid(), KILL);
     /* Python is started after the filter; landlock lets nothing else be executed. */
     rule(SYS_execve, k == TS_PYTHON ? ALLOW : KILL);
     answer(errno_of | EPERM);
+}
+
+/* clang-format off */
+/* On a device a driver is in the process, of which nobody knows all that it asks for: so what is not
+ * here it may. What is, it has no use for once it runs; see judge/cage_life.c for the freezing of
+ * those who may have more than one process. */
+static const int gpu_dies[] = {
+    SYS_ptrace, SYS_process_vm_readv, SYS_process_vm_writev, SYS_bpf, SYS_perf_event_open,
+    SYS_userfaultfd, SYS_io_uring_setup, SYS_pidfd_getfd, SYS_setns, SYS_unshare, SYS_mount,
+    SYS_umount2, SYS_move_mount, SYS_open_tree, SYS_mount_setattr, SYS_fsopen, SYS_chroot,
+    SYS_pivot_root, SYS_init_module, SYS_finit_module, SYS_keyctl, SYS_add_key, SYS_request_key,
+    SYS_open_by_handle_at, SYS_kexec_load,
+};
+/* Memory that no limit counts, another core, another priority. */
+static const int gpu_may_not[] = {
+    SYS_memfd_create, SYS_shmget, SYS_sched_setaffinity, SYS_sched_setscheduler,
+    SYS_sched_setparam, SYS_sched_setattr, SYS_setpriority, SYS_ioprio_set, SYS_personality,
+};
+static const int gpu_host_dies[] = { TS_ISA_HOST_DIES, SYS_execve, SYS_execveat };
+/* clang-format on */
+
+static void gpu_rules(ts_class k)
+{
+    const unsigned errno_of = SECCOMP_RET_ERRNO;
+    for (size_t i = 0; i < sizeof gpu_dies / sizeof *gpu_dies; i++) rule(gpu_dies[i], KILL);
+    for (size_t i = 0; i < sizeof gpu_may_not / sizeof *gpu_may_not; i++)
+        if (k == TS_GPU_HOST || gpu_may_not[i] != SYS_memfd_create) /* Python: not yet, see there */
+            rule(gpu_may_not[i], errno_of | EPERM);
+    rule_if_null(SYS_prlimit64, 2, errno_of | EPERM);
+    if (k == TS_GPU_HOST) { /* in Python compilers are started */
+        const size_t n = sizeof gpu_host_dies / sizeof *gpu_host_dies;
+        for (size_t i = 0; i < n; i++) rule(gpu_host_dies[i], KILL);
+        rule_if(SYS_clone, 0, CLONE_THREAD | CLONE_VM, CLONE_THREAD | CLONE_VM, KILL);
+        rule(SYS_clone3, errno_of | ENOSYS);
+    } else { /* neither may it leave the namespace in which it can be frozen */
+        const unsigned apart = CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS;
+        rule_if(SYS_clone, 0, apart, 0, KILL);
+        rule(SYS_clone3, errno_of | ENOSYS);
+    }
+    answer(ALLOW);
 }
 
 void cage_seccomp(ts_class k)
@@ -131,6 +211,8 @@ void cage_seccomp(ts_class k)
         futex_without_timeout();
         rule(SYS_exit_group, ALLOW);
         answer(KILL);
+    } else if (ts_on_gpu(k)) {
+        gpu_rules(k);
     } else {
         host_rules(k);
     }

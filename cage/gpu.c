@@ -105,8 +105,9 @@ static void describe(const ts_call_plan *p, int slot, size_t n_workspace, ts_nam
     const ts_call_slot *s = &p->slot[slot];
     ts_names_begin(n, s->dtype);
     for (int i = 0; i < TS_CALL_DIMS; i++)
-        if (*p->dim_name[i]) ts_names_integer(n, p->dim_name[i], s->dim[i]);
-    for (uint32_t i = 0; i < s->n_scalars && i < TS_CALL_SCALARS; i++) /* of this very call */
+        if (*p->dim_name[i]) /* of this very call */
+            ts_names_integer(n, p->dim_name[i], cage_control->plan.slot[slot].dim[i]);
+    for (uint32_t i = 0; i < s->n_scalars && i < TS_CALL_SCALARS; i++)
         ts_names_real(n, s->scalar[i].name, cage_control->plan.slot[slot].scalar[i].value);
     for (uint32_t i = 0; i < s->n_bufs && i < TS_CALL_BUFS; i++)
         ts_names_buffer(n, s->buf[i].name, cage_control->device[slot][i], s->buf[i].n_rows,

@@ -16,6 +16,7 @@
 
 #include "beam_search.h"
 #include "cage.h"
+#include "isa_calls.h"
 #include "isa_core.h"
 #include "kv_cache.h"
 #include "ternary_linear.h"
@@ -197,6 +198,7 @@ static void enter_sealed(void)
     cage_limit(&plan);
     for (int fd = 0; fd <= TS_FD_RUNNER; fd++) close(fd);
     cage_seccomp(TS_SEALED);
+    cage_insist(&plan, TS_NEEDED_SEALED);
 }
 
 /* What the judge's own part of a call takes is measured by calling this. */
@@ -230,6 +232,8 @@ static void enter_host(void)
     cage_landlock(&plan);
     cage_catch_faults(plan.memory_bytes);
     cage_seccomp(TS_HOST);
+    cage_insist(&plan, TS_NEEDED_HOST);
+    for (int fd = TS_FD_CONTROL; fd < TS_FD_OBJECT; fd++) close(fd); /* mapped, and not again */
     load_host();
 }
 
@@ -260,8 +264,11 @@ _Noreturn static void become_python(void)
     };
     const char *asked = getenv("TOUCHSTONE_LIBCUDA");
     snprintf(driver, sizeof driver, "TOUCHSTONE_LIBCUDA=%s", asked ? asked : "libcuda.so.1");
+    static char call[16], arch[16];
+    snprintf(call, sizeof call, "%d", SYS_memfd_create);
+    snprintf(arch, sizeof arch, "%u", (unsigned)TS_ISA_AUDIT_ARCH);
     char *const argv[] = { plan.python,        "-s", runner, fd[0], fd[1], fd[2], fd[3], fd[4],
-                           gpu ? "gpu" : NULL, NULL };
+                           gpu ? "gpu" : NULL, call, arch,   NULL };
     if (cage_scratch(&plan, scratch)) {
         snprintf(home, sizeof home, "HOME=%s", scratch);
         snprintf(tmp, sizeof tmp, "TMPDIR=%s", scratch);
@@ -270,7 +277,9 @@ _Noreturn static void become_python(void)
     snprintf(runner, sizeof runner, "/proc/self/fd/%d", TS_FD_RUNNER);
     if (!gpu) cage_landlock(&plan); /* else the runner does, when the driver is there */
     cage_limit(&plan);
-    if (!gpu) cage_seccomp(TS_PYTHON);
+    cage_seccomp(plan.class);
+    /* On a device the runner insists on the rest. */
+    cage_insist(&plan, gpu ? TS_NEEDED_HOST & ~TS_HELD_LANDLOCK : TS_NEEDED_HOST);
     execve(plan.python, argv, env);
     cage_stop(TS_STOP_SETUP, "%s cannot be executed", plan.python);
 }
@@ -286,6 +295,8 @@ static void enter_gpu(void)
         return;
     }
     cage_landlock(&plan);
+    cage_seccomp(TS_GPU_HOST);
+    cage_insist(&plan, TS_NEEDED_HOST);
     load_host();
     cage_gpu_arm();
 }

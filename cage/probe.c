@@ -173,6 +173,8 @@ static ts_status ask_the_system(const ts_probe_args *a)
     case TS_PROBE_PEEK:
         return told(
             raw(NR_PEEK, raw(NR_GETPPID, 0, 0, 0, 0, 0, 0), (long)where, 1, (long)there, 1, 0));
+    case TS_PROBE_MEMFD:
+        return told(raw(NR_MEMFD, (long)text, 0, 0, 0, 0, 0));
     case TS_PROBE_AFFINITY:
         for (int i = 0; i < 128; i++) text[i] = (char)0xff;
         return told(raw(NR_SETAFFINITY, 0, 128, (long)text, 0, 0, 0));

@@ -16,6 +16,7 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -26,28 +27,48 @@ enum { NOBODY = 65534, MIB = 1 << 20 };
 
 /* CUDA writes below /proc/self, which must be a view of this very namespace, and to /dev/shm; a
  * Python entrant writes to a folder that goes with this process. */
-static void mount_for_driver(const ts_call_plan *p)
+static bool mount_for_driver(const ts_call_plan *p)
 {
     char path[CAGE_PATH];
-    if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
-        mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) ||
-        mount("none", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777,size=64m") ||
-        (cage_scratch(p, path) &&
-         mount("none", path, "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777,size=1g")))
-        return; /* the driver then says that it cannot */
+    /* Where one fails the driver says that it cannot. */
+    return !(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+             mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) ||
+             mount("none", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777,size=64m") ||
+             (cage_scratch(p, path) &&
+              mount("none", path, "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777,size=1g")));
+}
+
+static bool is_mounted_with(const char *path, unsigned long flag)
+{
+    struct statvfs s;
+    return !statvfs(path, &s) && s.f_flag & flag;
+}
+
+/* Nothing can be written anywhere, and of a Python entrant's own files none be executed, not even
+ * by mapping it: machine code is no Python. True if that is so. */
+static bool mount_for_all(const ts_call_plan *p)
+{
+    /* struct mount_attr, which older C libraries do not have: set read-only, clear nothing. */
+    const uint64_t      a[4] = { 1, 0, MS_PRIVATE, 0 };
+    const unsigned long noexec = MS_RDONLY | MS_NOEXEC | MS_NOSUID | MS_NODEV;
+    const bool          own = p->class == TS_PYTHON && *p->folder && !access(p->folder, F_OK);
+    if (own && (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+                mount(p->folder, p->folder, NULL, MS_BIND, NULL) ||
+                mount(NULL, p->folder, NULL, MS_REMOUNT | MS_BIND | noexec, NULL)))
+        return false;
+    if (syscall(SYS_mount_setattr, -1, "/", 0x8000 /* AT_RECURSIVE */, a, sizeof a)) return false;
+    return is_mounted_with("/", ST_RDONLY) && (!own || is_mounted_with(p->folder, ST_NOEXEC));
 }
 
 void cage_become_nobody(const ts_call_plan *p)
 {
     bool other = false;
-    if (p->namespaces) {
-        /* struct mount_attr, which older C libraries do not have: set read-only, clear nothing. */
-        const uint64_t a[4] = { 1, 0, MS_PRIVATE, 0 };
+    if (p->birth & TS_BORN_APART) {
         if (sethostname("cage", 4)) {} /* else it learns the machine's name, and no more */
         if (ts_in_python(p->class) && geteuid() == 0) cage_reach(p);
-        if (p->class != TS_SEALED)
-            syscall(SYS_mount_setattr, -1, "/", 0x8000 /* AT_RECURSIVE */, a, sizeof a);
-        if (ts_on_gpu(p->class)) mount_for_driver(p);
+        bool mounted = p->class == TS_SEALED || mount_for_all(p);
+        if (ts_on_gpu(p->class) && !mount_for_driver(p)) mounted = false;
+        if (mounted) cage_control->error.held |= TS_HELD_MOUNTS;
         cage_control->error.held |= TS_HELD_NAMESPACE;
         if (p->class != TS_SEALED) cage_control->error.held |= TS_HELD_NETWORK;
     }
@@ -63,6 +84,13 @@ void cage_become_nobody(const ts_call_plan *p)
     if (!syscall(SYS_capset, &h, none) && other) cage_control->error.held |= TS_HELD_USER;
     prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* a change of user forgets it */
+}
+
+void cage_insist(const ts_call_plan *p, unsigned needed)
+{
+    const unsigned lacks = needed & ~cage_control->error.held;
+    if (!lacks || p->birth & TS_BORN_UNSAFE) return;
+    cage_stop(TS_STOP_SETUP, "it cannot be confined here: lacks 0x%x", lacks);
 }
 
 static void limit(int what, uint64_t n)

@@ -15,8 +15,8 @@
  * rows lie 2^30 elements apart. */
 static const size_t REGION_BYTES = (size_t)64 << 30;
 
-/* In a gap longer than this only its two ends are filled and compared. */
-enum { GAP_WATCHED = 8192 };
+/* In the gaps between rows that lie far apart only so much at both ends is filled and compared. */
+enum { GAP_WATCHED = 4096 };
 
 size_t ts_page(void)
 {
@@ -61,16 +61,29 @@ static unsigned char *row_of(const ts_arena_buf *b, int64_t r)
     return b->p + (size_t)r * (size_t)b->b.row_stride * element_bytes(b);
 }
 
+bool ts_arena_far(const ts_arena_buf *b)
+{
+    return b->n_bytes > 16 * (size_t)b->b.n_rows * row_bytes(b) + (1 << 20);
+}
+
+void ts_arena_gap(const ts_arena_buf *b, int64_t row, unsigned char **lo, unsigned char **hi)
+{
+    *lo = row_of(b, row) + row_bytes(b);
+    *hi = row_of(b, row + 1);
+    if (!ts_arena_far(b) || *hi - *lo <= 2 * GAP_WATCHED) {
+        *lo = *hi;
+        return;
+    }
+    *lo += GAP_WATCHED, *hi -= GAP_WATCHED;
+}
+
 /* The gap after row r, less its middle when it is long: visits [begin, end) spans. */
 static int gap_spans(const ts_arena_buf *b, int64_t r, unsigned char *span[2][2])
 {
-    unsigned char *begin = row_of(b, r) + row_bytes(b), *end = row_of(b, r + 1);
-    if ((size_t)(end - begin) <= GAP_WATCHED) {
-        span[0][0] = begin, span[0][1] = end;
-        return 1;
-    }
-    span[0][0] = begin, span[0][1] = begin + GAP_WATCHED / 2;
-    span[1][0] = end - GAP_WATCHED / 2, span[1][1] = end;
+    unsigned char *lo, *hi;
+    ts_arena_gap(b, r, &lo, &hi);
+    span[0][0] = row_of(b, r) + row_bytes(b), span[0][1] = lo;
+    span[1][0] = hi, span[1][1] = row_of(b, r + 1);
     return 2;
 }
 
@@ -280,6 +293,14 @@ void ts_arena_blame(const ts_arena *m, uintptr_t address, bool write, ts_flaw *f
         const uintptr_t     lo = (uintptr_t)b->lo, hi = (uintptr_t)b->hi;
         if (address < lo - ts_page() || address >= hi + ts_page()) continue;
         f->what = b->b.name;
+        for (int64_t r = 0; ts_arena_far(b) && r + 1 < b->b.n_rows; r++) {
+            unsigned char *from, *to;
+            ts_arena_gap(b, r, &from, &to);
+            if (address < (uintptr_t)from || address >= (uintptr_t)to) continue;
+            f->fault = TS_FAULT_GAP;
+            f->row = r;
+            return;
+        }
         f->fault = address < lo    ? TS_FAULT_BEFORE
                    : address >= hi ? TS_FAULT_PAST
                    : write         ? TS_FAULT_INPUT

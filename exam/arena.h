@@ -64,6 +64,11 @@ void ts_arena_clear(ts_arena *m); /* gives the pages back */
 void ts_arena_lock(const ts_arena *m);
 void ts_arena_unlock(const ts_arena *m);
 
+/* Rows that lie so far apart that what is between them has no pages; and of the gap after a row
+ * what is not filled and compared: pages wholly inside of it must stay away. */
+bool ts_arena_far(const ts_arena_buf *b);
+void ts_arena_gap(const ts_arena_buf *b, int64_t row, unsigned char **lo, unsigned char **hi);
+
 /* False and *f when a band, a gap or an input was changed. */
 bool ts_arena_intact(const ts_arena *m, ts_flaw *f);
 

@@ -5,7 +5,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -14,12 +13,14 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "allow.h"
 #include "audit.h"
 #include "confine.h"
 #include "isa_source.h"
+#include "litter.h"
 #include "sha256.h"
 #include "source.h"
 
@@ -155,8 +156,7 @@ static bool lay_out(const ts_candidate *e, const ts_places *p, ts_built *b, ts_r
 {
     char         src[80];
     const mode_t mask = umask(022); /* the compiler's user must be able to read it all */
-    strcpy(b->folder, "/tmp/touchstone-XXXXXX");
-    if (!mkdtemp(b->folder)) {
+    if (!ts_litter(b->folder)) {
         b->folder[0] = 0;
         umask(mask);
         return ts_refuse(why, "build", "no temporary folder: %s", strerror(errno));
@@ -242,15 +242,26 @@ static bool complain(const ts_confined *c, const char *what, int limit_s, ts_ref
                      (unsigned)c->status);
 }
 
+static double now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
 static bool run_within(int limit_s, ts_built *b, line *l, const char *what, ts_confined *c,
                        ts_refusal *why)
 {
-    char src[80];
+    char         src[80];
+    const double begin = now_s();
+    const int    left_s = limit_s - (int)b->spent_s; /* of the whole build, not of each call */
     snprintf(src, sizeof src, "%s/src", b->folder);
     l->arg[l->n] = NULL;
-    if (!ts_confine(b->folder, src, l->arg, limit_s, c))
+    if (left_s < 1) return ts_refuse(why, "build", "%s: not done in %d s", what, limit_s);
+    if (!ts_confine(b->folder, src, l->arg, left_s, c))
         return ts_refuse(why, "build", "%s: no process could be started: %s", what,
                          strerror(errno));
+    b->spent_s += now_s() - begin;
     b->guards &= c->guards;
     return (!c->late && WIFEXITED(c->status) && WEXITSTATUS(c->status) == 0) ||
            complain(c, what, limit_s, why);
@@ -310,8 +321,9 @@ static bool preprocess(const ts_candidate *e, int i, ts_built *b, const char *ow
     add(&l, "-o");
     add(&l, out);
     if (!run(b, &l, "preprocessing", &c, why)) return false;
-    char *text = slurp(path, PREPROCESSED_BYTES, &n);
+    char *text = slurp(path, PREPROCESSED_BYTES - b->n_preprocessed, &n);
     if (!text) return ts_refuse(why, "size", "%s: too large when preprocessed", s->name);
+    b->n_preprocessed += n;
     const char *found = ts_smuggled(text, n);
     free(text);
     return !found || ts_refuse(why, "symbol", "%s: '%s' changes the judge's flags", s->name, found);
@@ -466,19 +478,11 @@ bool ts_build(const ts_candidate *e, const ts_places *p, const char *extra, ts_b
     return !chmod(b->folder, 0755) || ts_refuse(why, "build", "%s: %s", b->folder, strerror(errno));
 }
 
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *walk)
-{
-    (void)st;
-    (void)type;
-    (void)walk;
-    return remove(path);
-}
-
 void ts_built_free(ts_built *b)
 {
     if (b->object >= 0) close(b->object);
     if (b->launch >= 0) close(b->launch);
-    if (b->folder[0]) nftw(b->folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    ts_litter_remove(b->folder);
     b->object = b->launch = -1;
     b->folder[0] = 0;
 }

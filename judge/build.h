@@ -40,6 +40,8 @@ typedef struct ts_built {
     char     sha256[65];    /* of it */
     char     command[2048]; /* how it was compiled */
     unsigned guards;        /* TS_GUARD_* */
+    double   spent_s;       /* by compilers, of what a build may take */
+    size_t   n_preprocessed;
 } ts_built;
 
 /* `extra` may be NULL: flags appended for another lane, such as "-fsanitize=address". In any case

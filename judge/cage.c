@@ -25,7 +25,17 @@
 /* Address space of a block; pages cost nothing until they are touched. */
 static const size_t REGION_BYTES = (size_t)256 << 30;
 
+enum { FAR_ROWS = 8 }; /* at most, of which each is mapped by itself */
 enum { ABOVE = 64, CHILD_STACK = 64 << 10, START_LIMIT_MS = 20000, OBJECT_MAX = 256 << 20 };
+
+static ts_cage *living;
+
+void ts_cage_stop_rivals(ts_cage *c)
+{
+    for (ts_cage *other = living; other; other = other->next) {
+        if (other != c && other->frozen) ts_cage_stop_again(other);
+    }
+}
 
 uint64_t ts_cage_chance(ts_cage *c, uint64_t n)
 {
@@ -103,6 +113,32 @@ static bool reserve(ts_cage *c)
     return false;
 }
 
+static void map_span(const ts_cage *c, const ts_arena_buf *a, const unsigned char *lo,
+                     const unsigned char *hi, ts_call_plan *p)
+{
+    p->map[p->n_maps++] = (ts_map) { (uint64_t)lo, (uint64_t)(hi - lo), (uint64_t)(lo - c->region),
+                                     a->b.role != TS_IN, !ts_arena_far(a) };
+}
+
+/* Between rows that lie far apart there is nothing to be had, nor to fill the memory with. */
+static void map(const ts_cage *c, const ts_arena_buf *a, ts_call_plan *p)
+{
+    const uintptr_t      page = ts_page();
+    const unsigned char *from = a->lo;
+    unsigned char       *lo, *hi;
+    const bool           apart =
+        ts_arena_far(a) && a->b.n_rows <= FAR_ROWS && p->n_maps < TS_CALL_MAPS / 2; /* room */
+    for (int64_t r = 0; apart && r + 1 < a->b.n_rows; r++) {
+        ts_arena_gap(a, r, &lo, &hi);
+        const uintptr_t end = ((uintptr_t)lo + page - 1) / page * page;
+        const uintptr_t next = (uintptr_t)hi / page * page;
+        if (end >= next) continue;
+        map_span(c, a, from, (unsigned char *)end, p);
+        from = (unsigned char *)next;
+    }
+    map_span(c, a, from, a->hi, p);
+}
+
 static void describe(const ts_cage *c, const ts_slot *s, ts_call_plan *p, ts_call_slot *d)
 {
     d->n_bufs = (uint32_t)s->arena.n;
@@ -110,7 +146,6 @@ static void describe(const ts_cage *c, const ts_slot *s, ts_call_plan *p, ts_cal
     for (int i = 0; i < TS_MAX_DIMS; i++) d->dim[i] = s->c->dim[i];
     for (int i = 0; i < s->arena.n; i++) {
         const ts_arena_buf *a = &s->arena.buf[i];
-        const size_t        dense = (size_t)(a->b.n_rows * a->b.n_cols);
         ts_call_buf        *b = &d->buf[i];
         snprintf(b->name, sizeof b->name, "%s", a->b.name);
         b->role = a->b.role;
@@ -118,12 +153,9 @@ static void describe(const ts_cage *c, const ts_slot *s, ts_call_plan *p, ts_cal
         b->n_rows = a->b.n_rows, b->n_cols = a->b.n_cols, b->row_stride = a->b.row_stride;
         b->offset = (uint64_t)(a->p - c->region);
         b->n_bytes = a->n_bytes;
-        /* Rows that lie far apart would fill the memory. */
-        const bool populate = a->n_bytes <= 16 * dense + (1 << 20);
-        if (populate && a->b.role == TS_IN) memset(a->p, 0, a->n_bytes); /* a family gives hints */
-        p->map[p->n_maps++] =
-            (ts_map) { (uint64_t)a->lo, (uint64_t)(a->hi - a->lo), (uint64_t)(a->lo - c->region),
-                       a->b.role != TS_IN, populate };
+        if (!ts_arena_far(a) && a->b.role == TS_IN)
+            memset(a->p, 0, a->n_bytes); /* a family gives hints */
+        map(c, a, p);
     }
 }
 
@@ -244,10 +276,11 @@ static int spawn(ts_cage *c, const char *path, int null, int bell, int err, int 
                        c->object_fd, bell, bell, c->runner_fd, buffers } };
     for (int i = 0; i < HANDED; i++) /* out of the way of each other's places */
         if (b.fd[i] >= 0) b.fd[i] = fcntl(b.fd[i], F_DUPFD_CLOEXEC, ABOVE);
-    c->control->plan.namespaces = 1;
+    const uint32_t unsafe = c->plan.unsafe ? TS_BORN_UNSAFE : 0;
+    c->control->plan.birth = TS_BORN_APART | unsafe;
     int pid = clone(be_born, stack + CHILD_STACK, flags | apart, &b);
     if (pid < 0) {
-        c->control->plan.namespaces = 0;
+        c->control->plan.birth = unsafe;
         pid = clone(be_born, stack + CHILD_STACK, flags, &b);
     }
     for (int i = 0; i < HANDED; i++)
@@ -385,6 +418,8 @@ ts_cage *ts_cage_start(const ts_cage_plan *p, char *why, size_t n)
     ts_cage *c = calloc(1, sizeof *c);
     if (!c) abort();
     c->plan = *p;
+    c->next = living;
+    living = c;
     c->control_fd = c->in_fd = c->out_fd = c->object_fd = c->runner_fd = c->bell_fd = c->err_fd =
         -1;
     char        text[160];
@@ -418,6 +453,9 @@ void ts_cage_stop(ts_cage **at)
 {
     ts_cage *c = *at;
     if (!c) return;
+    ts_cage **link = &living;
+    while (*link && *link != c) link = &(*link)->next;
+    if (*link) *link = c->next;
     ts_cage_kill(c);
     ts_keeper_stop(&c->keeper);
     if (c->control && c->control != MAP_FAILED) munmap(c->control, sizeof *c->control);
@@ -441,11 +479,13 @@ const void *ts_cage_fill(ts_cage *c, int slot, uint64_t seed)
     return s->args;
 }
 
-void ts_cage_fill_like(ts_cage *c, int slot, const ts_arena *from)
+void ts_cage_fill_like(ts_cage *c, int slot, const ts_case *of, const ts_arena *from)
 {
-    ts_slot *s = &c->slot[slot];
+    ts_slot      *s = &c->slot[slot];
+    ts_call_slot *d = &c->control->plan.slot[slot];
     ts_arena_copy(&s->arena, from, c->plan.task->args_bytes, s->args);
-    tell_scalars(&s->arena, &c->control->plan.slot[slot]);
+    tell_scalars(&s->arena, d);
+    for (int i = 0; i < TS_MAX_DIMS; i++) d->dim[i] = of->dim[i]; /* some are no extents */
     s->fresh = true;
 }
 

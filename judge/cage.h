@@ -14,6 +14,7 @@
 typedef struct ts_cage_plan {
     ts_class class;
     const char    *object;          /* the shared object, or the Python file */
+    bool           unsafe;          /* run it even where something to confine it is missing */
     bool           idle;            /* on a device: calls are made, and nothing is called */
     const char    *folder, *python; /* in Python: what it may read, and the interpreter */
     const char    *runner;          /* in Python: runner.py; TS_GPU_SEALED: the launch plan */
@@ -68,8 +69,8 @@ void     ts_cage_stop(ts_cage **c);
 
 /* Draws the inputs of a slot in place and gives its args, for the oracle. */
 const void *ts_cage_fill(ts_cage *c, int slot, uint64_t seed);
-/* The same by copying, from the same case elsewhere. */
-void            ts_cage_fill_like(ts_cage *c, int slot, const ts_arena *from);
+/* The same by copying, from elsewhere: of this case, or of another that has the same buffers. */
+void            ts_cage_fill_like(ts_cage *c, int slot, const ts_case *of, const ts_arena *from);
 const void     *ts_cage_args(const ts_cage *c, int slot);
 const ts_arena *ts_cage_arena(const ts_cage *c, int slot);
 
@@ -87,6 +88,12 @@ void ts_cage_exec(const ts_cage *c, int slot, ts_exec *x); /* what its calls are
 
 /* "" or the reason code of a call that failed. */
 const char *ts_call_reason(const ts_call *r);
+
+/* The most memory that its process has had, beside the block's and beside files, since it was to be
+ * weighed; and what of that it had then. */
+void   ts_cage_weigh_from_now(ts_cage *c);
+size_t ts_cage_peak_bytes(const ts_cage *c);
+size_t ts_cage_before_bytes(const ts_cage *c);
 
 bool     ts_cage_freeze(ts_cage *c); /* false: it is dead */
 void     ts_cage_thaw(ts_cage *c);
@@ -118,11 +125,12 @@ typedef struct ts_honest {
 
 typedef struct ts_guarantees {
     int          n;
-    ts_guarantee g[48];
+    ts_guarantee g[64];
     double       start_ms;             /* median of a few */
     double       bell_ns, bell_p95_ns; /* of a call that does nothing */
     double       freeze_ns;
     ts_honest    honest;
+    unsigned     sealed_lacks, host_lacks; /* TS_HELD_* that this machine does not have */
     const char  *badge;    /* "full", "reduced", or "none": nothing can be judged here */
     char         why[256]; /* with "none": what is missing */
 } ts_guarantees;
@@ -135,5 +143,11 @@ extern const ts_task ts_task_probe;
  * besides its calls, so that head starts are timed, and seen the sooner: run it before judging.
  * False: not even a right entrant can be run. */
 bool ts_guarantee_all(ts_guarantees *g);
+
+/* The same in the class with host code on a device, where there is one. */
+void ts_guarantee_device(ts_guarantees *g);
+
+/* "seccomp, landlock": what of TS_HELD_* is in there, of what a cage needs. */
+void ts_held_names(unsigned lacks, char *text, size_t n);
 
 #endif

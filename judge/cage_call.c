@@ -339,6 +339,7 @@ static bool ask(ts_cage *c, int slot, int n, int verb, const void *args, const t
     const uint32_t fresh = give_orders(c, slot, n, args);
     ts_cage_exec(c, slot, &c->control->call.exec);
     unsigned char *const workspace = gpu ? NULL : c->control->call.exec.workspace;
+    ts_cage_take_workspace(c, workspace);
     if (workspace) poison_workspace(c, workspace);
     if (x) c->control->call.exec = *x;
     c->control->call.verb = (uint32_t)verb;
@@ -358,6 +359,7 @@ static bool ask(ts_cage *c, int slot, int n, int verb, const void *args, const t
     reveal(hidden, &n_hidden); /* should it not have come to go */
     blame(c, s, r);
     if (workspace && came == TS_WORD_CAME) look_at_workspace(workspace, r);
+    if (came == TS_WORD_CAME) ts_cage_look_beside(c, s, workspace, r);
     return !*ts_call_reason(r);
 }
 

@@ -20,7 +20,9 @@ typedef struct ts_slot {
 
 struct ts_cage {
     ts_cage_plan   plan;
-    pid_t          pid; /* 0: dead and reaped */
+    pid_t          pid;      /* 0: dead and reaped */
+    ts_cage       *next;     /* of those that live, see ts_cage_stop_rivals */
+    int            n_others; /* processes of its namespace, when it was last frozen */
     bool           frozen, has_core, shares_core, spin;
     int            wait_status; /* of the dead */
     int            control_fd, in_fd, out_fd, object_fd, runner_fd;
@@ -35,6 +37,7 @@ struct ts_cage {
     int            n_calls, n_strikes; /* that took CPU time outside of the call */
     ts_spread      spread;             /* of its threads over the cores */
     unsigned       held;
+    size_t         before_bytes; /* see ts_cage_weigh_from_now */
     uint64_t       key, n_drawn; /* of the cage's own chances */
     char           err[256];
     ts_slot        slot[TS_MAX_SLOTS];
@@ -44,6 +47,13 @@ struct ts_cage {
     int             n_before, n_after; /* calls before or after which the device was busy */
     const ts_arena *kept[TS_MAX_SLOTS];
 };
+
+/* ---- cage_memory.c: memory that nobody gave ---- */
+
+/* Of the workspace all but what was granted, which begins there, or NULL, has no pages from now on;
+ * and whether it, or what lies between far rows, has some after a call. */
+void ts_cage_take_workspace(ts_cage *c, unsigned char *granted);
+void ts_cage_look_beside(const ts_cage *c, const ts_slot *s, unsigned char *granted, ts_call *r);
 
 /* ---- gpu_call.c: of a call what is done on a device ---- */
 
@@ -59,6 +69,8 @@ int ts_cage_await(ts_cage *c, const uint32_t *word, uint32_t want, double spin_n
 int ts_cage_await_byte(ts_cage *c, int limit_ms);
 bool     ts_cage_alive(ts_cage *c); /* reaps */
 void     ts_cage_end(ts_cage *c, bool hung, ts_call *r);
+void     ts_cage_stop_rivals(ts_cage *c);        /* freezes all others, again */
+void     ts_cage_stop_again(ts_cage *c);         /* one that is frozen: are all of it? */
 uint64_t ts_cage_chance(ts_cage *c, uint64_t n); /* below n */
 double   ts_cage_cpu_ns(const ts_cage *c);       /* of all its threads, as far as it is known */
 void     ts_cage_listen(ts_cage *c);             /* to its standard error */

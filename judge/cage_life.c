@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cage_life.c - freezing, waiting for and ending an entrant's process, and how it ended. */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -67,6 +70,87 @@ void ts_cage_kill(ts_cage *c)
     c->pid = 0;
 }
 
+/* ---- all of its processes: where it may have several ---- */
+
+/* Whether a task is stopped, or dead: "12 (name) T 1 ...". */
+static bool is_stopped(int process, const char *task)
+{
+    char path[320], text[256];
+    snprintf(path, sizeof path, "/proc/%d/task/%.200s/stat", process, task);
+    const int     fd = open(path, O_RDONLY | O_CLOEXEC);
+    const ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
+    if (fd >= 0) close(fd);
+    text[n > 0 ? n : 0] = 0;
+    const char *state = strrchr(text, ')');
+    return !state || !state[1] || strchr("TtZX", state[2]);
+}
+
+static bool all_stopped(int process)
+{
+    char           path[64];
+    struct dirent *e;
+    bool           all = true;
+    snprintf(path, sizeof path, "/proc/%d/task", process);
+    DIR *d = opendir(path);
+    while (d && all && (e = readdir(d)))
+        if (*e->d_name != '.') all = is_stopped(process, e->d_name);
+    if (d) closedir(d);
+    return all;
+}
+
+/* The namespace of processes that one is in; "": not to be seen. */
+static void namespace_of(const char *process, char text[64])
+{
+    char path[320];
+    snprintf(path, sizeof path, "/proc/%.200s/ns/pid", process);
+    const ssize_t n = readlink(path, text, 63);
+    text[n > 0 ? n : 0] = 0;
+}
+
+/* Sends the signal to every other process of the namespace; with SIGSTOP, to those that run. How
+ * many were sent one; *others: how many there are. */
+static int signal_others(const ts_cage *c, int sig, int *others)
+{
+    char           own[64], its[64], first[16];
+    struct dirent *e;
+    int            n = 0;
+    *others = 0;
+    snprintf(first, sizeof first, "%d", (int)c->pid);
+    namespace_of(first, own);
+    DIR *d = *own ? opendir("/proc") : NULL;
+    while (d && (e = readdir(d))) {
+        const int process = atoi(e->d_name);
+        if (process <= 0 || process == c->pid) continue;
+        namespace_of(e->d_name, its);
+        if (strcmp(own, its)) continue;
+        ++*others;
+        if (sig == SIGSTOP && all_stopped(process)) continue;
+        n += !kill(process, sig);
+    }
+    if (d) closedir(d);
+    return n;
+}
+
+/* Until in one pass none is found to run: who is stopped starts nobody. */
+static bool stop_others(ts_cage *c)
+{
+    if (!ts_on_gpu(c->plan.class)) return true; /* a filter lets it have no others */
+    for (const double begin = ts_now_ns(); ts_now_ns() - begin < FREEZE_LIMIT_MS * 1e6;)
+        if (!signal_others(c, SIGSTOP, &c->n_others)) return true;
+    return false;
+}
+
+void ts_cage_stop_again(ts_cage *c)
+{
+    bool stopped = false;
+    for (const double begin = ts_now_ns();
+         c->pid && !stopped && ts_now_ns() - begin < FREEZE_LIMIT_MS * 1e6;) {
+        stopped = all_stopped(c->pid);
+        if (!stopped) kill(c->pid, SIGSTOP);
+    }
+    if (c->pid && !(stopped && stop_others(c))) ts_cage_kill(c);
+}
+
 bool ts_cage_freeze(ts_cage *c)
 {
     if (!c->pid || c->frozen) return c->pid != 0;
@@ -74,8 +158,10 @@ bool ts_cage_freeze(ts_cage *c)
     for (const double begin = ts_now_ns(); ts_now_ns() - begin < FREEZE_LIMIT_MS * 1e6;) {
         siginfo_t i = { 0 };
         /* Reported when the last of its threads has stopped. */
-        if (!waitid(P_PID, (id_t)c->pid, &i, WSTOPPED | WNOHANG) && i.si_pid)
+        if (!waitid(P_PID, (id_t)c->pid, &i, WSTOPPED | WNOHANG) && i.si_pid) {
+            if (!stop_others(c)) break;
             return c->frozen = true;
+        }
         if (!ts_cage_alive(c)) return false;
         if (ts_now_ns() - begin > LOOK_NS) ts_nap(NAP_NS);
         else ts_cage_relax(c);
@@ -86,6 +172,8 @@ bool ts_cage_freeze(ts_cage *c)
 
 void ts_cage_thaw(ts_cage *c)
 {
+    int n;
+    if (c->pid && c->n_others) signal_others(c, SIGCONT, &n);
     if (c->pid) kill(c->pid, SIGCONT);
     c->frozen = false;
 }

@@ -69,6 +69,10 @@ enum { TS_VERB_RUN, TS_VERB_WORKSPACE };
 /* Why the runner gave up before the first call. */
 enum { TS_STOP_NONE, TS_STOP_SETUP, TS_STOP_SYMBOL, TS_STOP_MISSING, TS_STOP_SIZE };
 
+/* In namespaces of its own; and to go on where something is missing that it needs to be confined.
+ */
+enum { TS_BORN_APART = 1, TS_BORN_UNSAFE = 2 };
+
 /* What a fault handler thinks of a fault. */
 enum { TS_TRAP_OTHER, TS_TRAP_CLOCK, TS_TRAP_MEMORY, TS_TRAP_DEVICE };
 
@@ -80,6 +84,12 @@ enum {
     TS_HELD_TSC = 8,       /* reading the time stamp counter is a fault; no vDSO */
     TS_HELD_LANDLOCK = 16, /* host, python: files */
     TS_HELD_NETWORK = 32,  /* host, python: an empty network */
+    TS_HELD_MOUNTS = 64,   /* host, python: nothing is writable, and no file of Python's own runs */
+};
+
+enum {
+    TS_NEEDED_SEALED = TS_HELD_NAMESPACE | TS_HELD_SECCOMP,
+    TS_NEEDED_HOST = TS_NEEDED_SEALED | TS_HELD_LANDLOCK | TS_HELD_NETWORK | TS_HELD_MOUNTS,
 };
 
 typedef struct ts_map {
@@ -115,8 +125,8 @@ typedef struct ts_call_plan {
     uint32_t n_threads;
     uint32_t n_slots;
     uint32_t n_maps;
-    uint32_t spin;       /* 1: the runner has a core of its own, and may spin */
-    uint32_t namespaces; /* 1: started in namespaces of its own */
+    uint32_t spin;  /* 1: the runner has a core of its own, and may spin */
+    uint32_t birth; /* TS_BORN_* */
     uint64_t region, region_bytes;
     uint64_t memory_bytes; /* beyond what is mapped here */
     char     symbol[64];   /* "ts_layernorm_forward"; with "_workspace" the query; class python:

@@ -184,11 +184,23 @@ static void write_replay(const ts_court *c, const ts_contender *e, char *s, size
     quote(e->path, s + at, n - at);
 }
 
+/* One of those that are asked between timed calls only cannot be asked by itself. */
+static bool is_listed(const ts_contender *e)
+{
+    const size_t n = strcspn(e->where, "@");
+    char         name[192];
+    for (const ts_case *c = e->task->cases(); c->use; c++) {
+        ts_case_string(e->task, c, 0, name, sizeof name);
+        if (strcspn(name, "@") == n && !strncmp(name, e->where, n)) return true;
+    }
+    return false;
+}
+
 bool ts_court_log_verdict(ts_court *c, ts_contender *e)
 {
     char   replay[9000] = "";
     ts_jw *w = ts_log_begin(c->log, "verdict");
-    if (*e->where) write_replay(c, e, replay, sizeof replay);
+    if (*e->where && is_listed(e)) write_replay(c, e, replay, sizeof replay);
     ts_jw_int(w, "entrant", e->id);
     ts_jw_text(w, "task", task_of(c, e));
     ts_jw_text(w, "verdict", ts_ruling_name(e->ruling));

@@ -17,7 +17,7 @@
 #include "stats.h"
 
 enum {
-    TS_DRAW = 2, /* how cases follow from a key: another number, other cases */
+    TS_DRAW = 3, /* how cases follow from a key: another number, other cases */
     TS_KEY_BYTES = 32,
     TS_CONTENDERS = 256,
     TS_MOST_CASES = 2048,
@@ -70,9 +70,11 @@ typedef struct ts_contender {
     unsigned       offered, not_offered; /* bit 1u << dtype */
     int            n_calls;
     double         worst, seconds, io_bytes, workspace_bytes;
+    double         timed_workspace[TS_WORKLOADS], own_bytes[TS_WORKLOADS]; /* when timed */
     /* Of compute-sanitizer: "passed", "failed: ...", "skipped: ..."; "": not asked. */
     char      tool[TS_TOOLS][TS_TOOL_TEXT];
     ts_errors errors; /* the gate's; not of narrow dtypes, where storing takes all of the bound */
+    ts_errors timed_errors[TS_WORKLOADS]; /* of the calls that are timed */
     double    ns[TS_WORKLOADS][TS_INSTANCES];
     double    idle_ns[TS_WORKLOADS]; /* on a device: what a call to nobody takes, off already; */
     double    late_ns[TS_WORKLOADS]; /* how long it was busy after done, on already */
@@ -97,6 +99,7 @@ typedef struct ts_court {
     unsigned char key[TS_KEY_BYTES];
     bool          key_given; /* not drawn at random: the log says so */
     int           n_threads; /* an entrant's when it is timed */
+    const char   *unsafe;    /* not NULL: they run even where they cannot be confined */
     const char   *python;
     ts_progress   progress;
     int           n, n_verdicts;
@@ -176,6 +179,9 @@ bool ts_court_fail_by_flaw(ts_contender *e, const ts_case *c, uint64_t seed, con
  * noted, else the ruling is FAIL. */
 bool ts_court_excuse(ts_contender *e, const ts_case *c, uint64_t seed, const void *args,
                      const ts_want *want, ts_flaw f, ts_errors *errors);
+/* Called on what is open, an entrant may refuse: by the usual contract that is no flaw, and noted.
+ */
+bool ts_court_may_refuse(ts_contender *e, const ts_case *c, uint64_t seed, ts_status s);
 bool ts_court_fail_by_call(ts_contender *e, const ts_case *c, uint64_t seed, const ts_call *r);
 
 #endif

@@ -25,6 +25,7 @@ void ts_court_plan(const ts_court *c, ts_contender *e, ts_cage_plan *plan)
 {
     *plan = (ts_cage_plan) { .class = e->entry.cls,
                              .task = e->task,
+                             .unsafe = c->unsafe != NULL,
                              .n_threads = c->n_threads,
                              .memory_bytes = (size_t)1 << 30,
                              .workspace_bytes = (size_t)8 << 20,
@@ -165,11 +166,14 @@ bool ts_court_fail_by_call(ts_contender *e, const ts_case *c, uint64_t seed, con
     return false;
 }
 
-/* Called on what is open, an entrant may refuse: by the usual contract that is no flaw. */
-static bool may_refuse(ts_contender *e, const ts_case *c, uint64_t seed, ts_status s)
+bool ts_court_may_refuse(ts_contender *e, const ts_case *c, uint64_t seed, ts_status s)
 {
     const ts_canon *r = ts_canon_of(e->task, c);
-    return r && r->open && note(e, c, seed, NULL, r->rule, status_flaw(s));
+    const ts_ruling ruling = e->ruling;
+    if (!r || !r->open) return false;
+    note(e, c, seed, NULL, r->rule, status_flaw(s));
+    e->ruling = ruling == TS_RULING_PASS ? TS_RULING_COMMON : ruling;
+    return true;
 }
 
 /* Where nothing is to be written, who looks at the sizes first has not said what dtypes it offers.
@@ -206,7 +210,8 @@ static bool call(ts_contender *e, ts_cage *cage, int slot, const ts_case *c, uin
         e->not_offered |= 1u << c->dtype;
         return !(e->offered & e->not_offered) || offers_some(e, c, seed);
     }
-    if (r.status) return may_refuse(e, c, seed, r.status) || ts_court_fail_by_call(e, c, seed, &r);
+    if (r.status)
+        return ts_court_may_refuse(e, c, seed, r.status) || ts_court_fail_by_call(e, c, seed, &r);
     if (has_output(ts_cage_arena(cage, slot))) e->offered |= 1u << c->dtype;
     if (e->offered & e->not_offered) return offers_some(e, c, seed);
     return *answered = true;
@@ -229,7 +234,7 @@ static bool right(ts_contender *e, ts_cage *cage, int slot, const ts_case *c, ui
 /* New inputs, a call, its answer. */
 static bool examine(ts_contender *e, ts_cage *cage, int slot, const ts_exam *x, bool *answered)
 {
-    ts_cage_fill_like(cage, slot, x->arena);
+    ts_cage_fill_like(cage, slot, x->c, x->arena);
     return call(e, cage, slot, x->c, x->seed, answered) &&
            (!*answered || right(e, cage, slot, x->c, x->seed, ts_cage_args(cage, slot), x->want));
 }

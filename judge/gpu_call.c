@@ -45,8 +45,14 @@ int ts_gpu_lay(ts_cage *c, int slot, int n, uint32_t fresh, ts_call *r)
     ts_kept_word w;
     ts_keeper_lay(c->keeper, slot, n, fresh, workspace_of(c, slot), &w);
     if (lost(&w, r)) return TS_WORD_NOT;
-    c->n_before += w.busy;
     c->shown_ns = w.busy && c->plan.class != TS_GPU_SEALED ? w.shown_ns : 0;
+    if (w.busy) { /* a rival's doing? They are stopped, and it is tried again, with the same inputs
+                   */
+        ts_cage_stop_rivals(c);
+        ts_keeper_lay(c->keeper, slot, n, fresh, workspace_of(c, slot), &w);
+        if (lost(&w, r)) return TS_WORD_NOT;
+    }
+    c->n_before += w.busy;
     if (again_and_again(c, c->n_before)) r->early = true;
     return TS_WORD_CAME;
 }

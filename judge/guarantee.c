@@ -131,6 +131,22 @@ static const attempt attempts[] = {
     { "host-memory", true, TS_HOST, TS_PROBE_MEMORY, "memory", "host: memory is limited" },
 };
 
+/* On a device, whose driver is in the process. */
+static const attempt on_device[] = {
+    { "device-right", true, TS_GPU_HOST, TS_PROBE_NOTHING, NULL,
+      "on a device: host code is called" },
+    { "device-files", true, TS_GPU_HOST, TS_PROBE_WRITE_FILE, NULL,
+      "on a device: files cannot be written" },
+    { "device-fork", true, TS_GPU_HOST, TS_PROBE_FORK, "seal", "on a device: no second process" },
+    { "device-exec", true, TS_GPU_HOST, TS_PROBE_EXEC, "seal", "on a device: no other program" },
+    { "device-peek", true, TS_GPU_HOST, TS_PROBE_PEEK, "seal",
+      "on a device: the judge cannot be read" },
+    { "device-memfd", true, TS_GPU_HOST, TS_PROBE_MEMFD, NULL,
+      "on a device: no memory that nobody counts" },
+    { "device-affinity", true, TS_GPU_HOST, TS_PROBE_AFFINITY, NULL,
+      "on a device: the judge's core is its own" },
+};
+
 enum { ELEMENTS = 4096, BELLS = 300, LEADS = 60 };
 
 /* A line from memory takes tens of times as long as one from the first cache, and one that is in
@@ -147,6 +163,7 @@ static ts_cage *start(int class, const ts_case *c, int n_threads, bool timed, ch
                        .slot = { c },
                        .n_threads = n_threads,
                        .aligned = timed,
+                       .unsafe = true, /* it is ours, and tells what is missing */
                        .memory_bytes = 64 << 20,
                        .workspace_bytes = 1 << 20,
                        .limit_ms = 5000 };
@@ -161,6 +178,8 @@ static bool passes(const ts_case *c, const void *args, const ts_want *want, cons
     ts_errors e = { 0 };
     return !r->status && check(c, args, want, &f, &e);
 }
+
+static unsigned host_held; /* in every attempt of that class */
 
 static ts_guarantee try(const attempt *t)
 {
@@ -178,12 +197,14 @@ static ts_guarantee try(const attempt *t)
                  "the sandbox lacks seccomp and namespaces, so the judge might be killed");
         ts_cage_stop(&k);
     }
+    if (k && t->class != TS_SEALED) host_held &= ts_cage_held(k);
     if (k) {
         const void *args = ts_cage_fill(k, 0, 0x5eed);
         oracle(&c, args, want);
         const bool  ok = ts_cage_call(k, 0, &r);
         const char *reason = ts_call_reason(&r);
-        if (!t->reason) g.held = !ok || r.status;
+        if (t->what == TS_PROBE_NOTHING) g.held = ok && !r.status;
+        else if (!t->reason) g.held = !ok || r.status;
         else if (t->what == TS_PROBE_FLUSH) g.held = ok && r.fp_changed;
         else if (*t->reason) g.held = *reason && strstr(t->reason, reason);
         else g.held = ok && passes(&c, args, want, &r);
@@ -298,11 +319,30 @@ static void learn_leads(ts_honest *h)
     }
 }
 
+void ts_held_names(unsigned lacks, char *text, size_t n)
+{
+    static const char *const name[] = { "another user",   "namespaces", "seccomp",
+                                        "a hidden clock", "landlock",   "a network of its own",
+                                        "mounts" };
+    *text = 0;
+    for (size_t i = 0, at = 0; i < sizeof name / sizeof *name; i++)
+        if (lacks >> i & 1 && at < n)
+            at += (size_t)snprintf(text + at, n - at, "%s%s", at ? ", " : "", name[i]);
+}
+
 static void add(ts_guarantees *g, const char *name, bool held, const char *yes, const char *no)
 {
     ts_guarantee *a = &g->g[g->n++];
     *a = (ts_guarantee) { .name = name, .held = held, .needed = true };
     snprintf(a->text, sizeof a->text, "%s", held ? yes : no);
+}
+
+void ts_guarantee_device(ts_guarantees *g)
+{
+    for (size_t i = 0; i < sizeof on_device / sizeof *on_device; i++) {
+        g->g[g->n++] = try(&on_device[i]);
+        if (!g->g[g->n - 1].held && !strcmp(g->badge, "full")) g->badge = "reduced";
+    }
 }
 
 bool ts_guarantee_all(ts_guarantees *g)
@@ -314,8 +354,11 @@ bool ts_guarantee_all(ts_guarantees *g)
     ts_cage_calibrate(&g->honest);
     if (!time_nothing(g, &held, &shares)) return false;
     ts_cage_calibrate(&g->honest);
+    host_held = ~0u;
     for (size_t i = 0; i < sizeof attempts / sizeof *attempts; i++)
         g->g[g->n++] = try(&attempts[i]);
+    g->sealed_lacks = TS_NEEDED_SEALED & ~held;
+    g->host_lacks = TS_NEEDED_HOST & ~host_held;
     add(g, "cold", ts_flush_effect() > FLUSHED, "data can be flushed from the caches",
         "data cannot be flushed from the caches: cold calls are warm");
     add(g, "own-core", !shares, "the judge has its own core",
@@ -325,6 +368,10 @@ bool ts_guarantee_all(ts_guarantees *g)
         "an entrant runs as the judge's user; run the judge as root");
     add(g, "namespaces", held & TS_HELD_NAMESPACE, "an entrant runs in its own namespaces",
         "an entrant shares the machine's namespaces");
+    char lacks[128];
+    ts_held_names(g->host_lacks, lacks, sizeof lacks);
+    add(g, "confined", !g->host_lacks,
+        "no entrant runs without a system-call filter, locked files and mounts", lacks);
     g->badge = g->g[0].held ? "full" : "none";
     snprintf(g->why, sizeof g->why, "%s", g->g[0].held ? "" : g->g[0].text);
     for (int i = 0; i < g->n && g->g[0].held; i++)

@@ -43,6 +43,7 @@ enum {
     TS_PROBE_FLUSH,      /* subnormals to zero */
     TS_PROBE_FLOOD,      /* standard error */
     TS_PROBE_MEMORY,
+    TS_PROBE_MEMFD, /* a file in memory */
     TS_N_PROBES
 };
 

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "court.h"
+#include "litter.h"
 #include "show.h"
 
 enum { FOUND = 77, LIMIT_S = 60, CASES = 6, SAID = 16 << 10 };
@@ -48,17 +49,6 @@ static bool put(const char *folder, const char *name, int from)
         at += n;
     if (to >= 0) close(to);
     return to >= 0 && n == 0;
-}
-
-static void take_away(const char *folder)
-{
-    const char *const name[] = { "object", "launch" };
-    char              path[80];
-    for (int i = 0; i < 2; i++) {
-        snprintf(path, sizeof path, "%s/%s", folder, name[i]);
-        unlink(path);
-    }
-    rmdir(folder);
 }
 
 /* ---- a program with a time limit ---- */
@@ -156,7 +146,7 @@ static void judge_by(ts_contender *e, int tool, int status, const char *said)
 
 void ts_court_tools(ts_court *c, ts_contender *e, const int *number, int n)
 {
-    char        tool[4096], plain[4096], folder[] = "/tmp/touchstone-XXXXXX", said[SAID];
+    char        tool[4096], plain[4096], folder[TS_LITTER_PATH], said[SAID];
     char        given[CASES][48];
     char       *argv[8 + CASES + 1] = { tool, "--tool", NULL, "--error-exitcode", "77", plain };
     const char *why = NULL;
@@ -165,7 +155,7 @@ void ts_court_tools(ts_court *c, ts_contender *e, const int *number, int n)
     else if (!ts_beside("touchstone-plain", plain, sizeof plain))
         why = "touchstone-plain not found";
     else if (!n) why = "no small case to run";
-    else if (!mkdtemp(folder)) why = "no temporary folder could be created";
+    else if (!ts_litter(folder)) why = "no temporary folder could be created";
     for (int i = 0; i < TS_TOOLS && why; i++)
         snprintf(e->tool[i], TS_TOOL_TEXT, "skipped: %s", why);
     if (why) return;
@@ -182,5 +172,5 @@ void ts_court_tools(ts_court *c, ts_contender *e, const int *number, int n)
         if (laid) judge_by(e, i, listen_to(argv, said), said);
         else snprintf(e->tool[i], TS_TOOL_TEXT, "skipped: temporary files could not be written");
     }
-    take_away(folder);
+    ts_litter_remove(folder);
 }

@@ -9,6 +9,7 @@
 #include "ahead.h"
 #include "ceiling.h"
 #include "court.h"
+#include "hostile.h"
 #include "score.h"
 #include "stats.h"
 
@@ -16,10 +17,14 @@ static const struct {
     int    instances;
     double least, most; /* bytes of a workload */
     int    workloads;
-    int    batch; /* at most: calls between one go and done, on a device */
+    int    batch;   /* at most: calls between one go and done, on a device */
+    int    hostile; /* calls of a workload with other contents, which are not timed */
 } DEPTH[2][TS_N_DEPTHS] = {
-    { { 15, 4e5, 8e7, 1, 1 }, { 45, 4e5, 8e7, 3, 1 }, { 64, 4e5, 1.1e9, 4, 1 } },  /* TS_CPU */
-    { { 9, 1e7, 8e7, 1, 8 }, { 9, 1e7, 1.5e8, 2, 8 }, { 25, 1e7, 1.1e9, 4, 16 } }, /* TS_CUDA */
+    /* TS_CPU, TS_CUDA */
+    { { 15, 4e5, 8e7, 1, 1, 8 }, { 45, 4e5, 8e7, 3, 1, 12 }, { 64, 4e5, 1.1e9, 4, 1, TS_HOSTILE } },
+    { { 9, 1e7, 8e7, 1, 8, 16 },
+      { 9, 1e7, 1.5e8, 2, 8, 24 },
+      { 25, 1e7, 1.1e9, 4, 16, TS_HOSTILE } },
 };
 
 /* A batch is as long as makes the judge's own part of it small, and not larger than this. */
@@ -39,10 +44,14 @@ typedef struct sitting {
     ts_contender  *e[TS_CONTENDERS];
     const ts_case *workload[TS_WORKLOADS];
     int            number[TS_WORKLOADS];
-    double         gbs[TS_WORKLOADS]; /* of as many bytes as it has, seen before and after */
-    double         work;              /* of the whole sitting, up to now */
+    double         gbs[TS_WORKLOADS];        /* of as many bytes as it has, seen before and after */
+    double         work;                     /* of the whole sitting, up to now */
+    double         none_bytes[TS_N_CLASSES]; /* a process with nobody in it; 0: not asked yet */
     /* Of the workload at hand. */
-    int       w, batch;
+    int       w, batch, n_turns;
+    int       turn[TS_INSTANCES + TS_HOSTILE]; /* the instance that is timed, or HOSTILE - i */
+    int       n_hostile, n_others;             /* calls; cases */
+    ts_case   other[TS_HOSTILE];
     ts_ahead *ahead; /* its instances */
     ts_cage  *idle[N_IDLE];
     double    idle_ns[N_IDLE][TS_INSTANCES];
@@ -77,9 +86,9 @@ double ts_court_timed_work(const ts_court *c, const ts_task *t)
 {
     int       number[TS_WORKLOADS];
     const int n = c->only || c->gate ? 0 : ts_court_workloads(c, t, number);
+    const int calls = DEPTH[c->device][c->depth].instances + DEPTH[c->device][c->depth].hostile;
     double    work = 0;
-    for (int i = 0; i < n; i++)
-        work += DEPTH[c->device][c->depth].instances * ts_work_of(t, &t->cases()[number[i]]);
+    for (int i = 0; i < n; i++) work += calls * ts_work_of(t, &t->cases()[number[i]]);
     return work;
 }
 
@@ -99,29 +108,59 @@ typedef struct share {
     bool           ok[BATCH_MOST];
 } share;
 
-enum { WARM_UP = -1 }; /* an instance that is not timed, before the others */
+enum { WARM_UP = -1, HOSTILE = -2 }; /* instances that are not timed */
+
+/* What slot i of a turn is asked. */
+static const ts_case *case_of(const sitting *s, int instance, int slot)
+{
+    if (instance > HOSTILE) return s->workload[s->w];
+    return &s->other[((HOSTILE - instance) * s->batch + slot) % s->n_others];
+}
 
 static uint64_t seed_of(const sitting *s, int instance, int slot)
 {
-    if (instance == WARM_UP)
-        return ts_court_seed(s->court, s->task, s->number[s->w], 200000 + slot);
-    return ts_court_seed(s->court, s->task, s->number[s->w], 1 + instance + TS_INSTANCES * slot);
+    int number = 1 + instance + TS_INSTANCES * slot;
+    if (instance == WARM_UP) number = 200000 + slot;
+    if (instance <= HOSTILE) number = 300000 + (HOSTILE - instance) * s->batch + slot;
+    return ts_court_seed(s->court, s->task, s->number[s->w], number);
+}
+
+/* Which other contents this workload is asked, and when: drawn with the key. Each workload begins
+ * where the one before it ended, so that few calls of each meet every family. */
+static void draw_turns(sitting *s)
+{
+    const int most = DEPTH[s->court->device][s->court->depth].hostile;
+    ts_case   all[TS_HOSTILE];
+    s->n_others = ts_hostile_of(s->task, s->workload[s->w],
+                                ts_court_seed(s->court, s->task, s->number[0], 400000), all);
+    for (int i = 0; i < s->n_others; i++) s->other[i] = all[(s->w * most + i) % s->n_others];
+    const int n = s->n_others < most ? s->n_others : most;
+    s->n_hostile = (n + s->batch - 1) / s->batch;
+    s->n_turns = s->n_instances + s->n_hostile;
+    for (int i = 0; i < s->n_turns; i++) {
+        const int j = (int)(ts_court_seed(s->court, s->task, s->number[s->w], 500000 + i) %
+                            (uint64_t)(i + 1));
+        s->turn[i] = s->turn[j];
+        s->turn[j] = i < s->n_instances ? i : HOSTILE - (i - s->n_instances);
+    }
 }
 
 static ts_ahead *instances_of(const sitting *s)
 {
-    ts_question q[(1 + TS_INSTANCES) * BATCH_MOST];
-    const int   n = (1 + s->n_instances) * s->batch;
-    for (int i = 0; i < n; i++)
-        q[i] =
-            (ts_question) { s->workload[s->w], seed_of(s, i / s->batch + WARM_UP, i % s->batch) };
+    static ts_question q[(1 + TS_INSTANCES + TS_HOSTILE) * BATCH_MOST];
+    const int          n = (1 + s->n_turns) * s->batch;
+    for (int i = 0; i < n; i++) {
+        const int instance = i < s->batch ? WARM_UP : s->turn[i / s->batch - 1];
+        q[i] = (ts_question) { case_of(s, instance, i % s->batch),
+                               seed_of(s, instance, i % s->batch) };
+    }
     return ts_ahead_open(s->task, q, n, s->batch);
 }
 
 static void lay(int slot, void *of)
 {
     const share *h = of;
-    ts_cage_fill_like(h->cage, slot, h->x[slot]->arena);
+    ts_cage_fill_like(h->cage, slot, h->x[slot]->c, h->x[slot]->arena);
 }
 
 static void look(int slot, void *of)
@@ -141,31 +180,37 @@ static bool has_idle(const sitting *s, ts_class cls)
     return s->court->device == TS_CUDA && cls != TS_GPU_SEALED;
 }
 
-/* Timed calls of one entrant, or of nobody. False, and the entrant's ruling, if one is wrong. */
-static bool timed_call(sitting *s, ts_contender *e, ts_cage *cage, int instance, double *ns,
-                       double *free_ns)
+static void add_errors(ts_errors *to, const ts_errors *e)
 {
-    const ts_case *c = s->workload[s->w];
-    const int      n = s->batch;
-    share          h = { .s = s, .cage = cage };
-    ts_call        r;
-    for (int i = 0; i < n && e; i++) h.x[i] = ts_ahead_at(s->ahead, (instance + 1) * n + i);
+    to->worst = fmax(to->worst, e->worst);
+    to->n += e->n;
+    for (int i = 0; i < TS_ERROR_BINS; i++) to->bin[i] += e->bin[i];
+}
+
+/* Calls of one entrant, or of nobody, in turn k; 0 is to warm up. False, and the entrant's ruling,
+ * if one is wrong. */
+static bool timed_call(sitting *s, ts_contender *e, ts_cage *cage, int k, ts_call *r)
+{
+    const int n = s->batch, instance = k ? s->turn[k - 1] : WARM_UP;
+    share     h = { .s = s, .cage = cage };
+    for (int i = 0; i < n && e; i++) h.x[i] = ts_ahead_at(s->ahead, k * n + i);
     if (e) ts_spread(n, lay, &h); /* nobody minds what nobody looks at */
     if (s->court->device == TS_CPU)
         make_cold(ts_cage_arena(cage, 0), s->court->n_threads); /* else the keeper does */
-    const bool came = n > 1 ? ts_cage_call_all(cage, &r) : ts_cage_call(cage, 0, &r);
-    *ns = r.ns;
-    *free_ns = r.free_ns;
+    const bool came = n > 1 ? ts_cage_call_all(cage, r) : ts_cage_call(cage, 0, r);
     if (!e) return came;
-    if (!came || r.status || r.fp_changed)
-        return ts_court_fail_by_call(e, c, seed_of(s, instance, 0), &r);
+    for (int i = 0; i < n && came && !r->fp_changed && r->status && instance <= HOSTILE; i++)
+        if (ts_court_may_refuse(e, h.x[i]->c, h.x[i]->seed, r->status)) return true;
+    if (!came || r->status || r->fp_changed)
+        return ts_court_fail_by_call(e, h.x[0]->c, h.x[0]->seed, r);
     e->n_calls += n;
     ts_spread(n, look, &h);
     for (int i = 0; i < n; i++) {
         e->worst = fmax(e->worst, h.errors[i].worst);
-        if (!h.ok[i] && !ts_court_excuse(e, c, seed_of(s, instance, i), ts_cage_args(cage, i),
+        if (!h.ok[i] && !ts_court_excuse(e, h.x[i]->c, h.x[i]->seed, ts_cage_args(cage, i),
                                          h.x[i]->want, h.flaw[i], &h.errors[i]))
             return false;
+        if (instance >= 0) add_errors(&e->timed_errors[s->w], &h.errors[i]);
     }
     return true;
 }
@@ -186,31 +231,57 @@ static ts_cage *cage_for(sitting *s, ts_contender *e, bool idle)
     plan.aligned = true;
     plan.idle = idle;
     ts_cage *cage = ts_cage_start(&plan, why, sizeof why);
+    if (cage && idle) ts_cage_weigh_from_now(cage);
     if (!cage || idle) return cage;
-    for (int i = 0; i < plan.n_slots && cage; i++)
-        if (!ts_cage_workspace(cage, i, &r) || r.status) ts_cage_stop(&cage);
+    for (int i = 0; i < plan.n_slots && cage; i++) {
+        const bool ok = ts_cage_workspace(cage, i, &r) && !r.status;
+        e->timed_workspace[s->w] = fmax(e->timed_workspace[s->w], (double)r.workspace_bytes);
+        if (!ok) ts_cage_stop(&cage);
+    }
+    if (cage) ts_cage_weigh_from_now(cage);
     return cage;
 }
 
-/* A turn of each on one instance, in an order of its own. */
-static void take_turns(sitting *s, ts_cage **cage, int instance)
+/* Whether it is asked what turn k asks: its scope may know numbers, too. */
+static bool takes(sitting *s, const ts_contender *e, int k)
 {
-    int order[TS_CONTENDERS];
+    for (int i = 0; i < s->batch; i++)
+        if (!ts_scope_takes(&e->scope, s->task, ts_ahead_at(s->ahead, k * s->batch + i)->c))
+            return false;
+    return true;
+}
+
+/* Whether what turn k asks has the buffers of the timed case. */
+static bool fits(sitting *s, const ts_arena *timed, int k)
+{
+    for (int i = 0; i < s->batch; i++)
+        if (!ts_alike(timed, ts_ahead_at(s->ahead, k * s->batch + i)->arena)) return false;
+    return true;
+}
+
+/* A turn of each, in an order of its own. */
+static void take_turns(sitting *s, ts_cage **cage, int k)
+{
+    const int instance = s->turn[k - 1];
+    ts_call   r;
+    int       order[TS_CONTENDERS];
     for (int i = 0; i < s->n; i++) {
-        const int j = (int)(ts_court_seed(s->court, s->task, i, 100000 + instance) % (i + 1u));
+        const int j = (int)(ts_court_seed(s->court, s->task, i, 100000 + k) % (i + 1u));
         order[i] = order[j];
         order[j] = i;
     }
-    for (int i = 0; i < N_IDLE; i++)
-        if (s->idle[i] && !timed_call(s, NULL, s->idle[i], instance, &s->idle_ns[i][instance],
-                                      &s->free_ns[TS_CONTENDERS + i][instance]))
-            ts_cage_stop(&s->idle[i]);
+    for (int i = 0; i < N_IDLE && instance >= 0; i++)
+        if (s->idle[i] && timed_call(s, NULL, s->idle[i], k, &r)) {
+            s->idle_ns[i][instance] = r.ns;
+            s->free_ns[TS_CONTENDERS + i][instance] = r.free_ns;
+        } else ts_cage_stop(&s->idle[i]);
     for (int i = 0; i < s->n; i++) {
         ts_contender *e = s->e[order[i]];
-        if (!e->timed || !cage[order[i]]) continue;
-        if (!timed_call(s, e, cage[order[i]], instance, &e->ns[s->w][instance],
-                        &s->free_ns[order[i]][instance]))
-            e->timed = false;
+        if (!e->timed || !cage[order[i]] || !takes(s, e, k)) continue;
+        e->timed = timed_call(s, e, cage[order[i]], k, &r);
+        if (instance < 0) continue;
+        e->ns[s->w][instance] = r.ns;
+        s->free_ns[order[i]][instance] = r.free_ns;
     }
 }
 
@@ -218,8 +289,8 @@ static void take_turns(sitting *s, ts_cage **cage, int instance)
  * same shape goes before. It is checked like the others. */
 static void warm_up(sitting *s, int i, ts_cage *cage)
 {
-    double ns, free_ns;
-    if (ts_in_python(s->e[i]->entry.cls) && !timed_call(s, s->e[i], cage, WARM_UP, &ns, &free_ns))
+    ts_call r;
+    if (ts_in_python(s->e[i]->entry.cls) && !timed_call(s, s->e[i], cage, 0, &r))
         s->e[i]->timed = false;
 }
 
@@ -270,6 +341,32 @@ static int batch_for(const sitting *s)
     return (int)fmax(1, fmin(n, DEPTH[s->court->device][s->court->depth].batch));
 }
 
+/* ---- memory of its own ---- */
+
+/* What a process takes of it anyway, more or less. */
+static const double OWN_ANYWAY = 1 << 20;
+
+/* What the class's process takes with nobody in it, since others may run code before they are
+ * called. Sealed ones cannot, and their object is theirs. */
+static double without(sitting *s, ts_contender *e, const ts_cage *cage)
+{
+    double *const none = &s->none_bytes[e->entry.cls];
+    if (e->entry.cls == TS_SEALED)
+        return (double)ts_cage_before_bytes(cage) - (double)e->built.n_bytes;
+    if (*none > 0) return *none;
+    ts_cage *idle = cage_for(s, e, true);
+    *none = idle ? (double)ts_cage_before_bytes(idle) : 0;
+    ts_cage_stop(&idle);
+    return *none;
+}
+
+static void weigh(sitting *s, ts_contender *e, const ts_cage *cage)
+{
+    const double peak = (double)ts_cage_peak_bytes(cage);
+    if (s->court->device != TS_CPU || !(peak > 0)) return;
+    e->own_bytes[s->w] = fmax(0, peak - without(s, e, cage) - OWN_ANYWAY);
+}
+
 static void sit_workload(sitting *s, int w)
 {
     ts_cage *cage[TS_CONTENDERS] = { NULL };
@@ -282,13 +379,18 @@ static void sit_workload(sitting *s, int w)
         s->e[i]->timed = false;
         ts_court_fail(s->e[i], s->workload[w], 0, "protocol", "could not be started for timing");
     }
-    s->ahead = instances_of(s); /* drawn when all stand */
+    draw_turns(s); /* when all stand */
+    s->ahead = instances_of(s);
     for (int i = 0; i < s->n; i++)
         if (cage[i]) warm_up(s, i, cage[i]);
     const double bytes = s->task->cost(s->workload[w]).bytes;
     if (s->court->device == TS_CPU) s->gbs[w] = ts_court_measure(s->court, bytes);
-    for (int k = 0; k < s->n_instances; k++) {
-        take_turns(s, cage, k);
+    for (int k = 1; k <= s->n_turns; k++) {
+        for (int i = 0; i < s->n; i++)
+            if (cage[i] && fits(s, ts_cage_arena(cage[i], 0), k)) {
+                take_turns(s, cage, k);
+                break;
+            }
         s->work += ts_work_of(s->task, s->workload[w]);
         ts_progress_reach(&s->court->progress, s->work);
     }
@@ -297,6 +399,7 @@ static void sit_workload(sitting *s, int w)
     s->gbs[w] = fmax(s->gbs[w], ts_court_measure(s->court, bytes));
     for (int i = 0; i < s->n; i++) {
         if (is_timed(s, s->e[i], w)) settle(s, i);
+        if (cage[i]) weigh(s, s->e[i], cage[i]);
         ts_cage_stop(&cage[i]);
     }
     for (int i = 0; i < N_IDLE; i++) ts_cage_stop(&s->idle[i]);
@@ -327,6 +430,8 @@ static bool log_times(sitting *s, const ts_contender *e, int w, ts_workload *out
         ts_jw_num(j, "idle_ns", e->idle_ns[w]);
         ts_jw_num(j, "late_ns", e->late_ns[w]);
     }
+    ts_jw_num(j, "workspace_bytes", e->timed_workspace[w]);
+    ts_jw_num(j, "own_bytes", e->own_bytes[w]);
     ts_jw_open(j, "ns", '[');
     for (int i = 0; i < s->n_instances; i++) ts_jw_num(j, NULL, e->ns[w][i]);
     ts_jw_close(j, ']');
@@ -337,16 +442,38 @@ static bool log_times(sitting *s, const ts_contender *e, int w, ts_workload *out
     return ts_log_commit(s->court->log);
 }
 
+/* Who is precise only where it is not timed is not precise, nor who is so in some workloads. */
+static double error_of(const sitting *s, const ts_contender *e)
+{
+    double error = ts_errors_quantile(&e->errors, 0.999);
+    for (int w = 0; w < s->n_workloads; w++)
+        error = fmax(error, ts_errors_quantile(&e->timed_errors[w], 0.999));
+    return error;
+}
+
+/* Memory over what is read and written: the most of it anywhere counts. */
+static void count_memory(const sitting *s, ts_contender *e)
+{
+    for (int w = 0; w < s->n_workloads; w++) {
+        const double io = s->task->cost(s->workload[w]).bytes;
+        const double bytes = e->timed_workspace[w] + e->own_bytes[w];
+        if (!is_timed(s, e, w) || bytes * e->io_bytes <= e->workspace_bytes * io) continue;
+        e->workspace_bytes = bytes;
+        e->io_bytes = io;
+    }
+}
+
 static bool log_score(sitting *s, ts_contender *e, double honest)
 {
     ts_workload w[TS_WORKLOADS];
     for (int i = 0; i < s->n_workloads; i++)
         if (!log_times(s, e, i, &w[i])) return false;
+    count_memory(s, e);
     const ts_tally    cells = ts_court_robustness(e);
     const ts_score_in in = { .gate = ts_ruling_passes(e->ruling),
                              .workload = w,
                              .n_workloads = (size_t)s->n_workloads,
-                             .error = ts_errors_quantile(&e->errors, 0.999),
+                             .error = error_of(s, e),
                              .error_honest = honest,
                              .cells_passed = cells.passed,
                              .cells = cells.all,
@@ -444,8 +571,7 @@ bool ts_court_time(ts_court *c, const ts_task *t)
     for (int i = 0; i < s->n; i++)
         if (s->e[i]->timed) s->e[kept++] = s->e[i];
     s->n = s->n_workloads ? kept : 0;
-    for (int i = 0; i < s->n; i++)
-        honest = fmin(honest, fmax(ts_errors_quantile(&s->e[i]->errors, 0.999), 1e-6));
+    for (int i = 0; i < s->n; i++) honest = fmin(honest, fmax(error_of(s, s->e[i]), 1e-6));
     for (int i = 0; i < s->n && ok; i++) ok = log_score(s, s->e[i], honest);
     for (int a = 0; a < s->n && ok; a++)
         for (int b = a + 1; b < s->n && ok; b++) ok = log_match(s, a, b);

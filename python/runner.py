@@ -14,7 +14,7 @@ ternary challenges it defines a class of that name, whose methods are called as 
 Layers and Training. In beam_search and tree_verify it is given one of the judge's models, see Model, and
 returns what it found.
 
-With `gpu` as a sixth argument, INPUTS is a socket through which buffers on a CUDA device come. They
+With `gpu` as a sixth argument, and the number of memfd_create and of the architecture after it, INPUTS is a socket through which buffers on a CUDA device come. They
 are torch tensors if the entrant has imported torch, CuPy arrays if it has imported cupy, and else
 objects with __cuda_array_interface__. bf16 is torch.bfloat16 in the first case, and uint16 in the others.
 """
@@ -45,7 +45,29 @@ def one_line(text, limit=180):
 
 
 def text_of(raw):
-    return raw.split(b"\0", 1)[0].decode("ascii")
+    return bytes(raw).split(b"\0", 1)[0].decode("ascii")
+
+
+def shared(fd, prot, offset=0, n_bytes=None):
+    """A file that is shared with the judge, in memory, and closed: who had its descriptor could map it again,
+    to be executed. mmap.mmap would keep one."""
+    import ctypes
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int,
+                          ctypes.c_int64)
+    n_bytes = n_bytes or os.fstat(fd).st_size
+    at = libc.mmap(None, n_bytes, prot, mmap.MAP_SHARED, fd, offset)
+    if at == ctypes.c_void_p(-1).value:
+        raise OSError(ctypes.get_errno(), "mmap")
+    memory = memoryview((ctypes.c_ubyte * n_bytes).from_address(at)).cast("B")
+    return memory if prot & mmap.PROT_WRITE else memory.toreadonly()
+
+
+def forget_code():
+    """What is written cannot be executed from here on, where Linux knows how: PR_SET_MDWE."""
+    import ctypes
+    ctypes.CDLL(None).prctl(65, ctypes.c_ulong(1), ctypes.c_ulong(0), ctypes.c_ulong(0), ctypes.c_ulong(0))
 
 
 class Cage:
@@ -57,7 +79,8 @@ class Cage:
 
     def __init__(self, control, inputs, outputs, go, done):
         self.go, self.done = go, done
-        self.control = mmap.mmap(control, 0)
+        self.control = shared(control, mmap.PROT_READ | mmap.PROT_WRITE)
+        os.close(control)
         self.inputs, self.outputs = inputs, outputs
         _, self.n_threads, self.n_slots = struct.unpack_from("3I", self.control, self.PLAN)
         self.task = text_of(self.control[self.TASK:self.TASK + 64])
@@ -65,7 +88,7 @@ class Cage:
         self.file = os.path.join(self.folder, text_of(self.control[self.FILE:self.FILE + 64]))
 
     def map(self):
-        """One map for all inputs and one for all outputs: each would hold a descriptor open."""
+        """One map for all inputs and one for all outputs, before the entrant is loaded."""
         spans = {}
         for i in range(self.n_slots):
             for _, role, _, rows, cols, stride, offset, n_bytes in self.slot(i)[0]:
@@ -76,7 +99,10 @@ class Cage:
             page = begin & ~(mmap.PAGESIZE - 1)
             prot = mmap.PROT_READ | mmap.PROT_WRITE if out else mmap.PROT_READ
             fd = self.outputs if out else self.inputs
-            self.maps[out] = mmap.mmap(fd, max(1, end - page), prot=prot, offset=page), page
+            self.maps[out] = shared(fd, prot, page, max(1, end - page)), page
+        os.close(self.inputs)
+        os.close(self.outputs)
+        forget_code()
 
     def memory(self, role, offset):
         """The map that holds it, and where it begins in there."""
@@ -205,6 +231,18 @@ def lock_files(folder):
     return held
 
 
+def no_memory_files(call, arch):
+    """Files in memory, which no limit counts, are the driver's alone: a filter of system calls."""
+    import ctypes
+    load, equal, answer, refused = 0x20, 0x15, 0x06, 0x50000 | 1  # EPERM
+    code = struct.pack("=" + 6 * "HBBI", load, 0, 0, 4, equal, 0, 2, arch, load, 0, 0, 0, equal, 1, 0, call,
+                       answer, 0, 0, 0x7fff0000, answer, 0, 0, refused)
+    room = ctypes.create_string_buffer(code, len(code))
+    program = struct.pack("HxxxxxxP", len(code) // 8, ctypes.addressof(room))
+    libc = ctypes.CDLL(None)
+    return libc.prctl(22, ctypes.c_ulong(2), program, ctypes.c_ulong(0), ctypes.c_ulong(0)) == 0
+
+
 class DeviceArray:
     def __init__(self, address, dtype, shape, strides):
         kind = {0: "<f4", 1: "<f8", 2: "<f2", 3: "<u2", 4: "|u1", 6: "<i4"}[dtype]
@@ -223,9 +261,12 @@ class GpuCage(Cage):
     def open(self):
         """The driver, and then the lock on files: under the lock it would not start."""
         self.driver = Driver()
-        if lock_files(self.folder):
-            held, = struct.unpack_from("I", self.control, self.ERROR + 4)
+        held, = struct.unpack_from("I", self.control, self.ERROR + 4)
+        birth, = struct.unpack_from("I", self.control, self.PLAN + 20)
+        if lock_files(self.folder) and no_memory_files(*map(int, sys.argv[7:9])):
             struct.pack_into("I", self.control, self.ERROR + 4, held | 16)  # TS_HELD_LANDLOCK
+        elif not birth & 2:  # TS_BORN_UNSAFE
+            self.refuse("it cannot be confined here: no landlock")
 
     def map(self):
         import array
@@ -238,7 +279,7 @@ class GpuCage(Cage):
                 slot, buf, n, offset, writable, left = struct.unpack("2i2Q2I", what)
                 fd = array.array("i", rights[0][2][:4])[0]
                 self.address[slot, buf] = self.driver.place(fd, n, writable) + offset
-        self.turn = self.driver.load_nothing(self.control[-4096:].split(b"\0", 1)[0])
+        self.turn = self.driver.load_nothing(bytes(self.control[-4096:]).split(b"\0", 1)[0])
 
     SIZE = {0: 4, 1: 8, 2: 2, 3: 2, 4: 1, 6: 4}
 
@@ -289,7 +330,7 @@ def load(cage):
     module = types.ModuleType("entrant")
     module.__file__ = cage.file
     sys.modules["entrant"] = module
-    with open(6, "rb", closefd=False) as file:
+    with open(6, "rb") as file:
         source = file.read()
     # Triton compiles the text of a function, not the function.
     lines = source.decode("utf-8", "replace").splitlines(True)
@@ -793,16 +834,17 @@ def serve(cage, calls):
 
 
 def main():
-    cage = (GpuCage if sys.argv[6:] == ["gpu"] else Cage)(*map(int, sys.argv[1:6]))
+    cage = (GpuCage if sys.argv[6:7] == ["gpu"] else Cage)(*map(int, sys.argv[1:6]))
     for name in "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS":
         os.environ[name] = str(max(1, cage.n_threads))
     import numpy as np
     np.seterr(all="ignore")
     kinds = {0: np.float32, 1: np.float64, 2: np.float16, 3: np.uint16, 4: np.uint8, 6: np.int32}
-    if isinstance(cage, GpuCage):
-        cage.open()
+    on_device = isinstance(cage, GpuCage)
+    cage.open() if on_device else cage.map()
     function = load(cage)
-    cage.map()
+    if on_device:
+        cage.map()
     one = {"kv_cache": Script, "beam_search": Beams, "tree_verify": Trees, "ternary_linear": Layers,
            "ternary_training": Training}.get(cage.task, Call)
     calls = [one(np, kinds, cage, function, i) for i in range(cage.n_slots)]

@@ -8,9 +8,11 @@
 #define _GNU_SOURCE
 #include "fake_cuda.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <time.h>
 
 static int  is_init, is_forked;
@@ -22,6 +24,12 @@ int fake_pending;
 static _Thread_local ts_cu_any *current;
 
 /* ---- what each call answers before anything else ---- */
+
+int fake_file(const char *name)
+{
+    const int fd = memfd_create(name, MFD_CLOEXEC);
+    return fd >= 0 ? fd : open("/dev/shm", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+}
 
 int fake_gate(void)
 {

@@ -29,6 +29,7 @@ enum { FAKE_MAX_THREADS = 1024, FAKE_SHARED = 48 << 10, FAKE_MAX_SHARED = 227 <<
 /* What a call answers before it looks at its arguments; the second also needs a context, and the
  * third waits for the device, so that a fault is seen, and stays. */
 int fake_gate(void);
+int fake_file(const char *name); /* in memory, or where the judge lets files be; -1: nowhere */
 int fake_gate_context(void);
 int fake_synchronise(void);
 

@@ -164,7 +164,7 @@ int cuMemCreate(uint64_t *handle, size_t n, const ts_mem_prop *p, uint64_t flags
     if (!n || !is_whole(n) || flags || p->type != 1 || p->location_type != 1 || p->location_id)
         return INVALID_VALUE;
     if (n > FAKE_MEMORY - n_used) return OUT_OF_MEMORY;
-    const int fd = memfd_create("fake_memory", MFD_CLOEXEC);
+    const int fd = fake_file("fake_memory");
     if (fd >= 0 && ftruncate(fd, (off_t)n)) return close(fd), OUT_OF_MEMORY;
     return new_memory(fd, n, 1, handle);
 }

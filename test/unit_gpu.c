@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* unit_gpu.c - entrants on a device, before a stand-in for the CUDA driver. */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -188,6 +190,98 @@ static void host_code_sees_what_it_must(void **state)
     assert_string_equal(run(folder, 6, 2048, IDLE, text), "unwritten");
 }
 
+/* How many ticks of CPU time the children of a process have had, and how many there are. */
+static long ticks_of_children(int parent, int *n)
+{
+    char path[320], line[512];
+    long sum = 0;
+    DIR *d = opendir("/proc");
+    *n = 0;
+    for (struct dirent *e; d && (e = readdir(d));) {
+        int           its_parent = 0;
+        unsigned long user = 0, system = 0;
+        snprintf(path, sizeof path, "/proc/%.200s/stat", e->d_name);
+        FILE       *f = atoi(e->d_name) ? fopen(path, "r") : NULL;
+        const char *at = f && fgets(line, sizeof line, f) ? strrchr(line, ')') : NULL;
+        if (f) fclose(f);
+        if (!at ||
+            sscanf(at, ") %*c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &its_parent, &user,
+                   &system) != 3 ||
+            its_parent != parent)
+            continue;
+        ++*n;
+        sum += (long)(user + system);
+    }
+    if (d) closedir(d);
+    return sum;
+}
+
+/* The first process with this text in its command line that is a child of ours. */
+static int runner_of_ours(void)
+{
+    char path[320], line[512];
+    int  found = 0;
+    DIR *d = opendir("/proc");
+    for (struct dirent *e; d && !found && (e = readdir(d));) {
+        int parent = 0;
+        snprintf(path, sizeof path, "/proc/%.200s/stat", e->d_name);
+        FILE       *f = atoi(e->d_name) ? fopen(path, "r") : NULL;
+        const char *at = f && fgets(line, sizeof line, f) ? strrchr(line, ')') : NULL;
+        if (f) fclose(f);
+        if (!at || sscanf(at, ") %*c %d", &parent) != 1 || parent != getpid()) continue;
+        snprintf(path, sizeof path, "/proc/%.200s/cmdline", e->d_name);
+        f = fopen(path, "r");
+        memset(line, 0, sizeof line);
+        if (f && fread(line, 1, sizeof line - 1, f) && strstr(line, "python"))
+            found = atoi(e->d_name);
+        if (f) fclose(f);
+    }
+    if (d) closedir(d);
+    return found;
+}
+
+/* Class python-gpu may have more processes than one: all stand still between calls. */
+static void second_processes_are_frozen(void **state)
+{
+    const char   *python = getenv("TOUCHSTONE_PYTHON");
+    const ts_case c = { .dtype = TS_F32, .dim = { 0, 16 } };
+    char          object[128], src[64], why[256];
+    int           n = 0;
+    (void)state;
+    if (!python) skip(); /* test/python.sh finds one */
+    snprintf(object, sizeof object, "%s/src/forks.py", folder);
+    sh("rm -rf %s/* && mkdir %s/src %s/tmp && printf '%s' >%s", folder, folder, folder,
+       "import os\\nif os.fork() == 0:\\n  while True: pass\\ndef probe(**k): pass\\n", object);
+    snprintf(src, sizeof src, "%s/src", folder);
+    const ts_cage_plan p = { .class = TS_GPU_PYTHON,
+                             .object = object,
+                             .folder = src,
+                             .python = python,
+                             .runner = TS_TEST_SOURCE "/python/runner.py",
+                             .task = &ts_task_probe,
+                             .n_slots = 1,
+                             .slot = { &c },
+                             .n_threads = 1,
+                             .memory_bytes = (size_t)32 << 30,
+                             .workspace_bytes = 1 << 20,
+                             .limit_ms = 20000 };
+    ts_cage           *k = ts_cage_start(&p, why, sizeof why);
+    if (!k) fail_msg("no cage: %s", why);
+    const int runner = runner_of_ours();
+    assert_true(runner > 0);
+    for (int i = 0; i < 3; i++) {
+        const long before = ticks_of_children(runner, &n);
+        assert_int_equal(n, 1);
+        usleep(200000);
+        assert_true(ticks_of_children(runner, &n) - before <= 1);
+        ts_cage_thaw(k);
+        for (int w = 0; w < 100 && ticks_of_children(runner, &n) - before <= 3; w++) usleep(100000);
+        assert_true(ticks_of_children(runner, &n) - before > 3);
+        assert_true(ts_cage_freeze(k));
+    }
+    ts_cage_stop(&k);
+}
+
 int main(void)
 {
     setenv("TOUCHSTONE_LIBCUDA", TS_TEST_LIBCUDA, 1);
@@ -199,6 +293,7 @@ int main(void)
         cmocka_unit_test(a_textbook_is_right),
         cmocka_unit_test(wrong_kernels_get_their_reason),
         cmocka_unit_test(host_code_sees_what_it_must),
+        cmocka_unit_test(second_processes_are_frozen),
     };
     if (!mkdtemp(folder)) return 1;
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);

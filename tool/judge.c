@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* judge.c - `touchstone judge`: entrants, or the built-in ones, before the court. */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -12,6 +14,7 @@
 
 #include "board.h"
 #include "court.h"
+#include "litter.h"
 #include "page.h"
 #include "registry.h"
 #include "tool.h"
@@ -222,17 +225,25 @@ static int verdict(const ts_court *c, bool given)
     return audit ? TS_EXIT_FAILED : TS_EXIT_PASSED;
 }
 
-/* Verdicts are not overwritten: what another run left is kept beside. */
+/* Verdicts are not overwritten: what another run left is kept beside. Not what another run still
+ * writes: its lock is held while the name is changed. */
 static bool put_aside(const char *log)
 {
-    char old[4200];
-    if (access(log, F_OK)) return true;
+    char        old[4200];
+    struct stat open_is, there;
+    const int   fd = open(log, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT) return true;
     snprintf(old, sizeof old, "%s.old", log);
-    if (!rename(log, old))
-        return fprintf(stderr, "touchstone judge: earlier log %s renamed to %s\n", log, old), true;
-    fprintf(stderr,
-            "touchstone judge: %s: earlier log cannot be renamed; move or remove the file\n", log);
-    return false;
+    const char *why = "cannot be renamed; move or remove the file";
+    bool        ok = fd >= 0;
+    if (ok && (flock(fd, LOCK_EX | LOCK_NB) || fstat(fd, &open_is) || stat(log, &there) ||
+               open_is.st_ino != there.st_ino))
+        ok = false, why = "in use by another judge; name another log";
+    ok = ok && !rename(log, old);
+    if (ok) fprintf(stderr, "touchstone judge: earlier log %s renamed to %s\n", log, old);
+    else fprintf(stderr, "touchstone judge: %s: %s\n", log, why);
+    if (fd >= 0) close(fd);
+    return ok;
 }
 
 /* The key lies beside the log until the log reveals it, so that a run which was cut off goes on
@@ -365,6 +376,23 @@ static bool read_depth(const char *text, ts_depth *d)
     return !text;
 }
 
+/* False, and a line about it, where an entrant would run free. */
+static bool is_confined(const ts_court *c)
+{
+    unsigned lacks = 0;
+    char     text[128];
+    for (int i = 0; i < c->n && !c->unsafe; i++)
+        lacks |= c->contender[i]->entry.cls == TS_SEALED ? c->machine.sealed_lacks
+                                                         : c->machine.host_lacks;
+    ts_held_names(lacks, text, sizeof text);
+    if (lacks)
+        fprintf(stderr,
+                "touchstone: untrusted code is not run here, where these are missing: %s; --unsafe "
+                "runs it all the same\n",
+                text);
+    return !lacks;
+}
+
 int ts_tool_judge(int argc, char **argv)
 {
     static ts_court c;
@@ -389,6 +417,7 @@ int ts_tool_judge(int argc, char **argv)
           &o.seed },
         { "--json", "FILE|-", "write verdicts, or --selfcheck's guarantees, as JSON", &o.json },
         { "--replay", "LOG", "judge again from the key in LOG and compare verdicts", &o.replay },
+        { "--unsafe", NULL, "run entrants even where this machine cannot confine them", &c.unsafe },
         { "--selfcheck", NULL, "test this machine's sandbox guarantees and exit", &o.selfcheck },
         { NULL, NULL, NULL, NULL },
     };
@@ -409,8 +438,12 @@ int ts_tool_judge(int argc, char **argv)
         return TS_EXIT_BROKEN;
     }
     if (o.selfcheck) return ts_selfcheck(c.device == TS_CUDA ? &c.survey : NULL, o.json);
-    char passing[64]; /* one case again is no new verdict: its log goes when it has been shown */
-    snprintf(passing, sizeof passing, "/tmp/touchstone-case-%ld", (long)getpid());
+    char passing[TS_LITTER_PATH + 8] = ""; /* one case again is no new verdict: its log goes */
+    if ((c.only || o.replay) && !ts_litter(passing)) {
+        fprintf(stderr, "touchstone: no temporary folder\n");
+        return TS_EXIT_BROKEN;
+    }
+    strcat(passing, "/log");
     if (c.only) o.log = passing;
     uint64_t seed = 0;
     if (o.seed && !ts_parse_u64("--seed", o.seed, &seed)) return TS_EXIT_USAGE;
@@ -441,6 +474,8 @@ int ts_tool_judge(int argc, char **argv)
                 c.machine.why);
         return TS_EXIT_BROKEN;
     }
+    if (c.device == TS_CUDA) ts_guarantee_device(&c.machine);
+    if (!is_confined(&c)) return TS_EXIT_BROKEN;
     if (!o.replay) return sit(&c, &o, given[0] != NULL);
     ts_records was;
     char       why[TS_WHY];

@@ -48,6 +48,7 @@ int ts_selfcheck(const ts_survey *device, const char *json)
     ts_json             *root;
     if (!ts_json_open(json, &root)) return TS_EXIT_BROKEN;
     const bool works = ts_guarantee_all(&g);
+    if (device) ts_guarantee_device(&g);
     if (device) ts_fact_all(&g);
     /* Standard output is the JSON's where that goes there. */
     print(json && *json == '-' && !json[1] ? stderr : stdout, &g, device);

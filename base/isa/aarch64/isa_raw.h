@@ -28,6 +28,7 @@ enum {
     NR_EXECVE = 221,
     NR_MMAP = 222,
     NR_MPROTECT = 226,
+    NR_PRLIMIT = 261,
     NR_PEEK = 270,  /* process_vm_readv */
     NR_MEMFD = 279, /* memfd_create */
 };

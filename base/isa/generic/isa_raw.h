@@ -26,6 +26,7 @@ enum {
     NR_TGKILL,
     NR_OPENAT,
     NR_DUP3,
+    NR_PRLIMIT,
     NR_PEEK,
     NR_MEMFD,
 };

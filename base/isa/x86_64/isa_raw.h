@@ -28,6 +28,7 @@ enum {
     NR_TGKILL = 234,
     NR_OPENAT = 257,
     NR_DUP3 = 292,
+    NR_PRLIMIT = 302,
     NR_PEEK = 310,  /* process_vm_readv */
     NR_MEMFD = 319, /* memfd_create */
 };

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cage_memory.c - memory that an entrant uses beside what it is given: pages of its own process,
+ * and pages of the block that are nobody's. What the kernel knows of both is asked while it is
+ * frozen. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cage_inside.h"
+
+/* "VmHWM:	    1234 kB" in bytes; 0: not there. */
+static size_t field(const char *text, const char *name)
+{
+    const char        *at = strstr(text, name);
+    unsigned long long kib = 0;
+    if (at) sscanf(at + strlen(name), " %llu", &kib);
+    return (size_t)kib << 10;
+}
+
+size_t ts_cage_peak_bytes(const ts_cage *c)
+{
+    char path[64], text[4096];
+    snprintf(path, sizeof path, "/proc/%d/status", (int)c->pid);
+    const int     fd = c->pid ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    const ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
+    if (fd >= 0) close(fd);
+    text[n > 0 ? n : 0] = 0;
+    /* Programs and libraries are files; the block is ours, and no more of what is shared than it.
+     */
+    const size_t block = c->region_bytes + sizeof *c->control, shared = field(text, "RssShmem:");
+    const size_t peak = field(text, "VmHWM:");
+    const size_t given = field(text, "RssFile:") + (shared < block ? shared : block);
+    return peak > given ? peak - given : 0;
+}
+
+/* The kernel forgets what was the most, and so do we: what lay in the block may be there no more.
+ */
+void ts_cage_weigh_from_now(ts_cage *c)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/clear_refs", (int)c->pid);
+    const int fd = c->pid ? open(path, O_WRONLY | O_CLOEXEC) : -1;
+    if (fd >= 0 && write(fd, "5", 1) != 1) {} /* then more is counted than there was */
+    if (fd >= 0) close(fd);
+    c->before_bytes = ts_cage_peak_bytes(c);
+}
+
+size_t ts_cage_before_bytes(const ts_cage *c)
+{
+    return c->before_bytes;
+}
+
+/* Whether the file has a page that begins in [lo, hi). */
+static bool has_page(const ts_cage *c, int fd, const unsigned char *lo, const unsigned char *hi)
+{
+    const off_t at = lo < hi ? lseek(fd, lo - c->region, SEEK_DATA) : -1;
+    return at >= 0 && at < hi - c->region;
+}
+
+static unsigned char *page_up(unsigned char *p)
+{
+    return (unsigned char *)(((uintptr_t)p + ts_page() - 1) / ts_page() * ts_page());
+}
+
+static unsigned char *page_down(unsigned char *p)
+{
+    return (unsigned char *)((uintptr_t)p / ts_page() * ts_page());
+}
+
+/* What was not asked for, and what does not begin with a band, has no pages. */
+void ts_cage_take_workspace(ts_cage *c, unsigned char *granted)
+{
+    unsigned char *const end = granted ? page_down(granted - ts_page()) : c->workspace_hi;
+    if (c->keeper || c->workspace_lo >= end) return;
+    fallocate(c->out_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, c->workspace_lo - c->region,
+              end - c->workspace_lo);
+}
+
+void ts_cage_look_beside(const ts_cage *c, const ts_slot *s, unsigned char *granted, ts_call *r)
+{
+    unsigned char *const end = granted ? page_down(granted - ts_page()) : c->workspace_hi;
+    if (c->keeper || r->flaw.fault) return;
+    if (has_page(c, c->out_fd, c->workspace_lo, end))
+        r->flaw = (ts_flaw) { .fault = TS_FAULT_BEFORE, .what = "workspace" };
+    for (int i = 0; i < s->arena.n; i++) {
+        const ts_arena_buf *b = &s->arena.buf[i];
+        unsigned char      *lo, *hi;
+        const int           fd = b->b.role == TS_IN ? c->in_fd : c->out_fd;
+        for (int64_t row = 0; ts_arena_far(b) && row + 1 < b->b.n_rows; row++) {
+            ts_arena_gap(b, row, &lo, &hi);
+            if (has_page(c, fd, page_up(lo), page_down(hi)))
+                r->flaw = (ts_flaw) { .fault = TS_FAULT_GAP, .what = b->b.name, .row = row };
+        }
+    }
+}

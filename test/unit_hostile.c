@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* unit_hostile.c - timed shapes with other contents: which families there are of each task, that
+ * their buffers are the timed ones', and that the oracle's own answers follow from the inputs. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "court.h"
+#include "hostile.h"
+#include "unit.h"
+
+static const ts_case *smallest_timed(const ts_task *t)
+{
+    const ts_case *best = NULL;
+    for (const ts_case *c = t->cases(); c->use; c++)
+        if (c->use & (TS_USE_TIME | TS_USE_JUDGE) && !(c->use & TS_USE_LARGE) &&
+            c->dtype == TS_F32 && !strcmp(c->family, "normal") && t->cost(c).bytes >= 4e5 &&
+            (!best || t->cost(c).bytes < t->cost(best).bytes))
+            best = c;
+    return best;
+}
+
+/* How many of them have the timed case's buffers; all are set up and answered. */
+static int ask(const ts_task *t, const ts_case *timed, const ts_case *all, int n)
+{
+    static ts_arena m[2];
+    static bool     open;
+    void           *args = calloc(2, t->args_bytes);
+    int             n_alike = 0;
+    if (!open) open = ts_arena_open(&m[0]) && ts_arena_open(&m[1]);
+    if (!open || !args) abort();
+    ts_arena_setup(&m[0], t, timed, 1, args);
+    for (int i = 0; i < n; i++) {
+        void *const mine = (char *)args + t->args_bytes;
+        ts_arena_setup(&m[1], t, &all[i], 1, mine);
+        ts_want *want = calloc(t->n_want(&all[i]) + 1, sizeof *want);
+        if (!want) abort();
+        t->oracle(&all[i], mine, want);
+        n_alike += ts_alike(&m[0], &m[1]);
+        free(want);
+    }
+    ts_arena_clear(&m[0]);
+    ts_arena_clear(&m[1]);
+    free(args);
+    return n_alike;
+}
+
+static bool has(const ts_case *all, int n, const char *family, int64_t heat)
+{
+    for (int i = 0; i < n; i++)
+        if (!strcmp(all[i].family, family) && (!heat || all[i].dim[4] == heat)) return true;
+    return false;
+}
+
+static void every_task_has_some(void **state)
+{
+    (void)state;
+    for (int i = 0; ts_tasks[i]; i++) {
+        const ts_task *t = ts_tasks[i];
+        const ts_case *timed = smallest_timed(t);
+        ts_case        all[TS_HOSTILE];
+        if (!timed) continue;
+        const int n = ts_hostile_of(t, timed, 7, all), n_alike = ask(t, timed, all, n);
+        printf("%s: %d of %d\n", t->name, n_alike, n);
+        if (!t->exports && strcmp(t->buffer[0], "word")) {
+            assert_true(n >= 8);
+            assert_int_equal(n_alike, n);
+        }
+    }
+}
+
+static void of_softmax_there_are_these(void **state)
+{
+    const char *const family[] = { "sick",      "offset",    "offset30", "spike", "masked", "ties",
+                                   "underflow", "subnormal", "flat",     "cold",  "hot" };
+    const ts_task    *t = ts_tasks[0];
+    ts_case           all[TS_HOSTILE], again[TS_HOSTILE];
+    int               n_moved = 0;
+    (void)state;
+    for (int i = 0; ts_tasks[i]; i++)
+        if (!strcmp(ts_tasks[i]->name, "softmax_topk")) t = ts_tasks[i];
+    const ts_case *timed = smallest_timed(t);
+    const int      n = ts_hostile_of(t, timed, 7, all);
+    for (size_t k = 0; k < sizeof family / sizeof *family; k++)
+        assert_true(has(all, n, family[k], 0));
+    assert_true(has(all, n, "offset", 100) && has(all, n, "cold", 1000) && has(all, n, "hot", 30));
+    assert_int_equal(ts_hostile_of(t, timed, 7, again), n); /* the same from the same seed */
+    for (int k = 0; k < n; k++) assert_string_equal(all[k].family, again[k].family);
+    ts_hostile_of(t, timed, 8, again);
+    for (int k = 0; k < n; k++) n_moved += strcmp(all[k].family, again[k].family) != 0;
+    assert_true(n_moved > n / 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(every_task_has_some),
+                                        cmocka_unit_test(of_softmax_there_are_these) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
