@@ -38,7 +38,7 @@ static void asks_every_family(ts_depth depth, ts_class cls)
             const int      n = ts_court_draw(&c, *t, cls, NULL, number);
             for (const ts_case *one = (*t)->cases(); one->use; one++) {
                 char name[192];
-                if (!ts_case_checks(one, TS_CPU)) continue;
+                if (!ts_case_checks(one, TS_CPU) || one->use & TS_USE_COVER) continue;
                 if (cls == TS_PYTHON && depth != TS_FULL && !strcmp(one->family, "far")) continue;
                 ts_case_string(*t, one, 0, name, sizeof name);
                 if (!is_drawn(*t, one, number, n))
