@@ -12,9 +12,9 @@ static const char *const numerics[] = { "offset",    "offset8",   "offset30", "t
                                         "long",      NULL };
 static const char *const special[] = { "sick",       "sick_one",    "sick_inf",    "masked",
                                        "all_masked", "zeros",       "half_masked", "holes",
-                                       "window",     "window_only", "sized",       "ragged",
-                                       "padding",    "empty",       "bad_code",    "bad_scale",
-                                       "bad_latent", "past_f16",    NULL };
+                                       "window",     "window_only", "window_long", "sized",
+                                       "ragged",     "padding",     "empty",       "bad_code",
+                                       "bad_scale",  "bad_latent",  "past_f16",    NULL };
 
 static bool is_among(const char *name, const char *const *list)
 {
