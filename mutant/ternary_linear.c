@@ -305,7 +305,8 @@ static bool tl_linear_there(const ts_ternary_linear_args *a)
 
 static bool tl_linear_packed_there(const ts_ternary_linear_packed_args *a)
 {
-    return a->d.n_out == 0 || a->d.n_in == 0 || a->d.n_rows == 0 || (a->code && a->in && a->y);
+    return a->d.n_out == 0 || a->d.n_in == 0 || a->d.n_rows == 0 ||
+           (a->code && a->scale && a->in && a->y);
 }
 
 static bool tl_linear_backward_there(const ts_ternary_linear_backward_args *a)
