@@ -58,7 +58,7 @@ static bool affordable(const ts_case *c)
     /* The norm of a vector of zeros has no figure that could be compared. */
     if (!strcmp(c->family, "zeros") && (W < 8 || c->dim[EPS_POWER])) return false;
     const int64_t n = m[VOCAB] * W + m[LAYERS] * W * (heads + 3 * ffn_of(W));
-    return n <= 40000 && n * m[BATCH] * m[TOKENS] <= 400000;
+    return n <= 40000 && n * m[BATCH] * m[TOKENS] <= 120000;
 }
 
 static void multiply_heads(ts_case *c)
