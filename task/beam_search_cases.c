@@ -27,6 +27,8 @@ static const ts_case some[] = {
     { CHECK, TS_F32, { 3, 11, 3, 0, 5, 60, 2, HASH }, "normal" },
     { CHECK, TS_F32, { 3, 33, 5, 1, 5, 60, 2, HASH }, "normal" },
     { CHECK, TS_F32, { 17, 31, 7, 9, 50, 60, 5, HASH }, "normal" },
+    { CHECK, TS_F32, { 2, 97, 20, 4, 3, 60, 2, HASH }, "normal" },
+    { CHECK, TS_F32, { 1, 33, 40, 3, 3, 0, -1, HASH }, "normal" },
     { CHECK, TS_F32, { 2, 4099, 8, 4, 5, 0, 9, HASH }, "normal" },
     { CHECK, TS_F32, { 5, 50257, 16, 5, 50, 60, 50256, HASH }, "normal" },
     /* where every position counts, and where the law is written down prefix by prefix */

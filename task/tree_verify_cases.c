@@ -38,6 +38,8 @@ static const ts_case some[] = {
     { CHECK, TS_F32, { 24, 97, 3, 2, 4, 0, HASH }, "chain" },
     { CHECK, TS_F32, { 24, 31, 3, 7, 4, 50, HASH }, "chain" },
     { CHECK, TS_F32, { 9, 97, 3, 4, 6, 0, HASH }, "star" },
+    { CHECK, TS_F32, { 200, 97, 3, 4, 2, 0, HASH }, "star" },
+    { CHECK, TS_F32, { 300, 257, 9, 30, 1, 0, HASH }, "normal" },
     { CHECK, TS_F32, { 30, 97, 3, 9, 6, 0, HASH }, "breadth" },
     { CHECK, TS_F32, { 30, 97, 3, 9, 4, 0, ROPE }, "breadth" },
     { CHECK, TS_F32, { 26, 97, 3, 9, 6, 0, HASH }, "depth" },
@@ -72,6 +74,9 @@ static const ts_case some[] = {
     { CHECK, TS_F32, { 12, 97, 5, 8, 1, 0, HASH }, "fails" },
     { CHECK, TS_F32, { 9, 33, 2, 1, 2, 100, HASH }, "fails" },
     { CHECK, TS_F32, { 0, 11, 3, 4, 1, 0, HASH }, "fails" },
+    /* where a temperature of a few hundredths still leaves a choice */
+    { CHECK, TS_F32, { 9, 33, 2, 6, 4, 1, TABLE }, "cold" },
+    { CHECK, TS_F32, { 9, 12, 3, 6, 4, 4, TABLE }, "cold" },
     /* a draw of nothing, and tokens before the first that can be */
     { CHECK, TS_F32, { 9, 12, 2, 4, 2, 100, TABLE }, "zero_u" },
     { CHECK, TS_F32, { 5, 97, 3, 3, 1, 30, TABLE }, "zero_u" },

@@ -75,7 +75,7 @@ int64_t ts_tree_script_words(const ts_case *c)
 int64_t ts_tree_model_states(const ts_case *c)
 {
     if (c->dim[MODEL] == TS_TOY_ROWS) return 8;
-    if (is(c, "ties") || is(c, "zero_u")) return 1;
+    if (is(c, "ties") || is(c, "zero_u") || is(c, "cold")) return 1;
     return c->dim[MODEL] == TS_TOY_TABLE ? ts_tree_states(c->dim[VOCAB], ts_tree_most_rows(c)) : 0;
 }
 
@@ -200,7 +200,9 @@ static void draw_model(const ts_case *c, uint64_t seed, ts_drawn *m)
     const int64_t n = ts_tree_model_states(c);
     ts_model_draw(m, (int)c->dim[MODEL], seed, c->dim[VOCAB], n);
     for (int64_t i = 0; c->dim[MODEL] == TS_TOY_TABLE && i < n * c->dim[VOCAB]; i++)
-        ts_model_row(m, 0)[i] = is(c, "ties") ? (float)(i % 3) : (float)(2 * ts_normal(seed, i));
+        ts_model_row(m, 0)[i] = is(c, "ties")   ? (float)(i % 3)
+                                : is(c, "cold") ? (float)(0.02 * ts_normal(seed, i))
+                                                : (float)(2 * ts_normal(seed, i));
     if (is(c, "masked")) m->word[TS_TOY_OPEN] = 200;
     for (int64_t i = 0; is(c, "zero_u") && i < n * c->dim[VOCAB]; i++)
         if (i % c->dim[VOCAB] < c->dim[VOCAB] / 2) ts_model_row(m, 0)[i] = -INFINITY;
