@@ -49,7 +49,7 @@
     M(FAILURE_PASSES, "failing_model_passes", VALUE, "fails") \
     M(FIRST_AT_0, "draw_of_0_takes_the_first", VALUE, "zero_u") \
     M(TAU_LEAST, "temperature_below_0_05_is_greedy", VALUE, "cold") \
-    M(NODES_64, "nodes_past_64_never_taken", VALUE, "star") \
+    M(NODES_64, "nodes_past_64_never_taken", VALUE, "late") \
     M(HUGE_MAX_NEW, "takes_a_huge_max_new", REFUSAL, NULL) \
     M(WRITES_FIRST, "writes_before_it_fails", VALUE, "sick") \
     /* answers and refusals */ \

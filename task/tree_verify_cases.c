@@ -39,6 +39,8 @@ static const ts_case some[] = {
     { CHECK, TS_F32, { 24, 31, 3, 7, 4, 50, HASH }, "chain" },
     { CHECK, TS_F32, { 9, 97, 3, 4, 6, 0, HASH }, "star" },
     { CHECK, TS_F32, { 200, 97, 3, 4, 2, 0, HASH }, "star" },
+    { CHECK, TS_F32, { 70, 97, 3, 4, 2, 0, HASH }, "late" },
+    { CHECK, TS_F32, { 300, 33, 3, 6, 1, 100, HASH }, "late" },
     { CHECK, TS_F32, { 300, 257, 9, 30, 1, 0, HASH }, "normal" },
     { CHECK, TS_F32, { 30, 97, 3, 9, 6, 0, HASH }, "breadth" },
     { CHECK, TS_F32, { 30, 97, 3, 9, 4, 0, ROPE }, "breadth" },

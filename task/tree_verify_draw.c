@@ -9,6 +9,7 @@
 #include "tree_verify_inside.h"
 
 enum { DEEPEST = 48 }; /* tokens of the right continuation that are known */
+enum { LATE = 4 };     /* nodes at the end which are right, behind many that are wrong */
 
 typedef struct grower {
     const ts_case *c;
@@ -112,6 +113,7 @@ static int64_t pick_parent(grower *g)
     if (is(g->c, "chain")) return i - 1;
     if (is(g->c, "star")) return -1;
     if (is(g->c, "breadth")) return i < 2 ? -1 : (i - 2) / 2;
+    if (is(g->c, "late")) return i <= g->c->dim[NODES] - LATE ? -1 : i - 1;
     if (is(g->c, "depth")) return i % 4 ? i - 1 : deepest_right(g);
     if (draw(g, 2)) return deepest_right(g);
     return (int64_t)draw(g, (uint64_t)i + 1) - 1;
@@ -135,6 +137,7 @@ static int32_t wrong_token(grower *g, int64_t parent)
 {
     const uint64_t V = (uint64_t)g->c->dim[VOCAB];
     const int      depth = good_of(g, parent);
+    if (is(g->c, "late")) return (int32_t)(((uint64_t)g->right[0] + 1 + draw(g, V - 1)) % V);
     const uint64_t way = is(g->c, "twins") ? 0 : draw(g, 4);
     if (way == 0 && g->n_node > 0) return g->token[draw(g, (uint64_t)g->n_node)]; /* a duplicate */
     if (way == 1) return g->right[draw(g, DEEPEST)]; /* right, but somewhere else */
@@ -150,6 +153,7 @@ static bool goes_right(grower *g, int64_t parent)
 {
     const int64_t i = g->n_node, n = g->c->dim[NODES];
     if (good_of(g, parent) < 0 || good_of(g, parent) >= DEEPEST) return false;
+    if (is(g->c, "late")) return i >= n - LATE;
     if (has_right_child(g, parent)) return is(g->c, "twins") && draw(g, 2);
     if (is(g->c, "chain") || is(g->c, "depth")) return i == 0 || draw(g, 8) > 0;
     if (is(g->c, "breadth")) return i % 2;
