@@ -260,10 +260,13 @@ static ts_status check(const fwd_args *a, const ts_exec *x, trap t)
                     : t == TAKES_257      ? LET_257
                     : t == TAKES_OVERFLOW ? LET_OVERFLOW
                     : t == TAKES_DTYPE    ? LET_DTYPE
+                    : t == TAKES_LENGTH   ? LET_LENGTH
                                           : 0;
     if (!a || !x) return TS_E_ARG;
-    const bool q = a->d.n_batch > 0 && a->d.n_q > 0, k = a->d.n_batch > 0 && a->d.n_k > 0;
-    return attention_door(&a->d, (!q || (a->q && a->o)) && (!k || (a->k && a->v)), let);
+    const bool      q = a->d.n_batch > 0 && a->d.n_q > 0, k = a->d.n_batch > 0 && a->d.n_k > 0;
+    const ts_status s =
+        attention_door(&a->d, (!q || (a->q && a->o)) && (!k || (a->k && a->v)), let);
+    return s || x->device != TS_CPU ? s : attention_lengths(&a->d, a->kv_len, let);
 }
 
 static ts_status workspace(const void *args, const ts_exec *x, size_t *n_bytes)

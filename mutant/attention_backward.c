@@ -259,12 +259,14 @@ static ts_status check(const bwd_args *a, const ts_exec *x, trap t)
                     : t == TAKES_WINDOW ? LET_WINDOW
                     : t == TAKES_HEADS  ? LET_HEADS
                     : t == TAKES_DTYPE  ? LET_DTYPE
+                    : t == TAKES_LENGTH ? LET_LENGTH
                                         : 0;
     if (!a || !x) return TS_E_ARG;
     const bool q = a->q && a->o && a->dout && a->lse && a->dq, k = a->k && a->v && a->dk && a->dv;
     const bool some = a->d.n_batch > 0;
-    return attention_door(&a->d, (q || !some || a->d.n_q <= 0) && (k || !some || a->d.n_k <= 0),
-                          let);
+    const ts_status s =
+        attention_door(&a->d, (q || !some || a->d.n_q <= 0) && (k || !some || a->d.n_k <= 0), let);
+    return s || x->device != TS_CPU ? s : attention_lengths(&a->d, a->kv_len, let);
 }
 
 static ts_status run(const void *args, const ts_exec *x, trap t)

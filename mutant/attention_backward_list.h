@@ -75,6 +75,7 @@
     M(REFUSES_F64, "refuses_f64", STATUS, NULL) \
     M(REFUSES_MORE_Q, "refuses_more_queries_than_keys", STATUS, NULL) \
     M(TAKES_ARG, "accepts_bad_arguments", REFUSAL, NULL) \
+    M(TAKES_LENGTH, "accepts_kv_len_out_of_range", REFUSAL, NULL) \
     M(TAKES_WINDOW, "accepts_window_without_causal", REFUSAL, NULL) \
     M(TAKES_HEADS, "accepts_heads_that_do_not_divide", REFUSAL, NULL) \
     M(TAKES_DTYPE, "accepts_bad_dtype", REFUSAL, NULL) \

@@ -88,6 +88,7 @@
     M(TAKES_257, "accepts_head_dim_257", REFUSAL, NULL, NULL) \
     M(TAKES_OVERFLOW, "accepts_overflowing_extent", REFUSAL, NULL, NULL) \
     M(TAKES_DTYPE, "accepts_bad_dtype", REFUSAL, NULL, NULL) \
+    M(TAKES_LENGTH, "accepts_kv_len_out_of_range", REFUSAL, NULL, NULL) \
     M(WRITES_FIRST, "writes_then_refuses", REFUSAL, NULL, NULL) \
     M(REFUSES_ODD, "refuses_with_another_status", REFUSAL, NULL, NULL)
 

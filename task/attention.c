@@ -194,11 +194,11 @@ static bool spoil(int i, void *args, ts_exec *x, ts_status *must)
 {
     fwd_args          *a = args;
     const void **const in[] = { &a->q, &a->k, &a->v };
-    (void)x;
-    if (i >= 4) return ts_attention_spoil(i - 4, &a->d, must);
+    if (i >= 4 && ts_attention_spoil(i - 4, &a->d, must)) return true;
     *must = TS_E_ARG;
     if (i < 3) *in[i] = NULL;
-    else a->o = NULL;
+    else if (i == 3) a->o = NULL;
+    else return ts_attention_spoil_lengths(i - 4, x, a->q, &a->kv_len);
     return true;
 }
 
