@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* draw.c - which cases an entrant is asked: some of every kind, in an order that nobody knows
- * before. */
+/* draw.c - which cases an entrant is asked: some of every kind, and those in which every class of
+ * every parameter is; in an order that nobody knows before. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "court.h"
+#include "cover.h"
 
 /* Cases of each category that are drawn, and how large one may be. One of every family in every
  * dtype is, however many those are, and at normal depth one of every group: unit tests hold it to
@@ -22,6 +23,7 @@ typedef struct drawn {
     int            number, place; /* of the case; in the order drawn */
     int            turn, n_alike; /* how many of its group stand before it, and are there at all */
     bool           first;         /* of its family, in its dtype */
+    bool           covers;        /* a class that no other one drawn has, or a pair of them */
     const ts_case *c;
     ts_category    category;
     uint64_t       group;
@@ -82,6 +84,7 @@ static bool fits(const ts_court *c, const ts_task *t, ts_class cls, const ts_sco
     if (!may_ask(c, t, cls, s, one)) return false;
     if (bytes <= DEPTH[c->depth].bytes) return true;
     for (const ts_case *other = t->cases(); other->use; other++) {
+        if (other->use & TS_USE_COVER) continue;
         const double others = t->cost(other).bytes;
         const bool   less = others < bytes || (others == bytes && other < one);
         if (less && may_ask(c, t, cls, s, other) && alike(t, one, other)) return false;
@@ -104,16 +107,58 @@ static int shuffle(const ts_court *c, const ts_task *t, ts_class cls, const ts_s
         if (!fits(c, t, cls, s, one)) continue;
         d[m] = (drawn) { .number = order[i], .place = m, .first = true, .c = one };
         d[m].category = ts_case_category(t, one), d[m].group = ts_case_group(t, one);
-        for (int k = 0; k < m && d[m].first; k++) d[m].first = !alike(t, d[k].c, one);
+        d[m].first = !(one->use & TS_USE_COVER);
+        for (int k = 0; k < m && d[m].first; k++)
+            d[m].first = d[k].c->use & TS_USE_COVER || !alike(t, d[k].c, one);
         m++;
     }
     return m;
 }
 
+/* ---- covering cases ---- */
+
+typedef bool seen[TS_MAX_AXES][TS_MAX_FAMILIES];
+
+/* How many classes the case has that were not seen in its dtype. */
+static int news(const ts_cover *v, const drawn *d, seen *of_dtype, bool mark)
+{
+    int n = 0;
+    for (int a = 0; a < TS_MAX_AXES; a++) {
+        const int cls = ts_cover_class(v, d->c, a);
+        if (cls < 0) continue;
+        n += !of_dtype[d->c->dtype][a][cls];
+        of_dtype[d->c->dtype][a][cls] |= mark;
+    }
+    return n;
+}
+
+/* All of them; or as few as have every class of every parameter in every dtype, the richest first.
+ */
+static void choose_covering(const ts_cover *v, drawn *d, int n, bool all)
+{
+    static seen of_dtype[TS_I32 + 1];
+    memset(of_dtype, 0, sizeof of_dtype);
+    for (int i = 0; i < n; i++) d[i].covers = all && d[i].c->use & TS_USE_COVER;
+    while (v && !all) {
+        int best = -1, most = 0;
+        for (int i = 0; i < n; i++) {
+            if (!(d[i].c->use & TS_USE_COVER) || d[i].covers) continue;
+            const int k = news(v, &d[i], of_dtype, false);
+            if (k > most) best = i, most = k;
+        }
+        if (best < 0) return;
+        d[best].covers = true;
+        news(v, &d[best], of_dtype, true);
+    }
+}
+
+/* ---- the others ---- */
+
 static void count_alike(drawn *d, int n)
 {
     for (int i = 0; i < n; i++)
         for (int k = 0; k < n; k++) {
+            if ((d[i].c->use | d[k].c->use) & TS_USE_COVER) continue;
             const bool alike = d[i].group == d[k].group && d[i].category == d[k].category;
             d[i].n_alike += alike;
             d[i].turn += alike && k < i;
@@ -146,10 +191,13 @@ int ts_court_draw(const ts_court *c, const ts_task *t, ts_class cls, const ts_sc
     if (c->only) return (number[0] = only_case(c, t, &seed)) >= 0;
     const int n = shuffle(c, t, cls, s, d);
     const int most = ts_in_python(cls) ? DEPTH[c->depth].python : DEPTH[c->depth].cases;
+    choose_covering(t->cover, d, n, c->depth >= TS_NORMAL && !ts_in_python(cls));
     count_alike(d, n);
     qsort(d, (size_t)n, sizeof *d, by_turn);
-    for (int i = 0; i < n; i++)
-        if (taken[d[i].category]++ < most || d[i].first) d[m++] = d[i];
+    for (int i = 0; i < n; i++) {
+        const bool cover = d[i].c->use & TS_USE_COVER;
+        if (cover ? d[i].covers : taken[d[i].category]++ < most || d[i].first) d[m++] = d[i];
+    }
     qsort(d, (size_t)m, sizeof *d, by_place);
     for (int i = 0; i < m; i++) number[i] = d[i].number;
     return m;

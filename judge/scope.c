@@ -91,8 +91,10 @@ static double share_of(const ts_scope *s, const ts_task *t, ts_device d)
     for (size_t i = 0; i < n; i++) group[i] = ts_case_group(t, &all[i]);
     for (size_t i = 0; i < n; i++) {
         double alike = 0;
-        if (!ts_case_checks(&all[i], d)) continue;
-        for (size_t k = 0; k < n; k++) alike += group[k] == group[i] && ts_case_checks(&all[k], d);
+        if (!ts_case_checks(&all[i], d) || all[i].use & TS_USE_COVER) continue;
+        for (size_t k = 0; k < n; k++)
+            alike +=
+                group[k] == group[i] && ts_case_checks(&all[k], d) && !(all[k].use & TS_USE_COVER);
         groups += 1 / alike;
         if (ts_scope_takes(s, t, &all[i])) sum += 1 / alike;
     }

@@ -2,6 +2,7 @@
 /* attention.c - one honest forward attention over tiles of keys, with one trap to fall into. The
  * mutants are in attention_list.h. Not here: a hidden slab of scores, which no answer shows; peaks
  * are measured from outside. */
+#include <float.h>
 #include <string.h>
 
 #include "attention_cuda_list.h"
@@ -43,6 +44,7 @@ static bool sees(const row *r, int64_t j)
     if (!d->causal || r->t == FULL_MASK) return true;
     if (r->t == LOCAL_MASK) return j % TILE <= r->i % TILE;
     if (j > last - (r->t == STRICT)) return false;
+    if (r->t == WINDOW_4096 && d->window > 4096) return last - j < 4096;
     return d->window == 0 || r->t == NO_WINDOW || last - j < d->window + (r->t == WIDE_WINDOW);
 }
 
@@ -81,12 +83,17 @@ static double score(const row *r, int64_t j)
     const ts_attention_dims *d = &r->a->d;
     const int64_t            q = query_at(r), k = key_at(r, j), D = d->head_dim;
     double                   sum = 0, scale = d->scale;
-    for (int64_t e = 0; e < (r->t == DOT_TAIL && D > 8 ? D / 8 * 8 : D); e++)
+    const int64_t            whole = r->t == DOT_TAIL && D > 8                  ? D / 8 * 8
+                                     : r->t == DIM_256 && D > 128 && D < WIDEST ? 128
+                                                                                : D;
+    for (int64_t e = 0; e < whole; e++)
         sum += ts_load(r->a->q, d->dtype, q + e) * ts_load(r->a->k, d->dtype, k + e);
     if (r->t == NO_SCALE) scale = 1;
     if (r->t == ROOT_SCALE) scale = 1 / sqrt((double)D);
     if (r->t == SCALE_SIGN) scale = fabs(scale);
+    if (r->t == SCALE_0 && scale == 0) scale = 1 / sqrt((double)D);
     sum *= scale;
+    if (r->t == OVERFLOWS && fabs(sum) > (double)FLT_MAX) return NAN;
     if (r->t == NAN_SWALLOWED && isnan(sum)) return -INFINITY;
     return r->t == HALF_SCORES ? attention_rounded(TS_BF16, sum) : sum;
 }
@@ -253,10 +260,13 @@ static ts_status check(const fwd_args *a, const ts_exec *x, trap t)
                     : t == TAKES_257      ? LET_257
                     : t == TAKES_OVERFLOW ? LET_OVERFLOW
                     : t == TAKES_DTYPE    ? LET_DTYPE
+                    : t == TAKES_LENGTH   ? LET_LENGTH
                                           : 0;
     if (!a || !x) return TS_E_ARG;
-    const bool q = a->d.n_batch > 0 && a->d.n_q > 0, k = a->d.n_batch > 0 && a->d.n_k > 0;
-    return attention_door(&a->d, (!q || (a->q && a->o)) && (!k || (a->k && a->v)), let);
+    const bool      q = a->d.n_batch > 0 && a->d.n_q > 0, k = a->d.n_batch > 0 && a->d.n_k > 0;
+    const ts_status s =
+        attention_door(&a->d, (!q || (a->q && a->o)) && (!k || (a->k && a->v)), let);
+    return s || x->device != TS_CPU ? s : attention_lengths(&a->d, a->kv_len, let);
 }
 
 static ts_status workspace(const void *args, const ts_exec *x, size_t *n_bytes)

@@ -2,6 +2,7 @@
 /* attention_backward.c - one honest backward pass of attention, pair by pair, with one trap to fall
  * into. The mutants are in attention_backward_list.h. Not here: a slab of scores that is kept,
  * which no answer shows; peaks are measured from outside. */
+#include <float.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -64,6 +65,7 @@ static bool sees(const pair *p)
     if (p->t == TAIL && p->j >= d->n_k / TILE * TILE && d->n_k > TILE) return false;
     if (!d->causal || p->t == NO_MASK) return true;
     if (p->j > last - (p->t == STRICT)) return false;
+    if (p->t == WINDOW_4096 && d->window > 4096) return last - p->j < 4096;
     return d->window == 0 || p->t == NO_WINDOW || last - p->j < d->window + (p->t == WIDE_WINDOW);
 }
 
@@ -74,15 +76,20 @@ static double dot(const pair *p, const void *x, int64_t x_at, const void *y, int
     const ts_attention_dims *d = &p->a->d;
     const int64_t            D = d->head_dim;
     double                   sum = 0;
-    for (int64_t e = 0; e < (p->t == DOT_TAIL && D > 8 ? D / 8 * 8 : D); e++)
+    const int64_t            whole = p->t == DOT_TAIL && D > 8               ? D / 8 * 8
+                                     : p->t == DIM_256 && D > 128 && D < 256 ? 128
+                                                                             : D;
+    for (int64_t e = 0; e < whole; e++)
         sum += ts_load(x, d->dtype, x_at + e) * ts_load(y, d->dtype, y_at + e);
     return sum;
 }
 
 static double score(const pair *p)
 {
-    const double scale = p->t == SCALE_SIGN ? fabs(p->a->d.scale) : p->a->d.scale;
+    double scale = p->t == SCALE_SIGN ? fabs(p->a->d.scale) : p->a->d.scale;
+    if (p->t == SCALE_0 && scale == 0) scale = 1 / sqrt((double)p->a->d.head_dim);
     const double s = scale * dot(p, p->a->q, q_at(p), p->a->k, k_at(p));
+    if (p->t == OVERFLOWS && fabs(s) > (double)FLT_MAX) return NAN;
     return p->t == HALF_SCORES ? attention_rounded(TS_BF16, s) : s;
 }
 
@@ -252,12 +259,14 @@ static ts_status check(const bwd_args *a, const ts_exec *x, trap t)
                     : t == TAKES_WINDOW ? LET_WINDOW
                     : t == TAKES_HEADS  ? LET_HEADS
                     : t == TAKES_DTYPE  ? LET_DTYPE
+                    : t == TAKES_LENGTH ? LET_LENGTH
                                         : 0;
     if (!a || !x) return TS_E_ARG;
     const bool q = a->q && a->o && a->dout && a->lse && a->dq, k = a->k && a->v && a->dk && a->dv;
     const bool some = a->d.n_batch > 0;
-    return attention_door(&a->d, (q || !some || a->d.n_q <= 0) && (k || !some || a->d.n_k <= 0),
-                          let);
+    const ts_status s =
+        attention_door(&a->d, (q || !some || a->d.n_q <= 0) && (k || !some || a->d.n_k <= 0), let);
+    return s || x->device != TS_CPU ? s : attention_lengths(&a->d, a->kv_len, let);
 }
 
 static ts_status run(const void *args, const ts_exec *x, trap t)

@@ -46,6 +46,10 @@
     M(FIRST_KEY, "causal_from_first_key", VALUE, NULL) \
     M(STRICT, "causal_strict", VALUE, NULL) \
     M(NO_WINDOW, "window_forgotten", VALUE, "window") \
+    M(WINDOW_4096, "window_no_more_than_4096", VALUE, "window_long") \
+    M(SCALE_0, "scale_0_is_no_scale", VALUE, NULL) \
+    M(DIM_256, "head_dim_rounded_to_128_or_256", VALUE, NULL) \
+    M(OVERFLOWS, "overflowing_score_is_nan", VALUE, "deep") \
     M(WIDE_WINDOW, "window_one_too_wide", VALUE, "window") \
     M(NO_LEN, "kv_len_forgotten", VALUE, "ragged") \
     M(PADDING, "padding_times_0", VALUE, "padding") \
@@ -71,6 +75,7 @@
     M(REFUSES_F64, "refuses_f64", STATUS, NULL) \
     M(REFUSES_MORE_Q, "refuses_more_queries_than_keys", STATUS, NULL) \
     M(TAKES_ARG, "accepts_bad_arguments", REFUSAL, NULL) \
+    M(TAKES_LENGTH, "accepts_kv_len_out_of_range", REFUSAL, NULL) \
     M(TAKES_WINDOW, "accepts_window_without_causal", REFUSAL, NULL) \
     M(TAKES_HEADS, "accepts_heads_that_do_not_divide", REFUSAL, NULL) \
     M(TAKES_DTYPE, "accepts_bad_dtype", REFUSAL, NULL) \

@@ -11,7 +11,15 @@
 #include "touchstone/attention.h"
 
 /* Which senseless calls are taken; 0: none. */
-enum { LET_ARG = 1, LET_WINDOW = 2, LET_HEADS = 4, LET_257 = 8, LET_OVERFLOW = 16, LET_DTYPE = 32 };
+enum {
+    LET_ARG = 1,
+    LET_WINDOW = 2,
+    LET_HEADS = 4,
+    LET_257 = 8,
+    LET_OVERFLOW = 16,
+    LET_DTYPE = 32,
+    LET_LENGTH = 64
+};
 
 static inline bool attention_overflows(const ts_attention_dims *d, int64_t n_head, int64_t n)
 {
@@ -35,6 +43,14 @@ static inline ts_status attention_door(const ts_attention_dims *d, bool has_all,
     if (attention_overflows(d, d->n_q_head, d->n_q) || attention_overflows(d, d->n_kv_head, d->n_k))
         return let & LET_OVERFLOW ? TS_OK : TS_E_SHAPE;
     if ((unsigned)d->dtype > TS_BF16) return let & LET_DTYPE ? TS_OK : TS_E_DTYPE;
+    return TS_OK;
+}
+
+static inline ts_status attention_lengths(const ts_attention_dims *d, const int32_t *kv_len,
+                                          int let)
+{
+    for (int64_t b = 0; kv_len && b < d->n_batch; b++)
+        if ((kv_len[b] < 0 || kv_len[b] > d->n_k) && !(let & LET_LENGTH)) return TS_E_ARG;
     return TS_OK;
 }
 

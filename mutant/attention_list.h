@@ -45,6 +45,10 @@
     M(NO_SCALE, "scale_missing", VALUE, NULL, NULL) \
     M(ROOT_SCALE, "scale_is_root_of_head_dim", VALUE, NULL, NULL) \
     M(SCALE_SIGN, "scale_made_positive", VALUE, "negative", NULL) \
+    M(SCALE_0, "scale_0_is_no_scale", VALUE, NULL, NULL) \
+    M(WINDOW_4096, "window_no_more_than_4096", VALUE, "window_long", NULL) \
+    M(DIM_256, "head_dim_rounded_to_128_or_256", VALUE, NULL, NULL) \
+    M(OVERFLOWS, "overflowing_score_is_nan", VALUE, "deep", NULL) \
     M(LSE_BASE_2, "lse_base_2", VALUE, NULL, NULL) \
     M(LSE_UNSCALED, "lse_unscaled", VALUE, NULL, NULL) \
     M(LSE_NO_MAX, "lse_without_max", VALUE, NULL, NULL) \
@@ -84,6 +88,7 @@
     M(TAKES_257, "accepts_head_dim_257", REFUSAL, NULL, NULL) \
     M(TAKES_OVERFLOW, "accepts_overflowing_extent", REFUSAL, NULL, NULL) \
     M(TAKES_DTYPE, "accepts_bad_dtype", REFUSAL, NULL, NULL) \
+    M(TAKES_LENGTH, "accepts_kv_len_out_of_range", REFUSAL, NULL, NULL) \
     M(WRITES_FIRST, "writes_then_refuses", REFUSAL, NULL, NULL) \
     M(REFUSES_ODD, "refuses_with_another_status", REFUSAL, NULL, NULL)
 

@@ -129,10 +129,11 @@ static bool reduce(state *s)
         double       max = -INFINITY, sum = 0;
         float        narrow = 0;
         for (int64_t t = 0; t < s->V; t++) {
-            if ((isnan(x[t]) || x[t] == INFINITY) && now != SICK_PASSES) return false;
+            if (isnan(x[t]) && now != SICK_PASSES && now != NAN_PASSES) return false;
+            if (x[t] == INFINITY && now != SICK_PASSES && now != INF_PASSES) return false;
             max = fmax(max, x[t]);
         }
-        if (max == -INFINITY && now != SICK_PASSES) return false;
+        if (max == -INFINITY && now != SICK_PASSES && now != NONE_PASSES) return false;
         for (int64_t t = 0; t < s->V; t++) {
             sum += exp((double)x[t] - max);
             narrow += expf(x[t] - (float)max);
@@ -147,6 +148,7 @@ static bool reduce(state *s)
 
 static bool is_before(const candidate *a, const candidate *b)
 {
+    if (now == NEAR_IS_EQUAL && fabs(a->score - b->score) < 1e-7) return a->token < b->token;
     if (a->score != b->score) return a->score > b->score;
     if (now == LAST_OF_EQUALS) return true;
     if (now == BY_TOKEN && a->token != b->token) return a->token < b->token;
@@ -157,8 +159,9 @@ static bool is_before(const candidate *a, const candidate *b)
 static void enter(state *s, candidate c)
 {
     int64_t j = s->n_best;
+    if (now == WIDTH_16 && j == 16 && !is_before(&c, &s->best[j - 1])) return;
     if (j == s->K && !is_before(&c, &s->best[j - 1])) return;
-    if (j == s->K) j--;
+    if (j == s->K || (now == WIDTH_16 && j == 16)) j--;
     else s->n_best++;
     for (; j > 0 && is_before(&c, &s->best[j - 1]); j--) s->best[j] = s->best[j - 1];
     s->best[j] = c;
@@ -299,7 +302,8 @@ static ts_status steps(state *s, int64_t from, int64_t to, int *bank)
         bool any = false;
         for (int64_t i = from; i < to; i++) any |= runs(s, i, *bank);
         if (!any || !list_rows(s, *bank, from, to)) break;
-        if (m->next(m->self, s->n_rows, s->len, s->string, s->logits)) return TS_E_MODEL;
+        if (m->next(m->self, s->n_rows, s->len, s->string, s->logits) && now != FAILURE_PASSES)
+            return TS_E_MODEL;
         if (now == ROW_BY_SLOT)
             for (int64_t r = s->n_rows; r < (to - from) * s->K && r > 0; r++)
                 memcpy(s->logits + r * s->V, s->logits + (r - 1) * s->V,

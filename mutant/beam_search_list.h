@@ -44,6 +44,12 @@
     M(EMPTY_NONE, "no_steps_no_beam", VALUE, NULL) \
     M(TAIL, "tokens_behind_the_end_unwritten", UNWRITTEN, NULL) \
     M(SICK_PASSES, "sick_row_passes", VALUE, "sick") \
+    M(NAN_PASSES, "nan_row_passes", VALUE, "sick") \
+    M(INF_PASSES, "inf_row_passes", VALUE, "sick_inf") \
+    M(NONE_PASSES, "masked_row_passes", VALUE, "sick_none") \
+    M(FAILURE_PASSES, "failing_model_passes", VALUE, "fails") \
+    M(NEAR_IS_EQUAL, "scores_within_1e_7_are_equal", VALUE, "near") \
+    M(WIDTH_16, "width_no_more_than_16", VALUE, NULL) \
     M(WRITES_FIRST, "writes_before_it_fails", VALUE, "sick") \
     M(ANY_ALPHA, "takes_any_alpha", REFUSAL, NULL) \
     M(ANY_EOS, "takes_any_eos", REFUSAL, NULL) \

@@ -110,19 +110,24 @@ static void move_cells(const ts_kv *c, int64_t from, int64_t to, int64_t n)
 
 static bool is_shared(const ts_kv *c, int32_t seq, int64_t layer, int64_t len)
 {
+    if (now == IN_PLACE && c->n_free == 0) return false;
     return c->d.page && len % c->d.page && now != NO_COPY &&
            c->n_ref[pages_of(c, seq, layer)[len / c->d.page]] > 1;
+}
+
+static void copy_page(ts_kv *c, int32_t seq, int64_t layer, int64_t len)
+{
+    int32_t *const page = &pages_of(c, seq, layer)[len / c->d.page];
+    const int32_t  old = *page, own = take_page(c);
+    move_cells(c, old * c->d.page, own * c->d.page, c->d.page);
+    drop_page(c, old);
+    *page = own;
 }
 
 static void grow(ts_kv *c, int32_t seq, int64_t layer, int64_t len, int64_t n)
 {
     int32_t *page = c->d.page ? pages_of(c, seq, layer) : NULL;
-    if (n && is_shared(c, seq, layer, len)) {
-        const int32_t old = page[len / c->d.page], own = take_page(c);
-        move_cells(c, old * c->d.page, own * c->d.page, c->d.page);
-        drop_page(c, old);
-        page[len / c->d.page] = own;
-    }
+    if (n && is_shared(c, seq, layer, len)) copy_page(c, seq, layer, len);
     for (int64_t i = pages_for(c, len); i < pages_for(c, len + n); i++) page[i] = take_page(c);
 }
 
@@ -227,9 +232,24 @@ static ts_status kv_free(ts_kv *c, const ts_exec *x, int32_t seq)
 
 /* ---- append ---- */
 
+static ts_status check_call(const ts_kv *c, const ts_exec *x, int64_t n_seq, const int32_t *seq,
+                            const int64_t *n, const void *rows)
+{
+    if (!x && now == TAKES_NO_EXEC) return TS_E_STATE;
+    if (!rows && now == TAKES_NO_ROWS) return TS_E_STATE;
+    if (!c || !x || !seq || !n || !rows) return TS_E_ARG;
+    return n_seq > c->d.n_seq_max && now != TAKES_MANY ? TS_E_ARG : TS_OK;
+}
+
 static ts_status check_list(const ts_kv *c, const ts_exec *x, int64_t n_seq, const int32_t *seq)
 {
+    if (now == PAST_WORKSPACE) ((char *)x->workspace)[workspace_of(&c->d)] = 0;
+    if (now == BEFORE_WORKSPACE) ((char *)x->workspace)[-1] = 0;
     for (int64_t i = 0; i < n_seq; i++) {
+        if (now == TAKES_MANY && i >= c->d.n_seq_max) {
+            if (((const volatile int32_t *)seq)[i] == -77) return TS_E_STATE;
+            continue;
+        }
         const ts_status s = check_seq(c, seq[i]);
         if (s) return s;
         for (int64_t k = 0; k < i; k++)
@@ -244,6 +264,8 @@ static ts_status check_room(ts_kv *c, int64_t layer, int64_t n_seq, const int32_
     int64_t need = 0;
     for (int64_t i = 0; i < n_seq; i++) {
         const int64_t len = c->len[len_at(c, seq[i], layer)];
+        if (now == COPIES_FIRST && n[i] && c->n_free && is_shared(c, seq[i], layer, len) && i == 0)
+            copy_page(c, seq[i], layer, len);
         if (len + n[i] > c->d.capacity && now != OVERRUN) return TS_E_CAPACITY;
         need += pages_for(c, len + n[i]) - pages_for(c, len);
         need += n[i] && is_shared(c, seq[i], layer, len);
@@ -291,8 +313,10 @@ static ts_status kv_append(ts_kv *c, const ts_exec *x, int64_t layer, int64_t n_
                            const int32_t *seq, const int64_t *n_new, const void *k, const void *v)
 {
     int64_t   token = 0, most = 0;
-    double   *row = x->workspace;
-    ts_status s = check_list(c, x, n_seq, seq);
+    ts_status s = check_call(c, x, n_seq, seq, n_new, k);
+    if (s) return s;
+    double *row = x->workspace;
+    s = check_list(c, x, n_seq, seq);
     if (!s) s = check_room(c, layer, n_seq, seq, n_new);
     for (int64_t i = 0; i < n_seq; i++) most = n_new[i] > most ? n_new[i] : most;
     for (int64_t i = 0; i < n_seq && !s; i++) {
@@ -340,6 +364,8 @@ static bool sees(const query *w, int64_t j)
     if (now == NO_MASK || now == SOFT_MASK) return true;
     if (now == QUERY_AT_0 && w->p + 1 == w->len) return j == 0;
     if (j > w->p || (now == NOT_ITSELF && j == w->p && j > 0)) return false;
+    if (now == WINDOW_4096 && d->window > 4096) return w->p - j < 4096 || j < d->n_sink;
+    if (now == SINKS_2 && d->window && w->p - j >= wide) return j < d->n_sink && j < 2;
     return !d->window || now == NO_WINDOW || w->p - j < wide || (j < d->n_sink && now != NO_SINKS);
 }
 
@@ -351,9 +377,11 @@ static double score(const query *w, int64_t j)
         now == HEAD_MODULO ? w->head % d->n_kv_head : w->head * d->n_kv_head / d->n_q_head;
     double s = 0;
     load_row(w->c, w->seq, w->layer, j, true, kv, w->row);
-    for (int64_t e = 0; e < D; e++) s += ts_load(w->q, d->io_dtype, w->q_at + e) * w->row[e];
+    for (int64_t e = 0; e < (now == DIM_128 && D > 128 && D < 256 ? 128 : D); e++)
+        s += ts_load(w->q, d->io_dtype, w->q_at + e) * w->row[e];
     load_row(w->c, w->seq, w->layer, j, false, kv, w->row);
-    s *= now == OWN_SCALE ? 1 / sqrt((double)D) : d->scale;
+    const bool own = now == OWN_SCALE || (now == SCALE_ZERO && d->scale == 0);
+    s *= own ? 1 / sqrt((double)D) : d->scale;
     if (now == SOFT_MASK && j > w->p) s -= 10;
     return s;
 }
@@ -422,11 +450,13 @@ static ts_status kv_attend(ts_kv *c, const ts_exec *x, int64_t layer, int64_t n_
                            const int32_t *seq, const int64_t *n_q, const void *q, void *out,
                            float *lse)
 {
+    ts_status s = check_call(c, x, n_seq, seq, n_q, q);
+    if (s) return s;
     const int64_t H = c->d.n_q_head, D = c->d.head_dim;
     double       *work = x->workspace;
     int64_t       token = 0;
     if (now == WRITES_FIRST) ts_store(out, c->d.io_dtype, 0, 0);
-    ts_status s = check_list(c, x, n_seq, seq);
+    s = check_list(c, x, n_seq, seq);
     for (int64_t i = 0; i < n_seq && !s; i++)
         if (n_q[i] > c->len[len_at(c, seq[i], layer)] && now != MORE_QUERIES) s = TS_E_ARG;
     for (int64_t i = 0; i < n_seq && !s; i++) {

@@ -96,6 +96,7 @@ static int64_t cell(const ts_kv *c, int32_t seq, int64_t layer, int64_t p)
 {
     const int64_t page = c->d.page;
     if (now == LAYERS_SHARE && !page) layer = 0;
+    if (now == LAYERS_3 && !page && layer > 3) layer = 3;
     if (now == SEQS_SHARE) seq = 0;
     if (!page) return (seq * c->d.n_layer + layer) * c->own + p;
     return pages_of(c, seq, layer)[now == PAGE_WRAPS ? 0 : p / page] * page + p % page;

@@ -16,6 +16,18 @@
     M(WINDOW_WIDE, "window_one_too_wide", VALUE, "window_only") \
     M(NO_SINKS, "sinks_lost", VALUE, "window") \
     M(NO_WINDOW, "window_ignored", VALUE, "window") \
+    M(WINDOW_4096, "window_no_more_than_4096", VALUE, "window_long") \
+    M(SINKS_2, "sinks_past_the_second_lost", VALUE, "window_long") \
+    M(SCALE_ZERO, "scale_0_is_no_scale", VALUE, NULL) \
+    M(DIM_128, "head_dim_past_128_left_out_of_scores", VALUE, NULL) \
+    M(LAYERS_3, "layers_past_the_third_share_storage", VALUE, NULL) \
+    M(IN_PLACE, "writes_in_place_without_a_free_page", VALUE, "cow") \
+    M(COPIES_FIRST, "copies_before_it_refuses", VALUE, "cow") \
+    M(PAST_WORKSPACE, "writes_past_its_workspace", VALUE, NULL) \
+    M(BEFORE_WORKSPACE, "writes_before_its_workspace", VALUE, NULL) \
+    M(TAKES_NO_EXEC, "null_exec_is_taken", VALUE, "nonsense") \
+    M(TAKES_NO_ROWS, "null_rows_are_taken", VALUE, "nonsense") \
+    M(TAKES_MANY, "list_longer_than_sequences", PAST, "nonsense") \
     /* lengths and storage */ \
     M(REPLACED, "cache_replaced", VALUE, NULL) \
     M(STORES_NOTHING, "stores_nothing", VALUE, NULL) \

@@ -38,7 +38,7 @@ typedef enum trap { /* both passes share those that both can fall into */
     SUM_OVERFLOW, DIFFERENCE, FIRST_32, FIRST_256, FIRST_1024, NO_GAMMA, NO_BETA, DENSE_ROWS,
     INT32_OFFSET, ALIGNED, NAN_LEAKS, SICK_HEALTHY, LOW_DIGITS, REMEMBERS, GAMMA_OUT, LOST_HALF,
     NO_MEANS, EPS_FORGOT, BY_ROW, ONE_ROW, GAMMA_DBETA, OVERWRITES, ADDS_TWICE,
-    ADDS_STALE, ADDS_TO_DX, NAN_DBETA, HALF_SUMS, NO_TAIL, NO_LAST_ROW, ROWS_65535, NO_MEAN,
+    ADDS_STALE, ADDS_TO_DX, NAN_DBETA, HALF_SUMS, NO_TAIL, NO_LAST_ROW, ROWS_65535, ROWS_20000, EPS_LEAST, EPS_MOST, COLS_16384, NO_MEAN,
     NO_RSTD, ZERO_ROWS, WRITE_PAST, WRITE_BEFORE, WRITE_GAP, WRITE_INPUT, READ_PAST, READ_BEFORE,
     HANG, CRASH, WRONG_STATUS, BY_THREADS, DRIFTS, TAKES_EPS, TAKES_SHAPE, TAKES_DTYPE, TAKES_NULL,
     WRITES_FIRST,
@@ -98,7 +98,11 @@ static int64_t x_row(const void *x, ts_dtype dtype, int64_t r, int64_t n_cols, i
 /* How many of n elements enter a row's sums. */
 static int64_t n_summed(int64_t n, trap t)
 {
-    const int64_t most = t == FIRST_32 ? 32 : t == FIRST_256 ? 256 : t == FIRST_1024 ? 1024 : n;
+    const int64_t most = t == FIRST_32     ? 32
+                         : t == FIRST_256  ? 256
+                         : t == FIRST_1024 ? 1024
+                         : t == COLS_16384 ? 16384
+                                           : n;
     return n < most ? n : most;
 }
 
@@ -161,6 +165,8 @@ static real row_rstd(const fwd_args *a, int64_t row, real v, trap t)
     int  e;
     if (t == EPS_OUTSIDE) return 1 / (sqrtl(v) + a->eps);
     if (t == EPS_IGNORED) return 1 / sqrtl(v);
+    if (t == EPS_LEAST) return 1 / sqrtl(v + fmax(a->eps, 1e-8));
+    if (t == EPS_MOST) return 1 / sqrtl(v + fmin(a->eps, 1));
     if (t != RESCALE || !isfinite(v)) return 1 / sqrtl(v + a->eps);
     for (int64_t i = 0; i < a->n_cols; i++) largest = fmaxl(largest, fabsl(x_at(a, row + i, t)));
     frexpl(largest, &e);
@@ -177,6 +183,7 @@ static void forward_row(const fwd_args *a, const ts_exec *x, int64_t r, bool *si
     const real     rstd = row_rstd(a, row, row_variance(a, row, mean, t), t);
     *sick = isnan(mean);
     if (t == ROWS_65535 && r >= 65535) return;
+    if (t == ROWS_20000 && r >= 20000) return;
     if (t != NO_MEAN) put(a->mean, wide, r, mean);
     if (t != NO_RSTD) put(a->rstd, wide, r, rstd);
     if (t == NO_LAST_ROW && r == a->n_rows - 1) return;
@@ -387,6 +394,10 @@ static ts_status f_remembers(const void *a, const ts_exec *x) { return fwd(a, x,
 static ts_status f_no_tail(const void *a, const ts_exec *x) { return fwd(a, x, NO_TAIL); }
 static ts_status f_no_last_row(const void *a, const ts_exec *x) { return fwd(a, x, NO_LAST_ROW); }
 static ts_status f_rows_65535(const void *a, const ts_exec *x) { return fwd(a, x, ROWS_65535); }
+static ts_status f_rows_20000(const void *a, const ts_exec *x) { return fwd(a, x, ROWS_20000); }
+static ts_status f_eps_least(const void *a, const ts_exec *x) { return fwd(a, x, EPS_LEAST); }
+static ts_status f_eps_most(const void *a, const ts_exec *x) { return fwd(a, x, EPS_MOST); }
+static ts_status f_cols_16384(const void *a, const ts_exec *x) { return fwd(a, x, COLS_16384); }
 static ts_status f_no_mean(const void *a, const ts_exec *x) { return fwd(a, x, NO_MEAN); }
 static ts_status f_no_rstd(const void *a, const ts_exec *x) { return fwd(a, x, NO_RSTD); }
 static ts_status f_write_past(const void *a, const ts_exec *x) { return fwd(a, x, WRITE_PAST); }
@@ -523,6 +534,10 @@ const ts_mutant ts_layernorm_mutants[] = {
     { "tail_dropped", forward, TS_FAULT_UNWRITTEN, NULL, f_no_tail, NULL, TS_CPU },
     { "last_row_unwritten", forward, TS_FAULT_UNWRITTEN, NULL, f_no_last_row, NULL, TS_CPU },
     { "rows_past_65535", forward, TS_FAULT_UNWRITTEN, NULL, f_rows_65535, NULL, TS_CPU },
+    { "rows_past_20000", forward, TS_FAULT_UNWRITTEN, "ramp", f_rows_20000, NULL, TS_CPU },
+    { "eps_no_less_than_1e_8", forward, TS_FAULT_VALUE, "constant", f_eps_least, NULL, TS_CPU },
+    { "eps_no_more_than_1", forward, TS_FAULT_VALUE, NULL, f_eps_most, NULL, TS_CPU },
+    { "sums_of_first_16384", forward, TS_FAULT_VALUE, NULL, f_cols_16384, NULL, TS_CPU },
     { "mean_unwritten", forward, TS_FAULT_UNWRITTEN, NULL, f_no_mean, NULL, TS_CPU },
     { "rstd_unwritten", forward, TS_FAULT_UNWRITTEN, NULL, f_no_rstd, NULL, TS_CPU },
     { "writes_past", forward, TS_FAULT_PAST, NULL, f_write_past, NULL, TS_CPU },

@@ -269,6 +269,8 @@ static double row_max(const row *r, bool *sick)
         const bool   unseen = t == NAN_SWALLOWED || (t == NAN_IN_TAIL && i >= r->n / 32 * 32) ||
                             (t == NAN_OFF_LANE && i % LANES != 0);
         const bool split = t == SICK_SPLIT && r->a->n_rows == 1 && i >= SCRATCH;
+        if (r->a->n_rows == 1 && isnan(x) && t == NAN_ALONE) continue;
+        if (r->a->n_rows == 1 && x == INFINITY && t == INF_ALONE) continue;
         if (isnan(x) ? !unseen && !split : x == INFINITY && t != INF_ORDINARY && !split)
             *sick = true;
         if (x > m) m = x;
@@ -459,9 +461,14 @@ static void do_row(const topk_args *a, const ts_exec *x, int64_t number, bool *l
     if (t == T_IGNORED) r.t = 1;
     if (t == T_TWICE) r.t *= r.t;
     if (t == T_DIVIDES) r.t = 1 / r.t;
+    if (t == T_PAST_50) r.t = fmin(r.t, 50);
+    if (t == T_PAST_1E6) r.t = fmin(r.t, 1e6);
+    if (t == T_LEAST) r.t = fmax(r.t, 1e-6);
+    if (t == COLS_2_17 && r.n > 1 << 17) r.n = 1 << 17;
     if (t == NO_LAST_ROW && number == a->n_rows - 1) return;
     if (t == V_0_UNWRITTEN && a->n_vocab == 0) return;
     if (t == ROWS_65535 && number >= 65535) return;
+    if (t == ROWS_20000 && number >= 20000) return;
     if (t == ROWS_BY_8 && number >= a->n_rows / 8 * 8) return;
     r.m = row_max(&r, &sick);
     const bool ill = sick || (t == NAN_LEAKS && *leak);

@@ -81,6 +81,9 @@
     M(T_DIVIDES, "temperature_divides", VALUE, "hot", NULL) \
     M(T_NOT_LSE, "temperature_not_in_lse", VALUE, "hot", NULL) \
     M(T_FIRST, "scaled_before_difference", VALUE, "offset", NULL) \
+    M(T_PAST_50, "temperature_clamped_past_50", VALUE, NULL, NULL) \
+    M(T_PAST_1E6, "temperature_clamped_past_1e6", VALUE, NULL, NULL) \
+    M(T_LEAST, "temperature_no_less_than_1e_6", VALUE, NULL, NULL) \
     M(LSE_BASE_2, "lse_base_2", VALUE, NULL, NULL) \
     M(LSE_NO_MAX, "lse_without_max", VALUE, NULL, NULL) \
     M(LSE_NO_LOG, "lse_is_the_sum", VALUE, NULL, NULL) \
@@ -92,6 +95,8 @@
     M(NAN_IN_TAIL, "nan_in_tail_unseen", VALUE, "sick", NULL) \
     M(NAN_OFF_LANE, "nan_off_first_lane_unseen", VALUE, "sick", NULL) \
     M(SICK_SPLIT, "sick_split_unseen", VALUE, "sick_one", NULL) \
+    M(NAN_ALONE, "nan_in_single_row_swallowed", VALUE, "sick_one", NULL) \
+    M(INF_ALONE, "inf_in_single_row_ordinary", VALUE, "sick_inf", NULL) \
     M(INF_ORDINARY, "inf_ordinary", VALUE, "sick", NULL) \
     M(NAN_LEAKS, "nan_row_leaks", VALUE, "sick", NULL) \
     M(SICK_INDEX, "sick_row_keeps_indices", VALUE, "sick", NULL) \
@@ -114,6 +119,8 @@
     M(INT32_OFFSET, "int32_offset", VALUE, "far", NULL) \
     M(NO_LAST_ROW, "last_row_unwritten", UNWRITTEN, NULL, NULL) \
     M(ROWS_65535, "rows_past_65535", UNWRITTEN, NULL, NULL) \
+    M(ROWS_20000, "rows_past_20000", UNWRITTEN, "ties", NULL) \
+    M(COLS_2_17, "logits_past_2_17_dropped", VALUE, "back", NULL) \
     M(V_0_UNWRITTEN, "vocab_0_unwritten", UNWRITTEN, NULL, NULL) \
     M(V_0_LSE, "vocab_0_lse_0", VALUE, NULL, NULL) \
     M(NO_LSE_AT_K_0, "k_0_lse_unwritten", UNWRITTEN, "all_masked", NULL) \

@@ -16,7 +16,7 @@ typedef enum trap { MUTANTS(NAME) N_TRAPS } trap;
 
 static trap now;
 
-enum { GROUP = TS_TERNARY_GROUP, BYTES = TS_TERNARY_GROUP_BYTES };
+enum { GROUP = TS_TERNARY_GROUP, BYTES = TS_TERNARY_GROUP_BYTES, SCRATCH = 96 };
 
 static int64_t groups(int64_t n_in)
 {
@@ -64,12 +64,19 @@ static int code_of(double w, double s)
     return s == 0 || 2 * fabs(w) <= s ? 0 : w < 0 ? -1 : 1;
 }
 
+/* Whether a scale is a number, or one of those that are let in. */
+static int taken(double s, trap nan, trap inf)
+{
+    return isfinite(s) || (isnan(s) && now == nan) || (s == INFINITY && now == inf);
+}
+
 static int in_range(const float *w, const ts_ternary_linear_dims *d)
 {
     for (int64_t o = 0; o < d->n_out; o++)
         for (int64_t g = 0; g < groups(d->n_in); g++)
             if (now != ANY_LATENT &&
-                !isfinite(scale_of(w + o * d->n_in + g * GROUP, group_size(d->n_in, g))))
+                !taken(scale_of(w + o * d->n_in + g * GROUP, group_size(d->n_in, g)), LATENT_NAN,
+                       LATENT_INF))
                 return 0;
     return 1;
 }
@@ -77,8 +84,13 @@ static int in_range(const float *w, const ts_ternary_linear_dims *d)
 static int well_formed(const uint8_t *code, const uint16_t *scale, const ts_ternary_linear_dims *d)
 {
     for (int64_t i = 0; i < d->n_out * groups(d->n_in) && now != ANY_CODE; i++) {
-        if (!isfinite(ts_load(scale, TS_F16, i)) && now != ANY_SCALE) return 0;
-        for (int64_t j = 0; j < GROUP; j++)
+        const int64_t g = i % groups(d->n_in);
+        const double  s = ts_load(scale, TS_F16, i);
+        const bool    let =
+            now == ANY_SCALE || (now == FIRST_SCALE && g) || (now == SCALE_MINUS && s == -INFINITY);
+        if (!taken(s, SCALE_NAN, SCALE_INF) && !let) return 0;
+        if (now == FIRST_CODES && g) continue;
+        for (int64_t j = 0; j < (now == ANY_PADDING ? group_size(d->n_in, g) : GROUP); j++)
             if ((code[i * BYTES + j / 4] >> 2 * (j % 4) & 3) == 3) return 0;
     }
     return 1;
@@ -98,7 +110,8 @@ static int64_t weights(const source *s, int64_t o, int64_t g, double wt[GROUP])
 {
     const int64_t n = group_size(s->n_in, g), at = o * groups(s->n_in) + g;
     const float  *w = s->w + o * s->n_in + g * GROUP;
-    const double  each = s->w ? scale_of(w, n) : ts_load(s->scale, TS_F16, at);
+    double        each = s->w ? scale_of(w, n) : ts_load(s->scale, TS_F16, at);
+    if (now == SCALE_SIGN) each = fabs(each);
     for (int64_t j = 0; j < n; j++) {
         const int point = s->w ? 0 : s->code[at * BYTES + j / 4] >> 2 * (j % 4) & 3;
         const int c = s->w ? code_of(w[j], threshold(w, n, each)) : point - 1;
@@ -134,15 +147,21 @@ static void multiply(const ts_ternary_linear_dims *d, const source *s, const voi
             }
             if (now == OTHER_ORDER && !s->w) sum *= 1 + 1e-7;
             if (now == LAST_ROW && r + 1 == d->n_rows) continue;
+            if ((now == ROWS_64 && r >= 64) || (now == OUT_128 && o >= 128)) continue;
             ts_store(y, d->dtype, r * d->n_out + o, sum);
         }
 }
 
 /* ---- the contract ---- */
 
+static ts_status no_args(void)
+{
+    return now == NO_ARGS ? TS_OK : TS_E_ARG;
+}
+
 static ts_status check_dims(const ts_ternary_linear_dims *d, const ts_exec *x)
 {
-    if (!x) return TS_E_ARG;
+    if (!x) return now == NO_EXEC ? TS_E_SHAPE : TS_E_ARG;
     if ((d->n_out < 0 || d->n_in < 0 || d->n_rows < 0) && now == NEGATIVE) return TS_OK;
     if (d->n_out < 0 || d->n_in < 0 || d->n_rows < 0) return TS_E_SHAPE;
     if (d->dtype != TS_F32 && d->dtype != TS_F64 && d->dtype != TS_F16 && d->dtype != TS_BF16)
@@ -152,8 +171,8 @@ static ts_status check_dims(const ts_ternary_linear_dims *d, const ts_exec *x)
 
 static ts_status tl_pack(const ts_ternary_pack_args *a, const ts_exec *x)
 {
-    const ts_status s = a ? check_dims(&a->d, x) : TS_E_ARG;
-    if (s) return s;
+    const ts_status s = a ? check_dims(&a->d, x) : no_args();
+    if (s || !a) return s;
     if (a->d.n_out == 0 || a->d.n_in == 0) return TS_OK;
     if (!a->w || !a->code || !a->scale) return TS_E_ARG;
     if (now == WRITES_FIRST) a->code[0] = 0;
@@ -178,11 +197,13 @@ static ts_status tl_pack(const ts_ternary_pack_args *a, const ts_exec *x)
 static ts_status tl_unpack(const ts_ternary_unpack_args *a, const ts_exec *x)
 {
     double          wt[GROUP];
-    const ts_status s = a ? check_dims(&a->d, x) : TS_E_ARG;
-    if (s) return s;
+    const ts_status s = a ? check_dims(&a->d, x) : no_args();
+    if (s || !a) return s;
     if (a->d.n_out == 0 || a->d.n_in == 0) return TS_OK;
     if (!a->code || !a->scale || !a->wt) return TS_E_ARG;
     if (!well_formed(a->code, a->scale, &a->d)) return TS_E_FORMAT;
+    if (now == BEFORE_WS) ((char *)x->workspace)[-1] = 0;
+    if (now == PAST_WS) ((char *)x->workspace)[SCRATCH] = 0;
     const source from = { NULL, a->code, a->scale, a->d.n_in };
     for (int64_t o = 0; o < a->d.n_out; o++)
         for (int64_t g = 0; g < groups(a->d.n_in); g++) {
@@ -194,8 +215,8 @@ static ts_status tl_unpack(const ts_ternary_unpack_args *a, const ts_exec *x)
 
 static ts_status tl_linear(const ts_ternary_linear_args *a, const ts_exec *x)
 {
-    const ts_status s = a ? check_dims(&a->d, x) : TS_E_ARG;
-    if (s) return s;
+    const ts_status s = a ? check_dims(&a->d, x) : no_args();
+    if (s || !a) return s;
     if (a->d.n_out > 0 && a->d.n_in > 0 && !a->w) return TS_E_ARG;
     if (a->d.n_rows > 0 && ((a->d.n_in > 0 && !a->in) || (a->d.n_out > 0 && !a->y)))
         return TS_E_ARG;
@@ -206,8 +227,8 @@ static ts_status tl_linear(const ts_ternary_linear_args *a, const ts_exec *x)
 
 static ts_status tl_linear_packed(const ts_ternary_linear_packed_args *a, const ts_exec *x)
 {
-    const ts_status s = a ? check_dims(&a->d, x) : TS_E_ARG;
-    if (s) return s;
+    const ts_status s = a ? check_dims(&a->d, x) : no_args();
+    if (s || !a) return s;
     if (a->d.n_out > 0 && a->d.n_in > 0 && (!a->code || !a->scale)) return TS_E_ARG;
     if (a->d.n_rows > 0 && ((a->d.n_in > 0 && !a->in) || (a->d.n_out > 0 && !a->y)))
         return TS_E_ARG;
@@ -219,8 +240,8 @@ static ts_status tl_linear_packed(const ts_ternary_linear_packed_args *a, const 
 static ts_status tl_linear_backward(const ts_ternary_linear_backward_args *a, const ts_exec *x)
 {
     double          wt[GROUP];
-    const ts_status s = a ? check_dims(&a->d, x) : TS_E_ARG;
-    if (s) return s;
+    const ts_status s = a ? check_dims(&a->d, x) : no_args();
+    if (s || !a) return s;
     const ts_ternary_linear_dims *d = &a->d;
     if (d->n_out > 0 && d->n_in > 0 && (!a->w || !a->dw)) return TS_E_ARG;
     if (d->n_rows > 0 && ((d->n_in > 0 && (!a->in || !a->dx)) || (d->n_out > 0 && !a->dy)))
@@ -256,14 +277,14 @@ static ts_status tl_linear_backward(const ts_ternary_linear_backward_args *a, co
     return TS_OK;
 }
 
-/* ---- the mutants: none needs a workspace, but a query looks at the call ---- */
+/* ---- the mutants: hardly one needs a workspace, but a query looks at the call ---- */
 
 #define QUERY(name, type)                                                                          \
     static ts_status name##_workspace(const type *a, const ts_exec *x, size_t *n)                  \
     {                                                                                              \
-        ts_status s = a ? check_dims(&a->d, x) : TS_E_ARG;                                         \
+        ts_status s = a ? check_dims(&a->d, x) : no_args();                                        \
         if (!s && !name##_there(a)) s = TS_E_ARG;                                                  \
-        if (!s) *n = 0;                                                                            \
+        if (!s) *n = now == BEFORE_WS || now == PAST_WS ? SCRATCH : 0;                             \
         return s;                                                                                  \
     }
 
@@ -284,7 +305,8 @@ static bool tl_linear_there(const ts_ternary_linear_args *a)
 
 static bool tl_linear_packed_there(const ts_ternary_linear_packed_args *a)
 {
-    return a->d.n_out == 0 || a->d.n_in == 0 || a->d.n_rows == 0 || (a->code && a->in && a->y);
+    return a->d.n_out == 0 || a->d.n_in == 0 || a->d.n_rows == 0 ||
+           (a->code && a->scale && a->in && a->y);
 }
 
 static bool tl_linear_backward_there(const ts_ternary_linear_backward_args *a)

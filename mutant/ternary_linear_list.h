@@ -30,6 +30,21 @@
     M(ANY_CODE, "takes_code_point_3", VALUE, "bad_code") \
     M(ANY_SCALE, "takes_any_scale", VALUE, "bad_scale") \
     M(ANY_LATENT, "takes_any_latent", VALUE, "bad_latent") \
+    M(ANY_PADDING, "takes_code_3_in_padding", VALUE, "bad_code_padding") \
+    M(FIRST_CODES, "looks_at_codes_of_first_group", VALUE, "bad_code_last") \
+    M(FIRST_SCALE, "looks_at_scale_of_first_group", VALUE, "bad_scale") \
+    M(SCALE_INF, "takes_scale_inf", VALUE, "bad_scale_inf") \
+    M(SCALE_MINUS, "takes_scale_minus_inf", VALUE, "bad_scale_minus") \
+    M(SCALE_NAN, "takes_scale_nan", VALUE, "bad_scale") \
+    M(SCALE_SIGN, "scale_made_positive", VALUE, "negative") \
+    M(LATENT_NAN, "takes_latent_nan", VALUE, "bad_latent") \
+    M(LATENT_INF, "takes_latent_inf", VALUE, "bad_latent_inf") \
+    M(ROWS_64, "rows_past_64_unwritten", UNWRITTEN, NULL) \
+    M(OUT_128, "outputs_past_128_unwritten", UNWRITTEN, NULL) \
+    M(BEFORE_WS, "writes_before_workspace", VALUE, NULL) \
+    M(PAST_WS, "writes_past_workspace", VALUE, NULL) \
+    M(NO_ARGS, "null_args_are_taken", REFUSAL, NULL) \
+    M(NO_EXEC, "null_exec_is_taken", REFUSAL, NULL) \
     M(WRITES_FIRST, "writes_before_it_refuses", VALUE, "past_f16") \
     /* products */ \
     M(LAST_GROUP, "short_group_left_out", VALUE, NULL) \

@@ -328,7 +328,8 @@ static view view_of(const pass *p, int64_t r, int64_t h)
     const int64_t          begin = r / p->n_pos * p->n_pos, step = d->n_kv_head * d->head_dim;
     const int64_t          first = now == SEES_BATCH ? 0 : begin;
     const int64_t kv = now == HEAD_MODULO ? h % d->n_kv_head : h * d->n_kv_head / d->n_head;
-    const int64_t n = now == SEES_AHEAD ? p->n_pos : r - first + 1;
+    const int64_t seen = now == SEES_AHEAD ? p->n_pos : r - first + 1;
+    const int64_t n = now == NINE_TOKENS && seen > 9 ? 9 : seen;
     return (view) { (r * d->n_head + h) * d->head_dim, first * step + kv * d->head_dim, step, n };
 }
 
@@ -482,8 +483,10 @@ static double run(pass *p)
                                         ? (double)p->latent[token_at(p, r, 0) * width + i]
                                         : p->w[token_at(p, r, 0) * width + i];
     for (int64_t l = 0; l < d->n_layer; l++) {
-        const layer y = layer_of(p, layers, l);
-        forward(p, l, &y, l + 1 < d->n_layer ? layer_of(p, layers, l + 1).x : last);
+        const layer   y = layer_of(p, layers, l);
+        double *const next = l + 1 < d->n_layer ? layer_of(p, layers, l + 1).x : last;
+        if (now == TWO_LAYERS && l > 1) memcpy(next, y.x, (size_t)wide * sizeof *next);
+        else forward(p, l, &y, next);
     }
     rms(p, gain_at(d, d->n_layer, NORM_1), last, h, p->n, width);
     if (now == NO_LAST_NORM) memcpy(h, last, (size_t)wide * sizeof *h);
@@ -494,7 +497,7 @@ static double run(pass *p)
     rms_back(p, gain_at(d, d->n_layer, NORM_1), last, dh, dx, p->n, width);
     for (int64_t l = d->n_layer - 1; l >= 0; l--) {
         const layer y = layer_of(p, layers, l);
-        backward(*p, l, &y, dx);
+        if (now != TWO_LAYERS || l < 2) backward(*p, l, &y, dx);
     }
     for (int64_t r = 0; r < p->n && now != NO_EMBEDDING_GRADIENT; r++)
         for (int64_t i = 0; i < width; i++) {
@@ -612,7 +615,9 @@ static double run_batch(const ts_ternary *t, const ts_exec *x, int64_t n_batch, 
 {
     *p = (pass) { .d = t->d, .tokens = tokens, .n_batch = n_batch, .n_tok = n_tok };
     p->n_pos = n_tok > 1 ? n_tok - 1 : 1;
-    p->n = n_batch * p->n_pos;
+    p->n = (now == BATCH_8 && n_batch > 8 ? 8 : n_batch) * p->n_pos;
+    if (now == PAST_WORKSPACE) ((char *)x->workspace)[x->workspace_bytes] = 0;
+    if (now == BEFORE_WORKSPACE) ((char *)x->workspace)[-1] = 0;
     p->latent = now == KEEPS_POINTER ? t->given : t->w;
     p->room = aligned(x->workspace);
     p->w = take(p, t->n_latent + t->n_norm);

@@ -58,6 +58,11 @@
     M(NO_SCORE_SCALE, "scores_not_scaled", VALUE, NULL) \
     M(NO_RESIDUAL, "residual_missing", VALUE, NULL) \
     M(GATE_UP_SWAPPED, "gate_and_up_swapped", VALUE, NULL) \
+    M(TWO_LAYERS, "layers_past_the_second_left_out", VALUE, NULL) \
+    M(NINE_TOKENS, "keys_past_the_ninth_unseen", VALUE, NULL) \
+    M(BATCH_8, "batches_past_the_eighth_left_out", VALUE, NULL) \
+    M(PAST_WORKSPACE, "writes_past_its_workspace", VALUE, NULL) \
+    M(BEFORE_WORKSPACE, "writes_before_its_workspace", VALUE, NULL) \
     M(NO_LAST_NORM, "last_norm_missing", VALUE, NULL) \
     M(BF16_PASS, "activations_in_bf16", VALUE, NULL) \
     /* the optimiser */ \

@@ -67,6 +67,7 @@ static ts_status check(const ts_tree_verify_args *a)
     if (!(d->temperature >= 0) || isinf(d->temperature)) return TS_E_ARG;
     if (d->prompt_len < 1 || d->n_node < 0 || d->max_new < 0 || V < 1) return TS_E_SHAPE;
     if (d->prompt_len > INT32_MAX) return TS_E_SHAPE;
+    if (d->max_new > INT64_MAX / 8) return now == HUGE_MAX_NEW ? TS_OK : TS_E_SHAPE;
     if (!a->prompt || !a->n_out || !a->n_path || (d->max_new && !a->out)) return TS_E_ARG;
     if (d->n_node && (!a->token || !a->parent || !a->path || !a->status)) return TS_E_ARG;
     if (d->temperature > 0 && d->max_new && !a->u) return TS_E_ARG;
@@ -127,10 +128,11 @@ static bool is_row(const state *s, const float *x)
 {
     float max = -INFINITY;
     for (int64_t t = 0; t < s->V; t++) {
-        if (isnan(x[t]) || x[t] == INFINITY) return false;
+        if (isnan(x[t]) && now != NAN_PASSES) return false;
+        if (x[t] == INFINITY && now != INF_PASSES) return false;
         if (x[t] > max) max = x[t];
     }
-    return max != -INFINITY;
+    return max != -INFINITY || now == NONE_PASSES;
 }
 
 static int32_t choose(const state *s, const float *x)
@@ -142,6 +144,7 @@ static int32_t choose(const state *s, const float *x)
     for (int64_t t = 0; t < s->V; t++)
         if (x[t] > x[best] || (now == LAST_OF_EQUALS && x[t] == x[best])) best = t;
     if (s->a->d.temperature == 0 || now == COLD) return (int32_t)best;
+    if (now == TAU_LEAST && s->a->d.temperature < 0.05) return (int32_t)best;
     for (int64_t t = 0; t < s->V; t++) {
         total += exp(((double)x[t] - x[best]) / tau);
         if (now == COARSE) total = ldexp(rint(ldexp(total, 10)), -10);
@@ -149,7 +152,7 @@ static int32_t choose(const state *s, const float *x)
     for (int64_t t = 0; t < s->V; t++) {
         sum += exp(((double)x[t] - x[best]) / tau);
         if (now == COARSE) sum = ldexp(rint(ldexp(sum, 10)), -10);
-        if (sum > u * total) return (int32_t)t;
+        if (sum > u * total || (now == FIRST_AT_0 && sum >= u * total)) return (int32_t)t;
     }
     return (int32_t)s->V - 1;
 }
@@ -183,7 +186,7 @@ static int64_t find_child(const state *s, int64_t node, int32_t t)
     int64_t                    found = -1;
     for (int64_t i = 0; i < s->N; i++) {
         const bool under = now == ANY_NODE && s->n_out > 1 ? i > node : a->parent[i] == node;
-        if (!under) continue;
+        if (!under || (now == NODES_64 && i >= 64)) continue;
         if (now == AT_NODE) t = choose(s, s->logits + (i + 1) * s->V);
         if (a->token[i] == t && (found < 0 || now == LAST_TWIN)) found = i;
         if (now == FIRST_SIBLING) return found;
@@ -269,7 +272,7 @@ static ts_status verify(const void *args, const ts_exec *x)
     if (a->d.max_new > 0 || now == ASKS_FOR_NOTHING) {
         fill(&s);
         if (now == WRITES_FIRST) answer(&s);
-        if (now != PLAIN_INSIDE && ask(&s)) return TS_E_MODEL;
+        if (now != PLAIN_INSIDE && ask(&s) && now != FAILURE_PASSES) return TS_E_MODEL;
         if (now == TWO_PASSES && ask(&s)) return TS_E_MODEL;
         for (int64_t i = 0; i <= s.N && now == SICK_ANYWHERE; i++)
             if (!is_row(&s, s.logits + i * s.V)) return TS_E_MODEL;

@@ -43,6 +43,14 @@
     M(LAST_OF_EQUALS, "last_of_equals", VALUE, "ties") \
     M(SICK_PASSES, "sick_row_passes", VALUE, "sick") \
     M(SICK_ANYWHERE, "unvisited_sick_row_fails", VALUE, "sick") \
+    M(NAN_PASSES, "nan_row_passes", VALUE, "sick") \
+    M(INF_PASSES, "inf_row_passes", VALUE, "sick_inf") \
+    M(NONE_PASSES, "masked_row_passes", VALUE, "sick_none") \
+    M(FAILURE_PASSES, "failing_model_passes", VALUE, "fails") \
+    M(FIRST_AT_0, "draw_of_0_takes_the_first", VALUE, "zero_u") \
+    M(TAU_LEAST, "temperature_below_0_05_is_greedy", VALUE, "cold") \
+    M(NODES_64, "nodes_past_64_never_taken", VALUE, "late") \
+    M(HUGE_MAX_NEW, "takes_a_huge_max_new", REFUSAL, NULL) \
     M(WRITES_FIRST, "writes_before_it_fails", VALUE, "sick") \
     /* answers and refusals */ \
     M(ALL_REJECTED, "unreached_is_rejected", VALUE, NULL) \

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "beam_search.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 enum { BAND = 64, BAND_BYTE = 0xfe, POISON = 0x80 };
@@ -33,9 +34,11 @@ static int next(void *self, int64_t n_seq, const int64_t *len, const int32_t *co
     player  *p = self;
     uint64_t h = 0;
     int      bad = 0;
-    for (int64_t i = 0; i < n_seq && !bad; i++) {
-        bad = ts_toy_next(&p->toy, len[i], tokens[i], out + i * p->toy.word[TS_TOY_VOCAB]);
-        if (!bad) h += ts_toy_string(len[i], tokens[i]);
+    /* One that is meant to fail has been asked all the same. */
+    const bool fails = p->toy.word[TS_TOY_HOW] == TS_SICK_FAILS;
+    for (int64_t i = 0; i < n_seq && (!bad || fails); i++) {
+        bad |= ts_toy_next(&p->toy, len[i], tokens[i], out + i * p->toy.word[TS_TOY_VOCAB]);
+        if (!bad || fails) h += ts_toy_string(len[i], tokens[i]);
     }
     if (p->n_next < p->a->steps) {
         double *const seen = p->a->calls + p->n_next * TS_BEAM_SEEN;

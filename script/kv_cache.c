@@ -6,10 +6,10 @@ const char *const ts_kv_names[TS_KV_FUNCTIONS + 1] = {
     "ts_kv_free",  "ts_kv_append", "ts_kv_attend",  "ts_kv_read", "ts_kv_status", NULL,
 };
 
-enum { ALIGN = 64, BAND = 64, BAND_BYTE = 0xfe };
+enum { ALIGN = 64, BAND = 64, WORK_BAND = 256, BAND_BYTE = 0xfe };
 
 /* The workspace: for each cache its state and a band behind it, then what is lent to a call, then
- * the caches' own workspace. */
+ * the caches' own workspace between bands, then room for a list of sequences. */
 typedef struct plan {
     size_t state_bytes[TS_KV_CACHES], work_bytes, lent_bytes;
     size_t state[TS_KV_CACHES], lent, work, end; /* where each begins */
@@ -22,6 +22,7 @@ typedef struct player {
     ts_exec                 x; /* as the caches see it */
     plan                    p;
     unsigned char          *base;
+    size_t                  room; /* bytes from there on */
     ts_kv                  *cache[TS_KV_CACHES];
     int32_t                 number[TS_KV_CACHES][TS_KV_SLOTS];
     int64_t                 n_out, n_read; /* rows written so far */
@@ -77,8 +78,8 @@ static ts_status make_plan(const ts_kv_table *t, const ts_kv_cache_args *a, cons
         const size_t row = kv_row(d) > q_row(d) ? kv_row(d) : q_row(d);
         p->lent_bytes = 2 * ((size_t)d->max_call_tokens * row + ALIGN);
     }
-    p->work = p->lent + round_up(p->lent_bytes);
-    p->end = p->work + round_up(p->work_bytes);
+    p->work = p->lent + round_up(p->lent_bytes) + WORK_BAND;
+    p->end = p->work + round_up(p->work_bytes + WORK_BAND) + TS_KV_ITEMS * sizeof(int32_t);
     return TS_OK;
 }
 
@@ -106,6 +107,17 @@ static int64_t band_changed(const player *w, int i)
     return n;
 }
 
+/* And around the caches' workspace. */
+static int64_t work_changed(const player *w)
+{
+    unsigned char before[WORK_BAND], behind[WORK_BAND];
+    int64_t       n = 0;
+    w->m->out(before, w->base + w->p.work - WORK_BAND, WORK_BAND);
+    w->m->out(behind, w->base + w->p.work + w->p.work_bytes, WORK_BAND);
+    for (size_t k = 0; k < WORK_BAND; k++) n += (before[k] != BAND_BYTE) + (behind[k] != BAND_BYTE);
+    return n;
+}
+
 /* Rows of k, v or q as the call sees them: which = 0 or 1 of the two that one call may be lent. */
 static const void *lend(player *w, const void *from, int64_t row, size_t row_bytes, int which)
 {
@@ -125,12 +137,36 @@ static void take_back(const player *w, size_t row_bytes)
                    0xff, (size_t)w->n_all * row_bytes);
 }
 
+/* The list of a call as it is spoilt. */
+typedef struct list {
+    ts_kv         *cache;
+    int64_t        n_seq;
+    const int32_t *seq;
+    const int64_t *n;
+} list;
+
+static list list_of(player *w, const ts_kv_op *o)
+{
+    list l = { w->cache[o->cache], o->n_item, w->seq, w->n };
+    if (o->how & TS_KV_NO_CACHE) l.cache = NULL;
+    if (o->how & TS_KV_NO_LIST) l.seq = NULL;
+    if (o->how & TS_KV_NO_COUNTS) l.n = NULL;
+    if (!(o->how & TS_KV_MANY)) return l;
+    l.n_seq = (int64_t)1 << 60;
+    if (w->m != &on_cpu) return l;
+    /* At the very end of what the arena gave, so that who goes on is seen. */
+    const size_t n = (size_t)o->n_item * sizeof *w->seq;
+    l.seq = memcpy(w->base + w->room / sizeof *w->seq * sizeof *w->seq - n, w->seq, n);
+    return l;
+}
+
 static ts_status append(player *w, const ts_kv_op *o)
 {
     const size_t    row = kv_row(w->a->dims);
     const void     *k = lend(w, w->a->k, o->data, row, 0), *v = lend(w, w->a->v, o->data, row, 1);
-    const ts_status s =
-        w->t->append(w->cache[o->cache], &w->x, o->layer, o->n_item, w->seq, w->n, k, v);
+    const list      l = list_of(w, o);
+    const ts_status s = w->t->append(l.cache, o->how & TS_KV_NO_EXEC ? NULL : &w->x, o->layer,
+                                     l.n_seq, l.seq, l.n, o->how & TS_KV_NO_ROWS ? NULL : k, v);
     take_back(w, row);
     return s;
 }
@@ -146,8 +182,9 @@ static ts_status attend(player *w, const ts_kv_op *o)
         if (!w->p.work_bytes) return TS_E_WORKSPACE; /* there is none to be short of */
         x.workspace_bytes = 0;
     }
-    const ts_status s =
-        w->t->attend(w->cache[o->cache], &x, o->layer, o->n_item, w->seq, w->n, q, out, lse);
+    const list      l = list_of(w, o);
+    const ts_status s = w->t->attend(l.cache, o->how & TS_KV_NO_EXEC ? NULL : &x, o->layer, l.n_seq,
+                                     l.seq, l.n, o->how & TS_KV_NO_ROWS ? NULL : q, out, lse);
     w->n_out += w->n_all;
     take_back(w, row);
     return s;
@@ -186,7 +223,7 @@ static ts_status destroy(player *w, const ts_kv_op *o, double *seen)
 {
     const ts_status s = w->t->destroy(&w->cache[o->cache]);
     seen[1] = w->cache[o->cache] != NULL;
-    seen[2] = (double)band_changed(w, o->cache);
+    seen[2] = (double)(band_changed(w, o->cache) + work_changed(w));
     return s;
 }
 
@@ -251,7 +288,8 @@ static ts_status create(player *w)
 ts_status ts_kv_play(const ts_kv_table *t, const ts_kv_mover *m, const ts_kv_cache_args *a,
                      const ts_exec *x)
 {
-    player         w = { .t = t, .m = m ? m : &on_cpu, .a = a, .x = *x, .base = x->workspace };
+    player w = { .t = t, .m = m ? m : &on_cpu, .a = a, .x = *x, .base = x->workspace };
+    w.room = x->workspace_bytes;
     const int32_t *at = a->script;
     ts_kv_op       o;
     double         seen[TS_KV_SEEN];
@@ -261,6 +299,8 @@ ts_status ts_kv_play(const ts_kv_table *t, const ts_kv_mover *m, const ts_kv_cac
     w.x.workspace = w.p.work_bytes ? w.base + w.p.work : NULL;
     w.x.workspace_bytes = w.p.work_bytes;
     memset(w.number, 0xff, sizeof w.number);
+    w.m->fill(w.base + w.p.work - WORK_BAND, BAND_BYTE, WORK_BAND);
+    w.m->fill(w.base + w.p.work + w.p.work_bytes, BAND_BYTE, WORK_BAND);
     s = create(&w);
     for (int64_t i = 0; i < a->n_op && !s; i++, at += ts_kv_op_words(&o)) {
         w.m->out(&o, at, sizeof o);

@@ -27,6 +27,15 @@ enum {
 enum {
     TS_KV_NO_LSE = 1,
     TS_KV_SHORT = 2, /* without the workspace that it must have */
+    /* Of append and attend, with NULL for: */
+    TS_KV_NO_EXEC = 4,
+    TS_KV_NO_LIST = 8,    /* the sequences */
+    TS_KV_NO_COUNTS = 16, /* n_new or n_q */
+    TS_KV_NO_ROWS = 32,   /* k or q */
+    TS_KV_NO_CACHE = 64,
+    TS_KV_MANY = 128, /* n_seq is 2^60, and nothing lies behind the list */
+    TS_KV_SENSELESS = TS_KV_NO_EXEC | TS_KV_NO_LIST | TS_KV_NO_COUNTS | TS_KV_NO_ROWS |
+                      TS_KV_NO_CACHE | TS_KV_MANY,
 };
 
 /* The script is a row of these, each followed by its n_item items. Sequences have names of the

@@ -10,8 +10,16 @@
 /* Which functions are called: bits of `parts`, and places in `seen`. */
 enum { TS_TL_PACK, TS_TL_UNPACK, TS_TL_LINEAR, TS_TL_PACKED, TS_TL_BACKWARD, TS_TL_FUNCTIONS };
 
-/* A call is spoilt where dims do not say so: each tensor in turn is missing. */
-enum { TS_TL_SOUND, TS_TL_MISSING, TS_TL_WAYS = TS_TL_MISSING + 10 };
+/* A call is spoilt where dims do not say so: each tensor in turn is missing, the arguments of each
+ * function, and what says where it runs. */
+enum {
+    TS_TL_SOUND,
+    TS_TL_MISSING,
+    TS_TL_NO_ARGS = TS_TL_MISSING + 18,
+    TS_TL_NO_EXEC = TS_TL_NO_ARGS + TS_TL_FUNCTIONS,
+    TS_TL_WAYS = TS_TL_NO_EXEC + TS_TL_FUNCTIONS
+};
+enum { TS_TL_TOUCHED = -1 }; /* in `seen`: it wrote beside its workspace */
 
 typedef struct ts_ternary_play_args {
     ts_ternary_linear_dims d;

@@ -8,9 +8,10 @@ const char *const ts_tt_names[TS_TT_FUNCTIONS + 1] = {
     "ts_ternary_step",  "ts_ternary_eval",   "ts_ternary_export",  NULL,
 };
 
-enum { ALIGN = 64, BAND = 64, BAND_BYTE = 0xfe, LENT_BYTE = 0xff };
+enum { ALIGN = 64, BAND = 64, WORK_BAND = 256, BAND_BYTE = 0xfe, LENT_BYTE = 0xff };
 
-/* The workspace: the state and a band behind it, what is lent to a call, the model's own. */
+/* The workspace: the state and a band behind it, what is lent to a call, the model's own between
+ * bands. */
 typedef struct plan {
     size_t state_bytes, work_bytes, lent_bytes;
     size_t lent, work, end; /* where each begins */
@@ -41,8 +42,8 @@ static ts_status make_plan(const ts_tt_table *t, const ts_ternary_training_args 
     const size_t tokens = (size_t)((a->d.max_batch + 1) * (a->d.max_tokens + 1)) * sizeof(int32_t);
     p->lent_bytes = weights > tokens ? weights : tokens;
     p->lent = round_up(p->state_bytes + BAND);
-    p->work = p->lent + round_up(p->lent_bytes + sizeof(float));
-    p->end = p->work + round_up(p->work_bytes) + ALIGN;
+    p->work = p->lent + round_up(p->lent_bytes + sizeof(float)) + WORK_BAND;
+    p->end = p->work + p->work_bytes + WORK_BAND + ALIGN;
     return TS_OK;
 }
 
@@ -71,6 +72,10 @@ static int64_t band_changed(const player *w)
 {
     int64_t n = 0;
     for (size_t i = w->p.state_bytes; i < w->p.lent; i++) n += w->base[i] != BAND_BYTE;
+    for (size_t i = 0; i < WORK_BAND; i++) {
+        n += w->base[w->p.work - WORK_BAND + i] != BAND_BYTE;
+        n += w->base[w->p.work + w->p.work_bytes + i] != BAND_BYTE;
+    }
     return n;
 }
 
@@ -209,6 +214,8 @@ ts_status ts_tt_play(const ts_tt_table *t, const ts_ternary_training_args *a, co
     w.x.workspace = w.p.work_bytes ? w.base + w.p.work : NULL;
     w.x.workspace_bytes = w.p.work_bytes;
     memset(w.base + w.p.state_bytes, BAND_BYTE, w.p.lent - w.p.state_bytes);
+    memset(w.base + w.p.work - WORK_BAND, BAND_BYTE, WORK_BAND);
+    memset(w.base + w.p.work + w.p.work_bytes, BAND_BYTE, WORK_BAND);
     s = create(&w, TS_TT_MADE, &w.m);
     for (int64_t i = 0; i < a->n_op && !s; i++) {
         ts_tt_op o;

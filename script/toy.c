@@ -63,11 +63,18 @@ static const float *kept_row(const ts_toy *m, int64_t i)
 }
 
 /* What holds for every kind, once the row is there. */
+static bool fails(const ts_toy *m, int64_t len)
+{
+    return m->word[TS_TOY_HOW] == TS_SICK_FAILS && m->word[TS_TOY_SICK] &&
+           len >= m->word[TS_TOY_SICK];
+}
+
 static void finish(const ts_toy *m, int64_t len, float *out)
 {
     const int64_t n_vocab = m->word[TS_TOY_VOCAB];
     if (m->word[TS_TOY_EOS] >= 0) out[m->word[TS_TOY_EOS]] += m->weight[TS_TOY_LIFT];
     if (!m->word[TS_TOY_SICK] || len < m->word[TS_TOY_SICK]) return;
+    if (m->word[TS_TOY_HOW] == TS_SICK_FAILS) return;
     if (m->word[TS_TOY_HOW] == TS_SICK_NAN) out[n_vocab / 2] = NAN;
     else if (m->word[TS_TOY_HOW] == TS_SICK_INF) out[n_vocab - 1] = INFINITY;
     else
@@ -162,7 +169,7 @@ int ts_toy_next(const ts_toy *m, int64_t len, const int32_t *token, float *out)
         rows_row(m, hash_once(m, len, token), out);
     }
     if (!bad) finish(m, len, out);
-    return bad;
+    return bad || fails(m, len);
 }
 
 /* ---- one pass ---- */
@@ -238,9 +245,12 @@ int ts_toy_forward(const ts_toy *m, int64_t n_row, const int32_t *token, const i
     if (kind == TS_TOY_ROPE &&
         ts_rope_forward(m, n_row, token, position, visible, n_want, want, out))
         return 1;
+    bool bad = false;
     for (int64_t w = 0; w < n_want; w++) {
+        const int64_t len = m->word[TS_TOY_SICK] ? count_seen(&p, want[w]) : 0;
         if (kind != TS_TOY_ROPE) one_row(&p, want[w], first, out + w * n_vocab);
-        finish(m, m->word[TS_TOY_SICK] ? count_seen(&p, want[w]) : 0, out + w * n_vocab);
+        finish(m, len, out + w * n_vocab);
+        bad |= fails(m, len);
     }
-    return 0;
+    return bad;
 }

@@ -43,7 +43,7 @@ enum {
                       of rows: the tokens that stand out of each, [rows][TS_TOY_OUT] */
 };
 enum { TS_TOY_OUT = 48 };
-enum { TS_SICK_NAN, TS_SICK_INF, TS_SICK_NONE };
+enum { TS_SICK_NAN, TS_SICK_INF, TS_SICK_NONE, TS_SICK_FAILS }; /* the last: the call fails */
 
 /* Of the weights: the spread of the logits, and what is added to that of EOS; then, of rope, its
  * matrices, and else rows of logits. */

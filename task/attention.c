@@ -194,11 +194,11 @@ static bool spoil(int i, void *args, ts_exec *x, ts_status *must)
 {
     fwd_args          *a = args;
     const void **const in[] = { &a->q, &a->k, &a->v };
-    (void)x;
-    if (i >= 4) return ts_attention_spoil(i - 4, &a->d, must);
+    if (i >= 4 && ts_attention_spoil(i - 4, &a->d, must)) return true;
     *must = TS_E_ARG;
     if (i < 3) *in[i] = NULL;
-    else a->o = NULL;
+    else if (i == 3) a->o = NULL;
+    else return ts_attention_spoil_lengths(i - 4, x, a->q, &a->kv_len);
     return true;
 }
 
@@ -207,7 +207,9 @@ const ts_task ts_task_flash_attention = {
     .dim_name = { "q", "k", "batch", "q_heads", "kv_heads", "head_dim", "mask", "form" },
     .buffer = { "q", "k", "v", "o", "lse", "kv_len" },
     .args_bytes = sizeof(fwd_args),
+    .more_name = { "scale" },
     .cases = ts_flash_attention_cases,
+    .cover = &ts_flash_attention_cover,
     .setup = setup,
     .n_want = n_want,
     .oracle = oracle,

@@ -326,11 +326,11 @@ static bool spoil(int i, void *args, ts_exec *x, ts_status *must)
     bwd_args          *a = args;
     const void **const in[] = { &a->q, &a->k, &a->v, &a->o, &a->dout, &a->lse };
     void **const       out[] = { &a->dq, &a->dk, &a->dv };
-    (void)x;
-    if (i >= 9) return ts_attention_spoil(i - 9, &a->d, must);
+    if (i >= 9 && ts_attention_spoil(i - 9, &a->d, must)) return true;
     *must = TS_E_ARG;
     if (i < 6) *in[i] = NULL;
-    else *out[i - 6] = NULL;
+    else if (i < 9) *out[i - 6] = NULL;
+    else return ts_attention_spoil_lengths(i - 9, x, a->q, &a->kv_len);
     return true;
 }
 
@@ -339,7 +339,9 @@ const ts_task ts_task_flash_attention_backward = {
     .dim_name = { "q", "k", "batch", "q_heads", "kv_heads", "head_dim", "mask", "form" },
     .buffer = { "q", "k", "v", "o", "dout", "lse", "dq", "dk", "dv", "kv_len" },
     .args_bytes = sizeof(bwd_args),
+    .more_name = { "scale" },
     .cases = ts_flash_attention_backward_cases,
+    .cover = &ts_flash_attention_backward_cover,
     .setup = setup,
     .n_want = n_want,
     .oracle = oracle,

@@ -2,10 +2,13 @@
 #include "attention_cases.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+#include "cover.h"
 
 enum { F32 = 1u << TS_F32, F64 = 1u << TS_F64, F16 = 1u << TS_F16, BF16 = 1u << TS_BF16 };
 enum { ALL = F32 | F64 | F16 | BF16, FAST = F32 | F16 | BF16, SOME = F32 | BF16 };
-enum { MAX_CASES = 512, MAX_SHAPES = 4, MUCH = 1 << 17 };
+enum { MAX_CASES = 1024, MAX_SHAPES = 4, MUCH = 1 << 17 };
 enum { FULL, CAUSAL, WINDOW }; /* WINDOW + w - 1: of w keys */
 
 typedef struct shape {
@@ -16,19 +19,21 @@ typedef struct shape {
  * differ, every way to share heads, odd head dimensions, hints that divide nothing; many tiles of
  * keys, and of queries. */
 static const shape plain_shapes[] = {
-    { 17, 17, 2, 4, 2, 64, CAUSAL, 640 },   { 2, 2, 1, 2, 1, 8, CAUSAL, 11 },
-    { 1, 1, 1, 1, 1, 1, FULL, 0 },          { 15, 15, 1, 6, 3, 33, FULL, 160 },
-    { 17, 17, 2, 6, 3, 80, CAUSAL, 371 },   { 33, 33, 1, 2, 1, 1, CAUSAL, 10 },
-    { 1, 64, 2, 4, 2, 64, CAUSAL, 0 },      { 5, 64, 2, 4, 2, 64, CAUSAL, 161 },
-    { 64, 5, 1, 2, 1, 64, CAUSAL, 160 },    { 65, 130, 1, 2, 1, 64, CAUSAL, 641 },
-    { 130, 65, 1, 1, 1, 33, FULL, 372 },    { 1, 65, 1, 8, 1, 128, FULL, 1 },
-    { 63, 63, 1, 4, 1, 64, CAUSAL, 640 },   { 64, 64, 1, 2, 2, 64, FULL, 643 },
-    { 65, 65, 1, 2, 2, 128, CAUSAL, 640 },  { 65, 65, 1, 2, 1, 64, FULL, 971 },
-    { 127, 127, 1, 2, 1, 33, CAUSAL, 0 },   { 128, 128, 1, 1, 1, 64, FULL, 1280 },
-    { 128, 128, 1, 1, 1, 128, CAUSAL, 1 },  { 129, 129, 1, 2, 1, 80, CAUSAL, 640 },
-    { 65, 129, 1, 1, 1, 256, FULL, 161 },   { 40, 40, 1, 2, 2, 256, CAUSAL, 2 },
-    { 300, 300, 1, 1, 1, 33, CAUSAL, 970 }, { 300, 129, 1, 1, 1, 8, FULL, 5121 },
-    { 65, 1021, 1, 1, 1, 16, CAUSAL, 0 },   { 1021, 33, 1, 1, 1, 16, FULL, 5120 },
+    { 17, 17, 2, 4, 2, 64, CAUSAL, 640 },  { 2, 2, 1, 2, 1, 8, CAUSAL, 11 },
+    { 1, 1, 1, 1, 1, 1, FULL, 0 },         { 15, 15, 1, 6, 3, 33, FULL, 160 },
+    { 17, 17, 2, 6, 3, 80, CAUSAL, 371 },  { 33, 33, 1, 2, 1, 1, CAUSAL, 10 },
+    { 1, 64, 2, 4, 2, 64, CAUSAL, 0 },     { 5, 64, 2, 4, 2, 64, CAUSAL, 161 },
+    { 64, 5, 1, 2, 1, 64, CAUSAL, 160 },   { 65, 130, 1, 2, 1, 64, CAUSAL, 641 },
+    { 130, 65, 1, 1, 1, 33, FULL, 372 },   { 1, 65, 1, 8, 1, 128, FULL, 1 },
+    { 63, 63, 1, 4, 1, 64, CAUSAL, 640 },  { 64, 64, 1, 2, 2, 64, FULL, 643 },
+    { 65, 65, 1, 2, 2, 128, CAUSAL, 640 }, { 65, 65, 1, 2, 1, 64, FULL, 971 },
+    { 127, 127, 1, 2, 1, 33, CAUSAL, 0 },  { 128, 128, 1, 1, 1, 64, FULL, 1280 },
+    { 128, 128, 1, 1, 1, 128, CAUSAL, 1 }, { 129, 129, 1, 2, 1, 80, CAUSAL, 640 },
+    { 17, 33, 1, 2, 1, 129, CAUSAL, 0 },   { 9, 40, 1, 2, 2, 200, FULL, 161 },
+    { 9, 17, 2, 1, 1, 255, CAUSAL, 0 },    { 65, 129, 1, 1, 1, 256, FULL, 161 },
+    { 40, 40, 1, 2, 2, 256, CAUSAL, 2 },   { 300, 300, 1, 1, 1, 33, CAUSAL, 970 },
+    { 300, 129, 1, 1, 1, 8, FULL, 5121 },  { 65, 1021, 1, 1, 1, 16, CAUSAL, 0 },
+    { 1021, 33, 1, 1, 1, 16, FULL, 5120 },
 };
 
 /* Nothing to ask, nothing to see, nothing at all; and heads past a launch limit. */
@@ -59,6 +64,8 @@ static const family families[] = {
     { "negative",  ALL, ALL, { { 65, 65, 1, 1, 1, 64, CAUSAL, 0 }, { 129, 64, 1, 2, 1, 33, FULL, 641 } } },
     { "window",    ALL, ALL, { { 65, 65, 1, 2, 1, 64, WINDOW, 160 }, { 129, 129, 1, 2, 1, 33, WINDOW + 16, 641 },
                                { 65, 300, 1, 2, 2, 64, WINDOW + 63, 640 }, { 64, 40, 1, 2, 1, 80, WINDOW + 7, 1 } } },
+    { "window_long", F32 | F64, F32 | F64, { { 2, 4200, 1, 1, 1, 3, WINDOW + 4096, 0 } } },
+    { "deep",      ALL, ALL, { { 17, 33, 1, 2, 1, 8, FULL, 0 }, { 65, 65, 1, 1, 1, 33, CAUSAL, 641 } } },
     { "ragged",    ALL, ALL, { { 65, 65, 3, 2, 1, 64, FULL, 640 }, { 64, 130, 3, 2, 1, 33, CAUSAL, 371 },
                                { 1, 64, 4, 4, 1, 64, CAUSAL, 0 }, { 65, 129, 3, 2, 1, 16, WINDOW + 40, 640 } } },
     { "padding",   ALL, ALL, { { 65, 65, 3, 2, 1, 64, FULL, 160 }, { 130, 64, 3, 2, 1, 33, CAUSAL, 1 },
@@ -106,6 +113,81 @@ static const shape large_shapes[] = { { 1024, 1024, 16, 32, 32, 128, FULL, 0 },
                                       { 4096, 4096, 8, 16, 16, 64, FULL, 0 } };
 static const shape large_judged[] = { { 1056, 1056, 2, 16, 16, 64, CAUSAL, 0 },
                                       { 736, 736, 2, 16, 16, 64, CAUSAL, 0 } };
+
+/* What families can be drawn with: scores that are set need a scale to divide by, and what a family
+ * hides must be hidden. */
+static bool drawable(const ts_case *c)
+{
+    static const char *const steered[] = { "late",      "falling", "sink", "last",
+                                           "saturated", "offset",  NULL };
+    const int64_t            scale = c->dim[TS_SCALE], mask = c->dim[6], D = c->dim[5];
+    bool                     set = false;
+    for (const char *const *f = steered; *f; f++) set |= !strcmp(c->family, *f);
+    if (set && (scale == TS_SCALE_0 || scale == TS_SCALE_SMALL)) return false;
+    if (!strcmp(c->family, "masked"))
+        return D == 1 && mask == FULL && scale != TS_SCALE_0 && scale != TS_SCALE_NEGATIVE;
+    if (!strcmp(c->family, "deep"))
+        return mask <= CAUSAL && (!scale || scale == TS_SCALE_LARGE || scale == TS_SCALE_1);
+    if (!strcmp(c->family, "sick")) return scale != TS_SCALE_0 && scale != TS_SCALE_NEGATIVE;
+    return true;
+}
+
+static bool affordable(const ts_case *c)
+{
+    const int64_t *m = c->dim;
+    const double   pairs = (double)(m[0] + 1) * (double)(m[1] + 1) * (double)(m[2] * m[3] * m[5]);
+    const double   elements = (double)(m[2] * m[5]) * (double)(m[3] * (m[0] + 1) + m[4] * m[1]);
+    return pairs <= 5e5 && elements <= 1e5 && drawable(c);
+}
+
+/* The parameter is how many query heads share a KV head. */
+static void multiply_heads(ts_case *c)
+{
+    c->dim[3] *= c->dim[4];
+}
+
+static void divide_heads(ts_case *c)
+{
+    c->dim[3] /= c->dim[4];
+}
+
+#define FAMILIES                                                                                   \
+    { "normal", ALL }, { "late", ALL }, { "falling", ALL }, { "sink", ALL }, { "last", ALL },      \
+        { "saturated", ALL }, { "early", ALL }, { "offset", ALL }, { "flat", ALL },                \
+        { "ragged", ALL }, { "padding", ALL }, { "empty", ALL },                                   \
+    {                                                                                              \
+        "deep", ALL                                                                                \
+    }
+/* q, k, batch, heads that share, kv_heads, head_dim, mask */
+#define EXTENTS                                                                                    \
+    TS_RANGE(1, 300, 0, 1, 2, 9, 17, 33, 65, 129, 257),                                            \
+        TS_RANGE(2, 4300, 0, 1, 2, 9, 17, 33, 65, 129, 257, 1025, 4200),                           \
+        TS_RANGE(1, 1100, 0, 1, 2, 9, 65, 1025), TS_RANGE(0, 16, 1, 2, 3, 5, 9),                   \
+        TS_RANGE(0, 16, 1, 2, 3, 9), TS_RANGE(1, 256, 1, 2, 9, 17, 33, 65, 129, 193, 256),         \
+        TS_RANGE(0, (int64_t)1 << 40, 0, 1, 2, 3, 10, 18, 66, 258, 4098, 4151)
+#define SCALES TS_RANGE(0, TS_SCALE_1, 0, 1, 2, 3, 4, 5)
+
+const ts_cover ts_flash_attention_cover = {
+    .use = TS_USE_CHECK,
+    .dtypes = ALL,
+    .family = { FAMILIES, { "hot", ALL }, { "masked", ALL }, { "sick", ALL } },
+    .dim = { EXTENTS, TS_NUMBERS(0, 0, 1, 2, 3, 10, 11, 160, 161, 371, 640, 642, 971, 1280, 5120),
+             SCALES },
+    .allows = affordable,
+    .make = multiply_heads,
+    .read = divide_heads,
+};
+
+const ts_cover ts_flash_attention_backward_cover = {
+    .use = TS_USE_CHECK,
+    .dtypes = ALL,
+    .family = { FAMILIES, { "hot", F32 | F64 | BF16 } },
+    .dim = { EXTENTS, TS_NUMBERS(0, 0, 1, 10, 11, 160, 161, 371, 640, 971, 1280, 5120, 5121),
+             SCALES },
+    .allows = affordable,
+    .make = multiply_heads,
+    .read = divide_heads,
+};
 
 typedef struct list {
     ts_case c[MAX_CASES];
@@ -174,6 +256,9 @@ static const ts_case *build(list *l, bool backward)
     if (l->n) return l->c;
     l->backward = backward;
     add_checked(l);
+    l->n +=
+        ts_cover_cases(backward ? &ts_flash_attention_backward_cover : &ts_flash_attention_cover,
+                       l->c + l->n, MAX_CASES / 2);
     for (size_t i = 0; i < sizeof device_shapes / sizeof *device_shapes; i++)
         add(l, TS_USE_DEVICE, FAST, device_shapes[i], "normal");
     for (size_t i = 0; i < sizeof device_families / sizeof *device_families; i++)

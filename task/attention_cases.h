@@ -10,6 +10,18 @@
  * with a window of w keys; form: ten times the tile hint, plus bits of these. */
 enum { TS_FORM_BNHD = 1, TS_FORM_NO_LSE = 2 };
 
+/* more: scale, what the scale is; 0: 1.25 over the root of head_dim. */
+enum {
+    TS_SCALE = TS_MAX_DIMS,
+    TS_SCALE_0 = 1,
+    TS_SCALE_SMALL,
+    TS_SCALE_LARGE,
+    TS_SCALE_NEGATIVE,
+    TS_SCALE_1
+};
+
+extern const ts_cover ts_flash_attention_cover, ts_flash_attention_backward_cover;
+
 const ts_case *ts_flash_attention_cases(void);
 const ts_case *ts_flash_attention_backward_cases(void);
 

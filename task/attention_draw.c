@@ -125,6 +125,24 @@ static void padded(const ts_attention_drawn *w)
         ts_store(w->to, w->d->dtype, w->begin + e, e % 3 == 1 ? INFINITY : NAN);
 }
 
+/* Some scores are so low that float has no number for them, and others are as ever. */
+static double depth(ts_dtype t)
+{
+    return t == TS_F16 ? 200 : 1e20;
+}
+
+static void deep_query(const ts_attention_drawn *w)
+{
+    query(w);
+    ts_store(w->to, w->d->dtype, w->begin, depth(w->d->dtype));
+}
+
+static void deep_key(const ts_attention_drawn *w)
+{
+    key(w);
+    ts_store(w->to, w->d->dtype, w->begin, w->i % 3 == 1 ? -depth(w->d->dtype) : 0);
+}
+
 static void one_query(const ts_attention_drawn *w)
 {
     ts_store(w->to, w->d->dtype, w->begin, 1);
@@ -159,6 +177,7 @@ static const ts_attention_family families[] = {
     { "early", query, early_key, key, query },
     { "hot", hot_query, key, key, query },
     { "flat", flat_query, flat_key, flat_value, flat_query },
+    { "deep", deep_query, deep_key, key, query },
     { "padding", query, padded, padded, query },
     { "masked", one_query, masked_key, key, query },
     { "sick", sick_query, key, key, query },
@@ -178,6 +197,8 @@ ts_attention_dims ts_attention_dims_of(const ts_case *c)
     const int64_t *m = c->dim, tile = m[7] / 10;
     const bool     usual = !(c->use & TS_USE_CHECK); /* what is timed has the scale of the field */
     const double   share = usual ? 1 : !strcmp(c->family, "negative") ? -0.8 : 1.25;
+    const double   root = sqrt((double)m[5]);
+    const double   scale[] = { share / root, 0, 1e-3 / root, 20 / root, -1.25 / root, 1 };
     return (ts_attention_dims) {
         .dtype = c->dtype,
         .layout = m[7] % 10 & TS_FORM_BNHD ? TS_BNHD : TS_BHND,
@@ -191,7 +212,7 @@ ts_attention_dims ts_attention_dims_of(const ts_case *c)
         .window = m[6] > 1 ? m[6] - 1 : 0,
         .tile_q = (tile + 1) / 2, /* not equal, but for tiles of one */
         .tile_k = tile,
-        .scale = share / sqrt((double)m[5]),
+        .scale = scale[m[TS_SCALE]],
     };
 }
 

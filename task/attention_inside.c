@@ -256,6 +256,8 @@ int ts_attention_scope(const ts_case *c, ts_parameter p[TS_MAX_PARAMETERS])
 
 /* ---- senseless calls ---- */
 
+enum { DIMS_WAYS = 24 };
+
 bool ts_attention_spoil(int i, ts_attention_dims *d, ts_status *must)
 {
     const int64_t huge = INT64_MAX / 4;
@@ -280,7 +282,16 @@ bool ts_attention_spoil(int i, ts_attention_dims *d, ts_status *must)
     else if (i == 17) d->n_k = huge;
     else if (i == 18) d->tile_q = -1;
     else if (i == 19) d->tile_k = -1;
-    else if (i < 24) d->dtype = (const ts_dtype[]) { TS_U8, TS_U4, TS_I32, (ts_dtype)99 }[i - 20];
+    else if (i < DIMS_WAYS)
+        d->dtype = (const ts_dtype[]) { TS_U8, TS_U4, TS_I32, (ts_dtype)99 }[i - 20];
     else return false;
+    return true;
+}
+
+/* Numbers of another kind are lengths that cannot be. */
+bool ts_attention_spoil_lengths(int i, const ts_exec *x, const void *floats, const int32_t **kv_len)
+{
+    if (i != DIMS_WAYS || x->device != TS_CPU) return false; /* a device does not look */
+    *kv_len = floats;
     return true;
 }

@@ -160,5 +160,8 @@ int ts_attention_scope(const ts_case *c, ts_parameter p[TS_MAX_PARAMETERS]);
 
 /* What makes a call senseless in both tasks; false: no such way. */
 bool ts_attention_spoil(int i, ts_attention_dims *d, ts_status *must);
+/* The way behind those: key lengths out of range, from an input of floats. */
+bool ts_attention_spoil_lengths(int i, const ts_exec *x, const void *floats,
+                                const int32_t **kv_len);
 
 #endif

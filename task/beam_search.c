@@ -237,6 +237,8 @@ static bool spoil(int i, void *args, ts_exec *x, ts_status *must)
     return true;
 }
 
+static const char SICK[] = "logits without a distribution end the search with TS_E_MODEL";
+
 static const char *const exports[] = { "ts_beam_search", NULL };
 
 const ts_task ts_task_beam_search = {
@@ -246,6 +248,7 @@ const ts_task ts_task_beam_search = {
     .exports = exports,
     .args_bytes = sizeof(ts_beam_play_args),
     .cases = ts_beam_search_cases,
+    .cover = &ts_beam_search_cover,
     .setup = setup,
     .n_want = n_want,
     .oracle = oracle,
@@ -254,7 +257,10 @@ const ts_task ts_task_beam_search = {
     .spoil = spoil,
     .canon = { { "ties", TIES, false },
                { "underflow", TIES, false },
-               { "sick", "logits without a distribution end the search with TS_E_MODEL", true } },
+               { "sick", SICK, true },
+               { "sick_inf", SICK, true },
+               { "sick_none", SICK, true },
+               { "fails", "a model that fails ends the search with TS_E_MODEL", true } },
     .common = common,
     .explain = explain,
 };

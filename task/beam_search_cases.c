@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stddef.h>
+#include <string.h>
 
 #include "beam_search_inside.h"
+#include "cover.h"
 
 enum { HASH = TS_TOY_HASH, ROPE = TS_TOY_ROPE, TABLE = TS_TOY_TABLE, ROWS = TS_TOY_ROWS };
 enum { CHECK = TS_USE_CHECK, TIME = TS_USE_TIME, JUDGE = TS_USE_JUDGE };
 
 /* items, vocab, width, steps, prompt, alpha, eos, model */
-static const ts_case cases[] = {
+static const ts_case some[] = {
     /* Refusals start from the first. */
     { CHECK, TS_F32, { 2, 97, 3, 6, 5, 60, 2, HASH }, "normal" },
     { CHECK, TS_F32, { 1, 5, 1, 8, 1, 0, 4, HASH }, "normal" },
@@ -25,6 +27,8 @@ static const ts_case cases[] = {
     { CHECK, TS_F32, { 3, 11, 3, 0, 5, 60, 2, HASH }, "normal" },
     { CHECK, TS_F32, { 3, 33, 5, 1, 5, 60, 2, HASH }, "normal" },
     { CHECK, TS_F32, { 17, 31, 7, 9, 50, 60, 5, HASH }, "normal" },
+    { CHECK, TS_F32, { 2, 97, 20, 4, 3, 60, 2, HASH }, "normal" },
+    { CHECK, TS_F32, { 1, 33, 40, 3, 3, 0, -1, HASH }, "normal" },
     { CHECK, TS_F32, { 2, 4099, 8, 4, 5, 0, 9, HASH }, "normal" },
     { CHECK, TS_F32, { 5, 50257, 16, 5, 50, 60, 50256, HASH }, "normal" },
     /* where every position counts, and where the law is written down prefix by prefix */
@@ -60,6 +64,18 @@ static const ts_case cases[] = {
     { CHECK, TS_F32, { 2, 97, 3, 6, 3, 60, 2, HASH }, "sick" },
     { CHECK, TS_F32, { 3, 11, 2, 5, 2, 0, -1, HASH }, "sick" },
     { CHECK, TS_F32, { 2, 1000, 4, 4, 3, 60, 2, HASH }, "sick" },
+    { CHECK, TS_F32, { 2, 97, 3, 6, 3, 60, 2, HASH }, "sick_inf" },
+    { CHECK, TS_F32, { 3, 11, 2, 5, 2, 0, -1, HASH }, "sick_inf" },
+    { CHECK, TS_F32, { 2, 1000, 4, 4, 3, 60, 2, HASH }, "sick_inf" },
+    { CHECK, TS_F32, { 2, 97, 3, 6, 3, 60, 2, HASH }, "sick_none" },
+    { CHECK, TS_F32, { 3, 11, 2, 5, 2, 0, -1, HASH }, "sick_none" },
+    { CHECK, TS_F32, { 2, 1000, 4, 4, 3, 60, 2, HASH }, "sick_none" },
+    { CHECK, TS_F32, { 2, 97, 3, 6, 3, 60, 2, HASH }, "fails" },
+    { CHECK, TS_F32, { 3, 11, 2, 5, 2, 0, -1, HASH }, "fails" },
+    { CHECK, TS_F32, { 2, 1000, 4, 4, 3, 60, 2, HASH }, "fails" },
+    { CHECK, TS_F32, { 2, 97, 5, 1, 3, 60, -1, TABLE }, "near" },
+    { CHECK, TS_F32, { 1, 16, 1, 2, 3, 0, -1, TABLE }, "near" },
+    { CHECK, TS_F32, { 2, 1000, 16, 1, 1, 100, 4, TABLE }, "near" },
     { JUDGE, TS_F32, { 1, 32000, 4, 8, 5, 60, 2, ROWS }, "normal" },
     { JUDGE, TS_F32, { 4, 32000, 4, 4, 5, 60, 2, ROWS }, "normal" },
     { JUDGE, TS_F32, { 2, 50257, 8, 4, 5, 60, 2, ROWS }, "normal" },
@@ -70,7 +86,57 @@ static const ts_case cases[] = {
     { 0, TS_F32, { 0 }, NULL },
 };
 
+/* The parameter is -1, 0, 1 or whatever is the last token. */
+enum { LAST = 1 << 20 };
+
+static void name_eos(ts_case *c)
+{
+    if (c->dim[EOS] == LAST && c->dim[VOCAB] > 2) c->dim[EOS] = c->dim[VOCAB] - 1;
+}
+
+static void call_eos_last(ts_case *c)
+{
+    if (c->dim[EOS] > 1 && c->dim[EOS] == c->dim[VOCAB] - 1) c->dim[EOS] = LAST;
+}
+
+static bool affordable(const ts_case *c)
+{
+    const int64_t *m = c->dim;
+    if (m[EOS] >= m[VOCAB]) return false;
+    if (!strcmp(c->family, "poor") && m[EOS] < 0) return false;
+    if (!strcmp(c->family, "masked") && m[VOCAB] < 33) return false; /* or some row has nothing */
+    if (m[MODEL] == ROPE && (m[VOCAB] > 300 || m[PROMPT] + m[STEPS] > 60)) return false;
+    return (m[ITEMS] + 1) * m[WIDTH] * m[VOCAB] * (m[STEPS] + 1) <= 150000;
+}
+
+enum { F32 = 1u << TS_F32 };
+
+/* items, vocab, width, steps, prompt, alpha, eos, model */
+const ts_cover ts_beam_search_cover = {
+    .use = CHECK,
+    .dtypes = F32,
+    .family = { { "normal", F32 },
+                { "poor", F32 },
+                { "masked", F32 },
+                { "sick", F32 },
+                { "sick_inf", F32 },
+                { "sick_none", F32 },
+                { "fails", F32 } },
+    .dim = { TS_RANGE(1, 20, 0, 1, 2, 5, 9, 17), TS_RANGE(4, 1100, 1, 2, 3, 9, 33, 129, 257, 1025),
+             TS_RANGE(1, 33, 1, 2, 3, 5, 9, 17, 33), TS_RANGE(2, 34, 0, 1, 2, 5, 9, 17, 33),
+             TS_RANGE(1, 60, 1, 2, 6, 51), TS_RANGE(0, 400, 0, 1, 60, 100, 101, 201),
+             TS_NUMBERS(1, -1, 0, 1, LAST), TS_NUMBERS(0, HASH, ROPE) },
+    .allows = affordable,
+    .make = name_eos,
+    .read = call_eos_last,
+};
+
 const ts_case *ts_beam_search_cases(void)
 {
-    return cases;
+    enum { N = sizeof some / sizeof *some - 1, MOST = 256 };
+    static ts_case all[N + MOST + 1];
+    if (all[0].use) return all;
+    memcpy(all, some, N * sizeof *some);
+    ts_cover_cases(&ts_beam_search_cover, all + N, MOST);
+    return all;
 }

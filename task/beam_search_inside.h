@@ -12,7 +12,8 @@
  * tokens. */
 enum { ITEMS, VOCAB, WIDTH, STEPS, PROMPT, ALPHA, EOS, MODEL };
 
-const ts_case *ts_beam_search_cases(void);
+const ts_case        *ts_beam_search_cases(void);
+extern const ts_cover ts_beam_search_cover;
 
 /* States of a case's table, or rows. */
 int64_t ts_beam_states(const ts_case *c);

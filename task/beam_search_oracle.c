@@ -91,7 +91,7 @@ static ts_real ask(search *s, int64_t b, float *max)
 {
     const int32_t *text = s->text + b * (s->n_prompt + s->steps);
     const int64_t  len = s->n_prompt + s->beam[b].length;
-    ts_toy_next(&s->m, len, text, s->logits);
+    if (ts_toy_next(&s->m, len, text, s->logits)) s->logits[0] = NAN;
     if (!s->rest) return log_sum_of(s->logits, s->n_vocab, max);
     *max = 0;
     return log_sum_of_rows(s, ts_toy_row(&s->m, len, text));

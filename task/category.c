@@ -10,11 +10,33 @@ static const char *const numerics[] = { "offset",    "offset8",   "offset30", "t
                                         "denormal",  "floor",     "hot",      "cold",  "underflow",
                                         "subnormal", "outlier",   "gap",      "steep", "slow",
                                         "long",      NULL };
-static const char *const special[] = { "sick",        "sick_one",    "masked",    "all_masked",
-                                       "zeros",       "half_masked", "holes",     "window",
-                                       "window_only", "sized",       "ragged",    "padding",
-                                       "empty",       "bad_code",    "bad_scale", "bad_latent",
-                                       "past_f16",    NULL };
+static const char *const special[] = { "sick",
+                                       "sick_one",
+                                       "sick_inf",
+                                       "sick_none",
+                                       "fails",
+                                       "masked",
+                                       "all_masked",
+                                       "zeros",
+                                       "half_masked",
+                                       "holes",
+                                       "window",
+                                       "window_only",
+                                       "window_long",
+                                       "sized",
+                                       "ragged",
+                                       "padding",
+                                       "empty",
+                                       "bad_code",
+                                       "bad_scale",
+                                       "bad_latent",
+                                       "bad_code_last",
+                                       "bad_code_padding",
+                                       "bad_scale_inf",
+                                       "bad_scale_minus",
+                                       "bad_latent_inf",
+                                       "past_f16",
+                                       NULL };
 
 static bool is_among(const char *name, const char *const *list)
 {

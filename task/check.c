@@ -89,5 +89,9 @@ void ts_case_string(const ts_task *t, const ts_case *c, uint64_t seed, char *s, 
     for (int i = 0; i < TS_MAX_DIMS && t->dim_name[i] && o < n; i++)
         o += (size_t)snprintf(s + o, n - o, "%s%s=%lld", i ? "," : "", t->dim_name[i],
                               (long long)c->dim[i]);
+    for (int i = 0; i < TS_MAX_MORE && o < n; i++)
+        if (c->dim[TS_MAX_DIMS + i])
+            o += (size_t)snprintf(s + o, n - o, ",%s=%lld", t->more_name[i],
+                                  (long long)c->dim[TS_MAX_DIMS + i]);
     if (o < n) snprintf(s + o, n - o, "/%s@0x%llx", c->family, (unsigned long long)seed);
 }

@@ -178,6 +178,27 @@ static void fill_up(build *b)
     look_at(b, a), look_at(b, c);
 }
 
+/* A page that two hold is written to where no page is left to copy it to, and where the copy has a
+ * page but what comes after it in the call has none. */
+static void copy_without_room(build *b)
+{
+    const int32_t page = (int32_t)b->s->dims->page, layers = (int32_t)dim(b, LAYERS);
+    const int32_t len = (int32_t)dim(b, LEN) + (page && dim(b, LEN) % page == 0);
+    const int32_t a = open_one(b), c = open_one(b);
+    for (int32_t l = 0; l < layers; l++) append(b, l, (ts_kv_item[]) { { a, len }, { c, len } }, 2);
+    const int32_t twin = fork_one(b, a), other = fork_one(b, c);
+    append(b, 0, &(ts_kv_item) { twin, 1 }, 1); /* takes the last page */
+    append_refused(b, 0, &(ts_kv_item) { other, 1 }, 1);
+    append_refused(b, 0, &(ts_kv_item) { c, 1 }, 1);
+    look_at(b, a), look_at(b, c), look_at(b, twin), look_at(b, other);
+    truncate_to(b, twin, 0);
+    append_refused(b, 0, (ts_kv_item[]) { { other, 1 }, { twin, 2 } }, 2);
+    look_at(b, a), look_at(b, c), look_at(b, twin), look_at(b, other);
+    append(b, 0, &(ts_kv_item) { other, 1 }, 1);
+    append_refused(b, 0, &(ts_kv_item) { twin, 1 }, 1);
+    look_at(b, a), look_at(b, c), look_at(b, twin), look_at(b, other);
+}
+
 /* What must be refused for what it says. */
 static void nonsense(build *b)
 {
@@ -190,6 +211,10 @@ static void nonsense(build *b)
     attend_how(b, 0, both, 2, TS_KV_SHORT);
     emit(b, op(TS_KV_TRUNCATE, 0, 1), &(ts_kv_item) { a, 4 });
     read_some(b, 0, a, 2, 2, -1);
+    for (int32_t how = TS_KV_NO_EXEC; how <= TS_KV_MANY; how *= 2) {
+        append_how(b, 0, both, 2, how);
+        attend_how(b, 0, (ts_kv_item[]) { { a, 1 }, { c, 1 } }, 2, how);
+    }
     free_one(b, c);
     emit(b, op(TS_KV_FREE, 0, 1), &(ts_kv_item) { c, 0 });
     append_refused(b, 0, both, 2);
@@ -273,10 +298,14 @@ static void begin(build *b)
                         .head_dim = dim(b, HEAD_DIM),
                         .page = dim(b, PAGE),
                         .scale = (is(b, "hot") ? 8 : 1) / sqrt((double)dim(b, HEAD_DIM)) };
+    const double scale[] = { d->scale, 0, 1e-3 * d->scale, 20 * d->scale, -d->scale };
+    d->scale = scale[dim(b, SCALE)];
     set_store(b->c, d);
     b->codes = ts_kv_is_code(d->store_dtype);
     if (is(b, "window") || is(b, "window_only")) d->window = dim(b, LEN) / 3 + 1;
     if (is(b, "window")) d->n_sink = 2;
+    if (dim(b, WINDOW)) d->window = dim(b, WINDOW);
+    if (dim(b, SINK)) d->n_sink = dim(b, SINK);
     b->s->n_cache = is(b, "paged") ? 2 : 1;
     emit(b, op(TS_KV_SIZE, 0, 0), NULL);
 }
@@ -299,6 +328,8 @@ static void end(build *b)
     /* As many as the longest and the other two take, and one, which is too little for another. */
     if (d->page && is(b, "full"))
         d->n_page = pages_of(d, len) + pages_of(d, len / 2) + pages_of(d, len / 3) + 1;
+    /* What two sequences take, and one more. */
+    if (d->page && is(b, "cow")) d->n_page = 2 * pages_of(d, len + (len % d->page == 0)) + 1;
     /* Enough only if what is held twice is kept once. */
     if (d->page && is(b, "fork")) d->n_page = d->n_layer * (len / d->page + 19 / d->page + 8);
     /* What some processor's caches may hold need not come from memory again. */
@@ -316,7 +347,7 @@ void ts_kv_script_of(const ts_case *c, ts_kv_script *s)
         void (*write)(build *b);
     } scripts[] = { { "chunk", chunks },     { "fork", forks },   { "truncate", truncations },
                     { "sick", truncations }, { "full", fill_up }, { "nonsense", nonsense },
-                    { "fuzz", fuzz },        { "paged", fuzz } };
+                    { "fuzz", fuzz },        { "paged", fuzz },   { "cow", copy_without_room } };
     build *b = calloc(1, sizeof *b);
     if (!b) abort();
     memset(s, 0, sizeof *s);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
+#include <string.h>
 
+#include "cover.h"
 #include "kv_cache_inside.h"
 
 enum { F32 = 1u << TS_F32, F64 = 1u << TS_F64, F16 = 1u << TS_F16, BF16 = 1u << TS_BF16 };
-enum { NARROW = F16 | BF16, ALL = F32 | NARROW, MAX_CASES = 1024 };
+enum { NARROW = F16 | BF16, ALL = F32 | NARROW, MAX_CASES = 1280 };
 
 typedef struct shape {
     int64_t seqs, len, layers, q_heads, kv_heads, head_dim;
@@ -43,6 +45,8 @@ static const family families[] = {
     { "truncate", NARROW, { { 2, 37, 1, 4, 2, 8 } }, { 0, 16 }, { 9, 15 } },
     { "full",     ALL, { { 3, 33, 2, 4, 2, 8 }, { 3, 130, 1, 4, 1, 16 } }, { 0, 16, 7, 1 }, { 0 } },
     { "full",     F32, { { 3, 129, 1, 4, 2, 8 } }, { 0, 16, 64 }, { 8, 5 } },
+    { "cow",      ALL, { { 4, 17, 1, 4, 2, 8 }, { 4, 37, 3, 2, 1, 33 } }, { 16, 7, 2 }, { 0 } },
+    { "cow",      F32, { { 4, 37, 2, 4, 2, 33 } }, { 16, 7, 64 }, { 8, 9, 5, 14 } },
     { "nonsense", F32, { { 2, 5, 2, 4, 2, 33 } }, { 0, 16, 1 }, { 0, 8 } },
     { "fuzz",     F32, { { 4, 24, 2, 4, 2, 8 }, { 5, 40, 1, 2, 1, 33 } }, { 16, 7, 1 }, { 0, 8, 5 } },
     { "fuzz",     BF16, { { 3, 30, 3, 4, 1, 8 } }, { 0, 7, 64 }, { 0 } },
@@ -76,6 +80,61 @@ static const shape timed_shapes[] = {
 static const shape large_shapes[] = { { 64, 8192, 1, 32, 8, 128 },
                                       { 1, 131072, 1, 32, 8, 128 },
                                       { 256, 2048, 1, 32, 8, 128 } };
+
+static bool affordable(const ts_case *c)
+{
+    const int64_t *m = c->dim;
+    const int64_t  row = m[Q_HEADS] * m[HEAD_DIM] * m[LAYERS];
+    if (c->dtype == TS_F64 && m[STORE] != STORE_IO) return false;
+    if (!strcmp(c->family, "cow") && m[PAGE] < 2) return false;
+    if (!strcmp(c->family, "sick") && m[STORE] != STORE_IO) return false;
+    return m[SEQS] * m[LEN] * row <= 60000 && m[LEN] * m[LEN] * row <= 600000;
+}
+
+/* The parameter is how many query heads share a KV head. */
+static void multiply_heads(ts_case *c)
+{
+    c->dim[Q_HEADS] *= c->dim[KV_HEADS];
+}
+
+static void divide_heads(ts_case *c)
+{
+    c->dim[Q_HEADS] /= c->dim[KV_HEADS];
+}
+
+enum { EVERY = ALL | F64 };
+
+/* seqs, len, layers, heads that share, kv_heads, head_dim, page, store; window, sink, scale */
+const ts_cover ts_kv_cache_cover = {
+    .use = TS_USE_CHECK,
+    .dtypes = EVERY,
+    .family = { { "normal", EVERY },
+                { "chunk", EVERY },
+                { "fork", EVERY },
+                { "truncate", EVERY },
+                { "full", EVERY },
+                { "cow", EVERY },
+                { "fuzz", EVERY },
+                { "paged", EVERY },
+                { "nonsense", EVERY },
+                { "offset", EVERY },
+                { "ramp", EVERY },
+                { "constant", EVERY },
+                { "zeros", EVERY },
+                { "sick", EVERY } },
+    .dim = { TS_RANGE(1, 9, 1, 2, 3, 5), TS_RANGE(2, 140, 1, 2, 9, 16, 17, 33, 65, 129),
+             TS_RANGE(0, 6, 1, 2, 3, 4, 5), TS_RANGE(0, 8, 1, 2, 3, 5), TS_RANGE(0, 8, 1, 2, 3, 5),
+             TS_RANGE(1, 256, 1, 2, 9, 17, 33, 65, 129, 193, 256),
+             TS_RANGE(0, 64, 0, 1, 2, 3, 8, 9, 16, 17, 64),
+             TS_NUMBERS(0, STORE_IO, STORE_U4, STORE_U4_CHANNEL, STORE_U8, STORE_U8_CHANNEL,
+                        STORE_U4 + META_F16, STORE_U4_CHANNEL + META_F16, STORE_F16, STORE_BF16,
+                        STORE_U8 + META_F16, STORE_U8_CHANNEL + META_F16, STORE_F32),
+             TS_RANGE(0, (int64_t)1 << 40, 0, 1, 2, 9, 33, 129, 4097),
+             TS_RANGE(0, 1 << 20, 0, 1, 2, 3, 5, 17), TS_RANGE(0, SCALE_NEGATIVE, 0, 1, 2, 3, 4) },
+    .allows = affordable,
+    .make = multiply_heads,
+    .read = divide_heads,
+};
 
 typedef struct list {
     ts_case c[MAX_CASES];
@@ -118,6 +177,9 @@ static void add_plain(list *l)
     add(l, TS_USE_CHECK, NARROW, plain_shapes[4], 7, STORE_F32, "normal");
     add(l, TS_USE_CHECK, NARROW, plain_shapes[3], 16, STORE_U8, "normal");
     add(l, TS_USE_CHECK, NARROW, plain_shapes[3], 0, STORE_U4_CHANNEL, "normal");
+    /* More layers than small models have. */
+    add(l, TS_USE_CHECK, ALL, (shape) { 2, 9, 6, 2, 1, 8 }, 0, STORE_IO, "normal");
+    add(l, TS_USE_CHECK, ALL, (shape) { 2, 9, 6, 2, 1, 8 }, 7, STORE_IO, "normal");
     for (size_t i = 1; i < n_pages; i++)
         add(l, TS_USE_CHECK, ALL, (shape) { 2, pages[i] + 1, 2, 4, 2, 16 }, pages[i], STORE_IO,
             "normal");
@@ -158,6 +220,12 @@ const ts_case *ts_kv_cache_cases(void)
     if (l.n) return l.c;
     add_plain(&l);
     add_families(&l);
+    /* A window that is longer than others' are, and keys before it. */
+    for (int t = TS_F32; t <= TS_F64; t++)
+        l.c[l.n++] = (ts_case) {
+            TS_USE_CHECK, (ts_dtype)t, { 1, 4200, 1, 1, 1, 3, 0, STORE_IO, 4097, 3 }, "window_long"
+        };
+    l.n += ts_cover_cases(&ts_kv_cache_cover, l.c + l.n, MAX_CASES / 3);
     for (size_t i = 0; i < sizeof device_shapes / sizeof *device_shapes; i++)
         for (size_t p = 0; p < 2; p++) {
             add(&l, TS_USE_DEVICE, F32 | BF16, device_shapes[i], pages[p], STORE_IO, "normal");

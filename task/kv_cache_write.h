@@ -144,13 +144,19 @@ static void append(build *b, int32_t layer, const ts_kv_item *item, int32_t n)
 }
 
 /* One that must be refused: no length changes. */
-static void append_refused(build *b, int32_t layer, const ts_kv_item *item, int32_t n)
+static void append_how(build *b, int32_t layer, const ts_kv_item *item, int32_t n, int32_t how)
 {
     ts_kv_op o = op(TS_KV_APPEND, layer, n);
+    o.how = how;
     o.data = (int32_t)b->s->n_kv;
     b->s->n_kv += sum(item, n);
     note_tokens(b, sum(item, n));
     emit(b, o, item);
+}
+
+static void append_refused(build *b, int32_t layer, const ts_kv_item *item, int32_t n)
+{
+    append_how(b, layer, item, n, 0);
 }
 
 static int32_t read_some(build *b, int32_t layer, int32_t slot, int32_t from, int32_t n,

@@ -6,11 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cover.h"
 #include "dtype.h"
 #include "rng.h"
 
 enum { F32 = 1u << TS_F32, F64 = 1u << TS_F64, F16 = 1u << TS_F16, BF16 = 1u << TS_BF16 };
 enum { ALL = F32 | F64 | F16 | BF16, FAST = F32 | F16 | BF16, MAX_CASES = 1024 };
+enum { EPS_POWER = TS_MAX_DIMS };
 
 typedef struct shape {
     int64_t rows, cols;
@@ -71,6 +73,46 @@ static const family families[] = {
 /* Offsets of the third row pass 2^31 elements. */
 static const int64_t FAR_PAD = ((int64_t)1 << 30) + 7 - 40;
 
+/* With next to no eps the gradients of a flat row are no numbers of f16. */
+static bool affordable(const ts_case *c)
+{
+    if (c->dtype == TS_F16 && c->dim[EPS_POWER] < 0) return false;
+    return 3 * c->dim[0] * c->dim[1] * (int64_t)ts_format_of(c->dtype)->n_bytes <= 2500000;
+}
+
+#define FAMILIES                                                                                   \
+    {                                                                                              \
+        { "normal", ALL }, { "offset", ALL }, { "offset8", F32 | F64 }, { "tiny", ALL },           \
+            { "constant", ALL }, { "spike", ALL }, { "ramp", ALL }, { "ties", ALL },               \
+            { "denormal", ALL }, { "small", F32 | F64 | BF16 }, { "huge", ALL },                   \
+            { "flat_huge", ALL }, { "extreme", ALL },                                              \
+        {                                                                                          \
+            "sick", ALL                                                                            \
+        }                                                                                          \
+    }
+#define ROWS TS_RANGE(2, 70000, 0, 1, 2, 9, 33, 257, 1025, 20001)
+#define COLS TS_RANGE(2, 65537, 1, 2, 9, 17, 33, 129, 257, 1025, 4097, 16385)
+#define PADS TS_RANGE(0, 64, 0, 1, 2, 8, 17)
+#define EPS  TS_NUMBERS(1, -12, 0, 1, 4)
+
+/* rows, cols, pad; eps */
+const ts_cover ts_layernorm_forward_cover = {
+    .use = TS_USE_CHECK,
+    .dtypes = ALL,
+    .family = FAMILIES,
+    .dim = { ROWS, COLS, PADS, { 0 }, { 0 }, { 0 }, { 0 }, { 0 }, EPS },
+    .allows = affordable,
+};
+
+/* rows, cols, pad, acc; eps */
+const ts_cover ts_layernorm_backward_cover = {
+    .use = TS_USE_CHECK,
+    .dtypes = ALL,
+    .family = FAMILIES,
+    .dim = { ROWS, COLS, PADS, TS_RANGE(0, 1, 0, 1), { 0 }, { 0 }, { 0 }, { 0 }, EPS },
+    .allows = affordable,
+};
+
 typedef struct list {
     ts_case c[MAX_CASES];
     int     n;
@@ -112,6 +154,8 @@ static const ts_case *build(list *l, bool backward)
             add(l, TS_USE_CHECK, families[i].dtypes, families[i].shapes[k], k == 3 ? 16 : 3,
                 (int)(i + (size_t)k) & 1, families[i].name);
     add(l, TS_USE_CHECK, F32 | BF16, (shape) { 3, 40 }, FAR_PAD, OVERWRITE, "far");
+    l->n += ts_cover_cases(backward ? &ts_layernorm_backward_cover : &ts_layernorm_forward_cover,
+                           l->c + l->n, MAX_CASES / 4);
     for (size_t i = 0; i < sizeof device_shapes / sizeof *device_shapes; i++)
         add(l, TS_USE_DEVICE, FAST, device_shapes[i], 8, (int)i & 1, "normal");
     for (size_t i = 0; i < sizeof timed_shapes / sizeof *timed_shapes; i++)
@@ -140,6 +184,7 @@ int64_t ts_layernorm_stride(const ts_case *c)
 
 double ts_layernorm_eps(const ts_case *c)
 {
+    if (c->dim[EPS_POWER]) return pow(10, (double)c->dim[EPS_POWER]);
     if (!strcmp(c->family, "constant")) return 1e-2;
     /* Small x: its squares leave the range of its dtype, and so does this eps: neither is nothing.
      */

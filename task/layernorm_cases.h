@@ -5,6 +5,8 @@
 
 #include "task.h"
 
+extern const ts_cover ts_layernorm_forward_cover, ts_layernorm_backward_cover;
+
 /* dim: rows, cols, pad (row_stride = cols + pad) and, backward, acc. */
 const ts_case *ts_layernorm_forward_cases(void);
 const ts_case *ts_layernorm_backward_cases(void);

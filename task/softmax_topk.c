@@ -22,6 +22,8 @@ static const char SICK[] =
     "a row with a NaN or +inf, and no other, has indices -1 and probabilities NaN";
 static const char HOLES[] = "-inf has weight 0, even if a row begins with many";
 
+enum { COOL = TS_MAX_DIMS };
+
 static const double U = 0x1p-24; /* of float, in which every kernel may reckon */
 
 static double kappa(int64_t n)
@@ -52,7 +54,8 @@ static void setup(const ts_case *c, uint64_t seed, ts_arena *m, void *args)
     const bool            third = c->dim[3] % 2 != 0;
     *a = (ts_softmax_topk_args) { .dtype = c->dtype, .n_rows = R, .n_vocab = V, .row_stride = S };
     a->k = K;
-    a->inv_temperature = (double)c->dim[4] / 100;
+    /* A float, so that rounding it costs nobody anything. */
+    a->inv_temperature = (double)((float)c->dim[4] / 100) * (c->dim[COOL] ? 0x1p-100 : 1);
     ts_scalar(m, "k", (double)K);
     ts_scalar(m, "inv_temperature", a->inv_temperature);
     void *x = third ? NULL : ts_take(m, &a->logits, logits);
@@ -314,9 +317,11 @@ static bool spoil(int i, void *args, ts_exec *x, ts_status *must)
 const ts_task ts_task_softmax_topk = {
     .name = "softmax_topk",
     .dim_name = { "rows", "vocab", "k", "pad", "heat", "lse" },
+    .more_name = { "cool" },
     .buffer = { "logits", "index", "prob", "lse" },
     .args_bytes = sizeof(ts_softmax_topk_args),
     .cases = ts_softmax_topk_cases,
+    .cover = &ts_softmax_topk_cover,
     .setup = setup,
     .n_want = n_want,
     .oracle = oracle,
@@ -325,6 +330,7 @@ const ts_task ts_task_softmax_topk = {
     .spoil = spoil,
     .canon = { { "sick", SICK, true },
                { "sick_one", SICK, true },
+               { "sick_inf", SICK, true },
                { "holes", HOLES, true },
                { "half_masked", HOLES, true },
                { "all_masked", ALL_MASKED, false },

@@ -4,8 +4,11 @@
 #include <stddef.h>
 #include <stdlib.h>
 
+#include "cover.h"
+#include "dtype.h"
+
 enum { F32 = 1u << TS_F32, F16 = 1u << TS_F16, BF16 = 1u << TS_BF16 };
-enum { ALL = F32 | F16 | BF16, MAX_CASES = 1536, MAX_SHAPES = 6 };
+enum { ALL = F32 | F16 | BF16, MAX_CASES = 2048, MAX_SHAPES = 6 };
 
 typedef struct shape {
     int64_t rows, vocab, k;
@@ -94,6 +97,8 @@ static const family families[] = {
                                           { 9, 4099, 1000 }, { 9, 31, 33 }, { 9, 1025, 0 } } },
     { "sick_one",     ALL,         100, { { 1, 33, 8 }, { 1, 4099, 256 }, { 1, 50257, 50 },
                                           { 1, 128256, 1000 } } },
+    { "sick_inf",     ALL,         100, { { 1, 33, 8 }, { 1, 4099, 256 }, { 1, 50257, 50 },
+                                          { 1, 128256, 1000 } } },
     { "hot",          ALL,          30, { { 9, 33, 33 }, { 9, 1025, 100 }, { 1, 32000, 50 } } },
     { "cold",         ALL,         250, { { 9, 33, 33 }, { 9, 1025, 100 }, { 1, 32000, 50 } } },
     { "cold",         ALL,        1000, { { 9, 33, 8 }, { 9, 1025, 1000 }, { 1, 50257, 256 } } },
@@ -131,6 +136,45 @@ static const int64_t timed_k[] = { 10, 50, 256, 1024 };
 static const shape       hard_shapes[] = { { 64, 128256, 50 }, { 4096, 50257, 50 } };
 static const char *const hard_families[] = { "ramp", "descending", "equal", "mod1024",
                                              "all_masked" };
+
+static bool affordable(const ts_case *c)
+{
+    const double row =
+        (double)c->dim[1] * (double)ts_format_of(c->dtype)->n_bytes + 8 * (double)c->dim[2];
+    return (double)c->dim[0] * row <= 4e6;
+}
+
+/* rows, vocab, k, pad, heat, lse; cool. Every number of rows, of logits and of winners goes from
+ * just past a power of two to the next; heat is from a hundredth to 1e15. */
+const ts_cover ts_softmax_topk_cover = {
+    .use = TS_USE_CHECK,
+    .dtypes = ALL,
+    .family = { { "normal", ALL },      { "mod32", ALL },
+                { "mod64", ALL },       { "mod256", ALL },
+                { "mod1024", ALL },     { "mod1024x8", ALL },
+                { "chunk", ALL },       { "back", ALL },
+                { "disjoint", ALL },    { "spike", ALL },
+                { "ramp", ALL },        { "descending", ALL },
+                { "sawtooth", ALL },    { "equal", ALL },
+                { "ties", ALL },        { "zeros", ALL },
+                { "subnormal", ALL },   { "underflow", ALL },
+                { "offset", ALL },      { "offset30", F32 | BF16 },
+                { "flat", ALL },        { "masked", ALL },
+                { "half_masked", ALL }, { "holes", ALL },
+                { "all_masked", ALL },  { "floor", ALL },
+                { "sick", ALL },        { "sick_one", ALL },
+                { "sick_inf", ALL } },
+    .dim = { TS_RANGE(2, 70000, 0, 1, 2, 9, 33, 257, 1025, 20001),
+             TS_RANGE(4, 151936, 0, 1, 2, 9, 33, 129, 257, 1025, 4097, 32769, 65537, 131073),
+             TS_RANGE(2, 5000, 0, 1, 2, 9, 33, 65, 129, 257, 513, 1025, 2049),
+             TS_RANGE(0, 64, 0, 1, 2, 17),
+             TS_RANGE(2, 100000000000000000, 1, 10, 100, 101, 251, 1001, 5001, 100001, 10000000000),
+             TS_RANGE(1, 1, 0, 1),
+             { 0 },
+             { 0 },
+             TS_RANGE(0, 1, 0, 1) },
+    .allows = affordable,
+};
 
 typedef struct list {
     ts_case c[MAX_CASES];
@@ -179,6 +223,7 @@ const ts_case *ts_softmax_topk_cases(void)
     static list l;
     if (l.n) return l.c;
     add_checked(&l);
+    l.n += ts_cover_cases(&ts_softmax_topk_cover, l.c + l.n, MAX_CASES / 3);
     for (size_t i = 0; i < sizeof device_shapes / sizeof *device_shapes; i++)
         add(&l, TS_USE_DEVICE, ALL, device_shapes[i], (int64_t)i % 6, 100, 1, "normal");
     for (size_t i = 0; i < sizeof device_families / sizeof *device_families; i++)

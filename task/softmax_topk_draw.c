@@ -239,7 +239,12 @@ static double sick(const row *w, int64_t i)
 /* As sick, for a row that is alone. */
 static double sick_one(const row *w, int64_t i)
 {
-    return i == w->chosen ? (w->seed & 1 ? NAN : INFINITY) : normal(w, i);
+    return i == w->chosen ? NAN : normal(w, i);
+}
+
+static double sick_inf(const row *w, int64_t i)
+{
+    return i == w->chosen ? INFINITY : normal(w, i);
 }
 
 ts_softmax_topk_draw ts_softmax_topk_draw_of(const char *family)
@@ -279,6 +284,7 @@ ts_softmax_topk_draw ts_softmax_topk_draw_of(const char *family)
         { "floor", lowest },
         { "sick", sick },
         { "sick_one", sick_one },
+        { "sick_inf", sick_inf },
     };
     for (size_t i = 0; i < sizeof families / sizeof *families; i++)
         if (!strcmp(families[i].name, family)) return families[i].draw;

@@ -8,7 +8,7 @@
 
 #include "touchstone/touchstone.h"
 
-enum { TS_MAX_DIMS = 8, TS_MAX_NAMES = 13 };
+enum { TS_MAX_DIMS = 8, TS_MAX_MORE = 4, TS_MAX_NAMES = 13 };
 
 /* What a case is for. */
 enum {
@@ -17,14 +17,17 @@ enum {
     TS_USE_TIME = 4,   /* `bench`, which checks every answer that it times */
     TS_USE_JUDGE = 8,  /* `judge` times it besides: pairs enough in little time */
     TS_USE_LARGE = 16, /* with TIME or JUDGE: on devices other than the CPU only */
+    TS_USE_COVER = 64, /* with CHECK: made by cover.c */
     TS_USE_HOST = 32,  /* with CHECK: on the CPU only, where a call sees what tensors hold */
 };
 
 typedef struct ts_case {
-    unsigned    use; /* TS_USE_* bits; 0 ends the list */
-    ts_dtype    dtype;
-    int64_t     dim[TS_MAX_DIMS]; /* the task names them in dim_name */
-    const char *family;           /* how inputs are drawn: "normal", "offset", ... */
+    unsigned use; /* TS_USE_* bits; 0 ends the list */
+    ts_dtype dtype;
+    /* The task names them in dim_name; and behind those what is no extent, in more_name, 0 where it
+     * is as usual. */
+    int64_t     dim[TS_MAX_DIMS + TS_MAX_MORE];
+    const char *family; /* how inputs are drawn: "normal", "offset", ... */
 } ts_case;
 
 /* Whether an answer from that device is checked by it. */
@@ -114,7 +117,7 @@ typedef struct ts_canon {
     const char *rule;   /* "equal logits: the lower index first" */
     bool        open;   /* by the usual contract any answer to these cases will do */
 } ts_canon;
-enum { TS_MAX_CANON = 9 };
+enum { TS_MAX_CANON = 10 };
 
 typedef struct ts_parameter {
     const char *name;
@@ -122,13 +125,17 @@ typedef struct ts_parameter {
 } ts_parameter;
 enum { TS_MAX_PARAMETERS = 4 };
 
+typedef struct ts_cover ts_cover;
+
 typedef struct ts_task {
     const char        *name; /* "layernorm_forward"; an entrant exports ts_layernorm_forward */
     const char        *dim_name[TS_MAX_DIMS];
+    const char        *more_name[TS_MAX_MORE];
     const char        *buffer[TS_MAX_NAMES + 1]; /* every name that ts_take is given; NULL ends */
     const char *const *exports; /* what an entrant exports instead; NULL ends. NULL: as above */
     size_t             args_bytes;
     const ts_case *(*cases)(void);
+    const ts_cover *cover; /* the ranges of its parameters; see cover.h */
     void (*setup)(const ts_case *c, uint64_t seed, ts_arena *m, void *args);
     size_t (*n_want)(const ts_case *c);
     void (*oracle)(const ts_case *c, const void *args, ts_want *want);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cover.h"
 #include "dtype.h"
 #include "real.h"
 #include "rng.h"
@@ -17,7 +18,7 @@ enum { ALL = 31, PACKED = 1 << TS_TL_PACKED, BACK = 1 << TS_TL_BACKWARD, PACK = 
 enum { CHECK = TS_USE_CHECK, HOST = TS_USE_HOST, JUDGE = TS_USE_JUDGE, TIME = TS_USE_TIME };
 
 /* clang-format off */
-static const ts_case cases[] = {
+static const ts_case some[] = {
     { CHECK, TS_F32, { 3, 127, 3, ALL }, "normal" },
     { CHECK, TS_F32, { 3, 128, 17, ALL }, "normal" },
     { CHECK, TS_F32, { 3, 129, 3, ALL }, "normal" },
@@ -47,7 +48,14 @@ static const ts_case cases[] = {
     { CHECK, TS_F32, { 9, 260, 5, ALL }, "sick" },
     { CHECK | HOST, TS_F32, { 9, 260, 3, ALL }, "bad_code" },
     { CHECK | HOST, TS_F32, { 9, 260, 3, ALL }, "bad_scale" },
+    { CHECK | HOST, TS_F32, { 9, 260, 3, ALL }, "bad_code_last" },
+    { CHECK | HOST, TS_F32, { 9, 260, 3, ALL }, "bad_code_padding" },
+    { CHECK | HOST, TS_F32, { 9, 260, 3, ALL }, "bad_scale_inf" },
+    { CHECK | HOST, TS_F32, { 9, 260, 3, ALL }, "bad_scale_minus" },
     { CHECK | HOST, TS_F32, { 9, 260, 3, ALL }, "bad_latent" },
+    { CHECK | HOST, TS_F32, { 9, 260, 3, ALL }, "bad_latent_inf" },
+    { CHECK, TS_F32, { 9, 260, 5, ALL }, "negative" },
+    { CHECK, TS_BF16, { 9, 260, 5, ALL }, "negative" },
     { CHECK | HOST, TS_F32, { 9, 260, 3, ALL }, "past_f16" },
     { JUDGE, TS_F32, { 1024, 1024, 1, PACKED }, "normal" },
     { JUDGE, TS_F32, { 512, 1024, 8, PACKED }, "normal" },
@@ -64,14 +72,70 @@ static const ts_case cases[] = {
 };
 /* clang-format on */
 
-static const ts_case *all_cases(void)
-{
-    return cases;
-}
-
 static bool is(const ts_case *c, const char *family)
 {
     return !strcmp(c->family, family);
+}
+
+/* Whether tensors hold what must be refused. */
+static bool is_bad(const ts_case *c)
+{
+    return !strncmp(c->family, "bad_", 4) || is(c, "past_f16");
+}
+
+static bool affordable(const ts_case *c)
+{
+    const int64_t o = c->dim[OUT], n = c->dim[IN], r = c->dim[ROWS];
+    if (is_bad(c) && (!o || !n || !r)) return false;
+    if (is(c, "bad_code_padding") && n % TS_TREF_GROUP == 0) return false;
+    return (o + 1) * (n + 1) * (r + 1) <= 600000;
+}
+
+static void mark_host(ts_case *c)
+{
+    if (is_bad(c)) c->use |= HOST;
+}
+
+enum { D32 = 1u << TS_F32, D64 = 1u << TS_F64, D16 = 1u << TS_F16, DB16 = 1u << TS_BF16 };
+enum { EVERY = D32 | D64 | D16 | DB16, WIDE = D32 | D64 | DB16 };
+
+/* out, in, rows, parts */
+static const ts_cover cover = {
+    .use = CHECK,
+    .dtypes = EVERY,
+    .family = { { "normal", EVERY },
+                { "ties", EVERY },
+                { "zeros", EVERY },
+                { "spike", EVERY },
+                { "steep", WIDE },
+                { "tiny", EVERY },
+                { "huge", WIDE },
+                { "sick", EVERY },
+                { "negative", EVERY },
+                { "bad_code", EVERY },
+                { "bad_code_last", EVERY },
+                { "bad_code_padding", EVERY },
+                { "bad_scale", EVERY },
+                { "bad_scale_inf", EVERY },
+                { "bad_scale_minus", EVERY },
+                { "bad_latent", EVERY },
+                { "bad_latent_inf", EVERY },
+                { "past_f16", EVERY } },
+    .dim = { TS_RANGE(1, 300, 0, 1, 2, 9, 17, 33, 65, 129, 257),
+             TS_RANGE(3, 4224, 0, 1, 2, 9, 33, 65, 127, 128, 129, 257, 513, 1025, 4097),
+             TS_RANGE(1, 200, 0, 1, 2, 3, 5, 9, 17, 33, 65, 129), TS_NUMBERS(0, ALL) },
+    .allows = affordable,
+    .make = mark_host,
+};
+
+static const ts_case *all_cases(void)
+{
+    enum { N = sizeof some / sizeof *some - 1, MOST = 512 };
+    static ts_case all[N + MOST + 1];
+    if (all[0].use) return all;
+    memcpy(all, some, N * sizeof *some);
+    ts_cover_cases(&cover, all + N, MOST);
+    return all;
 }
 
 /* ---- inputs ---- */
@@ -109,7 +173,8 @@ static double latent_of(const ts_case *c, int64_t row, int64_t col, uint64_t see
 static void spoil_latents(const ts_case *c, uint64_t seed, float *w)
 {
     const int64_t at = (int64_t)(ts_bits(seed, 1) % (uint64_t)(c->dim[OUT] * c->dim[IN]));
-    if (is(c, "bad_latent")) w[at] = seed % 2 ? NAN : -INFINITY;
+    if (is(c, "bad_latent")) w[at] = NAN;
+    if (is(c, "bad_latent_inf")) w[at] = -INFINITY;
     if (is(c, "past_f16")) w[at] = 65520.f * TS_TREF_GROUP;
 }
 
@@ -139,9 +204,19 @@ static void spoil_codes(const ts_case *c, uint64_t seed, uint8_t *code, uint16_t
     const int64_t n_in = c->dim[IN], groups = ts_tref_groups(n_in);
     const int64_t row = (int64_t)(ts_bits(seed, 2) % (uint64_t)c->dim[OUT]);
     const int64_t j = (int64_t)(ts_bits(seed, 3) % (uint64_t)n_in);
-    if (is(c, "bad_code"))
-        code[row * groups * TS_TREF_BYTES + j / 4] |= (uint8_t)(3 << 2 * (j % 4));
-    if (is(c, "bad_scale")) scale[row * groups] = seed % 2 ? 0x7e00 : 0x7c00;
+    const int64_t room = groups * TS_TREF_GROUP, last = c->dim[OUT] - 1;
+    int64_t       at = row * room + j;
+    if (is(c, "bad_code_last")) at = last * room + n_in - 1;
+    if (is(c, "bad_code_padding"))
+        at = row * room + n_in + (int64_t)(ts_bits(seed, 3) % (uint64_t)(room - n_in));
+    if (!strncmp(c->family, "bad_code", 8)) code[at / 4] |= (uint8_t)(3 << 2 * (at % 4));
+    /* NaN in the last of all, infinities in any. */
+    const int64_t any = (int64_t)(ts_bits(seed, 5) % (uint64_t)(c->dim[OUT] * groups));
+    if (is(c, "bad_scale")) scale[c->dim[OUT] * groups - 1] = 0x7e00;
+    if (is(c, "bad_scale_inf")) scale[any] = 0x7c00;
+    if (is(c, "bad_scale_minus")) scale[any] = 0xfc00;
+    for (int64_t i = 0; i < c->dim[OUT] * groups && is(c, "negative"); i++)
+        if (i % 3 != 1) scale[i] ^= 0x8000;
 }
 
 static void draw(uint64_t seed, void *p, ts_dtype t, int64_t n, double sick)
@@ -212,8 +287,8 @@ static size_t n_want(const ts_case *c)
 
 static ts_status must(const ts_case *c, int function)
 {
-    const bool latent = is(c, "bad_latent") || is(c, "past_f16");
-    const bool code = is(c, "bad_code") || is(c, "bad_scale");
+    const bool latent = !strncmp(c->family, "bad_latent", 10) || is(c, "past_f16");
+    const bool code = is_bad(c) && !latent;
     if (function == TS_TL_UNPACK || function == TS_TL_PACKED) return code ? TS_E_FORMAT : TS_OK;
     return latent ? TS_E_RANGE : TS_OK;
 }
@@ -249,8 +324,8 @@ static double *widened(const void *p, ts_dtype t, int64_t n)
 }
 
 /* The judge's own weights that serve: of the codes that are given, or, where those are spoilt on
- * purpose, of the latents. */
-static double *serving(const ts_case *c, const ts_ternary_play_args *a)
+ * purpose or it is asked for, of the latents. */
+static double *serving(const ts_case *c, const ts_ternary_play_args *a, bool latents)
 {
     const int64_t o = c->dim[OUT], n = c->dim[IN], groups = ts_tref_groups(n);
     double       *w = malloc(((size_t)(o * n) + 1) * sizeof *w);
@@ -259,7 +334,7 @@ static double *serving(const ts_case *c, const ts_ternary_play_args *a)
     if (!w || !code || !scale) abort();
     memcpy(code, a->code_in, (size_t)(o * groups * TS_TREF_BYTES));
     memcpy(scale, a->scale_in, (size_t)(o * groups) * sizeof *scale);
-    if (must(c, TS_TL_PACKED)) project(c, a->w, code, scale);
+    if (must(c, TS_TL_PACKED) || latents) project(c, a->w, code, scale);
     for (int64_t i = 0; i < o * n; i++) {
         const int64_t r = i / n, j = i % n;
         w[i] = (ts_tref_point(code + r * groups * TS_TREF_BYTES, j) - 1) *
@@ -276,9 +351,10 @@ static void oracle(const ts_case *c, const void *args, ts_want *want)
     const int64_t  o = c->dim[OUT], n = c->dim[IN], r = c->dim[ROWS], groups = ts_tref_groups(n);
     const ts_dtype t = c->dtype, sums = ts_wide(t);
     ts_buf         b[OUTPUTS];
-    double   *w = serving(c, a), *in = widened(a->in, t, r * n), *dy = widened(a->dy, t, r * o);
-    uint8_t  *code = malloc((size_t)(o * groups * TS_TREF_BYTES) + 1);
-    uint16_t *scale = malloc(((size_t)(o * groups) + 1) * sizeof *scale);
+    double        *w = serving(c, a, false), *own = is(c, "negative") ? serving(c, a, true) : w;
+    double        *in = widened(a->in, t, r * n), *dy = widened(a->dy, t, r * o);
+    uint8_t       *code = malloc((size_t)(o * groups * TS_TREF_BYTES) + 1);
+    uint16_t      *scale = malloc(((size_t)(o * groups) + 1) * sizeof *scale);
     if (!code || !scale) abort();
     outputs(c, b);
     if (b[CODE].n_rows) project(c, a->w, code, scale);
@@ -290,11 +366,13 @@ static void oracle(const ts_case *c, const void *args, ts_want *want)
     for (int64_t i = 0; i < b[WT].n_rows * n; i++) *want++ = (ts_want) { w[i], 0 };
     for (int k = Y; k <= Y_PACKED; k++)
         for (int64_t i = 0; i < b[k].n_rows * o; i++)
-            *want++ = want_of(product(in + i / o * n, 1, w + i % o * n, 1, n), n, sums, t);
+            *want++ = want_of(product(in + i / o * n, 1, (k == Y ? own : w) + i % o * n, 1, n), n,
+                              sums, t);
     for (int64_t i = 0; i < b[DX].n_rows * n; i++)
-        *want++ = want_of(product(dy + i / n * o, 1, w + i % n, n, o), o, sums, t);
+        *want++ = want_of(product(dy + i / n * o, 1, own + i % n, n, o), o, sums, t);
     for (int64_t i = 0; i < b[DW].n_rows * n; i++)
         *want++ = want_of(product(dy + i / n, o, in + i % n, n, r), r, sums, TS_F32);
+    if (own != w) free(own);
     free(w);
     free(in);
     free(dy);
@@ -358,7 +436,8 @@ static bool check(const ts_case *c, const void *args, const ts_want *want, ts_fl
     ts_buf b[OUTPUTS];
     outputs(c, b);
     if (!check_outputs(c, args, want, f, e)) return false;
-    if (b[Y].n_rows != b[Y_PACKED].n_rows || must(c, TS_TL_LINEAR) || must(c, TS_TL_PACKED))
+    if (b[Y].n_rows != b[Y_PACKED].n_rows || must(c, TS_TL_LINEAR) || must(c, TS_TL_PACKED) ||
+        is(c, "negative"))
         return true;
     return forwards_agree(b[Y], args, f);
 }
@@ -416,6 +495,10 @@ static bool spoil(int i, void *args, ts_exec *x, ts_status *status)
     return true;
 }
 
+static const char BAD_CODE[] = "code point 3 is refused, with nothing written";
+static const char BAD_SCALE[] = "a scale that is no number is refused, with nothing written";
+static const char BAD_LATENT[] = "latents that are no numbers are refused, with nothing written";
+
 const ts_task ts_task_ternary_linear = {
     .name = "ternary_linear",
     .dim_name = { "out", "in", "rows", "parts" },
@@ -424,6 +507,7 @@ const ts_task ts_task_ternary_linear = {
     .exports = ts_ternary_linear_names,
     .args_bytes = sizeof(ts_ternary_play_args),
     .cases = all_cases,
+    .cover = &cover,
     .setup = setup,
     .n_want = n_want,
     .oracle = oracle,
@@ -432,10 +516,15 @@ const ts_task ts_task_ternary_linear = {
     .spoil = spoil,
     .canon = { { "sick", "a NaN in an input row makes NaN only the outputs that depend on it",
                  true },
-               { "bad_code", "code point 3 is rejected, with nothing written", true },
-               { "bad_scale", "a non-finite scale is rejected, with nothing written", true },
-               { "bad_latent", "non-finite latents are rejected, with nothing written", true },
-               { "past_f16", "a scale beyond f16 is rejected, with nothing written", true } },
+               { "bad_code", BAD_CODE, true },
+               { "bad_code_last", BAD_CODE, true },
+               { "bad_code_padding", BAD_CODE, true },
+               { "bad_scale", BAD_SCALE, true },
+               { "bad_scale_inf", BAD_SCALE, true },
+               { "bad_scale_minus", BAD_SCALE, true },
+               { "bad_latent", BAD_LATENT, true },
+               { "bad_latent_inf", BAD_LATENT, true },
+               { "past_f16", "a scale past f16 is refused, with nothing written", true } },
     .common = common,
     .explain = explain,
 };

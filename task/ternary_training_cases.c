@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cover.h"
 #include "ternary_training_inside.h"
 
 enum { CHECK = TS_USE_CHECK, JUDGE = TS_USE_JUDGE };
@@ -14,7 +15,7 @@ enum { CHECK = TS_USE_CHECK, JUDGE = TS_USE_JUDGE };
 #define ODD    37, 130, 1, 3, 1, 6 /* a group of 128 and one of 2 */
 
 /* clang-format off */
-static const ts_case cases[] = {
+static const ts_case some[] = {
     { CHECK, TS_F32, { TINY, 2, 6 }, "normal" },
     { CHECK, TS_F32, { TINY, 1, 2 }, "normal" },
     { CHECK, TS_F32, { TINY, 3, 9 }, "normal" },
@@ -44,9 +45,63 @@ static const ts_case cases[] = {
 };
 /* clang-format on */
 
+static int64_t ffn_of(int64_t width)
+{
+    return width < 128 ? (width * 3 + 1) / 2 : width * 3;
+}
+
+/* By weights times tokens: the reference is in no hurry. */
+static bool affordable(const ts_case *c)
+{
+    const int64_t *m = c->dim, W = m[WIDTH];
+    const int64_t  heads = (2 * m[HEADS] + 2 * m[KV_HEADS]) * m[HEAD_DIM];
+    /* The norm of a vector of zeros has no figure that could be compared. */
+    if (!strcmp(c->family, "zeros") && (W < 8 || c->dim[EPS_POWER])) return false;
+    const int64_t n = m[VOCAB] * W + m[LAYERS] * W * (heads + 3 * ffn_of(W));
+    return n <= 40000 && n * m[BATCH] * m[TOKENS] <= 120000;
+}
+
+static void multiply_heads(ts_case *c)
+{
+    c->dim[HEADS] *= c->dim[KV_HEADS];
+}
+
+static void divide_heads(ts_case *c)
+{
+    c->dim[HEADS] /= c->dim[KV_HEADS];
+}
+
+enum { F32 = 1u << TS_F32 };
+
+/* vocab, width, layers, heads that share, kv_heads, head_dim, batch, tokens; theta, eps */
+const ts_cover ts_ternary_training_cover = {
+    .use = CHECK,
+    .dtypes = F32,
+    .family = { { "normal", F32 },
+                { "ragged", F32 },
+                { "clip", F32 },
+                { "loose", F32 },
+                { "decay", F32 },
+                { "zeros", F32 },
+                { "nonsense", F32 } },
+    .dim = { TS_RANGE(2, 300, 1, 2, 9, 33, 129, 257), TS_RANGE(2, 260, 1, 2, 8, 33, 128, 129, 257),
+             TS_RANGE(0, 6, 1, 2, 3, 5), TS_RANGE(0, 8, 1, 2, 3, 5), TS_RANGE(0, 4, 1, 2, 3),
+             TS_NUMBERS(1, 2, 4, 6, 16, 32, 64, 128), TS_RANGE(0, 9, 1, 2, 3, 5, 9),
+             TS_RANGE(0, 70, 2, 3, 4, 9, 10, 17, 33, 65), TS_NUMBERS(0, 0, 3, 500000),
+             TS_NUMBERS(2, -4, -2, 0) },
+    .allows = affordable,
+    .make = multiply_heads,
+    .read = divide_heads,
+};
+
 const ts_case *ts_ternary_training_cases(void)
 {
-    return cases;
+    enum { N = sizeof some / sizeof *some - 1, MOST = 256 };
+    static ts_case all[N + MOST + 1];
+    if (all[0].use) return all;
+    memcpy(all, some, N * sizeof *some);
+    ts_cover_cases(&ts_ternary_training_cover, all + N, MOST);
+    return all;
 }
 
 static bool is(const ts_case *c, const char *family)
@@ -210,11 +265,12 @@ void ts_tt_script_of(const ts_case *c, ts_tt_script *s)
                                .n_head = c->dim[HEADS],
                                .n_kv_head = c->dim[KV_HEADS],
                                .head_dim = c->dim[HEAD_DIM],
-                               .ffn = width < 128 ? width * 3 / 2 : width * 3,
+                               .ffn = ffn_of(width),
                                .max_batch = B,
                                .max_tokens = T,
-                               .rope_theta = 10000,
-                               .norm_eps = 1e-6 };
+                               .rope_theta = c->dim[THETA] ? (double)c->dim[THETA] : 10000,
+                               .norm_eps =
+                                   c->dim[EPS_POWER] ? pow(10, (double)c->dim[EPS_POWER]) : 1e-6 };
     set_rates(c, s);
     if (!(c->use & TS_USE_CHECK)) add_step(s, B, T, 0); /* what is timed */
     else if (is(c, "ragged")) write_ragged(s, B, T);

@@ -10,7 +10,11 @@
 
 enum { VOCAB, WIDTH, LAYERS, HEADS, KV_HEADS, HEAD_DIM, BATCH, TOKENS };
 
-const ts_case *ts_ternary_training_cases(void);
+/* more: theta (0: 10000) and eps, as a power of 10 (0: 1e-6). */
+enum { THETA = TS_MAX_DIMS, EPS_POWER };
+
+const ts_case        *ts_ternary_training_cases(void);
+extern const ts_cover ts_ternary_training_cover;
 
 enum { TS_TT_RATES = 4 };
 

@@ -245,19 +245,23 @@ static bool spoil(int i, void *args, ts_exec *x, ts_status *must)
     ts_tree_dims      *d = &a->d;
     (void)x;
     a->spoilt = 1;
-    *must = i < 4 ? TS_E_SHAPE : TS_E_ARG;
-    if (i == 0) d->prompt_len = 0;
+    *must = i < 4 || i == 7 ? TS_E_SHAPE : TS_E_ARG;
+    if (i == 7) d->max_new = (int64_t)1 << 60; /* nobody has that much room */
+    else if (i == 0) d->prompt_len = 0;
     else if (i == 1) d->n_node = -1;
     else if (i == 2) d->max_new = -1;
     else if (i == 3) d->prompt_len = (int64_t)1 << 31;
     else if (i == 4) d->temperature = NAN;
     else if (i == 5) d->temperature = -1;
     else if (i == 6) d->temperature = INFINITY;
-    else if (i - 7 + TS_TREE_NO_MODEL < TS_TREE_WAYS) a->how = i - 7 + TS_TREE_NO_MODEL;
+    else if (i - 8 + TS_TREE_NO_MODEL < TS_TREE_WAYS) a->how = i - 8 + TS_TREE_NO_MODEL;
     else return false;
+    if (i == 7) d->temperature = 1;
     if (a->how == TS_TREE_NO_VOCAB) *must = TS_E_SHAPE;
     return true;
 }
+
+static const char SICK[] = "logits without a distribution end the cycle with TS_E_MODEL";
 
 static const char *const exports[] = { "ts_tree_verify", NULL };
 
@@ -268,6 +272,7 @@ const ts_task ts_task_tree_verify = {
     .exports = exports,
     .args_bytes = sizeof(ts_tree_play_args),
     .cases = ts_tree_verify_cases,
+    .cover = &ts_tree_verify_cover,
     .setup = setup,
     .n_want = n_want,
     .oracle = oracle,
@@ -275,7 +280,10 @@ const ts_task ts_task_tree_verify = {
     .cost = cost,
     .spoil = spoil,
     .canon = { { "ties", TIES, false },
-               { "sick", "logits without a distribution end the cycle with TS_E_MODEL", true } },
+               { "sick", SICK, true },
+               { "sick_inf", SICK, true },
+               { "sick_none", SICK, true },
+               { "fails", "a model that fails ends the cycle with TS_E_MODEL", true } },
     .common = common,
     .explain = explain,
 };

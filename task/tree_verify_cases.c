@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stddef.h>
+#include <string.h>
 
+#include "cover.h"
 #include "tree_verify_inside.h"
 
 enum { HASH = TS_TOY_HASH, ROPE = TS_TOY_ROPE, TABLE = TS_TOY_TABLE, ROWS = TS_TOY_ROWS };
 enum { CHECK = TS_USE_CHECK, TIME = TS_USE_TIME, JUDGE = TS_USE_JUDGE };
 
 /* nodes, vocab, prompt, max_new, cycles, temperature, model */
-static const ts_case cases[] = {
+static const ts_case some[] = {
     /* Refusals start from the first. */
     { CHECK, TS_F32, { 7, 97, 5, 8, 1, 0, HASH }, "normal" },
     { CHECK, TS_F32, { 0, 11, 1, 4, 3, 0, HASH }, "normal" },
@@ -36,6 +38,10 @@ static const ts_case cases[] = {
     { CHECK, TS_F32, { 24, 97, 3, 2, 4, 0, HASH }, "chain" },
     { CHECK, TS_F32, { 24, 31, 3, 7, 4, 50, HASH }, "chain" },
     { CHECK, TS_F32, { 9, 97, 3, 4, 6, 0, HASH }, "star" },
+    { CHECK, TS_F32, { 200, 97, 3, 4, 2, 0, HASH }, "star" },
+    { CHECK, TS_F32, { 70, 97, 3, 4, 2, 0, HASH }, "late" },
+    { CHECK, TS_F32, { 300, 33, 3, 6, 1, 100, HASH }, "late" },
+    { CHECK, TS_F32, { 300, 257, 9, 30, 1, 0, HASH }, "normal" },
     { CHECK, TS_F32, { 30, 97, 3, 9, 6, 0, HASH }, "breadth" },
     { CHECK, TS_F32, { 30, 97, 3, 9, 4, 0, ROPE }, "breadth" },
     { CHECK, TS_F32, { 26, 97, 3, 9, 6, 0, HASH }, "depth" },
@@ -55,6 +61,27 @@ static const ts_case cases[] = {
     { CHECK, TS_F32, { 16, 64, 3, 5, 3, 0, HASH }, "sick" },
     { CHECK, TS_F32, { 24, 97, 5, 1, 1, 0, HASH }, "sick" },
     { CHECK, TS_F32, { 24, 31, 4, 2, 1, 100, HASH }, "sick" },
+    { CHECK, TS_F32, { 12, 97, 5, 8, 2, 0, HASH }, "sick_inf" },
+    { CHECK, TS_F32, { 20, 33, 2, 6, 2, 100, HASH }, "sick_inf" },
+    { CHECK, TS_F32, { 8, 11, 3, 3, 3, 0, HASH }, "sick_inf" },
+    { CHECK, TS_F32, { 16, 64, 3, 5, 3, 0, HASH }, "sick_inf" },
+    { CHECK, TS_F32, { 24, 97, 5, 1, 1, 0, HASH }, "sick_inf" },
+    { CHECK, TS_F32, { 24, 31, 4, 2, 1, 100, HASH }, "sick_inf" },
+    { CHECK, TS_F32, { 12, 97, 5, 8, 2, 0, HASH }, "sick_none" },
+    { CHECK, TS_F32, { 20, 33, 2, 6, 2, 100, HASH }, "sick_none" },
+    { CHECK, TS_F32, { 8, 11, 3, 3, 3, 0, HASH }, "sick_none" },
+    { CHECK, TS_F32, { 16, 64, 3, 5, 3, 0, HASH }, "sick_none" },
+    { CHECK, TS_F32, { 24, 97, 5, 1, 1, 0, HASH }, "sick_none" },
+    { CHECK, TS_F32, { 24, 31, 4, 2, 1, 100, HASH }, "sick_none" },
+    { CHECK, TS_F32, { 12, 97, 5, 8, 1, 0, HASH }, "fails" },
+    { CHECK, TS_F32, { 9, 33, 2, 1, 2, 100, HASH }, "fails" },
+    { CHECK, TS_F32, { 0, 11, 3, 4, 1, 0, HASH }, "fails" },
+    /* where a temperature of a few hundredths still leaves a choice */
+    { CHECK, TS_F32, { 9, 33, 2, 6, 4, 1, TABLE }, "cold" },
+    { CHECK, TS_F32, { 9, 12, 3, 6, 4, 4, TABLE }, "cold" },
+    /* a draw of nothing, and tokens before the first that can be */
+    { CHECK, TS_F32, { 9, 12, 2, 4, 2, 100, TABLE }, "zero_u" },
+    { CHECK, TS_F32, { 5, 97, 3, 3, 1, 30, TABLE }, "zero_u" },
     { JUDGE, TS_F32, { 16, 32000, 128, 8, 1, 0, ROWS }, "normal" },
     { JUDGE, TS_F32, { 32, 32000, 512, 8, 1, 0, ROWS }, "normal" },
     { JUDGE, TS_F32, { 4, 32000, 64, 8, 1, 0, ROWS }, "normal" },
@@ -64,7 +91,43 @@ static const ts_case cases[] = {
     { 0, TS_F32, { 0 }, NULL },
 };
 
+static bool affordable(const ts_case *c)
+{
+    const int64_t R = ts_tree_most_rows(c);
+    if (c->dim[MODEL] == ROPE && (R > 128 || c->dim[VOCAB] > 300)) return false;
+    return c->dim[CYCLES] * (R * R + 4 * c->dim[VOCAB] * (c->dim[NODES] + 1)) <= 1500000;
+}
+
+enum { F32 = 1u << TS_F32 };
+
+/* nodes, vocab, prompt, max_new, cycles, temperature, model */
+const ts_cover ts_tree_verify_cover = {
+    .use = CHECK,
+    .dtypes = F32,
+    .family = { { "normal", F32 },
+                { "chain", F32 },
+                { "star", F32 },
+                { "breadth", F32 },
+                { "depth", F32 },
+                { "twins", F32 },
+                { "masked", F32 },
+                { "sick", F32 },
+                { "sick_inf", F32 },
+                { "sick_none", F32 },
+                { "fails", F32 } },
+    .dim = { TS_RANGE(2, 300, 0, 1, 2, 9, 33, 65, 129, 257),
+             TS_RANGE(3, 2000, 1, 2, 3, 9, 33, 129, 257, 1025), TS_RANGE(1, 70, 1, 2, 9, 33, 65),
+             TS_RANGE(2, 60, 0, 1, 2, 3, 9, 33), TS_RANGE(0, 4, 1, 2, 3),
+             TS_RANGE(0, 100000, 0, 1, 5, 50, 101, 301), TS_NUMBERS(0, HASH, ROPE) },
+    .allows = affordable,
+};
+
 const ts_case *ts_tree_verify_cases(void)
 {
-    return cases;
+    enum { N = sizeof some / sizeof *some - 1, MOST = 256 };
+    static ts_case all[N + MOST + 1];
+    if (all[0].use) return all;
+    memcpy(all, some, N * sizeof *some);
+    ts_cover_cases(&ts_tree_verify_cover, all + N, MOST);
+    return all;
 }

@@ -86,7 +86,7 @@ void ts_tree_decode(const ts_toy *m, const int32_t *cycle, int64_t n_node, int64
                           .path = get(n_node, sizeof *w->path),
                           .status = get(n_node, sizeof *w->status) };
     for (int64_t cur = -1, next; w->n_out < max_new; cur = next) {
-        ts_toy_next(m, n_prompt + w->n_path, text, logits);
+        if (ts_toy_next(m, n_prompt + w->n_path, text, logits)) logits[0] = NAN;
         int32_t t =
             ts_tree_pick(logits, V, temperature, temperature > 0 ? u[w->n_out] : 0, &margin);
         w->sick = t < 0;

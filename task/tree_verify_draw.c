@@ -9,6 +9,7 @@
 #include "tree_verify_inside.h"
 
 enum { DEEPEST = 48 }; /* tokens of the right continuation that are known */
+enum { LATE = 4 };     /* nodes at the end which are right, behind many that are wrong */
 
 typedef struct grower {
     const ts_case *c;
@@ -29,6 +30,15 @@ typedef struct grower {
 static bool is(const ts_case *c, const char *family)
 {
     return !strcmp(c->family, family);
+}
+
+/* How rows are none in this family; -1: they are as they should be. */
+static int sick_how(const ts_case *c)
+{
+    static const char *const family[] = { "sick", "sick_inf", "sick_none", "fails" };
+    for (int i = 0; i < 4; i++)
+        if (is(c, family[i])) return i;
+    return -1;
 }
 
 static uint64_t draw(grower *g, uint64_t n)
@@ -66,13 +76,13 @@ int64_t ts_tree_script_words(const ts_case *c)
 int64_t ts_tree_model_states(const ts_case *c)
 {
     if (c->dim[MODEL] == TS_TOY_ROWS) return 8;
-    if (is(c, "ties")) return 1;
+    if (is(c, "ties") || is(c, "zero_u") || is(c, "cold")) return 1;
     return c->dim[MODEL] == TS_TOY_TABLE ? ts_tree_states(c->dim[VOCAB], ts_tree_most_rows(c)) : 0;
 }
 
 bool ts_tree_means_ties(const ts_case *c)
 {
-    return is(c, "ties");
+    return is(c, "ties") || is(c, "zero_u"); /* of that a sum is u, on purpose */
 }
 
 /* ---- a tree ---- */
@@ -103,6 +113,7 @@ static int64_t pick_parent(grower *g)
     if (is(g->c, "chain")) return i - 1;
     if (is(g->c, "star")) return -1;
     if (is(g->c, "breadth")) return i < 2 ? -1 : (i - 2) / 2;
+    if (is(g->c, "late")) return i <= g->c->dim[NODES] - LATE ? -1 : i - 1;
     if (is(g->c, "depth")) return i % 4 ? i - 1 : deepest_right(g);
     if (draw(g, 2)) return deepest_right(g);
     return (int64_t)draw(g, (uint64_t)i + 1) - 1;
@@ -126,10 +137,11 @@ static int32_t wrong_token(grower *g, int64_t parent)
 {
     const uint64_t V = (uint64_t)g->c->dim[VOCAB];
     const int      depth = good_of(g, parent);
+    if (is(g->c, "late")) return (int32_t)(((uint64_t)g->right[0] + 1 + draw(g, V - 1)) % V);
     const uint64_t way = is(g->c, "twins") ? 0 : draw(g, 4);
     if (way == 0 && g->n_node > 0) return g->token[draw(g, (uint64_t)g->n_node)]; /* a duplicate */
     if (way == 1) return g->right[draw(g, DEEPEST)]; /* right, but somewhere else */
-    if (way == 2 && depth < 0 && V <= 1000 && !is(g->c, "sick")) {
+    if (way == 2 && depth < 0 && V <= 1000 && sick_how(g->c) < 0) {
         const int32_t t = after(g, parent);
         if (t >= 0) return t;
     }
@@ -141,6 +153,7 @@ static bool goes_right(grower *g, int64_t parent)
 {
     const int64_t i = g->n_node, n = g->c->dim[NODES];
     if (good_of(g, parent) < 0 || good_of(g, parent) >= DEEPEST) return false;
+    if (is(g->c, "late")) return i >= n - LATE;
     if (has_right_child(g, parent)) return is(g->c, "twins") && draw(g, 2);
     if (is(g->c, "chain") || is(g->c, "depth")) return i == 0 || draw(g, 8) > 0;
     if (is(g->c, "breadth")) return i % 2;
@@ -168,14 +181,14 @@ static void grow(grower *g)
 static void look_ahead(grower *g, const double *u)
 {
     const int64_t V = g->c->dim[VOCAB], most = g->c->dim[MAX_NEW];
-    const bool    sick = is(g->c, "sick");
+    const bool    sick = sick_how(g->c) >= 0;
     memcpy(g->text, g->prompt, (size_t)g->n_prompt * sizeof *g->text);
     for (int64_t i = 0; i < DEEPEST; i++) {
         const double draw_u = i < most ? u[i] : 0.5 + 0.5 * ts_uniform(g->seed + 1, i);
         double       margin = INFINITY;
         int32_t      t = -1;
         if (i <= g->c->dim[NODES] && i <= 24) {
-            ts_toy_next(&g->m, g->n_prompt + i, g->text, g->logits);
+            if (ts_toy_next(&g->m, g->n_prompt + i, g->text, g->logits)) g->logits[0] = NAN;
             t = ts_tree_pick(g->logits, V, temperature_of(g->c), draw_u, &margin);
             if (i < most && t >= 0) g->margin = fmin(g->margin, margin);
         }
@@ -191,13 +204,20 @@ static void draw_model(const ts_case *c, uint64_t seed, ts_drawn *m)
     const int64_t n = ts_tree_model_states(c);
     ts_model_draw(m, (int)c->dim[MODEL], seed, c->dim[VOCAB], n);
     for (int64_t i = 0; c->dim[MODEL] == TS_TOY_TABLE && i < n * c->dim[VOCAB]; i++)
-        ts_model_row(m, 0)[i] = is(c, "ties") ? (float)(i % 3) : (float)(2 * ts_normal(seed, i));
+        ts_model_row(m, 0)[i] = is(c, "ties")   ? (float)(i % 3)
+                                : is(c, "cold") ? (float)(0.02 * ts_normal(seed, i))
+                                                : (float)(2 * ts_normal(seed, i));
     if (is(c, "masked")) m->word[TS_TOY_OPEN] = 200;
-    if (!is(c, "sick")) return;
-    /* Where few tokens are asked for, in rows of the tree that no walk comes to. */
-    const int64_t depth = c->dim[MAX_NEW] <= 2 ? c->dim[MAX_NEW] : (int64_t)(seed % 4);
+    for (int64_t i = 0; is(c, "zero_u") && i < n * c->dim[VOCAB]; i++)
+        if (i % c->dim[VOCAB] < c->dim[VOCAB] / 2) ts_model_row(m, 0)[i] = -INFINITY;
+    if (sick_how(c) < 0) return;
+    /* Where few tokens are asked for, in rows of the tree that no walk comes to. One that fails
+     * does so for all of the pass. */
+    const int64_t depth = sick_how(c) == TS_SICK_FAILS ? 0
+                          : c->dim[MAX_NEW] <= 2       ? c->dim[MAX_NEW]
+                                                       : (int64_t)(seed % 4);
     m->word[TS_TOY_SICK] = (int32_t)(c->dim[PROMPT] + depth);
-    m->word[TS_TOY_HOW] = (int32_t)(seed >> 8 & 255) % 3;
+    m->word[TS_TOY_HOW] = sick_how(c);
 }
 
 static void draw_cycle(grower *g, int32_t *cycle, const double *u)
@@ -222,7 +242,8 @@ double ts_tree_draw(const ts_case *c, uint64_t seed, ts_tree_quiz *q)
     float   *logits = calloc((size_t)V, sizeof *logits);
     if (!g || !q->script || !q->u || !text || !logits) abort();
     draw_model(c, ts_mix(seed), &q->model);
-    for (int64_t i = 0; i < n * most; i++) q->u[i] = 0.5 + 0.5 * ts_uniform(seed + 7, i);
+    for (int64_t i = 0; i < n * most; i++)
+        q->u[i] = is(c, "zero_u") ? 0 : 0.5 + 0.5 * ts_uniform(seed + 7, i);
     *g = (grower) { .c = c, .m = ts_model_toy(&q->model), .seed = ts_mix(seed + 3) };
     g->margin = INFINITY;
     g->text = text, g->logits = logits;

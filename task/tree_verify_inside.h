@@ -11,7 +11,8 @@
 /* dim: prompt is that of the first cycle; temperature in hundredths; model a TS_TOY_*. */
 enum { NODES, VOCAB, PROMPT, MAX_NEW, CYCLES, TEMPERATURE, MODEL };
 
-const ts_case *ts_tree_verify_cases(void);
+const ts_case        *ts_tree_verify_cases(void);
+extern const ts_cover ts_tree_verify_cover;
 
 /* The most rows of any pass, and the words that a script may take. */
 int64_t ts_tree_most_rows(const ts_case *c);

@@ -68,11 +68,12 @@ static void without_a_fill_the_inputs_are_the_same(void **state)
 static void the_layout_does_not_depend_on_the_seed(void **state)
 {
     (void)state;
-    int n = 0;
+    int n = 0, n_cover = 0;
     for (int t = 0; ts_tasks[t]; t++)
         for (const ts_case *c = ts_tasks[t]->cases(); c->use; c++) {
             unsigned char args[TS_CALL_ARGS], *first[TS_MAX_BUFS];
             ts_arena      m;
+            if (c->use & TS_USE_COVER && n_cover++ % 8) continue; /* they are many, and alike */
             if (c->dim[0] * c->dim[1] > 20000 || c->dim[2] > 1000) continue;
             assert_true(ts_tasks[t]->args_bytes <= TS_CALL_ARGS);
             assert_true(ts_arena_open(&m));

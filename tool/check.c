@@ -336,9 +336,11 @@ static void hunt(run *r, const ts_exam *e, quarry *q)
 /* Each case is drawn and solved once, for all that are still at large. */
 static void hunt_all(run *r, const ts_offer *o, quarry *list, int n)
 {
-    int n_caught = 0;
+    const uint64_t n_seeds = r->o.seed ? 1 : 2;
+    int            n_caught = 0;
     for (const ts_case *c = o->task->cases(); c->use; c++)
-        for (uint64_t s = 0; s < 2 && c->use & TS_USE_CHECK && ts_case_checks(c, r->hunted); s++) {
+        for (uint64_t s = 0; s < n_seeds && c->use & TS_USE_CHECK && ts_case_checks(c, r->hunted);
+             s++) {
             ts_exam e;
             bool    open = false;
             for (int i = 0; i < n; i++) {
@@ -369,13 +371,24 @@ static void count_mutant(run *r, const ts_offer *o, const quarry *q)
             ts_fault_name(fault), q->faults ? ", only by other checks" : "");
 }
 
+/* Whether it is one of this|that, or all are wanted. */
+static bool named(const ts_mutant *m, const char *names)
+{
+    const size_t n = strlen(m->name);
+    while (names && (strncmp(names, m->name, n) || (names[n] && names[n] != '|'))) {
+        names = strchr(names, '|');
+        if (!names++) return false;
+    }
+    return true;
+}
+
 static void check_mutants(run *r, const ts_offer *o)
 {
     static quarry list[MAX_MUTANTS];
     int           n = 0;
     for (const ts_mutant *m = o->mutants; m->name; m++) {
         if (strcmp(m->task, o->task->name) || m->fault == TS_FAULT_NONE) continue;
-        if (m->device != r->hunted) continue;
+        if (m->device != r->hunted || !named(m, r->o.impl)) continue;
         if (n == MAX_MUTANTS) abort();
         list[n++] = (quarry) { .m = m, .entry = entry_of_mutant(m) };
     }
@@ -395,7 +408,7 @@ static void check_mutants(run *r, const ts_offer *o)
  * tasks together. */
 static int report_mutants(run *r)
 {
-    const bool every_check = r->hunted == TS_CPU && !r->o.task;
+    const bool every_check = r->hunted == TS_CPU && !r->o.task && !r->o.impl;
     int        missing = 0;
     clear_progress(r);
     for (int f = 1; f < TS_N_FAULTS && every_check; f++)
@@ -441,7 +454,9 @@ static bool parse(run *r, int argc, char **argv, int *status)
     options        *o = &r->o;
     const ts_option table[] = {
         { "--task", "NAME", "only this task, or all tasks with this prefix", &o->task },
-        { "--impl", "NAME", "only this implementation, or this mutant in its place", &o->impl },
+        { "--impl", "NAME",
+          "only this implementation, or this mutant in its place; with --only-mutants, A|B",
+          &o->impl },
         { "--case", "TEXT",
           "only cases whose name contains TEXT (or one of A|B|C); a full name replays a case",
           &o->match },
@@ -470,9 +485,9 @@ static bool parse(run *r, int argc, char **argv, int *status)
                 o->dtype);
         return false;
     }
-    if (o->only_mutants && (o->no_mutants || o->impl || o->match || o->dtype)) {
+    if (o->only_mutants && (o->no_mutants || o->match || o->dtype)) {
         fprintf(stderr, "touchstone check: --only-mutants: got another filter, expected only "
-                        "--task, --device or --seed with this option\n");
+                        "--task, --impl, --device or --seed with this option\n");
         return false;
     }
     return choose_seeds(r) && ts_json_open(o->json, &r->json);

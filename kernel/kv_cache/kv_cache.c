@@ -125,6 +125,7 @@ static ts_status list_parts(ts_kv *c, int64_t layer, int64_t n_seq, const int32_
     *n_part = 0;
     if (layer < 0 || layer >= c->l.n_layer || n_seq < 0) return TS_E_ARG;
     if (n_seq > 0 && (!seq || !n)) return TS_E_ARG;
+    if (n_seq > c->l.n_seq_max) return TS_E_ARG; /* one is listed twice, or none */
     for (i = 0; i < n_seq; i++) {
         const ts_status is = check_seq(c, seq[i]);
         if (is == TS_E_ARG || c->is_listed[seq[i]]) break;

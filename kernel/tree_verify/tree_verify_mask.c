@@ -9,6 +9,7 @@ ts_status ts_tree_check(const ts_tree_dims *d, const int32_t *parent)
 {
     if (!(d->temperature >= 0) || isinf(d->temperature)) return TS_E_ARG;
     if (d->prompt_len < 1 || d->n_node < 0 || d->max_new < 0) return TS_E_SHAPE;
+    if (d->max_new > INT64_MAX / 8) return TS_E_SHAPE; /* bytes of u */
     if (d->prompt_len > INT32_MAX || d->n_node > INT32_MAX - d->prompt_len) return TS_E_SHAPE;
     if (d->n_node > 0 && !parent) return TS_E_ARG;
     for (int64_t i = 0; i < d->n_node; i++)

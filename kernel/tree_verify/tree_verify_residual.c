@@ -43,7 +43,7 @@ static ts_status check(const ts_tree_residual_args *a, const ts_exec *x)
 {
     if (!a || !x) return TS_E_ARG;
     if (a->n_vocab < 1 || a->n_vocab > INT32_MAX || a->n_child < 0) return TS_E_SHAPE;
-    if (a->n_child == INT64_MAX) return TS_E_SHAPE;
+    if (a->n_child >= INT64_MAX / 8) return TS_E_SHAPE; /* bytes of u */
     if (!a->u || !a->token || !a->accepted || (a->n_child > 0 && !a->child)) return TS_E_ARG;
     ts_status s = check_law(a->p, a->n_vocab);
     if (!s && a->n_child > 0) s = check_law(a->q, a->n_vocab);

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* unit_cover.c - from the declarations alone: every parameter of a task has a range, its classes
+ * leave nothing of it out, and a judging run asks every class, and every two that can meet. */
+#include <string.h>
+
+#include "court.h"
+#include "cover.h"
+#include "unit.h"
+
+enum { KEYS = 3, MOST_CLASSES = 48 };
+
+static const char *axis_name(const ts_task *t, int axis)
+{
+    const int i = axis - TS_COVER_DIMS;
+    if (axis == TS_COVER_DTYPE) return "dtype";
+    if (axis == TS_COVER_FAMILY) return "family";
+    return i < TS_MAX_DIMS ? t->dim_name[i] : t->more_name[i - TS_MAX_DIMS];
+}
+
+/* No parameter without a range, and no range without a parameter. */
+static void every_parameter_has_classes(void **state)
+{
+    (void)state;
+    for (const ts_task *const *t = ts_tasks; *t; t++) {
+        const ts_cover *v = (*t)->cover;
+        if (!v) fail_msg("%s declares no ranges", (*t)->name);
+        assert_true(ts_cover_classes(v, TS_COVER_DTYPE) && ts_cover_classes(v, TS_COVER_FAMILY));
+        for (int a = TS_COVER_DIMS; a < TS_MAX_AXES; a++) {
+            const ts_axis *x = &v->dim[a - TS_COVER_DIMS];
+            if (!axis_name(*t, a) != !x->n) fail_msg("%s: parameter %d", (*t)->name, a);
+            for (int i = 0; i + 1 < x->n; i++) assert_true(x->from[i] < x->from[i + 1]);
+            if (x->n)
+                assert_true(x->usual < x->n && x->n <= TS_MAX_CLASSES &&
+                            x->most >= x->from[x->n - 1]);
+        }
+    }
+}
+
+typedef struct met {
+    bool one[TS_I32 + 1][TS_MAX_AXES][MOST_CLASSES];
+    bool pair[TS_MAX_AXES][MOST_CLASSES][TS_MAX_AXES][MOST_CLASSES];
+} met;
+
+static void meet(const ts_cover *v, const ts_case *c, met *m)
+{
+    int cls[TS_MAX_AXES];
+    for (int a = 0; a < TS_MAX_AXES; a++) cls[a] = ts_cover_class(v, c, a);
+    for (int a = 0; a < TS_MAX_AXES; a++) {
+        if (cls[a] < 0) continue;
+        m->one[c->dtype][a][cls[a]] = true;
+        for (int b = 0; b < TS_MAX_AXES; b++)
+            if (cls[b] >= 0) m->pair[a][cls[a]][b][cls[b]] = true;
+    }
+}
+
+static const met *draw_all(const ts_task *t, ts_depth depth, ts_class cls, int key)
+{
+    static met     m;
+    static int     number[TS_MOST_CASES];
+    const ts_court c = { .depth = depth, .key = { (unsigned char)key } };
+    const int      n = ts_court_draw(&c, t, cls, NULL, number);
+    memset(&m, 0, sizeof m);
+    for (int i = 0; i < n; i++) {
+        const ts_case *one = &t->cases()[number[i]];
+        if (one->use & TS_USE_COVER) meet(t->cover, one, &m);
+    }
+    return &m;
+}
+
+/* At quick, and in Python: each class of each parameter, in every dtype in which it can be. */
+static void asks_every_class(const ts_task *t, ts_class cls, int key)
+{
+    const ts_cover *v = t->cover;
+    const met      *m = draw_all(t, TS_QUICK, cls, key);
+    for (int a = TS_COVER_FAMILY; a < TS_MAX_AXES; a++)
+        for (int i = 0; i < ts_cover_classes(v, a); i++)
+            for (int k = 0; k < ts_cover_classes(v, TS_COVER_DTYPE); k++) {
+                int dtype = 0;
+                for (int skip = k; !(v->dtypes >> dtype & 1u) || skip--;) dtype++;
+                if (ts_cover_allows(v, TS_COVER_DTYPE, k, a, i) && !m->one[dtype][a][i])
+                    fail_msg("%s, quick, key %d: class %d of %s is not asked in dtype %d", t->name,
+                             key, i, axis_name(t, a), dtype);
+            }
+}
+
+/* At normal: every two classes of two parameters that can meet. */
+static void asks_every_pair(const ts_task *t, int key, int *n_pairs)
+{
+    const ts_cover *v = t->cover;
+    const met      *m = draw_all(t, TS_NORMAL, TS_SEALED, key);
+    for (int a = 0; a < TS_MAX_AXES; a++)
+        for (int b = 0; b < a; b++)
+            for (int i = 0; i < ts_cover_classes(v, a); i++)
+                for (int k = 0; k < ts_cover_classes(v, b); k++) {
+                    if (!ts_cover_allows(v, a, i, b, k)) continue;
+                    ++*n_pairs;
+                    if (!m->pair[a][i][b][k])
+                        fail_msg("%s, normal, key %d: class %d of %s never meets class %d of %s",
+                                 t->name, key, i, axis_name(t, a), k, axis_name(t, b));
+                }
+}
+
+static void asks_all(void **state)
+{
+    (void)state;
+    for (const ts_task *const *t = ts_tasks; *t; t++) {
+        int n_pairs = 0, n_classes = 0, n_cases = 0;
+        for (int k = 0; k < KEYS; k++) {
+            asks_every_class(*t, TS_SEALED, k);
+            asks_every_class(*t, TS_PYTHON, k);
+            n_pairs = 0;
+            asks_every_pair(*t, k, &n_pairs);
+        }
+        for (int a = 0; a < TS_MAX_AXES; a++) n_classes += ts_cover_classes((*t)->cover, a);
+        for (const ts_case *c = (*t)->cases(); c->use; c++) n_cases += !!(c->use & TS_USE_COVER);
+        print_message("%s: %d classes, %d pairs in %d cases\n", (*t)->name, n_classes, n_pairs,
+                      n_cases);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_parameter_has_classes),
+        cmocka_unit_test(asks_all),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
