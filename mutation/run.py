@@ -44,12 +44,28 @@ TASKS = {
 LEFT_OUT = re.compile(r"_(avx2|avx512|amx|neon|cuda|simd|simd_store|x86)\.[ch]$")
 
 
+# Functions of a contract that no task asks for, and the tests that examine them instead.
+BY_TESTS = [
+    (r"/beam_search_archive\.c:|/beam_search\w*\.c:(\w*archive\w*|look|host|ts_beam_search_host)$",
+     ["unit_beam_search", "unit_beam_search_random"]),
+    (r"/tree_verify_residual\.c:|/tree_verify\w*\.c:(ts_tree_mask|ts_tree_bias|\w*host\w*)$",
+     ["unit_tree_verify", "unit_tree_verify_random"]),
+    (r"/kv_cache\w*\.c:\w*tree\w*$", ["unit_kv_tree"]),
+]
+
+
 def row_of(name):
-    """The row that runs what is in a file: ref, but for what only faster ones share."""
+    """The row that runs what is in a file; "": several."""
     for entrant in ("textbook", "three_pass"):
         if name.endswith(f"_{entrant}.c"):
             return entrant
-    return FAST if re.search(r"_(threads\.c|list\.h)$", name) else "ref"
+    if re.search(r"_(threads\.c|list\.h)$", name):
+        return FAST
+    return "ref" if name.endswith("_ref.c") else ""
+
+
+def tests_of(m):
+    return next((tests for where, tests in BY_TESTS if re.search(where, f"{m.file}:{m.function}")), [])
 
 
 def tasks_of(m):
@@ -60,6 +76,12 @@ def tasks_of(m):
     if len(tasks) > 1 and "forward" in m.function:
         return [t for t in tasks if "backward" not in t]
     return tasks
+
+
+def asked_of(m):
+    """A name asks for its passes, too."""
+    tasks = tasks_of(m)
+    return [t for t in tasks if not any(t.startswith(u + "_") for u in tasks)]
 
 
 def all_mutants():
@@ -101,11 +123,16 @@ class Lab:
             out = words.index("-o")
             self.flags[path] = (words[:out] + ["-w", "-Werror=incompatible-pointer-types", "-Werror=int-conversion",
                                                f"-iquote{(ROOT / path).parent}"], words[out + 1])
-        link = subprocess.run(["ninja", "-C", build, "-t", "commands", "touchstone"], capture_output=True,
-                              text=True, check=True).stdout.splitlines()[-1]
-        self.link = [w for w in shlex.split(link.split("&&")[1]) if w != "-g1"]
+        self.link = self.link_of("touchstone")
+        self.tests = {t: self.link_of(f"test/{t}") for _, tests in BY_TESTS for t in tests}
         self.plain, self.known, self.cost = {}, {}, {}
         self.lock, self.measuring = threading.Lock(), threading.Lock()
+
+    def link_of(self, target):
+        """The words that link a program."""
+        said = subprocess.run(["ninja", "-C", self.build, "-t", "commands", target], capture_output=True, text=True,
+                              check=True).stdout.splitlines()[-1]
+        return [w for w in shlex.split(said.split("&&")[1]) if w != "-g1"]
 
     def units_of(self, name):
         """The C files that a mutated file is compiled in."""
@@ -114,7 +141,7 @@ class Lab:
         folder, header = os.path.dirname(name), os.path.basename(name)
         wanted = re.compile(rf'#include "{re.escape(header)}"')
         return [u for u in self.flags if os.path.dirname(u) == folder and wanted.search((ROOT / u).read_text())
-                and (not LEFT_OUT.search(u) or row_of(name) != "ref")]
+                and (not LEFT_OUT.search(u) or row_of(name) in ("", FAST))]
 
     def compile(self, unit, folder):
         """The object as bytes; names in it are those of the folder, so equal code gives equal bytes."""
@@ -140,9 +167,9 @@ class Lab:
         subprocess.run(words, cwd=self.build, check=True, capture_output=True)
         return program
 
-    def check(self, program, task, row, cpu_s, wall_s):
+    def check(self, program, task, ask, cpu_s, wall_s):
         """The first complaint, or None; and the processor time it took."""
-        words = [str(program), "check", "--task", task, "--impl", row, "--device", "cpu", "--seed", SEED_OF_CASES]
+        words = [str(program), "check", "--task", task, "--device", "cpu", "--seed", SEED_OF_CASES, *ask]
         p = subprocess.Popen(["sh", "-c", f'ulimit -t {cpu_s}; exec "$@"', "sh", *words], stdout=subprocess.PIPE,
                              stderr=subprocess.STDOUT, text=True, start_new_session=True,
                              env={**os.environ, "OMP_WAIT_POLICY": "passive"})
@@ -170,16 +197,28 @@ class Lab:
             complaint = f"the examiner itself: {last}"
         return complaint, used.ru_utime + used.ru_stime
 
-    def measure(self, task, row):
+    def fails(self, test, folder, units):
+        """A unit test: the objects come before the library that has the sound ones."""
+        words, program = list(self.tests[test]), folder / test
+        words[words.index("-o") + 1] = str(program)
+        at = words.index("libtouchstone.a")
+        words[at:at] = [str(folder / (os.path.basename(u) + ".o")) for u in units]
+        subprocess.run(words, cwd=self.build, check=True, capture_output=True)
+        p = subprocess.Popen(["timeout", "120", program], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        return p.wait() != 0
+
+    def measure(self, task, ask):
         """What a sound program takes, which limits what a mutant may."""
+        key = (task, *ask)
         with self.measuring:
-            if (task, row) not in self.cost:
+            if key not in self.cost:
                 begin = time.time()
-                complaint, cpu = self.check(self.build / "touchstone", task, row, 600, 600)
+                complaint, cpu = self.check(self.build / "touchstone", task, ask, 600, 600)
                 if complaint:
-                    sys.exit(f"{task} {row} fails without any mutation: {complaint}")
-                self.cost[task, row] = cpu, time.time() - begin
-            return self.cost[task, row]
+                    print(f"{task} fails without any mutation: {complaint}", flush=True)
+                    os._exit(2)
+                self.cost[key] = cpu, time.time() - begin
+            return self.cost[key]
 
     def examine(self, m):
         """What becomes of a mutant, and what shows it."""
@@ -201,12 +240,16 @@ class Lab:
             if twin is not m:
                 return "twin", twin.id
             program = self.program(folder, units)
-            for task in tasks_of(m):
-                row = row_of(m.file)
-                cpu, wall = self.measure(task, row)
-                complaint, _ = self.check(program, task, row, int(3 * cpu + 5), 6 * wall + 60)
-                if complaint:
-                    return "killed", complaint
+            row = row_of(m.file)
+            for ask in (["--impl", row or "ref", "--small"], ["--impl", row] if row else ["--no-mutants"]):
+                for task in asked_of(m):  # the small cases first: most mutants get no further
+                    cpu, wall = self.measure(task, ask)
+                    complaint = self.check(program, task, ask, int(3 * cpu + 5), 6 * wall + 60)[0]
+                    if complaint:
+                        return "killed", complaint
+            for test in tests_of(m):
+                if self.fails(test, folder, units):
+                    return "tested", test
         return "survived", ""
 
 
@@ -217,7 +260,7 @@ def choose(only, count, seed, rows, ids):
     of_task, every = collections.defaultdict(list), list(all_mutants())
     for m in every:
         task = tasks_of(m)[0]
-        if (ids is not None and m.id not in ids) or (rows == "ref" and row_of(m.file) != "ref"):
+        if (ids is not None and m.id not in ids) or (rows == "ref" and row_of(m.file) not in ("", "ref")):
             continue
         if only and only not in (m.id, task, m.file.split("/")[1]) and not m.file.endswith(only):
             continue
@@ -301,22 +344,25 @@ def main():
             w.join()
     if sys.stderr.isatty():
         print("\r\033[K", end="", file=sys.stderr)
-    print(f"{'task':<26}{'compiled':>9}{'killed':>8}{'survived':>9}{'equivalent':>11}{'rate':>8}"
-          f"{'  (not compiled, twins)'}")
+    print(f"{'task':<26}{'compiled':>9}{'killed':>8}{'by tests':>9}{'survived':>9}{'equivalent':>11}{'rate':>8}"
+          "  (not compiled, twins)")
     total = collections.Counter()
     for task, c in counts.items():
         bad |= show(task, c, LEAST_RATE_OF_TASK)
         total += c
     bad |= show("all", total, LEAST_RATE)
     print(f"{time.time() - begin:.0f} s")
-    print(f"{total['killed']} killed, {total['survived']} survived, {total['equivalent']} equivalent")
+    print(f"{total['killed'] + total['tested']} killed, {total['survived']} survived, "
+          f"{total['equivalent']} equivalent")
     return bad
 
 
 def show(name, c, least):
-    tried = c["killed"] + c["survived"]
-    rate = c["killed"] / tried if tried else 1.0
-    print(f"{name:<26}{tried + c['equivalent']:>9}{c['killed']:>8}{c['survived']:>9}{c['equivalent']:>11}"
+    """Killed are also those that unit tests noticed, where no task asks."""
+    killed = c["killed"] + c["tested"]
+    tried = killed + c["survived"]
+    rate = killed / tried if tried else 1.0
+    print(f"{name:<26}{tried + c['equivalent']:>9}{killed:>8}{c['tested']:>9}{c['survived']:>9}{c['equivalent']:>11}"
           f"{rate:>8.3f}  ({c['uncompiled']}, {c['twin']}){'' if rate >= least else f'  below {least}'}")
     return int(rate < least)
 

@@ -255,6 +255,7 @@ static void check_offer(run *r, const ts_offer *o)
     for (int k = 0; k < n; k++)
         if (lane_works(r, o, &lanes[k])) at[n_at++] = &lanes[k];
     for (const ts_case *c = o->task->cases(); c->use; c++) n_cases++;
+    for (int k = 0; k < n_at; k++) examine_refusals(r, o, at[k], 1); /* first: they take no time */
     for (const ts_case *c = o->task->cases(); c->use && n_at; c++, i++) {
         bool any = false;
         for (int k = 0; k < n_at; k++) any |= wanted(r, o->task, c, at[k]->entry.device);
@@ -266,7 +267,6 @@ static void check_offer(run *r, const ts_offer *o)
             ts_exam_close(&e);
         }
     }
-    for (int k = 0; k < n_at; k++) examine_refusals(r, o, at[k], 1);
     for (int k = 0; k < n; k++) close_lane(r, o, &lanes[k]);
 }
 
