@@ -62,7 +62,7 @@ void ts_examine(const ts_exam *e, ts_worker *w, int limit_ms, ts_verdict *v)
         ts_reply  r;
         ts_flaw   f = { 0 };
         ts_errors errors = { .worst = v->worst };
-        if (!ask(e, w, n_threads[i], TS_SOUND, limit_ms, &r, v)) return;
+        if (!ask(e, w, n_threads[i], i ? TS_NO_EMPTY : TS_SOUND, limit_ms, &r, v)) return;
         v->n_calls++;
         if (r.status) {
             found(v, (ts_flaw) { TS_FAULT_STATUS, ts_status_text(r.status), 0, 0, r.status, 0, 0 });

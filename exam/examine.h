@@ -28,7 +28,8 @@ typedef struct ts_verdict {
 } ts_verdict;
 
 /* Runs the case with 1, all, 2 and 7 threads (on a device: four times; an entry of one thread:
- * twice); every answer is examined, and all must have the same bits. */
+ * twice); every answer is examined, and all must have the same bits. In all but the first call
+ * what has no elements is NULL. */
 void ts_examine(const ts_exam *e, ts_worker *w, int limit_ms, ts_verdict *v);
 
 /* Senseless calls: each must be refused with the right status and leave the outputs alone. A door,

@@ -101,11 +101,16 @@ void ts_session_call(ts_session *s, const ts_order *o)
         s->reply->status = s->entry->run(s->args, &s->exec);
         return;
     }
+    memcpy(args, s->args, sizeof args);
+    if (o->spoil == TS_NO_EMPTY) {
+        ts_arena_drop_empty(s->arena, args);
+        s->reply->status = s->entry->run(args, &s->exec);
+        return;
+    }
     if (o->spoil < 0) {
         call_without(s, o->spoil);
         return;
     }
-    memcpy(args, s->args, sizeof args);
     s->reply->none = !spoil(s, o, args, &x);
     s->reply->status = s->reply->must;
     if (s->reply->none || (o->spoil < 2 && !s->exec.workspace_bytes)) return;
