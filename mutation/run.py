@@ -244,6 +244,9 @@ class Lab:
                 twin = self.known.setdefault((units[0], key), m)
             if twin is not m:
                 return "twin", twin.id
+            for test in tests_of(m):
+                if self.fails(test, folder, units):
+                    return "tested", test
             program = self.program(folder, units)
             row = row_of(m.file)
             for ask in (["--impl", row or "ref", "--small"], ["--impl", row] if row else ["--no-mutants"]):
@@ -252,9 +255,6 @@ class Lab:
                     complaint = self.check(program, task, ask, int(3 * cpu + 5), 6 * wall + 60)[0]
                     if complaint:
                         return "killed", complaint
-            for test in tests_of(m):
-                if self.fails(test, folder, units):
-                    return "tested", test
         return "survived", ""
 
 
