@@ -198,19 +198,26 @@ class Lab:
             complaint = f"the examiner itself: {last}"
         return complaint, used.ru_utime + used.ru_stime
 
-    def fails(self, test, folder, units):
-        """A unit test, with the mutated file under the sanitizers: it has no guards of its own."""
-        sanitize = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
-        words, program = list(self.tests[test]) + sanitize, folder / test
+    def fails(self, test, folder, units, sanitize):
+        """A unit test. Under the sanitizers, too: it has no guards of its own."""
+        words, program, flags = list(self.tests[test]), folder / test, []
+        if sanitize:
+            flags = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
         words[words.index("-o") + 1] = str(program)
         at = words.index("libtouchstone.a")  # which has the sound ones
         for u in units:
             name = os.path.basename(u)
-            subprocess.run(self.flags[u][0] + [*sanitize, "-c", name, "-o", name + ".test.o"], cwd=folder, check=True)
+            subprocess.run(self.flags[u][0] + [*flags, "-c", name, "-o", name + ".test.o"], cwd=folder, check=True)
             words.insert(at, str(folder / (name + ".test.o")))
-        subprocess.run(words, cwd=self.build, check=True, capture_output=True)
-        return subprocess.run(["timeout", "120", program], cwd=ROOT, capture_output=True,
-                              env={**os.environ, "ASAN_OPTIONS": "detect_leaks=0"}).returncode != 0
+        subprocess.run(words + flags, cwd=self.build, check=True, capture_output=True)
+        p = subprocess.Popen(["timeout", "300", program], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                             env={**os.environ, "ASAN_OPTIONS": "detect_leaks=0"}, start_new_session=True)
+        for line in p.stdout:
+            if b"[  FAILED  ]" in line:
+                os.killpg(p.pid, signal.SIGKILL)
+                break
+        p.stdout.close()
+        return p.wait() != 0
 
     def measure(self, task, ask):
         """What a sound program takes, which limits what a mutant may."""
@@ -244,9 +251,10 @@ class Lab:
                 twin = self.known.setdefault((units[0], key), m)
             if twin is not m:
                 return "twin", twin.id
-            for test in tests_of(m):
-                if self.fails(test, folder, units):
-                    return "tested", test
+            for sanitize in (False, True):
+                for test in tests_of(m):
+                    if self.fails(test, folder, units, sanitize):
+                        return "tested", test
             program = self.program(folder, units)
             row = row_of(m.file)
             for ask in (["--impl", row or "ref", "--small"], ["--impl", row] if row else ["--no-mutants"]):

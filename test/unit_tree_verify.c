@@ -382,7 +382,19 @@ static void masks_refuse_no_trees(void **state)
     for (int i = 0; i < 4; i++)
         assert_true(visible[i] == 9 && bias[i] == 9 && position[i / 2] == 9);
     assert_int_equal(ts_tree_mask(NULL, &x), TS_E_ARG);
-    assert_int_equal(ts_tree_bias(&b, NULL), TS_E_ARG);
+    assert_int_equal(ts_tree_bias(NULL, &x), TS_E_ARG);
+    const int32_t     first[] = { -1 };
+    ts_tree_mask_args c = a;
+    ts_tree_bias_args d = b;
+    c.parent = d.parent = first; /* sound, but for what follows */
+    assert_int_equal(ts_tree_mask(&c, NULL), TS_E_ARG);
+    assert_int_equal(ts_tree_bias(&d, NULL), TS_E_ARG);
+    c.visible = NULL, d.bias = NULL;
+    assert_int_equal(ts_tree_mask(&c, &x), TS_E_ARG);
+    assert_int_equal(ts_tree_bias(&d, &x), TS_E_ARG);
+    c.visible = visible, d.bias = bias, c.position = NULL;
+    assert_int_equal(ts_tree_mask(&c, &x), TS_E_ARG);
+    assert_int_equal(ts_tree_bias(&d, &x), TS_OK);
 }
 
 static void short_workspaces_are_refused(void **state)
