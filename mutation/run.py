@@ -122,7 +122,7 @@ class Lab:
                 continue
             words = [w for w in shlex.split(c["command"]) if not re.match("-g|-W", w) and "ccache" not in w]
             out = words.index("-o")
-            self.flags[path] = (words[:out] + ["-w", "-Werror=incompatible-pointer-types", "-Werror=int-conversion",
+            self.flags[path] = (words[:out] + ["-Werror=incompatible-pointer-types", "-Werror=int-conversion",
                                                f"-iquote{(ROOT / path).parent}"], words[out + 1])
         self.link = self.link_of("touchstone")
         self.tests = {t: self.link_of(f"test/{t}") for _, tests in BY_TESTS for t in tests}

@@ -277,6 +277,10 @@ static void residual_refusals(void **state)
     assert_int_equal(ts_tree_residual(&a, &x), TS_OK);
     assert_true(token == 1 && accepted == -1);
     const double late[] = { 0, 0, 3 }, none[] = { 0 };
+    const double small[] = { 0, 0x1p-1023, 0 };
+    a.p = small; /* whose inverse is the largest power of two */
+    assert_int_equal(ts_tree_residual(&a, &x), TS_OK);
+    assert_int_equal(token, 1);
     a.p = late, a.u = none; /* what has no weight is never chosen */
     assert_int_equal(ts_tree_residual(&a, &x), TS_OK);
     assert_int_equal(token, 2);
