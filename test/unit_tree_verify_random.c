@@ -245,7 +245,10 @@ static void residual_refusals(void **state)
     assert_int_equal(ts_tree_residual(&a, &x), TS_E_ARG);
     a = good, a.child = unlikely;
     assert_int_equal(ts_tree_residual(&a, &x), TS_E_ARG);
-    a = good, a.child = low;
+    const double around[] = { 5, 1, 0, 3, 5 }; /* what lies around a law is none of it */
+    a = good, a.child = high, a.q = around + 1;
+    assert_int_equal(ts_tree_residual(&a, &x), TS_E_ARG);
+    a = good, a.child = low, a.q = around + 1;
     assert_int_equal(ts_tree_residual(&a, &x), TS_E_ARG);
     for (int i = 0; i < 3; i++) {
         a = good, a.u = (const double *const[]) { one, below_0, no_number }[i];
