@@ -279,7 +279,14 @@ static void residual_refusals(void **state)
     a.q = nan; /* not looked at */
     assert_int_equal(ts_tree_residual(&a, &x), TS_OK);
     assert_true(token == 1 && accepted == -1);
-    const double late[] = { 0, 0, 3 }, none[] = { 0 };
+    const double  late[] = { 0, 0, 3 }, none[] = { 0 };
+    const int32_t last[] = { 2 };
+    const double  nil[] = { 0, 0.5 };
+    const double  even[] = { 1, 1, 1 };
+    a = good, a.n_child = 1, a.child = last, a.q = even, a.u = nil; /* p has none of it */
+    assert_int_equal(ts_tree_residual(&a, &x), TS_OK);
+    assert_true(token != 2 && accepted == -1);
+    a = good, a.n_child = 0;
     const double small[] = { 0, 0x1p-1023, 0 };
     a.p = small; /* whose inverse is the largest power of two */
     assert_int_equal(ts_tree_residual(&a, &x), TS_OK);
