@@ -395,6 +395,26 @@ static void masks_refuse_no_trees(void **state)
     c.visible = visible, d.bias = bias, c.position = NULL;
     assert_int_equal(ts_tree_mask(&c, &x), TS_E_ARG);
     assert_int_equal(ts_tree_bias(&d, &x), TS_OK);
+    const ts_tree_dims bad[] = { { 0, 1, 0, 0 },
+                                 { (int64_t)INT32_MAX + 1, 0, 0, 0 },
+                                 { 1, -1, 0, 0 },
+                                 { 1, INT32_MAX, 0, 0 },
+                                 { 1, 1, -1, 0 } };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        c = (ts_tree_mask_args) { bad[i], first, visible, position };
+        d = (ts_tree_bias_args) { bad[i], first, bias };
+        assert_int_equal(ts_tree_mask(&c, &x), TS_E_SHAPE);
+        assert_int_equal(ts_tree_bias(&d, &x), TS_E_SHAPE);
+    }
+    for (int i = 0; i < 3; i++) {
+        c = (ts_tree_mask_args) { { 1, 1, 0, 0 }, first, visible, position };
+        c.d.temperature = (const double[]) { -1, NAN, INFINITY }[i];
+        assert_int_equal(ts_tree_mask(&c, &x), TS_E_ARG);
+    }
+    c = (ts_tree_mask_args) { { 1, 1, 0, 0 }, NULL, visible, position };
+    assert_int_equal(ts_tree_mask(&c, &x), TS_E_ARG);
+    c.parent = (const int32_t[]) { -2 };
+    assert_int_equal(ts_tree_mask(&c, &x), TS_E_ARG);
 }
 
 static void short_workspaces_are_refused(void **state)
