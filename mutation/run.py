@@ -127,7 +127,7 @@ class Lab:
         self.link = self.link_of("touchstone")
         self.tests = {t: self.link_of(f"test/{t}") for _, tests in BY_TESTS for t in tests}
         self.plain, self.known, self.cost = {}, {}, {}
-        self.lock, self.measuring = threading.Lock(), threading.Lock()
+        self.lock, self.measuring = threading.Lock(), collections.defaultdict(threading.Lock)
 
     def link_of(self, target):
         """The words that link a program."""
@@ -222,7 +222,9 @@ class Lab:
     def measure(self, task, ask):
         """What a sound program takes, which limits what a mutant may."""
         key = (task, *ask)
-        with self.measuring:
+        with self.lock:
+            turn = self.measuring[key]
+        with turn:
             if key not in self.cost:
                 begin = time.time()
                 complaint, cpu = self.check(self.build / "touchstone", task, ask, 600, 600)
