@@ -136,6 +136,11 @@ static void what_has_ended_goes_first(void **state)
         assert_true(s.a.finished[0] && fabs(s.a.score[0] + 3) < 1e-6);
         for (int64_t r = 1; r < s.a.n_found[0]; r++) assert_true(s.a.score[r] <= s.a.score[r - 1]);
         search_free(&s);
+        s = solo(&t, 4, 2, 1, EOS); /* twice as unlikely, twice as long: in the order they ended */
+        assert_int_equal(run_with(&s, 1, 1), TS_OK);
+        assert_true(s.a.score[0] == s.a.score[1] && s.a.finished[0] && s.a.finished[1]);
+        assert_true(s.a.length[0] == 1 && s.a.length[1] == 2);
+        search_free(&s);
     }
 }
 
