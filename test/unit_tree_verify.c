@@ -127,6 +127,7 @@ static void masks_by_the_rules(void **state)
     static uint8_t visible[80 * 80];
     static float   bias[80 * 80];
     int64_t        position[80];
+    const float    behind = 7;
     const ts_exec  x = { 0 };
     for (int trial = 0; trial < 200; trial++) {
         const int64_t P = 1 + below(12), n_node = below(60), n = P + n_node;
@@ -135,6 +136,7 @@ static void masks_by_the_rules(void **state)
         const ts_tree_mask_args a = { { P, n_node, 0, 0 }, g.parent, visible, position };
         const ts_tree_bias_args b = { { P, n_node, 0, 0 }, g.parent, bias };
         memset(visible, 0x80, sizeof visible);
+        bias[n * n] = behind, position[n] = (int64_t)behind;
         assert_int_equal(ts_tree_mask(&a, &x), TS_OK);
         assert_int_equal(ts_tree_bias(&b, &x), TS_OK);
         for (int64_t r = 0; r < n; r++) {
@@ -145,6 +147,8 @@ static void masks_by_the_rules(void **state)
                 assert_true(bias[r * n + c] == (sees ? 0.0F : (float)-INFINITY));
             }
         }
+        assert_true(bias[n * n] == behind && position[n] == (int64_t)behind);
+        assert_int_equal(visible[n * n], 0x80);
     }
 }
 
