@@ -5,7 +5,7 @@ BUILD   = cmake -S . -B build -G Ninja >/dev/null && cmake --build build
 PROGRAM = $(BUILD) --target program
 CUDA    = cmake -S . -B build -G Ninja -DTS_CUDA=ON >/dev/null && cmake --build build
 
-.PHONY: help run picture test test-cross test-exploits test-mutants bench test-cuda bench-cuda install format clean
+.PHONY: help run picture test test-cross test-exploits test-mutants test-mutation bench test-cuda bench-cuda install format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -34,6 +34,11 @@ test-mutants: ## let every mutant of the CPU before the judge, as a stranger's l
 	@cmake/setup.sh run
 	@$(BUILD)
 	@test/mutant.sh build
+
+test-mutation: ## mutate the reference kernels; check must notice; minutes; ONLY=TASK COUNT=N|all SEED=N
+	@cmake/setup.sh test
+	@$(BUILD)
+	@python3 mutation/run.py --build build --only "$(ONLY)" --count $(or $(COUNT),20) --seed $(or $(SEED),1) $(MUTATION)
 
 bench: ## time every implementation against the hardware's floor
 	@cmake/setup.sh run

@@ -138,6 +138,13 @@ void *ts_take(ts_arena *m, void *slot, ts_buf b)
     return a->p;
 }
 
+void ts_arena_drop_empty(const ts_arena *m, void *args)
+{
+    for (const ts_arena_buf *a = m->buf; a < m->buf + m->n; a++)
+        if (a->b.n_rows == 0 || a->b.n_cols == 0)
+            memset((unsigned char *)args + a->slot, 0, sizeof a->p);
+}
+
 void ts_scalar(ts_arena *m, const char *name, double value)
 {
     if (m->n_scalars == TS_MAX_SCALARS) abort();

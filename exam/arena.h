@@ -72,6 +72,9 @@ void ts_arena_gap(const ts_arena_buf *b, int64_t row, unsigned char **lo, unsign
 /* False and *f when a band, a gap or an input was changed. */
 bool ts_arena_intact(const ts_arena *m, ts_flaw *f);
 
+/* Makes the pointers to buffers without elements NULL, in a copy of the args. */
+void ts_arena_drop_empty(const ts_arena *m, void *args);
+
 /* What an access to `address` that was stopped by the hardware means. */
 void ts_arena_blame(const ts_arena *m, uintptr_t address, bool write, ts_flaw *f);
 

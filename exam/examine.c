@@ -62,7 +62,7 @@ void ts_examine(const ts_exam *e, ts_worker *w, int limit_ms, ts_verdict *v)
         ts_reply  r;
         ts_flaw   f = { 0 };
         ts_errors errors = { .worst = v->worst };
-        if (!ask(e, w, n_threads[i], -1, limit_ms, &r, v)) return;
+        if (!ask(e, w, n_threads[i], i ? TS_NO_EMPTY : TS_SOUND, limit_ms, &r, v)) return;
         v->n_calls++;
         if (r.status) {
             found(v, (ts_flaw) { TS_FAULT_STATUS, ts_status_text(r.status), 0, 0, r.status, 0, 0 });
@@ -84,10 +84,10 @@ void ts_examine(const ts_exam *e, ts_worker *w, int limit_ms, ts_verdict *v)
     }
 }
 
-void ts_examine_refusals(const ts_exam *e, ts_worker *w, int limit_ms, ts_verdict *v)
+void ts_examine_refusals(const ts_exam *e, ts_worker *w, bool door, int limit_ms, ts_verdict *v)
 {
     *v = (ts_verdict) { 0 };
-    for (int i = 0;; i++) {
+    for (int i = door ? TS_NO_SIZE : 0;; i += i == TS_NO_ARGS ? 2 : 1) {
         ts_reply r;
         ts_flaw  f = { 0 };
         if (!ask(e, w, 1, i, limit_ms, &r, v) || r.none) return;

@@ -28,11 +28,13 @@ typedef struct ts_verdict {
 } ts_verdict;
 
 /* Runs the case with 1, all, 2 and 7 threads (on a device: four times; an entry of one thread:
- * twice); every answer is examined, and all must have the same bits. */
+ * twice); every answer is examined, and all must have the same bits. In all but the first call
+ * what has no elements is NULL. */
 void ts_examine(const ts_exam *e, ts_worker *w, int limit_ms, ts_verdict *v);
 
-/* Senseless calls: each must be refused with the right status and leave the outputs alone. */
-void ts_examine_refusals(const ts_exam *e, ts_worker *w, int limit_ms, ts_verdict *v);
+/* Senseless calls: each must be refused with the right status and leave the outputs alone. A door,
+ * which the table of an implementation is behind, is also called without args and without exec. */
+void ts_examine_refusals(const ts_exam *e, ts_worker *w, bool door, int limit_ms, ts_verdict *v);
 
 /* "dx[3][17] got 1.25, want 1.5 +- 1e-07" */
 void ts_flaw_text(const ts_verdict *v, char *s, size_t n);

@@ -81,15 +81,36 @@ static bool spoil(ts_session *s, const ts_order *o, void *args, ts_exec *x)
     return true;
 }
 
+/* Without one of its arguments, a query of the workspace too. */
+static void call_without(ts_session *s, int what)
+{
+    const void    *args = what == TS_NO_ARGS ? NULL : s->args;
+    const ts_exec *x = what == TS_NO_EXEC ? NULL : &s->exec;
+    size_t         n;
+    s->reply->must = s->reply->status = TS_E_ARG;
+    if (what != TS_NO_SIZE) s->reply->status = s->entry->run(args, x);
+    if (s->entry->workspace && s->reply->status == TS_E_ARG)
+        s->reply->status = s->entry->workspace(args, x, what == TS_NO_SIZE ? NULL : &n);
+}
+
 void ts_session_call(ts_session *s, const ts_order *o)
 {
     unsigned char args[sizeof s->args];
     ts_exec       x = s->exec;
-    if (o->spoil < 0) {
+    if (o->spoil == TS_SOUND) {
         s->reply->status = s->entry->run(s->args, &s->exec);
         return;
     }
     memcpy(args, s->args, sizeof args);
+    if (o->spoil == TS_NO_EMPTY) {
+        ts_arena_drop_empty(s->arena, args);
+        s->reply->status = s->entry->run(args, &s->exec);
+        return;
+    }
+    if (o->spoil < 0) {
+        call_without(s, o->spoil);
+        return;
+    }
     s->reply->none = !spoil(s, o, args, &x);
     s->reply->status = s->reply->must;
     if (s->reply->none || (o->spoil < 2 && !s->exec.workspace_bytes)) return;

@@ -28,11 +28,15 @@ typedef enum ts_verb {
     TS_CEILING, /* time one pass of a memory ceiling over the loaded case's size */
 } ts_verb;
 
+/* TS_SOUND: no way. Without args, without exec, and without a place for the workspace's size.
+ * TS_NO_EMPTY: what has no elements is NULL, which is no less sound. */
+enum { TS_SOUND = -1, TS_NO_ARGS = -2, TS_NO_EXEC = -3, TS_NO_SIZE = -4, TS_NO_EMPTY = -5 };
+
 typedef struct ts_order {
     ts_verb        verb;
     const ts_task *task;
     int            n_threads;
-    int            spoil;   /* TS_RUN: break the args in this way first; < 0: do not */
+    int            spoil;   /* TS_RUN: break the args in this way first; or TS_SOUND, TS_NO_* */
     int            ceiling; /* TS_CEILING: one of TS_CEILING_* */
     int            limit_ms;
 } ts_order;

@@ -495,9 +495,9 @@ static bool spoil(int i, void *args, ts_exec *x, ts_status *status)
     return true;
 }
 
-static const char BAD_CODE[] = "code point 3 is refused, with nothing written";
-static const char BAD_SCALE[] = "a scale that is no number is refused, with nothing written";
-static const char BAD_LATENT[] = "latents that are no numbers are refused, with nothing written";
+static const char BAD_CODE[] = "code point 3 is rejected, with nothing written";
+static const char BAD_SCALE[] = "a non-finite scale is rejected, with nothing written";
+static const char BAD_LATENT[] = "non-finite latents are rejected, with nothing written";
 
 const ts_task ts_task_ternary_linear = {
     .name = "ternary_linear",
@@ -524,7 +524,7 @@ const ts_task ts_task_ternary_linear = {
                { "bad_scale_minus", BAD_SCALE, true },
                { "bad_latent", BAD_LATENT, true },
                { "bad_latent_inf", BAD_LATENT, true },
-               { "past_f16", "a scale past f16 is refused, with nothing written", true } },
+               { "past_f16", "a scale beyond f16 is rejected, with nothing written", true } },
     .common = common,
     .explain = explain,
 };

@@ -110,6 +110,40 @@ static void the_archive_stops_in_time(void **state)
     search_free(&s);
 }
 
+/* Whatever comes next is as likely as the end. */
+static void table_even(const int32_t *token, int64_t n, float *out, int64_t n_vocab)
+{
+    (void)token, (void)n;
+    spread(out, n_vocab, 2, (double[]) { -3, -3 });
+}
+
+/* One that has ended goes before an equal one that has not; so often that what was left in the
+ * workspace comes in every kind. */
+static void what_has_ended_goes_first(void **state)
+{
+    (void)state;
+    toy t;
+    toy_make(&t, TOY_TABLE, 500, 0);
+    t.table = table_even;
+    for (int i = 0; i < 4; i++) {
+        search s = solo(&t, 2, 1, 0, EOS);
+        assert_int_equal(run_with(&s, 1, 1), TS_OK);
+        assert_int_equal(s.a.n_found[0], 2);
+        assert_true(s.a.score[0] == s.a.score[1] && s.a.finished[0] && !s.a.finished[1]);
+        search_free(&s);
+        s = solo(&t, 4, 2, 0, EOS); /* places for more than there is in the archive */
+        assert_int_equal(run_with(&s, 1, 1), TS_OK);
+        assert_true(s.a.finished[0] && fabs(s.a.score[0] + 3) < 1e-6);
+        for (int64_t r = 1; r < s.a.n_found[0]; r++) assert_true(s.a.score[r] <= s.a.score[r - 1]);
+        search_free(&s);
+        s = solo(&t, 4, 2, 1, EOS); /* twice as unlikely, twice as long: in the order they ended */
+        assert_int_equal(run_with(&s, 1, 1), TS_OK);
+        assert_true(s.a.score[0] == s.a.score[1] && s.a.finished[0] && s.a.finished[1]);
+        assert_true(s.a.length[0] == 1 && s.a.length[1] == 2);
+        search_free(&s);
+    }
+}
+
 /* EOS at p = 0.001, always. */
 static void table_rare_eos(const int32_t *token, int64_t n, float *out, int64_t n_vocab)
 {
@@ -544,6 +578,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_finished_beam_holds_its_slot),
         cmocka_unit_test(an_evicted_beam_is_gone),
         cmocka_unit_test(the_archive_stops_in_time),
+        cmocka_unit_test(what_has_ended_goes_first),
         cmocka_unit_test(eos_is_paid_for),
         cmocka_unit_test(the_penalty_ranks_and_no_more),
         cmocka_unit_test(a_prompt_counts_for_nothing),

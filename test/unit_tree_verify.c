@@ -127,6 +127,7 @@ static void masks_by_the_rules(void **state)
     static uint8_t visible[80 * 80];
     static float   bias[80 * 80];
     int64_t        position[80];
+    const float    behind = 7;
     const ts_exec  x = { 0 };
     for (int trial = 0; trial < 200; trial++) {
         const int64_t P = 1 + below(12), n_node = below(60), n = P + n_node;
@@ -135,6 +136,7 @@ static void masks_by_the_rules(void **state)
         const ts_tree_mask_args a = { { P, n_node, 0, 0 }, g.parent, visible, position };
         const ts_tree_bias_args b = { { P, n_node, 0, 0 }, g.parent, bias };
         memset(visible, 0x80, sizeof visible);
+        bias[n * n] = behind, position[n] = (int64_t)behind;
         assert_int_equal(ts_tree_mask(&a, &x), TS_OK);
         assert_int_equal(ts_tree_bias(&b, &x), TS_OK);
         for (int64_t r = 0; r < n; r++) {
@@ -145,6 +147,8 @@ static void masks_by_the_rules(void **state)
                 assert_true(bias[r * n + c] == (sees ? 0.0F : (float)-INFINITY));
             }
         }
+        assert_true(bias[n * n] == behind && position[n] == (int64_t)behind);
+        assert_int_equal(visible[n * n], 0x80);
     }
 }
 
@@ -382,7 +386,39 @@ static void masks_refuse_no_trees(void **state)
     for (int i = 0; i < 4; i++)
         assert_true(visible[i] == 9 && bias[i] == 9 && position[i / 2] == 9);
     assert_int_equal(ts_tree_mask(NULL, &x), TS_E_ARG);
-    assert_int_equal(ts_tree_bias(&b, NULL), TS_E_ARG);
+    assert_int_equal(ts_tree_bias(NULL, &x), TS_E_ARG);
+    const int32_t     first[] = { -1 };
+    ts_tree_mask_args c = a;
+    ts_tree_bias_args d = b;
+    c.parent = d.parent = first; /* sound, but for what follows */
+    assert_int_equal(ts_tree_mask(&c, NULL), TS_E_ARG);
+    assert_int_equal(ts_tree_bias(&d, NULL), TS_E_ARG);
+    c.visible = NULL, d.bias = NULL;
+    assert_int_equal(ts_tree_mask(&c, &x), TS_E_ARG);
+    assert_int_equal(ts_tree_bias(&d, &x), TS_E_ARG);
+    c.visible = visible, d.bias = bias, c.position = NULL;
+    assert_int_equal(ts_tree_mask(&c, &x), TS_E_ARG);
+    assert_int_equal(ts_tree_bias(&d, &x), TS_OK);
+    const ts_tree_dims bad[] = { { 0, 1, 0, 0 },
+                                 { (int64_t)INT32_MAX + 1, 0, 0, 0 },
+                                 { 1, -1, 0, 0 },
+                                 { 1, INT32_MAX, 0, 0 },
+                                 { 1, 1, -1, 0 } };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        c = (ts_tree_mask_args) { bad[i], first, visible, position };
+        d = (ts_tree_bias_args) { bad[i], first, bias };
+        assert_int_equal(ts_tree_mask(&c, &x), TS_E_SHAPE);
+        assert_int_equal(ts_tree_bias(&d, &x), TS_E_SHAPE);
+    }
+    for (int i = 0; i < 3; i++) {
+        c = (ts_tree_mask_args) { { 1, 1, 0, 0 }, first, visible, position };
+        c.d.temperature = (const double[]) { -1, NAN, INFINITY }[i];
+        assert_int_equal(ts_tree_mask(&c, &x), TS_E_ARG);
+    }
+    c = (ts_tree_mask_args) { { 1, 1, 0, 0 }, NULL, visible, position };
+    assert_int_equal(ts_tree_mask(&c, &x), TS_E_ARG);
+    c.parent = (const int32_t[]) { -2 };
+    assert_int_equal(ts_tree_mask(&c, &x), TS_E_ARG);
 }
 
 static void short_workspaces_are_refused(void **state)

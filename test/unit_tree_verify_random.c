@@ -223,17 +223,19 @@ static void residual_of_a_hair(void **state)
 static void residual_refusals(void **state)
 {
     (void)state;
-    const ts_exec         x = { 0 };
-    const double          p[] = { 1, 2, 0 }, q[] = { 1, 0, 3 }, zero[] = { 0, 0, 0 };
-    const double          minus[] = { 1, -1, 1 }, nan[] = { 1, NAN, 1 }, inf[] = { 1, INFINITY, 1 };
-    const double          u[] = { 0.5, 0.5, 0.5 }, one[] = { 0.5, 0.5, 1 };
-    const int32_t         child[] = { 0, 2 }, high[] = { 0, 3 }, unlikely[] = { 0, 1 };
-    int32_t               token = 77;
-    int64_t               accepted = 77;
-    ts_tree_residual_args a;
+    const ts_exec x = { 0 };
+    const double  p[] = { 1, 2, 0 }, q[] = { 1, 0, 3 }, zero[] = { 0, 0, 0 };
+    const double  minus[] = { 1, -1, 1 }, nan[] = { 1, NAN, 1 }, inf[] = { 1, INFINITY, 1 };
+    const double  tiny[] = { 0x1p-1074, 0, 0 }; /* whose share cannot be said */
+    const double  u[] = { 0.5, 0.5, 0.5 }, one[] = { 0.5, 0.5, 1 };
+    const int32_t child[] = { 0, 2 }, high[] = { 0, 3 }, unlikely[] = { 0, 1 }, low[] = { -1, 2 };
+    const double  below_0[] = { 0.5, -0.5, 0.5 }, no_number[] = { NAN, 0.5, 0.5 };
+    int32_t       token = 77;
+    int64_t       accepted = 77;
+    ts_tree_residual_args       a;
     const ts_tree_residual_args good = { 3, 2, p, q, child, u, &token, &accepted };
-    const double *const         laws[] = { zero, minus, nan, inf, NULL };
-    for (int i = 0; i < 5; i++) {
+    const double *const         laws[] = { zero, minus, nan, inf, tiny, NULL };
+    for (int i = 0; i < 6; i++) {
         a = good, a.p = laws[i];
         assert_int_equal(ts_tree_residual(&a, &x), TS_E_ARG);
         a = good, a.q = laws[i];
@@ -243,8 +245,27 @@ static void residual_refusals(void **state)
     assert_int_equal(ts_tree_residual(&a, &x), TS_E_ARG);
     a = good, a.child = unlikely;
     assert_int_equal(ts_tree_residual(&a, &x), TS_E_ARG);
-    a = good, a.u = one;
+    const double around[] = { 5, 1, 0, 3, 5 }; /* what lies around a law is none of it */
+    a = good, a.child = high, a.q = around + 1;
     assert_int_equal(ts_tree_residual(&a, &x), TS_E_ARG);
+    a = good, a.child = low, a.q = around + 1;
+    assert_int_equal(ts_tree_residual(&a, &x), TS_E_ARG);
+    for (int i = 0; i < 3; i++) {
+        a = good, a.u = (const double *const[]) { one, below_0, no_number }[i];
+        assert_int_equal(ts_tree_residual(&a, &x), TS_E_ARG);
+    }
+    for (int i = 0; i < 4; i++) { /* each of the pointers alone */
+        a = good;
+        if (i == 0) a.u = NULL;
+        else if (i == 1) a.token = NULL;
+        else if (i == 2) a.accepted = NULL;
+        else a.child = NULL;
+        assert_int_equal(ts_tree_residual(&a, &x), TS_E_ARG);
+    }
+    a = good, a.n_vocab = (int64_t)INT32_MAX + 1;
+    assert_int_equal(ts_tree_residual(&a, &x), TS_E_SHAPE);
+    a = good, a.n_child = INT64_MAX;
+    assert_int_equal(ts_tree_residual(&a, &x), TS_E_SHAPE);
     a = good, a.n_vocab = 0;
     assert_int_equal(ts_tree_residual(&a, &x), TS_E_SHAPE);
     a = good, a.n_child = -1;
@@ -255,7 +276,21 @@ static void residual_refusals(void **state)
     a = good, a.n_child = 0, a.q = NULL, a.child = NULL;
     assert_int_equal(ts_tree_residual(&a, &x), TS_OK);
     assert_true(token == 1 && accepted == -1);
-    const double late[] = { 0, 0, 3 }, none[] = { 0 };
+    a.q = nan; /* not looked at */
+    assert_int_equal(ts_tree_residual(&a, &x), TS_OK);
+    assert_true(token == 1 && accepted == -1);
+    const double  late[] = { 0, 0, 3 }, none[] = { 0 };
+    const int32_t last[] = { 2 };
+    const double  nil[] = { 0, 0.5 };
+    const double  even[] = { 1, 1, 1 };
+    a = good, a.n_child = 1, a.child = last, a.q = even, a.u = nil; /* p has none of it */
+    assert_int_equal(ts_tree_residual(&a, &x), TS_OK);
+    assert_true(token != 2 && accepted == -1);
+    a = good, a.n_child = 0;
+    const double small[] = { 0, 0x1p-1023, 0 };
+    a.p = small; /* whose inverse is the largest power of two */
+    assert_int_equal(ts_tree_residual(&a, &x), TS_OK);
+    assert_int_equal(token, 1);
     a.p = late, a.u = none; /* what has no weight is never chosen */
     assert_int_equal(ts_tree_residual(&a, &x), TS_OK);
     assert_int_equal(token, 2);

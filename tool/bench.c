@@ -63,7 +63,7 @@ static double median(double *ns, int n, double *spread)
 
 static bool order(bench *b, contestant *c, ts_verb verb, const ts_exam *e, ts_reply *r)
 {
-    const ts_order o = { verb, e->task, b->n_threads, -1, 0, LIMIT_MS };
+    const ts_order o = { verb, e->task, b->n_threads, TS_SOUND, 0, LIMIT_MS };
     const bool     alive = ts_worker_order(c->worker, o, r);
     if (alive && !r->broken && !r->status && !r->flaw.fault) return true;
     ts_verdict v = { .first = r->flaw, .faults = 1 };
@@ -142,7 +142,7 @@ static void measure_ceilings(bench *b, const ts_exam *e, int round)
         b->gbs[k][round] = 0;
         if (reads_only && k != TS_CEILING_READ) continue;
         ts_reply       r;
-        const ts_order o = { TS_CEILING, e->task, b->n_threads, -1, k, LIMIT_MS };
+        const ts_order o = { TS_CEILING, e->task, b->n_threads, TS_SOUND, k, LIMIT_MS };
         const bool     ok = ts_worker_order(b->meter, o, &r) && !r.broken && r.ns > 0;
         b->gbs[k][round] = ok ? r.bytes / r.ns : 0;
     }

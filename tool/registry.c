@@ -106,7 +106,8 @@ static ts_status flash_attention_backward_workspace(const void *a, const ts_exec
     return ts_flash_attention_backward_workspace(a, x, n);
 }
 
-/* These two are given one of the judge's models, and watched as they ask it. */
+/* These two are given one of the judge's models, and watched as they ask it; a call without args or
+ * exec has none. */
 static ts_status beam_search(const void *a, const ts_exec *x)
 {
     return ts_beam_search(a, x);
@@ -119,12 +120,13 @@ static ts_status beam_search_workspace(const void *a, const ts_exec *x, size_t *
 
 static ts_status play_beam(const void *a, const ts_exec *x)
 {
-    return ts_beam_play(beam_search, a, x);
+    return a && x ? ts_beam_play(beam_search, a, x) : ts_beam_search(a, x);
 }
 
 static ts_status play_beam_workspace(const void *a, const ts_exec *x, size_t *n)
 {
-    return ts_beam_play_workspace(beam_search_workspace, a, x, n);
+    return a && x && n ? ts_beam_play_workspace(beam_search_workspace, a, x, n)
+                       : ts_beam_search_workspace(NULL, x, n);
 }
 
 static ts_status tree_verify(const void *a, const ts_exec *x)
@@ -139,12 +141,13 @@ static ts_status tree_verify_workspace(const void *a, const ts_exec *x, size_t *
 
 static ts_status play_tree(const void *a, const ts_exec *x)
 {
-    return ts_tree_play(tree_verify, a, x);
+    return a && x ? ts_tree_play(tree_verify, a, x) : ts_tree_verify(a, x);
 }
 
 static ts_status play_tree_workspace(const void *a, const ts_exec *x, size_t *n)
 {
-    return ts_tree_play_workspace(tree_verify_workspace, a, x, n);
+    return a && x && n ? ts_tree_play_workspace(tree_verify_workspace, a, x, n)
+                       : ts_tree_verify_workspace(NULL, x, n);
 }
 
 /* Five functions over one matrix, in turn. */
