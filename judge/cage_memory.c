@@ -10,7 +10,7 @@
 
 #include "cage_inside.h"
 
-/* "VmHWM:	    1234 kB" in bytes; 0: not there. */
+/* "VmHWM:   1234 kB" in bytes; 0: not there. */
 static size_t field(const char *text, const char *name)
 {
     const char        *at = strstr(text, name);
