@@ -227,7 +227,7 @@ class Lab:
         with turn:
             if key not in self.cost:
                 begin = time.time()
-                complaint, cpu = self.check(self.build / "touchstone", task, ask, 600, 600)
+                complaint, cpu = self.check(self.build / "touchstone", task, ask, 1800, 3600)
                 if complaint:
                     print(f"{task} fails without any mutation: {complaint}", flush=True)
                     os._exit(2)
