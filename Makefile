@@ -25,12 +25,12 @@ test: ## build with gcc, clang and sanitizers; run all tests
 test-cross: ## build for the other instruction set, x86-64 or aarch64, and test it under QEMU; minutes
 	@test/cross.sh
 
-test-exploits: ## let every known way to cheat try the judge; minutes; none may gain by it
+test-exploits: ## run every exploit against the judge; minutes; none may gain
 	@cmake/setup.sh run
 	@$(BUILD)
 	@test/exploit.sh build
 
-test-mutants: ## let every mutant of the CPU before the judge, as a stranger's library; minutes
+test-mutants: ## submit every CPU mutant to the judge as a third-party library; minutes
 	@cmake/setup.sh run
 	@$(BUILD)
 	@test/mutant.sh build

@@ -47,7 +47,8 @@ bool ts_audit(const void *object, size_t n, ts_class cls, const char *task, ts_r
         return ts_refuse(why, "symbol", "%s", text);
     if (!lacks(&f, task, symbol)) return true;
     return ts_refuse(why, "missing",
-                     "function '%s' is not exported; include its contract header, which exports it",
+                     "function '%s' is not defined, or hidden; `touchstone new` writes a starter, and "
+                     "its header exports the function",
                      symbol);
 }
 

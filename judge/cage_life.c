@@ -216,7 +216,9 @@ void ts_cage_end(ts_cage *c, bool hung, ts_call *r)
     case TS_END_CRASH:
         if (kind == TS_TRAP_DEVICE)
             snprintf(r->text, sizeof r->text, "on the device: %.180s", c->control->error.text);
-        else snprintf(r->text, sizeof r->text, "signal %d (%s)", r->signal, strsignal(r->signal));
+        else
+            snprintf(r->text, sizeof r->text, "signal %d (%s) at address %#llx", r->signal,
+                     strsignal(r->signal), (unsigned long long)c->control->fault.address);
         break;
     case TS_END_HANG:
         snprintf(r->text, sizeof r->text, "no return within the time limit");

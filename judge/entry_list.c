@@ -41,8 +41,9 @@ static bool list_folder(DIR *d, const char *path, ts_paths *list, ts_refusal *wh
     return list->n > 0 ||
            ts_refuse(
                why, "entry",
-               "%s: contains no entrant, expected entry.json, or .c, .cpp, .cu, .so or .py files",
-               path);
+               "%s: contains no entrant, expected entry.json, or .c, .cpp, .cu, .so or .py files; "
+               "for folders of entrants name each: %s/*",
+               path, path);
 }
 
 bool ts_entry_list(const char *path, ts_paths *list, ts_refusal *why)

@@ -148,6 +148,8 @@ static void hint(ts_contender *e)
 bool ts_court_fail_by_call(ts_contender *e, const ts_case *c, uint64_t seed, const ts_call *r)
 {
     char tail[sizeof r->stderr_tail + 1], text[sizeof tail + 16];
+    if (r->flaw.fault == TS_FAULT_CRASH && !*r->flaw.what)
+        return ts_court_fail(e, c, seed, "crash", r->text);
     if (r->flaw.fault) return ts_court_fail_by_flaw(e, c, seed, NULL, r->flaw);
     if (*ts_call_reason(r)) {
         ts_court_fail(e, c, seed, ts_call_reason(r), r->text);

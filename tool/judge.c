@@ -234,6 +234,8 @@ static bool put_aside(const char *log)
     const int   fd = open(log, O_RDONLY | O_CLOEXEC);
     if (fd < 0 && errno == ENOENT) return true;
     snprintf(old, sizeof old, "%s.old", log);
+    for (int i = 2; !access(old, F_OK) && i < 10000; i++)
+        snprintf(old, sizeof old, "%s.old.%d", log, i);
     const char *why = "cannot be renamed; move or remove the file";
     bool        ok = fd >= 0;
     if (ok && (flock(fd, LOCK_EX | LOCK_NB) || fstat(fd, &open_is) || stat(log, &there) ||

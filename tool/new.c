@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* new.c - `touchstone new DIR`: what a contestant gets. challenge/ holds the templates. */
 #define _GNU_SOURCE
+#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -79,16 +80,31 @@ static bool copy(const char *from, const char *to, const char *id)
     return true;
 }
 
-static bool write_entry(const char *folder, const char *id, const struct language *l)
+/* An entrant is called as the folder that it was asked for: a model's, say. */
+static void name_after(const char *folder, char *name, size_t n)
+{
+    char   path[4096];
+    size_t end = (size_t)snprintf(path, sizeof path, "%s", folder);
+    if (end >= sizeof path) end = sizeof path - 1;
+    while (end > 1 && path[end - 1] == '/') path[--end] = 0;
+    const char *last = strrchr(path, '/');
+    snprintf(name, n, "%.*s", (int)n - 1, last && last[1] ? last + 1 : path);
+    for (char *p = name; *p; p++)
+        if (!isalnum((unsigned char)*p) && !strchr("._-", *p)) *p = '-';
+    if (!strcmp(name, ".") || !strcmp(name, "..")) snprintf(name, n, "mine");
+}
+
+static bool write_entry(const char *folder, const char *name, const char *id,
+                        const struct language *l)
 {
     char path[4200];
     snprintf(path, sizeof path, "%s/entry.json", folder);
     FILE *f = fopen(path, "wx");
     if (!f) return failed("cannot write", path);
     fprintf(f,
-            "{\n    \"name\": \"my %s\",\n    \"author\": \"me\",\n    \"challenge\": \"%s\",\n"
+            "{\n    \"name\": \"%s\",\n    \"author\": \"me\",\n    \"challenge\": \"%s\",\n"
             "    \"class\": \"%s\",\n    \"language\": \"%s\",\n    \"sources\": [\"%s.%s\"]\n}\n",
-            id, id, l->class, l->name, id, l->ending);
+            name, id, l->class, l->name, id, l->ending);
     return !fclose(f) || failed("cannot write", path);
 }
 
@@ -112,24 +128,36 @@ static bool copy_headers(const char *from, const char *folder)
     return ok;
 }
 
-static bool scaffold(const char *templates, const char *headers, const char *folder, const char *id,
-                     const struct language *l)
+static bool scaffold(const char *templates, const char *headers, const char *folder, const char *name,
+                     const char *id, const struct language *l)
 {
     for (const part *p = l->parts; p->from; p++) {
-        char name[128], from[4300], to[4300];
-        snprintf(name, sizeof name, p->from, id);
-        snprintf(from, sizeof from, "%s/%s", templates, name);
-        snprintf(name, sizeof name, p->to, id);
-        snprintf(to, sizeof to, "%s/%s", folder, name);
+        char file[128], from[4300], to[4300];
+        snprintf(file, sizeof file, p->from, id);
+        snprintf(from, sizeof from, "%s/%s", templates, file);
+        snprintf(file, sizeof file, p->to, id);
+        snprintf(to, sizeof to, "%s/%s", folder, file);
         if (!copy(from, to, id)) return false;
     }
-    return write_entry(folder, id, l) &&
+    return write_entry(folder, name, id, l) &&
            (!strcmp(l->name, "python") || copy_headers(headers, folder));
+}
+
+/* The folders above one. What cannot be made shows when the folder itself is. */
+static void make_parents(const char *path)
+{
+    char above[4096];
+    if (snprintf(above, sizeof above, "%s", path) >= (int)sizeof above) return;
+    for (char *p = above + 1; (p = strchr(p, '/')); *p++ = '/') {
+        *p = 0;
+        mkdir(above, 0777);
+    }
 }
 
 /* Makes DIR, or takes an empty one. */
 static bool make_folder(const char *path)
 {
+    make_parents(path);
     if (!mkdir(path, 0777)) return true;
     if (errno != EEXIST) return failed("cannot create", path);
     DIR *d = opendir(path);
@@ -154,7 +182,7 @@ static int scaffold_all(const char *folder, const char *challenge, const struct 
     static const char *const templates[] = { "../challenge", "../share/touchstone/challenge",
                                              NULL };
     static const char *const contract[] = { "../include/touchstone", NULL };
-    char                     from[4096], headers[4096], one[4096];
+    char                     from[4096], headers[4096], one[4096], name[64];
     if (!find(templates, from, sizeof from) || !find(contract, headers, sizeof headers))
         return TS_EXIT_BROKEN;
     if (challenge && !has_starter(from, challenge, l)) {
@@ -163,12 +191,13 @@ static int scaffold_all(const char *folder, const char *challenge, const struct 
         return TS_EXIT_USAGE;
     }
     if (!make_folder(folder)) return TS_EXIT_USAGE;
+    name_after(folder, name, sizeof name);
     for (int i = 0; ts_tasks[i]; i++) {
         const char *id = ts_tasks[i]->name;
         if (challenge ? strcmp(challenge, id) : !has_starter(from, id, l)) continue;
         snprintf(one, sizeof one, challenge ? "%s" : "%s/%s", folder, id);
         if (!challenge && mkdir(one, 0777)) return failed("cannot create", one), TS_EXIT_BROKEN;
-        if (!scaffold(from, headers, one, id, l)) return TS_EXIT_BROKEN;
+        if (!scaffold(from, headers, one, name, id, l)) return TS_EXIT_BROKEN;
         printf("%s: %s in %s; read PROMPT.md, then run: make -C %s %s\n", one, id, l->name, one,
                strcmp(l->name, "cuda") ? "test" : "build");
     }
