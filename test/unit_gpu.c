@@ -250,7 +250,8 @@ static void second_processes_are_frozen(void **state)
     (void)state;
     if (!python) skip(); /* test/python.sh finds one */
     snprintf(object, sizeof object, "%s/src/forks.py", folder);
-    sh("rm -rf %s/* && mkdir %s/src %s/tmp && printf '%s' >%s", folder, folder, folder,
+    sh("chmod 755 %s && rm -rf %s/* && mkdir %s/src %s/tmp && printf '%s' >%s", folder, folder,
+       folder, folder,
        "import os\\nif os.fork() == 0:\\n  while True: pass\\ndef probe(**k): pass\\n", object);
     snprintf(src, sizeof src, "%s/src", folder);
     const ts_cage_plan p = { .class = TS_GPU_PYTHON,
