@@ -137,7 +137,7 @@ static bool affordable(const ts_case *c)
     const int64_t *m = c->dim;
     const double   pairs = (double)(m[0] + 1) * (double)(m[1] + 1) * (double)(m[2] * m[3] * m[5]);
     const double   elements = (double)(m[2] * m[5]) * (double)(m[3] * (m[0] + 1) + m[4] * m[1]);
-    return pairs <= 5e5 && elements <= 1e5 && drawable(c);
+    return pairs <= 2e5 && elements <= 1e5 && drawable(c);
 }
 
 /* The parameter is how many query heads share a KV head. */

@@ -77,7 +77,7 @@ static const int64_t FAR_PAD = ((int64_t)1 << 30) + 7 - 40;
 static bool affordable(const ts_case *c)
 {
     if (c->dtype == TS_F16 && c->dim[EPS_POWER] < 0) return false;
-    return 3 * c->dim[0] * c->dim[1] * (int64_t)ts_format_of(c->dtype)->n_bytes <= 2500000;
+    return 3 * c->dim[0] * c->dim[1] * (int64_t)ts_format_of(c->dtype)->n_bytes <= 1000000;
 }
 
 #define FAMILIES                                                                                   \
