@@ -46,10 +46,11 @@ bool ts_audit(const void *object, size_t n, ts_class cls, const char *task, ts_r
     if (cls == TS_SEALED && !ts_elf_sealed(&f, text, sizeof text))
         return ts_refuse(why, "symbol", "%s", text);
     if (!lacks(&f, task, symbol)) return true;
-    return ts_refuse(why, "missing",
-                     "function '%s' is not defined, or hidden; `touchstone new` writes a starter, and "
-                     "its header exports the function",
-                     symbol);
+    return ts_refuse(
+        why, "missing",
+        "function '%s' is not defined, or hidden; `touchstone new` writes a starter, and "
+        "its header exports the function",
+        symbol);
 }
 
 bool ts_audit_exports(const void *object, size_t n, const char *symbol)

@@ -51,7 +51,7 @@ kill -STOP $judge
 "$build/touchstone" judge --log "$tmp/log" "$tmp/exploit/noop" >"$tmp/out" 2>"$tmp/err"
 status=$?
 [ $status = 3 ] || complain "a second judge: status $status"
-grep -q 'is being written by another' "$tmp/err" || complain "a second judge: $(cat "$tmp/err")"
+grep -q 'in use by another judge' "$tmp/err" || complain "a second judge: $(cat "$tmp/err")"
 [ -s "$tmp/log" ] && [ ! -e "$tmp/log.old" ] || complain 'the log was put aside under its writer'
 kill -KILL $judge
 echo "ends: $complaints complaints"

@@ -34,7 +34,8 @@ try 2
 try 2 "$tmp/x" --language rust
 try 2 "$tmp/x" --challenge sort
 [ ! -e "$tmp/x" ] || complain 'made a folder, and then refused'
-try 2 "$tmp/no/such/parent"
+touch "$tmp/file"
+try 2 "$tmp/file/below"
 mkdir "$tmp/full" && touch "$tmp/full/file"
 try 2 "$tmp/full"
 mkdir "$tmp/empty"

@@ -47,7 +47,7 @@ class Entrant:
         control[Cage.FOLDER:Cage.FOLDER + len(where)] = where
         at = Cage.SLOTS
         struct.pack_into("2I", control, at, len(bufs), len(scalars))
-        struct.pack_into("I", control, Cage.CALL + 56, 1)
+        struct.pack_into("I", control, Cage.CALL + 48, 1)
         for i, (name, *rest) in enumerate(bufs):
             _, dtype, rows, cols, stride, _ = rest
             n_bytes = ((rows - 1) * stride + cols) * SIZE[dtype] if rows and cols else 0
@@ -197,8 +197,8 @@ if os.path.exists(header):
     with open(header) as file:
         asserted = dict(re.findall(r"offsetof\(ts_\w+, ([\w.]+)\) == (\d+)", file.read()))
     for name, got in (("answer", Cage.ANSWER), ("error", Cage.ERROR), ("call", Cage.CALL),
-                      ("plan", Cage.PLAN), ("call.n", Cage.CALL + 56),
-                      ("call.secret", Cage.CALL + 48), ("task", Cage.TASK - Cage.PLAN),
+                      ("plan", Cage.PLAN), ("call.n", Cage.CALL + 48),
+                      ("task", Cage.TASK - Cage.PLAN),
                       ("symbol", Cage.FILE - Cage.PLAN), ("folder", Cage.FOLDER - Cage.PLAN), ("slot", Cage.SLOTS - Cage.PLAN)):
         expect("call.h: " + name, got, int(asserted.get(name, -1)))
 

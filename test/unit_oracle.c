@@ -22,16 +22,16 @@ static const struct known {
     const char *task;
     uint64_t    cheap, all;
 } known[] = {
-    { "layernorm_forward", 0x8ebaeddb88a4a2b1, 0xd7c99637ae8d3e64 },
-    { "layernorm_backward", 0x510bbc9273de5804, 0x5793f0bbe9aa688e },
-    { "softmax_topk", 0x591fcf585afc8038, 0x676735ac6c613fbd },
-    { "kv_cache", 0x9d9967ca682d3ad9, 0x43683f68b2b9be40 },
-    { "flash_attention", 0x3225367b1763cd64, 0xca34b50cbb343149 },
-    { "flash_attention_backward", 0xe264f7748ffd6ffb, 0xd054038e0399f1ea },
-    { "beam_search", 0x058db955c153b603, 0xdfc0654cd4a61821 },
-    { "tree_verify", 0x690d98e6a055e66c, 0xc53cd068d402e2bb },
-    { "ternary_linear", 0x9dc9eb21e7834e21, 0xba25cb67ba1d04e1 },
-    { "ternary_training", 0xb9919e459a4ce289, 0xc35e6131997d7047 },
+    { "layernorm_forward", 0xeaeb42550a93740d, 0x517f17d77c375ac9 },
+    { "layernorm_backward", 0x0fe8f31a3f3dfbcf, 0x3a3089de704bccd8 },
+    { "softmax_topk", 0xff83849bd6e8bd8c, 0xb614a7e84abb51cb },
+    { "kv_cache", 0x268eac24496d0be3, 0x320917f6157b87b4 },
+    { "flash_attention", 0x51e582584b988a43, 0x1ae864ff6611f24d },
+    { "flash_attention_backward", 0xb3d2b4e4304f917e, 0x5923af4efc7a5486 },
+    { "beam_search", 0x847ce28fbb392f14, 0xab6c457d77edd987 },
+    { "tree_verify", 0x495ba39e44cf0804, 0x8ad57c2091f3fab8 },
+    { "ternary_linear", 0x10147f99661a91e9, 0xdee4e8df1d33eb8a },
+    { "ternary_training", 0x56584676bdba36ea, 0xa39a3234452d0cbb },
 };
 
 static void add_double(uint64_t *h, double x)

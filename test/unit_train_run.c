@@ -415,7 +415,7 @@ static void wrong_checkpoints(void **state)
     assert_int_equal(truncate(path, 4000), 0);
     refuse(&t, "bytes");
     assert_int_equal(truncate(path, 4), 0);
-    refuse(&t, "too few");
+    refuse(&t, "4 bytes");
     remove_folder(folder);
 }
 

@@ -128,8 +128,8 @@ static bool copy_headers(const char *from, const char *folder)
     return ok;
 }
 
-static bool scaffold(const char *templates, const char *headers, const char *folder, const char *name,
-                     const char *id, const struct language *l)
+static bool scaffold(const char *templates, const char *headers, const char *folder,
+                     const char *name, const char *id, const struct language *l)
 {
     for (const part *p = l->parts; p->from; p++) {
         char file[128], from[4300], to[4300];
