@@ -6,10 +6,17 @@
 
 #include "rng.h"
 
-/* Dimensions that are numbers of a call: they change no buffer's size. */
-static bool is_number(const char *name)
+static bool has_model(const ts_task *t)
 {
-    return !strcmp(name, "heat") || !strcmp(name, "temperature") || !strcmp(name, "alpha");
+    return !strcmp(t->buffer[0], "word");
+}
+
+/* Dimensions that are numbers of a call: they change no buffer's size. At another temperature of a
+ * model with many words hardly a draw is clear of its neighbours. */
+static bool is_number(const ts_task *t, const char *name)
+{
+    return !strcmp(name, "heat") || !strcmp(name, "alpha") ||
+           (!strcmp(name, "temperature") && !has_model(t));
 }
 
 bool ts_alike(const ts_arena *a, const ts_arena *b)
@@ -59,8 +66,7 @@ static bool fits(const ts_task *t, const ts_case *timed, const char *family)
     static bool     open;
     const ts_case  *of = smallest(t, family);
     if (!strcmp(family, timed->family)) return true;
-    if (!of || is_narrow(t, timed, of) || is_partial(t, timed, of) || !strcmp(t->buffer[0], "word"))
-        return false; /* a model */
+    if (!of || is_narrow(t, timed, of) || is_partial(t, timed, of) || has_model(t)) return false;
     if (!open && !(open = ts_arena_open(&arena[0]) && ts_arena_open(&arena[1]))) return false;
     ts_case     other = *of;
     void *const args = calloc(2, t->args_bytes);
@@ -96,7 +102,7 @@ static int collect(const ts_task *t, const ts_case *timed, ts_case out[TS_HOSTIL
         ts_case mine = *timed;
         mine.family = c->family;
         for (int i = 0; i < TS_MAX_DIMS && t->dim_name[i]; i++)
-            if (is_number(t->dim_name[i])) mine.dim[i] = c->dim[i];
+            if (is_number(t, t->dim_name[i])) mine.dim[i] = c->dim[i];
         if (!is_new(&mine, timed, out, n)) continue;
         if (!tried || strcmp(tried, c->family)) fit = fits(t, timed, tried = c->family);
         if (fit) out[n++] = mine;
