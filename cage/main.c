@@ -305,15 +305,13 @@ typedef struct args_of {
     _Alignas(16) unsigned char bytes[TS_CALL_ARGS];
 } args_of;
 
-/* Slots from `first` to before `end`. */
-static ts_status run(int first, int end, ts_exec *x)
+static ts_status run(int slot, ts_exec *x)
 {
-    static args_of args[TS_MAX_SLOTS];
-    ts_status      s = TS_OK;
-    for (int i = first; i < end; i++) memcpy(&args[i], cage_control->args[i], sizeof args[i]);
-    if (plan.class == TS_GPU_SEALED) return cage_gpu_launch(&plan, first, end, x);
+    args_of args;
+    memcpy(&args, cage_control->args[slot], sizeof args);
+    if (plan.class == TS_GPU_SEALED) return cage_gpu_launch(&plan, slot, x);
     if (ts_on_gpu(plan.class)) cage_gpu_turn(), cage_gpu_exec(x);
-    for (int i = first; i < end && !s; i++) s = entrant.run(&args[i], x);
+    const ts_status s = entrant.run(&args, x);
     if (ts_on_gpu(plan.class)) cage_gpu_finish();
     return s;
 }
@@ -329,13 +327,11 @@ static ts_status ask_workspace(int slot, ts_exec *x, size_t *n)
 
 static void call(void)
 {
-    ts_control *c = cage_control;
-    ts_exec     x = c->call.exec;
-    const int   first = (int)(c->call.slot % TS_MAX_SLOTS), most = TS_MAX_SLOTS - first;
-    size_t      n = 0;
-    ts_status   s = TS_OK;
-    if (c->call.verb != TS_VERB_RUN) s = ask_workspace(first, &x, &n);
-    else s = run(first, first + (c->call.n < (uint32_t)most ? (int)c->call.n : most), &x);
+    ts_control     *c = cage_control;
+    ts_exec         x = c->call.exec;
+    const int       slot = (int)(c->call.slot % TS_MAX_SLOTS);
+    size_t          n = 0;
+    const ts_status s = c->call.verb == TS_VERB_RUN ? run(slot, &x) : ask_workspace(slot, &x, &n);
     c->answer.fp = !ts_isa_fp_kept();
     if (cage_pool_rest()) c->answer.fp = 1;
     c->answer.status = (int32_t)s;

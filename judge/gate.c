@@ -269,7 +269,7 @@ static ts_ahead *questions_of(const ts_court *c, const ts_task *t, const int *nu
         at[0] = (ts_question) { &all[number[i]], ts_court_case_seed(c, t, number[i]) };
         if (i % 4 == 0) at[1] = (ts_question) { at->c, ts_court_seed(c, t, number[i], -3) };
     }
-    return ts_ahead_open(t, q, place_of(n), 1);
+    return ts_ahead_open(t, q, place_of(n));
 }
 
 static bool examine_slot(ts_contender *e, ts_cage *cage, int slot, const ts_case *one, ts_ahead *a)

@@ -131,6 +131,8 @@ static const shape timed_shapes[] = {
     { 256, 128256, 0 }, { 4096, 50257, 0 }, { 1024, 151936, 0 },
 };
 static const int64_t timed_k[] = { 10, 50, 256, 1024 };
+/* What the judge times on a device. */
+static const shape large_judged = { 512, 128256, 50 };
 
 /* The least favourable layouts, to stand beside the plain one. */
 static const shape       hard_shapes[] = { { 64, 128256, 50 }, { 4096, 50257, 50 } };
@@ -238,5 +240,6 @@ const ts_case *ts_softmax_topk_cases(void)
     for (size_t i = 0; i < sizeof hard_shapes / sizeof *hard_shapes; i++)
         for (size_t j = 0; j < sizeof hard_families / sizeof *hard_families; j++)
             add(&l, TS_USE_TIME, F32, hard_shapes[i], 0, 100, 1, hard_families[j]);
+    add(&l, TS_USE_JUDGE | TS_USE_LARGE, F32, large_judged, 0, 100, 1, "normal");
     return l.c;
 }
