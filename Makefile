@@ -30,9 +30,11 @@ test-exploits: ## run every exploit against the judge; minutes; none may gain
 	@$(BUILD)
 	@test/exploit.sh build
 
-test-mutants: ## submit every CPU mutant to the judge as a third-party library; minutes
+test-mutants: ## run every CPU mutant, then submit it to the judge as a third-party library; minutes
 	@cmake/setup.sh run
 	@$(BUILD)
+	@build/touchstone check --only-mutants >build/mutants.txt || { grep FAIL build/mutants.txt; exit 1; }
+	@tail -n 2 build/mutants.txt
 	@test/mutant.sh build
 
 test-mutation: ## mutate the reference kernels; check must notice; minutes; ONLY=TASK COUNT=N|all SEED=N
