@@ -1,8 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # fuzz.sh BUILD|both SECONDS [TARGET...] - run fuzz targets, one after another, for so long each; without a name, all
-# that BUILD has. `both` builds them in build/, for fuzz_main.c, and in build-clang/, for libFuzzer, and runs both. Seeds are made in BUILD/fuzz/TARGET/seed. From a minute on, inputs that reach new code are kept in
-# BUILD/fuzz/TARGET/corpus, for the next time. The input that a target died of stays in BUILD/fuzz/TARGET.
+# that BUILD has. `both` builds and runs them in build/, driven by fuzz_main.c, and in build-clang/, by libFuzzer.
+#
+# Seeds are made in BUILD/fuzz/TARGET/seed. From a minute on, leaks are looked for, and inputs that reach new code are
+# kept in BUILD/fuzz/TARGET/corpus, for the next time. The input that a target died of stays in BUILD/fuzz/TARGET.
 set -eu
 cd "$(dirname "$0")/.."
 build=$1 seconds=$2
@@ -166,11 +168,14 @@ for target; do
         esac
     fi
     case $kind in object*) length=131072 ;; model) length=16384 ;; *) length=8192 ;; esac
-    corpus=
-    [ "$seconds" -lt 60 ] || corpus=$dir/corpus
-    [ -n "$corpus" ] || seed=$(cp -r "$seed" "$tmp/$target" && echo "$tmp/$target")
+    if [ "$seconds" -ge 60 ]; then
+        corpus=$dir/corpus leaks=1
+    else # of libFuzzer the first folder grows; and a search for leaks takes longer than this
+        cp -r "$seed" "$tmp/$target"
+        corpus= leaks=0 seed=$tmp/$target
+    fi
     echo "== $target, $seconds s"
-    "$build/test/$target" -max_total_time="$seconds" -max_len=$length -timeout=20 -rss_limit_mb=2048 -dict="$words" \
+    ASAN_OPTIONS=detect_leaks=$leaks "$build/test/$target" -max_total_time="$seconds" -max_len=$length -timeout=20 -rss_limit_mb=2048 -dict="$words" \
         -artifact_prefix="$dir/" -print_final_stats=1 $corpus "$seed" >"$tmp/said" 2>&1 || {
         tail -n 60 "$tmp/said"
         echo "fuzz.sh: $target failed"
