@@ -20,8 +20,10 @@ enum {
     RELA = 0x480,
     JMPREL = 0x500,
     TEXT = 0x600,
-    DATA = 0x1000, /* a page of its own, of whatever size up to 64 KiB, as an address */
-    DATA_AT = 0x10000,
+    DATA = 0x1000,
+    DATA_AT = 0x10000, /* in a page of its own, of up to 64 KiB */
+    CONSTANTS = 0x1800,
+    CONSTANTS_AT = 0x20800,
     GOT = 0x200, /* in the data */
     N_SYMBOLS = 4,
 };
@@ -41,10 +43,11 @@ static void put_segments(uint8_t *object)
                            .e_phoff = sizeof h,
                            .e_ehsize = sizeof h,
                            .e_phentsize = sizeof(Elf64_Phdr),
-                           .e_phnum = 4 };
+                           .e_phnum = 5 };
     const Elf64_Phdr p[] = {
         { PT_LOAD, PF_R | PF_X, 0, 0, 0, DATA, DATA, 0x10000 },
         { PT_LOAD, PF_R | PF_W, DATA, DATA_AT, DATA_AT, 0x400, 0x2000, 0x10000 },
+        { PT_LOAD, PF_R, CONSTANTS, CONSTANTS_AT, CONSTANTS_AT, 0x100, 0x100, 0x10000 },
         { PT_DYNAMIC, PF_R | PF_W, DATA, DATA_AT, DATA_AT, 0x200, 0x200, 8 },
         { PT_GNU_STACK, PF_R | PF_W, 0, 0, 0, 0, 0, 16 },
     };
@@ -110,13 +113,40 @@ static uint64_t draw(uint64_t *chance)
     return *chance = x;
 }
 
-/* A field's new value: around the old one, around the object's size, or around a power of two. */
-static uint64_t odd_value(uint64_t old, size_t n, uint64_t *chance)
+static bool inside(size_t n, uint64_t at, size_t len)
+{
+    return at <= n && len <= n - at;
+}
+
+/* Segment i; false: there is none. */
+static bool segment(const uint8_t *object, size_t n, unsigned i, Elf64_Phdr *p)
+{
+    Elf64_Ehdr h;
+    memcpy(&h, object, sizeof h);
+    if (i >= h.e_phnum || !inside(n, h.e_phoff, (i + 1) * sizeof *p)) return false;
+    memcpy(p, object + h.e_phoff + i * sizeof *p, sizeof *p);
+    return true;
+}
+
+/* An address near the begin or the end of a segment, in the file or in memory. */
+static uint64_t near_segment(const uint8_t *object, size_t n, uint64_t *chance)
+{
+    Elf64_Phdr p;
+    if (!segment(object, n, (unsigned)(draw(chance) % 6), &p)) return n;
+    const uint64_t size[] = { 0, p.p_filesz, p.p_memsz };
+    return p.p_vaddr + size[draw(chance) % 3] - draw(chance) % 32;
+}
+
+/* A field's new value: around the old one, the object's size, a power of two, or a segment. */
+static uint64_t odd_value(const uint8_t *object, size_t n, uint64_t old, uint64_t *chance)
 {
     const uint64_t near = draw(chance) % 3 - 1, step = (uint64_t)1 << draw(chance) % 64;
-    switch (draw(chance) % 8) {
+    switch (draw(chance) % 10) {
     case 0:
         return draw(chance) % 4;
+    case 7:
+    case 8:
+        return near_segment(object, n, chance);
     case 1:
         return n + near;
     case 2:
@@ -134,34 +164,19 @@ static uint64_t odd_value(uint64_t old, size_t n, uint64_t *chance)
     }
 }
 
-static bool inside(size_t n, uint64_t at, size_t len)
-{
-    return at <= n && len <= n - at;
-}
-
 /* A field of `size` bytes; most are of 8, 4 or 2. */
 static void change(uint8_t *object, size_t n, uint64_t at, size_t size, uint64_t *chance)
 {
     uint64_t v = 0;
     if (!inside(n, at, size)) return;
     memcpy(&v, object + at, size);
-    v = odd_value(v, n, chance);
+    v = odd_value(object, n, v, chance);
     memcpy(object + at, &v, size);
 }
 
 static void store(uint8_t *object, size_t n, uint64_t at, uint64_t v, size_t size)
 {
     if (inside(n, at, size)) memcpy(object + at, &v, size);
-}
-
-/* Segment i; false: there is none. */
-static bool segment(const uint8_t *object, size_t n, unsigned i, Elf64_Phdr *p)
-{
-    Elf64_Ehdr h;
-    memcpy(&h, object, sizeof h);
-    if (i >= h.e_phnum || !inside(n, h.e_phoff, (i + 1) * sizeof *p)) return false;
-    memcpy(p, object + h.e_phoff + i * sizeof *p, sizeof *p);
-    return true;
 }
 
 /* Where the file has an address; past its end: nowhere. */
