@@ -5,7 +5,7 @@ BUILD   = cmake -S . -B build -G Ninja >/dev/null && cmake --build build
 PROGRAM = $(BUILD) --target program
 CUDA    = cmake -S . -B build -G Ninja -DTS_CUDA=ON >/dev/null && cmake --build build
 
-.PHONY: help run picture test test-cross test-exploits test-mutants test-mutation bench test-cuda bench-cuda install format clean
+.PHONY: help run picture test test-cross test-exploits test-mutants test-mutation fuzz bench test-cuda bench-cuda install format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -41,6 +41,10 @@ test-mutation: ## mutate the reference kernels; check must notice; minutes; ONLY
 	@cmake/setup.sh test
 	@$(BUILD)
 	@python3 mutation/run.py --build build --only "$(ONLY)" --count $(or $(COUNT),20) --seed $(or $(SEED),1) $(MUTATION)
+
+fuzz: ## fuzz all readers of untrusted input under sanitizers, with our driver and libFuzzer; SECONDS=600 per target; ONLY="fuzz_object ..."
+	@cmake/setup.sh test
+	@test/fuzz.sh both $(or $(SECONDS),600) $(ONLY)
 
 bench: ## time every implementation against the hardware's floor
 	@cmake/setup.sh run

@@ -11,16 +11,8 @@
 
 static bool exports(const ts_elf *f, const char *wanted)
 {
-    for (uint32_t i = 1; i < f->n_symbols; i++) {
-        Elf64_Sym s;
-        char      name[128];
-        if (!ts_elf_symbol(f, i, &s, name, sizeof name)) return false;
-        if (!strcmp(name, wanted) && s.st_shndx != SHN_UNDEF &&
-            ELF64_ST_TYPE(s.st_info) == STT_FUNC && ELF64_ST_BIND(s.st_info) != STB_LOCAL &&
-            ts_elf_within(f, s.st_value, 1, PF_X))
-            return true;
-    }
-    return false;
+    uint64_t address;
+    return ts_elf_function(f, wanted, &address);
 }
 
 /* The first function of a task that the object lacks, in `symbol`; false: none. */
