@@ -200,9 +200,18 @@ static bool rests(const ts_cage *c)
     return false;
 }
 
+/* Class python: what was said before it was asked. No more than a socket holds: who goes on talking
+ * would keep us here. */
+static void hear_out(const ts_cage *c)
+{
+    char      said[4096];
+    const int most = ts_in_python(c->plan.class) ? 64 : 0;
+    for (int i = 0; i < most && recv(c->bell_fd, said, sizeof said, MSG_DONTWAIT) > 0; i++) {}
+}
+
 /* From a frozen process with its order in the page to one that has answered, or not. */
-static int perform(ts_cage *c, int slot, int verb, uint32_t fresh, line *hidden, int *n_hidden,
-                   line *seen, int n_seen, ts_call *r)
+static int perform(ts_cage *c, int slot, int n, int verb, uint32_t fresh, line *hidden,
+                   int *n_hidden, line *seen, int n_seen, ts_call *r)
 {
     const bool python = ts_in_python(c->plan.class);
     /* The others may have threads that wait for work by spinning, which is their own affair. */
@@ -224,10 +233,9 @@ static int perform(ts_cage *c, int slot, int verb, uint32_t fresh, line *hidden,
         if (ready != TS_WORD_CAME) return ready;
     }
     const double ready_ns = ts_now_ns();
-    char         said_unasked[64];
-    while (python && recv(c->bell_fd, said_unasked, sizeof said_unasked, MSG_DONTWAIT) > 0) {}
+    hear_out(c);
     if (c->keeper && verb == TS_VERB_RUN) {
-        const int laid = ts_gpu_lay(c, slot, (int)c->control->call.n, fresh, r);
+        const int laid = ts_gpu_lay(c, slot, n, fresh, r);
         if (laid != TS_WORD_CAME) return laid;
     }
     for (uint64_t i = ts_cage_chance(c, 64); i; i--) ts_cage_relax(c);
@@ -352,7 +360,7 @@ static bool ask(ts_cage *c, int slot, int n, int verb, const void *args, const t
     int       n_hidden = gpu ? 0 : hide(c, s, hidden);
     /* When it is timed, on cores that run already; also those that it calls for in the call. */
     if (c->plan.aligned && !gpu && !c->shares_core) ts_awake_begin(&c->cores);
-    const int came = perform(c, slot, verb, fresh, hidden, &n_hidden, seen, n_seen, r);
+    const int came = perform(c, slot, n, verb, fresh, hidden, &n_hidden, seen, n_seen, r);
     conclude(c, came, seen, n_seen, r);
     if (gpu && came == TS_WORD_CAME && verb == TS_VERB_RUN) ts_gpu_fetch(c, slot, n, r);
     r->ns += gpu ? c->shown_ns : head_start_ns(c, s, r);
