@@ -200,6 +200,15 @@ static bool rests(const ts_cage *c)
     return false;
 }
 
+/* Class python: what was said before it was asked. No more than a socket holds: who goes on talking
+ * would keep us here. */
+static void hear_out(const ts_cage *c)
+{
+    char      said[4096];
+    const int most = ts_in_python(c->plan.class) ? 64 : 0;
+    for (int i = 0; i < most && recv(c->bell_fd, said, sizeof said, MSG_DONTWAIT) > 0; i++) {}
+}
+
 /* From a frozen process with its order in the page to one that has answered, or not. */
 static int perform(ts_cage *c, int slot, int verb, bool fresh, line *hidden, int *n_hidden,
                    line *seen, int n_seen, ts_call *r)
@@ -224,8 +233,7 @@ static int perform(ts_cage *c, int slot, int verb, bool fresh, line *hidden, int
         if (ready != TS_WORD_CAME) return ready;
     }
     const double ready_ns = ts_now_ns();
-    char         said_unasked[64];
-    while (python && recv(c->bell_fd, said_unasked, sizeof said_unasked, MSG_DONTWAIT) > 0) {}
+    hear_out(c);
     if (c->keeper && verb == TS_VERB_RUN) {
         const int laid = ts_gpu_lay(c, slot, fresh, r);
         if (laid != TS_WORD_CAME) return laid;
