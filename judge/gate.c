@@ -194,6 +194,18 @@ static bool offers_some(ts_contender *e, const ts_case *c, uint64_t seed)
     return false;
 }
 
+/* Each call within its limit, and still hours in all: the others wait meanwhile. The slowest honest
+ * ones take a minute. */
+static const double MOST_NS = 900e9;
+
+static bool takes_too_long(ts_contender *e, const ts_case *c, uint64_t seed)
+{
+    char text[96];
+    snprintf(text, sizeof text, "took more than %.0f s for %d calls", MOST_NS / 1e9, e->n_calls);
+    ts_court_fail(e, c, seed, "hang", text);
+    return false;
+}
+
 /* False: the call itself failed. *answered is false if the entrant does not offer the dtype. */
 static bool call(ts_contender *e, ts_cage *cage, int slot, const ts_case *c, uint64_t seed,
                  bool *answered)
@@ -206,6 +218,7 @@ static bool call(ts_contender *e, ts_cage *cage, int slot, const ts_case *c, uin
             e->workspace_bytes = (double)r.workspace_bytes;
         if (!ts_cage_call(cage, slot, &r)) return ts_court_fail_by_call(e, c, seed, &r);
         e->n_calls++;
+        if ((e->spent_ns += r.ns) > MOST_NS) return takes_too_long(e, c, seed);
         if (r.fp_changed) return ts_court_fail_by_call(e, c, seed, &r);
     }
     if ((r.status == TS_E_DTYPE || r.status == TS_E_UNSUPPORTED) && c->dtype != TS_F32) {
