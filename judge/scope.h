@@ -13,6 +13,7 @@
 typedef struct ts_scope {
     char   text[TS_ENTRY_OFFERS + 1]; /* "": everything */
     double share; /* of the challenge, from 0 to 1: the mean over its groups of the part offered */
+    unsigned lacks; /* 1u << number of each optional function that it does not export */
 } ts_scope;
 
 /* Reads a text and tries it on every case of the task. False and one line in *why: it cannot be

@@ -512,8 +512,8 @@ static ts_status kv_status(const ts_kv *c, int64_t layer, int32_t seq, int64_t *
 
 /* ---- the mutants ---- */
 
-static const ts_kv_table table = { kv_bytes, kv_create, kv_destroy, kv_open, kv_fork,  kv_truncate,
-                                   kv_free,  kv_append, kv_attend,  kv_read, kv_status };
+static const ts_kv_table table = { kv_bytes, kv_create, kv_destroy, kv_open, kv_fork,   kv_truncate,
+                                   kv_free,  kv_append, kv_attend,  kv_read, kv_status, NULL };
 
 #define RUN(trap, name, fault, family)                                                             \
     static ts_status run_##trap(const void *a, const ts_exec *x)                                   \

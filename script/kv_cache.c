@@ -6,6 +6,8 @@ const char *const ts_kv_names[TS_KV_FUNCTIONS + 1] = {
     "ts_kv_free",  "ts_kv_append", "ts_kv_attend",  "ts_kv_read", "ts_kv_status", NULL,
 };
 
+const char *const ts_kv_optional[2] = { "ts_kv_attend_tree", NULL };
+
 enum { ALIGN = 64, BAND = 64, WORK_BAND = 256, BAND_BYTE = 0xfe };
 
 /* The workspace: for each cache its state and a band behind it, then what is lent to a call, then

@@ -86,10 +86,14 @@ typedef struct ts_kv_table {
     ts_status (*read)(ts_kv *, const ts_exec *, int64_t, int32_t, int64_t, int64_t, float *,
                       float *);
     ts_status (*status)(const ts_kv *, int64_t, int32_t, int64_t *, ts_kv_usage *);
+    /* of ts_kv_optional: NULL if it is not there */
+    ts_status (*attend_tree)(ts_kv *, const ts_exec *, int64_t, int64_t, const int32_t *,
+                             const int64_t *, const ts_kv_tree *, const void *, void *, float *);
 } ts_kv_table;
 
-enum { TS_KV_FUNCTIONS = sizeof(ts_kv_table) / sizeof(void (*)(void)) };
+enum { TS_KV_FUNCTIONS = sizeof(ts_kv_table) / sizeof(void (*)(void)) - 1 };
 extern const char *const ts_kv_names[TS_KV_FUNCTIONS + 1]; /* "ts_kv_bytes", ...; NULL ends */
+extern const char *const ts_kv_optional[2];
 
 /* How bytes are moved where the buffers lie; 0, or an error. NULL: as on the CPU. */
 typedef struct ts_kv_mover {

@@ -10,9 +10,17 @@
 /* Tokens of the laws that are written down. */
 enum { FILL, A, B, END, TOKENS };
 
+/* Of an archive the families are those of the other search. */
 static bool is(const ts_case *c, const char *family)
 {
-    return !strcmp(c->family, family);
+    const size_t n = sizeof "archive" - 1;
+    if (!ts_beam_is_archive(c)) return !strcmp(c->family, family);
+    return !strcmp(c->family[n] ? c->family + n + 1 : "normal", family);
+}
+
+bool ts_beam_is_archive(const ts_case *c)
+{
+    return !strncmp(c->family, "archive", sizeof "archive" - 1);
 }
 
 /* How rows are none in this family; -1: they are as they should be. */
