@@ -66,6 +66,16 @@ bool ts_scope_takes(const ts_scope *s, const ts_task *t, const ts_case *c)
     return value_of(s, t, c, &v, &f) && v != 0; /* it has been tried on every case */
 }
 
+void ts_scope_optional(const ts_scope *s, const ts_task *t, bool has, char *names, size_t n)
+{
+    *names = 0;
+    for (int i = 0; t->optional && t->optional[i]; i++) {
+        const size_t at = strlen(names);
+        if (!(s->lacks >> i & 1u) == has)
+            snprintf(names + at, n - at, "%s%s", at ? " " : "", t->optional[i]);
+    }
+}
+
 /* "unknown name 'kk'; the names are k, ..." */
 static bool wrong(const ts_mistake *f, const ts_launch_env *e, ts_refusal *why)
 {

@@ -20,6 +20,9 @@ typedef struct ts_scope {
  * read, fails on a case, or leaves nothing to check on the device. */
 bool ts_scope_read(const char *text, const ts_task *t, ts_device d, ts_scope *s, ts_refusal *why);
 
+/* Names of the optional functions that it has, or lacks, with spaces between them. */
+void ts_scope_optional(const ts_scope *s, const ts_task *t, bool has, char *names, size_t n);
+
 /* s NULL: everything is offered. */
 bool ts_scope_takes(const ts_scope *s, const ts_task *t, const ts_case *c);
 
