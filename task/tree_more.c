@@ -9,7 +9,7 @@
 #include "rng.h"
 #include "tree_verify_inside.h"
 
-enum { SHAPES = 5, KINDS = 8, ATTEMPTS = 256, MOST_WAYS = 64 };
+enum { SHAPES = 5, KINDS = 12, ATTEMPTS = 256, MOST_WAYS = 64 };
 
 static const struct {
     const char *family;
@@ -82,7 +82,8 @@ static void draw_near(row *r, bool accepts)
 }
 
 /* Kinds: 0 as it comes, 1 children alike, 2 laws alike, 3 apart and draws of nothing, 4 sums far
- * from 1, 5 apart, 6 one against the other, 7 all children the likeliest. */
+ * from 1, 5 apart, 6 one against the other, 7 all children the likeliest, from 8 on laws somewhat
+ * alike. */
 static void draw_row(row *r, int64_t kind, uint64_t seed)
 {
     const int64_t V = r->n_vocab, N = r->n_child;
@@ -91,6 +92,7 @@ static void draw_row(row *r, int64_t kind, uint64_t seed)
         const double x = ts_normal(seed, i), y = ts_normal(seed + 1, i);
         r->q[i] = 0.01 + x * x;
         r->p[i] = kind == 2 ? r->q[i] * (1 + 0.1 * y) : kind == 6 ? 1 / r->q[i] : 0.01 + y * y;
+        if (kind > 7) r->p[i] = r->q[i] * (1 + 0.45 * y);
         if (r->p[i] < 0) r->p[i] = 0;
         if (apart) r->p[i] *= i >= V / 2, r->q[i] *= i < V / 2;
         if (kind == 4) r->p[i] *= 3e-200, r->q[i] *= 7e199;
@@ -108,6 +110,8 @@ static void draw_row(row *r, int64_t kind, uint64_t seed)
         const double u = 0.5 + 0.5 * ts_uniform(seed + 3, j);
         r->u[j] = apart && kind == 3 ? 0 : kind == 6 || kind == 7 ? 1 - 0.1 * u : u;
     }
+    /* The first is likelier to be refused than the others. */
+    for (int64_t j = 0; kind > 7 && j < N; j++) r->u[j] = j ? r->u[j] / 2 : 1 - r->u[j] / 20;
     if (kind == 2) draw_near(r, seed & 1);
 }
 
