@@ -15,12 +15,18 @@ static bool exports(const ts_elf *f, const char *wanted)
     return ts_elf_function(f, wanted, &address);
 }
 
+static const ts_task *called(const char *name)
+{
+    for (int i = 0; ts_tasks[i]; i++)
+        if (!strcmp(ts_tasks[i]->name, name)) return ts_tasks[i];
+    return NULL;
+}
+
 /* The first function of a task that the object lacks, in `symbol`; false: none. */
 static bool lacks(const ts_elf *f, const char *task, char symbol[TS_ENTRY_NAME + 4])
 {
-    const char *const *list = NULL;
-    for (int i = 0; ts_tasks[i]; i++)
-        if (!strcmp(ts_tasks[i]->name, task)) list = ts_tasks[i]->exports;
+    const ts_task     *t = called(task);
+    const char *const *list = t ? t->exports : NULL;
     snprintf(symbol, TS_ENTRY_NAME + 4, "ts_%s", task);
     for (; list && *list; list++) {
         snprintf(symbol, TS_ENTRY_NAME + 4, "%s", *list);
@@ -49,4 +55,13 @@ bool ts_audit_exports(const void *object, size_t n, const char *symbol)
 {
     ts_elf f;
     return !ts_elf_read(&f, object, n) && exports(&f, symbol);
+}
+
+unsigned ts_audit_lacks(const void *object, size_t n, const char *task)
+{
+    const ts_task *t = called(task);
+    unsigned       lacks = 0;
+    for (int i = 0; t && t->optional && t->optional[i]; i++)
+        if (!ts_audit_exports(object, n, t->optional[i])) lacks |= 1u << i;
+    return lacks;
 }

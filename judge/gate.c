@@ -348,13 +348,14 @@ void ts_court_examine(ts_court *c, ts_contender *e)
 {
     const double begin = seconds();
     int          number[TS_MOST_CASES];
-    const int    n = ts_court_draw(c, e->task, e->entry.cls, &e->scope, number);
     ts_refusal   why = { 0 };
     if (!ts_build(&e->entry, &c->places, NULL, &e->built, &why)) {
         snprintf(e->reason, sizeof e->reason, "%s", why.reason);
         snprintf(e->text, sizeof e->text, "%s", why.text);
         return;
     }
+    e->scope.lacks = e->built.lacks;
+    const int  n = ts_court_draw(c, e->task, e->entry.cls, &e->scope, number);
     const bool outside = n && !ts_scope_takes(&e->scope, e->task, &e->task->cases()[number[0]]);
     bool       ok = n > 0 && !outside; /* the one case that was asked for may be */
     if (!ok) {

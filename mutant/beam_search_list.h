@@ -54,7 +54,31 @@
     M(ANY_ALPHA, "takes_any_alpha", REFUSAL, NULL) \
     M(ANY_EOS, "takes_any_eos", REFUSAL, NULL) \
     M(ANY_PROMPT, "takes_any_prompt", REFUSAL, NULL) \
-    M(BY_THREADS, "bits_depend_on_threads", REPEAT, NULL)
+    M(BY_THREADS, "bits_depend_on_threads", REPEAT, NULL) \
+    /* the archive */ \
+    M(A_SLOTS, "slots_instead_of_an_archive", VALUE, "archive") \
+    M(A_EVICTS_OLDEST, "archive_evicts_the_oldest", VALUE, "archive") \
+    M(A_EVICTS_BEST, "archive_evicts_the_best", VALUE, "archive") \
+    M(A_NO_EVICTION, "archive_that_is_full_takes_nothing", VALUE, "archive") \
+    M(A_HOLDS_SLOT, "archived_beam_keeps_its_slot", VALUE, "archive") \
+    M(A_ONE_A_STEP, "archive_takes_one_end_a_step", VALUE, "archive") \
+    M(A_FULL_STOPS, "archive_full_is_the_end", VALUE, "archive") \
+    M(A_NEVER_STOPS, "archive_never_stops_early", VALUE, "archive") \
+    M(A_HOPE_NOW, "hope_at_the_present_length", VALUE, "archive") \
+    M(A_HOPE_BEST, "hope_against_the_best_kept", VALUE, "archive") \
+    M(A_BEAMS_FIRST, "beams_before_the_archive", VALUE, "archive_ties") \
+    M(A_LAST_FIRST, "archive_last_of_equals_first", VALUE, "archive_ties") \
+    M(A_LATE_ENTERS, "archive_equal_evicts", VALUE, "archive_ties") \
+    M(A_ENDS_ONLY, "unfinished_beams_left_out", VALUE, "archive") \
+    M(A_ENDS_FIRST, "finished_before_unfinished", VALUE, "archive") \
+    M(A_WITHOUT_EOS, "archive_length_without_eos", VALUE, "archive") \
+    M(A_RAW, "archive_by_raw_sum", VALUE, "archive") \
+    M(A_SHARED, "archive_of_all_items", VALUE, "archive") \
+    M(A_WRITES_FIRST, "archive_writes_before_it_fails", VALUE, "archive_sick") \
+    M(A_FAILURE, "archive_failing_model_passes", VALUE, "archive_fails") \
+    M(A_ANY_EOS, "archive_takes_any_eos", VALUE, "archive_refused") \
+    M(A_ANY_ALPHA, "archive_takes_any_alpha", VALUE, "archive_refused") \
+    M(A_NO_SPACE, "archive_workspace_not_checked", VALUE, "archive_refused")
 /* clang-format on */
 
 #endif

@@ -224,6 +224,29 @@ static void load_row(const ts_kv *c, int32_t seq, int64_t layer, int64_t p, bool
             x[e] = load_code(c, row, e, load_meta(c, c->k_meta, channel_meta(c, at, head, e)));
 }
 
+/* A row as it would be read back were it stored; but keys by channel stay as they are. */
+static void as_stored(const ts_kv *c, bool key, double *x)
+{
+    const int64_t D = c->d.head_dim, g = key ? c->d.key_group : D;
+    unsigned char meta[16] = { 0 }, one[8] = { 0 };
+    if (!codes(&c->d))
+        for (int64_t e = 0; e < D; e++) {
+            ts_store(one, c->d.store_dtype, 0, float_of(c, x[e]));
+            x[e] = ts_load(one, c->d.store_dtype, 0);
+        }
+    if (!codes(&c->d) || now == T_EXACT || (key && by_channel(&c->d) && now != T_CODED_KEYS))
+        return;
+    for (int64_t from = 0; from < D; from += g) {
+        double lo = INFINITY, hi = -INFINITY;
+        for (int64_t e = from; e < D && e < from + g; e++) lo = fmin(lo, x[e]), hi = fmax(hi, x[e]);
+        const group m = save_meta(c, meta, 0, lo, hi);
+        for (int64_t e = from; e < D && e < from + g; e++) {
+            save_code(c, one, 0, x[e], m);
+            x[e] = load_code(c, one, 0, m);
+        }
+    }
+}
+
 /* The tail, now g tokens, becomes codes in the cells before position `end`. */
 static void finish_group(const ts_kv *c, int32_t seq, int64_t layer, int64_t end)
 {

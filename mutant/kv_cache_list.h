@@ -85,7 +85,27 @@
     M(BY_PAGE, "summed_by_page", VALUE, "paged") \
     M(LAST_HEAD, "last_head_unwritten", UNWRITTEN, NULL) \
     M(BY_THREADS, "bits_depend_on_threads", REPEAT, NULL) \
-    M(DIRTY_WORKSPACE, "workspace_assumed_zero", VALUE, NULL)
+    M(DIRTY_WORKSPACE, "workspace_assumed_zero", VALUE, NULL) \
+    /* trees */ \
+    M(T_INDEX, "tree_positions_by_index", VALUE, "tree") \
+    M(T_CAUSAL, "tree_plainly_causal", VALUE, "tree") \
+    M(T_SIBLINGS, "tree_row_reads_its_siblings_key", VALUE, "tree") \
+    M(T_PARENT, "tree_row_sees_its_parent_only", VALUE, "tree") \
+    M(T_NOT_ITSELF, "tree_row_does_not_see_itself", VALUE, "tree") \
+    M(T_NO_CACHE, "tree_row_sees_no_cache", VALUE, "tree") \
+    M(T_ONE_SHORT, "tree_row_misses_the_last_cached_token", VALUE, "tree") \
+    M(T_ROWS_GLOBAL, "tree_parents_count_over_all_sequences", VALUE, "tree") \
+    M(T_64, "tree_of_64_rows", VALUE, "tree") \
+    M(T_WINDOW, "tree_outside_the_window_rule", VALUE, "tree") \
+    M(T_SINKS, "tree_loses_the_sinks", VALUE, "tree") \
+    M(T_EXACT, "tree_rows_not_coded", VALUE, "tree") \
+    M(T_CODED_KEYS, "tree_keys_coded_by_channel_too", VALUE, "tree") \
+    M(T_STORES, "tree_is_stored", VALUE, "tree") \
+    M(T_LSE, "tree_lse_unwritten", UNWRITTEN, "tree") \
+    M(T_ANY_ORDER, "tree_takes_a_child_before_its_parent", VALUE, "tree_nonsense") \
+    M(T_BELOW, "tree_takes_any_negative_parent", VALUE, "tree_nonsense") \
+    M(T_FIRST, "tree_writes_before_it_refuses", VALUE, "tree_nonsense") \
+    M(T_NO_SPACE, "tree_workspace_not_checked", VALUE, "tree_nonsense")
 /* clang-format on */
 
 #endif

@@ -10,9 +10,17 @@
 /* Tokens of the laws that are written down. */
 enum { FILL, A, B, END, TOKENS };
 
+/* Of an archive the families are those of the other search. */
 static bool is(const ts_case *c, const char *family)
 {
-    return !strcmp(c->family, family);
+    const size_t n = sizeof "archive" - 1;
+    if (!ts_beam_is_archive(c)) return !strcmp(c->family, family);
+    return !strcmp(c->family[n] ? c->family + n + 1 : "normal", family);
+}
+
+bool ts_beam_is_archive(const ts_case *c)
+{
+    return !strncmp(c->family, "archive", sizeof "archive" - 1);
 }
 
 /* How rows are none in this family; -1: they are as they should be. */
@@ -148,8 +156,9 @@ void ts_beam_draw(const ts_case *c, uint64_t seed, ts_beam_quiz *q)
         for (int64_t r = 0; r < ts_beam_states(c); r++)
             ts_model_row(&q->model, r)[c->dim[EOS]] = -20;
     if (is(c, "masked")) q->model.word[TS_TOY_OPEN] = 300;
-    if (sick_how(c) >= 0) { /* in the second step, or the last */
-        q->model.word[TS_TOY_SICK] = (int32_t)(c->dim[PROMPT] + (key & 1 ? 1 : c->dim[STEPS] - 1));
+    if (sick_how(c) >= 0) { /* in the second step, or the last, to which an archive may not come */
+        q->model.word[TS_TOY_SICK] =
+            (int32_t)(c->dim[PROMPT] + (key & 1 || ts_beam_is_archive(c) ? 1 : c->dim[STEPS] - 1));
         q->model.word[TS_TOY_HOW] = sick_how(c);
     }
     draw_prompts(c, key + 3, q);

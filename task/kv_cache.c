@@ -203,7 +203,8 @@ static void list_answers(const ts_kv_cache_args *a, answer *list, int32_t *same)
         at += ts_kv_op_words(&o);
         same[i] = o.same;
         list[i] = (answer) { 0 };
-        if (o.what == TS_KV_ATTEND) list[i] = (answer) { n_out, n, false }, n_out += n;
+        if (o.what == TS_KV_ATTEND || o.what == TS_KV_TREE)
+            list[i] = (answer) { n_out, n, false }, n_out += n;
         if (o.what == TS_KV_READ) list[i] = (answer) { n_read, 2 * n, true }, n_read += 2 * n;
     }
 }
@@ -355,8 +356,9 @@ static int64_t op_of(const ts_kv_cache_args *a, const char *what, int64_t row, t
 
 static void explain(const ts_case *c, const void *args, const ts_flaw *f, char *s, size_t n)
 {
-    static const char *const name[] = { "bytes",    "open", "append", "attend", "read",
-                                        "truncate", "fork", "free",   "status", "destroy" };
+    static const char *const name[] = { "bytes",  "open",     "append",     "attend",
+                                        "read",   "truncate", "fork",       "free",
+                                        "status", "destroy",  "attend_tree" };
     static const char *const usage[TS_KV_SEEN] = { "status",       "",
                                                    "pages",        "free pages",
                                                    "bytes in use", "bytes reserved" };
@@ -364,7 +366,7 @@ static void explain(const ts_case *c, const void *args, const ts_flaw *f, char *
     ts_kv_op                 o;
     (void)c;
     const int64_t i = op_of(a, f->what, f->row, &o);
-    if (i < 0 || o.what < TS_KV_SIZE || o.what > TS_KV_DESTROY) return;
+    if (i < 0 || o.what < TS_KV_SIZE || o.what > TS_KV_TREE) return;
     const char *field = f->col < TS_KV_SEEN ? usage[f->col] : "";
     if (f->col == 1)
         field = o.what == TS_KV_SIZE     ? "bytes of state"
@@ -422,15 +424,25 @@ static bool spoil(int i, void *args, ts_exec *x, ts_status *must)
     return true;
 }
 
+static const char NONSENSE[] = "an invalid call is rejected, with nothing written or changed";
+
+static int about(const ts_case *c)
+{
+    return strncmp(c->family, "tree", 4) ? -1 : 0;
+}
+
 const ts_task ts_task_kv_cache = {
     .name = "kv_cache",
     .dim_name = { "seqs", "len", "layers", "q_heads", "kv_heads", "head_dim", "page", "store" },
     .buffer = { "k", "v", "q", "script", "seen", "out", "lse", "read" },
     .exports = ts_kv_names,
+    .optional = ts_kv_optional,
+    .about = about,
     .args_bytes = sizeof(ts_kv_cache_args),
     .more_name = { "window", "sink", "scale" },
     .cases = ts_kv_cache_cases,
     .cover = &ts_kv_cache_cover,
+    .further = &ts_kv_tree_cover,
     .setup = setup,
     .n_want = n_want,
     .oracle = oracle,
@@ -438,8 +450,8 @@ const ts_task ts_task_kv_cache = {
     .cost = cost,
     .spoil = spoil,
     .canon = { { "sick", "a NaN or infinity that was truncated never reappears", true },
-               { "nonsense", "an invalid call is rejected, with nothing written or changed",
-                 true } },
+               { "nonsense", NONSENSE, true },
+               { "tree_nonsense", NONSENSE, true } },
     .common = common,
     .explain = explain,
     .scope = scope,

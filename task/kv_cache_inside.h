@@ -30,7 +30,7 @@ enum {
 enum { MOST_LAYERS = 8, MOST_CUTS = 5 * MOST_LAYERS };
 
 const ts_case        *ts_kv_cache_cases(void);
-extern const ts_cover ts_kv_cache_cover;
+extern const ts_cover ts_kv_cache_cover, ts_kv_tree_cover;
 
 static inline bool ts_kv_is_code(ts_dtype t)
 {
