@@ -109,7 +109,7 @@ static double score_of(const state *s, double logprob, int64_t length, int64_t i
 {
     const double n = (double)length + (double)(now == PROMPT_COUNTED ? s->a->prompt_len[item] : 0);
     if (now == RAW_SUM || now == FOLDED || length == 0) return logprob;
-    return logprob / pow(n, s->a->d.alpha);
+    return logprob / pow(n, now == ALPHA_5 ? fmin(s->a->d.alpha, 5) : s->a->d.alpha);
 }
 
 static double logprob_of(const state *s, const beam *b, int64_t t)
@@ -138,6 +138,7 @@ static bool reduce(state *s)
             max = fmax(max, x[t]);
         }
         if (max == -INFINITY && now != SICK_PASSES && now != NONE_PASSES) return false;
+        if (now == NO_MAX) max = 0;
         for (int64_t t = 0; t < s->V; t++) {
             sum += exp((double)x[t] - max);
             narrow += expf(x[t] - (float)max);
@@ -155,6 +156,11 @@ static bool is_before(const candidate *a, const candidate *b)
     if (now == NEAR_IS_EQUAL && fabs(a->score - b->score) < 1e-7) return a->token < b->token;
     if (a->score != b->score) return a->score > b->score;
     if (now == LAST_OF_EQUALS) return true;
+    if (now == ENDS_LOSE && (a->token < 0) != (b->token < 0)) return b->token < 0;
+    if (now == ENDS_WIN && (a->token < 0) != (b->token < 0)) return a->token < 0;
+    if (now == MINUS_ZERO && a->logit == 0 && b->logit == 0 && a->parent == b->parent &&
+        signbit(a->logit) != signbit(b->logit))
+        return signbit(b->logit);
     if (now == BY_TOKEN && a->token != b->token) return a->token < b->token;
     if (a->parent != b->parent) return a->parent < b->parent;
     return a->logit != b->logit ? a->logit > b->logit : a->token < b->token;
@@ -162,10 +168,12 @@ static bool is_before(const candidate *a, const candidate *b)
 
 static void enter(state *s, candidate c)
 {
-    int64_t j = s->n_best;
-    if (now == WIDTH_16 && j == 16 && !is_before(&c, &s->best[j - 1])) return;
-    if (j == s->K && !is_before(&c, &s->best[j - 1])) return;
-    if (j == s->K || (now == WIDTH_16 && j == 16)) j--;
+    int64_t       j = s->n_best;
+    const int64_t room = now == WIDTH_16 && s->K > 16   ? 16
+                         : now == WIDTH_64 && s->K > 64 ? 64
+                                                        : s->K;
+    if (j == room && !is_before(&c, &s->best[j - 1])) return;
+    if (j == room) j--;
     else s->n_best++;
     for (; j > 0 && is_before(&c, &s->best[j - 1]); j--) s->best[j] = s->best[j - 1];
     s->best[j] = c;
@@ -235,6 +243,7 @@ static void enter_extensions(state *s, int64_t item, int bank, int64_t parent)
     candidate    first = { .token = -1 };
     for (int64_t t = 0; t < s->V; t++) {
         if (x[t] == -INFINITY && now != MASKED_TOO) continue;
+        if (now == MASK_1E4 && x[t] < -1e4F) continue;
         const bool    ends = t == s->a->d.eos;
         const double  logprob = logprob_of(s, b, t);
         const int64_t length = b->length + !(now == FREE_EOS && ends);
@@ -263,7 +272,8 @@ static void take_over(state *s, int64_t item, int bank)
         *b = from[c->parent];
         memcpy(text, text_of(s, bank, item, c->parent), (size_t)s->stride * sizeof *text);
         if (c->token >= 0) {
-            text[s->a->prompt_len[item] + b->length++] = c->token;
+            text[s->a->prompt_len[item] + b->length++] =
+                now == TOKENS_16 ? (uint16_t)c->token : c->token;
             b->logprob = c->logprob;
             b->score = now == NEVER_EVICTED ? score_of(s, c->logprob, b->length, item) : c->score;
             b->finished = c->token == s->a->d.eos && now != AFTER_EOS;
@@ -304,6 +314,8 @@ static void start(state *s)
         for (int64_t j = 0; j < s->n_beam[i]; j++) {
             s->beam[0][i * s->K + j] = (beam) { 0 };
             memcpy(text_of(s, 0, i, j), prompt, (size_t)s->a->prompt_len[i] * sizeof *prompt);
+            for (int64_t k = 128; k < s->a->prompt_len[i] && now == PROMPT_128; k++)
+                text_of(s, 0, i, j)[k] = 0;
         }
         prompt += s->a->prompt_len[i];
     }
@@ -431,7 +443,7 @@ static ts_status run(const void *args, const ts_exec *x, bool archive)
         }
     else status = steps(&s, 0, s.n, &bank);
     if (status || now == CALL_AN_ITEM) return status;
-    for (int64_t i = 0; i < s.n; i++) finish(&s, i, bank);
+    for (int64_t i = 0; i < (now == ITEMS_32 && s.n > 32 ? 32 : s.n); i++) finish(&s, i, bank);
     if (now == BY_THREADS && x->n_threads != 1 && s.n) s.a->logprob[0] *= 1 + 0x1p-50;
     return TS_OK;
 }

@@ -31,6 +31,16 @@
     M(TWICE_K, "needs_twice_the_width", STATUS, "underflow") \
     M(LAST_OF_EQUALS, "last_of_equals", VALUE, "ties") \
     M(BY_TOKEN, "ties_by_token", VALUE, "ties") \
+    M(ENDS_LOSE, "ends_lose_ties", VALUE, "underflow") \
+    M(ENDS_WIN, "ends_win_ties", VALUE, "underflow") \
+    M(MINUS_ZERO, "minus_zero_below_zero", VALUE, "ties") \
+    M(TOKENS_16, "tokens_in_16_bits", VALUE, NULL) \
+    M(ALPHA_5, "alpha_no_more_than_5", VALUE, NULL) \
+    M(PROMPT_128, "prompt_past_128_unseen", VALUE, NULL) \
+    M(ITEMS_32, "items_past_32_unwritten", UNWRITTEN, NULL) \
+    M(WIDTH_64, "width_no_more_than_64", VALUE, NULL) \
+    M(NO_MAX, "no_max_subtraction", VALUE, "offset") \
+    M(MASK_1E4, "below_minus_1e4_is_masked", VALUE, "offset") \
     M(MASKED_TOO, "minus_inf_is_a_candidate", VALUE, "masked") \
     /* items */ \
     M(PADS_SEEN, "pads_seen", VALUE, NULL) \

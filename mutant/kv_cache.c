@@ -127,13 +127,18 @@ static void copy_page(ts_kv *c, int32_t seq, int64_t layer, int64_t len)
 static void grow(ts_kv *c, int32_t seq, int64_t layer, int64_t len, int64_t n)
 {
     int32_t *page = c->d.page ? pages_of(c, seq, layer) : NULL;
-    if (n && is_shared(c, seq, layer, len)) copy_page(c, seq, layer, len);
+    if ((n || (now == NOTHING_COPIES && c->n_free)) && is_shared(c, seq, layer, len))
+        copy_page(c, seq, layer, len);
     for (int64_t i = pages_for(c, len); i < pages_for(c, len + n); i++) page[i] = take_page(c);
 }
 
 static void shrink(ts_kv *c, int32_t seq, int64_t layer, int64_t n)
 {
     int64_t *len = &c->len[len_at(c, seq, layer)];
+    if (now == SAME_LENGTH && n && n == *len && c->d.page && n % c->d.page) {
+        drop_page(c, pages_of(c, seq, layer)[n / c->d.page]);
+        *len = n / c->d.page * c->d.page;
+    }
     for (int64_t i = pages_for(c, n); i < pages_for(c, *len); i++) {
         const int32_t page = pages_of(c, seq, layer)[i];
         if (now == PAGE_LOST && n) continue;
@@ -237,6 +242,7 @@ static ts_status check_call(const ts_kv *c, const ts_exec *x, int64_t n_seq, con
 {
     if (!x && now == TAKES_NO_EXEC) return TS_E_STATE;
     if (!rows && now == TAKES_NO_ROWS) return TS_E_STATE;
+    if (now == EMPTY_LIST && n_seq == 0) return TS_E_ARG;
     if (!c || !x || !seq || !n || !rows) return TS_E_ARG;
     return n_seq > c->d.n_seq_max && now != TAKES_MANY ? TS_E_ARG : TS_OK;
 }
@@ -596,7 +602,8 @@ static ts_status kv_status(const ts_kv *c, int64_t layer, int32_t seq, int64_t *
     const double    meta = c->d.meta_dtype == TS_F16 ? 4 : 8;
     double          tokens = 0;
     if (s) return s;
-    *len = c->len[len_at(c, seq, layer)];
+    if (len || now == NEEDS_LEN) *(volatile int64_t *)len = c->len[len_at(c, seq, layer)];
+    if (!u && now != NEEDS_USAGE) return TS_OK;
     for (int32_t i = 0; i < c->d.n_seq_max; i++)
         for (int64_t l = 0; l < c->d.n_layer && c->open[i]; l++)
             tokens += (double)(now == ALL_LIVE ? c->d.capacity : c->len[len_at(c, i, l)]);

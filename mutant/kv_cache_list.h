@@ -21,6 +21,13 @@
     M(SCALE_ZERO, "scale_0_is_no_scale", VALUE, NULL) \
     M(DIM_128, "head_dim_past_128_left_out_of_scores", VALUE, NULL) \
     M(LAYERS_3, "layers_past_the_third_share_storage", VALUE, NULL) \
+    M(LAYERS_8, "layers_past_the_eighth_share_storage", VALUE, NULL) \
+    M(SEQS_16, "sequences_past_the_16th_share_storage", VALUE, NULL) \
+    M(NOTHING_COPIES, "append_of_nothing_copies_its_page", VALUE, "fork") \
+    M(EMPTY_LIST, "empty_list_is_refused", VALUE, "fork") \
+    M(NEEDS_LEN, "status_without_length", CRASH, NULL) \
+    M(NEEDS_USAGE, "status_without_usage", CRASH, NULL) \
+    M(SAME_LENGTH, "truncation_to_the_length_drops_a_page", VALUE, "fork") \
     M(IN_PLACE, "writes_in_place_without_a_free_page", VALUE, "cow") \
     M(COPIES_FIRST, "copies_before_it_refuses", VALUE, "cow") \
     M(PAST_WORKSPACE, "writes_past_its_workspace", VALUE, NULL) \
@@ -68,6 +75,9 @@
     M(ZERO_STEP, "constant_group_divides_by_0", VALUE, "constant") \
     M(CALL_SCALE, "scale_of_the_whole_call", VALUE, "chunk") \
     M(TRUNCATED_CODES, "codes_rounded_down", VALUE, NULL) \
+    M(OWN_GROUP, "key_group_no_more_than_32", VALUE, NULL) \
+    M(OWN_CHANNEL, "channel_group_of_its_own", VALUE, NULL) \
+    M(STEP_FLUSHED, "subnormal_steps_are_0", VALUE, "tiny") \
     M(ROUNDED_DOWN, "store_rounded_towards_zero", VALUE, NULL) \
     /* sizes */ \
     M(TWICE_THE_SIZE, "twice_the_size", VALUE, "sized") \

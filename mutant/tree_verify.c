@@ -87,7 +87,7 @@ static bool sees(const state *s, int64_t r, int64_t c)
     const int64_t node = r - s->P;
     if (now == CAUSAL) return c <= r;
     if (node < 0) return c <= r || (now == PROMPT_SEES && c >= s->P && r < s->P - 1);
-    if (c < s->P) return now != NO_PROMPT;
+    if (c < s->P) return now == PROMPT_128 ? c < 128 : now != NO_PROMPT;
     int64_t left = s->N; /* a tree that is none has no end */
     for (int64_t i = node; i >= 0 && left-- > 0; i = s->a->parent[i]) {
         if (i == c - s->P) return i != node || now != NOT_ITSELF;
@@ -143,15 +143,21 @@ static int32_t choose(const state *s, const float *x)
     int64_t      best = 0;
     double       total = 0, sum = 0;
     for (int64_t t = 0; t < s->V; t++)
-        if (x[t] > x[best] || (now == LAST_OF_EQUALS && x[t] == x[best])) best = t;
+        if (x[t] > x[best] || (now == LAST_OF_EQUALS && x[t] == x[best]) ||
+            (now == MINUS_ZERO && x[t] == 0 && x[best] == 0 && !signbit(x[t]) && signbit(x[best])))
+            best = t;
+    if (now == FROM_MINUS_1E9 && x[best] < -1e9F) best = 0;
     if (s->a->d.temperature == 0 || now == COLD) return (int32_t)best;
     if (now == TAU_LEAST && s->a->d.temperature < 0.05) return (int32_t)best;
+    if (now == TAU_1E_3 && s->a->d.temperature < 1e-3) return (int32_t)best;
+    if (now == LAST_AT_1 && u > 0.9999) return (int32_t)s->V - 1;
+    const double top = now == NO_MAX ? 0 : x[best];
     for (int64_t t = 0; t < s->V; t++) {
-        total += exp(((double)x[t] - x[best]) / tau);
+        total += exp((x[t] - top) / tau);
         if (now == COARSE) total = ldexp(rint(ldexp(total, 10)), -10);
     }
     for (int64_t t = 0; t < s->V; t++) {
-        sum += exp(((double)x[t] - x[best]) / tau);
+        sum += exp((x[t] - top) / tau);
         if (now == COARSE) sum = ldexp(rint(ldexp(sum, 10)), -10);
         if (sum > u * total || (now == FIRST_AT_0 && sum >= u * total)) return (int32_t)t;
     }
@@ -188,6 +194,7 @@ static int64_t find_child(const state *s, int64_t node, int32_t t)
     for (int64_t i = 0; i < s->N; i++) {
         const bool under = now == ANY_NODE && s->n_out > 1 ? i > node : a->parent[i] == node;
         if (!under || (now == NODES_64 && i >= 64)) continue;
+        if (now == SIBLINGS_128 && i - node > 128) continue;
         if (now == AT_NODE) t = choose(s, s->logits + (i + 1) * s->V);
         if (a->token[i] == t && (found < 0 || now == LAST_TWIN)) found = i;
         if (now == FIRST_SIBLING) return found;
@@ -220,8 +227,8 @@ static ts_status walk(state *s)
         s->visited[node + 1] = 1;
         next = find_child(s, node, t);
         if (next < 0 && now == NO_BONUS && s->n_out) break;
-        s->out[s->n_out++] = t;
-        if (next < 0) break;
+        s->out[s->n_out++] = now == TOKENS_16 ? (uint16_t)t : t;
+        if (next < 0 || (now == DEEP_32 && s->n_path == 32)) break;
         if (now == RE_EMITS && find_child(s, node, t) > 0 && s->a->parent[next - 1] == node &&
             s->n_out < s->a->d.max_new)
             s->out[s->n_out++] = t; /* once for the refused sibling before it */

@@ -41,6 +41,15 @@
     M(ONE_DRAW, "one_draw_for_all", VALUE, "hot") \
     M(COARSE, "cumulative_too_coarse", VALUE, "hot") \
     M(LAST_OF_EQUALS, "last_of_equals", VALUE, "ties") \
+    M(MINUS_ZERO, "minus_zero_below_zero", VALUE, "ties") \
+    M(TOKENS_16, "tokens_in_16_bits", VALUE, NULL) \
+    M(FROM_MINUS_1E9, "max_from_minus_1e9", VALUE, "floor") \
+    M(NO_MAX, "no_max_subtraction", VALUE, "offset") \
+    M(PROMPT_128, "prompt_past_128_unseen", VALUE, NULL) \
+    M(DEEP_32, "path_no_longer_than_32", VALUE, "chain") \
+    M(SIBLINGS_128, "siblings_past_128_never_taken", VALUE, "late") \
+    M(TAU_1E_3, "temperature_below_1e_3_is_greedy", VALUE, "cold") \
+    M(LAST_AT_1, "draw_near_1_takes_the_last", VALUE, "one_u") \
     M(SICK_PASSES, "sick_row_passes", VALUE, "sick") \
     M(SICK_ANYWHERE, "unvisited_sick_row_fails", VALUE, "sick") \
     M(NAN_PASSES, "nan_row_passes", VALUE, "sick") \

@@ -252,9 +252,13 @@ static void size(player *w, const ts_kv_op *o, double *seen)
 
 static ts_status ask_status(player *w, const ts_kv_op *o, double *seen)
 {
-    ts_kv_usage     u = { 0 };
-    int64_t         len = TS_KV_UNSEEN;
-    const ts_status s = w->t->status(w->cache[o->cache], o->layer, w->seq[0], &len, &u);
+    const ts_kv  *c = w->cache[o->cache];
+    const int32_t seq = w->seq[0];
+    ts_kv_usage   u = { 0 };
+    int64_t       len = TS_KV_UNSEEN;
+    ts_status     s = w->t->status(c, o->layer, seq, &len, &u);
+    if (!s) s = w->t->status(c, o->layer, seq, &len, NULL); /* either may be left out */
+    if (!s) s = w->t->status(c, o->layer, seq, NULL, &u);
     seen[1] = (double)len;
     seen[2] = (double)u.n_page, seen[3] = (double)u.n_free;
     seen[4] = (double)u.bytes_live, seen[5] = (double)u.bytes_reserved;

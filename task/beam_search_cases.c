@@ -31,6 +31,9 @@ static const ts_case some[] = {
     { CHECK, TS_F32, { 1, 33, 40, 3, 3, 0, -1, HASH }, "normal" },
     { CHECK, TS_F32, { 2, 4099, 8, 4, 5, 0, 9, HASH }, "normal" },
     { CHECK, TS_F32, { 5, 50257, 16, 5, 50, 60, 50256, HASH }, "normal" },
+    { CHECK, TS_F32, { 2, 150000, 4, 3, 5, 60, 149999, HASH }, "normal" }, /* past 16 bits */
+    { CHECK, TS_F32, { 34, 9, 2, 3, 3, 60, 2, HASH }, "normal" },
+    { CHECK, TS_F32, { 2, 97, 66, 2, 200, 600, 2, HASH }, "normal" },
     /* where every position counts, and where the law is written down prefix by prefix */
     { CHECK, TS_F32, { 2, 97, 3, 8, 5, 60, 3, ROPE }, "rope" },
     { CHECK, TS_F32, { 3, 257, 4, 6, 20, 100, 3, ROPE }, "rope" },
@@ -54,6 +57,10 @@ static const ts_case some[] = {
     { CHECK, TS_F32, { 2, 3, 4, 4, 1, 0, -1, TABLE }, "underflow" },
     { CHECK, TS_F32, { 2, 3, 3, 5, 2, 100, 2, TABLE }, "underflow" },
     { CHECK, TS_F32, { 2, 5, 7, 4, 1, 200, 1, TABLE }, "underflow" },
+    { CHECK, TS_F32, { 2, 3, 4, 5, 2, 0, 2, TABLE }, "underflow" }, /* ends tie with others */
+    { CHECK, TS_F32, { 3, 5, 6, 4, 1, 0, 0, TABLE }, "underflow" },
+    { CHECK, TS_F32, { 2, 5, 3, 3, 2, 60, 3, TABLE }, "offset" },
+    { CHECK, TS_F32, { 3, 7, 8, 2, 2, 0, -1, TABLE }, "offset" },
     { CHECK, TS_F32, { 1, 11, 3, 1000, 3, 0, -1, HASH }, "long" },
     { CHECK, TS_F32, { 2, 5, 2, 300, 3, 60, -1, HASH }, "long" },
     { CHECK, TS_F32, { 2, 5, 4, 5, 1, 0, -1, TABLE }, "ties" },
@@ -117,7 +124,8 @@ static void call_eos_last(ts_case *c)
 static bool affordable(const ts_case *c)
 {
     const int64_t *m = c->dim;
-    if (m[EOS] >= m[VOCAB]) return false;
+    if (m[EOS] >= m[VOCAB] || m[ITEMS] * m[WIDTH] > TS_BEAM_MOST) return false;
+    if (m[ALPHA] > 400 && m[STEPS] > 4) return false; /* or scores have no margins */
     if (strstr(c->family, "poor") && m[EOS] < 0) return false;
     if (strstr(c->family, "masked") && m[VOCAB] < 33) return false; /* or some row has nothing */
     if (m[MODEL] == ROPE && (m[VOCAB] > 300 || m[PROMPT] + m[STEPS] > 60)) return false;
@@ -137,9 +145,10 @@ const ts_cover ts_beam_search_cover = {
                 { "sick_inf", F32 },
                 { "sick_none", F32 },
                 { "fails", F32 } },
-    .dim = { TS_RANGE(1, 20, 0, 1, 2, 5, 9, 17), TS_RANGE(4, 1100, 1, 2, 3, 9, 33, 129, 257, 1025),
-             TS_RANGE(1, 33, 1, 2, 3, 5, 9, 17, 33), TS_RANGE(2, 34, 0, 1, 2, 5, 9, 17, 33),
-             TS_RANGE(1, 60, 1, 2, 6, 51), TS_RANGE(0, 400, 0, 1, 60, 100, 101, 201),
+    .dim = { TS_RANGE(1, 40, 0, 1, 2, 5, 9, 17, 33),
+             TS_RANGE(4, 1100, 1, 2, 3, 9, 33, 129, 257, 1025),
+             TS_RANGE(1, 70, 1, 2, 3, 5, 9, 17, 33, 65), TS_RANGE(2, 34, 0, 1, 2, 5, 9, 17, 33),
+             TS_RANGE(1, 300, 1, 2, 6, 51, 129), TS_RANGE(0, 1000, 0, 1, 60, 100, 101, 201, 501),
              TS_NUMBERS(1, -1, 0, 1, LAST), TS_NUMBERS(0, HASH, ROPE) },
     .allows = affordable,
     .make = name_eos,

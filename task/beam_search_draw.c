@@ -82,6 +82,14 @@ static void near(const ts_drawn *m)
         ts_model_row(m, 0)[t] = (float)(t + 1) * 0x1p-26F;
 }
 
+/* Logits far from 0, on either side: only differences count. */
+static void offset(const ts_drawn *m, uint64_t seed, int64_t n_states)
+{
+    const int64_t V = m->word[TS_TOY_VOCAB];
+    for (int64_t i = 0; i < n_states * V; i++)
+        ts_model_row(m, 0)[i] = (float)((i / V % 2 ? 2000 : -20000) + 2 * ts_normal(seed, i));
+}
+
 static void table(const ts_case *c, uint64_t seed, const ts_drawn *m)
 {
     const int64_t V = c->dim[VOCAB], n = ts_beam_states(c);
@@ -90,9 +98,11 @@ static void table(const ts_case *c, uint64_t seed, const ts_drawn *m)
     else if (is(c, "early")) early(m);
     else if (is(c, "underflow")) underflow(m, seed, n);
     else if (is(c, "near")) near(m);
+    else if (is(c, "offset")) offset(m, ts_mix(seed), n);
     else
         for (int64_t s = 0; s < n * V; s++)
-            ts_model_row(m, 0)[s] = is(c, "ties") ? 0 : (float)(2 * ts_normal(ts_mix(seed), s));
+            ts_model_row(m, 0)[s] =
+                is(c, "ties") ? (s % 2 ? 0.0F : -0.0F) : (float)(2 * ts_normal(ts_mix(seed), s));
 }
 
 int64_t ts_beam_states(const ts_case *c)

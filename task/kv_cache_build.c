@@ -107,6 +107,13 @@ static void forks(build *b)
     for (int32_t l = 0; l < layers; l++) append(b, l, &(ts_kv_item) { a, len }, 1);
     const int32_t twin = fork_one(b, a);
     ask(b, twin);
+    for (int32_t l = 0; l < layers; l++) { /* nothing is written, so nothing is copied */
+        append(b, l, (ts_kv_item[]) { { twin, 0 }, { a, 0 } }, 2);
+        append(b, l, NULL, 0);
+        attend_how(b, l, NULL, 0, 0);
+    }
+    truncate_to(b, twin, len);
+    ask(b, twin);
     for (int32_t l = 0; l < layers; l++) {
         append(b, l, &(ts_kv_item) { twin, 2 }, 1); /* the copy is written first */
         append(b, l, &(ts_kv_item) { a, 3 }, 1);
@@ -333,6 +340,7 @@ static void set_store(const ts_case *c, ts_kv_dims *d)
         d->key_group = d->key_axis == TS_KEY_TOKEN ? divisor_below(d->head_dim, 32)
                        : page                      ? divisor_below(page, page > 8 ? page / 2 : page)
                                                    : 8;
+        if (c->dim[GROUP]) d->key_group = c->dim[GROUP];
     }
 }
 

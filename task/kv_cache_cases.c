@@ -62,6 +62,7 @@ static const family families[] = {
     { "ramp",     ALL, { { 1, 300, 1, 4, 1, 16 }, { 3, 129, 1, 4, 2, 64 } }, { 0, 16 }, { 0 } },
     { "hot",      ALL, { { 3, 65, 1, 4, 2, 64 } }, { 0, 16 }, { 0 } },
     { "tiny",     F32, { { 3, 33, 1, 4, 2, 33 } }, { 0, 16 }, { 0, 8, 5 } },
+    { "tiny",     F32, { { 3, 33, 1, 4, 2, 33 } }, { 0, 16 }, { 18, 19, 14, 15 } },
     { "constant", F32 | BF16, { { 3, 33, 1, 4, 2, 33 } }, { 0, 16 }, { 0, 8, 4, 5, 14, 19 } },
     { "zeros",    F32, { { 3, 33, 1, 4, 2, 33 } }, { 0, 16 }, { 0, 8, 4, 5, 14, 19 } },
     { "tree",     ALL, { { 5, 33, 2, 4, 2, 8 }, { 1, 70, 1, 2, 1, 16 } }, { 0, 16, 7 }, { 0 } },
@@ -91,6 +92,9 @@ static bool affordable(const ts_case *c)
     if (c->dtype == TS_F64 && m[STORE] != STORE_IO) return false;
     if (!strcmp(c->family, "cow") && m[PAGE] < 2) return false;
     if (!strcmp(c->family, "sick") && m[STORE] != STORE_IO) return false;
+    const bool by_channel =
+        m[STORE] % META_F16 == STORE_U8_CHANNEL || m[STORE] % META_F16 == STORE_U4_CHANNEL;
+    if (m[GROUP] && m[PAGE] && by_channel && m[PAGE] % m[GROUP]) return false;
     return m[SEQS] * m[LEN] * row <= 60000 && m[LEN] * m[LEN] * row <= 600000;
 }
 
@@ -125,15 +129,16 @@ const ts_cover ts_kv_cache_cover = {
                 { "constant", EVERY },
                 { "zeros", EVERY },
                 { "sick", EVERY } },
-    .dim = { TS_RANGE(1, 9, 1, 2, 3, 5), TS_RANGE(2, 140, 1, 2, 9, 16, 17, 33, 65, 129),
-             TS_RANGE(0, 6, 1, 2, 3, 4, 5), TS_RANGE(0, 8, 1, 2, 3, 5), TS_RANGE(0, 8, 1, 2, 3, 5),
-             TS_RANGE(1, 256, 1, 2, 9, 17, 33, 65, 129, 193, 256),
+    .dim = { TS_RANGE(1, 20, 1, 2, 3, 5, 17), TS_RANGE(2, 140, 1, 2, 9, 16, 17, 33, 65, 129),
+             TS_RANGE(0, 12, 1, 2, 3, 4, 5, 9), TS_RANGE(0, 8, 1, 2, 3, 5),
+             TS_RANGE(0, 8, 1, 2, 3, 5), TS_RANGE(1, 256, 1, 2, 9, 17, 33, 65, 129, 193, 256),
              TS_RANGE(0, 64, 0, 1, 2, 3, 8, 9, 16, 17, 64),
              TS_NUMBERS(0, STORE_IO, STORE_U4, STORE_U4_CHANNEL, STORE_U8, STORE_U8_CHANNEL,
                         STORE_U4 + META_F16, STORE_U4_CHANNEL + META_F16, STORE_F16, STORE_BF16,
                         STORE_U8 + META_F16, STORE_U8_CHANNEL + META_F16, STORE_F32),
              TS_RANGE(0, (int64_t)1 << 40, 0, 1, 2, 9, 33, 129, 4097),
-             TS_RANGE(0, 1 << 20, 0, 1, 2, 3, 5, 17), TS_RANGE(0, SCALE_NEGATIVE, 0, 1, 2, 3, 4) },
+             TS_RANGE(0, 1 << 20, 0, 1, 2, 3, 5, 17), TS_RANGE(0, SCALE_NEGATIVE, 0, 1, 2, 3, 4),
+             TS_NUMBERS(0, 0, 1, 3, 16, 48, 64) },
     .allows = affordable,
     .make = multiply_heads,
     .read = divide_heads,
@@ -208,8 +213,17 @@ static void add_plain(list *l)
     add(l, TS_USE_CHECK, NARROW, plain_shapes[3], 16, STORE_U8, "normal");
     add(l, TS_USE_CHECK, NARROW, plain_shapes[3], 0, STORE_U4_CHANNEL, "normal");
     /* More layers than small models have. */
-    add(l, TS_USE_CHECK, ALL, (shape) { 2, 9, 6, 2, 1, 8 }, 0, STORE_IO, "normal");
-    add(l, TS_USE_CHECK, ALL, (shape) { 2, 9, 6, 2, 1, 8 }, 7, STORE_IO, "normal");
+    add(l, TS_USE_CHECK, ALL, (shape) { 2, 9, 9, 2, 1, 8 }, 0, STORE_IO, "normal");
+    add(l, TS_USE_CHECK, ALL, (shape) { 2, 9, 9, 2, 1, 8 }, 7, STORE_IO, "normal");
+    /* Groups of keys that are as long as they are, and one that is short. */
+    static const int64_t groups[][2] = {
+        { STORE_U8, 64 }, { STORE_U4, 48 }, { STORE_U8_CHANNEL, 16 }, { STORE_U4_CHANNEL, 3 }
+    };
+    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
+        add(l, TS_USE_CHECK, F32, (shape) { 2, 37, 1, 2, 1, 80 }, 0, groups[i][0], "normal");
+        l->c[l->n - 1].dim[GROUP] = groups[i][1];
+    }
+    add(l, TS_USE_CHECK, F32, (shape) { 18, 5, 1, 2, 1, 8 }, 0, STORE_IO, "normal");
     for (size_t i = 1; i < n_pages; i++)
         add(l, TS_USE_CHECK, ALL, (shape) { 2, pages[i] + 1, 2, 4, 2, 16 }, pages[i], STORE_IO,
             "normal");

@@ -52,7 +52,7 @@ static void setup(const ts_case *c, uint64_t seed, ts_arena *m, void *args)
     *a = (ts_tree_play_args) { .n_cycle = c->dim[CYCLES], .n_node = c->dim[NODES], .max_new = M };
     a->n_vocab = c->dim[VOCAB];
     a->most_rows = ts_tree_most_rows(c);
-    a->d = (ts_tree_dims) { c->dim[PROMPT], c->dim[NODES], M, (double)c->dim[TEMPERATURE] / 100 };
+    a->d = (ts_tree_dims) { c->dim[PROMPT], c->dim[NODES], M, ts_tree_temperature(c) };
     void *const word = ts_take(m, &a->word, (ts_buf) { "word", TS_IN, TS_I32, 1, n_word, n_word });
     void *const weight =
         ts_take(m, &a->weight, (ts_buf) { "weight", TS_IN, TS_F32, 1, n_weight, n_weight });

@@ -26,6 +26,7 @@ static const ts_case some[] = {
     { CHECK, TS_F32, { 60, 257, 30, 61, 8, 0, HASH }, "normal" },
     { CHECK, TS_F32, { 5, 1, 2, 4, 2, 0, HASH }, "normal" },
     { CHECK, TS_F32, { 64, 32000, 64, 16, 2, 0, HASH }, "normal" },
+    { CHECK, TS_F32, { 5, 100000, 3, 6, 2, 0, HASH }, "normal" }, /* past 16 bits */
     /* where positions turn the keys, and where the law is written down prefix by prefix */
     { CHECK, TS_F32, { 7, 97, 5, 8, 4, 0, ROPE }, "rope" },
     { CHECK, TS_F32, { 31, 257, 17, 12, 4, 0, ROPE }, "rope" },
@@ -37,6 +38,8 @@ static const ts_case some[] = {
     { CHECK, TS_F32, { 24, 97, 3, 1, 4, 0, HASH }, "chain" },
     { CHECK, TS_F32, { 24, 97, 3, 2, 4, 0, HASH }, "chain" },
     { CHECK, TS_F32, { 24, 31, 3, 7, 4, 50, HASH }, "chain" },
+    { CHECK, TS_F32, { 45, 33, 3, 46, 1, 0, HASH }, "chain" }, /* right down to the 40th */
+    { CHECK, TS_F32, { 45, 97, 3, 46, 1, 100, HASH }, "chain" },
     { CHECK, TS_F32, { 9, 97, 3, 4, 6, 0, HASH }, "star" },
     { CHECK, TS_F32, { 200, 97, 3, 4, 2, 0, HASH }, "star" },
     { CHECK, TS_F32, { 70, 97, 3, 4, 2, 0, HASH }, "late" },
@@ -82,6 +85,13 @@ static const ts_case some[] = {
     /* a draw of nothing, and tokens before the first that can be */
     { CHECK, TS_F32, { 9, 12, 2, 4, 2, 100, TABLE }, "zero_u" },
     { CHECK, TS_F32, { 5, 97, 3, 3, 1, 30, TABLE }, "zero_u" },
+    { CHECK, TS_F32, { 9, 12, 2, 4, 2, 100, TABLE }, "one_u" },
+    { CHECK, TS_F32, { 5, 97, 3, 3, 1, 30, TABLE }, "one_u" },
+    /* only differences of logits count */
+    { CHECK, TS_F32, { 5, 5, 2, 3, 1, 0, TABLE }, "offset" },
+    { CHECK, TS_F32, { 5, 5, 2, 3, 1, 100, TABLE }, "offset" },
+    { CHECK, TS_F32, { 5, 5, 2, 3, 1, 0, TABLE }, "floor" },
+    { CHECK, TS_F32, { 5, 5, 1, 3, 2, 0, TABLE }, "floor" },
     /* the other functions: nodes are those of a tree, or children */
     { CHECK, TS_F32, { 7, 97, 5, 8, 1, 0, HASH }, "mask" },
     { CHECK, TS_F32, { 100, 11, 3, 4, 2, 100, HASH }, "mask" },
@@ -127,9 +137,10 @@ const ts_cover ts_tree_verify_cover = {
                 { "sick_none", F32 },
                 { "fails", F32 } },
     .dim = { TS_RANGE(2, 300, 0, 1, 2, 9, 33, 65, 129, 257),
-             TS_RANGE(3, 2000, 1, 2, 3, 9, 33, 129, 257, 1025), TS_RANGE(1, 70, 1, 2, 9, 33, 65),
-             TS_RANGE(2, 60, 0, 1, 2, 3, 9, 33), TS_RANGE(0, 4, 1, 2, 3),
-             TS_RANGE(0, 100000, 0, 1, 5, 50, 101, 301), TS_NUMBERS(0, HASH, ROPE) },
+             TS_RANGE(3, 2000, 1, 2, 3, 9, 33, 129, 257, 1025),
+             TS_RANGE(1, 200, 1, 2, 9, 33, 65, 129), TS_RANGE(2, 60, 0, 1, 2, 3, 9, 33),
+             TS_RANGE(0, 4, 1, 2, 3), TS_RANGE(0, 100000, 0, 1, 5, 50, 101, 301),
+             TS_NUMBERS(0, HASH, ROPE) },
     .allows = affordable,
 };
 

@@ -15,6 +15,7 @@ const ts_case        *ts_tree_verify_cases(void);
 extern const ts_cover ts_tree_verify_cover, ts_tree_more_cover;
 
 /* The most rows of any pass, and the words that a script may take. */
+double  ts_tree_temperature(const ts_case *c);
 int64_t ts_tree_most_rows(const ts_case *c);
 int64_t ts_tree_script_words(const ts_case *c);
 int64_t ts_tree_model_states(const ts_case *c);
