@@ -432,7 +432,7 @@ ts_cage *ts_cage_start(const ts_cage_plan *p, char *why, size_t n)
         ts_cage_stop(&c);
         return NULL;
     }
-    if (c->keeper && !ts_keeper_ready(c->keeper, text, sizeof text)) {
+    if (c->keeper && !ts_keeper_ready(c->keeper, &c->n_free, text, sizeof text)) {
         if (*text) snprintf(why, n, "error: the device's memory: %s", text);
         else say_why(c, false, why, n); /* nobody took what the keeper had to give */
         ts_cage_stop(&c);
@@ -449,6 +449,10 @@ ts_cage *ts_cage_start(const ts_cage_plan *p, char *why, size_t n)
         return NULL;
     }
     c->held = c->control->error.held;
+    if (c->keeper && !ts_gpu_weigh(c, text, sizeof text)) {
+        snprintf(why, n, "memory: %s", text);
+        ts_cage_stop(&c);
+    }
     return c;
 }
 

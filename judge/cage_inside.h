@@ -36,6 +36,8 @@ struct ts_cage {
     cpu_set_t      cores;              /* these */
     int            n_calls, n_strikes; /* that took CPU time outside of the call */
     ts_spread      spread;             /* of its threads over the cores */
+    size_t         n_free;  /* of the device, when it was last asked, before its code ran */
+    double         n_taken; /* of it by this process, beyond the keeper's */
     unsigned       held;
     size_t         before_bytes; /* see ts_cage_weigh_from_now */
     uint64_t       key, n_drawn; /* of the cage's own chances */
@@ -59,6 +61,8 @@ void ts_cage_look_beside(const ts_cage *c, const ts_slot *s, unsigned char *gran
 
 /* The args' pointers, as its process has them. */
 void ts_gpu_point(const ts_cage *c, int slot, unsigned char *args);
+/* Before the first call; false: it holds too much of the device's memory. */
+bool ts_gpu_weigh(ts_cage *c, char *why, size_t n);
 int  ts_gpu_lay(ts_cage *c, int slot, bool fresh, ts_call *r); /* TS_WORD_* */
 void ts_gpu_free(ts_cage *c, double done_ns, ts_call *r);
 void ts_gpu_fetch(ts_cage *c, int slot, ts_call *r);

@@ -38,6 +38,27 @@ static bool lost(const ts_kept_word *w, ts_call *r)
     return true;
 }
 
+/* A device has no limit of memory for a process. What it loses while only this one runs, this one
+ * took: contexts, modules and libraries of honest ones take less than half of this. */
+static const double OWN_BYTES = 4.0 * (1 << 30);
+
+static bool takes_too_much(ts_cage *c, const ts_kept_word *w, char *text, size_t n)
+{
+    if (c->n_free > w->n_free) c->n_taken += (double)(c->n_free - w->n_free);
+    c->n_free = w->n_free;
+    if (c->n_taken <= OWN_BYTES) return false;
+    snprintf(text, n, "took %.1f GiB of the device's memory; %.0f are its own",
+             c->n_taken / (1 << 30), OWN_BYTES / (1 << 30));
+    return true;
+}
+
+bool ts_gpu_weigh(ts_cage *c, char *why, size_t n)
+{
+    ts_kept_word w;
+    ts_keeper_probe(c->keeper, &w);
+    return !w.ok || !takes_too_much(c, &w, why, n);
+}
+
 /* Of a call before which somebody was on the device, the time since then counts too. It may have
  * been chance, and then the call is one that was disturbed. */
 int ts_gpu_lay(ts_cage *c, int slot, bool fresh, ts_call *r)
@@ -52,6 +73,7 @@ int ts_gpu_lay(ts_cage *c, int slot, bool fresh, ts_call *r)
         ts_keeper_lay(c->keeper, slot, fresh, workspace_of(c, slot), &w);
         if (lost(&w, r)) return TS_WORD_NOT;
     }
+    c->n_free = w.n_free;
     c->n_before += w.busy;
     if (again_and_again(c, c->n_before)) r->early = true;
     return TS_WORD_CAME;
@@ -72,6 +94,7 @@ void ts_gpu_fetch(ts_cage *c, int slot, ts_call *r)
     if (lost(&w, r)) return;
     c->n_after += w.busy;
     r->flaw = w.flaw;
+    if (takes_too_much(c, &w, r->text, sizeof r->text)) r->end = TS_END_MEMORY;
     r->late = again_and_again(c, c->n_after);
     if (r->early || r->late)
         snprintf(r->text, sizeof r->text, "work ran on the device %s the call, in %d of %d calls",

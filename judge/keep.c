@@ -336,12 +336,16 @@ _Noreturn void ts_keep(const ts_keeper *k, size_t n_workspace, int orders, int t
     rehearse(k, n_workspace);
     give_all(k, to);
     close(to);
-    said->word = (ts_kept_word) { .ok = true };
+    size_t n_free, all;
+    must(d->memory_info(&n_free, &all), "device memory");
+    said->word = (ts_kept_word) { .ok = true, .n_free = n_free };
     while (write(orders, "k", 1) == 1 && read(orders, &o, sizeof o) == (ssize_t)sizeof o) {
         *said = (ts_reply_kept) { .buf = -1 };
         if (o.verb == TS_KEEP_LAY) lay(k, &o, &said->word);
         else if (o.verb == TS_KEEP_PROBE) probe();
         else fetch(k, &o, &said->word);
+        size_t all;
+        must(d->memory_info(&said->word.n_free, &all), "device memory");
         said->word.ok = true;
     }
     _exit(0);

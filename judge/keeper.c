@@ -45,9 +45,10 @@ ts_keeper *ts_keeper_start(const ts_arena *const *slots, int n, size_t n_workspa
     return k;
 }
 
-bool ts_keeper_ready(ts_keeper *k, char *why, size_t n)
+bool ts_keeper_ready(ts_keeper *k, size_t *n_free, char *why, size_t n)
 {
     const bool came = listen_to(k);
+    *n_free = k->last->word.n_free;
     if (!came) snprintf(why, n, "%s", k->last->word.text);
     return came;
 }

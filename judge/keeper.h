@@ -20,8 +20,9 @@ typedef struct ts_keeper ts_keeper;
  * one line in why, where there is no device.
  */
 ts_keeper *ts_keeper_start(const ts_arena *const *slots, int n, size_t n_workspace, int give);
-/* Waits until all is sent; false, and one line in why, if it could not be made. */
-bool ts_keeper_ready(ts_keeper *k, char *why, size_t n);
+/* Waits until all is sent; false, and one line in why, if it could not be made. Gives the bytes of
+ * the device that were free then. */
+bool ts_keeper_ready(ts_keeper *k, size_t *n_free, char *why, size_t n);
 void ts_keeper_stop(ts_keeper **k);
 
 typedef struct ts_kept_word {
@@ -29,6 +30,7 @@ typedef struct ts_kept_word {
     bool    busy;     /* another process was on the device meanwhile */
     ts_flaw flaw;     /* a band or an input was touched */
     double  shown_ns; /* how long the inputs had been there */
+    size_t  n_free;   /* bytes of the device that nobody has */
     char    text[160];
 } ts_kept_word;
 

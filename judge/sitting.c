@@ -250,7 +250,8 @@ static void take_turns(sitting *s, ts_cage **cage, int k)
         ts_contender *e = s->e[order[i]];
         if (!e->timed || !cage[order[i]] || !takes(s, e, k)) continue;
         e->timed = timed_call(s, e, cage[order[i]], k, &r);
-        if (instance < 0) continue;
+        if (!e->timed) ts_cage_stop(&cage[order[i]]); /* it may hold what others need */
+        if (!e->timed || instance < 0) continue;
         e->ns[s->w][instance] = r.ns;
         s->free_ns[order[i]][instance] = r.free_ns;
     }
