@@ -85,7 +85,7 @@
     M(T_PAST_50, "temperature_clamped_past_50", VALUE, NULL, NULL) \
     M(T_PAST_1E6, "temperature_clamped_past_1e6", VALUE, NULL, NULL) \
     M(T_LEAST, "temperature_no_less_than_1e_6", VALUE, NULL, NULL) \
-    M(T_PAST_1E20, "temperature_clamped_past_1e20", VALUE, "mod1024x8", NULL) \
+    M(T_PAST_1E20, "temperature_clamped_past_1e20", VALUE, NULL, NULL) \
     M(LSE_BASE_2, "lse_base_2", VALUE, NULL, NULL) \
     M(LSE_NO_MAX, "lse_without_max", VALUE, NULL, NULL) \
     M(LSE_NO_LOG, "lse_is_the_sum", VALUE, NULL, NULL) \
