@@ -5,7 +5,7 @@
 #include "cover.h"
 #include "tree_verify_inside.h"
 
-enum { HASH = TS_TOY_HASH, ROPE = TS_TOY_ROPE, TABLE = TS_TOY_TABLE, ROWS = TS_TOY_ROWS };
+enum { HASH = TS_TOY_HASH, ROPE = TS_TOY_ROPE, TABLE = TS_TOY_TABLE, NOISE = TS_TOY_NOISE };
 enum { CHECK = TS_USE_CHECK, TIME = TS_USE_TIME, JUDGE = TS_USE_JUDGE };
 
 /* nodes, vocab, prompt, max_new, cycles, temperature, model */
@@ -82,12 +82,12 @@ static const ts_case some[] = {
     /* a draw of nothing, and tokens before the first that can be */
     { CHECK, TS_F32, { 9, 12, 2, 4, 2, 100, TABLE }, "zero_u" },
     { CHECK, TS_F32, { 5, 97, 3, 3, 1, 30, TABLE }, "zero_u" },
-    { JUDGE, TS_F32, { 16, 32000, 128, 8, 1, 0, ROWS }, "normal" },
-    { JUDGE, TS_F32, { 32, 32000, 512, 8, 1, 0, ROWS }, "normal" },
-    { JUDGE, TS_F32, { 4, 32000, 64, 8, 1, 0, ROWS }, "normal" },
-    { TIME, TS_F32, { 16, 32000, 128, 16, 1, 0, ROWS }, "normal" },
-    { TIME, TS_F32, { 64, 128256, 1024, 64, 1, 0, ROWS }, "normal" },
-    { TIME, TS_F32, { 256, 151936, 4096, 64, 1, 0, ROWS }, "normal" },
+    { JUDGE, TS_F32, { 16, 32000, 128, 8, 1, 0, NOISE }, "normal" },
+    { JUDGE, TS_F32, { 32, 32000, 512, 8, 1, 0, NOISE }, "normal" },
+    { JUDGE, TS_F32, { 4, 32000, 64, 8, 1, 0, NOISE }, "normal" },
+    { TIME, TS_F32, { 16, 32000, 128, 16, 1, 0, NOISE }, "normal" },
+    { TIME, TS_F32, { 64, 128256, 1024, 64, 1, 0, NOISE }, "normal" },
+    { TIME, TS_F32, { 256, 151936, 4096, 64, 1, 0, NOISE }, "normal" },
     { 0, TS_F32, { 0 }, NULL },
 };
 
