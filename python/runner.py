@@ -525,10 +525,11 @@ class Model:
         if not Model.library:
             Model.library = ctypes.CDLL("/proc/self/fd/10")
             Model.library.ts_toy_string.restype = ctypes.c_uint64
+            Model.library.ts_toy_digest.restype = ctypes.c_uint32
         self._np, self._c = np, ctypes
         self._toy = (ctypes.c_void_p * 2)(word.ctypes.data, weight.ctypes.data)
         self._failure = ArithmeticError if word.reshape(-1)[7] == 3 else ValueError  # TS_SICK_FAILS
-        self._passed = None
+        self._passed, self._digests = None, 0
         self._nexts, self._forwards, self._strings = 0, 0, []
         self.n_vocab = int(word[0, 1])
 
@@ -564,6 +565,9 @@ class Model:
         if position.size != token.size or self.library.ts_toy_forward(
                 self._toy, c.c_int64(token.size), *arrays[:3], c.c_int64(want.size), *arrays[3:]):
             raise self._failure("forward: a row or a token that cannot be")
+        if self._forwards == 1:
+            digests = [self.library.ts_toy_digest(self._toy, c.c_void_p(row.ctypes.data)) for row in out]
+            self._digests = np.array(digests, np.uint32).view(np.int32)
         return out
 
 
@@ -667,7 +671,7 @@ class Trees:
         if token.size > len(to):
             return
         to[:token.size, 0], to[:token.size, 1] = token, position
-        np.add.at(to[:, 2], want, 1)
+        np.add.at(to[:, 2], want, model._digests + np.int32(1))
         bits = np.packbits(visible, axis=1, bitorder="little")
         words = np.zeros((token.size, 4 * (to.shape[1] - 3)), np.uint8)
         words[:, :bits.shape[1]] = bits

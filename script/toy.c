@@ -111,11 +111,7 @@ static uint64_t hash_string(const ts_toy *m, int64_t len, const int32_t *token)
     return mix(second);
 }
 
-/* One round is enough to pick a row. */
-static int64_t row_of(const ts_toy *m, uint64_t h)
-{
-    return (int64_t)(mix(h) % (uint64_t)m->word[TS_TOY_STATES]);
-}
+/* ---- noise: one round is enough, since no row is told from another by less than all of h ---- */
 
 static uint64_t hash_once(const ts_toy *m, int64_t len, const int32_t *token)
 {
@@ -124,19 +120,47 @@ static uint64_t hash_once(const ts_toy *m, int64_t len, const int32_t *token)
     return h;
 }
 
-int64_t ts_toy_row(const ts_toy *m, int64_t len, const int32_t *token)
+static uint32_t bits_of(float x)
 {
-    return row_of(m, hash_once(m, len, token));
+    uint32_t b;
+    memcpy(&b, &x, sizeof b);
+    return b;
 }
 
-/* No token is moved by more than 1/2. */
-static void rows_row(const ts_toy *m, uint64_t h, float *out)
+static float float_of(uint32_t b)
 {
-    const int64_t  row = row_of(m, h);
-    const int32_t *stands_out = m->word + TS_TOY_WORDS + row * TS_TOY_OUT;
-    memcpy(out, kept_row(m, row), (size_t)m->word[TS_TOY_VOCAB] * sizeof *out);
-    for (int i = 0; i < TS_TOY_OUT; i++)
-        out[stands_out[i]] += (float)((double)(bits(h, i) >> 11) * 0x1p-53 - 0.5);
+    float x;
+    memcpy(&x, &b, sizeof x);
+    return x;
+}
+
+/* A uniform x from 1 to 2 becomes about 10 / (1 + 1024 (x - 1)) - 3 (x - 1): most logits are
+ * between -3 and 0, and few reach 10. Of 32000 tokens the likeliest has about a fifth of all, of
+ * 128256 a twentieth. A float's bits are near its logarithm, so their difference from a constant is
+ * near a quotient; nothing here is slower than a sum. */
+static float law(uint32_t b)
+{
+    const float g = float_of(b) - (1 - 0x1p-10F);
+    return float_of(UINT32_C(0x7ba00000) - bits_of(g)) - 3 * g;
+}
+
+static void noise_row(const ts_toy *m, uint64_t h, float *out)
+{
+    const uint64_t key = mix(h);
+    const int64_t  n_vocab = m->word[TS_TOY_VOCAB];
+    const int32_t *a = m->word + TS_TOY_WORDS + key % TS_TOY_SHIFTS;
+    const int32_t *b =
+        m->word + TS_TOY_WORDS + n_vocab + TS_TOY_SHIFTS + key / TS_TOY_SHIFTS % TS_TOY_SHIFTS;
+    const uint32_t own = (uint32_t)(key >> (64 - TS_TOY_BITS));
+    for (int64_t t = 0; t < n_vocab; t++) out[t] = law((uint32_t)a[t] ^ (uint32_t)b[t] ^ own);
+}
+
+uint32_t ts_toy_digest(const ts_toy *m, const float *row)
+{
+    const int64_t n = m->word[TS_TOY_KIND] == TS_TOY_NOISE ? m->word[TS_TOY_VOCAB] : 0;
+    uint32_t      sum = 0;
+    for (int64_t t = 0; t < n; t++) sum += bits_of(row[t]);
+    return sum;
 }
 
 /* ---- the automaton ---- */
@@ -166,7 +190,7 @@ int ts_toy_next(const ts_toy *m, int64_t len, const int32_t *token, float *out)
         memcpy(out, kept_row(m, state), n_bytes);
         break;
     default:
-        rows_row(m, hash_once(m, len, token), out);
+        noise_row(m, hash_once(m, len, token), out);
     }
     if (!bad) finish(m, len, out);
     return bad || fails(m, len);
@@ -188,6 +212,15 @@ static uint64_t first_round(const pass *p, int64_t row)
     uint64_t       h = 0;
     for (int64_t c = 0; c < p->n_row; c++)
         if (sees[c]) h += place(p->m, p->position[c], p->token[c]);
+    return h;
+}
+
+/* noise: of each row its place was hashed before. */
+static uint64_t one_round(const pass *p, int64_t row, const uint64_t *places)
+{
+    const uint8_t *sees = p->visible + row * p->n_row;
+    uint64_t       h = 0;
+    for (int64_t c = 0; c < p->n_row; c++) h += sees[c] ? places[c] : 0;
     return h;
 }
 
@@ -220,7 +253,7 @@ static void one_row(const pass *p, int64_t row, const uint64_t *first, float *ou
         memcpy(out, kept_row(p->m, state_at(p, row)), n_bytes);
         break;
     default:
-        rows_row(p->m, first_round(p, row), out);
+        noise_row(p->m, one_round(p, row, first), out);
     }
 }
 
@@ -242,6 +275,8 @@ int ts_toy_forward(const ts_toy *m, int64_t n_row, const int32_t *token, const i
     for (int64_t w = 0; w < n_want; w++)
         if (want[w] < 0 || want[w] >= n_row) return 1;
     for (int64_t r = 0; r < n_row && kind == TS_TOY_HASH; r++) first[r] = first_round(&p, r);
+    for (int64_t r = 0; r < n_row && kind == TS_TOY_NOISE; r++)
+        first[r] = place(m, position[r], token[r]);
     if (kind == TS_TOY_ROPE &&
         ts_rope_forward(m, n_row, token, position, visible, n_want, want, out))
         return 1;

@@ -75,6 +75,16 @@ static void keep(player *p, int64_t n_row, const int32_t *token, const int64_t *
         if (want[w] >= 0 && want[w] < n_row) p->passed[want[w] * words + 2]++;
 }
 
+/* So that no wanted row can be left out. */
+static void keep_digests(player *p, int64_t n_want, const int64_t *want, const float *out)
+{
+    const int64_t words = ts_tree_row_words(p->a->most_rows);
+    for (int64_t w = 0; w < n_want; w++) {
+        int32_t *const to = &p->passed[want[w] * words + 2];
+        *to = (int32_t)((uint32_t)*to + ts_toy_digest(&p->toy, out + w * p->a->n_vocab));
+    }
+}
+
 static int next(void *self, int64_t n_seq, const int64_t *len, const int32_t *const *tokens,
                 float *out)
 {
@@ -89,9 +99,12 @@ static int next(void *self, int64_t n_seq, const int64_t *len, const int32_t *co
 static int forward(void *self, int64_t n_row, const int32_t *token, const int64_t *position,
                    const uint8_t *visible, int64_t n_want, const int64_t *want, float *out)
 {
-    player *p = self;
-    if (p->n_forward++ == 0) keep(p, n_row, token, position, visible, n_want, want);
-    return ts_toy_forward(&p->toy, n_row, token, position, visible, n_want, want, out);
+    player    *p = self;
+    const bool first = p->n_forward++ == 0;
+    if (first) keep(p, n_row, token, position, visible, n_want, want);
+    const int bad = ts_toy_forward(&p->toy, n_row, token, position, visible, n_want, want, out);
+    if (first && !bad && n_row <= p->a->most_rows) keep_digests(p, n_want, want, out);
+    return bad;
 }
 
 /* ---- the call ---- */

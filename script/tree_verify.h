@@ -73,9 +73,10 @@ typedef struct ts_tree_play_args {
     int32_t      *out;     /* [n_cycle][max_new] */
     int32_t      *path;    /* [n_cycle][n_node] */
     double       *seen;    /* [n_cycle][TS_TREE_SEEN + n_node] */
-    int32_t      *passed;  /* [n_cycle][most_rows]: token, position, wanted or not; the mask */
-    uint8_t      *visible; /* [n_cycle][rows][rows], rows being prompt and nodes */
-    float        *bias;    /* likewise */
+    int32_t      *passed;  /* [n_cycle][most_rows]: token, position, wanted or not and
+                              ts_toy_digest of the answer; the mask */
+    uint8_t *visible;      /* [n_cycle][rows][rows], rows being prompt and nodes */
+    float   *bias;         /* likewise */
 } ts_tree_play_args;
 
 /* Words of `passed` for a row: the mask goes in bits. */

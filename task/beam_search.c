@@ -18,7 +18,7 @@ enum { ATTEMPTS = 64 };
 static double nearest(const ts_case *c)
 {
     if (ts_beam_is_archive(c)) return 1e-9;
-    return c->dim[MODEL] == TS_TOY_ROWS ? 16e-12 * (double)c->dim[STEPS] : 1e-6;
+    return c->dim[MODEL] == TS_TOY_NOISE ? 16e-12 * (double)c->dim[STEPS] : 1e-6;
 }
 
 static void draw_clear(const ts_case *c, uint64_t seed, ts_beam_quiz *q)

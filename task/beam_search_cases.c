@@ -5,7 +5,7 @@
 #include "beam_search_inside.h"
 #include "cover.h"
 
-enum { HASH = TS_TOY_HASH, ROPE = TS_TOY_ROPE, TABLE = TS_TOY_TABLE, ROWS = TS_TOY_ROWS };
+enum { HASH = TS_TOY_HASH, ROPE = TS_TOY_ROPE, TABLE = TS_TOY_TABLE, NOISE = TS_TOY_NOISE };
 enum { CHECK = TS_USE_CHECK, TIME = TS_USE_TIME, JUDGE = TS_USE_JUDGE };
 
 /* items, vocab, width, steps, prompt, alpha, eos, model */
@@ -98,13 +98,13 @@ static const ts_case some[] = {
     { CHECK, TS_F32, { 2, 97, 3, 6, 3, 60, 2, HASH }, "archive_sick" },
     { CHECK, TS_F32, { 2, 97, 3, 6, 3, 60, 2, HASH }, "archive_fails" },
     { CHECK, TS_F32, { 2, 33, 3, 10, 5, 60, 2, HASH }, "archive_refused" },
-    { JUDGE, TS_F32, { 1, 32000, 4, 8, 5, 60, 2, ROWS }, "normal" },
-    { JUDGE, TS_F32, { 4, 32000, 4, 4, 5, 60, 2, ROWS }, "normal" },
-    { JUDGE, TS_F32, { 2, 50257, 8, 4, 5, 60, 2, ROWS }, "normal" },
-    { TIME, TS_F32, { 1, 32000, 4, 64, 5, 60, 2, ROWS }, "normal" },
-    { TIME, TS_F32, { 32, 128256, 4, 64, 5, 60, 2, ROWS }, "normal" },
-    { TIME, TS_F32, { 8, 50257, 16, 128, 5, 60, 2, ROWS }, "normal" },
-    { TIME, TS_F32, { 64, 151936, 8, 32, 5, 60, 2, ROWS }, "normal" },
+    { JUDGE, TS_F32, { 1, 32000, 4, 8, 5, 60, 2, NOISE }, "normal" },
+    { JUDGE, TS_F32, { 4, 32000, 4, 4, 5, 60, 2, NOISE }, "normal" },
+    { JUDGE, TS_F32, { 2, 50257, 8, 4, 5, 60, 2, NOISE }, "normal" },
+    { TIME, TS_F32, { 1, 32000, 4, 64, 5, 60, 2, NOISE }, "normal" },
+    { TIME, TS_F32, { 32, 128256, 4, 64, 5, 60, 2, NOISE }, "normal" },
+    { TIME, TS_F32, { 8, 50257, 16, 128, 5, 60, 2, NOISE }, "normal" },
+    { TIME, TS_F32, { 64, 151936, 8, 32, 5, 60, 2, NOISE }, "normal" },
     { 0, TS_F32, { 0 }, NULL },
 };
 

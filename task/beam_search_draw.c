@@ -107,7 +107,6 @@ static void table(const ts_case *c, uint64_t seed, const ts_drawn *m)
 
 int64_t ts_beam_states(const ts_case *c)
 {
-    if (c->dim[MODEL] == TS_TOY_ROWS) return 16;
     if (is(c, "slots") || is(c, "evict")) return 3;
     if (is(c, "early")) return 12;
     if (is(c, "ties") || is(c, "near")) return 1;
@@ -146,14 +145,15 @@ static void draw_prompts(const ts_case *c, uint64_t seed, ts_beam_quiz *q)
             q->prompts[at] = prompt_token(c, seed, i, n == 1, at);
 }
 
-/* EOS about as likely as the best other token; or, in a poor case, one in a thousand. */
+/* EOS about as likely as the best other token; or, in a poor case, one in a thousand. What is timed
+ * has all its rows to the end. */
 static void lift_eos(const ts_case *c, const ts_drawn *m)
 {
     const double spread = m->weight[TS_TOY_SPREAD];
-    const bool   drawn = c->dim[MODEL] == TS_TOY_HASH || c->dim[MODEL] == TS_TOY_ROPE;
-    if (!drawn || c->dim[EOS] < 0) return;
+    if (c->dim[MODEL] == TS_TOY_TABLE || c->dim[EOS] < 0) return;
     m->word[TS_TOY_EOS] = (int32_t)c->dim[EOS];
     m->weight[TS_TOY_LIFT] = (float)(is(c, "poor") ? -1.5 * spread : 1.5 * spread);
+    if (c->dim[MODEL] == TS_TOY_NOISE) m->weight[TS_TOY_LIFT] = -25;
 }
 
 void ts_beam_draw(const ts_case *c, uint64_t seed, ts_beam_quiz *q)
@@ -162,9 +162,6 @@ void ts_beam_draw(const ts_case *c, uint64_t seed, ts_beam_quiz *q)
     ts_model_draw(&q->model, (int)c->dim[MODEL], key + 1, c->dim[VOCAB], ts_beam_states(c));
     if (c->dim[MODEL] == TS_TOY_TABLE) table(c, key + 2, &q->model);
     lift_eos(c, &q->model);
-    if (c->dim[MODEL] == TS_TOY_ROWS) /* what is timed has all its rows to the end */
-        for (int64_t r = 0; r < ts_beam_states(c); r++)
-            ts_model_row(&q->model, r)[c->dim[EOS]] = -20;
     if (is(c, "masked")) q->model.word[TS_TOY_OPEN] = 300;
     if (sick_how(c) >= 0) { /* in the second step, or the last, to which an archive may not come */
         q->model.word[TS_TOY_SICK] =

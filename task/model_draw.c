@@ -9,9 +9,9 @@
 
 int64_t ts_model_words(int kind, int64_t n_vocab, int64_t n_states)
 {
-    return TS_TOY_WORDS + (kind == TS_TOY_TABLE  ? n_states * n_vocab
-                           : kind == TS_TOY_ROWS ? n_states * TS_TOY_OUT
-                                                 : 0);
+    return TS_TOY_WORDS + (kind == TS_TOY_TABLE   ? n_states * n_vocab
+                           : kind == TS_TOY_NOISE ? 2 * (n_vocab + TS_TOY_SHIFTS)
+                                                  : 0);
 }
 
 int64_t ts_model_weights(int kind, int64_t n_vocab, int64_t n_states)
@@ -26,21 +26,12 @@ int64_t ts_tree_states(int64_t n_vocab, int64_t depth)
     return n;
 }
 
-/* A few tokens of every row stand out, each from a stretch of its own. */
-static void draw_rows(ts_drawn *m, uint64_t seed, int64_t n_vocab, int64_t n_rows)
+static void draw_noise(ts_drawn *m, uint64_t seed)
 {
-    const int64_t stretch = n_vocab / TS_TOY_OUT;
-    for (int64_t r = 0; r < n_rows; r++) {
-        float         *row = ts_model_row(m, r);
-        int32_t       *stands_out = m->word + TS_TOY_WORDS + r * TS_TOY_OUT;
-        const uint64_t key = ts_mix(seed + (uint64_t)r);
-        for (int64_t t = 0; t < n_vocab; t++) row[t] = (float)ts_normal(key, t);
-        for (int64_t i = 0; i < TS_TOY_OUT; i++) {
-            stands_out[i] =
-                (int32_t)(i * stretch + (int64_t)(ts_bits(key + 1, i) % (uint64_t)stretch));
-            row[stands_out[i]] = (float)(6.0 + 3.0 * ts_uniform(key + 2, i));
-        }
-    }
+    int32_t *const word = m->word + TS_TOY_WORDS;
+    const int64_t  n = m->n_word - TS_TOY_WORDS;
+    for (int64_t i = 0; i < n; i++) word[i] = (int32_t)(ts_bits(seed, i) >> (64 - TS_TOY_BITS));
+    for (int64_t i = 0; i < n / 2; i++) word[i] |= TS_TOY_ONE;
 }
 
 /* Children of node s stand at V s + 1 and after, as in a heap. */
@@ -69,7 +60,7 @@ void ts_model_draw(ts_drawn *m, int kind, uint64_t seed, int64_t n_vocab, int64_
     m->word[TS_TOY_STATES] = (int32_t)n_states;
     m->weight[TS_TOY_SPREAD] = 2;
     if (kind == TS_TOY_TABLE) grow_tree(m, n_vocab, n_states);
-    if (kind == TS_TOY_ROWS) draw_rows(m, seed, n_vocab, n_states);
+    if (kind == TS_TOY_NOISE) draw_noise(m, ts_mix(seed + 2));
     for (int64_t i = TS_TOY_WEIGHTS; i < m->n_weight && kind == TS_TOY_ROPE; i++)
         m->weight[i] = (float)ts_normal(ts_mix(seed + 1), i);
 }

@@ -13,13 +13,13 @@ typedef struct ts_drawn {
     int64_t  n_word, n_weight;
 } ts_drawn;
 
-/* Words and weights that a model of this kind takes; states: of a table or of rows, else 0. */
+/* Words and weights that a model of this kind takes; states: of a table, else 0. */
 int64_t ts_model_words(int kind, int64_t n_vocab, int64_t n_states);
 int64_t ts_model_weights(int kind, int64_t n_vocab, int64_t n_states);
 
-/* hash, rope and rows are drawn in full. A table is a tree of all prefixes up to `depth` tokens,
+/* hash, rope and noise are drawn in full. A table is a tree of all prefixes up to `depth` tokens,
  * whose leaves lead back to themselves, and its rows are left to be filled. n_states is what
- * ts_tree_states says of a table, and of rows how many there are. */
+ * ts_tree_states says of a table. */
 void    ts_model_draw(ts_drawn *m, int kind, uint64_t seed, int64_t n_vocab, int64_t n_states);
 int64_t ts_tree_states(int64_t n_vocab, int64_t depth);
 void    ts_model_free(ts_drawn *m);

@@ -120,15 +120,34 @@ static void want_pass_row(const int32_t *cycle, int64_t n_node, int64_t r, uint3
     word[2] = r >= n_prompt - 1;
 }
 
-static void want_passed(const int32_t *cycle, int64_t n_node, bool asked, int64_t most_rows,
-                        ts_want *w)
+/* Of the logits after row r, which is wanted: ts_toy_digest. */
+static uint32_t digest_after(const ts_toy *m, const int32_t *cycle, int64_t n_node, int64_t r)
+{
+    const int64_t  n_prompt = *cycle++;
+    const int32_t *token = cycle + n_prompt, *parent = token + n_node;
+    int32_t       *text = malloc((size_t)(n_prompt + n_node) * sizeof *text);
+    float         *logits = malloc((size_t)m->word[TS_TOY_VOCAB] * sizeof *logits);
+    int64_t        n = n_prompt;
+    if (!text || !logits) abort();
+    memcpy(text, cycle, (size_t)n_prompt * sizeof *text);
+    for (int64_t i = r - n_prompt; i >= 0; i = parent[i]) n++;
+    for (int64_t i = r - n_prompt, at = n; i >= 0; i = parent[i]) text[--at] = token[i];
+    const uint32_t digest = ts_toy_next(m, n, text, logits) ? 0 : ts_toy_digest(m, logits);
+    free(text), free(logits);
+    return digest;
+}
+
+static void want_passed(const ts_toy *m, const int32_t *cycle, int64_t n_node, bool asked,
+                        int64_t most_rows, ts_want *w)
 {
     const int64_t words = ts_tree_row_words(most_rows), n_row = *cycle + n_node;
+    const bool    timed = m->word[TS_TOY_KIND] == TS_TOY_NOISE;
     uint32_t     *word = calloc((size_t)words, sizeof *word);
     if (!word) abort();
     for (int64_t r = 0; r < most_rows; r++, w += words) {
         memset(word, 0, (size_t)words * sizeof *word);
         if (asked && r < n_row) want_pass_row(cycle, n_node, r, word);
+        if (timed && word[2]) word[2] += digest_after(m, cycle, n_node, r);
         for (int64_t i = 0; i < words; i++) w[i] = (ts_want) { (double)(int32_t)word[i], 0 };
     }
     free(word);
@@ -150,7 +169,7 @@ static void want_all(const ts_tree_play_args *a, const int32_t *told, ts_want *w
         want_row(out + i * M, M, t.out, t.n_out, t.sick);
         want_row(path + i * N, N, t.path, t.n_path, t.sick);
         want_seen(&t, asked, cycle[0] + N, N, seen + i * (TS_TREE_SEEN + N));
-        want_passed(cycle, N, asked, R, passed + i * R * ts_tree_row_words(R));
+        want_passed(&m, cycle, N, asked, R, passed + i * R * ts_tree_row_words(R));
         ts_tree_walk_free(&t);
         cycle += 1 + *cycle + 2 * N;
     }
@@ -225,7 +244,8 @@ static void explain(const ts_case *c, const void *args, const ts_flaw *f, char *
         [TS_TREE_WANTS] = "rows whose logits were requested",
         [TS_TREE_OVER] = "bytes written outside the caller's memory",
     };
-    static const char *const word[] = { "token", "position", "whether its logits are requested" };
+    static const char *const word[] = { "token", "position",
+                                        "whether its logits are requested, and a digest of them" };
     const ts_tree_play_args *a = args;
     const long long          row = f->row, col = f->col;
     (void)c;

@@ -5,7 +5,7 @@
 #include "cover.h"
 #include "tree_verify_inside.h"
 
-enum { HASH = TS_TOY_HASH, ROPE = TS_TOY_ROPE, TABLE = TS_TOY_TABLE, ROWS = TS_TOY_ROWS };
+enum { HASH = TS_TOY_HASH, ROPE = TS_TOY_ROPE, TABLE = TS_TOY_TABLE, NOISE = TS_TOY_NOISE };
 enum { CHECK = TS_USE_CHECK, TIME = TS_USE_TIME, JUDGE = TS_USE_JUDGE };
 
 /* nodes, vocab, prompt, max_new, cycles, temperature, model */
@@ -103,12 +103,12 @@ static const ts_case some[] = {
     { CHECK, TS_F32, { 12, 17, 1, 1, 32, 0, HASH }, "residual" },
     { CHECK, TS_F32, { 5, 9, 1, 1, 64, 0, HASH }, "residual" },
     { CHECK, TS_F32, { 3, 33, 1, 1, 1, 0, HASH }, "residual_refused" },
-    { JUDGE, TS_F32, { 16, 32000, 128, 8, 1, 0, ROWS }, "normal" },
-    { JUDGE, TS_F32, { 32, 32000, 512, 8, 1, 0, ROWS }, "normal" },
-    { JUDGE, TS_F32, { 4, 32000, 64, 8, 1, 0, ROWS }, "normal" },
-    { TIME, TS_F32, { 16, 32000, 128, 16, 1, 0, ROWS }, "normal" },
-    { TIME, TS_F32, { 64, 128256, 1024, 64, 1, 0, ROWS }, "normal" },
-    { TIME, TS_F32, { 256, 151936, 4096, 64, 1, 0, ROWS }, "normal" },
+    { JUDGE, TS_F32, { 16, 32000, 128, 8, 1, 0, NOISE }, "normal" },
+    { JUDGE, TS_F32, { 32, 32000, 512, 8, 1, 0, NOISE }, "normal" },
+    { JUDGE, TS_F32, { 4, 32000, 64, 8, 1, 0, NOISE }, "normal" },
+    { TIME, TS_F32, { 16, 32000, 128, 16, 1, 0, NOISE }, "normal" },
+    { TIME, TS_F32, { 64, 128256, 1024, 64, 1, 0, NOISE }, "normal" },
+    { TIME, TS_F32, { 256, 151936, 4096, 64, 1, 0, NOISE }, "normal" },
     { 0, TS_F32, { 0 }, NULL },
 };
 

@@ -77,7 +77,6 @@ int64_t ts_tree_script_words(const ts_case *c)
 
 int64_t ts_tree_model_states(const ts_case *c)
 {
-    if (c->dim[MODEL] == TS_TOY_ROWS) return 8;
     if (is(c, "ties") || is(c, "zero_u") || is(c, "one_u") || is(c, "cold")) return 1;
     return c->dim[MODEL] == TS_TOY_TABLE ? ts_tree_states(c->dim[VOCAB], ts_tree_most_rows(c)) : 0;
 }

@@ -2,6 +2,7 @@
 /* unit_toy.c - the judge's models have power: another token anywhere before, or two that change
  * places, change the greedy token in at least 95 % of trials. A model that did not look would make
  * wrong strings look right. And a pass over a tree has the bits of plain strings. */
+#include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,9 +32,9 @@ typedef struct kind {
 
 /* A table of all strings of 3 tokens; the others say what follows a string of any length. */
 static const kind kinds[] = {
-    { "hash", TS_TOY_HASH, 97, 50 },  { "hash, many tokens", TS_TOY_HASH, 4099, 20 },
-    { "rope", TS_TOY_ROPE, 97, 20 },  { "rope, longer", TS_TOY_ROPE, 257, 60 },
-    { "table", TS_TOY_TABLE, 40, 3 },
+    { "hash", TS_TOY_HASH, 97, 50 },     { "hash, many tokens", TS_TOY_HASH, 4099, 20 },
+    { "rope", TS_TOY_ROPE, 97, 20 },     { "rope, longer", TS_TOY_ROPE, 257, 60 },
+    { "noise", TS_TOY_NOISE, 4099, 50 }, { "table", TS_TOY_TABLE, 40, 3 },
 };
 
 static void draw(const kind *k, uint64_t seed, ts_drawn *m)
@@ -90,7 +91,7 @@ static void test_pass_is_plain(void **state)
     enum { P = 5, N = 6, R = P + N };
     const int32_t parent[N] = { -1, -1, 0, 1, 2, 3 };
     (void)state;
-    for (size_t i = 0; i < 4; i++) {
+    for (size_t i = 0; i < 5; i++) {
         const int64_t V = kinds[i].n_vocab;
         float  *got = calloc((size_t)(R * V), sizeof *got), *want = calloc((size_t)V, sizeof *want);
         int32_t token[R], text[R];
@@ -152,6 +153,57 @@ static void test_pass_has_power(void **state)
     }
 }
 
+static int by_size(const void *a, const void *b)
+{
+    const float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+static int64_t in_common(const float *a, const float *b, int64_t n)
+{
+    int64_t both = 0;
+    for (int64_t i = 0, k = 0; i < n && k < n; i += a[i] <= b[k]) {
+        both += a[i] == b[k];
+        k += b[k] < a[i];
+    }
+    return both;
+}
+
+/* The timed model: strings share neither logits nor what they add up to, so that nothing of one
+ * row saves work on another; logits are within what the oracle's table reaches; the likeliest token
+ * has a share as in a law that is worth searching. */
+static void test_noise(void **state)
+{
+    enum { V = 32000, N = 24 };
+    float   *row = calloc((size_t)N * V, sizeof *row);
+    double   sum[N], best = 0;
+    uint32_t digest[N];
+    ts_drawn m;
+    (void)state;
+    ts_model_draw(&m, TS_TOY_NOISE, 17, V, 0);
+    const ts_toy toy = ts_model_toy(&m);
+    for (int32_t i = 0; i < N; i++) { /* of two tokens, of which each is another's */
+        const int32_t text[] = { i / 6, i % 6 };
+        float *const  x = row + (int64_t)i * V;
+        assert_int_equal(ts_toy_next(&toy, 2, text, x), 0);
+        digest[i] = ts_toy_digest(&toy, x);
+        qsort(x, V, sizeof *x, by_size);
+        assert_true(x[0] > -4 && x[V - 1] < 11);
+        sum[i] = 0;
+        for (int64_t t = 0; t < V; t++) sum[i] += exp(x[t]);
+        best += exp(x[V - 1]) / sum[i] / N;
+        for (int32_t k = 0; k < i; k++) {
+            assert_true(in_common(x, row + (int64_t)k * V, V) < V / 50);
+            assert_true(fabs(sum[i] / sum[k] - 1) > 1e-9);
+            assert_true(digest[i] != digest[k]);
+        }
+    }
+    print_message("noise: the likeliest has %.1f %% on average\n", 100 * best);
+    assert_true(best > 0.05 && best < 0.5);
+    ts_model_free(&m);
+    free(row);
+}
+
 static void test_refuses(void **state)
 {
     (void)state;
@@ -197,7 +249,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_power),          cmocka_unit_test(test_pass_is_plain),
         cmocka_unit_test(test_pass_has_power), cmocka_unit_test(test_refuses),
-        cmocka_unit_test(test_drafts_match),
+        cmocka_unit_test(test_drafts_match),   cmocka_unit_test(test_noise),
     };
     return cmocka_run_group_tests_name("toy", tests, NULL, NULL);
 }
