@@ -430,8 +430,8 @@ class Dims:
 class Script:
     """One slot of kv_cache: plays its script on the entrant's class, as script/kv_cache.c does."""
 
-    SIZE, OPEN, APPEND, ATTEND, READ, TRUNCATE, FORK, FREE, STATUS, DESTROY = range(10)
-    ARG, WORKSPACE, CAPACITY, STATE, SHORT, SENSELESS, UNSEEN = 1, 5, 6, 7, 2, 252, -77
+    SIZE, OPEN, APPEND, ATTEND, READ, TRUNCATE, FORK, FREE, STATUS, DESTROY, WRONG = range(11)
+    ARG, WORKSPACE, CAPACITY, STATE, SHORT, MANY, UNSEEN = 1, 5, 6, 7, 2, 4, -77
 
     def __init__(self, np, kinds, cage, make, i):
         self.np, self.make = np, make
@@ -471,7 +471,7 @@ class Script:
     def perform(self, what, which, layer, items, at, begin, how, seen):
         cache, number = self.cache(which), self.number[which]
         seqs, n = [number.get(slot, -1) for slot, _ in items], [count for _, count in items]
-        if how & self.SENSELESS:  # there are no pointers in Python
+        if what == self.WRONG or how & self.MANY:  # there are no pointers in Python
             self.n_out += sum(n) if what == self.ATTEND else 0
             return self.ARG
         heads = Dims(self.cage, self.i).n_kv_head

@@ -2,6 +2,7 @@
 #include "beam_search.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <string.h>
 
 enum { BAND = 64, BAND_BYTE = 0xfe, POISON = 0x80 };
@@ -21,7 +22,7 @@ typedef struct player {
     const ts_beam_play_args *a;
     ts_toy                   toy;
     ts_model                 model;
-    int64_t                  prompt_len[TS_BEAM_ITEMS];
+    int64_t                  prompt_len[TS_BEAM_ITEMS]; /* of a query, or a spoilt call */
     int32_t                  first[2]; /* a prompt that is none */
     int64_t                  n_next, n_forward;
 } player;
@@ -60,44 +61,44 @@ static int forward(void *self, int64_t n_row, const int32_t *token, const int64_
 
 /* ---- the call ---- */
 
-static void spoil(player *p, ts_beam_search_args *b)
+#define AT(member) offsetof(ts_beam_search_args, member)
+static const size_t required[] = { AT(model),    AT(prompts), AT(prompt_len), AT(tokens),  AT(length),
+                                   AT(logprob), AT(score),   AT(finished),   AT(n_found) };
+
+int ts_beam_without(void)
 {
-    const int64_t last = p->a->n_items - 1;
-    void        **output[] = { (void **)&b->tokens, (void **)&b->length,   (void **)&b->logprob,
-                               (void **)&b->score,  (void **)&b->finished, (void **)&b->n_found };
-    if (p->a->how >= TS_BEAM_NO_OUTPUT) *output[p->a->how - TS_BEAM_NO_OUTPUT] = NULL;
-    switch (p->a->how) {
-    case TS_BEAM_NO_MODEL:
-        b->model = NULL;
-        break;
-    case TS_BEAM_NO_NEXT:
-        p->model.next = NULL;
-        break;
-    case TS_BEAM_NO_VOCAB:
-        p->model.n_vocab = 0;
-        break;
-    case TS_BEAM_NO_PROMPTS:
-        b->prompts = NULL;
-        break;
-    case TS_BEAM_NO_LENGTHS:
-        b->prompt_len = NULL;
-        break;
-    case TS_BEAM_EMPTY_PROMPT:
-        p->prompt_len[last] = 0;
-        break;
-    case TS_BEAM_NO_TOKEN: /* two items, each of one token */
-        p->prompt_len[0] = p->prompt_len[1] = 1;
-        p->first[1] = (int32_t)p->a->n_vocab;
-        b->prompts = p->first;
-        b->d.n_items = 2;
-        break;
-    default:
-        break;
-    }
+    return sizeof required / sizeof *required;
 }
 
+/* Two prompts, each of one token; the second is `token`. */
+static void prompt_of(player *p, ts_beam_search_args *b, int32_t token)
+{
+    p->prompt_len[0] = p->prompt_len[1] = 1;
+    b->prompt_len = p->prompt_len;
+    p->first[1] = token;
+    b->prompts = p->first;
+    b->d.n_items = 2;
+}
+
+static void spoil(player *p, ts_beam_search_args *b)
+{
+    const int64_t how = p->a->how;
+    if (how >= TS_BEAM_WITHOUT)
+        memset((char *)b + required[how - TS_BEAM_WITHOUT], 0, sizeof(void *));
+    if (how == TS_BEAM_NO_NEXT) p->model.next = NULL;
+    if (how == TS_BEAM_NO_VOCAB) p->model.n_vocab = 0;
+    if (how == TS_BEAM_MUCH_VOCAB) p->model.n_vocab = (int64_t)1 << 31;
+    if (how == TS_BEAM_EMPTY_PROMPT) {
+        p->prompt_len[p->a->n_items - 1] = 0;
+        b->prompt_len = p->prompt_len;
+    }
+    if (how == TS_BEAM_NO_TOKEN) prompt_of(p, b, (int32_t)p->a->n_vocab);
+    if (how == TS_BEAM_LOW_TOKEN) prompt_of(p, b, -1);
+}
+
+/* Without inputs: a query. */
 static ts_beam_search_args prepare(player *p, const ts_beam_play_args *a, const int32_t *prompts,
-                                   held *h)
+                                   bool inputs, held *h)
 {
     *p = (player) { .a = a, .toy = { a->word, a->weight } };
     p->model = (ts_model) { p, a->n_vocab, next, forward };
@@ -106,7 +107,7 @@ static ts_beam_search_args prepare(player *p, const ts_beam_play_args *a, const 
         .d = a->d,
         .model = &p->model,
         .prompts = prompts,
-        .prompt_len = p->prompt_len,
+        .prompt_len = inputs ? a->lengths : p->prompt_len,
         .tokens = a->tokens,
         .length = h->length,
         .logprob = a->logprob,
@@ -167,7 +168,7 @@ ts_status ts_beam_play(ts_run_fn search, const ts_beam_play_args *a, const ts_ex
     static held   h;
     static player p;
     poison(&h);
-    const ts_beam_search_args b = prepare(&p, a, a->prompts + a->n_items, &h);
+    const ts_beam_search_args b = prepare(&p, a, a->prompts + a->n_items, true, &h);
     const ts_status           s = search(&b, x);
     if (s && s != TS_E_MODEL) {
         if (written(&h) || overstepped(a, &h)) tell(a, &h);
@@ -191,6 +192,6 @@ ts_status ts_beam_play_workspace(ts_workspace_fn query, const ts_beam_play_args 
     static player        p;
     *n_bytes = 0;
     if (!query) return TS_OK;
-    const ts_beam_search_args b = prepare(&p, a, none, &h);
+    const ts_beam_search_args b = prepare(&p, a, none, false, &h);
     return query(&b, x, n_bytes);
 }

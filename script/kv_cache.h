@@ -21,21 +21,14 @@ enum {
     TS_KV_FREE,
     TS_KV_STATUS,
     TS_KV_DESTROY,
+    TS_KV_WRONG, /* function `data` is called wrongly, in way `from`: see ts_kv_wrong_ways */
 };
 
 /* How an operation is done. */
 enum {
     TS_KV_NO_LSE = 1,
     TS_KV_SHORT = 2, /* without the workspace that it must have */
-    /* Of append and attend, with NULL for: */
-    TS_KV_NO_EXEC = 4,
-    TS_KV_NO_LIST = 8,    /* the sequences */
-    TS_KV_NO_COUNTS = 16, /* n_new or n_q */
-    TS_KV_NO_ROWS = 32,   /* k or q */
-    TS_KV_NO_CACHE = 64,
-    TS_KV_MANY = 128, /* n_seq is 2^60, and nothing lies behind the list */
-    TS_KV_SENSELESS = TS_KV_NO_EXEC | TS_KV_NO_LIST | TS_KV_NO_COUNTS | TS_KV_NO_ROWS |
-                      TS_KV_NO_CACHE | TS_KV_MANY,
+    TS_KV_MANY = 4,  /* n_seq is 2^60, and nothing lies behind the list */
 };
 
 /* The script is a row of these, each followed by its n_item items. Sequences have names of the
@@ -90,6 +83,12 @@ typedef struct ts_kv_table {
 
 enum { TS_KV_FUNCTIONS = sizeof(ts_kv_table) / sizeof(void (*)(void)) };
 extern const char *const ts_kv_names[TS_KV_FUNCTIONS + 1]; /* "ts_kv_bytes", ...; NULL ends */
+
+/* Ways to call a function of the table wrongly, each in one respect: without a pointer, and with
+ * numbers that make no sense, all TS_E_ARG; and with numbers that no sequence has, for which some
+ * error is due. The item is a sequence that has a token. */
+int ts_kv_wrong_ways(int function);
+int ts_kv_wrong_sequences(int function); /* of these, the last ones */
 
 /* How bytes are moved where the buffers lie; 0, or an error. NULL: as on the CPU. */
 typedef struct ts_kv_mover {

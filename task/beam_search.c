@@ -9,6 +9,7 @@
 #include "beam_search_inside.h"
 #include "dtype.h"
 #include "rng.h"
+#include "spoil.h"
 
 enum { ATTEMPTS = 64 };
 
@@ -67,6 +68,11 @@ static void setup(const ts_case *c, uint64_t seed, ts_arena *m, void *args)
     const int64_t  n_all = a->n_items + n;
     int32_t *const prompts =
         ts_take(m, &a->prompts, (ts_buf) { "prompts", TS_IN, TS_I32, 1, n_all, n_all });
+    /* In words of 32 bits, since there is no wider dtype. */
+    int32_t *const lengths = ts_take(
+        m, &a->lengths, (ts_buf) { "lengths", TS_IN, TS_I32, 1, 2 * a->n_items, 2 * a->n_items });
+    for (int64_t i = 0; i < a->n_items; i++)
+        memcpy(lengths + 2 * i, &(int64_t) { a->prompt_len[i] }, sizeof(int64_t));
     memcpy(word, q.model.word, (size_t)n_word * sizeof *q.model.word);
     memcpy(weight, q.model.weight, (size_t)n_weight * sizeof *q.model.weight);
     for (int64_t i = 0; i < a->n_items; i++) prompts[i] = a->prompt_len[i];
@@ -216,25 +222,45 @@ static ts_cost cost(const ts_case *c)
     return (ts_cost) { .bytes = rows * V * 4, .flops = rows * V * 3, .reads_only = true };
 }
 
+static bool more(int i, void *args, ts_exec *x, ts_status *must)
+{
+    enum { NUMBERS = 5, FIRST = TS_BEAM_SOUND + 1, ODD = TS_BEAM_WITHOUT - FIRST };
+    static const double alpha[] = { NAN, -1, INFINITY };
+    ts_beam_play_args  *a = args;
+    (void)x;
+    *must = TS_E_ARG;
+    if (i < 3) a->d.alpha = alpha[i];
+    else if (i < NUMBERS) a->d.eos = i == 3 ? -2 : (int32_t)a->n_vocab;
+    else if (i < NUMBERS + ODD) a->how = FIRST + i - NUMBERS;
+    else return false;
+    if (a->how == TS_BEAM_NO_VOCAB || a->how == TS_BEAM_MUCH_VOCAB) *must = TS_E_SHAPE;
+    return true;
+}
+
+#define DIM(member) offsetof(ts_beam_play_args, d.member)
+
+/* n_items, beam_width, max_new_tokens: of the tokens that are found. */
+static const ts_senseless senseless = {
+    .extent = { { DIM(n_items), 0, 0, 0, true, false },
+                { DIM(beam_width), 1, INT32_MAX, 0, false, false },
+                { DIM(max_new_tokens), 0, 0, 0, false, false } },
+    .n_extent = 3,
+    .product = { { { 1, 2, 3 } } },
+    .told = true,
+    .more = more,
+};
+
+/* First without each pointer, in the sound call and in the least. */
 static bool spoil(int i, void *args, ts_exec *x, ts_status *must)
 {
     ts_beam_play_args *a = args;
-    ts_beam_dims      *d = &a->d;
-    (void)x;
-    *must = i < 4 ? TS_E_SHAPE : TS_E_ARG;
-    if (i == 0) d->n_items = -1;
-    else if (i == 1) d->beam_width = 0;
-    else if (i == 2) d->max_new_tokens = -1;
-    else if (i == 3) a->how = TS_BEAM_NO_VOCAB;
-    else if (i == 4) d->alpha = NAN;
-    else if (i == 5) d->alpha = -1;
-    else if (i == 6) d->alpha = INFINITY;
-    else if (i == 7) d->eos = -2;
-    else if (i == 8) d->eos = (int32_t)a->n_vocab;
-    else if (i - 9 + TS_BEAM_NO_MODEL < TS_BEAM_WAYS) a->how = i - 9 + TS_BEAM_NO_MODEL;
-    else return false;
-    if (a->how == TS_BEAM_NO_VOCAB) *must = TS_E_SHAPE;
-    return true;
+    const int          n = 2 * ts_beam_without();
+    *must = TS_E_ARG;
+    if (i < n) a->how = TS_BEAM_WITHOUT + i / 2;
+    if (i < n && i % 2) ts_spoil_shrink(&senseless, args);
+    if (i < n) return true;
+    i -= n;
+    return ts_spoil(&senseless, &i, args, x, must);
 }
 
 static const char SICK[] = "logits without a distribution end the search with TS_E_MODEL";
@@ -244,7 +270,7 @@ static const char *const exports[] = { "ts_beam_search", NULL };
 const ts_task ts_task_beam_search = {
     .name = "beam_search",
     .dim_name = { "items", "vocab", "width", "steps", "prompt", "alpha", "eos", "model" },
-    .buffer = { "word", "weight", "prompts", "tokens", "logprob", "score", "beams", "calls" },
+    .buffer = { "word", "weight", "prompts", "lengths", "tokens", "logprob", "score", "beams", "calls" },
     .exports = exports,
     .args_bytes = sizeof(ts_beam_play_args),
     .cases = ts_beam_search_cases,

@@ -356,7 +356,8 @@ static int64_t op_of(const ts_kv_cache_args *a, const char *what, int64_t row, t
 static void explain(const ts_case *c, const void *args, const ts_flaw *f, char *s, size_t n)
 {
     static const char *const name[] = { "bytes",    "open", "append", "attend", "read",
-                                        "truncate", "fork", "free",   "status", "destroy" };
+                                        "truncate", "fork", "free",   "status", "destroy",
+                                        "wrong" };
     static const char *const usage[TS_KV_SEEN] = { "status",       "",
                                                    "pages",        "free pages",
                                                    "bytes in use", "bytes reserved" };
@@ -364,7 +365,12 @@ static void explain(const ts_case *c, const void *args, const ts_flaw *f, char *
     ts_kv_op                 o;
     (void)c;
     const int64_t i = op_of(a, f->what, f->row, &o);
-    if (i < 0 || o.what < TS_KV_SIZE || o.what > TS_KV_DESTROY) return;
+    if (i < 0 || o.what < TS_KV_SIZE || o.what > TS_KV_WRONG) return;
+    if (o.what == TS_KV_WRONG) {
+        snprintf(s, n, "operation %lld of %lld, %s called wrongly, way %d", (long long)i,
+                 (long long)a->n_op, ts_kv_names[o.data], (int)o.from);
+        return;
+    }
     const char *field = f->col < TS_KV_SEEN ? usage[f->col] : "";
     if (f->col == 1)
         field = o.what == TS_KV_SIZE     ? "bytes of state"

@@ -126,13 +126,16 @@ static bool overflow(const ts_senseless *s, const ts_product *p, int *left, void
 
 /* ---- nothing to do ---- */
 
-static bool empty(const ts_senseless *s, int *left, void *args)
+/* Who asks for workspace all the same is told that there is enough: it has no use for any. */
+static bool empty(const ts_senseless *s, int *left, void *args, ts_exec *x)
 {
     for (int k = 0; k < s->n_extent; k++)
-        for (int j = 0; j < s->n_extent && s->extent[k].empties; j++) {
+        for (int j = 0; j < s->n_extent && s->extent[k].empties && !s->told; j++) {
             if (j == k || !s->extent[j].most || !turn(left)) continue;
             put(&s->extent[j], args, s->extent[j].most);
             put(&s->extent[k], args, 0);
+            if (!x->workspace) x->workspace = x;
+            x->workspace_bytes = SIZE_MAX / 2;
             return true;
         }
     return false;
@@ -147,6 +150,6 @@ bool ts_spoil(const ts_senseless *s, int *left, void *args, ts_exec *x, ts_statu
     for (int k = 0; k < TS_MAX_PRODUCTS && s->product[k].extent[0]; k++)
         if (overflow(s, &s->product[k], left, args)) return true;
     *must = TS_OK;
-    if (empty(s, left, args)) return true;
+    if (empty(s, left, args, x)) return true;
     return s->more && s->more(*left, args, x, must);
 }

@@ -48,7 +48,10 @@ static ts_status check_dims(const ts_beam_dims *d, int64_t n_vocab)
     if (d->n_items < 0 || d->beam_width < 1 || d->max_new_tokens < 0) return TS_E_SHAPE;
     if (n_vocab < 1 || n_vocab > INT32_MAX || d->beam_width > INT32_MAX) return TS_E_SHAPE;
     if (d->eos < -1 || d->eos >= n_vocab) return TS_E_ARG;
-    if (!fits(d->n_items, d->beam_width) || !fits(d->n_items * d->beam_width, n_vocab))
+    /* Before any length of a prompt is read: there may be fewer. */
+    const int64_t n_step = d->max_new_tokens > 0 ? d->max_new_tokens : 1;
+    if (!fits(d->n_items, d->beam_width) || !fits(d->n_items * d->beam_width, n_vocab) ||
+        !fits(d->n_items * d->beam_width, n_step))
         return TS_E_SHAPE;
     return TS_OK;
 }
