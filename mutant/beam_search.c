@@ -87,6 +87,9 @@ static ts_status check(const ts_beam_search_args *a)
     int64_t             at = 0;
     if (now != ANY_ALPHA && (!(d->alpha >= 0) || isinf(d->alpha))) return TS_E_ARG;
     if (d->n_items < 0 || d->beam_width < 1 || d->max_new_tokens < 0 || V < 1) return TS_E_SHAPE;
+    const double all = (double)d->n_items * (double)d->beam_width;
+    if (V > INT32_MAX || d->beam_width > INT32_MAX || all * (double)V >= 0x1p53) return TS_E_SHAPE;
+    if (all * (double)d->max_new_tokens >= 0x1p53) return TS_E_SHAPE;
     if (now != ANY_EOS && (d->eos < -1 || d->eos >= V)) return TS_E_ARG;
     if (!d->n_items) return TS_OK;
     if (!a->prompts || !a->prompt_len || !a->n_found || !a->length || !a->logprob) return TS_E_ARG;

@@ -23,7 +23,7 @@ typedef struct player {
     ts_toy                   toy;
     ts_model                 model;
     int64_t                  prompt_len[TS_BEAM_ITEMS]; /* of a query, or a spoilt call */
-    int32_t                  first[2]; /* a prompt that is none */
+    int32_t                  first[2];                  /* a prompt that is none */
     int64_t                  n_next, n_forward;
 } player;
 
@@ -62,7 +62,7 @@ static int forward(void *self, int64_t n_row, const int32_t *token, const int64_
 /* ---- the call ---- */
 
 #define AT(member) offsetof(ts_beam_search_args, member)
-static const size_t required[] = { AT(model),    AT(prompts), AT(prompt_len), AT(tokens),  AT(length),
+static const size_t required[] = { AT(model),   AT(prompts), AT(prompt_len), AT(tokens), AT(length),
                                    AT(logprob), AT(score),   AT(finished),   AT(n_found) };
 
 int ts_beam_without(void)

@@ -157,8 +157,8 @@ static ts_status append(player *w, const ts_kv_op *o)
 {
     const size_t    row = kv_row(w->a->dims);
     const void     *k = lend(w, w->a->k, o->data, row, 0), *v = lend(w, w->a->v, o->data, row, 1);
-    const ts_status s = w->t->append(w->cache[o->cache], &w->x, o->layer, length_of(o),
-                                     list_of(w, o), w->n, k, v);
+    const ts_status s =
+        w->t->append(w->cache[o->cache], &w->x, o->layer, length_of(o), list_of(w, o), w->n, k, v);
     take_back(w, row);
     return s;
 }
@@ -244,8 +244,8 @@ static const struct {
 static const struct {
     int     number;
     int64_t value;
-} wrong_number[] = { { LAYER, -1 }, { LAYER, 0 },  { LIST, -1 }, { COUNT, -1 },
-                     { FROM, -1 },  { SEQ, -1 }, { SEQ, 0 } };
+} wrong_number[] = { { LAYER, -1 }, { LAYER, 0 }, { LIST, -1 }, { COUNT, -1 },
+                     { FROM, -1 },  { SEQ, -1 },  { SEQ, 0 } };
 enum { N_WRONG = sizeof wrong_number / sizeof *wrong_number };
 
 int ts_kv_wrong_sequences(int function)

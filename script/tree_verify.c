@@ -103,8 +103,8 @@ static const int32_t *with(player *p, const int32_t *row, int64_t n, int64_t at,
 }
 
 #define AT(member) offsetof(ts_tree_verify_args, member)
-static const size_t required[] = { AT(model), AT(prompt), AT(token),  AT(parent), AT(u),
-                                   AT(out),   AT(n_out),  AT(path),   AT(n_path), AT(status) };
+static const size_t required[] = { AT(model), AT(prompt), AT(token), AT(parent), AT(u),
+                                   AT(out),   AT(n_out),  AT(path),  AT(n_path), AT(status) };
 
 int ts_tree_without(void)
 {

@@ -25,7 +25,7 @@ enum {
     TS_TREE_DRAW_OF_ONE, /* temperature 1, and the last u = 1 */
     TS_TREE_DRAW_BELOW,  /* it is below 0 */
     TS_TREE_DRAW_NAN,
-    TS_TREE_WITHOUT,     /* and each that follows: a pointer of the args is NULL */
+    TS_TREE_WITHOUT, /* and each that follows: a pointer of the args is NULL */
 };
 int ts_tree_without(void); /* so many pointers must be there: u where temperature is not 0 */
 

@@ -270,7 +270,8 @@ static const char *const exports[] = { "ts_beam_search", NULL };
 const ts_task ts_task_beam_search = {
     .name = "beam_search",
     .dim_name = { "items", "vocab", "width", "steps", "prompt", "alpha", "eos", "model" },
-    .buffer = { "word", "weight", "prompts", "lengths", "tokens", "logprob", "score", "beams", "calls" },
+    .buffer = { "word", "weight", "prompts", "lengths", "tokens", "logprob", "score", "beams",
+                "calls" },
     .exports = exports,
     .args_bytes = sizeof(ts_beam_play_args),
     .cases = ts_beam_search_cases,

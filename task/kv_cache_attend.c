@@ -109,7 +109,10 @@ static void want_rows(const kv_model *m, const kv_token *t, bool key, ts_want *w
     const int64_t     n = key ? d->key_group : d->head_dim;
     const void       *from = key ? m->a->k : m->a->v;
     if (ts_kv_is_code(d->store_dtype)) {
-        for (int64_t e = 0; e < width(m); e += n) want_coded(m, t, key, e, n, want + e);
+        for (int64_t e = 0, left; e < width(m); e += ts_lesser(n, left)) {
+            left = d->head_dim - e % d->head_dim;
+            want_coded(m, t, key, e, ts_lesser(n, left), want + e);
+        }
         return;
     }
     for (int64_t e = 0; e < width(m); e++) {

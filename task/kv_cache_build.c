@@ -271,6 +271,12 @@ static int64_t divisor_below(int64_t n, int64_t most)
     return most;
 }
 
+/* Of most heads the last group is shorter. */
+static int64_t token_group(int64_t head_dim)
+{
+    return head_dim > 64 ? 32 : head_dim > 8 ? 8 : head_dim > 2 ? head_dim - 1 : head_dim;
+}
+
 static void set_store(const ts_case *c, ts_kv_dims *d)
 {
     const int64_t store = c->dim[STORE] % META_F16, page = c->dim[PAGE];
@@ -284,7 +290,7 @@ static void set_store(const ts_case *c, ts_kv_dims *d)
         d->store_dtype = store == STORE_U8 || store == STORE_U8_CHANNEL ? TS_U8 : TS_U4;
         d->meta_dtype = c->dim[STORE] > META_F16 ? TS_F16 : TS_F32;
         d->key_axis = store == STORE_U8 || store == STORE_U4 ? TS_KEY_TOKEN : TS_KEY_CHANNEL;
-        d->key_group = d->key_axis == TS_KEY_TOKEN ? divisor_below(d->head_dim, 32)
+        d->key_group = d->key_axis == TS_KEY_TOKEN ? token_group(d->head_dim)
                        : page                      ? divisor_below(page, page > 8 ? page / 2 : page)
                                                    : 8;
     }
