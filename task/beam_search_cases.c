@@ -122,6 +122,7 @@ const ts_cover ts_beam_search_cover = {
                 { "sick_inf", F32 },
                 { "sick_none", F32 },
                 { "fails", F32 } },
+    .empties = 1u << 0 | 1u << 3 /* items, steps */,
     .dim = { TS_RANGE(1, 20, 0, 1, 2, 5, 9, 17), TS_RANGE(4, 1100, 1, 2, 3, 9, 33, 129, 257, 1025),
              TS_RANGE(1, 33, 1, 2, 3, 5, 9, 17, 33), TS_RANGE(2, 34, 0, 1, 2, 5, 9, 17, 33),
              TS_RANGE(1, 60, 1, 2, 6, 51), TS_RANGE(0, 400, 0, 1, 60, 100, 101, 201),

@@ -122,6 +122,7 @@ static const ts_cover cover = {
                 { "bad_latent", EVERY },
                 { "bad_latent_inf", EVERY },
                 { "past_f16", EVERY } },
+    .empties = 1u << OUT | 1u << IN | 1u << ROWS,
     .dim = { TS_RANGE(1, 300, 0, 1, 2, 9, 17, 33, 65, 129, 257),
              TS_RANGE(3, 4224, 0, 1, 2, 9, 33, 65, 127, 128, 129, 257, 513, 1025, 4097),
              TS_RANGE(1, 200, 0, 1, 2, 3, 5, 9, 17, 33, 65, 129), TS_NUMBERS(0, ALL) },

@@ -115,6 +115,7 @@ const ts_cover ts_tree_verify_cover = {
                 { "sick_inf", F32 },
                 { "sick_none", F32 },
                 { "fails", F32 } },
+    .empties = 1u << 3 /* max_new */,
     .dim = { TS_RANGE(2, 300, 0, 1, 2, 9, 33, 65, 129, 257),
              TS_RANGE(3, 2000, 1, 2, 3, 9, 33, 129, 257, 1025), TS_RANGE(1, 70, 1, 2, 9, 33, 65),
              TS_RANGE(2, 60, 0, 1, 2, 3, 9, 33), TS_RANGE(0, 4, 1, 2, 3),
