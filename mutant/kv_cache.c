@@ -412,6 +412,7 @@ static void tile(const query *w, int64_t from, int64_t to, double *m, double *su
     for (int64_t j = from; j < to; j++) {
         if (!sees(w, j)) continue;
         const double s = now == NO_MAX ? (float)score(w, j) : score(w, j);
+        if (s == -INFINITY) continue;
         if (s > *m && now != NO_MAX) {
             const double scale = exp(*m - s);
             for (int64_t e = 0; e < D; e++) w->o[e] *= scale;

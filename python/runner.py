@@ -721,10 +721,9 @@ class Training:
     """One slot of ternary_training: plays its script on the entrant's class, as
     script/ternary_training.c does."""
 
-    SIZE, GRAD, STEP, EVAL, EXPORT, DESTROY = range(6)
+    SIZE, GRAD, STEP, EVAL, EXPORT, DESTROY, WITHOUT = range(7)
     ARG, SHAPE, WORKSPACE, CAPACITY, RANGE, UNSEEN = 1, 2, 5, 6, 8, -77
-    (SHORT, NO_TOKEN, LOW_TOKEN, ONE_TOKEN, NO_BATCH, MORE_BATCH, MORE_TOKENS, NO_TOKENS, NO_OUTPUT, BAD_RATE,
-     BAD_BETA) = range(1, 12)
+    SHORT, NO_TOKEN, LOW_TOKEN, ONE_TOKEN, NO_BATCH, MORE_BATCH, MORE_TOKENS, BAD_RATE, BAD_BETA = range(1, 10)
     ONE_LESS, NAN_LATENT, INF_GAIN, PAST_F16 = range(4)
     RATES = "lr", "beta1", "beta2", "eps", "weight_decay", "clip_norm"
 
@@ -746,7 +745,7 @@ class Training:
 
     def size(self, how, seen):
         seen[1] = self.model.nbytes
-        seen[2] = self.WORKSPACE if how == self.ONE_LESS else self.ARG  # there are no pointers in Python
+        seen[2] = self.WORKSPACE
         if self.ONE_LESS < how <= self.PAST_F16:
             try:
                 self.create(how)
@@ -775,7 +774,7 @@ class Training:
             return self.size(how, seen)
         if what == self.EVAL and how:
             seen[2] = self.UNSEEN
-        if how in (self.SHORT, self.NO_TOKENS, self.NO_OUTPUT):  # nor is there a workspace
+        if how == self.SHORT or what == self.WITHOUT:  # there are no workspaces and no pointers in Python
             return self.WORKSPACE if how == self.SHORT else self.ARG
         if what == self.EXPORT:
             for name, value in zip(("code", "scale", "gain"), self.model.export()):

@@ -3,12 +3,14 @@
 
 #include <stddef.h>
 
+#include "band.h"
+
 const char *const ts_kv_names[TS_KV_FUNCTIONS + 1] = {
     "ts_kv_bytes", "ts_kv_create", "ts_kv_destroy", "ts_kv_open", "ts_kv_fork",   "ts_kv_truncate",
     "ts_kv_free",  "ts_kv_append", "ts_kv_attend",  "ts_kv_read", "ts_kv_status", NULL,
 };
 
-enum { ALIGN = 64, BAND = 64, WORK_BAND = 256, BAND_BYTE = 0xfe };
+enum { ALIGN = TS_BAND_ALIGN, BAND = 64, WORK_BAND = 256, BAND_BYTE = 0xfe };
 
 /* The workspace: for each cache its state and a band behind it, then what is lent to a call, then
  * the caches' own workspace between bands, then room for a list of sequences. */
@@ -81,7 +83,7 @@ static ts_status make_plan(const ts_kv_table *t, const ts_kv_cache_args *a, cons
         p->lent_bytes = 2 * ((size_t)d->max_call_tokens * row + ALIGN);
     }
     p->work = p->lent + round_up(p->lent_bytes) + WORK_BAND;
-    p->end = p->work + round_up(p->work_bytes + WORK_BAND) + TS_KV_ITEMS * sizeof(int32_t);
+    p->end = p->work + round_up(p->work_bytes + WORK_BAND) + ALIGN + TS_KV_ITEMS * sizeof(int32_t);
     return TS_OK;
 }
 
@@ -408,6 +410,7 @@ ts_status ts_kv_play(const ts_kv_table *t, const ts_kv_mover *m, const ts_kv_cac
     ts_status      s = make_plan(t, a, x, &w.p);
     if (s) return s;
     if (!x->workspace || x->workspace_bytes < w.p.end) return TS_E_WORKSPACE;
+    if (w.m == &on_cpu) w.p.work += ts_odd_offset(w.base, w.p.work);
     w.x.workspace = w.p.work_bytes ? w.base + w.p.work : NULL;
     w.x.workspace_bytes = w.p.work_bytes;
     memset(w.number, 0xff, sizeof w.number);

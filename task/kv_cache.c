@@ -72,6 +72,18 @@ static double ramp_query(double x, int64_t row, int64_t e)
     return 1 + 0.1 * x;
 }
 
+/* Of the first KV head every third key, the first among them, scores -inf: no query is below 0. */
+static double masked_key(double x, int64_t row, int64_t e)
+{
+    return e == 0 && row % 3 == 0 ? -INFINITY : x;
+}
+
+static double positive(double x, int64_t row, int64_t e)
+{
+    (void)row, (void)e;
+    return 0.1 + fabs(x);
+}
+
 static const struct family {
     const char *name;
     draw        key, value, query;
@@ -82,6 +94,7 @@ static const struct family {
     { "tiny", tiny, tiny, plain },
     { "outlier", outlier, outlier, plain },
     { "ramp", ramp_key, plain, ramp_query },
+    { "masked", masked_key, plain, positive },
     { NULL, plain, plain, plain },
 };
 
@@ -466,6 +479,8 @@ const ts_task ts_task_kv_cache = {
     .cost = cost,
     .spoil = spoil,
     .canon = { { "sick", "a NaN or infinity that was truncated never reappears", true },
+               { "masked", "keys whose score is -inf have weight 0, even if they come first",
+                 true },
                { "nonsense", "an invalid call is rejected, with nothing written or changed",
                  true } },
     .common = common,

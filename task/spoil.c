@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* The bytes of 2^62 elements do not fit 63 bits, though their number does; 2^66 are none in 64. */
-enum { ELEMENTS = 62, MANY_ELEMENTS = 66, FEW = 3 };
+enum { ELEMENTS = 62, MANY_ELEMENTS = 66, LEAST_ELEMENTS = 60, FEW = 3 };
 
 static int64_t get(const void *args, size_t at)
 {
@@ -89,7 +89,8 @@ static bool lead(const ts_extent *const *e, int n, unsigned set, int leader, int
     return set >> leader & 1 && left <= most_power(e[leader]);
 }
 
-/* All factors of `set` alike large, as far as they may. */
+/* All factors of `set` alike large, as far as they may; where all are as large as they may, some
+ * elements fewer are still too many with those of other extents. */
 static bool share(const ts_extent *const *e, int n, unsigned set, int *power)
 {
     int left = MANY_ELEMENTS, n_left = 0;
@@ -97,7 +98,7 @@ static bool share(const ts_extent *const *e, int n, unsigned set, int *power)
     if (n_left < 2) return false;
     for (int k = 0; k < n; k++) power[k] = -1;
     for (int k = 0; k < n; k++) {
-        if (!(set >> k & 1) || most_power(e[k]) * n_left >= left) continue;
+        if (!(set >> k & 1) || (n_left > 0 && most_power(e[k]) * n_left >= left)) continue;
         power[k] = most_power(e[k]);
         left -= power[k], n_left--;
     }
@@ -105,7 +106,7 @@ static bool share(const ts_extent *const *e, int n, unsigned set, int *power)
         if (set >> k & 1 && power[k] < 0) power[k] = (left + n_left - 1) / n_left;
     for (int k = 0; k < n; k++)
         if (set >> k & 1 && power[k] > most_power(e[k])) return false;
-    return n_left > 0;
+    return n_left > 0 || MANY_ELEMENTS - left >= LEAST_ELEMENTS;
 }
 
 static bool overflow(const ts_senseless *s, const ts_product *p, int *left, void *args)

@@ -79,6 +79,9 @@ static const ts_case some[] = {
     /* where a temperature of a few hundredths still leaves a choice */
     { CHECK, TS_F32, { 9, 33, 2, 6, 4, 1, TABLE }, "cold" },
     { CHECK, TS_F32, { 9, 12, 3, 6, 4, 4, TABLE }, "cold" },
+    /* draws that only sums in double tell from the next token's */
+    { CHECK, TS_F32, { 9, 97, 3, 6, 4, 100, HASH }, "beside" },
+    { CHECK, TS_F32, { 16, 1000, 3, 8, 2, 200, HASH }, "beside" },
     /* a draw of nothing, and tokens before the first that can be */
     { CHECK, TS_F32, { 9, 12, 2, 4, 2, 100, TABLE }, "zero_u" },
     { CHECK, TS_F32, { 5, 97, 3, 3, 1, 30, TABLE }, "zero_u" },
