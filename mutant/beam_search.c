@@ -96,6 +96,7 @@ static ts_status check(const ts_beam_search_args *a)
     if (!a->score || !a->finished || (d->max_new_tokens && !a->tokens)) return TS_E_ARG;
     for (int64_t i = 0; i < d->n_items && now != ANY_PROMPT; i++) {
         if (a->prompt_len[i] < 1) return TS_E_ARG;
+        if (a->prompt_len[i] > INT32_MAX) return TS_E_SHAPE;
         for (const int64_t end = at + a->prompt_len[i]; at < end; at++)
             if (a->prompts[at] < 0 || a->prompts[at] >= V) return TS_E_ARG;
     }

@@ -12,14 +12,18 @@
 
 enum { TS_BAND = 256, TS_BAND_BYTE = 0xfb };
 
-/* How far what begins `at` bytes into a workspace is moved, so that it lies one past a multiple of
- * TS_BAND_ALIGN: then who aligns it himself has no slack behind. Not where the whole is aligned, as
- * it is for timing. */
+/* How far p is moved to lie one past a multiple of TS_BAND_ALIGN: who aligns it himself has no
+ * slack behind then. */
 enum { TS_BAND_ALIGN = 64 };
-static inline size_t ts_odd_offset(const void *workspace, size_t at)
+static inline size_t ts_odd_offset(const void *p)
 {
-    const uintptr_t p = (uintptr_t)workspace;
-    return p % TS_BAND_ALIGN ? (TS_BAND_ALIGN + 1 - (p + at) % TS_BAND_ALIGN) % TS_BAND_ALIGN : 0;
+    return (TS_BAND_ALIGN + 1 - (uintptr_t)p % TS_BAND_ALIGN) % TS_BAND_ALIGN;
+}
+
+/* Where the bytes lie that a function is lent; not moved where all is aligned, as for timing. */
+static inline size_t ts_band_first(const unsigned char *p)
+{
+    return TS_BAND + ((uintptr_t)p % TS_BAND_ALIGN ? ts_odd_offset(p + TS_BAND) : 0);
 }
 
 /* Of a workspace of n bytes with its bands. */
@@ -34,7 +38,7 @@ static inline ts_exec ts_band_lay(const ts_exec *x, size_t n, size_t most)
     ts_exec              own = *x;
     unsigned char *const p = x->workspace;
     if (x->device != TS_CPU || !most) return own;
-    const size_t first = TS_BAND + ts_odd_offset(p, TS_BAND);
+    const size_t first = ts_band_first(p);
     memset(p, TS_BAND_BYTE, first);
     memset(p + first + n, TS_BAND_BYTE, ts_banded_bytes(most) - first - n);
     own.workspace = n ? p + first : NULL;
@@ -47,7 +51,7 @@ static inline bool ts_band_whole(const ts_exec *x, size_t n, size_t most)
 {
     const unsigned char *const p = x->workspace;
     if (x->device != TS_CPU || !most) return true;
-    const size_t first = TS_BAND + ts_odd_offset(p, TS_BAND);
+    const size_t first = ts_band_first(p);
     for (size_t i = 0; i < ts_banded_bytes(most); i++)
         if ((i < first || i >= first + n) && p[i] != TS_BAND_BYTE) return false;
     return true;

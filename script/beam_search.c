@@ -88,10 +88,10 @@ static void spoil(player *p, ts_beam_search_args *b)
     if (how == TS_BEAM_NO_NEXT) p->model.next = NULL;
     if (how == TS_BEAM_NO_VOCAB) p->model.n_vocab = 0;
     if (how == TS_BEAM_MUCH_VOCAB) p->model.n_vocab = (int64_t)1 << 31;
-    if (how == TS_BEAM_EMPTY_PROMPT) {
-        p->prompt_len[p->a->n_items - 1] = 0;
-        b->prompt_len = p->prompt_len;
-    }
+    if (how == TS_BEAM_EMPTY_PROMPT || how == TS_BEAM_LONG_PROMPTS) b->prompt_len = p->prompt_len;
+    if (how == TS_BEAM_EMPTY_PROMPT) p->prompt_len[p->a->n_items - 1] = 0;
+    for (int64_t i = 0; i < p->a->n_items && how == TS_BEAM_LONG_PROMPTS; i++)
+        p->prompt_len[i] = (int64_t)1 << 52;
     if (how == TS_BEAM_NO_TOKEN) prompt_of(p, b, (int32_t)p->a->n_vocab);
     if (how == TS_BEAM_LOW_TOKEN) prompt_of(p, b, -1);
 }

@@ -16,6 +16,7 @@ enum {
     TS_BEAM_NO_VOCAB,
     TS_BEAM_MUCH_VOCAB,   /* 2^31 */
     TS_BEAM_EMPTY_PROMPT, /* the last one */
+    TS_BEAM_LONG_PROMPTS, /* of 2^52 tokens each */
     TS_BEAM_NO_TOKEN,     /* a prompt's last token is past the vocabulary */
     TS_BEAM_LOW_TOKEN,    /* or its first is -1 */
     TS_BEAM_WITHOUT,      /* and each that follows: a pointer of the args is NULL */

@@ -410,7 +410,7 @@ ts_status ts_kv_play(const ts_kv_table *t, const ts_kv_mover *m, const ts_kv_cac
     ts_status      s = make_plan(t, a, x, &w.p);
     if (s) return s;
     if (!x->workspace || x->workspace_bytes < w.p.end) return TS_E_WORKSPACE;
-    if (w.m == &on_cpu) w.p.work += ts_odd_offset(w.base, w.p.work);
+    if (w.m == &on_cpu && a->staged) w.p.work += ts_odd_offset(w.base + w.p.work);
     w.x.workspace = w.p.work_bytes ? w.base + w.p.work : NULL;
     w.x.workspace_bytes = w.p.work_bytes;
     memset(w.number, 0xff, sizeof w.number);

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "band.h"
+
 const char *const ts_tt_names[TS_TT_FUNCTIONS + 1] = {
     "ts_ternary_bytes", "ts_ternary_create", "ts_ternary_destroy", "ts_ternary_grad",
     "ts_ternary_step",  "ts_ternary_eval",   "ts_ternary_export",  NULL,
@@ -43,7 +45,7 @@ static ts_status make_plan(const ts_tt_table *t, const ts_ternary_training_args 
     p->lent_bytes = weights > tokens ? weights : tokens;
     p->lent = round_up(p->state_bytes + BAND);
     p->work = p->lent + round_up(p->lent_bytes + sizeof(float)) + WORK_BAND;
-    p->end = p->work + p->work_bytes + WORK_BAND + 2 * ALIGN;
+    p->end = p->work + round_up(p->work_bytes + WORK_BAND) + 2 * ALIGN + sizeof(float);
     return TS_OK;
 }
 
@@ -263,7 +265,8 @@ ts_status ts_tt_play(const ts_tt_table *t, const ts_ternary_training_args *a, co
     if (s) return s;
     if (!x->workspace || x->workspace_bytes < w.p.end) return TS_E_WORKSPACE;
     w.base = (unsigned char *)x->workspace + (ALIGN - (uintptr_t)x->workspace % ALIGN) % ALIGN;
-    w.p.work += (uintptr_t)x->workspace % ALIGN != 0; /* as it is by chance: see ts_odd_offset */
+    /* Flush with the end of a page, which is so wherever it is not aligned for timing. */
+    if ((uintptr_t)x->workspace % ALIGN) w.p.work += ts_odd_offset(w.base + w.p.work);
     w.x.workspace = w.p.work_bytes ? w.base + w.p.work : NULL;
     w.x.workspace_bytes = w.p.work_bytes;
     memset(w.base + w.p.state_bytes, BAND_BYTE, w.p.lent - w.p.state_bytes);

@@ -233,7 +233,9 @@ static bool more(int i, void *args, ts_exec *x, ts_status *must)
     else if (i < NUMBERS) a->d.eos = i == 3 ? -2 : (int32_t)a->n_vocab;
     else if (i < NUMBERS + ODD) a->how = FIRST + i - NUMBERS;
     else return false;
-    if (a->how == TS_BEAM_NO_VOCAB || a->how == TS_BEAM_MUCH_VOCAB) *must = TS_E_SHAPE;
+    if (a->how == TS_BEAM_NO_VOCAB || a->how == TS_BEAM_MUCH_VOCAB ||
+        a->how == TS_BEAM_LONG_PROMPTS)
+        *must = TS_E_SHAPE;
     return true;
 }
 

@@ -76,24 +76,34 @@ static int most_power(const ts_extent *e)
     return p;
 }
 
-/* One as large as it takes, the other factors of `set` a few. */
+/* One as large as it takes, the other factors of `set` a few; or, if it may not be so large, as
+ * large as it may, and the others share the rest. */
 static bool lead(const ts_extent *const *e, int n, unsigned set, int leader, int *power)
 {
-    int left = ELEMENTS;
+    int left = ELEMENTS, n_others = 0;
+    if (!(set >> leader & 1)) return false;
     for (int k = 0; k < n; k++) {
         if (!(set >> k & 1) || k == leader) continue;
         power[k] = most_power(e[k]) < FEW ? most_power(e[k]) : FEW;
         left -= power[k];
+        n_others++;
     }
     power[leader] = left;
-    return set >> leader & 1 && left <= most_power(e[leader]);
+    const int most = most_power(e[leader]);
+    if (left <= most) return true;
+    power[leader] = most;
+    for (int k = 0; k < n && n_others; k++)
+        if (set >> k & 1 && k != leader) power[k] = (ELEMENTS - most + n_others - 1) / n_others;
+    for (int k = 0; k < n; k++)
+        if (set >> k & 1 && power[k] > most_power(e[k])) return false;
+    return n_others > 0;
 }
 
 /* All factors of `set` alike large, as far as they may; where all are as large as they may, some
  * elements fewer are still too many with those of other extents. */
-static bool share(const ts_extent *const *e, int n, unsigned set, int *power)
+static bool share(const ts_extent *const *e, int n, unsigned set, int elements, int *power)
 {
-    int left = MANY_ELEMENTS, n_left = 0;
+    int left = elements, n_left = 0;
     for (int k = 0; k < n; k++) n_left += set >> k & 1;
     if (n_left < 2) return false;
     for (int k = 0; k < n; k++) power[k] = -1;
@@ -106,7 +116,7 @@ static bool share(const ts_extent *const *e, int n, unsigned set, int *power)
         if (set >> k & 1 && power[k] < 0) power[k] = (left + n_left - 1) / n_left;
     for (int k = 0; k < n; k++)
         if (set >> k & 1 && power[k] > most_power(e[k])) return false;
-    return n_left > 0 || MANY_ELEMENTS - left >= LEAST_ELEMENTS;
+    return n_left > 0 || elements - left >= LEAST_ELEMENTS;
 }
 
 static bool overflow(const ts_senseless *s, const ts_product *p, int *left, void *args)
@@ -115,8 +125,10 @@ static bool overflow(const ts_senseless *s, const ts_product *p, int *left, void
     int              n = 0, power[TS_MAX_FACTORS];
     for (; n < TS_MAX_FACTORS && p->extent[n]; n++) e[n] = &s->extent[p->extent[n] - 1];
     for (unsigned set = 1; set < 1u << n; set++)
-        for (int leader = 0; leader <= n; leader++) {
-            if (leader < n ? !lead(e, n, set, leader, power) : !share(e, n, set, power)) continue;
+        for (int leader = 0; leader < n + 2; leader++) {
+            const int many = leader == n ? MANY_ELEMENTS : ELEMENTS;
+            if (leader < n ? !lead(e, n, set, leader, power) : !share(e, n, set, many, power))
+                continue;
             if (!turn(left)) continue;
             for (int k = 0; k < n; k++)
                 if (set >> k & 1) put(e[k], args, (int64_t)1 << power[k]);
