@@ -56,15 +56,15 @@ static ts_status check_dims(const ts_beam_dims *d, int64_t n_vocab)
     return TS_OK;
 }
 
-/* A step's rows of a single item, and all strings. */
+/* Their tokens, for each beam; those that are found are among the dims. */
 static ts_status check_prompts(const ts_beam_search_args *a)
 {
     const ts_beam_dims *d = &a->d;
     int64_t             n = 0, n_text = 0;
     for (int64_t i = 0; i < d->n_items; i++) {
         if (a->prompt_len[i] < 1) return TS_E_ARG;
-        if (!fits(a->prompt_len[i], 1) || !fits(d->max_new_tokens, 1)) return TS_E_SHAPE;
-        n_text += a->prompt_len[i] + d->max_new_tokens;
+        if (!fits(a->prompt_len[i], 1)) return TS_E_SHAPE;
+        n_text += a->prompt_len[i];
         if (!fits(n_text, d->beam_width)) return TS_E_SHAPE;
     }
     for (int64_t i = 0; i < d->n_items; i++)

@@ -163,22 +163,23 @@ class kv_cache:
         x = np.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, n_group * n - x.shape[-1])], mode="edge")
         return x.reshape(*x.shape[:-1], n_group, n)
 
+    def rows(self, x):
+        """And back."""
+        return x.reshape(*x.shape[:-2], x.shape[-2] * x.shape[-1])[..., :self.d.head_dim]
+
     def decode(self, a, meta, n):
         d = self.d
         q = self.grouped(unpack(a, d.store_dtype, d.head_dim), n)
         step, low = (np.asarray(meta[..., i, None], np.float64) for i in (0, 1))
-        return (low + q * step).reshape(*a.shape[:-1], -1)[..., :d.head_dim]
+        return self.rows(low + q * step)
 
     def save(self, cells, x, rows, meta, n):
         d = self.d
         if not self.codes:
             rows[cells] = narrow(x, d.store_dtype)
             return
-        if not len(cells):
-            return
         q, meta[cells] = self.encode(self.grouped(x, n))
-        q = q.reshape(*x.shape[:-1], -1)[..., :d.head_dim]
-        rows[cells] = pack(np.ascontiguousarray(q), d.store_dtype)
+        rows[cells] = pack(np.ascontiguousarray(self.rows(q)), d.store_dtype)
 
     def save_keys(self, seq, layer, begin, raw):
         """By channel: into the tail, which becomes codes when it is full."""
