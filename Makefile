@@ -5,7 +5,7 @@ BUILD   = cmake -S . -B build -G Ninja >/dev/null && cmake --build build
 PROGRAM = $(BUILD) --target program
 CUDA    = cmake -S . -B build -G Ninja -DTS_CUDA=ON >/dev/null && cmake --build build
 
-.PHONY: help run picture test test-cross test-exploits test-mutants test-mutation bench test-cuda bench-cuda install format clean
+.PHONY: help run picture test test-cross test-exploits test-mutants test-mutation fuzz bench test-cuda bench-cuda install format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -30,15 +30,21 @@ test-exploits: ## run every exploit against the judge; minutes; none may gain
 	@$(BUILD)
 	@test/exploit.sh build
 
-test-mutants: ## submit every CPU mutant to the judge as a third-party library; minutes
+test-mutants: ## run every CPU mutant, then submit it to the judge as a third-party library; minutes
 	@cmake/setup.sh run
 	@$(BUILD)
+	@build/touchstone check --only-mutants >build/mutants.txt || { grep FAIL build/mutants.txt; exit 1; }
+	@tail -n 2 build/mutants.txt
 	@test/mutant.sh build
 
 test-mutation: ## mutate the reference kernels; check must notice; minutes; ONLY=TASK COUNT=N|all SEED=N
 	@cmake/setup.sh test
 	@$(BUILD)
 	@python3 mutation/run.py --build build --only "$(ONLY)" --count $(or $(COUNT),20) --seed $(or $(SEED),1) $(MUTATION)
+
+fuzz: ## fuzz all readers of untrusted input under sanitizers, with our driver and libFuzzer; SECONDS=600 per target; ONLY="fuzz_object ..."
+	@cmake/setup.sh test
+	@test/fuzz.sh both $(or $(SECONDS),600) $(ONLY)
 
 bench: ## time every implementation against the hardware's floor
 	@cmake/setup.sh run

@@ -53,7 +53,7 @@ void      cage_gpu_arm(void);                   /* before each call */
 void      cage_gpu_turn(void);                  /* the device begins to turn to this process */
 void      cage_gpu_exec(ts_exec *x);            /* stream and workspace of a call */
 void      cage_gpu_finish(void);                /* nothing runs on the device any more */
-ts_status cage_gpu_launch(const ts_call_plan *p, int first, int end, const ts_exec *x);
+ts_status cage_gpu_launch(const ts_call_plan *p, int slot, const ts_exec *x);
 ts_status cage_gpu_workspace(const ts_call_plan *p, int slot, size_t *n);
 
 /* ---- futex, shared between the processes or the threads ---- */

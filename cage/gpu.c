@@ -169,12 +169,12 @@ static ts_status complain(const char *format, const char *what)
     return TS_E_ARG;
 }
 
-/* What a batch launches, made before its clock runs: to evaluate a plan takes longer than some
+/* What a call launches, made before its clock runs: to evaluate a plan takes longer than some
  * kernels. */
 static struct planned {
     ts_cu_any *f;
     ts_step    s;
-} planned[TS_MAX_SLOTS * TS_LAUNCH_STEPS];
+} planned[TS_LAUNCH_STEPS];
 static int n_planned;
 
 static ts_status plan_step(const ts_launch_env *e, int i, bool *applied)
@@ -210,12 +210,11 @@ static void hold(uint64_t ns)
     must(d->launch(spin, 1, 1, 1, 1, 1, 1, 0, stream, params, NULL), "holding");
 }
 
-ts_status cage_gpu_launch(const ts_call_plan *p, int first, int end, const ts_exec *x)
+ts_status cage_gpu_launch(const ts_call_plan *p, int slot, const ts_exec *x)
 {
-    ts_status status = TS_OK;
-    float     ms = 0;
+    float ms = 0;
     n_planned = 0;
-    for (int i = first; i < end && !status; i++) status = plan_slot(p, i, x);
+    const ts_status status = plan_slot(p, slot, x);
     hold(SPIN_NS * (uint64_t)(n_planned + 1));
     must(d->event_record(from, stream), "clock");
     for (int i = 0; i < n_planned && !status; i++)

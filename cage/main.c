@@ -31,8 +31,8 @@ static struct {
     ts_kv_table      kv;
     ts_ternary_table linear;
     ts_tt_table      training;
-    ts_run_fn        own; /* of a challenge with a model: what run plays with */
-    ts_workspace_fn  own_workspace;
+    ts_beam_table    beam;
+    ts_tree_table    tree;
 } entrant;
 
 void cage_stop(int reason, const char *format, ...)
@@ -104,21 +104,58 @@ static ts_status play_training_workspace(const void *a, const ts_exec *x, size_t
     return ts_tt_play_workspace(&entrant.training, a, x, n);
 }
 
-/* Challenges of several functions, which are called as a script says; the queries among them need
- * not be there. */
+static ts_status play_beam(const void *a, const ts_exec *x)
+{
+    return ts_beam_play(&entrant.beam, a, x);
+}
+
+static ts_status play_beam_workspace(const void *a, const ts_exec *x, size_t *n)
+{
+    return ts_beam_play_workspace(&entrant.beam, a, x, n);
+}
+
+static ts_status play_tree(const void *a, const ts_exec *x)
+{
+    return ts_tree_play(&entrant.tree, a, x);
+}
+
+static ts_status play_tree_workspace(const void *a, const ts_exec *x, size_t *n)
+{
+    return ts_tree_play_workspace(&entrant.tree, a, x, n);
+}
+
+/* Challenges of several functions, or with a model that is watched: they are called as a script
+ * says. Optional functions and queries need not be there. */
 static const struct {
     const char        *task;
     void              *table;
-    const char *const *names, *const *queries;
+    const char *const *names, *const *optional, *const *queries;
     ts_run_fn       run;
     ts_workspace_fn workspace;
 } scripts[] = {
-    { "kv_cache", &entrant.kv, ts_kv_names, NULL, play, play_workspace },
-    { "ternary_linear", &entrant.linear, ts_ternary_linear_names, ts_ternary_linear_queries,
+    { "kv_cache", &entrant.kv, ts_kv_names, ts_kv_optional, NULL, play, play_workspace },
+    { "ternary_linear", &entrant.linear, ts_ternary_linear_names, NULL, ts_ternary_linear_queries,
       play_linear, play_linear_workspace },
-    { "ternary_training", &entrant.training, ts_tt_names, NULL, play_training,
+    { "ternary_training", &entrant.training, ts_tt_names, NULL, NULL, play_training,
       play_training_workspace },
+    { "beam_search", &entrant.beam, ts_beam_names, ts_beam_optional, ts_beam_queries, play_beam,
+      play_beam_workspace },
+    { "tree_verify", &entrant.tree, ts_tree_names, ts_tree_optional, ts_tree_queries, play_tree,
+      play_tree_workspace },
 };
+
+/* What is found of a list goes to the n-th place of a table and those behind it; the number of the
+ * next one. */
+static size_t bind_list(void *(*find)(const char *name), const char *const *names, bool must,
+                        void *table, size_t n)
+{
+    for (; names && *names; names++) {
+        void *const f = find(*names);
+        if (!f && must) cage_stop(TS_STOP_MISSING, "function '%s' is not exported", *names);
+        memcpy((char *)table + n++ * sizeof f, &f, sizeof f);
+    }
+    return n;
+}
 
 static bool bind_script(void *(*find)(const char *name))
 {
@@ -127,51 +164,12 @@ static bool bind_script(void *(*find)(const char *name))
     if (i == sizeof scripts / sizeof *scripts) return false;
     if (ts_on_gpu(plan.class))
         cage_stop(TS_STOP_MISSING, "%s is judged on the CPU only", plan.task);
-    for (const char *const *name = scripts[i].names; *name; name++) {
-        void *const f = find(*name);
-        if (!f) cage_stop(TS_STOP_MISSING, "function '%s' is not exported", *name);
-        memcpy((char *)scripts[i].table + n++ * sizeof f, &f, sizeof f);
-    }
-    for (const char *const *name = scripts[i].queries; name && *name; name++) {
-        void *const f = find(*name);
-        memcpy((char *)scripts[i].table + n++ * sizeof f, &f, sizeof f);
-    }
+    n = bind_list(find, scripts[i].names, true, scripts[i].table, n);
+    n = bind_list(find, scripts[i].optional, false, scripts[i].table, n);
+    bind_list(find, scripts[i].queries, false, scripts[i].table, n);
     entrant.run = scripts[i].run;
     entrant.workspace = scripts[i].workspace;
     return true;
-}
-
-static ts_status play_beam(const void *a, const ts_exec *x)
-{
-    return ts_beam_play(entrant.own, a, x);
-}
-
-static ts_status play_beam_workspace(const void *a, const ts_exec *x, size_t *n)
-{
-    return ts_beam_play_workspace(entrant.own_workspace, a, x, n);
-}
-
-static ts_status play_tree(const void *a, const ts_exec *x)
-{
-    return ts_tree_play(entrant.own, a, x);
-}
-
-static ts_status play_tree_workspace(const void *a, const ts_exec *x, size_t *n)
-{
-    return ts_tree_play_workspace(entrant.own_workspace, a, x, n);
-}
-
-/* Challenges in which the entrant is given a model, and watched as it asks it. */
-static void bind_model(void)
-{
-    const bool beam = !strcmp(plan.task, "beam_search");
-    if (!beam && strcmp(plan.task, "tree_verify")) return;
-    if (ts_on_gpu(plan.class))
-        cage_stop(TS_STOP_MISSING, "%s is judged on the CPU only", plan.task);
-    entrant.own = entrant.run;
-    entrant.own_workspace = entrant.workspace;
-    entrant.run = beam ? play_beam : play_tree;
-    entrant.workspace = beam ? play_beam_workspace : play_tree_workspace;
 }
 
 /* Between functions and objects there is no conversion in C; POSIX promises that the bits do. */
@@ -184,7 +182,6 @@ static void bind(void *(*find)(const char *name))
     if (!run) cage_stop(TS_STOP_MISSING, "function '%s' is not exported", plan.symbol);
     memcpy(&entrant.run, &run, sizeof run);
     memcpy(&entrant.workspace, &workspace, sizeof workspace);
-    bind_model();
 }
 
 static void enter_sealed(void)
@@ -305,15 +302,13 @@ typedef struct args_of {
     _Alignas(16) unsigned char bytes[TS_CALL_ARGS];
 } args_of;
 
-/* Slots from `first` to before `end`. */
-static ts_status run(int first, int end, ts_exec *x)
+static ts_status run(int slot, ts_exec *x)
 {
-    static args_of args[TS_MAX_SLOTS];
-    ts_status      s = TS_OK;
-    for (int i = first; i < end; i++) memcpy(&args[i], cage_control->args[i], sizeof args[i]);
-    if (plan.class == TS_GPU_SEALED) return cage_gpu_launch(&plan, first, end, x);
+    args_of args;
+    memcpy(&args, cage_control->args[slot], sizeof args);
+    if (plan.class == TS_GPU_SEALED) return cage_gpu_launch(&plan, slot, x);
     if (ts_on_gpu(plan.class)) cage_gpu_turn(), cage_gpu_exec(x);
-    for (int i = first; i < end && !s; i++) s = entrant.run(&args[i], x);
+    const ts_status s = entrant.run(&args, x);
     if (ts_on_gpu(plan.class)) cage_gpu_finish();
     return s;
 }
@@ -329,13 +324,11 @@ static ts_status ask_workspace(int slot, ts_exec *x, size_t *n)
 
 static void call(void)
 {
-    ts_control *c = cage_control;
-    ts_exec     x = c->call.exec;
-    const int   first = (int)(c->call.slot % TS_MAX_SLOTS), most = TS_MAX_SLOTS - first;
-    size_t      n = 0;
-    ts_status   s = TS_OK;
-    if (c->call.verb != TS_VERB_RUN) s = ask_workspace(first, &x, &n);
-    else s = run(first, first + (c->call.n < (uint32_t)most ? (int)c->call.n : most), &x);
+    ts_control     *c = cage_control;
+    ts_exec         x = c->call.exec;
+    const int       slot = (int)(c->call.slot % TS_MAX_SLOTS);
+    size_t          n = 0;
+    const ts_status s = c->call.verb == TS_VERB_RUN ? run(slot, &x) : ask_workspace(slot, &x, &n);
     c->answer.fp = !ts_isa_fp_kept();
     if (cage_pool_rest()) c->answer.fp = 1;
     c->answer.status = (int32_t)s;

@@ -54,7 +54,7 @@ void ts_spread(int n, void (*work)(int i, void *of), void *of)
 /* ---- questions ---- */
 
 /* Most that the questions made ahead may take of memory: an eighth of it, and no more than this. */
-static const double MOST_BYTES = 2e9;
+static const double MOST_BYTES = 8e9;
 
 enum { MOST_AHEAD = 64 };
 
@@ -69,17 +69,17 @@ typedef struct room {
 
 struct ts_ahead {
     const ts_task *task;
-    int            n, together;
+    int            n;
     ts_question   *q;
     int            first, end; /* those that are made */
     room           room[MOST_AHEAD];
 };
 
-ts_ahead *ts_ahead_open(const ts_task *t, const ts_question *q, int n, int together)
+ts_ahead *ts_ahead_open(const ts_task *t, const ts_question *q, int n)
 {
     ts_ahead *a = calloc(1, sizeof *a);
-    if (!a || together > MOST_AHEAD) abort();
-    *a = (ts_ahead) { .task = t, .n = n, .together = together };
+    if (!a) abort();
+    *a = (ts_ahead) { .task = t, .n = n };
     a->q = calloc((size_t)n + 1, sizeof *a->q);
     if (!a->q) abort();
     if (n) memcpy(a->q, q, (size_t)n * sizeof *q);
@@ -106,7 +106,7 @@ static double bytes_of(const ts_ahead *a, int i)
     return a->task->cost(c).bytes + (double)(a->task->n_want(c) * sizeof(ts_want));
 }
 
-/* Whole groups from `first` on; where there are more than cores, each core gets as many. */
+/* From `first` on; where there are more than cores, each core gets as many. */
 static int how_many(const ts_ahead *a, int first)
 {
     cpu_set_t    cores;
@@ -117,11 +117,10 @@ static int how_many(const ts_ahead *a, int first)
     int          n = 0;
     while (first + n < a->n && n < MOST_AHEAD) {
         taken += bytes_of(a, first + n);
-        if (taken > most && n >= a->together) break;
+        if (taken > most && n) break;
         n++;
     }
     if (n > all && first + n < a->n) n -= n % all;
-    if (n > a->together) n -= n % a->together;
     return n;
 }
 
@@ -155,7 +154,7 @@ static void prepare(ts_ahead *a, room *r)
 const ts_exam *ts_ahead_at(ts_ahead *a, int i)
 {
     if (i >= a->end) {
-        a->first = i - i % a->together;
+        a->first = i;
         a->end = a->first + how_many(a, a->first);
         for (int k = 0; k < a->end - a->first; k++) prepare(a, &a->room[k]);
         ts_spread(a->end - a->first, make, a);

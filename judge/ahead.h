@@ -18,8 +18,7 @@ typedef struct ts_question {
 
 typedef struct ts_ahead ts_ahead;
 
-/* Of these questions, `together` of which are wanted at a time. */
-ts_ahead *ts_ahead_open(const ts_task *t, const ts_question *q, int n, int together);
+ts_ahead *ts_ahead_open(const ts_task *t, const ts_question *q, int n);
 /* Question i, and the others of its group, until one beyond them is asked for. Not backwards. Where
  * it is not made yet, the next ones are: as many as memory has room for. */
 const ts_exam *ts_ahead_at(ts_ahead *a, int i);

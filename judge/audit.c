@@ -11,24 +11,22 @@
 
 static bool exports(const ts_elf *f, const char *wanted)
 {
-    for (uint32_t i = 1; i < f->n_symbols; i++) {
-        Elf64_Sym s;
-        char      name[128];
-        if (!ts_elf_symbol(f, i, &s, name, sizeof name)) return false;
-        if (!strcmp(name, wanted) && s.st_shndx != SHN_UNDEF &&
-            ELF64_ST_TYPE(s.st_info) == STT_FUNC && ELF64_ST_BIND(s.st_info) != STB_LOCAL &&
-            ts_elf_within(f, s.st_value, 1, PF_X))
-            return true;
-    }
-    return false;
+    uint64_t address;
+    return ts_elf_function(f, wanted, &address);
+}
+
+static const ts_task *called(const char *name)
+{
+    for (int i = 0; ts_tasks[i]; i++)
+        if (!strcmp(ts_tasks[i]->name, name)) return ts_tasks[i];
+    return NULL;
 }
 
 /* The first function of a task that the object lacks, in `symbol`; false: none. */
 static bool lacks(const ts_elf *f, const char *task, char symbol[TS_ENTRY_NAME + 4])
 {
-    const char *const *list = NULL;
-    for (int i = 0; ts_tasks[i]; i++)
-        if (!strcmp(ts_tasks[i]->name, task)) list = ts_tasks[i]->exports;
+    const ts_task     *t = called(task);
+    const char *const *list = t ? t->exports : NULL;
     snprintf(symbol, TS_ENTRY_NAME + 4, "ts_%s", task);
     for (; list && *list; list++) {
         snprintf(symbol, TS_ENTRY_NAME + 4, "%s", *list);
@@ -57,4 +55,13 @@ bool ts_audit_exports(const void *object, size_t n, const char *symbol)
 {
     ts_elf f;
     return !ts_elf_read(&f, object, n) && exports(&f, symbol);
+}
+
+unsigned ts_audit_lacks(const void *object, size_t n, const char *task)
+{
+    const ts_task *t = called(task);
+    unsigned       lacks = 0;
+    for (int i = 0; t && t->optional && t->optional[i]; i++)
+        if (!ts_audit_exports(object, n, t->optional[i])) lacks |= 1u << i;
+    return lacks;
 }

@@ -11,4 +11,7 @@ bool ts_audit(const void *object, size_t n, ts_class cls, const char *task, ts_r
 /* Is `symbol` a function that this shared object offers? False for anything malformed. */
 bool ts_audit_exports(const void *object, size_t n, const char *symbol);
 
+/* 1u << number of each optional function of the task that the object does not export. */
+unsigned ts_audit_lacks(const void *object, size_t n, const char *task);
+
 #endif

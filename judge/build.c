@@ -394,8 +394,9 @@ static int sealed_memory(const char *bytes, size_t n)
     return -1;
 }
 
-static bool seal(ts_built *b, const char *bytes, size_t n, ts_refusal *why)
+static bool seal(const ts_candidate *e, ts_built *b, const char *bytes, size_t n, ts_refusal *why)
 {
+    b->lacks = ts_audit_lacks(bytes, n, e->task);
     b->object = sealed_memory(bytes, n);
     if (b->object < 0)
         return ts_refuse(why, "build", "out of memory for the object: %s", strerror(errno));
@@ -418,7 +419,7 @@ static bool build_native(const ts_candidate *e, ts_built *b, const char *extra, 
     snprintf(path, sizeof path, "%s/object.so", b->folder);
     char *bytes = slurp(path, TS_OBJECT_BYTES, &n);
     if (!bytes) return ts_refuse(why, "size", "the object has more than %d bytes", TS_OBJECT_BYTES);
-    const bool ok = ts_audit(bytes, n, e->cls, e->task, why) && seal(b, bytes, n, why);
+    const bool ok = ts_audit(bytes, n, e->cls, e->task, why) && seal(e, b, bytes, n, why);
     free(bytes);
     return ok;
 }
@@ -443,7 +444,8 @@ static bool build_cuda(const ts_candidate *e, const ts_places *p, ts_built *b, t
     snprintf(path, sizeof path, "%s/object", b->folder);
     char *bytes = slurp(path, TS_OBJECT_BYTES, &n);
     if (!bytes) return ts_refuse(why, "size", "the object has more than %d bytes", TS_OBJECT_BYTES);
-    const bool ok = (cubin || ts_audit(bytes, n, e->cls, e->task, why)) && seal(b, bytes, n, why);
+    const bool ok =
+        (cubin || ts_audit(bytes, n, e->cls, e->task, why)) && seal(e, b, bytes, n, why);
     free(bytes);
     if (cubin) b->launch = sealed_memory(e->launch, strlen(e->launch));
     return ok && (!cubin || b->launch >= 0 ||
@@ -464,11 +466,12 @@ bool ts_build(const ts_candidate *e, const ts_places *p, const char *extra, ts_b
 {
     *b = (ts_built) { .object = -1,
                       .launch = -1,
-                      .guards = TS_GUARD_FILES | TS_GUARD_NETWORK | TS_GUARD_USER };
+                      .guards = TS_GUARD_FILES | TS_GUARD_NETWORK | TS_GUARD_USER,
+                      .lacks = ~0u };
     *why = (ts_refusal) { 0 };
     if (e->language == TS_BINARY) {
         const ts_source *s = &e->source[0];
-        return ts_audit(s->bytes, s->n, e->cls, e->task, why) && seal(b, s->bytes, s->n, why);
+        return ts_audit(s->bytes, s->n, e->cls, e->task, why) && seal(e, b, s->bytes, s->n, why);
     }
     if (!lay_out(e, p, b, why)) return false;
     if (e->language == TS_CU) {

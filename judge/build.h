@@ -40,6 +40,7 @@ typedef struct ts_built {
     char     sha256[65];    /* of it */
     char     command[2048]; /* how it was compiled */
     unsigned guards;        /* TS_GUARD_* */
+    unsigned lacks;         /* see ts_scope; of Python all */
     double   spent_s;       /* by compilers, of what a build may take */
     size_t   n_preprocessed;
 } ts_built;

@@ -73,6 +73,9 @@ static void take_core(ts_cage *c)
     if (c->shares_core) return;
     while (!CPU_ISSET(last, &before_judging)) last--;
     CPU_CLR(last, &for_entrants);
+    /* As many as it has threads: whoever starts more of them gains nothing. */
+    if (!ts_on_gpu(c->plan.class) && c->plan.n_threads < c->n_cores) c->n_cores = c->plan.n_threads;
+    for (int i = 0; CPU_COUNT(&for_entrants) > c->n_cores; i++) CPU_CLR(i, &for_entrants);
     c->cores = for_entrants;
     CPU_ZERO(&mine);
     CPU_SET(last, &mine);

@@ -78,8 +78,6 @@ const ts_arena *ts_cage_arena(const ts_cage *c, int slot);
  * the outputs are still to be checked. Without a fill since the last call of the slot the inputs
  * are the same again. args and x: NULL for the slot's own. */
 bool ts_cage_call(ts_cage *c, int slot, ts_call *r);
-bool ts_cage_call_all(ts_cage *c,
-                      ts_call *r); /* of a device: every slot, between one go and done */
 bool ts_cage_call_with(ts_cage *c, int slot, const void *args, const ts_exec *x, ts_call *r);
 
 /* Asks how much workspace the slot's calls need; they get it. */

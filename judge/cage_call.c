@@ -200,8 +200,17 @@ static bool rests(const ts_cage *c)
     return false;
 }
 
+/* Class python: what was said before it was asked. No more than a socket holds: who goes on talking
+ * would keep us here. */
+static void hear_out(const ts_cage *c)
+{
+    char      said[4096];
+    const int most = ts_in_python(c->plan.class) ? 64 : 0;
+    for (int i = 0; i < most && recv(c->bell_fd, said, sizeof said, MSG_DONTWAIT) > 0; i++) {}
+}
+
 /* From a frozen process with its order in the page to one that has answered, or not. */
-static int perform(ts_cage *c, int slot, int verb, uint32_t fresh, line *hidden, int *n_hidden,
+static int perform(ts_cage *c, int slot, int verb, bool fresh, line *hidden, int *n_hidden,
                    line *seen, int n_seen, ts_call *r)
 {
     const bool python = ts_in_python(c->plan.class);
@@ -224,10 +233,9 @@ static int perform(ts_cage *c, int slot, int verb, uint32_t fresh, line *hidden,
         if (ready != TS_WORD_CAME) return ready;
     }
     const double ready_ns = ts_now_ns();
-    char         said_unasked[64];
-    while (python && recv(c->bell_fd, said_unasked, sizeof said_unasked, MSG_DONTWAIT) > 0) {}
+    hear_out(c);
     if (c->keeper && verb == TS_VERB_RUN) {
-        const int laid = ts_gpu_lay(c, slot, (int)c->control->call.n, fresh, r);
+        const int laid = ts_gpu_lay(c, slot, fresh, r);
         if (laid != TS_WORD_CAME) return laid;
     }
     for (uint64_t i = ts_cage_chance(c, 64); i; i--) ts_cage_relax(c);
@@ -310,24 +318,20 @@ static void conclude(ts_cage *c, int came, const line *seen, int n_seen, ts_call
     memcpy(r->stderr_tail, c->err, sizeof r->stderr_tail);
 }
 
-/* The orders of n slots, from this one on. Gives the bits of those drawn anew. */
-static uint32_t give_orders(ts_cage *c, int slot, int n, const void *args)
+/* A slot's orders. Whether it was drawn anew. */
+static bool give_orders(ts_cage *c, int slot, const void *args)
 {
-    uint32_t fresh = 0;
-    for (int i = slot; i < slot + n; i++) {
-        ts_slot       *s = &c->slot[i];
-        unsigned char *to = c->control->args[i];
-        if (s->fresh) fresh |= 1u << i;
-        else ts_arena_reset(&s->arena);
-        s->fresh = false;
-        memcpy(to, args ? args : s->args, c->plan.task->args_bytes);
-        if (c->keeper) ts_gpu_point(c, i, to);
-    }
+    ts_slot       *s = &c->slot[slot];
+    unsigned char *to = c->control->args[slot];
+    const bool     fresh = s->fresh;
+    if (!fresh) ts_arena_reset(&s->arena);
+    s->fresh = false;
+    memcpy(to, args ? args : s->args, c->plan.task->args_bytes);
+    if (c->keeper) ts_gpu_point(c, slot, to);
     return fresh;
 }
 
-static bool ask(ts_cage *c, int slot, int n, int verb, const void *args, const ts_exec *x,
-                ts_call *r)
+static bool ask(ts_cage *c, int slot, int verb, const void *args, const ts_exec *x, ts_call *r)
 {
     static line hidden[MAX_LINES], seen[MAX_LINES];
     ts_slot    *s = &c->slot[slot];
@@ -336,7 +340,7 @@ static bool ask(ts_cage *c, int slot, int n, int verb, const void *args, const t
     *r = (ts_call) { 0 };
     const bool gpu = c->keeper != NULL;
     if (!gpu) ts_threads_spread(c->pid, &c->spread);
-    const uint32_t fresh = give_orders(c, slot, n, args);
+    const bool fresh = give_orders(c, slot, args);
     ts_cage_exec(c, slot, &c->control->call.exec);
     unsigned char *const workspace = gpu ? NULL : c->control->call.exec.workspace;
     ts_cage_take_workspace(c, workspace);
@@ -344,7 +348,6 @@ static bool ask(ts_cage *c, int slot, int n, int verb, const void *args, const t
     if (x) c->control->call.exec = *x;
     c->control->call.verb = (uint32_t)verb;
     c->control->call.slot = (uint32_t)slot;
-    c->control->call.n = (uint32_t)n;
     if (gpu) c->control->call.exec.device = TS_CUDA;
     memset(&c->control->fault, 0, sizeof c->control->fault);
     /* On a device the keeper lays the inputs out when all is ready, and nothing is to be hidden. */
@@ -354,7 +357,7 @@ static bool ask(ts_cage *c, int slot, int n, int verb, const void *args, const t
     if (c->plan.aligned && !gpu && !c->shares_core) ts_awake_begin(&c->cores);
     const int came = perform(c, slot, verb, fresh, hidden, &n_hidden, seen, n_seen, r);
     conclude(c, came, seen, n_seen, r);
-    if (gpu && came == TS_WORD_CAME && verb == TS_VERB_RUN) ts_gpu_fetch(c, slot, n, r);
+    if (gpu && came == TS_WORD_CAME && verb == TS_VERB_RUN) ts_gpu_fetch(c, slot, r);
     r->ns += gpu ? c->shown_ns : head_start_ns(c, s, r);
     reveal(hidden, &n_hidden); /* should it not have come to go */
     blame(c, s, r);
@@ -365,24 +368,19 @@ static bool ask(ts_cage *c, int slot, int n, int verb, const void *args, const t
 
 bool ts_cage_call(ts_cage *c, int slot, ts_call *r)
 {
-    return ask(c, slot, 1, TS_VERB_RUN, NULL, NULL, r);
-}
-
-bool ts_cage_call_all(ts_cage *c, ts_call *r)
-{
-    return ask(c, 0, c->plan.n_slots, TS_VERB_RUN, NULL, NULL, r);
+    return ask(c, slot, TS_VERB_RUN, NULL, NULL, r);
 }
 
 bool ts_cage_call_with(ts_cage *c, int slot, const void *args, const ts_exec *x, ts_call *r)
 {
-    return ask(c, slot, 1, TS_VERB_RUN, args, x, r);
+    return ask(c, slot, TS_VERB_RUN, args, x, r);
 }
 
 bool ts_cage_workspace(ts_cage *c, int slot, ts_call *r)
 {
     c->slot[slot].workspace_bytes = 0;
     const bool fresh = c->slot[slot].fresh;
-    if (!ask(c, slot, 1, TS_VERB_WORKSPACE, NULL, NULL, r)) return false;
+    if (!ask(c, slot, TS_VERB_WORKSPACE, NULL, NULL, r)) return false;
     c->slot[slot].fresh = fresh && ts_arena_outputs_untouched(&c->slot[slot].arena, &r->flaw);
     if (r->status) return true;
     r->too_large = r->workspace_bytes > c->plan.workspace_bytes;

@@ -59,9 +59,9 @@ void ts_cage_look_beside(const ts_cage *c, const ts_slot *s, unsigned char *gran
 
 /* The args' pointers, as its process has them. */
 void ts_gpu_point(const ts_cage *c, int slot, unsigned char *args);
-int  ts_gpu_lay(ts_cage *c, int slot, int n, uint32_t fresh, ts_call *r); /* TS_WORD_* */
+int  ts_gpu_lay(ts_cage *c, int slot, bool fresh, ts_call *r); /* TS_WORD_* */
 void ts_gpu_free(ts_cage *c, double done_ns, ts_call *r);
-void ts_gpu_fetch(ts_cage *c, int slot, int n, ts_call *r);
+void ts_gpu_fetch(ts_cage *c, int slot, ts_call *r);
 
 enum { TS_WORD_CAME, TS_WORD_NOT, TS_WORD_DEAD };
 

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cage_inside.h"
@@ -19,6 +20,13 @@ static size_t field(const char *text, const char *name)
     return (size_t)kib << 10;
 }
 
+/* The pages that a file in memory has, in bytes. */
+static size_t pages_of(int fd)
+{
+    struct stat st;
+    return fstat(fd, &st) ? 0 : (size_t)st.st_blocks * 512;
+}
+
 size_t ts_cage_peak_bytes(const ts_cage *c)
 {
     char path[64], text[4096];
@@ -27,9 +35,11 @@ size_t ts_cage_peak_bytes(const ts_cage *c)
     const ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
     if (fd >= 0) close(fd);
     text[n > 0 ? n : 0] = 0;
-    /* Programs and libraries are files; the block is ours, and no more of what is shared than it.
-     */
-    const size_t block = c->region_bytes + sizeof *c->control, shared = field(text, "RssShmem:");
+    /* Programs and libraries are files; the block is ours, and of what is shared no more than it
+     * has pages: what it could have is most of the addresses, behind which others could hide
+     * theirs. */
+    const size_t block = pages_of(c->in_fd) + pages_of(c->out_fd) + sizeof *c->control;
+    const size_t shared = field(text, "RssShmem:");
     const size_t peak = field(text, "VmHWM:");
     const size_t given = field(text, "RssFile:") + (shared < block ? shared : block);
     return peak > given ? peak - given : 0;

@@ -27,7 +27,7 @@
  *
  * For the Python runner, offsets in descriptor 3, little-endian, `u4` an unsigned of 4 bytes:
  *   192 i4 status, to be written before "done"   320 u4 error.reason   328 error.text, 184 bytes
- *   512 u4 verb (0 run)   516 u4 slot   524 i4 n_threads (of ts_exec)   560 u4 n
+ *   512 u4 verb (0 run)   516 u4 slot   524 i4 n_threads (of ts_exec)
  *   the last 4096 bytes: PTX of ts_nothing, 0-ended
  *   4096 the plan; from there: 4 u4 n_threads, 8 u4 n_slots, 48 the entrant's file, 112 task and
  *   304 folder, 0-ended,
@@ -172,7 +172,6 @@ typedef struct ts_control {
     _Alignas(64) struct {
         uint32_t verb, slot;
         ts_exec  exec; /* a C entrant gets a copy */
-        uint32_t n;    /* slots to be called, from `slot` on */
     } call;
     _Alignas(4096) ts_call_plan plan; /* written before the runner starts */
     /* Where the runner has mapped the buffers, on a device: what its calls get as pointers. */
@@ -184,7 +183,6 @@ typedef struct ts_control {
 static_assert(offsetof(ts_control, ready) == 64 && offsetof(ts_control, done) == 128, "words");
 static_assert(offsetof(ts_control, answer) == 192 && offsetof(ts_control, fault) == 256, "answers");
 static_assert(offsetof(ts_control, error) == 320 && offsetof(ts_control, call) == 512, "call");
-static_assert(sizeof(ts_exec) == 40 && offsetof(ts_control, call.n) == 560, "slots");
 static_assert(offsetof(ts_control, plan) == 4096, "the plan begins a page");
 static_assert(offsetof(ts_control, args) == 67664,
               "exploit/raw.h and exploit/gpu/peek.cu look there");

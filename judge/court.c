@@ -211,6 +211,11 @@ bool ts_court_log_verdict(ts_court *c, ts_contender *e)
     if (e->flaw.fault == TS_FAULT_VALUE || e->flaw.fault == TS_FAULT_UNWRITTEN)
         element(w, &e->flaw);
     ts_jw_text(w, "replay", replay);
+    for (int has = 1; has >= 0 && e->task && e->task->optional && *e->built.sha256; has--) {
+        char names[160];
+        ts_scope_optional(&e->scope, e->task, has, names, sizeof names);
+        ts_jw_text(w, has ? "optional_examined" : "optional_not_exported", names);
+    }
     ts_jw_open(w, "categories", '{');
     for (int i = 0; i < TS_N_CATEGORIES; i++)
         tally(w, ts_category_name((ts_category)i), e->category[i]);

@@ -70,6 +70,7 @@ typedef struct ts_contender {
     unsigned       offered, not_offered; /* bit 1u << dtype */
     int            n_calls;
     double         worst, seconds, io_bytes, workspace_bytes;
+    double         spent_ns; /* in the calls of the gate */
     double         timed_workspace[TS_WORKLOADS], own_bytes[TS_WORKLOADS]; /* when timed */
     /* Of compute-sanitizer: "passed", "failed: ...", "skipped: ..."; "": not asked. */
     char      tool[TS_TOOLS][TS_TOOL_TEXT];

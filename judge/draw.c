@@ -138,11 +138,12 @@ static void choose_covering(const ts_cover *v, drawn *d, int n, bool all)
 {
     static seen of_dtype[TS_I32 + 1];
     memset(of_dtype, 0, sizeof of_dtype);
-    for (int i = 0; i < n; i++) d[i].covers = all && d[i].c->use & TS_USE_COVER;
+    for (int i = 0; i < n; i++) d[i].covers |= all && d[i].c->use & TS_USE_COVER;
     while (v && !all) {
         int best = -1, most = 0;
         for (int i = 0; i < n; i++) {
             if (!(d[i].c->use & TS_USE_COVER) || d[i].covers) continue;
+            if (ts_cover_class(v, d[i].c, TS_COVER_FAMILY) < 0) continue; /* of the other cover */
             const int k = news(v, &d[i], of_dtype, false);
             if (k > most) best = i, most = k;
         }
@@ -189,9 +190,11 @@ int ts_court_draw(const ts_court *c, const ts_task *t, ts_class cls, const ts_sc
     int          m = 0, taken[TS_N_CATEGORIES] = { 0 };
     uint64_t     seed;
     if (c->only) return (number[0] = only_case(c, t, &seed)) >= 0;
-    const int n = shuffle(c, t, cls, s, d);
-    const int most = ts_in_python(cls) ? DEPTH[c->depth].python : DEPTH[c->depth].cases;
-    choose_covering(t->cover, d, n, c->depth >= TS_NORMAL && !ts_in_python(cls));
+    const int  n = shuffle(c, t, cls, s, d);
+    const int  most = ts_in_python(cls) ? DEPTH[c->depth].python : DEPTH[c->depth].cases;
+    const bool all = c->depth >= TS_NORMAL && !ts_in_python(cls);
+    choose_covering(t->cover, d, n, all);
+    choose_covering(t->further, d, n, all);
     count_alike(d, n);
     qsort(d, (size_t)n, sizeof *d, by_turn);
     for (int i = 0; i < n; i++) {

@@ -194,6 +194,18 @@ static bool offers_some(ts_contender *e, const ts_case *c, uint64_t seed)
     return false;
 }
 
+/* Each call within its limit, and still hours in all: the others wait meanwhile. The slowest honest
+ * ones take a minute. */
+static const double MOST_NS = 900e9;
+
+static bool takes_too_long(ts_contender *e, const ts_case *c, uint64_t seed)
+{
+    char text[96];
+    snprintf(text, sizeof text, "took more than %.0f s for %d calls", MOST_NS / 1e9, e->n_calls);
+    ts_court_fail(e, c, seed, "hang", text);
+    return false;
+}
+
 /* False: the call itself failed. *answered is false if the entrant does not offer the dtype. */
 static bool call(ts_contender *e, ts_cage *cage, int slot, const ts_case *c, uint64_t seed,
                  bool *answered)
@@ -206,6 +218,7 @@ static bool call(ts_contender *e, ts_cage *cage, int slot, const ts_case *c, uin
             e->workspace_bytes = (double)r.workspace_bytes;
         if (!ts_cage_call(cage, slot, &r)) return ts_court_fail_by_call(e, c, seed, &r);
         e->n_calls++;
+        if ((e->spent_ns += r.ns) > MOST_NS) return takes_too_long(e, c, seed);
         if (r.fp_changed) return ts_court_fail_by_call(e, c, seed, &r);
     }
     if ((r.status == TS_E_DTYPE || r.status == TS_E_UNSUPPORTED) && c->dtype != TS_F32) {
@@ -269,7 +282,7 @@ static ts_ahead *questions_of(const ts_court *c, const ts_task *t, const int *nu
         at[0] = (ts_question) { &all[number[i]], ts_court_case_seed(c, t, number[i]) };
         if (i % 4 == 0) at[1] = (ts_question) { at->c, ts_court_seed(c, t, number[i], -3) };
     }
-    return ts_ahead_open(t, q, place_of(n), 1);
+    return ts_ahead_open(t, q, place_of(n));
 }
 
 static bool examine_slot(ts_contender *e, ts_cage *cage, int slot, const ts_case *one, ts_ahead *a)
@@ -335,13 +348,14 @@ void ts_court_examine(ts_court *c, ts_contender *e)
 {
     const double begin = seconds();
     int          number[TS_MOST_CASES];
-    const int    n = ts_court_draw(c, e->task, e->entry.cls, &e->scope, number);
     ts_refusal   why = { 0 };
     if (!ts_build(&e->entry, &c->places, NULL, &e->built, &why)) {
         snprintf(e->reason, sizeof e->reason, "%s", why.reason);
         snprintf(e->text, sizeof e->text, "%s", why.text);
         return;
     }
+    e->scope.lacks = e->built.lacks;
+    const int  n = ts_court_draw(c, e->task, e->entry.cls, &e->scope, number);
     const bool outside = n && !ts_scope_takes(&e->scope, e->task, &e->task->cases()[number[0]]);
     bool       ok = n > 0 && !outside; /* the one case that was asked for may be */
     if (!ok) {

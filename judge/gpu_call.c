@@ -40,16 +40,16 @@ static bool lost(const ts_kept_word *w, ts_call *r)
 
 /* Of a call before which somebody was on the device, the time since then counts too. It may have
  * been chance, and then the call is one that was disturbed. */
-int ts_gpu_lay(ts_cage *c, int slot, int n, uint32_t fresh, ts_call *r)
+int ts_gpu_lay(ts_cage *c, int slot, bool fresh, ts_call *r)
 {
     ts_kept_word w;
-    ts_keeper_lay(c->keeper, slot, n, fresh, workspace_of(c, slot), &w);
+    ts_keeper_lay(c->keeper, slot, fresh, workspace_of(c, slot), &w);
     if (lost(&w, r)) return TS_WORD_NOT;
     c->shown_ns = w.busy && c->plan.class != TS_GPU_SEALED ? w.shown_ns : 0;
     if (w.busy) { /* a rival's doing? They are stopped, and it is tried again, with the same inputs
                    */
         ts_cage_stop_rivals(c);
-        ts_keeper_lay(c->keeper, slot, n, fresh, workspace_of(c, slot), &w);
+        ts_keeper_lay(c->keeper, slot, fresh, workspace_of(c, slot), &w);
         if (lost(&w, r)) return TS_WORD_NOT;
     }
     c->n_before += w.busy;
@@ -65,15 +65,13 @@ void ts_gpu_free(ts_cage *c, double done_ns, ts_call *r)
     r->free_ns = ts_now_ns() - done_ns;
 }
 
-void ts_gpu_fetch(ts_cage *c, int slot, int n, ts_call *r)
+void ts_gpu_fetch(ts_cage *c, int slot, ts_call *r)
 {
     ts_kept_word w;
-    for (int i = 0; i < n && !r->flaw.fault; i++) {
-        ts_keeper_fetch(c->keeper, slot + i, workspace_of(c, slot), &w);
-        if (lost(&w, r)) return;
-        c->n_after += w.busy && i == 0;
-        r->flaw = w.flaw;
-    }
+    ts_keeper_fetch(c->keeper, slot, workspace_of(c, slot), &w);
+    if (lost(&w, r)) return;
+    c->n_after += w.busy;
+    r->flaw = w.flaw;
     r->late = again_and_again(c, c->n_after);
     if (r->early || r->late)
         snprintf(r->text, sizeof r->text, "work ran on the device %s the call, in %d of %d calls",

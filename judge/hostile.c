@@ -101,7 +101,7 @@ static int collect(const ts_task *t, const ts_case *timed, ts_case out[TS_HOSTIL
     bool        fit = false;
     int         n = 0;
     for (const ts_case *c = t->cases(); c->use && n < TS_HOSTILE; c++) {
-        if (!(c->use & TS_USE_CHECK) || c->dtype != TS_F32) continue;
+        if (!(c->use & TS_USE_CHECK) || c->dtype != TS_F32 || ts_case_about(t, c) >= 0) continue;
         ts_case mine = *timed;
         mine.family = c->family;
         for (int i = 0; i < TS_MAX_DIMS && t->dim_name[i]; i++)

@@ -38,7 +38,7 @@ static ts_device_ptr    flushed;
 static size_t           n_flush, granule;
 static ts_cu_any       *nothing, *begun, *ended;
 static double           usual_ns;
-static double           usual_lay_ns[TS_MAX_SLOTS + 1]; /* of a slot; the last: of all at once */
+static double           usual_lay_ns[TS_MAX_SLOTS];
 static ts_reply_kept   *said;
 
 _Noreturn static void give_up(int code, const char *what)
@@ -213,11 +213,10 @@ static double lay_out(const ts_keeper *k, const ts_order_kept *o)
 {
     float ms = 0;
     must(d->event_record(begun, NULL), "clock");
-    for (int s = o->slot; s < o->slot + o->n; s++)
-        for (int i = 0; i < k->slots[s]->n; i++) {
-            const kept *b = &bufs[s][i];
-            if (b->n_bytes) must(d->copy_within(b->p, b->staged, b->n_bytes, NULL), "layout");
-        }
+    for (int i = 0; i < k->slots[o->slot]->n; i++) {
+        const kept *b = &bufs[o->slot][i];
+        if (b->n_bytes) must(d->copy_within(b->p, b->staged, b->n_bytes, NULL), "layout");
+    }
     if (o->n_workspace) {
         const ts_device_ptr end = workspace.lo + workspace.n_mapped;
         must(d->fill(end - o->n_workspace, TS_POISON, o->n_workspace, NULL), "filling");
@@ -233,27 +232,21 @@ static double lay_out(const ts_keeper *k, const ts_order_kept *o)
 /* Before there is anybody to come in between. */
 static void rehearse(const ts_keeper *k, size_t n_workspace)
 {
-    for (int s = 0; s <= k->n; s++) {
-        const bool          all = s == k->n;
-        const ts_order_kept o = { TS_KEEP_LAY, all ? 0 : s, all ? k->n : 1, 0, n_workspace };
+    for (int s = 0; s < k->n; s++)
         for (int i = 0; i < REHEARSALS; i++) {
-            const double ns = lay_out(k, &o);
-            double      *best = &usual_lay_ns[all ? TS_MAX_SLOTS : s];
-            if (!i || ns < *best) *best = ns;
+            const double ns = lay_out(k, &(ts_order_kept) { TS_KEEP_LAY, s, 0, n_workspace });
+            if (!i || ns < usual_lay_ns[s]) usual_lay_ns[s] = ns;
         }
-    }
 }
 
 /* The inputs are there for some hundred microseconds before the call: whoever looks at them
  * meanwhile makes the device turn to it and back, which is seen. */
 static void lay(const ts_keeper *k, const ts_order_kept *o, ts_kept_word *w)
 {
-    for (int s = o->slot; s < o->slot + o->n; s++)
-        if (o->fresh >> s & 1 || !(staged >> s & 1)) stage(k, s);
+    if (o->fresh || !(staged >> o->slot & 1)) stage(k, o->slot);
     warm_up();
     const double begin = now_ns();
-    const double usual = usual_lay_ns[o->n == k->n ? TS_MAX_SLOTS : o->slot];
-    w->busy = lay_out(k, o) > usual + TURN_NS;
+    w->busy = lay_out(k, o) > usual_lay_ns[o->slot] + TURN_NS;
     w->busy = somebody_is_there() || w->busy;
     w->shown_ns = now_ns() - begin;
 }

@@ -80,10 +80,9 @@ static void send_order(ts_keeper *k, const ts_order_kept *o, ts_kept_word *w)
              *k->last->word.text ? k->last->word.text : "the device does not respond");
 }
 
-void ts_keeper_lay(ts_keeper *k, int slot, int n, uint32_t fresh, size_t n_workspace,
-                   ts_kept_word *w)
+void ts_keeper_lay(ts_keeper *k, int slot, bool fresh, size_t n_workspace, ts_kept_word *w)
 {
-    const ts_order_kept o = { TS_KEEP_LAY, slot, n, fresh, n_workspace };
+    const ts_order_kept o = { TS_KEEP_LAY, slot, fresh, n_workspace };
     send_order(k, &o, w);
 }
 
@@ -95,7 +94,7 @@ void ts_keeper_probe(ts_keeper *k, ts_kept_word *w)
 
 void ts_keeper_fetch(ts_keeper *k, int slot, size_t n_workspace, ts_kept_word *w)
 {
-    const ts_order_kept o = { TS_KEEP_FETCH, slot, 1, 0, n_workspace };
+    const ts_order_kept o = { TS_KEEP_FETCH, slot, 0, n_workspace };
     send_order(k, &o, w);
 }
 

@@ -32,10 +32,9 @@ typedef struct ts_kept_word {
     char    text[160];
 } ts_kept_word;
 
-/* The images of n slots in place, n_workspace poisoned bytes, and cold caches. fresh, bit i: slot
- * i's image on the host is another than at the last call. */
-void ts_keeper_lay(ts_keeper *k, int slot, int n, uint32_t fresh, size_t n_workspace,
-                   ts_kept_word *w);
+/* A slot's image in place, n_workspace poisoned bytes, and cold caches. fresh: its image on the
+ * host is another than at the last call. */
+void ts_keeper_lay(ts_keeper *k, int slot, bool fresh, size_t n_workspace, ts_kept_word *w);
 /* Whether an empty kernel that took so long had to wait for another process's. */
 static inline bool ts_keeper_sees(double ns, double usual_ns)
 {

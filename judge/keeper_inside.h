@@ -9,8 +9,8 @@
 enum { TS_KEEP_LAY, TS_KEEP_PROBE, TS_KEEP_FETCH };
 
 typedef struct ts_order_kept {
-    int32_t  verb, slot, n; /* slots from this one on */
-    uint32_t fresh;         /* bit i: slot i was drawn anew */
+    int32_t  verb, slot;
+    uint32_t fresh; /* the slot was drawn anew */
     uint64_t n_workspace;
 } ts_order_kept;
 

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "allow.h"
 
@@ -23,18 +24,25 @@ bool ts_allowed(const char *symbol)
 
 /* ---- reading, with every reach checked ---- */
 
-/* n bytes at an address, copied from where the file has them. */
-static bool fetch(const ts_elf *f, uint64_t address, void *to, size_t n)
+/* What the file has from an address to the end of its segment: *n bytes; NULL: nothing. */
+static const unsigned char *from(const ts_elf *f, uint64_t address, uint64_t *n)
 {
     for (int i = 0; i < f->n_loads; i++) {
         const Elf64_Phdr *s = &f->load[i];
         if (address < s->p_vaddr || address - s->p_vaddr >= s->p_filesz) continue;
-        const uint64_t at = address - s->p_vaddr;
-        if (n > s->p_filesz - at) return false;
-        memcpy(to, f->bytes + s->p_offset + at, n);
-        return true;
+        *n = s->p_filesz - (address - s->p_vaddr);
+        return f->bytes + s->p_offset + (address - s->p_vaddr);
     }
-    return false;
+    return NULL;
+}
+
+static bool fetch(const ts_elf *f, uint64_t address, void *to, size_t n)
+{
+    uint64_t             most = 0;
+    const unsigned char *at = from(f, address, &most);
+    if (!at || n > most) return false;
+    memcpy(to, at, n);
+    return true;
 }
 
 bool ts_elf_tag(const ts_elf *f, int64_t tag, uint64_t *value)
@@ -47,20 +55,21 @@ bool ts_elf_tag(const ts_elf *f, int64_t tag, uint64_t *value)
     return false;
 }
 
-/* A name of the string table, cut to the room; false if it does not end inside the table. */
+/* A name of the string table, cut to the room; false if it does not end inside table and segment.
+ */
 static bool name_at(const ts_elf *f, uint64_t offset, char *name, size_t room)
 {
-    for (size_t n = 0; offset + n < f->n_strings; n++) {
-        char c;
-        if (!fetch(f, f->strtab + offset + n, &c, 1)) return false;
-        if (n < room) name[n] = c;
-        if (c == 0) return true;
-        if (n >= room - 1) {
-            name[room - 1] = 0;
-            return true;
-        }
-    }
-    return false;
+    uint64_t             n = 0;
+    const unsigned char *at = offset < f->n_strings ? from(f, f->strtab + offset, &n) : NULL;
+    if (!at) return false;
+    if (n > f->n_strings - offset) n = f->n_strings - offset;
+    const size_t         most = n < room ? (size_t)n : room;
+    const unsigned char *end = memchr(at, 0, most);
+    if (!end && most < room) return false;
+    const size_t len = end ? (size_t)(end - at) : room - 1;
+    memcpy(name, at, len);
+    name[len] = 0;
+    return true;
 }
 
 /* The highest bucket's chain ends at the last symbol. */
@@ -205,6 +214,22 @@ const Elf64_Phdr *ts_elf_within(const ts_elf *f, uint64_t address, uint64_t n, u
     return NULL;
 }
 
+bool ts_elf_function(const ts_elf *f, const char *wanted, uint64_t *address)
+{
+    for (uint32_t i = 1; i < f->n_symbols; i++) {
+        Elf64_Sym s;
+        char      name[128];
+        if (!ts_elf_symbol(f, i, &s, name, sizeof name)) return false;
+        if (!strcmp(name, wanted) && s.st_shndx != SHN_UNDEF &&
+            ELF64_ST_TYPE(s.st_info) == STT_FUNC && ELF64_ST_BIND(s.st_info) != STB_LOCAL &&
+            ts_elf_within(f, s.st_value, 1, PF_X)) {
+            *address = s.st_value;
+            return true;
+        }
+    }
+    return false;
+}
+
 /* ---- what a sealed entrant may be ---- */
 
 typedef struct text {
@@ -212,12 +237,15 @@ typedef struct text {
     size_t n;
 } text;
 
+/* One plain line, whatever an object calls its symbols. */
 __attribute__((format(printf, 2, 3))) static bool refuse(text *why, const char *format, ...)
 {
     va_list a;
     va_start(a, format);
     vsnprintf(why->at, why->n, format, a);
     va_end(a);
+    for (char *p = why->at; *p; p++)
+        if (*p < ' ' || *p > '~') *p = '?';
     return false;
 }
 
@@ -299,7 +327,9 @@ static bool relocations_ok(const ts_elf *f, int64_t tag, int64_t size_tag, text 
                           (unsigned)ELF64_R_TYPE(r.r_info));
         if (!ts_elf_within(f, r.r_offset, 8, PF_W))
             return refuse(why, "a relocation outside writable data");
-        if (ELF64_R_SYM(r.r_info) >= f->n_symbols && ELF64_R_SYM(r.r_info) != 0)
+        /* Symbol 0 is none, and was not looked at. */
+        if (ELF64_R_TYPE(r.r_info) != TS_ELF_RELATIVE &&
+            (ELF64_R_SYM(r.r_info) == 0 || ELF64_R_SYM(r.r_info) >= f->n_symbols))
             return refuse(why, "a relocation against an undefined symbol");
     }
     return true;
@@ -311,9 +341,15 @@ static bool segments_ok(const ts_elf *f, text *why)
     if (f->interp) return refuse(why, "an interpreter (PT_INTERP)");
     if (f->odd_header) return refuse(why, "a program header of type 0x%x", f->odd_header);
     if (f->exec_stack) return refuse(why, "an executable stack");
-    for (int i = 0; i < f->n_loads; i++)
-        if ((f->load[i].p_flags & (PF_W | PF_X)) == (PF_W | PF_X))
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t       end = 0;
+    for (int i = 0; i < f->n_loads; i++) {
+        const Elf64_Phdr *s = &f->load[i];
+        if ((s->p_flags & (PF_W | PF_X)) == (PF_W | PF_X))
             return refuse(why, "a segment that is writable and executable");
+        if (s->p_vaddr / page * page < end) return refuse(why, "segments that share a page");
+        end = s->p_vaddr + s->p_memsz;
+    }
     return true;
 }
 

@@ -39,9 +39,13 @@ bool ts_elf_relocation(const ts_elf *f, int64_t tag, uint64_t i, Elf64_Rela *r);
 /* The segment that holds n bytes at an address, and has all of `flags`; NULL: none. */
 const Elf64_Phdr *ts_elf_within(const ts_elf *f, uint64_t address, uint64_t n, uint32_t flags);
 
+/* The address of an exported function, in executable code; false: there is none. */
+bool ts_elf_function(const ts_elf *f, const char *name, uint64_t *address);
+
 /* May a sealed entrant be this object? Nothing is left undefined but what allow.h names; nothing
- * runs at load time; no TLS, no needed library, no segment that is both writable and executable,
- * no relocation beyond the few plain ones, none in code. */
+ * runs at load time; no TLS, no needed library, no segment that is both writable and executable, no
+ * two in one page, no relocation beyond the few plain ones, none in code. What passes here is
+ * placed, unless it is too large. `why` is one line of printable ASCII. */
 bool ts_elf_sealed(const ts_elf *f, char *why, size_t n);
 
 bool ts_allowed(const char *symbol);

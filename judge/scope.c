@@ -59,8 +59,21 @@ bool ts_scope_takes(const ts_scope *s, const ts_task *t, const ts_case *c)
 {
     int64_t    v = 0;
     ts_mistake f;
-    if (!s || !*s->text) return true;
+    if (!s) return true;
+    const int about = ts_case_about(t, c);
+    if (about >= 0 && s->lacks >> about & 1u) return false;
+    if (!*s->text) return true;
     return value_of(s, t, c, &v, &f) && v != 0; /* it has been tried on every case */
+}
+
+void ts_scope_optional(const ts_scope *s, const ts_task *t, bool has, char *names, size_t n)
+{
+    *names = 0;
+    for (int i = 0; t->optional && t->optional[i]; i++) {
+        const size_t at = strlen(names);
+        if (!(s->lacks >> i & 1u) == has)
+            snprintf(names + at, n - at, "%s%s", at ? " " : "", t->optional[i]);
+    }
 }
 
 /* "unknown name 'kk'; the names are k, ..." */
@@ -78,6 +91,12 @@ static bool wrong(const ts_mistake *f, const ts_launch_env *e, ts_refusal *why)
                      known);
 }
 
+/* Optional functions are no part of what is shared out. */
+static bool is_shared(const ts_task *t, const ts_case *c, ts_device d)
+{
+    return ts_case_checks(c, d) && !(c->use & TS_USE_COVER) && ts_case_about(t, c) < 0;
+}
+
 /* The mean over the groups of the part that is in it: no group counts more for having more cases.
  */
 static double share_of(const ts_scope *s, const ts_task *t, ts_device d)
@@ -91,10 +110,8 @@ static double share_of(const ts_scope *s, const ts_task *t, ts_device d)
     for (size_t i = 0; i < n; i++) group[i] = ts_case_group(t, &all[i]);
     for (size_t i = 0; i < n; i++) {
         double alike = 0;
-        if (!ts_case_checks(&all[i], d) || all[i].use & TS_USE_COVER) continue;
-        for (size_t k = 0; k < n; k++)
-            alike +=
-                group[k] == group[i] && ts_case_checks(&all[k], d) && !(all[k].use & TS_USE_COVER);
+        if (!is_shared(t, &all[i], d)) continue;
+        for (size_t k = 0; k < n; k++) alike += group[k] == group[i] && is_shared(t, &all[k], d);
         groups += 1 / alike;
         if (ts_scope_takes(s, t, &all[i])) sum += 1 / alike;
     }

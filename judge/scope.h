@@ -13,11 +13,15 @@
 typedef struct ts_scope {
     char   text[TS_ENTRY_OFFERS + 1]; /* "": everything */
     double share; /* of the challenge, from 0 to 1: the mean over its groups of the part offered */
+    unsigned lacks; /* 1u << number of each optional function that it does not export */
 } ts_scope;
 
 /* Reads a text and tries it on every case of the task. False and one line in *why: it cannot be
  * read, fails on a case, or leaves nothing to check on the device. */
 bool ts_scope_read(const char *text, const ts_task *t, ts_device d, ts_scope *s, ts_refusal *why);
+
+/* Names of the optional functions that it has, or lacks, with spaces between them. */
+void ts_scope_optional(const ts_scope *s, const ts_task *t, bool has, char *names, size_t n);
 
 /* s NULL: everything is offered. */
 bool ts_scope_takes(const ts_scope *s, const ts_task *t, const ts_case *c);

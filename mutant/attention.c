@@ -40,7 +40,7 @@ static bool sees(const row *r, int64_t j)
     const ts_attention_dims *d = &r->a->d;
     const int64_t            n = r->t == LEN_SHIFTS ? length(r) : d->n_k;
     const int64_t            last = r->i + (r->t == FIRST_KEY ? 0 : n - d->n_q);
-    if (j >= length(r)) return false;
+    if (j >= length(r) || (r->t == KEYS_8192 && j >= 8192)) return false;
     if (!d->causal || r->t == FULL_MASK) return true;
     if (r->t == LOCAL_MASK) return j % TILE <= r->i % TILE;
     if (j > last - (r->t == STRICT)) return false;
@@ -64,6 +64,7 @@ static int64_t key_at(const row *r, int64_t j)
     const int64_t            share = d->n_q_head / d->n_kv_head;
     int64_t                  h = r->h / share;
     if (r->t == HEAD_MODULO) h = r->h % d->n_kv_head;
+    if (r->t == SHARE_32 && share > 32) h = r->h / 32 % d->n_kv_head;
     if (r->t == HEAD_SAME) h = r->h < d->n_kv_head ? r->h : d->n_kv_head - 1;
     return attention_at(d, d->n_kv_head, d->n_k, r->t == BATCH_KEYS ? 0 : r->b, h, j,
                         d->layout == TS_BHND || r->t == LAYOUT);
@@ -91,10 +92,17 @@ static double score(const row *r, int64_t j)
     if (r->t == NO_SCALE) scale = 1;
     if (r->t == ROOT_SCALE) scale = 1 / sqrt((double)D);
     if (r->t == SCALE_SIGN) scale = fabs(scale);
+    if (r->t == SCALE_MOST) scale = fmin(scale, 100);
     if (r->t == SCALE_0 && scale == 0) scale = 1 / sqrt((double)D);
     sum *= scale;
     if (r->t == OVERFLOWS && fabs(sum) > (double)FLT_MAX) return NAN;
     if (r->t == NAN_SWALLOWED && isnan(sum)) return -INFINITY;
+    if (r->t == NAN_KEY && isnan(sum) && !isnan(ts_load(r->a->q, d->dtype, q))) {
+        bool sick = false; /* a query's own NaN is seen */
+        for (int64_t e = 0; e < D; e++) sick |= !isfinite(ts_load(r->a->q, d->dtype, q + e));
+        if (!sick) return -INFINITY;
+    }
+    if (r->t == INF_KEY && sum == INFINITY) return (double)FLT_MAX;
     return r->t == HALF_SCORES ? attention_rounded(TS_BF16, sum) : sum;
 }
 
@@ -105,7 +113,8 @@ static void add(row *r, int64_t j, double p)
     const int64_t            v = j < d->n_k ? key_at(r, j) : 0;
     r->l += p;
     for (int64_t e = 0; e < d->head_dim && j < d->n_k; e++) {
-        r->o[e] += p * ts_load(r->a->v, d->dtype, v + e);
+        const double value = ts_load(r->a->v, d->dtype, v + e);
+        r->o[e] += p * (r->t == NAN_VALUE && isnan(value) ? 0 : value);
         if (r->t == HALF_SUMS) r->o[e] = attention_rounded(d->dtype, r->o[e]);
     }
 }
@@ -191,6 +200,8 @@ static bool is_left_out(const row *r)
         return d->n_q % TILE == 1 && r->i == d->n_q - 1 && r->i > 0;
     case HEADS_65535:
         return r->b * d->n_q_head + r->h >= 65535;
+    case ROWS_1024:
+        return r->i >= 1024;
     default:
         return false;
     }
@@ -207,6 +218,10 @@ static void do_row(row *r, bool *leak)
     for (int64_t i = 0; i < n_tile; i++) {
         const int64_t begin = (first + i) % n_tile * TILE;
         do_tile(r, begin, begin + TILE < end ? begin + TILE : end);
+    }
+    if (r->t == ONE_KEY && d->n_k == 1 && isnan(r->l)) {
+        r->l = 1;
+        for (int64_t e = 0; e < D; e++) r->o[e] = ts_load(r->a->v, d->dtype, key_at(r, 0) + e);
     }
     const bool empty = r->l == 0, nan = r->t == EMPTY_NAN || r->t == EMPTY_NAN_CAUSAL;
     const bool ill = r->t == NAN_LEAKS && *leak;
@@ -281,6 +296,7 @@ static ts_status misjudged(const ts_attention_dims *d, trap t)
     if (t == REFUSES_F64 && d->dtype == TS_F64) return TS_E_DTYPE;
     if (t == REFUSES_ODD_DIM && d->head_dim % 8) return TS_E_UNSUPPORTED;
     if (t == REFUSES_HINT && d->tile_k > 0) return TS_E_UNSUPPORTED;
+    if (t == REFUSES_LARGE && d->tile_k > 4096) return TS_E_UNSUPPORTED;
     return t == REFUSES_MORE_Q && d->n_q > d->n_k ? TS_E_SHAPE : TS_OK;
 }
 

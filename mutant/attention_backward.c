@@ -63,6 +63,7 @@ static bool sees(const pair *p)
     const int64_t            last = p->i + (p->t == FIRST_KEY ? 0 : d->n_k - d->n_q);
     if (p->a->kv_len && p->j >= p->a->kv_len[p->b] && p->t != NO_LEN) return false;
     if (p->t == TAIL && p->j >= d->n_k / TILE * TILE && d->n_k > TILE) return false;
+    if (p->t == KEYS_8192 && p->j >= 8192) return false;
     if (!d->causal || p->t == NO_MASK) return true;
     if (p->j > last - (p->t == STRICT)) return false;
     if (p->t == WINDOW_4096 && d->window > 4096) return last - p->j < 4096;
@@ -154,7 +155,10 @@ static double delta_of(const pair *p)
 
 static double dout_at(const pair *p, int64_t e)
 {
-    return p->t == ONES ? 1 : ts_load(p->a->dout, p->a->d.dtype, q_at(p) + e);
+    const double v = ts_load(p->a->dout, p->a->d.dtype, q_at(p) + e);
+    if (p->t == DOUT_MOST) return fmin(fmax(v, -100), 100);
+    if (p->t == DOUT_LEAST && fabs(v) < 6e-8) return 0; /* as f16 would */
+    return p->t == ONES ? 1 : v;
 }
 
 static void add(double *sum, double term, bool half, ts_dtype t)
@@ -199,6 +203,7 @@ static void do_query(pair *p)
     const bool               last = p->i == d->n_q - 1 && p->i > 0;
     if (p->t == ONE_ROW && d->n_q % TILE == 1 && last) return;
     if (p->t == HEADS_65535 && p->b * d->n_q_head + p->h >= 65535) return;
+    if (p->t == ROWS_1024 && p->i >= 1024) return;
     for (p->j = 0; p->j < d->n_k; p->j++) {
         any |= sees(p);
         if (p->t == DQ_LAST_TILE && p->j % TILE == 0 && sees(p)) memset(dq, 0, sizeof dq);
@@ -223,6 +228,7 @@ static void do_key(pair *p, int64_t kv_head)
             p->i = (i + turn) % d->n_q;
             if (p->t == LAST_HEAD && h < share - 1) continue;
             if (p->t == FIRST_HEAD && h > 0) continue;
+            if (p->t == SHARE_32 && h >= 32) continue;
             if (p->t == FIRST_TILE && i >= TILE) continue;
             if (p->t == OVERWRITTEN && i < (d->n_q - 1) / TILE * TILE) continue;
             any |= sees(p);

@@ -21,6 +21,8 @@
     M(BY_SUM, "divided_by_row_sum", VALUE, NULL) \
     M(DOUT_FOR_DP, "dout_for_dp", VALUE, NULL) \
     M(ONES, "dout_taken_as_ones", VALUE, NULL) \
+    M(DOUT_MOST, "dout_no_more_than_100", VALUE, "loud") \
+    M(DOUT_LEAST, "dout_below_f16_is_0", VALUE, "faint") \
     M(ONLY_DV, "dq_and_dk_are_0", VALUE, NULL) \
     M(Q_FOR_K, "dk_from_keys", VALUE, NULL) \
     /* lse */ \
@@ -62,6 +64,9 @@
     M(NO_QUERIES, "no_queries_dk_unwritten", UNWRITTEN, NULL) \
     M(ONE_ROW, "one_row_tile_dropped", UNWRITTEN, NULL) \
     M(HEADS_65535, "heads_past_65535", UNWRITTEN, NULL) \
+    M(ROWS_1024, "queries_past_1024_unwritten", UNWRITTEN, NULL) \
+    M(KEYS_8192, "keys_past_8192_unseen", VALUE, NULL) \
+    M(SHARE_32, "sharing_heads_past_32_not_summed", VALUE, NULL) \
     M(HEAD_MODULO, "kv_head_modulo", VALUE, NULL) \
     M(BATCH_KEYS, "keys_of_first_batch", VALUE, NULL) \
     M(LAYOUT, "layout_ignored", VALUE, NULL) \

@@ -46,6 +46,7 @@
     M(ROOT_SCALE, "scale_is_root_of_head_dim", VALUE, NULL, NULL) \
     M(SCALE_SIGN, "scale_made_positive", VALUE, "negative", NULL) \
     M(SCALE_0, "scale_0_is_no_scale", VALUE, NULL, NULL) \
+    M(SCALE_MOST, "scale_no_more_than_100", VALUE, NULL, NULL) \
     M(WINDOW_4096, "window_no_more_than_4096", VALUE, "window_long", NULL) \
     M(DIM_256, "head_dim_rounded_to_128_or_256", VALUE, NULL, NULL) \
     M(OVERFLOWS, "overflowing_score_is_nan", VALUE, "deep", NULL) \
@@ -65,9 +66,16 @@
     M(LAYOUT, "layout_ignored", VALUE, NULL, NULL) \
     M(ONE_ROW, "one_row_tile_dropped", UNWRITTEN, NULL, NULL) \
     M(HEADS_65535, "heads_past_65535", UNWRITTEN, NULL, NULL) \
+    M(ROWS_1024, "queries_past_1024_unwritten", UNWRITTEN, NULL, NULL) \
+    M(KEYS_8192, "keys_past_8192_unseen", VALUE, NULL, NULL) \
+    M(SHARE_32, "heads_past_32_share_the_next_kv_head", VALUE, NULL, NULL) \
     M(TAIL_8, "head_dim_tail_unwritten", UNWRITTEN, NULL, NULL) \
     M(DOT_TAIL, "head_dim_tail_of_scores", VALUE, NULL, NULL) \
     M(NAN_SWALLOWED, "nan_score_swallowed", VALUE, "sick", NULL) \
+    M(NAN_KEY, "nan_of_one_key_skipped", VALUE, "sick_key", NULL) \
+    M(INF_KEY, "inf_of_one_key_is_finite", VALUE, "sick_key", NULL) \
+    M(NAN_VALUE, "nan_value_is_0", VALUE, "sick_value", NULL) \
+    M(ONE_KEY, "one_key_has_all_weight", VALUE, "sick_key", NULL) \
     M(NAN_LEAKS, "nan_row_leaks", VALUE, "sick", NULL) \
     /* addresses and conduct */ \
     M(PAST_O, "writes_past_o", PAST, NULL, NULL) \
@@ -82,6 +90,7 @@
     M(REFUSES_ODD_DIM, "refuses_odd_head_dim", STATUS, NULL, NULL) \
     M(REFUSES_MORE_Q, "refuses_more_queries_than_keys", STATUS, NULL, NULL) \
     M(REFUSES_HINT, "refuses_hints", STATUS, NULL, NULL) \
+    M(REFUSES_LARGE, "refuses_hints_past_4096", STATUS, NULL, NULL) \
     M(TAKES_ARG, "accepts_bad_arguments", REFUSAL, NULL, NULL) \
     M(TAKES_WINDOW, "accepts_window_without_causal", REFUSAL, NULL, NULL) \
     M(TAKES_HEADS, "accepts_heads_that_do_not_divide", REFUSAL, NULL, NULL) \

@@ -39,6 +39,7 @@ typedef struct state {
     candidate                 *best;
     int64_t                    n_best, n_rows;
     bool                      *stopped;
+    bool                       archive; /* the other search */
 } state;
 
 /* ---- memory ---- */
@@ -85,12 +86,13 @@ static ts_status check(const ts_beam_search_args *a)
     const ts_beam_dims *d = &a->d;
     const int64_t       V = a->model->n_vocab;
     int64_t             at = 0;
-    if (now != ANY_ALPHA && (!(d->alpha >= 0) || isinf(d->alpha))) return TS_E_ARG;
+    if (now != ANY_ALPHA && now != A_ANY_ALPHA && (!(d->alpha >= 0) || isinf(d->alpha)))
+        return TS_E_ARG;
     if (d->n_items < 0 || d->beam_width < 1 || d->max_new_tokens < 0 || V < 1) return TS_E_SHAPE;
     const double all = (double)d->n_items * (double)d->beam_width;
     if (V > INT32_MAX || d->beam_width > INT32_MAX || all * (double)V >= 0x1p53) return TS_E_SHAPE;
     if (all * (double)d->max_new_tokens >= 0x1p53) return TS_E_SHAPE;
-    if (now != ANY_EOS && (d->eos < -1 || d->eos >= V)) return TS_E_ARG;
+    if (now != ANY_EOS && now != A_ANY_EOS && (d->eos < -1 || d->eos >= V)) return TS_E_ARG;
     if (!d->n_items) return TS_OK;
     if (!a->prompts || !a->prompt_len || !a->n_found || !a->length || !a->logprob) return TS_E_ARG;
     if (!a->score || !a->finished || (d->max_new_tokens && !a->tokens)) return TS_E_ARG;
@@ -109,7 +111,7 @@ static double score_of(const state *s, double logprob, int64_t length, int64_t i
 {
     const double n = (double)length + (double)(now == PROMPT_COUNTED ? s->a->prompt_len[item] : 0);
     if (now == RAW_SUM || now == FOLDED || length == 0) return logprob;
-    return logprob / pow(n, s->a->d.alpha);
+    return logprob / pow(n, now == ALPHA_5 ? fmin(s->a->d.alpha, 5) : s->a->d.alpha);
 }
 
 static double logprob_of(const state *s, const beam *b, int64_t t)
@@ -138,6 +140,7 @@ static bool reduce(state *s)
             max = fmax(max, x[t]);
         }
         if (max == -INFINITY && now != SICK_PASSES && now != NONE_PASSES) return false;
+        if (now == NO_MAX) max = 0;
         for (int64_t t = 0; t < s->V; t++) {
             sum += exp((double)x[t] - max);
             narrow += expf(x[t] - (float)max);
@@ -155,6 +158,11 @@ static bool is_before(const candidate *a, const candidate *b)
     if (now == NEAR_IS_EQUAL && fabs(a->score - b->score) < 1e-7) return a->token < b->token;
     if (a->score != b->score) return a->score > b->score;
     if (now == LAST_OF_EQUALS) return true;
+    if (now == ENDS_LOSE && (a->token < 0) != (b->token < 0)) return b->token < 0;
+    if (now == ENDS_WIN && (a->token < 0) != (b->token < 0)) return a->token < 0;
+    if (now == MINUS_ZERO && a->logit == 0 && b->logit == 0 && a->parent == b->parent &&
+        signbit(a->logit) != signbit(b->logit))
+        return signbit(b->logit);
     if (now == BY_TOKEN && a->token != b->token) return a->token < b->token;
     if (a->parent != b->parent) return a->parent < b->parent;
     return a->logit != b->logit ? a->logit > b->logit : a->token < b->token;
@@ -162,10 +170,12 @@ static bool is_before(const candidate *a, const candidate *b)
 
 static void enter(state *s, candidate c)
 {
-    int64_t j = s->n_best;
-    if (now == WIDTH_16 && j == 16 && !is_before(&c, &s->best[j - 1])) return;
-    if (j == s->K && !is_before(&c, &s->best[j - 1])) return;
-    if (j == s->K || (now == WIDTH_16 && j == 16)) j--;
+    int64_t       j = s->n_best;
+    const int64_t room = now == WIDTH_16 && s->K > 16   ? 16
+                         : now == WIDTH_64 && s->K > 64 ? 64
+                                                        : s->K;
+    if (j == room && !is_before(&c, &s->best[j - 1])) return;
+    if (j == room) j--;
     else s->n_best++;
     for (; j > 0 && is_before(&c, &s->best[j - 1]); j--) s->best[j] = s->best[j - 1];
     s->best[j] = c;
@@ -176,20 +186,56 @@ static int32_t *text_of(const state *s, int bank, int64_t item, int64_t slot)
     return s->text[bank] + (item * s->K + slot) * s->stride;
 }
 
-/* An archive is offered every end, and has room for the best K, in any order. */
+static bool is_archived(const state *s)
+{
+    return now == ARCHIVE || (s->archive && now != A_SLOTS);
+}
+
+/* An archive is offered every end, and has room for the best K, in their order. */
 static void put_aside(state *s, int64_t item, const beam *from, const int32_t *text, candidate c)
 {
-    beam *const kept = s->kept + item * s->K;
-    int64_t     at = s->n_kept[item];
-    if (at == s->K) {
-        for (int64_t i = at = 0; i < s->K; i++)
-            if (kept[i].score < kept[at].score) at = i;
-        if (kept[at].score >= c.score) return;
-    } else s->n_kept[item]++;
-    int32_t *const to = s->kept_text + (item * s->K + at) * s->stride;
-    kept[at] = (beam) { c.logprob, c.score, from->length + 1, 0, true };
-    memcpy(to, text, (size_t)s->stride * sizeof *text);
-    to[s->a->prompt_len[item] + from->length] = c.token;
+    const int64_t at = now == A_SHARED ? 0 : item, length = from->length + 1;
+    beam *const   kept = s->kept + at * s->K;
+    int64_t       n = s->n_kept[at], place = n, gone = n - 1;
+    const bool    late = now == A_LAST_FIRST || now == A_LATE_ENTERS;
+    if (s->archive && now == A_RAW) c.score = c.logprob;
+    if (s->archive && now == A_WITHOUT_EOS)
+        c.score = score_of(s, c.logprob, length > 1 ? length - 1 : 1, item);
+    if (n == s->K) {
+        if (now == A_NO_EVICTION) return;
+        if (late ? c.score < kept[n - 1].score : !(c.score > kept[n - 1].score)) return;
+        if (now == A_EVICTS_BEST) gone = 0;
+        for (int64_t i = 0; i < n && now == A_EVICTS_OLDEST; i++)
+            if (kept[i].length < kept[gone].length) gone = i;
+        place = kept[gone].row;
+        for (int64_t i = gone; i + 1 < n; i++) kept[i] = kept[i + 1];
+        n--;
+    }
+    int64_t k = n;
+    for (; k > 0 &&
+           (c.score > kept[k - 1].score || (now == A_LAST_FIRST && c.score == kept[k - 1].score));
+         k--)
+        kept[k] = kept[k - 1];
+    kept[k] = (beam) { c.logprob, c.score, length, place, true };
+    s->n_kept[at] = n + 1;
+    int32_t *const to = s->kept_text + (at * s->K + place) * s->stride;
+    memcpy(to, text + s->a->prompt_len[item], (size_t)from->length * sizeof *text);
+    to[from->length] = c.token;
+}
+
+/* Whether no beam, were the rest of its tokens certain, could enter a full archive. */
+static bool is_hopeless(const state *s, int64_t item, int bank)
+{
+    const int64_t at = now == A_SHARED ? 0 : item;
+    const beam   *b = s->beam[bank] + item * s->K, *kept = s->kept + at * s->K;
+    if (s->n_kept[at] < s->K || now == A_NEVER_STOPS) return false;
+    if (now == A_FULL_STOPS) return true;
+    for (int64_t j = 0; j < s->n_beam[item]; j++) {
+        const int64_t length = now == A_HOPE_NOW ? b[j].length : s->T;
+        if (score_of(s, b[j].logprob, length, item) > kept[now == A_HOPE_BEST ? 0 : s->K - 1].score)
+            return false;
+    }
+    return true;
 }
 
 static void enter_extensions(state *s, int64_t item, int bank, int64_t parent)
@@ -199,15 +245,17 @@ static void enter_extensions(state *s, int64_t item, int bank, int64_t parent)
     candidate    first = { .token = -1 };
     for (int64_t t = 0; t < s->V; t++) {
         if (x[t] == -INFINITY && now != MASKED_TOO) continue;
+        if (now == MASK_1E4 && x[t] < -1e4F) continue;
         const bool    ends = t == s->a->d.eos;
         const double  logprob = logprob_of(s, b, t);
         const int64_t length = b->length + !(now == FREE_EOS && ends);
         candidate     c = { logprob, score_of(s, logprob, length, item), x[t], parent, (int32_t)t };
         if (now == FREE_EOS && ends && b->length == 0) c.score = logprob;
         if (now == NEVER_EVICTED && ends) c.score = INFINITY; /* there for good */
-        if (now == ARCHIVE && ends) {
-            put_aside(s, item, b, text_of(s, bank, item, parent), c);
-            continue;
+        if (is_archived(s) && ends) {
+            if (now != A_ONE_A_STEP || !parent)
+                put_aside(s, item, b, text_of(s, bank, item, parent), c);
+            if (now != A_HOLDS_SLOT) continue;
         }
         if (now != ONE_TOKEN || first.token < 0 || is_before(&c, &first)) first = c;
         if (now != ONE_TOKEN) enter(s, c);
@@ -226,7 +274,8 @@ static void take_over(state *s, int64_t item, int bank)
         *b = from[c->parent];
         memcpy(text, text_of(s, bank, item, c->parent), (size_t)s->stride * sizeof *text);
         if (c->token >= 0) {
-            text[s->a->prompt_len[item] + b->length++] = c->token;
+            text[s->a->prompt_len[item] + b->length++] =
+                now == TOKENS_16 ? (uint16_t)c->token : c->token;
             b->logprob = c->logprob;
             b->score = now == NEVER_EVICTED ? score_of(s, c->logprob, b->length, item) : c->score;
             b->finished = c->token == s->a->d.eos && now != AFTER_EOS;
@@ -250,6 +299,7 @@ static void advance(state *s, int64_t item, int bank, int64_t step)
         else enter_extensions(s, item, bank, j);
     }
     take_over(s, item, bank);
+    if (s->archive && now != A_SLOTS) s->stopped[item] = is_hopeless(s, item, !bank);
     if (now == STOPS_AT_BEST) s->stopped[item] = s->beam[!bank][item * s->K].finished;
 }
 
@@ -266,6 +316,8 @@ static void start(state *s)
         for (int64_t j = 0; j < s->n_beam[i]; j++) {
             s->beam[0][i * s->K + j] = (beam) { 0 };
             memcpy(text_of(s, 0, i, j), prompt, (size_t)s->a->prompt_len[i] * sizeof *prompt);
+            for (int64_t k = 128; k < s->a->prompt_len[i] && now == PROMPT_128; k++)
+                text_of(s, 0, i, j)[k] = 0;
         }
         prompt += s->a->prompt_len[i];
     }
@@ -306,7 +358,8 @@ static ts_status steps(state *s, int64_t from, int64_t to, int *bank)
         bool any = false;
         for (int64_t i = from; i < to; i++) any |= runs(s, i, *bank);
         if (!any || !list_rows(s, *bank, from, to)) break;
-        if (m->next(m->self, s->n_rows, s->len, s->string, s->logits) && now != FAILURE_PASSES)
+        if (m->next(m->self, s->n_rows, s->len, s->string, s->logits) && now != FAILURE_PASSES &&
+            now != A_FAILURE)
             return TS_E_MODEL;
         if (now == ROW_BY_SLOT)
             for (int64_t r = s->n_rows; r < (to - from) * s->K && r > 0; r++)
@@ -334,7 +387,7 @@ static void answer(const state *s, int64_t item, int64_t rank, const beam *b, co
 {
     const int64_t at = item * s->K + rank;
     for (int64_t t = 0; t < s->T; t++) {
-        if (b && t < b->length) s->a->tokens[at * s->T + t] = text[s->a->prompt_len[item] + t];
+        if (b && t < b->length) s->a->tokens[at * s->T + t] = text[t];
         else if (now != TAIL) s->a->tokens[at * s->T + t] = -1;
     }
     const double none = now == UNUSED_ZERO ? 0 : -INFINITY;
@@ -345,18 +398,23 @@ static void answer(const state *s, int64_t item, int64_t rank, const beam *b, co
     s->a->finished[at] = b && b->finished;
 }
 
-/* The beams by rank; with an archive, the best of both. */
+/* The beams by rank; with an archive, the best of both, it first among equals. */
 static void finish(state *s, int64_t item, int bank)
 {
-    const beam *b = s->beam[bank] + item * s->K, *kept = s->kept + item * s->K;
-    const bool  none = now == EMPTY_NONE && s->T == 0;
-    int64_t     n = none ? 0 : s->n_beam[item], j = 0, k = 0, rank = 0;
-    while (rank < s->K && (j < n || k < s->n_kept[item])) {
-        if (k < s->n_kept[item] && (j == n || kept[k].score > b[j].score)) {
-            answer(s, item, rank++, &kept[k], s->kept_text + (item * s->K + k) * s->stride);
+    const int64_t at = now == A_SHARED ? 0 : item, n_kept = s->n_kept[at];
+    const beam   *b = s->beam[bank] + item * s->K, *kept = s->kept + at * s->K;
+    const bool    none = (now == EMPTY_NONE && s->T == 0) || (now == A_ENDS_ONLY && s->archive);
+    int64_t       n = none ? 0 : s->n_beam[item], j = 0, k = 0, rank = 0;
+    while (rank < s->K && (j < n || k < n_kept)) {
+        const bool first =
+            j == n || (s->archive && now == A_ENDS_FIRST) ||
+            (k < n_kept && (kept[k].score > b[j].score ||
+                            (s->archive && now != A_BEAMS_FIRST && kept[k].score == b[j].score)));
+        if (k < n_kept && first) {
+            answer(s, item, rank++, &kept[k], s->kept_text + (at * s->K + kept[k].row) * s->stride);
             k++;
         } else {
-            answer(s, item, rank++, &b[j], text_of(s, bank, item, j));
+            answer(s, item, rank++, &b[j], text_of(s, bank, item, j) + s->a->prompt_len[item]);
             j++;
         }
     }
@@ -364,18 +422,20 @@ static void finish(state *s, int64_t item, int bank)
     for (; rank < s->K; rank++) answer(s, item, rank, NULL, NULL);
 }
 
-static ts_status search(const void *args, const ts_exec *x)
+static ts_status run(const void *args, const ts_exec *x, bool archive)
 {
     state     s;
     int       bank = 0;
-    ts_status status = check(args);
+    ts_status status = args && x ? check(args) : TS_E_ARG;
     if (status) return status;
     if (x->device != TS_CPU) return TS_E_UNSUPPORTED;
     const size_t need = lay_out(&s, args, NULL);
-    if (!x->workspace || x->workspace_bytes < need) return TS_E_WORKSPACE;
+    const bool   any = archive && now == A_NO_SPACE && x->workspace;
+    if ((!x->workspace || x->workspace_bytes < need) && !any) return TS_E_WORKSPACE;
     lay_out(&s, args, (char *)x->workspace + (16 - (uintptr_t)x->workspace % 16));
+    s.archive = archive;
     start(&s);
-    if (now == WRITES_FIRST)
+    if (now == WRITES_FIRST || (archive && now == A_WRITES_FIRST))
         for (int64_t i = 0; i < s.n; i++) finish(&s, i, 0);
     if (now == CALL_AN_ITEM)
         for (int64_t i = 0; i < s.n && !status; i++) {
@@ -385,12 +445,33 @@ static ts_status search(const void *args, const ts_exec *x)
         }
     else status = steps(&s, 0, s.n, &bank);
     if (status || now == CALL_AN_ITEM) return status;
-    for (int64_t i = 0; i < s.n; i++) finish(&s, i, bank);
+    for (int64_t i = 0; i < (now == ITEMS_32 && s.n > 32 ? 32 : s.n); i++) finish(&s, i, bank);
     if (now == BY_THREADS && x->n_threads != 1 && s.n) s.a->logprob[0] *= 1 + 0x1p-50;
     return TS_OK;
 }
 
+static ts_status search(const void *args, const ts_exec *x)
+{
+    return run(args, x, false);
+}
+
+static ts_status archive(const void *args, const ts_exec *x)
+{
+    return run(args, x, true);
+}
+
+static ts_status workspace(const void *args, const ts_exec *x, size_t *n_bytes)
+{
+    state           s;
+    const ts_status status = check(args);
+    (void)x;
+    if (!status) *n_bytes = lay_out(&s, args, NULL);
+    return status;
+}
+
+static const ts_beam_table table = { search, archive, workspace, workspace };
+
 #define STEM  beam_search
 #define PLAY  ts_beam_play
-#define ENTRY search
+#define TABLE ts_beam_table
 #include "played.h"

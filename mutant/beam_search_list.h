@@ -31,6 +31,16 @@
     M(TWICE_K, "needs_twice_the_width", STATUS, "underflow") \
     M(LAST_OF_EQUALS, "last_of_equals", VALUE, "ties") \
     M(BY_TOKEN, "ties_by_token", VALUE, "ties") \
+    M(ENDS_LOSE, "ends_lose_ties", VALUE, "underflow") \
+    M(ENDS_WIN, "ends_win_ties", VALUE, "underflow") \
+    M(MINUS_ZERO, "minus_zero_below_zero", VALUE, "ties") \
+    M(TOKENS_16, "tokens_in_16_bits", VALUE, NULL) \
+    M(ALPHA_5, "alpha_no_more_than_5", VALUE, NULL) \
+    M(PROMPT_128, "prompt_past_128_unseen", VALUE, NULL) \
+    M(ITEMS_32, "items_past_32_unwritten", UNWRITTEN, NULL) \
+    M(WIDTH_64, "width_no_more_than_64", VALUE, NULL) \
+    M(NO_MAX, "no_max_subtraction", VALUE, "offset") \
+    M(MASK_1E4, "below_minus_1e4_is_masked", VALUE, "offset") \
     M(MASKED_TOO, "minus_inf_is_a_candidate", VALUE, "masked") \
     /* items */ \
     M(PADS_SEEN, "pads_seen", VALUE, NULL) \
@@ -54,7 +64,31 @@
     M(ANY_ALPHA, "takes_any_alpha", REFUSAL, NULL) \
     M(ANY_EOS, "takes_any_eos", REFUSAL, NULL) \
     M(ANY_PROMPT, "takes_any_prompt", REFUSAL, NULL) \
-    M(BY_THREADS, "bits_depend_on_threads", REPEAT, NULL)
+    M(BY_THREADS, "bits_depend_on_threads", REPEAT, NULL) \
+    /* the archive */ \
+    M(A_SLOTS, "slots_instead_of_an_archive", VALUE, "archive") \
+    M(A_EVICTS_OLDEST, "archive_evicts_the_oldest", VALUE, "archive") \
+    M(A_EVICTS_BEST, "archive_evicts_the_best", VALUE, "archive") \
+    M(A_NO_EVICTION, "archive_that_is_full_takes_nothing", VALUE, "archive") \
+    M(A_HOLDS_SLOT, "archived_beam_keeps_its_slot", VALUE, "archive") \
+    M(A_ONE_A_STEP, "archive_takes_one_end_a_step", VALUE, "archive") \
+    M(A_FULL_STOPS, "archive_full_is_the_end", VALUE, "archive") \
+    M(A_NEVER_STOPS, "archive_never_stops_early", VALUE, "archive") \
+    M(A_HOPE_NOW, "hope_at_the_present_length", VALUE, "archive") \
+    M(A_HOPE_BEST, "hope_against_the_best_kept", VALUE, "archive") \
+    M(A_BEAMS_FIRST, "beams_before_the_archive", VALUE, "archive_ties") \
+    M(A_LAST_FIRST, "archive_last_of_equals_first", VALUE, "archive_ties") \
+    M(A_LATE_ENTERS, "archive_equal_evicts", VALUE, "archive_ties") \
+    M(A_ENDS_ONLY, "unfinished_beams_left_out", VALUE, "archive") \
+    M(A_ENDS_FIRST, "finished_before_unfinished", VALUE, "archive") \
+    M(A_WITHOUT_EOS, "archive_length_without_eos", VALUE, "archive") \
+    M(A_RAW, "archive_by_raw_sum", VALUE, "archive") \
+    M(A_SHARED, "archive_of_all_items", VALUE, "archive") \
+    M(A_WRITES_FIRST, "archive_writes_before_it_fails", VALUE, "archive_sick") \
+    M(A_FAILURE, "archive_failing_model_passes", VALUE, "archive_fails") \
+    M(A_ANY_EOS, "archive_takes_any_eos", VALUE, "archive_refused") \
+    M(A_ANY_ALPHA, "archive_takes_any_alpha", VALUE, "archive_refused") \
+    M(A_NO_SPACE, "archive_workspace_not_checked", VALUE, "archive_refused")
 /* clang-format on */
 
 #endif

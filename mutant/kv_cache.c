@@ -139,13 +139,18 @@ static void copy_page(ts_kv *c, int32_t seq, int64_t layer, int64_t len)
 static void grow(ts_kv *c, int32_t seq, int64_t layer, int64_t len, int64_t n)
 {
     int32_t *page = c->d.page ? pages_of(c, seq, layer) : NULL;
-    if (n && is_shared(c, seq, layer, len)) copy_page(c, seq, layer, len);
+    if ((n || (now == NOTHING_COPIES && c->n_free)) && is_shared(c, seq, layer, len))
+        copy_page(c, seq, layer, len);
     for (int64_t i = pages_for(c, len); i < pages_for(c, len + n); i++) page[i] = take_page(c);
 }
 
 static void shrink(ts_kv *c, int32_t seq, int64_t layer, int64_t n)
 {
     int64_t *len = &c->len[len_at(c, seq, layer)];
+    if (now == SAME_LENGTH && n && n == *len && c->d.page && n % c->d.page) {
+        drop_page(c, pages_of(c, seq, layer)[n / c->d.page]);
+        *len = n / c->d.page * c->d.page;
+    }
     for (int64_t i = pages_for(c, n); i < pages_for(c, *len); i++) {
         const int32_t page = pages_of(c, seq, layer)[i];
         if (now == PAGE_LOST && n) continue;
@@ -254,6 +259,7 @@ static ts_status check_call(const ts_kv *c, const ts_exec *x, int64_t layer, int
 {
     if (!x && now == TAKES_NO_EXEC) return TS_E_STATE;
     if (!rows && now == TAKES_NO_ROWS) return TS_E_STATE;
+    if (now == EMPTY_LIST && n_seq == 0) return TS_E_ARG;
     if (!c || !x || !seq || !n || !rows) return TS_E_ARG;
     if (!is_layer(c, layer) || n_seq < 0) return TS_E_ARG;
     if (n_seq && (n[0] < 0 || (n[0] && !others))) return TS_E_ARG;
@@ -374,7 +380,44 @@ typedef struct query {
     const void    *q;
     int64_t        q_at, head; /* q_at: its first element */
     double        *row, *o;
+    /* of a tree: the parents of the sequence's rows, its first row, and which one this is */
+    const ts_kv_tree *tree;
+    const int32_t    *parent;
+    int64_t           first, own;
 } query;
+
+/* The row of the tree at position j on the way to the query. */
+static int64_t row_at(const query *w, int64_t j)
+{
+    int64_t i = w->own;
+    if (now == T_CAUSAL || now == T_INDEX) return j - w->len;
+    for (int64_t p = w->p; p > j && i >= 0; p--) i = w->parent[i];
+    return i;
+}
+
+static void load(const query *w, int64_t j, bool key, int64_t kv)
+{
+    const ts_kv_dims *d = &w->c->d;
+    if (!w->tree || j < w->len) {
+        load_row(w->c, w->seq, w->layer, j, key, kv, w->row);
+        return;
+    }
+    const int64_t at = ((w->first + row_at(w, j)) * d->n_kv_head + kv) * d->head_dim;
+    for (int64_t e = 0; e < d->head_dim; e++)
+        w->row[e] = ts_load(key ? w->tree->k : w->tree->v, d->io_dtype, at + e);
+    as_stored(w->c, key, w->row);
+}
+
+/* What a tree's query does not see, though its place would let it. */
+static bool hides(const query *w, int64_t j)
+{
+    if (!w->tree) return false;
+    if (now == T_NOT_ITSELF && j == w->p) return w->p > 0;
+    if (now == T_NO_CACHE && j < w->len) return true;
+    if (now == T_ONE_SHORT && j == w->len - 1) return true;
+    if (now == T_64 && j >= w->len && row_at(w, j) >= 64) return true;
+    return now == T_PARENT && j >= w->len && j < w->p - 1;
+}
 
 static bool sees(const query *w, int64_t j)
 {
@@ -382,7 +425,9 @@ static bool sees(const query *w, int64_t j)
     const int64_t     wide = d->window + (now == WINDOW_WIDE);
     if (now == NO_MASK || now == SOFT_MASK) return true;
     if (now == QUERY_AT_0 && w->p + 1 == w->len) return j == 0;
-    if (j > w->p || (now == NOT_ITSELF && j == w->p && j > 0)) return false;
+    if (j > w->p || (now == NOT_ITSELF && j == w->p && j > 0) || hides(w, j)) return false;
+    if (w->tree && now == T_WINDOW && j >= w->len) return true;
+    if (w->tree && now == T_SINKS) return !d->window || w->p - j < wide;
     if (now == WINDOW_4096 && d->window > 4096) return w->p - j < 4096 || j < d->n_sink;
     if (now == SINKS_2 && d->window && w->p - j >= wide) return j < d->n_sink && j < 2;
     return !d->window || now == NO_WINDOW || w->p - j < wide || (j < d->n_sink && now != NO_SINKS);
@@ -395,10 +440,10 @@ static double score(const query *w, int64_t j)
     const int64_t     kv =
         now == HEAD_MODULO ? w->head % d->n_kv_head : w->head * d->n_kv_head / d->n_q_head;
     double s = 0;
-    load_row(w->c, w->seq, w->layer, j, true, kv, w->row);
+    load(w, j, true, kv);
     for (int64_t e = 0; e < (now == DIM_128 && D > 128 && D < 256 ? 128 : D); e++)
         s += ts_load(w->q, d->io_dtype, w->q_at + e) * w->row[e];
-    load_row(w->c, w->seq, w->layer, j, false, kv, w->row);
+    load(w, j, false, kv);
     const bool own = now == OWN_SCALE || (now == SCALE_ZERO && d->scale == 0);
     s *= own ? 1 / sqrt((double)D) : d->scale;
     if (now == SOFT_MASK && j > w->p) s -= 10;
@@ -436,6 +481,7 @@ static double by_page(double x)
 static int64_t keys_of(const query *w)
 {
     const int64_t page = w->c->d.page;
+    if (w->tree) return w->p + 1;
     return now == WHOLE_PAGES && page ? (w->len + page - 1) / page * page : w->len;
 }
 
@@ -494,6 +540,62 @@ static ts_status kv_attend(ts_kv *c, const ts_exec *x, int64_t layer, int64_t n_
     return s;
 }
 
+/* Where row i stands behind len tokens; a tree that is none has no end. */
+static int64_t place_of(int64_t len, const int32_t *parent, int64_t i)
+{
+    int64_t p = len;
+    if (now == T_INDEX || now == T_CAUSAL) return len + i;
+    for (int64_t up = parent[i]; up >= 0 && p < len + TS_KV_WORDS; up = parent[up]) p++;
+    return p;
+}
+
+static ts_status check_tree(const ts_kv_tree *t, int64_t n_seq, const int64_t *n)
+{
+    if (!t || !t->parent || !t->k || !t->v) return TS_E_ARG;
+    const int32_t *parent = t->parent;
+    for (int64_t i = 0; i < n_seq; parent += n[i++])
+        for (int64_t k = 0; k < n[i]; k++) {
+            if (parent[k] >= k && now != T_ANY_ORDER) return TS_E_ARG;
+            if (parent[k] < -1 && now != T_BELOW) return TS_E_ARG;
+        }
+    return TS_OK;
+}
+
+static ts_status kv_attend_tree(ts_kv *c, const ts_exec *x, int64_t layer, int64_t n_seq,
+                                const int32_t *seq, const int64_t *n_row, const ts_kv_tree *tree,
+                                const void *q, void *out, float *lse)
+{
+    ts_status s = check_call(c, x, layer, n_seq, seq, n_row, q, out);
+    if (s) return s;
+    if (now == T_FIRST) ts_store(out, c->d.io_dtype, 0, 0);
+    s = check_list(c, x, n_seq, seq);
+    if (s == TS_E_WORKSPACE && now == T_NO_SPACE) s = TS_OK;
+    if (!s) s = check_tree(tree, n_seq, n_row);
+    const int64_t H = c->d.n_q_head, D = c->d.head_dim;
+    int64_t       first = 0;
+    for (int64_t i = 0; i < n_seq && !s; first += n_row[i++]) {
+        query w = { .c = c, .x = x, .seq = seq[i], .layer = layer, .q = q, .tree = tree };
+        w.len = c->len[len_at(c, seq[i], layer)];
+        w.row = x->workspace, w.o = w.row + D;
+        w.parent = tree->parent + (now == T_ROWS_GLOBAL ? 0 : first);
+        w.first = first;
+        for (w.own = 0; w.own < n_row[i]; w.own++) {
+            const int64_t up = w.parent[w.own];
+            w.p = place_of(w.len, w.parent, w.own);
+            if (now == T_SIBLINGS && w.own && w.parent[w.own - 1] == up && up < 0) w.first--;
+            for (w.head = 0; w.head < H; w.head++) {
+                w.q_at = ((first + w.own) * H + w.head) * D;
+                attend_one(&w, out, w.q_at,
+                           lse && now != T_LSE ? lse + (first + w.own) * H + w.head : NULL);
+            }
+            w.first = first;
+        }
+        if (now == T_STORES && !c->d.page && n_row[i] && w.len < c->d.capacity)
+            c->len[len_at(c, seq[i], layer)]++;
+    }
+    return s;
+}
+
 /* ---- read and status ---- */
 
 static ts_status kv_read(ts_kv *c, const ts_exec *x, int64_t layer, int32_t seq, int64_t from,
@@ -521,7 +623,8 @@ static ts_status kv_status(const ts_kv *c, int64_t layer, int32_t seq, int64_t *
     const double    meta = c->d.meta_dtype == TS_F16 ? 4 : 8;
     double          tokens = 0;
     if (s) return s;
-    *len = c->len[len_at(c, seq, layer)];
+    if (len || now == NEEDS_LEN) *(volatile int64_t *)len = c->len[len_at(c, seq, layer)];
+    if (!u && now != NEEDS_USAGE) return TS_OK;
     for (int32_t i = 0; i < c->d.n_seq_max; i++)
         for (int64_t l = 0; l < c->d.n_layer && c->open[i]; l++)
             tokens += (double)(now == ALL_LIVE ? c->d.capacity : c->len[len_at(c, i, l)]);
@@ -535,8 +638,9 @@ static ts_status kv_status(const ts_kv *c, int64_t layer, int32_t seq, int64_t *
 
 /* ---- the mutants ---- */
 
-static const ts_kv_table table = { kv_bytes, kv_create, kv_destroy, kv_open, kv_fork,  kv_truncate,
-                                   kv_free,  kv_append, kv_attend,  kv_read, kv_status };
+static const ts_kv_table table = { kv_bytes,  kv_create,   kv_destroy, kv_open,
+                                   kv_fork,   kv_truncate, kv_free,    kv_append,
+                                   kv_attend, kv_read,     kv_status,  kv_attend_tree };
 
 #define RUN(trap, name, fault, family)                                                             \
     static ts_status run_##trap(const void *a, const ts_exec *x)                                   \

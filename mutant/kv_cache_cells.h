@@ -53,6 +53,10 @@ static void *place(unsigned char *base, size_t *used, int64_t n, size_t each)
 
 static void lay_out(const ts_kv_dims *d, unsigned char *base, ts_kv *c)
 {
+    ts_kv_dims own = *d;
+    if (now == OWN_GROUP && !by_channel(d) && own.key_group > 32) own.key_group = 32;
+    if (now == OWN_CHANNEL && by_channel(d) && !d->page) own.key_group = 8;
+    d = &own;
     const int64_t g = d->key_group, heads = now == Q_HEADS_KEPT ? d->n_q_head : d->n_kv_head;
     const int64_t n_len = d->n_seq_max * d->n_layer, D = d->head_dim;
     const size_t  meta = d->meta_dtype == TS_F16 ? 4 : 8;
@@ -97,6 +101,8 @@ static int64_t cell(const ts_kv *c, int32_t seq, int64_t layer, int64_t p)
     const int64_t page = c->d.page;
     if (now == LAYERS_SHARE && !page) layer = 0;
     if (now == LAYERS_3 && !page && layer > 3) layer = 3;
+    if (now == LAYERS_8 && !page && layer > 7) layer = 7;
+    if (now == SEQS_16 && !page && seq > 15) seq = 15;
     if (now == SEQS_SHARE) seq = 0;
     if (!page) return (seq * c->d.n_layer + layer) * c->own + p;
     return pages_of(c, seq, layer)[now == PAGE_WRAPS ? 0 : p / page] * page + p % page;
@@ -117,7 +123,9 @@ static group load_meta(const ts_kv *c, const unsigned char *meta, int64_t i)
 static group save_meta(const ts_kv *c, unsigned char *meta, int64_t i, double lo, double hi)
 {
     const double most = c->d.store_dtype == TS_U8 ? 255 : 15;
-    ts_store(meta, c->d.meta_dtype, 2 * i, (hi - lo) / most);
+    const double step = (hi - lo) / most;
+    ts_store(meta, c->d.meta_dtype, 2 * i,
+             now == STEP_FLUSHED && c->d.meta_dtype == TS_F16 && step < 0x1p-14 ? 0 : step);
     ts_store(meta, c->d.meta_dtype, 2 * i + 1, lo);
     return load_meta(c, meta, i);
 }
@@ -222,6 +230,29 @@ static void load_row(const ts_kv *c, int32_t seq, int64_t layer, int64_t p, bool
     else
         for (int64_t e = 0; e < D; e++)
             x[e] = load_code(c, row, e, load_meta(c, c->k_meta, channel_meta(c, at, head, e)));
+}
+
+/* A row as it would be read back were it stored; but keys by channel stay as they are. */
+static void as_stored(const ts_kv *c, bool key, double *x)
+{
+    const int64_t D = c->d.head_dim, g = key ? c->d.key_group : D;
+    unsigned char meta[16] = { 0 }, one[8] = { 0 };
+    if (!codes(&c->d))
+        for (int64_t e = 0; e < D; e++) {
+            ts_store(one, c->d.store_dtype, 0, float_of(c, x[e]));
+            x[e] = ts_load(one, c->d.store_dtype, 0);
+        }
+    if (!codes(&c->d) || now == T_EXACT || (key && by_channel(&c->d) && now != T_CODED_KEYS))
+        return;
+    for (int64_t from = 0; from < D; from += g) {
+        double lo = INFINITY, hi = -INFINITY;
+        for (int64_t e = from; e < D && e < from + g; e++) lo = fmin(lo, x[e]), hi = fmax(hi, x[e]);
+        const group m = save_meta(c, meta, 0, lo, hi);
+        for (int64_t e = from; e < D && e < from + g; e++) {
+            save_code(c, one, 0, x[e], m);
+            x[e] = load_code(c, one, 0, m);
+        }
+    }
 }
 
 /* The tail, now g tokens, becomes codes in the cells before position `end`. */

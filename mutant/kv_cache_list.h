@@ -21,6 +21,13 @@
     M(SCALE_ZERO, "scale_0_is_no_scale", VALUE, NULL) \
     M(DIM_128, "head_dim_past_128_left_out_of_scores", VALUE, NULL) \
     M(LAYERS_3, "layers_past_the_third_share_storage", VALUE, NULL) \
+    M(LAYERS_8, "layers_past_the_eighth_share_storage", VALUE, NULL) \
+    M(SEQS_16, "sequences_past_the_16th_share_storage", VALUE, NULL) \
+    M(NOTHING_COPIES, "append_of_nothing_copies_its_page", VALUE, "fork") \
+    M(EMPTY_LIST, "empty_list_is_refused", VALUE, "fork") \
+    M(NEEDS_LEN, "status_without_length", CRASH, NULL) \
+    M(NEEDS_USAGE, "status_without_usage", CRASH, NULL) \
+    M(SAME_LENGTH, "truncation_to_the_length_drops_a_page", VALUE, "fork") \
     M(IN_PLACE, "writes_in_place_without_a_free_page", VALUE, "cow") \
     M(COPIES_FIRST, "copies_before_it_refuses", VALUE, "cow") \
     M(PAST_WORKSPACE, "writes_past_its_workspace", VALUE, NULL) \
@@ -68,6 +75,9 @@
     M(ZERO_STEP, "constant_group_divides_by_0", VALUE, "constant") \
     M(CALL_SCALE, "scale_of_the_whole_call", VALUE, "chunk") \
     M(TRUNCATED_CODES, "codes_rounded_down", VALUE, NULL) \
+    M(OWN_GROUP, "key_group_no_more_than_32", VALUE, NULL) \
+    M(OWN_CHANNEL, "channel_group_of_its_own", VALUE, NULL) \
+    M(STEP_FLUSHED, "subnormal_steps_are_0", VALUE, "tiny") \
     M(ROUNDED_DOWN, "store_rounded_towards_zero", VALUE, NULL) \
     /* sizes */ \
     M(TWICE_THE_SIZE, "twice_the_size", VALUE, "sized") \
@@ -85,7 +95,27 @@
     M(BY_PAGE, "summed_by_page", VALUE, "paged") \
     M(LAST_HEAD, "last_head_unwritten", UNWRITTEN, NULL) \
     M(BY_THREADS, "bits_depend_on_threads", REPEAT, NULL) \
-    M(DIRTY_WORKSPACE, "workspace_assumed_zero", VALUE, NULL)
+    M(DIRTY_WORKSPACE, "workspace_assumed_zero", VALUE, NULL) \
+    /* trees */ \
+    M(T_INDEX, "tree_positions_by_index", VALUE, "tree") \
+    M(T_CAUSAL, "tree_plainly_causal", VALUE, "tree") \
+    M(T_SIBLINGS, "tree_row_reads_its_siblings_key", VALUE, "tree") \
+    M(T_PARENT, "tree_row_sees_its_parent_only", VALUE, "tree") \
+    M(T_NOT_ITSELF, "tree_row_does_not_see_itself", VALUE, "tree") \
+    M(T_NO_CACHE, "tree_row_sees_no_cache", VALUE, "tree") \
+    M(T_ONE_SHORT, "tree_row_misses_the_last_cached_token", VALUE, "tree") \
+    M(T_ROWS_GLOBAL, "tree_parents_count_over_all_sequences", VALUE, "tree") \
+    M(T_64, "tree_of_64_rows", VALUE, "tree") \
+    M(T_WINDOW, "tree_outside_the_window_rule", VALUE, "tree") \
+    M(T_SINKS, "tree_loses_the_sinks", VALUE, "tree") \
+    M(T_EXACT, "tree_rows_not_coded", VALUE, "tree") \
+    M(T_CODED_KEYS, "tree_keys_coded_by_channel_too", VALUE, "tree") \
+    M(T_STORES, "tree_is_stored", VALUE, "tree") \
+    M(T_LSE, "tree_lse_unwritten", UNWRITTEN, "tree") \
+    M(T_ANY_ORDER, "tree_takes_a_child_before_its_parent", VALUE, "tree_nonsense") \
+    M(T_BELOW, "tree_takes_any_negative_parent", VALUE, "tree_nonsense") \
+    M(T_FIRST, "tree_writes_before_it_refuses", VALUE, "tree_nonsense") \
+    M(T_NO_SPACE, "tree_workspace_not_checked", VALUE, "tree_nonsense")
 /* clang-format on */
 
 #endif

@@ -39,6 +39,8 @@ typedef enum trap { /* both passes share those that both can fall into */
     INT32_OFFSET, ALIGNED, NAN_LEAKS, SICK_HEALTHY, LOW_DIGITS, REMEMBERS, GAMMA_OUT, LOST_HALF,
     NO_MEANS, EPS_FORGOT, BY_ROW, ONE_ROW, GAMMA_DBETA, OVERWRITES, ADDS_TWICE,
     ADDS_STALE, ADDS_TO_DX, NAN_DBETA, HALF_SUMS, NO_TAIL, NO_LAST_ROW, ROWS_65535, ROWS_20000, EPS_LEAST, EPS_MOST, COLS_16384, NO_MEAN,
+    EPS_BELOW, EPS_PAST, GAMMA_MOST, BETA_MOST, COLS_70000, BF16_DOWN, ONE_COLUMN, ODD_F16, DY_MOST, 
+    DY_LEAST, GAMMA_0, SUMS_MOST,
     NO_RSTD, ZERO_ROWS, WRITE_PAST, WRITE_BEFORE, WRITE_GAP, WRITE_INPUT, READ_PAST, READ_BEFORE,
     HANG, CRASH, WRONG_STATUS, BY_THREADS, DRIFTS, TAKES_EPS, TAKES_SHAPE, TAKES_DTYPE, TAKES_NULL,
     WRITES_FIRST,
@@ -102,6 +104,7 @@ static int64_t n_summed(int64_t n, trap t)
                          : t == FIRST_256  ? 256
                          : t == FIRST_1024 ? 1024
                          : t == COLS_16384 ? 16384
+                         : t == COLS_70000 ? 70000
                                            : n;
     return n < most ? n : most;
 }
@@ -167,12 +170,23 @@ static real row_rstd(const fwd_args *a, int64_t row, real v, trap t)
     if (t == EPS_IGNORED) return 1 / sqrtl(v);
     if (t == EPS_LEAST) return 1 / sqrtl(v + fmax(a->eps, 1e-8));
     if (t == EPS_MOST) return 1 / sqrtl(v + fmin(a->eps, 1));
+    if (t == EPS_BELOW) return 1 / sqrtl(v + (a->eps < 0x1p-149 ? 0 : a->eps));
+    if (t == EPS_PAST) return a->eps > 0x1p128 ? 0 : 1 / sqrtl(v + a->eps);
     if (t != RESCALE || !isfinite(v)) return 1 / sqrtl(v + a->eps);
     for (int64_t i = 0; i < a->n_cols; i++) largest = fmaxl(largest, fabsl(x_at(a, row + i, t)));
     frexpl(largest, &e);
     e = e < 0 ? 0 : e;
     const real eps = rounded(ts_wide(a->dtype), ldexpl(a->eps, -2 * e));
     return ldexpl(1 / sqrtl(ldexpl(v, -2 * e) + eps), -e);
+}
+
+/* The bf16 towards zero. */
+static real cut(real v)
+{
+    const float f = (float)v;
+    uint32_t    b;
+    memcpy(&b, &f, sizeof b);
+    return isnan(f) ? (real)f : ts_widen_bf16((uint16_t)(b >> 16));
 }
 
 static void forward_row(const fwd_args *a, const ts_exec *x, int64_t r, bool *sick, trap t)
@@ -188,12 +202,19 @@ static void forward_row(const fwd_args *a, const ts_exec *x, int64_t r, bool *si
     if (t != NO_RSTD) put(a->rstd, wide, r, rstd);
     if (t == NO_LAST_ROW && r == a->n_rows - 1) return;
     for (int64_t c = 0; c < (t == NO_TAIL ? a->n_cols / 8 * 8 : a->n_cols); c++) {
-        const real gamma = t == NO_GAMMA ? 1 : ts_load(a->gamma, dtype, c);
-        const real beta = t == NO_BETA ? 0 : ts_load(a->beta, dtype, c);
+        real gamma = t == NO_GAMMA ? 1 : ts_load(a->gamma, dtype, c);
+        real beta = t == NO_BETA ? 0 : ts_load(a->beta, dtype, c);
+        if (t == GAMMA_MOST) gamma = fminl(fmaxl(gamma, -8), 8);
+        if (t == BETA_MOST) beta = fminl(fmaxl(beta, -8), 8);
+        if (t == ODD_F16 && dtype == TS_F16 && a->n_cols % 2 && (uintptr_t)a->x % 16 &&
+            c + 1 == a->n_cols)
+            gamma = 0;
         const real d = x_at(a, row + c, t) - mean;
         const real xhat = rstd * (t == DIFFERENCE ? rounded(wide, d) : d);
-        put(a->y, dtype, r * a->row_stride + c,
-            gamma * (t == LOW_DIGITS ? rounded(TS_BF16, xhat) : xhat) + beta);
+        real       y = gamma * (t == LOW_DIGITS ? rounded(TS_BF16, xhat) : xhat) + beta;
+        if (t == BF16_DOWN && dtype == TS_BF16) y = cut(y);
+        if (t == ONE_COLUMN && a->n_cols == 1) y = beta;
+        put(a->y, dtype, r * a->row_stride + c, y);
     }
 }
 
@@ -255,6 +276,13 @@ static real xhat_at(const bwd_args *a, int64_t r, int64_t c, trap t)
     return t == SICK_HEALTHY && isnan((x - mean) * rstd) ? 0 : (x - mean) * rstd;
 }
 
+static real dy_at(const bwd_args *a, int64_t i, trap t)
+{
+    const real dy = ts_load(a->dy, a->dtype, i);
+    if (t == DY_MOST) return fminl(fmaxl(dy, -100), 100);
+    return t == DY_LEAST && fabsl(dy) < 6e-8L ? 0 : dy; /* as f16 would */
+}
+
 static void backward_row(const bwd_args *a, int64_t r, trap t)
 {
     const ts_dtype dtype = a->dtype;
@@ -263,7 +291,7 @@ static void backward_row(const bwd_args *a, int64_t r, trap t)
     real           g_mean = 0, gx_mean = 0, xx_mean = 0;
     for (int64_t c = 0; c < n_summed(n_cols, t); c++) {
         const real gamma = t == NO_GAMMA || t == GAMMA_OUT ? 1 : ts_load(a->gamma, dtype, c);
-        const real g = gamma * ts_load(a->dy, dtype, row + c), xhat = xhat_at(a, r, c, t);
+        const real g = gamma * dy_at(a, row + c, t), xhat = xhat_at(a, r, c, t);
         g_mean += g / (real)n_cols;
         gx_mean += g * xhat / (real)n_cols;
         xx_mean += xhat * xhat / (real)n_cols;
@@ -273,11 +301,13 @@ static void backward_row(const bwd_args *a, int64_t r, trap t)
     if (t == NO_MEANS) g_mean = gx_mean = 0;
     for (int64_t c = 0; c < (t == NO_TAIL ? n_cols / 8 * 8 : n_cols); c++) {
         const real gamma = t == NO_GAMMA ? 1 : ts_load(a->gamma, dtype, c);
-        const real g = gamma * ts_load(a->dy, dtype, row + c), xhat = xhat_at(a, r, c, t);
+        const real g = gamma * dy_at(a, row + c, t), xhat = xhat_at(a, r, c, t);
         const real means = (g_mean + xhat * gx_mean) * (t == GAMMA_OUT ? gamma : 1);
         const bool adds = t == ADDS_TO_DX && a->accumulate;
         put(a->dx, dtype, row + c,
-            rstd * (g - means) + (adds ? ts_load(a->dx, dtype, row + c) : 0));
+            t == GAMMA_0 && gamma == 0
+                ? 0
+                : rstd * (g - means) + (adds ? ts_load(a->dx, dtype, row + c) : 0));
     }
 }
 
@@ -302,7 +332,7 @@ static void column_sums(const bwd_args *a, const ts_exec *x, int64_t c, real sum
     real           earlier[2] = { 0, 0 }; /* the other threads' shares */
     for (int64_t i = 0; i < n_rows; i++) {
         const int64_t r = (first + i) % n_rows;
-        const real    dy = ts_load(a->dy, a->dtype, r * a->row_stride + c);
+        const real    dy = dy_at(a, r * a->row_stride + c, t);
         const real    xhat = xhat_at(a, r, c, t);
         if (t == BY_ROW && r % a->n_cols != c) continue;
         if (t == ONE_ROW) sum[0] = 0;
@@ -332,7 +362,8 @@ static void backward_column(const bwd_args *a, const ts_exec *x, int64_t c, trap
             put(x->workspace, wide, 2 * c + k, sum[k]);
             sum[k] = ts_load(x->workspace, wide, 2 * c + k);
         }
-        if (adds) sum[k] += (t == ADDS_TWICE ? 2 : 1) * ts_load(out[k], wide, c);
+        const real had = adds ? ts_load(out[k], wide, c) : 0;
+        if (t != SUMS_MOST || fabsl(had) < 100) sum[k] += (t == ADDS_TWICE ? 2 : 1) * had;
         put(out[k], wide, c, sum[k]);
     }
 }
@@ -413,6 +444,18 @@ static ts_status f_by_threads(const void *a, const ts_exec *x) { return fwd(a, x
 static ts_status f_takes_eps(const void *a, const ts_exec *x) { return fwd(a, x, TAKES_EPS); }
 static ts_status f_takes_shape(const void *a, const ts_exec *x) { return fwd(a, x, TAKES_SHAPE); }
 static ts_status f_takes_dtype(const void *a, const ts_exec *x) { return fwd(a, x, TAKES_DTYPE); }
+static ts_status f_eps_below(const void *a, const ts_exec *x) { return fwd(a, x, EPS_BELOW); }
+static ts_status f_eps_past(const void *a, const ts_exec *x) { return fwd(a, x, EPS_PAST); }
+static ts_status f_gamma_most(const void *a, const ts_exec *x) { return fwd(a, x, GAMMA_MOST); }
+static ts_status f_beta_most(const void *a, const ts_exec *x) { return fwd(a, x, BETA_MOST); }
+static ts_status f_cols_70000(const void *a, const ts_exec *x) { return fwd(a, x, COLS_70000); }
+static ts_status f_bf16_down(const void *a, const ts_exec *x) { return fwd(a, x, BF16_DOWN); }
+static ts_status f_one_column(const void *a, const ts_exec *x) { return fwd(a, x, ONE_COLUMN); }
+static ts_status f_odd_f16(const void *a, const ts_exec *x) { return fwd(a, x, ODD_F16); }
+static ts_status b_dy_most(const void *a, const ts_exec *x) { return bwd(a, x, DY_MOST); }
+static ts_status b_dy_least(const void *a, const ts_exec *x) { return bwd(a, x, DY_LEAST); }
+static ts_status b_gamma_0(const void *a, const ts_exec *x) { return bwd(a, x, GAMMA_0); }
+static ts_status b_sums_most(const void *a, const ts_exec *x) { return bwd(a, x, SUMS_MOST); }
 static ts_status b_honest(const void *a, const ts_exec *x) { return bwd(a, x, HONEST); }
 static ts_status b_honest_ws(const void *a, const ts_exec *x) { return bwd(a, x, HONEST_WS); }
 static ts_status b_gamma_out(const void *a, const ts_exec *x) { return bwd(a, x, GAMMA_OUT); }
@@ -558,6 +601,18 @@ const ts_mutant ts_layernorm_mutants[] = {
     { "writes_far_past", forward, TS_FAULT_CRASH, NULL, f_far_write, NULL, TS_CPU },
     { "flat_garbage", forward, TS_FAULT_VALUE, "flat_huge", f_flat_garbage, NULL, TS_CPU },
     { "scribbles_then_refuses", forward, TS_FAULT_REFUSAL, NULL, f_gap_refuses, NULL, TS_CPU },
+    { "eps_below_float_is_0", forward, TS_FAULT_VALUE, "constant", f_eps_below, NULL, TS_CPU },
+    { "eps_past_float_is_infinite", forward, TS_FAULT_VALUE, NULL, f_eps_past, NULL, TS_CPU },
+    { "gamma_no_more_than_8", forward, TS_FAULT_VALUE, "loud", f_gamma_most, NULL, TS_CPU },
+    { "beta_no_more_than_8", forward, TS_FAULT_VALUE, "loud", f_beta_most, NULL, TS_CPU },
+    { "sums_of_first_70000", forward, TS_FAULT_VALUE, NULL, f_cols_70000, NULL, TS_CPU },
+    { "bf16_rounded_towards_zero", forward, TS_FAULT_VALUE, NULL, f_bf16_down, NULL, TS_CPU },
+    { "one_column_is_never_sick", forward, TS_FAULT_VALUE, "sick", f_one_column, NULL, TS_CPU },
+    { "last_of_odd_unaligned_f16", forward, TS_FAULT_VALUE, NULL, f_odd_f16, NULL, TS_CPU },
+    { "dy_no_more_than_100", backward, TS_FAULT_VALUE, "loud", b_dy_most, NULL, TS_CPU },
+    { "dy_below_f16_is_0", backward, TS_FAULT_VALUE, "faint", b_dy_least, NULL, TS_CPU },
+    { "gamma_0_has_no_dx", backward, TS_FAULT_VALUE, "faint", b_gamma_0, NULL, TS_CPU },
+    { "accumulate_drops_past_100", backward, TS_FAULT_VALUE, "loud", b_sums_most, NULL, TS_CPU },
     { "adds_by_block", backward, TS_FAULT_VALUE, NULL, b_adds_by_block, NULL, TS_CPU },
     { "zero_rows_bf16", backward, TS_FAULT_UNWRITTEN, NULL, b_zero_rows_bf16, NULL, TS_CPU },
     { "control", backward, TS_FAULT_NONE, NULL, b_honest, NULL, TS_CPU },

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* played.h - the end of a file of mutants that are played: their table, and one of them by name.
  * The file has MUTANTS, the traps in the order of that list, `now`, the one that is set, and
- * `check`, `state` and `lay_out`; and says
+ * `table`, the functions that are played; and says
  *   STEM   beam_search       the task
  *   PLAY   ts_beam_play      what plays it
- *   ENTRY  search            what is played */
+ *   TABLE  ts_beam_table     the type of `table` */
 #include <string.h>
 
 #define PASTE_(a, b, c) a##b##c
@@ -14,25 +14,16 @@
 #define ALL             PASTE(ts_, STEM, _mutants)
 #define BY_NAME         PASTE(ts_, STEM, _mutant)
 
-static ts_status workspace(const void *args, const ts_exec *x, size_t *n_bytes)
-{
-    state           s;
-    const ts_status status = check(args);
-    (void)x;
-    if (!status) *n_bytes = lay_out(&s, args, NULL);
-    return status;
-}
-
 #define RUN(trap, name, fault, family)                                                             \
     static ts_status run_##trap(const void *a, const ts_exec *x)                                   \
     {                                                                                              \
         now = trap;                                                                                \
-        return PLAY(ENTRY, a, x);                                                                  \
+        return PLAY(&table, a, x);                                                                 \
     }                                                                                              \
     static ts_status workspace_##trap(const void *a, const ts_exec *x, size_t *n)                  \
     {                                                                                              \
         now = trap;                                                                                \
-        return PASTE(PLAY, _workspace, )(workspace, a, x, n);                                      \
+        return PASTE(PLAY, _workspace, )(&table, a, x, n);                                         \
     }
 MUTANTS(RUN)
 
@@ -42,18 +33,16 @@ MUTANTS(RUN)
 extern const ts_mutant ALL[];
 const ts_mutant        ALL[] = { MUTANTS(ROW) { 0 } };
 
-/* The entry itself, with the trap of this name, for tests that make entrants of it. False: there is
- * no such trap. */
-bool BY_NAME(const char *name, ts_run_fn *run, ts_workspace_fn *query);
+/* The functions themselves, from now on with the trap of this name, for tests that make entrants of
+ * them; NULL: there is no such trap. */
+const TABLE *BY_NAME(const char *name);
 
-bool BY_NAME(const char *name, ts_run_fn *run, ts_workspace_fn *query)
+const TABLE *BY_NAME(const char *name)
 {
     for (int i = 0; i < N_TRAPS; i++) {
         if (strcmp(ALL[i].name, name)) continue;
         now = (trap)i; /* the table has their order */
-        *run = ENTRY;
-        *query = workspace;
-        return true;
+        return &table;
     }
-    return false;
+    return NULL;
 }

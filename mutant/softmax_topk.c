@@ -123,7 +123,7 @@ static double key_of(const row *r, int64_t i)
 /* Among equal keys the lowest comes first. */
 static int64_t tie_of(const row *r, int64_t i)
 {
-    if (r->trap == TIES_LAST) return -i;
+    if (r->trap == TIES_LAST || (r->trap == TIES_ALL && r->a->k >= r->n)) return -i;
     if (r->trap == TIES_LANE) return i % LANES * r->n + i / LANES;
     if (r->trap == TIES_THREAD) return i % CHUNK * r->n + i / CHUNK;
     if (r->trap == TIES_SPLIT) return i < r->n / 2 ? i + r->n : i;
@@ -407,6 +407,7 @@ static int64_t entered(const row *r, int64_t i, int64_t j)
     const int64_t most = t == AT_MOST_64     ? 64
                          : t == AT_MOST_256  ? 256
                          : t == AT_MOST_1024 ? 1024
+                         : t == AT_MOST_8192 ? 8192
                                              : INT64_MAX;
     if (j >= most) return -1;
     if (t == INDEX_16_BITS) return i & 0xffff;
@@ -463,6 +464,7 @@ static void do_row(const topk_args *a, const ts_exec *x, int64_t number, bool *l
     if (t == T_DIVIDES) r.t = 1 / r.t;
     if (t == T_PAST_50) r.t = fmin(r.t, 50);
     if (t == T_PAST_1E6) r.t = fmin(r.t, 1e6);
+    if (t == T_PAST_1E20) r.t = fmin(r.t, 1e20);
     if (t == T_LEAST) r.t = fmax(r.t, 1e-6);
     if (t == COLS_2_17 && r.n > 1 << 17) r.n = 1 << 17;
     if (t == NO_LAST_ROW && number == a->n_rows - 1) return;
@@ -471,6 +473,10 @@ static void do_row(const topk_args *a, const ts_exec *x, int64_t number, bool *l
     if (t == ROWS_20000 && number >= 20000) return;
     if (t == ROWS_BY_8 && number >= a->n_rows / 8 * 8) return;
     r.m = row_max(&r, &sick);
+    if (t == ONE_LOGIT && r.n == 1 && isnan(ts_load(a->logits, a->dtype, r.begin))) {
+        sick = false;
+        r.m = 0;
+    }
     const bool ill = sick || (t == NAN_LEAKS && *leak);
     *leak = sick;
     r.sum = row_sum(&r);

@@ -43,6 +43,7 @@
     M(TIES_THREAD, "ties_by_thread", VALUE, "sawtooth", NULL) \
     M(TIES_SPLIT, "ties_across_halves", VALUE, "ties", NULL) \
     M(TIES_AT_K, "ties_at_kth_place", VALUE, "ties", NULL) \
+    M(TIES_ALL, "ties_last_first_where_all_win", VALUE, "ties", NULL) \
     M(INDEX_16_BITS, "index_16_bits", VALUE, "ramp", NULL) \
     M(INDEX_LOCAL, "index_within_chunk", VALUE, "back", NULL) \
     M(UNPAIRED, "index_sorted_apart", VALUE, NULL, NULL) \
@@ -84,6 +85,7 @@
     M(T_PAST_50, "temperature_clamped_past_50", VALUE, NULL, NULL) \
     M(T_PAST_1E6, "temperature_clamped_past_1e6", VALUE, NULL, NULL) \
     M(T_LEAST, "temperature_no_less_than_1e_6", VALUE, NULL, NULL) \
+    M(T_PAST_1E20, "temperature_clamped_past_1e20", VALUE, "mod1024x8", NULL) \
     M(LSE_BASE_2, "lse_base_2", VALUE, NULL, NULL) \
     M(LSE_NO_MAX, "lse_without_max", VALUE, NULL, NULL) \
     M(LSE_NO_LOG, "lse_is_the_sum", VALUE, NULL, NULL) \
@@ -96,6 +98,7 @@
     M(NAN_OFF_LANE, "nan_off_first_lane_unseen", VALUE, "sick", NULL) \
     M(SICK_SPLIT, "sick_split_unseen", VALUE, "sick_one", NULL) \
     M(NAN_ALONE, "nan_in_single_row_swallowed", VALUE, "sick_one", NULL) \
+    M(ONE_LOGIT, "single_logit_is_certain", VALUE, "sick", NULL) \
     M(INF_ALONE, "inf_in_single_row_ordinary", VALUE, "sick_inf", NULL) \
     M(INF_ORDINARY, "inf_ordinary", VALUE, "sick", NULL) \
     M(NAN_LEAKS, "nan_row_leaks", VALUE, "sick", NULL) \
@@ -111,6 +114,7 @@
     M(AT_MOST_64, "k_fixed_at_64", VALUE, NULL, NULL) \
     M(AT_MOST_256, "k_fixed_at_256", VALUE, NULL, NULL) \
     M(AT_MOST_1024, "k_fixed_at_1024", VALUE, NULL, NULL) \
+    M(AT_MOST_8192, "k_fixed_at_8192", VALUE, NULL, NULL) \
     M(TAIL_4, "tail_of_4_dropped", VALUE, "back", NULL) \
     M(TAIL_8, "tail_of_8_dropped", VALUE, "back", NULL) \
     M(TAIL_32, "tail_of_32_dropped", VALUE, "back", NULL) \

@@ -64,6 +64,16 @@ static int code_of(double w, double s)
     return s == 0 || 2 * fabs(w) <= s ? 0 : w < 0 ? -1 : 1;
 }
 
+static bool too_much(const float *w, int64_t n)
+{
+    double sum = 0, most = 0;
+    for (int64_t j = 0; j < n; j++) {
+        sum += fabs((double)w[j]);
+        most = fmax(most, fabs((double)w[j]));
+    }
+    return (now == PAST_MAX && sum / (double)n > 65504) || (now == LATENT_F16 && most > 65504);
+}
+
 /* Whether a scale is a number, or one of those that are let in. */
 static int taken(double s, trap nan, trap inf)
 {
@@ -75,8 +85,9 @@ static int in_range(const float *w, const ts_ternary_linear_dims *d)
     for (int64_t o = 0; o < d->n_out; o++)
         for (int64_t g = 0; g < groups(d->n_in); g++)
             if (now != ANY_LATENT &&
-                !taken(scale_of(w + o * d->n_in + g * GROUP, group_size(d->n_in, g)), LATENT_NAN,
-                       LATENT_INF))
+                (!taken(scale_of(w + o * d->n_in + g * GROUP, group_size(d->n_in, g)), LATENT_NAN,
+                        LATENT_INF) ||
+                 too_much(w + o * d->n_in + g * GROUP, group_size(d->n_in, g))))
                 return 0;
     return 1;
 }
@@ -112,6 +123,7 @@ static int64_t weights(const source *s, int64_t o, int64_t g, double wt[GROUP])
     const float  *w = s->w + o * s->n_in + g * GROUP;
     double        each = s->w ? scale_of(w, n) : ts_load(s->scale, TS_F16, at);
     if (now == SCALE_SIGN) each = fabs(each);
+    if (now == SUBNORMAL && fabs(each) < 0x1p-14) each = 0;
     for (int64_t j = 0; j < n; j++) {
         const int point = s->w ? 0 : s->code[at * BYTES + j / 4] >> 2 * (j % 4) & 3;
         const int c = s->w ? code_of(w[j], threshold(w, n, each)) : point - 1;
@@ -126,6 +138,15 @@ static int64_t weights(const source *s, int64_t o, int64_t g, double wt[GROUP])
     return n;
 }
 
+/* The bf16 towards zero. */
+static double cut(double v)
+{
+    const float f = (float)v;
+    uint32_t    b;
+    memcpy(&b, &f, sizeof b);
+    return isnan(f) ? v : ts_widen_bf16((uint16_t)(b >> 16));
+}
+
 static void multiply(const ts_ternary_linear_dims *d, const source *s, const void *in, void *y)
 {
     double wt[GROUP];
@@ -135,7 +156,9 @@ static void multiply(const ts_ternary_linear_dims *d, const source *s, const voi
             for (int64_t g = 0; g < groups(d->n_in) - (now == LAST_GROUP && d->n_in % GROUP); g++) {
                 const int64_t n = weights(s, o, g, wt);
                 for (int64_t j = 0; j < n; j++) {
-                    const double v = ts_load(in, d->dtype, r * d->n_in + g * GROUP + j);
+                    double v = ts_load(in, d->dtype, r * d->n_in + g * GROUP + j);
+                    if (now == IN_MOST) v = v > 127 ? 127 : v < -127 ? -127 : v;
+                    if (now == IN_16384 && g * GROUP + j >= 16384) continue;
                     if (now == SKIPS_ZEROS && wt[j] == 0) continue;
                     sum += v * wt[j];
                     if (now == NARROW_SUM && d->dtype != TS_F32) {
@@ -148,6 +171,8 @@ static void multiply(const ts_ternary_linear_dims *d, const source *s, const voi
             if (now == OTHER_ORDER && !s->w) sum *= 1 + 1e-7;
             if (now == LAST_ROW && r + 1 == d->n_rows) continue;
             if ((now == ROWS_64 && r >= 64) || (now == OUT_128 && o >= 128)) continue;
+            if ((now == ROWS_1024 && r >= 1024) || (now == OUT_4096 && o >= 4096)) continue;
+            if (now == BF16_DOWN && d->dtype == TS_BF16) sum = cut(sum);
             ts_store(y, d->dtype, r * d->n_out + o, sum);
         }
 }
@@ -265,9 +290,11 @@ static ts_status tl_linear_backward(const ts_ternary_linear_backward_args *a, co
         }
     for (int64_t i = 0; i < d->n_out * d->n_in; i++) {
         double sum = 0;
-        for (int64_t r = 0; r < d->n_rows; r++)
-            sum += ts_load(a->dy, d->dtype, r * d->n_out + i / d->n_in) *
+        for (int64_t r = 0; r < d->n_rows; r++) {
+            const double dy = ts_load(a->dy, d->dtype, r * d->n_out + i / d->n_in);
+            sum += (now == DY_LEAST && fabs(dy) < 6e-8 ? 0 : dy) *
                    ts_load(a->in, d->dtype, r * d->n_in + i % d->n_in);
+        }
         const int64_t g = i % d->n_in / GROUP, n = group_size(d->n_in, g);
         const double  each = scale_of(a->w + i / d->n_in * d->n_in + g * GROUP, n);
         if (now == MASKED && fabs((double)a->w[i]) > each) sum = 0;

@@ -39,8 +39,14 @@
     M(SCALE_SIGN, "scale_made_positive", VALUE, "negative") \
     M(LATENT_NAN, "takes_latent_nan", VALUE, "bad_latent") \
     M(LATENT_INF, "takes_latent_inf", VALUE, "bad_latent_inf") \
+    M(PAST_MAX, "refuses_scales_that_round_to_65504", VALUE, "brink") \
+    M(LATENT_F16, "refuses_latents_past_f16", VALUE, "brink") \
+    M(SUBNORMAL, "subnormal_scales_are_0", VALUE, "tiny") \
     M(ROWS_64, "rows_past_64_unwritten", UNWRITTEN, NULL) \
     M(OUT_128, "outputs_past_128_unwritten", UNWRITTEN, NULL) \
+    M(ROWS_1024, "rows_past_1024_unwritten", UNWRITTEN, NULL) \
+    M(OUT_4096, "outputs_past_4096_unwritten", UNWRITTEN, NULL) \
+    M(IN_16384, "inputs_past_16384_left_out", VALUE, NULL) \
     M(BEFORE_WS, "writes_before_workspace", VALUE, NULL) \
     M(PAST_WS, "writes_past_workspace", VALUE, NULL) \
     M(NO_ARGS, "null_args_are_taken", REFUSAL, NULL) \
@@ -50,6 +56,8 @@
     M(LAST_GROUP, "short_group_left_out", VALUE, NULL) \
     M(SKIPS_ZEROS, "zero_times_nan_left_out", VALUE, "sick") \
     M(NARROW_SUM, "sums_in_16_bits", VALUE, NULL) \
+    M(IN_MOST, "inputs_no_more_than_127", VALUE, "loud") \
+    M(BF16_DOWN, "bf16_rounded_towards_zero", VALUE, NULL) \
     M(OTHER_ORDER, "forwards_differ", VALUE, NULL) \
     M(LAST_ROW, "last_row_unwritten", UNWRITTEN, NULL) \
     /* gradients */ \
@@ -57,6 +65,7 @@
     M(TIMES_SCALE, "gradient_times_the_scale", VALUE, NULL) \
     M(DX_OF_LATENTS, "dx_from_latents", VALUE, NULL) \
     M(MEAN_DW, "gradient_averaged", VALUE, NULL) \
+    M(DY_LEAST, "dy_below_f16_is_0", VALUE, "faint") \
     M(BY_THREADS, "bits_depend_on_threads", REPEAT, NULL) \
     M(NEGATIVE, "negative_extents", REFUSAL, NULL)
 /* clang-format on */

@@ -157,6 +157,8 @@ static void serve(const ts_ternary *t, double *to)
             }
     }
     for (int64_t i = t->n_latent; i < t->n_latent + t->n_norm; i++) to[i] = t->w[i];
+    for (int64_t i = 512 * t->d.width; i < t->d.n_vocab * t->d.width && now == VOCAB_512; i++)
+        to[i] = 0;
 }
 
 /* ---- a pass, all of it in the workspace ---- */
@@ -410,8 +412,9 @@ static void forward(const pass *p, int64_t l, const layer *y, double *next)
     linear(p, first + GATE, y->h2, y->gate);
     linear(p, first + UP, y->h2, y->up);
     for (int64_t i = 0; i < p->n * d->ffn; i++)
-        y->act[i] = now == GATE_UP_SWAPPED ? y->up[i] / (1 + exp(-y->up[i])) * y->gate[i]
-                                           : y->gate[i] / (1 + exp(-y->gate[i])) * y->up[i];
+        y->act[i] = now == OWN_FFN && i % d->ffn >= 3 * d->width ? 0
+                    : now == GATE_UP_SWAPPED ? y->up[i] / (1 + exp(-y->up[i])) * y->gate[i]
+                                             : y->gate[i] / (1 + exp(-y->gate[i])) * y->up[i];
     linear(p, first + DOWN, y->act, next);
     for (int64_t i = 0; i < wide; i++) next[i] += y->middle[i];
 }
@@ -671,7 +674,7 @@ static double clip_of(const ts_ternary *t, const ts_adamw *h, const double *g, i
 {
     const double c = h->clip_norm;
     double       sum = 0;
-    if (!(c > 0) || now == NO_CLIP) return 1;
+    if (!(c > 0) || now == NO_CLIP || (now == CLIP_LEAST && c < 1e-3)) return 1;
     if (now == CLIP_ELEMENTS) return fabs(g[i]) > c ? c / fabs(g[i]) : 1;
     if (now == CLIP_ALWAYS) return c / norm;
     if (now == CLIP_MATRICES) { /* latents and gains apart */
@@ -695,16 +698,20 @@ static void adamw(ts_ternary *t, const ts_adamw *h, const double *g)
     const int64_t n = t->n_latent + t->n_norm;
     double        sum = 0;
     for (int64_t i = 0; i < n; i++) sum += g[i] * g[i];
+    if (now == RATE_0 && h->lr == 0) return;
     const double norm = sqrt(sum), step = (double)++t->n_step;
-    const double bias1 = now == NO_BIAS_1 ? 1 : 1 - pow(h->beta1, step);
-    const double bias2 = now == NO_BIAS_2 ? 1 : 1 - pow(h->beta2, step);
+    const double beta1 = now == BETA_0 && h->beta1 == 0 ? 0.9 : h->beta1;
+    const double beta2 = now == BETA_2_0 && h->beta2 == 0 ? 0.999 : h->beta2;
+    const double lr = now == RATE_MOST ? fmin(h->lr, 0.05) : h->lr;
+    const double bias1 = now == NO_BIAS_1 ? 1 : 1 - pow(beta1, step);
+    const double bias2 = now == NO_BIAS_2 ? 1 : 1 - pow(beta2, step);
     if (now == STOPS && t->n_step > 10) return;
     for (int64_t i = 0; i < n; i++) {
         const bool   matrix = i < t->n_latent || now == DECAYS_GAINS;
         const double w = t->w[i], rate = matrix && now != NO_DECAY ? h->weight_decay : 0;
         const double d = clip_of(t, h, g, i, norm) * g[i] + (now == COUPLED ? rate * w : 0);
-        const double m = h->beta1 * t->m[i] + (1 - h->beta1) * d;
-        const double v = h->beta2 * t->v[i] + (1 - h->beta2) * d * d;
+        const double m = beta1 * t->m[i] + (1 - beta1) * d;
+        const double v = beta2 * t->v[i] + (1 - beta2) * d * d;
         const double divisor = now == EPS_INSIDE  ? sqrt(v / bias2 + h->eps)
                                : now == NO_MOMENT ? 1
                                                   : sqrt(v / bias2) + h->eps;
@@ -715,7 +722,7 @@ static void adamw(ts_ternary *t, const ts_adamw *h, const double *g)
         const double decay = now == COUPLED              ? 0
                              : now == DECAY_WITHOUT_RATE ? rate * w / h->lr * 1e-3
                                                          : rate * w;
-        t->w[i] = kept(w - h->lr * (m / bias1 / divisor + decay));
+        t->w[i] = kept(w - lr * (m / bias1 / divisor + decay));
     }
 }
 

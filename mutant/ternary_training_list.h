@@ -58,6 +58,8 @@
     M(NO_SCORE_SCALE, "scores_not_scaled", VALUE, NULL) \
     M(NO_RESIDUAL, "residual_missing", VALUE, NULL) \
     M(GATE_UP_SWAPPED, "gate_and_up_swapped", VALUE, NULL) \
+    M(OWN_FFN, "ffn_of_its_own", VALUE, NULL) \
+    M(VOCAB_512, "vocabulary_past_512_left_out", VALUE, NULL) \
     M(TWO_LAYERS, "layers_past_the_second_left_out", VALUE, NULL) \
     M(NINE_TOKENS, "keys_past_the_ninth_unseen", VALUE, NULL) \
     M(BATCH_8, "batches_past_the_eighth_left_out", VALUE, NULL) \
@@ -79,6 +81,11 @@
     M(EPS_INSIDE, "eps_inside_of_the_root", VALUE, "clip") \
     M(NO_MOMENT, "no_second_moment", VALUE, NULL) \
     M(FORGETS, "forgets_its_moments", VALUE, NULL) \
+    M(BETA_0, "beta1_0_is_0_9", VALUE, "rates") \
+    M(BETA_2_0, "beta2_0_is_0_999", VALUE, "rates") \
+    M(RATE_0, "rate_0_is_no_step", VALUE, "rates") \
+    M(RATE_MOST, "rate_no_more_than_0_05", VALUE, "rates") \
+    M(CLIP_LEAST, "clip_below_1e_3_is_none", VALUE, "rates") \
     M(BF16_MOMENTS, "moments_in_bf16", VALUE, NULL) \
     M(BF16_MASTERS, "masters_in_bf16", VALUE, "slow") \
     M(F16_MASTERS, "masters_in_f16", VALUE, "slow") \

@@ -3,6 +3,7 @@
  * mutants. */
 #include "tree_verify.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdbool.h>
 #include <string.h>
@@ -87,7 +88,7 @@ static bool sees(const state *s, int64_t r, int64_t c)
     const int64_t node = r - s->P;
     if (now == CAUSAL) return c <= r;
     if (node < 0) return c <= r || (now == PROMPT_SEES && c >= s->P && r < s->P - 1);
-    if (c < s->P) return now != NO_PROMPT;
+    if (c < s->P) return now == PROMPT_128 ? c < 128 : now != NO_PROMPT;
     int64_t left = s->N; /* a tree that is none has no end */
     for (int64_t i = node; i >= 0 && left-- > 0; i = s->a->parent[i]) {
         if (i == c - s->P) return i != node || now != NOT_ITSELF;
@@ -143,15 +144,21 @@ static int32_t choose(const state *s, const float *x)
     int64_t      best = 0;
     double       total = 0, sum = 0;
     for (int64_t t = 0; t < s->V; t++)
-        if (x[t] > x[best] || (now == LAST_OF_EQUALS && x[t] == x[best])) best = t;
+        if (x[t] > x[best] || (now == LAST_OF_EQUALS && x[t] == x[best]) ||
+            (now == MINUS_ZERO && x[t] == 0 && x[best] == 0 && !signbit(x[t]) && signbit(x[best])))
+            best = t;
+    if (now == FROM_MINUS_1E9 && x[best] < -1e9F) best = 0;
     if (s->a->d.temperature == 0 || now == COLD) return (int32_t)best;
     if (now == TAU_LEAST && s->a->d.temperature < 0.05) return (int32_t)best;
+    if (now == TAU_1E_3 && s->a->d.temperature < 1e-3) return (int32_t)best;
+    if (now == LAST_AT_1 && u > 0.9999) return (int32_t)s->V - 1;
+    const double top = now == NO_MAX ? 0 : x[best];
     for (int64_t t = 0; t < s->V; t++) {
-        total += exp(((double)x[t] - x[best]) / tau);
+        total += exp((x[t] - top) / tau);
         if (now == COARSE) total = ldexp(rint(ldexp(total, 10)), -10);
     }
     for (int64_t t = 0; t < s->V; t++) {
-        sum += exp(((double)x[t] - x[best]) / tau);
+        sum += exp((x[t] - top) / tau);
         if (now == COARSE) sum = ldexp(rint(ldexp(sum, 10)), -10);
         if (sum > u * total || (now == FIRST_AT_0 && sum >= u * total)) return (int32_t)t;
     }
@@ -188,6 +195,7 @@ static int64_t find_child(const state *s, int64_t node, int32_t t)
     for (int64_t i = 0; i < s->N; i++) {
         const bool under = now == ANY_NODE && s->n_out > 1 ? i > node : a->parent[i] == node;
         if (!under || (now == NODES_64 && i >= 64)) continue;
+        if (now == SIBLINGS_128 && i - node > 128) continue;
         if (now == AT_NODE) t = choose(s, s->logits + (i + 1) * s->V);
         if (a->token[i] == t && (found < 0 || now == LAST_TWIN)) found = i;
         if (now == FIRST_SIBLING) return found;
@@ -220,8 +228,8 @@ static ts_status walk(state *s)
         s->visited[node + 1] = 1;
         next = find_child(s, node, t);
         if (next < 0 && now == NO_BONUS && s->n_out) break;
-        s->out[s->n_out++] = t;
-        if (next < 0) break;
+        s->out[s->n_out++] = now == TOKENS_16 ? (uint16_t)t : t;
+        if (next < 0 || (now == DEEP_32 && s->n_path == 32)) break;
         if (now == RE_EMITS && find_child(s, node, t) > 0 && s->a->parent[next - 1] == node &&
             s->n_out < s->a->d.max_new)
             s->out[s->n_out++] = t; /* once for the refused sibling before it */
@@ -286,7 +294,176 @@ static ts_status verify(const void *args, const ts_exec *x)
     return TS_OK;
 }
 
+static ts_status workspace(const void *args, const ts_exec *x, size_t *n_bytes)
+{
+    state           s;
+    const ts_status status = check(args);
+    (void)x;
+    if (!status) *n_bytes = lay_out(&s, args, NULL);
+    return status;
+}
+
+/* ---- masks and biases ---- */
+
+static ts_status check_tree(const ts_tree_dims *d, const int32_t *parent)
+{
+    const bool any = now == MASK_ORDER || now == BIAS_ORDER;
+    if (!(d->temperature >= 0) || isinf(d->temperature)) return TS_E_ARG;
+    if (d->prompt_len < 1 || d->n_node < 0 || d->max_new < 0) return TS_E_SHAPE;
+    if (d->max_new > INT64_MAX / 8 && now != MASK_HUGE) return TS_E_SHAPE;
+    if (d->prompt_len + d->n_node > INT32_MAX) return TS_E_SHAPE;
+    if (d->n_node && !parent) return TS_E_ARG;
+    for (int64_t i = 0; i < d->n_node; i++)
+        if (parent[i] < -1 || (parent[i] >= i && !any)) return TS_E_ARG;
+    return TS_OK;
+}
+
+/* How far below node i, or 0: it is it, its ancestor k is; -1: k is none. */
+static int64_t below(const int32_t *parent, int64_t i, int64_t k)
+{
+    int64_t n = 0;
+    while (i > k && n < TS_TREE_MOST) i = parent[i], n++; /* what is no tree has no end */
+    return i == k ? n : -1;
+}
+
+static bool sees_row(const ts_tree_dims *d, const int32_t *parent, int64_t r, int64_t c)
+{
+    const int64_t node = r - d->prompt_len, k = c - d->prompt_len;
+    const bool    last = now == MASK_LAST_PROMPT && k == -1 && node >= 0;
+    if (now == BIAS_CAUSAL) return c <= r;
+    if (node < 0 || k < 0) return c <= r && k < 0 && !last;
+    const int64_t n = below(parent, node, k);
+    if ((now == MASK_64 || now == BIAS_64) && k >= 64) return false;
+    if ((now == MASK_SIBLINGS || now == BIAS_SIBLINGS) && k < node && parent[k] == parent[node])
+        return true;
+    if (now == MASK_ONE_SHORT && n > 0 && parent[k] < 0) return false;
+    if (now == BIAS_PARENT && n > 1) return false;
+    return n >= (now == MASK_NOT_ITSELF);
+}
+
+static ts_status mask(const void *args, const ts_exec *x)
+{
+    const ts_tree_mask_args *a = args;
+    if (!a || !x || !a->visible || !a->position) return TS_E_ARG;
+    if (now == MASK_FIRST) a->visible[0] = 1;
+    const ts_status s = check_tree(&a->d, a->parent);
+    if (s) return s;
+    const int64_t P = a->d.prompt_len, R = P + a->d.n_node;
+    for (int64_t r = 0; r < R; r++) {
+        a->position[r] = r < P || now == MASK_INDEX ? r : P - (now == MASK_DEPTH_0);
+        for (int64_t i = r - P; now != MASK_INDEX && i >= 0 && a->parent[i] >= 0; i = a->parent[i])
+            if (++a->position[r] > R) break;
+        for (int64_t c = 0; c < (now == MASK_LOWER ? r + 1 : R); c++)
+            a->visible[r * R + c] = now == MASK_TRANSPOSED ? sees_row(&a->d, a->parent, c, r)
+                                                           : sees_row(&a->d, a->parent, r, c);
+    }
+    return TS_OK;
+}
+
+static ts_status bias(const void *args, const ts_exec *x)
+{
+    const ts_tree_bias_args *a = args;
+    if (!a || !x || !a->bias) return TS_E_ARG;
+    const ts_status s = check_tree(&a->d, a->parent);
+    if (s) return s;
+    const int64_t R = a->d.prompt_len + a->d.n_node;
+    const float   hidden = now == BIAS_FINITE ? -1e9F : now == BIAS_MAX ? -FLT_MAX : -INFINITY;
+    for (int64_t r = 0; r < R; r++)
+        for (int64_t c = 0; c < R; c++) {
+            const bool seen = sees_row(&a->d, a->parent, r, c) != (now == BIAS_INVERTED);
+            a->bias[r * R + c] = seen ? now == BIAS_ONE : hidden;
+        }
+    return TS_OK;
+}
+
+/* ---- residuals ---- */
+
+static ts_status check_law(const double *p, int64_t n, double *sum)
+{
+    *sum = 0;
+    for (int64_t i = 0; p && i < n; i++) {
+        if (!(p[i] >= 0) && now != RES_ANY_LAW) return TS_E_ARG;
+        *sum += p[i];
+    }
+    return p && (now == RES_ANY_LAW || (*sum > 0 && !isinf(*sum))) ? TS_OK : TS_E_ARG;
+}
+
+static ts_status check_residual(const ts_tree_residual_args *a, double *p_sum, double *q_sum)
+{
+    if (a->n_vocab < 1 || a->n_vocab > INT32_MAX || a->n_child < 0) return TS_E_SHAPE;
+    if (a->n_child > INT64_MAX / 16 && now != RES_HUGE) return TS_E_SHAPE;
+    if (!a->u || !a->token || !a->accepted || (a->n_child && !a->child)) return TS_E_ARG;
+    ts_status s = check_law(a->p, a->n_vocab, p_sum);
+    if (!s && (a->n_child || now == RES_NULL_Q)) s = check_law(a->q, a->n_vocab, q_sum);
+    for (int64_t j = 0; !s && j <= a->n_child; j++)
+        if (!(a->u[j] >= 0 && a->u[j] < 1)) s = TS_E_ARG;
+    for (int64_t j = 0; !s && j < a->n_child; j++)
+        if (a->child[j] < 0 || a->child[j] >= a->n_vocab || !(a->q[a->child[j]] > 0)) s = TS_E_ARG;
+    if (now == RES_SUMS) *p_sum = *q_sum = 1;
+    return s;
+}
+
+/* p as it is after `refused` children; its sum is *sum. */
+static double weight(const ts_tree_residual_args *a, const double *factor, const double *less,
+                     int64_t refused, int64_t i)
+{
+    double p = a->p[i] * factor[0];
+    if (now == RES_FLOAT) p = (float)p;
+    for (int64_t j = 0; j < refused; j++) {
+        p -= a->q[i] * less[0];
+        if (p < 0 && now != RES_SIGNED) p = 0;
+        p *= factor[1 + j];
+    }
+    return p;
+}
+
+static ts_status residual(const void *args, const ts_exec *x)
+{
+    static double                factor[TS_TREE_MOST + 2];
+    const ts_tree_residual_args *a = args;
+    double                       p_sum = 1, q_sum = 1, total = 0, sum = 0;
+    int64_t                      refused = 0, i = 0;
+    if (!a || !x) return TS_E_ARG;
+    const ts_status s = check_residual(a, &p_sum, &q_sum);
+    if (s) return s;
+    const double less = 1 / q_sum;
+    factor[0] = 1 / p_sum;
+    for (int64_t j = 0; j < a->n_child; j++) {
+        const int32_t c = a->child[j];
+        const double  p = weight(a, factor, &less, refused, c), q = a->q[c] / q_sum;
+        const double  u = a->u[now == RES_SAME_U ? 0 : j];
+        const bool    again = now == RES_TWINS && j && c == a->child[j - 1];
+        const bool yes = now == RES_RATIO ? u * p < q : now == RES_AT_MOST ? u * q <= p : u * q < p;
+        if (again) continue;
+        if (yes) {
+            *a->token = c;
+            *a->accepted = now == RES_TOKEN ? c : j;
+            return TS_OK;
+        }
+        if (now == RES_KEPT || (now == RES_ONCE && refused)) continue;
+        if (now == RES_FIRST_P) refused = 0;
+        factor[1 + refused] = 1;
+        total = 0;
+        for (int64_t k = 0; k < a->n_vocab; k++) total += weight(a, factor, &less, refused + 1, k);
+        if (!(total > 0x1p-100)) continue;
+        if (now != RES_PLAIN) factor[1 + refused] = 1 / total;
+        refused++;
+    }
+    total = 0;
+    for (int64_t k = 0; k < a->n_vocab; k++) total += weight(a, factor, &less, refused, k);
+    const double u = a->u[now == RES_LAST_U ? 0 : a->n_child] * total;
+    for (; i < a->n_vocab - 1; i++) {
+        sum += weight(a, factor, &less, refused, i);
+        if (sum > u || (now == RES_ZERO && sum >= u)) break;
+    }
+    *a->token = (int32_t)i;
+    *a->accepted = -1;
+    return TS_OK;
+}
+
+static const ts_tree_table table = { verify, mask, bias, residual, workspace };
+
 #define STEM  tree_verify
 #define PLAY  ts_tree_play
-#define ENTRY verify
+#define TABLE ts_tree_table
 #include "played.h"

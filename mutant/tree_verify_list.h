@@ -41,6 +41,15 @@
     M(ONE_DRAW, "one_draw_for_all", VALUE, "hot") \
     M(COARSE, "cumulative_too_coarse", VALUE, "hot") \
     M(LAST_OF_EQUALS, "last_of_equals", VALUE, "ties") \
+    M(MINUS_ZERO, "minus_zero_below_zero", VALUE, "ties") \
+    M(TOKENS_16, "tokens_in_16_bits", VALUE, NULL) \
+    M(FROM_MINUS_1E9, "max_from_minus_1e9", VALUE, "floor") \
+    M(NO_MAX, "no_max_subtraction", VALUE, "offset") \
+    M(PROMPT_128, "prompt_past_128_unseen", VALUE, NULL) \
+    M(DEEP_32, "path_no_longer_than_32", VALUE, "chain") \
+    M(SIBLINGS_128, "siblings_past_128_never_taken", VALUE, "late") \
+    M(TAU_1E_3, "temperature_below_1e_3_is_greedy", VALUE, "cold") \
+    M(LAST_AT_1, "draw_near_1_takes_the_last", VALUE, "one_u") \
     M(SICK_PASSES, "sick_row_passes", VALUE, "sick") \
     M(SICK_ANYWHERE, "unvisited_sick_row_fails", VALUE, "sick") \
     M(NAN_PASSES, "nan_row_passes", VALUE, "sick") \
@@ -60,7 +69,47 @@
     M(ANY_ORDER, "takes_a_child_before_its_parent", REFUSAL, NULL) \
     M(ANY_TOKEN, "takes_any_token", REFUSAL, NULL) \
     M(ANY_DRAW, "takes_any_draw", REFUSAL, NULL) \
-    M(BY_THREADS, "bits_depend_on_threads", REPEAT, NULL)
+    M(BY_THREADS, "bits_depend_on_threads", REPEAT, NULL) \
+    /* masks and biases */ \
+    M(MASK_INDEX, "mask_positions_by_index", VALUE, "mask") \
+    M(MASK_DEPTH_0, "mask_positions_one_too_small", VALUE, "mask") \
+    M(MASK_SIBLINGS, "mask_shows_siblings", VALUE, "mask") \
+    M(MASK_ONE_SHORT, "mask_loses_the_first_ancestor", VALUE, "mask") \
+    M(MASK_NOT_ITSELF, "mask_hides_the_node_itself", VALUE, "mask") \
+    M(MASK_64, "mask_of_64_nodes", VALUE, "mask") \
+    M(MASK_LAST_PROMPT, "mask_hides_the_last_prompt_token", VALUE, "mask") \
+    M(MASK_TRANSPOSED, "mask_of_who_is_seen", VALUE, "mask") \
+    M(MASK_LOWER, "mask_above_the_diagonal_unwritten", UNWRITTEN, "mask") \
+    M(MASK_ORDER, "mask_takes_any_parent", VALUE, "mask_refused") \
+    M(MASK_HUGE, "mask_takes_a_huge_max_new", VALUE, "mask_refused") \
+    M(MASK_FIRST, "mask_written_before_it_is_refused", VALUE, "mask_refused") \
+    M(BIAS_FINITE, "bias_is_minus_1e9", VALUE, "bias") \
+    M(BIAS_MAX, "bias_is_minus_flt_max", VALUE, "bias") \
+    M(BIAS_ONE, "bias_of_the_seen_is_1", VALUE, "bias") \
+    M(BIAS_INVERTED, "bias_inverted", VALUE, "bias") \
+    M(BIAS_SIBLINGS, "bias_shows_siblings", VALUE, "bias") \
+    M(BIAS_PARENT, "bias_shows_the_parent_only", VALUE, "bias") \
+    M(BIAS_CAUSAL, "bias_plainly_causal", VALUE, "bias") \
+    M(BIAS_64, "bias_of_64_nodes", VALUE, "bias") \
+    M(BIAS_ORDER, "bias_takes_any_parent", VALUE, "bias_refused") \
+    /* residuals */ \
+    M(RES_PLAIN, "residual_not_renormalised", VALUE, "residual") \
+    M(RES_ONCE, "residual_taken_once", VALUE, "residual") \
+    M(RES_KEPT, "residual_is_p", VALUE, "residual") \
+    M(RES_SIGNED, "residual_may_be_negative", VALUE, "residual") \
+    M(RES_FIRST_P, "residual_of_the_first_p", VALUE, "residual") \
+    M(RES_RATIO, "accepts_by_q_over_p", VALUE, "residual") \
+    M(RES_AT_MOST, "accepts_at_equality", VALUE, "residual") \
+    M(RES_SUMS, "residual_assumes_sums_of_1", VALUE, "residual") \
+    M(RES_SAME_U, "residual_one_draw_for_all", VALUE, "residual") \
+    M(RES_LAST_U, "residual_draws_with_the_first_u", VALUE, "residual") \
+    M(RES_TOKEN, "residual_gives_the_token_of_the_child", VALUE, "residual") \
+    M(RES_ZERO, "residual_draw_of_0_takes_the_first", VALUE, "residual") \
+    M(RES_FLOAT, "residual_in_float", VALUE, "residual") \
+    M(RES_TWINS, "residual_skips_equal_children", VALUE, "residual") \
+    M(RES_HUGE, "residual_reads_huge_children", PAST, "residual_refused") \
+    M(RES_ANY_LAW, "residual_takes_any_law", VALUE, "residual_refused") \
+    M(RES_NULL_Q, "residual_asks_for_q_without_children", VALUE, "residual")
 /* clang-format on */
 
 #endif

@@ -138,14 +138,13 @@ class Cage:
         sys.exit(1)
 
     def wait(self):
-        """The verb, the first slot and the number of slots of the next call; None: there is none."""
+        """The verb and the slot of the next call; None: there is none."""
         if not os.read(self.go, 1):
             return None
         return self.order()
 
     def order(self):
-        verb, slot = struct.unpack_from("2I", self.control, self.CALL)
-        return verb, slot, struct.unpack_from("I", self.control, self.CALL + 48)[0]
+        return struct.unpack_from("2I", self.control, self.CALL)
 
     def answer(self, status):
         struct.pack_into("iIQ", self.control, self.ANSWER, status, 0, 0)
@@ -825,12 +824,11 @@ def serve(cage, calls):
         order = cage.wait()
         if order is None:
             return
-        verb, slot, n = order
+        verb, slot = order
         status = 0
         if verb == 0:
             try:
-                for call in calls[slot:slot + n]:
-                    call()
+                calls[slot]()
             except NotImplementedError:
                 status = UNSUPPORTED
             except Exception as error:

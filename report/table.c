@@ -213,6 +213,7 @@ static void flaw(const ts_entrant_row *r, FILE *f)
     const char       *which = ts_jr_text(v, "case", "");
     double            got;
     const char       *weak = ts_jr_text(v, "robustness_text", "");
+    const char       *more = ts_jr_text(v, "optional_examined", "");
     const char       *text = ts_jr_text(v, "text", ""), *replay = ts_jr_text(v, "replay", "");
     if (*r->offers) {
         fprintf(f, "     %s offers %.0f %% of the challenge:", show(r->name, -NAME).s,
@@ -220,6 +221,9 @@ static void flaw(const ts_entrant_row *r, FILE *f)
         paragraph(r->offers, f);
         fputc('\n', f);
     }
+    if (*more)
+        fprintf(f, "     %s: optional functions examined: %s\n", show(r->name, -NAME).s,
+                show(more, -72).s);
     if (*weak) fprintf(f, "     %s: %s\n", show(r->name, -NAME).s, show(weak, -72).s);
     if (!v || ts_row_passed(r, true)) return;
     fprintf(f, "     %s:", show(r->name, -NAME).s);

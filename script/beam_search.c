@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "beam_search.h"
 
+#include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
+
+const char *const ts_beam_names[2] = { "ts_beam_search", NULL };
+const char *const ts_beam_optional[2] = { "ts_beam_search_archive", NULL };
+const char *const ts_beam_queries[3] = { "ts_beam_search_workspace",
+                                         "ts_beam_search_archive_workspace", NULL };
 
 enum { BAND = 64, BAND_BYTE = 0xfe, POISON = 0x80 };
 
@@ -80,9 +86,25 @@ static void prompt_of(player *p, ts_beam_search_args *b, int32_t token)
     b->d.n_items = 2;
 }
 
-static void spoil(player *p, ts_beam_search_args *b)
+static void spoil_dims(ts_beam_dims *d, int64_t n_vocab, int64_t how)
 {
-    const int64_t how = p->a->how;
+    const int64_t huge = (int64_t)1 << 60;
+    if (how == TS_BEAM_ITEMS_MINUS) d->n_items = -1;
+    if (how == TS_BEAM_ITEMS_HUGE) d->n_items = huge;
+    if (how == TS_BEAM_WIDTH_0) d->beam_width = 0;
+    if (how == TS_BEAM_WIDTH_HUGE) d->beam_width = (int64_t)1 << 31;
+    if (how == TS_BEAM_STEPS_MINUS) d->max_new_tokens = -1;
+    if (how == TS_BEAM_STEPS_HUGE) d->max_new_tokens = huge;
+    if (how == TS_BEAM_ALPHA_NAN) d->alpha = (double)NAN;
+    if (how == TS_BEAM_ALPHA_MINUS) d->alpha = -1;
+    if (how == TS_BEAM_ALPHA_INF) d->alpha = (double)INFINITY;
+    if (how == TS_BEAM_EOS_MINUS) d->eos = -2;
+    if (how == TS_BEAM_EOS_FAR) d->eos = (int32_t)n_vocab;
+}
+
+static void spoil(player *p, ts_beam_search_args *b, int64_t how)
+{
+    spoil_dims(&b->d, p->a->n_vocab, how);
     if (how >= TS_BEAM_WITHOUT)
         memset((char *)b + required[how - TS_BEAM_WITHOUT], 0, sizeof(void *));
     if (how == TS_BEAM_NO_NEXT) p->model.next = NULL;
@@ -115,7 +137,7 @@ static ts_beam_search_args prepare(player *p, const ts_beam_play_args *a, const 
         .finished = h->finished,
         .n_found = h->found,
     };
-    if (a->how) spoil(p, &b);
+    if (a->how) spoil(p, &b, a->how);
     return b;
 }
 
@@ -163,10 +185,37 @@ static void tell(const ts_beam_play_args *a, const held *h)
     }
 }
 
-ts_status ts_beam_play(ts_run_fn search, const ts_beam_play_args *a, const ts_exec *x)
+/* Every way in turn. */
+static void play_refused(ts_run_fn f, const ts_beam_play_args *a, const ts_exec *x)
 {
     static held   h;
     static player p;
+    double       *seen = a->calls, over = 0;
+    for (int64_t how = TS_BEAM_SOUND + 1; how < TS_BEAM_WITHOUT + ts_beam_without(); how++) {
+        ts_beam_search_args b = prepare(&p, a, a->prompts + a->n_items, true, &h);
+        ts_exec             own = *x;
+        poison(&h);
+        spoil(&p, &b, how);
+        if (how == TS_BEAM_NO_WORKSPACE) own.workspace = NULL;
+        if (how == TS_BEAM_SHORT && x->workspace_bytes) own.workspace_bytes--;
+        const bool less = how == TS_BEAM_NO_WORKSPACE || how == TS_BEAM_SHORT;
+        const bool none = less && !x->workspace_bytes;
+        *seen++ = none ? TS_E_WORKSPACE /* there is none to be short of */
+                       : (double)f(how == TS_BEAM_NO_ARGS ? NULL : &b,
+                                   how == TS_BEAM_NO_EXEC ? NULL : &own);
+        over += (double)(written(&h) + overstepped(a, &h) + p.n_next + p.n_forward);
+    }
+    *seen++ = over;
+    while (seen < a->calls + (a->steps + TS_BEAM_SEEN_MORE) * TS_BEAM_SEEN) *seen++ = 0;
+}
+
+ts_status ts_beam_play(const ts_beam_table *t, const ts_beam_play_args *a, const ts_exec *x)
+{
+    static held     h;
+    static player   p;
+    const ts_run_fn search = a->archive ? t->archive : t->search;
+    if (!search) return TS_E_UNSUPPORTED;
+    if (a->refused) return play_refused(search, a, x), TS_OK;
     poison(&h);
     const ts_beam_search_args b = prepare(&p, a, a->prompts + a->n_items, true, &h);
     const ts_status           s = search(&b, x);
@@ -184,12 +233,13 @@ ts_status ts_beam_play(ts_run_fn search, const ts_beam_play_args *a, const ts_ex
     return TS_OK;
 }
 
-ts_status ts_beam_play_workspace(ts_workspace_fn query, const ts_beam_play_args *a,
+ts_status ts_beam_play_workspace(const ts_beam_table *t, const ts_beam_play_args *a,
                                  const ts_exec *x, size_t *n_bytes)
 {
-    static const int32_t none[TS_TOY_MOST_ROWS];
-    static held          h;
-    static player        p;
+    static const int32_t  none[TS_TOY_MOST_ROWS];
+    static held           h;
+    static player         p;
+    const ts_workspace_fn query = a->archive ? t->archive_workspace : t->search_workspace;
     *n_bytes = 0;
     if (!query) return TS_OK;
     const ts_beam_search_args b = prepare(&p, a, none, false, &h);

@@ -19,7 +19,24 @@ enum {
     TS_BEAM_LONG_PROMPTS, /* of 2^52 tokens each */
     TS_BEAM_NO_TOKEN,     /* a prompt's last token is past the vocabulary */
     TS_BEAM_LOW_TOKEN,    /* or its first is -1 */
-    TS_BEAM_WITHOUT,      /* and each that follows: a pointer of the args is NULL */
+    TS_BEAM_WAYS,
+    /* And where they do; then without args, exec, a workspace, or its last byte. */
+    TS_BEAM_ITEMS_MINUS = TS_BEAM_WAYS,
+    TS_BEAM_ITEMS_HUGE, /* nothing is read before it is refused */
+    TS_BEAM_WIDTH_0,
+    TS_BEAM_WIDTH_HUGE,
+    TS_BEAM_STEPS_MINUS,
+    TS_BEAM_STEPS_HUGE,
+    TS_BEAM_ALPHA_NAN,
+    TS_BEAM_ALPHA_MINUS,
+    TS_BEAM_ALPHA_INF,
+    TS_BEAM_EOS_MINUS,
+    TS_BEAM_EOS_FAR,
+    TS_BEAM_NO_ARGS,
+    TS_BEAM_NO_EXEC,
+    TS_BEAM_NO_WORKSPACE,
+    TS_BEAM_SHORT,
+    TS_BEAM_WITHOUT, /* and each that follows: a pointer of the args is NULL */
 };
 int ts_beam_without(void); /* so many pointers must be there */
 
@@ -30,11 +47,13 @@ enum { TS_BEAM_SEEN = 3, TS_BEAM_SEEN_MORE = 2 };
 enum { TS_BEAM_MOST = 1024, TS_BEAM_ITEMS = 64 }; /* beams of all items; items */
 
 typedef struct ts_beam_play_args {
-    ts_beam_dims   d;                     /* as the search is told */
-    int64_t        n_items, width, steps; /* as it is */
-    int64_t        n_vocab;
-    int32_t        prompt_len[TS_BEAM_ITEMS];
-    int64_t        how; /* TS_BEAM_SOUND, or a way to spoil */
+    ts_beam_dims d;                     /* as the search is told */
+    int64_t      n_items, width, steps; /* as it is */
+    int64_t      n_vocab;
+    int32_t      prompt_len[TS_BEAM_ITEMS];
+    int64_t      how;              /* TS_BEAM_SOUND, or a way to spoil */
+    int64_t      archive, refused; /* 1: ts_beam_search_archive is called; in all ways to spoil,
+                                      whose statuses are told in `calls`, one after the other */
     const int32_t *word;
     const float   *weight;
     const int32_t *prompts; /* their lengths once more, [n_items]; then one after the other */
@@ -46,11 +65,20 @@ typedef struct ts_beam_play_args {
     double        *calls;   /* [steps + TS_BEAM_SEEN_MORE][TS_BEAM_SEEN] */
 } ts_beam_play_args;
 
+/* The contract's functions: in the order of ts_beam_names, of ts_beam_optional and of
+ * ts_beam_queries. All but the first may be NULL. */
+typedef struct ts_beam_table {
+    ts_run_fn       search, archive;
+    ts_workspace_fn search_workspace, archive_workspace;
+} ts_beam_table;
+
+extern const char *const ts_beam_names[2], *const ts_beam_optional[2], *const ts_beam_queries[3];
+
 /* A status but TS_OK and TS_E_MODEL is answered, and nothing was written; that of the model is
  * something to be seen. */
 /* A query is asked before there are inputs: it is shown shapes, and prompts that are none. */
-ts_status ts_beam_play(ts_run_fn search, const ts_beam_play_args *a, const ts_exec *x);
-ts_status ts_beam_play_workspace(ts_workspace_fn query, const ts_beam_play_args *a,
+ts_status ts_beam_play(const ts_beam_table *t, const ts_beam_play_args *a, const ts_exec *x);
+ts_status ts_beam_play_workspace(const ts_beam_table *t, const ts_beam_play_args *a,
                                  const ts_exec *x, size_t *n_bytes);
 
 #endif

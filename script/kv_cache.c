@@ -10,6 +10,8 @@ const char *const ts_kv_names[TS_KV_FUNCTIONS + 1] = {
     "ts_kv_free",  "ts_kv_append", "ts_kv_attend",  "ts_kv_read", "ts_kv_status", NULL,
 };
 
+const char *const ts_kv_optional[2] = { "ts_kv_attend_tree", NULL };
+
 enum { ALIGN = TS_BAND_ALIGN, BAND = 64, WORK_BAND = 256, BAND_BYTE = 0xfe };
 
 /* The workspace: for each cache its state and a band behind it, then what is lent to a call, then
@@ -33,7 +35,11 @@ typedef struct player {
     ts_kv_item              item[TS_KV_ITEMS];
     int32_t                 seq[TS_KV_ITEMS];
     int64_t                 n[TS_KV_ITEMS], n_all;
+    int32_t                 word[TS_KV_WORDS]; /* of a tree */
 } player;
+
+/* What may be lent to a call at a time: k, v and q. */
+enum { LENT = 3 };
 
 static int copy(void *to, const void *from, size_t n)
 {
@@ -80,7 +86,7 @@ static ts_status make_plan(const ts_kv_table *t, const ts_kv_cache_args *a, cons
     p->lent = p->end;
     if (a->staged) {
         const size_t row = kv_row(d) > q_row(d) ? kv_row(d) : q_row(d);
-        p->lent_bytes = 2 * ((size_t)d->max_call_tokens * row + ALIGN);
+        p->lent_bytes = LENT * ((size_t)d->max_call_tokens * row + ALIGN);
     }
     p->work = p->lent + round_up(p->lent_bytes) + WORK_BAND;
     p->end = p->work + round_up(p->work_bytes + WORK_BAND) + ALIGN + TS_KV_ITEMS * sizeof(int32_t);
@@ -122,13 +128,13 @@ static int64_t work_changed(const player *w)
     return n;
 }
 
-/* Rows of k, v or q as the call sees them: which = 0 or 1 of the two that one call may be lent. */
+/* Rows of k, v or q as the call sees them: which = 0, 1 or 2 of those that one call may be lent. */
 static const void *lend(player *w, const void *from, int64_t row, size_t row_bytes, int which)
 {
     const unsigned char *p = (const unsigned char *)from + (size_t)row * row_bytes;
     if (!w->a->staged) return p;
     unsigned char *to =
-        w->base + w->p.lent + (size_t)which * (w->p.lent_bytes / 2) + ts_kv_io_bytes(w->a->dims);
+        w->base + w->p.lent + (size_t)which * (w->p.lent_bytes / LENT) + ts_kv_io_bytes(w->a->dims);
     w->m->within(to, p, (size_t)w->n_all * row_bytes);
     return to;
 }
@@ -136,31 +142,40 @@ static const void *lend(player *w, const void *from, int64_t row, size_t row_byt
 /* Who kept a pointer finds NaN. */
 static void take_back(const player *w, size_t row_bytes)
 {
-    for (size_t i = 0; i < 2 && w->a->staged; i++)
-        w->m->fill(w->base + w->p.lent + i * (w->p.lent_bytes / 2) + ts_kv_io_bytes(w->a->dims),
+    for (size_t i = 0; i < LENT && w->a->staged; i++)
+        w->m->fill(w->base + w->p.lent + i * (w->p.lent_bytes / LENT) + ts_kv_io_bytes(w->a->dims),
                    0xff, (size_t)w->n_all * row_bytes);
 }
 
-/* The sequences of a call. TS_KV_MANY: at the very end of what the arena gave, so that who goes on
- * is seen. */
-static const int32_t *list_of(player *w, const ts_kv_op *o)
-{
-    const size_t n = (size_t)o->n_item * sizeof *w->seq;
-    if (!(o->how & TS_KV_MANY) || w->m != &on_cpu) return w->seq;
-    return memcpy(w->base + w->room / sizeof *w->seq * sizeof *w->seq - n, w->seq, n);
-}
+/* The list of a call as it is spoilt. */
+typedef struct list {
+    ts_kv         *cache;
+    int64_t        n_seq;
+    const int32_t *seq;
+    const int64_t *n;
+} list;
 
-static int64_t length_of(const ts_kv_op *o)
+static list list_of(player *w, const ts_kv_op *o)
 {
-    return o->how & TS_KV_MANY ? (int64_t)1 << 60 : o->n_item;
+    list l = { w->cache[o->cache], o->n_item, w->seq, w->n };
+    if (o->how & TS_KV_NO_CACHE) l.cache = NULL;
+    if (o->how & TS_KV_NO_LIST) l.seq = NULL;
+    if (o->how & TS_KV_NO_COUNTS) l.n = NULL;
+    if (!(o->how & TS_KV_MANY)) return l;
+    l.n_seq = (int64_t)1 << 60;
+    if (w->m != &on_cpu) return l;
+    /* At the very end of what the arena gave, so that who goes on is seen. */
+    const size_t n = (size_t)o->n_item * sizeof *w->seq;
+    l.seq = memcpy(w->base + w->room / sizeof *w->seq * sizeof *w->seq - n, w->seq, n);
+    return l;
 }
 
 static ts_status append(player *w, const ts_kv_op *o)
 {
     const size_t    row = kv_row(w->a->dims);
     const void     *k = lend(w, w->a->k, o->data, row, 0), *v = lend(w, w->a->v, o->data, row, 1);
-    const ts_status s =
-        w->t->append(w->cache[o->cache], &w->x, o->layer, length_of(o), list_of(w, o), w->n, k, v);
+    const list      l = list_of(w, o);
+    const ts_status s = w->t->append(l.cache, &w->x, o->layer, l.n_seq, l.seq, l.n, k, v);
     take_back(w, row);
     return s;
 }
@@ -176,9 +191,45 @@ static ts_status attend(player *w, const ts_kv_op *o)
         if (!w->p.work_bytes) return TS_E_WORKSPACE; /* there is none to be short of */
         x.workspace_bytes = 0;
     }
-    const ts_status s = w->t->attend(w->cache[o->cache], &x, o->layer, length_of(o), list_of(w, o),
-                                     w->n, q, out, lse);
+    const list      l = list_of(w, o);
+    const ts_status s = w->t->attend(l.cache, &x, o->layer, l.n_seq, l.seq, l.n, q, out, lse);
     w->n_out += w->n_all;
+    take_back(w, row);
+    return s;
+}
+
+/* n rows in all, of which some parent is spoilt. */
+static void spoil_parents(int32_t how, int32_t *parent, int64_t n, int64_t n_last)
+{
+    if (how & TS_KV_CHILD_FIRST) parent[0] = 1;
+    if (how & TS_KV_OWN_PARENT) parent[n - 1] = (int32_t)n_last - 1;
+    if (how & TS_KV_BELOW) parent[n - 1] = -2;
+}
+
+static ts_status attend_tree(player *w, const ts_kv_op *o)
+{
+    const size_t kv = kv_row(w->a->dims), row = q_row(w->a->dims);
+    const void  *q = lend(w, w->a->q, w->word[0], row, 2);
+    ts_kv_tree   tree = { w->word + 1, lend(w, w->a->k, o->data, kv, 0),
+                          lend(w, w->a->v, o->data, kv, 1) };
+    void        *out = (unsigned char *)w->a->out + (size_t)w->n_out * row;
+    float       *lse = o->how & TS_KV_NO_LSE ? NULL : w->a->lse + w->n_out * w->a->dims->n_q_head;
+    ts_exec      x = w->x;
+    w->n_out += w->n_all;
+    if (!w->t->attend_tree) return TS_E_UNSUPPORTED;
+    if (o->how & TS_KV_SHORT) {
+        if (!w->p.work_bytes) return TS_E_WORKSPACE; /* there is none to be short of */
+        x.workspace_bytes = 0;
+    }
+    if (o->n_item) spoil_parents(o->how, w->word + 1, w->n_all, w->n[o->n_item - 1]);
+    if (o->how & TS_KV_NO_PARENTS) tree.parent = NULL;
+    if (o->how & TS_KV_NO_KEYS) tree.k = NULL;
+    if (o->how & TS_KV_NO_VALUES) tree.v = NULL;
+    const list      l = list_of(w, o);
+    const ts_status s = w->t->attend_tree(
+        l.cache, o->how & TS_KV_NO_EXEC ? NULL : &x, o->layer, l.n_seq, l.seq, l.n,
+        o->how & TS_KV_NO_TREE ? NULL : &tree, o->how & TS_KV_NO_ROWS ? NULL : q,
+        o->how & TS_KV_NO_OUT ? NULL : out, lse);
     take_back(w, row);
     return s;
 }
@@ -203,9 +254,13 @@ static void size(player *w, const ts_kv_op *o, double *seen)
 
 static ts_status ask_status(player *w, const ts_kv_op *o, double *seen)
 {
-    ts_kv_usage     u = { 0 };
-    int64_t         len = TS_KV_UNSEEN;
-    const ts_status s = w->t->status(w->cache[o->cache], o->layer, w->seq[0], &len, &u);
+    const ts_kv  *c = w->cache[o->cache];
+    const int32_t seq = w->seq[0];
+    ts_kv_usage   u = { 0 };
+    int64_t       len = TS_KV_UNSEEN;
+    ts_status     s = w->t->status(c, o->layer, seq, &len, &u);
+    if (!s) s = w->t->status(c, o->layer, seq, &len, NULL); /* either may be left out */
+    if (!s) s = w->t->status(c, o->layer, seq, NULL, &u);
     seen[1] = (double)len;
     seen[2] = (double)u.n_page, seen[3] = (double)u.n_free;
     seen[4] = (double)u.bytes_live, seen[5] = (double)u.bytes_reserved;
@@ -362,6 +417,8 @@ static ts_status perform(player *w, const ts_kv_op *o, double *seen)
         return append(w, o);
     case TS_KV_ATTEND:
         return attend(w, o);
+    case TS_KV_TREE:
+        return attend_tree(w, o);
     case TS_KV_READ:
         return read_back(w, o);
     case TS_KV_STATUS:
@@ -420,6 +477,8 @@ ts_status ts_kv_play(const ts_kv_table *t, const ts_kv_mover *m, const ts_kv_cac
     for (int64_t i = 0; i < a->n_op && !s; i++, at += ts_kv_op_words(&o)) {
         w.m->out(&o, at, sizeof o);
         w.m->out(w.item, at + sizeof o / sizeof *at, (size_t)o.n_item * sizeof *w.item);
+        if (o.what == TS_KV_TREE)
+            w.m->out(w.word, at + ts_kv_op_words(&o) - o.from, (size_t)o.from * sizeof *w.word);
         play_op(&w, &o, seen);
         w.m->in(a->seen + i * TS_KV_SEEN, seen, sizeof seen);
     }

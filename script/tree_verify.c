@@ -2,9 +2,13 @@
 #include "tree_verify.h"
 
 #include <math.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
+
+const char *const ts_tree_names[2] = { "ts_tree_verify", NULL };
+const char *const ts_tree_optional[4] = { "ts_tree_mask", "ts_tree_bias", "ts_tree_residual",
+                                          NULL };
+const char *const ts_tree_queries[2] = { "ts_tree_verify_workspace", NULL };
 
 enum { BAND = 64, BAND_BYTE = 0xfe, POISON = 0x80 };
 
@@ -232,16 +236,18 @@ static void tell(const player *p, const held *h, int64_t i, ts_status s)
     for (int64_t k = 0; k < a->n_node; k++) to[TS_TREE_SEEN + k] = s ? 0 : (double)h->status[k];
 }
 
-ts_status ts_tree_play(ts_run_fn verify, const ts_tree_play_args *a, const ts_exec *x)
+ts_status ts_tree_play(const ts_tree_table *t, const ts_tree_play_args *a, const ts_exec *x)
 {
-    static held    h;
-    static player  p;
-    const int32_t *cycle = a->script;
+    static held     h;
+    static player   p;
+    const int32_t  *cycle = a->script;
+    const ts_run_fn f[] = { t->verify, t->mask, t->bias, t->residual };
+    if (a->function) return ts_tree_play_more(f[a->function], a, x);
     open_player(&p, a);
     for (int64_t i = 0; i < a->n_cycle; i++, cycle += 1 + *cycle + 2 * a->n_node) {
         const ts_tree_verify_args v = prepare(&p, a, i, cycle, &h);
         poison(&h);
-        const ts_status s = verify(&v, x);
+        const ts_status s = t->verify(&v, x);
         const bool      refused = s && s != TS_E_MODEL;
         if (refused && !written(&h) && !overstepped(&h, a->n_node)) return s;
         blank(&p);
@@ -251,7 +257,7 @@ ts_status ts_tree_play(ts_run_fn verify, const ts_tree_play_args *a, const ts_ex
     return TS_OK;
 }
 
-ts_status ts_tree_play_workspace(ts_workspace_fn query, const ts_tree_play_args *a,
+ts_status ts_tree_play_workspace(const ts_tree_table *t, const ts_tree_play_args *a,
                                  const ts_exec *x, size_t *n_bytes)
 {
     static held         h;
@@ -260,12 +266,12 @@ ts_status ts_tree_play_workspace(ts_workspace_fn query, const ts_tree_play_args 
     static const double none[TS_TREE_MOST];
     const int64_t       n_prompt = a->most_rows - a->n_node;
     *n_bytes = 0;
-    if (!query) return TS_OK;
+    if (!t->verify_workspace || a->function) return TS_OK;
     memset(cycle, 0, sizeof cycle);
     cycle[0] = (int32_t)n_prompt;
     for (int64_t i = 0; i < a->n_node; i++) cycle[1 + n_prompt + a->n_node + i] = (int32_t)i - 1;
     open_player(&p, a);
     ts_tree_verify_args v = prepare(&p, a, 0, cycle, &h);
     if (v.u == a->u) v.u = none;
-    return query(&v, x, n_bytes);
+    return t->verify_workspace(&v, x, n_bytes);
 }

@@ -8,6 +8,7 @@
 
 enum { F32 = 1u << TS_F32, F64 = 1u << TS_F64, F16 = 1u << TS_F16, BF16 = 1u << TS_BF16 };
 enum { ALL = F32 | F64 | F16 | BF16, FAST = F32 | F16 | BF16, SOME = F32 | BF16 };
+enum { WIDE = F32 | F64 | BF16 };
 enum { MAX_CASES = 1024, MAX_SHAPES = 4, MUCH = 1 << 17 };
 enum { FULL, CAUSAL, WINDOW }; /* WINDOW + w - 1: of w keys */
 
@@ -33,11 +34,14 @@ static const shape plain_shapes[] = {
     { 9, 17, 2, 1, 1, 255, CAUSAL, 0 },    { 65, 129, 1, 1, 1, 256, FULL, 161 },
     { 40, 40, 1, 2, 2, 256, CAUSAL, 2 },   { 300, 300, 1, 1, 1, 33, CAUSAL, 970 },
     { 300, 129, 1, 1, 1, 8, FULL, 5121 },  { 65, 1021, 1, 1, 1, 16, CAUSAL, 0 },
-    { 1021, 33, 1, 1, 1, 16, FULL, 5120 },
+    { 1021, 33, 1, 1, 1, 16, FULL, 5120 }, { 3, 5, 1, 66, 2, 8, FULL, 0 },
+    { 2, 17, 1, 35, 35, 9, CAUSAL, 1 },
 };
 
 /* Nothing to ask, nothing to see, nothing at all; and heads past a launch limit. */
 static const shape many_heads = { 1, 1, 33000, 2, 1, 1, CAUSAL, 0 };
+static const shape many_keys = { 1, 70000, 1, 1, 1, 1, CAUSAL, 0 };
+static const shape many_queries = { 70000, 2, 1, 1, 1, 1, FULL, 0 };
 static const shape empty_shapes[] = { { 0, 17, 2, 2, 1, 8, FULL, 0 },
                                       { 17, 0, 2, 2, 1, 8, CAUSAL, 1 },
                                       { 5, 5, 0, 2, 1, 8, FULL, 0 } };
@@ -58,7 +62,7 @@ static const family families[] = {
     { "saturated", ALL, ALL, { { 65, 65, 1, 1, 1, 64, FULL, 0 }, { 129, 129, 1, 1, 1, 64, CAUSAL, 640 } } },
     { "early",     ALL, ALL, { { 65, 65, 1, 1, 1, 64, CAUSAL, 160 }, { 129, 129, 1, 1, 1, 33, FULL, 641 } } },
     { "offset",    ALL, ALL, { { 65, 65, 1, 1, 1, 64, CAUSAL, 0 }, { 65, 129, 1, 1, 1, 128, FULL, 1 } } },
-    { "hot",       ALL, F32 | F64 | BF16,
+    { "hot",       ALL, WIDE,
                              { { 65, 65, 1, 2, 1, 64, CAUSAL, 640 }, { 129, 129, 1, 1, 1, 33, FULL, 161 } } },
     { "flat",      ALL, ALL, { { 65, 700, 1, 1, 1, 8, FULL, 0 }, { 129, 129, 1, 1, 1, 64, CAUSAL, 641 } } },
     { "negative",  ALL, ALL, { { 65, 65, 1, 1, 1, 64, CAUSAL, 0 }, { 129, 64, 1, 2, 1, 33, FULL, 641 } } },
@@ -73,6 +77,12 @@ static const family families[] = {
     { "empty",     ALL, ALL, { { 17, 33, 4, 4, 2, 64, FULL, 160 }, { 65, 64, 3, 2, 1, 33, CAUSAL, 641 } } },
     { "masked",    ALL, 0,   { { 65, 65, 1, 6, 3, 1, FULL, 160 }, { 129, 129, 2, 2, 2, 1, FULL, 641 },
                                { 17, 300, 1, 3, 3, 1, FULL, 0 } } },
+    { "sick_key",  ALL, 0,   { { 17, 33, 2, 4, 2, 8, FULL, 0 }, { 65, 129, 1, 3, 3, 33, CAUSAL, 641 },
+                               { 5, 5, 3, 2, 2, 1, FULL, 0 }, { 9, 1, 2, 3, 3, 8, FULL, 0 } } },
+    { "sick_value", ALL, 0,  { { 17, 33, 2, 4, 2, 8, FULL, 0 }, { 65, 129, 1, 3, 3, 33, CAUSAL, 641 },
+                               { 5, 5, 3, 2, 2, 1, FULL, 0 } } },
+    { "loud",      0, WIDE,  { { 17, 33, 1, 2, 1, 8, FULL, 0 }, { 65, 65, 1, 2, 1, 33, CAUSAL, 641 } } },
+    { "faint",     0, WIDE,  { { 17, 33, 1, 2, 1, 8, FULL, 0 }, { 65, 65, 1, 2, 1, 33, CAUSAL, 641 } } },
     { "sick",      ALL, 0,   { { 17, 17, 1, 2, 1, 8, FULL, 0 }, { 65, 65, 1, 2, 1, 64, CAUSAL, 641 } } },
 };
 /* clang-format on */
@@ -128,7 +138,12 @@ static bool drawable(const ts_case *c)
         return D == 1 && mask == FULL && scale != TS_SCALE_0 && scale != TS_SCALE_NEGATIVE;
     if (!strcmp(c->family, "deep"))
         return mask <= CAUSAL && (!scale || scale == TS_SCALE_LARGE || scale == TS_SCALE_1);
-    if (!strcmp(c->family, "sick")) return scale != TS_SCALE_0 && scale != TS_SCALE_NEGATIVE;
+    /* Every query sees the key that is none. */
+    if (!strncmp(c->family, "sick_", 5) &&
+        (mask > CAUSAL || (mask == CAUSAL && c->dim[1] < c->dim[0]) || scale == TS_SCALE_LARGE ||
+         scale == TS_SCALE_150))
+        return false;
+    if (!strncmp(c->family, "sick", 4)) return scale != TS_SCALE_0 && scale != TS_SCALE_NEGATIVE;
     return true;
 }
 
@@ -160,19 +175,26 @@ static void divide_heads(ts_case *c)
     }
 /* q, k, batch, heads that share, kv_heads, head_dim, mask */
 #define EXTENTS                                                                                    \
-    TS_RANGE(1, 300, 0, 1, 2, 9, 17, 33, 65, 129, 257),                                            \
-        TS_RANGE(2, 4300, 0, 1, 2, 9, 17, 33, 65, 129, 257, 1025, 4200),                           \
-        TS_RANGE(1, 1100, 0, 1, 2, 9, 65, 1025), TS_RANGE(0, 16, 1, 2, 3, 5, 9),                   \
-        TS_RANGE(0, 16, 1, 2, 3, 9), TS_RANGE(1, 256, 1, 2, 9, 17, 33, 65, 129, 193, 256),         \
+    TS_RANGE(1, 4200, 0, 1, 2, 9, 17, 33, 65, 129, 257, 1025, 4097),                               \
+        TS_RANGE(2, 9000, 0, 1, 2, 9, 17, 33, 65, 129, 257, 1025, 4200, 8193),                     \
+        TS_RANGE(1, 1100, 0, 1, 2, 9, 65, 1025), TS_RANGE(0, 71, 1, 2, 3, 5, 9, 33),               \
+        TS_RANGE(0, 40, 1, 2, 3, 9, 33), TS_RANGE(1, 256, 1, 2, 9, 17, 33, 65, 129, 193, 256),     \
         TS_RANGE(0, (int64_t)1 << 40, 0, 1, 2, 3, 10, 18, 66, 258, 4098, 4151)
-#define SCALES TS_RANGE(0, TS_SCALE_1, 0, 1, 2, 3, 4, 5)
+#define SCALES    TS_RANGE(0, TS_SCALE_150, 0, 1, 2, 3, 4, 5, 6)
+#define HUGE_TILE ((int64_t)10 << 40)
 
 const ts_cover ts_flash_attention_cover = {
     .use = TS_USE_CHECK,
     .dtypes = ALL,
-    .family = { FAMILIES, { "hot", ALL }, { "masked", ALL }, { "sick", ALL } },
+    .family = { FAMILIES,
+                { "hot", ALL },
+                { "masked", ALL },
+                { "sick", ALL },
+                { "sick_key", ALL },
+                { "sick_value", ALL } },
     .empties = 1u << 0 | 1u << 1 | 1u << 2 /* q, k, batch */,
-    .dim = { EXTENTS, TS_NUMBERS(0, 0, 1, 2, 3, 10, 11, 160, 161, 371, 640, 642, 971, 1280, 5120),
+    .dim = { EXTENTS,
+             TS_NUMBERS(0, 0, 1, 2, 3, 10, 11, 160, 161, 371, 640, 642, 971, 1280, 5120, HUGE_TILE),
              SCALES },
     .allows = affordable,
     .make = multiply_heads,
@@ -182,9 +204,10 @@ const ts_cover ts_flash_attention_cover = {
 const ts_cover ts_flash_attention_backward_cover = {
     .use = TS_USE_CHECK,
     .dtypes = ALL,
-    .family = { FAMILIES, { "hot", F32 | F64 | BF16 } },
+    .family = { FAMILIES, { "hot", WIDE }, { "loud", WIDE }, { "faint", WIDE } },
     .empties = 1u << 0 | 1u << 1 | 1u << 2 /* q, k, batch */,
-    .dim = { EXTENTS, TS_NUMBERS(0, 0, 1, 10, 11, 160, 161, 371, 640, 971, 1280, 5120, 5121),
+    .dim = { EXTENTS,
+             TS_NUMBERS(0, 0, 1, 10, 11, 160, 161, 371, 640, 971, 1280, 5120, 5121, HUGE_TILE),
              SCALES },
     .allows = affordable,
     .make = multiply_heads,
@@ -228,7 +251,12 @@ static void add_checked(list *l)
         for (size_t k = 0; k < sizeof empty_shapes / sizeof *empty_shapes; k++)
             add(l, TS_USE_CHECK, ALL, empty_shapes[k], "normal");
         add(l, TS_USE_CHECK, F32, many_heads, "normal");
+        add(l, TS_USE_CHECK, F32, many_keys, "normal");
+        add(l, TS_USE_CHECK, F32, many_queries, "normal");
     }
+    const int scaled = l->n;
+    add(l, TS_USE_CHECK, ALL, (shape) { 17, 33, 1, 2, 1, 8, FULL, 0 }, "normal");
+    for (int i = scaled; i < l->n; i++) l->c[i].dim[TS_SCALE] = TS_SCALE_150;
     for (size_t i = 0; i < sizeof families / sizeof *families; i++)
         for (int k = 0; k < MAX_SHAPES && families[i].shapes[k].batch; k++)
             add(l, TS_USE_CHECK,

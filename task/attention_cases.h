@@ -17,7 +17,8 @@ enum {
     TS_SCALE_SMALL,
     TS_SCALE_LARGE,
     TS_SCALE_NEGATIVE,
-    TS_SCALE_1
+    TS_SCALE_1,
+    TS_SCALE_150
 };
 
 extern const ts_cover ts_flash_attention_cover, ts_flash_attention_backward_cover;

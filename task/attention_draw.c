@@ -167,6 +167,42 @@ static void sick_query(const ts_attention_drawn *w)
     if (w->i % 4 == 3) ts_store(w->to, w->d->dtype, w->begin + e, INFINITY);
 }
 
+/* In every second KV head one key is none. All queries see it: what causal alone hides is finite.
+ */
+static bool is_sick(const ts_attention_drawn *w)
+{
+    const ts_attention_dims *d = w->d;
+    const uint64_t           any = ts_bits(w->seed + 8, w->b * d->n_kv_head + w->h);
+    const int64_t            n = d->causal ? d->n_k - d->n_q + 1 : d->n_k;
+    return (w->b + w->h) % 2 == 0 && w->i == (int64_t)(any % (uint64_t)n);
+}
+
+/* Of +inf scores are infinite, of either sign: a row that has +inf is NaN, others do without it. */
+static void sick_key(const ts_attention_drawn *w)
+{
+    key(w);
+    if (is_sick(w))
+        ts_store(w->to, w->d->dtype, w->begin + w->d->head_dim / 2,
+                 (w->b + w->h) % 4 ? (double)INFINITY : (double)NAN);
+}
+
+static void sick_value(const ts_attention_drawn *w)
+{
+    key(w);
+    if (is_sick(w)) ts_store(w->to, w->d->dtype, w->begin + w->d->head_dim / 2, NAN);
+}
+
+/* Gradients of another size than what they are gradients of. */
+static void loud_dout(const ts_attention_drawn *w)
+{
+    around(w, w->d->n_q_head, w->d->n_q, 0, 1000);
+}
+
+static void faint_dout(const ts_attention_drawn *w)
+{
+    around(w, w->d->n_q_head, w->d->n_q, 0, 1e-9);
+}
+
 static const ts_attention_family families[] = {
     { "late", steered_query, late_key, key, query },
     { "falling", steered_query, falling_key, key, query },
@@ -181,6 +217,10 @@ static const ts_attention_family families[] = {
     { "padding", query, padded, padded, query },
     { "masked", one_query, masked_key, key, query },
     { "sick", sick_query, key, key, query },
+    { "sick_key", query, sick_key, key, query },
+    { "sick_value", query, key, sick_value, query },
+    { "loud", query, key, key, loud_dout },
+    { "faint", query, key, key, faint_dout },
     { "normal", query, key, key, query }, /* and all that are not named */
 };
 
@@ -198,7 +238,7 @@ ts_attention_dims ts_attention_dims_of(const ts_case *c)
     const bool     usual = !(c->use & TS_USE_CHECK); /* what is timed has the scale of the field */
     const double   share = usual ? 1 : !strcmp(c->family, "negative") ? -0.8 : 1.25;
     const double   root = sqrt((double)m[5]);
-    const double   scale[] = { share / root, 0, 1e-3 / root, 20 / root, -1.25 / root, 1 };
+    const double   scale[] = { share / root, 0, 1e-3 / root, 20 / root, -1.25 / root, 1, 150 };
     return (ts_attention_dims) {
         .dtype = c->dtype,
         .layout = m[7] % 10 & TS_FORM_BNHD ? TS_BNHD : TS_BHND,

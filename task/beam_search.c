@@ -15,9 +15,10 @@ enum { ATTEMPTS = 64 };
 
 /* Scores that are nearer to each other than this, and on which something hangs, are drawn again.
  * What is timed has so many of them that some are always near: there it is eight times what two
- * right ones may be off together. */
+ * right ones may be off together; an archive compares every end with every other. */
 static double nearest(const ts_case *c)
 {
+    if (ts_beam_is_archive(c)) return 1e-9;
     return c->dim[MODEL] == TS_TOY_ROWS ? 16e-12 * (double)c->dim[STEPS] : 1e-6;
 }
 
@@ -46,6 +47,11 @@ static void outputs(const ts_case *c, ts_buf b[N_OUTPUTS])
     b[4] = (ts_buf) { "calls", TS_OUT, TS_F64, T + TS_BEAM_SEEN_MORE, TS_BEAM_SEEN, TS_BEAM_SEEN };
 }
 
+static bool is_refused(const ts_case *c)
+{
+    return !strcmp(c->family, "archive_refused");
+}
+
 static void setup(const ts_case *c, uint64_t seed, ts_arena *m, void *args)
 {
     ts_beam_play_args *a = args;
@@ -56,6 +62,8 @@ static void setup(const ts_case *c, uint64_t seed, ts_arena *m, void *args)
     *a = (ts_beam_play_args) { .n_items = c->dim[ITEMS], .width = c->dim[WIDTH] };
     a->steps = c->dim[STEPS];
     a->n_vocab = c->dim[VOCAB];
+    a->archive = ts_beam_is_archive(c);
+    a->refused = is_refused(c);
     for (int64_t i = 0; i < a->n_items; i++) a->prompt_len[i] = (int32_t)ts_beam_prompt_len(c, i);
     a->d = (ts_beam_dims) { .n_items = c->dim[ITEMS],
                             .beam_width = c->dim[WIDTH],
@@ -92,11 +100,30 @@ static size_t n_want(const ts_case *c)
     return n;
 }
 
+static ts_status must_answer(int how)
+{
+    if (how == TS_BEAM_NO_WORKSPACE || how == TS_BEAM_SHORT) return TS_E_WORKSPACE;
+    if (how == TS_BEAM_NO_VOCAB || how == TS_BEAM_MUCH_VOCAB || how == TS_BEAM_LONG_PROMPTS)
+        return TS_E_SHAPE;
+    return how >= TS_BEAM_ITEMS_MINUS && how <= TS_BEAM_STEPS_HUGE ? TS_E_SHAPE : TS_E_ARG;
+}
+
+/* Of spoilt calls the statuses, in the place of calls; nothing is written. */
+static void want_refused(const ts_case *c, ts_want *want)
+{
+    const size_t n = n_want(c), n_seen = TS_BEAM_SEEN * (size_t)(c->dim[STEPS] + TS_BEAM_SEEN_MORE);
+    for (size_t i = 0; i < n; i++) want[i] = (ts_want) { 0, i < n - n_seen ? INFINITY : 0 };
+    want += n - n_seen;
+    for (int how = TS_BEAM_SOUND + 1; how < TS_BEAM_WITHOUT + ts_beam_without(); how++)
+        (want++)->value = must_answer(how);
+}
+
 static void oracle(const ts_case *c, const void *args, ts_want *want)
 {
     const ts_beam_play_args *a = args;
     const ts_toy             m = { a->word, a->weight };
-    ts_beam_solve(c, &m, a->prompts + a->n_items, NULL, want);
+    if (is_refused(c)) want_refused(c, want);
+    else ts_beam_solve(c, &m, a->prompts + a->n_items, NULL, want);
 }
 
 /* A search that failed has written nothing. */
@@ -200,7 +227,8 @@ static void explain(const ts_case *c, const void *args, const ts_flaw *f, char *
     const int64_t            K = c->dim[WIDTH], T = c->dim[STEPS];
     const long long          row = f->row, col = f->col;
     (void)args;
-    if (!strcmp(f->what, "tokens"))
+    if (is_refused(c)) snprintf(s, n, "invalid call %lld: status", row * TS_BEAM_SEEN + col);
+    else if (!strcmp(f->what, "tokens"))
         snprintf(s, n, "item %lld, beam %lld, token %lld", row / K, row % K, col);
     else if (!strcmp(f->what, "beams"))
         snprintf(s, n, "item %lld: %s %lld", row,
@@ -224,7 +252,7 @@ static ts_cost cost(const ts_case *c)
 
 static bool more(int i, void *args, ts_exec *x, ts_status *must)
 {
-    enum { NUMBERS = 5, FIRST = TS_BEAM_SOUND + 1, ODD = TS_BEAM_WITHOUT - FIRST };
+    enum { NUMBERS = 5, FIRST = TS_BEAM_SOUND + 1, ODD = TS_BEAM_WAYS - FIRST };
     static const double alpha[] = { NAN, -1, INFINITY };
     ts_beam_play_args  *a = args;
     (void)x;
@@ -233,9 +261,7 @@ static bool more(int i, void *args, ts_exec *x, ts_status *must)
     else if (i < NUMBERS) a->d.eos = i == 3 ? -2 : (int32_t)a->n_vocab;
     else if (i < NUMBERS + ODD) a->how = FIRST + i - NUMBERS;
     else return false;
-    if (a->how == TS_BEAM_NO_VOCAB || a->how == TS_BEAM_MUCH_VOCAB ||
-        a->how == TS_BEAM_LONG_PROMPTS)
-        *must = TS_E_SHAPE;
+    if (a->how) *must = must_answer((int)a->how);
     return true;
 }
 
@@ -265,19 +291,26 @@ static bool spoil(int i, void *args, ts_exec *x, ts_status *must)
     return ts_spoil(&senseless, &i, args, x, must);
 }
 
+static const char FAILS[] = "a model that fails ends the search with TS_E_MODEL";
 static const char SICK[] = "logits without a distribution end the search with TS_E_MODEL";
 
-static const char *const exports[] = { "ts_beam_search", NULL };
+static int about(const ts_case *c)
+{
+    return ts_beam_is_archive(c) ? 0 : -1;
+}
 
 const ts_task ts_task_beam_search = {
     .name = "beam_search",
     .dim_name = { "items", "vocab", "width", "steps", "prompt", "alpha", "eos", "model" },
     .buffer = { "word", "weight", "prompts", "lengths", "tokens", "logprob", "score", "beams",
                 "calls" },
-    .exports = exports,
+    .exports = ts_beam_names,
+    .optional = ts_beam_optional,
+    .about = about,
     .args_bytes = sizeof(ts_beam_play_args),
     .cases = ts_beam_search_cases,
     .cover = &ts_beam_search_cover,
+    .further = &ts_beam_archive_cover,
     .setup = setup,
     .n_want = n_want,
     .oracle = oracle,
@@ -289,7 +322,11 @@ const ts_task ts_task_beam_search = {
                { "sick", SICK, true },
                { "sick_inf", SICK, true },
                { "sick_none", SICK, true },
-               { "fails", "a model that fails ends the search with TS_E_MODEL", true } },
+               { "fails", FAILS, true },
+               { "archive_ties", "equal scores: what was archived first comes first", false },
+               { "archive_sick", SICK, true },
+               { "archive_fails", FAILS, true },
+               { "archive_refused", "an invalid call is rejected, with nothing written", true } },
     .common = common,
     .explain = explain,
 };

@@ -31,6 +31,9 @@ static const ts_case some[] = {
     { CHECK, TS_F32, { 1, 33, 40, 3, 3, 0, -1, HASH }, "normal" },
     { CHECK, TS_F32, { 2, 4099, 8, 4, 5, 0, 9, HASH }, "normal" },
     { CHECK, TS_F32, { 5, 50257, 16, 5, 50, 60, 50256, HASH }, "normal" },
+    { CHECK, TS_F32, { 2, 150000, 4, 3, 5, 60, 149999, HASH }, "normal" }, /* past 16 bits */
+    { CHECK, TS_F32, { 34, 9, 2, 3, 3, 60, 2, HASH }, "normal" },
+    { CHECK, TS_F32, { 2, 97, 66, 2, 200, 600, 2, HASH }, "normal" },
     /* where every position counts, and where the law is written down prefix by prefix */
     { CHECK, TS_F32, { 2, 97, 3, 8, 5, 60, 3, ROPE }, "rope" },
     { CHECK, TS_F32, { 3, 257, 4, 6, 20, 100, 3, ROPE }, "rope" },
@@ -54,6 +57,10 @@ static const ts_case some[] = {
     { CHECK, TS_F32, { 2, 3, 4, 4, 1, 0, -1, TABLE }, "underflow" },
     { CHECK, TS_F32, { 2, 3, 3, 5, 2, 100, 2, TABLE }, "underflow" },
     { CHECK, TS_F32, { 2, 5, 7, 4, 1, 200, 1, TABLE }, "underflow" },
+    { CHECK, TS_F32, { 2, 3, 4, 5, 2, 0, 2, TABLE }, "underflow" }, /* ends tie with others */
+    { CHECK, TS_F32, { 3, 5, 6, 4, 1, 0, 0, TABLE }, "underflow" },
+    { CHECK, TS_F32, { 2, 5, 3, 3, 2, 60, 3, TABLE }, "offset" },
+    { CHECK, TS_F32, { 3, 7, 8, 2, 2, 0, -1, TABLE }, "offset" },
     { CHECK, TS_F32, { 1, 11, 3, 1000, 3, 0, -1, HASH }, "long" },
     { CHECK, TS_F32, { 2, 5, 2, 300, 3, 60, -1, HASH }, "long" },
     { CHECK, TS_F32, { 2, 5, 4, 5, 1, 0, -1, TABLE }, "ties" },
@@ -76,6 +83,21 @@ static const ts_case some[] = {
     { CHECK, TS_F32, { 2, 97, 5, 1, 3, 60, -1, TABLE }, "near" },
     { CHECK, TS_F32, { 1, 16, 1, 2, 3, 0, -1, TABLE }, "near" },
     { CHECK, TS_F32, { 2, 1000, 16, 1, 1, 100, 4, TABLE }, "near" },
+    /* the other search */
+    { CHECK, TS_F32, { 2, 97, 3, 6, 5, 60, 2, HASH }, "archive" },
+    { CHECK, TS_F32, { 3, 11, 3, 12, 5, 0, 2, HASH }, "archive" },
+    { CHECK, TS_F32, { 3, 5, 2, 20, 3, 100, 1, HASH }, "archive" },
+    { CHECK, TS_F32, { 3, 7, 5, 16, 3, 200, 1, HASH }, "archive" },
+    { CHECK, TS_F32, { 4, 33, 4, 9, 3, 60, 1, HASH }, "archive" },
+    { CHECK, TS_F32, { 4, 33, 1, 9, 3, 60, 1, HASH }, "archive" },
+    { CHECK, TS_F32, { 3, 97, 4, 12, 5, 60, 3, HASH }, "archive_poor" },
+    { CHECK, TS_F32, { 2, 5, 4, 5, 1, 0, 4, TABLE }, "archive_ties" },
+    { CHECK, TS_F32, { 2, 3, 3, 6, 1, 0, 1, TABLE }, "archive_ties" },
+    { CHECK, TS_F32, { 2, 2, 4, 6, 1, 0, 1, TABLE }, "archive_ties" },
+    { CHECK, TS_F32, { 2, 97, 8, 6, 3, 100, 4, HASH }, "archive_masked" },
+    { CHECK, TS_F32, { 2, 97, 3, 6, 3, 60, 2, HASH }, "archive_sick" },
+    { CHECK, TS_F32, { 2, 97, 3, 6, 3, 60, 2, HASH }, "archive_fails" },
+    { CHECK, TS_F32, { 2, 33, 3, 10, 5, 60, 2, HASH }, "archive_refused" },
     { JUDGE, TS_F32, { 1, 32000, 4, 8, 5, 60, 2, ROWS }, "normal" },
     { JUDGE, TS_F32, { 4, 32000, 4, 4, 5, 60, 2, ROWS }, "normal" },
     { JUDGE, TS_F32, { 2, 50257, 8, 4, 5, 60, 2, ROWS }, "normal" },
@@ -102,9 +124,10 @@ static void call_eos_last(ts_case *c)
 static bool affordable(const ts_case *c)
 {
     const int64_t *m = c->dim;
-    if (m[EOS] >= m[VOCAB]) return false;
-    if (!strcmp(c->family, "poor") && m[EOS] < 0) return false;
-    if (!strcmp(c->family, "masked") && m[VOCAB] < 33) return false; /* or some row has nothing */
+    if (m[EOS] >= m[VOCAB] || m[ITEMS] * m[WIDTH] > TS_BEAM_MOST) return false;
+    if (m[ALPHA] > 400 && m[STEPS] > 4) return false; /* or scores have no margins */
+    if (strstr(c->family, "poor") && m[EOS] < 0) return false;
+    if (strstr(c->family, "masked") && m[VOCAB] < 33) return false; /* or some row has nothing */
     if (m[MODEL] == ROPE && (m[VOCAB] > 300 || m[PROMPT] + m[STEPS] > 60)) return false;
     return (m[ITEMS] + 1) * m[WIDTH] * m[VOCAB] * (m[STEPS] + 1) <= 150000;
 }
@@ -123,10 +146,26 @@ const ts_cover ts_beam_search_cover = {
                 { "sick_none", F32 },
                 { "fails", F32 } },
     .empties = 1u << 0 | 1u << 3 /* items, steps */,
+    .dim = { TS_RANGE(1, 40, 0, 1, 2, 5, 9, 17, 33),
+             TS_RANGE(4, 1100, 1, 2, 3, 9, 33, 129, 257, 1025),
+             TS_RANGE(1, 70, 1, 2, 3, 5, 9, 17, 33, 65), TS_RANGE(2, 34, 0, 1, 2, 5, 9, 17, 33),
+             TS_RANGE(1, 300, 1, 2, 6, 51, 129), TS_RANGE(0, 1000, 0, 1, 60, 100, 101, 201, 501),
+             TS_NUMBERS(1, -1, 0, 1, LAST), TS_NUMBERS(0, HASH, ROPE) },
+    .allows = affordable,
+    .make = name_eos,
+    .read = call_eos_last,
+};
+
+/* items, vocab, width, steps, prompt, alpha, eos, model */
+const ts_cover ts_beam_archive_cover = {
+    .use = CHECK,
+    .dtypes = F32,
+    .family = { { "archive", F32 }, { "archive_poor", F32 }, { "archive_masked", F32 } },
+    .empties = 1u << 0 | 1u << 3 /* items, steps */,
     .dim = { TS_RANGE(1, 20, 0, 1, 2, 5, 9, 17), TS_RANGE(4, 1100, 1, 2, 3, 9, 33, 129, 257, 1025),
              TS_RANGE(1, 33, 1, 2, 3, 5, 9, 17, 33), TS_RANGE(2, 34, 0, 1, 2, 5, 9, 17, 33),
              TS_RANGE(1, 60, 1, 2, 6, 51), TS_RANGE(0, 400, 0, 1, 60, 100, 101, 201),
-             TS_NUMBERS(1, -1, 0, 1, LAST), TS_NUMBERS(0, HASH, ROPE) },
+             TS_NUMBERS(1, -1, 0, 1, LAST), TS_NUMBERS(0, HASH) },
     .allows = affordable,
     .make = name_eos,
     .read = call_eos_last,
@@ -134,10 +173,11 @@ const ts_cover ts_beam_search_cover = {
 
 const ts_case *ts_beam_search_cases(void)
 {
-    enum { N = sizeof some / sizeof *some - 1, MOST = 256 };
+    enum { N = sizeof some / sizeof *some - 1, MOST = 320 };
     static ts_case all[N + MOST + 1];
     if (all[0].use) return all;
     memcpy(all, some, N * sizeof *some);
-    ts_cover_cases(&ts_beam_search_cover, all + N, MOST);
+    const int n = ts_cover_cases(&ts_beam_search_cover, all + N, MOST);
+    ts_cover_cases(&ts_beam_archive_cover, all + N + n, MOST - n);
     return all;
 }

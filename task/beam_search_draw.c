@@ -10,9 +10,17 @@
 /* Tokens of the laws that are written down. */
 enum { FILL, A, B, END, TOKENS };
 
+/* Of an archive the families are those of the other search. */
 static bool is(const ts_case *c, const char *family)
 {
-    return !strcmp(c->family, family);
+    const size_t n = sizeof "archive" - 1;
+    if (!ts_beam_is_archive(c)) return !strcmp(c->family, family);
+    return !strcmp(c->family[n] ? c->family + n + 1 : "normal", family);
+}
+
+bool ts_beam_is_archive(const ts_case *c)
+{
+    return !strncmp(c->family, "archive", sizeof "archive" - 1);
 }
 
 /* How rows are none in this family; -1: they are as they should be. */
@@ -74,6 +82,14 @@ static void near(const ts_drawn *m)
         ts_model_row(m, 0)[t] = (float)(t + 1) * 0x1p-26F;
 }
 
+/* Logits far from 0, on either side: only differences count. */
+static void offset(const ts_drawn *m, uint64_t seed, int64_t n_states)
+{
+    const int64_t V = m->word[TS_TOY_VOCAB];
+    for (int64_t i = 0; i < n_states * V; i++)
+        ts_model_row(m, 0)[i] = (float)((i / V % 2 ? 2000 : -20000) + 2 * ts_normal(seed, i));
+}
+
 static void table(const ts_case *c, uint64_t seed, const ts_drawn *m)
 {
     const int64_t V = c->dim[VOCAB], n = ts_beam_states(c);
@@ -82,9 +98,11 @@ static void table(const ts_case *c, uint64_t seed, const ts_drawn *m)
     else if (is(c, "early")) early(m);
     else if (is(c, "underflow")) underflow(m, seed, n);
     else if (is(c, "near")) near(m);
+    else if (is(c, "offset")) offset(m, ts_mix(seed), n);
     else
         for (int64_t s = 0; s < n * V; s++)
-            ts_model_row(m, 0)[s] = is(c, "ties") ? 0 : (float)(2 * ts_normal(ts_mix(seed), s));
+            ts_model_row(m, 0)[s] =
+                is(c, "ties") ? (s % 2 ? 0.0F : -0.0F) : (float)(2 * ts_normal(ts_mix(seed), s));
 }
 
 int64_t ts_beam_states(const ts_case *c)
@@ -148,8 +166,9 @@ void ts_beam_draw(const ts_case *c, uint64_t seed, ts_beam_quiz *q)
         for (int64_t r = 0; r < ts_beam_states(c); r++)
             ts_model_row(&q->model, r)[c->dim[EOS]] = -20;
     if (is(c, "masked")) q->model.word[TS_TOY_OPEN] = 300;
-    if (sick_how(c) >= 0) { /* in the second step, or the last */
-        q->model.word[TS_TOY_SICK] = (int32_t)(c->dim[PROMPT] + (key & 1 ? 1 : c->dim[STEPS] - 1));
+    if (sick_how(c) >= 0) { /* in the second step, or the last, to which an archive may not come */
+        q->model.word[TS_TOY_SICK] =
+            (int32_t)(c->dim[PROMPT] + (key & 1 || ts_beam_is_archive(c) ? 1 : c->dim[STEPS] - 1));
         q->model.word[TS_TOY_HOW] = sick_how(c);
     }
     draw_prompts(c, key + 3, q);

@@ -13,7 +13,9 @@
 enum { ITEMS, VOCAB, WIDTH, STEPS, PROMPT, ALPHA, EOS, MODEL };
 
 const ts_case        *ts_beam_search_cases(void);
-extern const ts_cover ts_beam_search_cover;
+extern const ts_cover ts_beam_search_cover, ts_beam_archive_cover;
+
+bool ts_beam_is_archive(const ts_case *c); /* it is about ts_beam_search_archive */
 
 /* States of a case's table, or rows. */
 int64_t ts_beam_states(const ts_case *c);

@@ -41,6 +41,10 @@ typedef struct search {
     double        *calls; /* [steps]: strings */
     uint64_t      *sum;   /* [steps]: of what is kept of them */
     bool           sick;
+    bool           archive;   /* the other search: ends are kept aside, the best first */
+    member        *kept;      /* whose parent is the place of its text */
+    int32_t       *kept_text; /* [width][steps] */
+    int64_t       *kept_length, n_kept;
     const int32_t *told; /* of the item at hand, [width][steps]; NULL: nothing */
     uint64_t       order;
 } search;
@@ -141,6 +145,28 @@ static member join(const search *s, int64_t b, int32_t token, ts_real logprob, t
     return (member) { logprob, score, logit, b, token, rank_of(s, b, token), order };
 }
 
+/* An end of beam b is offered to the archive: among equals it comes after those that are there. */
+static void offer(search *s, int64_t b, member m)
+{
+    const int64_t T = s->steps, length = s->beam[b].length;
+    int64_t       j = s->n_kept, place = j;
+    for (int64_t i = 0; i < s->n_kept; i++)
+        s->margin = fmin(s->margin, fabs(ts_real_sub(s->kept[i].score, m.score).hi));
+    m.draw = 0, m.logit = 0, m.token = 0, m.parent = INT64_MAX; /* after its equals */
+    if (j == s->width) {
+        if (!is_before(&m, &s->kept[j - 1])) return;
+        place = s->kept[--j].parent;
+    }
+    s->n_kept = j + 1;
+    for (; j > 0 && is_before(&m, &s->kept[j - 1]); j--) s->kept[j] = s->kept[j - 1];
+    s->kept[j] = m;
+    s->kept[j].parent = place;
+    s->kept_length[place] = length + 1;
+    memcpy(s->kept_text + place * T, s->text + b * (s->n_prompt + T) + s->n_prompt,
+           (size_t)length * sizeof *s->text);
+    s->kept_text[place * T + length] = s->eos;
+}
+
 /* All extensions of beam b; but those are passed over whose logit is clearly too small for the
  * pool.
  */
@@ -151,11 +177,16 @@ static void enter_extensions(search *s, int64_t b, ts_real penalty)
     double        least = -INFINITY;
     s->sick |= isnan(log_sum.hi);
     for (int64_t t = 0; t < s->n_vocab && !s->sick; t++) {
-        if (s->logits[t] == -INFINITY || s->logits[t] < least) continue;
+        const bool end = s->archive && t == s->eos;
+        if (s->logits[t] == -INFINITY || (s->logits[t] < least && !end)) continue;
         const ts_real above = ts_real_sub(ts_real_sum(s->logits[t], -max), log_sum);
         const ts_real logprob = ts_real_add(parent, above);
         const member  m =
             join(s, b, (int32_t)t, logprob, ts_real_div(logprob, penalty), s->logits[t]);
+        if (end) {
+            offer(s, b, m);
+            continue;
+        }
         enter(s, &m);
         if (s->n_pool <= s->width) continue;
         const double last = ts_real_sub(ts_real_mul(s->pool[s->width].score, penalty), parent).hi;
@@ -195,6 +226,50 @@ static void keep_best(search *s)
     s->n_beam = n;
 }
 
+/* Whether the archive is full, and no beam could enter it, were the rest of its tokens certain. */
+static bool is_hopeless(search *s)
+{
+    const ts_real most = ts_real_pow((double)s->steps, s->alpha);
+    bool          hope = false;
+    if (!s->archive || s->n_kept < s->width) return false;
+    for (int64_t b = 0; b < s->n_beam; b++) {
+        const ts_real best = ts_real_div(s->beam[b].logprob, most);
+        const ts_real above = ts_real_sub(best, s->kept[s->width - 1].score);
+        s->margin = fmin(s->margin, fabs(above.hi));
+        hope |= above.hi > 0;
+    }
+    return !hope;
+}
+
+/* Archive and beams become the beams: it comes first among equals. */
+static void merge(search *s)
+{
+    const int64_t stride = s->n_prompt + s->steps, T = s->steps;
+    int64_t       j = 0, k = 0, n = 0;
+    for (; n < s->width && (j < s->n_beam || k < s->n_kept); n++) {
+        int32_t *const text = s->text_after + n * stride;
+        bool           first = j == s->n_beam;
+        if (j < s->n_beam && k < s->n_kept) {
+            const ts_real above = ts_real_sub(s->kept[k].score, s->beam[j].score);
+            s->margin = fmin(s->margin, fabs(above.hi));
+            first = above.hi > 0 || (above.hi == 0 && s->kept[k].rank <= rank_of(s, j, -1));
+        }
+        if (first) {
+            const member *m = &s->kept[k++];
+            s->after[n] = (beam) { m->logprob, m->score, s->kept_length[m->parent], true };
+            memcpy(text + s->n_prompt, s->kept_text + m->parent * T, (size_t)T * sizeof *text);
+        } else {
+            memcpy(text, s->text + j * stride, (size_t)stride * sizeof *text);
+            s->after[n] = s->beam[j++];
+        }
+    }
+    beam    *beams = s->beam;
+    int32_t *text = s->text;
+    s->beam = s->after, s->after = beams;
+    s->text = s->text_after, s->text_after = text;
+    s->n_beam = n;
+}
+
 /* False: the item stands still. */
 static bool advance(search *s, int64_t step)
 {
@@ -217,7 +292,7 @@ static bool advance(search *s, int64_t step)
     if (!any || s->sick) return false;
     measure(s);
     keep_best(s);
-    return true;
+    return !is_hopeless(s);
 }
 
 static void search_item(search *s, const int32_t *prompt, int64_t n_prompt)
@@ -228,8 +303,10 @@ static void search_item(search *s, const int32_t *prompt, int64_t n_prompt)
     memcpy(s->text, prompt, (size_t)n_prompt * sizeof *prompt);
     s->n_prompt = n_prompt;
     s->n_beam = 1;
+    s->n_kept = 0;
     s->beam[0] = (beam) { 0 };
     for (int64_t t = 0; t < s->steps && advance(s, t); t++) {}
+    if (s->archive && !s->sick) merge(s);
 }
 
 /* ---- wants ---- */
@@ -301,6 +378,9 @@ double ts_beam_solve(const ts_case *c, const ts_toy *m, const int32_t *prompts,
     search        s = { .c = c, .m = *m, .n_vocab = V, .width = K, .steps = T };
     s.alpha = (double)c->dim[ALPHA] / 100;
     s.eos = (int32_t)c->dim[EOS];
+    s.archive = ts_beam_is_archive(c);
+    s.kept = get(K, sizeof *s.kept), s.kept_length = get(K, sizeof *s.kept_length);
+    s.kept_text = get(K * T, sizeof *s.kept_text);
     s.margin = INFINITY;
     s.logits = get(V, sizeof *s.logits);
     s.pool = get(K + 1, sizeof *s.pool);
@@ -318,8 +398,8 @@ double ts_beam_solve(const ts_case *c, const ts_toy *m, const int32_t *prompts,
     }
     s.sick = sick;
     if (w) want_calls(&s, w);
-    void *const all[] = { s.logits, s.pool, s.beam, s.after,     s.calls,
-                          s.sum,    s.text, s.rest, s.text_after };
+    void *const all[] = { s.logits, s.pool, s.beam,       s.after, s.calls,     s.sum,
+                          s.text,   s.rest, s.text_after, s.kept,  s.kept_text, s.kept_length };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
     return s.margin;
 }

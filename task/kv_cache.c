@@ -217,7 +217,8 @@ static void list_answers(const ts_kv_cache_args *a, answer *list, int32_t *same)
         at += ts_kv_op_words(&o);
         same[i] = o.same;
         list[i] = (answer) { 0 };
-        if (o.what == TS_KV_ATTEND) list[i] = (answer) { n_out, n, false }, n_out += n;
+        if (o.what == TS_KV_ATTEND || o.what == TS_KV_TREE)
+            list[i] = (answer) { n_out, n, false }, n_out += n;
         if (o.what == TS_KV_READ) list[i] = (answer) { n_read, 2 * n, true }, n_read += 2 * n;
     }
 }
@@ -369,8 +370,10 @@ static int64_t op_of(const ts_kv_cache_args *a, const char *what, int64_t row, t
 
 static void explain(const ts_case *c, const void *args, const ts_flaw *f, char *s, size_t n)
 {
-    static const char *const name[] = { "bytes", "open", "append", "attend",  "read", "truncate",
-                                        "fork",  "free", "status", "destroy", "wrong" };
+    static const char *const name[] = {
+        "bytes", "open", "append", "attend",  "read",  "truncate",
+        "fork",  "free", "status", "destroy", "wrong", "attend_tree"
+    };
     static const char *const usage[TS_KV_SEEN] = { "status",       "",
                                                    "pages",        "free pages",
                                                    "bytes in use", "bytes reserved" };
@@ -378,7 +381,7 @@ static void explain(const ts_case *c, const void *args, const ts_flaw *f, char *
     ts_kv_op                 o;
     (void)c;
     const int64_t i = op_of(a, f->what, f->row, &o);
-    if (i < 0 || o.what < TS_KV_SIZE || o.what > TS_KV_WRONG) return;
+    if (i < 0 || o.what < TS_KV_SIZE || o.what > TS_KV_TREE) return;
     if (o.what == TS_KV_WRONG) {
         snprintf(s, n, "operation %lld of %lld, %s called wrongly, way %d", (long long)i,
                  (long long)a->n_op, ts_kv_names[o.data], (int)o.from);
@@ -463,15 +466,25 @@ static bool spoil(int i, void *args, ts_exec *x, ts_status *must)
     return ts_spoil(&senseless, &i, args, x, must);
 }
 
+static const char NONSENSE[] = "an invalid call is rejected, with nothing written or changed";
+
+static int about(const ts_case *c)
+{
+    return strncmp(c->family, "tree", 4) ? -1 : 0;
+}
+
 const ts_task ts_task_kv_cache = {
     .name = "kv_cache",
     .dim_name = { "seqs", "len", "layers", "q_heads", "kv_heads", "head_dim", "page", "store" },
     .buffer = { "k", "v", "q", "script", "seen", "out", "lse", "read" },
     .exports = ts_kv_names,
+    .optional = ts_kv_optional,
+    .about = about,
     .args_bytes = sizeof(ts_kv_cache_args),
-    .more_name = { "window", "sink", "scale" },
+    .more_name = { "window", "sink", "scale", "group" },
     .cases = ts_kv_cache_cases,
     .cover = &ts_kv_cache_cover,
+    .further = &ts_kv_tree_cover,
     .setup = setup,
     .n_want = n_want,
     .oracle = oracle,
@@ -481,8 +494,8 @@ const ts_task ts_task_kv_cache = {
     .canon = { { "sick", "a NaN or infinity that was truncated never reappears", true },
                { "masked", "keys whose score is -inf have weight 0, even if they come first",
                  true },
-               { "nonsense", "an invalid call is rejected, with nothing written or changed",
-                 true } },
+               { "nonsense", NONSENSE, true },
+               { "tree_nonsense", NONSENSE, true } },
     .common = common,
     .explain = explain,
     .scope = scope,

@@ -147,7 +147,7 @@ void ts_kv_model_read(kv_model *m, const ts_kv_op *o, const ts_kv_item *item, bo
 static bool load_row(const kv_model *m, const kv_token *t, bool key, int64_t head, double *to)
 {
     const int64_t D = m->d->head_dim, at = head * D;
-    if (ts_kv_is_code(m->d->store_dtype)) {
+    if (ts_kv_is_code(m->d->store_dtype) && !(key && t->exact)) {
         const int64_t row = key ? t->key_read : t->value_read;
         if (!row) return false;
         for (int64_t e = 0; e < D; e++) to[e] = m->read[(row - 1) * width(m) + at + e];
@@ -157,7 +157,7 @@ static bool load_row(const kv_model *m, const kv_token *t, bool key, int64_t hea
     const int64_t  base = t->row * width(m) + at;
     const ts_dtype io = m->d->io_dtype, store = m->d->store_dtype;
     for (int64_t e = 0; e < D; e++) to[e] = ts_load(from, io, base + e);
-    for (int64_t e = 0; e < D && io != store; e++) to[e] = rounded(to[e], store);
+    for (int64_t e = 0; e < D && io != store && !t->exact; e++) to[e] = rounded(to[e], store);
     return true;
 }
 
@@ -258,22 +258,90 @@ static void *numbers(int64_t n)
     return p;
 }
 
+static query open_query(const kv_model *m, int64_t row, int64_t n_keys)
+{
+    const int64_t D = m->d->head_dim;
+    return (query) { .m = m,
+                     .row = row,
+                     .q = numbers(D),
+                     .x = numbers(D),
+                     .s = numbers(n_keys),
+                     .o = numbers(D),
+                     .ds = numbers(n_keys),
+                     .size = numbers(D),
+                     .shifted = numbers(D) };
+}
+
+static void close_query(const query *w)
+{
+    free(w->q), free(w->x), free(w->s), free(w->ds), free(w->o), free(w->size), free(w->shifted);
+}
+
+/* The next row of answers: of anything, or of what the query says. */
+static void want_next(kv_model *m, const ts_kv_op *o, query *w, bool done)
+{
+    const int64_t D = m->d->head_dim, H = m->d->n_q_head;
+    for (int64_t e = 0; e < H * D; e++) m->want_out[e] = (ts_want) { 0, INFINITY };
+    for (int64_t e = 0; e < H; e++) m->want_lse[e] = (ts_want) { 0, INFINITY };
+    if (done) attend_row(m, w, !(o->how & TS_KV_NO_LSE));
+    m->want_out += H * D, m->want_lse += H, m->n_out++;
+    w->row++;
+}
+
 void ts_kv_model_attend(kv_model *m, const ts_kv_op *o, const ts_kv_item *item, bool done)
 {
-    const int64_t D = m->d->head_dim, H = m->d->n_q_head, C = m->d->capacity;
-    query         w = { .m = m, .row = o->data, .q = numbers(D), .x = numbers(D) };
-    w.s = numbers(C), w.ds = numbers(C), w.o = numbers(D), w.size = numbers(D),
-    w.shifted = numbers(D);
+    query w = open_query(m, o->data, m->d->capacity);
     for (int32_t i = 0; i < o->n_item; i++) {
         const kv_seq *q = &m->cache[o->cache].seq[item[i].slot];
-        for (int64_t k = 0; k < item[i].n; k++, w.row++) {
-            for (int64_t e = 0; e < H * D; e++) m->want_out[e] = (ts_want) { 0, INFINITY };
-            for (int64_t e = 0; e < H; e++) m->want_lse[e] = (ts_want) { 0, INFINITY };
+        for (int64_t k = 0; k < item[i].n; k++) {
             w.list = q->token[o->layer];
             w.position = q->len[o->layer] - item[i].n + k;
-            if (done) attend_row(m, &w, !(o->how & TS_KV_NO_LSE));
-            m->want_out += H * D, m->want_lse += H, m->n_out++;
+            want_next(m, o, &w, done);
         }
     }
-    free(w.q), free(w.x), free(w.s), free(w.ds), free(w.o), free(w.size), free(w.shifted);
+    close_query(&w);
+}
+
+/* Row `row` of the inputs as a token. Of codes, what was read of it where the script has appended
+ * it, by which it is known how it is stored. */
+static kv_token drafted(const kv_model *m, const ts_kv_op *o, int64_t row)
+{
+    const kv_cache *c = &m->cache[o->cache];
+    const bool      codes = ts_kv_is_code(m->d->store_dtype);
+    kv_token        t = { .row = row, .exact = codes && m->d->key_axis == TS_KEY_CHANNEL };
+    for (int32_t i = 0; i < TS_KV_SLOTS && codes; i++) {
+        const kv_seq *q = &c->seq[i];
+        if (!q->open || q->len[o->layer] <= row - o->data) continue;
+        const kv_token *there = &q->token[o->layer][row - o->data];
+        if (there->row == row) t.key_read = there->key_read, t.value_read = there->value_read;
+    }
+    return t;
+}
+
+/* As though the ancestors of a row, and then itself, had been appended. */
+void ts_kv_model_tree(kv_model *m, const ts_kv_op *o, const ts_kv_item *item, const int32_t *word,
+                      bool done)
+{
+    const int64_t  n_keys = m->d->capacity + o->from;
+    const int32_t *parent = word + 1;
+    query          w = open_query(m, word[0], n_keys);
+    kv_token      *list = calloc((size_t)n_keys, sizeof *list);
+    int64_t        first = o->data;
+    if (!list) abort();
+    w.list = list;
+    for (int32_t i = 0; i < o->n_item; i++, first += item[i - 1].n, parent += item[i - 1].n) {
+        const kv_seq *q = &m->cache[o->cache].seq[item[i].slot];
+        const int64_t len = q->len[o->layer];
+        if (done && len) memcpy(list, q->token[o->layer], (size_t)len * sizeof *list);
+        for (int64_t k = 0; k < item[i].n; k++) {
+            int64_t depth = 0;
+            for (int64_t up = k; done && up >= 0; up = parent[up]) depth++;
+            w.position = len + depth - 1;
+            for (int64_t up = k, at = w.position; done && up >= 0; up = parent[up])
+                list[at--] = drafted(m, o, first + up);
+            want_next(m, o, &w, done);
+        }
+    }
+    free(list);
+    close_query(&w);
 }

@@ -107,6 +107,13 @@ static void forks(build *b)
     for (int32_t l = 0; l < layers; l++) append(b, l, &(ts_kv_item) { a, len }, 1);
     const int32_t twin = fork_one(b, a);
     ask(b, twin);
+    for (int32_t l = 0; l < layers; l++) { /* nothing is written, so nothing is copied */
+        append(b, l, (ts_kv_item[]) { { twin, 0 }, { a, 0 } }, 2);
+        append(b, l, NULL, 0);
+        attend_how(b, l, NULL, 0, 0);
+    }
+    truncate_to(b, twin, len);
+    ask(b, twin);
     for (int32_t l = 0; l < layers; l++) {
         append(b, l, &(ts_kv_item) { twin, 2 }, 1); /* the copy is written first */
         append(b, l, &(ts_kv_item) { a, 3 }, 1);
@@ -227,6 +234,53 @@ static void nonsense(build *b)
     look_at(b, a);
 }
 
+/* A forest as it comes, a chain, a star, level after level, and two paths that take turns. */
+static int32_t parent_of(int32_t shape, int32_t i)
+{
+    if (shape == 1) return i - 1;
+    if (shape == 2) return -1;
+    if (shape == 3) return i < 2 ? -1 : (i - 2) / 2;
+    if (shape == 4) return i < 2 ? -1 : i - 2;
+    return (int32_t)(ts_bits(77, i) % (uint64_t)(i + 1)) - 1;
+}
+
+/* Trees of every shape behind long, short and empty sequences; long, short and empty ones. */
+static void trees(build *b)
+{
+    const int32_t len = (int32_t)dim(b, LEN), n = (int32_t)dim(b, SEQS);
+    const int32_t kept[] = { len, 1, 0, (len + 1) / 2, len },
+                  rows[] = { len, len, least(5, len), 1, 0 };
+    static int32_t parent[TS_KV_WORDS];
+    ts_kv_item     item[TS_KV_ITEMS];
+    for (int32_t i = 0; i < n; i++) item[i] = (ts_kv_item) { open_one(b), kept[i % 5] };
+    for (int32_t l = 0; l < dim(b, LAYERS); l++) append(b, l, item, n);
+    for (int32_t shape = 0; shape < 5; shape++) {
+        const int32_t l = shape % (int32_t)dim(b, LAYERS), few = shape < 2 ? n : 1;
+        int32_t       at = 0;
+        for (int32_t i = 0; i < few; i++) {
+            item[i].n = rows[i % 5];
+            for (int32_t k = 0; k < item[i].n; k++) parent[at++] = parent_of((shape + i) % 5, k);
+        }
+        attend_tree(b, l, item, few, parent, 0);
+    }
+    for (int32_t i = 0; i < n; i++) look_at(b, item[i].slot); /* nothing was stored */
+}
+
+static void tree_nonsense(build *b)
+{
+    const int32_t    parent[] = { -1, 0, -1, 0 }, a = open_one(b), c = open_one(b);
+    const ts_kv_item both[] = { { a, 2 }, { c, 2 } }, twice[] = { { a, 2 }, { a, 2 } };
+    append(b, 0, both, 2);
+    for (int32_t how = TS_KV_MANY; how <= TS_KV_LAST_WAY; how *= 2)
+        attend_tree(b, 0, both, 2, parent, how);
+    attend_tree(b, 0, twice, 2, parent, TS_KV_NO_LSE);
+    attend_tree(b, 0, both, 2, parent, TS_KV_SHORT);
+    attend_tree(b, 0, both, 2, parent, 0);
+    free_one(b, c);
+    attend_tree(b, 0, both, 2, parent, TS_KV_NO_LSE); /* closed */
+    look_at(b, a);
+}
+
 /* A walk over everything that fits; the state is asked for after each step. */
 static void fuzz(build *b)
 {
@@ -293,6 +347,7 @@ static void set_store(const ts_case *c, ts_kv_dims *d)
         d->key_group = d->key_axis == TS_KEY_TOKEN ? token_group(d->head_dim)
                        : page                      ? divisor_below(page, page > 8 ? page / 2 : page)
                                                    : 8;
+        if (c->dim[GROUP]) d->key_group = c->dim[GROUP];
     }
 }
 
@@ -352,9 +407,17 @@ void ts_kv_script_of(const ts_case *c, ts_kv_script *s)
     static const struct {
         const char *family;
         void (*write)(build *b);
-    } scripts[] = { { "chunk", chunks },     { "fork", forks },   { "truncate", truncations },
-                    { "sick", truncations }, { "full", fill_up }, { "nonsense", nonsense },
-                    { "fuzz", fuzz },        { "paged", fuzz },   { "cow", copy_without_room } };
+    } scripts[] = { { "chunk", chunks },
+                    { "fork", forks },
+                    { "truncate", truncations },
+                    { "sick", truncations },
+                    { "full", fill_up },
+                    { "nonsense", nonsense },
+                    { "fuzz", fuzz },
+                    { "paged", fuzz },
+                    { "cow", copy_without_room },
+                    { "tree", trees },
+                    { "tree_nonsense", tree_nonsense } };
     build *b = calloc(1, sizeof *b);
     if (!b) abort();
     memset(s, 0, sizeof *s);

@@ -6,7 +6,7 @@
 #include "kv_cache_inside.h"
 
 enum { F32 = 1u << TS_F32, F64 = 1u << TS_F64, F16 = 1u << TS_F16, BF16 = 1u << TS_BF16 };
-enum { NARROW = F16 | BF16, ALL = F32 | NARROW, MAX_CASES = 1280 };
+enum { NARROW = F16 | BF16, ALL = F32 | NARROW, MAX_CASES = 1536 };
 
 typedef struct shape {
     int64_t seqs, len, layers, q_heads, kv_heads, head_dim;
@@ -63,8 +63,12 @@ static const family families[] = {
     { "masked",   ALL, { { 3, 33, 1, 4, 2, 16 }, { 2, 9, 2, 6, 3, 33 } }, { 0, 7 }, { 0 } },
     { "hot",      ALL, { { 3, 65, 1, 4, 2, 64 } }, { 0, 16 }, { 0 } },
     { "tiny",     F32, { { 3, 33, 1, 4, 2, 33 } }, { 0, 16 }, { 0, 8, 5 } },
+    { "tiny",     F32, { { 3, 33, 1, 4, 2, 33 } }, { 0, 16 }, { 18, 19, 14, 15 } },
     { "constant", F32 | BF16, { { 3, 33, 1, 4, 2, 33 } }, { 0, 16 }, { 0, 8, 4, 5, 14, 19 } },
     { "zeros",    F32, { { 3, 33, 1, 4, 2, 33 } }, { 0, 16 }, { 0, 8, 4, 5, 14, 19 } },
+    { "tree",     ALL, { { 5, 33, 2, 4, 2, 8 }, { 1, 70, 1, 2, 1, 16 } }, { 0, 16, 7 }, { 0 } },
+    { "tree",     F32, { { 3, 20, 1, 4, 2, 33 } }, { 0, 16 }, { 8, 9, 4, 5, 14, 19 } },
+    { "tree_nonsense", F32, { { 2, 5, 1, 4, 2, 33 } }, { 0, 16 }, { 0, 8 } },
     { "sick",     ALL, { { 2, 33, 2, 4, 2, 8 }, { 2, 65, 1, 6, 3, 33 } }, { 0, 16, 7 }, { 0 } },
 };
 /* clang-format on */
@@ -89,6 +93,9 @@ static bool affordable(const ts_case *c)
     if (c->dtype == TS_F64 && m[STORE] != STORE_IO) return false;
     if (!strcmp(c->family, "cow") && m[PAGE] < 2) return false;
     if (!strcmp(c->family, "sick") && m[STORE] != STORE_IO) return false;
+    const bool by_channel =
+        m[STORE] % META_F16 == STORE_U8_CHANNEL || m[STORE] % META_F16 == STORE_U4_CHANNEL;
+    if (m[GROUP] && m[PAGE] && by_channel && m[PAGE] % m[GROUP]) return false;
     return m[SEQS] * m[LEN] * row <= 60000 && m[LEN] * m[LEN] * row <= 600000;
 }
 
@@ -123,6 +130,34 @@ const ts_cover ts_kv_cache_cover = {
                 { "constant", EVERY },
                 { "zeros", EVERY },
                 { "sick", EVERY } },
+    .dim = { TS_RANGE(1, 20, 1, 2, 3, 5, 17), TS_RANGE(2, 140, 1, 2, 9, 16, 17, 33, 65, 129),
+             TS_RANGE(0, 12, 1, 2, 3, 4, 5, 9), TS_RANGE(0, 8, 1, 2, 3, 5),
+             TS_RANGE(0, 8, 1, 2, 3, 5), TS_RANGE(1, 256, 1, 2, 9, 17, 33, 65, 129, 193, 256),
+             TS_RANGE(0, 64, 0, 1, 2, 3, 8, 9, 16, 17, 64),
+             TS_NUMBERS(0, STORE_IO, STORE_U4, STORE_U4_CHANNEL, STORE_U8, STORE_U8_CHANNEL,
+                        STORE_U4 + META_F16, STORE_U4_CHANNEL + META_F16, STORE_F16, STORE_BF16,
+                        STORE_U8 + META_F16, STORE_U8_CHANNEL + META_F16, STORE_F32),
+             TS_RANGE(0, (int64_t)1 << 40, 0, 1, 2, 9, 33, 129, 4097),
+             TS_RANGE(0, 1 << 20, 0, 1, 2, 3, 5, 17), TS_RANGE(0, SCALE_NEGATIVE, 0, 1, 2, 3, 4),
+             TS_NUMBERS(0, 0, 1, 3, 16, 48, 64) },
+    .allows = affordable,
+    .make = multiply_heads,
+    .read = divide_heads,
+};
+
+static bool has_trees(const ts_case *c)
+{
+    const int64_t *m = c->dim;
+    const int64_t  row = m[Q_HEADS] * m[HEAD_DIM];
+    if (c->dtype == TS_F64 && m[STORE] != STORE_IO) return false;
+    return m[SEQS] * m[LEN] * row * m[LAYERS] <= 40000 && m[LEN] * m[LEN] * row <= 150000;
+}
+
+/* A sequence's length is about that of its tree. */
+const ts_cover ts_kv_tree_cover = {
+    .use = TS_USE_CHECK,
+    .dtypes = EVERY,
+    .family = { { "tree", EVERY }, { "tree_nonsense", EVERY } },
     .dim = { TS_RANGE(1, 9, 1, 2, 3, 5), TS_RANGE(2, 140, 1, 2, 9, 16, 17, 33, 65, 129),
              TS_RANGE(0, 6, 1, 2, 3, 4, 5), TS_RANGE(0, 8, 1, 2, 3, 5), TS_RANGE(0, 8, 1, 2, 3, 5),
              TS_RANGE(1, 256, 1, 2, 9, 17, 33, 65, 129, 193, 256),
@@ -132,7 +167,7 @@ const ts_cover ts_kv_cache_cover = {
                         STORE_U8 + META_F16, STORE_U8_CHANNEL + META_F16, STORE_F32),
              TS_RANGE(0, (int64_t)1 << 40, 0, 1, 2, 9, 33, 129, 4097),
              TS_RANGE(0, 1 << 20, 0, 1, 2, 3, 5, 17), TS_RANGE(0, SCALE_NEGATIVE, 0, 1, 2, 3, 4) },
-    .allows = affordable,
+    .allows = has_trees,
     .make = multiply_heads,
     .read = divide_heads,
 };
@@ -179,8 +214,17 @@ static void add_plain(list *l)
     add(l, TS_USE_CHECK, NARROW, plain_shapes[3], 16, STORE_U8, "normal");
     add(l, TS_USE_CHECK, NARROW, plain_shapes[3], 0, STORE_U4_CHANNEL, "normal");
     /* More layers than small models have. */
-    add(l, TS_USE_CHECK, ALL, (shape) { 2, 9, 6, 2, 1, 8 }, 0, STORE_IO, "normal");
-    add(l, TS_USE_CHECK, ALL, (shape) { 2, 9, 6, 2, 1, 8 }, 7, STORE_IO, "normal");
+    add(l, TS_USE_CHECK, ALL, (shape) { 2, 9, 9, 2, 1, 8 }, 0, STORE_IO, "normal");
+    add(l, TS_USE_CHECK, ALL, (shape) { 2, 9, 9, 2, 1, 8 }, 7, STORE_IO, "normal");
+    /* Groups of keys that are as long as they are, and one that is short. */
+    static const int64_t groups[][2] = {
+        { STORE_U8, 64 }, { STORE_U4, 48 }, { STORE_U8_CHANNEL, 16 }, { STORE_U4_CHANNEL, 3 }
+    };
+    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
+        add(l, TS_USE_CHECK, F32, (shape) { 2, 37, 1, 2, 1, 80 }, 0, groups[i][0], "normal");
+        l->c[l->n - 1].dim[GROUP] = groups[i][1];
+    }
+    add(l, TS_USE_CHECK, F32, (shape) { 18, 5, 1, 2, 1, 8 }, 0, STORE_IO, "normal");
     for (size_t i = 1; i < n_pages; i++)
         add(l, TS_USE_CHECK, ALL, (shape) { 2, pages[i] + 1, 2, 4, 2, 16 }, pages[i], STORE_IO,
             "normal");
@@ -227,6 +271,7 @@ const ts_case *ts_kv_cache_cases(void)
             TS_USE_CHECK, (ts_dtype)t, { 1, 4200, 1, 1, 1, 3, 0, STORE_IO, 4097, 3 }, "window_long"
         };
     l.n += ts_cover_cases(&ts_kv_cache_cover, l.c + l.n, MAX_CASES / 3);
+    l.n += ts_cover_cases(&ts_kv_tree_cover, l.c + l.n, MAX_CASES / 4);
     for (size_t i = 0; i < sizeof device_shapes / sizeof *device_shapes; i++)
         for (size_t p = 0; p < 2; p++) {
             add(&l, TS_USE_DEVICE, F32 | BF16, device_shapes[i], pages[p], STORE_IO, "normal");

@@ -10,8 +10,9 @@
 /* dim: seqs, len (of the longest), layers, q_heads, kv_heads, head_dim, page, store. */
 enum { SEQS, LEN, LAYERS, Q_HEADS, KV_HEADS, HEAD_DIM, PAGE, STORE };
 
-/* more: window and sink, 0 where the family says; scale, 0: one over the root of head_dim. */
-enum { WINDOW = TS_MAX_DIMS, SINK, SCALE };
+/* more: window and sink, 0 where the family says; scale, 0: one over the root of head_dim; group of
+ * keys, 0: by page and head_dim. */
+enum { WINDOW = TS_MAX_DIMS, SINK, SCALE, GROUP };
 enum { SCALE_0 = 1, SCALE_SMALL, SCALE_LARGE, SCALE_NEGATIVE };
 
 /* What `store` says. Of codes: bits, the axis of keys, and in the tens the metadata. */
@@ -27,10 +28,10 @@ enum {
     META_F16 = 10, /* to be added; without it TS_F32 */
 };
 
-enum { MOST_LAYERS = 8, MOST_CUTS = 5 * MOST_LAYERS };
+enum { MOST_LAYERS = 12, MOST_CUTS = 5 * MOST_LAYERS };
 
 const ts_case        *ts_kv_cache_cases(void);
-extern const ts_cover ts_kv_cache_cover;
+extern const ts_cover ts_kv_cache_cover, ts_kv_tree_cover;
 
 static inline bool ts_kv_is_code(ts_dtype t)
 {

@@ -187,9 +187,9 @@ static ts_status append(kv_cache *c, const ts_kv_op *o, const ts_kv_item *item)
 
 static ts_status may_attend(kv_cache *c, const ts_kv_op *o, const ts_kv_item *item)
 {
-    const ts_status s = o->how & TS_KV_MANY ? TS_E_ARG : sound_list(c, o, item);
+    const ts_status s = o->how & TS_KV_SENSELESS ? TS_E_ARG : sound_list(c, o, item);
     if (s) return s;
-    for (int32_t i = 0; i < o->n_item; i++)
+    for (int32_t i = 0; i < o->n_item && o->what == TS_KV_ATTEND; i++)
         if (item[i].n > seq_of(c, item[i].slot)->len[o->layer]) return TS_E_ARG;
     return o->how & TS_KV_SHORT ? TS_E_WORKSPACE : TS_OK;
 }
@@ -276,7 +276,8 @@ static void created(const kv_cache *c, ts_want *seen)
 
 /* ---- the script ---- */
 
-static ts_status observe(kv_model *m, const ts_kv_op *o, const ts_kv_item *item, ts_want *seen)
+static ts_status observe(kv_model *m, const ts_kv_op *o, const ts_kv_item *item,
+                         const int32_t *word, ts_want *seen)
 {
     kv_cache *c = &m->cache[o->cache];
     ts_status s;
@@ -299,6 +300,10 @@ static ts_status observe(kv_model *m, const ts_kv_op *o, const ts_kv_item *item,
     case TS_KV_ATTEND:
         s = may_attend(c, o, item);
         ts_kv_model_attend(m, o, item, !s);
+        return s;
+    case TS_KV_TREE:
+        s = may_attend(c, o, item);
+        ts_kv_model_tree(m, o, item, word, !s);
         return s;
     case TS_KV_READ:
         s = may_read(c, o, item);
@@ -336,9 +341,10 @@ void ts_kv_model(const ts_kv_cache_args *a, const ts_kv_script *s, const float *
         memcpy(item, at + sizeof o / sizeof *at, (size_t)o.n_item * sizeof *item);
         at += ts_kv_op_words(&o);
         for (int k = 0; k < TS_KV_SEEN; k++) seen[k] = (ts_want) { 0, 0 };
-        seen[0].value = observe(m, &o, item, seen);
+        seen[0].value = observe(m, &o, item, at - (o.what == TS_KV_TREE ? o.from : 0), seen);
         const bool named = seen[0].value != TS_E_ARG || listed_twice(item, o.n_item) ||
                            (o.what == TS_KV_ATTEND && !(o.how & TS_KV_MANY)) ||
+                           (o.how & TS_KV_SENSELESS && !(o.how & TS_KV_MANY)) ||
                            (o.what == TS_KV_WRONG &&
                             o.from < ts_kv_wrong_ways(o.data) - ts_kv_wrong_sequences(o.data));
         if (!named) seen[0] = any_error;

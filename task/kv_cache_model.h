@@ -11,6 +11,7 @@ typedef struct kv_token {
     int64_t key_read, value_read; /* what was last read of it, and is still so */
     int64_t key_back; /* cut: what was read of its finished group, which is now its key */
     bool    cut;
+    bool    exact; /* of a tree: its key is what was given */
 } kv_token;
 
 typedef struct kv_seq {
@@ -44,5 +45,7 @@ typedef struct kv_model {
 /* Wants for the rows of an operation; with `done` false, of one that is refused: none. */
 void ts_kv_model_read(kv_model *m, const ts_kv_op *o, const ts_kv_item *item, bool done);
 void ts_kv_model_attend(kv_model *m, const ts_kv_op *o, const ts_kv_item *item, bool done);
+void ts_kv_model_tree(kv_model *m, const ts_kv_op *o, const ts_kv_item *item, const int32_t *word,
+                      bool done);
 
 #endif

@@ -216,6 +216,33 @@ static void attend(build *b, int32_t layer, const ts_kv_item *item, int32_t n)
     }
 }
 
+/* Trees behind the sequences, with these parents. Of codes, how the rows are stored is seen where
+ * they are appended, to a sequence of their own. */
+static void attend_tree(build *b, int32_t layer, const ts_kv_item *item, int32_t n,
+                        const int32_t *parent, int32_t how)
+{
+    const int64_t rows = sum(item, n);
+    const int32_t q = (int32_t)b->s->n_q;
+    ts_kv_op      o = op(TS_KV_TREE, layer, n);
+    const bool    looks = b->codes && !how && rows;
+    o.data = (int32_t)b->s->n_kv;
+    o.from = (int32_t)rows + 1;
+    o.how = how ? how : b->s->n_op % 5 == 4 ? TS_KV_NO_LSE : 0;
+    if (rows + 1 > TS_KV_WORDS) abort();
+    const int32_t own = looks ? open_one(b) : -1;
+    for (int32_t i = 0; i < n && looks; i++) read_all(b, layer, item[i].slot, -1);
+    if (looks) append(b, layer, &(ts_kv_item) { own, (int32_t)rows }, 1);
+    else b->s->n_kv += rows;
+    if (looks) read_all(b, layer, own, -1);
+    b->s->n_q += rows;
+    b->s->n_out += rows;
+    note_tokens(b, rows);
+    emit(b, o, item);
+    push(b->s, &q, sizeof q);
+    push(b->s, parent, (size_t)rows * sizeof *parent);
+    if (looks) free_one(b, own);
+}
+
 static void truncate_to(build *b, int32_t slot, int32_t n)
 {
     for (int32_t l = 0; l < dim(b, LAYERS); l++) {

@@ -27,18 +27,33 @@ static double kappa(int64_t n)
 
 /* ---- inputs ---- */
 
-static void draw_vector(ts_dtype t, void *p, int64_t n, uint64_t seed, double centre)
+/* Of what a family makes larger or smaller than usual: 1 in most. */
+static double size_of(const ts_case *c, double loud, double faint)
 {
-    for (int64_t i = 0; i < n; i++) ts_store(p, t, i, centre + 1.5 * ts_uniform(seed, i));
+    return !strcmp(c->family, "loud") ? loud : !strcmp(c->family, "faint") ? faint : 1;
 }
 
-static void draw_matrix(const ts_case *c, void *p, uint64_t seed, const char *family)
+static void draw_vector(ts_dtype t, void *p, int64_t n, uint64_t seed, double centre, double size)
+{
+    for (int64_t i = 0; i < n; i++) ts_store(p, t, i, size * (centre + 1.5 * ts_uniform(seed, i)));
+}
+
+/* In the same families every third gain is 0, as in nets that were pruned or have just begun. */
+static void draw_gains(const ts_case *c, void *gamma, uint64_t seed)
+{
+    draw_vector(c->dtype, gamma, c->dim[1], seed, 0.25, size_of(c, 40, 1));
+    if (size_of(c, 0, 0) == 0)
+        for (int64_t i = 1; i < c->dim[1]; i += 3) ts_store(gamma, c->dtype, i, 0);
+}
+
+static void draw_matrix(const ts_case *c, void *p, uint64_t seed, const char *family, double size)
 {
     const int64_t n_cols = c->dim[1], stride = ts_layernorm_stride(c);
     const bool normal = !strcmp(family, "normal"); /* the large cases are: no names in their loop */
     for (int64_t r = 0; r < c->dim[0]; r++)
         for (int64_t i = 0; i < n_cols; i++)
-            if (normal) ts_store(p, c->dtype, r * stride + i, ts_normal(seed, r * n_cols + i));
+            if (normal)
+                ts_store(p, c->dtype, r * stride + i, size * ts_normal(seed, r * n_cols + i));
             else
                 ts_store(p, c->dtype, r * stride + i,
                          ts_layernorm_draw(family, c->dtype, seed, r, i, n_cols));
@@ -138,9 +153,9 @@ static void setup_forward(const ts_case *c, uint64_t seed, ts_arena *m, void *ar
     ts_take(m, &a->y, (ts_buf) { "y", TS_OUT, t, R, D, S });
     ts_take(m, &a->mean, (ts_buf) { "mean", TS_OUT, ts_wide(t), 1, R, R });
     ts_take(m, &a->rstd, (ts_buf) { "rstd", TS_OUT, ts_wide(t), 1, R, R });
-    draw_matrix(c, x, ts_mix(seed), c->family);
-    draw_vector(t, gamma, D, ts_mix(seed + 1), 0.25);
-    draw_vector(t, beta, D, ts_mix(seed + 2), 0);
+    draw_matrix(c, x, ts_mix(seed), c->family, 1);
+    draw_gains(c, gamma, ts_mix(seed + 1));
+    draw_vector(t, beta, D, ts_mix(seed + 2), 0, size_of(c, 100, 1));
 }
 
 static void setup_backward(const ts_case *c, uint64_t seed, ts_arena *m, void *args)
@@ -159,12 +174,13 @@ static void setup_backward(const ts_case *c, uint64_t seed, ts_arena *m, void *a
     ts_take(m, &a->dx, (ts_buf) { "dx", TS_OUT, t, R, D, S });
     void *dgamma = ts_take(m, &a->dgamma, (ts_buf) { "dgamma", sums, wide, 1, D, D });
     void *dbeta = ts_take(m, &a->dbeta, (ts_buf) { "dbeta", sums, wide, 1, D, D });
-    draw_matrix(c, x, ts_mix(seed), c->family);
-    draw_matrix(c, dy, ts_mix(seed + 3), "normal"); /* never all ones: dx would vanish */
-    draw_vector(t, gamma, D, ts_mix(seed + 1), 0.25);
+    draw_matrix(c, x, ts_mix(seed), c->family, 1);
+    /* never all ones: dx would vanish */
+    draw_matrix(c, dy, ts_mix(seed + 3), "normal", size_of(c, 1000, 1e-9));
+    draw_gains(c, gamma, ts_mix(seed + 1));
     if (a->accumulate) {
-        draw_vector(wide, dgamma, D, ts_mix(seed + 4), 0);
-        draw_vector(wide, dbeta, D, ts_mix(seed + 5), 0);
+        draw_vector(wide, dgamma, D, ts_mix(seed + 4), 0, size_of(c, 1000, 1e-9));
+        draw_vector(wide, dbeta, D, ts_mix(seed + 5), 0, size_of(c, 1000, 1e-9));
     }
     for (int64_t r = 0; r < R; r++) {
         const row_stats s = stats_of(x, t, r * S, D, ts_layernorm_eps(c));

@@ -56,7 +56,8 @@ static void setup(const ts_case *c, uint64_t seed, ts_arena *m, void *args)
     *a = (ts_softmax_topk_args) { .dtype = c->dtype, .n_rows = R, .n_vocab = V, .row_stride = S };
     a->k = K;
     /* A float, so that rounding it costs nobody anything. */
-    a->inv_temperature = (double)((float)c->dim[4] / 100) * (c->dim[COOL] ? 0x1p-100 : 1);
+    static const double cool[] = { 1, 0x1p-100, 0x1p60 };
+    a->inv_temperature = (double)((float)c->dim[4] / 100) * cool[c->dim[COOL]];
     ts_scalar(m, "k", (double)K);
     ts_scalar(m, "inv_temperature", a->inv_temperature);
     void *x = third ? NULL : ts_take(m, &a->logits, logits);

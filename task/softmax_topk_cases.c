@@ -35,9 +35,9 @@ static const shape empty_shapes[] = { { 0, 100, 5 }, { 9, 0, 5 },    { 9, 100, 0
                                       { 1, 0, 50 },  { 2, 32000, 0 } };
 
 /* More than anybody keeps in registers or shared memory; the cost of sorting shows. */
-static const shape large_shapes[] = { { 2, 4099, 1025 }, { 2, 4099, 2000 },  { 2, 4099, 4099 },
-                                      { 1, 4099, 5000 }, { 1, 32000, 5000 }, { 1, 128256, 1024 },
-                                      { 1, 151936, 256 } };
+static const shape large_shapes[] = { { 2, 4099, 1025 },  { 2, 4099, 2000 },  { 2, 4099, 4099 },
+                                      { 1, 4099, 5000 },  { 1, 32000, 5000 }, { 1, 128256, 1024 },
+                                      { 1, 151936, 256 }, { 1, 70000, 66000 } };
 
 typedef struct family {
     const char *name;
@@ -131,6 +131,8 @@ static const shape timed_shapes[] = {
     { 256, 128256, 0 }, { 4096, 50257, 0 }, { 1024, 151936, 0 },
 };
 static const int64_t timed_k[] = { 10, 50, 256, 1024 };
+/* What the judge times on a device. */
+static const shape large_judged = { 512, 128256, 50 };
 
 /* The least favourable layouts, to stand beside the plain one. */
 static const shape       hard_shapes[] = { { 64, 128256, 50 }, { 4096, 50257, 50 } };
@@ -168,13 +170,13 @@ const ts_cover ts_softmax_topk_cover = {
     .empties = 1u << 0 | 1u << 1 | 1u << 2 /* rows, vocab, k */,
     .dim = { TS_RANGE(2, 70000, 0, 1, 2, 9, 33, 257, 1025, 20001),
              TS_RANGE(4, 151936, 0, 1, 2, 9, 33, 129, 257, 1025, 4097, 32769, 65537, 131073),
-             TS_RANGE(2, 5000, 0, 1, 2, 9, 33, 65, 129, 257, 513, 1025, 2049),
+             TS_RANGE(2, 66000, 0, 1, 2, 9, 33, 65, 129, 257, 513, 1025, 2049, 8193, 65537),
              TS_RANGE(0, 64, 0, 1, 2, 17),
              TS_RANGE(2, 100000000000000000, 1, 10, 100, 101, 251, 1001, 5001, 100001, 10000000000),
              TS_RANGE(1, 1, 0, 1),
              { 0 },
              { 0 },
-             TS_RANGE(0, 1, 0, 1) },
+             TS_RANGE(0, 2, 0, 1, 2) },
     .allows = affordable,
 };
 
@@ -239,5 +241,6 @@ const ts_case *ts_softmax_topk_cases(void)
     for (size_t i = 0; i < sizeof hard_shapes / sizeof *hard_shapes; i++)
         for (size_t j = 0; j < sizeof hard_families / sizeof *hard_families; j++)
             add(&l, TS_USE_TIME, F32, hard_shapes[i], 0, 100, 1, hard_families[j]);
+    add(&l, TS_USE_JUDGE | TS_USE_LARGE, F32, large_judged, 0, 100, 1, "normal");
     return l.c;
 }

@@ -133,9 +133,14 @@ typedef struct ts_task {
     const char        *more_name[TS_MAX_MORE];
     const char        *buffer[TS_MAX_NAMES + 1]; /* every name that ts_take is given; NULL ends */
     const char *const *exports; /* what an entrant exports instead; NULL ends. NULL: as above */
-    size_t             args_bytes;
+    /* Further functions of the contract; NULL ends. NULL: none. Who exports none of a name is not
+     * asked the cases about it. */
+    const char *const *optional;
+    int (*about)(const ts_case *c); /* the number of one of those; -1: of none */
+    size_t args_bytes;
     const ts_case *(*cases)(void);
-    const ts_cover *cover; /* the ranges of its parameters; see cover.h */
+    const ts_cover *cover;   /* the ranges of its parameters; see cover.h */
+    const ts_cover *further; /* the same of cases about optional functions; NULL: there are none */
     void (*setup)(const ts_case *c, uint64_t seed, ts_arena *m, void *args);
     size_t (*n_want)(const ts_case *c);
     void (*oracle)(const ts_case *c, const void *args, ts_want *want);
@@ -162,6 +167,12 @@ extern const ts_task *const ts_tasks[]; /* NULL ends */
 
 /* Compares one buffer, row by row. NaN fails unless it is wanted. Poison means unwritten. */
 bool ts_check_buf(ts_buf b, const void *p, const ts_want *want, ts_flaw *f, ts_errors *e);
+
+/* The optional function that a case is about: its number, or -1. */
+static inline int ts_case_about(const ts_task *t, const ts_case *c)
+{
+    return t->about ? t->about(c) : -1;
+}
 
 /* What a case asks for, in the judge's tables. */
 typedef enum ts_category {

@@ -29,6 +29,9 @@ static const ts_case some[] = {
     { CHECK, TS_F32, { 64, 1024, 64, ALL }, "normal" },
     { CHECK, TS_F32, { 65, 384, 5, ALL }, "normal" },
     { CHECK, TS_F32, { 128, 16, 9, ALL }, "normal" },
+    { CHECK, TS_F32, { 2, 16500, 2, ALL }, "normal" },
+    { CHECK, TS_F32, { 4100, 5, 2, ALL }, "normal" },
+    { CHECK, TS_F32, { 3, 5, 1030, ALL }, "normal" },
     { CHECK, TS_F32, { 0, 5, 3, ALL }, "normal" },
     { CHECK, TS_F32, { 5, 0, 3, ALL }, "normal" },
     { CHECK, TS_F32, { 5, 130, 0, ALL }, "normal" },
@@ -46,6 +49,9 @@ static const ts_case some[] = {
     { CHECK, TS_F32, { 9, 260, 3, ALL }, "tiny" },
     { CHECK, TS_F32, { 9, 260, 3, ALL }, "huge" },
     { CHECK, TS_BF16, { 9, 260, 3, ALL }, "huge" },
+    { CHECK, TS_F32, { 9, 260, 3, ALL }, "brink" },
+    { CHECK, TS_F32, { 9, 260, 3, ALL }, "loud" },
+    { CHECK, TS_F32, { 9, 260, 3, ALL }, "faint" },
     { CHECK, TS_F32, { 9, 260, 5, ALL }, "sick" },
     { CHECK | HOST, TS_F32, { 9, 260, 3, ALL }, "bad_code" },
     { CHECK | HOST, TS_F32, { 9, 260, 3, ALL }, "bad_scale" },
@@ -104,28 +110,17 @@ enum { EVERY = D32 | D64 | D16 | DB16, WIDE = D32 | D64 | DB16 };
 static const ts_cover cover = {
     .use = CHECK,
     .dtypes = EVERY,
-    .family = { { "normal", EVERY },
-                { "ties", EVERY },
-                { "zeros", EVERY },
-                { "spike", EVERY },
-                { "steep", WIDE },
-                { "tiny", EVERY },
-                { "huge", WIDE },
-                { "sick", EVERY },
-                { "negative", EVERY },
-                { "bad_code", EVERY },
-                { "bad_code_last", EVERY },
-                { "bad_code_padding", EVERY },
-                { "bad_scale", EVERY },
-                { "bad_scale_inf", EVERY },
-                { "bad_scale_minus", EVERY },
-                { "bad_latent", EVERY },
-                { "bad_latent_inf", EVERY },
-                { "past_f16", EVERY } },
+    .family = { { "normal", EVERY },     { "ties", EVERY },           { "zeros", EVERY },
+                { "spike", EVERY },      { "steep", WIDE },           { "tiny", EVERY },
+                { "huge", WIDE },        { "brink", WIDE },           { "loud", WIDE },
+                { "faint", WIDE },       { "sick", EVERY },           { "negative", EVERY },
+                { "bad_code", EVERY },   { "bad_code_last", EVERY },  { "bad_code_padding", EVERY },
+                { "bad_scale", EVERY },  { "bad_scale_inf", EVERY },  { "bad_scale_minus", EVERY },
+                { "bad_latent", EVERY }, { "bad_latent_inf", EVERY }, { "past_f16", EVERY } },
     .empties = 1u << OUT | 1u << IN | 1u << ROWS,
-    .dim = { TS_RANGE(1, 300, 0, 1, 2, 9, 17, 33, 65, 129, 257),
-             TS_RANGE(3, 4224, 0, 1, 2, 9, 33, 65, 127, 128, 129, 257, 513, 1025, 4097),
-             TS_RANGE(1, 200, 0, 1, 2, 3, 5, 9, 17, 33, 65, 129), TS_NUMBERS(0, ALL) },
+    .dim = { TS_RANGE(1, 4200, 0, 1, 2, 9, 17, 33, 65, 129, 257, 1025, 4097),
+             TS_RANGE(3, 17000, 0, 1, 2, 9, 33, 65, 127, 128, 129, 257, 513, 1025, 4097, 16385),
+             TS_RANGE(1, 1100, 0, 1, 2, 3, 5, 9, 17, 33, 65, 129, 1025), TS_NUMBERS(0, ALL) },
     .allows = affordable,
     .make = mark_host,
 };
@@ -168,6 +163,9 @@ static double latent_of(const ts_case *c, int64_t row, int64_t col, uint64_t see
     if (is(c, "steep")) return x * (const double[]) { 0.001, 1, 1000 }[row % 3];
     /* Scales that are subnormal in f16, or rounded to 0 */
     if (is(c, "tiny")) return x * (row % 3 ? 3e-6 : 1e-8);
+    /* A scale that is rounded down to the largest of f16, and single latents far beyond it. */
+    if (is(c, "brink") && row % 3) return x < 0 ? -65510 : 65510;
+    if (is(c, "brink")) return n >= 64 && col % TS_TREF_GROUP == 7 ? 1e6 : x;
     if (is(c, "huge")) return x * 1.8e4; /* 3.46 times that is still f16 */
     return x;
 }
@@ -221,9 +219,9 @@ static void spoil_codes(const ts_case *c, uint64_t seed, uint8_t *code, uint16_t
         if (i % 3 != 1) scale[i] ^= 0x8000;
 }
 
-static void draw(uint64_t seed, void *p, ts_dtype t, int64_t n, double sick)
+static void draw(uint64_t seed, void *p, ts_dtype t, int64_t n, double size, double sick)
 {
-    for (int64_t i = 0; i < n; i++) ts_store(p, t, i, ts_normal(seed, i));
+    for (int64_t i = 0; i < n; i++) ts_store(p, t, i, size * ts_normal(seed, i));
     if (sick != 0 && n) ts_store(p, t, (int64_t)(ts_bits(seed, 4) % (uint64_t)n), sick);
 }
 
@@ -272,8 +270,9 @@ static void setup(const ts_case *c, uint64_t seed, ts_arena *m, void *args)
     project(c, w, code, scale);
     if (o > 0 && n > 0) spoil_latents(c, key, w);
     if (o > 0 && n > 0) spoil_codes(c, key, code, scale);
-    draw(key + 2, in, c->dtype, r * n, is(c, "sick") ? NAN : 0);
-    draw(key + 3, dy, c->dtype, r * o, is(c, "sick") ? NAN : 0);
+    const double size = is(c, "loud") ? 1000 : is(c, "faint") ? 1e-9 : 1;
+    draw(key + 2, in, c->dtype, r * n, size, is(c, "sick") ? NAN : 0);
+    draw(key + 3, dy, c->dtype, r * o, size, is(c, "sick") ? NAN : 0);
 }
 
 /* ---- what is expected ---- */

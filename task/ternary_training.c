@@ -374,7 +374,7 @@ const ts_task ts_task_ternary_training = {
                 "scale", "gain" },
     .exports = ts_tt_names,
     .args_bytes = sizeof(ts_ternary_training_args),
-    .more_name = { "theta", "eps" },
+    .more_name = { "theta", "eps", "ffn" },
     .cases = ts_ternary_training_cases,
     .cover = &ts_ternary_training_cover,
     .setup = setup,

@@ -27,6 +27,7 @@ static const ts_case some[] = {
     { CHECK, TS_F32, { TINY, 2, 6 }, "clip" },
     { CHECK, TS_F32, { TINY, 2, 6 }, "loose" },
     { CHECK, TS_F32, { TINY, 2, 6 }, "decay" },
+    { CHECK, TS_F32, { TINY, 2, 6 }, "rates" },
     { CHECK, TS_F32, { SHARED, 2, 6 }, "shared" },
     { CHECK, TS_F32, { TINY, 2, 6 }, "gap" },
     { CHECK, TS_F32, { TINY, 1, 5 }, "once" },
@@ -45,9 +46,10 @@ static const ts_case some[] = {
 };
 /* clang-format on */
 
-static int64_t ffn_of(int64_t width)
+static int64_t ffn_of(const ts_case *c)
 {
-    return width < 128 ? (width * 3 + 1) / 2 : width * 3;
+    const int64_t width = c->dim[WIDTH];
+    return c->dim[FFN] ? c->dim[FFN] : width < 128 ? (width * 3 + 1) / 2 : width * 3;
 }
 
 /* By weights times tokens: the reference is in no hurry. */
@@ -55,7 +57,7 @@ static bool affordable(const ts_case *c)
 {
     const int64_t *m = c->dim, W = m[WIDTH];
     const int64_t  heads = (2 * m[HEADS] + 2 * m[KV_HEADS]) * m[HEAD_DIM];
-    const int64_t  n = m[VOCAB] * W + m[LAYERS] * W * (heads + 3 * ffn_of(W));
+    const int64_t  n = m[VOCAB] * W + m[LAYERS] * W * (heads + 3 * ffn_of(c));
     return n <= 40000 && n * m[BATCH] * m[TOKENS] <= 120000;
 }
 
@@ -82,11 +84,11 @@ const ts_cover ts_ternary_training_cover = {
                 { "loose", F32 },
                 { "decay", F32 },
                 { "nonsense", F32 } },
-    .dim = { TS_RANGE(2, 300, 1, 2, 9, 33, 129, 257), TS_RANGE(0, 260, 8, 33, 128, 129, 257),
+    .dim = { TS_RANGE(2, 600, 1, 2, 9, 33, 129, 257, 513), TS_RANGE(0, 260, 8, 33, 128, 129, 257),
              TS_RANGE(0, 6, 1, 2, 3, 5), TS_RANGE(0, 8, 1, 2, 3, 5), TS_RANGE(0, 4, 1, 2, 3),
              TS_NUMBERS(1, 2, 4, 6, 16, 32, 64, 128), TS_RANGE(0, 9, 1, 2, 3, 5, 9),
              TS_RANGE(0, 70, 2, 3, 4, 9, 10, 17, 33, 65), TS_NUMBERS(0, 0, 3, 500000),
-             TS_NUMBERS(2, -4, -2, 0) },
+             TS_NUMBERS(2, -4, -2, 0), TS_NUMBERS(0, 0, 5, 40, 130) },
     .allows = affordable,
     .make = multiply_heads,
     .read = divide_heads,
@@ -246,11 +248,16 @@ static void set_rates(const ts_case *c, ts_tt_script *s)
                                                           { 2e-3, 0.9, 0.95, 1e-8, 0.3, 1 },
                                                           { 1e-3, 0.8, 0.99, 1e-8, 0, 0.05 },
                                                           { 1e-6, 0.9, 0.999, 1e-8, 0, 0 } };
+    static const double odd[3][TS_TT_RATE] = { { 0, 0.9, 0.95, 1e-3, 0.1, 0 },
+                                               { 2e-3, 0, 0, 1e-3, 0, 0 },
+                                               { 0.1, 0.5, 0.9, 1e-4, 0, 1e-4 } };
     memcpy(s->rate, some, sizeof some);
     for (int i = 0; i < 3; i++) {
         /* Beside a large eps sizes of gradients count, not their signs alone. */
         if (is(c, "clip")) s->rate[i][5] = 0.02, s->rate[i][3] = 1e-3;
         if (is(c, "loose")) s->rate[i][5] = 1e6, s->rate[i][3] = 1e-3; /* nothing to clip */
+        /* What is 0, large or small: no step, no memory, far, hardly. */
+        if (is(c, "rates")) memcpy(s->rate[i], odd[i], sizeof odd[i]);
         if (is(c, "decay")) s->rate[i][4] = 8, s->rate[i][0] = 1e-2;
     }
     if (ts_tt_is_free(c)) s->rate[3][0] = 1e-2;
@@ -266,7 +273,7 @@ void ts_tt_script_of(const ts_case *c, ts_tt_script *s)
                                .n_head = c->dim[HEADS],
                                .n_kv_head = c->dim[KV_HEADS],
                                .head_dim = c->dim[HEAD_DIM],
-                               .ffn = ffn_of(width),
+                               .ffn = ffn_of(c),
                                .max_batch = B,
                                .max_tokens = T,
                                .rope_theta = c->dim[THETA] ? (double)c->dim[THETA] : 10000,

@@ -10,8 +10,8 @@
 
 enum { VOCAB, WIDTH, LAYERS, HEADS, KV_HEADS, HEAD_DIM, BATCH, TOKENS };
 
-/* more: theta (0: 10000) and eps, as a power of 10 (0: 1e-6). */
-enum { THETA = TS_MAX_DIMS, EPS_POWER };
+/* more: theta (0: 10000); eps, as a power of 10 (0: 1e-6); ffn (0: by the width). */
+enum { THETA = TS_MAX_DIMS, EPS_POWER, FFN };
 
 const ts_case        *ts_ternary_training_cases(void);
 extern const ts_cover ts_ternary_training_cover;

@@ -45,12 +45,16 @@ static void setup(const ts_case *c, uint64_t seed, ts_arena *m, void *args)
     ts_tree_quiz       q;
     ts_buf             b[N_OUTPUTS];
     const int64_t      M = c->dim[MAX_NEW], n_script = ts_tree_script_words(c);
+    if (ts_tree_function(c, NULL)) {
+        ts_tree_more_setup(c, seed, m, a);
+        return;
+    }
     draw_clear(c, seed, &q);
     const int64_t n_word = q.model.n_word, n_weight = q.model.n_weight;
     *a = (ts_tree_play_args) { .n_cycle = c->dim[CYCLES], .n_node = c->dim[NODES], .max_new = M };
     a->n_vocab = c->dim[VOCAB];
     a->most_rows = ts_tree_most_rows(c);
-    a->d = (ts_tree_dims) { c->dim[PROMPT], c->dim[NODES], M, (double)c->dim[TEMPERATURE] / 100 };
+    a->d = (ts_tree_dims) { c->dim[PROMPT], c->dim[NODES], M, ts_tree_temperature(c) };
     void *const word = ts_take(m, &a->word, (ts_buf) { "word", TS_IN, TS_I32, 1, n_word, n_word });
     void *const weight =
         ts_take(m, &a->weight, (ts_buf) { "weight", TS_IN, TS_F32, 1, n_weight, n_weight });
@@ -72,6 +76,7 @@ static size_t n_want(const ts_case *c)
 {
     ts_buf b[N_OUTPUTS];
     size_t n = 0;
+    if (ts_tree_function(c, NULL)) return ts_tree_more_n_want(c);
     outputs(c, b);
     for (int i = 0; i < N_OUTPUTS; i++) n += (size_t)(b[i].n_rows * b[i].n_cols);
     return n;
@@ -155,8 +160,8 @@ static void want_all(const ts_tree_play_args *a, const int32_t *told, ts_want *w
 
 static void oracle(const ts_case *c, const void *args, ts_want *want)
 {
-    (void)c;
-    want_all(args, NULL, want);
+    if (ts_tree_function(c, NULL)) ts_tree_more_oracle(c, args, want);
+    else want_all(args, NULL, want);
 }
 
 /* ---- check ---- */
@@ -181,6 +186,7 @@ static bool check(const ts_case *c, const void *args, const ts_want *want, ts_fl
     const void *const        p[] = { a->out, a->path, a->seen, a->passed };
     ts_buf                   b[N_OUTPUTS];
     const ts_want           *of[N_OUTPUTS];
+    if (a->function) return ts_tree_more_check(c, a, want, f, e);
     outputs(c, b);
     for (int i = 0; i < N_OUTPUTS; i++) {
         of[i] = want;
@@ -202,6 +208,7 @@ static const char *common(const ts_case *c, const void *args, const ts_want *wan
     ts_flaw                  other;
     (void)want, (void)f;
     if (!now) abort();
+    if (a->function) return free(now), NULL;
     want_all(a, a->out, now);
     const bool ok = check(c, a, now, &other, e);
     free(now);
@@ -224,7 +231,18 @@ static void explain(const ts_case *c, const void *args, const ts_flaw *f, char *
     const ts_tree_play_args *a = args;
     const long long          row = f->row, col = f->col;
     (void)c;
-    if (!strcmp(f->what, "passed"))
+    if (a->refused) snprintf(s, n, "invalid call %lld: status", col);
+    else if (a->function)
+        snprintf(s, n, "call %lld%s",
+                 strcmp(f->what, "visible") && strcmp(f->what, "bias")
+                     ? row
+                     : row / (a->d.prompt_len + a->n_node),
+                 strcmp(f->what, "seen")   ? ""
+                 : col == TS_MORE_STATUS   ? ": status"
+                 : col == TS_MORE_OVER     ? ": bytes written outside the caller's memory"
+                 : col == TS_MORE_ACCEPTED ? ": which child is accepted"
+                                           : ": a position");
+    else if (!strcmp(f->what, "passed"))
         snprintf(s, n, "cycle %lld, row %lld of the pass: %s", row / a->most_rows,
                  row % a->most_rows, col < 3 ? word[col] : "visibility mask, 32 rows");
     else if (strcmp(f->what, "seen")) snprintf(s, n, "cycle %lld", row);
@@ -238,6 +256,7 @@ static ts_cost cost(const ts_case *c)
 {
     const double R = (double)(c->dim[PROMPT] + c->dim[NODES]), V = (double)c->dim[VOCAB];
     const double n = c->dim[MAX_NEW] ? (double)c->dim[CYCLES] : 0;
+    if (ts_tree_function(c, NULL)) return (ts_cost) { .bytes = ts_tree_more_bytes(c), .flops = n };
     return (ts_cost) { .bytes = n * (R * R + 4 * V * (double)(c->dim[NODES] + 1)), .flops = n * V };
 }
 
@@ -284,16 +303,25 @@ static bool spoil(int i, void *args, ts_exec *x, ts_status *must)
 
 static const char SICK[] = "logits without a distribution end the cycle with TS_E_MODEL";
 
-static const char *const exports[] = { "ts_tree_verify", NULL };
+static const char REFUSED[] = "an invalid call is rejected, with nothing written";
+
+static int about(const ts_case *c)
+{
+    return (int)ts_tree_function(c, NULL) - TS_TREE_MASK; /* as ts_tree_optional has them */
+}
 
 const ts_task ts_task_tree_verify = {
     .name = "tree_verify",
     .dim_name = { "nodes", "vocab", "prompt", "max_new", "cycles", "temperature", "model" },
-    .buffer = { "word", "weight", "script", "u", "out", "path", "seen", "passed" },
-    .exports = exports,
+    .buffer = { "word", "weight", "script", "u", "p", "q", "out", "path", "seen", "passed",
+                "visible", "bias" },
+    .exports = ts_tree_names,
+    .optional = ts_tree_optional,
+    .about = about,
     .args_bytes = sizeof(ts_tree_play_args),
     .cases = ts_tree_verify_cases,
     .cover = &ts_tree_verify_cover,
+    .further = &ts_tree_more_cover,
     .setup = setup,
     .n_want = n_want,
     .oracle = oracle,
@@ -304,7 +332,10 @@ const ts_task ts_task_tree_verify = {
                { "sick", SICK, true },
                { "sick_inf", SICK, true },
                { "sick_none", SICK, true },
-               { "fails", "a model that fails ends the cycle with TS_E_MODEL", true } },
+               { "fails", "a model that fails ends the cycle with TS_E_MODEL", true },
+               { "mask_refused", REFUSED, true },
+               { "bias_refused", REFUSED, true },
+               { "residual_refused", REFUSED, true } },
     .common = common,
     .explain = explain,
 };

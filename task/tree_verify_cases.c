@@ -26,6 +26,7 @@ static const ts_case some[] = {
     { CHECK, TS_F32, { 60, 257, 30, 61, 8, 0, HASH }, "normal" },
     { CHECK, TS_F32, { 5, 1, 2, 4, 2, 0, HASH }, "normal" },
     { CHECK, TS_F32, { 64, 32000, 64, 16, 2, 0, HASH }, "normal" },
+    { CHECK, TS_F32, { 5, 100000, 3, 6, 2, 0, HASH }, "normal" }, /* past 16 bits */
     /* where positions turn the keys, and where the law is written down prefix by prefix */
     { CHECK, TS_F32, { 7, 97, 5, 8, 4, 0, ROPE }, "rope" },
     { CHECK, TS_F32, { 31, 257, 17, 12, 4, 0, ROPE }, "rope" },
@@ -37,6 +38,8 @@ static const ts_case some[] = {
     { CHECK, TS_F32, { 24, 97, 3, 1, 4, 0, HASH }, "chain" },
     { CHECK, TS_F32, { 24, 97, 3, 2, 4, 0, HASH }, "chain" },
     { CHECK, TS_F32, { 24, 31, 3, 7, 4, 50, HASH }, "chain" },
+    { CHECK, TS_F32, { 45, 33, 3, 46, 1, 0, HASH }, "chain" }, /* right down to the 40th */
+    { CHECK, TS_F32, { 45, 97, 3, 46, 1, 100, HASH }, "chain" },
     { CHECK, TS_F32, { 9, 97, 3, 4, 6, 0, HASH }, "star" },
     { CHECK, TS_F32, { 200, 97, 3, 4, 2, 0, HASH }, "star" },
     { CHECK, TS_F32, { 70, 97, 3, 4, 2, 0, HASH }, "late" },
@@ -85,6 +88,24 @@ static const ts_case some[] = {
     /* a draw of nothing, and tokens before the first that can be */
     { CHECK, TS_F32, { 9, 12, 2, 4, 2, 100, TABLE }, "zero_u" },
     { CHECK, TS_F32, { 5, 97, 3, 3, 1, 30, TABLE }, "zero_u" },
+    { CHECK, TS_F32, { 9, 12, 2, 4, 2, 100, TABLE }, "one_u" },
+    { CHECK, TS_F32, { 5, 97, 3, 3, 1, 30, TABLE }, "one_u" },
+    /* only differences of logits count */
+    { CHECK, TS_F32, { 5, 5, 2, 3, 1, 0, TABLE }, "offset" },
+    { CHECK, TS_F32, { 5, 5, 2, 3, 1, 100, TABLE }, "offset" },
+    { CHECK, TS_F32, { 5, 5, 2, 3, 1, 0, TABLE }, "floor" },
+    { CHECK, TS_F32, { 5, 5, 1, 3, 2, 0, TABLE }, "floor" },
+    /* the other functions: nodes are those of a tree, or children */
+    { CHECK, TS_F32, { 7, 97, 5, 8, 1, 0, HASH }, "mask" },
+    { CHECK, TS_F32, { 100, 11, 3, 4, 2, 100, HASH }, "mask" },
+    { CHECK, TS_F32, { 9, 11, 4, 4, 1, 0, HASH }, "mask_refused" },
+    { CHECK, TS_F32, { 7, 97, 5, 8, 1, 0, HASH }, "bias" },
+    { CHECK, TS_F32, { 100, 11, 3, 4, 2, 100, HASH }, "bias" },
+    { CHECK, TS_F32, { 9, 11, 4, 4, 1, 0, HASH }, "bias_refused" },
+    { CHECK, TS_F32, { 3, 97, 1, 1, 4, 0, HASH }, "residual" },
+    { CHECK, TS_F32, { 12, 17, 1, 1, 32, 0, HASH }, "residual" },
+    { CHECK, TS_F32, { 5, 9, 1, 1, 64, 0, HASH }, "residual" },
+    { CHECK, TS_F32, { 3, 33, 1, 1, 1, 0, HASH }, "residual_refused" },
     { JUDGE, TS_F32, { 16, 32000, 128, 8, 1, 0, ROWS }, "normal" },
     { JUDGE, TS_F32, { 32, 32000, 512, 8, 1, 0, ROWS }, "normal" },
     { JUDGE, TS_F32, { 4, 32000, 64, 8, 1, 0, ROWS }, "normal" },
@@ -120,18 +141,47 @@ const ts_cover ts_tree_verify_cover = {
                 { "fails", F32 } },
     .empties = 1u << 3 /* max_new */,
     .dim = { TS_RANGE(2, 300, 0, 1, 2, 9, 33, 65, 129, 257),
+             TS_RANGE(3, 2000, 1, 2, 3, 9, 33, 129, 257, 1025),
+             TS_RANGE(1, 200, 1, 2, 9, 33, 65, 129), TS_RANGE(2, 60, 0, 1, 2, 3, 9, 33),
+             TS_RANGE(0, 4, 1, 2, 3), TS_RANGE(0, 100000, 0, 1, 5, 50, 101, 301),
+             TS_NUMBERS(0, HASH, ROPE) },
+    .allows = affordable,
+};
+
+/* Refused are a parent or a child that is none, so there must be two. */
+static bool is_call(const ts_case *c)
+{
+    bool          refused;
+    const int64_t f = ts_tree_function(c, &refused), n = c->dim[CYCLES];
+    if (refused && c->dim[NODES] < 2) return false;
+    if (f == TS_TREE_RESIDUAL) return n * c->dim[VOCAB] * (c->dim[NODES] + 1) <= 100000;
+    const int64_t R = c->dim[PROMPT] + c->dim[NODES];
+    return n * R * R <= 300000;
+}
+
+const ts_cover ts_tree_more_cover = {
+    .use = CHECK,
+    .dtypes = F32,
+    .family = { { "mask", F32 },
+                { "bias", F32 },
+                { "residual", F32 },
+                { "mask_refused", F32 },
+                { "bias_refused", F32 },
+                { "residual_refused", F32 } },
+    .dim = { TS_RANGE(2, 300, 0, 1, 2, 9, 33, 65, 129, 257),
              TS_RANGE(3, 2000, 1, 2, 3, 9, 33, 129, 257, 1025), TS_RANGE(1, 70, 1, 2, 9, 33, 65),
              TS_RANGE(2, 60, 0, 1, 2, 3, 9, 33), TS_RANGE(0, 4, 1, 2, 3),
-             TS_RANGE(0, 100000, 0, 1, 5, 50, 101, 301), TS_NUMBERS(0, HASH, ROPE) },
-    .allows = affordable,
+             TS_RANGE(0, 100000, 0, 1, 5, 50, 101, 301), TS_NUMBERS(0, HASH) },
+    .allows = is_call,
 };
 
 const ts_case *ts_tree_verify_cases(void)
 {
-    enum { N = sizeof some / sizeof *some - 1, MOST = 256 };
+    enum { N = sizeof some / sizeof *some - 1, MOST = 320 };
     static ts_case all[N + MOST + 1];
     if (all[0].use) return all;
     memcpy(all, some, N * sizeof *some);
-    ts_cover_cases(&ts_tree_verify_cover, all + N, MOST);
+    const int n = ts_cover_cases(&ts_tree_verify_cover, all + N, MOST);
+    ts_cover_cases(&ts_tree_more_cover, all + N + n, MOST - n);
     return all;
 }

@@ -9,6 +9,7 @@
 #include "tree_verify_inside.h"
 
 enum { DEEPEST = 48 }; /* tokens of the right continuation that are known */
+enum { LONG = 40 };    /* a chain that is right so far */
 enum { LATE = 4 };     /* nodes at the end which are right, behind many that are wrong */
 
 typedef struct grower {
@@ -46,9 +47,10 @@ static uint64_t draw(grower *g, uint64_t n)
     return ts_bits(g->seed, g->at++) % n;
 }
 
-static double temperature_of(const ts_case *c)
+/* In hundredths; of a case that is cold, in hundred-thousandths. */
+double ts_tree_temperature(const ts_case *c)
 {
-    return (double)c->dim[TEMPERATURE] / 100;
+    return (double)c->dim[TEMPERATURE] / (is(c, "cold") ? 1e5 : 100);
 }
 
 /* ---- sizes ---- */
@@ -76,13 +78,13 @@ int64_t ts_tree_script_words(const ts_case *c)
 int64_t ts_tree_model_states(const ts_case *c)
 {
     if (c->dim[MODEL] == TS_TOY_ROWS) return 8;
-    if (is(c, "ties") || is(c, "zero_u") || is(c, "cold")) return 1;
+    if (is(c, "ties") || is(c, "zero_u") || is(c, "one_u") || is(c, "cold")) return 1;
     return c->dim[MODEL] == TS_TOY_TABLE ? ts_tree_states(c->dim[VOCAB], ts_tree_most_rows(c)) : 0;
 }
 
 bool ts_tree_means_ties(const ts_case *c)
 {
-    return is(c, "ties") || is(c, "zero_u"); /* of that a sum is u, on purpose */
+    return is(c, "ties") || is(c, "zero_u") || is(c, "one_u"); /* of that a sum is u, or nearly */
 }
 
 /* ---- a tree ---- */
@@ -155,6 +157,7 @@ static bool goes_right(grower *g, int64_t parent)
     if (good_of(g, parent) < 0 || good_of(g, parent) >= DEEPEST) return false;
     if (is(g->c, "late")) return i >= n - LATE;
     if (has_right_child(g, parent)) return is(g->c, "twins") && draw(g, 2);
+    if (is(g->c, "chain") && n > LONG) return i < LONG;
     if (is(g->c, "chain") || is(g->c, "depth")) return i == 0 || draw(g, 8) > 0;
     if (is(g->c, "breadth")) return i % 2;
     if (is(g->c, "star")) return i == n / 2;
@@ -187,11 +190,12 @@ static void look_ahead(grower *g, double *u)
         double  draw_u = i < most ? u[i] : 0.5 + 0.5 * ts_uniform(g->seed + 1, i);
         double  margin = INFINITY;
         int32_t t = -1;
-        if (i <= g->c->dim[NODES] && i <= 24) {
+        if (i <= g->c->dim[NODES]) {
             if (ts_toy_next(&g->m, g->n_prompt + i, g->text, g->logits)) g->logits[0] = NAN;
             if (is(g->c, "beside") && i < most)
-                draw_u = u[i] = ts_tree_beside(g->logits, V, temperature_of(g->c), u[i], i % 2);
-            t = ts_tree_pick(g->logits, V, temperature_of(g->c), draw_u, &margin);
+                draw_u = u[i] =
+                    ts_tree_beside(g->logits, V, ts_tree_temperature(g->c), u[i], i % 2);
+            t = ts_tree_pick(g->logits, V, ts_tree_temperature(g->c), draw_u, &margin);
             if (i < most && t >= 0) g->margin = fmin(g->margin, margin);
         }
         if (t < 0) t = (int32_t)draw(g, (uint64_t)V); /* nobody will get that far */
@@ -201,17 +205,27 @@ static void look_ahead(grower *g, double *u)
     }
 }
 
+/* Far from 0 on either side. */
+static float far_away(int64_t state, double z)
+{
+    return (float)((state % 2 ? 2000 : -20000) + 2 * z);
+}
+
 static void draw_model(const ts_case *c, uint64_t seed, ts_drawn *m)
 {
-    const int64_t n = ts_tree_model_states(c);
+    static const float tied[] = { -1, -0.0F, 0 };
+    const int64_t      n = ts_tree_model_states(c);
     ts_model_draw(m, (int)c->dim[MODEL], seed, c->dim[VOCAB], n);
     for (int64_t i = 0; c->dim[MODEL] == TS_TOY_TABLE && i < n * c->dim[VOCAB]; i++)
-        ts_model_row(m, 0)[i] = is(c, "ties")   ? (float)(i % 3)
-                                : is(c, "cold") ? (float)(0.02 * ts_normal(seed, i))
-                                                : (float)(2 * ts_normal(seed, i));
+        ts_model_row(m, 0)[i] = is(c, "ties")     ? tied[i % 3]
+                                : is(c, "cold")   ? (float)(2e-5 * ts_normal(seed, i))
+                                : is(c, "floor")  ? (float)(-2e9 + 4096 * ts_normal(seed, i))
+                                : is(c, "offset") ? far_away(i / c->dim[VOCAB], ts_normal(seed, i))
+                                                  : (float)(2 * ts_normal(seed, i));
     if (is(c, "masked")) m->word[TS_TOY_OPEN] = 200;
-    for (int64_t i = 0; is(c, "zero_u") && i < n * c->dim[VOCAB]; i++)
-        if (i % c->dim[VOCAB] < c->dim[VOCAB] / 2) ts_model_row(m, 0)[i] = -INFINITY;
+    for (int64_t i = 0; (is(c, "zero_u") || is(c, "one_u")) && i < n * c->dim[VOCAB]; i++)
+        if ((i % c->dim[VOCAB] < c->dim[VOCAB] / 2) == is(c, "zero_u"))
+            ts_model_row(m, 0)[i] = -INFINITY;
     if (sick_how(c) < 0) return;
     /* Where few tokens are asked for, in rows of the tree that no walk comes to. One that fails
      * does so for all of the pass. */
@@ -245,7 +259,9 @@ double ts_tree_draw(const ts_case *c, uint64_t seed, ts_tree_quiz *q)
     if (!g || !q->script || !q->u || !text || !logits) abort();
     draw_model(c, ts_mix(seed), &q->model);
     for (int64_t i = 0; i < n * most; i++)
-        q->u[i] = is(c, "zero_u") ? 0 : 0.5 + 0.5 * ts_uniform(seed + 7, i);
+        q->u[i] = is(c, "zero_u")  ? 0
+                  : is(c, "one_u") ? 1 - 0x1p-30
+                                   : 0.5 + 0.5 * ts_uniform(seed + 7, i);
     *g = (grower) { .c = c, .m = ts_model_toy(&q->model), .seed = ts_mix(seed + 3) };
     g->margin = INFINITY;
     g->text = text, g->logits = logits;
@@ -255,8 +271,8 @@ double ts_tree_draw(const ts_case *c, uint64_t seed, ts_tree_quiz *q)
     for (int64_t i = 0; i < n; i++) {
         ts_tree_walk w;
         draw_cycle(g, cycle, q->u + i * most);
-        ts_tree_decode(&g->m, cycle, c->dim[NODES], most, temperature_of(c), q->u + i * most, NULL,
-                       &w);
+        ts_tree_decode(&g->m, cycle, c->dim[NODES], most, ts_tree_temperature(c), q->u + i * most,
+                       NULL, &w);
         int32_t *const next = cycle + 1 + g->n_prompt + 2 * c->dim[NODES];
         if (i + 1 < n) {
             memcpy(next + 1, cycle + 1, (size_t)g->n_prompt * sizeof *next);

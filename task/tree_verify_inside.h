@@ -12,9 +12,10 @@
 enum { NODES, VOCAB, PROMPT, MAX_NEW, CYCLES, TEMPERATURE, MODEL };
 
 const ts_case        *ts_tree_verify_cases(void);
-extern const ts_cover ts_tree_verify_cover;
+extern const ts_cover ts_tree_verify_cover, ts_tree_more_cover;
 
 /* The most rows of any pass, and the words that a script may take. */
+double  ts_tree_temperature(const ts_case *c);
 int64_t ts_tree_most_rows(const ts_case *c);
 int64_t ts_tree_script_words(const ts_case *c);
 int64_t ts_tree_model_states(const ts_case *c);
@@ -54,5 +55,15 @@ typedef struct ts_tree_walk {
 void ts_tree_decode(const ts_toy *m, const int32_t *cycle, int64_t n_node, int64_t max_new,
                     double temperature, const double *u, const int32_t *told, ts_tree_walk *w);
 void ts_tree_walk_free(ts_tree_walk *w);
+
+/* tree_more.c: the function that a case is about, TS_TREE_VERIFY or another, and whether its calls
+ * must be refused (may be NULL); and the parts of the task for the others. */
+int64_t ts_tree_function(const ts_case *c, bool *refused);
+void    ts_tree_more_setup(const ts_case *c, uint64_t seed, ts_arena *m, ts_tree_play_args *a);
+size_t  ts_tree_more_n_want(const ts_case *c);
+void    ts_tree_more_oracle(const ts_case *c, const ts_tree_play_args *a, ts_want *want);
+bool    ts_tree_more_check(const ts_case *c, const ts_tree_play_args *a, const ts_want *want,
+                           ts_flaw *f, ts_errors *e);
+double  ts_tree_more_bytes(const ts_case *c);
 
 #endif

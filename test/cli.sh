@@ -47,6 +47,8 @@ run 2 plan --model llama-3-8b --gpu a100; refused; said 'expected one of the mat
 args='list cases >/dev/full'
 "$build/touchstone" list cases >/dev/full 2>"$tmp/err" && complain 'lost its output, yet exits 0'
 run 2 check --device no-such-device; refused
+run 2 check --mutants 1/0; refused
+run 2 check --mutants 2/3; refused
 
 model=test/checkpoint/qwen3
 export TOUCHSTONE_MODEL=no-such-folder # instead of the one that comes with it

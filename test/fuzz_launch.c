@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz_launch.c - libFuzzer on launch plans. An odd first byte: the plan's text; an even one: JSON.
- * What is read is evaluated, and what comes out keeps to the limits.
- *
- *     build/test/fuzz_launch -max_len=8192 -max_total_time=300 CORPUS */
-#include <stdlib.h>
-#include <string.h>
-
+/* fuzz_launch.c - fuzzes launch plans and scopes. The first byte picks a reader: JSON, the
+ * plan's text, or the scope of an entrant. What is read is evaluated, and what comes out keeps to
+ * the limits. */
 #include "entry.h"
+#include "fuzz.h"
 #include "json.h"
 #include "launch.h"
+#include "scope.h"
 
 static const ts_launch_env env = {
     .n = 9,
@@ -23,17 +21,6 @@ static const ts_launch_env env = {
            { .name = "workspace", .kind = TS_ENV_POINTER, .p = 0 } },
     .dtype = "bf16",
 };
-
-static void must(bool ok)
-{
-    if (!ok) abort();
-}
-
-static void must_be_said(const char *why)
-{
-    must(why[0] != 0);
-    for (; *why; why++) must(*why >= 0x20 && *why <= 0x7e);
-}
 
 static void must_fit(const ts_step *s)
 {
@@ -54,17 +41,17 @@ static bool evaluate(const char *text, size_t n)
     ts_step    s;
     int64_t    bytes;
     ts_launch *l = ts_launch_read(text, n, why, sizeof why);
-    if (!l) return must_be_said(why), false;
+    if (!l) return must_be_ascii(why), false;
     const bool known = ts_launch_knows(l, &env, why, sizeof why);
-    if (!known) must_be_said(why);
+    if (!known) must_be_ascii(why);
     if (ts_launch_workspace(l, &env, &bytes, why, sizeof why))
         must(bytes >= 0 && bytes <= TS_LAUNCH_WORKSPACE);
-    else must_be_said(why);
+    else must_be_ascii(why);
     must(ts_launch_steps(l) >= 1 && ts_launch_steps(l) <= TS_LAUNCH_STEPS);
     for (int i = 0; i < ts_launch_steps(l); i++)
         if (ts_launch_step(l, i, &env, &s, why, sizeof why)) must_fit(&s);
         else {
-            must_be_said(why);
+            must_be_ascii(why);
             must(!known || (!strstr(why, "unknown name") && !strstr(why, "' is a")));
         }
     ts_launch_free(l);
@@ -79,19 +66,32 @@ static void from_json(const char *json, size_t n)
     if (!doc) return;
     if (ts_launch_from_json(ts_jr_root(doc), text, sizeof text, &why))
         must(evaluate(text, strlen(text)));
-    else must(why.text[0] && !strcmp(why.reason, "launch"));
+    else {
+        must_be_plain(why.text);
+        must(!strcmp(why.reason, "launch"));
+    }
     ts_jr_free(doc);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
+static void scope(const char *text, size_t n)
+{
+    char       copy[TS_ENTRY_OFFERS + 1] = { 0 };
+    ts_refusal why = { 0 };
+    ts_scope   s;
+    memcpy(copy, text, n < TS_ENTRY_OFFERS ? n : TS_ENTRY_OFFERS);
+    for (const char *p = copy; *p; p++)
+        if (*p < ' ' || *p > '~') return; /* entry.c lets nothing else through */
+    if (ts_scope_read(copy, ts_tasks[n % 2], TS_CPU, &s, &why)) must(s.share > 0 && s.share <= 1);
+    else must_be_plain(why.text);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
     if (n == 0) return 0;
-    char *copy = malloc(n > 1 ? n - 1 : 1); /* at its true size, so that one byte too far is seen */
-    if (!copy) return 0;
-    memcpy(copy, data + 1, n - 1);
-    if (data[0] % 2) evaluate(copy, n - 1);
-    else from_json(copy, n - 1);
+    char *copy = exact(data + 1, n - 1);
+    if (data[0] % 3 == 0) from_json(copy, n - 1);
+    else if (data[0] % 3 == 1) evaluate(copy, n - 1);
+    else scope(copy, n - 1);
     free(copy);
     return 0;
 }

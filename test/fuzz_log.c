@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz_log.c - libFuzzer over whatever reads a log: the bytes as they are, and the same bytes as
- * the bodies of records in a sound chain, which is how far somebody gets who can hash. What is read
- * is drawn, and a line that was read is written and read again. Built by test/fuzz.sh. */
-#include <stdlib.h>
-#include <string.h>
-
+/* fuzz_log.c - fuzzes the readers of a log: the bytes as they are, and the same bytes as the
+ * bodies of records in a valid chain, as an attacker who can hash would write them. What is read
+ * is drawn. */
+#include "fuzz.h"
 #include "page.h"
 #include "sha256.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
 static FILE *nowhere;
 

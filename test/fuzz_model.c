@@ -1,35 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz_model.c - libFuzzer over everything that model/ reads. The first byte picks the reader: a
+/* fuzz_model.c - fuzzes all that model/ reads. The first byte picks the reader: a
  * llama2.c checkpoint, config.json with a safetensors header, or a tokenizer. What is refused must
- * leave one plain line; what is read is run. Built by test/fuzz_model.sh. */
-#include <stdlib.h>
-#include <string.h>
-
+ * leave one plain line; what is read is run. */
+#include "fuzz.h"
 #include "model.h"
 
 enum { N_DATA = 80000, CONTEXT = 8 };
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
-
-static void must(bool ok)
-{
-    if (!ok) abort();
-}
-
-/* In a block of exactly this size, so that a byte too far is seen. */
-static void *exact(const void *p, size_t n)
-{
-    void *copy = malloc(n ? n : 1);
-    must(copy);
-    memcpy(copy, p, n);
-    return copy;
-}
-
-static void must_be_plain(const char *why)
-{
-    must(*why);
-    for (; *why; why++) must(*why >= ' ' && *why <= '~');
-}
 
 static void ignore(void *user, const ts_event *e)
 {
@@ -56,7 +32,7 @@ static void generate(const ts_decoder *m)
     ts_engine *e;
     int        n_ended = 0, n_step = 0;
     if (!ts_engine_create(m, &o, &e, why)) {
-        must_be_plain(why);
+        must_be_ascii(why);
         return;
     }
     for (int i = 0; i < 3; i++) must(ts_engine_add(e, &r, why));
@@ -68,7 +44,7 @@ static void generate(const ts_decoder *m)
 static void decoder(bool ok, ts_decoder *m, const char *why)
 {
     must(ok == (m != NULL));
-    if (!ok) must_be_plain(why);
+    if (!ok) must_be_ascii(why);
     else generate(m);
     ts_decoder_free(&m);
 }
@@ -108,7 +84,7 @@ static void encode(const ts_tokenizer *t, const char *text)
     int64_t  n_token;
     size_t   n_bytes;
     if (!ts_tokenizer_encode(t, text, strlen(text), &token, &n_token, why)) {
-        must_be_plain(why);
+        must_be_ascii(why);
         return;
     }
     for (int64_t i = 0; i < n_token; i++) {
@@ -127,7 +103,7 @@ static void tokenizer(const uint8_t *p, size_t n)
     const bool    ok = ts_tokenizer_parse(copy, n, &t, why);
     free(copy);
     must(ok == (t != NULL));
-    if (!ok) must_be_plain(why);
+    if (!ok) must_be_ascii(why);
     else {
         encode(t, "The\nThe");
         encode(t, "The 2 d\xc3\xb6gs, they'll  run\n\n <|end|> \xf0\x9f\x98\x80!");

@@ -47,19 +47,19 @@ verdict 2 '"PASS".*"threads":\[8,8\],"sanitizer":\[0,8\]},"robustness_text":"san
 verdict 3 '"PASS".*"threads":\[[0-7],8\],"sanitizer":\[8,8\]'
 saw 'overflow: sanitizer: softmax_topk/' 'the sanitizer lane'
 
-judge --seed 8 "$tmp/empty" # a seed that draws rows=0 in another dtype than f32
+judge --gate --seed 8 "$tmp/empty" # a seed that draws rows=0 in another dtype than f32
 saw 'empty-first *sealed *PASS' 'a kernel that looks at sizes before dtypes'
 
 # what only the whole court can see, and a lie about the judge
 "$here/../exploit/lay.sh" "$tmp/exploit"
-judge --seed 7 "$tmp/exploit/ftz" "$tmp/exploit/selective_dtype" "$tmp/exploit/forge_error"
+judge --gate --seed 7 "$tmp/exploit/ftz" "$tmp/exploit/selective_dtype" "$tmp/exploit/forge_error"
 [ $? = 1 ] || complain "tricks: status $?"
 saw 'ftz .*FAIL fp' 'another floating-point environment'
 saw 'selective_dtype .*FAIL status' 'a dtype for some cases only'
 saw 'forge_error .*FAIL protocol' 'a forged error of the judge'
 
 for class in sealed host; do
-    judge "$tmp/$class-wrong"
+    judge --gate "$tmp/$class-wrong"
     [ $? = 1 ] || complain "a wrong $class kernel: status $?"
     saw "wrong-$class *$class *FAIL value" "a wrong $class kernel"
 done
@@ -101,12 +101,12 @@ wait $! 2>/dev/null
 [ "$(grep -c '"type":"verdict"' "$tmp/log")" = 1 ] || complain 'killed: not one verdict in the log'
 "$build/touchstone" report "$tmp/log" >"$tmp/out" 2>&1 || complain "killed: no board: $(cat "$tmp/out")"
 saw 'wrong-host *host *FAIL value' 'the board of a killed run'
-judge --resume "$tmp/host-wrong" "$tmp/host"
+judge --gate --resume "$tmp/host-wrong" "$tmp/host"
 [ "$(grep -c '"type":"verdict"' "$tmp/log")" = 2 ] || complain 'killed: resume lost or repeated a verdict'
-judge "$tmp/host-wrong"
+judge --gate "$tmp/host-wrong"
 
 # what is in the log is not judged again; what is not, is
-judge --resume "$tmp/host-wrong" "$tmp/sealed-wrong"
+judge --gate --resume "$tmp/host-wrong" "$tmp/sealed-wrong"
 [ "$(grep -c '"type":"verdict"' "$tmp/log")" = 2 ] || complain 'resume lost or repeated a verdict'
 [ "$(grep -c '"type":"run"' "$tmp/log")" = 2 ] || complain 'resume did not go on with the log'
 sed -i '2s/author/buthor/' "$tmp/log"
@@ -136,7 +136,7 @@ if "$here/python.sh" >/dev/null; then
     cp -r "$tmp/python" "$tmp/python-wrong"
     sed -i 's/np\.exp(/1.0002 * np.exp(/' "$tmp/python-wrong/softmax_topk.py"
     judge "$tmp/python" || complain "a right Python kernel: $(cat "$tmp/out" "$tmp/err")"
-    judge "$tmp/python-wrong"
+    judge --gate "$tmp/python-wrong"
     saw 'FAIL value' 'a wrong Python kernel'
 else
     echo 'skipped: Python entrants: no NumPy'

@@ -21,7 +21,8 @@ lay() { # TASK NAME
     entry=test/mutant_entry.c
     case $1 in
     kv_cache) entry=test/mutant_entry_kv.c ;;
-    beam_search | tree_verify) entry=test/mutant_entry_model.c ;;
+    beam_search) entry=test/mutant_entry_beam.c ;;
+    tree_verify) entry=test/mutant_entry_tree.c ;;
     ternary_*) entry=test/mutant_entry_ternary.c ;;
     esac
     cc -std=c11 -Wall -Wextra -Werror -O2 -s -shared -fPIC -fvisibility=hidden -Wl,--no-undefined \

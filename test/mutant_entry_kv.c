@@ -74,3 +74,10 @@ ts_status ts_kv_status(const ts_kv *c, int64_t layer, int32_t seq, int64_t *len,
 {
     return cache()->status(c, layer, seq, len, u);
 }
+
+ts_status ts_kv_attend_tree(ts_kv *c, const ts_exec *x, int64_t layer, int64_t n_seq,
+                            const int32_t *seq, const int64_t *n_row, const ts_kv_tree *tree,
+                            const void *q, void *out, float *lse)
+{
+    return cache()->attend_tree(c, x, layer, n_seq, seq, n_row, tree, q, out, lse);
+}

@@ -197,7 +197,7 @@ if os.path.exists(header):
     with open(header) as file:
         asserted = dict(re.findall(r"offsetof\(ts_\w+, ([\w.]+)\) == (\d+)", file.read()))
     for name, got in (("answer", Cage.ANSWER), ("error", Cage.ERROR), ("call", Cage.CALL),
-                      ("plan", Cage.PLAN), ("call.n", Cage.CALL + 48),
+                      ("plan", Cage.PLAN),
                       ("task", Cage.TASK - Cage.PLAN),
                       ("symbol", Cage.FILE - Cage.PLAN), ("folder", Cage.FOLDER - Cage.PLAN), ("slot", Cage.SLOTS - Cage.PLAN)):
         expect("call.h: " + name, got, int(asserted.get(name, -1)))

@@ -17,22 +17,27 @@ static const char *axis_name(const ts_task *t, int axis)
     return i < TS_MAX_DIMS ? t->dim_name[i] : t->more_name[i - TS_MAX_DIMS];
 }
 
+static void has_classes(const ts_task *t, const ts_cover *v)
+{
+    assert_true(ts_cover_classes(v, TS_COVER_DTYPE) && ts_cover_classes(v, TS_COVER_FAMILY));
+    for (int a = TS_COVER_DIMS; a < TS_MAX_AXES; a++) {
+        const ts_axis *x = &v->dim[a - TS_COVER_DIMS];
+        if (!axis_name(t, a) != !x->n) fail_msg("%s: parameter %d", t->name, a);
+        for (int i = 0; i + 1 < x->n; i++) assert_true(x->from[i] < x->from[i + 1]);
+        if (x->n)
+            assert_true(x->usual < x->n && x->n <= TS_MAX_CLASSES && x->most >= x->from[x->n - 1]);
+    }
+}
+
 /* No parameter without a range, and no range without a parameter. */
 static void every_parameter_has_classes(void **state)
 {
     (void)state;
     for (const ts_task *const *t = ts_tasks; *t; t++) {
-        const ts_cover *v = (*t)->cover;
-        if (!v) fail_msg("%s declares no ranges", (*t)->name);
-        assert_true(ts_cover_classes(v, TS_COVER_DTYPE) && ts_cover_classes(v, TS_COVER_FAMILY));
-        for (int a = TS_COVER_DIMS; a < TS_MAX_AXES; a++) {
-            const ts_axis *x = &v->dim[a - TS_COVER_DIMS];
-            if (!axis_name(*t, a) != !x->n) fail_msg("%s: parameter %d", (*t)->name, a);
-            for (int i = 0; i + 1 < x->n; i++) assert_true(x->from[i] < x->from[i + 1]);
-            if (x->n)
-                assert_true(x->usual < x->n && x->n <= TS_MAX_CLASSES &&
-                            x->most >= x->from[x->n - 1]);
-        }
+        if (!(*t)->cover) fail_msg("%s declares no ranges", (*t)->name);
+        has_classes(*t, (*t)->cover);
+        assert_true(!(*t)->optional == !(*t)->further);
+        if ((*t)->further) has_classes(*t, (*t)->further);
     }
 }
 
@@ -53,7 +58,8 @@ static void meet(const ts_cover *v, const ts_case *c, met *m)
     }
 }
 
-static const met *draw_all(const ts_task *t, ts_depth depth, ts_class cls, int key)
+static const met *draw_all(const ts_task *t, const ts_cover *v, ts_depth depth, ts_class cls,
+                           int key)
 {
     static met     m;
     static int     number[TS_MOST_CASES];
@@ -62,16 +68,16 @@ static const met *draw_all(const ts_task *t, ts_depth depth, ts_class cls, int k
     memset(&m, 0, sizeof m);
     for (int i = 0; i < n; i++) {
         const ts_case *one = &t->cases()[number[i]];
-        if (one->use & TS_USE_COVER) meet(t->cover, one, &m);
+        if (one->use & TS_USE_COVER && ts_cover_class(v, one, TS_COVER_FAMILY) >= 0)
+            meet(v, one, &m);
     }
     return &m;
 }
 
 /* At quick, and in Python: each class of each parameter, in every dtype in which it can be. */
-static void asks_every_class(const ts_task *t, ts_class cls, int key)
+static void asks_every_class(const ts_task *t, const ts_cover *v, ts_class cls, int key)
 {
-    const ts_cover *v = t->cover;
-    const met      *m = draw_all(t, TS_QUICK, cls, key);
+    const met *m = draw_all(t, v, TS_QUICK, cls, key);
     for (int a = TS_COVER_FAMILY; a < TS_MAX_AXES; a++)
         for (int i = 0; i < ts_cover_classes(v, a); i++)
             for (int k = 0; k < ts_cover_classes(v, TS_COVER_DTYPE); k++) {
@@ -84,10 +90,9 @@ static void asks_every_class(const ts_task *t, ts_class cls, int key)
 }
 
 /* At normal: every two classes of two parameters that can meet. */
-static void asks_every_pair(const ts_task *t, int key, int *n_pairs)
+static void asks_every_pair(const ts_task *t, const ts_cover *v, int key, int *n_pairs)
 {
-    const ts_cover *v = t->cover;
-    const met      *m = draw_all(t, TS_NORMAL, TS_SEALED, key);
+    const met *m = draw_all(t, v, TS_NORMAL, TS_SEALED, key);
     for (int a = 0; a < TS_MAX_AXES; a++)
         for (int b = 0; b < a; b++)
             for (int i = 0; i < ts_cover_classes(v, a); i++)
@@ -106,10 +111,13 @@ static void asks_all(void **state)
     for (const ts_task *const *t = ts_tasks; *t; t++) {
         int n_pairs = 0, n_classes = 0, n_cases = 0;
         for (int k = 0; k < KEYS; k++) {
-            asks_every_class(*t, TS_SEALED, k);
-            asks_every_class(*t, TS_PYTHON, k);
+            asks_every_class(*t, (*t)->cover, TS_SEALED, k);
+            asks_every_class(*t, (*t)->cover, TS_PYTHON, k);
             n_pairs = 0;
-            asks_every_pair(*t, k, &n_pairs);
+            asks_every_pair(*t, (*t)->cover, k, &n_pairs);
+            if (!(*t)->further) continue;
+            asks_every_class(*t, (*t)->further, TS_SEALED, k);
+            asks_every_pair(*t, (*t)->further, k, &n_pairs);
         }
         for (int a = 0; a < TS_MAX_AXES; a++) n_classes += ts_cover_classes((*t)->cover, a);
         for (const ts_case *c = (*t)->cases(); c->use; c++) n_cases += !!(c->use & TS_USE_COVER);

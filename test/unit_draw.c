@@ -166,7 +166,7 @@ static void ahead_is_as_alone(void **state)
         for (const ts_case *c = (*t)->cases(); c->use; c++)
             if ((*t)->cost(c).bytes < 1e4 && !(c->use & TS_USE_COVER))
                 q[n] = (ts_question) { c, (uint64_t)n }, n++;
-        ts_ahead *a = ts_ahead_open(*t, q, n, 2);
+        ts_ahead *a = ts_ahead_open(*t, q, n);
         for (int i = 0; i < n; i++) same_as_alone(*t, ts_ahead_at(a, i), &m);
         ts_ahead_close(&a);
     }

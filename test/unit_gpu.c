@@ -52,34 +52,8 @@ static const char *judged(ts_cage *cage, const ts_task *t, int slot, const ts_ca
     return reason;
 }
 
-/* All slots between one go and done. */
-static const char *judged_together(ts_cage *cage, const ts_cage_plan *p, char *text)
-{
-    ts_call     r;
-    const char *reason = "";
-    for (int i = 0; i < p->n_slots; i++) ts_cage_fill(cage, i, 100 + (uint64_t)i);
-    if (!ts_cage_call_all(cage, &r) || r.status) {
-        snprintf(text, 256, "%.120s %.120s", r.text, r.stderr_tail);
-        return r.status ? "status" : ts_call_reason(&r);
-    }
-    for (int i = 0; i < p->n_slots && !*reason; i++) {
-        ts_flaw     f = { 0 };
-        ts_errors   errors = { 0 };
-        const void *args = ts_cage_args(cage, i);
-        ts_want    *want = calloc(p->task->n_want(p->slot[i]) + 1, sizeof *want);
-        p->task->oracle(p->slot[i], args, want);
-        if (!ts_arena_intact(ts_cage_arena(cage, i), &f) ||
-            !p->task->check(p->slot[i], args, want, &f, &errors))
-            reason = ts_fault_name(f.fault);
-        free(want);
-    }
-    return reason;
-}
-
-enum { ONE_BY_ONE, TOGETHER, IDLE };
-
 /* Runs an entrant on up to n of its task's small cases, of no fewer elements than `least`. */
-static const char *run(const char *path, int n, int least, int how, char *text)
+static const char *run(const char *path, int n, int least, bool idle, char *text)
 {
     ts_candidate e;
     ts_built     b = { .object = -1, .launch = -1 };
@@ -100,7 +74,7 @@ static const char *run(const char *path, int n, int least, int how, char *text)
                        .runner = b.launch < 0 ? NULL : launch,
                        .task = t,
                        .n_threads = 1,
-                       .idle = how == IDLE,
+                       .idle = idle,
                        .memory_bytes = (size_t)4 << 30,
                        .workspace_bytes = 1 << 20,
                        .limit_ms = 20000 };
@@ -114,9 +88,8 @@ static const char *run(const char *path, int n, int least, int how, char *text)
         snprintf(text, 256, "%s", said);
         reason = "start";
     }
-    for (int i = 0; cage && i < p.n_slots && !*reason && how == ONE_BY_ONE; i++)
+    for (int i = 0; cage && i < p.n_slots && !*reason; i++)
         reason = judged(cage, t, i, p.slot[i], text);
-    if (cage && how != ONE_BY_ONE) reason = judged_together(cage, &p, text);
     ts_cage_stop(&cage);
     ts_built_free(&b);
     ts_entry_free(&e);
@@ -130,7 +103,7 @@ static void a_textbook_is_right(void **state)
     for (int i = 0; i < 3; i++) {
         char path[512], text[256];
         snprintf(path, sizeof path, "%s/entrant/textbook/%s", TS_TEST_SOURCE, task[i]);
-        const char *reason = run(path, 12, 0, ONE_BY_ONE, text);
+        const char *reason = run(path, 12, 0, false, text);
         if (*reason) fail_msg("%s: %s: %s", task[i], reason, text);
     }
 }
@@ -157,7 +130,7 @@ static void wrong(const char *code, const char *expected)
     const char *from = TS_TEST_SOURCE "/entrant/textbook/layernorm_forward";
     sh("cp %s/* %s && sed -i '/y += blockIdx/a %s' %s/layernorm_forward.cu", from, folder, code,
        folder);
-    const char *reason = run(folder, 8, 0, ONE_BY_ONE, text);
+    const char *reason = run(folder, 8, 0, false, text);
     if (strcmp(reason, expected))
         fail_msg("%s: '%s' %s, expected %s", code, reason, text, expected);
 }
@@ -183,11 +156,9 @@ static void host_code_sees_what_it_must(void **state)
     sh("echo '{\"name\":\"a\",\"author\":\"b\",\"challenge\":\"layernorm_forward\",\"class\":"
        "\"host-gpu\",\"language\":\"binary\",\"sources\":[\"k.so\"]}' >%s/entry.json",
        folder);
-    for (int how = ONE_BY_ONE; how <= TOGETHER; how++) {
-        const char *reason = run(folder, 6, 2048, how, text);
-        if (*reason) fail_msg("%s: %s", reason, text);
-    }
-    assert_string_equal(run(folder, 6, 2048, IDLE, text), "unwritten");
+    const char *reason = run(folder, 6, 2048, false, text);
+    if (*reason) fail_msg("%s: %s", reason, text);
+    assert_string_equal(run(folder, 6, 2048, true, text), "unwritten");
 }
 
 /* How many ticks of CPU time the children of a process have had, and how many there are. */

@@ -207,6 +207,11 @@ static bool write_json(const ts_court *c, const char *path, ts_json *root)
             ts_json_text(o, "offers", e->scope.text);
             ts_json_number(o, "share", e->scope.share);
         }
+        for (int has = 1; has >= 0 && e->task && e->task->optional && *e->built.sha256; has--) {
+            char names[160];
+            ts_scope_optional(&e->scope, e->task, has, names, sizeof names);
+            ts_json_text(o, has ? "optional_examined" : "optional_not_exported", names);
+        }
         ts_json_number(o, "worst", e->worst);
     }
     return ts_json_close(path, root);

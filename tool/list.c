@@ -41,6 +41,24 @@ static void list_tasks(listing *l)
     }
 }
 
+/* A function that entrants must export, or may. */
+static void list_function(listing *l, const ts_task *t, const char *name, bool must)
+{
+    const char *const key[3] = { "task", "function", "use" };
+    row(l, key, t->name, name, must ? "required" : "optional");
+}
+
+static void list_functions(listing *l)
+{
+    for (const ts_task *const *t = ts_tasks; *t; t++) {
+        char name[64];
+        snprintf(name, sizeof name, "ts_%s", (*t)->name);
+        if (!(*t)->exports) list_function(l, *t, name, true);
+        for (const char *const *f = (*t)->exports; f && *f; f++) list_function(l, *t, *f, true);
+        for (const char *const *f = (*t)->optional; f && *f; f++) list_function(l, *t, *f, false);
+    }
+}
+
 static void list_cases(listing *l)
 {
     const char *const key[3] = { "use", "case", NULL };
@@ -129,9 +147,9 @@ static const struct {
     const char *kind;
     void (*list)(listing *l);
 } kinds[] = {
-    { "challenges", list_tasks }, { "tasks", list_tasks },     { "cases", list_cases },
-    { "impls", list_impls },      { "mutants", list_mutants }, { "devices", list_devices },
-    { "models", list_models },    { "gpus", list_gpus },
+    { "challenges", list_tasks },    { "tasks", list_tasks },   { "cases", list_cases },
+    { "functions", list_functions }, { "impls", list_impls },   { "mutants", list_mutants },
+    { "devices", list_devices },     { "models", list_models }, { "gpus", list_gpus },
 };
 
 int ts_tool_list(int argc, char **argv)
@@ -146,8 +164,8 @@ int ts_tool_list(int argc, char **argv)
     ts_json *root;
     int      status;
     if (!ts_options(argc, argv,
-                    "list challenges|cases|impls|mutants|devices|models|gpus [OPTION...]", options,
-                    &kind, &status))
+                    "list challenges|functions|cases|impls|mutants|devices|models|gpus [OPTION...]",
+                    options, &kind, &status))
         return status;
     if (seed && !ts_parse_u64("--seed", seed, &l.seed)) return TS_EXIT_USAGE;
     for (size_t i = 0; kind && i < sizeof kinds / sizeof *kinds; i++) {
@@ -159,8 +177,8 @@ int ts_tool_list(int argc, char **argv)
         return ts_json_close(json, root) ? TS_EXIT_PASSED : TS_EXIT_BROKEN;
     }
     fprintf(stderr,
-            "touchstone list: got %s%s%s, expected challenges, cases, impls, mutants, devices, "
-            "models or gpus\n",
+            "touchstone list: got %s%s%s, expected challenges, functions, cases, impls, mutants, "
+            "devices, models or gpus\n",
             kind ? "'" : "", kind ? kind : "nothing", kind ? "'" : "");
     return TS_EXIT_USAGE;
 }

@@ -21,7 +21,8 @@ static const struct {
     { "train", ts_tool_train, "train a transformer on a text, in float or ternary" },
     { "plan", ts_tool_plan, "compute a model's memory, largest context and speed limit on a GPU" },
     { "report", ts_tool_report, "print the tables of a recorded run and write its page" },
-    { "list", ts_tool_list, "list challenges, cases, impls, mutants, devices, models or gpus" },
+    { "list", ts_tool_list,
+      "list challenges, functions, cases, impls, mutants, devices, models or gpus" },
 };
 
 static void help(FILE *f)

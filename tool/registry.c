@@ -70,7 +70,7 @@ static ts_status softmax_topk_workspace(const void *a, const ts_exec *x, size_t 
 static const ts_kv_table kv_cache_doors = { ts_kv_bytes, ts_kv_create, ts_kv_destroy,
                                             ts_kv_open,  ts_kv_fork,   ts_kv_truncate,
                                             ts_kv_free,  ts_kv_append, ts_kv_attend,
-                                            ts_kv_read,  ts_kv_status };
+                                            ts_kv_read,  ts_kv_status, ts_kv_attend_tree };
 
 static ts_status kv_cache(const void *a, const ts_exec *x)
 {
@@ -118,14 +118,27 @@ static ts_status beam_search_workspace(const void *a, const ts_exec *x, size_t *
     return ts_beam_search_workspace(a, x, n);
 }
 
+static ts_status beam_search_archive(const void *a, const ts_exec *x)
+{
+    return ts_beam_search_archive(a, x);
+}
+
+static ts_status beam_search_archive_workspace(const void *a, const ts_exec *x, size_t *n)
+{
+    return ts_beam_search_archive_workspace(a, x, n);
+}
+
+static const ts_beam_table beam_doors = { beam_search, beam_search_archive, beam_search_workspace,
+                                          beam_search_archive_workspace };
+
 static ts_status play_beam(const void *a, const ts_exec *x)
 {
-    return a && x ? ts_beam_play(beam_search, a, x) : ts_beam_search(a, x);
+    return a && x ? ts_beam_play(&beam_doors, a, x) : ts_beam_search(a, x);
 }
 
 static ts_status play_beam_workspace(const void *a, const ts_exec *x, size_t *n)
 {
-    return a && x && n ? ts_beam_play_workspace(beam_search_workspace, a, x, n)
+    return a && x && n ? ts_beam_play_workspace(&beam_doors, a, x, n)
                        : ts_beam_search_workspace(NULL, x, n);
 }
 
@@ -139,14 +152,32 @@ static ts_status tree_verify_workspace(const void *a, const ts_exec *x, size_t *
     return ts_tree_verify_workspace(a, x, n);
 }
 
+static ts_status tree_mask(const void *a, const ts_exec *x)
+{
+    return ts_tree_mask(a, x);
+}
+
+static ts_status tree_bias(const void *a, const ts_exec *x)
+{
+    return ts_tree_bias(a, x);
+}
+
+static ts_status tree_residual(const void *a, const ts_exec *x)
+{
+    return ts_tree_residual(a, x);
+}
+
+static const ts_tree_table tree_doors = { tree_verify, tree_mask, tree_bias, tree_residual,
+                                          tree_verify_workspace };
+
 static ts_status play_tree(const void *a, const ts_exec *x)
 {
-    return a && x ? ts_tree_play(tree_verify, a, x) : ts_tree_verify(a, x);
+    return a && x ? ts_tree_play(&tree_doors, a, x) : ts_tree_verify(a, x);
 }
 
 static ts_status play_tree_workspace(const void *a, const ts_exec *x, size_t *n)
 {
-    return a && x && n ? ts_tree_play_workspace(tree_verify_workspace, a, x, n)
+    return a && x && n ? ts_tree_play_workspace(&tree_doors, a, x, n)
                        : ts_tree_verify_workspace(NULL, x, n);
 }
 

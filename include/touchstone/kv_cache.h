@@ -93,7 +93,7 @@ TS_API ts_status ts_kv_status(const ts_kv *c, int64_t layer, int32_t seq, int64_
  * position len + depth - 1 (rows with -1 have depth 1) it sees what a query there sees: tokens of
  * the sequence, its ancestors and itself, as though they had been appended in that order; but with
  * TS_KEY_CHANNEL keys of the tree are exact, as in an unfinished group. Nothing is stored: to keep
- * a path, append its k and v. No part of the challenge. */
+ * a path, append its k and v. An optional part of the challenge. */
 typedef struct ts_kv_tree {
     const int32_t *parent; /* [sum n_row], the host's */
     const void    *k, *v;  /* [sum n_row][n_kv_head][head_dim] */
