@@ -125,7 +125,7 @@ static int news(const ts_cover *v, const drawn *d, seen *of_dtype, bool mark)
     int n = 0;
     for (int a = 0; a < TS_MAX_AXES; a++) {
         const int cls = ts_cover_class(v, d->c, a);
-        if (cls < 0) continue;
+        if (cls < 0 || !ts_cover_shows(v, d->c, a, a)) continue;
         n += !of_dtype[d->c->dtype][a][cls];
         of_dtype[d->c->dtype][a][cls] |= mark;
     }

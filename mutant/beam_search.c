@@ -89,14 +89,16 @@ static ts_status check(const ts_beam_search_args *a)
     if (now != ANY_ALPHA && now != A_ANY_ALPHA && (!(d->alpha >= 0) || isinf(d->alpha)))
         return TS_E_ARG;
     if (d->n_items < 0 || d->beam_width < 1 || d->max_new_tokens < 0 || V < 1) return TS_E_SHAPE;
-    if (d->beam_width > INT32_MAX || d->n_items > INT32_MAX || d->max_new_tokens > INT32_MAX)
-        return TS_E_SHAPE;
+    const double all = (double)d->n_items * (double)d->beam_width;
+    if (V > INT32_MAX || d->beam_width > INT32_MAX || all * (double)V >= 0x1p53) return TS_E_SHAPE;
+    if (all * (double)d->max_new_tokens >= 0x1p53) return TS_E_SHAPE;
     if (now != ANY_EOS && now != A_ANY_EOS && (d->eos < -1 || d->eos >= V)) return TS_E_ARG;
     if (!d->n_items) return TS_OK;
     if (!a->prompts || !a->prompt_len || !a->n_found || !a->length || !a->logprob) return TS_E_ARG;
     if (!a->score || !a->finished || (d->max_new_tokens && !a->tokens)) return TS_E_ARG;
     for (int64_t i = 0; i < d->n_items && now != ANY_PROMPT; i++) {
         if (a->prompt_len[i] < 1) return TS_E_ARG;
+        if (a->prompt_len[i] > INT32_MAX) return TS_E_SHAPE;
         for (const int64_t end = at + a->prompt_len[i]; at < end; at++)
             if (a->prompts[at] < 0 || a->prompts[at] >= V) return TS_E_ARG;
     }

@@ -9,9 +9,21 @@ enum { TILE = 64 };
 
 /* ---- the contract: beginning and end ---- */
 
+/* Sizes in double: they do not wrap. */
+static bool can_be(const ts_kv_dims *d)
+{
+    const double tokens = (double)d->n_layer * (double)d->n_seq_max * (double)d->capacity;
+    const double head = (double)d->head_dim;
+    return d->n_seq_max <= INT32_MAX && d->page <= INT32_MAX && d->n_page <= INT32_MAX &&
+           tokens * (double)d->n_kv_head * head < 0x1p58 &&
+           (double)d->max_call_tokens * (double)d->n_q_head * head < 0x1p58;
+}
+
 static ts_status check_dims(const ts_kv_dims *d)
 {
     const bool any = now == ANY_HEADS;
+    if (!d || d->window < 0 || d->n_sink < 0) return TS_E_ARG;
+    if (d->max_call_tokens < 0) return TS_E_SHAPE;
     if (d->n_layer < 1 || d->n_seq_max < 1 || d->n_q_head < 1 || d->n_kv_head < 1)
         return TS_E_SHAPE;
     if (d->head_dim < 1 || d->capacity < 1 || (d->n_q_head % d->n_kv_head && !any))
@@ -19,6 +31,7 @@ static ts_status check_dims(const ts_kv_dims *d)
     if (d->page < 0 || (d->page && d->n_page < 1)) return TS_E_SHAPE;
     if (codes(d) && d->key_group < 1) return TS_E_SHAPE;
     if (by_channel(d) && d->page % d->key_group) return TS_E_SHAPE;
+    if (!can_be(d)) return TS_E_SHAPE;
     if (d->io_dtype != TS_F32 && d->io_dtype != TS_F64 && d->io_dtype != TS_F16 &&
         d->io_dtype != TS_BF16)
         return TS_E_DTYPE;
@@ -38,8 +51,7 @@ static size_t workspace_of(const ts_kv_dims *d)
 static ts_status kv_bytes(const ts_kv_dims *d, const ts_exec *x, size_t *state, size_t *workspace)
 {
     ts_kv           c;
-    const ts_status s = check_dims(d);
-    (void)x;
+    const ts_status s = x && state && workspace ? check_dims(d) : TS_E_ARG;
     if (s) return s;
     lay_out(d, NULL, &c);
     *state = c.bytes;
@@ -50,8 +62,7 @@ static ts_status kv_bytes(const ts_kv_dims *d, const ts_exec *x, size_t *state, 
 static ts_status kv_create(const ts_kv_dims *d, const ts_exec *x, void *memory, size_t n, ts_kv **c)
 {
     ts_kv           made;
-    const ts_status s = check_dims(d);
-    (void)x;
+    const ts_status s = x && memory && c ? check_dims(d) : TS_E_ARG;
     if (s) return s;
     lay_out(d, memory, &made);
     if (n < made.bytes && now != SMALL_MEMORY) return TS_E_WORKSPACE;
@@ -66,6 +77,7 @@ static ts_status kv_create(const ts_kv_dims *d, const ts_exec *x, void *memory, 
 
 static ts_status kv_destroy(ts_kv **c)
 {
+    if (!c) return TS_E_ARG;
     *c = NULL;
     return TS_OK;
 }
@@ -152,7 +164,7 @@ static void shrink(ts_kv *c, int32_t seq, int64_t layer, int64_t n)
 
 static ts_status kv_open(ts_kv *c, const ts_exec *x, int32_t *seq)
 {
-    (void)x;
+    if (!c || !x || !seq) return TS_E_ARG;
     for (int32_t i = 0; i < c->d.n_seq_max; i++)
         if (!c->open[i]) {
             c->open[ *seq = i] = 1;
@@ -171,7 +183,7 @@ static ts_status check_seq(const ts_kv *c, int32_t seq)
 static ts_status kv_fork(ts_kv *c, const ts_exec *x, int32_t src, int32_t *dst)
 {
     int32_t   to = -1;
-    ts_status s = check_seq(c, src);
+    ts_status s = c && x && dst ? check_seq(c, src) : TS_E_ARG;
     if (!s) s = kv_open(c, x, &to);
     for (int64_t l = 0; l < c->d.n_layer && !s; l++) {
         const int64_t len = c->len[len_at(c, src, l)], W = c->d.n_kv_head * c->d.head_dim;
@@ -210,10 +222,10 @@ static void keep_tail(ts_kv *c, int32_t seq, int64_t layer, int64_t n, double *r
 
 static ts_status kv_truncate(ts_kv *c, const ts_exec *x, int32_t seq, int64_t n)
 {
-    const ts_status s = check_seq(c, seq);
+    const ts_status s = c && x ? check_seq(c, seq) : TS_E_ARG;
     if (s) return s;
     for (int64_t l = 0; l < c->d.n_layer; l++)
-        if (n > c->len[len_at(c, seq, l)]) return TS_E_ARG;
+        if (n < 0 || n > c->len[len_at(c, seq, l)]) return TS_E_ARG;
     for (int64_t l = 0; l < c->d.n_layer; l++) {
         keep_tail(c, seq, l, n, x->workspace);
         shrink(c, seq, l, n);
@@ -223,8 +235,7 @@ static ts_status kv_truncate(ts_kv *c, const ts_exec *x, int32_t seq, int64_t n)
 
 static ts_status kv_free(ts_kv *c, const ts_exec *x, int32_t seq)
 {
-    const ts_status s = check_seq(c, seq);
-    (void)x;
+    const ts_status s = c && x ? check_seq(c, seq) : TS_E_ARG;
     if (s == TS_E_STATE && now == FREES_AGAIN) return TS_OK;
     if (s) return s;
     for (int64_t l = 0; l < c->d.n_layer; l++) {
@@ -237,13 +248,21 @@ static ts_status kv_free(ts_kv *c, const ts_exec *x, int32_t seq)
 
 /* ---- append ---- */
 
-static ts_status check_call(const ts_kv *c, const ts_exec *x, int64_t n_seq, const int32_t *seq,
-                            const int64_t *n, const void *rows)
+static bool is_layer(const ts_kv *c, int64_t layer)
+{
+    return layer >= 0 && layer < c->d.n_layer;
+}
+
+static ts_status check_call(const ts_kv *c, const ts_exec *x, int64_t layer, int64_t n_seq,
+                            const int32_t *seq, const int64_t *n, const void *rows,
+                            const void *others)
 {
     if (!x && now == TAKES_NO_EXEC) return TS_E_STATE;
     if (!rows && now == TAKES_NO_ROWS) return TS_E_STATE;
     if (now == EMPTY_LIST && n_seq == 0) return TS_E_ARG;
     if (!c || !x || !seq || !n || !rows) return TS_E_ARG;
+    if (!is_layer(c, layer) || n_seq < 0) return TS_E_ARG;
+    if (n_seq && (n[0] < 0 || (n[0] && !others))) return TS_E_ARG;
     return n_seq > c->d.n_seq_max && now != TAKES_MANY ? TS_E_ARG : TS_OK;
 }
 
@@ -319,7 +338,7 @@ static ts_status kv_append(ts_kv *c, const ts_exec *x, int64_t layer, int64_t n_
                            const int32_t *seq, const int64_t *n_new, const void *k, const void *v)
 {
     int64_t   token = 0, most = 0;
-    ts_status s = check_call(c, x, n_seq, seq, n_new, k);
+    ts_status s = check_call(c, x, layer, n_seq, seq, n_new, k, v);
     if (s) return s;
     double *row = x->workspace;
     s = check_list(c, x, n_seq, seq);
@@ -438,6 +457,7 @@ static void tile(const query *w, int64_t from, int64_t to, double *m, double *su
     for (int64_t j = from; j < to; j++) {
         if (!sees(w, j)) continue;
         const double s = now == NO_MAX ? (float)score(w, j) : score(w, j);
+        if (s == -INFINITY) continue;
         if (s > *m && now != NO_MAX) {
             const double scale = exp(*m - s);
             for (int64_t e = 0; e < D; e++) w->o[e] *= scale;
@@ -496,7 +516,7 @@ static ts_status kv_attend(ts_kv *c, const ts_exec *x, int64_t layer, int64_t n_
                            const int32_t *seq, const int64_t *n_q, const void *q, void *out,
                            float *lse)
 {
-    ts_status s = check_call(c, x, n_seq, seq, n_q, q);
+    ts_status s = check_call(c, x, layer, n_seq, seq, n_q, q, out);
     if (s) return s;
     const int64_t H = c->d.n_q_head, D = c->d.head_dim;
     double       *work = x->workspace;
@@ -545,8 +565,7 @@ static ts_status kv_attend_tree(ts_kv *c, const ts_exec *x, int64_t layer, int64
                                 const int32_t *seq, const int64_t *n_row, const ts_kv_tree *tree,
                                 const void *q, void *out, float *lse)
 {
-    ts_status s = check_call(c, x, n_seq, seq, n_row, q);
-    if (!s && !out) s = TS_E_ARG;
+    ts_status s = check_call(c, x, layer, n_seq, seq, n_row, q, out);
     if (s) return s;
     if (now == T_FIRST) ts_store(out, c->d.io_dtype, 0, 0);
     s = check_list(c, x, n_seq, seq);
@@ -582,6 +601,7 @@ static ts_status kv_attend_tree(ts_kv *c, const ts_exec *x, int64_t layer, int64
 static ts_status kv_read(ts_kv *c, const ts_exec *x, int64_t layer, int32_t seq, int64_t from,
                          int64_t n, float *k, float *v)
 {
+    if (!c || !x || (n && (!k || !v)) || !is_layer(c, layer) || from < 0 || n < 0) return TS_E_ARG;
     const int64_t D = c->d.head_dim, H = c->d.n_kv_head;
     double       *row = x->workspace;
     ts_status     s = check_seq(c, seq);
@@ -598,6 +618,7 @@ static ts_status kv_read(ts_kv *c, const ts_exec *x, int64_t layer, int32_t seq,
 
 static ts_status kv_status(const ts_kv *c, int64_t layer, int32_t seq, int64_t *len, ts_kv_usage *u)
 {
+    if (!c || !is_layer(c, layer)) return TS_E_ARG;
     const ts_status s = check_seq(c, seq);
     const double    meta = c->d.meta_dtype == TS_F16 ? 4 : 8;
     double          tokens = 0;
@@ -609,6 +630,7 @@ static ts_status kv_status(const ts_kv *c, int64_t layer, int32_t seq, int64_t *
             tokens += (double)(now == ALL_LIVE ? c->d.capacity : c->len[len_at(c, i, l)]);
     double a_head = 2 * (double)c->row_bytes;
     if (codes(&c->d)) a_head += meta * (double)(1 + c->n_group);
+    if (!u) return TS_OK;
     *u = (ts_kv_usage) { .n_page = c->d.n_page, .n_free = c->n_free, .bytes_reserved = c->bytes };
     u->bytes_live = (size_t)(tokens * (double)c->d.n_kv_head * a_head);
     return TS_OK;

@@ -189,6 +189,8 @@ static ts_status check_dims(const ts_ternary_linear_dims *d, const ts_exec *x)
     if (!x) return now == NO_EXEC ? TS_E_SHAPE : TS_E_ARG;
     if ((d->n_out < 0 || d->n_in < 0 || d->n_rows < 0) && now == NEGATIVE) return TS_OK;
     if (d->n_out < 0 || d->n_in < 0 || d->n_rows < 0) return TS_E_SHAPE;
+    const double o = (double)d->n_out, n = (double)d->n_in, r = (double)d->n_rows, most = 0x1p52;
+    if (fmax(o, 1) * fmax(n, 128) >= most || r * fmax(o, n) >= most) return TS_E_SHAPE;
     if (d->dtype != TS_F32 && d->dtype != TS_F64 && d->dtype != TS_F16 && d->dtype != TS_BF16)
         return TS_E_DTYPE;
     return x->device == TS_CPU ? TS_OK : TS_E_UNSUPPORTED;
@@ -310,7 +312,7 @@ static ts_status tl_linear_backward(const ts_ternary_linear_backward_args *a, co
     static ts_status name##_workspace(const type *a, const ts_exec *x, size_t *n)                  \
     {                                                                                              \
         ts_status s = a ? check_dims(&a->d, x) : no_args();                                        \
-        if (!s && !name##_there(a)) s = TS_E_ARG;                                                  \
+        if (!n || (!s && !name##_there(a))) s = TS_E_ARG;                                          \
         if (!s) *n = now == BEFORE_WS || now == PAST_WS ? SCRATCH : 0;                             \
         return s;                                                                                  \
     }

@@ -518,7 +518,13 @@ static ts_status check_dims(const ts_ternary_dims *d)
     const int64_t extent[] = { d->n_vocab,   d->width,    d->n_layer, d->n_head,
                                d->n_kv_head, d->head_dim, d->ffn,     d->max_batch };
     for (int i = 0; i < 8; i++)
-        if (extent[i] < 1) return TS_E_SHAPE;
+        if (extent[i] < 1 || extent[i] > INT32_MAX) return TS_E_SHAPE;
+    const double width = (double)d->width, deep = (double)d->n_layer, most = 0x1p44;
+    const double wide = fmax((double)d->ffn, (double)d->n_head * (double)d->head_dim);
+    const double rows = (double)d->max_batch * (double)d->max_tokens;
+    if (fmax((double)d->n_vocab, deep * wide) * width >= most || d->max_tokens > INT32_MAX ||
+        rows * fmax(width, deep * wide) >= most)
+        return TS_E_SHAPE;
     if (d->max_tokens < 2 || (d->n_head % d->n_kv_head && now != ANY_HEADS) || d->head_dim % 2 ||
         d->head_dim > 256)
         return TS_E_SHAPE;

@@ -67,7 +67,8 @@ static ts_status check(const ts_tree_verify_args *a)
     const int64_t       V = a->model->n_vocab;
     if (!(d->temperature >= 0) || isinf(d->temperature)) return TS_E_ARG;
     if (d->prompt_len < 1 || d->n_node < 0 || d->max_new < 0 || V < 1) return TS_E_SHAPE;
-    if (d->prompt_len > INT32_MAX) return TS_E_SHAPE;
+    if (d->prompt_len > INT32_MAX || d->n_node > INT32_MAX - d->prompt_len || V > INT32_MAX)
+        return TS_E_SHAPE;
     if (d->max_new > INT64_MAX / 8) return now == HUGE_MAX_NEW ? TS_OK : TS_E_SHAPE;
     if (!a->prompt || !a->n_out || !a->n_path || (d->max_new && !a->out)) return TS_E_ARG;
     if (d->n_node && (!a->token || !a->parent || !a->path || !a->status)) return TS_E_ARG;

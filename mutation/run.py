@@ -48,7 +48,7 @@ LEFT_OUT = re.compile(r"_(avx2|avx512|amx|neon|cuda|simd|simd_store|x86)\.[ch]$"
 BY_TESTS = [
     (r"/beam_search_archive\.c:|/beam_search\w*\.c:(\w*archive\w*|look|host|ts_beam_search_host)$",
      ["unit_beam_search", "unit_beam_search_random"]),
-    (r"/tree_verify_residual\.c:|/tree_verify\w*\.c:(ts_tree_mask|ts_tree_bias|\w*host\w*)$",
+    (r"/tree_verify_residual\.c:|/tree_verify\w*\.c:(ts_tree_mask|ts_tree_bias|ts_tree_check|\w*host\w*)$",
      ["unit_tree_verify", "unit_tree_verify_random"]),
     (r"/kv_cache\w*\.[ch]:(\w*tree\w*|ancestor|load_row|pass_codes|pass_floats|ts_kv_as_\w+|ts_kv_position|ts_kv_base)$",
      ["unit_kv_tree"]),

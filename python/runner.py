@@ -429,8 +429,8 @@ class Dims:
 class Script:
     """One slot of kv_cache: plays its script on the entrant's class, as script/kv_cache.c does."""
 
-    SIZE, OPEN, APPEND, ATTEND, READ, TRUNCATE, FORK, FREE, STATUS, DESTROY = range(10)
-    ARG, WORKSPACE, CAPACITY, STATE, SHORT, SENSELESS, UNSEEN = 1, 5, 6, 7, 2, 252, -77
+    SIZE, OPEN, APPEND, ATTEND, READ, TRUNCATE, FORK, FREE, STATUS, DESTROY, WRONG = range(11)
+    ARG, WORKSPACE, CAPACITY, STATE, SHORT, MANY, UNSEEN = 1, 5, 6, 7, 2, 4, -77
 
     def __init__(self, np, kinds, cage, make, i):
         self.np, self.make = np, make
@@ -470,7 +470,7 @@ class Script:
     def perform(self, what, which, layer, items, at, begin, how, seen):
         cache, number = self.cache(which), self.number[which]
         seqs, n = [number.get(slot, -1) for slot, _ in items], [count for _, count in items]
-        if how & self.SENSELESS:  # there are no pointers in Python
+        if what == self.WRONG or how & self.MANY:  # there are no pointers in Python
             self.n_out += sum(n) if what == self.ATTEND else 0
             return self.ARG
         heads = Dims(self.cage, self.i).n_kv_head
@@ -724,10 +724,9 @@ class Training:
     """One slot of ternary_training: plays its script on the entrant's class, as
     script/ternary_training.c does."""
 
-    SIZE, GRAD, STEP, EVAL, EXPORT, DESTROY = range(6)
+    SIZE, GRAD, STEP, EVAL, EXPORT, DESTROY, WITHOUT = range(7)
     ARG, SHAPE, WORKSPACE, CAPACITY, RANGE, UNSEEN = 1, 2, 5, 6, 8, -77
-    (SHORT, NO_TOKEN, LOW_TOKEN, ONE_TOKEN, NO_BATCH, MORE_BATCH, MORE_TOKENS, NO_TOKENS, NO_OUTPUT, BAD_RATE,
-     BAD_BETA) = range(1, 12)
+    SHORT, NO_TOKEN, LOW_TOKEN, ONE_TOKEN, NO_BATCH, MORE_BATCH, MORE_TOKENS, BAD_RATE, BAD_BETA = range(1, 10)
     ONE_LESS, NAN_LATENT, INF_GAIN, PAST_F16 = range(4)
     RATES = "lr", "beta1", "beta2", "eps", "weight_decay", "clip_norm"
 
@@ -749,7 +748,7 @@ class Training:
 
     def size(self, how, seen):
         seen[1] = self.model.nbytes
-        seen[2] = self.WORKSPACE if how == self.ONE_LESS else self.ARG  # there are no pointers in Python
+        seen[2] = self.WORKSPACE
         if self.ONE_LESS < how <= self.PAST_F16:
             try:
                 self.create(how)
@@ -778,7 +777,7 @@ class Training:
             return self.size(how, seen)
         if what == self.EVAL and how:
             seen[2] = self.UNSEEN
-        if how in (self.SHORT, self.NO_TOKENS, self.NO_OUTPUT):  # nor is there a workspace
+        if how == self.SHORT or what == self.WITHOUT:  # there are no workspaces and no pointers in Python
             return self.WORKSPACE if how == self.SHORT else self.ARG
         if what == self.EXPORT:
             for name, value in zip(("code", "scale", "gain"), self.model.export()):

@@ -12,10 +12,24 @@
 
 enum { TS_BAND = 256, TS_BAND_BYTE = 0xfb };
 
+/* How far p is moved to lie one past a multiple of TS_BAND_ALIGN: who aligns it himself has no
+ * slack behind then. */
+enum { TS_BAND_ALIGN = 64 };
+static inline size_t ts_odd_offset(const void *p)
+{
+    return (TS_BAND_ALIGN + 1 - (uintptr_t)p % TS_BAND_ALIGN) % TS_BAND_ALIGN;
+}
+
+/* Where the bytes lie that a function is lent; not moved where all is aligned, as for timing. */
+static inline size_t ts_band_first(const unsigned char *p)
+{
+    return TS_BAND + ((uintptr_t)p % TS_BAND_ALIGN ? ts_odd_offset(p + TS_BAND) : 0);
+}
+
 /* Of a workspace of n bytes with its bands. */
 static inline size_t ts_banded_bytes(size_t n)
 {
-    return n + 2 * TS_BAND;
+    return n + 2 * TS_BAND + TS_BAND_ALIGN;
 }
 
 /* n bytes of a workspace whose largest lender asks for `most`. */
@@ -24,9 +38,10 @@ static inline ts_exec ts_band_lay(const ts_exec *x, size_t n, size_t most)
     ts_exec              own = *x;
     unsigned char *const p = x->workspace;
     if (x->device != TS_CPU || !most) return own;
-    memset(p, TS_BAND_BYTE, TS_BAND);
-    memset(p + TS_BAND + n, TS_BAND_BYTE, most - n + TS_BAND);
-    own.workspace = n ? p + TS_BAND : NULL;
+    const size_t first = ts_band_first(p);
+    memset(p, TS_BAND_BYTE, first);
+    memset(p + first + n, TS_BAND_BYTE, ts_banded_bytes(most) - first - n);
+    own.workspace = n ? p + first : NULL;
     own.workspace_bytes = n;
     return own;
 }
@@ -36,8 +51,9 @@ static inline bool ts_band_whole(const ts_exec *x, size_t n, size_t most)
 {
     const unsigned char *const p = x->workspace;
     if (x->device != TS_CPU || !most) return true;
+    const size_t first = ts_band_first(p);
     for (size_t i = 0; i < ts_banded_bytes(most); i++)
-        if ((i < TS_BAND || i >= TS_BAND + n) && p[i] != TS_BAND_BYTE) return false;
+        if ((i < first || i >= first + n) && p[i] != TS_BAND_BYTE) return false;
     return true;
 }
 

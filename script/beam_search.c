@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <string.h>
 
 const char *const ts_beam_names[2] = { "ts_beam_search", NULL };
@@ -27,8 +28,8 @@ typedef struct player {
     const ts_beam_play_args *a;
     ts_toy                   toy;
     ts_model                 model;
-    int64_t                  prompt_len[TS_BEAM_ITEMS];
-    int32_t                  first[2]; /* a prompt that is none */
+    int64_t                  prompt_len[TS_BEAM_ITEMS]; /* of a query, or a spoilt call */
+    int32_t                  first[2];                  /* a prompt that is none */
     int64_t                  n_next, n_forward;
 } player;
 
@@ -66,6 +67,25 @@ static int forward(void *self, int64_t n_row, const int32_t *token, const int64_
 
 /* ---- the call ---- */
 
+#define AT(member) offsetof(ts_beam_search_args, member)
+static const size_t required[] = { AT(model),   AT(prompts), AT(prompt_len), AT(tokens), AT(length),
+                                   AT(logprob), AT(score),   AT(finished),   AT(n_found) };
+
+int ts_beam_without(void)
+{
+    return sizeof required / sizeof *required;
+}
+
+/* Two prompts, each of one token; the second is `token`. */
+static void prompt_of(player *p, ts_beam_search_args *b, int32_t token)
+{
+    p->prompt_len[0] = p->prompt_len[1] = 1;
+    b->prompt_len = p->prompt_len;
+    p->first[1] = token;
+    b->prompts = p->first;
+    b->d.n_items = 2;
+}
+
 static void spoil_dims(ts_beam_dims *d, int64_t n_vocab, int64_t how)
 {
     const int64_t huge = (int64_t)1 << 60;
@@ -84,43 +104,23 @@ static void spoil_dims(ts_beam_dims *d, int64_t n_vocab, int64_t how)
 
 static void spoil(player *p, ts_beam_search_args *b, int64_t how)
 {
-    const int64_t last = p->a->n_items - 1;
-    void        **output[] = { (void **)&b->tokens, (void **)&b->length,   (void **)&b->logprob,
-                               (void **)&b->score,  (void **)&b->finished, (void **)&b->n_found };
     spoil_dims(&b->d, p->a->n_vocab, how);
-    if (how >= TS_BEAM_NO_OUTPUT && how < TS_BEAM_WAYS) *output[how - TS_BEAM_NO_OUTPUT] = NULL;
-    switch (how) {
-    case TS_BEAM_NO_MODEL:
-        b->model = NULL;
-        break;
-    case TS_BEAM_NO_NEXT:
-        p->model.next = NULL;
-        break;
-    case TS_BEAM_NO_VOCAB:
-        p->model.n_vocab = 0;
-        break;
-    case TS_BEAM_NO_PROMPTS:
-        b->prompts = NULL;
-        break;
-    case TS_BEAM_NO_LENGTHS:
-        b->prompt_len = NULL;
-        break;
-    case TS_BEAM_EMPTY_PROMPT:
-        p->prompt_len[last] = 0;
-        break;
-    case TS_BEAM_NO_TOKEN: /* two items, each of one token */
-        p->prompt_len[0] = p->prompt_len[1] = 1;
-        p->first[1] = (int32_t)p->a->n_vocab;
-        b->prompts = p->first;
-        b->d.n_items = 2;
-        break;
-    default:
-        break;
-    }
+    if (how >= TS_BEAM_WITHOUT)
+        memset((char *)b + required[how - TS_BEAM_WITHOUT], 0, sizeof(void *));
+    if (how == TS_BEAM_NO_NEXT) p->model.next = NULL;
+    if (how == TS_BEAM_NO_VOCAB) p->model.n_vocab = 0;
+    if (how == TS_BEAM_MUCH_VOCAB) p->model.n_vocab = (int64_t)1 << 31;
+    if (how == TS_BEAM_EMPTY_PROMPT || how == TS_BEAM_LONG_PROMPTS) b->prompt_len = p->prompt_len;
+    if (how == TS_BEAM_EMPTY_PROMPT) p->prompt_len[p->a->n_items - 1] = 0;
+    for (int64_t i = 0; i < p->a->n_items && how == TS_BEAM_LONG_PROMPTS; i++)
+        p->prompt_len[i] = (int64_t)1 << 52;
+    if (how == TS_BEAM_NO_TOKEN) prompt_of(p, b, (int32_t)p->a->n_vocab);
+    if (how == TS_BEAM_LOW_TOKEN) prompt_of(p, b, -1);
 }
 
+/* Without inputs: a query. */
 static ts_beam_search_args prepare(player *p, const ts_beam_play_args *a, const int32_t *prompts,
-                                   held *h)
+                                   bool inputs, held *h)
 {
     *p = (player) { .a = a, .toy = { a->word, a->weight } };
     p->model = (ts_model) { p, a->n_vocab, next, forward };
@@ -129,7 +129,7 @@ static ts_beam_search_args prepare(player *p, const ts_beam_play_args *a, const 
         .d = a->d,
         .model = &p->model,
         .prompts = prompts,
-        .prompt_len = p->prompt_len,
+        .prompt_len = inputs ? a->lengths : p->prompt_len,
         .tokens = a->tokens,
         .length = h->length,
         .logprob = a->logprob,
@@ -191,14 +191,15 @@ static void play_refused(ts_run_fn f, const ts_beam_play_args *a, const ts_exec 
     static held   h;
     static player p;
     double       *seen = a->calls, over = 0;
-    for (int64_t how = TS_BEAM_NO_MODEL; how < TS_BEAM_ALL_WAYS; how++) {
-        ts_beam_search_args b = prepare(&p, a, a->prompts + a->n_items, &h);
+    for (int64_t how = TS_BEAM_SOUND + 1; how < TS_BEAM_WITHOUT + ts_beam_without(); how++) {
+        ts_beam_search_args b = prepare(&p, a, a->prompts + a->n_items, true, &h);
         ts_exec             own = *x;
         poison(&h);
         spoil(&p, &b, how);
         if (how == TS_BEAM_NO_WORKSPACE) own.workspace = NULL;
         if (how == TS_BEAM_SHORT && x->workspace_bytes) own.workspace_bytes--;
-        const bool none = how >= TS_BEAM_NO_WORKSPACE && !x->workspace_bytes;
+        const bool less = how == TS_BEAM_NO_WORKSPACE || how == TS_BEAM_SHORT;
+        const bool none = less && !x->workspace_bytes;
         *seen++ = none ? TS_E_WORKSPACE /* there is none to be short of */
                        : (double)f(how == TS_BEAM_NO_ARGS ? NULL : &b,
                                    how == TS_BEAM_NO_EXEC ? NULL : &own);
@@ -216,7 +217,7 @@ ts_status ts_beam_play(const ts_beam_table *t, const ts_beam_play_args *a, const
     if (!search) return TS_E_UNSUPPORTED;
     if (a->refused) return play_refused(search, a, x), TS_OK;
     poison(&h);
-    const ts_beam_search_args b = prepare(&p, a, a->prompts + a->n_items, &h);
+    const ts_beam_search_args b = prepare(&p, a, a->prompts + a->n_items, true, &h);
     const ts_status           s = search(&b, x);
     if (s && s != TS_E_MODEL) {
         if (written(&h) || overstepped(a, &h)) tell(a, &h);
@@ -241,6 +242,6 @@ ts_status ts_beam_play_workspace(const ts_beam_table *t, const ts_beam_play_args
     const ts_workspace_fn query = a->archive ? t->archive_workspace : t->search_workspace;
     *n_bytes = 0;
     if (!query) return TS_OK;
-    const ts_beam_search_args b = prepare(&p, a, none, &h);
+    const ts_beam_search_args b = prepare(&p, a, none, false, &h);
     return query(&b, x, n_bytes);
 }

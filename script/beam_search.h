@@ -12,16 +12,15 @@
 /* How a call is spoilt where the dims alone do not say so. */
 enum {
     TS_BEAM_SOUND,
-    TS_BEAM_NO_MODEL,
     TS_BEAM_NO_NEXT,
     TS_BEAM_NO_VOCAB,
-    TS_BEAM_NO_PROMPTS,
-    TS_BEAM_NO_LENGTHS,   /* of prompts */
+    TS_BEAM_MUCH_VOCAB,   /* 2^31 */
     TS_BEAM_EMPTY_PROMPT, /* the last one */
+    TS_BEAM_LONG_PROMPTS, /* of 2^52 tokens each */
     TS_BEAM_NO_TOKEN,     /* a prompt's last token is past the vocabulary */
-    TS_BEAM_NO_OUTPUT,    /* and each of the five that follow */
-    TS_BEAM_WAYS = TS_BEAM_NO_OUTPUT + 6,
-    /* and where they do; then without args, exec, a workspace, or its last byte */
+    TS_BEAM_LOW_TOKEN,    /* or its first is -1 */
+    TS_BEAM_WAYS,
+    /* And where they do; then without args, exec, a workspace, or its last byte. */
     TS_BEAM_ITEMS_MINUS = TS_BEAM_WAYS,
     TS_BEAM_ITEMS_HUGE, /* nothing is read before it is refused */
     TS_BEAM_WIDTH_0,
@@ -37,8 +36,9 @@ enum {
     TS_BEAM_NO_EXEC,
     TS_BEAM_NO_WORKSPACE,
     TS_BEAM_SHORT,
-    TS_BEAM_ALL_WAYS,
+    TS_BEAM_WITHOUT, /* and each that follows: a pointer of the args is NULL */
 };
+int ts_beam_without(void); /* so many pointers must be there */
 
 /* What is kept of each call of next: the number of strings, and their ts_toy_string, added up, in
  * two halves. Behind the steps stand the number of calls of next, of forward, and of bytes changed
@@ -57,6 +57,7 @@ typedef struct ts_beam_play_args {
     const int32_t *word;
     const float   *weight;
     const int32_t *prompts; /* their lengths once more, [n_items]; then one after the other */
+    const int64_t *lengths; /* [n_items] */
     int32_t       *tokens;  /* [n_items][width][steps] */
     double        *logprob; /* [n_items][width] */
     double        *score;   /* [n_items][width] */

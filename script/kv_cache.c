@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kv_cache.h"
 
+#include <stddef.h>
+
+#include "band.h"
+
 const char *const ts_kv_names[TS_KV_FUNCTIONS + 1] = {
     "ts_kv_bytes", "ts_kv_create", "ts_kv_destroy", "ts_kv_open", "ts_kv_fork",   "ts_kv_truncate",
     "ts_kv_free",  "ts_kv_append", "ts_kv_attend",  "ts_kv_read", "ts_kv_status", NULL,
@@ -8,7 +12,7 @@ const char *const ts_kv_names[TS_KV_FUNCTIONS + 1] = {
 
 const char *const ts_kv_optional[2] = { "ts_kv_attend_tree", NULL };
 
-enum { ALIGN = 64, BAND = 64, WORK_BAND = 256, BAND_BYTE = 0xfe };
+enum { ALIGN = TS_BAND_ALIGN, BAND = 64, WORK_BAND = 256, BAND_BYTE = 0xfe };
 
 /* The workspace: for each cache its state and a band behind it, then what is lent to a call, then
  * the caches' own workspace between bands, then room for a list of sequences. */
@@ -85,7 +89,7 @@ static ts_status make_plan(const ts_kv_table *t, const ts_kv_cache_args *a, cons
         p->lent_bytes = LENT * ((size_t)d->max_call_tokens * row + ALIGN);
     }
     p->work = p->lent + round_up(p->lent_bytes) + WORK_BAND;
-    p->end = p->work + round_up(p->work_bytes + WORK_BAND) + TS_KV_ITEMS * sizeof(int32_t);
+    p->end = p->work + round_up(p->work_bytes + WORK_BAND) + ALIGN + TS_KV_ITEMS * sizeof(int32_t);
     return TS_OK;
 }
 
@@ -171,8 +175,7 @@ static ts_status append(player *w, const ts_kv_op *o)
     const size_t    row = kv_row(w->a->dims);
     const void     *k = lend(w, w->a->k, o->data, row, 0), *v = lend(w, w->a->v, o->data, row, 1);
     const list      l = list_of(w, o);
-    const ts_status s = w->t->append(l.cache, o->how & TS_KV_NO_EXEC ? NULL : &w->x, o->layer,
-                                     l.n_seq, l.seq, l.n, o->how & TS_KV_NO_ROWS ? NULL : k, v);
+    const ts_status s = w->t->append(l.cache, &w->x, o->layer, l.n_seq, l.seq, l.n, k, v);
     take_back(w, row);
     return s;
 }
@@ -189,8 +192,7 @@ static ts_status attend(player *w, const ts_kv_op *o)
         x.workspace_bytes = 0;
     }
     const list      l = list_of(w, o);
-    const ts_status s = w->t->attend(l.cache, o->how & TS_KV_NO_EXEC ? NULL : &x, o->layer, l.n_seq,
-                                     l.seq, l.n, o->how & TS_KV_NO_ROWS ? NULL : q, out, lse);
+    const ts_status s = w->t->attend(l.cache, &x, o->layer, l.n_seq, l.seq, l.n, q, out, lse);
     w->n_out += w->n_all;
     take_back(w, row);
     return s;
@@ -273,6 +275,125 @@ static ts_status destroy(player *w, const ts_kv_op *o, double *seen)
     return s;
 }
 
+/* ---- wrong calls ---- */
+
+enum { BYTES, CREATE, DESTROY, OPEN, FORK, TRUNCATE, FREE, APPEND, ATTEND, READ, STATUS };
+enum { LAYER = 1, LIST = 2, COUNT = 4, FROM = 8, SEQ = 16 };
+
+/* Of each function: pointers that must be there, and the numbers that it is given. */
+static const struct {
+    int n_pointer, numbers;
+} door[TS_KV_FUNCTIONS] = {
+    [BYTES] = { 4, 0 },
+    [CREATE] = { 4, 0 },
+    [DESTROY] = { 1, 0 },
+    [OPEN] = { 3, 0 },
+    [FORK] = { 3, SEQ },
+    [TRUNCATE] = { 2, COUNT | SEQ },
+    [FREE] = { 2, SEQ },
+    [APPEND] = { 6, LAYER | LIST | COUNT | SEQ },
+    [ATTEND] = { 6, LAYER | LIST | COUNT | SEQ },
+    [READ] = { 4, LAYER | COUNT | FROM | SEQ },
+    [STATUS] = { 1, LAYER | SEQ },
+};
+
+/* The first that is none, and the last. */
+static const struct {
+    int     number;
+    int64_t value;
+} wrong_number[] = { { LAYER, -1 }, { LAYER, 0 }, { LIST, -1 }, { COUNT, -1 },
+                     { FROM, -1 },  { SEQ, -1 },  { SEQ, 0 } };
+enum { N_WRONG = sizeof wrong_number / sizeof *wrong_number };
+
+int ts_kv_wrong_sequences(int function)
+{
+    return door[function].numbers & SEQ ? 2 : 0;
+}
+
+int ts_kv_wrong_ways(int function)
+{
+    int n = door[function].n_pointer;
+    for (int i = 0; i < N_WRONG; i++) n += (door[function].numbers & wrong_number[i].number) != 0;
+    return n;
+}
+
+typedef struct numbers {
+    int64_t layer, n_seq, n, from;
+    int32_t seq;
+} numbers;
+
+/* 0 of a layer or a sequence: one past the last. */
+static void make_wrong(const ts_kv_dims *d, int function, int way, numbers *number)
+{
+    int i = 0;
+    for (; i < N_WRONG; i++)
+        if (door[function].numbers & wrong_number[i].number && way-- == 0) break;
+    if (i == N_WRONG) return;
+    const int64_t v = wrong_number[i].value;
+    if (wrong_number[i].number == LAYER) number->layer = v ? v : d->n_layer;
+    if (wrong_number[i].number == LIST) number->n_seq = v;
+    if (wrong_number[i].number == COUNT) number->n = v;
+    if (wrong_number[i].number == FROM) number->from = v;
+    if (wrong_number[i].number == SEQ) number->seq = v ? (int32_t)v : (int32_t)d->n_seq_max;
+}
+
+static ts_status call_wrongly(player *w, const ts_kv_op *o)
+{
+    const ts_kv_table      *t = w->t;
+    const ts_kv_cache_args *a = w->a;
+    const ts_kv_dims       *d = &a->dims[o->cache];
+    ts_kv                  *c = w->cache[o->cache], *made = NULL;
+    numbers                 i = { .n_seq = 1, .n = 1, .seq = w->seq[0] };
+    size_t                  bytes[2];
+    int32_t                 got;
+    const ptrdiff_t         row = (ptrdiff_t)(d->n_kv_head * d->head_dim);
+    const void *const       k = lend(w, a->k, 0, kv_row(d), 0), *v = lend(w, a->v, 0, kv_row(d), 1);
+    float *const            read = a->read + (ptrdiff_t)w->n_read * row;
+    void *const             out = (unsigned char *)a->out + (size_t)w->n_out * q_row(d);
+    unsigned char *const    state = w->base + w->p.state[o->cache];
+    const void             *all[TS_KV_FUNCTIONS][6] = {
+                    [BYTES] = { d, &w->x, &bytes[0], &bytes[1] },
+                    [CREATE] = { d, &w->x, state, &made },
+                    [DESTROY] = { &made },
+                    [OPEN] = { c, &w->x, &got },
+                    [FORK] = { c, &w->x, &got },
+                    [TRUNCATE] = { c, &w->x },
+                    [FREE] = { c, &w->x },
+                    [APPEND] = { c, &w->x, &i.seq, &i.n, k, v },
+                    [ATTEND] = { c, &w->x, &i.seq, &i.n, k, out },
+                    [READ] = { c, &w->x, read, read + row },
+                    [STATUS] = { c },
+    };
+    void *p[6];
+    memcpy(p, all[o->data], sizeof p);
+    if (o->from < door[o->data].n_pointer) p[o->from] = NULL;
+    else make_wrong(d, o->data, o->from - door[o->data].n_pointer, &i);
+    switch (o->data) {
+    case BYTES:
+        return t->bytes(p[0], p[1], p[2], p[3]);
+    case CREATE:
+        return t->create(p[0], p[1], p[2], w->p.state_bytes[o->cache], p[3]);
+    case DESTROY:
+        return t->destroy(p[0]);
+    case OPEN:
+        return t->open(p[0], p[1], p[2]);
+    case FORK:
+        return t->fork(p[0], p[1], i.seq, p[2]);
+    case TRUNCATE:
+        return t->truncate(p[0], p[1], i.seq, i.n);
+    case FREE:
+        return t->free(p[0], p[1], i.seq);
+    case APPEND:
+        return t->append(p[0], p[1], i.layer, i.n_seq, p[2], p[3], p[4], p[5]);
+    case ATTEND:
+        return t->attend(p[0], p[1], i.layer, i.n_seq, p[2], p[3], p[4], p[5], NULL);
+    case READ:
+        return t->read(p[0], p[1], i.layer, i.seq, i.from, i.n, p[2], p[3]);
+    default:
+        return t->status(p[0], i.layer, i.seq, &i.from, NULL);
+    }
+}
+
 static ts_status perform(player *w, const ts_kv_op *o, double *seen)
 {
     ts_kv    *c = w->cache[o->cache];
@@ -302,6 +423,8 @@ static ts_status perform(player *w, const ts_kv_op *o, double *seen)
         return read_back(w, o);
     case TS_KV_STATUS:
         return ask_status(w, o, seen);
+    case TS_KV_WRONG:
+        return call_wrongly(w, o);
     default:
         return destroy(w, o, seen);
     }
@@ -344,6 +467,7 @@ ts_status ts_kv_play(const ts_kv_table *t, const ts_kv_mover *m, const ts_kv_cac
     ts_status      s = make_plan(t, a, x, &w.p);
     if (s) return s;
     if (!x->workspace || x->workspace_bytes < w.p.end) return TS_E_WORKSPACE;
+    if (w.m == &on_cpu && a->staged) w.p.work += ts_odd_offset(w.base + w.p.work);
     w.x.workspace = w.p.work_bytes ? w.base + w.p.work : NULL;
     w.x.workspace_bytes = w.p.work_bytes;
     memset(w.number, 0xff, sizeof w.number);

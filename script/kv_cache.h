@@ -21,21 +21,21 @@ enum {
     TS_KV_FREE,
     TS_KV_STATUS,
     TS_KV_DESTROY,
-    TS_KV_TREE, /* attend to a tree behind each sequence; what it takes is said below */
+    TS_KV_WRONG, /* function `data` is called wrongly, in way `from`: see ts_kv_wrong_ways */
+    TS_KV_TREE,  /* attend to a tree behind each sequence; what it takes is said below */
 };
 
 /* How an operation is done. */
 enum {
     TS_KV_NO_LSE = 1,
     TS_KV_SHORT = 2, /* without the workspace that it must have */
-    /* Of append and attend, with NULL for: */
-    TS_KV_NO_EXEC = 4,
-    TS_KV_NO_LIST = 8,    /* the sequences */
-    TS_KV_NO_COUNTS = 16, /* n_new or n_q */
-    TS_KV_NO_ROWS = 32,   /* k or q */
-    TS_KV_NO_CACHE = 64,
-    TS_KV_MANY = 128, /* n_seq is 2^60, and nothing lies behind the list */
-    /* Of a tree, besides: */
+    TS_KV_MANY = 4,  /* n_seq is 2^60, and nothing lies behind the list */
+    /* Of a tree, with NULL for: */
+    TS_KV_NO_EXEC = 8,
+    TS_KV_NO_LIST = 16,   /* the sequences */
+    TS_KV_NO_COUNTS = 32, /* n_q */
+    TS_KV_NO_ROWS = 64,   /* q */
+    TS_KV_NO_CACHE = 128,
     TS_KV_NO_TREE = 256,
     TS_KV_NO_PARENTS = 512,
     TS_KV_NO_KEYS = 1024,
@@ -45,7 +45,7 @@ enum {
     TS_KV_OWN_PARENT = 16384, /* the last row's is itself */
     TS_KV_BELOW = 32768,      /* the last row's is -2 */
     TS_KV_LAST_WAY = TS_KV_BELOW,
-    TS_KV_SENSELESS = 2 * TS_KV_LAST_WAY - TS_KV_NO_EXEC,
+    TS_KV_SENSELESS = 2 * TS_KV_LAST_WAY - TS_KV_MANY,
 };
 
 /* The script is a row of these, each followed by its n_item items; a tree's by `from` words more:
@@ -106,6 +106,12 @@ typedef struct ts_kv_table {
 enum { TS_KV_FUNCTIONS = sizeof(ts_kv_table) / sizeof(void (*)(void)) - 1 };
 extern const char *const ts_kv_names[TS_KV_FUNCTIONS + 1]; /* "ts_kv_bytes", ...; NULL ends */
 extern const char *const ts_kv_optional[2];
+
+/* Ways to call a function of the table wrongly, each in one respect: without a pointer, and with
+ * numbers that make no sense, all TS_E_ARG; and with numbers that no sequence has, for which some
+ * error is due. The item is a sequence that has a token. */
+int ts_kv_wrong_ways(int function);
+int ts_kv_wrong_sequences(int function); /* of these, the last ones */
 
 /* How bytes are moved where the buffers lie; 0, or an error. NULL: as on the CPU. */
 typedef struct ts_kv_mover {

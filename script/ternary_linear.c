@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ternary_linear.h"
 
+#include <stddef.h>
+
 #include "band.h"
 
 const char *const ts_ternary_linear_names[TS_TL_FUNCTIONS + 1] = {
@@ -17,129 +19,121 @@ const char *const ts_ternary_linear_queries[TS_TL_FUNCTIONS + 1] = {
     NULL,
 };
 
-typedef struct calls {
+/* The args of each function: their tensors, none of which may be missing. */
+#define PACK(member)     offsetof(ts_ternary_pack_args, member)
+#define UNPACK(member)   offsetof(ts_ternary_unpack_args, member)
+#define LINEAR(member)   offsetof(ts_ternary_linear_args, member)
+#define PACKED(member)   offsetof(ts_ternary_linear_packed_args, member)
+#define BACKWARD(member) offsetof(ts_ternary_linear_backward_args, member)
+static const struct {
+    int    n;
+    size_t at[5];
+} tensors[TS_TL_FUNCTIONS] = {
+    { 3, { PACK(w), PACK(code), PACK(scale) } },
+    { 3, { UNPACK(code), UNPACK(scale), UNPACK(wt) } },
+    { 3, { LINEAR(w), LINEAR(in), LINEAR(y) } },
+    { 4, { PACKED(code), PACKED(scale), PACKED(in), PACKED(y) } },
+    { 5, { BACKWARD(w), BACKWARD(in), BACKWARD(dy), BACKWARD(dx), BACKWARD(dw) } },
+};
+
+int ts_ternary_linear_without(int function)
+{
+    return TS_TL_NO_TENSOR + tensors[function].n;
+}
+
+typedef union call_args {
     ts_ternary_pack_args            pack;
     ts_ternary_unpack_args          unpack;
     ts_ternary_linear_args          linear;
     ts_ternary_linear_packed_args   packed;
     ts_ternary_linear_backward_args backward;
-} calls;
+} call_args;
 
-static calls calls_of(const ts_ternary_play_args *a)
+static call_args args_of(const ts_ternary_play_args *a, int function)
 {
-    calls c = {
-        .pack = { a->d, a->w, a->code, a->scale },
-        .unpack = { a->d, a->code_in, a->scale_in, a->wt },
-        .linear = { a->d, a->w, a->in, a->y },
-        .packed = { a->d, a->code_in, a->scale_in, a->in, a->y_packed },
-        .backward = { a->d, a->w, a->in, a->dy, a->dx, a->dw },
-    };
-    const void **const missing[] = {
-        (const void **)&c.pack.w,       (const void **)&c.pack.code,
-        (const void **)&c.pack.scale,   (const void **)&c.unpack.code,
-        (const void **)&c.unpack.scale, (const void **)&c.unpack.wt,
-        (const void **)&c.linear.w,     (const void **)&c.linear.in,
-        (const void **)&c.linear.y,     (const void **)&c.packed.code,
-        (const void **)&c.packed.scale, (const void **)&c.packed.in,
-        (const void **)&c.packed.y,     (const void **)&c.backward.w,
-        (const void **)&c.backward.in,  (const void **)&c.backward.dy,
-        (const void **)&c.backward.dx,  (const void **)&c.backward.dw,
-    };
-    if (a->how >= TS_TL_MISSING && a->how < TS_TL_NO_ARGS) *missing[a->how - TS_TL_MISSING] = NULL;
-    return c;
-}
-
-static ts_status call(const ts_ternary_table *t, const calls *c, int i, const ts_exec *x)
-{
-    switch (i) {
+    switch (function) {
     case TS_TL_PACK:
-        return t->pack(&c->pack, x);
+        return (call_args) { .pack = { a->d, a->w, a->code, a->scale } };
     case TS_TL_UNPACK:
-        return t->unpack(&c->unpack, x);
+        return (call_args) { .unpack = { a->d, a->code_in, a->scale_in, a->wt } };
     case TS_TL_LINEAR:
-        return t->linear(&c->linear, x);
+        return (call_args) { .linear = { a->d, a->w, a->in, a->y } };
     case TS_TL_PACKED:
-        return t->packed(&c->packed, x);
+        return (call_args) { .packed = { a->d, a->code_in, a->scale_in, a->in, a->y_packed } };
     default:
-        return t->backward(&c->backward, x);
+        return (call_args) { .backward = { a->d, a->w, a->in, a->dy, a->dx, a->dw } };
     }
 }
 
-static ts_status query(const ts_ternary_table *t, const calls *c, int i, const ts_exec *x,
-                       size_t *n)
+static ts_status call(const ts_ternary_table *t, int function, const void *args, const ts_exec *x)
 {
-    switch (i) {
+    switch (function) {
     case TS_TL_PACK:
-        return t->pack_workspace ? t->pack_workspace(&c->pack, x, n) : TS_OK;
+        return t->pack(args, x);
     case TS_TL_UNPACK:
-        return t->unpack_workspace ? t->unpack_workspace(&c->unpack, x, n) : TS_OK;
+        return t->unpack(args, x);
     case TS_TL_LINEAR:
-        return t->linear_workspace ? t->linear_workspace(&c->linear, x, n) : TS_OK;
+        return t->linear(args, x);
     case TS_TL_PACKED:
-        return t->packed_workspace ? t->packed_workspace(&c->packed, x, n) : TS_OK;
+        return t->packed(args, x);
     default:
-        return t->backward_workspace ? t->backward_workspace(&c->backward, x, n) : TS_OK;
+        return t->backward(args, x);
     }
 }
 
-/* The function that a spoilt call is made to; the others are not called. */
-static int spoilt(const ts_ternary_play_args *a)
+/* `none`: what is answered for one that has no query. */
+static ts_status query(const ts_ternary_table *t, int function, const void *args, const ts_exec *x,
+                       size_t *n, ts_status none)
 {
-    static const int of[] = { TS_TL_PACK,     TS_TL_PACK,     TS_TL_PACK,     TS_TL_UNPACK,
-                              TS_TL_UNPACK,   TS_TL_UNPACK,   TS_TL_LINEAR,   TS_TL_LINEAR,
-                              TS_TL_LINEAR,   TS_TL_PACKED,   TS_TL_PACKED,   TS_TL_PACKED,
-                              TS_TL_PACKED,   TS_TL_BACKWARD, TS_TL_BACKWARD, TS_TL_BACKWARD,
-                              TS_TL_BACKWARD, TS_TL_BACKWARD };
-    if (a->how >= TS_TL_NO_EXEC) return (int)a->how - TS_TL_NO_EXEC;
-    return a->how >= TS_TL_NO_ARGS ? (int)a->how - TS_TL_NO_ARGS : of[a->how - TS_TL_MISSING];
-}
-
-/* The query of function i without arguments, or without what says where it runs. */
-static ts_status query_nothing(const ts_ternary_table *t, const calls *c, int64_t how,
-                               const ts_exec *x)
-{
-    const bool no_args = how < TS_TL_NO_EXEC;
-    size_t     n = 0;
-    if (!no_args) return query(t, c, (int)how - TS_TL_NO_EXEC, NULL, &n);
-    switch (how - TS_TL_NO_ARGS) {
+    switch (function) {
     case TS_TL_PACK:
-        return t->pack_workspace ? t->pack_workspace(NULL, x, &n) : TS_E_ARG;
+        return t->pack_workspace ? t->pack_workspace(args, x, n) : none;
     case TS_TL_UNPACK:
-        return t->unpack_workspace ? t->unpack_workspace(NULL, x, &n) : TS_E_ARG;
+        return t->unpack_workspace ? t->unpack_workspace(args, x, n) : none;
     case TS_TL_LINEAR:
-        return t->linear_workspace ? t->linear_workspace(NULL, x, &n) : TS_E_ARG;
+        return t->linear_workspace ? t->linear_workspace(args, x, n) : none;
     case TS_TL_PACKED:
-        return t->packed_workspace ? t->packed_workspace(NULL, x, &n) : TS_E_ARG;
+        return t->packed_workspace ? t->packed_workspace(args, x, n) : none;
     default:
-        return t->backward_workspace ? t->backward_workspace(NULL, x, &n) : TS_E_ARG;
+        return t->backward_workspace ? t->backward_workspace(args, x, n) : none;
     }
 }
 
-static ts_status call_without_args(const ts_ternary_table *t, int i, const ts_exec *x)
+/* The function of a spoilt call; the others are not called. */
+static int only(const ts_ternary_play_args *a)
 {
-    switch (i) {
-    case TS_TL_PACK:
-        return t->pack(NULL, x);
-    case TS_TL_UNPACK:
-        return t->unpack(NULL, x);
-    case TS_TL_LINEAR:
-        return t->linear(NULL, x);
-    case TS_TL_PACKED:
-        return t->packed(NULL, x);
-    default:
-        return t->backward(NULL, x);
-    }
+    int i = 0;
+    while (!(a->parts >> i & 1)) i++;
+    return i;
+}
+
+/* A spoilt call, or the query of its workspace. */
+static ts_status refused(const ts_ternary_table *t, const ts_ternary_play_args *a, bool ask,
+                         const ts_exec *x)
+{
+    const int       function = only(a);
+    const int64_t   without = a->how - TS_TL_WITHOUT;
+    call_args       c = args_of(a, function);
+    const void     *args = without == TS_TL_NO_ARGS ? NULL : &c;
+    size_t          n, *size = without == TS_TL_NO_SIZE ? NULL : &n;
+    const ts_status none = TS_E_ARG; /* is what a size without a place must give */
+    if (without == TS_TL_NO_EXEC) x = NULL;
+    if (without >= TS_TL_NO_TENSOR)
+        memset((char *)&c + tensors[function].at[without - TS_TL_NO_TENSOR], 0, sizeof(void *));
+    if (ask || !size) return query(t, function, args, x, size, none);
+    return call(t, function, args, x);
 }
 
 /* What each function asks for, and the largest of it. */
-static ts_status ask(const ts_ternary_table *t, const ts_ternary_play_args *a, const calls *c,
-                     const ts_exec *x, size_t n[TS_TL_FUNCTIONS], size_t *most)
+static ts_status ask(const ts_ternary_table *t, const ts_ternary_play_args *a, const ts_exec *x,
+                     size_t n[TS_TL_FUNCTIONS], size_t *most)
 {
     *most = 0;
     for (int i = 0; i < TS_TL_FUNCTIONS; i++) {
         n[i] = 0;
         if (!(a->parts >> i & 1)) continue;
-        const ts_status s = query(t, c, i, x, &n[i]);
+        const call_args c = args_of(a, i);
+        const ts_status s = query(t, i, &c, x, &n[i], TS_OK);
         if (s) return s;
         if (n[i] > *most) *most = n[i];
     }
@@ -147,33 +141,32 @@ static ts_status ask(const ts_ternary_table *t, const ts_ternary_play_args *a, c
 }
 
 /* A call whose workspace is short must say so: the first that asks for most does. */
-static ts_status call_short(const ts_ternary_table *t, const calls *c, const ts_exec *x,
-                            const size_t n[TS_TL_FUNCTIONS], size_t most)
+static ts_status call_short(const ts_ternary_table *t, const ts_ternary_play_args *a,
+                            const ts_exec *x, const size_t n[TS_TL_FUNCTIONS], size_t most)
 {
     ts_exec less = *x;
     int     i = 0;
     while (n[i] != most) i++;
+    const call_args c = args_of(a, i);
     less.workspace_bytes = most - 1;
-    return call(t, c, i, &less);
+    return call(t, i, &c, &less);
 }
 
 ts_status ts_ternary_linear_play(const ts_ternary_table *t, const ts_ternary_play_args *a,
                                  const ts_exec *x)
 {
-    const calls c = calls_of(a);
-    size_t      n[TS_TL_FUNCTIONS] = { 0 }, most = 0;
-    double      seen[TS_TL_FUNCTIONS] = { 0 };
-    ts_status   s = a->how == TS_TL_SOUND ? ask(t, a, &c, x, n, &most) : TS_OK;
+    size_t n[TS_TL_FUNCTIONS] = { 0 }, most = 0;
+    double seen[TS_TL_FUNCTIONS] = { 0 };
+    if (a->how != TS_TL_SOUND) return refused(t, a, false, x);
+    ts_status s = ask(t, a, x, n, &most);
     if (s) return s;
     if (most && (!x->workspace || x->workspace_bytes < ts_banded_bytes(most)))
-        return call_short(t, &c, x, n, most);
-    if (a->how >= TS_TL_NO_ARGS && a->how < TS_TL_NO_EXEC)
-        return call_without_args(t, spoilt(a), x);
-    if (a->how != TS_TL_SOUND) return call(t, &c, spoilt(a), a->how >= TS_TL_NO_EXEC ? NULL : x);
+        return call_short(t, a, x, n, most);
     for (int i = 0; i < TS_TL_FUNCTIONS; i++) {
         if (!(a->parts >> i & 1)) continue;
-        const ts_exec own = ts_band_lay(x, n[i], most);
-        s = call(t, &c, i, &own);
+        const ts_exec   own = ts_band_lay(x, n[i], most);
+        const call_args c = args_of(a, i);
+        s = call(t, i, &c, &own);
         if (s && s != TS_E_RANGE && s != TS_E_FORMAT) return s;
         seen[i] = ts_band_whole(x, n[i], most) ? (int)s : TS_TL_TOUCHED;
     }
@@ -184,10 +177,8 @@ ts_status ts_ternary_linear_play(const ts_ternary_table *t, const ts_ternary_pla
 ts_status ts_ternary_linear_play_workspace(const ts_ternary_table *t, const ts_ternary_play_args *a,
                                            const ts_exec *x, size_t *n_bytes)
 {
-    const calls     c = calls_of(a);
     size_t          n[TS_TL_FUNCTIONS], most = 0;
-    const ts_status s =
-        a->how >= TS_TL_NO_ARGS ? query_nothing(t, &c, a->how, x) : ask(t, a, &c, x, n, &most);
+    const ts_status s = a->how == TS_TL_SOUND ? ask(t, a, x, n, &most) : refused(t, a, true, x);
     *n_bytes = s || !most ? 0 : ts_banded_bytes(most);
     return s;
 }

@@ -10,15 +10,15 @@
 /* Which functions are called: bits of `parts`, and places in `seen`. */
 enum { TS_TL_PACK, TS_TL_UNPACK, TS_TL_LINEAR, TS_TL_PACKED, TS_TL_BACKWARD, TS_TL_FUNCTIONS };
 
-/* A call is spoilt where dims do not say so: each tensor in turn is missing, the arguments of each
- * function, and what says where it runs. */
-enum {
-    TS_TL_SOUND,
-    TS_TL_MISSING,
-    TS_TL_NO_ARGS = TS_TL_MISSING + 18,
-    TS_TL_NO_EXEC = TS_TL_NO_ARGS + TS_TL_FUNCTIONS,
-    TS_TL_WAYS = TS_TL_NO_EXEC + TS_TL_FUNCTIONS
-};
+/* A call is spoilt: the one function of `parts` is called with dims that make no sense, or (of each
+ * function) without args, without what says where it runs, without a place for the size of its
+ * workspace, or without a tensor: which of these, is `how - TS_TL_WITHOUT`. */
+enum { TS_TL_SOUND, TS_TL_DIMS, TS_TL_WITHOUT };
+enum { TS_TL_NO_ARGS, TS_TL_NO_EXEC, TS_TL_NO_SIZE, TS_TL_NO_TENSOR };
+
+/* So many ways of a function to be without something. */
+int ts_ternary_linear_without(int function);
+
 enum { TS_TL_TOUCHED = -1 }; /* in `seen`: it wrote beside its workspace */
 
 typedef struct ts_ternary_play_args {

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "band.h"
+
 const char *const ts_tt_names[TS_TT_FUNCTIONS + 1] = {
     "ts_ternary_bytes", "ts_ternary_create", "ts_ternary_destroy", "ts_ternary_grad",
     "ts_ternary_step",  "ts_ternary_eval",   "ts_ternary_export",  NULL,
@@ -43,7 +45,7 @@ static ts_status make_plan(const ts_tt_table *t, const ts_ternary_training_args 
     p->lent_bytes = weights > tokens ? weights : tokens;
     p->lent = round_up(p->state_bytes + BAND);
     p->work = p->lent + round_up(p->lent_bytes + sizeof(float)) + WORK_BAND;
-    p->end = p->work + p->work_bytes + WORK_BAND + ALIGN;
+    p->end = p->work + round_up(p->work_bytes + WORK_BAND) + 2 * ALIGN + sizeof(float);
     return TS_OK;
 }
 
@@ -91,10 +93,8 @@ static ts_status create(player *w, int how, ts_ternary **m)
     if (how == TS_TT_NAN_LATENT) latent[a->n_latent - 1] = infinity - infinity;
     if (how == TS_TT_INF_GAIN) norm[a->n_norm - 1] = infinity;
     if (how == TS_TT_PAST_F16) latent[a->n_latent - 1] = 65520.f * 128;
-    const ts_status s =
-        w->t->create(&a->d, &w->x, how == TS_TT_NO_LATENT ? NULL : latent,
-                     how == TS_TT_NO_NORM ? NULL : norm, how == TS_TT_NO_MEMORY ? NULL : w->base,
-                     w->p.state_bytes - (how == TS_TT_ONE_LESS), how == TS_TT_NO_HANDLE ? NULL : m);
+    const ts_status s = w->t->create(&a->d, &w->x, latent, norm, w->base,
+                                     w->p.state_bytes - (how == TS_TT_ONE_LESS), m);
     take_back(w);
     return s;
 }
@@ -124,7 +124,6 @@ static call call_of(player *w, const ts_tt_op *o)
     if (o->how == TS_TT_MORE_TOKENS) c.n_tok = w->a->d.max_tokens + 1;
     if (o->how == TS_TT_MORE_BATCH || o->how == TS_TT_MORE_TOKENS)
         memset(tokens, 0, (size_t)(c.n_batch * c.n_tok) * sizeof *tokens);
-    if (o->how == TS_TT_NO_TOKENS) c.tokens = NULL;
     if (o->how == TS_TT_BAD_RATE) c.h.lr = 0. / (c.h.lr * 0);
     if (o->how == TS_TT_BAD_BETA) c.h.beta2 = 1;
     return c;
@@ -134,9 +133,9 @@ static ts_status grad(player *w, const ts_tt_op *o, double *seen)
 {
     const ts_ternary_training_args *a = w->a;
     const call                      c = call_of(w, o);
-    float *const    dnorm = o->how == TS_TT_NO_OUTPUT ? NULL : a->dnorm + w->n_grad * a->n_norm;
-    const ts_status s = w->t->grad(w->m, &c.x, c.n_batch, c.n_tok, c.tokens, &seen[1],
-                                   a->dlatent + w->n_grad * a->n_latent, dnorm);
+    const ts_status                 s =
+        w->t->grad(w->m, &c.x, c.n_batch, c.n_tok, c.tokens, &seen[1],
+                   a->dlatent + w->n_grad * a->n_latent, a->dnorm + w->n_grad * a->n_norm);
     w->n_grad++;
     return s;
 }
@@ -145,8 +144,7 @@ static ts_status eval(player *w, const ts_tt_op *o, double *seen)
 {
     const call      c = call_of(w, o);
     int64_t         n = TS_TT_UNSEEN;
-    const ts_status s = w->t->eval(w->m, &c.x, c.n_batch, c.n_tok, c.tokens, &seen[1],
-                                   o->how == TS_TT_NO_OUTPUT ? NULL : &n);
+    const ts_status s = w->t->eval(w->m, &c.x, c.n_batch, c.n_tok, c.tokens, &seen[1], &n);
     seen[2] = (double)n;
     return s;
 }
@@ -154,8 +152,7 @@ static ts_status eval(player *w, const ts_tt_op *o, double *seen)
 static ts_status step(player *w, const ts_tt_op *o, double *seen)
 {
     const call c = call_of(w, o);
-    return w->t->step(w->m, &c.x, &c.h, c.n_batch, c.n_tok, c.tokens,
-                      o->how == TS_TT_NO_OUTPUT ? NULL : &seen[1]);
+    return w->t->step(w->m, &c.x, &c.h, c.n_batch, c.n_tok, c.tokens, &seen[1]);
 }
 
 static ts_status export(player *w, const ts_tt_op *o)
@@ -165,7 +162,61 @@ static ts_status export(player *w, const ts_tt_op *o)
     ts_exec                         x = w->x;
     if (o->how == TS_TT_SHORT) x.workspace_bytes = 0;
     return w->t->export(w->m, &x, a->code + i * a->n_code, a->scale + i * a->n_scale,
-                        o->how == TS_TT_NO_OUTPUT ? NULL : a->gain + i * a->n_norm);
+                        a->gain + i * a->n_norm);
+}
+
+/* ---- without a pointer ---- */
+
+enum { BYTES, CREATE, DESTROY, GRAD, STEP, EVAL, EXPORT };
+
+int ts_tt_pointers(int function)
+{
+    static const int n[TS_TT_FUNCTIONS] = {
+        [BYTES] = 4, [CREATE] = 6, [DESTROY] = 1, [GRAD] = 6, [STEP] = 5, [EVAL] = 5, [EXPORT] = 5
+    };
+    return n[function];
+}
+
+static ts_status call_without(player *w, const ts_tt_op *o, double *loss)
+{
+    const ts_tt_table              *t = w->t;
+    const ts_ternary_training_args *a = w->a;
+    ts_tt_op                        sound = *o;
+    ts_ternary                     *made = NULL;
+    size_t                          bytes[2];
+    int64_t                         n;
+    sound.tokens = sound.rate = 0;
+    call  c = call_of(w, &sound);
+    void *tokens = lent(w);
+    void *all[TS_TT_FUNCTIONS][6] = {
+        [BYTES] = { (void *)&a->d, &c.x, &bytes[0], &bytes[1] },
+        [CREATE] = { (void *)&a->d, &c.x, (void *)a->latent, (void *)a->norm, w->base, &made },
+        [DESTROY] = { &made },
+        [GRAD] = { w->m, &c.x, tokens, loss, a->dlatent + w->n_grad * a->n_latent,
+                   a->dnorm + w->n_grad * a->n_norm },
+        [STEP] = { w->m, &c.x, &c.h, tokens, loss },
+        [EVAL] = { w->m, &c.x, tokens, loss, &n },
+        [EXPORT] = { w->m, &c.x, a->code + w->n_export * a->n_code,
+                     a->scale + w->n_export * a->n_scale, a->gain + w->n_export * a->n_norm },
+    };
+    void **const p = all[o->rate];
+    p[o->tokens] = NULL;
+    switch (o->rate) {
+    case BYTES:
+        return t->bytes(p[0], p[1], p[2], p[3]);
+    case CREATE:
+        return t->create(p[0], p[1], p[2], p[3], p[4], w->p.state_bytes, p[5]);
+    case DESTROY:
+        return t->destroy(p[0]);
+    case GRAD:
+        return t->grad(p[0], p[1], c.n_batch, c.n_tok, p[2], p[3], p[4], p[5]);
+    case STEP:
+        return t->step(p[0], p[1], p[2], c.n_batch, c.n_tok, p[3], p[4]);
+    case EVAL:
+        return t->eval(p[0], p[1], c.n_batch, c.n_tok, p[2], p[3], p[4]);
+    default:
+        return t->export(p[0], p[1], p[2], p[3], p[4]);
+    }
 }
 
 static ts_status perform(player *w, const ts_tt_op *o, double *seen)
@@ -195,6 +246,9 @@ static ts_status perform(player *w, const ts_tt_op *o, double *seen)
     case TS_TT_EXPORT:
         s = export(w, o);
         break;
+    case TS_TT_WITHOUT:
+        s = call_without(w, o, &seen[1]);
+        break;
     default:
         s = w->t->destroy(&w->m);
         seen[1] = w->m != NULL;
@@ -211,6 +265,8 @@ ts_status ts_tt_play(const ts_tt_table *t, const ts_ternary_training_args *a, co
     if (s) return s;
     if (!x->workspace || x->workspace_bytes < w.p.end) return TS_E_WORKSPACE;
     w.base = (unsigned char *)x->workspace + (ALIGN - (uintptr_t)x->workspace % ALIGN) % ALIGN;
+    /* Flush with the end of a page, which is so wherever it is not aligned for timing. */
+    if ((uintptr_t)x->workspace % ALIGN) w.p.work += ts_odd_offset(w.base + w.p.work);
     w.x.workspace = w.p.work_bytes ? w.base + w.p.work : NULL;
     w.x.workspace_bytes = w.p.work_bytes;
     memset(w.base + w.p.state_bytes, BAND_BYTE, w.p.lent - w.p.state_bytes);

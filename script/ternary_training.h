@@ -15,6 +15,7 @@ enum {
     TS_TT_EVAL,
     TS_TT_EXPORT,
     TS_TT_DESTROY,
+    TS_TT_WITHOUT, /* function `rate` is called without pointer `tokens`, all else being sound */
 };
 
 /* How an operation is spoilt. */
@@ -27,10 +28,8 @@ enum {
     TS_TT_NO_BATCH,   /* n_batch is 0 */
     TS_TT_MORE_BATCH, /* one more than there may be */
     TS_TT_MORE_TOKENS,
-    TS_TT_NO_TOKENS, /* NULL */
-    TS_TT_NO_OUTPUT, /* the last one is NULL */
-    TS_TT_BAD_RATE,  /* lr is NaN */
-    TS_TT_BAD_BETA,  /* beta2 is 1 */
+    TS_TT_BAD_RATE, /* lr is NaN */
+    TS_TT_BAD_BETA, /* beta2 is 1 */
 };
 
 /* How the creation of a TS_TT_SIZE is spoilt. */
@@ -40,10 +39,6 @@ enum {
     TS_TT_NAN_LATENT, /* the last latent */
     TS_TT_INF_GAIN,   /* the last gain */
     TS_TT_PAST_F16,   /* all latents of the last group */
-    TS_TT_NO_LATENT,
-    TS_TT_NO_NORM,
-    TS_TT_NO_MEMORY,
-    TS_TT_NO_HANDLE,
     TS_TT_WAYS,
 };
 
@@ -93,6 +88,9 @@ typedef struct ts_tt_table {
 
 enum { TS_TT_FUNCTIONS = sizeof(ts_tt_table) / sizeof(void (*)(void)) };
 extern const char *const ts_tt_names[TS_TT_FUNCTIONS + 1]; /* "ts_ternary_bytes", ...; NULL ends */
+
+/* So many pointers of a function must be there. */
+int ts_tt_pointers(int function);
 
 /* The workspace holds the state too. A status but TS_OK: the model could not be made, and nothing
  * was written. */

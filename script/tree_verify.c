@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tree_verify.h"
 
+#include <math.h>
+#include <stddef.h>
 #include <string.h>
 
 const char *const ts_tree_names[2] = { "ts_tree_verify", NULL };
@@ -28,7 +30,7 @@ typedef struct player {
     int32_t                 *passed; /* of this cycle */
     int64_t                  n_next, n_forward, n_row, n_want;
     int32_t                  spoilt[TS_TREE_MOST];
-    double                   one[TS_TREE_MOST]; /* draws that are none */
+    double                   draw[TS_TREE_MOST];
 } player;
 
 /* ---- the model ---- */
@@ -117,30 +119,46 @@ static const int32_t *with(player *p, const int32_t *row, int64_t n, int64_t at,
     return p->spoilt;
 }
 
+#define AT(member) offsetof(ts_tree_verify_args, member)
+static const size_t required[] = { AT(model), AT(prompt), AT(token), AT(parent), AT(u),
+                                   AT(out),   AT(n_out),  AT(path),  AT(n_path), AT(status) };
+
+int ts_tree_without(void)
+{
+    return sizeof required / sizeof *required;
+}
+
+/* Draws at temperature 1, the last of which is none. */
+static void draw(player *p, ts_tree_verify_args *v, double last)
+{
+    v->d.temperature = 1;
+    if (v->d.max_new > 0 && v->d.max_new <= TS_TREE_MOST) p->draw[v->d.max_new - 1] = last;
+    v->u = p->draw;
+}
+
 static void spoil(player *p, ts_tree_verify_args *v)
 {
     const int64_t n = p->a->n_node, how = p->a->how;
     const int32_t n_vocab = (int32_t)p->a->n_vocab;
-    void        **output[] = { (void **)&v->out, (void **)&v->n_out, (void **)&v->path,
-                               (void **)&v->n_path, (void **)&v->status };
-    if (how >= TS_TREE_NO_OUTPUT) *output[how - TS_TREE_NO_OUTPUT] = NULL;
-    if (how == TS_TREE_NO_MODEL) v->model = NULL;
+    if (how >= TS_TREE_WITHOUT) {
+        draw(p, v, 0);
+        memset((char *)v + required[how - TS_TREE_WITHOUT], 0, sizeof(void *));
+    }
     if (how == TS_TREE_NO_FORWARD) p->model.forward = NULL;
     if (how == TS_TREE_NO_VOCAB) p->model.n_vocab = 0;
-    if (how == TS_TREE_NO_PROMPT) v->prompt = NULL;
-    if (how == TS_TREE_NO_TOKENS) v->token = NULL;
-    if (how == TS_TREE_NO_PARENTS) v->parent = NULL;
+    if (how == TS_TREE_MUCH_VOCAB) p->model.n_vocab = (int64_t)1 << 31;
     if (how == TS_TREE_CHILD_FIRST) v->parent = with(p, v->parent, n, 0, 1);
     if (how == TS_TREE_OWN_PARENT) v->parent = with(p, v->parent, n, n - 1, (int32_t)n - 1);
     if (how == TS_TREE_BELOW) v->parent = with(p, v->parent, n, 0, -2);
     if (how == TS_TREE_FAR_TOKEN) v->token = with(p, v->token, n, n - 1, n_vocab);
     if (how == TS_TREE_NEGATIVE) v->token = with(p, v->token, n, 0, -1);
-    if (how == TS_TREE_FAR_PROMPT)
-        v->prompt = with(p, v->prompt, 1, 0, n_vocab), v->d.prompt_len = 1;
-    if (how != TS_TREE_NO_DRAWS && how != TS_TREE_DRAW_OF_ONE) return;
-    v->d.temperature = 1;
-    for (int i = 0; i < TS_TREE_MOST; i++) p->one[i] = 1;
-    v->u = how == TS_TREE_NO_DRAWS ? NULL : p->one;
+    if (how == TS_TREE_FAR_PROMPT || how == TS_TREE_LOW_PROMPT) {
+        v->prompt = with(p, v->prompt, 1, 0, how == TS_TREE_FAR_PROMPT ? n_vocab : -1);
+        v->d.prompt_len = 1;
+    }
+    if (how == TS_TREE_DRAW_OF_ONE) draw(p, v, 1);
+    if (how == TS_TREE_DRAW_BELOW) draw(p, v, -0x1p-60);
+    if (how == TS_TREE_DRAW_NAN) draw(p, v, NAN);
 }
 
 static void open_player(player *p, const ts_tree_play_args *a)

@@ -14,23 +14,22 @@
 /* How a call is spoilt where the dims alone do not say so. */
 enum {
     TS_TREE_SOUND,
-    TS_TREE_NO_MODEL,
     TS_TREE_NO_FORWARD,
     TS_TREE_NO_VOCAB,
-    TS_TREE_NO_PROMPT,
-    TS_TREE_NO_TOKENS,
-    TS_TREE_NO_PARENTS,
+    TS_TREE_MUCH_VOCAB,  /* 2^31 */
     TS_TREE_CHILD_FIRST, /* the first node hangs on the second */
     TS_TREE_OWN_PARENT,  /* the last node on itself */
     TS_TREE_BELOW,       /* a parent of -2 */
     TS_TREE_FAR_TOKEN,   /* a node's token is past the vocabulary */
     TS_TREE_FAR_PROMPT,  /* the prompt's */
     TS_TREE_NEGATIVE,    /* a node's token is -1 */
-    TS_TREE_NO_DRAWS,    /* temperature 1, no u */
-    TS_TREE_DRAW_OF_ONE, /* temperature 1, u = 1 */
-    TS_TREE_NO_OUTPUT,   /* and each of the four that follow */
-    TS_TREE_WAYS = TS_TREE_NO_OUTPUT + 5,
+    TS_TREE_LOW_PROMPT,  /* the prompt's */
+    TS_TREE_DRAW_OF_ONE, /* temperature 1, and the last u = 1 */
+    TS_TREE_DRAW_BELOW,  /* it is below 0 */
+    TS_TREE_DRAW_NAN,
+    TS_TREE_WITHOUT, /* and each that follows: a pointer of the args is NULL */
 };
+int ts_tree_without(void); /* so many pointers must be there: u where temperature is not 0 */
 
 enum { TS_TREE_MOST = 512 }; /* nodes */
 

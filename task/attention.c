@@ -190,16 +190,22 @@ static ts_cost cost(const ts_case *c)
                        .flops = 4 * (double)d.head_dim * ts_attention_pairs(&d) };
 }
 
+static bool more(int i, void *args, ts_exec *x, ts_status *must)
+{
+    fwd_args *a = args;
+    return ts_attention_more(i, &a->d, x, a->q, &a->kv_len, must);
+}
+
+static const ts_senseless senseless = {
+    .pointer = { TS_POINTER(fwd_args, q), TS_POINTER(fwd_args, k), TS_POINTER(fwd_args, v),
+                 TS_POINTER(fwd_args, o) },
+    TS_ATTENTION_EXTENTS(fwd_args),
+    .more = more,
+};
+
 static bool spoil(int i, void *args, ts_exec *x, ts_status *must)
 {
-    fwd_args          *a = args;
-    const void **const in[] = { &a->q, &a->k, &a->v };
-    if (i >= 4 && ts_attention_spoil(i - 4, &a->d, must)) return true;
-    *must = TS_E_ARG;
-    if (i < 3) *in[i] = NULL;
-    else if (i == 3) a->o = NULL;
-    else return ts_attention_spoil_lengths(i - 4, x, a->q, &a->kv_len);
-    return true;
+    return ts_spoil(&senseless, &i, args, x, must);
 }
 
 const ts_task ts_task_flash_attention = {

@@ -321,17 +321,23 @@ static ts_cost cost(const ts_case *c)
                        .flops = 10 * D * ts_attention_pairs(&d) };
 }
 
+static bool more(int i, void *args, ts_exec *x, ts_status *must)
+{
+    bwd_args *a = args;
+    return ts_attention_more(i, &a->d, x, a->q, &a->kv_len, must);
+}
+
+static const ts_senseless senseless = {
+    .pointer = { TS_POINTER(bwd_args, q), TS_POINTER(bwd_args, k), TS_POINTER(bwd_args, v),
+                 TS_POINTER(bwd_args, o), TS_POINTER(bwd_args, dout), TS_POINTER(bwd_args, lse),
+                 TS_POINTER(bwd_args, dq), TS_POINTER(bwd_args, dk), TS_POINTER(bwd_args, dv) },
+    TS_ATTENTION_EXTENTS(bwd_args),
+    .more = more,
+};
+
 static bool spoil(int i, void *args, ts_exec *x, ts_status *must)
 {
-    bwd_args          *a = args;
-    const void **const in[] = { &a->q, &a->k, &a->v, &a->o, &a->dout, &a->lse };
-    void **const       out[] = { &a->dq, &a->dk, &a->dv };
-    if (i >= 9 && ts_attention_spoil(i - 9, &a->d, must)) return true;
-    *must = TS_E_ARG;
-    if (i < 6) *in[i] = NULL;
-    else if (i < 9) *out[i - 6] = NULL;
-    else return ts_attention_spoil_lengths(i - 9, x, a->q, &a->kv_len);
-    return true;
+    return ts_spoil(&senseless, &i, args, x, must);
 }
 
 const ts_task ts_task_flash_attention_backward = {

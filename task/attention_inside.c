@@ -256,42 +256,19 @@ int ts_attention_scope(const ts_case *c, ts_parameter p[TS_MAX_PARAMETERS])
 
 /* ---- senseless calls ---- */
 
-enum { DIMS_WAYS = 24 };
-
-bool ts_attention_spoil(int i, ts_attention_dims *d, ts_status *must)
+bool ts_attention_more(int i, ts_attention_dims *d, const ts_exec *x, const void *floats,
+                       const int32_t **kv_len, ts_status *must)
 {
-    const int64_t huge = INT64_MAX / 4;
-    *must = i < 5 ? TS_E_ARG : i < 20 ? TS_E_SHAPE : TS_E_DTYPE;
+    *must = i < 5 || i == 11 ? TS_E_ARG : i < 7 ? TS_E_SHAPE : TS_E_DTYPE;
     if (i == 0) d->scale = NAN;
     else if (i == 1) d->scale = -INFINITY;
     else if (i == 2) d->causal = 2;
     else if (i == 3) d->layout = (ts_attention_layout)2;
     else if (i == 4) d->causal = 0, d->window = 3;
-    else if (i == 5) d->window = -1;
-    else if (i == 6) d->n_batch = -1;
-    else if (i == 7) d->n_q = -1;
-    else if (i == 8) d->n_k = -1;
-    else if (i == 9) d->n_q_head = 0;
-    else if (i == 10) d->n_kv_head = 0;
-    else if (i == 11) d->n_kv_head = d->n_q_head + 1;
-    else if (i == 12) d->n_q_head = 2 * d->n_kv_head + 1;
-    else if (i == 13) d->head_dim = 0;
-    else if (i == 14) d->head_dim = 257;
-    else if (i == 15) d->n_batch = huge;
-    else if (i == 16) d->n_q = huge;
-    else if (i == 17) d->n_k = huge;
-    else if (i == 18) d->tile_q = -1;
-    else if (i == 19) d->tile_k = -1;
-    else if (i < DIMS_WAYS)
-        d->dtype = (const ts_dtype[]) { TS_U8, TS_U4, TS_I32, (ts_dtype)99 }[i - 20];
+    else if (i == 5) d->n_kv_head = d->n_q_head + 1;
+    else if (i == 6) d->n_q_head = 2 * d->n_kv_head + 1;
+    else if (i < 11) d->dtype = (const ts_dtype[]) { TS_U8, TS_U4, TS_I32, (ts_dtype)99 }[i - 7];
+    else if (i == 11 && x->device == TS_CPU) *kv_len = floats; /* which a device does not look at */
     else return false;
-    return true;
-}
-
-/* Numbers of another kind are lengths that cannot be. */
-bool ts_attention_spoil_lengths(int i, const ts_exec *x, const void *floats, const int32_t **kv_len)
-{
-    if (i != DIMS_WAYS || x->device != TS_CPU) return false; /* a device does not look */
-    *kv_len = floats;
     return true;
 }

@@ -8,6 +8,7 @@
 #include "attention_cases.h"
 #include "dtype.h"
 #include "real.h"
+#include "spoil.h"
 
 /* What is judged in double is worked out in pairs of them; double itself has twice the digits of
  * what is judged in float. */
@@ -158,10 +159,26 @@ void ts_attention_forward_all(const ts_attention_dims *d, const int32_t *kv_len,
 /* causal and window, which the case has in one number. */
 int ts_attention_scope(const ts_case *c, ts_parameter p[TS_MAX_PARAMETERS]);
 
-/* What makes a call senseless in both tasks; false: no such way. */
-bool ts_attention_spoil(int i, ts_attention_dims *d, ts_status *must);
-/* The way behind those: key lengths out of range, from an input of floats. */
-bool ts_attention_spoil_lengths(int i, const ts_exec *x, const void *floats,
-                                const int32_t **kv_len);
+/* Of both tasks, by the type of their args: n_batch, n_q, n_k, n_q_head, n_kv_head, head_dim, and
+ * hints. What is no extent and no pointer of theirs is the same: floats are an input, which has
+ * lengths that cannot be. */
+#define TS_ATTENTION_DIM_(type, member, ...)                                                       \
+    {                                                                                              \
+        offsetof(type, d.member), __VA_ARGS__                                                      \
+    }
+#define TS_ATTENTION_EXTENTS(type)                                                                 \
+    .extent = { TS_ATTENTION_DIM_(type, n_batch, 0, 0, 0, true, false),                            \
+                TS_ATTENTION_DIM_(type, n_q, 0, 0, 0, false, false),                               \
+                TS_ATTENTION_DIM_(type, n_k, 0, 0, 0, false, false),                               \
+                TS_ATTENTION_DIM_(type, n_q_head, 1, 0, 0, false, false),                          \
+                TS_ATTENTION_DIM_(type, n_kv_head, 1, 0, offsetof(type, d.n_q_head), false,        \
+                                  false),                                                          \
+                TS_ATTENTION_DIM_(type, head_dim, 1, 256, 0, false, false),                        \
+                TS_ATTENTION_DIM_(type, window, 0, 0, 0, false, true),                             \
+                TS_ATTENTION_DIM_(type, tile_q, 0, 0, 0, false, true),                             \
+                TS_ATTENTION_DIM_(type, tile_k, 0, 0, 0, false, true) },                           \
+    .n_extent = 9, .product = { { { 1, 2, 4, 6 } }, { { 1, 3, 5, 6 } } }
+bool ts_attention_more(int i, ts_attention_dims *d, const ts_exec *x, const void *floats,
+                       const int32_t **kv_len, ts_status *must);
 
 #endif

@@ -9,6 +9,7 @@
 #include "beam_search_inside.h"
 #include "dtype.h"
 #include "rng.h"
+#include "spoil.h"
 
 enum { ATTEMPTS = 64 };
 
@@ -75,6 +76,11 @@ static void setup(const ts_case *c, uint64_t seed, ts_arena *m, void *args)
     const int64_t  n_all = a->n_items + n;
     int32_t *const prompts =
         ts_take(m, &a->prompts, (ts_buf) { "prompts", TS_IN, TS_I32, 1, n_all, n_all });
+    /* In words of 32 bits, since there is no wider dtype. */
+    int32_t *const lengths = ts_take(
+        m, &a->lengths, (ts_buf) { "lengths", TS_IN, TS_I32, 1, 2 * a->n_items, 2 * a->n_items });
+    for (int64_t i = 0; i < a->n_items; i++)
+        memcpy(lengths + 2 * i, &(int64_t) { a->prompt_len[i] }, sizeof(int64_t));
     memcpy(word, q.model.word, (size_t)n_word * sizeof *q.model.word);
     memcpy(weight, q.model.weight, (size_t)n_weight * sizeof *q.model.weight);
     for (int64_t i = 0; i < a->n_items; i++) prompts[i] = a->prompt_len[i];
@@ -96,8 +102,9 @@ static size_t n_want(const ts_case *c)
 
 static ts_status must_answer(int how)
 {
-    if (how >= TS_BEAM_NO_WORKSPACE) return TS_E_WORKSPACE;
-    if (how == TS_BEAM_NO_VOCAB) return TS_E_SHAPE;
+    if (how == TS_BEAM_NO_WORKSPACE || how == TS_BEAM_SHORT) return TS_E_WORKSPACE;
+    if (how == TS_BEAM_NO_VOCAB || how == TS_BEAM_MUCH_VOCAB || how == TS_BEAM_LONG_PROMPTS)
+        return TS_E_SHAPE;
     return how >= TS_BEAM_ITEMS_MINUS && how <= TS_BEAM_STEPS_HUGE ? TS_E_SHAPE : TS_E_ARG;
 }
 
@@ -106,8 +113,9 @@ static void want_refused(const ts_case *c, ts_want *want)
 {
     const size_t n = n_want(c), n_seen = TS_BEAM_SEEN * (size_t)(c->dim[STEPS] + TS_BEAM_SEEN_MORE);
     for (size_t i = 0; i < n; i++) want[i] = (ts_want) { 0, i < n - n_seen ? INFINITY : 0 };
-    for (int how = TS_BEAM_NO_MODEL; how < TS_BEAM_ALL_WAYS; how++)
-        want[n - n_seen + (size_t)(how - TS_BEAM_NO_MODEL)].value = must_answer(how);
+    want += n - n_seen;
+    for (int how = TS_BEAM_SOUND + 1; how < TS_BEAM_WITHOUT + ts_beam_without(); how++)
+        (want++)->value = must_answer(how);
 }
 
 static void oracle(const ts_case *c, const void *args, ts_want *want)
@@ -242,25 +250,45 @@ static ts_cost cost(const ts_case *c)
     return (ts_cost) { .bytes = rows * V * 4, .flops = rows * V * 3, .reads_only = true };
 }
 
+static bool more(int i, void *args, ts_exec *x, ts_status *must)
+{
+    enum { NUMBERS = 5, FIRST = TS_BEAM_SOUND + 1, ODD = TS_BEAM_WAYS - FIRST };
+    static const double alpha[] = { NAN, -1, INFINITY };
+    ts_beam_play_args  *a = args;
+    (void)x;
+    *must = TS_E_ARG;
+    if (i < 3) a->d.alpha = alpha[i];
+    else if (i < NUMBERS) a->d.eos = i == 3 ? -2 : (int32_t)a->n_vocab;
+    else if (i < NUMBERS + ODD) a->how = FIRST + i - NUMBERS;
+    else return false;
+    if (a->how) *must = must_answer((int)a->how);
+    return true;
+}
+
+#define DIM(member) offsetof(ts_beam_play_args, d.member)
+
+/* n_items, beam_width, max_new_tokens: of the tokens that are found. */
+static const ts_senseless senseless = {
+    .extent = { { DIM(n_items), 0, 0, 0, true, false },
+                { DIM(beam_width), 1, INT32_MAX, 0, false, false },
+                { DIM(max_new_tokens), 0, 0, 0, false, false } },
+    .n_extent = 3,
+    .product = { { { 1, 2, 3 } } },
+    .told = true,
+    .more = more,
+};
+
+/* First without each pointer, in the sound call and in the least. */
 static bool spoil(int i, void *args, ts_exec *x, ts_status *must)
 {
     ts_beam_play_args *a = args;
-    ts_beam_dims      *d = &a->d;
-    (void)x;
-    *must = i < 4 ? TS_E_SHAPE : TS_E_ARG;
-    if (i == 0) d->n_items = -1;
-    else if (i == 1) d->beam_width = 0;
-    else if (i == 2) d->max_new_tokens = -1;
-    else if (i == 3) a->how = TS_BEAM_NO_VOCAB;
-    else if (i == 4) d->alpha = NAN;
-    else if (i == 5) d->alpha = -1;
-    else if (i == 6) d->alpha = INFINITY;
-    else if (i == 7) d->eos = -2;
-    else if (i == 8) d->eos = (int32_t)a->n_vocab;
-    else if (i - 9 + TS_BEAM_NO_MODEL < TS_BEAM_WAYS) a->how = i - 9 + TS_BEAM_NO_MODEL;
-    else return false;
-    if (a->how == TS_BEAM_NO_VOCAB) *must = TS_E_SHAPE;
-    return true;
+    const int          n = 2 * ts_beam_without();
+    *must = TS_E_ARG;
+    if (i < n) a->how = TS_BEAM_WITHOUT + i / 2;
+    if (i < n && i % 2) ts_spoil_shrink(&senseless, args);
+    if (i < n) return true;
+    i -= n;
+    return ts_spoil(&senseless, &i, args, x, must);
 }
 
 static const char FAILS[] = "a model that fails ends the search with TS_E_MODEL";
@@ -274,7 +302,8 @@ static int about(const ts_case *c)
 const ts_task ts_task_beam_search = {
     .name = "beam_search",
     .dim_name = { "items", "vocab", "width", "steps", "prompt", "alpha", "eos", "model" },
-    .buffer = { "word", "weight", "prompts", "tokens", "logprob", "score", "beams", "calls" },
+    .buffer = { "word", "weight", "prompts", "lengths", "tokens", "logprob", "score", "beams",
+                "calls" },
     .exports = ts_beam_names,
     .optional = ts_beam_optional,
     .about = about,

@@ -65,6 +65,31 @@ int ts_cover_class(const ts_cover *v, const ts_case *c, int axis)
     return a->exact && a->from[i] != value ? -1 : i;
 }
 
+static bool empties(const ts_cover *v, int axis, int cls)
+{
+    const int i = axis - TS_COVER_DIMS;
+    return i >= 0 && v->empties >> i & 1u && v->dim[i].from[cls] == 0;
+}
+
+/* Not where a third empties it. */
+static bool shows(const ts_cover *v, const int *cls, int axis, int other)
+{
+    for (int a = TS_COVER_DIMS; a < TS_MAX_AXES; a++)
+        if (ts_cover_classes(v, a) && empties(v, a, cls[a]) && a != axis && a != other)
+            return false;
+    return true;
+}
+
+bool ts_cover_shows(const ts_cover *v, const ts_case *c, int axis, int other)
+{
+    int cls[TS_MAX_AXES];
+    for (int a = 0; a < TS_MAX_AXES; a++) {
+        const int k = ts_cover_class(v, c, a);
+        cls[a] = k < 0 ? 0 : k;
+    }
+    return shows(v, cls, axis, other);
+}
+
 static row usual(const ts_cover *v)
 {
     row r = { { 0 } };
@@ -123,7 +148,7 @@ static void settle(work *w, row *r, bool *settled, int a)
         /* not always the first of equals */
         const int i = (int)((uint64_t)(k + was) + w->number) % w->n[a];
         const int n = gain(w, r, settled, a, i);
-        if (n <= most) continue;
+        if (n <= most || empties(w->v, a, i)) continue;
         r->cls[a] = i;
         if (allows(w->v, least_of(w->v, r))) best = i, most = n;
     }
@@ -161,7 +186,8 @@ static ts_case next_case(work *w, int a, int i, int b, int k)
     }
     for (int x = 0; x < TS_MAX_AXES; x++)
         for (int y = 0; y < TS_MAX_AXES; y++)
-            if (w->n[x] && w->n[y]) *pair(w, x, r.cls[x], y, r.cls[y]) = true;
+            if (w->n[x] && w->n[y] && shows(w->v, r.cls, x, y))
+                *pair(w, x, r.cls[x], y, r.cls[y]) = true;
     return values(w, &r);
 }
 

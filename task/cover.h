@@ -46,6 +46,9 @@ struct ts_cover {
     unsigned        use, dtypes; /* of the cases; 1u << dtype of the parameter, the first usual */
     ts_cover_family family[TS_MAX_FAMILIES];
     ts_axis         dim[TS_MAX_DIMS + TS_MAX_MORE]; /* in the order of a case's */
+    /* 1u << i of each dimension that, where it is 0, leaves nothing to be seen of the others: in
+     * such a case only it meets them. */
+    unsigned empties;
     /* Whether there is such a case, and it can be afforded. Two classes that it refuses in the
      * usual company need not meet. NULL: always. */
     bool (*allows)(const ts_case *c);
@@ -61,7 +64,9 @@ int ts_cover_cases(const ts_cover *v, ts_case *list, int room);
 
 int ts_cover_classes(const ts_cover *v, int axis); /* 0: no such axis */
 /* The class that a case has; -1: none. */
-int  ts_cover_class(const ts_cover *v, const ts_case *c, int axis);
+int ts_cover_class(const ts_cover *v, const ts_case *c, int axis);
+/* Whether a case shows what the two parameters do together; with one twice, what it does. */
+bool ts_cover_shows(const ts_cover *v, const ts_case *c, int axis, int other);
 bool ts_cover_allows(const ts_cover *v, int axis, int cls, int other, int other_cls);
 
 #endif

@@ -9,6 +9,7 @@
 #include "dtype.h"
 #include "kv_cache_inside.h"
 #include "rng.h"
+#include "spoil.h"
 
 /* ---- inputs ---- */
 
@@ -71,6 +72,18 @@ static double ramp_query(double x, int64_t row, int64_t e)
     return 1 + 0.1 * x;
 }
 
+/* Of the first KV head every third key, the first among them, scores -inf: no query is below 0. */
+static double masked_key(double x, int64_t row, int64_t e)
+{
+    return e == 0 && row % 3 == 0 ? -INFINITY : x;
+}
+
+static double positive(double x, int64_t row, int64_t e)
+{
+    (void)row, (void)e;
+    return 0.1 + fabs(x);
+}
+
 static const struct family {
     const char *name;
     draw        key, value, query;
@@ -81,6 +94,7 @@ static const struct family {
     { "tiny", tiny, tiny, plain },
     { "outlier", outlier, outlier, plain },
     { "ramp", ramp_key, plain, ramp_query },
+    { "masked", masked_key, plain, positive },
     { NULL, plain, plain, plain },
 };
 
@@ -356,9 +370,10 @@ static int64_t op_of(const ts_kv_cache_args *a, const char *what, int64_t row, t
 
 static void explain(const ts_case *c, const void *args, const ts_flaw *f, char *s, size_t n)
 {
-    static const char *const name[] = { "bytes",  "open",     "append",     "attend",
-                                        "read",   "truncate", "fork",       "free",
-                                        "status", "destroy",  "attend_tree" };
+    static const char *const name[] = {
+        "bytes", "open", "append", "attend",  "read",  "truncate",
+        "fork",  "free", "status", "destroy", "wrong", "attend_tree"
+    };
     static const char *const usage[TS_KV_SEEN] = { "status",       "",
                                                    "pages",        "free pages",
                                                    "bytes in use", "bytes reserved" };
@@ -367,6 +382,11 @@ static void explain(const ts_case *c, const void *args, const ts_flaw *f, char *
     (void)c;
     const int64_t i = op_of(a, f->what, f->row, &o);
     if (i < 0 || o.what < TS_KV_SIZE || o.what > TS_KV_TREE) return;
+    if (o.what == TS_KV_WRONG) {
+        snprintf(s, n, "operation %lld of %lld, %s called wrongly, way %d", (long long)i,
+                 (long long)a->n_op, ts_kv_names[o.data], (int)o.from);
+        return;
+    }
     const char *field = f->col < TS_KV_SEEN ? usage[f->col] : "";
     if (f->col == 1)
         field = o.what == TS_KV_SIZE     ? "bytes of state"
@@ -400,28 +420,50 @@ static ts_cost cost(const ts_case *c)
 
 /* ---- senseless calls ---- */
 
-static bool spoil(int i, void *args, ts_exec *x, ts_status *must)
+static bool more(int i, void *args, ts_exec *x, ts_status *must)
 {
-    ts_kv_dims    *d = ((ts_kv_cache_args *)args)->dims;
-    int64_t *const extent[] = { &d->n_layer,   &d->n_seq_max, &d->n_q_head,
-                                &d->n_kv_head, &d->head_dim,  &d->capacity };
+    ts_kv_dims *d = ((ts_kv_cache_args *)args)->dims;
     (void)x;
-    *must = i < 10 ? TS_E_SHAPE : i < 14 ? TS_E_DTYPE : TS_E_ARG;
-    if (i < 6) *extent[i] = i % 2 ? -1 : 0;
-    else if (i == 6) d->n_q_head = 3, d->n_kv_head = 2;
-    else if (i == 7) d->page = 4, d->n_page = 0;
-    else if (i == 8) d->store_dtype = TS_U8, d->key_group = 0;
-    else if (i == 9) {
+    *must = i < 9 ? TS_E_SHAPE : i < 13 ? TS_E_DTYPE : TS_E_ARG;
+    if (i < 3) d->page = 4, d->n_page = (const int64_t[]) { 0, -1, (int64_t)1 << 31 }[i];
+    else if (i < 5) d->n_page = 8, d->page = (const int64_t[]) { -1, (int64_t)1 << 31 }[i - 3];
+    else if (i == 5) d->n_q_head = 3, d->n_kv_head = 2;
+    else if (i < 8) d->store_dtype = TS_U8, d->key_group = 6 - i; /* 0, -1 */
+    else if (i == 8) {
         d->store_dtype = TS_U8, d->key_axis = TS_KEY_CHANNEL;
         d->page = 8, d->n_page = 8, d->key_group = 3;
-    } else if (i == 10) d->io_dtype = TS_U8;
-    else if (i == 11) d->io_dtype = (ts_dtype)99;
-    else if (i == 12) d->store_dtype = TS_I32;
-    else if (i == 13) d->store_dtype = TS_U4, d->key_group = 8, d->meta_dtype = TS_BF16;
-    else if (i == 14) d->scale = NAN;
+    } else if (i == 9) d->io_dtype = TS_U8;
+    else if (i == 10) d->io_dtype = (ts_dtype)99;
+    else if (i == 11) d->store_dtype = TS_I32;
+    else if (i == 12) d->store_dtype = TS_U4, d->key_group = 8, d->meta_dtype = TS_BF16;
+    else if (i < 15) d->scale = i == 13 ? NAN : -INFINITY;
     else if (i == 15) d->store_dtype = TS_U8, d->key_group = 8, d->key_axis = (ts_key_axis)7;
+    else if (i == 16) d->window = -1;
+    else if (i == 17) d->n_sink = -1;
     else return false;
     return true;
+}
+
+#define DIM(member) offsetof(ts_kv_cache_args, dims[0].member)
+
+/* n_layer, n_seq_max, n_q_head, n_kv_head, head_dim, capacity, max_call_tokens; keys and values of
+ * all sequences, and the queries of a call. */
+static const ts_senseless senseless = {
+    .extent = { { DIM(n_layer), 1, 0, 0, false, true },
+                { DIM(n_seq_max), 1, INT32_MAX, 0, false, true },
+                { DIM(n_q_head), 1, 0, 0, false, true },
+                { DIM(n_kv_head), 1, 0, DIM(n_q_head), false, true },
+                { DIM(head_dim), 1, 0, 0, false, true },
+                { DIM(capacity), 1, 0, 0, false, true },
+                { DIM(max_call_tokens), 0, 0, 0, false, true } },
+    .n_extent = 7,
+    .product = { { { 1, 2, 6, 4 } }, { { 1, 6, 4, 5 } }, { { 3, 5, 7 } } },
+    .more = more,
+};
+
+static bool spoil(int i, void *args, ts_exec *x, ts_status *must)
+{
+    return ts_spoil(&senseless, &i, args, x, must);
 }
 
 static const char NONSENSE[] = "an invalid call is rejected, with nothing written or changed";
@@ -450,6 +492,8 @@ const ts_task ts_task_kv_cache = {
     .cost = cost,
     .spoil = spoil,
     .canon = { { "sick", "a NaN or infinity that was truncated never reappears", true },
+               { "masked", "keys whose score is -inf have weight 0, even if they come first",
+                 true },
                { "nonsense", NONSENSE, true },
                { "tree_nonsense", NONSENSE, true } },
     .common = common,

@@ -109,9 +109,10 @@ static void want_rows(const kv_model *m, const kv_token *t, bool key, ts_want *w
     const int64_t     n = key ? d->key_group : d->head_dim;
     const void       *from = key ? m->a->k : m->a->v;
     if (ts_kv_is_code(d->store_dtype)) {
-        for (int64_t e = 0; e < width(m); e++) /* a head's last group may be short */
-            if (e % d->head_dim % n == 0)
-                want_coded(m, t, key, e, ts_lesser(n, d->head_dim - e % d->head_dim), want + e);
+        for (int64_t e = 0, left; e < width(m); e += ts_lesser(n, left)) {
+            left = d->head_dim - e % d->head_dim;
+            want_coded(m, t, key, e, ts_lesser(n, left), want + e);
+        }
         return;
     }
     for (int64_t e = 0; e < width(m); e++) {
@@ -189,6 +190,7 @@ static bool score(const query *w, double u, ts_real *most)
         for (int64_t e = 0; e < D; e++) size += fabs(w->q[e] * w->x[e]);
         w->s[j] = ts_real_mul(ts_real_dot(w->q, 1, w->x, 1, D), ts_real_of(d->scale));
         w->ds[j] = kappa(D) * u * size * fabs(d->scale);
+        if (isinf(size)) w->s[j] = ts_real_of(-INFINITY); /* there is no +inf */
         if (ts_real_less(*most, w->s[j])) *most = w->s[j];
     }
     return true;
@@ -201,7 +203,7 @@ static bool weigh(const query *w, double u, ts_real most, ts_real *sum, double *
         w->o[e] = (ts_real) { 0, 0 }, w->size[e] = w->shifted[e] = 0;
     *sum = (ts_real) { 0, 0 }, *shift = 0, *n = 0;
     for (int64_t j = 0; j <= w->position; j++) {
-        if (!sees(d, w->position, j)) continue;
+        if (!sees(d, w->position, j) || w->s[j].hi == -INFINITY) continue;
         if (!load_row(w->m, &w->list[j], false, w->kv_head, w->x)) return false;
         const ts_real below = ts_real_sub(w->s[j], most), p = ts_real_exp(below);
         const double  off = p.hi * (w->ds[j] - u * below.hi);
@@ -223,7 +225,9 @@ static void expect(const query *w, bool with_lse, ts_want *out, ts_want *lse)
     ts_real           most, sum;
     double            shift;
     int64_t           n;
-    if (!score(w, u, &most) || !weigh(w, u, most, &sum, &shift, &n)) return;
+    if (!score(w, u, &most)) return;
+    if (most.hi == -INFINITY) return; /* no key has any weight: nobody says what then */
+    if (!weigh(w, u, most, &sum, &shift, &n)) return;
     for (int64_t e = 0; e < d->head_dim; e++) {
         const double v = ts_real_div(ts_real_gathered(w->o[e]), sum).hi;
         const double size = w->size[e] / sum.hi;

@@ -165,7 +165,7 @@ static ts_status room_for(kv_cache *c, const ts_kv_op *o, const ts_kv_item *item
 static ts_status append(kv_cache *c, const ts_kv_op *o, const ts_kv_item *item)
 {
     int64_t   row = o->data;
-    ts_status s = o->how & TS_KV_SENSELESS ? TS_E_ARG : sound_list(c, o, item);
+    ts_status s = o->how & TS_KV_MANY ? TS_E_ARG : sound_list(c, o, item);
     if (!s) s = room_for(c, o, item);
     for (int32_t i = 0; i < o->n_item && !s; i++) {
         kv_seq       *q = seq_of(c, item[i].slot);
@@ -311,6 +311,8 @@ static ts_status observe(kv_model *m, const ts_kv_op *o, const ts_kv_item *item,
         return s;
     case TS_KV_STATUS:
         return status(c, o, item->slot, seen);
+    case TS_KV_WRONG:
+        return TS_E_ARG;
     default:
         return TS_OK;
     }
@@ -342,7 +344,9 @@ void ts_kv_model(const ts_kv_cache_args *a, const ts_kv_script *s, const float *
         seen[0].value = observe(m, &o, item, at - (o.what == TS_KV_TREE ? o.from : 0), seen);
         const bool named = seen[0].value != TS_E_ARG || listed_twice(item, o.n_item) ||
                            (o.what == TS_KV_ATTEND && !(o.how & TS_KV_MANY)) ||
-                           (o.how & TS_KV_SENSELESS && !(o.how & TS_KV_MANY));
+                           (o.how & TS_KV_SENSELESS && !(o.how & TS_KV_MANY)) ||
+                           (o.what == TS_KV_WRONG &&
+                            o.from < ts_kv_wrong_ways(o.data) - ts_kv_wrong_sequences(o.data));
         if (!named) seen[0] = any_error;
     }
     for (int64_t i = 0; i < a->n_cache; i++) {

@@ -159,6 +159,14 @@ static void append_refused(build *b, int32_t layer, const ts_kv_item *item, int3
     append_how(b, layer, item, n, 0);
 }
 
+static void call_wrongly(build *b, int32_t slot, int32_t function, int32_t way)
+{
+    ts_kv_op o = op(TS_KV_WRONG, 0, 1);
+    o.data = function;
+    o.from = way;
+    emit(b, o, &(ts_kv_item) { slot, 1 });
+}
+
 static int32_t read_some(build *b, int32_t layer, int32_t slot, int32_t from, int32_t n,
                          int32_t same)
 {

@@ -16,6 +16,7 @@
 #include "layernorm_cases.h"
 #include "real.h"
 #include "rng.h"
+#include "spoil.h"
 
 static const char SICK[] = "a NaN or infinity makes its own row NaN and no other";
 
@@ -363,42 +364,62 @@ static ts_cost cost_backward(const ts_case *c)
 
 /* ---- senseless calls ---- */
 
-static bool spoil_forward(int i, void *args, ts_exec *x, ts_status *must)
+static bool more_forward(int i, void *args, ts_exec *x, ts_status *must)
 {
     ts_layernorm_forward_args *a = args;
-    const void **const         in[] = { &a->x, &a->gamma, &a->beta };
-    void **const               out[] = { &a->y, &a->mean, &a->rstd };
     (void)x;
-    *must = i < 10 ? TS_E_ARG : i < 14 ? TS_E_SHAPE : TS_E_DTYPE;
-    if (i < 3) *in[i] = NULL;
-    else if (i < 6) *out[i - 3] = NULL;
-    else if (i < 10) a->eps = (const double[]) { 0, -1, NAN, INFINITY }[i - 6];
-    else if (i == 10) a->n_cols = 0;
-    else if (i == 11) a->n_rows = -1;
-    else if (i == 12) a->row_stride = a->n_cols - 1;
-    else if (i == 13) a->row_stride = INT64_MAX / 2;
-    else if (i < 16) a->dtype = i == 14 ? TS_U8 : (ts_dtype)99;
+    *must = i < 4 ? TS_E_ARG : i == 4 ? TS_E_SHAPE : TS_E_DTYPE;
+    if (i < 4) a->eps = (const double[]) { 0, -1, NAN, INFINITY }[i];
+    else if (i == 4) a->row_stride = a->n_cols - 1;
+    else if (i < 7) a->dtype = i == 5 ? TS_U8 : (ts_dtype)99;
     else return false;
     return true;
 }
 
-static bool spoil_backward(int i, void *args, ts_exec *x, ts_status *must)
+static bool more_backward(int i, void *args, ts_exec *x, ts_status *must)
 {
     ts_layernorm_backward_args *a = args;
-    const void **const          in[] = { &a->x, &a->dy, &a->gamma, &a->mean, &a->rstd };
-    void **const                out[] = { &a->dx, &a->dgamma, &a->dbeta };
     (void)x;
-    *must = i < 9 ? TS_E_ARG : i < 13 ? TS_E_SHAPE : TS_E_DTYPE;
-    if (i < 5) *in[i] = NULL;
-    else if (i < 8) *out[i - 5] = NULL;
-    else if (i == 8) a->accumulate = 2;
-    else if (i == 9) a->n_cols = 0;
-    else if (i == 10) a->n_rows = -1;
-    else if (i == 11) a->row_stride = a->n_cols - 1;
-    else if (i == 12) a->row_stride = INT64_MAX / 2;
-    else if (i < 15) a->dtype = i == 13 ? TS_U8 : (ts_dtype)99;
+    *must = i == 0 ? TS_E_ARG : i == 1 ? TS_E_SHAPE : TS_E_DTYPE;
+    if (i == 0) a->accumulate = 2;
+    else if (i == 1) a->row_stride = a->n_cols - 1;
+    else if (i < 4) a->dtype = i == 2 ? TS_U8 : (ts_dtype)99;
     else return false;
     return true;
+}
+
+#define AT(type, member) offsetof(ts_layernorm_##type##_args, member)
+#define P(type, member)  (AT(type, member) + 1)
+
+/* n_rows, n_cols, row_stride */
+#define SHAPE(type)                                                                                \
+    .extent = { { AT(type, n_rows), 0, 0, 0, true, false },                                        \
+                { AT(type, n_cols), 1, 0, AT(type, row_stride), false, false },                    \
+                { AT(type, row_stride), 1, 0, 0, false, true } },                                  \
+    .n_extent = 3, .product = { { { 1, 2 } }, { { 1, 3 } } }
+
+static const ts_senseless senseless_forward = {
+    .pointer = { P(forward, x), P(forward, gamma), P(forward, beta), P(forward, y),
+                 P(forward, mean), P(forward, rstd) },
+    SHAPE(forward),
+    .more = more_forward,
+};
+
+static const ts_senseless senseless_backward = {
+    .pointer = { P(backward, x), P(backward, dy), P(backward, gamma), P(backward, mean),
+                 P(backward, rstd), P(backward, dx), P(backward, dgamma), P(backward, dbeta) },
+    SHAPE(backward),
+    .more = more_backward,
+};
+
+static bool spoil_forward(int i, void *args, ts_exec *x, ts_status *must)
+{
+    return ts_spoil(&senseless_forward, &i, args, x, must);
+}
+
+static bool spoil_backward(int i, void *args, ts_exec *x, ts_status *must)
+{
+    return ts_spoil(&senseless_backward, &i, args, x, must);
 }
 
 const ts_task ts_task_layernorm_forward = {

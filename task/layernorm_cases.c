@@ -108,6 +108,7 @@ const ts_cover ts_layernorm_forward_cover = {
     .use = TS_USE_CHECK,
     .dtypes = ALL,
     .family = FAMILIES,
+    .empties = 1u << 0 /* rows */,
     .dim = { ROWS, COLS, PADS, { 0 }, { 0 }, { 0 }, { 0 }, { 0 }, EPS },
     .allows = affordable,
 };
@@ -117,6 +118,7 @@ const ts_cover ts_layernorm_backward_cover = {
     .use = TS_USE_CHECK,
     .dtypes = ALL,
     .family = FAMILIES,
+    .empties = 1u << 0 /* rows */,
     .dim = { ROWS, COLS, PADS, TS_RANGE(0, 1, 0, 1), { 0 }, { 0 }, { 0 }, { 0 }, EPS },
     .allows = affordable,
 };

@@ -17,6 +17,7 @@
 #include "real.h"
 #include "rng.h"
 #include "softmax_topk_cases.h"
+#include "spoil.h"
 
 static const char SICK[] =
     "a row with a NaN or +inf, and no other, has indices -1 and probabilities NaN";
@@ -291,28 +292,37 @@ static ts_cost cost(const ts_case *c)
 
 /* ---- senseless calls ---- */
 
-static bool spoil(int i, void *args, ts_exec *x, ts_status *must)
+static bool more(int i, void *args, ts_exec *x, ts_status *must)
 {
     ts_softmax_topk_args *a = args;
     (void)x;
-    *must = i < 10 ? TS_E_ARG : i < 17 ? TS_E_SHAPE : TS_E_DTYPE;
-    if (i == 0) a->logits = NULL;
-    else if (i == 1) a->index = NULL;
-    else if (i == 2) a->prob = NULL;
-    else if (i < 10)
-        a->inv_temperature =
-            (const double[]) { 0, -1, NAN, INFINITY, -INFINITY, 1e-300, 1e300 }[i - 3];
-    else if (i == 10) a->k = -1;
-    else if (i == 11) a->k = (int64_t)1 << 31;
-    else if (i == 12) a->n_vocab = -1;
-    else if (i == 13) a->n_vocab = a->row_stride = (int64_t)1 << 31;
-    else if (i == 14) a->n_rows = -1;
-    else if (i == 15) a->row_stride = a->n_vocab - 1;
-    else if (i == 16) a->row_stride = INT64_MAX / 2;
-    else if (i < 22)
-        a->dtype = (const ts_dtype[]) { TS_U8, TS_U4, TS_F64, TS_I32, (ts_dtype)99 }[i - 17];
+    *must = i < 7 ? TS_E_ARG : i == 7 ? TS_E_SHAPE : TS_E_DTYPE;
+    if (i < 7)
+        a->inv_temperature = (const double[]) { 0, -1, NAN, INFINITY, -INFINITY, 1e-300, 1e300 }[i];
+    else if (i == 7) a->row_stride = a->n_vocab - 1;
+    else if (i < 13)
+        a->dtype = (const ts_dtype[]) { TS_U8, TS_U4, TS_F64, TS_I32, (ts_dtype)99 }[i - 8];
     else return false;
     return true;
+}
+
+#define AT(member) offsetof(ts_softmax_topk_args, member)
+
+/* n_rows, n_vocab, row_stride, k */
+static const ts_senseless senseless = {
+    .pointer = { AT(logits) + 1, AT(index) + 1, AT(prob) + 1 },
+    .extent = { { AT(n_rows), 0, 0, 0, true, false },
+                { AT(n_vocab), 0, INT32_MAX, AT(row_stride), false, false },
+                { AT(row_stride), 1, 0, 0, false, true },
+                { AT(k), 0, INT32_MAX, 0, false, false } },
+    .n_extent = 4,
+    .product = { { { 1, 2 } }, { { 1, 3 } }, { { 1, 4 } } },
+    .more = more,
+};
+
+static bool spoil(int i, void *args, ts_exec *x, ts_status *must)
+{
+    return ts_spoil(&senseless, &i, args, x, must);
 }
 
 const ts_task ts_task_softmax_topk = {

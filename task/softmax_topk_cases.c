@@ -170,6 +170,7 @@ const ts_cover ts_softmax_topk_cover = {
                 { "all_masked", ALL },  { "floor", ALL },
                 { "sick", ALL },        { "sick_one", ALL },
                 { "sick_inf", ALL } },
+    .empties = 1u << 0 | 1u << 1 | 1u << 2 /* rows, vocab, k */,
     .dim = { TS_RANGE(2, 70000, 0, 1, 2, 9, 33, 257, 1025, 20001),
              TS_RANGE(4, 151936, 0, 1, 2, 9, 33, 129, 257, 1025, 4097, 32769, 65537, 131073),
              TS_RANGE(2, 66000, 0, 1, 2, 9, 33, 65, 129, 257, 513, 1025, 2049, 8193, 65537),

@@ -9,6 +9,7 @@
 #include "dtype.h"
 #include "real.h"
 #include "rng.h"
+#include "spoil.h"
 #include "task.h"
 #include "ternary_linear.h"
 #include "ternary_reference.h"
@@ -116,6 +117,7 @@ static const ts_cover cover = {
                 { "bad_code", EVERY },   { "bad_code_last", EVERY },  { "bad_code_padding", EVERY },
                 { "bad_scale", EVERY },  { "bad_scale_inf", EVERY },  { "bad_scale_minus", EVERY },
                 { "bad_latent", EVERY }, { "bad_latent_inf", EVERY }, { "past_f16", EVERY } },
+    .empties = 1u << OUT | 1u << IN | 1u << ROWS,
     .dim = { TS_RANGE(1, 4200, 0, 1, 2, 9, 17, 33, 65, 129, 257, 1025, 4097),
              TS_RANGE(3, 17000, 0, 1, 2, 9, 33, 65, 127, 128, 129, 257, 513, 1025, 4097, 16385),
              TS_RANGE(1, 1100, 0, 1, 2, 3, 5, 9, 17, 33, 65, 129, 1025), TS_NUMBERS(0, ALL) },
@@ -478,20 +480,44 @@ static ts_cost cost(const ts_case *c)
     return s;
 }
 
+#define DIM(member, keeps)                                                                         \
+    {                                                                                              \
+        offsetof(ts_ternary_play_args, d.member), 0, 0, 0, false, keeps                            \
+    }
+
+/* n_out, n_in, n_rows, of which packing and unpacking know nothing. */
+static const ts_senseless matrix = { .extent = { DIM(n_out, false), DIM(n_in, false) },
+                                     .n_extent = 2,
+                                     .product = { { { 1, 2 } } } };
+static const ts_senseless product_of = {
+    .extent = { DIM(n_out, false), DIM(n_in, false), DIM(n_rows, false) },
+    .n_extent = 3,
+    .product = { { { 1, 2 } }, { { 3, 2 } }, { { 3, 1 } } },
+};
+
+/* Each function alone: without something, in the sound call and in the least; with dims that make
+ * no sense; and, but for packing, with dtypes that are not offered. */
 static bool spoil(int i, void *args, ts_exec *x, ts_status *status)
 {
-    ts_ternary_play_args   *a = args;
-    ts_ternary_linear_dims *d = &a->d;
-    (void)x;
-    *status = i < 3 ? TS_E_SHAPE : i < 5 ? TS_E_DTYPE : TS_E_ARG;
-    if (i == 0) d->n_out = -1;
-    else if (i == 1) d->n_in = -1;
-    else if (i == 2) d->n_rows = -1, a->parts &= ~(PACK | 1 << TS_TL_UNPACK);
-    else if (i == 3) d->dtype = TS_I32, a->parts &= ~(PACK | 1 << TS_TL_UNPACK);
-    else if (i == 4) d->dtype = (ts_dtype)99, a->parts &= ~(PACK | 1 << TS_TL_UNPACK);
-    else if (i - 5 < TS_TL_WAYS - TS_TL_MISSING) a->how = TS_TL_MISSING + i - 5;
-    else return false;
-    return true;
+    static const ts_dtype bad[] = { TS_I32, (ts_dtype)99 };
+    ts_ternary_play_args *a = args;
+    for (int f = 0; f < TS_TL_FUNCTIONS; f++) {
+        const bool pack = f == TS_TL_PACK || f == TS_TL_UNPACK;
+        const int  n = 2 * ts_ternary_linear_without(f), n_bad = pack ? 0 : 2;
+        a->parts = 1 << f;
+        a->how = TS_TL_WITHOUT + i / 2;
+        *status = TS_E_ARG;
+        if (i < n && i % 2) ts_spoil_shrink(&product_of, args);
+        if (i < n) return true;
+        i -= n;
+        a->how = TS_TL_DIMS;
+        *status = TS_E_DTYPE;
+        if (i < n_bad) a->d.dtype = bad[i];
+        if (i < n_bad) return true;
+        i -= n_bad;
+        if (ts_spoil(pack ? &matrix : &product_of, &i, args, x, status)) return true;
+    }
+    return false;
 }
 
 static const char BAD_CODE[] = "code point 3 is rejected, with nothing written";

@@ -9,6 +9,7 @@
 
 #include "dtype.h"
 #include "rng.h"
+#include "spoil.h"
 #include "ternary_training_inside.h"
 
 /* ---- inputs ---- */
@@ -305,7 +306,9 @@ static ts_cost cost(const ts_case *c)
 
 static void explain(const ts_case *c, const void *args, const ts_flaw *f, char *s, size_t n)
 {
-    static const char *const name[] = { "size", "grad", "step", "eval", "export", "destroy" };
+    static const char *const name[] = {
+        "size", "grad", "step", "eval", "export", "destroy", "without a pointer"
+    };
     static const char *const field[][TS_TT_SEEN] = {
         { "status", "bytes of state", "status of a creation that must fail", OVER },
         { "status", "loss", "nothing", OVER },
@@ -313,6 +316,7 @@ static void explain(const ts_case *c, const void *args, const ts_flaw *f, char *
         { "status", "sum of the losses", "number of tokens", OVER },
         { "status", "nothing", "nothing", OVER },
         { "status", "nothing", "nothing", OVER },
+        { "status", "loss", "nothing", OVER },
     };
     const ts_ternary_training_args *a = args;
     (void)c;
@@ -324,21 +328,43 @@ static void explain(const ts_case *c, const void *args, const ts_flaw *f, char *
 
 /* ---- senseless calls ---- */
 
-static bool spoil(int i, void *args, ts_exec *x, ts_status *must)
+static bool more(int i, void *args, ts_exec *x, ts_status *must)
 {
     ts_ternary_dims *d = &((ts_ternary_training_args *)args)->d;
-    int64_t *const   extent[] = { &d->n_vocab,   &d->width,    &d->n_layer, &d->n_head,
-                                  &d->n_kv_head, &d->head_dim, &d->ffn,     &d->max_batch };
     (void)x;
-    *must = i < 11 ? TS_E_SHAPE : TS_E_ARG;
-    if (i < 8) *extent[i] = i % 2 ? -1 : 0;
-    else if (i == 8) d->max_tokens = 1;
-    else if (i == 9) d->head_dim = 3;
-    else if (i == 10) d->n_head = 3, d->n_kv_head = 2;
-    else if (i == 11) d->rope_theta = 0;
-    else if (i == 12) d->norm_eps = NAN;
+    *must = i < 2 ? TS_E_SHAPE : TS_E_ARG;
+    if (i == 0) d->head_dim = 3;
+    else if (i == 1) d->n_head = 3, d->n_kv_head = 2;
+    else if (i < 5) d->rope_theta = (const double[]) { 0, NAN, INFINITY }[i - 2];
+    else if (i < 8) d->norm_eps = (const double[]) { 0, NAN, INFINITY }[i - 5];
     else return false;
     return true;
+}
+
+#define DIM(member, least, most, with)                                                             \
+    {                                                                                              \
+        offsetof(ts_ternary_training_args, d.member), least, most, with, false, true               \
+    }
+
+/* The weights of E, of layers and of their parts, and the activations. */
+static const ts_senseless senseless = {
+    .extent = { DIM(n_vocab, 1, INT32_MAX, 0), DIM(width, 1, INT32_MAX, 0),
+                DIM(n_layer, 1, INT32_MAX, 0), DIM(n_head, 1, INT32_MAX, 0),
+                DIM(n_kv_head, 1, INT32_MAX, offsetof(ts_ternary_training_args, d.n_head)),
+                DIM(head_dim, 1, 256, 0), DIM(ffn, 1, INT32_MAX, 0),
+                DIM(max_batch, 1, INT32_MAX, 0), DIM(max_tokens, 2, INT32_MAX, 0) },
+    .n_extent = 9,
+    .product = { { { 1, 2 } },
+                 { { 3, 2, 7 } },
+                 { { 3, 2, 4 } },
+                 { { 8, 9, 2 } },
+                 { { 8, 9, 3, 7 } } },
+    .more = more,
+};
+
+static bool spoil(int i, void *args, ts_exec *x, ts_status *must)
+{
+    return ts_spoil(&senseless, &i, args, x, must);
 }
 
 const ts_task ts_task_ternary_training = {

@@ -315,9 +315,7 @@ static void perform(model *m, const ts_tt_op *o, const wants *w, ts_want *seen)
     switch (o->what) {
     case TS_TT_SIZE:
         seen[1] = (ts_want) { 0, INFINITY };
-        seen[2].value = o->how == TS_TT_ONE_LESS   ? TS_E_WORKSPACE
-                        : o->how <= TS_TT_PAST_F16 ? TS_E_RANGE
-                                                   : TS_E_ARG;
+        seen[2].value = o->how == TS_TT_ONE_LESS ? TS_E_WORKSPACE : TS_E_RANGE;
         break;
     case TS_TT_GRAD:
         if (o->same >= 0) give_again(m, w, o, seen);
@@ -344,6 +342,9 @@ static void perform(model *m, const ts_tt_op *o, const wants *w, ts_want *seen)
     case TS_TT_EXPORT:
         if (sound) give_export(m, w);
         m->n_export++;
+        break;
+    case TS_TT_WITHOUT:
+        seen[0].value = TS_E_ARG;
         break;
     default:
         seen[1].value = 0;

@@ -8,6 +8,7 @@
 
 #include "dtype.h"
 #include "rng.h"
+#include "spoil.h"
 #include "tree_verify_inside.h"
 
 /* Choices that are nearer to another than this are drawn again. */
@@ -18,7 +19,8 @@ static void draw_clear(const ts_case *c, uint64_t seed, ts_tree_quiz *q)
 {
     for (int i = 0; i < ATTEMPTS; i++) {
         const double margin = ts_tree_draw(c, i ? ts_mix(seed + (uint64_t)i) : seed, q);
-        if (margin >= NEAR || ts_tree_means_ties(c)) return;
+        const double near = strcmp(c->family, "beside") ? NEAR : TS_TREE_BESIDE / 2;
+        if (margin >= near || ts_tree_means_ties(c)) return;
         ts_tree_quiz_free(q);
     }
     abort(); /* the case asks for what can hardly be drawn */
@@ -278,26 +280,45 @@ static ts_cost cost(const ts_case *c)
     return (ts_cost) { .bytes = n * (R * R + 4 * V * (double)(c->dim[NODES] + 1)), .flops = n * V };
 }
 
+static bool more(int i, void *args, ts_exec *x, ts_status *must)
+{
+    enum { NUMBERS = 5, FIRST = TS_TREE_SOUND + 1, ODD = TS_TREE_WITHOUT - FIRST };
+    static const double temperature[] = { NAN, -1, INFINITY };
+    ts_tree_play_args  *a = args;
+    (void)x;
+    *must = i < 3 || i >= NUMBERS ? TS_E_ARG : TS_E_SHAPE;
+    if (i < 3) a->d.temperature = temperature[i];
+    else if (i == 3) a->d.n_node = INT32_MAX - a->d.prompt_len + 1;
+    else if (i == 4) a->d.max_new = (int64_t)1 << 60, a->d.temperature = 1; /* nobody has room */
+    else if (i < NUMBERS + ODD) a->how = FIRST + i - NUMBERS;
+    else return false;
+    if (a->how == TS_TREE_NO_VOCAB || a->how == TS_TREE_MUCH_VOCAB) *must = TS_E_SHAPE;
+    return true;
+}
+
+#define DIM(member) offsetof(ts_tree_play_args, d.member)
+
+/* prompt_len, n_node, max_new */
+static const ts_senseless senseless = {
+    .extent = { { DIM(prompt_len), 1, INT32_MAX, 0, false, false },
+                { DIM(n_node), 0, INT32_MAX, 0, false, false },
+                { DIM(max_new), 0, 0, 0, false, false } },
+    .n_extent = 3,
+    .more = more,
+};
+
+/* First without each pointer, in the sound call and in the least. */
 static bool spoil(int i, void *args, ts_exec *x, ts_status *must)
 {
     ts_tree_play_args *a = args;
-    ts_tree_dims      *d = &a->d;
-    (void)x;
+    const int          n = 2 * ts_tree_without();
     a->spoilt = 1;
-    *must = i < 4 || i == 7 ? TS_E_SHAPE : TS_E_ARG;
-    if (i == 7) d->max_new = (int64_t)1 << 60; /* nobody has that much room */
-    else if (i == 0) d->prompt_len = 0;
-    else if (i == 1) d->n_node = -1;
-    else if (i == 2) d->max_new = -1;
-    else if (i == 3) d->prompt_len = (int64_t)1 << 31;
-    else if (i == 4) d->temperature = NAN;
-    else if (i == 5) d->temperature = -1;
-    else if (i == 6) d->temperature = INFINITY;
-    else if (i - 8 + TS_TREE_NO_MODEL < TS_TREE_WAYS) a->how = i - 8 + TS_TREE_NO_MODEL;
-    else return false;
-    if (i == 7) d->temperature = 1;
-    if (a->how == TS_TREE_NO_VOCAB) *must = TS_E_SHAPE;
-    return true;
+    *must = TS_E_ARG;
+    if (i < n) a->how = TS_TREE_WITHOUT + i / 2;
+    if (i < n && i % 2) ts_spoil_shrink(&senseless, args);
+    if (i < n) return true;
+    i -= n;
+    return ts_spoil(&senseless, &i, args, x, must);
 }
 
 static const char SICK[] = "logits without a distribution end the cycle with TS_E_MODEL";

@@ -82,6 +82,9 @@ static const ts_case some[] = {
     /* where a temperature of a few hundredths still leaves a choice */
     { CHECK, TS_F32, { 9, 33, 2, 6, 4, 1, TABLE }, "cold" },
     { CHECK, TS_F32, { 9, 12, 3, 6, 4, 4, TABLE }, "cold" },
+    /* draws that only sums in double tell from the next token's */
+    { CHECK, TS_F32, { 9, 97, 3, 6, 4, 100, HASH }, "beside" },
+    { CHECK, TS_F32, { 16, 1000, 3, 8, 2, 200, HASH }, "beside" },
     /* a draw of nothing, and tokens before the first that can be */
     { CHECK, TS_F32, { 9, 12, 2, 4, 2, 100, TABLE }, "zero_u" },
     { CHECK, TS_F32, { 5, 97, 3, 3, 1, 30, TABLE }, "zero_u" },
@@ -136,6 +139,7 @@ const ts_cover ts_tree_verify_cover = {
                 { "sick_inf", F32 },
                 { "sick_none", F32 },
                 { "fails", F32 } },
+    .empties = 1u << 3 /* max_new */,
     .dim = { TS_RANGE(2, 300, 0, 1, 2, 9, 33, 65, 129, 257),
              TS_RANGE(3, 2000, 1, 2, 3, 9, 33, 129, 257, 1025),
              TS_RANGE(1, 200, 1, 2, 9, 33, 65, 129), TS_RANGE(2, 60, 0, 1, 2, 3, 9, 33),

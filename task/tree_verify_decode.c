@@ -57,6 +57,24 @@ static int32_t choose_drawn(const float *x, int64_t n, float max, double tempera
     return chosen;
 }
 
+double ts_tree_beside(const float *x, int64_t n, double temperature, double u, bool side)
+{
+    ts_real total = { 0, 0 }, sum = { 0, 0 };
+    float   max;
+    double  nearest = 0;
+    if (!is_row(x, n, &max)) return u;
+    for (int64_t t = 0; t < n; t++)
+        ts_real_gather(&total, ts_real_of(weight(x[t], max, temperature)));
+    total = ts_real_gathered(total);
+    for (int64_t t = 0; t + 1 < n; t++) {
+        ts_real_gather(&sum, ts_real_of(weight(x[t], max, temperature)));
+        const double part = ts_real_div(ts_real_gathered(sum), total).hi;
+        if (fabs(part - u) < fabs(nearest - u)) nearest = part;
+    }
+    nearest += side ? TS_TREE_BESIDE : -TS_TREE_BESIDE;
+    return nearest > 0 && nearest < 1 ? nearest : u;
+}
+
 int32_t ts_tree_pick(const float *logits, int64_t n_vocab, double temperature, double u,
                      double *margin)
 {

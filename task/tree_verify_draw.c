@@ -180,17 +180,20 @@ static void grow(grower *g)
 /* ---- cycles ---- */
 
 /* What will be emitted if the tree goes along; behind max_new with draws of its own. */
-static void look_ahead(grower *g, const double *u)
+static void look_ahead(grower *g, double *u)
 {
     const int64_t V = g->c->dim[VOCAB], most = g->c->dim[MAX_NEW];
     const bool    sick = sick_how(g->c) >= 0;
     memcpy(g->text, g->prompt, (size_t)g->n_prompt * sizeof *g->text);
     for (int64_t i = 0; i < DEEPEST; i++) {
-        const double draw_u = i < most ? u[i] : 0.5 + 0.5 * ts_uniform(g->seed + 1, i);
-        double       margin = INFINITY;
-        int32_t      t = -1;
+        double  draw_u = i < most ? u[i] : 0.5 + 0.5 * ts_uniform(g->seed + 1, i);
+        double  margin = INFINITY;
+        int32_t t = -1;
         if (i <= g->c->dim[NODES]) {
             if (ts_toy_next(&g->m, g->n_prompt + i, g->text, g->logits)) g->logits[0] = NAN;
+            if (is(g->c, "beside") && i < most)
+                draw_u = u[i] =
+                    ts_tree_beside(g->logits, V, ts_tree_temperature(g->c), u[i], i % 2);
             t = ts_tree_pick(g->logits, V, ts_tree_temperature(g->c), draw_u, &margin);
             if (i < most && t >= 0) g->margin = fmin(g->margin, margin);
         }
@@ -232,7 +235,7 @@ static void draw_model(const ts_case *c, uint64_t seed, ts_drawn *m)
     m->word[TS_TOY_HOW] = sick_how(c);
 }
 
-static void draw_cycle(grower *g, int32_t *cycle, const double *u)
+static void draw_cycle(grower *g, int32_t *cycle, double *u)
 {
     const int64_t n = g->c->dim[NODES];
     cycle[0] = (int32_t)g->n_prompt;

@@ -36,6 +36,12 @@ bool   ts_tree_means_ties(const ts_case *c);
 int32_t ts_tree_pick(const float *logits, int64_t n_vocab, double temperature, double u,
                      double *margin);
 
+/* A draw next to u that is so near to where one token's part ends and the next one's begins, on
+ * either side of it, that sums in float choose wrongly. */
+double ts_tree_beside(const float *logits, int64_t n_vocab, double temperature, double u,
+                      bool side);
+static const double TS_TREE_BESIDE = 1e-8;
+
 /* One cycle, by decoding token after token and asking after each whether the tree has it. */
 typedef struct ts_tree_walk {
     int64_t  n_out, n_path;

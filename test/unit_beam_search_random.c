@@ -33,6 +33,17 @@ static int by_rank(const void *a, const void *b)
     return x->last < y->last ? -1 : x->last > y->last;
 }
 
+/* In that of the archive's search: what has ended is in the archive, which comes first, and in it
+ * what came first. */
+static int by_archive_rank(const void *a, const void *b)
+{
+    const hypothesis *x = a, *y = b;
+    if (x->score != y->score) return by_rank(a, b);
+    if (x->finished != y->finished) return y->finished - x->finished;
+    if (x->finished && x->length != y->length) return x->length < y->length ? -1 : 1;
+    return by_rank(a, b);
+}
+
 static void add(hypothesis *list, int64_t *n, const hypothesis *h)
 {
     assert_true(*n < MOST_STRINGS);
@@ -136,7 +147,7 @@ static void by_archive(const ts_beam_dims *d, const toy *t, const int32_t *promp
     }
     for (int64_t j = 0; j < n_beams; j++) add(kept, &n_kept, beam + j);
     memcpy(pool, kept, (size_t)n_kept * sizeof *pool);
-    qsort(pool, (size_t)n_kept, sizeof *pool, by_rank);
+    qsort(pool, (size_t)n_kept, sizeof *pool, by_archive_rank);
     n_pool = at_most(n_kept, d->beam_width);
 }
 
@@ -196,6 +207,7 @@ static void finds_all_strings(void **state)
         exhaustive(&d, &t, prompt, len[0]);
         for (int archive = 0; archive < 2; archive++) {
             assert_int_equal(run_with(&s, archive, 1), TS_OK);
+            qsort(pool, (size_t)n_pool, sizeof *pool, archive ? by_archive_rank : by_rank);
             is_pool(&s, 0);
         }
         for (int64_t i = 0; i < n_pool; i++) n_finished += pool[i].finished;

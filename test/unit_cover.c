@@ -52,9 +52,9 @@ static void meet(const ts_cover *v, const ts_case *c, met *m)
     for (int a = 0; a < TS_MAX_AXES; a++) cls[a] = ts_cover_class(v, c, a);
     for (int a = 0; a < TS_MAX_AXES; a++) {
         if (cls[a] < 0) continue;
-        m->one[c->dtype][a][cls[a]] = true;
+        if (ts_cover_shows(v, c, a, a)) m->one[c->dtype][a][cls[a]] = true;
         for (int b = 0; b < TS_MAX_AXES; b++)
-            if (cls[b] >= 0) m->pair[a][cls[a]][b][cls[b]] = true;
+            if (cls[b] >= 0 && ts_cover_shows(v, c, a, b)) m->pair[a][cls[a]][b][cls[b]] = true;
     }
 }
 

@@ -40,11 +40,12 @@ extern "C" {
 typedef enum ts_key_axis { TS_KEY_TOKEN, TS_KEY_CHANNEL } ts_key_axis;
 
 typedef struct ts_kv_dims {
-    int64_t     n_layer, n_seq_max, n_q_head, n_kv_head, head_dim; /* >= 1 each */
-    int64_t     capacity;                                          /* tokens a sequence, >= 1 */
-    int64_t     page, n_page;    /* tokens a page, and pages; page 0: contiguous */
-    int64_t     window, n_sink;  /* window 0: every key j <= p */
-    int64_t     key_group;       /* for codes; divides page with TS_KEY_CHANNEL */
+    int64_t n_layer, n_seq_max, n_q_head, n_kv_head, head_dim; /* >= 1; n_seq_max < 2^31 */
+    int64_t capacity;                                          /* tokens a sequence, >= 1 */
+    int64_t page, n_page;        /* tokens a page, and pages, < 2^31; page 0: contiguous */
+    int64_t window, n_sink;      /* window 0: every key j <= p */
+    int64_t key_group;           /* for codes, >= 1; divides page with TS_KEY_CHANNEL; with
+                                    TS_KEY_TOKEN a head's last group may be shorter */
     int64_t     max_call_tokens; /* the largest sum of n_new, n_q or n_row in one call */
     ts_key_axis key_axis;
     ts_dtype    io_dtype;    /* of k, v, q and out: TS_F32, TS_BF16, TS_F16 or TS_F64 */

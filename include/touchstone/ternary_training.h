@@ -23,12 +23,13 @@
  * t counting from 1, the decay for matrices only. Latents, gains, m and v are float.
  * Its loss is the one before it. grad, eval and export change nothing.
  *
- * Refused, with nothing written and nothing changed. TS_E_SHAPE: extents below 1, n_tok below 2, an
- * odd head_dim or one above 256, query heads that are no multiple of KV heads. TS_E_CAPACITY:
- * n_batch or n_tok beyond the most. TS_E_ARG: a token outside the vocabulary; numbers that make no
- * sense: rope_theta, norm_eps and eps must be above 0, lr, weight_decay and clip_norm not below it,
- * both betas in [0, 1). TS_E_RANGE: latents or gains that are not finite, or with a scale past f16,
- * and a step whose gradient is not finite. TS_E_WORKSPACE: too little of it, or too little memory.
+ * Refused, with nothing written and nothing changed. TS_E_SHAPE: extents below 1 or from 2^31 on,
+ * n_tok below 2, an odd head_dim or one above 256, query heads that are no multiple of KV heads.
+ * TS_E_CAPACITY: n_batch or n_tok beyond the most. TS_E_ARG: a token outside the vocabulary;
+ * numbers that make no sense: rope_theta, norm_eps and eps must be above 0, lr, weight_decay and
+ * clip_norm not below it, both betas in [0, 1). TS_E_RANGE: latents or gains that are not finite,
+ * or with a scale past f16, and a step whose gradient is not finite. TS_E_WORKSPACE: too little of
+ * it, or too little memory.
  *
  * Tokens, loss, nll_sum and n_count are the host's. On the CPU only: TS_CUDA is TS_E_UNSUPPORTED.
  * One handle serves one call at a time. Nothing depends on the number of threads. */

@@ -48,20 +48,23 @@ static ts_status check_dims(const ts_beam_dims *d, int64_t n_vocab)
     if (d->n_items < 0 || d->beam_width < 1 || d->max_new_tokens < 0) return TS_E_SHAPE;
     if (n_vocab < 1 || n_vocab > INT32_MAX || d->beam_width > INT32_MAX) return TS_E_SHAPE;
     if (d->eos < -1 || d->eos >= n_vocab) return TS_E_ARG;
-    if (!fits(d->n_items, d->beam_width) || !fits(d->n_items * d->beam_width, n_vocab))
+    /* Before any length of a prompt is read: there may be fewer. */
+    const int64_t n_step = d->max_new_tokens > 0 ? d->max_new_tokens : 1;
+    if (!fits(d->n_items, d->beam_width) || !fits(d->n_items * d->beam_width, n_vocab) ||
+        !fits(d->n_items * d->beam_width, n_step))
         return TS_E_SHAPE;
     return TS_OK;
 }
 
-/* A step's rows of a single item, and all strings. */
+/* Their tokens, for each beam; those that are found are among the dims. */
 static ts_status check_prompts(const ts_beam_search_args *a)
 {
     const ts_beam_dims *d = &a->d;
     int64_t             n = 0, n_text = 0;
     for (int64_t i = 0; i < d->n_items; i++) {
         if (a->prompt_len[i] < 1) return TS_E_ARG;
-        if (!fits(a->prompt_len[i], 1) || !fits(d->max_new_tokens, 1)) return TS_E_SHAPE;
-        n_text += a->prompt_len[i] + d->max_new_tokens;
+        if (!fits(a->prompt_len[i], 1)) return TS_E_SHAPE;
+        n_text += a->prompt_len[i];
         if (!fits(n_text, d->beam_width)) return TS_E_SHAPE;
     }
     for (int64_t i = 0; i < d->n_items; i++)

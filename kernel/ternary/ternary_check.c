@@ -2,18 +2,18 @@
 /* ternary_check.c - what the contract demands of a call; and of what is packed. */
 #include "ternary_impl.h"
 
-/* Do a * b elements fit in 63 bits of bytes, padded to whole groups and with room for what is made
- * of them? */
+/* Do a * b elements fit in 63 bits of bytes, either way padded to whole groups and with room for
+ * what is made of them? */
 static bool fits(int64_t a, int64_t b)
 {
-    const int64_t room = INT64_MAX / 1024;
-    return b < room && a <= room / (b + TS_TERNARY_GROUP);
+    const int64_t room = INT64_MAX / 1024, group = TS_TERNARY_GROUP;
+    return a < room && b < room && a + group <= room / (b + group);
 }
 
 static ts_status check_matrix(const ts_ternary_linear_dims *d)
 {
     if (d->n_out < 0 || d->n_in < 0) return TS_E_SHAPE;
-    return fits(d->n_out, d->n_in) && fits(d->n_in, d->n_out) ? TS_OK : TS_E_SHAPE;
+    return fits(d->n_out, d->n_in) ? TS_OK : TS_E_SHAPE;
 }
 
 static ts_status check_dims(const ts_ternary_linear_dims *d)

@@ -50,7 +50,7 @@ class kv_cache:
         self.held = [self.k, self.v]
         if self.codes:
             meta = KINDS[d.meta_dtype]
-            groups = (n // g, H, D, 2) if self.channel else (n, H, D // g, 2)
+            groups = (n // g, H, D, 2) if self.channel else (n, H, -(-D // g), 2)
             self.k_meta, self.v_meta = np.zeros(groups, meta), np.zeros((n, H, 1, 2), meta)
             self.held += [self.k_meta, self.v_meta]
         if self.channel:
@@ -156,20 +156,30 @@ class kv_cache:
         q = np.divide(x - low, step, out=np.zeros_like(x), where=step > 0)
         return np.clip(np.rint(q), 0, most).astype(np.uint8), meta
 
-    def decode(self, a, meta, n_group):
-        d = self.d
-        q = unpack(a, d.store_dtype, d.head_dim)
-        q = q.reshape(*a.shape[:-1], n_group, d.head_dim // n_group)
-        step, low = (np.asarray(meta[..., i, None], np.float64) for i in (0, 1))
-        return (low + q * step).reshape(*a.shape[:-1], d.head_dim)
+    @staticmethod
+    def grouped(x, n):
+        """The last axis in groups of n; a last one that is shorter goes on with its last element."""
+        n_group = -(-x.shape[-1] // n)
+        x = np.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, n_group * n - x.shape[-1])], mode="edge")
+        return x.reshape(*x.shape[:-1], n_group, n)
 
-    def save(self, cells, x, rows, meta, n_group):
+    def rows(self, x):
+        """And back."""
+        return x.reshape(*x.shape[:-2], x.shape[-2] * x.shape[-1])[..., :self.d.head_dim]
+
+    def decode(self, a, meta, n):
+        d = self.d
+        q = self.grouped(unpack(a, d.store_dtype, d.head_dim), n)
+        step, low = (np.asarray(meta[..., i, None], np.float64) for i in (0, 1))
+        return self.rows(low + q * step)
+
+    def save(self, cells, x, rows, meta, n):
         d = self.d
         if not self.codes:
             rows[cells] = narrow(x, d.store_dtype)
             return
-        q, meta[cells] = self.encode(x.reshape(*x.shape[:-1], n_group, d.head_dim // n_group))
-        rows[cells] = pack(q.reshape(x.shape), d.store_dtype)
+        q, meta[cells] = self.encode(self.grouped(x, n))
+        rows[cells] = pack(np.ascontiguousarray(self.rows(q)), d.store_dtype)
 
     def save_keys(self, seq, layer, begin, raw):
         """By channel: into the tail, which becomes codes when it is full."""
@@ -215,18 +225,18 @@ class kv_cache:
             self.grow(seq, layer, n)
             cells = self.cells(seq, layer, old, old + n)
             value = widen(v[at:at + n], d.io_dtype)
-            self.save(cells, value, self.v, self.codes and self.v_meta, 1)
+            self.save(cells, value, self.v, self.codes and self.v_meta, d.head_dim)
             if self.channel:
                 self.save_keys(seq, layer, old, k[at:at + n])
             else:
                 key = widen(k[at:at + n], d.io_dtype)
-                self.save(cells, key, self.k, self.codes and self.k_meta, d.head_dim // d.key_group)
+                self.save(cells, key, self.k, self.codes and self.k_meta, d.key_group)
             at += n
 
     def values(self, seq, layer, begin, end):
         cells = self.cells(seq, layer, begin, end)
         if self.codes:
-            return self.decode(self.v[cells], self.v_meta[cells], 1)
+            return self.decode(self.v[cells], self.v_meta[cells], self.d.head_dim)
         return widen(self.v[cells], self.d.store_dtype)
 
     def keys(self, seq, layer, begin, end):
@@ -235,8 +245,8 @@ class kv_cache:
         if not self.codes:
             return widen(self.k[cells], d.store_dtype)
         if not self.channel:
-            return self.decode(self.k[cells], self.k_meta[cells], d.head_dim // g)
-        x = self.decode(self.k[cells], self.k_meta[cells // g], d.head_dim)
+            return self.decode(self.k[cells], self.k_meta[cells], g)
+        x = self.decode(self.k[cells], self.k_meta[cells // g], 1)
         tail = max(begin, self.len[seq][layer] // g * g)
         if tail < end:
             rows = np.arange(tail, end) % g
