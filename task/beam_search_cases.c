@@ -125,7 +125,10 @@ static bool affordable(const ts_case *c)
 {
     const int64_t *m = c->dim;
     if (m[EOS] >= m[VOCAB] || m[ITEMS] * m[WIDTH] > TS_BEAM_MOST) return false;
-    if (m[ALPHA] > 400 && m[STEPS] > 4) return false; /* or scores have no margins */
+    if (m[ITEMS] * m[PROMPT] > TS_TOY_MOST_ROWS) return false; /* a query is shown no more */
+    /* Or scores have no margins. */
+    if (m[ALPHA] > 400 && m[STEPS] > 4) return false;
+    if (m[ITEMS] * m[WIDTH] * m[STEPS] > (m[ALPHA] > 200 ? 2000 : 10000)) return false;
     if (strstr(c->family, "poor") && m[EOS] < 0) return false;
     if (strstr(c->family, "masked") && m[VOCAB] < 33) return false; /* or some row has nothing */
     if (m[MODEL] == ROPE && (m[VOCAB] > 300 || m[PROMPT] + m[STEPS] > 60)) return false;
