@@ -86,16 +86,23 @@ static const shape large_shapes[] = { { 64, 8192, 1, 32, 8, 128 },
                                       { 1, 131072, 1, 32, 8, 128 },
                                       { 256, 2048, 1, 32, 8, 128 } };
 
+/* By channel a group of keys lies within a page; and what is stored otherwise is not of f64. */
+static bool storable(const ts_case *c)
+{
+    const int64_t *m = c->dim;
+    const bool     by_channel =
+        m[STORE] % META_F16 == STORE_U8_CHANNEL || m[STORE] % META_F16 == STORE_U4_CHANNEL;
+    if (m[GROUP] && m[PAGE] && by_channel && m[PAGE] % m[GROUP]) return false;
+    return c->dtype != TS_F64 || m[STORE] == STORE_IO;
+}
+
 static bool affordable(const ts_case *c)
 {
     const int64_t *m = c->dim;
     const int64_t  row = m[Q_HEADS] * m[HEAD_DIM] * m[LAYERS];
-    if (c->dtype == TS_F64 && m[STORE] != STORE_IO) return false;
+    if (!storable(c)) return false;
     if (!strcmp(c->family, "cow") && m[PAGE] < 2) return false;
     if (!strcmp(c->family, "sick") && m[STORE] != STORE_IO) return false;
-    const bool by_channel =
-        m[STORE] % META_F16 == STORE_U8_CHANNEL || m[STORE] % META_F16 == STORE_U4_CHANNEL;
-    if (m[GROUP] && m[PAGE] && by_channel && m[PAGE] % m[GROUP]) return false;
     return m[SEQS] * m[LEN] * row <= 60000 && m[LEN] * m[LEN] * row <= 600000;
 }
 
@@ -149,8 +156,8 @@ static bool has_trees(const ts_case *c)
 {
     const int64_t *m = c->dim;
     const int64_t  row = m[Q_HEADS] * m[HEAD_DIM];
-    if (c->dtype == TS_F64 && m[STORE] != STORE_IO) return false;
-    return m[SEQS] * m[LEN] * row * m[LAYERS] <= 40000 && m[LEN] * m[LEN] * row <= 150000;
+    return storable(c) && m[SEQS] * m[LEN] * row * m[LAYERS] <= 40000 &&
+           m[LEN] * m[LEN] * row <= 150000;
 }
 
 /* A sequence's length is about that of its tree. */
@@ -166,7 +173,8 @@ const ts_cover ts_kv_tree_cover = {
                         STORE_U4 + META_F16, STORE_U4_CHANNEL + META_F16, STORE_F16, STORE_BF16,
                         STORE_U8 + META_F16, STORE_U8_CHANNEL + META_F16, STORE_F32),
              TS_RANGE(0, (int64_t)1 << 40, 0, 1, 2, 9, 33, 129, 4097),
-             TS_RANGE(0, 1 << 20, 0, 1, 2, 3, 5, 17), TS_RANGE(0, SCALE_NEGATIVE, 0, 1, 2, 3, 4) },
+             TS_RANGE(0, 1 << 20, 0, 1, 2, 3, 5, 17), TS_RANGE(0, SCALE_NEGATIVE, 0, 1, 2, 3, 4),
+             TS_NUMBERS(0, 0, 1, 3, 16, 48, 64) },
     .allows = has_trees,
     .make = multiply_heads,
     .read = divide_heads,

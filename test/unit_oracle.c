@@ -22,16 +22,16 @@ static const struct known {
     const char *task;
     uint64_t    cheap, all;
 } known[] = {
-    { "layernorm_forward", 0xeaeb42550a93740d, 0x517f17d77c375ac9 },
-    { "layernorm_backward", 0x0fe8f31a3f3dfbcf, 0x3a3089de704bccd8 },
-    { "softmax_topk", 0xff83849bd6e8bd8c, 0xb614a7e84abb51cb },
-    { "kv_cache", 0x416bc106f43c0e76, 0xc9a5fca1ada60921 },
-    { "flash_attention", 0x51e582584b988a43, 0x1ae864ff6611f24d },
-    { "flash_attention_backward", 0xb3d2b4e4304f917e, 0x5923af4efc7a5486 },
-    { "beam_search", 0x7abb8895a5a3cd59, 0x6283f10d02c96b2d },
-    { "tree_verify", 0x3f1a05e072954b0e, 0xc54d0031cfeb1f45 },
-    { "ternary_linear", 0x10147f99661a91e9, 0xdee4e8df1d33eb8a },
-    { "ternary_training", 0x56584676bdba36ea, 0xa39a3234452d0cbb },
+    { "layernorm_forward", 0x76440e2e204839fa, 0x97159fb5351fb30b },
+    { "layernorm_backward", 0x15659980bc1503bc, 0x5cb6aa9d6090a5c3 },
+    { "softmax_topk", 0x61cebc080f9b56de, 0x90180ad4479c6d8f },
+    { "kv_cache", 0xde14bd1de32b0cc7, 0xa5565ac4e64906ed },
+    { "flash_attention", 0xa9066169810b98b8, 0xfc45e2355fc5cc64 },
+    { "flash_attention_backward", 0xbf54a3fa98db6f42, 0x4858956e9c8a2cf0 },
+    { "beam_search", 0x740ad3fca914401b, 0x8ef6037b63d23f5c },
+    { "tree_verify", 0xf847e5e1d73729eb, 0xfd1d920f99276463 },
+    { "ternary_linear", 0xec2a1251811312c3, 0x2c73f69222aa8e3c },
+    { "ternary_training", 0x56584676bdba36ea, 0x3b7b7560e057c471 },
 };
 
 static void add_double(uint64_t *h, double x)
