@@ -22,16 +22,16 @@ static const struct known {
     const char *task;
     uint64_t    cheap, all;
 } known[] = {
-    { "layernorm_forward", 0xeaeb42550a93740d, 0x517f17d77c375ac9 },
-    { "layernorm_backward", 0x0fe8f31a3f3dfbcf, 0x3a3089de704bccd8 },
-    { "softmax_topk", 0xff83849bd6e8bd8c, 0xb614a7e84abb51cb },
-    { "kv_cache", 0x268eac24496d0be3, 0x320917f6157b87b4 },
-    { "flash_attention", 0x51e582584b988a43, 0x1ae864ff6611f24d },
-    { "flash_attention_backward", 0xb3d2b4e4304f917e, 0x5923af4efc7a5486 },
-    { "beam_search", 0x847ce28fbb392f14, 0xab6c457d77edd987 },
-    { "tree_verify", 0x495ba39e44cf0804, 0x8ad57c2091f3fab8 },
-    { "ternary_linear", 0x10147f99661a91e9, 0xdee4e8df1d33eb8a },
-    { "ternary_training", 0x56584676bdba36ea, 0xa39a3234452d0cbb },
+    { "layernorm_forward", 0x7fbdc8b0ad3ccd34, 0x4155e45647695add },
+    { "layernorm_backward", 0xb9f520cf0976122c, 0xfb87700bbd7394d1 },
+    { "softmax_topk", 0xd00b990844491f7c, 0x9b2c97503950c8c8 },
+    { "kv_cache", 0x37e8c81b64a486fc, 0xc9b1d7f7ec8988da },
+    { "flash_attention", 0x9777937520f358a6, 0x518406172b3f942e },
+    { "flash_attention_backward", 0x0ac056fcf7cee41e, 0x16aa69abfda593b9 },
+    { "beam_search", 0x2b62da22a02493b5, 0x0eff9854560928b4 },
+    { "tree_verify", 0xd7a71853096940c6, 0x4bbda3f0d3ad24f9 },
+    { "ternary_linear", 0x2dd3b0380dc12d9d, 0x5307a7ca1c886cf8 },
+    { "ternary_training", 0x56584676bdba36ea, 0x6450c74ac611fb80 },
 };
 
 static void add_double(uint64_t *h, double x)

@@ -182,8 +182,8 @@ static void test_drafts_match(void **state)
             const int32_t *cycle = q.script;
             for (int64_t i = 0; i < c->dim[CYCLES]; i++, cycle += 1 + *cycle + 2 * n_node) {
                 ts_tree_walk w;
-                ts_tree_decode(&m, cycle, n_node, most, (double)c->dim[TEMPERATURE] / 100,
-                               q.u + i * most, NULL, &w);
+                ts_tree_decode(&m, cycle, n_node, most, ts_tree_temperature(c), q.u + i * most,
+                               NULL, &w);
                 assert_true(w.n_path >= 1);
                 ts_tree_walk_free(&w);
             }
