@@ -28,8 +28,8 @@ static const struct known {
     { "kv_cache", 0x37e8c81b64a486fc, 0xc9b1d7f7ec8988da },
     { "flash_attention", 0x9777937520f358a6, 0x518406172b3f942e },
     { "flash_attention_backward", 0x0ac056fcf7cee41e, 0x16aa69abfda593b9 },
-    { "beam_search", 0x2b62da22a02493b5, 0x0eff9854560928b4 },
-    { "tree_verify", 0xd7a71853096940c6, 0x4bbda3f0d3ad24f9 },
+    { "beam_search", 0xccd6bfd755ceca95, 0xcb18969a242b8a62 },
+    { "tree_verify", 0xd7a71853096940c6, 0x021e2a15bac471bc },
     { "ternary_linear", 0x2dd3b0380dc12d9d, 0x5307a7ca1c886cf8 },
     { "ternary_training", 0x56584676bdba36ea, 0x6450c74ac611fb80 },
 };
