@@ -59,6 +59,10 @@ static const ts_case some[] = {
     { CHECK, TS_F32, { 2, 5, 7, 4, 1, 200, 1, TABLE }, "underflow" },
     { CHECK, TS_F32, { 2, 3, 4, 5, 2, 0, 2, TABLE }, "underflow" }, /* ends tie with others */
     { CHECK, TS_F32, { 3, 5, 6, 4, 1, 0, 0, TABLE }, "underflow" },
+    { CHECK, TS_F32, { 9, 4, 5, 5, 1, 0, 1, TABLE }, "underflow" },
+    { CHECK, TS_F32, { 20, 3, 3, 6, 2, 0, 0, TABLE }, "underflow" },
+    { CHECK, TS_F32, { 30, 3, 5, 5, 3, 0, 1, TABLE }, "underflow" },
+    { CHECK, TS_F32, { 30, 4, 6, 4, 3, 0, 3, TABLE }, "underflow" },
     { CHECK, TS_F32, { 2, 5, 3, 3, 2, 60, 3, TABLE }, "offset" },
     { CHECK, TS_F32, { 3, 7, 8, 2, 2, 0, -1, TABLE }, "offset" },
     { CHECK, TS_F32, { 1, 11, 3, 1000, 3, 0, -1, HASH }, "long" },

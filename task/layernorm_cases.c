@@ -93,7 +93,7 @@ static bool affordable(const ts_case *c)
         { "normal", ALL }, { "offset", ALL }, { "offset8", F32 | F64 }, { "tiny", ALL },           \
             { "constant", ALL }, { "spike", ALL }, { "ramp", ALL }, { "ties", ALL },               \
             { "denormal", ALL }, { "small", F32 | F64 | BF16 }, { "huge", ALL },                   \
-            { "flat_huge", ALL }, { "extreme", ALL }, { "loud", WIDE }, { "faint", WIDE },         \
+            { "flat_huge", ALL }, { "extreme", ALL },                                              \
         {                                                                                          \
             "sick", ALL                                                                            \
         }                                                                                          \
