@@ -19,6 +19,13 @@ static bool is_number(const ts_task *t, const char *name)
            (!strcmp(name, "temperature") && !has_model(t));
 }
 
+/* Of a search in a model as large as is timed: a length penalty beyond 2 brings scores so near to
+ * each other that hardly a draw is clear. */
+static bool is_clear(const ts_task *t, int64_t number)
+{
+    return !has_model(t) || number <= 200;
+}
+
 bool ts_alike(const ts_arena *a, const ts_arena *b)
 {
     if (a->n != b->n || a->n_scalars != b->n_scalars) return false;
@@ -105,7 +112,7 @@ static int collect(const ts_task *t, const ts_case *timed, ts_case out[TS_HOSTIL
         ts_case mine = *timed;
         mine.family = c->family;
         for (int i = 0; i < TS_MAX_DIMS && t->dim_name[i]; i++)
-            if (is_number(t, t->dim_name[i])) mine.dim[i] = c->dim[i];
+            if (is_number(t, t->dim_name[i]) && is_clear(t, c->dim[i])) mine.dim[i] = c->dim[i];
         if (!is_new(&mine, timed, out, n)) continue;
         if (!tried || strcmp(tried, c->family)) fit = fits(t, timed, tried = c->family);
         if (fit) out[n++] = mine;
