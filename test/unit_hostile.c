@@ -70,6 +70,17 @@ static void every_task_has_some(void **state)
     }
 }
 
+/* A search whose scores are too near to each other cannot be drawn, in any shape that is judged. */
+static void searches_can_be_drawn(void **state)
+{
+    ts_case all[TS_HOSTILE];
+    (void)state;
+    for (int i = 0; ts_tasks[i]; i++)
+        for (const ts_case *c = ts_tasks[i]->cases(); c->use; c++)
+            if (c->use & TS_USE_JUDGE && !strcmp(ts_tasks[i]->buffer[0], "word"))
+                ask(ts_tasks[i], c, all, ts_hostile_of(ts_tasks[i], c, 7, all));
+}
+
 static void of_softmax_there_are_these(void **state)
 {
     const char *const family[] = { "sick",      "offset",    "offset30", "spike", "masked", "ties",
@@ -95,6 +106,7 @@ static void of_softmax_there_are_these(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(every_task_has_some),
+                                        cmocka_unit_test(searches_can_be_drawn),
                                         cmocka_unit_test(of_softmax_there_are_these) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
