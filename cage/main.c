@@ -304,7 +304,7 @@ typedef struct args_of {
 
 static ts_status run(int slot, ts_exec *x)
 {
-    args_of args;
+    static args_of args;
     memcpy(&args, cage_control->args[slot], sizeof args);
     if (plan.class == TS_GPU_SEALED) return cage_gpu_launch(&plan, slot, x);
     if (ts_on_gpu(plan.class)) cage_gpu_turn(), cage_gpu_exec(x);
