@@ -333,10 +333,11 @@ static void want(ts_want *w, double value, double bound)
     *w = (ts_want) { value, bound };
 }
 
-/* How far a log-probability may be off: 1e-12 for each of its tokens. */
-static double room(int64_t length)
+/* How far a log-probability may be off: 1e-12 for each of its tokens. Where logits are far from 0,
+ * a double that holds the maximum and the logarithm together is off by more, and not wrong. */
+static double room(const search *s, int64_t length)
 {
-    return 1e-12 * (double)length;
+    return (strcmp(s->c->family, "offset") ? 1e-12 : 8e-12) * (double)length;
 }
 
 static void want_item(const search *s, int64_t item, ts_want *w)
@@ -352,9 +353,9 @@ static void want_item(const search *s, int64_t item, ts_want *w)
         const double   value = b->score.hi;
         const int32_t *text = s->text + (is ? i : 0) * (s->n_prompt + T) + s->n_prompt;
         for (int64_t t = 0; t < T; t++) want(&tokens[i * T + t], t < b->length ? text[t] : -1, 0);
-        want(&logprob[i], b->logprob.hi, room(b->length));
+        want(&logprob[i], b->logprob.hi, room(s, b->length));
         /* A power, a division and the rounding of both. */
-        want(&score[i], value, is ? room(b->length) / penalty + 0x1p-50 * fabs(value) : 0);
+        want(&score[i], value, is ? room(s, b->length) / penalty + 0x1p-50 * fabs(value) : 0);
         want(&beams[i], (double)b->length, 0);
         want(&beams[K + i], b->finished, 0);
     }

@@ -28,7 +28,7 @@ static const struct known {
     { "kv_cache", 0x8a51f8c1e3840964, 0x555d3808f6b22d41 },
     { "flash_attention", 0x028a19406ca0d7ae, 0xf4781f0db69c7e5a },
     { "flash_attention_backward", 0xf5095d87479e37a2, 0x91589e50b465f274 },
-    { "beam_search", 0xeb7683983f0219a6, 0x74b2b2d78800c5fa },
+    { "beam_search", 0x9e198863ed64ff5a, 0xdd62434c8f183e5e },
     { "tree_verify", 0xf847e5e1d73729eb, 0xee0f2d2fe8a8d178 },
     { "ternary_linear", 0xec2a1251811312c3, 0x2c73f69222aa8e3c },
     { "ternary_training", 0x56584676bdba36ea, 0x3b7b7560e057c471 },
