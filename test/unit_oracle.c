@@ -24,13 +24,13 @@ static const struct known {
 } known[] = {
     { "layernorm_forward", 0x7fbdc8b0ad3ccd34, 0x4155e45647695add },
     { "layernorm_backward", 0xb9f520cf0976122c, 0xfb87700bbd7394d1 },
-    { "softmax_topk", 0xd00b990844491f7c, 0x9b2c97503950c8c8 },
+    { "softmax_topk", 0xc9814ac34363f925, 0xd35e4bf967b3c49e },
     { "kv_cache", 0x37e8c81b64a486fc, 0xc9b1d7f7ec8988da },
-    { "flash_attention", 0x9777937520f358a6, 0x518406172b3f942e },
-    { "flash_attention_backward", 0x0ac056fcf7cee41e, 0x16aa69abfda593b9 },
-    { "beam_search", 0xccd6bfd755ceca95, 0xcb18969a242b8a62 },
-    { "tree_verify", 0xd7a71853096940c6, 0x021e2a15bac471bc },
-    { "ternary_linear", 0x2dd3b0380dc12d9d, 0x5307a7ca1c886cf8 },
+    { "flash_attention", 0x3961d58f4cc1373a, 0x00932b7afb566933 },
+    { "flash_attention_backward", 0x38fc521ba46551b8, 0xebe77333cc016e70 },
+    { "beam_search", 0x3274c4bbb5c8fc0d, 0xf3d8a281ce17c5f1 },
+    { "tree_verify", 0xd7a71853096940c6, 0x347916511a2298e0 },
+    { "ternary_linear", 0x346bbdab4d5ee24b, 0x851ca76eefd5897f },
     { "ternary_training", 0x56584676bdba36ea, 0x6450c74ac611fb80 },
 };
 
