@@ -24,7 +24,7 @@ static const struct known {
 } known[] = {
     { "layernorm_forward", 0x7fbdc8b0ad3ccd34, 0x4155e45647695add },
     { "layernorm_backward", 0xb9f520cf0976122c, 0xfb87700bbd7394d1 },
-    { "softmax_topk", 0xc9814ac34363f925, 0xd35e4bf967b3c49e },
+    { "softmax_topk", 0x2d50d992f2b44eb9, 0x5932955caf86e31e },
     { "kv_cache", 0x37e8c81b64a486fc, 0xc9b1d7f7ec8988da },
     { "flash_attention", 0x3961d58f4cc1373a, 0x00932b7afb566933 },
     { "flash_attention_backward", 0x38fc521ba46551b8, 0xebe77333cc016e70 },
