@@ -233,14 +233,17 @@ static void bytes_of(const ts_kv_dims *d, double tokens, double n_tail, double *
                  (g * (double)ts_kv_io_bytes(d) + 2 * meta); /* and a group that is begun */
 }
 
+/* Keys quantised by channel come in groups of tokens: a reservation of whole groups is honest. */
 static ts_want want_state_bytes(const ts_kv_dims *d)
 {
-    const double seqs = (double)(d->n_layer * d->n_seq_max);
-    const double tokens = d->page ? (double)(d->n_page * d->page) : seqs * (double)d->capacity;
+    const bool   by_channel = ts_kv_is_code(d->store_dtype) && d->key_axis == TS_KEY_CHANNEL;
+    const double g = by_channel ? (double)d->key_group : 1, capacity = (double)d->capacity;
+    const double seqs = (double)(d->n_layer * d->n_seq_max), pool = (double)(d->n_page * d->page);
     const double tables =
-        d->page ? 8 * (seqs * ceil((double)d->capacity / (double)d->page) + (double)d->n_page) : 0;
-    double least, most;
-    bytes_of(d, tokens, seqs, &least, &most);
+        d->page ? 8 * (seqs * ceil(capacity / (double)d->page) + (double)d->n_page) : 0;
+    double least, most, unused;
+    bytes_of(d, d->page ? pool : seqs * capacity, seqs, &least, &unused);
+    bytes_of(d, d->page ? pool : seqs * ceil(capacity / g) * g, seqs, &unused, &most);
     return between(least, 1.05 * (most + tables) + 65536);
 }
 
