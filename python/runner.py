@@ -631,12 +631,13 @@ class Trees:
 
     def __call__(self):
         a, script, at = self.a, self.a["script"].reshape(-1), 0
-        n_node, _, _, max_new, n_cycle, temperature, *_ = self.cage.case(self.i)[1]
+        n_node, _, _, max_new, n_cycle, *_ = self.cage.case(self.i)[1]
+        temperature = self.cage.slot(self.i)[1]["temperature"]  # may change from call to call
         for i in range(n_cycle):
             ends = at + 1, at + 1 + int(script[at])
             ends += ends[1] + n_node, ends[1] + 2 * n_node
             prompt, token, parent = (script[b:e].copy() for b, e in zip(ends, ends[1:]))
-            self.cycle(i, prompt, token, parent, max_new, temperature / 100, a["u"][i].copy())
+            self.cycle(i, prompt, token, parent, max_new, temperature, a["u"][i].copy())
             at = ends[3]
 
     def cycle(self, i, prompt, token, parent, max_new, temperature, u):

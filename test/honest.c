@@ -22,6 +22,7 @@
 
 #include "build.h"
 #include "cage.h"
+#include "scope.h"
 #include "show.h"
 
 enum { MAX_ENTRANTS = 128, LIMIT_MS = 30000 };
@@ -279,12 +280,13 @@ static void ask_all(entrant *e, int round)
     const ts_case *block[TS_MAX_SLOTS];
     int            n = 0, n_blocks = 0, at = 0;
     const double   begin = seconds();
+    const ts_scope scope = { .lacks = e->built.lacks }; /* optional functions that it has not */
     for (int i = 0; ts_tasks[i]; i++)
         if (!strcmp(ts_tasks[i]->name, e->e.task)) t = ts_tasks[i];
     for (const ts_case *c = t->cases();; c++) {
         /* Always the one that takes the most addresses. */
-        const bool wanted =
-            (c->use & TS_USE_CHECK) && ((at++ + round) % part == 0 || !strcmp(c->family, "far"));
+        const bool wanted = (c->use & TS_USE_CHECK) && ts_scope_takes(&scope, t, c) &&
+                            ((at++ + round) % part == 0 || !strcmp(c->family, "far"));
         if (wanted) block[n++] = c;
         if (n && (n == TS_MAX_SLOTS || !c->use)) {
             ask_block(e, t, block, n, n_threads ? n_threads : 1 + (n_blocks + round) % 3,

@@ -24,13 +24,13 @@ static const struct known {
 } known[] = {
     { "layernorm_forward", 0x74f2a2a833d5accb, 0xd4ace231f750c7fa },
     { "layernorm_backward", 0x303d5d03fd1a1d03, 0xc3d8a233d6df97b4 },
-    { "softmax_topk", 0x61cebc080f9b56de, 0x90180ad4479c6d8f },
+    { "softmax_topk", 0x149077807d364438, 0x2d27fce567c37917 },
     { "kv_cache", 0x8a51f8c1e3840964, 0x555d3808f6b22d41 },
-    { "flash_attention", 0x028a19406ca0d7ae, 0xf4781f0db69c7e5a },
-    { "flash_attention_backward", 0xf5095d87479e37a2, 0x91589e50b465f274 },
-    { "beam_search", 0x9e198863ed64ff5a, 0xdd62434c8f183e5e },
-    { "tree_verify", 0xf847e5e1d73729eb, 0xee0f2d2fe8a8d178 },
-    { "ternary_linear", 0xec2a1251811312c3, 0x2c73f69222aa8e3c },
+    { "flash_attention", 0x215c4f154380333c, 0x7257da4d0d285a1f },
+    { "flash_attention_backward", 0x56be02f4581d330c, 0xa56961f6082d9ba4 },
+    { "beam_search", 0x18113bc3890c9f03, 0x99681f2f927b3435 },
+    { "tree_verify", 0xf847e5e1d73729eb, 0xa93403c1b3c703f3 },
+    { "ternary_linear", 0x26d2e81c37e489e0, 0x9a3881d0b1ce06cf },
     { "ternary_training", 0x56584676bdba36ea, 0x3b7b7560e057c471 },
 };
 
