@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* loader.c - places a sealed entrant's object by hand. What it may be, judge/object.c decides, once
- * more here; nothing of the object runs while it is placed. */
+/* loader.c - places a sealed entrant's object by hand. What it may be, protocol/object.c decides,
+ * once more here; nothing of the object runs while it is placed. */
 #define _GNU_SOURCE
 #include <math.h>
 #include <stdarg.h>

@@ -6,6 +6,7 @@
 #define TS_WORKER_H
 
 #include "arena.h"
+#include "task.h"
 
 /* Somebody's implementation of one task. */
 typedef struct ts_entry {

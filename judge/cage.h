@@ -10,6 +10,7 @@
 
 #include "arena.h"
 #include "call.h"
+#include "task.h"
 
 typedef struct ts_cage_plan {
     ts_class class;
@@ -132,20 +133,5 @@ typedef struct ts_guarantees {
     const char  *badge;    /* "full", "reduced", or "none": nothing can be judged here */
     char         why[256]; /* with "none": what is missing */
 } ts_guarantees;
-
-/* Asked of touchstone-probe.so, which tries what dim[0], a TS_PROBE_*, says on dim[1] elements;
- * with dim[2], z is in and out. */
-extern const ts_task ts_task_probe;
-
-/* Tries, from inside, all that must not work; and learns how much time an honest entrant takes
- * besides its calls, so that head starts are timed, and seen the sooner: run it before judging.
- * False: not even a right entrant can be run. */
-bool ts_guarantee_all(ts_guarantees *g);
-
-/* The same in the class with host code on a device, where there is one. */
-void ts_guarantee_device(ts_guarantees *g);
-
-/* "seccomp, landlock": what of TS_HELD_* is in there, of what a cage needs. */
-void ts_held_names(unsigned lacks, char *text, size_t n);
 
 #endif

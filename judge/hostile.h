@@ -6,6 +6,7 @@
 #define TS_HOSTILE_H
 
 #include "arena.h"
+#include "task.h"
 
 enum { TS_HOSTILE = 64 };
 

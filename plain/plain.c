@@ -12,6 +12,7 @@
 
 #include "arena.h"
 #include "play.h"
+#include "task.h"
 
 enum { CANNOT = 3, MOST_BYTES = 64 << 20, ARGS = 512 };
 

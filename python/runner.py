@@ -72,7 +72,7 @@ def forget_code():
 
 class Cage:
     """The other side: a control page, two files of buffers, two pipes. Offsets are those of
-    judge/call.h."""
+    protocol/call.h."""
 
     ANSWER, ERROR, CALL, PLAN = 192, 320, 512, 4096
     FILE, TASK, FOLDER, SLOTS, SLOT_BYTES = PLAN + 48, PLAN + 112, PLAN + 304, PLAN + 1328, 1296

@@ -7,15 +7,6 @@
 #include "dtype.h"
 #include "task.h"
 
-const char *ts_fault_name(ts_fault f)
-{
-    static const char *const name[TS_N_FAULTS] = {
-        "none", "status", "crash",     "hang",  "input",  "before",
-        "past", "gap",    "unwritten", "value", "repeat", "refusal",
-    };
-    return name[f];
-}
-
 static bool is_poison(ts_dtype t, const unsigned char *p)
 {
     for (size_t n = ts_format_of(t)->n_bytes; n--;)

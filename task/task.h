@@ -6,6 +6,8 @@
 
 #include <stdbool.h>
 
+#include "buffer.h"
+#include "flaw.h"
 #include "touchstone/touchstone.h"
 
 enum { TS_MAX_DIMS = 8, TS_MAX_MORE = 4, TS_MAX_NAMES = 13 };
@@ -37,58 +39,12 @@ static inline bool ts_case_checks(const ts_case *c, ts_device d)
     return c->use & (TS_USE_CHECK | TS_USE_DEVICE) && !(c->use & TS_USE_HOST);
 }
 
-/* ---- memory for one case: guarded, banded, poisoned; see exam/arena.c ---- */
-
-typedef struct ts_arena ts_arena;
-typedef enum ts_role { TS_IN, TS_OUT, TS_INOUT } ts_role;
-
-typedef struct ts_buf {
-    const char *name; /* as in the contract: "dgamma" */
-    ts_role     role;
-    ts_dtype    dtype;
-    int64_t     n_rows, n_cols, row_stride; /* a vector has one row */
-} ts_buf;
-
-/* Gives memory for b, stores its address in *slot, a pointer inside the case's args, and returns
- * it. The arena re-points the slot when the case runs on another device. TS_IN is read-only during
- * the call; TS_OUT is poisoned before it; everything around and between rows is watched. */
-void *ts_take(ts_arena *m, void *slot, ts_buf b);
-
-/* A number of the call that is no dimension, for entrants that are not called through the args. */
-void ts_scalar(ts_arena *m, const char *name, double value);
-
-/* ---- what is expected, and what went wrong ---- */
+/* ---- what is expected ---- */
 
 typedef struct ts_want {
     double value; /* NaN: the answer must be NaN */
     double bound; /* pass if |got - value| <= bound; INFINITY: anything goes */
 } ts_want;
-
-typedef enum ts_fault {
-    TS_FAULT_NONE,
-    TS_FAULT_STATUS,    /* did not return TS_OK */
-    TS_FAULT_CRASH,     /* the process died */
-    TS_FAULT_HANG,      /* no answer in time */
-    TS_FAULT_INPUT,     /* wrote to an input */
-    TS_FAULT_BEFORE,    /* touched memory before a buffer */
-    TS_FAULT_PAST,      /* touched memory past a buffer */
-    TS_FAULT_GAP,       /* wrote between rows */
-    TS_FAULT_UNWRITTEN, /* left an output as it was */
-    TS_FAULT_VALUE,     /* wrong number */
-    TS_FAULT_REPEAT,    /* other bits on another run or another number of threads */
-    TS_FAULT_REFUSAL,   /* took senseless arguments, or refused them with the wrong status or after
-                           writing */
-    TS_N_FAULTS
-} ts_fault;
-
-typedef struct ts_flaw {
-    ts_fault    fault;
-    const char *what;     /* the buffer */
-    int64_t     row, col; /* the element */
-    double      got, want, bound;
-} ts_flaw;
-
-const char *ts_fault_name(ts_fault f);
 
 /* The least any answer must do: the floor. */
 typedef struct ts_cost {
@@ -164,6 +120,9 @@ typedef struct ts_task {
 } ts_task;
 
 extern const ts_task *const ts_tasks[]; /* NULL ends */
+
+/* Lays out and fills a case. */
+void ts_arena_setup(ts_arena *m, const ts_task *t, const ts_case *c, uint64_t seed, void *args);
 
 /* Compares one buffer, row by row. NaN fails unless it is wanted. Poison means unwritten. */
 bool ts_check_buf(ts_buf b, const void *p, const ts_want *want, ts_flaw *f, ts_errors *e);

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The least runner for class python: answers the probe task with y = 2 x, z = 3 x.
 
-Started as: python3 cage_runner.py CONTROL INPUTS OUTPUTS GO DONE, by judge/call.h. The file it runs
+Started as: python3 cage_runner.py CONTROL INPUTS OUTPUTS GO DONE, by protocol/call.h. The file it runs
 is descriptor 6: its text is what to do besides.
 """
 import mmap

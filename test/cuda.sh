@@ -11,10 +11,10 @@ if ! nvidia-smi -L 2>/dev/null | grep -q GPU && [ ! -e /dev/nvidia0 ]; then
     exit 0
 fi
 if [ "$1" = bench ]; then
-    build/test/search_bench || exit
+    build/bench/search_bench || exit
     [ ! -x build/test/ternary_time ] || build/test/ternary_time || exit
     build/touchstone bench --device cuda --peers torch,torch.lse,torch.compile,torch.flash,torch.cudnn || exit
-    [ ! -x build/test/train_bench ] || build/test/train_bench || exit
+    [ ! -x build/bench/train_bench ] || build/bench/train_bench || exit
     python=${TOUCHSTONE_PYTHON:-python3}
     ! "$python" -c 'import torch' 2>/dev/null || exec "$python" test/train_peer.py
     exit 0

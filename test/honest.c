@@ -23,6 +23,7 @@
 #include "build.h"
 #include "cage.h"
 #include "scope.h"
+#include "selfcheck.h"
 #include "show.h"
 
 enum { MAX_ENTRANTS = 128, LIMIT_MS = 30000 };

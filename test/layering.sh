@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # layering.sh BUILD symbols|includes - the arrows of DESIGN.md: include <- base <- kernel <- model <- train, and
-# include <- base <- task <- exam <- judge <- report; plan/ has include and base; script/ has the contract and base/real
-# alone, and task, mutant and cage have script/; the cage has the contract and judge/{allow,call,class}.h besides. Each half
-# first proves that it can fail.
+# include <- base <- arena <- task <- exam <- judge <- selfcheck and report; plan/ has include and base; script/ has the
+# contract and base/real alone, and task, mutant and cage have script/; the cage has the contract and protocol/ besides, and
+# nothing of judge/. Each half first proves that it can fail.
 set -eu
 cd "$(dirname "$0")/.."
 build=$1
@@ -16,9 +16,12 @@ real=$build/CMakeFiles/base.dir/base/real/real.c.o
 base="$base $real"
 mutant=$(echo "$build"/CMakeFiles/mutant.dir/mutant/*.o)
 script=$(echo "$build"/CMakeFiles/script.dir/script/*.o)
+arena=$build/libarena.a
 task=$build/libtask.a
 exam=$build/libexam.a
+protocol=$build/libprotocol.a
 judge=$build/libjudge.a
+selfcheck=$build/libselfcheck.a
 report=$build/libreport.a
 gpu=$build/libgpu.a
 kernel=$(echo "$build"/CMakeFiles/kernel.dir/kernel/*/*.o)
@@ -39,7 +42,7 @@ symbols() {
     echo '#include "touchstone/layernorm.h"
 ts_status planted(void); ts_status planted(void) { return ts_layernorm_forward(0, 0); }' |
         cc -x c -std=c11 -Iinclude -c - -o "$tmp/planted.o"
-    [ "$(strangers "$tmp/planted.o" "$task $exam $judge $base")" = ts_layernorm_forward ] ||
+    [ "$(strangers "$tmp/planted.o" "$arena $task $exam $protocol $judge $base")" = ts_layernorm_forward ] ||
         fail 'a planted reference to a kernel was not seen'
     closed base "$base" "$base"
     closed kernel "$kernel" "$kernel $base"
@@ -48,11 +51,15 @@ ts_status planted(void); ts_status planted(void) { return ts_layernorm_forward(0
     closed plan "$plan" "$plan $base"
     closed real "$real" "$real"
     closed script "$script" "$script $real"
-    closed 'task and exam' "$task $exam" "$task $exam $base"
+    closed arena "$arena" "$arena $base"
+    closed task "$task" "$task $arena $base"
+    closed exam "$exam" "$exam $task $arena $base"
     closed gpu "$gpu" "$gpu"
-    closed judge "$judge" "$task $exam $gpu $judge $base"
+    closed protocol "$protocol" "$protocol $base"
+    closed judge "$judge" "$arena $task $exam $gpu $protocol $judge $base"
+    closed selfcheck "$selfcheck" "$arena $task $exam $gpu $protocol $judge $selfcheck $base"
     closed report "$report" "$judge $report $base"
-    closed mutant "$mutant" "$mutant $task $exam $base"
+    closed mutant "$mutant" "$mutant $task $arena $base"
     [ "$(wc -l <"$tmp/used")" -gt 0 ] || fail 'nm saw no symbols at all'
 }
 
@@ -70,16 +77,16 @@ must_not() {
     echo "$1 cannot include $2"
 }
 includes() {
-    for folder in base kernel task exam judge report mutant; do may $folder touchstone/layernorm.h; done
+    for folder in base kernel arena task exam judge selfcheck report mutant; do may $folder touchstone/layernorm.h; done
     may judge task.h
     for header in allow.h call.h class.h kv_cache.h real.h; do may cage $header; done
     may script real.h
     for folder in task mutant; do may $folder kv_cache.h; done
     for folder in base kernel; do must_not $folder kv_cache.h; done
     for header in task.h dtype.h; do must_not script $header; done
-    for folder in base task exam judge report mutant cage; do must_not $folder layernorm_impl.h; done
-    for header in task.h dtype.h; do must_not cage $header; done
-    for folder in base kernel; do must_not $folder task.h; done
+    for folder in base arena task exam judge selfcheck report mutant cage; do must_not $folder layernorm_impl.h; done
+    for header in task.h dtype.h arena.h cage_inside.h court.h; do must_not cage $header; done
+    for folder in base kernel arena; do must_not $folder task.h; done
     for folder in base kernel task judge plan; do must_not $folder model.h; done
     for folder in base kernel task judge; do must_not $folder plan.h; done
     may plan touchstone/kv_cache.h
@@ -90,9 +97,10 @@ includes() {
         may train model.h
         for header in layernorm_impl.h task.h tool.h; do must_not train $header; done
     fi
-    for folder in base kernel task report mutant; do must_not $folder arena.h; done
+    for folder in base kernel report; do must_not $folder arena.h; done
+    ! grep -ln '"arena.h"' task/*.[ch] mutant/*.[ch] | grep -v '^task/setup.c$' || fail 'a task looks into the arena'
     for folder in task exam; do must_not $folder court.h; done
-    must_not judge board.h
-    ! grep -rn '#include "\.\./' include base kernel model train plan script task exam judge report mutant cage tool || fail 'a way around the list'
+    for header in board.h selfcheck.h; do must_not judge $header; done
+    ! grep -rn '#include "\.\./' include base kernel model train plan script arena task exam protocol judge selfcheck report mutant cage cli demo tool || fail 'a way around the list'
 }
 "$2"

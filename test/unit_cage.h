@@ -8,8 +8,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "cage.h"
 #include "probe.h"
+#include "selfcheck.h"
 #include "unit.h"
 
 static char object[1024];

@@ -7,6 +7,7 @@
 
 #include "arena.h"
 #include "dtype.h"
+#include "task.h"
 #include "touchstone/layernorm.h"
 #include "touchstone/softmax_topk.h"
 #include "unit.h"

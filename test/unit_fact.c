@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "fact.h"
+#include "selfcheck.h"
 
 static ts_guarantees g;
 

@@ -14,8 +14,8 @@
 #include <cmocka.h>
 
 #include "build.h"
-#include "cage.h"
 #include "examine.h"
+#include "selfcheck.h"
 
 static ts_places places;
 

@@ -15,6 +15,7 @@
 #include "arena.h"
 #include "dtype.h"
 #include "rng.h"
+#include "task.h"
 
 static const uint64_t SEED = 0x5eed;
 

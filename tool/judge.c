@@ -17,6 +17,7 @@
 #include "litter.h"
 #include "page.h"
 #include "registry.h"
+#include "selfcheck.h"
 #include "tool.h"
 
 typedef struct judge_options {

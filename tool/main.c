@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "demo.h"
 #include "tool.h"
 
 static const struct {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* selfcheck.c - `touchstone judge --selfcheck`: what this machine and its device guarantee. */
-#include "fact.h"
+#include "selfcheck.h"
 #include "keeper.h"
 #include "tool.h"
 

@@ -22,7 +22,7 @@ enum {
 #define TS_ELF_TAGS_TOO 0x70000001, 0x70000003 /* DT_AARCH64_BTI_PLT and _PAC_PLT */
 
 /* Functions that a sealed entrant may call here because they are an instruction elsewhere; a list
- * as judge/allow.h has them. */
+ * as protocol/allow.h has them. */
 #define TS_ISA_ALLOWED(X) X(long double, sqrtl, (long double))
 
 #endif

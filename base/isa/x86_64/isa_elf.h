@@ -21,7 +21,7 @@ enum {
 #define TS_ELF_TAGS_TOO DT_RELACOUNT
 
 /* Functions that a sealed entrant may call here because they are an instruction elsewhere; a list
- * as judge/allow.h has them. */
+ * as protocol/allow.h has them. */
 #define TS_ISA_ALLOWED(X)
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* json.c - the ts_json_* calls over jansson, or their refusal where the program has no jansson. */
-#include "tool.h"
+#include "cli.h"
 
 #ifndef TS_HAVE_JANSSON
 #define TS_HAVE_JANSSON 0

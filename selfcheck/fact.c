@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fact.c - the judge's side of the trials: it waits for each, and not for long. */
 #define _GNU_SOURCE
-#include "fact.h"
+#include "selfcheck.h"
 
 #include <errno.h>
 #include <signal.h>

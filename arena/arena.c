@@ -182,11 +182,14 @@ uint64_t ts_arena_output_hash(const ts_arena *m)
     return hash_roles(m, false);
 }
 
-void ts_arena_setup(ts_arena *m, const ts_task *t, const ts_case *c, uint64_t seed, void *args)
+void ts_arena_begin(ts_arena *m, void *args)
 {
     ts_arena_clear(m);
     m->args = args;
-    t->setup(c, seed, m, args);
+}
+
+void ts_arena_end(ts_arena *m)
+{
     for (int i = 0; i < m->n; i++)
         if (m->buf[i].b.role == TS_INOUT) {
             m->buf[i].initial = malloc(m->buf[i].n_bytes + 1);

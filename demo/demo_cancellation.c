@@ -7,10 +7,10 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "demo.h"
 #include "dtype.h"
 #include "real.h"
 #include "rng.h"
-#include "tool.h"
 #include "touchstone/layernorm.h"
 
 enum { D = 4096, N_OFFSETS = 11, N_WAYS = 4 };

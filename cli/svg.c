@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "tool.h"
+#include "cli.h"
 
 /* The legend stands right of the plot, so that it can cover no line. */
 enum { WIDTH = 860, HEIGHT = 520, LEFT = 84, TOP = 52, RIGHT = 680, BOTTOM = 456 };

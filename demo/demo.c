@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "tool.h"
+#include "demo.h"
 
 #ifndef TS_HAVE_MODEL
 #define TS_HAVE_MODEL 0

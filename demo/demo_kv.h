@@ -4,7 +4,7 @@
 #ifndef TS_DEMO_KV_H
 #define TS_DEMO_KV_H
 
-#include "tool.h"
+#include "demo.h"
 #include "touchstone/kv_cache.h"
 
 /* ---- demo_kv.c ---- */

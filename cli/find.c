@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tool.h"
+#include "cli.h"
 
 bool ts_find(const char *const *places, char *path, size_t n)
 {

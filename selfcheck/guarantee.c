@@ -11,6 +11,7 @@
 #include "ceiling.h"
 #include "probe.h"
 #include "rng.h"
+#include "selfcheck.h"
 
 /* ---- the probe as a task ---- */
 

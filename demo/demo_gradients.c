@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "demo.h"
 #include "gradients.h"
 #include "real.h"
 #include "rng.h"
-#include "tool.h"
 
 /* What the contract asks of the complex step and of the second derivation. The Jacobian product is
  * in pairs of doubles and is held to the complex step's. */

@@ -7,7 +7,10 @@
 #ifndef TS_ARENA_H
 #define TS_ARENA_H
 
-#include "task.h"
+#include <stdbool.h>
+
+#include "buffer.h"
+#include "flaw.h"
 
 /* Outputs start as ts_poison_byte says; a workspace, which has no dtype, as TS_POISON. */
 enum { TS_MAX_BUFS = 16, TS_MAX_SCALARS = 8, TS_POISON = 0xff, TS_BAND = 0xfe };
@@ -52,8 +55,9 @@ void ts_arena_close(ts_arena *m);
 void ts_arena_open_in(ts_arena *m, unsigned char *home, unsigned char *base, size_t size, int in_fd,
                       int out_fd);
 
-/* Lays out and fills a case. */
-void ts_arena_setup(ts_arena *m, const ts_task *t, const ts_case *c, uint64_t seed, void *args);
+/* Before and after a task takes and fills the buffers of one case. */
+void ts_arena_begin(ts_arena *m, void *args);
+void ts_arena_end(ts_arena *m);
 /* The same case as another arena has, bit for bit, in one that is laid out for it already: args are
  * `args_bytes` long, and keep their pointers. */
 void ts_arena_copy(ts_arena *m, const ts_arena *from, size_t args_bytes, void *args);

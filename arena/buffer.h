@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* buffer.h - how a task asks for the memory of a case: guarded, banded, poisoned; see arena.c. */
+#ifndef TS_BUFFER_H
+#define TS_BUFFER_H
+
+#include "touchstone/touchstone.h"
+
+typedef struct ts_arena ts_arena;
+typedef enum ts_role { TS_IN, TS_OUT, TS_INOUT } ts_role;
+
+typedef struct ts_buf {
+    const char *name; /* as in the contract: "dgamma" */
+    ts_role     role;
+    ts_dtype    dtype;
+    int64_t     n_rows, n_cols, row_stride; /* a vector has one row */
+} ts_buf;
+
+/* Gives memory for b, stores its address in *slot, a pointer inside the case's args, and returns
+ * it. The arena re-points the slot when the case runs on another device. TS_IN is read-only during
+ * the call; TS_OUT is poisoned before it; everything around and between rows is watched. */
+void *ts_take(ts_arena *m, void *slot, ts_buf b);
+
+/* A number of the call that is no dimension, for entrants that are not called through the args. */
+void ts_scalar(ts_arena *m, const char *name, double value);
+
+#endif
