@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* court.h - one sitting: entrants are read, built, examined, timed against each other and ranked,
+/* court.h - one sitting: entrants are read, built, examined and timed against each other,
  * and every step of it is written to the log.
  *
  * Inputs come from a key of 32 bytes, which the caller draws when all entrants have been read and
@@ -14,7 +14,6 @@
 #include "log.h"
 #include "progress.h"
 #include "scope.h"
-#include "stats.h"
 
 enum {
     TS_DRAW = 3, /* how cases follow from a key: another number, other cases */
@@ -82,13 +81,6 @@ typedef struct ts_contender {
     bool      timed;                 /* all of ns is there */
 } ts_contender;
 
-/* One workload of a match between two entrants, by their ids. */
-typedef struct ts_played {
-    const char *task;
-    int         a, b;
-    ts_outcome  outcome;
-} ts_played;
-
 typedef struct ts_court {
     ts_log       *log;
     ts_places     places;
@@ -105,8 +97,6 @@ typedef struct ts_court {
     ts_progress   progress;
     int           n, n_verdicts;
     ts_contender *contender[TS_CONTENDERS];
-    ts_played    *played; /* malloc */
-    size_t        n_played, room_played;
     ts_peaks      peaks;    /* what this machine was seen to do at best */
     const char   *sanitize; /* not NULL: with compute-sanitizer, as at depth full */
     const char   *gate;     /* not NULL: nobody is timed */
@@ -124,6 +114,7 @@ void ts_court_admit(ts_court *c, ts_contender *e);
 
 /* Everything that follows, in the log. False: the judge could not work; one line in why. */
 bool ts_court_sit(ts_court *c, const ts_records *earlier, char why[TS_WHY]);
+bool ts_court_end(ts_court *c); /* the key, and the last record */
 
 /* ---- the parts of it ---- */
 
@@ -140,9 +131,8 @@ int      ts_court_draw(const ts_court *c, const ts_task *t, ts_class cls, const 
 uint64_t ts_court_case_seed(const ts_court *c, const ts_task *t, int number); /* its inputs' */
 /* What counts for robustness and needs cages of its own: senseless calls; and, for one that passed
  * these cases, other numbers of threads and another build. */
-void     ts_court_refusals(ts_court *c, ts_contender *e);
-void     ts_court_lanes(ts_court *c, ts_contender *e, const int *number, int n);
-ts_tally ts_court_robustness(const ts_contender *e); /* all cells of it */
+void ts_court_refusals(ts_court *c, ts_contender *e);
+void ts_court_lanes(ts_court *c, ts_contender *e, const int *number, int n);
 /* What each tool of compute-sanitizer says of these cases of an entrant on a device. */
 void ts_court_tools(ts_court *c, ts_contender *e, const int *number, int n);
 
@@ -151,17 +141,10 @@ extern const char *const ts_tool_name[TS_TOOLS]; /* "memcheck" */
 /* The numbers of the largest timed cases within the depth's limits, and how many. */
 int    ts_court_workloads(const ts_court *c, const ts_task *t, int number[TS_WORKLOADS]);
 double ts_court_timed_work(const ts_court *c, const ts_task *t); /* of timing it, see progress.h */
-/* Times those who passed against each other, and writes times, matches, scores, ranks and then
- * their verdicts. */
+/* Times those who passed against each other, and writes their times and then their verdicts; what
+ * follows from those, report/ derives. */
 bool ts_court_time(ts_court *c, const ts_task *t);
 bool ts_court_log_verdict(ts_court *c, ts_contender *e);
-
-bool ts_court_played(ts_court *c, ts_played game);
-/* Ratings from the games since `first`, in the log. */
-bool ts_court_rank(ts_court *c, const char *task, size_t first);
-/* From all games, those of the log's earlier runs too; contestants are those of equal name, author
- * and class. Nothing where only one challenge was played. Ends the list of games. */
-bool ts_court_rank_overall(ts_court *c, const ts_records *earlier);
 
 /* A block of cases for this entrant, yet without any; *plan may be changed before a cage is started
  * with it. Workspace may be twice the case's least bytes, and 8 MiB in any case: a small case of

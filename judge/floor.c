@@ -70,3 +70,8 @@ void ts_floor_arithmetic(ts_peaks *p, int n_threads)
     p->gflops = fmax(p->gflops, ts_ceiling_gflops(n_threads));
     p->matrix = ts_ceiling_matrix();
 }
+
+bool ts_floor_beaten(ts_floor f, double ns)
+{
+    return ns > 0 && f.hard_ns / ns > 1.02;
+}

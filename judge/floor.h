@@ -21,6 +21,9 @@ typedef struct ts_floor {
     const char *by;      /* "memory", "arithmetic" or "call" */
 } ts_floor;
 
+/* Faster than can be? Floors are measured to 2 %. */
+bool ts_floor_beaten(ts_floor f, double ns);
+
 /* gbs: of as many bytes as the workload has. */
 ts_floor ts_floor_of(const ts_peaks *p, ts_cost cost, double gbs);
 

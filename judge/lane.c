@@ -159,15 +159,6 @@ static void vary_threads(lane *l)
     }
 }
 
-ts_tally ts_court_robustness(const ts_contender *e)
-{
-    const ts_tally of[] = { e->refusals, e->repeat, e->threads, e->sanitizer };
-    ts_tally       sum = { 0, 0 };
-    for (size_t i = 0; i < sizeof of / sizeof *of; i++)
-        sum.passed += of[i].passed, sum.all += of[i].all;
-    return sum;
-}
-
 void ts_court_lanes(ts_court *c, ts_contender *e, const int *number, int n)
 {
     lane l = { .court = c, .e = e };

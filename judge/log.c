@@ -168,7 +168,7 @@ bool ts_records_read(const char *path, ts_records *r, char why[TS_WHY])
 
 void ts_records_free(ts_records *r)
 {
-    for (size_t i = 0; i < r->n; i++) ts_jr_free(r->at[i].doc);
+    for (size_t i = 0; i < r->n; i++) ts_jr_free(r->at[i].doc), free(r->at[i].own);
     free(r->at);
     free(r->text);
     *r = (ts_records) { 0 };

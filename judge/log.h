@@ -21,6 +21,7 @@ typedef struct ts_record {
     const char       *type;
     const ts_jr_node *root;
     ts_jr_doc        *doc;
+    char             *own; /* not NULL: its line is no part of the text, and freed with it */
 } ts_record;
 
 typedef struct ts_records {

@@ -10,8 +10,7 @@
 #include "ceiling.h"
 #include "court.h"
 #include "hostile.h"
-#include "score.h"
-#include "stats.h"
+#include "quantile.h"
 
 static const struct {
     int    instances;
@@ -375,27 +374,30 @@ static ts_floor floor_of(const sitting *s, int w)
     return ts_floor_of(&s->court->peaks, s->task->cost(s->workload[w]), s->gbs[w]);
 }
 
-static ts_workload workload_of(const sitting *s, const ts_contender *e, int w)
+static ts_interval time_of(const sitting *s, const ts_contender *e, int w)
 {
     double ns[TS_INSTANCES];
     memcpy(ns, e->ns[w], sizeof ns);
-    const ts_interval t = ts_quantile_interval(ns, (size_t)s->n_instances, TS_TIME_QUANTILE);
-    const ts_floor    f = floor_of(s, w);
-    return (ts_workload) { f.ns, f.hard_ns, t.mid, t.lo, t.hi };
+    return ts_quantile_interval(ns, (size_t)s->n_instances, TS_TIME_QUANTILE);
 }
 
-static bool log_times(sitting *s, const ts_contender *e, int w, const ts_workload *out)
+static bool log_times(const sitting *s, const ts_contender *e, int w)
 {
-    char name[192];
+    const ts_floor    f = floor_of(s, w);
+    const ts_interval t = time_of(s, e, w);
+    char              name[192];
     ts_case_string(s->task, s->workload[w], 0, name, sizeof name);
     name[strcspn(name, "@")] = 0;
-    if (!is_timed(s, e, w)) return true; /* its times are 0: the score takes it as missing */
+    if (!is_timed(s, e, w)) return true; /* the score takes it as missing */
     ts_jw *j = ts_log_begin(s->court->log, "time");
     ts_jw_int(j, "entrant", e->id);
     ts_jw_text(j, "task", ts_court_label(s->court, s->task));
     ts_jw_text(j, "case", name);
-    ts_jw_num(j, "floor_ns", out->floor_ns);
-    ts_jw_text(j, "floor_by", floor_of(s, w).by);
+    ts_jw_int(j, "workload", w);
+    ts_jw_int(j, "workloads", s->n_workloads);
+    ts_jw_num(j, "floor_ns", f.ns);
+    ts_jw_num(j, "hard_ns", f.hard_ns);
+    ts_jw_text(j, "floor_by", f.by);
     ts_jw_num(j, "bytes", s->task->cost(s->workload[w]).bytes);
     ts_jw_num(j, "flops", s->task->cost(s->workload[w]).flops);
     if (has_idle(s, e->entry.cls)) {
@@ -407,20 +409,12 @@ static bool log_times(sitting *s, const ts_contender *e, int w, const ts_workloa
     ts_jw_open(j, "ns", '[');
     for (int i = 0; i < s->n_instances; i++) ts_jw_num(j, NULL, e->ns[w][i]);
     ts_jw_close(j, ']');
-    ts_jw_num(j, "time_ns", out->ns);
-    ts_jw_num(j, "lo_ns", out->lo_ns);
-    ts_jw_num(j, "hi_ns", out->hi_ns);
-    ts_jw_num(j, "fraction", out->floor_ns / out->ns);
+    ts_jw_num(j, "time_ns", t.mid);
+    ts_jw_num(j, "lo_ns", t.lo);
+    ts_jw_num(j, "hi_ns", t.hi);
+    ts_jw_num(j, "fraction", f.ns / t.mid);
+    ts_jw_num(j, "error", ts_errors_quantile(&e->timed_errors[w], 0.999));
     return ts_log_commit(s->court->log);
-}
-
-/* Who is precise only where it is not timed is not precise, nor who is so in some workloads. */
-static double error_of(const sitting *s, const ts_contender *e)
-{
-    double error = ts_errors_quantile(&e->errors, 0.999);
-    for (int w = 0; w < s->n_workloads; w++)
-        error = fmax(error, ts_errors_quantile(&e->timed_errors[w], 0.999));
-    return error;
 }
 
 /* Memory over what is read and written: the most of it anywhere counts. */
@@ -435,114 +429,26 @@ static void count_memory(const sitting *s, ts_contender *e)
     }
 }
 
-/* Whoever is faster than can be may be as precise as nobody: others are not measured by it. */
-static bool is_suspect(const sitting *s, const ts_contender *e)
+/* Whoever is faster than can be has no score until it is explained. */
+static void audit(const sitting *s, ts_contender *e)
 {
-    ts_workload w[TS_WORKLOADS];
-    for (int i = 0; i < s->n_workloads; i++) w[i] = workload_of(s, e, i);
-    return ts_score_of(&(ts_score_in) { .gate = ts_ruling_passes(e->ruling),
-                                        .workload = w,
-                                        .n_workloads = (size_t)s->n_workloads,
-                                        .error = 1,
-                                        .error_honest = 1 })
-        .audit;
-}
-
-static bool log_score(sitting *s, ts_contender *e, double honest)
-{
-    ts_workload w[TS_WORKLOADS];
-    for (int i = 0; i < s->n_workloads; i++) {
-        w[i] = workload_of(s, e, i);
-        if (!log_times(s, e, i, &w[i])) return false;
-    }
-    count_memory(s, e);
-    const ts_tally    cells = ts_court_robustness(e);
-    const ts_score_in in = { .gate = ts_ruling_passes(e->ruling),
-                             .workload = w,
-                             .n_workloads = (size_t)s->n_workloads,
-                             .error = error_of(s, e),
-                             .error_honest = honest,
-                             .cells_passed = cells.passed,
-                             .cells = cells.all,
-                             .workspace_bytes = e->workspace_bytes,
-                             .io_bytes = e->io_bytes };
-    ts_score          r = ts_score_of(&in);
-    r.score *= e->scope.share;
-    if (r.audit) {
+    for (int w = 0; w < s->n_workloads && e->ruling != TS_RULING_AUDIT; w++) {
+        const ts_floor f = floor_of(s, w);
+        const double   ns = time_of(s, e, w).mid;
+        if (!is_timed(s, e, w) || !ts_floor_beaten(f, ns)) continue;
         e->ruling = TS_RULING_AUDIT;
         snprintf(e->reason, sizeof e->reason, "floor");
         snprintf(e->text, sizeof e->text,
-                 "took %.2f of the least time possible on this machine, in workload %zu",
-                 w[r.audit_workload].ns / w[r.audit_workload].hard_ns, r.audit_workload);
+                 "took %.2f of the least time possible on this machine, in workload %d",
+                 ns / f.hard_ns, w);
     }
-    ts_jw *j = ts_log_begin(s->court->log, "score");
-    ts_jw_int(j, "entrant", e->id);
-    ts_jw_text(j, "task", ts_court_label(s->court, s->task));
-    ts_jw_num(j, "score", r.score);
-    ts_jw_num(j, "S", r.S);
-    ts_jw_num(j, "S_lo", r.S_lo);
-    ts_jw_num(j, "S_hi", r.S_hi);
-    ts_jw_num(j, "S_min", r.S_min);
-    ts_jw_num(j, "P", r.P);
-    ts_jw_num(j, "R", r.R);
-    ts_jw_num(j, "M", r.M);
-    ts_jw_text(j, "grade", ts_grade(in.gate, r.audit, r.score));
-    return ts_log_commit(s->court->log);
-}
-
-static bool both_timed(const sitting *s, int a, int b, int w)
-{
-    return is_timed(s, s->e[a], w) && is_timed(s, s->e[b], w);
-}
-
-/* Pairs of a and b in the workloads from `first` to before `end` that both offer. */
-static bool match(const sitting *s, int a, int b, int first, int end, ts_match *m)
-{
-    ts_pair pair[TS_WORKLOADS * TS_INSTANCES];
-    size_t  n = 0;
-    for (int w = first; w < end; w++)
-        for (int i = 0; i < s->n_instances && both_timed(s, a, b, w); i++)
-            pair[n++] = (ts_pair) { w - first, i, s->e[a]->ns[w][i], s->e[b]->ns[w][i] };
-    return ts_match_pairs(pair, n, 1, m);
-}
-
-/* A match is one record, and a game for each workload. */
-static bool log_match(sitting *s, int a, int b)
-{
-    ts_match m, one[TS_WORKLOADS];
-    int      n = 0;
-    for (int w = 0; w < s->n_workloads; w++) n += both_timed(s, a, b, w);
-    if (!n) return true; /* they never met */
-    if (!match(s, a, b, 0, s->n_workloads, &m)) return false;
-    for (int w = 0; w < s->n_workloads; w++)
-        if (both_timed(s, a, b, w) &&
-            (!match(s, a, b, w, w + 1, &one[w]) ||
-             !ts_court_played(s->court, (ts_played) { ts_court_label(s->court, s->task),
-                                                      s->e[a]->id, s->e[b]->id, one[w].outcome })))
-            return false;
-    ts_jw *j = ts_log_begin(s->court->log, "match");
-    ts_jw_text(j, "task", ts_court_label(s->court, s->task));
-    ts_jw_int(j, "a", s->e[a]->id);
-    ts_jw_int(j, "b", s->e[b]->id);
-    ts_jw_num(j, "effect", m.effect);
-    ts_jw_num(j, "lo", m.lo);
-    ts_jw_num(j, "hi", m.hi);
-    ts_jw_text(j, "verdict", ts_outcome_name(m.outcome));
-    ts_jw_open(j, "workloads", '[');
-    for (int w = 0; w < s->n_workloads; w++)
-        if (both_timed(s, a, b, w)) ts_jw_text(j, NULL, ts_outcome_name(one[w].outcome));
-    ts_jw_close(j, ']');
-    ts_jw_int(j, "pairs", n * s->n_instances);
-    return ts_log_commit(s->court->log);
 }
 
 bool ts_court_time(ts_court *c, const ts_task *t)
 {
-    sitting     *s = calloc(1, sizeof *s);
-    double       honest = 1;
-    bool         ok = true;
-    int          kept = 0;
-    const size_t first = c->n_played;
+    sitting *s = calloc(1, sizeof *s);
+    bool     ok = true;
+    int      kept = 0;
     if (!s) return false;
     *s = (sitting) { .court = c, .task = t, .n_instances = DEPTH[c->device][c->depth].instances };
     for (int i = 0; i < c->n; i++)
@@ -558,12 +464,11 @@ bool ts_court_time(ts_court *c, const ts_task *t)
     for (int i = 0; i < s->n; i++)
         if (s->e[i]->timed) s->e[kept++] = s->e[i];
     s->n = s->n_workloads ? kept : 0;
-    for (int i = 0; i < s->n; i++)
-        if (!is_suspect(s, s->e[i])) honest = fmin(honest, fmax(error_of(s, s->e[i]), 1e-6));
-    for (int i = 0; i < s->n && ok; i++) ok = log_score(s, s->e[i], honest);
-    for (int a = 0; a < s->n && ok; a++)
-        for (int b = a + 1; b < s->n && ok; b++) ok = log_match(s, a, b);
-    if (ok && c->n_played > first) ok = ts_court_rank(c, ts_court_label(c, t), first);
+    for (int i = 0; i < s->n; i++) {
+        for (int w = 0; w < s->n_workloads && ok; w++) ok = log_times(s, s->e[i], w);
+        count_memory(s, s->e[i]);
+        audit(s, s->e[i]);
+    }
     for (int i = 0; i < c->n && ok; i++)
         if (c->contender[i]->task == t && !c->contender[i]->before && !c->contender[i]->ruled)
             ok = ts_court_log_verdict(c, c->contender[i]);

@@ -2,6 +2,7 @@
 /* fuzz_log.c - fuzzes the readers of a log: the bytes as they are, and the same bytes as the
  * bodies of records in a valid chain, as an attacker who can hash would write them. What is read
  * is drawn. */
+#include "derive.h"
 #include "fuzz.h"
 #include "page.h"
 #include "sha256.h"
@@ -15,7 +16,7 @@ static void draw(char *text, size_t n)
     ts_board   b;
     if (!ts_records_parse(text, n, &r, why)) return;
     ts_records_verdict(&r, "5eed", "softmax_topk");
-    if (ts_board_make(&r, &b, why)) {
+    if (ts_derive_into_records(&r) && ts_board_make(&r, &b, why)) {
         ts_board_print(&b, nowhere);
         /* mostly the same long script: now and then is enough */
         if (n % 8 == 0 && !ts_page_write(&r, &b, nowhere)) abort();

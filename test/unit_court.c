@@ -153,107 +153,6 @@ static void rules_with_a_text(void **state)
     free(e);
 }
 
-/* ---- the overall ranking ---- */
-
-static ts_contender people[4]; /* ann and bob in the first challenge, then bob and ann */
-
-static void open_court(ts_court *c, const char *path, ts_records *earlier)
-{
-    char why[TS_WHY];
-    *c = (ts_court) { .log = ts_log_open(path, earlier, why) };
-    if (!c->log) fail_msg("%s", why);
-    for (int i = 0; i < 4; i++) {
-        people[i] = (ts_contender) { .id = i, .task = ts_tasks[i / 2] };
-        strcpy(people[i].entry.name, i == 0 || i == 3 ? "ann" : "bob");
-        c->contender[c->n++] = &people[i];
-    }
-}
-
-/* Closes the court; how many rows its overall ranking has. */
-static size_t rows(ts_court *c, const ts_records *earlier, const char *path, double rating[4])
-{
-    ts_records r;
-    char       why[TS_WHY];
-    size_t     n = 0;
-    assert_true(ts_court_rank_overall(c, earlier));
-    free(c->played);
-    ts_log_close(c->log);
-    assert_true(ts_records_read(path, &r, why));
-    for (size_t i = 0; i < r.n; i++) {
-        const ts_jr_node *list = ts_jr_get(r.at[i].root, "rows");
-        if (strcmp(ts_jr_text(r.at[i].root, "task", ""), "overall")) continue;
-        n = ts_jr_len(list);
-        for (size_t k = 0; k < n; k++) {
-            int64_t id;
-            assert_true(ts_jr_int(ts_jr_get(ts_jr_at(list, k), "entrant"), &id));
-            rating[id] = ts_jr_number(ts_jr_at(list, k), "rating", 0);
-        }
-    }
-    ts_records_free(&r);
-    return n;
-}
-
-static void play(ts_court *c, int a, int b, ts_outcome o)
-{
-    for (int i = 0; i < 3; i++)
-        assert_true(ts_court_played(c, (ts_played) { people[a].task->name, a, b, o }));
-}
-
-static void ranks_all_challenges(void **state)
-{
-    char       path[] = "/tmp/touchstone-unit-XXXXXX";
-    double     rating[4] = { 0 };
-    ts_court   c;
-    ts_records earlier;
-    (void)state;
-    close(mkstemp(path));
-    open_court(&c, path, NULL);
-    play(&c, 0, 1, TS_OUTCOME_A);
-    assert_int_equal(rows(&c, NULL, path, rating), 0); /* one challenge has its own ranking */
-
-    open_court(&c, path, &earlier);
-    play(&c, 0, 1, TS_OUTCOME_A);
-    play(&c, 2, 3, TS_OUTCOME_B); /* bob against ann */
-    assert_int_equal(rows(&c, &earlier, path, rating), 2);
-    ts_records_free(&earlier);
-    if (!(rating[0] > 1600 && rating[1] < 1400 && !rating[2] && !rating[3]))
-        fail_msg("ratings %g %g %g %g", rating[0], rating[1], rating[2], rating[3]);
-    unlink(path);
-}
-
-/* An earlier run of the log played the first challenge, and bob won; this one plays the second. */
-static void ranks_what_was_resumed(void **state)
-{
-    char       path[] = "/tmp/touchstone-unit-XXXXXX";
-    double     rating[4] = { 0 };
-    ts_court   c;
-    ts_records earlier;
-    (void)state;
-    close(mkstemp(path));
-    open_court(&c, path, NULL);
-    ts_jw *w = ts_log_begin(c.log, "match");
-    ts_jw_text(w, "task", ts_tasks[0]->name);
-    ts_jw_int(w, "a", 0);
-    ts_jw_int(w, "b", 1);
-    ts_jw_num(w, "effect", -1);
-    ts_jw_num(w, "lo", -1);
-    ts_jw_num(w, "hi", -1);
-    ts_jw_text(w, "verdict", "b");
-    ts_jw_int(w, "pairs", 9);
-    ts_jw_open(w, "workloads", '[');
-    for (int i = 0; i < 9; i++) ts_jw_text(w, NULL, "b");
-    ts_jw_close(w, ']');
-    assert_true(ts_log_commit(c.log));
-    ts_log_close(c.log);
-
-    open_court(&c, path, &earlier);
-    play(&c, 2, 3, TS_OUTCOME_B);
-    assert_int_equal(rows(&c, &earlier, path, rating), 2);
-    assert_true(rating[1] > rating[0]); /* nine games to three */
-    ts_records_free(&earlier);
-    unlink(path);
-}
-
 /* The most of memory, arithmetic and a call; suspect is only who beats every way to do it. */
 static void floors(void **state)
 {
@@ -273,6 +172,10 @@ static void floors(void **state)
     f = ts_floor_of(&plain, (ts_cost) { .bytes = 100, .flops = 100 }, 80);
     assert_string_equal(f.by, "call");
     assert_true(f.ns == 1000 && f.hard_ns == 2);
+    f = (ts_floor) { 100, 100, "memory" };
+    assert_true(!ts_floor_beaten(f, 99) && ts_floor_beaten(f, 98)); /* measured to 2 % */
+    f = (ts_floor) { 100, 40, "arithmetic" }; /* in a way that the floor does not know */
+    assert_true(!ts_floor_beaten(f, 50) && !ts_floor_beaten(f, 0));
 }
 
 int main(void)
@@ -281,8 +184,6 @@ int main(void)
         cmocka_unit_test(no_category_is_empty),
         cmocka_unit_test(counts_errors),
         cmocka_unit_test(rules_with_a_text),
-        cmocka_unit_test(ranks_all_challenges),
-        cmocka_unit_test(ranks_what_was_resumed),
         cmocka_unit_test(draws_what_is_rare),
         cmocka_unit_test(draws_in_turn),
         cmocka_unit_test(times_enough),

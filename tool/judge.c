@@ -14,6 +14,7 @@
 
 #include "board.h"
 #include "court.h"
+#include "derive.h"
 #include "litter.h"
 #include "page.h"
 #include "registry.h"
@@ -271,6 +272,16 @@ static bool draw_key(ts_court *c, const char *path, bool resume)
     return ok;
 }
 
+/* Scores, matches and ranks, before the log ends. */
+static bool derive(ts_log *l, const char *path, char why[TS_WHY])
+{
+    ts_records r;
+    if (!ts_records_read(path, &r, why)) return false;
+    const bool ok = ts_derive_into_log(&r, l);
+    ts_records_free(&r);
+    return ok;
+}
+
 static int sit(ts_court *c, const judge_options *o, bool given)
 {
     ts_records earlier = { 0 };
@@ -284,7 +295,8 @@ static int sit(ts_court *c, const judge_options *o, bool given)
     char key_path[4200];
     snprintf(key_path, sizeof key_path, "%s.key", o->log);
     if (!draw_key(c, key_path, o->resume != NULL)) return TS_EXIT_BROKEN;
-    const bool ok = ts_court_sit(c, &earlier, why);
+    const bool ok =
+        ts_court_sit(c, &earlier, why) && derive(c->log, o->log, why) && ts_court_end(c);
     if (ok) unlink(key_path);
     ts_log_close(c->log);
     ts_records_free(&earlier);

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "derive.h"
 #include "page.h"
 #include "tool.h"
 
@@ -37,9 +38,9 @@ static int write_page(const ts_records *r, const ts_board *b, const char *dir)
     return status;
 }
 
-static void to_json(ts_json *j, const ts_records *r, const ts_board *b)
+static void to_json(ts_json *j, const ts_records *r, size_t n_log, const ts_board *b)
 {
-    ts_json_int(j, "records", (int64_t)r->n);
+    ts_json_int(j, "records", (int64_t)n_log);
     ts_json_text(j, "last", r->last);
     ts_json_bool(j, "ended", b->ended);
     ts_json *list = ts_json_array(j, "entrants");
@@ -56,11 +57,12 @@ static void to_json(ts_json *j, const ts_records *r, const ts_board *b)
     }
 }
 
-static int report(const ts_records *r, const ts_board *b, const char *out, const char *json)
+static int report(const ts_records *r, size_t n_log, const ts_board *b, const char *out,
+                  const char *json)
 {
     ts_json *j;
     if (!ts_json_open(json, &j)) return TS_EXIT_BROKEN;
-    to_json(j, r, b);
+    to_json(j, r, n_log, b);
     if (!json || strcmp(json, "-")) ts_board_print(b, stdout);
     const int status = out ? write_page(r, b, out) : TS_EXIT_PASSED;
     if (out && !status && (!json || strcmp(json, "-"))) printf("\npage: %s/index.html\n", out);
@@ -73,7 +75,7 @@ int ts_tool_report(int argc, char **argv)
     char            why[TS_WHY];
     int             status;
     ts_records      r;
-    ts_board        b;
+    ts_board        b = { 0 };
     const ts_option options[] = {
         { "--out", "DIR", "write the page to DIR/index.html", &out },
         { "--json", "FILE|-", "write the scoreboard as JSON", &json },
@@ -91,7 +93,10 @@ int ts_tool_report(int argc, char **argv)
     if (r.n_torn)
         fprintf(stderr, "touchstone report: %s: line %zu is incomplete and was skipped\n", log,
                 r.n + 1);
-    status = ts_board_make(&r, &b, why) ? report(&r, &b, out, json) : complain(log, why);
+    const size_t n = r.n;
+    snprintf(why, sizeof why, "out of memory");
+    status = ts_derive_into_records(&r) && ts_board_make(&r, &b, why) ? report(&r, n, &b, out, json)
+                                                                      : complain(log, why);
     ts_board_free(&b);
     ts_records_free(&r);
     return status;

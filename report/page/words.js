@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // words.js - what the page's terms mean: weights, grades, verdicts, classes and reasons.
 
-// As judge/score.c counts them; test/page.py computes every score again from what is shown here.
+// As report/score.c counts them; test/page.py computes every score again from what is shown here.
 const WEIGHTS = [
   ["Speed", 70, "S", "the least time in which this machine could do the work (the floor), divided by the measured time"],
   ["Robustness", 15, "R", "checks beyond correctness: invalid calls rejected, bitwise identical repeats, any number of threads, no undefined behaviour"],

@@ -7,8 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "match.h"
+#include "quantile.h"
 #include "rng.h"
-#include "stats.h"
 
 enum { SWEEPS = 3000, RESAMPLES = 300 };
 

@@ -10,13 +10,13 @@
 
 typedef struct ts_workload {
     double floor_ns; /* the least time, from what this machine was measured to do */
-    double hard_ns;  /* 0 or the least that any way to do it could take: faster is suspect */
     double ns, lo_ns,
         hi_ns; /* the time that counts, with its interval; ns <= 0: the workload is missing */
 } ts_workload;
 
 typedef struct ts_score_in {
-    bool               gate; /* every correctness check passed */
+    bool               gate;  /* every correctness check passed */
+    bool               audit; /* the judge saw it faster than can be: no score until explained */
     const ts_workload *workload;
     size_t             n_workloads;
     double  error, error_honest; /* p99.9 of error / bound: the entrant's, honest code's */
@@ -29,8 +29,6 @@ typedef struct ts_score {
     double S_min;         /* the worst workload */
     double P, R, M;       /* precision, robustness, memory */
     double score;         /* 0 to 1000; 0 without the gate, and under audit */
-    bool   audit;         /* somewhere faster than the floor allows: no score until explained */
-    size_t audit_workload;
 } ts_score;
 
 ts_score ts_score_of(const ts_score_in *in);

@@ -1,28 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stats.h - what noisy times prove. All of it is deterministic: the seed is an argument. */
-#ifndef TS_STATS_H
-#define TS_STATS_H
+/* match.h - who of two is faster, and who of all is first. Deterministic: the seed is an argument.
+ */
+#ifndef TS_MATCH_H
+#define TS_MATCH_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-/* Sorts x. The quantile q in [0, 1] is interpolated; NaN of nothing. */
-double ts_quantile(double *x, size_t n, double q);
-double ts_median(double *x, size_t n);
-
-typedef struct ts_interval {
-    double mid, lo, hi;
-} ts_interval;
-
-/* A quantile with its 95 % interval from the order statistics: no distribution is assumed. Of the
- * median, below six values nothing narrower than the extremes can be said. Sorts x. */
-ts_interval ts_quantile_interval(double *x, size_t n, double q);
-ts_interval ts_median_interval(double *x, size_t n);
-
-/* Of several calls, the time that counts: what disturbs a call only ever adds to it, and on a
- * machine that others use it disturbs more than half of them for seconds. */
-#define TS_TIME_QUANTILE 0.25
 
 /* ---- head to head ---- */
 

@@ -4,7 +4,6 @@
 #include "score.h"
 
 #define MISSING     1e-3 /* what a workload without a time counts */
-#define BEYOND      1.02 /* floors are measured to 2 %: faster than this needs an explanation */
 #define LEAST_ERROR 1e-6 /* of the bound: finer is as good as exact */
 
 static const struct {
@@ -35,10 +34,6 @@ static void speeds(const ts_score_in *in, ts_score *s)
     for (size_t i = 0; i < in->n_workloads; i++) {
         const ts_workload *w = &in->workload[i];
         const double       v = speed(w->floor_ns, w->ns);
-        if (w->ns > 0 && w->hard_ns / w->ns > BEYOND && !s->audit) {
-            s->audit = true;
-            s->audit_workload = i;
-        }
         mid += log(v);
         lo += log(w->ns > 0 ? speed(w->floor_ns, w->hi_ns) : v);
         hi += log(w->ns > 0 ? speed(w->floor_ns, w->lo_ns) : v);
@@ -66,7 +61,7 @@ ts_score ts_score_of(const ts_score_in *in)
     s.R = in->cells > 0 ? (double)in->cells_passed / (double)in->cells : 0;
     s.M =
         in->io_bytes > 0 ? 1 / (1 + log2(1 + fmax(0, in->workspace_bytes) / in->io_bytes) / 4) : 1;
-    if (in->gate && !s.audit)
+    if (in->gate && !in->audit)
         s.score = 1000 * pow(s.S, 0.70) * pow(s.R, 0.15) * pow(s.P, 0.10) * pow(s.M, 0.05);
     return s;
 }
