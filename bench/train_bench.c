@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "clock.h"
 #include "rng.h"
 #include "touchstone/touchstone.h"
 #include "train.h"
@@ -16,13 +17,6 @@ enum { WARM = 4, STEPS = 20 };
 static const double RATE = 989e12; /* of dense bf16 products, by the maker's word */
 
 static const ts_adamw how = { 1e-4, 0.9, 0.95, 1e-8, 0.1, 1 };
-
-static double now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static ts_net_options options(int64_t n_batch, int64_t n_token, bool ternary)
 {
@@ -76,9 +70,9 @@ static ts_status measure(ts_net *n, const ts_net_options *o, const ts_net_batch 
     if (!ts_net_begin(n)) return TS_E_CAPACITY;
     ts_status s = steps(n, b, rows, WARM, &loss);
     if (s) return s;
-    const double begun = now_s();
+    const double begun = ts_seconds();
     s = steps(n, b, rows, STEPS, &loss);
-    const double took = (now_s() - begun) / STEPS, rate = flops(n, o) / took;
+    const double took = (ts_seconds() - begun) / STEPS, rate = flops(n, o) / took;
     if (s) return s;
     printf("%-7s %lld x %lld  %8.3f ms a step  %9.0f tokens/s  %6.1f TFLOP/s, %4.1f %% of %.0f  "
            "loss %.4f\n",

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "clock.h"
 #include "demo.h"
 #include "gradients.h"
 #include "real.h"
@@ -20,13 +21,6 @@
  * in pairs of doubles and is held to the complex step's. */
 static const double EXACT = 1e-13, AGREE = 1e-12;
 enum { BIG_ROWS = 8192, BIG_COLS = 4096 };
-
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* ---- ways that know every element: they fill gradients shaped like the case's own ---- */
 
@@ -262,11 +256,11 @@ static bool elements(way w, const ts_gradients_case *c, ts_gradients_report *r)
 static bool run_way(table *t, way w, const ts_gradients_case *c, double *took)
 {
     ts_gradients_report r = { 0 };
-    const double        begin = seconds();
+    const double        begin = ts_seconds();
     const bool          ok = w == BATCHED ? ts_gradients_batched(c, &r)
                              : w == SPOTS ? ts_gradients_spots(c, &r)
                                           : elements(w, c, &r);
-    *took = seconds() - begin;
+    *took = ts_seconds() - begin;
     if (ok) show(t, w, c, &r, *took);
     return ok;
 }
@@ -292,11 +286,11 @@ static bool run_shape(table *t, int64_t n_rows, int64_t n_cols, unsigned ways)
 {
     ts_gradients_case c;
     const uint64_t    seed = ts_bits(t->a->seed, n_rows * 1000003 + n_cols);
-    double            took, begin = seconds();
+    double            took, begin = ts_seconds();
     if (!ts_gradients_make(seed, n_rows, n_cols, &c)) return false;
     if (t->a->table && n_rows == BIG_ROWS)
         fprintf(t->a->table, "%-19s  %4dx%d%57s  %7.2f  setup, not a check\n", "inputs, gradients",
-                BIG_ROWS, BIG_COLS, "", seconds() - begin);
+                BIG_ROWS, BIG_COLS, "", ts_seconds() - begin);
     const uint64_t before = ts_gradients_hash(&c);
     bool           ok = true;
     for (way w = COMPLEX; ok && w <= NAIVE; w++) {
@@ -323,7 +317,7 @@ int ts_demo_gradients(const ts_demo_args *a)
         { 257, 768, 1 << SECOND | LARGE },
         { BIG_ROWS, BIG_COLS, LARGE },
     };
-    const double begin = seconds();
+    const double begin = ts_seconds();
     table        t = { a, ts_json_array(a->json, "rows"), true, true };
     if (a->table)
         fprintf(a->table,
@@ -338,13 +332,13 @@ int ts_demo_gradients(const ts_demo_args *a)
     const bool passed = t.passed && t.unchanged;
     ts_json_bool(a->json, "inputs_unchanged", t.unchanged);
     ts_json_bool(a->json, "passed", passed);
-    ts_json_number(a->json, "seconds", seconds() - begin);
+    ts_json_number(a->json, "seconds", ts_seconds() - begin);
     if (a->table)
         fprintf(a->table, "\nInputs %s afterwards. %s in %.1f s on one thread.\n",
                 t.unchanged ? "unchanged" : "CHANGED",
                 passed     ? "Every gradient is correct"
                 : t.passed ? "FAILED: the inputs changed"
                            : "FAILED: a gradient is WRONG",
-                seconds() - begin);
+                ts_seconds() - begin);
     return passed ? TS_EXIT_PASSED : TS_EXIT_FAILED;
 }

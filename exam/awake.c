@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
 #include "awake.h"
+#include "clock.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -30,13 +31,6 @@ static struct {
     atomic_int      up;
 } watch = { .lock = PTHREAD_MUTEX_INITIALIZER, .call = PTHREAD_COND_INITIALIZER };
 
-static double now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return 1e9 * (double)t.tv_sec + (double)t.tv_nsec;
-}
-
 /* Only among the threads of one scheduling group does the lowest class make way at once, and an
  * entrant is in a session of its own, which is a group (autogroup). Without the call it waited here
  * for a tick or until the spinning ended: calls of 0.4 ms took 2, 4 or 7. */
@@ -63,7 +57,7 @@ static void *keep_awake(void *at)
         pthread_mutex_unlock(&watch.lock);
         sched_setaffinity(0, sizeof own, &own); /* ts_threads_apart() may have moved it */
         atomic_fetch_add(&watch.up, 1);
-        while (now_ns() < atomic_load_explicit(&watch.until, memory_order_relaxed)) make_way();
+        while (ts_now_ns() < atomic_load_explicit(&watch.until, memory_order_relaxed)) make_way();
     }
     return NULL;
 }
@@ -105,19 +99,20 @@ void ts_awake_begin(const cpu_set_t *cores)
         n += i != own;
     }
     atomic_store(&watch.up, 0);
-    atomic_store(&watch.until, now_ns() + BEFORE_NS);
+    atomic_store(&watch.until, ts_now_ns() + BEFORE_NS);
     pthread_mutex_lock(&watch.lock);
     watch.asked = *cores;
     watch.epoch++;
     pthread_cond_broadcast(&watch.call);
     pthread_mutex_unlock(&watch.lock);
-    for (const double begin = now_ns(); atomic_load(&watch.up) < n && now_ns() - begin < LIMIT_NS;)
+    for (const double begin = ts_now_ns();
+         atomic_load(&watch.up) < n && ts_now_ns() - begin < LIMIT_NS;)
         sched_yield();
 }
 
 void ts_awake_go(void)
 {
-    atomic_store(&watch.until, now_ns() + AFTER_NS);
+    atomic_store(&watch.until, ts_now_ns() + AFTER_NS);
 }
 
 void ts_awake_end(void)

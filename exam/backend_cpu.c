@@ -11,6 +11,7 @@
 #include "awake.h"
 #include "backend.h"
 #include "ceiling.h"
+#include "clock.h"
 
 static unsigned char *workspace_map;
 static size_t         workspace_map_bytes;
@@ -61,13 +62,6 @@ static bool workspace_intact(const ts_session *s)
     return true;
 }
 
-static double now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
-
 static void flush_case(const ts_arena *m)
 {
     for (int i = 0; i < m->n; i++) ts_flush_lines(m->buf[i].lo, m->buf[i].hi);
@@ -87,9 +81,9 @@ static void run(ts_session *s, const ts_order *o)
         ts_awake_begin(&was);
         ts_awake_go();
     }
-    const double t0 = now_ns();
+    const double t0 = ts_now_ns();
     ts_session_call(s, o);
-    s->reply->ns = now_ns() - t0;
+    s->reply->ns = ts_now_ns() - t0;
     if (apart) ts_awake_end();
     if (apart) ts_threads_free(getpid(), &was);
     if (!workspace_intact(s))

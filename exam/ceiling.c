@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
 #include "ceiling.h"
+#include "clock.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -47,13 +48,6 @@ static struct {
            .call = PTHREAD_COND_INITIALIZER,
            .rest = PTHREAD_COND_INITIALIZER };
 
-static double now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return 1e9 * (double)t.tv_sec + (double)t.tv_nsec;
-}
-
 static void *member(void *at)
 {
     const int i = (int)(intptr_t)at;
@@ -69,7 +63,7 @@ static void *member(void *at)
         atomic_fetch_sub(&team.waiting, 1);
         while (!atomic_load(&team.go)) sched_yield(); /* its caller may be on this core */
         team.work(&team.job[i]);
-        team.job[i].end_ns = now_ns();
+        team.job[i].end_ns = ts_now_ns();
         pthread_mutex_lock(&team.lock);
         if (!--team.left) pthread_cond_signal(&team.rest);
         pthread_mutex_unlock(&team.lock);
@@ -128,7 +122,7 @@ static double together(int n, void (*work)(job *j))
     pthread_cond_broadcast(&team.call);
     pthread_mutex_unlock(&team.lock);
     while (atomic_load(&team.waiting)) sched_yield();
-    const double begin = now_ns();
+    const double begin = ts_now_ns();
     double       end = begin;
     atomic_store(&team.go, 1);
     pthread_mutex_lock(&team.lock);
@@ -170,9 +164,9 @@ ts_pass ts_ceiling_pass(int ceiling, void *to, const void *from, size_t n, int n
 
 static void multiply(job *j)
 {
-    const double begin = now_ns();
+    const double begin = ts_now_ns();
     j->fma = ts_isa_fma_steps();
-    const double ns = now_ns() - begin;
+    const double ns = ts_now_ns() - begin;
     if (!(j->best_ns > 0) || ns < j->best_ns) j->best_ns = ns;
 }
 
@@ -226,10 +220,10 @@ void ts_flush_together(const void *begin, size_t n, int n_threads)
 static double follow(void *volatile *first)
 {
     void *volatile *p = first;
-    const double    begin = now_ns();
+    const double    begin = ts_now_ns();
     do p = *p;
     while (p != first);
-    return now_ns() - begin;
+    return ts_now_ns() - begin;
 }
 
 double ts_flush_effect(void)

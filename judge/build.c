@@ -18,6 +18,7 @@
 
 #include "allow.h"
 #include "audit.h"
+#include "clock.h"
 #include "confine.h"
 #include "isa_source.h"
 #include "litter.h"
@@ -242,18 +243,11 @@ static bool complain(const ts_confined *c, const char *what, int limit_s, ts_ref
                      (unsigned)c->status);
 }
 
-static double now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static bool run_within(int limit_s, ts_built *b, line *l, const char *what, ts_confined *c,
                        ts_refusal *why)
 {
     char         src[80];
-    const double begin = now_s();
+    const double begin = ts_seconds();
     const int    left_s = limit_s - (int)b->spent_s; /* of the whole build, not of each call */
     snprintf(src, sizeof src, "%s/src", b->folder);
     l->arg[l->n] = NULL;
@@ -261,7 +255,7 @@ static bool run_within(int limit_s, ts_built *b, line *l, const char *what, ts_c
     if (!ts_confine(b->folder, src, l->arg, left_s, c))
         return ts_refuse(why, "build", "%s: no process could be started: %s", what,
                          strerror(errno));
-    b->spent_s += now_s() - begin;
+    b->spent_s += ts_seconds() - begin;
     b->guards &= c->guards;
     return (!c->late && WIFEXITED(c->status) && WEXITSTATUS(c->status) == 0) ||
            complain(c, what, limit_s, why);

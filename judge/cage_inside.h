@@ -8,6 +8,7 @@
 #include "apart.h"
 #include "awake.h"
 #include "cage.h"
+#include "clock.h"
 #include "keeper.h"
 
 typedef struct ts_slot {
@@ -80,7 +81,6 @@ double   ts_cage_cpu_ns(const ts_cage *c);       /* of all its threads, as far a
 void     ts_cage_listen(ts_cage *c);             /* to its standard error */
 void     ts_cage_relax(const ts_cage *c);
 void     ts_nap(double ns);
-double   ts_now_ns(void);
 void     ts_cage_calibrate(const ts_honest *h);
 
 extern const size_t ts_lead_bytes[TS_LEADS];

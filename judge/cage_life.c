@@ -23,13 +23,6 @@ static const double LOOK_NS = 100e3, NAP_NS = 50e3;
 
 enum { FREEZE_LIMIT_MS = 2000 };
 
-double ts_now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
-
 double ts_cage_cpu_ns(const ts_cage *c)
 {
     struct timespec t = { 0, 0 };

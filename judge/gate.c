@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "ahead.h"
+#include "clock.h"
 #include "court.h"
 #include "dtype.h"
 #include "examine.h"
@@ -337,16 +338,9 @@ static bool examine_block(ts_court *c, ts_contender *e, const int *number, int n
     return ok;
 }
 
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 void ts_court_examine(ts_court *c, ts_contender *e)
 {
-    const double begin = seconds();
+    const double begin = ts_seconds();
     int          number[TS_MOST_CASES];
     ts_refusal   why = { 0 };
     if (!ts_build(&e->entry, &c->places, NULL, &e->built, &why)) {
@@ -375,5 +369,5 @@ void ts_court_examine(ts_court *c, ts_contender *e)
         ts_court_refusals(c, e);
         ts_court_lanes(c, e, number, n);
     }
-    e->seconds = seconds() - begin;
+    e->seconds = ts_seconds() - begin;
 }

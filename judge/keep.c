@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "driver.h"
 #include "dtype.h"
 #include "fact_ptx.h"
@@ -54,13 +55,6 @@ static void must(int code, const char *what)
     if (code) give_up(code, what);
 }
 
-static double now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
-
 static uint32_t chance(void)
 {
     uint32_t r = 0;
@@ -69,10 +63,10 @@ static uint32_t chance(void)
 
 static double probe(void)
 {
-    const double begin = now_ns();
+    const double begin = ts_now_ns();
     must(ts_nothing_launch(d, nothing, NULL), "launch");
     must(d->sync(), "synchronising");
-    return now_ns() - begin;
+    return ts_now_ns() - begin;
 }
 
 /* Alone on the device an empty kernel takes some 10 us, beside another process's 2 ms and more, and
@@ -198,13 +192,13 @@ static void copy_over(void)
 /* An idle device is slow at first. */
 static void warm_up(void)
 {
-    const double begin = now_ns();
+    const double begin = ts_now_ns();
     /* Lines that somebody asked to persist are given up first, or the flush passes them by. */
     must(d->reset_l2(), "flushing the cache");
     do {
         copy_over();
         must(d->sync(), "flushing the cache");
-    } while (now_ns() - begin < WARM_NS);
+    } while (ts_now_ns() - begin < WARM_NS);
 }
 
 /* Inputs and poison in their place, and cold caches; how long it took, by the device's clock. All
@@ -245,10 +239,10 @@ static void lay(const ts_keeper *k, const ts_order_kept *o, ts_kept_word *w)
 {
     if (o->fresh || !(staged >> o->slot & 1)) stage(k, o->slot);
     warm_up();
-    const double begin = now_ns();
+    const double begin = ts_now_ns();
     w->busy = lay_out(k, o) > usual_lay_ns[o->slot] + TURN_NS;
     w->busy = somebody_is_there() || w->busy;
-    w->shown_ns = now_ns() - begin;
+    w->shown_ns = ts_now_ns() - begin;
 }
 
 /* ---- after the call ---- */

@@ -1,19 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
 #include "progress.h"
+#include "clock.h"
 
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 static const double EVERY_S = 0.1;
-
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 double ts_work_of(const ts_task *t, const ts_case *c)
 {
@@ -28,7 +22,7 @@ static bool on_terminal(const ts_progress *p)
 
 static void show(ts_progress *p)
 {
-    const double now = seconds();
+    const double now = ts_seconds();
     if (!on_terminal(p) || now - p->shown < EVERY_S) return;
     p->shown = now;
     fprintf(p->to, "\r\033[K%s", p->stage);
@@ -41,7 +35,7 @@ static void show(ts_progress *p)
 void ts_progress_begin(ts_progress *p, double all)
 {
     p->all = all;
-    p->begun = seconds();
+    p->begun = ts_seconds();
 }
 
 void ts_progress_stage(ts_progress *p, const char *what, const char *who, const char *where)

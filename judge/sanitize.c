@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "court.h"
 #include "litter.h"
 #include "show.h"
@@ -53,13 +54,6 @@ static bool put(const char *folder, const char *name, int from)
 
 /* ---- a program with a time limit ---- */
 
-static double now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 _Noreturn static void become(char *const *argv, int out)
 {
     const int null = open("/dev/null", O_RDONLY);
@@ -81,11 +75,11 @@ static int listen_to(char *const *argv, char said[SAID])
     const pid_t pid = fork();
     if (!pid) become(argv, out[1]);
     close(out[1]);
-    const double  end = now_s() + LIMIT_S;
+    const double  end = ts_seconds() + LIMIT_S;
     struct pollfd p = { .fd = out[0], .events = POLLIN };
     bool          late = false;
     while (pid > 0 && !late) {
-        const double left = end - now_s();
+        const double left = end - ts_seconds();
         late = left <= 0 || poll(&p, 1, (int)(1e3 * left) + 1) == 0;
         const ssize_t got = late ? 0 : read(out[0], more, sizeof more);
         if (got <= 0) break;

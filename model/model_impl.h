@@ -3,6 +3,7 @@
 #ifndef TS_MODEL_IMPL_H
 #define TS_MODEL_IMPL_H
 
+#include "clock.h"
 #include "model.h"
 #include "ops.h"
 
@@ -168,8 +169,6 @@ void ts_pool_free(ts_pool *p);
 /* Keys of codes are grouped over so many tokens; 1 without codes: a shorter sequence that ends at a
  * multiple is in no bit different from one that never was longer. */
 int64_t ts_pool_group(const ts_engine_options *o);
-
-double ts_seconds(void); /* by a clock that only goes on */
 
 /* Row i of logits that a pass wrote, as the host's floats. */
 ts_status ts_logits_out(const ts_decoder *m, const void *logits, int64_t i, float *out);

@@ -96,13 +96,6 @@ void ts_pool_free(ts_pool *p)
     p->exec.workspace = p->memory = NULL;
 }
 
-double ts_seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 ts_status ts_logits_out(const ts_decoder *m, const void *logits, int64_t i, float *out)
 {
     const int64_t n = m->dims.n_vocab;

@@ -22,6 +22,7 @@
 
 #include "build.h"
 #include "cage.h"
+#include "clock.h"
 #include "scope.h"
 #include "selfcheck.h"
 #include "show.h"
@@ -47,13 +48,6 @@ typedef struct entrant {
 
 static entrant list[MAX_ENTRANTS];
 static int     n_list;
-
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* ---- laying them out: with keys.h as a folder, else as one file that holds honest.h ---- */
 
@@ -280,7 +274,7 @@ static void ask_all(entrant *e, int round)
     const ts_task *t = NULL;
     const ts_case *block[TS_MAX_SLOTS];
     int            n = 0, n_blocks = 0, at = 0;
-    const double   begin = seconds();
+    const double   begin = ts_seconds();
     const ts_scope scope = { .lacks = e->built.lacks }; /* optional functions that it has not */
     for (int i = 0; ts_tasks[i]; i++)
         if (!strcmp(ts_tasks[i]->name, e->e.task)) t = ts_tasks[i];
@@ -297,7 +291,7 @@ static void ask_all(entrant *e, int round)
         }
         if (!c->use) break;
     }
-    e->seconds += seconds() - begin;
+    e->seconds += ts_seconds() - begin;
 }
 
 /* ---- all of it ---- */
@@ -365,7 +359,7 @@ int main(int argc, char **argv)
     char         temporary[] = "/tmp/honest-XXXXXX";
     const char  *where = NULL;
     double       limit = 0;
-    const double begin = seconds();
+    const double begin = ts_seconds();
     for (int o; (o = getopt(argc, argv, "n:t:s:l:")) != -1;) {
         if (o == 'n' && !strncmp(optarg, "1/", 2)) part = atoi(optarg + 2);
         else if (o == 't') n_threads = atoi(optarg);
@@ -385,9 +379,9 @@ int main(int argc, char **argv)
     if (!ts_guarantee_all(&machine)) return puts("skipped: nothing can be judged here"), 77;
     for (int i = 0; i < n_list; i++)
         if (chosen(&list[i], argv + optind, argc - optind)) list[i].ready = prepare(&list[i]);
-    for (int round = 0; round == 0 || seconds() - begin < limit; round++)
+    for (int round = 0; round == 0 || ts_seconds() - begin < limit; round++)
         for (int i = 0; i < n_list; i++)
-            if (list[i].ready && (round == 0 || seconds() - begin < limit))
+            if (list[i].ready && (round == 0 || ts_seconds() - begin < limit))
                 ask_all(&list[i], round);
     const int status = report();
     for (int i = 0; i < n_list; i++) {

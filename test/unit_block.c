@@ -210,7 +210,7 @@ static void damaged_objects_do_no_harm(void **state)
     snprintf(path, sizeof path, "/tmp/unit_cage.%d.bad", (int)getpid());
     const char *const times = getenv("TS_FUZZ");
     const int         n_trials = times ? atoi(times) : 300;
-    const double      begin = seconds();
+    const double      begin = ts_seconds();
     int               loaded = 0, refused = 0;
     for (int i = 0; i < n_trials; i++) {
         const ts_case c = probe_case(TS_PROBE_RIGHT, 100);
@@ -240,7 +240,8 @@ static void damaged_objects_do_no_harm(void **state)
         ts_cage_stop(&k);
     }
     unlink(path);
-    printf("damaged objects: %d loaded, %d refused, %.1f s\n", loaded, refused, seconds() - begin);
+    printf("damaged objects: %d loaded, %d refused, %.1f s\n", loaded, refused,
+           ts_seconds() - begin);
     assert_true(loaded && refused);
     ts_call r;
     assert_true(once(TS_SEALED, TS_PROBE_RIGHT, 1, &r));

@@ -117,11 +117,11 @@ static void a_hang_ends(void **state)
     p.limit_ms = 200;
     ts_cage *k = ts_cage_start(&p, why, sizeof why);
     assert_non_null(k);
-    const double begin = seconds();
+    const double begin = ts_seconds();
     ts_cage_fill(k, 0, 1);
     assert_false(ts_cage_call(k, 0, &r));
     assert_string_equal(ts_call_reason(&r), "hang");
-    assert_true(seconds() - begin < 2);
+    assert_true(ts_seconds() - begin < 2);
     assert_false(ts_cage_call(k, 0, &r)); /* it is not there any more, and says so */
     assert_string_equal(ts_call_reason(&r), "protocol");
     ts_cage_stop(&k);

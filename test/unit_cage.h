@@ -8,19 +8,13 @@
 #include <string.h>
 #include <time.h>
 
+#include "clock.h"
 #include "probe.h"
 #include "selfcheck.h"
 #include "unit.h"
 
 static char object[1024];
 static char why[256];
-
-static inline double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static inline ts_case probe_case(int what, int64_t n)
 {

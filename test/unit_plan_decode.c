@@ -11,6 +11,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "clock.h"
 #include "model.h"
 #include "plan.h"
 #include "unit.h"
@@ -33,13 +34,6 @@ static const ts_plan_model large = { .id = "large",
                                      .n_ffn = 14336,
                                      .n_vocab = 8192 };
 enum { PROMPT = 64, STEPS = 24, ROUNDS = 5, READS = 4, ROW = (1 << 22) + 72, N_READ = 8 * ROW };
-
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* ---- a checkpoint ---- */
 
@@ -146,13 +140,13 @@ static double decode_s(const ts_plan_model *p, const ts_decoder *m)
 /* Reads memory as the matrix products do: with all cores, and several rows at a time. */
 static double read_gbs(const uint64_t *p)
 {
-    const double begin = seconds();
+    const double begin = ts_seconds();
     uint64_t     sum = 0;
 #pragma omp parallel for reduction(+ : sum) schedule(static)
     for (int i = 0; i < ROW; i++)
         sum += p[i] + p[i + ROW] + p[i + 2 * ROW] + p[i + 3 * ROW] + p[i + 4 * ROW] +
                p[i + 5 * ROW] + p[i + 6 * ROW] + p[i + 7 * ROW];
-    const double took = seconds() - begin;
+    const double took = ts_seconds() - begin;
     assert_true(sum != 1);
     return (double)N_READ * 8 / took / 1e9;
 }

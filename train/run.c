@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "train_impl.h"
 
 typedef struct run {
@@ -26,13 +27,6 @@ typedef struct run {
     int64_t                 begun_step;
     char                   *why;
 } run;
-
-static double now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static bool sum(const run *r, ts_dtype dtype, void *x, int64_t n)
 {
@@ -196,7 +190,7 @@ static bool open_folder(run *r)
 
 static void speed(const run *r, ts_train_event *e)
 {
-    const double  took = now_s() - r->begun_s;
+    const double  took = ts_seconds() - r->begun_s;
     const int64_t n = e->step - r->begun_step;
     e->tokens_per_s =
         (double)(n * team_size(r) * r->o->n_accumulate * batch_rows(r)) / (took > 0 ? took : 1e-9);
@@ -212,7 +206,7 @@ static bool is_over(const run *r)
 static bool go(run *r, ts_train_fn tell, void *user)
 {
     ts_progress *p = &r->s.progress;
-    r->begun_s = now_s();
+    r->begun_s = ts_seconds();
     r->begun_step = p->step;
     while (!is_over(r)) {
         ts_train_event e = {
@@ -267,7 +261,7 @@ bool ts_train(ts_net *n, const ts_feed *f, const ts_train_options *o, ts_train_f
                                       p->best_bits_per_byte,
                                       p->last,
                                       p->step < o->n_step,
-                                      now_s() - r.begun_s };
+                                      ts_seconds() - r.begun_s };
     if (r.log) fclose(r.log);
     free(r.b.input);
     free(r.b.target);

@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* clock.h - time that only goes forward. */
+#ifndef TS_CLOCK_H
+#define TS_CLOCK_H
+
+double ts_now_ns(void);
+double ts_seconds(void);
+
+#endif
