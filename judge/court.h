@@ -118,6 +118,14 @@ bool ts_court_end(ts_court *c); /* the key, and the last record */
 
 /* ---- the parts of it ---- */
 
+/* In the log. */
+bool ts_court_log_run(ts_court *c);
+bool ts_court_log_entrant(ts_court *c, const ts_contender *e);
+bool ts_court_log_gate(ts_court *c, const ts_contender *e); /* before it is timed */
+bool ts_court_log_verdict(ts_court *c, ts_contender *e);
+
+/* The peaks that do not depend on the workload, and a first look at memory. */
+void ts_court_measure_all(ts_court *c);
 /* Raises the peaks to what is seen now; gives the bandwidth of so many bytes. */
 double ts_court_measure(ts_court *c, double bytes);
 
@@ -144,7 +152,6 @@ double ts_court_timed_work(const ts_court *c, const ts_task *t); /* of timing it
 /* Times those who passed against each other, and writes their times and then their verdicts; what
  * follows from those, report/ derives. */
 bool ts_court_time(ts_court *c, const ts_task *t);
-bool ts_court_log_verdict(ts_court *c, ts_contender *e);
 
 /* A block of cases for this entrant, yet without any; *plan may be changed before a cage is started
  * with it. Workspace may be twice the case's least bytes, and 8 MiB in any case: a small case of

@@ -6,97 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ahead.h"
 #include "ceiling.h"
-#include "court.h"
-#include "hostile.h"
 #include "quantile.h"
-
-static const struct {
-    int    instances;
-    double least, most; /* bytes of a workload */
-    int    workloads;
-    int    hostile; /* calls of a workload with other contents, which are not timed */
-} DEPTH[2][TS_N_DEPTHS] = {
-    /* TS_CPU, TS_CUDA */
-    { { 15, 4e5, 8e7, 1, 8 }, { 45, 4e5, 8e7, 3, 12 }, { 64, 4e5, 1.1e9, 4, TS_HOSTILE } },
-    { { 9, 1e8, 3e8, 1, 8 }, { 15, 1e8, 3e8, 2, 12 }, { 25, 1e8, 1.1e9, 4, TS_HOSTILE } },
-};
+#include "sitting.h"
 
 /* On an H200 honest ones are at 0.9 of it, and who leaves work behind at 2.4. */
 static const double LATE = 1.2;
-
-/* Who does nothing, to be timed with the others of a class: what is then measured is the judge. */
-enum { IDLE_HOST, IDLE_PYTHON, N_IDLE };
-
-typedef struct sitting {
-    ts_court      *court;
-    const ts_task *task;
-    int            n, n_workloads, n_instances;
-    ts_contender  *e[TS_CONTENDERS];
-    const ts_case *workload[TS_WORKLOADS];
-    int            number[TS_WORKLOADS];
-    double         gbs[TS_WORKLOADS];        /* of as many bytes as it has, seen before and after */
-    double         work;                     /* of the whole sitting, up to now */
-    double         none_bytes[TS_N_CLASSES]; /* a process with nobody in it; 0: not asked yet */
-    /* Of the workload at hand. */
-    int       w, n_turns;
-    int       turn[TS_INSTANCES + TS_HOSTILE]; /* the instance that is timed, or HOSTILE - i */
-    int       n_hostile, n_others;             /* calls; cases */
-    ts_case   other[TS_HOSTILE];
-    ts_ahead *ahead; /* its instances */
-    ts_cage  *idle[N_IDLE];
-    double    idle_ns[N_IDLE][TS_INSTANCES];
-    double free_ns[TS_CONTENDERS + N_IDLE][TS_INSTANCES]; /* of the idle ones behind the others */
-} sitting;
-
-/* Those of a device are meant for one that moves 4.2 TB/s, which takes 24 to 70 us for them: slower
- * ones get smaller workloads. */
-static double scale_of(const ts_court *c)
-{
-    return c->device == TS_CPU ? 1 : fmax(0.1, fmin(c->peaks.gbs / 4200, 1));
-}
-
-/* Large enough by what it computes is large enough: 14 operations of float32 for a byte. */
-static bool is_workload(const ts_court *c, const ts_task *t, const ts_case *of)
-{
-    const ts_cost cost = t->cost(of);
-    const double  size = c->device == TS_CPU ? cost.bytes : fmax(cost.bytes, cost.flops / 14);
-    return of->use & (TS_USE_TIME | TS_USE_JUDGE) && of->dtype == TS_F32 &&
-           !(of->use & TS_USE_LARGE && c->device == TS_CPU) && !strcmp(of->family, "normal") &&
-           size >= scale_of(c) * DEPTH[c->device][c->depth].least &&
-           cost.bytes <= scale_of(c) * DEPTH[c->device][c->depth].most;
-}
-
-/* The largest first; no two are of one size. */
-int ts_court_workloads(const ts_court *c, const ts_task *t, int number[TS_WORKLOADS])
-{
-    const ts_case *all = t->cases();
-    int            n = 0;
-    while (n < DEPTH[c->device][c->depth].workloads) {
-        int    best = -1;
-        double best_bytes = 0;
-        for (int i = 0; all[i].use; i++) {
-            const double bytes = t->cost(&all[i]).bytes;
-            bool         fits = is_workload(c, t, &all[i]) && bytes > 1.05 * best_bytes;
-            for (int k = 0; k < n && fits; k++) fits = bytes < 0.7 * t->cost(&all[number[k]]).bytes;
-            if (fits) best = i, best_bytes = bytes;
-        }
-        if (best < 0) break;
-        number[n++] = best;
-    }
-    return n;
-}
-
-double ts_court_timed_work(const ts_court *c, const ts_task *t)
-{
-    int       number[TS_WORKLOADS];
-    const int n = c->only || c->gate ? 0 : ts_court_workloads(c, t, number);
-    const int calls = DEPTH[c->device][c->depth].instances + DEPTH[c->device][c->depth].hostile;
-    double    work = 0;
-    for (int i = 0; i < n; i++) work += calls * ts_work_of(t, &t->cases()[number[i]]);
-    return work;
-}
 
 static void make_cold(const ts_arena *m, int n_threads)
 {
@@ -107,12 +22,12 @@ static void make_cold(const ts_arena *m, int n_threads)
 
 enum { WARM_UP = -1, HOSTILE = -2 }; /* instances that are not timed */
 
-static const ts_case *case_of(const sitting *s, int instance)
+static const ts_case *case_of(const ts_sitting *s, int instance)
 {
     return instance > HOSTILE ? s->workload[s->w] : &s->other[HOSTILE - instance];
 }
 
-static uint64_t seed_of(const sitting *s, int instance)
+static uint64_t seed_of(const ts_sitting *s, int instance)
 {
     int number = 1 + instance;
     if (instance == WARM_UP) number = 200000;
@@ -122,9 +37,9 @@ static uint64_t seed_of(const sitting *s, int instance)
 
 /* Which other contents this workload is asked, and when: drawn with the key. Each workload begins
  * where the one before it ended, so that few calls of each meet every family. */
-static void draw_turns(sitting *s)
+static void draw_turns(ts_sitting *s)
 {
-    const int most = DEPTH[s->court->device][s->court->depth].hostile;
+    const int most = ts_extent_of(s->court)->hostile;
     ts_case   all[TS_HOSTILE];
     s->n_others = ts_hostile_of(s->task, s->workload[s->w],
                                 ts_court_seed(s->court, s->task, s->number[0], 400000), all);
@@ -139,7 +54,7 @@ static void draw_turns(sitting *s)
     }
 }
 
-static ts_ahead *instances_of(const sitting *s)
+static ts_ahead *instances_of(const ts_sitting *s)
 {
     ts_question q[1 + TS_INSTANCES + TS_HOSTILE];
     for (int k = 0; k <= s->n_turns; k++) {
@@ -151,13 +66,6 @@ static ts_ahead *instances_of(const sitting *s)
 
 /* ---- a turn ---- */
 
-/* The judge's clock has launches and waiting in it, and the first kernel's start. Of a sealed
- * entrant it is the device's own. */
-static bool has_idle(const sitting *s, ts_class cls)
-{
-    return s->court->device == TS_CUDA && cls != TS_GPU_SEALED;
-}
-
 static void add_errors(ts_errors *to, const ts_errors *e)
 {
     to->worst = fmax(to->worst, e->worst);
@@ -168,7 +76,7 @@ static void add_errors(ts_errors *to, const ts_errors *e)
 /* A call of one entrant, or of nobody, in turn k; 0 is to warm up. False, and the entrant's ruling,
  * if it is wrong. Always one call, on a device too: calls that are waited for together can be
  * merged by whoever owns the process. */
-static bool timed_call(sitting *s, ts_contender *e, ts_cage *cage, int k, ts_call *r)
+static bool timed_call(ts_sitting *s, ts_contender *e, ts_cage *cage, int k, ts_call *r)
 {
     const int            instance = k ? s->turn[k - 1] : WARM_UP;
     const ts_exam *const x = e ? ts_ahead_at(s->ahead, k) : NULL;
@@ -193,13 +101,7 @@ static bool timed_call(sitting *s, ts_contender *e, ts_cage *cage, int k, ts_cal
     return true;
 }
 
-/* What an entrant does not offer it is not timed in. */
-static bool is_timed(const sitting *s, const ts_contender *e, int w)
-{
-    return ts_scope_takes(&e->scope, s->task, s->workload[w]);
-}
-
-static ts_cage *cage_for(sitting *s, ts_contender *e, bool idle)
+static ts_cage *cage_for(ts_sitting *s, ts_contender *e, bool idle)
 {
     ts_cage_plan plan;
     char         why[256];
@@ -218,19 +120,19 @@ static ts_cage *cage_for(sitting *s, ts_contender *e, bool idle)
 }
 
 /* Whether it is asked what turn k asks: its scope may know numbers, too. */
-static bool takes(sitting *s, const ts_contender *e, int k)
+static bool takes(ts_sitting *s, const ts_contender *e, int k)
 {
     return ts_scope_takes(&e->scope, s->task, ts_ahead_at(s->ahead, k)->c);
 }
 
 /* Whether what turn k asks has the buffers of the timed case. */
-static bool fits(sitting *s, const ts_arena *timed, int k)
+static bool fits(ts_sitting *s, const ts_arena *timed, int k)
 {
     return ts_alike(timed, ts_ahead_at(s->ahead, k)->arena);
 }
 
 /* A turn of each, in an order of its own. */
-static void take_turns(sitting *s, ts_cage **cage, int k)
+static void take_turns(ts_sitting *s, ts_cage **cage, int k)
 {
     const int instance = s->turn[k - 1];
     ts_call   r;
@@ -258,14 +160,14 @@ static void take_turns(sitting *s, ts_cage **cage, int k)
 
 /* What Python calls may compile at its first call, which is no time of a kernel's: a call of the
  * same shape goes before. It is checked like the others. */
-static void warm_up(sitting *s, int i, ts_cage *cage)
+static void warm_up(ts_sitting *s, int i, ts_cage *cage)
 {
     ts_call r;
     if (ts_in_python(s->e[i]->entry.cls) && !timed_call(s, s->e[i], cage, 0, &r))
         s->e[i]->timed = false;
 }
 
-static ts_interval middle(const sitting *s, const double *of)
+static ts_interval middle(const ts_sitting *s, const double *of)
 {
     double ns[TS_INSTANCES];
     memcpy(ns, of, sizeof ns);
@@ -274,7 +176,7 @@ static ts_interval middle(const sitting *s, const double *of)
 
 /* How much longer than after a call to nobody the device needs, after done, to do the judge's
  * bidding: for those who say done before it is. Beyond doubt it is no matter of time. */
-static double late_ns(sitting *s, int at, int idle)
+static double late_ns(ts_sitting *s, int at, int idle)
 {
     ts_contender     *e = s->e[at];
     const ts_interval own = middle(s, s->free_ns[at]),
@@ -290,12 +192,12 @@ static double late_ns(sitting *s, int at, int idle)
 }
 
 /* The judge's own part goes off, what is late comes on. */
-static void settle(sitting *s, int at)
+static void settle(ts_sitting *s, int at)
 {
     ts_contender *e = s->e[at];
     const int     k = ts_in_python(e->entry.cls) ? IDLE_PYTHON : IDLE_HOST;
     double        own = 0, late = 0;
-    if (s->idle[k] && has_idle(s, e->entry.cls)) {
+    if (s->idle[k] && ts_has_idle(s, e->entry.cls)) {
         own = middle(s, s->idle_ns[k]).mid;
         late = late_ns(s, at, k);
     }
@@ -311,7 +213,7 @@ static const double OWN_ANYWAY = 1 << 20;
 
 /* What the class's process takes with nobody in it, since others may run code before they are
  * called. Sealed ones cannot, and their object is theirs. */
-static double without(sitting *s, ts_contender *e, const ts_cage *cage)
+static double without(ts_sitting *s, ts_contender *e, const ts_cage *cage)
 {
     double *const none = &s->none_bytes[e->entry.cls];
     if (e->entry.cls == TS_SEALED)
@@ -323,21 +225,22 @@ static double without(sitting *s, ts_contender *e, const ts_cage *cage)
     return *none;
 }
 
-static void weigh(sitting *s, ts_contender *e, const ts_cage *cage)
+static void weigh(ts_sitting *s, ts_contender *e, const ts_cage *cage)
 {
     const double peak = (double)ts_cage_peak_bytes(cage);
     if (s->court->device != TS_CPU || !(peak > 0)) return;
     e->own_bytes[s->w] = fmax(0, peak - without(s, e, cage) - OWN_ANYWAY);
 }
 
-static void sit_workload(sitting *s, int w)
+static void sit_workload(ts_sitting *s, int w)
 {
     ts_cage *cage[TS_CONTENDERS] = { NULL };
     s->w = w;
     for (int i = 0; i < s->n; i++) {
         const int k = ts_in_python(s->e[i]->entry.cls) ? IDLE_PYTHON : IDLE_HOST;
-        if (has_idle(s, s->e[i]->entry.cls) && !s->idle[k]) s->idle[k] = cage_for(s, s->e[i], true);
-        if (!is_timed(s, s->e[i], w) || (cage[i] = cage_for(s, s->e[i], false))) continue;
+        if (ts_has_idle(s, s->e[i]->entry.cls) && !s->idle[k])
+            s->idle[k] = cage_for(s, s->e[i], true);
+        if (!ts_is_timed(s, s->e[i], w) || (cage[i] = cage_for(s, s->e[i], false))) continue;
         s->e[i]->timed = false;
         ts_court_fail(s->e[i], s->workload[w], 0, "protocol", "could not be started for timing");
     }
@@ -360,97 +263,19 @@ static void sit_workload(sitting *s, int w)
     /* Once more: what is measured in a bad moment would be too good to the slow. */
     s->gbs[w] = fmax(s->gbs[w], ts_court_measure(s->court, bytes));
     for (int i = 0; i < s->n; i++) {
-        if (is_timed(s, s->e[i], w)) settle(s, i);
+        if (ts_is_timed(s, s->e[i], w)) settle(s, i);
         if (cage[i]) weigh(s, s->e[i], cage[i]);
         ts_cage_stop(&cage[i]);
     }
     for (int i = 0; i < N_IDLE; i++) ts_cage_stop(&s->idle[i]);
 }
 
-/* ---- what it means ---- */
-
-static ts_floor floor_of(const sitting *s, int w)
-{
-    return ts_floor_of(&s->court->peaks, s->task->cost(s->workload[w]), s->gbs[w]);
-}
-
-static ts_interval time_of(const sitting *s, const ts_contender *e, int w)
-{
-    double ns[TS_INSTANCES];
-    memcpy(ns, e->ns[w], sizeof ns);
-    return ts_quantile_interval(ns, (size_t)s->n_instances, TS_TIME_QUANTILE);
-}
-
-static bool log_times(const sitting *s, const ts_contender *e, int w)
-{
-    const ts_floor    f = floor_of(s, w);
-    const ts_interval t = time_of(s, e, w);
-    char              name[192];
-    ts_case_string(s->task, s->workload[w], 0, name, sizeof name);
-    name[strcspn(name, "@")] = 0;
-    if (!is_timed(s, e, w)) return true; /* the score takes it as missing */
-    ts_jw *j = ts_log_begin(s->court->log, "time");
-    ts_jw_int(j, "entrant", e->id);
-    ts_jw_text(j, "task", ts_court_label(s->court, s->task));
-    ts_jw_text(j, "case", name);
-    ts_jw_int(j, "workload", w);
-    ts_jw_int(j, "workloads", s->n_workloads);
-    ts_jw_num(j, "floor_ns", f.ns);
-    ts_jw_num(j, "hard_ns", f.hard_ns);
-    ts_jw_text(j, "floor_by", f.by);
-    ts_jw_num(j, "bytes", s->task->cost(s->workload[w]).bytes);
-    ts_jw_num(j, "flops", s->task->cost(s->workload[w]).flops);
-    if (has_idle(s, e->entry.cls)) {
-        ts_jw_num(j, "idle_ns", e->idle_ns[w]);
-        ts_jw_num(j, "late_ns", e->late_ns[w]);
-    }
-    ts_jw_num(j, "workspace_bytes", e->timed_workspace[w]);
-    ts_jw_num(j, "own_bytes", e->own_bytes[w]);
-    ts_jw_open(j, "ns", '[');
-    for (int i = 0; i < s->n_instances; i++) ts_jw_num(j, NULL, e->ns[w][i]);
-    ts_jw_close(j, ']');
-    ts_jw_num(j, "time_ns", t.mid);
-    ts_jw_num(j, "lo_ns", t.lo);
-    ts_jw_num(j, "hi_ns", t.hi);
-    ts_jw_num(j, "fraction", f.ns / t.mid);
-    ts_jw_num(j, "error", ts_errors_quantile(&e->timed_errors[w], 0.999));
-    return ts_log_commit(s->court->log);
-}
-
-/* Memory over what is read and written: the most of it anywhere counts. */
-static void count_memory(const sitting *s, ts_contender *e)
-{
-    for (int w = 0; w < s->n_workloads; w++) {
-        const double io = s->task->cost(s->workload[w]).bytes;
-        const double bytes = e->timed_workspace[w] + e->own_bytes[w];
-        if (!is_timed(s, e, w) || bytes * e->io_bytes <= e->workspace_bytes * io) continue;
-        e->workspace_bytes = bytes;
-        e->io_bytes = io;
-    }
-}
-
-/* Whoever is faster than can be has no score until it is explained. */
-static void audit(const sitting *s, ts_contender *e)
-{
-    for (int w = 0; w < s->n_workloads && e->ruling != TS_RULING_AUDIT; w++) {
-        const ts_floor f = floor_of(s, w);
-        const double   ns = time_of(s, e, w).mid;
-        if (!is_timed(s, e, w) || !ts_floor_beaten(f, ns)) continue;
-        e->ruling = TS_RULING_AUDIT;
-        snprintf(e->reason, sizeof e->reason, "floor");
-        snprintf(e->text, sizeof e->text,
-                 "took %.2f of the least time possible on this machine, in workload %d",
-                 ns / f.hard_ns, w);
-    }
-}
-
 bool ts_court_time(ts_court *c, const ts_task *t)
 {
-    sitting *s = calloc(1, sizeof *s);
-    bool     ok = true;
-    int      kept = 0;
+    ts_sitting *s = calloc(1, sizeof *s);
+    int         kept = 0;
     if (!s) return false;
-    *s = (sitting) { .court = c, .task = t, .n_instances = DEPTH[c->device][c->depth].instances };
+    *s = (ts_sitting) { .court = c, .task = t, .n_instances = ts_extent_of(c)->instances };
     for (int i = 0; i < c->n; i++)
         if (c->contender[i]->task == t && ts_ruling_passes(c->contender[i]->ruling)) {
             s->e[s->n++] = c->contender[i];
@@ -464,11 +289,7 @@ bool ts_court_time(ts_court *c, const ts_task *t)
     for (int i = 0; i < s->n; i++)
         if (s->e[i]->timed) s->e[kept++] = s->e[i];
     s->n = s->n_workloads ? kept : 0;
-    for (int i = 0; i < s->n; i++) {
-        for (int w = 0; w < s->n_workloads && ok; w++) ok = log_times(s, s->e[i], w);
-        count_memory(s, s->e[i]);
-        audit(s, s->e[i]);
-    }
+    bool ok = ts_sitting_log(s);
     for (int i = 0; i < c->n && ok; i++)
         if (c->contender[i]->task == t && !c->contender[i]->before && !c->contender[i]->ruled)
             ok = ts_court_log_verdict(c, c->contender[i]);

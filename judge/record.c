@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* record.c - what a sitting writes to the log: the run, its entrants, gates and verdicts. */
+#define _GNU_SOURCE
+#include <string.h>
+#include <time.h>
+
+#include "ceiling.h"
+#include "court.h"
+#include "sha256.h"
+
+bool ts_court_log_run(ts_court *c)
+{
+    char      commit[65], machine[256], when[32];
+    time_t    now = time(NULL);
+    struct tm utc;
+    ts_describe_cpu(machine, sizeof machine);
+    ts_sha256_hex(c->key, sizeof c->key, commit);
+    strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
+    ts_jw *w = ts_log_begin(c->log, "run");
+    ts_jw_text(w, "version", TS_VERSION);
+    ts_jw_text(w, "machine", machine);
+    if (c->device == TS_CUDA) ts_jw_text(w, "device", c->survey.text);
+    ts_jw_open(w, "guarantees", '[');
+    for (int i = 0; i < c->machine.n; i++) {
+        ts_jw_open(w, NULL, '{');
+        ts_jw_text(w, "name", c->machine.g[i].name);
+        ts_jw_bool(w, "held", c->machine.g[i].held);
+        ts_jw_text(w, "text", c->machine.g[i].text);
+        ts_jw_close(w, '}');
+    }
+    ts_jw_close(w, ']');
+    ts_jw_text(w, "badge", c->machine.badge);
+    ts_jw_text(w, "commit", commit);
+    ts_jw_text(w, "key", c->key_given ? "given" : "drawn");
+    ts_jw_text(w, "depth", ts_depth_name(c->depth));
+    ts_jw_int(w, "draw", TS_DRAW);
+    ts_jw_bool(w, "timed", !c->gate);
+    ts_jw_text(w, "started", when);
+    ts_jw_open(w, "floors", '{');
+    ts_jw_num(w, "memory_gbs", c->peaks.gbs);
+    ts_jw_num(w, "gflops", c->peaks.gflops);
+    ts_jw_num(w, "call_ns", c->peaks.call_ns);
+    ts_jw_close(w, '}');
+    return ts_log_commit(c->log);
+}
+
+static const char *task_of(ts_court *c, const ts_contender *e)
+{
+    return e->task ? ts_court_label(c, e->task) : e->challenge ? e->challenge : "-";
+}
+
+bool ts_court_log_entrant(ts_court *c, const ts_contender *e)
+{
+    ts_jw *w = ts_log_begin(c->log, "entrant");
+    ts_jw_int(w, "id", e->id);
+    ts_jw_text(w, "name", e->entry.name);
+    ts_jw_text(w, "author", e->entry.author);
+    ts_jw_text(w, "class", e->task ? ts_class_name(e->entry.cls) : "-");
+    ts_jw_text(w, "language", e->task ? ts_language_name(e->entry.language) : "-");
+    ts_jw_text(w, "task", task_of(c, e));
+    ts_jw_text(w, "source_sha256", e->entry.source_sha256);
+    ts_jw_text(w, "family", e->entry.family);
+    if (e->task && *e->scope.text) {
+        ts_jw_text(w, "offers", e->entry.offers);
+        ts_jw_num(w, "share", e->scope.share);
+    }
+    return ts_log_commit(c->log);
+}
+
+static void tally(ts_jw *w, const char *key, ts_tally t)
+{
+    ts_jw_open(w, key, '[');
+    ts_jw_int(w, NULL, t.passed);
+    ts_jw_int(w, NULL, t.all);
+    ts_jw_close(w, ']');
+}
+
+static void element(ts_jw *w, const ts_flaw *f)
+{
+    char index[64];
+    snprintf(index, sizeof index, "%s[%lld][%lld]", f->what, (long long)f->row, (long long)f->col);
+    ts_jw_text(w, "index", index);
+    ts_jw_num(w, "got", f->got);
+    ts_jw_num(w, "want", f->want);
+    ts_jw_num(w, "bound", f->bound);
+}
+
+/* In quotes for a shell, unless it needs none. */
+static size_t quote(const char *word, char *s, size_t n)
+{
+    size_t at = 0;
+    if (!word[strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.+-/")])
+        return (size_t)snprintf(s, n, "%s", word);
+    s[at++] = '\'';
+    for (; *word && at + 6 < n; word++)
+        at += (size_t)snprintf(s + at, n - at, *word == '\'' ? "'\\''" : "%c", *word);
+    s[at++] = '\'';
+    s[at] = 0;
+    return at;
+}
+
+/* The command that shows the case again. */
+static void write_replay(const ts_court *c, const ts_contender *e, char *s, size_t n)
+{
+    size_t at = (size_t)snprintf(
+        s, n, "touchstone judge%s%s%s --case '%s' ", c->device == TS_CUDA ? " --device cuda" : "",
+        e->challenge ? " --challenge " : "", e->challenge ? e->challenge : "", e->where);
+    quote(e->path, s + at, n - at);
+}
+
+/* One of those that are asked between timed calls only cannot be asked by itself. */
+static bool is_listed(const ts_contender *e)
+{
+    const size_t n = strcspn(e->where, "@");
+    char         name[192];
+    for (const ts_case *c = e->task->cases(); c->use; c++) {
+        ts_case_string(e->task, c, 0, name, sizeof name);
+        if (strcspn(name, "@") == n && !strncmp(name, e->where, n)) return true;
+    }
+    return false;
+}
+
+bool ts_court_log_verdict(ts_court *c, ts_contender *e)
+{
+    char   replay[9000] = "";
+    ts_jw *w = ts_log_begin(c->log, "verdict");
+    if (*e->where && is_listed(e)) write_replay(c, e, replay, sizeof replay);
+    ts_jw_int(w, "entrant", e->id);
+    ts_jw_text(w, "task", task_of(c, e));
+    ts_jw_text(w, "verdict", ts_ruling_name(e->ruling));
+    ts_jw_text(w, "reason", e->reason);
+    if (e->ruling == TS_RULING_COMMON) ts_jw_text(w, "rule", e->rule);
+    ts_jw_text(w, "text", e->text);
+    ts_jw_text(w, "case", e->where);
+    if (e->flaw.fault == TS_FAULT_VALUE || e->flaw.fault == TS_FAULT_UNWRITTEN)
+        element(w, &e->flaw);
+    ts_jw_text(w, "replay", replay);
+    for (int has = 1; has >= 0 && e->task && e->task->optional && *e->built.sha256; has--) {
+        char names[160];
+        ts_scope_optional(&e->scope, e->task, has, names, sizeof names);
+        ts_jw_text(w, has ? "optional_examined" : "optional_not_exported", names);
+    }
+    ts_jw_open(w, "categories", '{');
+    for (int i = 0; i < TS_N_CATEGORIES; i++)
+        tally(w, ts_category_name((ts_category)i), e->category[i]);
+    ts_jw_close(w, '}');
+    ts_jw_int(w, "calls", e->n_calls);
+    ts_jw_num(w, "worst", e->worst);
+    ts_jw_num(w, "ulp", e->errors.ulps);
+    ts_jw_num(w, "p999", ts_errors_quantile(&e->errors, 0.999));
+    ts_jw_open(w, "robustness", '{');
+    tally(w, "refusals", e->refusals);
+    tally(w, "repeat", e->repeat);
+    tally(w, "threads", e->threads);
+    tally(w, "sanitizer", e->sanitizer);
+    ts_jw_close(w, '}');
+    ts_jw_text(w, "robustness_text", e->lane_text);
+    if (**e->tool) {
+        ts_jw_open(w, "compute_sanitizer", '{');
+        for (int i = 0; i < TS_TOOLS; i++) ts_jw_text(w, ts_tool_name[i], e->tool[i]);
+        ts_jw_close(w, '}');
+    }
+    ts_jw_num(w, "workspace_bytes", e->workspace_bytes);
+    ts_jw_num(w, "io_bytes", e->io_bytes);
+    ts_jw_num(w, "seconds", e->seconds);
+    c->n_verdicts++;
+    e->ruled = true;
+    ts_progress_clear(&c->progress);
+    if (c->progress.to)
+        fprintf(c->progress.to, "%-20.20s %-20.20s %s %s\n", e->entry.name, task_of(c, e),
+                ts_ruling_name(e->ruling), e->reason);
+    return ts_log_commit(c->log);
+}
+
+/* What the cases said of one that goes on to be timed, after which its verdict follows. */
+bool ts_court_log_gate(ts_court *c, const ts_contender *e)
+{
+    ts_jw *w = ts_log_begin(c->log, "gate");
+    ts_jw_int(w, "entrant", e->id);
+    ts_jw_text(w, "task", task_of(c, e));
+    ts_jw_text(w, "verdict", ts_ruling_name(e->ruling));
+    ts_jw_text(w, "reason", e->reason);
+    ts_jw_text(w, "text", e->text);
+    ts_jw_text(w, "case", e->where);
+    return ts_log_commit(c->log);
+}
+
+bool ts_court_end(ts_court *c)
+{
+    char   key[2 * TS_KEY_BYTES + 1];
+    ts_jw *w = ts_log_begin(c->log, "reveal");
+    for (int i = 0; i < TS_KEY_BYTES; i++) snprintf(key + 2 * i, 3, "%02x", c->key[i]);
+    ts_jw_text(w, "seed", key);
+    if (!ts_log_commit(c->log)) return false;
+    w = ts_log_begin(c->log, "end");
+    ts_jw_int(w, "verdicts", c->n_verdicts);
+    return ts_log_commit(c->log);
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* times.c - what the times of a sitting mean: floors, memory, and what is too fast to be true. */
+#include <math.h>
+#include <string.h>
+
+#include "quantile.h"
+#include "sitting.h"
+
+static ts_floor floor_of(const ts_sitting *s, int w)
+{
+    return ts_floor_of(&s->court->peaks, s->task->cost(s->workload[w]), s->gbs[w]);
+}
+
+static ts_interval time_of(const ts_sitting *s, const ts_contender *e, int w)
+{
+    double ns[TS_INSTANCES];
+    memcpy(ns, e->ns[w], sizeof ns);
+    return ts_quantile_interval(ns, (size_t)s->n_instances, TS_TIME_QUANTILE);
+}
+
+static bool log_times(const ts_sitting *s, const ts_contender *e, int w)
+{
+    const ts_floor    f = floor_of(s, w);
+    const ts_interval t = time_of(s, e, w);
+    char              name[192];
+    ts_case_string(s->task, s->workload[w], 0, name, sizeof name);
+    name[strcspn(name, "@")] = 0;
+    if (!ts_is_timed(s, e, w)) return true; /* the score takes it as missing */
+    ts_jw *j = ts_log_begin(s->court->log, "time");
+    ts_jw_int(j, "entrant", e->id);
+    ts_jw_text(j, "task", ts_court_label(s->court, s->task));
+    ts_jw_text(j, "case", name);
+    ts_jw_int(j, "workload", w);
+    ts_jw_int(j, "workloads", s->n_workloads);
+    ts_jw_num(j, "floor_ns", f.ns);
+    ts_jw_num(j, "hard_ns", f.hard_ns);
+    ts_jw_text(j, "floor_by", f.by);
+    ts_jw_num(j, "bytes", s->task->cost(s->workload[w]).bytes);
+    ts_jw_num(j, "flops", s->task->cost(s->workload[w]).flops);
+    if (ts_has_idle(s, e->entry.cls)) {
+        ts_jw_num(j, "idle_ns", e->idle_ns[w]);
+        ts_jw_num(j, "late_ns", e->late_ns[w]);
+    }
+    ts_jw_num(j, "workspace_bytes", e->timed_workspace[w]);
+    ts_jw_num(j, "own_bytes", e->own_bytes[w]);
+    ts_jw_open(j, "ns", '[');
+    for (int i = 0; i < s->n_instances; i++) ts_jw_num(j, NULL, e->ns[w][i]);
+    ts_jw_close(j, ']');
+    ts_jw_num(j, "time_ns", t.mid);
+    ts_jw_num(j, "lo_ns", t.lo);
+    ts_jw_num(j, "hi_ns", t.hi);
+    ts_jw_num(j, "fraction", f.ns / t.mid);
+    ts_jw_num(j, "error", ts_errors_quantile(&e->timed_errors[w], 0.999));
+    return ts_log_commit(s->court->log);
+}
+
+/* Memory over what is read and written: the most of it anywhere counts. */
+static void count_memory(const ts_sitting *s, ts_contender *e)
+{
+    for (int w = 0; w < s->n_workloads; w++) {
+        const double io = s->task->cost(s->workload[w]).bytes;
+        const double bytes = e->timed_workspace[w] + e->own_bytes[w];
+        if (!ts_is_timed(s, e, w) || bytes * e->io_bytes <= e->workspace_bytes * io) continue;
+        e->workspace_bytes = bytes;
+        e->io_bytes = io;
+    }
+}
+
+/* Whoever is faster than can be has no score until it is explained. */
+static void audit(const ts_sitting *s, ts_contender *e)
+{
+    for (int w = 0; w < s->n_workloads && e->ruling != TS_RULING_AUDIT; w++) {
+        const ts_floor f = floor_of(s, w);
+        const double   ns = time_of(s, e, w).mid;
+        if (!ts_is_timed(s, e, w) || !ts_floor_beaten(f, ns)) continue;
+        e->ruling = TS_RULING_AUDIT;
+        snprintf(e->reason, sizeof e->reason, "floor");
+        snprintf(e->text, sizeof e->text,
+                 "took %.2f of the least time possible on this machine, in workload %d",
+                 ns / f.hard_ns, w);
+    }
+}
+
+bool ts_sitting_log(const ts_sitting *s)
+{
+    bool ok = true;
+    for (int i = 0; i < s->n; i++) {
+        for (int w = 0; w < s->n_workloads && ok; w++) ok = log_times(s, s->e[i], w);
+        count_memory(s, s->e[i]);
+        audit(s, s->e[i]);
+    }
+    return ok;
+}

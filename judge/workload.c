@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* workload.c - which cases are timed, and how often. */
+#include <math.h>
+#include <string.h>
+
+#include "sitting.h"
+
+const ts_extent *ts_extent_of(const ts_court *c)
+{
+    static const ts_extent of[2][TS_N_DEPTHS] = {
+        /* TS_CPU, TS_CUDA */
+        { { 15, 4e5, 8e7, 1, 8 }, { 45, 4e5, 8e7, 3, 12 }, { 64, 4e5, 1.1e9, 4, TS_HOSTILE } },
+        { { 9, 1e8, 3e8, 1, 8 }, { 15, 1e8, 3e8, 2, 12 }, { 25, 1e8, 1.1e9, 4, TS_HOSTILE } },
+    };
+    return &of[c->device][c->depth];
+}
+
+/* Those of a device are meant for one that moves 4.2 TB/s, which takes 24 to 70 us for them: slower
+ * ones get smaller workloads. */
+static double scale_of(const ts_court *c)
+{
+    return c->device == TS_CPU ? 1 : fmax(0.1, fmin(c->peaks.gbs / 4200, 1));
+}
+
+/* Large enough by what it computes is large enough: 14 operations of float32 for a byte. */
+static bool is_workload(const ts_court *c, const ts_task *t, const ts_case *of)
+{
+    const ts_cost cost = t->cost(of);
+    const double  size = c->device == TS_CPU ? cost.bytes : fmax(cost.bytes, cost.flops / 14);
+    return of->use & (TS_USE_TIME | TS_USE_JUDGE) && of->dtype == TS_F32 &&
+           !(of->use & TS_USE_LARGE && c->device == TS_CPU) && !strcmp(of->family, "normal") &&
+           size >= scale_of(c) * ts_extent_of(c)->least &&
+           cost.bytes <= scale_of(c) * ts_extent_of(c)->most;
+}
+
+/* The largest first; no two are of one size. */
+int ts_court_workloads(const ts_court *c, const ts_task *t, int number[TS_WORKLOADS])
+{
+    const ts_case *all = t->cases();
+    int            n = 0;
+    while (n < ts_extent_of(c)->workloads) {
+        int    best = -1;
+        double best_bytes = 0;
+        for (int i = 0; all[i].use; i++) {
+            const double bytes = t->cost(&all[i]).bytes;
+            bool         fits = is_workload(c, t, &all[i]) && bytes > 1.05 * best_bytes;
+            for (int k = 0; k < n && fits; k++) fits = bytes < 0.7 * t->cost(&all[number[k]]).bytes;
+            if (fits) best = i, best_bytes = bytes;
+        }
+        if (best < 0) break;
+        number[n++] = best;
+    }
+    return n;
+}
+
+double ts_court_timed_work(const ts_court *c, const ts_task *t)
+{
+    int       number[TS_WORKLOADS];
+    const int n = c->only || c->gate ? 0 : ts_court_workloads(c, t, number);
+    const int calls = ts_extent_of(c)->instances + ts_extent_of(c)->hostile;
+    double    work = 0;
+    for (int i = 0; i < n; i++) work += calls * ts_work_of(t, &t->cases()[number[i]]);
+    return work;
+}
