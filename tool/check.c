@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "check.h"
 #include "cpu.h"
 #include "cuda_module.h"
 #include "dtype.h"
@@ -17,30 +18,7 @@
 #include "rng.h"
 #include "tool.h"
 
-enum {
-    MAX_LANES = 32,
-    MAX_MUTANTS = 1024, /* of one task */
-    LANE_LIMIT_MS = 120000,
-    MUTANT_LIMIT_MS = 4000,
-    HANG_LIMIT_MS = 1000,           /* of one that hangs on purpose */
-    DEVICE_MUTANT_LIMIT_MS = 30000, /* a device takes its time to start */
-    DEVICE_WORKERS = 8,
-    SMALL_ELEMENTS = 60000,
-    SMALL_FLOPS = 4 * SMALL_ELEMENTS
-};
-
-static const char NO_CUDA_MUTANTS[] =
-    "module of CUDA mutants not found"; /* as where it is installed */
-
-typedef struct options {
-    const char *task, *impl, *match, *device, *seed, *json, *dtype, *small, *no_mutants,
-        *only_mutants, *some_mutants;
-} options;
-
-typedef struct counts {
-    int64_t cases, passed, failed, skipped, calls;
-    double  worst, worst_16; /* of their bounds: of 32 and 64 bits, of 16 */
-} counts;
+enum { MAX_LANES = 32, SMALL_ELEMENTS = 60000, SMALL_FLOPS = 4 * SMALL_ELEMENTS };
 
 typedef struct lane {
     const ts_impl
@@ -49,43 +27,26 @@ typedef struct lane {
     ts_entry         entry;
     ts_worker       *worker;
     unsigned         dtypes;
-    counts           n;
+    ts_counts        n;
     char             note[256]; /* why cases were skipped */
 } lane;
 
-typedef struct run {
-    options     o;
-    uint64_t    seeds[2];
-    int         n_seeds;
-    FILE       *out; /* tables */
-    bool        live;
-    ts_json    *json, *flaws, *lanes;
-    counts      total;
-    ts_arena    arena;
-    ts_device   hunted;        /* where mutants are hunted */
-    char        unhunted[256]; /* why they cannot be */
-    int         mutant_part;   /* one of how many is, by chance */
-    int         n_mutants, n_rejected, n_unhunted, n_left_out;
-    unsigned    sole; /* faults for which a mutant was caught by that check alone */
-    const char *sole_by[TS_N_FAULTS];
-} run;
-
-static void progress(const run *r, const char *task, const char *text, int i, int n)
+void ts_check_progress(const ts_check *r, const char *task, const char *text, int i, int n)
 {
     if (r->live) fprintf(stderr, "\r\033[K%s %s %d/%d", task, text, i, n);
 }
 
-static void clear_progress(const run *r)
+void ts_check_clear(const ts_check *r)
 {
     if (r->live) fprintf(stderr, "\r\033[K");
 }
 
-static void report_flaw(run *r, const ts_exam *e, const char *who, const ts_verdict *v)
+static void report_flaw(ts_check *r, const ts_exam *e, const char *who, const ts_verdict *v)
 {
     char name[256], why[512];
     ts_case_string(e->task, e->c, e->seed, name, sizeof name);
     ts_flaw_text(v, why, sizeof why);
-    clear_progress(r);
+    ts_check_clear(r);
     fprintf(r->out, "FAIL %s %s\n     %s\n", who, name, why);
     ts_json *o = ts_json_object(r->flaws, NULL);
     ts_json_text(o, "impl", who);
@@ -93,7 +54,7 @@ static void report_flaw(run *r, const ts_exam *e, const char *who, const ts_verd
     ts_json_text(o, "flaw", why);
 }
 
-static void count(run *r, lane *l, const ts_exam *e, const ts_verdict *v)
+static void count(ts_check *r, lane *l, const ts_exam *e, const ts_verdict *v)
 {
     l->n.cases++;
     l->n.calls += v->n_calls;
@@ -109,7 +70,7 @@ static void count(run *r, lane *l, const ts_exam *e, const ts_verdict *v)
     } else l->n.passed++;
 }
 
-static bool wanted(const run *r, const ts_task *t, const ts_case *c, ts_device d)
+static bool wanted(const ts_check *r, const ts_task *t, const ts_case *c, ts_device d)
 {
     if (!ts_case_checks(c, d) || !ts_case_matches(t, c, r->o.match)) return false;
     if (r->o.dtype && strcmp(r->o.dtype, ts_format_of(c->dtype)->name)) return false;
@@ -129,7 +90,7 @@ static bool reaches(const ts_offer *o, const lane *l, ts_dtype t)
     return ok;
 }
 
-static void examine_lane(run *r, const ts_offer *o, lane *l, const ts_exam *e)
+static void examine_lane(ts_check *r, const ts_offer *o, lane *l, const ts_exam *e)
 {
     ts_verdict v;
     if (!wanted(r, o->task, e->c, l->entry.device)) return;
@@ -147,7 +108,7 @@ static void examine_lane(run *r, const ts_offer *o, lane *l, const ts_exam *e)
 }
 
 /* Senseless calls need one small sound case to start from. */
-static void examine_refusals(run *r, const ts_offer *o, lane *lanes, int n)
+static void examine_refusals(ts_check *r, const ts_offer *o, lane *lanes, int n)
 {
     const ts_case *c = o->task->cases();
     while (c->use && (c->dtype != TS_F32 || c->dim[0] < 2)) c++;
@@ -165,20 +126,13 @@ static void examine_refusals(run *r, const ts_offer *o, lane *lanes, int n)
 }
 
 /* By --impl and --device. */
-static bool asked_for(const run *r, const char *name, ts_device device)
+static bool asked_for(const ts_check *r, const char *name, ts_device device)
 {
     if (r->o.impl && strcmp(r->o.impl, name)) return false;
     return !r->o.device || !strcmp(r->o.device, device == TS_CUDA ? "cuda" : "cpu");
 }
 
-/* A control has one thread: that it passes, and repeats itself, takes no more than two calls. */
-static ts_entry entry_of_mutant(const ts_mutant *m)
-{
-    const bool control = m->fault == TS_FAULT_NONE && m->device == TS_CPU;
-    return (ts_entry) { m->name, m->device, ~0u, m->run, m->workspace, false, control };
-}
-
-static int open_lanes(const run *r, const ts_offer *o, lane *lanes)
+static int open_lanes(const ts_check *r, const ts_offer *o, lane *lanes)
 {
     int n = 0;
     for (const ts_impl *row = o->impls; row->name && n < MAX_LANES; row++)
@@ -192,17 +146,17 @@ static int open_lanes(const run *r, const ts_offer *o, lane *lanes)
         const bool control = !r->o.impl && m->fault == TS_FAULT_NONE && !r->o.no_mutants;
         if (strcmp(m->task, o->task->name) || !(named || control)) continue;
         if (m->device != r->hunted && !(named && !r->o.device)) continue;
-        lanes[n++] = (lane) { .mutant = m, .entry = entry_of_mutant(m), .dtypes = ~0u };
+        lanes[n++] = (lane) { .mutant = m, .entry = ts_check_entry_of(m), .dtypes = ~0u };
     }
     for (int i = 0; i < n; i++) lanes[i].worker = ts_worker_start(&lanes[i].entry, &r->arena);
     return n;
 }
 
-static void close_lane(run *r, const ts_offer *o, lane *l)
+static void close_lane(ts_check *r, const ts_offer *o, lane *l)
 {
-    const counts *n = &l->n;
+    const ts_counts *n = &l->n;
     ts_worker_stop(&l->worker);
-    clear_progress(r);
+    ts_check_clear(r);
     fprintf(
         r->out,
         "%-19s %-16s %5lld passed %4lld failed %4lld skipped   worst %4.2f of its bound, %4.2f at "
@@ -228,19 +182,19 @@ static void close_lane(run *r, const ts_offer *o, lane *l)
 
 /* The fresh seed takes one case in five, other ones each time: all have their turn, and the run
  * stays short. */
-static int seeds_of(const run *r, int number)
+static int seeds_of(const ts_check *r, int number)
 {
     return r->n_seeds > 1 && ts_bits(r->seeds[1], number) % 5 == 0 ? 2 : 1;
 }
 
 /* A lane whose device is missing skips all its cases at once, in numbers. */
-static bool lane_works(const run *r, const ts_offer *o, lane *l)
+static bool lane_works(const ts_check *r, const ts_offer *o, lane *l)
 {
     ts_reply reply = { .broken = true };
     if (l->row && l->row->device == TS_CPU && l->row->needs & ~ts_cpu_features())
         snprintf(reply.text, sizeof reply.text, "not supported by this CPU");
     else if (l->mutant && l->mutant->device == TS_CUDA && !ts_cuda_has_mutants())
-        snprintf(reply.text, sizeof reply.text, "%s", NO_CUDA_MUTANTS);
+        snprintf(reply.text, sizeof reply.text, "%s", TS_NO_CUDA_MUTANTS);
     else
         ts_worker_order(l->worker, (ts_order) { .verb = TS_PROBE, .limit_ms = LANE_LIMIT_MS },
                         &reply);
@@ -253,7 +207,7 @@ static bool lane_works(const run *r, const ts_offer *o, lane *l)
     return false;
 }
 
-static void check_offer(run *r, const ts_offer *o)
+static void check_offer(ts_check *r, const ts_offer *o)
 {
     lane lanes[MAX_LANES], *at[MAX_LANES];
     int  n = open_lanes(r, o, lanes), n_at = 0, n_cases = 0, i = 0;
@@ -266,7 +220,7 @@ static void check_offer(run *r, const ts_offer *o)
         for (int k = 0; k < n_at; k++) any |= wanted(r, o->task, c, at[k]->entry.device);
         for (int s = 0; s < seeds_of(r, i) && any; s++) {
             ts_exam e;
-            progress(r, o->task->name, "case", i, n_cases);
+            ts_check_progress(r, o->task->name, "case", i, n_cases);
             ts_exam_open(&e, o->task, c, r->seeds[s], &r->arena);
             for (int k = 0; k < n_at; k++) examine_lane(r, o, at[k], &e);
             ts_exam_close(&e);
@@ -275,185 +229,9 @@ static void check_offer(run *r, const ts_offer *o)
     for (int k = 0; k < n; k++) close_lane(r, o, &lanes[k]);
 }
 
-/* ---- mutants ---- */
-
-/* Sets why no CUDA mutant can be hunted, if so; the device is asked in a worker, as everywhere. */
-static void probe_cuda(run *r)
-{
-    const ts_entry e = { .name = "probe", .device = TS_CUDA, .mask = ~0u };
-    ts_worker     *w = ts_worker_start(&e, &r->arena);
-    ts_reply       reply;
-    ts_worker_order(w, (ts_order) { .verb = TS_PROBE, .limit_ms = LANE_LIMIT_MS }, &reply);
-    if (reply.broken) snprintf(r->unhunted, sizeof r->unhunted, "%s", reply.text);
-    else if (!ts_cuda_has_mutants())
-        snprintf(r->unhunted, sizeof r->unhunted, "%s", NO_CUDA_MUTANTS);
-    ts_worker_stop(&w);
-}
-
-static void report_caught(run *r, const ts_exam *e, const ts_mutant *m, const ts_verdict *v)
-{
-    char name[256], why[512];
-    ts_case_string(e->task, e->c, e->seed, name, sizeof name);
-    ts_flaw_text(v, why, sizeof why);
-    clear_progress(r);
-    fprintf(r->out, "caught %s in %s\n       %s\n", m->name, name, why);
-}
-
-/* One that is hunted: with a worker while it is at large and has been asked. */
-typedef struct quarry {
-    const ts_mutant *m;
-    ts_entry         entry;
-    ts_worker       *worker;
-    unsigned         faults;
-} quarry;
-
-static bool caught(const quarry *q)
-{
-    return q->faults >> q->m->fault & 1u;
-}
-
-/* Cases of the family the mutant names, until the check it names has caught it. */
-static bool awaits(const quarry *q, const ts_case *c)
-{
-    if (caught(q) || strcmp(c->family, q->m->family ? q->m->family : "normal")) return false;
-    /* Without rows a NULL is no senseless argument. */
-    return q->m->fault != TS_FAULT_REFUSAL || c->dim[0] >= 2;
-}
-
-static void hunt(run *r, const ts_exam *e, quarry *q)
-{
-    const ts_mutant *m = q->m;
-    const int        limit_ms = m->device != TS_CPU         ? DEVICE_MUTANT_LIMIT_MS
-                                : m->fault == TS_FAULT_HANG ? HANG_LIMIT_MS
-                                                            : MUTANT_LIMIT_MS;
-    ts_verdict       v;
-    if (!q->worker) q->worker = ts_worker_start(&q->entry, &r->arena);
-    if (m->fault == TS_FAULT_REFUSAL) ts_examine_refusals(e, q->worker, false, limit_ms, &v);
-    else ts_examine(e, q->worker, limit_ms, &v);
-    q->faults |= v.faults;
-    if (!caught(q)) return;
-    if (r->o.only_mutants) report_caught(r, e, m, &v);
-    ts_worker_stop(&q->worker);
-}
-
-/* Each case is drawn and solved once, for all that are still at large. */
-static void hunt_all(run *r, const ts_offer *o, quarry *list, int n)
-{
-    const uint64_t n_seeds = r->o.seed ? 1 : 2;
-    int            n_caught = 0;
-    for (const ts_case *c = o->task->cases(); c->use; c++)
-        for (uint64_t s = 0; s < n_seeds && c->use & TS_USE_CHECK && ts_case_checks(c, r->hunted);
-             s++) {
-            ts_exam e;
-            bool    open = false;
-            for (int i = 0; i < n; i++) {
-                if (!awaits(&list[i], c)) continue;
-                progress(r, o->task->name, list[i].m->name, n_caught, n);
-                if (!open) ts_exam_open(&e, o->task, c, r->seeds[0] + s, &r->arena);
-                open = true;
-                hunt(r, &e, &list[i]);
-                n_caught += caught(&list[i]);
-            }
-            if (open) ts_exam_close(&e);
-        }
-    for (int i = 0; i < n; i++) ts_worker_stop(&list[i].worker);
-}
-
-static void count_mutant(run *r, const ts_offer *o, const quarry *q)
-{
-    const ts_fault fault = q->m->fault;
-    if (caught(q)) {
-        r->n_rejected++;
-        if (q->faults != 1u << fault) return;
-        r->sole |= q->faults;
-        r->sole_by[fault] = q->m->name;
-        return;
-    }
-    clear_progress(r);
-    fprintf(r->out, "FAIL mutant %s of %s was not caught by '%s'%s\n", q->m->name, o->task->name,
-            ts_fault_name(fault), q->faults ? ", only by other checks" : "");
-}
-
-/* Whether it is one of this|that, or all are wanted. */
-static bool named(const ts_mutant *m, const char *names)
-{
-    const size_t n = strlen(m->name);
-    while (names && (strncmp(names, m->name, n) || (names[n] && names[n] != '|'))) {
-        names = strchr(names, '|');
-        if (!names++) return false;
-    }
-    return true;
-}
-
-/* Another part of them in every run, by its fresh seed: all of them are met sooner or later. */
-static bool in_part(const run *r, const ts_mutant *m)
-{
-    uint64_t z = r->seeds[r->n_seeds - 1];
-    for (const char *s = m->task; *s; s++) z = ts_mix(z + (unsigned char)*s);
-    for (const char *s = m->name; *s; s++) z = ts_mix(z + (unsigned char)*s);
-    return z % (uint64_t)r->mutant_part == 0;
-}
-
-static void check_mutants(run *r, const ts_offer *o)
-{
-    static quarry list[MAX_MUTANTS];
-    int           n = 0;
-    for (const ts_mutant *m = o->mutants; m->name; m++) {
-        if (strcmp(m->task, o->task->name) || m->fault == TS_FAULT_NONE) continue;
-        if (m->device != r->hunted || !named(m, r->o.impl)) continue;
-        if (!in_part(r, m)) {
-            r->n_left_out++;
-            continue;
-        }
-        if (n == MAX_MUTANTS) abort();
-        list[n++] = (quarry) { .m = m, .entry = entry_of_mutant(m) };
-    }
-    r->n_mutants += n;
-    if (r->unhunted[0]) {
-        r->n_unhunted += n;
-        return;
-    }
-    /* Each worker takes half a gigabyte of a device. */
-    const int at_once = r->hunted == TS_CPU ? n : DEVICE_WORKERS;
-    for (int i = 0; i < n; i += at_once)
-        hunt_all(r, o, list + i, n - i < at_once ? n - i : at_once);
-    for (int i = 0; i < n; i++) count_mutant(r, o, &list[i]);
-}
-
-/* That every check has a mutant which only it catches is shown on the CPU, for all devices and all
- * tasks together. */
-static int report_mutants(run *r)
-{
-    const bool every_check = r->hunted == TS_CPU && !r->o.task && !r->o.impl && r->mutant_part == 1;
-    int        missing = 0;
-    clear_progress(r);
-    for (int f = 1; f < TS_N_FAULTS && every_check; f++)
-        if (!(r->sole >> f & 1u)) {
-            missing++;
-            fprintf(r->out, "FAIL no mutant is caught by '%s' alone\n", ts_fault_name((ts_fault)f));
-        }
-    fprintf(r->out, "mutants: %d of %d rejected by the check they name", r->n_rejected,
-            r->n_mutants);
-    if (every_check)
-        fprintf(r->out, "; %d of %d checks have a mutant that only they catch",
-                TS_N_FAULTS - 1 - missing, TS_N_FAULTS - 1);
-    if (r->n_unhunted) fprintf(r->out, "; %d skipped: %s", r->n_unhunted, r->unhunted);
-    if (r->n_left_out) fprintf(r->out, "; %d left out by --mutants", r->n_left_out);
-    fprintf(r->out, "\n");
-    ts_json *j = ts_json_object(r->json, "mutants");
-    ts_json_int(j, "total", r->n_mutants);
-    ts_json_int(j, "rejected", r->n_rejected);
-    ts_json_int(j, "skipped", r->n_unhunted);
-    ts_json_int(j, "left_out", r->n_left_out);
-    ts_json *sole = ts_json_object(j, "caught_by_one_check_alone");
-    for (int f = 1; f < TS_N_FAULTS; f++)
-        if (r->sole_by[f]) ts_json_text(sole, ts_fault_name((ts_fault)f), r->sole_by[f]);
-    return missing + r->n_mutants - r->n_rejected - r->n_unhunted;
-}
-
 /* ---- the command ---- */
 
-static bool choose_seeds(run *r)
+static bool choose_seeds(ts_check *r)
 {
     r->seeds[0] = 0x5eed;
     r->n_seeds = 2;
@@ -467,28 +245,28 @@ static bool choose_seeds(run *r)
     return true;
 }
 
-static bool parse(run *r, int argc, char **argv, int *status)
+static bool parse(ts_check *r, int argc, char **argv, int *status)
 {
-    options        *o = &r->o;
-    const ts_option table[] = {
-        { "--task", "NAME", "only this task, or all tasks with this prefix", &o->task },
-        { "--impl", "NAME",
-          "only this implementation, or this mutant in its place; with --only-mutants, A|B",
-          &o->impl },
-        { "--case", "TEXT",
-          "only cases whose name contains TEXT (or one of A|B|C); a full name replays a case",
-          &o->match },
-        { "--device", "cpu|cuda", "only on this device", &o->device },
-        { "--dtype", "NAME", "only cases of this dtype", &o->dtype },
-        { "--small", NULL, "only small cases, for sanitizers and valgrind", &o->small },
-        { "--no-mutants", NULL, "skip the mutants", &o->no_mutants },
-        { "--mutants", "1/N", "run only one mutant of N, others each time", &o->some_mutants },
-        { "--only-mutants", NULL, "run only the mutants and show what caught each",
-          &o->only_mutants },
-        { "--json", "FILE|-", "write the result as JSON", &o->json },
-        { "--seed", "N",
-          "use only this seed (default: 0x5eed, and a fresh one in one case of five)", &o->seed },
-        { 0 },
+    ts_check_options *o = &r->o;
+    const ts_option   table[] = {
+          { "--task", "NAME", "only this task, or all tasks with this prefix", &o->task },
+          { "--impl", "NAME",
+            "only this implementation, or this mutant in its place; with --only-mutants, A|B",
+            &o->impl },
+          { "--case", "TEXT",
+            "only cases whose name contains TEXT (or one of A|B|C); a full name replays a case",
+            &o->match },
+          { "--device", "cpu|cuda", "only on this device", &o->device },
+          { "--dtype", "NAME", "only cases of this dtype", &o->dtype },
+          { "--small", NULL, "only small cases, for sanitizers and valgrind", &o->small },
+          { "--no-mutants", NULL, "skip the mutants", &o->no_mutants },
+          { "--mutants", "1/N", "run only one mutant of N, others each time", &o->some_mutants },
+          { "--only-mutants", NULL, "run only the mutants and show what caught each",
+            &o->only_mutants },
+          { "--json", "FILE|-", "write the result as JSON", &o->json },
+          { "--seed", "N",
+            "use only this seed (default: 0x5eed, and a fresh one in one case of five)", &o->seed },
+          { 0 },
     };
     if (!ts_options(argc, argv, "check [OPTION...]", table, NULL, status)) return false;
     *status = TS_EXIT_USAGE;
@@ -521,8 +299,8 @@ static bool parse(run *r, int argc, char **argv, int *status)
 
 int ts_tool_check(int argc, char **argv)
 {
-    static run r;
-    int        status, bad = 0;
+    static ts_check r;
+    int             status, bad = 0;
     if (!parse(&r, argc, argv, &status)) return status;
     if (!ts_task_known("check", "--task", r.o.task, false)) return TS_EXIT_USAGE;
     if (!ts_arena_open(&r.arena)) {
@@ -542,13 +320,13 @@ int ts_tool_check(int argc, char **argv)
     const bool mutants =
         r.o.only_mutants || (!r.o.no_mutants && !r.o.impl && !r.o.match && !r.o.task && !r.o.dtype);
     if (r.o.device && !strcmp(r.o.device, "cuda")) r.hunted = TS_CUDA;
-    if (mutants && r.hunted == TS_CUDA) probe_cuda(&r);
+    if (mutants && r.hunted == TS_CUDA) ts_check_probe_cuda(&r);
     for (const ts_offer *o = ts_offers; o->task; o++) {
         if (!ts_task_matches(o->task, r.o.task)) continue;
         if (!r.o.only_mutants) check_offer(&r, o);
-        if (mutants) check_mutants(&r, o);
+        if (mutants) ts_check_mutants(&r, o);
     }
-    if (mutants) bad = report_mutants(&r);
+    if (mutants) bad = ts_check_report_mutants(&r);
     ts_json_int(r.json, "cases", r.total.cases);
     ts_json_int(r.json, "passed", r.total.passed);
     ts_json_int(r.json, "failed", r.total.failed);

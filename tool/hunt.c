@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* hunt.c - every mutant must fail, by the check that it names. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+#include "cuda_module.h"
+#include "rng.h"
+
+enum {
+    MAX_MUTANTS = 1024, /* of one task */
+    MUTANT_LIMIT_MS = 4000,
+    HANG_LIMIT_MS = 1000,           /* of one that hangs on purpose */
+    DEVICE_MUTANT_LIMIT_MS = 30000, /* a device takes its time to start */
+    DEVICE_WORKERS = 8
+};
+
+/* A control has one thread: that it passes, and repeats itself, takes no more than two calls. */
+ts_entry ts_check_entry_of(const ts_mutant *m)
+{
+    const bool control = m->fault == TS_FAULT_NONE && m->device == TS_CPU;
+    return (ts_entry) { m->name, m->device, ~0u, m->run, m->workspace, false, control };
+}
+
+/* Sets why no CUDA mutant can be hunted, if so; the device is asked in a worker, as everywhere. */
+void ts_check_probe_cuda(ts_check *r)
+{
+    const ts_entry e = { .name = "probe", .device = TS_CUDA, .mask = ~0u };
+    ts_worker     *w = ts_worker_start(&e, &r->arena);
+    ts_reply       reply;
+    ts_worker_order(w, (ts_order) { .verb = TS_PROBE, .limit_ms = LANE_LIMIT_MS }, &reply);
+    if (reply.broken) snprintf(r->unhunted, sizeof r->unhunted, "%s", reply.text);
+    else if (!ts_cuda_has_mutants())
+        snprintf(r->unhunted, sizeof r->unhunted, "%s", TS_NO_CUDA_MUTANTS);
+    ts_worker_stop(&w);
+}
+
+static void report_caught(ts_check *r, const ts_exam *e, const ts_mutant *m, const ts_verdict *v)
+{
+    char name[256], why[512];
+    ts_case_string(e->task, e->c, e->seed, name, sizeof name);
+    ts_flaw_text(v, why, sizeof why);
+    ts_check_clear(r);
+    fprintf(r->out, "caught %s in %s\n       %s\n", m->name, name, why);
+}
+
+/* One that is hunted: with a worker while it is at large and has been asked. */
+typedef struct quarry {
+    const ts_mutant *m;
+    ts_entry         entry;
+    ts_worker       *worker;
+    unsigned         faults;
+} quarry;
+
+static bool caught(const quarry *q)
+{
+    return q->faults >> q->m->fault & 1u;
+}
+
+/* Cases of the family the mutant names, until the check it names has caught it. */
+static bool awaits(const quarry *q, const ts_case *c)
+{
+    if (caught(q) || strcmp(c->family, q->m->family ? q->m->family : "normal")) return false;
+    /* Without rows a NULL is no senseless argument. */
+    return q->m->fault != TS_FAULT_REFUSAL || c->dim[0] >= 2;
+}
+
+static void hunt(ts_check *r, const ts_exam *e, quarry *q)
+{
+    const ts_mutant *m = q->m;
+    const int        limit_ms = m->device != TS_CPU         ? DEVICE_MUTANT_LIMIT_MS
+                                : m->fault == TS_FAULT_HANG ? HANG_LIMIT_MS
+                                                            : MUTANT_LIMIT_MS;
+    ts_verdict       v;
+    if (!q->worker) q->worker = ts_worker_start(&q->entry, &r->arena);
+    if (m->fault == TS_FAULT_REFUSAL) ts_examine_refusals(e, q->worker, false, limit_ms, &v);
+    else ts_examine(e, q->worker, limit_ms, &v);
+    q->faults |= v.faults;
+    if (!caught(q)) return;
+    if (r->o.only_mutants) report_caught(r, e, m, &v);
+    ts_worker_stop(&q->worker);
+}
+
+/* Each case is drawn and solved once, for all that are still at large. */
+static void hunt_all(ts_check *r, const ts_offer *o, quarry *list, int n)
+{
+    const uint64_t n_seeds = r->o.seed ? 1 : 2;
+    int            n_caught = 0;
+    for (const ts_case *c = o->task->cases(); c->use; c++)
+        for (uint64_t s = 0; s < n_seeds && c->use & TS_USE_CHECK && ts_case_checks(c, r->hunted);
+             s++) {
+            ts_exam e;
+            bool    open = false;
+            for (int i = 0; i < n; i++) {
+                if (!awaits(&list[i], c)) continue;
+                ts_check_progress(r, o->task->name, list[i].m->name, n_caught, n);
+                if (!open) ts_exam_open(&e, o->task, c, r->seeds[0] + s, &r->arena);
+                open = true;
+                hunt(r, &e, &list[i]);
+                n_caught += caught(&list[i]);
+            }
+            if (open) ts_exam_close(&e);
+        }
+    for (int i = 0; i < n; i++) ts_worker_stop(&list[i].worker);
+}
+
+static void count_mutant(ts_check *r, const ts_offer *o, const quarry *q)
+{
+    const ts_fault fault = q->m->fault;
+    if (caught(q)) {
+        r->n_rejected++;
+        if (q->faults != 1u << fault) return;
+        r->sole |= q->faults;
+        r->sole_by[fault] = q->m->name;
+        return;
+    }
+    ts_check_clear(r);
+    fprintf(r->out, "FAIL mutant %s of %s was not caught by '%s'%s\n", q->m->name, o->task->name,
+            ts_fault_name(fault), q->faults ? ", only by other checks" : "");
+}
+
+/* Whether it is one of this|that, or all are wanted. */
+static bool named(const ts_mutant *m, const char *names)
+{
+    const size_t n = strlen(m->name);
+    while (names && (strncmp(names, m->name, n) || (names[n] && names[n] != '|'))) {
+        names = strchr(names, '|');
+        if (!names++) return false;
+    }
+    return true;
+}
+
+/* Another part of them in every run, by its fresh seed: all of them are met sooner or later. */
+static bool in_part(const ts_check *r, const ts_mutant *m)
+{
+    uint64_t z = r->seeds[r->n_seeds - 1];
+    for (const char *s = m->task; *s; s++) z = ts_mix(z + (unsigned char)*s);
+    for (const char *s = m->name; *s; s++) z = ts_mix(z + (unsigned char)*s);
+    return z % (uint64_t)r->mutant_part == 0;
+}
+
+void ts_check_mutants(ts_check *r, const ts_offer *o)
+{
+    static quarry list[MAX_MUTANTS];
+    int           n = 0;
+    for (const ts_mutant *m = o->mutants; m->name; m++) {
+        if (strcmp(m->task, o->task->name) || m->fault == TS_FAULT_NONE) continue;
+        if (m->device != r->hunted || !named(m, r->o.impl)) continue;
+        if (!in_part(r, m)) {
+            r->n_left_out++;
+            continue;
+        }
+        if (n == MAX_MUTANTS) abort();
+        list[n++] = (quarry) { .m = m, .entry = ts_check_entry_of(m) };
+    }
+    r->n_mutants += n;
+    if (r->unhunted[0]) {
+        r->n_unhunted += n;
+        return;
+    }
+    /* Each worker takes half a gigabyte of a device. */
+    const int at_once = r->hunted == TS_CPU ? n : DEVICE_WORKERS;
+    for (int i = 0; i < n; i += at_once)
+        hunt_all(r, o, list + i, n - i < at_once ? n - i : at_once);
+    for (int i = 0; i < n; i++) count_mutant(r, o, &list[i]);
+}
+
+/* That every check has a mutant which only it catches is shown on the CPU, for all devices and all
+ * tasks together. */
+int ts_check_report_mutants(ts_check *r)
+{
+    const bool every_check = r->hunted == TS_CPU && !r->o.task && !r->o.impl && r->mutant_part == 1;
+    int        missing = 0;
+    ts_check_clear(r);
+    for (int f = 1; f < TS_N_FAULTS && every_check; f++)
+        if (!(r->sole >> f & 1u)) {
+            missing++;
+            fprintf(r->out, "FAIL no mutant is caught by '%s' alone\n", ts_fault_name((ts_fault)f));
+        }
+    fprintf(r->out, "mutants: %d of %d rejected by the check they name", r->n_rejected,
+            r->n_mutants);
+    if (every_check)
+        fprintf(r->out, "; %d of %d checks have a mutant that only they catch",
+                TS_N_FAULTS - 1 - missing, TS_N_FAULTS - 1);
+    if (r->n_unhunted) fprintf(r->out, "; %d skipped: %s", r->n_unhunted, r->unhunted);
+    if (r->n_left_out) fprintf(r->out, "; %d left out by --mutants", r->n_left_out);
+    fprintf(r->out, "\n");
+    ts_json *j = ts_json_object(r->json, "mutants");
+    ts_json_int(j, "total", r->n_mutants);
+    ts_json_int(j, "rejected", r->n_rejected);
+    ts_json_int(j, "skipped", r->n_unhunted);
+    ts_json_int(j, "left_out", r->n_left_out);
+    ts_json *sole = ts_json_object(j, "caught_by_one_check_alone");
+    for (int f = 1; f < TS_N_FAULTS; f++)
+        if (r->sole_by[f]) ts_json_text(sole, ts_fault_name((ts_fault)f), r->sole_by[f]);
+    return missing + r->n_mutants - r->n_rejected - r->n_unhunted;
+}
