@@ -3,17 +3,10 @@
 #include <float.h>
 
 #include "attention_forward_sm90.cuh"
+#include "device.cuh"
 
 namespace
 {
-
-int n_multiprocessors(void)
-{
-    int device = 0, n = 1;
-    cudaGetDevice(&device);
-    cudaDeviceGetAttribute(&n, cudaDevAttrMultiProcessorCount, device);
-    return n;
-}
 
 unsigned *counter_in(const ts_exec *x)
 {

@@ -12,6 +12,7 @@
 #include <type_traits>
 
 #include "attention.cuh"
+#include "device.cuh"
 
 namespace
 {
@@ -25,13 +26,6 @@ constexpr float SLACK = 8;
 
 /* All weights are 2^LIFT times as large as need be: small ones would lose bits in f16. */
 template <class T> constexpr float LIFT = std::is_same<T, __half>::value ? 6 : 0;
-
-__device__ __forceinline__ float exp2_of(float x)
-{
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
 
 /* 1 / x as a division has it, where neither is so small or large that it would call a function:
  * products that are under way would be waited for. */

@@ -11,6 +11,7 @@
 #ifndef TS_KV_CACHE_ATTEND_CUH
 #define TS_KV_CACHE_ATTEND_CUH
 
+#include "device.cuh"
 #include "kv_cache_sm90.cuh"
 
 /* Division by a number known beforehand, of numbers below 2^31. */
@@ -186,13 +187,6 @@ static __device__ __forceinline__ int64_t row_of(const attend_call &a, int part,
 }
 
 /* ---- arithmetic ---- */
-
-static __device__ __forceinline__ float exp2_of(float x)
-{
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
 
 /* 2^(m - to), where both may be -inf: then there is nothing to be weighed. */
 static __device__ __forceinline__ float weight_of(float m, float to)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kv_cache_attend_sm90.cu - which kernel attends, and in how many shares. */
+#include "device.cuh"
 #include "kv_cache_attend_any.cuh"
 #include "kv_cache_decode.cuh"
 #include "kv_cache_prefill.cuh"
@@ -10,14 +11,6 @@ namespace
 
 /* Shares have no more blocks a multiprocessor than that, whatever would fit. */
 enum { MOST_BLOCKS = 4, ALIGN = 16 };
-
-int n_multiprocessors(void)
-{
-    int device = 0, n = 1;
-    cudaGetDevice(&device);
-    cudaDeviceGetAttribute(&n, cudaDevAttrMultiProcessorCount, device);
-    return n;
-}
 
 int64_t smaller(int64_t a, int64_t b)
 {

@@ -11,6 +11,7 @@
 #include <cooperative_groups.h>
 #include <float.h>
 
+#include "device.cuh"
 #include "softmax_topk_pile.cuh"
 
 extern "C" {
@@ -35,13 +36,6 @@ struct shared_state {
     unsigned n_share[SHARES];
     topk_key highest; /* see softmax_topk_pile.cuh */
 };
-
-__device__ __forceinline__ float exp2_of(float x)
-{
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
 
 /* s of a partial once its maximum is m instead, which is no less. Both may be -inf, of one that met
  * nothing; s then is 0, or NaN. */
@@ -386,14 +380,6 @@ __global__ void __launch_bounds__(WAY == SHARED ? 256 : 128, WAY == SHARED ? 2 :
 }
 
 /* ---- choice ---- */
-
-int n_multiprocessors(void)
-{
-    int device = 0, n = 1;
-    cudaGetDevice(&device);
-    cudaDeviceGetAttribute(&n, cudaDevAttrMultiProcessorCount, device);
-    return n;
-}
 
 /* Chunks from one to the next, the golden section of n or so, such that all of them are met, be
  * there n or one or two more: that hangs on how a row begins and is shared. */
