@@ -39,7 +39,7 @@ static uint64_t seed_of(const ts_sitting *s, int instance)
  * where the one before it ended, so that few calls of each meet every family. */
 static void draw_turns(ts_sitting *s)
 {
-    const int most = ts_extent_of(s->court)->hostile;
+    const int most = ts_timing_of(s->court)->hostile;
     ts_case   all[TS_HOSTILE];
     s->n_others = ts_hostile_of(s->task, s->workload[s->w],
                                 ts_court_seed(s->court, s->task, s->number[0], 400000), all);
@@ -275,7 +275,7 @@ bool ts_court_time(ts_court *c, const ts_task *t)
     ts_sitting *s = calloc(1, sizeof *s);
     int         kept = 0;
     if (!s) return false;
-    *s = (ts_sitting) { .court = c, .task = t, .n_instances = ts_extent_of(c)->instances };
+    *s = (ts_sitting) { .court = c, .task = t, .n_instances = ts_timing_of(c)->instances };
     for (int i = 0; i < c->n; i++)
         if (c->contender[i]->task == t && ts_ruling_passes(c->contender[i]->ruling)) {
             s->e[s->n++] = c->contender[i];

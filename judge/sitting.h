@@ -8,14 +8,14 @@
 #include "hostile.h"
 
 /* How much is timed on a device at a depth. */
-typedef struct ts_extent {
+typedef struct ts_timing {
     int    instances;
     double least, most; /* bytes of a workload */
     int    workloads;
     int    hostile; /* calls of a workload with other contents, which are not timed */
-} ts_extent;
+} ts_timing;
 
-const ts_extent *ts_extent_of(const ts_court *c);
+const ts_timing *ts_timing_of(const ts_court *c);
 
 /* Who does nothing, to be timed with the others of a class: what is then measured is the judge. */
 enum { IDLE_HOST, IDLE_PYTHON, N_IDLE };

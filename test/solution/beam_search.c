@@ -58,6 +58,12 @@ static size_t lay_out(const ts_beam_search_args *a, char *base, state *s)
     return used + 64;
 }
 
+/* a * b elements are more than anybody has room for. */
+static int too_many(int64_t a, int64_t b)
+{
+    return a > INT64_MAX / 1024 / b;
+}
+
 static ts_status check(const ts_beam_search_args *a)
 {
     if (!a || !a->model || !a->model->next) return TS_E_ARG;
@@ -65,16 +71,23 @@ static ts_status check(const ts_beam_search_args *a)
     const int64_t       V = a->model->n_vocab;
     if (!(d->alpha >= 0) || isinf(d->alpha)) return TS_E_ARG;
     if (d->n_items < 0 || d->beam_width < 1 || d->max_new_tokens < 0 || V < 1) return TS_E_SHAPE;
+    if (V > INT32_MAX || d->beam_width > INT32_MAX) return TS_E_SHAPE;
     if (d->eos < -1 || d->eos >= V) return TS_E_ARG;
+    if (too_many(d->n_items, d->beam_width) || too_many(d->n_items * d->beam_width, V) ||
+        too_many(d->n_items * d->beam_width, d->max_new_tokens + !d->max_new_tokens))
+        return TS_E_SHAPE;
     if (d->n_items == 0) return TS_OK;
     if (!a->prompts || !a->prompt_len || !a->n_found || !a->length || !a->logprob) return TS_E_ARG;
     if (!a->score || !a->finished || (d->max_new_tokens && !a->tokens)) return TS_E_ARG;
-    const int32_t *t = a->prompts;
+    int64_t n = 0;
     for (int64_t i = 0; i < d->n_items; i++) {
         if (a->prompt_len[i] < 1) return TS_E_ARG;
-        for (int64_t k = 0; k < a->prompt_len[i]; k++, t++)
-            if (*t < 0 || *t >= V) return TS_E_ARG;
+        if (too_many(a->prompt_len[i], 1) || too_many(n += a->prompt_len[i], d->beam_width))
+            return TS_E_SHAPE;
     }
+    const int32_t *t = a->prompts;
+    for (const int32_t *end = t + n; t < end; t++)
+        if (*t < 0 || *t >= V) return TS_E_ARG;
     return TS_OK;
 }
 
