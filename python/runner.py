@@ -24,20 +24,6 @@ import struct
 import sys
 
 MISSING, CRASHED, UNSUPPORTED = 3, 255, 4  # TS_STOP_MISSING, no ts_status, TS_E_UNSUPPORTED
-# In the contract these have one axis; all others have two, but for those of attention.
-VECTORS = {"gamma", "beta", "mean", "rstd", "dgamma", "dbeta", "lse", "kv_len"}
-INTEGERS = {"k", "layout", "causal", "window", "tile_q", "tile_k"}  # numbers that are no fractions
-
-
-def attention_shape(name, dims):
-    """Of a tensor in its layout, or of lse; None: as it is. Dimensions as in task/attention_cases.h."""
-    n_q, n_k, batch, q_heads, kv_heads, head_dim, _, form = dims
-    if name == "kv_len":
-        return None
-    if name == "lse":
-        return batch, q_heads, n_q
-    heads, n = (kv_heads, n_k) if name in ("k", "v", "dk", "dv") else (q_heads, n_q)
-    return (batch, n, heads, head_dim) if form % 10 & 1 else (batch, heads, n, head_dim)
 
 
 def one_line(text, limit=180):
@@ -76,6 +62,7 @@ class Cage:
 
     ANSWER, ERROR, CALL, PLAN = 192, 320, 512, 4096
     FILE, TASK, FOLDER, SLOTS, SLOT_BYTES = PLAN + 48, PLAN + 112, PLAN + 304, PLAN + 1328, 1296
+    SHAPES, SHAPE_BYTES = 84048, 40
 
     def __init__(self, control, inputs, outputs, go, done):
         self.go, self.done = go, done
@@ -112,15 +99,21 @@ class Cage:
     def slot(self, i):
         """Its buffers as (name, role, dtype, rows, cols, stride, offset, n_bytes), and its numbers."""
         at = self.SLOTS + i * self.SLOT_BYTES
-        n_bufs, n_scalars = struct.unpack_from("2I", self.control, at)
+        n_bufs, n_scalars, _, integers = struct.unpack_from("4I", self.control, at)
         bufs, scalars = [], {}
         for b in range(n_bufs):
             name, *rest = struct.unpack_from("16s2I3q2Q", self.control, at + 80 + 64 * b)
             bufs.append((text_of(name), *rest))
         for s in range(n_scalars):
             name, value = struct.unpack_from("16sd", self.control, at + 80 + 1024 + 24 * s)
-            scalars[text_of(name)] = value
+            scalars[text_of(name)] = int(value) if integers >> s & 1 else value
         return bufs, scalars
+
+    def shape(self, i, b):
+        """Of buffer b of a slot, as the contract writes it."""
+        at = self.SHAPES + (16 * i + b) * self.SHAPE_BYTES
+        n_axes, *extents = struct.unpack_from("5q", self.control, at)
+        return tuple(extents[:n_axes])
 
     def case(self, i):
         """Its dtype, and its dimensions."""
@@ -289,9 +282,9 @@ class GpuCage(Cage):
             self.turn()
         return order
 
-    def array(self, i, b, dtype, rows, cols, stride, vector):
+    def array(self, i, b, dtype, rows, cols, stride):
         size = self.SIZE[dtype]
-        shape, strides = ((cols,), (size,)) if vector else ((rows, cols), (stride * size, size))
+        shape, strides = (rows, cols), (stride * size, size)
         given = DeviceArray(self.address[i, b] if rows and cols else 0, dtype, shape, strides)
         if "torch" in sys.modules:
             import torch
@@ -368,12 +361,11 @@ class Call:
     def __init__(self, np, kinds, cage, function, i):
         bufs, numbers = cage.slot(i)
         self.function, self.out, self.cage, self.i = function, {}, cage, i
-        arguments = {name: self.number(name, value) for name, value in numbers.items()}
-        arguments["accumulate"] = 0
+        arguments = dict(numbers, accumulate=0)
         for b, (name, role, dtype, rows, cols, stride, offset, _) in enumerate(bufs):
             kind = np.dtype(kinds[dtype])
             if isinstance(cage, GpuCage):
-                array = cage.array(i, b, dtype, rows, cols, stride, name in VECTORS)
+                array = cage.array(i, b, dtype, rows, cols, stride)
             elif rows == 0 or cols == 0:
                 array = np.empty((rows, cols), kind)
             else:
@@ -382,25 +374,19 @@ class Call:
                 flat = np.frombuffer(memory, kind, n, begin)
                 array = np.lib.stride_tricks.as_strided(
                     flat, (rows, cols), (stride * kind.itemsize, kind.itemsize))
-            if name in VECTORS and cage.task != "kv_cache" and not isinstance(cage, GpuCage):
-                array = array.reshape(-1)
-            if cage.task.startswith("flash_attention"):
-                shape = attention_shape(name, cage.case(i)[1])
-                array = array.reshape(shape) if shape else array
+            shape = cage.shape(i, b)
+            if shape != (rows, cols):
+                array = array.reshape(shape)
             (self.out if role else arguments)[name] = array
             if role == 2:
                 arguments["accumulate"] = 1
         arguments["out"] = self.out
         self.arguments = asked_for(function, arguments)
 
-    @staticmethod
-    def number(name, value):
-        return int(value) if name in INTEGERS else value
-
     def __call__(self):
         for name, value in self.cage.slot(self.i)[1].items():  # numbers may change from call to call
             if name in self.arguments:
-                self.arguments[name] = self.number(name, value)
+                self.arguments[name] = value
         result = self.function(**self.arguments)
         if isinstance(result, dict):
             for name, value in result.items():
@@ -415,7 +401,7 @@ class Dims:
         dtype, dims = cage.case(i)
         _, _, self.n_layer, self.n_q_head, self.n_kv_head, self.head_dim, self.page, store = dims
         for name, value in cage.slot(i)[1].items():
-            setattr(self, name, value if name == "scale" else int(value))
+            setattr(self, name, value)
         self.io_dtype = self.store_dtype = {0: "f32", 1: "f64", 2: "f16", 3: "bf16"}[dtype]
         self.meta_dtype, self.key_axis = "f32", "token"
         if store in (32, 16, 17):
@@ -528,10 +514,10 @@ class Model:
             Model.library.ts_toy_digest.restype = ctypes.c_uint32
         self._np, self._c = np, ctypes
         self._toy = (ctypes.c_void_p * 2)(word.ctypes.data, weight.ctypes.data)
-        self._failure = ArithmeticError if word.reshape(-1)[7] == 3 else ValueError  # TS_SICK_FAILS
+        self._failure = ArithmeticError if word[7] == 3 else ValueError  # TS_SICK_FAILS
         self._passed, self._digests = None, 0
         self._nexts, self._forwards, self._strings = 0, 0, []
-        self.n_vocab = int(word[0, 1])
+        self.n_vocab = int(word[1])
 
     def next(self, strings):
         """Logits of the token after each string: float32, (len(strings), n_vocab)."""
@@ -718,7 +704,7 @@ class ModelDims:
         (self.n_vocab, self.width, self.n_layer, self.n_head, self.n_kv_head, self.head_dim, self.max_batch,
          self.max_tokens) = cage.case(i)[1]
         for name, value in cage.slot(i)[1].items():
-            setattr(self, name, int(value) if name == "ffn" else value)
+            setattr(self, name, value)
 
 
 class Training:
