@@ -49,11 +49,10 @@ static ts_status make_plan(const ts_tt_table *t, const ts_ternary_training_args 
     return TS_OK;
 }
 
-ts_status ts_tt_play_workspace(const ts_tt_table *t, const ts_ternary_training_args *a,
-                               const ts_exec *x, size_t *n_bytes)
+static ts_status workspace(const void *table, const void *args, const ts_exec *x, size_t *n_bytes)
 {
     plan            p;
-    const ts_status s = make_plan(t, a, x, &p);
+    const ts_status s = make_plan(table, args, x, &p);
     if (!s) *n_bytes = p.end;
     return s;
 }
@@ -258,10 +257,12 @@ static ts_status perform(player *w, const ts_tt_op *o, double *seen)
     return s;
 }
 
-ts_status ts_tt_play(const ts_tt_table *t, const ts_ternary_training_args *a, const ts_exec *x)
+static ts_status play(const void *table, const ts_mover *m, const void *args, const ts_exec *x)
 {
-    player    w = { .t = t, .a = a, .x = *x };
-    ts_status s = make_plan(t, a, x, &w.p);
+    const ts_ternary_training_args *const a = args;
+    player                                w = { .t = table, .a = a, .x = *x };
+    ts_status                             s = make_plan(w.t, a, x, &w.p);
+    (void)m;
     if (s) return s;
     if (!x->workspace || x->workspace_bytes < w.p.end) return TS_E_WORKSPACE;
     w.base = (unsigned char *)x->workspace + (ALIGN - (uintptr_t)x->workspace % ALIGN) % ALIGN;
@@ -282,3 +283,7 @@ ts_status ts_tt_play(const ts_tt_table *t, const ts_ternary_training_args *a, co
     }
     return s;
 }
+
+const ts_player ts_player_ternary_training = {
+    ts_tt_names, NULL, NULL, play, workspace,
+};

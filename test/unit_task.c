@@ -8,6 +8,7 @@
 
 #include "arena.h"
 #include "dtype.h"
+#include "player.h"
 #include "unit.h"
 
 enum { SMALL_BYTES = 300000, SMALL_FLOPS = 10000000 };
@@ -66,6 +67,20 @@ static void buffers_are_as_declared(void **state)
     ts_arena_close(&m);
 }
 
+static void scripts_have_players(void **state)
+{
+    (void)state;
+    for (int i = 0; ts_tasks[i]; i++) {
+        const ts_task   *t = ts_tasks[i];
+        const ts_player *p = ts_player_of(t->name);
+        assert_int_equal(t->kind == TS_SCRIPT, p != NULL);
+        assert_true(t->devices & TS_ON_CPU);
+        if (!p) continue;
+        assert_ptr_equal(p->names, t->exports);
+        assert_ptr_equal(p->optional, t->optional);
+    }
+}
+
 static void scarce_dimensions_exist(void **state)
 {
     (void)state;
@@ -81,6 +96,7 @@ static void scarce_dimensions_exist(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(buffers_are_as_declared),
+                                        cmocka_unit_test(scripts_have_players),
                                         cmocka_unit_test(scarce_dimensions_exist) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
