@@ -172,13 +172,13 @@ static ts_status attend(player *w, const ts_kv_op *o)
     void        *out = (unsigned char *)w->a->out + (size_t)w->n_out * row;
     float       *lse = o->how & TS_KV_NO_LSE ? NULL : w->a->lse + w->n_out * w->a->dims->n_q_head;
     ts_exec      x = w->x;
+    w->n_out += w->n_all;
     if (o->how & TS_KV_SHORT) {
         if (!w->p.work_bytes) return TS_E_WORKSPACE; /* there is none to be short of */
         x.workspace_bytes = 0;
     }
     const list      l = list_of(w, o);
     const ts_status s = w->t->attend(l.cache, &x, o->layer, l.n_seq, l.seq, l.n, q, out, lse);
-    w->n_out += w->n_all;
     take_back(w, row);
     return s;
 }

@@ -223,9 +223,12 @@ static ts_status perform(player *w, const ts_tt_op *o, double *seen)
     ts_ternary *none = NULL;
     ts_status   s;
     if (o->what != TS_TT_SIZE && o->how == TS_TT_SHORT &&
-        !w->p.work_bytes) /* there is none to be short of */
-        return w->n_export += o->what == TS_TT_EXPORT, w->n_grad += o->what == TS_TT_GRAD,
-               TS_E_WORKSPACE;
+        !w->p.work_bytes) { /* there is none to be short of */
+        w->n_export += o->what == TS_TT_EXPORT;
+        w->n_grad += o->what == TS_TT_GRAD;
+        if (o->what == TS_TT_EVAL) seen[2] = TS_TT_UNSEEN;
+        return TS_E_WORKSPACE;
+    }
     switch (o->what) {
     case TS_TT_SIZE:
         seen[1] = (double)w->p.state_bytes;
