@@ -304,13 +304,13 @@ static bool keep_memory(ts_cage *c, int give)
     return (c->keeper = ts_keeper_start(c->kept, c->plan.n_slots, n, give));
 }
 
-/* The judge's models as a library, where the challenge has one and who asks it is Python. */
-static int model_for(const ts_cage *c)
+/* What plays scripts, as a library, where the challenge has one and the entrant is Python. */
+static int player_for(const ts_cage *c)
 {
     char path[1024];
     if (!ts_in_python(c->plan.class) || ts_on_gpu(c->plan.class)) return -1;
-    if (!c->plan.task->has_model) return -1;
-    return ts_beside("touchstone-toy.so", path, sizeof path) ? copy_object(path) : -1;
+    if (c->plan.task->kind != TS_SCRIPT) return -1;
+    return ts_beside("touchstone-player.so", path, sizeof path) ? copy_object(path) : -1;
 }
 
 static bool bear(ts_cage *c)
@@ -323,7 +323,7 @@ static bool bear(ts_cage *c)
         (!rung || !socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, bell)) &&
         (!gpu || !socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, given)) &&
         ts_beside("touchstone-cage", path, sizeof path) && (!gpu || keep_memory(c, given[0]))) {
-        if (!gpu) given[1] = model_for(c);
+        if (!gpu) given[1] = player_for(c);
         c->pid = spawn(c, path, null, bell[1], err[1], given[1]);
     }
     const int ends[] = { null, bell[1], err[1], given[0], given[1] };
@@ -351,6 +351,7 @@ static void write_plan(ts_cage *c, ts_call_plan *p)
     p->region_bytes = c->region_bytes;
     p->memory_bytes = from->memory_bytes;
     p->spin = c->spin = !c->shares_core && (int)p->n_threads <= c->n_cores;
+    c->control->script = !from->idle && from->task->kind == TS_SCRIPT;
     if (!from->idle) {
         snprintf(p->symbol, sizeof p->symbol, "ts_%s", from->task->name);
         snprintf(p->task, sizeof p->task, "%s", from->task->name);

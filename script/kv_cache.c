@@ -409,7 +409,7 @@ static ts_status perform(player *w, const ts_kv_op *o, double *seen)
     case TS_KV_STATUS:
         return ask_status(w, o, seen);
     case TS_KV_WRONG:
-        return call_wrongly(w, o);
+        return w->m->by_value ? TS_E_ARG : call_wrongly(w, o);
     default:
         return destroy(w, o, seen);
     }

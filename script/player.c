@@ -30,4 +30,5 @@ static int fill(void *p, int byte, size_t n)
     return 0;
 }
 
-const ts_mover ts_on_cpu = { copy, copy, copy, fill };
+const ts_mover ts_on_cpu = { copy, copy, copy, fill, false };
+const ts_mover ts_by_value = { copy, copy, copy, fill, true };

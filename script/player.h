@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* player.h - what plays the script of a challenge, over whose functions it may be: the program
- * gives it the library's and the mutants', the cage an entrant's. */
+ * gives it the library's and the mutants', the cage an entrant's, python/ those of Python. */
 #ifndef TS_SCRIPT_PLAYER_H
 #define TS_SCRIPT_PLAYER_H
+
+#include <stdbool.h>
 
 #include "touchstone/touchstone.h"
 
@@ -12,8 +14,10 @@ typedef struct ts_mover {
     int (*out)(void *here, const void *there, size_t n_bytes);
     int (*within)(void *to, const void *from, size_t n_bytes);
     int (*fill)(void *there, int byte, size_t n_bytes);
+    bool by_value; /* the functions are of a language without pointers: calls that are wrong only
+                      there, or by numbers that Python has no contract for, count as rejected */
 } ts_mover;
-extern const ts_mover ts_on_cpu;
+extern const ts_mover ts_on_cpu, ts_by_value;
 
 /* `table` holds the functions, as a row of pointers; `args` are the task's. */
 typedef ts_status (*ts_play_fn)(const void *table, const ts_mover *m, const void *args,

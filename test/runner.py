@@ -22,6 +22,7 @@ Cage, SIZE = Cage.Cage, Cage.GpuCage.SIZE
 F32, BF16, I32 = 0, 3, 6
 IN, OUT, INOUT = 0, 1, 2
 VECTORS = "gamma", "mean", "dgamma", "lse"  # have one axis
+REGION = 0x21 << 40  # where nobody else maps anything
 failures = 0
 
 
@@ -40,8 +41,10 @@ class Entrant:
         for name, text in dict(other or {}, **{"main.py": source}).items():
             with open(os.path.join(self.folder.name, name), "w") as file:
                 file.write(text)
-        control = bytearray(Cage.SHAPES + 16 * Cage.SHAPE_BYTES)
-        struct.pack_into("3I", control, Cage.PLAN, 2, 1, 1)
+        control = bytearray(Cage.SCRIPT + 4)
+        struct.pack_into("4I", control, Cage.PLAN, 2, 1, 1, 2)
+        for out in 0, 1:  # each file on one page
+            struct.pack_into("3QI", control, Cage.MAPS + out * Cage.MAP_BYTES, REGION + (out << 20), 4096, 0, out)
         control[Cage.TASK:Cage.TASK + len(task)] = task.encode()
         control[Cage.FILE:Cage.FILE + 7] = b"main.py"
         where = self.folder.name.encode()
@@ -201,7 +204,8 @@ if os.path.exists(header):
     with open(header) as file:
         asserted = dict(re.findall(r"offsetof\(ts_\w+, ([\w.]+)\) == (\d+)", file.read()))
     for name, got in (("answer", Cage.ANSWER), ("error", Cage.ERROR), ("call", Cage.CALL),
-                      ("plan", Cage.PLAN), ("shape", Cage.SHAPES),
+                      ("plan", Cage.PLAN), ("args", Cage.ARGS), ("shape", Cage.SHAPES),
+                      ("script", Cage.SCRIPT), ("map", Cage.MAPS - Cage.PLAN),
                       ("task", Cage.TASK - Cage.PLAN),
                       ("symbol", Cage.FILE - Cage.PLAN), ("folder", Cage.FOLDER - Cage.PLAN), ("slot", Cage.SLOTS - Cage.PLAN)):
         expect("call.h: " + name, got, int(asserted.get(name, -1)))

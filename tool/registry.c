@@ -21,7 +21,7 @@ static ts_status play(const ts_player *p, const void *table, const void *a, cons
     if (!x || x->device != TS_CUDA) return p->play(table, NULL, a, x);
     if (ts_cuda_unavailable_reason()) return TS_E_DEVICE;
     const ts_cuda_module_ops *cuda = ts_cuda_ops();
-    const ts_mover            m = { cuda->copy_in, cuda->copy_out, cuda->copy_within, cuda->fill };
+    const ts_mover m = { cuda->copy_in, cuda->copy_out, cuda->copy_within, cuda->fill, false };
     return p->play(table, &m, a, x);
 }
 
