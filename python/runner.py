@@ -16,10 +16,13 @@ With `gpu` as a sixth argument, and the number of memfd_create and of the archit
 are torch tensors if the entrant has imported torch, CuPy arrays if it has imported cupy, and else
 objects with __cuda_array_interface__. bf16 is torch.bfloat16 in the first case, and uint16 in the others.
 """
+import itertools
+import math
 import mmap
 import os
 import struct
 import sys
+import types
 
 MISSING, CRASHED, UNSUPPORTED = 3, 255, 4  # TS_STOP_MISSING, no ts_status, TS_E_UNSUPPORTED
 
@@ -315,7 +318,6 @@ def load(cage):
     if not cage.task:  # what the judge's own part of a call takes is measured by calling nothing
         return lambda: None
     import linecache
-    import types
     sys.path.insert(0, cage.folder)
     module = types.ModuleType("entrant")
     module.__file__ = cage.file
@@ -445,13 +447,13 @@ class Script:
         self.asked = memoryview((ctypes.c_ubyte * size).in_dll(self.library, "ts_player_asked")).cast("B")
 
     def __call__(self):
-        self.objects, status = {}, 0
+        self.objects, answer = {}, 0
         self.library.ts_player_start(self.cage.task.encode(), self.cage.args(self.i))
-        while status >= 0:
-            status = self.library.ts_player_next(status)
+        while True:
+            status = self.library.ts_player_next(answer)
             if status >= 0:
                 return status
-            status = self.answer()
+            answer = self.answer()
 
     def answer(self):
         """Calls what is asked for; the status."""
@@ -459,13 +461,12 @@ class Script:
         if drop:
             del self.objects[which]
             return 0
-        given, back = (self.values(*part) for part in ((0, n_given), (self.GIVEN, n_back)))
-        lent = []
+        back, lent = self.values(self.GIVEN, n_back), []
         try:
-            places, names = self.arguments(iter(given), lent)
+            places, names = self.arguments(iter(self.values(0, n_given)), lent)
             result = self.call(which, text_of(name), places, names)
             if ragged:
-                self.put_beams(result, *(self.array(*value[2:]) for value in back))
+                self.put_beams(result, *(self.array(v[2], v[4:4 + v[3]], v[9]) for v in back))
             else:
                 self.put_all(back, result)
         except self.REFUSALS as error:
@@ -502,7 +503,7 @@ class Script:
         return places, names
 
     def argument(self, value, behind, lent):
-        _, kind, letter, n_axes, a, b, c, integer, real, data, more = value
+        _, kind, letter, n_axes, *extents, integer, real, data, more = value
         if kind == self.INTEGER:
             return integer
         if kind == self.REAL:
@@ -512,14 +513,12 @@ class Script:
         if kind == self.MODEL:
             return Model(self.np, data, integer)
         if kind == self.RECORD:
-            import itertools
-            import types
             return types.SimpleNamespace(**self.arguments(itertools.islice(behind, integer), lent)[1])
         if kind == self.LISTS:
-            ends = self.np.cumsum(self.array(ord("q"), 1, a, 0, 0, 0, 0, more, 0)).tolist()
-            tokens = self.array(ord("i"), 1, ends[-1] if ends else 0, 0, 0, 0, 0, data, 0).tolist()
+            ends = self.np.cumsum(self.array(ord("q"), extents[:1], more)).tolist()
+            tokens = self.array(ord("i"), ends[-1:] or [0], data).tolist()
             return [tokens[begin:end] for begin, end in zip([0] + ends, ends)]
-        array = self.array(*value[2:])
+        array = self.array(letter, extents[:n_axes], data)
         if kind == self.LIST:
             return array.tolist()
         if kind == self.LENT:
@@ -528,32 +527,30 @@ class Script:
         array.flags.writeable = False
         return array
 
-    def array(self, letter, n_axes, a, b, c, integer, real, data, more):
+    def array(self, letter, shape, data):
         """Over memory of the player's; zeros, where there is none."""
-        shape, kind = (a, b, c)[:n_axes], self.np.dtype(chr(letter))
-        n_bytes = kind.itemsize
-        for extent in shape:
-            n_bytes *= extent
+        kind = self.np.dtype(chr(letter))
+        n_bytes = kind.itemsize * math.prod(shape)
         if not n_bytes or not data:
             return self.np.zeros(shape, kind)
         return self.np.frombuffer((self.c.c_ubyte * n_bytes).from_address(data), kind).reshape(shape)
 
     def put_all(self, back, result):
-        results = (result,) if len(back) == 1 else tuple(result or ())
+        results = (result,) if len(back) == 1 else tuple(result) if back else ()
         if len(results) != len(back):
             raise ValueError("got %d results, expected %d" % (len(results), len(back)))
-        for (_, kind, letter, n_axes, a, b, c, _, _, data, more), value in zip(back, results):
+        for (_, kind, letter, n_axes, *extents, _, _, data, more), value in zip(back, results):
             if kind == self.INTEGER:
                 self.c.c_int64.from_address(data).value = int(value)
             elif kind == self.REAL:
                 self.c.c_double.from_address(data).value = float(value)
             elif kind == self.LIST:
-                to = self.array(ord("i"), 1, a, 0, 0, 0, 0, data, 0)
+                to = self.array(ord("i"), extents[:1], data)
                 to[...] = -1
-                to[:len(value)] = self.np.asarray(value, self.np.int32)[:a]
+                to[:len(value)] = self.np.asarray(value, self.np.int32)[:to.size]
                 self.c.c_int64.from_address(more).value = len(value)
             elif data:
-                to = self.array(letter, n_axes, a, b, c, 0, 0, data, 0)
+                to = self.array(letter, extents[:n_axes], data)
                 put(to, self.np.reshape(value, to.shape))
 
     def put_beams(self, found, n_found, length, tokens, logprob, score, finished):

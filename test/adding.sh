@@ -84,3 +84,11 @@ done
 run 1 judge --depth quick --gate "$tmp/scale_rows.c" "$tmp/tally.c"
 [ "$(grep -cE ' (sealed|host)  *FAIL value' "$tmp/out")" = 2 ] || fail "$(cat "$tmp/out")"
 echo 'judge, each with a bug: FAIL value'
+[ -n "$python" ] || exit 0
+sed 's/self.n += len(x)/self.n += 1/' test/adding/entrant/tally.py >"$tmp/wrong.py"
+sed 's/return self.sum .*/return self.none/' test/adding/entrant/tally.py >"$tmp/raises.py"
+run 1 judge --depth quick --gate "$tmp/wrong.py" "$tmp/raises.py"
+says 'wrong  *python  *FAIL value'
+says 'raises  *python  *FAIL status'
+says "AttributeError: 'tally' object has no attribute 'none' (raises.py:"
+echo 'judge, in Python: FAIL value, FAIL status'
