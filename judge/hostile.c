@@ -6,21 +6,6 @@
 
 #include "rng.h"
 
-/* Dimensions that are numbers of a call: they change no buffer's size. At another temperature of a
- * model with many words hardly a draw is clear of its neighbours. */
-static bool is_number(const ts_task *t, const char *name)
-{
-    return !strcmp(name, "heat") || !strcmp(name, "alpha") ||
-           (!strcmp(name, "temperature") && !t->has_model);
-}
-
-/* Of a search in a model as large as is timed: a length penalty beyond 2 brings scores so near to
- * each other that hardly a draw is clear. */
-static bool is_clear(const ts_task *t, int64_t number)
-{
-    return !t->has_model || number <= 200;
-}
-
 bool ts_alike(const ts_arena *a, const ts_arena *b)
 {
     if (a->n != b->n || a->n_scalars != b->n_scalars) return false;
@@ -107,7 +92,9 @@ static int collect(const ts_task *t, const ts_case *timed, ts_case out[TS_HOSTIL
         ts_case mine = *timed;
         mine.family = c->family;
         for (int i = 0; i < TS_MAX_DIMS && t->dim_name[i]; i++)
-            if (is_number(t, t->dim_name[i]) && is_clear(t, c->dim[i])) mine.dim[i] = c->dim[i];
+            if (t->varies.name && !strcmp(t->dim_name[i], t->varies.name) &&
+                c->dim[i] <= t->varies.most)
+                mine.dim[i] = c->dim[i];
         if (!is_new(&mine, timed, out, n)) continue;
         if (!tried || strcmp(tried, c->family)) fit = fits(t, timed, tried = c->family);
         if (fit) out[n++] = mine;

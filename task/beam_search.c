@@ -305,6 +305,9 @@ const ts_task ts_task_beam_search = {
     .kind = TS_SCRIPT,
     .devices = TS_ON_CPU,
     .has_model = true,
+    /* A length penalty beyond 2 brings the scores of a large model so near to each other that
+     * hardly a draw is clear. */
+    .varies = { "alpha", 200 },
     .scarce = { "width", "vocab" },
     .buffer = { { "word", TS_IN, 1, true },
                 { "weight", TS_IN, 1, false },

@@ -331,6 +331,7 @@ const ts_task ts_task_softmax_topk = {
     .more_name = { "cool" },
     .kind = TS_PLAIN,
     .devices = TS_ON_CPU | TS_ON_CUDA,
+    .varies = { "heat", INT64_MAX },
     .scarce = { "k", "vocab" },
     .buffer = { { "logits", TS_IN, 2, false },
                 { "index", TS_OUT, 2, true },

@@ -175,6 +175,12 @@ typedef struct ts_task {
     /* The extents of a buffer of three axes or more. One axis is its elements, two are its rows and
      * columns. NULL: no buffer has more. */
     void (*shape)(const ts_case *c, const char *buffer, int64_t extent[TS_MAX_RANK]);
+    /* A dimension that is a number of the call and changes no extent: what is timed may be asked
+     * again with another one, up to `most`. name NULL: there is none. */
+    struct {
+        const char *name;
+        int64_t     most;
+    } varies;
     /* Two dimensions: where the first exceeds the second, more is asked for than there is. */
     const char *scarce[2];
     /* Breaks sound args in the i-th way and says what must be answered; false: no such way. */
