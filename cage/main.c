@@ -14,25 +14,18 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "beam_search.h"
 #include "cage.h"
 #include "isa_calls.h"
 #include "isa_core.h"
-#include "kv_cache.h"
-#include "ternary_linear.h"
-#include "ternary_training.h"
-#include "tree_verify.h"
+#include "player.h"
 
 ts_control         *cage_control;
 static ts_call_plan plan; /* as the judge wrote it: the shared one may change */
 static struct {
     ts_run_fn        run;
     ts_workspace_fn  workspace;
-    ts_kv_table      kv;
-    ts_ternary_table linear;
-    ts_tt_table      training;
-    ts_beam_table    beam;
-    ts_tree_table    tree;
+    const ts_player *player;
+    void            *table[TS_TABLE_MOST]; /* the player's */
 } entrant;
 
 void cage_stop(int reason, const char *format, ...)
@@ -74,75 +67,16 @@ static void map_buffers(void)
     }
 }
 
+/* A challenge with a script: its functions are called as the script says. */
 static ts_status play(const void *a, const ts_exec *x)
 {
-    return ts_kv_play(&entrant.kv, NULL, a, x);
+    return entrant.player->play(entrant.table, NULL, a, x);
 }
 
 static ts_status play_workspace(const void *a, const ts_exec *x, size_t *n)
 {
-    return ts_kv_play_workspace(&entrant.kv, a, x, n);
+    return entrant.player->workspace(entrant.table, a, x, n);
 }
-
-static ts_status play_linear(const void *a, const ts_exec *x)
-{
-    return ts_ternary_linear_play(&entrant.linear, a, x);
-}
-
-static ts_status play_linear_workspace(const void *a, const ts_exec *x, size_t *n)
-{
-    return ts_ternary_linear_play_workspace(&entrant.linear, a, x, n);
-}
-
-static ts_status play_training(const void *a, const ts_exec *x)
-{
-    return ts_tt_play(&entrant.training, a, x);
-}
-
-static ts_status play_training_workspace(const void *a, const ts_exec *x, size_t *n)
-{
-    return ts_tt_play_workspace(&entrant.training, a, x, n);
-}
-
-static ts_status play_beam(const void *a, const ts_exec *x)
-{
-    return ts_beam_play(&entrant.beam, a, x);
-}
-
-static ts_status play_beam_workspace(const void *a, const ts_exec *x, size_t *n)
-{
-    return ts_beam_play_workspace(&entrant.beam, a, x, n);
-}
-
-static ts_status play_tree(const void *a, const ts_exec *x)
-{
-    return ts_tree_play(&entrant.tree, a, x);
-}
-
-static ts_status play_tree_workspace(const void *a, const ts_exec *x, size_t *n)
-{
-    return ts_tree_play_workspace(&entrant.tree, a, x, n);
-}
-
-/* Challenges of several functions, or with a model that is watched: they are called as a script
- * says. Optional functions and queries need not be there. */
-static const struct {
-    const char        *task;
-    void              *table;
-    const char *const *names, *const *optional, *const *queries;
-    ts_run_fn       run;
-    ts_workspace_fn workspace;
-} scripts[] = {
-    { "kv_cache", &entrant.kv, ts_kv_names, ts_kv_optional, NULL, play, play_workspace },
-    { "ternary_linear", &entrant.linear, ts_ternary_linear_names, NULL, ts_ternary_linear_queries,
-      play_linear, play_linear_workspace },
-    { "ternary_training", &entrant.training, ts_tt_names, NULL, NULL, play_training,
-      play_training_workspace },
-    { "beam_search", &entrant.beam, ts_beam_names, ts_beam_optional, ts_beam_queries, play_beam,
-      play_beam_workspace },
-    { "tree_verify", &entrant.tree, ts_tree_names, ts_tree_optional, ts_tree_queries, play_tree,
-      play_tree_workspace },
-};
 
 /* What is found of a list goes to the n-th place of a table and those behind it; the number of the
  * next one. */
@@ -152,6 +86,7 @@ static size_t bind_list(void *(*find)(const char *name), const char *const *name
     for (; names && *names; names++) {
         void *const f = find(*names);
         if (!f && must) cage_stop(TS_STOP_MISSING, "function '%s' is not exported", *names);
+        if (n == TS_TABLE_MOST) cage_stop(TS_STOP_SETUP, "a script of too many functions");
         memcpy((char *)table + n++ * sizeof f, &f, sizeof f);
     }
     return n;
@@ -159,16 +94,13 @@ static size_t bind_list(void *(*find)(const char *name), const char *const *name
 
 static bool bind_script(void *(*find)(const char *name))
 {
-    size_t i = 0, n = 0;
-    while (i < sizeof scripts / sizeof *scripts && strcmp(plan.task, scripts[i].task)) i++;
-    if (i == sizeof scripts / sizeof *scripts) return false;
-    if (ts_on_gpu(plan.class))
-        cage_stop(TS_STOP_MISSING, "%s is judged on the CPU only", plan.task);
-    n = bind_list(find, scripts[i].names, true, scripts[i].table, n);
-    n = bind_list(find, scripts[i].optional, false, scripts[i].table, n);
-    bind_list(find, scripts[i].queries, false, scripts[i].table, n);
-    entrant.run = scripts[i].run;
-    entrant.workspace = scripts[i].workspace;
+    const ts_player *const p = entrant.player = ts_player_of(plan.task);
+    if (!p) return false;
+    size_t n = bind_list(find, p->names, true, entrant.table, 0);
+    n = bind_list(find, p->optional, false, entrant.table, n);
+    bind_list(find, p->queries, false, entrant.table, n);
+    entrant.run = play;
+    entrant.workspace = play_workspace;
     return true;
 }
 

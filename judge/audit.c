@@ -25,14 +25,15 @@ static const ts_task *called(const char *name)
 /* The first function of a task that the object lacks, in `symbol`; false: none. */
 static bool lacks(const ts_elf *f, const char *task, char symbol[TS_ENTRY_NAME + 4])
 {
-    const ts_task     *t = called(task);
-    const char *const *list = t ? t->exports : NULL;
+    const ts_task *t = called(task);
+    const char    *wanted;
+    char           name[TS_EXPORT_NAME];
     snprintf(symbol, TS_ENTRY_NAME + 4, "ts_%s", task);
-    for (; list && *list; list++) {
-        snprintf(symbol, TS_ENTRY_NAME + 4, "%s", *list);
+    for (int i = 0; t && (wanted = ts_task_export(t, i, name)); i++) {
+        snprintf(symbol, TS_ENTRY_NAME + 4, "%s", wanted);
         if (!exports(f, symbol)) return true;
     }
-    return !list && !exports(f, symbol);
+    return !t && !exports(f, symbol);
 }
 
 bool ts_audit(const void *object, size_t n, ts_class cls, const char *task, ts_refusal *why)

@@ -142,7 +142,8 @@ static void map(const ts_cage *c, const ts_arena_buf *a, ts_call_plan *p)
     map_span(c, a, from, a->hi, p);
 }
 
-static void describe(const ts_cage *c, const ts_slot *s, ts_call_plan *p, ts_call_slot *d)
+static void describe(const ts_cage *c, const ts_slot *s, ts_call_plan *p, ts_call_slot *d,
+                     ts_call_shape *shape)
 {
     d->n_bufs = (uint32_t)s->arena.n;
     d->dtype = s->c->dtype;
@@ -154,6 +155,7 @@ static void describe(const ts_cage *c, const ts_slot *s, ts_call_plan *p, ts_cal
         b->role = a->b.role;
         b->dtype = a->b.dtype;
         b->n_rows = a->b.n_rows, b->n_cols = a->b.n_cols, b->row_stride = a->b.row_stride;
+        shape[i].n_axes = ts_task_shape(c->plan.task, s->c, &a->b, shape[i].extent);
         b->offset = (uint64_t)(a->p - c->region);
         b->n_bytes = a->n_bytes;
         if (!ts_arena_far(a) && a->b.role == TS_IN)
@@ -162,10 +164,12 @@ static void describe(const ts_cage *c, const ts_slot *s, ts_call_plan *p, ts_cal
     }
 }
 
-static void tell_scalars(const ts_arena *m, ts_call_slot *d)
+static void tell_scalars(const ts_task *t, const ts_arena *m, ts_call_slot *d)
 {
     d->n_scalars = (uint32_t)m->n_scalars;
+    d->integers = 0;
     for (int i = 0; i < m->n_scalars; i++) {
+        d->integers |= (uint32_t)ts_task_number(t, m->scalar[i].name)->integer << i;
         snprintf(d->scalar[i].name, TS_CALL_NAME, "%s", m->scalar[i].name);
         d->scalar[i].value = m->scalar[i].value;
     }
@@ -183,8 +187,8 @@ static void lay_slots(ts_cage *c, ts_call_plan *p)
         s->arena.aligned = c->plan.aligned;
         ts_arena_setup(&s->arena, c->plan.task, s->c, 1, s->args);
         c->used += s->arena.used;
-        describe(c, s, p, &p->slot[i]);
-        tell_scalars(&s->arena, &p->slot[i]);
+        describe(c, s, p, &p->slot[i], c->control->shape[i]);
+        tell_scalars(c->plan.task, &s->arena, &p->slot[i]);
     }
 }
 
@@ -300,14 +304,13 @@ static bool keep_memory(ts_cage *c, int give)
     return (c->keeper = ts_keeper_start(c->kept, c->plan.n_slots, n, give));
 }
 
-/* The judge's models as a library, where the first input is one and who asks it is Python. */
-static int model_for(const ts_cage *c)
+/* What plays scripts, as a library, where the challenge has one and the entrant is Python. */
+static int player_for(const ts_cage *c)
 {
-    char              path[1024];
-    const char *const first = c->plan.task->buffer[0];
+    char path[1024];
     if (!ts_in_python(c->plan.class) || ts_on_gpu(c->plan.class)) return -1;
-    if (!first || strcmp(first, "word")) return -1;
-    return ts_beside("touchstone-toy.so", path, sizeof path) ? copy_object(path) : -1;
+    if (c->plan.task->kind != TS_SCRIPT) return -1;
+    return ts_beside("touchstone-player.so", path, sizeof path) ? copy_object(path) : -1;
 }
 
 static bool bear(ts_cage *c)
@@ -320,7 +323,7 @@ static bool bear(ts_cage *c)
         (!rung || !socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, bell)) &&
         (!gpu || !socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, given)) &&
         ts_beside("touchstone-cage", path, sizeof path) && (!gpu || keep_memory(c, given[0]))) {
-        if (!gpu) given[1] = model_for(c);
+        if (!gpu) given[1] = player_for(c);
         c->pid = spawn(c, path, null, bell[1], err[1], given[1]);
     }
     const int ends[] = { null, bell[1], err[1], given[0], given[1] };
@@ -348,6 +351,7 @@ static void write_plan(ts_cage *c, ts_call_plan *p)
     p->region_bytes = c->region_bytes;
     p->memory_bytes = from->memory_bytes;
     p->spin = c->spin = !c->shares_core && (int)p->n_threads <= c->n_cores;
+    c->control->script = !from->idle && from->task->kind == TS_SCRIPT;
     if (!from->idle) {
         snprintf(p->symbol, sizeof p->symbol, "ts_%s", from->task->name);
         snprintf(p->task, sizeof p->task, "%s", from->task->name);
@@ -356,8 +360,8 @@ static void write_plan(ts_cage *c, ts_call_plan *p)
     for (int i = 0; i < TS_MAX_DIMS; i++)
         if (from->task->dim_name[i])
             snprintf(p->dim_name[i], TS_CALL_NAME, "%s", from->task->dim_name[i]);
-    for (int i = 0; from->task->buffer[i]; i++)
-        snprintf(p->buffer[i], TS_CALL_NAME, "%s", from->task->buffer[i]);
+    for (int i = 0; from->task->buffer[i].name; i++)
+        snprintf(p->buffer[i], TS_CALL_NAME, "%s", from->task->buffer[i].name);
     snprintf(p->folder, sizeof p->folder, "%s", from->folder ? from->folder : "");
     snprintf(p->python, sizeof p->python, "%s", from->python ? from->python : "");
 }
@@ -481,7 +485,7 @@ const void *ts_cage_fill(ts_cage *c, int slot, uint64_t seed)
 {
     ts_slot *s = &c->slot[slot];
     ts_arena_setup(&s->arena, c->plan.task, s->c, seed, s->args);
-    tell_scalars(&s->arena, &c->control->plan.slot[slot]);
+    tell_scalars(c->plan.task, &s->arena, &c->control->plan.slot[slot]);
     s->fresh = true;
     return s->args;
 }
@@ -491,7 +495,7 @@ void ts_cage_fill_like(ts_cage *c, int slot, const ts_case *of, const ts_arena *
     ts_slot      *s = &c->slot[slot];
     ts_call_slot *d = &c->control->plan.slot[slot];
     ts_arena_copy(&s->arena, from, c->plan.task->args_bytes, s->args);
-    tell_scalars(&s->arena, d);
+    tell_scalars(c->plan.task, &s->arena, d);
     for (int i = 0; i < TS_MAX_DIMS; i++) d->dim[i] = of->dim[i]; /* some are no extents */
     s->fresh = true;
 }

@@ -61,6 +61,10 @@ void ts_court_admit(ts_court *c, ts_contender *e)
                   ts_on_gpu(e->entry.cls) ? "cuda" : "cpu");
         e->task = NULL;
     }
+    if (e->task && !(e->task->devices >> c->device & 1)) {
+        ts_refuse(&why, "device", "%s is not judged on a GPU", e->task->name);
+        e->task = NULL;
+    }
     if (e->task && !ts_scope_read(e->entry.offers, e->task, c->device, &e->scope, &why))
         e->task = NULL;
     if (!e->task) {

@@ -16,7 +16,7 @@
 #include "scope.h"
 
 enum {
-    TS_DRAW = 3, /* how cases follow from a key: another number, other cases */
+    TS_DRAW = 4, /* how cases follow from a key: another number, other cases */
     TS_KEY_BYTES = 32,
     TS_CONTENDERS = 256,
     TS_MOST_CASES = 2048,

@@ -302,10 +302,9 @@ static bool guess_task(ts_candidate *e, const ts_source *s, ts_refusal *why)
     const ts_task *found = NULL;
     char          *text = e->language == TS_BINARY ? NULL : scrubbed(e, s);
     for (int i = 0; ts_tasks[i]; i++) {
-        char               name[TS_ENTRY_NAME + 4];
-        const char *const *exports = e->language == TS_PY ? NULL : ts_tasks[i]->exports;
-        snprintf(name, sizeof name, "%s%s", e->language == TS_PY ? "" : "ts_", ts_tasks[i]->name);
-        if (exports) snprintf(name, sizeof name, "%s", *exports);
+        char        room[TS_EXPORT_NAME];
+        const char *name = ts_tasks[i]->name;
+        if (e->language != TS_PY) name = ts_task_export(ts_tasks[i], 0, room);
         if (!(text ? ts_calls(text, name) : ts_audit_exports(s->bytes, s->n, name))) continue;
         if (found) {
             free(text);

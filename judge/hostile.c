@@ -6,26 +6,6 @@
 
 #include "rng.h"
 
-static bool has_model(const ts_task *t)
-{
-    return !strcmp(t->buffer[0], "word");
-}
-
-/* Dimensions that are numbers of a call: they change no buffer's size. At another temperature of a
- * model with many words hardly a draw is clear of its neighbours. */
-static bool is_number(const ts_task *t, const char *name)
-{
-    return !strcmp(name, "heat") || !strcmp(name, "alpha") ||
-           (!strcmp(name, "temperature") && !has_model(t));
-}
-
-/* Of a search in a model as large as is timed: a length penalty beyond 2 brings scores so near to
- * each other that hardly a draw is clear. */
-static bool is_clear(const ts_task *t, int64_t number)
-{
-    return !has_model(t) || number <= 200;
-}
-
 bool ts_alike(const ts_arena *a, const ts_arena *b)
 {
     if (a->n != b->n || a->n_scalars != b->n_scalars) return false;
@@ -76,7 +56,7 @@ static bool fits(const ts_task *t, const ts_case *timed, const char *family)
     /* It has a layout of its own, and so needs another workspace than was asked for when it began.
      */
     if (!strcmp(family, "sized")) return false;
-    if (!of || is_narrow(t, timed, of) || is_partial(t, timed, of) || has_model(t)) return false;
+    if (!of || is_narrow(t, timed, of) || is_partial(t, timed, of) || t->has_model) return false;
     if (!open && !(open = ts_arena_open(&arena[0]) && ts_arena_open(&arena[1]))) return false;
     ts_case     other = *of;
     void *const args = calloc(2, t->args_bytes);
@@ -112,7 +92,9 @@ static int collect(const ts_task *t, const ts_case *timed, ts_case out[TS_HOSTIL
         ts_case mine = *timed;
         mine.family = c->family;
         for (int i = 0; i < TS_MAX_DIMS && t->dim_name[i]; i++)
-            if (is_number(t, t->dim_name[i]) && is_clear(t, c->dim[i])) mine.dim[i] = c->dim[i];
+            if (t->varies.name && !strcmp(t->dim_name[i], t->varies.name) &&
+                c->dim[i] <= t->varies.most)
+                mine.dim[i] = c->dim[i];
         if (!is_new(&mine, timed, out, n)) continue;
         if (!tried || strcmp(tried, c->family)) fit = fits(t, timed, tried = c->family);
         if (fit) out[n++] = mine;

@@ -472,6 +472,5 @@ static ts_status workspace(const void *args, const ts_exec *x, size_t *n_bytes)
 static const ts_beam_table table = { search, archive, workspace, workspace };
 
 #define STEM  beam_search
-#define PLAY  ts_beam_play
 #define TABLE ts_beam_table
 #include "played.h"

@@ -642,35 +642,6 @@ static const ts_kv_table table = { kv_bytes,  kv_create,   kv_destroy, kv_open,
                                    kv_fork,   kv_truncate, kv_free,    kv_append,
                                    kv_attend, kv_read,     kv_status,  kv_attend_tree };
 
-#define RUN(trap, name, fault, family)                                                             \
-    static ts_status run_##trap(const void *a, const ts_exec *x)                                   \
-    {                                                                                              \
-        now = trap;                                                                                \
-        return ts_kv_play(&table, NULL, a, x);                                                     \
-    }                                                                                              \
-    static ts_status workspace_##trap(const void *a, const ts_exec *x, size_t *n)                  \
-    {                                                                                              \
-        now = trap;                                                                                \
-        return ts_kv_play_workspace(&table, a, x, n);                                              \
-    }
-MUTANTS(RUN)
-
-#define ROW(trap, name, fault, family)                                                             \
-    { name, "kv_cache", TS_FAULT_##fault, family, run_##trap, workspace_##trap, TS_CPU },
-
-extern const ts_mutant ts_kv_cache_mutants[];
-const ts_mutant        ts_kv_cache_mutants[] = { MUTANTS(ROW) { 0 } };
-
-/* The cache itself, from now on with the trap of this name, for tests that make entrants of it;
- * NULL: there is no such trap. */
-const ts_kv_table *ts_kv_cache_mutant(const char *name);
-
-const ts_kv_table *ts_kv_cache_mutant(const char *name)
-{
-    for (int i = 0; i < N_TRAPS; i++) {
-        if (strcmp(ts_kv_cache_mutants[i].name, name)) continue;
-        now = (trap)i; /* the table has their order */
-        return &table;
-    }
-    return NULL;
-}
+#define STEM  kv_cache
+#define TABLE ts_kv_table
+#include "played.h"

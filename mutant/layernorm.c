@@ -549,8 +549,8 @@ static ts_status b_zero_rows_bf16(const void *args, const ts_exec *x)
 }
 
 
-extern const ts_mutant ts_layernorm_mutants[];
-const ts_mutant ts_layernorm_mutants[] = {
+extern const ts_mutant ts_layernorm_forward_mutants[];
+const ts_mutant ts_layernorm_forward_mutants[] = {
     { "control", forward, TS_FAULT_NONE, NULL, f_honest, NULL, TS_CPU },
     { "one_pass_variance", forward, TS_FAULT_VALUE, "offset", f_one_pass, NULL, TS_CPU },
     { "sample_variance", forward, TS_FAULT_VALUE, NULL, f_sample_var, NULL, TS_CPU },
@@ -609,6 +609,11 @@ const ts_mutant ts_layernorm_mutants[] = {
     { "bf16_rounded_towards_zero", forward, TS_FAULT_VALUE, NULL, f_bf16_down, NULL, TS_CPU },
     { "one_column_is_never_sick", forward, TS_FAULT_VALUE, "sick", f_one_column, NULL, TS_CPU },
     { "last_of_odd_unaligned_f16", forward, TS_FAULT_VALUE, NULL, f_odd_f16, NULL, TS_CPU },
+    { 0 },
+};
+
+extern const ts_mutant ts_layernorm_backward_mutants[];
+const ts_mutant ts_layernorm_backward_mutants[] = {
     { "dy_no_more_than_100", backward, TS_FAULT_VALUE, "loud", b_dy_most, NULL, TS_CPU },
     { "dy_below_f16_is_0", backward, TS_FAULT_VALUE, "faint", b_dy_least, NULL, TS_CPU },
     { "gamma_0_has_no_dx", backward, TS_FAULT_VALUE, "faint", b_gamma_0, NULL, TS_CPU },

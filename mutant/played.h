@@ -3,7 +3,6 @@
  * The file has MUTANTS, the traps in the order of that list, `now`, the one that is set, and
  * `table`, the functions that are played; and says
  *   STEM   beam_search       the task
- *   PLAY   ts_beam_play      what plays it
  *   TABLE  ts_beam_table     the type of `table` */
 #include <string.h>
 
@@ -13,17 +12,18 @@
 #define TEXT(a)         TEXT_(a)
 #define ALL             PASTE(ts_, STEM, _mutants)
 #define BY_NAME         PASTE(ts_, STEM, _mutant)
+#define PLAYER          PASTE(ts_player_, STEM, )
 
 #define RUN(trap, name, fault, family)                                                             \
     static ts_status run_##trap(const void *a, const ts_exec *x)                                   \
     {                                                                                              \
         now = trap;                                                                                \
-        return PLAY(&table, a, x);                                                                 \
+        return PLAYER.play(&table, NULL, a, x);                                                    \
     }                                                                                              \
     static ts_status workspace_##trap(const void *a, const ts_exec *x, size_t *n)                  \
     {                                                                                              \
         now = trap;                                                                                \
-        return PASTE(PLAY, _workspace, )(&table, a, x, n);                                         \
+        return PLAYER.workspace(&table, a, x, n);                                                  \
     }
 MUTANTS(RUN)
 

@@ -363,35 +363,6 @@ static const ts_ternary_table table = {
     tl_linear_backward_workspace,
 };
 
-#define RUN(trap, name, fault, family)                                                             \
-    static ts_status run_##trap(const void *a, const ts_exec *x)                                   \
-    {                                                                                              \
-        now = trap;                                                                                \
-        return ts_ternary_linear_play(&table, a, x);                                               \
-    }                                                                                              \
-    static ts_status workspace_##trap(const void *a, const ts_exec *x, size_t *n)                  \
-    {                                                                                              \
-        now = trap;                                                                                \
-        return ts_ternary_linear_play_workspace(&table, a, x, n);                                  \
-    }
-MUTANTS(RUN)
-
-#define ROW(trap, name, fault, family)                                                             \
-    { name, "ternary_linear", TS_FAULT_##fault, family, run_##trap, workspace_##trap, TS_CPU },
-
-extern const ts_mutant ts_ternary_linear_mutants[];
-const ts_mutant        ts_ternary_linear_mutants[] = { MUTANTS(ROW) { 0 } };
-
-/* The functions, from now on with the trap of this name, for tests that make entrants of them;
- * NULL: there is no such trap. */
-const ts_ternary_table *ts_ternary_linear_mutant(const char *name);
-
-const ts_ternary_table *ts_ternary_linear_mutant(const char *name)
-{
-    for (int i = 0; i < N_TRAPS; i++) {
-        if (strcmp(ts_ternary_linear_mutants[i].name, name)) continue;
-        now = (trap)i; /* the table has their order */
-        return &table;
-    }
-    return NULL;
-}
+#define STEM  ternary_linear
+#define TABLE ts_ternary_table
+#include "played.h"

@@ -791,35 +791,6 @@ static ts_status tt_export(ts_ternary *t, const ts_exec *x, uint8_t *code, uint1
 static const ts_tt_table table = { tt_bytes, tt_create, tt_destroy, tt_grad,
                                    tt_step,  tt_eval,   tt_export };
 
-#define RUN(trap, name, fault, family)                                                             \
-    static ts_status run_##trap(const void *a, const ts_exec *x)                                   \
-    {                                                                                              \
-        now = trap;                                                                                \
-        return ts_tt_play(&table, a, x);                                                           \
-    }                                                                                              \
-    static ts_status workspace_##trap(const void *a, const ts_exec *x, size_t *n)                  \
-    {                                                                                              \
-        now = trap;                                                                                \
-        return ts_tt_play_workspace(&table, a, x, n);                                              \
-    }
-MUTANTS(RUN)
-
-#define ROW(trap, name, fault, family)                                                             \
-    { name, "ternary_training", TS_FAULT_##fault, family, run_##trap, workspace_##trap, TS_CPU },
-
-extern const ts_mutant ts_ternary_training_mutants[];
-const ts_mutant        ts_ternary_training_mutants[] = { MUTANTS(ROW) { 0 } };
-
-/* The functions, from now on with the trap of this name, for tests that make entrants of them;
- * NULL: there is no such trap. */
-const ts_tt_table *ts_ternary_training_mutant(const char *name);
-
-const ts_tt_table *ts_ternary_training_mutant(const char *name)
-{
-    for (int i = 0; i < N_TRAPS; i++) {
-        if (strcmp(ts_ternary_training_mutants[i].name, name)) continue;
-        now = (trap)i; /* the table has their order */
-        return &table;
-    }
-    return NULL;
-}
+#define STEM  ternary_training
+#define TABLE ts_tt_table
+#include "played.h"

@@ -464,6 +464,5 @@ static ts_status residual(const void *args, const ts_exec *x)
 static const ts_tree_table table = { verify, mask, bias, residual, workspace };
 
 #define STEM  tree_verify
-#define PLAY  ts_tree_play
 #define TABLE ts_tree_table
 #include "played.h"

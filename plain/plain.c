@@ -65,7 +65,8 @@ static void describe(run *r)
         const ts_buf *b = &m->buf[i].b;
         ts_names_buffer(&r->names, b->name, r->buf[i], b->n_rows, b->n_cols, b->row_stride);
     }
-    for (int i = 0; r->task->buffer[i]; i++) ts_names_absent(&r->names, r->task->buffer[i]);
+    for (int i = 0; r->task->buffer[i].name; i++)
+        ts_names_absent(&r->names, r->task->buffer[i].name);
     ts_names_pointer(&r->names, "workspace", r->workspace);
 }
 

@@ -11,7 +11,7 @@
  *   6 the object, or the Python file   7, 8 the doorbell, class python only: read 7, write 8
  *   9 runner.py, which is started with the numbers 3 4 5 7 8 as its arguments; class sealed-gpu:
  * the launch plan   10 on a device, instead of 4 and 5: a socket through which buffers come,
- * ts_kept; in Python, where a challenge has a model: touchstone-toy.so, see script/toy.h
+ * ts_kept; in Python, where a challenge has a script: touchstone-player.so, see python/ask.h
  * 4 and 5 are files whose offset 0 is `region`; of a buffer see ts_call_buf.offset. Inputs
  * can be mapped for reading only.
  *
@@ -29,12 +29,16 @@
  *   192 i4 status, to be written before "done"   320 u4 error.reason   328 error.text, 184 bytes
  *   512 u4 verb (0 run)   516 u4 slot   524 i4 n_threads (of ts_exec)
  *   the last 4096 bytes: PTX of ts_nothing, 0-ended
- *   4096 the plan; from there: 4 u4 n_threads, 8 u4 n_slots, 48 the entrant's file, 112 task and
- *   304 folder, 0-ended,
- *   176 eight dimension names of 16 bytes, 1328 slots of 1296 bytes
- *   in a slot: 0 u4 n_bufs, 4 u4 n_scalars, 8 u4 dtype, 16 eight i8 dimensions,
+ *   4096 the plan; from there: 4 u4 n_threads, 8 u4 n_slots, 12 u4 n_maps, 48 the entrant's file,
+ *   112 task and 304 folder, 0-ended, 1328 slots of 1296 bytes, 42800 maps of 32 bytes: u8 address,
+ *   bytes, offset, u4 1 for outputs
+ *   in a slot: 0 u4 n_bufs, 4 u4 n_scalars, 8 u4 dtype, 12 u4 bits of scalars that are integers,
+ *   16 eight i8 dimensions,
  *   80 buffers of 64 bytes: name 16, u4 role, u4 dtype, i8 n_rows, n_cols, row_stride,
- *   u8 offset, n_bytes; 1104 scalars of 24 bytes: name 16, f8 value, as of the slot's next call */
+ *   u8 offset, n_bytes; 1104 scalars of 24 bytes: name 16, f8 value, as of the slot's next call
+ *   67664 args of 512 bytes, one for each slot, with pointers into those maps
+ *   84048 shapes, 16 for each slot in the order of its buffers, of 40 bytes: i8 n_axes, 4 extents
+ */
 #ifndef TS_CALL_H
 #define TS_CALL_H
 
@@ -50,6 +54,7 @@ enum {
     TS_CALL_BUFS = 16,
     TS_CALL_SCALARS = 8,
     TS_CALL_DIMS = 8,
+    TS_CALL_AXES = 4,
     TS_CALL_NAME = 16,
     TS_CALL_ARGS = 512,
     TS_CALL_MAPS = TS_MAX_SLOTS * TS_CALL_BUFS + 1,
@@ -114,11 +119,16 @@ typedef struct ts_call_scalar {
 
 typedef struct ts_call_slot {
     uint32_t       n_bufs, n_scalars;
-    uint32_t       dtype, pad;
+    uint32_t       dtype;
+    uint32_t       integers;          /* bit i: scalar i is one */
     int64_t        dim[TS_CALL_DIMS]; /* named in ts_call_plan.dim_name */
     ts_call_buf    buf[TS_CALL_BUFS]; /* in the order in which the task takes them */
     ts_call_scalar scalar[TS_CALL_SCALARS];
 } ts_call_slot;
+
+typedef struct ts_call_shape {
+    int64_t n_axes, extent[TS_CALL_AXES];
+} ts_call_shape;
 
 typedef struct ts_call_plan {
     uint32_t class; /* ts_class */
@@ -177,7 +187,9 @@ typedef struct ts_control {
     /* Where the runner has mapped the buffers, on a device: what its calls get as pointers. */
     uint64_t device[TS_MAX_SLOTS][TS_CALL_BUFS];
     _Alignas(16) unsigned char args[TS_MAX_SLOTS][TS_CALL_ARGS]; /* a C entrant gets a copy */
-    _Alignas(4096) char nothing[4096];                           /* PTX, for the Python runner */
+    ts_call_shape shape[TS_MAX_SLOTS][TS_CALL_BUFS]; /* of the buffers, for the Python runner */
+    uint32_t      script;              /* 1: the challenge has one, for the Python runner */
+    _Alignas(4096) char nothing[4096]; /* PTX, for the Python runner */
 } ts_control;
 
 static_assert(offsetof(ts_control, ready) == 64 && offsetof(ts_control, done) == 128, "words");
@@ -186,10 +198,13 @@ static_assert(offsetof(ts_control, error) == 320 && offsetof(ts_control, call) =
 static_assert(offsetof(ts_control, plan) == 4096, "the plan begins a page");
 static_assert(offsetof(ts_control, args) == 67664,
               "exploit/raw.h and exploit/gpu/peek.cu look there");
+static_assert(offsetof(ts_control, shape) == 84048 && sizeof(ts_call_shape) == 40, "shapes");
+static_assert(offsetof(ts_control, script) == 104528, "script");
 static_assert(sizeof(ts_call_buf) == 64 && sizeof(ts_call_scalar) == 24, "buf, scalar");
 static_assert(sizeof(ts_call_slot) == 80 + 16 * 64 + 8 * 24, "slot: 1296 bytes");
 static_assert(offsetof(ts_call_plan, symbol) == 48 && offsetof(ts_call_plan, task) == 112, "plan");
 static_assert(offsetof(ts_call_plan, dim_name) == 176 && offsetof(ts_call_plan, folder) == 304, "");
 static_assert(offsetof(ts_call_plan, slot) == 1328, "slots, from the plan's beginning");
+static_assert(offsetof(ts_call_plan, map) == 42800 && sizeof(ts_map) == 32, "maps, likewise");
 
 #endif

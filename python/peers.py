@@ -9,12 +9,6 @@ import mmap
 import os
 import sys
 
-from runner import attention_shape
-
-
-def rows_of(array):
-    """A matrix of one row comes as a vector."""
-    return array.reshape(-1, array.shape[-1])
 
 
 def must_be_square(q, k, layout, window):
@@ -50,7 +44,7 @@ class Numpy:
 
     def softmax_topk(self, logits, k, inv_temperature):
         np = self.np
-        x, k, t = rows_of(logits), int(k), np.float32(inv_temperature)
+        x, k, t = logits, int(k), np.float32(inv_temperature)
         n_rows, n_vocab = x.shape
         n = min(k, n_vocab)
         largest = x.max(axis=1, keepdims=True).astype(np.float32)
@@ -116,7 +110,7 @@ class Jax(Numpy):
 
     def softmax_topk(self, logits, k, inv_temperature):
         jnp = self.np
-        x, k = rows_of(logits), int(k)
+        x, k = logits, int(k)
         n = min(k, x.shape[1])
         top, index = self.jax.lax.top_k(x, n)  # lower index first among equal ones, as it documents
         lse = self.jax.nn.logsumexp(x * inv_temperature, axis=1, keepdims=True)
@@ -166,7 +160,7 @@ class Torch:
 
     def scaled(self, logits, inv_temperature):
         """In float32; a temperature of 1 costs no pass over the logits."""
-        x = rows_of(logits).float()
+        x = logits.float()
         return x if inv_temperature == 1 else x * inv_temperature
 
     def softmax_topk(self, logits, k, inv_temperature):
@@ -227,7 +221,7 @@ class TorchLse(Torch):
     layernorm_forward = layernorm_backward = flash_attention = flash_attention_backward = None
 
     def softmax_topk(self, logits, k, inv_temperature):
-        torch, x = self.torch, rows_of(logits)
+        torch, x = self.torch, logits
         top, index = x.topk(min(int(k), x.shape[1]))
         lse = torch.logsumexp(self.scaled(x, inv_temperature), -1)
         prob = torch.exp(self.scaled(top, inv_temperature) - lse[:, None])
@@ -332,23 +326,19 @@ class Case:
         self.function = getattr(peer, task, None)
         if self.function is None:
             raise RuntimeError("no " + task + " here")
-        self.arguments, self.outputs, self.result, dims = {}, {}, None, []
+        self.arguments, self.outputs, self.result = {}, {}, None
         for line in lines:
             word = line.split()
-            if word[0] == "dim":
-                dims.append(int(word[2]))
-                continue
             if word[0] == "scalar":
-                self.arguments[word[1]] = float(word[2])
+                value = float(word[2])
+                self.arguments[word[1]] = int(value) if word[3:] == ["integer"] else value
                 continue
             name, role, kind = word[1:4]
-            rows, cols, stride, offset = map(int, word[4:8])
+            rows, cols, stride, offset, *shape = map(int, word[4:])
             size = np.dtype(kinds[kind]).itemsize
             flat = np.frombuffer(memory, kinds[kind], (rows - 1) * stride + cols, offset)
             array = np.lib.stride_tricks.as_strided(flat, (rows, cols), (stride * size, size))
-            array = array.reshape(-1) if rows == 1 else array
-            if task.startswith("flash_attention"):
-                array = array.reshape(attention_shape(name, dims) or -1)
+            array = array.reshape(shape)
             if role == "in":
                 self.arguments[name] = peer.put(name, array)
             else:

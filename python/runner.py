@@ -9,35 +9,22 @@ file is open as 6. An entrant defines the challenge's function, for example
 It gets the arrays and numbers of the contract by name, those that it asks for, and in `out` the
 arrays to be written. It fills them, or returns a dict with some of the same names, which is then
 copied into them: that is part of the call. bf16 arrays are uint16, their bits, whatever is installed.
-NotImplementedError is the contract's "unsupported". For kv_cache and the two
-ternary challenges it defines a class of that name, whose methods are called as a script says; see Script,
-Layers and Training. In beam_search and tree_verify it is given one of the judge's models, see Model, and
-returns what it found.
+NotImplementedError is the contract's "unsupported". Challenges with a script call several functions, or
+methods of a class, or give one of the judge's models; see Script and Model.
 
 With `gpu` as a sixth argument, and the number of memfd_create and of the architecture after it, INPUTS is a socket through which buffers on a CUDA device come. They
 are torch tensors if the entrant has imported torch, CuPy arrays if it has imported cupy, and else
 objects with __cuda_array_interface__. bf16 is torch.bfloat16 in the first case, and uint16 in the others.
 """
+import itertools
+import math
 import mmap
 import os
 import struct
 import sys
+import types
 
 MISSING, CRASHED, UNSUPPORTED = 3, 255, 4  # TS_STOP_MISSING, no ts_status, TS_E_UNSUPPORTED
-# In the contract these have one axis; all others have two, but for those of attention.
-VECTORS = {"gamma", "beta", "mean", "rstd", "dgamma", "dbeta", "lse", "kv_len"}
-INTEGERS = {"k", "layout", "causal", "window", "tile_q", "tile_k"}  # numbers that are no fractions
-
-
-def attention_shape(name, dims):
-    """Of a tensor in its layout, or of lse; None: as it is. Dimensions as in task/attention_cases.h."""
-    n_q, n_k, batch, q_heads, kv_heads, head_dim, _, form = dims
-    if name == "kv_len":
-        return None
-    if name == "lse":
-        return batch, q_heads, n_q
-    heads, n = (kv_heads, n_k) if name in ("k", "v", "dk", "dv") else (q_heads, n_q)
-    return (batch, n, heads, head_dim) if form % 10 & 1 else (batch, heads, n, head_dim)
 
 
 def one_line(text, limit=180):
@@ -48,16 +35,17 @@ def text_of(raw):
     return bytes(raw).split(b"\0", 1)[0].decode("ascii")
 
 
-def shared(fd, prot, offset=0, n_bytes=None):
-    """A file that is shared with the judge, in memory, and closed: who had its descriptor could map it again,
-    to be executed. mmap.mmap would keep one."""
+def shared(fd, prot, address=None, n_bytes=None, offset=0):
+    """A file that is shared with the judge, in memory, where the judge has it: pointers are right on both
+    sides. mmap.mmap would keep a descriptor, and who had it could map the file again, to be executed."""
     import ctypes
     libc = ctypes.CDLL(None, use_errno=True)
     libc.mmap.restype = ctypes.c_void_p
     libc.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int,
                           ctypes.c_int64)
     n_bytes = n_bytes or os.fstat(fd).st_size
-    at = libc.mmap(None, n_bytes, prot, mmap.MAP_SHARED, fd, offset)
+    fixed = 0x100000 if address else 0  # MAP_FIXED_NOREPLACE
+    at = libc.mmap(address, n_bytes, prot, mmap.MAP_SHARED | fixed, fd, offset)
     if at == ctypes.c_void_p(-1).value:
         raise OSError(ctypes.get_errno(), "mmap")
     memory = memoryview((ctypes.c_ubyte * n_bytes).from_address(at)).cast("B")
@@ -76,56 +64,62 @@ class Cage:
 
     ANSWER, ERROR, CALL, PLAN = 192, 320, 512, 4096
     FILE, TASK, FOLDER, SLOTS, SLOT_BYTES = PLAN + 48, PLAN + 112, PLAN + 304, PLAN + 1328, 1296
+    MAPS, MAP_BYTES, ARGS, ARGS_BYTES = PLAN + 42800, 32, 67664, 512
+    SHAPES, SHAPE_BYTES, SCRIPT = 84048, 40, 104528
 
     def __init__(self, control, inputs, outputs, go, done):
         self.go, self.done = go, done
         self.control = shared(control, mmap.PROT_READ | mmap.PROT_WRITE)
         os.close(control)
         self.inputs, self.outputs = inputs, outputs
-        _, self.n_threads, self.n_slots = struct.unpack_from("3I", self.control, self.PLAN)
+        _, self.n_threads, self.n_slots, self.n_maps = struct.unpack_from("4I", self.control, self.PLAN)
+        self.has_script, = struct.unpack_from("I", self.control, self.SCRIPT)
         self.task = text_of(self.control[self.TASK:self.TASK + 64])
         self.folder = text_of(self.control[self.FOLDER:self.FOLDER + 512])
         self.file = os.path.join(self.folder, text_of(self.control[self.FILE:self.FILE + 64]))
 
     def map(self):
-        """One map for all inputs and one for all outputs, before the entrant is loaded."""
-        spans = {}
-        for i in range(self.n_slots):
-            for _, role, _, rows, cols, stride, offset, n_bytes in self.slot(i)[0]:
-                begin, end = spans.get(role > 0, (offset, 0))
-                spans[role > 0] = min(begin, offset), max(end, offset + n_bytes)
-        self.maps = {}
-        for out, (begin, end) in spans.items():
-            page = begin & ~(mmap.PAGESIZE - 1)
+        """Inputs to be read and outputs to be written, before the entrant is loaded."""
+        self.maps = []
+        for i in range(self.n_maps):
+            address, n_bytes, offset, out = struct.unpack_from("3QI", self.control, self.MAPS + i * self.MAP_BYTES)
             prot = mmap.PROT_READ | mmap.PROT_WRITE if out else mmap.PROT_READ
-            fd = self.outputs if out else self.inputs
-            self.maps[out] = shared(fd, prot, page, max(1, end - page)), page
+            shared(self.outputs if out else self.inputs, prot, address, n_bytes, offset)
+            self.maps.append((out, offset, offset + n_bytes, address))
         os.close(self.inputs)
         os.close(self.outputs)
         forget_code()
 
-    def memory(self, role, offset):
-        """The map that holds it, and where it begins in there."""
-        memory, page = self.maps[role > 0]
-        return memory, offset - page
+    def memory(self, role, offset, n_bytes):
+        """What lies there in the file of inputs, or of outputs."""
+        import ctypes
+        out, begin, _, address = next(m for m in self.maps if m[0] == (role > 0) and m[1] <= offset < m[2])
+        memory = memoryview((ctypes.c_ubyte * n_bytes).from_address(address + offset - begin)).cast("B")
+        return memory if out else memory.toreadonly()
+
+    def args(self, i):
+        """Of a slot's next call, as C has them."""
+        at = self.ARGS + i * self.ARGS_BYTES
+        return bytes(self.control[at:at + self.ARGS_BYTES])
 
     def slot(self, i):
         """Its buffers as (name, role, dtype, rows, cols, stride, offset, n_bytes), and its numbers."""
         at = self.SLOTS + i * self.SLOT_BYTES
-        n_bufs, n_scalars = struct.unpack_from("2I", self.control, at)
+        n_bufs, n_scalars, _, integers = struct.unpack_from("4I", self.control, at)
         bufs, scalars = [], {}
         for b in range(n_bufs):
             name, *rest = struct.unpack_from("16s2I3q2Q", self.control, at + 80 + 64 * b)
             bufs.append((text_of(name), *rest))
         for s in range(n_scalars):
             name, value = struct.unpack_from("16sd", self.control, at + 80 + 1024 + 24 * s)
-            scalars[text_of(name)] = value
+            scalars[text_of(name)] = int(value) if integers >> s & 1 else value
         return bufs, scalars
 
-    def case(self, i):
-        """Its dtype, and its dimensions."""
-        dtype, *dims = struct.unpack_from("I4x8q", self.control, self.SLOTS + i * self.SLOT_BYTES + 8)
-        return dtype, dims
+    def shape(self, i, b):
+        """Of buffer b of a slot, as the contract writes it."""
+        at = self.SHAPES + (16 * i + b) * self.SHAPE_BYTES
+        n_axes, *extents = struct.unpack_from("5q", self.control, at)
+        return tuple(extents[:n_axes])
 
     def ready(self):
         os.write(self.done, b"r")
@@ -289,9 +283,9 @@ class GpuCage(Cage):
             self.turn()
         return order
 
-    def array(self, i, b, dtype, rows, cols, stride, vector):
+    def array(self, i, b, dtype, rows, cols, stride):
         size = self.SIZE[dtype]
-        shape, strides = ((cols,), (size,)) if vector else ((rows, cols), (stride * size, size))
+        shape, strides = (rows, cols), (stride * size, size)
         given = DeviceArray(self.address[i, b] if rows and cols else 0, dtype, shape, strides)
         if "torch" in sys.modules:
             import torch
@@ -324,7 +318,6 @@ def load(cage):
     if not cage.task:  # what the judge's own part of a call takes is measured by calling nothing
         return lambda: None
     import linecache
-    import types
     sys.path.insert(0, cage.folder)
     module = types.ModuleType("entrant")
     module.__file__ = cage.file
@@ -368,39 +361,30 @@ class Call:
     def __init__(self, np, kinds, cage, function, i):
         bufs, numbers = cage.slot(i)
         self.function, self.out, self.cage, self.i = function, {}, cage, i
-        arguments = {name: self.number(name, value) for name, value in numbers.items()}
-        arguments["accumulate"] = 0
-        for b, (name, role, dtype, rows, cols, stride, offset, _) in enumerate(bufs):
+        arguments = dict(numbers, accumulate=0)
+        for b, (name, role, dtype, rows, cols, stride, offset, n_bytes) in enumerate(bufs):
             kind = np.dtype(kinds[dtype])
             if isinstance(cage, GpuCage):
-                array = cage.array(i, b, dtype, rows, cols, stride, name in VECTORS)
+                array = cage.array(i, b, dtype, rows, cols, stride)
             elif rows == 0 or cols == 0:
                 array = np.empty((rows, cols), kind)
             else:
-                n = (rows - 1) * stride + cols
-                memory, begin = cage.memory(role, offset)
-                flat = np.frombuffer(memory, kind, n, begin)
+                flat = np.frombuffer(cage.memory(role, offset, n_bytes), kind)
                 array = np.lib.stride_tricks.as_strided(
                     flat, (rows, cols), (stride * kind.itemsize, kind.itemsize))
-            if name in VECTORS and cage.task != "kv_cache" and not isinstance(cage, GpuCage):
-                array = array.reshape(-1)
-            if cage.task.startswith("flash_attention"):
-                shape = attention_shape(name, cage.case(i)[1])
-                array = array.reshape(shape) if shape else array
+            shape = cage.shape(i, b)
+            if shape != (rows, cols):
+                array = array.reshape(shape)
             (self.out if role else arguments)[name] = array
             if role == 2:
                 arguments["accumulate"] = 1
         arguments["out"] = self.out
         self.arguments = asked_for(function, arguments)
 
-    @staticmethod
-    def number(name, value):
-        return int(value) if name in INTEGERS else value
-
     def __call__(self):
         for name, value in self.cage.slot(self.i)[1].items():  # numbers may change from call to call
             if name in self.arguments:
-                self.arguments[name] = self.number(name, value)
+                self.arguments[name] = value
         result = self.function(**self.arguments)
         if isinstance(result, dict):
             for name, value in result.items():
@@ -408,410 +392,180 @@ class Call:
                     put(self.out[name], value)
 
 
-class Dims:
-    """ts_kv_dims of a slot; dtypes by name."""
-
-    def __init__(self, cage, i):
-        dtype, dims = cage.case(i)
-        _, _, self.n_layer, self.n_q_head, self.n_kv_head, self.head_dim, self.page, store = dims
-        for name, value in cage.slot(i)[1].items():
-            setattr(self, name, value if name == "scale" else int(value))
-        self.io_dtype = self.store_dtype = {0: "f32", 1: "f64", 2: "f16", 3: "bf16"}[dtype]
-        self.meta_dtype, self.key_axis = "f32", "token"
-        if store in (32, 16, 17):
-            self.store_dtype = {32: "f32", 16: "f16", 17: "bf16"}[store]
-        elif store:  # as in task/kv_cache_inside.h
-            self.store_dtype = "u8" if store % 10 > 7 else "u4"
-            self.key_axis = "channel" if store % 10 in (5, 9) else "token"
-            self.meta_dtype = "f16" if store > 10 else "f32"
-
-
-class Script:
-    """One slot of kv_cache: plays its script on the entrant's class, as script/kv_cache.c does."""
-
-    SIZE, OPEN, APPEND, ATTEND, READ, TRUNCATE, FORK, FREE, STATUS, DESTROY, WRONG = range(11)
-    ARG, WORKSPACE, CAPACITY, STATE, SHORT, MANY, UNSEEN = 1, 5, 6, 7, 2, 4, -77
-
-    def __init__(self, np, kinds, cage, make, i):
-        self.np, self.make = np, make
-        self.cage, self.i = cage, i
-        self.a = Call(np, kinds, cage, lambda **every: None, i).arguments
-
-    def cache(self, which):
-        if which not in self.caches:
-            dims = Dims(self.cage, self.i)
-            if which:
-                dims.page = dims.n_page = 0
-            self.caches[which], self.number[which] = self.make(dims), {}
-        return self.caches[which]
-
-    def lent(self, name, at, n, heads):
-        """A copy, which is spoilt after the call."""
-        rows = self.a[name][at:at + n]
-        return rows.reshape(n, heads, rows.shape[1] // heads).copy()
-
-    def attend(self, cache, layer, seqs, n, at, how):
-        rows, first, to = sum(n), self.n_out, self.a["out"]["out"]
-        self.n_out += rows
-        if how & self.SHORT:  # there is no workspace in Python
-            return self.WORKSPACE
-        q = self.lent("q", at, rows, self.a["out"]["lse"].shape[1])
-        out, lse = cache.attend(layer, seqs, n, q)
-        put(to[first:first + rows], self.np.reshape(out, (rows, to.shape[1])))
-        self.a["out"]["lse"][first:first + rows] = lse
-
-    def read(self, cache, layer, seqs, n, begin):
-        first, rows, to = self.n_read, n[0], self.a["out"]["read"]
-        self.n_read += 2 * rows
-        for part in cache.read(layer, seqs[0], begin, rows):
-            to[first:first + rows] = self.np.reshape(part, (rows, to.shape[1]))
-            first += rows
-
-    def perform(self, what, which, layer, items, at, begin, how, seen):
-        cache, number = self.cache(which), self.number[which]
-        seqs, n = [number.get(slot, -1) for slot, _ in items], [count for _, count in items]
-        if what == self.WRONG or how & self.MANY:  # there are no pointers in Python
-            self.n_out += sum(n) if what == self.ATTEND else 0
-            return self.ARG
-        heads = Dims(self.cage, self.i).n_kv_head
-        if what == self.SIZE:
-            seen[1], seen[2] = cache.nbytes, self.WORKSPACE
-        elif what == self.OPEN or what == self.FORK:
-            seen[1] = self.UNSEEN
-            seen[1] = number[items[-1][0]] = cache.open() if what == self.OPEN else cache.fork(seqs[0])
-        elif what == self.APPEND:
-            k, v = (self.lent(name, at, sum(n), heads) for name in "kv")
-            cache.append(layer, seqs, n, k, v)
-            k[...] = v[...] = 0
-        elif what == self.ATTEND:
-            return self.attend(cache, layer, seqs, n, at, how)
-        elif what == self.READ:
-            self.read(cache, layer, seqs, n, begin)
-        elif what == self.TRUNCATE:
-            cache.truncate(seqs[0], n[0])
-        elif what == self.FREE:
-            cache.free(seqs[0])
-        elif what == self.STATUS:
-            seen[1] = self.UNSEEN
-            seen[1], seen[2], seen[3], seen[5], seen[4] = cache.status(layer, seqs[0])
-        else:
-            del self.caches[which]
-
-    def __call__(self):
-        self.caches, self.number, self.n_out, self.n_read = {}, {}, 0, 0
-        words = self.a["script"].reshape(-1).tolist()
-        refusals = {ValueError: self.ARG, MemoryError: self.CAPACITY, KeyError: self.STATE}
-        at = 0
-        for row in self.a["out"]["seen"]:
-            what, which, layer, n_items, data, begin, how, _ = words[at:at + 8]
-            end = at + 8 + 2 * n_items
-            items, at = list(zip(words[at + 8:end:2], words[at + 9:end:2])), end
-            seen = [0] * 6
-            try:
-                seen[0] = self.perform(what, which, layer, items, data, begin, how, seen) or 0
-            except tuple(refusals) as error:
-                seen[0] = refusals[next(kind for kind in refusals if isinstance(error, kind))]
-            row[...] = seen
-
-
 class Model:
     """One of the judge's models, as an entrant sees it: strings in, logits of the next token out. The
     work is script/toy.c's, so all languages get the same bits."""
 
-    library = None
-
-    def __init__(self, np, word, weight):
-        import ctypes
-        if not Model.library:
-            Model.library = ctypes.CDLL("/proc/self/fd/10")
-            Model.library.ts_toy_string.restype = ctypes.c_uint64
-            Model.library.ts_toy_digest.restype = ctypes.c_uint32
-        self._np, self._c = np, ctypes
-        self._toy = (ctypes.c_void_p * 2)(word.ctypes.data, weight.ctypes.data)
-        self._failure = ArithmeticError if word.reshape(-1)[7] == 3 else ValueError  # TS_SICK_FAILS
-        self._passed, self._digests = None, 0
-        self._nexts, self._forwards, self._strings = 0, 0, []
-        self.n_vocab = int(word[0, 1])
+    def __init__(self, np, address, fails):
+        import ctypes as c
+        own, self.n_vocab, following, forward = struct.unpack("PqPP", c.string_at(address, 32))
+        at, n, pointers = c.c_void_p, c.c_int64, c.c_void_p
+        self._np, self._own, self._failure = np, own, ArithmeticError if fails else ValueError
+        self._next = c.CFUNCTYPE(c.c_int, at, n, at, pointers, at)(following)
+        self._forward = c.CFUNCTYPE(c.c_int, at, n, at, at, at, n, at, at)(forward)
 
     def next(self, strings):
         """Logits of the token after each string: float32, (len(strings), n_vocab)."""
-        np, c = self._np, self._c
-        out, total, failed = np.empty((len(strings), self.n_vocab), np.float32), 0, False
-        for row, string in zip(out, strings):
-            tokens = np.ascontiguousarray(string, np.int32)
-            at, n = c.c_void_p(tokens.ctypes.data), c.c_int64(tokens.size)
-            failed |= self.library.ts_toy_next(self._toy, n, at, c.c_void_p(row.ctypes.data)) != 0
-            if failed and self._failure is ValueError:
-                raise ValueError("next: an empty string, or a token outside of the vocabulary")
-            total += self.library.ts_toy_string(n, at)
-        self._nexts += 1
-        self._strings.append((len(strings), total & 0xffffffff, total >> 32 & 0xffffffff))
-        if failed:
-            raise self._failure("next: the model fails")
+        np = self._np
+        rows = [np.ascontiguousarray(string, np.int32) for string in strings]
+        lengths = np.array([row.size for row in rows], np.int64)
+        places = np.array([row.ctypes.data for row in rows], np.uintp)
+        out = np.empty((len(rows), self.n_vocab), np.float32)
+        if self._next(self._own, len(rows), *(a.ctypes.data for a in (lengths, places, out))):
+            raise self._failure("next: the model fails, a string is empty, or a token outside of the vocabulary")
         return out
 
     def forward(self, token, position, visible, want):
         """One pass: row r sees row c where visible[r, c]. Logits of the token after each row of want."""
-        np, c = self._np, self._c
+        np = self._np
         token = np.ascontiguousarray(token, np.int32)
         position = np.ascontiguousarray(position, np.int64)
         visible = np.ascontiguousarray(visible, bool).reshape(token.size, token.size)
         want = np.ascontiguousarray(want, np.int64)
-        self._forwards += 1
-        if self._forwards == 1:
-            self._passed = token, position, visible, want
         out = np.empty((want.size, self.n_vocab), np.float32)
-        arrays = [c.c_void_p(a.ctypes.data) for a in (token, position, visible, want, out)]
-        if position.size != token.size or self.library.ts_toy_forward(
-                self._toy, c.c_int64(token.size), *arrays[:3], c.c_int64(want.size), *arrays[3:]):
-            raise self._failure("forward: a row or a token that cannot be")
-        if self._forwards == 1:
-            digests = [self.library.ts_toy_digest(self._toy, c.c_void_p(row.ctypes.data)) for row in out]
-            self._digests = np.array(digests, np.uint32).view(np.int32)
+        token_at, position_at, visible_at, want_at, out_at = (
+            a.ctypes.data for a in (token, position, visible, want, out))
+        if position.size != token.size or self._forward(
+                self._own, token.size, token_at, position_at, visible_at, want.size, want_at, out_at):
+            raise self._failure("forward: the model fails, or a row or a token that cannot be")
         return out
 
 
-MODEL = 10  # TS_E_MODEL
+class Script:
+    """One slot of a challenge with a script: C plays it (python/ask.h), and says which of the entrant's
+    functions is to be called next."""
 
-
-class Beams:
-    """One slot of beam_search: plays it as script/beam_search.c does."""
+    INTEGER, REAL, TEXT, VIEW, LENT, LIST, LISTS, RECORD, MODEL = range(9)
+    HEAD, VALUE, GIVEN = struct.Struct("16s10i"), struct.Struct("16s2i5qd2P"), 24
+    REFUSALS = ValueError, MemoryError, KeyError, ArithmeticError
 
     def __init__(self, np, kinds, cage, function, i):
-        self.np, self.cage, self.i, self.function = np, cage, i, function
-        self.a = Call(np, kinds, cage, lambda **every: None, i).arguments
+        import ctypes
+        self.np, self.c, self.cage, self.i, self.function = np, ctypes, cage, i, function
+        self.library = ctypes.CDLL("/proc/self/fd/10")
+        size = self.HEAD.size + (self.GIVEN + 8) * self.VALUE.size
+        self.asked = memoryview((ctypes.c_ubyte * size).in_dll(self.library, "ts_player_asked")).cast("B")
 
     def __call__(self):
-        np, a, out = self.np, self.a, self.a["out"]
-        n, _, width, steps, _, alpha, eos, _ = self.cage.case(self.i)[1]
-        words, prompts = a["prompts"].reshape(-1), []
-        for length in words[:n].tolist():
-            at = n + sum(map(len, prompts))
-            prompts.append(words[at:at + length].tolist())
-        model, status = Model(np, a["word"], a["weight"]), 0
-        try:
-            found = self.function(**asked_for(self.function, dict(
-                model=model, prompts=prompts, beam_width=width, max_new_tokens=steps,
-                alpha=alpha / 100, eos=eos)))
-        except ArithmeticError:
-            status = MODEL
-        calls = out["calls"]
-        calls[...] = 0
-        for row, kept in zip(calls[:steps], model._strings):
-            row[...] = kept
-        calls[steps:, 0] = model._nexts, status
-        calls[steps, 1] = model._forwards
-        if not status:
-            self.tell(found, width, steps, out)
+        self.objects, answer = {}, 0
+        self.library.ts_player_start(self.cage.task.encode(), self.cage.args(self.i))
+        while True:
+            status = self.library.ts_player_next(answer)
+            if status >= 0:
+                return status
+            answer = self.answer()
 
-    def tell(self, found, width, steps, out):
-        np, n = self.np, len(out["beams"])
+    def answer(self):
+        """Calls what is asked for; the status."""
+        name, which, drop, ragged, *refusals, n_given, n_back, _ = self.HEAD.unpack_from(self.asked)
+        if drop:
+            del self.objects[which]
+            return 0
+        back, lent = self.values(self.GIVEN, n_back), []
+        try:
+            places, names = self.arguments(iter(self.values(0, n_given)), lent)
+            result = self.call(which, text_of(name), places, names)
+            if ragged:
+                self.put_beams(result, *(self.array(v[2], v[4:4 + v[3]], v[9]) for v in back))
+            else:
+                self.put_all(back, result)
+        except self.REFUSALS as error:
+            for kind, status in zip(self.REFUSALS, refusals):
+                if status and isinstance(error, kind):
+                    return status
+            raise
+        for array in lent:
+            array.reshape(-1).view(self.np.uint8)[...] = 255
+        return 0
+
+    def values(self, first, n):
+        at = self.HEAD.size + first * self.VALUE.size
+        return list(self.VALUE.iter_unpack(self.asked[at:at + n * self.VALUE.size]))
+
+    def call(self, which, name, places, names):
+        if which < 0:
+            return self.function(**asked_for(self.function, names))
+        if not name:
+            self.objects[which] = self.function(*places)
+            return None
+        member = getattr(self.objects[which], name)
+        return member(*places, **names) if callable(member) else member
+
+    def arguments(self, values, lent):
+        """By place, and by name."""
+        places, names = [], {}
+        for value in values:
+            argument, name = self.argument(value, values, lent), text_of(value[0])
+            if name:
+                names[name] = argument
+            else:
+                places.append(argument)
+        return places, names
+
+    def argument(self, value, behind, lent):
+        _, kind, letter, n_axes, *extents, integer, real, data, more = value
+        if kind == self.INTEGER:
+            return integer
+        if kind == self.REAL:
+            return real
+        if kind == self.TEXT:
+            return self.c.string_at(data).decode()
+        if kind == self.MODEL:
+            return Model(self.np, data, integer)
+        if kind == self.RECORD:
+            return types.SimpleNamespace(**self.arguments(itertools.islice(behind, integer), lent)[1])
+        if kind == self.LISTS:
+            ends = self.np.cumsum(self.array(ord("q"), extents[:1], more)).tolist()
+            tokens = self.array(ord("i"), ends[-1:] or [0], data).tolist()
+            return [tokens[begin:end] for begin, end in zip([0] + ends, ends)]
+        array = self.array(letter, extents[:n_axes], data)
+        if kind == self.LIST:
+            return array.tolist()
+        if kind == self.LENT:
+            lent.append(array.copy())
+            return lent[-1]
+        array.flags.writeable = False
+        return array
+
+    def array(self, letter, shape, data):
+        """Over memory of the player's; zeros, where there is none."""
+        kind = self.np.dtype(chr(letter))
+        n_bytes = kind.itemsize * math.prod(shape)
+        if not n_bytes or not data:
+            return self.np.zeros(shape, kind)
+        return self.np.frombuffer((self.c.c_ubyte * n_bytes).from_address(data), kind).reshape(shape)
+
+    def put_all(self, back, result):
+        results = (result,) if len(back) == 1 else tuple(result) if back else ()
+        if len(results) != len(back):
+            raise ValueError("got %d results, expected %d" % (len(results), len(back)))
+        for (_, kind, letter, n_axes, *extents, _, _, data, more), value in zip(back, results):
+            if kind == self.INTEGER:
+                self.c.c_int64.from_address(data).value = int(value)
+            elif kind == self.REAL:
+                self.c.c_double.from_address(data).value = float(value)
+            elif kind == self.LIST:
+                to = self.array(ord("i"), extents[:1], data)
+                to[...] = -1
+                to[:len(value)] = self.np.asarray(value, self.np.int32)[:to.size]
+                self.c.c_int64.from_address(more).value = len(value)
+            elif data:
+                to = self.array(letter, extents[:n_axes], data)
+                put(to, self.np.reshape(value, to.shape))
+
+    def put_beams(self, found, n_found, length, tokens, logprob, score, finished):
+        n, width, steps = tokens.shape
         if len(found) != n or any(len(item) > width for item in found):
             raise ValueError("expected the beams of %d items, at most %d each" % (n, width))
-        out["tokens"][...], out["beams"][...] = -1, 0
-        out["logprob"][...] = out["score"][...] = -np.inf
+        tokens[...], length[...], finished[...] = -1, 0, 0
+        logprob[...] = score[...] = -self.np.inf
         for i, item in enumerate(found):
-            for k, (tokens, logprob, score, finished) in enumerate(item):
-                if len(tokens) > steps:
-                    raise ValueError("a beam of %d tokens" % len(tokens))
-                out["tokens"][i * width + k, :len(tokens)] = tokens
-                out["logprob"][i, k], out["score"][i, k] = logprob, score
-                out["beams"][i, k], out["beams"][i, width + k] = len(tokens), bool(finished)
-            out["beams"][i, 2 * width] = len(item)
-
-
-class Trees:
-    """One slot of tree_verify: plays its cycles as script/tree_verify.c does."""
-
-    STATUS, N_OUT, N_PATH, NEXTS, FORWARDS, ROWS, WANTS, OVER, SEEN = range(9)
-
-    def __init__(self, np, kinds, cage, function, i):
-        self.np, self.cage, self.i, self.function = np, cage, i, function
-        self.a = Call(np, kinds, cage, lambda **every: None, i).arguments
-
-    def __call__(self):
-        a, script, at = self.a, self.a["script"].reshape(-1), 0
-        n_node, _, _, max_new, n_cycle, *_ = self.cage.case(self.i)[1]
-        temperature = self.cage.slot(self.i)[1]["temperature"]  # may change from call to call
-        for i in range(n_cycle):
-            ends = at + 1, at + 1 + int(script[at])
-            ends += ends[1] + n_node, ends[1] + 2 * n_node
-            prompt, token, parent = (script[b:e].copy() for b, e in zip(ends, ends[1:]))
-            self.cycle(i, prompt, token, parent, max_new, temperature, a["u"][i].copy())
-            at = ends[3]
-
-    def cycle(self, i, prompt, token, parent, max_new, temperature, u):
-        np, out, n_node = self.np, self.a["out"], len(token)
-        rows = len(out["passed"]) // len(out["seen"])
-        model, status = Model(np, self.a["word"], self.a["weight"]), 0
-        try:
-            emitted, path, nodes = self.function(**asked_for(self.function, dict(
-                model=model, prompt=prompt, token=token, parent=parent, max_new=max_new,
-                temperature=temperature, u=u)))
-        except ArithmeticError:
-            status = MODEL
-        seen = out["seen"][i]
-        seen[...] = 0
-        seen[self.STATUS], seen[self.NEXTS], seen[self.FORWARDS] = status, model._nexts, model._forwards
-        self.tell_pass(model, out["passed"][i * rows:(i + 1) * rows], seen)
-        if status:
-            return
-        seen[self.N_OUT], seen[self.N_PATH] = len(emitted), len(path)
-        seen[self.SEEN:] = np.asarray(nodes).reshape(n_node)
-        for to, values in ((out["out"][i], emitted), (out["path"][i], path)):
-            to[...] = -1
-            to[:len(values)] = np.asarray(values, np.int32)[:to.size]
-
-    def tell_pass(self, model, to, seen):
-        np = self.np
-        to[...] = 0
-        if model._passed is None:
-            return
-        token, position, visible, want = model._passed
-        seen[self.ROWS], seen[self.WANTS] = token.size, want.size
-        if token.size > len(to):
-            return
-        to[:token.size, 0], to[:token.size, 1] = token, position
-        np.add.at(to[:, 2], want, model._digests + np.int32(1))
-        bits = np.packbits(visible, axis=1, bitorder="little")
-        words = np.zeros((token.size, 4 * (to.shape[1] - 3)), np.uint8)
-        words[:, :bits.shape[1]] = bits
-        to[:token.size, 3:] = words.view(np.int32)
-
-
-class Layers:
-    """One slot of ternary_linear: plays it as script/ternary_linear.c does."""
-
-    RANGE, FORMAT = 8, 9
-
-    def __init__(self, np, kinds, cage, make, i):
-        self.np, self.make = np, make
-        self.parts = cage.case(i)[1][3]
-        self.a = Call(np, kinds, cage, lambda **every: None, i).arguments
-
-    def __call__(self):
-        a, layer = self.a, self.make()
-        w, x, packed = a["w"], a["in"], (a["code_in"], a["scale_in"])
-        calls = ((lambda: layer.pack(w), ("code", "scale")),
-                 (lambda: (layer.unpack(*packed, w.shape[1]),), ("wt",)),
-                 (lambda: (layer.linear(w, x),), ("y",)),
-                 (lambda: (layer.linear_packed(*packed, x),), ("y_packed",)),
-                 (lambda: layer.backward(w, x, a["dy"]), ("dx", "dw")))
-        seen = [0] * len(calls)
-        for i, (function, names) in enumerate(calls):
-            if not self.parts >> i & 1:
-                continue
-            try:
-                for name, value in zip(names, function()):
-                    put(a["out"][name], value)
-            except ArithmeticError:
-                seen[i] = self.RANGE
-            except ValueError:
-                seen[i] = self.FORMAT
-        a["out"]["seen"][...] = seen
-
-
-class ModelDims:
-    """ts_ternary_dims of a slot."""
-
-    def __init__(self, cage, i):
-        (self.n_vocab, self.width, self.n_layer, self.n_head, self.n_kv_head, self.head_dim, self.max_batch,
-         self.max_tokens) = cage.case(i)[1]
-        for name, value in cage.slot(i)[1].items():
-            setattr(self, name, int(value) if name == "ffn" else value)
-
-
-class Training:
-    """One slot of ternary_training: plays its script on the entrant's class, as
-    script/ternary_training.c does."""
-
-    SIZE, GRAD, STEP, EVAL, EXPORT, DESTROY, WITHOUT = range(7)
-    ARG, SHAPE, WORKSPACE, CAPACITY, RANGE, UNSEEN = 1, 2, 5, 6, 8, -77
-    SHORT, NO_TOKEN, LOW_TOKEN, ONE_TOKEN, NO_BATCH, MORE_BATCH, MORE_TOKENS, BAD_RATE, BAD_BETA = range(1, 10)
-    ONE_LESS, NAN_LATENT, INF_GAIN, PAST_F16 = range(4)
-    RATES = "lr", "beta1", "beta2", "eps", "weight_decay", "clip_norm"
-
-    def __init__(self, np, kinds, cage, make, i):
-        self.np, self.make, self.dims = np, make, ModelDims(cage, i)
-        self.a = Call(np, kinds, cage, lambda **every: None, i).arguments
-
-    def create(self, how=None):
-        latent, norm = (self.a[name].reshape(-1).copy() for name in ("latent", "norm"))
-        if how == self.NAN_LATENT:
-            latent[-1] = self.np.nan
-        if how == self.INF_GAIN:
-            norm[-1] = self.np.inf
-        if how == self.PAST_F16:
-            latent[-1] = 65520 * 128
-        model = self.make(self.dims, latent, norm)
-        latent[...] = norm[...] = self.np.nan
-        return model
-
-    def size(self, how, seen):
-        seen[1] = self.model.nbytes
-        seen[2] = self.WORKSPACE
-        if self.ONE_LESS < how <= self.PAST_F16:
-            try:
-                self.create(how)
-                seen[2] = 0
-            except ArithmeticError:
-                seen[2] = self.RANGE
-        self.model = self.create()
-
-    def batch(self, how, n_batch, n_tok, first):
-        d, tokens = self.dims, self.a["tokens"].reshape(-1)
-        batch = tokens[first:first + n_batch * n_tok].reshape(n_batch, n_tok).copy()
-        if how == self.NO_TOKEN:
-            batch[-1, -1] = d.n_vocab
-        if how == self.LOW_TOKEN:
-            batch[0, 0] = -1
-        shape = {self.ONE_TOKEN: (n_batch, 1), self.NO_BATCH: (0, n_tok), self.MORE_BATCH: (d.max_batch + 1, n_tok),
-                 self.MORE_TOKENS: (n_batch, d.max_tokens + 1)}.get(how)
-        return self.np.zeros(shape, self.np.int32) if shape else batch
-
-    def perform(self, what, how, n_batch, n_tok, first, rate, seen):
-        out = self.a["out"]
-        grad, export = self.n_grad, self.n_export
-        self.n_grad += what == self.GRAD
-        self.n_export += what == self.EXPORT
-        if what == self.SIZE:
-            return self.size(how, seen)
-        if what == self.EVAL and how:
-            seen[2] = self.UNSEEN
-        if how == self.SHORT or what == self.WITHOUT:  # there are no workspaces and no pointers in Python
-            return self.WORKSPACE if how == self.SHORT else self.ARG
-        if what == self.EXPORT:
-            for name, value in zip(("code", "scale", "gain"), self.model.export()):
-                out[name][export] = self.np.reshape(value, -1)
-        elif what == self.DESTROY:
-            self.model, seen[1] = None, 0
-        else:
-            tokens = self.batch(how, n_batch, n_tok, first)
-            if what == self.GRAD:
-                seen[1], dlatent, dnorm = self.model.grad(tokens)
-                out["dlatent"][grad], out["dnorm"][grad] = self.np.reshape(dlatent, -1), self.np.reshape(dnorm, -1)
-            elif what == self.EVAL:
-                seen[1], seen[2] = self.model.eval(tokens)
-            else:
-                rates = dict(zip(self.RATES, self.a["rate"][rate].tolist()))
-                rates.update({self.BAD_RATE: {"lr": float("nan")}, self.BAD_BETA: {"beta2": 1.0}}.get(how, {}))
-                seen[1] = self.model.step(tokens, **rates)
-
-    def __call__(self):
-        self.n_grad = self.n_export = 0
-        self.model = self.create()
-        for row, words in zip(self.a["out"]["seen"], self.a["script"].tolist()):
-            what, how, n_batch, n_tok, first, rate, _, _ = words
-            seen = [0, self.UNSEEN, 0, 0]
-            try:
-                seen[0] = self.perform(what, how, n_batch, n_tok, first, rate, seen) or 0
-            except MemoryError:
-                seen[0] = self.CAPACITY
-            except ArithmeticError:
-                seen[0] = self.RANGE
-            except ValueError:
-                seen[0] = self.SHAPE if how in (self.ONE_TOKEN, self.NO_BATCH) else self.ARG
-            row[...] = seen
+            n_found[i] = len(item)
+            for k, (beam, logprob[i, k], score[i, k], ends) in enumerate(item):
+                if len(beam) > steps:
+                    raise ValueError("a beam of %d tokens" % len(beam))
+                tokens[i, k, :len(beam)] = beam
+                length[i, k], finished[i, k] = len(beam), bool(ends)
 
 
 def last_of(error):
@@ -833,7 +587,7 @@ def serve(cage, calls):
         status = 0
         if verb == 0:
             try:
-                calls[slot]()
+                status = calls[slot]() or 0
             except NotImplementedError:
                 status = UNSUPPORTED
             except Exception as error:
@@ -854,8 +608,7 @@ def main():
     function = load(cage)
     if on_device:
         cage.map()
-    one = {"kv_cache": Script, "beam_search": Beams, "tree_verify": Trees, "ternary_linear": Layers,
-           "ternary_training": Training}.get(cage.task, Call)
+    one = Script if cage.has_script else Call
     calls = [one(np, kinds, cage, function, i) for i in range(cage.n_slots)]
     cage.ready()
     serve(cage, calls)

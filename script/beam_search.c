@@ -209,10 +209,14 @@ static void play_refused(ts_run_fn f, const ts_beam_play_args *a, const ts_exec 
     while (seen < a->calls + (a->steps + TS_BEAM_SEEN_MORE) * TS_BEAM_SEEN) *seen++ = 0;
 }
 
-ts_status ts_beam_play(const ts_beam_table *t, const ts_beam_play_args *a, const ts_exec *x)
+static ts_status play(const void *table, const ts_mover *m, const void *args, const ts_exec *x)
 {
-    static held     h;
-    static player   p;
+    static held                    h;
+    static player                  p;
+    const ts_beam_table *const     t = table;
+    const ts_beam_play_args *const a = args;
+    (void)m;
+    if (!a || !x) return t->search(a, x);
     const ts_run_fn search = a->archive ? t->archive : t->search;
     if (!search) return TS_E_UNSUPPORTED;
     if (a->refused) return play_refused(search, a, x), TS_OK;
@@ -233,15 +237,21 @@ ts_status ts_beam_play(const ts_beam_table *t, const ts_beam_play_args *a, const
     return TS_OK;
 }
 
-ts_status ts_beam_play_workspace(const ts_beam_table *t, const ts_beam_play_args *a,
-                                 const ts_exec *x, size_t *n_bytes)
+static ts_status workspace(const void *table, const void *args, const ts_exec *x, size_t *n_bytes)
 {
-    static const int32_t  none[TS_TOY_MOST_ROWS];
-    static held           h;
-    static player         p;
+    static const int32_t           none[TS_TOY_MOST_ROWS];
+    static held                    h;
+    static player                  p;
+    const ts_beam_table *const     t = table;
+    const ts_beam_play_args *const a = args;
+    if (!a || !x || !n_bytes) return t->search_workspace(NULL, x, n_bytes);
     const ts_workspace_fn query = a->archive ? t->archive_workspace : t->search_workspace;
     *n_bytes = 0;
     if (!query) return TS_OK;
     const ts_beam_search_args b = prepare(&p, a, none, false, &h);
     return query(&b, x, n_bytes);
 }
+
+const ts_player ts_player_beam_search = {
+    ts_beam_names, ts_beam_optional, ts_beam_queries, play, workspace,
+};

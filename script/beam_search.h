@@ -6,6 +6,7 @@
 #ifndef TS_SCRIPT_BEAM_SEARCH_H
 #define TS_SCRIPT_BEAM_SEARCH_H
 
+#include "player.h"
 #include "touchstone/beam_search.h"
 #include "toy.h"
 
@@ -74,11 +75,10 @@ typedef struct ts_beam_table {
 
 extern const char *const ts_beam_names[2], *const ts_beam_optional[2], *const ts_beam_queries[3];
 
-/* A status but TS_OK and TS_E_MODEL is answered, and nothing was written; that of the model is
- * something to be seen. */
-/* A query is asked before there are inputs: it is shown shapes, and prompts that are none. */
-ts_status ts_beam_play(const ts_beam_table *t, const ts_beam_play_args *a, const ts_exec *x);
-ts_status ts_beam_play_workspace(const ts_beam_table *t, const ts_beam_play_args *a,
-                                 const ts_exec *x, size_t *n_bytes);
+/* Plays ts_beam_play_args over a ts_beam_table. A status but TS_OK and TS_E_MODEL is answered, and
+ * nothing was written; that of the model is something to be seen. A call without args or exec is
+ * the search's own to reject.
+ * A query is asked before there are inputs: it is shown shapes, and prompts that are none. */
+extern const ts_player ts_player_beam_search;
 
 #endif

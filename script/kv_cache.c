@@ -23,7 +23,7 @@ typedef struct plan {
 
 typedef struct player {
     const ts_kv_table      *t;
-    const ts_kv_mover      *m;
+    const ts_mover         *m;
     const ts_kv_cache_args *a;
     ts_exec                 x; /* as the caches see it */
     plan                    p;
@@ -40,20 +40,6 @@ typedef struct player {
 
 /* What may be lent to a call at a time: k, v and q. */
 enum { LENT = 3 };
-
-static int copy(void *to, const void *from, size_t n)
-{
-    memcpy(to, from, n);
-    return 0;
-}
-
-static int fill(void *p, int byte, size_t n)
-{
-    memset(p, byte, n);
-    return 0;
-}
-
-static const ts_kv_mover on_cpu = { copy, copy, copy, fill };
 
 static size_t round_up(size_t n)
 {
@@ -93,11 +79,10 @@ static ts_status make_plan(const ts_kv_table *t, const ts_kv_cache_args *a, cons
     return TS_OK;
 }
 
-ts_status ts_kv_play_workspace(const ts_kv_table *t, const ts_kv_cache_args *a, const ts_exec *x,
-                               size_t *n_bytes)
+static ts_status workspace(const void *table, const void *args, const ts_exec *x, size_t *n_bytes)
 {
     plan            p;
-    const ts_status s = make_plan(t, a, x, &p);
+    const ts_status s = make_plan(table, args, x, &p);
     if (!s) *n_bytes = p.end;
     return s;
 }
@@ -163,7 +148,7 @@ static list list_of(player *w, const ts_kv_op *o)
     if (o->how & TS_KV_NO_COUNTS) l.n = NULL;
     if (!(o->how & TS_KV_MANY)) return l;
     l.n_seq = (int64_t)1 << 60;
-    if (w->m != &on_cpu) return l;
+    if (w->m != &ts_on_cpu) return l;
     /* At the very end of what the arena gave, so that who goes on is seen. */
     const size_t n = (size_t)o->n_item * sizeof *w->seq;
     l.seq = memcpy(w->base + w->room / sizeof *w->seq * sizeof *w->seq - n, w->seq, n);
@@ -187,13 +172,13 @@ static ts_status attend(player *w, const ts_kv_op *o)
     void        *out = (unsigned char *)w->a->out + (size_t)w->n_out * row;
     float       *lse = o->how & TS_KV_NO_LSE ? NULL : w->a->lse + w->n_out * w->a->dims->n_q_head;
     ts_exec      x = w->x;
+    w->n_out += w->n_all;
     if (o->how & TS_KV_SHORT) {
         if (!w->p.work_bytes) return TS_E_WORKSPACE; /* there is none to be short of */
         x.workspace_bytes = 0;
     }
     const list      l = list_of(w, o);
     const ts_status s = w->t->attend(l.cache, &x, o->layer, l.n_seq, l.seq, l.n, q, out, lse);
-    w->n_out += w->n_all;
     take_back(w, row);
     return s;
 }
@@ -424,7 +409,7 @@ static ts_status perform(player *w, const ts_kv_op *o, double *seen)
     case TS_KV_STATUS:
         return ask_status(w, o, seen);
     case TS_KV_WRONG:
-        return call_wrongly(w, o);
+        return w->m->by_value ? TS_E_ARG : call_wrongly(w, o);
     default:
         return destroy(w, o, seen);
     }
@@ -456,18 +441,18 @@ static ts_status create(player *w)
     return s;
 }
 
-ts_status ts_kv_play(const ts_kv_table *t, const ts_kv_mover *m, const ts_kv_cache_args *a,
-                     const ts_exec *x)
+static ts_status play(const void *table, const ts_mover *m, const void *args, const ts_exec *x)
 {
-    player w = { .t = t, .m = m ? m : &on_cpu, .a = a, .x = *x, .base = x->workspace };
+    const ts_kv_cache_args *a = args;
+    player w = { .t = table, .m = m ? m : &ts_on_cpu, .a = a, .x = *x, .base = x->workspace };
     w.room = x->workspace_bytes;
     const int32_t *at = a->script;
     ts_kv_op       o;
     double         seen[TS_KV_SEEN];
-    ts_status      s = make_plan(t, a, x, &w.p);
+    ts_status      s = make_plan(w.t, a, x, &w.p);
     if (s) return s;
     if (!x->workspace || x->workspace_bytes < w.p.end) return TS_E_WORKSPACE;
-    if (w.m == &on_cpu && a->staged) w.p.work += ts_odd_offset(w.base + w.p.work);
+    if (w.m == &ts_on_cpu && a->staged) w.p.work += ts_odd_offset(w.base + w.p.work);
     w.x.workspace = w.p.work_bytes ? w.base + w.p.work : NULL;
     w.x.workspace_bytes = w.p.work_bytes;
     memset(w.number, 0xff, sizeof w.number);
@@ -484,3 +469,7 @@ ts_status ts_kv_play(const ts_kv_table *t, const ts_kv_mover *m, const ts_kv_cac
     }
     return s;
 }
+
+const ts_player ts_player_kv_cache = {
+    ts_kv_names, ts_kv_optional, NULL, play, workspace,
+};

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "player.h"
 #include "touchstone/kv_cache.h"
 
 enum {
@@ -113,20 +114,9 @@ extern const char *const ts_kv_optional[2];
 int ts_kv_wrong_ways(int function);
 int ts_kv_wrong_sequences(int function); /* of these, the last ones */
 
-/* How bytes are moved where the buffers lie; 0, or an error. NULL: as on the CPU. */
-typedef struct ts_kv_mover {
-    int (*in)(void *there, const void *here, size_t n_bytes);
-    int (*out)(void *here, const void *there, size_t n_bytes);
-    int (*within)(void *to, const void *from, size_t n_bytes);
-    int (*fill)(void *there, int byte, size_t n_bytes);
-} ts_kv_mover;
-
-/* The workspace holds the caches' states too. A status but TS_OK: the caches could not be made, and
- * nothing was written. */
-ts_status ts_kv_play(const ts_kv_table *t, const ts_kv_mover *m, const ts_kv_cache_args *a,
-                     const ts_exec *x);
-ts_status ts_kv_play_workspace(const ts_kv_table *t, const ts_kv_cache_args *a, const ts_exec *x,
-                               size_t *n_bytes);
+/* Plays ts_kv_cache_args over a ts_kv_table. The workspace holds the caches' states too. A status
+ * but TS_OK: the caches could not be made, and nothing was written. */
+extern const ts_player ts_player_kv_cache;
 
 /* Bytes of an element of k, v, q and out. */
 static inline size_t ts_kv_io_bytes(const ts_kv_dims *d)

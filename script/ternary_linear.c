@@ -152,11 +152,12 @@ static ts_status call_short(const ts_ternary_table *t, const ts_ternary_play_arg
     return call(t, i, &c, &less);
 }
 
-ts_status ts_ternary_linear_play(const ts_ternary_table *t, const ts_ternary_play_args *a,
-                                 const ts_exec *x)
+static ts_status play(const void *table, const ts_mover *m, const void *args, const ts_exec *x)
 {
-    size_t n[TS_TL_FUNCTIONS] = { 0 }, most = 0;
-    double seen[TS_TL_FUNCTIONS] = { 0 };
+    const ts_ternary_table *const     t = table;
+    const ts_ternary_play_args *const a = args;
+    size_t                            n[TS_TL_FUNCTIONS] = { 0 }, most = 0;
+    double                            seen[TS_TL_FUNCTIONS] = { 0 };
     if (a->how != TS_TL_SOUND) return refused(t, a, false, x);
     ts_status s = ask(t, a, x, n, &most);
     if (s) return s;
@@ -170,15 +171,19 @@ ts_status ts_ternary_linear_play(const ts_ternary_table *t, const ts_ternary_pla
         if (s && s != TS_E_RANGE && s != TS_E_FORMAT) return s;
         seen[i] = ts_band_whole(x, n[i], most) ? (int)s : TS_TL_TOUCHED;
     }
-    for (int i = 0; i < TS_TL_FUNCTIONS; i++) a->seen[i] = seen[i];
-    return TS_OK;
+    return (m ? m : &ts_on_cpu)->in(a->seen, seen, sizeof seen) ? TS_E_DEVICE : TS_OK;
 }
 
-ts_status ts_ternary_linear_play_workspace(const ts_ternary_table *t, const ts_ternary_play_args *a,
-                                           const ts_exec *x, size_t *n_bytes)
+static ts_status workspace(const void *table, const void *args, const ts_exec *x, size_t *n_bytes)
 {
-    size_t          n[TS_TL_FUNCTIONS], most = 0;
+    const ts_ternary_table *const     t = table;
+    const ts_ternary_play_args *const a = args;
+    size_t                            n[TS_TL_FUNCTIONS], most = 0;
     const ts_status s = a->how == TS_TL_SOUND ? ask(t, a, x, n, &most) : refused(t, a, true, x);
     *n_bytes = s || !most ? 0 : ts_banded_bytes(most);
     return s;
 }
+
+const ts_player ts_player_ternary_linear = {
+    ts_ternary_linear_names, NULL, ts_ternary_linear_queries, play, workspace,
+};

@@ -5,6 +5,7 @@
 #ifndef TS_SCRIPT_TERNARY_LINEAR_H
 #define TS_SCRIPT_TERNARY_LINEAR_H
 
+#include "player.h"
 #include "touchstone/ternary.h"
 
 /* Which functions are called: bits of `parts`, and places in `seen`. */
@@ -55,11 +56,8 @@ typedef struct ts_ternary_table {
 extern const char *const ts_ternary_linear_names[TS_TL_FUNCTIONS + 1]; /* NULL ends */
 extern const char *const ts_ternary_linear_queries[TS_TL_FUNCTIONS + 1];
 
-/* TS_E_RANGE and TS_E_FORMAT are something to be seen; another status is answered, and nothing was
- * written after it. */
-ts_status ts_ternary_linear_play(const ts_ternary_table *t, const ts_ternary_play_args *a,
-                                 const ts_exec *x);
-ts_status ts_ternary_linear_play_workspace(const ts_ternary_table *t, const ts_ternary_play_args *a,
-                                           const ts_exec *x, size_t *n_bytes);
+/* Plays ts_ternary_play_args over a ts_ternary_table. TS_E_RANGE and TS_E_FORMAT are something to
+ * be seen; another status is answered, and nothing was written after it. */
+extern const ts_player ts_player_ternary_linear;
 
 #endif

@@ -49,11 +49,10 @@ static ts_status make_plan(const ts_tt_table *t, const ts_ternary_training_args 
     return TS_OK;
 }
 
-ts_status ts_tt_play_workspace(const ts_tt_table *t, const ts_ternary_training_args *a,
-                               const ts_exec *x, size_t *n_bytes)
+static ts_status workspace(const void *table, const void *args, const ts_exec *x, size_t *n_bytes)
 {
     plan            p;
-    const ts_status s = make_plan(t, a, x, &p);
+    const ts_status s = make_plan(table, args, x, &p);
     if (!s) *n_bytes = p.end;
     return s;
 }
@@ -224,9 +223,12 @@ static ts_status perform(player *w, const ts_tt_op *o, double *seen)
     ts_ternary *none = NULL;
     ts_status   s;
     if (o->what != TS_TT_SIZE && o->how == TS_TT_SHORT &&
-        !w->p.work_bytes) /* there is none to be short of */
-        return w->n_export += o->what == TS_TT_EXPORT, w->n_grad += o->what == TS_TT_GRAD,
-               TS_E_WORKSPACE;
+        !w->p.work_bytes) { /* there is none to be short of */
+        w->n_export += o->what == TS_TT_EXPORT;
+        w->n_grad += o->what == TS_TT_GRAD;
+        if (o->what == TS_TT_EVAL) seen[2] = TS_TT_UNSEEN;
+        return TS_E_WORKSPACE;
+    }
     switch (o->what) {
     case TS_TT_SIZE:
         seen[1] = (double)w->p.state_bytes;
@@ -258,10 +260,12 @@ static ts_status perform(player *w, const ts_tt_op *o, double *seen)
     return s;
 }
 
-ts_status ts_tt_play(const ts_tt_table *t, const ts_ternary_training_args *a, const ts_exec *x)
+static ts_status play(const void *table, const ts_mover *m, const void *args, const ts_exec *x)
 {
-    player    w = { .t = t, .a = a, .x = *x };
-    ts_status s = make_plan(t, a, x, &w.p);
+    const ts_ternary_training_args *const a = args;
+    player                                w = { .t = table, .a = a, .x = *x };
+    ts_status                             s = make_plan(w.t, a, x, &w.p);
+    (void)m;
     if (s) return s;
     if (!x->workspace || x->workspace_bytes < w.p.end) return TS_E_WORKSPACE;
     w.base = (unsigned char *)x->workspace + (ALIGN - (uintptr_t)x->workspace % ALIGN) % ALIGN;
@@ -282,3 +286,7 @@ ts_status ts_tt_play(const ts_tt_table *t, const ts_ternary_training_args *a, co
     }
     return s;
 }
+
+const ts_player ts_player_ternary_training = {
+    ts_tt_names, NULL, NULL, play, workspace,
+};

@@ -6,6 +6,7 @@
 #ifndef TS_SCRIPT_TERNARY_TRAINING_H
 #define TS_SCRIPT_TERNARY_TRAINING_H
 
+#include "player.h"
 #include "touchstone/ternary_training.h"
 
 enum {
@@ -92,10 +93,8 @@ extern const char *const ts_tt_names[TS_TT_FUNCTIONS + 1]; /* "ts_ternary_bytes"
 /* So many pointers of a function must be there. */
 int ts_tt_pointers(int function);
 
-/* The workspace holds the state too. A status but TS_OK: the model could not be made, and nothing
- * was written. */
-ts_status ts_tt_play(const ts_tt_table *t, const ts_ternary_training_args *a, const ts_exec *x);
-ts_status ts_tt_play_workspace(const ts_tt_table *t, const ts_ternary_training_args *a,
-                               const ts_exec *x, size_t *n_bytes);
+/* Plays ts_ternary_training_args over a ts_tt_table. The workspace holds the state too. A status
+ * but TS_OK: the model could not be made, and nothing was written. */
+extern const ts_player ts_player_ternary_training;
 
 #endif

@@ -249,10 +249,14 @@ static void tell(const player *p, const held *h, int64_t i, ts_status s)
     for (int64_t k = 0; k < a->n_node; k++) to[TS_TREE_SEEN + k] = s ? 0 : (double)h->status[k];
 }
 
-ts_status ts_tree_play(const ts_tree_table *t, const ts_tree_play_args *a, const ts_exec *x)
+static ts_status play(const void *table, const ts_mover *m, const void *args, const ts_exec *x)
 {
-    static held     h;
-    static player   p;
+    static held                    h;
+    static player                  p;
+    const ts_tree_table *const     t = table;
+    const ts_tree_play_args *const a = args;
+    (void)m;
+    if (!a || !x) return t->verify(a, x);
     const int32_t  *cycle = a->script;
     const ts_run_fn f[] = { t->verify, t->mask, t->bias, t->residual };
     if (a->function) return ts_tree_play_more(f[a->function], a, x);
@@ -270,14 +274,16 @@ ts_status ts_tree_play(const ts_tree_table *t, const ts_tree_play_args *a, const
     return TS_OK;
 }
 
-ts_status ts_tree_play_workspace(const ts_tree_table *t, const ts_tree_play_args *a,
-                                 const ts_exec *x, size_t *n_bytes)
+static ts_status workspace(const void *table, const void *args, const ts_exec *x, size_t *n_bytes)
 {
-    static held         h;
-    static player       p;
-    static int32_t      cycle[1 + TS_TOY_MOST_ROWS + 2 * TS_TREE_MOST];
-    static const double none[TS_TREE_MOST];
-    const int64_t       n_prompt = a->most_rows - a->n_node;
+    static held                    h;
+    static player                  p;
+    static int32_t                 cycle[1 + TS_TOY_MOST_ROWS + 2 * TS_TREE_MOST];
+    static const double            none[TS_TREE_MOST];
+    const ts_tree_table *const     t = table;
+    const ts_tree_play_args *const a = args;
+    if (!a || !x || !n_bytes) return t->verify_workspace(NULL, x, n_bytes);
+    const int64_t n_prompt = a->most_rows - a->n_node;
     *n_bytes = 0;
     if (!t->verify_workspace || a->function) return TS_OK;
     memset(cycle, 0, sizeof cycle);
@@ -288,3 +294,7 @@ ts_status ts_tree_play_workspace(const ts_tree_table *t, const ts_tree_play_args
     if (v.u == a->u) v.u = none;
     return t->verify_workspace(&v, x, n_bytes);
 }
+
+const ts_player ts_player_tree_verify = {
+    ts_tree_names, ts_tree_optional, ts_tree_queries, play, workspace,
+};

@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 
+#include "player.h"
 #include "touchstone/tree_verify.h"
 #include "toy.h"
 
@@ -93,11 +94,10 @@ typedef struct ts_tree_table {
 
 extern const char *const ts_tree_names[2], *const ts_tree_optional[4], *const ts_tree_queries[2];
 
-/* A query is asked before there are inputs: it is shown shapes, with the longest prompt that a
- * cycle may have, and a chain of nodes. */
-ts_status ts_tree_play(const ts_tree_table *t, const ts_tree_play_args *a, const ts_exec *x);
-ts_status ts_tree_play_workspace(const ts_tree_table *t, const ts_tree_play_args *a,
-                                 const ts_exec *x, size_t *n_bytes);
+/* Plays ts_tree_play_args over a ts_tree_table. A call without args or exec is verify's own to
+ * reject. A query is asked before there are inputs: it is shown shapes, with the longest prompt
+ * that a cycle may have, and a chain of nodes. */
+extern const ts_player ts_player_tree_verify;
 
 /* The status that call i of the spoilt ones of a function must answer; false: there is no such
  * call. */

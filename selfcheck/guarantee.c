@@ -69,6 +69,8 @@ static bool spoil(int i, void *args, ts_exec *x, ts_status *must)
 
 const ts_task ts_task_probe = {
     .name = "probe",
+    .devices = TS_ON_CPU | TS_ON_CUDA,
+    .buffer = { { "x", TS_IN, 1, false }, { "y", TS_OUT, 1, false }, { "z", TS_OUT, 1, false } },
     .dim_name = { "what", "n", "inout" },
     .args_bytes = sizeof(ts_probe_args),
     .cases = cases,

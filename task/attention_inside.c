@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -110,6 +111,18 @@ void ts_attention_take_lengths(const ts_case *c, uint64_t seed, ts_arena *m, con
     if (!ts_attention_has_lengths(c)) return;
     int32_t *len = ts_take(m, slot, (ts_buf) { "kv_len", TS_IN, TS_I32, 1, B, B });
     for (int64_t b = 0; b < B; b++) len[b] = ts_attention_length(c, seed, b);
+}
+
+void ts_attention_shape(const ts_case *c, const char *buffer, int64_t extent[TS_MAX_RANK])
+{
+    const ts_attention_dims d = ts_attention_dims_of(c);
+    const bool              keys = strchr(buffer, 'k') || strchr(buffer, 'v'); /* k, dk, v, dv */
+    const int64_t           heads = keys ? d.n_kv_head : d.n_q_head, n = keys ? d.n_k : d.n_q;
+    const bool inner = d.layout == TS_BNHD && strcmp(buffer, "lse"); /* heads within tokens */
+    extent[0] = d.n_batch;
+    extent[1] = inner ? n : heads;
+    extent[2] = inner ? heads : n;
+    extent[3] = d.head_dim;
 }
 
 void ts_attention_scalars(ts_arena *m, const ts_attention_dims *d)

@@ -96,6 +96,9 @@ void ts_attention_fill(const ts_case *c, const ts_attention_dims *d, const int32
 /* Takes and draws the key lengths, where the case has some. */
 void ts_attention_take_lengths(const ts_case *c, uint64_t seed, ts_arena *m, const int32_t **slot);
 
+/* The shape of a tensor in its layout, or of lse: ts_task.shape. */
+void ts_attention_shape(const ts_case *c, const char *buffer, int64_t extent[TS_MAX_RANK]);
+
 /* The numbers of a call that are not in its tensors' shapes. */
 void ts_attention_scalars(ts_arena *m, const ts_attention_dims *d);
 

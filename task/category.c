@@ -86,6 +86,14 @@ static uint64_t bucket(int64_t extent)
     return k;
 }
 
+/* Of a dimension by its name. */
+static int64_t extent_of(const ts_task *t, const ts_case *c, const char *name)
+{
+    int i = 0;
+    while (strcmp(t->dim_name[i], name)) i++;
+    return c->dim[i];
+}
+
 uint64_t ts_case_group(const ts_task *t, const ts_case *c)
 {
     uint64_t g = UINT64_C(0xcbf29ce484222325); /* FNV-1a of the family's name, then of the rest */
@@ -93,7 +101,8 @@ uint64_t ts_case_group(const ts_task *t, const ts_case *c)
     for (int i = 0; i < TS_MAX_DIMS && t->dim_name[i]; i++)
         g = (g ^ bucket(c->dim[i])) * UINT64_C(0x100000001b3);
     const bool narrow = c->dtype != TS_F32 && c->dtype != TS_F64;
-    const bool beyond = c->dim[2] > c->dim[1]; /* k > vocab: more is asked for than there is */
+    const bool beyond =
+        t->scarce[0] && extent_of(t, c, t->scarce[0]) > extent_of(t, c, t->scarce[1]);
     return (g ^ (unsigned)(narrow + 2 * beyond)) * UINT64_C(0x100000001b3);
 }
 

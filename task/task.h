@@ -10,7 +10,7 @@
 #include "flaw.h"
 #include "touchstone/touchstone.h"
 
-enum { TS_MAX_DIMS = 8, TS_MAX_MORE = 4, TS_MAX_NAMES = 13 };
+enum { TS_MAX_DIMS = 8, TS_MAX_MORE = 4, TS_MAX_NAMES = 13, TS_MAX_NUMBERS = 8, TS_MAX_RANK = 4 };
 
 /* What a case is for. */
 enum {
@@ -67,6 +67,26 @@ double ts_errors_quantile(const ts_errors *e, double q);
 
 /* ---- the task ---- */
 
+/* How an entrant is called: one function with the args, or several as a script says (script/). */
+typedef enum ts_kind { TS_PLAIN, TS_SCRIPT } ts_kind;
+
+/* Devices on which entrants are judged: bits. */
+enum { TS_ON_CPU = 1 << TS_CPU, TS_ON_CUDA = 1 << TS_CUDA };
+
+/* What a buffer is in every case that has it. */
+typedef struct ts_tensor {
+    const char *name;
+    ts_role     role;   /* TS_OUT: TS_INOUT in cases that add to it */
+    int         n_axes; /* as the contract writes its shape */
+    bool        integers;
+} ts_tensor;
+
+/* A number that ts_scalar is given. */
+typedef struct ts_number {
+    const char *name;
+    bool        integer;
+} ts_number;
+
 /* A rule of the canon: what is asked beyond the field's usual contract, the common ground. */
 typedef struct ts_canon {
     const char *family; /* the cases that are there for it */
@@ -87,8 +107,12 @@ typedef struct ts_task {
     const char        *name; /* "layernorm_forward"; an entrant exports ts_layernorm_forward */
     const char        *dim_name[TS_MAX_DIMS];
     const char        *more_name[TS_MAX_MORE];
-    const char        *buffer[TS_MAX_NAMES + 1]; /* every name that ts_take is given; NULL ends */
-    const char *const *exports; /* what an entrant exports instead; NULL ends. NULL: as above */
+    ts_kind            kind;
+    unsigned           devices;   /* TS_ON_*, where entrants are judged */
+    bool               has_model; /* calls are given one of the judge's models, script/toy.h */
+    ts_tensor          buffer[TS_MAX_NAMES + 1];   /* all that ts_take is given; a name NULL ends */
+    ts_number          number[TS_MAX_NUMBERS + 1]; /* all that ts_scalar is; a name NULL ends */
+    const char *const *exports; /* TS_SCRIPT: what an entrant exports; NULL ends */
     /* Further functions of the contract; NULL ends. NULL: none. Who exports none of a name is not
      * asked the cases about it. */
     const char *const *optional;
@@ -104,6 +128,17 @@ typedef struct ts_task {
     bool (*check)(const ts_case *c, const void *args, const ts_want *want, ts_flaw *f,
                   ts_errors *e);
     ts_cost (*cost)(const ts_case *c);
+    /* The extents of a buffer of three axes or more. One axis is its elements, two are its rows and
+     * columns. NULL: no buffer has more. */
+    void (*shape)(const ts_case *c, const char *buffer, int64_t extent[TS_MAX_RANK]);
+    /* A dimension that is a number of the call and changes no extent: what is timed may be asked
+     * again with another one, up to `most`. name NULL: there is none. */
+    struct {
+        const char *name;
+        int64_t     most;
+    } varies;
+    /* Two dimensions: where the first exceeds the second, more is asked for than there is. */
+    const char *scarce[2];
     /* Breaks sound args in the i-th way and says what must be answered; false: no such way. */
     bool (*spoil)(int i, void *args, ts_exec *x, ts_status *must);
     ts_canon canon[TS_MAX_CANON + 1]; /* a family NULL ends */
@@ -123,6 +158,15 @@ extern const ts_task *const ts_tasks[]; /* NULL ends */
 
 /* Lays out and fills a case. */
 void ts_arena_setup(ts_arena *m, const ts_task *t, const ts_case *c, uint64_t seed, void *args);
+
+/* The i-th function that an entrant must export, in `name` if need be; NULL: there are no more. */
+enum { TS_EXPORT_NAME = 64 };
+const char *ts_task_export(const ts_task *t, int i, char name[TS_EXPORT_NAME]);
+/* NULL: no buffer or number of the task has that name. */
+const ts_tensor *ts_task_tensor(const ts_task *t, const char *name);
+const ts_number *ts_task_number(const ts_task *t, const char *name);
+/* The extents of a buffer that a case took; how many. */
+int ts_task_shape(const ts_task *t, const ts_case *c, const ts_buf *b, int64_t extent[TS_MAX_RANK]);
 
 /* Compares one buffer, row by row. NaN fails unless it is wanted. Poison means unwritten. */
 bool ts_check_buf(ts_buf b, const void *p, const ts_want *want, ts_flaw *f, ts_errors *e);
@@ -154,7 +198,7 @@ const char *ts_canon_broken(const ts_task *t, const ts_case *c, const void *args
                             const ts_want *want, ts_flaw *f, ts_errors *e);
 
 /* Equal for cases of one family whose dtypes are alike wide, whose extents are of like size, and
- * which have the same order of the second and the third. */
+ * which ask for more than there is, or do not. */
 uint64_t ts_case_group(const ts_task *t, const ts_case *c);
 
 /* "layernorm_forward/bf16/rows=9,cols=1025,pad=3/offset@0x5eed" */

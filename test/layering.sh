@@ -81,6 +81,8 @@ includes() {
     may judge task.h
     for header in allow.h call.h class.h kv_cache.h real.h; do may cage $header; done
     may script real.h
+    for header in player.h kv_cache.h; do may python $header; done
+    for header in task.h call.h dtype.h; do must_not python $header; done
     for folder in task mutant; do may $folder kv_cache.h; done
     for folder in base kernel; do must_not $folder kv_cache.h; done
     for header in task.h dtype.h; do must_not script $header; done

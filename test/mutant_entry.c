@@ -16,13 +16,14 @@
 
 typedef NAME(ts_, TASK, _args) task_args;
 
-extern const ts_mutant ts_layernorm_mutants[], ts_softmax_topk_mutants[];
+extern const ts_mutant ts_layernorm_forward_mutants[], ts_layernorm_backward_mutants[];
+extern const ts_mutant ts_softmax_topk_mutants[];
 extern const ts_mutant ts_flash_attention_mutants[], ts_flash_attention_backward_mutants[];
 
 static const ts_mutant *mutant(void)
 {
-    const ts_mutant *const lists[] = { ts_layernorm_mutants, ts_softmax_topk_mutants,
-                                       ts_flash_attention_mutants,
+    const ts_mutant *const lists[] = { ts_layernorm_forward_mutants, ts_layernorm_backward_mutants,
+                                       ts_softmax_topk_mutants, ts_flash_attention_mutants,
                                        ts_flash_attention_backward_mutants };
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         for (const ts_mutant *m = lists[i]; m->name; m++)

@@ -21,6 +21,8 @@ spec.loader.exec_module(Cage)
 Cage, SIZE = Cage.Cage, Cage.GpuCage.SIZE
 F32, BF16, I32 = 0, 3, 6
 IN, OUT, INOUT = 0, 1, 2
+VECTORS = "gamma", "mean", "dgamma", "lse"  # have one axis
+REGION = 0x21 << 40  # where nobody else maps anything
 failures = 0
 
 
@@ -39,19 +41,24 @@ class Entrant:
         for name, text in dict(other or {}, **{"main.py": source}).items():
             with open(os.path.join(self.folder.name, name), "w") as file:
                 file.write(text)
-        control = bytearray(1 << 16)
-        struct.pack_into("3I", control, Cage.PLAN, 2, 1, 1)
+        control = bytearray(Cage.SCRIPT + 4)
+        struct.pack_into("4I", control, Cage.PLAN, 2, 1, 1, 2)
+        for out in 0, 1:  # each file on one page
+            struct.pack_into("3QI", control, Cage.MAPS + out * Cage.MAP_BYTES, REGION + (out << 20), 4096, 0, out)
         control[Cage.TASK:Cage.TASK + len(task)] = task.encode()
         control[Cage.FILE:Cage.FILE + 7] = b"main.py"
         where = self.folder.name.encode()
         control[Cage.FOLDER:Cage.FOLDER + len(where)] = where
         at = Cage.SLOTS
-        struct.pack_into("2I", control, at, len(bufs), len(scalars))
+        integers = sum(isinstance(value, int) << i for i, value in enumerate(scalars.values()))
+        struct.pack_into("4I", control, at, len(bufs), len(scalars), 0, integers)
         struct.pack_into("I", control, Cage.CALL + 48, 1)
         for i, (name, *rest) in enumerate(bufs):
             _, dtype, rows, cols, stride, _ = rest
             n_bytes = ((rows - 1) * stride + cols) * SIZE[dtype] if rows and cols else 0
             struct.pack_into("16s2I3q2Q", control, at + 80 + 64 * i, name.encode(), *rest, n_bytes)
+            shape = (1, cols) if name in VECTORS else (2, rows, cols)
+            struct.pack_into("%dq" % len(shape), control, Cage.SHAPES + i * Cage.SHAPE_BYTES, *shape)
         for i, (name, value) in enumerate(scalars.items()):
             struct.pack_into("16sd", control, at + 80 + 1024 + 24 * i, name.encode(), value)
         self.files = [tempfile.TemporaryFile() for _ in range(3)]
@@ -197,7 +204,8 @@ if os.path.exists(header):
     with open(header) as file:
         asserted = dict(re.findall(r"offsetof\(ts_\w+, ([\w.]+)\) == (\d+)", file.read()))
     for name, got in (("answer", Cage.ANSWER), ("error", Cage.ERROR), ("call", Cage.CALL),
-                      ("plan", Cage.PLAN),
+                      ("plan", Cage.PLAN), ("args", Cage.ARGS), ("shape", Cage.SHAPES),
+                      ("script", Cage.SCRIPT), ("map", Cage.MAPS - Cage.PLAN),
                       ("task", Cage.TASK - Cage.PLAN),
                       ("symbol", Cage.FILE - Cage.PLAN), ("folder", Cage.FOLDER - Cage.PLAN), ("slot", Cage.SLOTS - Cage.PLAN)):
         expect("call.h: " + name, got, int(asserted.get(name, -1)))

@@ -114,11 +114,12 @@ static void examine_refusals(ts_check *r, const ts_offer *o, lane *lanes, int n)
     while (c->use && (c->dtype != TS_F32 || c->dim[0] < 2)) c++;
     if (!ts_case_matches(o->task, c, r->o.match)) return;
     ts_exam e;
+    char    name[TS_EXPORT_NAME];
     ts_exam_open(&e, o->task, c, r->seeds[0], &r->arena);
     for (int i = 0; i < n; i++) {
         ts_verdict v;
         /* Where a script enters several doors, it has no args of theirs that could be missing. */
-        const bool door = !lanes[i].mutant && !(o->task->exports && o->task->exports[1]);
+        const bool door = !lanes[i].mutant && !ts_task_export(o->task, 1, name);
         ts_examine_refusals(&e, lanes[i].worker, door, LANE_LIMIT_MS, &v);
         count(r, &lanes[i], &e, &v);
     }

@@ -51,11 +51,26 @@ static void list_function(listing *l, const ts_task *t, const char *name, bool m
 static void list_functions(listing *l)
 {
     for (const ts_task *const *t = ts_tasks; *t; t++) {
-        char name[64];
-        snprintf(name, sizeof name, "ts_%s", (*t)->name);
-        if (!(*t)->exports) list_function(l, *t, name, true);
-        for (const char *const *f = (*t)->exports; f && *f; f++) list_function(l, *t, *f, true);
+        char        room[TS_EXPORT_NAME];
+        const char *name;
+        for (int i = 0; (name = ts_task_export(*t, i, room)); i++) list_function(l, *t, name, true);
         for (const char *const *f = (*t)->optional; f && *f; f++) list_function(l, *t, *f, false);
+    }
+}
+
+/* What a call is given, besides its dimensions. */
+static void list_arguments(listing *l)
+{
+    const char *const key[3] = { "task", "argument", "is" };
+    for (const ts_task *const *t = ts_tasks; *t; t++) {
+        for (const ts_tensor *b = (*t)->buffer; b->name; b++) {
+            char is[64];
+            snprintf(is, sizeof is, "%s, %d ax%ss, %s", b->role == TS_IN ? "input" : "output",
+                     b->n_axes, b->n_axes == 1 ? "i" : "e", b->integers ? "integers" : "reals");
+            row(l, key, (*t)->name, b->name, is);
+        }
+        for (const ts_number *n = (*t)->number; n->name; n++)
+            row(l, key, (*t)->name, n->name, n->integer ? "integer" : "real");
     }
 }
 
@@ -147,9 +162,10 @@ static const struct {
     const char *kind;
     void (*list)(listing *l);
 } kinds[] = {
-    { "challenges", list_tasks },    { "tasks", list_tasks },   { "cases", list_cases },
-    { "functions", list_functions }, { "impls", list_impls },   { "mutants", list_mutants },
-    { "devices", list_devices },     { "models", list_models }, { "gpus", list_gpus },
+    { "challenges", list_tasks },    { "tasks", list_tasks },         { "cases", list_cases },
+    { "functions", list_functions }, { "arguments", list_arguments }, { "impls", list_impls },
+    { "mutants", list_mutants },     { "devices", list_devices },     { "models", list_models },
+    { "gpus", list_gpus },
 };
 
 int ts_tool_list(int argc, char **argv)
@@ -164,7 +180,8 @@ int ts_tool_list(int argc, char **argv)
     ts_json *root;
     int      status;
     if (!ts_options(argc, argv,
-                    "list challenges|functions|cases|impls|mutants|devices|models|gpus [OPTION...]",
+                    "list challenges|functions|arguments|cases|impls|mutants|devices|models|gpus "
+                    "[OPTION...]",
                     options, &kind, &status))
         return status;
     if (seed && !ts_parse_u64("--seed", seed, &l.seed)) return TS_EXIT_USAGE;
@@ -177,8 +194,8 @@ int ts_tool_list(int argc, char **argv)
         return ts_json_close(json, root) ? TS_EXIT_PASSED : TS_EXIT_BROKEN;
     }
     fprintf(stderr,
-            "touchstone list: got %s%s%s, expected challenges, functions, cases, impls, mutants, "
-            "devices, models or gpus\n",
+            "touchstone list: got %s%s%s, expected challenges, functions, arguments, cases, impls, "
+            "mutants, devices, models or gpus\n",
             kind ? "'" : "", kind ? kind : "nothing", kind ? "'" : "");
     return TS_EXIT_USAGE;
 }

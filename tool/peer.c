@@ -119,15 +119,18 @@ bool ts_peer_load(ts_peer *p, const ts_exam *e, char *text, size_t n_text)
     const ts_arena   *m = p->arena;
     const char *const role[] = { "in", "out", "inout" };
     fprintf(p->to, "load %s %s %zu\n", e->task->name, ts_format_of(e->c->dtype)->name, m->used);
-    for (int i = 0; i < TS_MAX_DIMS && e->task->dim_name[i]; i++)
-        fprintf(p->to, "dim %s %lld\n", e->task->dim_name[i], (long long)e->c->dim[i]);
     for (int i = 0; i < m->n_scalars; i++)
-        fprintf(p->to, "scalar %s %.17g\n", m->scalar[i].name, m->scalar[i].value);
+        fprintf(p->to, "scalar %s %.17g%s\n", m->scalar[i].name, m->scalar[i].value,
+                ts_task_number(e->task, m->scalar[i].name)->integer ? " integer" : "");
     for (int i = 0; i < m->n; i++) {
         const ts_arena_buf *b = &m->buf[i];
-        fprintf(p->to, "buf %s %s %s %lld %lld %lld %zu\n", b->b.name, role[b->b.role],
+        int64_t             extent[TS_MAX_RANK];
+        const int           n = ts_task_shape(e->task, e->c, &b->b, extent);
+        fprintf(p->to, "buf %s %s %s %lld %lld %lld %zu", b->b.name, role[b->b.role],
                 ts_format_of(b->b.dtype)->name, (long long)b->b.n_rows, (long long)b->b.n_cols,
                 (long long)b->b.row_stride, (size_t)(b->p - m->base));
+        for (int k = 0; k < n; k++) fprintf(p->to, " %lld", (long long)extent[k]);
+        fprintf(p->to, "\n");
     }
     const bool ok = say(p, "end");
     if (!ok) snprintf(text, n_text, "%s", p->line + (strlen(p->line) > 3 ? 3 : 0));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* registry.h - where questions and answers meet: each task with our answers to it and the mutants
- * that must not pass for one. A new kernel adds its rows here and to task/all.c. */
+ * that must not pass for one. All of it follows from script/challenges.h. */
 #ifndef TS_REGISTRY_H
 #define TS_REGISTRY_H
 
@@ -20,12 +20,11 @@ typedef struct ts_entrant {
 } ts_entrant;
 
 typedef struct ts_offer {
-    const ts_task    *task;
-    const ts_impl    *impls;
-    ts_run_fn         run; /* the public door */
-    ts_workspace_fn   workspace;
-    const ts_mutant  *mutants;  /* of the stem: those of other tasks among them are passed over */
-    const ts_entrant *entrants; /* name NULL ends; NULL: none */
+    const ts_task   *task;
+    const ts_impl   *impls;
+    ts_run_fn        run; /* the public door */
+    ts_workspace_fn  workspace;
+    const ts_mutant *mutants;
 } ts_offer;
 
 extern const ts_offer ts_offers[]; /* task NULL ends */

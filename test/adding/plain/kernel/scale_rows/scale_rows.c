@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* scale_rows.c - API entry point and dispatch table of scale_rows. */
+#include "scale_rows_impl.h"
+
+enum { ANY = TS_HAS_F32 | TS_HAS_F64 | TS_HAS_F16 | TS_HAS_BF16 };
+
+const ts_impl ts_scale_rows_impls[] = {
+    { "ref", TS_CPU, 0, ANY, ts_scale_rows_ref, NULL, NULL },
+    { 0 },
+};
+
+static ts_status check(const ts_scale_rows_args *a, const ts_exec *x)
+{
+    if (!a || !x) return TS_E_ARG;
+    if (a->n_rows < 0 || a->n_cols < 0 || a->row_stride < a->n_cols) return TS_E_SHAPE;
+    if (a->row_stride > INT64_MAX / 8 / (a->n_rows > 0 ? a->n_rows : 1)) return TS_E_SHAPE;
+    if (a->n_rows && a->n_cols && (!a->x || !a->s || !a->y)) return TS_E_ARG;
+    return TS_OK;
+}
+
+ts_status ts_scale_rows_workspace(const ts_scale_rows_args *a, const ts_exec *x, size_t *n_bytes)
+{
+    const ts_status s = n_bytes ? check(a, x) : TS_E_ARG;
+    return s ? s : ts_impl_workspace(ts_scale_rows_impls, a->dtype, a, x, n_bytes);
+}
+
+ts_status ts_scale_rows(const ts_scale_rows_args *a, const ts_exec *x)
+{
+    const ts_status s = check(a, x);
+    return s ? s : ts_impl_run(ts_scale_rows_impls, a->dtype, a, x);
+}

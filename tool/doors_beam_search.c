@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* doors_beam_search.c - the library's functions as the table that a script is played with. */
+#include "beam_search.h"
+
+#include "doors.h"
+
+DOOR(ts_beam_search)
+DOOR(ts_beam_search_archive)
+QUERY(ts_beam_search_workspace)
+QUERY(ts_beam_search_archive_workspace)
+
+static const ts_beam_table table = {
+    any_ts_beam_search,
+    any_ts_beam_search_archive,
+    any_ts_beam_search_workspace,
+    any_ts_beam_search_archive_workspace,
+};
+
+const void *const ts_beam_search_doors = &table;

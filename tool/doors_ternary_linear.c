@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* doors_ternary_linear.c - the library's functions as the table that a script is played with. */
+#include "ternary_linear.h"
+
+#include "doors.h"
+
+static const ts_ternary_table table = {
+    ts_ternary_pack,
+    ts_ternary_unpack,
+    ts_ternary_linear,
+    ts_ternary_linear_packed,
+    ts_ternary_linear_backward,
+    ts_ternary_pack_workspace,
+    ts_ternary_unpack_workspace,
+    ts_ternary_linear_workspace,
+    ts_ternary_linear_packed_workspace,
+    ts_ternary_linear_backward_workspace,
+};
+
+const void *const ts_ternary_linear_doors = &table;

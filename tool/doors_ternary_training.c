@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* doors_ternary_training.c - the library's functions as the table that a script is played with. */
+#include "ternary_training.h"
+
+#include "doors.h"
+
+static const ts_tt_table table = {
+    ts_ternary_bytes, ts_ternary_create, ts_ternary_destroy, ts_ternary_grad,
+    ts_ternary_step,  ts_ternary_eval,   ts_ternary_export,
+};
+
+const void *const ts_ternary_training_doors = &table;
