@@ -5,6 +5,7 @@ extern const ts_task ts_task_layernorm_forward, ts_task_layernorm_backward, ts_t
 extern const ts_task ts_task_kv_cache, ts_task_flash_attention, ts_task_flash_attention_backward;
 extern const ts_task ts_task_beam_search, ts_task_tree_verify;
 extern const ts_task ts_task_ternary_linear, ts_task_ternary_training;
+extern const ts_task ts_task_rms_norm_forward, ts_task_rms_norm_backward;
 
 const ts_task *const ts_tasks[] = { &ts_task_layernorm_forward,
                                     &ts_task_layernorm_backward,
@@ -16,4 +17,6 @@ const ts_task *const ts_tasks[] = { &ts_task_layernorm_forward,
                                     &ts_task_tree_verify,
                                     &ts_task_ternary_linear,
                                     &ts_task_ternary_training,
+                                    &ts_task_rms_norm_forward,
+                                    &ts_task_rms_norm_backward,
                                     NULL };

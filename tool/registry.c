@@ -12,6 +12,7 @@
 #include "tool.h"
 #include "touchstone/attention.h"
 #include "touchstone/layernorm.h"
+#include "touchstone/rms_norm.h"
 #include "touchstone/softmax_topk.h"
 #include "tree_verify.h"
 
@@ -19,15 +20,18 @@ extern const ts_task   ts_task_layernorm_forward, ts_task_layernorm_backward, ts
 extern const ts_task   ts_task_kv_cache, ts_task_flash_attention, ts_task_flash_attention_backward;
 extern const ts_task   ts_task_beam_search, ts_task_tree_verify;
 extern const ts_task   ts_task_ternary_linear, ts_task_ternary_training;
+extern const ts_task   ts_task_rms_norm_forward, ts_task_rms_norm_backward;
 extern const ts_impl   ts_layernorm_forward_impls[], ts_layernorm_backward_impls[];
 extern const ts_impl   ts_softmax_topk_impls[], ts_kv_cache_impls[];
 extern const ts_impl   ts_flash_attention_impls[], ts_flash_attention_backward_impls[];
 extern const ts_impl   ts_beam_search_impls[], ts_tree_verify_impls[];
 extern const ts_impl   ts_ternary_linear_impls[], ts_ternary_training_impls[];
+extern const ts_impl   ts_rms_norm_forward_impls[], ts_rms_norm_backward_impls[];
 extern const ts_mutant ts_layernorm_mutants[], ts_softmax_topk_mutants[], ts_kv_cache_mutants[];
 extern const ts_mutant ts_flash_attention_mutants[], ts_flash_attention_backward_mutants[];
 extern const ts_mutant ts_beam_search_mutants[], ts_tree_verify_mutants[];
 extern const ts_mutant ts_ternary_linear_mutants[], ts_ternary_training_mutants[];
+extern const ts_mutant ts_rms_norm_mutants[];
 
 /* Entrants of kernel/softmax_topk. */
 ts_status ts_softmax_topk_textbook(const void *a, const ts_exec *x);
@@ -54,6 +58,26 @@ static ts_status layernorm_backward(const void *a, const ts_exec *x)
 static ts_status layernorm_backward_workspace(const void *a, const ts_exec *x, size_t *n)
 {
     return ts_layernorm_backward_workspace(a, x, n);
+}
+
+static ts_status rms_norm_forward(const void *a, const ts_exec *x)
+{
+    return ts_rms_norm_forward(a, x);
+}
+
+static ts_status rms_norm_forward_workspace(const void *a, const ts_exec *x, size_t *n)
+{
+    return ts_rms_norm_forward_workspace(a, x, n);
+}
+
+static ts_status rms_norm_backward(const void *a, const ts_exec *x)
+{
+    return ts_rms_norm_backward(a, x);
+}
+
+static ts_status rms_norm_backward_workspace(const void *a, const ts_exec *x, size_t *n)
+{
+    return ts_rms_norm_backward_workspace(a, x, n);
 }
 
 static ts_status softmax_topk(const void *a, const ts_exec *x)
@@ -259,6 +283,10 @@ const ts_offer ts_offers[] = {
       ts_ternary_linear_mutants, NULL },
     { &ts_task_ternary_training, ts_ternary_training_impls, play_training, play_training_workspace,
       ts_ternary_training_mutants, NULL },
+    { &ts_task_rms_norm_forward, ts_rms_norm_forward_impls, rms_norm_forward,
+      rms_norm_forward_workspace, ts_rms_norm_mutants, NULL },
+    { &ts_task_rms_norm_backward, ts_rms_norm_backward_impls, rms_norm_backward,
+      rms_norm_backward_workspace, ts_rms_norm_mutants, NULL },
     { 0 },
 };
 
