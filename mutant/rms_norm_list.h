@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rms_norm_list.h - the mutants of rms_norm: bug, name, the check that must catch it, and the family
- * whose cases must do so (NULL: normal). */
+/* rms_norm_list.h - the mutants of rms_norm: bug, name, the check that must catch it, and the
+ * family whose cases must do so (NULL: normal). */
 #ifndef TS_MUTANT_RMS_NORM_LIST_H
 #define TS_MUTANT_RMS_NORM_LIST_H
 
