@@ -26,7 +26,12 @@ import sys
 MISSING, CRASHED, UNSUPPORTED = 3, 255, 4  # TS_STOP_MISSING, no ts_status, TS_E_UNSUPPORTED
 # In the contract these have one axis; all others have two, but for those of attention.
 VECTORS = {"gamma", "beta", "mean", "rstd", "dgamma", "dbeta", "lse", "kv_len"}
-INTEGERS = {"k", "layout", "causal", "window", "tile_q", "tile_k"}  # numbers that are no fractions
+INTEGERS = {"k", "layout", "causal", "window", "tile_q", "tile_k", "w_offset"}  # numbers that are no fractions
+
+
+def is_vector(task, name):
+    """w and dw are matrices elsewhere."""
+    return name in VECTORS or (name in ("w", "dw") and task.startswith("rms_norm"))
 
 
 def attention_shape(name, dims):
@@ -373,7 +378,7 @@ class Call:
         for b, (name, role, dtype, rows, cols, stride, offset, _) in enumerate(bufs):
             kind = np.dtype(kinds[dtype])
             if isinstance(cage, GpuCage):
-                array = cage.array(i, b, dtype, rows, cols, stride, name in VECTORS)
+                array = cage.array(i, b, dtype, rows, cols, stride, is_vector(cage.task, name))
             elif rows == 0 or cols == 0:
                 array = np.empty((rows, cols), kind)
             else:
@@ -382,7 +387,7 @@ class Call:
                 flat = np.frombuffer(memory, kind, n, begin)
                 array = np.lib.stride_tricks.as_strided(
                     flat, (rows, cols), (stride * kind.itemsize, kind.itemsize))
-            if name in VECTORS and cage.task != "kv_cache" and not isinstance(cage, GpuCage):
+            if is_vector(cage.task, name) and cage.task != "kv_cache" and not isinstance(cage, GpuCage):
                 array = array.reshape(-1)
             if cage.task.startswith("flash_attention"):
                 shape = attention_shape(name, cage.case(i)[1])
