@@ -320,14 +320,6 @@ __global__ void __launch_bounds__(THREADS)
 
 /* ---- choice ---- */
 
-int n_multiprocessors(void)
-{
-    int device = 0, n = 1;
-    cudaGetDevice(&device);
-    cudaDeviceGetAttribute(&n, cudaDevAttrMultiProcessorCount, device);
-    return n;
-}
-
 /* At most one block a multiprocessor, and no more than finish in the fewest turns: all teams end
  * together, and none is left to take a last row alone. */
 struct grid_plan {
