@@ -35,6 +35,7 @@ TASKS = {
     "beam_search": ["beam_search"],
     "kv_cache": ["kv_cache"],
     "layernorm": ["layernorm_forward", "layernorm_backward"],
+    "rms_norm": ["rms_norm_forward", "rms_norm_backward"],
     "softmax_topk": ["softmax_topk"],
     "ternary": ["ternary_linear"],
     "ternary_training": ["ternary_training"],

@@ -42,6 +42,19 @@ class Numpy:
                               - xhat * (g * xhat).mean(axis=1, keepdims=True))
         return {"dx": dx, "dgamma": (dy * xhat).sum(axis=0), "dbeta": dy.sum(axis=0)}
 
+    def rms_norm_forward(self, x, w, eps, w_offset, residual=None):
+        np = self.np
+        r = x if residual is None else x + residual
+        rstd = 1 / np.sqrt((r * r).mean(axis=1, keepdims=True) + np.float32(eps))
+        out = {"y": r * rstd * (w + np.float32(w_offset)), "rstd": rstd.ravel()}
+        return out if residual is None else dict(out, r=r)
+
+    def rms_norm_backward(self, r, dy, w, rstd, w_offset, dr=None):
+        rhat = r * rstd[:, None]
+        g = dy * (w + self.np.float32(w_offset))
+        dx = rstd[:, None] * (g - rhat * (g * rhat).mean(axis=1, keepdims=True))
+        return {"dx": dx if dr is None else dx + dr, "dw": (dy * rhat).sum(axis=0)}
+
     def softmax_topk(self, logits, k, inv_temperature):
         np = self.np
         x, k, t = logits, int(k), np.float32(inv_temperature)
@@ -158,6 +171,26 @@ class Torch:
             dy, x, (x.shape[1],), mean.view(-1, 1), rstd.view(-1, 1), gamma, gamma, [True] * 3)
         return {"dx": dx, "dgamma": dgamma, "dbeta": dbeta}
 
+    def rms_norm_forward(self, x, w, eps, w_offset, residual=None):
+        """As models have it: an addition, and PyTorch's own norm, which gives no rstd."""
+        r = x if residual is None else x + residual
+        gain = w + w_offset if w_offset else w
+        out = {"y": self.torch.nn.functional.rms_norm(r, (r.shape[1],), gain, eps)}
+        return out if residual is None else dict(out, r=r)
+
+    def prepare_rms_norm_backward(self, r, dy, w, rstd, w_offset, dr=None):
+        """Forward, which is not timed, with the eps of all timed cases."""
+        torch = self.torch
+        with torch.enable_grad():
+            inputs = [r.detach().requires_grad_(), w.detach().requires_grad_()]
+            gain = inputs[1] + w_offset if w_offset else inputs[1]
+            y = torch.nn.functional.rms_norm(inputs[0], (r.shape[1],), gain, 1e-6)
+        return {"y": y, "inputs": inputs, "dy": dy, "dr": dr}
+
+    def rms_norm_backward(self, y, inputs, dy, dr):
+        dx, dw = self.torch.autograd.grad(y, inputs, dy, retain_graph=True)
+        return {"dx": dx if dr is None else dx + dr, "dw": dw}
+
     def scaled(self, logits, inv_temperature):
         """In float32; a temperature of 1 costs no pass over the logits."""
         x = logits.float()
@@ -219,6 +252,7 @@ class TorchLse(Torch):
     """The strongest eager way: no softmax is written out, and the logits are ranked as they came."""
 
     layernorm_forward = layernorm_backward = flash_attention = flash_attention_backward = None
+    rms_norm_forward = rms_norm_backward = None
 
     def softmax_topk(self, logits, k, inv_temperature):
         torch, x = self.torch, logits
@@ -229,7 +263,8 @@ class TorchLse(Torch):
 
 
 class TorchCompile(Torch):
-    """What torch.compile makes of a layer norm, of its backward pass, and of softmax then top-k."""
+    """What torch.compile makes of a layer norm, of rms_norm, of their backward passes, and of softmax
+    then top-k."""
 
     flash_attention = flash_attention_backward = None
 
@@ -241,7 +276,33 @@ class TorchCompile(Torch):
         self.backward = torch.compile(
             lambda dy, x, mean, rstd, gamma: torch.ops.aten.native_layer_norm_backward(
                 dy, x, (x.shape[1],), mean, rstd, gamma, gamma, [True] * 3))
+        self.rms_forward = torch.compile(self.rms_rows)
+        self.rms_backward = torch.compile(self.rms_gradients)
         self.topk = self.topk_key = None
+
+    @staticmethod
+    def rms_rows(x, residual, w, eps, w_offset):
+        r = x if residual is None else x + residual
+        f = r.float()
+        rstd = ((f * f).mean(1, keepdim=True) + eps).rsqrt()
+        return r, (f * rstd * (w.float() + w_offset)).to(x.dtype), rstd[:, 0]
+
+    @staticmethod
+    def rms_gradients(r, dy, dr, w, rstd, w_offset):
+        rhat, d, s = r.float() * rstd[:, None], dy.float(), rstd[:, None]
+        g = d * (w.float() + w_offset)
+        dx = s * (g - rhat * (g * rhat).mean(1, keepdim=True))
+        return (dx if dr is None else dx + dr.float()).to(r.dtype), (d * rhat).sum(0)
+
+    def rms_norm_forward(self, x, w, eps, w_offset, residual=None):
+        r, y, rstd = self.rms_forward(x, residual, w, eps, w_offset)
+        return {"y": y, "rstd": rstd, **({} if residual is None else {"r": r})}
+
+    prepare_rms_norm_backward = None
+
+    def rms_norm_backward(self, r, dy, w, rstd, w_offset, dr=None):
+        dx, dw = self.rms_backward(r, dy, dr, w, rstd, w_offset)
+        return {"dx": dx, "dw": dw}
 
     def softmax_topk(self, logits, k, inv_temperature):
         # each case afresh: past a few shapes the compiler would quietly give up and run eagerly
@@ -266,6 +327,7 @@ class TorchFlash(Torch):
     them repeated: before the clock starts forward, as part of the gradient backward."""
 
     layernorm_forward = layernorm_backward = softmax_topk = None
+    rms_norm_forward = rms_norm_backward = None
     backend = "FLASH_ATTENTION"
 
     def fused(self, q, k, v, causal, scale):

@@ -12,6 +12,8 @@
 #define TS_CHALLENGES(PLAIN, SCRIPT) \
     PLAIN(layernorm_forward)         \
     PLAIN(layernorm_backward)        \
+    PLAIN(rms_norm_forward)          \
+    PLAIN(rms_norm_backward)         \
     PLAIN(softmax_topk)              \
     SCRIPT(kv_cache)                 \
     PLAIN(flash_attention)           \

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bound.h"
 #include "dtype.h"
 #include "layernorm_cases.h"
 #include "real.h"
@@ -19,11 +20,6 @@
 #include "spoil.h"
 
 static const char SICK[] = "a NaN or infinity makes its own row NaN and no other";
-
-static double kappa(int64_t n)
-{
-    return 8 + 2 * sqrt((double)n);
-}
 
 /* ---- inputs ---- */
 
@@ -196,16 +192,7 @@ static void setup_backward(const ts_case *c, uint64_t seed, ts_arena *m, void *a
 static double xhat_error(double xhat, double rstd, double largest, int64_t n, double u)
 {
     const double e = 8 * u * rstd * largest;
-    return e + kappa(n) * u * (1 + fabs(xhat)) + fabs(xhat) * e * e / 2;
-}
-
-/* A result below the smallest normal may be flushed; storing one errs by half its spacing. */
-static ts_want stored(double v, double error, ts_dtype t)
-{
-    const ts_format *f = ts_format_of(t);
-    if (isnan(v)) return (ts_want) { NAN, 0 };
-    return (ts_want) { v, error + f->u * fabs(v) + f->min_normal * f->u +
-                              (fabs(v) < f->min_normal ? fabs(v) : 0) };
+    return e + ts_kappa(n) * u * (1 + fabs(xhat)) + fabs(xhat) * e * e / 2;
 }
 
 static size_t n_want_forward(const ts_case *c)
@@ -229,12 +216,12 @@ static void oracle_forward(const ts_case *c, const void *args, ts_want *y)
             const double  gamma = ts_load(a->gamma, t, i), beta = ts_load(a->beta, t, i);
             const ts_real xh = xhat(&s, ts_load(a->x, t, r * a->row_stride + i));
             const ts_real v = ts_real_add(ts_real_mul(ts_real_of(gamma), xh), ts_real_of(beta));
-            const double  error = kappa(2) * u * (fabs(gamma * xh.hi) + fabs(beta)) +
+            const double  error = ts_kappa(2) * u * (fabs(gamma * xh.hi) + fabs(beta)) +
                                  fabs(gamma) * xhat_error(xh.hi, rs, s.largest, D, u);
-            *y++ = stored(v.hi, error, t);
+            *y++ = ts_stored(v.hi, error, t);
         }
-        mean[r] = stored(mean_of(&s), 8 * u * s.largest, ts_wide(t));
-        rstd[r] = stored(rs, rs * (kappa(D) * u + e * e / 2), ts_wide(t));
+        mean[r] = ts_stored(mean_of(&s), 8 * u * s.largest, ts_wide(t));
+        rstd[r] = ts_stored(rs, rs * (ts_kappa(D) * u + e * e / 2), ts_wide(t));
         if (isnan(rs)) mean[r].bound = rstd[r].bound = INFINITY; /* a sick row's are anybody's */
     }
 }
@@ -287,9 +274,9 @@ static void oracle_backward_row(const ts_layernorm_backward_args *a, int64_t r, 
         const ts_real means = ts_real_add(g_mean, ts_real_mul(xh, gx_mean));
         const double  axh = fabs(xh.hi), xe = xhat_error(axh, rstd, largest, D, u);
         const double  terms = fabs(g.hi) + g_abs / n + axh * gx_abs / n;
-        const double  error = kappa(D) * u * terms + fabs(gx_mean.hi) * xe + axh * gx_error / n;
+        const double  error = ts_kappa(D) * u * terms + fabs(gx_mean.hi) * xe + axh * gx_error / n;
         const ts_real v = ts_real_mul(ts_real_of(rstd), ts_real_sub(g, means));
-        dx[i] = stored(v.hi, rstd * error, t);
+        dx[i] = ts_stored(v.hi, rstd * error, t);
     }
 }
 
@@ -310,10 +297,11 @@ static void oracle_backward(const ts_case *c, const void *args, ts_want *want)
         const ts_real      dg = ts_real_gathered(s->dgamma), db = ts_real_gathered(s->dbeta);
         const double       g0 = a->accumulate ? ts_load(a->dgamma, wide, i) : 0;
         const double       b0 = a->accumulate ? ts_load(a->dbeta, wide, i) : 0;
-        dgamma[i] = stored(ts_real_add(dg, ts_real_of(g0)).hi,
-                           kappa(R) * u * (fabs(g0) + s->dgamma_terms) + s->dgamma_xhat, wide);
-        dbeta[i] = stored(ts_real_add(db, ts_real_of(b0)).hi,
-                          kappa(R) * u * (fabs(b0) + s->dbeta_terms), wide);
+        dgamma[i] =
+            ts_stored(ts_real_add(dg, ts_real_of(g0)).hi,
+                      ts_kappa(R) * u * (fabs(g0) + s->dgamma_terms) + s->dgamma_xhat, wide);
+        dbeta[i] = ts_stored(ts_real_add(db, ts_real_of(b0)).hi,
+                             ts_kappa(R) * u * (fabs(b0) + s->dbeta_terms), wide);
     }
     free(sums);
 }

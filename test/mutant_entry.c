@@ -7,6 +7,7 @@
 #include "mutant.h"
 #include "touchstone/attention.h"
 #include "touchstone/layernorm.h"
+#include "touchstone/rms_norm.h"
 #include "touchstone/softmax_topk.h"
 
 #define JOIN(a, b, c) a##b##c
@@ -19,12 +20,17 @@ typedef NAME(ts_, TASK, _args) task_args;
 extern const ts_mutant ts_layernorm_forward_mutants[], ts_layernorm_backward_mutants[];
 extern const ts_mutant ts_softmax_topk_mutants[];
 extern const ts_mutant ts_flash_attention_mutants[], ts_flash_attention_backward_mutants[];
+extern const ts_mutant ts_rms_norm_forward_mutants[], ts_rms_norm_backward_mutants[];
 
 static const ts_mutant *mutant(void)
 {
-    const ts_mutant *const lists[] = { ts_layernorm_forward_mutants, ts_layernorm_backward_mutants,
-                                       ts_softmax_topk_mutants, ts_flash_attention_mutants,
-                                       ts_flash_attention_backward_mutants };
+    const ts_mutant *const lists[] = { ts_layernorm_forward_mutants,
+                                       ts_layernorm_backward_mutants,
+                                       ts_softmax_topk_mutants,
+                                       ts_flash_attention_mutants,
+                                       ts_flash_attention_backward_mutants,
+                                       ts_rms_norm_forward_mutants,
+                                       ts_rms_norm_backward_mutants };
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         for (const ts_mutant *m = lists[i]; m->name; m++)
             if (!strcmp(m->name, QUOTED(MUTANT)) && !strcmp(m->task, QUOTED(TASK))) return m;

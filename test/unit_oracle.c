@@ -33,6 +33,8 @@ static const struct known {
     { "tree_verify", 0xf847e5e1d73729eb, 0xa93403c1b3c703f3 },
     { "ternary_linear", 0x26d2e81c37e489e0, 0x9a3881d0b1ce06cf },
     { "ternary_training", 0x56584676bdba36ea, 0x3b7b7560e057c471 },
+    { "rms_norm_forward", 0xd3900e61f0f6a3c3, 0xcf18682eb1e4aff4 },
+    { "rms_norm_backward", 0x8ca1271f2a1928ea, 0xe426c03abe0c40ab },
 };
 
 static void add_double(uint64_t *h, double x)

@@ -42,26 +42,6 @@ __device__ __forceinline__ bool in_range(float squares, double eps)
     return squares <= FLT_MAX && eps >= 0x1p-60;
 }
 
-/* The scale that puts the row's largest magnitude near 1; NaN if it is not finite. */
-__device__ __forceinline__ float scale_for(float largest)
-{
-    if (!(largest <= FLT_MAX)) return nanf("");
-    const int e = largest > 0 ? ilogbf(largest) : 0;
-    return ldexpf(1.0f, min(max(-e, -126), 126));
-}
-
-/* |x|, with NaN counted as infinite: fmaxf alone would drop it. */
-__device__ __forceinline__ float magnitude(float x)
-{
-    return isnan(x) ? INFINITY : fabsf(x);
-}
-
-__device__ __forceinline__ float one_over_sqrt(float a)
-{
-    const float r = rsqrtf(a); /* within 2 units; a step of Newton's makes it 1 */
-    return fmaf(0.5f * r, fmaf(-a * r, r, 1.0f), r);
-}
-
 /* From the first mean and the sums of d and d^2. */
 __device__ __forceinline__ row_map finish(float m, float2 sum, const forward_params &p, float *mean,
                                           float *rstd)

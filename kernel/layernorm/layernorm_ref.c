@@ -5,6 +5,7 @@
 
 #include "dtype.h"
 #include "layernorm_impl.h"
+#include "total.h"
 
 /* The power of two that brings the row's largest magnitude below 1, so that no square overflows.
  * frexp leaves the exponent of NaN and infinity unspecified; those rows end as NaN at any scale. */
@@ -17,32 +18,19 @@ static int row_exponent(const void *x, ts_dtype t, int64_t begin, int64_t n)
     return largest > 0 && isfinite(largest) ? e : 0;
 }
 
-/* A sum that keeps what each addition rounds away and gives it back to the next. Without it the
- * roundings of equal terms add up instead of cancelling, and doubles end many units off. */
-typedef struct total {
-    double sum, lost;
-} total;
-
-static void add(total *t, double term)
-{
-    const double x = term - t->lost, next = t->sum + x;
-    t->lost = (next - t->sum) - x;
-    t->sum = next;
-}
-
 static void row_statistics(const ts_layernorm_forward_args *a, int64_t begin, double *mean,
                            double *rstd)
 {
     const int64_t end = begin + a->n_cols;
     const int     e = row_exponent(a->x, a->dtype, begin, a->n_cols);
     const double  n = (double)a->n_cols;
-    total         x = { 0, 0 }, rest = { 0, 0 }, squares = { 0, 0 };
-    for (int64_t i = begin; i < end; i++) add(&x, ldexp(ts_load(a->x, a->dtype, i), -e));
+    ts_total      x = { 0, 0 }, rest = { 0, 0 }, squares = { 0, 0 };
+    for (int64_t i = begin; i < end; i++) ts_total_add(&x, ldexp(ts_load(a->x, a->dtype, i), -e));
     const double m = x.sum / n;
     for (int64_t i = begin; i < end; i++) {
         const double d = ldexp(ts_load(a->x, a->dtype, i), -e) - m;
-        add(&rest, d);
-        add(&squares, d * d);
+        ts_total_add(&rest, d);
+        ts_total_add(&squares, d * d);
     }
     /* The mean is rounded. What that is off by, squared, is in the squares, and taken out again. */
     double v = squares.sum / n - rest.sum / n * (rest.sum / n);
@@ -85,11 +73,11 @@ static void row_dx(const ts_layernorm_backward_args *a, int64_t r)
     const ts_dtype t = a->dtype, wide = ts_wide(t);
     const int64_t  row = r * a->row_stride;
     const double   mean = ts_load(a->mean, wide, r), rstd = ts_load(a->rstd, wide, r);
-    total          g_total = { 0, 0 }, gx_total = { 0, 0 };
+    ts_total       g_total = { 0, 0 }, gx_total = { 0, 0 };
     for (int64_t c = 0; c < a->n_cols; c++) {
         const double g = ts_load(a->gamma, t, c) * ts_load(a->dy, t, row + c);
-        add(&g_total, g);
-        add(&gx_total, g * xhat(ts_load(a->x, t, row + c), mean, rstd));
+        ts_total_add(&g_total, g);
+        ts_total_add(&gx_total, g * xhat(ts_load(a->x, t, row + c), mean, rstd));
     }
     const double avg_g = g_total.sum / (double)a->n_cols;
     const double avg_gx = gx_total.sum / (double)a->n_cols;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* layernorm_simd.h - the rows of a layer norm, written once for any width of vector. Private to the
- * files that include it, each of which has first defined, for its own instruction set:
+ * files that include it, each of which has first included its vectors (row_simd.h lists what they
+ * have) and defined:
  *
- *     UNIT           elements in a vec
  *     GROUP, group_of   rows that are taken at once: at most, and for a dtype
  *     SHORT          elements summed in float before they go on to a double, where the sums are
  *                    statistics: few, as mean is judged closely
@@ -10,39 +10,19 @@
  *     FAR            bytes that forward asks of a row into the second-level cache; 0: none
  *     BACK           ... and of a row that it reads again into the first; 0: none
  *     LAG            columns, a multiple of SHORT, that y stays behind the sums of the next rows:
- *                    the same columns of all rows may be in the same set of a cache; 0: none
- *     vec, reg       UNIT floats in some registers; one such register
- *     load, store    elements i..i+n of a row; lanes past n are loaded as 0
- *     stream         a store past the caches, of UNIT elements from a boundary of their size
- *     end_streams    after the last of them, before others may read
- *     keep           the first n elements, and 0 in the other lanes
- *     splat, add, mul, madd (a * b + c), nmadd (c - a * b), total
- *     fold, fold_madd   acc + v and acc + a * b, all of a vec into one reg
- *     columns_begin, columns_end   what is added to between the two is added to p[0..n)
- *     wide           two sums in double: of x - pivot, and of its square
- *     wide_sum       ... over n elements of a row more; wide_add: ... made in floats already
- *
- * A vec of bf16 may hold the even elements in one register and the odd ones in the other, which
- * makes conversion a shift or a mask. That is why lanes and memory order are kept apart above.
- *
- * t and, outside the ends of a row, n are constants once all this is inlined. */
+ *                    the same columns of all rows may be in the same set of a cache; 0: none */
 #ifndef TS_LAYERNORM_SIMD_H
 #define TS_LAYERNORM_SIMD_H
 
 #include <float.h>
 #include <math.h>
 
+#include "row_simd.h"
+
 enum {
-    BLOCK = 1024,     /* columns summed in float before they go on to a double */
-    STREAM = 8 << 20, /* bytes of output beyond which stores go past the caches */
-    LINE = 64,
+    BLOCK = 1024, /* columns summed in float before they go on to a double */
     AHEAD = 1024, /* bytes of a row asked for before they are used */
 };
-
-INLINE int64_t size_of(ts_dtype t)
-{
-    return t == TS_F32 ? 4 : 2;
-}
 
 /* Where element i of a row and `ahead` bytes more are: in its group of rows or, past their end, in
  * the next. A single row and the next follow one another. */
@@ -67,24 +47,6 @@ INLINE void prefetch_ahead(const char *p, int group, int64_t pitch, ts_dtype t, 
 {
     prefetch(p + ahead_of(i, n, t, AHEAD, group, to_next), group, pitch, t, 1);
     if (FAR) prefetch(p + ahead_of(i, n, t, FAR, group, to_next), group, pitch, t, 0);
-}
-
-/* Only whole lines are streamed, and all rows must have them in the same columns. */
-INLINE int streams(int64_t n_rows, int64_t n_cols, int64_t pitch, ts_dtype t)
-{
-    return pitch % LINE == 0 && n_cols * size_of(t) > STREAM / n_rows;
-}
-
-/* Elements of the output rows before their first whole line. */
-INLINE int64_t head_of(const void *out, ts_dtype t, int64_t n, int streaming)
-{
-    return streaming ? ts_lesser(n, (int64_t)(-(uintptr_t)out % LINE) / size_of(t)) : 0;
-}
-
-INLINE void put(char *row, ts_dtype t, int64_t i, int n, vec v, int streaming)
-{
-    if (streaming && n == UNIT) stream(row, t, i, v);
-    else store(row, t, i, n, v);
 }
 
 /* xhat = (x * h + minus_mean) * r + shift. h is a power of two: 1 for ordinary rows, and for far

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* row_teams.cuh - teams of threads that take a row each, and their reductions.
+ *
+ * A row belongs to a team of 32 to 512 threads. A thread holds whole 16-byte vectors of it, so
+ * that every access of a warp is one contiguous run. */
+#ifndef TS_BASE_ROW_TEAMS_CUH
+#define TS_BASE_ROW_TEAMS_CUH
+
+#include <float.h>
+
+#include "dtype.cuh"
+#include "touchstone/touchstone.h"
+
+/* What is packed stays packed: else the compiler unpacks it once, before the loop, into registers
+ * that it does not have. */
+template <int N> static __device__ __forceinline__ void keep_packed(uint4 (&v)[N])
+{
+#pragma unroll
+    for (int k = 0; k < N; k++)
+        asm volatile("" : "+r"(v[k].x), "+r"(v[k].y), "+r"(v[k].z), "+r"(v[k].w));
+}
+
+/* ---- reductions over a team ---- */
+
+struct add {
+    static __device__ __forceinline__ float of(float a, float b)
+    {
+        return a + b;
+    }
+};
+
+struct larger {
+    static __device__ __forceinline__ float of(float a, float b)
+    {
+        return fmaxf(a, b);
+    }
+};
+
+template <class OP, int WIDTH> static __device__ __forceinline__ float butterfly(float v)
+{
+#pragma unroll
+    for (int d = WIDTH / 2; d; d >>= 1) v = OP::of(v, __shfl_xor_sync(0xffffffffu, v, d));
+    return v;
+}
+
+/* What every warp of the team left in its slot, after the one barrier. A block has two sets of
+ * slots and calls alternate between them: who is ahead writes the set that nobody reads any more.
+ */
+template <int TEAM> static __device__ __forceinline__ float *own_slots(float *slots, int *set)
+{
+    float *own = slots + (*set * (blockDim.x / 32) + threadIdx.x / TEAM * (TEAM / 32)) * 2;
+    *set ^= 1;
+    return own;
+}
+
+/* A barrier for each team of a block; 0 is the block's own. The numbers are constants: with a
+ * number in a register a block is given all sixteen, and a multiprocessor has room for four such
+ * blocks.
+ */
+template <int TEAM, int N = 0> static __device__ __forceinline__ void team_barrier(void)
+{
+    static_assert(N < 8, "no block has more than 512 threads");
+    if ((N + 1) * TEAM >= 512 || threadIdx.x / TEAM == N)
+        asm volatile("bar.sync %0, %1;" ::"n"(N + 1), "n"(TEAM) : "memory");
+    else if constexpr ((N + 1) * TEAM < 512) team_barrier<TEAM, N + 1>();
+}
+
+/* One value; every thread gets the same bits. */
+template <class OP, int TEAM>
+static __device__ __forceinline__ float team_reduce(float v, float *slots, int *set)
+{
+    constexpr int W = TEAM / 32;
+    v = butterfly<OP, 32>(v);
+    if constexpr (W > 1) {
+        float *own = own_slots<TEAM>(slots, set);
+        if (threadIdx.x % 32 == 0) own[threadIdx.x % TEAM / 32] = v;
+        team_barrier<TEAM>();
+        v = butterfly<OP, W>(own[threadIdx.x % W]);
+    }
+    return v;
+}
+
+/* Two sums for little more than the price of one: half a warp takes the first, half the second. */
+template <int TEAM>
+static __device__ __forceinline__ float2 team_sums(float2 v, float *slots, int *set)
+{
+    constexpr int W = TEAM / 32;
+    const bool    second = threadIdx.x & 16;
+    float         s = second ? v.y : v.x;
+    s += __shfl_xor_sync(0xffffffffu, second ? v.x : v.y, 16);
+    s = butterfly<add, 16>(s);
+    if constexpr (W > 1) {
+        float *own = own_slots<TEAM>(slots, set);
+        if (threadIdx.x % 16 == 0) own[second * W + threadIdx.x % TEAM / 32] = s;
+        team_barrier<TEAM>();
+        s = butterfly<add, W>(own[second * W + threadIdx.x % W]);
+    }
+    return make_float2(__shfl_sync(0xffffffffu, s, 0), __shfl_sync(0xffffffffu, s, 16));
+}
+
+/* ---- rows whose squares leave the range of float ---- */
+
+/* The scale that puts the row's largest magnitude near 1; NaN if it is not finite. */
+static __device__ __forceinline__ float scale_for(float largest)
+{
+    if (!(largest <= FLT_MAX)) return nanf("");
+    const int e = largest > 0 ? ilogbf(largest) : 0;
+    return ldexpf(1.0f, min(max(-e, -126), 126));
+}
+
+/* |x|, with NaN counted as infinite: fmaxf alone would drop it. */
+static __device__ __forceinline__ float magnitude(float x)
+{
+    return isnan(x) ? INFINITY : fabsf(x);
+}
+
+static __device__ __forceinline__ float one_over_sqrt(float a)
+{
+    const float r = rsqrtf(a); /* within 2 units; a step of Newton's makes it 1 */
+    return fmaf(0.5f * r, fmaf(-a * r, r, 1.0f), r);
+}
+
+/* ---- host side ---- */
+
+static inline int n_multiprocessors(void)
+{
+    int device = 0, n = 1;
+    cudaGetDevice(&device);
+    cudaDeviceGetAttribute(&n, cudaDevAttrMultiProcessorCount, device);
+    return n;
+}
+
+static inline bool aligned16(const void *p)
+{
+    return (uintptr_t)p % 16 == 0;
+}
+
+static inline ts_status launched(void)
+{
+    return cudaGetLastError() == cudaSuccess ? TS_OK : TS_E_DEVICE;
+}
+
+#endif

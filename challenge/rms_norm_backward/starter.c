@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rms_norm_backward.c - your kernel. PROMPT.md is the specification; `make test` tests it. */
+#include "touchstone/rms_norm.h"
+
+/* How much scratch memory a call with these arguments needs in x->workspace. Omit this
+ * function if it needs none. */
+ts_status ts_rms_norm_backward_workspace(const ts_rms_norm_backward_args *a, const ts_exec *x,
+                                         size_t *n_bytes)
+{
+    (void)a;
+    (void)x;
+    *n_bytes = 0;
+    return TS_OK;
+}
+
+ts_status ts_rms_norm_backward(const ts_rms_norm_backward_args *a, const ts_exec *x)
+{
+    (void)a;
+    (void)x;
+    /* Begin here.
+     * 1. Reject invalid calls before writing anything: NULL pointers, a w_offset or an accumulate
+     *    other than 0 and 1 (TS_E_ARG), invalid extents (TS_E_SHAPE), other dtypes than TS_F32,
+     *    TS_BF16, TS_F16 and, if you like, TS_F64 (TS_E_DTYPE).
+     * 2. For each row: dx, plus dr unless that is NULL. Over all rows: dw, added to what is there
+     * if accumulate.
+     * 3. Return TS_OK. */
+    return TS_E_UNSUPPORTED;
+}

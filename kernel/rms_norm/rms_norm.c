@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rms_norm.c - API entry points: validate the arguments, select an implementation, call it. */
+#include <math.h>
+
+#include "rms_norm_impl.h"
+
+enum { FAST = TS_HAS_F32 | TS_HAS_BF16 | TS_HAS_F16, ANY = FAST | TS_HAS_F64 };
+
+/* clang-format off */
+const ts_impl ts_rms_norm_forward_impls[] = {
+    { "sm90", TS_CUDA, TS_SM90, FAST, NULL, NULL, "ts_rms_norm_forward_sm90" },
+    TS_IMPL_AVX512(FAST, ts_rms_norm_forward_avx512, NULL)
+    TS_IMPL_AVX2(FAST, ts_rms_norm_forward_avx2, NULL)
+    TS_IMPL_NEON(FAST, ts_rms_norm_forward_neon, NULL)
+    { "ref", TS_CPU, 0, ANY, ts_rms_norm_forward_ref, NULL, NULL },
+    { 0 },
+};
+
+const ts_impl ts_rms_norm_backward_impls[] = {
+    { "sm90", TS_CUDA, TS_SM90, FAST, NULL, NULL, "ts_rms_norm_backward_sm90" },
+    TS_IMPL_AVX512(FAST, ts_rms_norm_backward_avx512, ts_rms_norm_backward_threads_workspace)
+    TS_IMPL_AVX2(FAST, ts_rms_norm_backward_avx2, ts_rms_norm_backward_threads_workspace)
+    TS_IMPL_NEON(FAST, ts_rms_norm_backward_neon, ts_rms_norm_backward_threads_workspace)
+    { "ref", TS_CPU, 0, ANY, ts_rms_norm_backward_ref, NULL, NULL },
+    { 0 },
+};
+/* clang-format on */
+
+/* Extents whose last element would not fit in 63 bits of bytes are rejected before any product. */
+static ts_status check_shape(int64_t n_rows, int64_t n_cols, int64_t row_stride)
+{
+    if (n_rows < 0 || n_cols < 1 || row_stride < n_cols) return TS_E_SHAPE;
+    if (row_stride > INT64_MAX / 8 / (n_rows > 0 ? n_rows : 1)) return TS_E_SHAPE;
+    return TS_OK;
+}
+
+static int is_flag(int v)
+{
+    return v == 0 || v == 1;
+}
+
+static ts_status check_forward(const ts_rms_norm_forward_args *a, const ts_exec *x)
+{
+    if (!a || !x || !(a->eps > 0) || !isfinite(a->eps)) return TS_E_ARG;
+    if (!is_flag(a->w_offset) || !a->w) return TS_E_ARG;
+    if (a->n_rows != 0 && (!a->x || !a->y || !a->rstd)) return TS_E_ARG;
+    if (a->n_rows != 0 && a->residual && !a->r) return TS_E_ARG;
+    return check_shape(a->n_rows, a->n_cols, a->row_stride);
+}
+
+static ts_status check_backward(const ts_rms_norm_backward_args *a, const ts_exec *x)
+{
+    if (!a || !x || !is_flag(a->w_offset) || !is_flag(a->accumulate)) return TS_E_ARG;
+    if (!a->w || !a->dw) return TS_E_ARG;
+    if (a->n_rows != 0 && (!a->r || !a->dy || !a->rstd || !a->dx)) return TS_E_ARG;
+    return check_shape(a->n_rows, a->n_cols, a->row_stride);
+}
+
+ts_status ts_rms_norm_forward_workspace(const ts_rms_norm_forward_args *a, const ts_exec *x,
+                                        size_t *n_bytes)
+{
+    const ts_status s = n_bytes ? check_forward(a, x) : TS_E_ARG;
+    return s ? s : ts_impl_workspace(ts_rms_norm_forward_impls, a->dtype, a, x, n_bytes);
+}
+
+ts_status ts_rms_norm_forward(const ts_rms_norm_forward_args *a, const ts_exec *x)
+{
+    const ts_status s = check_forward(a, x);
+    return s ? s : ts_impl_run(ts_rms_norm_forward_impls, a->dtype, a, x);
+}
+
+ts_status ts_rms_norm_backward_workspace(const ts_rms_norm_backward_args *a, const ts_exec *x,
+                                         size_t *n_bytes)
+{
+    const ts_status s = n_bytes ? check_backward(a, x) : TS_E_ARG;
+    return s ? s : ts_impl_workspace(ts_rms_norm_backward_impls, a->dtype, a, x, n_bytes);
+}
+
+ts_status ts_rms_norm_backward(const ts_rms_norm_backward_args *a, const ts_exec *x)
+{
+    const ts_status s = check_backward(a, x);
+    return s ? s : ts_impl_run(ts_rms_norm_backward_impls, a->dtype, a, x);
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rms_norm_avx512.c - rms_norm_simd.h over the vectors of row_avx512.h. */
+#include "rms_norm_impl.h"
+#include "row_avx512.h"
+
+#include "rms_norm_simd.h"
+
+ts_status ts_rms_norm_forward_avx512(const void *args, const ts_exec *x)
+{
+    return ts_rms_norm_forward_threads(args, x, forward_any);
+}
+
+ts_status ts_rms_norm_backward_avx512(const void *args, const ts_exec *x)
+{
+    return ts_rms_norm_backward_threads(args, x, backward_any);
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rms_norm_neon.c - rms_norm_simd.h over the vectors of row_neon.h. */
+#include "rms_norm_impl.h"
+#include "row_neon.h"
+
+#include "rms_norm_simd.h"
+
+ts_status ts_rms_norm_forward_neon(const void *args, const ts_exec *x)
+{
+    return ts_rms_norm_forward_threads(args, x, forward_any);
+}
+
+ts_status ts_rms_norm_backward_neon(const void *args, const ts_exec *x)
+{
+    return ts_rms_norm_backward_threads(args, x, backward_any);
+}

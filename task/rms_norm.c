@@ -1,0 +1,457 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rms_norm.c - task: rms_norm forward and backward. Inputs, oracle with bounds, least cost, invalid
+ * calls. The cases are in rms_norm_cases.c.
+ *
+ * The oracle works in pairs of doubles from the rounded inputs, each row divided by a power of two
+ * near its largest number, so that no square leaves the range of double. Bounds are as in bound.h;
+ * r has none, since float holds the sum of two 16-bit numbers closely enough to round it right. */
+#include "touchstone/rms_norm.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bound.h"
+#include "dtype.h"
+#include "real.h"
+#include "rms_norm_cases.h"
+#include "rng.h"
+#include "spoil.h"
+
+static const char SICK[] = "a NaN or infinity makes its own row NaN and no other";
+static const char SICK_DY[] = "a NaN of dy or dr stays in its row and its column";
+
+typedef ts_rms_norm_forward_args  forward_args;
+typedef ts_rms_norm_backward_args backward_args;
+
+/* ---- inputs ---- */
+
+static bool is_family(const ts_case *c, const char *name)
+{
+    return !strcmp(c->family, name);
+}
+
+/* Of what a family makes larger or smaller than usual: 1 in most. */
+static double size_of(const ts_case *c, double loud, double faint)
+{
+    return is_family(c, "loud") ? loud : is_family(c, "faint") ? faint : 1;
+}
+
+/* Pruned: gains of exactly 0, which w_offset 1 makes of -1, and weights of 0. */
+static void draw_weights(const ts_case *c, void *w, uint64_t seed)
+{
+    const double size = size_of(c, 40, 1);
+    for (int64_t i = 0; i < c->dim[TS_RMS_COLS]; i++) {
+        const double drawn = size * (0.25 + 1.5 * ts_uniform(seed, i));
+        const bool   pruned = is_family(c, "pruned") && i % 3;
+        ts_store(w, c->dtype, i,
+                 pruned ? (i % 3 == 1 ? -(double)c->dim[TS_RMS_OFFSET] : 0) : drawn);
+    }
+}
+
+static void draw_rows(const ts_case *c, void *x, void *residual, uint64_t seed)
+{
+    const int64_t n = c->dim[TS_RMS_COLS], stride = ts_rms_norm_stride(c);
+    const bool    normal = is_family(c, "normal"); /* large cases are: no names in their loop */
+    double        one, other;
+    for (int64_t r = 0; r < c->dim[TS_RMS_ROWS]; r++)
+        for (int64_t i = 0; i < n; i++) {
+            const int64_t at = r * stride + i;
+            if (normal) {
+                one = ts_normal(seed, r * n + i);
+                if (residual) other = ts_normal(seed + 9, r * n + i);
+            } else {
+                ts_rms_norm_draw(c, seed, r, i, &one, residual ? &other : NULL);
+            }
+            ts_store(x, c->dtype, at, one);
+            if (residual) ts_store(residual, c->dtype, at, other);
+        }
+}
+
+/* Of every third row, the first + 3k-th, one element is NaN where gradients are sick. */
+static void draw_gradient(const ts_case *c, void *p, uint64_t seed, int64_t first)
+{
+    const int64_t n = c->dim[TS_RMS_COLS], stride = ts_rms_norm_stride(c);
+    const bool    sick = is_family(c, "sick_dy");
+    const double  size = size_of(c, 1000, 1e-9);
+    for (int64_t r = 0; r < c->dim[TS_RMS_ROWS]; r++) {
+        for (int64_t i = 0; i < n; i++)
+            ts_store(p, c->dtype, r * stride + i, size * ts_normal(seed, r * n + i));
+        if (sick && r % 3 == first)
+            ts_store(p, c->dtype, r * stride + (int64_t)(ts_bits(seed + 8, r) % (uint64_t)n), NAN);
+    }
+}
+
+/* rstd = root 2^-exponent; NaN where the row has a NaN or an infinity. */
+typedef struct row_stats {
+    ts_real root;
+    int     exponent;
+} row_stats;
+
+static row_stats stats_of(const double *r, int64_t n, double eps)
+{
+    row_stats s = { { NAN, 0 }, 0 };
+    ts_real   sum = { 0, 0 };
+    double    largest = sqrt(eps);
+    for (int64_t i = 0; i < n; i++) {
+        if (!isfinite(r[i])) return s;
+        largest = fmax(largest, fabs(r[i]));
+    }
+    frexp(largest, &s.exponent);
+    for (int64_t i = 0; i < n; i++) {
+        const double v = ldexp(r[i], -s.exponent);
+        ts_real_gather(&sum, ts_real_product(v, v));
+    }
+    sum = ts_real_div(ts_real_gathered(sum), ts_real_of((double)n));
+    sum = ts_real_add(sum, ts_real_of(ldexp(eps, -2 * s.exponent)));
+    s.root = ts_real_div(ts_real_of(1), ts_real_sqrt(sum));
+    return s;
+}
+
+static double rstd_of(const row_stats *s)
+{
+    return ldexp(s->root.hi, -s->exponent);
+}
+
+static double *new_row(int64_t n)
+{
+    double *row = calloc((size_t)n, sizeof *row);
+    if (!row) abort();
+    return row;
+}
+
+static void setup_forward(const ts_case *c, uint64_t seed, ts_arena *m, void *args)
+{
+    forward_args  *a = args;
+    const ts_dtype t = c->dtype;
+    const int64_t  R = c->dim[TS_RMS_ROWS], D = c->dim[TS_RMS_COLS], S = ts_rms_norm_stride(c);
+    const int      how = (int)c->dim[TS_RMS_RESIDUAL];
+    void          *x, *residual = NULL;
+    *a = (forward_args) { .dtype = t, .n_rows = R, .n_cols = D, .row_stride = S };
+    a->eps = ts_rms_norm_eps(c);
+    a->w_offset = (int)c->dim[TS_RMS_OFFSET];
+    ts_scalar(m, "eps", a->eps);
+    ts_scalar(m, "w_offset", a->w_offset);
+    if (how == TS_RMS_IN_PLACE) {
+        x = ts_take(m, &a->r, (ts_buf) { "r", TS_INOUT, t, R, D, S });
+        a->x = x;
+    } else {
+        x = ts_take(m, &a->x, (ts_buf) { "x", TS_IN, t, R, D, S });
+    }
+    if (how != TS_RMS_NONE)
+        residual = ts_take(m, &a->residual, (ts_buf) { "residual", TS_IN, t, R, D, S });
+    void *w = ts_take(m, &a->w, (ts_buf) { "w", TS_IN, t, 1, D, D });
+    ts_take(m, &a->y, (ts_buf) { "y", TS_OUT, t, R, D, S });
+    ts_take(m, &a->rstd, (ts_buf) { "rstd", TS_OUT, ts_wide(t), 1, R, R });
+    if (how == TS_RMS_APART) ts_take(m, &a->r, (ts_buf) { "r", TS_OUT, t, R, D, S });
+    draw_rows(c, x, residual, ts_mix(seed));
+    draw_weights(c, w, ts_mix(seed + 1));
+}
+
+static void setup_backward(const ts_case *c, uint64_t seed, ts_arena *m, void *args)
+{
+    backward_args *a = args;
+    const ts_dtype t = c->dtype, wide = ts_wide(t);
+    const int64_t  R = c->dim[TS_RMS_ROWS], D = c->dim[TS_RMS_COLS], S = ts_rms_norm_stride(c);
+    *a = (backward_args) { .dtype = t, .n_rows = R, .n_cols = D, .row_stride = S };
+    a->w_offset = (int)c->dim[TS_RMS_OFFSET];
+    a->accumulate = (int)c->dim[TS_RMS_ACCUMULATE];
+    ts_scalar(m, "w_offset", a->w_offset);
+    void *r = ts_take(m, &a->r, (ts_buf) { "r", TS_IN, t, R, D, S });
+    void *dy = ts_take(m, &a->dy, (ts_buf) { "dy", TS_IN, t, R, D, S });
+    void *w = ts_take(m, &a->w, (ts_buf) { "w", TS_IN, t, 1, D, D });
+    void *rstd = ts_take(m, &a->rstd, (ts_buf) { "rstd", TS_IN, wide, 1, R, R });
+    void *dr = c->dim[TS_RMS_DR] ? ts_take(m, &a->dr, (ts_buf) { "dr", TS_IN, t, R, D, S }) : NULL;
+    ts_take(m, &a->dx, (ts_buf) { "dx", TS_OUT, t, R, D, S });
+    void *dw =
+        ts_take(m, &a->dw, (ts_buf) { "dw", a->accumulate ? TS_INOUT : TS_OUT, wide, 1, D, D });
+    draw_rows(c, r, NULL, ts_mix(seed));
+    draw_gradient(c, dy, ts_mix(seed + 3), 1); /* never all ones: dx might vanish */
+    if (dr) draw_gradient(c, dr, ts_mix(seed + 4), 2);
+    draw_weights(c, w, ts_mix(seed + 1));
+    for (int64_t i = 0; i < D && a->accumulate; i++)
+        ts_store(dw, wide, i, size_of(c, 1000, 1e-9) * 1.5 * ts_uniform(ts_mix(seed + 5), i));
+    double *row = new_row(D);
+    for (int64_t i = 0; i < R; i++) {
+        for (int64_t k = 0; k < D; k++) row[k] = ts_load(r, t, i * S + k);
+        const row_stats s = stats_of(row, D, ts_rms_norm_eps(c));
+        ts_store(rstd, wide, i, rstd_of(&s));
+    }
+    free(row);
+}
+
+/* ---- oracle ---- */
+
+static double rounded(ts_dtype t, double v)
+{
+    double room;
+    ts_store(&room, t, 0, v);
+    return ts_load(&room, t, 0);
+}
+
+/* w + w_offset, and the magnitudes that add up in it. */
+static ts_real gain_of(const void *w, ts_dtype t, int64_t i, int w_offset)
+{
+    return ts_real_sum(ts_load(w, t, i), w_offset);
+}
+
+static double gain_size(const void *w, ts_dtype t, int64_t i, int w_offset)
+{
+    return fabs(ts_load(w, t, i)) + w_offset;
+}
+
+static size_t n_want_forward(const ts_case *c)
+{
+    const int64_t R = c->dim[TS_RMS_ROWS], D = c->dim[TS_RMS_COLS];
+    return (size_t)(R * (D + 1) + (c->dim[TS_RMS_RESIDUAL] ? R * D : 0));
+}
+
+/* want: y row by row, then rstd, then r row by row where there is a residual */
+static void oracle_forward(const ts_case *c, const void *args, ts_want *y)
+{
+    const forward_args *a = args;
+    const ts_dtype      t = a->dtype;
+    const int64_t       R = a->n_rows, D = a->n_cols;
+    const double        u = ts_format_of(ts_wide(t))->u;
+    ts_want            *rstd = y + R * D, *r = rstd + R;
+    double             *row = new_row(D);
+    (void)c;
+    for (int64_t k = 0; k < R; k++) {
+        for (int64_t i = 0; i < D; i++) {
+            const int64_t at = k * a->row_stride + i;
+            row[i] = ts_load(a->x, t, at);
+            if (!a->residual) continue;
+            row[i] = rounded(t, row[i] + ts_load(a->residual, t, at));
+            *r++ = (ts_want) { row[i], 0 };
+        }
+        const row_stats s = stats_of(row, D, a->eps);
+        for (int64_t i = 0; i < D; i++) {
+            const double  scaled = isnan(s.root.hi) ? NAN : ldexp(row[i], -s.exponent);
+            const ts_real rhat = ts_real_mul(ts_real_of(scaled), s.root);
+            const ts_real v = ts_real_mul(rhat, gain_of(a->w, t, i, a->w_offset));
+            const double  size = fabs(rhat.hi) * gain_size(a->w, t, i, a->w_offset);
+            *y++ = ts_stored(v.hi, (ts_kappa(D) + ts_kappa(2)) * u * size, t);
+        }
+        rstd[k] = ts_stored(rstd_of(&s), rstd_of(&s) * ts_kappa(D) * u, ts_wide(t));
+        if (isnan(s.root.hi)) rstd[k].bound = INFINITY; /* whatever a sick row has */
+    }
+    free(row);
+}
+
+static size_t n_want_backward(const ts_case *c)
+{
+    return (size_t)((c->dim[TS_RMS_ROWS] + 1) * c->dim[TS_RMS_COLS]);
+}
+
+typedef struct column_sum {
+    ts_real dw;
+    double  terms; /* the sum of their magnitudes */
+} column_sum;
+
+/* One row: its dx, and its share of the columns' sums. */
+static void oracle_backward_row(const backward_args *a, int64_t r, ts_want *dx, column_sum *sums)
+{
+    const ts_dtype t = a->dtype, wide = ts_wide(t);
+    const int64_t  D = a->n_cols, row = r * a->row_stride;
+    const double   u = ts_format_of(wide)->u, n = (double)D, rstd = ts_load(a->rstd, wide, r);
+    ts_real        sum = { 0, 0 };
+    double         size = 0; /* of the average */
+    for (int64_t i = 0; i < D; i++) {
+        const double  dy = ts_load(a->dy, t, row + i);
+        const ts_real rhat = ts_real_product(ts_load(a->r, t, row + i), rstd);
+        const ts_real g = ts_real_mul(gain_of(a->w, t, i, a->w_offset), ts_real_of(dy));
+        ts_real_gather(&sum, ts_real_mul(g, rhat));
+        size += gain_size(a->w, t, i, a->w_offset) * fabs(dy * rhat.hi) / n;
+        ts_real_gather_product(&sums[i].dw, rhat, dy);
+        sums[i].terms += fabs(dy * rhat.hi);
+    }
+    const ts_real avg = ts_real_div(ts_real_gathered(sum), ts_real_of(n));
+    for (int64_t i = 0; i < D; i++) {
+        const double  dy = ts_load(a->dy, t, row + i);
+        const double  dr = a->dr ? ts_load(a->dr, t, row + i) : 0;
+        const ts_real rhat = ts_real_product(ts_load(a->r, t, row + i), rstd);
+        const ts_real g = ts_real_mul(gain_of(a->w, t, i, a->w_offset), ts_real_of(dy));
+        const ts_real rest = ts_real_sub(g, ts_real_mul(rhat, avg));
+        const ts_real v = ts_real_add(ts_real_mul(ts_real_of(rstd), rest), ts_real_of(dr));
+        const double  terms = gain_size(a->w, t, i, a->w_offset) * fabs(dy) + fabs(rhat.hi) * size;
+        dx[i] = ts_stored(v.hi, ts_kappa(D) * u * rstd * terms + ts_kappa(2) * u * fabs(dr), t);
+    }
+}
+
+/* want: dx row by row, then dw */
+static void oracle_backward(const ts_case *c, const void *args, ts_want *want)
+{
+    const backward_args *a = args;
+    const ts_dtype       wide = ts_wide(a->dtype);
+    const int64_t        R = a->n_rows, D = a->n_cols;
+    const double         u = ts_format_of(wide)->u;
+    column_sum          *sums = calloc((size_t)D, sizeof *sums);
+    (void)c;
+    if (!sums) abort();
+    for (int64_t r = 0; r < R; r++) oracle_backward_row(a, r, want + r * D, sums);
+    for (int64_t i = 0; i < D; i++) {
+        const double  had = a->accumulate ? ts_load(a->dw, wide, i) : 0;
+        const ts_real dw = ts_real_add(ts_real_gathered(sums[i].dw), ts_real_of(had));
+        want[R * D + i] = ts_stored(dw.hi, ts_kappa(R) * u * (fabs(had) + sums[i].terms), wide);
+    }
+    free(sums);
+}
+
+/* ---- check, cost ---- */
+
+static bool check_forward(const ts_case *c, const void *args, const ts_want *want, ts_flaw *f,
+                          ts_errors *e)
+{
+    const forward_args *a = args;
+    const int64_t       R = a->n_rows, D = a->n_cols, S = a->row_stride;
+    const ts_buf        rstd = { "rstd", TS_OUT, ts_wide(a->dtype), 1, R, R };
+    (void)c;
+    return ts_check_buf((ts_buf) { "y", TS_OUT, a->dtype, R, D, S }, a->y, want, f, e) &&
+           ts_check_buf(rstd, a->rstd, want + R * D, f, e) &&
+           (!a->residual || ts_check_buf((ts_buf) { "r", TS_OUT, a->dtype, R, D, S }, a->r,
+                                         want + R * D + R, f, e));
+}
+
+static bool check_backward(const ts_case *c, const void *args, const ts_want *want, ts_flaw *f,
+                           ts_errors *e)
+{
+    const backward_args *a = args;
+    const int64_t        R = a->n_rows, D = a->n_cols;
+    const ts_buf         dx = { "dx", TS_OUT, a->dtype, R, D, a->row_stride };
+    const ts_buf         dw = { "dw", TS_OUT, ts_wide(a->dtype), 1, D, D };
+    (void)c;
+    return ts_check_buf(dx, a->dx, want, f, e) && ts_check_buf(dw, a->dw, want + R * D, f, e);
+}
+
+/* x, and the residual, are read; y, and r, are written. */
+static ts_cost cost_forward(const ts_case *c)
+{
+    const double R = (double)c->dim[TS_RMS_ROWS], D = (double)c->dim[TS_RMS_COLS];
+    const double b = (double)ts_format_of(c->dtype)->n_bytes, fused = c->dim[TS_RMS_RESIDUAL] != 0;
+    const double wide = (double)ts_format_of(ts_wide(c->dtype))->n_bytes;
+    return (ts_cost) { .bytes = b * ((2 + 2 * fused) * R * D + D) + wide * R,
+                       .flops = (4 + fused) * R * D };
+}
+
+/* r, dy, and dr, are read; dx is written, and dw once. */
+static ts_cost cost_backward(const ts_case *c)
+{
+    const double R = (double)c->dim[TS_RMS_ROWS], D = (double)c->dim[TS_RMS_COLS];
+    const double b = (double)ts_format_of(c->dtype)->n_bytes, dr = c->dim[TS_RMS_DR] != 0;
+    const double wide = (double)ts_format_of(ts_wide(c->dtype))->n_bytes;
+    return (ts_cost) { .bytes = b * ((3 + dr) * R * D + D) + wide * (R + D),
+                       .flops = (9 + dr) * R * D };
+}
+
+/* ---- invalid calls ---- */
+
+static bool more_forward(int i, void *args, ts_exec *x, ts_status *must)
+{
+    forward_args *a = args;
+    (void)x;
+    *must = i < 7 ? TS_E_ARG : i == 7 ? TS_E_SHAPE : TS_E_DTYPE;
+    if (i < 4) a->eps = (const double[]) { 0, -1, NAN, INFINITY }[i];
+    else if (i < 7) a->w_offset = (const int[]) { 2, -1, 256 }[i - 4];
+    else if (i == 7) a->row_stride = a->n_cols - 1;
+    else if (i < 10) a->dtype = i == 8 ? TS_U8 : (ts_dtype)99;
+    else return false;
+    return true;
+}
+
+static bool more_backward(int i, void *args, ts_exec *x, ts_status *must)
+{
+    backward_args *a = args;
+    (void)x;
+    *must = i < 4 ? TS_E_ARG : i == 4 ? TS_E_SHAPE : TS_E_DTYPE;
+    if (i < 2) a->accumulate = (const int[]) { 2, -1 }[i];
+    else if (i < 4) a->w_offset = (const int[]) { 2, -1 }[i - 2];
+    else if (i == 4) a->row_stride = a->n_cols - 1;
+    else if (i < 7) a->dtype = i == 5 ? TS_U8 : (ts_dtype)99;
+    else return false;
+    return true;
+}
+
+#define AT(type, member) offsetof(type##_args, member)
+#define P(type, member)  (AT(type, member) + 1)
+
+/* n_rows, n_cols, row_stride */
+#define SHAPE(type)                                                                                \
+    .extent = { { AT(type, n_rows), 0, 0, 0, true, false },                                        \
+                { AT(type, n_cols), 1, 0, AT(type, row_stride), false, false },                    \
+                { AT(type, row_stride), 1, 0, 0, false, true } },                                  \
+    .n_extent = 3, .product = { { { 1, 2 } }, { { 1, 3 } } }
+
+/* The calls that are spoilt have a residual, and so need r. */
+static const ts_senseless senseless_forward = {
+    .pointer = { P(forward, x), P(forward, w), P(forward, y), P(forward, rstd), P(forward, r) },
+    SHAPE(forward),
+    .more = more_forward,
+};
+
+static const ts_senseless senseless_backward = {
+    .pointer = { P(backward, r), P(backward, dy), P(backward, w), P(backward, rstd),
+                 P(backward, dx), P(backward, dw) },
+    SHAPE(backward),
+    .more = more_backward,
+};
+
+static bool spoil_forward(int i, void *args, ts_exec *x, ts_status *must)
+{
+    return ts_spoil(&senseless_forward, &i, args, x, must);
+}
+
+static bool spoil_backward(int i, void *args, ts_exec *x, ts_status *must)
+{
+    return ts_spoil(&senseless_backward, &i, args, x, must);
+}
+
+const ts_task ts_task_rms_norm_forward = {
+    .name = "rms_norm_forward",
+    .dim_name = { "rows", "cols", "pad", "off", "res" },
+    .kind = TS_PLAIN,
+    .devices = TS_ON_CPU | TS_ON_CUDA,
+    .buffer = { { "x", TS_IN, 2, false },
+                { "residual", TS_IN, 2, false },
+                { "w", TS_IN, 1, false },
+                { "y", TS_OUT, 2, false },
+                { "rstd", TS_OUT, 1, false },
+                { "r", TS_OUT, 2, false } },
+    .number = { { "eps", false }, { "w_offset", true } },
+    .args_bytes = sizeof(forward_args),
+    .more_name = { "eps" },
+    .cases = ts_rms_norm_forward_cases,
+    .cover = &ts_rms_norm_forward_cover,
+    .setup = setup_forward,
+    .n_want = n_want_forward,
+    .oracle = oracle_forward,
+    .check = check_forward,
+    .cost = cost_forward,
+    .spoil = spoil_forward,
+    .canon = { { "sick", SICK, true } },
+};
+
+const ts_task ts_task_rms_norm_backward = {
+    .name = "rms_norm_backward",
+    .dim_name = { "rows", "cols", "pad", "off", "acc", "dr" },
+    .kind = TS_PLAIN,
+    .devices = TS_ON_CPU | TS_ON_CUDA,
+    .buffer = { { "r", TS_IN, 2, false },
+                { "dy", TS_IN, 2, false },
+                { "w", TS_IN, 1, false },
+                { "rstd", TS_IN, 1, false },
+                { "dr", TS_IN, 2, false },
+                { "dx", TS_OUT, 2, false },
+                { "dw", TS_OUT, 1, false } },
+    .number = { { "w_offset", true } },
+    .args_bytes = sizeof(backward_args),
+    .more_name = { "eps" },
+    .cases = ts_rms_norm_backward_cases,
+    .cover = &ts_rms_norm_backward_cover,
+    .setup = setup_backward,
+    .n_want = n_want_backward,
+    .oracle = oracle_backward,
+    .check = check_backward,
+    .cost = cost_backward,
+    .spoil = spoil_backward,
+    .canon = { { "sick", SICK, true }, { "sick_dy", SICK_DY, true } },
+};
