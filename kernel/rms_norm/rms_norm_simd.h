@@ -59,9 +59,10 @@ INLINE vec take_r(const forward_call *c, int64_t row, ts_dtype t, int64_t i, int
 {
     const vec x = load(c->x + row, t, i, n);
     if (!fused) return x;
-    const vec r = as_stored(add(x, load(c->residual + row, t, i, n)), t);
-    store(c->r + row, t, i, n, r);
-    return r;
+    /* Both round the sum, which the compiler does once. */
+    const vec sum = add(x, load(c->residual + row, t, i, n));
+    store(c->r + row, t, i, n, sum);
+    return as_stored(sum, t);
 }
 
 /* The sum of squares, which is infinite or next to nothing where float cannot hold them. */
