@@ -11,6 +11,7 @@
 #include "ternary_training.h"
 #include "tool.h"
 #include "touchstone/attention.h"
+#include "touchstone/cross_entropy.h"
 #include "touchstone/layernorm.h"
 #include "touchstone/softmax_topk.h"
 #include "tree_verify.h"
@@ -19,15 +20,18 @@ extern const ts_task   ts_task_layernorm_forward, ts_task_layernorm_backward, ts
 extern const ts_task   ts_task_kv_cache, ts_task_flash_attention, ts_task_flash_attention_backward;
 extern const ts_task   ts_task_beam_search, ts_task_tree_verify;
 extern const ts_task   ts_task_ternary_linear, ts_task_ternary_training;
+extern const ts_task   ts_task_cross_entropy, ts_task_cross_entropy_logits;
 extern const ts_impl   ts_layernorm_forward_impls[], ts_layernorm_backward_impls[];
 extern const ts_impl   ts_softmax_topk_impls[], ts_kv_cache_impls[];
 extern const ts_impl   ts_flash_attention_impls[], ts_flash_attention_backward_impls[];
 extern const ts_impl   ts_beam_search_impls[], ts_tree_verify_impls[];
 extern const ts_impl   ts_ternary_linear_impls[], ts_ternary_training_impls[];
+extern const ts_impl   ts_cross_entropy_impls[], ts_cross_entropy_logits_impls[];
 extern const ts_mutant ts_layernorm_mutants[], ts_softmax_topk_mutants[], ts_kv_cache_mutants[];
 extern const ts_mutant ts_flash_attention_mutants[], ts_flash_attention_backward_mutants[];
 extern const ts_mutant ts_beam_search_mutants[], ts_tree_verify_mutants[];
 extern const ts_mutant ts_ternary_linear_mutants[], ts_ternary_training_mutants[];
+extern const ts_mutant ts_cross_entropy_mutants[];
 
 /* Entrants of kernel/softmax_topk. */
 ts_status ts_softmax_topk_textbook(const void *a, const ts_exec *x);
@@ -228,6 +232,26 @@ static ts_status play_training_workspace(const void *a, const ts_exec *x, size_t
     return ts_tt_play_workspace(&ternary_training_doors, a, x, n);
 }
 
+static ts_status cross_entropy(const void *a, const ts_exec *x)
+{
+    return ts_cross_entropy(a, x);
+}
+
+static ts_status cross_entropy_workspace(const void *a, const ts_exec *x, size_t *n)
+{
+    return ts_cross_entropy_workspace(a, x, n);
+}
+
+static ts_status cross_entropy_logits(const void *a, const ts_exec *x)
+{
+    return ts_cross_entropy_logits(a, x);
+}
+
+static ts_status cross_entropy_logits_workspace(const void *a, const ts_exec *x, size_t *n)
+{
+    return ts_cross_entropy_logits_workspace(a, x, n);
+}
+
 enum { FAST = TS_HAS_F32 | TS_HAS_BF16 | TS_HAS_F16 };
 
 static const ts_entrant softmax_topk_entrants[] = {
@@ -259,6 +283,10 @@ const ts_offer ts_offers[] = {
       ts_ternary_linear_mutants, NULL },
     { &ts_task_ternary_training, ts_ternary_training_impls, play_training, play_training_workspace,
       ts_ternary_training_mutants, NULL },
+    { &ts_task_cross_entropy, ts_cross_entropy_impls, cross_entropy, cross_entropy_workspace,
+      ts_cross_entropy_mutants, NULL },
+    { &ts_task_cross_entropy_logits, ts_cross_entropy_logits_impls, cross_entropy_logits,
+      cross_entropy_logits_workspace, ts_cross_entropy_mutants, NULL },
     { 0 },
 };
 
