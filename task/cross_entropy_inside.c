@@ -3,7 +3,7 @@
  *
  * The oracle computes in double from the rounded inputs, and in pairs of doubles where double is
  * judged. With u the unit roundoff of accumulation and kappa(n) = 8 + 2 sqrt(n), a logit that may
- * be off by e makes z off by e times the slope of the cap, plus 4 u of the cap, whose tanh may be
+ * be off by e makes z off by e times the slope of the cap, plus 8 u of the cap, whose tanh may be
  * computed from an exponential. Then
  *     lse   errs by  sum p e + (16 + kappa(V)) u + 2 u |max| + u |lse|
  *     p     by       e + that of lse + 2 u |z - lse| + 16 u of itself
@@ -124,7 +124,7 @@ static ts_xe_value cap(const ts_xe_rule *r, ts_xe_value *x, double u)
     slope.v = ts_real_div(times(e, 4), ts_real_mul(d, d));
     slope.error = 8 * u + fmin(1, x->error / c);
     x->v = times(t, x->v.hi < 0 ? -c : c);
-    x->error = x->error * fmin(1, slope.v.hi + 2 * x->error / c) + 4 * u * c;
+    x->error = x->error * fmin(1, slope.v.hi + 2 * x->error / c) + 8 * u * c;
     return slope;
 }
 
@@ -196,7 +196,7 @@ static ts_xe_value gradient_of(const ts_xe_rule *r, const sums *s, const ts_xe_v
     ts_real       q = ts_real_mul(more, p);
     q = ts_real_sub(ts_real_sub(q, ts_real_of(hit)), ts_real_of(smooth));
     double error = 8 * u * (size + hit + smooth) + 2 * r->z_loss * s->lse_error * p.hi;
-    if (p.hi > 0) error += size * (part + part * part) + fabs(more.hi) * tiny;
+    if (p.hi > 0) error += size * (part + part * part) + 2 * fabs(more.hi) * tiny; /* flushed */
     error =
         error * (slope->v.hi + slope->error) + fabs(q.hi) * (slope->error + 4 * u * slope->v.hi);
     return (ts_xe_value) { times(ts_real_mul(q, slope->v), r->g), fabs(r->g) * error };

@@ -10,11 +10,17 @@ enum { FAST = TS_HAS_F32 | TS_HAS_BF16 | TS_HAS_F16, ANY = FAST | TS_HAS_F64 };
 
 /* clang-format off */
 const ts_impl ts_cross_entropy_impls[] = {
+    TS_IMPL_AVX512(FAST, ts_cross_entropy_avx512, ts_cross_entropy_threads_workspace)
+    TS_IMPL_AVX2(FAST, ts_cross_entropy_avx2, ts_cross_entropy_threads_workspace)
+    TS_IMPL_NEON(FAST, ts_cross_entropy_neon, ts_cross_entropy_threads_workspace)
     { "ref", TS_CPU, 0, ANY, ts_cross_entropy_ref, ts_cross_entropy_ref_workspace, NULL },
     { 0 },
 };
 
 const ts_impl ts_cross_entropy_logits_impls[] = {
+    TS_IMPL_AVX512(FAST, ts_cross_entropy_logits_avx512, ts_cross_entropy_logits_threads_workspace)
+    TS_IMPL_AVX2(FAST, ts_cross_entropy_logits_avx2, ts_cross_entropy_logits_threads_workspace)
+    TS_IMPL_NEON(FAST, ts_cross_entropy_logits_neon, ts_cross_entropy_logits_threads_workspace)
     { "ref", TS_CPU, 0, ANY, ts_cross_entropy_logits_ref, NULL, NULL },
     { 0 },
 };

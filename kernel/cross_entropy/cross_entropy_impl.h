@@ -70,7 +70,7 @@ typedef struct ts_xe_steps {
     void (*sum_row)(const void *x, ts_dtype t, int64_t at, int64_t n, const ts_xe_form *f,
                     ts_xe_row *r);
     void (*grade_row)(const void *x, void *dx, ts_dtype t, int64_t at, int64_t n,
-                      const ts_xe_form *f, const ts_xe_row *r, int32_t target, float g);
+                      const ts_xe_form *f, float lse, int32_t target, float g);
 } ts_xe_steps;
 
 ts_status ts_cross_entropy_threads(const ts_cross_entropy_args *a, const ts_exec *x,
