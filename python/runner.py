@@ -25,8 +25,9 @@ import sys
 
 MISSING, CRASHED, UNSUPPORTED = 3, 255, 4  # TS_STOP_MISSING, no ts_status, TS_E_UNSUPPORTED
 # In the contract these have one axis; all others have two, but for those of attention.
-VECTORS = {"gamma", "beta", "mean", "rstd", "dgamma", "dbeta", "lse", "kv_len"}
-INTEGERS = {"k", "layout", "causal", "window", "tile_q", "tile_k"}  # numbers that are no fractions
+VECTORS = {"gamma", "beta", "mean", "rstd", "dgamma", "dbeta", "lse", "kv_len",
+           "target", "bias", "loss", "total"}
+INTEGERS = {"k", "layout", "causal", "window", "tile_q", "tile_k", "mean", "ignore_index", "chunk"}  # numbers that are no fractions
 
 
 def attention_shape(name, dims):

@@ -6,6 +6,7 @@
 
 #include "mutant.h"
 #include "touchstone/attention.h"
+#include "touchstone/cross_entropy.h"
 #include "touchstone/layernorm.h"
 #include "touchstone/softmax_topk.h"
 
@@ -18,12 +19,14 @@ typedef NAME(ts_, TASK, _args) task_args;
 
 extern const ts_mutant ts_layernorm_mutants[], ts_softmax_topk_mutants[];
 extern const ts_mutant ts_flash_attention_mutants[], ts_flash_attention_backward_mutants[];
+extern const ts_mutant ts_cross_entropy_mutants[];
 
 static const ts_mutant *mutant(void)
 {
     const ts_mutant *const lists[] = { ts_layernorm_mutants, ts_softmax_topk_mutants,
                                        ts_flash_attention_mutants,
-                                       ts_flash_attention_backward_mutants };
+                                       ts_flash_attention_backward_mutants,
+                                       ts_cross_entropy_mutants };
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         for (const ts_mutant *m = lists[i]; m->name; m++)
             if (!strcmp(m->name, QUOTED(MUTANT)) && !strcmp(m->task, QUOTED(TASK))) return m;
