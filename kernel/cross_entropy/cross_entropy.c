@@ -10,6 +10,7 @@ enum { FAST = TS_HAS_F32 | TS_HAS_BF16 | TS_HAS_F16, ANY = FAST | TS_HAS_F64 };
 
 /* clang-format off */
 const ts_impl ts_cross_entropy_impls[] = {
+    { "cuda", TS_CUDA, TS_SM80, FAST, NULL, NULL, "ts_cross_entropy_cuda" },
     TS_IMPL_AVX512(FAST, ts_cross_entropy_avx512, ts_cross_entropy_threads_workspace)
     TS_IMPL_AVX2(FAST, ts_cross_entropy_avx2, ts_cross_entropy_threads_workspace)
     TS_IMPL_NEON(FAST, ts_cross_entropy_neon, ts_cross_entropy_threads_workspace)
@@ -18,6 +19,7 @@ const ts_impl ts_cross_entropy_impls[] = {
 };
 
 const ts_impl ts_cross_entropy_logits_impls[] = {
+    { "cuda", TS_CUDA, TS_SM80, FAST, NULL, NULL, "ts_cross_entropy_logits_cuda" },
     TS_IMPL_AVX512(FAST, ts_cross_entropy_logits_avx512, ts_cross_entropy_logits_threads_workspace)
     TS_IMPL_AVX2(FAST, ts_cross_entropy_logits_avx2, ts_cross_entropy_logits_threads_workspace)
     TS_IMPL_NEON(FAST, ts_cross_entropy_logits_neon, ts_cross_entropy_logits_threads_workspace)
