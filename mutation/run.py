@@ -33,6 +33,7 @@ FAST = "neon" if platform.machine() in ("aarch64", "arm64") else "avx2"
 TASKS = {
     "attention": ["flash_attention", "flash_attention_backward"],
     "beam_search": ["beam_search"],
+    "cross_entropy": ["cross_entropy", "cross_entropy_logits"],
     "kv_cache": ["kv_cache"],
     "layernorm": ["layernorm_forward", "layernorm_backward"],
     "rms_norm": ["rms_norm_forward", "rms_norm_backward"],

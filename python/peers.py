@@ -99,6 +99,37 @@ class Numpy:
                   for w, x in ((ds, q), (p, dout)))
         return {"dq": np.matmul(ds, np.repeat(k, group, 1)), "dk": dk, "dv": dv}
 
+    def loss_of(self, x, target, scale, smoothing, z_loss, softcap, mean, ignore_index):
+        """Losses, and the gradient, of all logits at once."""
+        np, f = self.np, self.np.float32
+        counted = target != ignore_index
+        n = counted.sum()
+        g = f(scale) / np.maximum(n, 1) if mean else f(scale)
+        t = np.tanh(x / f(softcap)) if softcap else f(0)
+        z = f(softcap) * t if softcap else x
+        largest = z.max(axis=1, keepdims=True)
+        e = np.exp(z - largest)
+        total = e.sum(axis=1, keepdims=True)
+        lse = (largest + np.log(total))[:, 0]
+        hit = np.arange(x.shape[1]) == target[:, None]
+        loss = lse - f(1 - smoothing) * (z * hit).sum(axis=1) + f(z_loss) * lse * lse
+        if smoothing:
+            loss = loss - f(smoothing) * z.mean(axis=1)
+        dx = e * ((1 + f(2 * z_loss) * lse)[:, None] / total) - hit * f(1 - smoothing) - f(smoothing / x.shape[1])
+        dx = dx * (g * counted)[:, None].astype(np.float32)
+        loss = np.where(counted, loss, f(0))
+        return {"loss": loss, "lse": np.where(counted, lse, f(0)), "total": loss.sum() / n if mean else loss.sum(),
+                "dlogits": dx * (1 - t * t) if softcap else dx}
+
+    def cross_entropy(self, h, w, target, chunk, bias=None, **rule):
+        r = self.loss_of(h @ w.T if bias is None else h @ w.T + bias, target, **rule)
+        return {"loss": r["loss"], "lse": r["lse"], "total": r["total"].reshape(1), "dh": r["dlogits"] @ w,
+                "dw": r["dlogits"].T @ h}
+
+    def cross_entropy_logits(self, logits, target, **rule):
+        r = self.loss_of(logits, target, **rule)
+        return dict(r, total=r["total"].reshape(1))
+
     def call(self, function, arguments):
         return function(**arguments)
 
@@ -202,6 +233,27 @@ class Torch:
         prob, index = self.torch.softmax(z, -1).topk(min(int(k), z.shape[1]))
         return {"index": index, "prob": prob, "lse": self.torch.logsumexp(z, -1)}
 
+    def loss_of(self, x, target, smoothing, z_loss, softcap, mean, ignore_index):
+        """What autograd is given. Gives no lse."""
+        if z_loss or softcap:
+            raise RuntimeError("no z-loss and no softcap here")
+        loss = self.torch.nn.functional.cross_entropy(x.float(), target.long(), reduction="none",
+                                                      label_smoothing=smoothing, ignore_index=int(ignore_index))
+        return loss, loss.sum() / (target != int(ignore_index)).sum() if mean else loss.sum()
+
+    def cross_entropy(self, h, w, target, scale, chunk, bias=None, **rule):
+        with self.torch.enable_grad():
+            h, w = h.detach().requires_grad_(), w.detach().requires_grad_()
+            loss, total = self.loss_of(self.torch.nn.functional.linear(h, w, bias), target, **rule)
+            dh, dw = self.torch.autograd.grad(total * scale, (h, w))
+        return {"loss": loss, "total": total, "dh": dh, "dw": dw}
+
+    def cross_entropy_logits(self, logits, target, scale, **rule):
+        with self.torch.enable_grad():
+            x = logits.detach().requires_grad_()
+            loss, total = self.loss_of(x, target, **rule)
+            return {"loss": loss, "total": total, "dlogits": self.torch.autograd.grad(total * scale, x)[0]}
+
     def attend(self, q, k, v, causal, scale, layout, window, **_):
         """By the kernel that it chooses. Gives no lse."""
         must_be_square(q, k, layout, window)
@@ -253,6 +305,7 @@ class TorchLse(Torch):
 
     layernorm_forward = layernorm_backward = flash_attention = flash_attention_backward = None
     rms_norm_forward = rms_norm_backward = None
+    cross_entropy = cross_entropy_logits = None
 
     def softmax_topk(self, logits, k, inv_temperature):
         torch, x = self.torch, logits
@@ -263,8 +316,8 @@ class TorchLse(Torch):
 
 
 class TorchCompile(Torch):
-    """What torch.compile makes of a layer norm, of rms_norm, of their backward passes, and of softmax
-    then top-k."""
+    """What torch.compile makes of a layer norm, of rms_norm, of their backward passes, of softmax then
+    top-k, and of a cross-entropy."""
 
     flash_attention = flash_attention_backward = None
 
@@ -279,6 +332,10 @@ class TorchCompile(Torch):
         self.rms_forward = torch.compile(self.rms_rows)
         self.rms_backward = torch.compile(self.rms_gradients)
         self.topk = self.topk_key = None
+        self.loss = torch.compile(super().loss_of)
+
+    def loss_of(self, x, target, **rule):
+        return self.loss(x, target, **rule)
 
     @staticmethod
     def rms_rows(x, residual, w, eps, w_offset):
@@ -328,6 +385,7 @@ class TorchFlash(Torch):
 
     layernorm_forward = layernorm_backward = softmax_topk = None
     rms_norm_forward = rms_norm_backward = None
+    cross_entropy = cross_entropy_logits = None
     backend = "FLASH_ATTENTION"
 
     def fused(self, q, k, v, causal, scale):

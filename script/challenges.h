@@ -21,7 +21,9 @@
     SCRIPT(beam_search)              \
     SCRIPT(tree_verify)              \
     SCRIPT(ternary_linear)           \
-    SCRIPT(ternary_training)
+    SCRIPT(ternary_training)         \
+    PLAIN(cross_entropy)             \
+    PLAIN(cross_entropy_logits)
 /* clang-format on */
 
 #endif

@@ -19,7 +19,7 @@ runs() { # PROGRAM shared|static
     [ $kind = "$2" ] || fail "$1 is linked $kind, expected $2"
 }
 exports() { # exactly what the headers mark TS_API; and each installed file is where it is looked for
-    sed -n 's/^TS_API.*\(ts_[a-z0-9_]*\)(.*/\1/p' "$tmp"/moved/include/touchstone/*.h | sort >"$tmp/promised"
+    sed -n 's/^TS_API.*[ *]\(ts_[a-z0-9_]*\)(.*/\1/p' "$tmp"/moved/include/touchstone/*.h | sort >"$tmp/promised"
     nm -D --defined-only "$library" | awk '{ print $3 }' | sort >"$tmp/exported"
     [ -s "$tmp/promised" ] || fail 'no TS_API in the headers'
     diff "$tmp/promised" "$tmp/exported" || fail 'exports differ from TS_API (<)'

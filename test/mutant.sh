@@ -92,7 +92,8 @@ survivors '^[^rn]' . | pick full
 # numbers. A line for each in $work/robust: task, name, cells passed and asked.
 : >"$work/robust"
 for task in layernorm_forward layernorm_backward softmax_topk kv_cache flash_attention flash_attention_backward \
-    beam_search tree_verify ternary_linear ternary_training rms_norm_forward rms_norm_backward; do
+    beam_search tree_verify ternary_linear ternary_training rms_norm_forward rms_norm_backward \
+    cross_entropy cross_entropy_logits; do
     survivors . "^$task$" >"$work/odd"
     pick "odd-$task" <"$work/odd"
     n=0

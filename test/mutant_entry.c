@@ -6,6 +6,7 @@
 
 #include "mutant.h"
 #include "touchstone/attention.h"
+#include "touchstone/cross_entropy.h"
 #include "touchstone/layernorm.h"
 #include "touchstone/rms_norm.h"
 #include "touchstone/softmax_topk.h"
@@ -21,6 +22,7 @@ extern const ts_mutant ts_layernorm_forward_mutants[], ts_layernorm_backward_mut
 extern const ts_mutant ts_softmax_topk_mutants[];
 extern const ts_mutant ts_flash_attention_mutants[], ts_flash_attention_backward_mutants[];
 extern const ts_mutant ts_rms_norm_forward_mutants[], ts_rms_norm_backward_mutants[];
+extern const ts_mutant ts_cross_entropy_mutants[], ts_cross_entropy_logits_mutants[];
 
 static const ts_mutant *mutant(void)
 {
@@ -30,7 +32,9 @@ static const ts_mutant *mutant(void)
                                        ts_flash_attention_mutants,
                                        ts_flash_attention_backward_mutants,
                                        ts_rms_norm_forward_mutants,
-                                       ts_rms_norm_backward_mutants };
+                                       ts_rms_norm_backward_mutants,
+                                       ts_cross_entropy_mutants,
+                                       ts_cross_entropy_logits_mutants };
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         for (const ts_mutant *m = lists[i]; m->name; m++)
             if (!strcmp(m->name, QUOTED(MUTANT)) && !strcmp(m->task, QUOTED(TASK))) return m;

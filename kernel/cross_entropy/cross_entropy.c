@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cross_entropy.c - API entry points: validate, select an implementation, call it. */
+#include <math.h>
+#include <stdbool.h>
+
+#include "cpu.h"
+#include "cross_entropy_impl.h"
+
+enum { FAST = TS_HAS_F32 | TS_HAS_BF16 | TS_HAS_F16, ANY = FAST | TS_HAS_F64 };
+
+/* clang-format off */
+const ts_impl ts_cross_entropy_impls[] = {
+    { "cuda", TS_CUDA, TS_SM80, FAST, NULL, NULL, "ts_cross_entropy_cuda" },
+    TS_IMPL_AVX512(FAST, ts_cross_entropy_avx512, ts_cross_entropy_threads_workspace)
+    TS_IMPL_AVX2(FAST, ts_cross_entropy_avx2, ts_cross_entropy_threads_workspace)
+    TS_IMPL_NEON(FAST, ts_cross_entropy_neon, ts_cross_entropy_threads_workspace)
+    { "ref", TS_CPU, 0, ANY, ts_cross_entropy_ref, ts_cross_entropy_ref_workspace, NULL },
+    { 0 },
+};
+
+const ts_impl ts_cross_entropy_logits_impls[] = {
+    { "cuda", TS_CUDA, TS_SM80, FAST, NULL, NULL, "ts_cross_entropy_logits_cuda" },
+    TS_IMPL_AVX512(FAST, ts_cross_entropy_logits_avx512, ts_cross_entropy_logits_threads_workspace)
+    TS_IMPL_AVX2(FAST, ts_cross_entropy_logits_avx2, ts_cross_entropy_logits_threads_workspace)
+    TS_IMPL_NEON(FAST, ts_cross_entropy_logits_neon, ts_cross_entropy_logits_threads_workspace)
+    { "ref", TS_CPU, 0, ANY, ts_cross_entropy_logits_ref, NULL, NULL },
+    { 0 },
+};
+/* clang-format on */
+
+static bool is_flag(int v)
+{
+    return v == 0 || v == 1;
+}
+
+static ts_status check_loss(double scale, double smoothing, double z_loss, double softcap)
+{
+    if (!isfinite(scale) || !(smoothing >= 0 && smoothing <= 1)) return TS_E_ARG;
+    return z_loss >= 0 && isfinite(z_loss) && softcap >= 0 && isfinite(softcap) ? TS_OK : TS_E_ARG;
+}
+
+/* Extents whose last element would not fit in 63 bits of bytes are refused before any product. */
+static bool fits(int64_t n, int64_t stride)
+{
+    return stride <= INT64_MAX / 8 / (n > 0 ? n : 1);
+}
+
+/* Those of a device are for its kernels to look at. */
+static ts_status check_targets(const int32_t *target, int64_t n, int32_t ignored, int64_t n_vocab,
+                               const ts_exec *x)
+{
+    for (int64_t i = 0; i < n && x->device == TS_CPU; i++)
+        if (target[i] != ignored && (target[i] < 0 || target[i] >= n_vocab)) return TS_E_ARG;
+    return TS_OK;
+}
+
+static ts_status check(const ts_cross_entropy_args *a, const ts_exec *x)
+{
+    if (!a || !x || !a->w || !a->total || !is_flag(a->mean) || !is_flag(a->accumulate))
+        return TS_E_ARG;
+    if (a->n_rows != 0 && (!a->h || !a->target || !a->loss || !a->lse)) return TS_E_ARG;
+    if (check_loss(a->scale, a->smoothing, a->z_loss, a->softcap) || a->chunk < 0) return TS_E_ARG;
+    if (a->n_rows < 0 || a->n_vocab < 1 || a->n_hidden < 1) return TS_E_SHAPE;
+    if (a->h_stride < a->n_hidden || a->w_stride < a->n_hidden) return TS_E_SHAPE;
+    if (!fits(a->n_rows, a->h_stride) || !fits(a->n_vocab, a->w_stride)) return TS_E_SHAPE;
+    if ((unsigned)a->dtype > TS_BF16) return TS_E_DTYPE;
+    if (a->grad_dtype != a->dtype && a->grad_dtype != (a->dtype == TS_F64 ? TS_F64 : TS_F32))
+        return TS_E_DTYPE;
+    return check_targets(a->target, a->n_rows, a->ignore_index, a->n_vocab, x);
+}
+
+static ts_status check_logits(const ts_cross_entropy_logits_args *a, const ts_exec *x)
+{
+    if (!a || !x || !a->total || !is_flag(a->mean) || !is_flag(a->in_place)) return TS_E_ARG;
+    if (a->n_rows != 0 && (!a->logits || !a->target || !a->loss || !a->lse)) return TS_E_ARG;
+    if (a->in_place && a->dlogits) return TS_E_ARG;
+    if (check_loss(a->scale, a->smoothing, a->z_loss, a->softcap)) return TS_E_ARG;
+    if (a->n_rows < 0 || a->n_vocab < 1 || a->row_stride < a->n_vocab) return TS_E_SHAPE;
+    if (!fits(a->n_rows, a->row_stride)) return TS_E_SHAPE;
+    if ((unsigned)a->dtype > TS_BF16) return TS_E_DTYPE;
+    return check_targets(a->target, a->n_rows, a->ignore_index, a->n_vocab, x);
+}
+
+ts_status ts_cross_entropy_workspace(const ts_cross_entropy_args *a, const ts_exec *x,
+                                     size_t *n_bytes)
+{
+    const ts_status s = n_bytes ? check(a, x) : TS_E_ARG;
+    return s ? s : ts_impl_workspace(ts_cross_entropy_impls, a->dtype, a, x, n_bytes);
+}
+
+ts_status ts_cross_entropy(const ts_cross_entropy_args *a, const ts_exec *x)
+{
+    const ts_status s = check(a, x);
+    return s ? s : ts_impl_run(ts_cross_entropy_impls, a->dtype, a, x);
+}
+
+ts_status ts_cross_entropy_logits_workspace(const ts_cross_entropy_logits_args *a, const ts_exec *x,
+                                            size_t *n_bytes)
+{
+    const ts_status s = n_bytes ? check_logits(a, x) : TS_E_ARG;
+    return s ? s : ts_impl_workspace(ts_cross_entropy_logits_impls, a->dtype, a, x, n_bytes);
+}
+
+ts_status ts_cross_entropy_logits(const ts_cross_entropy_logits_args *a, const ts_exec *x)
+{
+    const ts_status s = check_logits(a, x);
+    return s ? s : ts_impl_run(ts_cross_entropy_logits_impls, a->dtype, a, x);
+}

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cross_entropy_cases.c - the cases of the two cross-entropy tasks. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cover.h"
+#include "cross_entropy_inside.h"
+#include "dtype.h"
+
+enum { F32 = 1u << TS_F32, F64 = 1u << TS_F64, F16 = 1u << TS_F16, BF16 = 1u << TS_BF16 };
+enum { ALL = F32 | F64 | F16 | BF16, FAST = F32 | F16 | BF16, WIDE = F32 | F64 | BF16 };
+enum { MAX_CASES = 1536, BOTH = XE_DH | XE_DW };
+
+typedef struct shape {
+    int64_t rows, vocab, width;
+} shape;
+
+/* The first is the valid call from which invalid ones are made. Counts around a vector's, a warp's
+ * and a tile's width; 70000 passes a launch limit, of rows and of words. */
+static const shape odd_shapes[] = {
+    { 5, 7, 3 },     { 0, 5, 3 },     { 1, 1, 1 },     { 1, 2, 1 },      { 3, 1, 4 },
+    { 2, 3, 2 },     { 17, 31, 8 },   { 17, 33, 9 },   { 9, 65, 16 },    { 4, 127, 33 },
+    { 33, 129, 17 }, { 3, 1025, 5 },  { 65, 63, 64 },  { 130, 257, 31 }, { 7, 4099, 3 },
+    { 300, 41, 8 },  { 2, 513, 129 }, { 67, 515, 70 }, { 70000, 3, 2 },  { 2, 70000, 2 },
+};
+
+/* As models have them. */
+static const shape even_shapes[] = {
+    { 16, 48, 32 }, { 64, 1008, 64 }, { 128, 256, 128 }, { 32, 2048, 32 }, { 256, 512, 16 },
+};
+
+/* Enough for every unit of a large device to take several tiles. */
+static const shape device_shapes[] = { { 1000, 3001, 72 }, { 700, 1500, 264 } };
+
+static const shape timed_shapes[] = { { 256, 4096, 128 }, { 512, 2048, 256 }, { 128, 8192, 192 } };
+static const shape judged_shapes[] = { { 128, 2048, 128 }, { 96, 1536, 96 } };
+static const shape large_timed = { 1024, 8192, 512 };
+
+typedef struct family {
+    const char *name;
+    unsigned    dtypes;
+} family;
+
+static const family families[] = {
+    { "steep", ALL },    { "offset", ALL },       { "rising", ALL }, { "falling", ALL },
+    { "flat", ALL },     { "zeros", ALL },        { "ties", ALL },   { "sure", ALL },
+    { "coherent", ALL }, { "loud", WIDE },        { "faint", WIDE }, { "masked", ALL },
+    { "sick", ALL },     { "ignored_sick", ALL },
+};
+static const shape family_shapes[] = { { 5, 7, 3 }, { 17, 129, 16 }, { 40, 700, 33 } };
+
+/* Infinities are none once they are capped, and have no mean. */
+static bool suits(const ts_case *c, int64_t bias)
+{
+    const bool masked = !strcmp(c->family, "masked"), sick = !strcmp(c->family, "sick");
+    if (masked && (!bias || c->dim[XE_SMOOTH] || c->dim[1] < 2)) return false;
+    return !((masked || sick) && c->dim[XE_CAP]);
+}
+
+/* A chunk of one logit takes a tile for each: few of those. */
+static bool affordable(const ts_case *c)
+{
+    const int64_t R = c->dim[0], V = c->dim[1], D = c->dim[XE_WIDTH], most = 200000;
+    if (c->dim[XE_CHUNK] == 1 && R * V > 20000) return false;
+    if (!suits(c, c->dim[XE_BIAS])) return false;
+    return R * V * D <= 10 * most && R * D <= most && V * D <= most && R * V <= 2 * most;
+}
+
+static bool logits_affordable(const ts_case *c)
+{
+    return suits(c, 1) && c->dim[0] * c->dim[1] <= 200000;
+}
+
+#define FAMILIES                                                                                   \
+    {                                                                                              \
+        { "normal", ALL }, { "steep", ALL }, { "offset", ALL }, { "rising", ALL },                 \
+            { "falling", ALL }, { "flat", ALL }, { "zeros", ALL }, { "ties", ALL },                \
+            { "sure", ALL }, { "coherent", ALL }, { "loud", WIDE }, { "faint", WIDE },             \
+            { "masked", ALL }, { "sick", ALL },                                                    \
+        {                                                                                          \
+            "ignored_sick", ALL                                                                    \
+        }                                                                                          \
+    }
+#define LOGIT_FAMILIES                                                                             \
+    {                                                                                              \
+        { "normal", ALL }, { "steep", ALL }, { "huge", ALL }, { "offset", ALL },                   \
+            { "rising", ALL }, { "falling", ALL }, { "flat", ALL }, { "zeros", ALL },              \
+            { "ties", ALL }, { "sure", ALL }, { "loud", WIDE }, { "faint", WIDE },                 \
+            { "masked", ALL }, { "sick", ALL },                                                    \
+        {                                                                                          \
+            "ignored_sick", ALL                                                                    \
+        }                                                                                          \
+    }
+#define ROWS   TS_RANGE(3, 5000, 0, 1, 2, 9, 33, 129, 1025, 4097)
+#define VOCAB  TS_RANGE(2, 9000, 1, 2, 9, 33, 129, 1025, 4097)
+#define MEAN   TS_RANGE(0, 1, 0, 1)
+#define SKIP   TS_NUMBERS(0, 0, 1, 2, 3)
+#define SMOOTH TS_NUMBERS(0, 0, 10, 100)
+#define Z      TS_NUMBERS(0, 0, 1, 100)
+#define CAP    TS_NUMBERS(0, 0, 1, 30)
+
+/* rows, vocab, width, pad, grad, mean, bias, skip; smooth, z, cap, chunk */
+const ts_cover ts_cross_entropy_cover = {
+    .use = TS_USE_CHECK,
+    .dtypes = ALL,
+    .family = FAMILIES,
+    .empties = 1u << 0 /* rows */,
+    .dim = { ROWS, VOCAB, TS_RANGE(2, 520, 1, 2, 9, 17, 65, 257), TS_RANGE(0, 24, 0, 1, 8),
+             TS_NUMBERS(3, 0, 1, 2, 3, 7, 11, 15), MEAN, TS_RANGE(1, 1, 0, 1), SKIP, SMOOTH, Z, CAP,
+             TS_NUMBERS(0, 0, 1, 100, 4096) },
+    .allows = affordable,
+};
+
+/* rows, vocab, pad, grad, mean, skip; smooth, z, cap */
+const ts_cover ts_cross_entropy_logits_cover = {
+    .use = TS_USE_CHECK,
+    .dtypes = ALL,
+    .family = LOGIT_FAMILIES,
+    .empties = 1u << 0 /* rows */,
+    .dim = { ROWS,
+             VOCAB,
+             TS_RANGE(0, 24, 0, 1, 8),
+             TS_NUMBERS(1, 0, 1, 2),
+             MEAN,
+             SKIP,
+             { 0 },
+             { 0 },
+             SMOOTH,
+             Z,
+             CAP },
+    .allows = logits_affordable,
+};
+
+typedef struct list {
+    ts_case c[MAX_CASES];
+    int     n;
+} list;
+
+static ts_case *add(list *l, unsigned use, int t, const char *name)
+{
+    if (l->n + 1 == MAX_CASES) abort();
+    l->c[l->n] = (ts_case) { .use = use, .dtype = (ts_dtype)t, .family = name };
+    return &l->c[l->n++];
+}
+
+/* Each alone, and all at once: what a loss may have besides, always with gradients. */
+static const struct {
+    int64_t smooth, z, cap;
+} options[] = { { 10, 0, 0 }, { 0, 100, 0 },   { 0, 0, 30 },
+                { 0, 0, 1 },  { 10, 100, 30 }, { 10, 1, 1 } };
+
+static void take_options(ts_case *c, size_t i)
+{
+    c->dim[XE_SMOOTH] = options[i].smooth;
+    c->dim[XE_Z] = options[i].z;
+    c->dim[XE_CAP] = options[i].cap;
+}
+
+/* ---- from hidden states ---- */
+
+/* What goes with a case changes from one to the next; the first has both gradients. */
+static void add_hidden(list *l, unsigned use, unsigned dtypes, shape s, int64_t pad, size_t turn,
+                       const char *name)
+{
+    static const int64_t grads[] = { 3, 7, 1, 11, 2, 15, 3, 0 };
+    for (int t = TS_F32; t <= TS_BF16; t++) {
+        if (!(dtypes >> t & 1u)) continue;
+        ts_case      *c = add(l, use, t, name);
+        const int64_t dim[] = { s.rows,
+                                s.vocab,
+                                s.width,
+                                pad,
+                                grads[turn % 8],
+                                (int64_t)turn % 2,
+                                1 - (int64_t)turn / 2 % 2 };
+        memcpy(c->dim, dim, sizeof dim);
+        if (!strcmp(name, "masked")) c->dim[XE_BIAS] = 1;
+    }
+}
+
+static void add_timed(list *l, unsigned use, unsigned dtypes, shape s)
+{
+    for (int t = TS_F32; t <= TS_BF16; t++) {
+        if (!(dtypes >> t & 1u)) continue;
+        ts_case      *c = add(l, use, t, "normal");
+        const int64_t dim[] = { s.rows, s.vocab, s.width, 0, BOTH, 1, 0, 0 };
+        memcpy(c->dim, dim, sizeof dim);
+    }
+}
+
+/* Offsets of the third row pass 2^31 elements. */
+static const int64_t FAR_PAD = ((int64_t)1 << 30) + 7 - 40;
+
+const ts_case *ts_cross_entropy_cases(void)
+{
+    static list l;
+    if (l.n) return l.c;
+    for (size_t i = 0; i < sizeof odd_shapes / sizeof *odd_shapes; i++)
+        add_hidden(&l, TS_USE_CHECK, ALL, odd_shapes[i], 1 + (int64_t)i % 5, i, "normal");
+    for (size_t i = 0; i < sizeof even_shapes / sizeof *even_shapes; i++)
+        add_hidden(&l, TS_USE_CHECK, FAST, even_shapes[i], i % 2 ? 8 : 0, 2 * i, "normal");
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++)
+        for (size_t k = 0; k < sizeof family_shapes / sizeof *family_shapes; k++)
+            add_hidden(&l, TS_USE_CHECK, families[i].dtypes, family_shapes[k], k == 1 ? 0 : 3,
+                       k == 1 ? 0 : i + k, families[i].name);
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        int at = l.n;
+        add_hidden(&l, TS_USE_CHECK, ALL, (shape) { 21, 50, 12 }, 2, i, "normal");
+        for (; at < l.n; at++) take_options(&l.c[at], i), l.c[at].dim[XE_GRAD] |= BOTH;
+    }
+    /* Sums that grow with every row: kept in 16 bits they stop growing. */
+    add_hidden(&l, TS_USE_CHECK, ALL, (shape) { 4096, 8, 8 }, 0, 0, "coherent");
+    add_hidden(&l, TS_USE_CHECK, FAST, (shape) { 3, 5, 40 }, FAR_PAD, 0, "far");
+    l.n += ts_cover_cases(&ts_cross_entropy_cover, l.c + l.n, MAX_CASES / 2);
+    for (size_t i = 0; i < sizeof device_shapes / sizeof *device_shapes; i++)
+        add_hidden(&l, TS_USE_DEVICE, FAST, device_shapes[i], 8, 3 * i, "normal");
+    for (size_t i = 0; i < sizeof timed_shapes / sizeof *timed_shapes; i++)
+        add_timed(&l, TS_USE_TIME, F32 | BF16, timed_shapes[i]);
+    for (size_t i = 0; i < sizeof judged_shapes / sizeof *judged_shapes; i++)
+        add_timed(&l, TS_USE_JUDGE, F32, judged_shapes[i]);
+    add_timed(&l, TS_USE_TIME | TS_USE_LARGE, F32 | BF16, large_timed);
+    return l.c;
+}
+
+/* ---- from logits ---- */
+
+static void add_logits(list *l, unsigned use, unsigned dtypes, int64_t rows, int64_t vocab,
+                       int64_t pad, size_t turn, const char *name)
+{
+    static const int64_t grads[] = { 1, 2, 2, 0, 1 };
+    for (int t = TS_F32; t <= TS_BF16; t++) {
+        if (!(dtypes >> t & 1u)) continue;
+        ts_case      *c = add(l, use, t, name);
+        const int64_t dim[] = { rows, vocab, pad, grads[turn % 5], (int64_t)turn % 2 };
+        memcpy(c->dim, dim, sizeof dim);
+    }
+}
+
+const ts_case *ts_cross_entropy_logits_cases(void)
+{
+    static const int64_t timed[][2] = { { 2048, 8192 }, { 512, 32000 }, { 4096, 1024 } };
+    static list          l;
+    if (l.n) return l.c;
+    for (size_t i = 0; i < sizeof odd_shapes / sizeof *odd_shapes; i++)
+        add_logits(&l, TS_USE_CHECK, ALL, odd_shapes[i].rows, odd_shapes[i].vocab,
+                   1 + (int64_t)i % 5, i, "normal");
+    for (size_t i = 0; i < sizeof even_shapes / sizeof *even_shapes; i++)
+        add_logits(&l, TS_USE_CHECK, FAST, even_shapes[i].rows, even_shapes[i].vocab, i % 2 ? 8 : 0,
+                   i, "normal");
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++)
+        for (size_t k = 0; k < sizeof family_shapes / sizeof *family_shapes; k++)
+            if (strcmp(families[i].name, "coherent"))
+                add_logits(&l, TS_USE_CHECK, families[i].dtypes, family_shapes[k].rows,
+                           family_shapes[k].vocab, k == 1 ? 0 : 3, i + k, families[i].name);
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        int at = l.n;
+        add_logits(&l, TS_USE_CHECK, ALL, 21, 50, 2, 0, "normal");
+        for (; at < l.n; at++) take_options(&l.c[at], i), l.c[at].dim[XL_GRAD] = 1 + (int64_t)i % 2;
+    }
+    add_logits(&l, TS_USE_CHECK, ALL, 9, 300, 2, 1, "huge");
+    add_logits(&l, TS_USE_CHECK, ALL, 9, 301, 1, 4, "huge");
+    add_logits(&l, TS_USE_CHECK, FAST, 3, 40, FAR_PAD, 0, "far");
+    l.n += ts_cover_cases(&ts_cross_entropy_logits_cover, l.c + l.n, MAX_CASES / 2);
+    add_logits(&l, TS_USE_DEVICE, FAST, 3000, 3001, 3, 0, "normal");
+    add_logits(&l, TS_USE_DEVICE, FAST, 1000, 16384, 0, 1, "normal");
+    for (size_t i = 0; i < sizeof timed / sizeof *timed; i++)
+        add_logits(&l, TS_USE_TIME, F32 | BF16, timed[i][0], timed[i][1], 0, 0, "normal");
+    add_logits(&l, TS_USE_JUDGE, F32, 512, 2048, 0, 0, "normal");
+    add_logits(&l, TS_USE_JUDGE, F32, 256, 4096, 0, 0, "normal");
+    add_logits(&l, TS_USE_TIME | TS_USE_LARGE, F32 | BF16, 2048, 32768, 0, 0, "normal");
+    return l.c;
+}

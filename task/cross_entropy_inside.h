@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cross_entropy_inside.h - what the two cross-entropy tasks share: cases, inputs, and the oracle of
+ * a row. */
+#ifndef TS_TASK_CROSS_ENTROPY_INSIDE_H
+#define TS_TASK_CROSS_ENTROPY_INSIDE_H
+
+#include "real.h"
+#include "task.h"
+
+extern const ts_cover ts_cross_entropy_cover, ts_cross_entropy_logits_cover;
+
+/* dim: rows, vocab, width, pad (of h and w), grad (bits below), mean, bias, skip; smooth (in
+ * hundredths), z (in ten-thousandths), cap, chunk. */
+enum { XE_WIDTH = 2, XE_PAD, XE_GRAD, XE_MEAN, XE_BIAS, XE_SKIP };
+enum { XE_SMOOTH = TS_MAX_DIMS, XE_Z, XE_CAP, XE_CHUNK };
+enum { XE_DH = 1, XE_DW = 2, XE_ACCUMULATE = 4, XE_WIDE = 8 };
+/* dim of the variant: rows, vocab, pad, grad (0 none, 1 apart, 2 in place), mean, skip; smooth, z,
+ * cap. */
+enum { XL_PAD = 2, XL_GRAD, XL_MEAN, XL_SKIP };
+
+const ts_case *ts_cross_entropy_cases(void);
+const ts_case *ts_cross_entropy_logits_cases(void);
+
+extern const char ts_cross_entropy_sick[], ts_cross_entropy_ignored[], ts_cross_entropy_masked[];
+
+/* What a call has besides tensors. skip: 0 the second of two rows or more and one in five others
+ * are ignored, 1 none, 2 all, 3 those whose target is word 0. */
+typedef struct ts_xe_rule {
+    ts_dtype dtype;
+    int64_t  n_rows, n_vocab;
+    int      mean;
+    int32_t  ignored;
+    double   scale, smoothing, z_loss, softcap;
+    double   g; /* once the targets are known: scale, or scale over the number of counted rows */
+} ts_xe_rule;
+
+ts_xe_rule ts_xe_rule_of(const ts_case *c, int64_t mean, int64_t skip, uint64_t seed);
+void       ts_xe_scalars(ts_arena *m, const ts_xe_rule *r);
+/* Targets; those of family "masked" avoid words that ts_xe_is_masked. */
+void    ts_xe_targets(const ts_case *c, const ts_xe_rule *r, int64_t skip, uint64_t seed,
+                      int32_t *target);
+bool    ts_xe_is_masked(int64_t word);
+int64_t ts_xe_counted(const ts_xe_rule *r, const int32_t *target);
+double  ts_xe_share(const ts_xe_rule *r, int64_t n_counted);
+
+/* ---- oracle ---- */
+
+double  ts_xe_kappa(int64_t n);
+ts_want ts_xe_stored(double v, double error, ts_dtype t);
+
+/* A number, and how far it may be off before it is stored. */
+typedef struct ts_xe_value {
+    ts_real v;
+    double  error;
+} ts_xe_value;
+
+/* From x[0 .. V), which is overwritten with the gradient where that is wanted: loss and lse. */
+void ts_xe_row(const ts_xe_rule *r, ts_xe_value *x, int32_t target, bool gradient,
+               ts_xe_value *loss, ts_xe_value *lse);
+/* The sum of the losses' rows as `total` has it. */
+ts_want ts_xe_total(const ts_xe_rule *r, const ts_xe_value *loss, const int32_t *target);
+
+#endif
