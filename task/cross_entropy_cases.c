@@ -265,7 +265,7 @@ const ts_case *ts_cross_entropy_logits_cases(void)
     add_logits(&l, TS_USE_DEVICE, FAST, 1000, 16384, 0, 1, "normal");
     for (size_t i = 0; i < sizeof timed / sizeof *timed; i++)
         add_logits(&l, TS_USE_TIME, F32 | BF16, timed[i][0], timed[i][1], 0, 0, "normal");
-    add_logits(&l, TS_USE_JUDGE, F32, 512, 2048, 0, 0, "normal");
+    add_logits(&l, TS_USE_JUDGE, F32, 1024, 2048, 0, 0, "normal");
     add_logits(&l, TS_USE_JUDGE, F32, 256, 4096, 0, 0, "normal");
     add_logits(&l, TS_USE_TIME | TS_USE_LARGE, F32 | BF16, 2048, 32768, 0, 0, "normal");
     return l.c;

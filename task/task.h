@@ -76,7 +76,7 @@ enum { TS_ON_CPU = 1 << TS_CPU, TS_ON_CUDA = 1 << TS_CUDA };
 /* What a buffer is in every case that has it. */
 typedef struct ts_tensor {
     const char *name;
-    ts_role     role;   /* TS_OUT: TS_INOUT in cases that add to it */
+    ts_role     role;   /* TS_INOUT in cases that add to it, or change it in place */
     int         n_axes; /* as the contract writes its shape */
     bool        integers;
 } ts_tensor;
