@@ -8,6 +8,7 @@
 
 #include <float.h>
 
+#include "device.cuh"
 #include "dtype.cuh"
 #include "touchstone/touchstone.h"
 
@@ -121,14 +122,6 @@ static __device__ __forceinline__ float one_over_sqrt(float a)
 }
 
 /* ---- host side ---- */
-
-static inline int n_multiprocessors(void)
-{
-    int device = 0, n = 1;
-    cudaGetDevice(&device);
-    cudaDeviceGetAttribute(&n, cudaDevAttrMultiProcessorCount, device);
-    return n;
-}
 
 static inline bool aligned16(const void *p)
 {
