@@ -1,0 +1,29 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# core.sh - doc/judge.md lists every file of judge/, cage/, protocol/ and arena/, and those that a verdict on
+# a CPU entrant depends on have no more than MOST lines, blank ones and comments apart.
+set -eu
+cd "$(dirname "$0")/.."
+most=6500
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+sed -n '/^## The trusted core/,/^## The log/p' doc/judge.md >"$tmp/section"
+files() { grep -o '`[a-z]*/[a-z0-9_]*\.[ch]`' | tr -d '`' | sort; }
+grep '^|' "$tmp/section" | files >"$tmp/core"
+files <"$tmp/section" >"$tmp/listed"
+[ -z "$(uniq -d "$tmp/listed")" ] || { echo "core: listed twice: $(uniq -d "$tmp/listed" | tr '\n' ' ')" && exit 1; }
+ls judge/*.[ch] cage/*.[ch] protocol/*.[ch] arena/*.[ch] | sort >"$tmp/there"
+[ -z "$(comm -3 "$tmp/listed" "$tmp/there")" ] ||
+    { echo "core: listed, or there, but not both: $(comm -3 "$tmp/listed" "$tmp/there" | tr '\n\t' '  ')" && exit 1; }
+# Comments go first: from /* to */, over lines; the sources have no // and no /* in strings.
+lines=$(xargs cat <"$tmp/core" | awk '
+    { while ((at = index($0, "/*")) || inside) {
+          if (!inside) { kept = kept substr($0, 1, at - 1); $0 = substr($0, at + 2); inside = 1 }
+          if (!(end = index($0, "*/"))) { $0 = ""; break }
+          $0 = substr($0, end + 2); inside = 0
+      }
+      if ((kept $0) ~ /[^ \t]/) n++
+      kept = "" }
+    END { print n }')
+echo "core: $(wc -l <"$tmp/core") files, $lines lines, $(xargs cat <"$tmp/core" | wc -l) with blank ones and comments"
+[ "$lines" -le $most ] || { echo "core: more than $most lines" && exit 1; }
