@@ -144,7 +144,8 @@ static int open_lanes(const ts_check *r, const ts_offer *o, lane *lanes)
             lanes[n++] = (lane) { .entry = ts_entry_of_entrant(e), .dtypes = e->dtypes };
     for (const ts_mutant *m = o->mutants; m->name && n < MAX_LANES; m++) {
         const bool named = r->o.impl && !strcmp(r->o.impl, m->name);
-        const bool control = !r->o.impl && m->fault == TS_FAULT_NONE && !r->o.no_mutants;
+        const bool control =
+            !r->o.impl && m->fault == TS_FAULT_NONE && !r->o.no_mutants && ts_check_in_part(r, m);
         if (strcmp(m->task, o->task->name) || !(named || control)) continue;
         if (m->device != r->hunted && !(named && !r->o.device)) continue;
         lanes[n++] = (lane) { .mutant = m, .entry = ts_check_entry_of(m), .dtypes = ~0u };

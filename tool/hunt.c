@@ -130,8 +130,7 @@ static bool named(const ts_mutant *m, const char *names)
     return true;
 }
 
-/* Another part of them in every run, by its fresh seed: all of them are met sooner or later. */
-static bool in_part(const ts_check *r, const ts_mutant *m)
+bool ts_check_in_part(const ts_check *r, const ts_mutant *m)
 {
     uint64_t z = r->seeds[r->n_seeds - 1];
     for (const char *s = m->task; *s; s++) z = ts_mix(z + (unsigned char)*s);
@@ -146,7 +145,7 @@ void ts_check_mutants(ts_check *r, const ts_offer *o)
     for (const ts_mutant *m = o->mutants; m->name; m++) {
         if (strcmp(m->task, o->task->name) || m->fault == TS_FAULT_NONE) continue;
         if (m->device != r->hunted || !named(m, r->o.impl)) continue;
-        if (!in_part(r, m)) {
+        if (!ts_check_in_part(r, m)) {
             r->n_left_out++;
             continue;
         }
