@@ -210,10 +210,22 @@ void ts_arena_reset(ts_arena *m)
     }
 }
 
+/* Pointers beside a buffer's own slot: where an output is an input, changed in place. */
+static void move_aliases(const ts_arena *m, const ts_arena *from, size_t args_bytes, void *args)
+{
+    for (size_t at = 0; at + sizeof(void *) <= args_bytes; at += sizeof(void *))
+        for (int i = 0; i < m->n; i++)
+            if (!memcmp((unsigned char *)args + at, &from->buf[i].p, sizeof(void *))) {
+                memcpy((unsigned char *)args + at, &m->buf[i].p, sizeof(void *));
+                break;
+            }
+}
+
 void ts_arena_copy(ts_arena *m, const ts_arena *from, size_t args_bytes, void *args)
 {
     assert(m->laid && m->n == from->n);
     memcpy(args, from->args, args_bytes);
+    move_aliases(m, from, args_bytes, args);
     for (int i = 0; i < m->n; i++) {
         const ts_arena_buf *b = &m->buf[i], *f = &from->buf[i];
         assert(b->n_bytes == f->n_bytes);
