@@ -26,7 +26,7 @@ static const struct known {
     { "layernorm_forward", 0x74f2a2a833d5accb, 0xd4ace231f750c7fa },
     { "layernorm_backward", 0x303d5d03fd1a1d03, 0xc3d8a233d6df97b4 },
     { "softmax_topk", 0x149077807d364438, 0x2d27fce567c37917 },
-    { "kv_cache", 0x8a51f8c1e3840964, 0x555d3808f6b22d41 },
+    { "kv_cache", 0x8a51f8c1e3840964, 0x4588ad37fe2729d7 },
     { "flash_attention", 0x215c4f154380333c, 0x7257da4d0d285a1f },
     { "flash_attention_backward", 0x56be02f4581d330c, 0xa56961f6082d9ba4 },
     { "beam_search", 0x18113bc3890c9f03, 0x99681f2f927b3435 },
