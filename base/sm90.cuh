@@ -48,6 +48,21 @@ static __device__ __forceinline__ void named_wait(int id, int n)
     asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(n) : "memory");
 }
 
+static __device__ __forceinline__ unsigned cluster_rank(void)
+{
+    unsigned rank;
+    asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    return rank;
+}
+
+/* All threads of all blocks of the cluster. */
+static __device__ __forceinline__ void cluster_wait(void)
+{
+    asm volatile("barrier.cluster.arrive.release;\n"
+                 "barrier.cluster.wait.acquire;" ::
+                     : "memory");
+}
+
 /* What this thread stored in shared memory is there for products and for the copy engine, once a
  * barrier has been passed. */
 static __device__ __forceinline__ void publish_to_engines(void)
@@ -71,6 +86,19 @@ static __device__ __forceinline__ void barrier_init_end(void)
 static __device__ __forceinline__ void barrier_arrive(unsigned bar)
 {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(bar) : "memory");
+}
+
+/* At the barrier that block `rank` of the cluster has at this address. Releases what the products
+ * have read; stores of this thread would need a fence of the cluster's scope. */
+static __device__ __forceinline__ void barrier_arrive_at(unsigned bar, unsigned rank)
+{
+    asm volatile("{\n"
+                 ".reg .b32 there;\n"
+                 "mapa.shared::cluster.u32 there, %0, %1;\n"
+                 "mbarrier.arrive.shared::cluster.b64 _, [there];\n"
+                 "}\n" ::"r"(bar),
+                 "r"(rank)
+                 : "memory");
 }
 
 /* One arrival, and bytes that copies will bring. */
@@ -114,6 +142,13 @@ static __device__ __forceinline__ uint64_t keep_in_l2(void)
     return policy;
 }
 
+static __device__ __forceinline__ uint64_t as_usual_in_l2(void)
+{
+    uint64_t policy;
+    asm("createpolicy.fractional.L2::evict_normal.b64 %0, 1.0;" : "=l"(policy));
+    return policy;
+}
+
 static __device__ __forceinline__ uint64_t drop_from_l2(void)
 {
     uint64_t policy;
@@ -137,6 +172,20 @@ static __device__ __forceinline__ void load_box(unsigned to, const CUtensorMap *
                  : "memory");
 }
 
+/* The same to every block of the cluster whose bit is in `blocks`, at the same address in each, and
+ * announced to each one's barrier at the address of `bar`. */
+static __device__ __forceinline__ void load_box_to(unsigned blocks, unsigned to,
+                                                   const CUtensorMap *map, unsigned bar, int column,
+                                                   int row, uint64_t policy)
+{
+    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+                 ".multicast::cluster.L2::cache_hint [%0], [%1, {%3, %4, %5, %5}], [%2], %6, "
+                 "%7;" ::"r"(to),
+                 "l"(map), "r"(bar), "r"(column), "r"(row), "r"(0), "h"((uint16_t)blocks),
+                 "l"(policy)
+                 : "memory");
+}
+
 /* n_bytes that lie side by side, a multiple of 16; both ends aligned to 16. */
 static __device__ __forceinline__ void load_bytes(unsigned to, const void *from, unsigned n_bytes,
                                                   unsigned bar)
@@ -153,6 +202,16 @@ static __device__ __forceinline__ void store_box(const CUtensorMap *map, unsigne
     asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group"
                  " [%0, {%2, %3, %4, %5}], [%1];" ::"l"(map),
                  "r"(from), "r"(column), "r"(row), "r"(head), "r"(batch)
+                 : "memory");
+}
+
+/* The tensor's box += the one in shared memory; of floats. */
+static __device__ __forceinline__ void add_box(const CUtensorMap *map, unsigned from, int column,
+                                               int row)
+{
+    asm volatile("cp.reduce.async.bulk.tensor.4d.global.shared::cta.add.tile.bulk_group"
+                 " [%0, {%2, %3, %4, %4}], [%1];" ::"l"(map),
+                 "r"(from), "r"(column), "r"(row), "r"(0)
                  : "memory");
 }
 
@@ -288,12 +347,20 @@ template <int N> static __device__ __forceinline__ void pin(unsigned (&a)[N])
 #define TEXT_64                                                                                    \
     TEXT_32 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52" \
             ",%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
+#define TEXT_128                                                                                   \
+    TEXT_64 ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,%80,%81,%82,%83,%84" \
+            ",%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95,%96,%97,%98,%99,%100,%101,%102,%103"     \
+            ",%104,%105,%106,%107,%108,%109,%110,%111,%112,%113,%114,%115,%116,%117,%118,%119"     \
+            ",%120,%121,%122,%123,%124,%125,%126,%127"
 #define REGS_8(i)                                                                                  \
     "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]),    \
         "+f"(d[i + 6]), "+f"(d[i + 7])
 #define REGS_32 REGS_8(0), REGS_8(8), REGS_8(16), REGS_8(24)
 #define REGS_40 REGS_32, REGS_8(32)
 #define REGS_64 REGS_32, REGS_8(32), REGS_8(40), REGS_8(48), REGS_8(56)
+#define REGS_128                                                                                   \
+    REGS_64, REGS_8(64), REGS_8(72), REGS_8(80), REGS_8(88), REGS_8(96), REGS_8(104), REGS_8(112), \
+        REGS_8(120)
 
 /* P, Q, R, S, T, U: the numbers of the operands that come after d. */
 #define WGMMA_SHARED(N, TYPE, D, P, Q, R, S, T)                                                    \
@@ -315,15 +382,17 @@ template <int N> static __device__ __forceinline__ void pin(unsigned (&a)[N])
 template <class T, int TRANS_A, int TRANS_B, int N>
 static __device__ __forceinline__ void product(float (&d)[N], uint64_t a, uint64_t b, int add)
 {
-    static_assert(N == 32 || N == 40 || N == 64, "no such product here");
+    static_assert(N == 32 || N == 40 || N == 64 || N == 128, "no such product here");
     if constexpr (std::is_same<T, __half>::value) {
         if constexpr (N == 32) WGMMA_SHARED(64, "f16", 32, 32, 33, 34, 35, 36);
         else if constexpr (N == 40) WGMMA_SHARED(80, "f16", 40, 40, 41, 42, 43, 44);
-        else WGMMA_SHARED(128, "f16", 64, 64, 65, 66, 67, 68);
+        else if constexpr (N == 64) WGMMA_SHARED(128, "f16", 64, 64, 65, 66, 67, 68);
+        else WGMMA_SHARED(256, "f16", 128, 128, 129, 130, 131, 132);
     } else {
         if constexpr (N == 32) WGMMA_SHARED(64, "bf16", 32, 32, 33, 34, 35, 36);
         else if constexpr (N == 40) WGMMA_SHARED(80, "bf16", 40, 40, 41, 42, 43, 44);
-        else WGMMA_SHARED(128, "bf16", 64, 64, 65, 66, 67, 68);
+        else if constexpr (N == 64) WGMMA_SHARED(128, "bf16", 64, 64, 65, 66, 67, 68);
+        else WGMMA_SHARED(256, "bf16", 128, 128, 129, 130, 131, 132);
     }
 }
 
@@ -345,10 +414,12 @@ static __device__ __forceinline__ void product(float (&d)[N], unsigned a0, unsig
 #undef TEXT_32
 #undef TEXT_40
 #undef TEXT_64
+#undef TEXT_128
 #undef REGS_8
 #undef REGS_32
 #undef REGS_40
 #undef REGS_64
+#undef REGS_128
 #undef WGMMA_SHARED
 #undef WGMMA_REGISTERS
 
@@ -363,9 +434,9 @@ static inline bool wgmma_device(void)
     return major == 9;
 }
 
-/* A tensor [n_batch][n_head][n_row][n_column] of 16-bit elements with strides in elements,
- * multiples of 8 but for the columns', which is 1; boxes of `rows` rows, at most 256, and 64
- * columns. Returns false if the driver would not have it. */
+/* A tensor [n_batch][n_head][n_row][n_column] with strides in elements, multiples of 16 bytes but
+ * for the columns', which is 1; boxes of `rows` rows, at most 256, and 128 bytes of columns.
+ * Returns false if the driver would not have it. */
 struct tensor_view {
     const void *data;
     int64_t     n_batch, n_head, n_row, n_column;
@@ -389,19 +460,34 @@ static inline encode_fn find_encode(void)
     return (encode_fn)found;
 }
 
-static inline bool make_map(CUtensorMap *map, const tensor_view &t, bool is_half, int rows)
+static inline bool make_map_of(CUtensorMap *map, const tensor_view &t, CUtensorMapDataType type,
+                               int n_bytes, int rows)
 {
     static const encode_fn encode = find_encode();
     if (!encode) return false;
     const cuuint64_t size[4] = { (cuuint64_t)t.n_column, (cuuint64_t)t.n_row, (cuuint64_t)t.n_head,
                                  (cuuint64_t)t.n_batch };
-    const cuuint64_t stride[3] = { (cuuint64_t)t.row_stride * 2, (cuuint64_t)t.head_stride * 2,
-                                   (cuuint64_t)t.batch_stride * 2 };
-    const cuuint32_t box[4] = { SLAB_COLUMNS, (cuuint32_t)rows, 1, 1 }, step[4] = { 1, 1, 1, 1 };
-    return encode(map, is_half ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
-                  4, (void *)t.data, size, stride, box, step, CU_TENSOR_MAP_INTERLEAVE_NONE,
-                  CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+    const cuuint64_t stride[3] = { (cuuint64_t)(t.row_stride * n_bytes),
+                                   (cuuint64_t)(t.head_stride * n_bytes),
+                                   (cuuint64_t)(t.batch_stride * n_bytes) };
+    const cuuint32_t box[4] = { (cuuint32_t)(SLAB_BYTES / n_bytes), (cuuint32_t)rows, 1, 1 };
+    const cuuint32_t step[4] = { 1, 1, 1, 1 };
+    return encode(map, type, 4, (void *)t.data, size, stride, box, step,
+                  CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                  CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
                   CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+}
+
+static inline bool make_map(CUtensorMap *map, const tensor_view &t, bool is_half, int rows)
+{
+    return make_map_of(map, t,
+                       is_half ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+                       2, rows);
+}
+
+static inline bool make_float_map(CUtensorMap *map, const tensor_view &t, int rows)
+{
+    return make_map_of(map, t, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 4, rows);
 }
 
 #endif

@@ -16,8 +16,8 @@ if [ "$1" = bench ]; then
     build/touchstone bench --device cuda --peers torch,torch.lse,torch.compile,torch.flash,torch.cudnn || exit
     [ ! -x build/bench/train_bench ] || build/bench/train_bench || exit
     python=${TOUCHSTONE_PYTHON:-python3}
-    ! "$python" -c 'import torch' 2>/dev/null || exec "$python" test/train_peer.py
-    exit 0
+    "$python" -c 'import torch' 2>/dev/null || exit 0
+    "$python" test/train_peer.py && exec "$python" bench/cross_entropy.py
 fi
 
 out=$(mktemp -d)
