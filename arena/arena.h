@@ -3,7 +3,8 @@
  *
  * Every buffer lies on pages of its own between two dead pages, flush against one of them, with a
  * band of known bytes on the other side and in the gaps between its rows. All of it is shared
- * between the examiner, which fills and reads it, and the worker, in which an entry runs. */
+ * between the examiner, which fills and reads it, and the worker, in which an implementation runs.
+ */
 #ifndef TS_ARENA_H
 #define TS_ARENA_H
 

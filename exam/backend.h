@@ -6,11 +6,11 @@
 #include "worker.h"
 
 typedef struct ts_session {
-    const ts_entry *entry;
-    const ts_arena *arena;      /* a copy made when the case was loaded */
-    unsigned char   args[1024]; /* the case's args, pointed at this device */
-    ts_exec         exec;
-    ts_reply       *reply;
+    const ts_function *function;
+    const ts_arena    *arena;      /* a copy made when the case was loaded */
+    unsigned char      args[1024]; /* the case's args, pointed at this device */
+    ts_exec            exec;
+    ts_reply          *reply;
 } ts_session;
 
 typedef struct ts_backend {
@@ -24,9 +24,9 @@ typedef struct ts_backend {
 
 extern const ts_backend ts_backend_cpu, ts_backend_cuda;
 
-/* Sizes the workspace by asking the entry. */
+/* Queries the function for the size of its workspace. */
 void ts_session_workspace(ts_session *s);
-/* Calls the entry, after spoiling the args when the order says so. */
+/* Calls the function, after spoiling the args if the order says so. */
 void ts_session_call(ts_session *s, const ts_order *o);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend_cpu.c - a case on the CPU: the entry works on the shared memory itself. */
+/* backend_cpu.c - a case on the CPU: the function works on the shared memory itself. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <string.h>
@@ -23,8 +23,8 @@ static void drop_workspace(ts_session *s)
     s->exec.workspace = NULL;
 }
 
-/* Exactly what the entry asked for, flush against a dead page, poisoned. When timing, from a page's
- * start as an allocator would give it. */
+/* Exactly what the function requested, flush against a dead page, poisoned. When timing, from a
+ * page's start as an allocator would give it. */
 static void take_workspace(ts_session *s)
 {
     /* A band of at least a page lies before it. */

@@ -55,7 +55,7 @@ static bool ask(const ts_exam *e, ts_worker *w, int n_threads, int spoil, int li
 void ts_examine(const ts_exam *e, ts_worker *w, int limit_ms, ts_verdict *v)
 {
     const int n_threads[] = { 1, 0, 2, 7 }; /* 0: as many as there are */
-    const int n = ts_worker_entry(w)->one_thread ? 2 : 4;
+    const int n = ts_worker_function(w)->one_thread ? 2 : 4;
     uint64_t  bits = 0;
     *v = (ts_verdict) { 0 };
     for (int i = 0; i < n; i++) {

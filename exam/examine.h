@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* examine.h - ask one entry one case and say everything that is wrong with the answer. */
+/* examine.h - run one case on one implementation and report every flaw of its output. */
 #ifndef TS_EXAMINE_H
 #define TS_EXAMINE_H
 
 #include "worker.h"
 
-/* A case with its inputs and expected outputs, made once and put to many entries. */
+/* A case with its inputs and expected outputs, made once and run on many implementations. */
 typedef struct ts_exam {
     const ts_task *task;
     const ts_case *c;
@@ -27,7 +27,7 @@ typedef struct ts_verdict {
     char     text[256]; /* detail of a crash, or why it is broken */
 } ts_verdict;
 
-/* Runs the case with 1, all, 2 and 7 threads (on a device: four times; an entry of one thread:
+/* Runs the case with 1, all, 2 and 7 threads (on a device: four times; a function of one thread:
  * twice); every answer is examined, and all must have the same bits. In all but the first call
  * what has no elements is NULL. */
 void ts_examine(const ts_exam *e, ts_worker *w, int limit_ms, ts_verdict *v);

@@ -31,7 +31,7 @@ typedef struct board {
 } board;
 
 struct ts_worker {
-    ts_entry        entry;
+    ts_function     function;
     const ts_arena *arena;
     board          *board;
     pid_t           pid; /* 0: not running */
@@ -66,11 +66,12 @@ void ts_session_workspace(ts_session *s)
 {
     size_t n = 0;
     s->reply->status = TS_OK;
-    if (s->entry->workspace) s->reply->status = s->entry->workspace(s->args, &s->exec, &n);
+    if (s->function->workspace) s->reply->status = s->function->workspace(s->args, &s->exec, &n);
     s->reply->workspace_bytes = s->exec.workspace_bytes = s->reply->status ? 0 : n;
 }
 
-/* Ways 0 and 1 are a missing and a short workspace, for entries that declare one; then the task's.
+/* Ways 0 and 1 are a missing and a short workspace, for functions that declare one; then the
+ * task's.
  */
 static bool spoil(ts_session *s, const ts_order *o, void *args, ts_exec *x)
 {
@@ -88,9 +89,9 @@ static void call_without(ts_session *s, int what)
     const ts_exec *x = what == TS_NO_EXEC ? NULL : &s->exec;
     size_t         n;
     s->reply->must = s->reply->status = TS_E_ARG;
-    if (what != TS_NO_SIZE) s->reply->status = s->entry->run(args, x);
-    if (s->entry->workspace && s->reply->status == TS_E_ARG)
-        s->reply->status = s->entry->workspace(args, x, what == TS_NO_SIZE ? NULL : &n);
+    if (what != TS_NO_SIZE) s->reply->status = s->function->run(args, x);
+    if (s->function->workspace && s->reply->status == TS_E_ARG)
+        s->reply->status = s->function->workspace(args, x, what == TS_NO_SIZE ? NULL : &n);
 }
 
 void ts_session_call(ts_session *s, const ts_order *o)
@@ -98,13 +99,13 @@ void ts_session_call(ts_session *s, const ts_order *o)
     unsigned char args[sizeof s->args];
     ts_exec       x = s->exec;
     if (o->spoil == TS_SOUND) {
-        s->reply->status = s->entry->run(s->args, &s->exec);
+        s->reply->status = s->function->run(s->args, &s->exec);
         return;
     }
     memcpy(args, s->args, sizeof args);
     if (o->spoil == TS_NO_EMPTY) {
         ts_arena_drop_empty(s->arena, args);
-        s->reply->status = s->entry->run(args, &s->exec);
+        s->reply->status = s->function->run(args, &s->exec);
         return;
     }
     if (o->spoil < 0) {
@@ -114,10 +115,10 @@ void ts_session_call(ts_session *s, const ts_order *o)
     s->reply->none = !spoil(s, o, args, &x);
     s->reply->status = s->reply->must;
     if (s->reply->none || (o->spoil < 2 && !s->exec.workspace_bytes)) return;
-    s->reply->status = s->entry->run(args, &x);
+    s->reply->status = s->function->run(args, &x);
     size_t n;
-    if (o->spoil >= 2 && s->entry->workspace && s->reply->status == s->reply->must)
-        s->reply->status = s->entry->workspace(args, &x, &n);
+    if (o->spoil >= 2 && s->function->workspace && s->reply->status == s->reply->must)
+        s->reply->status = s->function->workspace(args, &x, &n);
 }
 
 static void obey(const ts_backend *b, ts_session *s, const ts_order *o)
@@ -146,11 +147,11 @@ static void obey(const ts_backend *b, ts_session *s, const ts_order *o)
     }
 }
 
-static void serve(const ts_entry *e, board *d, int fd)
+static void serve(const ts_function *e, board *d, int fd)
 {
     static ts_arena   arena;
     const ts_backend *b = e->device == TS_CUDA ? &ts_backend_cuda : &ts_backend_cpu;
-    ts_session        s = { .entry = e, .arena = &arena, .reply = &d->reply };
+    ts_session        s = { .function = e, .arena = &arena, .reply = &d->reply };
     char              bell;
     s.exec = (ts_exec) { .device = e->device, .deterministic = !e->any_order };
     own_board = d;
@@ -182,7 +183,7 @@ static bool spawn(ts_worker *w)
     w->pid = fork();
     if (w->pid == 0) {
         close(fd[0]);
-        serve(&w->entry, w->board, fd[1]);
+        serve(&w->function, w->board, fd[1]);
     }
     close(fd[1]);
     w->fd = fd[0];
@@ -201,11 +202,11 @@ static void reap(ts_worker *w)
     w->pid = 0;
 }
 
-ts_worker *ts_worker_start(const ts_entry *e, const ts_arena *m)
+ts_worker *ts_worker_start(const ts_function *e, const ts_arena *m)
 {
     ts_worker *w = calloc(1, sizeof *w);
     if (!w) abort();
-    w->entry = *e;
+    w->function = *e;
     w->arena = m;
     w->board =
         mmap(NULL, sizeof *w->board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -213,9 +214,9 @@ ts_worker *ts_worker_start(const ts_entry *e, const ts_arena *m)
     return w;
 }
 
-const ts_entry *ts_worker_entry(const ts_worker *w)
+const ts_function *ts_worker_function(const ts_worker *w)
 {
-    return &w->entry;
+    return &w->function;
 }
 
 /* Ends a worker that is not at work: it leaves by itself when nobody can give it orders any more.

@@ -3,7 +3,7 @@
 #ifndef TS_AUDIT_H
 #define TS_AUDIT_H
 
-#include "entry.h"
+#include "entrant.h"
 
 /* The task's functions are there; and a sealed entrant is what ts_elf_sealed allows. */
 bool ts_audit(const void *object, size_t n, ts_class cls, const char *task, ts_refusal *why);

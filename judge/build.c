@@ -153,7 +153,7 @@ static bool put_sealed_headers(const char *folder)
     return ok;
 }
 
-static bool lay_out(const ts_candidate *e, const ts_places *p, ts_built *b, ts_refusal *why)
+static bool lay_out(const ts_entrant *e, const ts_places *p, ts_built *b, ts_refusal *why)
 {
     char         src[80];
     const mode_t mask = umask(022); /* the compiler's user must be able to read it all */
@@ -269,7 +269,7 @@ static bool run(ts_built *b, line *l, const char *what, ts_confined *c, ts_refus
 #define COMMON "-O3 " TS_ISA_FLAGS " -fPIC -ffp-contract=off -fno-math-errno -frandom-seed=0"
 
 /* Flags for one language; `own` is where the compiler keeps its intrinsics. */
-static void flags_for(const ts_candidate *e, bool cxx, const char *own, char *text, size_t n)
+static void flags_for(const ts_entrant *e, bool cxx, const char *own, char *text, size_t n)
 {
     if (e->cls == TS_SEALED)
         snprintf(text, n,
@@ -282,7 +282,7 @@ static void flags_for(const ts_candidate *e, bool cxx, const char *own, char *te
                  cxx ? "-std=gnu++17" : "-std=gnu11");
 }
 
-static const char *link_flags(const ts_candidate *e)
+static const char *link_flags(const ts_entrant *e)
 {
     return e->cls == TS_SEALED ? "-shared -nostdlib -Wl,-z,noexecstack,-z,now,-z,norelro"
                                  ",--hash-style=sysv,--build-id=none -lgcc"
@@ -295,8 +295,8 @@ static bool is_cxx(const ts_source *s)
 }
 
 /* Preprocesses source i into ../<i>.i and reads what came out. */
-static bool preprocess(const ts_candidate *e, int i, ts_built *b, const char *own,
-                       const char *extra, ts_refusal *why)
+static bool preprocess(const ts_entrant *e, int i, ts_built *b, const char *own, const char *extra,
+                       ts_refusal *why)
 {
     const ts_source *s = &e->source[i];
     line             l = { 0 };
@@ -324,12 +324,12 @@ static bool preprocess(const ts_candidate *e, int i, ts_built *b, const char *ow
 }
 
 /* At a level of its own, or at the judge's. *crashed: it was the compiler's fault. */
-static bool compile_at(const char *level, const ts_candidate *e, ts_built *b, const char *own,
+static bool compile_at(const char *level, const ts_entrant *e, ts_built *b, const char *own,
                        const char *extra, bool *crashed, ts_refusal *why)
 {
     line        l = { 0 };
     bool        cxx = false, any = false;
-    char        flags[1024], linked[256], more[256], units[TS_ENTRY_SOURCES][24];
+    char        flags[1024], linked[256], more[256], units[TS_ENTRANT_SOURCES][24];
     ts_confined c;
     *crashed = false;
     for (int i = 0; i < e->n_sources; i++) cxx |= e->source[i].compiled && is_cxx(&e->source[i]);
@@ -363,7 +363,7 @@ static bool compile_at(const char *level, const ts_candidate *e, ts_built *b, co
 
 /* A compiler that breaks down over its own optimisation gets a second, humbler try: gcc 12 does so
  * on aarch64 for a compensated sum. */
-static bool compile(const ts_candidate *e, ts_built *b, const char *own, const char *extra,
+static bool compile(const ts_entrant *e, ts_built *b, const char *own, const char *extra,
                     ts_refusal *why)
 {
     bool crashed;
@@ -388,7 +388,7 @@ static int sealed_memory(const char *bytes, size_t n)
     return -1;
 }
 
-static bool seal(const ts_candidate *e, ts_built *b, const char *bytes, size_t n, ts_refusal *why)
+static bool seal(const ts_entrant *e, ts_built *b, const char *bytes, size_t n, ts_refusal *why)
 {
     b->lacks = ts_audit_lacks(bytes, n, e->task);
     b->object = sealed_memory(bytes, n);
@@ -399,7 +399,7 @@ static bool seal(const ts_candidate *e, ts_built *b, const char *bytes, size_t n
     return true;
 }
 
-static bool build_native(const ts_candidate *e, ts_built *b, const char *extra, ts_refusal *why)
+static bool build_native(const ts_entrant *e, ts_built *b, const char *extra, ts_refusal *why)
 {
     char        path[80];
     line        l = { .n = 2, .arg = { "cc", "-print-file-name=include" } };
@@ -419,7 +419,7 @@ static bool build_native(const ts_candidate *e, ts_built *b, const char *extra, 
 }
 
 /* One call of CUDA's compiler: a cubin, in which there is no host code, or a shared object. */
-static bool build_cuda(const ts_candidate *e, const ts_places *p, ts_built *b, ts_refusal *why)
+static bool build_cuda(const ts_entrant *e, const ts_places *p, ts_built *b, ts_refusal *why)
 {
     const bool  cubin = e->cls == TS_GPU_SEALED;
     line        l = { 0 };
@@ -455,7 +455,7 @@ static bool lay_scratch(const ts_built *b, ts_refusal *why)
            ts_refuse(why, "build", "%s: %s", path, strerror(errno));
 }
 
-bool ts_build(const ts_candidate *e, const ts_places *p, const char *extra, ts_built *b,
+bool ts_build(const ts_entrant *e, const ts_places *p, const char *extra, ts_built *b,
               ts_refusal *why)
 {
     *b = (ts_built) { .object = -1,

@@ -9,7 +9,7 @@
 #ifndef TS_BUILD_H
 #define TS_BUILD_H
 
-#include "entry.h"
+#include "entrant.h"
 
 /* What held while the compiler ran. */
 enum {
@@ -47,7 +47,7 @@ typedef struct ts_built {
 
 /* `extra` may be NULL: flags appended for another lane, such as "-fsanitize=address". In any case
  * ts_built_free may follow. Includes the audit. */
-bool ts_build(const ts_candidate *e, const ts_places *p, const char *extra, ts_built *b,
+bool ts_build(const ts_entrant *e, const ts_places *p, const char *extra, ts_built *b,
               ts_refusal *why);
 void ts_built_free(ts_built *b);
 

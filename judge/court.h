@@ -18,7 +18,7 @@
 enum {
     TS_DRAW = 4, /* how cases follow from a key: another number, other cases */
     TS_KEY_BYTES = 32,
-    TS_CONTENDERS = 256,
+    TS_MOST_ENTRANTS = 256,
     TS_MOST_CASES = 2048,
     TS_WORKLOADS = 4,
     TS_INSTANCES = 64,
@@ -48,10 +48,10 @@ typedef struct ts_tally {
 } ts_tally;
 
 /* An entrant in one challenge. The caller gives the first four, name and author NULL where the
- * entry's own are meant. */
-typedef struct ts_contender {
+ * entrant's own are meant. */
+typedef struct ts_judged {
     const char    *path, *challenge, *name, *author;
-    ts_candidate   entry;
+    ts_entrant     entrant;
     ts_built       built;
     char           object[512], folder[128], launch[64]; /* ts_court_plan's paths into it */
     const ts_task *task;                                 /* NULL: it could not be read */
@@ -79,7 +79,7 @@ typedef struct ts_contender {
     double    idle_ns[TS_WORKLOADS]; /* on a device: what a call to nobody takes, off already; */
     double    late_ns[TS_WORKLOADS]; /* how long it was busy after done, on already */
     bool      timed;                 /* all of ns is there */
-} ts_contender;
+} ts_judged;
 
 typedef struct ts_court {
     ts_log       *log;
@@ -96,7 +96,7 @@ typedef struct ts_court {
     const char   *python;
     ts_progress   progress;
     int           n, n_verdicts;
-    ts_contender *contender[TS_CONTENDERS];
+    ts_judged    *entrant[TS_MOST_ENTRANTS];
     ts_peaks      peaks;    /* what this machine was seen to do at best */
     const char   *sanitize; /* not NULL: with compute-sanitizer, as at depth full */
     const char   *gate;     /* not NULL: nobody is timed */
@@ -110,7 +110,7 @@ const char *ts_court_label(ts_court *c, const ts_task *t);
 uint64_t ts_court_seed(const ts_court *c, const ts_task *t, int number, int instance);
 
 /* Reads and hashes; its own verdict when it cannot be read. */
-void ts_court_admit(ts_court *c, ts_contender *e);
+void ts_court_admit(ts_court *c, ts_judged *e);
 
 /* Everything that follows, in the log. False: the judge could not work; one line in why. */
 bool ts_court_sit(ts_court *c, const ts_records *earlier, char why[TS_WHY]);
@@ -120,9 +120,9 @@ bool ts_court_end(ts_court *c); /* the key, and the last record */
 
 /* In the log. */
 bool ts_court_log_run(ts_court *c);
-bool ts_court_log_entrant(ts_court *c, const ts_contender *e);
-bool ts_court_log_gate(ts_court *c, const ts_contender *e); /* before it is timed */
-bool ts_court_log_verdict(ts_court *c, ts_contender *e);
+bool ts_court_log_entrant(ts_court *c, const ts_judged *e);
+bool ts_court_log_gate(ts_court *c, const ts_judged *e); /* before it is timed */
+bool ts_court_log_verdict(ts_court *c, ts_judged *e);
 
 /* The peaks that do not depend on the workload, and a first look at memory. */
 void ts_court_measure_all(ts_court *c);
@@ -130,7 +130,7 @@ void ts_court_measure_all(ts_court *c);
 double ts_court_measure(ts_court *c, double bytes);
 
 /* Builds and examines; sets the ruling. */
-void ts_court_examine(ts_court *c, ts_contender *e);
+void ts_court_examine(ts_court *c, ts_judged *e);
 /* The numbers of the cases that an entrant of this class and scope is asked, and how many; 0: there
  * is no such case as c->only. One of every family in every dtype; then, of each category, one of
  * every ts_case_group in turn, the rare ones first, up to as many as the depth says. */
@@ -139,10 +139,10 @@ int      ts_court_draw(const ts_court *c, const ts_task *t, ts_class cls, const 
 uint64_t ts_court_case_seed(const ts_court *c, const ts_task *t, int number); /* its inputs' */
 /* What counts for robustness and needs cages of its own: senseless calls; and, for one that passed
  * these cases, other numbers of threads and another build. */
-void ts_court_refusals(ts_court *c, ts_contender *e);
-void ts_court_lanes(ts_court *c, ts_contender *e, const int *number, int n);
+void ts_court_refusals(ts_court *c, ts_judged *e);
+void ts_court_lanes(ts_court *c, ts_judged *e, const int *number, int n);
 /* What each tool of compute-sanitizer says of these cases of an entrant on a device. */
-void ts_court_tools(ts_court *c, ts_contender *e, const int *number, int n);
+void ts_court_tools(ts_court *c, ts_judged *e, const int *number, int n);
 
 extern const char *const ts_tool_name[TS_TOOLS]; /* "memcheck" */
 
@@ -156,23 +156,23 @@ bool ts_court_time(ts_court *c, const ts_task *t);
 /* A block of cases for this entrant, yet without any; *plan may be changed before a cage is started
  * with it. Workspace may be twice the case's least bytes, and 8 MiB in any case: a small case of
  * long rows must have room to sort one. */
-void ts_court_plan(const ts_court *c, ts_contender *e, ts_cage_plan *plan);
+void ts_court_plan(const ts_court *c, ts_judged *e, ts_cage_plan *plan);
 void ts_court_plan_case(ts_cage_plan *plan, const ts_case *c);
 
 /* The ruling FAIL with its reason, an escaped text and the case; false, to be returned. By a call:
  * one that failed, changed the floating-point environment, or gave a status. `args` of the call say
  * in words what a flaw is; NULL: there are none. */
-bool ts_court_fail(ts_contender *e, const ts_case *c, uint64_t seed, const char *reason,
+bool ts_court_fail(ts_judged *e, const ts_case *c, uint64_t seed, const char *reason,
                    const char *text);
-bool ts_court_fail_by_flaw(ts_contender *e, const ts_case *c, uint64_t seed, const void *args,
+bool ts_court_fail_by_flaw(ts_judged *e, const ts_case *c, uint64_t seed, const void *args,
                            ts_flaw f);
 /* An answer that `check` refused with this flaw: true if it breaks nothing but the canon, which is
  * noted, else the ruling is FAIL. */
-bool ts_court_excuse(ts_contender *e, const ts_case *c, uint64_t seed, const void *args,
+bool ts_court_excuse(ts_judged *e, const ts_case *c, uint64_t seed, const void *args,
                      const ts_want *want, ts_flaw f, ts_errors *errors);
 /* Called on what is open, an entrant may refuse: by the usual contract that is no flaw, and noted.
  */
-bool ts_court_may_refuse(ts_contender *e, const ts_case *c, uint64_t seed, ts_status s);
-bool ts_court_fail_by_call(ts_contender *e, const ts_case *c, uint64_t seed, const ts_call *r);
+bool ts_court_may_refuse(ts_judged *e, const ts_case *c, uint64_t seed, ts_status s);
+bool ts_court_fail_by_call(ts_judged *e, const ts_case *c, uint64_t seed, const ts_call *r);
 
 #endif

@@ -22,9 +22,9 @@ static double bytes_of(const ts_task *t, const ts_case *c)
     return t->cost(c).bytes;
 }
 
-void ts_court_plan(const ts_court *c, ts_contender *e, ts_cage_plan *plan)
+void ts_court_plan(const ts_court *c, ts_judged *e, ts_cage_plan *plan)
 {
-    *plan = (ts_cage_plan) { .class = e->entry.cls,
+    *plan = (ts_cage_plan) { .class = e->entrant.cls,
                              .task = e->task,
                              .unsafe = c->unsafe != NULL,
                              .n_threads = c->n_threads,
@@ -33,21 +33,21 @@ void ts_court_plan(const ts_court *c, ts_contender *e, ts_cage_plan *plan)
                              .limit_ms = 10000 };
     snprintf(e->object, sizeof e->object, "/proc/self/fd/%d", e->built.object);
     plan->object = e->object;
-    if (ts_on_gpu(e->entry.cls)) {
+    if (ts_on_gpu(e->entrant.cls)) {
         plan->memory_bytes = (size_t)32 << 30; /* the driver's, mostly */
         plan->workspace_bytes = (size_t)256 << 20;
     }
-    if (e->entry.cls == TS_GPU_SEALED) {
+    if (e->entrant.cls == TS_GPU_SEALED) {
         snprintf(e->launch, sizeof e->launch, "/proc/self/fd/%d", e->built.launch);
         plan->runner = e->launch;
     }
-    if (!ts_in_python(e->entry.cls)) return;
+    if (!ts_in_python(e->entrant.cls)) return;
     snprintf(e->folder, sizeof e->folder, "%s/src", e->built.folder);
-    snprintf(e->object, sizeof e->object, "%s/%s", e->folder, ts_entry_main(&e->entry)->name);
+    snprintf(e->object, sizeof e->object, "%s/%s", e->folder, ts_entrant_main(&e->entrant)->name);
     plan->folder = e->folder;
     plan->python = c->python;
     plan->runner = c->places.runner;
-    plan->limit_ms = ts_on_gpu(e->entry.cls) ? 90000 : 20000; /* kernels are compiled in it */
+    plan->limit_ms = ts_on_gpu(e->entrant.cls) ? 90000 : 20000; /* kernels are compiled in it */
 }
 
 void ts_court_plan_case(ts_cage_plan *plan, const ts_case *c)
@@ -59,7 +59,7 @@ void ts_court_plan_case(ts_cage_plan *plan, const ts_case *c)
 
 /* ---- one case ---- */
 
-bool ts_court_fail(ts_contender *e, const ts_case *c, uint64_t seed, const char *reason,
+bool ts_court_fail(ts_judged *e, const ts_case *c, uint64_t seed, const char *reason,
                    const char *text)
 {
     e->ruling = TS_RULING_FAIL;
@@ -72,7 +72,7 @@ bool ts_court_fail(ts_contender *e, const ts_case *c, uint64_t seed, const char 
 
 /* "value: seen[0][1] got 1, want 0 +- 0: operation 0 of 9, open in layer 0: number of the sequence"
  */
-static void describe(const ts_contender *e, const ts_case *c, const void *args, const ts_flaw *f,
+static void describe(const ts_judged *e, const ts_case *c, const void *args, const ts_flaw *f,
                      char *s, size_t n)
 {
     const ts_verdict v = { .first = *f };
@@ -88,7 +88,7 @@ static void describe(const ts_contender *e, const ts_case *c, const void *args, 
              ts_status_text((ts_status)f->want));
 }
 
-bool ts_court_fail_by_flaw(ts_contender *e, const ts_case *c, uint64_t seed, const void *args,
+bool ts_court_fail_by_flaw(ts_judged *e, const ts_case *c, uint64_t seed, const void *args,
                            ts_flaw f)
 {
     char text[512];
@@ -99,8 +99,8 @@ bool ts_court_fail_by_flaw(ts_contender *e, const ts_case *c, uint64_t seed, con
 }
 
 /* The first one is told, if nothing worse comes. */
-static bool note(ts_contender *e, const ts_case *c, uint64_t seed, const void *args,
-                 const char *rule, ts_flaw f)
+static bool note(ts_judged *e, const ts_case *c, uint64_t seed, const void *args, const char *rule,
+                 ts_flaw f)
 {
     char what[512], text[640];
     if (e->n_canon++) return true;
@@ -112,7 +112,7 @@ static bool note(ts_contender *e, const ts_case *c, uint64_t seed, const void *a
     return true;
 }
 
-bool ts_court_excuse(ts_contender *e, const ts_case *c, uint64_t seed, const void *args,
+bool ts_court_excuse(ts_judged *e, const ts_case *c, uint64_t seed, const void *args,
                      const ts_want *want, ts_flaw f, ts_errors *errors)
 {
     const ts_ruling   ruling = e->ruling;
@@ -139,14 +139,14 @@ static ts_flaw status_flaw(ts_status s)
     return (ts_flaw) { TS_FAULT_STATUS, ts_status_text(s), 0, 0, s, 0, 0 };
 }
 
-static void hint(ts_contender *e)
+static void hint(ts_judged *e)
 {
     const size_t n = strlen(e->text);
     snprintf(e->text + n, sizeof e->text - n,
              "; declare the supported cases with \"offers\" in entry.json");
 }
 
-bool ts_court_fail_by_call(ts_contender *e, const ts_case *c, uint64_t seed, const ts_call *r)
+bool ts_court_fail_by_call(ts_judged *e, const ts_case *c, uint64_t seed, const ts_call *r)
 {
     char tail[sizeof r->stderr_tail + 1], text[sizeof tail + 16];
     if (r->flaw.fault == TS_FAULT_CRASH && !*r->flaw.what)
@@ -159,7 +159,7 @@ bool ts_court_fail_by_call(ts_contender *e, const ts_case *c, uint64_t seed, con
     }
     if (r->fp_changed)
         return ts_court_fail(e, c, seed, "fp", "changed the floating-point environment");
-    if (ts_in_python(e->entry.cls) && (int)r->status == RAISED) {
+    if (ts_in_python(e->entrant.cls) && (int)r->status == RAISED) {
         snprintf(tail, sizeof tail, "%.*s", (int)sizeof r->stderr_tail, r->stderr_tail);
         snprintf(text, sizeof text, "raised %s", last_line(tail));
         return ts_court_fail(e, c, seed, "status", text);
@@ -169,7 +169,7 @@ bool ts_court_fail_by_call(ts_contender *e, const ts_case *c, uint64_t seed, con
     return false;
 }
 
-bool ts_court_may_refuse(ts_contender *e, const ts_case *c, uint64_t seed, ts_status s)
+bool ts_court_may_refuse(ts_judged *e, const ts_case *c, uint64_t seed, ts_status s)
 {
     const ts_canon *r = ts_canon_of(e->task, c);
     const ts_ruling ruling = e->ruling;
@@ -188,7 +188,7 @@ static bool has_output(const ts_arena *m)
     return false;
 }
 
-static bool offers_some(ts_contender *e, const ts_case *c, uint64_t seed)
+static bool offers_some(ts_judged *e, const ts_case *c, uint64_t seed)
 {
     ts_court_fail(e, c, seed, "status", "supports a dtype in some cases only");
     hint(e);
@@ -199,7 +199,7 @@ static bool offers_some(ts_contender *e, const ts_case *c, uint64_t seed)
  * ones take a minute. */
 static const double MOST_NS = 900e9;
 
-static bool takes_too_long(ts_contender *e, const ts_case *c, uint64_t seed)
+static bool takes_too_long(ts_judged *e, const ts_case *c, uint64_t seed)
 {
     char text[96];
     snprintf(text, sizeof text, "took more than %.0f s for %d calls", MOST_NS / 1e9, e->n_calls);
@@ -208,7 +208,7 @@ static bool takes_too_long(ts_contender *e, const ts_case *c, uint64_t seed)
 }
 
 /* False: the call itself failed. *answered is false if the entrant does not offer the dtype. */
-static bool call(ts_contender *e, ts_cage *cage, int slot, const ts_case *c, uint64_t seed,
+static bool call(ts_judged *e, ts_cage *cage, int slot, const ts_case *c, uint64_t seed,
                  bool *answered)
 {
     ts_call r;
@@ -233,7 +233,7 @@ static bool call(ts_contender *e, ts_cage *cage, int slot, const ts_case *c, uin
     return *answered = true;
 }
 
-static bool right(ts_contender *e, ts_cage *cage, int slot, const ts_case *c, uint64_t seed,
+static bool right(ts_judged *e, ts_cage *cage, int slot, const ts_case *c, uint64_t seed,
                   const void *args, const ts_want *want)
 {
     ts_flaw    f = { 0 };
@@ -248,7 +248,7 @@ static bool right(ts_contender *e, ts_cage *cage, int slot, const ts_case *c, ui
 }
 
 /* New inputs, a call, its answer. */
-static bool examine(ts_contender *e, ts_cage *cage, int slot, const ts_exam *x, bool *answered)
+static bool examine(ts_judged *e, ts_cage *cage, int slot, const ts_exam *x, bool *answered)
 {
     ts_cage_fill_like(cage, slot, x->c, x->arena);
     return call(e, cage, slot, x->c, x->seed, answered) &&
@@ -256,7 +256,7 @@ static bool examine(ts_contender *e, ts_cage *cage, int slot, const ts_exam *x, 
 }
 
 /* The same inputs again: the same bits. It does not decide, but counts. */
-static void repeat(ts_contender *e, ts_cage *cage, int slot)
+static void repeat(ts_judged *e, ts_cage *cage, int slot)
 {
     const ts_arena *m = ts_cage_arena(cage, slot);
     const uint64_t  bits = ts_arena_output_hash(m);
@@ -286,7 +286,7 @@ static ts_ahead *questions_of(const ts_court *c, const ts_task *t, const int *nu
     return ts_ahead_open(t, q, place_of(n));
 }
 
-static bool examine_slot(ts_contender *e, ts_cage *cage, int slot, const ts_case *one, ts_ahead *a)
+static bool examine_slot(ts_judged *e, ts_cage *cage, int slot, const ts_case *one, ts_ahead *a)
 {
     ts_tally *t = &e->category[ts_case_category(e->task, one)];
     const int n_canon = e->n_canon;
@@ -308,7 +308,7 @@ static bool examine_slot(ts_contender *e, ts_cage *cage, int slot, const ts_case
     return true;
 }
 
-static bool examine_block(ts_court *c, ts_contender *e, const int *number, int n, bool first,
+static bool examine_block(ts_court *c, ts_judged *e, const int *number, int n, bool first,
                           double *work)
 {
     const ts_case *all = e->task->cases();
@@ -338,18 +338,18 @@ static bool examine_block(ts_court *c, ts_contender *e, const int *number, int n
     return ok;
 }
 
-void ts_court_examine(ts_court *c, ts_contender *e)
+void ts_court_examine(ts_court *c, ts_judged *e)
 {
     const double begin = ts_seconds();
     int          number[TS_MOST_CASES];
     ts_refusal   why = { 0 };
-    if (!ts_build(&e->entry, &c->places, NULL, &e->built, &why)) {
+    if (!ts_build(&e->entrant, &c->places, NULL, &e->built, &why)) {
         snprintf(e->reason, sizeof e->reason, "%s", why.reason);
         snprintf(e->text, sizeof e->text, "%s", why.text);
         return;
     }
     e->scope.lacks = e->built.lacks;
-    const int  n = ts_court_draw(c, e->task, e->entry.cls, &e->scope, number);
+    const int  n = ts_court_draw(c, e->task, e->entrant.cls, &e->scope, number);
     const bool outside = n && !ts_scope_takes(&e->scope, e->task, &e->task->cases()[number[0]]);
     bool       ok = n > 0 && !outside; /* the one case that was asked for may be */
     if (!ok) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* json.h - a strict small JSON reader (ts_jr_) and writer (ts_jw_), for logs and entry files that
+/* json.h - a strict small JSON reader (ts_jr_) and writer (ts_jw_), for logs and entry.json, which
  * others may have written.
  *
  * The reader takes RFC 8259 and less: valid UTF-8, no key twice, no lone surrogate, no U+0000,

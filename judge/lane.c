@@ -15,9 +15,9 @@ enum { TRAPPED = 8, THREADED = 4, THREADS = 3 };
 #define TRAPS "-fsanitize=undefined,bounds -fsanitize-undefined-trap-on-error -fno-sanitize=vptr"
 
 typedef struct lane {
-    ts_court     *court;
-    ts_contender *e;
-    int           n, number[TRAPPED];
+    ts_court  *court;
+    ts_judged *e;
+    int        n, number[TRAPPED];
 } lane;
 
 /* Cases that the plain build answered, of no more than `most` bytes; not of nothing, where even a
@@ -71,7 +71,7 @@ static bool ask(const lane *l, ts_cage *cage, int slot, int number, const int *n
     return !r->end;
 }
 
-static void tell(ts_contender *e, const char *where, const char *what, const char *text)
+static void tell(ts_judged *e, const char *where, const char *what, const char *text)
 {
     char line[1024];
     if (*e->lane_text) return;
@@ -106,13 +106,13 @@ static int ask_trapped(const lane *l, int object, int at)
 
 static void sanitize(lane *l)
 {
-    ts_contender *e = l->e;
-    ts_built      b;
-    ts_refusal    why;
-    const char   *flags =
-        e->entry.cls == TS_SEALED ? TRAPS : TRAPS " -fstack-protector-strong -U__SSP_STRONG__";
+    ts_judged  *e = l->e;
+    ts_built    b;
+    ts_refusal  why;
+    const char *flags =
+        e->entrant.cls == TS_SEALED ? TRAPS : TRAPS " -fstack-protector-strong -U__SSP_STRONG__";
     e->sanitizer.all = l->n;
-    if (ts_build(&e->entry, &l->court->places, flags, &b, &why))
+    if (ts_build(&e->entrant, &l->court->places, flags, &b, &why))
         for (int at = 0; at < l->n;) at = ask_trapped(l, b.object, at);
     else tell(e, "", why.reason, why.text);
     ts_built_free(&b);
@@ -159,18 +159,18 @@ static void vary_threads(lane *l)
     }
 }
 
-void ts_court_lanes(ts_court *c, ts_contender *e, const int *number, int n)
+void ts_court_lanes(ts_court *c, ts_judged *e, const int *number, int n)
 {
     lane l = { .court = c, .e = e };
-    if (ts_on_gpu(e->entry.cls)) {
+    if (ts_on_gpu(e->entrant.cls)) {
         choose(&l, number, n, 3e5, TRAPPED, false);
         if (c->sanitize || (c->depth == TS_FULL && !c->only)) ts_court_tools(c, e, l.number, l.n);
         return;
     }
-    if (ts_in_python(e->entry.cls)) return;
+    if (ts_in_python(e->entrant.cls)) return;
     choose(&l, number, n, 4e6, THREADED, true);
     vary_threads(&l);
-    if (e->entry.language == TS_BINARY || c->only) return;
+    if (e->entrant.language == TS_BINARY || c->only) return;
     choose(&l, number, n, 3e5, TRAPPED, false);
     sanitize(&l);
 }

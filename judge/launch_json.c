@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "entry.h"
+#include "entrant.h"
 #include "json.h"
 #include "launch.h"
 

@@ -8,8 +8,8 @@
 /* The same on the device: the driver's own copy, and kernels of ours where they are built. */
 static void measure_device(ts_court *c)
 {
-    const ts_entry e = { .name = "ceilings", .device = TS_CUDA, .mask = ~0u };
-    ts_arena       arena;
+    const ts_function e = { .name = "ceilings", .device = TS_CUDA, .mask = ~0u };
+    ts_arena          arena;
     c->peaks.gbs = fmax(c->peaks.gbs, c->survey.copy_gbs);
     if (!ts_arena_open(&arena)) return;
     ts_worker *w = ts_worker_start(&e, &arena);

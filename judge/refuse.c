@@ -11,7 +11,7 @@ enum { MOST_STARTS = 3 };
 
 typedef struct asker {
     ts_court     *court;
-    ts_contender *e;
+    ts_judged    *e;
     int           number;
     ts_cage      *cage; /* NULL: not running */
     int           n_starts;
@@ -20,7 +20,7 @@ typedef struct asker {
 } asker;
 
 /* Every task has one, but a scope may have none; without rows a NULL would not be senseless. */
-static int sound_case(const ts_contender *e)
+static int sound_case(const ts_judged *e)
 {
     const ts_case *all = e->task->cases();
     int            i = 0;
@@ -71,11 +71,11 @@ static bool refused(asker *a, const void *args, const ts_exec *x, ts_status must
     return false;
 }
 
-void ts_court_refusals(ts_court *c, ts_contender *e)
+void ts_court_refusals(ts_court *c, ts_judged *e)
 {
     asker a = { .court = c, .e = e, .number = sound_case(e) };
     /* These get no arguments that could be senseless. */
-    if (ts_in_python(e->entry.cls) || e->entry.cls == TS_GPU_SEALED) return;
+    if (ts_in_python(e->entrant.cls) || e->entrant.cls == TS_GPU_SEALED) return;
     if (!e->task->cases()[a.number].use) return; /* its scope has none */
     start(&a);
     for (int way = a.x.workspace_bytes ? 0 : 2;; way++) {

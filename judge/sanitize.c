@@ -120,7 +120,7 @@ static void last_line(const char *said, char *out, size_t n)
     ts_show(said + begin, end - begin, out, n);
 }
 
-static void judge_by(ts_contender *e, int tool, int status, const char *said)
+static void judge_by(ts_judged *e, int tool, int status, const char *said)
 {
     char what[TS_TOOL_TEXT - 16] = "";
     if (status == -1) snprintf(what, sizeof what, "not finished within %d s", LIMIT_S);
@@ -138,13 +138,13 @@ static void judge_by(ts_contender *e, int tool, int status, const char *said)
         snprintf(e->lane_text, sizeof e->lane_text, "%s: %s", ts_tool_name[tool], what);
 }
 
-void ts_court_tools(ts_court *c, ts_contender *e, const int *number, int n)
+void ts_court_tools(ts_court *c, ts_judged *e, const int *number, int n)
 {
     char        tool[4096], plain[4096], folder[TS_LITTER_PATH], said[SAID];
     char        given[CASES][48];
     char       *argv[8 + CASES + 1] = { tool, "--tool", NULL, "--error-exitcode", "77", plain };
     const char *why = NULL;
-    if (e->entry.cls != TS_GPU_SEALED) why = "host code runs only in the sandbox";
+    if (e->entrant.cls != TS_GPU_SEALED) why = "host code runs only in the sandbox";
     else if (!find_tool(tool, sizeof tool)) why = "compute-sanitizer not found";
     else if (!ts_beside("touchstone-plain", plain, sizeof plain))
         why = "touchstone-plain not found";

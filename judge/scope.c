@@ -33,7 +33,7 @@ static void names_of(const ts_task *t, const ts_case *c, ts_launch_env *e)
 
 /* Reads it anew each time: it is short. */
 typedef struct reading {
-    ts_op     op[TS_ENTRY_OFFERS];
+    ts_op     op[TS_ENTRANT_OFFERS];
     ts_reader r;
     ts_expr   e;
 } reading;

@@ -7,11 +7,11 @@
 #ifndef TS_SCOPE_H
 #define TS_SCOPE_H
 
-#include "entry.h"
+#include "entrant.h"
 #include "task.h"
 
 typedef struct ts_scope {
-    char   text[TS_ENTRY_OFFERS + 1]; /* "": everything */
+    char   text[TS_ENTRANT_OFFERS + 1]; /* "": everything */
     double share; /* of the challenge, from 0 to 1: the mean over its groups of the part offered */
     unsigned lacks; /* 1u << number of each optional function that it does not export */
 } ts_scope;

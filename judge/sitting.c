@@ -76,7 +76,7 @@ static void add_errors(ts_errors *to, const ts_errors *e)
 /* A call of one entrant, or of nobody, in turn k; 0 is to warm up. False, and the entrant's ruling,
  * if it is wrong. Always one call, on a device too: calls that are waited for together can be
  * merged by whoever owns the process. */
-static bool timed_call(ts_sitting *s, ts_contender *e, ts_cage *cage, int k, ts_call *r)
+static bool timed_call(ts_sitting *s, ts_judged *e, ts_cage *cage, int k, ts_call *r)
 {
     const int            instance = k ? s->turn[k - 1] : WARM_UP;
     const ts_exam *const x = e ? ts_ahead_at(s->ahead, k) : NULL;
@@ -101,7 +101,7 @@ static bool timed_call(ts_sitting *s, ts_contender *e, ts_cage *cage, int k, ts_
     return true;
 }
 
-static ts_cage *cage_for(ts_sitting *s, ts_contender *e, bool idle)
+static ts_cage *cage_for(ts_sitting *s, ts_judged *e, bool idle)
 {
     ts_cage_plan plan;
     char         why[256];
@@ -120,7 +120,7 @@ static ts_cage *cage_for(ts_sitting *s, ts_contender *e, bool idle)
 }
 
 /* Whether it is asked what turn k asks: its scope may know numbers, too. */
-static bool takes(ts_sitting *s, const ts_contender *e, int k)
+static bool takes(ts_sitting *s, const ts_judged *e, int k)
 {
     return ts_scope_takes(&e->scope, s->task, ts_ahead_at(s->ahead, k)->c);
 }
@@ -136,7 +136,7 @@ static void take_turns(ts_sitting *s, ts_cage **cage, int k)
 {
     const int instance = s->turn[k - 1];
     ts_call   r;
-    int       order[TS_CONTENDERS];
+    int       order[TS_MOST_ENTRANTS];
     for (int i = 0; i < s->n; i++) {
         const int j = (int)(ts_court_seed(s->court, s->task, i, 100000 + k) % (i + 1u));
         order[i] = order[j];
@@ -145,10 +145,10 @@ static void take_turns(ts_sitting *s, ts_cage **cage, int k)
     for (int i = 0; i < N_IDLE && instance >= 0; i++)
         if (s->idle[i] && timed_call(s, NULL, s->idle[i], k, &r)) {
             s->idle_ns[i][instance] = r.ns;
-            s->free_ns[TS_CONTENDERS + i][instance] = r.free_ns;
+            s->free_ns[TS_MOST_ENTRANTS + i][instance] = r.free_ns;
         } else ts_cage_stop(&s->idle[i]);
     for (int i = 0; i < s->n; i++) {
-        ts_contender *e = s->e[order[i]];
+        ts_judged *e = s->e[order[i]];
         if (!e->timed || !cage[order[i]] || !takes(s, e, k)) continue;
         e->timed = timed_call(s, e, cage[order[i]], k, &r);
         if (!e->timed) ts_cage_stop(&cage[order[i]]); /* it may hold what others need */
@@ -163,7 +163,7 @@ static void take_turns(ts_sitting *s, ts_cage **cage, int k)
 static void warm_up(ts_sitting *s, int i, ts_cage *cage)
 {
     ts_call r;
-    if (ts_in_python(s->e[i]->entry.cls) && !timed_call(s, s->e[i], cage, 0, &r))
+    if (ts_in_python(s->e[i]->entrant.cls) && !timed_call(s, s->e[i], cage, 0, &r))
         s->e[i]->timed = false;
 }
 
@@ -178,9 +178,9 @@ static ts_interval middle(const ts_sitting *s, const double *of)
  * bidding: for those who say done before it is. Beyond doubt it is no matter of time. */
 static double late_ns(ts_sitting *s, int at, int idle)
 {
-    ts_contender     *e = s->e[at];
+    ts_judged        *e = s->e[at];
     const ts_interval own = middle(s, s->free_ns[at]),
-                      none = middle(s, s->free_ns[TS_CONTENDERS + idle]);
+                      none = middle(s, s->free_ns[TS_MOST_ENTRANTS + idle]);
     char text[96];
     if (e->timed && own.lo > LATE * none.hi) {
         snprintf(text, sizeof text, "the device was busy for %.0f us after completion",
@@ -194,10 +194,10 @@ static double late_ns(ts_sitting *s, int at, int idle)
 /* The judge's own part goes off, what is late comes on. */
 static void settle(ts_sitting *s, int at)
 {
-    ts_contender *e = s->e[at];
-    const int     k = ts_in_python(e->entry.cls) ? IDLE_PYTHON : IDLE_HOST;
-    double        own = 0, late = 0;
-    if (s->idle[k] && ts_has_idle(s, e->entry.cls)) {
+    ts_judged *e = s->e[at];
+    const int  k = ts_in_python(e->entrant.cls) ? IDLE_PYTHON : IDLE_HOST;
+    double     own = 0, late = 0;
+    if (s->idle[k] && ts_has_idle(s, e->entrant.cls)) {
         own = middle(s, s->idle_ns[k]).mid;
         late = late_ns(s, at, k);
     }
@@ -213,10 +213,10 @@ static const double OWN_ANYWAY = 1 << 20;
 
 /* What the class's process takes with nobody in it, since others may run code before they are
  * called. Sealed ones cannot, and their object is theirs. */
-static double without(ts_sitting *s, ts_contender *e, const ts_cage *cage)
+static double without(ts_sitting *s, ts_judged *e, const ts_cage *cage)
 {
-    double *const none = &s->none_bytes[e->entry.cls];
-    if (e->entry.cls == TS_SEALED)
+    double *const none = &s->none_bytes[e->entrant.cls];
+    if (e->entrant.cls == TS_SEALED)
         return (double)ts_cage_before_bytes(cage) - (double)e->built.n_bytes;
     if (*none > 0) return *none;
     ts_cage *idle = cage_for(s, e, true);
@@ -225,7 +225,7 @@ static double without(ts_sitting *s, ts_contender *e, const ts_cage *cage)
     return *none;
 }
 
-static void weigh(ts_sitting *s, ts_contender *e, const ts_cage *cage)
+static void weigh(ts_sitting *s, ts_judged *e, const ts_cage *cage)
 {
     const double peak = (double)ts_cage_peak_bytes(cage);
     if (s->court->device != TS_CPU || !(peak > 0)) return;
@@ -234,11 +234,11 @@ static void weigh(ts_sitting *s, ts_contender *e, const ts_cage *cage)
 
 static void sit_workload(ts_sitting *s, int w)
 {
-    ts_cage *cage[TS_CONTENDERS] = { NULL };
+    ts_cage *cage[TS_MOST_ENTRANTS] = { NULL };
     s->w = w;
     for (int i = 0; i < s->n; i++) {
-        const int k = ts_in_python(s->e[i]->entry.cls) ? IDLE_PYTHON : IDLE_HOST;
-        if (ts_has_idle(s, s->e[i]->entry.cls) && !s->idle[k])
+        const int k = ts_in_python(s->e[i]->entrant.cls) ? IDLE_PYTHON : IDLE_HOST;
+        if (ts_has_idle(s, s->e[i]->entrant.cls) && !s->idle[k])
             s->idle[k] = cage_for(s, s->e[i], true);
         if (!ts_is_timed(s, s->e[i], w) || (cage[i] = cage_for(s, s->e[i], false))) continue;
         s->e[i]->timed = false;
@@ -277,10 +277,10 @@ bool ts_court_time(ts_court *c, const ts_task *t)
     if (!s) return false;
     *s = (ts_sitting) { .court = c, .task = t, .n_instances = ts_timing_of(c)->instances };
     for (int i = 0; i < c->n; i++)
-        if (c->contender[i]->task == t && ts_ruling_passes(c->contender[i]->ruling)) {
-            s->e[s->n++] = c->contender[i];
-            c->contender[i]->timed = true;
-            s->work = c->contender[i]->work;
+        if (c->entrant[i]->task == t && ts_ruling_passes(c->entrant[i]->ruling)) {
+            s->e[s->n++] = c->entrant[i];
+            c->entrant[i]->timed = true;
+            s->work = c->entrant[i]->work;
         }
     ts_progress_stage(&c->progress, "timing", "", t->name);
     if (!c->only) s->n_workloads = ts_court_workloads(c, t, s->number);
@@ -291,8 +291,8 @@ bool ts_court_time(ts_court *c, const ts_task *t)
     s->n = s->n_workloads ? kept : 0;
     bool ok = ts_sitting_log(s);
     for (int i = 0; i < c->n && ok; i++)
-        if (c->contender[i]->task == t && !c->contender[i]->before && !c->contender[i]->ruled)
-            ok = ts_court_log_verdict(c, c->contender[i]);
+        if (c->entrant[i]->task == t && !c->entrant[i]->before && !c->entrant[i]->ruled)
+            ok = ts_court_log_verdict(c, c->entrant[i]);
     free(s);
     return ok;
 }

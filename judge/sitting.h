@@ -24,7 +24,7 @@ typedef struct ts_sitting {
     ts_court      *court;
     const ts_task *task;
     int            n, n_workloads, n_instances;
-    ts_contender  *e[TS_CONTENDERS];
+    ts_judged     *e[TS_MOST_ENTRANTS];
     const ts_case *workload[TS_WORKLOADS];
     int            number[TS_WORKLOADS];
     double         gbs[TS_WORKLOADS];        /* of as many bytes as it has, seen before and after */
@@ -38,11 +38,12 @@ typedef struct ts_sitting {
     ts_ahead *ahead; /* its instances */
     ts_cage  *idle[N_IDLE];
     double    idle_ns[N_IDLE][TS_INSTANCES];
-    double free_ns[TS_CONTENDERS + N_IDLE][TS_INSTANCES]; /* of the idle ones behind the others */
+    double    free_ns[TS_MOST_ENTRANTS + N_IDLE]
+                  [TS_INSTANCES]; /* of the idle ones behind the others */
 } ts_sitting;
 
 /* What an entrant does not offer it is not timed in. */
-static inline bool ts_is_timed(const ts_sitting *s, const ts_contender *e, int w)
+static inline bool ts_is_timed(const ts_sitting *s, const ts_judged *e, int w)
 {
     return ts_scope_takes(&e->scope, s->task, s->workload[w]);
 }

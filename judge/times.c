@@ -11,14 +11,14 @@ static ts_floor floor_of(const ts_sitting *s, int w)
     return ts_floor_of(&s->court->peaks, s->task->cost(s->workload[w]), s->gbs[w]);
 }
 
-static ts_interval time_of(const ts_sitting *s, const ts_contender *e, int w)
+static ts_interval time_of(const ts_sitting *s, const ts_judged *e, int w)
 {
     double ns[TS_INSTANCES];
     memcpy(ns, e->ns[w], sizeof ns);
     return ts_quantile_interval(ns, (size_t)s->n_instances, TS_TIME_QUANTILE);
 }
 
-static bool log_times(const ts_sitting *s, const ts_contender *e, int w)
+static bool log_times(const ts_sitting *s, const ts_judged *e, int w)
 {
     const ts_floor    f = floor_of(s, w);
     const ts_interval t = time_of(s, e, w);
@@ -37,7 +37,7 @@ static bool log_times(const ts_sitting *s, const ts_contender *e, int w)
     ts_jw_text(j, "floor_by", f.by);
     ts_jw_num(j, "bytes", s->task->cost(s->workload[w]).bytes);
     ts_jw_num(j, "flops", s->task->cost(s->workload[w]).flops);
-    if (ts_has_idle(s, e->entry.cls)) {
+    if (ts_has_idle(s, e->entrant.cls)) {
         ts_jw_num(j, "idle_ns", e->idle_ns[w]);
         ts_jw_num(j, "late_ns", e->late_ns[w]);
     }
@@ -55,7 +55,7 @@ static bool log_times(const ts_sitting *s, const ts_contender *e, int w)
 }
 
 /* Memory over what is read and written: the most of it anywhere counts. */
-static void count_memory(const ts_sitting *s, ts_contender *e)
+static void count_memory(const ts_sitting *s, ts_judged *e)
 {
     for (int w = 0; w < s->n_workloads; w++) {
         const double io = s->task->cost(s->workload[w]).bytes;
@@ -67,7 +67,7 @@ static void count_memory(const ts_sitting *s, ts_contender *e)
 }
 
 /* Whoever is faster than can be has no score until it is explained. */
-static void audit(const ts_sitting *s, ts_contender *e)
+static void audit(const ts_sitting *s, ts_judged *e)
 {
     for (int w = 0; w < s->n_workloads && e->ruling != TS_RULING_AUDIT; w++) {
         const ts_floor f = floor_of(s, w);

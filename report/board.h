@@ -8,25 +8,25 @@
 
 #include "log.h"
 
-/* One entrant in one task. */
+/* An entrant in one task. */
 typedef struct ts_entrant_row {
     int64_t     id;
     const char *name, *author, *klass, *language, *task;
     const char *offers; /* its scope, "": everything; and the share of the challenge that is */
     double      share;
     const ts_jr_node *verdict, *score, *rank; /* NULL where the log has none */
-    size_t            contestant;
+    size_t            overall;
 } ts_entrant_row;
 
-/* The same name, author and class over all tasks. */
-typedef struct ts_contestant {
+/* An entrant over all tasks: rows of the same name, author and class. */
+typedef struct ts_entrant_overall {
     size_t            first; /* its first row: its id stands for it in the overall ranking */
     int               entered, passed;
     double            S, S_lo, S_hi; /* geometric mean over the tasks it passed; 0: none */
     double            score;         /* mean over all tasks of the run: one not passed counts 0 */
     const char       *grade;
     const ts_jr_node *rank;
-} ts_contestant;
+} ts_entrant_overall;
 
 typedef struct ts_head_to_head {
     int    won, lost, tied; /* matches; noise is a tie */
@@ -34,15 +34,15 @@ typedef struct ts_head_to_head {
 } ts_head_to_head;
 
 typedef struct ts_board {
-    const ts_jr_node *run; /* NULL if the log has none */
-    bool              ended;
-    const char      **task;
-    size_t            n_tasks;
-    ts_entrant_row   *row;
-    size_t            n_rows;
-    ts_contestant    *contestant; /* best first */
-    size_t            n_contestants;
-    ts_head_to_head  *pair; /* [n_contestants][n_contestants] */
+    const ts_jr_node   *run; /* NULL if the log has none */
+    bool                ended;
+    const char        **task;
+    size_t              n_tasks;
+    ts_entrant_row     *row;
+    size_t              n_rows;
+    ts_entrant_overall *overall; /* best first */
+    size_t              n_overall;
+    ts_head_to_head    *pair; /* [n_overall][n_overall] */
 } ts_board;
 
 /* PASS or PASS (common); `whole`: PASS alone. */

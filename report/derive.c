@@ -278,7 +278,7 @@ static bool put_rank(const char *task, const game *of, size_t n_games, ts_sink t
     return ok;
 }
 
-/* The first entrant of equal name, author and class stands for all of a contestant's. */
+/* The first entrant of equal name, author and class stands for all of them. */
 static int64_t stands_for(const ts_records *r, int64_t id)
 {
     const ts_jr_node *mine = NULL;

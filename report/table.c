@@ -57,8 +57,8 @@ static void speed(FILE *f, double S, double lo, double hi)
 
 static bool rated(const ts_board *b)
 {
-    for (size_t i = 0; i < b->n_contestants; i++)
-        if (b->contestant[i].rank) return true;
+    for (size_t i = 0; i < b->n_overall; i++)
+        if (b->overall[i].rank) return true;
     return false;
 }
 
@@ -67,9 +67,9 @@ static void scoreboard(const ts_board *b, FILE *f)
     heading(f, "Scoreboard");
     fprintf(f, "  #  %-*s %-10s %6s  %-22s %6s %5s%s\n", LONG_NAME, "entrant", "class", "passed",
             "   speed / floor", "score", "grade", rated(b) ? " rating group" : "");
-    for (size_t i = 0; i < b->n_contestants; i++) {
-        const ts_contestant  *c = &b->contestant[i];
-        const ts_entrant_row *r = &b->row[c->first];
+    for (size_t i = 0; i < b->n_overall; i++) {
+        const ts_entrant_overall *c = &b->overall[i];
+        const ts_entrant_row     *r = &b->row[c->first];
         fprintf(f, "%3zu  %s %s %3d/%-2zu  ", i + 1, show(r->name, LONG_NAME).s,
                 show(r->klass, CLASS).s, c->passed, b->n_tasks);
         speed(f, c->S, c->S_lo, c->S_hi);
@@ -144,7 +144,7 @@ static void cell(const ts_head_to_head *p, bool self, FILE *f)
 
 static void matrix(const ts_board *b, FILE *f)
 {
-    const size_t n = b->n_contestants;
+    const size_t n = b->n_overall;
     int          met = 0;
     for (size_t i = 0; i < n * n; i++) met += b->pair[i].won + b->pair[i].tied;
     if (!met) return;
@@ -155,7 +155,7 @@ static void matrix(const ts_board *b, FILE *f)
         for (size_t j = from; j < n && j < from + CELLS; j++) fprintf(f, " %11zu", j + 1);
         fputc('\n', f);
         for (size_t i = 0; i < n; i++) {
-            fprintf(f, "%3zu  %s", i + 1, show(b->row[b->contestant[i].first].name, NAME).s);
+            fprintf(f, "%3zu  %s", i + 1, show(b->row[b->overall[i].first].name, NAME).s);
             for (size_t j = from; j < n && j < from + CELLS; j++)
                 cell(&b->pair[i * n + j], i == j, f);
             fputc('\n', f);

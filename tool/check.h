@@ -44,12 +44,12 @@ void ts_check_clear(const ts_check *r);
 
 #define TS_NO_CUDA_MUTANTS "module of CUDA mutants not found" /* as where it is installed */
 
-ts_entry ts_check_entry_of(const ts_mutant *m);
+ts_function ts_check_function_of(const ts_mutant *m);
 /* Sets why no CUDA mutant can be hunted, if so. */
 void ts_check_probe_cuda(ts_check *r);
 /* Another part of them in every run, by its fresh seed: all of them are met sooner or later. */
 bool ts_check_in_part(const ts_check *r, const ts_mutant *m);
-void ts_check_mutants(ts_check *r, const ts_offer *o);
+void ts_check_mutants(ts_check *r, const ts_challenge *ch);
 /* The counts of all tasks; how many were not as they must be. */
 int ts_check_report_mutants(ts_check *r);
 

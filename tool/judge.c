@@ -32,20 +32,20 @@ typedef struct judge_options {
 static bool is_gpus(const char *path)
 {
     static ts_paths list;
-    ts_candidate    e = { 0 };
+    ts_entrant      e = { 0 };
     ts_refusal      why = { 0 };
-    if (!ts_entry_list(path, &list, &why)) return false;
-    const bool gpu = list.n && ts_entry_read(list.path[0], NULL, &e, &why) && ts_on_gpu(e.cls);
-    ts_entry_free(&e);
-    ts_entry_list_free(&list);
+    if (!ts_entrant_list(path, &list, &why)) return false;
+    const bool gpu = list.n && ts_entrant_read(list.path[0], NULL, &e, &why) && ts_on_gpu(e.cls);
+    ts_entrant_free(&e);
+    ts_entrant_list_free(&list);
     return gpu;
 }
 
-static ts_contender *add(ts_court *c, const char *path, const char *challenge, const char *name)
+static ts_judged *add(ts_court *c, const char *path, const char *challenge, const char *name)
 {
-    if (c->n == TS_CONTENDERS) return NULL;
-    ts_contender *e = calloc(1, sizeof *e);
-    char         *own = strdup(path);
+    if (c->n == TS_MOST_ENTRANTS) return NULL;
+    ts_judged *e = calloc(1, sizeof *e);
+    char      *own = strdup(path);
     if (!e || !own) abort();
     e->path = own;
     e->challenge = challenge;
@@ -149,12 +149,12 @@ static bool add_given(ts_court *c, const char *path, const char *challenge)
         fprintf(stderr, "touchstone judge: %s: no such file or folder\n", path);
         return false;
     }
-    if (!ts_entry_list(path, &list, &why)) {
+    if (!ts_entrant_list(path, &list, &why)) {
         fprintf(stderr, "touchstone judge: %s\n", why.text);
         return false;
     }
     for (int i = 0; i < list.n; i++) add(c, list.path[i], challenge, NULL);
-    ts_entry_list_free(&list);
+    ts_entrant_list_free(&list);
     return true;
 }
 
@@ -193,12 +193,12 @@ static bool write_json(const ts_court *c, const char *path, ts_json *root)
 {
     ts_json *list = ts_json_array(root, "verdicts");
     for (int i = 0; i < c->n; i++) {
-        const ts_contender *e = c->contender[i];
+        const ts_judged *e = c->entrant[i];
         if (e->before) continue;
         ts_json *o = ts_json_object(list, NULL);
-        ts_json_text(o, "name", e->entry.name);
+        ts_json_text(o, "name", e->entrant.name);
         ts_json_text(o, "task", e->task ? e->task->name : "");
-        ts_json_text(o, "class", e->task ? ts_class_name(e->entry.cls) : "");
+        ts_json_text(o, "class", e->task ? ts_class_name(e->entrant.cls) : "");
         ts_json_text(o, "verdict", ts_ruling_name(e->ruling));
         ts_json_text(o, "reason", e->reason);
         ts_json_text(o, "text", e->text);
@@ -222,7 +222,7 @@ static int verdict(const ts_court *c, bool given)
 {
     bool audit = false;
     for (int i = 0; i < c->n; i++) {
-        const ts_contender *e = c->contender[i];
+        const ts_judged *e = c->entrant[i];
         if (e->before) continue;
         if (e->ruling == TS_RULING_ERROR) return TS_EXIT_BROKEN;
         if (e->ruling == TS_RULING_FAIL && given) return TS_EXIT_FAILED;
@@ -299,7 +299,7 @@ static int sit(ts_court *c, const judge_options *o, bool given)
     if (ok) unlink(key_path);
     ts_log_close(c->log);
     ts_records_free(&earlier);
-    for (int i = 0; i < c->n; i++) ts_built_free(&c->contender[i]->built);
+    for (int i = 0; i < c->n; i++) ts_built_free(&c->entrant[i]->built);
     if (!ok) {
         fprintf(stderr, "touchstone judge: %s\n", why);
         return TS_EXIT_BROKEN;
@@ -351,10 +351,10 @@ static int compare(ts_court *c, const ts_records *r)
 {
     int n_other = 0;
     for (int i = 0; i < c->n; i++) {
-        const ts_contender *e = c->contender[i];
-        const ts_record    *was =
-            e->task ? ts_records_verdict(r, e->entry.source_sha256, ts_court_label(c, e->task))
-                       : NULL;
+        const ts_judged *e = c->entrant[i];
+        const ts_record *was =
+            e->task ? ts_records_verdict(r, e->entrant.source_sha256, ts_court_label(c, e->task))
+                    : NULL;
         const char *verdict = was ? ts_jr_text(was->root, "verdict", "") : "missing",
                    *reason = was ? ts_jr_text(was->root, "reason", "") : "",
                    *where = was ? ts_jr_text(was->root, "case", "") : "";
@@ -362,7 +362,7 @@ static int compare(ts_court *c, const ts_records *r)
                           !strcmp(reason, e->reason) && !strcmp(where, e->where);
         n_other += !same;
         printf("%-9s %s, %s: %s %s; in the log: %s %s\n", same ? "same" : "DIFFERENT",
-               e->entry.name, e->task ? e->task->name : "-", ts_ruling_name(e->ruling), e->reason,
+               e->entrant.name, e->task ? e->task->name : "-", ts_ruling_name(e->ruling), e->reason,
                verdict, reason);
     }
     return n_other ? TS_EXIT_FAILED : TS_EXIT_PASSED;
@@ -401,7 +401,7 @@ static bool is_confined(const ts_court *c)
     unsigned lacks = 0;
     char     text[128];
     for (int i = 0; i < c->n && !c->unsafe; i++)
-        lacks |= c->contender[i]->entry.cls == TS_SEALED ? c->machine.sealed_lacks
+        lacks |= c->entrant[i]->entrant.cls == TS_SEALED ? c->machine.sealed_lacks
                                                          : c->machine.host_lacks;
     ts_held_names(lacks, text, sizeof text);
     if (lacks)
@@ -416,7 +416,7 @@ int ts_tool_judge(int argc, char **argv)
 {
     static ts_court c;
     judge_options   o = { .log = "judge.log" };
-    const char     *given[TS_CONTENDERS] = { NULL };
+    const char     *given[TS_MOST_ENTRANTS] = { NULL };
     int             status;
     const ts_option options[] = {
         { "--challenge", "NAME", "judge only this challenge (default: all)", &o.challenge },
@@ -443,7 +443,7 @@ int ts_tool_judge(int argc, char **argv)
     const char *usage =
         "judge [ENTRANT...] [OPTION...]\n\nENTRANT is a source file, a folder with entry.json, or "
         "a folder of such folders.\nWithout ENTRANT, the built-in ones are judged.\n";
-    if (!ts_options_many(argc, argv, usage, options, given, TS_CONTENDERS - 1, &status))
+    if (!ts_options_many(argc, argv, usage, options, given, TS_MOST_ENTRANTS - 1, &status))
         return status;
     if (!ts_task_known("judge", "--challenge", o.challenge, true)) return TS_EXIT_USAGE;
     if (o.device && strcmp(o.device, "cpu") && strcmp(o.device, "cuda")) {

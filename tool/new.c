@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* new.c - `touchstone new DIR`: what a contestant gets. challenge/ holds the templates. */
+/* new.c - `touchstone new DIR`: what an author gets. challenge/ holds the templates. */
 #define _GNU_SOURCE
 #include <ctype.h>
 #include <dirent.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* peer.h - other people's implementations as contestants in a bench: a Python process that maps the
+/* peer.h - other people's implementations in a benchmark: a Python process that maps the
  * case's memory and calls NumPy, JAX or PyTorch on it. The verbs are those of a worker. */
 #ifndef TS_PEER_H
 #define TS_PEER_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* registry.h - where questions and answers meet: each task with our answers to it and the mutants
- * that must not pass for one. All of it follows from script/challenges.h. */
+/* registry.h - each challenge with the library's implementations of it and the mutants that must
+ * be rejected. The list is that of script/challenges.h. */
 #ifndef TS_REGISTRY_H
 #define TS_REGISTRY_H
 
@@ -9,32 +9,23 @@
 #include "task.h"
 #include "worker.h"
 
-/* A whole implementation that no door picks, examined and timed beside those that it does: for what
- * one learns from it. It checks its arguments by itself. */
-typedef struct ts_entrant {
-    const char     *name;
-    ts_device       device;
-    unsigned        dtypes; /* TS_HAS_* */
-    ts_run_fn       run;
-    ts_workspace_fn workspace; /* NULL: needs none */
-} ts_entrant;
-
-typedef struct ts_offer {
+/* A challenge: its task, the library's implementations, the API that selects one, and mutants. */
+typedef struct ts_challenge {
     const ts_task   *task;
     const ts_impl   *impls;
-    ts_run_fn        run; /* the public door */
+    ts_run_fn        run; /* the public API */
     ts_workspace_fn  workspace;
     const ts_mutant *mutants;
-} ts_offer;
+} ts_challenge;
 
-extern const ts_offer ts_offers[]; /* task NULL ends */
+extern const ts_challenge ts_challenges[]; /* task NULL ends */
 
-/* The door as an entry through which only this row, and what stands below it, can be reached. */
-ts_entry ts_entry_of(const ts_offer *o, const ts_impl *row);
+/* The public API, restricted to this implementation and those below it in the table. */
+ts_function ts_function_of(const ts_challenge *ch, const ts_impl *row);
 
-/* The first of the offer's entrants; an end where it has none. */
-const ts_entrant *ts_entrants_of(const ts_offer *o);
-ts_entry          ts_entry_of_entrant(const ts_entrant *e);
+/* The challenge's baselines, ended by one without a name: implementations that the API never
+ * selects, tested and timed next to those that it does. They validate their own arguments. */
+const ts_function *ts_baselines_of(const ts_challenge *ch);
 
 /* True if `filter` is NULL, or names the task, or its stem. */
 bool ts_task_matches(const ts_task *t, const char *filter);

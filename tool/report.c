@@ -44,9 +44,9 @@ static void to_json(ts_json *j, const ts_records *r, size_t n_log, const ts_boar
     ts_json_text(j, "last", r->last);
     ts_json_bool(j, "ended", b->ended);
     ts_json *list = ts_json_array(j, "entrants");
-    for (size_t i = 0; j && i < b->n_contestants; i++) {
-        const ts_contestant *c = &b->contestant[i];
-        ts_json             *o = ts_json_object(list, NULL);
+    for (size_t i = 0; j && i < b->n_overall; i++) {
+        const ts_entrant_overall *c = &b->overall[i];
+        ts_json                  *o = ts_json_object(list, NULL);
         ts_json_text(o, "name", b->row[c->first].name);
         ts_json_text(o, "class", b->row[c->first].klass);
         ts_json_int(o, "passed", c->passed);

@@ -60,7 +60,7 @@ typedef struct ts_exec {
 } ts_exec;
 
 /* What every kernel looks like once its args type is left aside: dispatch tables, tests, benches
- * and strangers' entries all use these two. */
+ * and third-party entrants all use these two. */
 typedef ts_status (*ts_run_fn)(const void *args, const ts_exec *x);
 typedef ts_status (*ts_workspace_fn)(const void *args, const ts_exec *x, size_t *n_bytes);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
-#include "entry.h"
+#include "entrant.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -88,7 +88,7 @@ static const struct ending *ending_of(const char *name)
     return NULL;
 }
 
-bool ts_entry_takes(const char *name)
+bool ts_entrant_takes(const char *name)
 {
     const struct ending *kind = ending_of(name);
     return kind && kind->unit;
@@ -100,7 +100,7 @@ bool ts_entry_takes(const char *name)
 static bool path_ok(const char *name)
 {
     const size_t n = strlen(name);
-    if (n == 0 || n > TS_ENTRY_NAME || name[n - 1] == '/') return false;
+    if (n == 0 || n > TS_ENTRANT_NAME || name[n - 1] == '/') return false;
     for (size_t i = 0; i < n; i++) {
         const bool begins = i == 0 || name[i - 1] == '/';
         if (begins && (name[i] == '.' || name[i] == '/' || name[i] == '-')) return false;
@@ -126,7 +126,7 @@ static int open_linked(int folder, const char *path, enum links links)
 /* Opens a path below `folder` one step at a time, through no symbolic link. */
 static int open_below(int folder, const char *path)
 {
-    char      step[TS_ENTRY_NAME + 1];
+    char      step[TS_ENTRANT_NAME + 1];
     int       at = fcntl(folder, F_DUPFD_CLOEXEC, 0);
     const int flags = O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
     while (at >= 0) {
@@ -175,23 +175,23 @@ static bool read_file(int folder, const char *name, enum links links, size_t lim
     return ok;
 }
 
-/* Adds a source of the entry's language. */
-static bool add_source(int folder, const char *name, ts_candidate *e, ts_refusal *why)
+/* Adds a source of the entrant's language. */
+static bool add_source(int folder, const char *name, ts_entrant *e, ts_refusal *why)
 {
     const struct ending *kind = ending_of(name);
-    size_t               left = e->language == TS_BINARY ? TS_ENTRY_BINARY : TS_ENTRY_BYTES;
+    size_t               left = e->language == TS_BINARY ? TS_ENTRANT_BINARY : TS_ENTRANT_BYTES;
     if (!path_ok(name))
         return ts_refuse(
             why, "entry",
             "source '%s': expected a path inside the folder of at most %d letters, digits or ._+-/",
-            name, TS_ENTRY_NAME);
+            name, TS_ENTRANT_NAME);
     if (!kind ||
         (kind->language != e->language && !(kind->language == TS_C && e->language == TS_CXX) &&
          !(kind->language == TS_C && e->language == TS_CU && !kind->unit)))
         return ts_refuse(why, "entry", "source '%s': extension does not match language %s", name,
                          ts_language_name(e->language));
-    if (e->n_sources == TS_ENTRY_SOURCES)
-        return ts_refuse(why, "size", "more than %d sources", TS_ENTRY_SOURCES);
+    if (e->n_sources == TS_ENTRANT_SOURCES)
+        return ts_refuse(why, "size", "more than %d sources", TS_ENTRANT_SOURCES);
     for (int i = 0; i < e->n_sources; i++) {
         if (!strcmp(e->source[i].name, name))
             return ts_refuse(why, "entry", "source '%s': listed twice", name);
@@ -208,7 +208,7 @@ static bool add_source(int folder, const char *name, ts_candidate *e, ts_refusal
 
 /* ---- what the sources say ---- */
 
-static char *scrubbed(const ts_candidate *e, const ts_source *s)
+static char *scrubbed(const ts_entrant *e, const ts_source *s)
 {
     char *text = malloc(s->n + 1);
     if (text) ts_scrub(s->bytes, s->n, e->language == TS_PY, text);
@@ -216,7 +216,7 @@ static char *scrubbed(const ts_candidate *e, const ts_source *s)
 }
 
 /* A source that another one includes is not a unit of its own. */
-static void mark_included(ts_candidate *e, const char *text, const char *by)
+static void mark_included(ts_entrant *e, const char *text, const char *by)
 {
     char        name[256];
     bool        quoted;
@@ -238,9 +238,10 @@ static int by_hex(const void *a, const void *b)
 
 /* Hashes, and which sources are units. Comments and blanks do not make another family; nor does
  * the order of the files. */
-static bool digest(ts_candidate *e, ts_refusal *why)
+static bool digest(ts_entrant *e, ts_refusal *why)
 {
-    char   hex[TS_ENTRY_SOURCES][65], sum[(TS_ENTRY_SOURCES + 2) * (65 + 2 + TS_ENTRY_NAME + 1)];
+    char hex[TS_ENTRANT_SOURCES][65],
+        sum[(TS_ENTRANT_SOURCES + 2) * (65 + 2 + TS_ENTRANT_NAME + 1)];
     size_t used = 0;
     for (int i = 0; i < e->n_sources; i++) {
         const ts_source *s = &e->source[i];
@@ -297,7 +298,7 @@ static bool unknown_task(const char *name, ts_refusal *why)
 }
 
 /* Single files: the task whose function is in there. */
-static bool guess_task(ts_candidate *e, const ts_source *s, ts_refusal *why)
+static bool guess_task(ts_entrant *e, const ts_source *s, ts_refusal *why)
 {
     const ts_task *found = NULL;
     char          *text = e->language == TS_BINARY ? NULL : scrubbed(e, s);
@@ -334,9 +335,9 @@ static bool take_name(const ts_jr_node *doc, const char *key, char *out, ts_refu
         if (ts_hostile(c))
             return ts_refuse(why, "entry", "entry.json: '%s': contains a control character", key);
     }
-    if (count == 0 || count > TS_ENTRY_NAME)
+    if (count == 0 || count > TS_ENTRANT_NAME)
         return ts_refuse(why, "entry", "entry.json: '%s': got %zu characters, expected 1 to %d",
-                         key, count, TS_ENTRY_NAME);
+                         key, count, TS_ENTRANT_NAME);
     strcpy(out, text);
     return true;
 }
@@ -344,7 +345,7 @@ static bool take_name(const ts_jr_node *doc, const char *key, char *out, ts_refu
 static bool take_choice(const ts_jr_node *doc, const char *key, const char *const *names, int n,
                         int *choice, ts_refusal *why)
 {
-    char known[128] = "", got[4 * TS_ENTRY_NAME + 1];
+    char known[128] = "", got[4 * TS_ENTRANT_NAME + 1];
     if (!take_name(doc, key, got, why)) return false;
     for (*choice = 0; *choice < n; ++*choice) {
         if (!strcmp(got, names[*choice])) return true;
@@ -356,25 +357,25 @@ static bool take_choice(const ts_jr_node *doc, const char *key, const char *cons
 }
 
 /* Plain ASCII, so that it is shown as it is everywhere. Whether it makes sense, scope.c says. */
-static bool take_offers(const char *text, ts_candidate *e, ts_refusal *why)
+static bool take_offers(const char *text, ts_entrant *e, ts_refusal *why)
 {
     const size_t n = text ? strlen(text) : 0;
-    bool         plain = n > 0 && n <= TS_ENTRY_OFFERS;
+    bool         plain = n > 0 && n <= TS_ENTRANT_OFFERS;
     for (size_t i = 0; i < n && plain; i++) plain = text[i] >= ' ' && text[i] < 127;
     if (!plain)
         return ts_refuse(why, "entry",
                          "'offers': expected an expression of 1 to %d ASCII characters, such as "
                          "k <= 32 && dtype == f32",
-                         TS_ENTRY_OFFERS);
+                         TS_ENTRANT_OFFERS);
     strcpy(e->offers, text);
     return true;
 }
 
 /* A single file has no entry.json: a comment near its beginning says it. */
-static bool find_offers(const ts_source *s, ts_candidate *e, ts_refusal *why)
+static bool find_offers(const ts_source *s, ts_entrant *e, ts_refusal *why)
 {
     static const char mark[] = "touchstone-offers:";
-    char              text[TS_ENTRY_OFFERS + 2];
+    char              text[TS_ENTRANT_OFFERS + 2];
     const char       *at = strstr(s->bytes, mark);
     int               line = 0;
     for (const char *p = s->bytes; at && p < at; p++) line += *p == '\n';
@@ -389,12 +390,12 @@ static bool find_offers(const ts_source *s, ts_candidate *e, ts_refusal *why)
     return take_offers(text, e, why);
 }
 
-static bool take_head(const ts_jr_node *doc, ts_candidate *e, ts_refusal *why)
+static bool take_head(const ts_jr_node *doc, ts_entrant *e, ts_refusal *why)
 {
     static const char *const keys[] = { "name",    "author",  "challenge", "class",     "language",
                                         "sources", "adapter", "launch",    "workspace", "offers" };
     int                      cls, language;
-    char                     task[4 * TS_ENTRY_NAME + 1];
+    char                     task[4 * TS_ENTRANT_NAME + 1];
     if (ts_jr_is(doc) != TS_JR_OBJ)
         return ts_refuse(why, "entry", "entry.json: expected an object");
     for (size_t k = 0; k < ts_jr_len(doc); k++) {
@@ -426,7 +427,7 @@ static bool take_head(const ts_jr_node *doc, ts_candidate *e, ts_refusal *why)
                      class_names[cls]);
 }
 
-static bool take_sources(int folder, const ts_jr_node *doc, ts_candidate *e, ts_refusal *why)
+static bool take_sources(int folder, const ts_jr_node *doc, ts_entrant *e, ts_refusal *why)
 {
     const ts_jr_node *list = ts_jr_get(doc, "sources"), *extra = ts_jr_get(doc, "adapter");
     const size_t      n = ts_jr_is(list) == TS_JR_ARR ? ts_jr_len(list) : 0;
@@ -448,11 +449,11 @@ static bool take_sources(int folder, const ts_jr_node *doc, ts_candidate *e, ts_
     return add_source(folder, ts_jr_str(extra), e, why);
 }
 
-static bool read_folder(int folder, ts_candidate *e, ts_refusal *why)
+static bool read_folder(int folder, ts_entrant *e, ts_refusal *why)
 {
     ts_source  text = { 0 };
     char       what[256];
-    bool       ok = read_file(folder, "entry.json", NO_LINKS, TS_ENTRY_JSON_BYTES, &text, why);
+    bool       ok = read_file(folder, "entry.json", NO_LINKS, TS_ENTRANT_JSON_BYTES, &text, why);
     ts_jr_doc *doc = ok ? ts_jr_parse(text.bytes, text.n, what, sizeof what) : NULL;
     if (ok && !doc) ok = ts_refuse(why, "entry", "entry.json: %s", what);
     ok = ok && take_head(ts_jr_root(doc), e, why) &&
@@ -462,7 +463,7 @@ static bool read_folder(int folder, ts_candidate *e, ts_refusal *why)
     return ok;
 }
 
-static bool read_single(int folder, const char *file, const char *challenge, ts_candidate *e,
+static bool read_single(int folder, const char *file, const char *challenge, ts_entrant *e,
                         ts_refusal *why)
 {
     const struct ending *kind = ending_of(file);
@@ -483,11 +484,11 @@ static bool read_single(int folder, const char *file, const char *challenge, ts_
     return digest(e, why);
 }
 
-bool ts_entry_read(const char *path, const char *challenge, ts_candidate *e, ts_refusal *why)
+bool ts_entrant_read(const char *path, const char *challenge, ts_entrant *e, ts_refusal *why)
 {
     const char *slash = strrchr(path, '/');
     char        parent[4096];
-    *e = (ts_candidate) { .adapter = -1 };
+    *e = (ts_entrant) { .adapter = -1 };
     *why = (ts_refusal) { 0 };
     int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder < 0 && errno != ENOTDIR)
@@ -506,13 +507,13 @@ bool ts_entry_read(const char *path, const char *challenge, ts_candidate *e, ts_
     return ok;
 }
 
-void ts_entry_free(ts_candidate *e)
+void ts_entrant_free(ts_entrant *e)
 {
     for (int i = 0; i < e->n_sources; i++) free(e->source[i].bytes);
     e->n_sources = 0;
 }
 
-const ts_source *ts_entry_main(const ts_candidate *e)
+const ts_source *ts_entrant_main(const ts_entrant *e)
 {
     return &e->source[e->adapter < 0 ? 0 : e->adapter];
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mutant_entry_beam.c - a mutant of beam_search as a stranger's shared library. mutant.sh compiles
- * it once for each, with MUTANT. */
+/* mutant_entrant_beam.c - a mutant of beam_search as a stranger's shared library. mutant.sh
+ * compiles it once for each, with MUTANT. */
 #include <stdlib.h>
 
 #include "beam_search.h"
