@@ -12,8 +12,8 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "cage.h"
 #include "isa_calls.h"
+#include "process.h"
 
 #ifndef PR_SET_MDWE
 #define PR_SET_MDWE 65 /* of headers older than Linux 6.3 */

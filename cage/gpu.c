@@ -11,11 +11,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cage.h"
 #include "driver.h"
 #include "fact_ptx.h"
 #include "nothing.h"
 #include "play.h"
+#include "process.h"
 
 enum { MAX_IMAGE = 64 << 20, SPIN_NS = 8000 };
 

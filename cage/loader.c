@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "allow.h"
-#include "cage.h"
 #include "object.h"
+#include "process.h"
 
 typedef void (*any)(void);
 

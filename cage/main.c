@@ -14,10 +14,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "cage.h"
 #include "isa_calls.h"
 #include "isa_core.h"
 #include "player.h"
+#include "process.h"
 
 ts_control         *cage_control;
 static ts_call_plan plan; /* as the judge wrote it: the shared one may change */

@@ -4,8 +4,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "cage.h"
 #include "isa_core.h"
+#include "process.h"
 
 enum { MAX_WORKERS = 255, SPINS = 20000 };
 

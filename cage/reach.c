@@ -12,7 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "cage.h"
+#include "process.h"
 
 /* Flags that older C libraries do not name. */
 enum { CLONE_TREE = 1, MOVE_FROM_FD = 4 };

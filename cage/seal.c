@@ -20,8 +20,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "cage.h"
 #include "isa_fault.h"
+#include "process.h"
 
 enum { NOBODY = 65534, MIB = 1 << 20 };
 

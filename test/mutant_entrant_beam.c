@@ -3,7 +3,7 @@
  * compiles it once for each, with MUTANT. */
 #include <stdlib.h>
 
-#include "beam_search.h"
+#include "beam_search_script.h"
 
 #define TEXT(a)   #a
 #define QUOTED(a) TEXT(a)

@@ -3,7 +3,7 @@
  * once for each, with MUTANT. */
 #include <stdlib.h>
 
-#include "kv_cache.h"
+#include "kv_cache_script.h"
 
 #define TEXT(a)   #a
 #define QUOTED(a) TEXT(a)

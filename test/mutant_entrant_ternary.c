@@ -4,8 +4,8 @@
  */
 #include <stdlib.h>
 
-#include "ternary_linear.h"
-#include "ternary_training.h"
+#include "ternary_linear_script.h"
+#include "ternary_training_script.h"
 
 #define TEXT(a)   #a
 #define QUOTED(a) TEXT(a)

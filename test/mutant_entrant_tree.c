@@ -3,7 +3,7 @@
  * compiles it once for each, with MUTANT. */
 #include <stdlib.h>
 
-#include "tree_verify.h"
+#include "tree_verify_script.h"
 
 #define TEXT(a)   #a
 #define QUOTED(a) TEXT(a)

@@ -3,8 +3,8 @@
 #ifndef TS_TOOL_GENERATE_RUN_H
 #define TS_TOOL_GENERATE_RUN_H
 
+#include "decoder.h"
 #include "generate.h"
-#include "model.h"
 
 /* One prompt and what became of it. */
 typedef struct ts_story {

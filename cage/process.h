@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cage.h - the entrant's process, from its first instruction to the seal. All of it is ours until
- * the entrant is first called, and nothing in it is to be trusted from then on. */
-#ifndef TS_CAGE_CAGE_H
-#define TS_CAGE_CAGE_H
+/* process.h - the entrant's process, from its first instruction to the seal. All of it is ours
+ * until the entrant is first called, and nothing in it is to be trusted from then on. */
+#ifndef TS_PROCESS_H
+#define TS_PROCESS_H
 
 #include <stdbool.h>
 
