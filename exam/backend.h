@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend.h - how a worker does each verb on its device. Private to judge/; runs in the worker. */
+/* backend.h - how a worker carries out each verb on its device. Private to exam/; runs in the
+ * worker. */
 #ifndef TS_BACKEND_H
 #define TS_BACKEND_H
 
@@ -8,7 +9,7 @@
 typedef struct ts_session {
     const ts_function *function;
     const ts_arena    *arena;      /* a copy made when the case was loaded */
-    unsigned char      args[1024]; /* the case's args, pointed at this device */
+    unsigned char      args[1024]; /* the case's args, with pointers to this device */
     ts_exec            exec;
     ts_reply          *reply;
 } ts_session;

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* worker.c - the worker process: takes orders, runs them on its backend, reports crashes and
+ * hangs. */
 #define _GNU_SOURCE
 #include "worker.h"
 
@@ -19,13 +21,14 @@
 #include "cpu.h"
 #include "isa_fault.h"
 
-/* What the two processes share besides the arena: the order goes one way, the reply the other. */
+/* Memory that the two processes share in addition to the arena: the order for the worker, and its
+ * reply. */
 typedef struct board {
     ts_order      order;
     ts_arena      arena;
     unsigned char args[sizeof((ts_session *)0)->args];
     ts_reply      reply;
-    int           signal; /* that killed the worker, with what it touched */
+    int           signal; /* that killed the worker, and the address of the fault */
     uintptr_t     address;
     bool          write;
 } board;
@@ -52,7 +55,7 @@ static void on_fault(int sig, siginfo_t *info, void *context)
 
 static void catch_faults(void)
 {
-    /* The kernel writes all registers there: with wide vectors or matrices, tens of KiB. */
+    /* The signal frame contains all registers: tens of KiB with wide vectors or matrices. */
     const size_t           least = 4 * (size_t)getauxval(AT_MINSIGSTKSZ), usual = 64 << 10;
     const size_t           n = least > usual ? least : usual;
     const stack_t          alternate = { .ss_sp = malloc(n), .ss_size = n };
@@ -70,9 +73,8 @@ void ts_session_workspace(ts_session *s)
     s->reply->workspace_bytes = s->exec.workspace_bytes = s->reply->status ? 0 : n;
 }
 
-/* Ways 0 and 1 are a missing and a short workspace, for functions that declare one; then the
- * task's.
- */
+/* Invalid calls 0 and 1 have a missing and a short workspace, if the function needs one; the task
+ * defines the rest. */
 static bool spoil(ts_session *s, const ts_order *o, void *args, ts_exec *x)
 {
     s->reply->must = TS_E_WORKSPACE;
@@ -82,7 +84,7 @@ static bool spoil(ts_session *s, const ts_order *o, void *args, ts_exec *x)
     return true;
 }
 
-/* Without one of its arguments, a query of the workspace too. */
+/* Calls the function, and its workspace query, without one of the arguments. */
 static void call_without(ts_session *s, int what)
 {
     const void    *args = what == TS_NO_ARGS ? NULL : s->args;
@@ -161,14 +163,14 @@ static void serve(const ts_function *e, board *d, int fd)
     while (read(fd, &bell, 1) == 1) {
         d->reply = (ts_reply) { 0 };
         if (d->order.verb == TS_LOAD) {
-            ts_arena_unlock(&arena); /* should the last case have ended in the middle */
+            ts_arena_unlock(&arena); /* in case the last case ended early */
             arena = d->arena;
             memcpy(s.args, d->args, sizeof s.args);
         }
         obey(b, &s, &d->order);
         if (write(fd, &bell, 1) != 1) break;
     }
-    /* Leave as a program does, so that a checker which watches the device can say what it saw. */
+    /* Exit normally, so that a tool such as compute-sanitizer can print its report. */
     exit(0);
 }
 
@@ -219,14 +221,13 @@ const ts_function *ts_worker_function(const ts_worker *w)
     return &w->function;
 }
 
-/* Ends a worker that is not at work: it leaves by itself when nobody can give it orders any more.
- */
+/* Ends an idle worker: it exits when the other end of its socket is closed. */
 static void dismiss(ts_worker *w)
 {
     if (!w->pid) return;
     struct pollfd p = { .fd = w->fd };
     shutdown(w->fd, SHUT_WR);
-    poll(&p, 1, 5000); /* until it has gone, and its end with it */
+    poll(&p, 1, 5000); /* until it has exited and closed its end */
     reap(w);
 }
 
@@ -263,7 +264,8 @@ bool ts_worker_order(ts_worker *w, ts_order o, ts_reply *reply)
         w->board->arena = *w->arena;
         memcpy(w->board->args, w->arena->args, o.task->args_bytes);
     }
-    /* Not by write: one that died since its last answer must not take us along. */
+    /* Not write(): a worker that died since its last reply must not kill the examiner with SIGPIPE.
+     */
     if (send(w->fd, &bell, 1, MSG_NOSIGNAL) == 1) {
         struct pollfd p = { .fd = w->fd, .events = POLLIN };
         const int     ready = poll(&p, 1, o.limit_ms);

@@ -30,15 +30,15 @@ typedef enum ts_verb {
     TS_CEILING, /* time one pass of a memory ceiling over the loaded case's size */
 } ts_verb;
 
-/* TS_SOUND: no way. Without args, without exec, and without a place for the workspace's size.
- * TS_NO_EMPTY: what has no elements is NULL, which is no less sound. */
+/* TS_SOUND: a valid call. TS_NO_ARGS, TS_NO_EXEC, TS_NO_SIZE: without args, without exec, without a
+ * pointer for the workspace's size. TS_NO_EMPTY: valid, with NULL for buffers without elements. */
 enum { TS_SOUND = -1, TS_NO_ARGS = -2, TS_NO_EXEC = -3, TS_NO_SIZE = -4, TS_NO_EMPTY = -5 };
 
 typedef struct ts_order {
     ts_verb        verb;
     const ts_task *task;
     int            n_threads;
-    int            spoil;   /* TS_RUN: break the args in this way first; or TS_SOUND, TS_NO_* */
+    int            spoil;   /* TS_RUN: number of the invalid call to make; or TS_SOUND, TS_NO_* */
     int            ceiling; /* TS_CEILING: one of TS_CEILING_* */
     int            limit_ms;
 } ts_order;
@@ -47,17 +47,17 @@ enum { TS_CEILING_COPY, TS_CEILING_COPY_PLAIN, TS_CEILING_READ, TS_N_CEILINGS };
 
 typedef struct ts_reply {
     ts_status status;  /* that the function returned */
-    ts_status must;    /* with spoil: what the task says it must be */
-    bool      none;    /* with spoil: there is no such way */
+    ts_status must;    /* with spoil: the status that the task requires */
+    bool      none;    /* with spoil: there is no such invalid call */
     double    ns;      /* TS_TIME, TS_CEILING */
     double    bytes;   /* TS_CEILING: bytes read and written */
     bool      changed; /* TS_TIME: the outputs are not those that were stored */
     size_t    workspace_bytes;
-    uintptr_t workspace_end; /* where a dead page begins; 0: none */
-    char      text[256];     /* TS_PROBE; or what the device's runtime complained of */
-    bool      broken; /* the worker could not do its part (no device, no memory): not the function's
-                         fault */
-    ts_flaw flaw;     /* what the worker itself saw */
+    uintptr_t workspace_end; /* where a guard page begins; 0: none */
+    char      text[256];     /* TS_PROBE; or an error message of the device's runtime */
+    bool broken;  /* the worker could not run the case (no device, no memory): not the function's
+                     fault */
+    ts_flaw flaw; /* the flaw that the worker detected */
 } ts_reply;
 
 typedef struct ts_worker ts_worker;
@@ -66,8 +66,8 @@ ts_worker         *ts_worker_start(const ts_function *e, const ts_arena *m);
 void               ts_worker_stop(ts_worker **w);
 const ts_function *ts_worker_function(const ts_worker *w);
 
-/* False when the worker died or ran out of time; *reply.flaw then says how, and the next order is
- * given to a fresh worker. */
+/* False if the worker died or exceeded the time limit: reply->flaw describes it, and the next order
+ * goes to a new worker. */
 bool ts_worker_order(ts_worker *w, ts_order o, ts_reply *reply);
 
 #endif
