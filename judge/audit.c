@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* audit.c - is a built shared object what its class may be, and does it offer what its task calls?
- */
+/* audit.c - checks that a built shared object obeys its class and exports its task's functions. */
 #include "audit.h"
 
 #include <stdio.h>
@@ -22,7 +21,8 @@ static const ts_task *called(const char *name)
     return NULL;
 }
 
-/* The first function of a task that the object lacks, in `symbol`; false: none. */
+/* Writes the first function of the task that the object lacks to `symbol`; false if it lacks none.
+ */
 static bool lacks(const ts_elf *f, const char *task, char symbol[TS_ENTRANT_NAME + 4])
 {
     const ts_task *t = called(task);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* court.c - admits entrants, and says who is examined when. */
+/* court.c - admits entrants, and runs the challenges one after the other. */
 #define _GNU_SOURCE
 #include "court.h"
 
@@ -53,7 +53,7 @@ void ts_court_admit(ts_court *c, ts_judged *e)
     e->ruling = TS_RULING_FAIL;
     if (ts_entrant_read(e->path, e->challenge, &e->entrant, &why))
         e->task = task_called(e->entrant.task);
-    if (c->device == TS_CUDA && !e->entrant.json) { /* a file that does not say where it belongs */
+    if (c->device == TS_CUDA && !e->entrant.json) { /* a single file does not name its class */
         if (e->entrant.cls == TS_HOST && e->entrant.language == TS_BINARY)
             e->entrant.cls = TS_GPU_HOST;
         if (e->entrant.cls == TS_PYTHON) e->entrant.cls = TS_GPU_PYTHON;
@@ -82,9 +82,9 @@ void ts_court_admit(ts_court *c, ts_judged *e)
     c->entrant[c->n++] = e;
 }
 
-/* ---- the sitting ---- */
+/* ---- the judging run ---- */
 
-/* What an earlier run of this log says of an entrant: its number, and whether it was judged. */
+/* Finds an entrant in an earlier run of this log: its number, and whether it was judged. */
 static void recall(ts_court *c, const ts_records *earlier, ts_judged *e, int *next_id)
 {
     int64_t id;
@@ -105,7 +105,7 @@ static void recall(ts_court *c, const ts_records *earlier, ts_judged *e, int *ne
             e->before = true;
 }
 
-/* ---- how much there is to do ---- */
+/* ---- amount of work, for the progress line ---- */
 
 static double work_of_gate(const ts_court *c, const ts_judged *e)
 {
@@ -116,7 +116,7 @@ static double work_of_gate(const ts_court *c, const ts_judged *e)
     return work;
 }
 
-/* In the order of the sitting: each task's entrants, and then their turns. */
+/* In the order of the run: each task's entrants, then their timing. */
 static void plan_work(ts_court *c)
 {
     double all = 0;
@@ -131,7 +131,7 @@ static void plan_work(ts_court *c)
     ts_progress_begin(&c->progress, all);
 }
 
-/* ---- all of it ---- */
+/* ---- all challenges ---- */
 
 /* One challenge, from its first entrant's build to its last verdict. */
 static bool hold(ts_court *c, const ts_task *t)
@@ -161,7 +161,7 @@ bool ts_court_sit(ts_court *c, const ts_records *earlier, char why[TS_WHY])
         e->id = next_id++;
         if (!ts_court_log_entrant(c, e)) return false;
     }
-    for (int i = 0; i < c->n; i++) /* those that could not be read */
+    for (int i = 0; i < c->n; i++) /* entrants that could not be read */
         if (!c->entrant[i]->task && !ts_court_log_verdict(c, c->entrant[i])) return false;
     plan_work(c);
     for (int i = 0; ts_tasks[i]; i++)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* entrant.c - reads an entrant: entry.json or a single file, its sources and their hashes. */
 #define _GNU_SOURCE
 #include "entrant.h"
 
@@ -24,7 +25,7 @@ static const char *const class_names[] = { "sealed",     "host",     "python",
                                            "sealed-gpu", "host-gpu", "python-gpu" };
 static const char *const language_names[] = { "c", "c++", "python", "binary", "cuda" };
 
-/* Which of them go together. */
+/* Valid pairs of class and language. */
 static bool takes(ts_class cls, ts_language language)
 {
     switch (cls) {
@@ -41,12 +42,12 @@ static bool takes(ts_class cls, ts_language language)
     }
 }
 
-/* What a file's name says. The first row of a language is how a single file of it enters. */
+/* What a file's name implies. The first row of a language gives the class of a single file. */
 static const struct ending {
     const char *text;
     ts_language language;
     ts_class    cls;
-    bool        unit; /* compiled, or loaded, by itself */
+    bool        unit; /* compiled or loaded on its own */
 } endings[] = {
     { ".c", TS_C, TS_SEALED, true },     { ".h", TS_C, TS_SEALED, false },
     { ".cpp", TS_CXX, TS_HOST, true },   { ".cc", TS_CXX, TS_HOST, true },
@@ -79,7 +80,7 @@ bool ts_refuse(ts_refusal *why, const char *reason, const char *format, ...)
 
 static const struct ending *ending_of(const char *name)
 {
-    const char *dot = strstr(name, ".so."); /* a library's version may follow */
+    const char *dot = strstr(name, ".so."); /* a version may follow */
     if (dot && !dot[4 + strspn(dot + 4, ".0123456789")])
         return &endings[sizeof endings / sizeof *endings - 1];
     dot = strrchr(name, '.');
@@ -96,7 +97,7 @@ bool ts_entrant_takes(const char *name)
 
 /* ---- files ---- */
 
-/* Names of letters, digits and a few signs, none hidden, none "..": nothing to escape anywhere. */
+/* Letters, digits and a few signs, no hidden file, no "..": such names never need escaping. */
 static bool path_ok(const char *name)
 {
     const size_t n = strlen(name);
@@ -110,8 +111,8 @@ static bool path_ok(const char *name)
     return true;
 }
 
-/* A library of several versions is a link to one of them. A folder that was handed in has no links
- * out of it, lest it show others' files; whoever names a single library may name any link. */
+/* A versioned library is a link to a version. A submitted folder must not link outside itself, or
+ * it could expose other files; a single library on the command line may be any link. */
 enum links { NO_LINKS, LINKS_BELOW, ANY_LINKS };
 
 static int open_linked(int folder, const char *path, enum links links)
@@ -123,7 +124,7 @@ static int open_linked(int folder, const char *path, enum links links)
     return (int)syscall(SYS_openat2, folder, path, &how, sizeof how);
 }
 
-/* Opens a path below `folder` one step at a time, through no symbolic link. */
+/* Opens a path below `folder` one component at a time, without following symbolic links. */
 static int open_below(int folder, const char *path)
 {
     char      step[TS_ENTRANT_NAME + 1];
@@ -206,7 +207,7 @@ static bool add_source(int folder, const char *name, ts_entrant *e, ts_refusal *
     return read_file(folder, name, links, left, s, why);
 }
 
-/* ---- what the sources say ---- */
+/* ---- source text ---- */
 
 static char *scrubbed(const ts_entrant *e, const ts_source *s)
 {
@@ -215,7 +216,7 @@ static char *scrubbed(const ts_entrant *e, const ts_source *s)
     return text;
 }
 
-/* A source that another one includes is not a unit of its own. */
+/* A source that another one includes is not compiled on its own. */
 static void mark_included(ts_entrant *e, const char *text, const char *by)
 {
     char        name[256];
@@ -236,8 +237,8 @@ static int by_hex(const void *a, const void *b)
     return memcmp(a, b, 65);
 }
 
-/* Hashes, and which sources are units. Comments and blanks do not make another family; nor does
- * the order of the files. */
+/* Computes the hashes, and finds the sources to compile. The family ignores comments, blanks and
+ * the order of files. */
 static bool digest(ts_entrant *e, ts_refusal *why)
 {
     char hex[TS_ENTRANT_SOURCES][65],
@@ -261,11 +262,11 @@ static bool digest(ts_entrant *e, ts_refusal *why)
         ts_sha256_hex(text ? text : s->bytes, text ? n : s->n, hex[i]);
         free(text);
     }
-    if (*e->launch) { /* how kernels are launched is as much theirs as the kernels */
+    if (*e->launch) { /* the launch plan is part of the source */
         ts_sha256_hex(e->launch, strlen(e->launch), e->source_sha256);
         used += (size_t)snprintf(sum + used, sizeof sum - used, "%s  launch\n", e->source_sha256);
     }
-    if (*e->offers && e->json) { /* what it is asked is part of what its verdict is about */
+    if (*e->offers && e->json) { /* the verdict depends on the scope */
         ts_sha256_hex(e->offers, strlen(e->offers), e->source_sha256);
         used += (size_t)snprintf(sum + used, sizeof sum - used, "%s  offers\n", e->source_sha256);
     }
@@ -297,7 +298,7 @@ static bool unknown_task(const char *name, ts_refusal *why)
                      known);
 }
 
-/* Single files: the task whose function is in there. */
+/* Single files: the task whose function the source defines. */
 static bool guess_task(ts_entrant *e, const ts_source *s, ts_refusal *why)
 {
     const ts_task *found = NULL;
@@ -331,7 +332,7 @@ static bool take_name(const ts_jr_node *doc, const char *key, char *out, ts_refu
     if (!text) return ts_refuse(why, "entry", "entry.json: '%s': missing, expected a string", key);
     for (const char *p = text; *p; count++) {
         uint32_t c = 0;
-        p += ts_utf8(p, strlen(p), &c); /* the reader lets nothing else through */
+        p += ts_utf8(p, strlen(p), &c); /* the JSON reader guarantees valid UTF-8 */
         if (ts_hostile(c))
             return ts_refuse(why, "entry", "entry.json: '%s': contains a control character", key);
     }
@@ -356,7 +357,7 @@ static bool take_choice(const ts_jr_node *doc, const char *key, const char *cons
                      known);
 }
 
-/* Plain ASCII, so that it is shown as it is everywhere. Whether it makes sense, scope.c says. */
+/* ASCII, so that it never needs escaping. scope.c checks whether it is valid. */
 static bool take_offers(const char *text, ts_entrant *e, ts_refusal *why)
 {
     const size_t n = text ? strlen(text) : 0;
@@ -371,7 +372,7 @@ static bool take_offers(const char *text, ts_entrant *e, ts_refusal *why)
     return true;
 }
 
-/* A single file has no entry.json: a comment near its beginning says it. */
+/* A single file has no entry.json: a comment near its beginning declares the scope. */
 static bool find_offers(const ts_source *s, ts_entrant *e, ts_refusal *why)
 {
     static const char mark[] = "touchstone-offers:";

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* entrant_list.c - lists the entrants at a path. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <stdio.h>

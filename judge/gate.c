@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gate.c - is an entrant right? Blocks of cases in fresh cages; every output of every call is
- * checked. The first flaw decides. */
+/* gate.c - the correctness stage: runs blocks of cases in new cages and checks every output of
+ * every call. The first flaw decides. */
 #define _GNU_SOURCE
 #include <math.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 #include "examine.h"
 #include "show.h"
 
-/* Slots of a cage: on a device it takes a second to start one. */
+/* Slots of a cage: on a device, starting one takes a second. */
 static const int BLOCK[] = { [TS_CPU] = 16, [TS_CUDA] = TS_MAX_SLOTS };
 
 static double bytes_of(const ts_task *t, const ts_case *c)
@@ -34,7 +34,7 @@ void ts_court_plan(const ts_court *c, ts_judged *e, ts_cage_plan *plan)
     snprintf(e->object, sizeof e->object, "/proc/self/fd/%d", e->built.object);
     plan->object = e->object;
     if (ts_on_gpu(e->entrant.cls)) {
-        plan->memory_bytes = (size_t)32 << 30; /* the driver's, mostly */
+        plan->memory_bytes = (size_t)32 << 30; /* mostly the driver's */
         plan->workspace_bytes = (size_t)256 << 20;
     }
     if (e->entrant.cls == TS_GPU_SEALED) {
@@ -47,7 +47,8 @@ void ts_court_plan(const ts_court *c, ts_judged *e, ts_cage_plan *plan)
     plan->folder = e->folder;
     plan->python = c->python;
     plan->runner = c->places.runner;
-    plan->limit_ms = ts_on_gpu(e->entrant.cls) ? 90000 : 20000; /* kernels are compiled in it */
+    plan->limit_ms =
+        ts_on_gpu(e->entrant.cls) ? 90000 : 20000; /* includes compilation of kernels */
 }
 
 void ts_court_plan_case(ts_cage_plan *plan, const ts_case *c)
@@ -98,7 +99,7 @@ bool ts_court_fail_by_flaw(ts_judged *e, const ts_case *c, uint64_t seed, const 
     return false;
 }
 
-/* The first one is told, if nothing worse comes. */
+/* Reports the first broken rule, unless a worse flaw follows. */
 static bool note(ts_judged *e, const ts_case *c, uint64_t seed, const void *args, const char *rule,
                  ts_flaw f)
 {
@@ -123,9 +124,10 @@ bool ts_court_excuse(ts_judged *e, const ts_case *c, uint64_t seed, const void *
     return true;
 }
 
-enum { RAISED = 255 }; /* the Python runner's, of an exception that means no status */
+enum { RAISED = 255 }; /* the Python runner's code for an exception that maps to no status */
 
-/* Of what is left of it: an entrant may have written more after it, but then it is its own loss. */
+/* The last line of the output: an entrant that prints more afterwards only hides its own message.
+ */
 static const char *last_line(char *text)
 {
     size_t n = strlen(text);
@@ -179,8 +181,7 @@ bool ts_court_may_refuse(ts_judged *e, const ts_case *c, uint64_t seed, ts_statu
     return true;
 }
 
-/* Where nothing is to be written, who looks at the sizes first has not said what dtypes it offers.
- */
+/* Whether the case has any output. Without one, TS_OK does not show that the dtype is supported. */
 static bool has_output(const ts_arena *m)
 {
     for (int i = 0; i < m->n; i++)
@@ -195,8 +196,8 @@ static bool offers_some(ts_judged *e, const ts_case *c, uint64_t seed)
     return false;
 }
 
-/* Each call within its limit, and still hours in all: the others wait meanwhile. The slowest honest
- * ones take a minute. */
+/* Limit for all calls together, which could take hours with each call below its own limit. The
+ * slowest correct entrants take a minute. */
 static const double MOST_NS = 900e9;
 
 static bool takes_too_long(ts_judged *e, const ts_case *c, uint64_t seed)
@@ -207,7 +208,7 @@ static bool takes_too_long(ts_judged *e, const ts_case *c, uint64_t seed)
     return false;
 }
 
-/* False: the call itself failed. *answered is false if the entrant does not offer the dtype. */
+/* False: the call itself failed. *answered is false if the entrant does not support the dtype. */
 static bool call(ts_judged *e, ts_cage *cage, int slot, const ts_case *c, uint64_t seed,
                  bool *answered)
 {
@@ -242,12 +243,14 @@ static bool right(ts_judged *e, ts_cage *cage, int slot, const ts_case *c, uint6
     bool       ok = ts_arena_intact(ts_cage_arena(cage, slot), &f);
     const bool canon = ok && e->task->check(c, args, want, &f, &mine);
     if (ok && canon) *errors = mine;
-    else ok = ts_court_excuse(e, c, seed, args, want, f, errors); /* which counts them itself */
+    else
+        ok =
+            ts_court_excuse(e, c, seed, args, want, f, errors); /* which counts the errors itself */
     e->worst = fmax(e->worst, ok ? errors->worst : mine.worst);
     return ok;
 }
 
-/* New inputs, a call, its answer. */
+/* Fills new inputs, calls, and checks the output. */
 static bool examine(ts_judged *e, ts_cage *cage, int slot, const ts_exam *x, bool *answered)
 {
     ts_cage_fill_like(cage, slot, x->c, x->arena);
@@ -255,7 +258,8 @@ static bool examine(ts_judged *e, ts_cage *cage, int slot, const ts_exam *x, boo
            (!*answered || right(e, cage, slot, x->c, x->seed, ts_cage_args(cage, slot), x->want));
 }
 
-/* The same inputs again: the same bits. It does not decide, but counts. */
+/* Calls again with the same inputs: the bits should be identical. Counts for the score, not the
+ * verdict. */
 static void repeat(ts_judged *e, ts_cage *cage, int slot)
 {
     const ts_arena *m = ts_cage_arena(cage, slot);
@@ -268,7 +272,7 @@ static void repeat(ts_judged *e, ts_cage *cage, int slot)
 
 /* ---- blocks ---- */
 
-/* Where a slot's questions stand: one of every four has two. */
+/* Index of a slot's first prepared case: every fourth slot has two. */
 static int place_of(int slot)
 {
     return slot + (slot + 3) / 4;
@@ -293,15 +297,17 @@ static bool examine_slot(ts_judged *e, ts_cage *cage, int slot, const ts_case *o
     bool      answered;
     t->all++;
     if (!examine(e, cage, slot, ts_ahead_at(a, place_of(slot)), &answered)) return false;
-    /* A dtype that it does not offer is not one it fails; and what it may refuse stays unpassed. */
+    /* An unsupported dtype is not a failure; a call that it may reject stays not passed. */
     if (!answered) return t->all -= e->n_canon == n_canon, true;
     e->io_bytes = fmax(e->io_bytes, bytes_of(e->task, one));
     if (slot % 4 == 0) {
-        /* Other contents in the same place: who knows answers by address is wrong now. */
+        /* Other contents at the same address: an entrant that caches results by address now fails.
+         */
         if (!examine(e, cage, slot, ts_ahead_at(a, place_of(slot) + 1), &answered)) return false;
     }
-    if (slot == 0) repeat(e, cage, slot); /* rarely: it must not outweigh the other cells */
-    /* A rule of the canon may be broken anywhere: that counts there, and not in the case's own. */
+    if (slot == 0)
+        repeat(e, cage, slot); /* rarely, so that it does not outweigh the other scores */
+    /* A broken rule of the canon counts in that category, not in the case's own. */
     const bool kept = e->n_canon == n_canon, canon = t == &e->category[TS_CANON];
     t->passed += kept || !canon;
     if (!kept && !canon) e->category[TS_CANON].all++;
@@ -351,7 +357,7 @@ void ts_court_examine(ts_court *c, ts_judged *e)
     e->scope.lacks = e->built.lacks;
     const int  n = ts_court_draw(c, e->task, e->entrant.cls, &e->scope, number);
     const bool outside = n && !ts_scope_takes(&e->scope, e->task, &e->task->cases()[number[0]]);
-    bool       ok = n > 0 && !outside; /* the one case that was asked for may be */
+    bool       ok = n > 0 && !outside; /* --case may name a case outside the scope */
     if (!ok) {
         snprintf(e->reason, sizeof e->reason, "case");
         snprintf(e->text, sizeof e->text,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* record.c - what a sitting writes to the log: the run, its entrants, gates and verdicts. */
+/* record.c - log records of a judging run: the run, its entrants, correctness results and verdicts.
+ */
 #define _GNU_SOURCE
 #include <string.h>
 #include <time.h>
@@ -85,7 +86,7 @@ static void element(ts_jw *w, const ts_flaw *f)
     ts_jw_num(w, "bound", f->bound);
 }
 
-/* In quotes for a shell, unless it needs none. */
+/* Quotes a word for a shell, if necessary. */
 static size_t quote(const char *word, char *s, size_t n)
 {
     size_t at = 0;
@@ -99,7 +100,7 @@ static size_t quote(const char *word, char *s, size_t n)
     return at;
 }
 
-/* The command that shows the case again. */
+/* Writes the command that reproduces the case. */
 static void write_replay(const ts_court *c, const ts_judged *e, char *s, size_t n)
 {
     size_t at = (size_t)snprintf(
@@ -108,7 +109,7 @@ static void write_replay(const ts_court *c, const ts_judged *e, char *s, size_t 
     quote(e->path, s + at, n - at);
 }
 
-/* One of those that are asked between timed calls only cannot be asked by itself. */
+/* A case that is run only between timed calls cannot be run on its own. */
 static bool is_listed(const ts_judged *e)
 {
     const size_t n = strcspn(e->where, "@");
@@ -172,7 +173,7 @@ bool ts_court_log_verdict(ts_court *c, ts_judged *e)
     return ts_log_commit(c->log);
 }
 
-/* What the cases said of one that goes on to be timed, after which its verdict follows. */
+/* The correctness result of an entrant that will be timed; its verdict follows later. */
 bool ts_court_log_gate(ts_court *c, const ts_judged *e)
 {
     ts_jw *w = ts_log_begin(c->log, "gate");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* times.c - what the times of a sitting mean: floors, memory, and what is too fast to be true. */
+/* times.c - evaluates the times of a challenge: floors, memory, and times below the floor. */
 #include <math.h>
 #include <string.h>
 
@@ -25,7 +25,7 @@ static bool log_times(const ts_sitting *s, const ts_judged *e, int w)
     char              name[192];
     ts_case_string(s->task, s->workload[w], 0, name, sizeof name);
     name[strcspn(name, "@")] = 0;
-    if (!ts_is_timed(s, e, w)) return true; /* the score takes it as missing */
+    if (!ts_is_timed(s, e, w)) return true; /* the score treats it as missing */
     ts_jw *j = ts_log_begin(s->court->log, "time");
     ts_jw_int(j, "entrant", e->id);
     ts_jw_text(j, "task", ts_court_label(s->court, s->task));
@@ -54,7 +54,7 @@ static bool log_times(const ts_sitting *s, const ts_judged *e, int w)
     return ts_log_commit(s->court->log);
 }
 
-/* Memory over what is read and written: the most of it anywhere counts. */
+/* Memory as a multiple of the bytes read and written; the maximum over workloads counts. */
 static void count_memory(const ts_sitting *s, ts_judged *e)
 {
     for (int w = 0; w < s->n_workloads; w++) {
@@ -66,7 +66,7 @@ static void count_memory(const ts_sitting *s, ts_judged *e)
     }
 }
 
-/* Whoever is faster than can be has no score until it is explained. */
+/* An entrant faster than the floor has no score until that is explained. */
 static void audit(const ts_sitting *s, ts_judged *e)
 {
     for (int w = 0; w < s->n_workloads && e->ruling != TS_RULING_AUDIT; w++) {
