@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* board.c - builds the scoreboard from the records of a log. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,7 +7,7 @@
 #include "board.h"
 #include "score.h"
 
-enum { MOST = 1000 }; /* entrants: every pair of them has a cell */
+enum { MOST = 1000 }; /* entrants, since every pair has a cell */
 
 static int64_t integer(const ts_jr_node *object, const char *key)
 {
@@ -56,8 +57,7 @@ static bool add_row(ts_board *b, const ts_jr_node *v)
     return true;
 }
 
-/* What a record says about an entrant; false if the log never named that one, or says it of
- * another task. */
+/* Attaches a record to its entrant; false if the log has no such entrant in this task. */
 static bool attach(ts_board *b, const ts_record *r)
 {
     ts_entrant_row *row = row_of(b, integer(r->root, "entrant"));
@@ -84,7 +84,7 @@ static bool attach_rank(ts_board *b, const ts_jr_node *v)
     return true;
 }
 
-/* The margin is summed here, and divided when all are in. */
+/* Sums up margins; they are divided once all matches are in. */
 static bool attach_match(ts_board *b, const ts_jr_node *v)
 {
     const ts_entrant_row *a = row_of(b, integer(v, "a")), *c = row_of(b, integer(v, "b"));
@@ -146,7 +146,7 @@ static int better(const void *x, const void *y)
     return a->first < b->first ? -1 : a->first > b->first;
 }
 
-/* Best first; the pairs and the rows follow. */
+/* Sorts best first, and permutes pairs and rows accordingly. */
 static bool sort(ts_board *b)
 {
     const size_t        n = b->n_overall;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* board.h - a log seen as a scoreboard: who entered what, and how it went. Everything points into
- * the records, which must outlive the board. */
+/* board.h - the scoreboard of a log: entrants, their verdicts, scores and matches. It points into
+ * the records, which must outlive it. */
 #ifndef TS_BOARD_H
 #define TS_BOARD_H
 
@@ -12,18 +12,19 @@
 typedef struct ts_entrant_row {
     int64_t     id;
     const char *name, *author, *klass, *language, *task;
-    const char *offers; /* its scope, "": everything; and the share of the challenge that is */
-    double      share;
-    const ts_jr_node *verdict, *score, *rank; /* NULL where the log has none */
+    const char
+          *offers; /* its scope ("": every case), and the share of the challenge that it covers */
+    double share;
+    const ts_jr_node *verdict, *score, *rank; /* NULL: not in the log */
     size_t            overall;
 } ts_entrant_row;
 
 /* An entrant over all tasks: rows of the same name, author and class. */
 typedef struct ts_entrant_overall {
-    size_t            first; /* its first row: its id stands for it in the overall ranking */
+    size_t            first; /* its first row, whose id identifies it in the overall ranking */
     int               entered, passed;
     double            S, S_lo, S_hi; /* geometric mean over the tasks it passed; 0: none */
-    double            score;         /* mean over all tasks of the run: one not passed counts 0 */
+    double            score; /* mean over all tasks of the run; a task not passed counts 0 */
     const char       *grade;
     const ts_jr_node *rank;
 } ts_entrant_overall;
@@ -51,9 +52,9 @@ bool ts_row_passed(const ts_entrant_row *r, bool whole);
 bool ts_board_make(const ts_records *r, ts_board *b, char why[TS_WHY]);
 void ts_board_free(ts_board *b);
 
-/* Scoreboard, head to head and a table a challenge, at most 100 columns wide but for the commands
- * that show a flaw again. Whatever an entrant
- * wrote is shown without control characters and cut to its column. */
+/* Prints the scoreboard, head-to-head results and a table per challenge, at most 100 columns wide
+ * except for commands that reproduce a flaw. Text of entrants is stripped of control characters and
+ * truncated to its column. */
 void ts_board_print(const ts_board *b, FILE *f);
 
 #endif
