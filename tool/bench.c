@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench.c - implementations take turns on the same case with cold caches, beside the machine's own
- * memory ceilings. Every answer that is timed is checked: once against the oracle, then bit for
- * bit. */
+/* bench.c - implementations take turns on the same case with cold caches, and are compared with the
+ * machine's peak rates. Every timed output is checked: once against the oracle, then bit for bit.
+ */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
@@ -14,12 +14,12 @@
 #include "tool.h"
 
 enum { MAX_TIMED = 24, MAX_ROUNDS = 200, LIMIT_MS = 120000 };
-enum { MUCH_WORK = 12 }; /* operations a byte: no memory's share says how good it is */
+enum { MUCH_WORK = 12 }; /* operations per byte: above, bandwidth is not the limit */
 
 typedef struct timed_impl {
     const char *name;
-    ts_worker  *worker; /* ours; or */
-    ts_peer    *peer;   /* somebody else's */
+    ts_worker  *worker; /* the library's; or */
+    ts_peer    *peer;   /* third-party */
     unsigned    dtypes;
     bool        in, verified;
     uint64_t    bits; /* of the verified outputs */
@@ -38,8 +38,8 @@ typedef struct bench {
     bool       live;
     ts_json   *json, *rows;
     ts_arena   arena;
-    ts_worker *meter;                          /* measures the ceilings */
-    double     gbs[TS_N_CEILINGS][MAX_ROUNDS]; /* the ceilings beside this case, one a round */
+    ts_worker *meter;                          /* measures peak rates */
+    double     gbs[TS_N_CEILINGS][MAX_ROUNDS]; /* peak rates during this case, one per round */
     double     ceiling[TS_N_CEILINGS];         /* their medians */
     double     gflops;                         /* of the CPU's vector units, float32 */
     double     best[TS_N_CEILINGS];            /* the best median of the run */
@@ -74,7 +74,7 @@ static bool order(bench *b, timed_impl *c, ts_verb verb, const ts_exam *e, ts_re
     return false;
 }
 
-/* The outputs in the arena against the oracle. */
+/* Checks the outputs in the arena against the oracle. */
 static bool right(timed_impl *c, const ts_exam *e)
 {
     ts_verdict v = { 0 };
@@ -88,7 +88,7 @@ static bool right(timed_impl *c, const ts_exam *e)
     return false;
 }
 
-/* The first call, which also warms up: code, pages, tables. */
+/* The first call, which also warms up code, pages and tables. */
 static void enter(bench *b, timed_impl *c, const ts_exam *e)
 {
     ts_reply r;
@@ -105,7 +105,7 @@ static void enter(bench *b, timed_impl *c, const ts_exam *e)
         snprintf(c->why, sizeof c->why, "%s", ts_peer_said(c->peer));
     if (!c->in) return;
     c->verified = right(c, e);
-    /* Our own must be right to be timed; a peer's time is shown with what is wrong with it. */
+    /* The library's output must be correct to be timed; a peer's time is shown with its flaw. */
     if (c->worker) c->in = c->verified;
 }
 
@@ -134,7 +134,7 @@ static void turn(bench *b, timed_impl *c, const ts_exam *e)
     }
 }
 
-/* Beside a task that only reads, a copy would be of its few outputs' size and tell nothing. */
+/* For a task that mostly reads, a copy of its small outputs' size would be meaningless. */
 static void measure_ceilings(bench *b, const ts_exam *e, int round)
 {
     const bool reads_only = e->task->cost(e->c).reads_only;
@@ -157,14 +157,14 @@ static void settle_ceilings(bench *b)
     }
 }
 
-/* With stores that bypass the caches or without, whichever this machine does faster. */
+/* With or without streaming stores, whichever is faster on this machine. */
 static double copy_of(const double *c)
 {
     return c[TS_CEILING_COPY] > c[TS_CEILING_COPY_PLAIN] ? c[TS_CEILING_COPY]
                                                          : c[TS_CEILING_COPY_PLAIN];
 }
 
-/* What the case is measured against: "copy" or "read". */
+/* The peak that the case is compared with: "copy" or "read". */
 static double ceiling_of(const bench *b, const ts_exam *e, const char **name)
 {
     const bool reads_only = e->task->cost(e->c).reads_only;
@@ -222,8 +222,8 @@ static void report(bench *b, timed_impl *c, const ts_exam *e, double best_peer)
     ts_json_int(j, "rounds", c->n);
 }
 
-/* Of all that were timed, right or not: one that breaks ties its own way, or keeps fewer digits, is
- * still what others would run instead, and its row says what is wrong with it. */
+/* Of all peers that were timed, even if wrong: one with other tie rules or fewer digits is still
+ * the alternative that users have, and its row shows the flaw. */
 static double fastest_peer(timed_impl *c, int n)
 {
     double best = 0, spread;
@@ -243,7 +243,7 @@ static void bench_case(bench *b, const ts_challenge *ch, const ts_case *cs, time
     if (b->live) fprintf(stderr, "\r\033[K%s: inputs and oracle", name);
     ts_exam_open(&e, ch->task, cs, b->seed, &b->arena);
     ts_reply r;
-    /* On a device the ceilings have memory of their own. */
+    /* On a device the meter has its own memory. */
     if (b->where == TS_CPU)
         ts_worker_order(b->meter,
                         (ts_order) { .verb = TS_LOAD, .task = ch->task, .limit_ms = LIMIT_MS }, &r);
@@ -251,8 +251,8 @@ static void bench_case(bench *b, const ts_challenge *ch, const ts_case *cs, time
     for (int round = 0; round < b->n_rounds; round++) {
         if (b->live) fprintf(stderr, "\r\033[K%s: round %d of %d", name, round + 1, b->n_rounds);
         for (int k = 0; k < n; k++) {
-            timed_impl *who = &c[(k + round) % n]; /* nobody always follows the same neighbour */
-            /* Who takes a while is asked three times, who takes seconds once: they are steady. */
+            timed_impl *who = &c[(k + round) % n]; /* rotate, so that neighbours vary */
+            /* Slow implementations run three times, very slow ones once: their times are steady. */
             if (!who->in || (who->n >= 3 && who->ns[0] > 3e8)) continue;
             if (who->n >= 1 && who->ns[0] > 5e9) continue;
             turn(b, who, &e);

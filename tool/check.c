@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* check.c - our own implementations, each under the CPU mask that makes it the best on offer, must
- * pass every case; every mutant must fail, by the check that it names. */
+/* check.c - the library's implementations, each under the CPU mask that makes dispatch select it,
+ * must pass every case; every mutant must fail the check that it names. */
 #define _GNU_SOURCE
 #include <math.h>
 #include <stdlib.h>
@@ -57,7 +57,7 @@ static void count(ts_check *r, lane *l, const ts_exam *e, const ts_verdict *v)
 {
     l->n.cases++;
     l->n.calls += v->n_calls;
-    /* Apart: at 16 bits storing alone takes up to the whole bound. */
+    /* Counted separately: at 16 bits, rounding to store uses up to the whole bound. */
     double *const worst = ts_wide(e->c->dtype) == e->c->dtype ? &l->n.worst : &l->n.worst_16;
     *worst = fmax(*worst, v->worst);
     if (v->faults) {
@@ -77,7 +77,7 @@ static bool wanted(const ts_check *r, const ts_task *t, const ts_case *c, ts_dev
                            t->cost(c).flops <= SMALL_FLOPS);
 }
 
-/* The dispatch table must give this very row under this mask, or the lane tests another one. */
+/* Dispatch must select this implementation under this mask, or the lane tests another one. */
 static bool reaches(const ts_challenge *ch, const lane *l, ts_dtype t)
 {
     ts_impl found;
@@ -106,7 +106,7 @@ static void examine_lane(ts_check *r, const ts_challenge *ch, lane *l, const ts_
     count(r, l, e, &v);
 }
 
-/* Senseless calls need one small sound case to start from. */
+/* Invalid calls start from one small valid case. */
 static void examine_refusals(ts_check *r, const ts_challenge *ch, lane *lanes, int n)
 {
     const ts_case *c = ch->task->cases();
@@ -117,7 +117,7 @@ static void examine_refusals(ts_check *r, const ts_challenge *ch, lane *lanes, i
     ts_exam_open(&e, ch->task, c, r->seeds[0], &r->arena);
     for (int i = 0; i < n; i++) {
         ts_verdict v;
-        /* Where a script enters several doors, it has no args of theirs that could be missing. */
+        /* A script that calls several functions has no args of theirs to leave out. */
         const bool door = !lanes[i].mutant && !ts_task_export(ch->task, 1, name);
         ts_examine_refusals(&e, lanes[i].worker, door, LANE_LIMIT_MS, &v);
         count(r, &lanes[i], &e, &v);
@@ -125,7 +125,7 @@ static void examine_refusals(ts_check *r, const ts_challenge *ch, lane *lanes, i
     ts_exam_close(&e);
 }
 
-/* By --impl and --device. */
+/* Whether --impl and --device select it. */
 static bool asked_for(const ts_check *r, const char *name, ts_device device)
 {
     if (r->o.impl && strcmp(r->o.impl, name)) return false;
@@ -180,14 +180,14 @@ static void close_lane(ts_check *r, const ts_challenge *ch, lane *l)
     r->total.calls += n->calls;
 }
 
-/* The fresh seed takes one case in five, other ones each time: all have their turn, and the run
- * stays short. */
+/* The fresh seed is used in one case of five, different ones each time: over several runs all are
+ * covered, and each run stays short. */
 static int seeds_of(const ts_check *r, int number)
 {
     return r->n_seeds > 1 && ts_bits(r->seeds[1], number) % 5 == 0 ? 2 : 1;
 }
 
-/* A lane whose device is missing skips all its cases at once, in numbers. */
+/* A lane whose device is missing skips all its cases, but counts them. */
 static bool lane_works(const ts_check *r, const ts_challenge *ch, lane *l)
 {
     ts_reply reply = { .broken = true };
@@ -214,7 +214,8 @@ static void check_challenge(ts_check *r, const ts_challenge *ch)
     for (int k = 0; k < n; k++)
         if (lane_works(r, ch, &lanes[k])) at[n_at++] = &lanes[k];
     for (const ts_case *c = ch->task->cases(); c->use; c++) n_cases++;
-    for (int k = 0; k < n_at; k++) examine_refusals(r, ch, at[k], 1); /* first: they take no time */
+    for (int k = 0; k < n_at; k++)
+        examine_refusals(r, ch, at[k], 1); /* first, since they are fast */
     for (const ts_case *c = ch->task->cases(); c->use && n_at; c++, i++) {
         bool any = false;
         for (int k = 0; k < n_at; k++) any |= wanted(r, ch->task, c, at[k]->function.device);
@@ -309,7 +310,7 @@ int ts_tool_check(int argc, char **argv)
     }
     r.out = r.o.json && !strcmp(r.o.json, "-") ? stderr : stdout;
     r.live = isatty(STDERR_FILENO);
-    setvbuf(r.out, NULL, _IOLBF, 0); /* what was found is not lost with a run that is cut off */
+    setvbuf(r.out, NULL, _IOLBF, 0); /* an interrupted run keeps its findings */
     r.flaws = ts_json_array(r.json, "flaws");
     r.lanes = ts_json_array(r.json, "lanes");
     fprintf(r.out, "seeds: 0x%llx", (unsigned long long)r.seeds[0]);

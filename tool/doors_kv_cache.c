@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* doors_kv_cache.c - the library's functions as the table that a script is played with. */
+/* doors_kv_cache.c - the library's functions in the table with which a script is played. */
 #include "kv_cache_script.h"
 
 #include "doors.h"

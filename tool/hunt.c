@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hunt.c - every mutant must fail, by the check that it names. */
+/* hunt.c - runs the mutants: each must fail the check that it names. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,12 +10,12 @@
 enum {
     MAX_MUTANTS = 1024, /* of one task */
     MUTANT_LIMIT_MS = 4000,
-    HANG_LIMIT_MS = 1000,           /* of one that hangs on purpose */
-    DEVICE_MUTANT_LIMIT_MS = 30000, /* a device takes its time to start */
+    HANG_LIMIT_MS = 1000,           /* for a mutant that hangs on purpose */
+    DEVICE_MUTANT_LIMIT_MS = 30000, /* a device starts slowly */
     DEVICE_WORKERS = 8
 };
 
-/* A control has one thread: that it passes, and repeats itself, takes no more than two calls. */
+/* A control uses one thread: two calls show that it passes and is repeatable. */
 ts_function ts_check_function_of(const ts_mutant *m)
 {
     const bool control = m->fault == TS_FAULT_NONE && m->device == TS_CPU;
@@ -28,7 +28,7 @@ ts_function ts_check_function_of(const ts_mutant *m)
                            .one_thread = control };
 }
 
-/* Sets why no CUDA mutant can be hunted, if so; the device is asked in a worker, as everywhere. */
+/* Sets `unhunted` if no CUDA mutant can be run. Queries the device in a worker, as everywhere. */
 void ts_check_probe_cuda(ts_check *r)
 {
     const ts_function e = { .name = "probe", .device = TS_CUDA, .mask = ~0u };
@@ -50,7 +50,7 @@ static void report_caught(ts_check *r, const ts_exam *e, const ts_mutant *m, con
     fprintf(r->out, "caught %s in %s\n       %s\n", m->name, name, why);
 }
 
-/* One that is hunted: with a worker while it is at large and has been asked. */
+/* A mutant to catch; it has a worker from its first case until it is caught. */
 typedef struct quarry {
     const ts_mutant *m;
     ts_function      function;
@@ -63,11 +63,11 @@ static bool caught(const quarry *q)
     return q->faults >> q->m->fault & 1u;
 }
 
-/* Cases of the family the mutant names, until the check it names has caught it. */
+/* Whether to run this case: of the mutant's family, until its check has caught it. */
 static bool awaits(const quarry *q, const ts_case *c)
 {
     if (caught(q) || strcmp(c->family, q->m->family ? q->m->family : "normal")) return false;
-    /* Without rows a NULL is no senseless argument. */
+    /* Without rows a NULL is valid. */
     return q->m->fault != TS_FAULT_REFUSAL || c->dim[0] >= 2;
 }
 
@@ -87,7 +87,7 @@ static void hunt(ts_check *r, const ts_exam *e, quarry *q)
     ts_worker_stop(&q->worker);
 }
 
-/* Each case is drawn and solved once, for all that are still at large. */
+/* Draws and solves each case once, for all mutants not caught yet. */
 static void hunt_all(ts_check *r, const ts_challenge *ch, quarry *list, int n)
 {
     const uint64_t n_seeds = r->o.seed ? 1 : 2;
@@ -125,7 +125,7 @@ static void count_mutant(ts_check *r, const ts_challenge *ch, const quarry *q)
             ts_fault_name(fault), q->faults ? ", only by other checks" : "");
 }
 
-/* Whether it is one of this|that, or all are wanted. */
+/* Whether `names`, as in A|B, contains the mutant, or is NULL. */
 static bool named(const ts_mutant *m, const char *names)
 {
     const size_t n = strlen(m->name);
@@ -163,15 +163,15 @@ void ts_check_mutants(ts_check *r, const ts_challenge *ch)
         r->n_unhunted += n;
         return;
     }
-    /* Each worker takes half a gigabyte of a device. */
+    /* Each worker takes half a gigabyte of device memory. */
     const int at_once = r->hunted == TS_CPU ? n : DEVICE_WORKERS;
     for (int i = 0; i < n; i += at_once)
         hunt_all(r, ch, list + i, n - i < at_once ? n - i : at_once);
     for (int i = 0; i < n; i++) count_mutant(r, ch, &list[i]);
 }
 
-/* That every check has a mutant which only it catches is shown on the CPU, for all devices and all
- * tasks together. */
+/* Every check must have a mutant that only it catches: verified on the CPU, over all tasks
+ * together. */
 int ts_check_report_mutants(ts_check *r)
 {
     const bool every_check = r->hunted == TS_CPU && !r->o.task && !r->o.impl && r->mutant_part == 1;

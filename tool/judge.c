@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* judge.c - `touchstone judge`: entrants, or the built-in ones, before the court. */
+/* judge.c - `touchstone judge`: judges the named entrants, or the built-in ones. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -26,9 +26,10 @@ typedef struct judge_options {
         *threads;
 } judge_options;
 
-/* ---- who is judged ---- */
+/* ---- entrants ---- */
 
-/* Its class is read again when it is admitted; here it only chooses the device. */
+/* Whether the first entrant is for a GPU, which selects the device. Its class is read again on
+ * admission. */
 static bool is_gpus(const char *path)
 {
     static ts_paths list;
@@ -55,8 +56,8 @@ static ts_judged *add(ts_court *c, const char *path, const char *challenge, cons
     return e;
 }
 
-/* Whether this Python has the module; in `self`, if wanted, the interpreter's path: the cage cannot
- * run a script that only starts it. The name is the user's: no shell reads it. */
+/* Whether this Python has the module; `self`, if not NULL, gets the real interpreter's path, since
+ * the cage cannot run a wrapper script. The name comes from the user and never reaches a shell. */
 static bool has(const char *python, const char *module, char *self, size_t n_self)
 {
     int  status = -1, out[2];
@@ -81,8 +82,8 @@ static bool has(const char *python, const char *module, char *self, size_t n_sel
     return true;
 }
 
-/* By its whole path, as the cage needs it: $TOUCHSTONE_PYTHON; else the first python3 on PATH that
- * has NumPy; else the first. */
+/* The absolute path of the interpreter: $TOUCHSTONE_PYTHON, else the first python3 on PATH that has
+ * NumPy, else the first. */
 static const char *find_python(void)
 {
     static char first[4096], self[4096];
@@ -102,13 +103,14 @@ static const char *find_python(void)
     return *first ? first : name;
 }
 
-/* Beside the program: our library, and the naive ways; and as folders, what Python has. */
+/* The built-in entrants: the library and the naive versions, next to the program; and folders for
+ * Python's packages. */
 static void add_built_in(ts_court *c, const char *only)
 {
     static const struct {
         ts_device   device;
         const char *file, *name, *challenge; /* NULL: every one */
-        const char *needs;                   /* a module of Python's; NULL: none */
+        const char *needs;                   /* a Python module; NULL: none */
     } all[] = {
         { TS_CPU, "libtouchstone.so", "touchstone", NULL, NULL },
         { TS_CPU, "touchstone-textbook.so", "textbook", "softmax_topk", NULL },
@@ -158,7 +160,7 @@ static bool add_given(ts_court *c, const char *path, const char *challenge)
     return true;
 }
 
-/* ---- what came of it ---- */
+/* ---- results ---- */
 
 static int show(const judge_options *o)
 {
@@ -231,8 +233,8 @@ static int verdict(const ts_court *c, bool given)
     return audit ? TS_EXIT_FAILED : TS_EXIT_PASSED;
 }
 
-/* Verdicts are not overwritten: what another run left is kept beside. Not what another run still
- * writes: its lock is held while the name is changed. */
+/* Never overwrites verdicts: an earlier log is renamed, unless another run is still writing it. The
+ * lock is held during the rename. */
 static bool put_aside(const char *log)
 {
     char        old[4200];
@@ -254,7 +256,7 @@ static bool put_aside(const char *log)
     return ok;
 }
 
-/* The key lies beside the log until the log reveals it, so that a run which was cut off goes on
+/* The key is stored next to the log until the log reveals it, so that an interrupted run can resume
  * with the same inputs. */
 static bool draw_key(ts_court *c, const char *path, bool resume)
 {
@@ -312,13 +314,13 @@ static int sit(ts_court *c, const judge_options *o, bool given)
     return shown ? shown : verdict(c, given);
 }
 
-/* ---- the same again, from a key that was revealed ---- */
+/* ---- replay from a revealed key ---- */
 
 static bool take_key(ts_court *c, const ts_records *r, const char *log)
 {
     const char *key = NULL, *depth = NULL;
     for (size_t i = 0; i < r->n; i++) {
-        int64_t draw = 1; /* of logs that do not say */
+        int64_t draw = 1; /* default of old logs */
         ts_jr_int(ts_jr_get(r->at[i].root, "draw"), &draw);
         if (!strcmp(r->at[i].type, "run") && draw != TS_DRAW) {
             fprintf(stderr,
@@ -346,7 +348,7 @@ static bool take_key(ts_court *c, const ts_records *r, const char *log)
     return key != NULL;
 }
 
-/* Every verdict beside the one in the log. */
+/* Compares every verdict with the one in the log. */
 static int compare(ts_court *c, const ts_records *r)
 {
     int n_other = 0;
@@ -368,7 +370,7 @@ static int compare(ts_court *c, const ts_records *r)
     return n_other ? TS_EXIT_FAILED : TS_EXIT_PASSED;
 }
 
-/* As many as this process has cores, but for the judge's own. */
+/* Default: all cores of this process but one, which is the judge's. */
 static bool count_threads(const char *text, int *n)
 {
     enum { MOST = 256 };
@@ -395,7 +397,7 @@ static bool read_depth(const char *text, ts_depth *d)
     return !text;
 }
 
-/* False, and a line about it, where an entrant would run free. */
+/* False, and an error line, if an entrant could not be confined. */
 static bool is_confined(const ts_court *c)
 {
     unsigned lacks = 0;
@@ -406,8 +408,8 @@ static bool is_confined(const ts_court *c)
     ts_held_names(lacks, text, sizeof text);
     if (lacks)
         fprintf(stderr,
-                "touchstone: untrusted code is not run here, where these are missing: %s; --unsafe "
-                "runs it all the same\n",
+                "touchstone judge: this machine cannot confine entrants: missing %s; --unsafe runs "
+                "them anyway\n",
                 text);
     return !lacks;
 }
@@ -457,7 +459,8 @@ int ts_tool_judge(int argc, char **argv)
         return TS_EXIT_BROKEN;
     }
     if (o.selfcheck) return ts_selfcheck(c.device == TS_CUDA ? &c.survey : NULL, o.json);
-    char passing[TS_LITTER_PATH + 8] = ""; /* one case again is no new verdict: its log goes */
+    char passing[TS_LITTER_PATH + 8] =
+        ""; /* a single case gives no verdict: its log is temporary */
     if ((c.only || o.replay) && !ts_litter(passing)) {
         fprintf(stderr, "touchstone: no temporary folder\n");
         return TS_EXIT_BROKEN;

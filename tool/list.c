@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* list.c - `touchstone list`: prints challenges, functions, cases, implementations, mutants and
+ * devices. */
 #include <string.h>
 
 #include "cpu.h"
@@ -13,7 +15,7 @@ typedef struct listing {
     uint64_t seed;
 } listing;
 
-/* One row: up to three words, printed in columns and written under these keys. */
+/* One row: up to three words, printed in columns and written to JSON with these keys. */
 static void row(listing *l, const char *const key[3], const char *a, const char *b, const char *c)
 {
     const char *const value[3] = { a, b, c };
@@ -41,7 +43,7 @@ static void list_tasks(listing *l)
     }
 }
 
-/* A function that entrants must export, or may. */
+/* A function that entrants must, or may, export. */
 static void list_function(listing *l, const ts_task *t, const char *name, bool must)
 {
     const char *const key[3] = { "task", "function", "use" };
@@ -58,7 +60,7 @@ static void list_functions(listing *l)
     }
 }
 
-/* What a call is given, besides its dimensions. */
+/* The arguments of a call other than dimensions. */
 static void list_arguments(listing *l)
 {
     const char *const key[3] = { "task", "argument", "is" };
@@ -122,7 +124,7 @@ static void list_mutants(listing *l)
                     m->fault ? ts_fault_name(m->fault) : "nothing (control)");
 }
 
-/* The driver is asked in a worker, as everywhere: the examiner itself never loads it. */
+/* Queries the driver in a worker, as everywhere: the examiner itself never loads it. */
 static void list_devices(listing *l)
 {
     const char *const key[3] = { "device", "is", NULL };

@@ -130,7 +130,7 @@ bool ts_case_matches(const ts_task *t, const ts_case *c, const char *filter)
         if (n >= sizeof part) return false;
         memcpy(part, filter, n);
         part[n] = 0;
-        /* With its seed a name is whole, and means that case alone. */
+        /* A name with a seed is complete and selects one case. */
         if (filter[n] == '@' ? !strcmp(name, part) : strstr(name, part) != NULL) return true;
         more = filter[whole] == '|';
         filter += whole + 1;

@@ -30,16 +30,16 @@ const ts_function *ts_baselines_of(const ts_challenge *ch);
 /* True if `filter` is NULL, or names the task, or its stem. */
 bool ts_task_matches(const ts_task *t, const char *filter);
 
-/* The same of any task, or only its whole name; false and one line on standard error, with all
- * names, if it is of none. */
+/* Whether this holds for any task (`whole`: only full names count); otherwise prints one line with
+ * all names on standard error. */
 bool ts_task_known(const char *command, const char *option, const char *filter, bool whole);
 
-/* The seed that stands in a filter, as in a whole case name, "...@0x5eed". False and one line on
- * standard error if it is no number, or there are two. */
+/* The seed in a filter, as in a full case name, "...@0x5eed". False and one line on standard error
+ * if it is not a number, or there are two. */
 bool ts_case_seed(const char *filter, bool *given, uint64_t *seed);
 
-/* True if the filter is NULL, or stands somewhere in the case's name, or is the whole of it with a
- * seed. Several may stand between '|'. */
+/* True if the filter is NULL, or part of the case's name, or the full name with a seed. '|'
+ * separates alternatives. */
 bool ts_case_matches(const ts_task *t, const ts_case *c, const char *filter);
 
 #endif

@@ -15,7 +15,7 @@ static int complain(const char *what, const char *why)
     return TS_EXIT_BROKEN;
 }
 
-/* Beside the page and then renamed, so that nobody reads half of one. */
+/* Writes a temporary file and renames it, so that no reader sees half a page. */
 static int write_page(const ts_records *r, const ts_board *b, const char *dir)
 {
     const size_t n = strlen(dir) + sizeof "/index.html.tmp";
