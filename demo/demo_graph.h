@@ -3,8 +3,8 @@
 #ifndef TS_DEMO_GRAPH_H
 #define TS_DEMO_GRAPH_H
 
+#include "decoder.h"
 #include "demo_kv.h"
-#include "model.h"
 
 enum { TS_DEMO_LABEL = 32 };
 

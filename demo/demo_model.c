@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "decoder.h"
 #include "demo_kv.h"
-#include "model.h"
 #include "rng.h"
 
 enum { WIDTH = 64, FFN = 172, LAYERS = 5, HEADS = 8, KV_HEADS = 4, VOCAB = 512, CONTEXT = 512 };

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "decoder.h"
 #include "demo_kv.h"
-#include "model.h"
 #include "rng.h"
 
 /* Float64 logits that rounding alone tells apart are this near: some thousand roundings of values

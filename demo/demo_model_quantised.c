@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "decoder.h"
 #include "demo_kv.h"
 #include "dtype.h"
-#include "model.h"
 
 enum { LENGTH = 256, GROUP = 16, N_STORES = 7, N_RANKS = 8 };
 

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "decoder.h"
 #include "demo_kv.h"
-#include "model.h"
 #include "rng.h"
 
 enum { CONTEXT = 24, DRAWS = 20000, N_HOW = 7, N_PLOTS = 4, N_RANKS = 10 };

@@ -4,7 +4,7 @@
 #define TS_MODEL_IMPL_H
 
 #include "clock.h"
-#include "model.h"
+#include "decoder.h"
 #include "ops.h"
 
 /* Writes the line, with anything unprintable as '?', and returns false. */

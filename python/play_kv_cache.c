@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* play_kv_cache.c - kv_cache in Python: a class whose objects are caches. */
 #include "ask.h"
-#include "kv_cache.h"
+#include "kv_cache_script.h"
 
 /* How many bytes a cache says it has; made: there is one. */
 static const ts_kv_cache_args *args;

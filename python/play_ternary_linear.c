@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* play_ternary_linear.c - ternary_linear in Python: an object with five methods. */
 #include "ask.h"
-#include "ternary_linear.h"
+#include "ternary_linear_script.h"
 
 static bool made;
 

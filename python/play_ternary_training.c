@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* play_ternary_training.c - ternary_training in Python: a class whose objects are models. */
 #include "ask.h"
-#include "ternary_training.h"
+#include "ternary_training_script.h"
 
 static const ts_ternary_training_args *args;
 static struct model {

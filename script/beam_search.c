@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "beam_search.h"
+#include "beam_search_script.h"
 
 #include <math.h>
 #include <stdbool.h>

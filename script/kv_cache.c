@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kv_cache.h"
+#include "kv_cache_script.h"
 
 #include <stddef.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ternary_linear.h"
+#include "ternary_linear_script.h"
 
 #include <stddef.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ternary_training.h"
+#include "ternary_training_script.h"
 
 #include <string.h>
 

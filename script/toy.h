@@ -13,7 +13,7 @@
  *
  * In the cage a model runs beside the entrant: its code, its weights and the list of what it was
  * asked lie in the entrant's own process. What could a cheat do with that?
- *   Know answers early: weights are drawn after the entry was sealed, and anew for every call.
+ *   Know answers early: weights are drawn after the entrant was sealed, and anew for every call.
  *   Write the list by itself, and ask less or otherwise: the list holds the strings of every step,
  *   or every token, position, wanted row and bit of the mask, and the judge compares it with what
  *   the definition asks. Who can write it has found them, which was the work; and what was found is

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "tree_verify.h"
+#include "tree_verify_script.h"
 
 enum { BAND = 64, BAND_BYTE = 0xfe, POISON = 0x80 };
 

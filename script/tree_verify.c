@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tree_verify.h"
+#include "tree_verify_script.h"
 
 #include <math.h>
 #include <stddef.h>

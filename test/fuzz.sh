@@ -47,7 +47,7 @@ seeds_object() {
     cp "$build/touchstone-probe.so" "$seed"
 }
 
-seeds_entry() {
+seeds_entrant() {
     for file in $(find entrant exploit -name entry.json | sort | head -n 40); do
         { printf 1 && cat "$file"; } >"$seed/$(echo "$file" | tr / _)"
         { printf 0 && cat "$file"; } >"$seed/json_$(echo "$file" | tr / _)"
@@ -163,7 +163,7 @@ for target; do
     if [ ! -f "$words" ] || [ "$words" -ot test/fuzz.sh ]; then
         printf '"ts_softmax_topk"\n"expf"\n"memcpy"\n' >"$words" # of objects; others have their own
         case $kind in
-        object | entry | launch | log | model) seeds_$kind ;;
+        object | entrant | launch | log | model) seeds_$kind ;;
         *) ;; # objects of another instruction set: made by hand in fuzz_elf.c
         esac
     fi

@@ -14,7 +14,7 @@ complain() {
 judge() { "$build/touchstone" judge --depth quick --log "$tmp/log" "$@" >"$tmp/out" 2>"$tmp/err"; }
 saw() { grep -q "$1" "$tmp/out" || complain "$2: '$1' is not in: $(cat "$tmp/out" "$tmp/err")"; }
 
-c_entry() { # FOLDER NAME CLASS SED
+c_entrant() { # FOLDER NAME CLASS SED
     mkdir -p "$tmp/$1"
     printf '{"name":"%s","author":"a test","challenge":"softmax_topk","class":"%s","language":"c","sources":["softmax_topk.c","number.h"]}' \
         "$2" "$3" >"$tmp/$1/entry.json"
@@ -24,16 +24,16 @@ c_entry() { # FOLDER NAME CLASS SED
         complain "nothing was planted in $1"
 }
 wrong='s/sum += exp/sum += 1.0002 * exp/'
-c_entry sealed right-sealed sealed ''
-c_entry host right-host host ''
-c_entry sealed-wrong wrong-sealed sealed "$wrong"
-c_entry host-wrong wrong-host host "$wrong"
+c_entrant sealed right-sealed sealed ''
+c_entrant host right-host host ''
+c_entrant sealed-wrong wrong-sealed sealed "$wrong"
+c_entrant host-wrong wrong-host host "$wrong"
 
 # right, but for what the lanes find: an overflow, and bits that depend on the number of threads
-c_entry overflow overflow sealed 's/int *sick = 0;/int sick = 0; volatile int most = 2147483647; most++;/'
+c_entrant overflow overflow sealed 's/int *sick = 0;/int sick = 0; volatile int most = 2147483647; most++;/'
 # f32 alone, but sizes are looked at before dtypes: to have nothing to do is not to offer a dtype
-c_entry empty empty-first sealed 's/return a->dtype == TS_F32 .*/return !a->n_rows || a->dtype == TS_F32 ? TS_OK : TS_E_DTYPE;/'
-c_entry threads threads host 's/    return s;/    if (!s \&\& x->n_threads > 1 \&\& a->n_rows \&\& a->k \&\& a->prob[0] > 0) a->prob[0] = nextafterf(a->prob[0], 0);\n    return s;/'
+c_entrant empty empty-first sealed 's/return a->dtype == TS_F32 .*/return !a->n_rows || a->dtype == TS_F32 ? TS_OK : TS_E_DTYPE;/'
+c_entrant threads threads host 's/    return s;/    if (!s \&\& x->n_threads > 1 \&\& a->n_rows \&\& a->k \&\& a->prob[0] > 0) a->prob[0] = nextafterf(a->prob[0], 0);\n    return s;/'
 
 judge "$tmp/sealed" "$tmp/host" "$tmp/overflow" "$tmp/threads" ||
     complain "right kernels: status $?: $(cat "$tmp/err")"

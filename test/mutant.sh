@@ -18,16 +18,16 @@ known='softmax_topk/refuses_f16 flash_attention/refuses_f64 flash_attention_back
 lay() { # TASK NAME
     to=$work/all/$1.$2
     mkdir -p "$to"
-    entry=test/mutant_entry.c
+    entry=test/mutant_entrant.c
     case $1 in
-    kv_cache) entry=test/mutant_entry_kv.c ;;
-    beam_search) entry=test/mutant_entry_beam.c ;;
-    tree_verify) entry=test/mutant_entry_tree.c ;;
-    ternary_*) entry=test/mutant_entry_ternary.c ;;
+    kv_cache) entry=test/mutant_entrant_kv.c ;;
+    beam_search) entry=test/mutant_entrant_beam.c ;;
+    tree_verify) entry=test/mutant_entrant_tree.c ;;
+    ternary_*) entry=test/mutant_entrant_ternary.c ;;
     esac
     cc -std=c11 -Wall -Wextra -Werror -O2 -s -shared -fPIC -fvisibility=hidden -Wl,--no-undefined \
         "-DTASK=$1" "-DMUTANT=$2" -Iinclude -Ibase -Iscript -Itask -Imutant $entry \
-        "$build/libmutant_entry.a" -lm -ldl -lpthread -o "$to/mutant.so"
+        "$build/libmutant_entrant.a" -lm -ldl -lpthread -o "$to/mutant.so"
     printf '{"name":"%s","author":"a mutant","challenge":"%s","class":"host","language":"binary","sources":["mutant.so"]}' \
         "$2" "$1" >"$to/entry.json"
 }

@@ -136,7 +136,7 @@ static void counts_errors(void **state)
 
 static void rules_with_a_text(void **state)
 {
-    ts_contender  *e = calloc(1, sizeof *e);
+    ts_judged     *e = calloc(1, sizeof *e);
     const ts_case *c = ts_tasks[0]->cases();
     const ts_call  changed = { .fp_changed = true }, refused = { .status = TS_E_RANGE },
                   died = { .end = TS_END_CRASH, .fp_changed = true, .text = "\x1b[2Jsignal" };

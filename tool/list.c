@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* list.c - `touchstone list`: prints challenges, functions, cases, implementations, mutants and
+ * devices. */
 #include <string.h>
 
 #include "cpu.h"
@@ -13,7 +15,7 @@ typedef struct listing {
     uint64_t seed;
 } listing;
 
-/* One row: up to three words, printed in columns and written under these keys. */
+/* One row: up to three words, printed in columns and written to JSON with these keys. */
 static void row(listing *l, const char *const key[3], const char *a, const char *b, const char *c)
 {
     const char *const value[3] = { a, b, c };
@@ -41,7 +43,7 @@ static void list_tasks(listing *l)
     }
 }
 
-/* A function that entrants must export, or may. */
+/* A function that entrants must, or may, export. */
 static void list_function(listing *l, const ts_task *t, const char *name, bool must)
 {
     const char *const key[3] = { "task", "function", "use" };
@@ -58,7 +60,7 @@ static void list_functions(listing *l)
     }
 }
 
-/* What a call is given, besides its dimensions. */
+/* The arguments of a call other than dimensions. */
 static void list_arguments(listing *l)
 {
     const char *const key[3] = { "task", "argument", "is" };
@@ -90,7 +92,7 @@ static void list_cases(listing *l)
         }
 }
 
-static void list_impl(listing *l, const ts_offer *o, const char *name, unsigned has)
+static void list_impl(listing *l, const ts_challenge *ch, const char *name, unsigned has)
 {
     const char *const key[3] = { "task", "impl", "dtypes" };
     char              dtypes[64] = "";
@@ -99,39 +101,39 @@ static void list_impl(listing *l, const ts_offer *o, const char *name, unsigned 
         if (has >> t & 1u)
             at += (size_t)snprintf(dtypes + at, sizeof dtypes - at, "%s%s", at ? " " : "",
                                    ts_format_of((ts_dtype)t)->name);
-    row(l, key, o->task->name, name, dtypes);
+    row(l, key, ch->task->name, name, dtypes);
 }
 
-/* Those that the door picks from, best first; then the entrants, which it never picks. */
+/* Those that the API selects from, best first; then the baselines, which it never selects. */
 static void list_impls(listing *l)
 {
-    for (const ts_offer *o = ts_offers; o->task; o++) {
-        for (const ts_impl *i = o->impls; i->name; i++) list_impl(l, o, i->name, i->dtypes);
-        for (const ts_entrant *e = ts_entrants_of(o); e->name; e++)
-            list_impl(l, o, e->name, e->dtypes);
+    for (const ts_challenge *ch = ts_challenges; ch->task; ch++) {
+        for (const ts_impl *i = ch->impls; i->name; i++) list_impl(l, ch, i->name, i->dtypes);
+        for (const ts_function *f = ts_baselines_of(ch); f->name; f++)
+            list_impl(l, ch, f->name, f->dtypes);
     }
 }
 
 static void list_mutants(listing *l)
 {
     const char *const key[3] = { "task", "mutant", "caught_by" };
-    for (const ts_offer *o = ts_offers; o->task; o++)
-        for (const ts_mutant *m = o->mutants; m->name; m++)
-            if (!strcmp(m->task, o->task->name))
+    for (const ts_challenge *ch = ts_challenges; ch->task; ch++)
+        for (const ts_mutant *m = ch->mutants; m->name; m++)
+            if (!strcmp(m->task, ch->task->name))
                 row(l, key, m->task, m->name,
                     m->fault ? ts_fault_name(m->fault) : "nothing (control)");
 }
 
-/* The driver is asked in a worker, as everywhere: the examiner itself never loads it. */
+/* Queries the driver in a worker, as everywhere: the examiner itself never loads it. */
 static void list_devices(listing *l)
 {
     const char *const key[3] = { "device", "is", NULL };
     const char *const name[] = { "cpu", "cuda" };
     ts_arena          m = { 0 };
     for (int d = TS_CPU; d <= TS_CUDA; d++) {
-        const ts_entry e = { .name = name[d], .device = (ts_device)d, .mask = ~0u };
-        ts_worker     *w = ts_worker_start(&e, &m);
-        ts_reply       r;
+        const ts_function e = { .name = name[d], .device = (ts_device)d, .mask = ~0u };
+        ts_worker        *w = ts_worker_start(&e, &m);
+        ts_reply          r;
         ts_worker_order(w, (ts_order) { .verb = TS_PROBE, .limit_ms = 60000 }, &r);
         row(l, key, name[d], r.text, NULL);
         ts_worker_stop(&w);

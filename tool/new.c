@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* new.c - `touchstone new DIR`: what a contestant gets. challenge/ holds the templates. */
+/* new.c - `touchstone new DIR`: writes the files of a new entrant from the templates in challenge/.
+ */
 #define _GNU_SOURCE
 #include <ctype.h>
 #include <dirent.h>
@@ -14,11 +15,11 @@
 #include "tool.h"
 
 typedef struct part {
-    const char *from; /* "%s" is the challenge */
+    const char *from; /* "%s": the challenge */
     const char *to;
 } part;
 
-/* Files of a scaffold, by language; entry.json and the headers come on top. */
+/* Template files by language, in addition to entry.json and the headers. */
 static const struct language {
     const char *name, *class, *ending;
     part        parts[8];
@@ -55,7 +56,8 @@ static bool failed(const char *what, const char *path)
     return false;
 }
 
-/* challenge/ and include/ lie beside the build folder; installed, challenge/ is under share/. */
+/* challenge/ and include/ are next to the build folder; in an installation, challenge/ is under
+ * share/. */
 static bool find(const char *const *places, char *path, size_t n)
 {
     *path = 0;
@@ -80,7 +82,7 @@ static bool copy(const char *from, const char *to, const char *id)
     return true;
 }
 
-/* An entrant is called as the folder that it was asked for: a model's, say. */
+/* Names the entrant after its folder. */
 static void name_after(const char *folder, char *name, size_t n)
 {
     char   path[4096];
@@ -143,7 +145,7 @@ static bool scaffold(const char *templates, const char *headers, const char *fol
            (!strcmp(l->name, "python") || copy_headers(headers, folder));
 }
 
-/* The folders above one. What cannot be made shows when the folder itself is. */
+/* Creates the parent folders. A failure shows when the folder itself is created. */
 static void make_parents(const char *path)
 {
     char above[4096];
@@ -154,7 +156,7 @@ static void make_parents(const char *path)
     }
 }
 
-/* Makes DIR, or takes an empty one. */
+/* Creates DIR, or accepts an empty one. */
 static bool make_folder(const char *path)
 {
     make_parents(path);
@@ -169,7 +171,7 @@ static bool make_folder(const char *path)
     return n <= 2 || failed("expected a new or empty folder", path);
 }
 
-/* Whether the challenge can be entered in that language: the judge does not take every one. */
+/* Whether the challenge supports the language. */
 static bool has_starter(const char *templates, const char *id, const struct language *l)
 {
     char path[4300];

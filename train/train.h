@@ -10,7 +10,7 @@
 #ifndef TS_TRAIN_H
 #define TS_TRAIN_H
 
-#include "model.h"
+#include "decoder.h"
 #include "touchstone/ternary_training.h" /* ts_adamw */
 
 /* ---- the net ---- */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mutant_entry_beam.c - a mutant of beam_search as a stranger's shared library. mutant.sh compiles
- * it once for each, with MUTANT. */
+/* mutant_entrant_beam.c - a mutant of beam_search as a stranger's shared library. mutant.sh
+ * compiles it once for each, with MUTANT. */
 #include <stdlib.h>
 
-#include "beam_search.h"
+#include "beam_search_script.h"
 
 #define TEXT(a)   #a
 #define QUOTED(a) TEXT(a)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tally.h - a script of tally: the mean before all, then each row is added and the mean is asked.
- */
-#ifndef TS_SCRIPT_TALLY_H
-#define TS_SCRIPT_TALLY_H
+/* tally_script.h - a script of tally: queries the mean, then again after adding each row. */
+#ifndef TS_TALLY_SCRIPT_H
+#define TS_TALLY_SCRIPT_H
 
 #include "player.h"
 #include "touchstone/tally.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mutant_entry_kv.c - a mutant of kv_cache as a stranger's shared library. mutant.sh compiles it
+/* mutant_entrant_kv.c - a mutant of kv_cache as a stranger's shared library. mutant.sh compiles it
  * once for each, with MUTANT. */
 #include <stdlib.h>
 
-#include "kv_cache.h"
+#include "kv_cache_script.h"
 
 #define TEXT(a)   #a
 #define QUOTED(a) TEXT(a)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_entry.c - what strangers hand in, as it is read: JSON, entry.json, sources, folders. */
+/* unit_entrant.c - what strangers hand in, as it is read: JSON, entry.json, sources, folders. */
 #define _GNU_SOURCE
 #include <sys/stat.h>
 #include <unistd.h>
@@ -7,7 +7,7 @@
 #include "json.h"
 #include "sha256.h"
 #include "show.h"
-#include "unit_entry.h"
+#include "unit_entrant.h"
 
 /* ---- sha256 ---- */
 
@@ -144,12 +144,12 @@ static void escapes_what_could_harm(void **state)
     assert_string_equal(small, "abc");
 }
 
-/* ---- entries ---- */
+/* ---- entrants ---- */
 
 static void reads_a_folder(void **state)
 {
-    ts_candidate e;
-    ts_refusal   why;
+    ts_entrant e;
+    ts_refusal why;
     (void)state;
     write_text("k.c", "int ts_softmax_topk(void) { return 0; } // why\n");
     write_text("k.h", "#define K 1\n");
@@ -157,13 +157,13 @@ static void reads_a_folder(void **state)
     write_text("entry.json",
                "{\"name\":\"n\xc3\xa9\",\"author\":\"a\",\"challenge\":\"softmax_topk\"," SEALED
                "\"sources\":[\"k.c\",\"k.h\"],\"adapter\":\"adapter.c\"}");
-    if (!ts_entry_read(home, NULL, &e, &why)) fail_msg("%s", why.text);
+    if (!ts_entrant_read(home, NULL, &e, &why)) fail_msg("%s", why.text);
     assert_string_equal(e.name, "n\xc3\xa9");
     assert_string_equal(e.task, "softmax_topk");
     assert_int_equal(e.cls, TS_SEALED);
     assert_int_equal(e.n_sources, 3);
     assert_int_equal(e.adapter, 2);
-    assert_string_equal(ts_entry_main(&e)->name, "adapter.c");
+    assert_string_equal(ts_entrant_main(&e)->name, "adapter.c");
     assert_false(e.source[0].compiled); /* the adapter includes it */
     assert_false(e.source[1].compiled);
     assert_true(e.source[2].compiled);
@@ -172,10 +172,10 @@ static void reads_a_folder(void **state)
     snprintf(sum, sizeof sum, "%s  k.c\n%s  k.h\n%s  adapter.c\n", hex[0], hex[1], hex[2]);
     ts_sha256_hex(sum, strlen(sum), hex[0]);
     assert_string_equal(e.source_sha256, hex[0]);
-    ts_entry_free(&e);
+    ts_entrant_free(&e);
 }
 
-static void refuses_bad_entries(void **state)
+static void refuses_bad_entrants(void **state)
 {
     (void)state;
     write_text("k.c", "int x;\n");
@@ -186,10 +186,10 @@ static void refuses_bad_entries(void **state)
     assert_int_equal(symlink(home, in_home("loop")), 0);
     assert_int_equal(mkfifo(in_home("pipe.c"), 0600), 0);
     assert_int_equal(mkdir(in_home("folder.c"), 0700), 0);
-    char *large = malloc(TS_ENTRY_BYTES + 1);
-    memset(large, ' ', TS_ENTRY_BYTES + 1);
-    write_file("large.c", large, TS_ENTRY_BYTES + 1);
-    write_file("half.c", large, TS_ENTRY_BYTES - 3);
+    char *large = malloc(TS_ENTRANT_BYTES + 1);
+    memset(large, ' ', TS_ENTRANT_BYTES + 1);
+    write_file("large.c", large, TS_ENTRANT_BYTES + 1);
+    write_file("half.c", large, TS_ENTRANT_BYTES - 3);
     free(large);
 #define SOURCES(s) "{" HEAD  SEALED "\"sources\":" s "}"
     static const char *const bad[][3] = {
@@ -251,7 +251,7 @@ static void refuses_bad_entries(void **state)
         { SOURCES("[\"k.c\"],\"adapter\":\"../a.c\""), "entry", "source '../a.c'" },
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        assert_entry_refused(bad[i][0], bad[i][1], bad[i][2]);
+        assert_entrant_refused(bad[i][0], bad[i][1], bad[i][2]);
     char many[1024] = "{" HEAD SEALED "\"sources\":[";
     for (int i = 0; i < 33; i++) {
         char name[16];
@@ -259,15 +259,15 @@ static void refuses_bad_entries(void **state)
         write_text(name, "");
         snprintf(many + strlen(many), 32, "%s\"%s\"", i ? "," : "", name);
     }
-    assert_entry_refused(strcat(many, "]}"), "size", "more than 32 sources");
+    assert_entrant_refused(strcat(many, "]}"), "size", "more than 32 sources");
     assert_refused(in_home("none"), "entry", "No such file or directory");
 }
 
-static void read_single(const char *name, const char *text, ts_candidate *e)
+static void read_single(const char *name, const char *text, ts_entrant *e)
 {
     ts_refusal why;
     write_text(name, text);
-    if (!ts_entry_read(in_home(name), NULL, e, &why)) fail_msg("%s: %s", name, why.text);
+    if (!ts_entrant_read(in_home(name), NULL, e, &why)) fail_msg("%s: %s", name, why.text);
 }
 
 static void reads_single_files(void **state)
@@ -290,9 +290,9 @@ static void reads_single_files(void **state)
         { "g.c", "int ts_softmax_topk_workspace(int a);\nint ts_layernorm_forward(int a);",
           "layernorm_forward", TS_SEALED },
     };
-    ts_candidate e;
-    ts_refusal   why;
-    char         hex[65];
+    ts_entrant e;
+    ts_refusal why;
+    char       hex[65];
     (void)state;
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         read_single(good[i].name, good[i].text, &e);
@@ -300,15 +300,15 @@ static void reads_single_files(void **state)
         assert_int_equal(e.cls, good[i].cls);
         ts_sha256_hex(good[i].text, strlen(good[i].text), hex);
         assert_string_equal(e.source_sha256, hex);
-        ts_entry_free(&e);
+        ts_entrant_free(&e);
     }
     write_text("both.c", "int ts_layernorm_forward(void);int ts_layernorm_backward(void);");
     assert_refused(in_home("both.c"), "entry", "select with --challenge");
-    assert_true(ts_entry_read(in_home("both.c"), "layernorm_backward", &e, &why));
+    assert_true(ts_entrant_read(in_home("both.c"), "layernorm_backward", &e, &why));
     assert_string_equal(e.task, "layernorm_backward");
-    ts_entry_free(&e);
-    assert_false(ts_entry_read(in_home("both.c"), "sort", &e, &why));
-    ts_entry_free(&e);
+    ts_entrant_free(&e);
+    assert_false(ts_entrant_read(in_home("both.c"), "sort", &e, &why));
+    ts_entrant_free(&e);
     write_text("none.c", "/* ts_softmax_topk(x) */ int x;");
     assert_refused(in_home("none.c"), "entry", "found no function of a challenge");
     write_text("x.txt", "");
@@ -319,13 +319,13 @@ static void reads_single_files(void **state)
 
 static void same_family(const char *name, const char *a, const char *b, bool same)
 {
-    ts_candidate x, y;
+    ts_entrant x, y;
     read_single(name, a, &x);
     read_single(name, b, &y);
     if (!strcmp(x.family, y.family) != same) fail_msg("families of '%s' and '%s'", a, b);
     assert_string_not_equal(x.source_sha256, y.source_sha256);
-    ts_entry_free(&x);
-    ts_entry_free(&y);
+    ts_entrant_free(&x);
+    ts_entrant_free(&y);
 }
 
 static void tells_families(void **state)
@@ -354,7 +354,7 @@ static void lists_folders(void **state)
     ts_paths  *list = calloc(1, sizeof *list);
     ts_refusal why;
     (void)state;
-    assert_false(ts_entry_list(home, list, &why));
+    assert_false(ts_entrant_list(home, list, &why));
     assert_said(why.text, "contains no entrant");
     assert_int_equal(mkdir(in_home("b"), 0700), 0);
     assert_int_equal(mkdir(in_home("empty"), 0700), 0);
@@ -363,15 +363,15 @@ static void lists_folders(void **state)
     write_text("a.c", "");
     write_text("README.md", "");
     assert_int_equal(symlink("a.c", in_home("link.c")), 0);
-    assert_true(ts_entry_list(home, list, &why));
+    assert_true(ts_entrant_list(home, list, &why));
     assert_int_equal(list->n, 3);
     assert_string_equal(list->path[0], in_home("a.c"));
     assert_string_equal(list->path[1], in_home("b"));
     assert_string_equal(list->path[2], in_home("c.py"));
-    ts_entry_list_free(list);
-    assert_true(ts_entry_list(in_home("b"), list, &why));
+    ts_entrant_list_free(list);
+    assert_true(ts_entrant_list(in_home("b"), list, &why));
     assert_int_equal(list->n, 1);
-    ts_entry_list_free(list);
+    ts_entrant_list_free(list);
     free(list);
 }
 
@@ -383,7 +383,7 @@ int main(int argc, char **argv) /* [FILTER]: the tests whose names match */
         cmocka_unit_test(refuses_what_is_not),
         cmocka_unit_test(escapes_what_could_harm),
         IN_HOME(reads_a_folder),
-        IN_HOME(refuses_bad_entries),
+        IN_HOME(refuses_bad_entrants),
         IN_HOME(reads_single_files),
         IN_HOME(tells_families),
         IN_HOME(lists_folders),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model.h - a transformer decoder built on the kernels: read it, run it, generate with it.
+/* decoder.h - a transformer decoder built on the kernels: read it, run it, generate with it.
  *
  * A ts_decoder is the weights of a Llama-like model: per layer norm, grouped-query attention with
  * rotary positions, norm, feed-forward; a final norm and a head. A ts_tokenizer turns text into
@@ -8,8 +8,8 @@
  * Readers trust nothing in a file. Those that return bool leave one line in `why` when they fail:
  * what, where, got, expected. They allocate; forward and step do not. One object serves one call at
  * a time; a tokenizer, or a decoder on the CPU, that nobody frees serves any number. */
-#ifndef TS_MODEL_H
-#define TS_MODEL_H
+#ifndef TS_DECODER_H
+#define TS_DECODER_H
 
 #include <stdbool.h>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mutant_entry_tree.c - a mutant of tree_verify as a stranger's shared library. mutant.sh compiles
- * it once for each, with MUTANT. */
+/* mutant_entrant_tree.c - a mutant of tree_verify as a stranger's shared library. mutant.sh
+ * compiles it once for each, with MUTANT. */
 #include <stdlib.h>
 
-#include "tree_verify.h"
+#include "tree_verify_script.h"
 
 #define TEXT(a)   #a
 #define QUOTED(a) TEXT(a)

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ternary_linear.h - the five functions of touchstone/ternary.h over one matrix, and who plays
- * them: the program for the library and for mutants, the cage for an entrant. Codes that are read
- * are the judge's own, so that nobody's pack vouches for his unpack. */
-#ifndef TS_SCRIPT_TERNARY_LINEAR_H
-#define TS_SCRIPT_TERNARY_LINEAR_H
+/* ternary_linear_script.h - a script that calls the five functions of touchstone/ternary.h on one
+ * matrix, and its player.
+ *
+ * The program plays it for the library and for mutants, the cage for an entrant. Functions that
+ * read codes get the judge's own, so that an entrant's unpack is not tested with its own pack. */
+#ifndef TS_TERNARY_LINEAR_SCRIPT_H
+#define TS_TERNARY_LINEAR_SCRIPT_H
 
 #include "player.h"
 #include "touchstone/ternary.h"

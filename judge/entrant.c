@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* entrant.c - reads an entrant: entry.json or a single file, its sources and their hashes. */
 #define _GNU_SOURCE
-#include "entry.h"
+#include "entrant.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +25,7 @@ static const char *const class_names[] = { "sealed",     "host",     "python",
                                            "sealed-gpu", "host-gpu", "python-gpu" };
 static const char *const language_names[] = { "c", "c++", "python", "binary", "cuda" };
 
-/* Which of them go together. */
+/* Valid pairs of class and language. */
 static bool takes(ts_class cls, ts_language language)
 {
     switch (cls) {
@@ -41,12 +42,12 @@ static bool takes(ts_class cls, ts_language language)
     }
 }
 
-/* What a file's name says. The first row of a language is how a single file of it enters. */
+/* What a file's name implies. The first row of a language gives the class of a single file. */
 static const struct ending {
     const char *text;
     ts_language language;
     ts_class    cls;
-    bool        unit; /* compiled, or loaded, by itself */
+    bool        unit; /* compiled or loaded on its own */
 } endings[] = {
     { ".c", TS_C, TS_SEALED, true },     { ".h", TS_C, TS_SEALED, false },
     { ".cpp", TS_CXX, TS_HOST, true },   { ".cc", TS_CXX, TS_HOST, true },
@@ -79,7 +80,7 @@ bool ts_refuse(ts_refusal *why, const char *reason, const char *format, ...)
 
 static const struct ending *ending_of(const char *name)
 {
-    const char *dot = strstr(name, ".so."); /* a library's version may follow */
+    const char *dot = strstr(name, ".so."); /* a version may follow */
     if (dot && !dot[4 + strspn(dot + 4, ".0123456789")])
         return &endings[sizeof endings / sizeof *endings - 1];
     dot = strrchr(name, '.');
@@ -88,7 +89,7 @@ static const struct ending *ending_of(const char *name)
     return NULL;
 }
 
-bool ts_entry_takes(const char *name)
+bool ts_entrant_takes(const char *name)
 {
     const struct ending *kind = ending_of(name);
     return kind && kind->unit;
@@ -96,11 +97,11 @@ bool ts_entry_takes(const char *name)
 
 /* ---- files ---- */
 
-/* Names of letters, digits and a few signs, none hidden, none "..": nothing to escape anywhere. */
+/* Letters, digits and a few signs, no hidden file, no "..": such names never need escaping. */
 static bool path_ok(const char *name)
 {
     const size_t n = strlen(name);
-    if (n == 0 || n > TS_ENTRY_NAME || name[n - 1] == '/') return false;
+    if (n == 0 || n > TS_ENTRANT_NAME || name[n - 1] == '/') return false;
     for (size_t i = 0; i < n; i++) {
         const bool begins = i == 0 || name[i - 1] == '/';
         if (begins && (name[i] == '.' || name[i] == '/' || name[i] == '-')) return false;
@@ -110,8 +111,8 @@ static bool path_ok(const char *name)
     return true;
 }
 
-/* A library of several versions is a link to one of them. A folder that was handed in has no links
- * out of it, lest it show others' files; whoever names a single library may name any link. */
+/* A versioned library is a link to a version. A submitted folder must not link outside itself, or
+ * it could expose other files; a single library on the command line may be any link. */
 enum links { NO_LINKS, LINKS_BELOW, ANY_LINKS };
 
 static int open_linked(int folder, const char *path, enum links links)
@@ -123,10 +124,10 @@ static int open_linked(int folder, const char *path, enum links links)
     return (int)syscall(SYS_openat2, folder, path, &how, sizeof how);
 }
 
-/* Opens a path below `folder` one step at a time, through no symbolic link. */
+/* Opens a path below `folder` one component at a time, without following symbolic links. */
 static int open_below(int folder, const char *path)
 {
-    char      step[TS_ENTRY_NAME + 1];
+    char      step[TS_ENTRANT_NAME + 1];
     int       at = fcntl(folder, F_DUPFD_CLOEXEC, 0);
     const int flags = O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
     while (at >= 0) {
@@ -175,23 +176,23 @@ static bool read_file(int folder, const char *name, enum links links, size_t lim
     return ok;
 }
 
-/* Adds a source of the entry's language. */
-static bool add_source(int folder, const char *name, ts_candidate *e, ts_refusal *why)
+/* Adds a source of the entrant's language. */
+static bool add_source(int folder, const char *name, ts_entrant *e, ts_refusal *why)
 {
     const struct ending *kind = ending_of(name);
-    size_t               left = e->language == TS_BINARY ? TS_ENTRY_BINARY : TS_ENTRY_BYTES;
+    size_t               left = e->language == TS_BINARY ? TS_ENTRANT_BINARY : TS_ENTRANT_BYTES;
     if (!path_ok(name))
         return ts_refuse(
             why, "entry",
             "source '%s': expected a path inside the folder of at most %d letters, digits or ._+-/",
-            name, TS_ENTRY_NAME);
+            name, TS_ENTRANT_NAME);
     if (!kind ||
         (kind->language != e->language && !(kind->language == TS_C && e->language == TS_CXX) &&
          !(kind->language == TS_C && e->language == TS_CU && !kind->unit)))
         return ts_refuse(why, "entry", "source '%s': extension does not match language %s", name,
                          ts_language_name(e->language));
-    if (e->n_sources == TS_ENTRY_SOURCES)
-        return ts_refuse(why, "size", "more than %d sources", TS_ENTRY_SOURCES);
+    if (e->n_sources == TS_ENTRANT_SOURCES)
+        return ts_refuse(why, "size", "more than %d sources", TS_ENTRANT_SOURCES);
     for (int i = 0; i < e->n_sources; i++) {
         if (!strcmp(e->source[i].name, name))
             return ts_refuse(why, "entry", "source '%s': listed twice", name);
@@ -206,17 +207,17 @@ static bool add_source(int folder, const char *name, ts_candidate *e, ts_refusal
     return read_file(folder, name, links, left, s, why);
 }
 
-/* ---- what the sources say ---- */
+/* ---- source text ---- */
 
-static char *scrubbed(const ts_candidate *e, const ts_source *s)
+static char *scrubbed(const ts_entrant *e, const ts_source *s)
 {
     char *text = malloc(s->n + 1);
     if (text) ts_scrub(s->bytes, s->n, e->language == TS_PY, text);
     return text;
 }
 
-/* A source that another one includes is not a unit of its own. */
-static void mark_included(ts_candidate *e, const char *text, const char *by)
+/* A source that another one includes is not compiled on its own. */
+static void mark_included(ts_entrant *e, const char *text, const char *by)
 {
     char        name[256];
     bool        quoted;
@@ -236,11 +237,12 @@ static int by_hex(const void *a, const void *b)
     return memcmp(a, b, 65);
 }
 
-/* Hashes, and which sources are units. Comments and blanks do not make another family; nor does
- * the order of the files. */
-static bool digest(ts_candidate *e, ts_refusal *why)
+/* Computes the hashes, and finds the sources to compile. The family ignores comments, blanks and
+ * the order of files. */
+static bool digest(ts_entrant *e, ts_refusal *why)
 {
-    char   hex[TS_ENTRY_SOURCES][65], sum[(TS_ENTRY_SOURCES + 2) * (65 + 2 + TS_ENTRY_NAME + 1)];
+    char hex[TS_ENTRANT_SOURCES][65],
+        sum[(TS_ENTRANT_SOURCES + 2) * (65 + 2 + TS_ENTRANT_NAME + 1)];
     size_t used = 0;
     for (int i = 0; i < e->n_sources; i++) {
         const ts_source *s = &e->source[i];
@@ -260,11 +262,11 @@ static bool digest(ts_candidate *e, ts_refusal *why)
         ts_sha256_hex(text ? text : s->bytes, text ? n : s->n, hex[i]);
         free(text);
     }
-    if (*e->launch) { /* how kernels are launched is as much theirs as the kernels */
+    if (*e->launch) { /* the launch plan is part of the source */
         ts_sha256_hex(e->launch, strlen(e->launch), e->source_sha256);
         used += (size_t)snprintf(sum + used, sizeof sum - used, "%s  launch\n", e->source_sha256);
     }
-    if (*e->offers && e->json) { /* what it is asked is part of what its verdict is about */
+    if (*e->offers && e->json) { /* the verdict depends on the scope */
         ts_sha256_hex(e->offers, strlen(e->offers), e->source_sha256);
         used += (size_t)snprintf(sum + used, sizeof sum - used, "%s  offers\n", e->source_sha256);
     }
@@ -296,8 +298,8 @@ static bool unknown_task(const char *name, ts_refusal *why)
                      known);
 }
 
-/* Single files: the task whose function is in there. */
-static bool guess_task(ts_candidate *e, const ts_source *s, ts_refusal *why)
+/* Single files: the task whose function the source defines. */
+static bool guess_task(ts_entrant *e, const ts_source *s, ts_refusal *why)
 {
     const ts_task *found = NULL;
     char          *text = e->language == TS_BINARY ? NULL : scrubbed(e, s);
@@ -330,13 +332,13 @@ static bool take_name(const ts_jr_node *doc, const char *key, char *out, ts_refu
     if (!text) return ts_refuse(why, "entry", "entry.json: '%s': missing, expected a string", key);
     for (const char *p = text; *p; count++) {
         uint32_t c = 0;
-        p += ts_utf8(p, strlen(p), &c); /* the reader lets nothing else through */
+        p += ts_utf8(p, strlen(p), &c); /* the JSON reader guarantees valid UTF-8 */
         if (ts_hostile(c))
             return ts_refuse(why, "entry", "entry.json: '%s': contains a control character", key);
     }
-    if (count == 0 || count > TS_ENTRY_NAME)
+    if (count == 0 || count > TS_ENTRANT_NAME)
         return ts_refuse(why, "entry", "entry.json: '%s': got %zu characters, expected 1 to %d",
-                         key, count, TS_ENTRY_NAME);
+                         key, count, TS_ENTRANT_NAME);
     strcpy(out, text);
     return true;
 }
@@ -344,7 +346,7 @@ static bool take_name(const ts_jr_node *doc, const char *key, char *out, ts_refu
 static bool take_choice(const ts_jr_node *doc, const char *key, const char *const *names, int n,
                         int *choice, ts_refusal *why)
 {
-    char known[128] = "", got[4 * TS_ENTRY_NAME + 1];
+    char known[128] = "", got[4 * TS_ENTRANT_NAME + 1];
     if (!take_name(doc, key, got, why)) return false;
     for (*choice = 0; *choice < n; ++*choice) {
         if (!strcmp(got, names[*choice])) return true;
@@ -355,26 +357,26 @@ static bool take_choice(const ts_jr_node *doc, const char *key, const char *cons
                      known);
 }
 
-/* Plain ASCII, so that it is shown as it is everywhere. Whether it makes sense, scope.c says. */
-static bool take_offers(const char *text, ts_candidate *e, ts_refusal *why)
+/* ASCII, so that it never needs escaping. scope.c checks whether it is valid. */
+static bool take_offers(const char *text, ts_entrant *e, ts_refusal *why)
 {
     const size_t n = text ? strlen(text) : 0;
-    bool         plain = n > 0 && n <= TS_ENTRY_OFFERS;
+    bool         plain = n > 0 && n <= TS_ENTRANT_OFFERS;
     for (size_t i = 0; i < n && plain; i++) plain = text[i] >= ' ' && text[i] < 127;
     if (!plain)
         return ts_refuse(why, "entry",
                          "'offers': expected an expression of 1 to %d ASCII characters, such as "
                          "k <= 32 && dtype == f32",
-                         TS_ENTRY_OFFERS);
+                         TS_ENTRANT_OFFERS);
     strcpy(e->offers, text);
     return true;
 }
 
-/* A single file has no entry.json: a comment near its beginning says it. */
-static bool find_offers(const ts_source *s, ts_candidate *e, ts_refusal *why)
+/* A single file has no entry.json: a comment near its beginning declares the scope. */
+static bool find_offers(const ts_source *s, ts_entrant *e, ts_refusal *why)
 {
     static const char mark[] = "touchstone-offers:";
-    char              text[TS_ENTRY_OFFERS + 2];
+    char              text[TS_ENTRANT_OFFERS + 2];
     const char       *at = strstr(s->bytes, mark);
     int               line = 0;
     for (const char *p = s->bytes; at && p < at; p++) line += *p == '\n';
@@ -389,12 +391,12 @@ static bool find_offers(const ts_source *s, ts_candidate *e, ts_refusal *why)
     return take_offers(text, e, why);
 }
 
-static bool take_head(const ts_jr_node *doc, ts_candidate *e, ts_refusal *why)
+static bool take_head(const ts_jr_node *doc, ts_entrant *e, ts_refusal *why)
 {
     static const char *const keys[] = { "name",    "author",  "challenge", "class",     "language",
                                         "sources", "adapter", "launch",    "workspace", "offers" };
     int                      cls, language;
-    char                     task[4 * TS_ENTRY_NAME + 1];
+    char                     task[4 * TS_ENTRANT_NAME + 1];
     if (ts_jr_is(doc) != TS_JR_OBJ)
         return ts_refuse(why, "entry", "entry.json: expected an object");
     for (size_t k = 0; k < ts_jr_len(doc); k++) {
@@ -426,7 +428,7 @@ static bool take_head(const ts_jr_node *doc, ts_candidate *e, ts_refusal *why)
                      class_names[cls]);
 }
 
-static bool take_sources(int folder, const ts_jr_node *doc, ts_candidate *e, ts_refusal *why)
+static bool take_sources(int folder, const ts_jr_node *doc, ts_entrant *e, ts_refusal *why)
 {
     const ts_jr_node *list = ts_jr_get(doc, "sources"), *extra = ts_jr_get(doc, "adapter");
     const size_t      n = ts_jr_is(list) == TS_JR_ARR ? ts_jr_len(list) : 0;
@@ -448,11 +450,11 @@ static bool take_sources(int folder, const ts_jr_node *doc, ts_candidate *e, ts_
     return add_source(folder, ts_jr_str(extra), e, why);
 }
 
-static bool read_folder(int folder, ts_candidate *e, ts_refusal *why)
+static bool read_folder(int folder, ts_entrant *e, ts_refusal *why)
 {
     ts_source  text = { 0 };
     char       what[256];
-    bool       ok = read_file(folder, "entry.json", NO_LINKS, TS_ENTRY_JSON_BYTES, &text, why);
+    bool       ok = read_file(folder, "entry.json", NO_LINKS, TS_ENTRANT_JSON_BYTES, &text, why);
     ts_jr_doc *doc = ok ? ts_jr_parse(text.bytes, text.n, what, sizeof what) : NULL;
     if (ok && !doc) ok = ts_refuse(why, "entry", "entry.json: %s", what);
     ok = ok && take_head(ts_jr_root(doc), e, why) &&
@@ -462,7 +464,7 @@ static bool read_folder(int folder, ts_candidate *e, ts_refusal *why)
     return ok;
 }
 
-static bool read_single(int folder, const char *file, const char *challenge, ts_candidate *e,
+static bool read_single(int folder, const char *file, const char *challenge, ts_entrant *e,
                         ts_refusal *why)
 {
     const struct ending *kind = ending_of(file);
@@ -483,11 +485,11 @@ static bool read_single(int folder, const char *file, const char *challenge, ts_
     return digest(e, why);
 }
 
-bool ts_entry_read(const char *path, const char *challenge, ts_candidate *e, ts_refusal *why)
+bool ts_entrant_read(const char *path, const char *challenge, ts_entrant *e, ts_refusal *why)
 {
     const char *slash = strrchr(path, '/');
     char        parent[4096];
-    *e = (ts_candidate) { .adapter = -1 };
+    *e = (ts_entrant) { .adapter = -1 };
     *why = (ts_refusal) { 0 };
     int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder < 0 && errno != ENOTDIR)
@@ -506,13 +508,13 @@ bool ts_entry_read(const char *path, const char *challenge, ts_candidate *e, ts_
     return ok;
 }
 
-void ts_entry_free(ts_candidate *e)
+void ts_entrant_free(ts_entrant *e)
 {
     for (int i = 0; i < e->n_sources; i++) free(e->source[i].bytes);
     e->n_sources = 0;
 }
 
-const ts_source *ts_entry_main(const ts_candidate *e)
+const ts_source *ts_entrant_main(const ts_entrant *e)
 {
     return &e->source[e->adapter < 0 ? 0 : e->adapter];
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz_entry.c - fuzzes the readers of an entrant's text. The first byte picks one: JSON,
+/* fuzz_entrant.c - fuzzes the readers of an entrant's text. The first byte picks one: JSON,
  * entry.json, or source text; a single source file is also read as an entrant of its own. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
 
-#include "entry.h"
+#include "entrant.h"
 #include "fuzz.h"
 #include "json.h"
 #include "source.h"
@@ -81,21 +81,21 @@ static void lay_out(void)
 /* Reads the folder, or a file in it, as an entrant. */
 static void enter(const char *name)
 {
-    ts_candidate e;
-    ts_refusal   why;
-    char         path[128];
+    ts_entrant e;
+    ts_refusal why;
+    char       path[128];
     snprintf(path, sizeof path, "%s%s", folder, name);
-    if (ts_entry_read(path, NULL, &e, &why)) {
+    if (ts_entrant_read(path, NULL, &e, &why)) {
         must_be_plain(e.name);
         must_be_plain(e.author);
         for (int i = 0; i < e.n_sources; i++) must(strchr("ks", e.source[i].name[0]) != NULL);
         must(strlen(e.source_sha256) == 64 && strlen(e.family) == 64);
         if (*e.offers) must_be_ascii(e.offers);
     } else must_be_plain(why.text);
-    ts_entry_free(&e);
+    ts_entrant_free(&e);
 }
 
-static void fuzz_entry(const char *text, size_t n)
+static void fuzz_entrant(const char *text, size_t n)
 {
     lay_out();
     put("entry.json", text, n);
@@ -133,7 +133,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
         fuzz_json(copy, n - 1);
         break;
     case 1:
-        fuzz_entry(copy, n - 1);
+        fuzz_entrant(copy, n - 1);
         break;
     default:
         fuzz_source(copy, n - 1);

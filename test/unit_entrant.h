@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_entry.h - what the tests of entries and of their builds share: a folder for each test, and
- * refusals that must say the right thing. */
+/* unit_entrant.h - what the tests of entrants and of their builds share: a folder for each test,
+ * and refusals that must say the right thing. */
 #ifndef UNIT_ENTRY_H
 #define UNIT_ENTRY_H
 
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "entry.h"
+#include "entrant.h"
 #include "unit.h"
 
 static char home[64]; /* a folder for each test */
@@ -60,15 +60,15 @@ static inline void assert_said(const char *text, const char *part)
 
 static inline void assert_refused(const char *path, const char *reason, const char *part)
 {
-    ts_candidate e;
-    ts_refusal   why;
-    if (ts_entry_read(path, NULL, &e, &why)) fail_msg("%s was read, expected '%s'", path, part);
-    ts_entry_free(&e);
+    ts_entrant e;
+    ts_refusal why;
+    if (ts_entrant_read(path, NULL, &e, &why)) fail_msg("%s was read, expected '%s'", path, part);
+    ts_entrant_free(&e);
     assert_string_equal(why.reason, reason);
     assert_said(why.text, part);
 }
 
-static inline void assert_entry_refused(const char *json, const char *reason, const char *part)
+static inline void assert_entrant_refused(const char *json, const char *reason, const char *part)
 {
     write_text("entry.json", json);
     assert_refused(home, reason, part);

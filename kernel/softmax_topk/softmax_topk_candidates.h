@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* softmax_topk_list.h - the entries of a row that may be among its first k: choosing among them,
- * and putting them in order. Private to softmax_topk_simd.h, which says what vectors are. */
-#ifndef TS_SOFTMAX_TOPK_LIST_H
-#define TS_SOFTMAX_TOPK_LIST_H
+/* softmax_topk_candidates.h - the entries of a row that may be among its first k: choosing among
+ * them, and putting them in order. Private to softmax_topk_simd.h, which says what vectors are. */
+#ifndef TS_SOFTMAX_TOPK_CANDIDATES_H
+#define TS_SOFTMAX_TOPK_CANDIDATES_H
 
 #include <limits.h>
 #include <math.h>

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ternary_training.h - a script of operations on one model in training, and who plays it. The task
- * writes scripts and knows what must be observed; whoever has the seven functions of
- * touchstone/ternary_training.h plays them: the program for the library and for mutants, the cage
- * for an entrant. */
-#ifndef TS_SCRIPT_TERNARY_TRAINING_H
-#define TS_SCRIPT_TERNARY_TRAINING_H
+/* ternary_training_script.h - a script of operations on one model in training, and its player,
+ * which calls the seven functions of touchstone/ternary_training.h.
+ *
+ * The task writes scripts and knows what must be observed. The program plays them for the library
+ * and for mutants, the cage for an entrant. */
+#ifndef TS_TERNARY_TRAINING_SCRIPT_H
+#define TS_TERNARY_TRAINING_SCRIPT_H
 
 #include "player.h"
 #include "touchstone/ternary_training.h"

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* beam_search.h - one beam search in one of the judge's models, and what is seen of it: the
- * answers, and what the model was asked. The task draws the model and knows what must be seen;
- * whoever has ts_beam_search plays: the program for the library and for mutants, the cage for an
- * entrant. */
-#ifndef TS_SCRIPT_BEAM_SEARCH_H
-#define TS_SCRIPT_BEAM_SEARCH_H
+/* beam_search_script.h - one beam search over one of the judge's models, and a record of it: the
+ * results, and the calls that the model received.
+ *
+ * The task draws the model and knows the expected record. The program plays the script for the
+ * library and for mutants, the cage for an entrant. */
+#ifndef TS_BEAM_SEARCH_SCRIPT_H
+#define TS_BEAM_SEARCH_SCRIPT_H
 
 #include "player.h"
 #include "touchstone/beam_search.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* entrant_list.c - lists the entrants at a path. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <stdio.h>
@@ -7,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "entry.h"
+#include "entrant.h"
 
 static bool has_entry(const char *path)
 {
@@ -30,10 +31,10 @@ static bool list_folder(DIR *d, const char *path, ts_paths *list, ts_refusal *wh
         if (snprintf(full, sizeof full, "%s/%s", path, entry->d_name) >= (int)sizeof full ||
             lstat(full, &st))
             continue;
-        const bool file = S_ISREG(st.st_mode) && ts_entry_takes(entry->d_name);
+        const bool file = S_ISREG(st.st_mode) && ts_entrant_takes(entry->d_name);
         if (!file && !(S_ISDIR(st.st_mode) && has_entry(full))) continue;
-        if (list->n == TS_ENTRY_LIST)
-            return ts_refuse(why, "size", "%s: more than %d entrants", path, TS_ENTRY_LIST);
+        if (list->n == TS_ENTRANT_LIST)
+            return ts_refuse(why, "size", "%s: more than %d entrants", path, TS_ENTRANT_LIST);
         list->path[list->n] = strdup(full);
         if (!list->path[list->n++]) return ts_refuse(why, "size", "out of memory");
     }
@@ -46,7 +47,7 @@ static bool list_folder(DIR *d, const char *path, ts_paths *list, ts_refusal *wh
                path, path);
 }
 
-bool ts_entry_list(const char *path, ts_paths *list, ts_refusal *why)
+bool ts_entrant_list(const char *path, ts_paths *list, ts_refusal *why)
 {
     DIR *d = has_entry(path) ? NULL : opendir(path);
     list->n = 0;
@@ -60,7 +61,7 @@ bool ts_entry_list(const char *path, ts_paths *list, ts_refusal *why)
     return list->n || ts_refuse(why, "size", "out of memory");
 }
 
-void ts_entry_list_free(ts_paths *list)
+void ts_entrant_list_free(ts_paths *list)
 {
     while (list->n > 0) free(list->path[--list->n]);
 }

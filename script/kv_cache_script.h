@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kv_cache.h - a script of operations on KV caches, and who plays it. The task writes scripts and
- * knows what must be observed; whoever has the eleven functions of touchstone/kv_cache.h plays
- * them: the program for the library and for mutants, the cage for an entrant. */
-#ifndef TS_SCRIPT_KV_CACHE_H
-#define TS_SCRIPT_KV_CACHE_H
+/* kv_cache_script.h - a script of operations on KV caches, and its player, which calls the eleven
+ * functions of touchstone/kv_cache.h.
+ *
+ * The task writes scripts and knows what must be observed. The program plays them for the library
+ * and for mutants, the cage for an entrant. */
+#ifndef TS_KV_CACHE_SCRIPT_H
+#define TS_KV_CACHE_SCRIPT_H
 
 #include <stdbool.h>
 #include <string.h>

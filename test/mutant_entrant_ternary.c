@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mutant_entry_ternary.c - a mutant of ternary_linear or ternary_training as a stranger's shared
+/* mutant_entrant_ternary.c - a mutant of ternary_linear or ternary_training as a stranger's shared
  * library, which exports the functions of both. mutant.sh compiles it once for each, with MUTANT.
  */
 #include <stdlib.h>
 
-#include "ternary_linear.h"
-#include "ternary_training.h"
+#include "ternary_linear_script.h"
+#include "ternary_training_script.h"
 
 #define TEXT(a)   #a
 #define QUOTED(a) TEXT(a)

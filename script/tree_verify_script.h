@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tree_verify.h - several cycles of verification in one of the judge's models, and what is seen of
- * them: the answers, and every argument that forward was passed. What a cycle must emit is known
- * beforehand, so the prompts and trees of all of them are drawn with the case; one who errs in the
- * first has failed whatever follows. */
-#ifndef TS_SCRIPT_TREE_VERIFY_H
-#define TS_SCRIPT_TREE_VERIFY_H
+/* tree_verify_script.h - several cycles of verification over one of the judge's models, and a
+ * record of them: the results, and every argument that forward received.
+ *
+ * The tokens that a cycle must emit are known in advance, so the prompts and trees of all cycles
+ * are drawn with the case. An entrant that errs in one cycle has failed, whatever the later ones
+ * give.
+ */
+#ifndef TS_TREE_VERIFY_SCRIPT_H
+#define TS_TREE_VERIFY_SCRIPT_H
 
 #include <stdbool.h>
 
