@@ -5,7 +5,7 @@ BUILD   = cmake -S . -B build -G Ninja >/dev/null && cmake --build build
 PROGRAM = $(BUILD) --target program
 CUDA    = cmake -S . -B build -G Ninja -DTS_CUDA=ON >/dev/null && cmake --build build
 
-.PHONY: help run picture test test-cross test-exploits test-mutants test-mutation fuzz bench test-cuda bench-cuda install format clean
+.PHONY: help run picture test test-cross test-exploits test-check test-mutants test-mutation fuzz bench test-cuda bench-cuda install format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -29,6 +29,11 @@ test-exploits: ## run every exploit against the judge; minutes; none may gain
 	@cmake/setup.sh run
 	@$(BUILD)
 	@test/exploit.sh build
+
+test-check: ## check every implementation on this machine with every case, mutants left out; minutes
+	@cmake/setup.sh run
+	@$(PROGRAM)
+	@build/touchstone check --no-mutants
 
 test-mutants: ## run every CPU mutant, then submit it to the judge as a third-party library; minutes
 	@cmake/setup.sh run

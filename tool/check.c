@@ -180,10 +180,11 @@ static void close_lane(ts_check *r, const ts_challenge *ch, lane *l)
     r->total.calls += n->calls;
 }
 
-/* The fresh seed is used in one case of five, different ones each time: over several runs all are
- * covered, and each run stays short. */
+/* With --cases 1/N one case of N runs, and the fresh seed is used in one case of five: different
+ * ones each time, so that over several runs all are covered, and each run stays short. */
 static int seeds_of(const ts_check *r, int number)
 {
+    if (ts_bits(~r->seeds[1], number) % (uint64_t)r->case_part) return 0;
     return r->n_seeds > 1 && ts_bits(r->seeds[1], number) % 5 == 0 ? 2 : 1;
 }
 
@@ -246,6 +247,16 @@ static bool choose_seeds(ts_check *r)
     return true;
 }
 
+/* 1/N; N is 1 without the option. */
+static bool parse_part(const char *option, const char *text, int *n)
+{
+    char rest;
+    *n = 1;
+    if (!text || (sscanf(text, "1/%d%c", n, &rest) == 1 && *n >= 1)) return true;
+    fprintf(stderr, "touchstone check: %s: got '%s', expected 1/N\n", option, text);
+    return false;
+}
+
 static bool parse(ts_check *r, int argc, char **argv, int *status)
 {
     ts_check_options *o = &r->o;
@@ -257,6 +268,7 @@ static bool parse(ts_check *r, int argc, char **argv, int *status)
           { "--case", "TEXT",
             "only cases whose name contains TEXT (or one of A|B|C); a full name replays a case",
             &o->match },
+          { "--cases", "1/N", "run only one case of N, others each time", &o->some_cases },
           { "--device", "cpu|cuda", "only on this device", &o->device },
           { "--dtype", "NAME", "only cases of this dtype", &o->dtype },
           { "--small", NULL, "only small cases, for sanitizers and valgrind", &o->small },
@@ -288,13 +300,9 @@ static bool parse(ts_check *r, int argc, char **argv, int *status)
                         "--task, --impl, --device or --seed with this option\n");
         return false;
     }
-    char rest;
-    r->mutant_part = 1;
-    if (o->some_mutants &&
-        (sscanf(o->some_mutants, "1/%d%c", &r->mutant_part, &rest) != 1 || r->mutant_part < 1)) {
-        fprintf(stderr, "touchstone check: --mutants: got '%s', expected 1/N\n", o->some_mutants);
+    if (!parse_part("--mutants", o->some_mutants, &r->mutant_part) ||
+        !parse_part("--cases", o->some_cases, &r->case_part))
         return false;
-    }
     return choose_seeds(r) && ts_json_open(o->json, &r->json);
 }
 
@@ -338,6 +346,8 @@ int ts_tool_check(int argc, char **argv)
         snprintf(seed, sizeof seed, "0x%llx", (unsigned long long)r.seeds[i]);
         ts_json_text(r.json, i ? "seed_fresh" : "seed", seed);
     }
+    if (r.case_part > 1)
+        fprintf(r.out, "one case of %d, others each time; without --cases: all\n", r.case_part);
     fprintf(r.out, "%lld cases, %lld calls: %lld passed, %lld failed, %lld skipped\n",
             (long long)r.total.cases, (long long)r.total.calls, (long long)r.total.passed,
             (long long)r.total.failed, (long long)r.total.skipped);

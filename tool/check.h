@@ -11,7 +11,7 @@ enum { LANE_LIMIT_MS = 120000 };
 
 typedef struct ts_check_options {
     const char *task, *impl, *match, *device, *seed, *json, *dtype, *small, *no_mutants,
-        *only_mutants, *some_mutants;
+        *only_mutants, *some_mutants, *some_cases;
 } ts_check_options;
 
 typedef struct ts_counts {
@@ -31,6 +31,7 @@ typedef struct ts_check {
     ts_device        hunted;        /* where mutants are run */
     char             unhunted[256]; /* why they cannot be run */
     int              mutant_part;   /* run one of this many, at random */
+    int              case_part;     /* likewise */
     int              n_mutants, n_rejected, n_unhunted, n_left_out;
     unsigned         sole; /* bit mask of checks that were the only ones to catch some mutant */
     const char      *sole_by[TS_N_FAULTS];
