@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# mutant_seeds.sh BUILD TASK this|that [SEEDS] - hunts mutants of a task with each of so many seeds (20), one
-# seed alone in a run. A line for each that some seed lets pass; fails if there is one.
+# mutant_seeds.sh BUILD TASK this|that [SEEDS] - runs mutants of a task with each of SEEDS (20)
+# seeds, one per run. Prints a line per mutant that some seed misses; fails if there is one.
 set -eu
 n=${4:-20}
 missed=0
