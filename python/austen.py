@@ -47,9 +47,9 @@ class Reader:
     def item(self):
         flags = self.int()
         kind = flags & 0xFF
-        if kind == 0xFE:  # nothing
+        if kind == 0xFE:  # NULL
             return None
-        if kind == 0xFF:  # seen before
+        if kind == 0xFF:  # a reference
             return self.seen[(flags >> 8 or self.int()) - 1]
         if kind == 1:  # a symbol
             self.seen.append(self.item())

@@ -22,7 +22,7 @@ class Numpy:
         if device != "cpu":
             raise RuntimeError("numpy runs on the CPU only")
         import numpy as np
-        np.seterr(all="ignore")  # what is wrong with an answer is said by the bench
+        np.seterr(all="ignore")  # the bench reports wrong outputs
         self.np = np
 
     def put(self, name, array):
@@ -156,7 +156,7 @@ class Jax(Numpy):
         jnp = self.np
         x, k = logits, int(k)
         n = min(k, x.shape[1])
-        top, index = self.jax.lax.top_k(x, n)  # lower index first among equal ones, as it documents
+        top, index = self.jax.lax.top_k(x, n)  # documented: lower index first among equal values
         lse = self.jax.nn.logsumexp(x * inv_temperature, axis=1, keepdims=True)
         prob = jnp.exp(top * inv_temperature - lse)
         past = ((0, 0), (0, k - n))
@@ -488,10 +488,10 @@ def serve(peer, fd):
                 case.result = peer.call(case.function, case.arguments)
             elif line.strip() == "store":
                 for name, (array, kind) in case.outputs.items():
-                    if name not in case.result:  # stays as it was: the bench says so
+                    if name not in case.result:  # left unwritten, which the bench reports
                         continue
                     array[...] = peer.get(case.result[name], kind).reshape(array.shape)
-        except Exception as error:  # the bench shows it and goes on without this peer
+        except Exception as error:  # the bench prints it and continues without this peer
             answer = "no " + " ".join(str(error).split())[:300]
         print(answer, flush=True)
 

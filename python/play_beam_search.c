@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* play_beam_search.c - the Python interface of beam_search: a function that returns lists of beams.
- */
+/* play_beam_search.c - Python interface of beam_search: a function that returns lists of beams. */
 #include "ask.h"
 #include "beam_search_script.h"
 

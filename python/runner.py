@@ -296,11 +296,11 @@ class GpuCage(Cage):
                 return torch.empty(shape, dtype=kinds[dtype], device="cuda")
             if dtype != 3:
                 return torch.as_tensor(given, device="cuda")
-            given.__cuda_array_interface__["typestr"] = "<i2"  # older ones know no uint16
+            given.__cuda_array_interface__["typestr"] = "<i2"  # older versions lack uint16
             return torch.as_tensor(given, device="cuda").view(torch.bfloat16)
         if "cupy" in sys.modules:
             import cupy
-            if not (rows and cols):  # it asks whose memory no memory is
+            if not (rows and cols):  # CuPy looks up the owner of a pointer, and NULL has none
                 return cupy.empty(shape, dtype=given.__cuda_array_interface__["typestr"])
             return cupy.asarray(given)
         return given
@@ -308,7 +308,7 @@ class GpuCage(Cage):
     def answer(self, status):
         try:
             self.driver.wait()
-        except RuntimeError as error:  # the device is gone, and with it this process
+        except RuntimeError as error:  # the device failed, and this process with it
             os.write(2, one_line(error) + b"\n")
             os._exit(139)
         super().answer(status)
@@ -316,7 +316,7 @@ class GpuCage(Cage):
 
 def load(cage):
     """The challenge's function in the entrant's file."""
-    if not cage.task:  # what the judge's own part of a call takes is measured by calling nothing
+    if not cage.task:  # an empty call measures the judge's overhead
         return lambda: None
     import linecache
     sys.path.insert(0, cage.folder)
@@ -330,7 +330,7 @@ def load(cage):
     linecache.cache[cage.file] = len(source), None, lines, cage.file
     try:
         exec(compile(source, cage.file, "exec"), module.__dict__)
-    except BaseException as error:  # SystemExit too: it is no way to pass
+    except BaseException as error:  # including SystemExit
         cage.refuse("import: %s" % last_of(error))
     function = getattr(module, cage.task, None)
     if not callable(function):
@@ -342,7 +342,7 @@ def asked_for(function, arguments):
     import inspect
     try:
         parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # some callables do not say
+    except (TypeError, ValueError):  # some callables have no signature
         return arguments
     if any(p.kind == p.VAR_KEYWORD for p in parameters):
         return arguments

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* isa_elf.h - shared objects for aarch64: their machine, and the relocations of a sealed entrant.
- */
+/* isa_elf.h - shared objects for aarch64: their machine, and relocations of a sealed entrant. */
 #ifndef TS_ISA_ELF_H
 #define TS_ISA_ELF_H
 

@@ -7,6 +7,6 @@
 #define TS_ISA_FLAGS "-march=native"
 
 #define TS_ISA_INTRINSICS "immintrin.h" /* header of the vector intrinsics */
-#define TS_ISA_ZERO       "_mm256_cvtss_f32(_mm256_setzero_ps())" /* 0, computed with an intrinsic */
+#define TS_ISA_ZERO       "_mm256_cvtss_f32(_mm256_setzero_ps())" /* 0, by an intrinsic */
 
 #endif
