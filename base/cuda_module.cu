@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cuda_module.cu - the module's side of cuda_module.h: memory, marks and ceilings. */
+/* cuda_module.cu - the module's side of cuda_module.h: memory, timing marks and peak rates. */
 #include <cuda_runtime.h>
 
 #include <stdio.h>
@@ -15,7 +15,7 @@ static int device_count(void)
 {
     int n = 0;
     if (cudaGetDeviceCount(&n) != cudaSuccess) {
-        cudaGetLastError(); /* no driver is no error of ours: leave nothing behind */
+        cudaGetLastError(); /* a missing driver is not an error here: clear it */
         return 0;
     }
     return n;
@@ -132,7 +132,7 @@ static int elapsed_ns(int slot, double *ns)
     return e;
 }
 
-/* ---- ceilings: four independent 16-byte accesses a thread in flight ---- */
+/* ---- peak rates: four independent 16-byte accesses in flight per thread ---- */
 
 enum { STREAM_THREADS = 512, STREAM_UNROLL = 4 };
 
@@ -160,7 +160,7 @@ static __global__ void __launch_bounds__(STREAM_THREADS)
             const uint4 v = __ldcs(src + first + k * STREAM_THREADS);
             s ^= v.x ^ v.y ^ v.z ^ v.w;
         }
-    if (s == 0x12345678u) *sum = s; /* or the reads would be left out */
+    if (s == 0x12345678u) *sum = s; /* so that the reads are not optimised away */
 }
 
 static unsigned stream_blocks(size_t n)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shared_memory.cuh - shared memory by its addresses, which instructions without a name in C take:
- * words, and pieces of 16 bytes. */
+/* shared_memory.cuh - access to shared memory by 32-bit address, as PTX instructions need it: words
+ * and 16-byte vectors. */
 #ifndef TS_SHARED_MEMORY_CUH
 #define TS_SHARED_MEMORY_CUH
 

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sm90.cuh - instructions of sm_90a that have no name in C: products of a warpgroup, tensors copied
- * by the copy engine, barriers in shared memory that count bytes.
+/* sm90.cuh - sm_90a instructions without a CUDA C++ intrinsic: wgmma, TMA copies of tensors, and
+ * mbarriers, which count bytes.
  *
- * A tile in shared memory is a row of slabs: a slab is R rows of 128 bytes (64 elements of 16
- * bits), begins at a multiple of 1024, and has its 16-byte pieces permuted within each row as the
- * copy engine does it with CU_TENSOR_MAP_SWIZZLE_128B. Shared memory is named by its 32-bit
- * address.
+ * A tile in shared memory consists of slabs. A slab is R rows of 128 bytes (64 elements of 16
+ * bits), aligned to 1024 bytes, with the 16-byte chunks of each row permuted as TMA does with
+ * CU_TENSOR_MAP_SWIZZLE_128B. Shared memory is addressed by 32-bit address.
  *
- * The module also carries PTX for later devices, which do not know these instructions: a kernel
- * puts its body under `if constexpr (HAS_WGMMA)`, and its launcher asks for wgmma_device(). */
+ * The module also contains PTX for later devices, which lack these instructions: a kernel puts its
+ * body under `if constexpr (HAS_WGMMA)`, and its launcher checks wgmma_device(). */
 #ifndef TS_BASE_SM90_CUH
 #define TS_BASE_SM90_CUH
 
@@ -31,7 +30,8 @@ enum { SLAB_BYTES = 128, SLAB_COLUMNS = 64, WARPGROUP = 128 };
 
 /* ---- small ---- */
 
-/* Registers of this warpgroup from here on, a multiple of 8. All warpgroups together have 512. */
+/* Sets the registers per thread of this warpgroup, a multiple of 8. The sum over all warpgroups is
+ * 512. */
 template <int N> static __device__ __forceinline__ void give_registers(void)
 {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N));
@@ -63,8 +63,7 @@ static __device__ __forceinline__ void cluster_wait(void)
                      : "memory");
 }
 
-/* What this thread stored in shared memory is there for products and for the copy engine, once a
- * barrier has been passed. */
+/* Makes this thread's stores to shared memory visible to wgmma and TMA, after a barrier. */
 static __device__ __forceinline__ void publish_to_engines(void)
 {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
@@ -88,8 +87,8 @@ static __device__ __forceinline__ void barrier_arrive(unsigned bar)
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(bar) : "memory");
 }
 
-/* At the barrier that block `rank` of the cluster has at this address. Releases what the products
- * have read; stores of this thread would need a fence of the cluster's scope. */
+/* Arrives at the barrier of block `rank` of the cluster, at the same address. This releases shared
+ * memory that products have read; stores would need a fence of cluster scope as well. */
 static __device__ __forceinline__ void barrier_arrive_at(unsigned bar, unsigned rank)
 {
     asm volatile("{\n"
@@ -101,14 +100,14 @@ static __device__ __forceinline__ void barrier_arrive_at(unsigned bar, unsigned 
                  : "memory");
 }
 
-/* One arrival, and bytes that copies will bring. */
+/* One arrival, and the number of bytes that copies will transfer. */
 static __device__ __forceinline__ void barrier_expect(unsigned bar, unsigned n_bytes)
 {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar), "r"(n_bytes)
                  : "memory");
 }
 
-/* Until the phase of this parity has ended; of a new barrier, that of parity 1 has. */
+/* Waits until the phase of this parity has ended; for a new barrier, that of parity 1 has. */
 static __device__ __forceinline__ void barrier_wait(unsigned bar, unsigned parity)
 {
     asm volatile("{\n"
@@ -133,7 +132,7 @@ template <int N> struct ring_place {
     }
 };
 
-/* ---- copies of boxes of a tensor [batch][head][row][column]; one thread asks for them ---- */
+/* ---- TMA copies of boxes of a tensor [batch][head][row][column]; one thread issues them ---- */
 
 static __device__ __forceinline__ uint64_t keep_in_l2(void)
 {
@@ -161,7 +160,7 @@ static __device__ __forceinline__ void prefetch_map(const CUtensorMap *map)
     asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
 
-/* Brings as many bytes as the box has, whatever lies past the tensor's edge, which reads as 0. */
+/* Always transfers the whole box; elements outside the tensor are 0. */
 static __device__ __forceinline__ void load_box(unsigned to, const CUtensorMap *map, unsigned bar,
                                                 int column, int row, int head, int batch,
                                                 uint64_t policy)
@@ -172,8 +171,8 @@ static __device__ __forceinline__ void load_box(unsigned to, const CUtensorMap *
                  : "memory");
 }
 
-/* The same to every block of the cluster whose bit is in `blocks`, at the same address in each, and
- * announced to each one's barrier at the address of `bar`. */
+/* The same for every block of the cluster whose bit is set in `blocks`: each receives the box, and
+ * its barrier the bytes, at the same addresses. */
 static __device__ __forceinline__ void load_box_to(unsigned blocks, unsigned to,
                                                    const CUtensorMap *map, unsigned bar, int column,
                                                    int row, uint64_t policy)
@@ -186,7 +185,7 @@ static __device__ __forceinline__ void load_box_to(unsigned blocks, unsigned to,
                  : "memory");
 }
 
-/* n_bytes that lie side by side, a multiple of 16; both ends aligned to 16. */
+/* n_bytes contiguous bytes, a multiple of 16; both addresses aligned to 16. */
 static __device__ __forceinline__ void load_bytes(unsigned to, const void *from, unsigned n_bytes,
                                                   unsigned bar)
 {
@@ -205,7 +204,7 @@ static __device__ __forceinline__ void store_box(const CUtensorMap *map, unsigne
                  : "memory");
 }
 
-/* The tensor's box += the one in shared memory; of floats. */
+/* Adds a box of floats in shared memory to the tensor. */
 static __device__ __forceinline__ void add_box(const CUtensorMap *map, unsigned from, int column,
                                                int row)
 {
@@ -215,7 +214,7 @@ static __device__ __forceinline__ void add_box(const CUtensorMap *map, unsigned 
                  : "memory");
 }
 
-/* to[i] += from[i]: floats, n_bytes of them, a multiple of 16; both ends aligned to 16. */
+/* to[i] += from[i]: n_bytes of floats, a multiple of 16; both addresses aligned to 16. */
 static __device__ __forceinline__ void add_floats(float *to, unsigned from, unsigned n_bytes)
 {
     asm volatile(
@@ -224,19 +223,19 @@ static __device__ __forceinline__ void add_floats(float *to, unsigned from, unsi
         : "memory");
 }
 
-/* Closes a batch of this thread's stores and sums. */
+/* Commits this thread's stores and reductions as one batch. */
 static __device__ __forceinline__ void stores_end(void)
 {
     asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
 
-/* Until all but the last N batches have read shared memory. */
+/* Waits until all but the last N batches have read shared memory. */
 template <int N> static __device__ __forceinline__ void stores_wait_read(void)
 {
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory");
 }
 
-/* Until all but the last N batches are done. */
+/* Waits until all but the last N batches are complete. */
 template <int N> static __device__ __forceinline__ void stores_wait(void)
 {
     asm volatile("cp.async.bulk.wait_group %0;" ::"n"(N) : "memory");
@@ -268,8 +267,8 @@ static __device__ __forceinline__ uint64_t describe(unsigned address, unsigned l
            (uint64_t)(leading_bytes >> 4) << 16 | (address & 0x3ffff) >> 4;
 }
 
-/* The products' inner index runs along a row: step i takes columns 16 i .. 16 i + 15. The tile's
- * rows are m or n; `first` is where row 0 of them lies, in slabs of R rows. */
+/* The inner index of the matmul runs along a row: step i uses columns 16 i .. 16 i + 15. The tile's
+ * rows are m or n; `first` is the address of row 0, in slabs of R rows. */
 template <int R> struct along_rows {
     uint64_t first;
 
@@ -282,7 +281,7 @@ template <int R> struct along_rows {
     }
 };
 
-/* The inner index runs down the rows: step i takes rows 16 i .. 16 i + 15; columns are m or n. */
+/* The inner index runs down the rows: step i uses rows 16 i .. 16 i + 15; columns are m or n. */
 template <int R> struct down_rows {
     uint64_t first;
 
@@ -295,20 +294,21 @@ template <int R> struct down_rows {
     }
 };
 
-/* Where 16-byte piece `piece` of a slab's row lies. */
+/* The address of 16-byte chunk `piece` of a slab's row. */
 static __device__ __forceinline__ unsigned slab_piece(unsigned slab, int row, int piece)
 {
     return slab + (unsigned)(row * SLAB_BYTES + (piece ^ row % 8) * 16);
 }
 
-/* ---- products of a warpgroup: d (+)= A B, A 64 x 16, B 16 x N ----
+/* ---- wgmma: d (+)= A B, A 64 x 16, B 16 x N ----
  *
- * d[N / 2]: thread 32 w + 4 g + t has rows 16 w + g and that + 8; of each 8 columns, d[4 j], d[4 j
- * + 1] are columns 8 j + 2 t and the next of the first row, d[4 j + 2], d[4 j + 3] of the second. A
- * in registers is the same, two elements a word: a[0], a[1] of columns 0 .. 7, a[2], a[3] of 8
- * .. 15. So d[8 i .. 8 i + 7] of one product, narrowed pairwise, are a of step i of another. */
+ * d[N / 2]: thread 32 w + 4 g + t has rows 16 w + g and 16 w + g + 8. For each group j of 8
+ * columns, d[4 j] and d[4 j + 1] are columns 8 j + 2 t and 8 j + 2 t + 1 of the first row, d[4 j +
+ * 2] and d[4 j + 3] those of the second. A in registers has the same layout, with two elements per
+ * word: a[0], a[1] have columns 0 to 7, a[2], a[3] columns 8 to 15. So d[8 i .. 8 i + 7] of one
+ * matmul, narrowed pairwise, are the a of step i of another. */
 
-/* Before the first product, and after other code wrote what products read or add to. */
+/* Call before the first wgmma, and after other code wrote registers or memory that wgmma uses. */
 static __device__ __forceinline__ void products_begin(void)
 {
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
@@ -319,14 +319,14 @@ static __device__ __forceinline__ void products_end(void)
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 
-/* Until all but the last N batches of products are done. */
+/* Waits until all but the last N batches of wgmma are complete. */
 template <int N> static __device__ __forceinline__ void products_wait(void)
 {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
 }
 
-/* The compiler takes a product for done once it is issued: nothing that touches these registers may
- * be moved across this. Goes before the issue and after the wait. */
+/* The compiler assumes that a wgmma is complete once issued: this keeps it from moving accesses to
+ * these registers. Use it before the issue and after the wait. */
 template <int N> static __device__ __forceinline__ void pin(float (&d)[N])
 {
 #pragma unroll
@@ -425,7 +425,7 @@ static __device__ __forceinline__ void product(float (&d)[N], unsigned a0, unsig
 
 /* ---- the host's side ---- */
 
-/* Whether the device at hand runs what HAS_WGMMA guards. */
+/* Whether the current device supports the code under HAS_WGMMA. */
 static inline bool wgmma_device(void)
 {
     int device = 0, major = 0;
@@ -436,7 +436,7 @@ static inline bool wgmma_device(void)
 
 /* A tensor [n_batch][n_head][n_row][n_column] with strides in elements, multiples of 16 bytes but
  * for the columns', which is 1; boxes of `rows` rows, at most 256, and 128 bytes of columns.
- * Returns false if the driver would not have it. */
+ * Returns false if the driver rejects it. */
 struct tensor_view {
     const void *data;
     int64_t     n_batch, n_head, n_row, n_column;
@@ -448,7 +448,7 @@ typedef CUresult (*encode_fn)(CUtensorMap *, CUtensorMapDataType, cuuint32_t, vo
                               const cuuint32_t *, CUtensorMapInterleave, CUtensorMapSwizzle,
                               CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
 
-/* The driver's function, without linking the driver; NULL if it has none. */
+/* Finds the driver's function without linking the driver; NULL if there is none. */
 static inline encode_fn find_encode(void)
 {
     void                           *found = NULL;

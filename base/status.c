@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* status.c - the texts of ts_status, and the ABI version. */
 #include "touchstone/touchstone.h"
 
 int ts_abi_version(void)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* apart.h - places a process's threads on cores other than its first thread's. Needs _GNU_SOURCE.
- */
+/* apart.h - moves a process's threads to cores other than its first's. Needs _GNU_SOURCE. */
 #ifndef TS_APART_H
 #define TS_APART_H
 

@@ -66,7 +66,7 @@ typedef struct ts_judged {
     const char    *rule;           /* the first rule of the canon that was broken; NULL: none */
     int            n_canon;        /* outputs that broke one */
     char           lane_text[384]; /* the first finding of the sanitizer build */
-    unsigned       offered, not_offered; /* bit 1u << dtype */
+    unsigned       supported, unsupported; /* bit 1u << dtype */
     int            n_calls;
     double         worst, seconds, io_bytes, workspace_bytes;
     double         spent_ns; /* in the calls of the correctness stage */

@@ -17,7 +17,7 @@ typedef struct ts_peaks {
 
 typedef struct ts_floor {
     double      ns;
-    double      hard_ns; /* below this the measurement is wrong: the least over all methods */
+    double      hard_ns; /* least time at the best rates seen: no entrant can be faster */
     const char *by;      /* "memory", "arithmetic" or "call" */
 } ts_floor;
 

@@ -189,7 +189,7 @@ static bool has_output(const ts_arena *m)
     return false;
 }
 
-static bool offers_some(ts_judged *e, const ts_case *c, uint64_t seed)
+static bool supports_some(ts_judged *e, const ts_case *c, uint64_t seed)
 {
     ts_court_fail(e, c, seed, "status", "supports a dtype in some cases only");
     hint(e);
@@ -224,13 +224,13 @@ static bool call(ts_judged *e, ts_cage *cage, int slot, const ts_case *c, uint64
         if (r.fp_changed) return ts_court_fail_by_call(e, c, seed, &r);
     }
     if ((r.status == TS_E_DTYPE || r.status == TS_E_UNSUPPORTED) && c->dtype != TS_F32) {
-        e->not_offered |= 1u << c->dtype;
-        return !(e->offered & e->not_offered) || offers_some(e, c, seed);
+        e->unsupported |= 1u << c->dtype;
+        return !(e->supported & e->unsupported) || supports_some(e, c, seed);
     }
     if (r.status)
         return ts_court_may_refuse(e, c, seed, r.status) || ts_court_fail_by_call(e, c, seed, &r);
-    if (has_output(ts_cage_arena(cage, slot))) e->offered |= 1u << c->dtype;
-    if (e->offered & e->not_offered) return offers_some(e, c, seed);
+    if (has_output(ts_cage_arena(cage, slot))) e->supported |= 1u << c->dtype;
+    if (e->supported & e->unsupported) return supports_some(e, c, seed);
     return *answered = true;
 }
 

@@ -34,7 +34,7 @@ static void choose(lane *l, const int *number, int n, double most, int most_case
             const ts_case *c = &all[number[i]];
             const double   bytes = t->cost(c).bytes;
             bool           fits = bytes > best_bytes && bytes <= most && c->dim[0] && c->dim[1] &&
-                        l->e->offered & 1u << c->dtype;
+                        l->e->supported & 1u << c->dtype;
             for (int k = 0; k < l->n && fits; k++) fits = l->number[k] != number[i];
             if (fits) best = number[i], best_bytes = bytes;
         }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* record.c - log records of a judging run: the run, its entrants, correctness results and verdicts.
- */
+/* record.c - log records of a run: its machine, entrants, correctness results and verdicts. */
 #define _GNU_SOURCE
 #include <string.h>
 #include <time.h>

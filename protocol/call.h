@@ -7,37 +7,45 @@
  * that it reads back can only make a verdict worse.
  *
  * File descriptors of the entrant's process:
- *   0, 1 null   2 a pipe that loses what does not fit   3 this, ts_control   4 inputs   5 outputs
- *   6 the object, or the Python file   7, 8 the doorbell, class python only: read 7, write 8
- *   9 runner.py, which is started with the numbers 3 4 5 7 8 as its arguments; class sealed-gpu:
- * the launch plan   10 on a device, instead of 4 and 5: a socket through which buffers come,
- * ts_kept; in Python, where a challenge has a script: touchstone-player.so, see python/ask.h
- * 4 and 5 are files whose offset 0 is `region`; of a buffer see ts_call_buf.offset. Inputs
- * can be mapped for reading only.
+ *   0, 1  null
+ *   2     a pipe, which drops what does not fit
+ *   3     this page, ts_control
+ *   4, 5  inputs and outputs: files whose offset 0 is `region`, see ts_call_buf.offset. Inputs can
+ *         be mapped read-only
+ *   6     the object, or the Python file
+ *   7, 8  class python: the runner reads "go" from 7 and writes "done" to 8
+ *   9     runner.py, started with the arguments 3 4 5 7 8; class sealed-gpu: the launch plan
+ *   10    on a device, instead of 4 and 5: a socket that receives buffers, ts_kept; in Python, for
+ *         a challenge with a script: touchstone-player.so, see python/ask.h
  *
- * The protocol, for call k = 1, 2, ...: while the runner is stopped the judge writes `call` and,
- * but for calls in which it is first left to rest, bell = 2k - 1 (armed); the runner answers ready
- * = 2k - 1 and watches the bell; bell = 2k is "go"; the runner calls, stores its answer, and then
- * done = 2k. bell is a shared futex. In class python the judge writes one byte to 7 for "go", and
- * the runner one byte to 8 for "done"; before its first read of 7 the runner writes one byte to 8
- * to say that the entrant is loaded. An entrant that cannot be loaded: error.text, error.reason =
- * TS_STOP_MISSING, exit(1). On a device the runner launches an empty kernel at go, before the call:
- * the device takes some 200 us to switch to this process, and work enqueued in the meantime waits.
+ * The protocol, for call k = 1, 2, ...: while the runner is stopped, the judge writes `call` and
+ * bell = 2k - 1 (armed), except in calls that first test whether the process is idle. The runner
+ * replies ready = 2k - 1 and watches bell. bell = 2k means "go": the runner makes the call, stores
+ * its answer, and sets done = 2k. bell is a shared futex. In class python "go" is one byte on 7 and
+ * "done" one byte on 8; before its first read of 7 the runner writes one byte to 8, which means
+ * that the entrant is loaded. For an entrant that cannot be loaded the runner sets error.text and
+ * error.reason = TS_STOP_MISSING, and calls exit(1). On a device the runner launches an empty
+ * kernel at go, before the call: the device takes some 200 us to switch to this process, and work
+ * enqueued in the meantime waits.
  *
- * For the Python runner, offsets in descriptor 3, little-endian, `u4` an unsigned of 4 bytes:
- *   192 i4 status, to be written before "done"   320 u4 error.reason   328 error.text, 184 bytes
- *   512 u4 verb (0 run)   516 u4 slot   524 i4 n_threads (of ts_exec)
- *   the last 4096 bytes: PTX of ts_nothing, 0-ended
- *   4096 the plan; from there: 4 u4 n_threads, 8 u4 n_slots, 12 u4 n_maps, 48 the entrant's file,
- *   112 task and 304 folder, 0-ended, 1328 slots of 1296 bytes, 42800 maps of 32 bytes: u8 address,
- *   bytes, offset, u4 1 for outputs
- *   in a slot: 0 u4 n_bufs, 4 u4 n_scalars, 8 u4 dtype, 12 u4 bits of scalars that are integers,
- *   16 eight i8 dimensions,
- *   80 buffers of 64 bytes: name 16, u4 role, u4 dtype, i8 n_rows, n_cols, row_stride,
- *   u8 offset, n_bytes; 1104 scalars of 24 bytes: name 16, f8 value, as of the slot's next call
- *   67664 args of 512 bytes, one for each slot, with pointers into those maps
- *   84048 shapes, 16 for each slot in the order of its buffers, of 40 bytes: i8 n_axes, 4 extents
- */
+ * Offsets for the Python runner, little-endian; u4 is an unsigned integer of 4 bytes. In the page:
+ *   192 i4 status, written before "done"; 320 u4 error.reason; 328 error.text, 184 bytes
+ *   512 u4 verb (0 run); 516 u4 slot; 524 i4 n_threads (of ts_exec)
+ *   4096 the plan
+ *   67664 args of 512 bytes, one per slot, with pointers into the maps of the plan
+ *   84048 shapes of 40 bytes, 16 per slot in the order of its buffers: i8 n_axes, 4 extents
+ *   104528 u4 script
+ *   the last 4096 bytes: PTX of ts_nothing, 0-terminated
+ * In the plan:
+ *   4 u4 n_threads; 8 u4 n_slots; 12 u4 n_maps; 48 the entrant's file, 112 task, 304 folder, all
+ *   0-terminated; 1328 slots of 1296 bytes
+ *   42800 maps of 32 bytes: u8 address, bytes, offset, u4 1 for outputs
+ * In a slot:
+ *   0 u4 n_bufs; 4 u4 n_scalars; 8 u4 dtype; 12 u4 bit mask of scalars that are integers
+ *   16 eight i8 dimensions
+ *   80 buffers of 64 bytes: name 16, u4 role, u4 dtype, i8 n_rows, n_cols, row_stride, u8 offset,
+ *   n_bytes
+ *   1104 scalars of 24 bytes: name 16, f8 value, as of the slot's next call */
 #ifndef TS_CALL_H
 #define TS_CALL_H
 
@@ -204,6 +212,7 @@ static_assert(sizeof(ts_call_slot) == 80 + 16 * 64 + 8 * 24, "slot: 1296 bytes")
 static_assert(offsetof(ts_call_plan, symbol) == 48 && offsetof(ts_call_plan, task) == 112, "plan");
 static_assert(offsetof(ts_call_plan, dim_name) == 176 && offsetof(ts_call_plan, folder) == 304, "");
 static_assert(offsetof(ts_call_plan, slot) == 1328, "slots, from the plan's beginning");
-static_assert(offsetof(ts_call_plan, map) == 42800 && sizeof(ts_map) == 32, "maps, likewise");
+static_assert(offsetof(ts_call_plan, map) == 42800 && sizeof(ts_map) == 32,
+              "maps, from the plan's beginning");
 
 #endif

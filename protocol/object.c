@@ -304,7 +304,7 @@ static bool symbols_ok(const ts_elf *f, text *why)
         if (s.st_shndx == SHN_UNDEF && !ts_allowed(name))
             return refuse(why, "calls '%s', which a sealed entrant must not call", name);
         if (s.st_shndx != SHN_UNDEF && !ts_elf_within(f, s.st_value, 0, PF_R))
-            return refuse(why, "'%s' lies outside the object", name);
+            return refuse(why, "'%s' is outside the object", name);
     }
     return true;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* challenges.h - every challenge, in the order in which they are shown. A new one adds its line.
+/* challenges.h - every challenge, in display order. A new one adds its line.
  *
- * PLAIN(NAME): one function, which is called with its args. SCRIPT(NAME): several functions, or one
- * with a model that is watched, which are called as a script says.
- * The rest is found by name: ts_task_NAME (task/), ts_NAME_impls (kernel/), ts_NAME_mutants
- * (mutant/); of a script ts_player_NAME (script/) and ts_NAME_doors (tool/) besides. */
+ * PLAIN(NAME): one function, called with its args. SCRIPT(NAME): several functions, or one with an
+ * observed model, called by a script. The rest is found by name: ts_task_NAME (task/),
+ * ts_NAME_impls (kernel/), ts_NAME_mutants (mutant/); for a script also ts_player_NAME (script/)
+ * and ts_NAME_doors (tool/). */
 #ifndef TS_SCRIPT_CHALLENGES_H
 #define TS_SCRIPT_CHALLENGES_H
 

@@ -10,19 +10,19 @@
 #include "player.h"
 #include "touchstone/ternary.h"
 
-/* Which functions are called: bits of `parts`, and places in `seen`. */
+/* The functions: bits of `parts`, and indices of `seen`. */
 enum { TS_TL_PACK, TS_TL_UNPACK, TS_TL_LINEAR, TS_TL_PACKED, TS_TL_BACKWARD, TS_TL_FUNCTIONS };
 
-/* A call is spoilt: the one function of `parts` is called with dims that make no sense, or (of each
- * function) without args, without what says where it runs, without a place for the size of its
- * workspace, or without a tensor: which of these, is `how - TS_TL_WITHOUT`. */
+/* TS_TL_DIMS: the one function of `parts` is called with invalid dims. From TS_TL_WITHOUT on: it is
+ * called without args, without exec, without a pointer for the workspace size, or without a tensor;
+ * `how - TS_TL_WITHOUT` selects one. */
 enum { TS_TL_SOUND, TS_TL_DIMS, TS_TL_WITHOUT };
 enum { TS_TL_NO_ARGS, TS_TL_NO_EXEC, TS_TL_NO_SIZE, TS_TL_NO_TENSOR };
 
-/* So many ways of a function to be without something. */
+/* The number of such calls of a function. */
 int ts_ternary_linear_without(int function);
 
-enum { TS_TL_TOUCHED = -1 }; /* in `seen`: it wrote beside its workspace */
+enum { TS_TL_TOUCHED = -1 }; /* in `seen`: it wrote outside its workspace */
 
 typedef struct ts_ternary_play_args {
     ts_ternary_linear_dims d;
@@ -31,7 +31,7 @@ typedef struct ts_ternary_play_args {
     const uint8_t         *code_in;  /* as packed */
     const uint16_t        *scale_in; /* [n_out][groups] */
     const void            *in, *dy;
-    double                *seen; /* [TS_TL_FUNCTIONS]: statuses; of what is not called, 0 */
+    double                *seen; /* [TS_TL_FUNCTIONS]: statuses; 0 for functions not called */
     uint8_t               *code;
     uint16_t              *scale;
     float                 *wt;
@@ -39,8 +39,8 @@ typedef struct ts_ternary_play_args {
     float                 *dw;
 } ts_ternary_play_args;
 
-/* The contract's functions, in the order of ts_ternary_linear_names. A query may be NULL: nothing
- * is needed. */
+/* The API functions, in the order of ts_ternary_linear_names. A query may be NULL: no workspace is
+ * needed. */
 typedef struct ts_ternary_table {
     ts_status (*pack)(const ts_ternary_pack_args *, const ts_exec *);
     ts_status (*unpack)(const ts_ternary_unpack_args *, const ts_exec *);
@@ -58,8 +58,8 @@ typedef struct ts_ternary_table {
 extern const char *const ts_ternary_linear_names[TS_TL_FUNCTIONS + 1]; /* NULL ends */
 extern const char *const ts_ternary_linear_queries[TS_TL_FUNCTIONS + 1];
 
-/* Plays ts_ternary_play_args over a ts_ternary_table. TS_E_RANGE and TS_E_FORMAT are something to
- * be seen; another status is answered, and nothing was written after it. */
+/* Plays ts_ternary_play_args over a ts_ternary_table. TS_E_RANGE and TS_E_FORMAT are part of the
+ * record; any other error is returned, and ends the script. */
 extern const ts_player ts_player_ternary_linear;
 
 #endif

@@ -11,33 +11,33 @@
 #include "touchstone/ternary_training.h"
 
 enum {
-    TS_TT_SIZE, /* bytes of the state; and a creation that must fail, then one anew */
+    TS_TT_SIZE, /* query the size of the state; a creation that must fail, then a valid one */
     TS_TT_GRAD,
     TS_TT_STEP,
     TS_TT_EVAL,
     TS_TT_EXPORT,
     TS_TT_DESTROY,
-    TS_TT_WITHOUT, /* function `rate` is called without pointer `tokens`, all else being sound */
+    TS_TT_WITHOUT, /* function `rate` is called without pointer `tokens`, otherwise validly */
 };
 
-/* How an operation is spoilt. */
+/* How an operation is invalid. */
 enum {
     TS_TT_SOUND,
-    TS_TT_SHORT,      /* without the workspace that it must have */
+    TS_TT_SHORT,      /* with too small a workspace */
     TS_TT_NO_TOKEN,   /* its last token is n_vocab */
     TS_TT_LOW_TOKEN,  /* its first one is -1 */
     TS_TT_ONE_TOKEN,  /* n_tok is 1 */
     TS_TT_NO_BATCH,   /* n_batch is 0 */
-    TS_TT_MORE_BATCH, /* one more than there may be */
+    TS_TT_MORE_BATCH, /* one more than allowed */
     TS_TT_MORE_TOKENS,
     TS_TT_BAD_RATE, /* lr is NaN */
     TS_TT_BAD_BETA, /* beta2 is 1 */
 };
 
-/* How the creation of a TS_TT_SIZE is spoilt. */
+/* How the creation of a TS_TT_SIZE is invalid. */
 enum {
-    TS_TT_MADE = -1,  /* not at all */
-    TS_TT_ONE_LESS,   /* a byte of memory */
+    TS_TT_MADE = -1,  /* valid */
+    TS_TT_ONE_LESS,   /* one byte of memory less */
     TS_TT_NAN_LATENT, /* the last latent */
     TS_TT_INF_GAIN,   /* the last gain */
     TS_TT_PAST_F16,   /* all latents of the last group */
@@ -47,14 +47,14 @@ enum {
 typedef struct ts_tt_op {
     int32_t what, how;
     int32_t n_batch, n_tok;
-    int32_t tokens; /* of its first among all */
+    int32_t tokens; /* index of its first token */
     int32_t rate;   /* row of `rate` */
     int32_t same;   /* an earlier GRAD or EXPORT that must have written the same bits; -1: none */
     int32_t pad;
 } ts_tt_op;
 
-/* What is seen of an operation, in doubles: its status; loss, sum or size; count, or the status of
- * the creation that must fail; bytes changed behind the state. */
+/* The record of an operation, in doubles: its status; loss, sum or size; count, or the status of
+ * the creation that must fail; bytes changed after the state. */
 enum { TS_TT_SEEN = 4, TS_TT_UNSEEN = -77 };
 enum { TS_TT_OP_WORDS = sizeof(ts_tt_op) / sizeof(int32_t), TS_TT_RATE = 6 };
 
@@ -73,7 +73,7 @@ typedef struct ts_ternary_training_args {
     float          *gain;
 } ts_ternary_training_args;
 
-/* The contract's functions, in the order of ts_tt_names. */
+/* The API functions, in the order of ts_tt_names. */
 typedef struct ts_tt_table {
     ts_status (*bytes)(const ts_ternary_dims *, const ts_exec *, size_t *, size_t *);
     ts_status (*create)(const ts_ternary_dims *, const ts_exec *, const float *, const float *,
@@ -91,11 +91,11 @@ typedef struct ts_tt_table {
 enum { TS_TT_FUNCTIONS = sizeof(ts_tt_table) / sizeof(void (*)(void)) };
 extern const char *const ts_tt_names[TS_TT_FUNCTIONS + 1]; /* "ts_ternary_bytes", ...; NULL ends */
 
-/* So many pointers of a function must be there. */
+/* Number of required pointers of a function. */
 int ts_tt_pointers(int function);
 
-/* Plays ts_ternary_training_args over a ts_tt_table. The workspace holds the state too. A status
- * but TS_OK: the model could not be made, and nothing was written. */
+/* Plays ts_ternary_training_args over a ts_tt_table. The workspace also contains the state. On any
+ * status but TS_OK the model could not be created, and nothing was written. */
 extern const ts_player ts_player_ternary_training;
 
 #endif

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# unsafe.sh BUILD - where something is missing to confine entrants with, none runs unless --unsafe is given.
+# unsafe.sh BUILD - tests that without some confinement no entrant runs, unless --unsafe is given.
 set -u
 build=$1
 here=$(cd "$(dirname "$0")" && pwd)
@@ -31,7 +31,7 @@ for what in seccomp landlock namespaces mounts; do
         complain "without $what: $(cat "$tmp/err")"
     [ "$(wc -l <"$tmp/err")" = 1 ] || complain "without $what: more than a line"
 done
-without landlock "$tmp/sealed" || complain "sealed without landlock: $(cat "$tmp/err")" # it has no use for it
+without landlock "$tmp/sealed" || complain "sealed without landlock: $(cat "$tmp/err")" # sealed does not need it
 without seccomp "$tmp/sealed" && complain 'sealed without seccomp was judged'
 without landlock --unsafe "$tmp/host" || complain "--unsafe: status $?: $(cat "$tmp/err")"
 grep -q 'right *host *PASS' "$tmp/out" || complain "--unsafe: $(cat "$tmp/out")"

@@ -462,7 +462,7 @@ int ts_tool_judge(int argc, char **argv)
     char passing[TS_LITTER_PATH + 8] =
         ""; /* a single case gives no verdict: its log is temporary */
     if ((c.only || o.replay) && !ts_litter(passing)) {
-        fprintf(stderr, "touchstone: no temporary folder\n");
+        fprintf(stderr, "touchstone judge: no temporary folder could be created\n");
         return TS_EXIT_BROKEN;
     }
     strcat(passing, "/log");

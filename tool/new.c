@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* new.c - `touchstone new DIR`: writes the files of a new entrant from the templates in challenge/.
- */
+/* new.c - `touchstone new DIR`: writes a new entrant's files from templates in challenge/. */
 #define _GNU_SOURCE
 #include <ctype.h>
 #include <dirent.h>

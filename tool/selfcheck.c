@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* selfcheck.c - `touchstone judge --selfcheck`: prints what this machine and its device guarantee.
- */
+/* selfcheck.c - `touchstone judge --selfcheck`: prints the guarantees of machine and device. */
 #include "selfcheck.h"
 #include "keeper.h"
 #include "tool.h"
