@@ -141,12 +141,13 @@ ts_real ts_real_log(ts_real x); /* by 2^-102 (1 + |log x|) */
 ts_real ts_real_pow(double x, double y); /* of x >= 0; by 2^-101 (1 + |y log x|) of itself */
 
 /* Of doubles, each within one unit in the last place: exp, log, pow of x >= 0, and sin and cos of
- * |x|
- * <= 2^20, which are NaN beyond it. */
+ * |x| <= 2^20, which are NaN beyond it; those of a pair up to 2^40. */
 double ts_exp64(double x);
 double ts_log64(double x);
 double ts_pow64(double x, double y);
 double ts_sin64(double x);
 double ts_cos64(double x);
+double ts_real_sin(ts_real x);
+double ts_real_cos(ts_real x);
 
 #endif
