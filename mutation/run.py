@@ -37,6 +37,7 @@ TASKS = {
     "kv_cache": ["kv_cache"],
     "layernorm": ["layernorm_forward", "layernorm_backward"],
     "rms_norm": ["rms_norm_forward", "rms_norm_backward"],
+    "rope": ["rope"],
     "softmax_topk": ["softmax_topk"],
     "ternary": ["ternary_linear"],
     "ternary_training": ["ternary_training"],

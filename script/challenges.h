@@ -15,6 +15,7 @@
     PLAIN(layernorm_backward)        \
     PLAIN(rms_norm_forward)          \
     PLAIN(rms_norm_backward)         \
+    PLAIN(rope)                      \
     PLAIN(softmax_topk)              \
     SCRIPT(kv_cache)                 \
     PLAIN(flash_attention)           \

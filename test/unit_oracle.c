@@ -35,6 +35,7 @@ static const struct known {
     { "ternary_training", 0x56584676bdba36ea, 0x3b7b7560e057c471 },
     { "rms_norm_forward", 0xd3900e61f0f6a3c3, 0xcf18682eb1e4aff4 },
     { "rms_norm_backward", 0x8ca1271f2a1928ea, 0xe426c03abe0c40ab },
+    { "rope", 0xe87a14488eaf24de, 0x41557cc48a54a73e },
     { "cross_entropy", 0xaa6e7e5a351561dd, 0xfcd0b3ffe3bcd7c0 },
     { "cross_entropy_logits", 0x75cae635298cb966, 0x989159cff91e9356 },
 };
