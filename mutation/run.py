@@ -39,6 +39,7 @@ TASKS = {
     "rms_norm": ["rms_norm_forward", "rms_norm_backward"],
     "rope": ["rope"],
     "softmax_topk": ["softmax_topk"],
+    "swiglu": ["swiglu_forward", "swiglu_backward"],
     "ternary": ["ternary_linear"],
     "ternary_training": ["ternary_training"],
     "tree_verify": ["tree_verify"],

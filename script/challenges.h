@@ -16,6 +16,8 @@
     PLAIN(rms_norm_forward)          \
     PLAIN(rms_norm_backward)         \
     PLAIN(rope)                      \
+    PLAIN(swiglu_forward)            \
+    PLAIN(swiglu_backward)           \
     PLAIN(softmax_topk)              \
     SCRIPT(kv_cache)                 \
     PLAIN(flash_attention)           \
