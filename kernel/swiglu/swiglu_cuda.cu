@@ -61,6 +61,13 @@ __device__ __forceinline__ float2 slopes_of(float gate, float up, float dy)
 
 struct extent {
     int64_t n, across, x_stride, y_stride; /* n: of all; across: in a row; in vectors or elements */
+
+    /* Row and column of the i-th. A division of 64 bits takes longer than the rest. */
+    __device__ __forceinline__ void place(int64_t i, int64_t *r, int64_t *c) const
+    {
+        *r = n <= UINT32_MAX ? (int64_t)((uint32_t)i / (uint32_t)across) : i / across;
+        *c = i - *r * across;
+    }
 };
 
 template <class T, class V>
@@ -68,8 +75,9 @@ __global__ void __launch_bounds__(THREADS) forward(const extent e, const V *gate
 {
     for (int64_t i = blockIdx.x * (int64_t)THREADS + threadIdx.x; i < e.n;
          i += gridDim.x * (int64_t)THREADS) {
-        const int64_t r = i / e.across, c = i % e.across;
-        const V       a = gate[r * e.x_stride + c], b = up[r * e.x_stride + c];
+        int64_t r, c;
+        e.place(i, &r, &c);
+        const V a = gate[r * e.x_stride + c], b = up[r * e.x_stride + c];
         if constexpr (sizeof(V) == sizeof(T)) {
             from_float(y + r * e.y_stride + c, y_of(to_float(a), to_float(b)));
         } else {
@@ -90,7 +98,9 @@ __global__ void __launch_bounds__(THREADS)
 {
     for (int64_t i = blockIdx.x * (int64_t)THREADS + threadIdx.x; i < e.n;
          i += gridDim.x * (int64_t)THREADS) {
-        const int64_t r = i / e.across, c = i % e.across, at = r * e.x_stride + c;
+        int64_t r, c;
+        e.place(i, &r, &c);
+        const int64_t at = r * e.x_stride + c;
         const V       a = gate[at], b = up[at], d = dy[r * e.y_stride + c];
         if constexpr (sizeof(V) == sizeof(T)) {
             const float2 s = slopes_of(to_float(a), to_float(b), to_float(d));
