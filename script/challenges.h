@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* challenges.h - every challenge, in display order. A new one adds its line.
+/* challenges.h - every challenge, in display order. A new one adds its line. So does a task that
+ * takes no entrants: its descriptor sets no_challenge.
  *
  * PLAIN(NAME): one function, called with its args. SCRIPT(NAME): several functions, or one with an
  * observed model, called by a script. The rest is found by name: ts_task_NAME (task/),
@@ -14,6 +15,9 @@
     PLAIN(layernorm_backward)        \
     PLAIN(rms_norm_forward)          \
     PLAIN(rms_norm_backward)         \
+    PLAIN(rope)                      \
+    PLAIN(swiglu_forward)            \
+    PLAIN(swiglu_backward)           \
     PLAIN(softmax_topk)              \
     SCRIPT(kv_cache)                 \
     PLAIN(flash_attention)           \

@@ -78,58 +78,7 @@ static void entropy(const ts_entropy *e)
     for (int64_t r = 0; r < e->n; r++) entropy_row(e, r);
 }
 
-/* ---- RMSNorm ---- */
-
-/* y = x s g with s = (mean x^2 + eps)^-1/2, so dx = s (g dy - x s^2 mean(g dy x)). */
-static void rms_row(const ts_rms_back *r, int64_t row, double *dgain)
-{
-    const real *x = (const real *)r->x + row * r->width, *g = r->gain;
-    const real *dy = (const real *)r->dy + row * r->width;
-    real       *dx = (real *)r->dx + row * r->width;
-    double      squares = 0, dot = 0;
-    for (int64_t c = 0; c < r->width; c++) {
-        squares += (double)x[c] * x[c];
-        dot += (double)g[c] * dy[c] * x[c];
-    }
-    const double s = 1 / sqrt(squares / (double)r->width + r->eps);
-    const double share = dot * s * s / (double)r->width;
-    for (int64_t c = 0; c < r->width; c++) {
-        dgain[c] += (double)dy[c] * x[c] * s;
-        const double d = s * ((double)g[c] * dy[c] - (double)x[c] * share);
-        dx[c] = (real)(r->add ? (double)dx[c] + d : d);
-    }
-}
-
-static void rms(const ts_rms_back *r)
-{
-    const int64_t n_sums = (r->n + TS_BACK_ROWS - 1) / TS_BACK_ROWS;
-    const int     n_threads = ts_threads_for(r->n * r->width, r->n_threads);
-    memset(r->sums, 0, (size_t)(n_sums * r->width) * sizeof *r->sums);
-#pragma omp parallel for num_threads(n_threads) schedule(static)
-    for (int64_t i = 0; i < n_sums; i++)
-        for (int64_t row = i * TS_BACK_ROWS; row < ts_lesser((i + 1) * TS_BACK_ROWS, r->n); row++)
-            rms_row(r, row, r->sums + i * r->width);
-    for (int64_t c = 0; c < r->width; c++) {
-        double sum = 0;
-        for (int64_t i = 0; i < n_sums; i++) sum += r->sums[i * r->width + c];
-        ((real *)r->dgain)[c] += (real)sum;
-    }
-}
-
 /* ---- element by element ---- */
-
-static void silu(const void *gate, const void *up, const void *dact, void *dgate, void *dup,
-                 int64_t n, int n_threads)
-{
-    const real *g = gate, *u = up, *d = dact;
-    real       *dg = dgate, *du = dup;
-#pragma omp parallel for num_threads(ts_threads_for(n, n_threads)) schedule(static)
-    for (int64_t i = 0; i < n; i++) {
-        const real s = 1 / (1 + EXP(-g[i])), da = d[i];
-        dg[i] = da * u[i] * s * (1 + g[i] * (1 - s));
-        du[i] = da * g[i] * s;
-    }
-}
 
 static void scatter(void *table, const void *x, const int64_t *row, int64_t n, int64_t width,
                     int n_threads)
@@ -171,8 +120,6 @@ static void of_float(void *y, const float *x, int64_t n)
 const ts_back BACK = {
     .product = product,
     .entropy = entropy,
-    .rms = rms,
-    .silu = silu,
     .scatter = scatter,
     .add = add,
     .add_float = add_float,

@@ -290,8 +290,6 @@ extern "C" TS_API const ts_train_module ts_train_cuda = {
     ts_train_norm_back,
     ts_train_heads,
     ts_train_heads_back,
-    ts_train_swiglu,
-    ts_train_swiglu_back,
     ts_train_entropy,
     ts_train_score,
     ts_train_gather,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cuda_head.cu - both ends of the net: rows of the embedding and their gradient, and cross-entropy;
- * and SwiGLU, which has no neighbours either. */
+/* cuda_head.cu - both ends of the net: rows of the embedding and their gradient, and cross-entropy.
+ */
 #include "cuda_impl.cuh"
 
 namespace
@@ -17,45 +17,6 @@ enum {
 int64_t blocks_for(int64_t n, int64_t each)
 {
     return (n + each - 1) / each;
-}
-
-/* ---- SwiGLU: act = g sigmoid(g) u ---- */
-
-template <typename T>
-__global__ void __launch_bounds__(THREADS)
-    swiglu_rows(const T *__restrict__ gate_up, T *__restrict__ act, int64_t n, int64_t width)
-{
-    const int64_t i = (blockIdx.x * (int64_t)THREADS + threadIdx.x) * EACH;
-    if (i >= n * width) return;
-    const T *at = gate_up + i / width * 2 * width + i % width;
-    float    g[EACH], u[EACH];
-    load(g, at);
-    load(u, at + width);
-#pragma unroll
-    for (int j = 0; j < EACH; j++) u[j] *= g[j] / (1 + expf(-g[j]));
-    store(act + i, u);
-}
-
-template <typename T>
-__global__ void __launch_bounds__(THREADS)
-    swiglu_rows_back(const T *__restrict__ gate_up, const T *__restrict__ d_act,
-                     T *__restrict__ d_gate_up, int64_t n, int64_t width)
-{
-    const int64_t i = (blockIdx.x * (int64_t)THREADS + threadIdx.x) * EACH;
-    if (i >= n * width) return;
-    const int64_t at = i / width * 2 * width + i % width;
-    float         g[EACH], u[EACH], d[EACH];
-    load(g, gate_up + at);
-    load(u, gate_up + at + width);
-    load(d, d_act + i);
-#pragma unroll
-    for (int j = 0; j < EACH; j++) {
-        const float s = 1 / (1 + expf(-g[j])), dg = d[j] * u[j] * s * (1 + g[j] * (1 - s));
-        u[j] = d[j] * g[j] * s;
-        g[j] = dg;
-    }
-    store(d_gate_up + at, g);
-    store(d_gate_up + at + width, u);
 }
 
 /* ---- cross-entropy ---- */
@@ -211,26 +172,6 @@ __global__ void __launch_bounds__(THREADS) scatter_rows(const ts_cuda_scatter s)
 }
 
 } // namespace
-
-void ts_train_swiglu(void *self, ts_dtype type, const void *gate_up, void *act, int64_t n,
-                     int64_t width)
-{
-    with_type(type, [&](auto t) {
-        typedef decltype(t) T;
-        launch(self, swiglu_rows<T>, blocks_for(n * width, THREADS * EACH), THREADS,
-               (const T *)gate_up, (T *)act, n, width);
-    });
-}
-
-void ts_train_swiglu_back(void *self, ts_dtype type, const void *gate_up, const void *d_act,
-                          void *d_gate_up, int64_t n, int64_t width)
-{
-    with_type(type, [&](auto t) {
-        typedef decltype(t) T;
-        launch(self, swiglu_rows_back<T>, blocks_for(n * width, THREADS * EACH), THREADS,
-               (const T *)gate_up, (const T *)d_act, (T *)d_gate_up, n, width);
-    });
-}
 
 void ts_train_entropy(void *self, const ts_cuda_entropy *e)
 {

@@ -4,6 +4,7 @@
 #include <stddef.h>
 
 #include "net_cuda.h"
+#include "touchstone/swiglu.h"
 
 /* ---- products ---- */
 
@@ -199,6 +200,39 @@ static void norm_back(const ts_net *n, int64_t l, ts_slot s, const float *x, boo
     c->ops->norm_back(c->self, &r);
 }
 
+/* Rows of gate_up are gates, then ups. */
+static void *ups(const ts_net *n, void *gate_up)
+{
+    return (char *)gate_up + (size_t)n->o.dims.n_ffn * n->cuda->size;
+}
+
+static ts_status activate(const ts_net *n, const ts_cuda_layer *y)
+{
+    const int64_t                ffn = n->o.dims.n_ffn;
+    const ts_swiglu_forward_args a = { n->cuda->type,      n->n,  ffn, 2 * ffn, ffn, y->gate_up,
+                                       ups(n, y->gate_up), y->act };
+    ts_cuda_part_is(n, TS_PART_SWIGLU);
+    return ts_swiglu_forward(&a, &n->cuda->exec);
+}
+
+static ts_status activate_back(const ts_net *n, const ts_cuda_layer *y, void *d_gate_up)
+{
+    const ts_net_cuda            *c = n->cuda;
+    const int64_t                 ffn = n->o.dims.n_ffn;
+    const ts_swiglu_backward_args a = { c->type,
+                                        n->n,
+                                        ffn,
+                                        2 * ffn,
+                                        ffn,
+                                        y->gate_up,
+                                        ups(n, y->gate_up),
+                                        c->d_act,
+                                        d_gate_up,
+                                        ups(n, d_gate_up) };
+    ts_cuda_part_is(n, TS_PART_SWIGLU);
+    return ts_swiglu_backward(&a, &c->exec);
+}
+
 static ts_cuda_heads heads_of(const ts_net *n, int64_t l)
 {
     const ts_decoder_dims *d = &n->o.dims;
@@ -236,15 +270,15 @@ static ts_status layer_forward(const ts_net *n, int64_t l)
     ts_cuda_part_is(n, TS_PART_HEADS);
     c->ops->heads(c->self, &h);
     ts_cuda_part_is(n, TS_PART_ATTENTION);
-    const ts_status s = ts_flash_attention(&a, &c->exec);
+    ts_status s = ts_flash_attention(&a, &c->exec);
     if (s) return s;
     ts_cuda_part_is(n, TS_PART_PRODUCT);
     forward(c, &o, y->out, c->t, n->n);
     norm(n, y->x, c->t, y->middle, y->h_2, gain(n, l, TS_W_NORM_2));
     ts_cuda_part_is(n, TS_PART_PRODUCT);
     forward(c, &gate_up, y->h_2, y->gate_up, n->n);
-    ts_cuda_part_is(n, TS_PART_SWIGLU);
-    c->ops->swiglu(c->self, c->type, y->gate_up, y->act, n->n, n->o.dims.n_ffn);
+    s = activate(n, y);
+    if (s) return s;
     ts_cuda_part_is(n, TS_PART_PRODUCT);
     forward(c, &down, y->act, c->t, n->n);
     if (last) norm(n, y->middle, c->t, c->x, c->h, gain(n, 0, TS_W_NORM));
@@ -274,16 +308,15 @@ static ts_status layer_backward(const ts_net *n, int64_t l, way how)
     h.n_sums = n->n_count - n->n_matrix;
     ts_cuda_part_is(n, TS_PART_PRODUCT);
     backward(c, &down, y->act, b->d_down, c->d_act, n->n, how);
-    ts_cuda_part_is(n, TS_PART_SWIGLU);
-    c->ops->swiglu_back(c->self, c->type, y->gate_up, c->d_act, b->d_gate_up, n->n,
-                        n->o.dims.n_ffn);
+    ts_status s = activate_back(n, y, b->d_gate_up);
+    if (s) return s;
     ts_cuda_part_is(n, TS_PART_PRODUCT);
     backward(c, &gate_up, y->h_2, b->d_gate_up, c->dh, n->n, how);
     norm_back(n, l, TS_W_NORM_2, y->middle, true, b->d_o);
     ts_cuda_part_is(n, TS_PART_PRODUCT);
     backward(c, &o, y->out, b->d_o, c->dout, n->n, how);
     ts_cuda_part_is(n, TS_PART_ATTENTION);
-    const ts_status s = ts_flash_attention_backward(&a, &c->exec);
+    s = ts_flash_attention_backward(&a, &c->exec);
     if (s) return s;
     ts_cuda_part_is(n, TS_PART_HEADS);
     c->ops->heads_back(c->self, &h);

@@ -177,11 +177,6 @@ typedef struct ts_train_module {
     void (*norm_back)(void *self, const ts_cuda_norm_back *r);
     void (*heads)(void *self, const ts_cuda_heads *h);
     void (*heads_back)(void *self, const ts_cuda_heads *h);
-    /* gate_up is [n][2 width]; act = silu(gate) up. Back: d_act becomes d_gate_up. */
-    void (*swiglu)(void *self, ts_dtype type, const void *gate_up, void *act, int64_t n,
-                   int64_t width);
-    void (*swiglu_back)(void *self, ts_dtype type, const void *gate_up, const void *d_act,
-                        void *d_gate_up, int64_t n, int64_t width);
     void (*entropy)(void *self, const ts_cuda_entropy *e);
     /* nll, right and targets of n rows, added to *s. */
     void (*score)(void *self, const double *nll, const int32_t *right, const int32_t *target,
@@ -196,6 +191,6 @@ typedef struct ts_train_module {
     void (*adamw)(void *self, const ts_cuda_adamw *a);
 } ts_train_module;
 
-enum { TS_TRAIN_CUDA_ABI = 1, TS_CUDA_BESIDES = 2 };
+enum { TS_TRAIN_CUDA_ABI = 2, TS_CUDA_BESIDES = 2 };
 
 #endif

@@ -27,6 +27,8 @@ typedef struct ts_net_layer {
     void *q, *k, *v, *out; /* [n][heads][head_dim]; of attention */
     void *lse;             /* [n_batch][n_head][n_token] */
     void *gate, *up;       /* [n][n_ffn] */
+    void *rstd_1, *rstd_2; /* [n], of norms */
+    void *rstd_q, *rstd_k; /* [n][heads] */
 } ts_net_layer;
 
 typedef struct ts_net_cuda ts_net_cuda;
@@ -51,12 +53,14 @@ struct ts_net {
     void          *h, *t, *dx, *dh;   /* [n][width] */
     void          *dq, *dk, *dv, *dout;
     void          *act, *dgate, *dup; /* [n][n_ffn] */
-    void          *turn, *unturn;     /* [n][head_dim / 2][2]; the rotation, and back */
+    void          *dx_before;         /* [n][width]: takes the place of dx, and dx its own */
+    void          *rstd_last;         /* [n] */
+    double        *frequency;         /* [head_dim / 2], of the rotation */
+    int32_t       *position;          /* [n] */
     void          *logits;            /* [n_head_row][n_vocab] */
     int64_t        n_head_row;        /* rows that meet the head at once */
     double        *nll;               /* [n_head_row] */
     bool          *right;
-    double        *sums;             /* of ts_back: see there */
     float         *latent, *dlatent; /* the largest matrix; the first where dtype is not float */
     uint8_t       *code;             /* of n embedded rows */
     uint16_t      *scale;

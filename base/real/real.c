@@ -224,13 +224,15 @@ static double cos_near(ts_real r)
     return most + ((1 - most - z / 2) + (z * z * series(z, part, 8) - r.hi * r.lo));
 }
 
-/* sin(x + turns pi / 2) */
-static double sin_turned(double x, int64_t turns)
+/* sin(x + turns pi / 2). The parts of pi / 2 times a k of 20 bits are exact, and of more bits
+ * pairs.
+ */
+static double sin_turned(ts_real x, int64_t turns, double most)
 {
-    if (!(fabs(x) <= 0x1p20)) return NAN;
-    const double k = whole(x * 0x1.45f306dc9c883p-1);
-    ts_real      r = ts_real_sum(x, -k * HALF_PI[0]);
-    for (int i = 1; i < 4; i++) r = ts_real_add(r, ts_real_of(-k * HALF_PI[i]));
+    if (!(fabs(x.hi) <= most)) return NAN;
+    const double k = whole(x.hi * 0x1.45f306dc9c883p-1);
+    ts_real      r = x;
+    for (int i = 0; i < 4; i++) r = ts_real_add(r, ts_real_product(-k, HALF_PI[i]));
     const int64_t quarter = ((int64_t)k + turns) & 3;
     const double  y = quarter & 1 ? cos_near(r) : sin_near(r);
     return quarter & 2 ? -y : y;
@@ -238,10 +240,20 @@ static double sin_turned(double x, int64_t turns)
 
 double ts_sin64(double x)
 {
-    return sin_turned(x, 0);
+    return sin_turned(ts_real_of(x), 0, 0x1p20);
 }
 
 double ts_cos64(double x)
 {
-    return sin_turned(x, 1);
+    return sin_turned(ts_real_of(x), 1, 0x1p20);
+}
+
+double ts_real_sin(ts_real x)
+{
+    return sin_turned(x, 0, 0x1p40);
+}
+
+double ts_real_cos(ts_real x)
+{
+    return sin_turned(x, 1, 0x1p40);
 }

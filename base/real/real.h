@@ -141,11 +141,13 @@ ts_real ts_real_log(ts_real x); /* error 2^-102 (1 + |log x|) */
 ts_real ts_real_pow(double x, double y); /* x >= 0; relative error 2^-101 (1 + |y log x|) */
 
 /* Functions of doubles, within one unit in the last place: exp, log, pow for x >= 0, and sin and
- * cos for |x| <= 2^20, beyond which they are NaN. */
+ * cos for |x| <= 2^20, beyond which they are NaN; those of a pair reach 2^40. */
 double ts_exp64(double x);
 double ts_log64(double x);
 double ts_pow64(double x, double y);
 double ts_sin64(double x);
 double ts_cos64(double x);
+double ts_real_sin(ts_real x);
+double ts_real_cos(ts_real x);
 
 #endif
