@@ -122,8 +122,9 @@ bool ts_ffi_dense(const DLTensor *t)
 {
     if (!t->strides) return true;
     int64_t want = 1;
-    for (int i = t->ndim - 1; i >= 0; i--) {
+    for (int i = 0; i < t->ndim; i++)
         if (t->shape[i] == 0) return true;
+    for (int i = t->ndim - 1; i >= 0; i--) {
         if (t->shape[i] != 1 && t->strides[i] != want) return false;
         want *= t->shape[i];
     }
@@ -291,6 +292,7 @@ static int take_tensor(call *c, int i)
     const DLTensor     *t = ts_ffi_tensor(&c->a[i]);
     const bool          may_lack = p->flags & (TS_FFI_NONE | TS_FFI_SCRATCH);
     if (!t && c->a[i].type_index == kTVMFFINone && may_lack) return 0;
+    if (t && may_lack && t->ndim == 1 && t->shape[0] == 0) return 0;
     if (!t) return bad(c, i, "TypeError", "a tensor%s", may_lack ? " or None" : "");
     const char *want = dtype_wanted(c, p->dtype, t);
     if (want) return bad(c, i, "TypeError", "dtype %s", want);

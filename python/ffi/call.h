@@ -24,8 +24,9 @@ enum {
     TS_FFI_DOUBLE,
 };
 enum {
-    TS_FFI_NONE = 1,    /* None is accepted, and is NULL to the kernel */
-    TS_FFI_SCRATCH = 2, /* None is accepted, and is scratch memory to the kernel */
+    /* None is accepted, as is a tensor of the shape [0], since JAX can pass no None: */
+    TS_FFI_NONE = 1,    /* NULL to the kernel */
+    TS_FFI_SCRATCH = 2, /* scratch memory to the kernel */
     TS_FFI_ALIAS = 4,   /* may overlap other tensors */
 };
 
