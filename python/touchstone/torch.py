@@ -158,7 +158,11 @@ _rms_norm = _define("rms_norm(Tensor x, Tensor? residual, Tensor weight, float e
 
 def rms_norm(x: Tensor, weight: Optional[Tensor] = None, residual: Optional[Tensor] = None, *, eps: float = 1e-6,
              weight_offset: int = 0):
-    """touchstone.rms_norm through torch's dispatcher: the result, or (result, x + residual)."""
+    """touchstone.rms_norm through torch's dispatcher: the result, or (result, x + residual). A residual of
+    another dtype, as autocast leaves it, is added in the wider one."""
+    if residual is not None and residual.dtype != x.dtype:
+        dtype = torch.promote_types(residual.dtype, x.dtype)
+        x, residual = x.to(dtype), residual.to(dtype)
     y, total, _ = _rms_norm(x, residual, _gain(weight, 1.0 - weight_offset, x), eps, weight_offset)
     return y if residual is None else (y, total)
 
@@ -471,7 +475,7 @@ class LayerNorm(nn.LayerNorm):
             raise ValueError("LayerNorm: normalized_shape: got %s, expected one extent" % (self.normalized_shape,))
 
     def forward(self, x):
-        return _ops.layer_norm(x, self.weight, self.bias, eps=self.eps)
+        return layer_norm(x, self.weight, self.bias, eps=self.eps)
 
 
 class RMSNorm(nn.Module):
