@@ -379,14 +379,15 @@ _linear_cross_entropy = _define(
 def linear_cross_entropy(hidden: Tensor, weight: Tensor, target: Tensor, bias: Optional[Tensor] = None, *,
                          reduction: str = "mean", ignore_index: int = -100, label_smoothing: float = 0.0,
                          z_loss: float = 0.0, softcap: float = 0.0) -> Tensor:
-    """Cross-entropy of hidden weight' + bias without storing the logits; gradients of hidden and weight come
-    with the loss. They are offered for reduction "mean" and "sum", and not for bias."""
+    """Cross-entropy of hidden weight' + bias without storing the logits; gradients come with the loss, for
+    reduction "mean" and "sum". A bias that requires a gradient costs a copy of weight."""
     name = "linear_cross_entropy"
     mean = _ops._reduction(name, reduction)
     hidden, weight, bias = _autocast(hidden, weight, bias)
     grad = torch.is_grad_enabled()
-    if grad and bias is not None and bias.requires_grad:
-        raise NotImplementedError("%s: bias: got a tensor that requires a gradient, expected one that does not" % name)
+    if grad and bias is not None and bias.requires_grad:  # as one more column of weight, of inputs 1
+        hidden = torch.cat([hidden, torch.ones_like(hidden[..., :1])], -1)
+        weight, bias = torch.cat([weight, bias.unsqueeze(-1)], -1), None
     with_grad = grad and (hidden.requires_grad or weight.requires_grad)
     if with_grad and reduction == "none":
         raise NotImplementedError("%s: reduction: got 'none' where gradients are recorded, expected 'mean' or 'sum'"

@@ -79,6 +79,8 @@ def test_gradcheck_cross_entropy(reduction, options):
     if reduction != "none":
         torch.autograd.gradcheck(lambda h, w: tt.linear_cross_entropy(h, w, target, reduction=reduction, **options),
                                  (double(4, 3), double(5, 3)))
+        torch.autograd.gradcheck(lambda h, w, b: tt.linear_cross_entropy(h, w, target, b, reduction=reduction),
+                                 (double(4, 3), double(5, 3), double(5)))
 
 
 def test_gradcheck_ternary():
