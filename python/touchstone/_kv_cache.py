@@ -80,7 +80,7 @@ class KVCache:
             n_page = self.n_layer * self.max_seqs * -(-self.capacity // page)
         if max_call_tokens is None:
             max_call_tokens = self.max_seqs * self.capacity
-        self.dtype = dtype
+        self.dtype, self.max_call_tokens = dtype, int(max_call_tokens)
         scale = 1.0 / math.sqrt(head_dim) if scale is None else float(scale)
         settings = np.array([n_layer, max_seqs, n_q_head, n_kv_head, head_dim, capacity, page, n_page or 0,
                              window, n_sink, key_group, max_call_tokens, key_axis == "channel",
@@ -178,6 +178,9 @@ class KVCache:
         begin = self._begin(name, *seqs, layer=layer)
         arrays = same_kind("KVCache." + name, self.kind, **tensors)
         n = arrays[0].shape[0] if len(arrays[0].shape) else 0
+        if n > self.max_call_tokens:
+            raise ValueError("KVCache.%s: got %d tokens in one call, expected at most max_call_tokens = %d"
+                             % (name, n, self.max_call_tokens))
         if counts is None:
             if len(seqs) and n % len(seqs):
                 raise ValueError("KVCache.%s: counts: got None for %d tokens of %d sequences, expected a list"
