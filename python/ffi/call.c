@@ -6,12 +6,14 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { LEAD = 0, N_LETTERS = 27 }; /* '*', then a to z */
+
 typedef struct call {
     const ts_ffi_function *f;
     const TVMFFIAny       *a;
     const DLTensor        *tensor[TS_FFI_PARAMS];
-    int64_t                extent[128]; /* of letters; -1: not known yet */
-    const DLTensor        *lead;        /* a tensor with leading axes, for '*' */
+    int64_t                extent[N_LETTERS]; /* by at_letter; -1: not known yet */
+    const DLTensor        *lead;              /* a tensor with leading axes, for '*' */
     int                    n_lead;
     int                    dtype, grad_dtype; /* ts_dtype; -1: not known yet */
     DLDevice               device;
@@ -48,8 +50,8 @@ int ts_ffi_status(const char *name, ts_status s, const char *about)
 
 static void dtype_text(DLDataType t, char *s, size_t n)
 {
-    static const char *const code[] = { "int", "uint", "float", "handle", "bfloat", "complex",
-                                        "bool" };
+    static const char *const code[] = { "int",    "uint",    "float", "handle",
+                                        "bfloat", "complex", "bool" };
     if (t.code == kDLBool) snprintf(s, n, "bool");
     else if (t.code < sizeof code / sizeof *code && t.lanes == 1)
         snprintf(s, n, "%s%d", code[t.code], t.bits);
@@ -144,8 +146,9 @@ int ts_ffi_dtype(const DLTensor *t)
     return is_dtype(t, kDLBfloat, 16) ? TS_BF16 : -1;
 }
 
-static const char *const NAME[] = { [TS_F32] = "float32", [TS_F64] = "float64", [TS_F16] = "float16",
-                                    [TS_BF16] = "bfloat16" };
+static const char *const NAME[] = {
+    [TS_F32] = "float32", [TS_F64] = "float64", [TS_F16] = "float16", [TS_BF16] = "bfloat16"
+};
 
 /* NULL, or what dtype was expected. */
 static const char *dtype_wanted(call *c, char letter, const DLTensor *t)
@@ -159,30 +162,46 @@ static const char *dtype_wanted(call *c, char letter, const DLTensor *t)
             return c->f->dtypes >> TS_F64 & 1 ? "float32, float64, float16 or bfloat16"
                                               : "float32, float16 or bfloat16";
         return d == c->dtype ? NULL : NAME[c->dtype];
-    case 'A': return d == wide ? NULL : NAME[wide];
+    case 'A':
+        return d == wide ? NULL : NAME[wide];
     case 'G':
         if (c->grad_dtype < 0 && (d == c->dtype || d == wide)) c->grad_dtype = d;
         if (c->grad_dtype < 0) return NAME[c->dtype];
         return d == c->grad_dtype ? NULL : NAME[c->grad_dtype];
-    case 'f': return is_dtype(t, kDLFloat, 32) ? NULL : "float32";
-    case 'd': return is_dtype(t, kDLFloat, 64) ? NULL : "float64";
-    case 'i': return is_dtype(t, kDLInt, 32) ? NULL : "int32";
-    case 'l': return is_dtype(t, kDLInt, 64) ? NULL : "int64";
-    case 'b': return is_dtype(t, kDLUInt, 8) ? NULL : "uint8";
+    case 'f':
+        return is_dtype(t, kDLFloat, 32) ? NULL : "float32";
+    case 'd':
+        return is_dtype(t, kDLFloat, 64) ? NULL : "float64";
+    case 'i':
+        return is_dtype(t, kDLInt, 32) ? NULL : "int32";
+    case 'l':
+        return is_dtype(t, kDLInt, 64) ? NULL : "int64";
+    case 'b':
+        return is_dtype(t, kDLUInt, 8) ? NULL : "uint8";
     default:
         return is_dtype(t, kDLFloat, 16) || is_dtype(t, kDLUInt, 16) ? NULL : "float16 or uint16";
     }
+}
+
+static int at_letter(char letter)
+{
+    return letter == '*' ? LEAD : letter - 'a' + 1;
 }
 
 static int64_t derived(const call *c, char letter)
 {
     const int64_t *e = c->extent;
     switch (letter) {
-    case 'S': return (e['i'] + 127) / 128;
-    case 'G': return (e['i'] + 127) / 128 * 32;
-    case 'R': return e['p'] + e['n'];
-    case 'U': return e['c'] + 1;
-    default: return e[(unsigned char)letter];
+    case 'S':
+        return (e[at_letter('i')] + 127) / 128;
+    case 'G':
+        return (e[at_letter('i')] + 127) / 128 * 32;
+    case 'R':
+        return e[at_letter('p')] + e[at_letter('n')];
+    case 'U':
+        return e[at_letter('c')] + 1;
+    default:
+        return e[at_letter(letter)];
     }
 }
 
@@ -208,10 +227,12 @@ static bool bind(call *c, const char *shape, const DLTensor *t)
         c->lead = t, c->n_lead = n_lead;
         int64_t rows = 1;
         for (int i = 0; i < n_lead; i++) rows *= t->shape[i];
-        c->extent['*'] = rows;
+        c->extent[LEAD] = rows;
     }
     for (int i = 0; i < fixed; i++) {
-        int64_t *e = &c->extent[(unsigned char)shape[lead + i]];
+        const char letter = shape[lead + i];
+        if (letter < 'a') continue; /* derived from others */
+        int64_t *e = &c->extent[at_letter(letter)];
         if (*e < 0) *e = t->shape[n_lead + i];
     }
     return true;
@@ -269,7 +290,7 @@ static int take_number(call *c, const ts_ffi_param *p, const TVMFFIAny *v)
     if (p->kind == TS_FFI_INT32) memcpy(c->args + p->at, &w, sizeof w);
     if (p->kind == TS_FFI_INT64) memcpy(c->args + p->at, &n, sizeof n);
     if (!strcmp(p->name, "layout")) c->layout = n;
-    if (p->shape) c->extent[(unsigned char)*p->shape] = n;
+    if (p->shape) c->extent[at_letter(*p->shape)] = n;
     return 0;
 }
 
@@ -344,9 +365,10 @@ static int check_overlap(const call *c)
             const char   *b = ts_ffi_data(c->tensor[j]);
             const int64_t nb = bytes_of(c->tensor[j]);
             if (na && nb && a < b + nb && b < a + na)
-                return ts_ffi_error("ValueError", "%s: %s: got memory that overlaps %s, expected "
-                                    "memory of its own", c->f->name, c->f->param[i].name,
-                                    c->f->param[j].name);
+                return ts_ffi_error("ValueError",
+                                    "%s: %s: got memory that overlaps %s, expected "
+                                    "memory of its own",
+                                    c->f->name, c->f->param[i].name, c->f->param[j].name);
         }
     }
     return 0;
@@ -358,7 +380,8 @@ static void fill(call *c, size_t *scratch)
         const int64_t n = derived(c, c->f->dim[i].letter), e = n < 0 ? 0 : n;
         memcpy(c->args + c->f->dim[i].at, &e, sizeof e);
     }
-    if (c->f->dtype_at >= 0) memcpy(c->args + c->f->dtype_at, &(ts_dtype){ (ts_dtype)c->dtype }, sizeof(ts_dtype));
+    if (c->f->dtype_at >= 0)
+        memcpy(c->args + c->f->dtype_at, &(ts_dtype) { (ts_dtype)c->dtype }, sizeof(ts_dtype));
     if (c->f->grad_dtype_at >= 0) {
         const ts_dtype g = (ts_dtype)(c->grad_dtype < 0 ? c->dtype : c->grad_dtype);
         memcpy(c->args + c->f->grad_dtype_at, &g, sizeof g);
@@ -410,13 +433,17 @@ static int run(call *c, ts_exec *x)
 
 int ts_ffi_call(const ts_ffi_function *f, const TVMFFIAny *a, int n, TVMFFIAny *out)
 {
-    call c = { .f = f, .a = a, .dtype = -1, .grad_dtype = -1 };
+    call c;
     int  n_params = 0;
+    c.f = f, c.a = a, c.dtype = c.grad_dtype = -1;
+    c.lead = NULL, c.n_lead = 0, c.layout = 0, c.device = (DLDevice) { 0 };
+    memset(c.args, 0, f->args_bytes);
     while (f->param[n_params].name) n_params++;
-    *out = (TVMFFIAny){ .type_index = kTVMFFINone };
+    *out = (TVMFFIAny) { .type_index = kTVMFFINone };
     if (n != n_params)
         return ts_ffi_error("TypeError", "%s: got %d arguments, expected %d", f->name, n, n_params);
     memset(c.extent, -1, sizeof c.extent);
+    memset(c.tensor, 0, (size_t)n * sizeof *c.tensor);
     for (int i = 0; i < n; i++)
         if (f->param[i].kind > TS_FFI_INOUT && take_number(&c, &f->param[i], &a[i])) return -1;
     for (int i = 0; i < n; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* functions.c - the tables of every kernel that is one call: see call.h. Shapes and dtypes are those
- * of the public headers, names of parameters those of the Python functions. */
+/* functions.c - the tables of every kernel that is one call: see call.h. Shapes and dtypes are
+ * those of the public headers, names of parameters those of the Python functions. */
 #include <stddef.h>
 
 #include "call.h"
@@ -36,8 +36,13 @@ enum {
 
 #define AT(field) offsetof(ts_layernorm_forward_args, field)
 static const ts_ffi_function layer_norm = {
-    "layer_norm", RUN(ts_layernorm_forward), QUERY(ts_layernorm_forward_workspace),
-    sizeof(ts_layernorm_forward_args), ANY, AT(dtype), -1,
+    "layer_norm",
+    RUN(ts_layernorm_forward),
+    QUERY(ts_layernorm_forward_workspace),
+    sizeof(ts_layernorm_forward_args),
+    ANY,
+    AT(dtype),
+    -1,
     { { "x", TS_FFI_IN, 0, 'T', "*c", AT(x) },
       { "weight", TS_FFI_IN, 0, 'T', "c", AT(gamma) },
       { "bias", TS_FFI_IN, 0, 'T', "c", AT(beta) },
@@ -52,8 +57,13 @@ EXPORT(layer_norm)
 
 #define AT(field) offsetof(ts_layernorm_backward_args, field)
 static const ts_ffi_function layer_norm_backward = {
-    "layer_norm_backward", RUN(ts_layernorm_backward), QUERY(ts_layernorm_backward_workspace),
-    sizeof(ts_layernorm_backward_args), ANY, AT(dtype), -1,
+    "layer_norm_backward",
+    RUN(ts_layernorm_backward),
+    QUERY(ts_layernorm_backward_workspace),
+    sizeof(ts_layernorm_backward_args),
+    ANY,
+    AT(dtype),
+    -1,
     { { "x", TS_FFI_IN, 0, 'T', "*c", AT(x) },
       { "dout", TS_FFI_IN, 0, 'T', "*c", AT(dy) },
       { "weight", TS_FFI_IN, 0, 'T', "c", AT(gamma) },
@@ -69,8 +79,13 @@ EXPORT(layer_norm_backward)
 
 #define AT(field) offsetof(ts_rms_norm_forward_args, field)
 static const ts_ffi_function rms_norm = {
-    "rms_norm", RUN(ts_rms_norm_forward), QUERY(ts_rms_norm_forward_workspace),
-    sizeof(ts_rms_norm_forward_args), ANY, AT(dtype), -1,
+    "rms_norm",
+    RUN(ts_rms_norm_forward),
+    QUERY(ts_rms_norm_forward_workspace),
+    sizeof(ts_rms_norm_forward_args),
+    ANY,
+    AT(dtype),
+    -1,
     { { "x", TS_FFI_IN, 0, 'T', "*c", AT(x) },
       { "residual", TS_FFI_IN, TS_FFI_NONE, 'T', "*c", AT(residual) },
       { "weight", TS_FFI_IN, 0, 'T', "c", AT(w) },
@@ -86,8 +101,13 @@ EXPORT(rms_norm)
 
 #define AT(field) offsetof(ts_rms_norm_backward_args, field)
 static const ts_ffi_function rms_norm_backward = {
-    "rms_norm_backward", RUN(ts_rms_norm_backward), QUERY(ts_rms_norm_backward_workspace),
-    sizeof(ts_rms_norm_backward_args), ANY, AT(dtype), -1,
+    "rms_norm_backward",
+    RUN(ts_rms_norm_backward),
+    QUERY(ts_rms_norm_backward_workspace),
+    sizeof(ts_rms_norm_backward_args),
+    ANY,
+    AT(dtype),
+    -1,
     { { "sum", TS_FFI_IN, 0, 'T', "*c", AT(r) },
       { "dout", TS_FFI_IN, 0, 'T', "*c", AT(dy) },
       { "dsum", TS_FFI_IN, TS_FFI_NONE, 'T', "*c", AT(dr) },
@@ -105,8 +125,13 @@ EXPORT(rms_norm_backward)
 
 #define AT(field) offsetof(ts_softmax_topk_args, field)
 static const ts_ffi_function softmax_topk = {
-    "softmax_topk", RUN(ts_softmax_topk), QUERY(ts_softmax_topk_workspace),
-    sizeof(ts_softmax_topk_args), FAST, AT(dtype), -1,
+    "softmax_topk",
+    RUN(ts_softmax_topk),
+    QUERY(ts_softmax_topk_workspace),
+    sizeof(ts_softmax_topk_args),
+    FAST,
+    AT(dtype),
+    -1,
     { { "logits", TS_FFI_IN, 0, 'T', "*v", AT(logits) },
       { "inv_temperature", TS_FFI_DOUBLE, 0, 0, NULL, AT(inv_temperature) },
       { "values", TS_FFI_OUT, 0, 'f', "*k", AT(prob) },
@@ -119,8 +144,13 @@ EXPORT(softmax_topk)
 
 #define AT(field) offsetof(ts_flash_attention_args, field)
 static const ts_ffi_function flash_attention = {
-    "flash_attention", RUN(ts_flash_attention), QUERY(ts_flash_attention_workspace),
-    sizeof(ts_flash_attention_args), ANY, AT(d.dtype), -1,
+    "flash_attention",
+    RUN(ts_flash_attention),
+    QUERY(ts_flash_attention_workspace),
+    sizeof(ts_flash_attention_args),
+    ANY,
+    AT(d.dtype),
+    -1,
     { { "q", TS_FFI_IN, 0, 'T', "bhnd/bnhd", AT(q) },
       { "k", TS_FFI_IN, 0, 'T', "bgmd/bmgd", AT(k) },
       { "v", TS_FFI_IN, 0, 'T', "bgmd/bmgd", AT(v) },
@@ -131,17 +161,25 @@ static const ts_ffi_function flash_attention = {
       { "layout", TS_FFI_INT, 0, 0, NULL, AT(d.layout) },
       { "out", TS_FFI_OUT, 0, 'T', "bhnd/bnhd", AT(o) },
       { "lse", TS_FFI_OUT, TS_FFI_NONE, 'A', "bhn", AT(lse) } },
-    { { 'b', AT(d.n_batch) }, { 'h', AT(d.n_q_head) }, { 'n', AT(d.n_q) }, { 'd', AT(d.head_dim) },
-      { 'g', AT(d.n_kv_head) }, { 'm', AT(d.n_k) } },
+    { { 'b', AT(d.n_batch) },
+      { 'h', AT(d.n_q_head) },
+      { 'n', AT(d.n_q) },
+      { 'd', AT(d.head_dim) },
+      { 'g', AT(d.n_kv_head) },
+      { 'm', AT(d.n_k) } },
 };
 #undef AT
 EXPORT(flash_attention)
 
 #define AT(field) offsetof(ts_flash_attention_backward_args, field)
 static const ts_ffi_function flash_attention_backward = {
-    "flash_attention_backward", RUN(ts_flash_attention_backward),
-    QUERY(ts_flash_attention_backward_workspace), sizeof(ts_flash_attention_backward_args), ANY,
-    AT(d.dtype), -1,
+    "flash_attention_backward",
+    RUN(ts_flash_attention_backward),
+    QUERY(ts_flash_attention_backward_workspace),
+    sizeof(ts_flash_attention_backward_args),
+    ANY,
+    AT(d.dtype),
+    -1,
     { { "q", TS_FFI_IN, 0, 'T', "bhnd/bnhd", AT(q) },
       { "k", TS_FFI_IN, 0, 'T', "bgmd/bmgd", AT(k) },
       { "v", TS_FFI_IN, 0, 'T', "bgmd/bmgd", AT(v) },
@@ -156,8 +194,12 @@ static const ts_ffi_function flash_attention_backward = {
       { "dq", TS_FFI_OUT, 0, 'T', "bhnd/bnhd", AT(dq) },
       { "dk", TS_FFI_OUT, 0, 'T', "bgmd/bmgd", AT(dk) },
       { "dv", TS_FFI_OUT, 0, 'T', "bgmd/bmgd", AT(dv) } },
-    { { 'b', AT(d.n_batch) }, { 'h', AT(d.n_q_head) }, { 'n', AT(d.n_q) }, { 'd', AT(d.head_dim) },
-      { 'g', AT(d.n_kv_head) }, { 'm', AT(d.n_k) } },
+    { { 'b', AT(d.n_batch) },
+      { 'h', AT(d.n_q_head) },
+      { 'n', AT(d.n_q) },
+      { 'd', AT(d.head_dim) },
+      { 'g', AT(d.n_kv_head) },
+      { 'm', AT(d.n_k) } },
 };
 #undef AT
 EXPORT(flash_attention_backward)
@@ -166,8 +208,13 @@ EXPORT(flash_attention_backward)
 
 #define AT(field) offsetof(ts_cross_entropy_args, field)
 static const ts_ffi_function linear_cross_entropy = {
-    "linear_cross_entropy", RUN(ts_cross_entropy), QUERY(ts_cross_entropy_workspace),
-    sizeof(ts_cross_entropy_args), ANY, AT(dtype), AT(grad_dtype),
+    "linear_cross_entropy",
+    RUN(ts_cross_entropy),
+    QUERY(ts_cross_entropy_workspace),
+    sizeof(ts_cross_entropy_args),
+    ANY,
+    AT(dtype),
+    AT(grad_dtype),
     { { "hidden", TS_FFI_IN, 0, 'T', "*k", AT(h) },
       { "weight", TS_FFI_IN, 0, 'T', "vk", AT(w) },
       { "bias", TS_FFI_IN, TS_FFI_NONE, 'T', "v", AT(bias) },
@@ -183,7 +230,10 @@ static const ts_ffi_function linear_cross_entropy = {
       { "total", TS_FFI_OUT, TS_FFI_SCRATCH, 'A', "1", AT(total) },
       { "dhidden", TS_FFI_OUT, TS_FFI_NONE, 'G', "*k", AT(dh) },
       { "dweight", TS_FFI_OUT, TS_FFI_NONE, 'G', "vk", AT(dw) } },
-    { { '*', AT(n_rows) }, { 'v', AT(n_vocab) }, { 'k', AT(n_hidden) }, { 'k', AT(h_stride) },
+    { { '*', AT(n_rows) },
+      { 'v', AT(n_vocab) },
+      { 'k', AT(n_hidden) },
+      { 'k', AT(h_stride) },
       { 'k', AT(w_stride) } },
 };
 #undef AT
@@ -191,8 +241,13 @@ EXPORT(linear_cross_entropy)
 
 #define AT(field) offsetof(ts_cross_entropy_logits_args, field)
 static const ts_ffi_function cross_entropy = {
-    "cross_entropy", RUN(ts_cross_entropy_logits), QUERY(ts_cross_entropy_logits_workspace),
-    sizeof(ts_cross_entropy_logits_args), ANY, AT(dtype), -1,
+    "cross_entropy",
+    RUN(ts_cross_entropy_logits),
+    QUERY(ts_cross_entropy_logits_workspace),
+    sizeof(ts_cross_entropy_logits_args),
+    ANY,
+    AT(dtype),
+    -1,
     { { "logits", TS_FFI_IN, 0, 'T', "*v", AT(logits) },
       { "target", TS_FFI_IN, 0, 'i', "*", AT(target) },
       { "mean", TS_FFI_INT, 0, 0, NULL, AT(mean) },
@@ -214,8 +269,13 @@ EXPORT(cross_entropy)
 
 #define AT(field) offsetof(ts_ternary_pack_args, field)
 static const ts_ffi_function ternary_pack = {
-    "ternary_pack", RUN(ts_ternary_pack), QUERY(ts_ternary_pack_workspace),
-    sizeof(ts_ternary_pack_args), 1 << TS_F32, AT(d.dtype), -1,
+    "ternary_pack",
+    RUN(ts_ternary_pack),
+    QUERY(ts_ternary_pack_workspace),
+    sizeof(ts_ternary_pack_args),
+    1 << TS_F32,
+    AT(d.dtype),
+    -1,
     { { "weight", TS_FFI_IN, 0, 'f', "oi", AT(w) },
       { "codes", TS_FFI_OUT, 0, 'b', "oG", AT(code) },
       { "scales", TS_FFI_OUT, 0, 'h', "oS", AT(scale) } },
@@ -226,8 +286,13 @@ EXPORT(ternary_pack)
 
 #define AT(field) offsetof(ts_ternary_unpack_args, field)
 static const ts_ffi_function ternary_unpack = {
-    "ternary_unpack", RUN(ts_ternary_unpack), QUERY(ts_ternary_unpack_workspace),
-    sizeof(ts_ternary_unpack_args), 1 << TS_F32, AT(d.dtype), -1,
+    "ternary_unpack",
+    RUN(ts_ternary_unpack),
+    QUERY(ts_ternary_unpack_workspace),
+    sizeof(ts_ternary_unpack_args),
+    1 << TS_F32,
+    AT(d.dtype),
+    -1,
     { { "codes", TS_FFI_IN, 0, 'b', "oG", AT(code) },
       { "scales", TS_FFI_IN, 0, 'h', "oS", AT(scale) },
       { "weight", TS_FFI_OUT, 0, 'f', "oi", AT(wt) } },
@@ -238,8 +303,13 @@ EXPORT(ternary_unpack)
 
 #define AT(field) offsetof(ts_ternary_linear_args, field)
 static const ts_ffi_function ternary_linear = {
-    "ternary_linear", RUN(ts_ternary_linear), QUERY(ts_ternary_linear_workspace),
-    sizeof(ts_ternary_linear_args), ANY, AT(d.dtype), -1,
+    "ternary_linear",
+    RUN(ts_ternary_linear),
+    QUERY(ts_ternary_linear_workspace),
+    sizeof(ts_ternary_linear_args),
+    ANY,
+    AT(d.dtype),
+    -1,
     { { "x", TS_FFI_IN, 0, 'T', "*i", AT(in) },
       { "weight", TS_FFI_IN, 0, 'f', "oi", AT(w) },
       { "out", TS_FFI_OUT, 0, 'T', "*o", AT(y) } },
@@ -250,9 +320,13 @@ EXPORT(ternary_linear)
 
 #define AT(field) offsetof(ts_ternary_linear_packed_args, field)
 static const ts_ffi_function ternary_linear_packed = {
-    "ternary_linear_packed", RUN(ts_ternary_linear_packed),
-    QUERY(ts_ternary_linear_packed_workspace), sizeof(ts_ternary_linear_packed_args), ANY,
-    AT(d.dtype), -1,
+    "ternary_linear_packed",
+    RUN(ts_ternary_linear_packed),
+    QUERY(ts_ternary_linear_packed_workspace),
+    sizeof(ts_ternary_linear_packed_args),
+    ANY,
+    AT(d.dtype),
+    -1,
     { { "x", TS_FFI_IN, 0, 'T', "*i", AT(in) },
       { "codes", TS_FFI_IN, 0, 'b', "oG", AT(code) },
       { "scales", TS_FFI_IN, 0, 'h', "oS", AT(scale) },
@@ -264,9 +338,13 @@ EXPORT(ternary_linear_packed)
 
 #define AT(field) offsetof(ts_ternary_linear_backward_args, field)
 static const ts_ffi_function ternary_linear_backward = {
-    "ternary_linear_backward", RUN(ts_ternary_linear_backward),
-    QUERY(ts_ternary_linear_backward_workspace), sizeof(ts_ternary_linear_backward_args), ANY,
-    AT(d.dtype), -1,
+    "ternary_linear_backward",
+    RUN(ts_ternary_linear_backward),
+    QUERY(ts_ternary_linear_backward_workspace),
+    sizeof(ts_ternary_linear_backward_args),
+    ANY,
+    AT(d.dtype),
+    -1,
     { { "x", TS_FFI_IN, 0, 'T', "*i", AT(in) },
       { "weight", TS_FFI_IN, 0, 'f', "oi", AT(w) },
       { "dout", TS_FFI_IN, 0, 'T', "*o", AT(dy) },
@@ -281,7 +359,13 @@ EXPORT(ternary_linear_backward)
 
 #define AT(field) offsetof(ts_tree_mask_args, field)
 static const ts_ffi_function tree_mask = {
-    "tree_mask", RUN(ts_tree_mask), NULL, sizeof(ts_tree_mask_args), 0, -1, -1,
+    "tree_mask",
+    RUN(ts_tree_mask),
+    NULL,
+    sizeof(ts_tree_mask_args),
+    0,
+    -1,
+    -1,
     { { "parent", TS_FFI_IN, 0, 'i', "n", AT(parent) },
       { "prompt_len", TS_FFI_INT64, 0, 0, "p", AT(d.prompt_len) },
       { "visible", TS_FFI_OUT, 0, 'b', "RR", AT(visible) },
@@ -293,7 +377,13 @@ EXPORT(tree_mask)
 
 #define AT(field) offsetof(ts_tree_bias_args, field)
 static const ts_ffi_function tree_bias = {
-    "tree_bias", RUN(ts_tree_bias), NULL, sizeof(ts_tree_bias_args), 0, -1, -1,
+    "tree_bias",
+    RUN(ts_tree_bias),
+    NULL,
+    sizeof(ts_tree_bias_args),
+    0,
+    -1,
+    -1,
     { { "parent", TS_FFI_IN, 0, 'i', "n", AT(parent) },
       { "prompt_len", TS_FFI_INT64, 0, 0, "p", AT(d.prompt_len) },
       { "bias", TS_FFI_OUT, 0, 'f', "RR", AT(bias) } },
@@ -304,7 +394,13 @@ EXPORT(tree_bias)
 
 #define AT(field) offsetof(ts_tree_residual_args, field)
 static const ts_ffi_function tree_residual = {
-    "tree_residual", RUN(ts_tree_residual), NULL, sizeof(ts_tree_residual_args), 0, -1, -1,
+    "tree_residual",
+    RUN(ts_tree_residual),
+    NULL,
+    sizeof(ts_tree_residual_args),
+    0,
+    -1,
+    -1,
     { { "p", TS_FFI_IN, 0, 'd', "v", AT(p) },
       { "q", TS_FFI_IN, TS_FFI_NONE, 'd', "v", AT(q) },
       { "child", TS_FFI_IN, 0, 'i', "c", AT(child) },

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* state.c - functions with handles and models: the KV cache, beam search, verification of trees; and
- * the comparison of layouts that comes before all of them.
+/* state.c - functions with handles and models: the KV cache, beam search, verification of trees;
+ * and the comparison of layouts that comes before all of them.
  *
  * Handles and addresses are integers here. The classes in touchstone/ own them, check shapes, and
  * pass nothing else. */
@@ -20,7 +20,7 @@
 /* Arguments by a string: i integers, d numbers, t tensors, ? tensors or None. */
 static int expect(const char *name, const char *kinds, const TVMFFIAny *a, int n, TVMFFIAny *out)
 {
-    *out = (TVMFFIAny){ .type_index = kTVMFFINone };
+    *out = (TVMFFIAny) { .type_index = kTVMFFINone };
     if (n != (int)strlen(kinds))
         return ts_ffi_error("TypeError", "%s: got %d arguments, expected %zu", name, n,
                             strlen(kinds));
@@ -67,7 +67,7 @@ static void *address(const TVMFFIAny *v)
 
 static void give(TVMFFIAny *out, int64_t v)
 {
-    *out = (TVMFFIAny){ .type_index = kTVMFFIInt, .v_int64 = v };
+    *out = (TVMFFIAny) { .type_index = kTVMFFIInt, .v_int64 = v };
 }
 
 /* Raises where the library that was loaded is not the one that this was compiled with. */
@@ -77,10 +77,11 @@ FUNCTION(check_abi)
     if (expect("check_abi", "", a, n, out)) return -1;
     const ts_abi_field *bad = ts_abi_mismatch(ts_abi_fields, TS_ABI_FIELDS);
     if (bad)
-        return ts_ffi_error("ImportError",
-                            "touchstone: libtouchstone.so has another %s.%s than the Python module; "
-                            "reinstall the package",
-                            bad->of, bad->name);
+        return ts_ffi_error(
+            "ImportError",
+            "touchstone: libtouchstone.so has another %s.%s than the Python module; "
+            "reinstall the package",
+            bad->of, bad->name);
     give(out, TS_ABI_VERSION);
     return 0;
 }
@@ -102,28 +103,28 @@ enum { KV_FIELDS = 16 };
 static void kv_dims(const TVMFFIAny *settings, const TVMFFIAny *scale, ts_kv_dims *d)
 {
     const int64_t *v = data(settings);
-    *d = (ts_kv_dims){ .n_layer = v[0],
-                       .n_seq_max = v[1],
-                       .n_q_head = v[2],
-                       .n_kv_head = v[3],
-                       .head_dim = v[4],
-                       .capacity = v[5],
-                       .page = v[6],
-                       .n_page = v[7],
-                       .window = v[8],
-                       .n_sink = v[9],
-                       .key_group = v[10],
-                       .max_call_tokens = v[11],
-                       .key_axis = (ts_key_axis)v[12],
-                       .io_dtype = (ts_dtype)v[13],
-                       .store_dtype = (ts_dtype)v[14],
-                       .meta_dtype = (ts_dtype)v[15],
-                       .scale = number(scale) };
+    *d = (ts_kv_dims) { .n_layer = v[0],
+                        .n_seq_max = v[1],
+                        .n_q_head = v[2],
+                        .n_kv_head = v[3],
+                        .head_dim = v[4],
+                        .capacity = v[5],
+                        .page = v[6],
+                        .n_page = v[7],
+                        .window = v[8],
+                        .n_sink = v[9],
+                        .key_group = v[10],
+                        .max_call_tokens = v[11],
+                        .key_axis = (ts_key_axis)v[12],
+                        .io_dtype = (ts_dtype)v[13],
+                        .store_dtype = (ts_dtype)v[14],
+                        .meta_dtype = (ts_dtype)v[15],
+                        .scale = number(scale) };
 }
 
 static DLDevice device_at(const TVMFFIAny *type, const TVMFFIAny *id)
 {
-    return (DLDevice){ (DLDeviceType)type->v_int64, (int32_t)id->v_int64 };
+    return (DLDevice) { (DLDeviceType)type->v_int64, (int32_t)id->v_int64 };
 }
 
 /* settings, scale, device type, device, sizes: int64[2] for bytes of state and workspace */
@@ -289,8 +290,8 @@ FUNCTION(kv_status)
     int64_t     len = 0;
     if (expect("KVCache", "iiit", a, n, out)) return -1;
     const bool      any = a[2].v_int64 >= 0; /* the usage needs no sequence */
-    const ts_status s = ts_kv_status(address(a), a[1].v_int64, (int32_t)a[2].v_int64,
-                                     any ? &len : NULL, &u);
+    const ts_status s =
+        ts_kv_status(address(a), a[1].v_int64, (int32_t)a[2].v_int64, any ? &len : NULL, &u);
     if (s != TS_OK) return ts_ffi_status("KVCache", s, "");
     int64_t *to = data(&a[3]);
     to[0] = len, to[1] = u.n_page, to[2] = u.n_free;
@@ -327,11 +328,20 @@ FUNCTION(beam_search)
     const ts_model            m = model_at(&a[0], &a[1]);
     const bool                archive = a[8].v_int64;
     const ts_beam_search_args args = {
-        .d = { .n_items = length(&a[3]), .beam_width = a[4].v_int64, .max_new_tokens = a[5].v_int64,
-               .alpha = number(&a[6]), .eos = (int32_t)a[7].v_int64 },
-        .model = &m, .prompts = data(&a[2]), .prompt_len = data(&a[3]), .tokens = data(&a[9]),
-        .length = data(&a[10]), .logprob = data(&a[11]), .score = data(&a[12]),
-        .finished = data(&a[13]), .n_found = data(&a[14]),
+        .d = { .n_items = length(&a[3]),
+               .beam_width = a[4].v_int64,
+               .max_new_tokens = a[5].v_int64,
+               .alpha = number(&a[6]),
+               .eos = (int32_t)a[7].v_int64 },
+        .model = &m,
+        .prompts = data(&a[2]),
+        .prompt_len = data(&a[3]),
+        .tokens = data(&a[9]),
+        .length = data(&a[10]),
+        .logprob = data(&a[11]),
+        .score = data(&a[12]),
+        .finished = data(&a[13]),
+        .n_found = data(&a[14]),
     };
     const DLDevice cpu = { kDLCPU, 0 };
     ts_exec        x;
@@ -355,11 +365,20 @@ FUNCTION(tree_verify)
     if (expect(name, "iittttdtttt", a, n, out)) return -1;
     const ts_model            m = model_at(&a[0], &a[1]);
     const ts_tree_verify_args args = {
-        .d = { .prompt_len = length(&a[2]), .n_node = length(&a[3]), .max_new = length(&a[7]),
+        .d = { .prompt_len = length(&a[2]),
+               .n_node = length(&a[3]),
+               .max_new = length(&a[7]),
                .temperature = number(&a[6]) },
-        .model = &m, .prompt = data(&a[2]), .token = data(&a[3]), .parent = data(&a[4]),
-        .u = data(&a[5]), .out = data(&a[7]), .n_out = data(&a[8]),
-        .n_path = (int64_t *)data(&a[8]) + 1, .path = data(&a[9]), .status = data(&a[10]),
+        .model = &m,
+        .prompt = data(&a[2]),
+        .token = data(&a[3]),
+        .parent = data(&a[4]),
+        .u = data(&a[5]),
+        .out = data(&a[7]),
+        .n_out = data(&a[8]),
+        .n_path = (int64_t *)data(&a[8]) + 1,
+        .path = data(&a[9]),
+        .status = data(&a[10]),
     };
     const DLDevice cpu = { kDLCPU, 0 };
     ts_exec        x;

@@ -18,22 +18,25 @@
 
 static int n_threads, deterministic;
 
-TVM_FFI_DLL_EXPORT int __tvm_ffi_set_threads(void *self, const TVMFFIAny *a, int32_t n, TVMFFIAny *out)
+TVM_FFI_DLL_EXPORT int __tvm_ffi_set_threads(void *self, const TVMFFIAny *a, int32_t n,
+                                             TVMFFIAny *out)
 {
     (void)self;
     if (n != 1 || a->type_index != kTVMFFIInt || a->v_int64 < 0 || a->v_int64 > 4096)
-        return ts_ffi_error("ValueError", "set_threads: expected an integer from 0 to 4096; 0: all cores");
-    *out = (TVMFFIAny){ .type_index = kTVMFFIInt, .v_int64 = n_threads };
+        return ts_ffi_error("ValueError",
+                            "set_threads: expected an integer from 0 to 4096; 0: all cores");
+    *out = (TVMFFIAny) { .type_index = kTVMFFIInt, .v_int64 = n_threads };
     __atomic_store_n(&n_threads, (int)a->v_int64, __ATOMIC_RELAXED);
     return 0;
 }
 
-TVM_FFI_DLL_EXPORT int __tvm_ffi_set_deterministic(void *self, const TVMFFIAny *a, int32_t n, TVMFFIAny *out)
+TVM_FFI_DLL_EXPORT int __tvm_ffi_set_deterministic(void *self, const TVMFFIAny *a, int32_t n,
+                                                   TVMFFIAny *out)
 {
     (void)self;
     if (n != 1 || (a->type_index != kTVMFFIInt && a->type_index != kTVMFFIBool))
         return ts_ffi_error("TypeError", "set_deterministic: expected True or False");
-    *out = (TVMFFIAny){ .type_index = kTVMFFIBool, .v_int64 = deterministic };
+    *out = (TVMFFIAny) { .type_index = kTVMFFIBool, .v_int64 = deterministic };
     __atomic_store_n(&deterministic, a->v_int64 != 0, __ATOMIC_RELAXED);
     return 0;
 }
@@ -72,7 +75,7 @@ static void load(void)
 }
 
 enum { DEVICES = 64 };
-static void           *context_of[DEVICES];
+static void              *context_of[DEVICES];
 static _Thread_local bool pushed;
 
 /* The primary context of a device, which is what the CUDA runtime uses. */
@@ -92,16 +95,18 @@ static int make_current(int device)
 
 int ts_ffi_enter(DLDevice device, ts_exec *x)
 {
-    *x = (ts_exec){ .n_threads = __atomic_load_n(&n_threads, __ATOMIC_RELAXED),
-                    .deterministic = __atomic_load_n(&deterministic, __ATOMIC_RELAXED) };
+    *x = (ts_exec) { .n_threads = __atomic_load_n(&n_threads, __ATOMIC_RELAXED),
+                     .deterministic = __atomic_load_n(&deterministic, __ATOMIC_RELAXED) };
     if (device.device_type == kDLCPU || device.device_type == kDLCUDAHost || !device.device_type)
         return 0;
     if (device.device_type != kDLCUDA && device.device_type != kDLCUDAManaged)
-        return ts_ffi_error("ValueError", "got a tensor on DLPack device type %d, expected 1 (CPU) or 2 (CUDA)",
+        return ts_ffi_error("ValueError",
+                            "got a tensor on DLPack device type %d, expected 1 (CPU) or 2 (CUDA)",
                             device.device_type);
     pthread_once(&once, load);
     if (ts_cuda_unavailable_reason())
-        return ts_ffi_error("RuntimeError", "got a CUDA tensor, but %s", ts_cuda_unavailable_reason());
+        return ts_ffi_error("RuntimeError", "got a CUDA tensor, but %s",
+                            ts_cuda_unavailable_reason());
     if (!have_driver || make_current(device.device_id))
         return ts_ffi_error("RuntimeError", "CUDA device %d cannot be used", device.device_id);
     x->device = TS_CUDA;

@@ -35,20 +35,48 @@ class _NumPy:
     def needs_graph(self, *tensors):
         return False
 
+    def plain(self, *tensors):
+        return True
+
+    def like(self, x):
+        return self.xp.empty_like(x)
+
+    def inputs(self, function, names, *tensors):
+        """Contiguous arrays of this framework; the names are for errors."""
+        for t in tensors:
+            if t is not None and not (type(t) is self.xp.ndarray and t.flags.c_contiguous and
+                                      (self.xp is not np or t.flags.writeable)):
+                return same_kind(function, self, **dict(zip(names, tensors)))
+        return tensors
+
 
 class _Torch:
     name = "torch"
 
     def __init__(self):
         import torch
-        self.torch = torch
+        self.torch, self.is_compiling = torch, torch.compiler.is_compiling
+        self.grad_enabled, self.like = torch.is_grad_enabled, torch.empty_like
         self.names = {getattr(torch, n): n for n in
                       FLOATS + ("int32", "int64", "uint8", "bool", "int8", "int16", "uint16")}
         self.dtypes = {n: d for d, n in self.names.items()}
 
     def dense(self, x):
-        x = x.detach() if x.requires_grad else x
-        return x if x.is_contiguous() else x.contiguous()
+        return x if x.is_contiguous() else x.detach().contiguous()
+
+    def plain(self, x, weight, bias):
+        """Whether the three can go to C as they are, but for strides, which are looked at there."""
+        try:
+            return not (self.is_compiling() or (self.grad_enabled() and (
+                x.requires_grad or weight.requires_grad or bias.requires_grad)))
+        except AttributeError:
+            return False
+
+    def inputs(self, function, names, *tensors):
+        for t in tensors:
+            if t is not None and not (isinstance(t, self.torch.Tensor) and t.is_contiguous()):
+                return same_kind(function, self, **dict(zip(names, tensors)))
+        return tensors
 
     def dtype(self, x):
         return self.names.get(x.dtype, str(x.dtype))
@@ -64,21 +92,26 @@ class _Torch:
 
     def needs_graph(self, *tensors):
         """Whether autograd or a compiler watches: then the call goes through torch's dispatcher."""
-        if self.torch.compiler.is_compiling():
+        if self.is_compiling():
             return True
-        return self.torch.is_grad_enabled() and any(
-            t is not None and t.requires_grad for t in tensors)
+        for t in tensors:
+            if t is not None and getattr(t, "requires_grad", False):
+                return self.torch.is_grad_enabled()
+        return False
 
 
 class _Jax:
     name = "jax"
 
+    def plain(self, *tensors):
+        return False
+
     def needs_graph(self, *tensors):
         return True
 
 
-_kinds = {np.ndarray: _NumPy()}
-_made = {"numpy": _kinds[np.ndarray]}
+kinds = {np.ndarray: _NumPy()}
+_made = {"numpy": kinds[np.ndarray]}
 
 
 def _make(name):
@@ -99,7 +132,7 @@ def _learn(function, argument, x):
         if module is not None and isinstance(x, getattr(module, attribute, ())):
             kind = _make(name)
             if not (name == "jax" and "Tracer" in type(x).__name__):
-                _kinds[type(x)] = kind
+                kinds[type(x)] = kind
             return kind
     raise TypeError("%s: %s: got %s, expected an array of NumPy, PyTorch, JAX or CuPy"
                     % (function, argument, type(x).__name__))
@@ -107,7 +140,7 @@ def _learn(function, argument, x):
 
 def kind_of(function, argument, x):
     """How to make arrays like x. The two names are for the error."""
-    return _kinds.get(type(x)) or _learn(function, argument, x)
+    return kinds.get(type(x)) or _learn(function, argument, x)
 
 
 def named(name):
@@ -124,7 +157,7 @@ def wide(dtype):
 def same_kind(function, kind, **tensors):
     """Contiguous inputs of one framework."""
     for name, t in tensors.items():
-        if t is not None and _kinds.get(type(t)) is not kind and kind_of(function, name, t) is not kind:
+        if t is not None and kinds.get(type(t)) is not kind and kind_of(function, name, t) is not kind:
             raise TypeError("%s: %s: got an array of %s, expected %s as the first"
                             % (function, name, kind_of(function, name, t).name, kind.name))
     return [None if t is None else kind.dense(t) for t in tensors.values()]
@@ -139,6 +172,15 @@ def check_out(function, name, kind, out, shape, dtype):
         raise ValueError("%s: %s: got %s%s, expected %s%s" % (
             function, name, kind.dtype(out), list(out.shape), dtype, list(shape)))
     return out
+
+
+def like(function, kind, out, x):
+    """An array of x's shape and dtype: `out`, or a new one."""
+    if out is None:
+        return kind.like(x)
+    if type(out) is type(x) and out.shape == x.shape and out.dtype == x.dtype:
+        return out
+    return check_out(function, "out", kind, out, x.shape, kind.dtype(x))
 
 
 def output(function, name, kind, out, shape, dtype, like):

@@ -14,7 +14,8 @@ import textwrap
 import types
 from typing import Any, Callable, Dict, List, Optional, Union
 
-from . import _program
+import touchstone_program as _program
+
 
 
 class JudgeError(RuntimeError):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple, Optional, Tuple, Union
 
-from ._arrays import kind_of, output, same_kind, wide
+from ._arrays import kinds, kind_of, like, output, same_kind, wide
 from ._native import function
 
 Array = Any
@@ -62,10 +62,9 @@ def _no_out(name, out):
                          "code and for JAX" % name)
 
 
-def _vector(kind, function_name, name, v, fill, x):
-    if v is None:
-        return kind.full((x.shape[-1],), fill, kind.dtype(x), x)
-    return v
+def _vector(kind, function_name, fill, x):
+    _axes(function_name, "x", x, 1)
+    return kind.full((x.shape[-1],), fill, kind.dtype(x), x)
 
 
 def _axes(function_name, name, x, least):
@@ -78,16 +77,25 @@ def layer_norm(x: Array, weight: Optional[Array] = None, bias: Optional[Array] =
     """Layer normalisation over the last axis: (x - mean) / sqrt(variance + eps) * weight + bias.
 
     weight and bias have the shape [x.shape[-1]] and x's dtype; None stands for ones and zeros."""
-    kind = kind_of("layer_norm", "x", x)
+    kind = kinds.get(type(x)) or kind_of("layer_norm", "x", x)
+    if weight is not None and bias is not None and (out is None or type(out) is type(x)) and kind.plain(
+            x, weight, bias):
+        try:  # the usual call, in little time: the kernel looks at the arrays
+            result = kind.like(x) if out is None else out
+            _layer_norm(x, weight, bias, eps, result, None, None)
+            return result
+        except (TypeError, ValueError, BufferError):
+            pass  # the rest of this function mends it, or words it
     traced = _traced(kind, "layer_norm", x, weight, bias)
     if traced is not None:
         _no_out("layer_norm", out)
         return traced(x, weight, bias, eps=eps)
-    _axes("layer_norm", "x", x, 1)
-    weight = _vector(kind, "layer_norm", "weight", weight, 1, x)
-    bias = _vector(kind, "layer_norm", "bias", bias, 0, x)
-    x, weight, bias = same_kind("layer_norm", kind, x=x, weight=weight, bias=bias)
-    out = output("layer_norm", "out", kind, out, x.shape, kind.dtype(x), x)
+    if weight is None:
+        weight = _vector(kind, "layer_norm", 1, x)
+    if bias is None:
+        bias = _vector(kind, "layer_norm", 0, x)
+    x, weight, bias = kind.inputs("layer_norm", ("x", "weight", "bias"), x, weight, bias)
+    out = like("layer_norm", kind, out, x)
     _layer_norm(x, weight, bias, eps, out, None, None)
     return out
 
@@ -105,10 +113,10 @@ def rms_norm(x: Array, weight: Optional[Array] = None, residual: Optional[Array]
         _no_out("rms_norm", out)
         _no_out("rms_norm", residual_out)
         return traced(x, weight, residual, eps=eps, weight_offset=weight_offset)
-    _axes("rms_norm", "x", x, 1)
-    weight = _vector(kind, "rms_norm", "weight", weight, 1 - weight_offset, x)
-    x, weight, residual = same_kind("rms_norm", kind, x=x, weight=weight, residual=residual)
-    out = output("rms_norm", "out", kind, out, x.shape, kind.dtype(x), x)
+    if weight is None:
+        weight = _vector(kind, "rms_norm", 1 - weight_offset, x)
+    x, weight, residual = kind.inputs("rms_norm", ("x", "weight", "residual"), x, weight, residual)
+    out = like("rms_norm", kind, out, x)
     if residual is None:
         if residual_out is not None:
             raise ValueError("rms_norm: residual_out: got an array, expected None without a residual")
@@ -172,8 +180,8 @@ def flash_attention(q: Array, k: Array, v: Array, *, causal: bool = False, windo
         _no_out("flash_attention", out)
         return traced(q, k, v, causal=causal, window=window, kv_len=kv_len, scale=scale, layout=layout,
                       return_lse=return_lse)
-    q, k, v, kv_len = same_kind("flash_attention", kind, q=q, k=k, v=v, kv_len=kv_len)
-    out = output("flash_attention", "out", kind, out, q.shape, kind.dtype(q), q)
+    q, k, v, kv_len = kind.inputs("flash_attention", ("q", "k", "v", "kv_len"), q, k, v, kv_len)
+    out = like("flash_attention", kind, out, q)
     lse = None
     if return_lse:
         heads, n_q = (q.shape[1], q.shape[2]) if order == 0 else (q.shape[2], q.shape[1])

@@ -18,11 +18,64 @@ from ._native import function
 from ._ops import TernaryWeight, TopK
 
 _LIBRARY = torch.library.Library("touchstone", "DEF")
-_empty = torch.empty
+
+
+def _same(x):
+    return torch.empty_like(x, memory_format=torch.contiguous_format)
 
 
 def _wide(x):
     return torch.float64 if x.dtype == torch.float64 else torch.float32
+
+
+class _Operator:
+    """An operator, and a shorter way past the dispatcher for plain tensors that nothing watches."""
+
+    def __init__(self, op, run, backward, setup):
+        self.op, self.run, self.apply = op, run, None
+        if backward is None:
+            return
+
+        class Direct(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, *inputs):
+                output = run(*inputs)
+                setup(ctx, inputs, output)
+                return output
+
+            @staticmethod
+            @torch.autograd.function.once_differentiable
+            def backward(ctx, *grads):
+                return backward(ctx, *grads)
+
+        self.apply = Direct.apply
+
+    def __call__(self, *args):
+        if torch.compiler.is_compiling() or _modes() or _transforms():
+            return self.op(*args)
+        need = False
+        for a in args:
+            if isinstance(a, Tensor):
+                if type(a) is not Tensor and type(a) is not nn.Parameter:
+                    return self.op(*args)
+                need = need or a.requires_grad
+        if need and torch.is_grad_enabled():
+            return self.op(*args) if self.apply is None else self.apply(*args)
+        return self.run(*args)
+
+
+def _unwatched(*tensors):
+    """Whether neither autograd nor a compiler nor a mode sees these tensors: statistics are then not kept."""
+    if torch.compiler.is_compiling() or _modes() or _transforms():
+        return False
+    grad = torch.is_grad_enabled()
+    for t in tensors:
+        if t is not None and (type(t) is not Tensor and type(t) is not nn.Parameter or grad and t.requires_grad):
+            return False
+    return True
+
+
+_modes, _transforms = torch._C._len_torch_dispatch_stack, torch._C._are_functorch_transforms_active
 
 
 def _define(schema, run, fake, backward=None, setup=None):
@@ -34,11 +87,14 @@ def _define(schema, run, fake, backward=None, setup=None):
     torch.library.register_fake("touchstone::" + name, fake, lib=_LIBRARY)
     if backward is not None:
         torch.library.register_autograd("touchstone::" + name, backward, setup_context=setup, lib=_LIBRARY)
-    return getattr(torch.ops.touchstone, name).default
+    return _Operator(getattr(torch.ops.touchstone, name).default, run, backward, setup)
 
 
 def _dense(*tensors):
-    return [None if t is None else t.contiguous() for t in tensors]
+    for t in tensors:
+        if t is not None and not t.is_contiguous():
+            return [None if t is None else t.contiguous() for t in tensors]
+    return tensors
 
 
 # ---- layer norm ----
@@ -48,8 +104,8 @@ _layer_norm_c, _layer_norm_backward_c = function("layer_norm"), function("layer_
 
 def _layer_norm_fake(x, weight, bias, eps):
     rows = x.shape[:-1]
-    return (_empty(x.shape, dtype=x.dtype, device=x.device), _empty(rows, dtype=_wide(x), device=x.device),
-            _empty(rows, dtype=_wide(x), device=x.device))
+    return (_same(x), x.new_empty(rows, dtype=_wide(x)),
+            x.new_empty(rows, dtype=_wide(x)))
 
 
 def _layer_norm_run(x, weight, bias, eps):
@@ -60,8 +116,8 @@ def _layer_norm_run(x, weight, bias, eps):
 
 
 def _layer_norm_backward_fake(x, dout, weight, mean, rstd):
-    return (_empty(x.shape, dtype=x.dtype, device=x.device), _empty(weight.shape, dtype=_wide(x), device=x.device),
-            _empty(weight.shape, dtype=_wide(x), device=x.device))
+    return (_same(x), x.new_empty(weight.shape, dtype=_wide(x)),
+            x.new_empty(weight.shape, dtype=_wide(x)))
 
 
 def _layer_norm_backward_run(x, dout, weight, mean, rstd):
@@ -101,6 +157,8 @@ def _gain(v, fill, x):
 def layer_norm(x: Tensor, weight: Optional[Tensor] = None, bias: Optional[Tensor] = None, *,
                eps: float = 1e-5) -> Tensor:
     """touchstone.layer_norm through torch's dispatcher. weight and bias are cast to x's dtype."""
+    if _unwatched(x, weight, bias) and (weight is None or weight.dtype == x.dtype):
+        return _ops.layer_norm(x, weight, bias, eps=eps)
     return _layer_norm(x, _gain(weight, 1.0, x), _gain(bias, 0.0, x), eps)[0]
 
 
@@ -111,8 +169,8 @@ _rms_norm_c, _rms_norm_backward_c = function("rms_norm"), function("rms_norm_bac
 
 def _rms_norm_fake(x, residual, weight, eps, weight_offset):
     total = (0,) if residual is None else x.shape
-    return (_empty(x.shape, dtype=x.dtype, device=x.device), _empty(total, dtype=x.dtype, device=x.device),
-            _empty(x.shape[:-1], dtype=_wide(x), device=x.device))
+    return (_same(x), x.new_empty(total, dtype=x.dtype),
+            x.new_empty(x.shape[:-1], dtype=_wide(x)))
 
 
 def _rms_norm_run(x, residual, weight, eps, weight_offset):
@@ -123,8 +181,8 @@ def _rms_norm_run(x, residual, weight, eps, weight_offset):
 
 
 def _rms_norm_backward_fake(total, dout, dtotal, weight, rstd, weight_offset):
-    return (_empty(total.shape, dtype=total.dtype, device=total.device),
-            _empty(weight.shape, dtype=_wide(total), device=total.device))
+    return (_same(total),
+            total.new_empty(weight.shape, dtype=_wide(total)))
 
 
 def _rms_norm_backward_run(total, dout, dtotal, weight, rstd, weight_offset):
@@ -163,6 +221,8 @@ def rms_norm(x: Tensor, weight: Optional[Tensor] = None, residual: Optional[Tens
     if residual is not None and residual.dtype != x.dtype:
         dtype = torch.promote_types(residual.dtype, x.dtype)
         x, residual = x.to(dtype), residual.to(dtype)
+    if _unwatched(x, weight, residual) and (weight is None or weight.dtype == x.dtype):
+        return _ops.rms_norm(x, weight, residual, eps=eps, weight_offset=weight_offset)
     y, total, _ = _rms_norm(x, residual, _gain(weight, 1.0 - weight_offset, x), eps, weight_offset)
     return y if residual is None else (y, total)
 
@@ -174,9 +234,9 @@ _softmax_topk_c = function("softmax_topk")
 
 def _softmax_topk_fake(logits, k, inv_temperature):
     rows = logits.shape[:-1]
-    return (_empty((*rows, k), dtype=torch.float32, device=logits.device),
-            _empty((*rows, k), dtype=torch.int32, device=logits.device),
-            _empty(rows, dtype=torch.float32, device=logits.device))
+    return (logits.new_empty((*rows, k), dtype=torch.float32),
+            logits.new_empty((*rows, k), dtype=torch.int32),
+            logits.new_empty(rows, dtype=torch.float32))
 
 
 def _softmax_topk_run(logits, k, inv_temperature):
@@ -201,8 +261,8 @@ _attention_c, _attention_backward_c = function("flash_attention"), function("fla
 
 def _attention_fake(q, k, v, kv_len, scale, causal, window, layout):
     heads, n = (q.shape[1], q.shape[2]) if layout == 0 else (q.shape[2], q.shape[1])
-    return (_empty(q.shape, dtype=q.dtype, device=q.device),
-            _empty((q.shape[0], heads, n), dtype=_wide(q), device=q.device))
+    return (_same(q),
+            q.new_empty((q.shape[0], heads, n), dtype=_wide(q)))
 
 
 def _attention_run(q, k, v, kv_len, scale, causal, window, layout):
@@ -213,7 +273,7 @@ def _attention_run(q, k, v, kv_len, scale, causal, window, layout):
 
 
 def _attention_backward_fake(q, k, v, out, dout, lse, kv_len, scale, causal, window, layout):
-    return tuple(_empty(t.shape, dtype=t.dtype, device=t.device) for t in (q, k, v))
+    return tuple(_same(t) for t in (q, k, v))
 
 
 def _attention_backward_run(q, k, v, out, dout, lse, kv_len, scale, causal, window, layout):
@@ -289,9 +349,9 @@ _cross_entropy_c, _linear_cross_entropy_c = function("cross_entropy"), function(
 
 
 def _cross_entropy_fake(logits, target, mean, ignore_index, smoothing, z_loss, softcap, with_grad):
-    like = {"dtype": _wide(logits), "device": logits.device}
-    return (_empty((), **like), _empty(logits.shape[:-1], **like),
-            _empty(logits.shape if with_grad else (0,), dtype=logits.dtype, device=logits.device))
+    wide = _wide(logits)
+    return (logits.new_empty((), dtype=wide), logits.new_empty(logits.shape[:-1], dtype=wide),
+            logits.new_empty(logits.shape if with_grad else (0,), dtype=logits.dtype))
 
 
 def _cross_entropy_run(logits, target, mean, ignore_index, smoothing, z_loss, softcap, with_grad):
@@ -342,10 +402,10 @@ def cross_entropy(logits: Tensor, target: Tensor, *, reduction: str = "mean", ig
 
 
 def _linear_cross_entropy_fake(hidden, weight, bias, target, mean, ignore_index, smoothing, z_loss, softcap, with_grad):
-    like = {"dtype": _wide(hidden), "device": hidden.device}
-    return (_empty((), **like), _empty(hidden.shape[:-1], **like),
-            _empty(hidden.shape if with_grad else (0,), dtype=hidden.dtype, device=hidden.device),
-            _empty(weight.shape if with_grad else (0,), dtype=weight.dtype, device=hidden.device))
+    wide = _wide(hidden)
+    return (hidden.new_empty((), dtype=wide), hidden.new_empty(hidden.shape[:-1], dtype=wide),
+            hidden.new_empty(hidden.shape if with_grad else (0,), dtype=hidden.dtype),
+            hidden.new_empty(weight.shape if with_grad else (0,), dtype=weight.dtype))
 
 
 def _linear_cross_entropy_run(hidden, weight, bias, target, mean, ignore_index, smoothing, z_loss, softcap, with_grad):
@@ -404,7 +464,7 @@ _ternary_packed_c = function("ternary_linear_packed")
 
 
 def _ternary_fake(x, weight):
-    return _empty((*x.shape[:-1], weight.shape[0]), dtype=x.dtype, device=x.device)
+    return x.new_empty((*x.shape[:-1], weight.shape[0]), dtype=x.dtype)
 
 
 def _ternary_run(x, weight):
@@ -415,7 +475,7 @@ def _ternary_run(x, weight):
 
 
 def _ternary_backward_fake(x, weight, dout):
-    return _empty(x.shape, dtype=x.dtype, device=x.device), _empty(weight.shape, dtype=torch.float32, device=x.device)
+    return _same(x), x.new_empty(weight.shape, dtype=torch.float32)
 
 
 def _ternary_backward_run(x, weight, dout):
@@ -442,7 +502,7 @@ _ternary = _define("ternary_linear(Tensor x, Tensor weight) -> Tensor", _ternary
 
 
 def _ternary_packed_fake(x, codes, scales):
-    return _empty((*x.shape[:-1], codes.shape[0]), dtype=x.dtype, device=x.device)
+    return x.new_empty((*x.shape[:-1], codes.shape[0]), dtype=x.dtype)
 
 
 def _ternary_packed_run(x, codes, scales):

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import touchstone
-from touchstone import _judge, _program
+import touchstone_program as _program
+from touchstone import _judge
 
 BLOCK = 4
 
@@ -72,7 +73,7 @@ def test_errors():
 
 
 def test_the_command(tmp_path):
-    run = lambda *a: subprocess.run([sys.executable, "-c", "from touchstone._program import main; main()", *a],  # noqa: E731
+    run = lambda *a: subprocess.run([sys.executable, "-c", "from touchstone_program import main; main()", *a],  # noqa: E731
                                     capture_output=True, text=True)
     assert "usage: touchstone" in run("--help").stdout
     assert run("new", str(tmp_path / "mine")).returncode == 0
