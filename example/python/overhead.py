@@ -10,7 +10,7 @@ import numpy as np
 import touchstone as ts
 from touchstone._native import function
 
-ROUNDS, CALLS = (2, 20) if "--quick" in sys.argv else (200, 100)
+ROUNDS, CALLS = (2, 20) if "--quick" in sys.argv else (600, 50)
 
 
 def numpy_calls():

@@ -51,7 +51,7 @@ class _NumPy:
 
 
 class _Torch:
-    name = "torch"
+    name, module = "torch", "touchstone.torch"
 
     def __init__(self):
         import torch
@@ -101,7 +101,7 @@ class _Torch:
 
 
 class _Jax:
-    name = "jax"
+    name, module = "jax", "touchstone.jax"
 
     def plain(self, *tensors):
         return False

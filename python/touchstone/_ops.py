@@ -7,7 +7,9 @@ on the caller's current stream and do not wait. Where PyTorch's autograd or a co
 arrays are JAX's, the call goes to touchstone.torch or touchstone.jax."""
 from __future__ import annotations
 
+import importlib
 import math
+import sys
 from typing import Any, NamedTuple, Optional, Tuple, Union
 
 from ._arrays import kinds, kind_of, like, output, same_kind, wide
@@ -49,11 +51,8 @@ def _traced(kind, name, *tensors):
     """The framework's own version of a function, where it must be used; else None."""
     if not kind.needs_graph(*tensors):
         return None
-    if kind.name == "jax":
-        from . import jax as there
-    else:
-        from . import torch as there
-    return getattr(there, name)
+    there = sys.modules.get(kind.module)
+    return getattr(there if there is not None else importlib.import_module(kind.module), name)
 
 
 def _no_out(name, out):
