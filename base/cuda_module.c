@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "touchstone/abi.h"
+
 #define MODULE  "libtouchstone_cuda.so"
 #define MUTANTS "libtouchstone_mutant_cuda.so"
 
@@ -53,7 +55,8 @@ static void load(void)
         return;
     }
     const ts_cuda_module_ops *found = dlsym(handle, "ts_cuda_module");
-    if (!found || found->abi != TS_CUDA_MODULE_ABI)
+    if (!found || found->abi != TS_CUDA_MODULE_ABI ||
+        found->layout != ts_abi_hash(ts_abi_fields, TS_ABI_FIELDS))
         snprintf(reason, sizeof reason, "CUDA module: version mismatch; rebuild or reinstall");
     else ops = found;
 }

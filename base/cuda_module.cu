@@ -7,6 +7,7 @@
 extern "C" {
 #include "cpu.h"
 #include "cuda_module.h"
+#include "touchstone/abi.h"
 }
 
 static cudaEvent_t marks[TS_CUDA_SLOTS][2];
@@ -183,7 +184,23 @@ static int stream_read(void *sum, const void *src, size_t n_bytes)
 }
 
 extern "C" TS_API const ts_cuda_module_ops ts_cuda_module = {
-    TS_CUDA_MODULE_ABI, device_count, error_text,  features, describe, alloc,  release, copy_in,
-    copy_out,           fetch,        copy_within, fill,     sync,     differ, mark,    elapsed_ns,
-    stream_copy,        stream_read,
+    TS_CUDA_MODULE_ABI,
+    ts_abi_hash(ts_abi_fields, TS_ABI_FIELDS),
+    device_count,
+    error_text,
+    features,
+    describe,
+    alloc,
+    release,
+    copy_in,
+    copy_out,
+    fetch,
+    copy_within,
+    fill,
+    sync,
+    differ,
+    mark,
+    elapsed_ns,
+    stream_copy,
+    stream_read,
 };

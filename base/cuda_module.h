@@ -11,7 +11,8 @@
 /* What the module exports as `ts_cuda_module`. Functions of type int return 0 or a CUDA error code
  * for `error_text`. The driver is not used before the first call. */
 typedef struct ts_cuda_module_ops {
-    int abi; /* TS_CUDA_MODULE_ABI */
+    int      abi;    /* TS_CUDA_MODULE_ABI */
+    uint64_t layout; /* ts_abi_hash of the public structs that the module was compiled with */
     int (*device_count)(void);
     const char *(*error_text)(int code);
     unsigned (*features)(void);            /* TS_SM90 ... of device 0 */
@@ -36,7 +37,7 @@ typedef struct ts_cuda_module_ops {
     int (*stream_read)(void *sum, const void *src, size_t n_bytes);
 } ts_cuda_module_ops;
 
-enum { TS_CUDA_MODULE_ABI = 2, TS_CUDA_SLOTS = 256 };
+enum { TS_CUDA_MODULE_ABI = 3, TS_CUDA_SLOTS = 256 };
 
 /* Opens a module of CUDA code: the path in the environment's `variable`, else the file next to this
  * program or library, else the one that the loader finds. NULL: see dlerror(). */

@@ -4,7 +4,7 @@
 
 int ts_abi_version(void)
 {
-    return 1;
+    return TS_ABI_VERSION;
 }
 
 const char *ts_status_text(ts_status s)

@@ -18,6 +18,7 @@
 #include "isa_core.h"
 #include "player.h"
 #include "process.h"
+#include "touchstone/abi.h"
 
 ts_control         *cage_control;
 static ts_call_plan plan; /* a private copy: the entrant can change the shared one */
@@ -299,6 +300,8 @@ int main(void)
         fputs("touchstone-cage: not for direct use; run 'touchstone judge'\n", stderr);
         return 2;
     }
+    if (cage_control->abi != ts_abi_hash(ts_abi_fields, TS_ABI_FIELDS))
+        cage_stop(TS_STOP_SETUP, "judge and cage have different struct layouts; reinstall both");
     plan = cage_control->plan;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     setsid();

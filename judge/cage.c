@@ -21,6 +21,7 @@
 #include "isa_memory.h"
 #include "nothing.h"
 #include "rng.h"
+#include "touchstone/abi.h"
 
 /* Address space of a block; pages cost nothing until they are touched. */
 static const size_t REGION_BYTES = (size_t)256 << 30;
@@ -351,6 +352,7 @@ static void write_plan(ts_cage *c, ts_call_plan *p)
     p->region_bytes = c->region_bytes;
     p->memory_bytes = from->memory_bytes;
     p->spin = c->spin = !c->shares_core && (int)p->n_threads <= c->n_cores;
+    c->control->abi = ts_abi_hash(ts_abi_fields, TS_ABI_FIELDS);
     c->control->script = !from->idle && from->task->kind == TS_SCRIPT;
     if (!from->idle) {
         snprintf(p->symbol, sizeof p->symbol, "ts_%s", from->task->name);

@@ -196,6 +196,7 @@ typedef struct ts_control {
     _Alignas(16) unsigned char args[TS_MAX_SLOTS][TS_CALL_ARGS]; /* a C entrant gets a copy */
     ts_call_shape shape[TS_MAX_SLOTS][TS_CALL_BUFS]; /* of the buffers, for the Python runner */
     uint32_t      script;              /* 1: the challenge has one, for the Python runner */
+    uint64_t      abi;                 /* ts_abi_hash of the judge: the cage's own must be equal */
     _Alignas(4096) char nothing[4096]; /* PTX, for the Python runner */
 } ts_control;
 

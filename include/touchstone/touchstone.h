@@ -64,7 +64,10 @@ typedef struct ts_exec {
 typedef ts_status (*ts_run_fn)(const void *args, const ts_exec *x);
 typedef ts_status (*ts_workspace_fn)(const void *args, const ts_exec *x, size_t *n_bytes);
 
-TS_API int         ts_abi_version(void);             /* 1 */
+/* Goes up whenever a function or a struct of these headers changes. abi.h compares layouts. */
+enum { TS_ABI_VERSION = 1 };
+
+TS_API int         ts_abi_version(void);             /* TS_ABI_VERSION of the library */
 TS_API const char *ts_status_text(ts_status s);      /* "workspace missing or too small" */
 TS_API const char *ts_cuda_unavailable_reason(void); /* NULL when TS_CUDA can be used */
 
