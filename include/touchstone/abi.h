@@ -18,7 +18,9 @@
 #include "touchstone/layernorm.h"
 #include "touchstone/model.h"
 #include "touchstone/rms_norm.h"
+#include "touchstone/rope.h"
 #include "touchstone/softmax_topk.h"
+#include "touchstone/swiglu.h"
 #include "touchstone/ternary.h"
 #include "touchstone/ternary_training.h"
 #include "touchstone/touchstone.h"
@@ -140,11 +142,27 @@ static const ts_abi_field ts_abi_fields[] = {
     TS_ABI_IN(ts_rms_norm_backward_args, dr), TS_ABI_IN(ts_rms_norm_backward_args, w),
     TS_ABI_IN(ts_rms_norm_backward_args, rstd), TS_ABI_IN(ts_rms_norm_backward_args, dx),
     TS_ABI_IN(ts_rms_norm_backward_args, dw),
+    TS_ABI_IN(ts_rope_args, dtype), TS_ABI_IN(ts_rope_args, pairing),
+    TS_ABI_IN(ts_rope_args, inverse), TS_ABI_IN(ts_rope_args, n_rows),
+    TS_ABI_IN(ts_rope_args, n_heads), TS_ABI_IN(ts_rope_args, head_dim),
+    TS_ABI_IN(ts_rope_args, rotary_dim), TS_ABI_IN(ts_rope_args, x_stride),
+    TS_ABI_IN(ts_rope_args, y_stride), TS_ABI_IN(ts_rope_args, theta),
+    TS_ABI_IN(ts_rope_args, frequency), TS_ABI_IN(ts_rope_args, position),
+    TS_ABI_IN(ts_rope_args, x), TS_ABI_IN(ts_rope_args, y),
     TS_ABI_IN(ts_softmax_topk_args, dtype), TS_ABI_IN(ts_softmax_topk_args, n_rows),
     TS_ABI_IN(ts_softmax_topk_args, n_vocab), TS_ABI_IN(ts_softmax_topk_args, row_stride),
     TS_ABI_IN(ts_softmax_topk_args, k), TS_ABI_IN(ts_softmax_topk_args, inv_temperature),
     TS_ABI_IN(ts_softmax_topk_args, logits), TS_ABI_IN(ts_softmax_topk_args, index),
     TS_ABI_IN(ts_softmax_topk_args, prob), TS_ABI_IN(ts_softmax_topk_args, lse),
+    TS_ABI_IN(ts_swiglu_forward_args, dtype), TS_ABI_IN(ts_swiglu_forward_args, n_rows),
+    TS_ABI_IN(ts_swiglu_forward_args, n_cols), TS_ABI_IN(ts_swiglu_forward_args, x_stride),
+    TS_ABI_IN(ts_swiglu_forward_args, y_stride), TS_ABI_IN(ts_swiglu_forward_args, gate),
+    TS_ABI_IN(ts_swiglu_forward_args, up), TS_ABI_IN(ts_swiglu_forward_args, y),
+    TS_ABI_IN(ts_swiglu_backward_args, dtype), TS_ABI_IN(ts_swiglu_backward_args, n_rows),
+    TS_ABI_IN(ts_swiglu_backward_args, n_cols), TS_ABI_IN(ts_swiglu_backward_args, x_stride),
+    TS_ABI_IN(ts_swiglu_backward_args, y_stride), TS_ABI_IN(ts_swiglu_backward_args, gate),
+    TS_ABI_IN(ts_swiglu_backward_args, up), TS_ABI_IN(ts_swiglu_backward_args, dy),
+    TS_ABI_IN(ts_swiglu_backward_args, dgate), TS_ABI_IN(ts_swiglu_backward_args, dup),
     TS_ABI_IN(ts_ternary_linear_dims, dtype), TS_ABI_IN(ts_ternary_linear_dims, n_out),
     TS_ABI_IN(ts_ternary_linear_dims, n_in), TS_ABI_IN(ts_ternary_linear_dims, n_rows),
     TS_ABI_IN(ts_ternary_pack_args, d), TS_ABI_IN(ts_ternary_pack_args, w),
