@@ -278,7 +278,7 @@ static bool digest(ts_candidate *e, ts_refusal *why)
 static const ts_task *task_of(const char *name)
 {
     for (int i = 0; ts_tasks[i]; i++)
-        if (!strcmp(ts_tasks[i]->name, name)) return ts_tasks[i];
+        if (!ts_tasks[i]->no_challenge && !strcmp(ts_tasks[i]->name, name)) return ts_tasks[i];
     return NULL;
 }
 
@@ -286,8 +286,9 @@ static bool unknown_task(const char *name, ts_refusal *why)
 {
     char known[256] = "";
     for (int i = 0; ts_tasks[i]; i++)
-        snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", i ? ", " : "",
-                 ts_tasks[i]->name);
+        if (!ts_tasks[i]->no_challenge)
+            snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s",
+                     *known ? ", " : "", ts_tasks[i]->name);
     if (name)
         return ts_refuse(why, "entry", "challenge: got '%s', expected one of %s", name, known);
     return ts_refuse(why, "entry",
@@ -304,6 +305,7 @@ static bool guess_task(ts_candidate *e, const ts_source *s, ts_refusal *why)
     for (int i = 0; ts_tasks[i]; i++) {
         char        room[TS_EXPORT_NAME];
         const char *name = ts_tasks[i]->name;
+        if (ts_tasks[i]->no_challenge) continue;
         if (e->language != TS_PY) name = ts_task_export(ts_tasks[i], 0, room);
         if (!(text ? ts_calls(text, name) : ts_audit_exports(s->bytes, s->n, name))) continue;
         if (found) {

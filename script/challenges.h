@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* challenges.h - every challenge, in the order in which they are shown. A new one adds its line.
+/* challenges.h - every challenge, in the order in which they are shown. A new one adds its line. So
+ * does a task that takes no entrants: its descriptor says no_challenge.
  *
  * PLAIN(NAME): one function, which is called with its args. SCRIPT(NAME): several functions, or one
  * with a model that is watched, which are called as a script says.

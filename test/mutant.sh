@@ -80,8 +80,10 @@ survivors() { # FAULTS TASKS - those of normal depth
 
 mkdir "$work/end"
 echo '{}' >"$work/end/entry.json"
+"$build/touchstone" list challenges >"$work/challenges"
 "$build/touchstone" list mutants | awk -v tasks="${2:-.}" -v names="${3:-.}" '
-    $1 ~ tasks && $2 ~ names && $2 !~ /^cuda_/ { print $1, $2, $3 }' >"$work/list"
+    FNR == NR { judged[$1] = 1; next }
+    judged[$1] && $1 ~ tasks && $2 ~ names && $2 !~ /^cuda_/ { print $1, $2, $3 }' "$work/challenges" - >"$work/list"
 while read -r task name _; do lay "$task" "$name"; done <"$work/list"
 gate normal all
 survivors '^[^rn]' . | pick full

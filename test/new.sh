@@ -44,7 +44,7 @@ try 2 "$tmp/empty" --challenge softmax_topk
 
 python=$(test/python.sh || true)
 try 0 "$tmp/all"
-[ "$(ls "$tmp/all" | wc -l)" = "$("$build/touchstone" list tasks | wc -l)" ] || complain 'not one folder a task'
+[ "$(ls "$tmp/all" | wc -l)" = "$("$build/touchstone" list challenges | wc -l)" ] || complain 'not one folder a challenge'
 for id in softmax_topk layernorm_forward layernorm_backward kv_cache flash_attention flash_attention_backward \
     beam_search tree_verify ternary_linear ternary_training rms_norm_forward rms_norm_backward \
     cross_entropy cross_entropy_logits; do

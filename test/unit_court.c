@@ -21,7 +21,7 @@ static void no_category_is_empty(void **state)
             if (c->use & TS_USE_CHECK && ts_tasks[t]->cost(c).bytes <= 4e6)
                 n[ts_case_category(ts_tasks[t], c)]++;
         for (int i = 0; i < TS_N_CATEGORIES; i++)
-            if (!n[i] && i != TS_SPECIAL)
+            if (!n[i] && i != TS_SPECIAL && !(i == TS_CANON && ts_tasks[t]->no_challenge))
                 fail_msg("%s has no case of category %s", ts_tasks[t]->name,
                          ts_category_name((ts_category)i));
     }
@@ -101,7 +101,8 @@ static void times_enough(void **state)
     int            number[TS_WORKLOADS];
     (void)state;
     for (int t = 0; ts_tasks[t]; t++)
-        assert_int_equal(ts_court_workloads(&c, ts_tasks[t], number), 3);
+        if (!ts_tasks[t]->no_challenge)
+            assert_int_equal(ts_court_workloads(&c, ts_tasks[t], number), 3);
 }
 
 static void counts_errors(void **state)

@@ -132,6 +132,7 @@ static void add_built_in(ts_court *c, const char *only)
             const bool  folder = !strchr(all[i].file, '.');
             if (all[i].challenge && strcmp(all[i].challenge, task)) continue;
             if (only && strcmp(only, task)) continue;
+            if (ts_tasks[t]->no_challenge) continue;
             if (!(ts_tasks[t]->devices >> c->device & 1)) continue;
             snprintf(file, sizeof file, "%s%s%s", all[i].file, folder ? "/" : "",
                      folder ? task : "");

@@ -25,20 +25,28 @@ static void row(listing *l, const char *const key[3], const char *a, const char 
     if (l->out) fprintf(l->out, "\n");
 }
 
-static void list_tasks(listing *l)
+static void list_task(listing *l, const ts_task *t)
 {
     const char *const key[3] = { "task", "cases", "dims" };
-    for (const ts_task *const *t = ts_tasks; *t; t++) {
-        char   dims[128] = "", n[32];
-        int    n_cases = 0;
-        size_t at = 0;
-        for (const ts_case *c = (*t)->cases(); c->use; c++) n_cases++;
-        for (int i = 0; i < TS_MAX_DIMS && (*t)->dim_name[i] && at < sizeof dims; i++)
-            at += (size_t)snprintf(dims + at, sizeof dims - at, "%s%s", i ? "," : "",
-                                   (*t)->dim_name[i]);
-        snprintf(n, sizeof n, "%d", n_cases);
-        row(l, key, (*t)->name, n, dims);
-    }
+    char              dims[128] = "", n[32];
+    int               n_cases = 0;
+    size_t            at = 0;
+    for (const ts_case *c = t->cases(); c->use; c++) n_cases++;
+    for (int i = 0; i < TS_MAX_DIMS && t->dim_name[i] && at < sizeof dims; i++)
+        at += (size_t)snprintf(dims + at, sizeof dims - at, "%s%s", i ? "," : "", t->dim_name[i]);
+    snprintf(n, sizeof n, "%d", n_cases);
+    row(l, key, t->name, n, dims);
+}
+
+static void list_tasks(listing *l)
+{
+    for (const ts_task *const *t = ts_tasks; *t; t++) list_task(l, *t);
+}
+
+static void list_challenges(listing *l)
+{
+    for (const ts_task *const *t = ts_tasks; *t; t++)
+        if (!(*t)->no_challenge) list_task(l, *t);
 }
 
 /* A function that entrants must export, or may. */
@@ -53,6 +61,7 @@ static void list_functions(listing *l)
     for (const ts_task *const *t = ts_tasks; *t; t++) {
         char        room[TS_EXPORT_NAME];
         const char *name;
+        if ((*t)->no_challenge) continue;
         for (int i = 0; (name = ts_task_export(*t, i, room)); i++) list_function(l, *t, name, true);
         for (const char *const *f = (*t)->optional; f && *f; f++) list_function(l, *t, *f, false);
     }
@@ -162,10 +171,11 @@ static const struct {
     const char *kind;
     void (*list)(listing *l);
 } kinds[] = {
-    { "challenges", list_tasks },    { "tasks", list_tasks },         { "cases", list_cases },
-    { "functions", list_functions }, { "arguments", list_arguments }, { "impls", list_impls },
-    { "mutants", list_mutants },     { "devices", list_devices },     { "models", list_models },
-    { "gpus", list_gpus },
+    { "challenges", list_challenges }, { "tasks", list_tasks },
+    { "cases", list_cases },           { "functions", list_functions },
+    { "arguments", list_arguments },   { "impls", list_impls },
+    { "mutants", list_mutants },       { "devices", list_devices },
+    { "models", list_models },         { "gpus", list_gpus },
 };
 
 int ts_tool_list(int argc, char **argv)
@@ -179,10 +189,11 @@ int ts_tool_list(int argc, char **argv)
     listing  l = { .out = stdout, .seed = 0x5eed };
     ts_json *root;
     int      status;
-    if (!ts_options(argc, argv,
-                    "list challenges|functions|arguments|cases|impls|mutants|devices|models|gpus "
-                    "[OPTION...]",
-                    options, &kind, &status))
+    if (!ts_options(
+            argc, argv,
+            "list challenges|tasks|functions|arguments|cases|impls|mutants|devices|models|gpus "
+            "[OPTION...]",
+            options, &kind, &status))
         return status;
     if (seed && !ts_parse_u64("--seed", seed, &l.seed)) return TS_EXIT_USAGE;
     for (size_t i = 0; kind && i < sizeof kinds / sizeof *kinds; i++) {
@@ -194,7 +205,8 @@ int ts_tool_list(int argc, char **argv)
         return ts_json_close(json, root) ? TS_EXIT_PASSED : TS_EXIT_BROKEN;
     }
     fprintf(stderr,
-            "touchstone list: got %s%s%s, expected challenges, functions, arguments, cases, impls, "
+            "touchstone list: got %s%s%s, expected challenges, tasks, functions, arguments, cases, "
+            "impls, "
             "mutants, devices, models or gpus\n",
             kind ? "'" : "", kind ? kind : "nothing", kind ? "'" : "");
     return TS_EXIT_USAGE;

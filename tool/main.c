@@ -23,7 +23,7 @@ static const struct {
     { "plan", ts_tool_plan, "compute a model's memory, largest context and speed limit on a GPU" },
     { "report", ts_tool_report, "print the tables of a recorded run and write its page" },
     { "list", ts_tool_list,
-      "list challenges, functions, cases, impls, mutants, devices, models or gpus" },
+      "list challenges, tasks, functions, cases, impls, mutants, devices, models or gpus" },
 };
 
 static void help(FILE *f)

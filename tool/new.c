@@ -194,6 +194,7 @@ static int scaffold_all(const char *folder, const char *challenge, const struct 
     name_after(folder, name, sizeof name);
     for (int i = 0; ts_tasks[i]; i++) {
         const char *id = ts_tasks[i]->name;
+        if (ts_tasks[i]->no_challenge) continue;
         if (challenge ? strcmp(challenge, id) : !has_starter(from, id, l)) continue;
         snprintf(one, sizeof one, challenge ? "%s" : "%s/%s", folder, id);
         if (!challenge && mkdir(one, 0777)) return failed("cannot create", one), TS_EXIT_BROKEN;

@@ -87,14 +87,16 @@ bool ts_task_matches(const ts_task *t, const char *filter)
     return !filter || (!strncmp(t->name, filter, n) && (t->name[n] == 0 || t->name[n] == '_'));
 }
 
-bool ts_task_known(const char *command, const char *option, const char *filter, bool whole)
+bool ts_task_known(const char *command, const char *option, const char *filter, bool challenge)
 {
     for (const ts_task *const *t = ts_tasks; *t; t++)
-        if (whole && filter ? !strcmp((*t)->name, filter) : ts_task_matches(*t, filter))
+        if (challenge && filter ? !(*t)->no_challenge && !strcmp((*t)->name, filter)
+                                : ts_task_matches(*t, filter))
             return true;
     fprintf(stderr, "touchstone %s: %s: got '%s', expected one of", command, option, filter);
     for (const ts_task *const *t = ts_tasks; *t; t++)
-        fprintf(stderr, "%s %s", t == ts_tasks ? "" : ",", (*t)->name);
+        if (!challenge || !(*t)->no_challenge)
+            fprintf(stderr, "%s %s", t == ts_tasks ? "" : ",", (*t)->name);
     fprintf(stderr, "\n");
     return false;
 }

@@ -39,9 +39,9 @@ ts_entry          ts_entry_of_entrant(const ts_entrant *e);
 /* True if `filter` is NULL, or names the task, or its stem. */
 bool ts_task_matches(const ts_task *t, const char *filter);
 
-/* The same of any task, or only its whole name; false and one line on standard error, with all
- * names, if it is of none. */
-bool ts_task_known(const char *command, const char *option, const char *filter, bool whole);
+/* The same of any task, or the whole name of a challenge; false and one line on standard error,
+ * with all names, if it is of none. */
+bool ts_task_known(const char *command, const char *option, const char *filter, bool challenge);
 
 /* The seed that stands in a filter, as in a whole case name, "...@0x5eed". False and one line on
  * standard error if it is no number, or there are two. */
