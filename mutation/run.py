@@ -34,6 +34,7 @@ TASKS = {
     "attention": ["flash_attention", "flash_attention_backward"],
     "beam_search": ["beam_search"],
     "cross_entropy": ["cross_entropy", "cross_entropy_logits"],
+    "embedding": ["embedding_forward", "embedding_backward"],
     "kv_cache": ["kv_cache"],
     "layernorm": ["layernorm_forward", "layernorm_backward"],
     "rms_norm": ["rms_norm_forward", "rms_norm_backward"],

@@ -24,7 +24,9 @@
     SCRIPT(ternary_linear)           \
     SCRIPT(ternary_training)         \
     PLAIN(cross_entropy)             \
-    PLAIN(cross_entropy_logits)
+    PLAIN(cross_entropy_logits)      \
+    PLAIN(embedding_forward)         \
+    PLAIN(embedding_backward)
 /* clang-format on */
 
 #endif

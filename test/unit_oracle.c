@@ -37,6 +37,8 @@ static const struct known {
     { "rms_norm_backward", 0x8ca1271f2a1928ea, 0xe426c03abe0c40ab },
     { "cross_entropy", 0xaa6e7e5a351561dd, 0xfcd0b3ffe3bcd7c0 },
     { "cross_entropy_logits", 0x75cae635298cb966, 0x989159cff91e9356 },
+    { "embedding_forward", 0x931eadfd6009df1d, 0x31ca538c9b8ca0f3 },
+    { "embedding_backward", 0xbfb91b842111b2e2, 0xfdcbb81dffaf44c2 },
 };
 
 static void add_double(uint64_t *h, double x)
