@@ -26,7 +26,8 @@
     PLAIN(cross_entropy)             \
     PLAIN(cross_entropy_logits)      \
     PLAIN(embedding_forward)         \
-    PLAIN(embedding_backward)
+    PLAIN(embedding_backward)        \
+    PLAIN(adamw_step)
 /* clang-format on */
 
 #endif

@@ -39,6 +39,7 @@ static const struct known {
     { "cross_entropy_logits", 0x75cae635298cb966, 0x989159cff91e9356 },
     { "embedding_forward", 0x931eadfd6009df1d, 0x31ca538c9b8ca0f3 },
     { "embedding_backward", 0xbfb91b842111b2e2, 0xfdcbb81dffaf44c2 },
+    { "adamw_step", 0xa6a72ffc3aaa3b64, 0xbc370c395c234cc9 },
 };
 
 static void add_double(uint64_t *h, double x)

@@ -28,7 +28,7 @@ static bool norm_of(const float *g, int64_t n, int n_threads, double *norm)
     return true;
 }
 
-ts_status ts_adamw_step(const ts_adamw_args *a)
+ts_status ts_clipped_step(const ts_clipped_args *a)
 {
     const ts_adamw *h = &a->how;
     const int       n_threads = ts_threads_for(a->n, ts_thread_count(a->n_threads));

@@ -11,23 +11,9 @@
 
 #include "row_simd.h"
 
-enum { SLICE = 128 }; /* columns that are summed at a time */
+#include "row_convert.h"
 
-/* n elements as floats in the order of memory, which vectors of bf16 do not keep. */
-INLINE void widen_row(float *to, const char *from, ts_dtype t, int64_t n)
-{
-    if (t == TS_BF16) {
-        const uint16_t *h = (const uint16_t *)from;
-        for (int64_t i = 0; i < n; i++) {
-            const uint32_t bits = (uint32_t)h[i] << 16;
-            memcpy(to + i, &bits, sizeof bits);
-        }
-        return;
-    }
-    int64_t i = 0;
-    for (; i + UNIT <= n; i += UNIT) store(to, TS_F32, i, UNIT, load(from, t, i, UNIT));
-    if (i < n) store(to, TS_F32, i, (int)(n - i), load(from, t, i, (int)(n - i)));
-}
+enum { SLICE = 128 }; /* columns that are summed at a time */
 
 INLINE void scale_row(char *to, const char *from, ts_dtype t, int64_t n, float by)
 {
