@@ -127,9 +127,4 @@ void ts_ternary_scatter(float *table, const float *x, const int32_t *row, int64_
                         int n_threads);
 void ts_ternary_add(float *y, const float *x, int64_t n, int n_threads);
 
-/* False where the gradient's norm is not finite, and nothing is changed. */
-bool ts_ternary_adamw(ts_ternary *m, const ts_adamw *h, const float *gradient, double *parts,
-                      int n_threads);
-enum { TS_TERNARY_BLOCK_WEIGHTS = 1 << 14 }; /* whose squares one thread adds up into a part */
-
 #endif

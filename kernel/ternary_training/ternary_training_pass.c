@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "norm.h"
 #include "ternary_training_impl.h"
 
 /* ---- memory ---- */
@@ -72,7 +73,7 @@ size_t ts_ternary_lay(ts_ternary_pass *p, char *base)
     p->layers = ts_cut(base, &used, d->n_layer, p->layer_bytes);
     p->nll = ts_cut(base, &used, p->n, sizeof *p->nll);
     p->scale = ts_cut(base, &used, p->n * d->n_head, sizeof *p->scale);
-    p->parts = ts_cut(base, &used, part[0].n / TS_TERNARY_BLOCK_WEIGHTS + 1, sizeof *p->parts);
+    p->parts = ts_cut(base, &used, ts_norm_parts(part[0].n), sizeof *p->parts);
     p->input = ts_cut(base, &used, p->n, sizeof *p->input);
     p->target = ts_cut(base, &used, p->n, sizeof *p->target);
     p->code = ts_cut(base, &used, p->n * groups, TS_TERNARY_GROUP_BYTES);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ternary_training_rows.c - norms, rotation, activations, cross-entropy, and the optimiser. */
+/* ternary_training_rows.c - norms, rotation, activations, cross-entropy. */
 #include <math.h>
 #include <omp.h>
 #include <string.h>
@@ -170,44 +170,4 @@ void ts_ternary_add(float *y, const float *x, int64_t n, int n_threads)
 {
 #pragma omp parallel for num_threads(threads(n, n_threads)) schedule(static)
     for (int64_t i = 0; i < n; i++) y[i] += x[i];
-}
-
-/* ---- AdamW: double, rounded once into each float that is kept ---- */
-
-static double norm_of(const float *g, int64_t n, double *part, int n_threads)
-{
-    const int64_t n_part = (n + TS_TERNARY_BLOCK_WEIGHTS - 1) / TS_TERNARY_BLOCK_WEIGHTS;
-    double        sum = 0;
-#pragma omp parallel for num_threads(n_threads) schedule(static)
-    for (int64_t b = 0; b < n_part; b++) {
-        const int64_t from = b * TS_TERNARY_BLOCK_WEIGHTS;
-        part[b] = 0;
-        for (int64_t i = from; i < n && i < from + TS_TERNARY_BLOCK_WEIGHTS; i++)
-            part[b] += (double)g[i] * g[i];
-    }
-    for (int64_t b = 0; b < n_part; b++) sum += part[b];
-    return sqrt(sum);
-}
-
-bool ts_ternary_adamw(ts_ternary *m, const ts_adamw *h, const float *gradient, double *parts,
-                      int n_threads)
-{
-    const int64_t n = m->n_latent + m->n_norm;
-    n_threads = threads(n, n_threads);
-    const double norm = norm_of(gradient, n, parts, n_threads);
-    if (!isfinite(norm)) return false;
-    const double clip = h->clip_norm > 0 && norm > h->clip_norm ? h->clip_norm / norm : 1;
-    const double t = (double)++m->n_step;
-    const double bias1 = 1 - pow(h->beta1, t), bias2 = 1 - pow(h->beta2, t);
-#pragma omp parallel for num_threads(n_threads) schedule(static)
-    for (int64_t i = 0; i < n; i++) {
-        const double g = clip * gradient[i], w = m->w[i];
-        const double first = h->beta1 * m->m[i] + (1 - h->beta1) * g;
-        const double second = h->beta2 * m->v[i] + (1 - h->beta2) * g * g;
-        const double decay = i < m->n_latent ? h->weight_decay * w : 0;
-        m->m[i] = (float)first;
-        m->v[i] = (float)second;
-        m->w[i] = (float)(w - h->lr * (first / bias1 / (sqrt(second / bias2) + h->eps) + decay));
-    }
-    return true;
 }
