@@ -62,9 +62,6 @@ typedef struct ts_back {
     /* dact of act = silu(gate) up becomes dgate and dup; dup may be dact. */
     void (*silu)(const void *gate, const void *up, const void *dact, void *dgate, void *dup,
                  int64_t n, int n_threads);
-    /* table[row[i]] += x[i], in the order of i */
-    void (*scatter)(void *table, const void *x, const int64_t *row, int64_t n, int64_t width,
-                    int n_threads);
     void (*add)(void *y, const void *x, int64_t n, int n_threads);
     void (*add_float)(void *y, const float *x, int64_t n, int n_threads);
     void (*to_float)(float *y, const void *x, int64_t n);

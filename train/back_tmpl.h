@@ -13,7 +13,6 @@ enum {
     TILE_M = 192, /* of a product: one thread's piece */
     TILE_N = 512,
     CHUNK = 1 << 12, /* elements of an array that a thread takes */
-    COLUMNS = 16,    /* of a table: a line of the cache */
 };
 
 /* ---- products ---- */
@@ -131,18 +130,6 @@ static void silu(const void *gate, const void *up, const void *dact, void *dgate
     }
 }
 
-static void scatter(void *table, const void *x, const int64_t *row, int64_t n, int64_t width,
-                    int n_threads)
-{
-    real       *t = table;
-    const real *from = x;
-#pragma omp parallel for num_threads(ts_threads_for(n *width, n_threads)) schedule(static)
-    for (int64_t c = 0; c < width; c += COLUMNS)
-        for (int64_t r = 0; r < n; r++)
-            for (int64_t i = c; i < ts_lesser(c + COLUMNS, width); i++)
-                t[row[r] * width + i] += from[r * width + i];
-}
-
 static void add(void *y, const void *x, int64_t n, int n_threads)
 {
     real       *to = y;
@@ -173,7 +160,6 @@ const ts_back BACK = {
     .entropy = entropy,
     .rms = rms,
     .silu = silu,
-    .scatter = scatter,
     .add = add,
     .add_float = add_float,
     .to_float = to_float,

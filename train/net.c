@@ -119,7 +119,7 @@ static void lay_pass(ts_net *n, char *base, size_t *used)
     n->turn = ts_cut(base, used, n->n * d->head_dim, n->size);
     n->unturn = ts_cut(base, used, n->n * d->head_dim, n->size);
     n->logits = ts_cut(base, used, n->n_head_row * d->n_vocab, n->size);
-    n->row = ts_cut(base, used, n->n, sizeof *n->row);
+    n->token = ts_cut(base, used, n->n, sizeof *n->token);
     n->nll = ts_cut(base, used, n->n_head_row, sizeof *n->nll);
     n->right = ts_cut(base, used, n->n_head_row, sizeof *n->right);
     n->sums = ts_cut(
@@ -159,13 +159,16 @@ static bool turn(ts_net *n)
 {
     const int64_t pairs = n->o.dims.head_dim / 2;
     double       *f = malloc((size_t)pairs * sizeof *f);
-    for (int64_t i = 0; f && i < pairs; i++) f[i] = ts_rope_frequency(&n->o.dims, i);
-    for (int64_t r = 0; r < n->n; r++) n->row[r] = r % n->o.n_token;
-    if (f) n->ops->turns(NULL, n->turn, n->row, f, n->n, pairs);
+    int64_t      *position = malloc((size_t)n->n * sizeof *position);
+    const bool    ok = f && position;
+    for (int64_t i = 0; ok && i < pairs; i++) f[i] = ts_rope_frequency(&n->o.dims, i);
+    for (int64_t r = 0; ok && r < n->n; r++) position[r] = r % n->o.n_token;
+    if (ok) n->ops->turns(NULL, n->turn, position, f, n->n, pairs);
     for (int64_t i = 0; i < 2 * n->n * pairs; i++)
         ts_store(n->unturn, n->o.dtype, i, ts_load(n->turn, n->o.dtype, i) * (i % 2 ? -1 : 1));
     free(f);
-    return f;
+    free(position);
+    return ok;
 }
 
 /* Of a net on a CUDA device: what is looked at, and packed, on the host. */
@@ -190,6 +193,7 @@ static bool allocate(ts_net *n, char why[TS_MODEL_WHY])
     if (!n->memory) return ts_say(why, "out of memory for a net of %zu bytes", bytes);
     lay(n, n->memory);
     memset(n->gradient, 0, (size_t)n->n_count * n->size);
+    memset(n->token, 0, (size_t)n->n * sizeof *n->token);
     if (!turn(n)) return ts_say(why, "out of memory for a rotation");
     size_t          work;
     const ts_status s = ts_net_workspace(n, &work);

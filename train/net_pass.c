@@ -263,7 +263,7 @@ static ts_status pass(ts_net *n, const ts_net_batch *b, bool back, double weight
     const int64_t n_layer = n->o.dims.n_layer;
     if (!sound(n, b)) return TS_E_ARG;
     if (n->cuda) return ts_net_cuda_pass(n, b, back, weight, score);
-    for (int64_t i = 0; i < n->n; i++) n->row[i] = b->input[i];
+    memcpy(n->token, b->input, (size_t)n->n * sizeof *n->token);
     ts_status s = ts_net_embed(n, n->layer[0].x);
     for (int64_t l = 0; !s && l < n_layer; l++) {
         s = attend(n, l);
@@ -275,10 +275,7 @@ static ts_status pass(ts_net *n, const ts_net_batch *b, bool back, double weight
         s = feed_back(n, l);
         if (!s) s = attend_back(n, l);
     }
-    if (!s) /* the embedding's other use */
-        n->back->scatter(ts_net_at(n, n->gradient, 0, TS_W_EMBED), n->dx, n->row, n->n,
-                         n->o.dims.width, n->exec.n_threads);
-    return s;
+    return s ? s : ts_net_embed_back(n); /* the embedding's other use */
 }
 
 ts_status ts_net_eval(ts_net *n, const ts_net_batch *b, ts_net_score *s)

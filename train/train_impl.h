@@ -46,7 +46,7 @@ struct ts_net {
     ts_net_cuda   *cuda;              /* NULL on the CPU */
     void          *memory;            /* all that follows, weights and gradient */
     ts_net_layer  *layer;             /* [n_layer] */
-    int64_t       *row;               /* [n]: tokens */
+    int32_t       *token;             /* [n] */
     void          *x;                 /* [n][width]: after the last layer */
     void          *h, *t, *dx, *dh;   /* [n][width] */
     void          *dq, *dk, *dv, *dout;
@@ -90,8 +90,10 @@ ts_status ts_net_linear(const ts_net *n, int64_t layer, ts_slot s, const void *i
 /* dx = dy w, or dx += that; the gradient of w += dy' in. */
 ts_status ts_net_linear_back(const ts_net *n, int64_t layer, ts_slot s, const void *in,
                              const void *dy, void *dx, int64_t n_rows, bool add);
-/* y[i] = row n->row[i] of the embedding. */
+/* y[i] = row n->token[i] of the embedding. */
 ts_status ts_net_embed(const ts_net *n, void *y);
+/* Its gradient += the rows dx, by token. */
+ts_status ts_net_embed_back(const ts_net *n);
 ts_status ts_net_linear_workspace(const ts_net *n, size_t *n_bytes);
 
 /* Of ts_net_pack and ts_net_effective alone. */

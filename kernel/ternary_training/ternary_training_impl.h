@@ -122,9 +122,6 @@ void ts_ternary_silu_back(const float *gate, const float *up, const float *dact,
                           float *dup, int64_t n, int n_threads);
 /* Logits become, with `back`, the gradient of weight * nll. */
 void ts_ternary_entropy(const ts_ternary_pass *p, bool back, double weight);
-/* table[row[i]] += x[i], in the order of i */
-void ts_ternary_scatter(float *table, const float *x, const int32_t *row, int64_t n, int64_t width,
-                        int n_threads);
 void ts_ternary_add(float *y, const float *x, int64_t n, int n_threads);
 
 #endif

@@ -3,10 +3,10 @@
  * again is not kept: norms and activations. Every matrix but E is used once, so its gradient is
  * written where it belongs; E's is the head's, and then the rows that went in are added. */
 #include <math.h>
-#include <string.h>
 
 #include "norm.h"
 #include "ternary_training_impl.h"
+#include "touchstone/embedding.h"
 
 /* ---- memory ---- */
 
@@ -112,14 +112,59 @@ static ts_status linear_back(const ts_ternary_pass *p, int64_t layer, ts_ternary
 /* Groups lie along the width, so rows can be projected after they are gathered. */
 static ts_status embed(const ts_ternary_pass *p, float *y)
 {
-    const int64_t width = p->d.width;
-    for (int64_t r = 0; r < p->n; r++)
-        memcpy(p->t + r * width, p->w + p->input[r] * width, (size_t)width * sizeof *p->t);
+    const int64_t                   width = p->d.width;
+    const ts_embedding_forward_args e = {
+        .dtype = TS_F32,
+        .y_dtype = TS_F32,
+        .n_rows = p->n,
+        .n_cols = width,
+        .n_vocab = p->d.n_vocab,
+        .table_stride = width,
+        .y_stride = width,
+        .scale = 1,
+        .table = p->w,
+        .token = p->input,
+        .y = p->t,
+    };
     const ts_ternary_linear_dims d = { TS_F32, p->n, width, 0 };
     const ts_ternary_pack_args   k = { d, p->t, p->code, p->code_scale };
     const ts_ternary_unpack_args u = { d, p->code, p->code_scale, y };
-    const ts_status              s = ts_ternary_pack(&k, &p->x);
+    ts_status                    s = ts_embedding_forward(&e, &p->x);
+    if (!s) s = ts_ternary_pack(&k, &p->x);
     return s ? s : ts_ternary_unpack(&u, &p->x);
+}
+
+/* Rows of the gradient that are added to E's at once: of so many, queries of the workspace are
+ * shown tokens that are not known yet. */
+enum { EMBED_ROWS = 1024 };
+
+static ts_embedding_backward_args embed_args(const ts_ternary_dims *d, int64_t n,
+                                             const int32_t *token, const float *dx, float *dtable)
+{
+    return (ts_embedding_backward_args) {
+        .dtype = TS_F32,
+        .accumulate = 1,
+        .n_rows = n < EMBED_ROWS ? n : EMBED_ROWS,
+        .n_cols = d->width,
+        .n_vocab = d->n_vocab,
+        .table_stride = d->width,
+        .dy_stride = d->width,
+        .scale = 1,
+        .token = token,
+        .dy = dx,
+        .dtable = dtable,
+    };
+}
+
+static ts_status embed_back(const ts_ternary_pass *p)
+{
+    ts_status s = TS_OK;
+    for (int64_t r = 0; !s && r < p->n; r += EMBED_ROWS) {
+        const ts_embedding_backward_args a =
+            embed_args(&p->d, p->n - r, p->input + r, p->dx + r * p->d.width, p->gradient);
+        s = ts_embedding_backward(&a, &p->x);
+    }
+    return s;
 }
 
 /* ---- norms ---- */
@@ -286,9 +331,7 @@ ts_status ts_ternary_run(ts_ternary_pass *p, bool back, double *nll_sum)
         s = feed_back(p, l);
         if (!s) s = attend_back(p, l);
     }
-    if (back && !s)
-        ts_ternary_scatter(p->gradient, p->dx, p->input, p->n, p->d.width, p->x.n_threads);
-    return s;
+    return back && !s ? embed_back(p) : s;
 }
 
 /* ---- what it takes ---- */
@@ -334,11 +377,20 @@ static ts_status attention_bytes(const ts_ternary_dims *d, const ts_exec *x, siz
     return s;
 }
 
+static ts_status embed_bytes(const ts_ternary_dims *d, const ts_exec *x, int64_t n, size_t *most)
+{
+    static const int32_t             token[EMBED_ROWS];
+    static float                     any;
+    size_t                           bytes = 0;
+    const ts_embedding_backward_args a = embed_args(d, n, token, &any, &any);
+    return more(ts_embedding_backward_workspace(&a, x, &bytes), &bytes, most);
+}
+
 ts_status ts_ternary_inner_bytes(const ts_ternary_dims *d, const ts_exec *x, size_t *n_bytes)
 {
     const int64_t n = d->max_batch * (d->max_tokens - 1);
-    ts_status     s = TS_OK;
     *n_bytes = 0;
+    ts_status s = embed_bytes(d, x, n, n_bytes);
     for (int i = 0; !s && i <= TS_TERNARY_E; i++) {
         const ts_ternary_place w = ts_ternary_place_of(d, 0, (ts_ternary_slot)i);
         s = linear_bytes(&w, x, n, n_bytes);

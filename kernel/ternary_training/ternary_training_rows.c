@@ -2,7 +2,6 @@
 /* ternary_training_rows.c - norms, rotation, activations, cross-entropy. */
 #include <math.h>
 #include <omp.h>
-#include <string.h>
 
 #include "ternary_training_impl.h"
 
@@ -155,16 +154,6 @@ void ts_ternary_entropy(const ts_ternary_pass *p, bool back, double weight)
 }
 
 /* ---- element by element ---- */
-
-void ts_ternary_scatter(float *table, const float *x, const int32_t *row, int64_t n, int64_t width,
-                        int n_threads)
-{
-#pragma omp parallel for num_threads(threads(n *width, n_threads)) schedule(static)
-    for (int64_t from = 0; from < width; from += COLUMNS)
-        for (int64_t r = 0; r < n; r++)
-            for (int64_t c = from; c < width && c < from + COLUMNS; c++)
-                table[row[r] * width + c] += x[r * width + c];
-}
 
 void ts_ternary_add(float *y, const float *x, int64_t n, int n_threads)
 {
