@@ -78,7 +78,8 @@ typedef struct ts_ternary_pass {
     float          *act, *dgate, *dup; /* [n][ffn] */
     float          *turn;              /* [n_pos][head_dim / 2][2]: cosine and sine */
     float          *logits;            /* [n][n_vocab] */
-    double         *nll, *scale;       /* [n]; of norms, [n n_head] */
+    float          *loss, *lse;        /* of some rows at a time, and the sum of their losses */
+    double         *scale;             /* of norms, [n n_head] */
     double         *parts;             /* of the gradient's norm */
     int32_t        *input, *target;    /* [n] */
     uint8_t        *code;              /* of n embedded rows */
@@ -120,8 +121,6 @@ void ts_ternary_silu(const float *gate, const float *up, float *act, int64_t n, 
 /* dact of act = silu(gate) up becomes dgate and dup; dup may be dact. */
 void ts_ternary_silu_back(const float *gate, const float *up, const float *dact, float *dgate,
                           float *dup, int64_t n, int n_threads);
-/* Logits become, with `back`, the gradient of weight * nll. */
-void ts_ternary_entropy(const ts_ternary_pass *p, bool back, double weight);
 void ts_ternary_add(float *y, const float *x, int64_t n, int n_threads);
 
 #endif

@@ -6,7 +6,14 @@
 
 #include "norm.h"
 #include "ternary_training_impl.h"
+#include "touchstone/cross_entropy.h"
 #include "touchstone/embedding.h"
+
+/* Rows whose tokens a kernel is given at once. For so many there are tokens to show to queries of
+ * the workspace, which look at them and come before any are known. */
+enum { SOME_ROWS = 1024 };
+
+static const int32_t no_token[SOME_ROWS];
 
 /* ---- memory ---- */
 
@@ -64,14 +71,15 @@ size_t ts_ternary_lay(ts_ternary_pass *p, char *base)
                  { &p->dgate, ffn },
                  { &p->dup, ffn },
                  { &p->turn, p->n_pos * d->head_dim },
-                 { &p->logits, p->n * d->n_vocab } };
+                 { &p->logits, p->n * d->n_vocab },
+                 { &p->loss, SOME_ROWS + 1 },
+                 { &p->lse, SOME_ROWS } };
     ts_ternary_layer y;
     size_t           used = 0;
     for (size_t i = 0; i < sizeof part / sizeof *part; i++)
         *part[i].slot = ts_cut(base, &used, part[i].n, sizeof(float));
     p->layer_bytes = lay_layer(p, &y, NULL);
     p->layers = ts_cut(base, &used, d->n_layer, p->layer_bytes);
-    p->nll = ts_cut(base, &used, p->n, sizeof *p->nll);
     p->scale = ts_cut(base, &used, p->n * d->n_head, sizeof *p->scale);
     p->parts = ts_cut(base, &used, ts_norm_parts(part[0].n), sizeof *p->parts);
     p->input = ts_cut(base, &used, p->n, sizeof *p->input);
@@ -134,17 +142,13 @@ static ts_status embed(const ts_ternary_pass *p, float *y)
     return s ? s : ts_ternary_unpack(&u, &p->x);
 }
 
-/* Rows of the gradient that are added to E's at once: of so many, queries of the workspace are
- * shown tokens that are not known yet. */
-enum { EMBED_ROWS = 1024 };
-
 static ts_embedding_backward_args embed_args(const ts_ternary_dims *d, int64_t n,
                                              const int32_t *token, const float *dx, float *dtable)
 {
     return (ts_embedding_backward_args) {
         .dtype = TS_F32,
         .accumulate = 1,
-        .n_rows = n < EMBED_ROWS ? n : EMBED_ROWS,
+        .n_rows = n < SOME_ROWS ? n : SOME_ROWS,
         .n_cols = d->width,
         .n_vocab = d->n_vocab,
         .table_stride = d->width,
@@ -159,7 +163,7 @@ static ts_embedding_backward_args embed_args(const ts_ternary_dims *d, int64_t n
 static ts_status embed_back(const ts_ternary_pass *p)
 {
     ts_status s = TS_OK;
-    for (int64_t r = 0; !s && r < p->n; r += EMBED_ROWS) {
+    for (int64_t r = 0; !s && r < p->n; r += SOME_ROWS) {
         const ts_embedding_backward_args a =
             embed_args(&p->d, p->n - r, p->input + r, p->dx + r * p->d.width, p->gradient);
         s = ts_embedding_backward(&a, &p->x);
@@ -302,16 +306,45 @@ static ts_status feed_back(const ts_ternary_pass *p, int64_t l)
 
 /* ---- the pass ---- */
 
+/* Of up to SOME_ROWS rows; with `back` logits become the gradient of weight * nll. */
+static ts_cross_entropy_logits_args entropy_args(const ts_ternary_dims *d, int64_t n, bool back,
+                                                 double weight)
+{
+    return (ts_cross_entropy_logits_args) {
+        .dtype = TS_F32,
+        .in_place = back,
+        .ignore_index = -1, /* of no token */
+        .n_rows = n < SOME_ROWS ? n : SOME_ROWS,
+        .n_vocab = d->n_vocab,
+        .row_stride = d->n_vocab,
+        .scale = weight,
+    };
+}
+
+static ts_status entropy(const ts_ternary_pass *p, bool back, double *nll_sum)
+{
+    ts_status s = TS_OK;
+    *nll_sum = 0;
+    for (int64_t r = 0; !s && r < p->n; r += SOME_ROWS) {
+        ts_cross_entropy_logits_args a = entropy_args(&p->d, p->n - r, back, 1 / (double)p->n);
+        a.logits = p->logits + r * p->d.n_vocab;
+        a.target = p->target + r;
+        a.loss = p->loss;
+        a.lse = p->lse;
+        a.total = p->loss + SOME_ROWS;
+        s = ts_cross_entropy_logits(&a, &p->x);
+        for (int64_t i = 0; !s && i < a.n_rows; i++) *nll_sum += (double)p->loss[i];
+    }
+    return s;
+}
+
 static ts_status head(const ts_ternary_pass *p, bool back, double *nll_sum)
 {
     const int64_t width = p->d.width;
     rms(p, 0, TS_TERNARY_NORM_LAST, p->last, p->h, p->n, width);
     ts_status s = linear(p, 0, TS_TERNARY_E, p->h, p->logits);
-    if (s) return s;
-    ts_ternary_entropy(p, back, 1 / (double)p->n);
-    *nll_sum = 0;
-    for (int64_t r = 0; r < p->n; r++) *nll_sum += p->nll[r];
-    if (!back) return TS_OK;
+    if (!s) s = entropy(p, back, nll_sum);
+    if (s || !back) return s;
     s = linear_back(p, 0, TS_TERNARY_E, p->h, p->logits, p->dh, false);
     if (!s) rms_back(p, 0, TS_TERNARY_NORM_LAST, p->last, p->dh, p->dx, p->n, width, false);
     return s;
@@ -379,11 +412,20 @@ static ts_status attention_bytes(const ts_ternary_dims *d, const ts_exec *x, siz
 
 static ts_status embed_bytes(const ts_ternary_dims *d, const ts_exec *x, int64_t n, size_t *most)
 {
-    static const int32_t             token[EMBED_ROWS];
     static float                     any;
     size_t                           bytes = 0;
-    const ts_embedding_backward_args a = embed_args(d, n, token, &any, &any);
+    const ts_embedding_backward_args a = embed_args(d, n, no_token, &any, &any);
     return more(ts_embedding_backward_workspace(&a, x, &bytes), &bytes, most);
+}
+
+static ts_status entropy_bytes(const ts_ternary_dims *d, const ts_exec *x, int64_t n, size_t *most)
+{
+    static float                 any;
+    size_t                       bytes = 0;
+    ts_cross_entropy_logits_args a = entropy_args(d, n, true, 1);
+    a.logits = a.loss = a.lse = a.total = &any;
+    a.target = no_token;
+    return more(ts_cross_entropy_logits_workspace(&a, x, &bytes), &bytes, most);
 }
 
 ts_status ts_ternary_inner_bytes(const ts_ternary_dims *d, const ts_exec *x, size_t *n_bytes)
@@ -391,6 +433,7 @@ ts_status ts_ternary_inner_bytes(const ts_ternary_dims *d, const ts_exec *x, siz
     const int64_t n = d->max_batch * (d->max_tokens - 1);
     *n_bytes = 0;
     ts_status s = embed_bytes(d, x, n, n_bytes);
+    if (!s) s = entropy_bytes(d, x, n, n_bytes);
     for (int i = 0; !s && i <= TS_TERNARY_E; i++) {
         const ts_ternary_place w = ts_ternary_place_of(d, 0, (ts_ternary_slot)i);
         s = linear_bytes(&w, x, n, n_bytes);

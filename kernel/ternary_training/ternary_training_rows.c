@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ternary_training_rows.c - norms, rotation, activations, cross-entropy. */
+/* ternary_training_rows.c - norms, rotation, activations. */
 #include <math.h>
 #include <omp.h>
 
@@ -121,36 +121,6 @@ void ts_ternary_silu_back(const float *gate, const float *up, const float *dact,
         dgate[i] = d * up[i] * s * (1 + gate[i] * (1 - s));
         dup[i] = d * gate[i] * s;
     }
-}
-
-/* ---- cross-entropy ---- */
-
-/* nll = ln sum exp(z - max) - (z_target - max): no probability is formed and then logged. */
-static double entropy_row(float *z, int64_t n_vocab, int32_t target, bool back, double weight)
-{
-    const float wanted = z[target];
-    float       most = z[0];
-    double      sum = 0;
-    for (int64_t v = 1; v < n_vocab; v++) most = z[v] > most ? z[v] : most;
-    for (int64_t v = 0; v < n_vocab; v++) {
-        z[v] = expf(z[v] - most);
-        sum += z[v];
-    }
-    const double nll = log(sum) - ((double)wanted - most);
-    if (!back) return nll;
-    const float scale = (float)(weight / sum);
-    for (int64_t v = 0; v < n_vocab; v++) z[v] *= scale;
-    z[target] -= (float)weight;
-    return nll;
-}
-
-void ts_ternary_entropy(const ts_ternary_pass *p, bool back, double weight)
-{
-    const int n_threads = threads(p->n * p->d.n_vocab, p->x.n_threads);
-#pragma omp parallel for num_threads(n_threads) schedule(static)
-    for (int64_t r = 0; r < p->n; r++)
-        p->nll[r] =
-            entropy_row(p->logits + r * p->d.n_vocab, p->d.n_vocab, p->target[r], back, weight);
 }
 
 /* ---- element by element ---- */
