@@ -27,18 +27,6 @@ typedef struct ts_product {
     int         n_threads;
 } ts_product;
 
-/* Rows of logits turned into the gradient of weight * nll, or left with anything in them. */
-typedef struct ts_entropy {
-    void          *logits; /* [n][n_vocab] */
-    const int32_t *target; /* [n]; < 0: no part of it, its gradient 0 */
-    int64_t        n, n_vocab;
-    double         weight;
-    bool           back;
-    double        *nll;   /* [n] */
-    bool          *right; /* [n] */
-    int            n_threads;
-} ts_entropy;
-
 typedef struct ts_rms_back {
     const void *x, *gain, *dy;
     void       *dx;    /* may be dy unless add */
@@ -57,7 +45,9 @@ static inline int64_t ts_back_sums(int64_t n, int64_t width)
 
 typedef struct ts_back {
     void (*product)(const ts_product *p);
-    void (*entropy)(const ts_entropy *e);
+    /* right[i]: the first of the largest logits of row i is its target's. */
+    void (*find_right)(const void *logits, const int32_t *target, bool *right, int64_t n,
+                       int64_t n_vocab, int n_threads);
     void (*rms)(const ts_rms_back *r);
     /* dact of act = silu(gate) up becomes dgate and dup; dup may be dact. */
     void (*silu)(const void *gate, const void *up, const void *dact, void *dgate, void *dup,

@@ -39,42 +39,19 @@ static void product(const ts_product *p)
     }
 }
 
-/* ---- cross-entropy ---- */
+/* ---- the most probable token ---- */
 
-/* nll = ln sum exp(z - max) - (z_target - max): no probability is ever formed and then logged. */
-static void entropy_row(const ts_entropy *e, int64_t r)
+static void find_right(const void *logits, const int32_t *target, bool *right, int64_t n,
+                       int64_t n_vocab, int n_threads)
 {
-    real         *z = (real *)e->logits + r * e->n_vocab;
-    const int32_t target = e->target[r];
-    int64_t       best = 0;
-    double        sum = 0;
-    e->nll[r] = 0;
-    e->right[r] = false;
-    if (target < 0) {
-        if (e->back) memset(z, 0, (size_t)e->n_vocab * sizeof *z);
-        return;
+#pragma omp parallel for num_threads(ts_threads_for(n *n_vocab, n_threads)) schedule(static)
+    for (int64_t r = 0; r < n; r++) {
+        const real *z = (const real *)logits + r * n_vocab;
+        int64_t     best = 0;
+        for (int64_t v = 1; v < n_vocab && target[r] >= 0; v++)
+            if (z[v] > z[best]) best = v;
+        right[r] = best == target[r];
     }
-    for (int64_t v = 1; v < e->n_vocab; v++)
-        if (z[v] > z[best]) best = v;
-    const real most = z[best], wanted = z[target];
-    for (int64_t v = 0; v < e->n_vocab; v++) {
-        const real x = EXP(z[v] - most);
-        sum += (double)x;
-        z[v] = x;
-    }
-    e->nll[r] = log(sum) - ((double)wanted - (double)most);
-    e->right[r] = best == target;
-    if (!e->back) return;
-    const real scale = (real)(e->weight / sum);
-    for (int64_t v = 0; v < e->n_vocab; v++) z[v] *= scale;
-    z[target] -= (real)e->weight;
-}
-
-static void entropy(const ts_entropy *e)
-{
-    const int n_threads = ts_threads_for(e->n * e->n_vocab, e->n_threads);
-#pragma omp parallel for num_threads(n_threads) schedule(static)
-    for (int64_t r = 0; r < e->n; r++) entropy_row(e, r);
 }
 
 /* ---- RMSNorm ---- */
@@ -157,7 +134,7 @@ static void of_float(void *y, const float *x, int64_t n)
 
 const ts_back BACK = {
     .product = product,
-    .entropy = entropy,
+    .find_right = find_right,
     .rms = rms,
     .silu = silu,
     .add = add,

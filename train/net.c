@@ -120,7 +120,9 @@ static void lay_pass(ts_net *n, char *base, size_t *used)
     n->unturn = ts_cut(base, used, n->n * d->head_dim, n->size);
     n->logits = ts_cut(base, used, n->n_head_row * d->n_vocab, n->size);
     n->token = ts_cut(base, used, n->n, sizeof *n->token);
-    n->nll = ts_cut(base, used, n->n_head_row, sizeof *n->nll);
+    n->loss = ts_cut(base, used, n->n_head_row, n->size);
+    n->lse = ts_cut(base, used, n->n_head_row, n->size);
+    n->total = ts_cut(base, used, 1, n->size);
     n->right = ts_cut(base, used, n->n_head_row, sizeof *n->right);
     n->sums = ts_cut(
         base, used,

@@ -5,6 +5,8 @@
 #include <omp.h>
 #include <string.h>
 
+#include "dtype.h"
+#include "touchstone/cross_entropy.h"
 #include "train_impl.h"
 
 int ts_thread_count(int wanted)
@@ -121,15 +123,39 @@ static ts_flash_attention_backward_args backward_args(const ts_net *n, const ts_
     };
 }
 
+/* With `back` logits become the gradient of weight * nll. */
+static ts_cross_entropy_logits_args entropy_args(const ts_net *n, const int32_t *target,
+                                                 int64_t rows, bool back, double weight)
+{
+    return (ts_cross_entropy_logits_args) {
+        .dtype = n->o.dtype,
+        .in_place = back,
+        .ignore_index = -1,
+        .n_rows = rows,
+        .n_vocab = n->o.dims.n_vocab,
+        .row_stride = n->o.dims.n_vocab,
+        .scale = weight,
+        .logits = n->logits,
+        .target = target,
+        .loss = n->loss,
+        .lse = n->lse,
+        .total = n->total,
+    };
+}
+
+/* Tokens that are none yet stand for targets. */
 ts_status ts_net_workspace(const ts_net *n, size_t *n_bytes)
 {
+    const ts_cross_entropy_logits_args     e = entropy_args(n, n->token, n->n_head_row, true, 1);
     const ts_flash_attention_args          f = forward_args(n, &n->layer[0]);
     const ts_flash_attention_backward_args b = backward_args(n, &n->layer[0]);
-    size_t                                 forward, backward;
+    size_t                                 forward, backward, entropy;
     ts_status                              s = ts_net_linear_workspace(n, n_bytes);
     if (!s) s = ts_flash_attention_workspace(&f, &n->exec, &forward);
     if (!s) s = ts_flash_attention_backward_workspace(&b, &n->exec, &backward);
+    if (!s) s = ts_cross_entropy_logits_workspace(&e, &n->exec, &entropy);
     if (s) return s;
+    if (entropy > *n_bytes) *n_bytes = entropy;
     if (forward > *n_bytes) *n_bytes = forward;
     if (backward > *n_bytes) *n_bytes = backward;
     return TS_OK;
@@ -218,23 +244,15 @@ static ts_status head(const ts_net *n, const ts_net_batch *b, bool back, double 
     ts_status              s = TS_OK;
     rms(n, n->h, n->x, ts_net_at(n, n->weight, 0, TS_W_NORM), n->n, d->width);
     for (int64_t i = 0; !s && i < n->n; i += n->n_head_row) {
-        const int64_t    rows = n->n - i < n->n_head_row ? n->n - i : n->n_head_row;
-        const ts_entropy e = {
-            .logits = n->logits,
-            .target = b->target + i,
-            .n = rows,
-            .n_vocab = d->n_vocab,
-            .weight = weight,
-            .back = back,
-            .nll = n->nll,
-            .right = n->right,
-            .n_threads = n->exec.n_threads,
-        };
+        const int64_t rows = n->n - i < n->n_head_row ? n->n - i : n->n_head_row;
+        const ts_cross_entropy_logits_args e = entropy_args(n, b->target + i, rows, back, weight);
         s = ts_net_linear(n, 0, TS_W_EMBED, row_of(n, n->h, i, d->width), n->logits, rows);
         if (s) break;
-        n->back->entropy(&e);
+        n->back->find_right(n->logits, e.target, n->right, rows, d->n_vocab, n->exec.n_threads);
+        s = ts_cross_entropy_logits(&e, &n->exec);
+        if (s) break;
         for (int64_t r = 0; r < rows; r++) {
-            score->nll += n->nll[r];
+            score->nll += ts_load(n->loss, n->o.dtype, r);
             score->n_right += n->right[r];
             score->n_count += e.target[r] >= 0;
         }

@@ -50,15 +50,15 @@ struct ts_net {
     void          *x;                 /* [n][width]: after the last layer */
     void          *h, *t, *dx, *dh;   /* [n][width] */
     void          *dq, *dk, *dv, *dout;
-    void          *act, *dgate, *dup; /* [n][n_ffn] */
-    void          *turn, *unturn;     /* [n][head_dim / 2][2]; the rotation, and back */
-    void          *logits;            /* [n_head_row][n_vocab] */
-    int64_t        n_head_row;        /* rows that meet the head at once */
-    double        *nll;               /* [n_head_row] */
-    bool          *right;
-    double        *sums;             /* of ts_back: see there */
-    float         *latent, *dlatent; /* the largest matrix; the first where dtype is not float */
-    uint8_t       *code;             /* of n embedded rows */
+    void          *act, *dgate, *dup;  /* [n][n_ffn] */
+    void          *turn, *unturn;      /* [n][head_dim / 2][2]; the rotation, and back */
+    void          *logits;             /* [n_head_row][n_vocab] */
+    int64_t        n_head_row;         /* rows that meet the head at once */
+    void          *loss, *lse, *total; /* [n_head_row]; [1] */
+    bool          *right;              /* [n_head_row] */
+    double        *sums;               /* of ts_back: see there */
+    float         *latent, *dlatent;   /* the largest matrix; the first where dtype is not float */
+    uint8_t       *code;               /* of n embedded rows */
     uint16_t      *scale;
     ts_exec        exec;
 };
