@@ -4,22 +4,24 @@
 #include "dtype.h"
 #include "model_impl.h"
 #include "scratch.h"
+#include "touchstone/embedding.h"
 #include "touchstone/layernorm.h"
 
 /* Where things are in the workspace, which is cut up anew by every call. */
 typedef struct scratch {
-    const ts_decoder *m;
-    int64_t           n;                       /* tokens */
-    int64_t          *position, *token, *want; /* [n]; only the n_want first of `want` are used */
-    void             *x;                       /* [n][width]: the residual stream */
-    void             *h;                       /* [n][width]: x after a norm */
-    void             *q, *k, *v, *mixed;       /* [n][heads][head_dim] */
-    void             *gate, *up;               /* [n][n_ffn] */
-    void             *turn;                    /* [n][head_dim / 2][2] */
-    void             *mean, *rstd;             /* [n] */
-    const ts_forward_tree *tree;               /* or NULL */
-    ts_exec                exec;               /* of kernels: the rest of the workspace */
-    bool                   grown;              /* the first layer has the new tokens */
+    const ts_decoder      *m;
+    int64_t                n;                 /* tokens */
+    int64_t               *position, *want;   /* [n]; only the n_want first of `want` are used */
+    int32_t               *token;             /* [n] */
+    void                  *x;                 /* [n][width]: the residual stream */
+    void                  *h;                 /* [n][width]: x after a norm */
+    void                  *q, *k, *v, *mixed; /* [n][heads][head_dim] */
+    void                  *gate, *up;         /* [n][n_ffn] */
+    void                  *turn;              /* [n][head_dim / 2][2] */
+    void                  *mean, *rstd;       /* [n] */
+    const ts_forward_tree *tree;              /* or NULL */
+    ts_exec                exec;              /* of kernels: the rest of the workspace */
+    bool                   grown;             /* the first layer has the new tokens */
 } scratch;
 
 /* With base NULL it only counts. */
@@ -178,7 +180,7 @@ static ts_status head(const scratch *s, const ts_forward_args *a)
     const ts_ops          *ops = s->m->ops;
     void                  *self = s->m->self;
     const ts_slot          w = d->tied ? TS_W_EMBED : TS_W_HEAD;
-    ops->put(self, s->want, a->want, a->n_want);
+    ops->put(self, s->want, a->want, (size_t)a->n_want * sizeof *a->want);
     ops->gather(self, s->h, s->x, s->want, a->n_want, d->width);
     const ts_status status = norm(s, s->x, s->h, a->n_want, 0, TS_W_NORM);
     return status ? status : multiply(s, a->logits, s->x, 0, w, NULL, a->n_want, false);
@@ -223,16 +225,40 @@ static ts_status check_tree(const ts_forward_args *a, const ts_forward_tree *t)
 enum { PIECE = 256 };
 
 typedef struct piece {
-    int64_t position[PIECE], token[PIECE];
+    int64_t position[PIECE];
+    int32_t token[PIECE];
     int64_t n, n_sent;
 } piece;
 
 static void send(const scratch *s, piece *p)
 {
-    s->m->ops->put(s->m->self, s->position + p->n_sent, p->position, p->n);
-    s->m->ops->put(s->m->self, s->token + p->n_sent, p->token, p->n);
+    const size_t n = (size_t)p->n;
+    s->m->ops->put(s->m->self, s->position + p->n_sent, p->position, n * sizeof *p->position);
+    s->m->ops->put(s->m->self, s->token + p->n_sent, p->token, n * sizeof *p->token);
     p->n_sent += p->n;
     p->n = 0;
+}
+
+static ts_status embed(const scratch *s)
+{
+    const int64_t                   at = ts_slot_at(&s->m->dims, 0, TS_W_EMBED);
+    const int64_t                   width = s->m->dims.width;
+    const ts_embedding_forward_args a = {
+        .dtype = s->m->dtype,
+        .y_dtype = s->m->dtype,
+        .n_rows = s->n,
+        .n_cols = width,
+        .n_vocab = s->m->dims.n_vocab,
+        .table_stride = width,
+        .y_stride = width,
+        .scale = 1,
+        .table = s->m->weight[at],
+        .token = s->token,
+        .y = s->x,
+    };
+    if (!s->m->scale[at]) return ts_embedding_forward(&a, &s->exec);
+    ts_packed_gather(s->m, s->x, s->token, s->n);
+    return TS_OK;
 }
 
 static ts_status begin(const scratch *s, const ts_forward_args *a)
@@ -253,11 +279,8 @@ static ts_status begin(const scratch *s, const ts_forward_args *a)
         }
     }
     send(s, &p);
-    const int64_t embed = ts_slot_at(&s->m->dims, 0, TS_W_EMBED);
-    if (s->m->scale[embed]) ts_packed_gather(s->m, s->x, s->token, s->n);
-    else ops->gather(s->m->self, s->x, s->m->weight[embed], s->token, s->n, s->m->dims.width);
     ops->turns(s->m->self, s->turn, s->position, s->m->frequency, s->n, s->m->dims.head_dim / 2);
-    return TS_OK;
+    return embed(s);
 }
 
 /* Layers that a failed pass had reached go back to where they were. */
@@ -338,7 +361,7 @@ ts_status ts_decoder_keep(const ts_decoder *m, const ts_keep_args *a, const ts_e
     start(m, a->n_keep, x, &s);
     width = count_kv(m, 1);
     if (m->ops->begin) m->ops->begin(m->self, x->stream);
-    m->ops->put(m->self, s.want, a->row, a->n_keep);
+    m->ops->put(m->self, s.want, a->row, (size_t)a->n_keep * sizeof *a->row);
     for (int64_t l = 0; !status && l < m->dims.n_layer; l++) {
         m->ops->gather(m->self, s.k, kept(m, a->kv, a->n_row, l, 0), s.want, a->n_keep, width);
         m->ops->gather(m->self, s.v, kept(m, a->kv, a->n_row, l, 1), s.want, a->n_keep, width);

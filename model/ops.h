@@ -16,13 +16,13 @@ typedef struct ts_ops {
     void (*begin)(void *self, void *stream);
     ts_status (*end)(void *self);
     /* From memory of the host, which may change as soon as this is back. */
-    void (*put)(void *self, int64_t *to, const int64_t *host, int64_t n);
+    void (*put)(void *self, void *to, const void *host, size_t n_bytes); /* a multiple of 4 */
     /* y[i] = table[row[i]] */
     void (*gather)(void *self, void *y, const void *table, const int64_t *row, int64_t n,
                    int64_t width);
     /* The same of a table of ternary codes and scales, as ternary.h packs them. */
     void (*gather_packed)(void *self, void *y, const uint8_t *code, const uint16_t *scale,
-                          const int64_t *row, int64_t n, int64_t width);
+                          const int32_t *row, int64_t n, int64_t width);
     /* y = x + bias, or y += that; x or bias may be NULL, for 0. y may be x. */
     void (*sum)(void *self, void *y, const void *x, const void *bias, int64_t n, int64_t width,
                 bool add);
@@ -54,6 +54,6 @@ typedef struct ts_model_module {
     void (*close)(void *self);
 } ts_model_module;
 
-enum { TS_MODEL_CUDA_ABI = 2 };
+enum { TS_MODEL_CUDA_ABI = 3 };
 
 #endif

@@ -9,6 +9,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 extern "C" {
 #include "ops.h"
@@ -18,7 +19,7 @@ extern "C" {
 namespace
 {
 
-enum { THREADS = 256, MOST_BLOCKS = 1 << 16, MOST_WORDS = 256 };
+enum { THREADS = 256, MOST_BLOCKS = 1 << 16, MOST_WORDS = 512 };
 
 const size_t BLAS_BYTES = (size_t)32 << 20; /* what cuBLAS is said to want on Hopper */
 
@@ -73,7 +74,7 @@ void gather(void *self, void *y, const void *table, const int64_t *row, int64_t 
 
 __global__ void __launch_bounds__(THREADS)
     gather_packed_rows(float *__restrict__ y, const uint8_t *__restrict__ code,
-                       const __half *__restrict__ scale, const int64_t *row, int64_t n,
+                       const __half *__restrict__ scale, const int32_t *row, int64_t n,
                        int64_t width)
 {
     const int64_t groups = (width + TS_TERNARY_GROUP - 1) / TS_TERNARY_GROUP;
@@ -87,7 +88,7 @@ __global__ void __launch_bounds__(THREADS)
 }
 
 void gather_packed(void *self, void *y, const uint8_t *code, const uint16_t *scale,
-                   const int64_t *row, int64_t n, int64_t width)
+                   const int32_t *row, int64_t n, int64_t width)
 {
     const gpu *g = (const gpu *)self;
     if (n)
@@ -248,24 +249,25 @@ void gelu(void *self, void *up, int64_t n)
 /* ---- a pass ---- */
 
 struct words {
-    int64_t word[MOST_WORDS];
+    unsigned word[MOST_WORDS];
 };
 
 __global__ void __launch_bounds__(MOST_WORDS)
-    put_words(const __grid_constant__ words w, int64_t *to, int n)
+    put_words(const __grid_constant__ words w, unsigned *to, int n)
 {
     if ((int)threadIdx.x < n) to[threadIdx.x] = w.word[threadIdx.x];
 }
 
 /* As parameters of launches: nothing waits for a copy, nor does one read what has changed since. */
-void put(void *self, int64_t *to, const int64_t *host, int64_t n)
+void put(void *self, void *to, const void *host, size_t n_bytes)
 {
-    const gpu *g = (const gpu *)self;
-    words      w = {};
-    for (int64_t done = 0; done < n; done += MOST_WORDS) {
-        const int now = (int)(n - done < MOST_WORDS ? n - done : (int64_t)MOST_WORDS);
-        for (int i = 0; i < now; i++) w.word[i] = host[done + i];
-        put_words<<<1, MOST_WORDS, 0, g->stream>>>(w, to + done, now);
+    const gpu   *g = (const gpu *)self;
+    const size_t n = n_bytes / sizeof(unsigned);
+    words        w = {};
+    for (size_t done = 0; done < n; done += MOST_WORDS) {
+        const size_t now = n - done < MOST_WORDS ? n - done : (size_t)MOST_WORDS;
+        memcpy(w.word, (const unsigned *)host + done, now * sizeof(unsigned));
+        put_words<<<1, MOST_WORDS, 0, g->stream>>>(w, (unsigned *)to + done, (int)now);
     }
 }
 

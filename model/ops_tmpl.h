@@ -8,10 +8,10 @@
 #include "ops.h"
 #include "touchstone/ternary.h"
 
-static void put(void *self, int64_t *to, const int64_t *host, int64_t n)
+static void put(void *self, void *to, const void *host, size_t n_bytes)
 {
     (void)self;
-    for (int64_t i = 0; i < n; i++) to[i] = host[i];
+    if (n_bytes) memcpy(to, host, n_bytes);
 }
 
 static void gather(void *self, void *y, const void *table, const int64_t *row, int64_t n,
@@ -24,7 +24,7 @@ static void gather(void *self, void *y, const void *table, const int64_t *row, i
 }
 
 static void gather_packed(void *self, void *y, const uint8_t *code, const uint16_t *scale,
-                          const int64_t *row, int64_t n, int64_t width)
+                          const int32_t *row, int64_t n, int64_t width)
 {
     (void)self;
     const int64_t groups = (width + TS_TERNARY_GROUP - 1) / TS_TERNARY_GROUP;
