@@ -45,24 +45,8 @@ static void take(const ts_net *n, const ts_net_batch *b, double weight)
 {
     const ts_net_cuda   *c = n->cuda;
     const ts_cuda_input *h = &c->host;
-    int32_t              n_token = 0;
     memcpy(h->row, b->input, (size_t)n->n * sizeof *h->row);
     memcpy(h->target, b->target, (size_t)n->n * sizeof *h->target);
-    memset(h->begin, 0, (size_t)(n->n + 1) * sizeof *h->begin);
-    for (int64_t i = 0; i < n->n; i++) {
-        int32_t *place = &c->place[h->row[i]];
-        if (*place < 0) h->token[ *place = n_token++] = h->row[i];
-        h->begin[*place + 1]++;
-    }
-    for (int64_t i = n_token; i < n->n; i++) h->token[i] = -1;
-    for (int32_t i = 0; i < n_token; i++) h->begin[i + 1] += h->begin[i];
-    for (int64_t i = n->n - 1; i >= 0; i--) { /* backwards: ends become beginnings */
-        const int32_t place = c->place[h->row[i]];
-        h->at[--h->begin[place + 1]] = (int32_t)i;
-    }
-    memmove(h->begin, h->begin + 1, (size_t)n_token * sizeof *h->begin);
-    h->begin[n_token] = (int32_t)n->n;
-    for (int32_t i = 0; i < n_token; i++) c->place[h->token[i]] = -1;
     *h->weight = (float)weight;
     c->ops->put(c->self, c->in_memory, c->host_memory, c->in_bytes);
 }

@@ -89,16 +89,6 @@ typedef struct ts_cuda_entropy {
     int32_t       *right;  /* [n] */
 } ts_cuda_entropy;
 
-/* Row by row: a token that occurs, and where. */
-typedef struct ts_cuda_scatter {
-    const int32_t *token; /* [n] the distinct ones; -1 past the last */
-    const int32_t *begin; /* [n + 1], into `at` */
-    const int32_t *at;    /* [n]: rows of x, by token, then in order */
-    int64_t        n, width;
-    const float   *x;
-    float         *table; /* [n_vocab][width], added to */
-} ts_cuda_scatter;
-
 /* What serves, beside the weights: nothing, a copy in bf16, or the ternary projection. */
 typedef enum ts_cuda_serving { TS_SERVE_SAME, TS_SERVE_COPY, TS_SERVE_TERNARY } ts_cuda_serving;
 
@@ -186,16 +176,12 @@ typedef struct ts_train_module {
     /* nll, right and targets of n rows, added to *s. */
     void (*score)(void *self, const double *nll, const int32_t *right, const int32_t *target,
                   int64_t n, ts_cuda_score *s);
-    /* y[i] = table[row[i]], as float */
-    void (*gather)(void *self, ts_dtype type, float *y, const void *table, const int32_t *row,
-                   int64_t n, int64_t width);
-    void (*scatter)(void *self, const ts_cuda_scatter *s);
     /* y = the sum of TS_CUDA_SUMS rows of n, or y += that. */
     void (*sum)(void *self, float *y, const float *sums, int64_t n, bool add);
     void (*project)(void *self, const ts_cuda_project *p);
     void (*adamw)(void *self, const ts_cuda_adamw *a);
 } ts_train_module;
 
-enum { TS_TRAIN_CUDA_ABI = 1, TS_CUDA_BESIDES = 2 };
+enum { TS_TRAIN_CUDA_ABI = 2, TS_CUDA_BESIDES = 2 };
 
 #endif
