@@ -65,7 +65,7 @@ static void lay_pass(const ts_net *n, ts_net_cuda *c, char *base, size_t *used)
     c->turn = ts_cut(base, used, n->o.n_token * d->head_dim, sizeof(float));
     c->sums = ts_cut(base, used, TS_CUDA_SUMS * (n->n_count - n->n_matrix), sizeof(float));
     c->nll = ts_cut(base, used, n->n, sizeof *c->nll);
-    c->norm = ts_cut(base, used, 1 + TS_CUDA_NORMS, sizeof *c->norm);
+    c->norm = ts_cut(base, used, 2 + TS_CUDA_NORMS, sizeof *c->norm);
     c->right = ts_cut(base, used, n->n, sizeof *c->right);
     c->score = ts_cut(base, used, 1, sizeof *c->score);
 }
