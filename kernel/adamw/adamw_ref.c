@@ -8,9 +8,9 @@
  * overflows; what vanishes then is too small to matter. */
 static double root_of(double v, double g, double beta2)
 {
-    int exponent = 0;
-    if (!isfinite(v) || !isfinite(g)) return sqrt(beta2 * v + (1 - beta2) * g * g);
-    frexp(fmax(fabs(g), sqrt(v)), &exponent);
+    const double most = fmax(fabs(g), sqrt(v));
+    int          exponent = 0;
+    if (isfinite(most)) frexp(most, &exponent);
     const double small = ldexp(g, -exponent);
     const double sum = beta2 * ldexp(ldexp(v, -exponent), -exponent) + (1 - beta2) * small * small;
     return ldexp(sqrt(sum), exponent);
