@@ -32,7 +32,7 @@ static ts_status check_shape(int64_t n_rows, int64_t n_cols, int64_t n_vocab, in
 {
     if (n_rows < 0 || n_cols < 1 || n_vocab < 1) return TS_E_SHAPE;
     if (row_stride < n_cols || table_stride < n_cols) return TS_E_SHAPE;
-    if (row_stride > INT64_MAX / 8 / (n_rows > 0 ? n_rows : 1)) return TS_E_SHAPE;
+    if (n_rows > 0 && row_stride > INT64_MAX / 8 / n_rows) return TS_E_SHAPE;
     return table_stride > INT64_MAX / 8 / n_vocab ? TS_E_SHAPE : TS_OK;
 }
 
