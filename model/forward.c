@@ -4,6 +4,7 @@
 #include "dtype.h"
 #include "model_impl.h"
 #include "scratch.h"
+#include "touchstone/embedding.h"
 #include "touchstone/layernorm.h"
 #include "touchstone/rms_norm.h"
 #include "touchstone/rope.h"
@@ -13,8 +14,8 @@
 typedef struct scratch {
     const ts_decoder      *m;
     int64_t                n;                 /* tokens */
-    int64_t               *token, *want;      /* [n]; only the n_want first of `want` are used */
-    int32_t               *position;          /* [n] */
+    int32_t               *token, *position;  /* [n] */
+    int64_t               *want;              /* [n]; only the n_want first are used */
     void                  *x;                 /* [n][width]: the residual stream */
     void                  *h;                 /* [n][width]: x after a norm */
     void                  *q, *k, *v, *mixed; /* [n][heads][head_dim] */
@@ -258,8 +259,7 @@ static ts_status check_tree(const ts_forward_args *a, const ts_forward_tree *t)
 enum { PIECE = 256 };
 
 typedef struct piece {
-    int64_t token[PIECE];
-    int32_t position[PIECE];
+    int32_t token[PIECE], position[PIECE];
     int64_t n, n_sent;
 } piece;
 
@@ -272,10 +272,31 @@ static void send(const scratch *s, piece *p)
     p->n = 0;
 }
 
+static ts_status embed(const scratch *s)
+{
+    const int64_t                   at = ts_slot_at(&s->m->dims, 0, TS_W_EMBED);
+    const int64_t                   width = s->m->dims.width;
+    const ts_embedding_forward_args a = {
+        .dtype = s->m->dtype,
+        .y_dtype = s->m->dtype,
+        .n_rows = s->n,
+        .n_cols = width,
+        .n_vocab = s->m->dims.n_vocab,
+        .table_stride = width,
+        .y_stride = width,
+        .scale = 1,
+        .table = s->m->weight[at],
+        .token = s->token,
+        .y = s->x,
+    };
+    if (!s->m->scale[at]) return ts_embedding_forward(&a, &s->exec);
+    ts_packed_gather(s->m, s->x, s->token, s->n);
+    return TS_OK;
+}
+
 static ts_status begin(const scratch *s, const ts_forward_args *a)
 {
-    const ts_ops *ops = s->m->ops;
-    piece         p = { .n = 0 };
+    piece p = { .n = 0 };
     for (int64_t i = 0; i < a->n_seq; i++) {
         int64_t         len = 0;
         const ts_status status = ts_kv_status(a->cache, 0, a->seq[i], &len, NULL);
@@ -290,10 +311,7 @@ static ts_status begin(const scratch *s, const ts_forward_args *a)
         }
     }
     send(s, &p);
-    const int64_t embed = ts_slot_at(&s->m->dims, 0, TS_W_EMBED);
-    if (s->m->scale[embed]) ts_packed_gather(s->m, s->x, s->token, s->n);
-    else ops->gather(s->m->self, s->x, s->m->weight[embed], s->token, s->n, s->m->dims.width);
-    return TS_OK;
+    return embed(s);
 }
 
 /* Layers that a failed pass had reached go back to where they were. */

@@ -22,7 +22,7 @@ typedef struct ts_ops {
                    int64_t width);
     /* The same of a table of ternary codes and scales, as ternary.h packs them. */
     void (*gather_packed)(void *self, void *y, const uint8_t *code, const uint16_t *scale,
-                          const int64_t *row, int64_t n, int64_t width);
+                          const int32_t *row, int64_t n, int64_t width);
     /* y = x + bias, or y += that; x or bias may be NULL, for 0. y may be x. */
     void (*sum)(void *self, void *y, const void *x, const void *bias, int64_t n, int64_t width,
                 bool add);

@@ -74,7 +74,7 @@ void gather(void *self, void *y, const void *table, const int64_t *row, int64_t 
 
 __global__ void __launch_bounds__(THREADS)
     gather_packed_rows(float *__restrict__ y, const uint8_t *__restrict__ code,
-                       const __half *__restrict__ scale, const int64_t *row, int64_t n,
+                       const __half *__restrict__ scale, const int32_t *row, int64_t n,
                        int64_t width)
 {
     const int64_t groups = (width + TS_TERNARY_GROUP - 1) / TS_TERNARY_GROUP;
@@ -88,7 +88,7 @@ __global__ void __launch_bounds__(THREADS)
 }
 
 void gather_packed(void *self, void *y, const uint8_t *code, const uint16_t *scale,
-                   const int64_t *row, int64_t n, int64_t width)
+                   const int32_t *row, int64_t n, int64_t width)
 {
     const gpu *g = (const gpu *)self;
     if (n)

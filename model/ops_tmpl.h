@@ -24,7 +24,7 @@ static void gather(void *self, void *y, const void *table, const int64_t *row, i
 }
 
 static void gather_packed(void *self, void *y, const uint8_t *code, const uint16_t *scale,
-                          const int64_t *row, int64_t n, int64_t width)
+                          const int32_t *row, int64_t n, int64_t width)
 {
     (void)self;
     const int64_t groups = (width + TS_TERNARY_GROUP - 1) / TS_TERNARY_GROUP;

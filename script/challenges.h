@@ -27,7 +27,10 @@
     SCRIPT(ternary_linear)           \
     SCRIPT(ternary_training)         \
     PLAIN(cross_entropy)             \
-    PLAIN(cross_entropy_logits)
+    PLAIN(cross_entropy_logits)      \
+    PLAIN(embedding_forward)         \
+    PLAIN(embedding_backward)        \
+    PLAIN(adamw_step)
 /* clang-format on */
 
 #endif

@@ -40,6 +40,9 @@ static const struct known {
     { "swiglu_backward", 0x6462dd12a0262532, 0xf29502206c4db1b1 },
     { "cross_entropy", 0x99cff6877b6a705e, 0xc6ab260737d458c8 },
     { "cross_entropy_logits", 0xedec350cfaea6419, 0x3539e8e3167d84f0 },
+    { "embedding_forward", 0x931eadfd6009df1d, 0x31ca538c9b8ca0f3 },
+    { "embedding_backward", 0xbfb91b842111b2e2, 0xfdcbb81dffaf44c2 },
+    { "adamw_step", 0xa6a72ffc3aaa3b64, 0xbc370c395c234cc9 },
 };
 
 static void add_double(uint64_t *h, double x)

@@ -25,24 +25,11 @@ typedef struct ts_product {
     int         n_threads;
 } ts_product;
 
-/* Rows of logits turned into the gradient of weight * nll, or left with anything in them. */
-typedef struct ts_entropy {
-    void          *logits; /* [n][n_vocab] */
-    const int32_t *target; /* [n]; < 0: no part of it, its gradient 0 */
-    int64_t        n, n_vocab;
-    double         weight;
-    bool           back;
-    double        *nll;   /* [n] */
-    bool          *right; /* [n] */
-    int            n_threads;
-} ts_entropy;
-
 typedef struct ts_back {
     void (*product)(const ts_product *p);
-    void (*entropy)(const ts_entropy *e);
-    /* table[row[i]] += x[i], in the order of i */
-    void (*scatter)(void *table, const void *x, const int64_t *row, int64_t n, int64_t width,
-                    int n_threads);
+    /* right[i]: the first of the largest logits of row i is its target's. */
+    void (*find_right)(const void *logits, const int32_t *target, bool *right, int64_t n,
+                       int64_t n_vocab, int n_threads);
     void (*add)(void *y, const void *x, int64_t n, int n_threads);
     void (*add_float)(void *y, const float *x, int64_t n, int n_threads);
     void (*to_float)(float *y, const void *x, int64_t n);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* back_tmpl.h - ts_back in the precision of the file that includes it: `real`, GEMM, EXP and BACK.
+/* back_tmpl.h - ts_back in the precision of the file that includes it: `real`, GEMM and BACK.
  */
 #include <cblas.h>
 #include <math.h>
@@ -13,7 +13,6 @@ enum {
     TILE_M = 192, /* of a product: one thread's piece */
     TILE_N = 512,
     CHUNK = 1 << 12, /* elements of an array that a thread takes */
-    COLUMNS = 16,    /* of a table: a line of the cache */
 };
 
 /* ---- products ---- */
@@ -40,57 +39,22 @@ static void product(const ts_product *p)
     }
 }
 
-/* ---- cross-entropy ---- */
+/* ---- the most probable token ---- */
 
-/* nll = ln sum exp(z - max) - (z_target - max): no probability is ever formed and then logged. */
-static void entropy_row(const ts_entropy *e, int64_t r)
+static void find_right(const void *logits, const int32_t *target, bool *right, int64_t n,
+                       int64_t n_vocab, int n_threads)
 {
-    real         *z = (real *)e->logits + r * e->n_vocab;
-    const int32_t target = e->target[r];
-    int64_t       best = 0;
-    double        sum = 0;
-    e->nll[r] = 0;
-    e->right[r] = false;
-    if (target < 0) {
-        if (e->back) memset(z, 0, (size_t)e->n_vocab * sizeof *z);
-        return;
+#pragma omp parallel for num_threads(ts_threads_for(n *n_vocab, n_threads)) schedule(static)
+    for (int64_t r = 0; r < n; r++) {
+        const real *z = (const real *)logits + r * n_vocab;
+        int64_t     best = 0;
+        for (int64_t v = 1; v < n_vocab && target[r] >= 0; v++)
+            if (z[v] > z[best]) best = v;
+        right[r] = best == target[r];
     }
-    for (int64_t v = 1; v < e->n_vocab; v++)
-        if (z[v] > z[best]) best = v;
-    const real most = z[best], wanted = z[target];
-    for (int64_t v = 0; v < e->n_vocab; v++) {
-        const real x = EXP(z[v] - most);
-        sum += (double)x;
-        z[v] = x;
-    }
-    e->nll[r] = log(sum) - ((double)wanted - (double)most);
-    e->right[r] = best == target;
-    if (!e->back) return;
-    const real scale = (real)(e->weight / sum);
-    for (int64_t v = 0; v < e->n_vocab; v++) z[v] *= scale;
-    z[target] -= (real)e->weight;
-}
-
-static void entropy(const ts_entropy *e)
-{
-    const int n_threads = ts_threads_for(e->n * e->n_vocab, e->n_threads);
-#pragma omp parallel for num_threads(n_threads) schedule(static)
-    for (int64_t r = 0; r < e->n; r++) entropy_row(e, r);
 }
 
 /* ---- element by element ---- */
-
-static void scatter(void *table, const void *x, const int64_t *row, int64_t n, int64_t width,
-                    int n_threads)
-{
-    real       *t = table;
-    const real *from = x;
-#pragma omp parallel for num_threads(ts_threads_for(n *width, n_threads)) schedule(static)
-    for (int64_t c = 0; c < width; c += COLUMNS)
-        for (int64_t r = 0; r < n; r++)
-            for (int64_t i = c; i < ts_lesser(c + COLUMNS, width); i++)
-                t[row[r] * width + i] += from[r * width + i];
-}
 
 static void add(void *y, const void *x, int64_t n, int n_threads)
 {
@@ -119,8 +83,7 @@ static void of_float(void *y, const float *x, int64_t n)
 
 const ts_back BACK = {
     .product = product,
-    .entropy = entropy,
-    .scatter = scatter,
+    .find_right = find_right,
     .add = add,
     .add_float = add_float,
     .to_float = to_float,

@@ -292,9 +292,8 @@ extern "C" TS_API const ts_train_module ts_train_cuda = {
     ts_train_heads_back,
     ts_train_entropy,
     ts_train_score,
-    ts_train_gather,
-    ts_train_scatter,
     ts_train_sum,
     ts_train_project,
+    ts_train_clip,
     ts_train_adamw,
 };

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cuda_head.cu - both ends of the net: rows of the embedding and their gradient, and cross-entropy.
- */
+/* cuda_head.cu - cross-entropy. */
 #include "cuda_impl.cuh"
 
 namespace
@@ -11,7 +10,6 @@ enum {
     THREADS = 256,
     ROW_THREADS = 1024, /* of a row of logits */
     ROW_WARPS = ROW_THREADS / WARP,
-    NEXT = 8, /* rows that are fetched before they are added */
 };
 
 int64_t blocks_for(int64_t n, int64_t each)
@@ -138,39 +136,6 @@ __global__ void __launch_bounds__(ROW_THREADS)
     s->n_count += (int64_t)n_count;
 }
 
-/* ---- the embedding ---- */
-
-template <typename T>
-__global__ void __launch_bounds__(THREADS)
-    gather_rows(float *__restrict__ y, const T *__restrict__ table, const int32_t *__restrict__ row,
-                int64_t n, int64_t width)
-{
-    const int64_t i = (blockIdx.x * (int64_t)THREADS + threadIdx.x) * EACH;
-    if (i >= n * width) return;
-    float v[EACH];
-    load(v, table + row[i / width] * width + i % width);
-    store(y + i, v);
-}
-
-/* A block a token; what it adds up goes in the order of the rows. */
-__global__ void __launch_bounds__(THREADS) scatter_rows(const ts_cuda_scatter s)
-{
-    const int32_t token = s.token[blockIdx.x];
-    if (token < 0) return;
-    const int begin = s.begin[blockIdx.x], end = s.begin[blockIdx.x + 1];
-    for (int64_t c = threadIdx.x; c < s.width; c += THREADS) {
-        float sum = s.table[token * s.width + c];
-        for (int i = begin; i < end; i += NEXT) {
-            float v[NEXT];
-#pragma unroll
-            for (int j = 0; j < NEXT; j++) v[j] = i + j < end ? s.x[s.at[i + j] * s.width + c] : 0;
-#pragma unroll
-            for (int j = 0; j < NEXT; j++) sum += v[j];
-        }
-        s.table[token * s.width + c] = sum;
-    }
-}
-
 } // namespace
 
 void ts_train_entropy(void *self, const ts_cuda_entropy *e)
@@ -183,19 +148,4 @@ void ts_train_score(void *self, const double *nll, const int32_t *right, const i
                     int64_t n, ts_cuda_score *s)
 {
     launch(self, score_rows, 1, ROW_THREADS, nll, right, target, n, s);
-}
-
-void ts_train_gather(void *self, ts_dtype type, float *y, const void *table, const int32_t *row,
-                     int64_t n, int64_t width)
-{
-    with_type(type, [&](auto t) {
-        typedef decltype(t) T;
-        launch(self, gather_rows<T>, blocks_for(n * width, THREADS * EACH), THREADS, y,
-               (const T *)table, row, n, width);
-    });
-}
-
-void ts_train_scatter(void *self, const ts_cuda_scatter *s)
-{
-    launch(self, scatter_rows, s->n, THREADS, *s);
 }

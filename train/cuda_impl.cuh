@@ -29,10 +29,8 @@ void ts_train_heads_back(void *self, const ts_cuda_heads *h);
 void ts_train_entropy(void *self, const ts_cuda_entropy *e);
 void ts_train_score(void *self, const double *nll, const int32_t *right, const int32_t *target,
                     int64_t n, ts_cuda_score *s);
-void ts_train_gather(void *self, ts_dtype type, float *y, const void *table, const int32_t *row,
-                     int64_t n, int64_t width);
-void ts_train_scatter(void *self, const ts_cuda_scatter *s);
 void ts_train_project(void *self, const ts_cuda_project *p);
+void ts_train_clip(void *self, const float *gradient, int64_t n, double most, double *norm);
 void ts_train_adamw(void *self, const ts_cuda_adamw *a);
 
 /* ---- launches ---- */

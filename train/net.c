@@ -124,8 +124,10 @@ static void lay_pass(ts_net *n, char *base, size_t *used)
     n->frequency = ts_cut(base, used, d->head_dim / 2, sizeof *n->frequency);
     n->position = ts_cut(base, used, n->n, sizeof *n->position);
     n->logits = ts_cut(base, used, n->n_head_row * d->n_vocab, n->size);
-    n->row = ts_cut(base, used, n->n, sizeof *n->row);
-    n->nll = ts_cut(base, used, n->n_head_row, sizeof *n->nll);
+    n->token = ts_cut(base, used, n->n, sizeof *n->token);
+    n->loss = ts_cut(base, used, n->n_head_row, n->size);
+    n->lse = ts_cut(base, used, n->n_head_row, n->size);
+    n->total = ts_cut(base, used, 1, n->size);
     n->right = ts_cut(base, used, n->n_head_row, sizeof *n->right);
 }
 
@@ -185,6 +187,7 @@ static bool allocate(ts_net *n, char why[TS_MODEL_WHY])
     if (!n->memory) return ts_say(why, "out of memory for a net of %zu bytes", bytes);
     lay(n, n->memory);
     memset(n->gradient, 0, (size_t)n->n_count * n->size);
+    memset(n->token, 0, (size_t)n->n * sizeof *n->token);
     set_positions(n);
     size_t          work;
     const ts_status s = ts_net_workspace(n, &work);

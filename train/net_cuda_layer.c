@@ -4,6 +4,7 @@
 #include <stddef.h>
 
 #include "net_cuda.h"
+#include "touchstone/embedding.h"
 #include "touchstone/swiglu.h"
 
 /* ---- products ---- */
@@ -153,17 +154,63 @@ static ts_flash_attention_backward_args backward_args(const ts_net *n, const ts_
     };
 }
 
+/* ---- the embedding, which is the first of the weights ---- */
+
+static ts_status embed(const ts_net *n)
+{
+    const ts_net_cuda              *c = n->cuda;
+    const int64_t                   width = n->o.dims.width;
+    const ts_embedding_forward_args a = {
+        .dtype = c->type,
+        .y_dtype = TS_F32,
+        .n_rows = n->n,
+        .n_cols = width,
+        .n_vocab = n->o.dims.n_vocab,
+        .table_stride = width,
+        .y_stride = width,
+        .scale = 1,
+        .table = c->serving,
+        .token = c->in.row,
+        .y = c->layer[0].x,
+    };
+    return ts_embedding_forward(&a, &c->exec);
+}
+
+static ts_embedding_backward_args embed_back_args(const ts_net *n)
+{
+    const ts_net_cuda *c = n->cuda;
+    const int64_t      width = n->o.dims.width;
+    return (ts_embedding_backward_args) {
+        .dtype = TS_F32,
+        .accumulate = 1,
+        .n_rows = n->n,
+        .n_cols = width,
+        .n_vocab = n->o.dims.n_vocab,
+        .table_stride = width,
+        .dy_stride = width,
+        .scale = 1,
+        .token = c->in.row,
+        .dy = c->dx,
+        .dtable = c->gradient,
+    };
+}
+
+/* ---- what kernels need ---- */
+
 bool ts_cuda_workspace(const ts_net *n, ts_exec *x, char why[TS_MODEL_WHY])
 {
+    const ts_embedding_backward_args       e = embed_back_args(n);
     const ts_flash_attention_args          f = forward_args(n, &n->cuda->layer[0]);
     const ts_flash_attention_backward_args b = backward_args(n, &n->cuda->layer[0]);
-    size_t                                 forward = 0, backward = 0;
+    size_t                                 forward = 0, backward = 0, embedding = 0;
     ts_status                              s = ts_flash_attention_workspace(&f, x, &forward);
     if (!s) s = ts_flash_attention_backward_workspace(&b, x, &backward);
+    if (!s) s = ts_embedding_backward_workspace(&e, x, &embedding);
     if (s) return ts_say(why, "unsupported dimensions: %s", ts_status_text(s));
     x->workspace_bytes = forward > backward ? forward : backward;
+    if (embedding > x->workspace_bytes) x->workspace_bytes = embedding;
     return !x->workspace_bytes ||
-           ts_memory_take(TS_CUDA, x->workspace_bytes, "attention", &x->workspace, why);
+           ts_memory_take(TS_CUDA, x->workspace_bytes, "kernels", &x->workspace, why);
 }
 
 /* ---- layers ---- */
@@ -375,14 +422,14 @@ static void head(const ts_net *n, bool back, way how)
 ts_status ts_cuda_enqueue(const ts_net *n, ts_cuda_kind k, bool aside)
 {
     const ts_net_cuda   *c = n->cuda;
-    const int64_t        n_layer = n->o.dims.n_layer, width = n->o.dims.width;
+    const int64_t        n_layer = n->o.dims.n_layer;
     const bool           back = k != TS_PASS_EVAL;
     const way            how = { k == TS_PASS_AGAIN, aside };
     const ts_cuda_layer *y = &c->layer[0];
-    ts_status            s = TS_OK;
     ts_cuda_part_is(n, TS_PART_EMBED);
     c->ops->clear(c->self, c->score, offsetof(ts_cuda_score, n_bad));
-    c->ops->gather(c->self, c->type, y->x, c->serving, c->in.row, n->n, width);
+    ts_status s = embed(n);
+    if (s) return s;
     norm(n, y->x, NULL, NULL, y->h_1, gain(n, 0, TS_W_NORM_1));
     for (int64_t l = 0; !s && l < n_layer; l++) s = layer_forward(n, l);
     if (s) return s;
@@ -390,10 +437,10 @@ ts_status ts_cuda_enqueue(const ts_net *n, ts_cuda_kind k, bool aside)
     for (int64_t l = n_layer - 1; back && !s && l >= 0; l--) s = layer_backward(n, l, how);
     if (s || !back) return s;
     if (aside) c->ops->meet(c->self, 0); /* layer 0 was the last to leave */
-    const ts_cuda_scatter scatter = { c->in.token, c->in.begin, c->in.at,   n->n,
-                                      width,       c->dx,       c->gradient };
-    ts_cuda_part_is(n, TS_PART_EMBED); /* its other use */
-    c->ops->scatter(c->self, &scatter);
+    ts_cuda_part_is(n, TS_PART_EMBED);   /* its other use */
+    const ts_embedding_backward_args a = embed_back_args(n);
+    s = ts_embedding_backward(&a, &c->exec);
+    if (s) return s;
     ts_cuda_part_is(n, TS_PART_NORM);
     c->ops->sum(c->self, c->gradient + n->n_matrix, c->sums, n->n_count - n->n_matrix, how.add);
     return TS_OK;

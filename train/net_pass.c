@@ -4,6 +4,8 @@
 #include <math.h>
 #include <omp.h>
 
+#include "dtype.h"
+#include "touchstone/cross_entropy.h"
 #include "touchstone/rms_norm.h"
 #include "touchstone/rope.h"
 #include "touchstone/swiglu.h"
@@ -137,16 +139,38 @@ static ts_flash_attention_backward_args backward_args(const ts_net *n, const ts_
     };
 }
 
+/* With `back` logits become the gradient of weight * nll. */
+static ts_cross_entropy_logits_args entropy_args(const ts_net *n, const int32_t *target,
+                                                 int64_t rows, bool back, double weight)
+{
+    return (ts_cross_entropy_logits_args) {
+        .dtype = n->o.dtype,
+        .in_place = back,
+        .ignore_index = -1,
+        .n_rows = rows,
+        .n_vocab = n->o.dims.n_vocab,
+        .row_stride = n->o.dims.n_vocab,
+        .scale = weight,
+        .logits = n->logits,
+        .target = target,
+        .loss = n->loss,
+        .lse = n->lse,
+        .total = n->total,
+    };
+}
+
 static void larger(size_t n, size_t *most)
 {
     if (n > *most) *most = n;
 }
 
-/* Rotation and activation ask for none, which is checked where they are called. */
+/* Rotation and activation ask for none, which is checked where they are called. Tokens that are
+ * none yet stand for targets. */
 ts_status ts_net_workspace(const ts_net *n, size_t *n_bytes)
 {
     const ts_decoder_dims                 *d = &n->o.dims;
     const ts_net_layer                    *y = &n->layer[0];
+    const ts_cross_entropy_logits_args     e = entropy_args(n, n->token, n->n_head_row, true, 1);
     const ts_flash_attention_args          f = forward_args(n, y);
     const ts_flash_attention_backward_args b = backward_args(n, y);
     const ts_rms_norm_backward_args        of_row = rms_back_args(
@@ -159,6 +183,8 @@ ts_status ts_net_workspace(const ts_net *n, size_t *n_bytes)
     if (!s) s = ts_flash_attention_workspace(&f, &n->exec, &part);
     larger(part, n_bytes);
     if (!s) s = ts_flash_attention_backward_workspace(&b, &n->exec, &part);
+    larger(part, n_bytes);
+    if (!s) s = ts_cross_entropy_logits_workspace(&e, &n->exec, &part);
     larger(part, n_bytes);
     if (!s) s = ts_rms_norm_backward_workspace(&of_row, &n->exec, &part);
     larger(part, n_bytes);
@@ -260,23 +286,15 @@ static ts_status head(const ts_net *n, const ts_net_batch *b, bool back, double 
     const ts_decoder_dims *d = &n->o.dims;
     ts_status              s = rms(n, 0, TS_W_NORM, n->x, n->h, n->rstd_last, n->n, d->width);
     for (int64_t i = 0; !s && i < n->n; i += n->n_head_row) {
-        const int64_t    rows = n->n - i < n->n_head_row ? n->n - i : n->n_head_row;
-        const ts_entropy e = {
-            .logits = n->logits,
-            .target = b->target + i,
-            .n = rows,
-            .n_vocab = d->n_vocab,
-            .weight = weight,
-            .back = back,
-            .nll = n->nll,
-            .right = n->right,
-            .n_threads = n->exec.n_threads,
-        };
+        const int64_t rows = n->n - i < n->n_head_row ? n->n - i : n->n_head_row;
+        const ts_cross_entropy_logits_args e = entropy_args(n, b->target + i, rows, back, weight);
         s = ts_net_linear(n, 0, TS_W_EMBED, row_of(n, n->h, i, d->width), n->logits, rows);
         if (s) break;
-        n->back->entropy(&e);
+        n->back->find_right(n->logits, e.target, n->right, rows, d->n_vocab, n->exec.n_threads);
+        s = ts_cross_entropy_logits(&e, &n->exec);
+        if (s) break;
         for (int64_t r = 0; r < rows; r++) {
-            score->nll += n->nll[r];
+            score->nll += ts_load(n->loss, n->o.dtype, r);
             score->n_right += n->right[r];
             score->n_count += e.target[r] >= 0;
         }
@@ -306,7 +324,7 @@ static ts_status pass(ts_net *n, const ts_net_batch *b, bool back, double weight
     const int64_t n_layer = n->o.dims.n_layer;
     if (!sound(n, b)) return TS_E_ARG;
     if (n->cuda) return ts_net_cuda_pass(n, b, back, weight, score);
-    for (int64_t i = 0; i < n->n; i++) n->row[i] = b->input[i];
+    memcpy(n->token, b->input, (size_t)n->n * sizeof *n->token);
     ts_status s = ts_net_embed(n, n->layer[0].x);
     for (int64_t l = 0; !s && l < n_layer; l++) {
         s = attend(n, l);
@@ -318,10 +336,7 @@ static ts_status pass(ts_net *n, const ts_net_batch *b, bool back, double weight
         s = feed_back(n, l);
         if (!s) s = attend_back(n, l);
     }
-    if (!s) /* the embedding's other use */
-        n->back->scatter(ts_net_at(n, n->gradient, 0, TS_W_EMBED), n->dx, n->row, n->n,
-                         n->o.dims.width, n->exec.n_threads);
-    return s;
+    return s ? s : ts_net_embed_back(n); /* the embedding's other use */
 }
 
 ts_status ts_net_eval(ts_net *n, const ts_net_batch *b, ts_net_score *s)

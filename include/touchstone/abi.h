@@ -11,9 +11,11 @@
 #ifndef TOUCHSTONE_ABI_H
 #define TOUCHSTONE_ABI_H
 
+#include "touchstone/adamw.h"
 #include "touchstone/attention.h"
 #include "touchstone/beam_search.h"
 #include "touchstone/cross_entropy.h"
+#include "touchstone/embedding.h"
 #include "touchstone/kv_cache.h"
 #include "touchstone/layernorm.h"
 #include "touchstone/model.h"
@@ -48,6 +50,14 @@ TS_API const ts_abi_field *ts_abi_mismatch(const ts_abi_field *mine, size_t n);
 
 static const ts_abi_field ts_abi_fields[] = {
     { "ts_abi_version", "", 0, TS_ABI_VERSION, 0 },
+    TS_ABI_IN(ts_adamw_step_args, dtype), TS_ABI_IN(ts_adamw_step_args, grad_dtype),
+    TS_ABI_IN(ts_adamw_step_args, n), TS_ABI_IN(ts_adamw_step_args, n_decay),
+    TS_ABI_IN(ts_adamw_step_args, step), TS_ABI_IN(ts_adamw_step_args, lr),
+    TS_ABI_IN(ts_adamw_step_args, beta1), TS_ABI_IN(ts_adamw_step_args, beta2),
+    TS_ABI_IN(ts_adamw_step_args, eps), TS_ABI_IN(ts_adamw_step_args, weight_decay),
+    TS_ABI_IN(ts_adamw_step_args, scale), TS_ABI_IN(ts_adamw_step_args, grad),
+    TS_ABI_IN(ts_adamw_step_args, w), TS_ABI_IN(ts_adamw_step_args, master),
+    TS_ABI_IN(ts_adamw_step_args, m), TS_ABI_IN(ts_adamw_step_args, v),
     TS_ABI_IS(ts_attention_layout, TS_BHND), TS_ABI_IS(ts_attention_layout, TS_BNHD),
     TS_ABI_IN(ts_attention_dims, dtype), TS_ABI_IN(ts_attention_dims, layout),
     TS_ABI_IN(ts_attention_dims, causal), TS_ABI_IN(ts_attention_dims, n_batch),
@@ -103,6 +113,20 @@ static const ts_abi_field ts_abi_fields[] = {
     TS_ABI_IN(ts_cross_entropy_logits_args, target), TS_ABI_IN(ts_cross_entropy_logits_args, loss),
     TS_ABI_IN(ts_cross_entropy_logits_args, lse), TS_ABI_IN(ts_cross_entropy_logits_args, total),
     TS_ABI_IN(ts_cross_entropy_logits_args, dlogits),
+    TS_ABI_IN(ts_embedding_forward_args, dtype), TS_ABI_IN(ts_embedding_forward_args, y_dtype),
+    TS_ABI_IN(ts_embedding_forward_args, n_rows), TS_ABI_IN(ts_embedding_forward_args, n_cols),
+    TS_ABI_IN(ts_embedding_forward_args, n_vocab),
+    TS_ABI_IN(ts_embedding_forward_args, table_stride),
+    TS_ABI_IN(ts_embedding_forward_args, y_stride), TS_ABI_IN(ts_embedding_forward_args, scale),
+    TS_ABI_IN(ts_embedding_forward_args, table), TS_ABI_IN(ts_embedding_forward_args, token),
+    TS_ABI_IN(ts_embedding_forward_args, y), TS_ABI_IN(ts_embedding_backward_args, dtype),
+    TS_ABI_IN(ts_embedding_backward_args, accumulate),
+    TS_ABI_IN(ts_embedding_backward_args, n_rows), TS_ABI_IN(ts_embedding_backward_args, n_cols),
+    TS_ABI_IN(ts_embedding_backward_args, n_vocab),
+    TS_ABI_IN(ts_embedding_backward_args, table_stride),
+    TS_ABI_IN(ts_embedding_backward_args, dy_stride), TS_ABI_IN(ts_embedding_backward_args, scale),
+    TS_ABI_IN(ts_embedding_backward_args, token), TS_ABI_IN(ts_embedding_backward_args, dy),
+    TS_ABI_IN(ts_embedding_backward_args, dtable),
     TS_ABI_IS(ts_key_axis, TS_KEY_TOKEN), TS_ABI_IS(ts_key_axis, TS_KEY_CHANNEL),
     TS_ABI_IN(ts_kv_dims, n_layer), TS_ABI_IN(ts_kv_dims, n_seq_max),
     TS_ABI_IN(ts_kv_dims, n_q_head), TS_ABI_IN(ts_kv_dims, n_kv_head),

@@ -87,7 +87,7 @@ typedef struct ts_ternary_pass {
     double         *frequency;         /* [head_dim / 2], of the rotation */
     int32_t        *position;          /* [n] */
     float          *logits;            /* [n][n_vocab] */
-    double         *nll;               /* [n] */
+    float          *loss, *lse;        /* of some rows at a time, and the sum of their losses */
     double         *parts;             /* of the gradient's norm */
     int32_t        *input, *target;    /* [n] */
     uint8_t        *code;              /* of n embedded rows */
@@ -103,19 +103,5 @@ ts_status ts_ternary_inner_bytes(const ts_ternary_dims *d, const ts_exec *x, siz
 
 /* nll summed over all targets; with `back` also the gradient of its mean. */
 ts_status ts_ternary_run(ts_ternary_pass *p, bool back, double *nll_sum);
-
-/* ---- what is done to rows; over threads, no sum's order depending on how ---- */
-
-/* Logits become, with `back`, the gradient of weight * nll. */
-void ts_ternary_entropy(const ts_ternary_pass *p, bool back, double weight);
-/* table[row[i]] += x[i], in the order of i */
-void ts_ternary_scatter(float *table, const float *x, const int32_t *row, int64_t n, int64_t width,
-                        int n_threads);
-void ts_ternary_add(float *y, const float *x, int64_t n, int n_threads);
-
-/* False where the gradient's norm is not finite, and nothing is changed. */
-bool ts_ternary_adamw(ts_ternary *m, const ts_adamw *h, const float *gradient, double *parts,
-                      int n_threads);
-enum { TS_TERNARY_BLOCK_WEIGHTS = 1 << 14 }; /* whose squares one thread adds up into a part */
 
 #endif

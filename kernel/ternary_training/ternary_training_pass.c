@@ -3,9 +3,25 @@
  * again is not kept: norms and activations. Every matrix but E is used once, so its gradient is
  * written where it belongs; E's is the head's, and then the rows that went in are added. */
 #include <math.h>
-#include <string.h>
 
+#include "norm.h"
 #include "ternary_training_impl.h"
+#include "touchstone/cross_entropy.h"
+#include "touchstone/embedding.h"
+
+enum {
+    SOME_ROWS = 1024, /* whose tokens a kernel gets at once: queries of the workspace read tokens
+                         before any are known, and there are so many to show them */
+    SMALL = 1 << 16,  /* elements: fewer are not worth a second thread */
+};
+
+static const int32_t no_token[SOME_ROWS];
+
+static void add_to(float *y, const float *x, int64_t n, int n_threads)
+{
+#pragma omp parallel for num_threads(n < SMALL ? 1 : n_threads) schedule(static)
+    for (int64_t i = 0; i < n; i++) y[i] += x[i];
+}
 
 /* ---- memory ---- */
 
@@ -68,17 +84,18 @@ size_t ts_ternary_lay(ts_ternary_pass *p, char *base)
                  { &p->dgate, ffn },
                  { &p->dup, ffn },
                  { &p->rstd_last, p->n },
-                 { &p->logits, p->n * d->n_vocab } };
+                 { &p->logits, p->n * d->n_vocab },
+                 { &p->loss, SOME_ROWS + 1 },
+                 { &p->lse, SOME_ROWS } };
     ts_ternary_layer y;
     size_t           used = 0;
     for (size_t i = 0; i < sizeof part / sizeof *part; i++)
         *part[i].slot = ts_cut(base, &used, part[i].n, sizeof(float));
     p->layer_bytes = lay_layer(p, &y, NULL);
     p->layers = ts_cut(base, &used, d->n_layer, p->layer_bytes);
-    p->nll = ts_cut(base, &used, p->n, sizeof *p->nll);
     p->frequency = ts_cut(base, &used, d->head_dim / 2, sizeof *p->frequency);
     p->position = ts_cut(base, &used, p->n, sizeof *p->position);
-    p->parts = ts_cut(base, &used, part[0].n / TS_TERNARY_BLOCK_WEIGHTS + 1, sizeof *p->parts);
+    p->parts = ts_cut(base, &used, ts_norm_parts(part[0].n), sizeof *p->parts);
     p->input = ts_cut(base, &used, p->n, sizeof *p->input);
     p->target = ts_cut(base, &used, p->n, sizeof *p->target);
     p->code = ts_cut(base, &used, p->n * groups, TS_TERNARY_GROUP_BYTES);
@@ -110,21 +127,62 @@ static ts_status linear_back(const ts_ternary_pass *p, int64_t layer, ts_ternary
     const ts_ternary_linear_backward_args a = { linear_dims(&w, p->n), p->w + w.at,       in, dy,
                                                 add ? p->t : dx,       p->gradient + w.at };
     const ts_status                       status = ts_ternary_linear_backward(&a, &p->x);
-    if (!status && add) ts_ternary_add(dx, p->t, p->n * w.n_in, p->x.n_threads);
+    if (!status && add) add_to(dx, p->t, p->n * w.n_in, p->x.n_threads);
     return status;
 }
 
 /* Groups lie along the width, so rows can be projected after they are gathered. */
 static ts_status embed(const ts_ternary_pass *p, float *y)
 {
-    const int64_t width = p->d.width;
-    for (int64_t r = 0; r < p->n; r++)
-        memcpy(p->t + r * width, p->w + p->input[r] * width, (size_t)width * sizeof *p->t);
+    const int64_t                   width = p->d.width;
+    const ts_embedding_forward_args e = {
+        .dtype = TS_F32,
+        .y_dtype = TS_F32,
+        .n_rows = p->n,
+        .n_cols = width,
+        .n_vocab = p->d.n_vocab,
+        .table_stride = width,
+        .y_stride = width,
+        .scale = 1,
+        .table = p->w,
+        .token = p->input,
+        .y = p->t,
+    };
     const ts_ternary_linear_dims d = { TS_F32, p->n, width, 0 };
     const ts_ternary_pack_args   k = { d, p->t, p->code, p->code_scale };
     const ts_ternary_unpack_args u = { d, p->code, p->code_scale, y };
-    const ts_status              s = ts_ternary_pack(&k, &p->x);
+    ts_status                    s = ts_embedding_forward(&e, &p->x);
+    if (!s) s = ts_ternary_pack(&k, &p->x);
     return s ? s : ts_ternary_unpack(&u, &p->x);
+}
+
+static ts_embedding_backward_args embed_args(const ts_ternary_dims *d, int64_t n,
+                                             const int32_t *token, const float *dx, float *dtable)
+{
+    return (ts_embedding_backward_args) {
+        .dtype = TS_F32,
+        .accumulate = 1,
+        .n_rows = n < SOME_ROWS ? n : SOME_ROWS,
+        .n_cols = d->width,
+        .n_vocab = d->n_vocab,
+        .table_stride = d->width,
+        .dy_stride = d->width,
+        .scale = 1,
+        .token = token,
+        .dy = dx,
+        .dtable = dtable,
+    };
+}
+
+static ts_status embed_back(const ts_ternary_pass *p)
+{
+    ts_status s = TS_OK;
+    for (int64_t r = 0; !s && r < p->n; r += SOME_ROWS) {
+        const ts_embedding_backward_args a =
+            embed_args(&p->d, p->n - r, p->input + r, p->dx + r * p->d.width, p->gradient);
+        s = ts_embedding_backward(&a, &p->x);
+    }
+    return s;
 }
 
 /* ---- norms and rotation ---- */
@@ -279,7 +337,7 @@ static ts_status attend(const ts_ternary_pass *p, int64_t l)
     const ts_flash_attention_args a = forward_args(p, &y);
     if (!s) s = ts_flash_attention(&a, &p->x);
     if (!s) s = linear(p, l, TS_TERNARY_O, y.out, y.middle);
-    if (!s) ts_ternary_add(y.middle, y.x, p->n * d->width, p->x.n_threads);
+    if (!s) add_to(y.middle, y.x, p->n * d->width, p->x.n_threads);
     return s;
 }
 
@@ -327,7 +385,7 @@ static ts_status feed(const ts_ternary_pass *p, int64_t l, float *out)
     if (!s) s = linear(p, l, TS_TERNARY_UP, p->h, y.up);
     if (!s) s = activate(p, &y);
     if (!s) s = linear(p, l, TS_TERNARY_DOWN, p->act, out);
-    if (!s) ts_ternary_add(out, y.middle, p->n * d->width, p->x.n_threads);
+    if (!s) add_to(out, y.middle, p->n * d->width, p->x.n_threads);
     return s;
 }
 
@@ -348,16 +406,45 @@ static ts_status feed_back(ts_ternary_pass *p, int64_t l)
 
 /* ---- the pass ---- */
 
+/* Of up to SOME_ROWS rows; with `back` logits become the gradient of weight * nll. */
+static ts_cross_entropy_logits_args entropy_args(const ts_ternary_dims *d, int64_t n, bool back,
+                                                 double weight)
+{
+    return (ts_cross_entropy_logits_args) {
+        .dtype = TS_F32,
+        .in_place = back,
+        .ignore_index = -1, /* of no token */
+        .n_rows = n < SOME_ROWS ? n : SOME_ROWS,
+        .n_vocab = d->n_vocab,
+        .row_stride = d->n_vocab,
+        .scale = weight,
+    };
+}
+
+static ts_status entropy(const ts_ternary_pass *p, bool back, double *nll_sum)
+{
+    ts_status s = TS_OK;
+    *nll_sum = 0;
+    for (int64_t r = 0; !s && r < p->n; r += SOME_ROWS) {
+        ts_cross_entropy_logits_args a = entropy_args(&p->d, p->n - r, back, 1 / (double)p->n);
+        a.logits = p->logits + r * p->d.n_vocab;
+        a.target = p->target + r;
+        a.loss = p->loss;
+        a.lse = p->lse;
+        a.total = p->loss + SOME_ROWS;
+        s = ts_cross_entropy_logits(&a, &p->x);
+        for (int64_t i = 0; !s && i < a.n_rows; i++) *nll_sum += (double)p->loss[i];
+    }
+    return s;
+}
+
 static ts_status head(const ts_ternary_pass *p, bool back, double *nll_sum)
 {
     const int64_t width = p->d.width;
     ts_status     s = rms(p, 0, TS_TERNARY_NORM_LAST, p->last, p->h, p->rstd_last, p->n, width);
     if (!s) s = linear(p, 0, TS_TERNARY_E, p->h, p->logits);
-    if (s) return s;
-    ts_ternary_entropy(p, back, 1 / (double)p->n);
-    *nll_sum = 0;
-    for (int64_t r = 0; r < p->n; r++) *nll_sum += p->nll[r];
-    if (!back) return TS_OK;
+    if (!s) s = entropy(p, back, nll_sum);
+    if (s || !back) return s;
     s = linear_back(p, 0, TS_TERNARY_E, p->h, p->logits, p->dh, false);
     if (s) return s;
     return rms_back(p, 0, TS_TERNARY_NORM_LAST, p->last, p->rstd_last, p->dh, NULL, p->dx, p->n,
@@ -378,9 +465,7 @@ ts_status ts_ternary_run(ts_ternary_pass *p, bool back, double *nll_sum)
         s = feed_back(p, l);
         if (!s) s = attend_back(p, l);
     }
-    if (back && !s)
-        ts_ternary_scatter(p->gradient, p->dx, p->input, p->n, p->d.width, p->x.n_threads);
-    return s;
+    return back && !s ? embed_back(p) : s;
 }
 
 /* ---- what it takes ---- */
@@ -445,12 +530,31 @@ static ts_status norm_bytes(const ts_ternary_dims *d, const ts_exec *x, int64_t 
     return s;
 }
 
+static ts_status embed_bytes(const ts_ternary_dims *d, const ts_exec *x, int64_t n, size_t *most)
+{
+    static float                     any;
+    size_t                           bytes = 0;
+    const ts_embedding_backward_args a = embed_args(d, n, no_token, &any, &any);
+    return more(ts_embedding_backward_workspace(&a, x, &bytes), &bytes, most);
+}
+
+static ts_status entropy_bytes(const ts_ternary_dims *d, const ts_exec *x, int64_t n, size_t *most)
+{
+    static float                 any;
+    size_t                       bytes = 0;
+    ts_cross_entropy_logits_args a = entropy_args(d, n, true, 1);
+    a.logits = a.loss = a.lse = a.total = &any;
+    a.target = no_token;
+    return more(ts_cross_entropy_logits_workspace(&a, x, &bytes), &bytes, most);
+}
+
 /* Rotation and activation ask for none, which is checked where they are called. */
 ts_status ts_ternary_inner_bytes(const ts_ternary_dims *d, const ts_exec *x, size_t *n_bytes)
 {
     const int64_t n = d->max_batch * (d->max_tokens - 1);
-    ts_status     s = TS_OK;
     *n_bytes = 0;
+    ts_status s = embed_bytes(d, x, n, n_bytes);
+    if (!s) s = entropy_bytes(d, x, n, n_bytes);
     for (int i = 0; !s && i <= TS_TERNARY_E; i++) {
         const ts_ternary_place w = ts_ternary_place_of(d, 0, (ts_ternary_slot)i);
         s = linear_bytes(&w, x, n, n_bytes);
