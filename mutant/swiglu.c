@@ -98,7 +98,9 @@ static ts_status check_forward(const fwd_args *a, const ts_exec *x, trap t)
     if (!a || !x) return TS_E_ARG;
     if (a->n_rows != 0 && (!a->gate || !a->y || (!a->up && t != F_TAKES_NULL))) return TS_E_ARG;
     if (t == F_NO_IN_PLACE && a->n_rows && (a->y == a->gate || a->y == a->up)) return TS_E_ARG;
-    return check_shape(a->n_rows, a->n_cols, a->x_stride, a->y_stride, a->dtype, t);
+    const ts_status s = check_shape(a->n_rows, a->n_cols, a->x_stride, a->y_stride, a->dtype, t);
+    const bool      in_place = a->n_rows && (a->y == a->gate || a->y == a->up);
+    return !s && in_place && a->x_stride != a->y_stride ? TS_E_ARG : s;
 }
 
 static ts_status fwd(const void *args, const ts_exec *x, trap t)
@@ -177,7 +179,9 @@ static ts_status check_backward(const bwd_args *a, const ts_exec *x, trap t)
     if (a->n_rows != 0 && !a->dy && t != B_TAKES_NULL) return TS_E_ARG;
     if (a->n_rows != 0 && a->dgate == a->dup && t != B_TAKES_ONE) return TS_E_ARG;
     if (t == B_NO_IN_PLACE && is_in_place(a)) return TS_E_ARG;
-    return check_shape(a->n_rows, a->n_cols, a->x_stride, a->y_stride, a->dtype, t);
+    const ts_status s = check_shape(a->n_rows, a->n_cols, a->x_stride, a->y_stride, a->dtype, t);
+    const bool      in_place = a->n_rows && (a->dgate == a->dy || a->dup == a->dy);
+    return !s && in_place && a->x_stride != a->y_stride ? TS_E_ARG : s;
 }
 
 static ts_status bwd(const void *args, const ts_exec *x, trap t)

@@ -208,7 +208,15 @@ static bool more(int i, void *args, ts_exec *x, ts_status *must)
     else if (i == 10) a->x_stride = a->n_heads * a->head_dim - 1;
     else if (i == 11) a->y_stride = a->n_heads * a->head_dim - 1;
     else if (i < 14) a->dtype = i == 12 ? TS_U8 : (ts_dtype)99;
-    else return false;
+    else if (i == 14) { /* nothing to do, in rows as long as can be */ *must = TS_OK;
+        a->n_rows = 0;
+        a->n_heads = 1;
+        a->head_dim = a->x_stride = a->y_stride = INT64_MAX / 8;
+    } else if (i == 15) { /* and in longer ones than the strides, past 32 bits */
+        *must = TS_E_SHAPE;
+        a->n_rows = 0;
+        a->head_dim += (int64_t)1 << 32;
+    } else return false;
     return true;
 }
 

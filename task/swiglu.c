@@ -258,7 +258,14 @@ static bool more_forward(int i, void *args, ts_exec *x, ts_status *must)
     if (i == 0) a->x_stride = a->n_cols - 1;
     else if (i == 1) a->y_stride = a->n_cols - 1;
     else if (i < 4) a->dtype = i == 2 ? TS_U8 : (ts_dtype)99;
-    else return false;
+    else if (i == 4) { /* nothing to do, in rows as long as can be */ *must = TS_OK;
+        a->n_rows = 0;
+        a->n_cols = a->x_stride = a->y_stride = INT64_MAX / 8;
+    } else if (i < 7) { /* in place by two strides */
+        *must = TS_E_ARG;
+        a->y = (void *)(i == 5 ? a->gate : a->up);
+        a->y_stride = a->x_stride + 1;
+    } else return false;
     return true;
 }
 
@@ -271,7 +278,14 @@ static bool more_backward(int i, void *args, ts_exec *x, ts_status *must)
     else if (i == 1) a->y_stride = a->n_cols - 1;
     else if (i == 2) a->dup = a->dgate;
     else if (i < 5) a->dtype = i == 3 ? TS_U8 : (ts_dtype)99;
-    else return false;
+    else if (i == 5) { /* nothing to do, in rows as long as can be */ *must = TS_OK;
+        a->n_rows = 0;
+        a->n_cols = a->x_stride = a->y_stride = INT64_MAX / 8;
+    } else if (i < 8) { /* in place by two strides */
+        *must = TS_E_ARG;
+        *(i == 6 ? &a->dgate : &a->dup) = (void *)a->dy;
+        a->y_stride = a->x_stride + 1;
+    } else return false;
     return true;
 }
 

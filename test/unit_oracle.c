@@ -35,7 +35,7 @@ static const struct known {
     { "ternary_training", 0x56584676bdba36ea, 0x3b7b7560e057c471 },
     { "rms_norm_forward", 0xd3900e61f0f6a3c3, 0xcf18682eb1e4aff4 },
     { "rms_norm_backward", 0x8ca1271f2a1928ea, 0xe426c03abe0c40ab },
-    { "rope", 0xe87a14488eaf24de, 0x41557cc48a54a73e },
+    { "rope", 0x07e13c1e99aa5d56, 0x4d690b92b13b9607 },
     { "swiglu_forward", 0xd24b7a6c741c7085, 0x662a73062770c3b4 },
     { "swiglu_backward", 0x6462dd12a0262532, 0xf29502206c4db1b1 },
     { "cross_entropy", 0x99cff6877b6a705e, 0xc6ab260737d458c8 },
