@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # wheel.sh BUILD [TESTS] - the Python package, laid out from BUILD as a wheel has it, passes test/python.
-# wheel.sh whole - `pip install .` into a fresh environment, and the same tests there; minutes, needs a network.
+# wheel.sh whole [OPTION...] - `pip install . OPTION...` into a fresh environment, and the same tests there; minutes,
+# needs a network.
 #
 # Needs a Python with apache-tvm-ffi, NumPy and pytest: $TOUCHSTONE_PYTHON, python3, or an environment that
 # is made for it from PyPI. Tests of PyTorch and JAX are skipped, and counted, where those are missing.
@@ -20,8 +21,11 @@ make_venv() { # FOLDER PACKAGE...
 }
 
 if [ "$1" = whole ]; then
+    shift
     python3 -m venv "$tmp/venv"
-    time -p "$tmp/venv/bin/pip" install -q --disable-pip-version-check . pytest
+    begin=$(date +%s)
+    "$tmp/venv/bin/pip" install -q --disable-pip-version-check . pytest "$@"
+    echo "pip install: $(($(date +%s) - begin)) s"
     cd "$tmp"
     "$tmp/venv/bin/touchstone" --version
     exec "$tmp/venv/bin/python" -m pytest -q -p no:cacheprovider "$root/test/python"

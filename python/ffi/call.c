@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* call.c - checks and makes the calls that call.h describes. */
-#include "call.h"
+/* call.c - checks and makes the calls that ffi.h describes. */
+#include "ffi.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* functions.c - the tables of every kernel that is one call: see call.h. Shapes and dtypes are
+/* functions.c - the tables of every kernel that is one call: see ffi.h. Shapes and dtypes are
  * those of the public headers, names of parameters those of the Python functions. */
 #include <stddef.h>
 
-#include "call.h"
+#include "ffi.h"
 #include "touchstone/attention.h"
 #include "touchstone/cross_entropy.h"
 #include "touchstone/layernorm.h"

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "call.h"
+#include "ffi.h"
 #include "touchstone/abi.h"
 
 #define FUNCTION(name)                                                                             \

@@ -12,7 +12,7 @@
 
 #include <tvm/ffi/extra/c_env_api.h>
 
-#include "call.h"
+#include "ffi.h"
 
 /* ---- settings of the process ---- */
 
@@ -53,7 +53,7 @@ static struct {
     int (*mode)(int *mode);
 } cu;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static bool           have_driver;
+static bool           have_driver, usable;
 
 /* ISO C has no cast from an object pointer to a function; POSIX promises that the copy works. */
 static bool find(void *so, const char *name, void *to)
@@ -104,9 +104,11 @@ int ts_ffi_enter(DLDevice device, ts_exec *x)
                             "got a tensor on DLPack device type %d, expected 1 (CPU) or 2 (CUDA)",
                             device.device_type);
     pthread_once(&once, load);
-    if (ts_cuda_unavailable_reason())
-        return ts_ffi_error("RuntimeError", "got a CUDA tensor, but %s",
-                            ts_cuda_unavailable_reason());
+    if (!__atomic_load_n(&usable, __ATOMIC_RELAXED)) { /* once: counting devices takes time */
+        const char *why = ts_cuda_unavailable_reason();
+        if (why) return ts_ffi_error("RuntimeError", "got a CUDA tensor, but %s", why);
+        __atomic_store_n(&usable, true, __ATOMIC_RELAXED);
+    }
     if (!have_driver || make_current(device.device_id))
         return ts_ffi_error("RuntimeError", "CUDA device %d cannot be used", device.device_id);
     x->device = TS_CUDA;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* call.h - a kernel as a function of TVM FFI: a table of parameters from which the call is checked,
+/* ffi.h - a kernel as a function of TVM FFI: a table of parameters from which the call is checked,
  * its args struct filled, its workspace found and its errors worded.
  *
  * Parameters come in the order inputs, numbers, outputs, which is the order JAX passes them in. */
-#ifndef TS_FFI_CALL_H
-#define TS_FFI_CALL_H
+#ifndef TS_FFI_FFI_H
+#define TS_FFI_FFI_H
 
 #include <stdbool.h>
 #include <tvm/ffi/c_api.h>
