@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# install.sh BUILD exports|pkgconfig|cmake - tests an installation: installs, moves the prefix, and
+# install.sh BUILD exports|judge|pkgconfig|cmake - tests an installation: installs, moves the prefix, and
 # uses the library from there.
 set -eu
 cd "$(dirname "$0")/.."
@@ -36,6 +36,18 @@ exports() { # exports exactly the TS_API functions; every installed file is wher
     [ -z "$(find "$tmp/moved" -name '*mutant*')" ] || fail 'mutants are installed'
     echo "$(wc -l <"$tmp/exported") symbols exported"
 }
+judge() { # the installed judge has the built-in entrants that the build folder's has
+    for program in "$1/touchstone" "$tmp/moved/bin/touchstone"; do
+        "$program" judge --gate --depth quick --challenge layernorm_forward --log "$tmp/log" >/dev/null ||
+            fail "$program judge"
+        grep -o '"type":"entrant","id":[0-9]*,"name":"[^"]*"' "$tmp/log" | sed 's/.*:/entrant /' >"$tmp/names"
+        rm "$tmp/log"
+        [ -s "$tmp/names" ] || fail "$program judges no built-in entrant"
+        if [ -e "$tmp/first" ]; then diff "$tmp/first" "$tmp/names" || fail 'built-in entrants are missing (<)'
+        else mv "$tmp/names" "$tmp/first"; fi
+    done
+    echo "$(wc -l <"$tmp/first") built-in entrants"
+}
 pkgconfig() {
     command -v pkg-config >/dev/null || { echo 'skipped: no pkg-config'; exit 77; }
     export PKG_CONFIG_PATH="$lib/pkgconfig"
@@ -58,6 +70,7 @@ cmake_package() {
 }
 case $2 in
 exports) exports "$1" ;;
+judge) judge "$1" ;;
 pkgconfig) pkgconfig ;;
 cmake) cmake_package ;;
 esac

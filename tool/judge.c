@@ -103,8 +103,18 @@ static const char *find_python(void)
     return *first ? first : name;
 }
 
-/* The built-in entrants: the library and the naive versions, next to the program; and folders for
- * Python's packages. */
+/* In a build folder built-in entrants are next to the program; installed, the library is in lib/
+ * and folders are in share/. */
+static bool find_built_in(const char *file, char *path, size_t n)
+{
+    char              library[256], folder[256];
+    const char *const places[] = { library, folder, NULL };
+    snprintf(library, sizeof library, "../" TS_LIBDIR "/%s", file);
+    snprintf(folder, sizeof folder, "../share/touchstone/%s", file);
+    return ts_beside(file, path, n) || ts_find(places, path, n);
+}
+
+/* The built-in entrants: the library, the naive versions, and folders for Python's packages. */
 static void add_built_in(ts_court *c, const char *only)
 {
     static const struct {
@@ -138,7 +148,7 @@ static void add_built_in(ts_court *c, const char *only)
             if (!(ts_tasks[t]->devices >> c->device & 1)) continue;
             snprintf(file, sizeof file, "%s%s%s", all[i].file, folder ? "/" : "",
                      folder ? task : "");
-            if (ts_beside(file, path, sizeof path) && realpath(path, whole))
+            if (find_built_in(file, path, sizeof path) && realpath(path, whole))
                 add(c, whole, task, all[i].name);
         }
     }
