@@ -22,6 +22,7 @@ static const ts_case some[] = {
     { CHECK, TS_F32, { SHARED, 2, 5 }, "normal" },
     { CHECK, TS_F32, { ODD, 2, 3 }, "normal" },
     { CHECK, TS_F32, { MIDDLE, 1, 6 }, "normal" },
+    { CHECK, TS_F32, { TINY, 33, 33 }, "normal" }, /* past 1024 rows */
     { CHECK, TS_F32, { TINY, 3, 7 }, "ragged" },
     { CHECK, TS_F32, { ODD, 2, 3 }, "ragged" },
     { CHECK, TS_F32, { TINY, 2, 6 }, "clip" },

@@ -32,7 +32,7 @@ static const struct known {
     { "beam_search", 0x18113bc3890c9f03, 0x614e0ecc2ac98e2f },
     { "tree_verify", 0xf847e5e1d73729eb, 0xa93403c1b3c703f3 },
     { "ternary_linear", 0x26d2e81c37e489e0, 0x9a3881d0b1ce06cf },
-    { "ternary_training", 0x56584676bdba36ea, 0x3b7b7560e057c471 },
+    { "ternary_training", 0x56584676bdba36ea, 0x1a07689da3720093 },
     { "rms_norm_forward", 0xd3900e61f0f6a3c3, 0xcf18682eb1e4aff4 },
     { "rms_norm_backward", 0x8ca1271f2a1928ea, 0xe426c03abe0c40ab },
     { "rope", 0x07e13c1e99aa5d56, 0x4d690b92b13b9607 },
