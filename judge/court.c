@@ -94,6 +94,7 @@ static void recall(ts_court *c, const ts_records *earlier, ts_contender *e, int 
         if (e->task && !strcmp(ts_jr_text(r, "source_sha256", ""), e->entry.source_sha256) &&
             !strcmp(ts_jr_text(r, "task", ""), ts_court_label(c, e->task)) &&
             !strcmp(ts_jr_text(r, "name", ""), e->entry.name) &&
+            !strcmp(ts_jr_text(r, "sample", ""), e->sample ? e->sample : "") &&
             !strcmp(ts_jr_text(r, "class", ""), ts_class_name(e->entry.cls)))
             e->id = (int)id;
     }

@@ -18,7 +18,7 @@
 enum {
     TS_DRAW = 4, /* how cases follow from a key: another number, other cases */
     TS_KEY_BYTES = 32,
-    TS_CONTENDERS = 256,
+    TS_CONTENDERS = 4096,
     TS_MOST_CASES = 2048,
     TS_WORKLOADS = 4,
     TS_INSTANCES = 64,
@@ -51,6 +51,7 @@ typedef struct ts_tally {
  * entry's own are meant. */
 typedef struct ts_contender {
     const char    *path, *challenge, *name, *author;
+    const char    *sample; /* which of several answers of a model; NULL: not read from a tree */
     ts_candidate   entry;
     ts_built       built;
     char           object[512], folder[128], launch[64]; /* ts_court_plan's paths into it */

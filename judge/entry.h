@@ -10,7 +10,9 @@
  *
  * Only what is listed is read, once: what is hashed is what is built. An adapter is a source more,
  * which maps other names and orders of arguments to the challenge's. A source that another one
- * includes is not compiled by itself. */
+ * includes is not compiled by itself.
+ *
+ * An answer in Markdown is a single file too: the code block of it that markdown.h finds. */
 #ifndef TS_ENTRY_H
 #define TS_ENTRY_H
 
@@ -25,7 +27,7 @@ enum {
     TS_ENTRY_BYTES = 1 << 20,      /* of sources, in all */
     TS_ENTRY_BINARY = 256 << 20,   /* of a prebuilt shared library */
     TS_ENTRY_JSON_BYTES = 1 << 16, /* of entry.json */
-    TS_ENTRY_LIST = 1024,          /* entrants in one folder */
+    TS_ENTRY_LIST = 4096,          /* entrants in one folder */
     TS_ENTRY_OFFERS = 255,         /* characters of a scope */
 };
 
@@ -62,6 +64,7 @@ typedef struct ts_candidate {
     char        source_sha256[65]; /* of the file; of what sha256sum prints, where there are more */
     char        offers[TS_ENTRY_OFFERS + 1]; /* a scope, as it was written; "": everything */
     char        launch[8192]; /* class sealed-gpu: the launch plan, see gpu/launch.h */
+    char        block[96];    /* of an answer in Markdown: which code block it is; else "" */
     char        family[65];   /* equal for sources that differ in blanks and comments only */
 } ts_candidate;
 
@@ -70,10 +73,22 @@ typedef struct ts_candidate {
 bool ts_entry_read(const char *path, const char *challenge, ts_candidate *e, ts_refusal *why);
 void ts_entry_free(ts_candidate *e);
 
-/* The entrants at `path`, sorted: itself, or what a folder without entry.json holds. */
+/* The entrants at `path`, sorted: itself, or what the folders below one without entry.json hold:
+ *
+ *     MODEL/CHALLENGE.c   MODEL/CHALLENGE.md   MODEL/CHALLENGE/   MODEL/CHALLENGE/sample-3/
+ *
+ * and the like. Who handed one in is its folder, never the stem of a file that is named after a
+ * challenge. Without a challenge's name in the path, entry.json or the file says who it is. */
+typedef struct ts_answer {
+    char       *path;
+    char        model[TS_ENTRY_NAME + 1];  /* "": as the entry itself says */
+    char        sample[TS_ENTRY_NAME + 1]; /* "sample-3"; "": there is one */
+    const char *challenge;                 /* by the path; NULL: as the entry says */
+} ts_answer;
+
 typedef struct ts_paths {
-    int   n;
-    char *path[TS_ENTRY_LIST];
+    int       n;
+    ts_answer at[TS_ENTRY_LIST];
 } ts_paths;
 
 bool ts_entry_list(const char *path, ts_paths *list, ts_refusal *why);

@@ -14,16 +14,29 @@ typedef struct ts_entrant_row {
     const char *name, *author, *klass, *language, *task;
     const char *offers; /* its scope, "": everything; and the share of the challenge that is */
     double      share;
+    const char *sample; /* which of a model's answers; NULL: it is not one of a model's */
+    const char *block;  /* the code block of an answer in Markdown; "": it is none */
     const ts_jr_node *verdict, *score, *rank; /* NULL where the log has none */
     size_t            contestant;
 } ts_entrant_row;
 
-/* The same name, author and class over all tasks. */
+/* Several answers to each task: means over all tasks of the run, 0 where there is none. With one
+ * answer each, best and median are the score. */
+typedef struct ts_samples {
+    int    n, k;           /* the most answers to a task; the fewest, which pass_k is of */
+    double pass_1, pass_k; /* chance that one answer passes, that one of k does: unbiased */
+    double best, median;   /* score */
+} ts_samples;
+
+/* The same name, author and class over all tasks; a model's answers are one contestant's whatever
+ * their classes. */
 typedef struct ts_contestant {
     size_t            first; /* its first row: its id stands for it in the overall ranking */
-    int               entered, passed;
-    double            S, S_lo, S_hi; /* geometric mean over the tasks it passed; 0: none */
-    double            score;         /* mean over all tasks of the run: one not passed counts 0 */
+    const char       *klass; /* "mixed": its answers are of several */
+    int               entered, passed; /* tasks; passed: by one of its answers at least */
+    double            S, S_lo, S_hi;   /* geometric mean over the tasks it passed; 0: none */
+    double            score;           /* mean over all tasks of the run: one not passed counts 0 */
+    ts_samples        samples;
     const char       *grade;
     const ts_jr_node *rank;
 } ts_contestant;

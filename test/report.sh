@@ -29,7 +29,7 @@ grep -q '^badge reduced: 5 of 7 guarantees verified$' "$tmp/out" || fail 'no bad
 for word in sealed host python 'PASS (common)' AUDIT; do
     grep -q "^  $word: [A-Za-z]" "$tmp/out" || fail "$word is not explained"
 done
-grep -q '^  6  sixty-four-characters-of-a~ ' "$tmp/out" || fail 'a long name is cut too early'
+grep -q '^  7  sixty-four-characters-of-a~ ' "$tmp/out" || fail 'a long name is cut too early'
 grep -q 'AUDIT floor .* - .* 0 - *$' "$tmp/out" || fail 'an audit has a score'
 grep -q ': sanitizer: crash: illegal instruction' "$tmp/out" || fail 'no word of the sanitizer lane'
 grep -q '^       value: dgamma\[0\]\[511\] got 1.53125, want 1.49998474 +- 3.1e-05' "$tmp/out" || fail 'no first flaw'

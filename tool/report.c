@@ -48,12 +48,18 @@ static void to_json(ts_json *j, const ts_records *r, size_t n_log, const ts_boar
         const ts_contestant *c = &b->contestant[i];
         ts_json             *o = ts_json_object(list, NULL);
         ts_json_text(o, "name", b->row[c->first].name);
-        ts_json_text(o, "class", b->row[c->first].klass);
+        ts_json_text(o, "class", c->klass);
         ts_json_int(o, "passed", c->passed);
         ts_json_int(o, "entered", c->entered);
         ts_json_number(o, "S", c->S);
         ts_json_number(o, "score", c->score);
         ts_json_text(o, "grade", c->grade);
+        ts_json_int(o, "answers", c->samples.n);
+        ts_json_number(o, "pass_at_1", c->samples.pass_1);
+        ts_json_int(o, "k", c->samples.k);
+        ts_json_number(o, "pass_at_k", c->samples.pass_k);
+        ts_json_number(o, "best", c->samples.best);
+        ts_json_number(o, "median", c->samples.median);
     }
 }
 

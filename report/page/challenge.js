@@ -36,7 +36,7 @@ function flaw(e) {
   const v = e.verdict, facts = [["case", v.case], ["at", v.index], ["got", v.got], ["want", v.want], ["bound", v.bound]]
     .filter(f => f[1] !== undefined && f[1] !== null && f[1] !== "")
     .map(([k, x]) => [k, k === "bound" ? exact(number(x)) : k === "got" || k === "want" ? exact(number(x), apart(number(v.got), number(v.want))) : clean(x)]);
-  const made = h("div", { class: "flaw " + kindOf(e), id: flawOf(e) }, h("h4", {}, who(e), " ", chip(kindOf(e)), " ", h("span", { class: "reason" }, reasonOf(v))),
+  const made = h("div", { class: "flaw " + kindOf(e), id: flawOf(e) }, h("h4", {}, who(e), " ", e.sample && h("small", {}, clean(e.sample), " "), chip(kindOf(e)), " ", h("span", { class: "reason" }, reasonOf(v))),
     h("p", {}, v.text), facts.length > 0 && h("dl", {}, facts.map(([k, x]) => [h("dt", {}, k), h("dd", {}, x)])));
   if (v.replay) {
     const code = h("code", {}, v.replay);

@@ -51,7 +51,7 @@ function sort(rows, head, th, i) {
   rows.append(...[...rows.rows].sort((a, b) => order(value(a), value(b))));
 }
 
-const nameCell = (e, language, more) => cell(clean(e.name).toLowerCase(), { class: "who", title: clean(e.name) }, h("b", {}, who(e)),
+const nameCell = (e, language, more) => cell(clean(e.name).toLowerCase(), { class: "who", title: clean(e.name) }, h("b", {}, who(e)), e.sample && h("small", {}, clean(e.sample)),
   h("small", {}, classChip(e.class), " ", clean(language), e.author && [" \u00b7 ", h("bdi", {}, e.author)]), more);
 
 const choice = (label, values, change) => {
