@@ -8,4 +8,7 @@
 /* False if it could not all be written. */
 bool ts_page_write(const ts_records *r, const ts_board *b, FILE *f);
 
+/* One of several pages: "index", "entrant", "challenge"; "": the only one. */
+bool ts_page_write_kind(const ts_records *r, const ts_board *b, const char *kind, FILE *f);
+
 #endif

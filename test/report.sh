@@ -56,4 +56,16 @@ if report "$tmp/changed" --out "$tmp/never"; then fail 'a changed log was taken'
 if report "$tmp/nowhere"; then fail 'a log that is not there was taken'; fi
 if report "$tmp/full" --out "$tmp/full/x"; then fail 'a page in a file'; fi
 [ "$(wc -l <"$tmp/err")" = 1 ] || fail "no folder: $(cat "$tmp/err")"
+
+# A site: the board, a page per entrant and per challenge, and every link of theirs there.
+report "$tmp/full" --site "$tmp/site" || fail "site: $(cat "$tmp/err")"
+grep -q '^site: 12 pages' "$tmp/out" || fail "site: $(tail -n 1 "$tmp/out")"
+[ "$(ls "$tmp/site/entrant" | wc -l) $(ls "$tmp/site/challenge" | wc -l)" = '8 3' ] || fail 'site: not a page for each'
+[ -e "$tmp/site/entrant/1-touchstone.html" ] || fail "site: $(ls "$tmp/site/entrant" | head -n 1)"
+! ls "$tmp/site/entrant" | LC_ALL=C grep -q '[^A-Za-z0-9._-]' || fail 'site: a name that is no file name'
+grep -q 'data-site="entrant"' "$tmp/site/entrant/1-touchstone.html" || fail 'site: a page that does not say what it is'
+! grep -q '"name":"numpy"' "$tmp/site/entrant/1-touchstone.html" || fail "site: an entrant's page has another's records"
+grep -q '"name":"numpy"' "$tmp/site/challenge/softmax_topk.html" || fail "site: a challenge's page lacks an entrant"
+report "$tmp/full" --site "$tmp/full/below" && fail 'site: a folder that cannot be'
+[ "$(wc -l <"$tmp/err")" = 1 ] || fail "site: said $(cat "$tmp/err")"
 echo 'report: whole, torn, changed and hostile logs'

@@ -47,7 +47,11 @@ function scoreboard(m) {
     ...(scored ? [["Score", num, COLUMNS.Score], ...(m.samples ? [["Best", num, COLUMNS.Best], ["Median", num, COLUMNS.Median]] : []), ["Grade", { class: "grade", "data-first": "low" }]] : []),
     ...m.tasks.map(t => [plain(t), { class: "task" }]), ...(scored ? [["Speed", num, COLUMNS.Speed]] : []),
     ...(rated ? [["Rating", num, COLUMNS.Rating], ["Group", { ...num, "data-first": "low" }, COLUMNS.Group]] : [])];
-  return h("section", { id: "scoreboard" }, h("h2", {}, "Scoreboard"),
+  // Filters, where there is a choice: rows that have no such answer are hidden.
+  const filter = { class: null, language: null }, apply = () => body.forEach((tr, i) => tr.hidden = !m.people[i].in.some(e => (filter.class ?? e.class) === e.class && (filter.language ?? e.language) === e.language));
+  const options = key => [...new Set(m.entrants.map(e => e[key]))].filter(v => v && v !== "-").sort();
+  const filters = ["class", "language"].filter(key => options(key).length > 1).map(key => choice(key, [["all", null], ...options(key).map(v => [v, v])], v => { filter[key] = v; apply(); }));
+  return h("section", { id: "scoreboard" }, h("h2", {}, "Scoreboard"), filters.length > 0 && h("p", { class: "choices" }, filters.map((f, i) => [i > 0 && " ", f])),
     h("p", { class: "note" }, scored ? "Each column named after a challenge shows the score in it, 0 to 1000. " : m.people.some(p => p.passed.length) ? "This run tested correctness only: nothing was timed, so there are no scores. " : "No entrant passed a challenge, so there are no scores. ",
       h("span", { class: "wide" }, "Click a heading to sort, a cell for its details.")),
     table(heads, body, "cards board"), key(m, rated, scored));

@@ -67,7 +67,7 @@ function challenge(m, task) {
     ["worst error in ulp", num, "of float32 cases, in units of 2^-23 of the expected value"], ...ROBUST.map(([k, text]) => [k, num, text])];
   const made = h("details", { class: "task", open: m.tasks.length <= FEW ? "" : null },
     h("summary", {}, h("h2", {}, plain(task)), h("span", { class: "soft" }, `${right.length} of ${entrants.length} passed`, fastest && ["; fastest: ", who(fastest), `, ${percent(fastest.score.S)} of the limit`])),
-    h("a", { class: "up", href: "#scoreboard" }, "\u2191 back to the board"), h("p", { class: "note" }, "The factors of each score, with their weights."),
+    SITE !== "entrant" && h("a", { class: "up", href: "#scoreboard" }, "\u2191 back to the board"), SITE === "index" && h("a", { class: "up", href: `challenge/${slug(task)}.html` }, "a page of its own"), h("p", { class: "note" }, "The factors of each score, with their weights."),
     table(heads, entrants.map(challengeRow), "cards"),
     h("details", { class: "counts" }, h("summary", {}, "All counts: cases by category, errors, robustness checks"),
       h("p", { class: "note" }, [...KINDS, ...ROBUST].map(([k, text], i) => [i > 0 && "; ", h("b", {}, k), ": ", text]), "."), table(counts, entrants.map(countRow), "cards")),
