@@ -230,7 +230,7 @@ static bool write_json(const ts_court *c, const char *path, ts_json *root)
         ts_json_text(o, "name", e->entry.name);
         if (e->sample) ts_json_text(o, "sample", e->sample);
         if (*e->entry.block) ts_json_text(o, "block", e->entry.block);
-        ts_json_text(o, "task", e->task ? e->task->name : "");
+        ts_json_text(o, "task", e->task ? e->task->name : e->challenge ? e->challenge : "");
         ts_json_text(o, "class", e->task ? ts_class_name(e->entry.cls) : "");
         ts_json_text(o, "verdict", ts_ruling_name(e->ruling));
         ts_json_text(o, "reason", e->reason);
