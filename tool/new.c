@@ -149,16 +149,17 @@ static bool make_folder(const char *path)
     return n <= 2 || failed("expected a new or empty folder", path);
 }
 
-/* Whether the challenge is judged on the language's device; if not, `says` so. */
-static bool is_offered(const ts_task *t, const ts_prompt_language *l, bool says)
+/* Whether the challenge is judged on the language's device, and has templates; if not, says so. */
+static bool is_offered(const ts_task *t, const ts_prompt_language *l, const char *templates)
 {
-    const bool yes = t->devices >> l->device & 1;
-    if (!yes && says)
-        fprintf(stderr,
-                "touchstone new: %s: left out of %s, because entrants of this challenge are judged "
-                "on the CPU only\n",
-                t->name, l->name);
-    return yes;
+    char       path[4300];
+    const bool judged = t->devices >> l->device & 1;
+    snprintf(path, sizeof path, "%s/%s/PROMPT.md", templates, t->name);
+    if (judged && !access(path, R_OK)) return true;
+    fprintf(stderr, "touchstone new: %s: left out of %s, because %s\n", t->name, l->name,
+            judged ? "challenge/ has no templates of it"
+                   : "entrants of this challenge are judged on the CPU only");
+    return false;
 }
 
 typedef struct places {
@@ -187,12 +188,12 @@ static int scaffold_all(const char *folder, const char *challenge, const ts_prom
     places p;
     char   one[4096], name[64];
     if (!find_all(&p)) return TS_EXIT_BROKEN;
-    if (challenge && !is_offered(task_called(challenge), l, true)) return TS_EXIT_USAGE;
+    if (challenge && !is_offered(task_called(challenge), l, p.templates)) return TS_EXIT_USAGE;
     if (!make_folder(folder)) return TS_EXIT_USAGE;
     name_after(folder, name, sizeof name);
     for (int i = 0; ts_tasks[i]; i++) {
         const ts_task *t = ts_tasks[i];
-        if (challenge ? strcmp(challenge, t->name) : !is_offered(t, l, true)) continue;
+        if (challenge ? strcmp(challenge, t->name) : !is_offered(t, l, p.templates)) continue;
         snprintf(one, sizeof one, challenge ? "%s" : "%s/%s", folder, t->name);
         if (!challenge && mkdir(one, 0777)) return failed("cannot create", one), TS_EXIT_BROKEN;
         if (!scaffold(p.templates, p.headers, one, name, t, l)) return TS_EXIT_BROKEN;
@@ -208,12 +209,12 @@ static int prompt_all(const char *folder, const char *challenge, const ts_prompt
     places p;
     char   path[4300];
     if (!find_all(&p)) return TS_EXIT_BROKEN;
-    if (challenge && !is_offered(task_called(challenge), l, true)) return TS_EXIT_USAGE;
+    if (challenge && !is_offered(task_called(challenge), l, p.templates)) return TS_EXIT_USAGE;
     if (folder && !make_folder(folder)) return TS_EXIT_USAGE;
     for (int i = 0; ts_tasks[i]; i++) {
         const ts_task *t = ts_tasks[i];
         FILE          *f = stdout;
-        if (challenge ? strcmp(challenge, t->name) : !is_offered(t, l, true)) continue;
+        if (challenge ? strcmp(challenge, t->name) : !is_offered(t, l, p.templates)) continue;
         snprintf(path, sizeof path, "%s/%s.md", folder ? folder : "", t->name);
         if (folder && !(f = fopen(path, "wx"))) return failed("cannot write", path), TS_EXIT_BROKEN;
         const bool ok = ts_prompt_write(t, l, p.templates, p.headers, true, f);
