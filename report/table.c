@@ -108,9 +108,10 @@ static void samples(const ts_board *b, FILE *f)
     for (size_t i = 0; i < b->n_contestants; i++) {
         const ts_contestant *c = &b->contestant[i];
         const ts_samples    *s = &c->samples;
-        fprintf(f, "%3zu  %s %7d %7.3f %3d %7.3f %6.0f %6.0f %6.0f\n", i + 1,
-                show(b->row[c->first].name, LONG_NAME).s, s->n, s->pass_1, s->k, s->pass_k,
-                c->score, s->best, s->median);
+        fprintf(f, "%3zu  %s %7d %7.3f %3d %7.3f", i + 1, show(b->row[c->first].name, LONG_NAME).s,
+                s->n, s->pass_1, s->k, s->pass_k);
+        if (c->passed && !(c->S > 0)) fprintf(f, " %6s %6s %6s\n", "-", "-", "-"); /* not timed */
+        else fprintf(f, " %6.0f %6.0f %6.0f\n", c->score, s->best, s->median);
     }
 }
 
