@@ -5,7 +5,7 @@ BUILD   = cmake -S . -B build -G Ninja >/dev/null && cmake --build build
 PROGRAM = $(BUILD) --target program
 CUDA    = cmake -S . -B build -G Ninja -DTS_CUDA=ON >/dev/null && cmake --build build
 
-.PHONY: help run picture test test-cross test-exploits test-mutants test-mutation fuzz bench test-cuda bench-cuda install format clean
+.PHONY: help run picture test test-wheel test-cross test-exploits test-check test-mutants test-mutation fuzz bench test-cuda bench-cuda install format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -30,6 +30,11 @@ test-exploits: ## run every exploit against the judge; minutes; none may gain
 	@$(BUILD)
 	@test/exploit.sh build
 
+test-check: ## check every implementation on this machine with every case, mutants left out; minutes
+	@cmake/setup.sh run
+	@$(PROGRAM)
+	@build/touchstone check --no-mutants
+
 test-mutants: ## run every CPU mutant, then submit it to the judge as a third-party library; minutes
 	@cmake/setup.sh run
 	@$(BUILD)
@@ -50,6 +55,10 @@ bench: ## time every implementation against the hardware's floor
 	@cmake/setup.sh run
 	@$(PROGRAM)
 	@build/touchstone bench
+
+test-wheel: ## pip install . into a fresh environment and test the Python package there; minutes; needs a network; WHEEL=OPTIONS
+	@cmake/setup.sh run
+	@test/wheel.sh whole $(WHEEL)
 
 test-cuda: ## check the CUDA kernels, also under compute-sanitizer, and judge on the device; needs a GPU; ONLY=PATTERN
 	@cmake/setup.sh cuda

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* arena.c - allocates, guards, poisons and compares the memory of a case. */
 #define _GNU_SOURCE
 #include "arena.h"
 
@@ -11,11 +12,11 @@
 #include "dtype.h"
 #include "rng.h"
 
-/* Only pages that are touched cost memory, so this is address space: enough for three buffers whose
- * rows lie 2^30 elements apart. */
+/* Address space only, since untouched pages cost no memory: enough for three buffers whose rows are
+ * 2^30 elements apart. */
 static const size_t REGION_BYTES = (size_t)64 << 30;
 
-/* In the gaps between rows that lie far apart only so much at both ends is filled and compared. */
+/* In a large gap between rows, only this many bytes at either end are filled and compared. */
 enum { GAP_WATCHED = 4096 };
 
 size_t ts_page(void)
@@ -77,7 +78,8 @@ void ts_arena_gap(const ts_arena_buf *b, int64_t row, unsigned char **lo, unsign
     *lo += GAP_WATCHED, *hi -= GAP_WATCHED;
 }
 
-/* The gap after row r, less its middle when it is long: visits [begin, end) spans. */
+/* The spans [begin, end) to fill and compare in the gap after row r: without its middle if it is
+ * long. */
 static int gap_spans(const ts_arena_buf *b, int64_t r, unsigned char *span[2][2])
 {
     unsigned char *lo, *hi;
@@ -120,17 +122,17 @@ void *ts_take(ts_arena *m, void *slot, ts_buf b)
     *a = (ts_arena_buf) { .b = b, .slot = (size_t)((char *)slot - (const char *)m->args) };
     if (b.n_rows > 0)
         a->n_bytes = (size_t)((b.n_rows - 1) * b.row_stride + b.n_cols) * element_bytes(a);
-    /* Room for at least 64 bytes of band on the side that is not flush with a dead page. */
+    /* Room for a band of at least 64 bytes on the side that does not abut a guard page. */
     const size_t pages = (a->n_bytes + 64 + ts_page() - 1) / ts_page() * ts_page();
     a->lo = m->base + m->used + ts_page();
     a->hi = a->lo + pages;
     m->used += pages + 2 * ts_page();
     if (m->used > m->size) abort();
-    /* Every third buffer stands at the front: what reads before its start is caught there. */
+    /* Every third buffer begins right after its guard page, to catch reads before its start. */
     const bool front = m->aligned || m->n % 3 == 2;
     a->p = front ? a->lo : a->hi - a->n_bytes;
     m->n++;
-    if (m->laid && (a->lo != laid_lo || a->hi != laid_hi)) abort(); /* a layout that has changed */
+    if (m->laid && (a->lo != laid_lo || a->hi != laid_hi)) abort(); /* the layout must not change */
     if (m->home && !m->laid) map_pages(m, a);
     fill_bands(a);
     if (b.role != TS_IN) poison_rows(a);
@@ -152,7 +154,7 @@ void ts_scalar(ts_arena *m, const char *name, double value)
     m->scalar[m->n_scalars++].value = value;
 }
 
-/* Four chains, so that hashing keeps up with memory. */
+/* Four independent chains, so that hashing runs at memory bandwidth. */
 static uint64_t hash_bytes(uint64_t h, const unsigned char *p, size_t n)
 {
     uint64_t lane[4] = { h, h + 1, h + 2, h + 3 }, w;
@@ -210,7 +212,7 @@ void ts_arena_reset(ts_arena *m)
     }
 }
 
-/* Pointers beside a buffer's own slot: where an output is an input, changed in place. */
+/* Pointers other than a buffer's own slot, where an output is computed in place of an input. */
 static void move_aliases(const ts_arena *m, const ts_arena *from, size_t args_bytes, void *args)
 {
     for (size_t at = 0; at + sizeof(void *) <= args_bytes; at += sizeof(void *))
@@ -232,7 +234,7 @@ void ts_arena_copy(ts_arena *m, const ts_arena *from, size_t args_bytes, void *a
         memcpy((unsigned char *)args + b->slot, &b->p, sizeof b->p);
         if (b->b.role == TS_INOUT) memcpy(b->initial, f->initial, b->n_bytes);
         if (b->b.role != TS_IN) continue;
-        /* Row by row: what lies far apart has next to no pages, and must get no more. */
+        /* Row by row: gaps between distant rows have no pages, and must not get any. */
         for (int64_t r = 0; r < b->b.n_rows; r++) memcpy(row_of(b, r), row_of(f, r), row_bytes(b));
         fill_bands(b);
     }

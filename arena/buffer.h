@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* buffer.h - how a task asks for the memory of a case: guarded, banded, poisoned; see arena.c. */
+/* buffer.h - how a task allocates the memory of a case: with guard pages, bands and poison, see
+ * arena.h. */
 #ifndef TS_BUFFER_H
 #define TS_BUFFER_H
 
@@ -15,12 +16,14 @@ typedef struct ts_buf {
     int64_t     n_rows, n_cols, row_stride; /* a vector has one row */
 } ts_buf;
 
-/* Gives memory for b, stores its address in *slot, a pointer inside the case's args, and returns
- * it. The arena re-points the slot when the case runs on another device. TS_IN is read-only during
- * the call; TS_OUT is poisoned before it; everything around and between rows is watched. */
+/* Allocates memory for b, stores its address in *slot, a pointer inside the case's args, and
+ * returns it. The arena updates the slot when the case runs on another device. TS_IN is read-only
+ * during the call; TS_OUT is poisoned before it; bytes around and between rows are checked after
+ * it. */
 void *ts_take(ts_arena *m, void *slot, ts_buf b);
 
-/* A number of the call that is no dimension, for entrants that are not called through the args. */
+/* A parameter of the call other than a dimension, for entrants that are not called with the args.
+ */
 void ts_scalar(ts_arena *m, const char *name, double value);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flaw.h - what can be wrong with an answer, and where. */
+/* flaw.h - the kinds of fault in an output, and where one was found. */
 #ifndef TS_FLAW_H
 #define TS_FLAW_H
 
@@ -9,16 +9,16 @@ typedef enum ts_fault {
     TS_FAULT_NONE,
     TS_FAULT_STATUS,    /* did not return TS_OK */
     TS_FAULT_CRASH,     /* the process died */
-    TS_FAULT_HANG,      /* no answer in time */
+    TS_FAULT_HANG,      /* no return within the time limit */
     TS_FAULT_INPUT,     /* wrote to an input */
     TS_FAULT_BEFORE,    /* touched memory before a buffer */
     TS_FAULT_PAST,      /* touched memory past a buffer */
     TS_FAULT_GAP,       /* wrote between rows */
-    TS_FAULT_UNWRITTEN, /* left an output as it was */
+    TS_FAULT_UNWRITTEN, /* did not write an output */
     TS_FAULT_VALUE,     /* wrong number */
-    TS_FAULT_REPEAT,    /* other bits on another run or another number of threads */
-    TS_FAULT_REFUSAL,   /* took senseless arguments, or refused them with the wrong status or after
-                           writing */
+    TS_FAULT_REPEAT,    /* different bits in another run or with another number of threads */
+    TS_FAULT_REFUSAL, /* accepted invalid arguments, or rejected them with the wrong status or after
+                         writing */
     TS_N_FAULTS
 } ts_fault;
 

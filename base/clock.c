@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* clock.c - time that only goes forward. */
+/* clock.c - a monotonic clock. */
 #define _POSIX_C_SOURCE 200809L
 #include "clock.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* clock.h - time that only goes forward. */
+/* clock.h - a monotonic clock. */
 #ifndef TS_CLOCK_H
 #define TS_CLOCK_H
 

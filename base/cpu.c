@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cpu.c - the features of this CPU that are visible. */
+/* cpu.c - the features of this CPU that the mask leaves visible. */
 #include "cpu.h"
 
 static unsigned visible = ~0u;

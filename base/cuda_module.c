@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* cuda_module.c - finds and loads the CUDA module, and resolves its kernels. */
 #define _GNU_SOURCE
 #include "cuda_module.h"
 
@@ -9,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "touchstone/abi.h"
+
 #define MODULE  "libtouchstone_cuda.so"
 #define MUTANTS "libtouchstone_mutant_cuda.so"
 
@@ -17,7 +20,7 @@ static void                     *handle, *mutants;
 static const ts_cuda_module_ops *ops;
 static char                      reason[512];
 
-/* A module lies beside whatever holds this code: the library, or the program. */
+/* A module is in the folder of the library or program that contains this code. */
 static void beside(const char *module, char *path, size_t n)
 {
     Dl_info     info;
@@ -27,7 +30,8 @@ static void beside(const char *module, char *path, size_t n)
     else snprintf(path, n, "./%s", module);
 }
 
-/* A module that is there but lacks a library must say so: the loader is not asked after it. */
+/* A module that exists but lacks a library must report that: the loader's search path is not tried
+ * after it. */
 void *ts_cuda_open(const char *module, const char *variable)
 {
     char        path[4096];
@@ -37,7 +41,7 @@ void *ts_cuda_open(const char *module, const char *variable)
     return dlopen(access(path, F_OK) ? module : path, RTLD_NOW | RTLD_LOCAL);
 }
 
-/* There where module and library are linked into one object. */
+/* Defined only if module and library are linked into one object. */
 extern const ts_cuda_module_ops ts_cuda_module __attribute__((weak));
 
 static void load(void)
@@ -51,7 +55,8 @@ static void load(void)
         return;
     }
     const ts_cuda_module_ops *found = dlsym(handle, "ts_cuda_module");
-    if (!found || found->abi != TS_CUDA_MODULE_ABI)
+    if (!found || found->abi != TS_CUDA_MODULE_ABI ||
+        found->layout != ts_abi_hash(ts_abi_fields, TS_ABI_FIELDS))
         snprintf(reason, sizeof reason, "CUDA module: version mismatch; rebuild or reinstall");
     else ops = found;
 }
@@ -93,7 +98,8 @@ ts_status ts_cuda_resolve(ts_impl *row)
 {
     char  name[128];
     void *from = handle;
-    /* ISO C has no cast from an object pointer to a function; POSIX promises the copy works. */
+    /* ISO C has no cast from an object pointer to a function pointer; POSIX guarantees that the
+     * copy works. */
     void *run = dlsym(from, row->symbol);
     if (!run) {
         pthread_once(&mutants_once, load_mutants);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cuda_module.cu - the module's side of cuda_module.h: memory, marks and ceilings. */
+/* cuda_module.cu - the module's side of cuda_module.h: memory, timing marks and peak rates. */
 #include <cuda_runtime.h>
 
 #include <stdio.h>
@@ -7,6 +7,7 @@
 extern "C" {
 #include "cpu.h"
 #include "cuda_module.h"
+#include "touchstone/abi.h"
 }
 
 static cudaEvent_t marks[TS_CUDA_SLOTS][2];
@@ -15,7 +16,7 @@ static int device_count(void)
 {
     int n = 0;
     if (cudaGetDeviceCount(&n) != cudaSuccess) {
-        cudaGetLastError(); /* no driver is no error of ours: leave nothing behind */
+        cudaGetLastError(); /* a missing driver is not an error here: clear it */
         return 0;
     }
     return n;
@@ -132,7 +133,7 @@ static int elapsed_ns(int slot, double *ns)
     return e;
 }
 
-/* ---- ceilings: four independent 16-byte accesses a thread in flight ---- */
+/* ---- peak rates: four independent 16-byte accesses in flight per thread ---- */
 
 enum { STREAM_THREADS = 512, STREAM_UNROLL = 4 };
 
@@ -160,7 +161,7 @@ static __global__ void __launch_bounds__(STREAM_THREADS)
             const uint4 v = __ldcs(src + first + k * STREAM_THREADS);
             s ^= v.x ^ v.y ^ v.z ^ v.w;
         }
-    if (s == 0x12345678u) *sum = s; /* or the reads would be left out */
+    if (s == 0x12345678u) *sum = s; /* so that the reads are not optimised away */
 }
 
 static unsigned stream_blocks(size_t n)
@@ -183,7 +184,23 @@ static int stream_read(void *sum, const void *src, size_t n_bytes)
 }
 
 extern "C" TS_API const ts_cuda_module_ops ts_cuda_module = {
-    TS_CUDA_MODULE_ABI, device_count, error_text,  features, describe, alloc,  release, copy_in,
-    copy_out,           fetch,        copy_within, fill,     sync,     differ, mark,    elapsed_ns,
-    stream_copy,        stream_read,
+    TS_CUDA_MODULE_ABI,
+    ts_abi_hash(ts_abi_fields, TS_ABI_FIELDS),
+    device_count,
+    error_text,
+    features,
+    describe,
+    alloc,
+    release,
+    copy_in,
+    copy_out,
+    fetch,
+    copy_within,
+    fill,
+    sync,
+    differ,
+    mark,
+    elapsed_ns,
+    stream_copy,
+    stream_read,
 };

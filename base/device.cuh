@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* device.cuh - what kernels of several stems ask of a device. */
+/* device.cuh - device functions that kernels of several stems share. */
 #ifndef TS_DEVICE_CUH
 #define TS_DEVICE_CUH
 
@@ -13,7 +13,7 @@ static inline int n_multiprocessors(void)
     return n;
 }
 
-/* 2^x, within two units of the last place; what is subnormal becomes 0. */
+/* 2^x, within two units in the last place; subnormals become 0. */
 static __device__ __forceinline__ float exp2_of(float x)
 {
     float y;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* dtype.c - formats of dtypes, and conversion of 16-bit floats. */
 #include "dtype.h"
 
 #include <float.h>
@@ -39,10 +40,10 @@ uint16_t ts_narrow_f16(double v)
     return (uint16_t)(sign | (unsigned)(e + 14) << 10 | ((unsigned)ldexp(a, 11 - e) & 0x3ffu));
 }
 
-/* The bits placed in a float, whose exponent is then 112 too small, subnormal or not. */
+/* The bits are moved into a float, whose exponent is then too small by 112, subnormal or not. */
 double ts_widen_f16(uint16_t h)
 {
-    /* The sign among the bits: a branch on it would be guessed wrong half of the time. */
+    /* The sign is moved with the bits: a branch on it would be mispredicted half of the time. */
     const uint32_t b = (uint32_t)(h & 0x8000u) << 16 | (uint32_t)(h & 0x7fffu) << 13;
     float          f;
     memcpy(&f, &b, sizeof f);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dtype.cuh - elements on the device: how many lie in 16 bytes, and conversion to and from float.
+/* dtype.cuh - elements on the device: their number in 16 bytes, and conversion to and from float.
  */
 #ifndef TS_BASE_DTYPE_CUH
 #define TS_BASE_DTYPE_CUH
@@ -9,7 +9,7 @@
 #include <cuda_runtime.h>
 #include <stdint.h>
 
-template <class T> struct lanes; /* n in 16 bytes */
+template <class T> struct lanes; /* n: elements in 16 bytes */
 template <> struct lanes<float> {
     static constexpr int n = 4;
 };
@@ -26,7 +26,7 @@ static __device__ __forceinline__ void unpack(uint4 v, float (&f)[4])
     f[2] = __uint_as_float(v.z), f[3] = __uint_as_float(v.w);
 }
 
-/* Two 16-bit elements in a word, the lower first. */
+/* Two 16-bit elements of a word, the lower first. */
 static __device__ __forceinline__ float2 widen(unsigned w, __nv_bfloat16)
 {
     return make_float2(__uint_as_float(w << 16), __uint_as_float(w & 0xffff0000u));

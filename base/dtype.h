@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dtype.h - element sizes, limits, and conversion to and from double, for code that need not be
- * fast. Rounding is to nearest, ties to even, from double in one step. */
+ * fast. Conversion from double rounds once, to nearest, ties to even. */
 #ifndef TS_BASE_DTYPE_H
 #define TS_BASE_DTYPE_H
 
@@ -16,18 +16,19 @@ typedef struct ts_format {
     double      max;        /* largest finite */
 } ts_format;
 
-/* TS_F32, TS_F64, TS_F16, TS_BF16; and TS_I32 and TS_U8, whose u is 0: integers are stored as they
- * are. */
+/* TS_F32, TS_F64, TS_F16, TS_BF16; and TS_I32 and TS_U8, whose u is 0: integers are stored exactly.
+ */
 const ts_format *ts_format_of(ts_dtype t);
 
-/* The dtype of statistics and parameter gradients that go with data of dtype t. */
+/* The dtype of statistics and parameter gradients for data of dtype t. */
 static inline ts_dtype ts_wide(ts_dtype t)
 {
     return t == TS_F64 ? TS_F64 : TS_F32;
 }
 
-/* What every byte of an output is before it is written: of any float dtype a NaN that no arithmetic
- * produces. Of an index that would be -1, which means something; this is far below any index. */
+/* The value of every byte of an output before it is written: for any float dtype this gives a NaN
+ * that no arithmetic produces. For an index it would give -1, which has a meaning, so indices get a
+ * value far below any index. */
 static inline int ts_poison_byte(ts_dtype t)
 {
     return t == TS_I32 ? 0x80 : 0xff;
@@ -44,7 +45,7 @@ static inline double ts_widen_bf16(uint16_t h)
     return f;
 }
 
-/* By way of float rounded to odd, which leaves the second rounding nothing to go wrong by. */
+/* Via a float rounded to odd, so that the second rounding is correct. */
 static inline uint16_t ts_narrow_bf16(double v)
 {
     const float f = (float)v;

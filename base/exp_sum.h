@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* exp_sum.h - sums of exp(t (x - m)) in double, for floats x <= m and t > 0: what is added up over
- * many steps, or drawn from, wants more digits than a float's sum has. To be included behind one of
- * the vec_*.h; both give the same bits.
+/* exp_sum.h - sums of exp(t (x - m)) in double, for floats x <= m and t > 0. Sums over many steps,
+ * and sampling, need more digits than a float sum has. Include after one of the vec_*.h; all give
+ * the same bits.
  *
- * A term is within 1e-14 of itself where exp is above 1e-304; below, it is about that, and 0 only
- * where exp is 0 in double, too. */
+ * A term has a relative error of 1e-14 if exp is above 1e-304; below that it is approximate, and 0
+ * only if exp is 0 in double too. */
 #ifndef TS_BASE_EXP_SUM_H
 #define TS_BASE_EXP_SUM_H
 
@@ -17,7 +17,7 @@ INLINE dvec exp_terms(dvec d)
         1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880, 1.0 / 40320, 1.0 / 5040, 1.0 / 720,
         1.0 / 120,      1.0 / 24,      1.0 / 6,      0.5,         1,          1
     };
-    const dvec shift = dsplat(0x1.8p52); /* what is added to it becomes an integer */
+    const dvec shift = dsplat(0x1.8p52); /* adding rounds to an integer */
     const dvec near = dlarger(d, dsplat(-700));
     const dvec shifted = dmadd(near, dsplat(0x1.71547652b82fep0), shift);
     const dvec k = dsub(shifted, shift);
@@ -28,7 +28,7 @@ INLINE dvec exp_terms(dvec d)
     return dwhere_above(d, dsplat(-745.13321910194111), dscale(p, shifted));
 }
 
-/* The order of additions depends on n alone. */
+/* The order of additions depends on n only. */
 INLINE double exp_sum(const float *x, int64_t n, double m, double t)
 {
     enum { WIDE = 32, SUMS = WIDE / DLANES };
@@ -38,7 +38,7 @@ INLINE double exp_sum(const float *x, int64_t n, double m, double t)
     for (int j = 0; j < SUMS; j++) sum[j] = dsplat(0);
     for (int64_t i = 0; i < n; i += WIDE) {
         const float *from = x + i;
-        if (n - i < WIDE) { /* the last ones, and some of no weight */
+        if (n - i < WIDE) { /* the remaining elements, padded with terms of weight 0 */
             for (int j = 0; j < WIDE; j++) rest[j] = j < n - i ? from[j] : (float)-INFINITY;
             from = rest;
         }

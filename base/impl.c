@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* impl.c - selects an implementation, checks the workspace and calls it. */
 #include "impl.h"
 
 #include <stdbool.h>

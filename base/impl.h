@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* impl.h - one row of a kernel's dispatch table, and the choice among them. */
+/* impl.h - the implementations in a kernel's dispatch table, and selection among them. */
 #ifndef TS_BASE_IMPL_H
 #define TS_BASE_IMPL_H
 
@@ -7,7 +7,7 @@
 #include "isa_impls.h"
 #include "touchstone/touchstone.h"
 
-/* What another instruction set has is no row of a table here. */
+/* Implementations for other instruction sets are not in the table. */
 #ifndef TS_IMPL_AVX2
 #define TS_IMPL_AMX(...)
 #define TS_IMPL_AVX512(...)
@@ -32,16 +32,16 @@ typedef struct ts_impl {
     unsigned        dtypes; /* TS_HAS_* */
     ts_run_fn       run;
     ts_workspace_fn workspace; /* NULL: needs none */
-    const char     *symbol;    /* TS_CUDA: run and workspace are looked up in the CUDA module as
-                                  `symbol` and `symbol`_workspace; NULL: they are here */
+    const char *symbol; /* TS_CUDA: run and workspace are looked up in the CUDA module as `symbol`
+                           and `symbol`_workspace; NULL: both are set already */
 } ts_impl;
 
-/* The first row that serves this device, its features and this dtype; a status if none.
- * `found` has run and workspace filled in. */
+/* Selects the first implementation for this device, its features and this dtype; an error status if
+ * there is none. Sets run and workspace in `found`. */
 ts_status ts_pick(const ts_impl *rows, ts_device d, ts_dtype t, ts_impl *found);
 
-/* The two halves of every door, once the arguments are known to be sound: pick a row, size or check
- * the workspace, call. */
+/* Common to all API functions, after validation: select an implementation, query or check the
+ * workspace, call. */
 ts_status ts_impl_workspace(const ts_impl *rows, ts_dtype t, const void *args, const ts_exec *x,
                             size_t *n_bytes);
 ts_status ts_impl_run(const ts_impl *rows, ts_dtype t, const void *args, const ts_exec *x);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rng.h - counter-based: any element of any stream can be made again alone. */
+/* rng.h - counter-based random numbers: any element of any stream can be recomputed on its own. */
 #ifndef TS_BASE_RNG_H
 #define TS_BASE_RNG_H
 
@@ -23,8 +23,8 @@ static inline double ts_uniform(uint64_t seed, int64_t i)
     return (double)(ts_bits(seed, i) >> 11) * 0x1p-52 - 1.0;
 }
 
-/* Near enough a unit normal for test inputs: the sum of four 16-bit uniforms, scaled to variance 1.
- * Its largest value is 3.46, and it costs one hash. */
+/* Approximately normal, for test inputs: the sum of four 16-bit uniforms, scaled to variance 1. Its
+ * largest value is 3.46; it costs one hash. */
 static inline double ts_normal(uint64_t seed, int64_t i)
 {
     const uint64_t b = ts_bits(seed, i);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* row_chunks.h - rows over threads, and sums over rows. Rows are cut into the same few chunks
- * whatever the number of threads, and each chunk has its own partial sums of the columns, so that
- * the order of summation, and with it every bit of the result, never depends on that number. */
+/* row_chunks.h - splits rows among threads, and sums over rows. The chunks do not depend on the
+ * number of threads, and each has its own partial column sums, so the order of summation, and every
+ * bit of the result, is independent of that number. */
 #ifndef TS_BASE_ROW_CHUNKS_H
 #define TS_BASE_ROW_CHUNKS_H
 
@@ -9,15 +9,15 @@
 #include "whole.h"
 
 enum {
-    TS_CHUNKS = 64,           /* what a large call is cut into: enough to keep many threads level */
+    TS_CHUNKS = 64,           /* chunks of a large call: enough to balance many threads */
     TS_CHUNK_MIN_ROWS = 8,    /* below this a chunk's partial sums cost as much as its rows */
     TS_CHUNK_MAX_ROWS = 1024, /* above this the float partial sums would lose digits */
     TS_CHUNK_COLUMNS = 64, /* summed at a time; a partial is padded to an odd multiple of it, so */
                            /* that the same columns of two partials are in different cache sets */
-    TS_CHUNK_SMALL = 1 << 14, /* elements: fewer are done before a second thread wakes up */
+    TS_CHUNK_SMALL = 1 << 14, /* elements: fewer take less time than waking a second thread */
 };
 
-/* Both depend on n_rows alone. */
+/* Both depend on n_rows only. */
 static inline int64_t ts_chunk_rows(int64_t n_rows)
 {
     const int64_t rows = ts_ceil_div(n_rows, TS_CHUNKS);
@@ -30,7 +30,7 @@ static inline int64_t ts_chunk_count(int64_t n_rows)
     return ts_ceil_div(n_rows, ts_chunk_rows(n_rows));
 }
 
-/* n_threads of which the most are there. */
+/* The number of threads to use, at most the number of chunks. */
 static inline int ts_chunk_threads(int64_t n_rows, int64_t n_cols, int n_threads)
 {
     const int64_t n_chunks = ts_chunk_count(n_rows);
@@ -52,7 +52,7 @@ static inline size_t ts_chunk_bytes(int64_t n_rows, int64_t n_cols, int n_sums)
 }
 
 /* out[0..n) = the sum of n_chunks partials, `stride` floats apart, in their order. The inner loop
- * has a fixed length, which the padding allows, so that it is always vector code. */
+ * has a fixed length, which the padding allows, so that it always vectorises. */
 static inline void ts_chunk_sum(const float *partial, int64_t n_chunks, int64_t stride,
                                 int accumulate, int64_t n, float *out)
 {

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* row_sums.c - dispatch of row_sums.h. */
 #include "row_sums.h"
 
 #include "impl.h"

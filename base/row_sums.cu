@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* row_sums.cu - a block a piece of a row, then a warp a row. The order of additions hangs on the
- * piece's size alone. */
+/* row_sums.cu - row sums in two passes: a block per chunk, then a warp per row. The order of
+ * additions depends on the chunk's size only. */
 #include <cuda_runtime.h>
 #include <math.h>
 
@@ -20,7 +20,7 @@ __device__ __forceinline__ double sum_of_warp(double x)
     return x;
 }
 
-/* blockIdx.x: a piece; blockIdx.y and on: a row. Rows have any alignment. */
+/* blockIdx.x: a chunk; blockIdx.y and on: a row. Rows may be unaligned. */
 __global__ void __launch_bounds__(THREADS) sum_pieces(const ts_row_sums_args a)
 {
     __shared__ double part[WARPS];
@@ -32,7 +32,7 @@ __global__ void __launch_bounds__(THREADS) sum_pieces(const ts_row_sums_args a)
         const double max = first < 0 ? NAN : (double)row[first];
         double       sum[2] = { 0, 0 };
         for (int i = (int)threadIdx.x; i < n; i += AT_ONCE * THREADS) {
-            float y[AT_ONCE]; /* on their way all at once */
+            float y[AT_ONCE]; /* all loads in flight at once */
 #pragma unroll
             for (int j = 0; j < AT_ONCE; j++)
                 y[j] = i + j * THREADS < n ? __ldcs(x + i + j * THREADS) : -INFINITY;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* row_teams.cuh - teams of threads that take a row each, and their reductions.
+/* row_teams.cuh - teams of threads that process one row each, and their reductions.
  *
- * A row belongs to a team of 32 to 512 threads. A thread holds whole 16-byte vectors of it, so
- * that every access of a warp is one contiguous run. */
+ * A team has 32 to 512 threads. A thread has whole 16-byte vectors of the row, so that every access
+ * of a warp is contiguous. */
 #ifndef TS_BASE_ROW_TEAMS_CUH
 #define TS_BASE_ROW_TEAMS_CUH
 
@@ -12,8 +12,8 @@
 #include "dtype.cuh"
 #include "touchstone/touchstone.h"
 
-/* What is packed stays packed: else the compiler unpacks it once, before the loop, into registers
- * that it does not have. */
+/* Keeps packed elements packed: otherwise the compiler unpacks them before the loop and spills
+ * registers. */
 template <int N> static __device__ __forceinline__ void keep_packed(uint4 (&v)[N])
 {
 #pragma unroll
@@ -44,9 +44,9 @@ template <class OP, int WIDTH> static __device__ __forceinline__ float butterfly
     return v;
 }
 
-/* What every warp of the team left in its slot, after the one barrier. A block has two sets of
- * slots and calls alternate between them: who is ahead writes the set that nobody reads any more.
- */
+/* Combines the slots of the team's warps, after the only barrier. A block has two sets of slots,
+ * and calls alternate between them: a warp that is ahead writes the set that no warp reads any
+ * more. */
 template <int TEAM> static __device__ __forceinline__ float *own_slots(float *slots, int *set)
 {
     float *own = slots + (*set * (blockDim.x / 32) + threadIdx.x / TEAM * (TEAM / 32)) * 2;
@@ -54,10 +54,9 @@ template <int TEAM> static __device__ __forceinline__ float *own_slots(float *sl
     return own;
 }
 
-/* A barrier for each team of a block; 0 is the block's own. The numbers are constants: with a
- * number in a register a block is given all sixteen, and a multiprocessor has room for four such
- * blocks.
- */
+/* A barrier per team of a block; 0 is that of __syncthreads. Barrier numbers are constants: with a
+ * number in a register a block gets all sixteen, and a multiprocessor has room for only four such
+ * blocks. */
 template <int TEAM, int N = 0> static __device__ __forceinline__ void team_barrier(void)
 {
     static_assert(N < 8, "no block has more than 512 threads");
@@ -81,7 +80,7 @@ static __device__ __forceinline__ float team_reduce(float v, float *slots, int *
     return v;
 }
 
-/* Two sums for little more than the price of one: half a warp takes the first, half the second. */
+/* Two sums for little more than the cost of one: each half of a warp reduces one. */
 template <int TEAM>
 static __device__ __forceinline__ float2 team_sums(float2 v, float *slots, int *set)
 {
@@ -101,7 +100,7 @@ static __device__ __forceinline__ float2 team_sums(float2 v, float *slots, int *
 
 /* ---- rows whose squares leave the range of float ---- */
 
-/* The scale that puts the row's largest magnitude near 1; NaN if it is not finite. */
+/* The scale that brings the row's largest magnitude near 1; NaN if that is not finite. */
 static __device__ __forceinline__ float scale_for(float largest)
 {
     if (!(largest <= FLT_MAX)) return nanf("");
@@ -117,7 +116,7 @@ static __device__ __forceinline__ float magnitude(float x)
 
 static __device__ __forceinline__ float one_over_sqrt(float a)
 {
-    const float r = rsqrtf(a); /* within 2 units; a step of Newton's makes it 1 */
+    const float r = rsqrtf(a); /* within 2 units in the last place; a Newton step makes it 1 */
     return fmaf(0.5f * r, fmaf(-a * r, r, 1.0f), r);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scratch.h - arrays cut from one workspace. A layout is run through twice: without memory, for its
+/* scratch.h - allocates arrays from one workspace. A layout runs twice: without memory, for its
  * size, and with it. */
 #ifndef TS_BASE_SCRATCH_H
 #define TS_BASE_SCRATCH_H
@@ -8,7 +8,7 @@
 
 enum { TS_LINE = 64 };
 
-/* The first boundary past the beginning of p: a layout needs TS_LINE bytes on top. */
+/* The first aligned address from p on: a layout needs TS_LINE additional bytes. */
 static inline char *ts_line(void *p)
 {
     return (char *)p + (TS_LINE - (uintptr_t)p % TS_LINE);
@@ -19,7 +19,7 @@ static inline char *ts_scratch(const ts_exec *x)
     return ts_line(x->workspace);
 }
 
-/* n elements from base + *used on; NULL where base is. */
+/* n elements at base + *used; NULL if base is. */
 static inline void *ts_cut(char *base, size_t *used, int64_t n, size_t each)
 {
     void *const p = base ? base + *used : NULL;
@@ -27,9 +27,9 @@ static inline void *ts_cut(char *base, size_t *used, int64_t n, size_t each)
     return p;
 }
 
-/* The same for layouts that lie in more than one memory. */
+/* A layout that may be in one of several memories. */
 typedef struct ts_room {
-    char  *base; /* NULL: it is only counted */
+    char  *base; /* NULL: only counts bytes */
     size_t used;
 } ts_room;
 

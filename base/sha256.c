@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* sha256.c - SHA-256. */
 #include <stdint.h>
 #include <string.h>
 

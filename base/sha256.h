@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sha256.h - FIPS 180-4, over one piece of memory. */
+/* sha256.h - SHA-256 (FIPS 180-4) of a block of memory. */
 #ifndef TS_BASE_SHA256_H
 #define TS_BASE_SHA256_H
 

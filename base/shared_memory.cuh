@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shared_memory.cuh - shared memory by its addresses, which instructions without a name in C take:
- * words, and pieces of 16 bytes. */
+/* shared_memory.cuh - access to shared memory by 32-bit address, as PTX instructions need it: words
+ * and 16-byte vectors. */
 #ifndef TS_SHARED_MEMORY_CUH
 #define TS_SHARED_MEMORY_CUH
 
@@ -36,6 +36,11 @@ static __device__ __forceinline__ void store_piece(unsigned to, uint4 p)
     asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(p.x), "r"(p.y), "r"(p.z),
                  "r"(p.w)
                  : "memory");
+}
+
+static __device__ __forceinline__ void store_pair(unsigned to, float2 v)
+{
+    asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(to), "f"(v.x), "f"(v.y) : "memory");
 }
 
 static __device__ __forceinline__ float4 load_floats(unsigned at)

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sm90.cuh - instructions of sm_90a that have no name in C: products of a warpgroup, tensors copied
- * by the copy engine, barriers in shared memory that count bytes.
+/* sm90.cuh - sm_90a instructions without a CUDA C++ intrinsic: wgmma, TMA copies of tensors, and
+ * mbarriers, which count bytes.
  *
- * A tile in shared memory is a row of slabs: a slab is R rows of 128 bytes (64 elements of 16
- * bits), begins at a multiple of 1024, and has its 16-byte pieces permuted within each row as the
- * copy engine does it with CU_TENSOR_MAP_SWIZZLE_128B. Shared memory is named by its 32-bit
- * address.
+ * A tile in shared memory consists of slabs. A slab is R rows of 128 bytes (64 elements of 16
+ * bits), aligned to 1024 bytes, with the 16-byte chunks of each row permuted as TMA does with
+ * CU_TENSOR_MAP_SWIZZLE_128B. Shared memory is addressed by 32-bit address.
  *
- * The module also carries PTX for later devices, which do not know these instructions: a kernel
- * puts its body under `if constexpr (HAS_WGMMA)`, and its launcher asks for wgmma_device(). */
+ * The module also contains PTX for later devices, which lack these instructions: a kernel puts its
+ * body under `if constexpr (HAS_WGMMA)`, and its launcher checks wgmma_device(). */
 #ifndef TS_BASE_SM90_CUH
 #define TS_BASE_SM90_CUH
 
@@ -31,7 +30,8 @@ enum { SLAB_BYTES = 128, SLAB_COLUMNS = 64, WARPGROUP = 128 };
 
 /* ---- small ---- */
 
-/* Registers of this warpgroup from here on, a multiple of 8. All warpgroups together have 512. */
+/* Sets the registers per thread of this warpgroup, a multiple of 8. The sum over all warpgroups is
+ * 512. */
 template <int N> static __device__ __forceinline__ void give_registers(void)
 {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N));
@@ -48,8 +48,22 @@ static __device__ __forceinline__ void named_wait(int id, int n)
     asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(n) : "memory");
 }
 
-/* What this thread stored in shared memory is there for products and for the copy engine, once a
- * barrier has been passed. */
+static __device__ __forceinline__ unsigned cluster_rank(void)
+{
+    unsigned rank;
+    asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    return rank;
+}
+
+/* All threads of all blocks of the cluster. */
+static __device__ __forceinline__ void cluster_wait(void)
+{
+    asm volatile("barrier.cluster.arrive.release;\n"
+                 "barrier.cluster.wait.acquire;" ::
+                     : "memory");
+}
+
+/* Makes this thread's stores to shared memory visible to wgmma and TMA, after a barrier. */
 static __device__ __forceinline__ void publish_to_engines(void)
 {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
@@ -73,14 +87,27 @@ static __device__ __forceinline__ void barrier_arrive(unsigned bar)
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(bar) : "memory");
 }
 
-/* One arrival, and bytes that copies will bring. */
+/* Arrives at the barrier of block `rank` of the cluster, at the same address. This releases shared
+ * memory that products have read; stores would need a fence of cluster scope as well. */
+static __device__ __forceinline__ void barrier_arrive_at(unsigned bar, unsigned rank)
+{
+    asm volatile("{\n"
+                 ".reg .b32 there;\n"
+                 "mapa.shared::cluster.u32 there, %0, %1;\n"
+                 "mbarrier.arrive.shared::cluster.b64 _, [there];\n"
+                 "}\n" ::"r"(bar),
+                 "r"(rank)
+                 : "memory");
+}
+
+/* One arrival, and the number of bytes that copies will transfer. */
 static __device__ __forceinline__ void barrier_expect(unsigned bar, unsigned n_bytes)
 {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar), "r"(n_bytes)
                  : "memory");
 }
 
-/* Until the phase of this parity has ended; of a new barrier, that of parity 1 has. */
+/* Waits until the phase of this parity has ended; for a new barrier, that of parity 1 has. */
 static __device__ __forceinline__ void barrier_wait(unsigned bar, unsigned parity)
 {
     asm volatile("{\n"
@@ -105,12 +132,19 @@ template <int N> struct ring_place {
     }
 };
 
-/* ---- copies of boxes of a tensor [batch][head][row][column]; one thread asks for them ---- */
+/* ---- TMA copies of boxes of a tensor [batch][head][row][column]; one thread issues them ---- */
 
 static __device__ __forceinline__ uint64_t keep_in_l2(void)
 {
     uint64_t policy;
     asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
+    return policy;
+}
+
+static __device__ __forceinline__ uint64_t as_usual_in_l2(void)
+{
+    uint64_t policy;
+    asm("createpolicy.fractional.L2::evict_normal.b64 %0, 1.0;" : "=l"(policy));
     return policy;
 }
 
@@ -126,7 +160,7 @@ static __device__ __forceinline__ void prefetch_map(const CUtensorMap *map)
     asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
 
-/* Brings as many bytes as the box has, whatever lies past the tensor's edge, which reads as 0. */
+/* Always transfers the whole box; elements outside the tensor are 0. */
 static __device__ __forceinline__ void load_box(unsigned to, const CUtensorMap *map, unsigned bar,
                                                 int column, int row, int head, int batch,
                                                 uint64_t policy)
@@ -137,7 +171,21 @@ static __device__ __forceinline__ void load_box(unsigned to, const CUtensorMap *
                  : "memory");
 }
 
-/* n_bytes that lie side by side, a multiple of 16; both ends aligned to 16. */
+/* The same for every block of the cluster whose bit is set in `blocks`: each receives the box, and
+ * its barrier the bytes, at the same addresses. */
+static __device__ __forceinline__ void load_box_to(unsigned blocks, unsigned to,
+                                                   const CUtensorMap *map, unsigned bar, int column,
+                                                   int row, uint64_t policy)
+{
+    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+                 ".multicast::cluster.L2::cache_hint [%0], [%1, {%3, %4, %5, %5}], [%2], %6, "
+                 "%7;" ::"r"(to),
+                 "l"(map), "r"(bar), "r"(column), "r"(row), "r"(0), "h"((uint16_t)blocks),
+                 "l"(policy)
+                 : "memory");
+}
+
+/* n_bytes contiguous bytes, a multiple of 16; both addresses aligned to 16. */
 static __device__ __forceinline__ void load_bytes(unsigned to, const void *from, unsigned n_bytes,
                                                   unsigned bar)
 {
@@ -156,7 +204,17 @@ static __device__ __forceinline__ void store_box(const CUtensorMap *map, unsigne
                  : "memory");
 }
 
-/* to[i] += from[i]: floats, n_bytes of them, a multiple of 16; both ends aligned to 16. */
+/* Adds a box of floats in shared memory to the tensor. */
+static __device__ __forceinline__ void add_box(const CUtensorMap *map, unsigned from, int column,
+                                               int row)
+{
+    asm volatile("cp.reduce.async.bulk.tensor.4d.global.shared::cta.add.tile.bulk_group"
+                 " [%0, {%2, %3, %4, %4}], [%1];" ::"l"(map),
+                 "r"(from), "r"(column), "r"(row), "r"(0)
+                 : "memory");
+}
+
+/* to[i] += from[i]: n_bytes of floats, a multiple of 16; both addresses aligned to 16. */
 static __device__ __forceinline__ void add_floats(float *to, unsigned from, unsigned n_bytes)
 {
     asm volatile(
@@ -165,19 +223,19 @@ static __device__ __forceinline__ void add_floats(float *to, unsigned from, unsi
         : "memory");
 }
 
-/* Closes a batch of this thread's stores and sums. */
+/* Commits this thread's stores and reductions as one batch. */
 static __device__ __forceinline__ void stores_end(void)
 {
     asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
 
-/* Until all but the last N batches have read shared memory. */
+/* Waits until all but the last N batches have read shared memory. */
 template <int N> static __device__ __forceinline__ void stores_wait_read(void)
 {
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory");
 }
 
-/* Until all but the last N batches are done. */
+/* Waits until all but the last N batches are complete. */
 template <int N> static __device__ __forceinline__ void stores_wait(void)
 {
     asm volatile("cp.async.bulk.wait_group %0;" ::"n"(N) : "memory");
@@ -209,8 +267,8 @@ static __device__ __forceinline__ uint64_t describe(unsigned address, unsigned l
            (uint64_t)(leading_bytes >> 4) << 16 | (address & 0x3ffff) >> 4;
 }
 
-/* The products' inner index runs along a row: step i takes columns 16 i .. 16 i + 15. The tile's
- * rows are m or n; `first` is where row 0 of them lies, in slabs of R rows. */
+/* The inner index of the matmul runs along a row: step i uses columns 16 i .. 16 i + 15. The tile's
+ * rows are m or n; `first` is the address of row 0, in slabs of R rows. */
 template <int R> struct along_rows {
     uint64_t first;
 
@@ -223,7 +281,7 @@ template <int R> struct along_rows {
     }
 };
 
-/* The inner index runs down the rows: step i takes rows 16 i .. 16 i + 15; columns are m or n. */
+/* The inner index runs down the rows: step i uses rows 16 i .. 16 i + 15; columns are m or n. */
 template <int R> struct down_rows {
     uint64_t first;
 
@@ -236,20 +294,21 @@ template <int R> struct down_rows {
     }
 };
 
-/* Where 16-byte piece `piece` of a slab's row lies. */
+/* The address of 16-byte chunk `piece` of a slab's row. */
 static __device__ __forceinline__ unsigned slab_piece(unsigned slab, int row, int piece)
 {
     return slab + (unsigned)(row * SLAB_BYTES + (piece ^ row % 8) * 16);
 }
 
-/* ---- products of a warpgroup: d (+)= A B, A 64 x 16, B 16 x N ----
+/* ---- wgmma: d (+)= A B, A 64 x 16, B 16 x N ----
  *
- * d[N / 2]: thread 32 w + 4 g + t has rows 16 w + g and that + 8; of each 8 columns, d[4 j], d[4 j
- * + 1] are columns 8 j + 2 t and the next of the first row, d[4 j + 2], d[4 j + 3] of the second. A
- * in registers is the same, two elements a word: a[0], a[1] of columns 0 .. 7, a[2], a[3] of 8
- * .. 15. So d[8 i .. 8 i + 7] of one product, narrowed pairwise, are a of step i of another. */
+ * d[N / 2]: thread 32 w + 4 g + t has rows 16 w + g and 16 w + g + 8. For each group j of 8
+ * columns, d[4 j] and d[4 j + 1] are columns 8 j + 2 t and 8 j + 2 t + 1 of the first row, d[4 j +
+ * 2] and d[4 j + 3] those of the second. A in registers has the same layout, with two elements per
+ * word: a[0], a[1] have columns 0 to 7, a[2], a[3] columns 8 to 15. So d[8 i .. 8 i + 7] of one
+ * matmul, narrowed pairwise, are the a of step i of another. */
 
-/* Before the first product, and after other code wrote what products read or add to. */
+/* Call before the first wgmma, and after other code wrote registers or memory that wgmma uses. */
 static __device__ __forceinline__ void products_begin(void)
 {
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
@@ -260,14 +319,14 @@ static __device__ __forceinline__ void products_end(void)
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 
-/* Until all but the last N batches of products are done. */
+/* Waits until all but the last N batches of wgmma are complete. */
 template <int N> static __device__ __forceinline__ void products_wait(void)
 {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
 }
 
-/* The compiler takes a product for done once it is issued: nothing that touches these registers may
- * be moved across this. Goes before the issue and after the wait. */
+/* The compiler assumes that a wgmma is complete once issued: this keeps it from moving accesses to
+ * these registers. Use it before the issue and after the wait. */
 template <int N> static __device__ __forceinline__ void pin(float (&d)[N])
 {
 #pragma unroll
@@ -288,12 +347,20 @@ template <int N> static __device__ __forceinline__ void pin(unsigned (&a)[N])
 #define TEXT_64                                                                                    \
     TEXT_32 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52" \
             ",%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
+#define TEXT_128                                                                                   \
+    TEXT_64 ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,%80,%81,%82,%83,%84" \
+            ",%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95,%96,%97,%98,%99,%100,%101,%102,%103"     \
+            ",%104,%105,%106,%107,%108,%109,%110,%111,%112,%113,%114,%115,%116,%117,%118,%119"     \
+            ",%120,%121,%122,%123,%124,%125,%126,%127"
 #define REGS_8(i)                                                                                  \
     "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]),    \
         "+f"(d[i + 6]), "+f"(d[i + 7])
 #define REGS_32 REGS_8(0), REGS_8(8), REGS_8(16), REGS_8(24)
 #define REGS_40 REGS_32, REGS_8(32)
 #define REGS_64 REGS_32, REGS_8(32), REGS_8(40), REGS_8(48), REGS_8(56)
+#define REGS_128                                                                                   \
+    REGS_64, REGS_8(64), REGS_8(72), REGS_8(80), REGS_8(88), REGS_8(96), REGS_8(104), REGS_8(112), \
+        REGS_8(120)
 
 /* P, Q, R, S, T, U: the numbers of the operands that come after d. */
 #define WGMMA_SHARED(N, TYPE, D, P, Q, R, S, T)                                                    \
@@ -315,15 +382,17 @@ template <int N> static __device__ __forceinline__ void pin(unsigned (&a)[N])
 template <class T, int TRANS_A, int TRANS_B, int N>
 static __device__ __forceinline__ void product(float (&d)[N], uint64_t a, uint64_t b, int add)
 {
-    static_assert(N == 32 || N == 40 || N == 64, "no such product here");
+    static_assert(N == 32 || N == 40 || N == 64 || N == 128, "no such product here");
     if constexpr (std::is_same<T, __half>::value) {
         if constexpr (N == 32) WGMMA_SHARED(64, "f16", 32, 32, 33, 34, 35, 36);
         else if constexpr (N == 40) WGMMA_SHARED(80, "f16", 40, 40, 41, 42, 43, 44);
-        else WGMMA_SHARED(128, "f16", 64, 64, 65, 66, 67, 68);
+        else if constexpr (N == 64) WGMMA_SHARED(128, "f16", 64, 64, 65, 66, 67, 68);
+        else WGMMA_SHARED(256, "f16", 128, 128, 129, 130, 131, 132);
     } else {
         if constexpr (N == 32) WGMMA_SHARED(64, "bf16", 32, 32, 33, 34, 35, 36);
         else if constexpr (N == 40) WGMMA_SHARED(80, "bf16", 40, 40, 41, 42, 43, 44);
-        else WGMMA_SHARED(128, "bf16", 64, 64, 65, 66, 67, 68);
+        else if constexpr (N == 64) WGMMA_SHARED(128, "bf16", 64, 64, 65, 66, 67, 68);
+        else WGMMA_SHARED(256, "bf16", 128, 128, 129, 130, 131, 132);
     }
 }
 
@@ -345,16 +414,18 @@ static __device__ __forceinline__ void product(float (&d)[N], unsigned a0, unsig
 #undef TEXT_32
 #undef TEXT_40
 #undef TEXT_64
+#undef TEXT_128
 #undef REGS_8
 #undef REGS_32
 #undef REGS_40
 #undef REGS_64
+#undef REGS_128
 #undef WGMMA_SHARED
 #undef WGMMA_REGISTERS
 
 /* ---- the host's side ---- */
 
-/* Whether the device at hand runs what HAS_WGMMA guards. */
+/* Whether the current device supports the code under HAS_WGMMA. */
 static inline bool wgmma_device(void)
 {
     int device = 0, major = 0;
@@ -363,9 +434,9 @@ static inline bool wgmma_device(void)
     return major == 9;
 }
 
-/* A tensor [n_batch][n_head][n_row][n_column] of 16-bit elements with strides in elements,
- * multiples of 8 but for the columns', which is 1; boxes of `rows` rows, at most 256, and 64
- * columns. Returns false if the driver would not have it. */
+/* A tensor [n_batch][n_head][n_row][n_column] with strides in elements, multiples of 16 bytes but
+ * for the columns', which is 1; boxes of `rows` rows, at most 256, and 128 bytes of columns.
+ * Returns false if the driver rejects it. */
 struct tensor_view {
     const void *data;
     int64_t     n_batch, n_head, n_row, n_column;
@@ -377,7 +448,7 @@ typedef CUresult (*encode_fn)(CUtensorMap *, CUtensorMapDataType, cuuint32_t, vo
                               const cuuint32_t *, CUtensorMapInterleave, CUtensorMapSwizzle,
                               CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
 
-/* The driver's function, without linking the driver; NULL if it has none. */
+/* Finds the driver's function without linking the driver; NULL if there is none. */
 static inline encode_fn find_encode(void)
 {
     void                           *found = NULL;
@@ -389,19 +460,34 @@ static inline encode_fn find_encode(void)
     return (encode_fn)found;
 }
 
-static inline bool make_map(CUtensorMap *map, const tensor_view &t, bool is_half, int rows)
+static inline bool make_map_of(CUtensorMap *map, const tensor_view &t, CUtensorMapDataType type,
+                               int n_bytes, int rows)
 {
     static const encode_fn encode = find_encode();
     if (!encode) return false;
     const cuuint64_t size[4] = { (cuuint64_t)t.n_column, (cuuint64_t)t.n_row, (cuuint64_t)t.n_head,
                                  (cuuint64_t)t.n_batch };
-    const cuuint64_t stride[3] = { (cuuint64_t)t.row_stride * 2, (cuuint64_t)t.head_stride * 2,
-                                   (cuuint64_t)t.batch_stride * 2 };
-    const cuuint32_t box[4] = { SLAB_COLUMNS, (cuuint32_t)rows, 1, 1 }, step[4] = { 1, 1, 1, 1 };
-    return encode(map, is_half ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
-                  4, (void *)t.data, size, stride, box, step, CU_TENSOR_MAP_INTERLEAVE_NONE,
-                  CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+    const cuuint64_t stride[3] = { (cuuint64_t)(t.row_stride * n_bytes),
+                                   (cuuint64_t)(t.head_stride * n_bytes),
+                                   (cuuint64_t)(t.batch_stride * n_bytes) };
+    const cuuint32_t box[4] = { (cuuint32_t)(SLAB_BYTES / n_bytes), (cuuint32_t)rows, 1, 1 };
+    const cuuint32_t step[4] = { 1, 1, 1, 1 };
+    return encode(map, type, 4, (void *)t.data, size, stride, box, step,
+                  CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                  CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
                   CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+}
+
+static inline bool make_map(CUtensorMap *map, const tensor_view &t, bool is_half, int rows)
+{
+    return make_map_of(map, t,
+                       is_half ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+                       2, rows);
+}
+
+static inline bool make_float_map(CUtensorMap *map, const tensor_view &t, int rows)
+{
+    return make_map_of(map, t, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 4, rows);
 }
 
 #endif

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* status.c - the texts of ts_status, and the ABI version. */
 #include "touchstone/touchstone.h"
 
 int ts_abi_version(void)
 {
-    return 1;
+    return TS_ABI_VERSION;
 }
 
 const char *ts_status_text(ts_status s)

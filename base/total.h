@@ -3,8 +3,8 @@
 #ifndef TS_BASE_TOTAL_H
 #define TS_BASE_TOTAL_H
 
-/* It keeps what each addition rounds away and gives it back to the next. Without that the roundings
- * of equal terms add up instead of cancelling, and doubles end many units off. */
+/* Each addition's rounding error is added to the next term. Otherwise the errors of equal terms add
+ * up instead of cancelling, and a double ends many units off. */
 typedef struct ts_total {
     double sum, lost;
 } ts_total;

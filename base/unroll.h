@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unroll.h - UNROLL before a loop of few turns, known when it is compiled: one after the other, so
- * that an array that it walks lies in registers. */
+/* unroll.h - UNROLL before a loop with a small constant trip count: unrolls it fully, so that
+ * arrays in it stay in registers. */
 #ifndef TS_BASE_UNROLL_H
 #define TS_BASE_UNROLL_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* whole.h - of two whole numbers. */
+/* whole.h - minimum, maximum and rounded-up quotient of two integers. */
 #ifndef TS_BASE_WHOLE_H
 #define TS_BASE_WHOLE_H
 
@@ -15,7 +15,7 @@ static inline int64_t ts_greater(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* Neither is negative. */
+/* Neither may be negative. */
 static inline int64_t ts_ceil_div(int64_t a, int64_t b)
 {
     return a / b + (a % b != 0);

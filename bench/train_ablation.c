@@ -174,11 +174,11 @@ static outcome run(const variant *v, ts_net_options o, const ts_feed *f, int64_t
         serve(v, w, n);
         memset(ts_net_gradient(n), 0, bytes);
         must(!ts_net_grad(n, &b, 1 / (double)n_target, &score), "a pass failed");
-        ts_adamw_args a = { adamw_of(v), count, ts_net_matrix_count(n), step,  w,
-                            m,           s,     ts_net_gradient(n),     &norm, 1 };
+        ts_clipped_args a = { adamw_of(v), count, ts_net_matrix_count(n), step,  w,
+                              m,           s,     ts_net_gradient(n),     &norm, 1 };
         a.how.lr =
             ts_schedule(v->lr, v->without & CONSTANT ? 1 : 0.1, warm_of(v, n_step), n_step, step);
-        must(!ts_adamw_step(&a), "the gradient is not finite");
+        must(!ts_clipped_step(&a), "the gradient is not finite");
         y.loss = score.nll / (double)n_target;
     }
     ts_net_score score = { 0 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* filter.c - the system calls that each class may make. */
+/* filter.c - the seccomp filters: which system calls each class may make. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -12,17 +12,17 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "cage.h"
 #include "isa_calls.h"
+#include "process.h"
 
 #ifndef PR_SET_MDWE
-#define PR_SET_MDWE 65 /* of headers older than Linux 6.3 */
+#define PR_SET_MDWE 65 /* missing from headers older than Linux 6.3 */
 #endif
 
 enum { KILL = SECCOMP_RET_KILL_PROCESS, ALLOW = SECCOMP_RET_ALLOW };
 
 /* clang-format off */
-/* What a program with threads of its own needs to run; files can be opened to be read only. */
+/* Calls that a multithreaded program needs. Files can be opened for reading only. */
 static const int host_may[] = {
     SYS_brk, SYS_mmap, SYS_munmap, SYS_mprotect, SYS_mremap, SYS_madvise, SYS_futex, SYS_read,
     SYS_readv, SYS_pread64, SYS_write, SYS_writev, SYS_close, SYS_lseek, SYS_dup,
@@ -38,7 +38,7 @@ static const int host_may[] = {
 /* clang-format on */
 
 /* clang-format off */
-/* Attempts that have no innocent reason. What is in neither list answers EPERM. */
+/* Calls that only an attack makes: the process is killed. A call in neither list returns EPERM. */
 static const int host_dies[] = {
     TS_ISA_HOST_DIES, SYS_execveat, SYS_socket, SYS_socketpair, SYS_connect, SYS_bind,
     SYS_sendto, SYS_sendmsg, SYS_kill, SYS_tkill, SYS_rt_sigqueueinfo, SYS_ptrace,
@@ -76,8 +76,7 @@ static void rule(int call, unsigned what)
     answer(what);
 }
 
-/* Allowed when (argument & mask) == want in its lower half, which is all the kernel reads of an
- * int. */
+/* Allowed if (argument & mask) == want in the lower half: the kernel reads no more of an int. */
 static void rule_if(int call, int argument, unsigned mask, unsigned want, unsigned otherwise)
 {
     emit(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)call, 0, 5);
@@ -88,7 +87,7 @@ static void rule_if(int call, int argument, unsigned mask, unsigned want, unsign
     answer(otherwise);
 }
 
-/* Allowed when a pointer is NULL, both halves of it. */
+/* Allowed if both halves of a pointer are 0. */
 static void rule_if_null(int call, int argument, unsigned otherwise)
 {
     const size_t at = offsetof(struct seccomp_data, args) + 8 * (size_t)argument;
@@ -101,8 +100,8 @@ static void rule_if_null(int call, int argument, unsigned otherwise)
     answer(otherwise);
 }
 
-/* A sealed entrant may sleep until it is woken and wake, but not sleep for a time: that would be a
- * clock. */
+/* A sealed entrant may wait until it is woken, and wake threads, but not wait with a timeout: a
+ * timeout is a clock. */
 static void futex_without_timeout(void)
 {
     const size_t timeout = offsetof(struct seccomp_data, args) + 8 * 3;
@@ -119,9 +118,9 @@ static void futex_without_timeout(void)
     answer(KILL);
 }
 
-/* What is written cannot be executed afterwards, whatever a program calls itself: only files can be
- * mapped to be executed, and then not to be written; and no mapping becomes executable later. Of
- * files that the entrant can write none may be within its reach. */
+/* Memory that was written can never be executed: only files can be mapped executable, and then not
+ * writable, and no mapping becomes executable later. The entrant must have no access to a writable
+ * file. */
 static void no_new_code(void)
 {
     const unsigned no = SECCOMP_RET_ERRNO | EPERM;
@@ -149,20 +148,21 @@ static void host_rules(ts_class k)
     if (TS_ISA_OPEN >= 0) rule_if(TS_ISA_OPEN, 1, writing, O_RDONLY, errno_of | EACCES);
     rule_if(SYS_openat, 2, writing, O_RDONLY, errno_of | EACCES);
     rule_if(SYS_clone, 0, CLONE_THREAD | CLONE_VM, CLONE_THREAD | CLONE_VM, KILL);
-    rule(SYS_clone3, errno_of | ENOSYS); /* its flags cannot be seen; libc then uses clone */
+    rule(SYS_clone3,
+         errno_of | ENOSYS); /* a filter cannot see its flags; libc falls back to clone */
     rule_if(SYS_fcntl, 1, 8, 0, errno_of | EPERM); /* not F_SETOWN, F_SETSIG, nor seals */
     rule_if(SYS_ioctl, 1, ~0u, FIOCLEX, errno_of | ENOTTY);
     rule_if_null(SYS_prlimit64, 2, errno_of | EPERM);
     rule_if(SYS_tgkill, 0, ~0u, (unsigned)getpid(), KILL);
-    /* Python is started after the filter; landlock lets nothing else be executed. */
+    /* Python is started after the filter; Landlock forbids every other program. */
     rule(SYS_execve, k == TS_PYTHON ? ALLOW : KILL);
     answer(errno_of | EPERM);
 }
 
 /* clang-format off */
-/* On a device a driver is in the process, of which nobody knows all that it asks for: so what is not
- * here it may. What is, it has no use for once it runs; see judge/cage_life.c for the freezing of
- * those who may have more than one process. */
+/* With a GPU the driver runs in the process, and the list of its system calls is unknown: so this
+ * is a deny list of calls that the driver does not need once it runs. For how classes with several
+ * processes are frozen, see judge/cage_life.c. */
 static const int gpu_dies[] = {
     SYS_ptrace, SYS_process_vm_readv, SYS_process_vm_writev, SYS_bpf, SYS_perf_event_open,
     SYS_userfaultfd, SYS_io_uring_setup, SYS_pidfd_getfd, SYS_setns, SYS_unshare, SYS_mount,
@@ -170,7 +170,7 @@ static const int gpu_dies[] = {
     SYS_pivot_root, SYS_init_module, SYS_finit_module, SYS_keyctl, SYS_add_key, SYS_request_key,
     SYS_open_by_handle_at, SYS_kexec_load,
 };
-/* Memory that no limit counts, another core, another priority. */
+/* Memory that no limit counts; a change of core or priority. */
 static const int gpu_may_not[] = {
     SYS_memfd_create, SYS_shmget, SYS_sched_setaffinity, SYS_sched_setscheduler,
     SYS_sched_setparam, SYS_sched_setattr, SYS_setpriority, SYS_ioprio_set, SYS_personality,
@@ -183,15 +183,16 @@ static void gpu_rules(ts_class k)
     const unsigned errno_of = SECCOMP_RET_ERRNO;
     for (size_t i = 0; i < sizeof gpu_dies / sizeof *gpu_dies; i++) rule(gpu_dies[i], KILL);
     for (size_t i = 0; i < sizeof gpu_may_not / sizeof *gpu_may_not; i++)
-        if (k == TS_GPU_HOST || gpu_may_not[i] != SYS_memfd_create) /* Python: not yet, see there */
+        if (k == TS_GPU_HOST ||
+            gpu_may_not[i] != SYS_memfd_create) /* Python: denied later, by the runner */
             rule(gpu_may_not[i], errno_of | EPERM);
     rule_if_null(SYS_prlimit64, 2, errno_of | EPERM);
-    if (k == TS_GPU_HOST) { /* in Python compilers are started */
+    if (k == TS_GPU_HOST) { /* a Python entrant starts compilers */
         const size_t n = sizeof gpu_host_dies / sizeof *gpu_host_dies;
         for (size_t i = 0; i < n; i++) rule(gpu_host_dies[i], KILL);
         rule_if(SYS_clone, 0, CLONE_THREAD | CLONE_VM, CLONE_THREAD | CLONE_VM, KILL);
         rule(SYS_clone3, errno_of | ENOSYS);
-    } else { /* neither may it leave the namespace in which it can be frozen */
+    } else { /* it must not leave the namespace in which it can be frozen */
         const unsigned apart = CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS;
         rule_if(SYS_clone, 0, apart, 0, KILL);
         rule(SYS_clone3, errno_of | ENOSYS);
@@ -216,10 +217,10 @@ void cage_seccomp(ts_class k)
     } else {
         host_rules(k);
     }
-    /* On all threads; and without the mitigations that would slow the entrant's own code. */
+    /* On all threads, and without the mitigations that would slow the entrant's own code. */
     const struct sock_fprog program = { n_code, code };
     const unsigned          flags = SECCOMP_FILTER_FLAG_TSYNC | SECCOMP_FILTER_FLAG_SPEC_ALLOW;
-    cage_control->error.held |= TS_HELD_SECCOMP; /* now: there may be no later */
+    cage_control->error.held |= TS_HELD_SECCOMP; /* set now: after the filter it may be too late */
     if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program))
         cage_control->error.held &= ~(unsigned)TS_HELD_SECCOMP;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpu.c - an entrant on the device: buffers that the judge's keeper made are mapped here; a sealed
- * entrant is a cubin and a launch plan, another is called with device pointers and a stream. */
+/* gpu.c - an entrant on the device. Maps the buffers that the judge's keeper allocated. A sealed
+ * entrant is a cubin with a launch plan; any other is called with device pointers and a stream. */
 #define _GNU_SOURCE
 #include <signal.h>
 #include <stdio.h>
@@ -11,11 +11,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cage.h"
 #include "driver.h"
 #include "fact_ptx.h"
 #include "nothing.h"
 #include "play.h"
+#include "process.h"
 
 enum { MAX_IMAGE = 64 << 20, SPIN_NS = 8000 };
 
@@ -27,7 +27,7 @@ static ts_device_ptr    beat;
 static void            *image; /* the cubin */
 static ts_launch       *plan;
 
-/* What the device says kills the call: the context is of no use any more. */
+/* A device error ends the process: the context is unusable. */
 static void must(int code, const char *what)
 {
     if (!code) return;
@@ -82,8 +82,8 @@ void cage_gpu_open(void)
     if (!d) cage_stop(TS_STOP_SETUP, "%s", why);
     map_kept();
     if (ts_nothing_load(d, &nothing) ||
-        d->stream_create(&stream, 1 /* waits for no other stream */) || d->event_create(&from, 0) ||
-        d->event_create(&to, 0))
+        d->stream_create(&stream, 1 /* non-blocking: does not wait for other streams */) ||
+        d->event_create(&from, 0) || d->event_create(&to, 0))
         cage_stop(TS_STOP_SETUP, "cannot create a stream");
 }
 
@@ -105,7 +105,7 @@ static void describe(const ts_call_plan *p, int slot, size_t n_workspace, ts_nam
     const ts_call_slot *s = &p->slot[slot];
     ts_names_begin(n, s->dtype);
     for (int i = 0; i < TS_CALL_DIMS; i++)
-        if (*p->dim_name[i]) /* of this very call */
+        if (*p->dim_name[i]) /* of this call */
             ts_names_integer(n, p->dim_name[i], cage_control->plan.slot[slot].dim[i]);
     for (uint32_t i = 0; i < s->n_scalars && i < TS_CALL_SCALARS; i++)
         ts_names_real(n, s->scalar[i].name, cage_control->plan.slot[slot].scalar[i].value);
@@ -138,7 +138,7 @@ void cage_gpu_load(const ts_call_plan *p)
     cage_gpu_arm();
 }
 
-/* Loaded anew for every call: nothing that a kernel left behind in the device's globals is there.
+/* The cubin is loaded again for every call, so that device globals keep nothing from the last one.
  */
 void cage_gpu_arm(void)
 {
@@ -152,7 +152,7 @@ void cage_gpu_arm(void)
     must(d->sync(), "before the call");
 }
 
-/* The driver does not ask whether it was given enough arguments. */
+/* The driver does not check the number of arguments. */
 static bool fits(ts_cu_any *f, const ts_step *s)
 {
     size_t offset, n_bytes;
@@ -169,8 +169,8 @@ static ts_status complain(const char *format, const char *what)
     return TS_E_ARG;
 }
 
-/* What a call launches, made before its clock runs: to evaluate a plan takes longer than some
- * kernels. */
+/* The launches of a call, evaluated before its clock starts: evaluating a plan takes longer than
+ * some kernels. */
 static struct planned {
     ts_cu_any *f;
     ts_step    s;
@@ -203,7 +203,7 @@ static ts_status plan_slot(const ts_call_plan *p, int slot, const ts_exec *x)
     return status || applied ? status : TS_E_UNSUPPORTED;
 }
 
-/* The device is kept busy until all is enqueued: what a launch takes is nobody's time. */
+/* Keeps the device busy until everything is enqueued, so that launch overhead is not timed. */
 static void hold(uint64_t ns)
 {
     void *params[] = { &beat, &ns };
@@ -238,9 +238,9 @@ ts_status cage_gpu_workspace(const ts_call_plan *p, int slot, size_t *n)
     return TS_OK;
 }
 
-/* ---- the others ---- */
+/* ---- host and Python entrants ---- */
 
-/* The device begins to turn to this process, and the entrant's code runs meanwhile. */
+/* Makes the device switch to this process while the entrant's host code runs. */
 void cage_gpu_turn(void)
 {
     must(ts_nothing_launch(d, nothing, stream), "turning to the device");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* loader.c - places a sealed entrant's object by hand. What it may be, protocol/object.c decides,
- * once more here; nothing of the object runs while it is placed. */
+/* loader.c - maps and relocates a sealed entrant's object without the system's loader.
+ * protocol/object.c checks the object again here; none of its code runs during loading. */
 #define _GNU_SOURCE
 #include <math.h>
 #include <stdarg.h>
@@ -12,13 +12,13 @@
 #include <unistd.h>
 
 #include "allow.h"
-#include "cage.h"
 #include "object.h"
+#include "process.h"
 
 typedef void (*any)(void);
 
 #define ROW(result, name, parameters) { #name, (any)name },
-/* All that a sealed entrant may call. */
+/* Every external function that a sealed entrant may call. */
 static const struct {
     const char *name;
     any         fn;
@@ -26,7 +26,7 @@ static const struct {
 
 static struct {
     ts_elf         elf;
-    unsigned char *base; /* where address 0 of the object is placed */
+    unsigned char *base; /* where address 0 of the object is mapped */
     size_t         span, page;
 } o;
 
@@ -36,7 +36,7 @@ static void release_file(void)
     o.elf = (ts_elf) { 0 };
 }
 
-/* Nothing of a refused object stays mapped. */
+/* A rejected object is unmapped completely. */
 __attribute__((format(printf, 2, 3))) _Noreturn static void refuse(int reason, const char *format,
                                                                    ...)
 {
@@ -108,11 +108,11 @@ static void relocate(int64_t tag, int64_t size_tag)
         uint64_t   value = relative ? (uint64_t)o.base : resolve(ELF64_R_SYM(r.r_info));
         value += (uint64_t)r.r_addend;
         memcpy(o.base + r.r_offset, &value,
-               sizeof value); /* inside writable data, as was checked */
+               sizeof value); /* inside writable data: checked before */
     }
 }
 
-/* Code has been written as data: what an instruction cache has of it is stale on some machines. */
+/* The code was written as data: on some machines the instruction cache is stale. */
 void cage_protect(void)
 {
     __builtin___clear_cache((char *)o.base, (char *)o.base + o.span);

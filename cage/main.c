@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* touchstone-cage - the process in which one entrant runs. The judge starts it with the descriptors
- * that call.h lists; it is of no use by hand. */
+/* main.c - touchstone-cage, the process that runs one entrant. The judge starts it with the
+ * descriptors that call.h lists; users do not run it. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <linux/futex.h>
@@ -14,13 +14,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "cage.h"
 #include "isa_calls.h"
 #include "isa_core.h"
 #include "player.h"
+#include "process.h"
+#include "touchstone/abi.h"
 
 ts_control         *cage_control;
-static ts_call_plan plan; /* as the judge wrote it: the shared one may change */
+static ts_call_plan plan; /* a private copy: the entrant can change the shared one */
 static struct {
     ts_run_fn        run;
     ts_workspace_fn  workspace;
@@ -49,7 +50,8 @@ void cage_wake(uint32_t *word)
     syscall(SYS_futex, word, FUTEX_WAKE, 0x7fffffff, NULL, NULL, 0);
 }
 
-/* The block's addresses are the judge's: pointers in the args are right on both sides. */
+/* Buffers are mapped at the judge's addresses, so that pointers in the args are valid in both
+ * processes. */
 static void map_buffers(void)
 {
     void *const region = (void *)plan.region;
@@ -67,7 +69,7 @@ static void map_buffers(void)
     }
 }
 
-/* A challenge with a script: its functions are called as the script says. */
+/* A challenge with a script: the player calls the entrant's functions. */
 static ts_status play(const void *a, const ts_exec *x)
 {
     return entrant.player->play(entrant.table, NULL, a, x);
@@ -78,8 +80,8 @@ static ts_status play_workspace(const void *a, const ts_exec *x, size_t *n)
     return entrant.player->workspace(entrant.table, a, x, n);
 }
 
-/* What is found of a list goes to the n-th place of a table and those behind it; the number of the
- * next one. */
+/* Looks up a list of functions and stores them in a table from place n on. Returns the next free
+ * place. */
 static size_t bind_list(void *(*find)(const char *name), const char *const *names, bool must,
                         void *table, size_t n)
 {
@@ -104,7 +106,8 @@ static bool bind_script(void *(*find)(const char *name))
     return true;
 }
 
-/* Between functions and objects there is no conversion in C; POSIX promises that the bits do. */
+/* C has no conversion between function and object pointers; POSIX guarantees the same
+ * representation. */
 static void bind(void *(*find)(const char *name))
 {
     char query[96];
@@ -130,7 +133,7 @@ static void enter_sealed(void)
     cage_insist(&plan, TS_NEEDED_SEALED);
 }
 
-/* What the judge's own part of a call takes is measured by calling this. */
+/* Called to measure the judge's own overhead per call. */
 static ts_status nothing(const void *args, const ts_exec *x)
 {
     (void)args, (void)x;
@@ -157,12 +160,12 @@ static void load_host(void)
 
 static void enter_host(void)
 {
-    cage_limit(&plan); /* looks into /proc, which the next line takes away */
+    cage_limit(&plan); /* reads /proc, which the next line hides */
     cage_landlock(&plan);
     cage_catch_faults(plan.memory_bytes);
     cage_seccomp(TS_HOST);
     cage_insist(&plan, TS_NEEDED_HOST);
-    close(TS_FD_INPUTS), close(TS_FD_OUTPUTS); /* mapped, and not to be mapped again */
+    close(TS_FD_INPUTS), close(TS_FD_OUTPUTS); /* already mapped, and must not be mapped again */
     load_host();
 }
 
@@ -174,9 +177,9 @@ _Noreturn static void become_python(void)
                              TS_FD_GO, TS_FD_DONE };
     static char driver[4096], home[CAGE_PATH + 8] = "HOME=/", tmp[CAGE_PATH + 8];
     char        scratch[CAGE_PATH];
-    /* On a device what compiles there finds its compilers; and a home to keep what it made in,
-     * since nobody names the caches of all packages. None compiles in processes of its own: those
-     * would not be frozen between calls. */
+    /* On a device, JIT compilers need a PATH, and a home directory, since each package has its own
+     * cache variable. They must compile in this process: a child would not be frozen between calls.
+     */
     char *const env[] = {
         gpu ? "PATH=/usr/local/cuda/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
             : "PATH=/usr/bin:/bin",
@@ -204,10 +207,10 @@ _Noreturn static void become_python(void)
     }
     for (int i = 0; i < 5; i++) snprintf(fd[i], sizeof fd[i], "%d", number[i]);
     snprintf(runner, sizeof runner, "/proc/self/fd/%d", TS_FD_RUNNER);
-    if (!gpu) cage_landlock(&plan); /* else the runner does, when the driver is there */
+    if (!gpu) cage_landlock(&plan); /* else the runner does, once the driver is loaded */
     cage_limit(&plan);
     cage_seccomp(plan.class);
-    /* On a device the runner insists on the rest. */
+    /* On a device the runner checks the rest. */
     cage_insist(&plan, gpu ? TS_NEEDED_HOST & ~TS_HELD_LANDLOCK : TS_NEEDED_HOST);
     execve(plan.python, argv, env);
     cage_stop(TS_STOP_SETUP, "%s cannot be executed", plan.python);
@@ -297,6 +300,8 @@ int main(void)
         fputs("touchstone-cage: not for direct use; run 'touchstone judge'\n", stderr);
         return 2;
     }
+    if (cage_control->abi != ts_abi_hash(ts_abi_fields, TS_ABI_FIELDS))
+        cage_stop(TS_STOP_SETUP, "judge and cage have different struct layouts; reinstall both");
     plan = cage_control->plan;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     setsid();

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pool.c - the judge's parallel-for: threads that are made before the seal, since nobody can make
- * one after it. They sleep but while a call is armed. */
+/* pool.c - j_parallel_for on threads that are created before the seal, which forbids new ones. They
+ * sleep unless a call is armed. */
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "cage.h"
 #include "isa_core.h"
+#include "process.h"
 
 enum { MAX_WORKERS = 255, SPINS = 20000 };
 
 static struct {
     int              n_workers;
-    bool             spin; /* every thread has a core */
+    bool             spin; /* every thread has its own core */
     _Atomic(int64_t) next;
     int64_t          n, chunk;
     void (*fn)(int64_t i, void *ctx);

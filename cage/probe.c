@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* probe.c - an entrant that tries to get out. It is built as a sealed entrant is, without a
- * library, and runs in class host as well. An attempt that the system refuses is TS_E_UNSUPPORTED;
- * one that succeeds is TS_OK. */
+/* probe.c - an entrant that tries to escape from the cage. It is built like a sealed entrant,
+ * without libraries, and also runs in class host. An attempt returns TS_E_UNSUPPORTED if the system
+ * refuses it, and TS_OK if it succeeds. */
 #include "probe.h"
 
 #include <elf.h>
@@ -34,7 +34,7 @@ static int deep(volatile int *p)
 {
     volatile int here[1024];
     here[0] = *p;
-    return *p ? 0 : deep(here) + here[1]; /* it is always 0, which only we know */
+    return *p ? 0 : deep(here) + here[1]; /* always 0, but the compiler does not know */
 }
 
 static ts_status by_workspace(const ts_probe_args *a, const ts_exec *x)
@@ -42,7 +42,7 @@ static ts_status by_workspace(const ts_probe_args *a, const ts_exec *x)
     unsigned char *w = x->workspace;
     if (x->workspace_bytes != 40 * sizeof(float) + 4) return TS_E_WORKSPACE;
     for (size_t i = 0; i < x->workspace_bytes; i++) {
-        if (w[i] != 0xff) return TS_E_STATE; /* as it was left by somebody */
+        if (w[i] != 0xff) return TS_E_STATE; /* not poisoned: left by an earlier call */
         w[i] = 7;
     }
     if (a->what == TS_PROBE_WORKSPACE_PAST) w[x->workspace_bytes] = 7;
@@ -51,7 +51,7 @@ static ts_status by_workspace(const ts_probe_args *a, const ts_exec *x)
     return TS_OK;
 }
 
-/* ---- a thread of the pool that never comes back: the caller leaves the loop without it ---- */
+/* ---- a pool thread that never returns: the caller leaves the loop without it ---- */
 
 static void        *way_out[RAW_WAY];
 static volatile int worker_runs;
@@ -86,10 +86,11 @@ static ts_status leave_a_thread(const ts_probe_args *a)
     return TS_OK;
 }
 
-/* ---- the runner's own words, forged ---- */
+/* ---- forged words of the call protocol ---- */
 
-/* The control page: where the first pointer to a page with our task's name on it leads, of those
- * in the data of the program that calls. Its headers, below its code, say where that is. */
+/* Finds the control page: in the data of the calling program, the first pointer to a page that
+ * contains the task's name. The program's headers, below its code, give the location of its data.
+ */
 static ts_control *find_control(const void *return_address)
 {
     const char *base = (const char *)((uintptr_t)return_address & ~(uintptr_t)4095);
@@ -102,7 +103,7 @@ static ts_control *find_control(const void *return_address)
         for (size_t n = s->p_memsz / sizeof *p; n > 0; n--, p++) {
             if (*p % 4096 || *p >> 41 != RAW_MAPPED) continue;
             if ((uintptr_t)return_address - *p < 1 << 20 || (uintptr_t)find_control - *p < 1 << 16)
-                continue; /* the program itself, or where it has placed us */
+                continue; /* the program itself, or this object */
             ts_control *c = (ts_control *)*p;
             if (c->plan.task[0] == 'p' && c->plan.task[4] == 'e' && !c->plan.task[5]) return c;
         }
@@ -140,7 +141,7 @@ _Noreturn static void eat(void)
 {
     for (;;) {
         volatile char *p = (char *)raw(NR_MMAP, 0, 16 << 20, 3, 0x22, -1, 0);
-        for (long i = 0; i < 16 << 20; i += 4096) p[i] = 1; /* faults once there is no more */
+        for (long i = 0; i < 16 << 20; i += 4096) p[i] = 1; /* faults at the memory limit */
     }
 }
 
@@ -164,7 +165,7 @@ static ts_status ask_the_system(const ts_probe_args *a)
     case TS_PROBE_FORK:
         if (raw_fork() == 0) raw(NR_EXIT, 0, 0, 0, 0, 0, 0);
         return TS_OK;
-    case TS_PROBE_THREAD: /* never entered: without a stack of its own it would fault */
+    case TS_PROBE_THREAD: /* never runs: without its own stack it would fault */
         return told(raw(NR_CLONE, 0x50f00, (long)text + sizeof text, 0, 0, 0, 0));
     case TS_PROBE_EXEC:
         return told(raw(NR_EXECVE, (long)"/bin/true", 0, 0, 0, 0, 0));

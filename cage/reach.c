@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reach.c - a Python that is installed in a home which only its owner may enter: in our own view of
- * the file system that home is emptied of everything but the interpreter, and opened. */
+/* reach.c - access to a Python that is installed in a home directory which only its owner may
+ * enter. In the cage's mount namespace that directory contains the interpreter only, and is
+ * accessible. */
 #define _GNU_SOURCE
 #include <elf.h>
 #include <fcntl.h>
@@ -12,9 +13,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "cage.h"
+#include "process.h"
 
-/* Flags that older C libraries do not name. */
+/* Flags that older C libraries do not define. */
 enum { CLONE_TREE = 1, MOVE_FROM_FD = 4 };
 
 static void cut(char *path)
@@ -23,8 +24,8 @@ static void cut(char *path)
     if (slash) *slash = 0;
 }
 
-/* What a Python entrant may read: where its modules are, two above the interpreter as named and as
- * it really is, and its own folder. */
+/* Folders that a Python entrant may read: those of its modules, two levels above the interpreter's
+ * path and above its resolved path, and its own. */
 int cage_folders(const ts_call_plan *p, char path[CAGE_FOLDERS][CAGE_PATH])
 {
     int n = 0;
@@ -39,8 +40,8 @@ int cage_folders(const ts_call_plan *p, char path[CAGE_FOLDERS][CAGE_PATH])
     return n;
 }
 
-/* Where a Python entrant on a device may write: Triton, CuPy and torch.compile make files of what
- * they compile. The judge has made the folder, next to the entrant's own. */
+/* The folder that a Python entrant on a device may write to: Triton, CuPy and torch.compile store
+ * compiled code in files. The judge has created it next to the entrant's own. */
 bool cage_scratch(const ts_call_plan *p, char path[CAGE_PATH])
 {
     if (p->class != TS_GPU_PYTHON || !*p->folder) return false;
@@ -73,14 +74,14 @@ bool cage_interpreter(const char *program, char path[CAGE_PATH])
     return found;
 }
 
-/* Shut: there, and not to be passed through by everybody. */
+/* Whether a folder exists and is not accessible to all users. */
 static bool shut(const char *folder)
 {
     struct stat st;
     return !stat(folder, &st) && !(st.st_mode & S_IXOTH);
 }
 
-/* Calls f on every folder above path, from the top, until it answers true. */
+/* Calls f on every folder above path, from the root, until it returns true. */
 static bool above(char *path, bool (*f)(const char *folder))
 {
     bool found = false;
@@ -103,7 +104,8 @@ void cage_reach(const ts_call_plan *p)
     char      path[CAGE_FOLDERS][CAGE_PATH];
     int       tree[CAGE_FOLDERS];
     const int n = cage_folders(p, path);
-    if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL)) return; /* others would see it */
+    if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL))
+        return; /* other processes would see the mounts */
     for (int i = 0; i < n; i++) {
         tree[i] = -1;
         if (above(path[i], shut))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* seal.c - what the process gives up before it calls the entrant. What the machine refuses is left
- * out and not reported in error.held; the judge says so in its badge. */
+/* seal.c - the privileges that the process gives up before it calls the entrant. A confinement that
+ * this machine does not support is skipped and missing from error.held; the judge shows it in the
+ * entrant's badge. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <grp.h>
@@ -20,17 +21,17 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "cage.h"
 #include "isa_fault.h"
+#include "process.h"
 
 enum { NOBODY = 65534, MIB = 1 << 20 };
 
-/* CUDA writes below /proc/self, which must be a view of this very namespace, and to /dev/shm; a
- * Python entrant writes to a folder that goes with this process. */
+/* CUDA writes to /proc/self, which must be that of this namespace, and to /dev/shm; a Python
+ * entrant writes to a folder that vanishes with this process. */
 static bool mount_for_driver(const ts_call_plan *p)
 {
     char path[CAGE_PATH];
-    /* Where one fails the driver says that it cannot. */
+    /* If one fails, the driver reports the error. */
     return !(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
              mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) ||
              mount("none", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777,size=64m") ||
@@ -44,11 +45,11 @@ static bool is_mounted_with(const char *path, unsigned long flag)
     return !statvfs(path, &s) && s.f_flag & flag;
 }
 
-/* Nothing can be written anywhere, and of a Python entrant's own files none be executed, not even
- * by mapping it: machine code is no Python. True if that is so. */
+/* Makes everything read-only, and a Python entrant's own files not executable, not even by mapping:
+ * machine code is not Python. True on success. */
 static bool mount_for_all(const ts_call_plan *p)
 {
-    /* struct mount_attr, which older C libraries do not have: set read-only, clear nothing. */
+    /* struct mount_attr, which older C libraries lack: set read-only, clear nothing. */
     const uint64_t      a[4] = { 1, 0, MS_PRIVATE, 0 };
     const unsigned long noexec = MS_RDONLY | MS_NOEXEC | MS_NOSUID | MS_NODEV;
     const bool          own = p->class == TS_PYTHON && *p->folder && !access(p->folder, F_OK);
@@ -64,7 +65,8 @@ void cage_become_nobody(const ts_call_plan *p)
 {
     bool other = false;
     if (p->birth & TS_BORN_APART) {
-        if (sethostname("cage", 4)) {} /* else it learns the machine's name, and no more */
+        if (sethostname("cage", 4)) {
+        } /* on failure the entrant learns the machine's name, no more */
         if (ts_in_python(p->class) && geteuid() == 0) cage_reach(p);
         bool mounted = p->class == TS_SEALED || mount_for_all(p);
         if (ts_on_gpu(p->class) && !mount_for_driver(p)) mounted = false;
@@ -75,15 +77,15 @@ void cage_become_nobody(const ts_call_plan *p)
     if (geteuid() == 0) {
         other = !setgroups(0, NULL) && !setresgid(NOBODY, NOBODY, NOBODY) &&
                 !setresuid(NOBODY, NOBODY, NOBODY);
-        prctl(PR_SET_DUMPABLE, 1); /* else its own /proc is not its own */
-        /* So that its threads are counted apart from everybody else's. */
-        if (unshare(CLONE_NEWUSER)) {} /* else with those of other entrants */
+        prctl(PR_SET_DUMPABLE, 1); /* else its own /proc entries belong to root */
+        /* So that its threads are counted separately. */
+        if (unshare(CLONE_NEWUSER)) {} /* else together with those of other entrants */
     }
     struct __user_cap_header_struct h = { _LINUX_CAPABILITY_VERSION_3, 0 };
     struct __user_cap_data_struct   none[2] = { { 0, 0, 0 }, { 0, 0, 0 } };
     if (!syscall(SYS_capset, &h, none) && other) cage_control->error.held |= TS_HELD_USER;
     prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* a change of user forgets it */
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* a change of user clears it */
 }
 
 void cage_insist(const ts_call_plan *p, unsigned needed)
@@ -99,7 +101,7 @@ static void limit(int what, uint64_t n)
     setrlimit(what, &r);
 }
 
-/* The data and all of what this process has mapped by now, in bytes. */
+/* Bytes of data, and bytes in total, that this process has mapped so far. */
 static uint64_t mapped_bytes(void)
 {
     unsigned long long pages = 0;
@@ -112,24 +114,25 @@ static uint64_t mapped_bytes(void)
 void cage_limit(const ts_call_plan *p)
 {
     const bool gpu = ts_on_gpu(p->class), python = ts_in_python(p->class);
-    /* OpenBLAS has a buffer for each thread, of 32 MiB in NumPy's own build and 128 in others; and
-     * each thread's heap takes 128 MiB of addresses. */
+    /* OpenBLAS has a buffer per thread, 32 MiB in NumPy's own build and 128 MiB in others; each
+     * thread's heap takes 128 MiB of address space. */
     const uint64_t buffers = python ? (uint64_t)p->n_threads * 128 * MIB : 0;
     const uint64_t stacks = ((uint64_t)p->n_threads + 4) * 10 * MIB + buffers;
     const uint64_t mapped = python ? 2 * p->region_bytes + 4096 * (uint64_t)MIB + buffers
                                    : mapped_bytes() + 256 * (uint64_t)MIB;
     limit(RLIMIT_CORE, 0);
-    if (!gpu) limit(RLIMIT_FSIZE, 0); /* a driver has files in memory; of others none is writable */
+    if (!gpu)
+        limit(RLIMIT_FSIZE, 0); /* a driver writes to memory files; no other file is writable */
     limit(RLIMIT_NOFILE, gpu ? 1024 : 128);
     limit(RLIMIT_NPROC, p->n_threads + 128u);
     limit(RLIMIT_STACK, 8 * MIB);
     limit(RLIMIT_DATA, p->memory_bytes + stacks);
-    if (!gpu) limit(RLIMIT_AS, mapped + p->memory_bytes + stacks); /* CUDA reserves what there is */
+    if (!gpu) limit(RLIMIT_AS, mapped + p->memory_bytes + stacks); /* CUDA reserves all of it */
 }
 
-/* ---- faults: a word about them for the judge's text, and the end ---- */
+/* ---- faults: record the cause for the judge, and exit ---- */
 
-static size_t probe_bytes; /* 0: sealed, nothing can be asked of the system */
+static size_t probe_bytes; /* 0: sealed, no system call is possible */
 
 static void on_fault(int sig, siginfo_t *info, void *context)
 {
@@ -147,7 +150,7 @@ static void on_fault(int sig, siginfo_t *info, void *context)
 
 void cage_fault_stack(void)
 {
-    /* The kernel writes all registers there: with wide vectors or matrices, tens of KiB. */
+    /* The signal frame contains all registers: tens of KiB with wide vectors or matrices. */
     const size_t  least = 4 * (size_t)getauxval(AT_MINSIGSTKSZ), usual = 64 << 10;
     const size_t  n = least > usual ? least : usual;
     const stack_t s = { .ss_sp = malloc(n), .ss_size = n };
@@ -163,7 +166,7 @@ void cage_catch_faults(size_t memory_bytes)
     for (size_t i = 0; i < sizeof fatal / sizeof *fatal; i++) sigaction(fatal[i], &a, NULL);
 }
 
-/* ---- landlock: system libraries and the entrant's own files, to read ---- */
+/* ---- Landlock: read access to system libraries and the entrant's own files ---- */
 
 static void open_path(int rules, const char *path, uint64_t rights)
 {
@@ -171,7 +174,7 @@ static void open_path(int rules, const char *path, uint64_t rights)
     a.parent_fd = open(path, O_PATH | O_CLOEXEC);
     if (a.parent_fd < 0) return;
     if (syscall(SYS_landlock_add_rule, rules, LANDLOCK_RULE_PATH_BENEATH, &a, 0)) {
-        a.allowed_access &= ~(uint64_t)LANDLOCK_ACCESS_FS_READ_DIR; /* it is a file */
+        a.allowed_access &= ~(uint64_t)LANDLOCK_ACCESS_FS_READ_DIR; /* not valid for a file */
         syscall(SYS_landlock_add_rule, rules, LANDLOCK_RULE_PATH_BENEATH, &a, 0);
     }
     close(a.parent_fd);
@@ -208,7 +211,7 @@ void cage_landlock(const ts_call_plan *p)
     close(rules);
 }
 
-/* ---- the clock: neither the counter nor the pages through which the kernel lends one ---- */
+/* ---- clocks: neither the time stamp counter nor the vDSO ---- */
 
 void cage_hide_clock(void)
 {

@@ -14,37 +14,36 @@ enum { TS_EXIT_PASSED = 0, TS_EXIT_FAILED = 1, TS_EXIT_USAGE = 2, TS_EXIT_BROKEN
 
 typedef struct ts_option {
     const char  *name;  /* "--task" */
-    const char  *value; /* what stands after it in --help: "NAME"; NULL: a flag */
+    const char  *value; /* placeholder in --help: "NAME"; NULL: a flag */
     const char  *help;
-    const char **text; /* where the value goes; for a flag, its name */
+    const char **text; /* receives the value; for a flag, its name */
 } ts_option;
 
-/* Fills the options' texts and *operand (NULL where none is taken). True: go on. False: the caller
- * returns *status, after --help or one line on standard error. */
+/* Parses options and *operand (NULL if the command takes none). True: continue. False: --help or
+ * one error line was printed, and the caller returns *status. */
 bool ts_options(int argc, char **argv, const char *usage, const ts_option *options,
                 const char **operand, int *status);
 
-/* The same with up to `most` operands. */
+/* Accepts up to `most` operands. */
 bool ts_options_many(int argc, char **argv, const char *usage, const ts_option *options,
                      const char **operand, int most, int *status);
 
-/* The subcommand whose options were read last: what its messages begin with. */
+/* The current subcommand, for error messages. */
 const char *ts_command(void);
 
 /* Decimal or 0x number; one line on standard error and false if it is not one. */
 bool ts_parse_u64(const char *option, const char *text, uint64_t *value);
 
-/* The first of `places`, which end with NULL and are relative to the program's folder, that can be
- * read. */
+/* The first readable path of `places`, a NULL-terminated list relative to the program's folder. */
 bool ts_find(const char *const *places, char *path, size_t n);
 
-/* ---- JSON out: a thin layer over jansson. Without jansson ts_json_open refuses, and every other
- * call takes NULL and does nothing, so that callers need no #if. ---- */
+/* JSON output: a thin layer over jansson. Without jansson ts_json_open fails, and every other call
+ * accepts NULL and does nothing, so that callers need no #if. */
 
 typedef struct json_t ts_json;
 
 /* False and one line on standard error if the program was built without jansson. `path` may be
- * NULL: then *root is NULL and all is quiet. */
+ * NULL: then *root is NULL and nothing is written. */
 bool     ts_json_open(const char *path, ts_json **root);
 void     ts_json_text(ts_json *o, const char *key, const char *value);
 void     ts_json_number(ts_json *o, const char *key, double value);
@@ -53,14 +52,14 @@ void     ts_json_bool(ts_json *o, const char *key, bool value);
 ts_json *ts_json_object(ts_json    *o,
                         const char *key); /* a new object under key; in an array, key NULL */
 ts_json *ts_json_array(ts_json *o, const char *key);
-/* Writes the whole document to `path`, "-" being standard output, and frees it. */
+/* Writes the document to `path` ("-": standard output) and frees it. */
 bool ts_json_close(const char *path, ts_json *root);
 
 /* ---- plots ---- */
 
 typedef struct ts_series {
     const char   *name;
-    const double *y; /* one for each x; a value <= 0 is drawn on the lower edge */
+    const double *y; /* one per x; a value <= 0 is drawn on the lower edge */
 } ts_series;
 
 /* A log-log line plot as a stand-alone SVG file; false and one line on standard error on failure.
@@ -68,11 +67,11 @@ typedef struct ts_series {
 bool ts_svg_loglog(const char *path, const char *title, const char *x_title, const char *y_title,
                    const double *x, int n, const ts_series *series, int n_series);
 
-/* The same into a page that is being written. */
+/* Draws the plot into a page. */
 void ts_svg_draw(FILE *f, const char *title, const char *x_title, const char *y_title,
                  const double *x, int n, const ts_series *series, int n_series);
 
-/* Text as XML has it. */
+/* Writes text with XML escapes. */
 void ts_svg_text(FILE *f, const char *s);
 
 #endif

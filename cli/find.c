@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* find.c - files that come with the program: beside the build folder, or installed under share/. */
+/* find.c - finds files that come with the program: next to the build folder, or installed under
+ * share/. */
 #define _POSIX_C_SOURCE 200809L
 #include <string.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* json.c - the ts_json_* calls over jansson, or their refusal where the program has no jansson. */
+/* json.c - the ts_json_* functions over jansson; without it ts_json_open reports an error. */
 #include "cli.h"
 
 #ifndef TS_HAVE_JANSSON
@@ -22,8 +22,8 @@ bool ts_json_open(const char *path, ts_json **root)
     return !path || *root;
 }
 
-/* Takes the value over. An array has no keys; what could not be made (memory, broken UTF-8) is
- * null, so that a key a reader expects is always there. */
+/* Takes ownership of the value. An array has no keys. A value that could not be created (memory,
+ * invalid UTF-8) becomes null, so that expected keys are always present. */
 static void put(ts_json *o, const char *key, json_t *value)
 {
     if (!value) value = json_null();
@@ -66,7 +66,7 @@ ts_json *ts_json_array(ts_json *o, const char *key)
     return child;
 }
 
-/* 17 digits bring every double back exactly. */
+/* 17 digits represent every double exactly. */
 static bool dump(const ts_json *root, FILE *f)
 {
     return json_dumpf(root, f, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) == 0 &&
@@ -79,8 +79,8 @@ static bool dump_and_close(const ts_json *root, FILE *f)
     return f && fclose(f) == 0 && ok;
 }
 
-/* Beside the target and then renamed, so that nobody ever reads half a document; but a pipe or a
- * device is written as it is. */
+/* Writes a temporary file and renames it, so that no reader sees half a document; a pipe or a
+ * device is written directly. */
 static bool dump_to(const ts_json *root, const char *path)
 {
     struct stat  is;

@@ -6,17 +6,17 @@
 
 #include "cli.h"
 
-/* The legend stands right of the plot, so that it can cover no line. */
+/* The legend is to the right of the plot, so that it never covers a line. */
 enum { WIDTH = 860, HEIGHT = 520, LEFT = 84, TOP = 52, RIGHT = 680, BOTTOM = 456 };
 
 typedef struct axis {
     int    low, high;  /* decades at its ends */
-    bool   zero;       /* its lower end stands for 0 and below */
+    bool   zero;       /* its lower end means 0 and below */
     double begin, end; /* pixels at its ends */
 } axis;
 
-/* Colour, dash and marker each tell the lines apart: two of the three survive greyscale print.
- * Colours: Okabe and Ito, told apart by the colour-blind too; the yellow is darkened for white. */
+/* Lines differ in colour, dash and marker; two of these survive greyscale print. Colours: the
+ * colour-blind safe palette of Okabe and Ito, with the yellow darkened for a white background. */
 typedef struct look {
     const char *colour, *dash;
     char        marker;
@@ -31,8 +31,8 @@ static const look LOOKS[] = {
 };
 enum { N_LOOKS = sizeof LOOKS / sizeof LOOKS[0] };
 
-/* A stand-alone file follows the reader's colour scheme: what is dark on white becomes light on a
- * dark ground. The other colours are legible on both. */
+/* A stand-alone file follows the reader's colour scheme: dark colours become light on a dark
+ * background. The other colours are legible on both. */
 static const char DARK[] =
     "<style>@media (prefers-color-scheme: dark) {\n"
     "svg { fill: #e0e0e0 } [fill=\"white\"] { fill: #161b22 }\n"
@@ -57,7 +57,7 @@ static bool drawable(double x, double y)
     return isfinite(x) && x > 0 && !isnan(y);
 }
 
-/* `margin`, in decades, keeps markers off the frame; a negative one forgives log10 a hair. */
+/* `margin`, in decades, keeps markers off the frame; a negative one tolerates rounding of log10. */
 static void widen(axis *a, double v, double margin)
 {
     if (!(v > 0) || isinf(v)) return;
@@ -66,7 +66,7 @@ static void widen(axis *a, double v, double margin)
     a->high = (int)fmax(a->high, ceil(e + margin));
 }
 
-/* An axis nothing was put on, or a single power of ten, still needs two ends. */
+/* An axis without values, or with a single power of ten, still needs two ends. */
 static void close_axis(axis *a)
 {
     if (a->low > a->high) a->low = a->high = 0;
@@ -156,7 +156,7 @@ static void line(FILE *f, const look *l, const axis *xa, const axis *ya, const d
                  const double *y)
 {
     fputs("<path d=\"", f);
-    for (int i = 0, pen_down = 0; i < n; i++) { /* a NaN lifts the pen: a gap */
+    for (int i = 0, pen_down = 0; i < n; i++) { /* a NaN leaves a gap */
         if (drawable(x[i], y[i]))
             fprintf(f, "%s%.1f %.1f", pen_down ? "L" : "M", place(xa, x[i]), place(ya, y[i]));
         pen_down = drawable(x[i], y[i]);
@@ -199,7 +199,7 @@ static void draw(FILE *f, const char *style, const char *title, const char *x_ti
     }
     close_axis(&xa);
     close_axis(&ya);
-    if (ya.zero) ya.low--; /* the lower edge is theirs, so no true value may lie on it */
+    if (ya.zero) ya.low--; /* the lower edge is reserved for values <= 0 */
     fprintf(f,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
             "viewBox=\"0 0 %d %d\" font-family=\"system-ui, sans-serif\" font-size=\"12\" "
@@ -208,7 +208,7 @@ static void draw(FILE *f, const char *style, const char *title, const char *x_ti
     grid(f, &xa, true);
     grid(f, &ya, false);
     frame(f, title, x_title, y_title);
-    for (int s = n_series - 1; s >= 0; s--) /* the first named lies on top */
+    for (int s = n_series - 1; s >= 0; s--) /* the first series is drawn on top */
         line(f, &LOOKS[s % N_LOOKS], &xa, &ya, x, n, series[s].y);
     for (int s = 0; s < n_series; s++) legend(f, &LOOKS[s % N_LOOKS], s, series[s].name);
     fputs("</svg>\n", f);

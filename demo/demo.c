@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* demo.c - `touchstone demo`: the list of demos, and its options. */
 #include <string.h>
 
 #include "demo.h"
@@ -34,7 +35,7 @@ static const struct {
 };
 enum { N_DEMOS = sizeof demos / sizeof demos[0] };
 
-/* The usage, with a line for each demo. */
+/* The usage text, with a line per demo. */
 static const char *usage(void)
 {
     static char text[2048];

@@ -7,13 +7,12 @@
 
 int ts_tool_demo(int argc, char **argv); /* `touchstone demo` */
 
-/* What `touchstone demo NAME` runs. With json, tables go there instead of the terminal when
- * the JSON goes to standard output. */
+/* Arguments of a demo. If JSON goes to standard output, no table is printed. */
 typedef struct ts_demo_args {
     uint64_t    seed;
     const char *svg;   /* NULL: no plot */
     ts_json    *json;  /* NULL: none */
-    FILE       *table; /* where the readable table goes; NULL when standard output carries JSON */
+    FILE       *table; /* output of the table; NULL if JSON goes to standard output */
 } ts_demo_args;
 
 int ts_demo_cancellation(const ts_demo_args *a);
@@ -22,7 +21,7 @@ int ts_demo_flash(const ts_demo_args *a);
 int ts_demo_gqa(const ts_demo_args *a);
 int ts_demo_paged(const ts_demo_args *a);
 int ts_demo_prefix(const ts_demo_args *a);
-/* Where the program has the libraries that a model takes: */
+/* Only if the program has the libraries that models need: */
 int ts_demo_cache(const ts_demo_args *a);
 int ts_demo_ragged(const ts_demo_args *a);
 int ts_demo_chunked(const ts_demo_args *a);

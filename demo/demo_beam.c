@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* demo_beam.c - `demo beam`: which beams a search keeps, step by step, and what the cache does
- * about it: a beam that goes on twice is forked, one that does not is freed, no token is run twice.
- */
+/* demo_beam.c - `demo beam`: the beams that a search keeps, step by step, and how the cache
+ * follows: a beam with two continuations is forked, one with none is freed, and no token is
+ * computed twice. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,18 +17,19 @@ static const double ALPHA = 0.6;
 /* A beam of a step. */
 typedef struct beam {
     int32_t string[LENGTH];
-    int     from; /* its slot in the step before */
+    int     from; /* its slot in the previous step */
     double  logprob;
 } beam;
 
-/* A model that notes what it is asked: a step's strings are the beams that the last one kept. */
+/* A model that records its calls: the strings of a step are the beams that the previous one kept.
+ */
 typedef struct trace {
     ts_model        inner;
     const ts_beams *beams;
     beam            step[STEPS + 1][WIDTH]; /* 0: the prompt */
     int             n[STEPS + 1], n_step;
-    ts_beams_stats  stats[STEPS]; /* after the pass of a step */
-    float          *logits;       /* [WIDTH][n_vocab], of the step before */
+    ts_beams_stats  stats[STEPS]; /* after the pass of each step */
+    float          *logits;       /* [WIDTH][n_vocab], of the previous step */
 } trace;
 
 static double log_softmax(const float *logits, int64_t n, int32_t token)
@@ -39,7 +40,7 @@ static double log_softmax(const float *logits, int64_t n, int32_t token)
     return (double)logits[token] - top - log(sum);
 }
 
-/* The beams of a step, each of which begins like one of the step before. */
+/* Records the beams of a step; each extends a beam of the previous step. */
 static void note(trace *t, int step, int n, const int32_t *const *string)
 {
     const int64_t len = PROMPT + step;
@@ -124,7 +125,7 @@ static bool run(const ts_demo_model *m, const int32_t *prompt, trace *t, found *
         const ts_model traced = { t, n_vocab, next, NULL }, stateless = ts_stateless_model(s);
         ok = search(&traced, prompt, cached) && search(&stateless, prompt, plain);
     }
-    if (ok) { /* what the last step kept nobody was asked about */
+    if (ok) { /* the beams of the last step never reach the model */
         int32_t        string[WIDTH][LENGTH];
         const int32_t *last[WIDTH];
         for (int i = 0; i < cached->n_found; i++) {
@@ -140,7 +141,7 @@ static bool run(const ts_demo_model *m, const int32_t *prompt, trace *t, found *
     return ok;
 }
 
-/* ---- what is shown ---- */
+/* ---- output ---- */
 
 static bool goes_on(const trace *t, int step, int slot)
 {
@@ -149,7 +150,7 @@ static bool goes_on(const trace *t, int step, int slot)
     return step == t->n_step;
 }
 
-/* Slots of the best string in the end, from step 0 on. */
+/* Slots of the final best string, from step 0 on. */
 static void best_path(const trace *t, int slot[STEPS + 1])
 {
     slot[t->n_step] = 0;
@@ -220,7 +221,7 @@ static bool agree(const trace *t, const found *a, const found *b, double *far)
     *far = 0;
     for (int i = 0; i < a->n_found; i++) {
         *far = fmax(*far, fabs(a->score[i] - b->score[i]));
-        /* The steps as drawn lead to what the search says. */
+        /* The recorded steps must lead to the result of the search. */
         same = same && fabs(t->step[t->n_step][i].logprob - a->logprob[i]) <= 1e-6 * STEPS;
     }
     return same && *far <= 1e-5;

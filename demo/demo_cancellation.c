@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* demo_cancellation.c - four ways to a variance, as the data move away from zero.
+/* demo_cancellation.c - `demo cancellation`: four methods for a variance, as the data move away
+ * from zero.
  *
- * The mean of squares and the squared mean agree in ever more leading digits, and their difference
- * is made of the digits that rounding has already spoiled. Sums of centred values have no such
- * cancellation. Everything shown here is computed. */
+ * The mean of squares and the squared mean agree in more and more leading digits, and their
+ * difference consists of digits that rounding has already destroyed. Sums of centred values have no
+ * such cancellation. All output is computed. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -19,18 +20,18 @@ enum { ONE_PASS, WELFORD, TWO_PASS, OURS };
 static const ts_dtype DTYPES[] = { TS_F32, TS_F64 };
 enum { N_DTYPES = sizeof DTYPES / sizeof DTYPES[0] };
 
-/* Small against any variance here, and still a normal number in either dtype. */
+/* Small compared with any variance here, and a normal number in both dtypes. */
 static const double EPS = 1e-30;
 
 typedef struct point {
     double variance[N_WAYS];
-    double error[N_WAYS]; /* relative; NaN where the signal is gone */
+    double error[N_WAYS]; /* relative; NaN if the signal is lost */
     double exact;         /* of the rounded data */
-    double allowed;       /* for ours */
+    double allowed;       /* bound of the library's error */
 } point;
 
-/* One operation of dtype t. Adding, subtracting, multiplying and dividing floats in double and
- * rounding once to float gives the bits of float arithmetic, since 53 >= 2 * 24 + 2. */
+/* Rounds the result of one operation to dtype t. Double arithmetic on floats, rounded once to
+ * float, gives the bits of float arithmetic, since 53 >= 2 * 24 + 2. */
 static double rounded(ts_dtype t, double v)
 {
     return t == TS_F32 ? (double)(float)v : v;
@@ -43,7 +44,7 @@ static double one_pass(ts_dtype t, const double *x)
         sum = rounded(t, sum + x[i]);
         squares = rounded(t, squares + rounded(t, x[i] * x[i]));
     }
-    const double mean = sum / D; /* D is a power of two: dividing by it is exact */
+    const double mean = sum / D; /* exact, since D is a power of two */
     return rounded(t, squares / D - rounded(t, mean * mean));
 }
 
@@ -70,7 +71,7 @@ static double two_pass(ts_dtype t, const double *x)
     return squares / D;
 }
 
-/* The library keeps rstd = 1 / sqrt(v + eps), and that is what its variance is read from. */
+/* The library returns rstd = 1 / sqrt(v + eps), from which its variance is computed. */
 static ts_status ours(ts_dtype t, const double *x, double *variance)
 {
     static double                   typed[D], ones[D], y[D];
@@ -90,8 +91,8 @@ static ts_status ours(ts_dtype t, const double *x, double *variance)
     return TS_OK;
 }
 
-/* Distances from the first value are exact, small, and have the same variance. What rounding left
- * in the mean of them is taken out again at the end. */
+/* Differences from the first value are exact, small, and have the same variance. The rounding error
+ * of their mean is corrected at the end. */
 static double exact_variance(const double *x)
 {
     const ts_real n = ts_real_of(D);
@@ -108,8 +109,9 @@ static double exact_variance(const double *x)
     return ts_real_div(ts_real_sub(squares, extra), n).hi;
 }
 
-/* The mean may be wrong by 8u max|x| and adds that, squared, to the variance; the sum of D squares
- * and the root add (8 + 2 sqrt(D))u each. Twice both: the variance is read back from rstd. */
+/* The mean may have an error of 8u max|x|, whose square adds to the variance; the sum of D squares
+ * and the root add (8 + 2 sqrt(D))u each. Both are doubled, because the variance is computed from
+ * rstd. */
 static double allowed_error(ts_dtype t, const double *x, double exact)
 {
     const double u = ts_format_of(t)->u;
@@ -142,7 +144,7 @@ static void print_row(FILE *f, const char *dtype, double offset, const point *p)
         return;
     }
     for (int w = 0; w < N_WAYS; w++) {
-        /* A negative variance has no error worth a number: its root is NaN. */
+        /* The error of a negative variance is meaningless: its root is NaN. */
         if (p->variance[w] >= 0) fprintf(f, "  %9.1e", p->error[w]);
         else fprintf(f, "  %9s", "negative");
     }
@@ -181,7 +183,7 @@ static bool plot(const char *path, const double *offsets, point p[N_DTYPES][N_OF
                          N_DTYPES * N_WAYS);
 }
 
-/* Ours inside its bound wherever there is a signal; NaN is outside. */
+/* Whether the library is within its bound wherever there is a signal; NaN is outside. */
 static bool ours_right(point p[N_DTYPES][N_OFFSETS])
 {
     bool right = true;
@@ -235,7 +237,7 @@ int ts_demo_cancellation(const ts_demo_args *a)
             if (a->table) print_row(a->table, name, offsets[i], &p[t][i]);
             json_row(rows, name, offsets[i], &p[t][i]);
         }
-    /* If one-pass were not visibly wrong at 1e4 in f32, this table would show nothing. */
+    /* The table is useful only if one-pass is visibly wrong at 1e4 in f32. */
     const bool shown = p[0][4].error[ONE_PASS] > 0.01, right = ours_right(p);
     if (a->table) {
         fputc('\n', a->table);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* demo_flash.c - attention that never holds the matrix of scores: memory and time beside one that
- * does, and what becomes of each way to keep a softmax in pieces when one piece outweighs the rest.
+/* demo_flash.c - `demo flash`: attention without the full matrix of scores. Compares memory and
+ * time with attention that stores it, and tests methods of tiled softmax when one tile dominates.
  */
 #define _GNU_SOURCE
 #include <math.h>
@@ -30,7 +30,7 @@ typedef struct inputs {
     float  *q, *k, *v, *o; /* [n][D] */
 } inputs;
 
-/* The textbook: all scores, their softmax, the product. */
+/* The textbook method: all scores, their softmax, the matmul. */
 static bool full_matrix(const inputs *x)
 {
     float *s = malloc((size_t)(x->n * x->n) * sizeof *s), t[LONGEST * D];
@@ -88,7 +88,7 @@ static bool flash(const inputs *x)
 }
 
 typedef struct taken {
-    double bytes, seconds, first; /* first: an element of the result, for both must agree */
+    double bytes, seconds, first; /* first: an element of the result, to compare */
 } taken;
 
 static double peak_bytes(void)
@@ -98,7 +98,7 @@ static double peak_bytes(void)
     return 1024.0 * (double)r.ru_maxrss;
 }
 
-/* In a process of its own, since a peak never falls. */
+/* In a separate process, since peak memory never decreases. */
 static bool measure(bool (*way)(const inputs *), const inputs *x, taken *t)
 {
     int pipes[2];
@@ -134,7 +134,7 @@ static bool grow(const ts_demo_args *a, double *size, taken *full, taken *ours)
     return ok;
 }
 
-/* Agrees, and the longest takes less than a sixteenth of the matrix. */
+/* True if results agree, and at the longest length tiles take less than 1/16 of the matrix. */
 static bool show_growth(const ts_demo_args *a, const double *size, const taken *full,
                         const taken *ours)
 {
@@ -175,7 +175,7 @@ typedef struct scene {
     float q[QUERIES * D], k[KEYS * D], v[KEYS * D];
 } scene;
 
-/* Keys [from, to) get q's direction added, so that their scores rise by `by`. */
+/* Adds a multiple of q to keys [from, to), so that their scores rise by `by`. */
 static void lift(scene *s, int from, int to, double by)
 {
     for (int j = from; j < to; j++) s->k[j * D] = (float)(by / 0.125 / s->q[0]);
@@ -203,7 +203,7 @@ static float score(const scene *s, int i, int j)
     return 0.125f * sum;
 }
 
-/* The recurrence over tiles in float, right but for what its way does to the maximum. */
+/* The recurrence over tiles in float; methods differ in how they treat the maximum. */
 static void tiled(int way, const scene *s, int i, float *o)
 {
     float max = way == NO_MAXIMUM ? 0 : -INFINITY, sum = 0;
@@ -224,8 +224,8 @@ static void tiled(int way, const scene *s, int i, float *o)
     for (int c = 0; c < D; c++) o[c] /= sum;
 }
 
-/* In double, from the definition; and how far float may be off: by what the scores' rounding does
- * to the weights, and what the sum's does. */
+/* The definition in double, and a bound of float's error: the effect of rounding scores on the
+ * weights, plus that of the sum. */
 static void exact(const scene *s, int i, double *o, double *bound)
 {
     const double u = 0x1p-24, kd = 8 + 2 * sqrt(D), kn = 8 + 2 * sqrt(KEYS);
@@ -254,7 +254,8 @@ static void exact(const scene *s, int i, double *o, double *bound)
     }
 }
 
-/* The largest error of each way, INFINITY where it gives none; of ours over its bound in *over. */
+/* The largest error of each method, INFINITY if its result is not finite; *over: the library's
+ * error over its bound. */
 static ts_status errors_of(const scene *s, double error[N_WAYS], double *over)
 {
     float           o[N_WAYS][QUERIES * D];
@@ -305,7 +306,8 @@ static bool show_stability(const ts_demo_args *a)
         ts_json_number(o, "of_bound", over);
         if (a->table) fprintf(a->table, "  %12.3f\n", over);
         right = right && over <= 1;
-        /* Where the first or last tile dominates, its wrong way must be seen to be wrong. */
+        /* If the first or last tile dominates, the corresponding wrong method must be visibly
+         * wrong. */
         if (kind == 1) told = told && !(error[TILE_MAXIMUM] < 1e-2);
         if (kind == 2) told = told && !(error[INVERTED] < 1e-2);
     }
@@ -330,7 +332,7 @@ int ts_demo_flash(const ts_demo_args *a)
     const bool less = show_growth(a, size, full, ours);
     const bool stable = show_stability(a);
     for (int i = 0; i < N_SIZES; i++) {
-        y[0][i] = fmax(ours[i].bytes, 4096) / 1024; /* a page is the least that is seen */
+        y[0][i] = fmax(ours[i].bytes, 4096) / 1024; /* memory is measured in pages */
         y[1][i] = full[i].bytes / 1024;
         y[2][i] = 1e3 * ours[i].seconds;
         y[3][i] = 1e3 * full[i].seconds;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* demo_gradients.c - the float64 gradients of layernorm, verified four ways.
+/* demo_gradients.c - `demo gradients`: float64 gradients of layernorm, verified by independent
+ * methods.
  *
- * A central difference is two roundings away from the truth, its own and the function's, and says
- * little beyond ten digits. The complex step and the written-out Jacobian have no such floor, but
- * cost the square of the size; so small shapes are held to 1e-13 element by element, and the large
- * one is held to what differences can say, row by row. */
+ * A central difference has truncation and rounding errors, and about ten correct digits. The
+ * complex step and the explicit Jacobian have no such limit, but their cost is quadratic in the
+ * size. So small shapes must agree to 1e-13 element by element, and the large one to the limit of
+ * differences, row by row. */
 #define _POSIX_C_SOURCE 200809L
 #include <complex.h>
 #include <math.h>
@@ -17,12 +18,12 @@
 #include "real.h"
 #include "rng.h"
 
-/* What the contract asks of the complex step and of the second derivation. The Jacobian product is
- * in pairs of doubles and is held to the complex step's. */
+/* Limits for the complex step and the second derivation. The Jacobian product uses pairs of doubles
+ * and has the limit of the complex step. */
 static const double EXACT = 1e-13, AGREE = 1e-12;
 enum { BIG_ROWS = 8192, BIG_COLS = 4096 };
 
-/* ---- ways that know every element: they fill gradients shaped like the case's own ---- */
+/* ---- methods that give every element ---- */
 
 typedef struct gradients {
     double *of[TS_N_GRADIENTS];
@@ -33,7 +34,7 @@ static int64_t count(const ts_gradients_case *c, int which)
     return which == TS_DX ? c->n_rows * c->n_cols : c->n_cols;
 }
 
-/* Max-norm: the largest difference against the largest value. NaN on either side stays NaN. */
+/* Max-norm: the largest difference over the largest value. NaN on either side stays NaN. */
 static double max_norm(const double *got, const double *ref, int64_t n)
 {
     double difference = 0, largest = 0;
@@ -46,9 +47,9 @@ static double max_norm(const double *got, const double *ref, int64_t n)
     return difference / largest;
 }
 
-/* L(x + ih) in double complex; nothing in it takes an absolute value or a conjugate. Element `at`
- * of the input that `which` differentiates is moved. Rows before `begin` and from `end` on do not
- * depend on it, and their imaginary part would be an exact 0. */
+/* L(x + ih) in double complex, without absolute values or conjugates. Moves element `at` of the
+ * input that `which` selects. Other rows than [begin, end) do not depend on it, and their imaginary
+ * part would be exactly 0. */
 static double complex complex_loss(const ts_gradients_case *c, int which, int64_t at, double h,
                                    int64_t begin, int64_t end)
 {
@@ -79,7 +80,7 @@ static double complex complex_loss(const ts_gradients_case *c, int which, int64_
 
 static void complex_step(const ts_gradients_case *c, gradients *g)
 {
-    const double h = 1e-30; /* h^2 vanishes beside any 1: no truncation, and no difference taken */
+    const double h = 1e-30; /* h^2 vanishes: no truncation error, and no cancellation */
     for (int which = 0; which < TS_N_GRADIENTS; which++)
         for (int64_t i = 0; i < count(c, which); i++) {
             const int64_t begin = which == TS_DX ? i / c->n_cols : 0;
@@ -106,8 +107,8 @@ static ts_real normalised(const ts_gradients_case *c, int64_t row, ts_real *xhat
     return rstd;
 }
 
-/* dx = J^T (gamma dy) with J_ij = d xhat_i / d x_j, all D^2 of it; the Jacobians of y by gamma and
- * by beta are diagonal, xhat_i and 1. */
+/* dx = J^T (gamma dy) with J_ij = d xhat_i / d x_j, all D^2 elements; the Jacobians of y by gamma
+ * and by beta are diagonal: xhat_i and 1. */
 static bool jacobian_product(const ts_gradients_case *c, gradients *g)
 {
     const int64_t D = c->n_cols;
@@ -137,8 +138,8 @@ static bool jacobian_product(const ts_gradients_case *c, gradients *g)
     return true;
 }
 
-/* The chain rule through dv and dmean, kept apart as the textbook has them, in double. dgamma and
- * dbeta are summed from the last row to the first. */
+/* The chain rule through separate dv and dmean, as in textbooks, in double. dgamma and dbeta are
+ * summed from the last row to the first. */
 static void second_derivation(const ts_gradients_case *c, gradients *g)
 {
     const int64_t D = c->n_cols;
@@ -164,7 +165,7 @@ static void second_derivation(const ts_gradients_case *c, gradients *g)
     }
 }
 
-/* What everybody writes: one element of one input at a time, the whole loss twice. */
+/* The usual method: two evaluations of the whole loss per element. */
 static bool naive(const ts_gradients_case *c, gradients *g)
 {
     const double  h = 1e-5;
@@ -244,7 +245,7 @@ static bool elements(way w, const ts_gradients_case *c, ts_gradients_report *r)
     if (w == SECOND) second_derivation(c, &g);
     if (w == NAIVE) ok = naive(c, &g);
     for (int k = 0; ok && k < TS_N_GRADIENTS; k++) {
-        /* The naive answer is the one in doubt: there the library's is the reference. */
+        /* For the naive method the library is the reference. */
         r->error[k] = w == NAIVE ? max_norm(g.of[k], claimed[k], count(c, k))
                                  : max_norm(claimed[k], g.of[k], count(c, k));
         r->limit[k] = w == NAIVE ? INFINITY : w == SECOND ? AGREE : EXACT;
@@ -281,7 +282,7 @@ static void extrapolate(const table *t, const ts_gradients_case *c, double took)
                 WAYS[NAIVE], BIG_ROWS, BIG_COLS, "", all, all / (365.25 * 86400));
 }
 
-/* Every way that this shape is due, with the inputs hashed before and after. */
+/* Runs every method that applies to this shape, and hashes the inputs before and after. */
 static bool run_shape(table *t, int64_t n_rows, int64_t n_cols, unsigned ways)
 {
     ts_gradients_case c;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* demo_graph.c - nodes in columns and rows, as one stand-alone SVG file. */
+/* demo_graph.c - draws nodes in columns and rows as a stand-alone SVG file. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +35,7 @@ void ts_demo_label(const ts_tokenizer *words, int32_t previous, int32_t token,
     label[2 + n] = 0;
 }
 
-/* Colour and line each tell the looks apart. */
+/* The styles differ in colour and line. */
 static const struct {
     const char *fill, *line, *dash;
     double      width;

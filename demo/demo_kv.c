@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* demo_kv.c - a cache for demos; and `demo gqa`: what sharing of keys and values among heads saves.
- */
+/* demo_kv.c - a cache for demos; and `demo gqa`: savings when query heads share keys and values. */
 #define _POSIX_C_SOURCE 200809L
 #include "demo_kv.h"
 
@@ -18,7 +17,7 @@ bool ts_demo_ok(const char *what, ts_status s)
     return !s;
 }
 
-/* CPU time: demos compute on one thread, and other programs disturb it less than wall time. */
+/* CPU time: demos use one thread, and other programs affect it less than wall time. */
 double ts_demo_seconds(void)
 {
     struct timespec t;
@@ -60,7 +59,7 @@ typedef struct sharing {
     size_t  reserved, live;
     int64_t per_token; /* bytes, all layers */
     double  seconds;   /* of one query over LENGTH keys in one layer */
-    bool    equal;     /* to full heads that hold the same numbers */
+    bool    equal;     /* bitwise, to full heads with the same values */
 } sharing;
 
 static ts_kv_dims gqa_dims(int64_t n_kv_head)
@@ -79,7 +78,7 @@ static ts_kv_dims gqa_dims(int64_t n_kv_head)
     };
 }
 
-/* Head h of a row has the numbers that head h * n_kv / n_head has where only n_kv are kept. */
+/* Head h of a row gets the values of head h * n_kv / n_head in a cache of n_kv heads. */
 static void fill_rows(uint16_t *x, uint64_t seed, int64_t n_head, int64_t n_kv)
 {
     for (int64_t t = 0; t < LENGTH; t++)
@@ -89,7 +88,7 @@ static void fill_rows(uint16_t *x, uint64_t seed, int64_t n_head, int64_t n_kv)
                     ts_narrow_bf16(ts_normal(seed, (t * Q_HEADS + h * n_kv / n_head) * D + i));
 }
 
-/* Fills a cache of n_head heads with the numbers of n_kv and attends. */
+/* Fills a cache of n_head heads with the values of n_kv heads and attends. */
 static bool attend_shared(uint64_t seed, int64_t n_head, int64_t n_kv, uint16_t *rows,
                           uint16_t *out, sharing *s)
 {

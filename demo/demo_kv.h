@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* demo_kv.h - what demos of the cache and of the model share: a cache with memory of its own, a
- * decoder, and texts for it. What fails leaves one line on standard error. */
+/* demo_kv.h - shared by demos of the cache and of the model: a cache with its memory, a decoder,
+ * and texts for it. A function that fails prints one line on standard error. */
 #ifndef TS_DEMO_KV_H
 #define TS_DEMO_KV_H
 
@@ -11,14 +11,14 @@
 
 typedef struct ts_demo_kv {
     ts_kv  *c;
-    ts_exec x; /* one thread, so that times compare */
+    ts_exec x; /* one thread, so that times are comparable */
     void   *memory;
     size_t  state_bytes, workspace_bytes; /* of the cache itself */
 } ts_demo_kv;
 
 bool   ts_demo_ok(const char *what, ts_status s);
 double ts_demo_seconds(void);
-/* x.workspace has what the cache asks for; the caller frees, also after a failure. */
+/* Sets x.workspace to the size that the cache needs. The caller frees, even on failure. */
 bool ts_demo_kv_make(const ts_kv_dims *d, ts_demo_kv *k);
 void ts_demo_kv_free(ts_demo_kv *k);
 
@@ -28,23 +28,23 @@ struct ts_decoder;
 
 typedef struct ts_demo_model {
     struct ts_decoder *m;
-    bool               real; /* stories260K; else random weights in the same shape */
+    bool               real; /* stories260K; else random weights of the same shape */
 } ts_demo_model;
 
 /* Looks in $TOUCHSTONE_MODELS, or in ../shared/models. */
 bool ts_demo_model_open(const ts_demo_args *a, ts_dtype dtype, ts_demo_model *m);
 void ts_demo_model_close(ts_demo_model *m);
-/* One sentence about it to the table, and its name to the JSON. */
+/* Prints one sentence about the model, and writes its name to the JSON. */
 void ts_demo_model_about(const ts_demo_args *a, const ts_demo_model *m);
 
-/* Dims of a contiguous cache that fits the model and stores what it computes in. */
+/* Dims of a contiguous cache for the model, in its own dtype. */
 ts_kv_dims ts_demo_model_dims(const ts_demo_model *m, int64_t n_seq, int64_t capacity,
                               int64_t max_call_tokens);
-/* x.workspace has what a forward of max_call_tokens asks for. */
+/* Sets x.workspace to the size that a forward pass of max_call_tokens needs. */
 bool ts_demo_model_cache(const ts_demo_model *m, const ts_kv_dims *d, ts_demo_kv *k);
 
-/* Appends n_new[i] tokens to each sequence; logits of the last one of each, or, with `all`, of
- * every one, [rows][n_vocab] as double. */
+/* Appends n_new[i] tokens to each sequence; returns the logits of each sequence's last token or,
+ * with `all`, of every token, [rows][n_vocab] as double. */
 typedef struct ts_demo_batch {
     int64_t        n_seq;
     const int32_t *seq;
@@ -56,11 +56,11 @@ typedef struct ts_demo_batch {
 bool ts_demo_model_forward(const ts_demo_model *m, ts_demo_kv *k, const ts_demo_batch *b,
                            double *logits);
 
-/* n tokens that the model itself draws at temperature 1. */
+/* n tokens that the model generates at temperature 1. */
 bool ts_demo_model_text(const ts_demo_model *m, uint64_t seed, int32_t *token, int64_t n);
 
 int64_t ts_demo_likeliest(const double *logits, int64_t n);
-/* The largest |a - b|; a NaN is infinitely far. */
+/* The largest |a - b|; infinite if one is NaN. */
 double ts_demo_farthest(const double *a, const double *b, int64_t n);
 
 #endif

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* demo_model.c - a decoder for demos: stories260K where it is found, else random weights in the
- * same shape; a cache that fits it, and texts of its own. */
+/* demo_model.c - a decoder for demos: stories260K if found, else random weights of the same shape;
+ * a matching cache, and generated texts. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "decoder.h"
 #include "demo_kv.h"
-#include "model.h"
 #include "rng.h"
 
 enum { WIDTH = 64, FFN = 172, LAYERS = 5, HEADS = 8, KV_HEADS = 4, VOCAB = 512, CONTEXT = 512 };
 enum { HEADER = 7, FIRST_TOKEN = 1 };
 
-/* OpenBLAS's own, where that is the CBLAS: matrices of this size gain nothing by its threads, and
- * waiting for them would be timed. */
+/* Of OpenBLAS, if that is the CBLAS: its threads do not speed up such small matrices, and waiting
+ * for them would be timed. */
 extern void openblas_set_num_threads(int n) __attribute__((weak));
 
 static bool complain(const char *why)
@@ -22,8 +22,8 @@ static bool complain(const char *why)
     return false;
 }
 
-/* Normal weights as a llama2.c file has them. Rows of norm 1 keep a row's size; gains are 1; and
- * embeddings are such that the likeliest token has a share that is neither 0 nor 1. */
+/* Normal weights in the format of a llama2.c file. Matrix rows of norm 1 preserve magnitudes; gains
+ * are 1; the scale of embeddings keeps the largest probability away from 0 and 1. */
 static size_t random_file(uint64_t seed, float *to)
 {
     enum { KV = WIDTH / HEADS * KV_HEADS };
@@ -42,7 +42,7 @@ static size_t random_file(uint64_t seed, float *to)
         { LAYERS * WIDTH * FFN, 0.125 },
         { LAYERS * FFN * WIDTH, 0.125 },
         { WIDTH, 0 },
-        { CONTEXT * WIDTH / HEADS, 0 }, /* tables that nobody reads */
+        { CONTEXT * WIDTH / HEADS, 0 }, /* unused tables */
     };
     size_t at = HEADER;
     for (size_t p = 0; p < sizeof parts / sizeof *parts; p++)
@@ -136,7 +136,7 @@ bool ts_demo_model_forward(const ts_demo_model *m, ts_demo_kv *k, const ts_demo_
         end += b->n_new[i];
         for (int64_t t = b->all ? end - b->n_new[i] : end - 1; t < end; t++) want[n_want++] = t;
     }
-    /* In the model's dtype at first; widened in place, from the last one on. */
+    /* In the model's dtype at first; widened in place, from the last element to the first. */
     const ts_forward_args f = {
         k->c, b->n_seq, b->seq, b->n_new, b->token, n_want, want, logits,
     };

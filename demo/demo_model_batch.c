@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* demo_model_batch.c - the same tokens in other batches: `demo cache` steps with the cache or
- * recomputes all for each token, `demo ragged` runs many lengths at once or each alone, `demo
- * chunked` reads a prompt in parts or as a whole. */
+/* demo_model_batch.c - the same tokens in different batches: `demo cache` decodes with the cache or
+ * recomputes everything per token, `demo ragged` runs many lengths together or each alone, `demo
+ * chunked` reads a prompt in chunks or whole. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "decoder.h"
 #include "demo_kv.h"
-#include "model.h"
 #include "rng.h"
 
-/* Float64 logits that rounding alone tells apart are this near: some thousand roundings of values
- * of size 10. */
+/* Limit for float64 logits that differ by rounding only: some thousand roundings of values near 10.
+ */
 static const double NEAR = 1e-12;
 
 /* ---- cache ---- */
 
 enum { LENGTH = 256, FIRST = 4, MIDDLE = 64, N_POINTS = 7, REPEATS = 3 };
 
-/* LENGTH tokens by the likeliest, after token[0 .. FIRST). best[i]: seconds of step i, the least so
+/* Generates LENGTH tokens greedily after token[0 .. FIRST). best[i]: least seconds of step i so
  * far. */
 static bool step_through(const ts_demo_model *m, bool recompute, int32_t *token, double *best)
 {
@@ -45,11 +45,11 @@ static bool step_through(const ts_demo_model *m, bool recompute, int32_t *token,
 
 typedef struct race {
     int32_t token[2][LENGTH + 1]; /* with the cache; recomputing */
-    double  at[2][LENGTH];        /* seconds until so many tokens and one are read */
+    double  at[2][LENGTH];        /* seconds until token i + 1 is read */
 } race;
 
-/* Each step counts with its least time, so that no interruption shows; the short runs have more of
- * them. */
+/* The least time of each step counts, so that interruptions do not show; short runs have more
+ * repetitions. */
 static bool run_race(const ts_demo_model *m, uint64_t seed, race *r)
 {
     static const int repeats[2] = { 8, 2 };
@@ -64,7 +64,7 @@ static bool run_race(const ts_demo_model *m, uint64_t seed, race *r)
     return true;
 }
 
-/* Time grows as n to this power from `from` to `to` tokens. */
+/* The exponent with which time grows from `from` to `to` tokens. */
 static double power_of(const double *at, int64_t from, int64_t to)
 {
     return log(at[to - 1] / at[from - 1]) / log((double)to / (double)from);
@@ -142,7 +142,8 @@ typedef struct ragged {
     int64_t n_vocab;
 } ragged;
 
-/* Reads the prompts of sequences from .. to in one forward, then makes STEPS tokens of each. */
+/* Reads the prompts of sequences from .. to in one forward pass, then generates STEPS tokens of
+ * each. */
 static bool run_together(const ts_demo_model *m, ragged *r, int from, int to, int which)
 {
     const int64_t    n_seq = to - from;
@@ -171,7 +172,7 @@ static bool run_together(const ts_demo_model *m, ragged *r, int from, int to, in
     return ok;
 }
 
-/* Seconds to read the prompts, each filled up to the longest or not. */
+/* Seconds to read the prompts, padded to the longest or not. */
 static bool time_prompts(const ts_demo_model *m, const ragged *r, bool padded, double *best)
 {
     const ts_kv_dims d = ts_demo_model_dims(m, N_SEQ, ROOM, N_SEQ * r->longest);
@@ -207,7 +208,7 @@ static bool run_ragged(const ts_demo_model *m, uint64_t seed, ragged *r)
         r->logits[w] = malloc((size_t)(STEPS * N_SEQ * r->n_vocab) * sizeof **r->logits);
         if (!r->logits[w]) return false;
     }
-    for (int i = 0; i < N_SEQ; i++) { /* 1 to MOST, as many of each order of size */
+    for (int i = 0; i < N_SEQ; i++) { /* 1 to MOST, uniform on a log scale */
         r->len[i] = (int64_t)exp2(log2(MOST) * (1 + ts_uniform(seed, i)) / 2);
         r->n_packed += r->len[i];
         if (r->len[i] > r->longest) r->longest = r->len[i];
@@ -286,11 +287,11 @@ enum { PROMPT = 256, N_CHUNKS = 8, UNTOUCHED = 0xa5 };
 
 typedef struct chunked {
     int64_t chunk;
-    size_t  given, touched; /* workspace; touched: up to the last byte that was written */
+    size_t  given, touched; /* bytes of workspace; touched: up to the last byte written */
     double  seconds, far;
 } chunked;
 
-/* Reads the prompt in chunks; logits of all tokens. */
+/* Reads the prompt in chunks; returns the logits of all tokens. */
 static bool read_in_chunks(const ts_demo_model *m, int n_repeat, const int32_t *token,
                            double *logits, chunked *c)
 {
@@ -317,7 +318,7 @@ static bool read_in_chunks(const ts_demo_model *m, int n_repeat, const int32_t *
     return ok;
 }
 
-/* Far: by the exact model. The rest: by the quick one. */
+/* Differences come from the exact model, the rest from the fast one. */
 static bool run_chunked(const ts_demo_model *exact, const ts_demo_model *quick, uint64_t seed,
                         chunked *c)
 {

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* demo_model_quantised.c - `demo quantised`: what narrower caches save, and what they cost a model.
- */
+/* demo_model_quantised.c - `demo quantised`: savings and errors of quantised caches. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "decoder.h"
 #include "demo_kv.h"
 #include "dtype.h"
-#include "model.h"
 
 enum { LENGTH = 256, GROUP = 16, N_STORES = 7, N_RANKS = 8 };
 
@@ -31,13 +30,15 @@ static const store STORES[N_STORES] = {
 /* A text through one cache. */
 typedef struct passage {
     double *logits; /* [LENGTH][n_vocab] */
-    float  *k, *v;  /* [LENGTH][n_kv_head][head_dim], of layer 0: no cache comes before it */
-    double  bytes;  /* live, a token */
+    float  *k,
+        *v; /* [LENGTH][n_kv_head][head_dim], of layer 0, whose input does not depend on a cache */
+    double bytes; /* live bytes per token */
 } passage;
 
 typedef struct loss {
-    double error[2], bound[2]; /* keys, values: largest error of the largest; and of its bound */
-    double kl[LENGTH];         /* nats, worst first */
+    double error[2],
+        bound[2]; /* keys, values: largest error relative to the largest value, and to its bound */
+    double kl[LENGTH]; /* nats, worst first */
     double mean_kl;
     int    n_changed;
 } loss;
@@ -78,7 +79,7 @@ static void free_passage(passage *p)
     *p = (passage) { 0 };
 }
 
-/* What the header promises of element i of x, [LENGTH][n] of heads of D channels. */
+/* The header's error bound for element i of x, [LENGTH][n], in heads of D channels. */
 static double promise(const store *s, bool keys, const float *x, int64_t i, int64_t n, int64_t D)
 {
     const ts_format *f = s->bits ? NULL : ts_format_of(s->dtype);
@@ -116,7 +117,7 @@ static double log_sum(const double *x, int64_t n)
     return m + log(sum);
 }
 
-/* Of the law of q from that of p, in nats. Rounding may leave less than 0 of nothing. */
+/* KL divergence of q from p, in nats. Rounding may give slightly negative values for 0. */
 static double divergence(const double *p, const double *q, int64_t n)
 {
     const double lp = log_sum(p, n), lq = log_sum(q, n);
@@ -192,7 +193,7 @@ static bool plot_losses(const char *path, const loss l[N_STORES])
     double    x[N_RANKS], y[N_STORES - 1][N_RANKS];
     ts_series s[N_STORES - 1];
     for (int r = 0; r < N_RANKS; r++) x[r] = exp2(r);
-    for (int i = 1; i < N_STORES; i++) { /* the first has no loss to draw */
+    for (int i = 1; i < N_STORES; i++) { /* the first has no error to plot */
         for (int r = 0; r < N_RANKS; r++) y[i - 1][r] = l[i].kl[(1 << r) - 1];
         s[i - 1] = (ts_series) { STORES[i].name, y[i - 1] };
     }

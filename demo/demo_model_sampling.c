@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* demo_model_sampling.c - `demo sampling`: what temperature, top-k and top-p make of one row of
- * logits, and draws against that law. */
+/* demo_model_sampling.c - `demo sampling`: the distribution that temperature, top-k and top-p make
+ * of one row of logits, and samples compared with it. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "decoder.h"
 #include "demo_kv.h"
-#include "model.h"
 #include "rng.h"
 
 enum { CONTEXT = 24, DRAWS = 20000, N_HOW = 7, N_PLOTS = 4, N_RANKS = 10 };
@@ -18,9 +18,9 @@ static const ts_sampling HOW[N_HOW] = {
 
 /* By rank of the logits. */
 typedef struct law {
-    double *p, *share; /* [n]: what should be drawn, and what was */
+    double *p, *share; /* [n]: expected and sampled frequencies */
     int64_t n, n_possible;
-    double  entropy, chi2, z; /* z: how many deviations chi2 is above its mean */
+    double  entropy, chi2, z; /* z: standard deviations of chi2 above its mean */
     int64_t n_bins, n_outside;
 } law;
 
@@ -36,8 +36,8 @@ static int by_logit(const void *x, const void *y)
     return (a->token > b->token) - (a->token < b->token);
 }
 
-/* The definition: softmax at the temperature, the top_k likeliest, of these the fewest that have
- * the share top_p, made a law again. */
+/* The definition: softmax at the temperature, then the top_k most probable tokens, then the
+ * smallest set of these with probability top_p, renormalised. */
 static void write_law(const ts_sampling *how, const ranked *r, law *w)
 {
     const int64_t k = how->temperature <= 0 ? 1 : how->top_k ? how->top_k : w->n;
@@ -55,8 +55,8 @@ static void write_law(const ts_sampling *how, const ranked *r, law *w)
     }
 }
 
-/* Pearson's sum over bins that expect 5 draws or more: tokens by rank, rare ones together. Its
- * cube root is nearly normal (Wilson and Hilferty). */
+/* Pearson's statistic over bins with at least 5 expected draws: tokens by rank, rare ones merged.
+ * Its cube root is nearly normal (Wilson and Hilferty). */
 static void test_law(law *w)
 {
     double seen = 0, due = 0, rest = 0;
@@ -118,7 +118,7 @@ static void show_law(const ts_demo_args *a, const ts_sampling *how, const law *w
             (long long)w->n_outside);
 }
 
-/* The logits after a text of the model's own, ranked. */
+/* The ranked logits after a generated text. */
 static bool one_row(const ts_demo_args *a, const ts_demo_model *m, float *row, ranked *r,
                     int64_t *rank, int64_t n)
 {
@@ -167,14 +167,14 @@ static bool run_laws(const ts_demo_args *a, const ts_demo_model *m, law w[N_HOW]
     return ok;
 }
 
-/* Markers that are filled were drawn, hollow ones are the law. */
+/* Filled markers are samples, hollow ones the distribution. */
 static bool plot_laws(const char *path, const law w[N_HOW])
 {
     static const int which[N_PLOTS] = { 0, 1, 2, 4 };
     char             name[2 * N_PLOTS][32];
     double           x[N_RANKS], y[2 * N_PLOTS][N_RANKS];
     ts_series        s[2 * N_PLOTS];
-    for (int j = 0; j < N_RANKS; j++) { /* 1, 2, 3, 5, 8 ... : even on a logarithm */
+    for (int j = 0; j < N_RANKS; j++) { /* 1, 2, 3, 5, 8 ... : evenly spaced on a log axis */
         const int64_t rank = llround(pow(64, (double)j / (N_RANKS - 1)));
         x[j] = (double)rank;
         for (int i = 0; i < N_PLOTS; i++) {
@@ -195,7 +195,8 @@ static bool plot_laws(const char *path, const law w[N_HOW])
 
 int ts_demo_sampling(const ts_demo_args *a)
 {
-    const double  most = 5; /* deviations: a true law is refused once in three million */
+    const double most =
+        5; /* standard deviations: a correct sampler fails once in three million runs */
     law           w[N_HOW] = { 0 };
     ts_demo_model m;
     bool          right = true, ok = ts_demo_model_open(a, TS_F32, &m);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* demo_pages.c - `demo paged`: what pages hold, waste and cost beside a reservation for the
- * longest; `demo prefix`: sequences that begin alike hold the pages of their beginning once. */
+/* demo_pages.c - `demo paged`: use, waste and cost of pages, compared with reservations for the
+ * longest sequence; `demo prefix`: sequences with a common prefix share its pages. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "demo_kv.h"
 #include "rng.h"
 
-enum { N_LAYER = 2, HEADS = 2, D = 32, TOKEN_BYTES = 2 * HEADS * D * 2 }; /* of a layer, in bf16 */
+enum { N_LAYER = 2, HEADS = 2, D = 32, TOKEN_BYTES = 2 * HEADS * D * 2 }; /* per layer, in bf16 */
 
 static ts_kv_dims page_dims(int64_t page, int64_t n_page, int64_t n_seq, int64_t capacity)
 {
@@ -34,16 +34,16 @@ enum { CAPACITY = 2048, SLOTS = 16, MOST_SEQ = 512, N_PAGES = 7 };
 
 static const int64_t PAGES[N_PAGES] = { 1, 4, 16, 64, 256, 512, 0 }; /* 0: contiguous */
 
-/* A pool that was filled until something did not fit. */
+/* A pool filled until a sequence did not fit. */
 typedef struct fill {
     int64_t n_seq, n_token; /* of a layer */
     int64_t pages;          /* held */
-    double  used, waste;    /* of the pool: tokens; places in pages that have none */
+    double  used, waste;    /* shares of the pool: tokens; places in pages without tokens */
 } fill;
 
 typedef struct pool {
     fill   first, again; /* again: after every other sequence has left */
-    double book;         /* bytes beside the pool, of it */
+    double book;         /* bytes of tables and lists, relative to the pool */
     bool   sound;
 } pool;
 
@@ -53,7 +53,7 @@ static int64_t length_of(uint64_t seed, int64_t i)
                          3.5 * (1 + ts_uniform(seed, i))); /* 16 to 2047, as many of each size */
 }
 
-/* Lets sequences in, from number *next on, until one is refused. */
+/* Adds sequences, from number *next on, until one does not fit. */
 static bool fill_pool(ts_demo_kv *k, uint64_t seed, int64_t *next, int64_t *len, const void *zeros)
 {
     for (;; ++*next) {
@@ -71,7 +71,7 @@ static bool fill_pool(ts_demo_kv *k, uint64_t seed, int64_t *next, int64_t *len,
     }
 }
 
-/* What is held now, and whether it is what the lengths say. */
+/* Measures what is in use, and checks it against the lengths. */
 static bool look(const ts_demo_kv *k, int64_t page, const int64_t *len, fill *f, bool *sound)
 {
     const double  total = (double)SLOTS * CAPACITY * N_LAYER * TOKEN_BYTES;
@@ -160,7 +160,7 @@ static bool plot_pools(const char *path, const pool *p)
         book[i] = 100 * p[i].book;
         reserved[i] = 100 * p[N].first.waste;
         if (!waste[i])
-            waste[i] = NAN; /* pages of one token waste nothing, and 0 has no logarithm */
+            waste[i] = NAN; /* pages of one token waste nothing, and log 0 cannot be drawn */
     }
     const ts_series s[] = { { "contiguous", reserved },
                             { "waste in pages", waste },
@@ -218,7 +218,7 @@ typedef struct family {
     ts_demo_kv          k;
     uint16_t           *data; /* [2][ROWS][ROW]: keys, values */
     int32_t             seq[1 + FORKS];
-    int64_t             len[1 + FORKS], before; /* before: pages at the last line */
+    int64_t             len[1 + FORKS], before; /* before: pages at the previous line */
     bool                right;
 } family;
 
@@ -227,7 +227,7 @@ static int64_t pages_of(int64_t n)
     return N_LAYER * ((n + PAGE - 1) / PAGE);
 }
 
-/* One line; `expected` is what sharing should hold. */
+/* Prints a line; `expected`: pages in use with sharing. */
 static bool tell(family *f, const char *what, int64_t expected)
 {
     ts_kv_usage u;
@@ -253,7 +253,7 @@ static bool tell(family *f, const char *what, int64_t expected)
     return true;
 }
 
-/* n tokens from row `from` of the data to sequence i. */
+/* Appends n tokens from row `from` of the data to sequence i. */
 static bool append(family *f, int i, int64_t from, int64_t n)
 {
     const uint16_t *k = f->data + from * ROW, *v = k + ROWS * ROW;
@@ -264,7 +264,7 @@ static bool append(family *f, int i, int64_t from, int64_t n)
     return ok;
 }
 
-/* Sequence i reads back its prefix and its own tokens, in every bit. */
+/* Whether sequence i reads back its prefix and its own tokens, bit for bit. */
 static bool reads_back(family *f, int i)
 {
     static float  k[(PREFIX + OWN) * ROW], v[(PREFIX + OWN) * ROW];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* demo_tree.c - `demo tree`: guesses at the next tokens as a tree, checked in one pass behind the
- * cached text; which nodes are accepted, and what that saves. */
+/* demo_tree.c - `demo tree`: trees of drafted tokens, verified in one pass after the cached text;
+ * shows which nodes are accepted, and the gain. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,11 +9,11 @@
 #include "touchstone/tree_verify.h"
 
 enum { PROMPT = 16, NEW = 64, LENGTH = PROMPT + NEW, WIDTH = 2, DEEP = 4, NODES = WIDTH * DEEP };
-enum { DRAWN = 3 }; /* passes that are drawn */
+enum { DRAWN = 3 }; /* passes in the picture */
 
-/* One pass, to be drawn. */
+/* One recorded pass. */
 typedef struct pass {
-    int32_t last; /* the token that the tree follows */
+    int32_t last; /* the token before the tree */
     int     n_node;
     int32_t token[NODES], parent[NODES];
     uint8_t status[NODES];
@@ -64,7 +64,7 @@ static bool speculate(const ts_demo_model *m, const ts_engine_options *o, const 
     return ok;
 }
 
-/* Without drafts, by what the text holds, and by the model's own guesses. */
+/* Runs without drafts, with drafts looked up in the text, and with the model's own drafts. */
 static bool run_all(const ts_demo_model *m, uint64_t seed, run r[3])
 {
     const int64_t           n_layer = ts_decoder_dims_of(m->m)->n_layer;
@@ -94,7 +94,7 @@ static bool run_all(const ts_demo_model *m, uint64_t seed, run r[3])
     return ok;
 }
 
-/* ---- what is shown ---- */
+/* ---- output ---- */
 
 static const char *const STATUS[] = { [TS_NODE_UNREACHED] = "unreached",
                                       [TS_NODE_ACCEPTED] = "accepted",
@@ -105,7 +105,7 @@ static void label_node(const pass *p, const ts_tokenizer *words, int i, char lab
     ts_demo_label(words, p->parent[i] < 0 ? p->last : p->token[p->parent[i]], p->token[i], label);
 }
 
-/* A node and what follows it, each a step further in. */
+/* Prints a node and its descendants, indented. */
 static void show_node(FILE *out, const pass *p, const ts_tokenizer *words, int i, int depth)
 {
     char label[TS_DEMO_LABEL];
@@ -133,7 +133,7 @@ static void show_passes(const ts_demo_args *a, const run *r, const ts_tokenizer 
     }
 }
 
-/* Rows from the top, children below one another; the first row that is free then. */
+/* Assigns rows from the top, one per leaf; returns the next free row. */
 static int place(const pass *p, const ts_tokenizer *words, int i, int column, int row,
                  int at[NODES], ts_demo_node *node, int *n)
 {

@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gradients.c - cases, and their verification by central differences.
  *
- * In x. Along a direction d the loss of one row is, exactly,
+ * In x: along a direction d the loss of one row is exactly
  *     f(t) = (A + t B) / sqrt(V + 2 t C + t^2 E) + constant,
  * with A = sum g (x - mean), B = sum g (d - mean d), g = gamma * dy, V = v + eps, E = var d. With
  * rho = sqrt(V / E), the root is the generating function of the Legendre polynomials, which stay
  * within [-1, 1], so the n-th Taylor coefficient of f is at most (|F| + rho r |B|) / rho^n, where
  * F = sum g xhat. Richardson's (4 D(h/2) - D(h)) / 3 removes n = 3 and keeps at most a third of
- * each later odd term. Hence, with q = h / rho, truncation <= (|F| / rho + r |B|) q^4 / (3 (1 -
- * q^2)). Rounding of one evaluation of f, u being the unit roundoff and k(n) = 8 + 2 sqrt(n): N = u
- * (k(D) |F|  +  8 r max|x| |sum g|  +  8 sqrt(sum (4 dy (|gamma xhat| + |beta|))^2)), which is the
- * error rstd has in common for the row, the error mean has in common, and four independent
- * roundings an element; eight times the root of a sum of squares is exceeded with probability 3e-14
- * (Hoeffding). Richardson makes it 3 N / h. The step is the power of two next to the h that makes
- * the two least together: no ladder of steps is needed where the bound is known. x + h d is exact,
- * and sums here are in pairs of doubles, so nothing else is lost. The gradient itself may err by (2
- * k(D)
- * + 8 r max|x|) u M, where M = r sum |d| (|g| + avg|g| + |xhat| avg|g xhat|) are the magnitudes
- * that cancel in <dx, d>. Errors and limits are relative to M.
+ * each later odd term. Hence, with q = h / rho,
+ *     truncation <= (|F| / rho + r |B|) q^4 / (3 (1 - q^2)).
+ *
+ * The rounding error of one evaluation of f, with unit roundoff u and k(n) = 8 + 2 sqrt(n), is
+ *     N = u (k(D) |F| + 8 r max|x| |sum g| + 8 sqrt(sum (4 dy (|gamma xhat| + |beta|))^2)).
+ * The terms are the row's common error of rstd, that of mean, and four independent roundings per
+ * element; eight times the root of a sum of squares is exceeded with probability 3e-14 (Hoeffding).
+ * Richardson makes it 3 N / h. The step is the power of two next to the h that minimises the sum of
+ * both: since the bound is known, no series of steps is needed. x + h d is exact, and sums are in
+ * pairs of doubles, so there is no other error. The gradient itself may have an error of
+ *     (2 k(D) + 8 r max|x|) u M,   M = r sum |d| (|g| + avg|g| + |xhat| avg|g xhat|),
+ * where M are the magnitudes that cancel in <dx, d>. Errors and limits are relative to M.
  *
  * In gamma and beta the loss is linear: there is no truncation, and the step is 1. */
 #include "gradients.h"
@@ -31,7 +32,7 @@
 #include "rng.h"
 #include "touchstone/layernorm.h"
 
-enum { BLOCK = 64, COPIES = 4 }; /* rows a block; +h, -h, +h/2, -h/2 */
+enum { BLOCK = 64, COPIES = 4 }; /* rows per block; +h, -h, +h/2, -h/2 */
 
 static const double U = 0x1p-53;
 
@@ -105,7 +106,8 @@ static void fill(ts_gradients_case *c)
     for (int64_t j = 0; j < c->n_cols; j++) {
         c->gamma[j] = on_grid(2 * ts_uniform(sg, j));
         c->beta[j] = on_grid(ts_uniform(sb, j));
-        c->dgamma[j] = c->dbeta[j] = NAN; /* what backward leaves unwritten shows */
+        c->dgamma[j] = c->dbeta[j] =
+            NAN; /* so that elements that backward does not write are noticed */
     }
 }
 
@@ -127,7 +129,7 @@ bool ts_gradients_make(uint64_t seed, int64_t n_rows, int64_t n_cols, ts_gradien
     c->dgamma = take(&at, n_cols), c->dbeta = take(&at, n_cols);
     c->mean = take(&at, n_rows), c->rstd = take(&at, n_rows);
     fill(c);
-    /* Of this forward only the statistics are wanted; dx overwrites y. */
+    /* Only the statistics of this forward pass are needed; dx overwrites y. */
     const bool ok =
         ts_gradients_forward(c, n_rows, c->x, c->gamma, c->beta, c->dx, c->mean, c->rstd) &&
         backward(c);
@@ -157,7 +159,7 @@ uint64_t ts_gradients_hash(const ts_gradients_case *c)
     return hash(hash(h, c->x, c->n_rows * c->n_cols), c->dy, c->n_rows * c->n_cols);
 }
 
-/* Random signs: exact to add, and every element of the gradient weighs the same. */
+/* Random signs: adding them is exact, and every element of the gradient has the same weight. */
 static void signs(uint64_t seed, int64_t first, int64_t n, double *d)
 {
     for (int64_t i = 0; i < n; i++) d[i] = ts_bits(seed, first + i) >> 63 ? 1 : -1;
@@ -166,7 +168,7 @@ static void signs(uint64_t seed, int64_t first, int64_t n, double *d)
 /* ---- x: BLOCK directional derivatives from one call ---- */
 
 typedef struct block {
-    int64_t n, row[BLOCK]; /* the rows looked at */
+    int64_t n, row[BLOCK]; /* the rows under test */
     double *d;             /* [n][n_cols], their directions */
     double *x, *y;         /* [n][COPIES][n_cols] */
     double *mean, *rstd;   /* [n][COPIES] */
@@ -184,7 +186,7 @@ static bool block_make(int64_t n_cols, block *b)
     return true;
 }
 
-/* The step, the magnitudes that cancel and the limit of row i of the block: the formulas above. */
+/* Computes step, cancelling magnitudes and limit of row i of the block from the formulas above. */
 static void plan(const ts_gradients_case *c, block *b, int64_t i)
 {
     const int64_t D = c->n_cols, row = b->row[i] * D;
@@ -204,7 +206,8 @@ static void plan(const ts_gradients_case *c, block *b, int64_t i)
     const double E = d2 / n - d1 / n * (d1 / n), rho = 1 / (r * sqrt(E));
     const double slope = fabs(F) / rho + r * fabs(gd - G * d1 / n);
     const double N = U * (kappa(D) * fabs(F) + 8 * r * largest * fabs(G) + 8 * sqrt(squares));
-    /* Least where 3 N / h^2 = 4 slope h^3 / (3 rho^4); never beyond a sixteenth of the radius. */
+    /* The minimum is at 3 N / h^2 = 4 slope h^3 / (3 rho^4); h is at most a sixteenth of the
+     * radius. */
     const double best = fmin(pow(2.25 * N / slope * pow(rho, 4), 0.2), rho / 16);
     const double h = exp2(rint(log2(best))), q = h / rho;
     const double M = r * (abs_dg + abs_d * abs_g / n + abs_dx * abs_gx / n);
@@ -224,7 +227,7 @@ static void stack(const ts_gradients_case *c, block *b, int64_t i)
                 c->x[b->row[i] * D + j] + part[k] * b->step[i] * b->d[i * D + j];
 }
 
-/* Differences are taken element by element, before summing: y cancels, its sum need not. */
+/* Differences are computed per element, before summing: y cancels, its sum need not. */
 static double row_error(const ts_gradients_case *c, const block *b, int64_t i)
 {
     const int64_t D = c->n_cols, row = b->row[i] * D;
@@ -257,13 +260,13 @@ static bool check_rows(const ts_gradients_case *c, block *b, ts_gradients_report
 
 /* ---- gamma and beta: all rows, parameters moved by +d and -d ---- */
 
-/* y of a column depends on that column's gamma and beta alone, so one pair of calls gives the
- * derivative for each column, and their sum is the derivative along the whole direction. */
+/* y of a column depends only on that column's gamma and beta, so one pair of calls gives the
+ * derivative for every column, and their sum is the derivative along the whole direction. */
 typedef struct column {
     ts_real found;     /* sum over rows of dy * (y+ - y-) / 2 */
     double  magnitude; /* sum over rows of the terms' magnitudes */
     double  squares;   /* sum over rows of the square of an element's rounding, in u */
-    double  shift;     /* sum over rows of what r max|x| of error in xhat would do */
+    double  shift;     /* sum over rows of the effect of an error of r max|x| in xhat */
 } column;
 
 static double off(const column *k, ts_real claimed)
@@ -323,8 +326,8 @@ static double column_limit(const ts_gradients_case *c, const column *k)
     return U * ((8 * sqrt(k->squares / 2) + 8 * k->shift) / k->magnitude + sums);
 }
 
-/* Along one direction of all of gamma or all of beta, each column's part of it by itself: if all
- * parts are right, so is their sum. */
+/* Checks one direction of all of gamma or beta column by column: if all parts are correct, so is
+ * their sum. */
 static bool check_direction(const ts_gradients_case *c, block *b, int which, ts_gradients_report *r)
 {
     const double *claims = which == TS_DGAMMA ? c->dgamma : c->dbeta;
@@ -340,7 +343,7 @@ static bool check_direction(const ts_gradients_case *c, block *b, int which, ts_
     return true;
 }
 
-/* ---- the two ways ---- */
+/* ---- the two methods ---- */
 
 bool ts_gradients_batched(const ts_gradients_case *c, ts_gradients_report *r)
 {
@@ -359,8 +362,8 @@ bool ts_gradients_batched(const ts_gradients_case *c, ts_gradients_report *r)
     return ok;
 }
 
-/* BLOCK columns' gammas and BLOCK other columns' betas moved together: every other column must not
- * move at all, which is what makes each of these a derivative by one element. */
+/* Moves gamma of BLOCK columns and beta of BLOCK other columns together. No other column may
+ * change, so each result is a derivative by one element. */
 static bool spot_columns(const ts_gradients_case *c, block *b, ts_gradients_report *r)
 {
     double *dgamma = b->d, *dbeta = b->d + c->n_cols;

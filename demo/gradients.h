@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gradients.h - the ways in which the float64 gradients of layernorm are verified. Loss: sum(dy *
- * y).
+/* gradients.h - methods that verify the float64 gradients of layernorm. Loss: sum(dy * y).
  *
- * Every way fills a ts_gradients_report: for dx, dgamma and dbeta the error that stands worst to
- * its limit, and that limit. */
+ * Every method fills a ts_gradients_report: for dx, dgamma and dbeta, the error that is worst
+ * relative to its limit, and that limit. */
 #ifndef TS_GRADIENTS_H
 #define TS_GRADIENTS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* One matrix, and what the library says of it. x, gamma and beta are multiples of 2^-30 below 2^4,
- * so that adding a step that is a power of two is exact. */
+/* One matrix, and the library's gradients. x, gamma and beta are multiples of 2^-30 below 2^4, so
+ * that adding a power-of-two step is exact. */
 typedef struct ts_gradients_case {
     int64_t  n_rows, n_cols;
     uint64_t seed;
@@ -28,10 +27,10 @@ typedef struct ts_gradients_report {
     double error[TS_N_GRADIENTS], limit[TS_N_GRADIENTS];
 } ts_gradients_report;
 
-/* Keeps the pair whose error is the larger part of its limit; NaN is larger than anything. */
+/* Keeps the pair with the larger ratio of error to limit; NaN counts as largest. */
 void ts_gradients_note(ts_gradients_report *r, int which, double error, double limit);
 
-/* False, one line on standard error and nothing to free if memory or the library refuses. */
+/* On failure false, with one line on standard error, and nothing to free. */
 bool     ts_gradients_make(uint64_t seed, int64_t n_rows, int64_t n_cols, ts_gradients_case *c);
 void     ts_gradients_free(ts_gradients_case *c);
 uint64_t ts_gradients_hash(const ts_gradients_case *c); /* of the inputs */
@@ -42,10 +41,10 @@ bool ts_gradients_forward(const ts_gradients_case *c, int64_t n_rows, const doub
                           double *rstd);
 
 /* Batched central differences: along a random direction in every row, and along a random direction
- * of all of gamma and all of beta, there read column by column. */
+ * of all of gamma and all of beta, evaluated column by column. */
 bool ts_gradients_batched(const ts_gradients_case *c, ts_gradients_report *r);
 
-/* Single elements of each gradient, drawn at random, by central differences. */
+/* Central differences of random single elements of each gradient. */
 bool ts_gradients_spots(const ts_gradients_case *c, ts_gradients_report *r);
 
 #endif

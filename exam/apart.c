@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* apart.c - a process's threads on other cores than the one that calls. */
+/* apart.c - places a process's threads on cores other than its first thread's. */
 #define _GNU_SOURCE
 #include "apart.h"
 
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How many threads a process has, and the core that its first was on last; -1: unknown. */
+/* The number of threads of a process, and the core on which its first one last ran; -1: unknown. */
 static int look(pid_t pid, int *n_threads)
 {
     char path[64], text[1024];
@@ -18,7 +18,7 @@ static int look(pid_t pid, int *n_threads)
     const size_t n = f ? fread(text, 1, sizeof text - 1, f) : 0;
     if (f) fclose(f);
     text[n] = 0;
-    const char *p = strrchr(text, ')'); /* the name before it may hold anything */
+    const char *p = strrchr(text, ')'); /* the name before it may contain anything */
     for (int i = 0; p && i < 37; i++) {
         p = strchr(p + 1, ' ');
         if (p && i == 17) sscanf(p, "%d", n_threads);
@@ -27,7 +27,7 @@ static int look(pid_t pid, int *n_threads)
     return core;
 }
 
-/* Round and round the cores of `may` but the first thread's. */
+/* Round-robin over the cores of `may` other than the first thread's. */
 static bool scatter(pid_t pid, int core, const cpu_set_t *may)
 {
     char path[64];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* apart.h - a process's threads on other cores than the one that calls. Needs _GNU_SOURCE. */
+/* apart.h - moves a process's threads to cores other than its first's. Needs _GNU_SOURCE. */
 #ifndef TS_APART_H
 #define TS_APART_H
 
@@ -7,25 +7,25 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* Before a timed call. Threads that are woken together are often put on one core, and left there
- * for milliseconds: of two threads on two cores half of all calls then take twice as long, and of
- * fifteen some take ten times as long. So every thread but the first gets one core, another than
- * the first was on last, and no two the same while there are enough. */
+/* Used before a timed call. Linux often puts threads that are woken together on one core and leaves
+ * them there for milliseconds: with two threads on two cores half of all calls then take twice as
+ * long, and with fifteen some take ten times as long. So every thread but the first gets one core,
+ * not that of the first, and no two share one while there are enough. */
 
-/* What was done last, all 0 at first: without a change nothing is done again. */
+/* The last placement, initially all 0: an unchanged one is not repeated. */
 typedef struct ts_spread {
     int core, n_threads;
 } ts_spread;
 
-/* The first thread stays free, since those that it makes are allowed where it is: it wakes where it
- * was. For a process that is frozen. False: the system refuses. */
+/* For a frozen process. The first thread is not pinned, since new threads inherit its affinity: it
+ * wakes where it last ran. False if the system refuses. */
 bool ts_threads_spread(pid_t pid, ts_spread *last);
 
-/* The first thread keeps its core too. False: there is one core only, or the system refuses. Else
- * `was` is where the process might run. */
+/* Also pins the first thread to its core. False if there is only one core, or the system refuses;
+ * otherwise `was` is the previous affinity. */
 bool ts_threads_apart(pid_t pid, cpu_set_t *was);
 
-/* After it: the first thread, and whatever it makes, may run anywhere again. */
+/* Undoes it: the first thread, and threads that it creates, may run anywhere again. */
 void ts_threads_free(pid_t pid, const cpu_set_t *was);
 
 #endif

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* awake.c - keeps cores awake for the start of a timed call. */
 #define _GNU_SOURCE
 #include "awake.h"
 #include "clock.h"
@@ -14,26 +15,26 @@
 
 enum { MOST = CPU_SETSIZE };
 
-/* A core that does not come in this time has other work, and is awake. */
+/* A core that does not respond in this time has other work, and is awake. */
 static const double LIMIT_NS = 5e6;
 
-/* Before go, should it not come; and after it: by then who has work for a core is on it, and at the
- * next tick the scheduler would give even the lowest class a turn. */
+/* How long to spin before go, if go does not come, and after it. After that time every thread with
+ * work has its core, and at the next tick the scheduler would run even the lowest class. */
 static const double BEFORE_NS = 30e6, AFTER_NS = 2e6;
 
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t  call;
-    pid_t           owner; /* a fork has our memory and not our threads */
+    pid_t           owner; /* a forked child has the memory but not the threads */
     cpu_set_t       made, asked;
     unsigned        epoch;
     _Atomic(double) until;
     atomic_int      up;
 } watch = { .lock = PTHREAD_MUTEX_INITIALIZER, .call = PTHREAD_COND_INITIALIZER };
 
-/* Only among the threads of one scheduling group does the lowest class make way at once, and an
- * entrant is in a session of its own, which is a group (autogroup). Without the call it waited here
- * for a tick or until the spinning ended: calls of 0.4 ms took 2, 4 or 7. */
+/* The lowest class yields at once only to threads of the same scheduling group, and an entrant's
+ * session is a group of its own (autogroup). Without this call the entrant waited for a tick or for
+ * the spinning to end: calls of 0.4 ms took 2, 4 or 7 ms. */
 static void make_way(void)
 {
     for (int i = 0; i < 16; i++) ts_isa_pause();
@@ -55,14 +56,14 @@ static void *keep_awake(void *at)
         }
         seen = watch.epoch;
         pthread_mutex_unlock(&watch.lock);
-        sched_setaffinity(0, sizeof own, &own); /* ts_threads_apart() may have moved it */
+        sched_setaffinity(0, sizeof own, &own); /* ts_threads_apart() may have changed it */
         atomic_fetch_add(&watch.up, 1);
         while (ts_now_ns() < atomic_load_explicit(&watch.until, memory_order_relaxed)) make_way();
     }
     return NULL;
 }
 
-/* The lowest class there is: whoever else wants the core has it at once. */
+/* SCHED_IDLE: any other thread that wants the core preempts it. */
 static bool make(int core)
 {
     const struct sched_param none = { 0 };
@@ -83,7 +84,7 @@ static bool make(int core)
 
 void ts_awake_begin(const cpu_set_t *cores)
 {
-    const int own = sched_getcpu(); /* is running, and its thread waits for us */
+    const int own = sched_getcpu(); /* this core is running */
     int       n = 0;
     if (watch.owner != getpid()) {
         watch.owner = getpid();

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend.h - how a worker does each verb on its device. Private to judge/; runs in the worker. */
+/* backend.h - how a worker carries out each verb on its device. Private to exam/; runs in the
+ * worker. */
 #ifndef TS_BACKEND_H
 #define TS_BACKEND_H
 
 #include "worker.h"
 
 typedef struct ts_session {
-    const ts_entry *entry;
-    const ts_arena *arena;      /* a copy made when the case was loaded */
-    unsigned char   args[1024]; /* the case's args, pointed at this device */
-    ts_exec         exec;
-    ts_reply       *reply;
+    const ts_function *function;
+    const ts_arena    *arena;      /* a copy made when the case was loaded */
+    unsigned char      args[1024]; /* the case's args, with pointers to this device */
+    ts_exec            exec;
+    ts_reply          *reply;
 } ts_session;
 
 typedef struct ts_backend {
@@ -24,9 +25,9 @@ typedef struct ts_backend {
 
 extern const ts_backend ts_backend_cpu, ts_backend_cuda;
 
-/* Sizes the workspace by asking the entry. */
+/* Queries the function for the size of its workspace. */
 void ts_session_workspace(ts_session *s);
-/* Calls the entry, after spoiling the args when the order says so. */
+/* Calls the function, after spoiling the args if the order says so. */
 void ts_session_call(ts_session *s, const ts_order *o);
 
 #endif

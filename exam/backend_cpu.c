@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend_cpu.c - a case on the CPU: the entry works on the shared memory itself. */
+/* backend_cpu.c - runs a case on the CPU: the function works directly on the shared memory. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <string.h>
@@ -23,11 +23,11 @@ static void drop_workspace(ts_session *s)
     s->exec.workspace = NULL;
 }
 
-/* Exactly what the entry asked for, flush against a dead page, poisoned. When timing, from a page's
- * start as an allocator would give it. */
+/* Exactly as many bytes as the function requested, poisoned, ending at a guard page. For timing
+ * they begin at a page boundary, as from an allocator. */
 static void take_workspace(ts_session *s)
 {
-    /* A band of at least a page lies before it. */
+    /* A band of at least a page precedes it. */
     const size_t n = s->exec.workspace_bytes,
                  pages = (n + ts_page() - 1) / ts_page() * ts_page() + ts_page();
     drop_workspace(s);
@@ -106,8 +106,8 @@ static void probe(ts_session *s)
     ts_describe_cpu(s->reply->text, sizeof s->reply->text);
 }
 
-/* From the largest input to the largest output, so that ceilings see the memory that kernels see;
- * a read is of the whole input, however little is written. */
+/* Copies the largest input to the largest output, so that peak rates are measured on the memory
+ * that kernels use; a read covers the whole input, however small the output. */
 static void ceiling(ts_session *s, const ts_order *o)
 {
     const ts_arena_buf *from = NULL, *to = NULL;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend_cuda.c - a case on a CUDA device: buffers are mirrored there with their bands and with
- * the same misalignment, and copied back for the examiner. Only the worker ever touches the driver.
- */
+/* backend_cuda.c - runs a case on a CUDA device: buffers are mirrored there with their bands and
+ * their misalignment, and copied back for the examiner. Only the worker uses the driver. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +12,7 @@
 #include "dtype.h"
 
 enum { BAND_BYTES = 256 };
-static const size_t FLUSH_BYTES = (size_t)1 << 30; /* many times any L2 */
+static const size_t FLUSH_BYTES = (size_t)1 << 30; /* many times the size of any L2 */
 
 typedef struct mirror {
     unsigned char *map, *p; /* map .. p and p + n_bytes .. end: bands */
@@ -25,8 +24,8 @@ static mirror                    mirrors[TS_MAX_BUFS], workspace;
 static void                     *flush_buffer, *n_wrong;
 static const ts_cuda_module_ops *ops;
 
-/* An error of the runtime may have poisoned the context: say it and end the process; the next order
- * gets a fresh one. */
+/* A runtime error may have corrupted the context: report it and exit; the next order gets a new
+ * process. */
 static void must(ts_session *s, int code)
 {
     if (!code) return;
@@ -67,7 +66,7 @@ static bool take(ts_session *s, mirror *d, size_t n_bytes, size_t misaligned)
     return true;
 }
 
-/* Copies the buffer one way: whole where its gaps are short, else row by row. */
+/* Copies the buffer in one direction: whole if its gaps are short, else row by row. */
 static int copy_rows(const ts_arena_buf *b, unsigned char *device, bool in)
 {
     const size_t element = ts_format_of(b->b.dtype)->n_bytes, row = (size_t)b->b.n_cols * element;
@@ -107,7 +106,7 @@ static void load(ts_session *s, const ts_order *o)
     s->exec.workspace = NULL;
     if (!s->exec.workspace_bytes) return;
     if (!take(s, &workspace, s->exec.workspace_bytes, 0)) {
-        s->reply->broken = false; /* it asked for it */
+        s->reply->broken = false; /* the function requested too much */
         s->reply->flaw = (ts_flaw) { .fault = TS_FAULT_CRASH, .what = "workspace" };
         return;
     }
@@ -125,7 +124,7 @@ static void flush(ts_session *s)
     must(s, ops->stream_read(n_wrong, flush_buffer, FLUSH_BYTES));
 }
 
-/* The flush comes after the poison, so that no line of it is still waiting in L2 to be written. */
+/* Flush after poisoning, so that L2 has no dirty line left to write back. */
 static void timed(ts_session *s, const ts_order *o)
 {
     unsigned long long wrong = 0;
@@ -176,12 +175,12 @@ static void check_bands(ts_session *s, const mirror *d, const char *name)
         s->reply->flaw = (ts_flaw) { .fault = TS_FAULT_PAST, .what = name };
 }
 
-/* Inputs are read back into the worker's own memory and compared with what was sent. */
+/* Reads the input back into the worker's own memory and compares it with what was sent. */
 static void check_input(ts_session *s, const ts_arena_buf *b, const mirror *d)
 {
     ts_arena_buf copy = *b;
     copy.p = malloc(b->n_bytes + 1);
-    if (!copy.p) { /* what was not compared must not pass for unchanged */
+    if (!copy.p) { /* an input that was not compared must not count as unchanged */
         s->reply->broken = true;
         snprintf(s->reply->text, sizeof s->reply->text, "out of memory to read %s back", b->b.name);
         return;
@@ -199,7 +198,7 @@ static void store(ts_session *s)
         mirror             *d = &mirrors[i];
         check_bands(s, d, b->b.name);
         if (b->b.role == TS_IN) {
-            /* Rows 2^30 elements apart are not read back: the gaps would be, too. */
+            /* Rows 2^30 elements apart are not read back: that would include the gaps. */
             if (b->n_bytes < FLUSH_BYTES) check_input(s, b, d);
             continue;
         }

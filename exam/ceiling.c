@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* ceiling.c - measures peak rates with persistent threads, and flushes caches. */
 #define _GNU_SOURCE
 #include "ceiling.h"
 #include "clock.h"
@@ -19,10 +20,9 @@
 
 enum { MAX_THREADS = 256 };
 
-/* ---- threads that stay: to make and end them would take longer than what they are timed at ----
-
- * Each has a core of its own, the i-th of those that the process had when it was made. Between
- * passes they sleep; they are woken, and stand at the line, before the clock starts. */
+/* Persistent threads, since creating and joining them would take longer than the passes. Each is
+ * pinned to a core, the i-th of those that the process had when it was created. Between passes they
+ * sleep; they are awake and at the start line before the clock starts. */
 
 typedef struct job {
     int                  ceiling;
@@ -37,7 +37,7 @@ typedef struct job {
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t  call, rest;
-    pid_t           owner; /* a fork has our memory and not our threads */
+    pid_t           owner; /* a forked child has the memory but not the threads */
     int             n;
     unsigned        epoch;
     void (*work)(job *j);
@@ -61,7 +61,7 @@ static void *member(void *at)
         seen = team.epoch;
         pthread_mutex_unlock(&team.lock);
         atomic_fetch_sub(&team.waiting, 1);
-        while (!atomic_load(&team.go)) sched_yield(); /* its caller may be on this core */
+        while (!atomic_load(&team.go)) sched_yield(); /* the caller may need this core */
         team.work(&team.job[i]);
         team.job[i].end_ns = ts_now_ns();
         pthread_mutex_lock(&team.lock);
@@ -85,7 +85,7 @@ static void choose_core(pthread_attr_t *a, int i)
     }
 }
 
-/* As many of n as can be had. */
+/* As many of n as can be created. */
 static int gather(int n)
 {
     if (n < 1) n = 1;
@@ -133,11 +133,11 @@ static double together(int n, void (*work)(job *j))
     return end - begin;
 }
 
-/* ---- what they do ---- */
+/* ---- their work ---- */
 
 static void copy_plain(unsigned char *to, const unsigned char *from, size_t n)
 {
-    enum { PIECE = 4096 }; /* short pieces: memcpy must not choose to stream */
+    enum { PIECE = 4096 }; /* short chunks: memcpy must not choose streaming stores */
     for (size_t i = 0; i < n; i += PIECE) memcpy(to + i, from + i, n - i < PIECE ? n - i : PIECE);
 }
 
@@ -145,7 +145,7 @@ static void pass(job *j)
 {
     if (j->ceiling == TS_CEILING_COPY) ts_isa_copy(j->to, j->from, j->n);
     else if (j->ceiling == TS_CEILING_COPY_PLAIN) copy_plain(j->to, j->from, j->n);
-    else j->sum = ts_isa_read(j->from, j->n); /* stored, or it would be left out */
+    else j->sum = ts_isa_read(j->from, j->n); /* stored, so that it is not optimised away */
 }
 
 ts_pass ts_ceiling_pass(int ceiling, void *to, const void *from, size_t n, int n_threads)
@@ -170,10 +170,11 @@ static void multiply(job *j)
     if (!(j->best_ns > 0) || ns < j->best_ns) j->best_ns = ns;
 }
 
-/* Each core's own best while all of them work: one of many is nearly always disturbed. */
+/* The best rate of each core while all of them work: of many cores, one is nearly always disturbed.
+ */
 double ts_ceiling_gflops(int n_threads)
 {
-    enum { PASSES = 32 }; /* of half a millisecond */
+    enum { PASSES = 32 }; /* half a millisecond each */
     double    sum = 0;
     const int n = gather(n_threads);
     for (int i = 0; i < n; i++) team.job[i].best_ns = 0;
@@ -202,7 +203,7 @@ static void drop(job *j)
 
 void ts_flush_together(const void *begin, size_t n, int n_threads)
 {
-    enum { ALONE = 1 << 20 }; /* less is done before others are awake */
+    enum { ALONE = 1 << 20 }; /* below this size other threads would wake too late to help */
     n_threads = n < ALONE ? 0 : gather(n_threads);
     if (n_threads < 2) {
         ts_isa_flush(begin, (const char *)begin + n);
@@ -215,8 +216,7 @@ void ts_flush_together(const void *begin, size_t n, int n_threads)
     together(n_threads, drop);
 }
 
-/* Nanoseconds to follow a chain through every line once: each address is known only when the line
- * before has come. */
+/* Nanoseconds to chase pointers through every line once: each load depends on the previous one. */
 static double follow(void *volatile *first)
 {
     void *volatile *p = first;
@@ -228,7 +228,11 @@ static double follow(void *volatile *first)
 
 double ts_flush_effect(void)
 {
-    enum { LINES = 1024, STEP = 389, PASSES = 9 }; /* 64 KiB; the step is prime, and no stride */
+    enum {
+        LINES = 1024,
+        STEP = 389,
+        PASSES = 9
+    }; /* 64 KiB; the step is prime, so that no prefetcher follows it */
     static _Alignas(LINE) struct {
         void *volatile next;
         char rest[LINE - sizeof(void *)];

@@ -1,31 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ceiling.h - what this machine's memory can do at best, and caches made cold. */
+/* ceiling.h - measures this machine's peak rates, and flushes its caches. */
 #ifndef TS_CEILING_H
 #define TS_CEILING_H
 
 #include <stddef.h>
 
 typedef struct ts_pass {
-    double bytes, ns; /* read and written; from the common start until the last thread is done */
+    double bytes,
+        ns; /* bytes read and written; time from the common start until the last thread is done */
 } ts_pass;
 
-/* One pass of TS_CEILING_* over n bytes by n_threads that were there before and stay. */
+/* One pass of TS_CEILING_* over n bytes by n_threads persistent threads. */
 ts_pass ts_ceiling_pass(int ceiling, void *to, const void *from, size_t n, int n_threads);
 
-/* float32 multiplications and additions, in billions a second. */
+/* float32 multiplications and additions, in billions per second. */
 double ts_ceiling_gflops(int n_threads);
 
-/* How many times that the matrix units multiply and add bfloat16; 1: there are none. */
+/* The bfloat16 rate of the matrix units as a multiple of that; 1: there are none. */
 double ts_ceiling_matrix(void);
 
-/* Writes back and drops every cached line in [begin, end). */
+/* Writes back and evicts every cached line in [begin, end). */
 void ts_flush_lines(const void *begin, const void *end);
 
-/* The same of n bytes by n_threads, where that is faster. */
+/* Does so for n bytes with n_threads threads, if that is faster. */
 void ts_flush_together(const void *begin, size_t n, int n_threads);
 
-/* How many times as long a line takes to come after ts_flush_lines as from a cache; about 1 where
- * that does nothing. */
+/* Latency of a line after ts_flush_lines as a multiple of a cached one's; about 1 where the flush
+ * has no effect. */
 double ts_flush_effect(void);
 
 void ts_describe_cpu(char *text, size_t n);

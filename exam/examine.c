@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* examine.c - runs a case in a worker and checks its outputs. */
 #include "examine.h"
 
 #include <stdio.h>
@@ -30,7 +31,7 @@ static void found(ts_verdict *v, ts_flaw f)
     v->faults |= 1u << f.fault;
 }
 
-/* Load, run, store, drop. False when there is no answer to look at. */
+/* Load, run, store, drop. False if there is no output to check. */
 static bool ask(const ts_exam *e, ts_worker *w, int n_threads, int spoil, int limit_ms,
                 ts_reply *reply, ts_verdict *v)
 {
@@ -54,8 +55,8 @@ static bool ask(const ts_exam *e, ts_worker *w, int n_threads, int spoil, int li
 
 void ts_examine(const ts_exam *e, ts_worker *w, int limit_ms, ts_verdict *v)
 {
-    const int n_threads[] = { 1, 0, 2, 7 }; /* 0: as many as there are */
-    const int n = ts_worker_entry(w)->one_thread ? 2 : 4;
+    const int n_threads[] = { 1, 0, 2, 7 }; /* 0: the default */
+    const int n = ts_worker_function(w)->one_thread ? 2 : 4;
     uint64_t  bits = 0;
     *v = (ts_verdict) { 0 };
     for (int i = 0; i < n; i++) {
@@ -71,7 +72,7 @@ void ts_examine(const ts_exam *e, ts_worker *w, int limit_ms, ts_verdict *v)
         if (!ts_arena_intact(e->arena, &f)) found(v, f);
         f = (ts_flaw) { 0 };
         const uint64_t now = ts_arena_output_hash(e->arena);
-        /* The same bits again were found right before. */
+        /* Identical bits have already been checked. */
         if ((!i || now != bits) && !e->task->check(e->c, e->args, e->want, &f, &errors))
             found(v, f);
         v->worst = errors.worst;
@@ -79,7 +80,7 @@ void ts_examine(const ts_exam *e, ts_worker *w, int limit_ms, ts_verdict *v)
             found(v,
                   (ts_flaw) { TS_FAULT_REPEAT, "bits of the outputs", 0, 0, n_threads[i], 0, 0 });
         bits = now;
-        /* An answer that is already wrong need not be asked for again, but for its bits. */
+        /* A wrong output needs no more runs, unless only its bits differ. */
         if (v->faults & ~(1u << TS_FAULT_REPEAT)) return;
     }
 }
@@ -100,7 +101,7 @@ void ts_examine_refusals(const ts_exam *e, ts_worker *w, bool door, int limit_ms
     }
 }
 
-/* So many digits, from 9 on, that two different numbers are seen to differ. */
+/* As many digits, at least 9, as it takes to tell two numbers apart. */
 static int digits(double a, double b)
 {
     char s[32], t[32];

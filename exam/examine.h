@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* examine.h - ask one entry one case and say everything that is wrong with the answer. */
+/* examine.h - run one case on one implementation and report every flaw of its output. */
 #ifndef TS_EXAMINE_H
 #define TS_EXAMINE_H
 
 #include "worker.h"
 
-/* A case with its inputs and expected outputs, made once and put to many entries. */
+/* A case with its inputs and expected outputs, made once and run on many implementations. */
 typedef struct ts_exam {
     const ts_task *task;
     const ts_case *c;
@@ -22,18 +22,18 @@ typedef struct ts_verdict {
     unsigned faults;    /* bit 1u << ts_fault for each kind found */
     ts_flaw  first;     /* the first one */
     double   worst;     /* largest error as a fraction of its bound */
-    int      n_calls;   /* answers examined */
-    bool     broken;    /* could not be examined here: counts as skipped, with `text` */
+    int      n_calls;   /* outputs checked */
+    bool     broken;    /* could not run here: counts as skipped, reason in `text` */
     char     text[256]; /* detail of a crash, or why it is broken */
 } ts_verdict;
 
-/* Runs the case with 1, all, 2 and 7 threads (on a device: four times; an entry of one thread:
- * twice); every answer is examined, and all must have the same bits. In all but the first call
- * what has no elements is NULL. */
+/* Runs the case with 1, all, 2 and 7 threads (on a device: four times; a function of one thread:
+ * twice); checks every output, and requires that all are bitwise identical. In all but the first
+ * call, buffers without elements are NULL. */
 void ts_examine(const ts_exam *e, ts_worker *w, int limit_ms, ts_verdict *v);
 
-/* Senseless calls: each must be refused with the right status and leave the outputs alone. A door,
- * which the table of an implementation is behind, is also called without args and without exec. */
+/* Invalid calls: each must return the right status and leave the outputs alone. A public API
+ * function (`door`) is also called without args and without exec. */
 void ts_examine_refusals(const ts_exam *e, ts_worker *w, bool door, int limit_ms, ts_verdict *v);
 
 /* "dx[3][17] got 1.25, want 1.5 +- 1e-07" */

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* worker.c - the worker process: takes orders, runs them on its backend, reports crashes and
+ * hangs. */
 #define _GNU_SOURCE
 #include "worker.h"
 
@@ -19,19 +21,20 @@
 #include "cpu.h"
 #include "isa_fault.h"
 
-/* What the two processes share besides the arena: the order goes one way, the reply the other. */
+/* Memory that the two processes share in addition to the arena: the order for the worker, and its
+ * reply. */
 typedef struct board {
     ts_order      order;
     ts_arena      arena;
     unsigned char args[sizeof((ts_session *)0)->args];
     ts_reply      reply;
-    int           signal; /* that killed the worker, with what it touched */
+    int           signal; /* that killed the worker, and the address of the fault */
     uintptr_t     address;
     bool          write;
 } board;
 
 struct ts_worker {
-    ts_entry        entry;
+    ts_function     function;
     const ts_arena *arena;
     board          *board;
     pid_t           pid; /* 0: not running */
@@ -52,7 +55,7 @@ static void on_fault(int sig, siginfo_t *info, void *context)
 
 static void catch_faults(void)
 {
-    /* The kernel writes all registers there: with wide vectors or matrices, tens of KiB. */
+    /* The signal frame contains all registers: tens of KiB with wide vectors or matrices. */
     const size_t           least = 4 * (size_t)getauxval(AT_MINSIGSTKSZ), usual = 64 << 10;
     const size_t           n = least > usual ? least : usual;
     const stack_t          alternate = { .ss_sp = malloc(n), .ss_size = n };
@@ -66,12 +69,12 @@ void ts_session_workspace(ts_session *s)
 {
     size_t n = 0;
     s->reply->status = TS_OK;
-    if (s->entry->workspace) s->reply->status = s->entry->workspace(s->args, &s->exec, &n);
+    if (s->function->workspace) s->reply->status = s->function->workspace(s->args, &s->exec, &n);
     s->reply->workspace_bytes = s->exec.workspace_bytes = s->reply->status ? 0 : n;
 }
 
-/* Ways 0 and 1 are a missing and a short workspace, for entries that declare one; then the task's.
- */
+/* Invalid calls 0 and 1 have a missing and a short workspace, if the function needs one; the task
+ * defines the rest. */
 static bool spoil(ts_session *s, const ts_order *o, void *args, ts_exec *x)
 {
     s->reply->must = TS_E_WORKSPACE;
@@ -81,16 +84,16 @@ static bool spoil(ts_session *s, const ts_order *o, void *args, ts_exec *x)
     return true;
 }
 
-/* Without one of its arguments, a query of the workspace too. */
+/* Calls the function, and its workspace query, without one of the arguments. */
 static void call_without(ts_session *s, int what)
 {
     const void    *args = what == TS_NO_ARGS ? NULL : s->args;
     const ts_exec *x = what == TS_NO_EXEC ? NULL : &s->exec;
     size_t         n;
     s->reply->must = s->reply->status = TS_E_ARG;
-    if (what != TS_NO_SIZE) s->reply->status = s->entry->run(args, x);
-    if (s->entry->workspace && s->reply->status == TS_E_ARG)
-        s->reply->status = s->entry->workspace(args, x, what == TS_NO_SIZE ? NULL : &n);
+    if (what != TS_NO_SIZE) s->reply->status = s->function->run(args, x);
+    if (s->function->workspace && s->reply->status == TS_E_ARG)
+        s->reply->status = s->function->workspace(args, x, what == TS_NO_SIZE ? NULL : &n);
 }
 
 void ts_session_call(ts_session *s, const ts_order *o)
@@ -98,13 +101,13 @@ void ts_session_call(ts_session *s, const ts_order *o)
     unsigned char args[sizeof s->args];
     ts_exec       x = s->exec;
     if (o->spoil == TS_SOUND) {
-        s->reply->status = s->entry->run(s->args, &s->exec);
+        s->reply->status = s->function->run(s->args, &s->exec);
         return;
     }
     memcpy(args, s->args, sizeof args);
     if (o->spoil == TS_NO_EMPTY) {
         ts_arena_drop_empty(s->arena, args);
-        s->reply->status = s->entry->run(args, &s->exec);
+        s->reply->status = s->function->run(args, &s->exec);
         return;
     }
     if (o->spoil < 0) {
@@ -114,10 +117,10 @@ void ts_session_call(ts_session *s, const ts_order *o)
     s->reply->none = !spoil(s, o, args, &x);
     s->reply->status = s->reply->must;
     if (s->reply->none || (o->spoil < 2 && !s->exec.workspace_bytes)) return;
-    s->reply->status = s->entry->run(args, &x);
+    s->reply->status = s->function->run(args, &x);
     size_t n;
-    if (o->spoil >= 2 && s->entry->workspace && s->reply->status == s->reply->must)
-        s->reply->status = s->entry->workspace(args, &x, &n);
+    if (o->spoil >= 2 && s->function->workspace && s->reply->status == s->reply->must)
+        s->reply->status = s->function->workspace(args, &x, &n);
 }
 
 static void obey(const ts_backend *b, ts_session *s, const ts_order *o)
@@ -146,11 +149,11 @@ static void obey(const ts_backend *b, ts_session *s, const ts_order *o)
     }
 }
 
-static void serve(const ts_entry *e, board *d, int fd)
+static void serve(const ts_function *e, board *d, int fd)
 {
     static ts_arena   arena;
     const ts_backend *b = e->device == TS_CUDA ? &ts_backend_cuda : &ts_backend_cpu;
-    ts_session        s = { .entry = e, .arena = &arena, .reply = &d->reply };
+    ts_session        s = { .function = e, .arena = &arena, .reply = &d->reply };
     char              bell;
     s.exec = (ts_exec) { .device = e->device, .deterministic = !e->any_order };
     own_board = d;
@@ -160,14 +163,14 @@ static void serve(const ts_entry *e, board *d, int fd)
     while (read(fd, &bell, 1) == 1) {
         d->reply = (ts_reply) { 0 };
         if (d->order.verb == TS_LOAD) {
-            ts_arena_unlock(&arena); /* should the last case have ended in the middle */
+            ts_arena_unlock(&arena); /* in case the last case ended early */
             arena = d->arena;
             memcpy(s.args, d->args, sizeof s.args);
         }
         obey(b, &s, &d->order);
         if (write(fd, &bell, 1) != 1) break;
     }
-    /* Leave as a program does, so that a checker which watches the device can say what it saw. */
+    /* Exit normally, so that a tool such as compute-sanitizer can print its report. */
     exit(0);
 }
 
@@ -182,7 +185,7 @@ static bool spawn(ts_worker *w)
     w->pid = fork();
     if (w->pid == 0) {
         close(fd[0]);
-        serve(&w->entry, w->board, fd[1]);
+        serve(&w->function, w->board, fd[1]);
     }
     close(fd[1]);
     w->fd = fd[0];
@@ -201,11 +204,11 @@ static void reap(ts_worker *w)
     w->pid = 0;
 }
 
-ts_worker *ts_worker_start(const ts_entry *e, const ts_arena *m)
+ts_worker *ts_worker_start(const ts_function *e, const ts_arena *m)
 {
     ts_worker *w = calloc(1, sizeof *w);
     if (!w) abort();
-    w->entry = *e;
+    w->function = *e;
     w->arena = m;
     w->board =
         mmap(NULL, sizeof *w->board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -213,19 +216,18 @@ ts_worker *ts_worker_start(const ts_entry *e, const ts_arena *m)
     return w;
 }
 
-const ts_entry *ts_worker_entry(const ts_worker *w)
+const ts_function *ts_worker_function(const ts_worker *w)
 {
-    return &w->entry;
+    return &w->function;
 }
 
-/* Ends a worker that is not at work: it leaves by itself when nobody can give it orders any more.
- */
+/* Ends an idle worker: it exits when the other end of its socket is closed. */
 static void dismiss(ts_worker *w)
 {
     if (!w->pid) return;
     struct pollfd p = { .fd = w->fd };
     shutdown(w->fd, SHUT_WR);
-    poll(&p, 1, 5000); /* until it has gone, and its end with it */
+    poll(&p, 1, 5000); /* until it has exited and closed its end */
     reap(w);
 }
 
@@ -262,7 +264,8 @@ bool ts_worker_order(ts_worker *w, ts_order o, ts_reply *reply)
         w->board->arena = *w->arena;
         memcpy(w->board->args, w->arena->args, o.task->args_bytes);
     }
-    /* Not by write: one that died since its last answer must not take us along. */
+    /* Not write(): a worker that died since its last reply must not kill the examiner with SIGPIPE.
+     */
     if (send(w->fd, &bell, 1, MSG_NOSIGNAL) == 1) {
         struct pollfd p = { .fd = w->fd, .events = POLLIN };
         const int     ready = poll(&p, 1, o.limit_ms);

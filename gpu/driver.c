@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* driver.c - loads the CUDA driver, opens device 0 and shares device memory between processes. */
 #define _GNU_SOURCE
 #include "driver.h"
 
@@ -41,7 +42,9 @@ const char *ts_driver_text(const ts_driver *d, int code)
 
 const ts_driver *ts_driver_open(char *why, size_t n)
 {
-    enum { SPIN = 1 }; /* waiting for the device: a nap would be timed with the kernel */
+    enum {
+        SPIN = 1
+    }; /* spin while waiting for the device: a sleep would be timed with the kernel */
     const ts_driver *d = load(why, n);
     ts_cu_any       *context;
     int              device, n_devices = 0, code;
@@ -58,7 +61,7 @@ const ts_driver *ts_driver_open(char *why, size_t n)
     return snprintf(why, n, "the CUDA device cannot be used: %s", ts_driver_text(d, code)), NULL;
 }
 
-/* ---- memory of two processes ---- */
+/* ---- memory shared by two processes ---- */
 
 static ts_mem_prop shared_memory(void)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* driver.h - the part of the CUDA driver that judging needs, from libcuda.so.1 when it is first
- * asked for: nothing of CUDA is needed to build this, and nothing where there is no GPU.
+/* driver.h - the part of the CUDA driver API that judging needs, loaded from libcuda.so.1 on first
+ * use: building needs no CUDA, and running without a GPU needs none either.
  *
- * Names and layouts are the driver's own. Every function gives 0 or an error code. */
+ * Names and layouts are those of the driver. Every function returns 0 or an error code. */
 #ifndef TS_GPU_DRIVER_H
 #define TS_GPU_DRIVER_H
 
@@ -12,7 +12,7 @@
 typedef uint64_t         ts_device_ptr;
 typedef struct ts_cu_any ts_cu_any; /* context, module, function, stream, event or link */
 
-/* CUmemAllocationProp: pinned device memory that can be handed to another process. */
+/* CUmemAllocationProp: pinned device memory that another process can map. */
 typedef struct ts_mem_prop {
     int32_t  type, handle_types;         /* 1: pinned; 1: a file descriptor */
     int32_t  location_type, location_id; /* 1: a device; which */
@@ -27,12 +27,12 @@ typedef struct ts_mem_access {
     int32_t location_type, location_id, flags; /* flags 1: read, 3: read and write */
 } ts_mem_access;
 
-/* A stream attribute: which lines of L2 its kernels leave where they are. */
+/* A stream attribute: which lines of L2 its kernels keep resident. */
 typedef struct ts_l2_window {
     ts_device_ptr p;
     size_t        n_bytes;
     float         hit_ratio;
-    int32_t       hit, miss; /* 0: as ever, 2: to persist */
+    int32_t       hit, miss; /* 0: normal, 2: persisting */
     uint8_t       reserved[36];
 } ts_l2_window;
 
@@ -115,8 +115,8 @@ typedef struct ts_driver {
 #undef X
 } ts_driver;
 
-/* Loads it, from $TOUCHSTONE_LIBCUDA where that is set, and makes device 0 current. NULL and one
- * line in why where that cannot be. */
+/* Loads the driver, from $TOUCHSTONE_LIBCUDA if set, and makes device 0 current. On failure NULL,
+ * with one line in why. */
 const ts_driver *ts_driver_open(char *why, size_t n);
 
 /* "an illegal memory access was encountered" */
@@ -124,9 +124,9 @@ const char *ts_driver_text(const ts_driver *d, int code);
 
 /* Memory that another process can map: `handle` for this one, `fd` for the other. */
 int    ts_driver_share(const ts_driver *d, size_t n_bytes, uint64_t *handle, int *fd);
-size_t ts_driver_granule(const ts_driver *d); /* 0: the device has no such memory */
+size_t ts_driver_granule(const ts_driver *d); /* 0: the device does not support it */
 
-/* Maps n_bytes, a multiple of the granule, at addresses with a dead granule on both sides. */
+/* Maps n_bytes, a multiple of the granule, at addresses with an unmapped granule on both sides. */
 int ts_driver_place(const ts_driver *d, uint64_t handle, size_t n_bytes, int writable,
                     ts_device_ptr *p);
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* expr.c - parser and evaluator of untrusted integer expressions. */
 #include "expr.h"
 
 #include <stdarg.h>
@@ -29,10 +30,10 @@ enum {
     ALIGN,
 };
 
-/* A longer one before the one that it begins with. */
+/* A longer operator comes before its prefix. */
 static const struct sign {
     char    text[3];
-    uint8_t rank, code; /* the higher rank binds first */
+    uint8_t rank, code; /* a higher rank binds tighter */
 } signs[] = {
     { "||", 1, OR },       { "&&", 2, AND },      { "==", 3, EQUAL },   { "!=", 3, UNEQUAL },
     { "<=", 4, AT_MOST },  { ">=", 4, AT_LEAST }, { "<", 4, LESS },     { ">", 4, MORE },
@@ -57,7 +58,7 @@ bool ts_mistake_at(ts_mistake *f, size_t at, const char *format, ...)
 
 /* ---- reading ---- */
 
-/* Not <ctype.h>, which asks the locale. */
+/* Not <ctype.h>, which depends on the locale. */
 static bool is_digit(char c)
 {
     return c >= '0' && c <= '9';
@@ -92,7 +93,7 @@ bool ts_read_wrong(ts_reader *r, const char *expected)
     return ts_mistake_at(&r->fault, r->at, "got '%c', expected %s", next(r), expected);
 }
 
-/* There is room: every step stands for a character or more of its own. */
+/* There is room: every step corresponds to at least one character. */
 static ts_op *emit(ts_reader *r, uint8_t code, size_t at)
 {
     ts_op *op = &r->code.op[r->n_ops++];
@@ -103,7 +104,7 @@ static ts_op *emit(ts_reader *r, uint8_t code, size_t at)
 static bool read_binary(ts_reader *r, int least);
 static bool read_operand(ts_reader *r);
 
-/* Recursion ends here, so that a text cannot use up the stack. */
+/* Limits the recursion, so that input cannot exhaust the stack. */
 static bool deeper(ts_reader *r, bool (*read)(ts_reader *))
 {
     if (r->depth == TS_EXPR_DEPTH)
@@ -226,7 +227,8 @@ const ts_env_value *ts_env_find(const ts_launch_env *e, const char *text, size_t
                                 unsigned kinds, ts_mistake *f)
 {
     const char         *what = kinds & TS_ENV_INTEGER ? "an integer" : "a buffer";
-    const ts_env_value *v = NULL, *other = NULL; /* of that name; a dimension may have a buffer's */
+    const ts_env_value *v = NULL,
+                       *other = NULL; /* of that name; a dimension and a buffer may share one */
     for (int i = 0; i < e->n; i++) {
         v = &e->v[i];
         if (strncmp(v->name, text + at, n) || v->name[n]) continue;
@@ -276,7 +278,7 @@ static bool divide(const ts_op *op, int64_t a, int64_t b, int64_t *v, ts_mistake
     return true;
 }
 
-/* Upwards also where a is negative. */
+/* Rounds up for negative a too. */
 static bool round_up(const ts_op *op, int64_t a, int64_t b, int64_t *v, ts_mistake *f)
 {
     const bool divides = op->code == CEIL_DIV;
@@ -323,7 +325,8 @@ static bool compute(const ts_op *op, int64_t a, int64_t b, int64_t *v, ts_mistak
 
 bool ts_expr_value(const ts_code *c, ts_expr e, const ts_launch_env *env, int64_t *v, ts_mistake *f)
 {
-    /* A level holds at most 4 left sides, one of each rank above &&, and a call's first value. */
+    /* A level has at most 4 left operands, one of each rank above &&, and a call's first argument.
+     */
     int64_t   stack[5 * (TS_EXPR_DEPTH + 1) + 1];
     int       n = 0;
     const int end = e.first + e.n;
@@ -347,7 +350,7 @@ bool ts_expr_value(const ts_code *c, ts_expr e, const ts_launch_env *env, int64_
             stack[n - 1] = stack[n - 1] != 0;
             break;
         case AND:
-        case OR: /* the left side decides, or is dropped */
+        case OR: /* the left operand decides, or is dropped */
             if ((stack[n - 1] != 0) == (op->code == OR)) {
                 stack[n - 1] = op->code == OR;
                 i = (int)op->value - 1;

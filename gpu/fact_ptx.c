@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* fact_ptx.c - the text of the kernels that fact_ptx.h describes. */
 #include "fact_ptx.h"
 
 /* clang-format off: a line is a thought */

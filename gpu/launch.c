@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* launch.c - reads a launch plan and checks all that does not depend on a call. */
 #include "launch_inside.h"
 
 #include <stdarg.h>
@@ -42,7 +43,8 @@ bool ts_launch_wrong(complaint c, place w, const char *format, ...)
 
 /* ---- kernels' names ---- */
 
-/* What is at the name's front: the length of "{dtype}", 1 for what C has in names, or 0. */
+/* Length of the name's next part: that of "{dtype}", 1 for a character of a C identifier, else 0.
+ */
 static size_t piece(const char *name, size_t n, bool first)
 {
     static const char mark[] = "{dtype}";
@@ -91,7 +93,7 @@ static bool read_one(ts_reader *r, part *p)
     return ts_expr_read(r, &p->e) && read_end(r);
 }
 
-/* 1 to 3, with ',' between: complains by itself, since each is a place of its own. */
+/* 1 to 3 expressions, separated by ','. Reports its own errors, since each has its own place. */
 static bool read_dims(ts_reader *r, part dim[3], place w, complaint c)
 {
     for (int i = 0; i < 3; i++) {
@@ -140,7 +142,7 @@ static bool read_arg(ts_reader *r, part *a)
                          "expected ptr, i32, u32, i64, u64, f32 or f64, a blank and a value");
 }
 
-/* A line's word is read; r is at what follows it. */
+/* Reads what follows a line's keyword. */
 static bool read_item(ts_launch *l, ts_reader *r, place w, complaint c)
 {
     plan_step *s = &l->step[w.step ? w.step - 1 : 0];
@@ -166,10 +168,10 @@ static bool read_item(ts_launch *l, ts_reader *r, place w, complaint c)
     return ok || ts_launch_fault(c, w, p->from, &r->fault);
 }
 
-/* After `last`, may `now` follow in the same step, or begin one? */
+/* Whether `now` may follow `last` in the same step, or begin a step. */
 static bool in_order(item last, item now)
 {
-    if (now == WORKSPACE) return false; /* only the first line, which has nothing before it */
+    if (now == WORKSPACE) return false; /* allowed on the first line only */
     if (now == KERNEL) return last == WORKSPACE || last >= BLOCK;
     if (last == WORKSPACE || (now > GRID && last < GRID) || (now > BLOCK && last < BLOCK))
         return false;

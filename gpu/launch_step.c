@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* launch_step.c - evaluates the steps of a launch plan for one call. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -53,7 +54,7 @@ typedef struct run {
     complaint            c;
 } run;
 
-/* `v` stays as it is where nothing was written. */
+/* Leaves `v` unchanged if there is no expression. */
 static bool value(run r, const part *p, place w, int64_t *v)
 {
     ts_mistake f;
@@ -69,7 +70,7 @@ static bool within(run r, const part *p, place w, int64_t least, int64_t most, i
                            (long long)most);
 }
 
-/* A 0 is no mistake of the plan: a call may have no rows. */
+/* 0 is valid: a call may have no rows. */
 static bool grid(run r, const plan_step *p, place w, ts_step *s)
 {
     for (int d = 0; d < 3; d++) {
@@ -110,7 +111,7 @@ static bool pointer(run r, const part *a, place w, void *out)
     return true;
 }
 
-/* An integer goes to a float in one rounding, a real number likewise. */
+/* Integers and real numbers are converted to float with one rounding. */
 static bool real(run r, const part *a, place w, void *out)
 {
     const ts_op        *name = ts_expr_name(&r.l->code, a->e);
@@ -140,7 +141,7 @@ static bool integer(run r, const part *a, place w, void *out)
     if (v < least[a->type] || v > most[a->type])
         return ts_launch_wrong(r.c, w, "%lld does not fit %s", (long long)v,
                                ts_launch_types[a->type]);
-    const uint32_t low = (uint32_t)v; /* the same bits, signed or not */
+    const uint32_t low = (uint32_t)v; /* same bits, signed or unsigned */
     if (type_bytes[a->type] == sizeof low) memcpy(out, &low, sizeof low);
     else memcpy(out, &v, sizeof v);
     return true;
@@ -190,7 +191,7 @@ bool ts_launch_step(const ts_launch *l, int i, const ts_launch_env *e, ts_step *
     s->applies = when != 0;
     if (!s->applies) return true;
     if (!grid(r, p, (place) { k, GRID, 0 }, s)) return false;
-    if (s->empty) return true; /* the rest may divide by the rows that are not there */
+    if (s->empty) return true; /* the rest may divide by the number of rows, 0 */
     if (!block(r, p, (place) { k, BLOCK, 0 }, s) ||
         !within(r, &p->shared, (place) { k, SHARED, 0 }, 0, TS_LAUNCH_SHARED, &shared))
         return false;

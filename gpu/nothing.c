@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* nothing.c - the PTX of an empty kernel, and a function that launches it. */
 #include "nothing.h"
 
 const char ts_nothing_ptx[] = ".version 7.5\n"

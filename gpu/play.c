@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* play.c - sets the names of a launch plan and launches its steps. */
 #include "play.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { SHARED_ALWAYS = 48 << 10 }; /* more has to be asked for */
+enum { SHARED_ALWAYS = 48 << 10 }; /* more must be requested */
 
 static void add(ts_names *n, ts_env_value v)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* play.h - a launch plan carried out: what its names stand for, and its steps on the device. */
+/* play.h - runs a launch plan: values for its names, and launches of its steps. */
 #ifndef TS_GPU_PLAY_H
 #define TS_GPU_PLAY_H
 
@@ -8,7 +8,7 @@
 
 enum { TS_ENV_BUFFERS = 16, TS_ENV_TEXT = 48 };
 
-/* An env, and room for the names that are made for it. */
+/* An env, with storage for its generated names. */
 typedef struct ts_names {
     ts_launch_env env;
     int           n_buffers;
@@ -22,10 +22,10 @@ void ts_names_real(ts_names *n, const char *name, double v);
 void ts_names_buffer(ts_names *n, const char *name, ts_device_ptr p, int64_t rows, int64_t cols,
                      int64_t stride);
 void ts_names_pointer(ts_names *n, const char *name, ts_device_ptr p);
-/* A buffer of the task that this call does not have: 0, unless it was named already. */
+/* A buffer of the task that this call does not have: 0, unless already defined. */
 void ts_names_absent(ts_names *n, const char *name);
 
-/* One step of a plan that applies and is not empty. The driver's code. */
+/* Launches one step that applies and is not empty. Returns the driver's code. */
 int ts_step_play(const ts_driver *d, ts_cu_any *f, ts_step *s, ts_cu_any *stream);
 
 #endif

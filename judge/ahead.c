@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* ahead.c - prepares cases on all cores while no entrant runs. */
 #define _GNU_SOURCE
 #include "ahead.h"
 
@@ -39,7 +40,7 @@ void ts_spread(int n, void (*work)(int i, void *of), void *of)
 {
     crowd          c = { .n = n, .work = work, .of = of };
     pthread_t      thread[MOST_THREADS];
-    pthread_attr_t any; /* the caller may be bound to one core: the others are not */
+    pthread_attr_t any; /* the caller may be pinned to one core: these threads are not */
     cpu_set_t      cores;
     const int      most = n_cores(&cores);
     int            made = 0;
@@ -51,19 +52,19 @@ void ts_spread(int n, void (*work)(int i, void *of), void *of)
     pthread_attr_destroy(&any);
 }
 
-/* ---- questions ---- */
+/* ---- prepared cases ---- */
 
-/* Most that the questions made ahead may take of memory: an eighth of it, and no more than this. */
+/* Memory limit for prepared cases: an eighth of the machine's, and at most this. */
 static const double MOST_BYTES = 8e9;
 
 enum { MOST_AHEAD = 64 };
 
-/* The room of one, which the next ones get: to be given new pages costs more than to draw. */
+/* The memory of one case, which later ones reuse: new pages cost more than drawing the inputs. */
 typedef struct room {
     bool     open;
     ts_arena arena;
     ts_want *want;
-    size_t   n_want; /* that there is room for */
+    size_t   n_want; /* capacity */
     ts_exam  exam;
 } room;
 
@@ -71,7 +72,7 @@ struct ts_ahead {
     const ts_task *task;
     int            n;
     ts_question   *q;
-    int            first, end; /* those that are made */
+    int            first, end; /* range of prepared cases */
     room           room[MOST_AHEAD];
 };
 
@@ -106,7 +107,7 @@ static double bytes_of(const ts_ahead *a, int i)
     return a->task->cost(c).bytes + (double)(a->task->n_want(c) * sizeof(ts_want));
 }
 
-/* From `first` on; where there are more than cores, each core gets as many. */
+/* How many to prepare from `first` on; a multiple of the number of cores if there are more. */
 static int how_many(const ts_ahead *a, int first)
 {
     cpu_set_t    cores;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ahead.h - questions made before they are asked. Drawing inputs and working out the answers takes
- * far longer than most entrants do, so it is done for several cases at once, on all cores, while no
- * entrant runs; what is then asked is copied. Who made a question, and when, changes no bit of it.
- */
+/* ahead.h - cases prepared before they are run. Drawing inputs and computing the expected outputs
+ * takes far longer than most entrants take, so several cases are prepared at once, on all cores,
+ * while no entrant runs, and copied later. The bits of a case do not depend on when or on which
+ * core it is prepared. */
 #ifndef TS_AHEAD_H
 #define TS_AHEAD_H
 
 #include "examine.h"
 
-/* work(i, of) for every i below n, on all of the judge's cores; returns when all is done. */
+/* Calls work(i, of) for every i below n, on all of the judge's cores; returns when all are done. */
 void ts_spread(int n, void (*work)(int i, void *of), void *of);
 
 typedef struct ts_question {
@@ -19,8 +19,8 @@ typedef struct ts_question {
 typedef struct ts_ahead ts_ahead;
 
 ts_ahead *ts_ahead_open(const ts_task *t, const ts_question *q, int n);
-/* Question i, and the others of its group, until one beyond them is asked for. Not backwards. Where
- * it is not made yet, the next ones are: as many as memory has room for. */
+/* Case i. It and its group stay valid until a later group is requested; i must not decrease. If the
+ * case is not prepared yet, prepares it and as many of the next ones as fit in memory. */
 const ts_exam *ts_ahead_at(ts_ahead *a, int i);
 void           ts_ahead_close(ts_ahead **a);
 

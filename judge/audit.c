@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* audit.c - is a built shared object what its class may be, and does it offer what its task calls?
- */
+/* audit.c - checks that a built shared object obeys its class and exports its task's functions. */
 #include "audit.h"
 
 #include <stdio.h>
@@ -22,15 +21,16 @@ static const ts_task *called(const char *name)
     return NULL;
 }
 
-/* The first function of a task that the object lacks, in `symbol`; false: none. */
-static bool lacks(const ts_elf *f, const char *task, char symbol[TS_ENTRY_NAME + 4])
+/* Writes the first function of the task that the object lacks to `symbol`; false if it lacks none.
+ */
+static bool lacks(const ts_elf *f, const char *task, char symbol[TS_ENTRANT_NAME + 4])
 {
     const ts_task *t = called(task);
     const char    *wanted;
     char           name[TS_EXPORT_NAME];
-    snprintf(symbol, TS_ENTRY_NAME + 4, "ts_%s", task);
+    snprintf(symbol, TS_ENTRANT_NAME + 4, "ts_%s", task);
     for (int i = 0; t && (wanted = ts_task_export(t, i, name)); i++) {
-        snprintf(symbol, TS_ENTRY_NAME + 4, "%s", wanted);
+        snprintf(symbol, TS_ENTRANT_NAME + 4, "%s", wanted);
         if (!exports(f, symbol)) return true;
     }
     return !t && !exports(f, symbol);
@@ -40,7 +40,7 @@ bool ts_audit(const void *object, size_t n, ts_class cls, const char *task, ts_r
 {
     ts_elf      f;
     const char *bad = ts_elf_read(&f, object, n);
-    char        symbol[TS_ENTRY_NAME + 4], text[256];
+    char        symbol[TS_ENTRANT_NAME + 4], text[256];
     if (bad) return ts_refuse(why, "symbol", "the object has %s", bad);
     if (cls == TS_SEALED && !ts_elf_sealed(&f, text, sizeof text))
         return ts_refuse(why, "symbol", "%s", text);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build.c - compiles an entrant in a confined process and seals the object in memory. */
 #define _GNU_SOURCE
 #include "build.h"
 
@@ -29,7 +30,7 @@ enum { MAX_ARGS = 128, PREPROCESSED_BYTES = 64 << 20 };
 
 /* ---- the judge's own files ---- */
 
-/* $TOUCHSTONE_NVCC, on the path, or where CUDA is usually installed. */
+/* $TOUCHSTONE_NVCC, nvcc on the PATH, or CUDA's usual folder. */
 static void find_nvcc(ts_places *p)
 {
     const char *asked = getenv("TOUCHSTONE_NVCC"), *path = getenv("PATH");
@@ -115,8 +116,8 @@ static bool put_contract(const char *folder, const char *include)
     return d && ok;
 }
 
-/* The standard headers of a sealed entrant: what allow.h lists, and nothing to tempt it. What the
- * compiler's own intrinsic headers need is declared, so that using it is seen by the audit. */
+/* The standard headers of a sealed entrant: the functions of allow.h only. Functions that the
+ * compiler's intrinsic headers need are declared too; the audit finds any use of them. */
 static bool put_sealed_headers(const char *folder)
 {
 #define X(result, name, parameters) #result " " #name #parameters ";\n"
@@ -153,10 +154,10 @@ static bool put_sealed_headers(const char *folder)
     return ok;
 }
 
-static bool lay_out(const ts_candidate *e, const ts_places *p, ts_built *b, ts_refusal *why)
+static bool lay_out(const ts_entrant *e, const ts_places *p, ts_built *b, ts_refusal *why)
 {
     char         src[80];
-    const mode_t mask = umask(022); /* the compiler's user must be able to read it all */
+    const mode_t mask = umask(022); /* the compiler runs as another user and must read it all */
     if (!ts_litter(b->folder)) {
         b->folder[0] = 0;
         umask(mask);
@@ -177,7 +178,7 @@ static bool lay_out(const ts_candidate *e, const ts_places *p, ts_built *b, ts_r
 typedef struct line {
     int         n;
     const char *arg[MAX_ARGS];
-    char       *room; /* what add_all split */
+    char       *room; /* copies that add_all split */
 } line;
 
 static void add(line *l, const char *arg)
@@ -185,13 +186,14 @@ static void add(line *l, const char *arg)
     if (l->n < MAX_ARGS - 1) l->arg[l->n++] = arg;
 }
 
-/* All words of a text; it is changed. */
+/* Adds all words of a text, which it modifies. */
 static void add_all(line *l, char *words)
 {
     for (char *save, *w = strtok_r(words, " ", &save); w; w = strtok_r(NULL, " ", &save)) add(l, w);
 }
 
-/* The compiler's driver says "Killed" of a part of it that reached a limit, and not of which. */
+/* The compiler driver prints "Killed" for a subprocess that reached a limit, but not which limit.
+ */
 static bool complain_of_limit(const ts_confined *c, const char *what, int limit_s, ts_refusal *why)
 {
     const bool memory = strstr(c->said, "virtual memory exhausted") ||
@@ -222,7 +224,7 @@ static bool complain_of_limit(const ts_confined *c, const char *what, int limit_
     return true;
 }
 
-/* The compiler's first complaint. */
+/* Reports the compiler's first error message. */
 static bool complain(const ts_confined *c, const char *what, int limit_s, ts_refusal *why)
 {
     const char *best = c->said;
@@ -248,7 +250,7 @@ static bool run_within(int limit_s, ts_built *b, line *l, const char *what, ts_c
 {
     char         src[80];
     const double begin = ts_seconds();
-    const int    left_s = limit_s - (int)b->spent_s; /* of the whole build, not of each call */
+    const int    left_s = limit_s - (int)b->spent_s; /* for the whole build, not for each call */
     snprintf(src, sizeof src, "%s/src", b->folder);
     l->arg[l->n] = NULL;
     if (left_s < 1) return ts_refuse(why, "build", "%s: not done in %d s", what, limit_s);
@@ -268,7 +270,7 @@ static bool run(ts_built *b, line *l, const char *what, ts_confined *c, ts_refus
 
 #define COMMON "-O3 " TS_ISA_FLAGS " -fPIC -ffp-contract=off -fno-math-errno -frandom-seed=0"
 
-/* Flags for one language; `own` is where the compiler keeps its intrinsics. */
+/* Flags for one language; `own` is the folder of the compiler's intrinsic headers. */
 void ts_build_flags(ts_class cls, bool cxx, const char *own, char *text, size_t n)
 {
     if (cls == TS_SEALED)
@@ -288,7 +290,7 @@ void ts_build_nvcc_flags(const char *arch, bool cubin, char *text, size_t n)
              cubin ? "-cubin" : "-shared -Xcompiler -fPIC");
 }
 
-static const char *link_flags(const ts_candidate *e)
+static const char *link_flags(const ts_entrant *e)
 {
     return e->cls == TS_SEALED ? "-shared -nostdlib -Wl,-z,noexecstack,-z,now,-z,norelro"
                                  ",--hash-style=sysv,--build-id=none -lgcc"
@@ -300,9 +302,9 @@ static bool is_cxx(const ts_source *s)
     return strcmp(strrchr(s->name, '.'), ".c") != 0;
 }
 
-/* Preprocesses source i into ../<i>.i and reads what came out. */
-static bool preprocess(const ts_candidate *e, int i, ts_built *b, const char *own,
-                       const char *extra, ts_refusal *why)
+/* Preprocesses source i into ../<i>.i and reads the result. */
+static bool preprocess(const ts_entrant *e, int i, ts_built *b, const char *own, const char *extra,
+                       ts_refusal *why)
 {
     const ts_source *s = &e->source[i];
     line             l = { 0 };
@@ -329,13 +331,14 @@ static bool preprocess(const ts_candidate *e, int i, ts_built *b, const char *ow
     return !found || ts_refuse(why, "symbol", "%s: '%s' changes the judge's flags", s->name, found);
 }
 
-/* At a level of its own, or at the judge's. *crashed: it was the compiler's fault. */
-static bool compile_at(const char *level, const ts_candidate *e, ts_built *b, const char *own,
+/* Compiles with `level` appended to the judge's flags; "": as they are. *crashed: the compiler
+ * itself failed. */
+static bool compile_at(const char *level, const ts_entrant *e, ts_built *b, const char *own,
                        const char *extra, bool *crashed, ts_refusal *why)
 {
     line        l = { 0 };
     bool        cxx = false, any = false;
-    char        flags[1024], linked[256], more[256], units[TS_ENTRY_SOURCES][24];
+    char        flags[1024], linked[256], more[256], units[TS_ENTRANT_SOURCES][24];
     ts_confined c;
     *crashed = false;
     for (int i = 0; i < e->n_sources; i++) cxx |= e->source[i].compiled && is_cxx(&e->source[i]);
@@ -344,7 +347,7 @@ static bool compile_at(const char *level, const ts_candidate *e, ts_built *b, co
     snprintf(more, sizeof more, "%s %s", extra ? extra : "", level);
     snprintf(b->command, sizeof b->command, "%s %s %s %s", cxx ? "c++" : "cc", flags, more, linked);
     add(&l, cxx ? "c++" : "cc");
-    /* -std is said for one language only; a C unit beside C++ ones takes the compiler's default. */
+    /* -std is valid for one language only; a C unit among C++ ones gets the compiler's default. */
     add_all(&l, flags);
     add_all(&l, more);
     for (int i = 0; i < e->n_sources; i++) {
@@ -367,9 +370,9 @@ static bool compile_at(const char *level, const ts_candidate *e, ts_built *b, co
     return false;
 }
 
-/* A compiler that breaks down over its own optimisation gets a second, humbler try: gcc 12 does so
- * on aarch64 for a compensated sum. */
-static bool compile(const ts_candidate *e, ts_built *b, const char *own, const char *extra,
+/* If an optimisation crashes the compiler, retries at a lower level: gcc 12 on aarch64 crashes on a
+ * compensated sum. */
+static bool compile(const ts_entrant *e, ts_built *b, const char *own, const char *extra,
                     ts_refusal *why)
 {
     bool crashed;
@@ -377,7 +380,7 @@ static bool compile(const ts_candidate *e, ts_built *b, const char *own, const c
            (crashed && compile_at("-O2", e, b, own, extra, &crashed, why));
 }
 
-/* Into memory that nobody can change any more; -1: there is none. */
+/* Copies into a sealed memory file, which no process can modify; -1 on failure. */
 static int sealed_memory(const char *bytes, size_t n)
 {
     const int fd = memfd_create("entrant", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -394,7 +397,7 @@ static int sealed_memory(const char *bytes, size_t n)
     return -1;
 }
 
-static bool seal(const ts_candidate *e, ts_built *b, const char *bytes, size_t n, ts_refusal *why)
+static bool seal(const ts_entrant *e, ts_built *b, const char *bytes, size_t n, ts_refusal *why)
 {
     b->lacks = ts_audit_lacks(bytes, n, e->task);
     b->object = sealed_memory(bytes, n);
@@ -405,7 +408,7 @@ static bool seal(const ts_candidate *e, ts_built *b, const char *bytes, size_t n
     return true;
 }
 
-static bool build_native(const ts_candidate *e, ts_built *b, const char *extra, ts_refusal *why)
+static bool build_native(const ts_entrant *e, ts_built *b, const char *extra, ts_refusal *why)
 {
     char        path[80];
     line        l = { .n = 2, .arg = { "cc", "-print-file-name=include" } };
@@ -424,8 +427,8 @@ static bool build_native(const ts_candidate *e, ts_built *b, const char *extra, 
     return ok;
 }
 
-/* One call of CUDA's compiler: a cubin, in which there is no host code, or a shared object. */
-static bool build_cuda(const ts_candidate *e, const ts_places *p, ts_built *b, ts_refusal *why)
+/* One call of nvcc: makes a cubin, which contains no host code, or a shared object. */
+static bool build_cuda(const ts_entrant *e, const ts_places *p, ts_built *b, ts_refusal *why)
 {
     const bool  cubin = e->cls == TS_GPU_SEALED;
     line        l = { 0 };
@@ -452,7 +455,7 @@ static bool build_cuda(const ts_candidate *e, const ts_places *p, ts_built *b, t
                   ts_refuse(why, "build", "out of memory for the launch plan"));
 }
 
-/* Where the entrant may write, as another user. The cage covers it with a folder in memory. */
+/* The folder that the entrant, as another user, may write to. The cage mounts a tmpfs over it. */
 static bool lay_scratch(const ts_built *b, ts_refusal *why)
 {
     char path[96];
@@ -461,7 +464,7 @@ static bool lay_scratch(const ts_built *b, ts_refusal *why)
            ts_refuse(why, "build", "%s: %s", path, strerror(errno));
 }
 
-bool ts_build(const ts_candidate *e, const ts_places *p, const char *extra, ts_built *b,
+bool ts_build(const ts_entrant *e, const ts_places *p, const char *extra, ts_built *b,
               ts_refusal *why)
 {
     *b = (ts_built) { .object = -1,

@@ -1,53 +1,52 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* build.h - makes of an entrant what the cage can run, trusting neither it nor its compiler's
- * input.
+/* build.h - builds an entrant for the cage. Neither its sources nor the compiler's behaviour on
+ * them is trusted.
  *
- * The sources as they were read and the contract's headers are laid into a fresh folder. There the
- * compiler runs in a process group of its own, with limits of time, memory and files; where the
- * system allows, it sees no other folder than the compiler's own and has no network. What it
- * preprocessed is read for flags in the text, and then that very text is compiled. */
+ * The sources, as hashed, and the public headers are written to a new folder. The compiler runs
+ * there in its own process group, with limits on time, memory and file size; where the system
+ * allows, it has no network and no access to other folders than its own. The preprocessed text is
+ * searched for flags, and exactly that text is compiled. */
 #ifndef TS_BUILD_H
 #define TS_BUILD_H
 
-#include "entry.h"
+#include "entrant.h"
 
-/* What held while the compiler ran. */
+/* Confinement in effect while the compiler ran. */
 enum {
     TS_GUARD_FILES = 1,   /* landlock */
     TS_GUARD_NETWORK = 2, /* a network namespace with nothing in it */
-    TS_GUARD_USER = 4,    /* another user than the judge's */
+    TS_GUARD_USER = 4,    /* a user other than the judge's */
 };
 
 enum { TS_OBJECT_BYTES = 32 << 20 };
 
-/* Where the judge finds its own files; see ts_places_find. */
+/* Locations of the judge's own files; see ts_places_find. */
 typedef struct ts_places {
-    char include[4096]; /* the folder that holds touchstone/ */
+    char include[4096]; /* the folder that contains touchstone/ */
     char runner[4096];  /* runner.py */
-    char nvcc[4096];    /* CUDA's compiler; "" where there is none */
-    char arch[16];      /* what it compiles for: "sm_90" */
+    char nvcc[4096];    /* CUDA's compiler; "": none */
+    char arch[16];      /* target architecture: "sm_90" */
 } ts_places;
 
-/* From the program's own place: in a build folder, or installed. False if something is not there.
- */
+/* Relative to the program: in a build folder, or installed. False if a file is missing. */
 bool ts_places_find(ts_places *p);
 
 typedef struct ts_built {
-    char     folder[64];    /* the sources, for a Python entrant to be run from; removed by _free */
+    char     folder[64];    /* the sources, from which a Python entrant runs; removed by _free */
     int      object;        /* a sealed memory file, or -1 for Python */
     int      launch;        /* class sealed-gpu: another one, with the launch plan; else -1 */
     size_t   n_bytes;       /* of it */
     char     sha256[65];    /* of it */
     char     command[2048]; /* how it was compiled */
     unsigned guards;        /* TS_GUARD_* */
-    unsigned lacks;         /* see ts_scope; of Python all */
-    double   spent_s;       /* by compilers, of what a build may take */
+    unsigned lacks;         /* see ts_scope; all for Python */
+    double   spent_s;       /* seconds spent in compilers so far */
     size_t   n_preprocessed;
 } ts_built;
 
-/* `extra` may be NULL: flags appended for another lane, such as "-fsanitize=address". In any case
- * ts_built_free may follow. Includes the audit. */
-bool ts_build(const ts_candidate *e, const ts_places *p, const char *extra, ts_built *b,
+/* `extra` may be NULL: flags appended for a robustness check, such as "-fsanitize=address".
+ * Includes the audit. Call ts_built_free even on failure. */
+bool ts_build(const ts_entrant *e, const ts_places *p, const char *extra, ts_built *b,
               ts_refusal *why);
 void ts_built_free(ts_built *b);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cage.c - the birth of an entrant's process: memory, descriptors, namespaces, core. */
+/* cage.c - starts an entrant's process: memory, descriptors, namespaces, cores. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -21,11 +21,12 @@
 #include "isa_memory.h"
 #include "nothing.h"
 #include "rng.h"
+#include "touchstone/abi.h"
 
 /* Address space of a block; pages cost nothing until they are touched. */
 static const size_t REGION_BYTES = (size_t)256 << 30;
 
-enum { FAR_ROWS = 8 }; /* at most, of which each is mapped by itself */
+enum { FAR_ROWS = 8 }; /* most rows that are mapped one by one */
 enum { ABOVE = 64, CHILD_STACK = 64 << 10, START_LIMIT_MS = 20000, OBJECT_MAX = 256 << 20 };
 
 static ts_cage *living;
@@ -56,7 +57,7 @@ bool ts_beside(const char *name, char *path, size_t n)
     return false;
 }
 
-/* ---- cores: ours is the last, theirs are the others ---- */
+/* ---- cores: the last is the judge's, the others are the entrants' ---- */
 
 static cpu_set_t before_judging, for_entrants;
 static int       n_cages;
@@ -73,7 +74,7 @@ static void take_core(ts_cage *c)
     if (c->shares_core) return;
     while (!CPU_ISSET(last, &before_judging)) last--;
     CPU_CLR(last, &for_entrants);
-    /* As many as it has threads: whoever starts more of them gains nothing. */
+    /* As many cores as threads, so that extra threads gain nothing. */
     if (!ts_on_gpu(c->plan.class) && c->plan.n_threads < c->n_cores) c->n_cores = c->plan.n_threads;
     for (int i = 0; CPU_COUNT(&for_entrants) > c->n_cores; i++) CPU_CLR(i, &for_entrants);
     c->cores = for_entrants;
@@ -93,7 +94,7 @@ void ts_judge_cores(cpu_set_t *cores)
     else sched_getaffinity(0, sizeof *cores, cores);
 }
 
-/* ---- memory: the same addresses on both sides ---- */
+/* ---- memory: the same addresses in both processes ---- */
 
 static int memory(const char *name, size_t n)
 {
@@ -123,7 +124,7 @@ static void map_span(const ts_cage *c, const ts_arena_buf *a, const unsigned cha
                                      a->b.role != TS_IN, !ts_arena_far(a) };
 }
 
-/* Between rows that lie far apart there is nothing to be had, nor to fill the memory with. */
+/* Gaps between distant rows are not mapped: the entrant can neither use nor fill them. */
 static void map(const ts_cage *c, const ts_arena_buf *a, ts_call_plan *p)
 {
     const uintptr_t      page = ts_page();
@@ -159,7 +160,7 @@ static void describe(const ts_cage *c, const ts_slot *s, ts_call_plan *p, ts_cal
         b->offset = (uint64_t)(a->p - c->region);
         b->n_bytes = a->n_bytes;
         if (!ts_arena_far(a) && a->b.role == TS_IN)
-            memset(a->p, 0, a->n_bytes); /* a family gives hints */
+            memset(a->p, 0, a->n_bytes); /* do not reveal the family */
         map(c, a, p);
     }
 }
@@ -175,7 +176,7 @@ static void tell_scalars(const ts_task *t, const ts_arena *m, ts_call_slot *d)
     }
 }
 
-/* Every slot is laid out with a seed that nobody minds the entrant seeing. */
+/* Lays out every slot with a seed that the entrant may know. */
 static void lay_slots(ts_cage *c, ts_call_plan *p)
 {
     for (int i = 0; i < c->plan.n_slots; i++) {
@@ -192,7 +193,7 @@ static void lay_slots(ts_cage *c, ts_call_plan *p)
     }
 }
 
-/* The most that may be asked for, with a page of band before it, between dead pages. */
+/* The largest workspace allowed, after a page of band, between guard pages. */
 static bool lay_workspace(ts_cage *c, ts_call_plan *p)
 {
     const size_t n = (c->plan.workspace_bytes + 2 * ts_page() - 1) / ts_page() * ts_page();
@@ -205,7 +206,7 @@ static bool lay_workspace(ts_cage *c, ts_call_plan *p)
                 offset) != MAP_FAILED;
 }
 
-/* From here on nobody can map the inputs to write, nor shrink a file under our feet. */
+/* From here on no process can map the inputs writable or shrink the files. */
 static bool seal_memory(ts_cage *c)
 {
     const int size = F_SEAL_SHRINK | F_SEAL_GROW;
@@ -217,8 +218,7 @@ static bool seal_memory(ts_cage *c)
            !fcntl(c->control_fd, F_ADD_SEALS, size | F_SEAL_SEAL);
 }
 
-/* A copy, which nobody can change any more, and which needs no path to be opened by another user.
- */
+/* A sealed copy: it cannot be modified, and another user can open it without a path. */
 static int copy_object(const char *path)
 {
     struct stat st;
@@ -237,37 +237,37 @@ static int copy_object(const char *path)
     return -1;
 }
 
-/* ---- birth ---- */
+/* ---- start ---- */
 
 enum { HANDED = TS_FD_BUFFERS + 1 };
 
 typedef struct birth {
     const char *path;
     bool        gpu;
-    int         fd[HANDED]; /* what becomes descriptor i */
+    int         fd[HANDED]; /* will be descriptor i */
 } birth;
 
-/* In the child, which shares our memory until it executes. */
+/* Runs in the child, which shares the judge's memory until exec. */
 static int be_born(void *arg)
 {
     const birth *b = arg;
     char *const  argv[] = { "touchstone-cage", NULL };
-    /* On a device: the whole of a module is there before the first call; a driver may be asked for.
-     */
+    /* On a device: load whole modules before the first call, and pass on the choice of driver. */
     static char driver[1200];
     const char *asked = b->gpu ? getenv("TOUCHSTONE_LIBCUDA") : NULL;
     char       *env[] = { "PATH=/usr/bin:/bin", "LANG=C.UTF-8",
                     b->gpu ? "CUDA_MODULE_LOADING=EAGER" : NULL, asked ? driver : NULL, NULL };
     if (asked) snprintf(driver, sizeof driver, "TOUCHSTONE_LIBCUDA=%s", asked);
-    sched_setaffinity(0, sizeof for_entrants, &for_entrants); /* or it waits for us to yield */
+    sched_setaffinity(0, sizeof for_entrants,
+                      &for_entrants); /* or it would wait for the judge's core */
     for (int i = 0; i < HANDED; i++)
         if (b->fd[i] >= 0 && dup2(b->fd[i], i) < 0) _exit(1);
     execve(b->path, argv, env);
     _exit(1);
 }
 
-/* A sealed entrant has no system call to reach a network or a file with; the others get empty ones,
- * at the price of a slower start. */
+/* A sealed entrant has no system call to reach a network or a file; other classes get an empty
+ * network and mount namespace, and start more slowly. */
 static int spawn(ts_cage *c, const char *path, int null, int bell, int err, int buffers)
 {
     const bool sealed = c->plan.class == TS_SEALED, root = geteuid() == 0;
@@ -276,12 +276,12 @@ static int spawn(ts_cage *c, const char *path, int null, int bell, int err, int 
     const int flags = CLONE_VM | CLONE_VFORK | SIGCHLD;
     char     *stack = malloc(CHILD_STACK);
     if (!stack) return -1;
-    const bool gpu = ts_on_gpu(c->plan.class); /* sees no image of the host's */
+    const bool gpu = ts_on_gpu(c->plan.class); /* does not see the host's buffers */
     birth      b = { path,
                      gpu,
                      { null, null, err, c->control_fd, gpu ? -1 : c->in_fd, gpu ? -1 : c->out_fd,
                        c->object_fd, bell, bell, c->runner_fd, buffers } };
-    for (int i = 0; i < HANDED; i++) /* out of the way of each other's places */
+    for (int i = 0; i < HANDED; i++) /* duplicated above the target numbers */
         if (b.fd[i] >= 0) b.fd[i] = fcntl(b.fd[i], F_DUPFD_CLOEXEC, ABOVE);
     const uint32_t unsafe = c->plan.unsafe ? TS_BORN_UNSAFE : 0;
     c->control->plan.birth = TS_BORN_APART | unsafe;
@@ -304,7 +304,7 @@ static bool keep_memory(ts_cage *c, int give)
     return (c->keeper = ts_keeper_start(c->kept, c->plan.n_slots, n, give));
 }
 
-/* What plays scripts, as a library, where the challenge has one and the entrant is Python. */
+/* The script player as a library, if the challenge has a script and the entrant is Python. */
 static int player_for(const ts_cage *c)
 {
     char path[1024];
@@ -319,7 +319,8 @@ static bool bear(ts_cage *c)
     int        bell[2] = { -1, -1 }, err[2] = { -1, -1 }, given[2] = { -1, -1 };
     const bool rung = ts_in_python(c->plan.class), gpu = ts_on_gpu(c->plan.class);
     const int  null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    if (null >= 0 && !pipe2(err, O_CLOEXEC | O_NONBLOCK) && /* no flood blocks anybody */
+    if (null >= 0 &&
+        !pipe2(err, O_CLOEXEC | O_NONBLOCK) && /* a flood of output blocks neither side */
         (!rung || !socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, bell)) &&
         (!gpu || !socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, given)) &&
         ts_beside("touchstone-cage", path, sizeof path) && (!gpu || keep_memory(c, given[0]))) {
@@ -333,7 +334,7 @@ static bool bear(ts_cage *c)
     return c->pid > 0;
 }
 
-/* The Python file, as it is called in its folder. */
+/* The name of the Python file in its folder. */
 static const char *file_of(const ts_cage_plan *p)
 {
     const size_t n = p->folder ? strlen(p->folder) : 0;
@@ -351,6 +352,7 @@ static void write_plan(ts_cage *c, ts_call_plan *p)
     p->region_bytes = c->region_bytes;
     p->memory_bytes = from->memory_bytes;
     p->spin = c->spin = !c->shares_core && (int)p->n_threads <= c->n_cores;
+    c->control->abi = ts_abi_hash(ts_abi_fields, TS_ABI_FIELDS);
     c->control->script = !from->idle && from->task->kind == TS_SCRIPT;
     if (!from->idle) {
         snprintf(p->symbol, sizeof p->symbol, "ts_%s", from->task->name);
@@ -389,11 +391,11 @@ static const char *prepare(ts_cage *c)
     if (c->object_fd < 0) return "the object cannot be read";
     if (c->plan.runner) c->runner_fd = copy_object(c->plan.runner);
     if (c->plan.runner && c->runner_fd < 0) return "the runner, or the launch plan, cannot be read";
-    prctl(PR_SET_DUMPABLE, 0); /* nobody attaches to the judge */
+    prctl(PR_SET_DUMPABLE, 0); /* no process may attach to the judge */
     return bear(c) ? NULL : "touchstone-cage cannot be started";
 }
 
-/* Of what it said, where programs say what went wrong. */
+/* The last line of its output, where programs report errors. */
 static const char *last_line(char *said)
 {
     size_t n = strlen(said);
@@ -402,10 +404,10 @@ static const char *last_line(char *said)
     return line ? line + 1 : said;
 }
 
-/* What a process that did not get ready says, or how it ended. */
+/* Why a process did not become ready: its own message, or how it ended. */
 static void say_why(ts_cage *c, bool hung, char *why, size_t n)
 {
-    /* That it was our fault is believed only where none of its code can have run yet. */
+    /* The process may blame the judge only if none of its code can have run yet. */
     const bool        none = c->plan.class == TS_SEALED || c->plan.class == TS_GPU_SEALED;
     const char *const ours = none ? "error" : "protocol";
     const char *const reason[] = { "protocol", ours, "symbol", "missing", "size" };
@@ -438,11 +440,11 @@ ts_cage *ts_cage_start(const ts_cage_plan *p, char *why, size_t n)
     }
     if (c->keeper && !ts_keeper_ready(c->keeper, &c->n_free, text, sizeof text)) {
         if (*text) snprintf(why, n, "error: the device's memory: %s", text);
-        else say_why(c, false, why, n); /* nobody took what the keeper had to give */
+        else say_why(c, false, why, n); /* the entrant did not accept the keeper's buffers */
         ts_cage_stop(&c);
         return NULL;
     }
-    /* What a module does when it is imported may take as long as a call. */
+    /* Importing a module may take as long as a call. */
     const int limit_ms = p->limit_ms > START_LIMIT_MS ? p->limit_ms : START_LIMIT_MS;
     const int came = ts_in_python(p->class) ? ts_cage_await_byte(c, limit_ms)
                                             : ts_cage_await(c, &c->control->ready, UINT32_MAX, 0,
@@ -496,7 +498,7 @@ void ts_cage_fill_like(ts_cage *c, int slot, const ts_case *of, const ts_arena *
     ts_call_slot *d = &c->control->plan.slot[slot];
     ts_arena_copy(&s->arena, from, c->plan.task->args_bytes, s->args);
     tell_scalars(c->plan.task, &s->arena, d);
-    for (int i = 0; i < TS_MAX_DIMS; i++) d->dim[i] = of->dim[i]; /* some are no extents */
+    for (int i = 0; i < TS_MAX_DIMS; i++) d->dim[i] = of->dim[i]; /* some are not extents */
     s->fresh = true;
 }
 

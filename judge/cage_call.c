@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cage_call.c - one call, and what is seen of it from outside. Whatever the entrant's process says
- * of itself in the control page is a hint: it can make a verdict worse and never better. */
+/* cage_call.c - one call, observed from outside. What the entrant's process writes to the control
+ * page is a hint only: it can make a verdict worse, never better. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <fcntl.h>
@@ -16,24 +16,23 @@
 #include "cage_inside.h"
 #include "dtype.h"
 
-/* A wait that is shorter is spun through, on a core of our own; what lasts longer is not hurt by
- * naps. */
+/* The judge spins for this long on its own core; a longer call is not affected by sleeps. */
 static const double SPIN_NS = 50e6;
 
-/* In one call of HELD_ONE_IN the process is left alone for a while before it is armed and again
- * after it is done, until it is seen to rest: who works then does not. */
+/* In one call of HELD_ONE_IN the process is left running for a while before it is armed and after
+ * it is done, until it is idle: a process that computes outside the call is not. */
 static const double HOLD_NS = 200e3, HOLD_LIMIT_NS = 3e9, HOLD_CPU_NS = 20e6;
 
-/* CPU time of one thread outside of a call from which on it counts as a head start, if it happens
- * again and again. To be woken, armed and put to sleep takes an honest one a quarter of this; how
- * much on this machine is measured. */
+/* CPU time of a thread outside a call that counts as a head start if it recurs. A correct entrant
+ * uses a quarter of this to be woken, armed and put to sleep; the judge measures how much on this
+ * machine. */
 static double strike_ns = 60e3;
 
-/* From ready to go, when nothing comes between. */
+/* From ready to go, without interruption. */
 static const double USUAL_NS = 10e3;
 
-/* What an honest one has before go, by the bytes that were laid out: the more, the colder it wakes.
- */
+/* Bytes laid out before the call, from which the allowance before go follows: the more, the colder
+ * the caches on wake-up. */
 const size_t ts_lead_bytes[TS_LEADS] = { 0, 60000, 400000, 4000000 };
 
 static ts_honest honest = { .lead_ns = { 60e3, 60e3, 60e3, 60e3 },
@@ -48,7 +47,7 @@ void ts_cage_calibrate(const ts_honest *h)
 
 enum { HELD_ONE_IN = 8, READY_LIMIT_MS = 10000 };
 
-/* Lines kept from the entrant until go, and lines of the outputs as they were at done. */
+/* Input lines hidden from the entrant until go, and output lines as they were at done. */
 enum { LINE = 64, MAX_LINES = TS_MAX_BUFS * 8 };
 
 typedef struct line {
@@ -70,9 +69,9 @@ static void ring(ts_cage *c, uint32_t bell, bool wake)
     if (wake) syscall(SYS_futex, &c->control->bell, FUTEX_WAKE, 0x7fffffff, NULL, NULL, 0);
 }
 
-/* ---- the late canary, and the early look ---- */
+/* ---- lines that detect late writes and early reads ---- */
 
-/* Up to a line of a random row of b, from a multiple of its size on where there is room. */
+/* Up to a line of a random row of b, aligned to its size if possible. */
 static bool pick(ts_cage *c, const ts_arena_buf *b, line *l)
 {
     if (b->b.n_rows < 1 || b->b.n_cols < 1) return false;
@@ -101,8 +100,8 @@ static int hide(ts_cage *c, const ts_slot *s, line *l)
     return n;
 }
 
-/* Backwards: a line that was picked twice was garbage the second time. And once: what is hidden of
- * an input that is also an output is the entrant's after go. */
+/* In reverse order: a line that was picked twice contained garbage the second time. And only once:
+ * after go, an input that is also an output belongs to the entrant. */
 static void reveal(line *l, int *n)
 {
     while (*n > 0) {
@@ -143,7 +142,7 @@ void ts_cage_exec(const ts_cage *c, int slot, ts_exec *x)
     if (n) x->workspace = c->workspace_hi - (c->plan.aligned ? (n + 63) / 64 * 64 : n);
 }
 
-/* With a band of a page before it. */
+/* Including the band of a page before it. */
 static void poison_workspace(const ts_cage *c, unsigned char *p)
 {
     memset(p, TS_POISON, (size_t)(c->workspace_hi - p));
@@ -164,7 +163,7 @@ static void blame(const ts_cage *c, const ts_slot *s, ts_call *r)
     else ts_arena_blame(&s->arena, at, c->control->fault.write, &r->flaw);
 }
 
-/* All its threads sleep. One that wants to run and gets no core does not. */
+/* Whether all its threads sleep. A runnable thread without a core does not. */
 static bool sleeps(const ts_cage *c)
 {
     char           path[64], text[512];
@@ -185,8 +184,8 @@ static bool sleeps(const ts_cage *c)
     return all;
 }
 
-/* Whether it comes to rest: for a while it takes no CPU time at all, and wants none. A stolen core
- * charges it for time that it did not use, and a busy one makes it wait: so it is given both. */
+/* Whether it becomes idle: for a while it uses no CPU time and is not runnable. Stolen time is
+ * charged to it, and a busy core makes it wait, so both get a grace period. */
 static bool rests(const ts_cage *c)
 {
     const double begin = ts_now_ns(), first = ts_cage_cpu_ns(c);
@@ -200,8 +199,8 @@ static bool rests(const ts_cage *c)
     return false;
 }
 
-/* Class python: what was said before it was asked. No more than a socket holds: who goes on talking
- * would keep us here. */
+/* Class python: discards bytes sent before the call. At most a socket's capacity, so that a process
+ * that keeps sending cannot block the judge. */
 static void hear_out(const ts_cage *c)
 {
     char      said[4096];
@@ -209,12 +208,12 @@ static void hear_out(const ts_cage *c)
     for (int i = 0; i < most && recv(c->bell_fd, said, sizeof said, MSG_DONTWAIT) > 0; i++) {}
 }
 
-/* From a frozen process with its order in the page to one that has answered, or not. */
+/* Thaws the process, arms it, signals go and waits for its reply. */
 static int perform(ts_cage *c, int slot, int verb, bool fresh, line *hidden, int *n_hidden,
                    line *seen, int n_seen, ts_call *r)
 {
     const bool python = ts_in_python(c->plan.class);
-    /* The others may have threads that wait for work by spinning, which is their own affair. */
+    /* Entrants of other classes may have threads that legitimately spin for work. */
     const bool held =
         c->plan.class == TS_SEALED && (c->bell < 2 || ts_cage_chance(c, HELD_ONE_IN) == 0);
     const double cpu0 = ts_cage_cpu_ns(c);
@@ -222,7 +221,7 @@ static int perform(ts_cage *c, int slot, int verb, bool fresh, line *hidden, int
     if (held) {
         ts_cage_thaw(c);
         r->early = !rests(c);
-        r->cpu_before_ns = ts_cage_cpu_ns(c) - cpu0; /* exact: it sleeps */
+        r->cpu_before_ns = ts_cage_cpu_ns(c) - cpu0; /* exact, since it sleeps */
     }
     const double arm_ns = ts_now_ns(), arm_cpu_ns = own_cpu_ns();
     if (!python) ring(c, c->bell - 1, held);
@@ -261,28 +260,29 @@ static int perform(ts_cage *c, int slot, int verb, bool fresh, line *hidden, int
     const bool frozen = ts_cage_freeze(c);
     r->after_ns = ts_now_ns() - t1;
     if (frozen) r->cpu_after_ns = ts_cage_cpu_ns(c) - cpu1;
-    /* Frozen at both ends: exact. Of threads that run the system knows it only now and then. Once
-     * ready they watch the bell: longer than usual if others kept us from ringing it. All but one
-     * do so from when they were woken, and the more they are the longer it takes to wake them. */
+    /* Exact, because the process is frozen at both ends: CPU times of running threads are updated
+     * only now and then. Threads that are ready spin until go, longer than usual if the judge was
+     * delayed. All but one spin from their wake-up, and waking more threads takes longer. */
     double    kept = t0 - ready_ns > USUAL_NS ? t0 - ready_ns - USUAL_NS : 0;
     const int cores = threads_of(c) < c->n_cores ? threads_of(c) : c->n_cores;
-    /* We spin from arming to ringing: what is not our CPU time, somebody else had our core for. */
+    /* The judge spins from arming to go: wall time that is not its CPU time was stolen from its
+     * core. */
     if (c->spin && t0 - arm_ns < SPIN_NS && away > kept) kept = away;
     r->cpu_outside_ns =
         ts_cage_cpu_ns(c) - cpu0 - cores * r->ns - kept - (cores - 1) * (t0 - arm_ns);
     return frozen ? TS_WORD_CAME : TS_WORD_DEAD;
 }
 
-/* Thawed, it sees its inputs but for the hidden lines, and may have taken the runner's place: so
- * the time until go is its own, less what an honest one needs to wake. That others may have kept us
- * from ringing is no matter: it could work then too. */
+/* Once thawed, it sees its inputs except the hidden lines, and may have replaced the runner: so the
+ * time until go is counted, less the wake-up time of a correct entrant. A delay of the judge counts
+ * too: the entrant could compute during it. */
 static double head_start_ns(const ts_cage *c, const ts_slot *s, const ts_call *r)
 {
     size_t n_bytes = 0;
     int    k = TS_LEADS - 1;
     for (int i = 0; i < s->arena.n; i++) n_bytes += s->arena.buf[i].n_bytes;
     while (ts_lead_bytes[k] > n_bytes) k--;
-    /* Its threads are woken with it, as many as it was told to have at most. */
+    /* Its threads are woken with it; no more are counted than it was allowed. */
     const int    most = threads_of(c), n = c->spread.n_threads < most ? c->spread.n_threads : most;
     const double each = (honest.many_ns[k] - honest.lead_ns[k]) / (honest.many - 1);
     const double more = r->lead_ns - r->n_wakes * (honest.lead_ns[k] + (n - 1) * each);
@@ -303,8 +303,8 @@ static void conclude(ts_cage *c, int came, const line *seen, int n_seen, ts_call
     r->fp_changed = c->control->answer.fp != 0;
     r->workspace_bytes = c->control->answer.n_bytes;
     r->late = !unchanged(seen, n_seen);
-    /* Now and then is noise: a call that was interrupted, or time that another machine took from
-     * this one. In most calls, and much beside the call itself, it is a head start. */
+    /* Rare excess is noise: an interrupted call, or stolen time. Excess in most calls that is large
+     * compared with the call is a head start. */
     const double much = strike_ns * (2 * threads_of(c) - 1);
     c->n_calls++;
     c->n_strikes +=
@@ -318,7 +318,7 @@ static void conclude(ts_cage *c, int came, const line *seen, int n_seen, ts_call
     memcpy(r->stderr_tail, c->err, sizeof r->stderr_tail);
 }
 
-/* A slot's orders. Whether it was drawn anew. */
+/* Writes a slot's order. Returns whether the slot was refilled. */
 static bool give_orders(ts_cage *c, int slot, const void *args)
 {
     ts_slot       *s = &c->slot[slot];
@@ -350,16 +350,16 @@ static bool ask(ts_cage *c, int slot, int verb, const void *args, const ts_exec 
     c->control->call.slot = (uint32_t)slot;
     if (gpu) c->control->call.exec.device = TS_CUDA;
     memset(&c->control->fault, 0, sizeof c->control->fault);
-    /* On a device the keeper lays the inputs out when all is ready, and nothing is to be hidden. */
+    /* On a device the keeper writes the inputs after ready, so nothing needs to be hidden. */
     const int n_seen = gpu ? 0 : choose_outputs(c, s, seen);
     int       n_hidden = gpu ? 0 : hide(c, s, hidden);
-    /* When it is timed, on cores that run already; also those that it calls for in the call. */
+    /* Timed calls find their cores awake, including those of threads that they wake. */
     if (c->plan.aligned && !gpu && !c->shares_core) ts_awake_begin(&c->cores);
     const int came = perform(c, slot, verb, fresh, hidden, &n_hidden, seen, n_seen, r);
     conclude(c, came, seen, n_seen, r);
     if (gpu && came == TS_WORD_CAME && verb == TS_VERB_RUN) ts_gpu_fetch(c, slot, r);
     r->ns += gpu ? c->shown_ns : head_start_ns(c, s, r);
-    reveal(hidden, &n_hidden); /* should it not have come to go */
+    reveal(hidden, &n_hidden); /* in case go was never signalled */
     blame(c, s, r);
     if (workspace && came == TS_WORD_CAME) look_at_workspace(workspace, r);
     if (came == TS_WORD_CAME) ts_cage_look_beside(c, s, workspace, r);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cage_inside.h - what cage.c, cage_life.c and cage_call.c know of each other. */
+/* cage_inside.h - private to the judge's side of a cage: cage.c, cage_life.c, cage_call.c,
+ * cage_memory.c, gpu_call.c. */
 #ifndef TS_CAGE_INSIDE_H
 #define TS_CAGE_INSIDE_H
 
@@ -14,7 +15,7 @@
 typedef struct ts_slot {
     const ts_case *c;
     ts_arena       arena;
-    bool           fresh; /* filled, and not called since */
+    bool           fresh; /* filled since the last call */
     size_t         workspace_bytes;
     unsigned char  args[TS_CALL_ARGS] __attribute__((aligned(16)));
 } ts_slot;
@@ -22,7 +23,7 @@ typedef struct ts_slot {
 struct ts_cage {
     ts_cage_plan   plan;
     pid_t          pid;      /* 0: dead and reaped */
-    ts_cage       *next;     /* of those that live, see ts_cage_stop_rivals */
+    ts_cage       *next;     /* in the list of live cages, see ts_cage_stop_rivals */
     int            n_others; /* processes of its namespace, when it was last frozen */
     bool           frozen, has_core, shares_core, spin;
     int            wait_status; /* of the dead */
@@ -33,36 +34,36 @@ struct ts_cage {
     size_t         region_bytes, used;
     unsigned char *workspace_lo, *workspace_hi;
     uint32_t       bell;
-    int            n_cores;            /* that the entrant can use at once */
+    int            n_cores;            /* that the entrant can use */
     cpu_set_t      cores;              /* these */
-    int            n_calls, n_strikes; /* that took CPU time outside of the call */
+    int            n_calls, n_strikes; /* that used CPU time outside the call */
     ts_spread      spread;             /* of its threads over the cores */
-    size_t         n_free;  /* of the device, when it was last asked, before its code ran */
-    double         n_taken; /* of it by this process, beyond the keeper's */
+    size_t         n_free;  /* free bytes of the device when last queried, before its code ran */
+    double         n_taken; /* bytes of it that this process took, without the keeper's */
     unsigned       held;
     size_t         before_bytes; /* see ts_cage_weigh_from_now */
-    uint64_t       key, n_drawn; /* of the cage's own chances */
+    uint64_t       key, n_drawn; /* of the cage's own random numbers */
     char           err[256];
     ts_slot        slot[TS_MAX_SLOTS];
     /* On a device. */
     ts_keeper      *keeper;
-    double          shown_ns; /* before this call, if another process was on the device meanwhile */
+    double          shown_ns; /* before this call, if another process used the device meanwhile */
     int             n_before, n_after; /* calls before or after which the device was busy */
     const ts_arena *kept[TS_MAX_SLOTS];
 };
 
-/* ---- cage_memory.c: memory that nobody gave ---- */
+/* ---- cage_memory.c: memory that the judge did not grant ---- */
 
-/* Of the workspace all but what was granted, which begins there, or NULL, has no pages from now on;
- * and whether it, or what lies between far rows, has some after a call. */
+/* Frees the pages of the workspace except the granted part, which begins there (NULL: none); and
+ * tells after a call whether the rest, or a gap between distant rows, has pages. */
 void ts_cage_take_workspace(ts_cage *c, unsigned char *granted);
 void ts_cage_look_beside(const ts_cage *c, const ts_slot *s, unsigned char *granted, ts_call *r);
 
-/* ---- gpu_call.c: of a call what is done on a device ---- */
+/* ---- gpu_call.c: the device's part of a call ---- */
 
-/* The args' pointers, as its process has them. */
+/* Replaces the args' pointers by those of its process. */
 void ts_gpu_point(const ts_cage *c, int slot, unsigned char *args);
-/* Before the first call; false: it holds too much of the device's memory. */
+/* Before the first call; false: it uses too much device memory. */
 bool ts_gpu_weigh(ts_cage *c, char *why, size_t n);
 int  ts_gpu_lay(ts_cage *c, int slot, bool fresh, ts_call *r); /* TS_WORD_* */
 void ts_gpu_free(ts_cage *c, double done_ns, ts_call *r);
@@ -74,11 +75,11 @@ int ts_cage_await(ts_cage *c, const uint32_t *word, uint32_t want, double spin_n
 int ts_cage_await_byte(ts_cage *c, int limit_ms);
 bool     ts_cage_alive(ts_cage *c); /* reaps */
 void     ts_cage_end(ts_cage *c, bool hung, ts_call *r);
-void     ts_cage_stop_rivals(ts_cage *c);        /* freezes all others, again */
-void     ts_cage_stop_again(ts_cage *c);         /* one that is frozen: are all of it? */
+void     ts_cage_stop_rivals(ts_cage *c); /* freezes all other cages again */
+void     ts_cage_stop_again(ts_cage *c);  /* of a frozen cage: freezes processes that escaped */
 uint64_t ts_cage_chance(ts_cage *c, uint64_t n); /* below n */
-double   ts_cage_cpu_ns(const ts_cage *c);       /* of all its threads, as far as it is known */
-void     ts_cage_listen(ts_cage *c);             /* to its standard error */
+double   ts_cage_cpu_ns(const ts_cage *c); /* of all its threads, as far as the kernel reports it */
+void     ts_cage_listen(ts_cage *c);       /* reads its standard error */
 void     ts_cage_relax(const ts_cage *c);
 void     ts_nap(double ns);
 void     ts_cage_calibrate(const ts_honest *h);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cage_life.c - freezing, waiting for and ending an entrant's process, and how it ended. */
+/* cage_life.c - freezes, waits for and ends an entrant's process, and explains how it ended. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -18,7 +18,7 @@
 #include "cage_inside.h"
 #include "isa_core.h"
 
-/* Between looks whether it still lives; and the naps once a wait is too long to be spun through. */
+/* Interval of checks that it is alive; and of sleeps once a wait is too long for spinning. */
 static const double LOOK_NS = 100e3, NAP_NS = 50e3;
 
 enum { FREEZE_LIMIT_MS = 2000 };
@@ -58,12 +58,12 @@ bool ts_cage_alive(ts_cage *c)
 void ts_cage_kill(ts_cage *c)
 {
     if (!c->pid) return;
-    kill(c->pid, SIGKILL); /* of the first of its namespace: of all in it */
+    kill(c->pid, SIGKILL); /* PID 1 of its namespace: kills all processes in it */
     while (waitpid(c->pid, &c->wait_status, 0) < 0 && errno == EINTR) {}
     c->pid = 0;
 }
 
-/* ---- all of its processes: where it may have several ---- */
+/* ---- classes with several processes ---- */
 
 /* Whether a task is stopped, or dead: "12 (name) T 1 ...". */
 static bool is_stopped(int process, const char *task)
@@ -91,7 +91,7 @@ static bool all_stopped(int process)
     return all;
 }
 
-/* The namespace of processes that one is in; "": not to be seen. */
+/* The PID namespace of a process; "": not accessible. */
 static void namespace_of(const char *process, char text[64])
 {
     char path[320];
@@ -100,8 +100,8 @@ static void namespace_of(const char *process, char text[64])
     text[n > 0 ? n : 0] = 0;
 }
 
-/* Sends the signal to every other process of the namespace; with SIGSTOP, to those that run. How
- * many were sent one; *others: how many there are. */
+/* Sends the signal to every other process of the namespace; SIGSTOP only to running ones. Returns
+ * how many received it; *others: how many there are. */
 static int signal_others(const ts_cage *c, int sig, int *others)
 {
     char           own[64], its[64], first[16];
@@ -124,10 +124,10 @@ static int signal_others(const ts_cage *c, int sig, int *others)
     return n;
 }
 
-/* Until in one pass none is found to run: who is stopped starts nobody. */
+/* Repeats until a pass finds no running process: a stopped one cannot start another. */
 static bool stop_others(ts_cage *c)
 {
-    if (!ts_on_gpu(c->plan.class)) return true; /* a filter lets it have no others */
+    if (!ts_on_gpu(c->plan.class)) return true; /* the filter forbids other processes */
     for (const double begin = ts_now_ns(); ts_now_ns() - begin < FREEZE_LIMIT_MS * 1e6;)
         if (!signal_others(c, SIGSTOP, &c->n_others)) return true;
     return false;
@@ -150,7 +150,7 @@ bool ts_cage_freeze(ts_cage *c)
     kill(c->pid, SIGSTOP);
     for (const double begin = ts_now_ns(); ts_now_ns() - begin < FREEZE_LIMIT_MS * 1e6;) {
         siginfo_t i = { 0 };
-        /* Reported when the last of its threads has stopped. */
+        /* Reported once its last thread has stopped. */
         if (!waitid(P_PID, (id_t)c->pid, &i, WSTOPPED | WNOHANG) && i.si_pid) {
             if (!stop_others(c)) break;
             return c->frozen = true;
@@ -187,7 +187,7 @@ void ts_cage_listen(ts_cage *c)
     }
 }
 
-/* How a process that will not answer any more ended; kills it first if it has not. */
+/* Explains how an unresponsive process ended, after killing it if necessary. */
 void ts_cage_end(ts_cage *c, bool hung, ts_call *r)
 {
     const bool killed = ts_cage_alive(c);
@@ -245,7 +245,7 @@ int ts_cage_await(ts_cage *c, const uint32_t *word, uint32_t want, double spin_n
     }
 }
 
-/* Class python: the byte that says done. */
+/* Class python: the byte that signals done. */
 int ts_cage_await_byte(ts_cage *c, int limit_ms)
 {
     struct pollfd p = { .fd = c->bell_fd, .events = POLLIN };
@@ -254,6 +254,6 @@ int ts_cage_await_byte(ts_cage *c, int limit_ms)
     if (n == 0) return TS_WORD_NOT;
     if (n == 1 && recv(c->bell_fd, &byte, 1, MSG_DONTWAIT) == 1) return TS_WORD_CAME;
     for (int i = 0; i < 100 && ts_cage_alive(c); i++)
-        ts_nap(1e6); /* its descriptors go a little earlier */
+        ts_nap(1e6); /* its descriptors are closed slightly earlier */
     return ts_cage_alive(c) ? TS_WORD_NOT : TS_WORD_DEAD;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cage_memory.c - memory that an entrant uses beside what it is given: pages of its own process,
- * and pages of the block that are nobody's. What the kernel knows of both is asked while it is
- * frozen. */
+/* cage_memory.c - memory that an entrant uses in addition to its buffers: pages of its own process,
+ * and pages of the block that were not granted. The kernel is queried while the process is frozen.
+ */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 #include "cage_inside.h"
 
-/* "VmHWM:   1234 kB" in bytes; 0: not there. */
+/* "VmHWM: 1234 kB" in bytes; 0: absent. */
 static size_t field(const char *text, const char *name)
 {
     const char        *at = strstr(text, name);
@@ -20,7 +20,7 @@ static size_t field(const char *text, const char *name)
     return (size_t)kib << 10;
 }
 
-/* The pages that a file in memory has, in bytes. */
+/* Bytes of allocated pages of a memory file. */
 static size_t pages_of(int fd)
 {
     struct stat st;
@@ -35,9 +35,9 @@ size_t ts_cage_peak_bytes(const ts_cage *c)
     const ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
     if (fd >= 0) close(fd);
     text[n > 0 ? n : 0] = 0;
-    /* Programs and libraries are files; the block is ours, and of what is shared no more than it
-     * has pages: what it could have is most of the addresses, behind which others could hide
-     * theirs. */
+    /* Programs and libraries are files and do not count. The block is subtracted by its allocated
+     * pages, not by its address space, which is so large that an entrant could hide its own shared
+     * memory behind it. */
     const size_t block = pages_of(c->in_fd) + pages_of(c->out_fd) + sizeof *c->control;
     const size_t shared = field(text, "RssShmem:");
     const size_t peak = field(text, "VmHWM:");
@@ -45,14 +45,13 @@ size_t ts_cage_peak_bytes(const ts_cage *c)
     return peak > given ? peak - given : 0;
 }
 
-/* The kernel forgets what was the most, and so do we: what lay in the block may be there no more.
- */
+/* Resets the kernel's peak and the judge's: pages of the block may be gone since. */
 void ts_cage_weigh_from_now(ts_cage *c)
 {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/clear_refs", (int)c->pid);
     const int fd = c->pid ? open(path, O_WRONLY | O_CLOEXEC) : -1;
-    if (fd >= 0 && write(fd, "5", 1) != 1) {} /* then more is counted than there was */
+    if (fd >= 0 && write(fd, "5", 1) != 1) {} /* on failure too much is counted */
     if (fd >= 0) close(fd);
     c->before_bytes = ts_cage_peak_bytes(c);
 }
@@ -79,7 +78,7 @@ static unsigned char *page_down(unsigned char *p)
     return (unsigned char *)((uintptr_t)p / ts_page() * ts_page());
 }
 
-/* What was not asked for, and what does not begin with a band, has no pages. */
+/* The workspace has pages for its band and the granted part only. */
 void ts_cage_take_workspace(ts_cage *c, unsigned char *granted)
 {
     unsigned char *const end = granted ? page_down(granted - ts_page()) : c->workspace_hi;

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* confine.c - a process with limits, Landlock, another user and empty namespaces, for the
+ * compiler. */
 #define _GNU_SOURCE
 #include "confine.h"
 
@@ -21,8 +23,7 @@
 
 #include "build.h"
 
-/* Landlock as the kernel numbers it: the C library has no calls for it, old headers no constants.
- */
+/* Landlock's numbers: the C library has no wrappers, and old headers lack the constants. */
 enum { CREATE_RULESET = 444, ADD_RULE = 445, RESTRICT_SELF = 446, PATH_BENEATH = 1 };
 enum { MAY_READ = 1 << 0 | 1 << 2 | 1 << 3, MAY_USE_FILE = 1 << 1 | 1 << 2 };
 
@@ -46,7 +47,7 @@ static bool allow(int rules, const char *path, uint64_t access)
     return ok;
 }
 
-/* A compiler that is named by its whole path brings its files along: the folder above its own. */
+/* A compiler with an absolute path may read its own installation: the folder above its own. */
 static bool allow_home(int rules, const char *program)
 {
     char  home[4096];
@@ -64,7 +65,7 @@ static bool lock_files(const char *folder, const char *program)
     };
     const long abi = syscall(CREATE_RULESET, NULL, 0, 1);
     if (abi < 1) return false;
-    /* Thirteen rights in the first version, one more in each of the next two. */
+    /* Version 1 has thirteen rights, versions 2 and 3 one more each. */
     struct ruleset r = { ((uint64_t)1 << (abi >= 3 ? 15 : abi == 2 ? 14 : 13)) - 1 };
     const int      rules = (int)syscall(CREATE_RULESET, &r, sizeof r, 0);
     bool           ok = rules >= 0 && allow(rules, folder, r.files);
@@ -80,7 +81,7 @@ static void limit(int what, rlim_t most)
     setrlimit(what, &r);
 }
 
-/* Another user, where we may choose. The folder has been given to it. */
+/* Switches to another user, if permitted. The folder already belongs to that user. */
 static bool step_down(bool given)
 {
     if (!given) return false;
@@ -103,7 +104,7 @@ static void become(const char *folder, const char *cwd, const char *const *argv,
     limit(RLIMIT_CORE, 0);
     if (apart) guards |= TS_GUARD_NETWORK;
     if (step_down(given)) guards |= TS_GUARD_USER;
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* a change of user would undo it */
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* a change of user clears it */
     const int null = open("/dev/null", O_RDONLY);
     if (chdir(cwd) || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || dup2(null, 0) < 0) _exit(126);
     if (lock_files(folder, argv[0])) guards |= TS_GUARD_FILES;
@@ -117,12 +118,12 @@ static void become(const char *folder, const char *cwd, const char *const *argv,
     _exit(127);
 }
 
-/* ---- the process that stands by ---- */
+/* ---- the init process of the namespace ---- */
 
-enum { SIGNALLED = 128 }; /* and more: how it says by what signal the compiler ended */
+enum { SIGNALLED = 128 }; /* plus the number of the signal that ended the compiler */
 
-/* The first of a namespace: when it ends, be it because the judge did, all ends that the compiler
- * started. */
+/* PID 1 of the namespace: when it ends, for instance with the judge, the kernel kills everything
+ * that the compiler started. */
 _Noreturn static void stand_by(pid_t compiler)
 {
     int   status = 0;
@@ -132,7 +133,7 @@ _Noreturn static void stand_by(pid_t compiler)
     _exit(WIFSIGNALED(status) ? SIGNALLED + WTERMSIG(status) : WEXITSTATUS(status));
 }
 
-/* As fork does it, in namespaces of processes and of networks where there can be some. */
+/* Like fork, but in new PID and network namespaces if permitted. */
 static pid_t split(bool *apart)
 {
     const long own = geteuid() ? CLONE_NEWUSER : 0;
@@ -151,7 +152,8 @@ static long left_ms(const struct timespec *end)
     return ms > 0 ? ms : 0;
 }
 
-/* Its first words are kept; the rest is read and dropped, so that it neither blocks nor floods. */
+/* Keeps the beginning of its output and discards the rest, so that it neither blocks nor fills
+ * memory. */
 static void listen_to(int in, const struct timespec *end, ts_confined *c)
 {
     struct pollfd ready = { .fd = in, .events = POLLIN };
@@ -197,7 +199,7 @@ bool ts_confine(const char *folder, const char *cwd, const char *const *argv, in
         clock_gettime(CLOCK_MONOTONIC, &end);
         end.tv_sec += limit_s;
         listen_to(out[0], &end, c);
-        /* Seen, not reaped, until the group is dead: its number cannot be another's meanwhile. */
+        /* Not reaped until its group is dead, so that its PID cannot be reused. */
         siginfo_t info = { 0 };
         while (!waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) && !info.si_pid &&
                left_ms(&end) > 0)
@@ -207,7 +209,7 @@ bool ts_confine(const char *folder, const char *cwd, const char *const *argv, in
         struct rusage used = { 0 };
         wait4(pid, &c->status, 0, &used);
         if (WIFEXITED(c->status) && WEXITSTATUS(c->status) > SIGNALLED)
-            c->status = WEXITSTATUS(c->status) - SIGNALLED; /* as if we had waited for it */
+            c->status = WEXITSTATUS(c->status) - SIGNALLED; /* as waitpid would give it */
         c->cpu_s = (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec);
         c->gib = (double)used.ru_maxrss / (1 << 20);
     }

@@ -5,6 +5,6 @@
 
 #include <sched.h>
 
-void ts_judge_cores(cpu_set_t *cores); /* before it bound itself to one */
+void ts_judge_cores(cpu_set_t *cores); /* as they were before it pinned itself to one */
 
 #endif

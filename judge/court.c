@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* court.c - admits entrants, and says who is examined when. */
+/* court.c - admits entrants, and runs the challenges one after the other. */
 #define _GNU_SOURCE
 #include "court.h"
 
@@ -46,44 +46,46 @@ static const ts_task *task_called(const char *name)
     return NULL;
 }
 
-void ts_court_admit(ts_court *c, ts_contender *e)
+void ts_court_admit(ts_court *c, ts_judged *e)
 {
     ts_refusal why = { 0 };
     e->built.object = e->built.launch = -1;
     e->ruling = TS_RULING_FAIL;
-    if (ts_entry_read(e->path, e->challenge, &e->entry, &why)) e->task = task_called(e->entry.task);
-    if (c->device == TS_CUDA && !e->entry.json) { /* a file that does not say where it belongs */
-        if (e->entry.cls == TS_HOST && e->entry.language == TS_BINARY) e->entry.cls = TS_GPU_HOST;
-        if (e->entry.cls == TS_PYTHON) e->entry.cls = TS_GPU_PYTHON;
+    if (ts_entrant_read(e->path, e->challenge, &e->entrant, &why))
+        e->task = task_called(e->entrant.task);
+    if (c->device == TS_CUDA && !e->entrant.json) { /* a single file does not name its class */
+        if (e->entrant.cls == TS_HOST && e->entrant.language == TS_BINARY)
+            e->entrant.cls = TS_GPU_HOST;
+        if (e->entrant.cls == TS_PYTHON) e->entrant.cls = TS_GPU_PYTHON;
     }
-    if (e->task && !ts_on_gpu(e->entry.cls) != (c->device == TS_CPU)) {
-        ts_refuse(&why, "device", "class %s needs --device %s", ts_class_name(e->entry.cls),
-                  ts_on_gpu(e->entry.cls) ? "cuda" : "cpu");
+    if (e->task && !ts_on_gpu(e->entrant.cls) != (c->device == TS_CPU)) {
+        ts_refuse(&why, "device", "class %s needs --device %s", ts_class_name(e->entrant.cls),
+                  ts_on_gpu(e->entrant.cls) ? "cuda" : "cpu");
         e->task = NULL;
     }
     if (e->task && !(e->task->devices >> c->device & 1)) {
         ts_refuse(&why, "device", "%s is not judged on a GPU", e->task->name);
         e->task = NULL;
     }
-    if (e->task && !ts_scope_read(e->entry.offers, e->task, c->device, &e->scope, &why))
+    if (e->task && !ts_scope_read(e->entrant.offers, e->task, c->device, &e->scope, &why))
         e->task = NULL;
     if (!e->task) {
         snprintf(e->reason, sizeof e->reason, "%s", why.reason ? why.reason : "entry");
         snprintf(e->text, sizeof e->text, "%s", why.reason ? why.text : "unknown challenge");
     }
-    if (e->name) snprintf(e->entry.name, sizeof e->entry.name, "%s", e->name);
-    if (e->author) snprintf(e->entry.author, sizeof e->entry.author, "%s", e->author);
-    if (!*e->entry.name) {
+    if (e->name) snprintf(e->entrant.name, sizeof e->entrant.name, "%s", e->name);
+    if (e->author) snprintf(e->entrant.author, sizeof e->entrant.author, "%s", e->author);
+    if (!*e->entrant.name) {
         const char *base = strrchr(e->path, '/');
-        snprintf(e->entry.name, sizeof e->entry.name, "%.64s", base ? base + 1 : e->path);
+        snprintf(e->entrant.name, sizeof e->entrant.name, "%.64s", base ? base + 1 : e->path);
     }
-    c->contender[c->n++] = e;
+    c->entrant[c->n++] = e;
 }
 
-/* ---- the sitting ---- */
+/* ---- the judging run ---- */
 
-/* What an earlier run of this log says of an entrant: its number, and whether it was judged. */
-static void recall(ts_court *c, const ts_records *earlier, ts_contender *e, int *next_id)
+/* Finds an entrant in an earlier run of this log: its number, and whether it was judged. */
+static void recall(ts_court *c, const ts_records *earlier, ts_judged *e, int *next_id)
 {
     int64_t id;
     e->id = -1;
@@ -91,11 +93,11 @@ static void recall(ts_court *c, const ts_records *earlier, ts_contender *e, int 
         const ts_jr_node *r = earlier->at[i].root;
         if (strcmp(earlier->at[i].type, "entrant") || !ts_jr_int(ts_jr_get(r, "id"), &id)) continue;
         if (id >= *next_id) *next_id = (int)id + 1;
-        if (e->task && !strcmp(ts_jr_text(r, "source_sha256", ""), e->entry.source_sha256) &&
+        if (e->task && !strcmp(ts_jr_text(r, "source_sha256", ""), e->entrant.source_sha256) &&
             !strcmp(ts_jr_text(r, "task", ""), ts_court_label(c, e->task)) &&
-            !strcmp(ts_jr_text(r, "name", ""), e->entry.name) &&
+            !strcmp(ts_jr_text(r, "name", ""), e->entrant.name) &&
             !strcmp(ts_jr_text(r, "sample", ""), e->sample ? e->sample : "") &&
-            !strcmp(ts_jr_text(r, "class", ""), ts_class_name(e->entry.cls)))
+            !strcmp(ts_jr_text(r, "class", ""), ts_class_name(e->entrant.cls)))
             e->id = (int)id;
     }
     for (size_t i = 0; e->id >= 0 && i < earlier->n; i++)
@@ -104,25 +106,25 @@ static void recall(ts_court *c, const ts_records *earlier, ts_contender *e, int 
             e->before = true;
 }
 
-/* ---- how much there is to do ---- */
+/* ---- amount of work, for the progress line ---- */
 
-static double work_of_gate(const ts_court *c, const ts_contender *e)
+static double work_of_gate(const ts_court *c, const ts_judged *e)
 {
     int       number[TS_MOST_CASES];
-    const int n = ts_court_draw(c, e->task, e->entry.cls, &e->scope, number);
+    const int n = ts_court_draw(c, e->task, e->entrant.cls, &e->scope, number);
     double    work = 0;
     for (int i = 0; i < n; i++) work += ts_work_of(e->task, &e->task->cases()[number[i]]);
     return work;
 }
 
-/* In the order of the sitting: each task's contenders, and then their turns. */
+/* In the order of the run: each task's entrants, then their timing. */
 static void plan_work(ts_court *c)
 {
     double all = 0;
     for (int i = 0; ts_tasks[i]; i++) {
         const double before = all;
         for (int k = 0; k < c->n; k++) {
-            ts_contender *e = c->contender[k];
+            ts_judged *e = c->entrant[k];
             if (e->task == ts_tasks[i] && !e->before) e->work = all += work_of_gate(c, e);
         }
         if (all > before) all += ts_court_timed_work(c, ts_tasks[i]);
@@ -130,15 +132,15 @@ static void plan_work(ts_court *c)
     ts_progress_begin(&c->progress, all);
 }
 
-/* ---- all of it ---- */
+/* ---- all challenges ---- */
 
 /* One challenge, from its first entrant's build to its last verdict. */
 static bool hold(ts_court *c, const ts_task *t)
 {
     for (int i = 0; i < c->n; i++) {
-        ts_contender *e = c->contender[i];
+        ts_judged *e = c->entrant[i];
         if (e->before || e->task != t) continue;
-        ts_progress_stage(&c->progress, "examining", e->entry.name, t->name);
+        ts_progress_stage(&c->progress, "examining", e->entrant.name, t->name);
         ts_court_examine(c, e);
         ts_progress_reach(&c->progress, e->work);
         const bool timed = ts_ruling_passes(e->ruling) && !c->gate;
@@ -154,14 +156,14 @@ bool ts_court_sit(ts_court *c, const ts_records *earlier, char why[TS_WHY])
     ts_court_measure_all(c);
     if (!ts_court_log_run(c)) return false;
     for (int i = 0; i < c->n; i++) {
-        ts_contender *e = c->contender[i];
+        ts_judged *e = c->entrant[i];
         recall(c, earlier, e, &next_id);
         if (e->id >= 0) continue;
         e->id = next_id++;
         if (!ts_court_log_entrant(c, e)) return false;
     }
-    for (int i = 0; i < c->n; i++) /* those that could not be read */
-        if (!c->contender[i]->task && !ts_court_log_verdict(c, c->contender[i])) return false;
+    for (int i = 0; i < c->n; i++) /* entrants that could not be read */
+        if (!c->entrant[i]->task && !ts_court_log_verdict(c, c->entrant[i])) return false;
     plan_work(c);
     for (int i = 0; ts_tasks[i]; i++)
         if (!hold(c, ts_tasks[i])) return false;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* draw.c - which cases an entrant is asked: some of every kind, and those in which every class of
- * every parameter is; in an order that nobody knows before. */
+/* draw.c - draws the cases for an entrant: some of every kind, and enough to cover every class of
+ * every parameter, in an unpredictable order. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "court.h"
 #include "cover.h"
 
-/* Cases of each category that are drawn, and how large one may be. One of every family in every
- * dtype is, however many those are, and at normal depth one of every group: unit tests hold it to
- * that. Fewer in Python, where every block of them starts an interpreter. */
+/* Number of cases per category, and their maximum size. One of every family in every dtype is
+ * always drawn, and at normal depth one of every group: unit tests verify both. Python gets fewer,
+ * since every block starts an interpreter. */
 static const struct {
     int    cases, python;
     double bytes;
@@ -21,15 +21,15 @@ enum { RARE = 3 };
 
 typedef struct drawn {
     int            number, place; /* of the case; in the order drawn */
-    int            turn, n_alike; /* how many of its group stand before it, and are there at all */
+    int            turn, n_alike; /* how many of its group come before it, and exist */
     bool           first;         /* of its family, in its dtype */
-    bool           covers;        /* a class that no other one drawn has, or a pair of them */
+    bool           covers;        /* a class, or pair of classes, that no other drawn case has */
     const ts_case *c;
     ts_category    category;
     uint64_t       group;
 } drawn;
 
-/* The one case that is asked for: its number, or -1; and its seed. */
+/* The case that c->only names: its number, or -1; and its seed. */
 static int only_case(const ts_court *c, const ts_task *t, uint64_t *seed)
 {
     const ts_case *all = t->cases();
@@ -51,11 +51,11 @@ uint64_t ts_court_case_seed(const ts_court *c, const ts_task *t, int number)
     return seed;
 }
 
-/* Of three arrays whose rows lie far apart, and for others' beside them. */
+/* Memory for three arrays with distant rows, and for other processes. */
 static const double FAR_BYTES = 64e9;
 
-/* Rows that lie far apart: next to no pages on the CPU, but gigabytes on a device and, where an
- * array is copied whole, in Python. */
+/* Whether to use distant rows: on the CPU their gaps have no pages, but on a device, and in Python
+ * where arrays are copied whole, they take gigabytes. */
 static bool asks_far(const ts_court *c, ts_class cls)
 {
     const bool     gpu = c->device == TS_CUDA;
@@ -76,7 +76,7 @@ static bool alike(const ts_task *t, const ts_case *a, const ts_case *b)
            ts_case_category(t, a) == ts_case_category(t, b);
 }
 
-/* Of a family that has nothing small enough for the depth, the least there is. */
+/* If no case of a family is small enough for the depth, its smallest fits. */
 static bool fits(const ts_court *c, const ts_task *t, ts_class cls, const ts_scope *s,
                  const ts_case *one)
 {
@@ -92,7 +92,7 @@ static bool fits(const ts_court *c, const ts_task *t, ts_class cls, const ts_sco
     return true;
 }
 
-/* All that fit, in an order that follows from the key. */
+/* All cases that fit, in an order derived from the key. */
 static int shuffle(const ts_court *c, const ts_task *t, ts_class cls, const ts_scope *s, drawn *d)
 {
     const ts_case *all = t->cases();
@@ -119,7 +119,7 @@ static int shuffle(const ts_court *c, const ts_task *t, ts_class cls, const ts_s
 
 typedef bool seen[TS_MAX_AXES][TS_MAX_FAMILIES];
 
-/* How many classes the case has that were not seen in its dtype. */
+/* Number of the case's classes that are new in its dtype. */
 static int news(const ts_cover *v, const drawn *d, seen *of_dtype, bool mark)
 {
     int n = 0;
@@ -132,8 +132,7 @@ static int news(const ts_cover *v, const drawn *d, seen *of_dtype, bool mark)
     return n;
 }
 
-/* All of them; or as few as have every class of every parameter in every dtype, the richest first.
- */
+/* All cases; or greedily as few as cover every class of every parameter in every dtype. */
 static void choose_covering(const ts_cover *v, drawn *d, int n, bool all)
 {
     static seen of_dtype[TS_I32 + 1];
@@ -143,7 +142,8 @@ static void choose_covering(const ts_cover *v, drawn *d, int n, bool all)
         int best = -1, most = 0;
         for (int i = 0; i < n; i++) {
             if (!(d[i].c->use & TS_USE_COVER) || d[i].covers) continue;
-            if (ts_cover_class(v, d[i].c, TS_COVER_FAMILY) < 0) continue; /* of the other cover */
+            if (ts_cover_class(v, d[i].c, TS_COVER_FAMILY) < 0)
+                continue; /* belongs to the other cover */
             const int k = news(v, &d[i], of_dtype, false);
             if (k > most) best = i, most = k;
         }
@@ -153,7 +153,7 @@ static void choose_covering(const ts_cover *v, drawn *d, int n, bool all)
     }
 }
 
-/* ---- the others ---- */
+/* ---- other cases ---- */
 
 static void count_alike(drawn *d, int n)
 {
@@ -166,9 +166,8 @@ static void count_alike(drawn *d, int n)
         }
 }
 
-/* The first of every family, then one of every group in turn, the rare groups first. Not by how
- * rare: there are fewer cases of a wide dtype than of narrow ones, and a quick sitting would ask no
- * others. */
+/* The first of every family, then one of every group in turn, rare groups first. Not sorted by
+ * rarity: wide dtypes have fewer cases than narrow ones, and a quick run would draw no others. */
 static int by_turn(const void *left, const void *right)
 {
     const drawn *a = left, *b = right;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* floor.c - measures peak rates of the CPU and derives floors from them. */
 #define _GNU_SOURCE
 #include "floor.h"
 
@@ -11,12 +12,12 @@
 
 enum { MOST_BYTES = 512 << 20, LEAST_BYTES = 64 << 10 };
 
-/* The peak is reached when so many rounds have not raised it by a hundredth: where other machines
- * share the memory, six rounds in a bad moment were a quarter too low. */
+/* Measure until STEADY_ROUNDS rounds have not raised the peak by 1 %: where other virtual machines
+ * share the memory, six rounds alone were once 25 % too low. */
 enum { STEADY_ROUNDS = 6, MOST_ROUNDS = 30 };
 static const double GROWTH = 1.01;
 
-/* float32 from pieces of bfloat16 takes three products at the least. */
+/* float32 precision from bfloat16 parts takes at least three matmuls. */
 static const double PIECES = 3;
 
 ts_floor ts_floor_of(const ts_peaks *p, ts_cost cost, double gbs)
@@ -32,7 +33,7 @@ ts_floor ts_floor_of(const ts_peaks *p, ts_cost cost, double gbs)
     return f;
 }
 
-/* One pass of each kind over half of a block and the other half, or over all of it. */
+/* One pass of each kind: a copy from one half of the block to the other, or a read of all of it. */
 static double best_pass(unsigned char *block, size_t n, int n_threads)
 {
     double best = 0;
@@ -48,7 +49,7 @@ static double best_pass(unsigned char *block, size_t n, int n_threads)
 double ts_floor_memory(ts_peaks *p, double bytes, int n_threads)
 {
     const double   most = fmin(fmax(bytes, LEAST_BYTES), MOST_BYTES);
-    const size_t   n = (size_t)most / (2 << 12) * (2 << 12); /* two halves of whole pages */
+    const size_t   n = (size_t)most / (2 << 12) * (2 << 12); /* two halves, in whole pages */
     double         best = 0;
     unsigned char *block =
         mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gate.c - is an entrant right? Blocks of cases in fresh cages; every output of every call is
- * checked. The first flaw decides. */
+/* gate.c - the correctness stage: runs blocks of cases in new cages and checks every output of
+ * every call. The first flaw decides. */
 #define _GNU_SOURCE
 #include <math.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 #include "examine.h"
 #include "show.h"
 
-/* Slots of a cage: on a device it takes a second to start one. */
+/* Slots of a cage: on a device, starting one takes a second. */
 static const int BLOCK[] = { [TS_CPU] = 16, [TS_CUDA] = TS_MAX_SLOTS };
 
 static double bytes_of(const ts_task *t, const ts_case *c)
@@ -22,9 +22,9 @@ static double bytes_of(const ts_task *t, const ts_case *c)
     return t->cost(c).bytes;
 }
 
-void ts_court_plan(const ts_court *c, ts_contender *e, ts_cage_plan *plan)
+void ts_court_plan(const ts_court *c, ts_judged *e, ts_cage_plan *plan)
 {
-    *plan = (ts_cage_plan) { .class = e->entry.cls,
+    *plan = (ts_cage_plan) { .class = e->entrant.cls,
                              .task = e->task,
                              .unsafe = c->unsafe != NULL,
                              .n_threads = c->n_threads,
@@ -33,21 +33,22 @@ void ts_court_plan(const ts_court *c, ts_contender *e, ts_cage_plan *plan)
                              .limit_ms = 10000 };
     snprintf(e->object, sizeof e->object, "/proc/self/fd/%d", e->built.object);
     plan->object = e->object;
-    if (ts_on_gpu(e->entry.cls)) {
-        plan->memory_bytes = (size_t)32 << 30; /* the driver's, mostly */
+    if (ts_on_gpu(e->entrant.cls)) {
+        plan->memory_bytes = (size_t)32 << 30; /* mostly the driver's */
         plan->workspace_bytes = (size_t)256 << 20;
     }
-    if (e->entry.cls == TS_GPU_SEALED) {
+    if (e->entrant.cls == TS_GPU_SEALED) {
         snprintf(e->launch, sizeof e->launch, "/proc/self/fd/%d", e->built.launch);
         plan->runner = e->launch;
     }
-    if (!ts_in_python(e->entry.cls)) return;
+    if (!ts_in_python(e->entrant.cls)) return;
     snprintf(e->folder, sizeof e->folder, "%s/src", e->built.folder);
-    snprintf(e->object, sizeof e->object, "%s/%s", e->folder, ts_entry_main(&e->entry)->name);
+    snprintf(e->object, sizeof e->object, "%s/%s", e->folder, ts_entrant_main(&e->entrant)->name);
     plan->folder = e->folder;
     plan->python = c->python;
     plan->runner = c->places.runner;
-    plan->limit_ms = ts_on_gpu(e->entry.cls) ? 90000 : 20000; /* kernels are compiled in it */
+    plan->limit_ms =
+        ts_on_gpu(e->entrant.cls) ? 90000 : 20000; /* includes compilation of kernels */
 }
 
 void ts_court_plan_case(ts_cage_plan *plan, const ts_case *c)
@@ -59,7 +60,7 @@ void ts_court_plan_case(ts_cage_plan *plan, const ts_case *c)
 
 /* ---- one case ---- */
 
-bool ts_court_fail(ts_contender *e, const ts_case *c, uint64_t seed, const char *reason,
+bool ts_court_fail(ts_judged *e, const ts_case *c, uint64_t seed, const char *reason,
                    const char *text)
 {
     e->ruling = TS_RULING_FAIL;
@@ -72,7 +73,7 @@ bool ts_court_fail(ts_contender *e, const ts_case *c, uint64_t seed, const char 
 
 /* "value: seen[0][1] got 1, want 0 +- 0: operation 0 of 9, open in layer 0: number of the sequence"
  */
-static void describe(const ts_contender *e, const ts_case *c, const void *args, const ts_flaw *f,
+static void describe(const ts_judged *e, const ts_case *c, const void *args, const ts_flaw *f,
                      char *s, size_t n)
 {
     const ts_verdict v = { .first = *f };
@@ -88,7 +89,7 @@ static void describe(const ts_contender *e, const ts_case *c, const void *args, 
              ts_status_text((ts_status)f->want));
 }
 
-bool ts_court_fail_by_flaw(ts_contender *e, const ts_case *c, uint64_t seed, const void *args,
+bool ts_court_fail_by_flaw(ts_judged *e, const ts_case *c, uint64_t seed, const void *args,
                            ts_flaw f)
 {
     char text[512];
@@ -98,9 +99,9 @@ bool ts_court_fail_by_flaw(ts_contender *e, const ts_case *c, uint64_t seed, con
     return false;
 }
 
-/* The first one is told, if nothing worse comes. */
-static bool note(ts_contender *e, const ts_case *c, uint64_t seed, const void *args,
-                 const char *rule, ts_flaw f)
+/* Reports the first broken rule, unless a worse flaw follows. */
+static bool note(ts_judged *e, const ts_case *c, uint64_t seed, const void *args, const char *rule,
+                 ts_flaw f)
 {
     char what[512], text[640];
     if (e->n_canon++) return true;
@@ -112,7 +113,7 @@ static bool note(ts_contender *e, const ts_case *c, uint64_t seed, const void *a
     return true;
 }
 
-bool ts_court_excuse(ts_contender *e, const ts_case *c, uint64_t seed, const void *args,
+bool ts_court_excuse(ts_judged *e, const ts_case *c, uint64_t seed, const void *args,
                      const ts_want *want, ts_flaw f, ts_errors *errors)
 {
     const ts_ruling   ruling = e->ruling;
@@ -123,9 +124,10 @@ bool ts_court_excuse(ts_contender *e, const ts_case *c, uint64_t seed, const voi
     return true;
 }
 
-enum { RAISED = 255 }; /* the Python runner's, of an exception that means no status */
+enum { RAISED = 255 }; /* the Python runner's code for an exception that maps to no status */
 
-/* Of what is left of it: an entrant may have written more after it, but then it is its own loss. */
+/* The last line of the output: an entrant that prints more afterwards only hides its own message.
+ */
 static const char *last_line(char *text)
 {
     size_t n = strlen(text);
@@ -139,14 +141,14 @@ static ts_flaw status_flaw(ts_status s)
     return (ts_flaw) { TS_FAULT_STATUS, ts_status_text(s), 0, 0, s, 0, 0 };
 }
 
-static void hint(ts_contender *e)
+static void hint(ts_judged *e)
 {
     const size_t n = strlen(e->text);
     snprintf(e->text + n, sizeof e->text - n,
              "; declare the supported cases with \"offers\" in entry.json");
 }
 
-bool ts_court_fail_by_call(ts_contender *e, const ts_case *c, uint64_t seed, const ts_call *r)
+bool ts_court_fail_by_call(ts_judged *e, const ts_case *c, uint64_t seed, const ts_call *r)
 {
     char tail[sizeof r->stderr_tail + 1], text[sizeof tail + 16];
     if (r->flaw.fault == TS_FAULT_CRASH && !*r->flaw.what)
@@ -159,7 +161,7 @@ bool ts_court_fail_by_call(ts_contender *e, const ts_case *c, uint64_t seed, con
     }
     if (r->fp_changed)
         return ts_court_fail(e, c, seed, "fp", "changed the floating-point environment");
-    if (ts_in_python(e->entry.cls) && (int)r->status == RAISED) {
+    if (ts_in_python(e->entrant.cls) && (int)r->status == RAISED) {
         snprintf(tail, sizeof tail, "%.*s", (int)sizeof r->stderr_tail, r->stderr_tail);
         snprintf(text, sizeof text, "raised %s", last_line(tail));
         return ts_court_fail(e, c, seed, "status", text);
@@ -169,7 +171,7 @@ bool ts_court_fail_by_call(ts_contender *e, const ts_case *c, uint64_t seed, con
     return false;
 }
 
-bool ts_court_may_refuse(ts_contender *e, const ts_case *c, uint64_t seed, ts_status s)
+bool ts_court_may_refuse(ts_judged *e, const ts_case *c, uint64_t seed, ts_status s)
 {
     const ts_canon *r = ts_canon_of(e->task, c);
     const ts_ruling ruling = e->ruling;
@@ -179,8 +181,7 @@ bool ts_court_may_refuse(ts_contender *e, const ts_case *c, uint64_t seed, ts_st
     return true;
 }
 
-/* Where nothing is to be written, who looks at the sizes first has not said what dtypes it offers.
- */
+/* Whether the case has any output. Without one, TS_OK does not show that the dtype is supported. */
 static bool has_output(const ts_arena *m)
 {
     for (int i = 0; i < m->n; i++)
@@ -188,18 +189,18 @@ static bool has_output(const ts_arena *m)
     return false;
 }
 
-static bool offers_some(ts_contender *e, const ts_case *c, uint64_t seed)
+static bool supports_some(ts_judged *e, const ts_case *c, uint64_t seed)
 {
     ts_court_fail(e, c, seed, "status", "supports a dtype in some cases only");
     hint(e);
     return false;
 }
 
-/* Each call within its limit, and still hours in all: the others wait meanwhile. The slowest honest
- * ones take a minute. */
+/* Limit for all calls together, which could take hours with each call below its own limit. The
+ * slowest correct entrants take a minute. */
 static const double MOST_NS = 900e9;
 
-static bool takes_too_long(ts_contender *e, const ts_case *c, uint64_t seed)
+static bool takes_too_long(ts_judged *e, const ts_case *c, uint64_t seed)
 {
     char text[96];
     snprintf(text, sizeof text, "took more than %.0f s for %d calls", MOST_NS / 1e9, e->n_calls);
@@ -207,8 +208,8 @@ static bool takes_too_long(ts_contender *e, const ts_case *c, uint64_t seed)
     return false;
 }
 
-/* False: the call itself failed. *answered is false if the entrant does not offer the dtype. */
-static bool call(ts_contender *e, ts_cage *cage, int slot, const ts_case *c, uint64_t seed,
+/* False: the call itself failed. *answered is false if the entrant does not support the dtype. */
+static bool call(ts_judged *e, ts_cage *cage, int slot, const ts_case *c, uint64_t seed,
                  bool *answered)
 {
     ts_call r;
@@ -223,17 +224,17 @@ static bool call(ts_contender *e, ts_cage *cage, int slot, const ts_case *c, uin
         if (r.fp_changed) return ts_court_fail_by_call(e, c, seed, &r);
     }
     if ((r.status == TS_E_DTYPE || r.status == TS_E_UNSUPPORTED) && c->dtype != TS_F32) {
-        e->not_offered |= 1u << c->dtype;
-        return !(e->offered & e->not_offered) || offers_some(e, c, seed);
+        e->unsupported |= 1u << c->dtype;
+        return !(e->supported & e->unsupported) || supports_some(e, c, seed);
     }
     if (r.status)
         return ts_court_may_refuse(e, c, seed, r.status) || ts_court_fail_by_call(e, c, seed, &r);
-    if (has_output(ts_cage_arena(cage, slot))) e->offered |= 1u << c->dtype;
-    if (e->offered & e->not_offered) return offers_some(e, c, seed);
+    if (has_output(ts_cage_arena(cage, slot))) e->supported |= 1u << c->dtype;
+    if (e->supported & e->unsupported) return supports_some(e, c, seed);
     return *answered = true;
 }
 
-static bool right(ts_contender *e, ts_cage *cage, int slot, const ts_case *c, uint64_t seed,
+static bool right(ts_judged *e, ts_cage *cage, int slot, const ts_case *c, uint64_t seed,
                   const void *args, const ts_want *want)
 {
     ts_flaw    f = { 0 };
@@ -242,21 +243,24 @@ static bool right(ts_contender *e, ts_cage *cage, int slot, const ts_case *c, ui
     bool       ok = ts_arena_intact(ts_cage_arena(cage, slot), &f);
     const bool canon = ok && e->task->check(c, args, want, &f, &mine);
     if (ok && canon) *errors = mine;
-    else ok = ts_court_excuse(e, c, seed, args, want, f, errors); /* which counts them itself */
+    else
+        ok =
+            ts_court_excuse(e, c, seed, args, want, f, errors); /* which counts the errors itself */
     e->worst = fmax(e->worst, ok ? errors->worst : mine.worst);
     return ok;
 }
 
-/* New inputs, a call, its answer. */
-static bool examine(ts_contender *e, ts_cage *cage, int slot, const ts_exam *x, bool *answered)
+/* Fills new inputs, calls, and checks the output. */
+static bool examine(ts_judged *e, ts_cage *cage, int slot, const ts_exam *x, bool *answered)
 {
     ts_cage_fill_like(cage, slot, x->c, x->arena);
     return call(e, cage, slot, x->c, x->seed, answered) &&
            (!*answered || right(e, cage, slot, x->c, x->seed, ts_cage_args(cage, slot), x->want));
 }
 
-/* The same inputs again: the same bits. It does not decide, but counts. */
-static void repeat(ts_contender *e, ts_cage *cage, int slot)
+/* Calls again with the same inputs: the bits should be identical. Counts for the score, not the
+ * verdict. */
+static void repeat(ts_judged *e, ts_cage *cage, int slot)
 {
     const ts_arena *m = ts_cage_arena(cage, slot);
     const uint64_t  bits = ts_arena_output_hash(m);
@@ -268,7 +272,7 @@ static void repeat(ts_contender *e, ts_cage *cage, int slot)
 
 /* ---- blocks ---- */
 
-/* Where a slot's questions stand: one of every four has two. */
+/* Index of a slot's first prepared case: every fourth slot has two. */
 static int place_of(int slot)
 {
     return slot + (slot + 3) / 4;
@@ -286,29 +290,31 @@ static ts_ahead *questions_of(const ts_court *c, const ts_task *t, const int *nu
     return ts_ahead_open(t, q, place_of(n));
 }
 
-static bool examine_slot(ts_contender *e, ts_cage *cage, int slot, const ts_case *one, ts_ahead *a)
+static bool examine_slot(ts_judged *e, ts_cage *cage, int slot, const ts_case *one, ts_ahead *a)
 {
     ts_tally *t = &e->category[ts_case_category(e->task, one)];
     const int n_canon = e->n_canon;
     bool      answered;
     t->all++;
     if (!examine(e, cage, slot, ts_ahead_at(a, place_of(slot)), &answered)) return false;
-    /* A dtype that it does not offer is not one it fails; and what it may refuse stays unpassed. */
+    /* An unsupported dtype is not a failure; a call that it may reject stays not passed. */
     if (!answered) return t->all -= e->n_canon == n_canon, true;
     e->io_bytes = fmax(e->io_bytes, bytes_of(e->task, one));
     if (slot % 4 == 0) {
-        /* Other contents in the same place: who knows answers by address is wrong now. */
+        /* Other contents at the same address: an entrant that caches results by address now fails.
+         */
         if (!examine(e, cage, slot, ts_ahead_at(a, place_of(slot) + 1), &answered)) return false;
     }
-    if (slot == 0) repeat(e, cage, slot); /* rarely: it must not outweigh the other cells */
-    /* A rule of the canon may be broken anywhere: that counts there, and not in the case's own. */
+    if (slot == 0)
+        repeat(e, cage, slot); /* rarely, so that it does not outweigh the other scores */
+    /* A broken rule of the canon counts in that category, not in the case's own. */
     const bool kept = e->n_canon == n_canon, canon = t == &e->category[TS_CANON];
     t->passed += kept || !canon;
     if (!kept && !canon) e->category[TS_CANON].all++;
     return true;
 }
 
-static bool examine_block(ts_court *c, ts_contender *e, const int *number, int n, bool first,
+static bool examine_block(ts_court *c, ts_judged *e, const int *number, int n, bool first,
                           double *work)
 {
     const ts_case *all = e->task->cases();
@@ -338,20 +344,20 @@ static bool examine_block(ts_court *c, ts_contender *e, const int *number, int n
     return ok;
 }
 
-void ts_court_examine(ts_court *c, ts_contender *e)
+void ts_court_examine(ts_court *c, ts_judged *e)
 {
     const double begin = ts_seconds();
     int          number[TS_MOST_CASES];
     ts_refusal   why = { 0 };
-    if (!ts_build(&e->entry, &c->places, NULL, &e->built, &why)) {
+    if (!ts_build(&e->entrant, &c->places, NULL, &e->built, &why)) {
         snprintf(e->reason, sizeof e->reason, "%s", why.reason);
         snprintf(e->text, sizeof e->text, "%s", why.text);
         return;
     }
     e->scope.lacks = e->built.lacks;
-    const int  n = ts_court_draw(c, e->task, e->entry.cls, &e->scope, number);
+    const int  n = ts_court_draw(c, e->task, e->entrant.cls, &e->scope, number);
     const bool outside = n && !ts_scope_takes(&e->scope, e->task, &e->task->cases()[number[0]]);
-    bool       ok = n > 0 && !outside; /* the one case that was asked for may be */
+    bool       ok = n > 0 && !outside; /* --case may name a case outside the scope */
     if (!ok) {
         snprintf(e->reason, sizeof e->reason, "case");
         snprintf(e->text, sizeof e->text,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpu_call.c - the device's part of a call. Inputs are laid out between ready and go; outputs are
- * read after done. Whoever has a kernel running at either time makes the keeper wait. */
+/* gpu_call.c - the device's part of a call. The keeper writes inputs between ready and go, and
+ * reads outputs after done. An entrant with a kernel running at either time makes the keeper wait,
+ * which is detected. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,13 +19,13 @@ void ts_gpu_point(const ts_cage *c, int slot, unsigned char *args)
     const ts_arena *m = &c->slot[slot].arena;
     for (int i = 0; i < m->n; i++) {
         unsigned char *at = args + m->buf[i].slot;
-        /* One that was spoiled stays so. */
+        /* A pointer that was made invalid stays so. */
         if (!memcmp(at, &m->buf[i].p, sizeof m->buf[i].p))
             memcpy(at, &c->control->device[slot][i], sizeof m->buf[i].p);
     }
 }
 
-/* Once may be chance: another program on the same device. */
+/* A single event may be another program on the same device. */
 static bool again_and_again(const ts_cage *c, int n)
 {
     return n >= 3 && 2 * n > c->n_calls;
@@ -38,8 +39,9 @@ static bool lost(const ts_kept_word *w, ts_call *r)
     return true;
 }
 
-/* A device has no limit of memory for a process. What it loses while only this one runs, this one
- * took: contexts, modules and libraries of honest ones take less than half of this. */
+/* A device has no per-process memory limit. Memory that disappears while only this process runs is
+ * this process's; contexts, modules and libraries of correct entrants take less than half of this.
+ */
 static const double OWN_BYTES = 4.0 * (1 << 30);
 
 static bool takes_too_much(ts_cage *c, const ts_kept_word *w, char *text, size_t n)
@@ -59,15 +61,15 @@ bool ts_gpu_weigh(ts_cage *c, char *why, size_t n)
     return !w.ok || !takes_too_much(c, &w, why, n);
 }
 
-/* Of a call before which somebody was on the device, the time since then counts too. It may have
- * been chance, and then the call is one that was disturbed. */
+/* If another process used the device before a call, the time since then counts too. If that was
+ * chance, this call is just a disturbed measurement. */
 int ts_gpu_lay(ts_cage *c, int slot, bool fresh, ts_call *r)
 {
     ts_kept_word w;
     ts_keeper_lay(c->keeper, slot, fresh, workspace_of(c, slot), &w);
     if (lost(&w, r)) return TS_WORD_NOT;
     c->shown_ns = w.busy && c->plan.class != TS_GPU_SEALED ? w.shown_ns : 0;
-    if (w.busy) { /* a rival's doing? They are stopped, and it is tried again, with the same inputs
+    if (w.busy) { /* perhaps another entrant: stop them all, and retry with the same inputs
                    */
         ts_cage_stop_rivals(c);
         ts_keeper_lay(c->keeper, slot, fresh, workspace_of(c, slot), &w);
@@ -79,7 +81,7 @@ int ts_gpu_lay(ts_cage *c, int slot, bool fresh, ts_call *r)
     return TS_WORD_CAME;
 }
 
-/* Asked before anything else is done: a kernel that still runs would end meanwhile. */
+/* Probe first: a kernel that still runs could end during any other step. */
 void ts_gpu_free(ts_cage *c, double done_ns, ts_call *r)
 {
     ts_kept_word w;
@@ -99,6 +101,6 @@ void ts_gpu_fetch(ts_cage *c, int slot, ts_call *r)
     if (r->early || r->late)
         snprintf(r->text, sizeof r->text, "work ran on the device %s the call, in %d of %d calls",
                  r->early ? "before" : "after", r->early ? c->n_before : c->n_after, c->n_calls);
-    /* No code of a sealed entrant's can have touched this. */
+    /* No code of a sealed entrant can have written this. */
     if (c->plan.class == TS_GPU_SEALED) r->ns = c->control->answer.device_ns;
 }

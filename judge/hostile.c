@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* hostile.c - selects untimed cases that share the buffers of a timed one. */
 #include "hostile.h"
 
 #include <stdlib.h>
@@ -18,7 +19,7 @@ bool ts_alike(const ts_arena *a, const ts_arena *b)
     return true;
 }
 
-/* The smallest case of a family that is asked of everybody. */
+/* The smallest case of a family that every entrant must run. */
 static const ts_case *smallest(const ts_task *t, const char *family)
 {
     const ts_case *best = NULL;
@@ -29,7 +30,7 @@ static const ts_case *smallest(const ts_task *t, const char *family)
     return best;
 }
 
-/* A family whose heads are one element long draws no more of each than that. */
+/* A family with a head_dim of 1 draws only one element per head. */
 static bool is_narrow(const ts_task *t, const ts_case *timed, const ts_case *of)
 {
     for (int i = 0; i < TS_MAX_DIMS && t->dim_name[i]; i++)
@@ -37,7 +38,7 @@ static bool is_narrow(const ts_task *t, const ts_case *timed, const ts_case *of)
     return false;
 }
 
-/* A family of refusals says what each of several functions answers: all must be called. */
+/* A family of invalid calls expects a status from each of several functions: all must be called. */
 static bool is_partial(const ts_task *t, const ts_case *timed, const ts_case *of)
 {
     const ts_canon *r = ts_canon_of(t, of);
@@ -46,15 +47,14 @@ static bool is_partial(const ts_task *t, const ts_case *timed, const ts_case *of
     return false;
 }
 
-/* Has the family the same buffers as the timed one? Seen in a small case of it. */
+/* Whether the family has the same buffers as the timed one; tested with a small case. */
 static bool fits(const ts_task *t, const ts_case *timed, const char *family)
 {
     static ts_arena arena[2];
     static bool     open;
     const ts_case  *of = smallest(t, family);
     if (!strcmp(family, timed->family)) return true;
-    /* It has a layout of its own, and so needs another workspace than was asked for when it began.
-     */
+    /* Its layout differs, so it needs another workspace than the one queried at the start. */
     if (!strcmp(family, "sized")) return false;
     if (!of || is_narrow(t, timed, of) || is_partial(t, timed, of) || t->has_model) return false;
     if (!open && !(open = ts_arena_open(&arena[0]) && ts_arena_open(&arena[1]))) return false;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* json.h - a strict small JSON reader (ts_jr_) and writer (ts_jw_), for logs and entry files that
- * others may have written.
+/* json.h - a strict small JSON reader (ts_jr_) and writer (ts_jw_), for logs and entry.json, which
+ * are untrusted.
  *
- * The reader takes RFC 8259 and less: valid UTF-8, no key twice, no lone surrogate, no U+0000,
- * numbers that a finite double holds, the limits below, nothing after the value. A number that is
- * not finite has no JSON; the writer gives the strings "nan", "inf" and "-inf", and ts_jr_num takes
- * those three back. */
+ * The reader accepts a subset of RFC 8259: valid UTF-8, no duplicate key, no lone surrogate, no
+ * U+0000, numbers within the range of a finite double, the limits below, nothing after the value.
+ * Since JSON has no NaN or infinity, the writer emits the strings "nan", "inf" and "-inf", and
+ * ts_jr_num accepts those three. */
 #ifndef TS_JSON_H
 #define TS_JSON_H
 
@@ -15,7 +15,7 @@
 
 enum {
     TS_JR_DEPTH = 16,
-    TS_JR_MEMBERS = 256, /* of one object: looking for a key twice is quadratic */
+    TS_JR_MEMBERS = 256, /* of one object: the search for duplicate keys is quadratic */
     TS_JR_BYTES = 16 << 20,
 };
 
@@ -31,12 +31,12 @@ typedef enum ts_jr_type {
 typedef struct ts_jr_doc  ts_jr_doc;
 typedef struct ts_jr_node ts_jr_node;
 
-/* NULL, and "line 3, column 7: ..." in why, safe to show, if the text is refused. */
+/* NULL, and "line 3, column 7: ..." in why, safe to print, if the text is rejected. */
 ts_jr_doc        *ts_jr_parse(const char *text, size_t n, char *why, size_t n_why);
 void              ts_jr_free(ts_jr_doc *d);
 const ts_jr_node *ts_jr_root(const ts_jr_doc *d);
 
-/* All take NULL, and any type: what is not there, or is something else, is NULL, false or 0. */
+/* All accept NULL and any type: a missing value, or one of another type, is NULL, false or 0. */
 ts_jr_type        ts_jr_is(const ts_jr_node *v);
 const ts_jr_node *ts_jr_get(const ts_jr_node *object, const char *key);
 size_t            ts_jr_len(const ts_jr_node *v); /* of an array or object */
@@ -47,17 +47,16 @@ bool              ts_jr_num(const ts_jr_node *v, double *x);
 bool              ts_jr_int(const ts_jr_node *v, int64_t *i); /* written without point or e */
 bool              ts_jr_bool(const ts_jr_node *v);
 
-/* The same by key, with what to say where there is none. */
+/* A member by key, with a default. */
 const char *ts_jr_text(const ts_jr_node *object, const char *key, const char *otherwise);
 double      ts_jr_number(const ts_jr_node *object, const char *key, double otherwise);
 
-/* ---- the writer: one growing line. Keys are ours and are not escaped; in an array, key NULL.
- * In a text, broken UTF-8 becomes '?', and what could harm a terminal or a page (ts_hostile, '<',
- * '>', '&') is escaped. Out of memory sets `failed`, and all else is then quiet. ----
- */
+/* The writer builds one line. Keys are not escaped; in an array the key is NULL. In strings,
+ * invalid UTF-8 becomes '?', and characters that could harm a terminal or a page (ts_hostile, '<',
+ * '>', '&') are escaped. Out of memory sets `failed`, after which all calls do nothing. */
 
 typedef struct ts_jw {
-    char  *text; /* ends in 0; NULL before the first write */
+    char  *text; /* 0-terminated; NULL before the first write */
     size_t n, cap;
     bool   failed;
 } ts_jw;

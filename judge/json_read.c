@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* json_read.c - strict JSON into a tree. Nodes lie in one array in the order of the text; each
- * knows where the next one after its children lies, so nothing is linked. */
+/* json_read.c - parses strict JSON into a tree. Nodes are stored in one array in text order; each
+ * stores the distance to its next sibling, so there are no pointers. */
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
@@ -14,10 +14,10 @@
 struct ts_jr_node {
     ts_jr_type  type;
     const char *key;  /* inside an object */
-    const char *text; /* of a string; of a number, as it was written */
+    const char *text; /* of a string; of a number, verbatim */
     double      num;
     size_t      len;  /* children */
-    size_t      span; /* nodes from this one to the next that is not inside it */
+    size_t      span; /* nodes from this one to its next sibling */
 };
 
 struct ts_jr_doc {
@@ -29,12 +29,12 @@ struct ts_jr_doc {
 typedef struct reader {
     ts_jr_doc  *d;
     char       *p, *end;
-    const char *text; /* as it was given: to count lines in */
+    const char *text; /* the input: to count lines */
     char       *why;
     size_t      n_why;
 } reader;
 
-/* Where it stopped, and why. Columns are in bytes. */
+/* Where and why parsing stopped. Columns are in bytes. */
 __attribute__((format(printf, 2, 3))) static bool refuse(reader *r, const char *format, ...)
 {
     const char *end = r->text + (r->p - r->d->text);

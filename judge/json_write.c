@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* json_write.c - writes a line of JSON, with untrusted text escaped. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,7 +49,7 @@ void ts_jw_close(ts_jw *w, char bracket)
     ts_jw_raw(w, &bracket, 1);
 }
 
-/* '<' and '>' too: a record may then stand inside a page as it is. */
+/* '<' and '>' too, so that a record can be embedded in a page verbatim. */
 static void quoted(ts_jw *w, const char *s)
 {
     size_t left = strlen(s);

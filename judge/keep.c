@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* keep.c - the keeper's process: the only one of the judge's in which the driver is loaded. */
+/* keep.c - the keeper's process: the judge's only process that loads the driver. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <signal.h>
@@ -23,18 +23,19 @@
 enum { BAND = 4096, PROBES = 16, MOST_PROBES = 8, REHEARSALS = 2, ORDERS = 3, GIVE };
 static const size_t COMPARED = (size_t)64 << 20, SAMPLE = (size_t)1 << 16;
 static const double WARM_NS = 4e6,
-                    TURN_NS = 120e3; /* to another process and back takes 160 us and more */
+                    TURN_NS =
+                        120e3; /* switching to another process and back takes at least 160 us */
 
 typedef struct kept {
     uint64_t      handle;
     int           fd;
-    ts_device_ptr lo, p, staged; /* mapped; the buffer; its image as the judge drew it */
+    ts_device_ptr lo, p, staged; /* the mapping; the buffer; its image as drawn by the judge */
     size_t        n_mapped, n_bytes;
 } kept;
 
 static const ts_driver *d;
 static kept             bufs[TS_MAX_SLOTS][TS_MAX_BUFS], workspace;
-static uint64_t         staged; /* slots of which an image is there */
+static uint64_t         staged; /* slots whose image is staged */
 static ts_device_ptr    flushed;
 static size_t           n_flush, granule;
 static ts_cu_any       *nothing, *begun, *ended;
@@ -69,8 +70,9 @@ static double probe(void)
     return ts_now_ns() - begin;
 }
 
-/* Alone on the device an empty kernel takes some 10 us, beside another process's 2 ms and more, and
- * to turn to another process and back twice 160. How many are run nobody knows before. */
+/* An empty kernel takes some 10 us if the device is otherwise idle, 2 ms or more next to another
+ * process's kernel; two switches to another process and back take twice 160 us. The number of
+ * probes is random, so that an entrant cannot predict it. */
 static bool somebody_is_there(void)
 {
     for (uint32_t n = 1 + chance() % MOST_PROBES; n; n--)
@@ -105,11 +107,11 @@ static void give(int to, int fd, ts_kept what)
     c->cmsg_type = SCM_RIGHTS;
     c->cmsg_len = CMSG_LEN(sizeof fd);
     memcpy(CMSG_DATA(c), &fd, sizeof fd);
-    if (sendmsg(to, &m, MSG_NOSIGNAL) != (ssize_t)sizeof what) _exit(1); /* nobody takes it */
+    if (sendmsg(to, &m, MSG_NOSIGNAL) != (ssize_t)sizeof what) _exit(1); /* the receiver is gone */
     close(fd);
 }
 
-/* Flush against one end of what is mapped: beyond it is nothing. */
+/* Abuts one end of its mapping: beyond it nothing is mapped. */
 static void make(kept *k, size_t n_bytes, bool front)
 {
     k->n_bytes = n_bytes;
@@ -146,8 +148,7 @@ static void give_all(const ts_keeper *k, int to)
          (ts_kept) { -1, 0, workspace.n_mapped, workspace.p - workspace.lo, 1, 0 });
 }
 
-/* ---- the image: whole where the gaps between rows are short, else each row with its surroundings
- * ---- */
+/* ---- images: whole if the gaps between rows are short, else row by row with margins ---- */
 
 typedef void span_fn(unsigned char *host, ts_device_ptr device, size_t n);
 
@@ -189,11 +190,11 @@ static void copy_over(void)
     must(d->copy_within(flushed + n_flush, flushed, n_flush, NULL), "flushing the cache");
 }
 
-/* An idle device is slow at first. */
+/* An idle device starts at a low clock rate. */
 static void warm_up(void)
 {
     const double begin = ts_now_ns();
-    /* Lines that somebody asked to persist are given up first, or the flush passes them by. */
+    /* Persisting lines are reset first: a flush does not evict them. */
     must(d->reset_l2(), "flushing the cache");
     do {
         copy_over();
@@ -201,8 +202,9 @@ static void warm_up(void)
     } while (ts_now_ns() - begin < WARM_NS);
 }
 
-/* Inputs and poison in their place, and cold caches; how long it took, by the device's clock. All
- * is enqueued at once, so that nobody else comes in between without costing time. */
+/* Writes inputs and poison and flushes the caches; returns how long it took, by the device's clock.
+ * Everything is enqueued at once, so that work of another process in between costs measurable time.
+ */
 static double lay_out(const ts_keeper *k, const ts_order_kept *o)
 {
     float ms = 0;
@@ -223,7 +225,7 @@ static double lay_out(const ts_keeper *k, const ts_order_kept *o)
     return 1e6 * (double)ms;
 }
 
-/* Before there is anybody to come in between. */
+/* Measures the usual time of lay_out before an entrant can interfere. */
 static void rehearse(const ts_keeper *k, size_t n_workspace)
 {
     for (int s = 0; s < k->n; s++)
@@ -233,8 +235,8 @@ static void rehearse(const ts_keeper *k, size_t n_workspace)
         }
 }
 
-/* The inputs are there for some hundred microseconds before the call: whoever looks at them
- * meanwhile makes the device turn to it and back, which is seen. */
+/* The inputs are on the device for some hundred microseconds before the call. A process that reads
+ * them in this time makes the device switch to it and back, which is detected. */
 static void lay(const ts_keeper *k, const ts_order_kept *o, ts_kept_word *w)
 {
     if (o->fresh || !(staged >> o->slot & 1)) stage(k, o->slot);
@@ -266,8 +268,8 @@ static void look_at_bands(const kept *k, int buf, size_t n_bytes, ts_device_ptr 
     else if (!band_holds(end, (size_t)(hi - end))) said->word.flaw.fault = TS_FAULT_PAST;
 }
 
-/* An input that was written to. It is mapped to be read only, so this is for those who undid that.
- * Of a large one samples are compared, drawn anew each time. */
+/* Detects writes to an input. It is mapped read-only, so this catches entrants that changed the
+ * mapping. Of a large input random samples are compared. */
 static bool input_holds(const ts_arena_buf *b, const kept *k)
 {
     static unsigned char part[1 << 16];
@@ -306,7 +308,7 @@ _Noreturn void ts_keep(const ts_keeper *k, size_t n_workspace, int orders, int t
     ts_order_kept o;
     int           l2 = 0;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    /* What is the judge's stays the judge's: a bell that we held open would never be seen to close.
+    /* Closes the judge's descriptors: a socket that the keeper kept open would never appear closed.
      */
     const int high[2] = { fcntl(orders, F_DUPFD, 64), fcntl(to, F_DUPFD, 64) };
     if (dup2(high[0], ORDERS) < 0 || dup2(high[1], GIVE) < 0) _exit(1);
@@ -367,7 +369,7 @@ static double copy_rate(size_t n)
     return 2e-6 * (double)n / best;
 }
 
-/* Eight blocks of 256 threads a multiprocessor, each thread with eight sums. */
+/* Eight blocks of 256 threads per multiprocessor, each thread with eight sums. */
 static double fma_rate(unsigned n_processors)
 {
     const unsigned grid = 8 * n_processors, block = 256;

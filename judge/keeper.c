@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* keeper.c - the judge's side of the keeper: starts it, sends orders, reads replies. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <poll.h>
@@ -15,7 +16,7 @@
 
 enum { LIMIT_MS = 60000 };
 
-/* False: it died, or does not answer. */
+/* False if it died or does not reply. */
 static bool listen_to(ts_keeper *k)
 {
     struct pollfd p = { .fd = k->fd, .events = POLLIN };

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* keeper.h - the device's memory during a block of cases, kept by a process of the judge's own.
+/* keeper.h - the keeper: a process of the judge that owns the device memory of a block of cases.
  *
- * An entrant's process maps buffers that the keeper made, and is never asked what is in them: the
- * keeper lays inputs and poison out before a call, empties the caches, and reads the outputs after
- * it. It has the host's image of every slot from the judge, of which it is a fork, and runs no
- * kernel but an empty one: how long that takes tells whether somebody else is on the device. */
+ * An entrant's process maps buffers that the keeper allocated, and the judge never relies on that
+ * process for their contents: the keeper writes inputs and poison before a call, flushes the
+ * caches, and reads the outputs after it. As a fork of the judge it has the host's image of every
+ * slot. It runs empty kernels only: their duration shows whether another process uses the device.
+ */
 #ifndef TS_KEEPER_H
 #define TS_KEEPER_H
 
@@ -16,46 +17,45 @@
 
 typedef struct ts_keeper ts_keeper;
 
-/* Keeps slots[0..n) and n_workspace bytes; sends the buffers through `give`, a socket. NULL, and
- * one line in why, where there is no device.
- */
+/* Allocates slots[0..n) and n_workspace bytes, and sends the buffers through `give`, a socket.
+ * NULL, and one line in why, if there is no device. */
 ts_keeper *ts_keeper_start(const ts_arena *const *slots, int n, size_t n_workspace, int give);
-/* Waits until all is sent; false, and one line in why, if it could not be made. Gives the bytes of
- * the device that were free then. */
+/* Waits until everything is sent; false, and one line in why, if allocation failed. *n_free: the
+ * device's free bytes at that time. */
 bool ts_keeper_ready(ts_keeper *k, size_t *n_free, char *why, size_t n);
 void ts_keeper_stop(ts_keeper **k);
 
 typedef struct ts_kept_word {
-    bool    ok;       /* false: the device is gone; one line in text */
-    bool    busy;     /* another process was on the device meanwhile */
+    bool    ok;       /* false: the device failed; one line in text */
+    bool    busy;     /* another process used the device meanwhile */
     ts_flaw flaw;     /* a band or an input was touched */
-    double  shown_ns; /* how long the inputs had been there */
-    size_t  n_free;   /* bytes of the device that nobody has */
+    double  shown_ns; /* how long the inputs had been visible */
+    size_t  n_free;   /* free bytes of the device */
     char    text[160];
 } ts_kept_word;
 
-/* A slot's image in place, n_workspace poisoned bytes, and cold caches. fresh: its image on the
- * host is another than at the last call. */
+/* Writes a slot's image and n_workspace poisoned bytes, and flushes the caches. fresh: the host's
+ * image has changed since the last call. */
 void ts_keeper_lay(ts_keeper *k, int slot, bool fresh, size_t n_workspace, ts_kept_word *w);
-/* Whether an empty kernel that took so long had to wait for another process's. */
+/* Whether an empty kernel of this duration had to wait for another process. */
 static inline bool ts_keeper_sees(double ns, double usual_ns)
 {
     return ns > 4 * usual_ns + 60e3;
 }
 
-/* An empty kernel, from beginning to end. */
+/* Runs an empty kernel and waits for it. */
 void ts_keeper_probe(ts_keeper *k, ts_kept_word *w);
-/* Outputs into the host's image. */
+/* Copies the outputs to the host's image. */
 void ts_keeper_fetch(ts_keeper *k, int slot, size_t n_workspace, ts_kept_word *w);
 
-/* What the device is, asked in a process of its own: this one stays without a driver. */
+/* Properties of the device, queried in a separate process: the judge never loads the driver. */
 typedef struct ts_survey {
     bool   there;
     char   text[256]; /* "NVIDIA H200, sm_90, ...", or why there is none */
     char   arch[16];  /* "sm_90" */
-    double copy_gbs;  /* the driver's own copy within the device */
-    double gflops;    /* float32; 0: not found out */
-    double matrix;    /* times that, at most, by the tensor cores in bfloat16 */
+    double copy_gbs;  /* the driver's device-to-device copy */
+    double gflops;    /* float32; 0: unknown */
+    double matrix;    /* multiple of that for bfloat16 on tensor cores, at most */
     double probe_ns;  /* an empty kernel, from launch to its end */
     double n_bytes;   /* of memory */
 } ts_survey;

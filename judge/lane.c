@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lane.c - robustness of an entrant that is right: the same cases by a build that traps undefined
- * behaviour, and with another number of threads; on a device, by compute-sanitizer. None of them
- * decides; all count. */
+/* lane.c - robustness checks of a correct entrant: the same cases in a build that traps undefined
+ * behaviour, and with other numbers of threads; on a device, under compute-sanitizer. They count
+ * for the score, not for the verdict. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,18 +10,18 @@
 
 enum { TRAPPED = 8, THREADED = 4, THREADS = 3 };
 
-/* Traps need no runtime, so that the build runs in the same cage. The stack protector needs one,
- * and vptr's check has none. No macro may tell the two builds apart. */
+/* Traps need no runtime library, so the build runs in the same cage. The stack protector needs one,
+ * and the vptr check cannot trap. No macro may reveal which of the two builds it is. */
 #define TRAPS "-fsanitize=undefined,bounds -fsanitize-undefined-trap-on-error -fno-sanitize=vptr"
 
 typedef struct lane {
-    ts_court     *court;
-    ts_contender *e;
-    int           n, number[TRAPPED];
+    ts_court  *court;
+    ts_judged *e;
+    int        n, number[TRAPPED];
 } lane;
 
-/* Cases that the plain build answered, of no more than `most` bytes; not of nothing, where even a
- * sum with a null pointer would be trapped. With `large`, the largest of them. */
+/* Chooses cases that the plain build passed, of at most `most` bytes, but not empty ones, where
+ * even adding 0 to a null pointer would trap. With `large`, the largest of them. */
 static void choose(lane *l, const int *number, int n, double most, int most_cases, bool large)
 {
     const ts_task *t = l->e->task;
@@ -34,7 +34,7 @@ static void choose(lane *l, const int *number, int n, double most, int most_case
             const ts_case *c = &all[number[i]];
             const double   bytes = t->cost(c).bytes;
             bool           fits = bytes > best_bytes && bytes <= most && c->dim[0] && c->dim[1] &&
-                        l->e->offered & 1u << c->dtype;
+                        l->e->supported & 1u << c->dtype;
             for (int k = 0; k < l->n && fits; k++) fits = l->number[k] != number[i];
             if (fits) best = number[i], best_bytes = bytes;
         }
@@ -56,8 +56,8 @@ static ts_cage *cage_from(const lane *l, int first, int object, int n_threads, c
     return ts_cage_start(&plan, why, n);
 }
 
-/* The inputs that the gate gave, with as many threads as the cage has or with `n_threads`. False:
- * it did not live to answer. */
+/* Runs a case with the inputs of the correctness stage and the cage's number of threads, or
+ * `n_threads`. False: the process died. */
 static bool ask(const lane *l, ts_cage *cage, int slot, int number, const int *n_threads,
                 ts_call *r)
 {
@@ -71,7 +71,7 @@ static bool ask(const lane *l, ts_cage *cage, int slot, int number, const int *n
     return !r->end;
 }
 
-static void tell(ts_contender *e, const char *where, const char *what, const char *text)
+static void tell(ts_judged *e, const char *where, const char *what, const char *text)
 {
     char line[1024];
     if (*e->lane_text) return;
@@ -79,7 +79,7 @@ static void tell(ts_contender *e, const char *where, const char *what, const cha
     ts_show(line, strlen(line), e->lane_text, sizeof e->lane_text);
 }
 
-/* From case `at` on, until one is trapped: the next one gets a fresh process. */
+/* Runs cases from `at` on until one traps: the next one gets a new process. */
 static int ask_trapped(const lane *l, int object, int at)
 {
     ts_tally *t = &l->e->sanitizer;
@@ -106,13 +106,13 @@ static int ask_trapped(const lane *l, int object, int at)
 
 static void sanitize(lane *l)
 {
-    ts_contender *e = l->e;
-    ts_built      b;
-    ts_refusal    why;
-    const char   *flags =
-        e->entry.cls == TS_SEALED ? TRAPS : TRAPS " -fstack-protector-strong -U__SSP_STRONG__";
+    ts_judged  *e = l->e;
+    ts_built    b;
+    ts_refusal  why;
+    const char *flags =
+        e->entrant.cls == TS_SEALED ? TRAPS : TRAPS " -fstack-protector-strong -U__SSP_STRONG__";
     e->sanitizer.all = l->n;
-    if (ts_build(&e->entry, &l->court->places, flags, &b, &why))
+    if (ts_build(&e->entrant, &l->court->places, flags, &b, &why))
         for (int at = 0; at < l->n;) at = ask_trapped(l, b.object, at);
     else tell(e, "", why.reason, why.text);
     ts_built_free(&b);
@@ -123,8 +123,8 @@ typedef struct answers {
     uint64_t bits[TRAPPED];
 } answers;
 
-/* n_threads 0 is the entrant's default. How much workspace that needs cannot be asked: where it is
- * more than for `THREADS`, it may say so. */
+/* n_threads 0 is the entrant's default. Its workspace cannot be queried in advance: if it needs
+ * more than for `THREADS`, it may return TS_E_WORKSPACE. */
 static void answer(const lane *l, int n_threads, answers *a)
 {
     char     why[256];
@@ -143,8 +143,7 @@ static void answer(const lane *l, int n_threads, answers *a)
     ts_cage_stop(&cage);
 }
 
-/* The same inputs with one thread, with several, and with as many as the entrant likes: the same
- * bits. */
+/* The same inputs with one thread, with several, and with the default must give identical bits. */
 static void vary_threads(lane *l)
 {
     answers one, other;
@@ -159,18 +158,18 @@ static void vary_threads(lane *l)
     }
 }
 
-void ts_court_lanes(ts_court *c, ts_contender *e, const int *number, int n)
+void ts_court_lanes(ts_court *c, ts_judged *e, const int *number, int n)
 {
     lane l = { .court = c, .e = e };
-    if (ts_on_gpu(e->entry.cls)) {
+    if (ts_on_gpu(e->entrant.cls)) {
         choose(&l, number, n, 3e5, TRAPPED, false);
         if (c->sanitize || (c->depth == TS_FULL && !c->only)) ts_court_tools(c, e, l.number, l.n);
         return;
     }
-    if (ts_in_python(e->entry.cls)) return;
+    if (ts_in_python(e->entrant.cls)) return;
     choose(&l, number, n, 4e6, THREADED, true);
     vary_threads(&l);
-    if (e->entry.language == TS_BINARY || c->only) return;
+    if (e->entrant.language == TS_BINARY || c->only) return;
     choose(&l, number, n, 3e5, TRAPPED, false);
     sanitize(&l);
 }

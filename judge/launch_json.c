@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* launch_json.c - converts "launch" and "workspace" of entry.json to a launch plan. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "entry.h"
+#include "entrant.h"
 #include "json.h"
 #include "launch.h"
 
-/* What is written, and what to call the step in a refusal. */
+/* The output, and the name of the step in error messages. */
 typedef struct writer {
     char       *text;
     size_t      n, used;
@@ -34,7 +35,7 @@ static bool put(writer *w, const char *format, ...)
     return true;
 }
 
-/* A text that keeps to its line: the items are told apart by their lines. */
+/* A string without newlines, since items are separated by lines. */
 static const char *line_of(writer *w, const char *key, const ts_jr_node *v)
 {
     const char *text = ts_jr_str(v);
@@ -45,7 +46,7 @@ static const char *line_of(writer *w, const char *key, const ts_jr_node *v)
     return text;
 }
 
-/* Texts are joined with ','; so that none becomes two, nor two one, each must be whole. */
+/* Strings are joined with ',': each must be exactly one expression. */
 static bool whole(const char *text)
 {
     int depth = 0;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* litter.c - creates temporary folders, and a process that removes them when the judge ends. */
 #define _GNU_SOURCE
 #include "litter.h"
 
@@ -15,7 +16,7 @@
 #include <unistd.h>
 
 static char  home[TS_LITTER_PATH];
-static pid_t owner; /* a fork makes its own */
+static pid_t owner; /* a forked child creates its own */
 
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *walk)
 {
@@ -29,8 +30,8 @@ void ts_litter_remove(const char *path)
     if (*path) nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-/* Holds nothing but one end of a pipe, whose other end goes with the judge. A key that ends the
- * judge is not meant for it. */
+/* Waits on a pipe whose other end closes with the judge. Ignores terminal signals, such as Ctrl-C.
+ */
 _Noreturn static void wait_for_the_end(int in)
 {
     char byte;
@@ -51,7 +52,7 @@ static bool settle(void)
     if (chmod(home, 0711) || pipe2(ends, O_CLOEXEC)) return rmdir(home), false;
     const pid_t pid = fork();
     if (!pid) {
-        if (fork()) _exit(0); /* nobody waits for it */
+        if (fork()) _exit(0); /* orphaned, so that no parent waits for it */
         close(ends[1]);
         wait_for_the_end(ends[0]);
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* litter.h - temporary folders that do not outlive the judge, however it ends. */
+/* litter.h - temporary folders that are removed when the judge ends, even if it is killed. */
 #ifndef TS_LITTER_H
 #define TS_LITTER_H
 
@@ -7,9 +7,9 @@
 
 enum { TS_LITTER_PATH = 64 };
 
-/* A new folder, of nobody else's and with a name that cannot be foreseen. It lies in one of this
- * process's, which a process of its own removes when this one is no more, be it killed. */
+/* Creates a private folder with an unpredictable name, inside one of this process. A helper process
+ * removes that when this process ends, even by SIGKILL. */
 bool ts_litter(char path[TS_LITTER_PATH]);
-void ts_litter_remove(const char *path); /* and all in it; "": nothing */
+void ts_litter_remove(const char *path); /* recursively; "": nothing */
 
 #endif

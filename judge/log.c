@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* log.c - reads, verifies and appends to the hash-chained log. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -16,8 +17,8 @@ enum { N_TAIL = 9 + 64 + 2 }; /* ,"self":"HASH"} */
 
 static const char ZEROS[] = "0000000000000000000000000000000000000000000000000000000000000000";
 
-/* What each type must have: s text, i integer, n number, b truth, o object, a array. More is
- * allowed; another type is not. */
+/* Required keys per record type: s string, i integer, n number, b boolean, o object, a array. Other
+ * keys are allowed; other types are not. */
 static const struct {
     const char *type, *fields;
 } SHAPES[] = {
@@ -72,7 +73,7 @@ static bool shaped(const ts_record *r, char *why)
     return true;
 }
 
-/* Reads line number seq, whose predecessor's hash is prev. */
+/* Reads line number seq; prev is the hash of the line before. */
 static bool read_line(ts_record *r, size_t seq, const char *prev, char *why)
 {
     char    self[65], bad[TS_WHY - 64];
@@ -133,7 +134,7 @@ bool ts_records_parse(char *text, size_t n, ts_records *r, char why[TS_WHY])
     return true;
 }
 
-/* The whole file in memory; NULL and why. */
+/* Reads the whole file; NULL and why on failure. */
 static char *slurp(int fd, size_t *n, char *why)
 {
     struct stat is;
@@ -201,8 +202,8 @@ struct ts_log {
     ts_jw   w;
 };
 
-/* Locked, so that two judges cannot weave one chain; read, verified, and cut after the last whole
- * line. */
+/* Locks the log, so that two judges cannot extend one chain, then reads and verifies it, and
+ * removes an incomplete last line. */
 static bool take_over(ts_log *l, ts_records *r, char *why)
 {
     size_t n;
@@ -247,7 +248,7 @@ ts_jw *ts_log_begin(ts_log *l, const char *type)
     return &l->w;
 }
 
-/* A write that was cut short leaves a torn line, which the next opening cuts off. */
+/* An interrupted write leaves an incomplete line, which the next ts_log_open removes. */
 bool ts_log_commit(ts_log *l)
 {
     ts_jw *w = &l->w;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* measure.c - what this machine, or its device, was seen to do at best. */
+/* measure.c - measures the peak rates of this machine or its device. */
 #include <math.h>
 
 #include "court.h"
 #include "examine.h"
 
-/* The same on the device: the driver's own copy, and kernels of ours where they are built. */
+/* On the device: the driver's copy, and the project's kernels if they are built. */
 static void measure_device(ts_court *c)
 {
-    const ts_entry e = { .name = "ceilings", .device = TS_CUDA, .mask = ~0u };
-    ts_arena       arena;
+    const ts_function e = { .name = "ceilings", .device = TS_CUDA, .mask = ~0u };
+    ts_arena          arena;
     c->peaks.gbs = fmax(c->peaks.gbs, c->survey.copy_gbs);
     if (!ts_arena_open(&arena)) return;
     ts_worker *w = ts_worker_start(&e, &arena);
@@ -30,7 +30,7 @@ double ts_court_measure(ts_court *c, double bytes)
     return c->peaks.gbs;
 }
 
-/* What does not depend on the workload, and a first look at memory. */
+/* Peaks that do not depend on the workload, and a first measurement of memory. */
 void ts_court_measure_all(ts_court *c)
 {
     enum { BYTES = 64 << 20 };

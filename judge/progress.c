@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* progress.c - prints the status line. */
 #define _GNU_SOURCE
 #include "progress.h"
 #include "clock.h"
@@ -26,7 +27,7 @@ static void show(ts_progress *p)
     if (!on_terminal(p) || now - p->shown < EVERY_S) return;
     p->shown = now;
     fprintf(p->to, "\r\033[K%s", p->stage);
-    /* Of next to nothing no rate can be told. */
+    /* Too little is done to estimate a rate. */
     if (p->done > 0.02 * p->all && now - p->begun > 1)
         fprintf(p->to, "; %.0f s left", (now - p->begun) * (p->all / p->done - 1));
     fflush(p->to);

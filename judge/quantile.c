@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* quantile.c - quantiles of noisy times, and how sure they are. */
+/* quantile.c - quantiles of noisy times, with confidence intervals. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -30,15 +30,15 @@ double ts_median(double *x, size_t n)
     return ts_quantile(x, n, 0.5);
 }
 
-/* How many of n values lie below the quantile q: each does with chance q. The chance of k. */
+/* Probability that k of n values are below the quantile q: each is with probability q. */
 static double chance_of(size_t n, double q, size_t k)
 {
     return exp(lgamma((double)n + 1) - lgamma((double)k + 1) - lgamma((double)(n - k) + 1) +
                (double)k * log(q) + (double)(n - k) * log1p(-q));
 }
 
-/* The largest lo-th and the smallest hi-th value, from 1, that hold the quantile between them 95
- * times in 100. */
+/* The narrowest pair of order statistics, counted from 1, that encloses the quantile with
+ * probability 95 %. */
 ts_interval ts_quantile_interval(double *x, size_t n, double q)
 {
     const double mid = ts_quantile(x, n, q);

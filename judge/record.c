@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* record.c - what a sitting writes to the log: the run, its entrants, gates and verdicts. */
+/* record.c - log records of a run: its machine, entrants, correctness results and verdicts. */
 #define _GNU_SOURCE
 #include <string.h>
 #include <time.h>
@@ -44,7 +44,7 @@ bool ts_court_log_run(ts_court *c)
     return ts_log_commit(c->log);
 }
 
-static const char *task_of(ts_court *c, const ts_contender *e)
+static const char *task_of(ts_court *c, const ts_judged *e)
 {
     if (e->task) return ts_court_label(c, e->task);
     for (int i = 0; e->challenge && ts_tasks[i]; i++)
@@ -52,21 +52,21 @@ static const char *task_of(ts_court *c, const ts_contender *e)
     return e->challenge ? e->challenge : "-";
 }
 
-bool ts_court_log_entrant(ts_court *c, const ts_contender *e)
+bool ts_court_log_entrant(ts_court *c, const ts_judged *e)
 {
     ts_jw *w = ts_log_begin(c->log, "entrant");
     ts_jw_int(w, "id", e->id);
-    ts_jw_text(w, "name", e->entry.name);
-    ts_jw_text(w, "author", e->entry.author);
-    ts_jw_text(w, "class", e->task ? ts_class_name(e->entry.cls) : "-");
-    ts_jw_text(w, "language", e->task ? ts_language_name(e->entry.language) : "-");
+    ts_jw_text(w, "name", e->entrant.name);
+    ts_jw_text(w, "author", e->entrant.author);
+    ts_jw_text(w, "class", e->task ? ts_class_name(e->entrant.cls) : "-");
+    ts_jw_text(w, "language", e->task ? ts_language_name(e->entrant.language) : "-");
     ts_jw_text(w, "task", task_of(c, e));
-    ts_jw_text(w, "source_sha256", e->entry.source_sha256);
-    ts_jw_text(w, "family", e->entry.family);
+    ts_jw_text(w, "source_sha256", e->entrant.source_sha256);
+    ts_jw_text(w, "family", e->entrant.family);
     if (e->sample) ts_jw_text(w, "sample", e->sample);
-    if (*e->entry.block) ts_jw_text(w, "block", e->entry.block);
+    if (*e->entrant.block) ts_jw_text(w, "block", e->entrant.block);
     if (e->task && *e->scope.text) {
-        ts_jw_text(w, "offers", e->entry.offers);
+        ts_jw_text(w, "offers", e->entrant.offers);
         ts_jw_num(w, "share", e->scope.share);
     }
     return ts_log_commit(c->log);
@@ -90,7 +90,7 @@ static void element(ts_jw *w, const ts_flaw *f)
     ts_jw_num(w, "bound", f->bound);
 }
 
-/* In quotes for a shell, unless it needs none. */
+/* Quotes a word for a shell, if necessary. */
 static size_t quote(const char *word, char *s, size_t n)
 {
     size_t at = 0;
@@ -104,8 +104,8 @@ static size_t quote(const char *word, char *s, size_t n)
     return at;
 }
 
-/* The command that shows the case again. */
-static void write_replay(const ts_court *c, const ts_contender *e, char *s, size_t n)
+/* Writes the command that reproduces the case. */
+static void write_replay(const ts_court *c, const ts_judged *e, char *s, size_t n)
 {
     size_t at = (size_t)snprintf(
         s, n, "touchstone judge%s%s%s --case '%s' ", c->device == TS_CUDA ? " --device cuda" : "",
@@ -113,8 +113,8 @@ static void write_replay(const ts_court *c, const ts_contender *e, char *s, size
     quote(e->path, s + at, n - at);
 }
 
-/* One of those that are asked between timed calls only cannot be asked by itself. */
-static bool is_listed(const ts_contender *e)
+/* A case that is run only between timed calls cannot be run on its own. */
+static bool is_listed(const ts_judged *e)
 {
     const size_t n = strcspn(e->where, "@");
     char         name[192];
@@ -125,7 +125,7 @@ static bool is_listed(const ts_contender *e)
     return false;
 }
 
-bool ts_court_log_verdict(ts_court *c, ts_contender *e)
+bool ts_court_log_verdict(ts_court *c, ts_judged *e)
 {
     char   replay[9000] = "";
     ts_jw *w = ts_log_begin(c->log, "verdict");
@@ -172,13 +172,13 @@ bool ts_court_log_verdict(ts_court *c, ts_contender *e)
     e->ruled = true;
     ts_progress_clear(&c->progress);
     if (c->progress.to)
-        fprintf(c->progress.to, "%-20.20s %-20.20s %s %s\n", e->entry.name, task_of(c, e),
+        fprintf(c->progress.to, "%-20.20s %-20.20s %s %s\n", e->entrant.name, task_of(c, e),
                 ts_ruling_name(e->ruling), e->reason);
     return ts_log_commit(c->log);
 }
 
-/* What the cases said of one that goes on to be timed, after which its verdict follows. */
-bool ts_court_log_gate(ts_court *c, const ts_contender *e)
+/* The correctness result of an entrant that will be timed; its verdict follows later. */
+bool ts_court_log_gate(ts_court *c, const ts_judged *e)
 {
     ts_jw *w = ts_log_begin(c->log, "gate");
     ts_jw_int(w, "entrant", e->id);

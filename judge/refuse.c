@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* refuse.c - senseless calls to an entrant that is right: the right status, and nothing written.
- * They do not decide, but count; and as one that does not look may die of them, they are made in
- * cages of their own. */
+/* refuse.c - invalid calls of a correct entrant: they must return the right status and write
+ * nothing. They count for the score, not for the verdict. An entrant that does not validate may
+ * crash, so they run in separate cages. */
 #include <string.h>
 
 #include "court.h"
 
-/* Who died so often is not started again: each may be a hang. */
+/* Most restarts after crashes: each may be a hang. */
 enum { MOST_STARTS = 3 };
 
 typedef struct asker {
     ts_court     *court;
-    ts_contender *e;
+    ts_judged    *e;
     int           number;
     ts_cage      *cage; /* NULL: not running */
     int           n_starts;
-    unsigned char args[TS_CALL_ARGS]; /* the sound call */
+    unsigned char args[TS_CALL_ARGS]; /* the valid call */
     ts_exec       x;
 } asker;
 
-/* Every task has one, but a scope may have none; without rows a NULL would not be senseless. */
-static int sound_case(const ts_contender *e)
+/* Finds a valid case to start from. A scope may have none; without rows a NULL would be valid. */
+static int sound_case(const ts_judged *e)
 {
     const ts_case *all = e->task->cases();
     int            i = 0;
@@ -48,7 +48,8 @@ static void start(asker *a)
     else ts_cage_exec(a->cage, 0, &a->x);
 }
 
-/* Ways 0 and 1 are a missing and a short workspace; then the task's. False: no such way. */
+/* Invalid calls 0 and 1 have a missing and a short workspace; the task defines the rest. False:
+ * there is no such call. */
 static bool spoil(const asker *a, int way, void *args, ts_exec *x, ts_status *must)
 {
     *must = TS_E_WORKSPACE;
@@ -71,12 +72,12 @@ static bool refused(asker *a, const void *args, const ts_exec *x, ts_status must
     return false;
 }
 
-void ts_court_refusals(ts_court *c, ts_contender *e)
+void ts_court_refusals(ts_court *c, ts_judged *e)
 {
     asker a = { .court = c, .e = e, .number = sound_case(e) };
-    /* These get no arguments that could be senseless. */
-    if (ts_in_python(e->entry.cls) || e->entry.cls == TS_GPU_SEALED) return;
-    if (!e->task->cases()[a.number].use) return; /* its scope has none */
+    /* These classes receive no arguments that could be invalid. */
+    if (ts_in_python(e->entrant.cls) || e->entrant.cls == TS_GPU_SEALED) return;
+    if (!e->task->cases()[a.number].use) return; /* its scope has no such case */
     start(&a);
     for (int way = a.x.workspace_bytes ? 0 : 2;; way++) {
         unsigned char args[TS_CALL_ARGS];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sanitize.c - the tools of CUDA's compute-sanitizer over an entrant's small cases. They bring a
- * library and threads of their own into the process, so it is not the cage but touchstone-plain:
- * only for sealed entrants, of which no host code runs there. */
+/* sanitize.c - runs the tools of CUDA's compute-sanitizer on an entrant's small cases. The tools
+ * load a library and start threads, so the process is touchstone-plain instead of the cage: for
+ * sealed entrants only, which have no host code. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +24,7 @@ enum { FOUND = 77, LIMIT_S = 60, CASES = 6, SAID = 16 << 10 };
 
 const char *const ts_tool_name[TS_TOOLS] = { "memcheck", "racecheck", "initcheck", "synccheck" };
 
-/* $TOUCHSTONE_SANITIZER, the first of the path, or where CUDA lies. */
+/* $TOUCHSTONE_SANITIZER, compute-sanitizer on the PATH, or in CUDA's usual folder. */
 static bool find_tool(char *place, size_t n)
 {
     const char *path = getenv("PATH"), *asked = getenv("TOUCHSTONE_SANITIZER");
@@ -36,7 +36,7 @@ static bool find_tool(char *place, size_t n)
     return !access(place, X_OK);
 }
 
-/* ---- the entrant as files: what is sealed in memory is no path to another process ---- */
+/* ---- the entrant as files: another process cannot open a sealed memory file ---- */
 
 static bool put(const char *folder, const char *name, int from)
 {
@@ -64,7 +64,7 @@ _Noreturn static void become(char *const *argv, int out)
     _exit(127);
 }
 
-/* Its exit status, -1 if it was not done in time; what it said first, 0-ended. */
+/* Returns the exit status, or -1 at the time limit; `said` gets the beginning of its output. */
 static int listen_to(char *const *argv, char said[SAID])
 {
     int    out[2], status = 0;
@@ -95,8 +95,7 @@ static int listen_to(char *const *argv, char said[SAID])
 
 /* ---- what it found ---- */
 
-/* The first line that is a finding: after "========= ", neither indented nor the tool's own name.
- */
+/* The first finding: a line that begins with "========= " and is neither indented nor a banner. */
 static void first_finding(const char *said, char *out, size_t n)
 {
     static const char bar[] = "========= ";
@@ -111,7 +110,7 @@ static void first_finding(const char *said, char *out, size_t n)
     ts_show(line, strcspn(line, "\n"), out, n);
 }
 
-/* The last line: there, programs say what went wrong. */
+/* The last line, where programs report errors. */
 static void last_line(const char *said, char *out, size_t n)
 {
     size_t end = strlen(said), begin;
@@ -120,7 +119,7 @@ static void last_line(const char *said, char *out, size_t n)
     ts_show(said + begin, end - begin, out, n);
 }
 
-static void judge_by(ts_contender *e, int tool, int status, const char *said)
+static void judge_by(ts_judged *e, int tool, int status, const char *said)
 {
     char what[TS_TOOL_TEXT - 16] = "";
     if (status == -1) snprintf(what, sizeof what, "not finished within %d s", LIMIT_S);
@@ -138,13 +137,13 @@ static void judge_by(ts_contender *e, int tool, int status, const char *said)
         snprintf(e->lane_text, sizeof e->lane_text, "%s: %s", ts_tool_name[tool], what);
 }
 
-void ts_court_tools(ts_court *c, ts_contender *e, const int *number, int n)
+void ts_court_tools(ts_court *c, ts_judged *e, const int *number, int n)
 {
     char        tool[4096], plain[4096], folder[TS_LITTER_PATH], said[SAID];
     char        given[CASES][48];
     char       *argv[8 + CASES + 1] = { tool, "--tool", NULL, "--error-exitcode", "77", plain };
     const char *why = NULL;
-    if (e->entry.cls != TS_GPU_SEALED) why = "host code runs only in the sandbox";
+    if (e->entrant.cls != TS_GPU_SEALED) why = "host code runs only in the sandbox";
     else if (!find_tool(tool, sizeof tool)) why = "compute-sanitizer not found";
     else if (!ts_beside("touchstone-plain", plain, sizeof plain))
         why = "touchstone-plain not found";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scope.c - reads what an entrant offers, and says which cases that is. */
+/* scope.c - parses an entrant's declared scope, and evaluates it for a case. */
 #include "scope.h"
 
 #include <stdio.h>
@@ -13,7 +13,7 @@ static void name(ts_launch_env *e, const char *what, int64_t value)
     e->v[e->n++] = (ts_env_value) { .name = what, .kind = TS_ENV_INTEGER, .i = value };
 }
 
-/* The first of a name counts: what the task adds stands before its dimensions. */
+/* The first definition of a name counts: the task's own names precede its dimensions. */
 static void names_of(const ts_task *t, const ts_case *c, ts_launch_env *e)
 {
     static const struct {
@@ -31,9 +31,9 @@ static void names_of(const ts_task *t, const ts_case *c, ts_launch_env *e)
         name(e, dtypes[i].name, dtypes[i].dtype);
 }
 
-/* Reads it anew each time: it is short. */
+/* Parsed again for each use: it is short. */
 typedef struct reading {
-    ts_op     op[TS_ENTRY_OFFERS];
+    ts_op     op[TS_ENTRANT_OFFERS];
     ts_reader r;
     ts_expr   e;
 } reading;
@@ -63,7 +63,7 @@ bool ts_scope_takes(const ts_scope *s, const ts_task *t, const ts_case *c)
     const int about = ts_case_about(t, c);
     if (about >= 0 && s->lacks >> about & 1u) return false;
     if (!*s->text) return true;
-    return value_of(s, t, c, &v, &f) && v != 0; /* it has been tried on every case */
+    return value_of(s, t, c, &v, &f) && v != 0; /* cannot fail: evaluated on every case before */
 }
 
 void ts_scope_optional(const ts_scope *s, const ts_task *t, bool has, char *names, size_t n)
@@ -91,14 +91,13 @@ static bool wrong(const ts_mistake *f, const ts_launch_env *e, ts_refusal *why)
                      known);
 }
 
-/* Optional functions are no part of what is shared out. */
+/* Cases of optional functions do not count for the share. */
 static bool is_shared(const ts_task *t, const ts_case *c, ts_device d)
 {
     return ts_case_checks(c, d) && !(c->use & TS_USE_COVER) && ts_case_about(t, c) < 0;
 }
 
-/* The mean over the groups of the part that is in it: no group counts more for having more cases.
- */
+/* The mean over groups of the fraction in scope, so that large groups do not weigh more. */
 static double share_of(const ts_scope *s, const ts_task *t, ts_device d)
 {
     const ts_case *all = t->cases();

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* show.c - escapes untrusted text for a terminal. */
 #include "show.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* show.h - text that strangers wrote, on a terminal. */
+/* show.h - prints untrusted text safely on a terminal. */
 #ifndef TS_SHOW_H
 #define TS_SHOW_H
 
@@ -7,18 +7,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Bytes of the UTF-8 code point at s (*code is it), 0 if s holds none within n bytes. */
+/* Length of the UTF-8 code point at s, and the code point in *code; 0 if it is invalid or longer
+ * than n. */
 int ts_utf8(const char *s, size_t n, uint32_t *code);
 
-/* True for what can move a cursor, hide or reorder text: controls, bidi marks, zero widths. */
+/* True for code points that can move the cursor, hide or reorder text: controls, bidi marks, zero
+ * width. */
 bool ts_hostile(uint32_t code);
 
 /* The JSON escape of a code point: one \uXXXX, or a surrogate pair. */
 void ts_escape(uint32_t code, char out[13]);
 
-/* Writes n bytes of s as one line that a terminal survives: hostile characters are escaped, a byte
- * that is no UTF-8 becomes \ufffd. Cut at a whole character to fit n_out, always ended with 0.
- * Returns its length. */
+/* Writes n bytes of s as one line that is safe on a terminal: hostile characters are escaped, and
+ * an invalid byte becomes \ufffd. Truncated at a character boundary to fit n_out, always
+ * 0-terminated. Returns its length. */
 size_t ts_show(const char *s, size_t n, char *out, size_t n_out);
 
 #endif

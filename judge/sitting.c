@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sitting.c - who is faster? All who passed a challenge take turns on the same instances, with cold
- * caches, in an order drawn anew each time; every timed answer is checked. */
+/* sitting.c - times a challenge. All entrants that passed take turns on the same instances, with
+ * cold caches, in a new random order each time; every timed output is checked. */
 #define _GNU_SOURCE
 #include <math.h>
 #include <stdlib.h>
@@ -10,7 +10,8 @@
 #include "quantile.h"
 #include "sitting.h"
 
-/* On an H200 honest ones are at 0.9 of it, and who leaves work behind at 2.4. */
+/* How long the device may be busy after done, as a multiple of that time after an empty call. On an
+ * H200 correct entrants reach 0.9, entrants that return before their work is done 2.4. */
 static const double LATE = 1.2;
 
 static void make_cold(const ts_arena *m, int n_threads)
@@ -18,7 +19,7 @@ static void make_cold(const ts_arena *m, int n_threads)
     for (int i = 0; i < m->n; i++) ts_flush_together(m->buf[i].p, m->buf[i].n_bytes, n_threads);
 }
 
-/* ---- what is asked ---- */
+/* ---- which calls ---- */
 
 enum { WARM_UP = -1, HOSTILE = -2 }; /* instances that are not timed */
 
@@ -35,8 +36,8 @@ static uint64_t seed_of(const ts_sitting *s, int instance)
     return ts_court_seed(s->court, s->task, s->number[s->w], number);
 }
 
-/* Which other contents this workload is asked, and when: drawn with the key. Each workload begins
- * where the one before it ended, so that few calls of each meet every family. */
+/* Draws, from the key, which other contents this workload gets, and when. Each workload continues
+ * where the last one ended, so that few calls per workload cover every family. */
 static void draw_turns(ts_sitting *s)
 {
     const int most = ts_timing_of(s->court)->hostile;
@@ -73,18 +74,18 @@ static void add_errors(ts_errors *to, const ts_errors *e)
     for (int i = 0; i < TS_ERROR_BINS; i++) to->bin[i] += e->bin[i];
 }
 
-/* A call of one entrant, or of nobody, in turn k; 0 is to warm up. False, and the entrant's ruling,
- * if it is wrong. Always one call, on a device too: calls that are waited for together can be
- * merged by whoever owns the process. */
-static bool timed_call(ts_sitting *s, ts_contender *e, ts_cage *cage, int k, ts_call *r)
+/* One call of an entrant, or an empty call (e NULL), in turn k; turn 0 is a warm-up. False, with
+ * the entrant's ruling, if its output is wrong. Always a single call, on a device too: an entrant
+ * could merge calls that are waited for together. */
+static bool timed_call(ts_sitting *s, ts_judged *e, ts_cage *cage, int k, ts_call *r)
 {
     const int            instance = k ? s->turn[k - 1] : WARM_UP;
     const ts_exam *const x = e ? ts_ahead_at(s->ahead, k) : NULL;
     ts_flaw              flaw = { 0 };
     ts_errors            errors = { 0 };
-    if (e) ts_cage_fill_like(cage, 0, x->c, x->arena); /* nobody minds what nobody looks at */
+    if (e) ts_cage_fill_like(cage, 0, x->c, x->arena); /* an empty call needs no inputs */
     if (s->court->device == TS_CPU)
-        make_cold(ts_cage_arena(cage, 0), s->court->n_threads); /* else the keeper does */
+        make_cold(ts_cage_arena(cage, 0), s->court->n_threads); /* on a device the keeper does */
     const bool came = ts_cage_call(cage, 0, r);
     if (!e) return came;
     if (came && !r->fp_changed && r->status && instance <= HOSTILE &&
@@ -101,7 +102,7 @@ static bool timed_call(ts_sitting *s, ts_contender *e, ts_cage *cage, int k, ts_
     return true;
 }
 
-static ts_cage *cage_for(ts_sitting *s, ts_contender *e, bool idle)
+static ts_cage *cage_for(ts_sitting *s, ts_judged *e, bool idle)
 {
     ts_cage_plan plan;
     char         why[256];
@@ -119,24 +120,25 @@ static ts_cage *cage_for(ts_sitting *s, ts_contender *e, bool idle)
     return cage;
 }
 
-/* Whether it is asked what turn k asks: its scope may know numbers, too. */
-static bool takes(ts_sitting *s, const ts_contender *e, int k)
+/* Whether the case of turn k is in the entrant's scope, which may depend on parameters other than
+ * extents. */
+static bool takes(ts_sitting *s, const ts_judged *e, int k)
 {
     return ts_scope_takes(&e->scope, s->task, ts_ahead_at(s->ahead, k)->c);
 }
 
-/* Whether what turn k asks has the buffers of the timed case. */
+/* Whether the case of turn k has the buffers of the timed case. */
 static bool fits(ts_sitting *s, const ts_arena *timed, int k)
 {
     return ts_alike(timed, ts_ahead_at(s->ahead, k)->arena);
 }
 
-/* A turn of each, in an order of its own. */
+/* One turn for each entrant, in a random order. */
 static void take_turns(ts_sitting *s, ts_cage **cage, int k)
 {
     const int instance = s->turn[k - 1];
     ts_call   r;
-    int       order[TS_CONTENDERS];
+    int       order[TS_MOST_ENTRANTS];
     for (int i = 0; i < s->n; i++) {
         const int j = (int)(ts_court_seed(s->court, s->task, i, 100000 + k) % (i + 1u));
         order[i] = order[j];
@@ -145,25 +147,25 @@ static void take_turns(ts_sitting *s, ts_cage **cage, int k)
     for (int i = 0; i < N_IDLE && instance >= 0; i++)
         if (s->idle[i] && timed_call(s, NULL, s->idle[i], k, &r)) {
             s->idle_ns[i][instance] = r.ns;
-            s->free_ns[TS_CONTENDERS + i][instance] = r.free_ns;
+            s->free_ns[TS_MOST_ENTRANTS + i][instance] = r.free_ns;
         } else ts_cage_stop(&s->idle[i]);
     for (int i = 0; i < s->n; i++) {
-        ts_contender *e = s->e[order[i]];
+        ts_judged *e = s->e[order[i]];
         if (!e->timed || !cage[order[i]] || !takes(s, e, k)) continue;
         e->timed = timed_call(s, e, cage[order[i]], k, &r);
-        if (!e->timed) ts_cage_stop(&cage[order[i]]); /* it may hold what others need */
+        if (!e->timed) ts_cage_stop(&cage[order[i]]); /* it may hold memory that others need */
         if (!e->timed || instance < 0) continue;
         e->ns[s->w][instance] = r.ns;
         s->free_ns[order[i]][instance] = r.free_ns;
     }
 }
 
-/* What Python calls may compile at its first call, which is no time of a kernel's: a call of the
- * same shape goes before. It is checked like the others. */
+/* A Python entrant may compile on its first call, which is not kernel time: so it gets a warm-up
+ * call of the same shape, checked like the others. */
 static void warm_up(ts_sitting *s, int i, ts_cage *cage)
 {
     ts_call r;
-    if (ts_in_python(s->e[i]->entry.cls) && !timed_call(s, s->e[i], cage, 0, &r))
+    if (ts_in_python(s->e[i]->entrant.cls) && !timed_call(s, s->e[i], cage, 0, &r))
         s->e[i]->timed = false;
 }
 
@@ -174,13 +176,13 @@ static ts_interval middle(const ts_sitting *s, const double *of)
     return ts_median_interval(ns, (size_t)s->n_instances);
 }
 
-/* How much longer than after a call to nobody the device needs, after done, to do the judge's
- * bidding: for those who say done before it is. Beyond doubt it is no matter of time. */
+/* How much longer after done the judge's kernel waits for the device than after an empty call: an
+ * entrant that returns early pays for it. Far beyond noise it fails. */
 static double late_ns(ts_sitting *s, int at, int idle)
 {
-    ts_contender     *e = s->e[at];
+    ts_judged        *e = s->e[at];
     const ts_interval own = middle(s, s->free_ns[at]),
-                      none = middle(s, s->free_ns[TS_CONTENDERS + idle]);
+                      none = middle(s, s->free_ns[TS_MOST_ENTRANTS + idle]);
     char text[96];
     if (e->timed && own.lo > LATE * none.hi) {
         snprintf(text, sizeof text, "the device was busy for %.0f us after completion",
@@ -191,13 +193,13 @@ static double late_ns(ts_sitting *s, int at, int idle)
     return fmax(own.mid - none.hi, 0);
 }
 
-/* The judge's own part goes off, what is late comes on. */
+/* Subtracts the judge's overhead and adds late work. */
 static void settle(ts_sitting *s, int at)
 {
-    ts_contender *e = s->e[at];
-    const int     k = ts_in_python(e->entry.cls) ? IDLE_PYTHON : IDLE_HOST;
-    double        own = 0, late = 0;
-    if (s->idle[k] && ts_has_idle(s, e->entry.cls)) {
+    ts_judged *e = s->e[at];
+    const int  k = ts_in_python(e->entrant.cls) ? IDLE_PYTHON : IDLE_HOST;
+    double     own = 0, late = 0;
+    if (s->idle[k] && ts_has_idle(s, e->entrant.cls)) {
         own = middle(s, s->idle_ns[k]).mid;
         late = late_ns(s, at, k);
     }
@@ -206,17 +208,17 @@ static void settle(ts_sitting *s, int at)
     for (int i = 0; i < s->n_instances; i++) e->ns[s->w][i] = fmax(e->ns[s->w][i] - own + late, 1);
 }
 
-/* ---- memory of its own ---- */
+/* ---- the entrant's own memory ---- */
 
-/* What a process takes of it anyway, more or less. */
+/* What any process uses, roughly. */
 static const double OWN_ANYWAY = 1 << 20;
 
-/* What the class's process takes with nobody in it, since others may run code before they are
- * called. Sealed ones cannot, and their object is theirs. */
-static double without(ts_sitting *s, ts_contender *e, const ts_cage *cage)
+/* Memory of a process of this class without an entrant, since other classes may run code before the
+ * first call. A sealed entrant cannot, and its object counts as its own. */
+static double without(ts_sitting *s, ts_judged *e, const ts_cage *cage)
 {
-    double *const none = &s->none_bytes[e->entry.cls];
-    if (e->entry.cls == TS_SEALED)
+    double *const none = &s->none_bytes[e->entrant.cls];
+    if (e->entrant.cls == TS_SEALED)
         return (double)ts_cage_before_bytes(cage) - (double)e->built.n_bytes;
     if (*none > 0) return *none;
     ts_cage *idle = cage_for(s, e, true);
@@ -225,7 +227,7 @@ static double without(ts_sitting *s, ts_contender *e, const ts_cage *cage)
     return *none;
 }
 
-static void weigh(ts_sitting *s, ts_contender *e, const ts_cage *cage)
+static void weigh(ts_sitting *s, ts_judged *e, const ts_cage *cage)
 {
     const double peak = (double)ts_cage_peak_bytes(cage);
     if (s->court->device != TS_CPU || !(peak > 0)) return;
@@ -234,17 +236,17 @@ static void weigh(ts_sitting *s, ts_contender *e, const ts_cage *cage)
 
 static void sit_workload(ts_sitting *s, int w)
 {
-    ts_cage *cage[TS_CONTENDERS] = { NULL };
+    ts_cage *cage[TS_MOST_ENTRANTS] = { NULL };
     s->w = w;
     for (int i = 0; i < s->n; i++) {
-        const int k = ts_in_python(s->e[i]->entry.cls) ? IDLE_PYTHON : IDLE_HOST;
-        if (ts_has_idle(s, s->e[i]->entry.cls) && !s->idle[k])
+        const int k = ts_in_python(s->e[i]->entrant.cls) ? IDLE_PYTHON : IDLE_HOST;
+        if (ts_has_idle(s, s->e[i]->entrant.cls) && !s->idle[k])
             s->idle[k] = cage_for(s, s->e[i], true);
         if (!ts_is_timed(s, s->e[i], w) || (cage[i] = cage_for(s, s->e[i], false))) continue;
         s->e[i]->timed = false;
         ts_court_fail(s->e[i], s->workload[w], 0, "protocol", "could not be started for timing");
     }
-    draw_turns(s); /* when all stand */
+    draw_turns(s); /* when all cages are running */
     s->ahead = instances_of(s);
     for (int i = 0; i < s->n; i++)
         if (cage[i]) warm_up(s, i, cage[i]);
@@ -260,7 +262,7 @@ static void sit_workload(ts_sitting *s, int w)
         ts_progress_reach(&s->court->progress, s->work);
     }
     ts_ahead_close(&s->ahead);
-    /* Once more: what is measured in a bad moment would be too good to the slow. */
+    /* Measured again: a peak measured too low would flatter slow entrants. */
     s->gbs[w] = fmax(s->gbs[w], ts_court_measure(s->court, bytes));
     for (int i = 0; i < s->n; i++) {
         if (ts_is_timed(s, s->e[i], w)) settle(s, i);
@@ -277,10 +279,10 @@ bool ts_court_time(ts_court *c, const ts_task *t)
     if (!s) return false;
     *s = (ts_sitting) { .court = c, .task = t, .n_instances = ts_timing_of(c)->instances };
     for (int i = 0; i < c->n; i++)
-        if (c->contender[i]->task == t && ts_ruling_passes(c->contender[i]->ruling)) {
-            s->e[s->n++] = c->contender[i];
-            c->contender[i]->timed = true;
-            s->work = c->contender[i]->work;
+        if (c->entrant[i]->task == t && ts_ruling_passes(c->entrant[i]->ruling)) {
+            s->e[s->n++] = c->entrant[i];
+            c->entrant[i]->timed = true;
+            s->work = c->entrant[i]->work;
         }
     ts_progress_stage(&c->progress, "timing", "", t->name);
     if (!c->only) s->n_workloads = ts_court_workloads(c, t, s->number);
@@ -291,8 +293,8 @@ bool ts_court_time(ts_court *c, const ts_task *t)
     s->n = s->n_workloads ? kept : 0;
     bool ok = ts_sitting_log(s);
     for (int i = 0; i < c->n && ok; i++)
-        if (c->contender[i]->task == t && !c->contender[i]->before && !c->contender[i]->ruled)
-            ok = ts_court_log_verdict(c, c->contender[i]);
+        if (c->entrant[i]->task == t && !c->entrant[i]->before && !c->entrant[i]->ruled)
+            ok = ts_court_log_verdict(c, c->entrant[i]);
     free(s);
     return ok;
 }

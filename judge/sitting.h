@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sitting.h - one challenge being timed: shared by workload.c, sitting.c and times.c. */
+/* sitting.h - one challenge being timed; private to workload.c, sitting.c and times.c. */
 #ifndef TS_SITTING_H
 #define TS_SITTING_H
 
@@ -7,55 +7,56 @@
 #include "court.h"
 #include "hostile.h"
 
-/* How much is timed on a device at a depth. */
+/* Amount of timing on a device at a depth. */
 typedef struct ts_timing {
     int    instances;
     double least, most; /* bytes of a workload */
     int    workloads;
-    int    hostile; /* calls of a workload with other contents, which are not timed */
+    int    hostile; /* untimed calls of a workload, with other contents */
 } ts_timing;
 
 const ts_timing *ts_timing_of(const ts_court *c);
 
-/* Who does nothing, to be timed with the others of a class: what is then measured is the judge. */
+/* Empty entrants, timed like those of their class: they measure the judge's overhead. */
 enum { IDLE_HOST, IDLE_PYTHON, N_IDLE };
 
 typedef struct ts_sitting {
     ts_court      *court;
     const ts_task *task;
     int            n, n_workloads, n_instances;
-    ts_contender  *e[TS_CONTENDERS];
+    ts_judged     *e[TS_MOST_ENTRANTS];
     const ts_case *workload[TS_WORKLOADS];
     int            number[TS_WORKLOADS];
-    double         gbs[TS_WORKLOADS];        /* of as many bytes as it has, seen before and after */
-    double         work;                     /* of the whole sitting, up to now */
-    double         none_bytes[TS_N_CLASSES]; /* a process with nobody in it; 0: not asked yet */
-    /* Of the workload at hand. */
+    double         gbs[TS_WORKLOADS]; /* bandwidth for its bytes, measured before and after */
+    double         work;              /* of the whole run, so far */
+    double
+        none_bytes[TS_N_CLASSES]; /* memory of a process without an entrant; 0: not measured yet */
+    /* The current workload. */
     int       w, n_turns;
-    int       turn[TS_INSTANCES + TS_HOSTILE]; /* the instance that is timed, or HOSTILE - i */
+    int       turn[TS_INSTANCES + TS_HOSTILE]; /* the timed instance, or HOSTILE - i */
     int       n_hostile, n_others;             /* calls; cases */
     ts_case   other[TS_HOSTILE];
     ts_ahead *ahead; /* its instances */
     ts_cage  *idle[N_IDLE];
     double    idle_ns[N_IDLE][TS_INSTANCES];
-    double free_ns[TS_CONTENDERS + N_IDLE][TS_INSTANCES]; /* of the idle ones behind the others */
+    double    free_ns[TS_MOST_ENTRANTS + N_IDLE][TS_INSTANCES]; /* the empty entrants come last */
 } ts_sitting;
 
-/* What an entrant does not offer it is not timed in. */
-static inline bool ts_is_timed(const ts_sitting *s, const ts_contender *e, int w)
+/* Whether the workload is in the entrant's scope. */
+static inline bool ts_is_timed(const ts_sitting *s, const ts_judged *e, int w)
 {
     return ts_scope_takes(&e->scope, s->task, s->workload[w]);
 }
 
-/* The judge's clock has launches and waiting in it, and the first kernel's start. Of a sealed
- * entrant it is the device's own. */
+/* Whether the time includes launch and wait overhead, as the judge's clock does. A sealed entrant
+ * is timed by the device's clock. */
 static inline bool ts_has_idle(const ts_sitting *s, ts_class cls)
 {
     return s->court->device == TS_CUDA && cls != TS_GPU_SEALED;
 }
 
-/* Writes the times of those who were timed to the log, counts their memory, and puts whoever is
- * faster than can be under audit. */
+/* Logs the times of the entrants that were timed, sums up their memory, and sets AUDIT for an
+ * entrant faster than the floor. */
 bool ts_sitting_log(const ts_sitting *s);
 
 #endif

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* source.c - scans source text: comments, calls, includes, and pragmas that change flags. */
 #include "source.h"
 
 #include <ctype.h>
@@ -9,7 +10,7 @@ static bool is_word(char c)
     return isalnum((unsigned char)c) || c == '_';
 }
 
-/* The end of the literal that begins at s; one line, or between triple quotes in Python. */
+/* The end of the literal that begins at s; in Python it may be triple-quoted. */
 static const char *literal_end(const char *s, const char *end, bool python)
 {
     const char q = *s;
@@ -116,7 +117,7 @@ bool ts_needs_host(const char *text)
 
 /* ---- flags in the text ---- */
 
-/* Does the line, of n bytes, hold all of the words, in any order? */
+/* Whether the line of n bytes contains all of the words, in any order. */
 static bool holds(const char *line, size_t n, const char *words)
 {
     while (*words) {
@@ -149,15 +150,15 @@ static bool is_optimize(const char *p, const char *stop, const char *end)
     if (!(n == 8 && !memcmp(p, "optimize", n)) && !(n == 12 && !memcmp(p, "__optimize__", n)))
         return false;
     while (stop < end && isspace((unsigned char)*stop)) stop++;
-    return stop < end && (*stop == '(' || *stop == '#'); /* a line marker may stand between */
+    return stop < end && (*stop == '(' || *stop == '#'); /* a line marker may come between */
 }
 
-/* No literal is skipped: raw strings would let a text hide behind quotes that are not what they
- * seem. So `f(optimize(x))` is refused as well. */
+/* Literals are not skipped: with raw strings, code could pose as a literal. So `f(optimize(x))` is
+ * rejected too. */
 const char *ts_smuggled(const char *text, size_t n)
 {
     const char *end = text + n, *p = text;
-    char        last = 0, kept = 0; /* the last significant character; of the lines without '#' */
+    char        last = 0, kept = 0; /* the last significant character; that of lines without '#' */
     bool        fresh = true, hash = false;
     while (p < end) {
         const char *from = p;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* times.c - what the times of a sitting mean: floors, memory, and what is too fast to be true. */
+/* times.c - evaluates the times of a challenge: floors, memory, and times below the floor. */
 #include <math.h>
 #include <string.h>
 
@@ -11,21 +11,21 @@ static ts_floor floor_of(const ts_sitting *s, int w)
     return ts_floor_of(&s->court->peaks, s->task->cost(s->workload[w]), s->gbs[w]);
 }
 
-static ts_interval time_of(const ts_sitting *s, const ts_contender *e, int w)
+static ts_interval time_of(const ts_sitting *s, const ts_judged *e, int w)
 {
     double ns[TS_INSTANCES];
     memcpy(ns, e->ns[w], sizeof ns);
     return ts_quantile_interval(ns, (size_t)s->n_instances, TS_TIME_QUANTILE);
 }
 
-static bool log_times(const ts_sitting *s, const ts_contender *e, int w)
+static bool log_times(const ts_sitting *s, const ts_judged *e, int w)
 {
     const ts_floor    f = floor_of(s, w);
     const ts_interval t = time_of(s, e, w);
     char              name[192];
     ts_case_string(s->task, s->workload[w], 0, name, sizeof name);
     name[strcspn(name, "@")] = 0;
-    if (!ts_is_timed(s, e, w)) return true; /* the score takes it as missing */
+    if (!ts_is_timed(s, e, w)) return true; /* the score treats it as missing */
     ts_jw *j = ts_log_begin(s->court->log, "time");
     ts_jw_int(j, "entrant", e->id);
     ts_jw_text(j, "task", ts_court_label(s->court, s->task));
@@ -37,7 +37,7 @@ static bool log_times(const ts_sitting *s, const ts_contender *e, int w)
     ts_jw_text(j, "floor_by", f.by);
     ts_jw_num(j, "bytes", s->task->cost(s->workload[w]).bytes);
     ts_jw_num(j, "flops", s->task->cost(s->workload[w]).flops);
-    if (ts_has_idle(s, e->entry.cls)) {
+    if (ts_has_idle(s, e->entrant.cls)) {
         ts_jw_num(j, "idle_ns", e->idle_ns[w]);
         ts_jw_num(j, "late_ns", e->late_ns[w]);
     }
@@ -54,8 +54,8 @@ static bool log_times(const ts_sitting *s, const ts_contender *e, int w)
     return ts_log_commit(s->court->log);
 }
 
-/* Memory over what is read and written: the most of it anywhere counts. */
-static void count_memory(const ts_sitting *s, ts_contender *e)
+/* Memory as a multiple of the bytes read and written; the maximum over workloads counts. */
+static void count_memory(const ts_sitting *s, ts_judged *e)
 {
     for (int w = 0; w < s->n_workloads; w++) {
         const double io = s->task->cost(s->workload[w]).bytes;
@@ -66,8 +66,8 @@ static void count_memory(const ts_sitting *s, ts_contender *e)
     }
 }
 
-/* Whoever is faster than can be has no score until it is explained. */
-static void audit(const ts_sitting *s, ts_contender *e)
+/* An entrant faster than the floor has no score until that is explained. */
+static void audit(const ts_sitting *s, ts_judged *e)
 {
     for (int w = 0; w < s->n_workloads && e->ruling != TS_RULING_AUDIT; w++) {
         const ts_floor f = floor_of(s, w);

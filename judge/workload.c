@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* workload.c - which cases are timed, and how often. */
+/* workload.c - selects the timed cases, and how often each is run. */
 #include <math.h>
 #include <string.h>
 
@@ -15,14 +15,14 @@ const ts_timing *ts_timing_of(const ts_court *c)
     return &of[c->device][c->depth];
 }
 
-/* Those of a device are meant for one that moves 4.2 TB/s, which takes 24 to 70 us for them: slower
- * ones get smaller workloads. */
+/* Device workloads are sized for 4.2 TB/s, at which they take 24 to 70 us: slower devices get
+ * smaller ones. */
 static double scale_of(const ts_court *c)
 {
     return c->device == TS_CPU ? 1 : fmax(0.1, fmin(c->peaks.gbs / 4200, 1));
 }
 
-/* Large enough by what it computes is large enough: 14 operations of float32 for a byte. */
+/* A case may also qualify by its arithmetic: 14 float32 operations count as a byte. */
 static bool is_workload(const ts_court *c, const ts_task *t, const ts_case *of)
 {
     const ts_cost cost = t->cost(of);
@@ -33,7 +33,7 @@ static bool is_workload(const ts_court *c, const ts_task *t, const ts_case *of)
            cost.bytes <= scale_of(c) * ts_timing_of(c)->most;
 }
 
-/* The largest first; no two are of one size. */
+/* The largest first; no two have the same size. */
 int ts_court_workloads(const ts_court *c, const ts_task *t, int number[TS_WORKLOADS])
 {
     const ts_case *all = t->cases();

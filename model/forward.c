@@ -4,22 +4,26 @@
 #include "dtype.h"
 #include "model_impl.h"
 #include "scratch.h"
+#include "touchstone/embedding.h"
 #include "touchstone/layernorm.h"
+#include "touchstone/rms_norm.h"
+#include "touchstone/rope.h"
+#include "touchstone/swiglu.h"
 
 /* Where things are in the workspace, which is cut up anew by every call. */
 typedef struct scratch {
-    const ts_decoder *m;
-    int64_t           n;                       /* tokens */
-    int64_t          *position, *token, *want; /* [n]; only the n_want first of `want` are used */
-    void             *x;                       /* [n][width]: the residual stream */
-    void             *h;                       /* [n][width]: x after a norm */
-    void             *q, *k, *v, *mixed;       /* [n][heads][head_dim] */
-    void             *gate, *up;               /* [n][n_ffn] */
-    void             *turn;                    /* [n][head_dim / 2][2] */
-    void             *mean, *rstd;             /* [n] */
-    const ts_forward_tree *tree;               /* or NULL */
-    ts_exec                exec;               /* of kernels: the rest of the workspace */
-    bool                   grown;              /* the first layer has the new tokens */
+    const ts_decoder      *m;
+    int64_t                n;                 /* tokens */
+    int32_t               *token, *position;  /* [n] */
+    int64_t               *want;              /* [n]; only the n_want first are used */
+    void                  *x;                 /* [n][width]: the residual stream */
+    void                  *h;                 /* [n][width]: x after a norm */
+    void                  *q, *k, *v, *mixed; /* [n][heads][head_dim] */
+    void                  *gate, *up;         /* [n][n_ffn] */
+    void                  *mean, *rstd;       /* [n]; rstd with norms of queries, [n][heads] */
+    const ts_forward_tree *tree;              /* or NULL */
+    ts_exec                exec;              /* of kernels: the rest of the workspace */
+    bool                   grown;             /* the first layer has the new tokens */
 } scratch;
 
 /* With base NULL it only counts. */
@@ -41,9 +45,8 @@ static size_t lay(const ts_decoder *m, int64_t n, char *base, scratch *s)
     s->mixed = ts_cut(base, &at, n * n_q, size);
     s->gate = ts_cut(base, &at, d->gelu ? 0 : n * d->n_ffn, size);
     s->up = ts_cut(base, &at, n * d->n_ffn, size);
-    s->turn = ts_cut(base, &at, n * d->head_dim, size);
     s->mean = ts_cut(base, &at, n, size);
-    s->rstd = ts_cut(base, &at, n, size);
+    s->rstd = ts_cut(base, &at, d->qk_norm ? n * d->n_head : n, size);
     return at;
 }
 
@@ -56,15 +59,29 @@ size_t ts_decoder_workspace(const ts_decoder *m, int64_t n_token, size_t kv_byte
 
 /* ---- the parts of a layer ---- */
 
+static ts_status rms(const scratch *s, void *y, const void *x, const void *gain, int64_t n,
+                     int64_t width)
+{
+    const ts_rms_norm_forward_args a = {
+        .dtype = s->m->dtype,
+        .n_rows = n,
+        .n_cols = width,
+        .row_stride = width,
+        .eps = s->m->dims.norm_eps,
+        .x = x,
+        .w = gain,
+        .y = y,
+        .rstd = s->rstd,
+    };
+    return ts_rms_norm_forward(&a, &s->exec);
+}
+
 static ts_status norm(const scratch *s, void *y, const void *x, int64_t n, int64_t layer,
                       ts_slot gain)
 {
     const ts_decoder_dims *d = &s->m->dims;
     const void            *g = ts_weight(s->m, layer, gain);
-    if (!d->layernorm) {
-        s->m->ops->rms(s->m->self, y, x, g, n, d->width, d->norm_eps);
-        return TS_OK;
-    }
+    if (!d->layernorm) return rms(s, y, x, g, n, d->width);
     const ts_layernorm_forward_args a = {
         .dtype = s->m->dtype,
         .n_rows = n,
@@ -130,29 +147,46 @@ static ts_status mix(scratch *s, int64_t layer, const ts_forward_args *a)
                         NULL);
 }
 
+/* Queries or keys of h: projected, normed where the model does so, and turned. Until attention has
+ * its results, `mixed` is free for what is to be normed. */
+static ts_status heads(const scratch *s, void *y, int64_t layer, ts_slot w, ts_slot bias,
+                       ts_slot gain, int64_t n_head)
+{
+    const ts_decoder_dims *d = &s->m->dims;
+    const int64_t          dim = d->head_dim;
+    const ts_rope_args     a = {
+            .dtype = s->m->dtype,
+            .pairing = TS_ROPE_HALVES,
+            .n_rows = s->n,
+            .n_heads = n_head,
+            .head_dim = dim,
+            .rotary_dim = dim,
+            .x_stride = n_head * dim,
+            .y_stride = n_head * dim,
+            .frequency = s->m->frequency,
+            .position = s->position,
+            .x = y,
+            .y = y,
+    };
+    ts_status status = linear(s, d->qk_norm ? s->mixed : y, s->h, layer, w, bias, false);
+    if (!status && d->qk_norm)
+        status = rms(s, y, s->mixed, ts_weight(s->m, layer, gain), s->n * n_head, dim);
+    return status ? status : ts_rope(&a, &s->exec);
+}
+
 static ts_status attention(scratch *s, int64_t layer, const ts_forward_args *a)
 {
     const ts_decoder_dims *d = &s->m->dims;
-    const ts_ops          *ops = s->m->ops;
-    void                  *self = s->m->self;
     ts_status              status = norm(s, s->h, s->x, s->n, layer, TS_W_NORM_1);
     if (status) return status;
     if (s->tree) {
         s->k = kept(s->m, s->tree->kv, s->n, layer, 0);
         s->v = kept(s->m, s->tree->kv, s->n, layer, 1);
     }
-    status = linear(s, s->q, s->h, layer, TS_W_Q, TS_W_Q_BIAS, false);
-    if (!status) status = linear(s, s->k, s->h, layer, TS_W_K, TS_W_K_BIAS, false);
+    status = heads(s, s->q, layer, TS_W_Q, TS_W_Q_BIAS, TS_W_Q_NORM, d->n_head);
+    if (!status) status = heads(s, s->k, layer, TS_W_K, TS_W_K_BIAS, TS_W_K_NORM, d->n_kv_head);
     if (!status) status = linear(s, s->v, s->h, layer, TS_W_V, TS_W_V_BIAS, false);
     if (status) return status;
-    if (d->qk_norm) {
-        ops->rms(self, s->q, s->q, ts_weight(s->m, layer, TS_W_Q_NORM), s->n * d->n_head,
-                 d->head_dim, d->norm_eps);
-        ops->rms(self, s->k, s->k, ts_weight(s->m, layer, TS_W_K_NORM), s->n * d->n_kv_head,
-                 d->head_dim, d->norm_eps);
-    }
-    ops->rotate(self, s->q, s->turn, s->n, d->n_head, d->head_dim / 2);
-    ops->rotate(self, s->k, s->turn, s->n, d->n_kv_head, d->head_dim / 2);
     status = mix(s, layer, a);
     return status ? status : linear(s, s->x, s->mixed, layer, TS_W_O, TS_W_O_BIAS, true);
 }
@@ -160,14 +194,16 @@ static ts_status attention(scratch *s, int64_t layer, const ts_forward_args *a)
 static ts_status feed_forward(const scratch *s, int64_t layer)
 {
     const ts_decoder_dims *d = &s->m->dims;
-    const int64_t          n = s->n * d->n_ffn;
+    const int64_t          ffn = d->n_ffn;
     ts_status              status = norm(s, s->h, s->x, s->n, layer, TS_W_NORM_2);
     if (!status) status = linear(s, s->up, s->h, layer, TS_W_UP, TS_W_UP_BIAS, false);
     if (!status && !d->gelu)
         status = multiply(s, s->gate, s->h, layer, TS_W_GATE, NULL, s->n, false);
     if (status) return status;
-    if (d->gelu) s->m->ops->gelu(s->m->self, s->up, n);
-    else s->m->ops->silu_times(s->m->self, s->gate, s->up, n);
+    const ts_swiglu_forward_args a = { s->m->dtype, s->n, ffn, ffn, ffn, s->gate, s->up, s->gate };
+    if (d->gelu) s->m->ops->gelu(s->m->self, s->up, s->n * ffn);
+    else status = ts_swiglu_forward(&a, &s->exec);
+    if (status) return status;
     return linear(s, s->x, d->gelu ? s->up : s->gate, layer, TS_W_DOWN, TS_W_DOWN_BIAS, true);
 }
 
@@ -178,7 +214,7 @@ static ts_status head(const scratch *s, const ts_forward_args *a)
     const ts_ops          *ops = s->m->ops;
     void                  *self = s->m->self;
     const ts_slot          w = d->tied ? TS_W_EMBED : TS_W_HEAD;
-    ops->put(self, s->want, a->want, a->n_want);
+    ops->put(self, s->want, a->want, (size_t)a->n_want * sizeof *a->want);
     ops->gather(self, s->h, s->x, s->want, a->n_want, d->width);
     const ts_status status = norm(s, s->x, s->h, a->n_want, 0, TS_W_NORM);
     return status ? status : multiply(s, a->logits, s->x, 0, w, NULL, a->n_want, false);
@@ -223,22 +259,44 @@ static ts_status check_tree(const ts_forward_args *a, const ts_forward_tree *t)
 enum { PIECE = 256 };
 
 typedef struct piece {
-    int64_t position[PIECE], token[PIECE];
+    int32_t token[PIECE], position[PIECE];
     int64_t n, n_sent;
 } piece;
 
 static void send(const scratch *s, piece *p)
 {
-    s->m->ops->put(s->m->self, s->position + p->n_sent, p->position, p->n);
-    s->m->ops->put(s->m->self, s->token + p->n_sent, p->token, p->n);
+    const size_t n = (size_t)p->n;
+    s->m->ops->put(s->m->self, s->position + p->n_sent, p->position, n * sizeof *p->position);
+    s->m->ops->put(s->m->self, s->token + p->n_sent, p->token, n * sizeof *p->token);
     p->n_sent += p->n;
     p->n = 0;
 }
 
+static ts_status embed(const scratch *s)
+{
+    const int64_t                   at = ts_slot_at(&s->m->dims, 0, TS_W_EMBED);
+    const int64_t                   width = s->m->dims.width;
+    const ts_embedding_forward_args a = {
+        .dtype = s->m->dtype,
+        .y_dtype = s->m->dtype,
+        .n_rows = s->n,
+        .n_cols = width,
+        .n_vocab = s->m->dims.n_vocab,
+        .table_stride = width,
+        .y_stride = width,
+        .scale = 1,
+        .table = s->m->weight[at],
+        .token = s->token,
+        .y = s->x,
+    };
+    if (!s->m->scale[at]) return ts_embedding_forward(&a, &s->exec);
+    ts_packed_gather(s->m, s->x, s->token, s->n);
+    return TS_OK;
+}
+
 static ts_status begin(const scratch *s, const ts_forward_args *a)
 {
-    const ts_ops *ops = s->m->ops;
-    piece         p = { .n = 0 };
+    piece p = { .n = 0 };
     for (int64_t i = 0; i < a->n_seq; i++) {
         int64_t         len = 0;
         const ts_status status = ts_kv_status(a->cache, 0, a->seq[i], &len, NULL);
@@ -248,16 +306,12 @@ static ts_status begin(const scratch *s, const ts_forward_args *a)
             int64_t before = parent ? 0 : j;
             for (int64_t up = j; parent && (up = parent[up]) >= 0;) before++;
             p.token[p.n] = a->token[p.n_sent + p.n];
-            p.position[p.n++] = len + before;
+            p.position[p.n++] = (int32_t)(len + before);
             if (p.n == PIECE) send(s, &p);
         }
     }
     send(s, &p);
-    const int64_t embed = ts_slot_at(&s->m->dims, 0, TS_W_EMBED);
-    if (s->m->scale[embed]) ts_packed_gather(s->m, s->x, s->token, s->n);
-    else ops->gather(s->m->self, s->x, s->m->weight[embed], s->token, s->n, s->m->dims.width);
-    ops->turns(s->m->self, s->turn, s->position, s->m->frequency, s->n, s->m->dims.head_dim / 2);
-    return TS_OK;
+    return embed(s);
 }
 
 /* Layers that a failed pass had reached go back to where they were. */
@@ -338,7 +392,7 @@ ts_status ts_decoder_keep(const ts_decoder *m, const ts_keep_args *a, const ts_e
     start(m, a->n_keep, x, &s);
     width = count_kv(m, 1);
     if (m->ops->begin) m->ops->begin(m->self, x->stream);
-    m->ops->put(m->self, s.want, a->row, a->n_keep);
+    m->ops->put(m->self, s.want, a->row, (size_t)a->n_keep * sizeof *a->row);
     for (int64_t l = 0; !status && l < m->dims.n_layer; l++) {
         m->ops->gather(m->self, s.k, kept(m, a->kv, a->n_row, l, 0), s.want, a->n_keep, width);
         m->ops->gather(m->self, s.v, kept(m, a->kv, a->n_row, l, 1), s.want, a->n_keep, width);

@@ -4,7 +4,7 @@
 #define TS_MODEL_IMPL_H
 
 #include "clock.h"
-#include "model.h"
+#include "decoder.h"
 #include "ops.h"
 
 /* Writes the line, with anything unprintable as '?', and returns false. */
@@ -116,7 +116,7 @@ bool ts_packed_check(const char *name, ts_shape s, const ts_tensor *t, char why[
 /* What the products of a pass over n tokens ask for; 0 where nothing is packed. */
 size_t ts_packed_workspace(const ts_decoder *m, int64_t n);
 /* y[i] = row[i] of the embedding. */
-void ts_packed_gather(const ts_decoder *m, void *y, const int64_t *row, int64_t n);
+void ts_packed_gather(const ts_decoder *m, void *y, const int32_t *row, int64_t n);
 /* y = x w^T + bias, or by way of `room`, which is as large, y += that; `at`: the weight's. */
 typedef struct ts_packed_product {
     int64_t     at;

@@ -16,29 +16,20 @@ typedef struct ts_ops {
     void (*begin)(void *self, void *stream);
     ts_status (*end)(void *self);
     /* From memory of the host, which may change as soon as this is back. */
-    void (*put)(void *self, int64_t *to, const int64_t *host, int64_t n);
+    void (*put)(void *self, void *to, const void *host, size_t n_bytes); /* a multiple of 4 */
     /* y[i] = table[row[i]] */
     void (*gather)(void *self, void *y, const void *table, const int64_t *row, int64_t n,
                    int64_t width);
     /* The same of a table of ternary codes and scales, as ternary.h packs them. */
     void (*gather_packed)(void *self, void *y, const uint8_t *code, const uint16_t *scale,
-                          const int64_t *row, int64_t n, int64_t width);
+                          const int32_t *row, int64_t n, int64_t width);
     /* y = x + bias, or y += that; x or bias may be NULL, for 0. y may be x. */
     void (*sum)(void *self, void *y, const void *x, const void *bias, int64_t n, int64_t width,
                 bool add);
     /* y = x w^T + bias, or y += that. w [n_out][n_in]; bias may be NULL. */
     void (*linear)(void *self, void *y, const void *x, const void *w, const void *bias, int64_t n,
                    int64_t n_out, int64_t n_in, bool add);
-    /* y may be x. */
-    void (*rms)(void *self, void *y, const void *x, const void *gain, int64_t n, int64_t width,
-                double eps);
-    /* turn [n][n_pair][2]: cosine and sine for each token and pair. */
-    void (*turns)(void *self, void *turn, const int64_t *position, const double *frequency,
-                  int64_t n, int64_t n_pair);
-    void (*rotate)(void *self, void *x, const void *turn, int64_t n, int64_t n_head,
-                   int64_t n_pair);
-    void (*silu_times)(void *self, void *gate, const void *up, int64_t n); /* silu(gate) * up */
-    void (*gelu)(void *self, void *up, int64_t n);                         /* by tanh */
+    void (*gelu)(void *self, void *up, int64_t n); /* by tanh */
 } ts_ops;
 
 extern const ts_ops ts_ops_f32, ts_ops_f64;
@@ -54,6 +45,6 @@ typedef struct ts_model_module {
     void (*close)(void *self);
 } ts_model_module;
 
-enum { TS_MODEL_CUDA_ABI = 2 };
+enum { TS_MODEL_CUDA_ABI = 3 };
 
 #endif

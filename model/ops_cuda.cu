@@ -9,6 +9,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 extern "C" {
 #include "ops.h"
@@ -18,7 +19,7 @@ extern "C" {
 namespace
 {
 
-enum { THREADS = 256, MOST_BLOCKS = 1 << 16, MOST_WORDS = 256 };
+enum { THREADS = 256, MOST_BLOCKS = 1 << 16, MOST_WORDS = 512 };
 
 const size_t BLAS_BYTES = (size_t)32 << 20; /* what cuBLAS is said to want on Hopper */
 
@@ -73,7 +74,7 @@ void gather(void *self, void *y, const void *table, const int64_t *row, int64_t 
 
 __global__ void __launch_bounds__(THREADS)
     gather_packed_rows(float *__restrict__ y, const uint8_t *__restrict__ code,
-                       const __half *__restrict__ scale, const int64_t *row, int64_t n,
+                       const __half *__restrict__ scale, const int32_t *row, int64_t n,
                        int64_t width)
 {
     const int64_t groups = (width + TS_TERNARY_GROUP - 1) / TS_TERNARY_GROUP;
@@ -87,47 +88,12 @@ __global__ void __launch_bounds__(THREADS)
 }
 
 void gather_packed(void *self, void *y, const uint8_t *code, const uint16_t *scale,
-                   const int64_t *row, int64_t n, int64_t width)
+                   const int32_t *row, int64_t n, int64_t width)
 {
     const gpu *g = (const gpu *)self;
     if (n)
         gather_packed_rows<<<blocks_for(n, 1), THREADS, 0, g->stream>>>(
             (float *)y, code, (const __half *)scale, row, n, width);
-}
-
-/* Squares are summed in double, as on the CPU. y may be x: a thread writes what it alone reads. */
-__global__ void __launch_bounds__(THREADS)
-    rms_rows(float *y, const float *x, const float *__restrict__ gain, int64_t n, int64_t width,
-             double eps)
-{
-    __shared__ double part[THREADS / 32];
-    const int         n_warps = (int)blockDim.x / 32;
-    for (int64_t r = blockIdx.x; r < n; r += gridDim.x) {
-        const float *in = x + r * width;
-        double       sum = 0;
-        for (int64_t c = threadIdx.x; c < width; c += blockDim.x) sum += (double)in[c] * in[c];
-#pragma unroll
-        for (int d = 16; d; d /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, d);
-        if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = sum;
-        __syncthreads();
-        sum = 0;
-        for (int w = 0; w < n_warps; w++) sum += part[w];
-        const float scale = (float)(1 / sqrt(sum / (double)width + eps));
-        for (int64_t c = threadIdx.x; c < width; c += blockDim.x)
-            y[r * width + c] = in[c] * scale * gain[c];
-        __syncthreads(); /* before the next row's sums overwrite these */
-    }
-}
-
-/* Four elements a thread, so that a head of 128 is a warp's. */
-void rms(void *self, void *y, const void *x, const void *gain, int64_t n, int64_t width, double eps)
-{
-    const gpu     *g = (const gpu *)self;
-    const int64_t  warps = (width + 127) / 128;
-    const unsigned threads = warps < THREADS / 32 ? 32 * (unsigned)warps : (unsigned)THREADS;
-    if (n)
-        rms_rows<<<blocks_for(n, 1), threads, 0, g->stream>>>((float *)y, (const float *)x,
-                                                              (const float *)gain, n, width, eps);
 }
 
 /* ---- products ---- */
@@ -166,69 +132,7 @@ void linear(void *self, void *y, const void *x, const void *w, const void *bias,
                              CUBLAS_GEMM_DEFAULT));
 }
 
-/* ---- positions ---- */
-
-/* Angles in double: at position 100000 a float's would be off by its whole third digit. */
-__global__ void __launch_bounds__(THREADS)
-    turn_pairs(float2 *turn, const int64_t *position, const double *__restrict__ frequency,
-               int64_t n, int64_t n_pair)
-{
-    for (int64_t i = first_element(); i < n * n_pair; i += all_threads()) {
-        double s, c;
-        sincos((double)position[i / n_pair] * frequency[i % n_pair], &s, &c);
-        turn[i] = make_float2((float)c, (float)s);
-    }
-}
-
-void turns(void *self, void *turn, const int64_t *position, const double *frequency, int64_t n,
-           int64_t n_pair)
-{
-    const gpu *g = (const gpu *)self;
-    if (n)
-        turn_pairs<<<blocks_for(n * n_pair, THREADS), THREADS, 0, g->stream>>>(
-            (float2 *)turn, position, frequency, n, n_pair);
-}
-
-/* A thread a pair: channels i and i + n_pair of a head. */
-__global__ void __launch_bounds__(THREADS) rotate_pairs(float  *x, const float2 *__restrict__ turn,
-                                                        int64_t n, int64_t n_head, int64_t n_pair)
-{
-    for (int64_t t = first_element(); t < n * n_head * n_pair; t += all_threads()) {
-        const int64_t i = t % n_pair, head = t / n_pair; /* of all heads of all tokens */
-        const float2  cs = turn[head / n_head * n_pair + i];
-        float        *v = x + head * 2 * n_pair + i;
-        const float   a = v[0], b = v[n_pair];
-        v[0] = a * cs.x - b * cs.y;
-        v[n_pair] = b * cs.x + a * cs.y;
-    }
-}
-
-void rotate(void *self, void *x, const void *turn, int64_t n, int64_t n_head, int64_t n_pair)
-{
-    const gpu *g = (const gpu *)self;
-    if (n)
-        rotate_pairs<<<blocks_for(n * n_head * n_pair, THREADS), THREADS, 0, g->stream>>>(
-            (float *)x, (const float2 *)turn, n, n_head, n_pair);
-}
-
 /* ---- element by element ---- */
-
-__global__ void __launch_bounds__(THREADS)
-    silu_times_elements(float *gate, const float *__restrict__ up, int64_t n)
-{
-    for (int64_t i = first_element(); i < n; i += all_threads()) {
-        const float x = gate[i];
-        gate[i] = x / (1 + expf(-x)) * up[i];
-    }
-}
-
-void silu_times(void *self, void *gate, const void *up, int64_t n)
-{
-    const gpu *g = (const gpu *)self;
-    if (n)
-        silu_times_elements<<<blocks_for(n, THREADS), THREADS, 0, g->stream>>>(
-            (float *)gate, (const float *)up, n);
-}
 
 __global__ void __launch_bounds__(THREADS) gelu_elements(float *up, int64_t n)
 {
@@ -248,24 +152,25 @@ void gelu(void *self, void *up, int64_t n)
 /* ---- a pass ---- */
 
 struct words {
-    int64_t word[MOST_WORDS];
+    unsigned word[MOST_WORDS];
 };
 
 __global__ void __launch_bounds__(MOST_WORDS)
-    put_words(const __grid_constant__ words w, int64_t *to, int n)
+    put_words(const __grid_constant__ words w, unsigned *to, int n)
 {
     if ((int)threadIdx.x < n) to[threadIdx.x] = w.word[threadIdx.x];
 }
 
 /* As parameters of launches: nothing waits for a copy, nor does one read what has changed since. */
-void put(void *self, int64_t *to, const int64_t *host, int64_t n)
+void put(void *self, void *to, const void *host, size_t n_bytes)
 {
-    const gpu *g = (const gpu *)self;
-    words      w = {};
-    for (int64_t done = 0; done < n; done += MOST_WORDS) {
-        const int now = (int)(n - done < MOST_WORDS ? n - done : (int64_t)MOST_WORDS);
-        for (int i = 0; i < now; i++) w.word[i] = host[done + i];
-        put_words<<<1, MOST_WORDS, 0, g->stream>>>(w, to + done, now);
+    const gpu   *g = (const gpu *)self;
+    const size_t n = n_bytes / sizeof(unsigned);
+    words        w = {};
+    for (size_t done = 0; done < n; done += MOST_WORDS) {
+        const size_t now = n - done < MOST_WORDS ? n - done : (size_t)MOST_WORDS;
+        memcpy(w.word, (const unsigned *)host + done, now * sizeof(unsigned));
+        put_words<<<1, MOST_WORDS, 0, g->stream>>>(w, (unsigned *)to + done, (int)now);
     }
 }
 
@@ -322,8 +227,7 @@ bool open_gpu(void **self, char *why, size_t n_why)
     return !s;
 }
 
-const ts_ops f32 = { begin,  end, put,   gather, gather_packed, sum,
-                     linear, rms, turns, rotate, silu_times,    gelu };
+const ts_ops f32 = { begin, end, put, gather, gather_packed, sum, linear, gelu };
 
 } // namespace
 

@@ -2,7 +2,6 @@
 typedef float real;
 #define GEMM cblas_sgemm
 #define GEMV cblas_sgemv
-#define EXP  expf
 #define TANH tanhf
 #define OPS  ts_ops_f32
 #include "ops_tmpl.h"

@@ -2,7 +2,6 @@
 typedef double real;
 #define GEMM cblas_dgemm
 #define GEMV cblas_dgemv
-#define EXP  exp
 #define TANH tanh
 #define OPS  ts_ops_f64
 #include "ops_tmpl.h"

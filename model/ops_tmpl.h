@@ -8,10 +8,10 @@
 #include "ops.h"
 #include "touchstone/ternary.h"
 
-static void put(void *self, int64_t *to, const int64_t *host, int64_t n)
+static void put(void *self, void *to, const void *host, size_t n_bytes)
 {
     (void)self;
-    for (int64_t i = 0; i < n; i++) to[i] = host[i];
+    if (n_bytes) memcpy(to, host, n_bytes);
 }
 
 static void gather(void *self, void *y, const void *table, const int64_t *row, int64_t n,
@@ -24,7 +24,7 @@ static void gather(void *self, void *y, const void *table, const int64_t *row, i
 }
 
 static void gather_packed(void *self, void *y, const uint8_t *code, const uint16_t *scale,
-                          const int64_t *row, int64_t n, int64_t width)
+                          const int32_t *row, int64_t n, int64_t width)
 {
     (void)self;
     const int64_t groups = (width + TS_TERNARY_GROUP - 1) / TS_TERNARY_GROUP;
@@ -63,56 +63,6 @@ static void linear(void *self, void *y, const void *x, const void *w, const void
     else GEMM(CblasRowMajor, CblasNoTrans, CblasTrans, m, o, k, 1, x, k, w, k, beta, y, o);
 }
 
-static void rms(void *self, void *y, const void *x, const void *gain, int64_t n, int64_t width,
-                double eps)
-{
-    (void)self;
-    const real *in = x, *g = gain;
-    real       *out = y;
-    for (int64_t r = 0; r < n; r++, in += width, out += width) {
-        double sum = 0;
-        for (int64_t c = 0; c < width; c++) sum += (double)in[c] * in[c];
-        const real scale = (real)(1 / sqrt(sum / (double)width + eps));
-        for (int64_t c = 0; c < width; c++) out[c] = in[c] * scale * g[c];
-    }
-}
-
-/* Angles in double: at position 100000 a float's would be off by its whole third digit. */
-static void turns(void *self, void *turn, const int64_t *position, const double *frequency,
-                  int64_t n, int64_t n_pair)
-{
-    (void)self;
-    real *t = turn;
-    for (int64_t r = 0; r < n; r++)
-        for (int64_t i = 0; i < n_pair; i++) {
-            const double angle = (double)position[r] * frequency[i];
-            *t++ = (real)cos(angle);
-            *t++ = (real)sin(angle);
-        }
-}
-
-static void rotate(void *self, void *x, const void *turn, int64_t n, int64_t n_head, int64_t n_pair)
-{
-    (void)self;
-    real       *v = x;
-    const real *t = turn;
-    for (int64_t r = 0; r < n; r++, t += 2 * n_pair)
-        for (int64_t h = 0; h < n_head; h++, v += 2 * n_pair)
-            for (int64_t i = 0; i < n_pair; i++) {
-                const real a = v[i], b = v[i + n_pair], c = t[2 * i], s = t[2 * i + 1];
-                v[i] = a * c - b * s;
-                v[i + n_pair] = b * c + a * s;
-            }
-}
-
-static void silu_times(void *self, void *gate, const void *up, int64_t n)
-{
-    (void)self;
-    real       *g = gate;
-    const real *u = up;
-    for (int64_t i = 0; i < n; i++) g[i] = g[i] / (1 + EXP(-g[i])) * u[i];
-}
-
 static void gelu(void *self, void *up, int64_t n)
 {
     (void)self;
@@ -128,9 +78,5 @@ const ts_ops OPS = {
     .gather_packed = gather_packed,
     .sum = sum,
     .linear = linear,
-    .rms = rms,
-    .turns = turns,
-    .rotate = rotate,
-    .silu_times = silu_times,
     .gelu = gelu,
 };

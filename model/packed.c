@@ -63,7 +63,7 @@ size_t ts_packed_workspace(const ts_decoder *m, int64_t n)
     return most;
 }
 
-void ts_packed_gather(const ts_decoder *m, void *y, const int64_t *row, int64_t n)
+void ts_packed_gather(const ts_decoder *m, void *y, const int32_t *row, int64_t n)
 {
     const int64_t at = ts_slot_at(&m->dims, 0, TS_W_EMBED);
     m->ops->gather_packed(m->self, y, m->weight[at], m->scale[at], row, n, m->dims.width);

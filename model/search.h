@@ -5,11 +5,11 @@
  * pages and copies none, and one that goes on in no way is freed. A drafted tree is run behind the
  * cached text without entering the cache; what is accepted is appended then.
  *
- * Creating allocates, steps do not. `why` is as in model.h. */
+ * Creating allocates, steps do not. `why` is as in decoder.h. */
 #ifndef TS_SEARCH_H
 #define TS_SEARCH_H
 
-#include "model.h"
+#include "decoder.h"
 #include "touchstone/beam_search.h"
 
 /* ---- strings that share beginnings, for ts_beam_search ---- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* beam_search.c - one honest beam search with one trap to fall into; beam_search_list.h has the
  * mutants. It is kept small, not fast: a sorted list of the best takes every candidate in turn. */
-#include "beam_search.h"
+#include "beam_search_script.h"
 
 #include <math.h>
 #include <stdbool.h>

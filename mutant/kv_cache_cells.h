@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "dtype.h"
-#include "kv_cache.h"
 #include "kv_cache_list.h"
+#include "kv_cache_script.h"
 
 enum { ALIGN = 64 };
 

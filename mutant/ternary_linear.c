@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ternary_linear.c - ternary layers wrong on purpose: one plain implementation, in double, with a
  * trap to fall into at a time. The list is in ternary_linear_list.h. */
-#include "ternary_linear.h"
+#include "ternary_linear_script.h"
 
 #include <math.h>
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ternary_training.c - ternary training wrong on purpose: one plain implementation, in double, with
  * a trap to fall into at a time. The list is in ternary_training_list.h. */
-#include "ternary_training.h"
+#include "ternary_training_script.h"
 
 #include <math.h>
 #include <string.h>

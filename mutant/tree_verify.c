@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tree_verify.c - one honest verification with one trap to fall into; tree_verify_list.h has the
  * mutants. */
-#include "tree_verify.h"
+#include "tree_verify_script.h"
 
 #include <float.h>
 #include <math.h>

@@ -31,13 +31,17 @@ FAST = "neon" if platform.machine() in ("aarch64", "arm64") else "avx2"
 # Of each folder of kernel/: the tasks that examine it. Where there are two, the name of a function
 # says whose it is, and what both have is examined by both.
 TASKS = {
+    "adamw": ["adamw_step"],
     "attention": ["flash_attention", "flash_attention_backward"],
     "beam_search": ["beam_search"],
     "cross_entropy": ["cross_entropy", "cross_entropy_logits"],
+    "embedding": ["embedding_forward", "embedding_backward"],
     "kv_cache": ["kv_cache"],
     "layernorm": ["layernorm_forward", "layernorm_backward"],
     "rms_norm": ["rms_norm_forward", "rms_norm_backward"],
+    "rope": ["rope"],
     "softmax_topk": ["softmax_topk"],
+    "swiglu": ["swiglu_forward", "swiglu_backward"],
     "ternary": ["ternary_linear"],
     "ternary_training": ["ternary_training"],
     "tree_verify": ["tree_verify"],

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cache.c - bytes of a KV cache. Written from what kv_cache.h and the notes beside its layout say,
- * and not from its code: a test compares the two, cache by cache. */
+/* cache.c - bytes of a KV cache. Written from the description of its layout, not from its code: a
+ * test compares the two for many caches. */
 #include "dtype.h"
 #include "plan_impl.h"
 
 enum {
     ALIGN = 256,  /* every array begins at a multiple of it */
     HANDLE = 512, /* the handle, rounded up */
-    PART = 32,    /* a sequence of a call: length, tokens, where they begin, which */
-    COPY = 24     /* a page to be copied: from, to, tokens */
+    PART = 32,    /* per sequence of a call: length, tokens, their start, its number */
+    COPY = 24     /* per page to copy: from, to, tokens */
 };
 
 static bool is_code(ts_dtype t)
@@ -21,7 +21,7 @@ static bool has_tails(const ts_kv_dims *d)
     return is_code(d->store_dtype) && d->key_axis == TS_KEY_CHANNEL;
 }
 
-/* A token's head. */
+/* Bytes of one head of a token. */
 static int64_t row_bytes(const ts_kv_dims *d)
 {
     if (d->store_dtype == TS_U4) return ts_ceil_div(d->head_dim, 2);
@@ -29,7 +29,7 @@ static int64_t row_bytes(const ts_kv_dims *d)
     return ts_times(d->head_dim, (int64_t)ts_format_of(d->store_dtype)->n_bytes);
 }
 
-/* Scale and offset of a group. */
+/* Bytes of a group's scale and offset. */
 static int64_t pair_bytes(const ts_kv_dims *d)
 {
     return is_code(d->store_dtype) ? 2 * (int64_t)ts_format_of(d->meta_dtype)->n_bytes : 0;
@@ -84,7 +84,7 @@ void ts_plan_kv_bytes(const ts_kv_dims *d, ts_device device, bool latent, ts_pla
         out->book = ts_plus(out->book, padded(of_book[i]));
     for (size_t i = 0; i < sizeof of_pools / sizeof *of_pools; i++)
         out->pools = ts_plus(out->pools, padded(of_pools[i]));
-    /* The caller's memory may begin anywhere. */
+    /* The caller's memory may be unaligned. */
     out->state = ts_plus(out->pools, ALIGN);
     if (device == TS_CPU) out->state = ts_plus(out->state, out->book);
 }
@@ -97,7 +97,7 @@ int64_t ts_plan_kv_live(const ts_kv_dims *d, bool latent, int64_t n)
     if (has_tails(d)) {
         const int64_t n_left = n % d->key_group;
         keys = ts_times(n - n_left, row);
-        /* A contiguous page need not be a whole number of groups, but groups begin at its first. */
+        /* A contiguous page may end inside a group, but its first group begins with it. */
         keys = ts_plus(keys, ts_times(n / page, ts_times(key_pairs(d, page), pair)));
         keys = ts_plus(keys, ts_times(key_pairs(d, n % page), pair));
         tail = ts_times(ts_times(n_left, d->head_dim), (int64_t)ts_format_of(d->io_dtype)->n_bytes);
@@ -109,7 +109,7 @@ int64_t ts_plan_kv_live(const ts_kv_dims *d, bool latent, int64_t n)
 double ts_plan_kv_per_token(const ts_plan_model *m, int64_t n_gpu, const ts_plan_cache *c)
 {
     const ts_plan_model s = ts_plan_share(m, n_gpu);
-    const int64_t       n = c->key_group > 0 ? c->key_group : 1; /* a whole group: no tail */
+    const int64_t       n = c->key_group > 0 ? c->key_group : 1; /* whole groups, so no tail */
     const int64_t       layers = c->keep_all ? s.n_layer : s.n_layer - s.n_window_layer;
     const ts_kv_dims    d = {
            .n_kv_head = s.kv_rank ? 1 : s.n_kv_head,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* family.c - what families of models differ in, where their files do not say. */
+/* family.c - properties of model families that their files do not state. */
 #include <string.h>
 
 #include "plan_impl.h"

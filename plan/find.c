@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* find.c - an entry by its id; and for an id that is not there, the nearest ones. */
+/* find.c - finds a model or GPU by id, and suggests the nearest ids for an unknown one. */
 #define _GNU_SOURCE
 #include <string.h>
 
@@ -14,11 +14,12 @@ bool ts_plan_say(char why[TS_PLAN_WHY], const char *format, ...)
     vsnprintf(why, TS_PLAN_WHY, format, list);
     va_end(list);
     for (char *p = why; *p; p++)
-        if ((unsigned char)*p < 32 || (unsigned char)*p > 126) *p = '?'; /* it may quote a file */
+        if ((unsigned char)*p < 32 || (unsigned char)*p > 126)
+            *p = '?'; /* the text may come from a file */
     return false;
 }
 
-/* Letters to insert, drop or change to make b of a. Only the first LONGEST count. */
+/* Edit distance of a and b. Only the first LONGEST letters count. */
 static int distance(const char *a, const char *b)
 {
     int          row[LONGEST + 1];
@@ -37,7 +38,7 @@ static int distance(const char *a, const char *b)
     return row[m];
 }
 
-/* All that have it as a part, as far as there is room. */
+/* Lists the ids that contain it, as many as fit. */
 static const void *several(const void *table, size_t stride, const char *id, const char *kind,
                            char why[TS_PLAN_WHY])
 {
@@ -52,8 +53,8 @@ static const void *several(const void *table, size_t stride, const char *id, con
     return NULL;
 }
 
-/* Entries of `stride` bytes that begin with their id: the one of that name, in any case, or the
- * only one that has it as a part. */
+/* Searches a table of `stride`-byte rows that begin with their id: the row of that id, ignoring
+ * case, or the only one that contains it. */
 static const void *find(const void *table, size_t stride, const char *id, const char *kind,
                         char why[TS_PLAN_WHY])
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model.c - the models. Each row is the model's published config.json, and a test compares what it
- * adds up to with the published number of parameters, where there is one. */
+/* model.c - the models. Each row comes from the published config.json; a test compares its number
+ * of parameters with the published one, if there is one. */
 #include "plan.h"
 
 #define ATTENTION(layers, wide, heads, kv_heads, dim)                                              \
@@ -65,7 +65,7 @@ const ts_plan_model ts_plan_models[] = {
       .n_context = 131072,
       .note =
           "AN ASSUMPTION: no such figures are published; 1.9e12 parameters, 16 experts of which "
-          "a token meets 2, one KV head" },
+          "a token uses 2, one KV head" },
     { .id = "deepseek-v3",
       ATTENTION(61, 7168, 128, 128, 192),
       .n_ffn = 18432,

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan.c - what fits, and how fast it can be at most. */
+/* plan.c - computes what fits, and upper bounds of speed. */
 #include <math.h>
 
 #include "plan_impl.h"
 
-/* Searches end here: more than any memory, and no product of it is too large. */
+/* Upper ends of searches: beyond any memory, without overflow in products. */
 static const int64_t TOP_CONTEXT = INT64_C(1) << 40, TOP_BATCH = INT64_C(1) << 30;
 
-/* Layers that keep equally many tokens are one cache; a model has at most two such kinds. */
+/* Layers that keep the same number of tokens share a cache; a model has at most two such kinds. */
 typedef struct kind {
     ts_kv_dims dims;
-    int64_t    tokens; /* of a sequence, that a decode step reads */
+    int64_t    tokens; /* per sequence, that a decode step reads */
 } kind;
 
-/* W tokens in a row touch at most so many pages. */
+/* The most pages that a window of consecutive tokens touches. */
 static int64_t pages_of_window(int64_t window, int64_t page)
 {
     return ts_ceil_div(window - 1, page) + 1;
@@ -67,7 +67,7 @@ int64_t ts_plan_cache_bytes(const ts_plan_ask *a)
     return sum;
 }
 
-/* Of all sequences. */
+/* For all sequences. */
 static int64_t live(const kind *k, bool latent, int64_t n)
 {
     return ts_times(ts_plan_kv_live(&k->dims, latent, n),
@@ -85,8 +85,8 @@ int64_t ts_plan_cache_live(const ts_plan_ask *a)
     return sum;
 }
 
-/* An estimate: the residual and two normed copies, q and attention's output, k and v, both halves
- * of the widest feed-forward, for every token of a step; and float32 logits of each sequence. */
+/* An estimate: per token of a step, the residual and two normed copies, q and attention's output, k
+ * and v, and both halves of the widest feed-forward; and float32 logits per sequence. */
 static int64_t activations(const ts_plan_ask *a)
 {
     const ts_plan_model s = ts_plan_share(a->model, a->n_gpu);
@@ -119,7 +119,8 @@ static bool fits(const ts_plan_ask *a)
     return !m.missing;
 }
 
-/* The largest value of *what, a field of *a, up to `top` that fits: more never needs less. */
+/* The largest value up to `top` of *what, a field of *a, that fits. Binary search: memory never
+ * decreases with it. */
 static int64_t largest(ts_plan_ask *a, int64_t *what, int64_t top)
 {
     int64_t low = 0, high = top;
@@ -175,20 +176,20 @@ bool ts_plan_check(const ts_plan_ask *a, char why[TS_PLAN_WHY])
 
 static double rate(const ts_plan_gpu *g, ts_plan_weight w)
 {
-    double tera = g->bf16; /* int4 and ternary are widened before they are multiplied */
+    double tera = g->bf16; /* int4 and ternary are converted to bf16 before the matmul */
     if (w == TS_W_F32) tera = g->bf16 / 2; /* TF32 has half the rate on all of these */
     if (w == TS_W_FP8 && g->fp8 > 0) tera = g->fp8;
     if (w == TS_W_INT8 && g->int8t > 0) tera = g->int8t;
     return tera * 1e12;
 }
 
-/* The share of experts that n tokens meet, if each draws its own at random. */
+/* The expected share of experts that n tokens use, if each chooses at random. */
 static double experts_met(const ts_plan_model *m, double n)
 {
     return 1 - pow(1 - (double)m->n_expert_used / (double)m->n_expert, n);
 }
 
-/* `tokens` meet the matrices, `rows` of them the head. */
+/* `tokens` go through the matrices, `rows` of them through the head. */
 static void weigh(const ts_plan_ask *a, double tokens, double rows, double *flops, double *bytes)
 {
     ts_plan_part p[TS_PLAN_PARTS];
@@ -208,7 +209,8 @@ static void weigh(const ts_plan_ask *a, double tokens, double rows, double *flop
         if (p[i].use == TS_USE_LOOKUP) size *= fmin(1, tokens / (double)a->model->n_vocab);
         *bytes += size;
     }
-    if (a->weights == TS_W_FILE) /* the parts were taken for bf16; on disk they may be anything */
+    if (a->weights ==
+        TS_W_FILE) /* the parts were counted as bf16; on disk they may have any dtype */
         *bytes *= (double)ts_plan_weight_bytes(a->model, a->n_gpu, TS_W_FILE) / all;
 }
 
@@ -227,8 +229,8 @@ static void finish(const ts_plan_ask *a, double matrix_flops, double attention_f
     b->tokens_per_s = tokens / b->seconds;
 }
 
-/* Flops of a query on one key and its value, over the heads. With latents a decode step folds kv_up
- * into the query and the result; a prefill widens keys and values instead. */
+/* Flops of a query for one key and its value, over all heads. With latents, a decode step folds
+ * kv_up into query and result; a prefill expands keys and values instead. */
 static double pair_flops(const ts_plan_model *s, bool folded)
 {
     if (!s->kv_rank) return 4.0 * (double)(s->n_head * s->head_dim);
@@ -246,13 +248,14 @@ void ts_plan_decode(const ts_plan_ask *a, ts_plan_bound *b)
     weigh(a, batch, batch, &matrices, &b->weight_bytes);
     for (int i = 0, n = kinds_of(a, &s, k); i < n; i++) {
         const double read = (double)live(&k[i], s.kv_rank > 0, k[i].tokens);
-        b->cache_bytes += read + read / (double)k[i].tokens; /* and the new one is written */
+        b->cache_bytes +=
+            read + read / (double)k[i].tokens; /* plus the new token, which is written */
         pairs += (double)k[i].tokens * (double)k[i].dims.n_layer * batch;
     }
     finish(a, matrices, pairs * pair_flops(&s, true), batch, b);
 }
 
-/* Every step reads all weights, and of the cache what the steps before it left there. */
+/* Every step reads all weights, and the cache of the steps before it. */
 void ts_plan_prefill(const ts_plan_ask *a, ts_plan_bound *b)
 {
     const ts_plan_model s = ts_plan_share(a->model, a->n_gpu);

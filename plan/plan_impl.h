@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan_impl.h - what the files of plan/ share. Private. */
+/* plan_impl.h - private to the files of plan/. */
 #ifndef TS_PLAN_IMPL_H
 #define TS_PLAN_IMPL_H
 
@@ -9,7 +9,7 @@
 #include "plan.h"
 #include "whole.h"
 
-/* One printable line in `why`; always false, so that it can be returned. */
+/* Writes one printable line to `why`; returns false. */
 bool ts_plan_say(char why[TS_PLAN_WHY], const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -23,18 +23,18 @@ static inline int64_t ts_plus(int64_t a, int64_t b)
     return a > TS_PLAN_MOST - b ? TS_PLAN_MOST : a + b;
 }
 
-/* The model as one of n_gpu GPUs has it: its share of heads, channels and vocabulary. */
+/* The part of the model on one of n_gpu GPUs: its share of heads, channels and vocabulary. */
 ts_plan_model ts_plan_share(const ts_plan_model *m, int64_t n_gpu);
 
-/* What a family of models is known to have, beside what its files say: sets flags of *m and
- * *full_every, the distance of layers without a window (1: none has one, 0: all have). `type` is
- * the name that config.json or GGUF has for it; an unknown one is taken for Llama's. */
+/* Properties of a model family that its files do not state: sets flags of *m, and *full_every, the
+ * period of layers without a window (1: no layer has one, 0: all have). `type` is the family's name
+ * in config.json or GGUF; an unknown one is treated as Llama. */
 bool ts_plan_family(const char *type, ts_plan_model *m, int64_t *full_every);
 
-/* Of a file: config.json in memory, the header of one .safetensors file, and a GGUF file. */
+/* Readers of config.json in memory, of the header of a .safetensors file, and of a GGUF file. */
 bool ts_plan_config(const char *text, size_t n, ts_plan_model *m, char why[TS_PLAN_WHY]);
 bool ts_plan_safetensors(const char *path, int64_t *n_bytes, char why[TS_PLAN_WHY]);
-/* Of model.safetensors.index.json: each file once, into `each`. */
+/* Reads model.safetensors.index.json: calls `each` once per file. */
 bool ts_plan_shards(const char *text, size_t n, bool (*each)(void *user, const char *name),
                     void *user, char why[TS_PLAN_WHY]);
 bool ts_plan_gguf(FILE *f, int64_t n_file, ts_plan_model *m, char why[TS_PLAN_WHY]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* read.c - a model from what lies on disk. Nothing in a file is trusted, and of tensors only the
- * headers are read. */
+/* read.c - reads a model's dimensions from disk. Files are untrusted, and only headers of tensors
+ * are read. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -137,7 +137,7 @@ static bool read_json(const char *path, bool is_folder, ts_plan_model *m, char w
         return ts_plan_say(
             why, "no config.json next to the file; expected one with the number of heads");
     if (!read_config(config, m, why)) return false;
-    if (!is_file(weights)) return true; /* a folder may have a config alone */
+    if (!is_file(weights)) return true; /* a folder may have only a config */
     return ends_in(weights, ".index.json") ? read_index(weights, m, why)
                                            : ts_plan_safetensors(weights, &m->file_bytes, why);
 }

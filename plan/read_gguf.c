@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* read_gguf.c - the header of a GGUF file: keys with values, then names, shapes and types of
- * tensors. Integers are little-endian, and so are the machines this runs on. */
+/* read_gguf.c - reads the header of a GGUF file: keys with values, then names, shapes and types of
+ * tensors. Integers are little-endian, like all supported machines. */
 #include <string.h>
 
 #include "plan_impl.h"
@@ -58,7 +58,7 @@ static int scalar_bytes(uint32_t type)
     return type < sizeof bytes / sizeof *bytes ? bytes[type] : 0;
 }
 
-/* Whole numbers only; others read as 0. */
+/* Integers only; other types read as 0. */
 static bool get_scalar(reader *r, uint32_t type, int64_t *value)
 {
     uint64_t  bits = 0;
@@ -69,7 +69,7 @@ static bool get_scalar(reader *r, uint32_t type, int64_t *value)
     return true;
 }
 
-/* Of numbers the largest, of anything else how many. */
+/* The maximum of an array of numbers, else the number of items. */
 static bool get_array(reader *r, int64_t *value, int64_t *n_items)
 {
     uint32_t type;
@@ -144,7 +144,7 @@ static bool get_pair(reader *r)
     return true;
 }
 
-/* Elements of a block, and its bytes. */
+/* Elements and bytes of a block. */
 static bool block_of(uint32_t type, int64_t *n, int64_t *bytes)
 {
     static const struct {
@@ -167,7 +167,7 @@ static bool block_of(uint32_t type, int64_t *n, int64_t *bytes)
     return false;
 }
 
-/* *end: of the tensor, from where tensors begin. */
+/* *end: end of the tensor, relative to the first one. */
 static bool get_tensor(reader *r, int64_t *end)
 {
     char     name[MOST_TEXT];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* read_json.c - config.json, a shards' index, and the header of a .safetensors file. */
+/* read_json.c - reads config.json, an index of shards, and the header of a .safetensors file. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +10,8 @@ enum { PREFIX = 8, MOST_HEADER = 100 << 20 };
 
 /* ---- config.json ---- */
 
-/* The first of the keys, which stand one after the other up to an empty one, that is there. Null
- * counts as absent. */
+/* The first key present of a NUL-separated list that ends with an empty one. null counts as absent.
+ */
 static bool integer(const json_t *o, const char *keys, int64_t *value, char why[TS_PLAN_WHY])
 {
     for (; *keys; keys += strlen(keys) + 1) {
@@ -70,8 +70,8 @@ static bool latents(const json_t *o, ts_plan_model *m, char why[TS_PLAN_WHY])
                             integer(o, "v_head_dim\0", &m->v_dim, why)));
 }
 
-/* layer_types says which layers have the window; older files of Gemma's say every how many have
- * none, and of Qwen's how many at the beginning. */
+/* layer_types lists the layers with a window. Older Gemma files give the period of layers without
+ * one, older Qwen files the number of such layers at the beginning. */
 static bool windows(const json_t *o, ts_plan_model *m, int64_t full_every, char why[TS_PLAN_WHY])
 {
     const json_t *types = json_object_get(o, "layer_types"), *t;
@@ -115,7 +115,7 @@ static bool decoder(const json_t *o, ts_plan_model *m, char why[TS_PLAN_WHY])
     m->note = "config.json";
     if (!ts_plan_family(type ? type : "", m, &full_every))
         m->note = "config.json, unknown model_type counted as Llama";
-    if (type && !strncmp(type, "gemma3", 6)) { /* its files leave these out where they are such */
+    if (type && !strncmp(type, "gemma3", 6)) { /* its files omit these defaults */
         m->n_head = 8, m->n_kv_head = 4, m->head_dim = 256;
         m->n_vocab = 262208, m->n_context = 131072;
     }
@@ -127,7 +127,7 @@ bool ts_plan_config(const char *text, size_t n, ts_plan_model *m, char why[TS_PL
 {
     json_error_t  e;
     json_t       *o = json_loadb(text, n, 0, &e);
-    const json_t *inner = json_object_get(o, "text_config"); /* of one that also sees */
+    const json_t *inner = json_object_get(o, "text_config"); /* of a vision-language model */
     if (!o) return ts_plan_say(why, "config: line %d: %.100s", e.line, e.text);
     bool ok = json_is_object(o) || ts_plan_say(why, "config: expected a JSON object");
     ok = ok && decoder(json_is_object(inner) ? inner : o, m, why);

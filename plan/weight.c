@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* weight.c - what a model consists of: one list of parts, from which bytes, parameters and
- * arithmetic all follow. */
+/* weight.c - the parts of a model, in one list from which bytes, parameters and arithmetic are
+ * computed. */
 #include "plan_impl.h"
 
 const char *const ts_plan_weight_name[TS_N_WEIGHTS] = { "f32",  "bf16",    "fp8", "int8",
                                                         "int4", "ternary", "file" };
 
-/* int4 and ternary have groups of so many inputs. */
+/* Inputs per group of int4 and ternary. */
 enum { GROUP = 128 };
 
 ts_plan_model ts_plan_share(const ts_plan_model *m, int64_t n_gpu)
 {
     ts_plan_model s = *m;
     s.n_head = ts_ceil_div(m->n_head, n_gpu);
-    s.n_kv_head = ts_ceil_div(m->n_kv_head, n_gpu); /* fewer than GPUs: each has one */
+    s.n_kv_head = ts_ceil_div(m->n_kv_head, n_gpu); /* fewer heads than GPUs: each has one */
     s.n_ffn = ts_ceil_div(m->n_ffn, n_gpu);
     s.n_expert_ffn = ts_ceil_div(m->n_expert_ffn, n_gpu);
     s.n_vocab = ts_ceil_div(m->n_vocab, n_gpu);
@@ -100,8 +100,9 @@ int ts_plan_parts(const ts_plan_model *whole, int64_t n_gpu, ts_plan_part part[T
     return l.n;
 }
 
-/* A row of n inputs. fp8 and int8: one float32 scale a row. int4: codes in pairs, and a float16
- * scale and offset a group. ternary: 32 bytes and a float16 scale a group, the last one padded. */
+/* Bytes of a row of n inputs. fp8 and int8: one float32 scale per row. int4: two codes per byte,
+ * and a float16 scale and offset per group. ternary: 32 bytes and a float16 scale per group, the
+ * last one padded. */
 static int64_t row_bytes(ts_plan_weight w, int64_t n)
 {
     if (w == TS_W_F32) return ts_times(n, 4);
@@ -126,7 +127,7 @@ int64_t ts_plan_params(const ts_plan_model *m)
     return sum;
 }
 
-/* An embedding that is looked up is not met: one row of it is. */
+/* Of an embedding lookup only one row counts. */
 int64_t ts_plan_active_params(const ts_plan_model *m)
 {
     ts_plan_part p[TS_PLAN_PARTS];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* allow.h - all that a sealed entrant may call that is not its own. One list, three uses: the
- * headers that it is compiled with, the audit of what it left undefined, and the loader's table.
+/* allow.h - every external function that a sealed entrant may call. The list has three uses: the
+ * headers for its compilation, the audit of its undefined symbols, and the loader's table.
  *
  *     #define X(result, name, parameters) ...
  *     TS_ALLOWED(X)
@@ -11,7 +11,7 @@
 #include "isa_elf.h"
 
 /* clang-format off */
-/* math.h: in float and in double. None of these allocates, prints or asks the system for anything. */
+/* math.h: in float and in double. None of these allocates, prints or makes a system call. */
 #define TS_ALLOWED_MATH1(X, T, s)                                                                  \
     X(T, exp##s, (T)) X(T, exp2##s, (T)) X(T, expm1##s, (T)) X(T, log##s, (T))                     \
     X(T, log2##s, (T)) X(T, log10##s, (T)) X(T, log1p##s, (T)) X(T, logb##s, (T))                  \
@@ -33,7 +33,7 @@
     TS_ALLOWED_MATH1(X, float, f) TS_ALLOWED_MATH2(X, float, f)                                    \
     TS_ALLOWED_MATH1(X, double, ) TS_ALLOWED_MATH2(X, double, ) TS_ISA_ALLOWED(X)
 
-/* string.h: compilers call these on their own account. */
+/* string.h: compilers generate calls of these. */
 #define TS_ALLOWED_STRING(X)                                                                       \
     X(void *, memcpy, (void *, const void *, size_t))                                              \
     X(void *, memmove, (void *, const void *, size_t))                                             \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* class.h - what an entrant may do; shown beside every score. */
+/* class.h - classes: what an entrant may do. Every score is shown with its class. */
 #ifndef TS_CLASS_H
 #define TS_CLASS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* object.c - shared objects, read from their bytes. */
+/* object.c - reads ELF shared objects from memory, with every access bounds-checked. */
 #include "object.h"
 
 #include <stdarg.h>
@@ -22,9 +22,10 @@ bool ts_allowed(const char *symbol)
     return false;
 }
 
-/* ---- reading, with every reach checked ---- */
+/* ---- bounds-checked reading ---- */
 
-/* What the file has from an address to the end of its segment: *n bytes; NULL: nothing. */
+/* The file's bytes from an address to the end of its segment, *n of them; NULL if there are none.
+ */
 static const unsigned char *from(const ts_elf *f, uint64_t address, uint64_t *n)
 {
     for (int i = 0; i < f->n_loads; i++) {
@@ -55,7 +56,7 @@ bool ts_elf_tag(const ts_elf *f, int64_t tag, uint64_t *value)
     return false;
 }
 
-/* A name of the string table, cut to the room; false if it does not end inside table and segment.
+/* A name of the string table, truncated to fit; false if it does not end inside table and segment.
  */
 static bool name_at(const ts_elf *f, uint64_t offset, char *name, size_t room)
 {
@@ -129,7 +130,7 @@ static bool read_dynamic(ts_elf *f, const Elf64_Phdr *p)
     const uint64_t n = p->p_filesz / sizeof(Elf64_Dyn);
     for (uint64_t i = 0; i < n && f->n_tags < TS_ELF_TAGS; i++) {
         Elf64_Dyn *d = &f->tag[f->n_tags];
-        /* From the address, as a loader does; the offset in the header could say something else. */
+        /* By address, as a loader does; the offset in the header could differ. */
         if (!fetch(f, p->p_vaddr + i * sizeof *d, d, sizeof *d)) return false;
         if (d->d_tag == DT_NULL) return true;
         f->n_tags++;
@@ -152,7 +153,7 @@ static const char *read_segments(ts_elf *f, const Elf64_Ehdr *h)
     Elf64_Phdr p, dynamic = { 0 };
     uint64_t   end = 0;
     int        n_dynamic = 0;
-    f->exec_stack = true; /* what a file without the mark gets */
+    f->exec_stack = true; /* the default of a file without PT_GNU_STACK */
     for (int i = 0; i < h->e_phnum; i++) {
         memcpy(&p, f->bytes + h->e_phoff + (size_t)i * sizeof p, sizeof p);
         if (p.p_type == PT_TLS) f->tls = true;
@@ -237,7 +238,7 @@ typedef struct text {
     size_t n;
 } text;
 
-/* One plain line, whatever an object calls its symbols. */
+/* Symbol names are untrusted: the result is always one printable line. */
 __attribute__((format(printf, 2, 3))) static bool refuse(text *why, const char *format, ...)
 {
     va_list a;
@@ -303,7 +304,7 @@ static bool symbols_ok(const ts_elf *f, text *why)
         if (s.st_shndx == SHN_UNDEF && !ts_allowed(name))
             return refuse(why, "calls '%s', which a sealed entrant must not call", name);
         if (s.st_shndx != SHN_UNDEF && !ts_elf_within(f, s.st_value, 0, PF_R))
-            return refuse(why, "'%s' lies outside the object", name);
+            return refuse(why, "'%s' is outside the object", name);
     }
     return true;
 }
@@ -327,7 +328,7 @@ static bool relocations_ok(const ts_elf *f, int64_t tag, int64_t size_tag, text 
                           (unsigned)ELF64_R_TYPE(r.r_info));
         if (!ts_elf_within(f, r.r_offset, 8, PF_W))
             return refuse(why, "a relocation outside writable data");
-        /* Symbol 0 is none, and was not looked at. */
+        /* Symbol 0 is reserved and was not checked. */
         if (ELF64_R_TYPE(r.r_info) != TS_ELF_RELATIVE &&
             (ELF64_R_SYM(r.r_info) == 0 || ELF64_R_SYM(r.r_info) >= f->n_symbols))
             return refuse(why, "a relocation against an undefined symbol");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* probe.h - the arguments of cage/probe.c, an entrant of ours that tries what no entrant may do. */
+/* probe.h - the arguments of cage/probe.c, an entrant of the project that attempts what no entrant
+ * may do. */
 #ifndef TS_PROBE_H
 #define TS_PROBE_H
 
@@ -8,8 +9,8 @@
 enum {
     TS_PROBE_NOTHING,
     TS_PROBE_RIGHT,     /* y = 2 x, z = 3 x */
-    TS_PROBE_PARALLEL,  /* the same by j_parallel_for */
-    TS_PROBE_WORKSPACE, /* the same by way of the workspace, of which every byte is used */
+    TS_PROBE_PARALLEL,  /* the same with j_parallel_for */
+    TS_PROBE_WORKSPACE, /* the same through the workspace, of which every byte is used */
     TS_PROBE_WORKSPACE_PAST,
     TS_PROBE_WORKSPACE_BEFORE,
     TS_PROBE_OPEN,
@@ -27,19 +28,19 @@ enum {
     TS_PROBE_WRITE_INPUT,
     TS_PROBE_REMAP_INPUT,  /* mprotect, then write */
     TS_PROBE_READ_PAST,    /* x[n] */
-    TS_PROBE_READ_BEFORE,  /* z[-1]: z stands at the front of its pages */
+    TS_PROBE_READ_BEFORE,  /* z[-1]: z begins at a page boundary */
     TS_PROBE_WRITE_PAST,   /* z[n]: into the band */
     TS_PROBE_WRITE_BEFORE, /* y[-1]: into the band */
     TS_PROBE_EXIT,
     TS_PROBE_NULL,
     TS_PROBE_DIVIDE, /* by 0 */
-    TS_PROBE_TRAP,   /* what a compiler makes of code that must not be reached */
-    TS_PROBE_DEEP,   /* recursion without end */
+    TS_PROBE_TRAP,   /* the instruction that compilers emit for unreachable code */
+    TS_PROBE_DEEP,   /* infinite recursion */
     TS_PROBE_HANG,
-    TS_PROBE_LATE,       /* a pool thread goes on after done */
+    TS_PROBE_LATE,       /* a pool thread continues after done */
     TS_PROBE_LURK,       /* the same, but it only reads */
-    TS_PROBE_FORGE,      /* says done first, and works then */
-    TS_PROBE_HEAD_START, /* takes the runner's place, and works before it says that it is ready */
+    TS_PROBE_FORGE,      /* reports done first, then computes */
+    TS_PROBE_HEAD_START, /* poses as the runner, and computes before it reports ready */
     TS_PROBE_FLUSH,      /* subnormals to zero */
     TS_PROBE_FLOOD,      /* standard error */
     TS_PROBE_MEMORY,

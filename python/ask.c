@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ask.c - a player on a stack of its own, which stops wherever it calls the entrant: see ask.h. */
+/* ask.c - runs a player on its own stack, and switches back to Python wherever it calls the
+ * entrant: see ask.h. */
 #define _GNU_SOURCE
 #include "ask.h"
 
@@ -20,7 +21,7 @@ static_assert(sizeof(ts_value) == 88 && offsetof(ts_asked, given) == 56, "runner
 #define SCRIPT(name) extern const ts_python ts_python_##name;
 TS_CHALLENGES(PLAIN, SCRIPT)
 
-/* What runner.py calls and reads. */
+/* Functions that runner.py calls. */
 TS_API int ts_player_start(const char *challenge, const void *args);
 TS_API int ts_player_next(int status);
 ts_asked   ts_player_asked;
@@ -31,11 +32,11 @@ static struct {
     _Alignas(16) unsigned char args[ARGS_BYTES];
     ucontext_t runner, own;
     bool       playing;
-    int        status; /* of what was asked; at the end of the script */
+    int        status; /* of the requested call; at the end, of the script */
 } now;
 static _Alignas(64) unsigned char stack[STACK_BYTES];
 
-/* ---- saying what is to be called ---- */
+/* ---- requests ---- */
 
 void ts_ask_begin(const char *name, int object, ts_refusals r)
 {
@@ -109,8 +110,8 @@ ts_status ts_ask(void)
     return (ts_status)now.status;
 }
 
-/* Shared, so that it counts as addresses and not as data: of a Python object's state, which the
- * player would lay there, no page is touched. */
+/* A shared mapping, which counts as address space and not as data: the player reserves state there
+ * that a Python object does not use, so its pages are never touched. */
 static void *room(size_t n)
 {
     static void  *have;
@@ -154,8 +155,8 @@ int ts_player_start(const char *challenge, const void *args)
     return 0;
 }
 
-/* Goes on with the status of what was asked. -1: ts_player_asked says what is to be called; else
- * the script has ended with this status. */
+/* Continues with the status of the requested call. -1: there is another request, see
+ * ts_player_asked; otherwise the script has ended with this status. */
 int ts_player_next(int status)
 {
     now.status = status;

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""austen.py FOLDER OUT - Jane Austen's six novels as `touchstone train` takes them.
+"""austen.py FOLDER OUT - writes Jane Austen's six novels as input for `touchstone train`.
 
-FOLDER holds janeaustenr's data (Debian: r-cran-janeaustenr, <site-library>/janeaustenr/data): an
+FOLDER contains janeaustenr's data (Debian: r-cran-janeaustenr, <site-library>/janeaustenr/data): an
 R lazy-load database. A chapter is a document, a paragraph one line of it. Titles, headings, ends
-of volumes, notes of editors and marks of italics are left out.
+of volumes, editors' notes and italics marks are removed.
 """
 import gzip
 import re
@@ -19,7 +19,7 @@ NO_PARAGRAPH = re.compile(r"^\[.*\]$|^\(?end of (the )?(\w+ )?volume|^[* ]+$|Con
 
 
 class Reader:
-    """R's serialisation, as much of it as these files have."""
+    """R's serialisation format, as far as these files use it."""
 
     def __init__(self, data):
         self.data, self.at, self.seen = data, 0, []
@@ -47,9 +47,9 @@ class Reader:
     def item(self):
         flags = self.int()
         kind = flags & 0xFF
-        if kind == 0xFE:  # nothing
+        if kind == 0xFE:  # NULL
             return None
-        if kind == 0xFF:  # seen before
+        if kind == 0xFF:  # a reference
             return self.seen[(flags >> 8 or self.int()) - 1]
         if kind == 1:  # a symbol
             self.seen.append(self.item())

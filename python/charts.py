@@ -4,8 +4,8 @@
 
 usage: python3 python/charts.py [--check]
 
-The figures are read from the tables: a chart cannot say anything else than its page. --check writes
-nothing and fails if a chart is not that of its table."""
+The figures come from the tables, so a chart always agrees with its page. --check writes nothing and
+fails if a chart differs from its table."""
 import math
 import re
 import sys

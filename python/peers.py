@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Peers for `touchstone bench`: the same case, done by NumPy, JAX or PyTorch.
+"""Peers for `touchstone bench`: run a case with NumPy, JAX or PyTorch.
 
-Started as `peers.py NAME cpu|cuda THREADS FD`; FD is the memory that holds the case. Orders come on
-standard input, one a line: load (until `end`), run, store. Answers are `ok ...` or `no REASON`.
-Loading and storing are not timed; on a device `run` answers with its own events' nanoseconds.
+Started as `peers.py NAME cpu|cuda THREADS FD`; FD is the memory of the case. Orders come on standard
+input, one per line: load (until `end`), run, store. Replies are `ok ...` or `no REASON`. Loading and
+storing are not timed; on a device `run` replies with the nanoseconds of its own events.
 """
 import mmap
 import os
@@ -12,17 +12,17 @@ import sys
 
 
 def must_be_square(q, k, layout, window):
-    """What the peers' attention knows; one that aligns the first query with the first key is then right."""
+    """The cases that peers' attention supports: with n_q = n_k, both alignments of causal masks agree."""
     if layout or window or q.shape[2] != k.shape[2]:
-        raise RuntimeError("only [batch][head][row], as many queries as keys, no window")
+        raise RuntimeError("supports only [batch][head][row], as many queries as keys, and no window")
 
 
 class Numpy:
     def __init__(self, device, threads):
         if device != "cpu":
-            raise RuntimeError("numpy runs on the cpu")
+            raise RuntimeError("numpy runs on the CPU only")
         import numpy as np
-        np.seterr(all="ignore")  # what is wrong with an answer is said by the bench
+        np.seterr(all="ignore")  # the bench reports wrong outputs
         self.np = np
 
     def put(self, name, array):
@@ -62,7 +62,7 @@ class Numpy:
         n = min(k, n_vocab)
         largest = x.max(axis=1, keepdims=True).astype(np.float32)
         total = np.exp((x - largest) * t).sum(axis=1, keepdims=True)
-        # n largest in any order, then by index, then by value with equal ones left as they are
+        # the n largest in any order, sorted by index, then stably by value
         chosen = np.sort(np.argpartition(x, n_vocab - n, axis=1)[:, n_vocab - n:], axis=1)
         order = np.argsort(-np.take_along_axis(x, chosen, axis=1), axis=1, kind="stable")
         index = np.full((n_rows, k), -1, np.int32)
@@ -72,7 +72,7 @@ class Numpy:
         return {"index": index, "prob": prob, "lse": (largest * t + np.log(total)).ravel()}
 
     def scores(self, q, k, causal, scale):
-        """All of them at once."""
+        """All rows at once."""
         np = self.np
         s = np.matmul(q, np.repeat(k, q.shape[1] // k.shape[1], 1).swapaxes(2, 3)) * np.float32(scale)
         return np.where(np.tril(np.ones(s.shape[2:], bool)), s, np.float32(-np.inf)) if causal else s
@@ -100,7 +100,7 @@ class Numpy:
         return {"dq": np.matmul(ds, np.repeat(k, group, 1)), "dk": dk, "dv": dv}
 
     def loss_of(self, x, target, scale, smoothing, z_loss, softcap, mean, ignore_index):
-        """Losses, and the gradient, of all logits at once."""
+        """Losses and gradient of all logits at once."""
         np, f = self.np, self.np.float32
         counted = target != ignore_index
         n = counted.sum()
@@ -138,11 +138,11 @@ class Numpy:
 
 
 class Jax(Numpy):
-    """The same formulas, compiled by XLA."""
+    """The formulas of Numpy, compiled by XLA."""
 
     def __init__(self, device, threads):
         if device != "cpu":
-            raise RuntimeError("jax is timed on the cpu only")
+            raise RuntimeError("jax is timed on the CPU only")
         os.environ["JAX_PLATFORMS"] = "cpu"
         import numpy
         import jax
@@ -156,7 +156,7 @@ class Jax(Numpy):
         jnp = self.np
         x, k = logits, int(k)
         n = min(k, x.shape[1])
-        top, index = self.jax.lax.top_k(x, n)  # lower index first among equal ones, as it documents
+        top, index = self.jax.lax.top_k(x, n)  # documented: lower index first among equal values
         lse = self.jax.nn.logsumexp(x * inv_temperature, axis=1, keepdims=True)
         prob = jnp.exp(top * inv_temperature - lse)
         past = ((0, 0), (0, k - n))
@@ -164,7 +164,7 @@ class Jax(Numpy):
                 "lse": lse.ravel()}
 
     def call(self, function, arguments):
-        # eps, k and the temperature are numbers of the model, fixed when it is compiled
+        # eps, k and the temperature are constants of a model, fixed at compile time
         fixed = {k: v for k, v in arguments.items() if isinstance(v, float)}
         key = (function.__name__, tuple(fixed.items()))
         if key not in self.compiled:
@@ -203,14 +203,14 @@ class Torch:
         return {"dx": dx, "dgamma": dgamma, "dbeta": dbeta}
 
     def rms_norm_forward(self, x, w, eps, w_offset, residual=None):
-        """As models have it: an addition, and PyTorch's own norm, which gives no rstd."""
+        """As in models: an addition, and PyTorch's own norm, which does not return rstd."""
         r = x if residual is None else x + residual
         gain = w + w_offset if w_offset else w
         out = {"y": self.torch.nn.functional.rms_norm(r, (r.shape[1],), gain, eps)}
         return out if residual is None else dict(out, r=r)
 
     def prepare_rms_norm_backward(self, r, dy, w, rstd, w_offset, dr=None):
-        """Forward, which is not timed, with the eps of all timed cases."""
+        """The untimed forward pass, with the eps of all timed cases."""
         torch = self.torch
         with torch.enable_grad():
             inputs = [r.detach().requires_grad_(), w.detach().requires_grad_()]
@@ -223,20 +223,20 @@ class Torch:
         return {"dx": dx if dr is None else dx + dr, "dw": dw}
 
     def scaled(self, logits, inv_temperature):
-        """In float32; a temperature of 1 costs no pass over the logits."""
+        """In float32; a temperature of 1 needs no pass over the logits."""
         x = logits.float()
         return x if inv_temperature == 1 else x * inv_temperature
 
     def softmax_topk(self, logits, k, inv_temperature):
-        """As most sampling code has it. topk promises no order among equal ones."""
+        """As in most sampling code. topk does not specify an order among equal values."""
         z = self.scaled(logits, inv_temperature)
         prob, index = self.torch.softmax(z, -1).topk(min(int(k), z.shape[1]))
         return {"index": index, "prob": prob, "lse": self.torch.logsumexp(z, -1)}
 
     def loss_of(self, x, target, smoothing, z_loss, softcap, mean, ignore_index):
-        """What autograd is given. Gives no lse."""
+        """The loss for autograd. Does not return lse."""
         if z_loss or softcap:
-            raise RuntimeError("no z-loss and no softcap here")
+            raise RuntimeError("z-loss and softcap are not supported")
         loss = self.torch.nn.functional.cross_entropy(x.float(), target.long(), reduction="none",
                                                       label_smoothing=smoothing, ignore_index=int(ignore_index))
         return loss, loss.sum() / (target != int(ignore_index)).sum() if mean else loss.sum()
@@ -255,7 +255,7 @@ class Torch:
             return {"loss": loss, "total": total, "dlogits": self.torch.autograd.grad(total * scale, x)[0]}
 
     def attend(self, q, k, v, causal, scale, layout, window, **_):
-        """By the kernel that it chooses. Gives no lse."""
+        """With the kernel that PyTorch selects. Does not return lse."""
         must_be_square(q, k, layout, window)
         return self.torch.nn.functional.scaled_dot_product_attention(
             q, k, v, is_causal=bool(causal), scale=scale, enable_gqa=q.shape[1] != k.shape[1])
@@ -264,7 +264,7 @@ class Torch:
         return {"o": self.attend(**call)}
 
     def prepare_flash_attention_backward(self, q, k, v, dout, **call):
-        """Forward, which is not timed."""
+        """The untimed forward pass."""
         inputs = [t.requires_grad_() for t in (q, k, v)]
         call = {name: value for name, value in call.items() if name not in ("o", "lse")}
         return {"o": self.attend(*inputs, **call), "inputs": inputs, "dout": dout}
@@ -277,8 +277,8 @@ class Torch:
             return function(**arguments)
 
     def timed(self, function, arguments):
-        """Cold L2: four gigabytes are read first, which also keeps the device busy while the work is
-        queued, so that only what the device does is timed."""
+        """Cold L2: reads four gigabytes first, which also keeps the device busy while work is queued, so that
+        only device time is measured."""
         torch = self.torch
         if self.flush is None:
             self.flush = torch.ones(1 << 28, dtype=torch.float32, device="cuda")
@@ -292,7 +292,7 @@ class Torch:
         return result, begin.elapsed_time(end) * 1e6
 
     def get(self, value, kind):
-        """As the contract stores it: a parameter gradient that came as bf16 is widened, not mended."""
+        """Converts to the dtype of the API: a bf16 parameter gradient is widened, not recomputed."""
         torch = self.torch
         kinds = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "i32": torch.int32}
         t = value.detach().to(kinds[kind])
@@ -301,7 +301,7 @@ class Torch:
 
 
 class TorchLse(Torch):
-    """The strongest eager way: no softmax is written out, and the logits are ranked as they came."""
+    """The fastest eager method: no softmax is stored, and logits are ranked in their own dtype."""
 
     layernorm_forward = layernorm_backward = flash_attention = flash_attention_backward = None
     rms_norm_forward = rms_norm_backward = None
@@ -316,8 +316,8 @@ class TorchLse(Torch):
 
 
 class TorchCompile(Torch):
-    """What torch.compile makes of a layer norm, of rms_norm, of their backward passes, of softmax then
-    top-k, and of a cross-entropy."""
+    """torch.compile of layer norm, rms_norm, their backward passes, softmax then top-k, and
+    cross-entropy."""
 
     flash_attention = flash_attention_backward = None
 
@@ -362,7 +362,8 @@ class TorchCompile(Torch):
         return {"dx": dx, "dw": dw}
 
     def softmax_topk(self, logits, k, inv_temperature):
-        # each case afresh: past a few shapes the compiler would quietly give up and run eagerly
+        # compile each case separately: after a few shapes the compiler silently falls back to eager
+        # mode
         key = logits.shape, logits.dtype, k, inv_temperature
         if key != self.topk_key:
             self.torch._dynamo.reset()
@@ -380,8 +381,8 @@ class TorchCompile(Torch):
 
 
 class TorchFlash(Torch):
-    """PyTorch's own FlashAttention, and lse with it. Where it does not share keys among heads, it gets
-    them repeated: before the clock starts forward, as part of the gradient backward."""
+    """PyTorch's FlashAttention, which returns lse. If it does not support shared keys, they are repeated:
+    before the clock starts in forward, as part of the gradient in backward."""
 
     layernorm_forward = layernorm_backward = softmax_topk = None
     rms_norm_forward = rms_norm_backward = None
@@ -434,18 +435,18 @@ PEERS = {"numpy": Numpy, "jax": Jax, "torch": Torch, "torch.lse": TorchLse,
 
 
 class Case:
-    """One case: arrays over the shared memory, moved to where the peer wants them."""
+    """One case: arrays over the shared memory, moved to the peer's device."""
 
     def __init__(self, peer, fd, first, lines):
         import numpy as np
         kinds = {"f32": np.float32, "f16": np.float16, "bf16": np.uint16, "i32": np.int32}
         _, task, dtype, used = first.split()
         if dtype == "bf16" and not isinstance(peer, Torch):
-            raise RuntimeError("no bf16 here")
+            raise RuntimeError("bf16 is not supported")
         memory = mmap.mmap(fd, int(used))
         self.function = getattr(peer, task, None)
         if self.function is None:
-            raise RuntimeError("no " + task + " here")
+            raise RuntimeError(task + " is not supported")
         self.arguments, self.outputs, self.result = {}, {}, None
         for line in lines:
             word = line.split()
@@ -487,10 +488,10 @@ def serve(peer, fd):
                 case.result = peer.call(case.function, case.arguments)
             elif line.strip() == "store":
                 for name, (array, kind) in case.outputs.items():
-                    if name not in case.result:  # stays as it was: the bench says so
+                    if name not in case.result:  # left unwritten, which the bench reports
                         continue
                     array[...] = peer.get(case.result[name], kind).reshape(array.shape)
-        except Exception as error:  # the bench shows it and goes on without this peer
+        except Exception as error:  # the bench prints it and continues without this peer
             answer = "no " + " ".join(str(error).split())[:300]
         print(answer, flush=True)
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* play_beam_search.c - beam_search in Python: a function that returns lists of beams. */
+/* play_beam_search.c - Python interface of beam_search: a function that returns lists of beams. */
 #include "ask.h"
-#include "beam_search.h"
+#include "beam_search_script.h"
 
 static const ts_beam_play_args *args;
 

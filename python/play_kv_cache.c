@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* play_kv_cache.c - kv_cache in Python: a class whose objects are caches. */
+/* play_kv_cache.c - the Python interface of kv_cache: a class whose objects are caches. */
 #include "ask.h"
-#include "kv_cache.h"
+#include "kv_cache_script.h"
 
-/* How many bytes a cache says it has; made: there is one. */
+/* The bytes that a cache reports; made: it exists. */
 static const ts_kv_cache_args *args;
 static struct cache {
     bool   made;
@@ -46,7 +46,7 @@ static int object_of(const ts_kv *c)
     return (int)((const struct cache *)(const void *)c - caches);
 }
 
-/* The caches are made here: only an object knows its size. */
+/* Creates the caches: only an object knows its size. */
 static ts_status kv_bytes(const ts_kv_dims *d, const ts_exec *x, size_t *state, size_t *work)
 {
     const int i = (int)(d - args->dims);
@@ -85,7 +85,7 @@ static ts_status kv_destroy(ts_kv **c)
     return ts_ask();
 }
 
-/* A method that names a sequence, or none: -1. */
+/* Calls a method with a sequence, or without one: -1. */
 static ts_status ask_number(const char *name, const ts_kv *c, const int32_t *seq, int32_t *got)
 {
     int64_t n = 0;
@@ -126,7 +126,7 @@ static ts_status kv_free(ts_kv *c, const ts_exec *x, int32_t seq)
     return ts_ask();
 }
 
-/* Layer, sequences and their tokens; how many tokens in all. */
+/* Adds layer, sequences and token counts; returns the total of tokens. */
 static int64_t begin_list(const char *name, const ts_kv *c, int64_t layer, int64_t n_seq,
                           const int32_t *seq, const int64_t *n)
 {
@@ -139,7 +139,7 @@ static int64_t begin_list(const char *name, const ts_kv *c, int64_t layer, int64
     return all;
 }
 
-/* Rows of tokens with their heads. */
+/* An array of rows with their heads. */
 static ts_value rows(const void *p, int64_t n, int64_t n_head)
 {
     const ts_kv_dims *const d = args->dims;
@@ -150,7 +150,7 @@ static ts_status kv_append(ts_kv *c, const ts_exec *x, int64_t layer, int64_t n_
                            const int32_t *seq, const int64_t *n_new, const void *k, const void *v)
 {
     (void)x;
-    if (n_seq > TS_KV_ITEMS) return TS_E_ARG; /* as many as there can be no list of */
+    if (n_seq > TS_KV_ITEMS) return TS_E_ARG; /* no such list can exist */
     const int64_t n = begin_list("append", c, layer, n_seq, seq, n_new);
     ts_give_array("", TS_LENT, rows(k, n, args->dims->n_kv_head));
     ts_give_array("", TS_LENT, rows(v, n, args->dims->n_kv_head));

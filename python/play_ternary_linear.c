@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* play_ternary_linear.c - ternary_linear in Python: an object with five methods. */
+/* play_ternary_linear.c - the Python interface of ternary_linear: an object with five methods. */
 #include "ask.h"
-#include "ternary_linear.h"
+#include "ternary_linear_script.h"
 
 static bool made;
 
@@ -13,7 +13,7 @@ static void begin(const void *a)
     made = false;
 }
 
-/* The object is made when it is first needed. */
+/* Creates the object on first use. */
 static void begin_method(const char *name)
 {
     if (!made) {

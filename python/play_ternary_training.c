@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* play_ternary_training.c - ternary_training in Python: a class whose objects are models. */
+/* play_ternary_training.c - the Python interface of ternary_training: a class whose objects are
+ * models. */
 #include "ask.h"
-#include "ternary_training.h"
+#include "ternary_training_script.h"
 
 static const ts_ternary_training_args *args;
 static struct model {
-    bool   made, fresh; /* fresh: the one that is to be created has been */
+    bool   made, fresh; /* fresh: the next create has already been done */
     size_t n_bytes;
 } model;
 
@@ -37,7 +38,7 @@ static ts_status make(const ts_ternary_dims *d, const float *latent, const float
     return ts_ask();
 }
 
-/* The model is made here: only an object knows its size. */
+/* Creates the model: only an object knows its size. */
 static ts_status bytes(const ts_ternary_dims *d, const ts_exec *x, size_t *state, size_t *work)
 {
     ts_status s = TS_OK;
@@ -76,7 +77,7 @@ static ts_status destroy(ts_ternary **m)
     return ts_ask();
 }
 
-/* A ValueError is about the shape where that is what is wrong. */
+/* A ValueError means TS_E_SHAPE if the shape is invalid. */
 static void begin_batch(const char *name, int64_t n_batch, int64_t n_tok, const int32_t *tokens)
 {
     ts_refusals r = refusals;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* play_tree_verify.c - tree_verify in Python: a function that is called once a cycle. */
+/* play_tree_verify.c - the Python interface of tree_verify: a function that is called once per
+ * cycle. */
 #include "ask.h"
-#include "tree_verify.h"
+#include "tree_verify_script.h"
 
 static const ts_tree_play_args *args;
 

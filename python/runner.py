@@ -1,20 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs a Python entrant inside the cage.
 
-Started as `runner.py CONTROL INPUTS OUTPUTS GO DONE`, all numbers of open files; the entrant's own
-file is open as 6. An entrant defines the challenge's function, for example
+Started as `runner.py CONTROL INPUTS OUTPUTS GO DONE`, all numbers of open descriptors; the entrant's
+file is descriptor 6. An entrant defines the challenge's function, for example
 
     def softmax_topk(logits, k, inv_temperature, out): ...
 
-It gets the arrays and numbers of the contract by name, those that it asks for, and in `out` the
-arrays to be written. It fills them, or returns a dict with some of the same names, which is then
-copied into them: that is part of the call. bf16 arrays are uint16, their bits, whatever is installed.
-NotImplementedError is the contract's "unsupported". Challenges with a script call several functions, or
-methods of a class, or give one of the judge's models; see Script and Model.
+It receives the arrays and numbers of the API that it names as parameters, and in `out` the output
+arrays. It fills them, or returns a dict with some of their names, which is copied into them as part
+of the call. bf16 arrays are uint16, that is their bits, whatever is installed. NotImplementedError
+means TS_E_UNSUPPORTED. Challenges with a script call several functions, or methods of a class, or
+pass one of the judge's models; see Script and Model.
 
-With `gpu` as a sixth argument, and the number of memfd_create and of the architecture after it, INPUTS is a socket through which buffers on a CUDA device come. They
-are torch tensors if the entrant has imported torch, CuPy arrays if it has imported cupy, and else
-objects with __cuda_array_interface__. bf16 is torch.bfloat16 in the first case, and uint16 in the others.
+With `gpu` as a sixth argument, followed by the number of memfd_create and of the architecture, INPUTS
+is a socket that receives buffers on a CUDA device. They are torch tensors if the entrant has imported
+torch, CuPy arrays if it has imported cupy, else objects with __cuda_array_interface__. bf16 is
+torch.bfloat16 in the first case, uint16 in the others.
 """
 import itertools
 import math
@@ -36,8 +37,8 @@ def text_of(raw):
 
 
 def shared(fd, prot, address=None, n_bytes=None, offset=0):
-    """A file that is shared with the judge, in memory, where the judge has it: pointers are right on both
-    sides. mmap.mmap would keep a descriptor, and who had it could map the file again, to be executed."""
+    """Maps a file shared with the judge, at the judge's address, so that pointers are valid in both
+    processes. mmap.mmap would keep a descriptor, with which the file could be mapped executable."""
     import ctypes
     libc = ctypes.CDLL(None, use_errno=True)
     libc.mmap.restype = ctypes.c_void_p
@@ -53,13 +54,13 @@ def shared(fd, prot, address=None, n_bytes=None, offset=0):
 
 
 def forget_code():
-    """What is written cannot be executed from here on, where Linux knows how: PR_SET_MDWE."""
+    """PR_SET_MDWE: written memory can never become executable, if Linux supports it."""
     import ctypes
     ctypes.CDLL(None).prctl(65, ctypes.c_ulong(1), ctypes.c_ulong(0), ctypes.c_ulong(0), ctypes.c_ulong(0))
 
 
 class Cage:
-    """The other side: a control page, two files of buffers, two pipes. Offsets are those of
+    """The judge: a control page, two files of buffers, two pipes. Offsets are those of
     protocol/call.h."""
 
     ANSWER, ERROR, CALL, PLAN = 192, 320, 512, 4096
@@ -79,7 +80,7 @@ class Cage:
         self.file = os.path.join(self.folder, text_of(self.control[self.FILE:self.FILE + 64]))
 
     def map(self):
-        """Inputs to be read and outputs to be written, before the entrant is loaded."""
+        """Maps inputs and outputs, before the entrant is loaded."""
         self.maps = []
         for i in range(self.n_maps):
             address, n_bytes, offset, out = struct.unpack_from("3QI", self.control, self.MAPS + i * self.MAP_BYTES)
@@ -91,19 +92,19 @@ class Cage:
         forget_code()
 
     def memory(self, role, offset, n_bytes):
-        """What lies there in the file of inputs, or of outputs."""
+        """The bytes at an offset of the file of inputs or outputs."""
         import ctypes
         out, begin, _, address = next(m for m in self.maps if m[0] == (role > 0) and m[1] <= offset < m[2])
         memory = memoryview((ctypes.c_ubyte * n_bytes).from_address(address + offset - begin)).cast("B")
         return memory if out else memory.toreadonly()
 
     def args(self, i):
-        """Of a slot's next call, as C has them."""
+        """The args struct of a slot's next call."""
         at = self.ARGS + i * self.ARGS_BYTES
         return bytes(self.control[at:at + self.ARGS_BYTES])
 
     def slot(self, i):
-        """Its buffers as (name, role, dtype, rows, cols, stride, offset, n_bytes), and its numbers."""
+        """A slot's buffers as (name, role, dtype, rows, cols, stride, offset, n_bytes), and its numbers."""
         at = self.SLOTS + i * self.SLOT_BYTES
         n_bufs, n_scalars, _, integers = struct.unpack_from("4I", self.control, at)
         bufs, scalars = [], {}
@@ -116,7 +117,7 @@ class Cage:
         return bufs, scalars
 
     def shape(self, i, b):
-        """Of buffer b of a slot, as the contract writes it."""
+        """The shape of buffer b of a slot, as in the API."""
         at = self.SHAPES + (16 * i + b) * self.SHAPE_BYTES
         n_axes, *extents = struct.unpack_from("5q", self.control, at)
         return tuple(extents[:n_axes])
@@ -125,14 +126,14 @@ class Cage:
         os.write(self.done, b"r")
 
     def refuse(self, text):
-        """Not one call was possible."""
+        """Reports that the entrant cannot be called, and exits."""
         line = one_line(text)
         self.control[self.ERROR + 8:self.ERROR + 9 + len(line)] = line + b"\0"
         struct.pack_into("I", self.control, self.ERROR, MISSING)
         sys.exit(1)
 
     def wait(self):
-        """The verb and the slot of the next call; None: there is none."""
+        """The verb and the slot of the next call; None at the end."""
         if not os.read(self.go, 1):
             return None
         return self.order()
@@ -146,7 +147,7 @@ class Cage:
 
 
 class Driver:
-    """What of the CUDA driver is needed to map another process's memory, and to wait."""
+    """The CUDA driver functions that map another process's memory, and wait."""
 
     def __init__(self):
         import ctypes
@@ -165,7 +166,7 @@ class Driver:
             raise RuntimeError("%s: %s" % (name, (text.value or b"?").decode()))
 
     def place(self, fd, n_bytes, writable):
-        """Maps n_bytes of it, with as much that is dead on both sides."""
+        """Maps n_bytes of it, with as many unmapped bytes on both sides."""
         c = self.c
         handle, at = c.c_uint64(), c.c_uint64()
         self.must("cuMemImportFromShareableHandle", c.byref(handle), c.c_void_p(fd), 1)
@@ -180,7 +181,7 @@ class Driver:
         return p.value
 
     def load_nothing(self, ptx):
-        """The empty kernel of gpu/nothing.h, as something to call."""
+        """A function that launches the empty kernel of gpu/nothing.h."""
         module, kernel = self.c.c_void_p(), self.c.c_void_p()
         self.must("cuModuleLoadData", self.c.byref(module), ptx)
         self.must("cuModuleGetFunction", self.c.byref(kernel), module, b"ts_nothing")
@@ -192,9 +193,9 @@ class Driver:
 
 
 def lock_files(folder):
-    """Landlock: from here on only this, Python's and the system's own can be read and executed (compilers
-    are), devices used, and the scratch folder written to. Its first version cannot let a file be renamed
-    from one folder into another, as Triton does."""
+    """Landlock: from here on the process can read only its folder, Python and the system, execute only
+    the latter two (for compilers), use devices, and write to the scratch folder. Needs version 2: version
+    1 forbids renaming a file into another folder, as Triton does."""
     import ctypes
     libc = ctypes.CDLL(None, use_errno=True)
     version = libc.syscall(444, None, ctypes.c_size_t(0), 1)
@@ -225,7 +226,7 @@ def lock_files(folder):
 
 
 def no_memory_files(call, arch):
-    """Files in memory, which no limit counts, are the driver's alone: a filter of system calls."""
+    """A system call filter: only the driver may create memory files, which no limit counts."""
     import ctypes
     load, equal, answer, refused = 0x20, 0x15, 0x06, 0x50000 | 1  # EPERM
     code = struct.pack("=" + 6 * "HBBI", load, 0, 0, 4, equal, 0, 2, arch, load, 0, 0, 0, equal, 1, 0, call,
@@ -243,16 +244,16 @@ class DeviceArray:
                                          "data": (address, False), "version": 3}
 
     def reshape(self, shape):
-        """What is dense has no need of strides."""
+        """For dense arrays only, which need no strides."""
         self.__cuda_array_interface__.update(shape=shape, strides=None)
         return self
 
 
 class GpuCage(Cage):
-    """Buffers on the device, made by the judge."""
+    """Device buffers, allocated by the judge."""
 
     def open(self):
-        """The driver, and then the lock on files: under the lock it would not start."""
+        """Loads the driver, then locks files: the driver cannot start under the lock."""
         self.driver = Driver()
         held, = struct.unpack_from("I", self.control, self.ERROR + 4)
         birth, = struct.unpack_from("I", self.control, self.PLAN + 20)
@@ -277,7 +278,7 @@ class GpuCage(Cage):
     SIZE = {0: 4, 1: 8, 2: 2, 3: 2, 4: 1, 6: 4}
 
     def wait(self):
-        """At go the device begins to turn to this process, and the entrant's code runs meanwhile."""
+        """At go, makes the device switch to this process while the entrant's code runs."""
         order = super().wait()
         if order and order[0] == 0:
             self.turn()
@@ -295,11 +296,11 @@ class GpuCage(Cage):
                 return torch.empty(shape, dtype=kinds[dtype], device="cuda")
             if dtype != 3:
                 return torch.as_tensor(given, device="cuda")
-            given.__cuda_array_interface__["typestr"] = "<i2"  # older ones know no uint16
+            given.__cuda_array_interface__["typestr"] = "<i2"  # older versions lack uint16
             return torch.as_tensor(given, device="cuda").view(torch.bfloat16)
         if "cupy" in sys.modules:
             import cupy
-            if not (rows and cols):  # it asks whose memory no memory is
+            if not (rows and cols):  # CuPy looks up the owner of a pointer, and NULL has none
                 return cupy.empty(shape, dtype=given.__cuda_array_interface__["typestr"])
             return cupy.asarray(given)
         return given
@@ -307,15 +308,15 @@ class GpuCage(Cage):
     def answer(self, status):
         try:
             self.driver.wait()
-        except RuntimeError as error:  # the device is gone, and with it this process
+        except RuntimeError as error:  # the device failed, and this process with it
             os.write(2, one_line(error) + b"\n")
             os._exit(139)
         super().answer(status)
 
 
 def load(cage):
-    """The challenge's function, out of the entrant's file."""
-    if not cage.task:  # what the judge's own part of a call takes is measured by calling nothing
+    """The challenge's function in the entrant's file."""
+    if not cage.task:  # an empty call measures the judge's overhead
         return lambda: None
     import linecache
     sys.path.insert(0, cage.folder)
@@ -324,12 +325,12 @@ def load(cage):
     sys.modules["entrant"] = module
     with open(6, "rb") as file:
         source = file.read()
-    # Triton compiles the text of a function, not the function.
+    # Triton compiles the source text of a function, so linecache must know it.
     lines = source.decode("utf-8", "replace").splitlines(True)
     linecache.cache[cage.file] = len(source), None, lines, cage.file
     try:
         exec(compile(source, cage.file, "exec"), module.__dict__)
-    except BaseException as error:  # SystemExit too: it is no way to pass
+    except BaseException as error:  # including SystemExit
         cage.refuse("import: %s" % last_of(error))
     function = getattr(module, cage.task, None)
     if not callable(function):
@@ -341,7 +342,7 @@ def asked_for(function, arguments):
     import inspect
     try:
         parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # some callables do not say
+    except (TypeError, ValueError):  # some callables have no signature
         return arguments
     if any(p.kind == p.VAR_KEYWORD for p in parameters):
         return arguments
@@ -349,14 +350,14 @@ def asked_for(function, arguments):
 
 
 def put(to, value):
-    """Numbers would be cut to integers where the bits of bf16 are due, without a word."""
+    """Rejects other dtypes: NumPy would silently truncate numbers to integers instead of bf16 bits."""
     if str(to.dtype) == "uint16" and getattr(value, "dtype", None) != to.dtype:
         raise TypeError("expected uint16, the bits of bf16; got %s" % getattr(value, "dtype", type(value).__name__))
     to[...] = value
 
 
 class Call:
-    """One slot: the function with its arguments bound to the shared buffers."""
+    """One slot: the function, with its arguments bound to the shared buffers."""
 
     def __init__(self, np, kinds, cage, function, i):
         bufs, numbers = cage.slot(i)
@@ -393,8 +394,8 @@ class Call:
 
 
 class Model:
-    """One of the judge's models, as an entrant sees it: strings in, logits of the next token out. The
-    work is script/toy.c's, so all languages get the same bits."""
+    """One of the judge's models: strings in, logits of the next token out. script/toy.c computes them, so
+    all languages get the same bits."""
 
     def __init__(self, np, address, fails):
         import ctypes as c
@@ -412,11 +413,11 @@ class Model:
         places = np.array([row.ctypes.data for row in rows], np.uintp)
         out = np.empty((len(rows), self.n_vocab), np.float32)
         if self._next(self._own, len(rows), *(a.ctypes.data for a in (lengths, places, out))):
-            raise self._failure("next: the model fails, a string is empty, or a token outside of the vocabulary")
+            raise self._failure("next: the model failed, or got an empty string or a token outside the vocabulary")
         return out
 
     def forward(self, token, position, visible, want):
-        """One pass: row r sees row c where visible[r, c]. Logits of the token after each row of want."""
+        """One pass: row r sees row c if visible[r, c]. Logits of the token after each row of want."""
         np = self._np
         token = np.ascontiguousarray(token, np.int32)
         position = np.ascontiguousarray(position, np.int64)
@@ -427,13 +428,13 @@ class Model:
             a.ctypes.data for a in (token, position, visible, want, out))
         if position.size != token.size or self._forward(
                 self._own, token.size, token_at, position_at, visible_at, want.size, want_at, out_at):
-            raise self._failure("forward: the model fails, or a row or a token that cannot be")
+            raise self._failure("forward: the model failed, or got an invalid row or token")
         return out
 
 
 class Script:
-    """One slot of a challenge with a script: C plays it (python/ask.h), and says which of the entrant's
-    functions is to be called next."""
+    """One slot of a challenge with a script: C code plays it (python/ask.h), and requests the next call of
+    one of the entrant's functions."""
 
     INTEGER, REAL, TEXT, VIEW, LENT, LIST, LISTS, RECORD, MODEL = range(9)
     HEAD, VALUE, GIVEN = struct.Struct("16s10i"), struct.Struct("16s2i5qd2P"), 24
@@ -456,7 +457,7 @@ class Script:
             answer = self.answer()
 
     def answer(self):
-        """Calls what is asked for; the status."""
+        """Makes the requested call; returns its status."""
         name, which, drop, ragged, *refusals, n_given, n_back, _ = self.HEAD.unpack_from(self.asked)
         if drop:
             del self.objects[which]
@@ -492,7 +493,7 @@ class Script:
         return member(*places, **names) if callable(member) else member
 
     def arguments(self, values, lent):
-        """By place, and by name."""
+        """Positional and keyword arguments."""
         places, names = [], {}
         for value in values:
             argument, name = self.argument(value, values, lent), text_of(value[0])
@@ -528,7 +529,7 @@ class Script:
         return array
 
     def array(self, letter, shape, data):
-        """Over memory of the player's; zeros, where there is none."""
+        """An array over the player's memory; zeros if there is none."""
         kind = self.np.dtype(chr(letter))
         n_bytes = kind.itemsize * math.prod(shape)
         if not n_bytes or not data:
@@ -563,13 +564,13 @@ class Script:
             n_found[i] = len(item)
             for k, (beam, logprob[i, k], score[i, k], ends) in enumerate(item):
                 if len(beam) > steps:
-                    raise ValueError("a beam of %d tokens" % len(beam))
+                    raise ValueError("got a beam of %d tokens, expected at most %d" % (len(beam), steps))
                 tokens[i, k, :len(beam)] = beam
                 length[i, k], finished[i, k] = len(beam), bool(ends)
 
 
 def last_of(error):
-    """The last line of its traceback, and where in the entrant's files it was raised."""
+    """The last line of a traceback, and the location in the entrant's files."""
     import traceback
     line = traceback.format_exception_only(type(error), error)[-1].strip()
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename != __file__]

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* board.c - builds the scoreboard from the records of a log. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,7 +7,7 @@
 #include "board.h"
 #include "score.h"
 
-enum { MOST = 4096 }; /* entrants: every pair of them has a cell */
+enum { MOST = 4096 }; /* entrants, since every pair has a cell */
 
 static int64_t integer(const ts_jr_node *object, const char *key)
 {
@@ -51,15 +52,14 @@ static bool add_row(ts_board *b, const ts_jr_node *v)
     if (row_of(b, r->id) || b->n_rows == MOST) return false;
     add_task(b, r->task);
     size_t c = 0;
-    while (c < b->n_contestants && !same(&b->row[b->contestant[c].first], r)) c++;
-    if (c == b->n_contestants) b->contestant[b->n_contestants++].first = b->n_rows;
-    r->contestant = c;
+    while (c < b->n_overall && !same(&b->row[b->overall[c].first], r)) c++;
+    if (c == b->n_overall) b->overall[b->n_overall++].first = b->n_rows;
+    r->overall = c;
     b->n_rows++;
     return true;
 }
 
-/* What a record says about an entrant; false if the log never named that one, or says it of
- * another task. */
+/* Attaches a record to its entrant; false if the log has no such entrant in this task. */
 static bool attach(ts_board *b, const ts_record *r)
 {
     ts_entrant_row *row = row_of(b, integer(r->root, "entrant"));
@@ -80,21 +80,21 @@ static bool attach_rank(ts_board *b, const ts_jr_node *v)
         const ts_jr_node *at = ts_jr_at(rows, i);
         ts_entrant_row   *row = row_of(b, integer(at, "entrant"));
         if (!row) return false;
-        if (overall) b->contestant[row->contestant].rank = at;
+        if (overall) b->overall[row->overall].rank = at;
         else row->rank = at;
     }
     return true;
 }
 
-/* The margin is summed here, and divided when all are in. */
+/* Sums up margins; they are divided once all matches are in. */
 static bool attach_match(ts_board *b, const ts_jr_node *v)
 {
     const ts_entrant_row *a = row_of(b, integer(v, "a")), *c = row_of(b, integer(v, "b"));
-    if (!a || !c || a->contestant == c->contestant) return a && c;
+    if (!a || !c || a->overall == c->overall) return a && c;
     const char      *won = ts_jr_text(v, "verdict", "");
     const double     effect = ts_jr_number(v, "effect", 0);
-    ts_head_to_head *ac = &b->pair[a->contestant * b->n_contestants + c->contestant];
-    ts_head_to_head *ca = &b->pair[c->contestant * b->n_contestants + a->contestant];
+    ts_head_to_head *ac = &b->pair[a->overall * b->n_overall + c->overall];
+    ts_head_to_head *ca = &b->pair[c->overall * b->n_overall + a->overall];
     const bool       a_won = !strcmp(won, "a"), c_won = !strcmp(won, "b");
     ac->won += a_won, ca->lost += a_won;
     ac->lost += c_won, ca->won += c_won;
@@ -125,15 +125,14 @@ static int by_size(const void *x, const void *y)
     return (a > b) - (a < b);
 }
 
-/* Answers of a contestant to a task: how many, how many passed, and their scores, sorted. */
-static int answers_to(const ts_board *b, size_t contestant, const char *task, int *passed,
-                      double *score)
+/* Answers of an entrant to a task: how many, how many passed, and their scores, sorted. */
+static int answers_to(const ts_board *b, size_t at, const char *task, int *passed, double *score)
 {
     int n = 0;
     *passed = 0;
     for (size_t i = 0; i < b->n_rows; i++) {
         const ts_entrant_row *r = &b->row[i];
-        if (r->contestant != contestant || strcmp(r->task, task)) continue;
+        if (r->overall != at || strcmp(r->task, task)) continue;
         const bool pass = ts_row_passed(r, false);
         *passed += pass;
         score[n++] = pass ? ts_jr_number(r->score, "score", 0) : 0;
@@ -142,14 +141,14 @@ static int answers_to(const ts_board *b, size_t contestant, const char *task, in
     return n;
 }
 
-static void sum_samples(const ts_board *b, size_t contestant, double *score)
+static void sum_samples(const ts_board *b, size_t at, double *score)
 {
-    ts_contestant *c = &b->contestant[contestant];
-    ts_samples    *s = &c->samples;
-    const double   all = b->n_tasks ? (double)b->n_tasks : 1;
-    int            passed;
+    ts_entrant_overall *c = &b->overall[at];
+    ts_samples         *s = &c->samples;
+    const double        all = b->n_tasks ? (double)b->n_tasks : 1;
+    int                 passed;
     for (size_t t = 0; t < b->n_tasks; t++) {
-        const int n = answers_to(b, contestant, b->task[t], &passed, score);
+        const int n = answers_to(b, at, b->task[t], &passed, score);
         if (!n) continue;
         if (n > s->n) s->n = n;
         if (!s->k || n < s->k) s->k = n;
@@ -163,21 +162,21 @@ static void sum_samples(const ts_board *b, size_t contestant, double *score)
         c->score += sum / n / all;
     }
     for (size_t t = 0; t < b->n_tasks; t++) {
-        const int n = answers_to(b, contestant, b->task[t], &passed, score);
+        const int n = answers_to(b, at, b->task[t], &passed, score);
         if (n) s->pass_k += pass_at(n, passed, s->k) / all;
     }
 }
 
-static void sum_up(ts_board *b, size_t contestant, double *room)
+static void sum_up(ts_board *b, size_t at, double *room)
 {
-    ts_contestant *c = &b->contestant[contestant];
-    double         S = 0, lo = 0, hi = 0;
-    bool           open = false;
-    int            scored = 0, passed = 0;
-    sum_samples(b, contestant, room);
+    ts_entrant_overall *c = &b->overall[at];
+    double              S = 0, lo = 0, hi = 0;
+    bool                open = false;
+    int                 scored = 0, passed = 0;
+    sum_samples(b, at, room);
     for (size_t i = 0; i < b->n_rows; i++) {
         const ts_entrant_row *r = &b->row[i];
-        if (r->contestant != contestant) continue;
+        if (r->overall != at) continue;
         const char *verdict = ts_jr_text(r->verdict, "verdict", "");
         if (!c->klass || !strcmp(c->klass, "-")) c->klass = r->klass;
         else if (strcmp(r->klass, "-") && strcmp(c->klass, r->klass)) c->klass = "mixed";
@@ -197,37 +196,37 @@ static void sum_up(ts_board *b, size_t contestant, double *room)
     c->grade = ts_grade(c->passed > 0, c->passed ? !scored : open, c->score);
 }
 
-static const ts_contestant *order_by; /* qsort has no context */
+static const ts_entrant_overall *order_by; /* qsort has no context */
 
 static int better(const void *x, const void *y)
 {
-    const ts_contestant *a = order_by + *(const size_t *)x, *b = order_by + *(const size_t *)y;
-    const double         p = a->samples.pass_1 - b->samples.pass_1;
+    const ts_entrant_overall *a = order_by + *(const size_t *)x, *b = order_by + *(const size_t *)y;
+    const double              p = a->samples.pass_1 - b->samples.pass_1;
     if (fabs(p) > 1e-9) return p > 0 ? -1 : 1; /* challenges passed, by an answer on average */
     if (a->score != b->score) return a->score > b->score ? -1 : 1;
     return a->first < b->first ? -1 : a->first > b->first;
 }
 
-/* Best first; the pairs and the rows follow. */
+/* Sorts best first, and permutes pairs and rows accordingly. */
 static bool sort(ts_board *b)
 {
-    const size_t     n = b->n_contestants;
-    size_t          *order = calloc(n + 1, sizeof *order), *place = calloc(n + 1, sizeof *place);
-    ts_contestant   *c = calloc(n + 1, sizeof *c);
-    ts_head_to_head *pair = calloc(n * n + 1, sizeof *pair);
-    const bool       ok = order && place && c && pair;
+    const size_t        n = b->n_overall;
+    size_t             *order = calloc(n + 1, sizeof *order), *place = calloc(n + 1, sizeof *place);
+    ts_entrant_overall *c = calloc(n + 1, sizeof *c);
+    ts_head_to_head    *pair = calloc(n * n + 1, sizeof *pair);
+    const bool          ok = order && place && c && pair;
     for (size_t i = 0; ok && i < n; i++) order[i] = i;
-    order_by = b->contestant;
+    order_by = b->overall;
     if (ok) qsort(order, n, sizeof *order, better);
     for (size_t i = 0; ok && i < n; i++) place[order[i]] = i;
     for (size_t i = 0; ok && i < n; i++) {
-        c[i] = b->contestant[order[i]];
+        c[i] = b->overall[order[i]];
         for (size_t j = 0; j < n; j++) pair[i * n + j] = b->pair[order[i] * n + order[j]];
     }
-    for (size_t i = 0; ok && i < b->n_rows; i++) b->row[i].contestant = place[b->row[i].contestant];
+    for (size_t i = 0; ok && i < b->n_rows; i++) b->row[i].overall = place[b->row[i].overall];
     free(order), free(place);
-    free(ok ? (void *)b->contestant : (void *)c), free(ok ? (void *)b->pair : (void *)pair);
-    if (ok) b->contestant = c, b->pair = pair;
+    free(ok ? (void *)b->overall : (void *)c), free(ok ? (void *)b->pair : (void *)pair);
+    if (ok) b->overall = c, b->pair = pair;
     return ok;
 }
 
@@ -255,14 +254,14 @@ bool ts_board_make(const ts_records *r, ts_board *b, char why[TS_WHY])
 {
     *b = (ts_board) { .task = calloc(r->n + 1, sizeof *b->task),
                       .row = calloc(r->n + 1, sizeof *b->row),
-                      .contestant = calloc(r->n + 1, sizeof *b->contestant) };
-    bool ok = b->task && b->row && b->contestant;
+                      .overall = calloc(r->n + 1, sizeof *b->overall) };
+    bool ok = b->task && b->row && b->overall;
     snprintf(why, TS_WHY, "out of memory");
     for (size_t i = 0; ok && i < r->n; i++)
         if (!strcmp(r->at[i].type, "entrant") && !(ok = add_row(b, r->at[i].root)))
             snprintf(why, TS_WHY, "line %zu: duplicate entrant, or more than %d entrants", i + 1,
                      MOST);
-    const size_t n = b->n_contestants;
+    const size_t n = b->n_overall;
     ok = ok && (b->pair = calloc(n * n + 1, sizeof *b->pair)) && fill(r, b, why);
     double *room = calloc(b->n_rows + 1, sizeof *room);
     ok = ok && room;
@@ -281,7 +280,7 @@ void ts_board_free(ts_board *b)
 {
     free(b->task);
     free(b->row);
-    free(b->contestant);
+    free(b->overall);
     free(b->pair);
     *b = (ts_board) { 0 };
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* derive.c - scores, matches and ranks from the times and verdicts of a log. */
+/* derive.c - derives scores, matches and ranks from the times and verdicts of a log. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,8 +47,8 @@ static member *member_of(sitting *s, int64_t id)
     return NULL;
 }
 
-/* Who passed, or is under audit, in the records from `first` to before `end`; false: nobody was
- * timed there. */
+/* Collects the entrants that passed or are under audit in records [first, end); false if none was
+ * timed. */
 static bool collect(const ts_records *r, size_t first, size_t end, const char *task, sitting *s)
 {
     *s = (sitting) { .task = task };
@@ -86,7 +86,8 @@ static double call_of(const ts_jr_node *time, int i)
 
 /* ---- scores ---- */
 
-/* Who is precise only where it is not timed is not precise, nor who is so in some workloads. */
+/* The worst error counts, of correctness stage and timed workloads: precision in some of them only
+ * is worth nothing. */
 static double error_of(const sitting *s, const member *m)
 {
     double error = ts_jr_number(m->verdict, "p999", 0);
@@ -95,7 +96,7 @@ static double error_of(const sitting *s, const member *m)
     return error;
 }
 
-/* Whoever is faster than can be may be as precise as nobody: others are not measured by it. */
+/* An entrant under audit may be implausibly precise: it does not set the reference for others. */
 static double honest_error(const sitting *s)
 {
     double honest = 1;
@@ -105,7 +106,7 @@ static double honest_error(const sitting *s)
     return honest;
 }
 
-/* All cells of robustness, as the verdict lists them: [passed, all] of each kind. */
+/* Sums up robustness: the verdict lists [passed, all] per kind. */
 static void count_cells(const ts_jr_node *verdict, ts_score_in *in)
 {
     const ts_jr_node *kinds = ts_jr_get(verdict, "robustness");
@@ -189,8 +190,8 @@ static bool add_game(games *g, game one)
     return true;
 }
 
-/* Pairs of a and b in the workloads from `first` to before `end` that both were timed in; false:
- * none. */
+/* Pairs of a and b in those of the workloads [first, end) in which both were timed; false if there
+ * are none. */
 static bool meet(const member *a, const member *b, int first, int end, int *n_pairs, ts_match *m)
 {
     static ts_pair pair[WORKLOADS * CALLS];
@@ -278,8 +279,8 @@ static bool put_rank(const char *task, const game *of, size_t n_games, ts_sink t
     return ok;
 }
 
-/* The first entrant of equal name, author and class (a model's: of any) stands for all of a
- * contestant's. */
+/* Entrants of equal name, author and class (a model's answers: of any class) are represented by the
+ * first. */
 static int64_t stands_for(const ts_records *r, int64_t id)
 {
     const ts_jr_node *mine = NULL;
@@ -298,7 +299,7 @@ static int64_t stands_for(const ts_records *r, int64_t id)
     return id;
 }
 
-/* Did they meet again later, so that this match of theirs is void? */
+/* Whether the two met again later, which voids this match. */
 static bool met(const games *g, const char *task, int64_t a, int64_t b)
 {
     for (size_t i = 0; i < g->n; i++) {
@@ -309,7 +310,7 @@ static bool met(const games *g, const char *task, int64_t a, int64_t b)
     return false;
 }
 
-/* What the log has of matches, the later ones first. */
+/* The log's matches, latest first. */
 static bool recall_games(const ts_records *r, games *g)
 {
     for (size_t i = r->n; i-- > 0;) {
@@ -329,7 +330,7 @@ static bool recall_games(const ts_records *r, games *g)
     return true;
 }
 
-/* From all games of the log; nothing where only one challenge was played. */
+/* Ranks over all games of the log, if they are of more than one challenge. */
 static bool put_overall(const ts_records *r, games *g, ts_sink to)
 {
     bool   several = false;
@@ -340,12 +341,12 @@ static bool put_overall(const ts_records *r, games *g, ts_sink to)
         several = several || strcmp(one.task, g->at[0].task);
         one.a = stands_for(r, one.a);
         one.b = stands_for(r, one.b);
-        if (one.a != one.b) g->at[kept++] = one; /* nobody plays against himself */
+        if (one.a != one.b) g->at[kept++] = one; /* no game against itself */
     }
     return !several || !kept || put_rank("overall", g->at, kept, to);
 }
 
-/* ---- all of it ---- */
+/* ---- all runs ---- */
 
 static bool put_sitting(const ts_records *r, const sitting *s, games *g, ts_sink to)
 {
@@ -358,7 +359,7 @@ static bool put_sitting(const ts_records *r, const sitting *s, games *g, ts_sink
     return ok && (g->n == first || put_rank(s->task, g->at + first, g->n - first, to));
 }
 
-/* The run that begins with record `first`: its end; *scored if it has scores already. */
+/* The end of the run that begins with record `first`; *scored: it already has scores. */
 static size_t end_of_run(const ts_records *r, size_t first, bool *scored)
 {
     size_t end = first + 1;
@@ -367,7 +368,7 @@ static size_t end_of_run(const ts_records *r, size_t first, bool *scored)
     return end;
 }
 
-/* Has `task` been met in the run before record i? */
+/* Whether record i is the first of `task` in the run. */
 static bool is_first_of_task(const ts_records *r, size_t first, size_t i, const char *task)
 {
     for (size_t k = first; k < i; k++)
@@ -398,7 +399,7 @@ bool ts_derive(const ts_records *r, ts_sink to)
     return ok;
 }
 
-/* ---- the two places ---- */
+/* ---- the two sinks ---- */
 
 static ts_jw *begin_in_log(void *to, const char *type)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* match.c - who of two is faster, from calls timed side by side. */
+/* match.c - decides which of two entrants is faster, from calls timed in turn. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,10 +16,10 @@ const char *ts_outcome_name(ts_outcome o)
     return names[o];
 }
 
-/* Beyond the tie band alone, the near end of a wide interval is there by chance once in 150 matches
- * of equals; so it must be half a width from zero too, and a whole one where the interval is so
- * wide that only large differences can be told at all. Five times as fast is no noise, however wide
- * the interval. */
+/* With the tie band alone, the near end of a wide interval exceeds it by chance once in 150 matches
+ * of equals. So the near end must also be half a width from zero, and a whole width if the interval
+ * is too wide to show any but large differences. A factor of five is never noise, however wide the
+ * interval. */
 ts_outcome ts_match_outcome(double lo, double hi)
 {
     const double width = hi - lo;
@@ -42,9 +42,9 @@ static int by_workload(const void *a, const void *b)
     return (x->log > y->log) - (x->log < y->log);
 }
 
-/* The mean over workloads of the median, each ratio taken as often as its block was drawn. The
- * ratios are sorted, so a weighted median is a walk. A workload that was not drawn at all counts
- * with every ratio once. */
+/* The mean over workloads of the weighted median, where the weight of a ratio is how often its
+ * block was drawn. Ratios are sorted, so one pass finds the median. A workload that was not drawn
+ * counts with weight 1 for every ratio. */
 static double combined(const ratio *r, size_t n, const unsigned *times)
 {
     double sum = 0;
@@ -66,8 +66,8 @@ static double combined(const ratio *r, size_t n, const unsigned *times)
     return sum / workloads;
 }
 
-/* Percentiles rather than BCa: a median's jackknife takes two values only, so the acceleration it
- * would give is no estimate of anything. */
+/* Percentiles rather than BCa: the jackknife of a median has only two values, so its acceleration
+ * estimates nothing. */
 static void bootstrap(const ratio *r, size_t n, int blocks, uint64_t seed, unsigned *times,
                       double *draw, ts_match *m)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* match.h - who of two is faster, and who of all is first. Deterministic: the seed is an argument.
- */
+/* match.h - matches between two entrants, and the ranking of all. Deterministic: the seed is an
+ * argument. */
 #ifndef TS_MATCH_H
 #define TS_MATCH_H
 
@@ -10,8 +10,8 @@
 
 /* ---- head to head ---- */
 
-/* A and B on the same instance, adjacent in time. One block is one (sitting, pair): what was timed
- * together is drawn together. */
+/* A and B on the same instance, adjacent in time. One block is one (run, pair): calls timed
+ * together are resampled together. */
 typedef struct ts_pair {
     int    workload, block; /* both from 0 */
     double a_ns, b_ns;
@@ -25,8 +25,8 @@ typedef struct ts_match {
 } ts_match;
 
 #define TS_TIE_BAND   0.01 /* log ratios within it are a tie */
-#define TS_SURE       1.6  /* a log ratio of five: who is that much faster at least is faster */
-#define TS_NOISE_BAND 0.05 /* an interval that is wider and no win is noise, not a tie */
+#define TS_SURE       1.6  /* log of a factor of five: always a win */
+#define TS_NOISE_BAND 0.05 /* without a win, a wider interval is noise, not a tie */
 
 /* The mean over workloads of the median log(t_b / t_a), with the 95 % interval of a percentile
  * bootstrap over blocks. False if there is no pair, or out of memory. */
@@ -38,12 +38,12 @@ const char *ts_outcome_name(ts_outcome o); /* "a" "b" "tie" "noise" */
 
 typedef struct ts_game {
     int        a, b;    /* players, from 0 */
-    ts_outcome outcome; /* noise counts as a tie: nobody was shown to be faster */
+    ts_outcome outcome; /* noise counts as a tie */
 } ts_game;
 
 typedef struct ts_rating {
-    double rating, lo, hi; /* as Elo prints it: 400 are odds of ten to one, the mean is 1500 */
-    int    rank;           /* 1 + how many players' whole intervals lie above this one's */
+    double rating, lo, hi; /* on the Elo scale: 400 means odds of ten to one, the mean is 1500 */
+    int    rank;           /* 1 + number of players whose whole interval is above this one's */
 } ts_rating;
 
 /* Ratings with 95 % intervals by a bootstrap over games. False if out of memory. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* page.c - fills page/index.html's {{marks}}. The records go in as JSON, which the script draws;
- * the one script that may run is ours, by its hash. */
+/* page.c - fills the {{marks}} of page/index.html. The records are embedded as JSON, which the
+ * script renders; by its hash, that script is the only one allowed to run. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
@@ -23,8 +23,8 @@ static void base64(const unsigned char *p, size_t n, FILE *f)
     }
 }
 
-/* In JSON these three stand in strings only, where the escape means the same: whatever a record
- * holds, it cannot end the element that holds it. */
+/* In JSON these three characters occur in strings only, where the escape means the same: so no
+ * record can close the element that contains it. */
 static void records(const ts_records *r, FILE *f)
 {
     for (size_t i = 0; i < r->n; i++) {

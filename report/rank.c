@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rank.c - Davidson's model: with strengths e^s, A beats B with weight e^sa, B beats A with e^sb,
- * and they tie with weight e^(t + (sa + sb) / 2). The log-likelihood is concave in (s, t), and no
- * coordinate's curvature exceeds a quarter of the games it is in; so a step of gradient over that
- * bound never goes down, and nothing needs to be inverted. */
+/* rank.c - fits Davidson's model: with strengths e^s, A beats B with weight e^sa, B beats A with
+ * e^sb, and they tie with weight e^(t + (sa + sb) / 2). The log-likelihood is concave in (s, t),
+ * and the curvature of a coordinate is at most a quarter of its games; so a step of gradient over
+ * that bound never decreases it, and no matrix is inverted. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,8 @@
 
 enum { SWEEPS = 3000, RESAMPLES = 300 };
 
-/* One tie against a phantom of mean strength: an entrant that won every game has a rating too. */
+/* One tie against a phantom of mean strength, so that an entrant that won every game has a finite
+ * rating. */
 #define PRIOR 1.0
 
 typedef struct counts {
@@ -54,7 +55,8 @@ static double step_strength(const counts *c, double *s, double t, int i)
     return fabs(4 * slope / games);
 }
 
-/* Its prior is half a tie and one game that was none: no ties seen is not "never". */
+/* The prior is half a tie and one game without: no observed ties does not mean that they are
+ * impossible. */
 static double step_ties(const counts *c, const double *s, double *t)
 {
     double slope = c->ties + 0.5 - 1.5 * chance(0, 0, *t).tie;

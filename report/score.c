@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* score.c - computes speed, precision, robustness, memory and the score. */
 #include <math.h>
 
 #include "score.h"
 
-#define MISSING     1e-3 /* what a workload without a time counts */
-#define LEAST_ERROR 1e-6 /* of the bound: finer is as good as exact */
+#define MISSING     1e-3 /* value of a workload without a time */
+#define LEAST_ERROR 1e-6 /* of the bound: smaller errors count as exact */
 
 const ts_grade_row ts_grades[TS_N_GRADES] = { { 900, "A+" }, { 800, "A" }, { 650, "B" },
                                               { 450, "C" },  { 250, "D" }, { 0, "E" } };
@@ -23,8 +24,8 @@ static double speed(double floor_ns, double ns)
     return ns > 0 && floor_ns > 0 ? fmax(MISSING, fmin(1, floor_ns / ns)) : MISSING;
 }
 
-/* Both ends of the interval take all workloads' ends at once: wider than if the workloads' noise
- * were independent, which on one machine it is not. */
+/* Each end of the interval combines that end of all workloads: wider than for independent noise,
+ * which it is not on one machine. */
 static void speeds(const ts_score_in *in, ts_score *s)
 {
     double mid = 0, lo = 0, hi = 0;
@@ -43,8 +44,9 @@ static void speeds(const ts_score_in *in, ts_score *s)
     s->S_hi = n > 0 ? fmax(s->S, exp(hi / n)) : MISSING;
 }
 
-/* In units of the bound: how many of the digits that honest code has, counted from twice the bound:
- * who is right has one bit, since a rounding may take the whole bound. */
+/* The fraction of correct code's digits that the entrant has, in units of the bound and counted
+ * from twice the bound. An error at the bound still has one bit, since rounding alone may use the
+ * whole bound. */
 static double precision(double e, double e_honest)
 {
     if (!(e <= 1)) return 0;

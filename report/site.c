@@ -16,8 +16,8 @@
 typedef struct about {
     const ts_board *b;
     const char     *task;
-    bool            one; /* `contestant` counts */
-    size_t          contestant;
+    bool            one; /* only `overall` */
+    size_t          overall;
 } about;
 
 static int64_t integer(const ts_jr_node *object, const char *key)
@@ -30,7 +30,7 @@ static int64_t integer(const ts_jr_node *object, const char *key)
 static bool is_of(const about *a, int64_t id)
 {
     for (size_t i = 0; i < a->b->n_rows; i++)
-        if (a->b->row[i].id == id) return a->b->row[i].contestant == a->contestant;
+        if (a->b->row[i].id == id) return a->b->row[i].overall == a->overall;
     return false;
 }
 
@@ -90,10 +90,10 @@ bool ts_site_write(const ts_records *r, const ts_board *b, const char *dir, int 
     snprintf(path, sizeof path, "%s/index.html", dir);
     ok = ok && write_page(r, &(about) { .b = b }, "index", path);
     *n_pages += ok;
-    for (size_t i = 0; ok && i < b->n_contestants; i++) {
-        slug(b->row[b->contestant[i].first].name, name, sizeof name);
+    for (size_t i = 0; ok && i < b->n_overall; i++) {
+        slug(b->row[b->overall[i].first].name, name, sizeof name);
         snprintf(path, sizeof path, "%s/entrant/%zu-%s.html", dir, i + 1, name);
-        ok = write_page(r, &(about) { .b = b, .one = true, .contestant = i }, "entrant", path);
+        ok = write_page(r, &(about) { .b = b, .one = true, .overall = i }, "entrant", path);
         *n_pages += ok;
     }
     for (size_t i = 0; ok && i < b->n_tasks; i++) {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* table.c - the board for a terminal: scoreboard, what its columns mean, head to head, challenges.
- */
+/* table.c - the scoreboard on a terminal: table, legend, head to head, challenges. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,14 +9,14 @@
 
 enum {
     NAME = 17,
-    LONG_NAME = 27, /* in the scoreboard, which has room for it */
+    LONG_NAME = 27, /* in the scoreboard */
     CLASS = 10,
     CELLS = 6 /* columns of the matrix that fit next to the names */
 };
 
 /* Third-party text in exactly `width` columns; in at most -width columns if that is negative. Only
- * ASCII and Latin letters go to a terminal as they are: no escapes, no overrides of direction,
- * nothing whose width one must guess. */
+ * ASCII and Latin letters are printed unchanged: no escape sequences, no direction overrides, no
+ * characters of unknown width. */
 typedef struct shown {
     char s[256];
 } shown;
@@ -70,8 +69,8 @@ static void speed(FILE *f, double S, double lo, double hi)
 
 static bool rated(const ts_board *b)
 {
-    for (size_t i = 0; i < b->n_contestants; i++)
-        if (b->contestant[i].rank) return true;
+    for (size_t i = 0; i < b->n_overall; i++)
+        if (b->overall[i].rank) return true;
     return false;
 }
 
@@ -80,9 +79,9 @@ static void scoreboard(const ts_board *b, FILE *f)
     heading(f, "Scoreboard");
     fprintf(f, "  #  %-*s %-10s %6s  %-22s %6s %5s%s\n", LONG_NAME, "entrant", "class", "passed",
             "   speed / floor", "score", "grade", rated(b) ? " rating group" : "");
-    for (size_t i = 0; i < b->n_contestants; i++) {
-        const ts_contestant  *c = &b->contestant[i];
-        const ts_entrant_row *r = &b->row[c->first];
+    for (size_t i = 0; i < b->n_overall; i++) {
+        const ts_entrant_overall *c = &b->overall[i];
+        const ts_entrant_row     *r = &b->row[c->first];
         fprintf(f, "%3zu  %s %s %3d/%-2zu  ", i + 1, show(r->name, LONG_NAME).s,
                 show(c->klass, CLASS).s, c->passed, b->n_tasks);
         speed(f, c->S, c->S_lo, c->S_hi);
@@ -99,15 +98,15 @@ static void scoreboard(const ts_board *b, FILE *f)
 static void samples(const ts_board *b, FILE *f)
 {
     bool any = false;
-    for (size_t i = 0; i < b->n_contestants; i++) any |= b->contestant[i].samples.n > 1;
+    for (size_t i = 0; i < b->n_overall; i++) any |= b->overall[i].samples.n > 1;
     if (!any) return;
     heading(f,
             "Several answers per challenge: chances that one answer, and one of k, passes; scores");
     fprintf(f, "  #  %-*s %7s %7s %3s %7s %6s %6s %6s\n", LONG_NAME, "entrant", "answers", "pass@1",
             "k", "pass@k", "mean", "best", "median");
-    for (size_t i = 0; i < b->n_contestants; i++) {
-        const ts_contestant *c = &b->contestant[i];
-        const ts_samples    *s = &c->samples;
+    for (size_t i = 0; i < b->n_overall; i++) {
+        const ts_entrant_overall *c = &b->overall[i];
+        const ts_samples         *s = &c->samples;
         fprintf(f, "%3zu  %s %7d %7.3f %3d %7.3f", i + 1, show(b->row[c->first].name, LONG_NAME).s,
                 s->n, s->pass_1, s->k, s->pass_k);
         if (c->passed && !(c->S > 0)) fprintf(f, " %6s %6s %6s\n", "-", "-", "-"); /* not timed */
@@ -129,7 +128,7 @@ static bool has_verdict(const ts_board *b, const char *name)
     return false;
 }
 
-/* What the columns mean, as far as this board has them; page/words.js says the same at length. */
+/* Explains the columns that this board has; page/words.js has the long version. */
 static void legend(const ts_board *b, FILE *f)
 {
     static const char *const classes[][2] = {
@@ -161,7 +160,7 @@ static void legend(const ts_board *b, FILE *f)
             fprintf(f, "  %s: %s\n", verdicts[i][0], verdicts[i][1]);
 }
 
-/* Percents while they are small, then a factor. */
+/* Small differences in percent, large ones as a factor. */
 static void cell(const ts_head_to_head *p, bool self, FILE *f)
 {
     char         s[64], by[24];
@@ -178,7 +177,7 @@ static void cell(const ts_head_to_head *p, bool self, FILE *f)
 
 static void matrix(const ts_board *b, FILE *f)
 {
-    const size_t n = b->n_contestants;
+    const size_t n = b->n_overall;
     int          met = 0;
     for (size_t i = 0; i < n * n; i++) met += b->pair[i].won + b->pair[i].tied;
     if (!met) return;
@@ -189,7 +188,7 @@ static void matrix(const ts_board *b, FILE *f)
         for (size_t j = from; j < n && j < from + CELLS; j++) fprintf(f, " %11zu", j + 1);
         fputc('\n', f);
         for (size_t i = 0; i < n; i++) {
-            fprintf(f, "%3zu  %s", i + 1, show(b->row[b->contestant[i].first].name, NAME).s);
+            fprintf(f, "%3zu  %s", i + 1, show(b->row[b->overall[i].first].name, NAME).s);
             for (size_t j = from; j < n && j < from + CELLS; j++)
                 cell(&b->pair[i * n + j], i == j, f);
             fputc('\n', f);
@@ -197,7 +196,7 @@ static void matrix(const ts_board *b, FILE *f)
     }
 }
 
-/* All of a text, filtered as by `show`: a command that is cut is none. */
+/* A whole text, filtered like `show`: a truncated command would be useless. */
 static void put(const char *text, FILE *f)
 {
     for (const size_t step = 60; *text;) {
@@ -211,7 +210,7 @@ static void put(const char *text, FILE *f)
     }
 }
 
-/* A text of several lines, each set in from the left and broken between words. */
+/* A text of several lines, indented and wrapped. */
 static void paragraph(const char *text, FILE *f)
 {
     enum { WIDTH = 90 };
@@ -230,7 +229,7 @@ static void paragraph(const char *text, FILE *f)
     }
 }
 
-/* One element: got, want, bound. `index` is a number, or says more. */
+/* One element: got, want, bound. `index` is a number or a text. */
 static void element(const ts_jr_node *v, FILE *f)
 {
     int64_t i;
@@ -304,7 +303,7 @@ static int better(const void *x, const void *y)
     const ts_entrant_row *a = *(ts_entrant_row *const *)x, *b = *(ts_entrant_row *const *)y;
     const double s = ts_jr_number(a->score, "score", 0), t = ts_jr_number(b->score, "score", 0);
     const int    first = ts_row_passed(a, true) - ts_row_passed(b, true);
-    if (first) return -first; /* by the canon before by the usual contract */
+    if (first) return -first; /* PASS before PASS (common) */
     if (s > t || s < t) return s > t ? -1 : 1;
     return a < b ? -1 : a > b;
 }

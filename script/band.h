@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* band.h - a workspace of just the bytes that a function asked for, inside of one that serves
- * several: before it and behind it lies what nobody may change. On the CPU alone; elsewhere all of
- * it is lent. */
+/* band.h - a workspace of exactly the bytes that a function requested, between two bands that it
+ * must not change, inside a larger one that several functions share. CPU only; on a device a
+ * function gets the whole workspace. */
 #ifndef TS_SCRIPT_BAND_H
 #define TS_SCRIPT_BAND_H
 
@@ -12,27 +12,27 @@
 
 enum { TS_BAND = 256, TS_BAND_BYTE = 0xfb };
 
-/* How far p is moved to lie one past a multiple of TS_BAND_ALIGN: who aligns it himself has no
- * slack behind then. */
+/* How far to move p so that it is one past a multiple of TS_BAND_ALIGN: a function that aligns the
+ * pointer itself then has no slack at the end. */
 enum { TS_BAND_ALIGN = 64 };
 static inline size_t ts_odd_offset(const void *p)
 {
     return (TS_BAND_ALIGN + 1 - (uintptr_t)p % TS_BAND_ALIGN) % TS_BAND_ALIGN;
 }
 
-/* Where the bytes lie that a function is lent; not moved where all is aligned, as for timing. */
+/* Offset of the function's bytes; not moved if the workspace is aligned, as for timing. */
 static inline size_t ts_band_first(const unsigned char *p)
 {
     return TS_BAND + ((uintptr_t)p % TS_BAND_ALIGN ? ts_odd_offset(p + TS_BAND) : 0);
 }
 
-/* Of a workspace of n bytes with its bands. */
+/* Size of a workspace of n bytes with its bands. */
 static inline size_t ts_banded_bytes(size_t n)
 {
     return n + 2 * TS_BAND + TS_BAND_ALIGN;
 }
 
-/* n bytes of a workspace whose largest lender asks for `most`. */
+/* Sets up n bytes of a workspace in which the largest request is `most`. */
 static inline ts_exec ts_band_lay(const ts_exec *x, size_t n, size_t most)
 {
     ts_exec              own = *x;
@@ -46,7 +46,7 @@ static inline ts_exec ts_band_lay(const ts_exec *x, size_t n, size_t most)
     return own;
 }
 
-/* Whether nothing around them was changed. */
+/* Whether both bands are unchanged. */
 static inline bool ts_band_whole(const ts_exec *x, size_t n, size_t most)
 {
     const unsigned char *const p = x->workspace;

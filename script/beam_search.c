@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "beam_search.h"
+/* beam_search.c - plays one beam search and records what the model was called with. */
+#include "beam_search_script.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -13,7 +14,7 @@ const char *const ts_beam_queries[3] = { "ts_beam_search_workspace",
 
 enum { BAND = 64, BAND_BYTE = 0xfe, POISON = 0x80 };
 
-/* What has no dtype of the judge's own is held here, between bands, and told in doubles. */
+/* Outputs whose C type has no ts_dtype are stored here, between bands, and copied to doubles. */
 typedef struct held {
     unsigned char before[BAND];
     int64_t       length[TS_BEAM_MOST];
@@ -28,8 +29,8 @@ typedef struct player {
     const ts_beam_play_args *a;
     ts_toy                   toy;
     ts_model                 model;
-    int64_t                  prompt_len[TS_BEAM_ITEMS]; /* of a query, or a spoilt call */
-    int32_t                  first[2];                  /* a prompt that is none */
+    int64_t                  prompt_len[TS_BEAM_ITEMS]; /* of a query, or an invalid call */
+    int32_t                  first[2];                  /* an invalid prompt */
     int64_t                  n_next, n_forward;
 } player;
 
@@ -41,7 +42,7 @@ static int next(void *self, int64_t n_seq, const int64_t *len, const int32_t *co
     player  *p = self;
     uint64_t h = 0;
     int      bad = 0;
-    /* One that is meant to fail has been asked all the same. */
+    /* A call that is meant to fail is recorded too. */
     const bool fails = p->toy.word[TS_TOY_HOW] == TS_SICK_FAILS;
     for (int64_t i = 0; i < n_seq && (!bad || fails); i++) {
         bad |= ts_toy_next(&p->toy, len[i], tokens[i], out + i * p->toy.word[TS_TOY_VOCAB]);
@@ -76,7 +77,7 @@ int ts_beam_without(void)
     return sizeof required / sizeof *required;
 }
 
-/* Two prompts, each of one token; the second is `token`. */
+/* Sets two prompts of one token each; the second is `token`. */
 static void prompt_of(player *p, ts_beam_search_args *b, int32_t token)
 {
     p->prompt_len[0] = p->prompt_len[1] = 1;
@@ -118,7 +119,7 @@ static void spoil(player *p, ts_beam_search_args *b, int64_t how)
     if (how == TS_BEAM_LOW_TOKEN) prompt_of(p, b, -1);
 }
 
-/* Without inputs: a query. */
+/* Without inputs for a workspace query. */
 static ts_beam_search_args prepare(player *p, const ts_beam_play_args *a, const int32_t *prompts,
                                    bool inputs, held *h)
 {
@@ -156,7 +157,7 @@ static void poison(held *h)
     memset(h->finished, POISON, sizeof h->finished);
 }
 
-/* Bytes outside of what was lent. */
+/* Counts changed bytes around the buffers. */
 static int64_t overstepped(const ts_beam_play_args *a, const held *h)
 {
     const size_t n = (size_t)(a->n_items * a->width), all = TS_BEAM_MOST;
@@ -185,7 +186,7 @@ static void tell(const ts_beam_play_args *a, const held *h)
     }
 }
 
-/* Every way in turn. */
+/* Makes every invalid call in turn. */
 static void play_refused(ts_run_fn f, const ts_beam_play_args *a, const ts_exec *x)
 {
     static held   h;
@@ -200,7 +201,7 @@ static void play_refused(ts_run_fn f, const ts_beam_play_args *a, const ts_exec 
         if (how == TS_BEAM_SHORT && x->workspace_bytes) own.workspace_bytes--;
         const bool less = how == TS_BEAM_NO_WORKSPACE || how == TS_BEAM_SHORT;
         const bool none = less && !x->workspace_bytes;
-        *seen++ = none ? TS_E_WORKSPACE /* there is none to be short of */
+        *seen++ = none ? TS_E_WORKSPACE /* no workspace is needed */
                        : (double)f(how == TS_BEAM_NO_ARGS ? NULL : &b,
                                    how == TS_BEAM_NO_EXEC ? NULL : &own);
         over += (double)(written(&h) + overstepped(a, &h) + p.n_next + p.n_forward);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kv_cache.h"
+/* kv_cache.c - plays a script of operations on KV caches. */
+#include "kv_cache_script.h"
 
 #include <stddef.h>
 
@@ -14,21 +15,21 @@ const char *const ts_kv_optional[2] = { "ts_kv_attend_tree", NULL };
 
 enum { ALIGN = TS_BAND_ALIGN, BAND = 64, WORK_BAND = 256, BAND_BYTE = 0xfe };
 
-/* The workspace: for each cache its state and a band behind it, then what is lent to a call, then
- * the caches' own workspace between bands, then room for a list of sequences. */
+/* Layout of the workspace: per cache its state and a band; then copies lent to a call; then the
+ * caches' own workspace between bands; then a list of sequences. */
 typedef struct plan {
     size_t state_bytes[TS_KV_CACHES], work_bytes, lent_bytes;
-    size_t state[TS_KV_CACHES], lent, work, end; /* where each begins */
+    size_t state[TS_KV_CACHES], lent, work, end; /* offsets */
 } plan;
 
 typedef struct player {
     const ts_kv_table      *t;
     const ts_mover         *m;
     const ts_kv_cache_args *a;
-    ts_exec                 x; /* as the caches see it */
+    ts_exec                 x; /* as passed to the caches */
     plan                    p;
     unsigned char          *base;
-    size_t                  room; /* bytes from there on */
+    size_t                  room; /* bytes available there */
     ts_kv                  *cache[TS_KV_CACHES];
     int32_t                 number[TS_KV_CACHES][TS_KV_SLOTS];
     int64_t                 n_out, n_read; /* rows written so far */
@@ -38,7 +39,7 @@ typedef struct player {
     int32_t                 word[TS_KV_WORDS]; /* of a tree */
 } player;
 
-/* What may be lent to a call at a time: k, v and q. */
+/* Buffers lent to a call at a time: k, v and q. */
 enum { LENT = 3 };
 
 static size_t round_up(size_t n)
@@ -92,7 +93,7 @@ static size_t band_bytes(const player *w, int i)
     return round_up(w->p.state_bytes[i] + BAND) - w->p.state_bytes[i];
 }
 
-/* How many bytes behind a state were changed. */
+/* Number of changed bytes in the band after a state. */
 static int64_t band_changed(const player *w, int i)
 {
     unsigned char band[BAND + ALIGN];
@@ -102,7 +103,7 @@ static int64_t band_changed(const player *w, int i)
     return n;
 }
 
-/* And around the caches' workspace. */
+/* Number of changed bytes around the caches' workspace. */
 static int64_t work_changed(const player *w)
 {
     unsigned char before[WORK_BAND], behind[WORK_BAND];
@@ -113,7 +114,7 @@ static int64_t work_changed(const player *w)
     return n;
 }
 
-/* Rows of k, v or q as the call sees them: which = 0, 1 or 2 of those that one call may be lent. */
+/* Copies rows of k, v or q (which = 0, 1 or 2) for the duration of a call. */
 static const void *lend(player *w, const void *from, int64_t row, size_t row_bytes, int which)
 {
     const unsigned char *p = (const unsigned char *)from + (size_t)row * row_bytes;
@@ -124,7 +125,7 @@ static const void *lend(player *w, const void *from, int64_t row, size_t row_byt
     return to;
 }
 
-/* Who kept a pointer finds NaN. */
+/* Fills the copies with NaN, for entrants that kept a pointer. */
 static void take_back(const player *w, size_t row_bytes)
 {
     for (size_t i = 0; i < LENT && w->a->staged; i++)
@@ -132,7 +133,7 @@ static void take_back(const player *w, size_t row_bytes)
                    0xff, (size_t)w->n_all * row_bytes);
 }
 
-/* The list of a call as it is spoilt. */
+/* The possibly invalid list of a call. */
 typedef struct list {
     ts_kv         *cache;
     int64_t        n_seq;
@@ -149,7 +150,7 @@ static list list_of(player *w, const ts_kv_op *o)
     if (!(o->how & TS_KV_MANY)) return l;
     l.n_seq = (int64_t)1 << 60;
     if (w->m != &ts_on_cpu) return l;
-    /* At the very end of what the arena gave, so that who goes on is seen. */
+    /* At the very end of the arena's buffer, so that reading past it faults. */
     const size_t n = (size_t)o->n_item * sizeof *w->seq;
     l.seq = memcpy(w->base + w->room / sizeof *w->seq * sizeof *w->seq - n, w->seq, n);
     return l;
@@ -183,7 +184,7 @@ static ts_status attend(player *w, const ts_kv_op *o)
     return s;
 }
 
-/* n rows in all, of which some parent is spoilt. */
+/* Makes one of n parents invalid. */
 static void spoil_parents(int32_t how, int32_t *parent, int64_t n, int64_t n_last)
 {
     if (how & TS_KV_CHILD_FIRST) parent[0] = 1;
@@ -227,7 +228,7 @@ static ts_status read_back(player *w, const ts_kv_op *o)
     return w->t->read(w->cache[o->cache], &w->x, o->layer, w->seq[0], o->from, w->n[0], k, v);
 }
 
-/* Into seen[2]: what a creation answered whose memory is a byte too small. */
+/* Stores in seen[2] the status of a creation with one byte too few. */
 static void size(player *w, const ts_kv_op *o, double *seen)
 {
     const size_t n = w->p.state_bytes[o->cache];
@@ -244,7 +245,7 @@ static ts_status ask_status(player *w, const ts_kv_op *o, double *seen)
     ts_kv_usage   u = { 0 };
     int64_t       len = TS_KV_UNSEEN;
     ts_status     s = w->t->status(c, o->layer, seq, &len, &u);
-    if (!s) s = w->t->status(c, o->layer, seq, &len, NULL); /* either may be left out */
+    if (!s) s = w->t->status(c, o->layer, seq, &len, NULL); /* either output may be NULL */
     if (!s) s = w->t->status(c, o->layer, seq, NULL, &u);
     seen[1] = (double)len;
     seen[2] = (double)u.n_page, seen[3] = (double)u.n_free;
@@ -260,12 +261,12 @@ static ts_status destroy(player *w, const ts_kv_op *o, double *seen)
     return s;
 }
 
-/* ---- wrong calls ---- */
+/* ---- invalid calls ---- */
 
 enum { BYTES, CREATE, DESTROY, OPEN, FORK, TRUNCATE, FREE, APPEND, ATTEND, READ, STATUS };
 enum { LAYER = 1, LIST = 2, COUNT = 4, FROM = 8, SEQ = 16 };
 
-/* Of each function: pointers that must be there, and the numbers that it is given. */
+/* Per function: its required pointers, and its numeric arguments. */
 static const struct {
     int n_pointer, numbers;
 } door[TS_KV_FUNCTIONS] = {
@@ -282,7 +283,7 @@ static const struct {
     [STATUS] = { 1, LAYER | SEQ },
 };
 
-/* The first that is none, and the last. */
+/* The first invalid values on either side. */
 static const struct {
     int     number;
     int64_t value;
@@ -307,7 +308,7 @@ typedef struct numbers {
     int32_t seq;
 } numbers;
 
-/* 0 of a layer or a sequence: one past the last. */
+/* 0 for a layer or a sequence means one past the last. */
 static void make_wrong(const ts_kv_dims *d, int function, int way, numbers *number)
 {
     int i = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* player.c - which player plays which challenge, and how bytes are moved on the CPU. */
+/* player.c - finds the player of a challenge, and moves bytes on the CPU. */
 #include "player.h"
 
 #include <string.h>

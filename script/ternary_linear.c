@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ternary_linear.h"
+/* ternary_linear.c - plays the functions of touchstone/ternary.h, valid and invalid calls. */
+#include "ternary_linear_script.h"
 
 #include <stddef.h>
 
@@ -19,7 +20,7 @@ const char *const ts_ternary_linear_queries[TS_TL_FUNCTIONS + 1] = {
     NULL,
 };
 
-/* The args of each function: their tensors, none of which may be missing. */
+/* The required tensors of each function's args. */
 #define PACK(member)     offsetof(ts_ternary_pack_args, member)
 #define UNPACK(member)   offsetof(ts_ternary_unpack_args, member)
 #define LINEAR(member)   offsetof(ts_ternary_linear_args, member)
@@ -81,7 +82,7 @@ static ts_status call(const ts_ternary_table *t, int function, const void *args,
     }
 }
 
-/* `none`: what is answered for one that has no query. */
+/* `none`: the status if the function has no query. */
 static ts_status query(const ts_ternary_table *t, int function, const void *args, const ts_exec *x,
                        size_t *n, ts_status none)
 {
@@ -99,7 +100,7 @@ static ts_status query(const ts_ternary_table *t, int function, const void *args
     }
 }
 
-/* The function of a spoilt call; the others are not called. */
+/* The function of an invalid call; the others are not called. */
 static int only(const ts_ternary_play_args *a)
 {
     int i = 0;
@@ -107,7 +108,7 @@ static int only(const ts_ternary_play_args *a)
     return i;
 }
 
-/* A spoilt call, or the query of its workspace. */
+/* Makes an invalid call, or the query of its workspace. */
 static ts_status refused(const ts_ternary_table *t, const ts_ternary_play_args *a, bool ask,
                          const ts_exec *x)
 {
@@ -116,7 +117,7 @@ static ts_status refused(const ts_ternary_table *t, const ts_ternary_play_args *
     call_args       c = args_of(a, function);
     const void     *args = without == TS_TL_NO_ARGS ? NULL : &c;
     size_t          n, *size = without == TS_TL_NO_SIZE ? NULL : &n;
-    const ts_status none = TS_E_ARG; /* is what a size without a place must give */
+    const ts_status none = TS_E_ARG; /* required of a query without a pointer for the size */
     if (without == TS_TL_NO_EXEC) x = NULL;
     if (without >= TS_TL_NO_TENSOR)
         memset((char *)&c + tensors[function].at[without - TS_TL_NO_TENSOR], 0, sizeof(void *));
@@ -124,7 +125,7 @@ static ts_status refused(const ts_ternary_table *t, const ts_ternary_play_args *
     return call(t, function, args, x);
 }
 
-/* What each function asks for, and the largest of it. */
+/* Queries each function's workspace, and the largest. */
 static ts_status ask(const ts_ternary_table *t, const ts_ternary_play_args *a, const ts_exec *x,
                      size_t n[TS_TL_FUNCTIONS], size_t *most)
 {
@@ -140,7 +141,7 @@ static ts_status ask(const ts_ternary_table *t, const ts_ternary_play_args *a, c
     return TS_OK;
 }
 
-/* A call whose workspace is short must say so: the first that asks for most does. */
+/* A call with too small a workspace must fail: tests the function that needs most. */
 static ts_status call_short(const ts_ternary_table *t, const ts_ternary_play_args *a,
                             const ts_exec *x, const size_t n[TS_TL_FUNCTIONS], size_t most)
 {

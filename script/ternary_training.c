@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ternary_training.h"
+/* ternary_training.c - plays a script of operations on a model in training. */
+#include "ternary_training_script.h"
 
 #include <string.h>
 
@@ -12,17 +13,17 @@ const char *const ts_tt_names[TS_TT_FUNCTIONS + 1] = {
 
 enum { ALIGN = 64, BAND = 64, WORK_BAND = 256, BAND_BYTE = 0xfe, LENT_BYTE = 0xff };
 
-/* The workspace: the state and a band behind it, what is lent to a call, the model's own between
- * bands. */
+/* Layout of the workspace: the state and a band, copies lent to a call, the model's own workspace
+ * between bands. */
 typedef struct plan {
     size_t state_bytes, work_bytes, lent_bytes;
-    size_t lent, work, end; /* where each begins */
+    size_t lent, work, end; /* offsets */
 } plan;
 
 typedef struct player {
     const ts_tt_table              *t;
     const ts_ternary_training_args *a;
-    ts_exec                         x; /* as the model sees it */
+    ts_exec                         x; /* as passed to the model */
     plan                            p;
     unsigned char                  *base;
     ts_ternary                     *m;
@@ -57,13 +58,13 @@ static ts_status workspace(const void *table, const void *args, const ts_exec *x
     return s;
 }
 
-/* At an odd address, as far as that goes. */
+/* Not aligned to more than its element. */
 static void *lent(const player *w)
 {
     return w->base + w->p.lent + sizeof(float);
 }
 
-/* Who kept a pointer finds NaN. */
+/* Fills the copy with NaN, for entrants that kept a pointer. */
 static void take_back(const player *w)
 {
     memset(lent(w), LENT_BYTE, w->p.lent_bytes);
@@ -223,7 +224,7 @@ static ts_status perform(player *w, const ts_tt_op *o, double *seen)
     ts_ternary *none = NULL;
     ts_status   s;
     if (o->what != TS_TT_SIZE && o->how == TS_TT_SHORT &&
-        !w->p.work_bytes) { /* there is none to be short of */
+        !w->p.work_bytes) { /* no workspace is needed */
         w->n_export += o->what == TS_TT_EXPORT;
         w->n_grad += o->what == TS_TT_GRAD;
         if (o->what == TS_TT_EVAL) seen[2] = TS_TT_UNSEEN;
@@ -234,7 +235,7 @@ static ts_status perform(player *w, const ts_tt_op *o, double *seen)
         seen[1] = (double)w->p.state_bytes;
         seen[2] = create(w, o->how, &none);
         seen[3] = none != NULL;
-        s = create(w, TS_TT_MADE, &w->m); /* what was there may be gone */
+        s = create(w, TS_TT_MADE, &w->m); /* the old model may be damaged */
         break;
     case TS_TT_GRAD:
         s = grad(w, o, seen);
@@ -269,7 +270,7 @@ static ts_status play(const void *table, const ts_mover *m, const void *args, co
     if (s) return s;
     if (!x->workspace || x->workspace_bytes < w.p.end) return TS_E_WORKSPACE;
     w.base = (unsigned char *)x->workspace + (ALIGN - (uintptr_t)x->workspace % ALIGN) % ALIGN;
-    /* Flush with the end of a page, which is so wherever it is not aligned for timing. */
+    /* Misalign the model's workspace if the whole is unaligned, as it is except for timing. */
     if ((uintptr_t)x->workspace % ALIGN) w.p.work += ts_odd_offset(w.base + w.p.work);
     w.x.workspace = w.p.work_bytes ? w.base + w.p.work : NULL;
     w.x.workspace_bytes = w.p.work_bytes;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* toy.c - the judge's models: hash, table and noise. */
 #include "toy.h"
 
 #include <math.h>
 #include <stdbool.h>
 #include <string.h>
 
-/* ---- numbers: counter-based; of base/ script/ sees real.h alone ---- */
+/* ---- counter-based random numbers: script/ may include only real.h of base/ ---- */
 
 static uint64_t mix(uint64_t z)
 {
@@ -19,7 +20,7 @@ static uint64_t bits(uint64_t key, int64_t i)
     return mix(mix(key) + ((uint64_t)i + 1) * UINT64_C(0xd1342543de82ef95));
 }
 
-/* About a unit normal: of the four quarters of a word, the sum. */
+/* Approximately normal with variance 1: the sum of the four quarters of a word. */
 static double normal(uint64_t key, int64_t i)
 {
     const uint64_t b = bits(key, i);
@@ -41,7 +42,7 @@ uint64_t ts_toy_string(int64_t len, const int32_t *token)
 
 /* ---- rows of logits ---- */
 
-/* A token keeps its logit if it is among the open ones; one always is. */
+/* Whether a token is open, that is keeps its logit; at least one always is. */
 static bool is_open(const ts_toy *m, uint64_t h, int64_t t)
 {
     const int64_t n_vocab = m->word[TS_TOY_VOCAB];
@@ -62,7 +63,7 @@ static const float *kept_row(const ts_toy *m, int64_t i)
     return m->weight + TS_TOY_WEIGHTS + i * m->word[TS_TOY_VOCAB];
 }
 
-/* What holds for every kind, once the row is there. */
+/* Applied to rows of every kind of model. */
 static bool fails(const ts_toy *m, int64_t len)
 {
     return m->word[TS_TOY_HOW] == TS_SICK_FAILS && m->word[TS_TOY_SICK] &&
@@ -88,14 +89,15 @@ static bool are_tokens(const ts_toy *m, int64_t n, const int32_t *token)
     return true;
 }
 
-/* ---- hashing: a sum over what is seen, so that only who is seen matters, and where ---- */
+/* ---- hashing: a sum over the visible rows, which depends on the set of rows and their positions
+ * ---- */
 
 static uint64_t place(const ts_toy *m, int64_t position, int32_t token)
 {
     return mix(seed_of(m) ^ bits((uint64_t)position, token));
 }
 
-/* The second round hashes what the first made of every row that is seen, itself among them. */
+/* The second round hashes the results of the first for every visible row, including itself. */
 static uint64_t twice(uint64_t first, int64_t position)
 {
     return bits(first, position);
@@ -111,7 +113,7 @@ static uint64_t hash_string(const ts_toy *m, int64_t len, const int32_t *token)
     return mix(second);
 }
 
-/* ---- noise: one round is enough, since no row is told from another by less than all of h ---- */
+/* ---- noise: one round is enough, since rows differ in all of h ---- */
 
 static uint64_t hash_once(const ts_toy *m, int64_t len, const int32_t *token)
 {
@@ -135,9 +137,9 @@ static float float_of(uint32_t b)
 }
 
 /* A uniform x from 1 to 2 becomes about 10 / (1 + 1024 (x - 1)) - 3 (x - 1): most logits are
- * between -3 and 0, and few reach 10. Of 32000 tokens the likeliest has about a fifth of all, of
- * 128256 a twentieth. A float's bits are near its logarithm, so their difference from a constant is
- * near a quotient; nothing here is slower than a sum. */
+ * between -3 and 0, and few reach 10. Of 32000 tokens the most probable one has a probability of
+ * about 1/5, of 128256 about 1/20. A float's bits approximate its logarithm, so their difference
+ * from a constant approximates a quotient; no step is slower than an addition. */
 static float law(uint32_t b)
 {
     const float g = float_of(b) - (1 - 0x1p-10F);
@@ -215,7 +217,7 @@ static uint64_t first_round(const pass *p, int64_t row)
     return h;
 }
 
-/* noise: of each row its place was hashed before. */
+/* noise: the position of each row was hashed before. */
 static uint64_t one_round(const pass *p, int64_t row, const uint64_t *places)
 {
     const uint8_t *sees = p->visible + row * p->n_row;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* toy_rope.c - a transformer of two layers. What attention gives is normed before it is used, since
- * a mean over many tokens would drown each of them, and the nonlinearity is a steep sine: both so
- * that every earlier token changes what comes out (test/unit_toy.c). Everything is summed in double
- * and in the order of rows, so the pass over a tree has, row by row, the bits of plain strings. */
+/* toy_rope.c - a transformer of two layers. Attention's output is normalised, since a mean over
+ * many tokens would hide each of them, and the nonlinearity is a steep sine: so every earlier token
+ * changes the output (test/unit_toy.c). All sums are in double and in the order of rows, so each
+ * row of a pass over a tree has the bits of the plain string. */
 #include <math.h>
 #include <string.h>
 
@@ -51,7 +51,7 @@ static void rotate(double *x, int64_t position)
         }
 }
 
-/* Row r, one head: what it sees, weighed. visible NULL: all rows up to itself. */
+/* Attention of row r in one head. visible NULL: all rows up to itself. */
 static void attend(const rows *a, int64_t n_row, const uint8_t *visible, int64_t r, int head,
                    double *out)
 {

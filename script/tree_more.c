@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tree_more.c - calls of ts_tree_mask, ts_tree_bias and ts_tree_residual, and calls of theirs that
- * must be refused. */
+/* tree_more.c - plays calls of ts_tree_mask, ts_tree_bias and ts_tree_residual, including invalid
+ * ones. */
 #include <math.h>
 #include <string.h>
 
-#include "tree_verify.h"
+#include "tree_verify_script.h"
 
 enum { BAND = 64, BAND_BYTE = 0xfe, POISON = 0x80 };
 
-/* What has no dtype of the judge's own is held here, between bands, and told in doubles. */
+/* Outputs whose C type has no ts_dtype are stored here, between bands, and copied to doubles. */
 typedef struct held {
     unsigned char before[BAND];
     int64_t       position[TS_MORE_ROWS];
@@ -17,14 +17,14 @@ typedef struct held {
     unsigned char after[BAND];
 } held;
 
-/* One call, as it is before it is spoilt. */
+/* One call, valid at first. */
 typedef struct call {
     ts_tree_mask_args     mask;
     ts_tree_bias_args     bias;
     ts_tree_residual_args residual;
     const void           *args;
     const ts_exec        *x;
-    int32_t               number[TS_TREE_MOST + 1]; /* parents or children that are none */
+    int32_t               number[TS_TREE_MOST + 1]; /* invalid parents or children */
     double                law[4096], u[TS_TREE_MOST + 2];
 } call;
 
@@ -48,7 +48,8 @@ static void poison(held *h)
     memset(&h->accepted, POISON, sizeof h->accepted);
 }
 
-/* Bytes beside n_position positions and, where it may be written, the number of a child. */
+/* Counts changed bytes around n_position positions and, if it may be written, the number of a
+ * child. */
 static int64_t overstepped(const held *h, int64_t n_position, bool accepted)
 {
     return count_other(h->before, BAND, BAND_BYTE) + count_other(h->between, BAND, BAND_BYTE) +
@@ -58,7 +59,7 @@ static int64_t overstepped(const held *h, int64_t n_position, bool accepted)
            (accepted ? 0 : count_other(&h->accepted, sizeof h->accepted, POISON));
 }
 
-/* Call number i. Without nodes there are no parents, no children, and no law of theirs. */
+/* Call number i. Without nodes there are no parents, no children, and no distribution q. */
 static void prepare(const ts_tree_play_args *a, const ts_exec *x, int64_t i, held *h, call *c)
 {
     const int64_t        R = rows_of(a), N = a->d.n_node, V = a->n_vocab;
@@ -80,18 +81,18 @@ static void prepare(const ts_tree_play_args *a, const ts_exec *x, int64_t i, hel
     poison(h);
 }
 
-/* ---- calls that must be refused ---- */
+/* ---- invalid calls ---- */
 
 enum {
     NO_ARGS,
     NO_EXEC,
     COMMON_WAYS,
-    /* of a mask and a bias */
+    /* mask and bias */
     NO_PARENTS = COMMON_WAYS,
     NO_OUTPUT,
     NO_PROMPT_LEN,
     LESS_NODES,
-    MORE_NODES, /* 2^31 rows: parents are not looked at */
+    MORE_NODES, /* 2^31 rows: parents must not be read */
     HUGE_NODES,
     LESS_NEW,
     HUGE_NEW,
@@ -103,9 +104,9 @@ enum {
     BELOW_FIRST, /* -2 */
     BELOW_LAST,
     CHILD_FIRST,
-    NO_POSITION, /* a mask's */
+    NO_POSITION, /* mask only */
     TREE_WAYS,
-    /* of a residual */
+    /* residual */
     NO_P = COMMON_WAYS,
     NO_Q,
     NO_CHILD,
@@ -175,7 +176,7 @@ static void spoil_tree(const ts_tree_play_args *a, int way, call *c)
     c->bias.parent = c->mask.parent;
 }
 
-/* A copy of a law in which one weight is another; or all are. */
+/* A copy of a distribution with one weight, or all, replaced. */
 static const double *with(call *c, const double *law, int64_t n, int64_t at, double value)
 {
     memcpy(c->law, law, (size_t)n * sizeof *law);
@@ -233,7 +234,7 @@ static void play_refused(ts_run_fn f, const ts_tree_play_args *a, const ts_exec 
     double      over = 0;
     int         way = 0;
     for (; ts_tree_more_must(a->function, way, &must); way++) {
-        prepare(a, x, a->n_cycle - 1, &h, &c); /* the last: nothing lies behind its inputs */
+        prepare(a, x, a->n_cycle - 1, &h, &c); /* the last one: its inputs end at a guard page */
         if (a->function == TS_TREE_RESIDUAL) {
             c.residual.child = a->script + (a->n_cycle - 1) * a->d.n_node;
             if (way >= COMMON_WAYS) spoil_residual(a, way, &c);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tree_verify.h"
+/* tree_verify.c - plays cycles of tree verification and records what the model was called with. */
+#include "tree_verify_script.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -12,7 +13,7 @@ const char *const ts_tree_queries[2] = { "ts_tree_verify_workspace", NULL };
 
 enum { BAND = 64, BAND_BYTE = 0xfe, POISON = 0x80 };
 
-/* What has no dtype of the judge's own is held here, between bands, and told in doubles. */
+/* Outputs whose C type has no ts_dtype are stored here, between bands, and copied to doubles. */
 typedef struct held {
     unsigned char before[BAND];
     int64_t       n_out;
@@ -35,7 +36,7 @@ typedef struct player {
 
 /* ---- the model ---- */
 
-/* Of eight bytes, which are not zero. */
+/* Bit mask of the nonzero ones of eight bytes. */
 static uint32_t eight_bits(const uint8_t *p)
 {
     uint64_t x;
@@ -77,7 +78,7 @@ static void keep(player *p, int64_t n_row, const int32_t *token, const int64_t *
         if (want[w] >= 0 && want[w] < n_row) p->passed[want[w] * words + 2]++;
 }
 
-/* So that no wanted row can be left out. */
+/* Records a digest of every requested row, so that none can be skipped. */
 static void keep_digests(player *p, int64_t n_want, const int64_t *want, const float *out)
 {
     const int64_t words = ts_tree_row_words(p->a->most_rows);
@@ -111,7 +112,7 @@ static int forward(void *self, int64_t n_row, const int32_t *token, const int64_
 
 /* ---- the call ---- */
 
-/* A copy of a row of tokens or parents, in which one is another. */
+/* A copy of a row of tokens or parents with one replaced. */
 static const int32_t *with(player *p, const int32_t *row, int64_t n, int64_t at, int32_t value)
 {
     memcpy(p->spoilt, row, (size_t)n * sizeof *row);
@@ -128,7 +129,7 @@ int ts_tree_without(void)
     return sizeof required / sizeof *required;
 }
 
-/* Draws at temperature 1, the last of which is none. */
+/* Draws at temperature 1, the last of which is invalid. */
 static void draw(player *p, ts_tree_verify_args *v, double last)
 {
     v->d.temperature = 1;
@@ -167,7 +168,7 @@ static void open_player(player *p, const ts_tree_play_args *a)
     p->model = (ts_model) { p, a->n_vocab, next, forward };
 }
 
-/* Cycle number i, whose words begin at `cycle`. */
+/* Prepares cycle number i, whose words begin at `cycle`. */
 static ts_tree_verify_args prepare(player *p, const ts_tree_play_args *a, int64_t i,
                                    const int32_t *cycle, held *h)
 {
@@ -223,7 +224,7 @@ static int64_t written(const held *h)
            count_other(h->status, sizeof h->status, POISON);
 }
 
-/* Rows of `passed` that no pass filled, and what is behind the mask, become 0. */
+/* Zeroes the rows of `passed` that no pass filled, and the words after the mask. */
 static void blank(const player *p)
 {
     const int64_t words = ts_tree_row_words(p->a->most_rows);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fact.c - the judge's side of the trials: it waits for each, and not for long. */
+/* fact.c - runs the trials of a device's guarantees, each with a time limit. */
 #define _GNU_SOURCE
 #include "selfcheck.h"
 
@@ -21,7 +21,7 @@ enum { LIMIT_MS = 10000 };
 
 static const struct {
     ts_trial_fn *run;
-    const char  *name[2]; /* of what it says */
+    const char  *name[2]; /* names of its guarantees */
 } trials[] = {
     { ts_trial_guards, { "device-guards", "device-shared" } },
     { ts_trial_kill, { "device-kill", "device-busy" } },
@@ -37,7 +37,7 @@ static void add(ts_guarantees *g, const ts_guarantee *what)
     g->g[g->n++] = *what;
 }
 
-/* False: it had to be killed. */
+/* False if it had to be killed. */
 static bool await(pid_t pid)
 {
     const double begin = ts_now_ns();
@@ -50,7 +50,7 @@ static bool await(pid_t pid)
     return false;
 }
 
-/* What was to happen at a fault in the judge is not to happen here: a worker's is its end. */
+/* Resets the judge's fault handlers: a fault must end the trial's process. */
 _Noreturn static void run(int i, ts_fact_page *page)
 {
     static const int    faults[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT };
@@ -82,7 +82,7 @@ static void try(int i, ts_fact_page *page, ts_guarantees *g)
     }
 }
 
-/* The tools' folder need not be in the path. */
+/* CUDA's tools may not be on the PATH. */
 static void look_for_sanitizer(ts_guarantees *g)
 {
     ts_guarantee s = { .name = "device-sanitizer" };

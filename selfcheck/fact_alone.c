@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fact_alone.c - trials of the clock, of the cache, and of what is loaded. */
+/* fact_alone.c - trials with one process: the device's clock, its cache, and loading of cubins. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ static void start(ts_trial *t, const stopwatch *w, ts_cu_any *stream)
     ts_trial_must(t, t->d->event_record(w->from, stream), "event");
 }
 
-/* Waits for the stream; ns by the device's clock. */
+/* Waits for the stream; returns ns by the device's clock. */
 static double stop(ts_trial *t, const stopwatch *w, ts_cu_any *stream)
 {
     float ms = 0;
@@ -38,19 +38,19 @@ static double stop(ts_trial *t, const stopwatch *w, ts_cu_any *stream)
     return 1e6 * (double)ms;
 }
 
-/* ---- wall time over several calls, against events ---- */
+/* ---- wall time of several calls, compared with events ---- */
 
 enum { BATCHES = 25, SIZES = 2, COUNTS = 3 };
 static const uint64_t sizes_ns[SIZES] = { 20000, 200000 };
 static const int      counts[COUNTS] = { 1, 4, 16 };
-static const double   most_over[SIZES] = { 5, 3 }; /* percent, at the last of the counts */
+static const double   most_over[SIZES] = { 5, 3 }; /* percent, at the largest count */
 
-/* The median of wall over device time, less 1, in percent; *call_ns: of a call by events. */
+/* The median of wall time over device time, less 1, in percent; *call_ns: a call by events. */
 static double excess(ts_trial *t, ts_device_ptr beat, uint64_t ns, int n, double *call_ns)
 {
     const stopwatch w = make_stopwatch(t);
     double          over[BATCHES], call[BATCHES];
-    for (int i = -1; i < BATCHES; i++) { /* the first is not counted */
+    for (int i = -1; i < BATCHES; i++) { /* the first is a warm-up */
         const double begin = ts_now_ns();
         start(t, &w, NULL);
         for (int k = 0; k < n; k++) ts_trial_must(t, ts_trial_spin(t, beat, ns, NULL), "launch");
@@ -71,7 +71,7 @@ void ts_trial_clock(ts_trial *t)
     for (int s = 0; s < SIZES; s++) {
         for (int k = 0; k < COUNTS; k++)
             over[s][k] = excess(t, beat, sizes_ns[s], counts[k], &ns[s][k]);
-        /* Over many calls both clocks agree, and the device's own saw all of each call. */
+        /* Over many calls both clocks agree, and the device's covers each call fully. */
         held &= over[s][COUNTS - 1] > -most_over[s] && over[s][COUNTS - 1] < most_over[s];
         for (int k = 0; k < COUNTS; k++) held &= ns[s][k] >= 0.95 * (double)sizes_ns[s];
     }
@@ -82,19 +82,19 @@ void ts_trial_clock(ts_trial *t)
                  ns[1][COUNTS - 1] / 1e3, over[1][0], over[1][1], over[1][2]);
 }
 
-/* ---- what is left in L2 ---- */
+/* ---- lines left in L2 ---- */
 
 enum { LINES = 1 << 14, STRIDE = 256, WORDS = STRIDE / 8, FLUSHES = 5 };
 
 typedef struct cache {
     ts_device_ptr chain, end, flushed;
     size_t        n_flush;
-    ts_cu_any    *chase, *keeping; /* keeping: a stream whose lines persist; NULL: there is none */
+    ts_cu_any    *chase, *keeping; /* keeping: a stream whose lines persist; NULL: not supported */
     stopwatch     watch;
     double        cold, warm;
 } cache;
 
-/* Pointers in a circle through all lines, in no order that a prefetcher could guess. */
+/* A circular chain of pointers through all lines, in an order that no prefetcher can predict. */
 static void make_chain(ts_trial *t, cache *c)
 {
     uint64_t *host = calloc(LINES, STRIDE);
@@ -123,7 +123,7 @@ static double chase(ts_trial *t, cache *c, ts_cu_any *stream)
     return stop(t, &c->watch, stream);
 }
 
-/* As the keeper does it. */
+/* As the keeper does. */
 static void flush(ts_trial *t, cache *c, bool reset)
 {
     if (reset) ts_trial_must(t, t->d->reset_l2(), "resetting the cache");
@@ -151,7 +151,7 @@ static double left(ts_trial *t, cache *c, ts_cu_any *stream, bool reset)
     return 100 * (c->cold - ns) / (c->cold - c->warm);
 }
 
-/* A stream whose kernels ask for the chain to persist. */
+/* Creates a stream whose kernels make the chain persist in L2. */
 static void keep_lines(ts_trial *t, cache *c)
 {
     const size_t       n = (size_t)LINES * STRIDE;
@@ -205,7 +205,7 @@ void ts_trial_l2(ts_trial *t)
 
 enum { WHOLE, TRUNCATED, CUBINS };
 
-/* By the driver's own linker: no compiler is needed. */
+/* Uses the driver's linker: no compiler is needed. */
 static void *make_cubin(ts_trial *t, size_t *n)
 {
     ts_cu_any *l;
@@ -219,7 +219,7 @@ static void *make_cubin(ts_trial *t, size_t *n)
     return image;
 }
 
-/* What the last of n calls counts in a module loaded for them. */
+/* Loads the module, calls it n times, and returns its last count. */
 static int count(ts_trial *t, const void *image, ts_device_ptr p, int n)
 {
     ts_cu_any *m, *f;
@@ -234,7 +234,7 @@ static int count(ts_trial *t, const void *image, ts_device_ptr p, int n)
     return (int)v;
 }
 
-/* Its first half, with nothing after it. */
+/* Its first half, up to an unmapped page. */
 static const void *half(const void *image, size_t n)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE), room = (n / 2 + page - 1) / page * page;
@@ -250,7 +250,7 @@ static void load_cubin(ts_trial *t, int i, uint64_t handle)
     size_t        n = 0;
     const void   *image = make_cubin(t, &n);
     ts_trial_must(t, ts_driver_place(t->d, handle, t->granule, 1, &p), "mapping");
-    t->page->worker[i].after = 1; /* it came as far as this */
+    t->page->worker[i].after = 1; /* it got this far */
     if (i == TRUNCATED) {
         t->page->worker[i].code = t->d->module_load(&m, half(image, n));
         return;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fact_life.c - the processes of a trial: how they start, speak and end. */
+/* fact_life.c - the processes of a trial: start, communication and end. */
 #define _GNU_SOURCE
 #include "fact_inside.h"
 
@@ -160,7 +160,7 @@ void ts_trial_hire(ts_trial *t, int n, ts_worker_fn *life)
     for (int i = 0; i < n; i++) {
         int pair[2];
         if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair)) abort();
-        t->page->worker[i].code = -1; /* until it says otherwise */
+        t->page->worker[i].code = -1; /* until it reports one */
         t->worker[i].fd = pair[0];
         t->worker[i].pid = fork();
         if (t->worker[i].pid < 0) abort();

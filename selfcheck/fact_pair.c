@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fact_pair.c - trials of two processes: the keeper's part is played here, the entrant's by
- * workers. */
+/* fact_pair.c - trials with two processes: this one acts as the keeper, workers act as entrants. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <signal.h>
@@ -13,9 +12,9 @@
 #include "fact_inside.h"
 #include "keeper.h"
 
-enum { BYTE = 0x5a, SOME = 1 << 16 }; /* what shared memory holds; so much of it is compared */
+enum { BYTE = 0x5a, SOME = 1 << 16 }; /* contents of shared memory; bytes compared */
 
-/* ---- a step out of a buffer ---- */
+/* ---- access outside a buffer ---- */
 
 static const struct {
     unsigned how;
@@ -73,13 +72,13 @@ void ts_trial_guards(ts_trial *t)
                  word == before + 1 ? "seen" : "not seen");
 }
 
-/* ---- a worker killed amid a kernel; the device beside it ---- */
+/* ---- a worker killed while its kernel runs, and the effect on the keeper ---- */
 
 enum { KILLS = 3, TRIES = 20 };
 
 typedef struct killing {
     int    n_begun, n_ended, n_whole, n_seen, n_tries;
-    double usual, slow[KILLS * TRIES], reaped_ns, speed_ns; /* the worst of both */
+    double usual, slow[KILLS * TRIES], reaped_ns, speed_ns; /* the longest of each */
 } killing;
 
 static void never_end(ts_trial *t, int i, uint64_t handle)
@@ -97,7 +96,7 @@ static uint64_t word_at(ts_trial *t, ts_device_ptr p)
     return v;
 }
 
-/* Until the word at p is no more, or is, as said; false: not within three seconds. */
+/* Waits until the word at p differs from, or equals, the value; false after three seconds. */
 static bool await_word(ts_trial *t, ts_device_ptr p, bool is, uint64_t v)
 {
     const double begin = ts_now_ns();
@@ -108,7 +107,7 @@ static bool await_word(ts_trial *t, ts_device_ptr p, bool is, uint64_t v)
     return true;
 }
 
-/* From the kill on: when it was reaped, and when the first of three quick probes began. */
+/* Kills it; measures the time until it was reaped, and until the first of three fast probes. */
 static void kill_it(ts_trial *t, int i, killing *k)
 {
     const double begin = ts_now_ns();
@@ -165,7 +164,7 @@ void ts_trial_kill(ts_trial *t)
                  slow / 1e3, k.usual / 1e3, slow / k.usual, k.n_seen, k.n_tries);
 }
 
-/* ---- a parked kernel that watches an input ---- */
+/* ---- a waiting kernel that polls an input ---- */
 
 enum { ROWS = 1024, COLS = 64, THREADS = 128, ROUNDS = 8 };
 enum { GO, BEGUN, CHANGED, WENT, EARLY, LATE, WORDS }; /* of ts_poll */

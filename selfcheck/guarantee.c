@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* guarantee.c - what this machine holds, found by trying it from inside a cage. */
+/* guarantee.c - tests this machine's guarantees by running attacks inside a cage. */
 #define _GNU_SOURCE
 #include <sched.h>
 #include <stdio.h>
@@ -88,7 +88,7 @@ typedef struct attempt {
     const char *name;
     bool        needed;
     int class, what;
-    const char *reason; /* of the verdict that it must get; NULL: any but success */
+    const char *reason; /* the expected reason code; NULL: anything but success */
     const char *text;
 } attempt;
 
@@ -134,7 +134,7 @@ static const attempt attempts[] = {
     { "host-memory", true, TS_HOST, TS_PROBE_MEMORY, "memory", "host: memory is limited" },
 };
 
-/* On a device, whose driver is in the process. */
+/* On a device, with its driver in the process. */
 static const attempt on_device[] = {
     { "device-right", true, TS_GPU_HOST, TS_PROBE_NOTHING, NULL,
       "on a device: host code is called" },
@@ -144,16 +144,15 @@ static const attempt on_device[] = {
     { "device-exec", true, TS_GPU_HOST, TS_PROBE_EXEC, "seal", "on a device: no other program" },
     { "device-peek", true, TS_GPU_HOST, TS_PROBE_PEEK, "seal",
       "on a device: the judge cannot be read" },
-    { "device-memfd", true, TS_GPU_HOST, TS_PROBE_MEMFD, NULL,
-      "on a device: no memory that nobody counts" },
+    { "device-memfd", true, TS_GPU_HOST, TS_PROBE_MEMFD, NULL, "on a device: no uncounted memory" },
     { "device-affinity", true, TS_GPU_HOST, TS_PROBE_AFFINITY, NULL,
-      "on a device: the judge's core is its own" },
+      "on a device: the judge's core cannot be taken" },
 };
 
 enum { ELEMENTS = 4096, BELLS = 300, LEADS = 60 };
 
-/* A line from memory takes tens of times as long as one from the first cache, and one that is in
- * the last cache only still five times. */
+/* A line from memory takes tens of times as long as one from the first-level cache, and one from
+ * the last-level cache five times. */
 static const double FLUSHED = 4;
 
 static ts_cage *start(int class, const ts_case *c, int n_threads, bool timed, char *why, size_t n)
@@ -166,7 +165,7 @@ static ts_cage *start(int class, const ts_case *c, int n_threads, bool timed, ch
                        .slot = { c },
                        .n_threads = n_threads,
                        .aligned = timed,
-                       .unsafe = true, /* it is ours, and tells what is missing */
+                       .unsafe = true, /* the probe is trusted, and reports what is missing */
                        .memory_bytes = 64 << 20,
                        .workspace_bytes = 1 << 20,
                        .limit_ms = 5000 };
@@ -182,7 +181,7 @@ static bool passes(const ts_case *c, const void *args, const ts_want *want, cons
     return !r->status && check(c, args, want, &f, &e);
 }
 
-static unsigned host_held; /* in every attempt of that class */
+static unsigned host_held; /* in all attempts of class host */
 
 static ts_guarantee try(const attempt *t)
 {
@@ -193,7 +192,7 @@ static ts_guarantee try(const attempt *t)
     ts_cage      *k = start(t->class, &c, 2, false, why, sizeof why);
     ts_want      *want = calloc(n_want(&c), sizeof *want);
     if (!want) abort();
-    /* Where nothing stands between them it would succeed, and that would be that. */
+    /* Without a sandbox the attempt would succeed and kill the judge. */
     if (k && t->what == TS_PROBE_KILL &&
         !(ts_cage_held(k) & (TS_HELD_SECCOMP | TS_HELD_NAMESPACE))) {
         snprintf(why, sizeof why,
@@ -235,7 +234,7 @@ static double quantile(double *x, int n, double q)
     return x[(int)(q * n)];
 }
 
-/* Start, doorbell and freeze of an entrant that does nothing. */
+/* Times start, call and freeze of an empty entrant. */
 static bool time_nothing(ts_guarantees *g, unsigned *held, bool *shares)
 {
     const ts_case c = { .dtype = TS_F32, .dim = { TS_PROBE_NOTHING, 16 } };
@@ -277,15 +276,16 @@ static bool time_nothing(ts_guarantees *g, unsigned *held, bool *shares)
     return true;
 }
 
-/* What a machine is granted that is too busy to be measured, for every thread. */
+/* Upper limit of the allowance per thread, for a machine too busy to measure. */
 static const double LEAD_MOST_NS = 60e3;
 
-/* How long an honest one has before go when so much was laid out, and is not in the caches: a
- * quarter above the lower quartile, which other load hardly moves. So its usual call is not
- * charged, and a cheat, which has to wake as well, is left with hardly more than that quarter. */
+/* The time before go that a correct entrant needs with this many bytes laid out and cold caches:
+ * 1.25 times the lower quartile, which other load hardly affects. So a normal call is not charged,
+ * and a cheating entrant, which has to wake up too, gains little more than that quarter. */
 static double lead(size_t n_bytes, int n_threads)
 {
-    const int64_t n = (int64_t)(n_bytes / (3 * sizeof(float))) + 16; /* it has three buffers */
+    const int64_t n =
+        (int64_t)(n_bytes / (3 * sizeof(float))) + 16; /* the probe has three buffers */
     const ts_case c = { .dtype = TS_F32, .dim = { TS_PROBE_NOTHING, n } };
     char          why[256];
     double        ns[LEADS];
@@ -306,7 +306,7 @@ static double lead(size_t n_bytes, int n_threads)
     return usual < most ? usual : most;
 }
 
-/* Of one thread, and of as many as an entrant is given when it is timed. */
+/* For one thread, and for as many as an entrant has when it is timed. */
 static void learn_leads(ts_honest *h)
 {
     cpu_set_t may;
@@ -315,7 +315,7 @@ static void learn_leads(ts_honest *h)
     for (int i = 0; i < TS_LEADS; i++) {
         h->lead_ns[i] = lead(ts_lead_bytes[i], 1);
         h->many_ns[i] = lead(ts_lead_bytes[i], h->many);
-        /* A quiet moment is no measure. */
+        /* More bytes never need less time: a lower value was a quiet moment. */
         if (i && h->lead_ns[i] < h->lead_ns[i - 1]) h->lead_ns[i] = h->lead_ns[i - 1];
         if (i && h->many_ns[i] < h->many_ns[i - 1]) h->many_ns[i] = h->many_ns[i - 1];
         if (h->many_ns[i] < h->lead_ns[i]) h->many_ns[i] = h->lead_ns[i];

@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* selfcheck.h - what this machine guarantees, found by trying. */
+/* selfcheck.h - tests what this machine guarantees. */
 #ifndef TS_SELFCHECK_H
 #define TS_SELFCHECK_H
 
 #include "cage.h"
 
-/* Asked of touchstone-probe.so, which tries what dim[0], a TS_PROBE_*, says on dim[1] elements;
+/* A task for touchstone-probe.so, which makes the attempt dim[0], a TS_PROBE_*, on dim[1] elements;
  * with dim[2], z is in and out. */
 extern const ts_task ts_task_probe;
 
-/* Tries, from inside, all that must not work; and learns how much time an honest entrant takes
- * besides its calls, so that head starts are timed, and seen the sooner: run it before judging.
- * False: not even a right entrant can be run. */
+/* Attempts, from inside a cage, everything that must fail. Also measures how much time a correct
+ * entrant uses outside its calls, so that head starts are charged and detected: run it before
+ * judging. False if not even a correct entrant runs. */
 bool ts_guarantee_all(ts_guarantees *g);
 
-/* The same in the class with host code on a device, where there is one. */
+/* Does so in class host-gpu, if there is a device. */
 void ts_guarantee_device(ts_guarantees *g);
 
-/* "seccomp, landlock": what of TS_HELD_* is in there, of what a cage needs. */
+/* Names of the TS_HELD_* bits in `lacks` that a cage needs: "seccomp, landlock". */
 void ts_held_names(unsigned lacks, char *text, size_t n);
 
-/* Adds a guarantee for every fact, with what was measured, to those of the machine; a full badge
- * becomes a reduced one if one of them does not hold. Each trial runs in processes of its own,
- * which may fault or hang; this one stays without a driver. */
+/* Adds the device's guarantees, with measurements; the badge goes from full to reduced if one
+ * fails. Each trial runs in its own processes, which may fault or hang; this process never loads
+ * the driver. */
 void ts_fact_all(ts_guarantees *g);
 
 #endif

@@ -31,7 +31,7 @@ static const ts_case some[] = {
     { CHECK, TS_F32, { 1, 33, 40, 3, 3, 0, -1, HASH }, "normal" },
     { CHECK, TS_F32, { 2, 4099, 8, 4, 5, 0, 9, HASH }, "normal" },
     { CHECK, TS_F32, { 5, 50257, 16, 5, 50, 60, 50256, HASH }, "normal" },
-    { CHECK, TS_F32, { 1, 100000, 2, 3, 5, 60, 99999, HASH }, "normal" }, /* past 16 bits */
+    { CHECK, TS_F32, { 4, 100000, 2, 8, 5, 60, 99999, HASH }, "normal" }, /* past 16 bits */
     { CHECK, TS_F32, { 34, 9, 2, 3, 3, 60, 2, HASH }, "normal" },
     { CHECK, TS_F32, { 2, 97, 66, 2, 200, 600, 2, HASH }, "normal" },
     /* where every position counts, and where the law is written down prefix by prefix */

@@ -4,7 +4,7 @@
 #ifndef TS_TASK_BEAM_SEARCH_INSIDE_H
 #define TS_TASK_BEAM_SEARCH_INSIDE_H
 
-#include "beam_search.h"
+#include "beam_search_script.h"
 #include "model_draw.h"
 #include "task.h"
 

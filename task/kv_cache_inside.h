@@ -4,7 +4,7 @@
 #ifndef TS_TASK_KV_CACHE_INSIDE_H
 #define TS_TASK_KV_CACHE_INSIDE_H
 
-#include "kv_cache.h"
+#include "kv_cache_script.h"
 #include "task.h"
 
 /* dim: seqs, len (of the longest), layers, q_heads, kv_heads, head_dim, page, store. */

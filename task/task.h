@@ -108,8 +108,9 @@ typedef struct ts_task {
     const char        *dim_name[TS_MAX_DIMS];
     const char        *more_name[TS_MAX_MORE];
     ts_kind            kind;
-    unsigned           devices;   /* TS_ON_*, where entrants are judged */
-    bool               has_model; /* calls are given one of the judge's models, script/toy.h */
+    bool               no_challenge; /* for `check` and `bench` alone: takes no entrants */
+    unsigned           devices;      /* TS_ON_*, where entrants are judged */
+    bool               has_model;    /* calls are given one of the judge's models, script/toy.h */
     ts_tensor          buffer[TS_MAX_NAMES + 1];   /* all that ts_take is given; a name NULL ends */
     ts_number          number[TS_MAX_NUMBERS + 1]; /* all that ts_scalar is; a name NULL ends */
     const char *const *exports; /* TS_SCRIPT: what an entrant exports; NULL ends */

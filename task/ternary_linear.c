@@ -11,7 +11,7 @@
 #include "rng.h"
 #include "spoil.h"
 #include "task.h"
-#include "ternary_linear.h"
+#include "ternary_linear_script.h"
 #include "ternary_reference.h"
 
 enum { OUT, IN, ROWS, PARTS };

@@ -6,7 +6,7 @@
 
 #include "task.h"
 #include "ternary_reference.h"
-#include "ternary_training.h"
+#include "ternary_training_script.h"
 
 enum { VOCAB, WIDTH, LAYERS, HEADS, KV_HEADS, HEAD_DIM, BATCH, TOKENS };
 

@@ -6,7 +6,7 @@
 
 #include "model_draw.h"
 #include "task.h"
-#include "tree_verify.h"
+#include "tree_verify_script.h"
 
 /* dim: prompt is that of the first cycle; temperature in hundredths; model a TS_TOY_*. */
 enum { NODES, VOCAB, PROMPT, MAX_NEW, CYCLES, TEMPERATURE, MODEL };

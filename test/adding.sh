@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# adding.sh BUILD - adds two challenges to a copy of the tree as doc/adding-a-kernel.md says, a plain one and one with
-# a script: the files of adding/, and a line of script/challenges.h each. Both are then checked, with mutants, and judged.
+# adding.sh BUILD - adds two challenges to a copy of the tree as described in
+# doc/adding-a-kernel.md, a plain one and one with a script: the files of adding/, and one line each
+# in script/challenges.h. Then checks both, with mutants, and judges them.
 set -eu
 cd "$(dirname "$0")/.."
 build=$(cd "$1" && pwd)
@@ -31,7 +32,8 @@ for line in 'PLAIN(scale_rows)' 'SCRIPT(tally)'; do
 done
 [ "$(diff $list "$tree/$list" | grep -c '^[<>]')" = 2 ] || fail "$list: not two lines"
 
-# Only what the list and the new files concern is compiled; other objects are those of the build.
+# Only files that depend on the list, and the new files, are compiled; other objects come from the
+# build.
 "$(cached CMAKE_MAKE_PROGRAM)" -C "$build" -t deps |
     awk -v list="$list" '/^[^ ]/ { object = $1; sub(/:$/, "", object) } index($1, list) { print object }' >"$tmp/changed"
 [ -s "$tmp/changed" ] || fail "no object depends on $list"

@@ -14,7 +14,7 @@ get() { "$build/test/json_get" "$2" <"$1" | tr -d '"'; }
 for language in c c++ cuda python triton; do
     "$build/touchstone" new "$tmp/prompts/$language" --prompt --language $language >/dev/null 2>&1 || fail "no prompts in $language"
 done
-[ "$(ls "$tmp/prompts/c" | wc -l)" = "$("$build/touchstone" list tasks | wc -l)" ] || fail 'not one prompt a challenge'
+[ "$(ls "$tmp/prompts/c" | wc -l)" = "$("$build/touchstone" list challenges | wc -l)" ] || fail 'not one prompt a challenge'
 
 python=$(test/python.sh || true)
 "$build/touchstone" judge example/contest --gate --depth quick --seed 1 --log "$tmp/log" --json "$tmp/verdicts" >"$tmp/out" 2>"$tmp/err"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# cli.sh BUILD - the program from outside: exit statuses, one line per error, JSON. What takes it longer
-# is in cli_run.sh.
+# cli.sh BUILD - tests the program from outside: exit statuses, one line per error, JSON. Slower
+# tests are in cli_run.sh.
 . "$(dirname "$0")/program.sh"
 
 run 0 --help; silent; shows check; shows bench; shows list

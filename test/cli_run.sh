@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# cli_run.sh BUILD - demos, check and bench from outside: what they write, and that a seed says it all.
+# cli_run.sh BUILD - tests demos, check and bench from outside: their output, and that it depends on
+# the seed only.
 . "$(dirname "$0")/program.sh"
 
 demos='flash gqa paged prefix' plots='flash paged'

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# core.sh - doc/judge.md lists every file of judge/, cage/, protocol/ and arena/, and those that a verdict on
-# a CPU entrant depends on have no more than MOST lines, blank ones and comments apart.
+# core.sh - tests that doc/judge.md lists every file of judge/, cage/, protocol/ and arena/, and
+# that the trusted core, on which a verdict on a CPU entrant depends, has at most 6500 lines, not
+# counting blank lines and comments.
 set -eu
 cd "$(dirname "$0")/.."
 most=6500
@@ -15,7 +16,7 @@ files <"$tmp/section" >"$tmp/listed"
 ls judge/*.[ch] cage/*.[ch] protocol/*.[ch] arena/*.[ch] | sort >"$tmp/there"
 [ -z "$(comm -3 "$tmp/listed" "$tmp/there")" ] ||
     { echo "core: listed, or there, but not both: $(comm -3 "$tmp/listed" "$tmp/there" | tr '\n\t' '  ')" && exit 1; }
-# Comments go first: from /* to */, over lines; the sources have no // and no /* in strings.
+# Strips comments from /* to */, also multi-line ones; the sources have no // and no /* in strings.
 lines=$(xargs cat <"$tmp/core" | awk '
     { while ((at = index($0, "/*")) || inside) {
           if (!inside) { kept = kept substr($0, 1, at - 1); $0 = substr($0, at + 2); inside = 1 }

@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# cross.sh [CTEST ARGUMENT...] - builds for the other instruction set and runs under QEMU what needs no
-# cage: units, and `check` of the small cases with the mutants. On aarch64 that is x86-64 without
-# AVX-512, which QEMU lacks; on x86-64 it is aarch64 with every extension.
+# cross.sh [CTEST ARGUMENT...] - builds for the other instruction set and runs, under QEMU, the
+# tests that need no cage: unit tests, and `check` of small cases with the mutants. On aarch64 the
+# other set is x86-64 without AVX-512, which QEMU lacks; on x86-64 it is aarch64 with every
+# extension.
 set -eu
 cd "$(dirname "$0")/.."
 case $(uname -m) in
@@ -30,8 +31,8 @@ cmake -S . -B build-cross -G Ninja -DCMAKE_TOOLCHAIN_FILE="$PWD/cmake/cross.cmak
     -DTS_CUDA=OFF -DTS_MPI=OFF >/dev/null
 cmake --build build-cross
 build-cross/touchstone list impls 2>/dev/null || "qemu-$other" build-cross/touchstone list impls
-# Cages cannot be built under QEMU, nor does the host's compiler build for the other set; and it keeps a
-# word for every page, those between far rows too (unit_canon, unit_draw: 24 GB).
+# Excluded: cages do not run under QEMU, the host's compiler does not build for the other set, and
+# QEMU keeps a word per page, including those between distant rows (unit_canon, unit_draw: 24 GB).
 exec ctest --test-dir build-cross -j"$(nproc)" --no-tests=error --output-on-failure --timeout 3000 \
     -R '^(unit_|check_small)' \
     -E '^unit_(block|board|build|cage|canon|court|draw|fact|gpu|fake_cuda|fake_memory|log|plan_decode)$|_cuda$' "$@"

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# cuda.sh test|bench - what needs a GPU. Whether there is one is not asked of the program under test.
-# $ONLY, an extended regular expression, picks the tests whose names have it; $JOBS says how many run at
-# once, else a fourth as many as there are cores.
+# cuda.sh test|bench - runs the tests or benchmarks that need a GPU. Detects the GPU without the
+# program under test. $ONLY, an extended regular expression, selects tests by name; $JOBS is the
+# number of parallel tests (default: a quarter of the cores).
 set -u
 cd "$(dirname "$0")/.." || exit 2
 if ! nvidia-smi -L 2>/dev/null | grep -q GPU && [ ! -e /dev/nvidia0 ]; then
@@ -16,20 +16,20 @@ if [ "$1" = bench ]; then
     build/touchstone bench --device cuda --peers torch,torch.lse,torch.compile,torch.flash,torch.cudnn || exit
     [ ! -x build/bench/train_bench ] || build/bench/train_bench || exit
     python=${TOUCHSTONE_PYTHON:-python3}
-    ! "$python" -c 'import torch' 2>/dev/null || exec "$python" test/train_peer.py
-    exit 0
+    "$python" -c 'import torch' 2>/dev/null || exit 0
+    "$python" test/train_peer.py && exec "$python" bench/cross_entropy.py
 fi
 
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 check='build/touchstone check --device cuda'
-# The mutants are no concern of the sanitizers: some would be reported for what they are.
+# Sanitizers skip the mutants: some have exactly the bugs that sanitizers report.
 small="$check --no-mutants --seed 0x5eed"
-# racecheck takes seconds a call, however small, once a kernel uses clusters: there a case for each
-# way through the kernel has to do.
+# racecheck takes seconds per call, however small, if a kernel uses clusters: there it runs one case
+# per code path.
 few='rows=257,vocab=3|rows=1,vocab=2,|rows=2,vocab=1024,|rows=33,vocab=1024,|rows=9,vocab=7,'
 few="$few|vocab=4099,k=1025,|vocab=32000,k=31,"
-# Of attention the smallest have no whole tile, which is what there is to see; a handful has.
+# The smallest attention cases have no full tile, so a few larger ones run too.
 tiles='q=17,k=17,|q=5,k=64,|q=65,k=130,|q=63,k=63,|q=65,k=65,batch=1,q_heads=2,kv_heads=2,|q=17,k=33,'
 steps() { # one line each: NAME COMMAND; a command that answers 77 is skipped
     echo "mutants $check --only-mutants"
@@ -38,7 +38,7 @@ steps() { # one line each: NAME COMMAND; a command that answers 77 is skipped
         echo "model_story build/test/unit_model_story cuda"
         echo "model_beam build/test/unit_model_beam cuda"
         echo "model_tree build/test/unit_model_tree cuda"
-        # It asks for more memory than there is, which is no error of the program's.
+        # The test requests more memory than exists on purpose: not an error of the program.
         echo "memcheck/model compute-sanitizer --tool memcheck --error-exitcode 1" \
             "--report-api-errors no build/test/unit_model_cuda"
         echo "model_packed build/test/unit_model_packed cuda"
@@ -52,7 +52,7 @@ steps() { # one line each: NAME COMMAND; a command that answers 77 is skipped
     else
         echo "model test/skip.sh no jansson, CBLAS, PCRE2 or cmocka"
     fi
-    if [ -x build/test/unit_ternary ]; then # of ternary's products, racecheck sees a few
+    if [ -x build/test/unit_ternary ]; then # racecheck runs only a few of ternary's matmuls
         for unit in unit_ternary unit_ternary_linear; do
             echo "$unit build/test/$unit cuda"
             echo "memcheck/$unit compute-sanitizer --tool memcheck --error-exitcode 1 build/test/$unit cuda"
@@ -75,7 +75,7 @@ steps() { # one line each: NAME COMMAND; a command that answers 77 is skipped
     fi
     for task in $(build/touchstone list impls | awk '$2 == "sm90" || ($1 ~ /^cross_entropy/ && $2 == "cuda") { print $1 }'); do
         case $task in
-        flash_attention_backward) continue ;; # its stem asks for both
+        flash_attention_backward) continue ;; # covered by its stem
         cross_entropy_logits) continue ;;
         cross_entropy) memory=--small race=--small impls=cuda ;;
         flash_attention) memory="--case $tiles" race=$memory impls='sm90 cuda' ;;
@@ -93,8 +93,8 @@ steps() { # one line each: NAME COMMAND; a command that answers 77 is skipped
     done
 }
 only=${ONLY:-.}
-# The oracle on the processor is what most steps wait for, and has threads of its own.
-# shellcheck disable=SC2016 # the inner shell expands it
+# Most steps wait for the CPU oracle, which is multithreaded. shellcheck disable=SC2016 # the inner
+# shell expands it
 steps | ONLY=$only awk '$1 ~ ENVIRON["ONLY"]' | xargs -r -P "${JOBS:-$((($(nproc) + 3) / 4))}" -L 1 sh -c '
     name=$1 log=$0/$(echo "$1" | tr / .) began=$(date +%s)
     shift
@@ -113,7 +113,7 @@ steps | ONLY=$only awk '$1 ~ ENVIRON["ONLY"]' | xargs -r -P "${JOBS:-$((($(nproc
         case $f in *.failed) tail -n 40 "$f" ;; *) tail -n 4 "$f" ;; esac
     done
 ' "$out"
-# The judge wants the device to itself.
+# The judge needs the device for itself.
 after() { # NAME COMMAND...
     name=$1 began=$(date +%s)
     echo "$name" | grep -Eq "$only" || return 0

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# cuda_module.sh BUILD - the CUDA module exports what base/cuda_module.c and the tables look up, no more;
-# the module of mutants what their lists name.
+# cuda_module.sh BUILD - tests that the CUDA module exports exactly what base/cuda_module.c and the
+# dispatch tables look up, and the module of mutants exactly the mutants of the lists.
 set -eu
 cd "$(dirname "$0")/.."
 module=$1/libtouchstone_cuda.so
@@ -15,9 +15,9 @@ trap 'rm -rf "$tmp"' EXIT
 nm -D --defined-only "$module" | awk '{ print $3 }' | sort -u >"$tmp/exported"
 missing=$(comm -23 "$tmp/looked_up" "$tmp/exported")
 [ -z "$missing" ] || { echo "cuda_module: not exported: $missing" >&2 && exit 1; }
-# Beyond those, only the workspace query of each.
+# Otherwise only their workspace queries.
 extra=$(sed 's/_workspace$//' "$tmp/exported" | sort -u | comm -23 - "$tmp/looked_up")
-[ -z "$extra" ] || { echo "cuda_module: exported, but nobody looks them up: $extra" >&2 && exit 1; }
+[ -z "$extra" ] || { echo "cuda_module: exported, but never looked up: $extra" >&2 && exit 1; }
 for part in model train; do # where cuBLAS and the model's libraries were found
     more=$1/libtouchstone_${part}_cuda.so
     [ ! -e "$more" ] || [ "$(nm -D --defined-only "$more" | awk '{ print $3 }')" = ts_${part}_cuda ] ||

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# ends.sh BUILD - a judge that is killed while it compiles leaves no compiler and no folder behind; and a
-# second one leaves the log of the first alone.
+# ends.sh BUILD - tests that a judge killed while compiling leaves no compiler and no folder behind,
+# and that a second judge does not touch the log of the first.
 set -u
 build=$1
 here=$(cd "$(dirname "$0")" && pwd)
@@ -14,7 +14,7 @@ complain() {
 }
 "$here/../exploit/lay.sh" "$tmp/exploit"
 child() { cut -d ' ' -f 1 "/proc/$1/task/$1/children" 2>/dev/null; }
-wait_for_compiler() { # its number and its folder, when what the compiler's driver started runs
+wait_for_compiler() { # sets the compiler's PID and folder once its subprocess runs
     last='' folder=''
     for _ in $(seq 600); do
         last=$1

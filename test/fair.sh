@@ -1,9 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# fair.sh BUILD [both|aa|handicap|repeat...] - is the judge fair? With entrants that are known: 6 (TS_COPIES)
-# copies of one and of one that is 5 % slower in one sitting; copies of one among themselves; one and one
-# that is slower in 40 (TS_SITTINGS) sittings; and one judged 20 times. The last three if none is named;
-# each wants a quiet machine, and some minutes of it. TS_KEEP: a file for the last log.
+# fair.sh BUILD [both|aa|handicap|repeat...] - tests whether matches are fair, with known entrants.
+# both: 6 (TS_COPIES) copies each of a kernel and of a version 5 % slower, in one run. aa: copies of
+# one kernel. handicap: a kernel and the slower version in 40 (TS_SITTINGS) runs. repeat: one kernel
+# judged 20 times. Default: the last three. Needs a quiet machine for some minutes. TS_KEEP: a file
+# for the last log.
 set -eu
 build=$(cd "$1" && pwd)
 shift
@@ -11,9 +12,9 @@ cd "$(dirname "$0")/.."
 work=$(mktemp -d)
 trap '[ -z "${TS_KEEP-}" ] || cp "$work/log" "$TS_KEEP"; rm -rf "$work"' EXIT
 status=0
-kernel=forward_two_pass # limited by arithmetic, and in one thread
+kernel=forward_two_pass # compute-bound, single-threaded
 
-# slow.c does the first twentieth of the rows a second time, once all are right
+# slow.c computes the first twentieth of the rows twice
 mkdir "$work/slow" "$work/fast"
 cp "honest/$kernel.c" honest/honest.h "$work/fast"
 cp "honest/$kernel.c" honest/honest.h "$work/slow"
@@ -40,7 +41,7 @@ enter() { # fast|slow NUMBER
     printf '{"name":"%s-%s","author":"a test","challenge":"layernorm_forward","class":"sealed","language":"c","sources":[%s]}' \
         "$1" "$2" "$sources" >"$work/entrants/$1-$2/entry.json"
 }
-enter_all() { # FAST SLOW - so many copies of each
+enter_all() { # FAST SLOW - adds that many copies of each
     rm -rf "$work/entrants"
     mkdir "$work/entrants"
     for i in $(seq -w "$1"); do enter fast "$i"; done
@@ -52,7 +53,7 @@ sit() {
         { cat "$work/err" && return 1; }
 }
 
-# matches LOG: equals among themselves, and fast against slow.
+# matches LOG: counts results between equals, and of fast against slow.
 matches() {
     awk '
         function number(key) {

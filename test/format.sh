@@ -1,9 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# format.sh [--fix] - layout of all sources: clang-format, tabs, blanks, final newlines, SPDX lines.
+# format.sh [--fix] - checks or fixes the layout of all sources: clang-format, tabs, blanks, final
+# newlines, SPDX lines.
 set -eu
 cd "$(dirname "$0")/.."
-version=14 # others lay out a few lines differently
+version=14 # other versions format a few lines differently
 
 files() { # FIND-EXPRESSION
     find . \( -name .git -o -path './build*' -o -name __pycache__ \) -prune -o -type f \( "$@" \) -print
@@ -23,7 +24,7 @@ tab=$(printf '\t')
 grep -n "$tab" $code $text | complain tab || bad=1
 grep -nE '[[:blank:]]+$' $all | complain 'trailing blank' || bad=1
 grep -L 'SPDX-License-Identifier: Apache-2.0' $all | complain 'no SPDX line' || bad=1
-# One process for all files; one for each only when something is wrong, to say where.
+# One process for all files; one per file only on failure, to find the culprit.
 [ "$(tail -q -c 1 $all | wc -l)" = "$(echo $all | wc -w)" ] ||
     for f in $all; do [ -z "$(tail -c 1 "$f")" ] || echo "$f"; done | complain 'no final newline' || bad=1
 [ $bad = 0 ] || exit 1
@@ -33,4 +34,4 @@ case $($formatter --version 2>/dev/null) in
 esac
 $formatter --dry-run -Werror $code 2>/dev/null || for f in $code; do
     $formatter --dry-run -Werror "$f" 2>/dev/null || echo "$f"
-done | complain 'layout; make format mends it'
+done | complain 'layout; run make format'

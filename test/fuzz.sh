@@ -1,10 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# fuzz.sh BUILD|both SECONDS [TARGET...] - run fuzz targets, one after another, for so long each; without a name, all
-# that BUILD has. `both` builds and runs them in build/, driven by fuzz_main.c, and in build-clang/, by libFuzzer.
+# fuzz.sh BUILD|both SECONDS [TARGET...] - runs fuzz targets (default: all of BUILD), each for
+# SECONDS. `both` builds and runs them in build/ with fuzz_main.c, and in build-clang/ with
+# libFuzzer.
 #
-# Seeds are made in BUILD/fuzz/TARGET/seed. From a minute on, leaks are looked for, and inputs that reach new code are
-# kept in BUILD/fuzz/TARGET/corpus, for the next time. The input that a target died of stays in BUILD/fuzz/TARGET.
+# Seeds are written to BUILD/fuzz/TARGET/seed. Runs of a minute or more also detect leaks, and keep
+# inputs that reach new code in BUILD/fuzz/TARGET/corpus for later runs. An input that crashes a
+# target is left in BUILD/fuzz/TARGET.
 set -eu
 cd "$(dirname "$0")/.."
 build=$1 seconds=$2
@@ -32,7 +34,8 @@ words() { # AFTER WORD...: a dictionary of words in quotes
     for word; do printf '"\\"%s\\"%s"\n' "$word" "$after"; done >"$words"
 }
 
-# Objects of both kinds of hash table and page size, as the judge builds sealed entrants; and others as they come.
+# Objects with both kinds of hash table and page size, as the judge builds sealed entrants; and
+# other objects.
 seeds_object() {
     local flags='-w -O1 -shared -fPIC -nostdlib -fvisibility=hidden -fno-stack-protector -Iinclude -Itest/solution'
     local isa=base/isa/$(uname -m)
@@ -47,7 +50,7 @@ seeds_object() {
     cp "$build/touchstone-probe.so" "$seed"
 }
 
-seeds_entry() {
+seeds_entrant() {
     for file in $(find entrant exploit -name entry.json | sort | head -n 40); do
         { printf 1 && cat "$file"; } >"$seed/$(echo "$file" | tr / _)"
         { printf 0 && cat "$file"; } >"$seed/json_$(echo "$file" | tr / _)"
@@ -84,7 +87,7 @@ seeds_log() {
     for kind in full failures untimed empty; do
         rm -f "$tmp/$kind.log"
         "$build/test/make_log" "$tmp/$kind.log" $kind
-        # bodies of records only, times cut short: the target chains them itself
+        # only the bodies of records, with short times: the target adds the hash chain
         sed -E 's/^\{"seq":[0-9]+,"prev":"[0-9a-f]*",//; s/,"self":"[0-9a-f]*"\}$//; s/("ns":\[[^],]*,[^],]*)[^]]*\]/\1]/' \
             "$tmp/$kind.log" >"$seed/$kind"
         head -n 12 "$seed/$kind" >"$seed/$kind.head"
@@ -104,7 +107,7 @@ seeds_model() {
         i=0
         while [ $i -lt 158 ]; do printf '\000\000\200\076' && i=$((i + 1)); done
     } >"$seed/llama2c"
-    # a vocabulary: three specials, then one byte, and pieces that join
+    # a vocabulary: three special tokens, one byte, and tokens that merge
     {
         printf 't\004\000\000\000'
         for piece in '\005\000\000\000<unk>' '\003\000\000\000<s>' '\004\000\000\000</s>' '\006\000\000\000<0x0A>' \
@@ -161,16 +164,16 @@ for target; do
     seed=$dir/seed words=$dir/words kind=${target#fuzz_}
     mkdir -p "$seed" "$dir/corpus"
     if [ ! -f "$words" ] || [ "$words" -ot test/fuzz.sh ]; then
-        printf '"ts_softmax_topk"\n"expf"\n"memcpy"\n' >"$words" # of objects; others have their own
+        printf '"ts_softmax_topk"\n"expf"\n"memcpy"\n' >"$words" # for objects; other targets have their own
         case $kind in
-        object | entry | launch | log | model) seeds_$kind ;;
+        object | entrant | launch | log | model) seeds_$kind ;;
         *) ;; # objects of another instruction set: made by hand in fuzz_elf.c
         esac
     fi
     case $kind in object*) length=131072 ;; model) length=16384 ;; *) length=8192 ;; esac
     if [ "$seconds" -ge 60 ]; then
         corpus=$dir/corpus leaks=1
-    else # of libFuzzer the first folder grows; and a search for leaks takes longer than this
+    else # libFuzzer writes to the first folder; leak detection takes longer than such short runs
         cp -r "$seed" "$tmp/$target"
         corpus= leaks=0 seed=$tmp/$target
     fi

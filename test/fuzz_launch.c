@@ -2,7 +2,7 @@
 /* fuzz_launch.c - fuzzes launch plans and scopes. The first byte picks a reader: JSON, the
  * plan's text, or the scope of an entrant. What is read is evaluated, and what comes out keeps to
  * the limits. */
-#include "entry.h"
+#include "entrant.h"
 #include "fuzz.h"
 #include "json.h"
 #include "launch.h"
@@ -75,12 +75,12 @@ static void from_json(const char *json, size_t n)
 
 static void scope(const char *text, size_t n)
 {
-    char       copy[TS_ENTRY_OFFERS + 1] = { 0 };
+    char       copy[TS_ENTRANT_OFFERS + 1] = { 0 };
     ts_refusal why = { 0 };
     ts_scope   s;
-    memcpy(copy, text, n < TS_ENTRY_OFFERS ? n : TS_ENTRY_OFFERS);
+    memcpy(copy, text, n < TS_ENTRANT_OFFERS ? n : TS_ENTRANT_OFFERS);
     for (const char *p = copy; *p; p++)
-        if (*p < ' ' || *p > '~') return; /* entry.c lets nothing else through */
+        if (*p < ' ' || *p > '~') return; /* entrant.c lets nothing else through */
     if (ts_scope_read(copy, ts_tasks[n % 2], TS_CPU, &s, &why)) must(s.share > 0 && s.share <= 1);
     else must_be_plain(why.text);
 }

@@ -2,8 +2,8 @@
 /* fuzz_model.c - fuzzes all that model/ reads. The first byte picks the reader: a
  * llama2.c checkpoint, config.json with a safetensors header, or a tokenizer. What is refused must
  * leave one plain line; what is read is run. */
+#include "decoder.h"
 #include "fuzz.h"
-#include "model.h"
 
 enum { N_DATA = 80000, CONTEXT = 8 };
 

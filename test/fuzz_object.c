@@ -21,10 +21,10 @@
 #include <unistd.h>
 
 #include "audit.h"
-#include "cage.h"
 #include "fuzz.h"
 #include "fuzz_elf.h"
 #include "object.h"
+#include "process.h"
 
 static const size_t      most_bytes = 1 << 20;
 static const char *const wanted = "ts_softmax_topk";

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# gpu_adapted.sh BUILD - a kernel of other names behind an adapter, on a device: right where it offers a k,
-# and rejected for the first k that it does not offer.
+# gpu_adapted.sh BUILD - judges a kernel with its own names behind an adapter, on a device: correct
+# for every k that it supports, and rejected for the first other k.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 build=$1

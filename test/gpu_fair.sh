@@ -1,16 +1,17 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# gpu_fair.sh BUILD [TIMES] - is the judge fair on a device? Copies of one kernel, some of which do the
-# first twentieth of the rows twice, all in one sitting; sealed, by the device's clock, and with host
-# code, by the judge's. Copies must tie, the others lose, and the two clocks agree. TIMES: launches a
-# call; one takes some 100 us on an H200, of which too little is left beside the noise of host code.
+# gpu_fair.sh BUILD [TIMES] - tests whether matches are fair on a device: copies of one kernel, some
+# of which compute the first twentieth of the rows twice, in one run; sealed, with the device's
+# clock, and with host code, with the judge's. Copies must tie, the slower ones lose, and the two
+# clocks agree. TIMES: launches per call; one launch takes some 100 us on an H200, too little
+# compared with the noise of host code.
 set -eu
 build=$(cd "$1" && pwd)
 times=${2-5}
 cd "$(dirname "$0")/.."
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-# A row of up to 1024 elements stays in the registers of its block; longer ones are read three times.
+# A row of up to 1024 elements stays in registers; longer ones are read three times.
 cat >"$work/kernel.cu" <<'END'
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -72,7 +73,7 @@ KERNEL(layernorm_forward_f16, __half)
 KERNEL(layernorm_forward_bf16, __nv_bfloat16)
 END
 
-# enter NAME CLASS TIMES ROWS: the kernel, that many times over ROWS rows
+# enter NAME CLASS TIMES ROWS: the kernel, launched TIMES times over ROWS rows
 enter() {
     mkdir -p "$work/entrants/$1"
     cp "$work/kernel.cu" "$work/entrants/$1/k.cu"

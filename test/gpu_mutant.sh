@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# gpu_mutant.sh BUILD [NAME] - every CUDA mutant, or one, before the judge, as a stranger's shared library with host code,
-# at depth normal; and the control, which must come through. Needs nvcc and a device.
+# gpu_mutant.sh BUILD [NAME] - judges every CUDA mutant, or one, as a third-party shared library
+# with host code, at depth normal; and the control, which must pass. Needs nvcc and a device.
 set -eu
 build=$(cd "$1" && pwd)
 cd "$(dirname "$0")/.."
@@ -27,8 +27,7 @@ ts_status ts_softmax_topk(const ts_softmax_topk_args *a, const ts_exec *x) { ret
     $1 == "softmax_topk" && $2 ~ /^cuda_/ { sub("cuda_", "", $2); if (one == "" || $2 == one || $2 == "control") print $2, $3 }' >"$work/list"
 while read -r name _; do lay "$name" & done <"$work/list"
 wait
-# Who passes would be timed, which shows nothing more: so the judge is ended at the last entrant, which
-# is none.
+# Timing shows nothing more here: so the judge is stopped at the last entrant, which is invalid.
 mkdir "$work/end"
 echo '{}' >"$work/end/entry.json"
 "$build/touchstone" judge --device cuda --depth normal --log "$work/log" "$work/all" "$work/end" >"$work/out" 2>"$work/err" &

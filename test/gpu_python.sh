@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# gpu_python.sh BUILD - entrants of class python-gpu that compile in their first call are right, and the
-# compiling is not timed. On a device: Triton, CuPy and torch.compile, those that are installed. Without
-# one: test/gpu_python.py before a stand-in for the driver.
+# gpu_python.sh BUILD - tests that entrants of class python-gpu that compile in their first call
+# pass, and that compilation is not timed. On a device: Triton, CuPy and torch.compile, if
+# installed. Without one: test/gpu_python.py with a fake driver.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 build=$1

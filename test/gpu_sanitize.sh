@@ -1,9 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# gpu_sanitize.sh BUILD - `judge --sanitize` on a device: three entrants that are right, each with a flaw
-# that only compute-sanitizer sees, and a clean one. Where that tool or a GPU is missing a script takes
-# its place, which runs what it is given and finds a race each time: so much for what the judge makes of
-# a finding.
+# gpu_sanitize.sh BUILD - tests `judge --sanitize` on a device: three correct entrants, each with a
+# flaw that only compute-sanitizer finds, and a clean one. Without that tool or a GPU, a fake script
+# that reports a race each time tests how the judge handles a finding.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 build=$1

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# headers.sh COMPILER - each public header compiles alone: C11, or C++17 where the compiler ends in ++.
+# headers.sh COMPILER - tests that each public header compiles on its own: as C11, or as C++17 if
+# the compiler's name ends in ++.
 set -eu
 cd "$(dirname "$0")/.."
 command -v "$1" >/dev/null || { echo "skipped: no $1"; exit 77; }

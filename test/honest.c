@@ -37,13 +37,13 @@ typedef struct tally {
 } tally;
 
 typedef struct entrant {
-    char         path[512], name[256];
-    ts_candidate e;
-    ts_built     built;
-    bool         ready;
-    ts_errors    errors;
-    double       seconds;
-    tally        n;
+    char       path[512], name[256];
+    ts_entrant e;
+    ts_built   built;
+    bool       ready;
+    ts_errors  errors;
+    double     seconds;
+    tally      n;
 } entrant;
 
 static entrant list[MAX_ENTRANTS];
@@ -250,7 +250,7 @@ static void ask_block(entrant *e, const ts_task *t, const ts_case *const *c, int
     snprintf(folder, sizeof folder, "%s/src", e->built.folder);
     snprintf(object, sizeof object, "/proc/self/fd/%d", e->built.object);
     if (e->e.cls == TS_PYTHON) {
-        snprintf(object, sizeof object, "%.60s/%s", folder, ts_entry_main(&e->e)->name);
+        snprintf(object, sizeof object, "%.60s/%s", folder, ts_entrant_main(&e->e)->name);
         p.folder = folder, p.python = python, p.runner = TS_TEST_SOURCE "/python/runner.py";
     }
     ts_cage *k = ts_cage_start(&p, why, sizeof why);
@@ -318,7 +318,7 @@ static bool prepare(entrant *e)
                           .runner = TS_TEST_SOURCE "/python/runner.py" };
     ts_refusal why;
     e->built.object = e->built.launch = -1;
-    if (!ts_entry_read(e->path, NULL, &e->e, &why) ||
+    if (!ts_entrant_read(e->path, NULL, &e->e, &why) ||
         (e->e.cls != TS_PYTHON && !ts_build(&e->e, &places, NULL, &e->built, &why)) ||
         (e->e.cls == TS_PYTHON && numpy && !ts_build(&e->e, &places, NULL, &e->built, &why))) {
         printf("REJECT %s: %s: %s\n", e->name, why.reason, why.text);
@@ -386,7 +386,7 @@ int main(int argc, char **argv)
     const int status = report();
     for (int i = 0; i < n_list; i++) {
         if (list[i].ready) ts_built_free(&list[i].built);
-        ts_entry_free(&list[i].e);
+        ts_entrant_free(&list[i].e);
     }
     nftw(temporary, remove_one, 16, FTW_DEPTH | FTW_PHYS);
     return status;

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# install.sh BUILD exports|pkgconfig|cmake - installs, moves the prefix, and uses the library from there.
+# install.sh BUILD exports|pkgconfig|cmake - tests an installation: installs, moves the prefix, and
+# uses the library from there.
 set -eu
 cd "$(dirname "$0")/.."
 tmp=$(mktemp -d)
@@ -18,7 +19,7 @@ runs() { # PROGRAM shared|static
     if readelf -d "$1" | grep -q 'NEEDED.*libtouchstone\.so\.0'; then kind=shared; else kind=static; fi
     [ $kind = "$2" ] || fail "$1 is linked $kind, expected $2"
 }
-exports() { # exactly what the headers mark TS_API; and each installed file is where it is looked for
+exports() { # exports exactly the TS_API functions; every installed file is where the program looks for it
     sed -n 's/^TS_API.*[ *]\(ts_[a-z0-9_]*\)(.*/\1/p' "$tmp"/moved/include/touchstone/*.h | sort >"$tmp/promised"
     nm -D --defined-only "$library" | awk '{ print $3 }' | sort >"$tmp/exported"
     [ -s "$tmp/promised" ] || fail 'no TS_API in the headers'

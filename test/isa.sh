@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# isa.sh BUILD - what knows an instruction set is in base/isa/<set> and nowhere else; every set has the
-# same files; and what includes them compiles for a machine that has no set of its own.
+# isa.sh BUILD - tests that code specific to an instruction set is only in base/isa/<set>, that
+# every set has the same files, and that files which include them compile for a machine without its
+# own set.
 set -eu
 cd "$(dirname "$0")/.."
 build=$1
@@ -19,7 +20,7 @@ for set in aarch64 generic; do
     [ "$(list $set)" = "$(list x86_64)" ] || fail "base/isa/$set and base/isa/x86_64 have other files"
 done
 
-# The commands of this build, with the generic folder in place of this machine's.
+# The commands of this build, with base/isa/generic instead of this machine's set.
 n=0
 
 for file in base/isa/generic/features.c base/*.c exam/*.c judge/*.c cage/*.c kernel/layernorm/layernorm.c; do

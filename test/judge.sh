@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# judge.sh BUILD - right and wrong kernels in each class before the judge; replay, resume, tampering.
+# judge.sh BUILD - judges correct and wrong kernels in each class; replay, resume, tampering.
 set -u
 build=$1
 here=$(cd "$(dirname "$0")" && pwd)
@@ -14,7 +14,7 @@ complain() {
 judge() { "$build/touchstone" judge --depth quick --log "$tmp/log" "$@" >"$tmp/out" 2>"$tmp/err"; }
 saw() { grep -q "$1" "$tmp/out" || complain "$2: '$1' is not in: $(cat "$tmp/out" "$tmp/err")"; }
 
-c_entry() { # FOLDER NAME CLASS SED
+c_entrant() { # FOLDER NAME CLASS SED
     mkdir -p "$tmp/$1"
     printf '{"name":"%s","author":"a test","challenge":"softmax_topk","class":"%s","language":"c","sources":["softmax_topk.c","number.h"]}' \
         "$2" "$3" >"$tmp/$1/entry.json"
@@ -24,16 +24,18 @@ c_entry() { # FOLDER NAME CLASS SED
         complain "nothing was planted in $1"
 }
 wrong='s/sum += exp/sum += 1.0002 * exp/'
-c_entry sealed right-sealed sealed ''
-c_entry host right-host host ''
-c_entry sealed-wrong wrong-sealed sealed "$wrong"
-c_entry host-wrong wrong-host host "$wrong"
+c_entrant sealed right-sealed sealed ''
+c_entrant host right-host host ''
+c_entrant sealed-wrong wrong-sealed sealed "$wrong"
+c_entrant host-wrong wrong-host host "$wrong"
 
-# right, but for what the lanes find: an overflow, and bits that depend on the number of threads
-c_entry overflow overflow sealed 's/int *sick = 0;/int sick = 0; volatile int most = 2147483647; most++;/'
-# f32 alone, but sizes are looked at before dtypes: to have nothing to do is not to offer a dtype
-c_entry empty empty-first sealed 's/return a->dtype == TS_F32 .*/return !a->n_rows || a->dtype == TS_F32 ? TS_OK : TS_E_DTYPE;/'
-c_entry threads threads host 's/    return s;/    if (!s \&\& x->n_threads > 1 \&\& a->n_rows \&\& a->k \&\& a->prob[0] > 0) a->prob[0] = nextafterf(a->prob[0], 0);\n    return s;/'
+# correct, except for findings of robustness checks: an overflow, and bits that depend on the number
+# of threads
+c_entrant overflow overflow sealed 's/int *sick = 0;/int sick = 0; volatile int most = 2147483647; most++;/'
+# f32 only, but checks sizes before dtypes: TS_OK for an empty call does not mean that a dtype is
+# supported
+c_entrant empty empty-first sealed 's/return a->dtype == TS_F32 .*/return !a->n_rows || a->dtype == TS_F32 ? TS_OK : TS_E_DTYPE;/'
+c_entrant threads threads host 's/    return s;/    if (!s \&\& x->n_threads > 1 \&\& a->n_rows \&\& a->k \&\& a->prob[0] > 0) a->prob[0] = nextafterf(a->prob[0], 0);\n    return s;/'
 
 judge "$tmp/sealed" "$tmp/host" "$tmp/overflow" "$tmp/threads" ||
     complain "right kernels: status $?: $(cat "$tmp/err")"
@@ -47,10 +49,10 @@ verdict 2 '"PASS".*"threads":\[8,8\],"sanitizer":\[0,8\]},"robustness_text":"san
 verdict 3 '"PASS".*"threads":\[[0-7],8\],"sanitizer":\[8,8\]'
 saw 'overflow: sanitizer: softmax_topk/' 'the sanitizer lane'
 
-judge --gate --seed 8 "$tmp/empty" # a seed that draws rows=0 in another dtype than f32
+judge --gate --seed 8 "$tmp/empty" # a seed that draws rows=0 in a dtype other than f32
 saw 'empty-first *sealed *PASS' 'a kernel that looks at sizes before dtypes'
 
-# what only the whole court can see, and a lie about the judge
+# tricks that only a whole judging run can detect, and one that blames the judge
 "$here/../exploit/lay.sh" "$tmp/exploit"
 judge --gate --seed 7 "$tmp/exploit/ftz" "$tmp/exploit/selective_dtype" "$tmp/exploit/forge_error"
 [ $? = 1 ] || complain "tricks: status $?"
@@ -64,18 +66,18 @@ for class in sealed host; do
     saw "wrong-$class *$class *FAIL value" "a wrong $class kernel"
 done
 
-# the replayed case fails in the same place
+# the replayed case fails in the same element
 case=$(grep -o '"case":"softmax_topk[^"]*"' "$tmp/log" | head -n 1 | cut -d '"' -f 4)
 "$build/touchstone" judge --case "$case" "$tmp/host-wrong" >"$tmp/out" 2>"$tmp/err"
 [ $? = 1 ] || complain 'a replayed flaw is gone'
 saw 'FAIL value' 'the replay'
 
-# the same verdicts follow from the key that the log reveals
+# the revealed key reproduces the verdicts
 "$build/touchstone" judge --replay "$tmp/log" "$tmp/host-wrong" >"$tmp/out" 2>"$tmp/err" ||
     complain "replayed from its log: status $?: $(cat "$tmp/err")"
 saw '^same .*FAIL value' 'the log replayed'
 
-# no timing: a verdict, and no time
+# --gate: a verdict without times
 judge --gate "$tmp/host" || complain "the gate alone: status $?: $(cat "$tmp/err")"
 saw 'right-host *host *PASS' 'the gate alone'
 ! grep -q '"type":"time"' "$tmp/log" || complain 'the gate alone took times'
@@ -83,13 +85,13 @@ grep -q "$(printf '\033')" "$tmp/err" && complain 'progress where there is no te
 "$build/touchstone" judge --replay "$tmp/log" "$tmp/host" >"$tmp/out" 2>"$tmp/err" ||
     complain "the gate alone, replayed: status $?: $(cat "$tmp/err")"
 
-# a log of another rule of drawing is not replayed
+# a log with another version of the draw is not replayed
 "$build/test/make_log" "$tmp/other" >/dev/null 2>&1
 "$build/touchstone" judge --replay "$tmp/other" "$tmp/host" >"$tmp/out" 2>"$tmp/err"
 [ $? = 3 ] || complain 'a log of another rule was replayed'
 grep -q 'drawn by rule 1' "$tmp/err" || complain "another rule: $(cat "$tmp/err")"
 
-# a run that is killed keeps the verdicts that were reached, and the rest is done later
+# a killed run keeps its verdicts, and --resume completes it
 rm -f "$tmp/log"
 "$build/touchstone" judge --log "$tmp/log" "$tmp/host-wrong" "$tmp/host" >/dev/null 2>&1 &
 for _ in $(seq 300); do
@@ -105,7 +107,7 @@ judge --gate --resume "$tmp/host-wrong" "$tmp/host"
 [ "$(grep -c '"type":"verdict"' "$tmp/log")" = 2 ] || complain 'killed: resume lost or repeated a verdict'
 judge --gate "$tmp/host-wrong"
 
-# what is in the log is not judged again; what is not, is
+# --resume skips entrants in the log and judges others
 judge --gate --resume "$tmp/host-wrong" "$tmp/sealed-wrong"
 [ "$(grep -c '"type":"verdict"' "$tmp/log")" = 2 ] || complain 'resume lost or repeated a verdict'
 [ "$(grep -c '"type":"run"' "$tmp/log")" = 2 ] || complain 'resume did not go on with the log'

@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# mutant.sh BUILD [TASKS [NAMES]] - every mutant of the CPU, or those whose task and name have the patterns, before the
-# judge, as a stranger's shared library: at depth normal, and who survives that at depth full. A table;
-# for each task how many were rejected, break a rule of the canon alone (PASS (common), here COMMON), are seen in
-# robustness only, or unseen; and the controls. Fails if a control does, or if a mutant is unseen that is not
-# known to be.
+# mutant.sh BUILD [TASKS [NAMES]] - judges every CPU mutant, or those whose task and name match the
+# patterns, as a third-party shared library: at depth normal, and survivors at depth full. Prints a
+# table: per task, how many were rejected, break only a rule of the canon (PASS (common), here
+# COMMON), fail only robustness checks, or were not detected; and the controls. Fails if a control
+# fails, or if a mutant was not detected and is not on the list of known ones.
 set -eu
 build=$(cd "$1" && pwd)
 cd "$(dirname "$0")/.."
@@ -12,34 +12,34 @@ work=$(mktemp -d)
 judge=
 trap 'rm -rf "$work"; [ -z "$judge" ] || kill "$judge"' EXIT
 trap 'exit 1' INT TERM
-# Of what the judge does not ask; doc/judge.md says why.
+# Mutants that the judge does not detect; doc/judge.md explains why.
 known='softmax_topk/refuses_f16 flash_attention/refuses_f64 flash_attention_backward/refuses_f64'
 
 lay() { # TASK NAME
     to=$work/all/$1.$2
     mkdir -p "$to"
-    entry=test/mutant_entry.c
+    entry=test/mutant_entrant.c
     case $1 in
-    kv_cache) entry=test/mutant_entry_kv.c ;;
-    beam_search) entry=test/mutant_entry_beam.c ;;
-    tree_verify) entry=test/mutant_entry_tree.c ;;
-    ternary_*) entry=test/mutant_entry_ternary.c ;;
+    kv_cache) entry=test/mutant_entrant_kv.c ;;
+    beam_search) entry=test/mutant_entrant_beam.c ;;
+    tree_verify) entry=test/mutant_entrant_tree.c ;;
+    ternary_*) entry=test/mutant_entrant_ternary.c ;;
     esac
     cc -std=c11 -Wall -Wextra -Werror -O2 -s -shared -fPIC -fvisibility=hidden -Wl,--no-undefined \
         "-DTASK=$1" "-DMUTANT=$2" -Iinclude -Ibase -Iscript -Itask -Imutant $entry \
-        "$build/libmutant_entry.a" -lm -ldl -lpthread -o "$to/mutant.so"
+        "$build/libmutant_entrant.a" -lm -ldl -lpthread -o "$to/mutant.so"
     printf '{"name":"%s","author":"a mutant","challenge":"%s","class":"host","language":"binary","sources":["mutant.so"]}' \
         "$2" "$1" >"$to/entry.json"
 }
 
-pick() { # FOLDER - of those whose task and name come in
+pick() { # FOLDER - selects those whose task and name are on standard input
     mkdir -p "$work/$1"
     while read -r of who; do cp -R "$work/all/$of.$who" "$work/$1"; done
 }
 
-# gate DEPTH FOLDER - a line for each in $work/verdicts: task, name, depth, verdict, reason, case. The
-# judge would then time those who passed, which with mutants takes long and shows little; so it is
-# ended when it has come to the last entrant, which is none.
+# gate DEPTH FOLDER - writes a line per mutant to $work/verdicts: task, name, depth, verdict,
+# reason, case. Timing the mutants that passed would take long and show little; so the judge is
+# stopped at the last entrant, which is invalid.
 gate() {
     rm -f "$work/log"
     "$build/touchstone" judge --depth "$1" --log "$work/log" "$work/$2" "$work/end" >"$work/out" 2>"$work/err" &
@@ -71,7 +71,7 @@ gate() {
         }' "$work/log" >>"$work/verdicts"
 }
 
-survivors() { # FAULTS TASKS - those of normal depth
+survivors() { # FAULTS TASKS - mutants that passed at depth normal
     awk -v faults="$1" -v tasks="$2" '
         FNR == NR { fault[$1 $2] = $3; next }
         $3 == "normal" && $4 == "PASS" && fault[$1 $2] ~ faults && $1 ~ tasks { print $1, $2 }' \
@@ -80,16 +80,18 @@ survivors() { # FAULTS TASKS - those of normal depth
 
 mkdir "$work/end"
 echo '{}' >"$work/end/entry.json"
+"$build/touchstone" list challenges >"$work/challenges"
 "$build/touchstone" list mutants | awk -v tasks="${2:-.}" -v names="${3:-.}" '
-    $1 ~ tasks && $2 ~ names && $2 !~ /^cuda_/ { print $1, $2, $3 }' >"$work/list"
+    FNR == NR { judged[$1] = 1; next }
+    judged[$1] && $1 ~ tasks && $2 ~ names && $2 !~ /^cuda_/ { print $1, $2, $3 }' "$work/challenges" - >"$work/list"
 while read -r task name _; do lay "$task" "$name"; done <"$work/list"
 gate normal all
 survivors '^[^rn]' . | pick full
 [ -z "$(ls "$work/full")" ] || gate full full
 
-# Wrong refusals, bits that change and threads do not decide, but count: one case of many rows shows
-# whether they were seen. The cells are on the scoreboard, which cuts long names short: so these go by
-# numbers. A line for each in $work/robust: task, name, cells passed and asked.
+# Robustness checks (invalid calls, repeatability, threads) do not decide: one case of many rows
+# shows whether they fail. The scoreboard truncates long names, so entrants are identified by
+# number. Writes a line per mutant to $work/robust: task, name, checks passed and run.
 : >"$work/robust"
 for task in layernorm_forward layernorm_backward softmax_topk kv_cache flash_attention flash_attention_backward \
     beam_search tree_verify ternary_linear ternary_training rms_norm_forward rms_norm_backward \
@@ -109,7 +111,7 @@ for task in layernorm_forward layernorm_backward softmax_topk kv_cache flash_att
             on && $4 == "PASS" { sub("/", " ", $(NF - 2)); print task, name[$2], $(NF - 2) }' "$work/odd" - >>"$work/robust"
 done
 
-# The controls go all the way, and so does who survived: timed answers are checked as well.
+# Controls and survivors run with timing, since timed outputs are checked too.
 {
     awk '$3 == "nothing:" { print $1, $2 }' "$work/list"
     awk '$3 == "full" && $4 == "PASS" { print $1, $2 }' "$work/verdicts"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# new.sh BUILD - `touchstone new`: each scaffold builds, its self-test fails with the starter and passes
-# with the obvious solution; and what is refused.
+# new.sh BUILD - tests `touchstone new`: each entrant builds, its self-test fails with the starter
+# and passes with the obvious solution; and invalid arguments.
 set -u
 cd "$(dirname "$0")/.."
 build=$(cd "$1" && pwd)
@@ -67,7 +67,7 @@ says 's/sqrt(/cbrt(/' 'off by .*, allowed is'
 
 python=$(test/python.sh || true)
 try 0 "$tmp/all"
-[ "$(ls "$tmp/all" | wc -l)" = "$("$build/touchstone" list tasks | wc -l)" ] || complain 'not one folder a task'
+[ "$(ls "$tmp/all" | wc -l)" = "$("$build/touchstone" list challenges | wc -l)" ] || complain 'not one folder a challenge'
 for id in softmax_topk layernorm_forward layernorm_backward kv_cache flash_attention flash_attention_backward \
     beam_search tree_verify ternary_linear ternary_training rms_norm_forward rms_norm_backward \
     cross_entropy cross_entropy_logits; do
@@ -83,7 +83,7 @@ for id in softmax_topk layernorm_forward layernorm_backward kv_cache flash_atten
         fails "$tmp/cxx"
     fi
     ${CC:-cc} -std=c11 -fsyntax-only -Wall -Wextra -Werror -Iinclude "challenge/$id/adapter.c" || complain "$id: adapter"
-    # the example itself, which #if 0 keeps from being compiled
+    # the example itself, which is under #if 0
     sed '/^#if 0$/d; /^#endif$/d; /^#include "theirs.c"$/d' "challenge/$id/adapter.c" >"$tmp/adapter.c"
     if [ $id = softmax_topk ]; then
         sed -i '1i void topk_10(float *, int *, const float *, int, int);' "$tmp/adapter.c"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# program.sh - for scripts that run the program from outside; they are given BUILD, source this, and
-# end with verdict.
+# program.sh - functions for scripts that test the program from outside: these get BUILD, source
+# this file, and end with verdict.
 set -u
 build=$1
 tmp=$(mktemp -d)
@@ -20,12 +20,12 @@ run() { # STATUS ARGUMENT... : standard output in $tmp/out, standard error in $t
     [ $got = "$want" ] || complain "exit status $got, expected $want: $(tail -n 1 "$tmp/err")"
 }
 silent() { [ ! -s "$tmp/err" ] || complain "wrote to standard error: $(head -n 1 "$tmp/err")"; }
-refused() { # the run before it: one line on standard error, nothing on standard output
+refused() { # the last run: one line on standard error, nothing on standard output
     [ ! -s "$tmp/out" ] || complain 'wrote to standard output'
     [ "$(wc -l <"$tmp/err")" = 1 ] || complain "$(wc -l <"$tmp/err") lines on standard error, expected 1"
 }
 shows() { grep -q -- "$1" "$tmp/out" || complain "no '$1' in the output"; }
-json() { # PATH... : their values, one a line, in $tmp/values
+json() { # PATH... : their values, one per line, in $tmp/values
     "$build/test/json_get" "$@" <"$tmp/out" >"$tmp/values" 2>"$tmp/err" || {
         complain "$(cat "$tmp/err")"
         return 1

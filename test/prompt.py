@@ -248,6 +248,9 @@ def main():
             run = touchstone("new", "%s/%s" % (tmp, language), "--language", language)
             out = re.findall(r"^touchstone new: (\w+): left out of .* because ", run.stderr, re.M)
             left_out += len(out)
+            for name in set(os.listdir("%s/%s" % (tmp, language))) - set(TASKS):
+                print("%s in %s: made, but no challenge" % (name, language))
+                flaws += 1
             for name in TASKS:
                 folder = "%s/%s/%s" % (tmp, language, name)
                 if os.path.isdir(folder) == (name in out):
@@ -278,6 +281,6 @@ def main():
 
 
 ARGUMENTS, FUNCTIONS = listed("arguments"), listed("functions")
-TASKS = [row[0] for row in listed("tasks")]
+TASKS = [row[0] for row in listed("challenges")]
 NUMPY = subprocess.run([ROOT + "/test/python.sh"], stdout=subprocess.PIPE, text=True).stdout.strip()
 sys.exit(1 if main() else 0)

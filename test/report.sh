@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# report.sh BUILD - `touchstone report` on logs that are whole, torn, changed, and full of hostile names.
+# report.sh BUILD - tests `touchstone report` on logs that are complete, truncated, altered, or full
+# of hostile names.
 set -eu
 cd "$(dirname "$0")/.."
 build=$1

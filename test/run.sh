@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# run.sh - what `make test` runs: three builds, their tests, one total.
+# run.sh - runs `make test`: three builds, their tests, one total.
 set -u
 cd "$(dirname "$0")/.."
 passed=0 failed=0 skipped=0
@@ -33,19 +33,19 @@ skip() {
 }
 openmp() { echo 'int main(void) { return 0; }' | "$@" -fopenmp -x c - -o /dev/null 2>/dev/null; }
 
-# CUDA is compiled here wherever there is a compiler for it, with a GPU and without.
+# CUDA is compiled if there is a compiler for it, even without a GPU.
 cuda=AUTO
 ! command -v nvcc >/dev/null && [ ! -x /usr/local/cuda/bin/nvcc ] || cuda=ON
 suite gcc build '-E ^check_small$' -DTS_CUDA=$cuda
-# The small cases: all of them take gcc's build long enough. Cages, and simulated matches, are no matter
-# of compilers.
+# Small cases only: the gcc build runs all of them. Cages and simulated matches do not depend on the
+# compiler.
 if openmp clang; then
     suite clang build-clang '-R ^(unit_|check_small) -E ^unit_(block|board|build|cage|court|fact|gpu|plan_decode)$' -DCMAKE_C_COMPILER=clang -DTS_CUDA=OFF
 else
     skip clang 'no clang with OpenMP'
 fi
-# The units, and the program's command line: the rest of it takes minutes here. Times mean nothing,
-# and cages are built without sanitizers.
+# Unit tests and the command line: the rest would take minutes. Times are meaningless here, and
+# cages are built without sanitizers.
 if openmp cc -fsanitize=address,undefined; then
     suite sanitize build-sanitize '-R ^(unit_|cli$) -E ^unit_(block|board|build|gpu|plan_decode)$' -DTS_SANITIZE=ON -DTS_CUDA=OFF
 else

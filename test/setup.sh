@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# setup.sh - cmake/setup.sh on systems that are not here: a PATH with one package manager and no compiler.
+# setup.sh - tests cmake/setup.sh on simulated systems: a PATH with one package manager and no
+# compiler.
 set -eu
 cd "$(dirname "$0")/.."
 tmp=$(mktemp -d)
@@ -14,7 +15,7 @@ fake() { # NAME LINE...
     printf '%s\n' '#!/bin/sh' "$@" >"$tmp/bin/$name"
     chmod +x "$tmp/bin/$name"
 }
-system() { # PROGRAM...: nothing but what the script itself runs, and these
+system() { # PROGRAM...: a PATH with these programs and those that the script itself uses
     rm -rf "$tmp/bin" "$tmp/calls"
     mkdir "$tmp/bin"
     for tool in awk chmod dirname env mktemp printf rm sh tail timeout; do
@@ -24,7 +25,7 @@ system() { # PROGRAM...: nothing but what the script itself runs, and these
     for program; do fake "$program" "echo $program \"\$@\" >>'$tmp/calls'" 'exit 1'; done
 }
 user() { fake id "echo $1"; }
-setup() { # TARGET: its output, and how it ended
+setup() { # TARGET: prints its output and exit status
     status=0
     got=$(env -u TOUCHSTONE_PYTHON PATH="$tmp/bin" cmake/setup.sh "$1" 2>&1) || status=$?
 }
@@ -47,13 +48,13 @@ apk sudo apk add build-base linux-headers cmake samurai jansson-dev openblas-dev
 brew brew install gcc make cmake ninja jansson openblas pcre2 cmocka pkgconf llvm clang-format libomp numpy open-mpi
 END
 
-# Only what is missing; as root without sudo; what can be built is not an error.
+# Installs only what is missing; as root without sudo; optional packages are not an error.
 system dnf cc c++ cmake ninja
 user 0
 setup run
 expect 0 'setup: missing; install with: dnf install -y jansson-devel openblas-devel pcre2-devel' root
 
-# Nothing is missing: not a word.
+# Nothing is missing: no output.
 system apt-get
 for program in cc c++ cmake ninja clang clang-format pkg-config mpicc mpirun google-chrome; do fake $program; done
 fake python3 'echo /usr/bin/python3'
@@ -61,7 +62,8 @@ setup test
 expect 0 '' complete
 [ ! -e "$tmp/calls" ] || complain "complete: $(cat "$tmp/calls")"
 
-# apt-get as root: what is installed is not asked for again, and an unknown package keeps no other back.
+# apt-get as root: installed packages are not requested again, and an unknown package does not block
+# others.
 system apt-get
 user 0
 fake apt-cache '[ "$2" != chromium ]'

@@ -1,5 +1,5 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# skip.sh WHY - stands in for a test that cannot be built here.
+# skip.sh WHY - replaces a test that cannot be built here.
 echo "skipped: $*"
 exit 77

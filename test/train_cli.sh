@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# train_cli.sh BUILD - `touchstone train` as a user meets it: bad input gets one line; a run that
-# is killed with -9 goes on to the losses of one that was not; generate reads what it wrote.
+# train_cli.sh BUILD - tests `touchstone train` from outside: bad input gets one line; a run killed
+# with -9 resumes to the losses of an uninterrupted one; generate reads the result.
 set -eu
 build=$1
 program=$build/touchstone
@@ -10,7 +10,8 @@ trap 'rm -rf "$tmp"' EXIT
 fail() { echo "train: $*" >&2 && exit 1; }
 export OMP_NUM_THREADS=2
 
-# refused STATUS WORD ARGUMENT...: that status, one line with WORD in it, nothing on standard output
+# refused STATUS WORD ARGUMENT...: expects that status, one line with WORD in it, and nothing on
+# standard output
 refused() {
     local status=0 want=$1 word=$2
     shift 2
@@ -20,7 +21,7 @@ refused() {
     grep -q -- "$word" "$tmp/err" || fail "$*: nothing about '$word': $(cat "$tmp/err")"
 }
 
-# The same of what goes wrong at the end: standard output may have something.
+# Like refused, for errors at the end: standard output may be non-empty.
 refused_after() {
     local word=$1
     shift
@@ -28,7 +29,7 @@ refused_after() {
     [ "$(wc -l <"$tmp/err")" = 1 ] && grep -q -- "$word" "$tmp/err" || fail "$*: $(cat "$tmp/err")"
 }
 
-# Documents of numbers in words: each says what the next number is.
+# Documents of numbers in words, so that each number predicts the next.
 awk 'BEGIN {
     split("one two three four five six seven eight nine ten", w, " ")
     for (d = 0; d < 400; d++) {
@@ -61,7 +62,7 @@ refused 3 'text/x' --data "$tmp/text" --out "$tmp/text/x"
 losses() { sed 's/,"lr".*//' "$1/log.jsonl"; }
 for kind in '' --ternary; do
     "$program" train --data "$tmp/text" --out "$tmp/whole" $small --steps 300 $kind --svg "$tmp/svg" >"$tmp/facts"
-    # Three panels; every held-out look is a marker in two of them.
+    # Three panels; every evaluation on held-out text is a marker in two of them.
     [ "$(grep -c '<circle' "$tmp/svg") $(grep -c '</svg>' "$tmp/svg") $(grep -c '<rect x' "$tmp/svg")" = '60 1 3' ] ||
         fail "--svg drew something else: $(grep -c '<circle' "$tmp/svg") markers"
     ! grep -qi 'nan\|inf"' "$tmp/svg" || fail '--svg has places that are none'

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# train_mpi.sh BUILD MPIRUN - two and four processes take the steps of one: the same losses within
-# rounding, from the same total batch; what the first wrote goes on; bad input ends all.
+# train_mpi.sh BUILD MPIRUN - tests that two and four processes train like one: the same losses up
+# to rounding, from the same total batch; a checkpoint resumes; bad input ends all processes.
 set -eu
 build=$1 mpirun=$2
 program=$build/touchstone
@@ -21,7 +21,7 @@ awk 'BEGIN {
 every=8
 last() { # STEPS
     steps=$1
-    all=$((2 * steps + steps / every)) # figures: a loss and a norm per step, and of what is held out
+    all=$((2 * steps + steps / every)) # figures: a loss and a norm per step, and held-out losses
 }
 args="--data $tmp/text --layers 1 --width 64 --heads 4 --kv-heads 2 --head-dim 16 --ffn 96 --vocab 300 --batch 8 --accumulate 2 --length 8 --eval-every $every"
 train() { # PROCESSES FOLDER ARGUMENT...
@@ -30,19 +30,19 @@ train() { # PROCESSES FOLDER ARGUMENT...
     if [ "$n" = 1 ]; then "$program" train $args --steps $steps --out "$tmp/$folder" "$@"
     else "$mpirun" -n "$n" "$program" train $args --steps $steps --out "$tmp/$folder" "$@"; fi
 }
-# How many figures two logs have, and their largest difference. AdamW hardly minds a gradient that is
-# twice as large, so its norm is among them.
+# The number of figures in two logs, and their largest difference. Gradient norms are included,
+# since AdamW is nearly insensitive to the scale of a gradient.
 figures() { tr ',{}' '\n\n\n' <"$tmp/$1/log.jsonl" | grep -E '"(loss|norm|held_out)"'; }
 apart() {
     paste <(figures "$1") <(figures "$2") |
         tr ':\t' '  ' | awk '$1 != $3 { bad = 1 } { d = $2 > $4 ? $2 - $4 : $4 - $2; if (d > most) most = d }
         END { printf "%d %.3g\n", bad ? -1 : NR, most }'
 }
-# A ternary code may flip by a rounding, and with it a weight.
+# Rounding may flip a ternary code, and with it a weight.
 for kind in '' --ternary; do
     allowed=1e-5
     last 24
-    [ -z "$kind" ] || { allowed=0.05 && last 160; } # long enough to be killed in the middle
+    [ -z "$kind" ] || { allowed=0.05 && last 160; } # long enough to be killed midway
     rm -rf "$tmp/one" "$tmp/two" "$tmp/four" "$tmp/other"
     train 1 one $kind >"$tmp/out"
     train 2 two $kind >"$tmp/out"
@@ -55,13 +55,13 @@ for kind in '' --ternary; do
         [ "$n" = $all ] || fail "$n figures, expected $all"
         awk "BEGIN { exit !($most < $allowed) }" || fail "$folder processes: other losses"
     done
-    read -r n most <<<"$(apart one other)" # the comparison can fail
+    read -r n most <<<"$(apart one other)" # proves that the comparison can fail
     awk "BEGIN { exit !($most > $allowed) }" || fail "another seed made no difference: $most"
 done
 
-# Killed, they go on to the same bits; and one goes on for them, within rounding.
+# After a kill they resume bitwise; one process resumes up to rounding.
 killed=$steps
-for _ in 1 2 3 4 5; do # it may end before it can be killed
+for _ in 1 2 3 4 5; do # the run may end before the kill
     rm -rf "$tmp/part"
     train 2 part --ternary >/dev/null 2>&1 &
     run=$!
@@ -69,7 +69,7 @@ for _ in 1 2 3 4 5; do # it may end before it can be killed
         [ -f "$tmp/part/log.jsonl" ] && [ "$(wc -l <"$tmp/part/log.jsonl")" -gt $every ] && break
         sleep 0.01
     done
-    pkill -KILL -f -- "--out $tmp/par[t]" || true # the processes themselves: of mpirun's end they learn late
+    pkill -KILL -f -- "--out $tmp/par[t]" || true # kills the processes directly: they notice the end of mpirun late
     wait $run 2>/dev/null || true
     for _ in $(seq 300); do grep -qs "$tmp/par[t]" /proc/[0-9]*/cmdline || break; sleep 0.1; done # its children notice
     killed=$(wc -l <"$tmp/part/log.jsonl")

@@ -6,7 +6,7 @@
 
 #include "board.h"
 #include "markdown.h"
-#include "unit_entry.h"
+#include "unit_entrant.h"
 
 /* ---- whose they are ---- */
 
@@ -53,7 +53,7 @@ static void names_models(void **state)
     in_tree("a/fay/softmax_topk/entry.json");
     in_tree("a/fay/softmax_topk/selftest.c");
     in_tree("a/gil/any/entry.json");
-    assert_true(ts_entry_list(in_home("a"), list, &why));
+    assert_true(ts_entrant_list(in_home("a"), list, &why));
     assert_int_equal(list->n, N + 2);
     for (int i = 0; i < N; i++) {
         const ts_answer *a = answer_at(list, want[i].path);
@@ -65,14 +65,14 @@ static void names_models(void **state)
     }
     assert_string_equal(answer_at(list, "a/fay/softmax_topk")->model, "fay");
     assert_string_equal(answer_at(list, "a/gil/any")->model, "");
-    ts_entry_list_free(list);
+    ts_entrant_list_free(list);
     /* A file by itself is its folder's, unless it has a name of its own. */
-    assert_true(ts_entry_list(in_home("a/ann/softmax_topk.c"), list, &why));
+    assert_true(ts_entrant_list(in_home("a/ann/softmax_topk.c"), list, &why));
     assert_string_equal(list->at[0].model, "ann");
-    ts_entry_list_free(list);
-    assert_true(ts_entry_list(in_home("a/mine.c"), list, &why));
+    ts_entrant_list_free(list);
+    assert_true(ts_entrant_list(in_home("a/mine.c"), list, &why));
     assert_string_equal(list->at[0].model, "");
-    ts_entry_list_free(list);
+    ts_entrant_list_free(list);
     free(list);
 }
 
@@ -116,22 +116,22 @@ static void finds_code(void **state)
 
 static void reads_markdown(void **state)
 {
-    ts_candidate e;
-    ts_refusal   why;
+    ts_entrant e;
+    ts_refusal why;
     (void)state;
     write_text("softmax_topk.md", "Here:\n\n```c\n#include <stdlib.h>\nint ts_softmax_topk(void) "
                                   "{ return 4; }\n```\nand\n```sh\nls\n```\n");
-    assert_true(ts_entry_read(in_home("softmax_topk.md"), "softmax_topk", &e, &why));
+    assert_true(ts_entrant_read(in_home("softmax_topk.md"), "softmax_topk", &e, &why));
     assert_int_equal(e.language, TS_C);
     assert_int_equal(e.cls, TS_HOST);
     assert_string_equal(e.source[0].name, "softmax_topk.c");
     assert_memory_equal(e.source[0].bytes, "#include", 8);
     assert_string_equal(e.block, "code block 1 of 2, from line 4");
-    ts_entry_free(&e);
+    ts_entrant_free(&e);
     write_text("softmax_topk.md", "I am sorry.\n");
-    assert_false(ts_entry_read(in_home("softmax_topk.md"), "softmax_topk", &e, &why));
+    assert_false(ts_entrant_read(in_home("softmax_topk.md"), "softmax_topk", &e, &why));
     assert_said(why.text, "got 0 code blocks");
-    ts_entry_free(&e);
+    ts_entrant_free(&e);
 }
 
 /* ---- several answers ---- */
@@ -205,8 +205,8 @@ static void counts_samples(void **state)
     write_log(in_home("log"), of, sizeof of / sizeof *of);
     assert_true(ts_records_read(in_home("log"), &r, why));
     assert_true(ts_board_make(&r, &b, why));
-    assert_int_equal(b.n_contestants, 3);
-    const ts_contestant *bob = &b.contestant[0], *ann = &b.contestant[2];
+    assert_int_equal(b.n_overall, 3);
+    const ts_entrant_overall *bob = &b.overall[0], *ann = &b.overall[2];
     assert_string_equal(b.row[bob->first].name, "bob"); /* more passed, though the score is less */
     assert_string_equal(ann->klass, "mixed");
     assert_int_equal(ann->entered, 2);
@@ -221,7 +221,7 @@ static void counts_samples(void **state)
     near(bob->samples.pass_1, 1);
     near(bob->samples.pass_k, 1);
     near(bob->samples.median, 15);
-    near(b.contestant[1].samples.pass_1, 0.5);
+    near(b.overall[1].samples.pass_1, 0.5);
     ts_board_free(&b);
     ts_records_free(&r);
 }

@@ -10,7 +10,7 @@
 #include "confine.h"
 #include "isa_source.h"
 #include "touchstone/softmax_topk.h"
-#include "unit_entry.h"
+#include "unit_entrant.h"
 
 /* ---- builds ---- */
 
@@ -19,12 +19,12 @@
 
 static bool build(const char *name, const char *text, ts_built *b, ts_refusal *why)
 {
-    ts_candidate e;
-    ts_places    p = { .include = TS_TEST_INCLUDE };
+    ts_entrant e;
+    ts_places  p = { .include = TS_TEST_INCLUDE };
     write_text(name, text);
-    if (!ts_entry_read(in_home(name), "softmax_topk", &e, why)) fail_msg("%s", why->text);
+    if (!ts_entrant_read(in_home(name), "softmax_topk", &e, why)) fail_msg("%s", why->text);
     const bool ok = ts_build(&e, &p, NULL, b, why);
-    ts_entry_free(&e);
+    ts_entrant_free(&e);
     return ok;
 }
 
@@ -227,10 +227,10 @@ static void confines(void **state)
 
 static void builds_through_an_adapter(void **state)
 {
-    ts_candidate e;
-    ts_refusal   why;
-    ts_built     b;
-    ts_places    p = { .include = TS_TEST_INCLUDE };
+    ts_entrant e;
+    ts_refusal why;
+    ts_built   b;
+    ts_places  p = { .include = TS_TEST_INCLUDE };
     (void)state;
     /* A stranger's kernel: k as a macro, other names, other order. */
     write_text("theirs.c",
@@ -242,11 +242,11 @@ static void builds_through_an_adapter(void **state)
                                  " topk_8(0, a->logits)); }");
     write_text("entry.json",
                "{" HEAD SEALED "\"sources\":[\"theirs.c\"],\"adapter\":\"adapter.c\"}");
-    if (!ts_entry_read(home, NULL, &e, &why)) fail_msg("%s", why.text);
+    if (!ts_entrant_read(home, NULL, &e, &why)) fail_msg("%s", why.text);
     if (!ts_build(&e, &p, NULL, &b, &why)) fail_msg("%s", why.text);
     assert_int_equal(call(&b), 8);
     ts_built_free(&b);
-    ts_entry_free(&e);
+    ts_entrant_free(&e);
 }
 
 /* ---- objects ---- */
@@ -322,16 +322,16 @@ static void audits_any_bytes(void **state)
 
 static void audits_prebuilt_objects(void **state)
 {
-    ts_candidate e;
-    ts_refusal   why;
-    ts_built     b, again;
-    ts_places    p = { .include = TS_TEST_INCLUDE };
-    static char  bytes[1 << 20];
+    ts_entrant  e;
+    ts_refusal  why;
+    ts_built    b, again;
+    ts_places   p = { .include = TS_TEST_INCLUDE };
+    static char bytes[1 << 20];
     (void)state;
     assert_true(build("a.cpp", TOPK BODY "{ return TS_E_RANGE; }", &b, &why));
     const ssize_t n = pread(b.object, bytes, sizeof bytes, 0);
     write_file("theirs.so", bytes, (size_t)n);
-    if (!ts_entry_read(in_home("theirs.so"), NULL, &e, &why)) fail_msg("%s", why.text);
+    if (!ts_entrant_read(in_home("theirs.so"), NULL, &e, &why)) fail_msg("%s", why.text);
     assert_int_equal(e.cls, TS_HOST);
     assert_int_equal(e.language, TS_BINARY);
     if (!ts_build(&e, &p, NULL, &again, &why)) fail_msg("%s", why.text);
@@ -342,7 +342,7 @@ static void audits_prebuilt_objects(void **state)
     assert_false(ts_audit(bytes, (size_t)n, TS_SEALED, "softmax_topk", &why));
     assert_string_equal(why.reason, "symbol");
     ts_built_free(&b);
-    ts_entry_free(&e);
+    ts_entrant_free(&e);
     write_text("text.so", "not an object");
     assert_refused(in_home("text.so"), "entry", "found no function of a challenge");
 }

@@ -277,7 +277,7 @@ static void twice_is_once(void **state)
     }
     ts_board b;
     assert_true(ts_board_make(&r, &b, why));
-    assert_int_equal(b.n_contestants, 2);
+    assert_int_equal(b.n_overall, 2);
     ts_board_free(&b);
     ts_records_free(&r);
     ts_records_free(&held);

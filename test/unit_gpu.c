@@ -55,13 +55,13 @@ static const char *judged(ts_cage *cage, const ts_task *t, int slot, const ts_ca
 /* Runs an entrant on up to n of its task's small cases, of no fewer elements than `least`. */
 static const char *run(const char *path, int n, int least, bool idle, char *text)
 {
-    ts_candidate e;
-    ts_built     b = { .object = -1, .launch = -1 };
-    ts_refusal   why = { 0 };
-    char         object[64], launch[64], said[256];
-    const char  *reason = "";
+    ts_entrant  e;
+    ts_built    b = { .object = -1, .launch = -1 };
+    ts_refusal  why = { 0 };
+    char        object[64], launch[64], said[256];
+    const char *reason = "";
     *text = 0;
-    if (!ts_entry_read(path, NULL, &e, &why) || !ts_build(&e, &places, NULL, &b, &why)) {
+    if (!ts_entrant_read(path, NULL, &e, &why) || !ts_build(&e, &places, NULL, &b, &why)) {
         snprintf(text, 256, "%.250s", why.text);
         return why.reason;
     }
@@ -92,7 +92,7 @@ static const char *run(const char *path, int n, int least, bool idle, char *text
         reason = judged(cage, t, i, p.slot[i], text);
     ts_cage_stop(&cage);
     ts_built_free(&b);
-    ts_entry_free(&e);
+    ts_entrant_free(&e);
     return reason;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* unit_launch_json.c - launch plans from entry.json to what is launched. */
-#include "entry.h"
+#include "entrant.h"
 #include "json.h"
 #include "unit_launch.h"
 
@@ -108,7 +108,7 @@ static void launches_two_steps(void **state)
 #define F(rest) "{\"launch\": [{\"kernel\": \"f\", " rest "}]}"
 #define GB      "\"grid\": [\"1\"], \"block\": [\"1\"]"
 
-static void refuses_bad_entries(void **state)
+static void refuses_bad_entrants(void **state)
 {
     static const said bad[] = {
         { "{}", "launch: expected a list of 1 to 16 steps" },
@@ -182,7 +182,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(launches_softmax),
         cmocka_unit_test(launches_two_steps),
-        cmocka_unit_test(refuses_bad_entries),
+        cmocka_unit_test(refuses_bad_entrants),
         cmocka_unit_test(keeps_to_its_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

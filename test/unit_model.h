@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 
 #include "cuda_module.h"
-#include "model.h"
+#include "decoder.h"
 #include "unit.h"
 
 /* TS_TEST_SOURCE/test/checkpoint/NAME/FILE */

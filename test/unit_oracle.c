@@ -29,14 +29,20 @@ static const struct known {
     { "kv_cache", 0x8a51f8c1e3840964, 0x4588ad37fe2729d7 },
     { "flash_attention", 0x215c4f154380333c, 0x7257da4d0d285a1f },
     { "flash_attention_backward", 0x56be02f4581d330c, 0xa56961f6082d9ba4 },
-    { "beam_search", 0x18113bc3890c9f03, 0x99681f2f927b3435 },
+    { "beam_search", 0x18113bc3890c9f03, 0x614e0ecc2ac98e2f },
     { "tree_verify", 0xf847e5e1d73729eb, 0xa93403c1b3c703f3 },
     { "ternary_linear", 0x26d2e81c37e489e0, 0x9a3881d0b1ce06cf },
     { "ternary_training", 0x56584676bdba36ea, 0x3b7b7560e057c471 },
     { "rms_norm_forward", 0xd3900e61f0f6a3c3, 0xcf18682eb1e4aff4 },
     { "rms_norm_backward", 0x8ca1271f2a1928ea, 0xe426c03abe0c40ab },
-    { "cross_entropy", 0xaa6e7e5a351561dd, 0xfcd0b3ffe3bcd7c0 },
-    { "cross_entropy_logits", 0x75cae635298cb966, 0x989159cff91e9356 },
+    { "rope", 0x07e13c1e99aa5d56, 0x4d690b92b13b9607 },
+    { "swiglu_forward", 0xd24b7a6c741c7085, 0x662a73062770c3b4 },
+    { "swiglu_backward", 0x6462dd12a0262532, 0xf29502206c4db1b1 },
+    { "cross_entropy", 0x99cff6877b6a705e, 0xc6ab260737d458c8 },
+    { "cross_entropy_logits", 0xedec350cfaea6419, 0x3539e8e3167d84f0 },
+    { "embedding_forward", 0x931eadfd6009df1d, 0x31ca538c9b8ca0f3 },
+    { "embedding_backward", 0xbfb91b842111b2e2, 0xfdcbb81dffaf44c2 },
+    { "adamw_step", 0xa6a72ffc3aaa3b64, 0xbc370c395c234cc9 },
 };
 
 static void add_double(uint64_t *h, double x)

@@ -12,7 +12,7 @@
 #include <time.h>
 
 #include "clock.h"
-#include "model.h"
+#include "decoder.h"
 #include "plan.h"
 #include "unit.h"
 

@@ -209,6 +209,33 @@ static void at_points_of_double(void **state)
             ulps(ts_exp64(exp_points[i][0]), ts_real_exp(ts_real_of(exp_points[i][0])).hi) <= 1);
 }
 
+/* Far from 0; and the low part of a pair counts. */
+static void turned_far(void **state)
+{
+    static const double far[][3] = {
+        { 1000000000000.0, -0x1.38f4477984352p-1, 0x1.9538731dff223p-1 },
+        { 10000000000.0, -0x1.f334c7896a4e3p-2, 0x1.bf098901c931ap-1 },
+        { -250000000000.0, 0x1.4f30696634710p-3, 0x1.f9189683a3b5dp-1 },
+        { 2147483647.0, -0x1.7328434159860p-1, -0x1.60af33efcd1b2p-1 },
+        { 1048577.0, 0x1.f20cc1ff62d21p-1, 0x1.dacfb27d45b34p-3 },
+        { 0x1.921fb54442d18p+39, -0x1.1a62633060b0ep-15, 0x1.fffffffb220c6p-1 },
+    };
+    (void)state;
+    for (size_t i = 0; i < COUNT(far); i++) {
+        assert_true(ulps(ts_real_sin(ts_real_of(far[i][0])), far[i][1]) <= 1);
+        assert_true(ulps(ts_real_cos(ts_real_of(far[i][0])), far[i][2]) <= 1);
+    }
+    for (int64_t i = 0; i < 20000; i++) {
+        const ts_real a = ts_real_product(0x1p31 * ts_uniform(3, i), ts_uniform(4, i));
+        const double s = ts_real_sin(a), c = ts_real_cos(a), twice = ts_real_sin(ts_real_add(a, a));
+        assert_true(fabs(2 * s * c - twice) <= 4 * DBL_EPSILON);
+    }
+    const ts_real turn = { 0x1.921fb54442d18p2, 0x1.1a62633145c07p-52 }; /* 2 pi */
+    const ts_real many = ts_real_mul(turn, ts_real_of(0x1p36));
+    assert_true(fabs(ts_real_sin(ts_real_add(many, ts_real_of(0x1p-30))) - 0x1p-30) <= 0x1p-60);
+    assert_true(isnan(ts_real_sin(ts_real_of(0x1.1p40))) && isnan(ts_real_cos(ts_real_of(NAN))));
+}
+
 /* exp(a + b) = exp(a) exp(b), log(exp(a)) = a, sin^2 + cos^2 = 1: at many points, through every
  * root of the table. */
 static void identities(void **state)
@@ -236,6 +263,7 @@ int main(void)
         cmocka_unit_test(past_the_range_of_functions),
         cmocka_unit_test(at_points),
         cmocka_unit_test(at_points_of_double),
+        cmocka_unit_test(turned_far),
         cmocka_unit_test(identities),
     };
     return cmocka_run_group_tests_name("real", tests, NULL, NULL);

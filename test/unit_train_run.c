@@ -52,8 +52,8 @@ static void adamw_is_the_formula(void **state)
             double x[WEIGHTS];
             for (int i = 0; i < WEIGHTS; i++) x[i] = g[i] = (float)ts_normal(2, step * WEIGHTS + i);
             by_formula(&s, &how, x, step);
-            const ts_adamw_args a = { how, WEIGHTS, MATRIX, step, w, m, v, g, &norm, 1 };
-            assert_int_equal(ts_adamw_step(&a), TS_OK);
+            const ts_clipped_args a = { how, WEIGHTS, MATRIX, step, w, m, v, g, &norm, 1 };
+            assert_int_equal(ts_clipped_step(&a), TS_OK);
             for (int i = 0; i < WEIGHTS; i++) off = fmax(off, fabs(w[i] - s.w[i]));
         }
         print_message("clip %g: off by %.1e after 20 steps\n", clips[k], off);
@@ -65,10 +65,10 @@ static void adamw_is_the_formula(void **state)
 static void adamw_refuses(void **state)
 {
     (void)state;
-    float               w[2] = { 1, 2 }, m[2] = { 0 }, v[2] = { 0 }, g[2] = { 1, NAN };
-    double              norm;
-    const ts_adamw_args a = { { 0.1, 0.9, 0.95, 1e-8, 0.1, 1 }, 2, 2, 1, w, m, v, g, &norm, 1 };
-    assert_int_equal(ts_adamw_step(&a), TS_E_RANGE);
+    float                 w[2] = { 1, 2 }, m[2] = { 0 }, v[2] = { 0 }, g[2] = { 1, NAN };
+    double                norm;
+    const ts_clipped_args a = { { 0.1, 0.9, 0.95, 1e-8, 0.1, 1 }, 2, 2, 1, w, m, v, g, &norm, 1 };
+    assert_int_equal(ts_clipped_step(&a), TS_E_RANGE);
     assert_true(w[0] == 1 && w[1] == 2 && m[0] == 0 && v[0] == 0);
 }
 
@@ -79,10 +79,10 @@ static void small_rates_add_up(void **state)
     float  w = 1, m = 0, v = 0, g = 1;
     double norm;
     for (int step = 1; step <= 1000; step++) {
-        const ts_adamw_args a = {
+        const ts_clipped_args a = {
             { 1e-6, 0.9, 0.95, 1e-8, 0, 0 }, 1, 1, step, &w, &m, &v, &g, &norm, 1
         };
-        assert_int_equal(ts_adamw_step(&a), TS_OK);
+        assert_int_equal(ts_clipped_step(&a), TS_OK);
     }
     assert_true(fabs(w - (1 - 1e-3)) <= 1000 * 0x1p-24);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench.c - contestants take turns on the same case with cold caches, beside the machine's own
- * memory ceilings. Every answer that is timed is checked: once against the oracle, then bit for
- * bit. */
+/* bench.c - implementations take turns on the same case with cold caches, and are compared with the
+ * machine's peak rates. Every timed output is checked: once against the oracle, then bit for bit.
+ */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
@@ -13,20 +13,20 @@
 #include "registry.h"
 #include "tool.h"
 
-enum { MAX_CONTESTANTS = 24, MAX_ROUNDS = 200, LIMIT_MS = 120000 };
-enum { MUCH_WORK = 12 }; /* operations a byte: no memory's share says how good it is */
+enum { MAX_TIMED = 24, MAX_ROUNDS = 200, LIMIT_MS = 120000 };
+enum { MUCH_WORK = 12 }; /* operations per byte: above, bandwidth is not the limit */
 
-typedef struct contestant {
+typedef struct timed_impl {
     const char *name;
-    ts_worker  *worker; /* ours; or */
-    ts_peer    *peer;   /* somebody else's */
+    ts_worker  *worker; /* the library's; or */
+    ts_peer    *peer;   /* third-party */
     unsigned    dtypes;
     bool        in, verified;
     uint64_t    bits; /* of the verified outputs */
     double      ns[MAX_ROUNDS];
     int         n;
     char        why[256];
-} contestant;
+} timed_impl;
 
 typedef struct bench {
     const char *task, *impl, *match, *device, *threads, *rounds, *quick, *peers, *any_order,
@@ -38,8 +38,8 @@ typedef struct bench {
     bool       live;
     ts_json   *json, *rows;
     ts_arena   arena;
-    ts_worker *meter;                          /* measures the ceilings */
-    double     gbs[TS_N_CEILINGS][MAX_ROUNDS]; /* the ceilings beside this case, one a round */
+    ts_worker *meter;                          /* measures peak rates */
+    double     gbs[TS_N_CEILINGS][MAX_ROUNDS]; /* peak rates during this case, one per round */
     double     ceiling[TS_N_CEILINGS];         /* their medians */
     double     gflops;                         /* of the CPU's vector units, float32 */
     double     best[TS_N_CEILINGS];            /* the best median of the run */
@@ -61,7 +61,7 @@ static double median(double *ns, int n, double *spread)
     return m;
 }
 
-static bool order(bench *b, contestant *c, ts_verb verb, const ts_exam *e, ts_reply *r)
+static bool order(bench *b, timed_impl *c, ts_verb verb, const ts_exam *e, ts_reply *r)
 {
     const ts_order o = { verb, e->task, b->n_threads, TS_SOUND, 0, LIMIT_MS };
     const bool     alive = ts_worker_order(c->worker, o, r);
@@ -74,8 +74,8 @@ static bool order(bench *b, contestant *c, ts_verb verb, const ts_exam *e, ts_re
     return false;
 }
 
-/* The outputs in the arena against the oracle. */
-static bool right(contestant *c, const ts_exam *e)
+/* Checks the outputs in the arena against the oracle. */
+static bool right(timed_impl *c, const ts_exam *e)
 {
     ts_verdict v = { 0 };
     ts_errors  errors = { 0 };
@@ -88,8 +88,8 @@ static bool right(contestant *c, const ts_exam *e)
     return false;
 }
 
-/* The first call, which also warms up: code, pages, tables. */
-static void enter(bench *b, contestant *c, const ts_exam *e)
+/* The first call, which also warms up code, pages and tables. */
+static void enter(bench *b, timed_impl *c, const ts_exam *e)
 {
     ts_reply r;
     double   ns;
@@ -105,11 +105,11 @@ static void enter(bench *b, contestant *c, const ts_exam *e)
         snprintf(c->why, sizeof c->why, "%s", ts_peer_said(c->peer));
     if (!c->in) return;
     c->verified = right(c, e);
-    /* Our own must be right to be timed; a peer's time is shown with what is wrong with it. */
+    /* The library's output must be correct to be timed; a peer's time is shown with its flaw. */
     if (c->worker) c->in = c->verified;
 }
 
-static void turn(bench *b, contestant *c, const ts_exam *e)
+static void turn(bench *b, timed_impl *c, const ts_exam *e)
 {
     ts_reply r = { 0 };
     if (b->where == TS_CPU) ts_arena_reset(e->arena);
@@ -134,7 +134,7 @@ static void turn(bench *b, contestant *c, const ts_exam *e)
     }
 }
 
-/* Beside a task that only reads, a copy would be of its few outputs' size and tell nothing. */
+/* For a task that mostly reads, a copy of its small outputs' size would be meaningless. */
 static void measure_ceilings(bench *b, const ts_exam *e, int round)
 {
     const bool reads_only = e->task->cost(e->c).reads_only;
@@ -157,14 +157,14 @@ static void settle_ceilings(bench *b)
     }
 }
 
-/* With stores that bypass the caches or without, whichever this machine does faster. */
+/* With or without streaming stores, whichever is faster on this machine. */
 static double copy_of(const double *c)
 {
     return c[TS_CEILING_COPY] > c[TS_CEILING_COPY_PLAIN] ? c[TS_CEILING_COPY]
                                                          : c[TS_CEILING_COPY_PLAIN];
 }
 
-/* What the case is measured against: "copy" or "read". */
+/* The peak that the case is compared with: "copy" or "read". */
 static double ceiling_of(const bench *b, const ts_exam *e, const char **name)
 {
     const bool reads_only = e->task->cost(e->c).reads_only;
@@ -172,7 +172,7 @@ static double ceiling_of(const bench *b, const ts_exam *e, const char **name)
     return reads_only ? b->ceiling[TS_CEILING_READ] : copy_of(b->ceiling);
 }
 
-static ts_json *report_row(bench *b, const contestant *c, const ts_exam *e)
+static ts_json *report_row(bench *b, const timed_impl *c, const ts_exam *e)
 {
     char name[256];
     ts_case_string(e->task, e->c, e->seed, name, sizeof name);
@@ -187,7 +187,7 @@ static ts_json *report_row(bench *b, const contestant *c, const ts_exam *e)
     return j;
 }
 
-static void report(bench *b, contestant *c, const ts_exam *e, double best_peer)
+static void report(bench *b, timed_impl *c, const ts_exam *e, double best_peer)
 {
     ts_json *j = report_row(b, c, e);
     if (!c->n) {
@@ -222,9 +222,9 @@ static void report(bench *b, contestant *c, const ts_exam *e, double best_peer)
     ts_json_int(j, "rounds", c->n);
 }
 
-/* Of all that were timed, right or not: one that breaks ties its own way, or keeps fewer digits, is
- * still what others would run instead, and its row says what is wrong with it. */
-static double fastest_peer(contestant *c, int n)
+/* Of all peers that were timed, even if wrong: one with other tie rules or fewer digits is still
+ * the alternative that users have, and its row shows the flaw. */
+static double fastest_peer(timed_impl *c, int n)
 {
     double best = 0, spread;
     for (int i = 0; i < n; i++) {
@@ -235,24 +235,24 @@ static double fastest_peer(contestant *c, int n)
     return best;
 }
 
-static void bench_case(bench *b, const ts_offer *o, const ts_case *cs, contestant *c, int n)
+static void bench_case(bench *b, const ts_challenge *ch, const ts_case *cs, timed_impl *c, int n)
 {
     ts_exam e;
     char    name[256];
-    ts_case_string(o->task, cs, b->seed, name, sizeof name);
+    ts_case_string(ch->task, cs, b->seed, name, sizeof name);
     if (b->live) fprintf(stderr, "\r\033[K%s: inputs and oracle", name);
-    ts_exam_open(&e, o->task, cs, b->seed, &b->arena);
+    ts_exam_open(&e, ch->task, cs, b->seed, &b->arena);
     ts_reply r;
-    /* On a device the ceilings have memory of their own. */
+    /* On a device the meter has its own memory. */
     if (b->where == TS_CPU)
         ts_worker_order(b->meter,
-                        (ts_order) { .verb = TS_LOAD, .task = o->task, .limit_ms = LIMIT_MS }, &r);
+                        (ts_order) { .verb = TS_LOAD, .task = ch->task, .limit_ms = LIMIT_MS }, &r);
     for (int i = 0; i < n; i++) enter(b, &c[i], &e);
     for (int round = 0; round < b->n_rounds; round++) {
         if (b->live) fprintf(stderr, "\r\033[K%s: round %d of %d", name, round + 1, b->n_rounds);
         for (int k = 0; k < n; k++) {
-            contestant *who = &c[(k + round) % n]; /* nobody always follows the same neighbour */
-            /* Who takes a while is asked three times, who takes seconds once: they are steady. */
+            timed_impl *who = &c[(k + round) % n]; /* rotate, so that neighbours vary */
+            /* Slow implementations run three times, very slow ones once: their times are steady. */
             if (!who->in || (who->n >= 3 && who->ns[0] > 3e8)) continue;
             if (who->n >= 1 && who->ns[0] > 5e9) continue;
             turn(b, who, &e);
@@ -272,32 +272,31 @@ static void bench_case(bench *b, const ts_offer *o, const ts_case *cs, contestan
     ts_exam_close(&e);
 }
 
-static void open_ours(bench *b, contestant *c, ts_entry *entries, int *n, ts_entry entry,
-                      unsigned dtypes)
+static void open_ours(bench *b, timed_impl *c, ts_function *functions, int *n, ts_function f)
 {
-    if (*n == MAX_CONTESTANTS || entry.device != b->where) return;
-    if (b->impl && strcmp(b->impl, entry.name)) return;
-    entries[*n] = entry;
-    entries[*n].any_order = b->any_order != NULL;
-    c[*n] = (contestant) { .name = entry.name, .dtypes = dtypes };
-    c[*n].worker = ts_worker_start(&entries[*n], &b->arena);
+    if (*n == MAX_TIMED || f.device != b->where) return;
+    if (b->impl && strcmp(b->impl, f.name)) return;
+    functions[*n] = f;
+    functions[*n].any_order = b->any_order != NULL;
+    c[*n] = (timed_impl) { .name = f.name, .dtypes = f.dtypes };
+    c[*n].worker = ts_worker_start(&functions[*n], &b->arena);
     ++*n;
 }
 
-static int open_contestants(bench *b, const ts_offer *o, contestant *c, ts_entry *entries)
+static int open_all(bench *b, const ts_challenge *ch, timed_impl *c, ts_function *functions)
 {
     int  n = 0;
     char names[256], *save = NULL;
-    for (const ts_impl *row = o->impls; row->name; row++)
+    for (const ts_impl *row = ch->impls; row->name; row++)
         if (row->device != TS_CPU || !(row->needs & ~ts_cpu_features()))
-            open_ours(b, c, entries, &n, ts_entry_of(o, row), row->dtypes);
-    for (const ts_entrant *e = ts_entrants_of(o); e->name; e++)
-        open_ours(b, c, entries, &n, ts_entry_of_entrant(e), e->dtypes);
+            open_ours(b, c, functions, &n, ts_function_of(ch, row));
+    for (const ts_function *f = ts_baselines_of(ch); f->name; f++)
+        open_ours(b, c, functions, &n, *f);
     snprintf(names, sizeof names, "%s", b->peers ? b->peers : "");
-    for (char *p = strtok_r(names, ",", &save); p && n < MAX_CONTESTANTS;
+    for (char *p = strtok_r(names, ",", &save); p && n < MAX_TIMED;
          p = strtok_r(NULL, ",", &save)) {
         char why[256];
-        c[n] = (contestant) { .name = strdup(p), .dtypes = ~0u };
+        c[n] = (timed_impl) { .name = strdup(p), .dtypes = ~0u };
         c[n].peer = ts_peer_start(p, b->where, b->n_threads, &b->arena, why, sizeof why);
         if (c[n].peer) n++;
         else {
@@ -308,17 +307,17 @@ static int open_contestants(bench *b, const ts_offer *o, contestant *c, ts_entry
     return n;
 }
 
-static void bench_offer(bench *b, const ts_offer *o)
+static void bench_challenge(bench *b, const ts_challenge *ch)
 {
-    contestant *c = calloc(MAX_CONTESTANTS, sizeof *c);
-    ts_entry    entries[MAX_CONTESTANTS];
+    timed_impl *c = calloc(MAX_TIMED, sizeof *c);
+    ts_function functions[MAX_TIMED];
     if (!c) abort();
-    const int n = open_contestants(b, o, c, entries);
-    for (const ts_case *cs = o->task->cases(); cs->use && n && c[0].worker; cs++) {
-        if (!(cs->use & TS_USE_TIME) || !ts_case_matches(o->task, cs, b->match)) continue;
+    const int n = open_all(b, ch, c, functions);
+    for (const ts_case *cs = ch->task->cases(); cs->use && n && c[0].worker; cs++) {
+        if (!(cs->use & TS_USE_TIME) || !ts_case_matches(ch->task, cs, b->match)) continue;
         if (cs->use & TS_USE_LARGE && b->where == TS_CPU) continue;
         if (b->quick && cs->dim[0] * cs->dim[1] > 8192 * 768) continue;
-        bench_case(b, o, cs, c, n);
+        bench_case(b, ch, cs, c, n);
     }
     for (int i = 0; i < n; i++) {
         if (c[i].peer) free((char *)(uintptr_t)c[i].name);
@@ -378,9 +377,9 @@ static bool parse(bench *b, int argc, char **argv, int *status)
 
 static bool describe(bench *b, char *text, size_t n)
 {
-    const ts_entry e = { .name = "probe", .device = b->where, .mask = ~0u };
-    ts_worker     *w = ts_worker_start(&e, &b->arena);
-    ts_reply       r;
+    const ts_function e = { .name = "probe", .device = b->where, .mask = ~0u };
+    ts_worker        *w = ts_worker_start(&e, &b->arena);
+    ts_reply          r;
     ts_worker_order(w, (ts_order) { .verb = TS_PROBE, .limit_ms = LIMIT_MS }, &r);
     ts_worker_stop(&w);
     snprintf(text, n, "%s", r.text);
@@ -431,11 +430,11 @@ int ts_tool_bench(int argc, char **argv)
     snprintf(seed, sizeof seed, "0x%llx", (unsigned long long)b.seed);
     ts_json_text(b.json, "seed", seed);
     b.rows = ts_json_array(b.json, "rows");
-    const ts_entry meter = { .name = "ceilings", .device = b.where, .mask = ~0u };
+    const ts_function meter = { .name = "ceilings", .device = b.where, .mask = ~0u };
     b.meter = ts_worker_start(&meter, &b.arena);
     if (b.where == TS_CPU) b.gflops = ts_ceiling_gflops(b.n_threads);
-    for (const ts_offer *o = ts_offers; o->task; o++)
-        if (ts_task_matches(o->task, b.task)) bench_offer(&b, o);
+    for (const ts_challenge *ch = ts_challenges; ch->task; ch++)
+        if (ts_task_matches(ch->task, b.task)) bench_challenge(&b, ch);
     if (b.n_rows) report_ceilings(&b);
     ts_worker_stop(&b.meter);
     ts_arena_close(&b.arena);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* check.c - our own implementations, each under the CPU mask that makes it the best on offer, must
- * pass every case; every mutant must fail, by the check that it names. */
+/* check.c - the library's implementations, each under the CPU mask that makes dispatch select it,
+ * must pass every case; every mutant must fail the check that it names. */
 #define _GNU_SOURCE
 #include <math.h>
 #include <stdlib.h>
@@ -22,11 +22,10 @@ enum { MAX_LANES = 32, SMALL_ELEMENTS = 60000, SMALL_FLOPS = 4 * SMALL_ELEMENTS 
 
 typedef struct lane {
     const ts_impl
-        *row; /* NULL: an entrant, a control, or a mutant examined like an implementation */
+        *row; /* NULL: a baseline, a control, or a mutant examined like an implementation */
     const ts_mutant *mutant; /* NULL: none */
-    ts_entry         entry;
+    ts_function      function;
     ts_worker       *worker;
-    unsigned         dtypes;
     ts_counts        n;
     char             note[256]; /* why cases were skipped */
 } lane;
@@ -58,12 +57,12 @@ static void count(ts_check *r, lane *l, const ts_exam *e, const ts_verdict *v)
 {
     l->n.cases++;
     l->n.calls += v->n_calls;
-    /* Apart: at 16 bits storing alone takes up to the whole bound. */
+    /* Counted separately: at 16 bits, rounding to store uses up to the whole bound. */
     double *const worst = ts_wide(e->c->dtype) == e->c->dtype ? &l->n.worst : &l->n.worst_16;
     *worst = fmax(*worst, v->worst);
     if (v->faults) {
         l->n.failed++;
-        report_flaw(r, e, l->entry.name, v);
+        report_flaw(r, e, l->function.name, v);
     } else if (v->broken) {
         l->n.skipped++;
         snprintf(l->note, sizeof l->note, "%s", v->text);
@@ -78,28 +77,28 @@ static bool wanted(const ts_check *r, const ts_task *t, const ts_case *c, ts_dev
                            t->cost(c).flops <= SMALL_FLOPS);
 }
 
-/* The dispatch table must give this very row under this mask, or the lane tests another one. */
-static bool reaches(const ts_offer *o, const lane *l, ts_dtype t)
+/* Dispatch must select this implementation under this mask, or the lane tests another one. */
+static bool reaches(const ts_challenge *ch, const lane *l, ts_dtype t)
 {
     ts_impl found;
     if (!l->row || l->row->device != TS_CPU) return true;
-    ts_cpu_set_mask(l->entry.mask);
+    ts_cpu_set_mask(l->function.mask);
     const bool ok =
-        ts_pick(o->impls, TS_CPU, t, &found) == TS_OK && !strcmp(found.name, l->row->name);
+        ts_pick(ch->impls, TS_CPU, t, &found) == TS_OK && !strcmp(found.name, l->row->name);
     ts_cpu_set_mask(~0u);
     return ok;
 }
 
-static void examine_lane(ts_check *r, const ts_offer *o, lane *l, const ts_exam *e)
+static void examine_lane(ts_check *r, const ts_challenge *ch, lane *l, const ts_exam *e)
 {
     ts_verdict v;
-    if (!wanted(r, o->task, e->c, l->entry.device)) return;
-    if (!(l->dtypes >> e->c->dtype & 1u)) {
+    if (!wanted(r, ch->task, e->c, l->function.device)) return;
+    if (!(l->function.dtypes >> e->c->dtype & 1u)) {
         l->n.cases++;
         l->n.skipped++;
         return;
     }
-    if (!reaches(o, l, e->c->dtype)) {
+    if (!reaches(ch, l, e->c->dtype)) {
         v = (ts_verdict) { .faults = 1u << TS_FAULT_STATUS,
                            .first = { .fault = TS_FAULT_STATUS,
                                       .what = "dispatch did not select this implementation" } };
@@ -107,54 +106,53 @@ static void examine_lane(ts_check *r, const ts_offer *o, lane *l, const ts_exam 
     count(r, l, e, &v);
 }
 
-/* Senseless calls need one small sound case to start from. */
-static void examine_refusals(ts_check *r, const ts_offer *o, lane *lanes, int n)
+/* Invalid calls start from one small valid case. */
+static void examine_refusals(ts_check *r, const ts_challenge *ch, lane *lanes, int n)
 {
-    const ts_case *c = o->task->cases();
+    const ts_case *c = ch->task->cases();
     while (c->use && (c->dtype != TS_F32 || c->dim[0] < 2)) c++;
-    if (!ts_case_matches(o->task, c, r->o.match)) return;
+    if (!ts_case_matches(ch->task, c, r->o.match)) return;
     ts_exam e;
     char    name[TS_EXPORT_NAME];
-    ts_exam_open(&e, o->task, c, r->seeds[0], &r->arena);
+    ts_exam_open(&e, ch->task, c, r->seeds[0], &r->arena);
     for (int i = 0; i < n; i++) {
         ts_verdict v;
-        /* Where a script enters several doors, it has no args of theirs that could be missing. */
-        const bool door = !lanes[i].mutant && !ts_task_export(o->task, 1, name);
+        /* A script that calls several functions has no args of theirs to leave out. */
+        const bool door = !lanes[i].mutant && !ts_task_export(ch->task, 1, name);
         ts_examine_refusals(&e, lanes[i].worker, door, LANE_LIMIT_MS, &v);
         count(r, &lanes[i], &e, &v);
     }
     ts_exam_close(&e);
 }
 
-/* By --impl and --device. */
+/* Whether --impl and --device select it. */
 static bool asked_for(const ts_check *r, const char *name, ts_device device)
 {
     if (r->o.impl && strcmp(r->o.impl, name)) return false;
     return !r->o.device || !strcmp(r->o.device, device == TS_CUDA ? "cuda" : "cpu");
 }
 
-static int open_lanes(const ts_check *r, const ts_offer *o, lane *lanes)
+static int open_lanes(const ts_check *r, const ts_challenge *ch, lane *lanes)
 {
     int n = 0;
-    for (const ts_impl *row = o->impls; row->name && n < MAX_LANES; row++)
+    for (const ts_impl *row = ch->impls; row->name && n < MAX_LANES; row++)
         if (asked_for(r, row->name, row->device))
-            lanes[n++] = (lane) { .row = row, .entry = ts_entry_of(o, row), .dtypes = row->dtypes };
-    for (const ts_entrant *e = ts_entrants_of(o); e->name && n < MAX_LANES; e++)
-        if (asked_for(r, e->name, e->device))
-            lanes[n++] = (lane) { .entry = ts_entry_of_entrant(e), .dtypes = e->dtypes };
-    for (const ts_mutant *m = o->mutants; m->name && n < MAX_LANES; m++) {
+            lanes[n++] = (lane) { .row = row, .function = ts_function_of(ch, row) };
+    for (const ts_function *f = ts_baselines_of(ch); f->name && n < MAX_LANES; f++)
+        if (asked_for(r, f->name, f->device)) lanes[n++] = (lane) { .function = *f };
+    for (const ts_mutant *m = ch->mutants; m->name && n < MAX_LANES; m++) {
         const bool named = r->o.impl && !strcmp(r->o.impl, m->name);
         const bool control =
             !r->o.impl && m->fault == TS_FAULT_NONE && !r->o.no_mutants && ts_check_in_part(r, m);
-        if (strcmp(m->task, o->task->name) || !(named || control)) continue;
+        if (strcmp(m->task, ch->task->name) || !(named || control)) continue;
         if (m->device != r->hunted && !(named && !r->o.device)) continue;
-        lanes[n++] = (lane) { .mutant = m, .entry = ts_check_entry_of(m), .dtypes = ~0u };
+        lanes[n++] = (lane) { .mutant = m, .function = ts_check_function_of(m) };
     }
-    for (int i = 0; i < n; i++) lanes[i].worker = ts_worker_start(&lanes[i].entry, &r->arena);
+    for (int i = 0; i < n; i++) lanes[i].worker = ts_worker_start(&lanes[i].function, &r->arena);
     return n;
 }
 
-static void close_lane(ts_check *r, const ts_offer *o, lane *l)
+static void close_lane(ts_check *r, const ts_challenge *ch, lane *l)
 {
     const ts_counts *n = &l->n;
     ts_worker_stop(&l->worker);
@@ -163,11 +161,11 @@ static void close_lane(ts_check *r, const ts_offer *o, lane *l)
         r->out,
         "%-19s %-16s %5lld passed %4lld failed %4lld skipped   worst %4.2f of its bound, %4.2f at "
         "16 bits%s%s\n",
-        o->task->name, l->entry.name, (long long)n->passed, (long long)n->failed,
+        ch->task->name, l->function.name, (long long)n->passed, (long long)n->failed,
         (long long)n->skipped, n->worst, n->worst_16, l->note[0] ? "   skipped: " : "", l->note);
     ts_json *j = ts_json_object(r->lanes, NULL);
-    ts_json_text(j, "task", o->task->name);
-    ts_json_text(j, "impl", l->entry.name);
+    ts_json_text(j, "task", ch->task->name);
+    ts_json_text(j, "impl", l->function.name);
     ts_json_int(j, "cases", n->cases);
     ts_json_int(j, "passed", n->passed);
     ts_json_int(j, "failed", n->failed);
@@ -182,15 +180,16 @@ static void close_lane(ts_check *r, const ts_offer *o, lane *l)
     r->total.calls += n->calls;
 }
 
-/* The fresh seed takes one case in five, other ones each time: all have their turn, and the run
- * stays short. */
+/* With --cases 1/N one case of N runs, and the fresh seed is used in one case of five: different
+ * ones each time, so that over several runs all are covered, and each run stays short. */
 static int seeds_of(const ts_check *r, int number)
 {
+    if (ts_bits(~r->seeds[1], number) % (uint64_t)r->case_part) return 0;
     return r->n_seeds > 1 && ts_bits(r->seeds[1], number) % 5 == 0 ? 2 : 1;
 }
 
-/* A lane whose device is missing skips all its cases at once, in numbers. */
-static bool lane_works(const ts_check *r, const ts_offer *o, lane *l)
+/* A lane whose device is missing skips all its cases, but counts them. */
+static bool lane_works(const ts_check *r, const ts_challenge *ch, lane *l)
 {
     ts_reply reply = { .broken = true };
     if (l->row && l->row->device == TS_CPU && l->row->needs & ~ts_cpu_features())
@@ -201,34 +200,35 @@ static bool lane_works(const ts_check *r, const ts_offer *o, lane *l)
         ts_worker_order(l->worker, (ts_order) { .verb = TS_PROBE, .limit_ms = LANE_LIMIT_MS },
                         &reply);
     if (!reply.broken) return true;
-    const ts_case *all = o->task->cases();
+    const ts_case *all = ch->task->cases();
     for (int i = 0; all[i].use; i++)
-        if (wanted(r, o->task, &all[i], l->entry.device))
+        if (wanted(r, ch->task, &all[i], l->function.device))
             l->n.cases += seeds_of(r, i), l->n.skipped += seeds_of(r, i);
     snprintf(l->note, sizeof l->note, "%s", reply.text);
     return false;
 }
 
-static void check_offer(ts_check *r, const ts_offer *o)
+static void check_challenge(ts_check *r, const ts_challenge *ch)
 {
     lane lanes[MAX_LANES], *at[MAX_LANES];
-    int  n = open_lanes(r, o, lanes), n_at = 0, n_cases = 0, i = 0;
+    int  n = open_lanes(r, ch, lanes), n_at = 0, n_cases = 0, i = 0;
     for (int k = 0; k < n; k++)
-        if (lane_works(r, o, &lanes[k])) at[n_at++] = &lanes[k];
-    for (const ts_case *c = o->task->cases(); c->use; c++) n_cases++;
-    for (int k = 0; k < n_at; k++) examine_refusals(r, o, at[k], 1); /* first: they take no time */
-    for (const ts_case *c = o->task->cases(); c->use && n_at; c++, i++) {
+        if (lane_works(r, ch, &lanes[k])) at[n_at++] = &lanes[k];
+    for (const ts_case *c = ch->task->cases(); c->use; c++) n_cases++;
+    for (int k = 0; k < n_at; k++)
+        examine_refusals(r, ch, at[k], 1); /* first, since they are fast */
+    for (const ts_case *c = ch->task->cases(); c->use && n_at; c++, i++) {
         bool any = false;
-        for (int k = 0; k < n_at; k++) any |= wanted(r, o->task, c, at[k]->entry.device);
+        for (int k = 0; k < n_at; k++) any |= wanted(r, ch->task, c, at[k]->function.device);
         for (int s = 0; s < seeds_of(r, i) && any; s++) {
             ts_exam e;
-            ts_check_progress(r, o->task->name, "case", i, n_cases);
-            ts_exam_open(&e, o->task, c, r->seeds[s], &r->arena);
-            for (int k = 0; k < n_at; k++) examine_lane(r, o, at[k], &e);
+            ts_check_progress(r, ch->task->name, "case", i, n_cases);
+            ts_exam_open(&e, ch->task, c, r->seeds[s], &r->arena);
+            for (int k = 0; k < n_at; k++) examine_lane(r, ch, at[k], &e);
             ts_exam_close(&e);
         }
     }
-    for (int k = 0; k < n; k++) close_lane(r, o, &lanes[k]);
+    for (int k = 0; k < n; k++) close_lane(r, ch, &lanes[k]);
 }
 
 /* ---- the command ---- */
@@ -247,6 +247,16 @@ static bool choose_seeds(ts_check *r)
     return true;
 }
 
+/* 1/N; N is 1 without the option. */
+static bool parse_part(const char *option, const char *text, int *n)
+{
+    char rest;
+    *n = 1;
+    if (!text || (sscanf(text, "1/%d%c", n, &rest) == 1 && *n >= 1)) return true;
+    fprintf(stderr, "touchstone check: %s: got '%s', expected 1/N\n", option, text);
+    return false;
+}
+
 static bool parse(ts_check *r, int argc, char **argv, int *status)
 {
     ts_check_options *o = &r->o;
@@ -258,6 +268,7 @@ static bool parse(ts_check *r, int argc, char **argv, int *status)
           { "--case", "TEXT",
             "only cases whose name contains TEXT (or one of A|B|C); a full name replays a case",
             &o->match },
+          { "--cases", "1/N", "run only one case of N, others each time", &o->some_cases },
           { "--device", "cpu|cuda", "only on this device", &o->device },
           { "--dtype", "NAME", "only cases of this dtype", &o->dtype },
           { "--small", NULL, "only small cases, for sanitizers and valgrind", &o->small },
@@ -289,13 +300,9 @@ static bool parse(ts_check *r, int argc, char **argv, int *status)
                         "--task, --impl, --device or --seed with this option\n");
         return false;
     }
-    char rest;
-    r->mutant_part = 1;
-    if (o->some_mutants &&
-        (sscanf(o->some_mutants, "1/%d%c", &r->mutant_part, &rest) != 1 || r->mutant_part < 1)) {
-        fprintf(stderr, "touchstone check: --mutants: got '%s', expected 1/N\n", o->some_mutants);
+    if (!parse_part("--mutants", o->some_mutants, &r->mutant_part) ||
+        !parse_part("--cases", o->some_cases, &r->case_part))
         return false;
-    }
     return choose_seeds(r) && ts_json_open(o->json, &r->json);
 }
 
@@ -311,7 +318,7 @@ int ts_tool_check(int argc, char **argv)
     }
     r.out = r.o.json && !strcmp(r.o.json, "-") ? stderr : stdout;
     r.live = isatty(STDERR_FILENO);
-    setvbuf(r.out, NULL, _IOLBF, 0); /* what was found is not lost with a run that is cut off */
+    setvbuf(r.out, NULL, _IOLBF, 0); /* an interrupted run keeps its findings */
     r.flaws = ts_json_array(r.json, "flaws");
     r.lanes = ts_json_array(r.json, "lanes");
     fprintf(r.out, "seeds: 0x%llx", (unsigned long long)r.seeds[0]);
@@ -323,10 +330,10 @@ int ts_tool_check(int argc, char **argv)
         r.o.only_mutants || (!r.o.no_mutants && !r.o.impl && !r.o.match && !r.o.task && !r.o.dtype);
     if (r.o.device && !strcmp(r.o.device, "cuda")) r.hunted = TS_CUDA;
     if (mutants && r.hunted == TS_CUDA) ts_check_probe_cuda(&r);
-    for (const ts_offer *o = ts_offers; o->task; o++) {
-        if (!ts_task_matches(o->task, r.o.task)) continue;
-        if (!r.o.only_mutants) check_offer(&r, o);
-        if (mutants) ts_check_mutants(&r, o);
+    for (const ts_challenge *ch = ts_challenges; ch->task; ch++) {
+        if (!ts_task_matches(ch->task, r.o.task)) continue;
+        if (!r.o.only_mutants) check_challenge(&r, ch);
+        if (mutants) ts_check_mutants(&r, ch);
     }
     if (mutants) bad = ts_check_report_mutants(&r);
     ts_json_int(r.json, "cases", r.total.cases);
@@ -339,6 +346,8 @@ int ts_tool_check(int argc, char **argv)
         snprintf(seed, sizeof seed, "0x%llx", (unsigned long long)r.seeds[i]);
         ts_json_text(r.json, i ? "seed_fresh" : "seed", seed);
     }
+    if (r.case_part > 1)
+        fprintf(r.out, "one case of %d, others each time; without --cases: all\n", r.case_part);
     fprintf(r.out, "%lld cases, %lld calls: %lld passed, %lld failed, %lld skipped\n",
             (long long)r.total.cases, (long long)r.total.calls, (long long)r.total.passed,
             (long long)r.total.failed, (long long)r.total.skipped);

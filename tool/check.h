@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* check.h - what `touchstone check` and its hunt for mutants share. */
+/* check.h - private to `touchstone check`: check.c and hunt.c, which runs the mutants. */
 #ifndef TS_CHECK_H
 #define TS_CHECK_H
 
@@ -11,12 +11,12 @@ enum { LANE_LIMIT_MS = 120000 };
 
 typedef struct ts_check_options {
     const char *task, *impl, *match, *device, *seed, *json, *dtype, *small, *no_mutants,
-        *only_mutants, *some_mutants;
+        *only_mutants, *some_mutants, *some_cases;
 } ts_check_options;
 
 typedef struct ts_counts {
     int64_t cases, passed, failed, skipped, calls;
-    double  worst, worst_16; /* of their bounds: of 32 and 64 bits, of 16 */
+    double  worst, worst_16; /* as fractions of their bounds: 32 and 64 bits; 16 bits */
 } ts_counts;
 
 typedef struct ts_check {
@@ -28,29 +28,31 @@ typedef struct ts_check {
     ts_json         *json, *flaws, *lanes;
     ts_counts        total;
     ts_arena         arena;
-    ts_device        hunted;        /* where mutants are hunted */
-    char             unhunted[256]; /* why they cannot be */
-    int              mutant_part;   /* one of how many is, by chance */
+    ts_device        hunted;        /* where mutants are run */
+    char             unhunted[256]; /* why they cannot be run */
+    int              mutant_part;   /* run one of this many, at random */
+    int              case_part;     /* likewise */
     int              n_mutants, n_rejected, n_unhunted, n_left_out;
-    unsigned         sole; /* faults for which a mutant was caught by that check alone */
+    unsigned         sole; /* bit mask of checks that were the only ones to catch some mutant */
     const char      *sole_by[TS_N_FAULTS];
 } ts_check;
 
-/* On a terminal: how far it is. */
+/* The status line on a terminal. */
 void ts_check_progress(const ts_check *r, const char *task, const char *text, int i, int n);
 void ts_check_clear(const ts_check *r);
 
 /* ---- hunt.c ---- */
 
-#define TS_NO_CUDA_MUTANTS "module of CUDA mutants not found" /* as where it is installed */
+#define TS_NO_CUDA_MUTANTS "module of CUDA mutants not found" /* as in an installation */
 
-ts_entry ts_check_entry_of(const ts_mutant *m);
-/* Sets why no CUDA mutant can be hunted, if so. */
+ts_function ts_check_function_of(const ts_mutant *m);
+/* Sets `unhunted` if no CUDA mutant can be run. */
 void ts_check_probe_cuda(ts_check *r);
-/* Another part of them in every run, by its fresh seed: all of them are met sooner or later. */
+/* A different part of the mutants in every run, by its fresh seed, so that all are covered over
+ * time. */
 bool ts_check_in_part(const ts_check *r, const ts_mutant *m);
-void ts_check_mutants(ts_check *r, const ts_offer *o);
-/* The counts of all tasks; how many were not as they must be. */
+void ts_check_mutants(ts_check *r, const ts_challenge *ch);
+/* Reports the counts of all tasks; returns the number of failures. */
 int ts_check_report_mutants(ts_check *r);
 
 #endif

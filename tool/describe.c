@@ -179,11 +179,11 @@ static void put_buffer(const ts_task *t, const ts_case *c, const ts_arena_buf *b
     fprintf(f, "\n");
 }
 
-static const ts_offer *offer_of(const ts_task *t)
+static const ts_challenge *challenge_of(const ts_task *t)
 {
-    const ts_offer *o = ts_offers;
-    while (o->task && o->task != t) o++;
-    return o->task ? o : NULL;
+    const ts_challenge *ch = ts_challenges;
+    while (ch->task && ch->task != t) ch++;
+    return ch->task ? ch : NULL;
 }
 
 /* The smallest case of ordinary numbers in which every input has three elements a row or more. */
@@ -204,20 +204,20 @@ static const ts_case *smallest(const ts_task *t, ts_arena *m, void *args)
 
 bool ts_worked_example(const ts_task *t, FILE *f)
 {
-    const ts_offer *o = offer_of(t);
-    ts_arena        m;
-    ts_exec         x = { .device = TS_CPU, .n_threads = 1, .deterministic = 1 };
-    char            name[256];
-    void           *args = calloc(1, t->args_bytes);
-    if (t->kind != TS_PLAIN || !o || !args || !ts_arena_open(&m)) return free(args), false;
+    const ts_challenge *ch = challenge_of(t);
+    ts_arena            m;
+    ts_exec             x = { .device = TS_CPU, .n_threads = 1, .deterministic = 1 };
+    char                name[256];
+    void               *args = calloc(1, t->args_bytes);
+    if (t->kind != TS_PLAIN || !ch || !args || !ts_arena_open(&m)) return free(args), false;
     const ts_case *c = smallest(t, &m, args);
     bool           ok = c != NULL;
     if (ok) {
         memset(args, 0, t->args_bytes);
         ts_arena_setup(&m, t, c, 1, args);
-        ok = !o->workspace || o->workspace(args, &x, &x.workspace_bytes) == TS_OK;
+        ok = !ch->workspace || ch->workspace(args, &x, &x.workspace_bytes) == TS_OK;
         x.workspace = malloc(x.workspace_bytes + 64);
-        ok = ok && x.workspace && o->run(args, &x) == TS_OK;
+        ok = ok && x.workspace && ch->run(args, &x) == TS_OK;
     }
     if (ok) {
         ts_case_string(t, c, 1, name, sizeof name);

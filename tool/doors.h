@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* doors.h - the library's functions as entries of a table: a function of the public API takes its
- * own args type, an entry takes any. */
+/* doors.h - the library's API functions in a table. A function of the API takes its own args type;
+ * one in the table takes const void *. */
 #ifndef TS_DOORS_H
 #define TS_DOORS_H
 
@@ -18,7 +18,7 @@
         return function(a, x, n);                                                                  \
     }
 
-/* The table of each challenge with a script. */
+/* Declares the table of each challenge with a script. */
 #define NO_DOORS(name)
 #define DOORS(name) extern const void *const ts_##name##_doors;
 TS_CHALLENGES(NO_DOORS, DOORS)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* doors_beam_search.c - the library's functions as the table that a script is played with. */
-#include "beam_search.h"
+/* doors_beam_search.c - the library's functions in the table with which a script is played. */
+#include "beam_search_script.h"
 
 #include "doors.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* doors_kv_cache.c - the library's functions as the table that a script is played with. */
-#include "kv_cache.h"
+/* doors_kv_cache.c - the library's functions in the table with which a script is played. */
+#include "kv_cache_script.h"
 
 #include "doors.h"
 

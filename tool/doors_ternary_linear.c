@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* doors_ternary_linear.c - the library's functions as the table that a script is played with. */
-#include "ternary_linear.h"
+/* doors_ternary_linear.c - the library's functions in the table with which a script is played. */
+#include "ternary_linear_script.h"
 
 #include "doors.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* doors_ternary_training.c - the library's functions as the table that a script is played with. */
-#include "ternary_training.h"
+/* doors_ternary_training.c - the library's functions in the table with which a script is played. */
+#include "ternary_training_script.h"
 
 #include "doors.h"
 

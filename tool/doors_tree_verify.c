@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* doors_tree_verify.c - the library's functions as the table that a script is played with. */
-#include "tree_verify.h"
+/* doors_tree_verify.c - the library's functions in the table with which a script is played. */
+#include "tree_verify_script.h"
 
 #include "doors.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* generate.c - `touchstone generate [--model FILE] [--prompt TEXT]`: what was asked for.
- * generate_run.c does it, where the program has the libraries that a model takes. */
+/* generate.c - `touchstone generate [--model FILE] [--prompt TEXT]`: parses its options.
+ * generate_run.c generates, if the program has the libraries that models need. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -109,7 +109,7 @@ static bool parse_tree(const char *text, ts_generate_plan *p)
     return ok;
 }
 
-/* What goes with --beam and --draft, which take the likeliest. */
+/* Options that depend on --beam and --draft, which are greedy. */
 static bool parse_search(const char *beam, const char *alpha, const char *tree, bool draws,
                          ts_generate_plan *p)
 {
@@ -129,7 +129,7 @@ static bool parse_search(const char *beam, const char *alpha, const char *tree, 
            parse_real("--alpha", alpha, 0, 100, &p->alpha) && parse_tree(tree, p);
 }
 
-/* The model that comes with the program, where none was named. */
+/* Finds the bundled model if none was named. */
 static bool find_model(ts_generate_plan *p)
 {
     static const char *const places[] = { "../share/austen", "../share/touchstone/austen", NULL };

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* generate.h - what `touchstone generate` was asked for. */
+/* generate.h - the options of `touchstone generate`. */
 #ifndef TS_TOOL_GENERATE_H
 #define TS_TOOL_GENERATE_H
 
 #include "tool.h"
 #include "touchstone/touchstone.h"
 
-/* Without --model the one that comes with the program, or $TOUCHSTONE_MODEL; without a prompt
- * besides, samples of its own. */
+/* The default model is $TOUCHSTONE_MODEL or the bundled one; with it the default prompts are
+ * built-in samples. */
 typedef struct ts_generate_plan {
     const char *model, *tokenizer, *prompt, *prompts, *json, *textbook, *draft, *verify;
     uint64_t    n_new, top_k, n_page, chunk, seed;
@@ -19,10 +19,10 @@ typedef struct ts_generate_plan {
     ts_device   device;
 } ts_generate_plan;
 
-/* One line on standard error; false. */
+/* Prints one line on standard error; returns false. */
 bool ts_generate_complain(const char *what, const char *why);
 
-/* Loads, generates, reports; an exit status. */
+/* Loads, generates and reports; returns an exit status. */
 int ts_generate(const ts_generate_plan *p);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* generate_run.c - text from a model, streamed, then how fast it came and what the cache took. */
+/* generate_run.c - generates text, streams it, and reports speed and cache use. */
 #define _POSIX_C_SOURCE 200809L
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@ enum { PAGE = 16, MOST_AT_ONCE = 16 };
 
 /* ---- prompts ---- */
 
-/* The whole file, with lines ended by NUL. */
+/* Reads the whole file and ends lines with NUL. */
 static bool read_prompts(ts_generate_work *w)
 {
     const char *path = w->p->prompts;
@@ -45,7 +45,7 @@ static bool read_prompts(ts_generate_work *w)
     return true;
 }
 
-/* Where nothing was asked for. */
+/* Prompts if none was given. */
 static const char *const openings[] = { "It was a truth", "The next morning", "Elizabeth had" };
 
 static bool take_prompts(ts_generate_work *w)
@@ -77,7 +77,7 @@ static bool encode(ts_generate_work *w)
     return true;
 }
 
-/* Beside the model, unless it is named. */
+/* Next to the model, unless named. */
 static bool open_tokenizer(ts_generate_work *w)
 {
     char        path[4096], why[TS_MODEL_WHY];
@@ -95,7 +95,7 @@ static bool open_tokenizer(ts_generate_work *w)
 
 /* ---- the run ---- */
 
-/* What a terminal might take for a command is not passed on. */
+/* Control characters are not sent to the terminal. */
 void ts_generate_show(FILE *out, const char *text, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -120,7 +120,7 @@ static void show_story(const ts_generate_work *w, int64_t nth)
     fputc('\n', w->out);
 }
 
-/* One story as it comes; of several each when it and all before it are done. */
+/* Prints a single story as it is generated; of several, each once it and all before it are done. */
 void ts_generate_tell(void *user, const ts_event *e)
 {
     ts_generate_work *w = user;
@@ -192,12 +192,12 @@ bool ts_generate_add_all(const ts_generate_work *w, ts_engine *e)
     return true;
 }
 
-/* Everything that a run can lack: after this it cannot fail as a whole. */
+/* Checks and allocates everything: after this the run as a whole cannot fail. */
 static bool prepare(ts_generate_work *w)
 {
     char        why[TS_MODEL_WHY];
     const char *absent = w->p->device == TS_CUDA ? ts_cuda_unavailable_reason() : NULL;
-    if (absent) return ts_generate_complain("--device", absent); /* before much is read */
+    if (absent) return ts_generate_complain("--device", absent); /* before reading the model */
     if (!ts_decoder_load(w->p->model, w->p->dtype, &w->m, why))
         return ts_generate_complain(w->p->model, why);
     if (w->p->device == TS_CUDA && !ts_decoder_to_cuda(w->m, why))
@@ -211,7 +211,7 @@ static bool prepare(ts_generate_work *w)
     return ts_generate_add_all(w, w->e);
 }
 
-/* ---- what is said at the end ---- */
+/* ---- final report ---- */
 
 double ts_generate_rate(int64_t n, double s)
 {
@@ -225,7 +225,7 @@ double ts_generate_now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* The textbook runs on the CPU: a model that is elsewhere is read again. */
+/* The textbook version runs on the CPU: a model on a device is read again. */
 static bool by_textbook(const ts_generate_work *w, const ts_story *s, int32_t *token,
                         double *took_s, char why[TS_MODEL_WHY])
 {
@@ -239,7 +239,7 @@ static bool by_textbook(const ts_generate_work *w, const ts_story *s, int32_t *t
     return ok;
 }
 
-/* The first story again, by the textbook. */
+/* Repeats the first story with the textbook version. */
 static bool textbook(const ts_generate_work *w, const ts_engine_stats *stats, ts_json *json)
 {
     const ts_story *s = &w->story[0];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* generate_search.c - `generate --beam` and `generate --draft`: several strings kept, or several
- * tokens guessed; and, with --verify, the same without a cache or without guesses. */
+/* generate_search.c - `generate --beam` and `generate --draft`: beam search and speculative
+ * decoding; with --verify, repeated without a cache or without drafts. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,8 +30,8 @@ static ts_beam_dims beam_dims(const ts_generate_work *w, int64_t capacity)
 {
     int32_t      stop[TS_MODEL_STOPS];
     ts_beam_dims d = { w->n_story, (int64_t)w->p->n_beam, (int64_t)w->p->n_new, w->p->alpha, -1 };
-    if (ts_generate_stops(w, stop)) d.eos = stop[0]; /* there can be one */
-    for (int64_t i = 0; i < w->n_story; i++) {       /* all have the same number of steps */
+    if (ts_generate_stops(w, stop)) d.eos = stop[0]; /* beam search supports one */
+    for (int64_t i = 0; i < w->n_story; i++) {       /* all stories have the same number of steps */
         const int64_t room = capacity - w->story[i].n_prompt;
         if (room < d.max_new_tokens) d.max_new_tokens = room;
     }
@@ -94,7 +94,7 @@ static ts_beam_search_args search_args(ts_beam_dims d, const prompts *p, found *
     };
 }
 
-/* By a model that remembers nothing. */
+/* Searches with a model without a cache. */
 static ts_status search(const ts_model *model, ts_beam_dims d, const prompts *p, found *f)
 {
     ts_beam_search_args a = search_args(d, p, f);
@@ -110,13 +110,13 @@ static ts_status search(const ts_model *model, ts_beam_dims d, const prompts *p,
     return s;
 }
 
-/* The best beam of each story is what it became. */
+/* Stores the best beam of each story. */
 static void adopt(ts_generate_work *w, ts_beam_dims d, const found *f)
 {
     for (int64_t i = 0; i < w->n_story; i++) {
         ts_story      *s = &w->story[i];
         const int64_t  at = i * d.beam_width;
-        const int64_t  n = f->length[at] - f->finished[at]; /* what ends it is not shown */
+        const int64_t  n = f->length[at] - f->finished[at]; /* without EOS */
         const int32_t *token = f->token + at * d.max_new_tokens;
         if (w->out && w->n_story == 1) ts_generate_show(w->out, s->text, s->n_text);
         for (int64_t j = 0; j < n; j++)
@@ -174,7 +174,7 @@ static void beam_summary(const ts_generate_work *w, const ts_beams_stats *s, con
     ts_json_int(json, "pages_copied", s->copied);
 }
 
-/* Sums of logarithms may differ by the rounding of each token's. */
+/* Sums of logarithms may differ by a rounding per token. */
 static bool same_beams(ts_beam_dims d, const found *a, const found *b, double *far)
 {
     bool same = !memcmp(a->n_found, b->n_found, (size_t)d.n_items * sizeof *a->n_found);
@@ -255,7 +255,7 @@ int ts_generate_beams(ts_generate_work *w, ts_json *json)
 
 /* ---- drafts ---- */
 
-/* Who drafts: what --draft names. */
+/* The draft model that --draft names. */
 typedef struct drafts {
     ts_lookup   lookup;
     ts_decoder *m;
@@ -283,7 +283,7 @@ static bool open_drafts(const ts_generate_work *w, const ts_engine_options *o, d
     }
     if (theirs.capacity > small->n_context) theirs.capacity = small->n_context;
     theirs.store = TS_F32;
-    if (theirs.page) /* enough for all of its strings */
+    if (theirs.page) /* enough for all its sequences */
         theirs.n_page =
             width * small->n_layer * ((theirs.capacity + theirs.page - 1) / theirs.page);
     if (!ts_small_create(d->m, width, &theirs, &d->small, why))
@@ -299,7 +299,7 @@ static bool ends(const int32_t *stop, int n_stop, int32_t token)
     return false;
 }
 
-/* One story; what follows a token that ends it is thrown away. */
+/* Generates one story; tokens after its end are discarded. */
 static ts_status tell_story(ts_generate_work *w, ts_speculator *s, const ts_drafter *d, int64_t i)
 {
     ts_story      *y = &w->story[i];
@@ -339,11 +339,11 @@ static void draft_summary(const ts_generate_work *w, const ts_speculator_stats *
     ts_json_number(json, "draft_share", share);
 }
 
-/* Plain decoding's tokens, one story after the other. */
+/* The tokens of plain decoding, one story after the other. */
 typedef struct plain {
     const ts_generate_work *w;
-    int64_t                *n;    /* [n_story]: tokens that came */
-    bool                    same; /* so far */
+    int64_t                *n;    /* [n_story]: tokens generated */
+    bool                    same; /* identical so far */
 } plain;
 
 static void compare(void *user, const ts_event *e)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hunt.c - every mutant must fail, by the check that it names. */
+/* hunt.c - runs the mutants: each must fail the check that it names. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,24 +10,30 @@
 enum {
     MAX_MUTANTS = 1024, /* of one task */
     MUTANT_LIMIT_MS = 4000,
-    HANG_LIMIT_MS = 1000,           /* of one that hangs on purpose */
-    DEVICE_MUTANT_LIMIT_MS = 30000, /* a device takes its time to start */
+    HANG_LIMIT_MS = 1000,           /* for a mutant that hangs on purpose */
+    DEVICE_MUTANT_LIMIT_MS = 30000, /* a device starts slowly */
     DEVICE_WORKERS = 8
 };
 
-/* A control has one thread: that it passes, and repeats itself, takes no more than two calls. */
-ts_entry ts_check_entry_of(const ts_mutant *m)
+/* A control uses one thread: two calls show that it passes and is repeatable. */
+ts_function ts_check_function_of(const ts_mutant *m)
 {
     const bool control = m->fault == TS_FAULT_NONE && m->device == TS_CPU;
-    return (ts_entry) { m->name, m->device, ~0u, m->run, m->workspace, false, control };
+    return (ts_function) { .name = m->name,
+                           .device = m->device,
+                           .dtypes = ~0u,
+                           .mask = ~0u,
+                           .run = m->run,
+                           .workspace = m->workspace,
+                           .one_thread = control };
 }
 
-/* Sets why no CUDA mutant can be hunted, if so; the device is asked in a worker, as everywhere. */
+/* Sets `unhunted` if no CUDA mutant can be run. Queries the device in a worker, as everywhere. */
 void ts_check_probe_cuda(ts_check *r)
 {
-    const ts_entry e = { .name = "probe", .device = TS_CUDA, .mask = ~0u };
-    ts_worker     *w = ts_worker_start(&e, &r->arena);
-    ts_reply       reply;
+    const ts_function e = { .name = "probe", .device = TS_CUDA, .mask = ~0u };
+    ts_worker        *w = ts_worker_start(&e, &r->arena);
+    ts_reply          reply;
     ts_worker_order(w, (ts_order) { .verb = TS_PROBE, .limit_ms = LANE_LIMIT_MS }, &reply);
     if (reply.broken) snprintf(r->unhunted, sizeof r->unhunted, "%s", reply.text);
     else if (!ts_cuda_has_mutants())
@@ -44,10 +50,10 @@ static void report_caught(ts_check *r, const ts_exam *e, const ts_mutant *m, con
     fprintf(r->out, "caught %s in %s\n       %s\n", m->name, name, why);
 }
 
-/* One that is hunted: with a worker while it is at large and has been asked. */
+/* A mutant to catch; it has a worker from its first case until it is caught. */
 typedef struct quarry {
     const ts_mutant *m;
-    ts_entry         entry;
+    ts_function      function;
     ts_worker       *worker;
     unsigned         faults;
 } quarry;
@@ -57,11 +63,11 @@ static bool caught(const quarry *q)
     return q->faults >> q->m->fault & 1u;
 }
 
-/* Cases of the family the mutant names, until the check it names has caught it. */
+/* Whether to run this case: of the mutant's family, until its check has caught it. */
 static bool awaits(const quarry *q, const ts_case *c)
 {
     if (caught(q) || strcmp(c->family, q->m->family ? q->m->family : "normal")) return false;
-    /* Without rows a NULL is no senseless argument. */
+    /* Without rows a NULL is valid. */
     return q->m->fault != TS_FAULT_REFUSAL || c->dim[0] >= 2;
 }
 
@@ -72,7 +78,7 @@ static void hunt(ts_check *r, const ts_exam *e, quarry *q)
                                 : m->fault == TS_FAULT_HANG ? HANG_LIMIT_MS
                                                             : MUTANT_LIMIT_MS;
     ts_verdict       v;
-    if (!q->worker) q->worker = ts_worker_start(&q->entry, &r->arena);
+    if (!q->worker) q->worker = ts_worker_start(&q->function, &r->arena);
     if (m->fault == TS_FAULT_REFUSAL) ts_examine_refusals(e, q->worker, false, limit_ms, &v);
     else ts_examine(e, q->worker, limit_ms, &v);
     q->faults |= v.faults;
@@ -81,20 +87,20 @@ static void hunt(ts_check *r, const ts_exam *e, quarry *q)
     ts_worker_stop(&q->worker);
 }
 
-/* Each case is drawn and solved once, for all that are still at large. */
-static void hunt_all(ts_check *r, const ts_offer *o, quarry *list, int n)
+/* Draws and solves each case once, for all mutants not caught yet. */
+static void hunt_all(ts_check *r, const ts_challenge *ch, quarry *list, int n)
 {
-    const uint64_t n_seeds = r->o.seed ? 1 : 2;
+    const uint64_t n_seeds = 2; /* one alone never shows who remembers an answer of that shape */
     int            n_caught = 0;
-    for (const ts_case *c = o->task->cases(); c->use; c++)
+    for (const ts_case *c = ch->task->cases(); c->use; c++)
         for (uint64_t s = 0; s < n_seeds && c->use & TS_USE_CHECK && ts_case_checks(c, r->hunted);
              s++) {
             ts_exam e;
             bool    open = false;
             for (int i = 0; i < n; i++) {
                 if (!awaits(&list[i], c)) continue;
-                ts_check_progress(r, o->task->name, list[i].m->name, n_caught, n);
-                if (!open) ts_exam_open(&e, o->task, c, r->seeds[0] + s, &r->arena);
+                ts_check_progress(r, ch->task->name, list[i].m->name, n_caught, n);
+                if (!open) ts_exam_open(&e, ch->task, c, r->seeds[0] + s, &r->arena);
                 open = true;
                 hunt(r, &e, &list[i]);
                 n_caught += caught(&list[i]);
@@ -104,7 +110,7 @@ static void hunt_all(ts_check *r, const ts_offer *o, quarry *list, int n)
     for (int i = 0; i < n; i++) ts_worker_stop(&list[i].worker);
 }
 
-static void count_mutant(ts_check *r, const ts_offer *o, const quarry *q)
+static void count_mutant(ts_check *r, const ts_challenge *ch, const quarry *q)
 {
     const ts_fault fault = q->m->fault;
     if (caught(q)) {
@@ -115,11 +121,11 @@ static void count_mutant(ts_check *r, const ts_offer *o, const quarry *q)
         return;
     }
     ts_check_clear(r);
-    fprintf(r->out, "FAIL mutant %s of %s was not caught by '%s'%s\n", q->m->name, o->task->name,
+    fprintf(r->out, "FAIL mutant %s of %s was not caught by '%s'%s\n", q->m->name, ch->task->name,
             ts_fault_name(fault), q->faults ? ", only by other checks" : "");
 }
 
-/* Whether it is one of this|that, or all are wanted. */
+/* Whether `names`, as in A|B, contains the mutant, or is NULL. */
 static bool named(const ts_mutant *m, const char *names)
 {
     const size_t n = strlen(m->name);
@@ -138,34 +144,34 @@ bool ts_check_in_part(const ts_check *r, const ts_mutant *m)
     return z % (uint64_t)r->mutant_part == 0;
 }
 
-void ts_check_mutants(ts_check *r, const ts_offer *o)
+void ts_check_mutants(ts_check *r, const ts_challenge *ch)
 {
     static quarry list[MAX_MUTANTS];
     int           n = 0;
-    for (const ts_mutant *m = o->mutants; m->name; m++) {
-        if (strcmp(m->task, o->task->name) || m->fault == TS_FAULT_NONE) continue;
+    for (const ts_mutant *m = ch->mutants; m->name; m++) {
+        if (strcmp(m->task, ch->task->name) || m->fault == TS_FAULT_NONE) continue;
         if (m->device != r->hunted || !named(m, r->o.impl)) continue;
         if (!ts_check_in_part(r, m)) {
             r->n_left_out++;
             continue;
         }
         if (n == MAX_MUTANTS) abort();
-        list[n++] = (quarry) { .m = m, .entry = ts_check_entry_of(m) };
+        list[n++] = (quarry) { .m = m, .function = ts_check_function_of(m) };
     }
     r->n_mutants += n;
     if (r->unhunted[0]) {
         r->n_unhunted += n;
         return;
     }
-    /* Each worker takes half a gigabyte of a device. */
+    /* Each worker takes half a gigabyte of device memory. */
     const int at_once = r->hunted == TS_CPU ? n : DEVICE_WORKERS;
     for (int i = 0; i < n; i += at_once)
-        hunt_all(r, o, list + i, n - i < at_once ? n - i : at_once);
-    for (int i = 0; i < n; i++) count_mutant(r, o, &list[i]);
+        hunt_all(r, ch, list + i, n - i < at_once ? n - i : at_once);
+    for (int i = 0; i < n; i++) count_mutant(r, ch, &list[i]);
 }
 
-/* That every check has a mutant which only it catches is shown on the CPU, for all devices and all
- * tasks together. */
+/* Every check must have a mutant that only it catches: verified on the CPU, over all tasks
+ * together. */
 int ts_check_report_mutants(ts_check *r)
 {
     const bool every_check = r->hunted == TS_CPU && !r->o.task && !r->o.impl && r->mutant_part == 1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* judge.c - `touchstone judge`: entrants, or the built-in ones, before the court. */
+/* judge.c - `touchstone judge`: judges the named entrants, or the built-in ones. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +26,7 @@ typedef struct judge_options {
         *threads;
 } judge_options;
 
-/* ---- who is judged ---- */
+/* ---- entrants ---- */
 
 /* Whether all that can be read there is for a GPU. Classes are read again when entrants are
  * admitted; here they only choose the device. */
@@ -35,23 +35,23 @@ static bool is_gpus(const char *path)
     static ts_paths list;
     ts_refusal      why = { 0 };
     int             n = 0, n_gpu = 0;
-    if (!ts_entry_list(path, &list, &why)) return false;
+    if (!ts_entrant_list(path, &list, &why)) return false;
     for (int i = 0; i < list.n && n == n_gpu; i++) {
-        ts_candidate e = { 0 };
-        const bool   read = ts_entry_read(list.at[i].path, list.at[i].challenge, &e, &why);
+        ts_entrant e = { 0 };
+        const bool read = ts_entrant_read(list.at[i].path, list.at[i].challenge, &e, &why);
         n += read;
         n_gpu += read && ts_on_gpu(e.cls);
-        ts_entry_free(&e);
+        ts_entrant_free(&e);
     }
-    ts_entry_list_free(&list);
+    ts_entrant_list_free(&list);
     return n && n == n_gpu;
 }
 
-static ts_contender *add(ts_court *c, const char *path, const char *challenge, const char *name,
-                         const char *sample)
+static ts_judged *add(ts_court *c, const char *path, const char *challenge, const char *name,
+                      const char *sample)
 {
-    ts_contender *e = calloc(1, sizeof *e);
-    char         *own = strdup(path);
+    ts_judged *e = calloc(1, sizeof *e);
+    char      *own = strdup(path);
     if (!e || !own) abort();
     e->path = own;
     e->challenge = challenge;
@@ -62,8 +62,8 @@ static ts_contender *add(ts_court *c, const char *path, const char *challenge, c
     return e;
 }
 
-/* Whether this Python has the module; in `self`, if wanted, the interpreter's path: the cage cannot
- * run a script that only starts it. The name is the user's: no shell reads it. */
+/* Whether this Python has the module; `self`, if not NULL, gets the real interpreter's path, since
+ * the cage cannot run a wrapper script. The name comes from the user and never reaches a shell. */
 static bool has(const char *python, const char *module, char *self, size_t n_self)
 {
     int  status = -1, out[2];
@@ -88,8 +88,8 @@ static bool has(const char *python, const char *module, char *self, size_t n_sel
     return true;
 }
 
-/* By its whole path, as the cage needs it: $TOUCHSTONE_PYTHON; else the first python3 on PATH that
- * has NumPy; else the first. */
+/* The absolute path of the interpreter: $TOUCHSTONE_PYTHON, else the first python3 on PATH that has
+ * NumPy, else the first. */
 static const char *find_python(void)
 {
     static char first[4096], self[4096];
@@ -109,13 +109,14 @@ static const char *find_python(void)
     return *first ? first : name;
 }
 
-/* Beside the program: our library, and the naive ways; and as folders, what Python has. */
+/* The built-in entrants: the library and the naive versions, next to the program; and folders for
+ * Python's packages. */
 static void add_built_in(ts_court *c, const char *only)
 {
     static const struct {
         ts_device   device;
         const char *file, *name, *challenge; /* NULL: every one */
-        const char *needs;                   /* a module of Python's; NULL: none */
+        const char *needs;                   /* a Python module; NULL: none */
     } all[] = {
         { TS_CPU, "libtouchstone.so", "touchstone", NULL, NULL },
         { TS_CPU, "touchstone-textbook.so", "textbook", "softmax_topk", NULL },
@@ -139,6 +140,7 @@ static void add_built_in(ts_court *c, const char *only)
             const bool  folder = !strchr(all[i].file, '.');
             if (all[i].challenge && strcmp(all[i].challenge, task)) continue;
             if (only && strcmp(only, task)) continue;
+            if (ts_tasks[t]->no_challenge) continue;
             if (!(ts_tasks[t]->devices >> c->device & 1)) continue;
             snprintf(file, sizeof file, "%s%s%s", all[i].file, folder ? "/" : "",
                      folder ? task : "");
@@ -164,7 +166,7 @@ static bool add_given(ts_court *c, const char *path, const char *challenge)
         fprintf(stderr, "touchstone judge: %s: no such file or folder\n", path);
         return false;
     }
-    if (!ts_entry_list(path, &list, &why)) {
+    if (!ts_entrant_list(path, &list, &why)) {
         fprintf(stderr, "touchstone judge: %s\n", why.text);
         return false;
     }
@@ -172,24 +174,24 @@ static bool add_given(ts_court *c, const char *path, const char *challenge)
         const ts_answer *a = &list.at[i];
         const char      *own = a->challenge;
         if (challenge && own && strcmp(challenge, own)) continue; /* another challenge's answer */
-        if (c->n == TS_CONTENDERS) {
+        if (c->n == TS_MOST_ENTRANTS) {
             fprintf(stderr, "touchstone judge: %s: more than %d entrants; judge them in parts\n",
-                    path, TS_CONTENDERS);
+                    path, TS_MOST_ENTRANTS);
             return false;
         }
-        const bool          model = *a->model;
-        const ts_contender *e = add(c, a->path, model && own ? own : challenge,
-                                    model ? kept(a->model) : NULL, model ? kept(a->sample) : NULL);
+        const bool       model = *a->model;
+        const ts_judged *e = add(c, a->path, model && own ? own : challenge,
+                                 model ? kept(a->model) : NULL, model ? kept(a->sample) : NULL);
         if (list.n > 1 && !strcmp(e->reason, "device")) c->n--, n_other++; /* judged elsewhere */
     }
     if (n_other)
         fprintf(stderr, "touchstone judge: %s: %d entrants left out; judge them with --device %s\n",
                 path, n_other, c->device == TS_CPU ? "cuda" : "cpu");
-    ts_entry_list_free(&list);
+    ts_entrant_list_free(&list);
     return true;
 }
 
-/* ---- what came of it ---- */
+/* ---- results ---- */
 
 static int show(const judge_options *o)
 {
@@ -224,14 +226,14 @@ static bool write_json(const ts_court *c, const char *path, ts_json *root)
 {
     ts_json *list = ts_json_array(root, "verdicts");
     for (int i = 0; i < c->n; i++) {
-        const ts_contender *e = c->contender[i];
+        const ts_judged *e = c->entrant[i];
         if (e->before) continue;
         ts_json *o = ts_json_object(list, NULL);
-        ts_json_text(o, "name", e->entry.name);
+        ts_json_text(o, "name", e->entrant.name);
         if (e->sample) ts_json_text(o, "sample", e->sample);
-        if (*e->entry.block) ts_json_text(o, "block", e->entry.block);
+        if (*e->entrant.block) ts_json_text(o, "block", e->entrant.block);
         ts_json_text(o, "task", e->task ? e->task->name : e->challenge ? e->challenge : "");
-        ts_json_text(o, "class", e->task ? ts_class_name(e->entry.cls) : "");
+        ts_json_text(o, "class", e->task ? ts_class_name(e->entrant.cls) : "");
         ts_json_text(o, "verdict", ts_ruling_name(e->ruling));
         ts_json_text(o, "reason", e->reason);
         ts_json_text(o, "text", e->text);
@@ -255,7 +257,7 @@ static int verdict(const ts_court *c, bool given)
 {
     bool audit = false;
     for (int i = 0; i < c->n; i++) {
-        const ts_contender *e = c->contender[i];
+        const ts_judged *e = c->entrant[i];
         if (e->before) continue;
         if (e->ruling == TS_RULING_ERROR) return TS_EXIT_BROKEN;
         if (e->ruling == TS_RULING_FAIL && given) return TS_EXIT_FAILED;
@@ -264,8 +266,8 @@ static int verdict(const ts_court *c, bool given)
     return audit ? TS_EXIT_FAILED : TS_EXIT_PASSED;
 }
 
-/* Verdicts are not overwritten: what another run left is kept beside. Not what another run still
- * writes: its lock is held while the name is changed. */
+/* Never overwrites verdicts: an earlier log is renamed, unless another run is still writing it. The
+ * lock is held during the rename. */
 static bool put_aside(const char *log)
 {
     char        old[4200];
@@ -287,7 +289,7 @@ static bool put_aside(const char *log)
     return ok;
 }
 
-/* The key lies beside the log until the log reveals it, so that a run which was cut off goes on
+/* The key is stored next to the log until the log reveals it, so that an interrupted run can resume
  * with the same inputs. */
 static bool draw_key(ts_court *c, const char *path, bool resume)
 {
@@ -332,7 +334,7 @@ static int sit(ts_court *c, const judge_options *o, bool given)
     if (ok) unlink(key_path);
     ts_log_close(c->log);
     ts_records_free(&earlier);
-    for (int i = 0; i < c->n; i++) ts_built_free(&c->contender[i]->built);
+    for (int i = 0; i < c->n; i++) ts_built_free(&c->entrant[i]->built);
     if (!ok) {
         fprintf(stderr, "touchstone judge: %s\n", why);
         return TS_EXIT_BROKEN;
@@ -345,13 +347,13 @@ static int sit(ts_court *c, const judge_options *o, bool given)
     return shown ? shown : verdict(c, given);
 }
 
-/* ---- the same again, from a key that was revealed ---- */
+/* ---- replay from a revealed key ---- */
 
 static bool take_key(ts_court *c, const ts_records *r, const char *log)
 {
     const char *key = NULL, *depth = NULL;
     for (size_t i = 0; i < r->n; i++) {
-        int64_t draw = 1; /* of logs that do not say */
+        int64_t draw = 1; /* default of old logs */
         ts_jr_int(ts_jr_get(r->at[i].root, "draw"), &draw);
         if (!strcmp(r->at[i].type, "run") && draw != TS_DRAW) {
             fprintf(stderr,
@@ -379,15 +381,15 @@ static bool take_key(ts_court *c, const ts_records *r, const char *log)
     return key != NULL;
 }
 
-/* Every verdict beside the one in the log. */
+/* Compares every verdict with the one in the log. */
 static int compare(ts_court *c, const ts_records *r)
 {
     int n_other = 0;
     for (int i = 0; i < c->n; i++) {
-        const ts_contender *e = c->contender[i];
-        const ts_record    *was =
-            e->task ? ts_records_verdict(r, e->entry.source_sha256, ts_court_label(c, e->task))
-                       : NULL;
+        const ts_judged *e = c->entrant[i];
+        const ts_record *was =
+            e->task ? ts_records_verdict(r, e->entrant.source_sha256, ts_court_label(c, e->task))
+                    : NULL;
         const char *verdict = was ? ts_jr_text(was->root, "verdict", "") : "missing",
                    *reason = was ? ts_jr_text(was->root, "reason", "") : "",
                    *where = was ? ts_jr_text(was->root, "case", "") : "";
@@ -395,13 +397,13 @@ static int compare(ts_court *c, const ts_records *r)
                           !strcmp(reason, e->reason) && !strcmp(where, e->where);
         n_other += !same;
         printf("%-9s %s, %s: %s %s; in the log: %s %s\n", same ? "same" : "DIFFERENT",
-               e->entry.name, e->task ? e->task->name : "-", ts_ruling_name(e->ruling), e->reason,
+               e->entrant.name, e->task ? e->task->name : "-", ts_ruling_name(e->ruling), e->reason,
                verdict, reason);
     }
     return n_other ? TS_EXIT_FAILED : TS_EXIT_PASSED;
 }
 
-/* As many as this process has cores, but for the judge's own. */
+/* Default: all cores of this process but one, which is the judge's. */
 static bool count_threads(const char *text, int *n)
 {
     enum { MOST = 256 };
@@ -428,19 +430,19 @@ static bool read_depth(const char *text, ts_depth *d)
     return !text;
 }
 
-/* False, and a line about it, where an entrant would run free. */
+/* False, and an error line, if an entrant could not be confined. */
 static bool is_confined(const ts_court *c)
 {
     unsigned lacks = 0;
     char     text[128];
     for (int i = 0; i < c->n && !c->unsafe; i++)
-        lacks |= c->contender[i]->entry.cls == TS_SEALED ? c->machine.sealed_lacks
+        lacks |= c->entrant[i]->entrant.cls == TS_SEALED ? c->machine.sealed_lacks
                                                          : c->machine.host_lacks;
     ts_held_names(lacks, text, sizeof text);
     if (lacks)
         fprintf(stderr,
-                "touchstone: untrusted code is not run here, where these are missing: %s; --unsafe "
-                "runs it all the same\n",
+                "touchstone judge: this machine cannot confine entrants: missing %s; --unsafe runs "
+                "them anyway\n",
                 text);
     return !lacks;
 }
@@ -449,7 +451,7 @@ int ts_tool_judge(int argc, char **argv)
 {
     static ts_court c;
     judge_options   o = { .log = "judge.log" };
-    const char     *given[TS_CONTENDERS] = { NULL };
+    const char     *given[TS_MOST_ENTRANTS] = { NULL };
     int             status;
     const ts_option options[] = {
         { "--challenge", "NAME", "judge only this challenge (default: all)", &o.challenge },
@@ -480,7 +482,7 @@ int ts_tool_judge(int argc, char **argv)
                         ".md, MODEL/CHALLENGE/ or\nMODEL/CHALLENGE/sample-3/. Without ENTRANT, the "
                         "built-in ones are "
                         "judged.\n";
-    if (!ts_options_many(argc, argv, usage, options, given, TS_CONTENDERS - 1, &status))
+    if (!ts_options_many(argc, argv, usage, options, given, TS_MOST_ENTRANTS - 1, &status))
         return status;
     if (!ts_task_known("judge", "--challenge", o.challenge, true)) return TS_EXIT_USAGE;
     if (o.device && strcmp(o.device, "cpu") && strcmp(o.device, "cuda")) {
@@ -494,9 +496,10 @@ int ts_tool_judge(int argc, char **argv)
         return TS_EXIT_BROKEN;
     }
     if (o.selfcheck) return ts_selfcheck(c.device == TS_CUDA ? &c.survey : NULL, o.json);
-    char passing[TS_LITTER_PATH + 8] = ""; /* one case again is no new verdict: its log goes */
+    char passing[TS_LITTER_PATH + 8] =
+        ""; /* a single case gives no verdict: its log is temporary */
     if ((c.only || o.replay) && !ts_litter(passing)) {
-        fprintf(stderr, "touchstone: no temporary folder\n");
+        fprintf(stderr, "touchstone judge: no temporary folder could be created\n");
         return TS_EXIT_BROKEN;
     }
     strcat(passing, "/log");

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* list.c - `touchstone list`: prints challenges, functions, cases, implementations, mutants and
+ * devices. */
 #include <string.h>
 
 #include "cpu.h"
@@ -13,7 +15,7 @@ typedef struct listing {
     uint64_t seed;
 } listing;
 
-/* One row: up to three words, printed in columns and written under these keys. */
+/* One row: up to three words, printed in columns and written to JSON with these keys. */
 static void row(listing *l, const char *const key[3], const char *a, const char *b, const char *c)
 {
     const char *const value[3] = { a, b, c };
@@ -25,23 +27,31 @@ static void row(listing *l, const char *const key[3], const char *a, const char 
     if (l->out) fprintf(l->out, "\n");
 }
 
-static void list_tasks(listing *l)
+static void list_task(listing *l, const ts_task *t)
 {
     const char *const key[3] = { "task", "cases", "dims" };
-    for (const ts_task *const *t = ts_tasks; *t; t++) {
-        char   dims[128] = "", n[32];
-        int    n_cases = 0;
-        size_t at = 0;
-        for (const ts_case *c = (*t)->cases(); c->use; c++) n_cases++;
-        for (int i = 0; i < TS_MAX_DIMS && (*t)->dim_name[i] && at < sizeof dims; i++)
-            at += (size_t)snprintf(dims + at, sizeof dims - at, "%s%s", i ? "," : "",
-                                   (*t)->dim_name[i]);
-        snprintf(n, sizeof n, "%d", n_cases);
-        row(l, key, (*t)->name, n, dims);
-    }
+    char              dims[128] = "", n[32];
+    int               n_cases = 0;
+    size_t            at = 0;
+    for (const ts_case *c = t->cases(); c->use; c++) n_cases++;
+    for (int i = 0; i < TS_MAX_DIMS && t->dim_name[i] && at < sizeof dims; i++)
+        at += (size_t)snprintf(dims + at, sizeof dims - at, "%s%s", i ? "," : "", t->dim_name[i]);
+    snprintf(n, sizeof n, "%d", n_cases);
+    row(l, key, t->name, n, dims);
 }
 
-/* A function that entrants must export, or may. */
+static void list_tasks(listing *l)
+{
+    for (const ts_task *const *t = ts_tasks; *t; t++) list_task(l, *t);
+}
+
+static void list_challenges(listing *l)
+{
+    for (const ts_task *const *t = ts_tasks; *t; t++)
+        if (!(*t)->no_challenge) list_task(l, *t);
+}
+
+/* A function that entrants must, or may, export. */
 static void list_function(listing *l, const ts_task *t, const char *name, bool must)
 {
     const char *const key[3] = { "task", "function", "use" };
@@ -53,12 +63,13 @@ static void list_functions(listing *l)
     for (const ts_task *const *t = ts_tasks; *t; t++) {
         char        room[TS_EXPORT_NAME];
         const char *name;
+        if ((*t)->no_challenge) continue;
         for (int i = 0; (name = ts_task_export(*t, i, room)); i++) list_function(l, *t, name, true);
         for (const char *const *f = (*t)->optional; f && *f; f++) list_function(l, *t, *f, false);
     }
 }
 
-/* What a call is given, besides its dimensions. */
+/* The arguments of a call other than dimensions. */
 static void list_arguments(listing *l)
 {
     const char *const key[3] = { "task", "argument", "is" };
@@ -90,7 +101,7 @@ static void list_cases(listing *l)
         }
 }
 
-static void list_impl(listing *l, const ts_offer *o, const char *name, unsigned has)
+static void list_impl(listing *l, const ts_challenge *ch, const char *name, unsigned has)
 {
     const char *const key[3] = { "task", "impl", "dtypes" };
     char              dtypes[64] = "";
@@ -99,39 +110,39 @@ static void list_impl(listing *l, const ts_offer *o, const char *name, unsigned 
         if (has >> t & 1u)
             at += (size_t)snprintf(dtypes + at, sizeof dtypes - at, "%s%s", at ? " " : "",
                                    ts_format_of((ts_dtype)t)->name);
-    row(l, key, o->task->name, name, dtypes);
+    row(l, key, ch->task->name, name, dtypes);
 }
 
-/* Those that the door picks from, best first; then the entrants, which it never picks. */
+/* Those that the API selects from, best first; then the baselines, which it never selects. */
 static void list_impls(listing *l)
 {
-    for (const ts_offer *o = ts_offers; o->task; o++) {
-        for (const ts_impl *i = o->impls; i->name; i++) list_impl(l, o, i->name, i->dtypes);
-        for (const ts_entrant *e = ts_entrants_of(o); e->name; e++)
-            list_impl(l, o, e->name, e->dtypes);
+    for (const ts_challenge *ch = ts_challenges; ch->task; ch++) {
+        for (const ts_impl *i = ch->impls; i->name; i++) list_impl(l, ch, i->name, i->dtypes);
+        for (const ts_function *f = ts_baselines_of(ch); f->name; f++)
+            list_impl(l, ch, f->name, f->dtypes);
     }
 }
 
 static void list_mutants(listing *l)
 {
     const char *const key[3] = { "task", "mutant", "caught_by" };
-    for (const ts_offer *o = ts_offers; o->task; o++)
-        for (const ts_mutant *m = o->mutants; m->name; m++)
-            if (!strcmp(m->task, o->task->name))
+    for (const ts_challenge *ch = ts_challenges; ch->task; ch++)
+        for (const ts_mutant *m = ch->mutants; m->name; m++)
+            if (!strcmp(m->task, ch->task->name))
                 row(l, key, m->task, m->name,
                     m->fault ? ts_fault_name(m->fault) : "nothing (control)");
 }
 
-/* The driver is asked in a worker, as everywhere: the examiner itself never loads it. */
+/* Queries the driver in a worker, as everywhere: the examiner itself never loads it. */
 static void list_devices(listing *l)
 {
     const char *const key[3] = { "device", "is", NULL };
     const char *const name[] = { "cpu", "cuda" };
     ts_arena          m = { 0 };
     for (int d = TS_CPU; d <= TS_CUDA; d++) {
-        const ts_entry e = { .name = name[d], .device = (ts_device)d, .mask = ~0u };
-        ts_worker     *w = ts_worker_start(&e, &m);
-        ts_reply       r;
+        const ts_function e = { .name = name[d], .device = (ts_device)d, .mask = ~0u };
+        ts_worker        *w = ts_worker_start(&e, &m);
+        ts_reply          r;
         ts_worker_order(w, (ts_order) { .verb = TS_PROBE, .limit_ms = 60000 }, &r);
         row(l, key, name[d], r.text, NULL);
         ts_worker_stop(&w);
@@ -162,10 +173,11 @@ static const struct {
     const char *kind;
     void (*list)(listing *l);
 } kinds[] = {
-    { "challenges", list_tasks },    { "tasks", list_tasks },         { "cases", list_cases },
-    { "functions", list_functions }, { "arguments", list_arguments }, { "impls", list_impls },
-    { "mutants", list_mutants },     { "devices", list_devices },     { "models", list_models },
-    { "gpus", list_gpus },
+    { "challenges", list_challenges }, { "tasks", list_tasks },
+    { "cases", list_cases },           { "functions", list_functions },
+    { "arguments", list_arguments },   { "impls", list_impls },
+    { "mutants", list_mutants },       { "devices", list_devices },
+    { "models", list_models },         { "gpus", list_gpus },
 };
 
 int ts_tool_list(int argc, char **argv)
@@ -179,10 +191,11 @@ int ts_tool_list(int argc, char **argv)
     listing  l = { .out = stdout, .seed = 0x5eed };
     ts_json *root;
     int      status;
-    if (!ts_options(argc, argv,
-                    "list challenges|functions|arguments|cases|impls|mutants|devices|models|gpus "
-                    "[OPTION...]",
-                    options, &kind, &status))
+    if (!ts_options(
+            argc, argv,
+            "list challenges|tasks|functions|arguments|cases|impls|mutants|devices|models|gpus "
+            "[OPTION...]",
+            options, &kind, &status))
         return status;
     if (seed && !ts_parse_u64("--seed", seed, &l.seed)) return TS_EXIT_USAGE;
     for (size_t i = 0; kind && i < sizeof kinds / sizeof *kinds; i++) {
@@ -194,7 +207,8 @@ int ts_tool_list(int argc, char **argv)
         return ts_json_close(json, root) ? TS_EXIT_PASSED : TS_EXIT_BROKEN;
     }
     fprintf(stderr,
-            "touchstone list: got %s%s%s, expected challenges, functions, arguments, cases, impls, "
+            "touchstone list: got %s%s%s, expected challenges, tasks, functions, arguments, cases, "
+            "impls, "
             "mutants, devices, models or gpus\n",
             kind ? "'" : "", kind ? kind : "nothing", kind ? "'" : "");
     return TS_EXIT_USAGE;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* main.c - the program `touchstone`: finds the subcommand, which finds the rest. */
+/* main.c - the program `touchstone`: selects the subcommand. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@ static const struct {
     { "plan", ts_tool_plan, "compute a model's memory, largest context and speed limit on a GPU" },
     { "report", ts_tool_report, "print the tables of a recorded run and write its page" },
     { "list", ts_tool_list,
-      "list challenges, functions, cases, impls, mutants, devices, models or gpus" },
+      "list challenges, tasks, functions, cases, impls, mutants, devices, models or gpus" },
 };
 
 static void help(FILE *f)
@@ -36,7 +36,7 @@ static void help(FILE *f)
                "something failed, 2 usage error, 3 could not run\n(missing device, I/O error).\n");
 }
 
-/* What could not be written was not said. */
+/* A failed write to standard output is an error. */
 static int delivered(int status)
 {
     if (!fflush(stdout) && !ferror(stdout)) return status;
@@ -44,9 +44,8 @@ static int delivered(int status)
     return TS_EXIT_BROKEN;
 }
 
-/* OpenMP threads that wait for work spin by default, on the cores where somebody else is measured.
- * OpenMP reads its settings before main: so once more from the start, unless the caller has said
- * what he wants. */
+/* OpenMP threads that wait for work spin by default, on cores where other code is timed. OpenMP
+ * reads its settings before main: so set them and exec again, unless the caller has set them. */
 static void let_waiting_threads_sleep(char **argv)
 {
     if (getenv("OMP_WAIT_POLICY") || setenv("OMP_WAIT_POLICY", "passive", 1)) return;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* new.c - `touchstone new DIR`: what a contestant gets. challenge/ holds the templates. */
+/* new.c - `touchstone new DIR`: writes a new entrant's files from templates in challenge/. */
 #define _GNU_SOURCE
 #include <ctype.h>
 #include <dirent.h>
@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "entry.h"
+#include "entrant.h"
 #include "prompt.h"
 #include "registry.h"
 #include "task.h"
@@ -21,7 +21,8 @@ static bool failed(const char *what, const char *path)
     return false;
 }
 
-/* challenge/ and include/ lie beside the build folder; installed, challenge/ is under share/. */
+/* challenge/ and include/ are next to the build folder; in an installation, challenge/ is under
+ * share/. */
 static bool find(const char *const *places, char *path, size_t n)
 {
     *path = 0;
@@ -46,7 +47,7 @@ static bool copy(const char *from, const char *to, const char *id)
     return true;
 }
 
-/* An entrant is called as the folder that it was asked for: a model's, say. */
+/* Names the entrant after its folder. */
 static void name_after(const char *folder, char *name, size_t n)
 {
     char   path[4096];
@@ -123,7 +124,7 @@ static bool scaffold(const char *templates, const char *headers, const char *fol
            (!strcmp(l->language, "python") || copy_headers(headers, folder));
 }
 
-/* The folders above one. What cannot be made shows when the folder itself is. */
+/* Creates the parent folders. A failure shows when the folder itself is created. */
 static void make_parents(const char *path)
 {
     char above[4096];
@@ -134,7 +135,7 @@ static void make_parents(const char *path)
     }
 }
 
-/* Makes DIR, or takes an empty one. */
+/* Creates DIR, or accepts an empty one. */
 static bool make_folder(const char *path)
 {
     make_parents(path);
@@ -160,6 +161,14 @@ static bool is_offered(const ts_task *t, const ts_prompt_language *l, const char
             judged ? "challenge/ has no templates of it"
                    : "entrants of this challenge are judged on the CPU only");
     return false;
+}
+
+/* `challenge` NULL: every challenge that is offered. */
+static bool is_wanted(const ts_task *t, const char *challenge, const ts_prompt_language *l,
+                      const char *templates)
+{
+    if (challenge) return !strcmp(challenge, t->name);
+    return !t->no_challenge && is_offered(t, l, templates);
 }
 
 typedef struct places {
@@ -193,7 +202,7 @@ static int scaffold_all(const char *folder, const char *challenge, const ts_prom
     name_after(folder, name, sizeof name);
     for (int i = 0; ts_tasks[i]; i++) {
         const ts_task *t = ts_tasks[i];
-        if (challenge ? strcmp(challenge, t->name) : !is_offered(t, l, p.templates)) continue;
+        if (!is_wanted(t, challenge, l, p.templates)) continue;
         snprintf(one, sizeof one, challenge ? "%s" : "%s/%s", folder, t->name);
         if (!challenge && mkdir(one, 0777)) return failed("cannot create", one), TS_EXIT_BROKEN;
         if (!scaffold(p.templates, p.headers, one, name, t, l)) return TS_EXIT_BROKEN;
@@ -214,7 +223,7 @@ static int prompt_all(const char *folder, const char *challenge, const ts_prompt
     for (int i = 0; ts_tasks[i]; i++) {
         const ts_task *t = ts_tasks[i];
         FILE          *f = stdout;
-        if (challenge ? strcmp(challenge, t->name) : !is_offered(t, l, p.templates)) continue;
+        if (!is_wanted(t, challenge, l, p.templates)) continue;
         snprintf(path, sizeof path, "%s/%s.md", folder ? folder : "", t->name);
         if (folder && !(f = fopen(path, "wx"))) return failed("cannot write", path), TS_EXIT_BROKEN;
         const bool ok = ts_prompt_write(t, l, p.templates, p.headers, true, f);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* peer.c - starts a peer's Python process and exchanges lines with it. */
 #define _GNU_SOURCE
 #include "peer.h"
 
@@ -19,7 +20,7 @@
 #include "dtype.h"
 #include "tool.h"
 
-enum { LIMIT_MS = 300000 }; /* compilers among the peers take their time */
+enum { LIMIT_MS = 300000 }; /* some peers compile first */
 
 struct ts_peer {
     pid_t           pid;
@@ -29,7 +30,7 @@ struct ts_peer {
     char            line[512];
 };
 
-/* python/ lies beside the build folder; installed, under share/. */
+/* python/ is next to the build folder; in an installation, under share/. */
 static bool find_script(char *path, size_t n)
 {
     static const char *const places[] = { "../python/peers.py", "../share/touchstone/peers.py",
@@ -65,10 +66,11 @@ static void become_python(const char *name, ts_device device, int n_threads, int
 {
     const char *asked = getenv("TOUCHSTONE_PYTHON"), *python = asked ? asked : "python3";
     char        path[4200], memory[32], threads[32];
-    const int own = fcntl(fd, F_DUPFD, 3); /* before 0 and 1 are taken, in case it is one of them */
+    const int   own =
+        fcntl(fd, F_DUPFD, 3); /* before 0 and 1 are replaced, in case it is one of them */
     dup2(in[0], 0);
     dup2(out[1], 1);
-    /* Everything the peer needs of us, and nothing else, survives the exec. */
+    /* Only the descriptors that the peer needs survive exec. */
     snprintf(memory, sizeof memory, "%d", own);
     snprintf(threads, sizeof threads, "%d", n_threads);
     setenv("OMP_NUM_THREADS", threads, 1);
@@ -104,7 +106,7 @@ ts_peer *ts_peer_start(const char *name, ts_device device, int n_threads, const 
 void ts_peer_stop(ts_peer **p)
 {
     if (!*p) return;
-    if ((*p)->to) fclose((*p)->to); /* end of file: it leaves by itself */
+    if ((*p)->to) fclose((*p)->to); /* end of file: the peer exits */
     if ((*p)->from) fclose((*p)->from);
     if ((*p)->pid > 0) {
         kill((*p)->pid, SIGTERM);

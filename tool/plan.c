@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan.c - `touchstone plan`: what fits, and how fast it can be. Here are its options; plan_show.c
- * and plan_compare.c have the tables. */
+/* plan.c - `touchstone plan`: parses the options of the planner. plan_show.c and plan_compare.c
+ * print the tables. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ ts_plan_ask ts_plan_with(const ts_plan_ask *a, ts_dtype store)
 {
     ts_plan_ask b = *a;
     b.cache.store = store;
-    b.cache.meta = store == TS_U4 ? TS_F16 : TS_F32; /* what `touchstone generate` takes */
+    b.cache.meta = store == TS_U4 ? TS_F16 : TS_F32; /* as in `touchstone generate` */
     return b;
 }
 
@@ -80,7 +80,7 @@ static bool parse_weights(const char *text, ts_plan_weight *w)
                           "f32, bf16, fp8, int8, int4, ternary or file (as stored on disk)");
 }
 
-/* "paged,int8", or either half of it. */
+/* "paged,int8", or either part alone. */
 static bool parse_kv(const char *text, ts_plan_ask *a)
 {
     const char *rest = text;
@@ -129,7 +129,7 @@ static bool parse_ask(const words *w, ts_plan_ask *a)
            parse_weights(w->weights, &a->weights) && parse_cache(w, a);
 }
 
-/* An id of the table, or anything that lies on disk. */
+/* An id of the table, or a path. */
 static bool take_model(ts_plan_job *j, const char *name)
 {
     char                 why[TS_PLAN_WHY];
@@ -158,7 +158,7 @@ static bool take_gpu(ts_plan_job *j, const char *name)
     return known;
 }
 
-/* `list` is cut where it has commas; what it is cut into lives as long. */
+/* Splits `list` at its commas, in place: the parts live as long as the list. */
 static bool take_all(ts_plan_job *j, char *list, int most,
                      bool (*take)(ts_plan_job *j, const char *name))
 {
@@ -175,7 +175,7 @@ static bool take_all(ts_plan_job *j, char *list, int most,
     return true;
 }
 
-/* Numbers given by hand: instead of a GPU's, or instead of a GPU. */
+/* Numbers on the command line: instead of a GPU's, or instead of a GPU. */
 static bool take_numbers(const words *w, ts_plan_job *j)
 {
     double gib = 0, gbs = 0, tera = 0;
@@ -219,7 +219,7 @@ static bool parse(const words *w, ts_plan_job *j, char *models, char *gpus)
     return parse_ask(w, &j->ask);
 }
 
-/* What is looked at when nothing is named. */
+/* Defaults if nothing is named. */
 static const char *models_of(const words *w)
 {
     if (w->model) return w->model;
@@ -235,7 +235,7 @@ static const char *gpus_of(const words *w)
     return w->html ? "h200" : "";
 }
 
-/* The fewest GPUs, twice as many each time, that it does fit on; 0: none are enough. */
+/* The least power of two of GPUs on which the model fits; 0: none is enough. */
 static int64_t enough(const ts_plan_ask *a)
 {
     char           why[TS_PLAN_WHY];
@@ -265,7 +265,7 @@ static int verdict(const ts_plan_ask *a)
     return TS_EXIT_FAILED;
 }
 
-/* Of no model in particular. */
+/* --html without a model. */
 static bool page_alone(const words *w)
 {
     return w->html && !w->model && !w->compare;
@@ -287,7 +287,7 @@ static int run(const words *w, ts_plan_job *j)
     if (w->html) drawn = ts_plan_page(j, w->html);
     if (drawn && !page_alone(w)) drawn = w->compare ? ts_plan_compare(j) : ts_plan_show(j);
     if (!ts_json_close(w->json, root) || !drawn) return TS_EXIT_BROKEN;
-    fflush(stdout); /* the table before what is wrong with it */
+    fflush(stdout); /* the table comes before its errors */
     return w->compare || page_alone(w) ? TS_EXIT_PASSED : verdict(&j->ask);
 }
 

@@ -7,7 +7,7 @@
 
 static const ts_dtype STORES[] = { TS_BF16, TS_U8, TS_U4 };
 
-/* Tokens; or what is missing before the first of them. */
+/* Prints the number of tokens, or the bytes missing for the first one. */
 static void cell(const ts_plan_job *j, const ts_plan_ask *a, ts_json *rows)
 {
     char           number[TS_PLAN_NUMBER], why[TS_PLAN_WHY];
@@ -72,8 +72,8 @@ static bool plot(const ts_plan_job *j)
         }
         series[m] = (ts_series) { a.model->id, y[m] };
     }
-    return ts_svg_loglog(j->svg, "A bf16 cache over its length", "tokens of a sequence",
-                         "GiB of a GPU", x, N_POINTS, series, j->n_model);
+    return ts_svg_loglog(j->svg, "A bf16 cache over its length", "tokens per sequence",
+                         "GiB per GPU", x, N_POINTS, series, j->n_model);
 }
 
 bool ts_plan_compare(const ts_plan_job *j)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan_page.c - `touchstone plan --html`: all models on all GPUs, as one page that needs no network
- * and runs no script. */
+/* plan_page.c - `touchstone plan --html`: all models on all GPUs, as one self-contained page
+ * without scripts. */
 #include <errno.h>
 #include <string.h>
 
@@ -27,7 +27,7 @@ static const char HEAD[] =
     ".plots svg { width: 100%; height: auto; border: 1px solid #e4e4e4; }\n"
     "</style>\n</head>\n<body>\n<h1>What fits</h1>\n";
 
-/* Models that share a plot: ids that begin with one of these. */
+/* Models that share a plot, by prefixes of their ids. */
 static const struct {
     const char *name, *begins[3];
 } families[] = {
@@ -78,7 +78,7 @@ static void table(FILE *f, const ts_plan_ask *ask, ts_dtype store)
     fprintf(f, "</table></div>\n");
 }
 
-/* Gibibytes of cache, or milliseconds of a decode step, over the length. */
+/* Plots GiB of cache, or milliseconds per decode step, over the length. */
 static void plot(FILE *f, const ts_plan_ask *ask, size_t family, bool speed)
 {
     double    x[N_POINTS], y[MOST_LINES][N_POINTS];
@@ -103,7 +103,7 @@ static void plot(FILE *f, const ts_plan_ask *ask, size_t family, bool speed)
         snprintf(title, sizeof title, "%s: a decode step on %s", families[family].name,
                  ask->gpu->id);
     else snprintf(title, sizeof title, "%s: a bf16 cache", families[family].name);
-    ts_svg_draw(f, title, "tokens of a sequence", speed ? "ms, at least" : "GiB", x, N_POINTS,
+    ts_svg_draw(f, title, "tokens per sequence", speed ? "ms, at least" : "GiB", x, N_POINTS,
                 series, n);
 }
 
@@ -113,14 +113,15 @@ static void page(FILE *f, const ts_plan_ask *ask)
     a.n_gpu = 1;
     if (a.weights == TS_W_FILE) a.weights = TS_W_BF16;
     fputs(HEAD, f);
-    fprintf(f,
-            "<p>Weights and caches are counted to the byte, activations (%lld prompt tokens in a "
-            "step) and a reserve of %.1f GiB are estimates; doc/plan.md has the formulas and the "
-            "sources. Where nothing fits, the cell says what is missing for a single token. 'any': "
-            "every layer has a window, so that the cache stops growing. gpt-4-class is an "
-            "assumption. Times are bounds: weights and cache read once, at the data sheet's "
-            "bandwidth, whether or not they fit.</p>\n",
-            (long long)a.chunk, a.reserve_gib);
+    fprintf(
+        f,
+        "<p>Weights and caches are counted to the byte, activations (%lld prompt tokens in a "
+        "step) and a reserve of %.1f GiB are estimates; doc/plan.md has the formulas and the "
+        "sources. If nothing fits, the cell gives the memory missing for a single token. 'any': "
+        "every layer has a window, so that the cache stops growing. gpt-4-class is an "
+        "assumption. Times are bounds: weights and cache read once, at the data sheet's "
+        "bandwidth, whether or not they fit.</p>\n",
+        (long long)a.chunk, a.reserve_gib);
     table(f, &a, TS_BF16);
     table(f, &a, TS_U4);
     fprintf(f, "<h2>Growth over the length, batch %lld</h2>\n<div class=\"plots\">\n",

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan_show.c - one plan: sizes, what fits, how fast at most, and what heads and codes buy. */
+/* plan_show.c - prints one plan: sizes, what fits, speed limits, and the gain from fewer KV heads
+ * and codes. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -64,9 +65,9 @@ static void show_model(const ts_plan_job *j)
         fprintf(j->out, ", %lld layers with a window of %lld", (long long)m->n_window_layer,
                 (long long)m->window);
     if (m->n_expert)
-        fprintf(j->out, ", %lld experts, %lld a token", (long long)m->n_expert,
+        fprintf(j->out, ", %lld experts, %lld per token", (long long)m->n_expert,
                 (long long)m->n_expert_used);
-    fprintf(j->out, "\n  %.3f e9 parameters, of which a token meets %.3f e9; from %s\n",
+    fprintf(j->out, "\n  %.3f e9 parameters, of which a token uses %.3f e9; from %s\n",
             (double)ts_plan_params(m) / 1e9, (double)ts_plan_active_params(m) / 1e9, m->note);
     fprintf(j->out, "  %.0f GiB, %.0f GB/s, %.0f dense bf16 TFLOPS; from %s\n", g->gib, g->gbs,
             g->bf16, g->source);
@@ -79,14 +80,14 @@ static void show_sizes(const ts_plan_job *j)
     const ts_plan_ask *a = &j->ask;
     ts_json           *o = ts_json_object(j->json, "weight_bytes");
     const int          n = a->model->file_bytes ? TS_N_WEIGHTS : TS_W_FILE;
-    if (j->out) fprintf(j->out, "\nweights, GiB of a GPU     ");
+    if (j->out) fprintf(j->out, "\nweights, GiB per GPU      ");
     for (int w = 0; w < n; w++) {
         const int64_t bytes = ts_plan_weight_bytes(a->model, a->n_gpu, (ts_plan_weight)w);
         ts_json_int(o, ts_plan_weight_name[w], bytes);
         if (j->out) fprintf(j->out, "  %s %.2f", ts_plan_weight_name[w], ts_plan_gib(bytes));
     }
     o = ts_json_object(j->json, "kv_bytes_per_token");
-    if (j->out) fprintf(j->out, "\ncache, bytes of a token   ");
+    if (j->out) fprintf(j->out, "\ncache, bytes per token    ");
     for (int i = 0; i < N_STORES; i++) {
         const ts_plan_ask b = ts_plan_with(a, STORES[i]);
         const double      bytes = ts_plan_kv_per_token(b.model, b.n_gpu, &b.cache);
@@ -118,13 +119,13 @@ static void show_memory(const ts_plan_job *j)
     ts_json_int(o, "capacity", m.capacity);
     ts_json_int(o, "missing", m.missing);
     if (!j->out) return;
-    fprintf(j->out, "\nmemory of a GPU, GiB        batch %lld, context %lld, %s weights, ",
+    fprintf(j->out, "\nmemory per GPU, GiB         batch %lld, context %lld, %s weights, ",
             (long long)a->batch, (long long)a->context, ts_plan_weight_name[a->weights]);
     if (a->cache.page) fprintf(j->out, "pages of %lld, ", (long long)a->cache.page);
     else fprintf(j->out, "contiguous, ");
     fprintf(j->out, "%s cache\n  weights      %9.3f\n", ts_plan_store_name(a->cache.store),
             ts_plan_gib(m.weights));
-    fprintf(j->out, "  cache        %9.3f   of which %.6f hold no token\n", ts_plan_gib(m.cache),
+    fprintf(j->out, "  cache        %9.3f   of which %.6f without tokens\n", ts_plan_gib(m.cache),
             ts_plan_gib(m.waste));
     fprintf(j->out, "  activations  %9.3f   an estimate\n  reserve      %9.3f   an estimate\n",
             ts_plan_gib(m.activations), ts_plan_gib(m.reserve));
@@ -191,7 +192,7 @@ static void show_growth(const ts_plan_job *j)
     ts_json *rows = ts_json_array(j->json, "growth");
     if (j->out)
         fprintf(j->out, "\n%12s  %s\n%12s  %10s %10s %10s %12s %12s\n", "context",
-                "cache of a GPU, GiB", "", "bf16", "int8", "int4", "memory GiB", "decode ms");
+                "cache per GPU, GiB", "", "bf16", "int8", "int4", "memory GiB", "decode ms");
     for (int i = 0; i < N_POINTS; i++) {
         ts_plan_ask    a = j->ask;
         ts_plan_memory m;
@@ -216,7 +217,7 @@ static void show_growth(const ts_plan_job *j)
     }
 }
 
-/* ---- what heads and codes buy ---- */
+/* ---- gain from fewer KV heads and codes ---- */
 
 static void show_variant(const ts_plan_job *j, ts_json *rows, const char *name,
                          const ts_plan_model *m)
@@ -239,7 +240,7 @@ static void show_variant(const ts_plan_job *j, ts_json *rows, const char *name,
     if (j->out) fprintf(j->out, "\n");
 }
 
-/* Weights stay as they are: only the cache is looked at. */
+/* Weights stay the same: only the cache changes. */
 static void show_gains(const ts_plan_job *j)
 {
     ts_plan_model m = *j->ask.model;
@@ -247,17 +248,17 @@ static void show_gains(const ts_plan_job *j)
     ts_json      *rows = ts_json_array(j->json, "gains");
     if (j->out)
         fprintf(j->out,
-                "\nbytes of a token and largest context at batch %lld, by heads and codes\n"
+                "\nbytes per token and largest context at batch %lld, by heads and codes\n"
                 "  %-26s %22s %22s %22s\n",
                 (long long)j->ask.batch, "", "bf16", "int8", "int4");
-    snprintf(name, sizeof name, "as it is (%s)", attention_name(&m));
+    snprintf(name, sizeof name, "unchanged (%s)", attention_name(&m));
     show_variant(j, rows, name, j->ask.model);
-    if (m.kv_rank) { /* keys of nope + rope channels and values of v_dim, for every head */
+    if (m.kv_rank) { /* keys of nope + rope channels and values of v_dim, per head */
         m.head_dim = (m.nope + m.rope + m.v_dim) / 2;
         m.kv_rank = 0;
     }
     m.n_kv_head = m.n_head;
-    snprintf(name, sizeof name, "a KV head a head: %lld", (long long)m.n_head);
+    snprintf(name, sizeof name, "a KV head per head: %lld", (long long)m.n_head);
     show_variant(j, rows, name, &m);
     m.n_kv_head = 1;
     show_variant(j, rows, "one KV head", &m);
@@ -286,7 +287,7 @@ static bool plot(const ts_plan_job *j)
     series[N_NARROW] = (ts_series) { "memory left", y[N_NARROW] };
     snprintf(title, sizeof title, "%.60s on %lld x %s: the cache at batch %lld", a->model->id,
              (long long)a->n_gpu, a->gpu->id, (long long)a->batch);
-    return ts_svg_loglog(j->svg, title, "tokens of a sequence", "GiB of a GPU", x, N_POINTS, series,
+    return ts_svg_loglog(j->svg, title, "tokens per sequence", "GiB per GPU", x, N_POINTS, series,
                          left > 0 ? N_NARROW + 1 : N_NARROW);
 }
 

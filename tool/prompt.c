@@ -9,7 +9,7 @@
 
 #include "build.h"
 #include "describe.h"
-#include "entry.h"
+#include "entrant.h"
 #include "score.h"
 
 #define C_PARTS                                                                                    \
@@ -249,7 +249,7 @@ static bool put_language(const ts_task *t, const ts_prompt_language *l, const ch
     fprintf(to,
             "\nAn entry of one file has at most %d KiB of source. With an `entry.json` it may have "
             "%d files.\n\n",
-            TS_ENTRY_BYTES >> 10, TS_ENTRY_SOURCES);
+            TS_ENTRANT_BYTES >> 10, TS_ENTRANT_SOURCES);
     return true;
 }
 

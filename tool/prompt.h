@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* prompt.h - the whole text that a contestant needs for one challenge in one language. */
+/* prompt.h - the whole text that an author needs for one challenge in one language. */
 #ifndef TS_PROMPT_H
 #define TS_PROMPT_H
 

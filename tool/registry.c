@@ -10,7 +10,7 @@
 #include "player.h"
 #include "tool.h"
 
-/* Entrants of kernel/softmax_topk. */
+/* Baselines in kernel/softmax_topk. */
 ts_status ts_softmax_topk_textbook(const void *a, const ts_exec *x);
 ts_status ts_softmax_topk_textbook_workspace(const void *a, const ts_exec *x, size_t *n_bytes);
 ts_status ts_softmax_topk_three_pass(const void *a, const ts_exec *x);
@@ -54,31 +54,32 @@ TS_CHALLENGES(PLAIN, SCRIPT)
 #define ROW(name)                                                                                  \
     { &ts_task_##name, ts_##name##_impls, any_ts_##name, any_ts_##name##_workspace,                \
       ts_##name##_mutants },
-const ts_offer ts_offers[] = { TS_CHALLENGES(ROW, ROW) { 0 } };
+const ts_challenge ts_challenges[] = { TS_CHALLENGES(ROW, ROW) { 0 } };
 
-ts_entry ts_entry_of(const ts_offer *o, const ts_impl *row)
+ts_function ts_function_of(const ts_challenge *ch, const ts_impl *row)
 {
     unsigned mask = 0;
     for (const ts_impl *r = row; r->name; r++) mask |= r->needs;
-    return (ts_entry) { row->name, row->device, mask, o->run, o->workspace, false, false };
+    return (ts_function) { .name = row->name,
+                           .device = row->device,
+                           .dtypes = row->dtypes,
+                           .mask = mask,
+                           .run = ch->run,
+                           .workspace = ch->workspace };
 }
 
-const ts_entrant *ts_entrants_of(const ts_offer *o)
+const ts_function *ts_baselines_of(const ts_challenge *ch)
 {
     enum { FAST = TS_HAS_F32 | TS_HAS_BF16 | TS_HAS_F16 };
-    static const ts_entrant none[] = { { 0 } };
-    static const ts_entrant of_softmax_topk[] = {
-        { "three_pass", TS_CPU, FAST, ts_softmax_topk_three_pass,
-          ts_softmax_topk_three_pass_workspace },
-        { "textbook", TS_CPU, FAST, ts_softmax_topk_textbook, ts_softmax_topk_textbook_workspace },
+    static const ts_function none[] = { { 0 } };
+    static const ts_function of_softmax_topk[] = {
+        { "three_pass", TS_CPU, FAST, ~0u, ts_softmax_topk_three_pass,
+          ts_softmax_topk_three_pass_workspace, false, false },
+        { "textbook", TS_CPU, FAST, ~0u, ts_softmax_topk_textbook,
+          ts_softmax_topk_textbook_workspace, false, false },
         { 0 },
     };
-    return o->task == &ts_task_softmax_topk ? of_softmax_topk : none;
-}
-
-ts_entry ts_entry_of_entrant(const ts_entrant *e)
-{
-    return (ts_entry) { e->name, e->device, ~0u, e->run, e->workspace, false, false };
+    return ch->task == &ts_task_softmax_topk ? of_softmax_topk : none;
 }
 
 bool ts_task_matches(const ts_task *t, const char *filter)
@@ -87,14 +88,16 @@ bool ts_task_matches(const ts_task *t, const char *filter)
     return !filter || (!strncmp(t->name, filter, n) && (t->name[n] == 0 || t->name[n] == '_'));
 }
 
-bool ts_task_known(const char *command, const char *option, const char *filter, bool whole)
+bool ts_task_known(const char *command, const char *option, const char *filter, bool challenge)
 {
     for (const ts_task *const *t = ts_tasks; *t; t++)
-        if (whole && filter ? !strcmp((*t)->name, filter) : ts_task_matches(*t, filter))
+        if (challenge && filter ? !(*t)->no_challenge && !strcmp((*t)->name, filter)
+                                : ts_task_matches(*t, filter))
             return true;
     fprintf(stderr, "touchstone %s: %s: got '%s', expected one of", command, option, filter);
     for (const ts_task *const *t = ts_tasks; *t; t++)
-        fprintf(stderr, "%s %s", t == ts_tasks ? "" : ",", (*t)->name);
+        if (!challenge || !(*t)->no_challenge)
+            fprintf(stderr, "%s %s", t == ts_tasks ? "" : ",", (*t)->name);
     fprintf(stderr, "\n");
     return false;
 }
@@ -129,7 +132,7 @@ bool ts_case_matches(const ts_task *t, const ts_case *c, const char *filter)
         if (n >= sizeof part) return false;
         memcpy(part, filter, n);
         part[n] = 0;
-        /* With its seed a name is whole, and means that case alone. */
+        /* A name with a seed is complete and selects one case. */
         if (filter[n] == '@' ? !strcmp(name, part) : strstr(name, part) != NULL) return true;
         more = filter[whole] == '|';
         filter += whole + 1;

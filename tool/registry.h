@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* registry.h - where questions and answers meet: each task with our answers to it and the mutants
- * that must not pass for one. All of it follows from script/challenges.h. */
+/* registry.h - each challenge with the library's implementations of it and the mutants that must
+ * be rejected. The list is that of script/challenges.h. */
 #ifndef TS_REGISTRY_H
 #define TS_REGISTRY_H
 
@@ -9,46 +9,37 @@
 #include "task.h"
 #include "worker.h"
 
-/* A whole implementation that no door picks, examined and timed beside those that it does: for what
- * one learns from it. It checks its arguments by itself. */
-typedef struct ts_entrant {
-    const char     *name;
-    ts_device       device;
-    unsigned        dtypes; /* TS_HAS_* */
-    ts_run_fn       run;
-    ts_workspace_fn workspace; /* NULL: needs none */
-} ts_entrant;
-
-typedef struct ts_offer {
+/* A challenge: its task, the library's implementations, the API that selects one, and mutants. */
+typedef struct ts_challenge {
     const ts_task   *task;
     const ts_impl   *impls;
-    ts_run_fn        run; /* the public door */
+    ts_run_fn        run; /* the public API */
     ts_workspace_fn  workspace;
     const ts_mutant *mutants;
-} ts_offer;
+} ts_challenge;
 
-extern const ts_offer ts_offers[]; /* task NULL ends */
+extern const ts_challenge ts_challenges[]; /* task NULL ends */
 
-/* The door as an entry through which only this row, and what stands below it, can be reached. */
-ts_entry ts_entry_of(const ts_offer *o, const ts_impl *row);
+/* The public API, restricted to this implementation and those below it in the table. */
+ts_function ts_function_of(const ts_challenge *ch, const ts_impl *row);
 
-/* The first of the offer's entrants; an end where it has none. */
-const ts_entrant *ts_entrants_of(const ts_offer *o);
-ts_entry          ts_entry_of_entrant(const ts_entrant *e);
+/* The challenge's baselines, ended by one without a name: implementations that the API never
+ * selects, tested and timed next to those that it does. They validate their own arguments. */
+const ts_function *ts_baselines_of(const ts_challenge *ch);
 
 /* True if `filter` is NULL, or names the task, or its stem. */
 bool ts_task_matches(const ts_task *t, const char *filter);
 
-/* The same of any task, or only its whole name; false and one line on standard error, with all
- * names, if it is of none. */
-bool ts_task_known(const char *command, const char *option, const char *filter, bool whole);
+/* Whether this holds for any task, or is the full name of a challenge; otherwise prints one line
+ * with all names on standard error. */
+bool ts_task_known(const char *command, const char *option, const char *filter, bool challenge);
 
-/* The seed that stands in a filter, as in a whole case name, "...@0x5eed". False and one line on
- * standard error if it is no number, or there are two. */
+/* The seed in a filter, as in a full case name, "...@0x5eed". False and one line on standard error
+ * if it is not a number, or there are two. */
 bool ts_case_seed(const char *filter, bool *given, uint64_t *seed);
 
-/* True if the filter is NULL, or stands somewhere in the case's name, or is the whole of it with a
- * seed. Several may stand between '|'. */
+/* True if the filter is NULL, or part of the case's name, or the full name with a seed. '|'
+ * separates alternatives. */
 bool ts_case_matches(const ts_task *t, const ts_case *c, const char *filter);
 
 #endif

@@ -16,7 +16,7 @@ static int complain(const char *what, const char *why)
     return TS_EXIT_BROKEN;
 }
 
-/* Beside the page and then renamed, so that nobody reads half of one. */
+/* Writes a temporary file and renames it, so that no reader sees half a page. */
 static int write_page(const ts_records *r, const ts_board *b, const char *dir)
 {
     const size_t n = strlen(dir) + sizeof "/index.html.tmp";
@@ -45,9 +45,9 @@ static void to_json(ts_json *j, const ts_records *r, size_t n_log, const ts_boar
     ts_json_text(j, "last", r->last);
     ts_json_bool(j, "ended", b->ended);
     ts_json *list = ts_json_array(j, "entrants");
-    for (size_t i = 0; j && i < b->n_contestants; i++) {
-        const ts_contestant *c = &b->contestant[i];
-        ts_json             *o = ts_json_object(list, NULL);
+    for (size_t i = 0; j && i < b->n_overall; i++) {
+        const ts_entrant_overall *c = &b->overall[i];
+        ts_json                  *o = ts_json_object(list, NULL);
         ts_json_text(o, "name", b->row[c->first].name);
         ts_json_text(o, "class", c->klass);
         ts_json_int(o, "passed", c->passed);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* selfcheck.c - `touchstone judge --selfcheck`: what this machine and its device guarantee. */
+/* selfcheck.c - `touchstone judge --selfcheck`: prints the guarantees of machine and device. */
 #include "selfcheck.h"
 #include "keeper.h"
 #include "tool.h"
@@ -50,7 +50,7 @@ int ts_selfcheck(const ts_survey *device, const char *json)
     const bool works = ts_guarantee_all(&g);
     if (device) ts_guarantee_device(&g);
     if (device) ts_fact_all(&g);
-    /* Standard output is the JSON's where that goes there. */
+    /* Text goes to standard error if JSON goes to standard output. */
     print(json && *json == '-' && !json[1] ? stderr : stdout, &g, device);
     to_json(root, &g, device);
     if (!ts_json_close(json, root)) return TS_EXIT_BROKEN;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tool.h - the subcommands: one file each, one entry here. */
+/* tool.h - the subcommands, each in its own file. */
 #ifndef TS_TOOL_H
 #define TS_TOOL_H
 
@@ -17,8 +17,8 @@ int ts_tool_generate(int argc, char **argv);
 int ts_tool_train(int argc, char **argv);
 int ts_tool_plan(int argc, char **argv);
 
-/* `touchstone judge --selfcheck`: what this machine guarantees, and with a device, what that does.
- */
+/* `touchstone judge --selfcheck`: the guarantees of this machine and, if there is one, of its
+ * device. */
 struct ts_survey;
 int ts_selfcheck(const struct ts_survey *device, const char *json);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* train.c - `touchstone train --data FILE --out DIR`: what was asked for. train_run.c does it,
- * where the program has the libraries that a model takes. */
+/* train.c - `touchstone train --data FILE --out DIR`: parses its options. train_run.c trains, if
+ * the program has the libraries that models need. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,7 +46,7 @@ static bool parse_real(const char *option, const char *text, double least, doubl
     return false;
 }
 
-/* bf16 is what the device is good at; f32 there is for comparing with the CPU. */
+/* On a device bf16 is the default; f32 serves to compare with the CPU. */
 static bool parse_device(const char *device, const char *dtype, ts_train_plan *p)
 {
     p->device = device && !strcmp(device, "cuda") ? TS_CUDA : TS_CPU;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* train_plan.h - what `touchstone train` was asked for. */
+/* train_plan.h - the options of `touchstone train`. */
 #ifndef TS_TOOL_TRAIN_PLAN_H
 #define TS_TOOL_TRAIN_PLAN_H
 
@@ -15,13 +15,13 @@ typedef struct ts_train_plan {
     ts_dtype    dtype;
 } ts_train_plan;
 
-/* One line on standard error; false. */
+/* Prints one line on standard error; returns false. */
 bool ts_train_complain(const char *what, const char *why);
 
-/* The curves of log.jsonl into a picture; one line on standard error where that fails. */
+/* Plots the curves of log.jsonl; on failure prints one line on standard error. */
 bool ts_train_svg(const char *log, const char *title, const char *path);
 
-/* Reads, trains, reports; an exit status. */
+/* Reads, trains and reports; returns an exit status. */
 int ts_train_text(const ts_train_plan *p);
 
 #endif

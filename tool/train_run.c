@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* train_run.c - a text becomes a vocabulary, and both a model; what is seen on the way is told. */
+/* train_run.c - trains a tokenizer and a model on a text, and reports progress. */
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
 #include <math.h>
@@ -17,7 +17,7 @@ typedef struct work {
     ts_tokenizer        *t;
     ts_net              *n;
     ts_team              team;
-    FILE                *out; /* NULL when standard output carries JSON, and of all but the first */
+    FILE                *out; /* NULL if JSON goes to standard output, and on all ranks but 0 */
     bool                 terminal;
     ts_json             *looks;
 } work;
@@ -30,11 +30,11 @@ static bool path_in(const work *w, const char *name, char path[4096])
 
 /* ---- the vocabulary ---- */
 
-/* What transformers wants beside tokenizer.json. */
+/* The file that transformers needs next to tokenizer.json. */
 static const char tokenizer_config[] = "{\n  \"tokenizer_class\": \"PreTrainedTokenizerFast\",\n"
                                        "  \"eos_token\": \"<|endoftext|>\"\n}\n";
 
-/* That of the folder where a run goes on, else a new one. */
+/* Reads the folder's vocabulary on --resume, else trains a new one. */
 static bool vocabulary(work *w)
 {
     char        path[4096], beside[4096], why[TS_MODEL_WHY], *json = NULL;
@@ -209,7 +209,7 @@ static bool run(work *w, ts_json *json)
     return picture(w);
 }
 
-/* JSON is the first one's, too. */
+/* Only rank 0 writes JSON. */
 static int work_on(work *w)
 {
     const char *path = w->team.rank ? NULL : w->p->json;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* train_svg.c - the curves of a run, from its log: losses, bits a byte and the rate over steps. The
- * log has the steps before a --resume, too. */
+/* train_svg.c - plots a run from its log: losses, bits per byte and learning rate over steps,
+ * including steps before a --resume. */
 #include <errno.h>
 #include <jansson.h>
 #include <math.h>
@@ -13,7 +13,7 @@ enum { WIDTH = 860, LEFT = 84, RIGHT = 680, TOP = 56, PANEL = 190, GAP = 34, BOT
 enum { LOSS, HELD_OUT, BITS, RATE, FIGURES };
 
 typedef struct curves {
-    double *step, *y[FIGURES]; /* [n]; NaN where a line has none */
+    double *step, *y[FIGURES]; /* [n]; NaN if a line has no value */
     int     n, room;
 } curves;
 
@@ -66,7 +66,7 @@ static double place(const axis *a, double v)
     return a->begin + (a->end - a->begin) * (v - a->low) / (a->high - a->low);
 }
 
-/* Ends on multiples of 1, 2 or 5 times a power of ten, about `n` of them. */
+/* An axis with about `n` ticks at multiples of 1, 2 or 5 times a power of ten. */
 static axis axis_of(double low, double high, int n, double begin, double end)
 {
     if (!(high > low)) high = low + (low != 0 ? fabs(low) : 1);
@@ -81,7 +81,7 @@ static axis axis_of(double low, double high, int n, double begin, double end)
 typedef struct line {
     const char   *name, *colour;
     const double *y;
-    bool          marked; /* single looks: markers, joined */
+    bool          marked; /* few points: markers, joined by lines */
 } line;
 
 static void widen(const curves *c, const double *y, double *low, double *high)
@@ -93,7 +93,7 @@ static void widen(const curves *c, const double *y, double *low, double *high)
     }
 }
 
-/* A pixel shows no more than one step: of a long run every so many are drawn. */
+/* Draws at most one step per pixel. */
 static void draw_line(FILE *f, const curves *c, const line *l, const axis *x, const axis *y)
 {
     const int every = l->marked ? 1 : c->n / (2 * (RIGHT - LEFT)) + 1;

@@ -1,55 +1,42 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* adamw.c - one step of AdamW, and the rate it is taken at. Decay is decoupled: it is no part of
- * the gradient, so neither clipping nor the moments see it. Arithmetic is double, rounded once into
- * each float that is kept. */
+/* adamw.c - a step of AdamW on the CPU, clipped by the norm of the whole gradient, and the rate it
+ * is taken at. */
 #include <math.h>
 #include <stdlib.h>
 
+#include "norm.h"
+#include "touchstone/adamw.h"
 #include "train_impl.h"
 
-enum { BLOCK = 1 << 14 }; /* whose sums are made by one thread */
-
-/* Blocks are summed in their order, whoever made them. */
-static bool norm_of(const float *g, int64_t n, int n_threads, double *norm)
+ts_status ts_clipped_step(const ts_clipped_args *a)
 {
-    const int64_t n_block = (n + BLOCK - 1) / BLOCK;
-    double       *part = malloc((size_t)(n_block + 1) * sizeof *part), sum = 0;
-    if (!part) return false;
-#pragma omp parallel for num_threads(n_threads) schedule(static)
-    for (int64_t b = 0; b < n_block; b++) {
-        const int64_t end = (b + 1) * BLOCK < n ? (b + 1) * BLOCK : n;
-        double        s = 0;
-        for (int64_t i = b * BLOCK; i < end; i++) s += (double)g[i] * g[i];
-        part[b] = s;
-    }
-    for (int64_t b = 0; b < n_block; b++) sum += part[b];
+    const ts_exec x = { .device = TS_CPU, .n_threads = ts_thread_count(a->n_threads) };
+    double       *part = malloc((size_t)(ts_norm_parts(a->n) + 1) * sizeof *part);
+    if (!part) return TS_E_CAPACITY;
+    const double norm = ts_norm(a->gradient, a->n, part, x.n_threads);
+    const double scale = ts_clip(norm, a->how.clip_norm);
     free(part);
-    *norm = sqrt(sum);
-    return true;
-}
-
-ts_status ts_adamw_step(const ts_adamw_args *a)
-{
-    const ts_adamw *h = &a->how;
-    const int       n_threads = ts_threads_for(a->n, ts_thread_count(a->n_threads));
-    double          norm;
-    if (!norm_of(a->gradient, a->n, n_threads, &norm)) return TS_E_CAPACITY;
     if (!isfinite(norm)) return TS_E_RANGE;
-    const double clip = h->clip_norm > 0 && norm > h->clip_norm ? h->clip_norm / norm : 1;
-    const double bias1 = 1 - pow(h->beta1, (double)a->step);
-    const double bias2 = 1 - pow(h->beta2, (double)a->step);
-#pragma omp parallel for num_threads(n_threads) schedule(static)
-    for (int64_t i = 0; i < a->n; i++) {
-        const double g = clip * (double)a->gradient[i], w = a->w[i];
-        const double m = h->beta1 * (double)a->m[i] + (1 - h->beta1) * g;
-        const double v = h->beta2 * (double)a->v[i] + (1 - h->beta2) * g * g;
-        const double decay = i < a->n_matrix ? h->weight_decay * w : 0;
-        a->m[i] = (float)m;
-        a->v[i] = (float)v;
-        a->w[i] = (float)(w - h->lr * (m / bias1 / (sqrt(v / bias2) + h->eps) + decay));
-    }
-    *a->norm = norm;
-    return TS_OK;
+    const ts_adamw_step_args step = {
+        .dtype = TS_F32,
+        .grad_dtype = TS_F32,
+        .n = a->n,
+        .n_decay = a->n_matrix,
+        .step = a->step,
+        .lr = a->how.lr,
+        .beta1 = a->how.beta1,
+        .beta2 = a->how.beta2,
+        .eps = a->how.eps,
+        .weight_decay = a->how.weight_decay,
+        .scale = &scale,
+        .grad = a->gradient,
+        .w = a->w,
+        .m = a->m,
+        .v = a->v,
+    };
+    const ts_status s = ts_adamw_step(&step, &x);
+    if (!s) *a->norm = norm;
+    return s;
 }
 
 double ts_schedule(double lr, double last, int64_t n_warm, int64_t n_step, int64_t step)

@@ -15,8 +15,6 @@ static inline int ts_threads_for(int64_t work, int n_threads)
     return work < TS_BACK_SMALL ? 1 : n_threads;
 }
 
-enum { TS_BACK_ROWS = 64 }; /* whose gains' gradients are summed before they join the others */
-
 /* c = a b, or c += that: c [m][n], the sum over k. a is [m][k], or [k][m] where it is turned; b is
  * [n][k] where it is turned, else [k][n]. */
 typedef struct ts_product {
@@ -27,44 +25,11 @@ typedef struct ts_product {
     int         n_threads;
 } ts_product;
 
-/* Rows of logits turned into the gradient of weight * nll, or left with anything in them. */
-typedef struct ts_entropy {
-    void          *logits; /* [n][n_vocab] */
-    const int32_t *target; /* [n]; < 0: no part of it, its gradient 0 */
-    int64_t        n, n_vocab;
-    double         weight;
-    bool           back;
-    double        *nll;   /* [n] */
-    bool          *right; /* [n] */
-    int            n_threads;
-} ts_entropy;
-
-typedef struct ts_rms_back {
-    const void *x, *gain, *dy;
-    void       *dx;    /* may be dy unless add */
-    void       *dgain; /* added to */
-    int64_t     n, width;
-    double      eps;
-    bool        add;  /* dx += */
-    double     *sums; /* [ts_back_sums] */
-    int         n_threads;
-} ts_rms_back;
-
-static inline int64_t ts_back_sums(int64_t n, int64_t width)
-{
-    return (n + TS_BACK_ROWS - 1) / TS_BACK_ROWS * width;
-}
-
 typedef struct ts_back {
     void (*product)(const ts_product *p);
-    void (*entropy)(const ts_entropy *e);
-    void (*rms)(const ts_rms_back *r);
-    /* dact of act = silu(gate) up becomes dgate and dup; dup may be dact. */
-    void (*silu)(const void *gate, const void *up, const void *dact, void *dgate, void *dup,
-                 int64_t n, int n_threads);
-    /* table[row[i]] += x[i], in the order of i */
-    void (*scatter)(void *table, const void *x, const int64_t *row, int64_t n, int64_t width,
-                    int n_threads);
+    /* right[i]: the first of the largest logits of row i is its target's. */
+    void (*find_right)(const void *logits, const int32_t *target, bool *right, int64_t n,
+                       int64_t n_vocab, int n_threads);
     void (*add)(void *y, const void *x, int64_t n, int n_threads);
     void (*add_float)(void *y, const float *x, int64_t n, int n_threads);
     void (*to_float)(float *y, const void *x, int64_t n);

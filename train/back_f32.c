@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 typedef float real;
 #define GEMM cblas_sgemm
-#define EXP  expf
 #define BACK ts_back_f32
 #include "back_tmpl.h"

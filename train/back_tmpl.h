@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* back_tmpl.h - ts_back in the precision of the file that includes it: `real`, GEMM, EXP and BACK.
+/* back_tmpl.h - ts_back in the precision of the file that includes it: `real`, GEMM and BACK.
  */
 #include <cblas.h>
 #include <math.h>
@@ -13,7 +13,6 @@ enum {
     TILE_M = 192, /* of a product: one thread's piece */
     TILE_N = 512,
     CHUNK = 1 << 12, /* elements of an array that a thread takes */
-    COLUMNS = 16,    /* of a table: a line of the cache */
 };
 
 /* ---- products ---- */
@@ -40,108 +39,22 @@ static void product(const ts_product *p)
     }
 }
 
-/* ---- cross-entropy ---- */
+/* ---- the most probable token ---- */
 
-/* nll = ln sum exp(z - max) - (z_target - max): no probability is ever formed and then logged. */
-static void entropy_row(const ts_entropy *e, int64_t r)
+static void find_right(const void *logits, const int32_t *target, bool *right, int64_t n,
+                       int64_t n_vocab, int n_threads)
 {
-    real         *z = (real *)e->logits + r * e->n_vocab;
-    const int32_t target = e->target[r];
-    int64_t       best = 0;
-    double        sum = 0;
-    e->nll[r] = 0;
-    e->right[r] = false;
-    if (target < 0) {
-        if (e->back) memset(z, 0, (size_t)e->n_vocab * sizeof *z);
-        return;
-    }
-    for (int64_t v = 1; v < e->n_vocab; v++)
-        if (z[v] > z[best]) best = v;
-    const real most = z[best], wanted = z[target];
-    for (int64_t v = 0; v < e->n_vocab; v++) {
-        const real x = EXP(z[v] - most);
-        sum += (double)x;
-        z[v] = x;
-    }
-    e->nll[r] = log(sum) - ((double)wanted - (double)most);
-    e->right[r] = best == target;
-    if (!e->back) return;
-    const real scale = (real)(e->weight / sum);
-    for (int64_t v = 0; v < e->n_vocab; v++) z[v] *= scale;
-    z[target] -= (real)e->weight;
-}
-
-static void entropy(const ts_entropy *e)
-{
-    const int n_threads = ts_threads_for(e->n * e->n_vocab, e->n_threads);
-#pragma omp parallel for num_threads(n_threads) schedule(static)
-    for (int64_t r = 0; r < e->n; r++) entropy_row(e, r);
-}
-
-/* ---- RMSNorm ---- */
-
-/* y = x s g with s = (mean x^2 + eps)^-1/2, so dx = s (g dy - x s^2 mean(g dy x)). */
-static void rms_row(const ts_rms_back *r, int64_t row, double *dgain)
-{
-    const real *x = (const real *)r->x + row * r->width, *g = r->gain;
-    const real *dy = (const real *)r->dy + row * r->width;
-    real       *dx = (real *)r->dx + row * r->width;
-    double      squares = 0, dot = 0;
-    for (int64_t c = 0; c < r->width; c++) {
-        squares += (double)x[c] * x[c];
-        dot += (double)g[c] * dy[c] * x[c];
-    }
-    const double s = 1 / sqrt(squares / (double)r->width + r->eps);
-    const double share = dot * s * s / (double)r->width;
-    for (int64_t c = 0; c < r->width; c++) {
-        dgain[c] += (double)dy[c] * x[c] * s;
-        const double d = s * ((double)g[c] * dy[c] - (double)x[c] * share);
-        dx[c] = (real)(r->add ? (double)dx[c] + d : d);
-    }
-}
-
-static void rms(const ts_rms_back *r)
-{
-    const int64_t n_sums = (r->n + TS_BACK_ROWS - 1) / TS_BACK_ROWS;
-    const int     n_threads = ts_threads_for(r->n * r->width, r->n_threads);
-    memset(r->sums, 0, (size_t)(n_sums * r->width) * sizeof *r->sums);
-#pragma omp parallel for num_threads(n_threads) schedule(static)
-    for (int64_t i = 0; i < n_sums; i++)
-        for (int64_t row = i * TS_BACK_ROWS; row < ts_lesser((i + 1) * TS_BACK_ROWS, r->n); row++)
-            rms_row(r, row, r->sums + i * r->width);
-    for (int64_t c = 0; c < r->width; c++) {
-        double sum = 0;
-        for (int64_t i = 0; i < n_sums; i++) sum += r->sums[i * r->width + c];
-        ((real *)r->dgain)[c] += (real)sum;
+#pragma omp parallel for num_threads(ts_threads_for(n *n_vocab, n_threads)) schedule(static)
+    for (int64_t r = 0; r < n; r++) {
+        const real *z = (const real *)logits + r * n_vocab;
+        int64_t     best = 0;
+        for (int64_t v = 1; v < n_vocab && target[r] >= 0; v++)
+            if (z[v] > z[best]) best = v;
+        right[r] = best == target[r];
     }
 }
 
 /* ---- element by element ---- */
-
-static void silu(const void *gate, const void *up, const void *dact, void *dgate, void *dup,
-                 int64_t n, int n_threads)
-{
-    const real *g = gate, *u = up, *d = dact;
-    real       *dg = dgate, *du = dup;
-#pragma omp parallel for num_threads(ts_threads_for(n, n_threads)) schedule(static)
-    for (int64_t i = 0; i < n; i++) {
-        const real s = 1 / (1 + EXP(-g[i])), da = d[i];
-        dg[i] = da * u[i] * s * (1 + g[i] * (1 - s));
-        du[i] = da * g[i] * s;
-    }
-}
-
-static void scatter(void *table, const void *x, const int64_t *row, int64_t n, int64_t width,
-                    int n_threads)
-{
-    real       *t = table;
-    const real *from = x;
-#pragma omp parallel for num_threads(ts_threads_for(n *width, n_threads)) schedule(static)
-    for (int64_t c = 0; c < width; c += COLUMNS)
-        for (int64_t r = 0; r < n; r++)
-            for (int64_t i = c; i < ts_lesser(c + COLUMNS, width); i++)
-                t[row[r] * width + i] += from[r * width + i];
-}
 
 static void add(void *y, const void *x, int64_t n, int n_threads)
 {
@@ -170,10 +83,7 @@ static void of_float(void *y, const float *x, int64_t n)
 
 const ts_back BACK = {
     .product = product,
-    .entropy = entropy,
-    .rms = rms,
-    .silu = silu,
-    .scatter = scatter,
+    .find_right = find_right,
     .add = add,
     .add_float = add_float,
     .to_float = to_float,

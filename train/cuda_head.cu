@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cuda_head.cu - both ends of the net: rows of the embedding and their gradient, and cross-entropy;
- * and SwiGLU, which has no neighbours either. */
+/* cuda_head.cu - cross-entropy. */
 #include "cuda_impl.cuh"
 
 namespace
@@ -11,51 +10,11 @@ enum {
     THREADS = 256,
     ROW_THREADS = 1024, /* of a row of logits */
     ROW_WARPS = ROW_THREADS / WARP,
-    NEXT = 8, /* rows that are fetched before they are added */
 };
 
 int64_t blocks_for(int64_t n, int64_t each)
 {
     return (n + each - 1) / each;
-}
-
-/* ---- SwiGLU: act = g sigmoid(g) u ---- */
-
-template <typename T>
-__global__ void __launch_bounds__(THREADS)
-    swiglu_rows(const T *__restrict__ gate_up, T *__restrict__ act, int64_t n, int64_t width)
-{
-    const int64_t i = (blockIdx.x * (int64_t)THREADS + threadIdx.x) * EACH;
-    if (i >= n * width) return;
-    const T *at = gate_up + i / width * 2 * width + i % width;
-    float    g[EACH], u[EACH];
-    load(g, at);
-    load(u, at + width);
-#pragma unroll
-    for (int j = 0; j < EACH; j++) u[j] *= g[j] / (1 + expf(-g[j]));
-    store(act + i, u);
-}
-
-template <typename T>
-__global__ void __launch_bounds__(THREADS)
-    swiglu_rows_back(const T *__restrict__ gate_up, const T *__restrict__ d_act,
-                     T *__restrict__ d_gate_up, int64_t n, int64_t width)
-{
-    const int64_t i = (blockIdx.x * (int64_t)THREADS + threadIdx.x) * EACH;
-    if (i >= n * width) return;
-    const int64_t at = i / width * 2 * width + i % width;
-    float         g[EACH], u[EACH], d[EACH];
-    load(g, gate_up + at);
-    load(u, gate_up + at + width);
-    load(d, d_act + i);
-#pragma unroll
-    for (int j = 0; j < EACH; j++) {
-        const float s = 1 / (1 + expf(-g[j])), dg = d[j] * u[j] * s * (1 + g[j] * (1 - s));
-        u[j] = d[j] * g[j] * s;
-        g[j] = dg;
-    }
-    store(d_gate_up + at, g);
-    store(d_gate_up + at + width, u);
 }
 
 /* ---- cross-entropy ---- */
@@ -177,60 +136,7 @@ __global__ void __launch_bounds__(ROW_THREADS)
     s->n_count += (int64_t)n_count;
 }
 
-/* ---- the embedding ---- */
-
-template <typename T>
-__global__ void __launch_bounds__(THREADS)
-    gather_rows(float *__restrict__ y, const T *__restrict__ table, const int32_t *__restrict__ row,
-                int64_t n, int64_t width)
-{
-    const int64_t i = (blockIdx.x * (int64_t)THREADS + threadIdx.x) * EACH;
-    if (i >= n * width) return;
-    float v[EACH];
-    load(v, table + row[i / width] * width + i % width);
-    store(y + i, v);
-}
-
-/* A block a token; what it adds up goes in the order of the rows. */
-__global__ void __launch_bounds__(THREADS) scatter_rows(const ts_cuda_scatter s)
-{
-    const int32_t token = s.token[blockIdx.x];
-    if (token < 0) return;
-    const int begin = s.begin[blockIdx.x], end = s.begin[blockIdx.x + 1];
-    for (int64_t c = threadIdx.x; c < s.width; c += THREADS) {
-        float sum = s.table[token * s.width + c];
-        for (int i = begin; i < end; i += NEXT) {
-            float v[NEXT];
-#pragma unroll
-            for (int j = 0; j < NEXT; j++) v[j] = i + j < end ? s.x[s.at[i + j] * s.width + c] : 0;
-#pragma unroll
-            for (int j = 0; j < NEXT; j++) sum += v[j];
-        }
-        s.table[token * s.width + c] = sum;
-    }
-}
-
 } // namespace
-
-void ts_train_swiglu(void *self, ts_dtype type, const void *gate_up, void *act, int64_t n,
-                     int64_t width)
-{
-    with_type(type, [&](auto t) {
-        typedef decltype(t) T;
-        launch(self, swiglu_rows<T>, blocks_for(n * width, THREADS * EACH), THREADS,
-               (const T *)gate_up, (T *)act, n, width);
-    });
-}
-
-void ts_train_swiglu_back(void *self, ts_dtype type, const void *gate_up, const void *d_act,
-                          void *d_gate_up, int64_t n, int64_t width)
-{
-    with_type(type, [&](auto t) {
-        typedef decltype(t) T;
-        launch(self, swiglu_rows_back<T>, blocks_for(n * width, THREADS * EACH), THREADS,
-               (const T *)gate_up, (const T *)d_act, (T *)d_gate_up, n, width);
-    });
-}
 
 void ts_train_entropy(void *self, const ts_cuda_entropy *e)
 {
@@ -242,19 +148,4 @@ void ts_train_score(void *self, const double *nll, const int32_t *right, const i
                     int64_t n, ts_cuda_score *s)
 {
     launch(self, score_rows, 1, ROW_THREADS, nll, right, target, n, s);
-}
-
-void ts_train_gather(void *self, ts_dtype type, float *y, const void *table, const int32_t *row,
-                     int64_t n, int64_t width)
-{
-    with_type(type, [&](auto t) {
-        typedef decltype(t) T;
-        launch(self, gather_rows<T>, blocks_for(n * width, THREADS * EACH), THREADS, y,
-               (const T *)table, row, n, width);
-    });
-}
-
-void ts_train_scatter(void *self, const ts_cuda_scatter *s)
-{
-    launch(self, scatter_rows, s->n, THREADS, *s);
 }

@@ -26,17 +26,11 @@ void ts_train_norm_back(void *self, const ts_cuda_norm_back *r);
 void ts_train_sum(void *self, float *y, const float *sums, int64_t n, bool add);
 void ts_train_heads(void *self, const ts_cuda_heads *h);
 void ts_train_heads_back(void *self, const ts_cuda_heads *h);
-void ts_train_swiglu(void *self, ts_dtype type, const void *gate_up, void *act, int64_t n,
-                     int64_t width);
-void ts_train_swiglu_back(void *self, ts_dtype type, const void *gate_up, const void *d_act,
-                          void *d_gate_up, int64_t n, int64_t width);
 void ts_train_entropy(void *self, const ts_cuda_entropy *e);
 void ts_train_score(void *self, const double *nll, const int32_t *right, const int32_t *target,
                     int64_t n, ts_cuda_score *s);
-void ts_train_gather(void *self, ts_dtype type, float *y, const void *table, const int32_t *row,
-                     int64_t n, int64_t width);
-void ts_train_scatter(void *self, const ts_cuda_scatter *s);
 void ts_train_project(void *self, const ts_cuda_project *p);
+void ts_train_clip(void *self, const float *gradient, int64_t n, double most, double *norm);
 void ts_train_adamw(void *self, const ts_cuda_adamw *a);
 
 /* ---- launches ---- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cuda_weight.cu - what is done to weights: the projection that serves, the gradient's norm, and
- * AdamW, which leaves what serves behind, so that weights are read once a step. A warp has 128
- * weights, which is a group of the ternary contract. */
+ * AdamW of ternary nets, which leaves what serves behind, so that weights are read once a step. A
+ * warp has 128 weights, which is a group of the ternary contract. */
 #include <cuda_fp16.h>
 
 #include "cuda_impl.cuh"
@@ -69,35 +69,36 @@ __global__ void __launch_bounds__(THREADS)
         sum += (double)four;
     }
     sum = team_sum(sum, WARPS, joined);
-    if (!threadIdx.x) part[1 + blockIdx.x] = sum;
+    if (!threadIdx.x) part[2 + blockIdx.x] = sum;
 }
 
-__global__ void __launch_bounds__(THREADS) join_parts(double *norm)
+/* Also the factor that clips it. */
+__global__ void __launch_bounds__(THREADS) join_parts(double *norm, double most)
 {
     __shared__ double joined[WARPS];
     double            sum = 0;
-    for (int i = (int)threadIdx.x; i < TS_CUDA_NORMS; i += THREADS) sum += norm[1 + i];
+    for (int i = (int)threadIdx.x; i < TS_CUDA_NORMS; i += THREADS) sum += norm[2 + i];
     sum = team_sum(sum, WARPS, joined);
-    if (!threadIdx.x) norm[0] = sqrt(sum);
+    if (threadIdx.x) return;
+    norm[0] = sqrt(sum);
+    norm[1] = !isfinite(norm[0]) ? nan("") : most > 0 && norm[0] > most ? most / norm[0] : 1;
 }
 
-/* ---- AdamW ---- */
+/* ---- AdamW of ternary nets ---- */
 
 struct rates {
-    float  step, beta1, beta2, eps, decay, bias2; /* step = lr / bias1, decay = lr times that */
-    double clip;
+    float step, beta1, beta2, eps, decay, bias2; /* step = lr / bias1, decay = lr times that */
 };
 
 /* EACH divides both counts, since widths are multiples of 8. */
-template <typename T, int HOW>
+template <typename T>
 __global__ void __launch_bounds__(THREADS)
     adamw_groups(float *__restrict__ w_at, float *__restrict__ m_at, float *__restrict__ v_at,
                  const float *__restrict__ gradient, T *__restrict__ y, int64_t n, int64_t n_matrix,
-                 const rates r, const double *__restrict__ norm_at, int64_t *n_bad)
+                 const rates r, const double *__restrict__ scale, int64_t *n_bad)
 {
-    const double norm = *norm_at;
-    if (!isfinite(norm)) return;
-    const float   clip = r.clip > 0 && norm > r.clip ? (float)(r.clip / norm) : 1.0f;
+    const float clip = (float)*scale;
+    if (isnan(clip)) return;
     const int64_t i = (blockIdx.x * (int64_t)THREADS + threadIdx.x) * EACH;
     const bool    there = i < n, matrix = i < n_matrix;
     float         w[EACH] = {}, m[EACH], v[EACH], g[EACH];
@@ -118,11 +119,9 @@ __global__ void __launch_bounds__(THREADS)
         store(m_at + i, m);
         store(v_at + i, v);
     }
-    if (HOW == TS_SERVE_SAME) return;
-    if (HOW == TS_SERVE_TERNARY) { /* n_matrix is a multiple of GROUP: a warp agrees on it */
-        if (matrix && !ternary(w, GROUP)) count_bad(n_bad);
-    }
-    if (matrix) store(y + i, w);
+    if (!matrix) return; /* n_matrix is a multiple of GROUP: a warp agrees on it */
+    if (!ternary(w, GROUP)) count_bad(n_bad);
+    store(y + i, w);
 }
 
 } // namespace
@@ -138,20 +137,20 @@ void ts_train_project(void *self, const ts_cuda_project *p)
     });
 }
 
+void ts_train_clip(void *self, const float *gradient, int64_t n, double most, double *norm)
+{
+    launch(self, square_parts, TS_CUDA_NORMS, THREADS, norm, gradient, n);
+    launch(self, join_parts, 1, THREADS, norm, most);
+}
+
 void ts_train_adamw(void *self, const ts_cuda_adamw *a)
 {
-    const rates r = {
-        (float)(a->lr / a->bias1), (float)a->beta1,       (float)a->beta2, (float)a->eps,
-        (float)(a->lr * a->decay), (float)(1 / a->bias2), a->clip
-    };
-    launch(self, square_parts, TS_CUDA_NORMS, THREADS, a->norm, a->gradient, a->n);
-    launch(self, join_parts, 1, THREADS, a->norm);
+    const rates r = { (float)(a->lr / a->bias1), (float)a->beta1,
+                      (float)a->beta2,           (float)a->eps,
+                      (float)(a->lr * a->decay), (float)(1 / a->bias2) };
     with_type(a->type, [&](auto t) {
         typedef decltype(t) T;
-        const auto          kernel = a->how == TS_SERVE_SAME   ? adamw_groups<T, TS_SERVE_SAME>
-                                     : a->how == TS_SERVE_COPY ? adamw_groups<T, TS_SERVE_COPY>
-                                                               : adamw_groups<T, TS_SERVE_TERNARY>;
-        launch(self, kernel, (a->n + THREADS * EACH - 1) / (THREADS * EACH), THREADS, a->w, a->m,
-               a->v, a->gradient, (T *)a->y, a->n, a->n_matrix, r, a->norm, a->n_bad);
+        launch(self, adamw_groups<T>, (a->n + THREADS * EACH - 1) / (THREADS * EACH), THREADS, a->w,
+               a->m, a->v, a->gradient, (T *)a->y, a->n, a->n_matrix, r, a->scale, a->n_bad);
     });
 }

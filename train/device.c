@@ -68,7 +68,7 @@ ts_status ts_net_step(ts_net *n, const ts_adamw *how, int64_t step, double *norm
 {
     if (!n->moments) return TS_E_STATE;
     if (n->cuda) return ts_net_cuda_step(n, how, step, norm);
-    const ts_adamw_args a = {
+    const ts_clipped_args a = {
         .how = *how,
         .n = n->n_count,
         .n_matrix = n->n_matrix,
@@ -80,5 +80,5 @@ ts_status ts_net_step(ts_net *n, const ts_adamw *how, int64_t step, double *norm
         .norm = norm,
         .n_threads = n->o.n_threads,
     };
-    return ts_adamw_step(&a);
+    return ts_clipped_step(&a);
 }

@@ -100,13 +100,17 @@ static void lay_layer(const ts_net *n, ts_net_layer *y, char *base, size_t *used
     y->lse = ts_cut(base, used, n->n * d->n_head, n->size);
     y->gate = ts_cut(base, used, n->n * d->n_ffn, n->size);
     y->up = ts_cut(base, used, n->n * d->n_ffn, n->size);
+    y->rstd_1 = ts_cut(base, used, n->n, n->size);
+    y->rstd_2 = ts_cut(base, used, n->n, n->size);
+    y->rstd_q = ts_cut(base, used, n->n * d->n_head, n->size);
+    y->rstd_k = ts_cut(base, used, n->n * d->n_kv_head, n->size);
 }
 
 static void lay_pass(ts_net *n, char *base, size_t *used)
 {
     const ts_decoder_dims *d = &n->o.dims;
     const int64_t q = n->n * d->n_head * d->head_dim, kv = n->n * d->n_kv_head * d->head_dim;
-    void **const  wide[] = { &n->x, &n->h, &n->t, &n->dx, &n->dh };
+    void **const  wide[] = { &n->x, &n->h, &n->t, &n->dx, &n->dx_before, &n->dh };
     for (size_t i = 0; i < sizeof wide / sizeof *wide; i++)
         *wide[i] = ts_cut(base, used, n->n * d->width, n->size);
     n->dq = ts_cut(base, used, q, n->size);
@@ -116,16 +120,15 @@ static void lay_pass(ts_net *n, char *base, size_t *used)
     n->act = ts_cut(base, used, n->n * d->n_ffn, n->size);
     n->dgate = ts_cut(base, used, n->n * d->n_ffn, n->size);
     n->dup = ts_cut(base, used, n->n * d->n_ffn, n->size);
-    n->turn = ts_cut(base, used, n->n * d->head_dim, n->size);
-    n->unturn = ts_cut(base, used, n->n * d->head_dim, n->size);
+    n->rstd_last = ts_cut(base, used, n->n, n->size);
+    n->frequency = ts_cut(base, used, d->head_dim / 2, sizeof *n->frequency);
+    n->position = ts_cut(base, used, n->n, sizeof *n->position);
     n->logits = ts_cut(base, used, n->n_head_row * d->n_vocab, n->size);
-    n->row = ts_cut(base, used, n->n, sizeof *n->row);
-    n->nll = ts_cut(base, used, n->n_head_row, sizeof *n->nll);
+    n->token = ts_cut(base, used, n->n, sizeof *n->token);
+    n->loss = ts_cut(base, used, n->n_head_row, n->size);
+    n->lse = ts_cut(base, used, n->n_head_row, n->size);
+    n->total = ts_cut(base, used, 1, n->size);
     n->right = ts_cut(base, used, n->n_head_row, sizeof *n->right);
-    n->sums = ts_cut(
-        base, used,
-        ts_greater(ts_back_sums(n->n, d->width), ts_back_sums(n->n * d->n_head, d->head_dim)),
-        sizeof *n->sums);
 }
 
 /* Of a ternary net only. */
@@ -154,18 +157,12 @@ static size_t lay(ts_net *n, char *base)
     return used;
 }
 
-/* The rotation of every row: positions begin anew with each sequence. */
-static bool turn(ts_net *n)
+/* Positions begin anew with each sequence. */
+static void set_positions(ts_net *n)
 {
-    const int64_t pairs = n->o.dims.head_dim / 2;
-    double       *f = malloc((size_t)pairs * sizeof *f);
-    for (int64_t i = 0; f && i < pairs; i++) f[i] = ts_rope_frequency(&n->o.dims, i);
-    for (int64_t r = 0; r < n->n; r++) n->row[r] = r % n->o.n_token;
-    if (f) n->ops->turns(NULL, n->turn, n->row, f, n->n, pairs);
-    for (int64_t i = 0; i < 2 * n->n * pairs; i++)
-        ts_store(n->unturn, n->o.dtype, i, ts_load(n->turn, n->o.dtype, i) * (i % 2 ? -1 : 1));
-    free(f);
-    return f;
+    for (int64_t i = 0; i < n->o.dims.head_dim / 2; i++)
+        n->frequency[i] = ts_rope_frequency(&n->o.dims, i);
+    for (int64_t r = 0; r < n->n; r++) n->position[r] = (int32_t)(r % n->o.n_token);
 }
 
 /* Of a net on a CUDA device: what is looked at, and packed, on the host. */
@@ -190,7 +187,8 @@ static bool allocate(ts_net *n, char why[TS_MODEL_WHY])
     if (!n->memory) return ts_say(why, "out of memory for a net of %zu bytes", bytes);
     lay(n, n->memory);
     memset(n->gradient, 0, (size_t)n->n_count * n->size);
-    if (!turn(n)) return ts_say(why, "out of memory for a rotation");
+    memset(n->token, 0, (size_t)n->n * sizeof *n->token);
+    set_positions(n);
     size_t          work;
     const ts_status s = ts_net_workspace(n, &work);
     if (s) return ts_say(why, "unsupported dimensions: %s", ts_status_text(s));

@@ -65,7 +65,7 @@ static void lay_pass(const ts_net *n, ts_net_cuda *c, char *base, size_t *used)
     c->turn = ts_cut(base, used, n->o.n_token * d->head_dim, sizeof(float));
     c->sums = ts_cut(base, used, TS_CUDA_SUMS * (n->n_count - n->n_matrix), sizeof(float));
     c->nll = ts_cut(base, used, n->n, sizeof *c->nll);
-    c->norm = ts_cut(base, used, 1 + TS_CUDA_NORMS, sizeof *c->norm);
+    c->norm = ts_cut(base, used, 2 + TS_CUDA_NORMS, sizeof *c->norm);
     c->right = ts_cut(base, used, n->n, sizeof *c->right);
     c->score = ts_cut(base, used, 1, sizeof *c->score);
 }
@@ -88,9 +88,6 @@ static size_t lay_input(ts_cuda_input *i, char *base, int64_t n)
     size_t used = 0;
     i->row = ts_cut(base, &used, n, sizeof *i->row);
     i->target = ts_cut(base, &used, n, sizeof *i->target);
-    i->token = ts_cut(base, &used, n, sizeof *i->token);
-    i->begin = ts_cut(base, &used, n + 1, sizeof *i->begin);
-    i->at = ts_cut(base, &used, n, sizeof *i->at);
     i->weight = ts_cut(base, &used, 1, sizeof *i->weight);
     return used;
 }
@@ -154,11 +151,9 @@ static bool allocate(ts_net *n, char why[TS_MODEL_WHY])
 {
     ts_net_cuda *c = n->cuda;
     c->layer = calloc((size_t)n->o.dims.n_layer, sizeof *c->layer);
-    c->place = malloc((size_t)n->o.dims.n_vocab * sizeof *c->place);
     c->in_bytes = lay_input(&c->in, NULL, n->n);
     c->host_memory = malloc(c->in_bytes);
-    if (!c->layer || !c->place || !c->host_memory) return ts_say(why, "out of memory for a batch");
-    for (int64_t i = 0; i < n->o.dims.n_vocab; i++) c->place[i] = -1;
+    if (!c->layer || !c->host_memory) return ts_say(why, "out of memory for a batch");
     lay_input(&c->host, c->host_memory, n->n);
     if (!ts_memory_take(TS_CUDA, lay(n, c, NULL), "network", &c->memory, why)) return false;
     lay(n, c, c->memory);
@@ -193,7 +188,6 @@ void ts_net_cuda_free(ts_net *n)
     ts_memory_give(TS_CUDA, c->moments);
     ts_memory_give(TS_CUDA, c->exec.workspace);
     free(c->layer);
-    free(c->place);
     free(c->host_memory);
     free(c);
     n->cuda = NULL;

@@ -23,8 +23,7 @@ typedef struct ts_cuda_beside {
 
 /* A batch as the device gets it, in one piece. */
 typedef struct ts_cuda_input {
-    int32_t *row, *target;       /* [n] */
-    int32_t *token, *begin, *at; /* as ts_cuda_scatter has them */
+    int32_t *row, *target; /* [n] */
     float   *weight;
 } ts_cuda_input;
 
@@ -58,7 +57,6 @@ struct ts_net_cuda {
     ts_cuda_input          in, host; /* the device's, and what is copied there */
     void                  *in_memory, *host_memory;
     size_t                 in_bytes;
-    int32_t               *place; /* [n_vocab]: of a token among the distinct; -1 */
     void                  *recording[TS_PASSES];
     int                    n_pass[TS_PASSES];
     bool                   watched;
@@ -79,7 +77,7 @@ static inline void ts_cuda_part_is(const ts_net *n, ts_cuda_part p)
 /* A pass on its way; aside: with weights' gradients of layers beside the rest. */
 ts_status ts_cuda_enqueue(const ts_net *n, ts_cuda_kind k, bool aside);
 
-/* What attention needs of the device's memory. */
+/* What kernels need of the device's memory. */
 bool ts_cuda_workspace(const ts_net *n, ts_exec *x, char why[TS_MODEL_WHY]);
 
 /* What is said to be 0, and is to be looked at. */

@@ -4,6 +4,8 @@
 #include <stddef.h>
 
 #include "net_cuda.h"
+#include "touchstone/embedding.h"
+#include "touchstone/swiglu.h"
 
 /* ---- products ---- */
 
@@ -152,17 +154,63 @@ static ts_flash_attention_backward_args backward_args(const ts_net *n, const ts_
     };
 }
 
+/* ---- the embedding, which is the first of the weights ---- */
+
+static ts_status embed(const ts_net *n)
+{
+    const ts_net_cuda              *c = n->cuda;
+    const int64_t                   width = n->o.dims.width;
+    const ts_embedding_forward_args a = {
+        .dtype = c->type,
+        .y_dtype = TS_F32,
+        .n_rows = n->n,
+        .n_cols = width,
+        .n_vocab = n->o.dims.n_vocab,
+        .table_stride = width,
+        .y_stride = width,
+        .scale = 1,
+        .table = c->serving,
+        .token = c->in.row,
+        .y = c->layer[0].x,
+    };
+    return ts_embedding_forward(&a, &c->exec);
+}
+
+static ts_embedding_backward_args embed_back_args(const ts_net *n)
+{
+    const ts_net_cuda *c = n->cuda;
+    const int64_t      width = n->o.dims.width;
+    return (ts_embedding_backward_args) {
+        .dtype = TS_F32,
+        .accumulate = 1,
+        .n_rows = n->n,
+        .n_cols = width,
+        .n_vocab = n->o.dims.n_vocab,
+        .table_stride = width,
+        .dy_stride = width,
+        .scale = 1,
+        .token = c->in.row,
+        .dy = c->dx,
+        .dtable = c->gradient,
+    };
+}
+
+/* ---- what kernels need ---- */
+
 bool ts_cuda_workspace(const ts_net *n, ts_exec *x, char why[TS_MODEL_WHY])
 {
+    const ts_embedding_backward_args       e = embed_back_args(n);
     const ts_flash_attention_args          f = forward_args(n, &n->cuda->layer[0]);
     const ts_flash_attention_backward_args b = backward_args(n, &n->cuda->layer[0]);
-    size_t                                 forward = 0, backward = 0;
+    size_t                                 forward = 0, backward = 0, embedding = 0;
     ts_status                              s = ts_flash_attention_workspace(&f, x, &forward);
     if (!s) s = ts_flash_attention_backward_workspace(&b, x, &backward);
+    if (!s) s = ts_embedding_backward_workspace(&e, x, &embedding);
     if (s) return ts_say(why, "unsupported dimensions: %s", ts_status_text(s));
     x->workspace_bytes = forward > backward ? forward : backward;
+    if (embedding > x->workspace_bytes) x->workspace_bytes = embedding;
     return !x->workspace_bytes ||
-           ts_memory_take(TS_CUDA, x->workspace_bytes, "attention", &x->workspace, why);
+           ts_memory_take(TS_CUDA, x->workspace_bytes, "kernels", &x->workspace, why);
 }
 
 /* ---- layers ---- */
@@ -197,6 +245,39 @@ static void norm_back(const ts_net *n, int64_t l, ts_slot s, const float *x, boo
     };
     ts_cuda_part_is(n, TS_PART_NORM);
     c->ops->norm_back(c->self, &r);
+}
+
+/* Rows of gate_up are gates, then ups. */
+static void *ups(const ts_net *n, void *gate_up)
+{
+    return (char *)gate_up + (size_t)n->o.dims.n_ffn * n->cuda->size;
+}
+
+static ts_status activate(const ts_net *n, const ts_cuda_layer *y)
+{
+    const int64_t                ffn = n->o.dims.n_ffn;
+    const ts_swiglu_forward_args a = { n->cuda->type,      n->n,  ffn, 2 * ffn, ffn, y->gate_up,
+                                       ups(n, y->gate_up), y->act };
+    ts_cuda_part_is(n, TS_PART_SWIGLU);
+    return ts_swiglu_forward(&a, &n->cuda->exec);
+}
+
+static ts_status activate_back(const ts_net *n, const ts_cuda_layer *y, void *d_gate_up)
+{
+    const ts_net_cuda            *c = n->cuda;
+    const int64_t                 ffn = n->o.dims.n_ffn;
+    const ts_swiglu_backward_args a = { c->type,
+                                        n->n,
+                                        ffn,
+                                        2 * ffn,
+                                        ffn,
+                                        y->gate_up,
+                                        ups(n, y->gate_up),
+                                        c->d_act,
+                                        d_gate_up,
+                                        ups(n, d_gate_up) };
+    ts_cuda_part_is(n, TS_PART_SWIGLU);
+    return ts_swiglu_backward(&a, &c->exec);
 }
 
 static ts_cuda_heads heads_of(const ts_net *n, int64_t l)
@@ -236,15 +317,15 @@ static ts_status layer_forward(const ts_net *n, int64_t l)
     ts_cuda_part_is(n, TS_PART_HEADS);
     c->ops->heads(c->self, &h);
     ts_cuda_part_is(n, TS_PART_ATTENTION);
-    const ts_status s = ts_flash_attention(&a, &c->exec);
+    ts_status s = ts_flash_attention(&a, &c->exec);
     if (s) return s;
     ts_cuda_part_is(n, TS_PART_PRODUCT);
     forward(c, &o, y->out, c->t, n->n);
     norm(n, y->x, c->t, y->middle, y->h_2, gain(n, l, TS_W_NORM_2));
     ts_cuda_part_is(n, TS_PART_PRODUCT);
     forward(c, &gate_up, y->h_2, y->gate_up, n->n);
-    ts_cuda_part_is(n, TS_PART_SWIGLU);
-    c->ops->swiglu(c->self, c->type, y->gate_up, y->act, n->n, n->o.dims.n_ffn);
+    s = activate(n, y);
+    if (s) return s;
     ts_cuda_part_is(n, TS_PART_PRODUCT);
     forward(c, &down, y->act, c->t, n->n);
     if (last) norm(n, y->middle, c->t, c->x, c->h, gain(n, 0, TS_W_NORM));
@@ -274,16 +355,15 @@ static ts_status layer_backward(const ts_net *n, int64_t l, way how)
     h.n_sums = n->n_count - n->n_matrix;
     ts_cuda_part_is(n, TS_PART_PRODUCT);
     backward(c, &down, y->act, b->d_down, c->d_act, n->n, how);
-    ts_cuda_part_is(n, TS_PART_SWIGLU);
-    c->ops->swiglu_back(c->self, c->type, y->gate_up, c->d_act, b->d_gate_up, n->n,
-                        n->o.dims.n_ffn);
+    ts_status s = activate_back(n, y, b->d_gate_up);
+    if (s) return s;
     ts_cuda_part_is(n, TS_PART_PRODUCT);
     backward(c, &gate_up, y->h_2, b->d_gate_up, c->dh, n->n, how);
     norm_back(n, l, TS_W_NORM_2, y->middle, true, b->d_o);
     ts_cuda_part_is(n, TS_PART_PRODUCT);
     backward(c, &o, y->out, b->d_o, c->dout, n->n, how);
     ts_cuda_part_is(n, TS_PART_ATTENTION);
-    const ts_status s = ts_flash_attention_backward(&a, &c->exec);
+    s = ts_flash_attention_backward(&a, &c->exec);
     if (s) return s;
     ts_cuda_part_is(n, TS_PART_HEADS);
     c->ops->heads_back(c->self, &h);
@@ -342,14 +422,14 @@ static void head(const ts_net *n, bool back, way how)
 ts_status ts_cuda_enqueue(const ts_net *n, ts_cuda_kind k, bool aside)
 {
     const ts_net_cuda   *c = n->cuda;
-    const int64_t        n_layer = n->o.dims.n_layer, width = n->o.dims.width;
+    const int64_t        n_layer = n->o.dims.n_layer;
     const bool           back = k != TS_PASS_EVAL;
     const way            how = { k == TS_PASS_AGAIN, aside };
     const ts_cuda_layer *y = &c->layer[0];
-    ts_status            s = TS_OK;
     ts_cuda_part_is(n, TS_PART_EMBED);
     c->ops->clear(c->self, c->score, offsetof(ts_cuda_score, n_bad));
-    c->ops->gather(c->self, c->type, y->x, c->serving, c->in.row, n->n, width);
+    ts_status s = embed(n);
+    if (s) return s;
     norm(n, y->x, NULL, NULL, y->h_1, gain(n, 0, TS_W_NORM_1));
     for (int64_t l = 0; !s && l < n_layer; l++) s = layer_forward(n, l);
     if (s) return s;
@@ -357,10 +437,10 @@ ts_status ts_cuda_enqueue(const ts_net *n, ts_cuda_kind k, bool aside)
     for (int64_t l = n_layer - 1; back && !s && l >= 0; l--) s = layer_backward(n, l, how);
     if (s || !back) return s;
     if (aside) c->ops->meet(c->self, 0); /* layer 0 was the last to leave */
-    const ts_cuda_scatter scatter = { c->in.token, c->in.begin, c->in.at,   n->n,
-                                      width,       c->dx,       c->gradient };
-    ts_cuda_part_is(n, TS_PART_EMBED); /* its other use */
-    c->ops->scatter(c->self, &scatter);
+    ts_cuda_part_is(n, TS_PART_EMBED);   /* its other use */
+    const ts_embedding_backward_args a = embed_back_args(n);
+    s = ts_embedding_backward(&a, &c->exec);
+    if (s) return s;
     ts_cuda_part_is(n, TS_PART_NORM);
     c->ops->sum(c->self, c->gradient + n->n_matrix, c->sums, n->n_count - n->n_matrix, how.add);
     return TS_OK;

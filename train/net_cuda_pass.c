@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "net_cuda.h"
+#include "touchstone/adamw.h"
 
 /* In float dx is read while it changes, were anything beside. */
 static ts_status play(ts_net *n, ts_cuda_kind k)
@@ -45,24 +46,8 @@ static void take(const ts_net *n, const ts_net_batch *b, double weight)
 {
     const ts_net_cuda   *c = n->cuda;
     const ts_cuda_input *h = &c->host;
-    int32_t              n_token = 0;
     memcpy(h->row, b->input, (size_t)n->n * sizeof *h->row);
     memcpy(h->target, b->target, (size_t)n->n * sizeof *h->target);
-    memset(h->begin, 0, (size_t)(n->n + 1) * sizeof *h->begin);
-    for (int64_t i = 0; i < n->n; i++) {
-        int32_t *place = &c->place[h->row[i]];
-        if (*place < 0) h->token[ *place = n_token++] = h->row[i];
-        h->begin[*place + 1]++;
-    }
-    for (int64_t i = n_token; i < n->n; i++) h->token[i] = -1;
-    for (int32_t i = 0; i < n_token; i++) h->begin[i + 1] += h->begin[i];
-    for (int64_t i = n->n - 1; i >= 0; i--) { /* backwards: ends become beginnings */
-        const int32_t place = c->place[h->row[i]];
-        h->at[--h->begin[place + 1]] = (int32_t)i;
-    }
-    memmove(h->begin, h->begin + 1, (size_t)n_token * sizeof *h->begin);
-    h->begin[n_token] = (int32_t)n->n;
-    for (int32_t i = 0; i < n_token; i++) c->place[h->token[i]] = -1;
     *h->weight = (float)weight;
     c->ops->put(c->self, c->in_memory, c->host_memory, c->in_bytes);
 }
@@ -87,12 +72,39 @@ ts_status ts_net_cuda_pass(ts_net *n, const ts_net_batch *b, bool back, double w
 
 /* ---- the optimiser ---- */
 
-static void enqueue_step(ts_net *n, const ts_adamw *how, int64_t step)
+/* n parameters from `at` on, of which all or none decay; with a copy in the net's type, or not. */
+static ts_status step_range(ts_net *n, const ts_adamw *how, int64_t step, int64_t at, int64_t count,
+                            bool decays, void *copy)
 {
-    ts_net_cuda        *c = n->cuda;
+    const ts_net_cuda       *c = n->cuda;
+    float *const             w = c->weight + at;
+    const ts_adamw_step_args a = {
+        .dtype = copy ? c->type : TS_F32,
+        .grad_dtype = TS_F32,
+        .n = count,
+        .n_decay = decays ? count : 0,
+        .step = step,
+        .lr = how->lr,
+        .beta1 = how->beta1,
+        .beta2 = how->beta2,
+        .eps = how->eps,
+        .weight_decay = how->weight_decay,
+        .scale = c->norm + 1,
+        .grad = c->gradient + at,
+        .w = copy ? copy : w,
+        .master = copy ? w : NULL,
+        .m = (float *)c->moments + at,
+        .v = (float *)c->moments + n->n_count + at,
+    };
+    return ts_adamw_step(&a, &c->exec);
+}
+
+/* Weights are read once for the step and their projection. */
+static void step_ternary(ts_net *n, const ts_adamw *how, int64_t step)
+{
+    const ts_net_cuda  *c = n->cuda;
     const ts_cuda_adamw a = {
         .type = c->type,
-        .how = c->flat ? c->how : TS_SERVE_SAME,
         .w = c->weight,
         .m = c->moments,
         .v = (float *)c->moments + n->n_count,
@@ -105,24 +117,38 @@ static void enqueue_step(ts_net *n, const ts_adamw *how, int64_t step)
         .beta2 = how->beta2,
         .eps = how->eps,
         .decay = how->weight_decay,
-        .clip = how->clip_norm,
         .bias1 = 1 - pow(how->beta1, (double)step),
         .bias2 = 1 - pow(how->beta2, (double)step),
-        .norm = c->norm,
+        .scale = c->norm + 1,
         .n_bad = &c->score->n_bad,
     };
+    c->ops->adamw(c->self, &a);
+}
+
+static ts_status enqueue_step(ts_net *n, const ts_adamw *how, int64_t step)
+{
+    ts_net_cuda *c = n->cuda;
+    void *const  copy = c->how == TS_SERVE_COPY ? c->serving : NULL;
+    ts_status    s = TS_OK;
     ts_cuda_settle(n);
     ts_cuda_part_is(n, TS_PART_ADAMW);
-    c->ops->adamw(c->self, &a);
+    c->ops->clip(c->self, c->gradient, n->n_count, how->clip_norm, c->norm);
+    if (c->how == TS_SERVE_TERNARY && c->flat) {
+        step_ternary(n, how, step);
+    } else {
+        s = step_range(n, how, step, 0, n->n_matrix, true, copy);
+        if (!s) s = step_range(n, how, step, n->n_matrix, n->n_count - n->n_matrix, false, NULL);
+    }
     c->fresh = c->flat;
+    return s;
 }
 
 ts_status ts_net_cuda_step(ts_net *n, const ts_adamw *how, int64_t step, double *norm)
 {
     ts_net_cuda *c = n->cuda;
     double       got;
-    enqueue_step(n, how, step);
-    const ts_status s = c->ops->get(c->self, &got, c->norm, sizeof got);
+    ts_status    s = enqueue_step(n, how, step);
+    if (!s) s = c->ops->get(c->self, &got, c->norm, sizeof got);
     if (s) return s;
     if (!isfinite(got)) return TS_E_RANGE;
     *norm = got;
@@ -148,7 +174,7 @@ int ts_net_profile(ts_net *n, const ts_net_batch *b, const ts_adamw *how, ts_net
     project(n);
     take(n, b, 1);
     ts_status s = ts_cuda_enqueue(n, TS_PASS_FIRST, false);
-    if (!s) enqueue_step(n, how, 1);
+    if (!s) s = enqueue_step(n, how, 1);
     ts_cuda_part_is(n, TS_PARTS);
     c->watched = false;
     const ts_status waited = c->ops->times(c->self, ms);

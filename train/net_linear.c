@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* net_linear.c - products with weights: by CBLAS, or ternary by the kernels. The kernels' latents
- * and their gradients are float, whatever the net computes in. */
+/* net_linear.c - products with weights: by CBLAS, or ternary by the kernels; and rows of the
+ * embedding. The kernels' latents and their gradients are float, whatever the net computes in. */
 #include <stdlib.h>
 #include <string.h>
 
+#include "touchstone/embedding.h"
 #include "touchstone/ternary.h"
 #include "train_impl.h"
 
@@ -92,17 +93,53 @@ static ts_ternary_linear_dims embed_dims(const ts_net *n)
 /* Groups lie along the width, so rows can be projected after they are gathered. */
 ts_status ts_net_embed(const ts_net *n, void *y)
 {
-    const int64_t count = n->n * n->o.dims.width;
-    const void   *e = ts_net_at(n, n->weight, 0, TS_W_EMBED);
-    n->ops->gather(NULL, n->o.ternary ? n->t : y, e, n->row, n->n, n->o.dims.width);
-    if (!n->o.ternary) return TS_OK;
+    const int64_t                   width = n->o.dims.width, count = n->n * width;
+    const ts_embedding_forward_args a = {
+        .dtype = n->o.dtype,
+        .y_dtype = n->o.dtype,
+        .n_rows = n->n,
+        .n_cols = width,
+        .n_vocab = n->o.dims.n_vocab,
+        .table_stride = width,
+        .y_stride = width,
+        .scale = 1,
+        .table = ts_net_at(n, n->weight, 0, TS_W_EMBED),
+        .token = n->token,
+        .y = n->o.ternary ? n->t : y,
+    };
+    ts_status status = ts_embedding_forward(&a, &n->exec);
+    if (status || !n->o.ternary) return status;
     const bool                   wide = n->o.dtype != TS_F32;
     const ts_ternary_pack_args   p = { embed_dims(n), latents(n, n->t, count), n->code, n->scale };
     const ts_ternary_unpack_args u = { p.d, n->code, n->scale, wide ? n->latent : y };
-    ts_status                    status = ts_ternary_pack(&p, &n->exec);
+    status = ts_ternary_pack(&p, &n->exec);
     if (!status) status = ts_ternary_unpack(&u, &n->exec);
     if (!status && wide) n->back->of_float(y, n->latent, count);
     return status;
+}
+
+static ts_embedding_backward_args embed_back_args(const ts_net *n)
+{
+    const int64_t width = n->o.dims.width;
+    return (ts_embedding_backward_args) {
+        .dtype = n->o.dtype,
+        .accumulate = 1,
+        .n_rows = n->n,
+        .n_cols = width,
+        .n_vocab = n->o.dims.n_vocab,
+        .table_stride = width,
+        .dy_stride = width,
+        .scale = 1,
+        .token = n->token,
+        .dy = n->dx,
+        .dtable = ts_net_at(n, n->gradient, 0, TS_W_EMBED),
+    };
+}
+
+ts_status ts_net_embed_back(const ts_net *n)
+{
+    const ts_embedding_backward_args a = embed_back_args(n);
+    return ts_embedding_backward(&a, &n->exec);
 }
 
 /* ---- what it takes ---- */
@@ -144,12 +181,14 @@ ts_status ts_net_pack_workspace(const ts_net *n, size_t *n_bytes)
 
 ts_status ts_net_linear_workspace(const ts_net *n, size_t *n_bytes)
 {
-    const ts_ternary_pack_args   p = { embed_dims(n), n->dlatent, n->code, n->scale };
-    const ts_ternary_unpack_args u = { p.d, n->code, n->scale, n->dlatent };
-    size_t                       bytes = 0;
+    const ts_ternary_pack_args       p = { embed_dims(n), n->dlatent, n->code, n->scale };
+    const ts_ternary_unpack_args     u = { p.d, n->code, n->scale, n->dlatent };
+    const ts_embedding_backward_args e = embed_back_args(n);
+    size_t                           bytes = 0;
     *n_bytes = 0;
-    if (!n->o.ternary) return TS_OK;
-    ts_status s = more(ts_ternary_pack_workspace(&p, &n->exec, &bytes), &bytes, n_bytes);
+    ts_status s = more(ts_embedding_backward_workspace(&e, &n->exec, &bytes), &bytes, n_bytes);
+    if (s || !n->o.ternary) return s;
+    s = more(ts_ternary_pack_workspace(&p, &n->exec, &bytes), &bytes, n_bytes);
     if (!s) s = more(ts_ternary_unpack_workspace(&u, &n->exec, &bytes), &bytes, n_bytes);
     for (int64_t i = 0; !s && i < n->n_param && n->param[i].shape.cols; i++) {
         const bool head = n->param[i].slot == TS_W_EMBED;

@@ -10,7 +10,7 @@
 #ifndef TS_TRAIN_H
 #define TS_TRAIN_H
 
-#include "model.h"
+#include "decoder.h"
 #include "touchstone/ternary_training.h" /* ts_adamw */
 
 /* ---- the net ---- */
@@ -78,16 +78,16 @@ ts_status ts_net_push(ts_net *n, unsigned parts);
 /* One step over n weights, the first n_matrix of which decay. m and v begin as 0; step counts from
  * 1. *norm is that of the whole gradient before it is clipped; TS_E_RANGE, and nothing changed,
  * where it is not finite. */
-typedef struct ts_adamw_args {
+typedef struct ts_clipped_args {
     ts_adamw     how;
     int64_t      n, n_matrix, step;
     float       *w, *m, *v;
     const float *gradient;
     double      *norm;
     int          n_threads;
-} ts_adamw_args;
+} ts_clipped_args;
 
-ts_status ts_adamw_step(const ts_adamw_args *a);
+ts_status ts_clipped_step(const ts_clipped_args *a);
 
 /* The same of a net's own weights, where it is; on a CUDA device in float. Moments, [2][n], are 0
  * from ts_net_begin on, and on the host; NULL: no memory. */

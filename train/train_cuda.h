@@ -89,16 +89,6 @@ typedef struct ts_cuda_entropy {
     int32_t       *right;  /* [n] */
 } ts_cuda_entropy;
 
-/* Row by row: a token that occurs, and where. */
-typedef struct ts_cuda_scatter {
-    const int32_t *token; /* [n] the distinct ones; -1 past the last */
-    const int32_t *begin; /* [n + 1], into `at` */
-    const int32_t *at;    /* [n]: rows of x, by token, then in order */
-    int64_t        n, width;
-    const float   *x;
-    float         *table; /* [n_vocab][width], added to */
-} ts_cuda_scatter;
-
 /* What serves, beside the weights: nothing, a copy in bf16, or the ternary projection. */
 typedef enum ts_cuda_serving { TS_SERVE_SAME, TS_SERVE_COPY, TS_SERVE_TERNARY } ts_cuda_serving;
 
@@ -111,18 +101,17 @@ typedef struct ts_cuda_project {
     int64_t        *n_bad;
 } ts_cuda_project;
 
-/* AdamW as in train.h, in float, and the norm before it; w then also goes to y, as `how` says, for
- * the first n_matrix weights. Nothing changes where the norm is not finite. */
+/* AdamW as adamw.h has it, in float, of a ternary net whose groups lie as in one long row: w then
+ * also goes to y, projected, for the first n_matrix weights. */
 typedef struct ts_cuda_adamw {
-    ts_dtype        type;
-    ts_cuda_serving how; /* ternary: groups must lie as in one long row */
-    float          *w, *m, *v;
-    const float    *gradient;
-    void           *y;
-    int64_t         n, n_matrix;
-    double          lr, beta1, beta2, eps, decay, clip, bias1, bias2;
-    double         *norm; /* [1 + TS_CUDA_NORMS] */
-    int64_t        *n_bad;
+    ts_dtype      type;
+    float        *w, *m, *v;
+    const float  *gradient;
+    void         *y;
+    int64_t       n, n_matrix;
+    double        lr, beta1, beta2, eps, decay, bias1, bias2;
+    const double *scale; /* of the gradient; NaN: nothing changes */
+    int64_t      *n_bad;
 } ts_cuda_adamw;
 
 enum { TS_CUDA_NORMS = 4096 };
@@ -177,25 +166,19 @@ typedef struct ts_train_module {
     void (*norm_back)(void *self, const ts_cuda_norm_back *r);
     void (*heads)(void *self, const ts_cuda_heads *h);
     void (*heads_back)(void *self, const ts_cuda_heads *h);
-    /* gate_up is [n][2 width]; act = silu(gate) up. Back: d_act becomes d_gate_up. */
-    void (*swiglu)(void *self, ts_dtype type, const void *gate_up, void *act, int64_t n,
-                   int64_t width);
-    void (*swiglu_back)(void *self, ts_dtype type, const void *gate_up, const void *d_act,
-                        void *d_gate_up, int64_t n, int64_t width);
     void (*entropy)(void *self, const ts_cuda_entropy *e);
     /* nll, right and targets of n rows, added to *s. */
     void (*score)(void *self, const double *nll, const int32_t *right, const int32_t *target,
                   int64_t n, ts_cuda_score *s);
-    /* y[i] = table[row[i]], as float */
-    void (*gather)(void *self, ts_dtype type, float *y, const void *table, const int32_t *row,
-                   int64_t n, int64_t width);
-    void (*scatter)(void *self, const ts_cuda_scatter *s);
     /* y = the sum of TS_CUDA_SUMS rows of n, or y += that. */
     void (*sum)(void *self, float *y, const float *sums, int64_t n, bool add);
     void (*project)(void *self, const ts_cuda_project *p);
+    /* norm[0] = that of the gradient, norm[1] = what clips it to `most`, NaN where it is not
+     * finite; [2 + TS_CUDA_NORMS], for parts of the sum. */
+    void (*clip)(void *self, const float *gradient, int64_t n, double most, double *norm);
     void (*adamw)(void *self, const ts_cuda_adamw *a);
 } ts_train_module;
 
-enum { TS_TRAIN_CUDA_ABI = 1, TS_CUDA_BESIDES = 2 };
+enum { TS_TRAIN_CUDA_ABI = 2, TS_CUDA_BESIDES = 2 };
 
 #endif

@@ -27,6 +27,8 @@ typedef struct ts_net_layer {
     void *q, *k, *v, *out; /* [n][heads][head_dim]; of attention */
     void *lse;             /* [n_batch][n_head][n_token] */
     void *gate, *up;       /* [n][n_ffn] */
+    void *rstd_1, *rstd_2; /* [n], of norms */
+    void *rstd_q, *rstd_k; /* [n][heads] */
 } ts_net_layer;
 
 typedef struct ts_net_cuda ts_net_cuda;
@@ -46,19 +48,21 @@ struct ts_net {
     ts_net_cuda   *cuda;              /* NULL on the CPU */
     void          *memory;            /* all that follows, weights and gradient */
     ts_net_layer  *layer;             /* [n_layer] */
-    int64_t       *row;               /* [n]: tokens */
+    int32_t       *token;             /* [n] */
     void          *x;                 /* [n][width]: after the last layer */
     void          *h, *t, *dx, *dh;   /* [n][width] */
     void          *dq, *dk, *dv, *dout;
-    void          *act, *dgate, *dup; /* [n][n_ffn] */
-    void          *turn, *unturn;     /* [n][head_dim / 2][2]; the rotation, and back */
-    void          *logits;            /* [n_head_row][n_vocab] */
-    int64_t        n_head_row;        /* rows that meet the head at once */
-    double        *nll;               /* [n_head_row] */
-    bool          *right;
-    double        *sums;             /* of ts_back: see there */
-    float         *latent, *dlatent; /* the largest matrix; the first where dtype is not float */
-    uint8_t       *code;             /* of n embedded rows */
+    void          *act, *dgate, *dup;  /* [n][n_ffn] */
+    void          *dx_before;          /* [n][width]: takes the place of dx, and dx its own */
+    void          *rstd_last;          /* [n] */
+    double        *frequency;          /* [head_dim / 2], of the rotation */
+    int32_t       *position;           /* [n] */
+    void          *logits;             /* [n_head_row][n_vocab] */
+    int64_t        n_head_row;         /* rows that meet the head at once */
+    void          *loss, *lse, *total; /* [n_head_row]; [1] */
+    bool          *right;              /* [n_head_row] */
+    float         *latent, *dlatent;   /* the largest matrix; the first where dtype is not float */
+    uint8_t       *code;               /* of n embedded rows */
     uint16_t      *scale;
     ts_exec        exec;
 };
@@ -90,8 +94,10 @@ ts_status ts_net_linear(const ts_net *n, int64_t layer, ts_slot s, const void *i
 /* dx = dy w, or dx += that; the gradient of w += dy' in. */
 ts_status ts_net_linear_back(const ts_net *n, int64_t layer, ts_slot s, const void *in,
                              const void *dy, void *dx, int64_t n_rows, bool add);
-/* y[i] = row n->row[i] of the embedding. */
+/* y[i] = row n->token[i] of the embedding. */
 ts_status ts_net_embed(const ts_net *n, void *y);
+/* Its gradient += the rows dx, by token. */
+ts_status ts_net_embed_back(const ts_net *n);
 ts_status ts_net_linear_workspace(const ts_net *n, size_t *n_bytes);
 
 /* Of ts_net_pack and ts_net_effective alone. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* real.c - exp, log, pow, sin and cos with the same bits on every machine. */
+/* real.c - exp, log, pow, sin and cos bitwise identical on every machine. */
 #include "real.h"
 
 #include <string.h>
@@ -72,14 +72,14 @@ static const ts_real root[64] = {
     { 0x1.fa7c1819e90d8p0, 0x1.74853f3a5931ep-55 },
 };
 
-/* ln 2 / 64 and pi / 2, cut so that products of the leading parts with a count below 2^17, or 2^20,
- * are exact. */
+/* ln 2 / 64 and pi / 2, split so that products of the leading parts with a count below 2^17, or
+ * 2^20, are exact. */
 static const double  LN2_64[] = { 0x1.62e42fefap-7, 0x1.cf79abc9ep-46, 0x1.d9cc01f97b57ap-85 };
 static const double  HALF_PI[] = { 0x1.921fb544p0, 0x1.0b4611a6p-34, 0x1.3198a2ep-69,
                                    0x1.b839a252049c1p-104 };
 static const ts_real LN2 = { 0x1.62e42fefa39efp-1, 0x1.abc9e3b39803fp-56 };
 
-/* To the nearest, for |x| < 2^51. */
+/* Rounds to the nearest integer, for |x| < 2^51. */
 static double whole(double x)
 {
     return x + 0x1.8p52 - 0x1.8p52;
@@ -100,7 +100,7 @@ static double scaled(double x, int64_t n)
     return x * power(n / 2) * power(n - n / 2);
 }
 
-/* The highest power's factor comes first. */
+/* The coefficient of the highest power comes first. */
 static double series(double z, const double *part, int n)
 {
     double y = part[0];
@@ -108,9 +108,9 @@ static double series(double z, const double *part, int n)
     return y;
 }
 
-/* ---- exp: x = k ln 2 / 64 + r, so it is 2^(k / 64) e^r, and |r| < 0.0055 ---- */
+/* ---- exp: x = k ln 2 / 64 + r, so exp(x) = 2^(k / 64) e^r, and |r| < 0.0055 ---- */
 
-static const double LEAST = -746, MOST = 710; /* beyond them it is 0 and infinite */
+static const double LEAST = -746, MOST = 710; /* below and above, exp is 0 and infinite */
 
 double ts_exp64(double x)
 {
@@ -182,8 +182,8 @@ double ts_log64(double x)
 
 /* ---- pow ---- */
 
-/* A small whole power is a product, and so exact as long as it fits: 3^2 is 9, and a tie between
- * quotients by it a tie. */
+/* A small integer power is a product, so it is exact if representable: 3^2 is 9, and ties between
+ * quotients by it stay ties. */
 ts_real ts_real_pow(double x, double y)
 {
     if (x == 1) return ts_real_of(1);
@@ -224,13 +224,15 @@ static double cos_near(ts_real r)
     return most + ((1 - most - z / 2) + (z * z * series(z, part, 8) - r.hi * r.lo));
 }
 
-/* sin(x + turns pi / 2) */
-static double sin_turned(double x, int64_t turns)
+/* sin(x + turns pi / 2). The parts of pi / 2 times a k of 20 bits are exact, and of more bits
+ * pairs.
+ */
+static double sin_turned(ts_real x, int64_t turns, double most)
 {
-    if (!(fabs(x) <= 0x1p20)) return NAN;
-    const double k = whole(x * 0x1.45f306dc9c883p-1);
-    ts_real      r = ts_real_sum(x, -k * HALF_PI[0]);
-    for (int i = 1; i < 4; i++) r = ts_real_add(r, ts_real_of(-k * HALF_PI[i]));
+    if (!(fabs(x.hi) <= most)) return NAN;
+    const double k = whole(x.hi * 0x1.45f306dc9c883p-1);
+    ts_real      r = x;
+    for (int i = 0; i < 4; i++) r = ts_real_add(r, ts_real_product(-k, HALF_PI[i]));
     const int64_t quarter = ((int64_t)k + turns) & 3;
     const double  y = quarter & 1 ? cos_near(r) : sin_near(r);
     return quarter & 2 ? -y : y;
@@ -238,10 +240,20 @@ static double sin_turned(double x, int64_t turns)
 
 double ts_sin64(double x)
 {
-    return sin_turned(x, 0);
+    return sin_turned(ts_real_of(x), 0, 0x1p20);
 }
 
 double ts_cos64(double x)
 {
-    return sin_turned(x, 1);
+    return sin_turned(ts_real_of(x), 1, 0x1p20);
+}
+
+double ts_real_sin(ts_real x)
+{
+    return sin_turned(x, 0, 0x1p40);
+}
+
+double ts_real_cos(ts_real x)
+{
+    return sin_turned(x, 1, 0x1p40);
 }

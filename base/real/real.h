@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* real.h - numbers of about 106 bits as sums of two doubles, and functions of doubles: the same
- * bits on every machine.
+/* real.h - numbers of about 106 bits as sums of two doubles, and functions of doubles, bitwise
+ * identical on every machine.
  *
  * long double has 64 bits on x86-64 and 113, by software, on aarch64; exp, log, pow, sin and cos of
- * a C library differ in the last bit between processors. Here is nothing but + - * / sqrt and
- * fma(), each of which IEEE 754 rounds in one way, compiled with -ffp-contract=off.
+ * a C library differ in the last bit between processors. This code uses only + - * / sqrt and
+ * fma(), whose rounding IEEE 754 defines, and is compiled with -ffp-contract=off.
  *
- * With u = 2^-53, a sum, a product, a quotient and a root err by less than 8 u^2 of themselves, as
- * long as their low part is a normal number. Where hi is infinite or NaN it is what double
- * arithmetic says, and lo is 0. */
+ * With u = 2^-53, sums, products, quotients and roots have a relative error below 8 u^2, as long as
+ * their low part is a normal number. If hi is infinite or NaN, it is the result of double
+ * arithmetic, and lo is 0. */
 #ifndef TS_BASE_REAL_H
 #define TS_BASE_REAL_H
 
@@ -39,7 +39,7 @@ static inline ts_real ts_real_product(double a, double b)
     return (ts_real) { p, fma(a, b, -p) };
 }
 
-/* hi + lo where |lo| is at most about |hi|. */
+/* hi + lo, for |lo| at most about |hi|. */
 static inline ts_real ts_real_tidy(double hi, double lo)
 {
     const double s = hi + lo;
@@ -103,9 +103,9 @@ static inline bool ts_real_less(ts_real a, ts_real b)
     return a.hi < b.hi || (a.hi == b.hi && a.lo < b.lo);
 }
 
-/* ---- long sums: the high parts are added exactly, and what that leaves is added in double. Of n
- * terms whose magnitudes add up to A the result errs by about u |sum| + n^2 u^2 A before its low
- * part is looked at, and by n^2 u^2 A after. Tidy once, at the end. ---- */
+/* Long sums: the high parts are added exactly, and the remainders in double. For n terms whose
+ * magnitudes add up to A the error is about u |sum| + n^2 u^2 A without the low part, and n^2 u^2 A
+ * with it. Tidy once, at the end. */
 
 static inline void ts_real_gather(ts_real *sum, ts_real x)
 {
@@ -136,17 +136,18 @@ static inline ts_real ts_real_dot(const double *a, int64_t a_step, const double 
 
 /* ---- functions, in real.c ---- */
 
-ts_real ts_real_exp(ts_real x); /* errs by 2^-102 of itself, as long as its low part is normal */
-ts_real ts_real_log(ts_real x); /* by 2^-102 (1 + |log x|) */
-ts_real ts_real_pow(double x, double y); /* of x >= 0; by 2^-101 (1 + |y log x|) of itself */
+ts_real ts_real_exp(ts_real x); /* relative error 2^-102, as long as its low part is normal */
+ts_real ts_real_log(ts_real x); /* error 2^-102 (1 + |log x|) */
+ts_real ts_real_pow(double x, double y); /* x >= 0; relative error 2^-101 (1 + |y log x|) */
 
-/* Of doubles, each within one unit in the last place: exp, log, pow of x >= 0, and sin and cos of
- * |x|
- * <= 2^20, which are NaN beyond it. */
+/* Functions of doubles, within one unit in the last place: exp, log, pow for x >= 0, and sin and
+ * cos for |x| <= 2^20, beyond which they are NaN; those of a pair reach 2^40. */
 double ts_exp64(double x);
 double ts_log64(double x);
 double ts_pow64(double x, double y);
 double ts_sin64(double x);
 double ts_cos64(double x);
+double ts_real_sin(ts_real x);
+double ts_real_cos(ts_real x);
 
 #endif

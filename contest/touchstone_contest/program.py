@@ -32,7 +32,7 @@ def ask(*arguments):
 
 
 def challenges():
-    return [line.split()[0] for line in ask("list", "tasks").splitlines()]
+    return [line.split()[0] for line in ask("list", "challenges").splitlines()]
 
 
 def prompt(challenge, language):
@@ -40,7 +40,7 @@ def prompt(challenge, language):
 
 
 def scaffold(challenge, language):
-    """The contestant's folder as {path: text}: self-test, headers, starter."""
+    """The author's folder as {path: text}: self-test, headers, starter."""
     with tempfile.TemporaryDirectory() as tmp:
         folder = os.path.join(tmp, challenge)
         ask("new", folder, "--challenge", challenge, "--language", language)

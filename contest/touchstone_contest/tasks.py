@@ -23,7 +23,7 @@ def file_of(state):
 
 
 async def lay_out(state):
-    """The contestant's folder, in the sandbox."""
+    """The author's folder, in the sandbox."""
     for path, text in program.scaffold(state.metadata["challenge"], state.metadata["language"]).items():
         await sandbox().write_file(path, text)
 
@@ -70,7 +70,7 @@ def attempts(n):
 
 @solver
 def agent(message_limit):
-    """A model with a shell in the contestant's folder; its answer is the file that it leaves there."""
+    """A model with a shell in the author's folder; its answer is the file that it leaves there."""
     prompt = AgentPrompt(instructions="You work in a folder with a challenge. Edit the starter file there, run "
                          "`make test`, and submit when you are done. The file as you leave it is your answer.")
     work = as_solver(react(prompt=prompt, tools=[bash(timeout=SELFTEST_SECONDS + 60)]))

@@ -2,35 +2,35 @@
 /* beam_search.h - the best continuations of each of several prompts.
  *
  * Log-probabilities are the log-softmax of the model's logits, added up in double. `length` counts
- * generated tokens, EOS among them, and
+ * generated tokens, including EOS, and
  *     score = logprob / length^alpha          (length 0: 0).
- * The penalty ranks, and never enters logprob.
+ * The length penalty affects the ranking only, never logprob.
  *
  * Each item (prompt) starts from one empty beam. A step puts an item's finished beams, and every
  * unfinished one extended by every token whose logit is not -inf, into one pool, and keeps the
  * beam_width best by score; fewer, if there are fewer. EOS ends its beam, which then keeps its
- * score, is not extended, and holds its slot until a better one takes it. Equal scores: the smaller
- * slot of the parent first (a finished beam is its own parent), then the smaller token; two tokens
- * of one beam go by their logits, as the scores would were they not rounded. Slots are ranks. An
- * item without an unfinished beam stops; so do all at max_new_tokens. No item sees another.
+ * score, is not extended, and keeps its slot until a better beam takes it. Among equal scores, the
+ * smaller parent slot comes first (a finished beam is its own parent), then the smaller token; two
+ * tokens of one beam are ordered by logit, as exact scores would be. Slots are ranks. An item stops
+ * when it has no unfinished beam, and every item stops at max_new_tokens. Items are independent.
  *
- * Each step is one call of model->next, for the unfinished beams of the items that go on. A row
- * with a NaN or +inf, or without a finite logit: TS_E_MODEL.
+ * Each step is one call of model->next, for the unfinished beams of the running items. A row with a
+ * NaN or +inf, or without a finite logit, is TS_E_MODEL.
  *
- * Returned are the beams by rank, finished or not; tokens past a length are -1. Places past n_found
+ * The result is the beams by rank, finished or not; tokens past a length are -1. Slots past n_found
  * have length 0, logprob and score -inf, finished 0.
  *
- * ts_beam_search_archive is another search: a beam that ends is kept aside. Each step every
- * extension by EOS is offered to the item's archive, which has room for the beam_width best, and
- * the beam_width best of the other extensions go on. Returned are the beam_width best of archive
- * and unfinished beams. Equal scores: the archive first, in it the one that came first. An item
- * stops, too, once its archive is full and no unfinished beam, were the rest of its tokens certain,
- * could enter it.
+ * ts_beam_search_archive is a different search, which moves finished beams to an archive. In each
+ * step, every extension by EOS competes for a place in the item's archive, which keeps the
+ * beam_width best, and the beam_width best other extensions continue. The result is the beam_width
+ * best of archive and unfinished beams. Among equal scores, the archive comes first, in order of
+ * arrival. An item also stops once its archive is full and no unfinished beam could enter it even
+ * if all its remaining tokens had probability 1.
  *
  * With TS_CUDA the logits stay on the device, where model->next writes them, and the workspace is
- * memory of that device; all else is the host's, and so is the scratch `host`, in which the strings
- * lie. A call waits for the device in every step. From the same logits it finds what the CPU does:
- * the same strings, log-probabilities within 1e-12 a step. */
+ * device memory. All other memory is host memory, including the scratch buffer `host`, which stores
+ * the strings. A call waits for the device in every step. From the same logits it finds the same
+ * strings as the CPU, with log-probabilities within 1e-12 per step. */
 #ifndef TOUCHSTONE_BEAM_SEARCH_H
 #define TOUCHSTONE_BEAM_SEARCH_H
 
@@ -59,7 +59,7 @@ typedef struct ts_beam_search_args {
     double         *score;      /* [n_items][beam_width] */
     uint8_t        *finished;   /* [n_items][beam_width]: 1 if it ends in EOS */
     int64_t        *n_found;    /* [n_items] */
-    void           *host;       /* with TS_CUDA only: as many bytes as ts_.._host asks for */
+    void           *host;       /* TS_CUDA only: as many bytes as ts_..._host returns */
     size_t          host_bytes;
 } ts_beam_search_args;
 

@@ -14,11 +14,10 @@
  *     dh_ik = sum_v dx_iv w_vk,   dw_vk = sum_i dx_iv h_ik.
  *
  * A row whose target is ignore_index is not counted: its loss, lse and gradient are 0, it adds
- * nothing to total and dw, and what its h or logits hold is of no consequence. The mean of no rows
- * is NaN and has gradients of 0. A logit of -inf has weight 0 (with smoothing the loss is then
- * +inf). A counted row with a logit that is NaN or +inf, or with none above -inf, has NaN for its
- * loss, lse, dh and gradient, and makes total and every element of dw NaN; other rows are as if it
- * were not there.
+ * nothing to total or dw, and its h or logits are not used. The mean of no rows is NaN and its
+ * gradients are 0. A logit of -inf has weight 0 (with smoothing the loss is then +inf). A counted
+ * row with a logit that is NaN or +inf, or with none above -inf, has NaN for its loss, lse, dh and
+ * gradient, and makes total and every element of dw NaN; other rows are as if it were not there.
  *
  * On the CPU a target that is neither ignore_index nor in 0 .. V - 1 is rejected with TS_E_ARG. On
  * a device, whose memory the call does not read, its row has a loss of NaN, which makes total NaN,
@@ -35,9 +34,9 @@
 extern "C" {
 #endif
 
-/* Either of dh and dw, or both, or none, come with the losses of one call. Logits are never stored
- * whole: the workspace holds `chunk` of them at a time, a tile of some rows by some words, besides
- * sums that do not grow with n_rows * n_vocab. */
+/* One call computes the losses and, unless NULL, dh and dw. The full logits are never stored: the
+ * workspace contains at most `chunk` of them, a tile of rows by words, and sums whose size is
+ * independent of n_rows * n_vocab. */
 typedef struct ts_cross_entropy_args {
     ts_dtype    dtype;
     ts_dtype    grad_dtype; /* of dh and dw: `dtype`, or that of loss */

@@ -7,12 +7,14 @@
  *
  * Attend: the queries of a sequence are its last n_q tokens, so append comes first. The query at
  * position p sees keys j <= p and, when window > 0, of those only p - j < window or j < n_sink.
- * Query head h reads KV head h * n_kv_head / n_q_head. What lies past a length never matters.
+ * Query head h reads KV head h * n_kv_head / n_q_head. Memory past a sequence's length is never
+ * used.
  *
  * Layouts: page = 0 reserves `capacity` tokens for each sequence and layer. page > 0 shares n_page
- * pages, of `page` tokens of one layer each, among all: a fork copies none, the first write to a
- * page held twice copies it, and truncated or freed pages go back once each. Both layouts give the
- * same bits. An append that does not fit, for any of its sequences, changes nothing at all.
+ * pages among all sequences, each with `page` tokens of one layer. A fork copies no page, the first
+ * write to a shared page copies it, and truncate and free return each page exactly once. Both
+ * layouts give bitwise identical results. An append that does not fit for one of its sequences
+ * changes nothing.
  *
  * Stores: io_dtype itself, TS_F32, TS_BF16, TS_F16, or codes TS_U8 (0..255) and TS_U4 (0..15, two
  * to a byte, the even element low): s = (hi - lo) / (2^bits - 1), q = rint((x - lo) / s) clamped,
@@ -20,14 +22,14 @@
  * token's head. Keys: with TS_KEY_TOKEN key_group channels of a token's head; with TS_KEY_CHANNEL
  * one channel over key_group tokens, from a multiple of key_group on, and the tokens of an
  * unfinished group stay in io_dtype (a truncation into a finished group leaves its read-back values
- * there). The stored bits do not depend on how tokens were cut into calls.
+ * there). The stored bits do not depend on how the tokens are split into calls.
  *
- * Errors of codes: |read - x| <= s/2 + 2^-22 (|lo| + |hi|) with F32 metadata, and
- * s/2 + 2^-10 (|lo| + |hi|) + 2^(bits-25) with F16. Attend is exact attention over what read gives.
+ * Errors of codes: |read - x| <= s/2 + 2^-22 (|lo| + |hi|) with F32 metadata, and s/2 + 2^-10 (|lo|
+ * + |hi|) + 2^(bits-25) with F16. Attend is exact attention over the values that read returns.
  *
- * On any status but TS_OK nothing has changed. With TS_CUDA `memory`, k, v, q, out, lse and what
- * read fills are device memory; everything else is the host's. One cache serves one call at a time.
- */
+ * On any status but TS_OK nothing has changed. With TS_CUDA `memory`, k, v, q, out, lse and the
+ * outputs of read are device memory; everything else is host memory. Calls on one cache must not
+ * overlap. */
 #ifndef TOUCHSTONE_KV_CACHE_H
 #define TOUCHSTONE_KV_CACHE_H
 
@@ -41,8 +43,8 @@ typedef enum ts_key_axis { TS_KEY_TOKEN, TS_KEY_CHANNEL } ts_key_axis;
 
 typedef struct ts_kv_dims {
     int64_t n_layer, n_seq_max, n_q_head, n_kv_head, head_dim; /* >= 1; n_seq_max < 2^31 */
-    int64_t capacity;                                          /* tokens a sequence, >= 1 */
-    int64_t page, n_page;        /* tokens a page, and pages, < 2^31; page 0: contiguous */
+    int64_t capacity;                                          /* tokens per sequence, >= 1 */
+    int64_t page, n_page;        /* tokens per page, and pages, < 2^31; page 0: contiguous */
     int64_t window, n_sink;      /* window 0: every key j <= p */
     int64_t key_group;           /* for codes, >= 1; divides page with TS_KEY_CHANNEL; with
                                     TS_KEY_TOKEN a head's last group may be shorter */
@@ -56,13 +58,12 @@ typedef struct ts_kv_dims {
 
 typedef struct ts_kv_usage {
     int64_t n_page, n_free;
-    size_t  bytes_reserved, bytes_live; /* live: data and metadata of tokens held */
+    size_t  bytes_reserved, bytes_live; /* live: data and metadata of stored tokens */
 } ts_kv_usage;
 
 typedef struct ts_kv ts_kv;
 
-/* state_bytes: what ts_kv_create must be given. workspace_bytes: what every other call must have.
- */
+/* state_bytes: memory for ts_kv_create. workspace_bytes: workspace for every other call. */
 TS_API ts_status ts_kv_bytes(const ts_kv_dims *d, const ts_exec *x, size_t *state_bytes,
                              size_t *workspace_bytes);
 TS_API ts_status ts_kv_create(const ts_kv_dims *d, const ts_exec *x, void *memory,
@@ -88,14 +89,14 @@ TS_API ts_status ts_kv_read(ts_kv *c, const ts_exec *x, int64_t layer, int32_t s
 TS_API ts_status ts_kv_status(const ts_kv *c, int64_t layer, int32_t seq, int64_t *len,
                               ts_kv_usage *u);
 
-/* Queries of tokens that are in no cache yet: drafts, each sequence's a tree behind what it holds.
- * Row i of a sequence follows its row parent[i] < i, or, with -1, the sequence's last token. At
- * position len + depth - 1 (rows with -1 have depth 1) it sees what a query there sees: tokens of
- * the sequence, its ancestors and itself, as though they had been appended in that order; but with
- * TS_KEY_CHANNEL keys of the tree are exact, as in an unfinished group. Nothing is stored: to keep
- * a path, append its k and v. An optional part of the challenge. */
+/* Attention for drafted tokens that are not in the cache: each sequence has a tree of them behind
+ * its last token. Row i follows row parent[i] < i, or the sequence's last token if parent[i] is -1;
+ * such rows have depth 1. A row is at position len + depth - 1 and sees the sequence, its ancestors
+ * and itself, as if these had been appended in that order. With TS_KEY_CHANNEL the keys of the tree
+ * are exact, as in an unfinished group. Nothing is stored: to keep a path, append its k and v. This
+ * function is an optional part of the challenge. */
 typedef struct ts_kv_tree {
-    const int32_t *parent; /* [sum n_row], the host's */
+    const int32_t *parent; /* [sum n_row], in host memory */
     const void    *k, *v;  /* [sum n_row][n_kv_head][head_dim] */
 } ts_kv_tree;
 

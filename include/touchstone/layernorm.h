@@ -7,15 +7,15 @@
  * Backward, with g = gamma * dy:
  *     dx     = rstd * (g - avg(g) - xhat * avg(g * xhat)),
  *     dgamma = sum over rows of dy * xhat,   dbeta = sum over rows of dy.
- * What forward keeps for backward is mean and rstd, two numbers a row; xhat is rebuilt from x.
+ * Forward keeps mean and rstd for backward, two numbers per row; xhat is recomputed from x.
  *
  * x, y, dy, dx, gamma and beta have `dtype`: TS_F32, TS_BF16, TS_F16, or TS_F64 (reference only).
- * mean, rstd, dgamma and dbeta are float, or double when dtype is TS_F64.
- * Row r of x, y, dy and dx begins r * row_stride elements in.
+ * mean, rstd, dgamma and dbeta are float, or double when dtype is TS_F64. Row r of x, y, dy and dx
+ * begins at element r * row_stride.
  *
- * Results are right wherever they are representable, though v or the sum of x overflows. A row that
- * holds a NaN or an infinity gives NaN in its y and dx and in all of dgamma; other rows and dbeta
- * are as if it were not there. Subnormal results may be flushed to zero. */
+ * Results are correct wherever they are representable, even if v or the sum of x overflows. A row
+ * with a NaN or an infinity has NaN in its y and dx and makes all of dgamma NaN; other rows and
+ * dbeta are not affected. Subnormal results may be flushed to zero. */
 #ifndef TOUCHSTONE_LAYERNORM_H
 #define TOUCHSTONE_LAYERNORM_H
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model.h - a language model as a search sees it: strings in, logits of the next token out.
+/* model.h - a language model as a search calls it: strings in, logits of the next token out.
  *
- * Tokens, positions and masks are the host's memory; `out` is on x->device of the call that was
- * given the model, and dense. A function returns 0; anything else makes that call TS_E_MODEL.
- * Nothing that is passed may be kept, and equal strings must give equal logits. */
+ * Tokens, positions and masks are in host memory; `out` is dense, on x->device of the calling
+ * search. A function returns 0 on success; any other value makes the search return TS_E_MODEL. The
+ * functions must not keep a pointer, and equal strings must give equal logits. */
 #ifndef TOUCHSTONE_MODEL_H
 #define TOUCHSTONE_MODEL_H
 
@@ -14,7 +14,7 @@ extern "C" {
 #endif
 
 typedef struct ts_model {
-    void   *self;    /* handed back as it is */
+    void   *self;    /* passed to both functions unchanged */
     int64_t n_vocab; /* 1 .. 2^31 - 1; tokens are 0 .. n_vocab - 1 */
     /* out[s]: logits of the token after the string tokens[s][0 .. len[s]). */
     int (*next)(void *self, int64_t n_seq, const int64_t *len, const int32_t *const *tokens,

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rms_norm.h - root-mean-square normalisation over the last axis with the residual added on the
- * way, forward and backward.
+/* rms_norm.h - root-mean-square normalisation over the last axis with the residual addition fused,
+ * forward and backward.
  *
  * For each row, with gain = w + w_offset:
  *     r = x + residual, rounded to dtype,  rstd = 1 / sqrt(avg(r^2) + eps),  y = r * rstd * gain.
  * Without a residual r is x. Backward, with g = dy * gain:
  *     dx = rstd * (g - r * rstd^2 * avg(g * r)) + dr,   dw = sum over rows of dy * r * rstd.
- * dr is the gradient that reaches r by another way; dx is the gradient of x and of the residual.
+ * dr is the gradient that reaches r on another path; dx is the gradient of x and of the residual.
  * Forward keeps rstd for backward, one number per row, and r, which the next layer needs too.
  *
  * x, residual, r, y, w, dy, dr and dx have `dtype`: TS_F32, TS_BF16, TS_F16, or TS_F64 (reference
  * only). rstd and dw are float, or double when dtype is TS_F64. w + w_offset is not rounded to
- * dtype. Row i of every matrix begins i * row_stride elements in.
+ * dtype. Row i of every matrix begins at element i * row_stride.
  *
  * Results are correct wherever they are representable, even if r^2 overflows or vanishes. A row
  * whose r has a NaN or an infinity has NaN in its y; its rstd may be anything. Backward, a row

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sealed.h - threads for sealed entrants, which may start none of their own. The judge supplies it;
- * it is not in the library. */
+/* sealed.h - threads for sealed entrants, which cannot create their own. The judge provides this
+ * function; the library does not. */
 #ifndef TOUCHSTONE_SEALED_H
 #define TOUCHSTONE_SEALED_H
 
@@ -11,7 +11,7 @@ extern "C" {
 #endif
 
 /* Calls fn(i, ctx) once for each i in [0, n), on the judge's threads and in any order, and returns
- * when all calls have. Not from within fn. */
+ * when all calls have. fn must not call it. */
 void j_parallel_for(int64_t n, void (*fn)(int64_t i, void *ctx), void *ctx);
 
 #ifdef __cplusplus

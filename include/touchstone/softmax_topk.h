@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* softmax_topk.h - the k likeliest entries of each row, with their probabilities.
+/* softmax_topk.h - the k most probable elements of each row, with their probabilities.
  *
  * For each row of logits x[0 .. n_vocab), with z = inv_temperature * x:
  *     lse  = ln sum exp(z),  p = exp(z - lse),
- * and the first k entries in canonical order: larger x first, lower index first among equal ones
+ * and the first k elements in canonical order: larger x first, lower index first among equal ones
  * (-0 equals +0). p is over the whole row, never renormalised over the k. Ranking is by x, so
- * entries whose p underflows keep their order. The softmax itself is never written out.
+ * elements whose p underflows keep their order. The softmax itself is never written out.
  *
- * logits have `dtype`: TS_F32, TS_BF16 or TS_F16. Row r begins r * row_stride elements in.
+ * logits have `dtype`: TS_F32, TS_BF16 or TS_F16. Row r begins at element r * row_stride.
  *
- * -inf is legal: probability 0, ranked last. A row of nothing else: indices 0, 1, ..., p 0, lse
- * -inf. A row with a NaN or +inf: all indices -1, p and lse NaN; other rows are not affected.
- * Places past n_vocab, when k is larger, hold index -1 and p 0. With n_vocab = 0 lse is -inf. With
- * k = 0 only lse is written. Probabilities below the smallest normal may be flushed to zero. */
+ * -inf is legal: it has probability 0 and ranks last. A row of -inf only has indices 0, 1, ..., p 0
+ * and lse -inf. A row with a NaN or +inf has indices -1, and p and lse NaN; other rows are not
+ * affected. If k > n_vocab, places past n_vocab have index -1 and p 0. With n_vocab = 0 lse is
+ * -inf. With k = 0 only lse is written. Probabilities below the smallest normal may be flushed to
+ * zero. */
 #ifndef TOUCHSTONE_SOFTMAX_TOPK_H
 #define TOUCHSTONE_SOFTMAX_TOPK_H
 

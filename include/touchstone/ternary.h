@@ -1,36 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ternary.h - linear layers whose weights are -s, 0 or +s in groups, and 2.125 bits each.
+/* ternary.h - linear layers whose weights are -s, 0 or +s, with one s per group: 2.125 bits per
+ * weight.
  *
- * A matrix is [n_out][n_in]; a group is 128 consecutive inputs of one output, the last of a row
- * perhaps fewer. Training keeps float latents w. Of each group
- *     s = mean |w|, summed in double over the weights that are there, rounded to the nearest f16,
+ * A matrix is [n_out][n_in]; a group is 128 consecutive inputs of one output; the last of a row may
+ * be shorter. Training keeps float latents w. For each group
+ *     s = mean |w|, summed in double over the weights of the group, rounded to the nearest f16,
  *     c = 0 where 2 |w| <= s, else the sign of w; all 0 where s = 0,
- * and the weight that serves is wt = c s, with the rounded s, in training too.
+ * and the effective weight is wt = c s, with the rounded s, in training too.
  *
  * Packed, code points 0, 1, 2 are c = -1, 0, +1. Weight j of a row is bits 2 (j mod 4) and the next
- * of the row's byte j / 4. A row has 32 bytes for each of its ceil(n_in / 128) groups, and those
- * past n_in are coded 1. Scales are f16, [n_out][groups].
+ * of the row's byte j / 4. A row has 32 bytes for each of its ceil(n_in / 128) groups; positions
+ * past n_in have code point 1. Scales are f16, [n_out][groups].
  *
  * in is [n_rows][n_in], y [n_rows][n_out], both of `dtype`: TS_F32, TS_F64, TS_F16 or TS_BF16.
  *     y = in wt'      from latents, or from codes
- *     dx = dy wt      with the weights that serve, not the latents
+ *     dx = dy wt      with the effective weights, not the latents
  *     dw = dy' in     straight through: for every weight, none masked, and s held constant
  * Sums are float (double for TS_F64), rounded once. dw is float, as the latents are. Outputs are
- * overwritten. What is NaN or infinite in `in` or dy behaves as the formulas say: 0 times it is
- * NaN.
+ * overwritten. NaN and infinity in `in` and dy follow the formulas: 0 times either is NaN.
  *
- * Both forwards agree in every bit: from latents it is a pack into workspace and then the other. In
- * one implementation the order of the sum for y[r][o] depends on n_in alone: a sum for each group,
- * then the groups, each times its s. So no bit of a row depends on what other rows there are, nor
- * on the number of threads.
+ * Both forward passes are bitwise identical: the one from latents packs into workspace and calls
+ * the other. Within one implementation the summation order of y[r][o] depends on n_in only: a sum
+ * per group, then the sum over groups, each times its s. So a row's bits depend neither on other
+ * rows nor on the number of threads.
  *
- * Refused, with nothing written: TS_E_RANGE, latents that are not finite or an s past f16;
- * TS_E_FORMAT, code point 3, wherever it stands, or a scale that is not finite.
+ * Rejected, with nothing written: TS_E_RANGE for latents that are not finite or an s beyond f16;
+ * TS_E_FORMAT for code point 3 anywhere, or a scale that is not finite.
  *
- * With TS_CUDA there is no TS_F64, and a call does not wait to see what tensors hold: neither is
- * refused. A group of latents that is out of range is given codes of 0 and a scale that is NaN.
- * What is made of such a scale, or of what TS_E_FORMAT is for, is not finite: the weight or the
- * group in wt, the group's share of dx, and in y all of the output. */
+ * TS_CUDA does not support TS_F64, and a call does not wait to inspect tensors: neither error is
+ * reported. A group of latents out of range gets codes of 0 and a scale of NaN. Results computed
+ * from such a scale, or from input that TS_E_FORMAT describes, are not finite: the weight or the
+ * group in wt, the group's share of dx, and the whole output in y. */
 #ifndef TOUCHSTONE_TERNARY_H
 #define TOUCHSTONE_TERNARY_H
 
@@ -42,7 +42,7 @@ extern "C" {
 
 enum { TS_TERNARY_GROUP = 128, TS_TERNARY_GROUP_BYTES = 32 };
 
-/* pack and unpack look at n_out and n_in alone. */
+/* pack and unpack read n_out and n_in only. */
 typedef struct ts_ternary_linear_dims {
     ts_dtype dtype;
     int64_t  n_out, n_in, n_rows; /* >= 0 */

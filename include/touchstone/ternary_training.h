@@ -1,38 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ternary_training.h - a language model whose every matrix is ternary (ternary.h), and its
- * training.
+/* ternary_training.h - training of a language model whose matrices are all ternary (ternary.h).
  *
- * The model: an embedding E [n_vocab][width]; of each layer RMSNorm, Wq, Wk, Wv, RMSNorm of each
- * head of q and k, rotation by halves (pair i with i + head_dim / 2, by position *
- * rope_theta^(-2 i / head_dim)), causal attention scaled by head_dim^-1/2 in which query head h
- * reads KV head h * n_kv_head / n_head, Wo, residual; RMSNorm, Wdown (silu(Wgate x) * Wup x),
- * residual; a last RMSNorm; logits by the same E. No biases. Matrices are [n_out][n_in] and serve
- * as c s, norm gains as they are.
+ * The model: an embedding E [n_vocab][width]; per layer RMSNorm, Wq, Wk, Wv, RMSNorm of each head
+ * of q and k, rotation by halves (pair i with i + head_dim / 2, by position * rope_theta^(-2 i /
+ * head_dim)), causal attention scaled by head_dim^-1/2 in which query head h reads KV head h *
+ * n_kv_head / n_head, Wo, residual; RMSNorm, Wdown (silu(Wgate x) * Wup x), residual; a final
+ * RMSNorm; logits from the same E. There are no biases. Matrices are [n_out][n_in] with effective
+ * weights c s; norm gains are used as stored.
  *
- * Latents, their gradients and what is exported have one order: E, then of each layer Wq, Wk, Wv,
- * Wo, Wgate, Wup, Wdown; a matrix's codes and scales lie as ternary.h packs them. Norms: of each
- * layer attention's, q's, k's and the feed-forward's, then the last.
+ * Latents, gradients and exported matrices have one order: E, then per layer Wq, Wk, Wv, Wo, Wgate,
+ * Wup, Wdown; codes and scales are stored as ternary.h packs them. Norms: per layer those of
+ * attention, q, k and feed-forward, then the final one.
  *
- * tokens [n_batch][n_tok]: token t + 1 is what follows token t. loss is the mean of
- * -ln p(token[t + 1] | token[0 .. t]) over n_batch (n_tok - 1), by log-sum-exp. Gradients are of
- * that mean, straight through; E's has both of its uses.
+ * tokens [n_batch][n_tok]: token t + 1 follows token t. loss is the mean of -ln p(token[t + 1] |
+ * token[0 .. t]) over n_batch (n_tok - 1), by log-sum-exp. Gradients are those of this mean,
+ * straight through; that of E covers both of its uses.
  *
- * A step: gradients times min(1, clip_norm / their norm over everything), where clip_norm > 0; then
+ * A step: if clip_norm > 0, gradients times min(1, clip_norm / their global norm); then
  *     m = beta1 m + (1 - beta1) g,  v = beta2 v + (1 - beta2) g^2,
  *     w -= lr (m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + eps) + weight_decay w),
- * t counting from 1, the decay for matrices only. Latents, gains, m and v are float.
- * Its loss is the one before it. grad, eval and export change nothing.
+ * with t counting from 1, and decay for matrices only. Latents, gains, m and v are float. The loss
+ * returned is that before the update. grad, eval and export change nothing.
  *
- * Refused, with nothing written and nothing changed. TS_E_SHAPE: extents below 1 or from 2^31 on,
- * n_tok below 2, an odd head_dim or one above 256, query heads that are no multiple of KV heads.
- * TS_E_CAPACITY: n_batch or n_tok beyond the most. TS_E_ARG: a token outside the vocabulary;
- * numbers that make no sense: rope_theta, norm_eps and eps must be above 0, lr, weight_decay and
- * clip_norm not below it, both betas in [0, 1). TS_E_RANGE: latents or gains that are not finite,
- * or with a scale past f16, and a step whose gradient is not finite. TS_E_WORKSPACE: too little of
- * it, or too little memory.
+ * Errors change and write nothing. TS_E_SHAPE: an extent below 1 or not below 2^31, n_tok below 2,
+ * an odd head_dim or one above 256, query heads that are not a multiple of KV heads. TS_E_CAPACITY:
+ * n_batch or n_tok above its maximum. TS_E_ARG: a token outside the vocabulary, or an invalid
+ * number; rope_theta, norm_eps and eps must be > 0, lr, weight_decay and clip_norm >= 0, both betas
+ * in [0, 1). TS_E_RANGE: latents or gains that are not finite or whose scale exceeds f16, and a
+ * step whose gradient is not finite. TS_E_WORKSPACE: workspace or memory too small.
  *
- * Tokens, loss, nll_sum and n_count are the host's. On the CPU only: TS_CUDA is TS_E_UNSUPPORTED.
- * One handle serves one call at a time. Nothing depends on the number of threads. */
+ * Tokens, loss, nll_sum and n_count are in host memory. CPU only: TS_CUDA is TS_E_UNSUPPORTED.
+ * Calls on one handle must not overlap. Results do not depend on the number of threads. */
 #ifndef TOUCHSTONE_TERNARY_TRAINING_H
 #define TOUCHSTONE_TERNARY_TRAINING_H
 
@@ -44,7 +42,7 @@ extern "C" {
 
 typedef struct ts_ternary_dims {
     int64_t n_vocab, width, n_layer, n_head, n_kv_head, head_dim, ffn; /* >= 1 each */
-    int64_t max_batch, max_tokens;                                     /* of any call: >= 1, >= 2 */
+    int64_t max_batch, max_tokens;                                     /* per call: >= 1, >= 2 */
     double  rope_theta, norm_eps;
 } ts_ternary_dims;
 
@@ -54,8 +52,8 @@ typedef struct ts_adamw {
 
 typedef struct ts_ternary ts_ternary;
 
-/* state_bytes: what ts_ternary_create must be given. workspace_bytes: what every other call must
- * have, with as many threads. */
+/* state_bytes: memory for ts_ternary_create. workspace_bytes: workspace for every other call with
+ * as many threads. */
 TS_API ts_status ts_ternary_bytes(const ts_ternary_dims *d, const ts_exec *x, size_t *state_bytes,
                                   size_t *workspace_bytes);
 TS_API ts_status ts_ternary_create(const ts_ternary_dims *d, const ts_exec *x, const float *latent,

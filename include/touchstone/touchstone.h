@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* touchstone.h - the types every kernel header uses.
  *
- * Every kernel is called in one shape:
+ * Every kernel has two functions of this form:
  *
  *     ts_status ts_<stem>_<pass>(const ts_<stem>_<pass>_args *a, const ts_exec *x);
  *     ts_status ts_<stem>_<pass>_workspace(const ts_<stem>_<pass>_args *a, const ts_exec *x,
@@ -24,11 +24,11 @@ extern "C" {
 
 typedef enum ts_status {
     TS_OK,
-    TS_E_ARG,         /* a required pointer is NULL, or a value makes no sense */
-    TS_E_SHAPE,       /* an extent that cannot be */
-    TS_E_DTYPE,       /* a dtype this kernel does not offer */
-    TS_E_UNSUPPORTED, /* legal, but not offered here */
-    TS_E_WORKSPACE,   /* x->workspace is missing or smaller than the query said */
+    TS_E_ARG,         /* a required pointer is NULL, or a value is invalid */
+    TS_E_SHAPE,       /* invalid extent or stride */
+    TS_E_DTYPE,       /* a dtype that this kernel does not support */
+    TS_E_UNSUPPORTED, /* valid, but not supported here */
+    TS_E_WORKSPACE,   /* x->workspace is missing or smaller than the query returned */
     TS_E_CAPACITY,
     TS_E_STATE,
     TS_E_RANGE,
@@ -52,19 +52,22 @@ typedef enum ts_device { TS_CPU, TS_CUDA } ts_device;
  * With TS_CUDA, tensors and workspace are device memory and work is enqueued on `stream`. */
 typedef struct ts_exec {
     ts_device device;
-    int       n_threads;     /* CPU only; 0 = as many as OpenMP would take */
-    int       deterministic; /* 1: equal inputs give equal bits, for any n_threads */
+    int       n_threads;     /* CPU only; 0: OpenMP's default */
+    int       deterministic; /* 1: equal inputs give bitwise identical outputs, for any n_threads */
     void     *stream;        /* a cudaStream_t, or NULL for the default stream */
     void     *workspace;     /* on `device`; contents undefined before and after */
     size_t    workspace_bytes;
 } ts_exec;
 
-/* What every kernel looks like once its args type is left aside: dispatch tables, tests, benches
- * and strangers' entries all use these two. */
+/* Every kernel with its args type erased: dispatch tables, tests, benchmarks and entrants use these
+ * two types. */
 typedef ts_status (*ts_run_fn)(const void *args, const ts_exec *x);
 typedef ts_status (*ts_workspace_fn)(const void *args, const ts_exec *x, size_t *n_bytes);
 
-TS_API int         ts_abi_version(void);             /* 1 */
+/* Goes up whenever a function or a struct of these headers changes. abi.h compares layouts. */
+enum { TS_ABI_VERSION = 1 };
+
+TS_API int         ts_abi_version(void);             /* TS_ABI_VERSION of the library */
 TS_API const char *ts_status_text(ts_status s);      /* "workspace missing or too small" */
 TS_API const char *ts_cuda_unavailable_reason(void); /* NULL when TS_CUDA can be used */
 

@@ -11,6 +11,7 @@
  * With `chunk` 0 a tile is 4096 rows by 2048 words: 32 MiB of logits and 16 MiB of gradients. */
 #include "cross_entropy_product.cuh"
 
+#include "cross_entropy_wide.h"
 #include "scratch.h"
 
 namespace
@@ -271,9 +272,10 @@ extern "C" TS_API ts_status ts_cross_entropy_cuda(const void *args, const ts_exe
 
 ts_status ts_cross_entropy_cuda_workspace(const void *args, const ts_exec *x, size_t *n_bytes)
 {
-    space s;
+    const ts_cross_entropy_args &a = *(const ts_cross_entropy_args *)args;
+    space                        s;
     (void)x;
-    *n_bytes = lay_out(*(const ts_cross_entropy_args *)args, nullptr, &s);
+    if (!ts_cross_entropy_wide_bytes(&a, n_bytes)) *n_bytes = lay_out(a, nullptr, &s);
     return TS_OK;
 }
 
@@ -284,6 +286,8 @@ ts_status ts_cross_entropy_cuda(const void *args, const ts_exec *x)
     const rule r = { (float)a.softcap, (float)a.smoothing, (float)a.z_loss, a.mean,
                      a.ignore_index,   a.n_rows,           a.n_vocab,       a.scale };
     space      s;
+    size_t     wide;
+    if (ts_cross_entropy_wide_bytes(&a, &wide)) return ts_cross_entropy_wide(&a, x);
     if (a.n_rows > INT32_MAX || a.n_hidden > (int64_t)65535 * TILE) return TS_E_UNSUPPORTED;
     lay_out(a, ts_scratch(x), &s);
     if (a.dtype == TS_F32) run<float>(a, r, s, stream);

@@ -36,10 +36,11 @@ struct row_map {
     float r, rest;
 };
 
-/* Whether float holds the squares of d, or at least eps makes up for those too small for it. */
+/* Whether float holds eps and the squares of d, or at least eps makes up for those too small for
+ * it. */
 __device__ __forceinline__ bool in_range(float squares, double eps)
 {
-    return squares <= FLT_MAX && eps >= 0x1p-60;
+    return squares <= FLT_MAX && eps >= 0x1p-60 && eps <= 0x1p60;
 }
 
 /* From the first mean and the sums of d and d^2. */

@@ -28,7 +28,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "softmax_topk_list.h"
+#include "softmax_topk_candidates.h"
 
 enum {
     MAXIMA = BLOCK / 4, /* a lane of a group has four logits */

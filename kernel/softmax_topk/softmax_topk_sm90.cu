@@ -440,6 +440,15 @@ template <class T> ts_status launch(topk_params p, cudaStream_t s)
     return p.n_shares > 1 ? launch<T, SHARED>(p, s) : launch<T, ALONE>(p, s);
 }
 
+/* Rows of no words. Their logits may lie anywhere, and the other kernels fetch around them. */
+__global__ void wordless_rows(const topk_params p)
+{
+    const int64_t n = p.n_rows * p.k, step = (int64_t)gridDim.x * blockDim.x;
+    const int64_t first = blockIdx.x * (int64_t)blockDim.x + threadIdx.x;
+    for (int64_t i = first; i < n; i += step) p.index[i] = -1, p.prob[i] = 0;
+    for (int64_t i = first; p.lse && i < p.n_rows; i += step) p.lse[i] = -INFINITY;
+}
+
 } // namespace
 
 extern "C" TS_API ts_status ts_softmax_topk_sm90(const void *args, const ts_exec *x)
@@ -459,6 +468,10 @@ extern "C" TS_API ts_status ts_softmax_topk_sm90(const void *args, const ts_exec
     p.index = a->index;
     p.prob = a->prob;
     p.lse = a->lse;
+    if (a->n_vocab == 0) {
+        wordless_rows<<<n_multiprocessors(), 256, 0, s>>>(p);
+        return cudaGetLastError() == cudaSuccess ? TS_OK : TS_E_DEVICE;
+    }
     if (a->dtype == TS_F32) return launch<float>(p, s);
     if (a->dtype == TS_BF16) return launch<__nv_bfloat16>(p, s);
     return launch<__half>(p, s);

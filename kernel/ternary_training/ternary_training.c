@@ -7,7 +7,9 @@
 #include <string.h>
 
 #include "cpu.h"
+#include "norm.h"
 #include "ternary_training_impl.h"
+#include "touchstone/adamw.h"
 
 enum { MOST_HEAD_DIM = 256 }; /* of attention */
 
@@ -270,6 +272,34 @@ static bool sound(const ts_adamw *h)
     return ok;
 }
 
+static ts_status step(ts_ternary *m, const ts_adamw *h, const ts_ternary_pass *p)
+{
+    const int64_t            n = m->n_latent + m->n_norm;
+    const double             norm = ts_norm(p->gradient, n, p->parts, p->x.n_threads);
+    const double             scale = ts_clip(norm, h->clip_norm);
+    const ts_adamw_step_args a = {
+        .dtype = TS_F32,
+        .grad_dtype = TS_F32,
+        .n = n,
+        .n_decay = m->n_latent,
+        .step = m->n_step + 1,
+        .lr = h->lr,
+        .beta1 = h->beta1,
+        .beta2 = h->beta2,
+        .eps = h->eps,
+        .weight_decay = h->weight_decay,
+        .scale = &scale,
+        .grad = p->gradient,
+        .w = m->w,
+        .m = m->m,
+        .v = m->v,
+    };
+    if (!isfinite(norm)) return TS_E_RANGE;
+    const ts_status s = ts_adamw_step(&a, &p->x);
+    if (!s) m->n_step++;
+    return s;
+}
+
 ts_status ts_ternary_step(ts_ternary *m, const ts_exec *x, const ts_adamw *h, int64_t n_batch,
                           int64_t n_tok, const int32_t *tokens, double *loss)
 {
@@ -279,7 +309,8 @@ ts_status ts_ternary_step(ts_ternary *m, const ts_exec *x, const ts_adamw *h, in
     if (!s && (!h || !loss || !sound(h))) s = TS_E_ARG;
     if (!s) s = pass(m, x, n_batch, n_tok, tokens, true, &p, &nll);
     if (s) return s;
-    if (!ts_ternary_adamw(m, h, p.gradient, p.parts, p.x.n_threads)) return TS_E_RANGE;
+    s = step(m, h, &p);
+    if (s) return s;
     *loss = nll / (double)p.n;
     return TS_OK;
 }

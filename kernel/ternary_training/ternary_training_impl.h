@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ternary_training_impl.h - the handle, where each weight stands, and one pass over a batch.
- * Private. Products, attention and packing are the other kernels', through their doors. */
+ * Private. Products, attention, norms, rotation, activations and packing are the other kernels',
+ * through their doors. */
 #ifndef TS_TERNARY_TRAINING_IMPL_H
 #define TS_TERNARY_TRAINING_IMPL_H
 
@@ -9,6 +10,9 @@
 #include "impl.h"
 #include "scratch.h"
 #include "touchstone/attention.h"
+#include "touchstone/rms_norm.h"
+#include "touchstone/rope.h"
+#include "touchstone/swiglu.h"
 #include "touchstone/ternary_training.h"
 
 extern const ts_impl ts_ternary_training_impls[];
@@ -61,6 +65,8 @@ typedef struct ts_ternary_layer {
     float *q, *k, *v, *out; /* [n][heads][head_dim] */
     float *lse;             /* [n_batch][n_head][n_pos] */
     float *gate, *up;       /* [n][ffn] */
+    float *rstd_1, *rstd_2; /* [n], of norms */
+    float *rstd_q, *rstd_k; /* [n][heads] */
 } ts_ternary_layer;
 
 /* All of it in the workspace. The last token of a sequence is nobody's input. */
@@ -74,11 +80,14 @@ typedef struct ts_ternary_pass {
     size_t          layer_bytes;
     float          *last;            /* [n][width]: after the last layer */
     float          *h, *t, *dx, *dh; /* [n][width] */
+    float          *dx_before;       /* [n][width]: takes the place of dx, and dx its own */
     float          *dq, *dk, *dv, *dout;
     float          *act, *dgate, *dup; /* [n][ffn] */
-    float          *turn;              /* [n_pos][head_dim / 2][2]: cosine and sine */
+    float          *rstd_last;         /* [n] */
+    double         *frequency;         /* [head_dim / 2], of the rotation */
+    int32_t        *position;          /* [n] */
     float          *logits;            /* [n][n_vocab] */
-    double         *nll, *scale;       /* [n]; of norms, [n n_head] */
+    float          *loss, *lse;        /* of some rows at a time, and the sum of their losses */
     double         *parts;             /* of the gradient's norm */
     int32_t        *input, *target;    /* [n] */
     uint8_t        *code;              /* of n embedded rows */
@@ -94,42 +103,5 @@ ts_status ts_ternary_inner_bytes(const ts_ternary_dims *d, const ts_exec *x, siz
 
 /* nll summed over all targets; with `back` also the gradient of its mean. */
 ts_status ts_ternary_run(ts_ternary_pass *p, bool back, double *nll_sum);
-
-/* ---- what is done to rows; over threads, no sum's order depending on how ---- */
-
-typedef struct ts_ternary_rms {
-    const float *x, *gain, *dy;
-    float       *dx;    /* may be dy, unless add */
-    float       *dgain; /* overwritten */
-    double      *scale; /* [n], for itself */
-    int64_t      n, width;
-    double       eps;
-    bool         add; /* dx += */
-    int          n_threads;
-} ts_ternary_rms;
-
-void ts_ternary_rms_forward(const float *x, const float *gain, float *y, int64_t n, int64_t width,
-                            double eps, int n_threads);
-void ts_ternary_rms_back(const ts_ternary_rms *r);
-
-void ts_ternary_turns(const ts_ternary_dims *d, int64_t n_pos, float *turn);
-/* back: by the opposite angle. */
-void ts_ternary_rotate(const ts_ternary_pass *p, float *x, int64_t n_head, bool back);
-
-void ts_ternary_silu(const float *gate, const float *up, float *act, int64_t n, int n_threads);
-/* dact of act = silu(gate) up becomes dgate and dup; dup may be dact. */
-void ts_ternary_silu_back(const float *gate, const float *up, const float *dact, float *dgate,
-                          float *dup, int64_t n, int n_threads);
-/* Logits become, with `back`, the gradient of weight * nll. */
-void ts_ternary_entropy(const ts_ternary_pass *p, bool back, double weight);
-/* table[row[i]] += x[i], in the order of i */
-void ts_ternary_scatter(float *table, const float *x, const int32_t *row, int64_t n, int64_t width,
-                        int n_threads);
-void ts_ternary_add(float *y, const float *x, int64_t n, int n_threads);
-
-/* False where the gradient's norm is not finite, and nothing is changed. */
-bool ts_ternary_adamw(ts_ternary *m, const ts_adamw *h, const float *gradient, double *parts,
-                      int n_threads);
-enum { TS_TERNARY_BLOCK_WEIGHTS = 1 << 14 }; /* whose squares one thread adds up into a part */
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// board.js - the scoreboard: a row per entrant, a column per challenge; below it, what the terms mean.
+// board.js - the scoreboard: a row per entrant, a column per challenge; below it, an explanation of terms.
 
 // One entrant in one challenge: its score, or the verdict in a word. Of several answers: their mean score, how many
 // passed, and the details of the best.

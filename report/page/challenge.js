@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// challenge.js - a challenge: what made each score, all counts, the pictures, and why entrants did not pass.
+// challenge.js - one challenge: parts of each score, all counts, plots, and why entrants did not pass.
 
 const KINDS = [["basic", "ordinary inputs"], ["shapes", "extents of 0, 1 or no multiple of 16"], ["numerics", "offsets, extreme, tiny and subnormal numbers"], ["special", "masks, windows, padding, zeros and empty rows"], ["adversarial", "inputs made to break common shortcuts"], ["canon", "the project’s additional rules: ties, NaN, empty rows"]];
 const ROBUST = [["refusals", "invalid calls rejected with nothing written"], ["repeat", "bitwise identical outputs for identical inputs"], ["threads", "bitwise identical outputs for any number of threads"], ["sanitizer", "cases passed by a build that traps undefined behaviour"]];
@@ -54,7 +54,7 @@ function copy(button, code) {
   setTimeout(() => button.textContent = "copy", 1500);
 }
 
-const FEW = 3; // so many challenges are shown in full, more are folded
+const FEW = 3; // up to this many challenges are unfolded
 
 function challenge(m, task) {
   const worth = e => speedOf(e) ? e.score.score : passed(e) ? 0 : -1;

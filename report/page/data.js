@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// data.js - the log as a model, and how elements are made. Whatever an entrant wrote reaches the page through
-// text nodes only: nothing here builds markup from strings.
+// data.js - the log as objects, and functions that create elements. Text of entrants reaches the page through text
+// nodes only: no markup is built from strings.
 "use strict";
 
-// Control characters and overrides of direction are shown as what they are: something unprintable.
+// Replaces control characters and direction overrides by a visible mark.
 const clean = s => String(s ?? "").replace(/[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g, "\ufffd");
 
 function fill(e, attributes, children) {
@@ -19,23 +19,23 @@ const g = (tag, attributes, ...children) =>
   fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
 const who = e => h("bdi", {}, e.name);
 
-// JSON has no infinities; the log writes them as words.
+// JSON has no infinities; the log writes them as strings.
 const number = x => typeof x === "number" ? x : x === "inf" ? Infinity : x === "-inf" ? -Infinity : NaN;
 const percent = x => isNaN(x) ? "" : (100 * x).toFixed(x < 0.0995 ? 2 : 1) + " %";
 const brief = x => isNaN(x) ? "NaN" : !isFinite(x) ? (x < 0 ? "-inf" : "inf")
   : x !== 0 && (Math.abs(x) < 1e-3 || Math.abs(x) >= 1e5) ? x.toExponential(1).replace("e+", "e") : String(+x.toPrecision(3));
-// So many digits, from 9 on, that two different numbers are seen to differ.
+// As many digits, at least 9, as it takes to tell two numbers apart.
 const apart = (x, y) => { let n = 9; while (n < 17 && x !== y && x.toPrecision(n) === y.toPrecision(n)) n++; return n; };
 const exact = (x, n = 9) => isNaN(x) ? "NaN" : !isFinite(x) ? (x < 0 ? "-inf" : "inf") : String(+x.toPrecision(n));
 const bytes = n => n >= 2 ** 20 ? +(n / 2 ** 20).toPrecision(3) + " MiB" : n >= 1024 ? +(n / 1024).toPrecision(3) + " KiB" : n + " B";
-// How much faster, from a log ratio: percents while they are small, then a factor.
+// A log ratio as text: small differences in percent, large ones as a factor.
 const margin = m => {
   const r = Math.exp(Math.abs(m)), factor = r < 9.95 ? r.toFixed(1) : r.toFixed(0);
   if (r >= 1.995) return m < 0 ? "\u00f7" + factor : factor + "\u00d7";
   return (m < 0 ? "\u2212" : "+") + (100 * (r - 1)).toFixed(r < 1.0995 ? 1 : 0) + " %";
 };
 
-// Okabe and Ito's colours, told apart by the colour-blind too; the shape tells them apart again.
+// The colour-blind safe palette of Okabe and Ito; shapes differ too.
 const COLOURS = ["#2b83ba", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#56b4e9", "#8c6bb1", "#7f7f7f"];
 const SHAPES = [[0, 0], [4, 45], [3, 0], [4, 0], [3, 180]]; // corners, turn; 0 corners: a circle
 function marker(i, x, y, size, hollow) {
@@ -90,15 +90,15 @@ function model(records) {
 const passed = e => !!e.verdict && ["PASS", "PASS (common)"].includes(e.verdict.verdict);
 const whole = e => !!e.verdict && e.verdict.verdict === "PASS"; // by the canon too
 
-// The chance that one of k of n answers is among the c right ones, unbiased.
+// The chance that one of k of n answers is among the c correct ones, unbiased.
 function passAt(n, c, k) {
   let none = 1;
   for (let i = 0; i < k; i++) none *= n - c - i > 0 ? (n - c - i) / (n - i) : 0;
   return 1 - none;
 }
 
-// As report/board.c does it: the mean score over all tasks, of several answers their mean, too; the geometric
-// mean of the speeds.
+// As in report/board.c: the mean score over all tasks (of several answers their mean), the geometric mean of the
+// speeds.
 function sumUp(p, tasks) {
   p.passed = p.in.filter(passed);
   const mean = key => Math.exp(p.passed.reduce((s, e) => s + Math.log(Math.max(1e-3, e.score ? e.score[key] : 0)), 0) / p.passed.length);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// duel.js - head to head: a matrix of all pairs where it fits, and one entrant against all others.
+// duel.js - head to head: a matrix of all pairs if it fits, and one entrant against all others.
 
-const MANY = 16; // from here on the cells of the matrix are colours only
+const MANY = 16; // from this size on, cells have colours only
 
 function meet(a, b, task) {
   const c = { won: 0, lost: 0, tied: 0, margin: 0, n: 0, said: [] };

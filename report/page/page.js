@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// page.js - the page put together: a short head, the board, then everything else.
+// page.js - assembles the page: a short header, the scoreboard, then everything else.
 
 const mark = () => g("svg", { viewBox: "0 0 66 66", "aria-hidden": "true" },
   g("path", { d: "M12 20Q16 6 34 7Q55 8 59 27Q63 47 46 57Q28 64 14 53Q3 42 12 20Z", fill: "#2c2d31" }),
@@ -26,7 +26,7 @@ function headOf(m) {
       !m.ended && h("b", {}, " The run has not ended: more verdicts may follow."))), badge(run))];
 }
 
-// A link into something folded unfolds it.
+// A link to a folded element unfolds it.
 function unfold() {
   const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
   for (let e = target && target.tagName === "SECTION" ? target.firstChild : target; e; e = e.parentElement) if (e.tagName === "DETAILS") e.open = true;

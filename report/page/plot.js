@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plot.js - the pictures: drawn for the width they get, so that their letters keep their size on a phone.
+// plot.js - the plots, drawn for the available width, so that text keeps its size on a phone.
 
 function scale(from, to, begin, end) {
   const a = Math.log10(from), b = Math.log10(to);
@@ -53,7 +53,7 @@ function fractions(entrants, width) {
   return svg;
 }
 
-// Work per byte against work per second, under what the machine was measured to do.
+// Roofline: work per byte against work per second, below the measured peaks.
 function roofline(entrants, floors, width) {
   const points = entrants.flatMap(e => e.times.map(t => ({ e, t, x: t.flops / t.bytes, y: t.flops / t.time_ns })));
   const xs = points.map(p => p.x), ys = points.map(p => p.y), bandwidth = floors.memory_gbs, peak = floors.gflops;
@@ -74,7 +74,7 @@ function roofline(entrants, floors, width) {
   return svg;
 }
 
-// A name, then whatever draw() puts in its row.
+// A row with a name, filled by draw().
 function rows(entrants, width, x, left, format, mark, draw) {
   const row = 34, top = 14, bottom = top + row * entrants.length;
   const svg = g("svg", { viewBox: `0 0 ${width} ${bottom + 24}`, role: "img" });
@@ -109,7 +109,7 @@ function strips(entrants, width) {
   });
 }
 
-// How near the bound the worst element came; right of the line is wrong.
+// The worst error over its bound; right of the line is wrong.
 function errors(entrants, width) {
   const of = e => [number(e.verdict.p999 ?? e.verdict.worst), number(e.verdict.worst)];
   const seen = entrants.flatMap(of).filter(v => v > 0 && isFinite(v)), left = gutter(width);
@@ -125,7 +125,7 @@ function errors(entrants, width) {
   });
 }
 
-// Folded ones are drawn when they are unfolded.
+// Folded plots are drawn when unfolded.
 const redraw = () => document.querySelectorAll("figure").forEach(f => f.closest("details:not([open])") || f.redraw());
 
 function figure(title, note, draw) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// table.js - tables that sort by a click and become cards on a narrow screen, and what fills their cells.
+// table.js - tables that sort by a click and become cards on a narrow screen, and the contents of their cells.
 
 const COMMON = "PASS (common)";
 const kindOf = e => e && e.verdict && e.verdict.verdict === COMMON ? "COMMON" : ["PASS", "FAIL", "AUDIT", "ERROR"].find(k => e && e.verdict && e.verdict.verdict === k) || "none";
@@ -14,7 +14,7 @@ const plain = task => task.replace(/_/g, " ");
 const SITE = document.body.dataset.site, slug = name => String(name).replace(/[^A-Za-z0-9._-]/gu, c => "-".repeat(new TextEncoder().encode(c).length)).slice(0, 60);
 const dash = () => h("span", { class: "soft" }, "\u2013");
 
-// td with the value it sorts by.
+// A td with its sort value.
 const cell = (value, attributes, ...children) => h("td", { ...attributes, "data-v": value }, children);
 
 function bar(s) {
@@ -30,7 +30,7 @@ function bar(s) {
 const speedOf = e => passed(e) && e.score ? { S: e.score.S, lo: e.score.S_lo, hi: e.score.S_hi } : null;
 
 // Heads: [text, attributes, explanation]. A click sorts by the column, a second click reverses the order. On a
-// narrow screen the heads are gone and each cell has its head as a label.
+// narrow screen there are no heads, and each cell has its head as a label.
 function table(heads, body, kind) {
   const head = h("tr", {}), rows = h("tbody", {}, body);
   heads.forEach(([text, attributes, title], i) => {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// words.js - what the page's terms mean: weights, grades, verdicts, classes and reasons.
+// words.js - explanations of the page's terms: weights, grades, verdicts, classes and reasons.
 
-// As report/score.c counts them; test/page.py computes every score again from what is shown here.
+// As in report/score.c; test/page.py recomputes every score from the page.
 const WEIGHTS = [
   ["Speed", 70, "S", "the least time in which this machine could do the work (the floor), divided by the measured time"],
   ["Robustness", 15, "R", "checks beyond correctness: invalid calls rejected, bitwise identical repeats, any number of threads, no undefined behaviour"],

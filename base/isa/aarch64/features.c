@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* features.c - what an aarch64 CPU can do, as bits of cpu.h: by the kernel's word, since the ID
- * registers also tell of what the kernel does not save. */
+/* features.c - features of an aarch64 CPU, as bits of cpu.h. Taken from the kernel's hwcaps, since
+ * the ID registers also show features whose state the kernel does not save. */
 #include <sys/auxv.h>
 
 #include "cpu.h"
 
-/* Bits of the kernel's interface, which older headers lack. */
+/* hwcap bits that older headers lack. */
 enum { HAS_ASIMD = 1 << 1, HAS_ASIMDDP = 1 << 20, HAS2_I8MM = 1 << 13, HAS2_BF16 = 1 << 14 };
 
 unsigned ts_isa_features(unsigned wanted)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* isa_core.h - what a thread does to its own core: a pause while it waits, and its floating-point
- * mode. */
+/* isa_core.h - a pause for spinning threads, and the floating-point mode of the core. */
 #ifndef TS_ISA_CORE_H
 #define TS_ISA_CORE_H
 
@@ -15,8 +14,8 @@ static inline void ts_isa_pause(void)
 
 enum { TS_ISA_FP_MODE = 1 }; /* the mode can be read and set */
 
-/* All bits 0: round to nearest, denormals and NaNs kept. FPSR, the flags of what has happened, is
- * no part of the mode. */
+/* All bits 0: round to nearest, denormals and NaNs kept. FPSR, with the exception flags, is not
+ * part of the mode. */
 static inline void ts_isa_fp_set(void)
 {
     __asm__ volatile("msr fpcr, xzr" : : : "memory");

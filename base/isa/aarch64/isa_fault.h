@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* isa_fault.h - what a signal handler's context says about a fault. Needs _GNU_SOURCE. */
+/* isa_fault.h - classifies a fault by a signal handler's context. Needs _GNU_SOURCE. */
 #ifndef TS_ISA_FAULT_H
 #define TS_ISA_FAULT_H
 
@@ -9,8 +9,8 @@
 #include <string.h>
 #include <ucontext.h>
 
-/* The exception syndrome, from the records behind the registers; 0: the kernel left none, as for
- * SIGILL and for a hidden counter. */
+/* The exception syndrome, from the records after the registers; 0 if the kernel provides none, as
+ * for SIGILL and a hidden counter. */
 static inline uint64_t ts_isa_syndrome(const void *context)
 {
     enum { ESR_RECORD = 0x45535201, HEAD = 8 };
@@ -34,7 +34,7 @@ static inline bool ts_isa_fault_writes(const void *context)
     return esr >> 26 == DATA_ABORT && (esr & (WRITE | CACHE)) == WRITE;
 }
 
-/* mrs of CNTVCT_EL0 and CNTFRQ_EL0 fault without an address where the counter is hidden. */
+/* mrs of CNTVCT_EL0 and CNTFRQ_EL0 faults without an address if the counter is hidden. */
 static inline bool ts_isa_fault_clock(int sig, const siginfo_t *info, const void *context)
 {
     const uint32_t any_register = 31, mrs_cntvct = 0xd53be040, mrs_cntfrq = 0xd53be000;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* isa_name.h - what this CPU is called: the kernel gives numbers, of which the common ones have
- * names here. */
+/* isa_name.h - the name of this CPU: the kernel gives numbers; this table names the common ones. */
 #ifndef TS_ISA_NAME_H
 #define TS_ISA_NAME_H
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* isa_rates.h - memory and arithmetic as fast as an aarch64 core can, and lines out of its caches.
- * For one file, which measures by them: ts_isa_copy       n bytes, a multiple of LINE, by memcpy:
- * stores that bypass the caches gain nothing ts_isa_read       their sum, so that they are read
- *   ts_isa_flush      writes back and drops every cached line in [begin, end)
- *   ts_isa_fma_steps  STEPS times SUMS independent float32 multiply-adds, ts_isa_fma_width() each
- *   ts_isa_matrix_gain  how many times that its matrix units do in bfloat16; 1: it has none */
+/* isa_rates.h - the fastest memory access and arithmetic of an aarch64 core, and cache flushes.
+ * Included by exam/ceiling.c only.
+ *
+ *   ts_isa_copy         copies n bytes, a multiple of LINE, with memcpy: streaming stores gain
+ * nothing ts_isa_read         sums n bytes, so that they are read ts_isa_flush        writes back
+ * and evicts every cached line in [begin, end) ts_isa_fma_steps    STEPS times SUMS independent
+ * float32 FMAs, ts_isa_fma_width() lanes each ts_isa_matrix_gain  bfloat16 rate of the matrix units
+ * as a multiple of that; 1: none */
 #ifndef TS_ISA_RATES_H
 #define TS_ISA_RATES_H
 
@@ -15,7 +17,7 @@
 #include <sys/auxv.h>
 
 enum { LINE = 64, TS_ISA_FLUSHES = 1 };
-/* As many independent sums as hide the latency of two units, and fit the registers. */
+/* Enough independent sums to hide the latency of two units, and few enough to fit in registers. */
 enum { SUMS = 20, STEPS = 1 << 16 };
 
 static void ts_isa_copy(unsigned char *to, const unsigned char *from, size_t n)
@@ -57,7 +59,7 @@ static float ts_isa_fma_steps(void)
 {
     const float32x4_t a = vdupq_n_f32(0.999f), b = vdupq_n_f32(0.001f);
     float32x4_t       s[SUMS];
-#pragma GCC unroll 20 /* this loop too: gcc would else keep the sums in memory */
+#pragma GCC unroll 20 /* this loop too, or gcc keeps the sums in memory */
     for (int k = 0; k < SUMS; k++) s[k] = vdupq_n_f32((float)k);
     for (int i = 0; i < STEPS; i++)
 #pragma GCC unroll 20
@@ -67,7 +69,7 @@ static float ts_isa_fma_steps(void)
     return vaddvq_f32(s[0]);
 }
 
-/* A matrix product of one instruction is 16 multiply-adds, to a vector's 4. */
+/* A matmul instruction does 16 multiply-adds, a vector instruction 4. */
 static double ts_isa_matrix_gain(void)
 {
     return getauxval(AT_HWCAP2) >> 14 & 1 ? 4 : 1; /* BF16 */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* isa_raw.h - what code without a library tries on aarch64: system calls, the clock, another
- * floating-point mode. For the cage's probe and for exploits. */
+/* isa_raw.h - attempts without a library on aarch64: system calls, the clock, a changed
+ * floating-point mode. For the cage's probe and exploits. */
 #ifndef TS_ISA_RAW_H
 #define TS_ISA_RAW_H
 
-/* Numbers of system calls, which no header of the contract gives. */
+/* System call numbers, which the public headers do not define. */
 enum {
     NR_DUP3 = 24,
     NR_OPENAT = 56,
@@ -72,18 +72,18 @@ static inline unsigned long raw_clock(void)
     return t;
 }
 
-/* Denormals become 0. */
+/* Flushes denormals to 0. */
 static inline void raw_flush_to_zero(void)
 {
     const unsigned long fz = 1ul << 24;
     __asm__ volatile("msr fpcr, %0" : : "r"(fz));
 }
 
-enum { RAW_MAPPED = 0x7f };    /* the bits from 41 on of what the kernel maps where it likes */
+enum { RAW_MAPPED = 0x7f };    /* the bits from 41 on of addresses that the kernel chooses */
 enum { RAW_DIVIDE_TRAPS = 0 }; /* an integer divided by 0 is 0 */
 
-/* A way back to here, in so many words; back there, where it was marked, RAW_MARK is not 0. By
- * hand: clang has no builtin for it here. */
+/* A setjmp in RAW_WAY words; after the jump RAW_MARK returns nonzero. In assembly, since clang has
+ * no builtin here. */
 enum { RAW_WAY = 22 };
 #define RAW_MARK(way)    raw_mark(way)
 #define RAW_GO_BACK(way) raw_go_back(way)
@@ -111,6 +111,6 @@ __asm__(".text\n"
         "    ldp d12, d13, [x0, 136]\n    ldp d14, d15, [x0, 152]\n"
         "    mov w0, 1\n    ret\n");
 
-#define RAW_COMMENT "//" /* in assembly: the rest of the line */
+#define RAW_COMMENT "//" /* begins a comment in assembly */
 
 #endif

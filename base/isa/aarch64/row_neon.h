@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* row_neon.h - vectors of 16 elements of a row, in the order of memory, with the operations that
- * row_simd.h lists. The ends of rows go over the stack. */
+ * row_simd.h lists. Ends of rows are copied through the stack. */
 #ifndef TS_BASE_ROW_NEON_H
 #define TS_BASE_ROW_NEON_H
 
@@ -14,7 +14,7 @@
 enum { UNIT = 16, QUARTER = 4 };
 
 typedef float32x4_t four;
-typedef struct reg { /* two sums, so that one need not wait for the other */
+typedef struct reg { /* two sums, so that their latencies overlap */
     four a, b;
 } reg;
 typedef struct vec {
@@ -49,8 +49,8 @@ INLINE vec load(const void *row, ts_dtype t, int64_t i, int n)
                    vcvt_f32_f16(vget_low_f16(h)), vcvt_high_f32_f16(h) };
 }
 
-/* To nearest, ties to even; the result is in the high half. A carry out of the low half cannot turn
- * a NaN into anything else, because the low half of every NaN here is 0: kernels see to it. */
+/* Rounds to nearest, ties to even; the result is in the high half. A carry out of the low half
+ * cannot change a NaN, because kernels ensure that the low half of every NaN is 0. */
 INLINE uint16x8_t round_bf16(four v)
 {
     const uint32x4_t bits = vreinterpretq_u32_f32(v);
@@ -64,8 +64,8 @@ INLINE uint16x8_t pack(ts_dtype t, four low, four high)
     return vreinterpretq_u16_f16(vcvt_high_f16_f32(vcvt_f16_f32(low), high));
 }
 
-/* In the order of memory, which compilers else change: a line that is written from end to end need
- * not be read first. */
+/* In memory order, which compilers would change: a line written from end to end need not be read
+ * first. */
 INLINE void store_unit(void *row, ts_dtype t, int64_t i, vec v)
 {
     if (t == TS_F32) {
@@ -92,7 +92,7 @@ INLINE void store(void *row, ts_dtype t, int64_t i, int n, vec v)
     }
 }
 
-/* Stores that bypass the caches gain nothing. */
+/* Streaming stores gain nothing here. */
 INLINE void stream(void *row, ts_dtype t, int64_t i, vec v)
 {
     store_unit(row, t, i, v);
@@ -113,7 +113,7 @@ INLINE vec splat(float f)
     return (vec) { all, all, all, all };
 }
 
-/* Four elements of which the first is number i. */
+/* Four elements, the first of which has index i. */
 INLINE four keep_below(four v, int i, int n)
 {
     static const int32_t lane[] = { 0, 1, 2, 3 };
@@ -203,7 +203,7 @@ INLINE vec columns_begin(const float *p, ts_dtype t, int n)
 INLINE void columns_end(float *p, ts_dtype t, int n, vec v)
 {
     (void)t;
-    float copy[UNIT], *to = n == UNIT ? p : copy; /* in any order: these lines stay in a cache */
+    float copy[UNIT], *to = n == UNIT ? p : copy; /* in any order: these lines stay in cache */
     vst1q_f32(to, v.a);
     vst1q_f32(to + 4, v.b);
     vst1q_f32(to + 8, v.c);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* vec_neon.h - 4 floats at a time, by names that all widths share: code over them is written once
- * and included behind one of these. */
+/* vec_neon.h - 4 floats at a time, with names that all widths share: code is written once and
+ * included after one of these headers. */
 #ifndef TS_BASE_VEC_H
 #define TS_BASE_VEC_H
 
@@ -67,7 +67,8 @@ INLINE vec get_picks(const float *p)
     return get(p);
 }
 
-/* By hand, since gcc moves sums about where it orders these itself: a sixth of the time. */
+/* In assembly, since gcc moves the sums between registers when it schedules these itself, which
+ * costs a sixth of the time. */
 INLINE vec madd_pick(vec x, int pick, vec y, vec z)
 {
     switch (pick) {
@@ -87,7 +88,7 @@ INLINE vec madd_pick(vec x, int pick, vec y, vec z)
     return z;
 }
 
-/* The instruction for it would give NaN where either is one. */
+/* The max instruction would give NaN if either operand is one. */
 INLINE vec larger(vec x, vec y)
 {
     return vbslq_f32(vcgtq_f32(x, y), x, y);
@@ -108,7 +109,7 @@ INLINE vec widen(const void *p, ts_dtype t)
     return vreinterpretq_f32_u16(vzip1q_u16(vdupq_n_u16(0), half)); /* faster than a shift */
 }
 
-/* To nearest, ties to even; a NaN stays one. */
+/* Rounds to nearest, ties to even; a NaN stays a NaN. */
 INLINE uint16x4_t to_bf16(vec v)
 {
     const uint32x4_t bits = vreinterpretq_u32_f32(v);
@@ -176,7 +177,7 @@ INLINE dvec dwhere_above(dvec x, dvec y, dvec v)
     return vreinterpretq_f64_u64(vandq_u64(vcgtq_f64(x, y), vreinterpretq_u64_f64(v)));
 }
 
-/* v times 2^k, k being the low bits of `shifted`, as those of 0x1.8p52 + k are. */
+/* v times 2^k, where k is in the low bits of `shifted` = 0x1.8p52 + k. */
 INLINE dvec dscale(dvec v, dvec shifted)
 {
     const int64x2_t k = vshlq_n_s64(vreinterpretq_s64_f64(shifted), 52);

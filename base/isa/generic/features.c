@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* features.c - no features: on an instruction set without a folder of its own `ref` runs. */
+/* features.c - no features: an instruction set without its own folder uses `ref`. */
 #include "cpu.h"
 
 unsigned ts_isa_features(unsigned wanted)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* isa_elf.h - no shared object is for this machine: a sealed entrant cannot be placed. */
+/* isa_elf.h - no machine type: sealed entrants cannot be loaded. */
 #ifndef TS_ISA_ELF_H
 #define TS_ISA_ELF_H
 
@@ -15,13 +15,13 @@ enum {
     TS_ELF_RELATIVE = 0x7ffffff4,
 };
 
-/* Program headers and dynamic tags of its own that ask nothing of a loader; a list needs an entry.
- */
+/* Program headers and dynamic tags of this set that need no action of a loader. A list must not be
+ * empty. */
 #define TS_ELF_HEADERS  PT_NULL
 #define TS_ELF_TAGS_TOO DT_RELACOUNT
 
-/* Functions that a sealed entrant may call here because they are an instruction elsewhere; a list
- * as protocol/allow.h has them. */
+/* Functions that a sealed entrant may call because other sets have an instruction for them; in the
+ * form of protocol/allow.h. */
 #define TS_ISA_ALLOWED(X)
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* isa_fault.h - a fault of which the system's word is all that is known. */
+/* isa_fault.h - without details of a fault. */
 #ifndef TS_ISA_FAULT_H
 #define TS_ISA_FAULT_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* isa_name.h - a CPU without a name. */
+/* isa_name.h - no CPU name. */
 #ifndef TS_ISA_NAME_H
 #define TS_ISA_NAME_H
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* isa_rates.h - memory and arithmetic as fast as an unknown core can, and lines out of its caches.
- * For one file, which measures by them: ts_isa_copy       n bytes, a multiple of LINE, by memcpy
- *   ts_isa_read       their sum, so that they are read
- *   ts_isa_flush      writes back and drops every cached line in [begin, end)
- *   ts_isa_fma_steps  STEPS times SUMS independent float32 multiply-adds, ts_isa_fma_width() each
- *   ts_isa_matrix_gain  how many times that its matrix units do in bfloat16; 1: it has none */
+/* isa_rates.h - the fastest memory access and arithmetic of an unknown core, and cache flushes.
+ * Included by exam/ceiling.c only.
+ *
+ *   ts_isa_copy         copies n bytes, a multiple of LINE, with memcpy
+ *   ts_isa_read         sums n bytes, so that they are read
+ *   ts_isa_flush        writes back and evicts every cached line in [begin, end)
+ *   ts_isa_fma_steps    STEPS times SUMS independent float32 FMAs, ts_isa_fma_width() lanes each
+ *   ts_isa_matrix_gain  bfloat16 rate of the matrix units as a multiple of that; 1: none */
 #ifndef TS_ISA_RATES_H
 #define TS_ISA_RATES_H
 
@@ -13,7 +15,7 @@
 #include <string.h>
 
 enum { LINE = 64, TS_ISA_FLUSHES = 0 };
-/* As many independent sums as hide the latency of two units, and fit the registers. */
+/* Enough independent sums to hide the latency of two units, and few enough to fit in registers. */
 enum { SUMS = 12, STEPS = 1 << 16 };
 
 static void ts_isa_copy(unsigned char *to, const unsigned char *from, size_t n)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* isa_raw.h - nothing can be tried without a library: every system call is refused. */
+/* isa_raw.h - no attempts without a library: every system call fails. */
 #ifndef TS_ISA_RAW_H
 #define TS_ISA_RAW_H
 
@@ -33,7 +33,7 @@ enum {
 
 static inline long raw(long n, long a, long b, long c, long d, long e, long f)
 {
-    volatile long refused = -1; /* which no compiler is to reason from */
+    volatile long refused = -1; /* volatile, so that the compiler draws no conclusions */
     (void)n, (void)a, (void)b, (void)c, (void)d, (void)e, (void)f;
     return refused;
 }
@@ -70,11 +70,11 @@ static inline void raw_flush_to_zero(void)
 
 enum { RAW_MAPPED = 0, RAW_DIVIDE_TRAPS = 0 };
 
-/* There is no way back. */
+/* No jump is possible. */
 enum { RAW_WAY = 1 };
 #define RAW_MARK(way)    ((void)(way), 0)
 #define RAW_GO_BACK(way) __builtin_trap()
 
-#define RAW_COMMENT "#" /* in assembly: the rest of the line */
+#define RAW_COMMENT "#" /* begins a comment in assembly */
 
 #endif

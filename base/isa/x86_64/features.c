@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* features.c - what an x86-64 CPU can do, as bits of cpu.h. */
+/* features.c - features of an x86-64 CPU, as bits of cpu.h. */
 #define _GNU_SOURCE /* syscall */
 #include <cpuid.h>
 #include <stdatomic.h>
@@ -8,8 +8,8 @@
 
 #include "cpu.h"
 
-/* What is found out once: under a hypervisor CPUID takes tens of microseconds. Two threads
- * that ask at once get the same answer. */
+/* Results are cached, since CPUID takes tens of microseconds under a hypervisor. Threads that race
+ * get the same result. */
 enum { UNKNOWN, NO, YES };
 
 static int once(atomic_int *answer, int (*find)(void))
@@ -34,12 +34,12 @@ static int has_f16c(void)
     return once(&answer, find_f16c);
 }
 
-/* Nor this: TILE and BF16 of leaf 7, BF16 vectors of its subleaf 1, and tile registers that the
+/* Nor AMX: TILE and BF16 of leaf 7, BF16 vectors of its subleaf 1, and tile registers that the
  * system saves. */
 static int has_tiles(void)
 {
     enum { AMX_BF16 = 1u << 22, AMX_TILE = 1u << 24, AVX512_BF16 = 1u << 5, OSXSAVE = 1u << 27 };
-    enum { TILES = 3u << 17 }; /* of XCR0: their shape, and what they hold */
+    enum { TILES = 3u << 17 }; /* of XCR0: tile configuration and data */
     unsigned a, b, c, d, low, high;
     if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & OSXSAVE)) return 0;
     if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(d & AMX_BF16) || !(d & AMX_TILE)) return 0;
@@ -48,7 +48,7 @@ static int has_tiles(void)
     return (low & TILES) == TILES;
 }
 
-/* A process must ask the system for tile registers; its threads then have them. */
+/* A process must request tile registers from the system, for all its threads. */
 static int find_tiles(void)
 {
     enum { ARCH_REQ_XCOMP_PERM = 0x1023, TILE_DATA = 18 };
@@ -70,7 +70,7 @@ unsigned ts_isa_features(unsigned wanted)
         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512vl"))
         f |= TS_CPU_AVX512;
-    /* The system is asked for tile registers only if they are wanted. */
+    /* Tile registers are requested only if wanted. */
     if ((f & TS_CPU_AVX512) && (wanted & TS_CPU_AMX) && may_use_tiles()) f |= TS_CPU_AMX;
     return f;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* isa_fault.h - what a signal handler's context says about a fault. Needs _GNU_SOURCE. */
+/* isa_fault.h - classifies a fault by a signal handler's context. Needs _GNU_SOURCE. */
 #ifndef TS_ISA_FAULT_H
 #define TS_ISA_FAULT_H
 
@@ -12,7 +12,7 @@ static inline bool ts_isa_fault_writes(const void *context)
     return ((const ucontext_t *)context)->uc_mcontext.gregs[REG_ERR] >> 1 & 1;
 }
 
-/* rdtsc and rdtscp fault without an address where the counter is hidden. */
+/* rdtsc and rdtscp fault without an address if the counter is hidden. */
 static inline bool ts_isa_fault_clock(int sig, const siginfo_t *info, const void *context)
 {
     const greg_t        *g = ((const ucontext_t *)context)->uc_mcontext.gregs;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* isa_impls.h - the implementations of a dispatch table that are compiled here: those of x86-64. */
+/* isa_impls.h - dispatch table rows that are compiled on x86-64. */
 #ifndef TS_ISA_IMPLS_H
 #define TS_ISA_IMPLS_H
 
-/* A row of a table, best first. */
+/* Rows of a table, best first. */
 /* clang-format off */
 #define TS_IMPL_AMX(dtypes, run, workspace) \
     { "amx", TS_CPU, TS_CPU_AMX, dtypes, run, workspace, NULL },
@@ -13,12 +13,12 @@
     { "avx2", TS_CPU, TS_CPU_AVX2, dtypes, run, workspace, NULL },
 /* clang-format on */
 
-/* Masks of cpu.h under which the tables choose differently, for tests: none, vectors, all. */
+/* Masks of cpu.h under which dispatch selects different rows, for tests: none, vectors, all. */
 #define TS_CPU_MASKS                                                                               \
     {                                                                                              \
         0, TS_CPU_AVX2, ~0u                                                                        \
     }
-/* The same where matrix instructions come on top of vectors. */
+/* Also for tables with matrix instructions. */
 #define TS_CPU_MASKS_MATRIX                                                                        \
     {                                                                                              \
         0, TS_CPU_AVX2, TS_CPU_AVX2 | TS_CPU_AVX512, ~0u                                           \

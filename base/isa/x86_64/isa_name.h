@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* isa_name.h - what this CPU calls itself. */
+/* isa_name.h - the name that this CPU reports. */
 #ifndef TS_ISA_NAME_H
 #define TS_ISA_NAME_H
 

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* isa_rates.h - memory and arithmetic as fast as an x86-64 core can, and lines out of its caches.
- * For one file, which measures by them: ts_isa_copy       n bytes, a multiple of LINE, past the
- * caches, so that no line is read only to be overwritten ts_isa_read       their sum, so that they
- * are read ts_isa_flush      writes back and drops every cached line in [begin, end)
- *   ts_isa_fma_steps  STEPS times SUMS independent float32 multiply-adds, ts_isa_fma_width() each
- *   ts_isa_matrix_gain  how many times that its matrix units do in bfloat16; 1: it has none */
+/* isa_rates.h - the fastest memory access and arithmetic of an x86-64 core, and cache flushes.
+ * Included by exam/ceiling.c only.
+ *
+ *   ts_isa_copy         copies n bytes, a multiple of LINE, with streaming stores: no line is read
+ *                       before it is overwritten
+ *   ts_isa_read         sums n bytes, so that they are read
+ *   ts_isa_flush        writes back and evicts every cached line in [begin, end)
+ *   ts_isa_fma_steps    STEPS times SUMS independent float32 FMAs, ts_isa_fma_width() lanes each
+ *   ts_isa_matrix_gain  bfloat16 rate of the matrix units as a multiple of that; 1: none */
 #ifndef TS_ISA_RATES_H
 #define TS_ISA_RATES_H
 
@@ -14,7 +17,7 @@
 #include <stdint.h>
 
 enum { LINE = 64, TS_ISA_FLUSHES = 1 };
-/* As many independent sums as hide the latency of two units, and fit the registers. */
+/* Enough independent sums to hide the latency of two units, and few enough to fit in registers. */
 enum { SUMS = 12, STEPS = 1 << 16 };
 
 __attribute__((target("avx512f"))) static void copy_lines_512(unsigned char       *to,
@@ -140,7 +143,7 @@ static float ts_isa_fma_steps(void)
     return width == 16 ? steps_512() : width == 8 ? steps_256() : steps_128();
 }
 
-/* A tile product is 16 * 16 * 32 multiply-adds in 16 cycles, to two vectors of 16 in one. */
+/* A tile matmul does 16 * 16 * 32 multiply-adds in 16 cycles, vectors 2 * 16 in one. */
 static double ts_isa_matrix_gain(void)
 {
     unsigned a, b, c, d;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* isa_raw.h - what code without a library tries on x86-64: system calls, the clock, another
- * floating-point mode. For the cage's probe and for exploits. */
+/* isa_raw.h - attempts without a library on x86-64: system calls, the clock, a changed
+ * floating-point mode. For the cage's probe and exploits. */
 #ifndef TS_ISA_RAW_H
 #define TS_ISA_RAW_H
 
-/* Numbers of system calls, which no header of the contract gives. */
+/* System call numbers, which the public headers do not define. */
 enum {
     NR_WRITE = 1,
     NR_MMAP = 9,
@@ -43,7 +43,7 @@ static inline long raw(long n, long a, long b, long c, long d, long e, long f)
     return n;
 }
 
-/* The older calls for the same, which younger instruction sets do not have. */
+/* Legacy calls, which newer instruction sets do not have. */
 static inline long raw_open(const char *path, long flags, long mode)
 {
     return raw(2, (long)path, flags, mode, 0, 0, 0);
@@ -71,21 +71,21 @@ static inline unsigned long raw_clock(void)
     return (unsigned long)hi << 32 | lo;
 }
 
-/* Denormals become 0. */
+/* Flushes denormals to 0. */
 static inline void raw_flush_to_zero(void)
 {
     const unsigned mxcsr = 0x9fc0;
     __asm__ volatile("ldmxcsr %0" : : "m"(mxcsr));
 }
 
-enum { RAW_MAPPED = 0x3f };    /* the bits from 41 on of what the kernel maps where it likes */
+enum { RAW_MAPPED = 0x3f };    /* the bits from 41 on of addresses that the kernel chooses */
 enum { RAW_DIVIDE_TRAPS = 1 }; /* an integer divided by 0 is a signal */
 
-/* A way back to here, in so many words; back there, where it was marked, RAW_MARK is not 0. */
+/* A setjmp in RAW_WAY words; after the jump RAW_MARK returns nonzero. */
 enum { RAW_WAY = 5 };
 #define RAW_MARK(way)    __builtin_setjmp(way)
 #define RAW_GO_BACK(way) __builtin_longjmp(way, 1)
 
-#define RAW_COMMENT "#" /* in assembly: the rest of the line */
+#define RAW_COMMENT "#" /* begins a comment in assembly */
 
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* row_avx2.h - vectors of 16 elements of a row, with the operations that row_simd.h lists. The ends
- * of rows go by masked load and store where the element is a float, and over the stack where it is
- * not. */
+/* row_avx2.h - vectors of 16 elements of a row, with the operations that row_simd.h lists. Ends of
+ * rows use masked loads and stores for float elements, and the stack for others. */
 #ifndef TS_BASE_ROW_AVX2_H
 #define TS_BASE_ROW_AVX2_H
 
@@ -28,7 +27,7 @@ INLINE __m256i first(int n)
     return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
 
-/* Which lanes of a and of b hold the first n elements. */
+/* The lanes of a and of b that contain the first n elements. */
 INLINE __m256i lanes_a(ts_dtype t, int n)
 {
     return first(t == TS_BF16 ? (n + 1) / 2 : n);
@@ -58,8 +57,8 @@ INLINE vec load(const void *row, ts_dtype t, int64_t i, int n)
                    _mm256_cvtph_ps(_mm256_extracti128_si256(w, 1)) };
 }
 
-/* To nearest, ties to even; the result is in the high half. A carry out of the low half cannot turn
- * a NaN into anything else, because the low half of every NaN here is 0: kernels see to it. */
+/* Rounds to nearest, ties to even; the result is in the high half. A carry out of the low half
+ * cannot change a NaN, because kernels ensure that the low half of every NaN is 0. */
 INLINE __m256i round_bf16(reg v)
 {
     const __m256i bits = _mm256_castps_si256(v);

@@ -25,7 +25,7 @@ INLINE __mmask32 first(int n)
     return n == UNIT ? ~(__mmask32)0 : ((__mmask32)1 << n) - 1;
 }
 
-/* Which lanes of a and of b hold the first n elements. */
+/* The lanes of a and of b that contain the first n elements. */
 INLINE __mmask16 lanes_a(ts_dtype t, int n)
 {
     return (__mmask16)first(t == TS_BF16 ? (n + 1) / 2 : n);
@@ -52,8 +52,8 @@ INLINE vec load(const void *row, ts_dtype t, int64_t i, int n)
                    _mm512_cvtph_ps(_mm512_extracti64x4_epi64(w, 1)) };
 }
 
-/* To nearest, ties to even; the result is in the high half. A carry out of the low half cannot turn
- * a NaN into anything else, because the low half of every NaN here is 0: kernels see to it. */
+/* Rounds to nearest, ties to even; the result is in the high half. A carry out of the low half
+ * cannot change a NaN, because kernels ensure that the low half of every NaN is 0. */
 INLINE __m512i round_bf16(reg v)
 {
     const __m512i bits = _mm512_castps_si512(v);

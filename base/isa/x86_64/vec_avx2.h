@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* vec_avx2.h - 8 floats at a time, by names that all widths share: code over them is written once
- * and included behind one of these. madd is a * b + c, nmadd c - a * b; larger gives the second of
- * the two where either is a NaN; widen and narrow are elements of memory as floats, and back. */
+/* vec_avx2.h - 8 floats at a time, with names that all widths share: code is written once and
+ * included after one of these headers. madd is a * b + c, nmadd c - a * b; larger returns its
+ * second operand if either is a NaN; widen and narrow convert elements in memory to floats and
+ * back. */
 #ifndef TS_BASE_VEC_H
 #define TS_BASE_VEC_H
 
@@ -95,7 +96,7 @@ INLINE vec widen(const void *p, ts_dtype t)
     return _mm256_castsi256_ps(_mm256_slli_epi32(w, 16));
 }
 
-/* To nearest, ties to even; a NaN stays one. */
+/* Rounds to nearest, ties to even; a NaN stays a NaN. */
 INLINE __m128i to_bf16(vec v)
 {
     const __m256i bits = _mm256_castps_si256(v);
@@ -167,7 +168,7 @@ INLINE dvec dwhere_above(dvec x, dvec y, dvec v)
     return _mm256_and_pd(_mm256_cmp_pd(x, y, _CMP_GT_OQ), v);
 }
 
-/* v times 2^k, k being the low bits of `shifted`, as those of 0x1.8p52 + k are. */
+/* v times 2^k, where k is in the low bits of `shifted` = 0x1.8p52 + k. */
 INLINE dvec dscale(dvec v, dvec shifted)
 {
     const __m256i k = _mm256_slli_epi64(_mm256_castpd_si256(shifted), 52);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* vec_avx512.h - 16 floats at a time, by names that all widths share: code over them is written
- * once and included behind one of these. */
+/* vec_avx512.h - 16 floats at a time, with names that all widths share: code is written once and
+ * included after one of these headers. */
 #ifndef TS_BASE_VEC_H
 #define TS_BASE_VEC_H
 
@@ -92,7 +92,7 @@ INLINE vec widen(const void *p, ts_dtype t)
     return _mm512_castsi512_ps(_mm512_slli_epi32(w, 16));
 }
 
-/* To nearest, ties to even; a NaN stays one. */
+/* Rounds to nearest, ties to even; a NaN stays a NaN. */
 INLINE __m256i to_bf16(vec v)
 {
     const __m512i bits = _mm512_castps_si512(v);
@@ -162,7 +162,7 @@ INLINE dvec dwhere_above(dvec x, dvec y, dvec v)
     return _mm512_maskz_mov_pd(_mm512_cmp_pd_mask(x, y, _CMP_GT_OQ), v);
 }
 
-/* v times 2^k, k being the low bits of `shifted`, as those of 0x1.8p52 + k are. */
+/* v times 2^k, where k is in the low bits of `shifted` = 0x1.8p52 + k. */
 INLINE dvec dscale(dvec v, dvec shifted)
 {
     const __m512i k = _mm512_slli_epi64(_mm512_castpd_si512(shifted), 52);

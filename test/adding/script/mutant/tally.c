@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tally.c - tally with one injected bug at a time. */
-#include "tally.h"
+#include "tally_script.h"
 
 #include "mutant.h"
 

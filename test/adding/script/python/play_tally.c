@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* play_tally.c - tally in Python: a class with two methods. */
 #include "ask.h"
-#include "tally.h"
+#include "tally_script.h"
 
 static bool made;
 

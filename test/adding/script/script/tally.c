@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tally.c - plays a script of tally. */
-#include "tally.h"
+#include "tally_script.h"
 
 const char *const ts_tally_names[3] = { "ts_tally_add", "ts_tally_mean", NULL };
 

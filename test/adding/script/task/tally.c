@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tally.c - the task tally: scripts, inputs, oracle, check. */
-#include "tally.h"
+#include "tally_script.h"
 
 #include <math.h>
 #include <string.h>

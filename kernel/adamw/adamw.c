@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* adamw.c - API entry point: validate the arguments, select an implementation, call it. */
+#include <math.h>
+#include <stdbool.h>
+
+#include "adamw_impl.h"
+
+enum { FAST = TS_HAS_F32 | TS_HAS_BF16 | TS_HAS_F16, ANY = FAST | TS_HAS_F64 };
+
+/* clang-format off */
+const ts_impl ts_adamw_step_impls[] = {
+    { "cuda", TS_CUDA, TS_SM80, FAST, NULL, NULL, "ts_adamw_step_cuda" },
+    TS_IMPL_AVX512(FAST, ts_adamw_step_avx512, NULL)
+    TS_IMPL_AVX2(FAST, ts_adamw_step_avx2, NULL)
+    TS_IMPL_NEON(FAST, ts_adamw_step_neon, NULL)
+    { "ref", TS_CPU, 0, ANY, ts_adamw_step_ref, NULL, NULL },
+    { 0 },
+};
+/* clang-format on */
+
+static bool is_rate(double v)
+{
+    return v >= 0 && isfinite(v);
+}
+
+static ts_status check(const ts_adamw_step_args *a, const ts_exec *x)
+{
+    if (!a || !x || !is_rate(a->lr) || !is_rate(a->weight_decay)) return TS_E_ARG;
+    if (!(a->beta1 >= 0 && a->beta1 < 1) || !(a->beta2 >= 0 && a->beta2 < 1)) return TS_E_ARG;
+    if (!(a->eps > 0) || !isfinite(a->eps) || a->step < 1) return TS_E_ARG;
+    if (a->n != 0 && (!a->grad || !a->w || !a->m || !a->v)) return TS_E_ARG;
+    if (a->n < 0 || a->n > INT64_MAX / 8 || a->n_decay < 0 || a->n_decay > a->n) return TS_E_SHAPE;
+    if ((unsigned)a->dtype > TS_BF16) return TS_E_DTYPE;
+    const ts_dtype wide = a->dtype == TS_F64 ? TS_F64 : TS_F32;
+    if (a->grad_dtype != a->dtype && a->grad_dtype != wide) return TS_E_DTYPE;
+    return a->master && a->dtype == wide ? TS_E_ARG : TS_OK;
+}
+
+ts_status ts_adamw_step_workspace(const ts_adamw_step_args *a, const ts_exec *x, size_t *n_bytes)
+{
+    const ts_status s = n_bytes ? check(a, x) : TS_E_ARG;
+    return s ? s : ts_impl_workspace(ts_adamw_step_impls, a->dtype, a, x, n_bytes);
+}
+
+ts_status ts_adamw_step(const ts_adamw_step_args *a, const ts_exec *x)
+{
+    const ts_status s = check(a, x);
+    return s ? s : ts_impl_run(ts_adamw_step_impls, a->dtype, a, x);
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* embedding.c - API entry points: validate the arguments, select an implementation, call it. */
+#include <math.h>
+
+#include "embedding_impl.h"
+
+enum { FAST = TS_HAS_F32 | TS_HAS_BF16 | TS_HAS_F16, ANY = FAST | TS_HAS_F64 };
+
+/* clang-format off */
+const ts_impl ts_embedding_forward_impls[] = {
+    { "cuda", TS_CUDA, TS_SM80, FAST, NULL, NULL, "ts_embedding_forward_cuda" },
+    TS_IMPL_AVX512(FAST, ts_embedding_forward_avx512, NULL)
+    TS_IMPL_AVX2(FAST, ts_embedding_forward_avx2, NULL)
+    TS_IMPL_NEON(FAST, ts_embedding_forward_neon, NULL)
+    { "ref", TS_CPU, 0, ANY, ts_embedding_forward_ref, NULL, NULL },
+    { 0 },
+};
+
+const ts_impl ts_embedding_backward_impls[] = {
+    { "cuda", TS_CUDA, TS_SM80, FAST, NULL, NULL, "ts_embedding_backward_cuda" },
+    TS_IMPL_AVX512(FAST, ts_embedding_backward_avx512, ts_embedding_backward_threads_workspace)
+    TS_IMPL_AVX2(FAST, ts_embedding_backward_avx2, ts_embedding_backward_threads_workspace)
+    TS_IMPL_NEON(FAST, ts_embedding_backward_neon, ts_embedding_backward_threads_workspace)
+    { "ref", TS_CPU, 0, ANY, ts_embedding_backward_ref, NULL, NULL },
+    { 0 },
+};
+/* clang-format on */
+
+/* Extents whose last element would not fit in 63 bits of bytes are rejected before any product. */
+static ts_status check_shape(int64_t n_rows, int64_t n_cols, int64_t n_vocab, int64_t row_stride,
+                             int64_t table_stride)
+{
+    if (n_rows < 0 || n_cols < 1 || n_vocab < 1) return TS_E_SHAPE;
+    if (row_stride < n_cols || table_stride < n_cols) return TS_E_SHAPE;
+    if (n_rows > 0 && row_stride > INT64_MAX / 8 / n_rows) return TS_E_SHAPE;
+    return table_stride > INT64_MAX / 8 / n_vocab ? TS_E_SHAPE : TS_OK;
+}
+
+/* Those of a device are for its kernels to look at. */
+static ts_status check_tokens(const int32_t *token, int64_t n, int64_t n_vocab, const ts_exec *x)
+{
+    for (int64_t i = 0; i < n && x->device == TS_CPU; i++)
+        if (token[i] < 0 || token[i] >= n_vocab) return TS_E_ARG;
+    return TS_OK;
+}
+
+static ts_status check_forward(const ts_embedding_forward_args *a, const ts_exec *x)
+{
+    if (!a || !x || !isfinite(a->scale) || !a->table) return TS_E_ARG;
+    if (a->n_rows != 0 && (!a->token || !a->y)) return TS_E_ARG;
+    const ts_status s = check_shape(a->n_rows, a->n_cols, a->n_vocab, a->y_stride, a->table_stride);
+    if (s) return s;
+    if ((unsigned)a->dtype > TS_BF16) return TS_E_DTYPE;
+    if (a->y_dtype != a->dtype && (a->y_dtype != TS_F32 || a->dtype == TS_F64)) return TS_E_DTYPE;
+    return check_tokens(a->token, a->n_rows, a->n_vocab, x);
+}
+
+static ts_status check_backward(const ts_embedding_backward_args *a, const ts_exec *x)
+{
+    if (!a || !x || !isfinite(a->scale) || !a->dtable) return TS_E_ARG;
+    if (a->accumulate != 0 && a->accumulate != 1) return TS_E_ARG;
+    if (a->n_rows != 0 && (!a->token || !a->dy)) return TS_E_ARG;
+    const ts_status s =
+        check_shape(a->n_rows, a->n_cols, a->n_vocab, a->dy_stride, a->table_stride);
+    return s ? s : check_tokens(a->token, a->n_rows, a->n_vocab, x);
+}
+
+ts_status ts_embedding_forward_workspace(const ts_embedding_forward_args *a, const ts_exec *x,
+                                         size_t *n_bytes)
+{
+    const ts_status s = n_bytes ? check_forward(a, x) : TS_E_ARG;
+    return s ? s : ts_impl_workspace(ts_embedding_forward_impls, a->dtype, a, x, n_bytes);
+}
+
+ts_status ts_embedding_forward(const ts_embedding_forward_args *a, const ts_exec *x)
+{
+    const ts_status s = check_forward(a, x);
+    return s ? s : ts_impl_run(ts_embedding_forward_impls, a->dtype, a, x);
+}
+
+ts_status ts_embedding_backward_workspace(const ts_embedding_backward_args *a, const ts_exec *x,
+                                          size_t *n_bytes)
+{
+    const ts_status s = n_bytes ? check_backward(a, x) : TS_E_ARG;
+    return s ? s : ts_impl_workspace(ts_embedding_backward_impls, a->dtype, a, x, n_bytes);
+}
+
+ts_status ts_embedding_backward(const ts_embedding_backward_args *a, const ts_exec *x)
+{
+    const ts_status s = check_backward(a, x);
+    return s ? s : ts_impl_run(ts_embedding_backward_impls, a->dtype, a, x);
+}

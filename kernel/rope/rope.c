@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rope.c - API entry points: validate the arguments, select an implementation, call it. */
+#include <math.h>
+
+#include "rope_impl.h"
+
+enum { FAST = TS_HAS_F32 | TS_HAS_BF16 | TS_HAS_F16, ANY = FAST | TS_HAS_F64 };
+
+/* clang-format off */
+const ts_impl ts_rope_impls[] = {
+    { "cuda", TS_CUDA, TS_SM80, FAST, NULL, NULL, "ts_rope_cuda" },
+    TS_IMPL_AVX512(FAST, ts_rope_avx512, NULL)
+    TS_IMPL_AVX2(FAST, ts_rope_avx2, NULL)
+    TS_IMPL_NEON(FAST, ts_rope_neon, NULL)
+    { "ref", TS_CPU, 0, ANY, ts_rope_ref, NULL, NULL },
+    { 0 },
+};
+/* clang-format on */
+
+/* Extents whose last element would not fit in 63 bits of bytes are rejected before any product. */
+static ts_status check_shape(const ts_rope_args *a)
+{
+    const int64_t rows = a->n_rows > 0 ? a->n_rows : 1;
+    if (a->n_rows < 0 || a->n_heads < 1 || a->head_dim < 1) return TS_E_SHAPE;
+    if (a->rotary_dim < 0 || a->rotary_dim > a->head_dim || a->rotary_dim % 2) return TS_E_SHAPE;
+    if (a->head_dim > INT64_MAX / 8 / a->n_heads) return TS_E_SHAPE;
+    const int64_t width = a->n_heads * a->head_dim;
+    if (a->x_stride < width || a->x_stride > INT64_MAX / 8 / rows) return TS_E_SHAPE;
+    if (a->y_stride < width || a->y_stride > INT64_MAX / 8 / rows) return TS_E_SHAPE;
+    return TS_OK;
+}
+
+static ts_status check(const ts_rope_args *a, const ts_exec *x)
+{
+    if (!a || !x) return TS_E_ARG;
+    if (a->pairing != TS_ROPE_HALVES && a->pairing != TS_ROPE_ADJACENT) return TS_E_ARG;
+    if (a->inverse != 0 && a->inverse != 1) return TS_E_ARG;
+    if (!a->frequency && !(a->theta > 0 && isfinite(a->theta))) return TS_E_ARG;
+    if (a->n_rows != 0 && (!a->position || !a->x || !a->y)) return TS_E_ARG;
+    const ts_status s = check_shape(a);
+    return !s && a->n_rows != 0 && a->x == a->y && a->x_stride != a->y_stride ? TS_E_ARG : s;
+}
+
+ts_status ts_rope_workspace(const ts_rope_args *a, const ts_exec *x, size_t *n_bytes)
+{
+    const ts_status s = n_bytes ? check(a, x) : TS_E_ARG;
+    return s ? s : ts_impl_workspace(ts_rope_impls, a->dtype, a, x, n_bytes);
+}
+
+ts_status ts_rope(const ts_rope_args *a, const ts_exec *x)
+{
+    const ts_status s = check(a, x);
+    return s ? s : ts_impl_run(ts_rope_impls, a->dtype, a, x);
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rope_impl.h - implementations of rope. Private. */
+#ifndef TS_ROPE_IMPL_H
+#define TS_ROPE_IMPL_H
+
+#include "impl.h"
+#include "touchstone/rope.h"
+
+extern const ts_impl ts_rope_impls[];
+
+ts_status ts_rope_ref(const void *args, const ts_exec *x);
+ts_status ts_rope_avx2(const void *args, const ts_exec *x);
+ts_status ts_rope_avx512(const void *args, const ts_exec *x);
+ts_status ts_rope_neon(const void *args, const ts_exec *x);
+
+/* theta^(-2 pair / rotary_dim), or the table's. */
+double ts_rope_frequency_of(const ts_rope_args *a, int64_t pair);
+
+/* Of the threaded ones: rows from begin to end. */
+typedef void (*ts_rope_rows)(const ts_rope_args *a, int64_t begin, int64_t end);
+ts_status ts_rope_threads(const ts_rope_args *a, const ts_exec *x, ts_rope_rows rows);
+
+#endif

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* swiglu.c - API entry points: validate the arguments, select an implementation, call it. */
+#include <stdbool.h>
+
+#include "swiglu_impl.h"
+
+enum { FAST = TS_HAS_F32 | TS_HAS_BF16 | TS_HAS_F16, ANY = FAST | TS_HAS_F64 };
+
+/* clang-format off */
+const ts_impl ts_swiglu_forward_impls[] = {
+    { "cuda", TS_CUDA, TS_SM80, FAST, NULL, NULL, "ts_swiglu_forward_cuda" },
+    TS_IMPL_AVX512(FAST, ts_swiglu_forward_avx512, NULL)
+    TS_IMPL_AVX2(FAST, ts_swiglu_forward_avx2, NULL)
+    TS_IMPL_NEON(FAST, ts_swiglu_forward_neon, NULL)
+    { "ref", TS_CPU, 0, ANY, ts_swiglu_forward_ref, NULL, NULL },
+    { 0 },
+};
+
+const ts_impl ts_swiglu_backward_impls[] = {
+    { "cuda", TS_CUDA, TS_SM80, FAST, NULL, NULL, "ts_swiglu_backward_cuda" },
+    TS_IMPL_AVX512(FAST, ts_swiglu_backward_avx512, NULL)
+    TS_IMPL_AVX2(FAST, ts_swiglu_backward_avx2, NULL)
+    TS_IMPL_NEON(FAST, ts_swiglu_backward_neon, NULL)
+    { "ref", TS_CPU, 0, ANY, ts_swiglu_backward_ref, NULL, NULL },
+    { 0 },
+};
+/* clang-format on */
+
+/* Extents whose last element would not fit in 63 bits of bytes are rejected before any product. */
+static ts_status check_shape(int64_t n_rows, int64_t n_cols, int64_t x_stride, int64_t y_stride)
+{
+    const int64_t most = INT64_MAX / 8 / (n_rows > 0 ? n_rows : 1);
+    if (n_rows < 0 || n_cols < 1 || x_stride < n_cols || y_stride < n_cols) return TS_E_SHAPE;
+    return x_stride > most || y_stride > most ? TS_E_SHAPE : TS_OK;
+}
+
+static ts_status check_forward(const ts_swiglu_forward_args *a, const ts_exec *x)
+{
+    if (!a || !x) return TS_E_ARG;
+    if (a->n_rows != 0 && (!a->gate || !a->up || !a->y)) return TS_E_ARG;
+    const ts_status s = check_shape(a->n_rows, a->n_cols, a->x_stride, a->y_stride);
+    const bool      in_place = a->n_rows != 0 && (a->y == a->gate || a->y == a->up);
+    return !s && in_place && a->x_stride != a->y_stride ? TS_E_ARG : s;
+}
+
+static ts_status check_backward(const ts_swiglu_backward_args *a, const ts_exec *x)
+{
+    if (!a || !x) return TS_E_ARG;
+    if (a->n_rows != 0 && (!a->gate || !a->up || !a->dy || !a->dgate || !a->dup)) return TS_E_ARG;
+    if (a->n_rows != 0 && a->dgate == a->dup) return TS_E_ARG;
+    const ts_status s = check_shape(a->n_rows, a->n_cols, a->x_stride, a->y_stride);
+    const bool      in_place = a->n_rows != 0 && (a->dgate == a->dy || a->dup == a->dy);
+    return !s && in_place && a->x_stride != a->y_stride ? TS_E_ARG : s;
+}
+
+ts_status ts_swiglu_forward_workspace(const ts_swiglu_forward_args *a, const ts_exec *x,
+                                      size_t *n_bytes)
+{
+    const ts_status s = n_bytes ? check_forward(a, x) : TS_E_ARG;
+    return s ? s : ts_impl_workspace(ts_swiglu_forward_impls, a->dtype, a, x, n_bytes);
+}
+
+ts_status ts_swiglu_forward(const ts_swiglu_forward_args *a, const ts_exec *x)
+{
+    const ts_status s = check_forward(a, x);
+    return s ? s : ts_impl_run(ts_swiglu_forward_impls, a->dtype, a, x);
+}
+
+ts_status ts_swiglu_backward_workspace(const ts_swiglu_backward_args *a, const ts_exec *x,
+                                       size_t *n_bytes)
+{
+    const ts_status s = n_bytes ? check_backward(a, x) : TS_E_ARG;
+    return s ? s : ts_impl_workspace(ts_swiglu_backward_impls, a->dtype, a, x, n_bytes);
+}
+
+ts_status ts_swiglu_backward(const ts_swiglu_backward_args *a, const ts_exec *x)
+{
+    const ts_status s = check_backward(a, x);
+    return s ? s : ts_impl_run(ts_swiglu_backward_impls, a->dtype, a, x);
+}

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* decoder.h - a transformer decoder built on the kernels: read it, run it, generate with it.
+ *
+ * A ts_decoder is the weights of a Llama-like model: per layer norm, grouped-query attention with
+ * rotary positions, norm, feed-forward; a final norm and a head. A ts_tokenizer turns text into
+ * tokens and back. A ts_engine runs many requests at once over one KV cache.
+ *
+ * Readers trust nothing in a file. Those that return bool leave one line in `why` when they fail:
+ * what, where, got, expected. They allocate; forward and step do not. One object serves one call at
+ * a time; a tokenizer, or a decoder on the CPU, that nobody frees serves any number. */
+#ifndef TS_DECODER_H
+#define TS_DECODER_H
+
+#include <stdbool.h>
+
+#include "touchstone/kv_cache.h"
+
+enum { TS_MODEL_WHY = 256, TS_MODEL_STOPS = 8 };
+
+/* ---- the decoder ---- */
+
+typedef struct ts_decoder_dims {
+    int64_t n_layer, width, n_head, n_kv_head, head_dim, n_ffn, n_vocab;
+    int64_t n_context; /* positions that the model was made for */
+    int64_t window;    /* 0: attention sees all that came before */
+    double  norm_eps, rope_theta;
+    double  rope_factor;                       /* slows the rotation down; 1: as it is */
+    double  rope_low, rope_high, rope_context; /* rope_context 0: slow all pairs down alike */
+    bool    layernorm;                         /* else RMSNorm */
+    bool    gelu;    /* down(gelu(up x)); else down(silu(gate x) * up x) */
+    bool    qk_norm; /* RMSNorm of each head of q and k */
+    bool    qkv_bias, o_bias, ffn_bias;
+    bool    tied; /* the head is the embedding */
+    int32_t stop[TS_MODEL_STOPS];
+    int     n_stop;
+} ts_decoder_dims;
+
+typedef struct ts_decoder ts_decoder;
+
+/* `path`: a folder with config.json and model.safetensors, or shards and their index, as Hugging
+ * Face writes them; a .safetensors file with config.json beside it; or a llama2.c file. dtype is
+ * what weights are kept and computed in: TS_F32 or TS_F64. */
+bool ts_decoder_load(const char *path, ts_dtype dtype, ts_decoder **m, char why[TS_MODEL_WHY]);
+/* The same from bytes, which are not kept. */
+bool ts_decoder_llama2c(const void *bytes, size_t n, ts_dtype dtype, ts_decoder **m,
+                        char why[TS_MODEL_WHY]);
+bool ts_decoder_safetensors(const void *config, size_t n_config, const void *bytes, size_t n,
+                            ts_dtype dtype, ts_decoder **m, char why[TS_MODEL_WHY]);
+/* Moves the weights to the CUDA device, where everything made of the decoder then runs; TS_F32
+ * only. It stays as it was where that cannot be. */
+bool ts_decoder_to_cuda(ts_decoder *m, char why[TS_MODEL_WHY]);
+void ts_decoder_free(ts_decoder **m);
+
+const ts_decoder_dims *ts_decoder_dims_of(const ts_decoder *m);
+ts_dtype               ts_decoder_dtype(const ts_decoder *m);
+ts_device              ts_decoder_device(const ts_decoder *m);
+size_t                 ts_decoder_bytes(const ts_decoder *m); /* of weights */
+
+/* Appends n_new[i] tokens to each sequence of the cache, packed as the cache takes them, and writes
+ * the logits that follow the rows `want` of the packed batch. The cache must have the decoder's
+ * heads and its dtype for io. On any status but TS_OK the sequences have the lengths they had;
+ * their bits too, unless keys are codes by channel and the call had finished a group before it
+ * failed. Decoder, cache and x are on one device, and so are logits and workspace; the lists are
+ * the host's. The call is back when all is done. */
+typedef struct ts_forward_args {
+    ts_kv         *cache;
+    int64_t        n_seq;
+    const int32_t *seq;   /* [n_seq] */
+    const int64_t *n_new; /* [n_seq] */
+    const int32_t *token; /* [sum n_new] */
+    int64_t        n_want;
+    const int64_t *want;   /* [n_want], each in [0, sum n_new) */
+    void          *logits; /* [n_want][n_vocab] */
+} ts_forward_args;
+
+/* The workspace of a forward of up to n_token tokens, with a cache that itself asks for kv_bytes.
+ */
+size_t    ts_decoder_workspace(const ts_decoder *m, int64_t n_token, size_t kv_bytes);
+ts_status ts_decoder_forward(const ts_decoder *m, const ts_forward_args *a, const ts_exec *x);
+
+/* The same for tokens that may be refused: trees behind their sequences, as ts_kv_attend_tree has
+ * them. No sequence grows; what the layers would have appended goes to kv, on the same device. */
+typedef struct ts_forward_tree {
+    const int32_t *parent; /* [sum n_new] */
+    void          *kv;     /* [n_layer][2][sum n_new][n_kv_head][head_dim]: keys, values */
+} ts_forward_tree;
+
+ts_status ts_decoder_forward_tree(const ts_decoder *m, const ts_forward_args *a,
+                                  const ts_forward_tree *t, const ts_exec *x);
+
+/* Appends rows of such a pass over n_row tokens to a sequence: a path, root first. */
+typedef struct ts_keep_args {
+    ts_kv         *cache;
+    int32_t        seq;
+    int64_t        n_row, n_keep;
+    const int64_t *row; /* [n_keep] */
+    const void    *kv;
+} ts_keep_args;
+
+ts_status ts_decoder_keep(const ts_decoder *m, const ts_keep_args *a, const ts_exec *x);
+
+/* ---- the tokenizer ---- */
+
+typedef struct ts_tokenizer ts_tokenizer;
+
+/* A Hugging Face tokenizer.json with byte-level BPE, or a llama2.c vocabulary. */
+bool ts_tokenizer_load(const char *path, ts_tokenizer **t, char why[TS_MODEL_WHY]);
+bool ts_tokenizer_parse(const void *bytes, size_t n, ts_tokenizer **t, char why[TS_MODEL_WHY]);
+void ts_tokenizer_free(ts_tokenizer **t);
+
+int64_t ts_tokenizer_size(const ts_tokenizer *t); /* one more than the largest token */
+int32_t ts_tokenizer_stop(const ts_tokenizer *t); /* the token that ends a text, or -1 */
+
+/* `text` is UTF-8. *token is the caller's to free. */
+bool ts_tokenizer_encode(const ts_tokenizer *t, const char *text, size_t n, int32_t **token,
+                         int64_t *n_token, char why[TS_MODEL_WHY]);
+/* The bytes that `token` adds to a text after `previous` (-1: none). They may end inside a
+ * character. */
+const char *ts_tokenizer_piece(const ts_tokenizer *t, int32_t previous, int32_t token,
+                               size_t *n_bytes);
+
+/* ---- sampling ---- */
+
+typedef struct ts_sampling {
+    double   temperature; /* 0: the likeliest, lower id first among equals */
+    int64_t  top_k;       /* 0: all */
+    double   top_p;       /* in (0, 1] */
+    uint64_t seed;
+} ts_sampling;
+
+/* Room for index and prob, workspace for ts_softmax_topk. */
+typedef struct ts_sampler ts_sampler;
+
+bool ts_sampler_create(int64_t n_vocab, ts_sampler **s);
+void ts_sampler_free(ts_sampler **s);
+/* The i-th draw of a request: the same for the same seed, whoever else is in the batch. TS_E_MODEL
+ * where the logits have a NaN or +inf. */
+ts_status ts_sampler_draw(ts_sampler *s, const ts_sampling *how, int64_t i, const float *logits,
+                          int32_t *token);
+
+/* ---- continuous batching ---- */
+
+typedef struct ts_engine_options {
+    int64_t  n_seq;        /* sequences that run at once */
+    int64_t  capacity;     /* tokens of the longest one */
+    int64_t  page, n_page; /* as in ts_kv_dims; page 0: contiguous */
+    int64_t  chunk;        /* prompt tokens taken in a step, over all sequences */
+    ts_dtype store;        /* of the cache */
+    int      n_threads;
+} ts_engine_options;
+
+typedef struct ts_request {
+    const int32_t *prompt;
+    int64_t        n_prompt; /* >= 1 */
+    int64_t        n_new;    /* at most so many */
+    ts_sampling    sampling;
+    const int32_t *stop; /* tokens that end it; they are not given out */
+    int            n_stop;
+} ts_request;
+
+/* What a step tells of one request: a token, or (token -1) its end, with TS_OK or why. */
+typedef struct ts_event {
+    int64_t   request;
+    int32_t   token;
+    ts_status status;
+} ts_event;
+
+typedef void (*ts_event_fn)(void *user, const ts_event *e);
+
+typedef struct ts_engine_stats {
+    int64_t n_step;
+    int64_t n_prompt, n_decode; /* rows: tokens read in chunks, and those read one at a time */
+    int64_t n_token;            /* made */
+    int64_t n_preempted;
+    double  prompt_s, decode_s;              /* a mixed step's time goes by its rows */
+    size_t  cache_reserved, cache_live_peak; /* bytes */
+} ts_engine_stats;
+
+typedef struct ts_engine ts_engine;
+
+bool ts_engine_create(const ts_decoder *m, const ts_engine_options *o, ts_engine **e,
+                      char why[TS_MODEL_WHY]);
+void ts_engine_free(ts_engine **e);
+
+/* Requests are numbered from 0 and may be added between steps. The prompt is copied. */
+bool ts_engine_add(ts_engine *e, const ts_request *r, char why[TS_MODEL_WHY]);
+/* Runs every running sequence one step on and lets waiting ones in, as slots and pages allow. False
+ * when none is left. */
+bool ts_engine_step(ts_engine *e, ts_event_fn tell, void *user);
+
+const ts_engine_stats *ts_engine_stats_of(const ts_engine *e);
+
+/* ---- the textbook way, to compare with ---- */
+
+/* One sequence, one token at a time, every product a plain loop, greedy. TS_F32 models with RMSNorm
+ * and a gate only. Fills token[n_prompt ..] up to n_total. */
+bool ts_textbook(const ts_decoder *m, int32_t *token, int64_t n_prompt, int64_t n_total,
+                 char why[TS_MODEL_WHY]);
+
+#endif

@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Touchstone: language-model kernels for NumPy, PyTorch, JAX and CuPy, and a judge of implementations of
+the same kernels. touchstone.torch and touchstone.jax have what only those frameworks need."""
+from ._judge import Entrant, JudgeError, Verdict, Verdicts, entrant, judge
+from ._kv_cache import KVCache, Usage
+from ._native import abi_version
+from ._ops import (TernaryWeight, TopK, cross_entropy, cuda_unavailable_reason, flash_attention, layer_norm,
+                   linear_cross_entropy, rms_norm, set_deterministic, set_num_threads, softmax_topk,
+                   ternary_linear, ternary_pack, ternary_unpack)
+from ._search import ACCEPTED, REJECTED, UNREACHED, Beam, Verified, beam_search, tree_mask, tree_verify
+
+__version__ = "0.1.0"
+__all__ = ["ACCEPTED", "Beam", "Entrant", "JudgeError", "KVCache", "REJECTED", "TernaryWeight", "TopK", "UNREACHED", "Usage", "Verdict",
+           "Verdicts", "Verified",
+           "abi_version", "beam_search", "cross_entropy", "cuda_unavailable_reason", "entrant",
+           "flash_attention", "judge", "layer_norm", "linear_cross_entropy", "rms_norm",
+           "set_deterministic", "set_num_threads", "softmax_topk", "ternary_linear", "ternary_pack",
+           "ternary_unpack", "tree_mask", "tree_verify"]

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arrays of NumPy, PyTorch and CuPy behind one small interface: what the functions need to allocate
+outputs like their inputs. JAX's arrays cannot be written to, and go to touchstone.jax."""
+import sys
+
+import numpy as np
+
+FLOATS = ("float32", "float64", "float16", "bfloat16")
+
+
+class _NumPy:
+    name = "numpy"
+
+    def __init__(self, xp=np):
+        self.xp = xp
+
+    def dense(self, x):
+        """x itself, or a contiguous copy; read-only arrays are copied, as DLPack has no read-only."""
+        if x.flags.c_contiguous and (self.xp is not np or x.flags.writeable):
+            return x
+        return self.xp.array(x, order="C", copy=True)
+
+    def dtype(self, x):
+        return x.dtype.name
+
+    def empty(self, shape, dtype, like):
+        return self.xp.empty(shape, dtype)
+
+    def full(self, shape, value, dtype, like):
+        return self.xp.full(shape, value, dtype)
+
+    def cast(self, x, dtype):
+        return self.dense(x.astype(dtype, copy=False))
+
+    def needs_graph(self, *tensors):
+        return False
+
+    def plain(self, *tensors):
+        return True
+
+    def like(self, x):
+        return self.xp.empty_like(x)
+
+    def inputs(self, function, names, *tensors):
+        """Contiguous arrays of this framework; the names are for errors."""
+        for t in tensors:
+            if t is not None and not (type(t) is self.xp.ndarray and t.flags.c_contiguous and
+                                      (self.xp is not np or t.flags.writeable)):
+                return same_kind(function, self, **dict(zip(names, tensors)))
+        return tensors
+
+
+class _Torch:
+    name, module = "torch", "touchstone.torch"
+
+    def __init__(self):
+        import torch
+        self.torch, self.is_compiling = torch, torch.compiler.is_compiling
+        self.grad_enabled, self.like = torch.is_grad_enabled, torch.empty_like
+        self.names = {getattr(torch, n): n for n in
+                      FLOATS + ("int32", "int64", "uint8", "bool", "int8", "int16", "uint16")}
+        self.dtypes = {n: d for d, n in self.names.items()}
+
+    def dense(self, x):
+        return x if x.is_contiguous() else x.detach().contiguous()
+
+    def plain(self, x, weight, bias):
+        """Whether the three can go to C as they are, but for strides, which are looked at there."""
+        try:
+            return not (self.is_compiling() or (self.grad_enabled() and (
+                x.requires_grad or weight.requires_grad or bias.requires_grad)))
+        except AttributeError:
+            return False
+
+    def inputs(self, function, names, *tensors):
+        for t in tensors:
+            if t is not None and not (isinstance(t, self.torch.Tensor) and t.is_contiguous()):
+                return same_kind(function, self, **dict(zip(names, tensors)))
+        return tensors
+
+    def dtype(self, x):
+        return self.names.get(x.dtype, str(x.dtype))
+
+    def empty(self, shape, dtype, like):
+        return self.torch.empty(shape, dtype=self.dtypes[dtype], device=like.device)
+
+    def full(self, shape, value, dtype, like):
+        return self.torch.full(shape, value, dtype=self.dtypes[dtype], device=like.device)
+
+    def cast(self, x, dtype):
+        return x.to(self.dtypes[dtype]).contiguous()
+
+    def needs_graph(self, *tensors):
+        """Whether autograd or a compiler watches: then the call goes through torch's dispatcher."""
+        if self.is_compiling():
+            return True
+        for t in tensors:
+            if t is not None and getattr(t, "requires_grad", False):
+                return self.torch.is_grad_enabled()
+        return False
+
+
+class _Jax:
+    name, module = "jax", "touchstone.jax"
+
+    def plain(self, *tensors):
+        return False
+
+    def needs_graph(self, *tensors):
+        return True
+
+
+kinds = {np.ndarray: _NumPy()}
+_made = {"numpy": kinds[np.ndarray]}
+
+
+def _make(name):
+    if name not in _made:
+        if name == "cupy":
+            import cupy
+            _made[name] = _NumPy(cupy)
+            _made[name].name = "cupy"
+        else:
+            _made[name] = _Torch() if name == "torch" else _Jax()
+    return _made[name]
+
+
+def _learn(function, argument, x):
+    for name, attribute in (("torch", "Tensor"), ("jax", "Array"), ("cupy", "ndarray"),
+                            ("numpy", "ndarray")):
+        module = sys.modules.get(name)
+        if module is not None and isinstance(x, getattr(module, attribute, ())):
+            kind = _make(name)
+            if not (name == "jax" and "Tracer" in type(x).__name__):
+                kinds[type(x)] = kind
+            return kind
+    raise TypeError("%s: %s: got %s, expected an array of NumPy, PyTorch, JAX or CuPy"
+                    % (function, argument, type(x).__name__))
+
+
+def kind_of(function, argument, x):
+    """How to make arrays like x. The two names are for the error."""
+    return kinds.get(type(x)) or _learn(function, argument, x)
+
+
+def named(name):
+    if name not in ("numpy", "torch", "cupy"):
+        raise ValueError("framework: got %r, expected 'numpy', 'torch' or 'cupy'" % (name,))
+    return _make(name)
+
+
+def wide(dtype):
+    """The dtype of sums and statistics."""
+    return "float64" if dtype == "float64" else "float32"
+
+
+def same_kind(function, kind, **tensors):
+    """Contiguous inputs of one framework."""
+    for name, t in tensors.items():
+        if t is not None and kinds.get(type(t)) is not kind and kind_of(function, name, t) is not kind:
+            raise TypeError("%s: %s: got an array of %s, expected %s as the first"
+                            % (function, name, kind_of(function, name, t).name, kind.name))
+    return [None if t is None else kind.dense(t) for t in tensors.values()]
+
+
+def check_out(function, name, kind, out, shape, dtype):
+    """`out` as it is, if it can be written to; else an error that says what it should be."""
+    if kind_of(function, name, out) is not kind:
+        raise TypeError("%s: %s: got an array of %s, expected %s as the first"
+                        % (function, name, kind_of(function, name, out).name, kind.name))
+    if tuple(out.shape) != tuple(shape) or kind.dtype(out) != dtype:
+        raise ValueError("%s: %s: got %s%s, expected %s%s" % (
+            function, name, kind.dtype(out), list(out.shape), dtype, list(shape)))
+    return out
+
+
+def like(function, kind, out, x):
+    """An array of x's shape and dtype: `out`, or a new one."""
+    if out is None:
+        return kind.like(x)
+    if type(out) is type(x) and out.shape == x.shape and out.dtype == x.dtype:
+        return out
+    return check_out(function, "out", kind, out, x.shape, kind.dtype(x))
+
+
+def output(function, name, kind, out, shape, dtype, like):
+    if out is None:
+        return kind.empty(shape, dtype, like)
+    return check_out(function, name, kind, out, shape, dtype)

@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The judge from Python: a folder, a file or a function goes in, a verdict comes out."""
+from __future__ import annotations
+
+import ast
+import dataclasses
+import html
+import inspect
+import json
+import os
+import subprocess
+import tempfile
+import textwrap
+import types
+from typing import Any, Callable, Dict, List, Optional, Union
+
+import touchstone_program as _program
+
+
+
+class JudgeError(RuntimeError):
+    """The judge could not run: nothing was decided about the entrant."""
+
+
+@dataclasses.dataclass
+class Verdict:
+    """What the judge found about one entrant and one challenge. True if it passed."""
+
+    entrant: str
+    challenge: str
+    verdict: str  #: "PASS", or what it was stopped for
+    flaws: List[str]  #: what was wrong, with the case in which it was; empty if it passed
+    score: Optional[float] = None  #: of 1000
+    grade: Optional[str] = None
+    speed: Optional[float] = None  #: least possible time / measured time
+    speed_interval: Optional[tuple] = None  #: of 95 %
+    times: List[Dict[str, Any]] = dataclasses.field(default_factory=list)  #: case, time_ns, lo_ns, hi_ns, floor_ns
+    cases: Dict[str, tuple] = dataclasses.field(default_factory=dict)  #: passed and run, by category
+    worst_error: Optional[float] = None  #: largest error over its bound
+    replay: str = ""  #: the case to give to judge(..., case=...)
+    machine: str = ""
+    log: Optional[str] = None
+
+    @property
+    def passed(self) -> bool:
+        return self.verdict == "PASS"
+
+    def __bool__(self):
+        return self.passed
+
+    def _rows(self):
+        yield "verdict", self.verdict
+        for flaw in self.flaws:
+            yield "flaw", flaw
+        if self.score is not None:
+            yield "score", "%.0f (%s)" % (self.score, self.grade)
+        if self.speed is not None:
+            yield "speed", "%.1f %% of the floor [%.1f, %.1f]" % (
+                100 * self.speed, *(100 * s for s in self.speed_interval))
+        if self.worst_error is not None and self.passed:
+            yield "error / bound", "%.3g" % self.worst_error
+        ran = {k: v for k, v in self.cases.items() if v[1]}
+        if ran:
+            yield "cases", ", ".join("%s %d/%d" % (k, *v) for k, v in ran.items())
+        for t in self.times:
+            yield t["case"], "%.1f us [%.1f, %.1f], floor %.1f us" % tuple(
+                t[k] / 1000 for k in ("time_ns", "lo_ns", "hi_ns", "floor_ns"))
+
+    def __repr__(self):
+        lines = ["%s, %s" % (self.entrant, self.challenge)]
+        return "\n".join(lines + ["  %-14s %s" % row for row in self._rows()])
+
+    def _repr_html_(self):
+        colour = "#1a7f37" if self.passed else "#cf222e"
+        cells = "".join("<tr><th style='text-align:left'>%s</th><td style='text-align:left'>%s</td></tr>"
+                        % (html.escape(a), html.escape(b)) for a, b in self._rows())
+        return ("<table><caption style='text-align:left'><b style='color:%s'>%s</b> %s, %s</caption>%s</table>"
+                % (colour, html.escape(self.verdict), html.escape(self.entrant), html.escape(self.challenge), cells))
+
+
+class Verdicts(List[Verdict]):
+    """Verdicts of several entrants or challenges. True if all passed."""
+
+    def __bool__(self):
+        return len(self) > 0 and all(self)
+
+    def __repr__(self):
+        return "\n".join(repr(v) for v in self)
+
+    def _repr_html_(self):
+        return "".join(v._repr_html_() for v in self)
+
+
+# ---- functions as files ----
+
+
+def _plain(function):
+    """What a decorator such as triton.jit wrapped."""
+    while not isinstance(function, types.FunctionType) and hasattr(function, "fn"):
+        function = function.fn
+    return inspect.unwrap(function)
+
+
+def _source(function):
+    """A function's text without the decorator `entrant`, and its syntax tree."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(_plain(function) if callable(function) else function)))
+    except (OSError, TypeError, SyntaxError) as error:
+        raise ValueError("judge: the source of %r cannot be found: %s; put it into a file"
+                         % (getattr(function, "__name__", function), error)) from None
+    for node in tree.body:
+        node.decorator_list = [d for d in getattr(node, "decorator_list", [])
+                               if "entrant" not in ast.unparse(d).split("(")[0].split(".")]
+    return tree
+
+
+def _line(name, value, home):
+    """The statement that gives a global its value in a file of its own; None: it is defined here."""
+    if isinstance(value, types.ModuleType):
+        return "import %s as %s" % (value.__name__, name)
+    if isinstance(value, (int, float, str, bool, bytes, tuple, type(None))):
+        return "%s = %r" % (name, value)
+    module = getattr(value, "__module__", None)
+    if module and module != home and getattr(value, "__name__", None):
+        return "from %s import %s as %s" % (module, value.__name__, name)
+    if callable(value):
+        return None
+    raise ValueError("judge: the function uses the global %s, a %s, which cannot be written down; put it into a file"
+                     % (name, type(value).__name__))
+
+
+def _gather(function, lines, done):
+    """Imports, constants and functions that a function needs, in an order in which they work."""
+    tree = _source(function)
+    plain = _plain(function) if callable(function) else function
+    space = getattr(plain, "__globals__", None) or vars(inspect.getmodule(function))
+    used = sorted({n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)})
+    for name in used:
+        if name in done or name not in space:
+            continue
+        done.add(name)
+        if space[name] is function or name == getattr(plain, "__name__", None):
+            continue
+        line = _line(name, space[name], getattr(plain, "__module__", None))
+        if line is None:
+            _gather(space[name], lines, done)
+        else:
+            lines.append(line)
+    lines.append("\n\n" + ast.unparse(tree) + "\n")
+
+
+def source_of(function: Callable, challenge: str) -> str:
+    """A file that defines the challenge's function by this one."""
+    function = getattr(function, "function", function)
+    lines: List[str] = []
+    _gather(function, lines, {getattr(_plain(function), "__name__", "")})
+    name = getattr(_plain(function), "__name__", challenge)
+    if name != challenge:
+        lines.append("\n%s = %s\n" % (challenge, name))
+    return "\n".join(lines)
+
+
+def _folder(function, challenge, device, place):
+    text = source_of(function, challenge)
+    name = getattr(_plain(getattr(function, "function", function)), "__name__", challenge)
+    gpu = device == "cuda" or (device is None and "import triton" in text)
+    entry = {"name": name, "author": "python", "challenge": challenge, "class": "python-gpu" if gpu else "python",
+             "language": "python", "sources": [challenge + ".py"]}
+    folder = os.path.join(place, "entrant")
+    os.mkdir(folder)
+    with open(os.path.join(folder, challenge + ".py"), "w") as f:
+        f.write(text)
+    with open(os.path.join(folder, "entry.json"), "w") as f:
+        json.dump(entry, f)
+    return folder
+
+
+# ---- the judge ----
+
+
+def _read(path):
+    names, found, run = {}, {}, {}
+    with open(path) as f:
+        for line in f:
+            r = json.loads(line)
+            key = r.get("entrant"), r.get("task")
+            if r["type"] == "run":
+                run = r
+            elif r["type"] == "entrant":
+                names[r["id"]] = r["name"]
+            elif r["type"] == "verdict":
+                flaw = ": ".join(filter(None, (r["reason"], r["text"])))
+                if flaw and r.get("case"):
+                    flaw += "; in " + r["case"]
+                found.setdefault(key, []).append(Verdict(
+                    names.get(key[0], "?"), key[1], r["verdict"], [flaw] if flaw else [],
+                    cases={k: tuple(v) for k, v in r.get("categories", {}).items()}, worst_error=r.get("worst"),
+                    replay=r.get("replay") or r.get("case", ""), machine=run.get("machine", "")))
+            elif r["type"] in ("time", "score"):
+                found.setdefault(key, []).append(r)
+    verdicts = Verdicts()
+    for records in found.values():
+        v = next((r for r in records if isinstance(r, Verdict)), None)
+        if v is None:
+            continue
+        for r in records:
+            if isinstance(r, dict) and r["type"] == "time":
+                v.times.append({k: r[k] for k in ("case", "time_ns", "lo_ns", "hi_ns", "floor_ns")})
+            elif isinstance(r, dict):
+                v.score, v.grade, v.speed, v.speed_interval = r["score"], r["grade"], r["S"], (r["S_lo"], r["S_hi"])
+        verdicts.append(v)
+    return verdicts
+
+
+def judge(entrant: Union[str, os.PathLike, Callable], challenge: Optional[str] = None, *, depth: str = "quick",
+          gate: bool = False, device: Optional[str] = None, case: Optional[str] = None, seed: Optional[int] = None,
+          threads: Optional[int] = None, log: Optional[str] = None, page: Optional[str] = None,
+          unsafe: bool = False) -> Union[Verdict, Verdicts]:
+    """Tests and times an entrant: a source file, a folder, a folder of folders, or a Python function.
+
+    A function is judged with the modules, constants and functions that it uses; its parameters are those of
+    the challenge, as `touchstone new` describes them. gate: correctness only. depth: "quick", "normal" or
+    "full". log and page keep the log and write the page. Returns a Verdict, or Verdicts where there are
+    several. JudgeError: the judge could not run."""
+    if depth not in ("quick", "normal", "full"):
+        raise ValueError("judge: depth: got %r, expected 'quick', 'normal' or 'full'" % (depth,))
+    challenge = challenge or getattr(entrant, "challenge", None)
+    is_path = isinstance(entrant, (str, os.PathLike))
+    if not is_path and not callable(entrant):
+        raise TypeError("judge: got %s, expected a path or a function" % type(entrant).__name__)
+    if not is_path and challenge is None:
+        raise ValueError("judge: challenge: got None, expected a name; `touchstone list challenges` prints them")
+    if is_path and not os.path.exists(entrant):
+        raise FileNotFoundError("judge: %s: no such file or folder" % os.fspath(entrant))
+    with tempfile.TemporaryDirectory(prefix="touchstone-") as place:
+        path = os.fspath(entrant) if is_path else _folder(entrant, challenge, device, place)
+        kept = os.path.abspath(log) if log else os.path.join(place, "judge.log")
+        command = [_program.path(), "judge", os.path.abspath(path), "--depth", depth, "--log", kept]
+        for option, value in (("--challenge", challenge), ("--device", device), ("--case", case), ("--seed", seed),
+                              ("--threads", threads), ("--out", page)):
+            command += [option, str(value)] if value is not None else []
+        command += ["--gate"] * gate + ["--unsafe"] * unsafe
+        done = subprocess.run(command, env=_program.environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        verdicts = _read(kept) if os.path.exists(kept) and done.returncode in (0, 1) else Verdicts()
+        if len(verdicts) == 0:
+            said = (done.stderr.strip() or done.stdout.strip()).splitlines()
+            raise JudgeError(said[-1] if said else "judge: exit status %d" % done.returncode)
+    for v in verdicts:
+        v.log = os.path.abspath(log) if log else None
+    return verdicts[0] if len(verdicts) == 1 else verdicts
+
+
+class Entrant:
+    """A function that enters a challenge. Called, it is the function; judge() judges it."""
+
+    def __init__(self, function: Callable, challenge: str):
+        self.function, self.challenge = function, challenge
+        self.__doc__, self.__name__ = getattr(function, "__doc__", None), getattr(function, "__name__", challenge)
+
+    def __call__(self, *args, **kwargs):
+        return self.function(*args, **kwargs)
+
+    def judge(self, **options) -> Verdict:
+        """touchstone.judge of this function; options are those of touchstone.judge."""
+        return judge(self.function, self.challenge, **options)
+
+    def __repr__(self):
+        return "<entrant %s for %s; .judge() judges it>" % (self.__name__, self.challenge)
+
+
+def entrant(challenge: str) -> Callable[[Callable], Entrant]:
+    """A decorator: the function enters the challenge, and .judge() judges it."""
+    if not isinstance(challenge, str):
+        raise TypeError("entrant: got %s, expected the name of a challenge: @entrant(\"layernorm_forward\")"
+                        % type(challenge).__name__)
+    return lambda function: Entrant(function, challenge)

@@ -1,0 +1,331 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The functions of the package that are one call of a kernel.
+
+Arrays may be of NumPy, PyTorch, JAX or CuPy. Outputs are allocated like the first input, or are those
+given as `out`. Inputs that are not contiguous are copied; outputs must be contiguous. Calls on CUDA run
+on the caller's current stream and do not wait. Where PyTorch's autograd or a compiler watches, or the
+arrays are JAX's, the call goes to touchstone.torch or touchstone.jax."""
+from __future__ import annotations
+
+import importlib
+import math
+import sys
+from typing import Any, NamedTuple, Optional, Tuple, Union
+
+from ._arrays import kinds, kind_of, like, output, same_kind, wide
+from ._native import function
+
+Array = Any
+_layer_norm = function("layer_norm")
+_rms_norm = function("rms_norm")
+_softmax_topk = function("softmax_topk")
+_flash_attention = function("flash_attention")
+_cross_entropy = function("cross_entropy")
+_linear_cross_entropy = function("linear_cross_entropy")
+_ternary_pack = function("ternary_pack")
+_ternary_unpack = function("ternary_unpack")
+_ternary_linear = function("ternary_linear")
+_ternary_linear_packed = function("ternary_linear_packed")
+
+_LAYOUTS = {"bhnd": 0, "bnhd": 1}
+_REDUCTIONS = ("mean", "sum", "none")
+
+
+class TopK(NamedTuple):
+    """What softmax_topk returns."""
+
+    values: Array  #: float32 [..., k]: probabilities over the whole row
+    indices: Array  #: int32 [..., k]
+    lse: Array  #: float32 [...]: log-sum-exp of the row
+
+
+class TernaryWeight(NamedTuple):
+    """A packed ternary matrix: 2.125 bits per weight."""
+
+    codes: Array  #: uint8 [n_out, 32 ceil(n_in / 128)]
+    scales: Array  #: float16 [n_out, ceil(n_in / 128)]
+    n_in: int
+
+
+def _traced(kind, name, *tensors):
+    """The framework's own version of a function, where it must be used; else None."""
+    if not kind.needs_graph(*tensors):
+        return None
+    there = sys.modules.get(kind.module)
+    return getattr(there if there is not None else importlib.import_module(kind.module), name)
+
+
+def _no_out(name, out):
+    if out is not None:
+        raise ValueError("%s: out: got an array, expected None where gradients are recorded, in compiled "
+                         "code and for JAX" % name)
+
+
+def _vector(kind, function_name, fill, x):
+    _axes(function_name, "x", x, 1)
+    return kind.full((x.shape[-1],), fill, kind.dtype(x), x)
+
+
+def _axes(function_name, name, x, least):
+    if len(x.shape) < least:
+        raise ValueError("%s: %s: got %d axes, expected at least %d" % (function_name, name, len(x.shape), least))
+
+
+def layer_norm(x: Array, weight: Optional[Array] = None, bias: Optional[Array] = None, *,
+               eps: float = 1e-5, out: Optional[Array] = None) -> Array:
+    """Layer normalisation over the last axis: (x - mean) / sqrt(variance + eps) * weight + bias.
+
+    weight and bias have the shape [x.shape[-1]] and x's dtype; None stands for ones and zeros."""
+    kind = kinds.get(type(x)) or kind_of("layer_norm", "x", x)
+    if weight is not None and bias is not None and (out is None or type(out) is type(x)) and kind.plain(
+            x, weight, bias):
+        try:  # the usual call, in little time: the kernel looks at the arrays
+            result = kind.like(x) if out is None else out
+            _layer_norm(x, weight, bias, eps, result, None, None)
+            return result
+        except (TypeError, ValueError, BufferError):
+            pass  # the rest of this function mends it, or words it
+    traced = _traced(kind, "layer_norm", x, weight, bias)
+    if traced is not None:
+        _no_out("layer_norm", out)
+        return traced(x, weight, bias, eps=eps)
+    if weight is None:
+        weight = _vector(kind, "layer_norm", 1, x)
+    if bias is None:
+        bias = _vector(kind, "layer_norm", 0, x)
+    x, weight, bias = kind.inputs("layer_norm", ("x", "weight", "bias"), x, weight, bias)
+    out = like("layer_norm", kind, out, x)
+    _layer_norm(x, weight, bias, eps, out, None, None)
+    return out
+
+
+def rms_norm(x: Array, weight: Optional[Array] = None, residual: Optional[Array] = None, *,
+             eps: float = 1e-6, weight_offset: int = 0, out: Optional[Array] = None,
+             residual_out: Optional[Array] = None) -> Union[Array, Tuple[Array, Array]]:
+    """RMS normalisation over the last axis: r / sqrt(mean(r^2) + eps) * (weight + weight_offset).
+
+    Without a residual r is x, and the result is returned. With one, r = x + residual, and (result, r)
+    is returned: r is what the next layer adds to. weight_offset 1 is Gemma's convention."""
+    kind = kind_of("rms_norm", "x", x)
+    traced = _traced(kind, "rms_norm", x, weight, residual)
+    if traced is not None:
+        _no_out("rms_norm", out)
+        _no_out("rms_norm", residual_out)
+        return traced(x, weight, residual, eps=eps, weight_offset=weight_offset)
+    if weight is None:
+        weight = _vector(kind, "rms_norm", 1 - weight_offset, x)
+    x, weight, residual = kind.inputs("rms_norm", ("x", "weight", "residual"), x, weight, residual)
+    out = like("rms_norm", kind, out, x)
+    if residual is None:
+        if residual_out is not None:
+            raise ValueError("rms_norm: residual_out: got an array, expected None without a residual")
+        _rms_norm(x, None, weight, eps, weight_offset, out, None, None)
+        return out
+    total = output("rms_norm", "residual_out", kind, residual_out, x.shape, kind.dtype(x), x)
+    _rms_norm(x, residual, weight, eps, weight_offset, out, total, None)
+    return out, total
+
+
+def softmax_topk(logits: Array, k: int, *, temperature: float = 1.0,
+                 out: Optional[Tuple[Array, Array, Array]] = None) -> TopK:
+    """The k most probable entries of each row of logits: probabilities of softmax(logits / temperature)
+    over the whole row, indices, and the row's log-sum-exp. Larger logits come first, of equal ones the
+    lower index. Rows may hold -inf."""
+    kind = kind_of("softmax_topk", "logits", logits)
+    if not isinstance(k, int) or k < 0:
+        raise ValueError("softmax_topk: k: got %r, expected an integer >= 0" % (k,))
+    if not temperature > 0:
+        raise ValueError("softmax_topk: temperature: got %r, expected a number above 0" % (temperature,))
+    traced = _traced(kind, "softmax_topk", logits)
+    if traced is not None:
+        _no_out("softmax_topk", out)
+        return traced(logits, k, temperature=temperature)
+    _axes("softmax_topk", "logits", logits, 1)
+    logits, = same_kind("softmax_topk", kind, logits=logits)
+    rows = tuple(logits.shape[:-1])
+    values, indices, lse = out if out is not None else (None, None, None)
+    result = TopK(output("softmax_topk", "out[0]", kind, values, rows + (k,), "float32", logits),
+                  output("softmax_topk", "out[1]", kind, indices, rows + (k,), "int32", logits),
+                  output("softmax_topk", "out[2]", kind, lse, rows, "float32", logits))
+    _softmax_topk(logits, 1.0 / temperature, *result)
+    return result
+
+
+def _attention_settings(q, scale, window, layout):
+    if layout not in _LAYOUTS:
+        raise ValueError("flash_attention: layout: got %r, expected 'bhnd' or 'bnhd'" % (layout,))
+    if len(q.shape) != 4:
+        raise ValueError("flash_attention: q: got %d axes, expected 4: %s" % (len(q.shape), layout))
+    if scale is None:
+        scale = 1.0 / math.sqrt(q.shape[-1]) if q.shape[-1] else 1.0
+    return float(scale), int(window or 0), _LAYOUTS[layout]
+
+
+def flash_attention(q: Array, k: Array, v: Array, *, causal: bool = False, window: int = 0,
+                    kv_len: Optional[Array] = None, scale: Optional[float] = None,
+                    layout: str = "bhnd", return_lse: bool = False,
+                    out: Optional[Array] = None) -> Union[Array, Tuple[Array, Array]]:
+    """Exact attention in memory that grows with the length: softmax(scale q k') v.
+
+    layout "bhnd": q is [batch, heads, n_q, head_dim], k and v [batch, kv_heads, n_k, head_dim], where
+    heads is a multiple of kv_heads; "bnhd" exchanges the two middle axes. causal: the last query meets
+    the last key. window > 0, with causal: a query sees that many keys. kv_len: int32 [batch], keys at
+    or past it are not seen. scale: 1 / sqrt(head_dim) by default. return_lse: also the log-sum-exp of
+    each query's scores, [batch, heads, n_q]."""
+    kind = kind_of("flash_attention", "q", q)
+    scale, window, order = _attention_settings(q, scale, window, layout)
+    traced = _traced(kind, "flash_attention", q, k, v)
+    if traced is not None:
+        _no_out("flash_attention", out)
+        return traced(q, k, v, causal=causal, window=window, kv_len=kv_len, scale=scale, layout=layout,
+                      return_lse=return_lse)
+    q, k, v, kv_len = kind.inputs("flash_attention", ("q", "k", "v", "kv_len"), q, k, v, kv_len)
+    out = like("flash_attention", kind, out, q)
+    lse = None
+    if return_lse:
+        heads, n_q = (q.shape[1], q.shape[2]) if order == 0 else (q.shape[2], q.shape[1])
+        lse = kind.empty((q.shape[0], heads, n_q), wide(kind.dtype(q)), q)
+    _flash_attention(q, k, v, kv_len, scale, bool(causal), window, order, out, lse)
+    return (out, lse) if return_lse else out
+
+
+def _reduction(name, reduction):
+    if reduction not in _REDUCTIONS:
+        raise ValueError("%s: reduction: got %r, expected 'mean', 'sum' or 'none'" % (name, reduction))
+    return reduction == "mean"
+
+
+def _indices(kind, name, target):
+    if kind_of(name, "target", target) is not kind:
+        same_kind(name, kind, target=target)
+    if kind.dtype(target) not in ("int32", "int64"):
+        raise TypeError("%s: target: got %s, expected dtype int64 or int32" % (name, kind.dtype(target)))
+    return kind.cast(target, "int32")
+
+
+def cross_entropy(logits: Array, target: Array, *, reduction: str = "mean", ignore_index: int = -100,
+                  label_smoothing: float = 0.0, z_loss: float = 0.0, softcap: float = 0.0,
+                  return_grad: bool = False, out: Optional[Array] = None) -> Union[Array, Tuple[Array, Array]]:
+    """Cross-entropy of logits [..., vocab] and targets [...] (int64 or int32).
+
+    Rows whose target is ignore_index count for nothing. reduction: "mean" over counted rows, "sum", or
+    "none" for a loss per row. softcap > 0: logits become softcap tanh(logits / softcap). z_loss adds
+    z_loss lse^2. return_grad: also the gradient of the mean or sum with respect to the logits."""
+    kind = kind_of("cross_entropy", "logits", logits)
+    mean = _reduction("cross_entropy", reduction)
+    traced = _traced(kind, "cross_entropy", logits)
+    if traced is not None:
+        _no_out("cross_entropy", out)
+        return traced(logits, target, reduction=reduction, ignore_index=ignore_index,
+                      label_smoothing=label_smoothing, z_loss=z_loss, softcap=softcap)
+    _axes("cross_entropy", "logits", logits, 1)
+    logits, = same_kind("cross_entropy", kind, logits=logits)
+    target = _indices(kind, "cross_entropy", target)
+    dtype = wide(kind.dtype(logits))
+    per_row = reduction == "none"
+    out = output("cross_entropy", "out", kind, out, tuple(logits.shape[:-1]) if per_row else (), dtype, logits)
+    grad = kind.empty(logits.shape, kind.dtype(logits), logits) if return_grad else None
+    _cross_entropy(logits, target, mean, ignore_index, 1.0, label_smoothing, z_loss, softcap,
+                   out if per_row else None, None, None if per_row else out, grad)
+    return (out, grad) if return_grad else out
+
+
+def linear_cross_entropy(hidden: Array, weight: Array, target: Array, bias: Optional[Array] = None, *,
+                         reduction: str = "mean", ignore_index: int = -100, label_smoothing: float = 0.0,
+                         z_loss: float = 0.0, softcap: float = 0.0, return_grad: bool = False,
+                         out: Optional[Array] = None) -> Union[Array, Tuple[Array, Array, Array]]:
+    """Cross-entropy of the logits hidden weight' + bias, which are never stored whole.
+
+    hidden is [..., n_hidden], weight [vocab, n_hidden]. return_grad: also the gradients of the mean or
+    sum with respect to hidden and weight. The rest is as for cross_entropy."""
+    name = "linear_cross_entropy"
+    kind = kind_of(name, "hidden", hidden)
+    mean = _reduction(name, reduction)
+    traced = _traced(kind, name, hidden, weight, bias)
+    if traced is not None:
+        _no_out(name, out)
+        return traced(hidden, weight, target, bias, reduction=reduction, ignore_index=ignore_index,
+                      label_smoothing=label_smoothing, z_loss=z_loss, softcap=softcap)
+    _axes(name, "hidden", hidden, 1)
+    hidden, weight, bias = same_kind(name, kind, hidden=hidden, weight=weight, bias=bias)
+    target = _indices(kind, name, target)
+    dtype = wide(kind.dtype(hidden))
+    per_row = reduction == "none"
+    out = output(name, "out", kind, out, tuple(hidden.shape[:-1]) if per_row else (), dtype, hidden)
+    dh = kind.empty(hidden.shape, kind.dtype(hidden), hidden) if return_grad else None
+    dw = kind.empty(weight.shape, kind.dtype(weight), weight) if return_grad else None
+    _linear_cross_entropy(hidden, weight, bias, target, mean, ignore_index, 1.0, label_smoothing, z_loss,
+                          softcap, out if per_row else None, None, None if per_row else out, dh, dw)
+    return (out, dh, dw) if return_grad else out
+
+
+def ternary_pack(weight: Array, *, out: Optional[Tuple[Array, Array]] = None) -> TernaryWeight:
+    """Packs float32 weights [n_out, n_in] into codes -1, 0, +1 with a scale per 128 inputs."""
+    kind = kind_of("ternary_pack", "weight", weight)
+    weight, = same_kind("ternary_pack", kind, weight=weight)
+    if len(weight.shape) != 2:
+        raise ValueError("ternary_pack: weight: got %d axes, expected 2" % len(weight.shape))
+    n_out, n_in = weight.shape
+    groups = (n_in + 127) // 128
+    codes, scales = out if out is not None else (None, None)
+    codes = output("ternary_pack", "out[0]", kind, codes, (n_out, 32 * groups), "uint8", weight)
+    scales = output("ternary_pack", "out[1]", kind, scales, (n_out, groups), "float16", weight)
+    _ternary_pack(weight, codes, scales)
+    return TernaryWeight(codes, scales, int(n_in))
+
+
+def _packed(name, weight):
+    if not isinstance(weight, TernaryWeight):
+        raise TypeError("%s: weight: got %s, expected a TernaryWeight, which ternary_pack makes"
+                        % (name, type(weight).__name__))
+    return weight
+
+
+def ternary_unpack(weight: TernaryWeight, *, out: Optional[Array] = None) -> Array:
+    """The float32 weights -s, 0, +s that packed ones stand for."""
+    codes, scales, n_in = _packed("ternary_unpack", weight)
+    kind = kind_of("ternary_unpack", "weight", codes)
+    codes, scales = same_kind("ternary_unpack", kind, codes=codes, scales=scales)
+    out = output("ternary_unpack", "out", kind, out, (codes.shape[0], n_in), "float32", codes)
+    _ternary_unpack(codes, scales, out)
+    return out
+
+
+def ternary_linear(x: Array, weight: Union[Array, TernaryWeight], *, out: Optional[Array] = None) -> Array:
+    """x [..., n_in] times the transpose of a ternary matrix [n_out, n_in]: from a TernaryWeight, or from
+    float32 weights that are made ternary on the way. Both give the same bits."""
+    kind = kind_of("ternary_linear", "x", x)
+    packed = isinstance(weight, TernaryWeight)
+    traced = _traced(kind, "ternary_linear", x, *(() if packed else (weight,)))
+    if traced is not None:
+        _no_out("ternary_linear", out)
+        return traced(x, weight)
+    _axes("ternary_linear", "x", x, 1)
+    if packed:
+        x, codes, scales = same_kind("ternary_linear", kind, x=x, codes=weight.codes, scales=weight.scales)
+        n_out = codes.shape[0]
+    else:
+        x, weight = same_kind("ternary_linear", kind, x=x, weight=weight)
+        n_out = weight.shape[0] if len(weight.shape) else 0
+    out = output("ternary_linear", "out", kind, out, tuple(x.shape[:-1]) + (n_out,), kind.dtype(x), x)
+    if packed:
+        _ternary_linear_packed(x, codes, scales, out)
+    else:
+        _ternary_linear(x, weight, out)
+    return out
+
+
+def set_num_threads(n: int) -> int:
+    """Threads of CPU calls; 0: as many as OpenMP would take. Returns the setting before."""
+    return function("set_threads")(n)
+
+
+def set_deterministic(on: bool) -> bool:
+    """True: equal inputs give equal bits for any number of threads. Returns the setting before."""
+    return bool(function("set_deterministic")(on))
+
+
+def cuda_unavailable_reason() -> Optional[str]:
+    """None where calls on CUDA arrays can run, else why they cannot."""
+    why = function("cuda_unavailable")()
+    return None if why is None else str(why)

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Beam search and the verification of drafted trees, over a model that is a Python function."""
+from __future__ import annotations
+
+import ctypes
+from typing import Any, Callable, List, NamedTuple, Optional, Sequence
+
+import numpy as np
+
+from ._native import function
+
+_beam_search = function("beam_search")
+_tree_verify = function("tree_verify")
+_tree_mask = function("tree_mask")
+
+_I64, _I32 = ctypes.POINTER(ctypes.c_int64), ctypes.POINTER(ctypes.c_int32)
+_F32, _U8 = ctypes.POINTER(ctypes.c_float), ctypes.POINTER(ctypes.c_uint8)
+_NEXT = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int64, _I64, ctypes.POINTER(_I32), _F32)
+_FORWARD = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int64, _I32, _I64, _U8,
+                            ctypes.c_int64, _I64, _F32)
+
+UNREACHED, ACCEPTED, REJECTED = 0, 1, 2
+
+
+class Beam(NamedTuple):
+    """One continuation that beam_search found."""
+
+    tokens: List[int]
+    logprob: float
+    score: float  #: logprob / len(tokens)^alpha
+    finished: bool  #: whether it ends in eos
+
+
+class Verified(NamedTuple):
+    """What tree_verify returns."""
+
+    tokens: List[int]  #: what plain decoding would have given
+    path: List[int]  #: the accepted nodes, root first
+    status: np.ndarray  #: uint8 per node: UNREACHED, ACCEPTED or REJECTED
+
+
+def _to_numpy(logits):
+    if hasattr(logits, "detach"):
+        logits = logits.detach().float().cpu()
+    elif hasattr(logits, "get"):
+        logits = logits.get()
+    return np.asarray(logits, dtype=np.float32)
+
+
+class _Model:
+    """A Python function as a C one; what it raises is kept for after the search."""
+
+    def __init__(self, name, model, n_vocab):
+        if not callable(model):
+            raise TypeError("%s: model: got %s, expected a function" % (name, type(model).__name__))
+        if not isinstance(n_vocab, int) or n_vocab < 1:
+            raise ValueError("%s: n_vocab: got %r, expected an integer >= 1" % (name, n_vocab))
+        self.name, self.model, self.n_vocab, self.error = name, model, n_vocab, None
+
+    def fill(self, n, out, *arguments):
+        try:
+            logits = _to_numpy(self.model(*arguments))
+            if logits.shape != (n, self.n_vocab):
+                raise ValueError("%s: model: got logits of shape %s, expected %s"
+                                 % (self.name, list(logits.shape), [n, self.n_vocab]))
+            np.ctypeslib.as_array(out, (n, self.n_vocab))[...] = logits
+            return 0
+        except BaseException as error:  # carried across C, and raised behind it
+            self.error = error
+            return 1
+
+    def next(self, _, n, length, tokens, out):
+        strings = [np.ctypeslib.as_array(tokens[i], (length[i],)).copy() for i in range(n)]
+        return self.fill(n, out, strings)
+
+    def forward(self, _, n_row, token, position, visible, n_want, want, out):
+        view = np.ctypeslib.as_array
+        return self.fill(n_want, out, view(token, (n_row,)).copy(), view(position, (n_row,)).copy(),
+                         view(visible, (n_row, n_row)).astype(bool), view(want, (n_want,)).copy())
+
+    def run(self, function, pointer, *arguments):
+        try:
+            function(self.n_vocab, ctypes.cast(pointer, ctypes.c_void_p).value, *arguments)
+        except Exception:
+            if self.error is not None:
+                raise self.error from None
+            raise
+
+
+def _tokens(name, what, tokens, n_vocab=None):
+    a = np.ascontiguousarray(np.asarray(tokens).reshape(-1) if len(np.shape(tokens)) else [tokens])
+    if a.size and a.dtype.kind not in "iu":
+        raise TypeError("%s: %s: got %s, expected integers" % (name, what, a.dtype))
+    if n_vocab is not None and a.size and (a.min() < 0 or a.max() >= n_vocab):
+        raise ValueError("%s: %s: got a token outside the vocabulary, expected 0 to %d" % (name, what, n_vocab - 1))
+    return a.astype(np.int32)
+
+
+def beam_search(model: Callable[[List[np.ndarray]], Any], prompts: Sequence[Sequence[int]], *, n_vocab: int,
+                beam_width: int, max_new_tokens: int, alpha: float = 0.0, eos: int = -1,
+                archive: bool = False) -> List[List[Beam]]:
+    """The best continuations of each prompt, best first.
+
+    model(strings) gets a list of int32 arrays and returns logits [len(strings), n_vocab] of the next
+    token, as an array of any framework. alpha > 0 divides log-probabilities by length^alpha when ranking.
+    archive: a beam that ends is kept aside and frees its place."""
+    name = "beam_search"
+    m = _Model(name, model, n_vocab)
+    if beam_width < 1 or max_new_tokens < 0:
+        raise ValueError("%s: got beam_width %r and max_new_tokens %r, expected at least 1 and 0"
+                         % (name, beam_width, max_new_tokens))
+    lists = [_tokens(name, "prompts[%d]" % i, p, n_vocab) for i, p in enumerate(prompts)]
+    for i, p in enumerate(lists):
+        if not p.size:
+            raise ValueError("%s: prompts[%d]: got no token, expected at least 1" % (name, i))
+    n = len(lists)
+    flat = np.concatenate(lists) if lists else np.zeros(1, np.int32)
+    lengths = np.array([len(p) for p in lists], np.int64)
+    tokens = np.full((n, beam_width, max(max_new_tokens, 1)), -1, np.int32)
+    dense = tokens if max_new_tokens else np.zeros((n, beam_width, 0), np.int32)
+    length, found = np.zeros((n, beam_width), np.int64), np.zeros(n, np.int64)
+    logprob, score = np.zeros((n, beam_width)), np.zeros((n, beam_width))
+    finished = np.zeros((n, beam_width), np.uint8)
+    call = _NEXT(m.next)
+    m.run(_beam_search, call, flat, lengths, beam_width, max_new_tokens, float(alpha), eos, bool(archive),
+          dense, length, logprob, score, finished, found)
+    return [[Beam(tokens[i, j, :length[i, j]].tolist(), float(logprob[i, j]), float(score[i, j]),
+                  bool(finished[i, j])) for j in range(found[i])] for i in range(n)]
+
+
+def tree_verify(model: Callable[..., Any], prompt: Sequence[int], tokens: Sequence[int],
+                parents: Sequence[int], *, n_vocab: int, max_new: Optional[int] = None,
+                temperature: float = 0.0, u: Optional[Sequence[float]] = None) -> Verified:
+    """Verifies a tree of drafted tokens in one pass of the model.
+
+    Node i carries tokens[i] and follows node parents[i] < i, or the prompt where that is -1.
+    model(tokens, positions, visible, want) gets the rows of the pass, who sees whom, and the rows whose
+    logits [len(want), n_vocab] it returns. max_new: most tokens to emit, by default one more than there
+    are nodes. temperature > 0 samples with the numbers u in [0, 1), drawn here if None."""
+    name = "tree_verify"
+    m = _Model(name, model, n_vocab)
+    prompt = _tokens(name, "prompt", prompt, n_vocab)
+    tokens = _tokens(name, "tokens", tokens, n_vocab)
+    parents = _tokens(name, "parents", parents)
+    if not prompt.size:
+        raise ValueError("%s: prompt: got no token, expected at least 1" % name)
+    if tokens.shape != parents.shape:
+        raise ValueError("%s: parents: got %d, expected %d, as tokens" % (name, parents.size, tokens.size))
+    bad = [i for i in range(parents.size) if not -1 <= parents[i] < i]
+    if bad:
+        raise ValueError("%s: parents[%d]: got %d, expected -1 to %d" % (name, bad[0], parents[bad[0]], bad[0] - 1))
+    n_new = tokens.size + 1 if max_new is None else max_new
+    if n_new < 0:
+        raise ValueError("%s: max_new: got %d, expected at least 0" % (name, n_new))
+    draws = np.random.default_rng().random(n_new) if u is None else np.ascontiguousarray(u, np.float64)
+    if draws.shape != (n_new,):
+        raise ValueError("%s: u: got shape %s, expected [%d]" % (name, list(draws.shape), n_new))
+    out, counts = np.full(n_new, -1, np.int32), np.zeros(2, np.int64)
+    path, status = np.full(tokens.size, -1, np.int32), np.zeros(tokens.size, np.uint8)
+    call = _FORWARD(m.forward)
+    m.run(_tree_verify, call, prompt, tokens, parents, draws, float(temperature), out, counts, path, status)
+    return Verified(out[:counts[0]].tolist(), path[:counts[1]].tolist(), status)
+
+
+def tree_mask(parents: Sequence[int], prompt_len: int):
+    """(visible, position) of a pass over a prompt and a tree: visible[r, c] says whether row r sees c."""
+    parents = _tokens("tree_mask", "parents", parents)
+    if prompt_len < 1:
+        raise ValueError("tree_mask: prompt_len: got %d, expected at least 1" % prompt_len)
+    n = prompt_len + parents.size
+    visible, position = np.zeros((n, n), np.uint8), np.zeros(n, np.int64)
+    _tree_mask(parents, prompt_len, visible, position)
+    return visible.astype(bool), position

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The judge from Python: a correct function passes, a wrong one is told why, the command works."""
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import touchstone
+import touchstone_program as _program
+from touchstone import _judge
+
+BLOCK = 4
+
+
+def widen(a):
+    if a.dtype == np.uint16:
+        a = (a.astype(np.uint32) << 16).view(np.float32)
+    return a.astype(np.float64)
+
+
+@touchstone.entrant("softmax_topk")
+def wrong(logits, k, inv_temperature, out):
+    out["index"][...] = BLOCK
+    out["prob"][...] = widen(logits)[:, :1]
+
+
+def judged(entrant, **options):
+    try:
+        return touchstone.judge(entrant, gate=True, **options)
+    except touchstone.JudgeError as error:
+        if "missing" in str(error):
+            pytest.skip(str(error))
+        raise
+
+
+def test_a_function_is_written_down_with_what_it_uses():
+    text = _judge.source_of(wrong, "softmax_topk")
+    assert "import numpy as np" in text and "BLOCK = 4" in text and "def widen" in text and "@" not in text
+    space = {}
+    exec(text, space)
+    assert callable(space["softmax_topk"]) and space["BLOCK"] == 4
+
+
+def test_a_wrong_function_fails_and_says_where():
+    verdict = judged(wrong)
+    assert not verdict and not verdict.passed and verdict.verdict == "FAIL", verdict
+    assert len(verdict.flaws) == 1 and "softmax_topk/" in verdict.flaws[0]
+    assert "FAIL" in repr(verdict) and "<table>" in verdict._repr_html_()
+    assert wrong.__name__ == "wrong" and "softmax_topk" in repr(wrong)
+
+
+def test_a_correct_folder_passes():
+    folder = os.path.join(os.path.dirname(_program.path()), "../libexec/touchstone/entrant/numpy/layernorm_forward")
+    if not os.path.isdir(folder):
+        folder = os.path.join(os.path.dirname(_program.path()), "../entrant/numpy/layernorm_forward")
+    verdict = judged(folder)
+    assert verdict and verdict.flaws == [], verdict
+    assert verdict.cases["basic"][0] == verdict.cases["basic"][1] > 0
+    assert verdict.challenge == "layernorm_forward"
+
+
+def test_errors():
+    with pytest.raises(ValueError, match="challenge: got None"):
+        touchstone.judge(lambda: None)
+    with pytest.raises(FileNotFoundError):
+        touchstone.judge("/nowhere/at/all", "softmax_topk")
+    with pytest.raises(touchstone.JudgeError, match="no_such"):
+        touchstone.judge(wrong.function, "no_such")
+    with pytest.raises(TypeError):
+        touchstone.entrant(wrong)
+
+
+def test_the_command(tmp_path):
+    run = lambda *a: subprocess.run([sys.executable, "-c", "from touchstone_program import main; main()", *a],  # noqa: E731
+                                    capture_output=True, text=True)
+    assert "usage: touchstone" in run("--help").stdout
+    assert run("new", str(tmp_path / "mine")).returncode == 0
+    assert (tmp_path / "mine").is_dir() and any((tmp_path / "mine").rglob("PROMPT.md"))
+    plan = run("plan", "--model", "llama-3-8b", "--gpu", "h100", "--context", "8192")
+    assert plan.returncode == 0 and "GiB" in plan.stdout, plan.stderr
+    assert run("report", str(tmp_path / "none.log")).returncode != 0
+    assert run("list", "challenges").stdout.startswith("layernorm_forward")
