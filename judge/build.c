@@ -26,7 +26,7 @@
 #include "sha256.h"
 #include "source.h"
 
-enum { LIMIT_S = 120, NVCC_LIMIT_S = 300, MAX_ARGS = 128, PREPROCESSED_BYTES = 64 << 20 };
+enum { MAX_ARGS = 128, PREPROCESSED_BYTES = 64 << 20 };
 
 /* ---- the judge's own files ---- */
 
@@ -265,15 +265,15 @@ static bool run_within(int limit_s, ts_built *b, line *l, const char *what, ts_c
 
 static bool run(ts_built *b, line *l, const char *what, ts_confined *c, ts_refusal *why)
 {
-    return run_within(LIMIT_S, b, l, what, c, why);
+    return run_within(TS_BUILD_LIMIT_S, b, l, what, c, why);
 }
 
 #define COMMON "-O3 " TS_ISA_FLAGS " -fPIC -ffp-contract=off -fno-math-errno -frandom-seed=0"
 
 /* Flags for one language; `own` is the folder of the compiler's intrinsic headers. */
-static void flags_for(const ts_entrant *e, bool cxx, const char *own, char *text, size_t n)
+void ts_build_flags(ts_class cls, bool cxx, const char *own, char *text, size_t n)
 {
-    if (e->cls == TS_SEALED)
+    if (cls == TS_SEALED)
         snprintf(text, n,
                  "-std=c11 -w " COMMON " -fvisibility=hidden -fno-stack-protector"
                  " -fno-asynchronous-unwind-tables -D__STDC_HOSTED__=0 -nostdinc -I../include"
@@ -282,6 +282,12 @@ static void flags_for(const ts_entrant *e, bool cxx, const char *own, char *text
     else
         snprintf(text, n, "%s -w " COMMON " -fopenmp -I../include",
                  cxx ? "-std=gnu++17" : "-std=gnu11");
+}
+
+void ts_build_nvcc_flags(const char *arch, bool cubin, char *text, size_t n)
+{
+    snprintf(text, n, "-arch=%s -std=c++17 -O3 -w -I../include %s", arch,
+             cubin ? "-cubin" : "-shared -Xcompiler -fPIC");
 }
 
 static const char *link_flags(const ts_entrant *e)
@@ -305,7 +311,7 @@ static bool preprocess(const ts_entrant *e, int i, ts_built *b, const char *own,
     char             flags[1024], more[256], out[32], path[128];
     ts_confined      c;
     size_t           n = 0;
-    flags_for(e, is_cxx(s), own, flags, sizeof flags);
+    ts_build_flags(e->cls, is_cxx(s), own, flags, sizeof flags);
     snprintf(more, sizeof more, "%s", extra ? extra : "");
     snprintf(out, sizeof out, "../%d.i", i);
     snprintf(path, sizeof path, "%s/%d.i", b->folder, i);
@@ -336,7 +342,7 @@ static bool compile_at(const char *level, const ts_entrant *e, ts_built *b, cons
     ts_confined c;
     *crashed = false;
     for (int i = 0; i < e->n_sources; i++) cxx |= e->source[i].compiled && is_cxx(&e->source[i]);
-    flags_for(e, cxx, own, flags, sizeof flags);
+    ts_build_flags(e->cls, cxx, own, flags, sizeof flags);
     snprintf(linked, sizeof linked, "%s", link_flags(e));
     snprintf(more, sizeof more, "%s %s", extra ? extra : "", level);
     snprintf(b->command, sizeof b->command, "%s %s %s %s", cxx ? "c++" : "cc", flags, more, linked);
@@ -430,14 +436,14 @@ static bool build_cuda(const ts_entrant *e, const ts_places *p, ts_built *b, ts_
     ts_confined c;
     size_t      n = 0;
     if (!*p->nvcc) return ts_refuse(why, "build", "nvcc not found on this machine");
-    snprintf(flags, sizeof flags, "-arch=%s -std=c++17 -O3 -w -I../include %s -o ../object",
-             p->arch, cubin ? "-cubin" : "-shared -Xcompiler -fPIC");
+    ts_build_nvcc_flags(p->arch, cubin, flags, sizeof flags);
+    strcat(flags, " -o ../object");
     snprintf(b->command, sizeof b->command, "nvcc %s", flags);
     add(&l, p->nvcc);
     add_all(&l, flags);
     for (int i = 0; i < e->n_sources; i++)
         if (e->source[i].compiled) add(&l, e->source[i].name);
-    if (!run_within(NVCC_LIMIT_S, b, &l, "compiling", &c, why)) return false;
+    if (!run_within(TS_NVCC_LIMIT_S, b, &l, "compiling", &c, why)) return false;
     snprintf(path, sizeof path, "%s/object", b->folder);
     char *bytes = slurp(path, TS_OBJECT_BYTES, &n);
     if (!bytes) return ts_refuse(why, "size", "the object has more than %d bytes", TS_OBJECT_BYTES);

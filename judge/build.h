@@ -50,4 +50,11 @@ bool ts_build(const ts_entrant *e, const ts_places *p, const char *extra, ts_bui
               ts_refusal *why);
 void ts_built_free(ts_built *b);
 
+/* Seconds that the compilers of one entrant may take. */
+enum { TS_BUILD_LIMIT_S = 120, TS_NVCC_LIMIT_S = 300 };
+
+/* How an entrant is compiled; `own` is where the compiler keeps its intrinsics. */
+void ts_build_flags(ts_class cls, bool cxx, const char *own, char *text, size_t n);
+void ts_build_nvcc_flags(const char *arch, bool cubin, char *text, size_t n);
+
 #endif

@@ -96,6 +96,7 @@ static void recall(ts_court *c, const ts_records *earlier, ts_judged *e, int *ne
         if (e->task && !strcmp(ts_jr_text(r, "source_sha256", ""), e->entrant.source_sha256) &&
             !strcmp(ts_jr_text(r, "task", ""), ts_court_label(c, e->task)) &&
             !strcmp(ts_jr_text(r, "name", ""), e->entrant.name) &&
+            !strcmp(ts_jr_text(r, "sample", ""), e->sample ? e->sample : "") &&
             !strcmp(ts_jr_text(r, "class", ""), ts_class_name(e->entrant.cls)))
             e->id = (int)id;
     }

@@ -18,7 +18,7 @@
 enum {
     TS_DRAW = 4, /* version of the derivation of cases from a key */
     TS_KEY_BYTES = 32,
-    TS_MOST_ENTRANTS = 256,
+    TS_MOST_ENTRANTS = 4096,
     TS_MOST_CASES = 2048,
     TS_WORKLOADS = 4,
     TS_INSTANCES = 64,
@@ -51,6 +51,7 @@ typedef struct ts_tally {
  * NULL for the entrant's own. */
 typedef struct ts_judged {
     const char    *path, *challenge, *name, *author;
+    const char    *sample; /* which of several answers of a model; NULL: not read from a tree */
     ts_entrant     entrant;
     ts_built       built;
     char           object[512], folder[128], launch[64]; /* paths for ts_court_plan */

@@ -16,6 +16,7 @@
 
 #include "audit.h"
 #include "json.h"
+#include "markdown.h"
 #include "sha256.h"
 #include "show.h"
 #include "source.h"
@@ -466,18 +467,50 @@ static bool read_folder(int folder, ts_entrant *e, ts_refusal *why)
     return ok;
 }
 
+/* Keeps of an answer in Markdown the code, under a name with the ending of its language. */
+static bool take_block(int folder, const char *file, const char *challenge, ts_entrant *e,
+                       ts_refusal *why)
+{
+    ts_source *s = &e->source[0];
+    ts_block   b = { 0 };
+    char       wanted[TS_EXPORT_NAME] = "";
+    if (!read_file(folder, file, NO_LINKS, TS_ENTRANT_BYTES, s, why))
+        return e->n_sources = 1, false;
+    e->n_sources = 1;
+    if (memchr(s->bytes, 0, s->n)) return ts_refuse(why, "entry", "%s: contains a zero byte", file);
+    if (challenge && task_of(challenge)) snprintf(wanted, sizeof wanted, "%s", challenge);
+    if (!ts_markdown_code(s->bytes, *wanted ? wanted : NULL, &b))
+        return ts_refuse(why, "entry",
+                         "%s: got %d code blocks, expected one in C, C++, CUDA or Python", file,
+                         b.of);
+    const struct ending *kind = ending_of(b.ending);
+    e->language = kind->language;
+    e->cls = kind->cls;
+    s->compiled = true;
+    snprintf(s->name, sizeof s->name, "%.*s%s", TS_ENTRANT_NAME - 8,
+             challenge ? challenge : "answer", b.ending);
+    snprintf(e->block, sizeof e->block, "code block %d of %d, from line %d%s", b.number, b.of,
+             b.line, b.closed ? "" : ", not closed");
+    memmove(s->bytes, b.code, b.n);
+    s->n = b.n;
+    s->bytes[s->n] = 0;
+    return true;
+}
+
 static bool read_single(int folder, const char *file, const char *challenge, ts_entrant *e,
                         ts_refusal *why)
 {
     const struct ending *kind = ending_of(file);
     const char          *dot = strrchr(file, '.');
-    if (!kind || !kind->unit)
+    const bool           text = dot && !strcmp(dot, ".md");
+    if (!text && (!kind || !kind->unit))
         return ts_refuse(
             why, "entry",
-            "%s: expected a folder with entry.json, or a .c, .cpp, .cu, .so or .py file", file);
-    e->language = kind->language;
-    e->cls = kind->cls;
-    if (!add_source(folder, file, e, why)) return false;
+            "%s: expected a folder with entry.json, or a .c, .cpp, .cu, .so, .py or .md file",
+            file);
+    if (!text) e->language = kind->language, e->cls = kind->cls;
+    if (text ? !take_block(folder, file, challenge, e, why) : !add_source(folder, file, e, why))
+        return false;
     snprintf(e->name, sizeof e->name, "%.*s", (int)(dot - file), file);
     strcpy(e->author, "unknown");
     if (!guess_task(e, &e->source[0], why) && !challenge) return false;

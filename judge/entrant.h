@@ -10,7 +10,9 @@
  *
  * Only listed files are read, and only once: the bytes hashed are the bytes built. An adapter is an
  * additional source that maps the challenge's functions to those of the entrant. A source that
- * another one includes is not compiled on its own. */
+ * another one includes is not compiled on its own.
+ *
+ * An answer in Markdown is also a single file: the code block in it that markdown.h finds. */
 #ifndef TS_ENTRANT_H
 #define TS_ENTRANT_H
 
@@ -25,7 +27,7 @@ enum {
     TS_ENTRANT_BYTES = 1 << 20,      /* of all sources together */
     TS_ENTRANT_BINARY = 256 << 20,   /* of a prebuilt shared library */
     TS_ENTRANT_JSON_BYTES = 1 << 16, /* of entry.json */
-    TS_ENTRANT_LIST = 1024,          /* entrants in one folder */
+    TS_ENTRANT_LIST = 4096,          /* entrants in one tree of folders */
     TS_ENTRANT_OFFERS = 255,         /* characters of a scope */
 };
 
@@ -62,6 +64,7 @@ typedef struct ts_entrant {
     char source_sha256[65]; /* of the file; of the output of sha256sum if there are several */
     char offers[TS_ENTRANT_OFFERS + 1]; /* its scope, verbatim; "": every case */
     char launch[8192];                  /* class sealed-gpu: the launch plan, see gpu/launch.h */
+    char block[96];  /* of an answer in Markdown: which code block it is; else "" */
     char family[65]; /* equal for sources that differ in blanks and comments only */
 } ts_entrant;
 
@@ -70,11 +73,24 @@ typedef struct ts_entrant {
 bool ts_entrant_read(const char *path, const char *challenge, ts_entrant *e, ts_refusal *why);
 void ts_entrant_free(ts_entrant *e);
 
-/* The entrants at `path`, sorted: the path itself, or the contents of a folder without entry.json.
- */
+/* The entrants at `path`, sorted: the path itself, or the contents of the folders below one without
+ * entry.json:
+ *
+ *     MODEL/CHALLENGE.c   MODEL/CHALLENGE.md   MODEL/CHALLENGE/   MODEL/CHALLENGE/sample-3/
+ *
+ * and similar paths. The folder names the model, never the stem of a file that is named after a
+ * challenge. If no part of the path names a challenge, entry.json or the file name names the
+ * entrant. */
+typedef struct ts_answer {
+    char       *path;
+    char        model[TS_ENTRANT_NAME + 1];  /* "": the entrant's own name */
+    char        sample[TS_ENTRANT_NAME + 1]; /* "sample-3"; "": there is one answer */
+    const char *challenge;                   /* by the path; NULL: the entrant's own */
+} ts_answer;
+
 typedef struct ts_paths {
-    int   n;
-    char *path[TS_ENTRANT_LIST];
+    int       n;
+    ts_answer at[TS_ENTRANT_LIST];
 } ts_paths;
 
 bool ts_entrant_list(const char *path, ts_paths *list, ts_refusal *why);

@@ -46,7 +46,10 @@ bool ts_court_log_run(ts_court *c)
 
 static const char *task_of(ts_court *c, const ts_judged *e)
 {
-    return e->task ? ts_court_label(c, e->task) : e->challenge ? e->challenge : "-";
+    if (e->task) return ts_court_label(c, e->task);
+    for (int i = 0; e->challenge && ts_tasks[i]; i++)
+        if (!strcmp(ts_tasks[i]->name, e->challenge)) return ts_court_label(c, ts_tasks[i]);
+    return e->challenge ? e->challenge : "-";
 }
 
 bool ts_court_log_entrant(ts_court *c, const ts_judged *e)
@@ -60,6 +63,8 @@ bool ts_court_log_entrant(ts_court *c, const ts_judged *e)
     ts_jw_text(w, "task", task_of(c, e));
     ts_jw_text(w, "source_sha256", e->entrant.source_sha256);
     ts_jw_text(w, "family", e->entrant.family);
+    if (e->sample) ts_jw_text(w, "sample", e->sample);
+    if (*e->entrant.block) ts_jw_text(w, "block", e->entrant.block);
     if (e->task && *e->scope.text) {
         ts_jw_text(w, "offers", e->entrant.offers);
         ts_jw_num(w, "share", e->scope.share);

@@ -7,7 +7,7 @@
 #include "board.h"
 #include "score.h"
 
-enum { MOST = 1000 }; /* entrants, since every pair has a cell */
+enum { MOST = 4096 }; /* entrants, since every pair has a cell */
 
 static int64_t integer(const ts_jr_node *object, const char *key)
 {
@@ -33,7 +33,7 @@ static void add_task(ts_board *b, const char *task)
 static bool same(const ts_entrant_row *a, const ts_entrant_row *b)
 {
     return !strcmp(a->name, b->name) && !strcmp(a->author, b->author) &&
-           !strcmp(a->klass, b->klass);
+           ((a->sample && b->sample) || !strcmp(a->klass, b->klass));
 }
 
 static bool add_row(ts_board *b, const ts_jr_node *v)
@@ -46,7 +46,9 @@ static bool add_row(ts_board *b, const ts_jr_node *v)
                             .language = ts_jr_text(v, "language", ""),
                             .task = ts_jr_text(v, "task", ""),
                             .offers = ts_jr_text(v, "offers", ""),
-                            .share = ts_jr_number(v, "share", 1) };
+                            .share = ts_jr_number(v, "share", 1),
+                            .sample = ts_jr_text(v, "sample", NULL),
+                            .block = ts_jr_text(v, "block", "") };
     if (row_of(b, r->id) || b->n_rows == MOST) return false;
     add_task(b, r->task);
     size_t c = 0;
@@ -107,32 +109,90 @@ bool ts_row_passed(const ts_entrant_row *r, bool whole)
     return !strcmp(verdict, "PASS") || (!whole && !strcmp(verdict, "PASS (common)"));
 }
 
-static void sum_up(ts_board *b, size_t at)
+/* ---- several answers to a task ---- */
+
+/* That one of k of n answers is among the c right ones: 1 - C(n - c, k) / C(n, k). */
+static double pass_at(int n, int c, int k)
+{
+    double none = 1;
+    for (int i = 0; i < k; i++) none *= n - c - i > 0 ? (double)(n - c - i) / (n - i) : 0;
+    return 1 - none;
+}
+
+static int by_size(const void *x, const void *y)
+{
+    const double a = *(const double *)x, b = *(const double *)y;
+    return (a > b) - (a < b);
+}
+
+/* Answers of an entrant to a task: how many, how many passed, and their scores, sorted. */
+static int answers_to(const ts_board *b, size_t at, const char *task, int *passed, double *score)
+{
+    int n = 0;
+    *passed = 0;
+    for (size_t i = 0; i < b->n_rows; i++) {
+        const ts_entrant_row *r = &b->row[i];
+        if (r->overall != at || strcmp(r->task, task)) continue;
+        const bool pass = ts_row_passed(r, false);
+        *passed += pass;
+        score[n++] = pass ? ts_jr_number(r->score, "score", 0) : 0;
+    }
+    qsort(score, (size_t)n, sizeof *score, by_size);
+    return n;
+}
+
+static void sum_samples(const ts_board *b, size_t at, double *score)
 {
     ts_entrant_overall *c = &b->overall[at];
-    double              S = 0, lo = 0, hi = 0, score = 0;
+    ts_samples         *s = &c->samples;
+    const double        all = b->n_tasks ? (double)b->n_tasks : 1;
+    int                 passed;
+    for (size_t t = 0; t < b->n_tasks; t++) {
+        const int n = answers_to(b, at, b->task[t], &passed, score);
+        if (!n) continue;
+        if (n > s->n) s->n = n;
+        if (!s->k || n < s->k) s->k = n;
+        c->entered++;
+        c->passed += passed > 0;
+        s->pass_1 += pass_at(n, passed, 1) / all;
+        s->best += score[n - 1] / all;
+        s->median += (score[(n - 1) / 2] + score[n / 2]) / 2 / all;
+        double sum = 0;
+        for (int i = 0; i < n; i++) sum += score[i];
+        c->score += sum / n / all;
+    }
+    for (size_t t = 0; t < b->n_tasks; t++) {
+        const int n = answers_to(b, at, b->task[t], &passed, score);
+        if (n) s->pass_k += pass_at(n, passed, s->k) / all;
+    }
+}
+
+static void sum_up(ts_board *b, size_t at, double *room)
+{
+    ts_entrant_overall *c = &b->overall[at];
+    double              S = 0, lo = 0, hi = 0;
     bool                open = false;
-    int                 scored = 0;
+    int                 scored = 0, passed = 0;
+    sum_samples(b, at, room);
     for (size_t i = 0; i < b->n_rows; i++) {
         const ts_entrant_row *r = &b->row[i];
         if (r->overall != at) continue;
         const char *verdict = ts_jr_text(r->verdict, "verdict", "");
-        c->entered++;
+        if (!c->klass || !strcmp(c->klass, "-")) c->klass = r->klass;
+        else if (strcmp(r->klass, "-") && strcmp(c->klass, r->klass)) c->klass = "mixed";
         open |= !r->verdict || !strcmp(verdict, "AUDIT") || !strcmp(verdict, "ERROR");
         if (!ts_row_passed(r, false)) continue;
-        c->passed++;
+        passed++;
         scored += r->score != NULL;
-        score += ts_jr_number(r->score, "score", 0);
         S += log(fmax(1e-3, ts_jr_number(r->score, "S", 0)));
         lo += log(fmax(1e-3, ts_jr_number(r->score, "S_lo", 0)));
         hi += log(fmax(1e-3, ts_jr_number(r->score, "S_hi", 0)));
     }
     if (scored) {
-        c->S = exp(S / c->passed);
-        c->S_lo = exp(lo / c->passed);
-        c->S_hi = exp(hi / c->passed);
+        c->S = exp(S / passed);
+        c->S_lo = exp(lo / passed);
+        c->S_hi = exp(hi / passed);
     }
-    c->score = b->n_tasks ? score / (double)b->n_tasks : 0;
     c->grade = ts_grade(c->passed > 0, c->passed ? !scored : open, c->score);
 }
 
@@ -141,8 +201,9 @@ static const ts_entrant_overall *order_by; /* qsort has no context */
 static int better(const void *x, const void *y)
 {
     const ts_entrant_overall *a = order_by + *(const size_t *)x, *b = order_by + *(const size_t *)y;
+    const double              p = a->samples.pass_1 - b->samples.pass_1;
+    if (fabs(p) > 1e-9) return p > 0 ? -1 : 1; /* challenges passed, by an answer on average */
     if (a->score != b->score) return a->score > b->score ? -1 : 1;
-    if (a->passed != b->passed) return b->passed - a->passed;
     return a->first < b->first ? -1 : a->first > b->first;
 }
 
@@ -202,7 +263,10 @@ bool ts_board_make(const ts_records *r, ts_board *b, char why[TS_WHY])
                      MOST);
     const size_t n = b->n_overall;
     ok = ok && (b->pair = calloc(n * n + 1, sizeof *b->pair)) && fill(r, b, why);
-    for (size_t i = 0; ok && i < n; i++) sum_up(b, i);
+    double *room = calloc(b->n_rows + 1, sizeof *room);
+    ok = ok && room;
+    for (size_t i = 0; ok && i < n; i++) sum_up(b, i, room);
+    free(room);
     for (size_t i = 0; ok && i < n * n; i++) {
         const int all = b->pair[i].won + b->pair[i].lost + b->pair[i].tied;
         if (all) b->pair[i].margin /= all;

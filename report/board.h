@@ -12,19 +12,31 @@
 typedef struct ts_entrant_row {
     int64_t     id;
     const char *name, *author, *klass, *language, *task;
-    const char
-          *offers; /* its scope ("": every case), and the share of the challenge that it covers */
-    double share;
+    const char *offers; /* its scope ("": every case), and the share of the challenge it covers */
+    double      share;
+    const char *sample; /* which of a model's answers; NULL: not an answer of a model */
+    const char *block;  /* the code block of an answer in Markdown; "": not from Markdown */
     const ts_jr_node *verdict, *score, *rank; /* NULL: not in the log */
     size_t            overall;
 } ts_entrant_row;
 
-/* An entrant over all tasks: rows of the same name, author and class. */
+/* Several answers to each task: means over all tasks of the run, 0 for a task without answers. With
+ * one answer each, best and median are the score. */
+typedef struct ts_samples {
+    int    n, k;           /* the most answers to a task; the fewest, the k of pass_k */
+    double pass_1, pass_k; /* chance that one answer passes, that one of k does: unbiased */
+    double best, median;   /* score */
+} ts_samples;
+
+/* An entrant over all tasks: rows of the same name, author and class; the answers of a model are
+ * one entrant's, whatever their classes. */
 typedef struct ts_entrant_overall {
     size_t            first; /* its first row, whose id identifies it in the overall ranking */
-    int               entered, passed;
-    double            S, S_lo, S_hi; /* geometric mean over the tasks it passed; 0: none */
+    const char       *klass; /* "mixed": its answers are of several classes */
+    int               entered, passed; /* tasks; passed: by at least one of its answers */
+    double            S, S_lo, S_hi;   /* geometric mean over the tasks it passed; 0: none */
     double            score; /* mean over all tasks of the run; a task not passed counts 0 */
+    ts_samples        samples;
     const char       *grade;
     const ts_jr_node *rank;
 } ts_entrant_overall;

@@ -8,7 +8,7 @@
 #include "match.h"
 #include "score.h"
 
-enum { MEMBERS = 256, WORKLOADS = 16, CALLS = 256 };
+enum { MEMBERS = 1024, WORKLOADS = 16, CALLS = 256 };
 
 static bool is(const ts_record *r, const char *type)
 {
@@ -279,7 +279,8 @@ static bool put_rank(const char *task, const game *of, size_t n_games, ts_sink t
     return ok;
 }
 
-/* Entrants of equal name, author and class are represented by the first. */
+/* Entrants of equal name, author and class (a model's answers: of any class) are represented by the
+ * first. */
 static int64_t stands_for(const ts_records *r, int64_t id)
 {
     const ts_jr_node *mine = NULL;
@@ -288,7 +289,8 @@ static int64_t stands_for(const ts_records *r, int64_t id)
     for (size_t i = 0; i < r->n && mine; i++) {
         const ts_jr_node *v = r->at[i].root;
         bool              same = is(&r->at[i], "entrant");
-        for (int k = 0; k < 3 && same; k++) {
+        const bool        model = ts_jr_get(v, "sample") && ts_jr_get(mine, "sample");
+        for (int k = 0; k < (model ? 2 : 3) && same; k++) {
             static const char *const key[] = { "name", "author", "class" };
             same = !strcmp(ts_jr_text(v, key[k], ""), ts_jr_text(mine, key[k], ""));
         }

@@ -57,6 +57,11 @@ static void text(const ts_board *b, FILE *f)
 
 bool ts_page_write(const ts_records *r, const ts_board *b, FILE *f)
 {
+    return ts_page_write_kind(r, b, "", f);
+}
+
+bool ts_page_write_kind(const ts_records *r, const ts_board *b, const char *kind, FILE *f)
+{
     const char *p = ts_page_html, *mark;
     for (; (mark = strstr(p, "{{")); p = strstr(mark, "}}") + 2) {
         unsigned char hash[32];
@@ -65,6 +70,7 @@ bool ts_page_write(const ts_records *r, const ts_board *b, FILE *f)
         if (!strncmp(mark, "style}", 6)) fputs(ts_page_style, f);
         else if (!strncmp(mark, "script}", 7)) fputs(ts_page_script, f);
         else if (!strncmp(mark, "text}", 5)) text(b, f);
+        else if (!strncmp(mark, "site}", 5)) fputs(kind, f);
         else if (!strncmp(mark, "log}", 4)) records(r, f);
         else if (!strncmp(mark, "hash}", 5)) fputs(r->last, f);
         else {

@@ -8,4 +8,7 @@
 /* False on a write error. */
 bool ts_page_write(const ts_records *r, const ts_board *b, FILE *f);
 
+/* One of several pages: "index", "entrant", "challenge"; "": the only one. */
+bool ts_page_write_kind(const ts_records *r, const ts_board *b, const char *kind, FILE *f);
+
 #endif

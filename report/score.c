@@ -7,18 +7,16 @@
 #define MISSING     1e-3 /* value of a workload without a time */
 #define LEAST_ERROR 1e-6 /* of the bound: smaller errors count as exact */
 
-static const struct {
-    double      least;
-    const char *grade;
-} GRADES[] = { { 900, "A+" }, { 800, "A" }, { 650, "B" }, { 450, "C" }, { 250, "D" }, { 0, "E" } };
+const ts_grade_row ts_grades[TS_N_GRADES] = { { 900, "A+" }, { 800, "A" }, { 650, "B" },
+                                              { 450, "C" },  { 250, "D" }, { 0, "E" } };
 
 const char *ts_grade(bool gate, bool audit, double score)
 {
     if (audit) return "-";
     if (!gate || !(score >= 0)) return "F";
     size_t i = 0;
-    while (score < GRADES[i].least) i++;
-    return GRADES[i].grade;
+    while (score < ts_grades[i].least) i++;
+    return ts_grades[i].grade;
 }
 
 static double speed(double floor_ns, double ns)
@@ -64,6 +62,7 @@ ts_score ts_score_of(const ts_score_in *in)
     s.M =
         in->io_bytes > 0 ? 1 / (1 + log2(1 + fmax(0, in->workspace_bytes) / in->io_bytes) / 4) : 1;
     if (in->gate && !in->audit)
-        s.score = 1000 * pow(s.S, 0.70) * pow(s.R, 0.15) * pow(s.P, 0.10) * pow(s.M, 0.05);
+        s.score = 1000 * pow(s.S, TS_WEIGHT_SPEED) * pow(s.R, TS_WEIGHT_ROBUSTNESS) *
+                  pow(s.P, TS_WEIGHT_PRECISION) * pow(s.M, TS_WEIGHT_MEMORY);
     return s;
 }

@@ -31,7 +31,20 @@ typedef struct ts_score {
     double score;         /* 0 to 1000; 0 if it did not pass, and under audit */
 } ts_score;
 
+/* The score is 1000 times the product of these powers. */
+#define TS_WEIGHT_SPEED      0.70
+#define TS_WEIGHT_ROBUSTNESS 0.15
+#define TS_WEIGHT_PRECISION  0.10
+#define TS_WEIGHT_MEMORY     0.05
+
 ts_score ts_score_of(const ts_score_in *in);
+
+typedef struct ts_grade_row {
+    double      least;
+    const char *grade;
+} ts_grade_row;
+enum { TS_N_GRADES = 6 };
+extern const ts_grade_row ts_grades[TS_N_GRADES]; /* best first */
 
 /* Grades by score: A+ 900, A 800, B 650, C 450, D 250, E below; F did not pass; "-" under audit. */
 const char *ts_grade(bool gate, bool audit, double score);

@@ -43,6 +43,19 @@ static shown show(const char *text, int width)
     return out;
 }
 
+/* "gpt #3": the third answer of a model. */
+static shown name_of(const ts_entrant_row *r, int width)
+{
+    char        text[320];
+    const char *which = r->sample ? r->sample : "";
+    const char *digits = which + strcspn(which, "0123456789");
+    if (!strncmp(which, "sample", 6) && *digits) which = digits;
+    if (!*which) return show(r->name, width);
+    const int room = abs(width) - (int)strlen(which) - 2;
+    snprintf(text, sizeof text, "%s #%.60s", show(r->name, -(room > 4 ? room : 4)).s, which);
+    return show(text, width);
+}
+
 static void heading(FILE *f, const char *title)
 {
     fprintf(f, "\n%s\n", show(title, -99).s);
@@ -70,7 +83,7 @@ static void scoreboard(const ts_board *b, FILE *f)
         const ts_entrant_overall *c = &b->overall[i];
         const ts_entrant_row     *r = &b->row[c->first];
         fprintf(f, "%3zu  %s %s %3d/%-2zu  ", i + 1, show(r->name, LONG_NAME).s,
-                show(r->klass, CLASS).s, c->passed, b->n_tasks);
+                show(c->klass, CLASS).s, c->passed, b->n_tasks);
         speed(f, c->S, c->S_lo, c->S_hi);
         if (c->passed && !(c->S > 0)) fprintf(f, " %6s %5s", "-", c->grade); /* not timed */
         else fprintf(f, " %6.0f %5s", c->score, c->grade);
@@ -78,6 +91,26 @@ static void scoreboard(const ts_board *b, FILE *f)
             fprintf(f, " %6.0f %5.0f", ts_jr_number(c->rank, "rating", 0),
                     ts_jr_number(c->rank, "rank", 0));
         fputc('\n', f);
+    }
+}
+
+/* Where there are models with several answers to a challenge. */
+static void samples(const ts_board *b, FILE *f)
+{
+    bool any = false;
+    for (size_t i = 0; i < b->n_overall; i++) any |= b->overall[i].samples.n > 1;
+    if (!any) return;
+    heading(f,
+            "Several answers per challenge: chances that one answer, and one of k, passes; scores");
+    fprintf(f, "  #  %-*s %7s %7s %3s %7s %6s %6s %6s\n", LONG_NAME, "entrant", "answers", "pass@1",
+            "k", "pass@k", "mean", "best", "median");
+    for (size_t i = 0; i < b->n_overall; i++) {
+        const ts_entrant_overall *c = &b->overall[i];
+        const ts_samples         *s = &c->samples;
+        fprintf(f, "%3zu  %s %7d %7.3f %3d %7.3f", i + 1, show(b->row[c->first].name, LONG_NAME).s,
+                s->n, s->pass_1, s->k, s->pass_k);
+        if (c->passed && !(c->S > 0)) fprintf(f, " %6s %6s %6s\n", "-", "-", "-"); /* not timed */
+        else fprintf(f, " %6.0f %6.0f %6.0f\n", c->score, s->best, s->median);
     }
 }
 
@@ -113,7 +146,8 @@ static void legend(const ts_board *b, FILE *f)
     };
     fprintf(
         f, "\n  score   1000 x speed^0.70 x robustness^0.15 x precision^0.10 x memory^0.05 x share "
-           "offered;\n          mean over all challenges, where one that was not passed counts 0\n"
+           "offered;\n          mean over all challenges, where one that was not passed counts 0;\n"
+           "          entrants are ranked by challenges passed, then by score\n"
            "  grade   A+ from 900, A 800, B 650, C 450, D 250, E below; F: nothing passed\n"
            "  speed   least possible time (floor) / measured time, with its 95 %% interval\n");
     if (rated(b))
@@ -215,17 +249,17 @@ static void flaw(const ts_entrant_row *r, FILE *f)
     const char       *more = ts_jr_text(v, "optional_examined", "");
     const char       *text = ts_jr_text(v, "text", ""), *replay = ts_jr_text(v, "replay", "");
     if (*r->offers) {
-        fprintf(f, "     %s offers %.0f %% of the challenge:", show(r->name, -NAME).s,
-                100 * r->share);
+        fprintf(f, "     %s offers %.0f %% of the challenge:", name_of(r, -NAME).s, 100 * r->share);
         paragraph(r->offers, f);
         fputc('\n', f);
     }
     if (*more)
-        fprintf(f, "     %s: optional functions examined: %s\n", show(r->name, -NAME).s,
+        fprintf(f, "     %s: optional functions examined: %s\n", name_of(r, -NAME).s,
                 show(more, -72).s);
-    if (*weak) fprintf(f, "     %s: %s\n", show(r->name, -NAME).s, show(weak, -72).s);
+    if (*weak) fprintf(f, "     %s: %s\n", name_of(r, -NAME).s, show(weak, -72).s);
     if (!v || ts_row_passed(r, true)) return;
-    fprintf(f, "     %s:", show(r->name, -NAME).s);
+    if (*r->block) fprintf(f, "     %s: %s\n", name_of(r, -NAME).s, show(r->block, -72).s);
+    fprintf(f, "     %s:", name_of(r, -NAME).s);
     if (*which) fprintf(f, " %s", show(which, -76).s);
     if (*text) paragraph(text, f);
     else if (*which && ts_jr_num(ts_jr_get(v, "got"), &got)) element(v, f);
@@ -249,7 +283,7 @@ static void entrant(const ts_entrant_row *r, size_t place, FILE *f)
         all += ts_jr_num(ts_jr_at(ts_jr_at(cells, i), 1), &x) ? x : 0;
     }
     if (all > 0) snprintf(robust, sizeof robust, "%.0f/%.0f", passed, all);
-    fprintf(f, "%3zu  %s %s %s  ", place, show(r->name, NAME).s, show(r->klass, CLASS).s,
+    fprintf(f, "%3zu  %s %s %s  ", place, name_of(r, NAME).s, show(r->klass, CLASS).s,
             show(verdict, 15).s);
     speed(f, pass ? ts_jr_number(r->score, "S", 0) : 0, ts_jr_number(r->score, "S_lo", 0),
           ts_jr_number(r->score, "S_hi", 0));
@@ -305,6 +339,7 @@ void ts_board_print(const ts_board *b, FILE *f)
     if (!b->n_rows) fprintf(f, "\nNo entrant has been judged yet.\n");
     if (!b->n_rows) return;
     scoreboard(b, f);
+    samples(b, f);
     legend(b, f);
     matrix(b, f);
     for (size_t i = 0; i < b->n_tasks; i++) challenge(b, b->task[i], f);

@@ -42,6 +42,29 @@ mkdir "$tmp/empty"
 try 0 "$tmp/empty" --challenge softmax_topk
 try 2 "$tmp/empty" --challenge softmax_topk
 
+# One text to paste, on standard output or in files; nothing else is written.
+try 0 --prompt --challenge softmax_topk --language cuda
+grep -q '^## Your answer' "$tmp/out" && grep -q 'nvcc' "$tmp/out" || complain 'no prompt to paste'
+try 2 --prompt
+try 0 "$tmp/prompts" --prompt --language triton
+[ "$(ls "$tmp/prompts" | wc -l)" = "$(wc -l <"$tmp/out")" ] || complain 'prompts that are not named'
+[ "$(grep -c 'left out of triton, because' "$tmp/err")" -gt 0 ] || complain 'challenges left out in silence'
+
+# A self-test says in words what was wrong.
+try 0 "$tmp/words" --challenge layernorm_forward
+solution=test/solution/layernorm_forward.c
+cp test/solution/number.h "$tmp/words"
+says() { # SED-SCRIPT TEXT
+    sed "$1" "$solution" >"$tmp/words/layernorm_forward.c"
+    cmp -s "$solution" "$tmp/words/layernorm_forward.c" && complain "words: $1 changes nothing"
+    make -C "$tmp/words" test >"$tmp/log" 2>&1 && complain "words: $1 passes"
+    grep -q "$2" "$tmp/log" || complain "words: $1: expected '$2', got $(grep -m1 FAIL "$tmp/log")"
+}
+says 's/((float \*)a->mean)\[r\] =/(void)/' 'mean\[0\] was not written, expected'
+says 's/return s;/return TS_E_DEVICE;/' 'returned TS_E_DEVICE (the device reported an error), expected TS_OK'
+says 's/TS_E_SHAPE/TS_E_ARG/' 'invalid call (.*): the call returned TS_E_ARG .*, expected TS_E_SHAPE'
+says 's/sqrt(/cbrt(/' 'off by .*, allowed is'
+
 python=$(test/python.sh || true)
 try 0 "$tmp/all"
 [ "$(ls "$tmp/all" | wc -l)" = "$("$build/touchstone" list challenges | wc -l)" ] || complain 'not one folder a challenge'
@@ -51,10 +74,14 @@ for id in softmax_topk layernorm_forward layernorm_backward kv_cache flash_atten
     d=$tmp/all/$id
     [ "$(ls "$d" | wc -l)" = 8 ] || complain "$d holds $(ls "$d" | tr '\n' ' ')"
     fails "$d"
-    grep -q 'status\[0\] is 4, expected 0' "$tmp/log" || complain "$d: not for TS_E_UNSUPPORTED"
+    grep -q 'returned TS_E_UNSUPPORTED (legal, but not offered), expected TS_OK' "$tmp/log" || complain "$d: not for TS_E_UNSUPPORTED"
     cp "test/solution/$id.c" "test/solution/number.h" "$d"
     passes "$d" test
     passes "$d" sanitize
+    if [ $id = softmax_topk ]; then # test/prompt.py compiles the others
+        try 0 "$tmp/cxx" --challenge $id --language c++
+        fails "$tmp/cxx"
+    fi
     ${CC:-cc} -std=c11 -fsyntax-only -Wall -Wextra -Werror -Iinclude "challenge/$id/adapter.c" || complain "$id: adapter"
     # the example itself, which is under #if 0
     sed '/^#if 0$/d; /^#endif$/d; /^#include "theirs.c"$/d' "challenge/$id/adapter.c" >"$tmp/adapter.c"
@@ -65,18 +92,23 @@ for id in softmax_topk layernorm_forward layernorm_backward kv_cache flash_atten
     ${CC:-cc} -std=c11 -fsyntax-only -Wall -Wextra -Iinclude "$tmp/adapter.c" || complain "$id: the example does not compile"
 
     if [ ! -e "challenge/$id/starter.cu" ]; then # judged on the CPU only
-        try 2 "$tmp/cuda-$id" --challenge $id --language cuda
-        [ ! -e "$tmp/cuda-$id" ] || complain "$id: a folder without a starter"
+        for language in cuda triton; do
+            try 2 "$tmp/$language-$id" --challenge $id --language $language
+            grep -q "left out of $language, because" "$tmp/err" || complain "$id: not said why"
+            [ ! -e "$tmp/$language-$id" ] || complain "$id: a folder without a starter"
+        done
     else
         try 0 "$tmp/cuda-$id" --challenge $id --language cuda
         [ -s "$tmp/cuda-$id/$id.cu" ] || complain "no $id.cu"
         grep -q '"class": "host-gpu"' "$tmp/cuda-$id/entry.json" || complain "$id: not of a GPU class"
+        try 0 "$tmp/triton-$id" --challenge $id --language triton
+        grep -q '"class": "python-gpu"' "$tmp/triton-$id/entry.json" || complain "$id: not of a GPU class"
     fi
     try 0 "$tmp/py-$id" --challenge $id --language python
     if [ -n "$python" ]; then
         export PYTHON="$python" PYTHONDONTWRITEBYTECODE=1
         fails "$tmp/py-$id"
-        grep -q 'NotImplementedError' "$tmp/log" || complain "$id in Python: not for NotImplementedError"
+        grep -q 'raised NotImplementedError' "$tmp/log" || complain "$id in Python: not for NotImplementedError"
         cp "$root/entrant/numpy/$id/$id.py" "$tmp/py-$id"
         passes "$tmp/py-$id" test
     fi

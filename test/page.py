@@ -219,6 +219,22 @@ def board_first(b, where):
     expect(top < 450, f"{where}: the board begins {top} px below the top")
 
 
+def filters(b, log, where):
+    """A class that is chosen leaves its entrants, and all come back."""
+    classes = sorted({r["class"] for r in records(log, "entrant")})
+    shown = "[...document.querySelectorAll('#scoreboard tbody tr')].filter(e => e.checkVisibility()).length"
+    every = b.run(shown)
+    if len(classes) < 2:
+        return
+    choose = "(s => { s.value = %d; s.dispatchEvent(new Event('change')); })(document.querySelector('#scoreboard select'))"
+    b.run(choose % 1)
+    want = len({(r["name"], r["author"]) for r in records(log, "entrant") if r["class"] == classes[0]})
+    got = b.run(shown)
+    expect(got == want < every, f"{where}: {got} rows of class {classes[0]}, expected {want} of {every}")
+    b.run(choose % 0)
+    expect(b.run(shown) == every, f"{where}: the filter does not let go")
+
+
 def folded(b, log, where):
     expect(b.run("document.getElementById('badge').open") is False, f"{where}: the guarantees are not folded")
     expect(b.run("[...document.querySelectorAll('.guard')].every(e => !e.checkVisibility() && e.closest('#badge'))"), f"{where}: guarantees outside of the badge")
@@ -300,6 +316,7 @@ def main():
                     if kind != "empty":
                         board_first(b, where)
                         explained(b, log, where)
+                        filters(b, log, where)
                     layout(b, where)
                     folded(b, log, where)
                     b.run("document.querySelectorAll('section:nth-of-type(-n+3) details').forEach(e => e.open = true)")

@@ -30,7 +30,7 @@ grep -q '^badge reduced: 5 of 7 guarantees verified$' "$tmp/out" || fail 'no bad
 for word in sealed host python 'PASS (common)' AUDIT; do
     grep -q "^  $word: [A-Za-z]" "$tmp/out" || fail "$word is not explained"
 done
-grep -q '^  6  sixty-four-characters-of-a~ ' "$tmp/out" || fail 'a long name is cut too early'
+grep -q '^  7  sixty-four-characters-of-a~ ' "$tmp/out" || fail 'a long name is cut too early'
 grep -q 'AUDIT floor .* - .* 0 - *$' "$tmp/out" || fail 'an audit has a score'
 grep -q ': sanitizer: crash: illegal instruction' "$tmp/out" || fail 'no word of the sanitizer lane'
 grep -q '^       value: dgamma\[0\]\[511\] got 1.53125, want 1.49998474 +- 3.1e-05' "$tmp/out" || fail 'no first flaw'
@@ -57,4 +57,16 @@ if report "$tmp/changed" --out "$tmp/never"; then fail 'a changed log was taken'
 if report "$tmp/nowhere"; then fail 'a log that is not there was taken'; fi
 if report "$tmp/full" --out "$tmp/full/x"; then fail 'a page in a file'; fi
 [ "$(wc -l <"$tmp/err")" = 1 ] || fail "no folder: $(cat "$tmp/err")"
+
+# A site: the board, a page per entrant and per challenge, and every link of theirs there.
+report "$tmp/full" --site "$tmp/site" || fail "site: $(cat "$tmp/err")"
+grep -q '^site: 12 pages' "$tmp/out" || fail "site: $(tail -n 1 "$tmp/out")"
+[ "$(ls "$tmp/site/entrant" | wc -l) $(ls "$tmp/site/challenge" | wc -l)" = '8 3' ] || fail 'site: not a page for each'
+[ -e "$tmp/site/entrant/1-touchstone.html" ] || fail "site: $(ls "$tmp/site/entrant" | head -n 1)"
+! ls "$tmp/site/entrant" | LC_ALL=C grep -q '[^A-Za-z0-9._-]' || fail 'site: a name that is no file name'
+grep -q 'data-site="entrant"' "$tmp/site/entrant/1-touchstone.html" || fail 'site: a page that does not say what it is'
+! grep -q '"name":"numpy"' "$tmp/site/entrant/1-touchstone.html" || fail "site: an entrant's page has another's records"
+grep -q '"name":"numpy"' "$tmp/site/challenge/softmax_topk.html" || fail "site: a challenge's page lacks an entrant"
+report "$tmp/full" --site "$tmp/full/below" && fail 'site: a folder that cannot be'
+[ "$(wc -l <"$tmp/err")" = 1 ] || fail "site: said $(cat "$tmp/err")"
 echo 'report: whole, torn, changed and hostile logs'

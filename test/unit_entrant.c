@@ -365,9 +365,9 @@ static void lists_folders(void **state)
     assert_int_equal(symlink("a.c", in_home("link.c")), 0);
     assert_true(ts_entrant_list(home, list, &why));
     assert_int_equal(list->n, 3);
-    assert_string_equal(list->path[0], in_home("a.c"));
-    assert_string_equal(list->path[1], in_home("b"));
-    assert_string_equal(list->path[2], in_home("c.py"));
+    assert_string_equal(list->at[0].path, in_home("a.c"));
+    assert_string_equal(list->at[1].path, in_home("b"));
+    assert_string_equal(list->at[2].path, in_home("c.py"));
     ts_entrant_list_free(list);
     assert_true(ts_entrant_list(in_home("b"), list, &why));
     assert_int_equal(list->n, 1);

@@ -28,30 +28,36 @@ typedef struct judge_options {
 
 /* ---- entrants ---- */
 
-/* Whether the first entrant is for a GPU, which selects the device. Its class is read again on
- * admission. */
+/* Whether all that can be read there is for a GPU. Classes are read again when entrants are
+ * admitted; here they only choose the device. */
 static bool is_gpus(const char *path)
 {
     static ts_paths list;
-    ts_entrant      e = { 0 };
     ts_refusal      why = { 0 };
+    int             n = 0, n_gpu = 0;
     if (!ts_entrant_list(path, &list, &why)) return false;
-    const bool gpu = list.n && ts_entrant_read(list.path[0], NULL, &e, &why) && ts_on_gpu(e.cls);
-    ts_entrant_free(&e);
+    for (int i = 0; i < list.n && n == n_gpu; i++) {
+        ts_entrant e = { 0 };
+        const bool read = ts_entrant_read(list.at[i].path, list.at[i].challenge, &e, &why);
+        n += read;
+        n_gpu += read && ts_on_gpu(e.cls);
+        ts_entrant_free(&e);
+    }
     ts_entrant_list_free(&list);
-    return gpu;
+    return n && n == n_gpu;
 }
 
-static ts_judged *add(ts_court *c, const char *path, const char *challenge, const char *name)
+static ts_judged *add(ts_court *c, const char *path, const char *challenge, const char *name,
+                      const char *sample)
 {
-    if (c->n == TS_MOST_ENTRANTS) return NULL;
     ts_judged *e = calloc(1, sizeof *e);
     char      *own = strdup(path);
     if (!e || !own) abort();
     e->path = own;
     e->challenge = challenge;
     e->name = name;
-    e->author = name ? "touchstone" : NULL;
+    e->author = !name ? NULL : sample ? "" : "touchstone"; /* a model's folder is all there is */
+    e->sample = sample;
     ts_court_admit(c, e);
     return e;
 }
@@ -149,15 +155,23 @@ static void add_built_in(ts_court *c, const char *only)
             snprintf(file, sizeof file, "%s%s%s", all[i].file, folder ? "/" : "",
                      folder ? task : "");
             if (find_built_in(file, path, sizeof path) && realpath(path, whole))
-                add(c, whole, task, all[i].name);
+                add(c, whole, task, all[i].name, NULL);
         }
     }
+}
+
+static const char *kept(const char *text)
+{
+    char *own = strdup(text);
+    if (!own) abort();
+    return own;
 }
 
 static bool add_given(ts_court *c, const char *path, const char *challenge)
 {
     static ts_paths list;
     ts_refusal      why = { 0 };
+    int             n_other = 0;
     if (access(path, F_OK)) {
         fprintf(stderr, "touchstone judge: %s: no such file or folder\n", path);
         return false;
@@ -166,7 +180,23 @@ static bool add_given(ts_court *c, const char *path, const char *challenge)
         fprintf(stderr, "touchstone judge: %s\n", why.text);
         return false;
     }
-    for (int i = 0; i < list.n; i++) add(c, list.path[i], challenge, NULL);
+    for (int i = 0; i < list.n; i++) {
+        const ts_answer *a = &list.at[i];
+        const char      *own = a->challenge;
+        if (challenge && own && strcmp(challenge, own)) continue; /* another challenge's answer */
+        if (c->n == TS_MOST_ENTRANTS) {
+            fprintf(stderr, "touchstone judge: %s: more than %d entrants; judge them in parts\n",
+                    path, TS_MOST_ENTRANTS);
+            return false;
+        }
+        const bool       model = *a->model;
+        const ts_judged *e = add(c, a->path, model && own ? own : challenge,
+                                 model ? kept(a->model) : NULL, model ? kept(a->sample) : NULL);
+        if (list.n > 1 && !strcmp(e->reason, "device")) c->n--, n_other++; /* judged elsewhere */
+    }
+    if (n_other)
+        fprintf(stderr, "touchstone judge: %s: %d entrants left out; judge them with --device %s\n",
+                path, n_other, c->device == TS_CPU ? "cuda" : "cpu");
     ts_entrant_list_free(&list);
     return true;
 }
@@ -210,7 +240,9 @@ static bool write_json(const ts_court *c, const char *path, ts_json *root)
         if (e->before) continue;
         ts_json *o = ts_json_object(list, NULL);
         ts_json_text(o, "name", e->entrant.name);
-        ts_json_text(o, "task", e->task ? e->task->name : "");
+        if (e->sample) ts_json_text(o, "sample", e->sample);
+        if (*e->entrant.block) ts_json_text(o, "block", e->entrant.block);
+        ts_json_text(o, "task", e->task ? e->task->name : e->challenge ? e->challenge : "");
         ts_json_text(o, "class", e->task ? ts_class_name(e->entrant.cls) : "");
         ts_json_text(o, "verdict", ts_ruling_name(e->ruling));
         ts_json_text(o, "reason", e->reason);
@@ -453,9 +485,13 @@ int ts_tool_judge(int argc, char **argv)
         { "--selfcheck", NULL, "test this machine's sandbox guarantees and exit", &o.selfcheck },
         { NULL, NULL, NULL, NULL },
     };
-    const char *usage =
-        "judge [ENTRANT...] [OPTION...]\n\nENTRANT is a source file, a folder with entry.json, or "
-        "a folder of such folders.\nWithout ENTRANT, the built-in ones are judged.\n";
+    const char *usage = "judge [ENTRANT...] [OPTION...]\n\nENTRANT is a source file, an answer in "
+                        "Markdown, a folder "
+                        "with entry.json, or a folder of\nanswers at any depth: MODEL/CHALLENGE.c, "
+                        ".cpp, .cu, .py or "
+                        ".md, MODEL/CHALLENGE/ or\nMODEL/CHALLENGE/sample-3/. Without ENTRANT, the "
+                        "built-in ones are "
+                        "judged.\n";
     if (!ts_options_many(argc, argv, usage, options, given, TS_MOST_ENTRANTS - 1, &status))
         return status;
     if (!ts_task_known("judge", "--challenge", o.challenge, true)) return TS_EXIT_USAGE;

@@ -9,45 +9,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "entrant.h"
+#include "prompt.h"
 #include "registry.h"
 #include "task.h"
 #include "tool.h"
-
-typedef struct part {
-    const char *from; /* "%s": the challenge */
-    const char *to;
-} part;
-
-/* Template files by language, in addition to entry.json and the headers. */
-static const struct language {
-    const char *name, *class, *ending;
-    part        parts[8];
-} languages[] = {
-    { "c",
-      "sealed",
-      "c",
-      { { "%s/PROMPT.md", "PROMPT.md" },
-        { "%s/starter.c", "%s.c" },
-        { "%s/adapter.c", "adapter-example.c" },
-        { "%s/selftest.c", "selftest.c" },
-        { "common/selftest.h", "selftest.h" },
-        { "common/c.mk", "Makefile" } } },
-    { "cuda",
-      "host-gpu",
-      "cu",
-      { { "%s/PROMPT.md", "PROMPT.md" },
-        { "%s/starter.cu", "%s.cu" },
-        { "common/cuda.mk", "Makefile" } } },
-    { "python",
-      "python",
-      "py",
-      { { "%s/PROMPT.md", "PROMPT.md" },
-        { "%s/starter.py", "%s.py" },
-        { "%s/adapter.py", "adapter_example.py" },
-        { "%s/selftest.py", "selftest.py" },
-        { "common/selftest_common.py", "selftest_common.py" },
-        { "common/python.mk", "Makefile" } } },
-};
 
 static bool failed(const char *what, const char *path)
 {
@@ -96,7 +62,7 @@ static void name_after(const char *folder, char *name, size_t n)
 }
 
 static bool write_entry(const char *folder, const char *name, const char *id,
-                        const struct language *l)
+                        const ts_prompt_language *l)
 {
     char path[4200];
     snprintf(path, sizeof path, "%s/entry.json", folder);
@@ -105,7 +71,7 @@ static bool write_entry(const char *folder, const char *name, const char *id,
     fprintf(f,
             "{\n    \"name\": \"%s\",\n    \"author\": \"me\",\n    \"challenge\": \"%s\",\n"
             "    \"class\": \"%s\",\n    \"language\": \"%s\",\n    \"sources\": [\"%s.%s\"]\n}\n",
-            name, id, l->class, l->name, id, l->ending);
+            name, id, ts_class_name(l->cls), l->language, id, l->ending);
     return !fclose(f) || failed("cannot write", path);
 }
 
@@ -129,19 +95,33 @@ static bool copy_headers(const char *from, const char *folder)
     return ok;
 }
 
-static bool scaffold(const char *templates, const char *headers, const char *folder,
-                     const char *name, const char *id, const struct language *l)
+/* A file that `write` fills. */
+static bool put(const char *folder, const char *file, const ts_task *t, const ts_prompt_language *l,
+                const char *templates, const char *headers)
 {
-    for (const part *p = l->parts; p->from; p++) {
-        char file[128], from[4300], to[4300];
-        snprintf(file, sizeof file, p->from, id);
+    char path[4300];
+    snprintf(path, sizeof path, "%s/%s", folder, file);
+    FILE *f = fopen(path, "wx");
+    if (!f) return failed("cannot write", path);
+    const bool ok = headers ? ts_prompt_write(t, l, templates, headers, false, f)
+                            : ts_starter_write(t, l, templates, f);
+    return (!fclose(f) || failed("cannot write", path)) && ok;
+}
+
+static bool scaffold(const char *templates, const char *headers, const char *folder,
+                     const char *name, const ts_task *t, const ts_prompt_language *l)
+{
+    char file[128], from[4300], to[4300];
+    for (const ts_prompt_part *p = l->parts; p->from; p++) {
+        snprintf(file, sizeof file, p->from, t->name);
         snprintf(from, sizeof from, "%s/%s", templates, file);
-        snprintf(file, sizeof file, p->to, id);
-        snprintf(to, sizeof to, "%s/%s", folder, file);
-        if (!copy(from, to, id)) return false;
+        snprintf(to, sizeof to, "%s/%s", folder, p->to);
+        if (!copy(from, to, t->name)) return false;
     }
-    return write_entry(folder, name, id, l) &&
-           (!strcmp(l->name, "python") || copy_headers(headers, folder));
+    snprintf(file, sizeof file, "%s.%s", t->name, l->ending);
+    return put(folder, "PROMPT.md", t, l, templates, headers) &&
+           put(folder, file, t, l, templates, NULL) && write_entry(folder, name, t->name, l) &&
+           (!strcmp(l->language, "python") || copy_headers(headers, folder));
 }
 
 /* Creates the parent folders. A failure shows when the folder itself is created. */
@@ -170,64 +150,118 @@ static bool make_folder(const char *path)
     return n <= 2 || failed("expected a new or empty folder", path);
 }
 
-/* Whether the challenge supports the language. */
-static bool has_starter(const char *templates, const char *id, const struct language *l)
+/* Whether the challenge is judged on the language's device, and has templates; if not, says so. */
+static bool is_offered(const ts_task *t, const ts_prompt_language *l, const char *templates)
 {
-    char path[4300];
-    snprintf(path, sizeof path, "%s/%s/starter.%s", templates, id, l->ending);
-    return !access(path, R_OK);
+    char       path[4300];
+    const bool judged = t->devices >> l->device & 1;
+    snprintf(path, sizeof path, "%s/%s/PROMPT.md", templates, t->name);
+    if (judged && !access(path, R_OK)) return true;
+    fprintf(stderr, "touchstone new: %s: left out of %s, because %s\n", t->name, l->name,
+            judged ? "challenge/ has no templates of it"
+                   : "entrants of this challenge are judged on the CPU only");
+    return false;
 }
 
-static int scaffold_all(const char *folder, const char *challenge, const struct language *l)
+/* `challenge` NULL: every challenge that is offered. */
+static bool is_wanted(const ts_task *t, const char *challenge, const ts_prompt_language *l,
+                      const char *templates)
+{
+    if (challenge) return !strcmp(challenge, t->name);
+    return !t->no_challenge && is_offered(t, l, templates);
+}
+
+typedef struct places {
+    char templates[4096], headers[4096];
+} places;
+
+static bool find_all(places *p)
 {
     static const char *const templates[] = { "../challenge", "../share/touchstone/challenge",
                                              NULL };
     static const char *const contract[] = { "../include/touchstone", NULL };
-    char                     from[4096], headers[4096], one[4096], name[64];
-    if (!find(templates, from, sizeof from) || !find(contract, headers, sizeof headers))
-        return TS_EXIT_BROKEN;
-    if (challenge && !has_starter(from, challenge, l)) {
-        fprintf(stderr, "touchstone new: %s: no starter in %s, expected another --language\n",
-                challenge, l->name);
-        return TS_EXIT_USAGE;
-    }
+    return find(templates, p->templates, sizeof p->templates) &&
+           find(contract, p->headers, sizeof p->headers);
+}
+
+static const ts_task *task_called(const char *name)
+{
+    int i = 0;
+    while (ts_tasks[i] && strcmp(ts_tasks[i]->name, name)) i++;
+    return ts_tasks[i];
+}
+
+/* Every challenge that is wanted, in a folder of its own or, if it is the only one, in DIR. */
+static int scaffold_all(const char *folder, const char *challenge, const ts_prompt_language *l)
+{
+    places p;
+    char   one[4096], name[64];
+    if (!find_all(&p)) return TS_EXIT_BROKEN;
+    if (challenge && !is_offered(task_called(challenge), l, p.templates)) return TS_EXIT_USAGE;
     if (!make_folder(folder)) return TS_EXIT_USAGE;
     name_after(folder, name, sizeof name);
     for (int i = 0; ts_tasks[i]; i++) {
-        const char *id = ts_tasks[i]->name;
-        if (ts_tasks[i]->no_challenge) continue;
-        if (challenge ? strcmp(challenge, id) : !has_starter(from, id, l)) continue;
-        snprintf(one, sizeof one, challenge ? "%s" : "%s/%s", folder, id);
+        const ts_task *t = ts_tasks[i];
+        if (!is_wanted(t, challenge, l, p.templates)) continue;
+        snprintf(one, sizeof one, challenge ? "%s" : "%s/%s", folder, t->name);
         if (!challenge && mkdir(one, 0777)) return failed("cannot create", one), TS_EXIT_BROKEN;
-        if (!scaffold(from, headers, one, name, id, l)) return TS_EXIT_BROKEN;
-        printf("%s: %s in %s; read PROMPT.md, then run: make -C %s %s\n", one, id, l->name, one,
-               strcmp(l->name, "cuda") ? "test" : "build");
+        if (!scaffold(p.templates, p.headers, one, name, t, l)) return TS_EXIT_BROKEN;
+        printf("%s: %s in %s; read PROMPT.md, then run: make -C %s test\n", one, t->name, l->name,
+               one);
+    }
+    return TS_EXIT_PASSED;
+}
+
+/* With DIR, a file for each challenge; without, one challenge on standard output. */
+static int prompt_all(const char *folder, const char *challenge, const ts_prompt_language *l)
+{
+    places p;
+    char   path[4300];
+    if (!find_all(&p)) return TS_EXIT_BROKEN;
+    if (challenge && !is_offered(task_called(challenge), l, p.templates)) return TS_EXIT_USAGE;
+    if (folder && !make_folder(folder)) return TS_EXIT_USAGE;
+    for (int i = 0; ts_tasks[i]; i++) {
+        const ts_task *t = ts_tasks[i];
+        FILE          *f = stdout;
+        if (!is_wanted(t, challenge, l, p.templates)) continue;
+        snprintf(path, sizeof path, "%s/%s.md", folder ? folder : "", t->name);
+        if (folder && !(f = fopen(path, "wx"))) return failed("cannot write", path), TS_EXIT_BROKEN;
+        const bool ok = ts_prompt_write(t, l, p.templates, p.headers, true, f);
+        if (folder && fclose(f)) return failed("cannot write", path), TS_EXIT_BROKEN;
+        if (!ok) return TS_EXIT_BROKEN;
+        if (folder) printf("%s\n", path);
     }
     return TS_EXIT_PASSED;
 }
 
 int ts_tool_new(int argc, char **argv)
 {
-    const char            *folder = NULL, *challenge = NULL, *language = "c";
-    int                    status;
-    const struct language *l = NULL;
-    const ts_option        options[] = {
-               { "--challenge", "ID", "one challenge, in DIR itself (default: all, in subfolders)",
-                 &challenge },
-               { "--language", "NAME", "c, cuda or python (default c)", &language },
-               { 0 },
+    const char               *folder = NULL, *challenge = NULL, *language = "c", *prompt = NULL;
+    int                       status;
+    const ts_prompt_language *l = ts_prompt_languages;
+    const ts_option           options[] = {
+                  { "--challenge", "ID", "one challenge, in DIR itself (default: all, in subfolders)",
+                    &challenge },
+                  { "--language", "NAME", "c, c++, cuda, python or triton (default c)", &language },
+                  { "--prompt", NULL,
+                    "only the prompt, as one text to paste: to standard output, or all to DIR/ID.md",
+                    &prompt },
+                  { 0 },
     };
-    if (!ts_options(argc, argv, "new DIR [--challenge ID] [--language c|cuda|python]", options,
-                    &folder, &status))
+    if (!ts_options(argc, argv,
+                    "new DIR [--challenge ID] [--language c|c++|cuda|python|triton]\n"
+                    "       touchstone new --prompt --challenge ID [--language NAME]",
+                    options, &folder, &status))
         return status;
-    for (size_t i = 0; i < sizeof languages / sizeof *languages; i++)
-        if (!strcmp(language, languages[i].name)) l = &languages[i];
-    if (!folder || !folder[0])
-        fprintf(stderr, "touchstone new: got no folder, expected DIR; try --help\n");
-    else if (!l)
-        fprintf(stderr, "touchstone new: --language: got '%s', expected c, cuda or python\n",
+    while (l->name && strcmp(language, l->name)) l++;
+    if ((!folder || !folder[0]) && !(prompt && challenge))
+        fprintf(stderr, "touchstone new: got no folder, expected DIR%s; try --help\n",
+                prompt ? ", or --challenge ID" : "");
+    else if (!l->name)
+        fprintf(stderr,
+                "touchstone new: --language: got '%s', expected c, c++, cuda, python or triton\n",
                 language);
     else if (!challenge || ts_task_known("new", "--challenge", challenge, true))
-        return scaffold_all(folder, challenge, l);
+        return (prompt ? prompt_all : scaffold_all)(folder, challenge, l);
     return TS_EXIT_USAGE;
 }

@@ -8,6 +8,11 @@ try:
 except ImportError:
     sys.exit("selftest: NumPy is needed")
 
+from selftest_device import from_device, skip, to_device
+
+if skip():
+    print("SKIPPED: %s; nothing was run" % skip())
+    sys.exit(0)
 random = np.random.default_rng(0x5eed)
 counts = {"cases": 0, "failed": 0}
 
@@ -42,13 +47,40 @@ def empty(shape, kind):
 
 def call(function, arguments, out):
     """The arguments that it asks for; what it returns goes into out."""
-    arguments = dict(arguments, out=out)
+    given = {name: to_device(value) for name, value in out.items()}
+    arguments = dict({n: to_device(v) for n, v in arguments.items()}, out=given)
     names = inspect.signature(function).parameters
     result = function(**{n: v for n, v in arguments.items() if n in names})
+    for name, value in given.items():
+        if value is not out[name]:
+            out[name][...] = from_device(value, out[name])
     for name, value in (result or {}).items():
         if name in out:
+            value = from_device(value, out[name])
             returned(value, out[name])
             out[name][...] = value
+
+
+class Wrong(Exception):
+    """Said as it is: the words say what was wrong."""
+
+
+def is_unwritten(raw):
+    """All bits set, or the impossible index, as `empty` left them."""
+    if raw.dtype == np.uint16:
+        return raw == 0x7fc0
+    return np.isnan(raw) if raw.dtype.kind == "f" else raw == -0x80000000
+
+
+def complain(what, raw, got, value, bound, at):
+    where = "%s%s" % (what, list(at))
+    bound = float(np.broadcast_to(bound, value.shape)[at])
+    if is_unwritten(raw)[at] and not np.isnan(value[at]):
+        raise Wrong("%s was not written, or is NaN; expected %.9g" % (where, value[at]))
+    if not np.isfinite(value[at]) or np.isnan(got[at]) or bound == 0:
+        raise Wrong("%s is %.9g, expected exactly %.9g" % (where, got[at], value[at]))
+    raise Wrong("%s is %.9g, expected %.9g: off by %.3g, allowed is %.3g"
+                % (where, got[at], value[at], abs(got[at] - value[at]), bound))
 
 
 def case(name, function, arguments, out, want):
@@ -58,16 +90,16 @@ def case(name, function, arguments, out, want):
         with np.errstate(all="ignore"):
             call(function, arguments, out)
             for what, (value, bound) in want.items():
-                got = widen(out[what])
+                got, value = widen(out[what]), np.asarray(value, np.float64)
                 right = np.where(np.isfinite(value), np.abs(got - value) <= bound,
                                  (got == value) | (np.isnan(value) & np.isnan(got)))
                 if not right.all():
                     at = tuple(int(i) for i in np.argwhere(~right)[0])
-                    raise ArithmeticError("%s%s is %.9g, expected %.9g"
-                                          % (what, list(at), got[at], value[at]))
+                    complain(what, out[what], got, value, bound, at)
     except Exception as error:
         counts["failed"] += 1
-        print("FAIL %s: %s: %s" % (name, type(error).__name__, error))
+        kind = "" if isinstance(error, Wrong) else "raised %s: " % type(error).__name__
+        print("FAIL %s: %s%s" % (name, kind, error))
 
 
 def verdict():

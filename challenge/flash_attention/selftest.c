@@ -60,11 +60,12 @@ static void check_row(const char *name, const ts_flash_attention_args *a, int64_
 
 static void run(ts_dtype t, shape s, family f, ts_attention_layout layout)
 {
-    const int64_t B = 2, Q = B * s.n_q_head * s.n_q, K = B * s.n_kv_head * s.n_k, D = s.head_dim;
-    const int32_t len[2] = { 0, (int32_t)(s.n_k / 2) };
+    const int64_t  B = 2, Q = B * s.n_q_head * s.n_q, K = B * s.n_kv_head * s.n_k, D = s.head_dim;
+    int32_t *const len = fresh(1);
     void *const q = fresh(Q * D), *const k = fresh(K * D), *const v = fresh(K * D);
-    const ts_exec x = { .device = TS_CPU, .n_threads = 1 };
+    const ts_exec x = test_exec();
     char          name[160];
+    len[0] = 0, len[1] = (int32_t)(s.n_k / 2);
     for (int64_t i = 0; i < Q * D; i++) set(q, t, i, (f == HOT ? 100 : 1) * draw());
     for (int64_t i = 0; i < K * D; i++) {
         set(k, t, i, f == SINK && i < D ? 40 : draw());
@@ -91,11 +92,11 @@ static void run(ts_dtype t, shape s, family f, ts_attention_layout layout)
              t == TS_F32 ? "f32" : "bf16", (long long)s.n_q, (long long)s.n_k,
              (long long)s.n_q_head, (long long)s.n_kv_head, (long long)D, family_name[f]);
     begin_case();
-    const ts_status status = ts_flash_attention(&a, &x);
+    const ts_status status = finish(ts_flash_attention(&a, &x));
     if (status != TS_OK) flaw(name, "status", 0, status, TS_OK);
     for (int64_t r = 0; r < Q && status == TS_OK; r++)
         check_row(name, &a, r / s.n_q / s.n_q_head, r / s.n_q % s.n_q_head, r % s.n_q);
-    free(q), free(k), free(v), free(a.o), free(a.lse);
+    drop(q), drop(k), drop(v), drop(a.o), drop(a.lse), drop(len);
 }
 
 int main(void)
@@ -111,7 +112,7 @@ int main(void)
             run(TS_BF16, shapes[i], (family)f, TS_BNHD);
         }
     float                   q[4] = { 0 }, o[4], lse[1];
-    const ts_exec           x = { .device = TS_CPU, .n_threads = 1 };
+    const ts_exec           x = test_exec();
     ts_flash_attention_args a = { .q = q, .k = q, .v = q, .o = o, .lse = lse }, b;
     a.d = (ts_attention_dims) { TS_F32, TS_BHND, 0, 1, 1, 1, 1, 1, 4, 0, 0, 0, 1 };
     b = a, b.k = NULL;

@@ -147,7 +147,7 @@ static void run(ts_dtype t, shape s, family f, ts_attention_layout layout)
     void *const o = fresh(Q * D), *const dout = fresh(Q * D);
     float *const  lse = fresh(Q);
     double *const room = fresh(3 * B * s.n_q_head * n_pair);
-    const ts_exec x = { .device = TS_CPU, .n_threads = 1 };
+    const ts_exec x = test_exec();
     head          w[MOST];
     char          name[160];
     for (int64_t i = 0; i < Q * D; i++) set(q, t, i, draw()), set(dout, t, i, draw());
@@ -169,11 +169,11 @@ static void run(ts_dtype t, shape s, family f, ts_attention_layout layout)
              t == TS_F32 ? "f32" : "bf16", (long long)s.n_q, (long long)s.n_k,
              (long long)s.n_q_head, (long long)s.n_kv_head, (long long)D, family_name[f]);
     begin_case();
-    const ts_status status = ts_flash_attention_backward(&a, &x);
+    const ts_status status = finish(ts_flash_attention_backward(&a, &x));
     if (status != TS_OK) flaw(name, "status", 0, status, TS_OK);
     else check_all(name, &a, w);
-    free(q), free(k), free(v), free(o), free(dout), free(lse), free(room);
-    free(a.dq), free(a.dk), free(a.dv);
+    drop(q), drop(k), drop(v), drop(o), drop(dout), drop(lse), drop(room);
+    drop(a.dq), drop(a.dk), drop(a.dv);
 }
 
 int main(void)
@@ -189,7 +189,7 @@ int main(void)
             run(TS_BF16, shapes[i], (family)f, TS_BNHD);
         }
     float                            q[4] = { 0 }, out[4];
-    const ts_exec                    x = { .device = TS_CPU, .n_threads = 1 };
+    const ts_exec                    x = test_exec();
     ts_flash_attention_backward_args a = { .q = q, .k = q, .v = q, .o = q, .dout = q, .lse = q }, b;
     a.d = (ts_attention_dims) { TS_F32, TS_BHND, 0, 1, 1, 1, 1, 1, 4, 0, 0, 0, 1 };
     a.dq = a.dk = a.dv = out;

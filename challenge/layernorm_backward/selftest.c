@@ -68,7 +68,7 @@ static void run(ts_dtype t, int64_t rows, int64_t cols, int accumulate)
 {
     const int64_t stride = cols + 3;
     char          name[128];
-    ts_exec       e = { .device = TS_CPU, .n_threads = 1 };
+    ts_exec       e = test_exec();
     void         *x = fresh(rows * stride), *d = fresh(rows * stride), *gamma = fresh(cols);
     float *mean = fresh(rows), *rstd = fresh(rows), *dgamma = fresh(cols), *dbeta = fresh(cols);
     ts_layernorm_backward_args a = {
@@ -81,18 +81,18 @@ static void run(ts_dtype t, int64_t rows, int64_t cols, int accumulate)
     snprintf(name, sizeof name, "%s rows=%lld cols=%lld accumulate=%d",
              t == TS_F32 ? "f32" : "bf16", (long long)rows, (long long)cols, accumulate);
     begin_case();
-    const ts_status s = ts_layernorm_backward(&a, &e);
+    const ts_status s = finish(ts_layernorm_backward(&a, &e));
     if (s != TS_OK) flaw(name, "status", 0, s, TS_OK);
     for (int64_t r = 0; r < rows && s == TS_OK; r++) check_row(name, &a, r);
     if (s == TS_OK) check_columns(name, &a, accumulate ? 2 : 0);
-    free(x);
-    free(d);
-    free(gamma);
-    free(mean);
-    free(rstd);
-    free(dgamma);
-    free(dbeta);
-    free(a.dx);
+    drop(x);
+    drop(d);
+    drop(gamma);
+    drop(mean);
+    drop(rstd);
+    drop(dgamma);
+    drop(dbeta);
+    drop(a.dx);
 }
 
 int main(void)
@@ -105,7 +105,7 @@ int main(void)
             run(TS_BF16, shape[i][0], shape[i][1], accumulate);
         }
     float                      x[4] = { 0 }, y[4], sums[2][4];
-    ts_exec                    e = { .device = TS_CPU, .n_threads = 1 };
+    ts_exec                    e = test_exec();
     ts_layernorm_backward_args a = { TS_F32, 0, 1, 4, 4, x, x, x, x, x, y, sums[0], sums[1] },
                                b = a;
     b.dgamma = NULL;

@@ -44,7 +44,7 @@ static void run(ts_dtype t, int64_t rows, int64_t cols, family f)
 {
     const int64_t             stride = cols + 3;
     char                      name[128];
-    ts_exec                   e = { .device = TS_CPU, .n_threads = 1 };
+    ts_exec                   e = test_exec();
     void                     *x = fresh(rows * stride), *gamma = fresh(cols), *beta = fresh(cols);
     ts_layernorm_forward_args a = { t,
                                     rows,
@@ -63,15 +63,15 @@ static void run(ts_dtype t, int64_t rows, int64_t cols, family f)
     snprintf(name, sizeof name, "%s rows=%lld cols=%lld %s", t == TS_F32 ? "f32" : "bf16",
              (long long)rows, (long long)cols, family_name[f]);
     begin_case();
-    const ts_status s = ts_layernorm_forward(&a, &e);
+    const ts_status s = finish(ts_layernorm_forward(&a, &e));
     if (s != TS_OK) flaw(name, "status", 0, s, TS_OK);
     for (int64_t r = 0; r < rows && s == TS_OK; r++) check_row(name, &a, r);
-    free(x);
-    free(gamma);
-    free(beta);
-    free(a.y);
-    free(a.mean);
-    free(a.rstd);
+    drop(x);
+    drop(gamma);
+    drop(beta);
+    drop(a.y);
+    drop(a.mean);
+    drop(a.rstd);
 }
 
 int main(void)
@@ -84,7 +84,7 @@ int main(void)
             run(TS_BF16, shape[i][0], shape[i][1], (family)f);
         }
     float                     x[4] = { 0 }, y[4], mean[1], rstd[1];
-    ts_exec                   e = { .device = TS_CPU, .n_threads = 1 };
+    ts_exec                   e = test_exec();
     ts_layernorm_forward_args a = { TS_F32, 1, 4, 4, 1e-5, x, x, x, y, mean, rstd }, b = a;
     b.gamma = NULL;
     refused("no gamma", ts_layernorm_forward(&b, &e), TS_E_ARG);

@@ -54,7 +54,7 @@ static void run(ts_dtype t, int64_t rows, int64_t cols, int flags)
     const int64_t stride = cols + 3;
     const int     w_offset = flags & 1, accumulate = flags >> 1 & 1, has_dr = flags >> 2;
     char          name[128];
-    ts_exec       e = { .device = TS_CPU, .n_threads = 1 };
+    ts_exec       e = test_exec();
     void         *r = fresh(rows * stride), *d = fresh(rows * stride), *dr = fresh(rows * stride);
     void         *w = fresh(cols);
     float        *rstd = fresh(rows), *dw = fresh(cols);
@@ -78,17 +78,17 @@ static void run(ts_dtype t, int64_t rows, int64_t cols, int flags)
              t == TS_F32 ? "f32" : "bf16", (long long)rows, (long long)cols, w_offset, accumulate,
              has_dr);
     begin_case();
-    const ts_status s = ts_rms_norm_backward(&a, &e);
+    const ts_status s = finish(ts_rms_norm_backward(&a, &e));
     if (s != TS_OK) flaw(name, "status", 0, s, TS_OK);
     for (int64_t i = 0; i < rows && s == TS_OK; i++) check_row(name, &a, i);
     if (s == TS_OK) check_columns(name, &a, accumulate ? 2 : 0);
-    free(r);
-    free(d);
-    free(dr);
-    free(w);
-    free(rstd);
-    free(dw);
-    free(a.dx);
+    drop(r);
+    drop(d);
+    drop(dr);
+    drop(w);
+    drop(rstd);
+    drop(dw);
+    drop(a.dx);
 }
 
 int main(void)
@@ -101,7 +101,7 @@ int main(void)
             run(TS_BF16, shape[i][0], shape[i][1], flags);
         }
     float                     x[4] = { 0 }, y[4], sums[4];
-    ts_exec                   e = { .device = TS_CPU, .n_threads = 1 };
+    ts_exec                   e = test_exec();
     ts_rms_norm_backward_args a = { TS_F32, 0, 0, 1, 4, 4, x, x, NULL, x, x, y, sums }, b = a;
     b.dw = NULL;
     refused("no dw", ts_rms_norm_backward(&b, &e), TS_E_ARG);

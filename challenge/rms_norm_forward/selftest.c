@@ -40,7 +40,7 @@ static void run(ts_dtype t, int64_t rows, int64_t cols, family f, residual how, 
 {
     const int64_t stride = cols + 3;
     char          name[128];
-    ts_exec       e = { .device = TS_CPU, .n_threads = 1 };
+    ts_exec       e = test_exec();
     void         *x = fresh(rows * stride), *add = fresh(rows * stride), *w = fresh(cols);
     void         *r = fresh(rows * stride), *sum = fresh(rows * stride);
     ts_rms_norm_forward_args a = { t,
@@ -69,16 +69,16 @@ static void run(ts_dtype t, int64_t rows, int64_t cols, family f, residual how, 
              t == TS_F32 ? "f32" : "bf16", (long long)rows, (long long)cols, family_name[f], how,
              w_offset);
     begin_case();
-    const ts_status s = ts_rms_norm_forward(&a, &e);
+    const ts_status s = finish(ts_rms_norm_forward(&a, &e));
     if (s != TS_OK) flaw(name, "status", 0, s, TS_OK);
     for (int64_t i = 0; i < rows && s == TS_OK; i++) check_row(name, &a, sum, i);
-    free(x);
-    free(add);
-    free(w);
-    free(r);
-    free(sum);
-    free(a.y);
-    free(a.rstd);
+    drop(x);
+    drop(add);
+    drop(w);
+    drop(r);
+    drop(sum);
+    drop(a.y);
+    drop(a.rstd);
 }
 
 int main(void)
@@ -92,7 +92,7 @@ int main(void)
                 run(TS_BF16, shape[i][0], shape[i][1], (family)f, (residual)how, how != APART);
             }
     float                    x[4] = { 0 }, y[4], r[4], rstd[1];
-    ts_exec                  e = { .device = TS_CPU, .n_threads = 1 };
+    ts_exec                  e = test_exec();
     ts_rms_norm_forward_args a = { TS_F32, 0, 1, 4, 4, 1e-6, x, x, x, r, y, rstd }, b = a;
     b.w = NULL;
     refused("no w", ts_rms_norm_forward(&b, &e), TS_E_ARG);

@@ -68,18 +68,18 @@ static void run(ts_dtype t, int64_t rows, int64_t n, int64_t k, family f, double
         t,          rows, n, stride, k, inv_temperature, logits, fresh(rows * k), fresh(rows * k),
         fresh(rows)
     };
-    ts_exec e = { .device = TS_CPU, .n_threads = 1 };
+    ts_exec e = test_exec();
     snprintf(name, sizeof name, "%s rows=%lld vocab=%lld k=%lld %s", t == TS_F32 ? "f32" : "bf16",
              (long long)rows, (long long)n, (long long)k, family_name[f]);
     begin_case();
-    const ts_status s = ts_softmax_topk(&a, &e);
+    const ts_status s = finish(ts_softmax_topk(&a, &e));
     if (s != TS_OK) flaw(name, "status", 0, s, TS_OK);
     for (int64_t r = 0; r < rows && s == TS_OK; r++) check_row(name, &a, r, x);
-    free(logits);
-    free(x);
-    free(a.index);
-    free(a.prob);
-    free(a.lse);
+    drop(logits);
+    drop(x);
+    drop(a.index);
+    drop(a.prob);
+    drop(a.lse);
 }
 
 int main(void)
@@ -93,7 +93,7 @@ int main(void)
         }
     float                x[4] = { 0 }, prob[2], lse[1];
     int32_t              index[2];
-    ts_exec              e = { .device = TS_CPU, .n_threads = 1 };
+    ts_exec              e = test_exec();
     ts_softmax_topk_args a = { TS_F32, 1, 4, 4, 2, 1, x, index, prob, lse }, b = a;
     b.logits = NULL;
     refused("no logits", ts_softmax_topk(&b, &e), TS_E_ARG);

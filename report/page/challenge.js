@@ -36,7 +36,7 @@ function flaw(e) {
   const v = e.verdict, facts = [["case", v.case], ["at", v.index], ["got", v.got], ["want", v.want], ["bound", v.bound]]
     .filter(f => f[1] !== undefined && f[1] !== null && f[1] !== "")
     .map(([k, x]) => [k, k === "bound" ? exact(number(x)) : k === "got" || k === "want" ? exact(number(x), apart(number(v.got), number(v.want))) : clean(x)]);
-  const made = h("div", { class: "flaw " + kindOf(e), id: flawOf(e) }, h("h4", {}, who(e), " ", chip(kindOf(e)), " ", h("span", { class: "reason" }, reasonOf(v))),
+  const made = h("div", { class: "flaw " + kindOf(e), id: flawOf(e) }, h("h4", {}, who(e), " ", e.sample && h("small", {}, clean(e.sample), " "), chip(kindOf(e)), " ", h("span", { class: "reason" }, reasonOf(v))),
     h("p", {}, v.text), facts.length > 0 && h("dl", {}, facts.map(([k, x]) => [h("dt", {}, k), h("dd", {}, x)])));
   if (v.replay) {
     const code = h("code", {}, v.replay);
@@ -67,7 +67,7 @@ function challenge(m, task) {
     ["worst error in ulp", num, "of float32 cases, in units of 2^-23 of the expected value"], ...ROBUST.map(([k, text]) => [k, num, text])];
   const made = h("details", { class: "task", open: m.tasks.length <= FEW ? "" : null },
     h("summary", {}, h("h2", {}, plain(task)), h("span", { class: "soft" }, `${right.length} of ${entrants.length} passed`, fastest && ["; fastest: ", who(fastest), `, ${percent(fastest.score.S)} of the limit`])),
-    h("a", { class: "up", href: "#scoreboard" }, "\u2191 back to the board"), h("p", { class: "note" }, "The factors of each score, with their weights."),
+    SITE !== "entrant" && h("a", { class: "up", href: "#scoreboard" }, "\u2191 back to the board"), SITE === "index" && h("a", { class: "up", href: `challenge/${slug(task)}.html` }, "a page of its own"), h("p", { class: "note" }, "The factors of each score, with their weights."),
     table(heads, entrants.map(challengeRow), "cards"),
     h("details", { class: "counts" }, h("summary", {}, "All counts: cases by category, errors, robustness checks"),
       h("p", { class: "note" }, [...KINDS, ...ROBUST].map(([k, text], i) => [i > 0 && "; ", h("b", {}, k), ": ", text]), "."), table(counts, entrants.map(countRow), "cards")),

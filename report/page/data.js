@@ -56,8 +56,10 @@ function model(records) {
     const e = byId.get(r.entrant);
     if (r.type === "run") m.run = m.run || r;
     if (r.type === "entrant") {
-      const key = JSON.stringify([r.name, r.author, r.class]);
+      const key = JSON.stringify([r.name, r.author, "sample" in r ? "" : r.class]); // a model is one, whatever its answers' classes
       if (!people.has(key)) people.set(key, { first: r, name: r.name, author: r.author, class: r.class, in: [], met: new Map() });
+      const was = people.get(key);
+      was.class = was.class === "-" ? r.class : r.class === "-" || r.class === was.class ? was.class : "mixed";
       const made = { ...r, times: [], person: people.get(key), verdict: null, score: null, rank: null };
       byId.set(r.id, made);
       made.person.in.push(made);
@@ -78,8 +80,9 @@ function model(records) {
     }
     if (r.type === "end") m.ended = true;
   }
-  for (const p of people.values()) sumUp(p, m.tasks.length);
-  m.people = [...people.values()].sort((a, b) => b.score - a.score || b.passed.length - a.passed.length);
+  for (const p of people.values()) sumUp(p, m.tasks);
+  m.people = [...people.values()].sort((a, b) => Math.abs(b.pass1 - a.pass1) > 1e-9 ? b.pass1 - a.pass1 : b.score - a.score);
+  m.samples = m.people.some(p => p.n > 1);
   m.people.forEach((p, i) => p.place = i);
   return m;
 }
@@ -87,11 +90,30 @@ function model(records) {
 const passed = e => !!e.verdict && ["PASS", "PASS (common)"].includes(e.verdict.verdict);
 const whole = e => !!e.verdict && e.verdict.verdict === "PASS"; // by the canon too
 
-// As in report/board.c: the mean score over all tasks, the geometric mean of the speeds.
+// The chance that one of k of n answers is among the c correct ones, unbiased.
+function passAt(n, c, k) {
+  let none = 1;
+  for (let i = 0; i < k; i++) none *= n - c - i > 0 ? (n - c - i) / (n - i) : 0;
+  return 1 - none;
+}
+
+// As in report/board.c: the mean score over all tasks (of several answers their mean), the geometric mean of the
+// speeds.
 function sumUp(p, tasks) {
   p.passed = p.in.filter(passed);
   const mean = key => Math.exp(p.passed.reduce((s, e) => s + Math.log(Math.max(1e-3, e.score ? e.score[key] : 0)), 0) / p.passed.length);
-  p.score = p.passed.reduce((s, e) => s + (e.score ? e.score.score : 0), 0) / tasks;
+  const answers = tasks.map(t => p.in.filter(e => e.task === t)).filter(list => list.length);
+  const scores = list => list.map(e => passed(e) && e.score ? e.score.score : 0).sort((a, b) => a - b);
+  const over = f => answers.reduce((s, list) => s + f(list), 0) / tasks.length, right = list => list.filter(passed).length;
+  p.languages = [...new Set(p.in.map(e => e.language).filter(l => l && l !== "-"))].join(", ");
+  p.n = Math.max(...answers.map(list => list.length));
+  p.k = Math.min(...answers.map(list => list.length));
+  p.solved = answers.filter(right).length;
+  p.pass1 = over(list => right(list) / list.length);
+  p.passk = over(list => passAt(list.length, right(list), p.k));
+  p.score = over(list => scores(list).reduce((s, x) => s + x, 0) / list.length);
+  p.best = over(list => scores(list).at(-1));
+  p.median = over(list => { const s = scores(list), n = s.length; return (s[(n - 1) >> 1] + s[n >> 1]) / 2; });
   if (p.passed.some(e => e.score)) p.speed = { S: mean("S"), lo: mean("S_lo"), hi: mean("S_hi") };
   const open = e => !e.verdict || e.verdict.verdict === "AUDIT" || e.verdict.verdict === "ERROR";
   p.grade = p.passed.length ? p.speed ? GRADES.find(x => p.score >= x[0])[1] : "-" : p.in.some(open) ? "-" : "F";

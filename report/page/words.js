@@ -20,6 +20,8 @@ const VERDICTS = {
 };
 
 const CLASSES = {
+  mixed: "Answers of one model that are of several classes; each challenge’s section says which.",
+  "-": "An answer that could not be read has no class.",
   sealed: "C code in a sealed process: no operating system, no library, no clock. Two system calls are allowed.",
   host: "C, C++ or a shared library with threads and the C library, in a sandbox without files and network.",
   python: "Python with NumPy, in a sandbox that can read its own folder and the interpreter.",
@@ -47,6 +49,10 @@ const REASONS = {
 
 const COLUMNS = {
   Passed: "challenges passed, of all challenges in this run",
+  "pass@1": "chance that one answer of the entrant passes, mean over all challenges; entrants are ranked by it",
+  "pass@k": "chance that at least one of k answers passes, mean over all challenges: an unbiased estimate from all answers",
+  Best: "mean over all challenges of the best answer’s score",
+  Median: "mean over all challenges of the median answer’s score; one that failed counts 0",
   Score: "mean over all challenges, 0 to 1000; a challenge that was not passed counts 0",
   Speed: "share of the machine’s limit that was reached: geometric mean over the challenges passed",
   Rating: "strength in head-to-head matches, as in chess: 400 points more mean odds of ten to one; 1500 is the mean",

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "markdown.h"
+
+#include <ctype.h>
+#include <string.h>
+#include <strings.h>
+
+/* A fence: how many of ` or ~ a line begins with, 3 or more after at most 3 blanks; else 0. */
+static size_t fence(const char *line, char *mark)
+{
+    size_t blanks = strspn(line, " "), n = 0;
+    *mark = line[blanks];
+    if (blanks > 3 || (*mark != '`' && *mark != '~')) return 0;
+    while (line[blanks + n] == *mark) n++;
+    return n >= 3 ? n : 0;
+}
+
+static bool has(const char *code, size_t n, const char *word)
+{
+    return memmem(code, n, word, strlen(word)) != NULL;
+}
+
+/* By the mark of the block, which says "cpp" of CUDA as well; else by what it holds. */
+static const char *ending_of(const char *info, const char *code, size_t n)
+{
+    static const struct {
+        const char *mark, *ending;
+    } known[] = {
+        { "c", ".c" },       { "c11", ".c" },      { "cpp", ".cpp" }, { "c++", ".cpp" },
+        { "cxx", ".cpp" },   { "cc", ".cpp" },     { "cuda", ".cu" }, { "cu", ".cu" },
+        { "python", ".py" }, { "python3", ".py" }, { "py", ".py" },   { "triton", ".py" }
+    };
+    const bool   kernel = has(code, n, "__global__");
+    const size_t length = strcspn(info, " \t\r\n{:");
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strlen(known[i].mark) == length && !strncasecmp(known[i].mark, info, length))
+            return known[i].ending[1] == 'c' && kernel ? ".cu" : known[i].ending;
+    if (length) return NULL;
+    if (kernel) return ".cu";
+    if (has(code, n, "#include")) return ".c";
+    return has(code, n, "def ") || has(code, n, "class ") ? ".py" : NULL;
+}
+
+bool ts_markdown_code(const char *text, const char *wanted, ts_block *b)
+{
+    const char *info = NULL, *code = NULL;
+    size_t      open = 0;
+    char        mark = 0;
+    int         n_blocks = 0, line = 1, from = 0;
+    bool        found = false, right = false;
+    for (const char *p = text;; line++) {
+        char         m = 0;
+        const size_t length = strcspn(p, "\n"), n = fence(p, &m);
+        const char  *after = p + strspn(p, " ") + n;
+        const bool   last = !p[length];
+        const bool   closes = open && n >= open && m == mark && !after[strspn(after, " \t\r")];
+        const bool   ends =
+            open && n >= open && m == mark && (after[strspn(after, " \t\r")] == '\n' || closes);
+        if (open && (ends || last)) {
+            const char  *stop = ends ? p : p + length;
+            const size_t size = (size_t)(stop > code ? stop - code : 0);
+            const char  *ending = ending_of(info, code, size);
+            const bool   has_it = wanted && has(code, size, wanted);
+            if (ending && (has_it || !right)) {
+                *b = (ts_block) { code, size, ending, n_blocks, 0, from, ends };
+                found = true;
+                right |= has_it;
+            }
+            open = 0;
+        } else if (!open && n) {
+            open = n, mark = m, n_blocks++;
+            info = after + strspn(after, " \t");
+            code = p + length + !last;
+            from = line + 1;
+        }
+        if (last) break;
+        p += length + 1;
+    }
+    b->of = n_blocks;
+    return found;
+}

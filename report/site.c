@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* site.c - every page is the one page of page.c, filled with the records that it is about. */
+#define _GNU_SOURCE
+#include "site.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "page.h"
+
+/* What stays on a page: an entrant's records, or a challenge's; neither: all. */
+typedef struct about {
+    const ts_board *b;
+    const char     *task;
+    bool            one; /* only `overall` */
+    size_t          overall;
+} about;
+
+static int64_t integer(const ts_jr_node *object, const char *key)
+{
+    int64_t i = -1;
+    ts_jr_int(ts_jr_get(object, key), &i);
+    return i;
+}
+
+static bool is_of(const about *a, int64_t id)
+{
+    for (size_t i = 0; i < a->b->n_rows; i++)
+        if (a->b->row[i].id == id) return a->b->row[i].overall == a->overall;
+    return false;
+}
+
+static bool stays(const about *a, const ts_record *r)
+{
+    const char *task = ts_jr_text(r->root, "task", "");
+    if (!strcmp(r->type, "run") || !strcmp(r->type, "end")) return true;
+    if (a->task) return !strcmp(task, a->task);
+    if (!a->one) return true;
+    if (!strcmp(r->type, "match") || !strcmp(r->type, "rank")) return false;
+    return is_of(a, integer(r->root, strcmp(r->type, "entrant") ? "entrant" : "id"));
+}
+
+/* Letters, digits and ._- as they are; page/table.js makes the same of a name. */
+static void slug(const char *name, char *text, size_t n)
+{
+    size_t k = 0;
+    for (; *name && k + 1 < n && k < 60; name++)
+        text[k++] =
+            (isascii(*name) && isalnum((unsigned char)*name)) || strchr("._-", *name) ? *name : '-';
+    text[k] = 0;
+}
+
+static bool write_page(const ts_records *r, const about *a, const char *kind, const char *path)
+{
+    ts_records some = *r;
+    ts_board   b;
+    char       why[TS_WHY];
+    some.n = 0;
+    some.at = calloc(r->n + 1, sizeof *some.at);
+    for (size_t i = 0; some.at && i < r->n; i++)
+        if (stays(a, &r->at[i])) some.at[some.n++] = r->at[i];
+    FILE *f = some.at ? fopen(path, "w") : NULL;
+    bool  ok = f && ts_board_make(&some, &b, why);
+    if (ok) {
+        ok = ts_page_write_kind(&some, &b, kind, f);
+        ts_board_free(&b);
+    }
+    if (f) ok = !fclose(f) && ok;
+    free(some.at); /* the records themselves are the caller's */
+    return ok;
+}
+
+static bool folder(const char *dir, const char *name, char *path, size_t n)
+{
+    snprintf(path, n, "%s%s%s", dir, *name ? "/" : "", name);
+    return !mkdir(path, 0777) || errno == EEXIST;
+}
+
+bool ts_site_write(const ts_records *r, const ts_board *b, const char *dir, int *n_pages,
+                   char why[TS_WHY])
+{
+    char path[4200], name[80];
+    bool ok = folder(dir, "", path, sizeof path) && folder(dir, "entrant", path, sizeof path) &&
+              folder(dir, "challenge", path, sizeof path);
+    *n_pages = 0;
+    snprintf(path, sizeof path, "%s/index.html", dir);
+    ok = ok && write_page(r, &(about) { .b = b }, "index", path);
+    *n_pages += ok;
+    for (size_t i = 0; ok && i < b->n_overall; i++) {
+        slug(b->row[b->overall[i].first].name, name, sizeof name);
+        snprintf(path, sizeof path, "%s/entrant/%zu-%s.html", dir, i + 1, name);
+        ok = write_page(r, &(about) { .b = b, .one = true, .overall = i }, "entrant", path);
+        *n_pages += ok;
+    }
+    for (size_t i = 0; ok && i < b->n_tasks; i++) {
+        slug(b->task[i], name, sizeof name);
+        snprintf(path, sizeof path, "%s/challenge/%s.html", dir, name);
+        ok = write_page(r, &(about) { .b = b, .task = b->task[i] }, "challenge", path);
+        *n_pages += ok;
+    }
+    if (!ok)
+        snprintf(why, TS_WHY, "%.60s: %s", path, errno ? strerror(errno) : "cannot be written");
+    return ok;
+}

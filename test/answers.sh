@@ -1,0 +1,44 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# answers.sh BUILD - a contest from its prompts to its board, without timing: prompts of every challenge and
+# language, the answers of example/contest/ judged as a tree, and what the board says of them.
+set -u
+cd "$(dirname "$0")/.."
+build=$(cd "$1" && pwd)
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+fail() { echo "answers: $*" >&2 && exit 1; }
+[ -x "$build/test/json_get" ] || { echo 'skipped: no jansson' && exit 77; }
+get() { "$build/test/json_get" "$2" <"$1" | tr -d '"'; }
+
+for language in c c++ cuda python triton; do
+    "$build/touchstone" new "$tmp/prompts/$language" --prompt --language $language >/dev/null 2>&1 || fail "no prompts in $language"
+done
+[ "$(ls "$tmp/prompts/c" | wc -l)" = "$("$build/touchstone" list challenges | wc -l)" ] || fail 'not one prompt a challenge'
+
+python=$(test/python.sh || true)
+"$build/touchstone" judge example/contest --gate --depth quick --seed 1 --log "$tmp/log" --json "$tmp/verdicts" >"$tmp/out" 2>"$tmp/err"
+status=$?
+[ $status = 3 ] && { echo "skipped: $(tail -n 1 "$tmp/err")" && exit 77; }
+[ $status = 1 ] || fail "exit status $status, expected 1: some answers are wrong: $(tail -n 1 "$tmp/err")"
+says() { # NAME SAMPLE CHALLENGE VERDICT REASON, of any of the verdicts
+    for i in 0 1 2 3 4 5 6; do
+        row=
+        for key in name sample task verdict reason; do row="$row|$(get "$tmp/verdicts" verdicts.$i.$key)"; done
+        [ "$row" = "|$1|$2|$3|$4|$5" ] && return
+    done
+    fail "$*: not among the verdicts"
+}
+says careful '' softmax_topk PASS ''
+says careful '' layernorm_forward PASS ''
+says hasty sample-1 softmax_topk FAIL value
+says hasty sample-2 softmax_topk PASS ''
+says hasty sample-3 softmax_topk FAIL build
+says chatty sample-2 softmax_topk FAIL entry
+if [ -n "$python" ]; then says chatty sample-1 softmax_topk PASS ''; fi
+grep -q '"block":"code block 2 of 3, from line ' "$tmp/log" || fail 'the log does not say which code block'
+grep -q '^  1  careful ' "$tmp/out" || fail 'careful is not first'
+grep -q '^  [23]  hasty  *3   0.167   3   0.500 ' "$tmp/out" || fail "hasty's chances: $(grep hasty "$tmp/out" | head -n 2)"
+"$build/touchstone" report "$tmp/log" --json "$tmp/board" >/dev/null || fail 'no report'
+[ "$(get "$tmp/board" entrants.0.name)" = careful ] || fail "the report's first is $(get "$tmp/board" entrants.0.name)"
+echo "answers: 7 of 3 models judged as expected"
