@@ -5,7 +5,7 @@ BUILD   = cmake -S . -B build -G Ninja >/dev/null && cmake --build build
 PROGRAM = $(BUILD) --target program
 CUDA    = cmake -S . -B build -G Ninja -DTS_CUDA=ON >/dev/null && cmake --build build
 
-.PHONY: help run picture test test-wheel test-cross test-exploits test-check test-mutants test-mutation fuzz bench test-cuda bench-cuda install format clean
+.PHONY: help run picture test test-wheel test-contest test-cross test-exploits test-check test-mutants test-mutation fuzz bench test-cuda bench-cuda install format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -59,6 +59,11 @@ bench: ## time every implementation against the hardware's floor
 test-wheel: ## pip install . into a fresh environment and test the Python package there; minutes; needs a network; WHEEL=OPTIONS
 	@cmake/setup.sh run
 	@test/wheel.sh whole $(WHEEL)
+
+test-contest: ## evaluate a mock model with the Inspect AI tasks, killed and resumed too; minutes; needs inspect-ai
+	@cmake/setup.sh run
+	@$(BUILD)
+	@test/contest.sh build whole
 
 test-cuda: ## check the CUDA kernels, also under compute-sanitizer, and judge on the device; needs a GPU; ONLY=PATTERN
 	@cmake/setup.sh cuda

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# judge_model.sh BUILD - the challenges in which an entrant is given a model, and those of ternary models,
-# before the judge: for each a right entrant and wrong ones, in C and in Python. The right pass; the
+# judge_model.sh BUILD - the challenges in which an entrant is given a model, those of ternary models,
+# and the right entrant of kv_cache, before the judge: for each a right entrant and wrong ones, in C and in Python. The right pass; the
 # wrong fail for the reason named, or pass by the usual contract only.
 set -eu
 build=$(cd "$1" && pwd)
@@ -21,7 +21,7 @@ lay() { # NAME CHALLENGE CLASS LANGUAGE SOURCE [SED] - an entrant from a right o
         "$1" "$2" "$3" "$4" "$file" "$([ "$4" != c ] || echo ',"number.h"')" >"$to/entry.json"
 }
 
-for task in beam_search tree_verify ternary_linear ternary_training; do
+for task in beam_search tree_verify ternary_linear ternary_training kv_cache; do
     lay "right-c-${task#*_}" $task sealed c test/solution/$task.c
 done
 lay wrong-c-score beam_search sealed c test/solution/beam_search.c \

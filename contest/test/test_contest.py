@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inspect's mock model before the real judge: right and wrong answers, feedback, an agent, a cut-off run.
 
-    python test_contest.py BUILD          needs inspect-ai; answers 77 where it is not installed
+    python test_contest.py BUILD          what needs no timing; seconds
+    python test_contest.py BUILD whole    everything; minutes
+
+Needs inspect-ai; answers 77 where it is not installed.
 """
 import json
 import os
@@ -79,6 +82,16 @@ def check_single():
     expect("got 0 code blocks" in by[2].explanation, "single: no code is %s" % by[2].explanation)
     first = json.loads(by[1].metadata["judge"]["log"].splitlines()[0])
     expect(first["type"] == "run" and "machine" in first, "single: the judge's log is not in Inspect's")
+
+
+def check_rejected():
+    """An answer without code and a wrong one, each rejected by the real judge before it is timed."""
+    log = run([said(NONE), said(WRONG)], "rejected", epochs=2)
+    expect(log.status == "success", "rejected: %s %s" % (log.status, log.error))
+    by = [s.scores["verdict"] for s in log.samples]
+    expect([s.value["passed"] for s in by] == [0, 0], "rejected: passed %s" % [s.value for s in by])
+    expect("got 0 code blocks" in by[0].explanation, "rejected: no code is %s" % by[0].explanation)
+    expect("value" in by[1].explanation, "rejected: the explanation says %s" % by[1].explanation)
 
 
 def check_attempts():
@@ -196,8 +209,10 @@ def check_answer():
         expect(got == want, "answer: %r gives %r" % (text, got))
 
 
+QUICK = [check_answer, check_broken, check_rejected]
+WHOLE = QUICK + [check_single, check_attempts, check_agent, check_killed, check_collect]
 try:
-    for check in check_answer, check_broken, check_single, check_attempts, check_agent, check_killed, check_collect:
+    for check in WHOLE if sys.argv[2:] == ["whole"] else QUICK:
         check()
 finally:
     shutil.rmtree(HOME)

@@ -186,8 +186,8 @@ static int is_float(ts_dtype t)
 
 static ts_status check_dims(const ts_kv_dims *d)
 {
-    const int codes = d->store_dtype == TS_U8 || d->store_dtype == TS_U4;
-    if (!(d->scale - d->scale == 0) || d->window < 0 || d->n_sink < 0) return TS_E_ARG;
+    const int codes = d && (d->store_dtype == TS_U8 || d->store_dtype == TS_U4);
+    if (!d || !(d->scale - d->scale == 0) || d->window < 0 || d->n_sink < 0) return TS_E_ARG;
     if (codes && d->key_axis != TS_KEY_TOKEN && d->key_axis != TS_KEY_CHANNEL) return TS_E_ARG;
     if (d->n_layer < 1 || d->n_seq_max < 1 || d->n_q_head < 1 || d->n_kv_head < 1)
         return TS_E_SHAPE;
@@ -210,8 +210,8 @@ ts_status ts_kv_bytes(const ts_kv_dims *d, const ts_exec *x, size_t *state_bytes
 {
     ts_kv           c;
     const ts_status s = check_dims(d);
-    (void)x;
     if (s) return s;
+    if (!x || !state_bytes || !workspace_bytes) return TS_E_ARG;
     lay_out(d, NULL, &c);
     *state_bytes = c.bytes;
     *workspace_bytes = workspace_of(d);
@@ -224,10 +224,9 @@ ts_status ts_kv_create(const ts_kv_dims *d, const ts_exec *x, void *memory, size
     ts_kv           made;
     const ts_status s = check_dims(d);
     unsigned char  *base = (unsigned char *)memory + (ALIGN - (uintptr_t)memory % ALIGN) % ALIGN;
-    (void)x;
     if (s) return s;
+    if (!x || !memory || !c) return TS_E_ARG;
     lay_out(d, base, &made);
-    if (!memory) return TS_E_ARG;
     if (memory_bytes < made.bytes) return TS_E_WORKSPACE;
     memset(made.len, 0, (size_t)(d->n_seq_max * d->n_layer) * sizeof *made.len);
     memset(made.n_ref, 0, (size_t)d->n_page * sizeof *made.n_ref);
@@ -238,6 +237,7 @@ ts_status ts_kv_create(const ts_kv_dims *d, const ts_exec *x, void *memory, size
 
 ts_status ts_kv_destroy(ts_kv **c)
 {
+    if (!c) return TS_E_ARG;
     *c = NULL;
     return TS_OK;
 }
@@ -246,7 +246,7 @@ ts_status ts_kv_destroy(ts_kv **c)
 
 static ts_status check_seq(const ts_kv *c, int64_t seq)
 {
-    if (seq < 0 || seq >= c->d.n_seq_max) return TS_E_ARG;
+    if (!c || seq < 0 || seq >= c->d.n_seq_max) return TS_E_ARG;
     return c->open[seq] ? TS_OK : TS_E_STATE;
 }
 
@@ -286,7 +286,7 @@ static void copy_cells(const ts_kv *c, int64_t from, int64_t to, int64_t n)
 ts_status ts_kv_open(ts_kv *c, const ts_exec *x, int32_t *seq)
 {
     int32_t i = 0;
-    (void)x;
+    if (!c || !x || !seq) return TS_E_ARG;
     while (i < c->d.n_seq_max && c->open[i]) i++;
     if (i == c->d.n_seq_max) return TS_E_CAPACITY;
     c->open[i] = 1;
@@ -297,7 +297,7 @@ ts_status ts_kv_open(ts_kv *c, const ts_exec *x, int32_t *seq)
 ts_status ts_kv_fork(ts_kv *c, const ts_exec *x, int32_t src, int32_t *dst)
 {
     int32_t   to;
-    ts_status s = check_seq(c, src);
+    ts_status s = dst ? check_seq(c, src) : TS_E_ARG;
     if (!s) s = ts_kv_open(c, x, &to);
     for (int64_t l = 0; l < c->d.n_layer && !s; l++) {
         const int64_t len = *len_of(c, to, l) = *len_of(c, src, l);
@@ -335,8 +335,7 @@ static void keep_tail(ts_kv *c, int64_t seq, int64_t layer, int64_t n)
 
 ts_status ts_kv_truncate(ts_kv *c, const ts_exec *x, int32_t seq, int64_t n)
 {
-    const ts_status s = check_seq(c, seq);
-    (void)x;
+    const ts_status s = x ? check_seq(c, seq) : TS_E_ARG;
     if (s) return s;
     for (int64_t l = 0; l < c->d.n_layer; l++)
         if (n < 0 || n > *len_of(c, seq, l)) return TS_E_ARG;
@@ -349,8 +348,7 @@ ts_status ts_kv_truncate(ts_kv *c, const ts_exec *x, int32_t seq, int64_t n)
 
 ts_status ts_kv_free(ts_kv *c, const ts_exec *x, int32_t seq)
 {
-    const ts_status s = check_seq(c, seq);
-    (void)x;
+    const ts_status s = x ? check_seq(c, seq) : TS_E_ARG;
     for (int64_t l = 0; l < c->d.n_layer && !s; l++) shrink(c, seq, l, 0);
     if (!s) c->open[seq] = 0;
     return s;
@@ -358,13 +356,22 @@ ts_status ts_kv_free(ts_kv *c, const ts_exec *x, int32_t seq)
 
 /* ---- tokens ---- */
 
-static ts_status check_list(const ts_kv *c, const ts_exec *x, int64_t n_seq, const int32_t *seq)
+static int is_layer(const ts_kv *c, int64_t layer)
 {
+    return c && layer >= 0 && layer < c->d.n_layer;
+}
+
+static ts_status check_list(const ts_kv *c, const ts_exec *x, int64_t layer, int64_t n_seq,
+                            const int32_t *seq, const int64_t *n)
+{
+    if (!is_layer(c, layer) || !x || !seq || !n) return TS_E_ARG;
+    if (n_seq < 0 || n_seq > c->d.n_seq_max) return TS_E_ARG; /* one would be listed twice */
     for (int64_t i = 0; i < n_seq; i++) {
         const ts_status s = check_seq(c, seq[i]);
         if (s) return s;
         for (int64_t k = 0; k < i; k++)
             if (seq[k] == seq[i]) return TS_E_ARG;
+        if (n[i] < 0) return TS_E_ARG;
     }
     return x->workspace_bytes < workspace_of(&c->d) ? TS_E_WORKSPACE : TS_OK;
 }
@@ -422,7 +429,7 @@ ts_status ts_kv_append(ts_kv *c, const ts_exec *x, int64_t layer, int64_t n_seq,
                        const int64_t *n_new, const void *k, const void *v)
 {
     int64_t   token = 0;
-    ts_status s = check_list(c, x, n_seq, seq);
+    ts_status s = k && v ? check_list(c, x, layer, n_seq, seq, n_new) : TS_E_ARG;
     if (!s) s = check_room(c, layer, n_seq, seq, n_new);
     for (int64_t i = 0; i < n_seq && !s; i++) {
         grow(c, seq[i], layer, n_new[i]);
@@ -463,45 +470,45 @@ static void attend_one(const ts_kv *c, int64_t seq, int64_t layer, int64_t p, in
 ts_status ts_kv_attend(ts_kv *c, const ts_exec *x, int64_t layer, int64_t n_seq, const int32_t *seq,
                        const int64_t *n_q, const void *q, void *out, float *lse)
 {
-    const int64_t H = c->d.n_q_head, D = c->d.head_dim;
-    int64_t       token = 0;
-    ts_status     s = check_list(c, x, n_seq, seq);
+    int64_t   token = 0;
+    ts_status s = q && out ? check_list(c, x, layer, n_seq, seq, n_q) : TS_E_ARG;
     for (int64_t i = 0; i < n_seq && !s; i++)
         if (n_q[i] > *len_of(c, seq[i], layer)) s = TS_E_ARG;
     for (int64_t i = 0; i < n_seq && !s; i++)
         for (int64_t r = 0; r < n_q[i]; r++, token++)
-            for (int64_t h = 0; h < H; h++)
+            for (int64_t h = 0; h < c->d.n_q_head; h++) {
+                const int64_t at = token * c->d.n_q_head + h;
                 attend_one(c, seq[i], layer, *len_of(c, seq[i], layer) - n_q[i] + r, h, q,
-                           (token * H + h) * D, out, lse ? lse + token * H + h : NULL,
-                           x->workspace);
+                           at * c->d.head_dim, out, lse ? lse + at : NULL, x->workspace);
+            }
     return s;
 }
 
 ts_status ts_kv_read(ts_kv *c, const ts_exec *x, int64_t layer, int32_t seq, int64_t from,
                      int64_t n, float *k, float *v)
 {
-    const int64_t D = c->d.head_dim, W = c->d.n_kv_head * D;
-    ts_status     s = check_seq(c, seq);
-    (void)x;
+    ts_status s = is_layer(c, layer) && x && k && v ? check_seq(c, seq) : TS_E_ARG;
     if (!s && (from < 0 || n < 0 || from + n > *len_of(c, seq, layer))) s = TS_E_ARG;
-    for (int64_t i = 0; i < n && !s; i++)
+    if (s) return s;
+    const int64_t D = c->d.head_dim, W = c->d.n_kv_head * D;
+    for (int64_t i = 0; i < n; i++)
         for (int64_t e = 0; e < W; e++) {
             k[i * W + e] = (float)element(c, seq, layer, from + i, 1, e / D, e % D);
             v[i * W + e] = (float)element(c, seq, layer, from + i, 0, e / D, e % D);
         }
-    return s;
+    return TS_OK;
 }
 
 ts_status ts_kv_status(const ts_kv *c, int64_t layer, int32_t seq, int64_t *len, ts_kv_usage *u)
 {
-    const ts_status s = check_seq(c, seq);
+    const ts_status s = is_layer(c, layer) ? check_seq(c, seq) : TS_E_ARG;
     int64_t         tokens = 0;
-    size_t          head = 2 * (size_t)c->row_bytes;
     if (s) return s;
     if (len) *len = *len_of(c, seq, layer);
     if (!u) return TS_OK;
     for (int64_t i = 0; i < c->d.n_seq_max; i++)
         for (int64_t l = 0; l < c->d.n_layer && c->open[i]; l++) tokens += *len_of(c, i, l);
+    size_t head = 2 * (size_t)c->row_bytes;
     if (c->codes) head += (size_t)(1 + c->n_group) * 2 * bytes_of(c->d.meta_dtype);
     *u = (ts_kv_usage) { c->d.n_page, c->n_free, c->bytes,
                          (size_t)(tokens * c->d.n_kv_head) * head };
