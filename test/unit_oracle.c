@@ -38,7 +38,7 @@ static const struct known {
     { "rope", 0x07e13c1e99aa5d56, 0x4d690b92b13b9607 },
     { "swiglu_forward", 0xd24b7a6c741c7085, 0x662a73062770c3b4 },
     { "swiglu_backward", 0x6462dd12a0262532, 0xf29502206c4db1b1 },
-    { "cross_entropy", 0x99cff6877b6a705e, 0xc6ab260737d458c8 },
+    { "cross_entropy", 0x99cff6877b6a705e, 0x7b0cc499a3bd80d7 },
     { "cross_entropy_logits", 0xedec350cfaea6419, 0x3539e8e3167d84f0 },
     { "embedding_forward", 0x931eadfd6009df1d, 0x31ca538c9b8ca0f3 },
     { "embedding_backward", 0xbfb91b842111b2e2, 0xfdcbb81dffaf44c2 },
