@@ -112,7 +112,8 @@ def check_agent():
     expect(log.status == "success", "agent: %s" % log.error)
     score = log.samples[0].scores["verdict"]
     expect(score.value["passed"] == 1, "agent: %s" % score.explanation)
-    expect(any(" 0 failed" in m.text for m in log.samples[0].messages if m.role == "tool"), "agent: its self-test did not run")
+    said = [m.text for m in log.samples[0].messages if m.role == "tool"]
+    expect(any(" 0 failed" in text for text in said), "agent: its self-test says %s" % said)
 
 
 def check_broken():
