@@ -126,7 +126,7 @@ static bool parse(int argc, char **argv, ts_train_plan *p, int *status)
         { "--decay", "X", "weight decay of the matrices (default 0.1)", &decay },
         { "--device", "D", "cpu or cuda (default cpu)", &device },
         { "--dtype", "T", "dtype of matmuls: f32 or bf16 (default f32; bf16 on cuda)", &dtype },
-        { "--resume", NULL, "continue from the checkpoint in DIR, bitwise", &p->resume },
+        { "--resume", NULL, "continue the run in DIR, bitwise; a finished one with more --steps", &p->resume },
         { "--seed", "N", "seed of weights, batches and split (default 0x5eed)", &seed },
         { "--svg", "FILE", "plot losses, bits per byte and learning rate", &p->svg },
         { "--json", "FILE|-", "write facts and figures as JSON", &p->json },
