@@ -138,6 +138,24 @@ static int64_t paired_row(int64_t to, int64_t head_dim)
     return head + (i < half ? 2 * i : 2 * (i - half) + 1);
 }
 
+/* A vector is one row; biases of q and k are reordered like the rows. `row`: room for one. */
+static void copy_blocks(const ts_decoder *m, ts_slot s, const ts_tensor *t, bool pairs, void *out,
+                        float *row)
+{
+    const ts_shape shape = ts_slot_shape(&m->dims, s);
+    const int64_t  cols = shape.cols ? shape.cols : shape.rows, rows = shape.cols ? shape.rows : 1;
+    const bool     reorder = pairs && (s == TS_W_Q || s == TS_W_K);
+    const bool     within = pairs && (s == TS_W_Q_BIAS || s == TS_W_K_BIAS);
+    const size_t   n_bytes = (size_t)(cols / t->block->n * t->block->n_bytes);
+    for (int64_t r = 0; r < rows; r++) {
+        const int64_t from = reorder ? paired_row(r, m->dims.head_dim) : r;
+        ts_block_row(t->block, t->data + (size_t)from * n_bytes, cols, row);
+        for (int64_t c = 0; c < cols; c++)
+            ts_store(out, m->dtype, r * cols + c,
+                     row[within ? paired_row(c, m->dims.head_dim) : c]);
+    }
+}
+
 static void copy(const ts_decoder *m, ts_slot s, const ts_tensor *t, bool pairs, void *out)
 {
     const ts_shape shape = ts_slot_shape(&m->dims, s);
@@ -193,7 +211,7 @@ static size_t scale_bytes(ts_shape s, const ts_tensor *t)
 }
 
 /* Every weight to its place; before there is memory it only counts. */
-static void place(ts_decoder *m, const ts_tensor *tensor, bool pairs)
+static void place(ts_decoder *m, const ts_tensor *tensor, bool pairs, float *row)
 {
     size_t at = 0;
     for (int64_t l = 0; l < m->dims.n_layer; l++)
@@ -206,6 +224,7 @@ static void place(ts_decoder *m, const ts_tensor *tensor, bool pairs)
             if (m->memory) {
                 m->weight[i] = (char *)m->memory + at;
                 if (t->scale) copy_packed(m, i, shape, t, (char *)m->memory + at + n);
+                else if (t->block) copy_blocks(m, (ts_slot)s, t, pairs, m->weight[i], row);
                 else copy(m, (ts_slot)s, t, pairs, m->weight[i]);
             }
             at += n + n_scale;
@@ -217,7 +236,7 @@ static bool allocate(ts_decoder *m, const ts_tensor *tensor)
 {
     const ts_decoder_dims *d = &m->dims;
     const size_t           n_slot = (size_t)ts_slot_count(d);
-    place(m, tensor, false);
+    place(m, tensor, false, NULL);
     m->memory = aligned_alloc(64, m->n_bytes);
     m->weight = calloc(n_slot, sizeof *m->weight);
     m->scale = calloc(n_slot, sizeof *m->scale);
@@ -234,11 +253,15 @@ bool ts_decoder_make(const ts_decoder_dims *d, ts_dtype dtype, const ts_tensor *
         m->dtype = dtype;
         m->ops = dtype == TS_F64 ? &ts_ops_f64 : &ts_ops_f32;
     }
-    if (!m || !allocate(m, tensor)) {
+    const int64_t widest = d->n_ffn > d->width ? d->n_ffn : d->width, n_q = d->n_head * d->head_dim;
+    float *const  row = malloc((size_t)(widest > n_q ? widest : n_q) * sizeof *row);
+    if (!m || !row || !allocate(m, tensor)) {
+        free(row);
         ts_decoder_free(&m);
         return ts_say(why, "out of memory for the weights");
     }
-    place(m, tensor, pairs);
+    place(m, tensor, pairs, row);
+    free(row);
     for (int64_t i = 0; i < d->head_dim / 2; i++) m->frequency[i] = ts_rope_frequency(d, i);
     *out = m;
     return true;

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "model_impl.h"
+#include "gguf.h"
 
 enum { MOST_SHARDS = 1024, MOST_PATH = 4096 };
 
@@ -218,7 +218,8 @@ bool ts_decoder_load(const char *path, ts_dtype dtype, ts_decoder **m, char why[
         return load_folder(folder, slash ? slash + 1 : path, dtype, m, why);
     }
     if (!ts_file_map(path, &f, why)) return false;
-    const bool ok = ts_decoder_llama2c(f.bytes, f.n, dtype, m, why);
+    const bool ok = ts_is_gguf(f.bytes, f.n) ? ts_decoder_gguf(f.bytes, f.n, dtype, m, why)
+                                             : ts_decoder_llama2c(f.bytes, f.n, dtype, m, why);
     ts_file_unmap(&f);
     return ok;
 }

@@ -38,10 +38,12 @@ typedef struct ts_decoder_dims {
 typedef struct ts_decoder ts_decoder;
 
 /* `path`: a folder with config.json and model.safetensors, or shards and their index, as Hugging
- * Face writes them; a .safetensors file with config.json beside it; or a llama2.c file. dtype is
- * what weights are kept and computed in: TS_F32 or TS_F64. */
+ * Face writes them; a .safetensors file with config.json beside it; a GGUF file; or a llama2.c
+ * file. dtype is what weights are kept and computed in: TS_F32 or TS_F64. */
 bool ts_decoder_load(const char *path, ts_dtype dtype, ts_decoder **m, char why[TS_MODEL_WHY]);
 /* The same from bytes, which are not kept. */
+bool ts_decoder_gguf(const void *bytes, size_t n, ts_dtype dtype, ts_decoder **m,
+                     char why[TS_MODEL_WHY]);
 bool ts_decoder_llama2c(const void *bytes, size_t n, ts_dtype dtype, ts_decoder **m,
                         char why[TS_MODEL_WHY]);
 bool ts_decoder_safetensors(const void *config, size_t n_config, const void *bytes, size_t n,
@@ -103,10 +105,12 @@ ts_status ts_decoder_keep(const ts_decoder *m, const ts_keep_args *a, const ts_e
 
 typedef struct ts_tokenizer ts_tokenizer;
 
-/* A Hugging Face tokenizer.json with byte-level BPE, or a llama2.c vocabulary. */
+/* A Hugging Face tokenizer.json with byte-level BPE, a GGUF file's vocabulary, or llama2.c's. */
 bool ts_tokenizer_load(const char *path, ts_tokenizer **t, char why[TS_MODEL_WHY]);
 bool ts_tokenizer_parse(const void *bytes, size_t n, ts_tokenizer **t, char why[TS_MODEL_WHY]);
 void ts_tokenizer_free(ts_tokenizer **t);
+/* Whether a model's file, a GGUF, holds its vocabulary. */
+bool ts_tokenizer_is_inside(const char *path);
 
 int64_t ts_tokenizer_size(const ts_tokenizer *t); /* one more than the largest token */
 int32_t ts_tokenizer_stop(const ts_tokenizer *t); /* the token that ends a text, or -1 */

@@ -71,12 +71,25 @@ double ts_rope_frequency(const ts_decoder_dims *d, int64_t pair);
 /* Dims that this code can run, and whose products cannot overflow. */
 bool ts_dims_check(const ts_decoder_dims *d, char why[TS_MODEL_WHY]);
 
+/* How a GGUF file keeps weights: n of them in n_bytes, any alignment. */
+typedef struct ts_block {
+    const char *name;
+    int         n, n_bytes;
+    void (*decode)(const unsigned char *p, float *y); /* n of them */
+} ts_block;
+
+extern const char ts_block_names[];
+const ts_block   *ts_block_of(uint32_t number); /* NULL: unknown */
+/* n weights, whole blocks of them. */
+void ts_block_row(const ts_block *b, const unsigned char *row, int64_t n, float *y);
+
 /* A weight where it lies in a file: any alignment, TS_F32, TS_F16 or TS_BF16; or ternary codes and
- * their scales, as ternary.h packs them. */
+ * their scales, as ternary.h packs them; or blocks. */
 typedef struct ts_tensor {
     const unsigned char *data;
     ts_dtype             dtype;
     const unsigned char *scale; /* NULL: not packed */
+    const ts_block      *block; /* NULL: of the dtype above */
 } ts_tensor;
 
 /* weight[], scale[], memory and frequency point to memory of `device`. */
@@ -188,7 +201,7 @@ typedef struct ts_merge {
     int32_t left, right, rank, joined;
 } ts_merge;
 
-enum { TS_SPLITS = 4, TS_FIRSTS = 4 };
+enum { TS_SPLITS = 6, TS_FIRSTS = 4 };
 
 struct ts_tokenizer {
     int64_t   n_piece;
@@ -212,6 +225,7 @@ struct ts_tokenizer {
 
 bool ts_tokenizer_llama2c(ts_tokenizer *t, const unsigned char *p, size_t n,
                           char why[TS_MODEL_WHY]);
+bool ts_tokenizer_gguf(ts_tokenizer *t, const unsigned char *p, size_t n, char why[TS_MODEL_WHY]);
 bool ts_tokenizer_json(ts_tokenizer *t, const unsigned char *p, size_t n, char why[TS_MODEL_WHY]);
 /* Sorts the pieces that `ordinary` says text can give; NULL: all. */
 bool    ts_tokenizer_sort(ts_tokenizer *t, const bool *ordinary, char why[TS_MODEL_WHY]);
@@ -228,6 +242,17 @@ bool ts_tokenizer_words(const ts_tokenizer *t, const char *text, size_t n, ts_wo
  * follow from 256 on. */
 enum { TS_BYTE_CHARS = 256 + 68 };
 int ts_byte_of(unsigned c);
+
+/* The same of a whole piece; `out` has room for n bytes. False if another character is there. */
+bool ts_bytes_of(const char *s, size_t n, char *out, size_t *n_out);
+/* A merge of two such pieces, once all pieces are sorted; its rank is the caller's to set. */
+bool ts_tokenizer_merge(const ts_tokenizer *t, const char *l, size_t n_l, const char *r, size_t n_r,
+                        ts_merge *m);
+/* One more pattern by which a text is cut. */
+bool              ts_tokenizer_split(ts_tokenizer *t, const char *pattern, char why[TS_MODEL_WHY]);
+extern const char ts_gpt2_pattern[];
+/* The byte that a piece `<0xHH>` stands for, or -1. */
+int ts_raw_byte(const char *p, size_t n);
 
 /* By left, then right: how merges are sorted. */
 int ts_merge_order(const void *x, const void *y);

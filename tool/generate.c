@@ -140,7 +140,8 @@ static bool find_model(ts_generate_plan *p)
     if (!p->model && ts_find(places, path, sizeof path)) p->model = path;
     return p->model ||
            ts_generate_complain(
-               "--model", "missing, and no bundled model found; name a folder or a llama2.c file");
+               "--model",
+               "missing, and no bundled model found; name a folder, a GGUF or a llama2.c file");
 }
 
 /* False: the caller returns *status. */
@@ -148,12 +149,13 @@ static bool parse(int argc, char **argv, ts_generate_plan *p, int *status)
 {
     const char     *tokens = NULL, *temperature = NULL, *top_k = NULL, *top_p = NULL, *kv = NULL;
     const char     *pages = NULL, *chunk = NULL, *device = NULL, *dtype = NULL, *seed = NULL;
-    const char     *beam = NULL, *alpha = NULL, *tree = NULL;
+    const char     *beam = NULL, *alpha = NULL, *tree = NULL, *model = NULL;
     const ts_option options[] = {
         { "--model", "FILE",
-          "folder from Hugging Face or train, or llama2.c file (default: bundled)", &p->model },
+          "the same as MODEL: folder from Hugging Face or train, GGUF or llama2.c file",
+          &p->model },
         { "--tokenizer", "FILE",
-          "tokenizer.json or llama2.c vocabulary (default: next to the model)", &p->tokenizer },
+          "tokenizer.json, GGUF or llama2.c vocabulary (default: the model's)", &p->tokenizer },
         { "--prompt", "TEXT", "text to continue", &p->prompt },
         { "--prompts", "FILE", "file of prompts, one per line, run as one batch", &p->prompts },
         { "--tokens", "N", "maximum number of new tokens (default 64)", &tokens },
@@ -179,10 +181,12 @@ static bool parse(int argc, char **argv, ts_generate_plan *p, int *status)
         { 0 },
     };
     *p = (ts_generate_plan) { .n_new = 64, .top_p = 1, .chunk = 64, .seed = 0x5eed };
-    if (!ts_options(argc, argv, "generate [--model FILE] [--prompt TEXT] [OPTION...]", options,
-                    NULL, status))
+    if (!ts_options(argc, argv, "generate [MODEL] [--prompt TEXT] [OPTION...]", options, &model,
+                    status))
         return false;
     *status = TS_EXIT_USAGE;
+    if (model && p->model) return ts_generate_complain("--model", "a model was named already");
+    if (model) p->model = model;
     if (seed && !ts_parse_u64("--seed", seed, &p->seed)) return false;
     if (!find_model(p)) return false;
     if (p->samples && !beam && !p->draft && !p->textbook) p->temperature = 0.8;

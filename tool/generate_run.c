@@ -77,7 +77,7 @@ static bool encode(ts_generate_work *w)
     return true;
 }
 
-/* Next to the model, unless named. */
+/* In the model or next to it, unless named. */
 static bool open_tokenizer(ts_generate_work *w)
 {
     char        path[4096], why[TS_MODEL_WHY];
@@ -86,7 +86,9 @@ static bool open_tokenizer(ts_generate_work *w)
     const bool  folder = !stat(w->p->model, &is) && S_ISDIR(is.st_mode);
     const int   n = folder ? (int)strlen(w->p->model) : slash ? (int)(slash - w->p->model) : 1;
     snprintf(path, sizeof path, "%.*s/tokenizer.json", n, folder || slash ? w->p->model : ".");
-    const char *from = w->p->tokenizer ? w->p->tokenizer : path;
+    const char *from = w->p->tokenizer                       ? w->p->tokenizer
+                       : ts_tokenizer_is_inside(w->p->model) ? w->p->model
+                                                             : path;
     if (!ts_tokenizer_load(from, &w->t, why)) return ts_generate_complain("--tokenizer", why);
     if (ts_tokenizer_size(w->t) <= ts_decoder_dims_of(w->m)->n_vocab) return true;
     return ts_generate_complain(
