@@ -1,35 +1,51 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* block.c - the formats in which GGUF files keep weights: blocks of 32 or 256 codes with their
  * scales, or plain numbers. */
-#include "dtype.h"
 #include "model_impl.h"
 
 #include <string.h>
+
+/* Exact, subnormals too: as a float the bits are 2^112 times too small. */
+static inline float widen_half(uint16_t h)
+{
+    const uint32_t sign = (uint32_t)(h & 0x8000) << 16, rest = h & 0x7fff;
+    uint32_t       bits = rest << 13;
+    float          y;
+    memcpy(&y, &bits, sizeof y);
+    y *= 0x1p112f;
+    memcpy(&bits, &y, sizeof bits);
+    bits |= sign | (rest >= 0x7c00 ? 0x7f800000 : 0); /* infinities and NaN */
+    memcpy(&y, &bits, sizeof y);
+    return y;
+}
 
 static float half_at(const unsigned char *p)
 {
     uint16_t v;
     memcpy(&v, p, sizeof v);
-    return (float)ts_widen_f16(v);
+    return widen_half(v);
 }
 
-/* ---- plain numbers ---- */
+/* ---- plain numbers, n of them ---- */
 
-static void decode_f32(const unsigned char *p, float *y)
+static void decode_f32(const unsigned char *p, int64_t n, float *y)
 {
-    memcpy(y, p, sizeof *y);
+    memcpy(y, p, (size_t)n * sizeof *y);
 }
 
-static void decode_f16(const unsigned char *p, float *y)
+static void decode_f16(const unsigned char *p, int64_t n, float *y)
 {
-    *y = half_at(p);
+    for (int64_t i = 0; i < n; i++) y[i] = half_at(p + 2 * i);
 }
 
-static void decode_bf16(const unsigned char *p, float *y)
+static void decode_bf16(const unsigned char *p, int64_t n, float *y)
 {
-    uint16_t v;
-    memcpy(&v, p, sizeof v);
-    *y = (float)ts_widen_bf16(v);
+    for (int64_t i = 0; i < n; i++) {
+        uint16_t v;
+        memcpy(&v, p + 2 * i, sizeof v);
+        const uint32_t bits = (uint32_t)v << 16;
+        memcpy(y + i, &bits, sizeof bits);
+    }
 }
 
 /* ---- 32 codes: a scale d, and where the format has one a least value m ---- */
@@ -131,18 +147,22 @@ static void decode_q5_k(const unsigned char *p, float *y)
     decode_k(p, p + 16, p + 48, y);
 }
 
-/* Four low bits, two high bits, sixteen signed scales, then d. */
+/* Four low bits, two high bits, sixteen signed scales, then d. In each half of the block run r
+ * takes bits 2r of the high bytes, and low or high halves of 32 low bytes. */
 static void decode_q6_k(const unsigned char *p, float *y)
 {
     const float d = half_at(p + 208);
-    for (int i = 0; i < 256; i++) {
-        const int           part = i / 128, run = i % 128 / 32, l = i % 32;
-        const unsigned char low = p[part * 64 + (run % 2) * 32 + l];
-        const unsigned char high = p[128 + part * 32 + l];
-        const signed char   scale = (signed char)p[192 + i / 16];
-        const int code = ((run < 2 ? low & 15 : low >> 4) | (high >> 2 * run & 3) << 4) - 32;
-        y[i] = d * (float)scale * (float)code;
-    }
+    for (int half = 0; half < 2; half++)
+        for (int r = 0; r < 4; r++) {
+            const unsigned char *low = p + half * 64 + r % 2 * 32, *high = p + 128 + half * 32;
+            const signed char   *scale = (const signed char *)p + 192 + half * 8 + r * 2;
+            float               *to = y + half * 128 + r * 32;
+            const int            shift = r < 2 ? 0 : 4;
+            for (int l = 0; l < 32; l++)
+                to[l] = (float)(((low[l] >> shift & 15) | (high[l] >> 2 * r & 3) << 4) - 32);
+            for (int l = 0; l < 16; l++) to[l] *= d * (float)scale[0];
+            for (int l = 16; l < 32; l++) to[l] *= d * (float)scale[1];
+        }
 }
 
 /* ---- ternary: 256 digits -1, 0 and 1 with one scale ---- */
@@ -170,8 +190,9 @@ static void decode_tq1_0(const unsigned char *p, float *y)
 static void decode_tq2_0(const unsigned char *p, float *y)
 {
     const float d = half_at(p + 64);
-    for (int i = 0; i < 256; i++)
-        y[i] = (float)((p[i / 128 * 32 + i % 32] >> i % 128 / 32 * 2 & 3) - 1) * d;
+    for (int half = 0; half < 2; half++)
+        for (int r = 0; r < 4; r++, y += 32)
+            for (int i = 0; i < 32; i++) y[i] = (float)((p[half * 32 + i] >> 2 * r & 3) - 1) * d;
 }
 
 /* ---- the list ---- */
@@ -183,13 +204,19 @@ static const struct {
     uint32_t number; /* in the file */
     ts_block block;
 } blocks[] = {
-    { 0, { "F32", 1, 4, decode_f32 } },         { 1, { "F16", 1, 2, decode_f16 } },
-    { 2, { "Q4_0", 32, 18, decode_q4_0 } },     { 3, { "Q4_1", 32, 20, decode_q4_1 } },
-    { 6, { "Q5_0", 32, 22, decode_q5_0 } },     { 7, { "Q5_1", 32, 24, decode_q5_1 } },
-    { 8, { "Q8_0", 32, 34, decode_q8_0 } },     { 12, { "Q4_K", 256, 144, decode_q4_k } },
-    { 13, { "Q5_K", 256, 176, decode_q5_k } },  { 14, { "Q6_K", 256, 210, decode_q6_k } },
-    { 30, { "BF16", 1, 2, decode_bf16 } },      { 34, { "TQ1_0", 256, 54, decode_tq1_0 } },
-    { 35, { "TQ2_0", 256, 66, decode_tq2_0 } },
+    { 0, { "F32", 1, 4, NULL, decode_f32 } },
+    { 1, { "F16", 1, 2, NULL, decode_f16 } },
+    { 2, { "Q4_0", 32, 18, decode_q4_0, NULL } },
+    { 3, { "Q4_1", 32, 20, decode_q4_1, NULL } },
+    { 6, { "Q5_0", 32, 22, decode_q5_0, NULL } },
+    { 7, { "Q5_1", 32, 24, decode_q5_1, NULL } },
+    { 8, { "Q8_0", 32, 34, decode_q8_0, NULL } },
+    { 12, { "Q4_K", 256, 144, decode_q4_k, NULL } },
+    { 13, { "Q5_K", 256, 176, decode_q5_k, NULL } },
+    { 14, { "Q6_K", 256, 210, decode_q6_k, NULL } },
+    { 30, { "BF16", 1, 2, NULL, decode_bf16 } },
+    { 34, { "TQ1_0", 256, 54, decode_tq1_0, NULL } },
+    { 35, { "TQ2_0", 256, 66, decode_tq2_0, NULL } },
 };
 
 const ts_block *ts_block_of(uint32_t number)
@@ -201,5 +228,9 @@ const ts_block *ts_block_of(uint32_t number)
 
 void ts_block_row(const ts_block *b, const unsigned char *row, int64_t n, float *y)
 {
+    if (b->plain) {
+        b->plain(row, n, y);
+        return;
+    }
     for (int64_t i = 0; i < n; i += b->n, row += b->n_bytes) b->decode(row, y + i);
 }

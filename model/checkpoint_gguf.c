@@ -177,7 +177,7 @@ static bool slow_down(const source *s, ts_decoder *m)
     if (!ts_gguf_find(s->g, "rope_freqs.weight", (ts_shape) { n, 0 }, &t, s->why)) return false;
     for (int64_t i = 0; i < n; i++) {
         if (t.block->n != 1) return ts_say(s->why, "gguf: rope_freqs.weight: expected numbers");
-        t.block->decode(t.data + i * t.block->n_bytes, &factor);
+        ts_block_row(t.block, t.data + i * t.block->n_bytes, 1, &factor);
         if (!(factor > 0 && factor < 1e6f))
             return ts_say(s->why, "gguf: rope_freqs.weight: got %g, expected 0 to 1e6",
                           (double)factor);
@@ -186,7 +186,7 @@ static bool slow_down(const source *s, ts_decoder *m)
     return true;
 }
 
-static bool make(source *s, ts_dtype dtype, ts_decoder **m)
+static bool make(source *s, ts_dtype dtype, bool stay, ts_decoder **m)
 {
     ts_decoder_dims d = { 0 };
     if (!architecture(s, &d) || !sizes(s, &d) || !norms_and_rotation(s, &d)) return false;
@@ -196,21 +196,42 @@ static bool make(source *s, ts_dtype dtype, ts_decoder **m)
     ts_tensor *tensor = calloc((size_t)ts_slot_count(&d), sizeof *tensor);
     if (!tensor) return ts_say(s->why, "out of memory for %lld layers", (long long)d.n_layer);
     const bool ok = tensors(s, &d, tensor) &&
-                    ts_decoder_make(&d, dtype, tensor, s->pairs, m, s->why) && slow_down(s, *m);
+                    ts_decoder_make(&d, dtype, tensor, s->pairs, stay, m, s->why) &&
+                    slow_down(s, *m);
     free(tensor);
     if (!ok) ts_decoder_free(m);
     return ok;
 }
 
-bool ts_decoder_gguf(const void *bytes, size_t n, ts_dtype dtype, ts_decoder **m,
-                     char why[TS_MODEL_WHY])
+static bool parse(const void *bytes, size_t n, ts_dtype dtype, bool stay, ts_decoder **m,
+                  char why[TS_MODEL_WHY])
 {
     ts_gguf *g;
     source   s = { .why = why };
     *m = NULL;
     if (!ts_gguf_parse(bytes, n, &g, why)) return false;
     s.g = g;
-    const bool ok = make(&s, dtype, m);
+    const bool ok = make(&s, dtype, stay, m);
     ts_gguf_free(&g);
     return ok;
+}
+
+bool ts_decoder_gguf(const void *bytes, size_t n, ts_dtype dtype, ts_decoder **m,
+                     char why[TS_MODEL_WHY])
+{
+    return parse(bytes, n, dtype, false, m, why);
+}
+
+bool ts_decoder_gguf_file(ts_file *f, ts_dtype dtype, ts_decoder **m, char why[TS_MODEL_WHY])
+{
+    if (!parse(f->bytes, f->n, dtype, true, m, why)) return false;
+    if (!(*m)->n_encoded) return true;
+    (*m)->file = malloc(sizeof *(*m)->file);
+    if (!(*m)->file) {
+        ts_decoder_free(m);
+        return ts_say(why, "out of memory");
+    }
+    (*m)->file[(*m)->n_file++] = *f;
+    *f = (ts_file) { 0 };
+    return true;
 }

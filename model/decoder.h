@@ -51,6 +51,8 @@ bool ts_decoder_safetensors(const void *config, size_t n_config, const void *byt
 /* Moves the weights to the CUDA device, where everything made of the decoder then runs; TS_F32
  * only. It stays as it was where that cannot be. */
 bool ts_decoder_to_cuda(ts_decoder *m, char why[TS_MODEL_WHY]);
+/* Matrices that are multiplied as their file has them become floats; nothing where none is. */
+bool ts_decoder_decode(ts_decoder *m, char why[TS_MODEL_WHY]);
 void ts_decoder_free(ts_decoder **m);
 
 const ts_decoder_dims *ts_decoder_dims_of(const ts_decoder *m);

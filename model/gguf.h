@@ -29,6 +29,9 @@ int64_t      ts_gguf_count(const ts_gguf *g, const char *key, bool strings); /* 
 ts_gguf_text ts_gguf_next(const ts_gguf *g, const char *key, const unsigned char **next);
 double       ts_gguf_at(const ts_gguf *g, const char *key, int64_t i); /* below its count */
 
+/* A decoder whose matrices stay in the file, which it then owns: *f is empty. */
+bool ts_decoder_gguf_file(ts_file *f, ts_dtype dtype, ts_decoder **m, char why[TS_MODEL_WHY]);
+
 /* ---- tensors ---- */
 
 bool ts_gguf_has(const ts_gguf *g, const char *name);

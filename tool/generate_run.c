@@ -227,15 +227,15 @@ double ts_generate_now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* The textbook version runs on the CPU: a model on a device is read again. */
+/* The textbook version wants floats on the CPU: the model is read again. */
 static bool by_textbook(const ts_generate_work *w, const ts_story *s, int32_t *token,
                         double *took_s, char why[TS_MODEL_WHY])
 {
     ts_decoder *again = NULL;
-    if (w->p->device != TS_CPU && !ts_decoder_load(w->p->model, w->p->dtype, &again, why))
-        return false;
+    bool        ok =
+        ts_decoder_load(w->p->model, w->p->dtype, &again, why) && ts_decoder_decode(again, why);
     const double from = ts_generate_now();
-    const bool   ok = ts_textbook(again ? again : w->m, token, s->n_prompt, s->n_token, why);
+    ok = ok && ts_textbook(again, token, s->n_prompt, s->n_token, why);
     *took_s = ts_generate_now() - from;
     ts_decoder_free(&again);
     return ok;
