@@ -19,11 +19,12 @@
 #include "page.h"
 #include "registry.h"
 #include "selfcheck.h"
+#include "slurm.h"
 #include "tool.h"
 
 typedef struct judge_options {
     const char *log, *out, *resume, *depth, *challenge, *selfcheck, *seed, *json, *replay, *device,
-        *threads;
+        *threads, *klass, *slurm;
 } judge_options;
 
 /* ---- entrants ---- */
@@ -158,6 +159,18 @@ static void add_built_in(ts_court *c, const char *only)
                 add(c, whole, task, all[i].name, NULL);
         }
     }
+}
+
+/* Leaves out entrants of other classes. */
+static void keep_class(ts_court *c, const char *name)
+{
+    int n = 0;
+    for (int i = 0; i < c->n; i++) {
+        ts_judged *e = c->entrant[i];
+        if (!strcmp(ts_class_name(e->entrant.cls), name)) c->entrant[n++] = e;
+        else ts_entrant_free(&e->entrant);
+    }
+    c->n = n;
 }
 
 static const char *kept(const char *text)
@@ -326,6 +339,11 @@ static bool derive(ts_log *l, const char *path, char why[TS_WHY])
     return ok;
 }
 
+static bool has_ended(const ts_records *r)
+{
+    return r->n && !strcmp(r->at[r->n - 1].type, "end");
+}
+
 static int sit(ts_court *c, const judge_options *o, bool given)
 {
     ts_records earlier = { 0 };
@@ -338,10 +356,15 @@ static int sit(ts_court *c, const judge_options *o, bool given)
     }
     char key_path[4200];
     snprintf(key_path, sizeof key_path, "%s.key", o->log);
-    if (!draw_key(c, key_path, o->resume != NULL)) return TS_EXIT_BROKEN;
-    const bool ok =
-        ts_court_sit(c, &earlier, why) && derive(c->log, o->log, why) && ts_court_end(c);
-    if (ok) unlink(key_path);
+    bool ok = has_ended(&earlier) && !ts_court_recall(c, &earlier);
+    if (ok)
+        fprintf(stderr, "touchstone judge: %s: every entrant has a verdict; nothing to judge\n",
+                o->log);
+    else {
+        if (!draw_key(c, key_path, o->resume != NULL)) return TS_EXIT_BROKEN;
+        ok = ts_court_sit(c, &earlier, why) && derive(c->log, o->log, why) && ts_court_end(c);
+        if (ok) unlink(key_path);
+    }
     ts_log_close(c->log);
     ts_records_free(&earlier);
     for (int i = 0; i < c->n; i++) ts_built_free(&c->entrant[i]->built);
@@ -440,6 +463,17 @@ static bool read_depth(const char *text, ts_depth *d)
     return !text;
 }
 
+static bool is_class(const char *name)
+{
+    for (int i = 0; i < TS_N_CLASSES; i++)
+        if (!strcmp(name, ts_class_name((ts_class)i))) return true;
+    fprintf(stderr, "touchstone judge: --class: got '%s', expected", name);
+    for (int i = 0; i < TS_N_CLASSES; i++)
+        fprintf(stderr, "%s %s", i ? "," : "", ts_class_name((ts_class)i));
+    fprintf(stderr, "\n");
+    return false;
+}
+
 /* False, and an error line, if an entrant could not be confined. */
 static bool is_confined(const ts_court *c)
 {
@@ -465,6 +499,7 @@ int ts_tool_judge(int argc, char **argv)
     int             status;
     const ts_option options[] = {
         { "--challenge", "NAME", "judge only this challenge (default: all)", &o.challenge },
+        { "--class", "NAME", "judge only entrants of this class (default: all)", &o.klass },
         { "--depth", "D", "number of cases and timed calls: quick, normal or full (default normal)",
           &o.depth },
         { "--gate", NULL, "test correctness only, without timing", &c.gate },
@@ -477,6 +512,8 @@ int ts_tool_judge(int argc, char **argv)
         { "--log", "FILE", "write verdicts to FILE (default judge.log)", &o.log },
         { "--resume", NULL, "continue the log, skipping entrants already judged", &o.resume },
         { "--out", "DIR", "also write the page to DIR/index.html", &o.out },
+        { "--slurm", "DIR", "judge nothing; write a Slurm job that judges in shards to DIR",
+          &o.slurm },
         { "--seed", "N", "draw inputs from seed N (default: random); recorded in the log",
           &o.seed },
         { "--json", "FILE|-", "write verdicts, or --selfcheck's guarantees, as JSON", &o.json },
@@ -495,11 +532,13 @@ int ts_tool_judge(int argc, char **argv)
     if (!ts_options_many(argc, argv, usage, options, given, TS_MOST_ENTRANTS - 1, &status))
         return status;
     if (!ts_task_known("judge", "--challenge", o.challenge, true)) return TS_EXIT_USAGE;
+    if (o.klass && !is_class(o.klass)) return TS_EXIT_USAGE;
     if (o.device && strcmp(o.device, "cpu") && strcmp(o.device, "cuda")) {
         fprintf(stderr, "touchstone judge: --device: got '%s', expected cpu or cuda\n", o.device);
         return TS_EXIT_USAGE;
     }
     if (o.device ? !strcmp(o.device, "cuda") : given[0] && is_gpus(given[0])) c.device = TS_CUDA;
+    if (o.slurm) return ts_judge_slurm(&c, o.slurm, given, argc, argv);
     if (c.device == TS_CUDA) ts_keeper_survey(&c.survey);
     if (c.device == TS_CUDA && !c.survey.there) {
         fprintf(stderr, "touchstone judge: --device cuda: %s\n", c.survey.text);
@@ -532,8 +571,10 @@ int ts_tool_judge(int argc, char **argv)
     for (int i = 0; given[i]; i++)
         if (!add_given(&c, given[i], o.challenge)) return TS_EXIT_USAGE;
     if (!given[0]) add_built_in(&c, o.challenge);
+    if (o.klass) keep_class(&c, o.klass);
     if (!c.n) {
-        fprintf(stderr, "touchstone judge: no entrants; name one or check --challenge\n");
+        fprintf(stderr,
+                "touchstone judge: no entrants; name one or check --challenge and --class\n");
         return TS_EXIT_USAGE;
     }
     if (!ts_guarantee_all(&c.machine)) {
