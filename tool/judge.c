@@ -16,6 +16,7 @@
 #include "court.h"
 #include "derive.h"
 #include "litter.h"
+#include "merge.h"
 #include "page.h"
 #include "registry.h"
 #include "selfcheck.h"
@@ -216,13 +217,26 @@ static bool add_given(ts_court *c, const char *path, const char *challenge)
 
 /* ---- results ---- */
 
+/* The log as `touchstone report` reads it: if it was resumed on another machine, times are not
+ * compared. */
+static bool read_log(const char *path, ts_records *r, char why[TS_WHY])
+{
+    ts_records log;
+    if (!ts_records_read(path, &log, why)) return false;
+    ts_merge  *m = ts_merge_begin();
+    const bool ok = m && ts_merge_add(m, &log, why);
+    ts_records_free(&log);
+    if (!ok) ts_merge_free(m);
+    return ok && ts_merge_end(m, r, why);
+}
+
 static int show(const judge_options *o)
 {
     ts_records r;
     ts_board   b;
-    char       why[TS_WHY], page[4200];
+    char       why[TS_WHY] = "out of memory", page[4200];
     int        status = TS_EXIT_BROKEN;
-    if (!ts_records_read(o->log, &r, why)) {
+    if (!read_log(o->log, &r, why)) {
         fprintf(stderr, "touchstone judge: %s: %s\n", o->log, why);
         return status;
     }

@@ -55,6 +55,7 @@ function model(records) {
   for (const r of records) {
     const e = byId.get(r.entrant);
     if (r.type === "run") m.run = m.run || r;
+    if (r.type === "merge") m.note = r.note;
     if (r.type === "entrant") {
       const key = JSON.stringify([r.name, r.author, "sample" in r ? "" : r.class]); // a model is one, whatever its answers' classes
       if (!people.has(key)) people.set(key, { first: r, name: r.name, author: r.author, class: r.class, in: [], met: new Map() });
