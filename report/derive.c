@@ -9,12 +9,7 @@
 #include "memory.h"
 #include "score.h"
 
-enum {
-    MEMBERS = 4096,
-    CROWD = 64, /* with more entrants there are no matches: pairs grow with the square */
-    WORKLOADS = 16,
-    CALLS = 256,
-};
+enum { MEMBERS = 4096, WORKLOADS = 16, CALLS = 256 };
 
 static bool is(const ts_record *r, const char *type)
 {
@@ -465,7 +460,7 @@ static bool put_sitting(const ts_records *r, const sitting *s, games *g, ts_sink
     const size_t first = g->n;
     bool         ok = true;
     for (int i = 0; i < s->n && ok; i++) ok = put_score(r, s, &s->m[i], honest, to);
-    for (int a = 0; a < s->n && ok && s->n <= CROWD; a++)
+    for (int a = 0; a < s->n && ok && s->n <= TS_CROWD; a++)
         for (int b = a + 1; b < s->n && ok; b++) ok = put_match(s, &s->m[a], &s->m[b], g, to);
     return ok && (g->n == first || put_rank(s->task, g->at + first, g->n - first, to));
 }

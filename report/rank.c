@@ -55,7 +55,7 @@ static double games_of(const counts *c, int i, int j)
 static double step_strength(const counts *c, double *s, double t, int i)
 {
     const chances p = chance(s[i], 0, t);
-    double slope = PRIOR * (0.5 - p.a - p.tie / 2), curvature = PRIOR * variance(p);
+    double        slope = PRIOR * (0.5 - p.a - p.tie / 2), curvature = PRIOR * variance(p);
     for (int j = 0; j < c->n; j++) {
         const double n = games_of(c, i, j);
         if (n == 0) continue;

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "match.h"
 #include "page.h"
 
 /* The records of a page: those with these numbers, in order. */
@@ -72,13 +73,17 @@ static page *pages_of_entrants(const ts_records *r, const ts_board *b)
     return p;
 }
 
-/* The records of a challenge; task NULL: all. */
-static page page_of_task(const ts_records *r, const char *task)
+/* The records of a challenge; task NULL: all, but for the timed calls of a crowd, which are on the
+ * pages of its challenges. */
+static page page_of_task(const ts_records *r, const ts_board *b, const char *task)
 {
     page p = { .at = calloc(r->n + 1, sizeof *p.at) };
-    for (size_t i = 0; i < r->n && p.at; i++)
-        if (!task || is_common(&r->at[i]) || !strcmp(ts_jr_text(r->at[i].root, "task", ""), task))
+    for (size_t i = 0; i < r->n && p.at; i++) {
+        const ts_record *at = &r->at[i];
+        if (task ? is_common(at) || !strcmp(ts_jr_text(at->root, "task", ""), task)
+                 : b->n_overall <= TS_CROWD || !is(at, "time"))
             p.at[p.n++] = i;
+    }
     return p;
 }
 
@@ -112,9 +117,10 @@ static bool write_page(const ts_records *r, const page *p, const char *kind, con
 }
 
 /* A page of a challenge, or of all. */
-static bool write_task(const ts_records *r, const char *task, const char *kind, const char *path)
+static bool write_task(const ts_records *r, const ts_board *b, const char *task, const char *kind,
+                       const char *path)
 {
-    page       p = page_of_task(r, task);
+    page       p = page_of_task(r, b, task);
     const bool ok = write_page(r, &p, kind, path);
     free(p.at);
     return ok;
@@ -134,7 +140,7 @@ bool ts_site_write(const ts_records *r, const ts_board *b, const char *dir, int 
               folder(dir, "challenge", path, sizeof path);
     *n_pages = 0;
     snprintf(path, sizeof path, "%s/index.html", dir);
-    ok = ok && write_task(r, NULL, "index", path);
+    ok = ok && write_task(r, b, NULL, "index", path);
     *n_pages += ok;
     page *of = ok ? pages_of_entrants(r, b) : NULL;
     ok = of;
@@ -149,7 +155,7 @@ bool ts_site_write(const ts_records *r, const ts_board *b, const char *dir, int 
     for (size_t i = 0; ok && i < b->n_tasks; i++) {
         slug(b->task[i], name, sizeof name);
         snprintf(path, sizeof path, "%s/challenge/%s.html", dir, name);
-        ok = write_task(r, b->task[i], "challenge", path);
+        ok = write_task(r, b, b->task[i], "challenge", path);
         *n_pages += ok;
     }
     if (!ok)

@@ -5,14 +5,14 @@
 #include <string.h>
 
 #include "board.h"
+#include "match.h"
 #include "show.h"
 
 enum {
     NAME = 17,
     LONG_NAME = 27, /* in the scoreboard */
     CLASS = 10,
-    CELLS = 6, /* columns of the matrix that fit next to the names */
-    CROWD = 64 /* rows of the matrix at most */
+    CELLS = 6 /* columns of the matrix that fit next to the names */
 };
 
 /* Third-party text in exactly `width` columns; in at most -width columns if that is negative. Only
@@ -178,7 +178,7 @@ static void cell(const ts_head_to_head *p, bool self, FILE *f)
 
 static void matrix(const ts_board *b, FILE *f)
 {
-    const size_t all = b->n_overall, n = all < CROWD ? all : CROWD;
+    const size_t all = b->n_overall, n = all < TS_CROWD ? all : TS_CROWD;
     int          met = 0;
     for (size_t i = 0; b->pair && i < all * all; i++) met += b->pair[i].won + b->pair[i].tied;
     if (!met) return;
