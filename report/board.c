@@ -203,7 +203,7 @@ static void sum_up(ts_board *b, size_t at, double *room)
     ts_entrant_overall *c = &b->overall[at];
     double              S = 0, lo = 0, hi = 0;
     bool                open = false;
-    int                 scored = 0, passed = 0;
+    int                 scored = 0;
     sum_samples(b, at, room);
     for (size_t i = c->first + 1; i; i = b->row[i - 1].next) {
         const ts_entrant_row *r = &b->row[i - 1];
@@ -211,17 +211,16 @@ static void sum_up(ts_board *b, size_t at, double *room)
         if (!c->klass || !strcmp(c->klass, "-")) c->klass = r->klass;
         else if (strcmp(r->klass, "-") && strcmp(c->klass, r->klass)) c->klass = "mixed";
         open |= !r->verdict || !strcmp(verdict, "AUDIT") || !strcmp(verdict, "ERROR");
-        if (!ts_row_passed(r, false)) continue;
-        passed++;
-        scored += r->score != NULL;
+        if (!ts_row_passed(r, false) || !r->score) continue; /* not timed */
+        scored++;
         S += log(fmax(1e-3, ts_jr_number(r->score, "S", 0)));
         lo += log(fmax(1e-3, ts_jr_number(r->score, "S_lo", 0)));
         hi += log(fmax(1e-3, ts_jr_number(r->score, "S_hi", 0)));
     }
     if (scored) {
-        c->S = exp(S / passed);
-        c->S_lo = exp(lo / passed);
-        c->S_hi = exp(hi / passed);
+        c->S = exp(S / scored);
+        c->S_lo = exp(lo / scored);
+        c->S_hi = exp(hi / scored);
     }
     c->grade = ts_grade(c->passed > 0, c->passed ? !scored : open, c->score);
 }

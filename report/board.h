@@ -35,7 +35,7 @@ typedef struct ts_entrant_overall {
     size_t            first; /* its first row, whose id identifies it in the overall ranking */
     const char       *klass; /* "mixed": its answers are of several classes */
     int               entered, passed; /* tasks; passed: by at least one of its answers */
-    double            S, S_lo, S_hi;   /* geometric mean over the tasks it passed; 0: none */
+    double            S, S_lo, S_hi;   /* geometric mean over its scores; 0: none */
     double            score; /* mean over all tasks of the run; a task not passed counts 0 */
     ts_samples        samples;
     const char       *grade;
@@ -49,7 +49,7 @@ typedef struct ts_head_to_head {
 
 typedef struct ts_board {
     const ts_jr_node   *run;  /* NULL if the log has none */
-    const char         *note; /* why times of merged logs are not compared; "": they are */
+    const char         *note; /* about times of unlike machines; "": there are none */
     bool                ended;
     const char        **task;
     size_t              n_tasks;

@@ -386,7 +386,7 @@ static bool loses_times(const ts_record *r, const timed *list, size_t n)
     return lost;
 }
 
-/* One sentence; "" if no challenge was timed on unlike machines. Returns how many were. */
+/* One sentence; "" if all times are from like machines. Returns how many challenges lost theirs. */
 static int write_note(const ts_merge *m, const timed *list, size_t n, char *text, size_t n_text)
 {
     char   why[200] = "", names[400] = "";
@@ -402,6 +402,14 @@ static int write_note(const ts_merge *m, const timed *list, size_t n, char *text
                                    list[i].task);
     }
     *text = 0;
+    for (size_t i = 1; i < n && !lost && !*why; i++)
+        if (list[i].machine != list[0].machine)
+            unlike(m->runs.at[list[0].machine].root, m->runs.at[list[i].machine].root, why,
+                   sizeof why);
+    if (!lost && *why)
+        snprintf(text, n_text,
+                 "Challenges were timed on unlike machines (%s), each challenge on one of them.",
+                 why);
     if (lost)
         snprintf(text, n_text,
                  "Times of %d challenge%s (%s) are not compared, because they were measured on "

@@ -4,7 +4,8 @@
  * Verdicts are merged. Times are compared only if they come from like machines: runs with the same
  * CPU, cores, device, version, draw rule, depth and number of threads, whose measured peak rates
  * differ by at most a quarter. A challenge that was timed on unlike machines keeps its verdicts and
- * loses its times, scores and matches, and a note says so.
+ * loses its times, scores and matches, and a note says so. Different challenges may be of unlike
+ * machines, which is noted, too.
  *
  * An answer that is in several logs (same name, author, class, sample and challenge) counts once:
  * the first log with a verdict on it, in the order in which the logs were added.

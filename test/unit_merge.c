@@ -2,6 +2,7 @@
 /* unit_merge.c - merges logs of like and unlike machines, with answers that are there twice, of two
  * versions, and without an end. */
 #define _GNU_SOURCE
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -185,7 +186,8 @@ static void challenges_of_two_machines(void **state)
     merged m = merge(log, 2);
     assert_int_equal(m.b.n_overall, 2);
     assert_int_equal(m.b.n_rows, 4);
-    assert_string_equal(m.b.note, ""); /* each challenge has one machine */
+    assert_string_equal(m.b.note, "Challenges were timed on unlike machines (machine cpu and other "
+                                  "cpu), each challenge on one of them.");
     assert_int_equal(count(&m, "score", NULL), 4);
     assert_int_equal(count(&m, "match", NULL), 2);
     assert_true(m.b.ended);
@@ -220,6 +222,7 @@ static void unlike_machines(void **state)
         assert_int_equal(count(&m, "score", "kv_cache"), 2);
         assert_true(ts_row_passed(row(&m, "dan", "softmax"), true));
         assert_true(m.b.overall[0].passed == 2 && m.b.overall[3].passed == 1);
+        assert_true(fabs(m.b.overall[0].S - 0.5) < 1e-9); /* of the challenge with times */
         forget(&m);
     }
 }
