@@ -9,7 +9,6 @@
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "board.h"
@@ -18,6 +17,7 @@
 #include "litter.h"
 #include "merge.h"
 #include "page.h"
+#include "python.h"
 #include "registry.h"
 #include "selfcheck.h"
 #include "slurm.h"
@@ -64,53 +64,6 @@ static ts_judged *add(ts_court *c, const char *path, const char *challenge, cons
     return e;
 }
 
-/* Whether this Python has the module; `self`, if not NULL, gets the real interpreter's path, since
- * the cage cannot run a wrapper script. The name comes from the user and never reaches a shell. */
-static bool has(const char *python, const char *module, char *self, size_t n_self)
-{
-    int  status = -1, out[2];
-    char code[128];
-    snprintf(code, sizeof code, "import sys, %s; sys.stdout.write(sys.executable)", module);
-    if (pipe2(out, O_CLOEXEC)) return false;
-    const pid_t child = fork();
-    if (!child) {
-        const int null = open("/dev/null", O_RDWR);
-        dup2(null, 0), dup2(out[1], 1), dup2(null, 2);
-        execlp(python, python, "-c", code, (char *)NULL);
-        _exit(127);
-    }
-    close(out[1]);
-    char    buffer[4096];
-    ssize_t got, n = 0;
-    while ((got = read(out[0], buffer + n, sizeof buffer - 1 - (size_t)n)) > 0) n += got;
-    buffer[n] = 0;
-    close(out[0]);
-    if (child < 0 || waitpid(child, &status, 0) != child || status) return false;
-    if (self && *buffer == '/') snprintf(self, n_self, "%s", buffer);
-    return true;
-}
-
-/* The absolute path of the interpreter: $TOUCHSTONE_PYTHON, else the first python3 on PATH that has
- * NumPy, else the first. */
-static const char *find_python(void)
-{
-    static char first[4096], self[4096];
-    const char *name = getenv("TOUCHSTONE_PYTHON"), *path = getenv("PATH");
-    const bool  asked = name;
-    if (!asked) name = "python3";
-    if (strchr(name, '/')) return name;
-    for (; path && *path; path += strcspn(path, ":"), path += *path == ':') {
-        char place[4096];
-        snprintf(place, sizeof place, "%.*s/%s", (int)strcspn(path, ":"), path, name);
-        if (access(place, X_OK)) continue;
-        if (!*first) strcpy(first, place);
-        if (asked) break;
-        strcpy(self, place);
-        if (has(place, "numpy", self, sizeof self)) return self;
-    }
-    return *first ? first : name;
-}
-
 /* In a build folder built-in entrants are next to the program; installed, the library is in lib/
  * and folders are in share/. */
 static bool find_built_in(const char *file, char *path, size_t n)
@@ -141,7 +94,7 @@ static void add_built_in(ts_court *c, const char *only)
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         char path[4096], whole[4096], file[128];
         if (all[i].device != c->device) continue;
-        if (all[i].needs && !has(c->python, all[i].needs, NULL, 0)) {
+        if (all[i].needs && !ts_python_has(c->python, all[i].needs, NULL, 0)) {
             fprintf(stderr,
                     "touchstone judge: skipping the built-in entrant %s: %s has no module %s\n",
                     all[i].name, c->python, all[i].needs);
@@ -573,7 +526,7 @@ int ts_tool_judge(int argc, char **argv)
     memcpy(c.key, &seed, sizeof seed);
     c.depth = TS_NORMAL;
     if (!read_depth(o.depth, &c.depth)) return TS_EXIT_USAGE;
-    c.python = find_python();
+    c.python = ts_python_find();
     c.progress.to = stderr;
     if (!count_threads(o.threads, &c.n_threads)) return TS_EXIT_USAGE;
     if (!ts_places_find(&c.places)) {
