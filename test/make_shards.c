@@ -145,7 +145,9 @@ static void times(int who, const char *task)
         ts_jw            *w = ts_log_begin(the_log, "time");
         ts_jw_int(w, "entrant", who);
         ts_jw_text(w, "task", task);
-        ts_jw_text(w, "case", "f32/rows=512,cols=768,pad=0/normal" + 4 * k);
+        char which[64];
+        snprintf(which, sizeof which, "f32/rows=%d,cols=768,pad=0/normal", 512 << k);
+        ts_jw_text(w, "case", which);
         ts_jw_int(w, "workload", k);
         ts_jw_int(w, "workloads", WORKLOADS);
         ts_jw_num(w, "bytes", floor_ns * 240);

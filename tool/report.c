@@ -2,8 +2,8 @@
 /* report.c - `touchstone report LOG...`: the tables of one or several logs on the terminal, their
  * page, their site. */
 #define _GNU_SOURCE
-#include <dirent.h>
 #include <errno.h>
+#include <fts.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -117,10 +117,15 @@ static bool add_log(logs *l, const char *path)
     return ok;
 }
 
-static int is_log(const struct dirent *e)
+static bool is_log(const FTSENT *e)
 {
-    const size_t n = strlen(e->d_name);
-    return e->d_name[0] != '.' && n > 4 && !strcmp(e->d_name + n - 4, ".log");
+    const size_t n = strlen(e->fts_name);
+    return e->fts_info == FTS_F && n > 4 && !strcmp(e->fts_name + n - 4, ".log");
+}
+
+static int by_name(const FTSENT **a, const FTSENT **b)
+{
+    return strcmp((*a)->fts_name, (*b)->fts_name);
 }
 
 /* Says how many shards of `judge --slurm` have no log yet. */
@@ -141,22 +146,20 @@ static void await_shards(logs *l, const char *dir)
     ts_merge_await(l->merge);
 }
 
-/* A folder stands for the logs in it. */
+/* A folder stands for the logs in it and below it. */
 static bool add_folder(logs *l, const char *dir)
 {
-    struct dirent **list = NULL;
-    bool            ok = true;
-    const int       n = scandir(dir, &list, is_log, alphasort);
-    for (int i = 0; i < n; i++) {
-        char path[4200];
-        snprintf(path, sizeof path, "%s/%s", dir, list[i]->d_name);
-        ok = ok && add_log(l, path);
-        free(list[i]);
-    }
-    free(list);
-    if (n < 0) return complain(dir, strerror(errno)), false;
-    if (!n) return complain(dir, "contains no file called *.log"), false;
-    await_shards(l, dir);
+    char *path = strdup(dir), *const roots[] = { path, NULL };
+    FTS      *walk = path ? fts_open(roots, FTS_LOGICAL | FTS_NOCHDIR, by_name) : NULL;
+    const int before = l->n;
+    bool      ok = walk;
+    for (FTSENT *e; ok && (e = fts_read(walk));)
+        if (is_log(e)) ok = add_log(l, e->fts_path);
+    if (!walk) complain(dir, strerror(errno));
+    else fts_close(walk);
+    free(path);
+    if (ok && l->n == before) return complain(dir, "contains no file called *.log"), false;
+    if (ok) await_shards(l, dir);
     return ok;
 }
 
@@ -183,9 +186,10 @@ int ts_tool_report(int argc, char **argv)
            { "--seed", "N", "accepted for uniformity; a report draws nothing", &seed },
            { 0 },
     };
-    const char *usage = "report LOG... [--out DIR] [--site DIR]\n\nLOG is a log of `touchstone "
-                        "judge`, or a folder of files called *.log. Several logs make\none board; "
-                        "times are compared only if they were measured on like machines.\n";
+    const char *usage =
+        "report LOG... [--out DIR] [--site DIR]\n\nLOG is a log of `touchstone "
+        "judge`, or a folder of files called *.log, at any depth.\nSeveral logs make one board; "
+        "times are compared only if they were measured on like machines.\n";
     if (!ts_options_many(argc, argv, usage, options, given, MOST, &status)) return status;
     uint64_t ignored;
     if (seed && !ts_parse_u64("--seed", seed, &ignored)) return TS_EXIT_USAGE;
