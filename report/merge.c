@@ -86,7 +86,8 @@ static void unlike(const ts_jr_node *a, const ts_jr_node *b, char *text, size_t 
 {
     static const char *const words[] = { "machine", "device", "version", "depth" };
     static const char *const counts[] = { "draw", "threads" };
-    static const char *const peaks[][2] = { { "memory_gbs", "GB/s" }, { "gflops", "GFLOP/s" } };
+    static const char *const peaks[][3] = { { "memory_gbs", "bandwidth", "GB/s" },
+                                            { "gflops", "arithmetic rate", "GFLOP/s" } };
     *text = 0;
     for (int i = 0; i < 4 && !*text; i++) {
         const char *x = ts_jr_text(a, words[i], ""), *y = ts_jr_text(b, words[i], "");
@@ -98,7 +99,8 @@ static void unlike(const ts_jr_node *a, const ts_jr_node *b, char *text, size_t 
     }
     for (int i = 0; i < 2 && !*text; i++) {
         const double x = peak(a, peaks[i][0]), y = peak(b, peaks[i][0]);
-        if (!near(x, y)) snprintf(text, n, "%.3g and %.3g %s", x, y, peaks[i][1]);
+        if (!near(x, y))
+            snprintf(text, n, "measured %s %.3g and %.3g %s", peaks[i][1], x, y, peaks[i][2]);
     }
 }
 
