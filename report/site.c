@@ -10,15 +10,13 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "match.h"
 #include "page.h"
 
-/* What stays on a page: an entrant's records, or a challenge's; neither: all. */
-typedef struct about {
-    const ts_board *b;
-    const char     *task;
-    bool            one; /* only `overall` */
-    size_t          overall;
-} about;
+/* The records of a page: those with these numbers, in order. */
+typedef struct page {
+    size_t *at, n;
+} page;
 
 static int64_t integer(const ts_jr_node *object, const char *key)
 {
@@ -27,21 +25,66 @@ static int64_t integer(const ts_jr_node *object, const char *key)
     return i;
 }
 
-static bool is_of(const about *a, int64_t id)
+static bool is(const ts_record *r, const char *type)
 {
-    for (size_t i = 0; i < a->b->n_rows; i++)
-        if (a->b->row[i].id == id) return a->b->row[i].overall == a->overall;
-    return false;
+    return !strcmp(r->type, type);
 }
 
-static bool stays(const about *a, const ts_record *r)
+/* Of the run: on every page. */
+static bool is_common(const ts_record *r)
 {
-    const char *task = ts_jr_text(r->root, "task", "");
-    if (!strcmp(r->type, "run") || !strcmp(r->type, "end")) return true;
-    if (a->task) return !strcmp(task, a->task);
-    if (!a->one) return true;
-    if (!strcmp(r->type, "match") || !strcmp(r->type, "rank")) return false;
-    return is_of(a, integer(r->root, strcmp(r->type, "entrant") ? "entrant" : "id"));
+    return is(r, "run") || is(r, "merge") || is(r, "end");
+}
+
+/* The place on the board of the entrant that a record is about; n_overall: of none, or of two. */
+static size_t place_of(const ts_board *b, const ts_record *r)
+{
+    const bool            one = !is_common(r) && !is(r, "match") && !is(r, "rank");
+    const ts_entrant_row *row =
+        one ? ts_board_row(b, integer(r->root, is(r, "entrant") ? "id" : "entrant")) : NULL;
+    return row ? row->overall : b->n_overall;
+}
+
+/* For each entrant, its records and the common ones; [0].at owns all numbers. */
+static page *pages_of_entrants(const ts_records *r, const ts_board *b)
+{
+    const size_t n = b->n_overall;
+    page        *p = calloc(n + 1, sizeof *p);
+    size_t      *place = calloc(r->n + 1, sizeof *place), n_common = 0, n_all = 1;
+    for (size_t i = 0; i < r->n && p && place; i++) {
+        n_common += is_common(&r->at[i]);
+        place[i] = place_of(b, &r->at[i]);
+        p[place[i]].n++;
+    }
+    for (size_t i = 0; i < n && p; i++) n_all += p[i].n + n_common;
+    size_t *room = calloc(n_all, sizeof *room);
+    if (!p || !place || !room) return free(p), free(place), free(room), NULL;
+    for (size_t i = 0, from = 0; i < n; i++) {
+        p[i].at = room + from;
+        from += p[i].n + n_common;
+        p[i].n = 0;
+    }
+    for (size_t i = 0; i < r->n; i++) {
+        const bool common = is_common(&r->at[i]);
+        for (size_t k = common ? 0 : place[i]; k < n; k = common ? k + 1 : n) p[k].at[p[k].n++] = i;
+    }
+    free(place);
+    if (!n) p[0].at = room;
+    return p;
+}
+
+/* The records of a challenge; task NULL: all, but for the timed calls of a crowd, which are on the
+ * pages of its challenges. */
+static page page_of_task(const ts_records *r, const ts_board *b, const char *task)
+{
+    page p = { .at = calloc(r->n + 1, sizeof *p.at) };
+    for (size_t i = 0; i < r->n && p.at; i++) {
+        const ts_record *at = &r->at[i];
+        if (task ? is_common(at) || !strcmp(ts_jr_text(at->root, "task", ""), task)
+                 : b->n_overall <= TS_CROWD || !is(at, "time"))
+            p.at[p.n++] = i;
+    }
+    return p;
 }
 
 /* Letters, digits and ._- as they are; page/table.js makes the same of a name. */
@@ -54,15 +97,14 @@ static void slug(const char *name, char *text, size_t n)
     text[k] = 0;
 }
 
-static bool write_page(const ts_records *r, const about *a, const char *kind, const char *path)
+static bool write_page(const ts_records *r, const page *p, const char *kind, const char *path)
 {
     ts_records some = *r;
     ts_board   b;
     char       why[TS_WHY];
     some.n = 0;
-    some.at = calloc(r->n + 1, sizeof *some.at);
-    for (size_t i = 0; some.at && i < r->n; i++)
-        if (stays(a, &r->at[i])) some.at[some.n++] = r->at[i];
+    some.at = p->at ? calloc(p->n + 1, sizeof *some.at) : NULL;
+    for (size_t i = 0; some.at && i < p->n; i++) some.at[some.n++] = r->at[p->at[i]];
     FILE *f = some.at ? fopen(path, "w") : NULL;
     bool  ok = f && ts_board_make(&some, &b, why);
     if (ok) {
@@ -71,6 +113,16 @@ static bool write_page(const ts_records *r, const about *a, const char *kind, co
     }
     if (f) ok = !fclose(f) && ok;
     free(some.at); /* the records themselves are the caller's */
+    return ok;
+}
+
+/* A page of a challenge, or of all. */
+static bool write_task(const ts_records *r, const ts_board *b, const char *task, const char *kind,
+                       const char *path)
+{
+    page       p = page_of_task(r, b, task);
+    const bool ok = write_page(r, &p, kind, path);
+    free(p.at);
     return ok;
 }
 
@@ -88,18 +140,22 @@ bool ts_site_write(const ts_records *r, const ts_board *b, const char *dir, int 
               folder(dir, "challenge", path, sizeof path);
     *n_pages = 0;
     snprintf(path, sizeof path, "%s/index.html", dir);
-    ok = ok && write_page(r, &(about) { .b = b }, "index", path);
+    ok = ok && write_task(r, b, NULL, "index", path);
     *n_pages += ok;
+    page *of = ok ? pages_of_entrants(r, b) : NULL;
+    ok = of;
     for (size_t i = 0; ok && i < b->n_overall; i++) {
         slug(b->row[b->overall[i].first].name, name, sizeof name);
         snprintf(path, sizeof path, "%s/entrant/%zu-%s.html", dir, i + 1, name);
-        ok = write_page(r, &(about) { .b = b, .one = true, .overall = i }, "entrant", path);
+        ok = write_page(r, &of[i], "entrant", path);
         *n_pages += ok;
     }
+    if (of) free(of[0].at);
+    free(of);
     for (size_t i = 0; ok && i < b->n_tasks; i++) {
         slug(b->task[i], name, sizeof name);
         snprintf(path, sizeof path, "%s/challenge/%s.html", dir, name);
-        ok = write_page(r, &(about) { .b = b, .task = b->task[i] }, "challenge", path);
+        ok = write_task(r, b, b->task[i], "challenge", path);
         *n_pages += ok;
     }
     if (!ok)
