@@ -12,12 +12,13 @@
 
 #include "page.h"
 
-/* What stays on a page: an entrant's records, or a challenge's; neither: all. */
+/* What a page is about: an entrant, a challenge, or neither. */
 typedef struct about {
-    const ts_board *b;
-    const char     *task;
-    bool            one; /* only `overall` */
-    size_t          overall;
+    const ts_board  *b;
+    ts_site_prompts *prompts;
+    const char      *task;
+    bool             one; /* only `overall` */
+    size_t           overall;
 } about;
 
 static int64_t integer(const ts_jr_node *object, const char *key)
@@ -34,12 +35,13 @@ static bool is_of(const about *a, int64_t id)
     return false;
 }
 
+/* Whether a record is on the page. The index has the board; times and sources are on the others. */
 static bool stays(const about *a, const ts_record *r)
 {
     const char *task = ts_jr_text(r->root, "task", "");
     if (!strcmp(r->type, "run") || !strcmp(r->type, "end")) return true;
-    if (a->task) return !strcmp(task, a->task);
-    if (!a->one) return true;
+    if (a->task) return !strcmp(task, a->task); /* a source has no task */
+    if (!a->one) return strcmp(r->type, "time") && strcmp(r->type, "source");
     if (!strcmp(r->type, "match") || !strcmp(r->type, "rank")) return false;
     return is_of(a, integer(r->root, strcmp(r->type, "entrant") ? "entrant" : "id"));
 }
@@ -54,23 +56,62 @@ static void slug(const char *name, char *text, size_t n)
     text[k] = 0;
 }
 
-static bool write_page(const ts_records *r, const about *a, const char *kind, const char *path)
+static void page_of(const ts_board *b, size_t overall, char *name, size_t n)
+{
+    char text[80];
+    slug(b->row[b->overall[overall].first].name, text, sizeof text);
+    snprintf(name, n, "entrant/%zu-%s.html", overall + 1, text);
+}
+
+/* What page/data.js reads: the kind of page, all challenges and entrants of the log, and the
+ * challenge's prompts. */
+static void describe(const about *a, ts_jw *w)
+{
+    const ts_board *b = a->b;
+    ts_jw_open(w, NULL, '{');
+    ts_jw_text(w, "kind", a->task ? "challenge" : a->one ? "entrant" : "index");
+    ts_jw_open(w, "tasks", '[');
+    for (size_t i = 0; i < b->n_tasks; i++) ts_jw_text(w, NULL, b->task[i]);
+    ts_jw_close(w, ']');
+    ts_jw_open(w, "entrants", '[');
+    for (size_t i = 0; i < b->n_overall; i++) {
+        const ts_entrant_row *r = &b->row[b->overall[i].first];
+        char                  page[128];
+        page_of(b, i, page, sizeof page);
+        ts_jw_open(w, NULL, '{');
+        ts_jw_text(w, "name", r->name);
+        ts_jw_text(w, "author", r->author);
+        ts_jw_text(w, "class", r->sample ? "" : r->klass);
+        ts_jw_text(w, "page", page);
+        ts_jw_close(w, '}');
+    }
+    ts_jw_close(w, ']');
+    ts_jw_open(w, "prompts", '[');
+    if (a->task && a->prompts) a->prompts(a->task, w);
+    ts_jw_close(w, ']');
+    ts_jw_close(w, '}');
+}
+
+static bool write_page(const ts_records *r, const about *a, const char *path)
 {
     ts_records some = *r;
     ts_board   b;
+    ts_jw      w = { 0 };
     char       why[TS_WHY];
     some.n = 0;
     some.at = calloc(r->n + 1, sizeof *some.at);
     for (size_t i = 0; some.at && i < r->n; i++)
         if (stays(a, &r->at[i])) some.at[some.n++] = r->at[i];
-    FILE *f = some.at ? fopen(path, "w") : NULL;
+    describe(a, &w);
+    FILE *f = some.at && !w.failed ? fopen(path, "w") : NULL;
     bool  ok = f && ts_board_make(&some, &b, why);
     if (ok) {
-        ok = ts_page_write_kind(&some, &b, kind, f);
+        ok = ts_page_write_about(&some, &b, w.text, f);
         ts_board_free(&b);
     }
     if (f) ok = !fclose(f) && ok;
     free(some.at); /* the records themselves are the caller's */
+    ts_jw_free(&w);
     return ok;
 }
 
@@ -80,26 +121,26 @@ static bool folder(const char *dir, const char *name, char *path, size_t n)
     return !mkdir(path, 0777) || errno == EEXIST;
 }
 
-bool ts_site_write(const ts_records *r, const ts_board *b, const char *dir, int *n_pages,
-                   char why[TS_WHY])
+bool ts_site_write(const ts_records *r, const ts_board *b, ts_site_prompts *prompts,
+                   const char *dir, int *n_pages, char why[TS_WHY])
 {
-    char path[4200], name[80];
+    char path[4300], name[128];
     bool ok = folder(dir, "", path, sizeof path) && folder(dir, "entrant", path, sizeof path) &&
               folder(dir, "challenge", path, sizeof path);
     *n_pages = 0;
     snprintf(path, sizeof path, "%s/index.html", dir);
-    ok = ok && write_page(r, &(about) { .b = b }, "index", path);
+    ok = ok && write_page(r, &(about) { .b = b }, path);
     *n_pages += ok;
     for (size_t i = 0; ok && i < b->n_overall; i++) {
-        slug(b->row[b->overall[i].first].name, name, sizeof name);
-        snprintf(path, sizeof path, "%s/entrant/%zu-%s.html", dir, i + 1, name);
-        ok = write_page(r, &(about) { .b = b, .one = true, .overall = i }, "entrant", path);
+        page_of(b, i, name, sizeof name);
+        snprintf(path, sizeof path, "%s/%s", dir, name);
+        ok = write_page(r, &(about) { .b = b, .one = true, .overall = i }, path);
         *n_pages += ok;
     }
     for (size_t i = 0; ok && i < b->n_tasks; i++) {
         slug(b->task[i], name, sizeof name);
         snprintf(path, sizeof path, "%s/challenge/%s.html", dir, name);
-        ok = write_page(r, &(about) { .b = b, .task = b->task[i] }, "challenge", path);
+        ok = write_page(r, &(about) { .b = b, .prompts = prompts, .task = b->task[i] }, path);
         *n_pages += ok;
     }
     if (!ok)
