@@ -6,18 +6,21 @@ The board is first and fits, names are whole, columns have names, every term is 
 sort, filters count again, links lead somewhere, sources and prompts are shown as they are, nothing is said on the
 console. SHOTS: a folder for screenshots and a print; then large boards are tested too.
 page.py BUILD --shoot LOG STEM: the first screen of a log's page as STEM-light.png and STEM-dark.png.
-page.py BUILD --tour LOG STEM: the first screens of its site: STEM-PAGE-WIDTH-MODE.png.
+page.py BUILD --tour LOG STEM: screens of its site, of at least 16 entrants: STEM-PAGE-WIDTH-MODE.png.
 Speaks the DevTools protocol over two pipes; needs no package."""
 import base64
+import collections
 import json
 import math
 import os
 import pathlib
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
+import zlib
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
@@ -93,9 +96,13 @@ class Browser:
             if method == "Network.requestWillBeSent" and not params["request"]["url"].startswith(("file:", "data:")):
                 yield "asked for " + params["request"]["url"]
 
-    def shot(self, path, height=16000):
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+
+    def shot(self, path, height=16000, top=0):
         size = self.page("Page.getLayoutMetrics")["cssContentSize"]
-        clip = {"x": 0, "y": 0, "width": size["width"], "height": min(size["height"], height), "scale": 1}
+        clip = {"x": 0, "y": top, "width": size["width"], "height": min(size["height"] - top, height), "scale": 1}
         path.write_bytes(base64.b64decode(self.page("Page.captureScreenshot", clip=clip, captureBeyondViewport=True)["data"]))
 
 
@@ -362,6 +369,39 @@ def layout(b, where):
         expect(not found, f"{where}: {what}: {found}")
 
 
+def small(path):
+    """The PNG again with 256 colours, a third of the bytes: the commonest, and then those that are farthest from all chosen."""
+    data, chunks, at = pathlib.Path(path).read_bytes(), {}, 8
+    while at < len(data):
+        n, kind = int.from_bytes(data[at:at + 4], "big"), data[at + 4:at + 8]
+        chunks[kind] = chunks.get(kind, b"") + data[at + 8:at + 8 + n]
+        at += n + 12
+    width, height, depth, form = struct.unpack(">IIBB", chunks[b"IHDR"][:10])
+    expect(depth == 8 and form in (2, 6), f"{path}: a PNG of another kind")
+    n, raw = {2: 3, 6: 4}[form], zlib.decompress(chunks[b"IDAT"])
+    rows, above = [], bytearray(width * n)
+    for y in range(height):
+        kind, row = raw[y * (width * n + 1)], bytearray(raw[y * (width * n + 1) + 1:(y + 1) * (width * n + 1)])
+        for i in range(len(row)):
+            left, up, corner = row[i - n] if i >= n else 0, above[i], above[i - n] if i >= n else 0
+            p = left + up - corner
+            paeth = min((abs(p - left), 0, left), (abs(p - up), 1, up), (abs(p - corner), 2, corner))[2] if kind == 4 else 0
+            row[i] = row[i] + (0, left, up, (left + up) // 2, paeth)[kind] & 255
+        rows.append([bytes(row[i:i + 3]) for i in range(0, len(row), n)])
+        above = row
+    counts = collections.Counter(c for row in rows for c in row)
+    best = [c for c, _ in counts.most_common(200)]
+    apart = lambda a, c: sum((x - y) ** 2 for x, y in zip(a, c))
+    near = {c: min((apart(c, x), i) for i, x in enumerate(best)) for c in counts}
+    while len(best) < 256:
+        best.append(max(near, key=lambda c: near[c][0]))
+        near = {c: min(old, (apart(c, best[-1]), len(best) - 1)) for c, old in near.items()}
+    place = {c: i for c, (_, i) in near.items()}
+    packed = zlib.compress(b"".join(b"\0" + bytes(place[c] for c in row) for row in rows), 9)
+    made = [(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0)), (b"PLTE", b"".join(best)), (b"IDAT", packed), (b"IEND", b"")]
+    pathlib.Path(path).write_bytes(data[:8] + b"".join(struct.pack(">I", len(d)) + k + d + struct.pack(">I", zlib.crc32(k + d)) for k, d in made))
+
+
 def shoot(build, log, stem):
     """Head, board and what its terms mean, at 1280 px."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as tmp:
@@ -371,23 +411,30 @@ def shoot(build, log, stem):
         for mode in ("light", "dark"):
             b.load(tmp / "index.html", dark=mode == "dark")
             b.shot(pathlib.Path(f"{stem}-{mode}.png"), b.run("document.querySelector('.key-box').getBoundingClientRect().bottom + 24"))
-        b.process.kill()
-        b.process.wait()
+            small(f"{stem}-{mode}.png")
+        b.close()
 
 
 def tour(build, log, stem):
-    """The first screens of a site: the board, the second entrant, the first challenge."""
+    """First screens of a site: the board at three widths, light and dark; an entrant, a challenge."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as tmp:
         tmp = pathlib.Path(tmp)
         subprocess.run([build / "touchstone", "report", log, "--site", tmp / "site"], check=True, stdout=subprocess.DEVNULL)
         b = Browser(next(filter(None, map(shutil.which, BROWSERS))), tmp / "home")
-        for name, page in (("board", tmp / "site/index.html"), ("entrant", next(tmp.glob("site/entrant/2-*"))), ("challenge", next(iter(sorted(tmp.glob("site/challenge/*")))))):
+        pages = {"board": "index.html", "entrant": "entrant/16-*.html", "challenge": "challenge/kv_cache.html"}
+        for name, page in pages.items():
             for width in WIDTHS:
-                for mode in ("light", "dark"):
-                    b.load(page, width, dark=mode == "dark")
-                    b.shot(pathlib.Path(f"{stem}-{name}-{width}-{mode}.png"), 1100)
-        b.process.kill()
-        b.process.wait()
+                for mode in ("light", "dark") if name == "board" else ("light",):
+                    b.load(next((tmp / "site").glob(page)), width, dark=mode == "dark")
+                    top = 0
+                    if name == "entrant":  # its first wrong answer, with the source
+                        b.run("{ const s = document.querySelector('.flaw').closest('section'); s.firstChild.open = s.querySelector('.source').open = true; }")
+                        b.run("new Promise(done => setTimeout(done, 50))")
+                        top = b.run("document.querySelector('.flaw').closest('section').getBoundingClientRect().top + scrollY - 12")
+                    path = f"{stem}-{name}-{width}-{mode}.png"
+                    b.shot(pathlib.Path(path), 1000, top)
+                    small(path)
+        b.close()
 
 
 def main():
@@ -423,7 +470,7 @@ def main():
                         explained(b, log, where)
                         filters(b, log, where)
                     layout(b, where)
-                    if width < 560 and kind not in ("empty", "1x1"):
+                    if width < 560 and "x" in kind and kind != "1x1":
                         unfolds(b, where)
                     folded(b, log, where)
                     b.run("document.querySelectorAll('section:nth-of-type(-n+3) details').forEach(e => e.open = true)")
@@ -442,8 +489,7 @@ def main():
             subprocess.run([build / "test" / "make_log", log, kind], check=True)
             site(b, build, log, tmp / f"{kind}-site", place, WIDTHS)
             print(f"{kind}: a site of {len(list((tmp / f'{kind}-site').glob('**/*.html')))} pages")
-        b.process.kill()
-        b.process.wait()
+        b.close()
     return 0
 
 

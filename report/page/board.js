@@ -56,12 +56,12 @@ function drawn(m, v) {
   const { scored, rated, left, right } = columns(m, v), fits = 345 + 60 * v.tasks.length + 58 * (right.length + m.samples) <= 1224;
   const beside = fits ? right : [], row = (list, p, i) => list.map(([, make]) => make(p, i)), heads = list => list.map(([head]) => head);
   const body = v.people.map((p, i) => {
-    const tr = h("tr", { class: i ? null : "open" }, row(left, p, i), v.tasks.map(t => heat(p.in.filter(e => e.task === t), t)), row(beside, p, i));
-    tr.querySelector(".who").append(h("button", { class: "more", type: "button", title: "name the challenges", on: () => tr.classList.toggle("open") }));
+    const tr = h("tr", { class: i && v.tasks.length > FEW ? null : "open" }, row(left, p, i), v.tasks.map(t => heat(p.in.filter(e => e.task === t), t)), row(beside, p, i));
+    if (v.tasks.length > FEW) tr.querySelector(".who").append(h("button", { class: "more", type: "button", title: "name the challenges", on: () => tr.classList.toggle("open") }));
     return tr;
   });
   return [h("p", { class: "note" }, scored ? "Each column named after a challenge shows the score in it, 0 to 1000. " : v.people.some(p => p.passed.length) ? "This run tested correctness only: nothing was timed, so there are no scores. " : "No entrant passed a challenge, so there are no scores. ",
-      `Ranked by ${m.samples ? "pass@1" : "challenges passed"}, then by score. `, h("span", { class: "wide" }, "Click a heading to sort, a cell for its details."), h("span", { class: "phone" }, "\u25be names the challenges.")),
+      `Ranked by ${m.samples ? "pass@1" : "challenges passed"}, then by score. `, h("span", { class: "wide" }, "Click a heading to sort, a cell for its details."), v.tasks.length > FEW && h("span", { class: "phone" }, "\u25be names the challenges.")),
     table([...heads(left), ...v.tasks.map(t => [plain(t), { class: "task" }]), ...heads(beside)], body, fits ? "cards board" : "cards board lean"),
     right.length > beside.length && h("details", { class: "counts" }, h("summary", {}, "More figures of each entrant: ", heads(right).map(([name]) => name.toLowerCase()).join(", ")),
       table(heads([...left.slice(0, 2), ...right]), v.people.map((p, i) => h("tr", {}, row([...left.slice(0, 2), ...right], p, i))), "cards")),

@@ -16,7 +16,7 @@ const error = (x, limit) => {
 
 function challengeRow(e, first, more) {
   const v = e.verdict || {}, s = passed(e) ? e.score : null, kind = kindOf(e), robust = sum(ROBUST.map(([k]) => (v.robustness || {})[k]));
-  const part = (value, ...more) => cell(s ? value : "", { class: "num" }, s ? percent(value) : dash(), h("small", {}, more));
+  const part = (value, ...more) => cell(s ? value : "", { class: "num part" }, s ? percent(value) : dash(), h("small", {}, more));
   return h("tr", {}, first || nameCell(e, e.language, e.offers && h("small", { class: "scope" }, "offers ", h("code", {}, e.offers))), more,
     cell(kind + (v.reason || ""), { class: "verdict" }, kind === "PASS" || kind === "none" ? chip(kind) : h("a", { href: "#" + flawOf(e) }, chip(kind)), kind !== "PASS" && v.reason && h("small", {}, reasonOf(v))),
     cell(s ? s.score : kind === "FAIL" ? 0 : "", { class: "num score" }, s ? Math.round(s.score) : kind === "FAIL" ? 0 : dash(), e.offers && h("small", {}, `of ${Math.round(100 * e.share)} %`)),
@@ -51,7 +51,7 @@ function flaw(e) {
   return made;
 }
 
-const FEW = 3; // up to this many challenges are unfolded
+const FEW = 3; // up to this many challenges are unfolded, and named on a phone
 
 const answersPassed = list => cell(list.filter(passed).length / list.length, { class: "num cases" }, `${list.filter(passed).length}/${list.length}`);
 

@@ -21,7 +21,7 @@ function bar(s) {
   if (!s) return dash();
   const at = v => 90 * Math.min(1, v);
   return h("div", { class: "bar" }, h("span", {}, percent(s.S)),
-    g("svg", { viewBox: "0 0 92 14", "aria-hidden": "true" },
+    g("svg", { viewBox: "0 0 92 14", preserveAspectRatio: "none", "aria-hidden": "true" },
       g("rect", { x: 1, y: 3, width: 90, height: 8, rx: 2, fill: "var(--track)" }),
       g("rect", { x: 1, y: 3, width: at(s.S), height: 8, rx: 2, fill: "var(--gold)" }),
       g("path", { d: `M${1 + at(s.lo)} 1v12M${1 + at(s.hi)} 1v12M${1 + at(s.lo)} 7H${1 + at(s.hi)}`, stroke: "var(--ink)", "stroke-width": 1 })),
