@@ -63,8 +63,9 @@ static void page_of(const ts_board *b, size_t overall, char *name, size_t n)
     snprintf(name, n, "entrant/%zu-%s.html", overall + 1, text);
 }
 
-/* What page/data.js reads: the kind of page, all challenges and entrants of the log, and the
- * challenge's prompts. */
+/* What page/data.js reads: the kind of page, all challenges of the log, the challenge's prompts,
+ * and all entrants; on an entrant's page only its place among them, since there are as many pages.
+ */
 static void describe(const about *a, ts_jw *w)
 {
     const ts_board *b = a->b;
@@ -73,8 +74,10 @@ static void describe(const about *a, ts_jw *w)
     ts_jw_open(w, "tasks", '[');
     for (size_t i = 0; i < b->n_tasks; i++) ts_jw_text(w, NULL, b->task[i]);
     ts_jw_close(w, ']');
+    ts_jw_int(w, "of", (int64_t)b->n_overall);
+    if (a->one) ts_jw_int(w, "place", (int64_t)a->overall);
     ts_jw_open(w, "entrants", '[');
-    for (size_t i = 0; i < b->n_overall; i++) {
+    for (size_t i = 0; i < b->n_overall && !a->one; i++) {
         const ts_entrant_row *r = &b->row[b->overall[i].first];
         char                  page[128];
         page_of(b, i, page, sizeof page);

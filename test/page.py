@@ -314,7 +314,7 @@ def site(b, build, log, folder, place, widths):
     """The pages of a site: the board, one entrant, one challenge; and that every link leads to a page and a place in it."""
     subprocess.run([build / "touchstone", "report", log, "--site", folder], check=True, stdout=subprocess.DEVNULL)
     entrant = next(folder.glob(f"entrant/{place}-*.html"))
-    b.load(entrant)
+    b.load(folder / "index.html")
     me = b.run(f"ABOUT.entrants[{place - 1}].name")
     entrants = [r for r in records(log, "entrant") if r["name"] == me]
     challenge = folder / "challenge" / (entrants[-1]["task"].replace("/", "-") + ".html")
@@ -342,6 +342,8 @@ def site(b, build, log, folder, place, widths):
     b.load(entrant)
     b.run("document.querySelectorAll('details').forEach(e => e.open = true)")
     b.run("new Promise(done => setTimeout(done, 50))")
+    rank = b.run("document.querySelector('.facts dd').textContent")
+    expect(rank == f"{place} of {len(list(folder.glob('entrant/*')))}", f"{entrant.name}: rank {rank}")
     expect(b.run("document.title") != "owned" and b.run("document.querySelectorAll('img, #page script').length") == 0, "a source or a name ran as a script")
     text = b.run("[...document.querySelectorAll('.source pre')].map(e => e.textContent)")
     ids = {r["id"] for r in entrants}

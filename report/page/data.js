@@ -3,8 +3,8 @@
 // nodes only: no markup is built from strings.
 "use strict";
 
-// Of a page of a site (report/site.c): its kind, all challenges of the log, all entrants by rank with their pages, and
-// the prompts of its challenge. Empty where this page is all there is.
+// Of a page of a site (report/site.c): its kind, all challenges of the log, all entrants by rank with their pages or the
+// place of its own, and the prompts of its challenge. Empty where this page is all there is.
 const ABOUT = JSON.parse(document.getElementById("about").textContent), SITE = ABOUT.kind || "";
 const keyOf = (name, author, klass) => JSON.stringify([name, author, klass]);
 const PAGES = new Map((ABOUT.entrants || []).map((e, place) => [keyOf(e.name, e.author, e.class), { place, page: (SITE === "index" ? "" : "../") + e.page }]));
@@ -92,7 +92,7 @@ function model(records) {
   m.people = ranked([...people.values()]);
   m.samples = m.people.some(p => p.n > 1);
   m.devices = [...new Set(m.tasks.map(deviceOf))];
-  m.people.forEach((p, i) => Object.assign(p, { place: i }, PAGES.get(p.key)));
+  m.people.forEach((p, i) => Object.assign(p, { place: ABOUT.place ?? i }, PAGES.get(p.key)));
   m.people.sort((a, b) => a.place - b.place);
   for (const p of m.people) p.in.forEach((e, i) => { // in plots: entrants, or the answers of one
     e.mark = SITE === "entrant" ? p.in.slice(0, i).filter(x => x.task === e.task).length : p.place;
