@@ -3,10 +3,8 @@
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "prompt.h"
-#include "registry.h"
 #include "tool.h"
 
 bool ts_prompt_places_find(ts_prompt_places *p)
