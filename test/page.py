@@ -109,7 +109,7 @@ class Browser:
 # Logs of make_log, and the pictures on their pages while challenges are folded.
 KINDS = {"full": 12, "failures": 2, "untimed": 3, "empty": 0, "1x1": 4, "10x14": 0, "23x5x2": 0, "14x40": 0, "23x40x3": 0}
 SOON = [kind for kind in KINDS if "x40" not in kind]  # those take most of the time: with a folder for the pictures
-SITES = {"full": 5, "23x5x2": 3}  # whose sites are tested, and the place of the entrant that is looked at
+SITES = {"full": 5, "untimed": 6, "23x5x2": 3}  # whose sites are tested, and the place of the entrant that is looked at
 WIDTHS = (1280, 820, 390)
 
 
@@ -331,9 +331,8 @@ def site(b, build, log, folder, place, widths):
                 layout(b, where + ", unfolded")
                 expect(not list(b.complaints()), f"{where}: {list(b.complaints())}")
         for link in b.run("[...new Set([...document.querySelectorAll('#page a')].map(e => e.getAttribute('href')))]"):
-            file, _, place_ = link.partition("#")
-            there = (page.parent / file).resolve() if file else page
-            expect(there.is_file(), f"{page.name}: a link to {link}, which is not there")
+            file, _, part = link.partition("#")
+            expect((page.parent / file).resolve().is_file() if file else b.run(f"!!document.getElementById({json.dumps(part)})"), f"{page.name}: a link to {link}, which is not there")
     b.load(folder / "index.html")
     links = b.run("[...document.querySelectorAll('td.heat a')].map(e => e.getAttribute('href')).filter((h, i) => i % 7 == 0).slice(0, 12)")
     for link in links:

@@ -37,7 +37,7 @@ function page(m) {
   const main = document.getElementById("page"), matches = headToHead(m);
   main.append(...headOf(m));
   if (!m.entrants.length) return main.append(h("p", { class: "empty" }, "No entrant has been judged yet."));
-  main.append(...(SITE === "entrant" ? entrantPage(m) : SITE === "challenge" ? [...lead(), challenge(m, m.entrants[0].task), matches, ...given(), terms(m)]
+  main.append(...(SITE === "entrant" ? entrantPage(m) : SITE === "challenge" ? [...lead(m), challenge(m, m.entrants[0].task), matches, ...given(), terms(m)]
     : SITE === "index" ? [scoreboard(m), challengeList(m), matches] : [scoreboard(m), matches, ...m.tasks.map(t => challenge(m, t))]).filter(Boolean));
   if (SITE === "entrant" || SITE === "challenge") document.title = `Touchstone: ${clean(SITE === "entrant" ? m.people[0].name : plain(m.entrants[0].task))}`;
   redraw();

@@ -55,8 +55,8 @@ function markdown(text) {
 const section = (text, title) => (title ? text.split(`\n## ${title}\n`)[1] || "" : text.replace(/^# .*\n/, "")).split("\n## ")[0];
 
 // A challenge's page begins with what it asks for.
-const lead = () => [h("div", { class: "prose lead" }, ABOUT.prompts.length > 0 && markdown(section(ABOUT.prompts[0].text, "")), h("p", {}, [["contract", "Contract"], ["prompt", "Prompt"], ["matches", "Head to head"], ["terms", "What the words mean"]]
-  .filter(([id]) => ABOUT.prompts.length || !["contract"].includes(id)).map(([id, text], i) => [i > 0 && " \u00b7 ", h("a", { href: "#" + id }, text)])))];
+const lead = m => [h("div", { class: "prose lead" }, ABOUT.prompts.length > 0 && markdown(section(ABOUT.prompts[0].text, "")), h("p", {}, [["contract", "Contract"], ["prompt", "Prompt"], ["matches", "Head to head"], ["terms", "What the words mean"]]
+  .filter(([id]) => id === "contract" ? ABOUT.prompts.length : id !== "matches" || m.matches.length).map(([id, text], i) => [i > 0 && " \u00b7 ", h("a", { href: "#" + id }, text)])))];
 
 // And has what its entrants were given.
 function given() {
