@@ -5,7 +5,7 @@ BUILD   = cmake -S . -B build -G Ninja >/dev/null && cmake --build build
 PROGRAM = $(BUILD) --target program
 CUDA    = cmake -S . -B build -G Ninja -DTS_CUDA=ON >/dev/null && cmake --build build
 
-.PHONY: help run picture test test-wheel test-contest test-cross test-exploits test-check test-mutants test-mutation fuzz bench test-cuda bench-cuda install format clean
+.PHONY: help run picture test test-wheel test-contest test-slurm test-cross test-exploits test-check test-mutants test-mutation fuzz bench test-cuda bench-cuda install format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -67,6 +67,11 @@ test-contest: ## evaluate a mock model with the Inspect AI tasks, killed and res
 	@cmake/setup.sh run
 	@$(BUILD)
 	@test/contest.sh build whole
+
+test-slurm: ## judge as a Slurm array on three nodes of this machine, of which one is killed; minutes; needs root and Slurm
+	@cmake/setup.sh run
+	@$(BUILD)
+	@test/slurm.sh build whole || [ $$? = 77 ]
 
 test-cuda: ## check the CUDA kernels, also under compute-sanitizer, and judge on the device; needs a GPU; ONLY=PATTERN
 	@cmake/setup.sh cuda

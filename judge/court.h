@@ -109,11 +109,17 @@ typedef struct ts_court {
  * scoreboard. */
 const char *ts_court_label(ts_court *c, const ts_task *t);
 
+/* The label of an entrant's challenge, even if the entrant could not be read; "-": unknown. */
+const char *ts_court_task_of(ts_court *c, const ts_judged *e);
+
 /* A seed derived from the key and its purpose. */
 uint64_t ts_court_seed(const ts_court *c, const ts_task *t, int number, int instance);
 
 /* Reads and hashes an entrant; sets its verdict if it cannot be read. */
 void ts_court_admit(ts_court *c, ts_judged *e);
+
+/* Finds the entrants in the earlier runs of the log; returns how many have no verdict there. */
+int ts_court_recall(ts_court *c, const ts_records *earlier);
 
 /* Runs everything else and writes it to the log. False, and one line in why, if the judge cannot
  * run. */

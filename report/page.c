@@ -43,6 +43,25 @@ static void records(const ts_records *r, bool sources, FILE *f)
     fputs("]", f);
 }
 
+/* Of several logs, the hashes of their last lines follow each other. */
+static void hashes(const ts_records *r, FILE *f)
+{
+    const ts_jr_node *last = NULL;
+    for (size_t i = 0; i < r->n && !last; i++)
+        if (!strcmp(r->at[i].type, "merge")) last = ts_jr_get(r->at[i].root, "last");
+    const size_t n = ts_jr_len(last);
+    if (n < 2)
+        fprintf(f, "from one log of <code>touchstone judge</code>. SHA-256 of its last line:");
+    else
+        fprintf(f,
+                "from %zu logs of <code>touchstone judge</code>. SHA-256 of their last lines:", n);
+    fputs("</p>\n<p><code id=\"last\">", f);
+    if (n < 2) fputs(r->last, f);
+    for (size_t i = 0; i < n && n > 1; i++)
+        fprintf(f, "%s%s", i ? " " : "", ts_jr_str(ts_jr_at(last, i)));
+    fputs("</code>", f);
+}
+
 static void text(const ts_board *b, FILE *f)
 {
     char  *s = NULL;
@@ -73,7 +92,7 @@ static bool write_page(const ts_records *r, const ts_board *b, const char *about
         else if (!strncmp(mark, "about}", 6))
             json(about ? about : "{}", about ? strlen(about) : 2, f);
         else if (!strncmp(mark, "log}", 4)) records(r, about != NULL, f);
-        else if (!strncmp(mark, "hash}", 5)) fputs(r->last, f);
+        else if (!strncmp(mark, "logs}", 5)) hashes(r, f);
         else {
             ts_sha256(ts_page_script, strlen(ts_page_script), hash);
             base64(hash, sizeof hash, f);

@@ -3,7 +3,7 @@
 """contest_doc.py BUILD - runs the commands of doc/contest.md, in their order, in an empty folder.
 
 Commands that need a network, or minutes, are not run, but they must be among those known here: a command that is
-neither run nor known is a flaw, as is one that fails. `judge.log` is a made one."""
+neither run nor known is a flaw, as is one that fails. `judge.log` and the logs in `shards` are made ones."""
 import pathlib
 import re
 import shutil
@@ -12,15 +12,16 @@ import sys
 import tempfile
 
 LATER = (  # why it is not run here, and which commands
-    ("minutes", r"make (run|test|test-contest)"),
+    ("minutes", r"make (run|test|test-contest|test-slurm)"),
     ("minutes", r"(build/)?touchstone judge (example/contest|answers) .*"),
     ("minutes", r"(build/)?touchstone judge --replay judge.log answers"),
     ("named only", r"touchstone report"),
     ("network", r"pip install \./contest"),
     ("inspect-ai", r"(TOUCHSTONE=\S+ |LOCAL_\S+ )*inspect (eval|eval-retry|view)( .*)?"),
     ("inspect-ai", r"touchstone-contest logs --answers answers"),
+    ("inspect-ai", r"touchstone report answers"),
 )
-WORDS = {"ID": "softmax_topk", "NAME": "c", "DIR": "made"}  # what stands for a word of the reader's
+WORDS = {"ID": "softmax_topk", "NAME": "c", "DIR": "made", "LOG": "judge.log"}  # what stands for a word of the reader's
 
 
 def commands(text):
@@ -43,11 +44,13 @@ def main():
         (tmp / "bin").mkdir()
         (tmp / "bin/touchstone").symlink_to(build / "touchstone")
         subprocess.run([build / "test/make_log", tmp / "judge.log", "14x3x3"], check=True)
+        (tmp / "shards").mkdir()
+        (tmp / "shards/all.log").symlink_to(tmp / "judge.log")
         for command in dict.fromkeys(commands((root / "doc/contest.md").read_text())):
             if any(re.fullmatch(known, command) for _, known in LATER):
                 later.append(command)
                 continue
-            line = re.sub(r"\b(%s)\b" % "|".join(WORDS), lambda m: WORDS[m[0]], command)
+            line = re.sub(r"\b(%s)\b" % "|".join(WORDS), lambda m: WORDS[m[0]], command).replace("...", "")
             for folder in ("made", "prompts"):  # the same folder may be named by several commands
                 shutil.rmtree(tmp / folder, ignore_errors=True)
             got = subprocess.run(line, shell=True, cwd=tmp, capture_output=True, text=True, timeout=120, env={"PATH": f"{tmp}/bin:/usr/bin:/bin"})

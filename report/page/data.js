@@ -62,6 +62,7 @@ function model(records) {
   for (const r of records) {
     const e = byId.get(r.entrant);
     if (r.type === "run") m.run = m.run || r;
+    if (r.type === "merge") m.note = r.note;
     if (r.type === "entrant") {
       const key = keyOf(r.name, r.author, "sample" in r ? "" : r.class); // a model is one, whatever its answers' classes
       if (!people.has(key)) people.set(key, { key, name: r.name, author: r.author, class: r.class, in: [], met: new Map() });
@@ -131,7 +132,7 @@ function passAt(n, c, k) {
 // speeds.
 function sumUp(p, tasks) {
   p.passed = p.in.filter(passed);
-  const mean = key => Math.exp(p.passed.reduce((s, e) => s + Math.log(Math.max(1e-3, e.score ? e.score[key] : 0)), 0) / p.passed.length);
+  const timed = p.passed.filter(e => e.score), mean = key => Math.exp(timed.reduce((s, e) => s + Math.log(Math.max(1e-3, e.score[key])), 0) / timed.length);
   const answers = tasks.map(t => p.in.filter(e => e.task === t)).filter(list => list.length);
   const scores = list => list.map(e => passed(e) && e.score ? e.score.score : 0).sort((a, b) => a - b);
   const over = f => answers.reduce((s, list) => s + f(list), 0) / tasks.length, right = list => list.filter(passed).length;
@@ -145,7 +146,7 @@ function sumUp(p, tasks) {
   p.score = over(list => scores(list).reduce((s, x) => s + x, 0) / list.length);
   p.best = over(list => scores(list).at(-1));
   p.median = over(list => { const s = scores(list), n = s.length; return (s[(n - 1) >> 1] + s[n >> 1]) / 2; });
-  if (p.passed.some(e => e.score)) p.speed = { S: mean("S"), lo: mean("S_lo"), hi: mean("S_hi") };
+  if (timed.length) p.speed = { S: mean("S"), lo: mean("S_lo"), hi: mean("S_hi") };
   const open = e => !e.verdict || e.verdict.verdict === "AUDIT" || e.verdict.verdict === "ERROR";
   p.grade = p.passed.length ? p.speed ? GRADES.find(x => p.score >= x[0])[1] : "-" : p.in.some(open) ? "-" : "F";
 }

@@ -23,7 +23,7 @@ function headOf(m) {
     ["entrant", "challenge"].includes(SITE) && h("p", {}, h("a", { href: "../index.html#scoreboard" }, "\u2190 the whole board")),
     h("p", { class: "soft" }, [isNaN(when) ? clean(run.started || "no run recorded") : when.toISOString().slice(0, 16).replace("T", " ") + " UTC", run.machine, run.device, DEPTHS[run.depth] || run.depth, run.version && "version " + run.version].filter(Boolean).map((x, i) => [i > 0 && " \u00b7 ", x])),
     m.entrants.length > 0 && h("p", {}, SITE === "entrant" ? many(m.entrants.length, "answer", "answers") : SITE === "challenge" ? many(m.people.length, "entrant", "entrants") + (m.samples ? `, ${m.entrants.length} answers` : "") : `${many(m.people.length, "entrant", "entrants")}, ${many(m.tasks.length, "challenge", "challenges")}${m.samples ? `, ${m.entrants.length} answers` : ""}`, `: ${verdicts.join(", ")}.`,
-      !m.ended && h("b", {}, " The run has not ended: more verdicts may follow."))), badge(run))];
+      !m.ended && h("b", {}, " The run has not ended: more verdicts may follow.")), m.note && h("p", {}, m.note)), badge(run))];
 }
 
 // A link to a folded element unfolds it.
