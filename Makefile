@@ -15,8 +15,11 @@ run: ## build, judge the built-in entrants at depth quick, show the scoreboard a
 	@$(PROGRAM)
 	@build/touchstone judge --depth quick --log build/judge.log --out build/report
 
-picture: run ## redraw doc/board-light.png and doc/board-dark.png from the page of `make run`; needs Chromium
+picture: run ## redraw doc/board-*.png from the page of `make run`, and doc/site-*.png; needs Chromium
 	@python3 test/page.py build --shoot build/judge.log doc/board
+	@$(BUILD) --target make_log
+	@rm -f build/site.log && build/test/make_log build/site.log 23x40x3
+	@python3 test/page.py build --tour build/site.log doc/site
 
 test: ## build with gcc, clang and sanitizers; run all tests
 	@cmake/setup.sh test

@@ -45,6 +45,26 @@ bool ts_court_log_run(ts_court *c)
     return ts_log_commit(c->log);
 }
 
+/* The files that are built, as text, so that a reader of the log can see what was judged. Shared
+ * libraries are left out. The hash is of the bytes: invalid UTF-8 is '?' in the text. */
+static bool log_sources(ts_court *c, const ts_judged *e)
+{
+    bool ok = true;
+    for (int i = 0; ok && i < e->entrant.n_sources; i++) {
+        const ts_source *s = &e->entrant.source[i];
+        char             hash[65];
+        if (!s->bytes || memchr(s->bytes, 0, s->n)) continue;
+        ts_sha256_hex(s->bytes, s->n, hash);
+        ts_jw *w = ts_log_begin(c->log, "source");
+        ts_jw_int(w, "entrant", e->id);
+        ts_jw_text(w, "file", s->name);
+        ts_jw_text(w, "sha256", hash);
+        ts_jw_text(w, "text", s->bytes);
+        ok = ts_log_commit(c->log);
+    }
+    return ok;
+}
+
 bool ts_court_log_entrant(ts_court *c, const ts_judged *e)
 {
     ts_jw *w = ts_log_begin(c->log, "entrant");
@@ -62,7 +82,7 @@ bool ts_court_log_entrant(ts_court *c, const ts_judged *e)
         ts_jw_text(w, "offers", e->entrant.offers);
         ts_jw_num(w, "share", e->scope.share);
     }
-    return ts_log_commit(c->log);
+    return ts_log_commit(c->log) && log_sources(c, e);
 }
 
 static void tally(ts_jw *w, const char *key, ts_tally t)

@@ -256,7 +256,8 @@ static bool keep_hash(ts_merge *m, const ts_records *r)
 
 bool ts_merge_add(ts_merge *m, ts_records *r, char why[TS_WHY])
 {
-    static const char *const kept[] = { "entrant", "verdict", "time", "score", "match", "rank" };
+    static const char *const kept[] = { "entrant", "source", "verdict", "time",
+                                        "score",   "match",  "rank" };
     const size_t             n_log = r->n;
     numbers                  ids = { 0 };
     size_t                   machine = 0;

@@ -20,7 +20,7 @@ for kind in full failures untimed empty; do
         fail "$kind: wider than 100 columns"
     tail -n 1 "$tmp/$kind" | tr -d '\n' | sha256sum | cut -d ' ' -f 1 >"$tmp/hash"
     grep -qF "$(cat "$tmp/hash")" "$tmp/page/index.html" || fail "$kind: the page has not the last line's hash"
-    [ "$(grep -c '<script' "$tmp/page/index.html")" = 2 ] || fail "$kind: a script that is not ours"
+    [ "$(grep -c '<script' "$tmp/page/index.html")" = 3 ] || fail "$kind: a script that is not ours"
     [ ! -e "$tmp/page/index.html.tmp" ] || fail "$kind: left a file behind"
 done
 report "$tmp/full" || fail 'no tables without --out'
@@ -64,9 +64,15 @@ grep -q '^site: 12 pages' "$tmp/out" || fail "site: $(tail -n 1 "$tmp/out")"
 [ "$(ls "$tmp/site/entrant" | wc -l) $(ls "$tmp/site/challenge" | wc -l)" = '8 3' ] || fail 'site: not a page for each'
 [ -e "$tmp/site/entrant/1-touchstone.html" ] || fail "site: $(ls "$tmp/site/entrant" | head -n 1)"
 ! ls "$tmp/site/entrant" | LC_ALL=C grep -q '[^A-Za-z0-9._-]' || fail 'site: a name that is no file name'
-grep -q 'data-site="entrant"' "$tmp/site/entrant/1-touchstone.html" || fail 'site: a page that does not say what it is'
-! grep -q '"name":"numpy"' "$tmp/site/entrant/1-touchstone.html" || fail "site: an entrant's page has another's records"
+grep -q '"kind":"entrant"' "$tmp/site/entrant/1-touchstone.html" || fail 'site: a page that does not say what it is'
+! grep -q '^.*"type":"entrant".*"name":"numpy"' "$tmp/site/entrant/1-touchstone.html" || fail "site: an entrant's page has another's records"
 grep -q '"name":"numpy"' "$tmp/site/challenge/softmax_topk.html" || fail "site: a challenge's page lacks an entrant"
+grep -q '"type":"source"' "$tmp/site/entrant/2-three_pass.html" || fail "site: an entrant's page lacks its source"
+! grep -q '"type":"source"' "$tmp/site/index.html" "$tmp/site/challenge/softmax_topk.html" "$tmp/page/index.html" || fail 'site: a source on another page'
+for file in "$tmp"/site/*.html "$tmp"/site/*/*.html; do
+    [ "$(grep -c '<script' "$file")" = 3 ] || fail "site: $file: a script that is not ours"
+done
+grep -q 'The contract' "$tmp/site/challenge/softmax_topk.html" || fail "site: a challenge's page lacks its prompt"
 report "$tmp/full" --site "$tmp/full/below" && fail 'site: a folder that cannot be'
 [ "$(wc -l <"$tmp/err")" = 1 ] || fail "site: said $(cat "$tmp/err")"
 

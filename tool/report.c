@@ -11,6 +11,7 @@
 
 #include "merge.h"
 #include "page.h"
+#include "prompt.h"
 #include "site.h"
 #include "tool.h"
 
@@ -80,7 +81,7 @@ static int write_site(const ts_records *r, const ts_board *b, const char *dir, b
 {
     char why[TS_WHY];
     int  n;
-    if (!ts_site_write(r, b, dir, &n, why)) return complain(dir, why);
+    if (!ts_site_write(r, b, ts_prompts_of, dir, &n, why)) return complain(dir, why);
     if (!quiet) printf("\nsite: %d pages, %s/index.html\n", n, dir);
     return TS_EXIT_PASSED;
 }
