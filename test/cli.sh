@@ -40,7 +40,7 @@ done
 run 2 bench --peers torch,foo; refused; said "got 'foo', expected some of numpy,"
 run 3 report "$tmp/missing.log"; refused; said 'No such file'
 printf 'GGUF\003\0\0\0' >"$tmp/a.gguf"
-run 3 generate --model "$tmp/a.gguf" --prompt x; refused; said 'GGUF is not supported yet'
+run 3 generate --model "$tmp/a.gguf" --prompt x; refused; said 'gguf: file ends inside the header'
 run 0 plan --model LLAMA-3-8B --gpu H200; silent
 run 0 plan --model llama-3-8b --gpu mi300; silent
 run 2 plan --model llama-3-8b --gpu a100; refused; said 'expected one of the matches a100-40gb, a100-80gb'
