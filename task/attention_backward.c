@@ -380,5 +380,6 @@ const ts_task ts_task_flash_attention_backward = {
     .canon = { { "empty", SEES_NONE, false } },
     .common = common,
     .scope = ts_attention_scope,
-    .scope_says = "`causal`, `window`, and 1 or 0 for whether there is a `kv_len` and an `lse`",
+    .scope_says = "`causal` and `window` have names of their own, and `kv_len` and `lse` are 1 "
+                  "where there is one",
 };

@@ -521,5 +521,6 @@ const ts_task ts_task_kv_cache = {
     .common = common,
     .explain = explain,
     .scope = scope,
-    .scope_says = "`store` as a dtype, and `channel`, 1 or 0",
+    .scope_says = "`store` is a dtype instead, such as u8, and `channel` is 1 where keys are coded "
+                  "by channel",
 };

@@ -389,7 +389,7 @@ const ts_task ts_task_ternary_training = {
     .exports = ts_tt_names,
     .args_bytes = sizeof(ts_ternary_training_args),
     .more_name = { "theta", "eps", "ffn" },
-    .more_says = { "rope_theta; 0: 10000", "if not 0, the power of ten that norm_eps is; 0: 1e-6",
+    .more_says = { "rope_theta; 0: 10000", "log10(norm_eps); 0: 1e-6",
                    "ffn; 0: 3 width, or 1.5 width rounded up where width < 128" },
     .cases = ts_ternary_training_cases,
     .cover = &ts_ternary_training_cover,

@@ -333,7 +333,7 @@ DAMAGES = [
     ("layernorm_backward", "triton", "entry.json", "python-gpu", "python"),
     ("layernorm_backward", "triton", "PROMPT.md", "xhat is recomputed", "xhat, if not NULL, is recomputed"),
     ("rms_norm_forward", "python", "PROMPT.md", "| `off` | w_offset |", "| `off` |  |"),
-    ("tree_verify", "python", "PROMPT.md", "raise `ArithmeticError`", "are `TS_E_MODEL`"),
+    ("tree_verify", "python", "PROMPT.md", "Raise `ArithmeticError`", "Return `TS_E_MODEL`"),
     ("flash_attention", "c", "PROMPT.md", "} ts_attention_dims;", "} ts_dims;"),
     ("cross_entropy", "c++", "PROMPT.md", "MiB plus twice", "MiB"),
     ("beam_search", "c", "PROMPT.md", "## How an entry", "{py|text} ## How an entry"),

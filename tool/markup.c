@@ -117,16 +117,18 @@ static const char *fill(const char *s, FILE *to)
 void ts_markup(const char *text, const char *tags, const ts_mark *marks, FILE *to)
 {
     char *const chosen = select_parts(text, tags, marks);
-    bool        code = false;
+    bool        code = false, blank = true; /* of two empty lines one is written */
     for (const char *s = chosen; *s;) {
-        const char *const next = next_line(s);
         code ^= !strncmp(s, "```", 3);
         if (!code && !is_verbatim(s)) {
             s = fill(s, to);
+            blank = false;
             continue;
         }
-        fwrite(s, 1, (size_t)(next - s), to);
-        s = next;
+        const int n = (int)strcspn(s, "\n");
+        if (n || code || !blank) fprintf(to, "%.*s\n", n, s);
+        blank = !n;
+        s = next_line(s);
     }
     free(chosen);
 }

@@ -23,10 +23,20 @@
     }
 
 const ts_prompt_language ts_prompt_languages[] = {
-    { "c", "C", "c", "c", TS_SEALED, "c", "c", TS_CPU, { C_PARTS, { "common/c.mk", "Makefile" } } },
+    { "c",
+      "C",
+      "c",
+      "c cpu sealed",
+      "c",
+      TS_SEALED,
+      "c",
+      "c",
+      TS_CPU,
+      { C_PARTS, { "common/c.mk", "Makefile" } } },
     { "c++",
       "C++",
       "cpp",
+      "c cpu cxx",
       "c++",
       TS_HOST,
       "cpp",
@@ -36,6 +46,7 @@ const ts_prompt_language ts_prompt_languages[] = {
     { "cuda",
       "CUDA",
       "cuda",
+      "c gpu cuda",
       "cuda",
       TS_GPU_HOST,
       "cu",
@@ -48,6 +59,7 @@ const ts_prompt_language ts_prompt_languages[] = {
     { "python",
       "Python with NumPy",
       "python",
+      "py cpu numpy",
       "python",
       TS_PYTHON,
       "py",
@@ -61,6 +73,7 @@ const ts_prompt_language ts_prompt_languages[] = {
     { "triton",
       "Python with Triton",
       "python",
+      "py gpu triton",
       "python",
       TS_GPU_PYTHON,
       "py",
@@ -170,19 +183,12 @@ static bool has_dtype(const ts_task *t, ts_dtype dtype)
     return c->use;
 }
 
-static void put_tags(page *p, bool whole)
+static void put_tags(page *p)
 {
-    const bool gpu = p->l->device == TS_CUDA;
-    snprintf(p->tags, sizeof p->tags, " %s %s %s %s %s %s %s ", is_python(p->l) ? "py" : "c",
-             gpu ? "gpu" : "cpu",
-             !is_python(p->l) ? !strcmp(p->l->name, "c++") ? "cxx"
-                                : gpu                      ? "cuda"
-                                                           : "sealed"
-             : gpu            ? "triton"
-                              : "numpy",
-             p->t->kind == TS_PLAIN ? "plain" : "script", whole ? "paste" : "folder",
-             has_dtype(p->t, TS_BF16) ? "bf" : "nobf",
-             has_dtype(p->t, TS_F64) ? "double" : "nodouble");
+    const bool many = has_dtype(p->t, TS_BF16);
+    snprintf(p->tags, sizeof p->tags, " %s %s %s %s %s ", p->l->tags,
+             p->t->kind == TS_PLAIN ? "plain" : "script", many ? "bf" : "nobf",
+             many && !is_python(p->l) ? "cbf" : "", has_dtype(p->t, TS_F64) ? "double" : "");
 }
 
 static void put_numbers(page *p)
@@ -321,15 +327,14 @@ static void put_timed(const page *p)
     ts_case_names(p->t, p->to);
     if (p->t->scope_says) {
         fprintf(p->to, "\n");
-        put_filled(p, "A `touchstone-offers` line (see the score) may also name %s.",
-                   p->t->scope_says);
+        put_filled(p, "In a `touchstone-offers` line (see the score) %s.", p->t->scope_says);
     }
     fprintf(p->to, "\n");
     put_filled(
         p,
-        "Timed are %sthese dimensions on ordinary numbers, at the depths in brackets, one of "
+        "Timed are only these cases, on ordinary numbers%s, at the depths in brackets, one of "
         "which the judge's operator chooses%s:",
-        many ? "only f32 and only " : "",
+        many ? " of f32" : "",
         p->l->device == TS_CPU ? "" : " (for a GPU with 4 TB/s; smaller ones on slower GPUs)");
     fprintf(p->to, "\n");
     ts_timed_cases(p->t, p->l->device, p->to);
@@ -396,13 +401,15 @@ static bool put_header(const page *p)
 
 static void put_ending(const page *p, bool whole)
 {
-    if (whole)
-        fprintf(p->to,
-                "## Your answer\n\nReply with the complete file `%s.%s` in one code block that "
-                "begins with ```` ```%s ````. If there are\nseveral, the last one counts. Nothing "
-                "can be asked: what is not on this page is up to you.\n",
-                p->t->name, p->l->ending, p->l->fence);
-    else
+    if (whole) {
+        fprintf(p->to, "## Your answer\n\n");
+        put_filled(
+            p,
+            "Reply with the complete file `%s.%s` in one code block that begins with ```` ```%s "
+            "````. If there are several, the last one counts. Nothing can be asked: what is not "
+            "on this page is up to you.",
+            p->t->name, p->l->ending, p->l->fence);
+    } else
         fprintf(p->to,
                 "## Try it\n\n`make test` runs public cases against the definition in plain double "
                 "precision%s.\nThe starter fails all of them by design. `touchstone judge DIR` "
@@ -426,7 +433,7 @@ bool ts_prompt_write(const ts_task *t, const ts_prompt_language *l, const char *
     page  p = { .t = t, .l = l, .templates = templates, .headers = headers, .to = to };
     char *text = template_of(templates, t->name, "PROMPT.md");
     if (!text) return false;
-    put_tags(&p, whole);
+    put_tags(&p);
     put_numbers(&p);
     put_section(&p, text, "");
     fprintf(to, "\n");
