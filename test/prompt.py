@@ -244,7 +244,7 @@ def check_c(task, language, folder, prompt, starter, flaws):
         flaws.append("the prompt has no signature")
     flaws += ["%s: passed by the judge, and not in the prompt's header" % n
               for n in task.inputs + task.outputs + task.numbers
-              if not re.search(r"\b%s\b" % n, header) and n + " is not needed" not in task.text]
+              if not re.search(r"\b%s\b" % n, header) and n + " is not needed" not in " ".join(task.text.split())]
 
 
 def check(task, language, folder):
