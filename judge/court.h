@@ -163,9 +163,24 @@ double ts_court_timed_work(const ts_court *c, const ts_task *t); /* of timing it
  * Scores and ranks are derived in report/. */
 bool ts_court_time(ts_court *c, const ts_task *t);
 
-/* An empty block of cases for this entrant; the caller may change *plan before starting a cage.
- * Workspace is limited to twice the case's minimum traffic, but at least 8 MiB: a small case with
- * long rows needs room to sort one. */
+/* Limits of an entrant's process. */
+enum {
+    TS_CALL_LIMIT_S = 10,
+    TS_PYTHON_LIMIT_S = 20,
+    TS_GPU_PYTHON_LIMIT_S = 90, /* compiles kernels in the first call */
+    TS_ALL_CALLS_LIMIT_S = 900, /* of the correctness stage; the slowest correct ones take 60 s */
+    TS_MEMORY_GIB = 1,
+    TS_GPU_MEMORY_GIB = 32, /* mostly the driver's */
+    TS_WORKSPACE_MIB = 8,   /* see ts_workspace_most */
+    TS_GPU_WORKSPACE_MIB = 256,
+};
+int ts_call_limit_s(ts_class cls);
+/* The most workspace in bytes that may be requested for a case: TS_WORKSPACE_MIB, since a small
+ * case with long rows needs room to sort one, plus twice the least bytes that it moves, where
+ * 16-bit numbers count as floats. */
+double ts_workspace_most(ts_class cls, const ts_task *t, const ts_case *c);
+
+/* An empty block of cases for this entrant; the caller may change *plan before starting a cage. */
 void ts_court_plan(const ts_court *c, ts_judged *e, ts_cage_plan *plan);
 void ts_court_plan_case(ts_cage_plan *plan, const ts_case *c);
 

@@ -16,6 +16,7 @@ typedef struct ts_prompt_part {
 
 typedef struct ts_prompt_language {
     const char    *name, *title, *fence; /* "c++", "C++", what a code block is marked with */
+    const char    *tags;                 /* of parts of the texts that it has, see markup.h */
     const char    *language;             /* of entry.json */
     ts_class       cls;
     const char    *ending, *starter; /* of the entrant's file; of the template of it */
