@@ -109,6 +109,8 @@ typedef struct ts_court {
  * scoreboard. */
 const char *ts_court_label(ts_court *c, const ts_task *t);
 
+const ts_task *ts_task_called(const char *name); /* NULL: none */
+
 /* The label of an entrant's challenge, even if the entrant could not be read; "-": unknown. */
 const char *ts_court_task_of(ts_court *c, const ts_judged *e);
 
@@ -120,6 +122,7 @@ void ts_court_admit(ts_court *c, ts_judged *e);
 
 /* Finds the entrants in the earlier runs of the log; returns how many have no verdict there. */
 int ts_court_recall(ts_court *c, const ts_records *earlier);
+int ts_court_next_id(const ts_records *earlier); /* above all of theirs */
 
 /* Runs everything else and writes it to the log. False, and one line in why, if the judge cannot
  * run. */
