@@ -158,9 +158,9 @@ FUNCTION(kv_create)
     if (expect("KVCache", "tdt", a, n, out)) return -1;
     const DLTensor *memory = ts_ffi_tensor(&a[2]);
     kv_dims(&a[0], &a[1], &d);
-    if (ts_ffi_enter(memory->device, &x)) return -1;
+    if (ts_ffi_enter(ts_ffi_device(memory), &x)) return -1;
     const ts_status s = ts_kv_create(&d, &x, ts_ffi_data(memory), (size_t)length(&a[2]), &c);
-    ts_ffi_leave(memory->device);
+    ts_ffi_leave(ts_ffi_device(memory));
     if (s != TS_OK) return ts_ffi_status("KVCache", s, "");
     give(out, (int64_t)(uintptr_t)c);
     return 0;
@@ -179,15 +179,16 @@ FUNCTION(kv_destroy)
 static int kv_begin(const char *name, const TVMFFIAny *a, ts_exec *x)
 {
     const DLTensor *memory = ts_ffi_tensor(&a[1]);
-    if (ts_ffi_enter(memory->device, x)) return -1;
-    if (!a[2].v_int64 || !ts_ffi_workspace(name, memory->device, x, (size_t)a[2].v_int64)) return 0;
-    ts_ffi_leave(memory->device);
+    if (ts_ffi_enter(ts_ffi_device(memory), x)) return -1;
+    if (!a[2].v_int64 || !ts_ffi_workspace(name, ts_ffi_device(memory), x, (size_t)a[2].v_int64))
+        return 0;
+    ts_ffi_leave(ts_ffi_device(memory));
     return -1;
 }
 
 static int kv_end(const char *name, const TVMFFIAny *a, ts_status s)
 {
-    ts_ffi_leave(ts_ffi_tensor(&a[1])->device);
+    ts_ffi_leave(ts_ffi_device(ts_ffi_tensor(&a[1])));
     return s == TS_OK ? 0 : ts_ffi_status(name, s, "");
 }
 
