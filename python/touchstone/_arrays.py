@@ -125,7 +125,8 @@ class _Torch:
         return x if x.is_contiguous() else x.detach().contiguous()
 
     def device(self, x):
-        return str(x.device)
+        """Compares equal for equal devices; as a string it names the device."""
+        return x.device
 
     def call(self, function, *arguments):
         return function(*arguments)

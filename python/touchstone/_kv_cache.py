@@ -86,7 +86,7 @@ class KVCache:
                              window, n_sink, key_group, max_call_tokens, key_axis == "channel",
                              _DTYPES[dtype], _DTYPES[store], _DTYPES[meta]], np.int64)
         like = self._like(device)
-        place = self.kind.device(like)
+        place = str(self.kind.device(like))
         kind, index = (2, int(place.partition(":")[2] or 0)) if place.startswith("cuda") else (1, 0)
         if kind == 1 and place != "cpu":
             raise ValueError("KVCache: device: got %s, expected cpu or cuda" % place)
@@ -98,7 +98,7 @@ class KVCache:
         self._memory = self.kind.empty((int(sizes[0]),), "uint8", like)
         self._place = self.kind.device(self._memory)
         self._work = int(sizes[1])
-        self._seqs = set()
+        self._seqs, self._last = set(), None
         self._handle = self.kind.call(_create, settings, scale, self._memory)
 
     @staticmethod
@@ -172,6 +172,7 @@ class KVCache:
         """Ends a sequence. Its pages go back."""
         self.kind.call(_free, *self._begin("free", seq), int(seq))
         self._seqs.discard(seq)
+        self._last = None
 
     def _check_place(self, name, label, array):
         """C is given addresses: they must be of the cache's device, and dense."""
@@ -187,32 +188,45 @@ class KVCache:
         self._check_place(name, "out", out)
         return out, self.kind.empty(q.shape[:2], "float32", q) if return_lse else None
 
+    def _batch(self, name, seqs, counts, n):
+        """Sequences and counts as C takes them; those of the call before, if it was given the same."""
+        if type(seqs) is not list:
+            seqs = [int(seqs)] if isinstance(seqs, (int, np.integer)) else [int(s) for s in seqs]
+        if counts is not None and type(counts) is not list:
+            counts = [int(c) for c in counts]
+        if self._last is not None and self._last[:3] == (seqs, counts, n):
+            return self._last[3:]
+        self._begin(name, *seqs)
+        given = counts
+        if counts is None:
+            if seqs and n % len(seqs):
+                raise ValueError("KVCache.%s: counts: got None for %d tokens of %d sequences, expected a list"
+                                 % (name, n, len(seqs)))
+            counts = [n // len(seqs)] * len(seqs) if seqs else []
+        if len(counts) != len(seqs) or sum(counts) != n or min(counts, default=0) < 0:
+            raise ValueError("KVCache.%s: counts: got %s, expected %d numbers that sum to %d"
+                             % (name, counts, len(seqs), n))
+        self._last = (list(seqs), None if given is None else list(given), n, np.array(seqs, np.int32),
+                      np.array(counts, np.int64))
+        return self._last[3:]
+
     def _call(self, name, layer, seqs, counts, heads, **tensors):
         """Checks a call over sequences; (what every call begins with, sequences, counts, tensors)."""
-        single = isinstance(seqs, (int, np.integer))
-        seqs = [int(seqs)] if single else [int(s) for s in seqs]
-        begin = self._begin(name, *seqs, layer=layer)
-        arrays = same_kind("KVCache." + name, self.kind, **tensors)
+        begin = self._begin(name, layer=layer)
+        kind = self.kind
+        arrays = kind.inputs("KVCache." + name, tensors, *tensors.values())
         n = arrays[0].shape[0] if len(arrays[0].shape) else 0
         if n > self.max_call_tokens:
             raise ValueError("KVCache.%s: got %d tokens in one call, expected at most max_call_tokens = %d"
                              % (name, n, self.max_call_tokens))
-        if counts is None:
-            if len(seqs) and n % len(seqs):
-                raise ValueError("KVCache.%s: counts: got None for %d tokens of %d sequences, expected a list"
-                                 % (name, n, len(seqs)))
-            counts = [n // len(seqs)] * len(seqs) if seqs else []
-        counts = [int(c) for c in counts]
-        if len(counts) != len(seqs) or sum(counts) != n or min(counts, default=0) < 0:
-            raise ValueError("KVCache.%s: counts: got %s, expected %d numbers that sum to %d"
-                             % (name, counts, len(seqs), n))
-        for (label, _), a, h in zip(tensors.items(), arrays, heads):
+        seqs, counts = self._batch(name, seqs, counts, n)
+        for label, a, h in zip(tensors, arrays, heads):
             shape = (n, h, self.head_dim)
-            if tuple(a.shape) != shape or self.kind.dtype(a) != self.dtype:
+            if a.shape != shape or kind.dtype(a) != self.dtype:
                 raise ValueError("KVCache.%s: %s: got %s%s, expected %s%s" % (
-                    name, label, self.kind.dtype(a), list(a.shape), self.dtype, list(shape)))
+                    name, label, kind.dtype(a), list(a.shape), self.dtype, list(shape)))
             self._check_place(name, label, a)
-        return begin, np.array(seqs, np.int32), np.array(counts, np.int64), arrays
+        return begin, seqs, counts, arrays
 
     def append(self, layer: int, seqs: Union[int, Sequence[int]], k: Array, v: Array, *,
                counts: Optional[Sequence[int]] = None) -> None:
