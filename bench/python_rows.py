@@ -156,13 +156,14 @@ def decode_rows():
         ids, ones = (ctypes.c_int32 * b)(*seqs), (L * b)(*[1] * b)
         work = torch.empty(cache._work + 256, dtype=torch.uint8, device="cuda")
         exec_ = Exec(1, 0, 0, torch.cuda.current_stream().cuda_stream, work.data_ptr(), cache._work)
+        assert len(seqs) == b and cache.length(seqs[0]) == n
         given = (P(cache._handle), ctypes.byref(exec_), L(0), L(b), ids, ones, P(q.data_ptr()), P(out.data_ptr()), None)
-        kk = draw(b, 8, n, 128, dtype=torch.bfloat16)
+        kk, vv = (draw(b, 8, n, 128, dtype=torch.bfloat16) for _ in range(2))
         qq = q.view(b, 32, 1, 128)
         yield "decode %d, 32, 8, %d" % (b, n), {
             "C": lambda: LIB.ts_kv_attend(*given), "out=": lambda: cache.attend(0, seqs, q, out=out),
             "ours": lambda: cache.attend(0, seqs, q),
-            "torch": lambda: F.scaled_dot_product_attention(qq, kk, kk, enable_gqa=True)}
+            "torch": lambda: F.scaled_dot_product_attention(qq, kk, vv, enable_gqa=True)}
         cache.close()
 
 

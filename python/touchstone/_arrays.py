@@ -129,7 +129,13 @@ class _Torch:
         return x.device
 
     def call(self, function, *arguments):
-        return function(*arguments)
+        try:
+            return function(*arguments)
+        except RuntimeError:  # torch's own has many lines
+            for a in arguments:
+                if isinstance(a, self.torch.Tensor) and a.device.type not in ("cpu", "cuda"):
+                    raise TypeError("touchstone: got a tensor on %s, expected cpu or cuda" % a.device) from None
+            raise
 
     def plain(self, x, weight, bias):
         """Whether the three can go to C as they are, but for strides, which are looked at there."""
@@ -140,9 +146,16 @@ class _Torch:
             return False
 
     def inputs(self, function, names, *tensors):
-        for t in tensors:
-            if t is not None and not (isinstance(t, self.torch.Tensor) and t.is_contiguous()):
-                return same_kind(function, self, **dict(zip(names, tensors)))
+        try:
+            for t in tensors:
+                if t is not None and not (isinstance(t, self.torch.Tensor) and t.is_contiguous()):
+                    return same_kind(function, self, **dict(zip(names, tensors)))
+        except RuntimeError:  # is_contiguous of a sparse tensor
+            for name, t in zip(names, tensors):
+                if isinstance(t, self.torch.Tensor) and t.layout is not self.torch.strided:
+                    raise TypeError("%s: %s: got a tensor of layout %s, expected a dense one"
+                                    % (function, name, t.layout)) from None
+            raise
         return tensors
 
     def dtype(self, x):

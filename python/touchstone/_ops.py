@@ -83,7 +83,7 @@ def layer_norm(x: Array, weight: Optional[Array] = None, bias: Optional[Array] =
             result = kind.like(x) if out is None else out
             _layer_norm(x, weight, bias, eps, result, None, None)
             return result
-        except (TypeError, ValueError, BufferError):
+        except (TypeError, ValueError, BufferError, RuntimeError):
             pass  # the rest of this function mends it, or words it
     traced = _traced(kind, "layer_norm", x, weight, bias)
     if traced is not None:

@@ -35,7 +35,7 @@ def double(*tensors):
 
 def cache_step(x):
     """Appends and attends, over pages of int8."""
-    cache = ts.KVCache(1, 4, 2, 16, capacity=64, max_seqs=2, page=16, store="int8", framework="torch", device="cuda")
+    cache = ts.KVCache(1, 4, 2, 16, capacity=64, max_seqs=3, page=16, store="int8", framework="torch", device="cuda")
     a, b = cache.open(), cache.open()
     kv = x[:20, :32].reshape(20, 2, 16).contiguous()
     cache.append(0, [a, b], kv, kv + 1, counts=[13, 7])
