@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
-from ._arrays import FLOATS, named, on_host, output, same_kind
+from ._arrays import FLOATS, like, named, on_host
 from ._native import function
 
 Array = Any
@@ -85,8 +85,8 @@ class KVCache:
         settings = np.array([n_layer, max_seqs, n_q_head, n_kv_head, head_dim, capacity, page, n_page or 0,
                              window, n_sink, key_group, max_call_tokens, key_axis == "channel",
                              _DTYPES[dtype], _DTYPES[store], _DTYPES[meta]], np.int64)
-        like = self._like(device)
-        place = str(self.kind.device(like))
+        empty = self._empty(device)
+        place = str(self.kind.device(empty))
         kind, index = (2, int(place.partition(":")[2] or 0)) if place.startswith("cuda") else (1, 0)
         if kind == 1 and place != "cpu":
             raise ValueError("KVCache: device: got %s, expected cpu or cuda" % place)
@@ -95,7 +95,7 @@ class KVCache:
             self.kind.call(_bytes, settings, scale, kind, index, sizes)
         except ValueError as error:
             raise ValueError("%s; got %s" % (error, self._describe(settings, scale))) from None
-        self._memory = self.kind.empty((int(sizes[0]),), "uint8", like)
+        self._memory = self.kind.empty((int(sizes[0]),), "uint8", empty)
         self._place = self.kind.device(self._memory)
         self._work = int(sizes[1])
         self._seqs, self._last = set(), None
@@ -107,7 +107,7 @@ class KVCache:
                  "max_call_tokens").split()
         return ", ".join("%s %d" % p for p in zip(names, settings.tolist())) + ", scale %g" % scale
 
-    def _like(self, device):
+    def _empty(self, device):
         if self.kind.name == "torch":
             return self.kind.torch.empty(0, device=device or "cpu")
         if device not in (None, "cpu") and self.kind.name == "numpy":
@@ -184,18 +184,21 @@ class KVCache:
                              % (name, label))
 
     def _results(self, name, q, out, return_lse):
-        out = output("KVCache." + name, "out", self.kind, out, q.shape, self.dtype, q)
-        self._check_place(name, "out", out)
+        if out is None:
+            out = self.kind.like(q)
+        else:
+            self._check_place(name, "out", like("KVCache." + name, self.kind, out, q))
         return out, self.kind.empty(q.shape[:2], "float32", q) if return_lse else None
 
     def _batch(self, name, seqs, counts, n):
-        """Sequences and counts as C takes them; those of the call before, if it was given the same."""
+        """How many sequences, and the addresses of sequences and counts; those of the call before, if it was given
+        the same."""
         if type(seqs) is not list:
             seqs = [int(seqs)] if isinstance(seqs, (int, np.integer)) else [int(s) for s in seqs]
         if counts is not None and type(counts) is not list:
             counts = [int(c) for c in counts]
         if self._last is not None and self._last[:3] == (seqs, counts, n):
-            return self._last[3:]
+            return self._last[3]
         self._begin(name, *seqs)
         given = counts
         if counts is None:
@@ -206,12 +209,13 @@ class KVCache:
         if len(counts) != len(seqs) or sum(counts) != n or min(counts, default=0) < 0:
             raise ValueError("KVCache.%s: counts: got %s, expected %d numbers that sum to %d"
                              % (name, counts, len(seqs), n))
-        self._last = (list(seqs), None if given is None else list(given), n, np.array(seqs, np.int32),
-                      np.array(counts, np.int64))
-        return self._last[3:]
+        s, c = np.array(seqs, np.int32), np.array(counts, np.int64)
+        batch = len(seqs), s.ctypes.data, c.ctypes.data
+        self._last = (list(seqs), None if given is None else list(given), n, batch, s, c)
+        return batch
 
     def _call(self, name, layer, seqs, counts, heads, **tensors):
-        """Checks a call over sequences; (what every call begins with, sequences, counts, tensors)."""
+        """Checks a call over sequences; (what C's arguments begin with, tensors)."""
         begin = self._begin(name, layer=layer)
         kind = self.kind
         arrays = kind.inputs("KVCache." + name, tensors, *tensors.values())
@@ -219,23 +223,24 @@ class KVCache:
         if n > self.max_call_tokens:
             raise ValueError("KVCache.%s: got %d tokens in one call, expected at most max_call_tokens = %d"
                              % (name, n, self.max_call_tokens))
-        seqs, counts = self._batch(name, seqs, counts, n)
+        batch = self._batch(name, seqs, counts, n)
         for label, a, h in zip(tensors, arrays, heads):
             shape = (n, h, self.head_dim)
             if a.shape != shape or kind.dtype(a) != self.dtype:
                 raise ValueError("KVCache.%s: %s: got %s%s, expected %s%s" % (
                     name, label, kind.dtype(a), list(a.shape), self.dtype, list(shape)))
             self._check_place(name, label, a)
-        return begin, seqs, counts, arrays
+        return begin + (layer,) + batch, arrays
 
     def append(self, layer: int, seqs: Union[int, Sequence[int]], k: Array, v: Array, *,
                counts: Optional[Sequence[int]] = None) -> None:
         """Appends tokens to one layer of the sequences. Where they do not fit, nothing changes and
         MemoryError is raised."""
-        begin, s, c, (k, v) = self._call("append", layer, seqs, counts, (self.n_kv_head,) * 2, k=k, v=v)
+        begin, (k, v) = self._call("append", layer, seqs, counts, (self.n_kv_head,) * 2, k=k, v=v)
         try:
-            self.kind.call(_append, *begin, layer, s, c, k, v)
+            self.kind.call(_append, *begin, k, v)
         except MemoryError:
+            s, c = self._last[4:]
             raise MemoryError(
                 "KVCache.append: got %s more tokens for sequences of length %s, expected at most %d each and "
                 "%d free pages to suffice" % (c.tolist(), [self.length(int(i), layer) for i in s], self.capacity,
@@ -245,9 +250,9 @@ class KVCache:
                counts: Optional[Sequence[int]] = None, return_lse: bool = False,
                out: Optional[Array] = None) -> Union[Array, Tuple[Array, Array]]:
         """Attention of each sequence's last counts tokens, which append has stored before."""
-        begin, s, c, (q,) = self._call("attend", layer, seqs, counts, (self.n_q_head,), q=q)
+        begin, (q,) = self._call("attend", layer, seqs, counts, (self.n_q_head,), q=q)
         out, lse = self._results("attend", q, out, return_lse)
-        self.kind.call(_attend, *begin, layer, s, c, q, out, lse)
+        self.kind.call(_attend, *begin, q, out, lse)
         return (out, lse) if return_lse else out
 
     def attend_tree(self, layer: int, seqs: Union[int, Sequence[int]], q: Array, k: Array, v: Array,
@@ -255,14 +260,14 @@ class KVCache:
                     return_lse: bool = False, out: Optional[Array] = None) -> Union[Array, Tuple[Array, Array]]:
         """Attention of drafted tokens that are in no cache: row i of a sequence follows its row parents[i],
         or, with -1, the sequence's last token. Nothing is stored."""
-        begin, s, c, (q, k, v) = self._call("attend_tree", layer, seqs, counts,
-                                            (self.n_q_head, self.n_kv_head, self.n_kv_head), q=q, k=k, v=v)
+        begin, (q, k, v) = self._call("attend_tree", layer, seqs, counts,
+                                      (self.n_q_head, self.n_kv_head, self.n_kv_head), q=q, k=k, v=v)
         parents = on_host("KVCache.attend_tree", "parents", parents)
         if parents.shape != (q.shape[0],):
             raise ValueError("KVCache.attend_tree: parents: got shape %s, expected [%d]"
                              % (list(parents.shape), q.shape[0]))
         out, lse = self._results("attend_tree", q, out, return_lse)
-        self.kind.call(_attend_tree, *begin, layer, s, c, parents, k, v, q, out, lse)
+        self.kind.call(_attend_tree, *begin, parents, k, v, q, out, lse)
         return (out, lse) if return_lse else out
 
     def read(self, layer: int, seq: int, start: int = 0, stop: Optional[int] = None) -> Tuple[Array, Array]:
