@@ -5,12 +5,14 @@ filled before, and next to PyTorch, in one process.
 
     python_rows.py [--repeat 40] [--only topk,norm,attention,decode,launch]
 
-`alone` is a call on an idle device, from the event before it to the event behind it: it contains what the host
-does until the launch. `in a row` is a call among 20 without a pause. Both are medians in us, with all methods
-taking turns. `launch` is the host's time of a 1 x 4096 layer norm, the best of 200 rounds of 50 calls."""
+`in a row` is the time per call of 20 without a pause, between two events; `host` is the time until those calls
+return, per call; `alone` is one call on an idle device between two events, which contains what the host does until
+the launch. All are medians in us, methods in random order. `launch` is the host's time of a 1 x 4096 layer norm,
+the best of 200 rounds of 50 calls."""
 import argparse
 import ctypes
 import os
+import random
 import statistics
 import subprocess
 import tempfile
@@ -208,7 +210,7 @@ def launch():
 
 def measure(calls, repeat):
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    alone, row = {n: [] for n in calls}, {n: [] for n in calls}
+    times = {k: {n: [] for n in calls} for k in ("row", "host", "alone")}
     for name, f in list(calls.items()):
         try:
             f(), f()
@@ -216,20 +218,25 @@ def measure(calls, repeat):
             if name != "torch":
                 raise
             print("torch: %s" % str(error).splitlines()[0])
-            del calls[name], alone[name], row[name]
-    for _ in range(repeat):
-        for name, f in calls.items():
-            for times, n in ((alone, 1), (row, 20)):
-                if n == 20 and len(times[name]) >= max(3, repeat // 10):
-                    continue
+            del calls[name]
+    for turn in range(repeat):
+        for name, f in random.sample(sorted(calls.items()), len(calls)):
+            for n in (20, 1) if turn % 4 == 0 else (1,):
                 torch.cuda.synchronize()
+                awake = time.perf_counter() + 100e-6
+                while time.perf_counter() < awake:  # waiting lets the processor sleep, and it is slow afterwards
+                    pass
                 begin.record()
+                start = time.perf_counter()
                 for _ in range(n):
                     f()
+                host = time.perf_counter() - start
                 end.record()
                 torch.cuda.synchronize()
-                times[name].append(begin.elapsed_time(end) * 1e3 / n)
-    return [{n: statistics.median(t) for n, t in times.items()} for times in (alone, row)]
+                times["alone" if n == 1 else "row"][name].append(begin.elapsed_time(end) * 1e3 / n)
+                if n > 1:
+                    times["host"][name].append(host * 1e6 / n)
+    return [{n: statistics.median(t[n]) for n in calls} for t in times.values()]
 
 
 def main():
@@ -244,15 +251,13 @@ def main():
     torch.backends.cuda.enable_math_sdp(False)
     if "launch" in chosen:
         launch()
-    print("| row | alone: C | out= | ours | torch | in a row: C | out= | ours | torch | worst of ours - C |")
-    print("|" + "-|" * 10)
+    print("| row | in a row: C | out= | ours | torch | host: C | out= | ours | torch | alone: C | out= | ours | torch |")
+    print("|" + "-|" * 13)
     for name in chosen:
         for row, calls in parts[name]() if name != "launch" else ():
-            alone, many = measure(calls, given.repeat)
-            worst = max(alone["out="] - alone["C"], many["out="] - many["C"])
-            print("| %s | %s | %+.1f |" % (row, " | ".join("%.1f" % t.get(n, float("nan")) for t in (alone, many)
-                                              for n in ("C", "out=", "ours", "torch")), worst),
-                  flush=True)
+            figures = measure(calls, given.repeat)
+            print("| %s | %s |" % (row, " | ".join("%.1f" % t.get(n, float("nan")) for t in figures
+                                                   for n in ("C", "out=", "ours", "torch"))), flush=True)
 
 
 if __name__ == "__main__":

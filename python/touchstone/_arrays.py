@@ -162,7 +162,7 @@ class _Torch:
         return self.names.get(x.dtype, str(x.dtype))
 
     def empty(self, shape, dtype, like):
-        return self.torch.empty(shape, dtype=self.dtypes[dtype], device=like.device)
+        return like.new_empty(shape, dtype=self.dtypes[dtype])
 
     def full(self, shape, value, dtype, like):
         return self.torch.full(shape, value, dtype=self.dtypes[dtype], device=like.device)
