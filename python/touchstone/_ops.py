@@ -12,7 +12,7 @@ import math
 import sys
 from typing import Any, NamedTuple, Optional, Tuple, Union
 
-from ._arrays import kinds, kind_of, like, output, same_kind, wide
+from ._arrays import check_out, kinds, kind_of, like, output, same_kind, wide
 from ._native import function
 
 Array = Any
@@ -106,7 +106,7 @@ def rms_norm(x: Array, weight: Optional[Array] = None, residual: Optional[Array]
 
     Without a residual r is x, and the result is returned. With one, r = x + residual, and (result, r)
     is returned: r is what the next layer adds to. weight_offset 1 is Gemma's convention."""
-    kind = kind_of("rms_norm", "x", x)
+    kind = kinds.get(type(x)) or kind_of("rms_norm", "x", x)
     traced = _traced(kind, "rms_norm", x, weight, residual)
     if traced is not None:
         _no_out("rms_norm", out)
@@ -131,7 +131,7 @@ def softmax_topk(logits: Array, k: int, *, temperature: float = 1.0,
     """The k most probable entries of each row of logits: probabilities of softmax(logits / temperature)
     over the whole row, indices, and the row's log-sum-exp. Larger logits come first, of equal ones the
     lower index. Rows may hold -inf."""
-    kind = kind_of("softmax_topk", "logits", logits)
+    kind = kinds.get(type(logits)) or kind_of("softmax_topk", "logits", logits)
     if not isinstance(k, int) or k < 0:
         raise ValueError("softmax_topk: k: got %r, expected an integer >= 0" % (k,))
     if not temperature > 0:
@@ -141,14 +141,20 @@ def softmax_topk(logits: Array, k: int, *, temperature: float = 1.0,
         _no_out("softmax_topk", out)
         return traced(logits, k, temperature=temperature)
     _axes("softmax_topk", "logits", logits, 1)
-    logits, = same_kind("softmax_topk", kind, logits=logits)
+    logits, = kind.inputs("softmax_topk", ("logits",), logits)
     rows = tuple(logits.shape[:-1])
-    values, indices, lse = out if out is not None else (None, None, None)
-    result = TopK(output("softmax_topk", "out[0]", kind, values, rows + (k,), "float32", logits),
-                  output("softmax_topk", "out[1]", kind, indices, rows + (k,), "int32", logits),
-                  output("softmax_topk", "out[2]", kind, lse, rows, "float32", logits))
-    kind.call(_softmax_topk, logits, 1.0 / temperature, *result)
-    return result
+    if out is None:
+        values = kind.empty(rows + (k,), "float32", logits)
+        indices = kind.empty(rows + (k,), "int32", logits)
+        lse = kind.empty(rows, "float32", logits)
+    else:
+        values, indices, lse = out
+        if values.shape[-1:] != (k,) or not type(values) is type(indices) is type(lse) is type(logits):
+            check_out("softmax_topk", "out[0]", kind, values, rows + (k,), "float32")  # the rest is checked in C
+            check_out("softmax_topk", "out[1]", kind, indices, rows + (k,), "int32")
+            check_out("softmax_topk", "out[2]", kind, lse, rows, "float32")
+    kind.call(_softmax_topk, logits, 1.0 / temperature, values, indices, lse)
+    return TopK(values, indices, lse)
 
 
 def _attention_settings(q, scale, window, layout):
@@ -172,7 +178,7 @@ def flash_attention(q: Array, k: Array, v: Array, *, causal: bool = False, windo
     the last key. window > 0, with causal: a query sees that many keys. kv_len: int32 [batch], keys at
     or past it are not seen. scale: 1 / sqrt(head_dim) by default. return_lse: also the log-sum-exp of
     each query's scores, [batch, heads, n_q]."""
-    kind = kind_of("flash_attention", "q", q)
+    kind = kinds.get(type(q)) or kind_of("flash_attention", "q", q)
     scale, window, order = _attention_settings(q, scale, window, layout)
     traced = _traced(kind, "flash_attention", q, k, v)
     if traced is not None:
