@@ -174,7 +174,7 @@ def llama_loss():
     table = table_with("python.md", "step")
     names = ["transformers", "patched"]
     values = [[float(v) for v in next(r for r in table if r[0] == n)[1:]] for n in names]
-    c.lines("Loss over steps", names, [int(s) for s in table[0][1:]], values, [0, 20, 40, 60, 80, 100], [0, 2, 4, 6, 8, 10, 12])
+    c.lines("Loss over steps", names, [int(s) for s in table[0][1:]], values, [0, 20, 40, 60, 80, 100], [0, 2, 4, 6, 8, 10, 12, 14])
     return c.svg()
 
 
