@@ -10,6 +10,7 @@ import touchstone  # noqa: E402
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available() or touchstone.cuda_unavailable_reason() is not None,
                                 reason="no GPU, or no CUDA module")
 BLOCK = 1024
+CASE = "layernorm_forward/bf16/rows=8,cols=785,pad=17,eps=-12/tiny@0xa40f0fe2d4f480b3"  # all cases take minutes
 
 
 @triton.jit(do_not_specialize=["x_stride", "y_stride", "n"],
@@ -63,11 +64,11 @@ def wrong(x, gamma, beta, eps, out):
 @pytest.mark.parametrize("entrant", [correct, wrong], ids=["correct", "wrong"])
 def test_a_triton_kernel(entrant):
     try:
-        verdict = touchstone.judge(entrant, gate=True)
+        verdict = touchstone.judge(entrant, case=CASE)
     except touchstone.JudgeError as error:
         if "missing" in str(error):
             pytest.skip(str(error))
         raise
     print(verdict)
     assert verdict.passed == (entrant is correct), verdict
-    assert bool(verdict.flaws) == (entrant is wrong)
+    assert [f.split(":")[0] for f in verdict.flaws] == (["value"] if entrant is wrong else []), verdict
