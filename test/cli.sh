@@ -42,7 +42,8 @@ run 3 report "$tmp/missing.log"; refused; said 'No such file'
 printf 'GGUF\003\0\0\0' >"$tmp/a.gguf"
 run 3 generate --model "$tmp/a.gguf" --prompt x; refused; said 'GGUF is not supported yet'
 run 0 plan --model LLAMA-3-8B --gpu H200; silent
-run 0 plan --model llama-3-8b --gpu mi300; silent
+run 0 plan --model 'meta-llama/Llama-3.1-8B-Instruct' --gpu mi300; silent; shows '^llama-3.1-8b on 1 x mi300x'
+run 0 plan --model 'gpt oss 20b' --gpu 3090; silent; shows 'mxfp4 12.82'; shows 'mxfp4 weights'
 run 2 plan --model llama-3-8b --gpu a100; refused; said 'expected one of the matches a100-40gb, a100-80gb'
 args='list cases >/dev/full'
 "$build/touchstone" list cases >/dev/full 2>"$tmp/err" && complain 'lost its output, yet exits 0'

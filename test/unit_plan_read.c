@@ -113,13 +113,15 @@ static void configs(void **state)
         "{\"model_type\":\"gpt_oss\",\"num_hidden_layers\":36,\"hidden_size\":2880,"
         "\"num_attention_heads\":64,\"num_key_value_heads\":8,\"head_dim\":64,"
         "\"intermediate_size\":2880,\"vocab_size\":201088,\"num_local_experts\":128,"
-        "\"num_experts_per_tok\":4,\"sliding_window\":128,\"attention_bias\":true}",
+        "\"num_experts_per_tok\":4,\"sliding_window\":128,\"attention_bias\":true,"
+        "\"quantization_config\":{\"quant_method\":\"mxfp4\"}}",
         "{\"model_type\":\"deepseek_v3\",\"num_hidden_layers\":61,\"hidden_size\":7168,"
         "\"num_attention_heads\":128,\"num_key_value_heads\":128,\"intermediate_size\":18432,"
         "\"vocab_size\":129280,\"n_routed_experts\":256,\"num_experts_per_tok\":8,"
         "\"n_shared_experts\":1,\"moe_intermediate_size\":2048,\"first_k_dense_replace\":3,"
         "\"kv_lora_rank\":512,\"q_lora_rank\":1536,\"qk_nope_head_dim\":128,"
-        "\"qk_rope_head_dim\":64,\"v_head_dim\":128}",
+        "\"qk_rope_head_dim\":64,\"v_head_dim\":128,"
+        "\"quantization_config\":{\"quant_method\":\"fp8\",\"weight_block_size\":[128,128]}}",
         "{\"model_type\":\"gemma3\",\"text_config\":{\"model_type\":\"gemma3_text\","
         "\"hidden_size\":2560,\"intermediate_size\":10240,\"num_hidden_layers\":34,"
         "\"sliding_window\":1024}}",
@@ -130,9 +132,23 @@ static void configs(void **state)
         "{\"model_type\":\"mixtral\",\"num_hidden_layers\":32,\"hidden_size\":4096,"
         "\"num_attention_heads\":32,\"num_key_value_heads\":8,\"intermediate_size\":14336,"
         "\"vocab_size\":32000,\"num_local_experts\":8,\"num_experts_per_tok\":2}",
+        "{\"model_type\":\"llama4\",\"text_config\":{\"model_type\":\"llama4_text\","
+        "\"attention_chunk_size\":8192,\"head_dim\":128,\"hidden_size\":5120,"
+        "\"interleave_moe_layer_step\":2,\"intermediate_size\":8192,"
+        "\"intermediate_size_mlp\":16384,\"num_attention_heads\":40,\"num_experts_per_tok\":1,"
+        "\"num_hidden_layers\":48,\"num_key_value_heads\":8,\"num_local_experts\":128,"
+        "\"vocab_size\":202048}}",
+        "{\"model_type\":\"qwen3_5_moe\",\"text_config\":{\"model_type\":\"qwen3_5_moe_text\","
+        "\"full_attention_interval\":4,\"head_dim\":256,\"hidden_size\":2048,"
+        "\"linear_conv_kernel_dim\":4,\"linear_key_head_dim\":128,\"linear_num_key_heads\":16,"
+        "\"linear_num_value_heads\":32,\"linear_value_head_dim\":128,"
+        "\"moe_intermediate_size\":512,\"num_attention_heads\":16,\"num_experts\":256,"
+        "\"num_experts_per_tok\":8,\"num_hidden_layers\":40,\"num_key_value_heads\":2,"
+        "\"shared_expert_intermediate_size\":512,\"vocab_size\":248320}}",
     };
-    static const char *const same[] = { "gpt-oss-120b", "deepseek-v3", "gemma-3-4b",
-                                        "qwen3-235b-a22b", "mixtral-8x7b" };
+    static const char *const same[] = { "gpt-oss-120b",    "deepseek-v3",  "gemma-3-4b",
+                                        "qwen3-235b-a22b", "mixtral-8x7b", "llama-4-maverick",
+                                        "qwen3.5-35b-a3b" };
     for (size_t i = 0; i < sizeof text / sizeof *text; i++) {
         char                 why[TS_PLAN_WHY] = "";
         ts_plan_model        m;
@@ -143,6 +159,9 @@ static void configs(void **state)
         assert_int_equal(ts_plan_params(&m), ts_plan_params(t));
         assert_int_equal(ts_plan_active_params(&m), ts_plan_active_params(t));
         assert_int_equal(m.n_window_layer, t->n_window_layer);
+        assert_int_equal(m.window, t->window);
+        assert_int_equal(m.n_linear_layer, t->n_linear_layer);
+        assert_int_equal(m.shipped, t->shipped);
         assert_true(ts_plan_kv_per_token(&m, 1, &c) == ts_plan_kv_per_token(t, 1, &c));
         unlink(named("config.json"));
     }
@@ -273,6 +292,15 @@ static void malformed(void **state)
         { "{\"num_hidden_layers\": 2, \"hidden_size\": 8, \"num_attention_heads\": 3, "
           "\"num_key_value_heads\": 2, \"intermediate_size\": 8, \"vocab_size\": 9}",
           "query heads: got 3, expected a multiple of the 2 KV heads" },
+        { "{\"num_hidden_layers\": 4, \"hidden_size\": 8, \"num_attention_heads\": 2, "
+          "\"intermediate_size\": 8, \"vocab_size\": 9, \"linear_num_value_heads\": 2}",
+          "linear key heads: got 0, expected 1" },
+        { "{\"num_hidden_layers\": 4, \"linear_num_value_heads\": 2, "
+          "\"full_attention_interval\": 0}",
+          "full_attention_interval: expected at least 1" },
+        { "{\"num_hidden_layers\": 4, \"intermediate_size_mlp\": 8, "
+          "\"interleave_moe_layer_step\": 0}",
+          "interleave_moe_layer_step: expected at least 1" },
     };
     for (size_t i = 0; i < sizeof configs / sizeof *configs; i++) {
         put("c.json", configs[i].config, strlen(configs[i].config));

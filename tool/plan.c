@@ -24,6 +24,17 @@ ts_plan_ask ts_plan_with(const ts_plan_ask *a, ts_dtype store)
     return b;
 }
 
+ts_plan_ask ts_plan_for(const ts_plan_job *j, const ts_plan_ask *a, const ts_plan_model *m)
+{
+    ts_plan_ask b = *a;
+    b.model = m;
+    if (j->as_shipped || (b.weights == TS_W_FILE && !m->file_bytes))
+        b.weights = m->file_bytes ? TS_W_FILE : m->shipped;
+    if (b.cache.axis == TS_KEY_TOKEN && a->cache.key_group == a->model->head_dim)
+        b.cache.key_group = m->head_dim; /* a whole head is one group */
+    return b;
+}
+
 const char *ts_plan_store_name(ts_dtype store)
 {
     switch (store) {
@@ -77,7 +88,7 @@ static bool parse_weights(const char *text, ts_plan_weight *w)
             return true;
         }
     return !text || wrong("--weights", text,
-                          "f32, bf16, fp8, int8, int4, ternary or file (as stored on disk)");
+                          "f32, bf16, fp8, mxfp4, int8, int4, ternary or file (as on disk)");
 }
 
 /* "paged,int8", or either part alone. */
@@ -121,7 +132,7 @@ static bool parse_ask(const words *w, ts_plan_ask *a)
     a->context = made_for > 0 && made_for < 8192 ? made_for : 8192;
     a->chunk = 2048;
     a->reserve_gib = 2;
-    a->weights = a->model->file_bytes ? TS_W_FILE : TS_W_BF16;
+    a->weights = a->model->file_bytes ? TS_W_FILE : a->model->shipped;
     a->cache = (ts_plan_cache) { TS_BF16, TS_F32, TS_BF16, TS_KEY_CHANNEL, 16, 16, false };
     return whole("--gpus", w->gpus, &a->n_gpu) && whole("--batch", w->batch, &a->batch) &&
            whole("--context", w->context, &a->context) && whole("--chunk", w->chunk, &a->chunk) &&
@@ -129,15 +140,17 @@ static bool parse_ask(const words *w, ts_plan_ask *a)
            parse_weights(w->weights, &a->weights) && parse_cache(w, a);
 }
 
-/* An id of the table, or a path. */
+/* An id of the table, or a path. What exists is a path, unless it is named exactly as an id. */
 static bool take_model(ts_plan_job *j, const char *name)
 {
     char                 why[TS_PLAN_WHY];
     struct stat          is;
     ts_plan_model       *m = &j->model[j->n_model];
     const ts_plan_model *known = ts_plan_find_model(name, why);
-    if (known) *m = *known;
-    else if (stat(name, &is) && !strchr(name, '/')) {
+    const bool           exact = known && !strcasecmp(known->id, name);
+    const bool           path = *name == '.' || *name == '/' || (!stat(name, &is) && !exact);
+    if (known && !path) *m = *known;
+    else if (!path && !strchr(name, '/')) {
         fprintf(stderr, "touchstone plan: --model: %s\n", why);
         return false;
     } else if (!ts_plan_read(name, m, why)) {
@@ -216,6 +229,7 @@ static bool parse(const words *w, ts_plan_job *j, char *models, char *gpus)
         return wrong("--model", w->model, "the name of a model; see 'touchstone list models'");
     j->ask.model = &j->model[0];
     j->ask.gpu = &j->gpu[0];
+    j->as_shipped = !w->weights;
     return parse_ask(w, &j->ask);
 }
 
@@ -304,7 +318,8 @@ int ts_tool_plan(int argc, char **argv)
         { "--context", "N", "tokens per sequence (default 8192, or the model's maximum if less)",
           &w.context },
         { "--weights", "DTYPE",
-          "f32 bf16 fp8 int8 int4 ternary file (default: as on disk, else bf16)", &w.weights },
+          "f32 bf16 fp8 mxfp4 int8 int4 ternary file (default: as on disk or as published)",
+          &w.weights },
         { "--kv", "LAYOUT,DTYPE", "contiguous|paged,f32|bf16|f16|int8|int4 (default paged,bf16)",
           &w.kv },
         { "--page", "N", "tokens per page (default 16)", &w.page },

@@ -48,6 +48,7 @@ static void show_model(const ts_plan_job *j)
     ts_json_text(o, "id", m->id);
     ts_json_text(o, "from", m->note);
     ts_json_text(o, "attention", attention_name(m));
+    ts_json_text(o, "published_as", ts_plan_weight_name[m->shipped]);
     ts_json_int(o, "parameters", ts_plan_params(m));
     ts_json_int(o, "active_parameters", ts_plan_active_params(m));
     o = ts_json_object(j->json, "gpu");
@@ -64,6 +65,8 @@ static void show_model(const ts_plan_job *j)
     if (m->n_window_layer)
         fprintf(j->out, ", %lld layers with a window of %lld", (long long)m->n_window_layer,
                 (long long)m->window);
+    if (m->n_linear_layer)
+        fprintf(j->out, ", %lld layers with linear attention", (long long)m->n_linear_layer);
     if (m->n_expert)
         fprintf(j->out, ", %lld experts, %lld per token", (long long)m->n_expert,
                 (long long)m->n_expert_used);
@@ -113,6 +116,7 @@ static void show_memory(const ts_plan_job *j)
     ts_json_int(o, "weights", m.weights);
     ts_json_int(o, "cache", m.cache);
     ts_json_int(o, "cache_waste", m.waste);
+    ts_json_int(o, "linear_state", ts_plan_state_bytes(a));
     ts_json_int(o, "activations_estimate", m.activations);
     ts_json_int(o, "reserve_estimate", m.reserve);
     ts_json_int(o, "total", m.total);

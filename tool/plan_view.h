@@ -6,17 +6,18 @@
 #include "plan.h"
 #include "tool.h"
 
-enum { TS_PLAN_LIST = 12, TS_PLAN_NUMBER = 32 };
+enum { TS_PLAN_LIST = 16, TS_PLAN_NUMBER = 32 };
 
 typedef struct ts_plan_job {
     ts_plan_ask   ask; /* of the first model and GPU */
     ts_plan_model model[TS_PLAN_LIST];
     ts_plan_gpu   gpu[TS_PLAN_LIST];
     int           n_model, n_gpu;
-    FILE         *out;    /* NULL if JSON goes to standard output */
-    ts_json      *json;   /* NULL: none */
-    const char   *svg;    /* NULL: none */
-    int           status; /* exit status after an error */
+    bool          as_shipped; /* no dtype of weights was given */
+    FILE         *out;        /* NULL if JSON goes to standard output */
+    ts_json      *json;       /* NULL: none */
+    const char   *svg;        /* NULL: none */
+    int           status;     /* exit status after an error */
 } ts_plan_job;
 
 /* The plan with another store dtype in its cache. */
@@ -26,6 +27,9 @@ const char *ts_plan_store_name(ts_dtype store);
 /* "1,234,567"; "any" if the cache does not grow with the length. */
 const char *ts_plan_count(int64_t n, char text[TS_PLAN_NUMBER]);
 double      ts_plan_gib(int64_t bytes);
+
+/* The plan for another model: with the weights as published, or as on disk, if j->as_shipped. */
+ts_plan_ask ts_plan_for(const ts_plan_job *j, const ts_plan_ask *a, const ts_plan_model *m);
 
 /* Prints one plan; false if a plot could not be written. */
 bool ts_plan_show(const ts_plan_job *j);
