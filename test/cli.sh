@@ -127,7 +127,7 @@ run 0 plan --html "$tmp/page.html"; silent
 run 3 plan --html "$tmp/no/such/folder"; refused
 run 0 plan --compare --model mistral-7b --gpu h100,h200; silent; shows 'any'
 on_h100 1 llama-3-70b; shows 'DOES NOT FIT'
-grep -q 'short by .* GiB; 2 GPUs are enough$' "$tmp/err" || complain "said: $(cat "$tmp/err")"
+grep -q 'short by .* GiB; fits with --weights fp8 or --gpus 2$' "$tmp/err" || complain "said: $(cat "$tmp/err")"
 [ "$(wc -l <"$tmp/err")" = 1 ] || complain 'no line on standard error'
 for wrong in '--kv blue' '--kv paged,int3' '--weights f8' '--batch 0' '--context 0' '--gpus 3' '--page 0x' '--key-axis up' \
     '--key-group 5' '--reserve -1' '--memory none' '--bandwidth 0' '--tflops nan' '--weights file' '--batch 1e3'; do
@@ -159,6 +159,8 @@ if [ -x "$build/test/json_get" ]; then
         [ "$1" = 1073807616 ] && [ "$2" = 514800 ] && [ "$4" = '"memory"' ] || complain "got $*"
     fi
     run 0 plan --compare --json -; silent; json cells.107.max_context
+    on_h100 1 llama-3-70b --json -; json memory.missing fits_with.1
+    [ "$(tail -1 "$tmp/values")" = '"--gpus 2"' ] || complain "fits with $(cat "$tmp/values")"
 fi
 
 if [ -x "$build/test/json_get" ]; then

@@ -249,33 +249,19 @@ static const char *gpus_of(const words *w)
     return w->html ? "h200" : "";
 }
 
-/* The least power of two of GPUs on which the model fits; 0: none is enough. */
-static int64_t enough(const ts_plan_ask *a)
-{
-    char           why[TS_PLAN_WHY];
-    ts_plan_ask    b = *a;
-    ts_plan_memory m;
-    for (b.n_gpu = a->n_gpu * 2; b.n_gpu <= a->model->n_head; b.n_gpu *= 2) {
-        if (!ts_plan_check(&b, why)) continue;
-        ts_plan_memory_of(&b, &m);
-        if (!m.missing) return b.n_gpu;
-    }
-    return 0;
-}
-
 static int verdict(const ts_plan_ask *a)
 {
     ts_plan_memory m;
-    char           more[64] = "; no number of GPUs is enough";
+    char           ways[TS_PLAN_WAYS * TS_PLAN_WAY];
     ts_plan_memory_of(a, &m);
     if (!m.missing) return TS_EXIT_PASSED;
-    const int64_t n = enough(a);
-    if (n) snprintf(more, sizeof more, "; %lld GPUs are enough", (long long)n);
+    ts_plan_ways_text(a, ways);
     fprintf(stderr,
             "touchstone plan: %s does not fit on %lld x %s: needs %.2f GiB per GPU, has %.2f, "
-            "short by %.2f GiB%s\n",
+            "short by %.2f GiB; %s%s\n",
             a->model->id, (long long)a->n_gpu, a->gpu->id, ts_plan_gib(m.total),
-            ts_plan_gib(m.capacity), ts_plan_gib(m.missing), more);
+            ts_plan_gib(m.capacity), ts_plan_gib(m.missing),
+            *ways ? "fits with " : "no narrower dtype and no number of GPUs is enough", ways);
     return TS_EXIT_FAILED;
 }
 

@@ -122,6 +122,10 @@ static void show_memory(const ts_plan_job *j)
     ts_json_int(o, "total", m.total);
     ts_json_int(o, "capacity", m.capacity);
     ts_json_int(o, "missing", m.missing);
+    char      way[TS_PLAN_WAYS][TS_PLAN_WAY], ways[TS_PLAN_WAYS * TS_PLAN_WAY];
+    const int n_way = ts_plan_ways(a, way);
+    ts_json  *list = ts_json_array(j->json, "fits_with");
+    for (int i = 0; i < n_way; i++) ts_json_text(list, NULL, way[i]);
     if (!j->out) return;
     fprintf(j->out, "\nmemory per GPU, GiB         batch %lld, context %lld, %s weights, ",
             (long long)a->batch, (long long)a->context, ts_plan_weight_name[a->weights]);
@@ -136,6 +140,7 @@ static void show_memory(const ts_plan_job *j)
     fprintf(j->out, "  total        %9.3f   of %.0f: %s by %.3f\n", ts_plan_gib(m.total),
             ts_plan_gib(m.capacity), m.missing ? "DOES NOT FIT" : "fits",
             ts_plan_gib(m.missing ? m.missing : m.capacity - m.total));
+    if (n_way) fprintf(j->out, "  fits with %s\n", ts_plan_ways_text(a, ways));
 }
 
 static void show_limits(const ts_plan_job *j)

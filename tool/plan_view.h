@@ -6,7 +6,7 @@
 #include "plan.h"
 #include "tool.h"
 
-enum { TS_PLAN_LIST = 16, TS_PLAN_NUMBER = 32 };
+enum { TS_PLAN_LIST = 16, TS_PLAN_NUMBER = 32, TS_PLAN_WAY = 64, TS_PLAN_WAYS = 6 };
 
 typedef struct ts_plan_job {
     ts_plan_ask   ask; /* of the first model and GPU */
@@ -30,6 +30,12 @@ double      ts_plan_gib(int64_t bytes);
 
 /* The plan for another model: with the weights as published, or as on disk, if j->as_shipped. */
 ts_plan_ask ts_plan_for(const ts_plan_job *j, const ts_plan_ask *a, const ts_plan_model *m);
+
+/* The options that make a plan fit, one per line of `way`; returns their number. 0: it fits, or
+ * none does. */
+int ts_plan_ways(const ts_plan_ask *a, char way[TS_PLAN_WAYS][TS_PLAN_WAY]);
+/* "--weights fp8 or --gpus 2"; empty if there is none. */
+const char *ts_plan_ways_text(const ts_plan_ask *a, char text[TS_PLAN_WAYS * TS_PLAN_WAY]);
 
 /* Prints one plan; false if a plot could not be written. */
 bool ts_plan_show(const ts_plan_job *j);
