@@ -123,7 +123,7 @@ run 0 plan --model llama-3-8b --memory 24 --bandwidth 500 --tflops 50 --svg "$tm
 grep -q '^</svg>' "$tmp/plot.svg" || complain 'no plot'
 run 0 plan --compare --svg "$tmp/plot.svg"; silent; shows '^llama-3-8b  *56,080 '; shows 'GiB short'
 run 0 plan --html "$tmp/page.html"; silent
-[ "$(grep -c '^</svg>' "$tmp/page.html")" = 10 ] && grep -q '^</html>' "$tmp/page.html" || complain 'no page of ten plots'
+[ "$(grep -c '^</svg>' "$tmp/page.html")" = 14 ] && grep -q '^</html>' "$tmp/page.html" || complain 'no page of 14 plots'
 run 3 plan --html "$tmp/no/such/folder"; refused
 run 0 plan --compare --model mistral-7b --gpu h100,h200; silent; shows 'any'
 on_h100 1 llama-3-70b; shows 'DOES NOT FIT'

@@ -284,7 +284,7 @@ static int run(const words *w, ts_plan_job *j)
     j->svg = w->svg;
     j->out = w->json && !strcmp(w->json, "-") ? NULL : stdout;
     bool drawn = true;
-    if (w->html) drawn = ts_plan_page(j, w->html);
+    if (w->html) drawn = ts_plan_page(j, w->model && !w->compare, w->html);
     if (drawn && !page_alone(w)) drawn = w->compare ? ts_plan_compare(j) : ts_plan_show(j);
     if (!ts_json_close(w->json, root) || !drawn) return TS_EXIT_BROKEN;
     fflush(stdout); /* the table comes before its errors */
@@ -320,7 +320,8 @@ int ts_tool_plan(int argc, char **argv)
         { "--tflops", "N", "dense TFLOP/s for every dtype (default: the GPU's)", &w.tflops },
         { "--compare", NULL, "table of largest contexts; --model and --gpu take lists: a,b,c",
           &w.compare },
-        { "--html", "FILE", "write an HTML page: all models on all GPUs, with plots", &w.html },
+        { "--html", "FILE", "write an HTML page: the answer, then all models on all GPUs",
+          &w.html },
         { "--svg", "FILE", "plot the cache size over the context", &w.svg },
         { "--json", "FILE|-", "write the result as JSON", &w.json },
         { "--seed", "N", "accepted for uniformity; a plan draws nothing", &w.seed },
