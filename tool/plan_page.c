@@ -37,16 +37,19 @@ static const char HEAD[] =
     ".bar { display: flex; height: 1.75rem; border: 1px solid var(--line); border-radius: 6px; "
     "overflow: hidden; position: relative; margin: 1rem 0 .5rem; background: var(--soft); }\n"
     ".bar i, .key { background: var(--k); } .bar i { flex: none; }\n"
-    ".bar b { position: absolute; top: 0; bottom: 0; width: 3px; background: var(--no); "
+    ".bar b { position: absolute; top: 0; bottom: 0; width: 3px; background: var(--ink); "
     "box-shadow: 0 0 0 1px var(--page); }\n"
     ".key { display: inline-block; width: .8rem; height: .8rem; border-radius: 3px; "
     "margin-right: .5rem; }\n"
-    ".tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(9.5rem, 1fr)); "
+    ".tiles { display: grid; grid-template-columns: repeat(auto-fill, minmax(9.5rem, 1fr)); "
     "gap: .75rem; margin: 1rem 0; }\n"
     ".tiles div { background: var(--soft); border-radius: 8px; padding: .6rem .8rem; }\n"
     ".tiles b { display: block; font-size: 1.25rem; font-variant-numeric: tabular-nums; }\n"
     ".tiles span { color: var(--dim); font-size: .85rem; }\n"
     ".wide { overflow-x: auto; }\n"
+    ".side { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(22rem, 100%), "
+    "1fr)); "
+    "gap: 0 2rem; } .side section { min-width: 0; }\n"
     "table { border-collapse: collapse; font-size: 14px; font-variant-numeric: tabular-nums; }\n"
     "th, td { padding: .3rem .5rem; text-align: right; white-space: nowrap; font-weight: 400; "
     "border-bottom: 1px solid var(--line); }\n"
@@ -118,7 +121,7 @@ static void bar(FILE *f, const ts_plan_memory *m)
     fprintf(f,
             "<tr><th>total</th><td>%.2f</td></tr>\n<tr><th>memory of the GPU%s</th><td>%.2f</td>"
             "</tr>\n</table>\n",
-            ts_plan_gib(m->total), m->missing ? " (red mark)" : "", ts_plan_gib(m->capacity));
+            ts_plan_gib(m->total), m->missing ? " (mark)" : "", ts_plan_gib(m->capacity));
 }
 
 /* Three digits are enough for a bound. */
@@ -236,7 +239,7 @@ static void growth(FILE *f, const ts_plan_ask *ask)
     static const ts_dtype stores[] = { TS_BF16, TS_U8, TS_U4 };
     char                  number[TS_PLAN_NUMBER];
     fputs("<h2>Over the context</h2>\n<div class=\"wide\"><table>\n<tr><th>tokens</th>"
-          "<th>bf16 cache, GiB</th><th>int8</th><th>int4</th><th>ms per token at least</th></tr>\n",
+          "<th>bf16 cache, GiB</th><th>int8</th><th>int4</th><th>ms per step at least</th></tr>\n",
           f);
     for (int i = 0; i < N_POINTS; i++) {
         ts_plan_ask    a = *ask;
@@ -265,9 +268,13 @@ static void asked_first(FILE *f, const ts_plan_job *j)
     answer(f, a, &m);
     bar(f, &m);
     tiles(f, a, !m.missing);
+    fputs("<div class=\"side\">\n<section>\n", f);
     dtypes(f, a);
+    fputs("</section>\n<section>\n", f);
     gpus(f, a);
+    fputs("</section>\n<section>\n", f);
     growth(f, a);
+    fputs("</section>\n</div>\n", f);
     models(f, j);
 }
 
