@@ -145,6 +145,7 @@ grep -q 'nearest are h100,' "$tmp/err" || complain "said: $(cat "$tmp/err")"
 printf 'GGUF\003' >"$tmp/short.gguf"
 on_h100 3 "$tmp/short.gguf"; refused
 on_h100 3 ./no-such-file; refused
+on_h100 3 Qwen/Qwen3-8B-FP8; refused; said "no such file, and unknown model 'qwen3-8b-fp8'; nearest are qwen3-8b,"
 run 3 plan --model llama-3-8b --gpu h100 --svg "$tmp/no/such/folder"
 [ "$(wc -l <"$tmp/err")" = 1 ] || complain 'no line on standard error'
 if [ -x "$build/test/json_get" ]; then

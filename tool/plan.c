@@ -153,6 +153,10 @@ static bool take_model(ts_plan_job *j, const char *name)
     else if (!path && !strchr(name, '/')) {
         fprintf(stderr, "touchstone plan: --model: %s\n", why);
         return false;
+    } else if (!path) {
+        fprintf(stderr, "touchstone plan: %s: no such file, and %s\n", name, why);
+        j->status = TS_EXIT_BROKEN;
+        return false;
     } else if (!ts_plan_read(name, m, why)) {
         fprintf(stderr, "touchstone plan: %s: %s\n", name, why);
         j->status = TS_EXIT_BROKEN;
