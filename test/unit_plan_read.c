@@ -274,6 +274,84 @@ static void gguf_header(void **state)
     refused("x.gguf", "got version 9, expected 2 or 3");
 }
 
+/* Reads a file of one tensor with these keys of a family. */
+static void read_keys(const char *type, const char *const *keys, const uint32_t *values,
+                      ts_plan_model *m)
+{
+    pen      p = { .n = 0 };
+    char     name[128], why[TS_PLAN_WHY] = "";
+    uint64_t n = 0;
+    while (keys[n]) n++;
+    bytes(&p, "GGUF", 4);
+    number(&p, 3, 4);
+    number(&p, 1, 8);
+    number(&p, n + 1, 8);
+    text(&p, "general.architecture");
+    number(&p, 8, 4);
+    text(&p, type);
+    for (uint64_t i = 0; i < n; i++) {
+        snprintf(name, sizeof name, "%s.%s", type, keys[i]);
+        key(&p, name, values[i]);
+    }
+    tensor(&p, "output.weight", 2, 32, 1, 0);
+    while (p.n % 32) number(&p, 0, 1);
+    for (int i = 0; i < 16; i++) number(&p, 0, 8);
+    put("x.gguf", p.b, p.n);
+    if (!ts_plan_read(named("x.gguf"), m, why)) fail_msg("%s: %s", type, why);
+    unlink(named("x.gguf"));
+}
+
+/* Files with the keys of llama.cpp's converters give what the table has. */
+static void gguf_families(void **state)
+{
+    (void)state;
+    static const char *const qwen[] = { "block_count",
+                                        "embedding_length",
+                                        "attention.head_count",
+                                        "attention.head_count_kv",
+                                        "attention.key_length",
+                                        "vocab_size",
+                                        "expert_count",
+                                        "expert_used_count",
+                                        "expert_feed_forward_length",
+                                        "expert_shared_feed_forward_length",
+                                        "full_attention_interval",
+                                        "ssm.conv_kernel",
+                                        "ssm.state_size",
+                                        "ssm.group_count",
+                                        "ssm.time_step_rank",
+                                        "ssm.inner_size",
+                                        NULL };
+    static const uint32_t    of_qwen[] = { 40,  2048, 16, 2, 256, 248320, 256, 8,
+                                           512, 512,  4,  4, 128, 16,     32,  4096 };
+    static const char *const llama[] = { "block_count",
+                                         "embedding_length",
+                                         "feed_forward_length",
+                                         "attention.head_count",
+                                         "attention.head_count_kv",
+                                         "attention.key_length",
+                                         "vocab_size",
+                                         "expert_count",
+                                         "expert_used_count",
+                                         "expert_feed_forward_length",
+                                         "interleave_moe_layer_step",
+                                         NULL };
+    static const uint32_t    of_llama[] = { 48, 5120, 16384, 40, 8, 128, 202048, 128, 1, 8192, 2 };
+    char                     why[TS_PLAN_WHY];
+    ts_plan_model            m;
+    const ts_plan_model     *t = ts_plan_find_model("qwen3.5-35b-a3b", why);
+    read_keys("qwen35moe", qwen, of_qwen, &m);
+    assert_int_equal(ts_plan_params(&m), ts_plan_params(t));
+    assert_int_equal(m.n_linear_layer, t->n_linear_layer);
+    read_keys("mamba", qwen, of_qwen, &m); /* the same keys, with another meaning */
+    assert_int_equal(m.n_linear_layer, 0);
+    t = ts_plan_find_model("llama-4-maverick", why);
+    read_keys("llama4", llama, of_llama, &m);
+    assert_int_equal(ts_plan_params(&m), ts_plan_params(t));
+    assert_int_equal(m.n_window_layer, t->n_window_layer);
+    assert_int_equal(m.window, t->window);
+}
+
 /* ---- what is wrong ---- */
 
 static void malformed(void **state)
@@ -338,6 +416,7 @@ int main(void)
         cmocka_unit_test(configs),
 #endif
         cmocka_unit_test(gguf_header),
+        cmocka_unit_test(gguf_families),
         cmocka_unit_test(malformed),
     };
     return cmocka_run_group_tests(tests, begin, end);
