@@ -417,6 +417,14 @@ static void linear_state(void **state)
     ts_plan_decode(&a, &b);
     const int64_t at = ts_plan_cache_bytes(&a), live = ts_plan_cache_live(&a);
     assert_true(fabs(b.cache_bytes - 2.0 * (double)one - 65536.0 * 8193) < 1);
+    /* Two flops per weight of a matrix, four per channel of 24 heads and token in 16 layers, seven
+     * per number of the states. */
+    ts_plan_part p[TS_PLAN_PARTS];
+    double       flops = 16.0 * 4 * 24 * 256 * 8192 + 48.0 * 7 * 48 * 128 * 128;
+    for (int i = 0, n = ts_plan_parts(a.model, 1, p); i < n; i++)
+        if (p[i].use == TS_USE_ALL || p[i].use == TS_USE_HEAD)
+            flops += 2.0 * (double)(p[i].rows * p[i].cols * p[i].count);
+    assert_true(fabs(b.flops - flops) < 1);
     a.batch = 3, a.n_gpu = 2;
     assert_int_equal(ts_plan_state_bytes(&a), 3 * one / 2);
     a.batch = 1, a.n_gpu = 1, a.context *= 2;
