@@ -42,7 +42,8 @@ run 3 report "$tmp/missing.log"; refused; said 'No such file'
 printf 'GGUF\003\0\0\0' >"$tmp/a.gguf"
 run 3 generate --model "$tmp/a.gguf" --prompt x; refused; said 'gguf: file ends inside the header'
 run 0 plan --model LLAMA-3-8B --gpu H200; silent
-run 0 plan --model llama-3-8b --gpu mi300; silent
+run 0 plan --model 'meta-llama/Llama-3.1-8B-Instruct' --gpu mi300; silent; shows '^llama-3.1-8b on 1 x mi300x'
+run 0 plan --model 'gpt oss 20b' --gpu 3090; silent; shows 'mxfp4 12.82'; shows 'mxfp4 weights'
 run 2 plan --model llama-3-8b --gpu a100; refused; said 'expected one of the matches a100-40gb, a100-80gb'
 args='list cases >/dev/full'
 "$build/touchstone" list cases >/dev/full 2>"$tmp/err" && complain 'lost its output, yet exits 0'
@@ -122,11 +123,11 @@ run 0 plan --model llama-3-8b --memory 24 --bandwidth 500 --tflops 50 --svg "$tm
 grep -q '^</svg>' "$tmp/plot.svg" || complain 'no plot'
 run 0 plan --compare --svg "$tmp/plot.svg"; silent; shows '^llama-3-8b  *56,080 '; shows 'GiB short'
 run 0 plan --html "$tmp/page.html"; silent
-[ "$(grep -c '^</svg>' "$tmp/page.html")" = 10 ] && grep -q '^</html>' "$tmp/page.html" || complain 'no page of ten plots'
+[ "$(grep -c '^</svg>' "$tmp/page.html")" = 14 ] && grep -q '^</html>' "$tmp/page.html" || complain 'no page of 14 plots'
 run 3 plan --html "$tmp/no/such/folder"; refused
 run 0 plan --compare --model mistral-7b --gpu h100,h200; silent; shows 'any'
 on_h100 1 llama-3-70b; shows 'DOES NOT FIT'
-grep -q 'short by .* GiB; 2 GPUs are enough$' "$tmp/err" || complain "said: $(cat "$tmp/err")"
+grep -q 'short by .* GiB; fits with --weights fp8 or --gpus 2$' "$tmp/err" || complain "said: $(cat "$tmp/err")"
 [ "$(wc -l <"$tmp/err")" = 1 ] || complain 'no line on standard error'
 for wrong in '--kv blue' '--kv paged,int3' '--weights f8' '--batch 0' '--context 0' '--gpus 3' '--page 0x' '--key-axis up' \
     '--key-group 5' '--reserve -1' '--memory none' '--bandwidth 0' '--tflops nan' '--weights file' '--batch 1e3'; do
@@ -144,6 +145,7 @@ grep -q 'nearest are h100,' "$tmp/err" || complain "said: $(cat "$tmp/err")"
 printf 'GGUF\003' >"$tmp/short.gguf"
 on_h100 3 "$tmp/short.gguf"; refused
 on_h100 3 ./no-such-file; refused
+on_h100 3 Qwen/Qwen3-8B-FP8; refused; said "no such file, and unknown model 'qwen3-8b-fp8'; nearest are qwen3-8b,"
 run 3 plan --model llama-3-8b --gpu h100 --svg "$tmp/no/such/folder"
 [ "$(wc -l <"$tmp/err")" = 1 ] || complain 'no line on standard error'
 if [ -x "$build/test/json_get" ]; then
@@ -158,6 +160,8 @@ if [ -x "$build/test/json_get" ]; then
         [ "$1" = 1073807616 ] && [ "$2" = 514800 ] && [ "$4" = '"memory"' ] || complain "got $*"
     fi
     run 0 plan --compare --json -; silent; json cells.107.max_context
+    on_h100 1 llama-3-70b --json -; json memory.missing fits_with.1
+    [ "$(tail -1 "$tmp/values")" = '"--gpus 2"' ] || complain "fits with $(cat "$tmp/values")"
 fi
 
 if [ -x "$build/test/json_get" ]; then
