@@ -125,6 +125,23 @@ bool ts_tokenizer_encode(const ts_tokenizer *t, const char *text, size_t n, int3
 const char *ts_tokenizer_piece(const ts_tokenizer *t, int32_t previous, int32_t token,
                                size_t *n_bytes);
 
+/* Length of the UTF-8 character at p, 0 if it is none. */
+size_t ts_utf8_length(const unsigned char *p, size_t n);
+
+/* ---- text as it grows ---- */
+
+/* Starts as zeros; p is the caller's to free. */
+typedef struct ts_text {
+    char  *p; /* NUL-terminated; may contain NUL and end inside a character */
+    size_t n, room;
+    size_t n_sure; /* of n bytes: those that no stop text can remove */
+    bool   stopped;
+} ts_text;
+
+/* Appends the piece of a token. If a stop text is then complete, the text ends before the first
+ * one and is stopped. False only without memory. */
+bool ts_text_add(ts_text *t, const char *piece, size_t n, const char *const *stop, int n_stop);
+
 /* ---- sampling ---- */
 
 typedef struct ts_sampling {
@@ -133,6 +150,20 @@ typedef struct ts_sampling {
     double   top_p;       /* in (0, 1] */
     uint64_t seed;
 } ts_sampling;
+
+/* What generation_config.json says, as transformers reads the file: greedy unless do_sample; then
+ * temperature 1, top_k 50 and top_p 1 unless given. n_stop 0: the file names no token that ends a
+ * text. */
+typedef struct ts_generation {
+    bool        found;
+    ts_sampling sampling;
+    int32_t     stop[TS_MODEL_STOPS];
+    int         n_stop;
+} ts_generation;
+
+/* From the folder of the model; a model that is a GGUF or a llama2.c file has none. */
+bool ts_generation_load(const char *model, int64_t n_vocab, ts_generation *g,
+                        char why[TS_MODEL_WHY]);
 
 /* Room for index and prob, workspace for ts_softmax_topk. */
 typedef struct ts_sampler ts_sampler;
@@ -152,7 +183,7 @@ typedef struct ts_engine_options {
     int64_t  page, n_page; /* as in ts_kv_dims; page 0: contiguous */
     int64_t  chunk;        /* prompt tokens taken in a step, over all sequences */
     ts_dtype store;        /* of the cache */
-    int      n_threads;
+    int      n_threads;    /* 0: all */
 } ts_engine_options;
 
 typedef struct ts_request {
@@ -164,11 +195,15 @@ typedef struct ts_request {
     int            n_stop;
 } ts_request;
 
+/* Why a request ended: a stop token or ts_engine_end, n_new tokens, or no room for another. */
+typedef enum ts_finish { TS_FINISH_STOP, TS_FINISH_LENGTH, TS_FINISH_CONTEXT } ts_finish;
+
 /* What a step tells of one request: a token, or (token -1) its end, with TS_OK or why. */
 typedef struct ts_event {
     int64_t   request;
     int32_t   token;
     ts_status status;
+    ts_finish finish; /* of an end with TS_OK */
 } ts_event;
 
 typedef void (*ts_event_fn)(void *user, const ts_event *e);
@@ -193,6 +228,9 @@ bool ts_engine_add(ts_engine *e, const ts_request *r, char why[TS_MODEL_WHY]);
 /* Runs every running sequence one step on and lets waiting ones in, as slots and pages allow. False
  * when none is left. */
 bool ts_engine_step(ts_engine *e, ts_event_fn tell, void *user);
+/* Ends a request as a stop token does. `tell` may call it: a request whose token was just told ends
+ * in that step, any other one in the next. */
+void ts_engine_end(ts_engine *e, int64_t request);
 
 const ts_engine_stats *ts_engine_stats_of(const ts_engine *e);
 

@@ -40,7 +40,7 @@ done
 run 2 bench --peers torch,foo; refused; said "got 'foo', expected some of numpy,"
 run 3 report "$tmp/missing.log"; refused; said 'No such file'
 printf 'GGUF\003\0\0\0' >"$tmp/a.gguf"
-run 3 generate --model "$tmp/a.gguf" --prompt x; refused; said 'GGUF is not supported yet'
+run 3 generate --model "$tmp/a.gguf" --prompt x; refused; said 'gguf'
 run 0 plan --model LLAMA-3-8B --gpu H200; silent
 run 0 plan --model llama-3-8b --gpu mi300; silent
 run 2 plan --model llama-3-8b --gpu a100; refused; said 'expected one of the matches a100-40gb, a100-80gb'
@@ -57,7 +57,8 @@ run 3 generate; refused
 run 2 generate --temperature x; refused
 unset TOUCHSTONE_MODEL
 run 2 generate --model $model; refused
-for wrong in '--kv blue' '--kv paged,int3' '--top-p 2' '--top-p x' '--tokens 0' '--temperature -1' '--dtype f16' '--device blue' '--device cuda --dtype f64'; do
+for wrong in '--kv blue' '--kv paged,int3' '--top-p 2' '--top-p x' '--tokens 0' '--temperature -1' '--dtype f16' '--device blue' '--device cuda --dtype f64' \
+    '--threads 0' '--threads x' '--stop' '--beam 2 --stop x' '--stop 1 --stop 2 --stop 3 --stop 4 --stop 5 --stop 6 --stop 7 --stop 8 --stop 9'; do
     run 2 generate --model $model --prompt x $wrong; refused
 done
 for wrong in '--beam 0' '--beam x' '--beam 1025' '--beam 2 --alpha -1' '--alpha 1' '--tree 2x2' '--verify' '--beam 2 --draft lookup' \
@@ -87,6 +88,31 @@ if [ -f "$build/libmodel.a" ]; then
     [ "$(wc -l <"$tmp/err")" = 1 ] || complain 'no line on standard error'
     run 0 generate --model $model --prompt Hello --tokens 5 --json -; silent
     json prefill_tokens decode_tokens cache_bytes_peak stories.0.tokens.4 stories.0.status
+    for threads in 1 2; do
+        run 0 generate --model $model --prompt Hello --tokens 5 --threads $threads --json -; silent; json stories.0.text stories.0.finish
+        [ "$(tr '\n' ' ' <"$tmp/values")" = '"<5555" "length" ' ] || complain "$(cat "$tmp/values")"
+    done
+    for draft in '' '--draft lookup --verify'; do # "<5555" without a stop; it comes one character at a time
+        run 0 generate --model $model --prompt Hello --tokens 9 --stop xyz --stop 555 $draft; silent; shows '^Hello<$'; shows '^finish    stop$'
+    done
+    run 0 generate --model $model --prompt Hello --tokens 9 --stop 5555555555; silent; shows '^Hello<55555555$'; shows '^finish    length$'
+    run 0 generate --model $model --prompt Hello --tokens 99 --json -; silent; json stories.0.finish
+    [ "$(cat "$tmp/values")" = '"context"' ] || complain "$(cat "$tmp/values")"
+    run 0 generate --model $model --prompt Hello --tokens 12 --temperature 2 --seed 1 --json -; silent # no UTF-8
+    json stories.0.bytes.0 stories.0.bytes.1 stories.0.bytes.14 stories.0.text && [ "$(head -n 3 "$tmp/values" | tr '\n' ' ')" = '210 32 110 ' ] || complain 'lost bytes'
+    printf 'Hel\nlo\n' >"$tmp/several" && input=$tmp/several
+    run 0 generate --model $model --prompt - --tokens 5; silent; shows '^Hel$'; shows '^lo.'
+    run 0 generate --model $model --prompts - --tokens 5; silent; shows '^\[1\] Hel'; shows '^\[2\] lo'; shows '^finish    2 length'
+    input=
+    run 3 generate --model $model --prompt -; refused; said 'standard input'
+    mkdir "$tmp/drawn" && cp $model/*.json $model/model.safetensors "$tmp/drawn"
+    echo '{"do_sample": true, "temperature": 0.25, "top_k": 3, "eos_token_id": 22}' >"$tmp/drawn/generation_config.json"
+    run 0 generate --model "$tmp/drawn" --prompt Hello --tokens 5 --top-k 4 --json -; silent; json temperature top_k
+    [ "$(tr '\n' ' ' <"$tmp/values")" = '0.25 4 ' ] || complain "$(cat "$tmp/values")"
+    run 0 generate --model "$tmp/drawn" --prompt Hello --tokens 5 --temperature 0; silent; shows '^Hello<$'; shows '^finish    stop$' # 22 is 5
+    run 0 generate --model "$tmp/drawn" --prompt Hello --tokens 5 --draft lookup --verify; silent; shows 'tokens equal'
+    echo '{"top_p": 7}' >"$tmp/drawn/generation_config.json"
+    run 3 generate --model "$tmp/drawn" --prompt Hello; refused; said 'generation_config.json: top_p'
     run 0 generate --model $model --prompt Hello --tokens 8 --beam 3 --alpha 0.6 --verify; silent
     shows '^Hello'; shows '^ *3 .*8'; shows '^beam .* passes'; shows '^pages'; shows '^verify .*tokens equal'
     run 0 generate --model $model --prompts "$tmp/prompts" --tokens 5 --beam 2 --kv contiguous,f32; silent; shows '^\[3\] three'

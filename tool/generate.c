@@ -122,6 +122,7 @@ static bool parse_search(const char *beam, const char *alpha, const char *tree, 
     if (p->verify && !p->draft && !beam)
         return ts_generate_complain("--verify",
                                     "missing --beam or --draft, one of which this option needs");
+    if (beam && p->stop[0]) return ts_generate_complain("--stop", "cannot be combined with --beam");
     if ((p->draft || beam) && (draws || p->textbook))
         return ts_generate_complain(
             which, "cannot be combined with --temperature, --top-k, --top-p or --textbook");
@@ -149,20 +150,25 @@ static bool parse(int argc, char **argv, ts_generate_plan *p, int *status)
 {
     const char     *tokens = NULL, *temperature = NULL, *top_k = NULL, *top_p = NULL, *kv = NULL;
     const char     *pages = NULL, *chunk = NULL, *device = NULL, *dtype = NULL, *seed = NULL;
-    const char     *beam = NULL, *alpha = NULL, *tree = NULL, *model = NULL;
+    const char     *beam = NULL, *alpha = NULL, *tree = NULL, *model = NULL, *threads = NULL;
     const ts_option options[] = {
         { "--model", "FILE",
           "the same as MODEL: folder from Hugging Face or train, GGUF or llama2.c file",
           &p->model },
         { "--tokenizer", "FILE",
           "tokenizer.json, GGUF or llama2.c vocabulary (default: the model's)", &p->tokenizer },
-        { "--prompt", "TEXT", "text to continue", &p->prompt },
-        { "--prompts", "FILE", "file of prompts, one per line, run as one batch", &p->prompts },
+        { "--prompt", "TEXT|-", "text to continue; -: all of standard input", &p->prompt },
+        { "--prompts", "FILE|-", "file of prompts, one per line, run as one batch", &p->prompts },
         { "--tokens", "N", "maximum number of new tokens (default 64)", &tokens },
-        { "--temperature", "T", "sampling temperature; 0 takes the most probable token (default 0)",
+        { "--stop", "TEXT...", "end before this text; may be given 8 times", p->stop },
+        { "--temperature", "T",
+          "sampling temperature; 0 takes the most probable token (default: the model's, or 0)",
           &temperature },
-        { "--top-k", "K", "sample from the K most probable tokens (default: all)", &top_k },
-        { "--top-p", "P", "sample from the smallest set with probability P (default 1)", &top_p },
+        { "--top-k", "K",
+          "sample from the K most probable tokens; 0: all (default: the model's, or 0)", &top_k },
+        { "--top-p", "P",
+          "sample from the smallest set with probability P (default: the model's, or 1)", &top_p },
+        { "--threads", "N", "threads on the CPU (default: all cores)", &threads },
         { "--kv", "LAYOUT,DTYPE", "KV cache, such as paged,int8 (default paged,f32)", &kv },
         { "--pages", "N", "cache pages, 16 tokens of one layer each (default: enough for all)",
           &pages },
@@ -180,7 +186,9 @@ static bool parse(int argc, char **argv, ts_generate_plan *p, int *status)
         { "--json", "FILE|-", "write tokens, texts and figures as JSON", &p->json },
         { 0 },
     };
-    *p = (ts_generate_plan) { .n_new = 64, .top_p = 1, .chunk = 64, .seed = 0x5eed };
+    *p = (ts_generate_plan) { .n_new = 64, .chunk = 64, .seed = 0x5eed };
+    p->temperature = p->top_p = -1;
+    p->top_k = TS_UNSET;
     if (!ts_options(argc, argv, "generate [MODEL] [--prompt TEXT] [OPTION...]", options, &model,
                     status))
         return false;
@@ -193,12 +201,15 @@ static bool parse(int argc, char **argv, ts_generate_plan *p, int *status)
     if (!p->samples && !p->prompt == !p->prompts)
         return ts_generate_complain("--prompt",
                                     "missing; expected --prompt TEXT or --prompts FILE");
+    for (int i = 0; p->stop[i]; i++)
+        if (!*p->stop[i]) return ts_generate_complain("--stop", "got an empty text");
     if (p->textbook && temperature)
         return ts_generate_complain("--textbook", "cannot be combined with --temperature");
     return parse_count("--tokens", tokens, 1, MOST, &p->n_new) &&
            parse_count("--top-k", top_k, 0, MOST, &p->top_k) &&
            parse_count("--pages", pages, 1, MOST, &p->n_page) &&
            parse_count("--chunk", chunk, 1, MOST, &p->chunk) &&
+           parse_count("--threads", threads, 1, 1024, &p->n_threads) &&
            parse_real("--temperature", temperature, 0, 1000, &p->temperature) &&
            parse_real("--top-p", top_p, 1e-6, 1, &p->top_p) && parse_dtype(dtype, &p->dtype) &&
            parse_kv(kv, p) && parse_device(device, p) &&

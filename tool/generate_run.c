@@ -13,26 +13,35 @@ enum { PAGE = 16, MOST_AT_ONCE = 16 };
 
 /* ---- prompts ---- */
 
-/* Reads the whole file and ends lines with NUL. */
+/* The whole file, or standard input, which ends with a line break: one is added if it is missing.
+ */
+static bool read_file(ts_generate_work *w, const char *path, size_t *n_bytes)
+{
+    const bool input = !strcmp(path, "-");
+    FILE      *f = input ? stdin : fopen(path, "rb");
+    size_t     n = 0, room = 0;
+    while (f && !feof(f) && !ferror(f)) {
+        char *more = n + 1 >= room ? realloc(w->file, room = 2 * room + 4096) : w->file;
+        if (!more) break;
+        w->file = more;
+        n += fread(w->file + n, 1, room - n - 1, f);
+    }
+    const bool ok = f && feof(f) && n;
+    if (f && !input) fclose(f);
+    if (!ok)
+        return ts_generate_complain(input ? "standard input" : path,
+                                    "cannot be read or is empty, expected prompts");
+    if (w->file[n - 1] != '\n') w->file[n++] = '\n';
+    *n_bytes = n;
+    return true;
+}
+
+/* One prompt per line. */
 static bool read_prompts(ts_generate_work *w)
 {
     const char *path = w->p->prompts;
-    FILE       *f = fopen(path, "rb");
-    size_t      n = 0, room = 0;
-    while (f && !feof(f) && !ferror(f)) {
-        char *more = n == room ? realloc(w->file, room = 2 * room + 4096) : w->file;
-        if (!more) break;
-        w->file = more;
-        n += fread(w->file + n, 1, room - n, f);
-    }
-    const bool ok = f && feof(f) && n;
-    if (f) fclose(f);
-    if (!ok)
-        return ts_generate_complain(path,
-                                    "cannot be read or is empty, expected one prompt per line");
-    if (w->file[n - 1] != '\n' && n == room && !(w->file = realloc(w->file, n + 1)))
-        return ts_generate_complain(path, "out of memory");
-    if (w->file[n - 1] != '\n') w->file[n++] = '\n';
+    size_t      n;
+    if (!read_file(w, path, &n)) return false;
     for (size_t i = 0; i < n; i++) w->n_story += w->file[i] == '\n';
     w->story = calloc((size_t)w->n_story, sizeof *w->story);
     if (!w->story) return ts_generate_complain(path, "out of memory for the prompts");
@@ -56,6 +65,10 @@ static bool take_prompts(ts_generate_work *w)
     if (!w->story) return ts_generate_complain("prompt", "out of memory");
     for (int64_t i = 0; i < w->n_story; i++)
         w->story[i] = (ts_story) { .text = text[i], .n_text = strlen(text[i]) };
+    if (w->p->samples || strcmp(w->p->prompt, "-")) return true;
+    if (!read_file(w, "-", &w->story[0].n_text)) return false;
+    w->story[0].text = w->file;
+    w->story[0].n_text--; /* the last line break */
     return true;
 }
 
@@ -106,19 +119,29 @@ void ts_generate_show(FILE *out, const char *text, size_t n)
     }
 }
 
-static void show_token(const ts_generate_work *w, const ts_story *s, int64_t i)
+/* Adds the last token's text. */
+static void grow(ts_generate_work *w, ts_story *s)
 {
     size_t      n;
-    const char *piece = ts_tokenizer_piece(w->t, i ? s->token[i - 1] : -1, s->token[i], &n);
-    ts_generate_show(w->out, piece, n);
+    const char *piece =
+        ts_tokenizer_piece(w->t, s->token[s->n_token - 2], s->token[s->n_token - 1], &n);
+    if (!ts_text_add(&s->made, piece, n, w->p->stop, w->n_stop)) s->status = TS_E_WORKSPACE;
+}
+
+/* What is not shown yet, up to that many bytes. */
+static void show_more(const ts_generate_work *w, ts_story *s, size_t n)
+{
+    if (n > s->n_shown) ts_generate_show(w->out, s->made.p + s->n_shown, n - s->n_shown);
+    s->n_shown = n;
+    fflush(w->out);
 }
 
 static void show_story(const ts_generate_work *w, int64_t nth)
 {
-    const ts_story *s = &w->story[nth];
+    ts_story *s = &w->story[nth];
     fprintf(w->out, "[%lld] ", (long long)nth + 1);
     ts_generate_show(w->out, s->text, s->n_text);
-    for (int64_t i = s->n_prompt; i < s->n_token; i++) show_token(w, s, i);
+    show_more(w, s, s->made.n);
     fputc('\n', w->out);
 }
 
@@ -130,15 +153,18 @@ void ts_generate_tell(void *user, const ts_event *e)
     const bool        stream = w->out && w->n_story == 1;
     if (e->token >= 0) {
         s->token[s->n_token++] = e->token;
-        if (stream) {
-            show_token(w, s, s->n_token - 1);
-            fflush(w->out);
-        }
+        grow(w, s);
+        if (stream) show_more(w, s, s->made.n_sure);
+        if (w->e && (s->made.stopped || s->status)) ts_engine_end(w->e, e->request);
         return;
     }
     s->ended = true;
-    s->status = e->status;
-    if (stream) fputc('\n', w->out);
+    if (!s->status) s->status = e->status;
+    s->finish = s->made.stopped ? TS_FINISH_STOP : e->finish;
+    if (stream) {
+        show_more(w, s, s->made.n);
+        fputc('\n', w->out);
+    }
     for (; w->n_story > 1 && w->n_told < w->n_story && w->story[w->n_told].ended; w->n_told++)
         if (w->out) show_story(w, w->n_told);
 }
@@ -160,14 +186,16 @@ ts_engine_options ts_generate_options(const ts_generate_work *w, int64_t n_seq)
                                  : enough,
         .chunk = (int64_t)w->p->chunk,
         .store = w->p->store,
+        .n_threads = (int)w->p->n_threads,
     };
 }
 
 int ts_generate_stops(const ts_generate_work *w, int32_t stop[TS_MODEL_STOPS])
 {
     const ts_decoder_dims *d = ts_decoder_dims_of(w->m);
-    int                    n_stop = d->n_stop;
-    memcpy(stop, d->stop, sizeof d->stop);
+    int                    n_stop = w->model.n_stop ? w->model.n_stop : d->n_stop;
+    memcpy(stop, w->model.n_stop ? w->model.stop : d->stop, sizeof d->stop);
+    if (w->model.n_stop) return n_stop;
     if (ts_tokenizer_stop(w->t) >= 0 && n_stop < TS_MODEL_STOPS)
         stop[n_stop++] = ts_tokenizer_stop(w->t);
     return n_stop;
@@ -179,18 +207,34 @@ bool ts_generate_add_all(const ts_generate_work *w, ts_engine *e)
     int32_t   stop[TS_MODEL_STOPS];
     const int n_stop = ts_generate_stops(w, stop);
     for (int64_t i = 0; i < w->n_story; i++) {
-        const ts_story  *s = &w->story[i];
-        const ts_request r = {
-            .prompt = s->token,
-            .n_prompt = s->n_prompt,
-            .n_new = (int64_t)w->p->n_new,
-            .sampling = { w->p->temperature, (int64_t)w->p->top_k, w->p->top_p,
-                          ts_bits(w->p->seed, i) },
-            .stop = stop,
-            .n_stop = n_stop,
+        const ts_story *s = &w->story[i];
+        ts_request      r = {
+                 .prompt = s->token,
+                 .n_prompt = s->n_prompt,
+                 .n_new = (int64_t)w->p->n_new,
+                 .sampling = w->sampling,
+                 .stop = stop,
+                 .n_stop = n_stop,
         };
+        r.sampling.seed = ts_bits(w->p->seed, i);
         if (!ts_engine_add(e, &r, why)) return ts_generate_complain("prompt", why);
     }
+    return true;
+}
+
+/* The command line, then the model's authors, then greedy. Searches and comparisons are greedy. */
+static bool settle(ts_generate_work *w)
+{
+    const ts_generate_plan *p = w->p;
+    char                    why[TS_MODEL_WHY];
+    if (!ts_generation_load(p->model, ts_decoder_dims_of(w->m)->n_vocab, &w->model, why))
+        return ts_generate_complain(p->model, why);
+    w->sampling = w->model.sampling;
+    if (p->n_beam || p->draft || p->textbook) w->sampling = (ts_sampling) { .top_p = 1 };
+    if (p->temperature >= 0) w->sampling.temperature = p->temperature;
+    if (p->top_k != TS_UNSET) w->sampling.top_k = (int64_t)p->top_k;
+    if (p->top_p >= 0) w->sampling.top_p = p->top_p;
+    while (p->stop[w->n_stop]) w->n_stop++;
     return true;
 }
 
@@ -204,7 +248,8 @@ static bool prepare(ts_generate_work *w)
         return ts_generate_complain(w->p->model, why);
     if (w->p->device == TS_CUDA && !ts_decoder_to_cuda(w->m, why))
         return ts_generate_complain("--device", why);
-    if (!open_tokenizer(w) || !(w->p->prompts ? read_prompts(w) : take_prompts(w)) || !encode(w))
+    if (!open_tokenizer(w) || !settle(w) || !(w->p->prompts ? read_prompts(w) : take_prompts(w)) ||
+        !encode(w))
         return false;
     if (w->p->n_beam || w->p->draft) return true;
     const int64_t           n_seq = w->n_story < MOST_AT_ONCE ? w->n_story : MOST_AT_ONCE;
@@ -278,6 +323,9 @@ static void summary(const ts_generate_work *w, const ts_engine_stats *s, ts_json
                 s->cache_reserved, s->cache_live_peak, (long long)s->n_preempted);
     }
     ts_json_text(json, "device", w->p->device == TS_CUDA ? "cuda" : "cpu");
+    ts_json_number(json, "temperature", w->sampling.temperature);
+    ts_json_int(json, "top_k", w->sampling.top_k);
+    ts_json_number(json, "top_p", w->sampling.top_p);
     ts_json_int(json, "prefill_tokens", s->n_prompt);
     ts_json_int(json, "decode_tokens", s->n_decode);
     ts_json_int(json, "tokens_made", s->n_token);
@@ -289,29 +337,63 @@ static void summary(const ts_generate_work *w, const ts_engine_stats *s, ts_json
     ts_json_int(json, "preempted", s->n_preempted);
 }
 
-static void story_to_json(const ts_generate_work *w, const ts_story *s, ts_json *list)
+static const char *const finishes[] = {
+    [TS_FINISH_STOP] = "stop",
+    [TS_FINISH_LENGTH] = "length",
+    [TS_FINISH_CONTEXT] = "context",
+};
+
+/* A byte that is no part of a character becomes U+FFFD; then the list `bytes` has them all. */
+static void text_to_json(ts_json *o, const ts_text *t)
+{
+    char  *valid = o ? malloc(3 * t->n + 1) : NULL;
+    size_t n = 0, bad = 0;
+    for (size_t i = 0; valid && i < t->n;) {
+        const size_t len = ts_utf8_length((const unsigned char *)t->p + i, t->n - i);
+        memcpy(valid + n, len ? t->p + i : "\xef\xbf\xbd", len ? len : 3);
+        n += len ? len : 3;
+        i += len ? len : 1;
+        bad += !len;
+    }
+    if (valid) ts_json_textn(o, "text", valid, n);
+    ts_json *bytes = valid && bad ? ts_json_array(o, "bytes") : NULL;
+    for (size_t i = 0; bytes && i < t->n; i++) ts_json_int(bytes, NULL, (unsigned char)t->p[i]);
+    free(valid);
+}
+
+static void story_to_json(const ts_story *s, ts_json *list)
 {
     ts_json *o = ts_json_object(list, NULL), *tokens = ts_json_array(o, "tokens");
-    char    *text = NULL;
-    size_t   n = 0, len;
-    FILE    *f = o ? open_memstream(&text, &n) : NULL;
-    for (int64_t i = s->n_prompt; f && i < s->n_token; i++) {
-        const char *piece = ts_tokenizer_piece(w->t, s->token[i - 1], s->token[i], &len);
-        fwrite(piece, 1, len, f);
-        ts_json_int(tokens, NULL, s->token[i]);
-    }
-    if (f) fclose(f);
-    ts_json_text(o, "text", text);
+    for (int64_t i = s->n_prompt; o && i < s->n_token; i++) ts_json_int(tokens, NULL, s->token[i]);
+    text_to_json(o, &s->made);
+    ts_json_text(o, "finish", s->status ? "error" : finishes[s->finish]);
     ts_json_text(o, "status", ts_status_text(s->status));
-    free(text);
+}
+
+/* How many stories ended in which way. */
+static void show_finishes(const ts_generate_work *w)
+{
+    int64_t     n[3] = { 0 };
+    const char *before = "";
+    for (int64_t i = 0; i < w->n_story; i++)
+        if (!w->story[i].status) n[w->story[i].finish]++;
+    fprintf(w->out, "finish    ");
+    for (int i = 0; i < 3; i++) {
+        if (!n[i]) continue;
+        if (w->n_story > 1) fprintf(w->out, "%s%lld %s", before, (long long)n[i], finishes[i]);
+        else fprintf(w->out, "%s", finishes[i]);
+        before = ", ";
+    }
+    fprintf(w->out, "%s\n", *before ? "" : "error");
 }
 
 int ts_generate_stories(const ts_generate_work *w, ts_json *json)
 {
     int      status = TS_EXIT_PASSED;
     ts_json *list = ts_json_array(json, "stories");
+    if (w->out) show_finishes(w);
     for (int64_t i = 0; i < w->n_story; i++) {
-        story_to_json(w, &w->story[i], list);
+        story_to_json(&w->story[i], list);
         if (!w->story[i].status) continue;
         ts_generate_complain("a sequence ended early", ts_status_text(w->story[i].status));
         status = TS_EXIT_FAILED;
@@ -340,7 +422,10 @@ int ts_generate(const ts_generate_plan *p)
                             : run(&w, json);
         if (!ts_json_close(p->json, json)) status = TS_EXIT_BROKEN;
     }
-    for (int64_t i = 0; i < w.n_story; i++) free(w.story[i].token);
+    for (int64_t i = 0; i < w.n_story; i++) {
+        free(w.story[i].token);
+        free(w.story[i].made.p);
+    }
     free(w.story);
     free(w.file);
     ts_engine_free(&w.e);

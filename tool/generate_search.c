@@ -121,7 +121,11 @@ static void adopt(ts_generate_work *w, ts_beam_dims d, const found *f)
         if (w->out && w->n_story == 1) ts_generate_show(w->out, s->text, s->n_text);
         for (int64_t j = 0; j < n; j++)
             ts_generate_tell(w, &(ts_event) { .request = i, .token = token[j] });
-        ts_generate_tell(w, &(ts_event) { .request = i, .token = -1 });
+        ts_generate_tell(w, &(ts_event) { .request = i,
+                                          .token = -1,
+                                          .finish = f->finished[at]          ? TS_FINISH_STOP
+                                                    : s->n_token < s->n_most ? TS_FINISH_CONTEXT
+                                                                             : TS_FINISH_LENGTH });
     }
 }
 
@@ -300,17 +304,21 @@ static bool ends(const int32_t *stop, int n_stop, int32_t token)
 }
 
 /* Generates one story; tokens after its end are discarded. */
-static ts_status tell_story(ts_generate_work *w, ts_speculator *s, const ts_drafter *d, int64_t i)
+static ts_status tell_story(ts_generate_work *w, ts_speculator *s, const ts_drafter *d, int64_t i,
+                            ts_finish *finish)
 {
     ts_story      *y = &w->story[i];
     int32_t        stop[TS_MODEL_STOPS];
     const int      n_stop = ts_generate_stops(w, stop);
     ts_speculation did;
-    while (y->n_token < y->n_most) {
+    *finish = TS_FINISH_LENGTH;
+    while (y->n_token < y->n_most && !y->made.stopped) {
         const ts_status status = ts_speculator_step(s, d, y->n_most - y->n_token, &did);
+        if (!status && !did.n_out) *finish = TS_FINISH_CONTEXT;
         if (status || !did.n_out) return status;
         for (int64_t j = 0; j < did.n_out; j++) {
-            if (ends(stop, n_stop, did.out[j])) return TS_OK;
+            if (ends(stop, n_stop, did.out[j])) *finish = TS_FINISH_STOP;
+            if (*finish == TS_FINISH_STOP || y->made.stopped) return TS_OK;
             ts_generate_tell(w, &(ts_event) { .request = i, .token = did.out[j] });
         }
     }
@@ -344,6 +352,7 @@ typedef struct plain {
     const ts_generate_work *w;
     int64_t                *n;    /* [n_story]: tokens generated */
     bool                    same; /* identical so far */
+    ts_engine              *e;
 } plain;
 
 static void compare(void *user, const ts_event *e)
@@ -354,6 +363,7 @@ static void compare(void *user, const ts_event *e)
     if (e->token >= 0) {
         y->same = y->same && at < s->n_token && s->token[at] == e->token;
         y->n[e->request]++;
+        if (s->made.stopped && at + 1 == s->n_token) ts_engine_end(y->e, e->request);
     } else y->same = y->same && at == s->n_token && e->status == TS_OK;
 }
 
@@ -363,9 +373,10 @@ static bool verify_drafts(const ts_generate_work *w, const ts_speculator_stats *
     const double            ours = ts_generate_rate(s->n_token, s->draft_s + s->run_s);
     char                    why[TS_MODEL_WHY];
     ts_engine              *e = NULL;
-    plain                   y = { w, calloc((size_t)w->n_story, sizeof *y.n), true };
+    plain                   y = { w, calloc((size_t)w->n_story, sizeof *y.n), true, NULL };
     bool ok = y.n || ts_generate_complain("--verify", "out of memory for the tokens");
     if (ok && !ts_engine_create(w->m, &o, &e, why)) ok = ts_generate_complain("--verify", why);
+    y.e = e;
     ok = ok && ts_generate_add_all(w, e);
     while (ok && ts_engine_step(e, compare, &y)) continue;
     if (ok) {
@@ -403,7 +414,7 @@ int ts_generate_drafts(ts_generate_work *w, ts_json *json)
             break;
         }
         if (w->out && w->n_story == 1) ts_generate_show(w->out, y->text, y->n_text);
-        end.status = tell_story(w, s, &d.by, i);
+        end.status = tell_story(w, s, &d.by, i, &end.finish);
         ts_generate_tell(w, &end);
     }
     if (ok) {
