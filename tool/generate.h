@@ -3,8 +3,7 @@
 #ifndef TS_TOOL_GENERATE_H
 #define TS_TOOL_GENERATE_H
 
-#include "tool.h"
-#include "touchstone/touchstone.h"
+#include "model_options.h"
 
 #define TS_UNSET UINT64_MAX
 
@@ -23,9 +22,6 @@ typedef struct ts_generate_plan {
     ts_dtype    dtype, store;
     ts_device   device;
 } ts_generate_plan;
-
-/* Prints one line on standard error; returns false. */
-bool ts_generate_complain(const char *what, const char *why);
 
 /* Loads, generates and reports; returns an exit status. */
 int ts_generate(const ts_generate_plan *p);

@@ -3,7 +3,6 @@
 #define _POSIX_C_SOURCE 200809L
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 
 #include "generate_run.h"
@@ -13,27 +12,12 @@ enum { PAGE = 16, MOST_AT_ONCE = 16 };
 
 /* ---- prompts ---- */
 
-/* The whole file, or standard input, which ends with a line break: one is added if it is missing.
- */
-static bool read_file(ts_generate_work *w, const char *path, size_t *n_bytes)
+/* Ends with a line break: one is added if it is missing. */
+static bool read_lines(ts_generate_work *w, const char *path, size_t *n)
 {
-    const bool input = !strcmp(path, "-");
-    FILE      *f = input ? stdin : fopen(path, "rb");
-    size_t     n = 0, room = 0;
-    while (f && !feof(f) && !ferror(f)) {
-        char *more = n + 1 >= room ? realloc(w->file, room = 2 * room + 4096) : w->file;
-        if (!more) break;
-        w->file = more;
-        n += fread(w->file + n, 1, room - n - 1, f);
-    }
-    const bool ok = f && feof(f) && n;
-    if (f && !input) fclose(f);
-    if (!ok)
-        return ts_generate_complain(input ? "standard input" : path,
-                                    "cannot be read or is empty, expected prompts");
-    if (w->file[n - 1] != '\n') w->file[n++] = '\n';
-    *n_bytes = n;
-    return true;
+    w->file = ts_read_text(path, n);
+    if (w->file && w->file[*n - 1] != '\n') w->file[(*n)++] = '\n';
+    return w->file;
 }
 
 /* One prompt per line. */
@@ -41,10 +25,10 @@ static bool read_prompts(ts_generate_work *w)
 {
     const char *path = w->p->prompts;
     size_t      n;
-    if (!read_file(w, path, &n)) return false;
+    if (!read_lines(w, path, &n)) return false;
     for (size_t i = 0; i < n; i++) w->n_story += w->file[i] == '\n';
     w->story = calloc((size_t)w->n_story, sizeof *w->story);
-    if (!w->story) return ts_generate_complain(path, "out of memory for the prompts");
+    if (!w->story) return ts_complain(path, "out of memory for the prompts");
     char *at = w->file;
     for (int64_t i = 0; i < w->n_story; i++) {
         char *end = memchr(at, '\n', n - (size_t)(at - w->file));
@@ -62,11 +46,11 @@ static bool take_prompts(ts_generate_work *w)
     const char *const *text = w->p->samples ? openings : &w->p->prompt;
     w->n_story = w->p->samples ? sizeof openings / sizeof *openings : 1;
     w->story = calloc((size_t)w->n_story, sizeof *w->story);
-    if (!w->story) return ts_generate_complain("prompt", "out of memory");
+    if (!w->story) return ts_complain("prompt", "out of memory");
     for (int64_t i = 0; i < w->n_story; i++)
         w->story[i] = (ts_story) { .text = text[i], .n_text = strlen(text[i]) };
     if (w->p->samples || strcmp(w->p->prompt, "-")) return true;
-    if (!read_file(w, "-", &w->story[0].n_text)) return false;
+    if (!read_lines(w, "-", &w->story[0].n_text)) return false;
     w->story[0].text = w->file;
     w->story[0].n_text--; /* the last line break */
     return true;
@@ -78,34 +62,15 @@ static bool encode(ts_generate_work *w)
     for (int64_t i = 0; i < w->n_story; i++) {
         ts_story *s = &w->story[i];
         if (!ts_tokenizer_encode(w->t, s->text, s->n_text, &s->token, &s->n_prompt, why))
-            return ts_generate_complain("prompt", why);
-        if (!s->n_prompt)
-            return ts_generate_complain("prompt", "got no tokens, expected at least 1");
+            return ts_complain("prompt", why);
+        if (!s->n_prompt) return ts_complain("prompt", "got no tokens, expected at least 1");
         s->n_token = s->n_prompt;
         s->n_most = s->n_prompt + (int64_t)w->p->n_new;
         int32_t *more = realloc(s->token, (size_t)s->n_most * sizeof *more);
-        if (!more) return ts_generate_complain("prompt", "out of memory for the tokens");
+        if (!more) return ts_complain("prompt", "out of memory for the tokens");
         s->token = more;
     }
     return true;
-}
-
-/* In the model or next to it, unless named. */
-static bool open_tokenizer(ts_generate_work *w)
-{
-    char        path[4096], why[TS_MODEL_WHY];
-    struct stat is;
-    const char *slash = strrchr(w->p->model, '/');
-    const bool  folder = !stat(w->p->model, &is) && S_ISDIR(is.st_mode);
-    const int   n = folder ? (int)strlen(w->p->model) : slash ? (int)(slash - w->p->model) : 1;
-    snprintf(path, sizeof path, "%.*s/tokenizer.json", n, folder || slash ? w->p->model : ".");
-    const char *from = w->p->tokenizer                       ? w->p->tokenizer
-                       : ts_tokenizer_is_inside(w->p->model) ? w->p->model
-                                                             : path;
-    if (!ts_tokenizer_load(from, &w->t, why)) return ts_generate_complain("--tokenizer", why);
-    if (ts_tokenizer_size(w->t) <= ts_decoder_dims_of(w->m)->n_vocab) return true;
-    return ts_generate_complain(
-        from, "more tokens than the model's vocabulary; expected the model's own tokenizer");
 }
 
 /* ---- the run ---- */
@@ -217,7 +182,7 @@ bool ts_generate_add_all(const ts_generate_work *w, ts_engine *e)
                  .n_stop = n_stop,
         };
         r.sampling.seed = ts_bits(w->p->seed, i);
-        if (!ts_engine_add(e, &r, why)) return ts_generate_complain("prompt", why);
+        if (!ts_engine_add(e, &r, why)) return ts_complain("prompt", why);
     }
     return true;
 }
@@ -228,7 +193,7 @@ static bool settle(ts_generate_work *w)
     const ts_generate_plan *p = w->p;
     char                    why[TS_MODEL_WHY];
     if (!ts_generation_load(p->model, ts_decoder_dims_of(w->m)->n_vocab, &w->model, why))
-        return ts_generate_complain(p->model, why);
+        return ts_complain(p->model, why);
     w->sampling = w->model.sampling;
     if (p->n_beam || p->draft || p->textbook) w->sampling = (ts_sampling) { .top_p = 1 };
     if (p->temperature >= 0) w->sampling.temperature = p->temperature;
@@ -241,20 +206,15 @@ static bool settle(ts_generate_work *w)
 /* Checks and allocates everything: after this the run as a whole cannot fail. */
 static bool prepare(ts_generate_work *w)
 {
-    char        why[TS_MODEL_WHY];
-    const char *absent = w->p->device == TS_CUDA ? ts_cuda_unavailable_reason() : NULL;
-    if (absent) return ts_generate_complain("--device", absent); /* before reading the model */
-    if (!ts_decoder_load(w->p->model, w->p->dtype, &w->m, why))
-        return ts_generate_complain(w->p->model, why);
-    if (w->p->device == TS_CUDA && !ts_decoder_to_cuda(w->m, why))
-        return ts_generate_complain("--device", why);
-    if (!open_tokenizer(w) || !settle(w) || !(w->p->prompts ? read_prompts(w) : take_prompts(w)) ||
-        !encode(w))
+    const ts_model_source from = { w->p->model, w->p->tokenizer, w->p->dtype, w->p->device };
+    char                  why[TS_MODEL_WHY];
+    if (!ts_model_open(&from, &w->m, &w->t) || !settle(w) ||
+        !(w->p->prompts ? read_prompts(w) : take_prompts(w)) || !encode(w))
         return false;
     if (w->p->n_beam || w->p->draft) return true;
     const int64_t           n_seq = w->n_story < MOST_AT_ONCE ? w->n_story : MOST_AT_ONCE;
     const ts_engine_options o = ts_generate_options(w, n_seq);
-    if (!ts_engine_create(w->m, &o, &w->e, why)) return ts_generate_complain("engine", why);
+    if (!ts_engine_create(w->m, &o, &w->e, why)) return ts_complain("engine", why);
     return ts_generate_add_all(w, w->e);
 }
 
@@ -292,7 +252,7 @@ static bool textbook(const ts_generate_work *w, const ts_engine_stats *stats, ts
     const ts_story *s = &w->story[0];
     char            why[TS_MODEL_WHY];
     int32_t        *token = malloc((size_t)s->n_token * sizeof *token);
-    if (!token) return ts_generate_complain("--textbook", "out of memory for the tokens");
+    if (!token) return ts_complain("--textbook", "out of memory for the tokens");
     memcpy(token, s->token, (size_t)s->n_prompt * sizeof *token);
     double       took_s = 0;
     const bool   ok = by_textbook(w, s, token, &took_s, why);
@@ -301,7 +261,7 @@ static bool textbook(const ts_generate_work *w, const ts_engine_stats *stats, ts
         ts_generate_rate(stats->n_prompt + stats->n_decode, stats->prompt_s + stats->decode_s);
     const bool same = ok && !memcmp(token, s->token, (size_t)s->n_token * sizeof *token);
     free(token);
-    if (!ok) return ts_generate_complain("--textbook", why);
+    if (!ok) return ts_complain("--textbook", why);
     if (w->out)
         fprintf(w->out,
                 "textbook  %.1f tokens/s overall; ours %.1f, %.2f times as fast; tokens %s\n",
@@ -395,7 +355,7 @@ int ts_generate_stories(const ts_generate_work *w, ts_json *json)
     for (int64_t i = 0; i < w->n_story; i++) {
         story_to_json(&w->story[i], list);
         if (!w->story[i].status) continue;
-        ts_generate_complain("a sequence ended early", ts_status_text(w->story[i].status));
+        ts_complain("a sequence ended early", ts_status_text(w->story[i].status));
         status = TS_EXIT_FAILED;
     }
     return status;

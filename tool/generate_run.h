@@ -3,8 +3,8 @@
 #ifndef TS_TOOL_GENERATE_RUN_H
 #define TS_TOOL_GENERATE_RUN_H
 
-#include "decoder.h"
 #include "generate.h"
+#include "model_open.h"
 
 /* One prompt and its continuation. */
 typedef struct ts_story {
