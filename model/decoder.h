@@ -234,6 +234,21 @@ void ts_engine_end(ts_engine *e, int64_t request);
 
 const ts_engine_stats *ts_engine_stats_of(const ts_engine *e);
 
+/* ---- how probable a text is ---- */
+
+typedef struct ts_evaluation {
+    int64_t n_window;
+    int64_t n_scored; /* tokens */
+    int64_t n_run;    /* more than the text has if windows overlap */
+    double  logprob;  /* the sum over all scored tokens, in nats; not finite: an invalid logit */
+    double  seconds;
+} ts_evaluation;
+
+/* Windows of o->capacity tokens begin every `stride` tokens, as evaluate.c says, with o->n_seq 1.
+ * logprob[i]: of token i given its window's tokens before it; 0 where it is not scored. */
+bool ts_evaluate(const ts_decoder *m, const ts_engine_options *o, const int32_t *token, int64_t n,
+                 int64_t stride, double *logprob, ts_evaluation *out, char why[TS_MODEL_WHY]);
+
 /* ---- the textbook way, to compare with ---- */
 
 /* One sequence, one token at a time, every product a plain loop, greedy. TS_F32 models with RMSNorm

@@ -5,7 +5,7 @@
 . "$(dirname "$0")/program.sh"
 
 run 0 --help; silent; shows check; shows bench; shows list
-for command in judge check bench list demo report generate train plan; do
+for command in judge check bench list demo report generate evaluate train plan; do
     run 0 $command --help; silent; shows --json; shows --seed; shows "^usage: touchstone $command "
     run 2 $command --no-such-option; refused
     run 2 $command --seed; refused
@@ -113,6 +113,21 @@ if [ -f "$build/libmodel.a" ]; then
     run 0 generate --model "$tmp/drawn" --prompt Hello --tokens 5 --draft lookup --verify; silent; shows 'tokens equal'
     echo '{"top_p": 7}' >"$tmp/drawn/generation_config.json"
     run 3 generate --model "$tmp/drawn" --prompt Hello; refused; said 'generation_config.json: top_p'
+    run 0 evaluate $model --text README.md --context 64 --stride 63; silent; shows '^perplexity [1-9]'; shows '^text .* windows of 64, stride 63'; shows '^speed'
+    run 0 evaluate $model --text README.md --dtype f64 --chunk 5 --threads 1 --json -; silent
+    json tokens_per_s windows stride tokens tokens_scored loss_nats perplexity && {
+        set -- $(cat "$tmp/values")
+        [ "$3" = 64 ] && [ $(($4 - $5)) = "$2" ] || complain "windows $2 of $3, tokens $4, scored $5"
+    }
+    run 3 evaluate $model --text no-such-file; refused
+    run 3 evaluate no-such-file --text README.md; refused
+    printf x >"$tmp/short" && run 3 evaluate $model --text "$tmp/short"; refused; said 'expected at least 2'
+    printf 'a\377' >"$tmp/short" && run 3 evaluate $model --text "$tmp/short"; refused; said 'UTF-8'
+    run 3 evaluate $model --text README.md --context 65; refused
+    run 3 evaluate $model --text README.md --stride 65; refused
+    for wrong in '' '--text README.md --context 1' '--text README.md --stride 0' '--text README.md --threads 0' '--text README.md --dtype f16'; do
+        run 2 evaluate $model $wrong; refused
+    done
     run 0 generate --model $model --prompt Hello --tokens 8 --beam 3 --alpha 0.6 --verify; silent
     shows '^Hello'; shows '^ *3 .*8'; shows '^beam .* passes'; shows '^pages'; shows '^verify .*tokens equal'
     run 0 generate --model $model --prompts "$tmp/prompts" --tokens 5 --beam 2 --kv contiguous,f32; silent; shows '^\[3\] three'
