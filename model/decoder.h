@@ -117,6 +117,8 @@ bool ts_tokenizer_is_inside(const char *path);
 int64_t ts_tokenizer_size(const ts_tokenizer *t); /* one more than the largest token */
 int32_t ts_tokenizer_stop(const ts_tokenizer *t); /* the token that ends a text, or -1 */
 
+int ts_tokenizer_first(const ts_tokenizer *t); /* tokens that every encoded text begins with */
+
 /* `text` is UTF-8. *token is the caller's to free. */
 bool ts_tokenizer_encode(const ts_tokenizer *t, const char *text, size_t n, int32_t **token,
                          int64_t *n_token, char why[TS_MODEL_WHY]);
@@ -233,6 +235,37 @@ bool ts_engine_step(ts_engine *e, ts_event_fn tell, void *user);
 void ts_engine_end(ts_engine *e, int64_t request);
 
 const ts_engine_stats *ts_engine_stats_of(const ts_engine *e);
+
+/* ---- conversations ---- */
+
+/* A model's chat template: of a GGUF file, or of a folder's chat_template.jinja or
+ * tokenizer_config.json. */
+typedef struct ts_chat ts_chat;
+
+typedef struct ts_message {
+    const char *role, *content; /* system, user or assistant; UTF-8 */
+} ts_message;
+
+bool ts_chat_load(const char *model, ts_chat **c, char why[TS_MODEL_WHY]);
+/* From a template alone; bos_token and eos_token are undefined. */
+bool ts_chat_parse(const char *source, size_t n, ts_chat **c, char why[TS_MODEL_WHY]);
+void ts_chat_free(ts_chat **c);
+/* Appends the text of the messages and, with `answer`, what an answer begins with. A template that
+ * begins a text itself makes the tokens that a tokenizer adds superfluous: see
+ * ts_tokenizer_first. */
+bool ts_chat_render(ts_chat *c, const ts_message *message, int64_t n, bool answer, ts_text *out,
+                    char why[TS_MODEL_WHY]);
+
+/* One sequence that grows from call to call: what the cache has of it is not run again. */
+typedef struct ts_session ts_session;
+
+bool ts_session_create(const ts_decoder *m, const ts_engine_options *o, ts_session **s,
+                       char why[TS_MODEL_WHY]); /* o->n_seq 1 */
+void ts_session_free(ts_session **s);
+/* The i-th draw after these tokens. *n_run: tokens that were run. TS_E_CAPACITY where they do not
+ * fit. */
+ts_status ts_session_next(ts_session *s, const int32_t *token, int64_t n, const ts_sampling *how,
+                          int64_t i, int32_t *next, int64_t *n_run);
 
 /* ---- how probable a text is ---- */
 

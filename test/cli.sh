@@ -5,7 +5,7 @@
 . "$(dirname "$0")/program.sh"
 
 run 0 --help; silent; shows check; shows bench; shows list
-for command in judge check bench list demo report generate evaluate train plan; do
+for command in judge check bench list demo report generate chat evaluate train plan; do
     run 0 $command --help; silent; shows --json; shows --seed; shows "^usage: touchstone $command "
     run 2 $command --no-such-option; refused
     run 2 $command --seed; refused
@@ -113,6 +113,24 @@ if [ -f "$build/libmodel.a" ]; then
     run 0 generate --model "$tmp/drawn" --prompt Hello --tokens 5 --draft lookup --verify; silent; shows 'tokens equal'
     echo '{"top_p": 7}' >"$tmp/drawn/generation_config.json"
     run 3 generate --model "$tmp/drawn" --prompt Hello; refused; said 'generation_config.json: top_p'
+    printf '{%% for m in messages %%}{{ m.content }}{%% endfor %%}' >"$tmp/plain.jinja"
+    printf 'Hello\n' >"$tmp/said" && input=$tmp/said
+    run 0 chat $model --template "$tmp/plain.jinja" --tokens 5; silent; shows '^<5555$'; shows '^.length.$' # as generate has it
+    run 0 chat $model --template "$tmp/plain.jinja" --tokens 9 --stop 55 --json -; silent
+    json turns.0.text turns.0.finish turns.0.tokens_run turns.0.message tokens_per_s
+    [ "$(head -n 2 "$tmp/values" | tr '\n' ' ')" = '"<" "stop" ' ] || complain "$(cat "$tmp/values")"
+    printf 'Hello\nHel\\\nlo\n\n/reset\nHello\n/exit\nHello\n' >"$tmp/said"
+    run 0 chat $model --template "$tmp/plain.jinja" --tokens 5 --system x --temperature 1 --top-k 9 --json -; silent; json turns.2.message turns.1.message
+    [ "$(cat "$tmp/values")" = "$(printf '"Hello"\n"Hel\\nlo"')" ] || complain "$(cat "$tmp/values")"
+    ! grep -q '"prompt_tokens": 0' "$tmp/out" || complain 'no prompt'
+    "$build/test/json_get" turns.3.message <"$tmp/out" >/dev/null 2>&1 && complain 'talks after /exit'
+    run 1 chat $model --template "$tmp/plain.jinja" --context 4; [ "$(wc -l <"$tmp/err")" = 3 ] || complain "$(cat "$tmp/err")"
+    run 3 chat $model; refused; said 'chat template'
+    printf '{%% include "x" %%}' >"$tmp/bad.jinja"; run 3 chat $model --template "$tmp/bad.jinja"; refused; said "include"
+    run 3 chat $model --template no-such-file; refused
+    input=
+    run 0 chat $model --template "$tmp/plain.jinja"; silent
+    for wrong in '--tokens 0' '--context 1' '--top-p 2' '--threads 0' '--stop'; do run 2 chat $model $wrong; refused; done
     run 0 evaluate $model --text README.md --context 64 --stride 63; silent; shows '^perplexity [1-9]'; shows '^text .* windows of 64, stride 63'; shows '^speed'
     run 0 evaluate $model --text README.md --dtype f64 --chunk 5 --threads 1 --json -; silent
     json tokens_per_s windows stride tokens tokens_scored loss_nats perplexity && {

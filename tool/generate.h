@@ -5,8 +5,6 @@
 
 #include "model_options.h"
 
-#define TS_UNSET UINT64_MAX
-
 /* The default model is $TOUCHSTONE_MODEL or the bundled one; with it the default prompts are
  * built-in samples. */
 typedef struct ts_generate_plan {

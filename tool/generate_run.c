@@ -75,15 +75,6 @@ static bool encode(ts_generate_work *w)
 
 /* ---- the run ---- */
 
-/* Control characters are not sent to the terminal. */
-void ts_generate_show(FILE *out, const char *text, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        const unsigned char c = (unsigned char)text[i];
-        putc((c < ' ' && c != '\n' && c != '\t') || c == 0x7f ? '?' : c, out);
-    }
-}
-
 /* Adds the last token's text. */
 static void grow(ts_generate_work *w, ts_story *s)
 {
@@ -96,7 +87,7 @@ static void grow(ts_generate_work *w, ts_story *s)
 /* What is not shown yet, up to that many bytes. */
 static void show_more(const ts_generate_work *w, ts_story *s, size_t n)
 {
-    if (n > s->n_shown) ts_generate_show(w->out, s->made.p + s->n_shown, n - s->n_shown);
+    if (n > s->n_shown) ts_show_text(w->out, s->made.p + s->n_shown, n - s->n_shown);
     s->n_shown = n;
     fflush(w->out);
 }
@@ -105,7 +96,7 @@ static void show_story(const ts_generate_work *w, int64_t nth)
 {
     ts_story *s = &w->story[nth];
     fprintf(w->out, "[%lld] ", (long long)nth + 1);
-    ts_generate_show(w->out, s->text, s->n_text);
+    ts_show_text(w->out, s->text, s->n_text);
     show_more(w, s, s->made.n);
     fputc('\n', w->out);
 }
@@ -157,13 +148,7 @@ ts_engine_options ts_generate_options(const ts_generate_work *w, int64_t n_seq)
 
 int ts_generate_stops(const ts_generate_work *w, int32_t stop[TS_MODEL_STOPS])
 {
-    const ts_decoder_dims *d = ts_decoder_dims_of(w->m);
-    int                    n_stop = w->model.n_stop ? w->model.n_stop : d->n_stop;
-    memcpy(stop, w->model.n_stop ? w->model.stop : d->stop, sizeof d->stop);
-    if (w->model.n_stop) return n_stop;
-    if (ts_tokenizer_stop(w->t) >= 0 && n_stop < TS_MODEL_STOPS)
-        stop[n_stop++] = ts_tokenizer_stop(w->t);
-    return n_stop;
+    return ts_model_stops(w->m, w->t, &w->model, stop);
 }
 
 bool ts_generate_add_all(const ts_generate_work *w, ts_engine *e)
@@ -194,11 +179,8 @@ static bool settle(ts_generate_work *w)
     char                    why[TS_MODEL_WHY];
     if (!ts_generation_load(p->model, ts_decoder_dims_of(w->m)->n_vocab, &w->model, why))
         return ts_complain(p->model, why);
-    w->sampling = w->model.sampling;
-    if (p->n_beam || p->draft || p->textbook) w->sampling = (ts_sampling) { .top_p = 1 };
-    if (p->temperature >= 0) w->sampling.temperature = p->temperature;
-    if (p->top_k != TS_UNSET) w->sampling.top_k = (int64_t)p->top_k;
-    if (p->top_p >= 0) w->sampling.top_p = p->top_p;
+    if (p->n_beam || p->draft || p->textbook) w->model.sampling = (ts_sampling) { .top_p = 1 };
+    w->sampling = ts_model_sampling(&w->model, p->temperature, p->top_k, p->top_p);
     while (p->stop[w->n_stop]) w->n_stop++;
     return true;
 }
@@ -297,36 +279,12 @@ static void summary(const ts_generate_work *w, const ts_engine_stats *s, ts_json
     ts_json_int(json, "preempted", s->n_preempted);
 }
 
-static const char *const finishes[] = {
-    [TS_FINISH_STOP] = "stop",
-    [TS_FINISH_LENGTH] = "length",
-    [TS_FINISH_CONTEXT] = "context",
-};
-
-/* A byte that is no part of a character becomes U+FFFD; then the list `bytes` has them all. */
-static void text_to_json(ts_json *o, const ts_text *t)
-{
-    char  *valid = o ? malloc(3 * t->n + 1) : NULL;
-    size_t n = 0, bad = 0;
-    for (size_t i = 0; valid && i < t->n;) {
-        const size_t len = ts_utf8_length((const unsigned char *)t->p + i, t->n - i);
-        memcpy(valid + n, len ? t->p + i : "\xef\xbf\xbd", len ? len : 3);
-        n += len ? len : 3;
-        i += len ? len : 1;
-        bad += !len;
-    }
-    if (valid) ts_json_textn(o, "text", valid, n);
-    ts_json *bytes = valid && bad ? ts_json_array(o, "bytes") : NULL;
-    for (size_t i = 0; bytes && i < t->n; i++) ts_json_int(bytes, NULL, (unsigned char)t->p[i]);
-    free(valid);
-}
-
 static void story_to_json(const ts_story *s, ts_json *list)
 {
     ts_json *o = ts_json_object(list, NULL), *tokens = ts_json_array(o, "tokens");
     for (int64_t i = s->n_prompt; o && i < s->n_token; i++) ts_json_int(tokens, NULL, s->token[i]);
-    text_to_json(o, &s->made);
-    ts_json_text(o, "finish", s->status ? "error" : finishes[s->finish]);
+    ts_text_to_json(o, &s->made);
+    ts_json_text(o, "finish", s->status ? "error" : ts_finish_names[s->finish]);
     ts_json_text(o, "status", ts_status_text(s->status));
 }
 
@@ -340,8 +298,9 @@ static void show_finishes(const ts_generate_work *w)
     fprintf(w->out, "finish    ");
     for (int i = 0; i < 3; i++) {
         if (!n[i]) continue;
-        if (w->n_story > 1) fprintf(w->out, "%s%lld %s", before, (long long)n[i], finishes[i]);
-        else fprintf(w->out, "%s", finishes[i]);
+        if (w->n_story > 1)
+            fprintf(w->out, "%s%lld %s", before, (long long)n[i], ts_finish_names[i]);
+        else fprintf(w->out, "%s", ts_finish_names[i]);
         before = ", ";
     }
     fprintf(w->out, "%s\n", *before ? "" : "error");
@@ -363,7 +322,7 @@ int ts_generate_stories(const ts_generate_work *w, ts_json *json)
 
 static int run(ts_generate_work *w, ts_json *json)
 {
-    if (w->out && w->n_story == 1) ts_generate_show(w->out, w->story[0].text, w->story[0].n_text);
+    if (w->out && w->n_story == 1) ts_show_text(w->out, w->story[0].text, w->story[0].n_text);
     while (ts_engine_step(w->e, ts_generate_tell, w)) continue;
     summary(w, ts_engine_stats_of(w->e), json);
     int status = ts_generate_stories(w, json);

@@ -43,7 +43,6 @@ bool ts_generate_add_all(const ts_generate_work *w, ts_engine *e);
 /* Prints a single story as it is generated; of several, each once it and all before it are done.
  * `user`: the work. */
 void ts_generate_tell(void *user, const ts_event *e);
-void ts_generate_show(FILE *out, const char *text, size_t n);
 /* Writes the list `stories` and why they ended; returns the exit status. */
 int    ts_generate_stories(const ts_generate_work *w, ts_json *json);
 double ts_generate_rate(int64_t n, double s); /* 0 if s is 0 */

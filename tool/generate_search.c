@@ -117,7 +117,7 @@ static void adopt(ts_generate_work *w, ts_beam_dims d, const found *f)
         const int64_t  at = i * d.beam_width;
         const int64_t  n = f->length[at] - f->finished[at]; /* without EOS */
         const int32_t *token = f->token + at * d.max_new_tokens;
-        if (w->out && w->n_story == 1) ts_generate_show(w->out, s->text, s->n_text);
+        if (w->out && w->n_story == 1) ts_show_text(w->out, s->text, s->n_text);
         for (int64_t j = 0; j < n; j++)
             ts_generate_tell(w, &(ts_event) { .request = i, .token = token[j] });
         ts_generate_tell(w, &(ts_event) { .request = i,
@@ -410,7 +410,7 @@ int ts_generate_drafts(ts_generate_work *w, ts_json *json)
             ok = ts_complain("prompt", why);
             break;
         }
-        if (w->out && w->n_story == 1) ts_generate_show(w->out, y->text, y->n_text);
+        if (w->out && w->n_story == 1) ts_show_text(w->out, y->text, y->n_text);
         end.status = tell_story(w, s, &d.by, i, &end.finish);
         ts_generate_tell(w, &end);
     }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model_open.c - reads a model and its tokenizer, and texts for them. */
+/* model_open.c - what commands that run a model share: reading one and its tokenizer, how its
+ * tokens are drawn and when they end, and texts. */
 #define _POSIX_C_SOURCE 200809L
 #include <stdlib.h>
 #include <string.h>
@@ -54,4 +55,60 @@ char *ts_read_text(const char *path, size_t *n_bytes)
     free(text);
     ts_complain(input ? "standard input" : path, "cannot be read or is empty");
     return NULL;
+}
+
+int ts_model_stops(const ts_decoder *m, const ts_tokenizer *t, const ts_generation *g,
+                   int32_t stop[TS_MODEL_STOPS])
+{
+    const ts_decoder_dims *d = ts_decoder_dims_of(m);
+    int                    n_stop = g->n_stop ? g->n_stop : d->n_stop;
+    memcpy(stop, g->n_stop ? g->stop : d->stop, sizeof d->stop);
+    if (!g->n_stop && ts_tokenizer_stop(t) >= 0 && n_stop < TS_MODEL_STOPS)
+        stop[n_stop++] = ts_tokenizer_stop(t);
+    return n_stop;
+}
+
+ts_sampling ts_model_sampling(const ts_generation *g, double temperature, uint64_t top_k,
+                              double top_p)
+{
+    ts_sampling s = g->sampling;
+    if (temperature >= 0) s.temperature = temperature;
+    if (top_k != TS_UNSET) s.top_k = (int64_t)top_k;
+    if (top_p >= 0) s.top_p = top_p;
+    return s;
+}
+
+/* ---- texts ---- */
+
+const char *const ts_finish_names[] = {
+    [TS_FINISH_STOP] = "stop",
+    [TS_FINISH_LENGTH] = "length",
+    [TS_FINISH_CONTEXT] = "context",
+};
+
+/* A byte that is no part of a character becomes U+FFFD; then the list `bytes` has them all. */
+void ts_text_to_json(ts_json *o, const ts_text *t)
+{
+    char  *valid = o ? calloc(3, t->n + 1) : NULL;
+    size_t n = 0, bad = 0;
+    for (size_t i = 0; valid && i < t->n;) {
+        const size_t len = ts_utf8_length((const unsigned char *)t->p + i, t->n - i);
+        memcpy(valid + n, len ? t->p + i : "\xef\xbf\xbd", len ? len : 3);
+        n += len ? len : 3;
+        i += len ? len : 1;
+        bad += !len;
+    }
+    if (valid) ts_json_textn(o, "text", valid, n);
+    ts_json *bytes = valid && bad ? ts_json_array(o, "bytes") : NULL;
+    for (size_t i = 0; bytes && i < t->n; i++) ts_json_int(bytes, NULL, (unsigned char)t->p[i]);
+    free(valid);
+}
+
+/* Control characters are not sent to the terminal. */
+void ts_show_text(FILE *out, const char *text, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const unsigned char c = (unsigned char)text[i];
+        putc((c < ' ' && c != '\n' && c != '\t') || c == 0x7f ? '?' : c, out);
+    }
 }

@@ -10,6 +10,8 @@
 #define TS_HAVE_MODEL 0
 #endif
 
+#define TS_UNSET UINT64_MAX /* a count that was not given */
+
 /* Prints one line on standard error, with the command; returns false. */
 bool ts_complain(const char *what, const char *why);
 
