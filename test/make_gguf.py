@@ -49,7 +49,17 @@ def tensors(folder):
             x = np.frombuffer(raw, {"F32": "<f4", "F16": "<f2", "BF16": "<u2"}[t["dtype"]])
             if t["dtype"] == "BF16":
                 x = (x.astype(np.uint32) << 16).view(np.float32)
-            yield name, x.astype(np.float32).reshape(t["shape"])
+            yield name, t["dtype"], x.astype(np.float32).reshape(t["shape"])
+
+
+def add(w, name, dtype, x):
+    """Matrices of 16 bits stay so; vectors are floats, as in real files."""
+    if dtype == "F32" or x.ndim == 1:
+        w.add_tensor(name, x)
+        return
+    raw = x.astype(np.float16) if dtype == "F16" else (x.view(np.uint32) >> 16).astype(np.uint16)
+    raw = np.ascontiguousarray(raw).view(np.uint8).reshape(x.shape[0], -1)
+    w.add_tensor(name, raw, raw_shape=raw.shape, raw_dtype=gguf.GGMLQuantizationType[dtype])
 
 
 def vocabulary(w, folder, pre, config):
@@ -107,12 +117,12 @@ def model(name, arch, pre):
         share = np.clip((turns - rope["low_freq_factor"]) / (rope["high_freq_factor"] - rope["low_freq_factor"]), 0, 1)
         w.add_tensor("rope_freqs.weight", (1 / ((1 - share) / rope["factor"] + share)).astype(np.float32))
     vocabulary(w, folder, pre, c)
-    for key, x in tensors(folder):
+    for key, dtype, x in tensors(folder):
         if arch == "llama" and ".q_proj." in key:
             x = to_pairs(x, heads)
         if arch == "llama" and ".k_proj." in key:
             x = to_pairs(x, kv)
-        w.add_tensor(rename(key), x)
+        add(w, rename(key), dtype, np.ascontiguousarray(x))
     w.write_header_to_file()
     w.write_kv_data_to_file()
     w.write_tensors_to_file()

@@ -77,6 +77,20 @@ for kib in 120000 200000 400000; do
     rm -rf "$tmp/low"
 done
 
+# A run that is killed before its first evaluation resumes, too.
+rare="${small% --eval-every *} --eval-every 2000 --steps 2000"
+"$program" train --data "$tmp/text" --out "$tmp/young" $rare >/dev/null &
+run=$!
+for _ in $(seq 600); do
+    [ -f "$tmp/young/log.jsonl" ] && [ "$(wc -l <"$tmp/young/log.jsonl")" -ge 3 ] && break
+    sleep 0.01
+done
+kill -9 $run || fail 'a young run ended before it could be killed'
+wait $run 2>/dev/null || true
+"$program" train --data "$tmp/text" --out "$tmp/young" $rare --resume >/dev/null || fail 'a young run does not resume'
+[ "$(wc -l <"$tmp/young/log.jsonl")" = 2000 ] || fail 'a young run resumed has not every step'
+rm -rf "$tmp/young"
+
 losses() { sed 's/,"lr".*//' "$1/log.jsonl"; }
 for kind in '' --ternary; do
     "$program" train --data "$tmp/text" --out "$tmp/whole" $small --steps 300 $kind --svg "$tmp/svg" >"$tmp/facts"

@@ -2,6 +2,7 @@
 /* unit_gguf.c - GGUF files: every format decodes to what the package gguf makes of it; models that
  * make_gguf.py converted give the logits and tokens of the originals; what is cut or changed gets
  * one line. */
+#include "dtype.h"
 #include "gguf.h"
 #include "unit_model.h"
 
@@ -43,6 +44,21 @@ static void formats_decode(void **state)
     free(bytes);
 }
 
+/* Every one of the 65536. */
+static void halves_are_exact(void **state)
+{
+    (void)state;
+    const ts_block *b = ts_block_of(TS_BLOCK_F16);
+    for (unsigned h = 0; h < 65536; h++) {
+        const uint16_t bits = (uint16_t)h;
+        const float    want = (float)ts_widen_f16(bits);
+        float          got;
+        ts_block_row(b, (const unsigned char *)&bits, 1, &got);
+        if (isnan(want) ? !isnan(got) : memcmp(&got, &want, sizeof got))
+            fail_msg("half %04x: got %g, expected %g", h, (double)got, (double)want);
+    }
+}
+
 /* ---- models ---- */
 
 static const char *const names[] = { "llama", "mistral", "qwen2", "qwen3", "starcoder2" };
@@ -80,6 +96,41 @@ static void logits_are_those_of_the_original(void **state)
         ts_decoder_free(&a);
         ts_decoder_free(&b);
     }
+}
+
+/* In float a matrix of 16 bits stays in the file, its rows in the order of another rotation;
+ * decoded, it gives the same. */
+static void encoded_matrices_are_those_of_the_original(void **state)
+{
+    (void)state;
+    int n_encoded = 0;
+    for (int i = 0; i < NAMES; i++) {
+        char        why[TS_MODEL_WHY] = "";
+        ts_decoder *exact = load(checkpoint(names[i], ""), TS_F64);
+        ts_decoder *m = load(converted(names[i]), TS_F32);
+        json_t     *golden = read_json(checkpoint(names[i], "golden.json"));
+        int64_t     n;
+        int32_t    *token = integers(json_object_get(golden, "tokens"), &n);
+        double     *want = logits_of(exact, token, n, (way) { .chunk = n, .store = TS_F64 });
+        n_encoded += m->n_encoded > 0;
+        for (int decoded = 0; decoded < 2; decoded++)
+            for (int64_t chunk = 1; chunk <= n; chunk += n - 1) { /* one row, and many */
+                const way w = { .chunk = chunk, .store = TS_F32 };
+                double   *got = logits_of(m, token, n, w), far = 0;
+                for (int64_t k = 0; k < n * ts_decoder_dims_of(m)->n_vocab; k++)
+                    far = farther(far, got[k], want[k]);
+                if (far > 2e-5) fail_msg("%s: a logit is off by %g", names[i], far);
+                free(got);
+                if (!decoded && chunk == n && !ts_decoder_decode(m, why)) fail_msg("%s", why);
+            }
+        assert_int_equal(m->n_encoded, 0);
+        free(want);
+        free(token);
+        json_decref(golden);
+        ts_decoder_free(&exact);
+        ts_decoder_free(&m);
+    }
+    assert_int_equal(n_encoded, 3); /* llama, mistral and qwen2 */
 }
 
 static void tokens_are_those_of_the_original(void **state)
@@ -177,7 +228,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(formats_decode),
+        cmocka_unit_test(halves_are_exact),
         cmocka_unit_test(logits_are_those_of_the_original),
+        cmocka_unit_test(encoded_matrices_are_those_of_the_original),
         cmocka_unit_test(tokens_are_those_of_the_original),
         cmocka_unit_test(cut_and_changed),
         cmocka_unit_test(says_what_is_wrong),
