@@ -29,9 +29,9 @@ struct ts_engine {
     ts_engine_options o;
     ts_pool           pool;
     ts_sampler       *sampler;
-    job              *job;
-    int64_t           n_job, n_room, first_live; /* all before first_live have ended */
-    int64_t          *running;                   /* [n_seq]: jobs, in the order they joined */
+    job              *job; /* requests first .. n_job - 1; all before have ended */
+    int64_t           first, n_job, n_room;
+    int64_t          *running; /* [n_seq]: jobs, in the order they joined */
     int64_t           n_running;
     /* One step's batch. */
     int32_t        *seq, *token;
@@ -81,7 +81,7 @@ void ts_engine_free(ts_engine **p)
 {
     ts_engine *e = *p;
     if (!e) return;
-    for (int64_t i = 0; i < e->n_job; i++) free(e->job[i].token);
+    for (int64_t i = 0; i < e->n_job - e->first; i++) free(e->job[i].token);
     ts_pool_free(&e->pool);
     ts_sampler_free(&e->sampler);
     void *const mine[] = { e->job,     e->seq,   e->n_new, e->want, e->who,
@@ -97,6 +97,28 @@ const ts_engine_stats *ts_engine_stats_of(const ts_engine *e)
 }
 
 /* ---- requests ---- */
+
+static job *job_of(const ts_engine *e, int64_t request)
+{
+    return &e->job[request - e->first];
+}
+
+static void end(job *j)
+{
+    free(j->token);
+    j->token = NULL;
+    j->state = ENDED;
+}
+
+/* So that an engine may run for ever. */
+static void forget_ended(ts_engine *e)
+{
+    int64_t n = 0;
+    while (n < e->n_job - e->first && e->job[n].state == ENDED) n++;
+    if (!n) return;
+    e->first += n;
+    memmove(e->job, e->job + n, (size_t)(e->n_job - e->first) * sizeof *e->job);
+}
 
 static bool sound_request(const ts_engine *e, const ts_request *r, char why[TS_MODEL_WHY])
 {
@@ -115,7 +137,7 @@ static bool sound_request(const ts_engine *e, const ts_request *r, char why[TS_M
 bool ts_engine_add(ts_engine *e, const ts_request *r, char why[TS_MODEL_WHY])
 {
     if (!sound_request(e, r, why)) return false;
-    if (e->n_job == e->n_room) {
+    if (e->n_job - e->first == e->n_room) {
         const int64_t room = 2 * e->n_room + 16;
         job          *more = realloc(e->job, (size_t)room * sizeof *more);
         if (!more) return ts_say(why, "out of memory for %lld requests", (long long)room);
@@ -129,7 +151,7 @@ bool ts_engine_add(ts_engine *e, const ts_request *r, char why[TS_MODEL_WHY])
     if (!j.token) return ts_say(why, "out of memory for %lld tokens", (long long)j.n_most);
     memcpy(j.token, r->prompt, (size_t)r->n_prompt * sizeof *j.token);
     for (; j.n_stop < r->n_stop; j.n_stop++) j.stop[j.n_stop] = r->stop[j.n_stop];
-    e->job[e->n_job++] = j;
+    *job_of(e, e->n_job++) = j;
     return true;
 }
 
@@ -145,23 +167,24 @@ static int64_t promised(const ts_engine *e, int64_t more)
 {
     int64_t sum = 0;
     for (int64_t i = 0; i < e->n_running; i++)
-        sum += pages(e, e->job[e->running[i]].n_token + more);
+        sum += pages(e, job_of(e, e->running[i])->n_token + more);
     return sum;
 }
 
 /* Out of the batch and of the cache. */
 static void leave(ts_engine *e, int64_t i, job_state next)
 {
-    job *j = &e->job[e->running[i]];
+    job *j = job_of(e, e->running[i]);
     ts_kv_free(e->pool.kv, &e->pool.exec, j->seq);
-    j->state = next;
     j->n_cached = 0;
+    j->state = next;
+    if (next == ENDED) end(j);
     memmove(e->running + i, e->running + i + 1, (size_t)(--e->n_running - i) * sizeof *e->running);
 }
 
 static void finish(ts_engine *e, int64_t i, ts_status s, ts_event_fn tell, void *user)
 {
-    const job     *j = &e->job[e->running[i]];
+    const job     *j = job_of(e, e->running[i]);
     const ts_event event = {
         .request = e->running[i],
         .token = -1,
@@ -176,17 +199,17 @@ static void finish(ts_engine *e, int64_t i, ts_status s, ts_event_fn tell, void 
 
 void ts_engine_end(ts_engine *e, int64_t request)
 {
-    if (request >= 0 && request < e->n_job) e->job[request].over = true;
+    if (request >= e->first && request < e->n_job) job_of(e, request)->over = true;
 }
 
 /* Requests that the caller ended between steps. */
 static void dismiss(ts_engine *e, ts_event_fn tell, void *user)
 {
     for (int64_t i = e->n_running - 1; i >= 0; i--)
-        if (e->job[e->running[i]].over) finish(e, i, TS_OK, tell, user);
-    for (int64_t i = e->first_live; i < e->n_job; i++) {
-        if (e->job[i].state != WAITING || !e->job[i].over) continue;
-        e->job[i].state = ENDED;
+        if (job_of(e, e->running[i])->over) finish(e, i, TS_OK, tell, user);
+    for (int64_t i = e->first; i < e->n_job; i++) {
+        if (job_of(e, i)->state != WAITING || !job_of(e, i)->over) continue;
+        end(job_of(e, i));
         tell(user, &(ts_event) { .request = i, .token = -1, .finish = TS_FINISH_STOP });
     }
 }
@@ -194,9 +217,9 @@ static void dismiss(ts_engine *e, ts_event_fn tell, void *user)
 /* In order of arrival: a request never overtakes one that waits for pages. */
 static void admit(ts_engine *e)
 {
-    while (e->first_live < e->n_job && e->job[e->first_live].state == ENDED) e->first_live++;
-    for (int64_t i = e->first_live; i < e->n_job && e->n_running < e->o.n_seq; i++) {
-        job          *j = &e->job[i];
+    forget_ended(e);
+    for (int64_t i = e->first; i < e->n_job && e->n_running < e->o.n_seq; i++) {
+        job          *j = job_of(e, i);
         const int64_t need = pages(e, j->n_token + 1);
         if (j->state != WAITING) continue;
         /* Alone it may try in any case: make_room decides. */
@@ -225,7 +248,7 @@ static void gather(ts_engine *e)
     int64_t budget = e->o.chunk;
     e->n_seq = e->n_token = e->n_want = e->n_prompt = 0;
     for (int64_t i = 0; i < e->n_running; i++) {
-        job          *j = &e->job[e->running[i]];
+        job          *j = job_of(e, e->running[i]);
         const int64_t left = j->n_token - j->n_cached;
         const bool    decode = j->n_cached && left == 1;
         const int64_t n = decode || left < budget ? left : budget;
@@ -289,7 +312,7 @@ static bool stops(const job *j, int32_t token)
 /* The next token of the i-th that asked for logits. */
 static void extend(ts_engine *e, int64_t i, ts_event_fn tell, void *user)
 {
-    job         *j = &e->job[e->who[i]];
+    job         *j = job_of(e, e->who[i]);
     int32_t      token = -1;
     ts_status    s = TS_OK;
     const double from = ts_seconds();
@@ -304,7 +327,7 @@ static void extend(ts_engine *e, int64_t i, ts_event_fn tell, void *user)
         e->stats.n_token++;
         tell(user, &event);
     }
-    j = &e->job[e->who[i]]; /* tell may have added requests */
+    j = job_of(e, e->who[i]); /* tell may have added requests */
     if (more && !j->over && j->n_token < j->n_most) return;
     int64_t at = 0;
     while (e->running[at] != e->who[i]) at++;
@@ -326,7 +349,7 @@ bool ts_engine_step(ts_engine *e, ts_event_fn tell, void *user)
         e->stats.decode_s += (1 - share) * e->spent;
     }
     if (e->n_running) return true;
-    for (int64_t i = e->first_live; i < e->n_job; i++)
-        if (e->job[i].state == WAITING) return true;
+    for (int64_t i = e->first; i < e->n_job; i++)
+        if (job_of(e, i)->state == WAITING) return true;
     return false;
 }
