@@ -177,6 +177,19 @@ void ts_sampler_free(ts_sampler **s);
 ts_status ts_sampler_draw(ts_sampler *s, const ts_sampling *how, int64_t i, const float *logits,
                           int32_t *token);
 
+/* How probable the model finds a token, whatever the temperature: ln p, at most 0. */
+typedef struct ts_likely {
+    int32_t token;
+    double  logprob; /* -inf: impossible */
+} ts_likely;
+
+enum { TS_MODEL_LIKELY = 20 }; /* the most that a request is told */
+
+/* The first `n` of a row of the host, most probable first, and what `token` has; n in [1, n_vocab].
+ * A sampler of ts_sampler_create. */
+ts_status ts_sampler_likely(ts_sampler *s, const float *logits, int n, ts_likely *likely,
+                            int32_t token, double *logprob);
+
 /* ---- continuous batching ---- */
 
 typedef struct ts_engine_options {
@@ -195,6 +208,9 @@ typedef struct ts_request {
     ts_sampling    sampling;
     const int32_t *stop; /* tokens that end it; they are not given out */
     int            n_stop;
+    bool           logprobs; /* tell them, and the n_likely most probable tokens */
+    int            n_likely; /* 0 .. TS_MODEL_LIKELY */
+    void          *tag;      /* the caller's, in each event */
 } ts_request;
 
 /* Why a request ended: a stop token or ts_engine_end, n_new tokens, or no room for another. */
@@ -202,10 +218,14 @@ typedef enum ts_finish { TS_FINISH_STOP, TS_FINISH_LENGTH, TS_FINISH_CONTEXT } t
 
 /* What a step tells of one request: a token, or (token -1) its end, with TS_OK or why. */
 typedef struct ts_event {
-    int64_t   request;
-    int32_t   token;
-    ts_status status;
-    ts_finish finish; /* of an end with TS_OK */
+    int64_t          request;
+    int32_t          token;
+    ts_status        status;
+    ts_finish        finish; /* of an end with TS_OK */
+    void            *tag;
+    double           logprob;
+    const ts_likely *likely; /* [n_likely], until tell returns */
+    int              n_likely;
 } ts_event;
 
 typedef void (*ts_event_fn)(void *user, const ts_event *e);

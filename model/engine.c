@@ -20,6 +20,9 @@ typedef struct job {
     ts_sampling sampling;
     int32_t     stop[TS_MODEL_STOPS];
     int         n_stop;
+    bool        logprobs;
+    int         n_likely;
+    void       *tag;
     bool        cut;  /* n_most is less than was wanted */
     bool        over; /* the caller wants no more */
 } job;
@@ -39,6 +42,7 @@ struct ts_engine {
     int64_t         n_seq, n_token, n_want, n_prompt;
     void           *logits; /* [n_seq][n_vocab], on the decoder's device */
     float          *row;    /* [n_vocab] */
+    ts_sampler     *prober; /* of the host, for log-probabilities */
     double          spent;  /* seconds, in forward and draws */
     ts_engine_stats stats;
 };
@@ -70,7 +74,8 @@ bool ts_engine_create(const ts_decoder *m, const ts_engine_options *o, ts_engine
     e->m = m;
     e->o = *o;
     const bool ok = ts_pool_make(m, o, &e->pool, why) && make_batch(e, why) &&
-                    ts_sampler_make(m->dims.n_vocab, m->device, &e->sampler, why);
+                    ts_sampler_make(m->dims.n_vocab, m->device, &e->sampler, why) &&
+                    ts_sampler_make(m->dims.n_vocab, TS_CPU, &e->prober, why);
     e->stats.cache_reserved = e->pool.n_bytes;
     if (ok) *out = e;
     else ts_engine_free(&e);
@@ -84,6 +89,7 @@ void ts_engine_free(ts_engine **p)
     for (int64_t i = 0; i < e->n_job - e->first; i++) free(e->job[i].token);
     ts_pool_free(&e->pool);
     ts_sampler_free(&e->sampler);
+    ts_sampler_free(&e->prober);
     void *const mine[] = { e->job,     e->seq,   e->n_new, e->want, e->who,
                            e->running, e->token, e->row,   e };
     ts_memory_give(e->m->device, e->logits);
@@ -129,8 +135,9 @@ static bool sound_request(const ts_engine *e, const ts_request *r, char why[TS_M
         if (r->prompt[i] < 0 || r->prompt[i] >= e->m->dims.n_vocab)
             return ts_say(why, "prompt: token %lld is %d, expected 0 to %lld", (long long)i,
                           r->prompt[i], (long long)e->m->dims.n_vocab - 1);
-    if (r->n_new < 0 || r->n_stop < 0 || r->n_stop > TS_MODEL_STOPS)
-        return ts_say(why, "request: invalid counts of tokens or stop tokens");
+    if (r->n_new < 0 || r->n_stop < 0 || r->n_stop > TS_MODEL_STOPS || r->n_likely < 0 ||
+        r->n_likely > TS_MODEL_LIKELY || r->n_likely > e->m->dims.n_vocab)
+        return ts_say(why, "request: invalid counts of tokens, stop tokens or probable tokens");
     return true;
 }
 
@@ -144,7 +151,12 @@ bool ts_engine_add(ts_engine *e, const ts_request *r, char why[TS_MODEL_WHY])
         e->job = more;
         e->n_room = room;
     }
-    job j = { .n_prompt = r->n_prompt, .n_token = r->n_prompt, .sampling = r->sampling };
+    job j = { .n_prompt = r->n_prompt,
+              .n_token = r->n_prompt,
+              .sampling = r->sampling,
+              .logprobs = r->logprobs,
+              .n_likely = r->n_likely,
+              .tag = r->tag };
     j.cut = r->n_new > e->o.capacity - r->n_prompt;
     j.n_most = j.cut ? e->o.capacity : r->n_prompt + r->n_new;
     j.token = malloc((size_t)j.n_most * sizeof *j.token);
@@ -189,6 +201,7 @@ static void finish(ts_engine *e, int64_t i, ts_status s, ts_event_fn tell, void 
         .request = e->running[i],
         .token = -1,
         .status = s,
+        .tag = j->tag,
         .finish = j->over || j->n_token < j->n_most ? TS_FINISH_STOP
                   : j->cut                          ? TS_FINISH_CONTEXT
                                                     : TS_FINISH_LENGTH,
@@ -210,7 +223,9 @@ static void dismiss(ts_engine *e, ts_event_fn tell, void *user)
     for (int64_t i = e->first; i < e->n_job; i++) {
         if (job_of(e, i)->state != WAITING || !job_of(e, i)->over) continue;
         end(job_of(e, i));
-        tell(user, &(ts_event) { .request = i, .token = -1, .finish = TS_FINISH_STOP });
+        tell(user,
+             &(ts_event) {
+                 .request = i, .token = -1, .finish = TS_FINISH_STOP, .tag = job_of(e, i)->tag });
     }
 }
 
@@ -302,6 +317,19 @@ static const float *logits(ts_engine *e, int64_t i)
     return e->row;
 }
 
+/* Of the token that was drawn from row i, on the host whatever the device. */
+static ts_status probe(ts_engine *e, int64_t i, ts_likely *likely, ts_event *event)
+{
+    const job *j = job_of(e, event->request);
+    if (!j->logprobs) return TS_OK;
+    const ts_status s = ts_logits_out(e->m, e->logits, i, e->row);
+    event->likely = likely;
+    event->n_likely = j->n_likely;
+    return s ? s
+             : ts_sampler_likely(e->prober, e->row, j->n_likely ? j->n_likely : 1, likely,
+                                 event->token, &event->logprob);
+}
+
 static bool stops(const job *j, int32_t token)
 {
     for (int i = 0; i < j->n_stop; i++)
@@ -313,17 +341,19 @@ static bool stops(const job *j, int32_t token)
 static void extend(ts_engine *e, int64_t i, ts_event_fn tell, void *user)
 {
     job         *j = job_of(e, e->who[i]);
-    int32_t      token = -1;
+    ts_event     event = { .request = e->who[i], .token = -1, .tag = j->tag };
+    ts_likely    likely[TS_MODEL_LIKELY];
     ts_status    s = TS_OK;
     const double from = ts_seconds();
     if (j->n_token < j->n_most)
         s = ts_sampler_draw(e->sampler, &j->sampling, j->n_token - j->n_prompt, logits(e, i),
-                            &token);
+                            &event.token);
+    bool more = !s && event.token >= 0 && !stops(j, event.token);
+    if (more) s = probe(e, i, likely, &event);
+    more = more && !s;
     e->spent += ts_seconds() - from;
-    const bool more = !s && token >= 0 && !stops(j, token);
     if (more) {
-        const ts_event event = { .request = e->who[i], .token = token };
-        j->token[j->n_token++] = token;
+        j->token[j->n_token++] = event.token;
         e->stats.n_token++;
         tell(user, &event);
     }

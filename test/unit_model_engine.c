@@ -211,6 +211,72 @@ static void stops(void **state)
     ts_decoder_free(&m);
 }
 
+/* ---- log-probabilities ---- */
+
+typedef struct probed {
+    int       n;
+    int32_t   token[16];
+    double    logprob[16];
+    ts_likely likely[16][5];
+} probed;
+
+static void probe(void *user, const ts_event *e)
+{
+    probed *p = user;
+    assert_ptr_equal(e->tag, p);
+    if (e->token < 0) return;
+    assert_in_range(p->n, 0, 15);
+    assert_int_equal(e->n_likely, 5);
+    p->token[p->n] = e->token;
+    p->logprob[p->n] = e->logprob;
+    memcpy(p->likely[p->n++], e->likely, sizeof *p->likely);
+}
+
+/* Those of the logits, whatever the temperature and whoever else is there. */
+static void log_probabilities(void **state)
+{
+    const ts_engine_options o = { .n_seq = 2, .capacity = 30, .chunk = 4, .store = TS_F64 };
+    int32_t                 text[19] = { 1, 2, 3 };
+    probed                  p = { 0 };
+    char                    why[TS_MODEL_WHY];
+    ts_engine              *e;
+    (void)state;
+    ts_decoder      *m = load(checkpoint("qwen3", ""), TS_F64);
+    const ts_request q = { .prompt = text,
+                           .n_prompt = 3,
+                           .n_new = 16,
+                           .sampling = { 1.7, 0, 0.9, 5 },
+                           .logprobs = true,
+                           .n_likely = 5,
+                           .tag = &p };
+    assert_true(ts_engine_create(m, &o, &e, why));
+    assert_true(ts_engine_add(e, &q, why));
+    while (ts_engine_step(e, probe, &p)) continue;
+    ts_request bad = q;
+    bad.n_likely = TS_MODEL_LIKELY + 1;
+    assert_false(ts_engine_add(e, &bad, why));
+    ts_engine_free(&e);
+    assert_int_equal(p.n, 16);
+    memcpy(text + 3, p.token, sizeof p.token);
+    const int64_t n_vocab = ts_decoder_dims_of(m)->n_vocab;
+    double       *logits = logits_of(m, text, 19, (way) { .chunk = 19, .store = TS_F64 });
+    for (int i = 0; i < 16; i++) {
+        const double *x = logits + (2 + i) * n_vocab;
+        double        sum = 0;
+        for (int64_t c = 0; c < n_vocab; c++) sum += exp(x[c]);
+        assert_true(fabs(p.logprob[i] - (x[text[3 + i]] - log(sum))) <= 1e-5);
+        for (int k = 0; k < 5; k++) {
+            const ts_likely *l = &p.likely[i][k];
+            int64_t          before = 0;
+            assert_true(fabs(l->logprob - (x[l->token] - log(sum))) <= 1e-5);
+            for (int64_t c = 0; c < n_vocab; c++) before += x[c] > x[l->token];
+            assert_int_equal(before, k);
+        }
+    }
+    free(logits);
+    ts_decoder_free(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -221,6 +287,7 @@ int main(void)
         cmocka_unit_test(same_draws_in_company),
         cmocka_unit_test(joins_late),
         cmocka_unit_test(stops),
+        cmocka_unit_test(log_probabilities),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
