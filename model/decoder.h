@@ -199,6 +199,8 @@ typedef struct ts_engine_options {
     int64_t  chunk;        /* prompt tokens taken in a step, over all sequences */
     ts_dtype store;        /* of the cache */
     int      n_threads;    /* 0: all */
+    bool     share;        /* texts that begin alike share whole pages; not with a window */
+    int64_t  n_keep;       /* with share: ended sequences kept for that until pages run out */
 } ts_engine_options;
 
 typedef struct ts_request {
@@ -218,12 +220,13 @@ typedef enum ts_finish { TS_FINISH_STOP, TS_FINISH_LENGTH, TS_FINISH_CONTEXT } t
 
 /* What a step tells of one request: a token, or (token -1) its end, with TS_OK or why. */
 typedef struct ts_event {
-    int64_t          request;
-    int32_t          token;
-    ts_status        status;
-    ts_finish        finish; /* of an end with TS_OK */
-    void            *tag;
-    double           logprob;
+    int64_t   request;
+    int32_t   token;
+    ts_status status;
+    ts_finish finish; /* of an end with TS_OK */
+    void     *tag;
+    int64_t   n_shared; /* of an end: prompt tokens that were not run, since a text had them */
+    double    logprob;
     const ts_likely *likely; /* [n_likely], until tell returns */
     int              n_likely;
 } ts_event;
@@ -235,6 +238,8 @@ typedef struct ts_engine_stats {
     int64_t n_prompt, n_decode; /* rows: tokens read in chunks, and those read one at a time */
     int64_t n_token;            /* made */
     int64_t n_preempted;
+    int64_t n_shared;                        /* tokens that were not run */
+    int64_t n_running, n_waiting, n_kept;    /* after the last step */
     double  prompt_s, decode_s;              /* a mixed step's time goes by its rows */
     size_t  cache_reserved, cache_live_peak; /* bytes */
 } ts_engine_stats;
@@ -255,6 +260,10 @@ bool ts_engine_step(ts_engine *e, ts_event_fn tell, void *user);
 void ts_engine_end(ts_engine *e, int64_t request);
 
 const ts_engine_stats *ts_engine_stats_of(const ts_engine *e);
+/* Of the cache, with what is kept. */
+void ts_engine_usage(const ts_engine *e, ts_kv_usage *u);
+/* Frees what is kept. */
+void ts_engine_forget(ts_engine *e);
 
 /* ---- conversations ---- */
 

@@ -2,7 +2,11 @@
 /* engine.c - continuous batching: sequences join and leave a running batch. A step takes one token
  * of each sequence that generates and a chunk of the prompts that are still being read, in one
  * forward. Pages are promised before they are needed; when they run out, the sequence that joined
- * last gives its own back and is read again later. */
+ * last gives its own back and is read again later.
+ *
+ * A text that begins like one in the cache takes over its whole pages when its own first token
+ * would be read. Ended sequences are kept for that, the one used last longest, and are the first to
+ * go when pages are needed. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +19,9 @@ typedef struct job {
     job_state   state;
     int32_t    *token; /* [n_most]: the prompt, then what was made */
     int64_t     n_prompt, n_token, n_most;
-    int64_t     n_cached; /* of them in the cache */
+    int64_t     n_cached; /* of them in the cache, or in it after this step */
+    int64_t     n_ready;  /* in the cache before this step */
+    int64_t     n_shared; /* of the prompt: taken over */
     int32_t     seq;
     ts_sampling sampling;
     int32_t     stop[TS_MODEL_STOPS];
@@ -27,6 +33,13 @@ typedef struct job {
     bool        over; /* the caller wants no more */
 } job;
 
+/* The sequence of a request that has ended. */
+typedef struct kept {
+    int32_t  seq;
+    int32_t *token;
+    int64_t  n;
+} kept;
+
 struct ts_engine {
     const ts_decoder *m;
     ts_engine_options o;
@@ -36,6 +49,8 @@ struct ts_engine {
     int64_t           first, n_job, n_room;
     int64_t          *running; /* [n_seq]: jobs, in the order they joined */
     int64_t           n_running;
+    kept             *kept; /* [n_keep], the one used last at the end */
+    int64_t           n_kept;
     /* One step's batch. */
     int32_t        *seq, *token;
     int64_t        *n_new, *want, *who;
@@ -59,8 +74,10 @@ static bool make_batch(ts_engine *e, char why[TS_MODEL_WHY])
     e->who = malloc(n * sizeof *e->who);
     e->running = malloc(n * sizeof *e->running);
     e->token = malloc((n + (size_t)e->o.chunk) * sizeof *e->token);
+    e->kept = malloc(((size_t)e->o.n_keep + 1) * sizeof *e->kept);
     e->row = malloc(n_vocab * sizeof *e->row);
-    if (!e->seq || !e->n_new || !e->want || !e->who || !e->running || !e->token || !e->row)
+    if (!e->seq || !e->n_new || !e->want || !e->who || !e->running || !e->token || !e->row ||
+        !e->kept)
         return ts_say(why, "out of memory for a batch of %zu", n);
     return ts_memory_take(e->m->device, n_logits, "logits", &e->logits, why);
 }
@@ -73,6 +90,7 @@ bool ts_engine_create(const ts_decoder *m, const ts_engine_options *o, ts_engine
     if (!e) return ts_say(why, "out of memory for an engine");
     e->m = m;
     e->o = *o;
+    e->o.share = o->share && !m->dims.window; /* such a sequence cannot be cut */
     const bool ok = ts_pool_make(m, o, &e->pool, why) && make_batch(e, why) &&
                     ts_sampler_make(m->dims.n_vocab, m->device, &e->sampler, why) &&
                     ts_sampler_make(m->dims.n_vocab, TS_CPU, &e->prober, why);
@@ -87,11 +105,12 @@ void ts_engine_free(ts_engine **p)
     ts_engine *e = *p;
     if (!e) return;
     for (int64_t i = 0; i < e->n_job - e->first; i++) free(e->job[i].token);
+    for (int64_t i = 0; i < e->n_kept; i++) free(e->kept[i].token);
     ts_pool_free(&e->pool);
     ts_sampler_free(&e->sampler);
     ts_sampler_free(&e->prober);
     void *const mine[] = { e->job,     e->seq,   e->n_new, e->want, e->who,
-                           e->running, e->token, e->row,   e };
+                           e->running, e->token, e->row,   e->kept, e };
     ts_memory_give(e->m->device, e->logits);
     for (size_t i = 0; i < sizeof mine / sizeof *mine; i++) free(mine[i]);
     *p = NULL;
@@ -167,6 +186,83 @@ bool ts_engine_add(ts_engine *e, const ts_request *r, char why[TS_MODEL_WHY])
     return true;
 }
 
+/* ---- what is shared ---- */
+
+static void drop(ts_engine *e, int64_t i)
+{
+    ts_kv_free(e->pool.kv, &e->pool.exec, e->kept[i].seq);
+    free(e->kept[i].token);
+    memmove(e->kept + i, e->kept + i + 1, (size_t)(--e->n_kept - i) * sizeof *e->kept);
+}
+
+void ts_engine_forget(ts_engine *e)
+{
+    while (e->n_kept) drop(e, 0);
+    e->stats.n_kept = 0;
+}
+
+void ts_engine_usage(const ts_engine *e, ts_kv_usage *u)
+{
+    ts_kv_status(e->pool.kv, 0, 0, NULL, u);
+}
+
+/* Takes the job's sequence and tokens if another text may begin alike. */
+static bool keep(ts_engine *e, job *j)
+{
+    if (!e->o.share || !e->o.n_keep || j->n_ready < e->o.page) return false;
+    if (e->n_kept == e->o.n_keep) drop(e, 0);
+    e->kept[e->n_kept++] = (kept) { j->seq, j->token, j->n_ready };
+    j->token = NULL;
+    return true;
+}
+
+/* Tokens of whole pages that a text of n has in common with the job, whose last token is run in any
+ * case. */
+static int64_t common(const ts_engine *e, const job *j, const int32_t *token, int64_t n)
+{
+    int64_t same = 0;
+    while (same < n && same < j->n_token - 1 && token[same] == j->token[same]) same++;
+    return same - same % e->o.page;
+}
+
+/* Starts the job's sequence with the pages of the text that has most of it. */
+static void take_over(ts_engine *e, job *j)
+{
+    int64_t most = 0, at = -1;
+    int32_t source = -1;
+    for (int64_t i = 0; i < e->n_running; i++) {
+        const job    *other = job_of(e, e->running[i]);
+        const int64_t n = common(e, j, other->token, other->n_ready);
+        if (n <= most) continue;
+        most = n;
+        source = other->seq;
+    }
+    for (int64_t i = 0; i < e->n_kept; i++) {
+        const int64_t n = common(e, j, e->kept[i].token, e->kept[i].n);
+        if (n <= most) continue;
+        most = n;
+        source = e->kept[i].seq;
+        at = i;
+    }
+    if (!most) return;
+    ts_kv_free(e->pool.kv, &e->pool.exec, j->seq); /* empty: its place is the fork's */
+    ts_status s = ts_kv_fork(e->pool.kv, &e->pool.exec, source, &j->seq);
+    if (!s) s = ts_kv_truncate(e->pool.kv, &e->pool.exec, j->seq, most);
+    if (s) {
+        ts_kv_free(e->pool.kv, &e->pool.exec, j->seq);
+        ts_kv_open(e->pool.kv, &e->pool.exec, &j->seq);
+        return;
+    }
+    if (at >= 0) { /* used last */
+        const kept k = e->kept[at];
+        memmove(e->kept + at, e->kept + at + 1, (size_t)(e->n_kept - at - 1) * sizeof k);
+        e->kept[e->n_kept - 1] = k;
+    }
+    j->n_cached = j->n_ready = most;
+    if (most > j->n_shared) j->n_shared = most < j->n_prompt ? most : j->n_prompt;
+    e->stats.n_shared += most;
+}
+
 /* ---- who runs ---- */
 
 static int64_t pages(const ts_engine *e, int64_t n_token)
@@ -187,8 +283,8 @@ static int64_t promised(const ts_engine *e, int64_t more)
 static void leave(ts_engine *e, int64_t i, job_state next)
 {
     job *j = job_of(e, e->running[i]);
-    ts_kv_free(e->pool.kv, &e->pool.exec, j->seq);
-    j->n_cached = 0;
+    if (next != ENDED || !keep(e, j)) ts_kv_free(e->pool.kv, &e->pool.exec, j->seq);
+    j->n_cached = j->n_ready = 0;
     j->state = next;
     if (next == ENDED) end(j);
     memmove(e->running + i, e->running + i + 1, (size_t)(--e->n_running - i) * sizeof *e->running);
@@ -196,12 +292,14 @@ static void leave(ts_engine *e, int64_t i, job_state next)
 
 static void finish(ts_engine *e, int64_t i, ts_status s, ts_event_fn tell, void *user)
 {
-    const job     *j = job_of(e, e->running[i]);
+    job *j = job_of(e, e->running[i]);
+    if (s) j->n_ready = 0; /* nothing of it is kept */
     const ts_event event = {
         .request = e->running[i],
         .token = -1,
         .status = s,
         .tag = j->tag,
+        .n_shared = j->n_shared,
         .finish = j->over || j->n_token < j->n_most ? TS_FINISH_STOP
                   : j->cut                          ? TS_FINISH_CONTEXT
                                                     : TS_FINISH_LENGTH,
@@ -258,12 +356,24 @@ static void make_room(ts_engine *e, ts_event_fn tell, void *user)
 
 /* ---- a step ---- */
 
+/* Pages that this step adds; what is kept goes as far as they need. */
+static void make_free(ts_engine *e, int64_t need)
+{
+    ts_kv_usage use;
+    while (e->n_kept) {
+        ts_engine_usage(e, &use);
+        if (use.n_free >= need) return;
+        drop(e, 0);
+    }
+}
+
 static void gather(ts_engine *e)
 {
-    int64_t budget = e->o.chunk;
+    int64_t budget = e->o.chunk, need = 0;
     e->n_seq = e->n_token = e->n_want = e->n_prompt = 0;
     for (int64_t i = 0; i < e->n_running; i++) {
-        job          *j = job_of(e, e->running[i]);
+        job *j = job_of(e, e->running[i]);
+        if (e->o.share && budget && !j->n_cached) take_over(e, j);
         const int64_t left = j->n_token - j->n_cached;
         const bool    decode = j->n_cached && left == 1;
         const int64_t n = decode || left < budget ? left : budget;
@@ -276,11 +386,13 @@ static void gather(ts_engine *e)
         e->n_token += n;
         e->seq[e->n_seq] = j->seq;
         e->n_new[e->n_seq++] = n;
+        need += pages(e, j->n_cached + n) - pages(e, j->n_cached);
         j->n_cached += n;
         if (n < left) continue;
         e->who[e->n_want] = e->running[i];
         e->want[e->n_want++] = e->n_token - 1;
     }
+    make_free(e, need);
 }
 
 static ts_status forward(ts_engine *e)
@@ -299,6 +411,10 @@ static ts_status forward(ts_engine *e)
     const ts_status s = ts_decoder_forward(e->m, &a, &e->pool.exec);
     ts_kv_usage     use;
     e->spent = ts_seconds() - from;
+    for (int64_t i = 0; !s && i < e->n_running; i++) {
+        job *j = job_of(e, e->running[i]);
+        j->n_ready = j->n_cached;
+    }
     e->stats.n_step++;
     e->stats.n_prompt += e->n_prompt;
     e->stats.n_decode += e->n_token - e->n_prompt;
@@ -378,8 +494,10 @@ bool ts_engine_step(ts_engine *e, ts_event_fn tell, void *user)
         e->stats.prompt_s += share * e->spent;
         e->stats.decode_s += (1 - share) * e->spent;
     }
-    if (e->n_running) return true;
+    e->stats.n_running = e->n_running;
+    e->stats.n_kept = e->n_kept;
+    e->stats.n_waiting = 0;
     for (int64_t i = e->first; i < e->n_job; i++)
-        if (job_of(e, i)->state == WAITING) return true;
-    return false;
+        e->stats.n_waiting += job_of(e, i)->state == WAITING;
+    return e->n_running || e->stats.n_waiting;
 }
