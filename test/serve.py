@@ -116,7 +116,8 @@ def answers(s):
     several = s.complete(prompts, echo=True)["choices"]
     expect([c["text"] for c in several] == [p + o["text"] for p, o in zip(prompts, ours)], several)
     text = ours[0]["text"]
-    stop = text[len(text) // 2:len(text) // 2 + 5]
+    parts = s.complete(prompts[0], logprobs=0)["choices"][0]["logprobs"]["tokens"]
+    stop = parts[20] + parts[21][:1]  # arrives in two pieces
     cut = text[:text.index(stop)]
     short = s.complete(prompts[0], stop=["no such text", stop])["choices"][0]
     expect(short["text"] == cut and short["finish_reason"] == "stop", short)
@@ -314,7 +315,8 @@ def hang_up(s, times):
             break
         time.sleep(0.05)
     expect(m['cache_pages{state="live"}'] == 0, "pages are in use:", m)
-    expect(m['choices_total{finish="cancelled"}'] > before, "nothing was cancelled:", m)
+    # More than streams alone would be: a client that waits for a whole answer is not written to.
+    expect(m['choices_total{finish="cancelled"}'] - before > 2 * times, "too few were cancelled:", m)
 
 
 def slow(s):
@@ -377,7 +379,7 @@ def main():
     key = os.path.join(TMP.name, "key")
     with open(key, "w") as f:
         f.write("secret\n")
-    s = Server(BYTES, "--api-key-file", key, "--timeout", "0.1", "--seed", "5")
+    s = Server(BYTES, "--api-key-file", key, "--seed", "5")
     for auth, status in [(None, 401), ("Bearer secre", 401), ("Bearer secretsecret", 401), ("Basic secret", 401), ("Bearer secret", 200)]:
         r, _text = s.ask("GET", "/v1/models", headers={"Authorization": auth} if auth else {})
         expect(r.status == status, auth, r.status)
