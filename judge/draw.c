@@ -27,6 +27,7 @@ typedef struct drawn {
     const ts_case *c;
     ts_category    category;
     uint64_t       group;
+    int            cls[TS_MAX_AXES]; /* of a case that covers: see read_classes */
 } drawn;
 
 /* The case that c->only names: its number, or -1; and its seed. */
@@ -119,15 +120,21 @@ static int shuffle(const ts_court *c, const ts_task *t, ts_class cls, const ts_s
 
 typedef bool seen[TS_MAX_AXES][TS_MAX_FAMILIES];
 
+/* What the case shows of a cover: the class of every parameter, -1 for one it does not show. */
+static void read_classes(const ts_cover *v, drawn *d)
+{
+    for (int a = 0; a < TS_MAX_AXES; a++)
+        d->cls[a] = ts_cover_shows(v, d->c, a, a) ? ts_cover_class(v, d->c, a) : -1;
+}
+
 /* Number of the case's classes that are new in its dtype. */
-static int news(const ts_cover *v, const drawn *d, seen *of_dtype, bool mark)
+static int news(const drawn *d, seen *of_dtype, bool mark)
 {
     int n = 0;
     for (int a = 0; a < TS_MAX_AXES; a++) {
-        const int cls = ts_cover_class(v, d->c, a);
-        if (cls < 0 || !ts_cover_shows(v, d->c, a, a)) continue;
-        n += !of_dtype[d->c->dtype][a][cls];
-        of_dtype[d->c->dtype][a][cls] |= mark;
+        if (d->cls[a] < 0) continue;
+        n += !of_dtype[d->c->dtype][a][d->cls[a]];
+        of_dtype[d->c->dtype][a][d->cls[a]] |= mark;
     }
     return n;
 }
@@ -136,20 +143,27 @@ static int news(const ts_cover *v, const drawn *d, seen *of_dtype, bool mark)
 static void choose_covering(const ts_cover *v, drawn *d, int n, bool all)
 {
     static seen of_dtype[TS_I32 + 1];
+    static int
+        open[TS_MOST_CASES]; /* cases of this cover; those of the other are of other families */
+    int n_open = 0;
     memset(of_dtype, 0, sizeof of_dtype);
     for (int i = 0; i < n; i++) d[i].covers |= all && d[i].c->use & TS_USE_COVER;
-    while (v && !all) {
+    if (!v || all) return;
+    for (int i = 0; i < n; i++) {
+        if (!(d[i].c->use & TS_USE_COVER) || ts_cover_class(v, d[i].c, TS_COVER_FAMILY) < 0)
+            continue;
+        read_classes(v, &d[i]);
+        open[n_open++] = i;
+    }
+    for (;;) {
         int best = -1, most = 0;
-        for (int i = 0; i < n; i++) {
-            if (!(d[i].c->use & TS_USE_COVER) || d[i].covers) continue;
-            if (ts_cover_class(v, d[i].c, TS_COVER_FAMILY) < 0)
-                continue; /* belongs to the other cover */
-            const int k = news(v, &d[i], of_dtype, false);
-            if (k > most) best = i, most = k;
+        for (int i = 0; i < n_open; i++) {
+            const int k = d[open[i]].covers ? 0 : news(&d[open[i]], of_dtype, false);
+            if (k > most) best = open[i], most = k;
         }
         if (best < 0) return;
         d[best].covers = true;
-        news(v, &d[best], of_dtype, true);
+        news(&d[best], of_dtype, true);
     }
 }
 

@@ -19,9 +19,10 @@ verdict() { # PATTERN : in the log
     grep -q "\"type\":\"verdict\".*$1" "$work/log" || complain "no $1 in the log"
 }
 
-# passes PATH SHARE RULE... : by the usual contract; SHARE in the log, '' where all is offered; one of the rules
+# passes PATH SHARE RULE [judge] : by the usual contract; SHARE in the log, '' where all is offered; one of the
+# rules; with judge it is timed too
 passes() {
-    judge --json "$work/json" "$1" || complain "$1: status $?"
+    ${4:-gate} --json "$work/json" "$1" || complain "$1: status $?"
     grep -q '"verdict": *"PASS (common)"' "$work/json" && grep -q '"rule": *"' "$work/json" ||
         complain "$1: $(cat "$work/json")"
     verdict '"verdict":"PASS (common)","reason":"canon"'
@@ -62,7 +63,7 @@ if ../python.sh >/dev/null; then
     passes lists_kv_cache 0.1 'a cache reports\|a NaN\|an invalid call\|a repeated call'
     fails lists_kv_cache/ 's/end = len(keys) - n + i + 1/end = len(keys)/' value # a query sees what comes after it
     fails lists_kv_cache/ 's/k = np.array/k = nosuch.array/' 'status","text":"raised NameError: .*(lists_kv_cache.py:[0-9]*)'
-    passes argsort_beam_search.py '' 'equal scores\|each step\|logits without\|a model that fails'
+    passes argsort_beam_search.py '' 'equal scores\|each step\|logits without\|a model that fails' judge
     fails argsort_beam_search.py 's/total\[i\] \/ (step + 1) \*\* alpha/total[i]/' value
     fails argsort_beam_search.py 's/\[::-1\]\[:beam_width\]/[::-1][1:beam_width]/' value # never the best
 else
