@@ -297,7 +297,7 @@ def full(s):
 
 
 def hang_up(s, times):
-    """Clients that hang up are cancelled, and their pages come back."""
+    """Clients that disconnect are cancelled, and their pages come back."""
     body = json.dumps({"model": "m", "prompt": "Emma", "max_tokens": 250, "n": 4, "temperature": 1.8, "stream": True}).encode()
     head = b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
     before = s.metrics()['choices_total{finish="cancelled"}']
