@@ -5,7 +5,7 @@ BUILD   = cmake -S . -B build -G Ninja >/dev/null && cmake --build build
 PROGRAM = $(BUILD) --target program
 CUDA    = cmake -S . -B build -G Ninja -DTS_CUDA=ON >/dev/null && cmake --build build
 
-.PHONY: help run picture test test-wheel test-contest test-models test-slurm test-cross test-exploits test-check test-mutants test-mutation fuzz bench test-cuda bench-cuda install format clean
+.PHONY: help run picture test test-wheel test-contest test-models test-serve test-slurm test-cross test-exploits test-check test-mutants test-mutation fuzz bench test-cuda bench-cuda install format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -72,6 +72,11 @@ test-models: ## read a real GGUF model, eleven vocabularies and 18 chat template
 	@cmake/setup.sh run
 	@$(BUILD)
 	@python3 test/models.py build
+
+test-serve: ## serve a real GGUF model from PyPI to the openai client: 64 streams at once, 200 cancelled; minutes; needs a network
+	@cmake/setup.sh run
+	@$(BUILD)
+	@python3 test/serve_load.py build
 
 test-slurm: ## judge as a Slurm array on three nodes of this machine, of which one is killed; minutes; needs root and Slurm
 	@cmake/setup.sh run
