@@ -55,7 +55,7 @@ def main():
         ok(kernel == "training step" or any(r.startswith(kernel) for r in listed[:20]), kernel + " is among the first 20")
     some = run("--list", "--rows", "D 96.*causal").stdout.splitlines()
     ok(some and all("D 96" in r for r in some), "--rows selects")
-    for wrong, says in ((["--rows", "("], "--rows"), (["--rows", "no such row"], "no such row"), (["--warm", "3/2"], "--warm"),
+    for wrong, says in ((["--rows", "("], "--rows"), (["--compile", "*"], "--compile"), (["--rows", "no such row"], "no such row"), (["--warm", "3/2"], "--warm"),
                         (["--seconds", "-1"], "--seconds"), (["--page", "a", "b", "c"], "--page"), (["--odd"], "--odd")):
         done = run(*wrong)
         ok(done.returncode == 2 and says in done.stderr and "Traceback" not in done.stderr, "rejects %s" % wrong)

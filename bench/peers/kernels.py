@@ -14,7 +14,7 @@ from method import Case
 
 TYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
 LIMIT = {"f32": 2e-5, "bf16": 1e-2, "f16": 2e-3}  # relative error of an output; a peer above it does other work
-WITH_COMPILE = True  # run.py --no-compile
+WITH_COMPILE = True  # run.py --compile
 
 
 def draw(*shape, dtype=torch.float32, scale=1.0):

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Times our CUDA kernels and every installed peer in one process; writes a table, a JSON file and a page of plots.
 
-    run.py [--rows PATTERN] [--seconds N] [--out FOLDER] [--rounds N] [--no-compile] [--peers NAMES]
+    run.py [--rows PATTERN] [--seconds N] [--out FOLDER] [--rounds N] [--compile PATTERN] [--peers NAMES]
     run.py --list                  print the rows
     run.py --page JSON [JSON]      write table and page from stored results; the second file is an earlier run
     run.py --warm I/N              compile what the peers compile for rows I, I + N, ...; times nothing
@@ -31,15 +31,18 @@ def arguments():
     p.add_argument("--rounds", type=int, default=21, help="timed calls per method (default 21)")
     p.add_argument("--library", default=os.path.join(BUILD, "libtouchstone.so"))
     p.add_argument("--peers", default="", metavar="NAMES", help="only these packages, separated by commas")
-    p.add_argument("--no-compile", action="store_true", help="leave torch.compile out: it takes seconds per row")
+    p.add_argument("--compile", default="", metavar="PATTERN", help="rows that torch.compile takes part in; it takes "
+                   "seconds per row (default: all)")
     p.add_argument("--list", action="store_true")
     p.add_argument("--page", nargs="+", metavar="JSON")
     p.add_argument("--warm", metavar="I/N")
     given = p.parse_args()
-    try:
-        given.pattern = re.compile(given.rows)
-    except re.error as error:
-        p.error("--rows: got %r, expected a regular expression; %s" % (given.rows, error))
+    for option in ("rows", "compile"):
+        text = getattr(given, option)
+        try:
+            setattr(given, option, re.compile(text))
+        except re.error as error:
+            p.error("--%s: got %r, expected a regular expression; %s" % (option, text, error))
     if given.page and len(given.page) > 2:
         p.error("--page: got %d files, expected 1 or 2" % len(given.page))
     if given.seconds < 0 or given.rounds < 1:
@@ -49,9 +52,9 @@ def arguments():
         if not part or int(part[1]) >= int(part[2]):
             p.error("--warm: got %r, expected I/N with I below N" % given.warm)
         given.part = int(part[1]), int(part[2])
-    given.chosen = [r for r in rows.rows() if given.pattern.search(rows.name(r))]
+    given.chosen = [r for r in rows.rows() if given.rows.search(rows.name(r))]
     if not given.chosen:
-        p.error("--rows: no row's name contains %r; --list prints them" % given.rows)
+        p.error("--rows: no row's name contains %r; --list prints them" % given.rows.pattern)
     return given
 
 
@@ -140,7 +143,6 @@ def main():
     import method
     import others
     import ours
-    kernels.WITH_COMPILE = not given.no_compile
     if given.peers:
         for name in others.LOADERS:
             if name not in given.peers.split(","):
@@ -162,6 +164,7 @@ def main():
         if run.left() < 3:
             run.data["not_reached"] = [rows.name(r) for r in given.chosen[i:]]
             break
+        kernels.WITH_COMPILE = bool(given.compile.search(rows.name(row)))
         try:
             if row[0] == "training step":
                 train_steps(run, row)
@@ -207,6 +210,7 @@ def warm(given, kernels, method):
         seen.add(key)
         if len(seen) % count != part:
             continue
+        kernels.WITH_COMPILE = bool(given.compile.search(rows.name((kernel, shape))))
         for which, case in kernels.KERNELS[kernel](*shape):
             case.failed.pop("ours", None)
             case.methods.pop("ours", None)
