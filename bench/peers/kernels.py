@@ -37,7 +37,7 @@ def every(t):
 # ---- attention ----
 
 def attention_reference(q, k, v, dout, causal, window):
-    """Of the last KV head of the last batch, in float64: o, dq [group][n][d]; dk, dv [n][d]."""
+    """Of the last KV head of the last batch, in float64: o, dq [group][n][d]; dk, dv [n][d]. Without dout o alone."""
     group, n, d = q.shape[1] // k.shape[1], q.shape[2], q.shape[3]
     kk, vv = k[-1, -1].double(), v[-1, -1].double()
     dk, dv, o, dq = torch.zeros_like(kk), torch.zeros_like(vv), [], []
@@ -46,18 +46,21 @@ def attention_reference(q, k, v, dout, causal, window):
     if window:
         hidden = hidden | (at[:, None] - at[None] >= window)
     for head in range(q.shape[1] - group, q.shape[1]):
-        qq, g = q[-1, head].double(), dout[-1, head].double()
+        qq = q[-1, head].double()
         p = qq @ kk.t() * d ** -0.5
         if causal:
             p.masked_fill_(hidden, -float("inf"))
         p = torch.softmax(p, -1)
         o.append(p @ vv)
+        if dout is None:
+            continue
+        g = dout[-1, head].double()
         dv += p.t() @ g
         p *= (g @ vv.t() - (g * o[-1]).sum(-1, keepdim=True)) * d ** -0.5  # now the gradient of the scores
         dq.append(p @ kk)
         dk += p.t() @ qq
         del p
-    return torch.stack(o), torch.stack(dq), dk, dv
+    return torch.stack(o), torch.stack(dq) if dq else None, dk, dv
 
 
 def attention(batch, heads, kv_heads, n, d, causal, kind, window):
@@ -111,6 +114,31 @@ def attention(batch, heads, kv_heads, n, d, causal, kind, window):
         case.add(name, lambda: gradient(lambda t: others.sdpa(name, *t, causal)(), (q, k, v), dout),
                  lambda out: dict(zip(names, out)))
     yield "backward", case
+
+
+def attention_fp8(batch, heads, kv_heads, n, d, causal, _kind, _window):
+    """e4m3 codes with a scale per head. Peers have the same numbers in bf16: no peer here runs FP8 on Hopper."""
+    real, code, scale = [], [], []
+    for count in (heads, kv_heads, kv_heads):
+        x = draw(batch, count, n, d)
+        scale.append((x.abs().amax((2, 3)) / 448).contiguous())
+        code.append((x / scale[-1][..., None, None]).to(torch.float8_e4m3fn).contiguous())
+        real.append((code[-1].float() * scale[-1][..., None, None]).bfloat16())
+    group = heads // kv_heads
+    exact = [c.float() * s[..., None, None] for c, s in zip(code, scale)]
+    ref = attention_reference(*exact, None, causal, 0)[0]
+    case = Case(4 * batch * heads * d * (n * n / 2 if causal else n * n), "TFLOP/s", "matmul",
+                {"o": (lambda t: t[-1, -group:], ref)}, 6e-2)
+    case.note = "peers and the ceiling are bf16"
+    o, lse = nan(batch, heads, n, d, dtype=torch.bfloat16), nan(batch, heads, n)
+    plain = torch.empty_like(o)
+    case.add("ours", lambda: ours.attention_fp8(code, scale, o, lse, causal), lambda _: {"o": o})
+    case.add("ours, bf16", lambda: ours.attention(*real, plain, lse, causal), lambda _: {"o": plain}, part=True)
+    case.add("cuDNN", lambda: others.sdpa("cuDNN", *real, causal), lambda out: {"o": out})
+    turned = [t.transpose(1, 2).contiguous() for t in real]
+    case.add("FlashAttention-4", lambda: lambda f=others.get("FlashAttention-4"): f(
+        *turned, softmax_scale=d ** -0.5, causal=causal)[0], lambda out: {"o": out.transpose(1, 2)})
+    yield "", case
 
 
 # ---- layer norm ----
@@ -259,6 +287,8 @@ def softmax_topk(n, vocab, k, kind, layout):
     def read(sums):
         return {**ordered(sums.prob), "lse": sums.lse}
     fixed = [P(t.data_ptr()) for t in (x, where, chosen)]
+
+    case.add("Triton lse alone", lambda: others.get("Triton lse")(x, chosen), part=True)
 
     def radix():
         state = torch.zeros(1 << 20, device="cuda", dtype=torch.uint8)
@@ -480,6 +510,6 @@ def call_overhead(what, n, d):
     yield "", case
 
 
-KERNELS = {"attention": attention, "layer norm": layer_norm, "layer norm in a graph": layer_norm_graph,
+KERNELS = {"attention": attention, "attention fp8": attention_fp8, "layer norm": layer_norm, "layer norm in a graph": layer_norm_graph,
            "softmax + top-k": softmax_topk, "decode": decode, "tree attention": tree, "ternary linear": ternary_linear,
            "beam step": beam_step, "call overhead": call_overhead}

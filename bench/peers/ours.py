@@ -25,6 +25,7 @@ TopK = struct((I, "dtype"), (L, "n_rows n_vocab row_stride k"), (D, "inv_tempera
 DIMS = ((I, "dtype layout causal"), (L, "n_batch n_q n_k n_q_head n_kv_head head_dim window tile_q tile_k"), (D, "scale"))
 Attention = struct(*DIMS, (P, "q k v kv_len o lse"))
 AttentionBack = struct(*DIMS, (P, "q k v o dout lse kv_len dq dk dv"))
+AttentionFp8 = struct(*DIMS, (P, "q k v q_scale k_scale v_scale kv_len o lse"))
 Ternary = struct((I, "dtype"), (L, "n_out n_in n_rows"), (P, "a b c d"))
 Cache = struct((L, "n_layer n_seq_max n_q_head n_kv_head head_dim capacity page n_page window n_sink key_group "
                 "max_call_tokens"), (I, "key_axis io_dtype store_dtype meta_dtype"), (D, "scale"))
@@ -103,6 +104,13 @@ def attention(q, k, v, o, lse, causal, window=0):
 def attention_backward(q, k, v, o, dout, lse, dq, dk, dv, causal, window=0):
     t = (q, k, v, o, dout, lse, None, dq, dk, dv)
     return Call("ts_flash_attention_backward", AttentionBack(*dims(q, k, causal, window), *at(*t)), *t)
+
+
+def attention_fp8(code, scale, o, lse, causal):
+    q, k, _ = code
+    b, h, n, d = q.shape
+    return Call("ts_flash_attention_fp8", AttentionFp8(KINDS[o.dtype], 0, int(causal), b, n, n, h, k.shape[1], d, 0, 0, 0,
+                                                       d ** -0.5, *at(*code, *scale, None, o, lse)), code, scale, o, lse)
 
 
 def ternary_pack(w):

@@ -122,7 +122,7 @@ def plot(records, before):
     label, width, step = 430, 620, 22
     values = [m["us"] / r["methods"]["ours"]["us"] for r in records for n, m in r["methods"].items() if n != "ours"]
     values += [before[title(r)] for r in records if title(r) in before]
-    low, high = min([0.5, *values]), max([2.0, *values])
+    low, high = 0.95 * min([0.5, *values]), 1.05 * max([2.0, *values])
     def x(ratio):
         return label + 10 + (math.log(ratio) - math.log(low)) / (math.log(high) - math.log(low)) * width
     bottom = step * len(records) + 8
