@@ -33,6 +33,7 @@ int LLVMFuzzerTestOneInput(const unsigned char *d, size_t n) { return d && n > 9
     libpcre2-dev) echo '#define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 int main(void) { return 0; }' | compiles cc ;;
+    libutf8proc-dev) includes utf8proc.h ;;
     libcmocka-dev) echo '#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -70,6 +71,7 @@ ninja-build      ninja-build         ninja         ninja                       s
 libjansson-dev   jansson-devel       jansson       libjansson-devel            jansson-dev               jansson
 libopenblas-dev  openblas-devel      openblas      libopenblas_pthreads-devel  openblas-dev              openblas
 libpcre2-dev     pcre2-devel         pcre2         pcre2-devel                 pcre2-dev                 pcre2
+libutf8proc-dev  utf8proc-devel      libutf8proc   utf8proc-devel              utf8proc-dev              utf8proc
 libcmocka-dev    libcmocka-devel     cmocka        libcmocka-devel             cmocka-dev                cmocka
 pkg-config       pkgconf-pkg-config  pkgconf       pkg-config                  pkgconf                   pkgconf
 clang            clang               clang         clang                       clang                     llvm
@@ -95,7 +97,7 @@ command_for() { # MANAGER PACKAGE...
 }
 
 needed='build-essential cmake ninja-build'
-libraries='libjansson-dev libopenblas-dev libpcre2-dev'
+libraries='libjansson-dev libopenblas-dev libpcre2-dev libutf8proc-dev'
 case ${1-} in
 cuda) wanted=$needed ;;
 run) wanted="$needed $libraries" ;;
