@@ -27,8 +27,8 @@ static const char *error_text(int code)
     return cudaGetErrorString((cudaError_t)code);
 }
 
-/* Kernels of sm_90 are laid out for its 227 KiB of shared memory per block. Data-centre chips after it
- * have as much; sm_120 has 99 KiB, and takes the kernels of sm_80. */
+/* Kernels of sm_90 are laid out for its 227 KiB of shared memory per block. Data-centre chips after
+ * it have as much; sm_120 has 99 KiB, and takes the kernels of sm_80. */
 enum { SM90_SHARED = 227 << 10 };
 
 static unsigned features(void)
