@@ -5,7 +5,7 @@ BUILD   = cmake -S . -B build -G Ninja >/dev/null && cmake --build build
 PROGRAM = $(BUILD) --target program
 CUDA    = cmake -S . -B build -G Ninja -DTS_CUDA=ON >/dev/null && cmake --build build
 
-.PHONY: help run picture test test-wheel test-contest test-models test-serve test-slurm test-cross test-exploits test-check test-mutants test-mutation fuzz bench test-cuda bench-cuda install format clean bench-peers
+.PHONY: help run picture test test-wheel test-contest test-models test-serve test-slurm test-cross test-exploits test-check test-mutants test-mutation fuzz bench sweep test-cuda bench-cuda install format clean bench-peers
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -58,6 +58,11 @@ bench: ## time every implementation against the hardware's floor
 	@cmake/setup.sh run
 	@$(PROGRAM)
 	@build/touchstone bench
+
+sweep: ## sweep the parameters of the CPU kernels and look for points out of line; a minute; needs NumPy
+	@cmake/setup.sh run
+	@$(BUILD) --target touchstone_shared
+	@"$$(test/python.sh)" bench/sweep_cpu.py
 
 test-wheel: ## pip install . into a fresh environment and test the Python package there; minutes; needs a network; WHEEL=OPTIONS
 	@cmake/setup.sh run
