@@ -24,8 +24,9 @@
 namespace
 {
 
-/* Rows of a team up to which one block or cluster takes all; groups of rows of the general path. */
-enum { FEW_TURNS = 4, ANY_SPLITS = 128 };
+/* Rows of a team, and of a cluster, up to which one block or cluster takes all; groups of rows of
+ * the general path. */
+enum { FEW_TURNS = 3, FEW_WIDE_TURNS = 2, ANY_SPLITS = 128 };
 
 /* (x - mean) * rstd without overflow on the way: rows of tiny rstd are scaled down first. */
 struct row_map {
@@ -72,7 +73,7 @@ __device__ __forceinline__ void load_gamma(const norm_params &p, const OWN &mine
         float g[E] = { 0 };
         if (mine.has(v)) mine.load_columns((const T *)p.gamma, v, g);
 #pragma unroll
-        for (int e = 0; e < E; e++) gamma[v * E + e] = g[e] + p.offset;
+        for (int e = 0; e < E; e++) gamma[v * E + e] = mine.has(v, e) ? g[e] + p.offset : 0.0f;
     }
 }
 
@@ -200,7 +201,7 @@ __global__ void __launch_bounds__(THREADS, 1) backward_rows(const __grid_constan
     await_all_but<0>();
     write_sums<CENTRED, TEAM, E>(p, reinterpret_cast<float *>(memory), SHIFTED ? leads : nullptr,
                                  dgamma, dbeta);
-    finish<CENTRED>(p, gridDim.x);
+    finish<CENTRED>(p, gridDim.x, reinterpret_cast<float *>(memory));
 }
 
 /* ---- rows above 8192 columns: a block per 8192, in a cluster ---- */
@@ -245,11 +246,8 @@ __global__ void __launch_bounds__(THREADS, 1) backward_wide(const __grid_constan
         const float   rstd = next_rstd;
         uint4         dr[V];
         if constexpr (!CENTRED) { /* of the row to finish */
-#pragma unroll
-            for (int v = 0; v < V; v++) {
-                dr[v] = make_uint4(0, 0, 0, 0);
-                if (p.dr && k > 0) dr[v] = mine.load((const T *)p.dr + at + v * apart * E, v);
-            }
+            if (p.dr && k > 0)
+                mine.load((const T *)p.dr + at, dr, first + (k - 1) * n_clusters + 1 == p.n_rows);
             if (p.dr && t == 0 && k + 2 < n_rows) {
                 const int full = (p.n_cols + lead) / E - begin, n_bytes = min(full, pitch) * 16;
                 const T  *row = (const T *)p.dr + at + (k > 0 ? 3 : 2) * step;
@@ -283,7 +281,7 @@ __global__ void __launch_bounds__(THREADS, 1) backward_wide(const __grid_constan
                 float x[E], dy[E], more[E] = { 0 };
                 unpack_as<T>(row[v * apart], x);
                 unpack_as<T>(row[pitch + v * apart], dy);
-                if constexpr (!CENTRED) unpack_as<T>(dr[v], more);
+                if (!CENTRED && p.dr) unpack_as<T>(dr[v], more);
 #pragma unroll
                 for (int e = 0; e < E; e++)
                     x[e] = by.dx(gamma[v * E + e] * dy[e], xhat_of(x[e], before), more[e]);
@@ -302,7 +300,7 @@ __global__ void __launch_bounds__(THREADS, 1) backward_wide(const __grid_constan
                              n_clusters == 1, first, dgamma, dbeta);
     if (n_clusters == 1) return;
     cooperative_groups::this_grid().sync();
-    add_partials<CENTRED>(p, (int)n_clusters);
+    add_partials<CENTRED>(p, (int)n_clusters, reinterpret_cast<float *>(memory));
 }
 
 /* ---- any alignment, any length: x and dy are read again for the second half of a row, and once
@@ -362,7 +360,8 @@ __global__ void __launch_bounds__(256) backward_any_columns(const norm_params p)
 template <bool CENTRED>
 __global__ void __launch_bounds__(THREADS) backward_any_sums(const norm_params p, int n_partials)
 {
-    add_partials<CENTRED>(p, n_partials);
+    __shared__ float part[PART_SIZE];
+    add_partials<CENTRED>(p, n_partials, part);
 }
 
 /* ---- choice ---- */
@@ -419,7 +418,7 @@ void launch_wide(norm_params p, int n_vec, cudaStream_t s)
     cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, n_bytes);
     cluster_launch  how(wide.n_ranks, wide.n_threads, n_bytes, wide.n_ranks, true, s);
     const int       unit = row_unit<T>(p.row_stride);
-    const bool      few = p.n_rows <= FEW_TURNS && unit == 1;
+    const bool      few = p.n_rows <= FEW_WIDE_TURNS && unit == 1;
     const grid_plan plan(p.n_rows, few ? 1 : most_clusters(kernel, how), 1, unit);
     if (!plan.fits) return launch_any<T, CENTRED>(p, s);
     p.turns = plan.turns;
