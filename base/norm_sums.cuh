@@ -64,13 +64,14 @@ __device__ __forceinline__ void write_sums(const norm_params &p, float *sums, co
         if constexpr (CENTRED) own[(COLUMNS + c) * L::PITCH] = dbeta[c];
     }
     __syncthreads();
+    const int n_vec = (p.n_cols + E - 1) / E; /* what is after them wraps around */
 #pragma unroll 2
     for (int i = threadIdx.x; i < L::SUMS * p.n_cols; i += THREADS) {
         const int which = i >= p.n_cols, col = which ? i - p.n_cols : i;
         float     s = 0;
 #pragma unroll(L::TEAMS < 16 ? L::TEAMS : 16)
         for (int k = 0; k < L::TEAMS; k++) {
-            const int at = col + (leads ? leads[k] : 0), vec = at / E;
+            const int at = col + (leads ? leads[k] : 0), vec = at / E < n_vec ? at / E : 0;
             const int c = which * COLUMNS + vec / TEAM * E + at % E;
             s += sums[k * L::TEAM_SIZE + c * L::PITCH + vec % TEAM];
         }
