@@ -172,7 +172,13 @@ typedef struct ts_encoded_product {
     bool              add;
 } ts_encoded_product;
 void ts_encoded_linear(const ts_encoded_product *p, int n_threads);
-void ts_decoder_forget_files(ts_decoder *m);
+/* As ts_decoder_decode, but with keep_half those of 16 bits that a device multiplies stay. */
+bool ts_encoded_decode(ts_decoder *m, bool keep_half, char why[TS_MODEL_WHY]);
+/* Matrices of 16 bits may be on a CUDA device, rows in their final order. */
+bool     ts_encoded_is_half(const ts_encoded *e);
+ts_dtype ts_encoded_dtype(const ts_encoded *e); /* of such a one */
+void     ts_encoded_half(const ts_decoder *m, const ts_encoded_product *p);
+void     ts_decoder_forget_files(ts_decoder *m);
 
 /* ---- Hugging Face ---- */
 
