@@ -434,7 +434,7 @@ template <class T> ts_status launch(topk_params p, cudaStream_t s)
         p.n_threads = 256, p.n_shares = 2;
         while (p.n_shares < SHARES && p.n_rows * p.n_shares * 2 <= 128) p.n_shares *= 2;
     } else p.n_threads = 128;
-    p.n_list = (int)kept_of((unsigned)k) * p.n_shares;
+    p.n_list = (int)kept_of(k ? (unsigned)k : 1u) * p.n_shares; /* blocks look for one at least */
     p.stride = stride_of(p.n_vocab / (CHUNK * lanes<T>::n * p.n_shares));
     if (p.k > MOST_K) return launch<T, PASSES>(p, s);
     return p.n_shares > 1 ? launch<T, SHARED>(p, s) : launch<T, ALONE>(p, s);
