@@ -10,6 +10,7 @@
  */
 #include <cooperative_groups.h>
 #include <float.h>
+#include <limits.h>
 
 #include "device.cuh"
 #include "softmax_topk_pile.cuh"
@@ -325,9 +326,16 @@ __device__ __forceinline__ float lse_of(partial all, double inv_temperature)
     return all.s == 0 ? -INFINITY : (float)(inv_temperature * all.m + (double)logf(all.s));
 }
 
-/* How a row is done: by one block, by a cluster, or by one block in several passes, for a k that
- * one pass cannot serve. */
-enum way { ALONE, SHARED, PASSES };
+/* How a row is done: by one block, small or large, by a cluster of large ones, or by one block in
+ * several passes, for a k that one pass cannot serve. */
+enum way { ALONE, WIDE, SHARED, PASSES };
+
+constexpr bool is_large(way w)
+{
+    return w == WIDE || w == SHARED;
+}
+
+enum { SMALL_BLOCK = 128, LARGE_BLOCK = 256 };
 
 /* The places from MOST_K on, as many at a time. */
 template <class T>
@@ -350,7 +358,7 @@ __device__ void give_out_rest(const topk_params &p, int64_t row, const row_view<
 /* One row a block, or a cluster; as soon as one is done the device puts the next one in its place.
  */
 template <class T, way WAY>
-__global__ void __launch_bounds__(WAY == SHARED ? 256 : 128, WAY == SHARED ? 2 : 5)
+__global__ void __launch_bounds__(is_large(WAY) ? LARGE_BLOCK : SMALL_BLOCK, is_large(WAY) ? 2 : 5)
     softmax_topk(const __grid_constant__ topk_params p)
 {
     __shared__ shared_state sh;
@@ -423,21 +431,30 @@ template <class T, way WAY> ts_status launch(const topk_params &p, cudaStream_t 
     return cudaGetLastError() == cudaSuccess ? TS_OK : TS_E_DEVICE;
 }
 
-/* Few rows: clusters of blocks, at most 128 in all, for not many more clusters find room side by
- * side. Else a small block a row. The fewer keys fit on a pile the more warps run side by side. */
+/* Few rows: clusters of large blocks, and no more shares than two if those are over 128 in all, or
+ * 96 where a multiprocessor has room for one: not many more clusters find room side by side. More
+ * rows: a large block a row, as long as all of them are there at once; else a small one. The fewer
+ * keys fit on a pile the more warps run side by side. Blocks look for one key where k is 0. */
 template <class T> ts_status launch(topk_params p, cudaStream_t s)
 {
-    const int k = p.k < MOST_K ? (int)p.k : MOST_K, sms = n_multiprocessors();
+    const int     k = p.k < MOST_K ? (int)p.k : MOST_K, kept = (int)kept_of(k ? (unsigned)k : 1u);
+    const int64_t room = (int64_t)n_multiprocessors() * (k <= 256 ? 2 : 1); /* large blocks */
+    const int     most_blocks = k <= 256 ? 128 : 96, most_listed = k <= 256 ? INT_MAX : 8192;
+    way           w = p.k > MOST_K ? PASSES : p.n_rows > room ? ALONE : WIDE;
     p.n_shares = 1;
     p.capacity = k <= 64 ? 256 : k <= 256 ? 512 : 1536;
-    if (p.n_rows * 2 <= sms && k <= 256) {
-        p.n_threads = 256, p.n_shares = 2;
-        while (p.n_shares < SHARES && p.n_rows * p.n_shares * 2 <= 128) p.n_shares *= 2;
-    } else p.n_threads = 128;
-    p.n_list = (int)kept_of(k ? (unsigned)k : 1u) * p.n_shares; /* blocks look for one at least */
+    if (w == WIDE && p.n_rows * 2 <= room) {
+        w = SHARED, p.n_shares = 2;
+        while (p.n_shares < SHARES && p.n_rows * p.n_shares * 2 <= most_blocks &&
+               kept * p.n_shares * 2 <= most_listed)
+            p.n_shares *= 2;
+    }
+    p.n_threads = is_large(w) ? LARGE_BLOCK : SMALL_BLOCK;
+    p.n_list = kept * p.n_shares;
     p.stride = stride_of(p.n_vocab / (CHUNK * lanes<T>::n * p.n_shares));
-    if (p.k > MOST_K) return launch<T, PASSES>(p, s);
-    return p.n_shares > 1 ? launch<T, SHARED>(p, s) : launch<T, ALONE>(p, s);
+    if (w == PASSES) return launch<T, PASSES>(p, s);
+    if (w == SHARED) return launch<T, SHARED>(p, s);
+    return w == WIDE ? launch<T, WIDE>(p, s) : launch<T, ALONE>(p, s);
 }
 
 /* Rows of no words. Their logits may lie anywhere, and the other kernels fetch around them. */
