@@ -35,6 +35,7 @@ struct attend_call {
     divider     page, key_group;
     int         page_rows; /* of all heads, in a page */
     int         columns, tile, group, window, n_sink;
+    int         spread; /* decode: warps that share tokens, and the columns between them */
     int         n_share, share_units, share_rest; /* the first share_rest have a unit more */
     bool        by_item;
     bool        grouped; /* keys by channel: groups are of whole slots */

@@ -9,8 +9,7 @@
 namespace
 {
 
-/* Shares have no more blocks a multiprocessor than that, whatever would fit. */
-enum { MOST_BLOCKS = 4, ALIGN = 16 };
+enum { ALIGN = 16 };
 
 int64_t smaller(int64_t a, int64_t b)
 {
@@ -18,12 +17,28 @@ int64_t smaller(int64_t a, int64_t b)
 }
 
 /* One way to attend: a kernel, the columns of an item, the tokens of a tile. It serves parts with
- * from `least` to `most` columns a head. */
+ * from `least` to `most` columns a head. With `spreading` an item may have up to 4 times as many
+ * columns. Shares have no more than `blocks` a multiprocessor, whatever would fit. */
 struct way {
     void (*kernel)(attend_call);
     int columns, tile, threads;
     size_t (*shared_bytes)(const attend_call &a);
     int64_t least = 1, most = INT32_MAX;
+    int     blocks = 4;
+    void (*spreading)(attend_call) = NULL;
+    int64_t spread_bytes = 0; /* of keys and values, below which it does not pay */
+
+    /* For n columns of a part. */
+    int spread(int64_t n) const
+    {
+        if (!spreading || n <= columns) return 1;
+        return n <= 2 * columns ? 2 : 4;
+    }
+    bool pays(const attend_call &a, int64_t n, int64_t tokens) const
+    {
+        if (!spread_bytes) return true;
+        return n <= 4 * columns && tokens * a.c.l.n_kv_head * 2 * a.c.l.row_bytes >= spread_bytes;
+    }
 
     /* Before a tree there may be no tokens at all, and then there is nothing to do. */
     bool serves(const attend_call &a, const kv_part &p) const
@@ -34,6 +49,11 @@ struct way {
 
 /* Columns from which on blocks are worth their while that take many at a time. */
 enum { MANY = 65 };
+
+/* Bytes of keys and values from which on it pays to read them once for up to 32 columns, with more
+ * to be merged, and not once for every 8 of them. At 64 and 128 channels: other head sizes, whose
+ * spreading kernels were measured by themselves, have nothing to lose. */
+constexpr int64_t SPREAD_BYTES = 48 << 20;
 
 /* ---- which one ---- */
 
@@ -49,7 +69,18 @@ size_t shared_bytes_of_prefill(const attend_call &a)
 
 template <class S, class T> way decode_by(void)
 {
-    return { decode::attend<S, T>, S::USED, S::TILE, decode::THREADS, decode::shared_bytes<S> };
+    way w = { decode::attend<S, T, false>, S::USED, S::TILE, decode::THREADS,
+              decode::shared_bytes<S> };
+    w.blocks = S::BLOCKS;
+    return w;
+}
+
+template <class S, class T> way decode_spreading(void)
+{
+    way w = decode_by<S, T>();
+    w.spreading = decode::attend<S, T, true>;
+    w.spread_bytes = S::RAGGED || (S::D != 64 && S::D != 128) ? 0 : SPREAD_BYTES;
+    return w;
 }
 
 template <int BITS, int D> way decode_codes(ts_key_axis axis)
@@ -58,12 +89,28 @@ template <int BITS, int D> way decode_codes(ts_key_axis axis)
     return decode_by<decode::shape<BITS, D, false>, __half>();
 }
 
-template <int D> way decode_of(const ts_kv_layout &l)
+template <int D, bool RAGGED> way decode_values(const ts_kv_layout &l)
 {
-    if (l.store_dtype == TS_U8) return decode_codes<8, D>(l.key_axis);
-    if (l.store_dtype == TS_U4) return decode_codes<4, D>(l.key_axis);
-    if (l.store_dtype == TS_F16) return decode_by<decode::shape<16, D, false>, __half>();
-    return decode_by<decode::shape<16, D, false>, __nv_bfloat16>();
+    using S = decode::shape<16, D, false, RAGGED>;
+    if (l.store_dtype == TS_F16) return decode_spreading<S, __half>();
+    return decode_spreading<S, __nv_bfloat16>();
+}
+
+/* Kernels of their own for head sizes that are common. */
+way decode_of(const ts_kv_layout &l)
+{
+    const int64_t D = l.head_dim;
+    if (l.store_dtype == TS_U8)
+        return D == 64 ? decode_codes<8, 64>(l.key_axis) : decode_codes<8, 128>(l.key_axis);
+    if (l.store_dtype == TS_U4)
+        return D == 64 ? decode_codes<4, 64>(l.key_axis) : decode_codes<4, 128>(l.key_axis);
+    if (D == 64) return decode_values<64, false>(l);
+    if (D == 96) return decode_values<96, false>(l);
+    if (D == 128) return decode_values<128, false>(l);
+    if (D == 192) return decode_values<192, false>(l);
+    if (D == 256) return decode_values<256, false>(l);
+    if (D < 64) return decode_values<64, true>(l);
+    return D < 128 ? decode_values<128, true>(l) : decode_values<256, true>(l);
 }
 
 template <int D> way prefill_of(const ts_kv_layout &l)
@@ -79,7 +126,8 @@ template <int D> way prefill_of(const ts_kv_layout &l)
  * scale can be taken out of the product. Rows are counted in an int. */
 bool is_plain(const ts_kv_layout &l)
 {
-    if (l.head_dim != 64 && l.head_dim != 128) return false;
+    const bool common = l.head_dim == 64 || l.head_dim == 128;
+    if (l.head_dim % 8 || l.head_dim > 256 || (is_code(l.store_dtype) && !common)) return false;
     if (l.io_dtype != TS_BF16 && l.io_dtype != TS_F16) return false;
     if (l.n_page > INT32_MAX / l.page / l.n_kv_head) return false;
     if (!is_code(l.store_dtype)) return l.store_dtype == l.io_dtype;
@@ -97,8 +145,8 @@ int ways_of(const ts_kv_layout &l, way (&w)[2])
         });
         return 1;
     }
-    w[0] = l.head_dim == 64 ? decode_of<64>(l) : decode_of<128>(l);
-    if (is_code(l.store_dtype)) return 1;
+    w[0] = decode_of(l);
+    if (is_code(l.store_dtype) || (l.head_dim != 64 && l.head_dim != 128)) return 1;
     w[0].most = MANY - 1;
     w[1] = l.head_dim == 64 ? prefill_of<64>(l) : prefill_of<128>(l);
     return 2;
@@ -164,23 +212,27 @@ ts_status launch(const way &w, const attend_call &a, size_t n_bytes, cudaStream_
 }
 
 /* All parts that one way serves. n_float: of a->partial. */
-ts_status attend_by(const way &w, attend_call *a, int64_t n_part, const ts_kv_part *part,
-                    int64_t n_float, cudaStream_t stream)
+ts_status attend_by(way w, attend_call *a, int64_t n_part, const ts_kv_part *part, int64_t n_float,
+                    cudaStream_t stream)
 {
     int     fit = 0;
-    int64_t most = 0; /* columns of a part */
+    int64_t most = 0, tokens = 0; /* columns of a part; of all parts */
     for (int64_t i = 0; i < n_part; i++) {
         const int64_t columns = part[i].n * a->group;
-        if (columns >= w.least && columns <= w.most && columns > most) most = columns;
+        if (columns < w.least || columns > w.most) continue;
+        most = columns > most ? columns : most;
+        tokens += part[i].len;
     }
     if (!most) return TS_OK;
-    a->columns = (int)smaller(w.columns, most);
+    a->spread = w.pays(*a, most, tokens) ? w.spread(most) : 1;
+    if (a->spread > 1) w.kernel = w.spreading;
+    a->columns = (int)smaller(w.columns * a->spread, most);
     a->tile = w.tile;
     const size_t n_bytes = w.shared_bytes(*a);
     cudaFuncSetAttribute(w.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)n_bytes);
     cudaOccupancyMaxActiveBlocksPerMultiprocessor(&fit, w.kernel, w.threads, n_bytes);
     if (!fit) return TS_E_DEVICE;
-    const int     resident = n_multiprocessors() * (fit > MOST_BLOCKS ? (int)MOST_BLOCKS : fit);
+    const int     resident = n_multiprocessors() * (fit > w.blocks ? w.blocks : fit);
     const int64_t n_room = n_float / (2 * a->columns * partial_pitch((int)a->c.l.head_dim));
     for (int64_t i = 0; i < n_part;) {
         if (!cut(a, w, part, n_part, &i, resident, n_room)) return TS_E_UNSUPPORTED;
@@ -209,11 +261,12 @@ int64_t partial_floats(const ts_kv_layout &l)
     int64_t       most = 0;
     for (int i = 0; i < n_ways; i++) {
         if (l.max_call_tokens < (w[i].least - 1) / group + 1) continue;
-        const int64_t resident = w[i].least == 1 ? sms * MOST_BLOCKS : sms;
+        const int64_t resident = w[i].least == 1 ? sms * w[i].blocks : sms;
+        const int64_t columns = w[i].columns * w[i].spread(group * l.max_call_tokens);
         const int64_t n_tiles = l.max_pages * l.page / w[i].tile + 1;
         const int64_t n_items = l.n_kv_head * l.max_call_tokens * ((group - 1) / w[i].columns + 1);
         const int64_t n = n_items > resident ? resident : smaller(resident, n_items * n_tiles);
-        most = n * w[i].columns > most ? n * w[i].columns : most;
+        most = n * columns > most ? n * columns : most;
     }
     return 2 * most * partial_pitch((int)l.head_dim);
 }
