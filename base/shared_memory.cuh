@@ -43,6 +43,13 @@ static __device__ __forceinline__ void store_pair(unsigned to, float2 v)
     asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(to), "f"(v.x), "f"(v.y) : "memory");
 }
 
+static __device__ __forceinline__ float2 load_pair(unsigned at)
+{
+    float2 v;
+    asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(v.x), "=f"(v.y) : "r"(at) : "memory");
+    return v;
+}
+
 static __device__ __forceinline__ float4 load_floats(unsigned at)
 {
     float4 v;

@@ -69,6 +69,19 @@ static __device__ __forceinline__ void publish_to_engines(void)
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
+/* Programmatic dependent launch: lets the stream's next kernel start as soon as all blocks have
+ * called this or ended, and there is room. */
+static __device__ __forceinline__ void launch_next(void)
+{
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+}
+
+/* Waits until the stream's last kernel has ended, and what it wrote can be read. */
+static __device__ __forceinline__ void await_last(void)
+{
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+}
+
 /* ---- mbarriers: a phase ends after n arrivals and after the bytes that were announced ---- */
 
 static __device__ __forceinline__ void barrier_init(unsigned bar, int n)
@@ -339,61 +352,92 @@ template <int N> static __device__ __forceinline__ void pin(unsigned (&a)[N])
     for (int i = 0; i < N; i++) asm volatile("" : "+r"(a[i])::"memory");
 }
 
-/* The instruction names every register of d, hence the macros: TEXT_n and REGS_n are n of them. */
-#define TEXT_32                                                                                    \
-    "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24"    \
-    ",%25,%26,%27,%28,%29,%30,%31"
+/* The instruction names every register of d, hence the macros: TEXT_n and REGS_n are n of them, and
+ * AFTER_n are the numbers of the operands that come next. */
+#define TEXT_8  "%0,%1,%2,%3,%4,%5,%6,%7"
+#define TEXT_16 TEXT_8 ",%8,%9,%10,%11,%12,%13,%14,%15"
+#define TEXT_24 TEXT_16 ",%16,%17,%18,%19,%20,%21,%22,%23"
+#define TEXT_32 TEXT_24 ",%24,%25,%26,%27,%28,%29,%30,%31"
 #define TEXT_40 TEXT_32 ",%32,%33,%34,%35,%36,%37,%38,%39"
-#define TEXT_64                                                                                    \
-    TEXT_32 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52" \
-            ",%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
+#define TEXT_48 TEXT_40 ",%40,%41,%42,%43,%44,%45,%46,%47"
+#define TEXT_56 TEXT_48 ",%48,%49,%50,%51,%52,%53,%54,%55"
+#define TEXT_64 TEXT_56 ",%56,%57,%58,%59,%60,%61,%62,%63"
+#define TEXT_80 TEXT_64 ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79"
+#define TEXT_96 TEXT_80 ",%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95"
+#define TEXT_112                                                                                   \
+    TEXT_96 ",%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111"
 #define TEXT_128                                                                                   \
-    TEXT_64 ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,%80,%81,%82,%83,%84" \
-            ",%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95,%96,%97,%98,%99,%100,%101,%102,%103"     \
-            ",%104,%105,%106,%107,%108,%109,%110,%111,%112,%113,%114,%115,%116,%117,%118,%119"     \
-            ",%120,%121,%122,%123,%124,%125,%126,%127"
-#define REGS_8(i)                                                                                  \
+    TEXT_112 ",%112,%113,%114,%115,%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127"
+#define EIGHT(i)                                                                                   \
     "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]),    \
         "+f"(d[i + 6]), "+f"(d[i + 7])
-#define REGS_32 REGS_8(0), REGS_8(8), REGS_8(16), REGS_8(24)
-#define REGS_40 REGS_32, REGS_8(32)
-#define REGS_64 REGS_32, REGS_8(32), REGS_8(40), REGS_8(48), REGS_8(56)
-#define REGS_128                                                                                   \
-    REGS_64, REGS_8(64), REGS_8(72), REGS_8(80), REGS_8(88), REGS_8(96), REGS_8(104), REGS_8(112), \
-        REGS_8(120)
+#define REGS_8    EIGHT(0)
+#define REGS_16   EIGHT(0), EIGHT(8)
+#define REGS_24   REGS_16, EIGHT(16)
+#define REGS_32   REGS_24, EIGHT(24)
+#define REGS_40   REGS_32, EIGHT(32)
+#define REGS_48   REGS_40, EIGHT(40)
+#define REGS_56   REGS_48, EIGHT(48)
+#define REGS_64   REGS_56, EIGHT(56)
+#define REGS_80   REGS_64, EIGHT(64), EIGHT(72)
+#define REGS_96   REGS_80, EIGHT(80), EIGHT(88)
+#define REGS_112  REGS_96, EIGHT(96), EIGHT(104)
+#define REGS_128  REGS_112, EIGHT(112), EIGHT(120)
+#define AFTER_8   8, 9, 10, 11, 12, 13, 14
+#define AFTER_16  16, 17, 18, 19, 20, 21, 22
+#define AFTER_24  24, 25, 26, 27, 28, 29, 30
+#define AFTER_32  32, 33, 34, 35, 36, 37, 38
+#define AFTER_40  40, 41, 42, 43, 44, 45, 46
+#define AFTER_48  48, 49, 50, 51, 52, 53, 54
+#define AFTER_56  56, 57, 58, 59, 60, 61, 62
+#define AFTER_64  64, 65, 66, 67, 68, 69, 70
+#define AFTER_80  80, 81, 82, 83, 84, 85, 86
+#define AFTER_96  96, 97, 98, 99, 100, 101, 102
+#define AFTER_112 112, 113, 114, 115, 116, 117, 118
+#define AFTER_128 128, 129, 130, 131, 132, 133, 134
 
-/* P, Q, R, S, T, U: the numbers of the operands that come after d. */
-#define WGMMA_SHARED(N, TYPE, D, P, Q, R, S, T)                                                    \
+#define WGMMA_SHARED(N, TYPE, D)    WGMMA_SHARED_AT(N, TYPE, D, AFTER_##D)
+#define WGMMA_REGISTERS(N, TYPE, D) WGMMA_REGISTERS_AT(N, TYPE, D, AFTER_##D)
+#define WGMMA_SHARED_AT(...)        WGMMA_SHARED_TEXT(__VA_ARGS__)
+#define WGMMA_REGISTERS_AT(...)     WGMMA_REGISTERS_TEXT(__VA_ARGS__)
+#define WGMMA_SHARED_TEXT(N, TYPE, D, P, Q, R, S, T, U, V)                                         \
     asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %" #R ", 0;\n"                              \
                  "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" TEXT_##D     \
                  "}, %" #P ", %" #Q ", add, 1, 1, %" #S ", %" #T ";\n}\n"                          \
                  : REGS_##D                                                                        \
                  : "l"(a), "l"(b), "r"(add), "n"(TRANS_A), "n"(TRANS_B)                            \
                  : "memory")
-#define WGMMA_REGISTERS(N, TYPE, D, P, Q, R, S, T, U, V)                                           \
+#define WGMMA_REGISTERS_TEXT(N, TYPE, D, P, Q, R, S, T, U, V)                                      \
     asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %" #U ", 0;\n"                              \
                  "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" TEXT_##D     \
                  "}, {%" #P ",%" #Q ",%" #R ",%" #S "}, %" #T ", add, 1, 1, %" #V ";\n}\n"         \
                  : REGS_##D                                                                        \
                  : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"(add), "n"(TRANS_B)              \
                  : "memory")
+#define BY_SIZE(FORM, TYPE)                                                                        \
+    do {                                                                                           \
+        if constexpr (N == 8) FORM(16, TYPE, 8);                                                   \
+        else if constexpr (N == 16) FORM(32, TYPE, 16);                                            \
+        else if constexpr (N == 24) FORM(48, TYPE, 24);                                            \
+        else if constexpr (N == 32) FORM(64, TYPE, 32);                                            \
+        else if constexpr (N == 40) FORM(80, TYPE, 40);                                            \
+        else if constexpr (N == 48) FORM(96, TYPE, 48);                                            \
+        else if constexpr (N == 56) FORM(112, TYPE, 56);                                           \
+        else if constexpr (N == 64) FORM(128, TYPE, 64);                                           \
+        else if constexpr (N == 80) FORM(160, TYPE, 80);                                           \
+        else if constexpr (N == 96) FORM(192, TYPE, 96);                                           \
+        else if constexpr (N == 112) FORM(224, TYPE, 112);                                         \
+        else if constexpr (N == 128) FORM(256, TYPE, 128);                                         \
+        else static_assert(N == 0, "no such product here");                                        \
+    } while (0)
 
-/* A and B in shared memory. add 0: d is overwritten. */
+/* d has N registers: a product of 2 N columns. A and B in shared memory. add 0: d is overwritten.
+ */
 template <class T, int TRANS_A, int TRANS_B, int N>
 static __device__ __forceinline__ void product(float (&d)[N], uint64_t a, uint64_t b, int add)
 {
-    static_assert(N == 32 || N == 40 || N == 64 || N == 128, "no such product here");
-    if constexpr (std::is_same<T, __half>::value) {
-        if constexpr (N == 32) WGMMA_SHARED(64, "f16", 32, 32, 33, 34, 35, 36);
-        else if constexpr (N == 40) WGMMA_SHARED(80, "f16", 40, 40, 41, 42, 43, 44);
-        else if constexpr (N == 64) WGMMA_SHARED(128, "f16", 64, 64, 65, 66, 67, 68);
-        else WGMMA_SHARED(256, "f16", 128, 128, 129, 130, 131, 132);
-    } else {
-        if constexpr (N == 32) WGMMA_SHARED(64, "bf16", 32, 32, 33, 34, 35, 36);
-        else if constexpr (N == 40) WGMMA_SHARED(80, "bf16", 40, 40, 41, 42, 43, 44);
-        else if constexpr (N == 64) WGMMA_SHARED(128, "bf16", 64, 64, 65, 66, 67, 68);
-        else WGMMA_SHARED(256, "bf16", 128, 128, 129, 130, 131, 132);
-    }
+    if constexpr (std::is_same<T, __half>::value) BY_SIZE(WGMMA_SHARED, "f16");
+    else BY_SIZE(WGMMA_SHARED, "bf16");
 }
 
 /* A in registers, B in shared memory. */
@@ -401,27 +445,54 @@ template <class T, int TRANS_B, int N>
 static __device__ __forceinline__ void product(float (&d)[N], unsigned a0, unsigned a1, unsigned a2,
                                                unsigned a3, uint64_t b, int add)
 {
-    static_assert(N == 32 || N == 64, "no such product here");
-    if constexpr (std::is_same<T, __half>::value) {
-        if constexpr (N == 32) WGMMA_REGISTERS(64, "f16", 32, 32, 33, 34, 35, 36, 37, 38);
-        else WGMMA_REGISTERS(128, "f16", 64, 64, 65, 66, 67, 68, 69, 70);
-    } else {
-        if constexpr (N == 32) WGMMA_REGISTERS(64, "bf16", 32, 32, 33, 34, 35, 36, 37, 38);
-        else WGMMA_REGISTERS(128, "bf16", 64, 64, 65, 66, 67, 68, 69, 70);
-    }
+    if constexpr (std::is_same<T, __half>::value) BY_SIZE(WGMMA_REGISTERS, "f16");
+    else BY_SIZE(WGMMA_REGISTERS, "bf16");
 }
 
-#undef TEXT_32
-#undef TEXT_40
-#undef TEXT_64
-#undef TEXT_128
+#undef TEXT_8
 #undef REGS_8
+#undef EIGHT
+#undef AFTER_8
+#undef TEXT_16
+#undef REGS_16
+#undef AFTER_16
+#undef TEXT_24
+#undef REGS_24
+#undef AFTER_24
+#undef TEXT_32
 #undef REGS_32
+#undef AFTER_32
+#undef TEXT_40
 #undef REGS_40
+#undef AFTER_40
+#undef TEXT_48
+#undef REGS_48
+#undef AFTER_48
+#undef TEXT_56
+#undef REGS_56
+#undef AFTER_56
+#undef TEXT_64
 #undef REGS_64
+#undef AFTER_64
+#undef TEXT_80
+#undef REGS_80
+#undef AFTER_80
+#undef TEXT_96
+#undef REGS_96
+#undef AFTER_96
+#undef TEXT_112
+#undef REGS_112
+#undef AFTER_112
+#undef TEXT_128
 #undef REGS_128
+#undef AFTER_128
 #undef WGMMA_SHARED
 #undef WGMMA_REGISTERS
+#undef WGMMA_SHARED_AT
+#undef WGMMA_REGISTERS_AT
+#undef WGMMA_SHARED_TEXT
+#undef WGMMA_REGISTERS_TEXT
+#undef BY_SIZE
 
 /* ---- the host's side ---- */
 

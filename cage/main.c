@@ -155,6 +155,11 @@ static void load_host(void)
     snprintf(object, sizeof object, "/proc/self/fd/%d", TS_FD_OBJECT);
     library = dlopen(object, RTLD_NOW | RTLD_LOCAL);
     if (!library) cage_stop(TS_STOP_SYMBOL, "the object cannot be loaded: %s", dlerror());
+    const int *mark = library_symbol("ts_abi_mark");
+    if (mark && *mark != TS_ABI_VERSION)
+        cage_stop(TS_STOP_SYMBOL,
+                  "the object was compiled with version %d of the headers, expected %d", *mark,
+                  TS_ABI_VERSION);
     bind(library_symbol);
 }
 

@@ -19,6 +19,10 @@ typedef struct ts_option {
     const char **text; /* receives the value; for a flag, its name */
 } ts_option;
 
+/* An option whose placeholder ends in "..." may be repeated: its text is an array of this many,
+ * NULL after the last value. */
+enum { TS_OPTION_MANY = 9 };
+
 /* Parses options and *operand (NULL if the command takes none). True: continue. False: --help or
  * one error line was printed, and the caller returns *status. */
 bool ts_options(int argc, char **argv, const char *usage, const ts_option *options,
@@ -46,6 +50,7 @@ typedef struct json_t ts_json;
  * NULL: then *root is NULL and nothing is written. */
 bool     ts_json_open(const char *path, ts_json **root);
 void     ts_json_text(ts_json *o, const char *key, const char *value);
+void     ts_json_textn(ts_json *o, const char *key, const char *value, size_t n); /* UTF-8 */
 void     ts_json_number(ts_json *o, const char *key, double value);
 void     ts_json_int(ts_json *o, const char *key, int64_t value);
 void     ts_json_bool(ts_json *o, const char *key, bool value);

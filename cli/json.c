@@ -36,6 +36,11 @@ void ts_json_text(ts_json *o, const char *key, const char *value)
     if (o) put(o, key, value ? json_string(value) : NULL);
 }
 
+void ts_json_textn(ts_json *o, const char *key, const char *value, size_t n)
+{
+    if (o) put(o, key, json_stringn(value, n));
+}
+
 /* JSON has no NaN and no infinity. */
 void ts_json_number(ts_json *o, const char *key, double value)
 {
@@ -124,6 +129,11 @@ bool ts_json_open(const char *path, ts_json **root)
 void ts_json_text(ts_json *o, const char *key, const char *value)
 {
     (void)o, (void)key, (void)value;
+}
+
+void ts_json_textn(ts_json *o, const char *key, const char *value, size_t n)
+{
+    (void)o, (void)key, (void)value, (void)n;
 }
 
 void ts_json_number(ts_json *o, const char *key, double value)

@@ -32,6 +32,20 @@ static const ts_option *find(const ts_option *options, const char *name)
     return NULL;
 }
 
+static bool store(const char *who, const ts_option *o, const char *value)
+{
+    const size_t n = strlen(o->value);
+    int          at = 0;
+    if (n > 3 && !strcmp(o->value + n - 3, "..."))
+        while (o->text[at]) at++;
+    if (at == TS_OPTION_MANY - 1) {
+        fprintf(stderr, "touchstone %s: %s: got more than %d values\n", who, o->name, at);
+        return false;
+    }
+    o->text[at] = value;
+    return true;
+}
+
 bool ts_options(int argc, char **argv, const char *usage, const ts_option *options,
                 const char **operand, int *status)
 {
@@ -60,7 +74,7 @@ bool ts_options_many(int argc, char **argv, const char *usage, const ts_option *
             fprintf(stderr, "touchstone %s: %s: got no value, expected %s\n", argv[0], o->name,
                     o->value);
             return false;
-        } else *o->text = argv[++i];
+        } else if (!store(argv[0], o, argv[++i])) return false;
     }
     return true;
 }

@@ -175,7 +175,8 @@ static void legend(FILE *f, const look *l, int i, const char *name)
             "stroke-dasharray=\"%s\"/>\n",
             RIGHT + 16, RIGHT + 56, y, y, l->colour, l->dash);
     marker(f, l, RIGHT + 36, y);
-    fprintf(f, "<text x=\"%d\" y=\"%.1f\" font-size=\"13\">", RIGHT + 64, y + 4.5);
+    fprintf(f, "<text x=\"%d\" y=\"%.1f\" font-size=\"%d\">", RIGHT + 64, y + 4.5,
+            strlen(name) > 14 ? 11 : 13); /* a long name would end outside the picture */
     ts_svg_text(f, name);
     fputs("</text>\n", f);
 }

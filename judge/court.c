@@ -39,7 +39,7 @@ const char *ts_court_label(ts_court *c, const ts_task *t)
     return c->label[i];
 }
 
-static const ts_task *task_called(const char *name)
+const ts_task *ts_task_called(const char *name)
 {
     for (int i = 0; ts_tasks[i]; i++)
         if (!strcmp(ts_tasks[i]->name, name)) return ts_tasks[i];
@@ -52,7 +52,7 @@ void ts_court_admit(ts_court *c, ts_judged *e)
     e->built.object = e->built.launch = -1;
     e->ruling = TS_RULING_FAIL;
     if (ts_entrant_read(e->path, e->challenge, &e->entrant, &why))
-        e->task = task_called(e->entrant.task);
+        e->task = ts_task_called(e->entrant.task);
     if (c->device == TS_CUDA && !e->entrant.json) { /* a single file does not name its class */
         if (e->entrant.cls == TS_HOST && e->entrant.language == TS_BINARY)
             e->entrant.cls = TS_GPU_HOST;
@@ -80,30 +80,6 @@ void ts_court_admit(ts_court *c, ts_judged *e)
         snprintf(e->entrant.name, sizeof e->entrant.name, "%.64s", base ? base + 1 : e->path);
     }
     c->entrant[c->n++] = e;
-}
-
-/* ---- the judging run ---- */
-
-/* Finds an entrant in an earlier run of this log: its number, and whether it was judged. */
-static void recall(ts_court *c, const ts_records *earlier, ts_judged *e, int *next_id)
-{
-    int64_t id;
-    e->id = -1;
-    for (size_t i = 0; earlier && i < earlier->n; i++) {
-        const ts_jr_node *r = earlier->at[i].root;
-        if (strcmp(earlier->at[i].type, "entrant") || !ts_jr_int(ts_jr_get(r, "id"), &id)) continue;
-        if (id >= *next_id) *next_id = (int)id + 1;
-        if (e->task && !strcmp(ts_jr_text(r, "source_sha256", ""), e->entrant.source_sha256) &&
-            !strcmp(ts_jr_text(r, "task", ""), ts_court_label(c, e->task)) &&
-            !strcmp(ts_jr_text(r, "name", ""), e->entrant.name) &&
-            !strcmp(ts_jr_text(r, "sample", ""), e->sample ? e->sample : "") &&
-            !strcmp(ts_jr_text(r, "class", ""), ts_class_name(e->entrant.cls)))
-            e->id = (int)id;
-    }
-    for (size_t i = 0; e->id >= 0 && i < earlier->n; i++)
-        if (!strcmp(earlier->at[i].type, "verdict") &&
-            ts_jr_int(ts_jr_get(earlier->at[i].root, "entrant"), &id) && id == e->id)
-            e->before = true;
 }
 
 /* ---- amount of work, for the progress line ---- */
@@ -151,19 +127,21 @@ static bool hold(ts_court *c, const ts_task *t)
 
 bool ts_court_sit(ts_court *c, const ts_records *earlier, char why[TS_WHY])
 {
-    int next_id = 0;
+    int id = ts_court_next_id(earlier);
     snprintf(why, TS_WHY, "the log cannot be written");
+    ts_court_recall(c, earlier);
     ts_court_measure_all(c);
     if (!ts_court_log_run(c)) return false;
     for (int i = 0; i < c->n; i++) {
         ts_judged *e = c->entrant[i];
-        recall(c, earlier, e, &next_id);
         if (e->id >= 0) continue;
-        e->id = next_id++;
+        e->id = id++;
         if (!ts_court_log_entrant(c, e)) return false;
     }
     for (int i = 0; i < c->n; i++) /* entrants that could not be read */
-        if (!c->entrant[i]->task && !ts_court_log_verdict(c, c->entrant[i])) return false;
+        if (!c->entrant[i]->task && !c->entrant[i]->before &&
+            !ts_court_log_verdict(c, c->entrant[i]))
+            return false;
     plan_work(c);
     for (int i = 0; ts_tasks[i]; i++)
         if (!hold(c, ts_tasks[i])) return false;

@@ -109,11 +109,20 @@ typedef struct ts_court {
  * scoreboard. */
 const char *ts_court_label(ts_court *c, const ts_task *t);
 
+const ts_task *ts_task_called(const char *name); /* NULL: none */
+
+/* The label of an entrant's challenge, even if the entrant could not be read; "-": unknown. */
+const char *ts_court_task_of(ts_court *c, const ts_judged *e);
+
 /* A seed derived from the key and its purpose. */
 uint64_t ts_court_seed(const ts_court *c, const ts_task *t, int number, int instance);
 
 /* Reads and hashes an entrant; sets its verdict if it cannot be read. */
 void ts_court_admit(ts_court *c, ts_judged *e);
+
+/* Finds the entrants in the earlier runs of the log; returns how many have no verdict there. */
+int ts_court_recall(ts_court *c, const ts_records *earlier);
+int ts_court_next_id(const ts_records *earlier); /* above all of theirs */
 
 /* Runs everything else and writes it to the log. False, and one line in why, if the judge cannot
  * run. */
@@ -157,9 +166,24 @@ double ts_court_timed_work(const ts_court *c, const ts_task *t); /* of timing it
  * Scores and ranks are derived in report/. */
 bool ts_court_time(ts_court *c, const ts_task *t);
 
-/* An empty block of cases for this entrant; the caller may change *plan before starting a cage.
- * Workspace is limited to twice the case's minimum traffic, but at least 8 MiB: a small case with
- * long rows needs room to sort one. */
+/* Limits of an entrant's process. */
+enum {
+    TS_CALL_LIMIT_S = 10,
+    TS_PYTHON_LIMIT_S = 20,
+    TS_GPU_PYTHON_LIMIT_S = 90, /* compiles kernels in the first call */
+    TS_ALL_CALLS_LIMIT_S = 900, /* of the correctness stage; the slowest correct ones take 60 s */
+    TS_MEMORY_GIB = 1,
+    TS_GPU_MEMORY_GIB = 32, /* mostly the driver's */
+    TS_WORKSPACE_MIB = 8,   /* see ts_workspace_most */
+    TS_GPU_WORKSPACE_MIB = 256,
+};
+int ts_call_limit_s(ts_class cls);
+/* The most workspace in bytes that may be requested for a case: TS_WORKSPACE_MIB, since a small
+ * case with long rows needs room to sort one, plus twice the least bytes that it moves, where
+ * 16-bit numbers count as floats. */
+double ts_workspace_most(ts_class cls, const ts_task *t, const ts_case *c);
+
+/* An empty block of cases for this entrant; the caller may change *plan before starting a cage. */
 void ts_court_plan(const ts_court *c, ts_judged *e, ts_cage_plan *plan);
 void ts_court_plan_case(ts_cage_plan *plan, const ts_case *c);
 

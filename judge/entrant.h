@@ -27,7 +27,7 @@ enum {
     TS_ENTRANT_BYTES = 1 << 20,      /* of all sources together */
     TS_ENTRANT_BINARY = 256 << 20,   /* of a prebuilt shared library */
     TS_ENTRANT_JSON_BYTES = 1 << 16, /* of entry.json */
-    TS_ENTRANT_LIST = 4096,          /* entrants in one tree of folders */
+    TS_ENTRANT_LIST = 65536,         /* entrants in one tree of folders */
     TS_ENTRANT_OFFERS = 255,         /* characters of a scope */
 };
 

@@ -22,21 +22,30 @@ static double bytes_of(const ts_task *t, const ts_case *c)
     return t->cost(c).bytes;
 }
 
+int ts_call_limit_s(ts_class cls)
+{
+    if (!ts_in_python(cls)) return TS_CALL_LIMIT_S;
+    return ts_on_gpu(cls) ? TS_GPU_PYTHON_LIMIT_S : TS_PYTHON_LIMIT_S;
+}
+
+double ts_workspace_most(ts_class cls, const ts_task *t, const ts_case *c)
+{
+    const double wide = ts_format_of(c->dtype)->n_bytes == 2 ? 2 : 1;
+    const int    least = ts_on_gpu(cls) ? TS_GPU_WORKSPACE_MIB : TS_WORKSPACE_MIB;
+    return least * 1048576.0 + 2 * wide * bytes_of(t, c);
+}
+
 void ts_court_plan(const ts_court *c, ts_judged *e, ts_cage_plan *plan)
 {
     *plan = (ts_cage_plan) { .class = e->entrant.cls,
                              .task = e->task,
                              .unsafe = c->unsafe != NULL,
                              .n_threads = c->n_threads,
-                             .memory_bytes = (size_t)1 << 30,
-                             .workspace_bytes = (size_t)8 << 20,
-                             .limit_ms = 10000 };
+                             .memory_bytes = (size_t)TS_MEMORY_GIB << 30,
+                             .limit_ms = 1000 * ts_call_limit_s(e->entrant.cls) };
     snprintf(e->object, sizeof e->object, "/proc/self/fd/%d", e->built.object);
     plan->object = e->object;
-    if (ts_on_gpu(e->entrant.cls)) {
-        plan->memory_bytes = (size_t)32 << 30; /* mostly the driver's */
-        plan->workspace_bytes = (size_t)256 << 20;
-    }
+    if (ts_on_gpu(e->entrant.cls)) plan->memory_bytes = (size_t)TS_GPU_MEMORY_GIB << 30;
     if (e->entrant.cls == TS_GPU_SEALED) {
         snprintf(e->launch, sizeof e->launch, "/proc/self/fd/%d", e->built.launch);
         plan->runner = e->launch;
@@ -47,13 +56,11 @@ void ts_court_plan(const ts_court *c, ts_judged *e, ts_cage_plan *plan)
     plan->folder = e->folder;
     plan->python = c->python;
     plan->runner = c->places.runner;
-    plan->limit_ms =
-        ts_on_gpu(e->entrant.cls) ? 90000 : 20000; /* includes compilation of kernels */
 }
 
 void ts_court_plan_case(ts_cage_plan *plan, const ts_case *c)
 {
-    const double most = 2 * bytes_of(plan->task, c);
+    const double most = ts_workspace_most(plan->class, plan->task, c);
     plan->slot[plan->n_slots++] = c;
     if (most > (double)plan->workspace_bytes) plan->workspace_bytes = (size_t)most;
 }
@@ -154,6 +161,13 @@ bool ts_court_fail_by_call(ts_judged *e, const ts_case *c, uint64_t seed, const 
     if (r->flaw.fault == TS_FAULT_CRASH && !*r->flaw.what)
         return ts_court_fail(e, c, seed, "crash", r->text);
     if (r->flaw.fault) return ts_court_fail_by_flaw(e, c, seed, NULL, r->flaw);
+    if (r->too_large) {
+        snprintf(text, sizeof text,
+                 "requested %.6g MiB of workspace, at most %.6g MiB are allowed in this case",
+                 (double)r->workspace_bytes / 1048576,
+                 ts_workspace_most(e->entrant.cls, e->task, c) / 1048576);
+        return ts_court_fail(e, c, seed, ts_call_reason(r), text);
+    }
     if (*ts_call_reason(r)) {
         ts_court_fail(e, c, seed, ts_call_reason(r), r->text);
         if (r->broken) e->ruling = TS_RULING_ERROR;
@@ -196,9 +210,8 @@ static bool supports_some(ts_judged *e, const ts_case *c, uint64_t seed)
     return false;
 }
 
-/* Limit for all calls together, which could take hours with each call below its own limit. The
- * slowest correct entrants take a minute. */
-static const double MOST_NS = 900e9;
+/* Limit for all calls together, which could take hours with each call below its own limit. */
+static const double MOST_NS = TS_ALL_CALLS_LIMIT_S * 1e9;
 
 static bool takes_too_long(ts_judged *e, const ts_case *c, uint64_t seed)
 {

@@ -35,6 +35,7 @@ bool ts_court_log_run(ts_court *c)
     ts_jw_text(w, "depth", ts_depth_name(c->depth));
     ts_jw_int(w, "draw", TS_DRAW);
     ts_jw_bool(w, "timed", !c->gate);
+    ts_jw_int(w, "threads", c->n_threads);
     ts_jw_text(w, "started", when);
     ts_jw_open(w, "floors", '{');
     ts_jw_num(w, "memory_gbs", c->peaks.gbs);
@@ -44,12 +45,24 @@ bool ts_court_log_run(ts_court *c)
     return ts_log_commit(c->log);
 }
 
-static const char *task_of(ts_court *c, const ts_judged *e)
+/* The files that are built, as text, so that a reader of the log can see what was judged. Shared
+ * libraries are left out. The hash is of the bytes: invalid UTF-8 is '?' in the text. */
+static bool log_sources(ts_court *c, const ts_judged *e)
 {
-    if (e->task) return ts_court_label(c, e->task);
-    for (int i = 0; e->challenge && ts_tasks[i]; i++)
-        if (!strcmp(ts_tasks[i]->name, e->challenge)) return ts_court_label(c, ts_tasks[i]);
-    return e->challenge ? e->challenge : "-";
+    bool ok = true;
+    for (int i = 0; ok && i < e->entrant.n_sources; i++) {
+        const ts_source *s = &e->entrant.source[i];
+        char             hash[65];
+        if (!s->bytes || memchr(s->bytes, 0, s->n)) continue;
+        ts_sha256_hex(s->bytes, s->n, hash);
+        ts_jw *w = ts_log_begin(c->log, "source");
+        ts_jw_int(w, "entrant", e->id);
+        ts_jw_text(w, "file", s->name);
+        ts_jw_text(w, "sha256", hash);
+        ts_jw_text(w, "text", s->bytes);
+        ok = ts_log_commit(c->log);
+    }
+    return ok;
 }
 
 bool ts_court_log_entrant(ts_court *c, const ts_judged *e)
@@ -60,7 +73,7 @@ bool ts_court_log_entrant(ts_court *c, const ts_judged *e)
     ts_jw_text(w, "author", e->entrant.author);
     ts_jw_text(w, "class", e->task ? ts_class_name(e->entrant.cls) : "-");
     ts_jw_text(w, "language", e->task ? ts_language_name(e->entrant.language) : "-");
-    ts_jw_text(w, "task", task_of(c, e));
+    ts_jw_text(w, "task", ts_court_task_of(c, e));
     ts_jw_text(w, "source_sha256", e->entrant.source_sha256);
     ts_jw_text(w, "family", e->entrant.family);
     if (e->sample) ts_jw_text(w, "sample", e->sample);
@@ -69,7 +82,7 @@ bool ts_court_log_entrant(ts_court *c, const ts_judged *e)
         ts_jw_text(w, "offers", e->entrant.offers);
         ts_jw_num(w, "share", e->scope.share);
     }
-    return ts_log_commit(c->log);
+    return ts_log_commit(c->log) && log_sources(c, e);
 }
 
 static void tally(ts_jw *w, const char *key, ts_tally t)
@@ -131,7 +144,7 @@ bool ts_court_log_verdict(ts_court *c, ts_judged *e)
     ts_jw *w = ts_log_begin(c->log, "verdict");
     if (*e->where && is_listed(e)) write_replay(c, e, replay, sizeof replay);
     ts_jw_int(w, "entrant", e->id);
-    ts_jw_text(w, "task", task_of(c, e));
+    ts_jw_text(w, "task", ts_court_task_of(c, e));
     ts_jw_text(w, "verdict", ts_ruling_name(e->ruling));
     ts_jw_text(w, "reason", e->reason);
     if (e->ruling == TS_RULING_COMMON) ts_jw_text(w, "rule", e->rule);
@@ -172,8 +185,8 @@ bool ts_court_log_verdict(ts_court *c, ts_judged *e)
     e->ruled = true;
     ts_progress_clear(&c->progress);
     if (c->progress.to)
-        fprintf(c->progress.to, "%-20.20s %-20.20s %s %s\n", e->entrant.name, task_of(c, e),
-                ts_ruling_name(e->ruling), e->reason);
+        fprintf(c->progress.to, "%-20.20s %-20.20s %s %s\n", e->entrant.name,
+                ts_court_task_of(c, e), ts_ruling_name(e->ruling), e->reason);
     return ts_log_commit(c->log);
 }
 
@@ -182,7 +195,7 @@ bool ts_court_log_gate(ts_court *c, const ts_judged *e)
 {
     ts_jw *w = ts_log_begin(c->log, "gate");
     ts_jw_int(w, "entrant", e->id);
-    ts_jw_text(w, "task", task_of(c, e));
+    ts_jw_text(w, "task", ts_court_task_of(c, e));
     ts_jw_text(w, "verdict", ts_ruling_name(e->ruling));
     ts_jw_text(w, "reason", e->reason);
     ts_jw_text(w, "text", e->text);

@@ -9,9 +9,15 @@ extern int  openblas_get_num_threads(void) __attribute__((weak));
 
 enum { SMALL = 1 << 20 }; /* multiplications */
 
+static int all, now;
+
+void ts_blas_limit(int n_threads)
+{
+    if (n_threads > 0 && openblas_set_num_threads) openblas_set_num_threads(all = now = n_threads);
+}
+
 void ts_blas_threads(int64_t n_products)
 {
-    static int all, now;
     if (!openblas_set_num_threads || !openblas_get_num_threads) return;
     if (!all) all = now = openblas_get_num_threads();
     const int wanted = n_products < SMALL ? 1 : all;

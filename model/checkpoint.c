@@ -119,37 +119,21 @@ bool ts_dims_check(const ts_decoder_dims *d, char why[TS_MODEL_WHY])
 
 /* ---- the copy ---- */
 
-static double element(const ts_tensor *t, int64_t i)
-{
-    uint16_t half;
-    float    single;
-    if (t->dtype == TS_F32) {
-        memcpy(&single, t->data + 4 * i, 4);
-        return single;
-    }
-    memcpy(&half, t->data + 2 * i, 2);
-    return t->dtype == TS_BF16 ? ts_widen_bf16(half) : ts_widen_f16(half);
-}
-
-/* Row `to` of a matrix whose channels turn as i and i + half comes from here. */
-static int64_t paired_row(int64_t to, int64_t head_dim)
-{
-    const int64_t head = to / head_dim * head_dim, i = to % head_dim, half = head_dim / 2;
-    return head + (i < half ? 2 * i : 2 * (i - half) + 1);
-}
-
-static void copy(const ts_decoder *m, ts_slot s, const ts_tensor *t, bool pairs, void *out)
+/* A vector is one row; biases of q and k are reordered like the rows. `row`: room for one. */
+static void copy(const ts_decoder *m, ts_slot s, const ts_tensor *t, bool pairs, void *out,
+                 float *row)
 {
     const ts_shape shape = ts_slot_shape(&m->dims, s);
-    const int64_t  cols = shape.cols ? shape.cols : 1;
+    const int64_t  cols = shape.cols ? shape.cols : shape.rows, rows = shape.cols ? shape.rows : 1;
     const bool     reorder = pairs && (s == TS_W_Q || s == TS_W_K);
-    for (int64_t r = 0; r < shape.rows; r++) {
-        const int64_t from = reorder ? paired_row(r, m->dims.head_dim) : r;
-        if (t->dtype == TS_F32 && m->dtype == TS_F32)
-            memcpy((float *)out + r * cols, t->data + 4 * from * cols, 4 * (size_t)cols);
-        else
-            for (int64_t c = 0; c < cols; c++)
-                ts_store(out, m->dtype, r * cols + c, element(t, from * cols + c));
+    const bool     within = pairs && (s == TS_W_Q_BIAS || s == TS_W_K_BIAS);
+    const size_t   n_bytes = (size_t)(cols / t->block->n * t->block->n_bytes);
+    for (int64_t r = 0; r < rows; r++) {
+        const int64_t from = reorder ? ts_paired_row(r, m->dims.head_dim) : r;
+        ts_block_row(t->block, t->data + (size_t)from * n_bytes, cols, row);
+        for (int64_t c = 0; c < cols; c++)
+            ts_store(out, m->dtype, r * cols + c,
+                     row[within ? ts_paired_row(c, m->dims.head_dim) : c]);
     }
 }
 
@@ -193,7 +177,7 @@ static size_t scale_bytes(ts_shape s, const ts_tensor *t)
 }
 
 /* Every weight to its place; before there is memory it only counts. */
-static void place(ts_decoder *m, const ts_tensor *tensor, bool pairs)
+static void place(ts_decoder *m, const ts_tensor *tensor, bool pairs, float *row)
 {
     size_t at = 0;
     for (int64_t l = 0; l < m->dims.n_layer; l++)
@@ -201,23 +185,41 @@ static void place(ts_decoder *m, const ts_tensor *tensor, bool pairs)
             const ts_shape   shape = ts_slot_shape(&m->dims, (ts_slot)s);
             const int64_t    i = ts_slot_at(&m->dims, l, (ts_slot)s);
             const ts_tensor *t = &tensor[i];
-            if (!shape.rows) continue;
+            if (!shape.rows || m->encoded[i].data) continue;
             const size_t n = weight_bytes(m, shape, t), n_scale = scale_bytes(shape, t);
             if (m->memory) {
                 m->weight[i] = (char *)m->memory + at;
                 if (t->scale) copy_packed(m, i, shape, t, (char *)m->memory + at + n);
-                else copy(m, (ts_slot)s, t, pairs, m->weight[i]);
+                else copy(m, (ts_slot)s, t, pairs, m->weight[i], row);
             }
             at += n + n_scale;
         }
     m->n_bytes = at;
 }
 
-static bool allocate(ts_decoder *m, const ts_tensor *tensor)
+/* Which matrices stay in the file. */
+static void leave(ts_decoder *m, const ts_tensor *tensor, bool pairs)
+{
+    for (int64_t l = 0; l < m->dims.n_layer; l++)
+        for (int s = 0; s < (l ? TS_LAYER_SLOTS : TS_SLOTS); s++) {
+            const ts_shape shape = ts_slot_shape(&m->dims, (ts_slot)s);
+            const int64_t  i = ts_slot_at(&m->dims, l, (ts_slot)s);
+            const bool     turns = pairs && (s == TS_W_Q || s == TS_W_K);
+            if (!shape.rows || !ts_encoded_takes(shape, &tensor[i])) continue;
+            m->encoded[i] =
+                (ts_encoded) { tensor[i].data, tensor[i].block, turns ? m->dims.head_dim : 0 };
+            m->n_encoded += ts_encoded_bytes(&m->encoded[i], shape);
+        }
+}
+
+static bool allocate(ts_decoder *m, const ts_tensor *tensor, bool pairs, bool stay)
 {
     const ts_decoder_dims *d = &m->dims;
     const size_t           n_slot = (size_t)ts_slot_count(d);
-    place(m, tensor, false);
+    m->encoded = calloc(n_slot, sizeof *m->encoded);
+    if (!m->encoded) return false;
+    if (stay && m->dtype == TS_F32) leave(m, tensor, pairs);
+    place(m, tensor, false, NULL);
     m->memory = aligned_alloc(64, m->n_bytes);
     m->weight = calloc(n_slot, sizeof *m->weight);
     m->scale = calloc(n_slot, sizeof *m->scale);
@@ -226,7 +228,7 @@ static bool allocate(ts_decoder *m, const ts_tensor *tensor)
 }
 
 bool ts_decoder_make(const ts_decoder_dims *d, ts_dtype dtype, const ts_tensor *tensor, bool pairs,
-                     ts_decoder **out, char why[TS_MODEL_WHY])
+                     bool stay, ts_decoder **out, char why[TS_MODEL_WHY])
 {
     ts_decoder *m = calloc(1, sizeof *m);
     if (m) {
@@ -234,11 +236,15 @@ bool ts_decoder_make(const ts_decoder_dims *d, ts_dtype dtype, const ts_tensor *
         m->dtype = dtype;
         m->ops = dtype == TS_F64 ? &ts_ops_f64 : &ts_ops_f32;
     }
-    if (!m || !allocate(m, tensor)) {
+    const int64_t widest = d->n_ffn > d->width ? d->n_ffn : d->width, n_q = d->n_head * d->head_dim;
+    float *const  row = malloc((size_t)(widest > n_q ? widest : n_q) * sizeof *row);
+    if (!m || !row || !allocate(m, tensor, pairs, stay)) {
+        free(row);
         ts_decoder_free(&m);
         return ts_say(why, "out of memory for the weights");
     }
-    place(m, tensor, pairs);
+    place(m, tensor, pairs, row);
+    free(row);
     for (int64_t i = 0; i < d->head_dim / 2; i++) m->frequency[i] = ts_rope_frequency(d, i);
     *out = m;
     return true;
@@ -252,6 +258,8 @@ void ts_decoder_free(ts_decoder **m)
     if ((*m)->self) (*m)->cuda->close((*m)->self);
     free((*m)->weight);
     free((*m)->scale);
+    free((*m)->encoded);
+    ts_decoder_forget_files(*m);
     free(*m);
     *m = NULL;
 }
@@ -273,5 +281,5 @@ ts_device ts_decoder_device(const ts_decoder *m)
 
 size_t ts_decoder_bytes(const ts_decoder *m)
 {
-    return m->n_bytes;
+    return m->n_bytes + m->n_encoded;
 }

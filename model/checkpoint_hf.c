@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "model_impl.h"
+#include "gguf.h"
 
 enum { MOST_SHARDS = 1024, MOST_PATH = 4096 };
 
@@ -80,8 +80,9 @@ static bool find(const shards *s, const char *name, ts_shape shape, ts_tensor *t
     return ts_say(why, "tensor %s: missing", name);
 }
 
-static bool make(const ts_decoder_dims *d, const shards *s, ts_dtype dtype, ts_decoder **m,
-                 char why[TS_MODEL_WHY])
+/* `stay`: the shards' files may go to the decoder. */
+static bool make(const ts_decoder_dims *d, const shards *s, ts_dtype dtype, bool stay,
+                 ts_decoder **m, char why[TS_MODEL_WHY])
 {
     char       name[TS_SLOT_NAME];
     bool       ok = true;
@@ -94,7 +95,7 @@ static bool make(const ts_decoder_dims *d, const shards *s, ts_dtype dtype, ts_d
             ts_slot_name(d, l, (ts_slot)i, name);
             ok = find(s, name, shape, &tensor[ts_slot_at(d, l, (ts_slot)i)], why);
         }
-    ok = ok && ts_decoder_make(d, dtype, tensor, false, m, why);
+    ok = ok && ts_decoder_make(d, dtype, tensor, false, stay, m, why);
     free(tensor);
     return ok;
 }
@@ -108,7 +109,7 @@ bool ts_decoder_safetensors(const void *config, size_t n_config, const void *byt
     if (!s) return ts_say(why, "out of memory");
     const bool ok = ts_config_parse(config, n_config, &d, why) &&
                     ts_safetensors_parse(bytes, n, &s->part[s->n++], why) &&
-                    make(&d, s, dtype, m, why);
+                    make(&d, s, dtype, false, m, why);
     ts_safetensors_free(&s->part[0]);
     free(s);
     return ok;
@@ -178,6 +179,19 @@ static bool open_shards(shards *s, const char *folder, char why[TS_MODEL_WHY])
     return ok;
 }
 
+/* The files in which matrices stay, if any does. */
+static bool hand_over(shards *s, ts_decoder *m, char why[TS_MODEL_WHY])
+{
+    if (!m->n_encoded) return true;
+    m->file = calloc((size_t)s->n, sizeof *m->file);
+    if (!m->file) return ts_say(why, "out of memory");
+    for (; m->n_file < s->n; m->n_file++) {
+        m->file[m->n_file] = s->file[m->n_file];
+        s->file[m->n_file] = (ts_file) { 0 };
+    }
+    return true;
+}
+
 /* `file`: the only safetensors to read, or NULL for what the folder holds. */
 static bool load_folder(const char *folder, const char *file, ts_dtype dtype, ts_decoder **m,
                         char why[TS_MODEL_WHY])
@@ -192,11 +206,12 @@ static bool load_folder(const char *folder, const char *file, ts_dtype dtype, ts
     const bool ok = ts_file_map(path, &config, why) &&
                     ts_config_parse(config.bytes, config.n, &d, why) &&
                     (file ? open_shard(s, folder, file, why) : open_shards(s, folder, why)) &&
-                    make(&d, s, dtype, m, why);
+                    make(&d, s, dtype, true, m, why) && hand_over(s, *m, why);
     for (int i = 0; i < s->n; i++) {
         ts_safetensors_free(&s->part[i]);
         ts_file_unmap(&s->file[i]);
     }
+    if (!ok) ts_decoder_free(m);
     ts_file_unmap(&config);
     free(s);
     return ok;
@@ -218,7 +233,8 @@ bool ts_decoder_load(const char *path, ts_dtype dtype, ts_decoder **m, char why[
         return load_folder(folder, slash ? slash + 1 : path, dtype, m, why);
     }
     if (!ts_file_map(path, &f, why)) return false;
-    const bool ok = ts_decoder_llama2c(f.bytes, f.n, dtype, m, why);
+    const bool ok = ts_is_gguf(f.bytes, f.n) ? ts_decoder_gguf_file(&f, dtype, m, why)
+                                             : ts_decoder_llama2c(f.bytes, f.n, dtype, m, why);
     ts_file_unmap(&f);
     return ok;
 }

@@ -49,11 +49,14 @@ static size_t lay(const ts_decoder_dims *d, const unsigned char *p, ts_tensor *t
         const ts_slot s = order[o];
         const size_t  n = 4 * (size_t)ts_shape_count(ts_slot_shape(d, s));
         for (int64_t l = 0; l < (s < TS_LAYER_SLOTS ? d->n_layer : 1); l++, at += n)
-            if (tensor) tensor[ts_slot_at(d, l, s)] = (ts_tensor) { p + at, TS_F32, NULL };
+            if (tensor)
+                tensor[ts_slot_at(d, l, s)] =
+                    (ts_tensor) { p + at, ts_block_of(TS_BLOCK_F32), NULL };
     }
     at += 4 * (size_t)(d->n_context * d->head_dim);
     if (tensor && !d->tied)
-        tensor[ts_slot_at(d, 0, TS_W_HEAD)] = (ts_tensor) { p + at, TS_F32, NULL };
+        tensor[ts_slot_at(d, 0, TS_W_HEAD)] =
+            (ts_tensor) { p + at, ts_block_of(TS_BLOCK_F32), NULL };
     return at + 4 * (size_t)ts_shape_count(ts_slot_shape(d, TS_W_HEAD));
 }
 
@@ -62,10 +65,6 @@ bool ts_decoder_llama2c(const void *bytes, size_t n, ts_dtype dtype, ts_decoder 
 {
     ts_decoder_dims d;
     *m = NULL;
-    if (n >= 4 && !memcmp(bytes, "GGUF", 4))
-        return ts_say(why,
-                      "file: GGUF is not supported yet, expected a folder with config.json and "
-                      "safetensors, or a llama2.c checkpoint");
     if (n < HEADER)
         return ts_say(why, "file: got %zu bytes, expected a header of %d", n, (int)HEADER);
     if (!header(bytes, &d, why)) {
@@ -79,7 +78,7 @@ bool ts_decoder_llama2c(const void *bytes, size_t n, ts_dtype dtype, ts_decoder 
     ts_tensor *tensor = calloc((size_t)ts_slot_count(&d), sizeof *tensor);
     if (!tensor) return ts_say(why, "out of memory for %lld layers", (long long)d.n_layer);
     lay(&d, bytes, tensor);
-    const bool ok = ts_decoder_make(&d, dtype, tensor, true, m, why);
+    const bool ok = ts_decoder_make(&d, dtype, tensor, true, false, m, why);
     free(tensor);
     return ok;
 }

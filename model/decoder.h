@@ -38,10 +38,12 @@ typedef struct ts_decoder_dims {
 typedef struct ts_decoder ts_decoder;
 
 /* `path`: a folder with config.json and model.safetensors, or shards and their index, as Hugging
- * Face writes them; a .safetensors file with config.json beside it; or a llama2.c file. dtype is
- * what weights are kept and computed in: TS_F32 or TS_F64. */
+ * Face writes them; a .safetensors file with config.json beside it; a GGUF file; or a llama2.c
+ * file. dtype is what weights are kept and computed in: TS_F32 or TS_F64. */
 bool ts_decoder_load(const char *path, ts_dtype dtype, ts_decoder **m, char why[TS_MODEL_WHY]);
 /* The same from bytes, which are not kept. */
+bool ts_decoder_gguf(const void *bytes, size_t n, ts_dtype dtype, ts_decoder **m,
+                     char why[TS_MODEL_WHY]);
 bool ts_decoder_llama2c(const void *bytes, size_t n, ts_dtype dtype, ts_decoder **m,
                         char why[TS_MODEL_WHY]);
 bool ts_decoder_safetensors(const void *config, size_t n_config, const void *bytes, size_t n,
@@ -49,6 +51,8 @@ bool ts_decoder_safetensors(const void *config, size_t n_config, const void *byt
 /* Moves the weights to the CUDA device, where everything made of the decoder then runs; TS_F32
  * only. It stays as it was where that cannot be. */
 bool ts_decoder_to_cuda(ts_decoder *m, char why[TS_MODEL_WHY]);
+/* Matrices that are multiplied as their file has them become floats; nothing where none is. */
+bool ts_decoder_decode(ts_decoder *m, char why[TS_MODEL_WHY]);
 void ts_decoder_free(ts_decoder **m);
 
 const ts_decoder_dims *ts_decoder_dims_of(const ts_decoder *m);
@@ -103,13 +107,17 @@ ts_status ts_decoder_keep(const ts_decoder *m, const ts_keep_args *a, const ts_e
 
 typedef struct ts_tokenizer ts_tokenizer;
 
-/* A Hugging Face tokenizer.json with byte-level BPE, or a llama2.c vocabulary. */
+/* A Hugging Face tokenizer.json with byte-level BPE, a GGUF file's vocabulary, or llama2.c's. */
 bool ts_tokenizer_load(const char *path, ts_tokenizer **t, char why[TS_MODEL_WHY]);
 bool ts_tokenizer_parse(const void *bytes, size_t n, ts_tokenizer **t, char why[TS_MODEL_WHY]);
 void ts_tokenizer_free(ts_tokenizer **t);
+/* Whether a model's file, a GGUF, holds its vocabulary. */
+bool ts_tokenizer_is_inside(const char *path);
 
 int64_t ts_tokenizer_size(const ts_tokenizer *t); /* one more than the largest token */
 int32_t ts_tokenizer_stop(const ts_tokenizer *t); /* the token that ends a text, or -1 */
+
+int ts_tokenizer_first(const ts_tokenizer *t); /* tokens that every encoded text begins with */
 
 /* `text` is UTF-8. *token is the caller's to free. */
 bool ts_tokenizer_encode(const ts_tokenizer *t, const char *text, size_t n, int32_t **token,
@@ -119,6 +127,23 @@ bool ts_tokenizer_encode(const ts_tokenizer *t, const char *text, size_t n, int3
 const char *ts_tokenizer_piece(const ts_tokenizer *t, int32_t previous, int32_t token,
                                size_t *n_bytes);
 
+/* Length of the UTF-8 character at p, 0 if it is none. */
+size_t ts_utf8_length(const unsigned char *p, size_t n);
+
+/* ---- text as it grows ---- */
+
+/* Starts as zeros; p is the caller's to free. */
+typedef struct ts_text {
+    char  *p; /* NUL-terminated; may contain NUL and end inside a character */
+    size_t n, room;
+    size_t n_sure; /* of n bytes: those that no stop text can remove */
+    bool   stopped;
+} ts_text;
+
+/* Appends the piece of a token. If a stop text is then complete, the text ends before the first
+ * one and is stopped. False only without memory. */
+bool ts_text_add(ts_text *t, const char *piece, size_t n, const char *const *stop, int n_stop);
+
 /* ---- sampling ---- */
 
 typedef struct ts_sampling {
@@ -127,6 +152,20 @@ typedef struct ts_sampling {
     double   top_p;       /* in (0, 1] */
     uint64_t seed;
 } ts_sampling;
+
+/* What generation_config.json says, as transformers reads the file: greedy unless do_sample; then
+ * temperature 1, top_k 50 and top_p 1 unless given. n_stop 0: the file names no token that ends a
+ * text. */
+typedef struct ts_generation {
+    bool        found;
+    ts_sampling sampling;
+    int32_t     stop[TS_MODEL_STOPS];
+    int         n_stop;
+} ts_generation;
+
+/* From the folder of the model; a model that is a GGUF or a llama2.c file has none. */
+bool ts_generation_load(const char *model, int64_t n_vocab, ts_generation *g,
+                        char why[TS_MODEL_WHY]);
 
 /* Room for index and prob, workspace for ts_softmax_topk. */
 typedef struct ts_sampler ts_sampler;
@@ -146,7 +185,7 @@ typedef struct ts_engine_options {
     int64_t  page, n_page; /* as in ts_kv_dims; page 0: contiguous */
     int64_t  chunk;        /* prompt tokens taken in a step, over all sequences */
     ts_dtype store;        /* of the cache */
-    int      n_threads;
+    int      n_threads;    /* 0: all */
 } ts_engine_options;
 
 typedef struct ts_request {
@@ -158,11 +197,15 @@ typedef struct ts_request {
     int            n_stop;
 } ts_request;
 
+/* Why a request ended: a stop token or ts_engine_end, n_new tokens, or no room for another. */
+typedef enum ts_finish { TS_FINISH_STOP, TS_FINISH_LENGTH, TS_FINISH_CONTEXT } ts_finish;
+
 /* What a step tells of one request: a token, or (token -1) its end, with TS_OK or why. */
 typedef struct ts_event {
     int64_t   request;
     int32_t   token;
     ts_status status;
+    ts_finish finish; /* of an end with TS_OK */
 } ts_event;
 
 typedef void (*ts_event_fn)(void *user, const ts_event *e);
@@ -187,8 +230,57 @@ bool ts_engine_add(ts_engine *e, const ts_request *r, char why[TS_MODEL_WHY]);
 /* Runs every running sequence one step on and lets waiting ones in, as slots and pages allow. False
  * when none is left. */
 bool ts_engine_step(ts_engine *e, ts_event_fn tell, void *user);
+/* Ends a request as a stop token does. `tell` may call it: a request whose token was just told ends
+ * in that step, any other one in the next. */
+void ts_engine_end(ts_engine *e, int64_t request);
 
 const ts_engine_stats *ts_engine_stats_of(const ts_engine *e);
+
+/* ---- conversations ---- */
+
+/* A model's chat template: of a GGUF file, or of a folder's chat_template.jinja or
+ * tokenizer_config.json. */
+typedef struct ts_chat ts_chat;
+
+typedef struct ts_message {
+    const char *role, *content; /* system, user or assistant; UTF-8 */
+} ts_message;
+
+bool ts_chat_load(const char *model, ts_chat **c, char why[TS_MODEL_WHY]);
+/* From a template alone; bos_token and eos_token are undefined. */
+bool ts_chat_parse(const char *source, size_t n, ts_chat **c, char why[TS_MODEL_WHY]);
+void ts_chat_free(ts_chat **c);
+/* Appends the text of the messages and, with `answer`, what an answer begins with. A template that
+ * begins a text itself makes the tokens that a tokenizer adds superfluous: see
+ * ts_tokenizer_first. */
+bool ts_chat_render(ts_chat *c, const ts_message *message, int64_t n, bool answer, ts_text *out,
+                    char why[TS_MODEL_WHY]);
+
+/* One sequence that grows from call to call: what the cache has of it is not run again. */
+typedef struct ts_session ts_session;
+
+bool ts_session_create(const ts_decoder *m, const ts_engine_options *o, ts_session **s,
+                       char why[TS_MODEL_WHY]); /* o->n_seq 1 */
+void ts_session_free(ts_session **s);
+/* The i-th draw after these tokens. *n_run: tokens that were run. TS_E_CAPACITY where they do not
+ * fit. */
+ts_status ts_session_next(ts_session *s, const int32_t *token, int64_t n, const ts_sampling *how,
+                          int64_t i, int32_t *next, int64_t *n_run);
+
+/* ---- how probable a text is ---- */
+
+typedef struct ts_evaluation {
+    int64_t n_window;
+    int64_t n_scored; /* tokens */
+    int64_t n_run;    /* more than the text has if windows overlap */
+    double  logprob;  /* the sum over all scored tokens, in nats; not finite: an invalid logit */
+    double  seconds;
+} ts_evaluation;
+
+/* Windows of o->capacity tokens begin every `stride` tokens, as evaluate.c says, with o->n_seq 1.
+ * logprob[i]: of token i given its window's tokens before it; 0 where it is not scored. */
+bool ts_evaluate(const ts_decoder *m, const ts_engine_options *o, const int32_t *token, int64_t n,
+                 int64_t stride, double *logprob, ts_evaluation *out, char why[TS_MODEL_WHY]);
 
 /* ---- the textbook way, to compare with ---- */
 

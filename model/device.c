@@ -51,7 +51,7 @@ static void load(void)
 /* ---- the decoder ---- */
 
 /* The weights are one block: their places in it stay. */
-static void rebase(ts_decoder *m, char *memory)
+void ts_decoder_rebase(ts_decoder *m, char *memory)
 {
     const int64_t n = ts_slot_count(&m->dims);
     for (int64_t i = 0; i < n; i++) {
@@ -81,7 +81,7 @@ bool ts_decoder_to_cuda(ts_decoder *m, char why[TS_MODEL_WHY])
     if (absent) return ts_say(why, "%s", absent);
     pthread_once(&once, load);
     if (!module) return ts_say(why, "%s", reason);
-    if (!module->open(&self, why, TS_MODEL_WHY)) return false;
+    if (!ts_decoder_decode(m, why) || !module->open(&self, why, TS_MODEL_WHY)) return false;
     if (!ts_memory_take(TS_CUDA, m->n_bytes, "weights", &memory, why) ||
         !ts_memory_take(TS_CUDA, n_frequency, "rotation table", &frequency, why) ||
         !copy_in(m, memory, frequency, why)) {
@@ -90,7 +90,7 @@ bool ts_decoder_to_cuda(ts_decoder *m, char why[TS_MODEL_WHY])
         module->close(self);
         return false;
     }
-    rebase(m, memory);
+    ts_decoder_rebase(m, memory);
     ts_memory_give(TS_CPU, m->memory);
     ts_memory_give(TS_CPU, m->frequency);
     m->device = TS_CUDA;

@@ -20,6 +20,8 @@ typedef struct job {
     ts_sampling sampling;
     int32_t     stop[TS_MODEL_STOPS];
     int         n_stop;
+    bool        cut;  /* n_most is less than was wanted */
+    bool        over; /* the caller wants no more */
 } job;
 
 struct ts_engine {
@@ -121,7 +123,8 @@ bool ts_engine_add(ts_engine *e, const ts_request *r, char why[TS_MODEL_WHY])
         e->n_room = room;
     }
     job j = { .n_prompt = r->n_prompt, .n_token = r->n_prompt, .sampling = r->sampling };
-    j.n_most = r->n_new < e->o.capacity - r->n_prompt ? r->n_prompt + r->n_new : e->o.capacity;
+    j.cut = r->n_new > e->o.capacity - r->n_prompt;
+    j.n_most = j.cut ? e->o.capacity : r->n_prompt + r->n_new;
     j.token = malloc((size_t)j.n_most * sizeof *j.token);
     if (!j.token) return ts_say(why, "out of memory for %lld tokens", (long long)j.n_most);
     memcpy(j.token, r->prompt, (size_t)r->n_prompt * sizeof *j.token);
@@ -158,9 +161,34 @@ static void leave(ts_engine *e, int64_t i, job_state next)
 
 static void finish(ts_engine *e, int64_t i, ts_status s, ts_event_fn tell, void *user)
 {
-    const ts_event event = { .request = e->running[i], .token = -1, .status = s };
+    const job     *j = &e->job[e->running[i]];
+    const ts_event event = {
+        .request = e->running[i],
+        .token = -1,
+        .status = s,
+        .finish = j->over || j->n_token < j->n_most ? TS_FINISH_STOP
+                  : j->cut                          ? TS_FINISH_CONTEXT
+                                                    : TS_FINISH_LENGTH,
+    };
     leave(e, i, ENDED);
     tell(user, &event);
+}
+
+void ts_engine_end(ts_engine *e, int64_t request)
+{
+    if (request >= 0 && request < e->n_job) e->job[request].over = true;
+}
+
+/* Requests that the caller ended between steps. */
+static void dismiss(ts_engine *e, ts_event_fn tell, void *user)
+{
+    for (int64_t i = e->n_running - 1; i >= 0; i--)
+        if (e->job[e->running[i]].over) finish(e, i, TS_OK, tell, user);
+    for (int64_t i = e->first_live; i < e->n_job; i++) {
+        if (e->job[i].state != WAITING || !e->job[i].over) continue;
+        e->job[i].state = ENDED;
+        tell(user, &(ts_event) { .request = i, .token = -1, .finish = TS_FINISH_STOP });
+    }
 }
 
 /* In order of arrival: a request never overtakes one that waits for pages. */
@@ -276,7 +304,8 @@ static void extend(ts_engine *e, int64_t i, ts_event_fn tell, void *user)
         e->stats.n_token++;
         tell(user, &event);
     }
-    if (more && j->n_token < j->n_most) return;
+    j = &e->job[e->who[i]]; /* tell may have added requests */
+    if (more && !j->over && j->n_token < j->n_most) return;
     int64_t at = 0;
     while (e->running[at] != e->who[i]) at++;
     finish(e, at, s, tell, user);
@@ -284,6 +313,7 @@ static void extend(ts_engine *e, int64_t i, ts_event_fn tell, void *user)
 
 bool ts_engine_step(ts_engine *e, ts_event_fn tell, void *user)
 {
+    dismiss(e, tell, user);
     admit(e);
     make_room(e, tell, user);
     gather(e);

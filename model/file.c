@@ -25,7 +25,7 @@ bool ts_say(char why[TS_MODEL_WHY], const char *format, ...)
 bool ts_file_map(const char *path, ts_file *f, char why[TS_MODEL_WHY])
 {
     struct stat is;
-    const int   fd = open(path, O_RDONLY | O_CLOEXEC);
+    const int   fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO would wait */
     *f = (ts_file) { 0 };
     if (fd < 0) return ts_say(why, "cannot open %s: %s", path, strerror(errno));
     if (fstat(fd, &is) || !S_ISREG(is.st_mode) || is.st_size <= 0) {

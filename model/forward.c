@@ -108,6 +108,12 @@ static ts_status multiply(const scratch *s, void *y, const void *x, int64_t laye
         const ts_packed_product p = { at, shape, y, x, bias, add ? s->h : NULL, n };
         return ts_packed_linear(s->m, &p, &s->exec);
     }
+    if (s->m->encoded[at].data) {
+        const ts_encoded_product p = { &s->m->encoded[at], shape, y, x, n, add || bias };
+        if (bias) s->m->ops->sum(s->m->self, y, NULL, bias, n, shape.rows, add);
+        ts_encoded_linear(&p, s->exec.n_threads);
+        return TS_OK;
+    }
     s->m->ops->linear(s->m->self, y, x, s->m->weight[at], bias, n, shape.rows, shape.cols, add);
     return TS_OK;
 }
@@ -289,6 +295,10 @@ static ts_status embed(const scratch *s)
         .token = s->token,
         .y = s->x,
     };
+    const ts_encoded *e = &s->m->encoded[at];
+    for (int64_t i = 0; e->data && i < s->n; i++)
+        ts_encoded_row(e, width, s->token[i], (float *)s->x + i * width);
+    if (e->data) return TS_OK;
     if (!s->m->scale[at]) return ts_embedding_forward(&a, &s->exec);
     ts_packed_gather(s->m, s->x, s->token, s->n);
     return TS_OK;

@@ -71,13 +71,35 @@ double ts_rope_frequency(const ts_decoder_dims *d, int64_t pair);
 /* Dims that this code can run, and whose products cannot overflow. */
 bool ts_dims_check(const ts_decoder_dims *d, char why[TS_MODEL_WHY]);
 
-/* A weight where it lies in a file: any alignment, TS_F32, TS_F16 or TS_BF16; or ternary codes and
- * their scales, as ternary.h packs them. */
+/* How a GGUF file keeps weights: n of them in n_bytes, any alignment. */
+typedef struct ts_block {
+    const char *name;
+    int         n, n_bytes;
+    void (*decode)(const unsigned char *p, float *y);           /* one block of codes */
+    void (*plain)(const unsigned char *p, int64_t n, float *y); /* or n numbers */
+} ts_block;
+
+extern const char ts_block_names[];
+enum { TS_BLOCK_F32 = 0, TS_BLOCK_F16 = 1, TS_BLOCK_BF16 = 30 }; /* of plain numbers */
+const ts_block *ts_block_of(uint32_t number);                    /* NULL: unknown */
+/* n weights, whole blocks of them. */
+void ts_block_row(const ts_block *b, const unsigned char *row, int64_t n, float *y);
+
+/* A weight where it lies in a file, at any alignment: blocks; or ternary codes and their scales, as
+ * ternary.h packs them. */
 typedef struct ts_tensor {
     const unsigned char *data;
-    ts_dtype             dtype;
-    const unsigned char *scale; /* NULL: not packed */
+    const ts_block      *block; /* NULL: codes */
+    const unsigned char *scale; /* of codes */
 } ts_tensor;
+
+/* A matrix that stays in its file. head_dim: 0, or its rows come from those of a rotation of
+ * channels 2i and 2i + 1. */
+typedef struct ts_encoded {
+    const unsigned char *data; /* NULL: not encoded */
+    const ts_block      *block;
+    int64_t              head_dim;
+} ts_encoded;
 
 /* weight[], scale[], memory and frequency point to memory of `device`. */
 struct ts_decoder {
@@ -91,15 +113,21 @@ struct ts_decoder {
     uint16_t             **scale;  /* the same; NULL where the weight is not packed */
     bool                   packed; /* any of them is */
     void                  *memory;
-    size_t                 n_bytes;
+    size_t                 n_bytes;   /* of memory */
+    ts_encoded            *encoded;   /* like weight, which is NULL where this is not */
+    size_t                 n_encoded; /* bytes */
+    ts_file               *file;      /* where encoded ones are */
+    int                    n_file;
     double                *frequency; /* [head_dim / 2], of the rotation */
 };
 
-/* Copies the weights out of the file. `pairs`: q and k are made for a rotation of channels 2i and
- * 2i + 1; their rows are reordered to that of i and i + head_dim / 2, which leaves q.k as it was
- * and one kind of rotation to compute. */
+/* Copies the weights out of the file, but with `stay` the matrices that encoded.c multiplies; then
+ * the caller gives the decoder the file. `pairs`: q and k are made for a rotation of channels 2i
+ * and 2i + 1; their rows are reordered to that of i and i + head_dim / 2, which leaves q.k as it
+ * was and one kind of rotation to compute. */
 bool ts_decoder_make(const ts_decoder_dims *d, ts_dtype dtype, const ts_tensor *tensor, bool pairs,
-                     ts_decoder **m, char why[TS_MODEL_WHY]);
+                     bool stay, ts_decoder **m, char why[TS_MODEL_WHY]);
+void ts_decoder_rebase(ts_decoder *m, char *memory);
 
 static inline void *ts_weight(const ts_decoder *m, int64_t layer, ts_slot s)
 {
@@ -127,6 +155,24 @@ typedef struct ts_packed_product {
     int64_t     n;
 } ts_packed_product;
 ts_status ts_packed_linear(const ts_decoder *m, const ts_packed_product *p, const ts_exec *x);
+
+/* ---- encoded.c: matrices that stay in their file ---- */
+
+bool    ts_encoded_takes(ts_shape s, const ts_tensor *t);
+size_t  ts_encoded_bytes(const ts_encoded *e, ts_shape s);
+int64_t ts_paired_row(int64_t to, int64_t head_dim);
+void    ts_encoded_row(const ts_encoded *e, int64_t cols, int64_t row, float *y);
+/* y = x w^T, or y += that. */
+typedef struct ts_encoded_product {
+    const ts_encoded *e;
+    ts_shape          shape;
+    void             *y;
+    const void       *x;
+    int64_t           n;
+    bool              add;
+} ts_encoded_product;
+void ts_encoded_linear(const ts_encoded_product *p, int n_threads);
+void ts_decoder_forget_files(ts_decoder *m);
 
 /* ---- Hugging Face ---- */
 
@@ -188,7 +234,7 @@ typedef struct ts_merge {
     int32_t left, right, rank, joined;
 } ts_merge;
 
-enum { TS_SPLITS = 4, TS_FIRSTS = 4 };
+enum { TS_SPLITS = 6, TS_FIRSTS = 4 };
 
 struct ts_tokenizer {
     int64_t   n_piece;
@@ -212,12 +258,11 @@ struct ts_tokenizer {
 
 bool ts_tokenizer_llama2c(ts_tokenizer *t, const unsigned char *p, size_t n,
                           char why[TS_MODEL_WHY]);
+bool ts_tokenizer_gguf(ts_tokenizer *t, const unsigned char *p, size_t n, char why[TS_MODEL_WHY]);
 bool ts_tokenizer_json(ts_tokenizer *t, const unsigned char *p, size_t n, char why[TS_MODEL_WHY]);
 /* Sorts the pieces that `ordinary` says text can give; NULL: all. */
 bool    ts_tokenizer_sort(ts_tokenizer *t, const bool *ordinary, char why[TS_MODEL_WHY]);
 int32_t ts_tokenizer_find(const ts_tokenizer *t, const char *bytes, size_t n); /* -1: none */
-/* Length of the UTF-8 character at p, 0 if it is none. */
-size_t ts_utf8_length(const unsigned char *p, size_t n);
 
 /* The words that a text is cut into before anything in it is joined, one after the other. */
 typedef bool (*ts_word_fn)(void *user, const char *p, size_t n);
@@ -228,6 +273,17 @@ bool ts_tokenizer_words(const ts_tokenizer *t, const char *text, size_t n, ts_wo
  * follow from 256 on. */
 enum { TS_BYTE_CHARS = 256 + 68 };
 int ts_byte_of(unsigned c);
+
+/* The same of a whole piece; `out` has room for n bytes. False if another character is there. */
+bool ts_bytes_of(const char *s, size_t n, char *out, size_t *n_out);
+/* A merge of two such pieces, once all pieces are sorted; its rank is the caller's to set. */
+bool ts_tokenizer_merge(const ts_tokenizer *t, const char *l, size_t n_l, const char *r, size_t n_r,
+                        ts_merge *m);
+/* One more pattern by which a text is cut. */
+bool              ts_tokenizer_split(ts_tokenizer *t, const char *pattern, char why[TS_MODEL_WHY]);
+extern const char ts_gpt2_pattern[];
+/* The byte that a piece `<0xHH>` stands for, or -1. */
+int ts_raw_byte(const char *p, size_t n);
 
 /* By left, then right: how merges are sorted. */
 int ts_merge_order(const void *x, const void *y);

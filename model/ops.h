@@ -35,6 +35,7 @@ typedef struct ts_ops {
 extern const ts_ops ts_ops_f32, ts_ops_f64;
 
 void ts_blas_threads(int64_t n_products); /* for a product of that many multiplications */
+void ts_blas_limit(int n_threads);        /* the most from now on; 0: as before */
 
 /* What the module exports as `ts_model_cuda`. */
 typedef struct ts_model_module {

@@ -83,6 +83,7 @@ bool ts_pool_make(const ts_decoder *m, const ts_engine_options *o, ts_pool *p,
     *p = (ts_pool) {
         .exec = { .device = m->device, .n_threads = o->n_threads, .deterministic = 1 },
     };
+    ts_blas_limit(o->n_threads);
     if (sound(m, o, why) && make(m, o, p, why)) return true;
     ts_pool_free(p);
     return false;

@@ -153,12 +153,12 @@ static bool locate(const ts_safetensors *s, const char *name, ts_shape want,
 bool ts_safetensors_find(const ts_safetensors *s, const char *name, ts_shape want, ts_tensor *t,
                          char why[TS_MODEL_WHY])
 {
-    static const ts_dtype    known[] = { TS_F32, TS_BF16, TS_F16 };
+    static const uint32_t    known[] = { TS_BLOCK_F32, TS_BLOCK_BF16, TS_BLOCK_F16 };
     static const char *const names[] = { "F32", "BF16", "F16" };
     int                      which;
     *t = (ts_tensor) { 0 };
     if (!locate(s, name, want, names, 3, &which, &t->data, why)) return false;
-    t->dtype = known[which];
+    t->block = ts_block_of(known[which]);
     return true;
 }
 
@@ -182,7 +182,7 @@ bool ts_safetensors_find_packed(const ts_safetensors *s, const char *name, ts_sh
     char code[TS_SLOT_NAME + 8], scale[TS_SLOT_NAME + 8];
     int  which;
     parts(name, code, scale);
-    *t = (ts_tensor) { .dtype = TS_U8 };
+    *t = (ts_tensor) { 0 };
     return locate(s, code, ts_packed_codes(want), &(const char *) { "U8" }, 1, &which, &t->data,
                   why) &&
            locate(s, scale, ts_packed_scales(want), &(const char *) { "F16" }, 1, &which, &t->scale,

@@ -122,8 +122,8 @@ bool ts_textbook(const ts_decoder *m, int32_t *token, int64_t n_prompt, int64_t 
     const int64_t          n_q = d->n_head * d->head_dim, n_kv = d->n_kv_head * d->head_dim;
     const int64_t          n_cache = d->n_layer * n_total * n_kv;
     if (m->device != TS_CPU) return ts_say(why, "the textbook runs only on the CPU");
-    if (m->dtype != TS_F32 || m->packed || d->layernorm || d->gelu || d->qk_norm || d->qkv_bias ||
-        d->o_bias || d->ffn_bias || d->window)
+    if (m->dtype != TS_F32 || m->packed || m->n_encoded || d->layernorm || d->gelu || d->qk_norm ||
+        d->qkv_bias || d->o_bias || d->ffn_bias || d->window)
         return ts_say(why, "the textbook supports only plain float32 Llama models");
     if (n_prompt < 1 || n_total < n_prompt || n_total > d->n_context)
         return ts_say(why, "textbook: got %lld tokens, expected at most %lld", (long long)n_total,

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model_impl.h"
+#include "gguf.h"
 
 /* ---- the vocabulary ---- */
 
@@ -17,8 +17,9 @@ bool ts_tokenizer_parse(const void *bytes, size_t n, ts_tokenizer **out, char wh
     if (!t) return ts_say(why, "out of memory for a tokenizer");
     for (int i = 0; i < 256; i++) t->byte[i] = -1;
     t->stop = -1;
-    const bool ok =
-        n && p[0] == '{' ? ts_tokenizer_json(t, p, n, why) : ts_tokenizer_llama2c(t, p, n, why);
+    const bool ok = ts_is_gguf(p, n)   ? ts_tokenizer_gguf(t, p, n, why)
+                    : n && p[0] == '{' ? ts_tokenizer_json(t, p, n, why)
+                                       : ts_tokenizer_llama2c(t, p, n, why);
     if (ok) *out = t;
     else ts_tokenizer_free(&t);
     return ok;
@@ -32,6 +33,16 @@ bool ts_tokenizer_load(const char *path, ts_tokenizer **t, char why[TS_MODEL_WHY
     const bool ok = ts_tokenizer_parse(f.bytes, f.n, t, why);
     ts_file_unmap(&f);
     return ok;
+}
+
+bool ts_tokenizer_is_inside(const char *path)
+{
+    ts_file f;
+    char    why[TS_MODEL_WHY];
+    if (!ts_file_map(path, &f, why)) return false;
+    const bool is = ts_is_gguf(f.bytes, f.n);
+    ts_file_unmap(&f);
+    return is;
 }
 
 void ts_tokenizer_free(ts_tokenizer **p)
@@ -51,6 +62,11 @@ void ts_tokenizer_free(ts_tokenizer **p)
 int64_t ts_tokenizer_size(const ts_tokenizer *t)
 {
     return t->n_piece;
+}
+
+int ts_tokenizer_first(const ts_tokenizer *t)
+{
+    return t->n_first;
 }
 
 int32_t ts_tokenizer_stop(const ts_tokenizer *t)
@@ -115,7 +131,8 @@ const char *ts_tokenizer_piece(const ts_tokenizer *t, int32_t previous, int32_t 
     if (token < 0 || token >= t->n_piece || !t->piece[token].bytes) return "";
     const ts_piece *p = &t->piece[token];
     /* What llama2.c puts before a text is not part of it. */
-    const bool drop = t->leading_space && previous == t->first[0] && p->n && p->bytes[0] == ' ';
+    const bool drop =
+        t->leading_space && t->n_first && previous == t->first[0] && p->n && p->bytes[0] == ' ';
     *n_bytes = p->n - drop;
     return p->bytes + drop;
 }
@@ -213,6 +230,19 @@ static int32_t special(const ts_tokenizer *t, const char *p, size_t n)
     return best;
 }
 
+/* What stands between special tokens; some vocabularies want a space before it. */
+static bool fragment(output *o, const char *p, size_t n)
+{
+    if (!o->t->leading_space || !n) return cut(o, 0, p, n);
+    char *spaced = malloc(n + 1);
+    if (!spaced) return ts_say(o->why, "out of memory");
+    spaced[0] = ' ';
+    memcpy(spaced + 1, p, n);
+    const bool ok = cut(o, 0, spaced, n + 1);
+    free(spaced);
+    return ok;
+}
+
 static bool encode(output *o, const char *text, size_t n)
 {
     const ts_tokenizer *t = o->t;
@@ -224,45 +254,31 @@ static bool encode(output *o, const char *text, size_t n)
             at++;
             continue;
         }
-        if (!cut(o, 0, text + from, at - from)) return false;
+        if (!fragment(o, text + from, at - from)) return false;
         o->token[o->n++] = token;
         from = at += t->piece[token].n;
     }
-    return cut(o, 0, text + from, n - from);
-}
-
-/* The space that llama2.c's vocabularies want first. */
-static char *with_space(const char *text, size_t n)
-{
-    char *copy = malloc(n + 2);
-    if (!copy) return NULL;
-    copy[0] = ' ';
-    memcpy(copy + 1, text, n);
-    copy[n + 1] = 0;
-    return copy;
+    return fragment(o, text + from, n - from);
 }
 
 static bool run(output *o, const char *text, size_t n)
 {
-    const ts_tokenizer *t = o->t;
-    char *const         why = o->why;
+    char *const why = o->why;
     for (size_t at = 0, len; at < n; at += len)
         if (!(len = ts_utf8_length((const unsigned char *)text + at, n - at)))
             return ts_say(why, "invalid UTF-8 at byte %zu", at);
-    char *spaced = t->leading_space && n ? with_space(text, n) : NULL;
-    o->token = malloc((n + 1 + TS_FIRSTS) * sizeof *o->token);
+    o->token = malloc((2 * n + 1 + TS_FIRSTS) * sizeof *o->token); /* a space a fragment */
     o->match = pcre2_match_data_create(1, NULL);
     o->limits = pcre2_match_context_create(NULL);
-    bool ok = o->token && o->match && o->limits && (spaced || !t->leading_space || !n);
+    bool ok = o->token && o->match && o->limits;
     if (!ok) ts_say(why, "out of memory");
     else {
         pcre2_set_match_limit(o->limits, 1000000);
         pcre2_set_heap_limit(o->limits, 64 << 10); /* KiB */
-        ok = encode(o, spaced ? spaced : text, n + (spaced ? 1 : 0));
+        ok = encode(o, text, n);
     }
     pcre2_match_data_free(o->match);
     pcre2_match_context_free(o->limits);
-    free(spaced);
     return ok;
 }
 

@@ -12,8 +12,8 @@
 enum { MOST_TOKENS = 1 << 20, MOST_PATTERN = 4096 };
 
 /* GPT-2's, which a ByteLevel without a pattern of its own means. */
-static const char gpt2[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|"
-                           "\\s+(?!\\S)|\\s+";
+const char ts_gpt2_pattern[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|"
+                               "\\s+(?!\\S)|\\s+";
 
 static const char *text_of(const json_t *o, const char *key)
 {
@@ -38,7 +38,7 @@ int ts_byte_of(unsigned c)
 }
 
 /* All these characters have one or two bytes in UTF-8. False if another is there. */
-static bool to_bytes(const char *s, size_t n, char *out, size_t *n_out)
+bool ts_bytes_of(const char *s, size_t n, char *out, size_t *n_out)
 {
     *n_out = 0;
     for (size_t i = 0; i < n; i++) {
@@ -109,7 +109,7 @@ static bool pieces(ts_tokenizer *t, const json_t *vocab, const json_t *added, bo
         if (t->piece[id].bytes && !ordinary[id]) continue; /* special tokens may be in both */
         if (t->piece[id].bytes)
             return ts_say(why, "vocabulary: token %lld: listed twice", (long long)id);
-        if (!to_bytes(name, strlen(name), text, &n) || !n)
+        if (!ts_bytes_of(name, strlen(name), text, &n) || !n)
             return ts_say(why, "vocabulary: token %lld: expected byte-level characters",
                           (long long)id);
         t->piece[id] = (ts_piece) { text, n, 0 };
@@ -160,12 +160,13 @@ static bool sides(const json_t *v, const char **l, size_t *n_l, const char **r, 
     return true;
 }
 
-static bool merge(const ts_tokenizer *t, const json_t *v, char *room, size_t n_room, ts_merge *m)
+bool ts_tokenizer_merge(const ts_tokenizer *t, const char *l, size_t n_l, const char *r, size_t n_r,
+                        ts_merge *m)
 {
-    const char *l, *r;
-    size_t      n_l, n_r, n_left, n_right;
-    if (!sides(v, &l, &n_l, &r, &n_r) || n_l > n_room || n_r > n_room - n_l) return false;
-    if (!to_bytes(l, n_l, room, &n_left) || !to_bytes(r, n_r, room + n_left, &n_right))
+    char   room[4096];
+    size_t n_left, n_right;
+    if (n_l > sizeof room || n_r > sizeof room - n_l) return false;
+    if (!ts_bytes_of(l, n_l, room, &n_left) || !ts_bytes_of(r, n_r, room + n_left, &n_right))
         return false;
     m->left = ts_tokenizer_find(t, room, n_left);
     m->right = ts_tokenizer_find(t, room + n_left, n_right);
@@ -176,15 +177,15 @@ static bool merge(const ts_tokenizer *t, const json_t *v, char *room, size_t n_r
 static bool merges(ts_tokenizer *t, const json_t *root, char why[TS_MODEL_WHY])
 {
     const json_t *list = json_object_get(json_object_get(root, "model"), "merges"), *v;
-    char          room[4096];
-    size_t        i;
+    const char   *l, *r;
+    size_t        i, n_l, n_r;
     if (!json_is_array(list)) return ts_say(why, "tokenizer: model.merges: missing");
     t->merge = calloc(json_array_size(list) + 1, sizeof *t->merge);
     if (!t->merge || json_array_size(list) > MOST_TOKENS)
         return ts_say(why, "merges: got %zu, which is too many", json_array_size(list));
     json_array_foreach(list, i, v)
     {
-        if (!merge(t, v, room, sizeof room, &t->merge[i]))
+        if (!sides(v, &l, &n_l, &r, &n_r) || !ts_tokenizer_merge(t, l, n_l, r, n_r, &t->merge[i]))
             return ts_say(
                 why, "merges: entry %zu: expected two pieces whose concatenation is a piece", i);
         t->merge[i].rank = (int32_t)i;
@@ -196,7 +197,7 @@ static bool merges(ts_tokenizer *t, const json_t *root, char why[TS_MODEL_WHY])
 
 /* ---- how a text is cut ---- */
 
-static bool add_split(ts_tokenizer *t, const char *pattern, char why[TS_MODEL_WHY])
+bool ts_tokenizer_split(ts_tokenizer *t, const char *pattern, char why[TS_MODEL_WHY])
 {
     int    code;
     size_t at;
@@ -217,10 +218,11 @@ static bool one_step(ts_tokenizer *t, const json_t *o, bool *bytes, char why[TS_
         *bytes = true;
         if (json_is_true(json_object_get(o, "add_prefix_space")))
             return ts_say(why, "pre_tokenizer: add_prefix_space is not supported");
-        return json_is_false(json_object_get(o, "use_regex")) || add_split(t, gpt2, why);
+        return json_is_false(json_object_get(o, "use_regex")) ||
+               ts_tokenizer_split(t, ts_gpt2_pattern, why);
     }
     if (!strcmp(type, "Digits"))
-        return add_split(
+        return ts_tokenizer_split(
             t, json_is_true(json_object_get(o, "individual_digits")) ? "\\p{N}" : "\\p{N}+", why);
     const char *regex = text_of(json_object_get(o, "pattern"), "Regex");
     if (strcmp(type, "Split") || !*regex || strcmp(text_of(o, "behavior"), "Isolated") ||
@@ -229,7 +231,7 @@ static bool one_step(ts_tokenizer *t, const json_t *o, bool *bytes, char why[TS_
                       "pre_tokenizer: got '%.40s', expected ByteLevel, Digits, or an isolated "
                       "Split by a Regex",
                       type);
-    return add_split(t, regex, why);
+    return ts_tokenizer_split(t, regex, why);
 }
 
 static bool splits(ts_tokenizer *t, const json_t *root, char why[TS_MODEL_WHY])

@@ -8,8 +8,7 @@
 
 enum { MOST_PIECES = 1 << 20, LONGEST = 256, BEGIN = 1, END = 2 };
 
-/* The byte that a piece stands for, or -1. */
-static int raw_byte(const char *p, size_t n)
+int ts_raw_byte(const char *p, size_t n)
 {
     static const char digits[] = "0123456789ABCDEF";
     const char       *hi, *lo;
@@ -36,7 +35,7 @@ static bool piece(ts_tokenizer *t, int64_t i, const unsigned char *p, size_t n, 
                       (long long)i, len, n - *at);
     memcpy(*text, p + *at, (size_t)len);
     *at += (size_t)len;
-    const int byte = raw_byte(*text, (size_t)len);
+    const int byte = ts_raw_byte(*text, (size_t)len);
     if (byte >= 0) {
         (*text)[0] = (char)byte;
         len = 1;

@@ -110,16 +110,16 @@ double ts_plan_kv_per_token(const ts_plan_model *m, int64_t n_gpu, const ts_plan
 {
     const ts_plan_model s = ts_plan_share(m, n_gpu);
     const int64_t       n = c->key_group > 0 ? c->key_group : 1; /* whole groups, so no tail */
-    const int64_t       layers = c->keep_all ? s.n_layer : s.n_layer - s.n_window_layer;
-    const ts_kv_dims    d = {
-           .n_kv_head = s.kv_rank ? 1 : s.n_kv_head,
-           .head_dim = s.kv_rank ? s.kv_rank + s.rope : s.head_dim,
-           .capacity = n,
-           .key_group = c->key_group,
-           .key_axis = c->axis,
-           .io_dtype = c->io,
-           .store_dtype = c->store,
-           .meta_dtype = c->meta,
+    const int64_t    layers = s.n_layer - s.n_linear_layer - (c->keep_all ? 0 : s.n_window_layer);
+    const ts_kv_dims d = {
+        .n_kv_head = s.kv_rank ? 1 : s.n_kv_head,
+        .head_dim = s.kv_rank ? s.kv_rank + s.rope : s.head_dim,
+        .capacity = n,
+        .key_group = c->key_group,
+        .key_axis = c->axis,
+        .io_dtype = c->io,
+        .store_dtype = c->store,
+        .meta_dtype = c->meta,
     };
     return (double)ts_plan_kv_live(&d, s.kv_rank > 0, n) / (double)n * (double)layers;
 }

@@ -12,7 +12,8 @@ enum {
     TIED = 16,
     FOUR_NORMS = 32,
     STARCODER = 64, /* LayerNorm and a feed-forward without a gate */
-    ROUTER_BIAS = 128
+    ROUTER_BIAS = 128,
+    Q_GATE = 256
 };
 
 static const struct {
@@ -27,6 +28,14 @@ static const struct {
     { "qwen3", QK_NORM, 0 },
     { "qwen3_moe", QK_NORM, 0 },
     { "qwen3moe", QK_NORM, 0 },
+    { "qwen3_next", QK_NORM | Q_GATE, 0 },
+    { "qwen3_5_text", QK_NORM | Q_GATE, 0 },
+    { "qwen3_5_moe_text", QK_NORM | Q_GATE, 0 },
+    { "qwen3next", QK_NORM | Q_GATE, 0 },
+    { "qwen35", QK_NORM | Q_GATE, 0 },
+    { "qwen35moe", QK_NORM | Q_GATE, 0 },
+    { "llama4_text", 0, 4 },
+    { "llama4", 0, 4 },
     { "starcoder2", STARCODER | TIED | ALL_BIAS, 0 },
     { "gpt_oss", ALL_BIAS | SINKS, 2 },
     { "gpt-oss", ALL_BIAS | SINKS, 2 },
@@ -52,6 +61,7 @@ bool ts_plan_family(const char *type, ts_plan_model *m, int64_t *full_every)
         m->n_norm = has & FOUR_NORMS ? 4 : 2;
         m->norm_bias = m->plain_ffn = has & STARCODER;
         m->router_bias = has & ROUTER_BIAS;
+        m->q_gate = has & Q_GATE;
         return true;
     }
     return false;

@@ -48,16 +48,32 @@ static kind kind_of(const ts_plan_ask *a, const ts_plan_model *s, int64_t n_laye
 static int kinds_of(const ts_plan_ask *a, const ts_plan_model *s, kind k[2])
 {
     int           n = 0;
-    const int64_t full = s->n_layer - s->n_window_layer;
+    const int64_t full = s->n_layer - s->n_linear_layer - s->n_window_layer;
     if (full) k[n++] = kind_of(a, s, full, 0);
     if (s->n_window_layer) k[n++] = kind_of(a, s, s->n_window_layer, s->window);
     return n;
 }
 
+/* Of one sequence: a float32 matrix per value head, and the 16-bit inputs that the convolution of
+ * the next token needs. */
+static int64_t state_of(const ts_plan_model *s)
+{
+    const int64_t value = s->n_linear_value * s->linear_value_dim;
+    const int64_t inputs = 2 * s->n_linear_key * s->linear_key_dim + value;
+    if (!s->n_linear_layer) return 0;
+    return ts_times(s->n_linear_layer, 4 * value * s->linear_key_dim + 2 * inputs * (s->conv - 1));
+}
+
+int64_t ts_plan_state_bytes(const ts_plan_ask *a)
+{
+    const ts_plan_model s = ts_plan_share(a->model, a->n_gpu);
+    return ts_times(state_of(&s), a->batch);
+}
+
 int64_t ts_plan_cache_bytes(const ts_plan_ask *a)
 {
     const ts_plan_model s = ts_plan_share(a->model, a->n_gpu);
-    int64_t             sum = 0;
+    int64_t             sum = ts_plan_state_bytes(a);
     kind                k[2];
     for (int i = 0, n = kinds_of(a, &s, k); i < n; i++) {
         ts_plan_kv kv;
@@ -77,7 +93,7 @@ static int64_t live(const kind *k, bool latent, int64_t n)
 int64_t ts_plan_cache_live(const ts_plan_ask *a)
 {
     const ts_plan_model s = ts_plan_share(a->model, a->n_gpu);
-    int64_t             sum = 0;
+    int64_t             sum = ts_plan_state_bytes(a);
     kind                k[2];
     for (int i = 0, n = kinds_of(a, &s, k); i < n; i++)
         sum =
@@ -85,17 +101,26 @@ int64_t ts_plan_cache_live(const ts_plan_ask *a)
     return sum;
 }
 
-/* An estimate: per token of a step, the residual and two normed copies, q and attention's output, k
- * and v, and both halves of the widest feed-forward; and float32 logits per sequence. */
+/* Numbers per token in the widest attention: q (and its gate), the output, k and v. */
+static int64_t attention_width(const ts_plan_model *s)
+{
+    const int64_t value = s->n_linear_value * s->linear_value_dim;
+    const int64_t linear = 2 * s->n_linear_key * s->linear_key_dim + 3 * value;
+    if (s->kv_rank) return s->n_head * (s->nope + s->rope + s->v_dim) * 2;
+    const int64_t full = ((s->q_gate ? 3 : 2) * s->n_head + 2 * s->n_kv_head) * s->head_dim;
+    return linear > full ? linear : full;
+}
+
+/* An estimate: per token of a step, the residual and two normed copies, the numbers of the widest
+ * attention, and both halves of the widest feed-forward; and float32 logits per sequence. */
 static int64_t activations(const ts_plan_ask *a)
 {
     const ts_plan_model s = ts_plan_share(a->model, a->n_gpu);
     const int64_t       tokens = ts_lesser(a->chunk, ts_times(a->batch, a->context)) + a->batch;
     const int64_t       experts = (s.n_expert_used + s.n_expert_shared) * s.n_expert_ffn;
     const int64_t       ffn = experts > s.n_ffn ? experts : s.n_ffn;
-    const int64_t       heads = s.kv_rank ? s.n_head * (s.nope + s.rope + s.v_dim) * 2
-                                          : 2 * (s.n_head + s.n_kv_head) * s.head_dim;
-    const int64_t       each = (3 * s.width + heads + 2 * ffn) * (a->weights == TS_W_F32 ? 4 : 2);
+    const int64_t       numbers = 3 * s.width + attention_width(&s) + 2 * ffn;
+    const int64_t       each = numbers * (a->weights == TS_W_F32 ? 4 : 2);
     return ts_plus(ts_times(tokens, each), ts_times(ts_times(a->batch, s.n_vocab), 4));
 }
 
@@ -160,6 +185,10 @@ bool ts_plan_check(const ts_plan_ask *a, char why[TS_PLAN_WHY])
     if (!m->kv_rank && m->n_kv_head % a->n_gpu && a->n_gpu % m->n_kv_head)
         return ts_plan_say(why, "%s: %lld KV heads cannot be divided among %lld GPUs", m->id,
                            (long long)m->n_kv_head, n_gpu);
+    if (m->n_linear_layer && (m->n_linear_value % a->n_gpu ||
+                              (m->n_linear_key % a->n_gpu && a->n_gpu % m->n_linear_key)))
+        return ts_plan_say(why, "%s: %lld and %lld linear heads cannot be divided among %lld GPUs",
+                           m->id, (long long)m->n_linear_key, (long long)m->n_linear_value, n_gpu);
     if (a->weights == TS_W_FILE && !m->file_bytes)
         return ts_plan_say(
             why, "%s: --weights: got file, but no weights were read; expected a dtype", m->id);
@@ -176,7 +205,7 @@ bool ts_plan_check(const ts_plan_ask *a, char why[TS_PLAN_WHY])
 
 static double rate(const ts_plan_gpu *g, ts_plan_weight w)
 {
-    double tera = g->bf16; /* int4 and ternary are converted to bf16 before the matmul */
+    double tera = g->bf16; /* MXFP4, int4 and ternary are converted to bf16 before the matmul */
     if (w == TS_W_F32) tera = g->bf16 / 2; /* TF32 has half the rate on all of these */
     if (w == TS_W_FP8 && g->fp8 > 0) tera = g->fp8;
     if (w == TS_W_INT8 && g->int8t > 0) tera = g->int8t;
@@ -238,6 +267,13 @@ static double pair_flops(const ts_plan_model *s, bool folded)
     return 2.0 * (double)(s->n_head * (s->nope + s->rope + s->v_dim));
 }
 
+/* Flops of a token for the states: decay, two products with the state and an outer product. */
+static double state_flops(const ts_plan_model *s)
+{
+    const int64_t one = s->n_linear_value * s->linear_value_dim * s->linear_key_dim;
+    return 7.0 * (double)one * (double)s->n_linear_layer;
+}
+
 void ts_plan_decode(const ts_plan_ask *a, ts_plan_bound *b)
 {
     const ts_plan_model s = ts_plan_share(a->model, a->n_gpu);
@@ -252,7 +288,8 @@ void ts_plan_decode(const ts_plan_ask *a, ts_plan_bound *b)
             read + read / (double)k[i].tokens; /* plus the new token, which is written */
         pairs += (double)k[i].tokens * (double)k[i].dims.n_layer * batch;
     }
-    finish(a, matrices, pairs * pair_flops(&s, true), batch, b);
+    b->cache_bytes += 2.0 * (double)ts_plan_state_bytes(a); /* read and written */
+    finish(a, matrices, pairs * pair_flops(&s, true) + state_flops(&s) * batch, batch, b);
 }
 
 /* Every step reads all weights, and the cache of the steps before it. */
@@ -261,6 +298,7 @@ void ts_plan_prefill(const ts_plan_ask *a, ts_plan_bound *b)
     const ts_plan_model s = ts_plan_share(a->model, a->n_gpu);
     const double        n = (double)a->context, batch = (double)a->batch;
     const double        steps = ceil(n * batch / (double)a->chunk);
+    const double        own = fmax(ceil(n / (double)a->chunk), 1); /* steps of one sequence */
     double              matrices, pairs = 0;
     kind                k[2];
     *b = (ts_plan_bound) { 0 };
@@ -270,10 +308,11 @@ void ts_plan_prefill(const ts_plan_ask *a, ts_plan_bound *b)
     for (int i = 0, n_kind = kinds_of(a, &s, k); i < n_kind; i++) {
         const double w = (double)k[i].tokens;
         const double written = (double)live(&k[i], s.kv_rank > 0, a->context);
-        const double own = fmax(ceil(n / (double)a->chunk), 1); /* steps of one sequence */
         const double kept = written * w / n;
         b->cache_bytes += written + kept * (w < n ? own - 1 : (own - 1) / 2);
         pairs += (w * (w + 1) / 2 + (n - w) * w) * (double)k[i].dims.n_layer * batch;
     }
-    finish(a, matrices, pairs * pair_flops(&s, false), n * batch, b);
+    b->cache_bytes +=
+        (double)ts_plan_state_bytes(a) * (2 * own - 1); /* the first step reads none */
+    finish(a, matrices, pairs * pair_flops(&s, false) + state_flops(&s) * n * batch, n * batch, b);
 }

@@ -20,22 +20,39 @@ enum { TS_PLAN_WHY = 256, TS_PLAN_PARTS = 40 };
 
 /* ---- models ---- */
 
+typedef enum ts_plan_weight {
+    TS_W_BF16,
+    TS_W_F32,
+    TS_W_FP8,   /* a float32 scale per block of 128 x 128, as DeepSeek-V3 is shipped */
+    TS_W_MXFP4, /* a byte of scale per 32 inputs; of a mixture only the experts, as gpt-oss */
+    TS_W_INT8,
+    TS_W_INT4,
+    TS_W_TERNARY,
+    TS_W_FILE, /* as on disk */
+    TS_N_WEIGHTS
+} ts_plan_weight;
+
 typedef struct ts_plan_model {
-    const char *id;
-    const char *note; /* source of its figures; assumptions are marked */
-    int64_t     n_layer, width, n_head, n_kv_head, head_dim, n_vocab;
-    int64_t     n_ffn;     /* of layers without experts */
-    int64_t     n_context; /* positions it was trained for */
-    int64_t     window, n_window_layer;
-    int64_t     n_expert, n_expert_used, n_expert_shared, n_expert_ffn;
-    int64_t     n_dense_layer;                         /* layers without experts, in a mixture */
-    int64_t     kv_rank, q_rank, nope, rope, v_dim;    /* latent attention if kv_rank > 0 */
-    int64_t     n_norm;                                /* norms per layer; 0 means 2 */
-    bool        tied, qk_norm, sinks;                  /* sinks: one number per query head */
-    bool        qkv_bias, o_bias, ffn_bias, norm_bias; /* ffn_bias: also of the router */
-    bool        router_bias;                           /* without ffn_bias */
-    bool        plain_ffn;                             /* two matrices, no gate */
-    int64_t     file_bytes;                            /* of tensors on disk; 0: no file was read */
+    const char    *id;
+    const char    *note;    /* source of its figures; assumptions are marked */
+    ts_plan_weight shipped; /* dtype of the published checkpoint */
+    int64_t        n_layer, width, n_head, n_kv_head, head_dim, n_vocab;
+    int64_t        n_ffn;     /* of layers without experts */
+    int64_t        n_context; /* positions it was trained for */
+    int64_t        window, n_window_layer;
+    int64_t        n_expert, n_expert_used, n_expert_shared, n_expert_ffn;
+    int64_t        n_dense_layer;                      /* layers without experts, in a mixture */
+    int64_t        kv_rank, q_rank, nope, rope, v_dim; /* latent attention if kv_rank > 0 */
+    /* Layers with linear attention (gated DeltaNet): heads and channels of keys and of values, and
+     * the inputs of the convolution. Such a layer keeps a state instead of keys and values. */
+    int64_t n_linear_layer, n_linear_key, n_linear_value, linear_key_dim, linear_value_dim, conv;
+    int64_t n_norm;                                /* norms per layer; 0 means 2 */
+    bool    tied, qk_norm, sinks;                  /* sinks: one number per query head */
+    bool    qkv_bias, o_bias, ffn_bias, norm_bias; /* ffn_bias: also of the router */
+    bool    router_bias;                           /* without ffn_bias */
+    bool    q_gate, shared_gate; /* a gate per query channel; one per layer's shared expert */
+    bool    plain_ffn;           /* two matrices, no gate */
+    int64_t file_bytes;          /* of tensors on disk; 0: no file was read */
 } ts_plan_model;
 
 extern const ts_plan_model ts_plan_models[]; /* ends with an id of NULL */
@@ -52,7 +69,9 @@ typedef struct ts_plan_gpu {
 
 extern const ts_plan_gpu ts_plan_gpus[]; /* ends with an id of NULL */
 
-/* By id. If there is none, NULL, and `why` names the nearest. */
+/* By id, by the beginnings of its words, or by a part; case, spaces, '-' and '_' do not matter. A
+ * maker before a '/' and a variant after the id ("-Instruct") are ignored. NULL if none or several
+ * match; `why` names these, or the nearest. */
 const ts_plan_model *ts_plan_find_model(const char *id, char why[TS_PLAN_WHY]);
 const ts_plan_gpu   *ts_plan_find_gpu(const char *id, char why[TS_PLAN_WHY]);
 
@@ -65,17 +84,6 @@ bool ts_plan_read(const char *path, ts_plan_model *m, char why[TS_PLAN_WHY]);
 bool ts_plan_check_model(const ts_plan_model *m, char why[TS_PLAN_WHY]);
 
 /* ---- weights ---- */
-
-typedef enum ts_plan_weight {
-    TS_W_F32,
-    TS_W_BF16,
-    TS_W_FP8,
-    TS_W_INT8,
-    TS_W_INT4,
-    TS_W_TERNARY,
-    TS_W_FILE, /* as on disk */
-    TS_N_WEIGHTS
-} ts_plan_weight;
 
 extern const char *const ts_plan_weight_name[TS_N_WEIGHTS];
 
@@ -93,6 +101,7 @@ typedef struct ts_plan_part {
     int64_t     rows, cols, count;
     ts_plan_use use;
     bool        narrow; /* uses the requested dtype; else at least 16 bits */
+    bool        mxfp4;  /* also if that is MXFP4 */
 } ts_plan_part;
 
 /* All parts of the model, as stored on one of n_gpu GPUs; returns their number. */
@@ -148,6 +157,7 @@ typedef struct ts_plan_memory {
 bool    ts_plan_check(const ts_plan_ask *a, char why[TS_PLAN_WHY]);
 void    ts_plan_memory_of(const ts_plan_ask *a, ts_plan_memory *m);
 int64_t ts_plan_cache_bytes(const ts_plan_ask *a);
+int64_t ts_plan_state_bytes(const ts_plan_ask *a); /* of linear attention, part of the cache */
 int64_t ts_plan_cache_live(const ts_plan_ask *a);
 int64_t ts_plan_max_context(const ts_plan_ask *a); /* for a->batch; 0: not even one token */
 int64_t ts_plan_max_batch(const ts_plan_ask *a);   /* for a->context */

@@ -36,6 +36,12 @@ bool ts_plan_check_model(const ts_plan_model *m, char why[TS_PLAN_WHY])
         { "unrotated channels", m->nope, m->kv_rank ? 1 : 0, 1 << 14 },
         { "rotated channels", m->rope, m->kv_rank ? 1 : 0, 1 << 14 },
         { "channels of a value", m->v_dim, m->kv_rank ? 1 : 0, 1 << 14 },
+        { "layers with linear attention", m->n_linear_layer, 0, m->n_layer - m->n_window_layer },
+        { "linear key heads", m->n_linear_key, m->n_linear_layer ? 1 : 0, 1 << 10 },
+        { "linear value heads", m->n_linear_value, m->n_linear_layer ? 1 : 0, 1 << 10 },
+        { "channels of a linear key", m->linear_key_dim, m->n_linear_layer ? 1 : 0, 1 << 12 },
+        { "channels of a linear value", m->linear_value_dim, m->n_linear_layer ? 1 : 0, 1 << 12 },
+        { "inputs of the convolution", m->conv, m->n_linear_layer ? 1 : 0, 1 << 10 },
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i].value < all[i].least || all[i].value > all[i].most)

@@ -13,7 +13,7 @@ typedef struct reader {
     ts_plan_model *m;
     char           type[MOST_TEXT]; /* general.architecture */
     int64_t        key_length, value_length, key_length_mla, value_length_mla;
-    int64_t        alignment, n_tokens;
+    int64_t        alignment, n_tokens, full_every, expert_step, n_shared_ffn, n_inner;
     bool           has_head;
     char          *why;
 } reader;
@@ -118,6 +118,15 @@ static void keep(reader *r, const char *key, int64_t value)
         { "expert_shared_count", &m->n_expert_shared },
         { "expert_feed_forward_length", &m->n_expert_ffn },
         { "leading_dense_block_count", &m->n_dense_layer },
+        { "attention.chunk_size", &m->window },
+        { "interleave_moe_layer_step", &r->expert_step },
+        { "expert_shared_feed_forward_length", &r->n_shared_ffn },
+        { "full_attention_interval", &r->full_every },
+        { "ssm.group_count", &m->n_linear_key },
+        { "ssm.time_step_rank", &m->n_linear_value },
+        { "ssm.state_size", &m->linear_key_dim },
+        { "ssm.inner_size", &r->n_inner },
+        { "ssm.conv_kernel", &m->conv },
     };
     const char *dot = strchr(key, '.');
     if (!strcmp(key, "general.alignment")) r->alignment = value;
@@ -193,6 +202,36 @@ static bool get_tensor(reader *r, int64_t *end)
     return true;
 }
 
+/* Of families with gated attention, all layers but every full_every-th are linear. The same keys
+ * mean something else in other families. */
+static void linear(reader *r)
+{
+    ts_plan_model *m = r->m;
+    const int64_t  full_every = r->full_every > 0 ? r->full_every : 4;
+    if (!m->q_gate || !m->n_linear_value) {
+        m->n_linear_key = m->n_linear_value = m->linear_key_dim = m->conv = 0;
+        return;
+    }
+    m->n_linear_layer = m->n_layer - m->n_layer / full_every;
+    m->linear_value_dim = r->n_inner / m->n_linear_value;
+}
+
+/* Llama 4 has experts in every expert_step-th layer, each with a shared one. Qwen gives the width
+ * of all shared experts, which have a gate. */
+static void shared_experts(reader *r)
+{
+    ts_plan_model *m = r->m;
+    if (!m->n_expert) return;
+    if (r->expert_step > 0) {
+        m->n_expert_shared = 1;
+        m->n_dense_layer = m->n_layer - m->n_layer / r->expert_step;
+    }
+    if (r->n_shared_ffn > 0 && m->n_expert_ffn > 0) {
+        m->n_expert_shared = r->n_shared_ffn / m->n_expert_ffn;
+        m->shared_gate = true;
+    }
+}
+
 static bool complete(reader *r)
 {
     ts_plan_model *m = r->m;
@@ -204,6 +243,9 @@ static bool complete(reader *r)
     m->head_dim = r->key_length ? r->key_length : m->n_head > 0 ? m->width / m->n_head : 0;
     if (!m->n_vocab) m->n_vocab = r->n_tokens;
     if (m->n_expert && !m->n_expert_ffn) m->n_expert_ffn = m->n_ffn;
+    shared_experts(r);
+    linear(r);
+    if (!strcmp(r->type, "llama4") && !m->window) m->window = 8192; /* older files omit it */
     if (m->kv_rank) {
         m->v_dim = r->value_length_mla ? r->value_length_mla : r->value_length;
         m->nope = (r->key_length_mla ? r->key_length_mla : r->key_length) - m->rope;

@@ -48,6 +48,31 @@ static bool sizes(const json_t *o, ts_plan_model *m, char why[TS_PLAN_WHY])
            integer(o, "max_position_embeddings\0", &m->n_context, why);
 }
 
+static int64_t layers_of(const json_t *types, const char *name)
+{
+    const json_t *t;
+    size_t        i;
+    int64_t       n = 0;
+    json_array_foreach(types, i, t) n += json_is_string(t) && !strcmp(json_string_value(t), name);
+    return n;
+}
+
+/* Some files give the shared experts as one wide expert, which has a gate. */
+static bool shared_expert(const json_t *o, ts_plan_model *m, char why[TS_PLAN_WHY])
+{
+    int64_t width = 0;
+    if (!integer(o, "shared_expert_intermediate_size\0", &width, why)) return false;
+    if (width <= 0 || m->n_expert_ffn <= 0) return true;
+    if (width % m->n_expert_ffn)
+        return ts_plan_say(why,
+                           "config: shared_expert_intermediate_size: got %lld, expected a "
+                           "multiple of moe_intermediate_size",
+                           (long long)width);
+    m->n_expert_shared = width / m->n_expert_ffn;
+    m->shared_gate = true;
+    return true;
+}
+
 static bool experts(const json_t *o, ts_plan_model *m, char why[TS_PLAN_WHY])
 {
     const char *many = "num_local_experts\0num_experts\0n_routed_experts\0";
@@ -58,7 +83,43 @@ static bool experts(const json_t *o, ts_plan_model *m, char why[TS_PLAN_WHY])
         return false;
     m->n_expert_ffn = m->n_expert ? m->n_ffn : 0;
     if (!m->n_expert) m->n_expert_used = m->n_expert_shared = m->n_dense_layer = 0;
-    return !m->n_expert || integer(o, "moe_intermediate_size\0", &m->n_expert_ffn, why);
+    return !m->n_expert || (integer(o, "moe_intermediate_size\0", &m->n_expert_ffn, why) &&
+                            shared_expert(o, m, why));
+}
+
+/* Llama 4: every layer with experts has a shared one; the other layers have a width of their own.
+ */
+static bool interleaved(const json_t *o, ts_plan_model *m, char why[TS_PLAN_WHY])
+{
+    int64_t step = 1;
+    if (!json_object_get(o, "intermediate_size_mlp")) return true;
+    if (!integer(o, "intermediate_size_mlp\0", &m->n_ffn, why) ||
+        !integer(o, "interleave_moe_layer_step\0", &step, why))
+        return false;
+    if (step < 1) return ts_plan_say(why, "config: interleave_moe_layer_step: expected at least 1");
+    if (!m->n_expert) return true;
+    m->n_expert_shared = 1;
+    m->n_dense_layer = m->n_layer - m->n_layer / step;
+    return true;
+}
+
+/* Qwen3.5: all layers but every fourth, or those that layer_types lists. */
+static bool linear(const json_t *o, ts_plan_model *m, char why[TS_PLAN_WHY])
+{
+    const json_t *types = json_object_get(o, "layer_types");
+    int64_t       full_every = 4;
+    if (!integer(o, "linear_num_value_heads\0", &m->n_linear_value, why) ||
+        !integer(o, "full_attention_interval\0", &full_every, why))
+        return false;
+    if (!m->n_linear_value) return true;
+    if (full_every < 1)
+        return ts_plan_say(why, "config: full_attention_interval: expected at least 1");
+    m->n_linear_layer = json_is_array(types) ? layers_of(types, "linear_attention")
+                                             : m->n_layer - m->n_layer / full_every;
+    return integer(o, "linear_num_key_heads\0", &m->n_linear_key, why) &&
+           integer(o, "linear_key_head_dim\0", &m->linear_key_dim, why) &&
+           integer(o, "linear_value_head_dim\0", &m->linear_value_dim, why) &&
+           integer(o, "linear_conv_kernel_dim\0", &m->conv, why);
 }
 
 static bool latents(const json_t *o, ts_plan_model *m, char why[TS_PLAN_WHY])
@@ -74,11 +135,10 @@ static bool latents(const json_t *o, ts_plan_model *m, char why[TS_PLAN_WHY])
  * one, older Qwen files the number of such layers at the beginning. */
 static bool windows(const json_t *o, ts_plan_model *m, int64_t full_every, char why[TS_PLAN_WHY])
 {
-    const json_t *types = json_object_get(o, "layer_types"), *t;
+    const json_t *types = json_object_get(o, "layer_types");
     bool          use = true;
     int64_t       n_full = 0;
-    size_t        i;
-    if (!integer(o, "sliding_window\0", &m->window, why) ||
+    if (!integer(o, "sliding_window\0attention_chunk_size\0", &m->window, why) ||
         !integer(o, "sliding_window_pattern\0", &full_every, why) ||
         !integer(o, "max_window_layers\0", &n_full, why) ||
         !flag(o, "use_sliding_window", &use, why))
@@ -86,12 +146,9 @@ static bool windows(const json_t *o, ts_plan_model *m, int64_t full_every, char 
     if (!use) m->window = 0;
     if (!m->window) return true;
     m->n_window_layer = m->n_layer - (full_every > 0 ? m->n_layer / full_every : n_full);
-    if (json_is_array(types)) m->n_window_layer = 0;
-    json_array_foreach(types, i, t)
-    {
-        m->n_window_layer +=
-            json_is_string(t) && !strcmp(json_string_value(t), "sliding_attention");
-    }
+    if (json_is_array(types))
+        m->n_window_layer =
+            layers_of(types, "sliding_attention") + layers_of(types, "chunked_attention");
     if (m->n_window_layer <= 0) m->n_window_layer = m->window = 0;
     return true;
 }
@@ -119,8 +176,31 @@ static bool decoder(const json_t *o, ts_plan_model *m, char why[TS_PLAN_WHY])
         m->n_head = 8, m->n_kv_head = 4, m->head_dim = 256;
         m->n_vocab = 262208, m->n_context = 131072;
     }
-    return sizes(o, m, why) && experts(o, m, why) && latents(o, m, why) &&
-           windows(o, m, full_every, why) && biases(o, m, why) && ts_plan_check_model(m, why);
+    return sizes(o, m, why) && experts(o, m, why) && interleaved(o, m, why) && latents(o, m, why) &&
+           linear(o, m, why) && windows(o, m, full_every, why) && biases(o, m, why) &&
+           ts_plan_check_model(m, why);
+}
+
+static bool is_text(const json_t *o, const char *key, const char *text)
+{
+    const char *s = json_string_value(json_object_get(o, key));
+    return s && !strcmp(s, text);
+}
+
+/* The dtype that the file declares; one without a count of its own here is taken for bf16. */
+static ts_plan_weight shipped(const json_t *o)
+{
+    const json_t *q = json_object_get(o, "quantization_config");
+    const json_t *bits = json_object_get(q, "bits");
+    if (is_text(q, "quant_method", "mxfp4")) return TS_W_MXFP4;
+    if (is_text(q, "quant_method", "fp8")) return TS_W_FP8;
+    if (is_text(q, "quant_method", "bitnet")) return TS_W_TERNARY;
+    if (is_text(q, "quant_method", "gptq") || is_text(q, "quant_method", "awq")) {
+        if (json_integer_value(bits) == 4) return TS_W_INT4;
+        if (json_integer_value(bits) == 8) return TS_W_INT8;
+    }
+    if (is_text(o, "torch_dtype", "float32") || is_text(o, "dtype", "float32")) return TS_W_F32;
+    return TS_W_BF16;
 }
 
 bool ts_plan_config(const char *text, size_t n, ts_plan_model *m, char why[TS_PLAN_WHY])
@@ -131,6 +211,7 @@ bool ts_plan_config(const char *text, size_t n, ts_plan_model *m, char why[TS_PL
     if (!o) return ts_plan_say(why, "config: line %d: %.100s", e.line, e.text);
     bool ok = json_is_object(o) || ts_plan_say(why, "config: expected a JSON object");
     ok = ok && decoder(json_is_object(inner) ? inner : o, m, why);
+    if (ok) m->shipped = shipped(o);
     json_decref(o);
     return ok;
 }

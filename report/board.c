@@ -7,7 +7,7 @@
 #include "board.h"
 #include "score.h"
 
-enum { MOST = 4096 }; /* entrants, since every pair has a cell */
+enum { MOST = 4096, MOST_ROWS = 1 << 18 }; /* MOST: entrants that have met, with a cell per pair */
 
 static int64_t integer(const ts_jr_node *object, const char *key)
 {
@@ -16,10 +16,37 @@ static int64_t integer(const ts_jr_node *object, const char *key)
     return i;
 }
 
-static ts_entrant_row *row_of(const ts_board *b, int64_t id)
+static const ts_entrant_row *index_by; /* qsort has no context */
+
+static int by_id(const void *x, const void *y)
 {
-    for (size_t i = 0; i < b->n_rows; i++)
-        if (b->row[i].id == id) return &b->row[i];
+    const int64_t a = index_by[*(const size_t *)x].id, b = index_by[*(const size_t *)y].id;
+    return a < b ? -1 : a > b;
+}
+
+/* False if two rows have one id. */
+static bool index_rows(ts_board *b)
+{
+    b->by_id = calloc(b->n_rows + 1, sizeof *b->by_id);
+    if (!b->by_id) return false;
+    for (size_t i = 0; i < b->n_rows; i++) b->by_id[i] = i;
+    index_by = b->row;
+    qsort(b->by_id, b->n_rows, sizeof *b->by_id, by_id);
+    for (size_t i = 1; i < b->n_rows; i++)
+        if (b->row[b->by_id[i]].id == b->row[b->by_id[i - 1]].id) return false;
+    return true;
+}
+
+ts_entrant_row *ts_board_row(const ts_board *b, int64_t id)
+{
+    size_t from = 0, to = b->n_rows;
+    while (from < to) {
+        const size_t    mid = from + (to - from) / 2;
+        ts_entrant_row *r = &b->row[b->by_id[mid]];
+        if (r->id == id) return r;
+        if (r->id < id) from = mid + 1;
+        else to = mid;
+    }
     return NULL;
 }
 
@@ -36,8 +63,10 @@ static bool same(const ts_entrant_row *a, const ts_entrant_row *b)
            ((a->sample && b->sample) || !strcmp(a->klass, b->klass));
 }
 
-static bool add_row(ts_board *b, const ts_jr_node *v)
+/* `last` has the last row of each entrant. */
+static bool add_row(ts_board *b, const ts_jr_node *v, size_t *last)
 {
+    if (b->n_rows == MOST_ROWS) return false;
     ts_entrant_row *r = &b->row[b->n_rows];
     *r = (ts_entrant_row) { .id = integer(v, "id"),
                             .name = ts_jr_text(v, "name", ""),
@@ -49,11 +78,12 @@ static bool add_row(ts_board *b, const ts_jr_node *v)
                             .share = ts_jr_number(v, "share", 1),
                             .sample = ts_jr_text(v, "sample", NULL),
                             .block = ts_jr_text(v, "block", "") };
-    if (row_of(b, r->id) || b->n_rows == MOST) return false;
     add_task(b, r->task);
     size_t c = 0;
     while (c < b->n_overall && !same(&b->row[b->overall[c].first], r)) c++;
     if (c == b->n_overall) b->overall[b->n_overall++].first = b->n_rows;
+    else b->row[last[c]].next = b->n_rows + 1;
+    last[c] = b->n_rows;
     r->overall = c;
     b->n_rows++;
     return true;
@@ -62,7 +92,7 @@ static bool add_row(ts_board *b, const ts_jr_node *v)
 /* Attaches a record to its entrant; false if the log has no such entrant in this task. */
 static bool attach(ts_board *b, const ts_record *r)
 {
-    ts_entrant_row *row = row_of(b, integer(r->root, "entrant"));
+    ts_entrant_row *row = ts_board_row(b, integer(r->root, "entrant"));
     if (!row || strcmp(row->task, ts_jr_text(r->root, "task", ""))) return false;
     if (!strcmp(r->type, "verdict")) {
         if (row->verdict) return false;
@@ -78,7 +108,7 @@ static bool attach_rank(ts_board *b, const ts_jr_node *v)
     const bool        overall = !strcmp(ts_jr_text(v, "task", ""), "overall");
     for (size_t i = 0; i < ts_jr_len(rows); i++) {
         const ts_jr_node *at = ts_jr_at(rows, i);
-        ts_entrant_row   *row = row_of(b, integer(at, "entrant"));
+        ts_entrant_row   *row = ts_board_row(b, integer(at, "entrant"));
         if (!row) return false;
         if (overall) b->overall[row->overall].rank = at;
         else row->rank = at;
@@ -89,7 +119,8 @@ static bool attach_rank(ts_board *b, const ts_jr_node *v)
 /* Sums up margins; they are divided once all matches are in. */
 static bool attach_match(ts_board *b, const ts_jr_node *v)
 {
-    const ts_entrant_row *a = row_of(b, integer(v, "a")), *c = row_of(b, integer(v, "b"));
+    const ts_entrant_row *a = ts_board_row(b, integer(v, "a")),
+                         *c = ts_board_row(b, integer(v, "b"));
     if (!a || !c || a->overall == c->overall) return a && c;
     const char      *won = ts_jr_text(v, "verdict", "");
     const double     effect = ts_jr_number(v, "effect", 0);
@@ -130,9 +161,9 @@ static int answers_to(const ts_board *b, size_t at, const char *task, int *passe
 {
     int n = 0;
     *passed = 0;
-    for (size_t i = 0; i < b->n_rows; i++) {
-        const ts_entrant_row *r = &b->row[i];
-        if (r->overall != at || strcmp(r->task, task)) continue;
+    for (size_t i = b->overall[at].first + 1; i; i = b->row[i - 1].next) {
+        const ts_entrant_row *r = &b->row[i - 1];
+        if (strcmp(r->task, task)) continue;
         const bool pass = ts_row_passed(r, false);
         *passed += pass;
         score[n++] = pass ? ts_jr_number(r->score, "score", 0) : 0;
@@ -172,26 +203,24 @@ static void sum_up(ts_board *b, size_t at, double *room)
     ts_entrant_overall *c = &b->overall[at];
     double              S = 0, lo = 0, hi = 0;
     bool                open = false;
-    int                 scored = 0, passed = 0;
+    int                 scored = 0;
     sum_samples(b, at, room);
-    for (size_t i = 0; i < b->n_rows; i++) {
-        const ts_entrant_row *r = &b->row[i];
-        if (r->overall != at) continue;
-        const char *verdict = ts_jr_text(r->verdict, "verdict", "");
+    for (size_t i = c->first + 1; i; i = b->row[i - 1].next) {
+        const ts_entrant_row *r = &b->row[i - 1];
+        const char           *verdict = ts_jr_text(r->verdict, "verdict", "");
         if (!c->klass || !strcmp(c->klass, "-")) c->klass = r->klass;
         else if (strcmp(r->klass, "-") && strcmp(c->klass, r->klass)) c->klass = "mixed";
         open |= !r->verdict || !strcmp(verdict, "AUDIT") || !strcmp(verdict, "ERROR");
-        if (!ts_row_passed(r, false)) continue;
-        passed++;
-        scored += r->score != NULL;
+        if (!ts_row_passed(r, false) || !r->score) continue; /* not timed */
+        scored++;
         S += log(fmax(1e-3, ts_jr_number(r->score, "S", 0)));
         lo += log(fmax(1e-3, ts_jr_number(r->score, "S_lo", 0)));
         hi += log(fmax(1e-3, ts_jr_number(r->score, "S_hi", 0)));
     }
     if (scored) {
-        c->S = exp(S / passed);
-        c->S_lo = exp(lo / passed);
-        c->S_hi = exp(hi / passed);
+        c->S = exp(S / scored);
+        c->S_lo = exp(lo / scored);
+        c->S_hi = exp(hi / scored);
     }
     c->grade = ts_grade(c->passed > 0, c->passed ? !scored : open, c->score);
 }
@@ -213,15 +242,15 @@ static bool sort(ts_board *b)
     const size_t        n = b->n_overall;
     size_t             *order = calloc(n + 1, sizeof *order), *place = calloc(n + 1, sizeof *place);
     ts_entrant_overall *c = calloc(n + 1, sizeof *c);
-    ts_head_to_head    *pair = calloc(n * n + 1, sizeof *pair);
-    const bool          ok = order && place && c && pair;
+    ts_head_to_head    *pair = b->pair ? calloc(n * n + 1, sizeof *pair) : NULL;
+    const bool          ok = order && place && c && (pair || !b->pair);
     for (size_t i = 0; ok && i < n; i++) order[i] = i;
     order_by = b->overall;
     if (ok) qsort(order, n, sizeof *order, better);
     for (size_t i = 0; ok && i < n; i++) place[order[i]] = i;
     for (size_t i = 0; ok && i < n; i++) {
         c[i] = b->overall[order[i]];
-        for (size_t j = 0; j < n; j++) pair[i * n + j] = b->pair[order[i] * n + order[j]];
+        for (size_t j = 0; j < n && pair; j++) pair[i * n + j] = b->pair[order[i] * n + order[j]];
     }
     for (size_t i = 0; ok && i < b->n_rows; i++) b->row[i].overall = place[b->row[i].overall];
     free(order), free(place);
@@ -238,6 +267,7 @@ static bool fill(const ts_records *r, ts_board *b, char *why)
         bool             ok = true;
         if (!strcmp(at->type, "run") && !b->run) b->run = at->root;
         if (!strcmp(at->type, "end")) b->ended = true;
+        if (!strcmp(at->type, "merge")) b->note = ts_jr_text(at->root, "note", "");
         if (!strcmp(at->type, "rank")) ok = attach_rank(b, at->root);
         if (!strcmp(at->type, "match")) ok = attach_match(b, at->root);
         for (int k = 0; k < 3; k++)
@@ -250,24 +280,46 @@ static bool fill(const ts_records *r, ts_board *b, char *why)
     return true;
 }
 
+/* Cells for matches, if there are any. */
+static bool make_pairs(const ts_records *r, ts_board *b, char *why)
+{
+    const size_t n = b->n_overall;
+    bool         any = false;
+    for (size_t i = 0; i < r->n && !any; i++) any = !strcmp(r->at[i].type, "match");
+    if (any && n > MOST)
+        return snprintf(why, TS_WHY, "more than %d entrants that have met", MOST), false;
+    b->pair = any ? calloc(n * n + 1, sizeof *b->pair) : NULL;
+    return b->pair || !any;
+}
+
+static bool make_rows(const ts_records *r, ts_board *b, char *why)
+{
+    size_t *last = calloc(r->n + 1, sizeof *last);
+    bool    ok = last;
+    for (size_t i = 0; ok && i < r->n; i++)
+        if (!strcmp(r->at[i].type, "entrant") && !(ok = add_row(b, r->at[i].root, last)))
+            snprintf(why, TS_WHY, "line %zu: more than %d entrants", i + 1, MOST_ROWS);
+    free(last);
+    if (!ok || index_rows(b)) return ok;
+    if (b->by_id) snprintf(why, TS_WHY, "duplicate entrant");
+    return false;
+}
+
 bool ts_board_make(const ts_records *r, ts_board *b, char why[TS_WHY])
 {
-    *b = (ts_board) { .task = calloc(r->n + 1, sizeof *b->task),
+    *b = (ts_board) { .note = "",
+                      .task = calloc(r->n + 1, sizeof *b->task),
                       .row = calloc(r->n + 1, sizeof *b->row),
                       .overall = calloc(r->n + 1, sizeof *b->overall) };
-    bool ok = b->task && b->row && b->overall;
     snprintf(why, TS_WHY, "out of memory");
-    for (size_t i = 0; ok && i < r->n; i++)
-        if (!strcmp(r->at[i].type, "entrant") && !(ok = add_row(b, r->at[i].root)))
-            snprintf(why, TS_WHY, "line %zu: duplicate entrant, or more than %d entrants", i + 1,
-                     MOST);
+    bool ok = b->task && b->row && b->overall && make_rows(r, b, why) && make_pairs(r, b, why) &&
+              fill(r, b, why);
     const size_t n = b->n_overall;
-    ok = ok && (b->pair = calloc(n * n + 1, sizeof *b->pair)) && fill(r, b, why);
-    double *room = calloc(b->n_rows + 1, sizeof *room);
+    double      *room = calloc(b->n_rows + 1, sizeof *room);
     ok = ok && room;
     for (size_t i = 0; ok && i < n; i++) sum_up(b, i, room);
     free(room);
-    for (size_t i = 0; ok && i < n * n; i++) {
+    for (size_t i = 0; ok && b->pair && i < n * n; i++) {
         const int all = b->pair[i].won + b->pair[i].lost + b->pair[i].tied;
         if (all) b->pair[i].margin /= all;
     }
@@ -280,6 +332,7 @@ void ts_board_free(ts_board *b)
 {
     free(b->task);
     free(b->row);
+    free(b->by_id);
     free(b->overall);
     free(b->pair);
     *b = (ts_board) { 0 };

@@ -18,6 +18,7 @@ typedef struct ts_entrant_row {
     const char *block;  /* the code block of an answer in Markdown; "": not from Markdown */
     const ts_jr_node *verdict, *score, *rank; /* NULL: not in the log */
     size_t            overall;
+    size_t            next; /* 1 + index of the next row of the same entrant; 0: the last */
 } ts_entrant_row;
 
 /* Several answers to each task: means over all tasks of the run, 0 for a task without answers. With
@@ -34,7 +35,7 @@ typedef struct ts_entrant_overall {
     size_t            first; /* its first row, whose id identifies it in the overall ranking */
     const char       *klass; /* "mixed": its answers are of several classes */
     int               entered, passed; /* tasks; passed: by at least one of its answers */
-    double            S, S_lo, S_hi;   /* geometric mean over the tasks it passed; 0: none */
+    double            S, S_lo, S_hi;   /* geometric mean over its scores; 0: none */
     double            score; /* mean over all tasks of the run; a task not passed counts 0 */
     ts_samples        samples;
     const char       *grade;
@@ -47,16 +48,21 @@ typedef struct ts_head_to_head {
 } ts_head_to_head;
 
 typedef struct ts_board {
-    const ts_jr_node   *run; /* NULL if the log has none */
+    const ts_jr_node   *run;  /* NULL if the log has none */
+    const char         *note; /* about times of unlike machines; "": there are none */
     bool                ended;
     const char        **task;
     size_t              n_tasks;
     ts_entrant_row     *row;
     size_t              n_rows;
+    size_t             *by_id;   /* the rows, sorted by id */
     ts_entrant_overall *overall; /* best first */
     size_t              n_overall;
-    ts_head_to_head    *pair; /* [n_overall][n_overall] */
+    ts_head_to_head    *pair; /* [n_overall][n_overall]; NULL if there are no matches */
 } ts_board;
+
+/* The row with this id, or NULL. */
+ts_entrant_row *ts_board_row(const ts_board *b, int64_t id);
 
 /* PASS or PASS (common); `whole`: PASS alone. */
 bool ts_row_passed(const ts_entrant_row *r, bool whole);

@@ -6,9 +6,10 @@
 
 #include "derive.h"
 #include "match.h"
+#include "memory.h"
 #include "score.h"
 
-enum { MEMBERS = 1024, WORKLOADS = 16, CALLS = 256 };
+enum { MEMBERS = 4096, WORKLOADS = 16, CALLS = 256 };
 
 static bool is(const ts_record *r, const char *type)
 {
@@ -279,71 +280,176 @@ static bool put_rank(const char *task, const game *of, size_t n_games, ts_sink t
     return ok;
 }
 
-/* Entrants of equal name, author and class (a model's answers: of any class) are represented by the
- * first. */
-static int64_t stands_for(const ts_records *r, int64_t id)
+/* ---- the ranking over all challenges ---- */
+
+/* Entrants of equal name, author and class (a model's answers: of any class) are one player, whose
+ * number is the id of the first. */
+typedef struct player {
+    int64_t     id, player;
+    const char *name, *author, *klass;
+    size_t      at;
+} player;
+
+static int by_person(const void *x, const void *y)
 {
-    const ts_jr_node *mine = NULL;
-    for (size_t i = 0; i < r->n && !mine; i++)
-        if (is(&r->at[i], "entrant") && integer(r->at[i].root, "id") == id) mine = r->at[i].root;
-    for (size_t i = 0; i < r->n && mine; i++) {
+    const player *a = x, *b = y;
+    int           d = strcmp(a->name, b->name);
+    if (!d) d = strcmp(a->author, b->author);
+    if (!d) d = strcmp(a->klass, b->klass);
+    return d ? d : a->at < b->at ? -1 : a->at > b->at;
+}
+
+static int by_id(const void *x, const void *y)
+{
+    const player *a = x, *b = y;
+    return a->id < b->id ? -1 : a->id > b->id;
+}
+
+/* Sorted by id; NULL if out of memory. */
+static player *players_of(const ts_records *r, size_t *n)
+{
+    player *list = calloc(r->n + 1, sizeof *list);
+    *n = 0;
+    for (size_t i = 0; i < r->n && list; i++) {
         const ts_jr_node *v = r->at[i].root;
-        bool              same = is(&r->at[i], "entrant");
-        const bool        model = ts_jr_get(v, "sample") && ts_jr_get(mine, "sample");
-        for (int k = 0; k < (model ? 2 : 3) && same; k++) {
-            static const char *const key[] = { "name", "author", "class" };
-            same = !strcmp(ts_jr_text(v, key[k], ""), ts_jr_text(mine, key[k], ""));
-        }
-        if (same) return integer(v, "id");
+        if (!is(&r->at[i], "entrant")) continue;
+        list[*n] = (player) { .id = integer(v, "id"),
+                              .name = ts_jr_text(v, "name", ""),
+                              .author = ts_jr_text(v, "author", ""),
+                              .klass = ts_jr_get(v, "sample") ? "" : ts_jr_text(v, "class", ""),
+                              .at = i };
+        ++*n;
     }
-    return id;
+    if (!list) return NULL;
+    qsort(list, *n, sizeof *list, by_person);
+    for (size_t i = 0, first = 0; i < *n; i++) {
+        if (strcmp(list[i].name, list[first].name) || strcmp(list[i].author, list[first].author) ||
+            strcmp(list[i].klass, list[first].klass))
+            first = i;
+        list[i].player = list[first].id;
+    }
+    qsort(list, *n, sizeof *list, by_id);
+    return list;
 }
 
-/* Whether the two met again later, which voids this match. */
-static bool met(const games *g, const char *task, int64_t a, int64_t b)
+static int64_t player_of(const player *list, size_t n, int64_t id)
 {
-    for (size_t i = 0; i < g->n; i++) {
-        const game *p = &g->at[i];
-        if (((p->a == a && p->b == b) || (p->a == b && p->b == a)) && !strcmp(p->task, task))
-            return true;
-    }
-    return false;
+    const player  key = { .id = id };
+    const player *p = bsearch(&key, list, n, sizeof *list, by_id);
+    return p ? p->player : id;
 }
 
-/* The log's matches, latest first. */
-static bool recall_games(const ts_records *r, games *g)
+/* A match of the log; of those of the same two in a challenge the last one counts. */
+typedef struct meeting {
+    const char *task;
+    int64_t     a, b; /* a < b */
+    size_t      at;   /* its record; after all records, if it is a new one */
+    bool        void_;
+} meeting;
+
+static int by_pair(const void *x, const void *y)
 {
-    for (size_t i = r->n; i-- > 0;) {
-        const ts_jr_node *v = r->at[i].root, *each = ts_jr_get(v, "workloads");
-        const char       *task = ts_jr_text(v, "task", "");
-        const int64_t     a = integer(v, "a"), b = integer(v, "b");
-        if (!is(&r->at[i], "match") || met(g, task, a, b)) continue;
-        for (size_t k = 0; k < ts_jr_len(each); k++) {
-            const char      *won = ts_jr_str(ts_jr_at(each, k));
-            const ts_outcome o = !won                ? TS_OUTCOME_NOISE
-                                 : !strcmp(won, "a") ? TS_OUTCOME_A
-                                 : !strcmp(won, "b") ? TS_OUTCOME_B
-                                                     : TS_OUTCOME_TIE;
-            if (!add_game(g, (game) { task, a, b, o })) return false;
-        }
+    const meeting *a = x, *b = y;
+    const int      d = strcmp(a->task, b->task);
+    if (d) return d;
+    if (a->a != b->a) return a->a < b->a ? -1 : 1;
+    if (a->b != b->b) return a->b < b->b ? -1 : 1;
+    return a->at > b->at ? -1 : a->at < b->at; /* the last first */
+}
+
+static int by_record(const void *x, const void *y)
+{
+    const meeting *a = x, *b = y;
+    return a->at > b->at ? -1 : a->at < b->at;
+}
+
+static meeting meeting_of(const char *task, int64_t a, int64_t b, size_t at)
+{
+    return (meeting) { .task = task, .a = a < b ? a : b, .b = a < b ? b : a, .at = at };
+}
+
+static bool add_games_of(games *g, const ts_jr_node *v)
+{
+    const ts_jr_node *each = ts_jr_get(v, "workloads");
+    for (size_t k = 0; k < ts_jr_len(each); k++) {
+        const char      *won = ts_jr_str(ts_jr_at(each, k));
+        const ts_outcome o = !won                ? TS_OUTCOME_NOISE
+                             : !strcmp(won, "a") ? TS_OUTCOME_A
+                             : !strcmp(won, "b") ? TS_OUTCOME_B
+                                                 : TS_OUTCOME_TIE;
+        if (!add_game(g, (game) { ts_jr_text(v, "task", ""), integer(v, "a"), integer(v, "b"), o }))
+            return false;
     }
     return true;
 }
 
-/* Ranks over all games of the log, if they are of more than one challenge. */
+/* Adds the games of the log's matches, latest first, unless the two met again later. */
+static bool recall_games(const ts_records *r, games *g)
+{
+    meeting *list = calloc(r->n + g->n + 1, sizeof *list);
+    size_t   n = 0;
+    bool     ok = list;
+    for (size_t i = 0; i < g->n && ok; i++)
+        list[n++] = meeting_of(g->at[i].task, g->at[i].a, g->at[i].b, r->n + i);
+    for (size_t i = 0; i < r->n && ok; i++)
+        if (is(&r->at[i], "match"))
+            list[n++] = meeting_of(ts_jr_text(r->at[i].root, "task", ""),
+                                   integer(r->at[i].root, "a"), integer(r->at[i].root, "b"), i);
+    if (ok) qsort(list, n, sizeof *list, by_pair);
+    for (size_t i = 1; i < n && ok; i++)
+        list[i].void_ = list[i].a == list[i - 1].a && list[i].b == list[i - 1].b &&
+                        !strcmp(list[i].task, list[i - 1].task);
+    if (ok) qsort(list, n, sizeof *list, by_record);
+    for (size_t i = 0; i < n && ok; i++)
+        if (list[i].at < r->n && !list[i].void_) ok = add_games_of(g, r->at[list[i].at].root);
+    free(list);
+    return ok;
+}
+
+/* Whether games connect all players. If not, ratings of two of them may have nothing in common. */
+static bool connected(const game *of, size_t n_games)
+{
+    int64_t *id = calloc(2 * n_games + 1, sizeof *id);
+    int     *group = calloc(2 * n_games + 1, sizeof *group);
+    int      n = 0, groups = 0;
+    for (size_t i = 0; i < n_games && id && group; i++) {
+        const int before = n, a = place(id, &n, of[i].a), b = place(id, &n, of[i].b);
+        for (int k = before; k < n; k++) group[k] = k, groups++;
+        const int from = group[a], to = group[b];
+        groups -= from != to;
+        for (int k = 0; k < n && from != to; k++)
+            if (group[k] == from) group[k] = to;
+    }
+    free(id);
+    free(group);
+    return groups == 1;
+}
+
+/* Ranks over all games, if they are of more than one challenge. */
 static bool put_overall(const ts_records *r, games *g, ts_sink to)
 {
     bool   several = false;
-    size_t kept = 0;
+    size_t kept = 0, n;
     if (!recall_games(r, g)) return false;
-    for (size_t i = 0; i < g->n; i++) {
+    player *list = players_of(r, &n);
+    for (size_t i = 0; i < g->n && list; i++) {
         game one = g->at[i];
         several = several || strcmp(one.task, g->at[0].task);
-        one.a = stands_for(r, one.a);
-        one.b = stands_for(r, one.b);
+        one.a = player_of(list, n, one.a);
+        one.b = player_of(list, n, one.b);
         if (one.a != one.b) g->at[kept++] = one; /* no game against itself */
     }
-    return !several || !kept || put_rank("overall", g->at, kept, to);
+    free(list);
+    if (!list) return false;
+    return !several || !connected(g->at, kept) || put_rank("overall", g->at, kept, to);
+}
+
+bool ts_derive_overall(const ts_records *r, ts_sink to)
+{
+    games      g = { 0 };
+    const bool ok = put_overall(r, &g, to);
+    free(g.at);
+    return ok;
 }
 
 /* ---- all runs ---- */
@@ -354,7 +460,7 @@ static bool put_sitting(const ts_records *r, const sitting *s, games *g, ts_sink
     const size_t first = g->n;
     bool         ok = true;
     for (int i = 0; i < s->n && ok; i++) ok = put_score(r, s, &s->m[i], honest, to);
-    for (int a = 0; a < s->n && ok; a++)
+    for (int a = 0; a < s->n && ok && s->n <= TS_CROWD; a++)
         for (int b = a + 1; b < s->n && ok; b++) ok = put_match(s, &s->m[a], &s->m[b], g, to);
     return ok && (g->n == first || put_rank(s->task, g->at + first, g->n - first, to));
 }
@@ -368,27 +474,33 @@ static size_t end_of_run(const ts_records *r, size_t first, bool *scored)
     return end;
 }
 
-/* Whether record i is the first of `task` in the run. */
-static bool is_first_of_task(const ts_records *r, size_t first, size_t i, const char *task)
+/* The timed challenges of records [first, end), and how many. */
+enum { TASKS = 64 };
+
+static int timed_tasks(const ts_records *r, size_t first, size_t end, const char *task[TASKS])
 {
-    for (size_t k = first; k < i; k++)
-        if (is(&r->at[k], "time") && !strcmp(ts_jr_text(r->at[k].root, "task", ""), task))
-            return false;
-    return true;
+    int n = 0;
+    for (size_t i = first; i < end; i++) {
+        const char *of = is(&r->at[i], "time") ? ts_jr_text(r->at[i].root, "task", "") : NULL;
+        int         k = 0;
+        while (of && k < n && strcmp(task[k], of)) k++;
+        if (of && k == n && n < TASKS) task[n++] = of;
+    }
+    return n;
 }
 
 bool ts_derive(const ts_records *r, ts_sink to)
 {
-    sitting *s = malloc(sizeof *s);
-    games    g = { 0 };
-    bool     ok = s != NULL, any = false, scored;
-    size_t   end;
+    sitting    *s = malloc(sizeof *s);
+    games       g = { 0 };
+    bool        ok = s != NULL, any = false, scored;
+    size_t      end;
+    const char *task[TASKS];
     for (size_t first = 0; first < r->n && ok; first = end) {
         end = end_of_run(r, first, &scored);
-        for (size_t i = first; i < end && ok && !scored; i++) {
-            const char *task = ts_jr_text(r->at[i].root, "task", "");
-            if (!is(&r->at[i], "time") || !is_first_of_task(r, first, i, task)) continue;
-            if (!collect(r, first, end, task, s)) continue;
+        const int n = scored ? 0 : timed_tasks(r, first, end, task);
+        for (int i = 0; i < n && ok; i++) {
+            if (!collect(r, first, end, task[i], s)) continue;
             any = true;
             ok = put_sitting(r, s, &g, to);
         }
@@ -416,53 +528,17 @@ bool ts_derive_into_log(const ts_records *r, ts_log *l)
     return ts_derive(r, (ts_sink) { begin_in_log, commit_in_log, l });
 }
 
-typedef struct memory {
-    ts_jw      w;
-    ts_record *at;
-    size_t     n, room;
-} memory;
-
-static ts_jw *begin_in_memory(void *to, const char *type)
-{
-    memory *m = to;
-    m->w = (ts_jw) { 0 };
-    ts_jw_open(&m->w, NULL, '{');
-    ts_jw_text(&m->w, "type", type);
-    return &m->w;
-}
-
-static bool commit_in_memory(void *to)
-{
-    memory *m = to;
-    char    why[64];
-    ts_jw_close(&m->w, '}');
-    if (m->n == m->room) {
-        const size_t room = 2 * m->room + 64;
-        ts_record   *more = realloc(m->at, room * sizeof *more);
-        if (!more) return ts_jw_free(&m->w), false;
-        m->at = more;
-        m->room = room;
-    }
-    ts_jr_doc *doc = m->w.failed ? NULL : ts_jr_parse(m->w.text, m->w.n, why, sizeof why);
-    if (!doc) return ts_jw_free(&m->w), false;
-    m->at[m->n++] = (ts_record) { .line = m->w.text,
-                                  .n = m->w.n,
-                                  .type = ts_jr_text(ts_jr_root(doc), "type", ""),
-                                  .root = ts_jr_root(doc),
-                                  .doc = doc,
-                                  .own = m->w.text };
-    return true;
-}
-
 bool ts_derive_into_records(ts_records *r)
 {
-    memory     m = { 0 };
-    const bool ok = ts_derive(r, (ts_sink) { begin_in_memory, commit_in_memory, &m });
+    ts_memory  m = { 0 };
+    const bool ok = ts_derive(r, (ts_sink) { ts_memory_begin, ts_memory_commit, &m });
     ts_record *all = realloc(r->at, (r->n + m.n + 1) * sizeof *all);
-    if (all) r->at = all;
-    for (size_t i = 0; i < m.n; i++)
-        if (all) r->at[r->n++] = m.at[i];
-        else ts_jr_free(m.at[i].doc), free(m.at[i].own);
-    free(m.at);
+    if (all) {
+        r->at = all;
+        if (m.n) memcpy(r->at + r->n, m.at, m.n * sizeof *all);
+        r->n += m.n;
+        m.n = 0; /* now the log's */
+    }
+    ts_memory_free(&m);
     return ok && all;
 }

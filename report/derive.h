@@ -13,11 +13,15 @@ typedef struct ts_sink {
     void *to;
 } ts_sink;
 
-/* Derives the records that the log's runs lack, and then, if there were any, an overall ranking.
- * The two sinks append to the log, and to records in memory. False if a record could not be
- * written. */
+/* Derives the records that the log's runs lack, and then, if there were any, an overall ranking,
+ * unless its players fall into groups that never met. A challenge with more than 64 timed entrants
+ * has no matches. The two sinks append to the log, and to records in memory. False if a record
+ * could not be written. */
 bool ts_derive(const ts_records *r, ts_sink sink);
 bool ts_derive_into_log(const ts_records *r, ts_log *l);
 bool ts_derive_into_records(ts_records *r);
+
+/* The overall ranking alone, from the matches of the records. */
+bool ts_derive_overall(const ts_records *r, ts_sink sink);
 
 #endif

@@ -8,6 +8,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* A larger field has no matches, since pairs grow with its square; tables and pages of it are
+ * shorter. */
+enum { TS_CROWD = 64 };
+
 /* ---- head to head ---- */
 
 /* A and B on the same instance, adjacent in time. One block is one (run, pair): calls timed

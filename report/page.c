@@ -23,19 +23,43 @@ static void base64(const unsigned char *p, size_t n, FILE *f)
     }
 }
 
-/* In JSON these three characters occur in strings only, where the escape means the same: so no
- * record can close the element that contains it. */
-static void records(const ts_records *r, FILE *f)
+/* In JSON these three characters occur in strings only, where the escape means the same: so no text
+ * can close the element that contains it. */
+static void json(const char *s, size_t n, FILE *f)
 {
-    for (size_t i = 0; i < r->n; i++) {
-        fputs(i ? ",\n" : "[", f);
-        for (size_t k = 0; k < r->at[i].n; k++) {
-            const char c = r->at[i].line[k];
-            if (c == '<' || c == '>' || c == '&') fprintf(f, "\\u%04x", (unsigned)c);
-            else fputc(c, f);
-        }
+    for (size_t k = 0; k < n; k++)
+        if (s[k] == '<' || s[k] == '>' || s[k] == '&') fprintf(f, "\\u%04x", (unsigned)s[k]);
+        else fputc(s[k], f);
+}
+
+static void records(const ts_records *r, bool sources, FILE *f)
+{
+    fputs("[", f);
+    for (size_t i = 0, n = 0; i < r->n; i++) {
+        if (!sources && !strcmp(r->at[i].type, "source")) continue;
+        fputs(n++ ? ",\n" : "", f);
+        json(r->at[i].line, r->at[i].n, f);
     }
-    fputs(r->n ? "]" : "[]", f);
+    fputs("]", f);
+}
+
+/* Of several logs, the hashes of their last lines follow each other. */
+static void hashes(const ts_records *r, FILE *f)
+{
+    const ts_jr_node *last = NULL;
+    for (size_t i = 0; i < r->n && !last; i++)
+        if (!strcmp(r->at[i].type, "merge")) last = ts_jr_get(r->at[i].root, "last");
+    const size_t n = ts_jr_len(last);
+    if (n < 2)
+        fprintf(f, "from one log of <code>touchstone judge</code>. SHA-256 of its last line:");
+    else
+        fprintf(f,
+                "from %zu logs of <code>touchstone judge</code>. SHA-256 of their last lines:", n);
+    fputs("</p>\n<p><code id=\"last\">", f);
+    if (n < 2) fputs(r->last, f);
+    for (size_t i = 0; i < n && n > 1; i++)
+        fprintf(f, "%s%s", i ? " " : "", ts_jr_str(ts_jr_at(last, i)));
+    fputs("</code>", f);
 }
 
 static void text(const ts_board *b, FILE *f)
@@ -55,12 +79,7 @@ static void text(const ts_board *b, FILE *f)
     free(s);
 }
 
-bool ts_page_write(const ts_records *r, const ts_board *b, FILE *f)
-{
-    return ts_page_write_kind(r, b, "", f);
-}
-
-bool ts_page_write_kind(const ts_records *r, const ts_board *b, const char *kind, FILE *f)
+static bool write_page(const ts_records *r, const ts_board *b, const char *about, FILE *f)
 {
     const char *p = ts_page_html, *mark;
     for (; (mark = strstr(p, "{{")); p = strstr(mark, "}}") + 2) {
@@ -70,9 +89,10 @@ bool ts_page_write_kind(const ts_records *r, const ts_board *b, const char *kind
         if (!strncmp(mark, "style}", 6)) fputs(ts_page_style, f);
         else if (!strncmp(mark, "script}", 7)) fputs(ts_page_script, f);
         else if (!strncmp(mark, "text}", 5)) text(b, f);
-        else if (!strncmp(mark, "site}", 5)) fputs(kind, f);
-        else if (!strncmp(mark, "log}", 4)) records(r, f);
-        else if (!strncmp(mark, "hash}", 5)) fputs(r->last, f);
+        else if (!strncmp(mark, "about}", 6))
+            json(about ? about : "{}", about ? strlen(about) : 2, f);
+        else if (!strncmp(mark, "log}", 4)) records(r, about != NULL, f);
+        else if (!strncmp(mark, "logs}", 5)) hashes(r, f);
         else {
             ts_sha256(ts_page_script, strlen(ts_page_script), hash);
             base64(hash, sizeof hash, f);
@@ -80,4 +100,14 @@ bool ts_page_write_kind(const ts_records *r, const ts_board *b, const char *kind
     }
     fputs(p, f);
     return !fflush(f) && !ferror(f);
+}
+
+bool ts_page_write(const ts_records *r, const ts_board *b, FILE *f)
+{
+    return write_page(r, b, NULL, f);
+}
+
+bool ts_page_write_about(const ts_records *r, const ts_board *b, const char *about, FILE *f)
+{
+    return write_page(r, b, about, f);
 }

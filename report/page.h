@@ -5,10 +5,11 @@
 
 #include "board.h"
 
-/* False on a write error. */
+/* The only page, without the entrants' sources. False on a write error. */
 bool ts_page_write(const ts_records *r, const ts_board *b, FILE *f);
 
-/* One of several pages: "index", "entrant", "challenge"; "": the only one. */
-bool ts_page_write_kind(const ts_records *r, const ts_board *b, const char *kind, FILE *f);
+/* One page of a site (site.h), with all records given. `about` is JSON: page/data.js says what it
+ * has. */
+bool ts_page_write_about(const ts_records *r, const ts_board *b, const char *about, FILE *f);
 
 #endif

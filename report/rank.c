@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rank.c - fits Davidson's model: with strengths e^s, A beats B with weight e^sa, B beats A with
- * e^sb, and they tie with weight e^(t + (sa + sb) / 2). The log-likelihood is concave in (s, t),
- * and the curvature of a coordinate is at most a quarter of its games; so a step of gradient over
- * that bound never decreases it, and no matrix is inverted. */
+ * e^sb, and they tie with weight e^(t + (sa + sb) / 2). The log-likelihood is concave in (s, t).
+ * One coordinate at a time takes a Newton step of at most 1, so that no matrix is inverted and a
+ * flat place moves nothing far. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,6 +35,18 @@ static chances chance(double sa, double sb, double t)
     return (chances) { a / (a + b + e), e / (a + b + e) };
 }
 
+/* The variance of a game's result: 1 if A wins, a half for a tie. */
+static double variance(chances p)
+{
+    const double mean = p.a + p.tie / 2;
+    return p.a + p.tie / 4 - mean * mean;
+}
+
+static double newton(double slope, double curvature)
+{
+    return fmax(-1, fmin(slope / fmax(curvature, 1e-9), 1));
+}
+
 static double games_of(const counts *c, int i, int j)
 {
     return c->win[i * c->n + j] + c->win[j * c->n + i] + c->tie[i * c->n + j];
@@ -43,32 +55,55 @@ static double games_of(const counts *c, int i, int j)
 static double step_strength(const counts *c, double *s, double t, int i)
 {
     const chances p = chance(s[i], 0, t);
-    double        slope = PRIOR * (0.5 - p.a - p.tie / 2), games = PRIOR;
+    double        slope = PRIOR * (0.5 - p.a - p.tie / 2), curvature = PRIOR * variance(p);
     for (int j = 0; j < c->n; j++) {
         const double n = games_of(c, i, j);
         if (n == 0) continue;
         const chances q = chance(s[i], s[j], t);
         slope += c->win[i * c->n + j] + c->tie[i * c->n + j] / 2 - n * (q.a + q.tie / 2);
-        games += n;
+        curvature += n * variance(q);
     }
-    s[i] += 4 * slope / games;
-    return fabs(4 * slope / games);
+    const double step = newton(slope, curvature);
+    s[i] += step;
+    return fabs(step);
 }
 
 /* The prior is half a tie and one game without: no observed ties does not mean that they are
  * impossible. */
 static double step_ties(const counts *c, const double *s, double *t)
 {
-    double slope = c->ties + 0.5 - 1.5 * chance(0, 0, *t).tie;
+    const double none = chance(0, 0, *t).tie;
+    double       slope = c->ties + 0.5 - 1.5 * none, curvature = 1.5 * none * (1 - none);
     for (int i = 0; i < c->n; i++)
-        for (int j = 0; j < i; j++) slope -= games_of(c, i, j) * chance(s[i], s[j], *t).tie;
-    *t += 4 * slope / (c->games + 1.5);
-    return fabs(4 * slope / (c->games + 1.5));
+        for (int j = 0; j < i; j++) {
+            const double n = games_of(c, i, j);
+            if (n == 0) continue;
+            const double tie = chance(s[i], s[j], *t).tie;
+            slope -= n * tie;
+            curvature += n * tie * (1 - tie);
+        }
+    const double step = newton(slope, curvature);
+    *t += step;
+    return fabs(step);
+}
+
+/* All strengths together, which the prior alone holds back: one by one they would follow slowly. */
+static double step_all(const counts *c, double *s, double t)
+{
+    double slope = 0, curvature = 0;
+    for (int i = 0; i < c->n; i++) {
+        const chances p = chance(s[i], 0, t);
+        slope += 0.5 - p.a - p.tie / 2;
+        curvature += variance(p);
+    }
+    const double step = newton(slope, curvature);
+    for (int i = 0; i < c->n; i++) s[i] += step;
+    return fabs(step);
 }
 
 static double sweep(const counts *c, double *s, double *t)
 {
-    double largest = step_ties(c, s, t);
+    double largest = fmax(step_ties(c, s, t), step_all(c, s, *t));
     for (int i = 0; i < c->n; i++) largest = fmax(largest, step_strength(c, s, *t, i));
     return largest;
 }

@@ -5,9 +5,13 @@
 
 #include "board.h"
 
+/* Appends the prompts of a challenge ("softmax_topk", "softmax_topk/cuda") to an array, as objects
+ * with "title" and "text". */
+typedef void ts_site_prompts(const char *task, ts_jw *w);
+
 /* DIR/index.html, DIR/entrant/1-NAME.html by rank, DIR/challenge/NAME.html. False and one line in
- * why if a file cannot be written; *n_pages: how many were. */
-bool ts_site_write(const ts_records *r, const ts_board *b, const char *dir, int *n_pages,
-                   char why[TS_WHY]);
+ * why if a file cannot be written; *n_pages: how many were. `prompts` may be NULL. */
+bool ts_site_write(const ts_records *r, const ts_board *b, ts_site_prompts *prompts,
+                   const char *dir, int *n_pages, char why[TS_WHY]);
 
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "board.h"
+#include "match.h"
 #include "show.h"
 
 enum {
@@ -177,9 +178,9 @@ static void cell(const ts_head_to_head *p, bool self, FILE *f)
 
 static void matrix(const ts_board *b, FILE *f)
 {
-    const size_t n = b->n_overall;
+    const size_t all = b->n_overall, n = all < TS_CROWD ? all : TS_CROWD;
     int          met = 0;
-    for (size_t i = 0; i < n * n; i++) met += b->pair[i].won + b->pair[i].tied;
+    for (size_t i = 0; b->pair && i < all * all; i++) met += b->pair[i].won + b->pair[i].tied;
     if (!met) return;
     heading(f, "Head to head: matches won-lost-tied; the row is faster by +% or a factor x, slower "
                "by -% or /");
@@ -190,7 +191,7 @@ static void matrix(const ts_board *b, FILE *f)
         for (size_t i = 0; i < n; i++) {
             fprintf(f, "%3zu  %s", i + 1, show(b->row[b->overall[i].first].name, NAME).s);
             for (size_t j = from; j < n && j < from + CELLS; j++)
-                cell(&b->pair[i * n + j], i == j, f);
+                cell(&b->pair[i * all + j], i == j, f);
             fputc('\n', f);
         }
     }
@@ -336,6 +337,7 @@ void ts_board_print(const ts_board *b, FILE *f)
                 show(ts_jr_text(b->run, "machine", ""), -99).s,
                 show(ts_jr_text(b->run, "badge", "none"), -20).s, held, ts_jr_len(all));
     if (*device) fprintf(f, "%s\n", show(device, -99).s);
+    if (*b->note) paragraph(b->note, f), fputc('\n', f);
     if (!b->n_rows) fprintf(f, "\nNo entrant has been judged yet.\n");
     if (!b->n_rows) return;
     scoreboard(b, f);

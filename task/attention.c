@@ -211,6 +211,10 @@ static bool spoil(int i, void *args, ts_exec *x, ts_status *must)
 const ts_task ts_task_flash_attention = {
     .name = "flash_attention",
     .dim_name = { "q", "k", "batch", "q_heads", "kv_heads", "head_dim", "mask", "form" },
+    .dim_says = { "n_q", "n_k", "n_batch", "n_q_head", "n_kv_head", "head_dim",
+                  "0: none, 1: causal, 1 + w: causal with a window of w",
+                  "ten times both tile hints, plus 1 if the middle axes are swapped, plus 2 "
+                  "without lse" },
     .kind = TS_PLAIN,
     .devices = TS_ON_CPU | TS_ON_CUDA,
     .shape = ts_attention_shape,
@@ -228,6 +232,7 @@ const ts_task ts_task_flash_attention = {
                 { "tile_k", true } },
     .args_bytes = sizeof(fwd_args),
     .more_name = { "scale" },
+    .more_says = { "0: scale is 1.25 / sqrt(head_dim); other numbers stand for other scales" },
     .cases = ts_flash_attention_cases,
     .cover = &ts_flash_attention_cover,
     .setup = setup,
@@ -246,4 +251,6 @@ const ts_task ts_task_flash_attention = {
                { "empty", SEES_NONE, false } },
     .common = common,
     .scope = ts_attention_scope,
+    .scope_says = "`causal` and `window` have names of their own, and `kv_len` and `lse` are 1 "
+                  "where there is one",
 };

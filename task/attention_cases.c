@@ -94,6 +94,21 @@ static const shape device_shapes[] = {
     { 2000, 2000, 1, 8, 1, 64, WINDOW + 255, 0 },  { 700, 700, 1, 4, 2, 96, CAUSAL, 0 },
     { 1500, 1500, 2, 4, 4, 128, WINDOW + 99, 11 }, { 2, 1, 35000, 2, 1, 64, CAUSAL, 0 },
 };
+
+/* 16-bit heads of every width that a device may treat on its own, and of widths between them; from
+ * 2048 queries on tiles may differ. */
+static const shape width_shapes[] = {
+    { 300, 513, 1, 4, 2, 8, CAUSAL, 0 },       { 700, 700, 1, 2, 2, 24, FULL, 1 },
+    { 333, 333, 2, 2, 1, 40, WINDOW + 70, 0 }, { 513, 300, 1, 4, 4, 48, CAUSAL, 1 },
+    { 260, 900, 1, 2, 1, 56, CAUSAL, 0 },      { 2100, 2100, 1, 2, 1, 72, CAUSAL, 1 },
+    { 600, 600, 2, 2, 2, 80, FULL, 0 },        { 2050, 700, 1, 2, 2, 88, FULL, 0 },
+    { 400, 400, 1, 4, 2, 96, WINDOW + 99, 1 }, { 2300, 2300, 1, 2, 2, 104, CAUSAL, 0 },
+    { 500, 777, 1, 2, 1, 112, CAUSAL, 1 },     { 2049, 300, 1, 1, 1, 120, FULL, 1 },
+    { 333, 777, 1, 4, 2, 136, CAUSAL, 0 },     { 500, 500, 1, 2, 2, 160, FULL, 1 },
+    { 600, 600, 2, 2, 1, 192, CAUSAL, 1 },     { 270, 270, 1, 2, 2, 208, WINDOW + 50, 0 },
+    { 700, 260, 1, 2, 1, 224, CAUSAL, 0 },     { 2100, 2100, 1, 4, 2, 256, CAUSAL, 0 },
+    { 300, 650, 1, 2, 2, 248, FULL, 1 },
+};
 static const struct {
     const char *name;
     shape       s;
@@ -104,6 +119,16 @@ static const struct {
     { "ragged", { 900, 1300, 5, 4, 2, 128, CAUSAL, 0 } },
     { "padding", { 900, 1300, 5, 4, 4, 64, FULL, 1 } },
     { "empty", { 1300, 900, 4, 4, 1, 128, CAUSAL, 0 } },
+    { "late", { 600, 600, 1, 4, 4, 96, FULL, 0 } },
+    { "sink", { 600, 600, 1, 4, 2, 192, CAUSAL, 1 } },
+    { "hot", { 500, 500, 1, 2, 2, 80, CAUSAL, 0 } },
+    { "ragged", { 300, 700, 5, 2, 1, 112, CAUSAL, 1 } },
+    { "ragged", { 300, 700, 5, 2, 1, 256, FULL, 0 } },
+    { "padding", { 300, 700, 5, 2, 2, 80, FULL, 0 } },
+    { "padding", { 300, 700, 5, 2, 2, 192, CAUSAL, 1 } },
+    { "padding", { 300, 700, 5, 2, 2, 32, CAUSAL, 0 } },
+    { "empty", { 700, 300, 4, 2, 1, 72, CAUSAL, 0 } },
+    { "empty", { 700, 300, 4, 2, 1, 256, CAUSAL, 1 } },
 };
 
 /* The judge times f32 of three sizes called `normal`; it has patience for no larger ones on a CPU,
@@ -283,6 +308,8 @@ static const ts_case *build(list *l, bool backward)
                        l->c + l->n, MAX_CASES / 2);
     for (size_t i = 0; i < sizeof device_shapes / sizeof *device_shapes; i++)
         add(l, TS_USE_DEVICE, FAST, device_shapes[i], "normal");
+    for (size_t i = 0; i < sizeof width_shapes / sizeof *width_shapes; i++)
+        add(l, TS_USE_DEVICE, BF16 | F16, width_shapes[i], "normal");
     for (size_t i = 0; i < sizeof device_families / sizeof *device_families; i++)
         add(l, TS_USE_DEVICE, SOME, device_families[i].s, device_families[i].name);
     add_timed(l);

@@ -302,6 +302,9 @@ static int about(const ts_case *c)
 const ts_task ts_task_beam_search = {
     .name = "beam_search",
     .dim_name = { "items", "vocab", "width", "steps", "prompt", "alpha", "eos", "model" },
+    .dim_says = { "n_items", "n_vocab of the model", "beam_width", "max_new_tokens",
+                  "length of the longest prompt", "100 alpha", "eos",
+                  "kind of model: 0 hash, 1 transformer, 2 table, 3 copied rows (timed)" },
     .kind = TS_SCRIPT,
     .devices = TS_ON_CPU,
     .has_model = true,

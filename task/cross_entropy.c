@@ -369,7 +369,13 @@ static bool spoil(int i, void *args, ts_exec *x, ts_status *must)
 const ts_task ts_task_cross_entropy = {
     .name = "cross_entropy",
     .dim_name = { "rows", "vocab", "width", "pad", "grad", "mean", "bias", "skip" },
+    .dim_says = { "n_rows", "n_vocab", "n_hidden", "h_stride - n_hidden, and w_stride - n_hidden",
+                  "sum of 1 (dh is wanted), 2 (dw is wanted), 4 (accumulate), 8 (dh and dw have "
+                  "the dtype of loss)",
+                  "mean", "1 if there is a bias",
+                  "rows that are ignored: 0 some, 1 none, 2 all, 3 those whose target is 0" },
     .more_name = { "smooth", "z", "cap", "chunk" },
+    .more_says = { "100 smoothing", "10000 z_loss", "softcap", "chunk" },
     .kind = TS_PLAIN,
     .devices = TS_ON_CPU | TS_ON_CUDA,
     .buffer = { { "h", TS_IN, 2, false },

@@ -175,7 +175,11 @@ static bool spoil(int i, void *args, ts_exec *x, ts_status *must)
 const ts_task ts_task_cross_entropy_logits = {
     .name = "cross_entropy_logits",
     .dim_name = { "rows", "vocab", "pad", "grad", "mean", "skip" },
+    .dim_says = { "n_rows", "n_vocab", "row_stride - n_vocab",
+                  "gradient: 0 none, 1 in dlogits, 2 in place", "mean",
+                  "rows that are ignored: 0 some, 1 none, 2 all, 3 those whose target is 0" },
     .more_name = { "smooth", "z", "cap" },
+    .more_says = { "100 smoothing", "10000 z_loss", "softcap" },
     .kind = TS_PLAIN,
     .devices = TS_ON_CPU | TS_ON_CUDA,
     .buffer = { { "logits", TS_IN, 2, false },

@@ -476,6 +476,10 @@ static int about(const ts_case *c)
 const ts_task ts_task_kv_cache = {
     .name = "kv_cache",
     .dim_name = { "seqs", "len", "layers", "q_heads", "kv_heads", "head_dim", "page", "store" },
+    .dim_says = { "sequences", "tokens of the longest", "n_layer", "n_q_head", "n_kv_head",
+                  "head_dim", "page",
+                  "0: io_dtype; 32, 16, 17: f32, f16, bf16; 8, 4: u8, u4 with keys by token; 9, 5: "
+                  "by channel; 10 more: metadata in f16" },
     .kind = TS_SCRIPT,
     .devices = TS_ON_CPU,
     .buffer = { { "k", TS_IN, 2, false },
@@ -499,6 +503,7 @@ const ts_task ts_task_kv_cache = {
     .about = about,
     .args_bytes = sizeof(ts_kv_cache_args),
     .more_name = { "window", "sink", "scale", "group" },
+    .more_says = { "window", "n_sink", "number of a scale; 0: 1 / sqrt(head_dim)", "key_group" },
     .cases = ts_kv_cache_cases,
     .cover = &ts_kv_cache_cover,
     .further = &ts_kv_tree_cover,
@@ -516,4 +521,6 @@ const ts_task ts_task_kv_cache = {
     .common = common,
     .explain = explain,
     .scope = scope,
+    .scope_says = "`store` is a dtype instead, such as u8, and `channel` is 1 where keys are coded "
+                  "by channel",
 };

@@ -408,6 +408,8 @@ static bool spoil_backward(int i, void *args, ts_exec *x, ts_status *must)
 const ts_task ts_task_rms_norm_forward = {
     .name = "rms_norm_forward",
     .dim_name = { "rows", "cols", "pad", "off", "res" },
+    .dim_says = { "n_rows", "n_cols", "row_stride - n_cols", "w_offset",
+                  "0: no residual, 1: residual, 2: residual, and r is x" },
     .kind = TS_PLAIN,
     .devices = TS_ON_CPU | TS_ON_CUDA,
     .buffer = { { "x", TS_IN, 2, false },
@@ -419,6 +421,7 @@ const ts_task ts_task_rms_norm_forward = {
     .number = { { "eps", false }, { "w_offset", true } },
     .args_bytes = sizeof(forward_args),
     .more_name = { "eps" },
+    .more_says = { "log10(eps); 0: the usual eps of that kind of input" },
     .cases = ts_rms_norm_forward_cases,
     .cover = &ts_rms_norm_forward_cover,
     .setup = setup_forward,
@@ -433,6 +436,8 @@ const ts_task ts_task_rms_norm_forward = {
 const ts_task ts_task_rms_norm_backward = {
     .name = "rms_norm_backward",
     .dim_name = { "rows", "cols", "pad", "off", "acc", "dr" },
+    .dim_says = { "n_rows", "n_cols", "row_stride - n_cols", "w_offset", "accumulate",
+                  "1 if there is a dr" },
     .kind = TS_PLAIN,
     .devices = TS_ON_CPU | TS_ON_CUDA,
     .buffer = { { "r", TS_IN, 2, false },
@@ -445,6 +450,7 @@ const ts_task ts_task_rms_norm_backward = {
     .number = { { "w_offset", true } },
     .args_bytes = sizeof(backward_args),
     .more_name = { "eps" },
+    .more_says = { "log10(eps); 0: the usual eps of that kind of input" },
     .cases = ts_rms_norm_backward_cases,
     .cover = &ts_rms_norm_backward_cover,
     .setup = setup_backward,

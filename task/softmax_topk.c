@@ -328,7 +328,10 @@ static bool spoil(int i, void *args, ts_exec *x, ts_status *must)
 const ts_task ts_task_softmax_topk = {
     .name = "softmax_topk",
     .dim_name = { "rows", "vocab", "k", "pad", "heat", "lse" },
+    .dim_says = { "n_rows", "n_vocab", "k", "row_stride - n_vocab", "100 inv_temperature",
+                  "1 if lse is wanted" },
     .more_name = { "cool" },
+    .more_says = { "1, 2: inv_temperature is also multiplied by 2^-100, 2^60" },
     .kind = TS_PLAIN,
     .devices = TS_ON_CPU | TS_ON_CUDA,
     .varies = { "heat", INT64_MAX },

@@ -107,6 +107,9 @@ typedef struct ts_task {
     const char        *name; /* "layernorm_forward"; an entrant exports ts_layernorm_forward */
     const char        *dim_name[TS_MAX_DIMS];
     const char        *more_name[TS_MAX_MORE];
+    const char        *dim_says[TS_MAX_DIMS]; /* what each is, for an entrant's author */
+    const char        *more_says[TS_MAX_MORE];
+    const char        *scope_says; /* the names that `scope` adds, as a clause; NULL: none */
     ts_kind            kind;
     bool               no_challenge; /* for `check` and `bench` alone: takes no entrants */
     unsigned           devices;      /* TS_ON_*, where entrants are judged */

@@ -541,6 +541,9 @@ static const char BAD_LATENT[] = "non-finite latents are rejected, with nothing 
 const ts_task ts_task_ternary_linear = {
     .name = "ternary_linear",
     .dim_name = { "out", "in", "rows", "parts" },
+    .dim_says = { "n_out", "n_in", "n_rows",
+                  "functions called: sum of 1 (pack), 2 (unpack), 4 (linear), 8 (linear_packed), "
+                  "16 (backward)" },
     .kind = TS_SCRIPT,
     .devices = TS_ON_CPU,
     .buffer = { { "w", TS_IN, 2, false },

@@ -370,6 +370,8 @@ static bool spoil(int i, void *args, ts_exec *x, ts_status *must)
 const ts_task ts_task_ternary_training = {
     .name = "ternary_training",
     .dim_name = { "vocab", "width", "layers", "heads", "kv_heads", "head_dim", "batch", "tokens" },
+    .dim_says = { "n_vocab", "width", "n_layer", "n_head", "n_kv_head", "head_dim",
+                  "sequences of a batch", "tokens of a sequence" },
     .kind = TS_SCRIPT,
     .devices = TS_ON_CPU,
     .buffer = { { "latent", TS_IN, 1, false },
@@ -387,6 +389,8 @@ const ts_task ts_task_ternary_training = {
     .exports = ts_tt_names,
     .args_bytes = sizeof(ts_ternary_training_args),
     .more_name = { "theta", "eps", "ffn" },
+    .more_says = { "rope_theta; 0: 10000", "log10(norm_eps); 0: 1e-6",
+                   "ffn; 0: 3 width, or 1.5 width rounded up where width < 128" },
     .cases = ts_ternary_training_cases,
     .cover = &ts_ternary_training_cover,
     .setup = setup,

@@ -333,6 +333,10 @@ static int about(const ts_case *c)
 const ts_task ts_task_tree_verify = {
     .name = "tree_verify",
     .dim_name = { "nodes", "vocab", "prompt", "max_new", "cycles", "temperature", "model" },
+    .dim_says = { "n_node", "n_vocab of the model", "prompt_len of the first call", "max_new",
+                  "calls, the prompt of each being that of the last and the tokens it emitted",
+                  "100 temperature (100000 in cases `cold`)",
+                  "kind of model: 0 hash, 1 transformer, 2 table, 3 copied rows (timed)" },
     .kind = TS_SCRIPT,
     .devices = TS_ON_CPU,
     .has_model = true,

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # abi.sh BUILD - a program compiled with other headers than the library is told so, and by the field's name;
-# abi.h lists what the headers have; a cage of another layout refuses to run.
+# abi.h lists what the headers have; a cage of another layout refuses to run; a prebuilt entrant that is marked
+# with another version is rejected.
 set -eu
 cd "$(dirname "$0")/.."
 tmp=$(mktemp -d)
@@ -48,4 +49,25 @@ head -c 262144 /dev/zero >"$tmp/control" # a judge that has another hash
 status=0
 "$build/touchstone-cage" 3<>"$tmp/control" >/dev/null 2>&1 || status=$?
 [ $status != 0 ] && grep -aq 'different struct layouts' "$tmp/control" || fail "the cage runs for another judge: $status"
+
+cat >"$tmp/mark.c" <<'EOF'
+#include "touchstone/layernorm.h"
+TS_ABI_MARK;
+ts_status ts_layernorm_forward(const ts_layernorm_forward_args *a, const ts_exec *x)
+{
+    (void)a, (void)x;
+    return TS_OK;
+}
+EOF
+for version in 1 2; do
+    sed "s/TS_ABI_VERSION = 1/TS_ABI_VERSION = $version/" include/touchstone/touchstone.h >"$tmp/include/touchstone/touchstone.h"
+    cc -std=c11 -Wall -Wextra -Werror -shared -fPIC -I"$tmp/include" "$tmp/mark.c" -o "$tmp/marked.so"
+    said=$("$build/touchstone" judge "$tmp/marked.so" --challenge layernorm_forward --gate --log "$tmp/log$version" 2>&1) || true
+    case $version$said in
+    *missing*) echo "prebuilt entrants: $said" && break ;; # the judge cannot confine entrants here
+    1*'compiled with version'*) fail 'an entrant of this version is rejected' ;;
+    2*'compiled with version 2 of the headers, expected 1'* | 1*unwritten*) ;;
+    *) fail "an entrant marked with version $version: got $said" ;;
+    esac
+done
 echo "$n layouts compared"

@@ -37,6 +37,11 @@ says hasty sample-3 softmax_topk FAIL build
 says chatty sample-2 softmax_topk FAIL entry
 if [ -n "$python" ]; then says chatty sample-1 softmax_topk PASS ''; fi
 grep -q '"block":"code block 2 of 3, from line ' "$tmp/log" || fail 'the log does not say which code block'
+[ "$(grep -c '"type":"source"' "$tmp/log")" = 7 ] || fail 'the log does not have the source of every answer'
+for file in careful/softmax_topk.c hasty/softmax_topk/sample-1.c; do
+    grep -q "\"type\":\"source\".*\"file\":\"${file##*/}\",\"sha256\":\"$(sha256sum <"example/contest/$file" | cut -d ' ' -f 1)\"" "$tmp/log" ||
+        fail "the log has another source than $file"
+done
 grep -q '^  1  careful ' "$tmp/out" || fail 'careful is not first'
 grep -q '^  [23]  hasty  *3   0.167   3   0.500 ' "$tmp/out" || fail "hasty's chances: $(grep hasty "$tmp/out" | head -n 2)"
 "$build/touchstone" report "$tmp/log" --json "$tmp/board" >/dev/null || fail 'no report'

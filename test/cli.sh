@@ -5,7 +5,7 @@
 . "$(dirname "$0")/program.sh"
 
 run 0 --help; silent; shows check; shows bench; shows list
-for command in judge check bench list demo report generate train plan; do
+for command in judge check bench list demo report generate chat evaluate train plan; do
     run 0 $command --help; silent; shows --json; shows --seed; shows "^usage: touchstone $command "
     run 2 $command --no-such-option; refused
     run 2 $command --seed; refused
@@ -40,9 +40,10 @@ done
 run 2 bench --peers torch,foo; refused; said "got 'foo', expected some of numpy,"
 run 3 report "$tmp/missing.log"; refused; said 'No such file'
 printf 'GGUF\003\0\0\0' >"$tmp/a.gguf"
-run 3 generate --model "$tmp/a.gguf" --prompt x; refused; said 'GGUF is not supported yet'
+run 3 generate --model "$tmp/a.gguf" --prompt x; refused; said 'gguf: file ends inside the header'
 run 0 plan --model LLAMA-3-8B --gpu H200; silent
-run 0 plan --model llama-3-8b --gpu mi300; silent
+run 0 plan --model 'meta-llama/Llama-3.1-8B-Instruct' --gpu mi300; silent; shows '^llama-3.1-8b on 1 x mi300x'
+run 0 plan --model 'gpt oss 20b' --gpu 3090; silent; shows 'mxfp4 12.82'; shows 'mxfp4 weights'
 run 2 plan --model llama-3-8b --gpu a100; refused; said 'expected one of the matches a100-40gb, a100-80gb'
 args='list cases >/dev/full'
 "$build/touchstone" list cases >/dev/full 2>"$tmp/err" && complain 'lost its output, yet exits 0'
@@ -57,7 +58,8 @@ run 3 generate; refused
 run 2 generate --temperature x; refused
 unset TOUCHSTONE_MODEL
 run 2 generate --model $model; refused
-for wrong in '--kv blue' '--kv paged,int3' '--top-p 2' '--top-p x' '--tokens 0' '--temperature -1' '--dtype f16' '--device blue' '--device cuda --dtype f64'; do
+for wrong in '--kv blue' '--kv paged,int3' '--top-p 2' '--top-p x' '--tokens 0' '--temperature -1' '--dtype f16' '--device blue' '--device cuda --dtype f64' \
+    '--threads 0' '--threads x' '--stop' '--beam 2 --stop x' '--stop 1 --stop 2 --stop 3 --stop 4 --stop 5 --stop 6 --stop 7 --stop 8 --stop 9'; do
     run 2 generate --model $model --prompt x $wrong; refused
 done
 for wrong in '--beam 0' '--beam x' '--beam 1025' '--beam 2 --alpha -1' '--alpha 1' '--tree 2x2' '--verify' '--beam 2 --draft lookup' \
@@ -87,6 +89,64 @@ if [ -f "$build/libmodel.a" ]; then
     [ "$(wc -l <"$tmp/err")" = 1 ] || complain 'no line on standard error'
     run 0 generate --model $model --prompt Hello --tokens 5 --json -; silent
     json prefill_tokens decode_tokens cache_bytes_peak stories.0.tokens.4 stories.0.status
+    for threads in 1 2; do
+        run 0 generate --model $model --prompt Hello --tokens 5 --threads $threads --json -; silent; json stories.0.text stories.0.finish
+        [ "$(tr '\n' ' ' <"$tmp/values")" = '"<5555" "length" ' ] || complain "$(cat "$tmp/values")"
+    done
+    for draft in '' '--draft lookup --verify'; do # "<5555" without a stop; it comes one character at a time
+        run 0 generate --model $model --prompt Hello --tokens 9 --stop xyz --stop 555 $draft; silent; shows '^Hello<$'; shows '^finish    stop$'
+    done
+    run 0 generate --model $model --prompt Hello --tokens 9 --stop 5555555555; silent; shows '^Hello<55555555$'; shows '^finish    length$'
+    run 0 generate --model $model --prompt Hello --tokens 99 --json -; silent; json stories.0.finish
+    [ "$(cat "$tmp/values")" = '"context"' ] || complain "$(cat "$tmp/values")"
+    run 0 generate --model $model --prompt Hello --tokens 12 --temperature 2 --seed 1 --json -; silent # no UTF-8
+    json stories.0.bytes.0 stories.0.bytes.1 stories.0.bytes.14 stories.0.text && [ "$(head -n 3 "$tmp/values" | tr '\n' ' ')" = '210 32 110 ' ] || complain 'lost bytes'
+    printf 'Hel\nlo\n' >"$tmp/several" && input=$tmp/several
+    run 0 generate --model $model --prompt - --tokens 5; silent; shows '^Hel$'; shows '^lo.'
+    run 0 generate --model $model --prompts - --tokens 5; silent; shows '^\[1\] Hel'; shows '^\[2\] lo'; shows '^finish    2 length'
+    input=
+    run 3 generate --model $model --prompt -; refused; said 'standard input'
+    mkdir "$tmp/drawn" && cp $model/*.json $model/model.safetensors "$tmp/drawn"
+    echo '{"do_sample": true, "temperature": 0.25, "top_k": 3, "eos_token_id": 22}' >"$tmp/drawn/generation_config.json"
+    run 0 generate --model "$tmp/drawn" --prompt Hello --tokens 5 --top-k 4 --json -; silent; json temperature top_k
+    [ "$(tr '\n' ' ' <"$tmp/values")" = '0.25 4 ' ] || complain "$(cat "$tmp/values")"
+    run 0 generate --model "$tmp/drawn" --prompt Hello --tokens 5 --temperature 0; silent; shows '^Hello<$'; shows '^finish    stop$' # 22 is 5
+    run 0 generate --model "$tmp/drawn" --prompt Hello --tokens 5 --draft lookup --verify; silent; shows 'tokens equal'
+    echo '{"top_p": 7}' >"$tmp/drawn/generation_config.json"
+    run 3 generate --model "$tmp/drawn" --prompt Hello; refused; said 'generation_config.json: top_p'
+    printf '{%% for m in messages %%}{{ m.content }}{%% endfor %%}' >"$tmp/plain.jinja"
+    printf 'Hello\n' >"$tmp/said" && input=$tmp/said
+    run 0 chat $model --template "$tmp/plain.jinja" --tokens 5; silent; shows '^<5555$'; shows '^.length.$' # as generate has it
+    run 0 chat $model --template "$tmp/plain.jinja" --tokens 9 --stop 55 --json -; silent
+    json turns.0.text turns.0.finish turns.0.tokens_run turns.0.message tokens_per_s
+    [ "$(head -n 2 "$tmp/values" | tr '\n' ' ')" = '"<" "stop" ' ] || complain "$(cat "$tmp/values")"
+    printf 'Hello\nHel\\\nlo\n\n/reset\nHello\n/exit\nHello\n' >"$tmp/said"
+    run 0 chat $model --template "$tmp/plain.jinja" --tokens 5 --system x --temperature 1 --top-k 9 --json -; silent; json turns.2.message turns.1.message
+    [ "$(cat "$tmp/values")" = "$(printf '"Hello"\n"Hel\\nlo"')" ] || complain "$(cat "$tmp/values")"
+    ! grep -q '"prompt_tokens": 0' "$tmp/out" || complain 'no prompt'
+    "$build/test/json_get" turns.3.message <"$tmp/out" >/dev/null 2>&1 && complain 'talks after /exit'
+    run 1 chat $model --template "$tmp/plain.jinja" --context 4; [ "$(wc -l <"$tmp/err")" = 3 ] || complain "$(cat "$tmp/err")"
+    run 3 chat $model; refused; said 'chat template'
+    printf '{%% include "x" %%}' >"$tmp/bad.jinja"; run 3 chat $model --template "$tmp/bad.jinja"; refused; said "include"
+    run 3 chat $model --template no-such-file; refused
+    input=
+    run 0 chat $model --template "$tmp/plain.jinja"; silent
+    for wrong in '--tokens 0' '--context 1' '--top-p 2' '--threads 0' '--stop'; do run 2 chat $model $wrong; refused; done
+    run 0 evaluate $model --text README.md --context 64 --stride 63; silent; shows '^perplexity [1-9]'; shows '^text .* windows of 64, stride 63'; shows '^speed'
+    run 0 evaluate $model --text README.md --dtype f64 --chunk 5 --threads 1 --json -; silent
+    json tokens_per_s windows stride tokens tokens_scored loss_nats perplexity && {
+        set -- $(cat "$tmp/values")
+        [ "$3" = 64 ] && [ $(($4 - $5)) = "$2" ] || complain "windows $2 of $3, tokens $4, scored $5"
+    }
+    run 3 evaluate $model --text no-such-file; refused
+    run 3 evaluate no-such-file --text README.md; refused
+    printf x >"$tmp/short" && run 3 evaluate $model --text "$tmp/short"; refused; said 'expected at least 2'
+    printf 'a\377' >"$tmp/short" && run 3 evaluate $model --text "$tmp/short"; refused; said 'UTF-8'
+    run 3 evaluate $model --text README.md --context 65; refused
+    run 3 evaluate $model --text README.md --stride 65; refused
+    for wrong in '' '--text README.md --context 1' '--text README.md --stride 0' '--text README.md --threads 0' '--text README.md --dtype f16'; do
+        run 2 evaluate $model $wrong; refused
+    done
     run 0 generate --model $model --prompt Hello --tokens 8 --beam 3 --alpha 0.6 --verify; silent
     shows '^Hello'; shows '^ *3 .*8'; shows '^beam .* passes'; shows '^pages'; shows '^verify .*tokens equal'
     run 0 generate --model $model --prompts "$tmp/prompts" --tokens 5 --beam 2 --kv contiguous,f32; silent; shows '^\[3\] three'
@@ -122,11 +182,11 @@ run 0 plan --model llama-3-8b --memory 24 --bandwidth 500 --tflops 50 --svg "$tm
 grep -q '^</svg>' "$tmp/plot.svg" || complain 'no plot'
 run 0 plan --compare --svg "$tmp/plot.svg"; silent; shows '^llama-3-8b  *56,080 '; shows 'GiB short'
 run 0 plan --html "$tmp/page.html"; silent
-[ "$(grep -c '^</svg>' "$tmp/page.html")" = 10 ] && grep -q '^</html>' "$tmp/page.html" || complain 'no page of ten plots'
+[ "$(grep -c '^</svg>' "$tmp/page.html")" = 14 ] && grep -q '^</html>' "$tmp/page.html" || complain 'no page of 14 plots'
 run 3 plan --html "$tmp/no/such/folder"; refused
 run 0 plan --compare --model mistral-7b --gpu h100,h200; silent; shows 'any'
 on_h100 1 llama-3-70b; shows 'DOES NOT FIT'
-grep -q 'short by .* GiB; 2 GPUs are enough$' "$tmp/err" || complain "said: $(cat "$tmp/err")"
+grep -q 'short by .* GiB; fits with --weights fp8 or --gpus 2$' "$tmp/err" || complain "said: $(cat "$tmp/err")"
 [ "$(wc -l <"$tmp/err")" = 1 ] || complain 'no line on standard error'
 for wrong in '--kv blue' '--kv paged,int3' '--weights f8' '--batch 0' '--context 0' '--gpus 3' '--page 0x' '--key-axis up' \
     '--key-group 5' '--reserve -1' '--memory none' '--bandwidth 0' '--tflops nan' '--weights file' '--batch 1e3'; do
@@ -144,6 +204,7 @@ grep -q 'nearest are h100,' "$tmp/err" || complain "said: $(cat "$tmp/err")"
 printf 'GGUF\003' >"$tmp/short.gguf"
 on_h100 3 "$tmp/short.gguf"; refused
 on_h100 3 ./no-such-file; refused
+on_h100 3 Qwen/Qwen3-8B-FP8; refused; said "no such file, and unknown model 'qwen3-8b-fp8'; nearest are qwen3-8b,"
 run 3 plan --model llama-3-8b --gpu h100 --svg "$tmp/no/such/folder"
 [ "$(wc -l <"$tmp/err")" = 1 ] || complain 'no line on standard error'
 if [ -x "$build/test/json_get" ]; then
@@ -158,6 +219,8 @@ if [ -x "$build/test/json_get" ]; then
         [ "$1" = 1073807616 ] && [ "$2" = 514800 ] && [ "$4" = '"memory"' ] || complain "got $*"
     fi
     run 0 plan --compare --json -; silent; json cells.107.max_context
+    on_h100 1 llama-3-70b --json -; json memory.missing fits_with.1
+    [ "$(tail -1 "$tmp/values")" = '"--gpus 2"' ] || complain "fits with $(cat "$tmp/values")"
 fi
 
 if [ -x "$build/test/json_get" ]; then

@@ -31,6 +31,7 @@ few='rows=257,vocab=3|rows=1,vocab=2,|rows=2,vocab=1024,|rows=33,vocab=1024,|row
 few="$few|vocab=4099,k=1025,|vocab=32000,k=31,"
 # The smallest attention cases have no full tile, so a few larger ones run too.
 tiles='q=17,k=17,|q=5,k=64,|q=65,k=130,|q=63,k=63,|q=65,k=65,batch=1,q_heads=2,kv_heads=2,|q=17,k=33,'
+tiles="$tiles|q=129,k=129,|q=40,k=40,"
 steps() { # one line each: NAME COMMAND; a command that answers 77 is skipped
     echo "mutants $check --only-mutants"
     if [ -x build/test/unit_model_cuda ]; then

@@ -94,7 +94,7 @@ seeds_log() {
         head -n 3 "$tmp/$kind.log" >"$seed/$kind.raw"
     done
     awk '{ print >("'"$seed"'/line" NR % 40) }' "$seed/full"
-    words : type run entrant verdict time match score rank reveal end seq prev self version machine guarantees badge commit \
+    words : type run entrant source file sha256 verdict time match score rank reveal end seq prev self version machine guarantees badge commit \
         depth started id name author class language task source_sha256 family reason text case index got want bound replay \
         categories worst robustness robustness_text floor_ns ns time_ns lo_ns hi_ns fraction a b effect lo hi pairs S S_lo S_hi S_min P R M \
         grade rows rating seed verdicts PASS FAIL AUDIT overall nan inf tie noise

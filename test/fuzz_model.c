@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_model.c - fuzzes all that model/ reads. The first byte picks the reader: a
- * llama2.c checkpoint, config.json with a safetensors header, or a tokenizer. What is refused must
- * leave one plain line; what is read is run. */
+ * llama2.c checkpoint, a GGUF file, config.json with a safetensors header, or a tokenizer. What is
+ * refused must leave one plain line; what is read is run. */
 #include "decoder.h"
 #include "fuzz.h"
 
@@ -55,6 +55,16 @@ static void llama2c(const uint8_t *p, size_t n)
     ts_decoder *m;
     void       *copy = exact(p, n);
     const bool  ok = ts_decoder_llama2c(copy, n, n % 2 ? TS_F32 : TS_F64, &m, why);
+    free(copy);
+    decoder(ok, m, why);
+}
+
+static void gguf(const uint8_t *p, size_t n)
+{
+    char        why[TS_MODEL_WHY] = "";
+    ts_decoder *m;
+    void       *copy = exact(p, n);
+    const bool  ok = ts_decoder_gguf(copy, n, TS_F32, &m, why);
     free(copy);
     decoder(ok, m, why);
 }
@@ -117,6 +127,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     switch (data[0]) {
     case 'c':
         llama2c(data + 1, n - 1);
+        break;
+    case 'g':
+        gguf(data + 1, n - 1);
         break;
     case 's':
         safetensors(data + 1, n - 1);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* make_log.c - `make_log PATH [full|failures|untimed|empty|TASKSxENTRANTS]`: a log as a run would
- * leave it, for the tests of the board and the page, with simulated times.
+/* make_log.c - `make_log PATH [full|failures|untimed|empty|TASKSxENTRANTS[xANSWERS]]`: a log as a
+ * run would leave it, for the tests of the board and the page, with simulated times.
  *
- * The named kinds have 8 entrants with hostile names and 3 tasks; 10x14 has the ten challenges and
- * 14 entrants with the names of models, most of which pass most challenges. */
+ * The named kinds have 8 entrants with hostile names and sources, and 3 tasks; 10x14 has ten
+ * challenges and 14 entrants with the names of models, most of which pass most challenges. 23x40x3
+ * has 3 answers per entrant and challenge: the 14 challenges on the CPU, and 9 of them on a GPU. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,12 +17,40 @@
 #include "score.h"
 #include "sha256.h"
 
-enum { N_TASKS = 3, MOST_TASKS = 12, MOST_PEOPLE = 40, N_WORKLOADS = 4, MOST_CALLS = 120 };
+enum {
+    N_TASKS = 3,
+    CPU_TASKS = 14,
+    MOST_TASKS = 23,
+    MOST_PEOPLE = 40,
+    MOST_ANSWERS = 5,
+    N_WORKLOADS = 4,
+    MOST_CALLS = 120
+};
 
 static const char *const TASKS[MOST_TASKS] = {
-    "layernorm_forward", "layernorm_backward", "softmax_topk",   "flash_attention",
-    "kv_cache",          "beam_search",        "tree_verify",    "flash_attention_backward",
-    "ternary_linear",    "ternary_training",   "rope_embedding", "mixture_of_experts",
+    "layernorm_forward",
+    "layernorm_backward",
+    "softmax_topk",
+    "rms_norm_forward",
+    "rms_norm_backward",
+    "cross_entropy",
+    "cross_entropy_logits",
+    "flash_attention",
+    "flash_attention_backward",
+    "kv_cache",
+    "beam_search",
+    "tree_verify",
+    "ternary_linear",
+    "ternary_training",
+    "layernorm_forward/cuda",
+    "layernorm_backward/cuda",
+    "softmax_topk/cuda",
+    "rms_norm_forward/cuda",
+    "rms_norm_backward/cuda",
+    "cross_entropy/cuda",
+    "cross_entropy_logits/cuda",
+    "flash_attention/cuda",
+    "flash_attention_backward/cuda",
 };
 static const char *const CASES[N_TASKS][N_WORKLOADS] = {
     { "f32/rows=512,cols=768,pad=0/normal", "f32/rows=4096,cols=1024,pad=8/normal",
@@ -33,12 +62,14 @@ static const char *const CASES[N_TASKS][N_WORKLOADS] = {
 };
 
 /* How an entrant does in a task: the fraction of the floor it reaches, or why it fails. */
+typedef struct outcome {
+    double      fraction; /* 0: does not pass; above 1.02: audit; below 0: did not enter */
+    const char *reason;
+} outcome;
+
 typedef struct person {
     const char *name, *author, *klass, *language;
-    struct {
-        double      fraction; /* 0: does not pass; above 1.02: audit; below 0: did not enter */
-        const char *reason;
-    } at[MOST_TASKS];
+    outcome     at[MOST_TASKS];
 } person;
 
 static const person HOSTILE[] = {
@@ -71,6 +102,7 @@ static const person HOSTILE[] = {
 
 static ts_log *the_log;
 static int     n_tasks = N_TASKS, n_people = sizeof HOSTILE / sizeof *HOSTILE, n_calls = MOST_CALLS;
+static int     n_answers = 1;
 static bool    crowded; /* without bootstrap intervals: 9360 matches would take minutes */
 static person  people[MOST_PEOPLE];
 static double  calls[MOST_PEOPLE][MOST_TASKS][N_WORKLOADS][MOST_CALLS];
@@ -78,6 +110,29 @@ static double  calls[MOST_PEOPLE][MOST_TASKS][N_WORKLOADS][MOST_CALLS];
 static const char *case_of(int task, int workload)
 {
     return CASES[task % N_TASKS][workload];
+}
+
+static int id_of(int who, int task, int answer)
+{
+    return (who * n_tasks + task) * n_answers + answer;
+}
+
+static bool on_gpu(int task)
+{
+    return task >= CPU_TASKS;
+}
+
+static const char *const REASONS[] = { "value", "crash", "build", "hang", "past", "unwritten" };
+
+/* Later answers are up to 20 % slower, and some fail. */
+static outcome outcome_of(int who, int task, int answer)
+{
+    outcome      o = people[who].at[task];
+    const double u = fabs(ts_uniform((uint64_t)(1000 + who), answer * MOST_TASKS + task));
+    if (!answer || o.fraction < 0) return o;
+    if (u < 0.015 * who) return (outcome) { 0, REASONS[(who + task + answer) % 6] };
+    if (o.fraction > 1.02) o.fraction = 0.5;
+    return (outcome) { fmax(.01, (o.fraction > 0 ? o.fraction : 0.2) * (1 - 0.2 * u)), "" };
 }
 
 /* The first is the fastest; the later ones fail more often, each for a reason of its own. */
@@ -89,7 +144,6 @@ static void crowd(void)
                                          "quartz-coder-480b",      "lumen-2",
                                          "vega-4.5-mini-high",     "Basalt R2 0528 Distill 70B",
                                          "teal-oss-120b",          "kestrel" };
-    static const char *const reasons[] = { "value", "crash", "build", "hang", "past", "unwritten" };
     static const char *const classes[] = { "host", "sealed", "sealed", "python", "host" };
     static char              made[MOST_PEOPLE][64];
     for (int who = 0; who < n_people; who++) {
@@ -102,7 +156,11 @@ static void crowd(void)
         for (int task = 0; task < n_tasks; task++) {
             const double u = fabs(ts_uniform((uint64_t)who, 2 * task));
             const double v = fabs(ts_uniform((uint64_t)who, 2 * task + 1));
-            if (v < 0.02 * who) people[who].at[task].reason = reasons[(who + task) % 6];
+            if (on_gpu(task) && who % 3 == 2) {
+                people[who].at[task] = (outcome) { -1, "" };
+                continue;
+            }
+            if (v < 0.02 * who) people[who].at[task].reason = REASONS[(who + task) % 6];
             else people[who].at[task].fraction = fmax(.01, (0.95 - 0.2 * u) * pow(0.93, who));
             if (people[who].at[task].reason) continue;
             people[who].at[task].reason = who == 3 && task == 1 ? "floor" : "";
@@ -178,25 +236,69 @@ static double share(int who, int task)
     return who == 2 && task == 2 ? 0.41 : 1;
 }
 
-static void entrant(int who, int task)
+static const char *language_of(int who, int task)
 {
-    char   hash[65];
+    const bool python = !strcmp(people[who].language, "python");
+    return !on_gpu(task) ? people[who].language : python ? "python" : "cuda";
+}
+
+static const char *class_of(int who, int task)
+{
+    const bool python = !strcmp(people[who].language, "python");
+    return !on_gpu(task) ? people[who].klass : python ? "python-gpu" : "host-gpu";
+}
+
+/* The source that is logged; a hostile one tries to leave the page's script. */
+static void source(int who, int task, int answer)
+{
+    static const char code[] =
+        "/* A textbook version: one row at a time, three passes. */\n#include <math.h>\n\n"
+        "#include \"touchstone/softmax_topk.h\"\n\nts_status ts_softmax_topk(const "
+        "ts_softmax_topk_args *a, const ts_exec *x)\n{\n\tfor (int64_t r = 0; r < a->n_rows && "
+        "a->n_vocab > 0; r++) {\n\t\tfloat most = -INFINITY;\n\t}\n    return TS_OK;\n}\n";
+    static const char trap[] =
+        "</script><script>document.title='owned'</script><img src=x onerror=alert(1)>\n"
+        "<!--<script>\n/* \xe2\x80\xae backwards */ ]]> & &amp; &lt;b&gt;bold&lt;/b&gt;\n";
+    const bool  hostile = !crowded && who == 4;
+    const char *text = hostile ? trap : code;
+    char        file[64], hash[65];
+    if (!crowded && who == 0) return; /* a library has none */
+    snprintf(file, sizeof file, "%.*s.%s", (int)strcspn(TASKS[task], "/"), TASKS[task],
+             !strcmp(language_of(who, task), "python") ? "py"
+             : on_gpu(task)                            ? "cu"
+                                                       : "c");
+    ts_sha256_hex(text, strlen(text), hash);
+    ts_jw *w = ts_log_begin(the_log, "source");
+    ts_jw_int(w, "entrant", id_of(who, task, answer));
+    ts_jw_text(w, "file", hostile ? "</script>.c" : file);
+    ts_jw_text(w, "sha256", hash);
+    ts_jw_text(w, "text", text);
+    commit();
+}
+
+static void entrant(int who, int task, int answer)
+{
+    char   hash[65], sample[32];
     ts_jw *w = ts_log_begin(the_log, "entrant");
     ts_sha256_hex(&who, sizeof who, hash);
-    ts_jw_int(w, "id", who * n_tasks + task);
+    snprintf(sample, sizeof sample, "sample-%d", answer + 1);
+    ts_jw_int(w, "id", id_of(who, task, answer));
     ts_jw_text(w, "name", people[who].name);
     ts_jw_text(w, "author", people[who].author);
-    ts_jw_text(w, "class", people[who].klass);
-    ts_jw_text(w, "language", people[who].language);
+    ts_jw_text(w, "class", class_of(who, task));
+    ts_jw_text(w, "language", language_of(who, task));
     ts_jw_text(w, "task", TASKS[task]);
     ts_jw_text(w, "source_sha256", hash);
     hash[8] = 0;
     ts_jw_text(w, "family", hash);
+    if (n_answers > 1) ts_jw_text(w, "sample", sample);
+    if (n_answers > 1 && who % 2) ts_jw_text(w, "block", "code block 2 of 3, from line 14");
     if (share(who, task) < 1) {
         ts_jw_text(w, "offers", "k <= 32 && dtype == f32");
         ts_jw_num(w, "share", share(who, task));
     }
     commit();
+    source(who, task, answer);
 }
 
 static void ratio(ts_jw *w, const char *key, int passed, int all)
@@ -249,16 +351,17 @@ static void broken_rule(ts_jw *w)
                "'softmax_topk/f32/rows=9,vocab=33,k=8/ties@0x5eed' a/path/to/a/shared/library.so");
 }
 
-static void verdict(int who, int task)
+static void verdict(int who, int task, int answer)
 {
     static const char *const kinds[] = { "basic",   "shapes",      "numerics",
                                          "special", "adversarial", "canon" };
     static const int         many[] = { 48, 62, 40, 24, 18, 9 };
-    const double             f = people[who].at[task].fraction;
-    const char              *reason = people[who].at[task].reason;
+    const outcome            o = outcome_of(who, task, answer);
+    const double             f = o.fraction;
+    const char              *reason = o.reason;
     const bool               built = strcmp(reason, "build") && strcmp(reason, "seal");
     ts_jw                   *w = ts_log_begin(the_log, "verdict");
-    ts_jw_int(w, "entrant", who * n_tasks + task);
+    ts_jw_int(w, "entrant", id_of(who, task, answer));
     ts_jw_text(w, "task", TASKS[task]);
     const bool common = who == COMMON && task == 2;
     ts_jw_text(w, "verdict",
@@ -282,7 +385,7 @@ static void verdict(int who, int task)
     ts_jw_int(w, "calls", built ? 192 + N_WORKLOADS * n_calls : 0);
     if (built) {
         ts_jw_num(w, "worst",
-                  f > 0                          ? 0.04 + 0.03 * who
+                  f > 0                          ? 0.04 + 0.02 * who
                   : !strcmp(reason, "unwritten") ? HUGE_VAL
                                                  : 1007.9);
         ts_jw_num(w, "p999", f > 0 ? 0.015 + 0.01 * who : 3.2);
@@ -302,17 +405,17 @@ static void verdict(int who, int task)
     commit();
 }
 
-static void times(int who, int task, ts_workload *out)
+static void times(int who, int task, int answer, ts_workload *out)
 {
     for (int k = 0; k < N_WORKLOADS; k++) {
-        double *ns = calls[who][task][k], sorted[MOST_CALLS];
+        double later[MOST_CALLS], sorted[MOST_CALLS], *ns = answer ? later : calls[who][task][k];
         for (int i = 0; i < n_calls; i++)
-            ns[i] = floor(call_ns(who, task, k, i, people[who].at[task].fraction));
+            ns[i] = floor(call_ns(who, task, k, i, outcome_of(who, task, answer).fraction));
         memcpy(sorted, ns, (size_t)n_calls * sizeof *ns);
         const ts_interval m = ts_quantile_interval(sorted, n_calls, TS_TIME_QUANTILE);
         out[k] = (ts_workload) { floor_ns(task, k), m.mid, m.lo, m.hi };
         ts_jw *w = ts_log_begin(the_log, "time");
-        ts_jw_int(w, "entrant", who * n_tasks + task);
+        ts_jw_int(w, "entrant", id_of(who, task, answer));
         ts_jw_text(w, "task", TASKS[task]);
         ts_jw_text(w, "case", case_of(task, k));
         ts_jw_num(w, "bytes", floor_ns(task, k) * 21.4);
@@ -329,7 +432,7 @@ static void times(int who, int task, ts_workload *out)
     }
 }
 
-static void score(int who, int task, const ts_workload *t)
+static void score(int who, int task, int answer, const ts_workload *t)
 {
     const ts_score_in in = { .gate = true,
                              .workload = t,
@@ -345,7 +448,7 @@ static void score(int who, int task, const ts_workload *t)
     ts_score          s = ts_score_of(&in);
     s.score *= share(who, task);
     ts_jw *w = ts_log_begin(the_log, "score");
-    ts_jw_int(w, "entrant", who * n_tasks + task);
+    ts_jw_int(w, "entrant", id_of(who, task, answer));
     ts_jw_text(w, "task", TASKS[task]);
     ts_jw_num(w, "score", s.score);
     ts_jw_num(w, "S", s.S);
@@ -389,8 +492,8 @@ static void match(int a, int b, int task)
     }
     ts_jw *w = ts_log_begin(the_log, "match");
     ts_jw_text(w, "task", TASKS[task]);
-    ts_jw_int(w, "a", a * n_tasks + task);
-    ts_jw_int(w, "b", b * n_tasks + task);
+    ts_jw_int(w, "a", id_of(a, task, 0));
+    ts_jw_int(w, "b", id_of(b, task, 0));
     ts_jw_num(w, "effect", m.effect);
     ts_jw_num(w, "lo", m.lo);
     ts_jw_num(w, "hi", m.hi);
@@ -413,7 +516,7 @@ static void rank(const char *name, int task, const ts_game *g, size_t n)
     for (int i = 0; i < n_people; i++) {
         if (!in[i]) continue;
         ts_jw_open(w, NULL, '{');
-        ts_jw_int(w, "entrant", i * n_tasks + task);
+        ts_jw_int(w, "entrant", id_of(i, task, 0));
         ts_jw_num(w, "rating", r[i].rating);
         ts_jw_num(w, "lo", r[i].lo);
         ts_jw_num(w, "hi", r[i].hi);
@@ -438,12 +541,15 @@ static void judge(const char *kind)
         for (int who = 0; who < n_people; who++) {
             const double f = people[who].at[task].fraction;
             if (f < 0 || (!strcmp(kind, "failures") && f > 0)) continue;
-            entrant(who, task);
-            verdict(who, task);
-            verdicts++;
-            if (f <= 0 || !strcmp(kind, "untimed")) continue;
-            times(who, task, t);
-            if (f <= 1.02) score(who, task, t);
+            for (int answer = 0; answer < n_answers; answer++) {
+                const double here = outcome_of(who, task, answer).fraction;
+                entrant(who, task, answer);
+                verdict(who, task, answer);
+                verdicts++;
+                if (here <= 0 || !strcmp(kind, "untimed")) continue;
+                times(who, task, answer, t);
+                if (here <= 1.02) score(who, task, answer, t);
+            }
         }
         if (strcmp(kind, "full")) continue;
         for (int a = 0; a < n_people; a++)
@@ -466,8 +572,10 @@ int main(int argc, char **argv)
     const char *kind = argc > 2 ? argv[2] : "full";
     if (argc < 2) return 2;
     memcpy(people, HOSTILE, sizeof HOSTILE);
-    if (sscanf(kind, "%dx%d", &n_tasks, &n_people) == 2) {
-        if (n_tasks < 1 || n_tasks > MOST_TASKS || n_people < 1 || n_people > MOST_PEOPLE) return 2;
+    if (sscanf(kind, "%dx%dx%d", &n_tasks, &n_people, &n_answers) >= 2) {
+        if (n_tasks < 1 || n_tasks > MOST_TASKS || n_people < 1 || n_people > MOST_PEOPLE ||
+            n_answers < 1 || n_answers > MOST_ANSWERS)
+            return 2;
         crowded = true;
         n_calls = 16;
         kind = "full";

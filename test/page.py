@@ -1,21 +1,26 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""page.py BUILD [SHOTS] - the report's page in headless Chromium, at three widths, light and dark.
+"""page.py BUILD [SHOTS] - the report's page and site in headless Chromium, at three widths, light and dark.
 
 The board is first and fits, names are whole, columns have names, every term is explained, text has contrast, tables
-sort, nothing is said on the console. SHOTS: a folder for screenshots and a print.
+sort, filters count again, links lead somewhere, sources and prompts are shown as they are, nothing is said on the
+console. SHOTS: a folder for screenshots and a print; then large boards are tested too.
 page.py BUILD --shoot LOG STEM: the first screen of a log's page as STEM-light.png and STEM-dark.png.
+page.py BUILD --tour LOG STEM: screens of its site, of at least 16 entrants: STEM-PAGE-WIDTH-MODE.png.
 Speaks the DevTools protocol over two pipes; needs no package."""
 import base64
+import collections
 import json
 import math
 import os
 import pathlib
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
+import zlib
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
@@ -91,15 +96,21 @@ class Browser:
             if method == "Network.requestWillBeSent" and not params["request"]["url"].startswith(("file:", "data:")):
                 yield "asked for " + params["request"]["url"]
 
-    def shot(self, path, height=16000):
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+
+    def shot(self, path, height=16000, top=0):
         size = self.page("Page.getLayoutMetrics")["cssContentSize"]
-        clip = {"x": 0, "y": 0, "width": size["width"], "height": min(size["height"], height), "scale": 1}
+        clip = {"x": 0, "y": top, "width": size["width"], "height": min(size["height"] - top, height), "scale": 1}
         path.write_bytes(base64.b64decode(self.page("Page.captureScreenshot", clip=clip, captureBeyondViewport=True)["data"]))
 
 
 # Logs of make_log, and the pictures on their pages while challenges are folded.
-KINDS = {"full": 12, "failures": 2, "untimed": 3, "empty": 0, "1x1": 4, "10x14": 0, "12x40": 0}
-SOON = [kind for kind in KINDS if kind != "12x40"]  # that one takes half of the time: with a folder for the pictures
+KINDS = {"full": 12, "failures": 2, "untimed": 3, "empty": 0, "1x1": 4, "10x14": 0, "23x5x2": 0, "14x40": 0, "23x40x3": 0}
+SOON = [kind for kind in KINDS if "x40" not in kind]  # those take most of the time: with a folder for the pictures
+SITES = {"full": 5, "untimed": 6, "23x5x2": 3}  # whose sites are tested, and the place of the entrant that is looked at
+WIDTHS = (1280, 820, 390)
 
 
 def expect(ok, what):
@@ -161,6 +172,7 @@ OUTSIDE = """(() => {
   const out = [], name = e => e.tagName + '.' + (e.getAttribute('class') || '') + ' ' + e.textContent.slice(0, 40);
   for (const e of document.querySelectorAll('body *')) {
     if (!e.checkVisibility() || e.closest('details:not([open]) > :not(summary)')) continue; // what is folded has a box, too
+    if (e.closest('.code pre, pre.plain')) continue; // code scrolls
     const r = e.getBoundingClientRect(), holder = e.parentElement.closest('.box, figure, .flaw, .key-box > div');
     if (!r.width || !r.height) continue;
     const { left, right } = holder ? holder.getBoundingClientRect() : { left: 0, right: innerWidth };
@@ -219,20 +231,35 @@ def board_first(b, where):
     expect(top < 450, f"{where}: the board begins {top} px below the top")
 
 
+def plain(task):
+    return task.replace("_", " ").replace("/", " on ")
+
+
 def filters(b, log, where):
-    """A class that is chosen leaves its entrants, and all come back."""
-    classes = sorted({r["class"] for r in records(log, "entrant")})
-    shown = "[...document.querySelectorAll('#scoreboard tbody tr')].filter(e => e.checkVisibility()).length"
-    every = b.run(shown)
-    if len(classes) < 2:
-        return
-    choose = "(s => { s.value = %d; s.dispatchEvent(new Event('change')); })(document.querySelector('#scoreboard select'))"
-    b.run(choose % 1)
-    want = len({(r["name"], r["author"]) for r in records(log, "entrant") if r["class"] == classes[0]})
-    got = b.run(shown)
-    expect(got == want < every, f"{where}: {got} rows of class {classes[0]}, expected {want} of {every}")
-    b.run(choose % 0)
-    expect(b.run(shown) == every, f"{where}: the filter does not let go")
+    """What is chosen is counted again: the entrants that have such answers, and the challenges that those passed."""
+    entrants = records(log, "entrant")
+    right = {r["entrant"] for r in records(log, "verdict") if r["verdict"].startswith("PASS")}
+    device = lambda r: "cuda" if r["task"].endswith("/cuda") else "cpu"
+    keys = {"device": device, "class": lambda r: r["class"], "language": lambda r: r["language"]}
+    some = {k: sorted({of(r) for r in entrants} - {"-"}) for k, of in keys.items()}
+    shown = "[...document.querySelectorAll('#scoreboard .board tbody tr')].map(e => [e.querySelector('.who bdi').textContent, parseInt(e.cells[2].textContent)])"
+    choose = "(s => { s.value = [...s.options].find(o => o.textContent === '%s').value; s.dispatchEvent(new Event('change')); })([...document.querySelectorAll('.filters label')].find(e => e.textContent.startsWith('%s')).querySelector('select'))"
+    clean = lambda name: re.sub("[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]", "\ufffd", name)
+    for key, of in keys.items():
+        names = b.run("[...document.querySelectorAll('.filters label')].map(e => e.textContent.split(' ')[0])")
+        expect((key in names) == (len(some[key]) > 1), f"{where}: filters {names}, but {key} is one of {some[key]}")
+        for value in some[key] if len(some[key]) > 1 else []:
+            b.run(choose % (value, key))
+            now = [r for r in entrants if of(r) == value and (key == "device" or len(some["device"]) < 2 or device(r) == "cpu")]
+            people = {}
+            for r in now:
+                mine = people.setdefault((r["name"], r["author"], "" if "sample" in r else r["class"]), set())
+                mine |= {r["task"]} if r["id"] in right else set()
+            want = sorted([clean(k[0]), len(v)] for k, v in people.items())
+            got = sorted(b.run(shown))
+            expect(got == want, f"{where}: {key} {value}: {got}, expected {want}")
+        if len(some[key]) > 1:
+            b.run(choose % ("cpu" if key == "device" else "all", key))
 
 
 def folded(b, log, where):
@@ -246,7 +273,8 @@ def folded(b, log, where):
 
 def explained(b, log, where):
     """Every column has its name, every verdict, class, grade and weight its meaning, in sight."""
-    tasks = list(dict.fromkeys(r["task"].replace("_", " ") for r in records(log, "entrant")))
+    tasks = list(dict.fromkeys(plain(r["task"]) for r in records(log, "entrant")))
+    tasks = [t for t in tasks if "cuda" not in t] or tasks  # a device at a time
     heads = b.run("[...document.querySelectorAll('#scoreboard th.task')].filter(e => e.checkVisibility()).map(e => e.innerText.replace(/\\s+/g, ' '))")
     labels = b.run("[...document.querySelectorAll('#scoreboard tbody tr:first-child td.heat')].map(e => getComputedStyle(e, '::before').content.slice(1, -1))")
     expect(tasks in (heads, labels), f"{where}: the challenges' columns are named {heads}, {labels}")
@@ -268,10 +296,111 @@ def explained(b, log, where):
     expect(not reasons & set(bare), f"{where}: a reason without words: {bare}")
 
 
+# Names of challenges that are cut or too small to read, and scores that are.
+SMALL = """[...document.querySelectorAll('.board th.task button, .board td.heat')].filter(e => e.checkVisibility() &&
+  (e.scrollWidth > e.clientWidth + 1 && e.tagName === 'TD' || parseFloat(getComputedStyle(e).fontSize) < 11 ||
+   e.tagName === 'BUTTON' && e.getBoundingClientRect().width > e.closest('th').getBoundingClientRect().width)).map(e => e.textContent).slice(0, 5)"""
+
+
+def unfolds(b, where):
+    """On a phone the first card names its challenges, the others on demand."""
+    named = "getComputedStyle(document.querySelector('.board tbody tr:nth-child(%d) td.heat'), '::before').display"
+    expect(b.run(named % 1) != "none" and b.run(named % 2) == "none", f"{where}: not only the first card names the challenges")
+    b.run("document.querySelector('.board tbody tr:nth-child(2) .more').click()")
+    expect(b.run(named % 2) != "none", f"{where}: a card does not unfold")
+
+
+def site(b, build, log, folder, place, widths):
+    """The pages of a site: the board, one entrant, one challenge; and that every link leads to a page and a place in it."""
+    subprocess.run([build / "touchstone", "report", log, "--site", folder], check=True, stdout=subprocess.DEVNULL)
+    entrant = next(folder.glob(f"entrant/{place}-*.html"))
+    b.load(folder / "index.html")
+    me = b.run(f"ABOUT.entrants[{place - 1}].name")
+    entrants = [r for r in records(log, "entrant") if r["name"] == me]
+    challenge = folder / "challenge" / (entrants[-1]["task"].replace("/", "-") + ".html")
+    for page in (folder / "index.html", entrant, challenge):
+        for width in widths:
+            for dark in (False, True):
+                where = f"{log.stem}: {page.name[:40]}, {width} px, {'dark' if dark else 'light'}"
+                b.load(page, width, dark=dark)
+                wide = b.run("document.documentElement.scrollWidth")
+                expect(wide <= width, f"{where}: {wide} px wide")
+                layout(b, where)
+                b.run("document.querySelectorAll('details').forEach(e => e.open = true)")
+                b.run("new Promise(done => setTimeout(done, 50))")
+                layout(b, where + ", unfolded")
+                expect(not list(b.complaints()), f"{where}: {list(b.complaints())}")
+        for link in b.run("[...new Set([...document.querySelectorAll('#page a')].map(e => e.getAttribute('href')))]"):
+            file, _, part = link.partition("#")
+            expect((page.parent / file).resolve().is_file() if file else b.run(f"!!document.getElementById({json.dumps(part)})"), f"{page.name}: a link to {link}, which is not there")
+    b.load(folder / "index.html")
+    links = b.run("[...document.querySelectorAll('td.heat a')].map(e => e.getAttribute('href')).filter((h, i) => i % 7 == 0).slice(0, 12)")
+    for link in links:
+        b.load(folder / link.partition("#")[0])
+        expect(b.run(f"!!document.getElementById({json.dumps(link.partition('#')[2])})"), f"index.html: no place {link}")
+    b.load(entrant)
+    b.run("document.querySelectorAll('details').forEach(e => e.open = true)")
+    b.run("new Promise(done => setTimeout(done, 50))")
+    rank = b.run("document.querySelector('.facts dd').textContent")
+    expect(rank == f"{place} of {len(list(folder.glob('entrant/*')))}", f"{entrant.name}: rank {rank}")
+    expect(b.run("document.title") != "owned" and b.run("document.querySelectorAll('img, #page script').length") == 0, "a source or a name ran as a script")
+    text = b.run("[...document.querySelectorAll('.source pre')].map(e => e.textContent)")
+    ids = {r["id"] for r in entrants}
+    want = [r["text"].replace("\u202e", "\ufffd") for r in records(log, "source") if r["entrant"] in ids]
+    expect(want and text == want, f"{entrant.name}: sources {text[:1]}, expected {want[:1]}")
+    replays = {r["replay"] for r in records(log, "verdict") if r["entrant"] in ids and r.get("replay")}
+    expect(replays == set(b.run("[...document.querySelectorAll('.replay code')].map(e => e.textContent)")), f"{entrant.name}: not every flaw has its command")
+    n = len([r for r in records(log, "time") if r["entrant"] in ids])
+    expect(b.run("document.querySelectorAll('td.case').length") == n, f"{entrant.name}: not {n} times")
+    b.load(challenge)
+    told = b.run("ABOUT.prompts.map(p => p.title)")
+    name, _, device = entrants[-1]["task"].partition("/")
+    for title, language in zip(told, ("cuda", "triton") if device else ("c", "c++", "python")):
+        prompt = subprocess.run([build / "touchstone", "new", "--prompt", "--challenge", name, "--language", language], check=True, capture_output=True, text=True).stdout
+        b.run(f"(s => {{ s.selectedIndex = {told.index(title)}; s.dispatchEvent(new Event('change')); }})(document.querySelector('#prompt select'))")
+        expect(b.run("document.querySelector('#prompt pre').textContent") == prompt, f"{name}: the prompt in {language} is another")
+    expect(len(told) == (2 if device else 3), f"{name}: prompts in {told}")
+    contract = b.run(TEXT.format("#contract"))
+    expect("Shapes: " in contract, f"{name}: the contract is {contract[:80]}")
+
+
 def layout(b, where):
-    for what, script in (("sticks out", OUTSIDE), ("broken name", BROKEN), ("faint", FAINT)):
+    for what, script in (("sticks out", OUTSIDE), ("broken name", BROKEN), ("faint", FAINT), ("unreadable", SMALL)):
         found = b.run(script)
         expect(not found, f"{where}: {what}: {found}")
+
+
+def small(path):
+    """The PNG again with 256 colours, a third of the bytes: the commonest, and then those that are farthest from all chosen."""
+    data, chunks, at = pathlib.Path(path).read_bytes(), {}, 8
+    while at < len(data):
+        n, kind = int.from_bytes(data[at:at + 4], "big"), data[at + 4:at + 8]
+        chunks[kind] = chunks.get(kind, b"") + data[at + 8:at + 8 + n]
+        at += n + 12
+    width, height, depth, form = struct.unpack(">IIBB", chunks[b"IHDR"][:10])
+    expect(depth == 8 and form in (2, 6), f"{path}: a PNG of another kind")
+    n, raw = {2: 3, 6: 4}[form], zlib.decompress(chunks[b"IDAT"])
+    rows, above = [], bytearray(width * n)
+    for y in range(height):
+        kind, row = raw[y * (width * n + 1)], bytearray(raw[y * (width * n + 1) + 1:(y + 1) * (width * n + 1)])
+        for i in range(len(row)):
+            left, up, corner = row[i - n] if i >= n else 0, above[i], above[i - n] if i >= n else 0
+            p = left + up - corner
+            paeth = min((abs(p - left), 0, left), (abs(p - up), 1, up), (abs(p - corner), 2, corner))[2] if kind == 4 else 0
+            row[i] = row[i] + (0, left, up, (left + up) // 2, paeth)[kind] & 255
+        rows.append([bytes(row[i:i + 3]) for i in range(0, len(row), n)])
+        above = row
+    counts = collections.Counter(c for row in rows for c in row)
+    best = [c for c, _ in counts.most_common(200)]
+    apart = lambda a, c: sum((x - y) ** 2 for x, y in zip(a, c))
+    near = {c: min((apart(c, x), i) for i, x in enumerate(best)) for c in counts}
+    while len(best) < 256:
+        best.append(max(near, key=lambda c: near[c][0]))
+        near = {c: min(old, (apart(c, best[-1]), len(best) - 1)) for c, old in near.items()}
+    place = {c: i for c, (_, i) in near.items()}
+    packed = zlib.compress(b"".join(b"\0" + bytes(place[c] for c in row) for row in rows), 9)
+    made = [(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0)), (b"PLTE", b"".join(best)), (b"IDAT", packed), (b"IEND", b"")]
+    pathlib.Path(path).write_bytes(data[:8] + b"".join(struct.pack(">I", len(d)) + k + d + struct.pack(">I", zlib.crc32(k + d)) for k, d in made))
 
 
 def shoot(build, log, stem):
@@ -283,12 +412,36 @@ def shoot(build, log, stem):
         for mode in ("light", "dark"):
             b.load(tmp / "index.html", dark=mode == "dark")
             b.shot(pathlib.Path(f"{stem}-{mode}.png"), b.run("document.querySelector('.key-box').getBoundingClientRect().bottom + 24"))
-        b.process.kill()
-        b.process.wait()
+            small(f"{stem}-{mode}.png")
+        b.close()
+
+
+def tour(build, log, stem):
+    """First screens of a site: the board at three widths, light and dark; an entrant, a challenge."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as tmp:
+        tmp = pathlib.Path(tmp)
+        subprocess.run([build / "touchstone", "report", log, "--site", tmp / "site"], check=True, stdout=subprocess.DEVNULL)
+        b = Browser(next(filter(None, map(shutil.which, BROWSERS))), tmp / "home")
+        pages = {"board": "index.html", "entrant": "entrant/16-*.html", "challenge": "challenge/kv_cache.html"}
+        for name, page in pages.items():
+            for width in WIDTHS:
+                for mode in ("light", "dark") if name == "board" else ("light",):
+                    b.load(next((tmp / "site").glob(page)), width, dark=mode == "dark")
+                    top = 0
+                    if name == "entrant":  # its first wrong answer, with the source
+                        b.run("{ const s = document.querySelector('.flaw').closest('section'); s.firstChild.open = s.querySelector('.source').open = true; }")
+                        b.run("new Promise(done => setTimeout(done, 50))")
+                        top = b.run("document.querySelector('.flaw').closest('section').getBoundingClientRect().top + scrollY - 12")
+                    path = f"{stem}-{name}-{width}-{mode}.png"
+                    b.shot(pathlib.Path(path), 1000, top)
+                    small(path)
+        b.close()
 
 
 def main():
     build = pathlib.Path(sys.argv[1])
+    if sys.argv[2:3] == ["--tour"]:
+        return tour(build, *sys.argv[3:])
     if sys.argv[2:3] == ["--shoot"]:
         return shoot(build, *sys.argv[3:])
     program = next(filter(None, map(shutil.which, BROWSERS)), None)
@@ -304,7 +457,7 @@ def main():
             subprocess.run([build / "test" / "make_log", log, kind], check=True)
             subprocess.run([build / "touchstone", "report", log, "--out", tmp / kind], check=True, stdout=subprocess.DEVNULL)
             index = tmp / kind / "index.html"
-            for width in (1280, 768, 390):
+            for width in WIDTHS:
                 for dark in (False, True):
                     where = f"{kind}, {width} px, {'dark' if dark else 'light'}"
                     b.load(index, width, dark=dark)
@@ -318,6 +471,8 @@ def main():
                         explained(b, log, where)
                         filters(b, log, where)
                     layout(b, where)
+                    if width < 560 and "x" in kind and kind != "1x1":
+                        unfolds(b, where)
                     folded(b, log, where)
                     b.run("document.querySelectorAll('section:nth-of-type(-n+3) details').forEach(e => e.open = true)")
                     b.run("new Promise(done => setTimeout(done, 50))")
@@ -330,8 +485,12 @@ def main():
                 b.load(index)
                 (shots / "full.pdf").write_bytes(base64.b64decode(b.page("Page.printToPDF", preferCSSPageSize=True)["data"]))
             print(f"{kind}: three widths, light and dark")
-        b.process.kill()
-        b.process.wait()
+        for kind, place in SITES.items():
+            log = tmp / f"{kind}-site.log"
+            subprocess.run([build / "test" / "make_log", log, kind], check=True)
+            site(b, build, log, tmp / f"{kind}-site", place, WIDTHS)
+            print(f"{kind}: a site of {len(list((tmp / f'{kind}-site').glob('**/*.html')))} pages")
+        b.close()
     return 0
 
 

@@ -10,12 +10,12 @@ complain() {
     echo "${0##*/}: touchstone $args: $*" >&2
     bad=$((bad + 1))
 }
-run() { # STATUS ARGUMENT... : standard output in $tmp/out, standard error in $tmp/err
+run() { # STATUS ARGUMENT... : standard output in $tmp/out, standard error in $tmp/err; reads $input
     want=$1
     shift
     args=$*
     n=$((n + 1))
-    "$build/touchstone" "$@" >"$tmp/out" 2>"$tmp/err" </dev/null
+    "$build/touchstone" "$@" >"$tmp/out" 2>"$tmp/err" <"${input:-/dev/null}"
     got=$?
     [ $got = "$want" ] || complain "exit status $got, expected $want: $(tail -n 1 "$tmp/err")"
 }

@@ -3,7 +3,10 @@
 
 For each (challenge, language) pair, what `touchstone new` wrote is compared with what the task
 declares (`touchstone list`): that is what the judge's runner passes. The self-test's arguments are
-recorded by running it. Then the checks are shown to fail on pairs that were damaged on purpose.
+recorded by running it. The header that a prompt shows is what the starter is compiled with. A prompt
+has nothing of other languages, explains every dimension of a case, and, where it is to be pasted,
+names nothing that only a folder has. Then the checks are shown to fail on pairs that were damaged on
+purpose.
 """
 import ast
 import json
@@ -59,7 +62,8 @@ class Task:
                 kind.append(argument)
         self.required = [f for t, f, use in FUNCTIONS if t == name and use == "required"]
         with open("%s/challenge/%s/PROMPT.md" % (ROOT, name)) as f:
-            self.plain = "\n## Python\n" not in f.read()  # else a script's, which says how Python is called
+            self.text = f.read()
+        self.plain = "\n## Python\n" not in self.text  # else a script's, which says how Python is called
 
 
 def flat(text):
@@ -151,8 +155,68 @@ def check_script_python(task, folder, prompt, starter, flaws):
             flaws.append("%s: not called by the self-test" % short)
 
 
+# What only other languages have.
+FOREIGN = {"py": r"\bTS_[A-Z]|\bNULL\b|x->|_workspace\b|```c$|nvcc|gcc",
+           "c": r"`None`|`out\[|\bIn Python\b|NotImplementedError|NumPy|torch"}
+
+
+def check_words(task, language, prompt, flaws):
+    """Of every prompt, in a folder or to be pasted."""
+    kind = "py" if language in ("python", "triton") else "c"
+    flaws += ["the prompt has %r, which is not of %s" % (word, language)
+              for word in set(re.findall(FOREIGN[kind], prompt, re.M))]
+    flaws += ["markup was left in place: %s" % mark for mark in set(re.findall(r"\{[a-z+,]+\||@[A-Z_]+@", prompt))]
+    section = prompt.split("## Cases, and what is timed\n", 1)[-1].split("\n## ", 1)[0]
+    explained = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", section, re.M))
+    timed = re.findall(r"^- `([^`]*)` \((?:quick|normal|full)", section, re.M)
+    used = re.findall(r"(\w+)=", ",".join(timed) + "".join(re.findall(r"`%s/f32/[^`]*`" % task.name, prompt)))
+    if not timed:
+        flaws.append("no case is timed")
+    flaws += ["%s: a dimension that is not explained" % name for name in set(used) | set(explained) if not explained.get(name, "").strip()]
+    for part in ("A call may take", "log(e / 2) / log(e_best / 2)", "`touchstone-offers: ") + (
+            ("exactly one fault", "MiB plus twice", "log2(1 + m) / 4") if kind == "c" else ()):
+        if part not in " ".join(prompt.split()):
+            flaws.append("the prompt lacks %r" % part)
+
+
+def check_pasted(task, language, prompt, flaws):
+    check_words(task, language, prompt, flaws)
+    flaws += ["the prompt to paste names %s" % word
+              for word in set(re.findall(r"PROMPT\.md|make test|entry\.json|--depth|selftest", prompt))]
+    if "## Your answer" not in prompt:
+        flaws.append("the prompt to paste does not say how to answer")
+
+
+def shown_header(task, prompt):
+    """The declarations that a prompt shows; sealed.h is apart."""
+    section = prompt.split("## The header\n", 1)[-1]
+    blocks = [text for kind, text in code_blocks(section) if kind == "c"]
+    return blocks[0] if blocks else "", "".join(blocks[1:])
+
+
+def check_shown(task, language, prompt, starter, flaws):
+    """The starter compiles with what the prompt shows, and nothing else."""
+    header, sealed = shown_header(task, prompt)
+    include = re.search(r'#include "touchstone/(\w+\.h)"', starter).group(1)
+    with tempfile.TemporaryDirectory() as tmp:
+        os.mkdir(tmp + "/touchstone")
+        with open("%s/touchstone/%s" % (tmp, include), "w") as f:
+            f.write(header if language == "c" else 'extern "C" {\n%s}\n' % header)
+        with open(tmp + "/touchstone/sealed.h", "w") as f:
+            f.write("#include <stdint.h>\n" + sealed)
+        name = "%s/%s.%s" % (tmp, task.name, "c" if language == "c" else "cpp")
+        with open(name, "w") as f:
+            f.write(starter)
+        command = ["cc", "-std=c11"] if language == "c" else ["c++", "-std=c++17"]
+        run = subprocess.run(command + ["-fsyntax-only", "-Wall", "-Werror", "-I" + tmp, name], stderr=subprocess.PIPE, text=True)
+        if run.returncode:
+            flaws.append("the starter does not compile with the header shown: %s" % run.stderr.strip()[:300])
+
+
 def check_c(task, language, folder, prompt, starter, flaws):
-    header = flat("".join(text for kind, text in code_blocks(prompt) if kind == "c" and "#ifndef TOUCHSTONE_" in text))
+    header = flat(shown_header(task, prompt)[0])
+    if language != "cuda":
+        check_shown(task, language, prompt, starter, flaws)
     code = flat(starter)
     with open(folder + "/selftest.c") as f:
         test = f.read()
@@ -179,7 +243,8 @@ def check_c(task, language, folder, prompt, starter, flaws):
             'extern "C" ' if language == "cuda" else "", task.name, task.name) not in prompt:
         flaws.append("the prompt has no signature")
     flaws += ["%s: passed by the judge, and not in the prompt's header" % n
-              for n in task.inputs + task.outputs + task.numbers if not re.search(r"\b%s\b" % n, header)]
+              for n in task.inputs + task.outputs + task.numbers
+              if not re.search(r"\b%s\b" % n, header) and n + " is not needed" not in " ".join(task.text.split())]
 
 
 def check(task, language, folder):
@@ -193,16 +258,15 @@ def check(task, language, folder):
         entry = json.load(f)
     if entry["class"] != cls or entry["challenge"] != task.name or entry["sources"] != ["%s.%s" % (task.name, ending)]:
         flaws.append("entry.json: %s" % entry)
-    for part in ("`%s.%s`" % (task.name, ending), "class `%s`" % cls, "## The contract", "## What is timed",
-                 "`%s/f32/" % task.name, "S^0.70 * R^0.15 * P^0.10 * M^0.05", "## Example", "#ifndef TOUCHSTONE_", starter):
+    for part in ("`%s.%s`" % (task.name, ending), "class `%s`" % cls, "## The contract",
+                 "`%s/DTYPE/" % task.name, "S^0.70 * R^0.15 * P^0.10 * M^0.05", "## Example", starter):
         if part not in prompt:
             flaws.append("the prompt lacks %r" % part[:60])
     if language in ("c", "c++", "cuda") and "-O3" not in prompt:
         flaws.append("the prompt has no compiler flags")
     if language in ("cuda", "triton") and "`sm_90`" not in prompt:
         flaws.append("the prompt names no GPU")
-    if re.search(r"@[A-Z]+@", prompt + starter):
-        flaws.append("a placeholder was left in place")
+    check_words(task, language, prompt, flaws)
     with open(folder + "/Makefile") as f:
         if not re.search(r"^test:", f.read(), re.M):
             flaws.append("no make test")
@@ -213,6 +277,40 @@ def check(task, language, folder):
     else:
         check_script_python(task, folder, prompt, starter, flaws)
     return sorted(set(flaws))
+
+
+def example_differs(prompt):
+    """The example of ternary_training, computed by the NumPy entrant: what is wrong, or None."""
+    program = r"""
+import json, runpy, sys, types
+import numpy as np
+made = runpy.run_path(sys.argv[1])["ternary_training"]
+latent, gains, rate = json.load(sys.stdin)
+dims = types.SimpleNamespace(n_vocab=3, width=2, n_layer=1, n_head=1, n_kv_head=1, head_dim=2, ffn=2, max_batch=1,
+                             max_tokens=4, rope_theta=1e4, norm_eps=1e-6)
+tokens = np.array([[0, 1, 2, 0]], np.int32)
+model = made(dims, np.array(latent, np.float32), np.array(gains, np.float32))
+loss, dlatent, dnorm = model.grad(tokens)
+model.step(tokens, *rate)
+print(json.dumps([[float(loss), *map(float, dlatent), *map(float, dnorm)], list(map(float, model.eval(tokens)))]))
+"""
+    text = prompt.split("\n## Example\n", 1)[1].split("\n## ", 1)[0]
+    number = r"-?\d+(?:\.\d+)?(?:e-?\d+)?"
+    row = r"\b%s((?: +" + number + r")+)"
+    values = lambda names: [float(x) for name in names for x in re.search(row % name, text).group(1).split()]
+    matrices = ["E", "Wq", "Wk", "Wv", "Wo", "Wgate", "Wup", "Wdown"]
+    rate = [float(x) for x in re.search(r"lr = (%s), beta1 = (%s), beta2 = (%s), eps = (%s), weight_decay = (%s) and\s+clip_norm = (%s)"
+                                        % ((number,) * 6), text).groups()]
+    run = subprocess.run([NUMPY, "-c", program, ROOT + "/entrant/numpy/ternary_training/ternary_training.py"], text=True,
+                         input=json.dumps([values(matrices), values(["gains"]), rate]), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    if run.returncode:
+        return run.stderr.strip()[-200:]
+    got, (total, count) = json.loads(run.stdout)
+    said = values(["loss"]) + values("d" + name for name in matrices) + values(["dgains"])
+    if len(said) != len(got) or any(abs(a - b) > 6e-6 * abs(a) for a, b in zip(said, got)):
+        return "the prompt says %s, NumPy %s" % (said, got)
+    sums = re.search(r"the sum (%s) and the count (\d+)" % number, " ".join(text.split())).groups()
+    return None if abs(float(sums[0]) - total) < 1e-6 and int(sums[1]) == count else "the sum is %s" % total
 
 
 def damage(folder, file, old, new):
@@ -233,6 +331,12 @@ DAMAGES = [
     ("kv_cache", "python", "kv_cache.py", "def append(self, layer, seqs", "def append(self, seqs, layer"),
     ("kv_cache", "c++", "PROMPT.md", "ts_kv_truncate(", "ts_kv_cut("),
     ("layernorm_backward", "triton", "entry.json", "python-gpu", "python"),
+    ("layernorm_backward", "triton", "PROMPT.md", "xhat is recomputed", "xhat, if not NULL, is recomputed"),
+    ("rms_norm_forward", "python", "PROMPT.md", "| `off` | w_offset |", "| `off` |  |"),
+    ("tree_verify", "python", "PROMPT.md", "Raise `ArithmeticError`", "Return `TS_E_MODEL`"),
+    ("flash_attention", "c", "PROMPT.md", "} ts_attention_dims;", "} ts_dims;"),
+    ("cross_entropy", "c++", "PROMPT.md", "MiB plus twice", "MiB"),
+    ("beam_search", "c", "PROMPT.md", "## How an entry", "{py|text} ## How an entry"),
 ]
 SELFTEST_DAMAGES = [
     ("softmax_topk", "python", "selftest.py", '"inv_temperature": 0.5', '"temperature": 0.5'),
@@ -259,7 +363,9 @@ def main():
                 if not os.path.isdir(folder):
                     continue
                 n_pairs += 1
-                for flaw in check(Task(name), language, folder):
+                pasted = []
+                check_pasted(Task(name), language, touchstone("new", "--prompt", "--challenge", name, "--language", language).stdout, pasted)
+                for flaw in check(Task(name), language, folder) + pasted:
                     flaws += 1
                     print("%s in %s: %s" % (name, language, flaw))
         unseen = 0
@@ -272,6 +378,13 @@ def main():
                 unseen += 1
                 print("not seen: %s in %s, %s: %r instead of %r" % (name, language, file, new, old))
             shutil.rmtree(folder)
+        if NUMPY:
+            prompt = touchstone("new", "--prompt", "--challenge", "ternary_training", "--language", "python").stdout
+            wrong = example_differs(prompt)
+            if wrong:
+                flaws += 1
+                print("ternary_training: example: %s" % wrong)
+            unseen += example_differs(prompt.replace("2.314757", "2.3149")) is None
     finally:
         shutil.rmtree(tmp)
     print("%d (challenge, language) pairs, %d left out, %d flaws; %d of %d damages seen%s"

@@ -20,7 +20,7 @@ for kind in full failures untimed empty; do
         fail "$kind: wider than 100 columns"
     tail -n 1 "$tmp/$kind" | tr -d '\n' | sha256sum | cut -d ' ' -f 1 >"$tmp/hash"
     grep -qF "$(cat "$tmp/hash")" "$tmp/page/index.html" || fail "$kind: the page has not the last line's hash"
-    [ "$(grep -c '<script' "$tmp/page/index.html")" = 2 ] || fail "$kind: a script that is not ours"
+    [ "$(grep -c '<script' "$tmp/page/index.html")" = 3 ] || fail "$kind: a script that is not ours"
     [ ! -e "$tmp/page/index.html.tmp" ] || fail "$kind: left a file behind"
 done
 report "$tmp/full" || fail 'no tables without --out'
@@ -64,9 +64,67 @@ grep -q '^site: 12 pages' "$tmp/out" || fail "site: $(tail -n 1 "$tmp/out")"
 [ "$(ls "$tmp/site/entrant" | wc -l) $(ls "$tmp/site/challenge" | wc -l)" = '8 3' ] || fail 'site: not a page for each'
 [ -e "$tmp/site/entrant/1-touchstone.html" ] || fail "site: $(ls "$tmp/site/entrant" | head -n 1)"
 ! ls "$tmp/site/entrant" | LC_ALL=C grep -q '[^A-Za-z0-9._-]' || fail 'site: a name that is no file name'
-grep -q 'data-site="entrant"' "$tmp/site/entrant/1-touchstone.html" || fail 'site: a page that does not say what it is'
-! grep -q '"name":"numpy"' "$tmp/site/entrant/1-touchstone.html" || fail "site: an entrant's page has another's records"
+grep -q '"kind":"entrant"' "$tmp/site/entrant/1-touchstone.html" || fail 'site: a page that does not say what it is'
+! grep -q '^.*"type":"entrant".*"name":"numpy"' "$tmp/site/entrant/1-touchstone.html" || fail "site: an entrant's page has another's records"
 grep -q '"name":"numpy"' "$tmp/site/challenge/softmax_topk.html" || fail "site: a challenge's page lacks an entrant"
+grep -q '"type":"source"' "$tmp/site/entrant/2-three_pass.html" || fail "site: an entrant's page lacks its source"
+! grep -q '"type":"source"' "$tmp/site/index.html" "$tmp/site/challenge/softmax_topk.html" "$tmp/page/index.html" || fail 'site: a source on another page'
+for file in "$tmp"/site/*.html "$tmp"/site/*/*.html; do
+    [ "$(grep -c '<script' "$file")" = 3 ] || fail "site: $file: a script that is not ours"
+done
+grep -q 'The contract' "$tmp/site/challenge/softmax_topk.html" || fail "site: a challenge's page lacks its prompt"
 report "$tmp/full" --site "$tmp/full/below" && fail 'site: a folder that cannot be'
 [ "$(wc -l <"$tmp/err")" = 1 ] || fail "site: said $(cat "$tmp/err")"
-echo 'report: whole, torn, changed and hostile logs'
+
+# Several logs: of like machines, of unlike machines, twice, of another version, and what is none.
+one_line() { # MESSAGE, of the last report
+    [ "$(wc -l <"$tmp/err")" = 1 ] && grep -q "$1" "$tmp/err" || fail "expected '$1', got $(cat "$tmp/err")"
+}
+shards() { # DIR MODEL MACHINE
+    MODEL=$2 MACHINE=$3 "$build/test/make_shards" "$tmp/$1" 10 softmax_topk kv_cache
+}
+shards here ours 'one CPU'
+shards there theirs 'one CPU'
+shards elsewhere others 'another CPU'
+report "$tmp/here" "$tmp/there/softmax_topk.sealed.log" --out "$tmp/both" || fail "like machines: $(cat "$tmp/err")"
+[ "$(grep -c '^ *[0-9]*  ours-[0-9]* .*/2 ' "$tmp/out")" = 10 ] || fail 'like machines: not ten entrants of the first'
+[ "$(grep -c '^ *[0-9]*  theirs-[0-9]* .*/2 ' "$tmp/out")" = 6 ] || fail 'like machines: not six entrants of the second'
+! grep -q 'unlike' "$tmp/out" || fail 'like machines are called unlike'
+for log in "$tmp"/here/*.log "$tmp/there/softmax_topk.sealed.log"; do
+    grep -qF "$(tail -n 1 "$log" | tr -d '\n' | sha256sum | cut -d ' ' -f 1)" "$tmp/both/index.html" || fail 'the page has not every hash'
+done
+grep -q 'come from 7 logs' "$tmp/both/index.html" || fail 'the page does not count its logs'
+report "$tmp/here" "$tmp/elsewhere/kv_cache.host.log" --out "$tmp/unlike" || fail "unlike machines: $(cat "$tmp/err")"
+tr -s '\n ' '  ' <"$tmp/out" | grep -q 'Times of 1 challenge (kv_cache) are not compared, because they were measured on unlike machines (machine one CPU and another CPU)' ||
+    fail 'unlike machines: not said'
+grep -q '"note":"Times of 1 challenge (kv_cache)' "$tmp/unlike/index.html" || fail 'unlike machines: not said on the page'
+! grep -q '"type":"\(score\|time\|match\)".*"task":"kv_cache"' "$tmp/unlike/index.html" || fail 'unlike machines: compared'
+grep -q '"type":"score".*"task":"softmax_topk"' "$tmp/unlike/index.html" || fail 'unlike machines: a challenge of one machine lost its scores'
+report "$tmp/here" && cp "$tmp/out" "$tmp/once"
+report "$tmp/here" "$tmp/here" || fail 'the same logs twice'
+cmp -s "$tmp/out" "$tmp/once" || fail 'logs that were given twice count twice'
+head -n 3 "$tmp/here/kv_cache.python.log" >"$tmp/here/kv_cache.python.log.new"
+mv "$tmp/here/kv_cache.python.log.new" "$tmp/here/kv_cache.python.log"
+report "$tmp/here" && grep -q 'has not finished' "$tmp/out" || fail 'a shard without its end, and the board looks ended'
+printf '%s\n' 'softmax_topk sealed 6' 'softmax_topk tall 6' >"$tmp/there/shards"
+report "$tmp/there" && grep -q 'has not finished' "$tmp/out" || fail 'a shard without a log, and the board looks ended'
+one_line 'there: 1 of 2 shards have no log yet'
+if report "$tmp/elsewhere" "$tmp/full"; then fail 'logs of two versions were merged'; fi
+one_line 'full: judged by version 0.1.0, draw rule 1; the logs before by 0.1.0, draw rule 4; report them separately'
+if report "$tmp/full" "$tmp/nowhere.log"; then fail 'a missing log was merged'; fi
+one_line 'nowhere.log: cannot be read: No such file'
+if report "$tmp/full" test/report.sh; then fail 'a text was merged'; fi
+one_line 'report.sh: line 1: checksum mismatch: not a judge log'
+mkdir "$tmp/none"
+if report "$tmp/none"; then fail 'an empty folder was taken'; fi
+one_line 'none: contains no file called \*.log'
+
+# A crowd: 450 entrants, in shards of 90 and more. What is quadratic would take more CPU time.
+"$build/test/make_shards" "$tmp/crowd" 450 softmax_topk
+(ulimit -t 30 && report "$tmp/crowd" --site "$tmp/many") || fail "crowd: $(cat "$tmp/err")"
+grep -q '^site: 452 pages' "$tmp/out" || fail "crowd: $(tail -n 1 "$tmp/out")"
+[ "$(grep -c '^ *[0-9]*  model-[0-9]* .*/1 ' "$tmp/out")" = 450 ] || fail 'crowd: not 450 entrants'
+! grep -q '^Head to head' "$tmp/out" || fail 'crowd: has matches'
+! grep -q '"type":"time"' "$tmp/many/index.html" || fail 'crowd: its index has every call'
+grep -q '"type":"time"' "$tmp/many/challenge/softmax_topk.html" || fail 'crowd: the page of the challenge has no calls'
+echo 'report: whole, torn, changed and hostile logs; several logs, and 450 entrants'

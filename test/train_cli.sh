@@ -38,6 +38,7 @@ awk 'BEGIN {
         printf " (%d)\n\n", d
     }
 }' >"$tmp/text"
+head -c 4000 "$tmp/text" >"$tmp/fewer"
 small="--layers 1 --width 32 --heads 2 --kv-heads 1 --head-dim 16 --ffn 48 --vocab 300 --batch 4 --length 24 --eval-every 10"
 
 "$program" train --help | grep -q -- --ternary || fail '--help says nothing of --ternary'
@@ -58,6 +59,37 @@ printf 'a\n\nb\n' >"$tmp/bad"
 refused 3 'too short' --data "$tmp/bad" --out "$tmp/x"
 refused 3 'KV heads' --data "$tmp/text" --out "$tmp/x" --heads 4 --kv-heads 3
 refused 3 'text/x' --data "$tmp/text" --out "$tmp/text/x"
+mkfifo "$tmp/fifo"
+refused 3 'regular, non-empty file' --data "$tmp/fifo" --out "$tmp/x"
+refused 3 'cannot open the folder' --data "$tmp/text" --out "$tmp/x" --resume
+[ ! -e "$tmp/x" ] || fail 'a refused run left a folder'
+mkdir "$tmp/other"
+refused 3 'no checkpoint to continue from' --data "$tmp/text" --out "$tmp/other" --resume
+echo '{}' >"$tmp/other/tokenizer.json"
+refused 3 'holds tokenizer.json' --data "$tmp/text" --out "$tmp/other"
+[ "$(ls "$tmp/other") $(cat "$tmp/other/tokenizer.json")" = 'tokenizer.json {}' ] || fail "another model's folder was changed"
+# With little memory: one line, or it fits.
+for kib in 120000 200000 400000; do
+    status=0
+    (ulimit -v $kib && OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 timeout 60 "$program" train --data "$tmp/text" --out "$tmp/low" \
+        --width 1024 --ffn 4096 --batch 8 --steps 1) >"$tmp/out" 2>"$tmp/err" || status=$?
+    [ $status = 0 ] || { [ $status -lt 124 ] && [ "$(grep -c . "$tmp/err")" = 1 ]; } || fail "in $kib KiB: status $status: $(cat "$tmp/err")"
+    rm -rf "$tmp/low"
+done
+
+# A run that is killed before its first evaluation resumes, too.
+rare="${small% --eval-every *} --eval-every 2000 --steps 2000"
+"$program" train --data "$tmp/text" --out "$tmp/young" $rare >/dev/null &
+run=$!
+for _ in $(seq 600); do
+    [ -f "$tmp/young/log.jsonl" ] && [ "$(wc -l <"$tmp/young/log.jsonl")" -ge 3 ] && break
+    sleep 0.01
+done
+kill -9 $run || fail 'a young run ended before it could be killed'
+wait $run 2>/dev/null || true
+"$program" train --data "$tmp/text" --out "$tmp/young" $rare --resume >/dev/null || fail 'a young run does not resume'
+[ "$(wc -l <"$tmp/young/log.jsonl")" = 2000 ] || fail 'a young run resumed has not every step'
+rm -rf "$tmp/young"
 
 losses() { sed 's/,"lr".*//' "$1/log.jsonl"; }
 for kind in '' --ternary; do
@@ -71,9 +103,29 @@ for kind in '' --ternary; do
     refused_after 'svg' --data "$tmp/text" --out "$tmp/whole" $small --steps 300 $kind --resume --svg "$tmp/none/svg"
     grep -q 'of their eight-word runs' "$tmp/facts" || fail 'overlap was not told'
     refused 3 'exists; continue with --resume' --data "$tmp/text" --out "$tmp/whole" $small --steps 300 $kind
-    refused 3 'steps: got 310' --data "$tmp/text" --out "$tmp/whole" $small --steps 310 $kind --resume
+    cp -r "$tmp/whole" "$tmp/was"
+    refused 3 'steps: got 290' --data "$tmp/text" --out "$tmp/whole" $small --steps 290 $kind --resume
+    refused 3 'lr: got 0.01' --data "$tmp/text" --out "$tmp/whole" $small --steps 310 --lr 0.01 $kind --resume
+    refused 3 'vocabulary\|text' --data "$tmp/fewer" --out "$tmp/whole" $small --steps 300 $kind --resume
+    head -c 40 "$tmp/whole/log.jsonl" >"$tmp/log" && cp "$tmp/log" "$tmp/whole/log.jsonl"
+    refused 3 'shorter than the checkpoint says' --data "$tmp/text" --out "$tmp/whole" $small --steps 300 $kind --resume
+    cp "$tmp/was/log.jsonl" "$tmp/whole"
+    head -c 5000 "$tmp/was/checkpoint.bin" >"$tmp/whole/checkpoint.bin"
+    refused 3 'checkpoint: got 5000 bytes' --data "$tmp/text" --out "$tmp/whole" $small --steps 300 $kind --resume
+    cp "$tmp/was/checkpoint.bin" "$tmp/whole"
+    diff -r "$tmp/was" "$tmp/whole" >/dev/null || fail 'a refused run changed a file'
+    # A run that is over goes on with more steps; one that is not keeps its schedule.
+    "$program" train --data "$tmp/text" --out "$tmp/was" $small --steps 310 $kind --resume >"$tmp/more"
+    [ "$(wc -l <"$tmp/was/log.jsonl")" = 310 ] || fail "extended to $(wc -l <"$tmp/was/log.jsonl") steps"
+    cmp -s -n $(stat -c %s "$tmp/whole/log.jsonl") "$tmp/was/log.jsonl" "$tmp/whole/log.jsonl" || fail 'an extended run changed its past'
+    rm -rf "$tmp/was"
     "$program" train --data "$tmp/text" --out "$tmp/parts" $small --steps 300 $kind >/dev/null &
     run=$!
+    for _ in $(seq 600); do
+        [ -f "$tmp/parts/checkpoint.bin" ] && break
+        sleep 0.05
+    done
+    refused 3 'another run' --data "$tmp/text" --out "$tmp/parts" $small --steps 300 $kind --resume
     for _ in $(seq 600); do
         [ -f "$tmp/parts/log.jsonl" ] && [ "$(wc -l <"$tmp/parts/log.jsonl")" -ge 33 ] && break
         sleep 0.05

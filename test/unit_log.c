@@ -429,7 +429,7 @@ static void page_holds_markup(void **state)
     FILE *f = open_memstream(&html, &n);
     assert_true(f && ts_page_write(&r, &b, f) && !fclose(f));
     for (const char *p = html; (p = strstr(p, "<script")); p++) scripts++;
-    assert_int_equal(scripts, 2);
+    assert_int_equal(scripts, 3);
     assert_null(strstr(html, "alert(1)</script>"));
     free(html);
     ts_board_free(&b);

@@ -180,56 +180,190 @@ static void model_cache(void **state)
 
 /* ---- weights ---- */
 
-/* From model cards, and the parameter counts that hubs of models show. */
+/* Of a vision tower of Qwen3.5: patches of 2 x 16 x 16 of three colours, 2304 positions, layers
+ * with biases and layer norms, and a merger of four patches to the width of the text model. */
+static int64_t qwen_vision(int64_t n_layer, int64_t w, int64_t ffn, int64_t out)
+{
+    const int64_t layer = 4 * w * w + 4 * w + 2 * w * ffn + ffn + w + 4 * w;
+    return (3 * 2 * 16 * 16 + 1) * w + 2304 * w + n_layer * layer + 2 * w + 16 * w * w + 4 * w +
+           4 * w * out + out;
+}
+
+/* Of the layer of Qwen3.5 that predicts ahead: a layer with full attention, a projection of two
+ * rows to one, and three norms. */
+static int64_t qwen_ahead(const ts_plan_model *m)
+{
+    ts_plan_model one = *m, none = *m;
+    one.n_layer = 1, none.n_layer = 0;
+    one.n_linear_layer = none.n_linear_layer = 0;
+    return ts_plan_params(&one) - ts_plan_params(&none) + 2 * m->width * m->width + 3 * m->width;
+}
+
+/* From model cards, and the parameter counts that hubs of models show. Those of Qwen3.5 include a
+ * vision tower, by its layers, width and feed-forward. */
+static const struct {
+    const char *id;
+    int64_t     n;
+    int         tower[3];
+} known[] = {
+    { "llama-2-7b", 6738415616, { 0 } },
+    { "llama-2-13b", 13015864320, { 0 } },
+    { "llama-2-70b", 68976648192, { 0 } },
+    { "llama-3-8b", 8030261248, { 0 } },
+    { "llama-3-70b", 70553706496, { 0 } },
+    { "llama-3.1-8b", 8030261248, { 0 } },
+    { "llama-3.1-70b", 70553706496, { 0 } },
+    { "llama-3.1-405b", 405853388800, { 0 } },
+    { "llama-3.2-1b", 1235814400, { 0 } },
+    { "llama-3.2-3b", 3212749824, { 0 } },
+    { "llama-3.3-70b", 70553706496, { 0 } },
+    { "mistral-7b", 7241732096, { 0 } },
+    { "mixtral-8x7b", 46702792704, { 0 } },
+    { "qwen3-0.6b", 596049920, { 0 } },
+    { "qwen3-1.7b", 1720574976, { 0 } },
+    { "qwen3-4b", 4022468096, { 0 } },
+    { "qwen3-8b", 8190735360, { 0 } },
+    { "qwen3-14b", 14768307200, { 0 } },
+    { "qwen3-32b", 32762123264, { 0 } },
+    { "qwen3-30b-a3b", 30532122624, { 0 } },
+    { "qwen3-235b-a22b", 235093634560, { 0 } },
+    { "qwen3.5-0.8b", 873438784, { 12, 768, 3072 } },
+    { "qwen3.5-2b", 2274069824, { 24, 1024, 4096 } },
+    { "qwen3.5-4b", 4659865088, { 24, 1024, 4096 } },
+    { "qwen3.5-9b", 9653104368, { 27, 1152, 4304 } },
+    { "qwen3.5-27b", 27781427952, { 27, 1152, 4304 } },
+    { "qwen3.5-35b-a3b", 35951822704, { 27, 1152, 4304 } },
+    { "qwen3.5-122b-a10b", 125086497008, { 27, 1152, 4304 } },
+    { "qwen3.5-397b-a17b", 403397928944, { 27, 1152, 4304 } },
+    { "deepseek-v3", 671026419200, { 0 } },
+    { "gpt-oss-20b", 20914757184, { 0 } },
+    { "gpt-oss-120b", 116829156672, { 0 } },
+    { "gemma-3-1b", 999885952, { 0 } },
+    { "gemma-3-4b", 3880263168, { 0 } },
+    { "gemma-3-12b", 11766034176, { 0 } },
+    { "gemma-3-27b", 27009346304, { 0 } },
+};
+enum { N_KNOWN = sizeof known / sizeof *known };
+
+static const ts_plan_model *model(const char *id)
+{
+    char                 why[TS_PLAN_WHY];
+    const ts_plan_model *m = ts_plan_find_model(id, why);
+    assert_non_null(m);
+    assert_string_equal(m->id, id);
+    return m;
+}
+
+static void within(int64_t got, int64_t want, double share)
+{
+    if (fabs((double)(got - want)) > share * (double)want)
+        fail_msg("got %lld, expected %lld", (long long)got, (long long)want);
+}
+
 static void published(void **state)
 {
     (void)state;
-    static const struct {
-        const char *id;
-        int64_t     n;
-    } known[] = {
-        { "llama-2-7b", 6738415616 },     { "llama-2-13b", 13015864320 },
-        { "llama-2-70b", 68976648192 },   { "llama-3-8b", 8030261248 },
-        { "llama-3-70b", 70553706496 },   { "llama-3-405b", 405853388800 },
-        { "mistral-7b", 7241732096 },     { "mixtral-8x7b", 46702792704 },
-        { "qwen3-0.6b", 596049920 },      { "qwen3-1.7b", 1720574976 },
-        { "qwen3-4b", 4022468096 },       { "qwen3-8b", 8190735360 },
-        { "qwen3-14b", 14768307200 },     { "qwen3-32b", 32762123264 },
-        { "qwen3-30b-a3b", 30532122624 }, { "qwen3-235b-a22b", 235093634560 },
-        { "deepseek-v3", 671026419200 },  { "gpt-oss-20b", 20914757184 },
-        { "gpt-oss-120b", 116829156672 }, { "gemma-3-1b", 999885952 },
-        { "gemma-3-4b", 3880263168 },     { "gemma-3-12b", 11766034176 },
-        { "gemma-3-27b", 27009346304 },
-    };
     char   why[TS_PLAN_WHY];
     size_t n_models = 0;
     for (const ts_plan_model *m = ts_plan_models; m->id; m++) {
-        assert_true(ts_plan_check_model(m, why));
+        if (!ts_plan_check_model(m, why)) fail_msg("%s: %s", m->id, why);
         assert_true(m->note && (m->n_window_layer == 0) == (m->window == 0));
         n_models++;
     }
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        const ts_plan_model *m = ts_plan_find_model(known[i].id, why);
-        assert_non_null(m);
-        assert_int_equal(ts_plan_params(m), known[i].n);
-        assert_int_equal(ts_plan_weight_bytes(m, 1, TS_W_F32), 4 * known[i].n);
-        assert_int_equal(ts_plan_weight_bytes(m, 1, TS_W_BF16), 2 * known[i].n);
+    for (size_t i = 0; i < N_KNOWN; i++) {
+        const ts_plan_model *m = model(known[i].id);
+        const int           *t = known[i].tower;
+        const int64_t        n = ts_plan_params(m);
+        const int64_t more = t[0] ? qwen_vision(t[0], t[1], t[2], m->width) + qwen_ahead(m) : 0;
+        assert_int_equal(n + more, known[i].n);
+        assert_int_equal(ts_plan_weight_bytes(m, 1, TS_W_F32), 4 * n);
+        assert_int_equal(ts_plan_weight_bytes(m, 1, TS_W_BF16), 2 * n);
     }
-    assert_int_equal(n_models, sizeof known / sizeof *known + 1); /* all but the assumption */
-    assert_non_null(strstr(ts_plan_find_model("gpt-4-class", why)->note, "ASSUMPTION"));
+    /* The published figures of Llama 4 include a vision tower of less than 1 %. */
+    within(ts_plan_params(model("llama-4-scout")), 108641793536, 0.01);
+    within(ts_plan_params(model("llama-4-maverick")), 401583781376, 0.01);
+    assert_int_equal(n_models, N_KNOWN + 3); /* these two and the assumption */
+    assert_non_null(strstr(model("gpt-4-class")->note, "ASSUMPTION"));
 }
 
-/* Rows of 300 inputs: three groups of 128. */
+/* Checkpoints that are not bf16, as published: bytes of their tensors. */
+static void shipped(void **state)
+{
+    (void)state;
+    const ts_plan_model *m = model("gpt-oss-20b");
+    assert_int_equal(ts_plan_weight_bytes(m, 1, m->shipped), 13761264768);
+    m = model("gpt-oss-120b");
+    assert_int_equal(ts_plan_weight_bytes(m, 1, m->shipped), 65248815744);
+    /* The files of DeepSeek-V3 also contain a 62nd layer that predicts ahead, with a projection of
+     * two rows to one and copies of embedding and head. */
+    m = model("deepseek-v3");
+    ts_plan_model ahead = *m;
+    ahead.n_layer++;
+    const int64_t copies = 2 * m->n_vocab * m->width + 2 * m->width * m->width;
+    const int64_t got = ts_plan_weight_bytes(&ahead, 1, m->shipped) + 2 * copies;
+    print_message("deepseek-v3: %lld bytes, published 688586727753\n", (long long)got);
+    within(got, 688586727753, 0.0005);
+    for (m = ts_plan_models; m->id; m++)
+        assert_true(m->shipped == TS_W_BF16 || !strncmp(m->id, "gpt-oss", 7) ||
+                    !strcmp(m->id, "deepseek-v3"));
+}
+
+/* Seven rows of 300 inputs: three groups of 128, ten of 32, a row of three blocks. */
 static void narrow_rows(void **state)
 {
     (void)state;
-    const ts_plan_part p = { "x", 7, 300, 2, TS_USE_ALL, true };
-    const ts_plan_part wide = { "x", 7, 300, 2, TS_USE_ALL, false };
-    const int64_t      want[] = { 1200, 600, 304, 304, 150 + 12, 3 * 34 };
-    for (int w = TS_W_F32; w <= TS_W_TERNARY; w++) {
-        assert_int_equal(ts_plan_part_bytes(&p, (ts_plan_weight)w), 14 * want[w]);
-        assert_int_equal(ts_plan_part_bytes(&wide, (ts_plan_weight)w), 14 * (w ? 600 : 1200));
+    const ts_plan_part p = { "x", 7, 300, 2, TS_USE_ALL, true, true };
+    const ts_plan_part wide = { "x", 7, 300, 2, TS_USE_ALL, false, true };
+    const ts_plan_part attention = { "x", 7, 300, 2, TS_USE_ALL, true, false };
+    static const struct {
+        ts_plan_weight w;
+        int64_t        row, more;
+    } want[] = {
+        { TS_W_F32, 1200, 0 },       { TS_W_BF16, 600, 0 }, { TS_W_FP8, 300, 3 * 4 },
+        { TS_W_MXFP4, 10 * 17, 0 },  { TS_W_INT8, 304, 0 }, { TS_W_INT4, 150 + 12, 0 },
+        { TS_W_TERNARY, 3 * 34, 0 },
+    };
+    assert_int_equal(sizeof want / sizeof *want, TS_W_FILE);
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+        const ts_plan_weight w = want[i].w;
+        const int64_t        all = 2 * (7 * want[i].row + want[i].more);
+        assert_int_equal(ts_plan_part_bytes(&p, w), all);
+        assert_int_equal(ts_plan_part_bytes(&wide, w), 14 * (w == TS_W_F32 ? 1200 : 600));
+        assert_int_equal(ts_plan_part_bytes(&attention, w), w == TS_W_MXFP4 ? 14 * 600 : all);
     }
+}
+
+/* By any spelling: case, separators, beginnings of words, parts, maker and variant. */
+static void names(void **state)
+{
+    (void)state;
+    static const char *const same[][2] = {
+        { "LLAMA-3-8B", "llama-3-8b" },
+        { "Llama 3.1 8B", "llama-3.1-8b" },
+        { "llama_3.1_405b", "llama-3.1-405b" },
+        { "meta-llama/Llama-3.1-8B-Instruct", "llama-3.1-8b" },
+        { "openai/gpt-oss-20b", "gpt-oss-20b" },
+        { "qwen3 8b", "qwen3-8b" },
+        { "qwen3.5 35b", "qwen3.5-35b-a3b" },
+        { "maverick", "llama-4-maverick" },
+        { "DeepSeek", "deepseek-v3" },
+        { "120B", "gpt-oss-120b" },
+    };
+    char why[TS_PLAN_WHY];
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
+        const ts_plan_model *m = ts_plan_find_model(same[i][0], why);
+        if (!m || strcmp(m->id, same[i][1])) fail_msg("%s: %s", same[i][0], m ? m->id : why);
+    }
+    assert_string_equal(ts_plan_find_gpu("3090", why)->id, "rtx-3090");
+    assert_string_equal(ts_plan_find_gpu("RTX A6000", why)->id, "rtx-a6000");
+    assert_string_equal(ts_plan_find_gpu("B200", why)->id, "b200");
+    assert_string_equal(ts_plan_find_gpu("mi300", why)->id, "mi300x");
+    assert_null(ts_plan_find_model("llama 8b", why));
+    assert_non_null(strstr(why, "expected one of the matches llama-3-8b, llama-3.1-8b"));
+    /* Other weights, and files, are not the model of the table. */
+    assert_null(ts_plan_find_model("Qwen/Qwen3-8B-FP8", why));
+    assert_null(ts_plan_find_model("llama-3-8b-q4.gguf", why));
+    assert_null(ts_plan_find_model(" ", why));
 }
 
 /* What n GPUs hold is what one holds, and n - 1 copies of what cannot be shared: norms. */
@@ -251,6 +385,8 @@ static void shared(void **state)
     assert_true(ts_plan_kv_per_token(m, 8, &c) == 61 * 576 * 2); /* latents are for all heads */
     m = ts_plan_find_model("gpt-oss-20b", why);
     assert_true(ts_plan_kv_per_token(m, 1, &c) == 12 * 8 * 64 * 2 * 2);
+    m = ts_plan_find_model("qwen3.5-27b", why); /* 16 of 64 layers have keys and values */
+    assert_true(ts_plan_kv_per_token(m, 2, &c) == 16 * 2 * 256 * 2 * 2);
 }
 
 /* ---- plans ---- */
@@ -267,6 +403,38 @@ static ts_plan_ask ask(const char *model, const char *gpu)
                            TS_W_BF16,
                            { TS_BF16, TS_F32, TS_BF16, TS_KEY_CHANNEL, 16, 16, false },
                            2 };
+}
+
+/* The state of linear attention does not grow: 48 heads of 128 x 128 float32, and three inputs of a
+ * convolution over 2 x 16 + 48 heads of 128, in 48 layers. */
+static void linear_state(void **state)
+{
+    (void)state;
+    ts_plan_ask   a = ask("qwen3.5-27b", "h200");
+    const int64_t one = 48 * (48 * 128 * 128 * 4 + 3 * (2 * 16 + 48) * 128 * 2);
+    ts_plan_bound b, c;
+    assert_int_equal(ts_plan_state_bytes(&a), one);
+    ts_plan_decode(&a, &b);
+    const int64_t at = ts_plan_cache_bytes(&a), live = ts_plan_cache_live(&a);
+    assert_true(fabs(b.cache_bytes - 2.0 * (double)one - 65536.0 * 8193) < 1);
+    /* Two flops per weight of a matrix, four per channel of 24 heads and token in 16 layers, seven
+     * per number of the states. */
+    ts_plan_part p[TS_PLAN_PARTS];
+    double       flops = 16.0 * 4 * 24 * 256 * 8192 + 48.0 * 7 * 48 * 128 * 128;
+    for (int i = 0, n = ts_plan_parts(a.model, 1, p); i < n; i++)
+        if (p[i].use == TS_USE_ALL || p[i].use == TS_USE_HEAD)
+            flops += 2.0 * (double)(p[i].rows * p[i].cols * p[i].count);
+    assert_true(fabs(b.flops - flops) < 1);
+    a.batch = 3, a.n_gpu = 2;
+    assert_int_equal(ts_plan_state_bytes(&a), 3 * one / 2);
+    a.batch = 1, a.n_gpu = 1, a.context *= 2;
+    assert_int_equal(ts_plan_cache_live(&a) - live, live - one);
+    assert_true(ts_plan_cache_bytes(&a) - at <= at - one);
+    ts_plan_decode(&a, &c);
+    assert_true(c.cache_bytes > b.cache_bytes && c.flops > b.flops);
+    char why[TS_PLAN_WHY];
+    a.n_gpu = 3; /* 24 query heads and 48 value heads, but 16 key heads */
+    assert_false(ts_plan_check(&a, why));
 }
 
 /* The largest fits, and one more does not. */
@@ -360,10 +528,12 @@ static void refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cache_bytes), cmocka_unit_test(model_cache),
-        cmocka_unit_test(published),   cmocka_unit_test(narrow_rows),
-        cmocka_unit_test(shared),      cmocka_unit_test(largest),
-        cmocka_unit_test(refusals),    cmocka_unit_test(decode_by_hand),
+        cmocka_unit_test(cache_bytes),    cmocka_unit_test(model_cache),
+        cmocka_unit_test(published),      cmocka_unit_test(narrow_rows),
+        cmocka_unit_test(shipped),        cmocka_unit_test(names),
+        cmocka_unit_test(linear_state),   cmocka_unit_test(shared),
+        cmocka_unit_test(largest),        cmocka_unit_test(refusals),
+        cmocka_unit_test(decode_by_hand),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -113,13 +113,15 @@ static void configs(void **state)
         "{\"model_type\":\"gpt_oss\",\"num_hidden_layers\":36,\"hidden_size\":2880,"
         "\"num_attention_heads\":64,\"num_key_value_heads\":8,\"head_dim\":64,"
         "\"intermediate_size\":2880,\"vocab_size\":201088,\"num_local_experts\":128,"
-        "\"num_experts_per_tok\":4,\"sliding_window\":128,\"attention_bias\":true}",
+        "\"num_experts_per_tok\":4,\"sliding_window\":128,\"attention_bias\":true,"
+        "\"quantization_config\":{\"quant_method\":\"mxfp4\"}}",
         "{\"model_type\":\"deepseek_v3\",\"num_hidden_layers\":61,\"hidden_size\":7168,"
         "\"num_attention_heads\":128,\"num_key_value_heads\":128,\"intermediate_size\":18432,"
         "\"vocab_size\":129280,\"n_routed_experts\":256,\"num_experts_per_tok\":8,"
         "\"n_shared_experts\":1,\"moe_intermediate_size\":2048,\"first_k_dense_replace\":3,"
         "\"kv_lora_rank\":512,\"q_lora_rank\":1536,\"qk_nope_head_dim\":128,"
-        "\"qk_rope_head_dim\":64,\"v_head_dim\":128}",
+        "\"qk_rope_head_dim\":64,\"v_head_dim\":128,"
+        "\"quantization_config\":{\"quant_method\":\"fp8\",\"weight_block_size\":[128,128]}}",
         "{\"model_type\":\"gemma3\",\"text_config\":{\"model_type\":\"gemma3_text\","
         "\"hidden_size\":2560,\"intermediate_size\":10240,\"num_hidden_layers\":34,"
         "\"sliding_window\":1024}}",
@@ -130,9 +132,23 @@ static void configs(void **state)
         "{\"model_type\":\"mixtral\",\"num_hidden_layers\":32,\"hidden_size\":4096,"
         "\"num_attention_heads\":32,\"num_key_value_heads\":8,\"intermediate_size\":14336,"
         "\"vocab_size\":32000,\"num_local_experts\":8,\"num_experts_per_tok\":2}",
+        "{\"model_type\":\"llama4\",\"text_config\":{\"model_type\":\"llama4_text\","
+        "\"attention_chunk_size\":8192,\"head_dim\":128,\"hidden_size\":5120,"
+        "\"interleave_moe_layer_step\":2,\"intermediate_size\":8192,"
+        "\"intermediate_size_mlp\":16384,\"num_attention_heads\":40,\"num_experts_per_tok\":1,"
+        "\"num_hidden_layers\":48,\"num_key_value_heads\":8,\"num_local_experts\":128,"
+        "\"vocab_size\":202048}}",
+        "{\"model_type\":\"qwen3_5_moe\",\"text_config\":{\"model_type\":\"qwen3_5_moe_text\","
+        "\"full_attention_interval\":4,\"head_dim\":256,\"hidden_size\":2048,"
+        "\"linear_conv_kernel_dim\":4,\"linear_key_head_dim\":128,\"linear_num_key_heads\":16,"
+        "\"linear_num_value_heads\":32,\"linear_value_head_dim\":128,"
+        "\"moe_intermediate_size\":512,\"num_attention_heads\":16,\"num_experts\":256,"
+        "\"num_experts_per_tok\":8,\"num_hidden_layers\":40,\"num_key_value_heads\":2,"
+        "\"shared_expert_intermediate_size\":512,\"vocab_size\":248320}}",
     };
-    static const char *const same[] = { "gpt-oss-120b", "deepseek-v3", "gemma-3-4b",
-                                        "qwen3-235b-a22b", "mixtral-8x7b" };
+    static const char *const same[] = { "gpt-oss-120b",    "deepseek-v3",  "gemma-3-4b",
+                                        "qwen3-235b-a22b", "mixtral-8x7b", "llama-4-maverick",
+                                        "qwen3.5-35b-a3b" };
     for (size_t i = 0; i < sizeof text / sizeof *text; i++) {
         char                 why[TS_PLAN_WHY] = "";
         ts_plan_model        m;
@@ -143,6 +159,9 @@ static void configs(void **state)
         assert_int_equal(ts_plan_params(&m), ts_plan_params(t));
         assert_int_equal(ts_plan_active_params(&m), ts_plan_active_params(t));
         assert_int_equal(m.n_window_layer, t->n_window_layer);
+        assert_int_equal(m.window, t->window);
+        assert_int_equal(m.n_linear_layer, t->n_linear_layer);
+        assert_int_equal(m.shipped, t->shipped);
         assert_true(ts_plan_kv_per_token(&m, 1, &c) == ts_plan_kv_per_token(t, 1, &c));
         unlink(named("config.json"));
     }
@@ -255,6 +274,84 @@ static void gguf_header(void **state)
     refused("x.gguf", "got version 9, expected 2 or 3");
 }
 
+/* Reads a file of one tensor with these keys of a family. */
+static void read_keys(const char *type, const char *const *keys, const uint32_t *values,
+                      ts_plan_model *m)
+{
+    pen      p = { .n = 0 };
+    char     name[128], why[TS_PLAN_WHY] = "";
+    uint64_t n = 0;
+    while (keys[n]) n++;
+    bytes(&p, "GGUF", 4);
+    number(&p, 3, 4);
+    number(&p, 1, 8);
+    number(&p, n + 1, 8);
+    text(&p, "general.architecture");
+    number(&p, 8, 4);
+    text(&p, type);
+    for (uint64_t i = 0; i < n; i++) {
+        snprintf(name, sizeof name, "%s.%s", type, keys[i]);
+        key(&p, name, values[i]);
+    }
+    tensor(&p, "output.weight", 2, 32, 1, 0);
+    while (p.n % 32) number(&p, 0, 1);
+    for (int i = 0; i < 16; i++) number(&p, 0, 8);
+    put("x.gguf", p.b, p.n);
+    if (!ts_plan_read(named("x.gguf"), m, why)) fail_msg("%s: %s", type, why);
+    unlink(named("x.gguf"));
+}
+
+/* Files with the keys of llama.cpp's converters give what the table has. */
+static void gguf_families(void **state)
+{
+    (void)state;
+    static const char *const qwen[] = { "block_count",
+                                        "embedding_length",
+                                        "attention.head_count",
+                                        "attention.head_count_kv",
+                                        "attention.key_length",
+                                        "vocab_size",
+                                        "expert_count",
+                                        "expert_used_count",
+                                        "expert_feed_forward_length",
+                                        "expert_shared_feed_forward_length",
+                                        "full_attention_interval",
+                                        "ssm.conv_kernel",
+                                        "ssm.state_size",
+                                        "ssm.group_count",
+                                        "ssm.time_step_rank",
+                                        "ssm.inner_size",
+                                        NULL };
+    static const uint32_t    of_qwen[] = { 40,  2048, 16, 2, 256, 248320, 256, 8,
+                                           512, 512,  4,  4, 128, 16,     32,  4096 };
+    static const char *const llama[] = { "block_count",
+                                         "embedding_length",
+                                         "feed_forward_length",
+                                         "attention.head_count",
+                                         "attention.head_count_kv",
+                                         "attention.key_length",
+                                         "vocab_size",
+                                         "expert_count",
+                                         "expert_used_count",
+                                         "expert_feed_forward_length",
+                                         "interleave_moe_layer_step",
+                                         NULL };
+    static const uint32_t    of_llama[] = { 48, 5120, 16384, 40, 8, 128, 202048, 128, 1, 8192, 2 };
+    char                     why[TS_PLAN_WHY];
+    ts_plan_model            m;
+    const ts_plan_model     *t = ts_plan_find_model("qwen3.5-35b-a3b", why);
+    read_keys("qwen35moe", qwen, of_qwen, &m);
+    assert_int_equal(ts_plan_params(&m), ts_plan_params(t));
+    assert_int_equal(m.n_linear_layer, t->n_linear_layer);
+    read_keys("mamba", qwen, of_qwen, &m); /* the same keys, with another meaning */
+    assert_int_equal(m.n_linear_layer, 0);
+    t = ts_plan_find_model("llama-4-maverick", why);
+    read_keys("llama4", llama, of_llama, &m);
+    assert_int_equal(ts_plan_params(&m), ts_plan_params(t));
+    assert_int_equal(m.n_window_layer, t->n_window_layer);
+    assert_int_equal(m.window, t->window);
+}
+
 /* ---- what is wrong ---- */
 
 static void malformed(void **state)
@@ -273,6 +370,15 @@ static void malformed(void **state)
         { "{\"num_hidden_layers\": 2, \"hidden_size\": 8, \"num_attention_heads\": 3, "
           "\"num_key_value_heads\": 2, \"intermediate_size\": 8, \"vocab_size\": 9}",
           "query heads: got 3, expected a multiple of the 2 KV heads" },
+        { "{\"num_hidden_layers\": 4, \"hidden_size\": 8, \"num_attention_heads\": 2, "
+          "\"intermediate_size\": 8, \"vocab_size\": 9, \"linear_num_value_heads\": 2}",
+          "linear key heads: got 0, expected 1" },
+        { "{\"num_hidden_layers\": 4, \"linear_num_value_heads\": 2, "
+          "\"full_attention_interval\": 0}",
+          "full_attention_interval: expected at least 1" },
+        { "{\"num_hidden_layers\": 4, \"intermediate_size_mlp\": 8, "
+          "\"interleave_moe_layer_step\": 0}",
+          "interleave_moe_layer_step: expected at least 1" },
     };
     for (size_t i = 0; i < sizeof configs / sizeof *configs; i++) {
         put("c.json", configs[i].config, strlen(configs[i].config));
@@ -310,6 +416,7 @@ int main(void)
         cmocka_unit_test(configs),
 #endif
         cmocka_unit_test(gguf_header),
+        cmocka_unit_test(gguf_families),
         cmocka_unit_test(malformed),
     };
     return cmocka_run_group_tests(tests, begin, end);

@@ -109,32 +109,70 @@ void ts_python_arguments(const ts_task *t, const ts_arguments *a, FILE *f)
     for (const ts_number *x = t->number; x->name; x++)
         fprintf(f, "| `%s` | number | | %s |\n", x->name, x->integer ? "int" : "float");
     if (a->accumulates)
-        fprintf(f, "| `accumulate` | number | | 1: add to the outputs that hold sums; 0: "
-                   "overwrite |\n");
+        fprintf(f,
+                "| `accumulate` | number | | 1: add to the gradients that the contract names; 0: "
+                "overwrite |\n");
 }
 
-/* ---- what is timed ---- */
+/* ---- cases ---- */
+
+static void put_names(const char *const *name, const char *const *says, int n, FILE *f)
+{
+    for (int i = 0; i < n && name[i]; i++)
+        fprintf(f, "| `%s` | %s |\n", name[i], says[i] ? says[i] : "");
+}
+
+void ts_case_names(const ts_task *t, FILE *f)
+{
+    fprintf(f, "A case is named `%s/DTYPE/DIMENSIONS/KIND OF INPUT`. The dimensions are\n\n",
+            t->name);
+    fprintf(f, "| name | is |\n|---|---|\n");
+    put_names(t->dim_name, t->dim_says, TS_MAX_DIMS, f);
+    put_names(t->more_name, t->more_says, TS_MAX_MORE, f);
+    if (t->more_name[0])
+        fprintf(f, "\nThose from `%s` on are 0 if they are not in a name.\n", t->more_name[0]);
+}
+
+static const char *depths_of(unsigned depths)
+{
+    static char text[40];
+    *text = 0;
+    for (int d = TS_QUICK; d < TS_N_DEPTHS; d++)
+        if (depths >> d & 1)
+            snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s", *text ? ", " : "",
+                     ts_depth_name((ts_depth)d));
+    return text;
+}
+
+/* The dimensions of a case: "rows=8192,cols=768,pad=0". */
+static void put_dims(const ts_task *t, const ts_case *c, FILE *f)
+{
+    char name[256];
+    ts_case_string(t, c, 0, name, sizeof name);
+    char *begin = strchr(name, '/') + 1;
+    begin = strchr(begin, '/') + 1;
+    *strrchr(begin, '/') = 0;
+    fprintf(f, "`%s`", begin);
+}
 
 void ts_timed_cases(const ts_task *t, ts_device d, FILE *f)
 {
     static ts_court c;
-    int             last = -1;
+    int             number[TS_N_DEPTHS][TS_WORKLOADS], n[TS_N_DEPTHS];
     c.device = d;
     c.peaks.gbs = 4200;
     for (int depth = TS_QUICK; depth < TS_N_DEPTHS; depth++) {
-        int  number[TS_WORKLOADS];
-        char name[256];
         c.depth = (ts_depth)depth;
-        const int n = ts_court_workloads(&c, t, number);
-        if (n == last && depth == TS_FULL) continue;
-        fprintf(f, "- `--depth %s`:", ts_depth_name(c.depth));
-        for (int i = 0; i < n; i++) {
-            ts_case_string(t, &t->cases()[number[i]], 0, name, sizeof name);
-            name[strcspn(name, "@")] = 0;
-            fprintf(f, "%s `%s`", i ? "," : "", name);
-        }
-        fprintf(f, "\n");
-        last = n;
+        n[depth] = ts_court_workloads(&c, t, number[depth]);
+    }
+    for (int i = 0; t->cases()[i].use; i++) {
+        unsigned at = 0;
+        for (int depth = TS_QUICK; depth < TS_N_DEPTHS; depth++)
+            for (int k = 0; k < n[depth]; k++) at |= (unsigned)(number[depth][k] == i) << depth;
+        if (!at) continue;
+        fprintf(f, "- ");
+        put_dims(t, &t->cases()[i], f);
+        fprintf(f, " (%s)\n", depths_of(at));
     }
 }
 
@@ -158,6 +196,19 @@ static void put_number(double v, FILE *f)
     char s[40];
     snprintf(s, sizeof s, "%.7g", v);
     fprintf(f, "%s", isnan(v) ? "NaN" : s);
+}
+
+static bool is_residue(double v)
+{
+    return v != 0 && fabs(v) < 1e-6;
+}
+
+static bool has_residue(const ts_arena_buf *b)
+{
+    for (int64_t r = 0; r < b->b.n_rows && b->b.dtype == TS_F32; r++)
+        for (int64_t i = 0; i < b->b.n_cols; i++)
+            if (is_residue(ts_load(b->p, b->b.dtype, r * b->b.row_stride + i))) return true;
+    return false;
 }
 
 static void put_buffer(const ts_task *t, const ts_case *c, const ts_arena_buf *b, FILE *f)
@@ -222,7 +273,7 @@ bool ts_worked_example(const ts_task *t, FILE *f)
     if (ok) {
         ts_case_string(t, c, 1, name, sizeof name);
         name[strcspn(name, "@")] = 0;
-        fprintf(f, "One call, of the case `%s`. It is given\n\n", name);
+        fprintf(f, "One call, of the case\n`%s`.\nIt is given\n\n", name);
         for (int i = 0; i < m.n_scalars; i++) {
             fprintf(f, "    %s = ", m.scalar[i].name);
             put_number(m.scalar[i].value, f), fputc('\n', f);
@@ -230,8 +281,13 @@ bool ts_worked_example(const ts_task *t, FILE *f)
         for (int i = 0; i < m.n; i++)
             if (m.buf[i].b.role == TS_IN) put_buffer(t, c, &m.buf[i], f);
         fprintf(f, "\nand writes\n\n");
+        bool residue = false;
         for (int i = 0; i < m.n; i++)
-            if (m.buf[i].b.role != TS_IN) put_buffer(t, c, &m.buf[i], f);
+            if (m.buf[i].b.role != TS_IN) {
+                put_buffer(t, c, &m.buf[i], f);
+                residue |= has_residue(&m.buf[i]);
+            }
+        if (residue) fprintf(f, "\nNumbers below 1e-6 are what rounding leaves of 0.\n");
     }
     free(x.workspace), free(args);
     ts_arena_close(&m);

@@ -22,7 +22,9 @@ void ts_python_signature(const ts_task *t, const ts_arguments *a, char *text, si
 /* A table of the arguments in Markdown. */
 void ts_python_arguments(const ts_task *t, const ts_arguments *a, FILE *f);
 
-/* The cases that the judge times on a device at each depth, as a list in Markdown. */
+/* How a case is named, and a table of its dimensions. */
+void ts_case_names(const ts_task *t, FILE *f);
+/* The cases that the judge times on a device, with the depths, as a list in Markdown. */
 void ts_timed_cases(const ts_task *t, ts_device d, FILE *f);
 
 /* One call of the library on a small case, with all that goes in and comes out; false: none. */

@@ -6,49 +6,7 @@
 
 #include "generate.h"
 
-#ifndef TS_HAVE_MODEL
-#define TS_HAVE_MODEL 0
-#endif
-
-bool ts_generate_complain(const char *what, const char *why)
-{
-    fprintf(stderr, "touchstone generate: %s: %s\n", what, why);
-    return false;
-}
-
-static bool parse_real(const char *option, const char *text, double lo, double hi, double *value)
-{
-    char *end;
-    if (!text) return true;
-    *value = strtod(text, &end);
-    if (*text && !*end && *value >= lo && *value <= hi) return true;
-    fprintf(stderr, "touchstone generate: %s: got '%s', expected %g to %g\n", option, text, lo, hi);
-    return false;
-}
-
 enum { MOST = 1 << 24, MOST_BEAMS = 1 << 10 };
-
-static bool parse_count(const char *option, const char *text, uint64_t lo, uint64_t hi,
-                        uint64_t *value)
-{
-    if (!text) return true;
-    if (!ts_parse_u64(option, text, value)) return false;
-    if (*value >= lo && *value <= hi) return true;
-    fprintf(stderr, "touchstone generate: %s: got '%s', expected %u to %u\n", option, text,
-            (unsigned)lo, (unsigned)hi);
-    return false;
-}
-
-static bool parse_dtype(const char *text, ts_dtype *dtype)
-{
-    if (!text || !strcmp(text, "f32")) *dtype = TS_F32;
-    else if (!strcmp(text, "f64")) *dtype = TS_F64;
-    else {
-        fprintf(stderr, "touchstone generate: --dtype: got '%s', expected f32 or f64\n", text);
-        return false;
-    }
-    return true;
-}
 
 /* LAYOUT,DTYPE */
 static bool parse_kv(const char *text, ts_generate_plan *p)
@@ -79,16 +37,6 @@ static bool parse_kv(const char *text, ts_generate_plan *p)
     return ok;
 }
 
-static bool parse_device(const char *text, ts_generate_plan *p)
-{
-    p->device = text && !strcmp(text, "cuda") ? TS_CUDA : TS_CPU;
-    if (p->device == TS_CUDA && p->dtype != TS_F32)
-        return ts_generate_complain("--device", "got cuda with --dtype f64, expected f32");
-    if (!text || p->device == TS_CUDA || !strcmp(text, "cpu")) return true;
-    fprintf(stderr, "touchstone generate: --device: got '%s', expected cpu or cuda\n", text);
-    return false;
-}
-
 /* WIDTHxDEPTH */
 static bool parse_tree(const char *text, ts_generate_plan *p)
 {
@@ -114,33 +62,17 @@ static bool parse_search(const char *beam, const char *alpha, const char *tree, 
                          ts_generate_plan *p)
 {
     const char *which = p->draft ? "--draft" : "--beam";
-    if (p->draft && beam) return ts_generate_complain("--draft", "cannot be combined with --beam");
-    if (alpha && !beam)
-        return ts_generate_complain("--alpha", "missing --beam, which this option needs");
-    if (tree && !p->draft)
-        return ts_generate_complain("--tree", "missing --draft, which this option needs");
+    if (p->draft && beam) return ts_complain("--draft", "cannot be combined with --beam");
+    if (alpha && !beam) return ts_complain("--alpha", "missing --beam, which this option needs");
+    if (tree && !p->draft) return ts_complain("--tree", "missing --draft, which this option needs");
     if (p->verify && !p->draft && !beam)
-        return ts_generate_complain("--verify",
-                                    "missing --beam or --draft, one of which this option needs");
+        return ts_complain("--verify", "missing --beam or --draft, one of which this option needs");
+    if (beam && p->stop[0]) return ts_complain("--stop", "cannot be combined with --beam");
     if ((p->draft || beam) && (draws || p->textbook))
-        return ts_generate_complain(
-            which, "cannot be combined with --temperature, --top-k, --top-p or --textbook");
-    return parse_count("--beam", beam, 1, MOST_BEAMS, &p->n_beam) &&
-           parse_real("--alpha", alpha, 0, 100, &p->alpha) && parse_tree(tree, p);
-}
-
-/* Finds the bundled model if none was named. */
-static bool find_model(ts_generate_plan *p)
-{
-    static const char *const places[] = { "../share/austen", "../share/touchstone/austen", NULL };
-    static char              path[4096];
-    if (p->model) return true;
-    p->samples = !p->prompt && !p->prompts;
-    p->model = getenv("TOUCHSTONE_MODEL");
-    if (!p->model && ts_find(places, path, sizeof path)) p->model = path;
-    return p->model ||
-           ts_generate_complain(
-               "--model", "missing, and no bundled model found; name a folder or a llama2.c file");
+        return ts_complain(which,
+                           "cannot be combined with --temperature, --top-k, --top-p or --textbook");
+    return ts_parse_count("--beam", beam, 1, MOST_BEAMS, &p->n_beam) &&
+           ts_parse_real("--alpha", alpha, 0, 100, &p->alpha) && parse_tree(tree, p);
 }
 
 /* False: the caller returns *status. */
@@ -148,19 +80,25 @@ static bool parse(int argc, char **argv, ts_generate_plan *p, int *status)
 {
     const char     *tokens = NULL, *temperature = NULL, *top_k = NULL, *top_p = NULL, *kv = NULL;
     const char     *pages = NULL, *chunk = NULL, *device = NULL, *dtype = NULL, *seed = NULL;
-    const char     *beam = NULL, *alpha = NULL, *tree = NULL;
+    const char     *beam = NULL, *alpha = NULL, *tree = NULL, *model = NULL, *threads = NULL;
     const ts_option options[] = {
         { "--model", "FILE",
-          "folder from Hugging Face or train, or llama2.c file (default: bundled)", &p->model },
+          "the same as MODEL: folder from Hugging Face or train, GGUF or llama2.c file",
+          &p->model },
         { "--tokenizer", "FILE",
-          "tokenizer.json or llama2.c vocabulary (default: next to the model)", &p->tokenizer },
-        { "--prompt", "TEXT", "text to continue", &p->prompt },
-        { "--prompts", "FILE", "file of prompts, one per line, run as one batch", &p->prompts },
+          "tokenizer.json, GGUF or llama2.c vocabulary (default: the model's)", &p->tokenizer },
+        { "--prompt", "TEXT|-", "text to continue; -: all of standard input", &p->prompt },
+        { "--prompts", "FILE|-", "file of prompts, one per line, run as one batch", &p->prompts },
         { "--tokens", "N", "maximum number of new tokens (default 64)", &tokens },
-        { "--temperature", "T", "sampling temperature; 0 takes the most probable token (default 0)",
+        { "--stop", "TEXT...", "end before this text; may be given 8 times", p->stop },
+        { "--temperature", "T",
+          "sampling temperature; 0 takes the most probable token (default: the model's, or 0)",
           &temperature },
-        { "--top-k", "K", "sample from the K most probable tokens (default: all)", &top_k },
-        { "--top-p", "P", "sample from the smallest set with probability P (default 1)", &top_p },
+        { "--top-k", "K",
+          "sample from the K most probable tokens; 0: all (default: the model's, or 0)", &top_k },
+        { "--top-p", "P",
+          "sample from the smallest set with probability P (default: the model's, or 1)", &top_p },
+        { "--threads", "N", "threads on the CPU (default: all cores)", &threads },
         { "--kv", "LAYOUT,DTYPE", "KV cache, such as paged,int8 (default paged,f32)", &kv },
         { "--pages", "N", "cache pages, 16 tokens of one layer each (default: enough for all)",
           &pages },
@@ -178,26 +116,34 @@ static bool parse(int argc, char **argv, ts_generate_plan *p, int *status)
         { "--json", "FILE|-", "write tokens, texts and figures as JSON", &p->json },
         { 0 },
     };
-    *p = (ts_generate_plan) { .n_new = 64, .top_p = 1, .chunk = 64, .seed = 0x5eed };
-    if (!ts_options(argc, argv, "generate [--model FILE] [--prompt TEXT] [OPTION...]", options,
-                    NULL, status))
+    *p = (ts_generate_plan) { .n_new = 64, .chunk = 64, .seed = 0x5eed };
+    p->temperature = p->top_p = -1;
+    p->top_k = TS_UNSET;
+    if (!ts_options(argc, argv, "generate [MODEL] [--prompt TEXT] [OPTION...]", options, &model,
+                    status))
         return false;
     *status = TS_EXIT_USAGE;
+    if (model && p->model) return ts_complain("--model", "a model was named already");
+    if (model) p->model = model;
     if (seed && !ts_parse_u64("--seed", seed, &p->seed)) return false;
-    if (!find_model(p)) return false;
+    p->samples = !p->model && !p->prompt && !p->prompts;
+    if (!ts_find_model(&p->model)) return false;
     if (p->samples && !beam && !p->draft && !p->textbook) p->temperature = 0.8;
     if (!p->samples && !p->prompt == !p->prompts)
-        return ts_generate_complain("--prompt",
-                                    "missing; expected --prompt TEXT or --prompts FILE");
+        return ts_complain("--prompt", "missing; expected --prompt TEXT or --prompts FILE");
+    for (int i = 0; p->stop[i]; i++)
+        if (!*p->stop[i]) return ts_complain("--stop", "got an empty text");
     if (p->textbook && temperature)
-        return ts_generate_complain("--textbook", "cannot be combined with --temperature");
-    return parse_count("--tokens", tokens, 1, MOST, &p->n_new) &&
-           parse_count("--top-k", top_k, 0, MOST, &p->top_k) &&
-           parse_count("--pages", pages, 1, MOST, &p->n_page) &&
-           parse_count("--chunk", chunk, 1, MOST, &p->chunk) &&
-           parse_real("--temperature", temperature, 0, 1000, &p->temperature) &&
-           parse_real("--top-p", top_p, 1e-6, 1, &p->top_p) && parse_dtype(dtype, &p->dtype) &&
-           parse_kv(kv, p) && parse_device(device, p) &&
+        return ts_complain("--textbook", "cannot be combined with --temperature");
+    return ts_parse_count("--tokens", tokens, 1, MOST, &p->n_new) &&
+           ts_parse_count("--top-k", top_k, 0, MOST, &p->top_k) &&
+           ts_parse_count("--pages", pages, 1, MOST, &p->n_page) &&
+           ts_parse_count("--chunk", chunk, 1, MOST, &p->chunk) &&
+           ts_parse_count("--threads", threads, 1, 1024, &p->n_threads) &&
+           ts_parse_real("--temperature", temperature, 0, 1000, &p->temperature) &&
+           ts_parse_real("--top-p", top_p, 1e-6, 1, &p->top_p) &&
+           ts_parse_dtype(dtype, &p->dtype) && parse_kv(kv, p) &&
+           ts_parse_device(device, p->dtype, &p->device) &&
            parse_search(beam, alpha, tree, temperature || top_k || top_p, p);
 }
 
@@ -209,8 +155,7 @@ int ts_tool_generate(int argc, char **argv)
 #if TS_HAVE_MODEL
     return ts_generate(&p);
 #else
-    ts_generate_complain(p.model,
-                         "models are not available, built without jansson, CBLAS or PCRE2");
+    ts_complain(p.model, "models are not available, built without jansson, CBLAS or PCRE2");
     return TS_EXIT_BROKEN;
 #endif
 }

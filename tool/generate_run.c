@@ -3,7 +3,6 @@
 #define _POSIX_C_SOURCE 200809L
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 
 #include "generate_run.h"
@@ -13,29 +12,23 @@ enum { PAGE = 16, MOST_AT_ONCE = 16 };
 
 /* ---- prompts ---- */
 
-/* Reads the whole file and ends lines with NUL. */
+/* Ends with a line break: one is added if it is missing. */
+static bool read_lines(ts_generate_work *w, const char *path, size_t *n)
+{
+    w->file = ts_read_text(path, n);
+    if (w->file && w->file[*n - 1] != '\n') w->file[(*n)++] = '\n';
+    return w->file;
+}
+
+/* One prompt per line. */
 static bool read_prompts(ts_generate_work *w)
 {
     const char *path = w->p->prompts;
-    FILE       *f = fopen(path, "rb");
-    size_t      n = 0, room = 0;
-    while (f && !feof(f) && !ferror(f)) {
-        char *more = n == room ? realloc(w->file, room = 2 * room + 4096) : w->file;
-        if (!more) break;
-        w->file = more;
-        n += fread(w->file + n, 1, room - n, f);
-    }
-    const bool ok = f && feof(f) && n;
-    if (f) fclose(f);
-    if (!ok)
-        return ts_generate_complain(path,
-                                    "cannot be read or is empty, expected one prompt per line");
-    if (w->file[n - 1] != '\n' && n == room && !(w->file = realloc(w->file, n + 1)))
-        return ts_generate_complain(path, "out of memory");
-    if (w->file[n - 1] != '\n') w->file[n++] = '\n';
+    size_t      n;
+    if (!read_lines(w, path, &n)) return false;
     for (size_t i = 0; i < n; i++) w->n_story += w->file[i] == '\n';
     w->story = calloc((size_t)w->n_story, sizeof *w->story);
-    if (!w->story) return ts_generate_complain(path, "out of memory for the prompts");
+    if (!w->story) return ts_complain(path, "out of memory for the prompts");
     char *at = w->file;
     for (int64_t i = 0; i < w->n_story; i++) {
         char *end = memchr(at, '\n', n - (size_t)(at - w->file));
@@ -53,9 +46,13 @@ static bool take_prompts(ts_generate_work *w)
     const char *const *text = w->p->samples ? openings : &w->p->prompt;
     w->n_story = w->p->samples ? sizeof openings / sizeof *openings : 1;
     w->story = calloc((size_t)w->n_story, sizeof *w->story);
-    if (!w->story) return ts_generate_complain("prompt", "out of memory");
+    if (!w->story) return ts_complain("prompt", "out of memory");
     for (int64_t i = 0; i < w->n_story; i++)
         w->story[i] = (ts_story) { .text = text[i], .n_text = strlen(text[i]) };
+    if (w->p->samples || strcmp(w->p->prompt, "-")) return true;
+    if (!read_lines(w, "-", &w->story[0].n_text)) return false;
+    w->story[0].text = w->file;
+    w->story[0].n_text--; /* the last line break */
     return true;
 }
 
@@ -65,58 +62,42 @@ static bool encode(ts_generate_work *w)
     for (int64_t i = 0; i < w->n_story; i++) {
         ts_story *s = &w->story[i];
         if (!ts_tokenizer_encode(w->t, s->text, s->n_text, &s->token, &s->n_prompt, why))
-            return ts_generate_complain("prompt", why);
-        if (!s->n_prompt)
-            return ts_generate_complain("prompt", "got no tokens, expected at least 1");
+            return ts_complain("prompt", why);
+        if (!s->n_prompt) return ts_complain("prompt", "got no tokens, expected at least 1");
         s->n_token = s->n_prompt;
         s->n_most = s->n_prompt + (int64_t)w->p->n_new;
         int32_t *more = realloc(s->token, (size_t)s->n_most * sizeof *more);
-        if (!more) return ts_generate_complain("prompt", "out of memory for the tokens");
+        if (!more) return ts_complain("prompt", "out of memory for the tokens");
         s->token = more;
     }
     return true;
 }
 
-/* Next to the model, unless named. */
-static bool open_tokenizer(ts_generate_work *w)
-{
-    char        path[4096], why[TS_MODEL_WHY];
-    struct stat is;
-    const char *slash = strrchr(w->p->model, '/');
-    const bool  folder = !stat(w->p->model, &is) && S_ISDIR(is.st_mode);
-    const int   n = folder ? (int)strlen(w->p->model) : slash ? (int)(slash - w->p->model) : 1;
-    snprintf(path, sizeof path, "%.*s/tokenizer.json", n, folder || slash ? w->p->model : ".");
-    const char *from = w->p->tokenizer ? w->p->tokenizer : path;
-    if (!ts_tokenizer_load(from, &w->t, why)) return ts_generate_complain("--tokenizer", why);
-    if (ts_tokenizer_size(w->t) <= ts_decoder_dims_of(w->m)->n_vocab) return true;
-    return ts_generate_complain(
-        from, "more tokens than the model's vocabulary; expected the model's own tokenizer");
-}
-
 /* ---- the run ---- */
 
-/* Control characters are not sent to the terminal. */
-void ts_generate_show(FILE *out, const char *text, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        const unsigned char c = (unsigned char)text[i];
-        putc((c < ' ' && c != '\n' && c != '\t') || c == 0x7f ? '?' : c, out);
-    }
-}
-
-static void show_token(const ts_generate_work *w, const ts_story *s, int64_t i)
+/* Adds the last token's text. */
+static void grow(ts_generate_work *w, ts_story *s)
 {
     size_t      n;
-    const char *piece = ts_tokenizer_piece(w->t, i ? s->token[i - 1] : -1, s->token[i], &n);
-    ts_generate_show(w->out, piece, n);
+    const char *piece =
+        ts_tokenizer_piece(w->t, s->token[s->n_token - 2], s->token[s->n_token - 1], &n);
+    if (!ts_text_add(&s->made, piece, n, w->p->stop, w->n_stop)) s->status = TS_E_WORKSPACE;
+}
+
+/* What is not shown yet, up to that many bytes. */
+static void show_more(const ts_generate_work *w, ts_story *s, size_t n)
+{
+    if (n > s->n_shown) ts_show_text(w->out, s->made.p + s->n_shown, n - s->n_shown);
+    s->n_shown = n;
+    fflush(w->out);
 }
 
 static void show_story(const ts_generate_work *w, int64_t nth)
 {
-    const ts_story *s = &w->story[nth];
+    ts_story *s = &w->story[nth];
     fprintf(w->out, "[%lld] ", (long long)nth + 1);
-    ts_generate_show(w->out, s->text, s->n_text);
-    for (int64_t i = s->n_prompt; i < s->n_token; i++) show_token(w, s, i);
+    ts_show_text(w->out, s->text, s->n_text);
+    show_more(w, s, s->made.n);
     fputc('\n', w->out);
 }
 
@@ -128,15 +109,18 @@ void ts_generate_tell(void *user, const ts_event *e)
     const bool        stream = w->out && w->n_story == 1;
     if (e->token >= 0) {
         s->token[s->n_token++] = e->token;
-        if (stream) {
-            show_token(w, s, s->n_token - 1);
-            fflush(w->out);
-        }
+        grow(w, s);
+        if (stream) show_more(w, s, s->made.n_sure);
+        if (w->e && (s->made.stopped || s->status)) ts_engine_end(w->e, e->request);
         return;
     }
     s->ended = true;
-    s->status = e->status;
-    if (stream) fputc('\n', w->out);
+    if (!s->status) s->status = e->status;
+    s->finish = s->made.stopped ? TS_FINISH_STOP : e->finish;
+    if (stream) {
+        show_more(w, s, s->made.n);
+        fputc('\n', w->out);
+    }
     for (; w->n_story > 1 && w->n_told < w->n_story && w->story[w->n_told].ended; w->n_told++)
         if (w->out) show_story(w, w->n_told);
 }
@@ -158,17 +142,13 @@ ts_engine_options ts_generate_options(const ts_generate_work *w, int64_t n_seq)
                                  : enough,
         .chunk = (int64_t)w->p->chunk,
         .store = w->p->store,
+        .n_threads = (int)w->p->n_threads,
     };
 }
 
 int ts_generate_stops(const ts_generate_work *w, int32_t stop[TS_MODEL_STOPS])
 {
-    const ts_decoder_dims *d = ts_decoder_dims_of(w->m);
-    int                    n_stop = d->n_stop;
-    memcpy(stop, d->stop, sizeof d->stop);
-    if (ts_tokenizer_stop(w->t) >= 0 && n_stop < TS_MODEL_STOPS)
-        stop[n_stop++] = ts_tokenizer_stop(w->t);
-    return n_stop;
+    return ts_model_stops(w->m, w->t, &w->model, stop);
 }
 
 bool ts_generate_add_all(const ts_generate_work *w, ts_engine *e)
@@ -177,37 +157,46 @@ bool ts_generate_add_all(const ts_generate_work *w, ts_engine *e)
     int32_t   stop[TS_MODEL_STOPS];
     const int n_stop = ts_generate_stops(w, stop);
     for (int64_t i = 0; i < w->n_story; i++) {
-        const ts_story  *s = &w->story[i];
-        const ts_request r = {
-            .prompt = s->token,
-            .n_prompt = s->n_prompt,
-            .n_new = (int64_t)w->p->n_new,
-            .sampling = { w->p->temperature, (int64_t)w->p->top_k, w->p->top_p,
-                          ts_bits(w->p->seed, i) },
-            .stop = stop,
-            .n_stop = n_stop,
+        const ts_story *s = &w->story[i];
+        ts_request      r = {
+                 .prompt = s->token,
+                 .n_prompt = s->n_prompt,
+                 .n_new = (int64_t)w->p->n_new,
+                 .sampling = w->sampling,
+                 .stop = stop,
+                 .n_stop = n_stop,
         };
-        if (!ts_engine_add(e, &r, why)) return ts_generate_complain("prompt", why);
+        r.sampling.seed = ts_bits(w->p->seed, i);
+        if (!ts_engine_add(e, &r, why)) return ts_complain("prompt", why);
     }
+    return true;
+}
+
+/* The command line, then the model's authors, then greedy. Searches and comparisons are greedy. */
+static bool settle(ts_generate_work *w)
+{
+    const ts_generate_plan *p = w->p;
+    char                    why[TS_MODEL_WHY];
+    if (!ts_generation_load(p->model, ts_decoder_dims_of(w->m)->n_vocab, &w->model, why))
+        return ts_complain(p->model, why);
+    if (p->n_beam || p->draft || p->textbook) w->model.sampling = (ts_sampling) { .top_p = 1 };
+    w->sampling = ts_model_sampling(&w->model, p->temperature, p->top_k, p->top_p);
+    while (p->stop[w->n_stop]) w->n_stop++;
     return true;
 }
 
 /* Checks and allocates everything: after this the run as a whole cannot fail. */
 static bool prepare(ts_generate_work *w)
 {
-    char        why[TS_MODEL_WHY];
-    const char *absent = w->p->device == TS_CUDA ? ts_cuda_unavailable_reason() : NULL;
-    if (absent) return ts_generate_complain("--device", absent); /* before reading the model */
-    if (!ts_decoder_load(w->p->model, w->p->dtype, &w->m, why))
-        return ts_generate_complain(w->p->model, why);
-    if (w->p->device == TS_CUDA && !ts_decoder_to_cuda(w->m, why))
-        return ts_generate_complain("--device", why);
-    if (!open_tokenizer(w) || !(w->p->prompts ? read_prompts(w) : take_prompts(w)) || !encode(w))
+    const ts_model_source from = { w->p->model, w->p->tokenizer, w->p->dtype, w->p->device };
+    char                  why[TS_MODEL_WHY];
+    if (!ts_model_open(&from, &w->m, &w->t) || !settle(w) ||
+        !(w->p->prompts ? read_prompts(w) : take_prompts(w)) || !encode(w))
         return false;
     if (w->p->n_beam || w->p->draft) return true;
     const int64_t           n_seq = w->n_story < MOST_AT_ONCE ? w->n_story : MOST_AT_ONCE;
     const ts_engine_options o = ts_generate_options(w, n_seq);
-    if (!ts_engine_create(w->m, &o, &w->e, why)) return ts_generate_complain("engine", why);
+    if (!ts_engine_create(w->m, &o, &w->e, why)) return ts_complain("engine", why);
     return ts_generate_add_all(w, w->e);
 }
 
@@ -225,15 +214,15 @@ double ts_generate_now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* The textbook version runs on the CPU: a model on a device is read again. */
+/* The textbook version wants floats on the CPU: the model is read again. */
 static bool by_textbook(const ts_generate_work *w, const ts_story *s, int32_t *token,
                         double *took_s, char why[TS_MODEL_WHY])
 {
     ts_decoder *again = NULL;
-    if (w->p->device != TS_CPU && !ts_decoder_load(w->p->model, w->p->dtype, &again, why))
-        return false;
+    bool        ok =
+        ts_decoder_load(w->p->model, w->p->dtype, &again, why) && ts_decoder_decode(again, why);
     const double from = ts_generate_now();
-    const bool   ok = ts_textbook(again ? again : w->m, token, s->n_prompt, s->n_token, why);
+    ok = ok && ts_textbook(again, token, s->n_prompt, s->n_token, why);
     *took_s = ts_generate_now() - from;
     ts_decoder_free(&again);
     return ok;
@@ -245,7 +234,7 @@ static bool textbook(const ts_generate_work *w, const ts_engine_stats *stats, ts
     const ts_story *s = &w->story[0];
     char            why[TS_MODEL_WHY];
     int32_t        *token = malloc((size_t)s->n_token * sizeof *token);
-    if (!token) return ts_generate_complain("--textbook", "out of memory for the tokens");
+    if (!token) return ts_complain("--textbook", "out of memory for the tokens");
     memcpy(token, s->token, (size_t)s->n_prompt * sizeof *token);
     double       took_s = 0;
     const bool   ok = by_textbook(w, s, token, &took_s, why);
@@ -254,7 +243,7 @@ static bool textbook(const ts_generate_work *w, const ts_engine_stats *stats, ts
         ts_generate_rate(stats->n_prompt + stats->n_decode, stats->prompt_s + stats->decode_s);
     const bool same = ok && !memcmp(token, s->token, (size_t)s->n_token * sizeof *token);
     free(token);
-    if (!ok) return ts_generate_complain("--textbook", why);
+    if (!ok) return ts_complain("--textbook", why);
     if (w->out)
         fprintf(w->out,
                 "textbook  %.1f tokens/s overall; ours %.1f, %.2f times as fast; tokens %s\n",
@@ -276,6 +265,9 @@ static void summary(const ts_generate_work *w, const ts_engine_stats *s, ts_json
                 s->cache_reserved, s->cache_live_peak, (long long)s->n_preempted);
     }
     ts_json_text(json, "device", w->p->device == TS_CUDA ? "cuda" : "cpu");
+    ts_json_number(json, "temperature", w->sampling.temperature);
+    ts_json_int(json, "top_k", w->sampling.top_k);
+    ts_json_number(json, "top_p", w->sampling.top_p);
     ts_json_int(json, "prefill_tokens", s->n_prompt);
     ts_json_int(json, "decode_tokens", s->n_decode);
     ts_json_int(json, "tokens_made", s->n_token);
@@ -287,31 +279,42 @@ static void summary(const ts_generate_work *w, const ts_engine_stats *s, ts_json
     ts_json_int(json, "preempted", s->n_preempted);
 }
 
-static void story_to_json(const ts_generate_work *w, const ts_story *s, ts_json *list)
+static void story_to_json(const ts_story *s, ts_json *list)
 {
     ts_json *o = ts_json_object(list, NULL), *tokens = ts_json_array(o, "tokens");
-    char    *text = NULL;
-    size_t   n = 0, len;
-    FILE    *f = o ? open_memstream(&text, &n) : NULL;
-    for (int64_t i = s->n_prompt; f && i < s->n_token; i++) {
-        const char *piece = ts_tokenizer_piece(w->t, s->token[i - 1], s->token[i], &len);
-        fwrite(piece, 1, len, f);
-        ts_json_int(tokens, NULL, s->token[i]);
-    }
-    if (f) fclose(f);
-    ts_json_text(o, "text", text);
+    for (int64_t i = s->n_prompt; o && i < s->n_token; i++) ts_json_int(tokens, NULL, s->token[i]);
+    ts_text_to_json(o, &s->made);
+    ts_json_text(o, "finish", s->status ? "error" : ts_finish_names[s->finish]);
     ts_json_text(o, "status", ts_status_text(s->status));
-    free(text);
+}
+
+/* How many stories ended in which way. */
+static void show_finishes(const ts_generate_work *w)
+{
+    int64_t     n[3] = { 0 };
+    const char *before = "";
+    for (int64_t i = 0; i < w->n_story; i++)
+        if (!w->story[i].status) n[w->story[i].finish]++;
+    fprintf(w->out, "finish    ");
+    for (int i = 0; i < 3; i++) {
+        if (!n[i]) continue;
+        if (w->n_story > 1)
+            fprintf(w->out, "%s%lld %s", before, (long long)n[i], ts_finish_names[i]);
+        else fprintf(w->out, "%s", ts_finish_names[i]);
+        before = ", ";
+    }
+    fprintf(w->out, "%s\n", *before ? "" : "error");
 }
 
 int ts_generate_stories(const ts_generate_work *w, ts_json *json)
 {
     int      status = TS_EXIT_PASSED;
     ts_json *list = ts_json_array(json, "stories");
+    if (w->out) show_finishes(w);
     for (int64_t i = 0; i < w->n_story; i++) {
-        story_to_json(w, &w->story[i], list);
+        story_to_json(&w->story[i], list);
         if (!w->story[i].status) continue;
-        ts_generate_complain("a sequence ended early", ts_status_text(w->story[i].status));
+        ts_complain("a sequence ended early", ts_status_text(w->story[i].status));
         status = TS_EXIT_FAILED;
     }
     return status;
@@ -319,7 +322,7 @@ int ts_generate_stories(const ts_generate_work *w, ts_json *json)
 
 static int run(ts_generate_work *w, ts_json *json)
 {
-    if (w->out && w->n_story == 1) ts_generate_show(w->out, w->story[0].text, w->story[0].n_text);
+    if (w->out && w->n_story == 1) ts_show_text(w->out, w->story[0].text, w->story[0].n_text);
     while (ts_engine_step(w->e, ts_generate_tell, w)) continue;
     summary(w, ts_engine_stats_of(w->e), json);
     int status = ts_generate_stories(w, json);
@@ -338,7 +341,10 @@ int ts_generate(const ts_generate_plan *p)
                             : run(&w, json);
         if (!ts_json_close(p->json, json)) status = TS_EXIT_BROKEN;
     }
-    for (int64_t i = 0; i < w.n_story; i++) free(w.story[i].token);
+    for (int64_t i = 0; i < w.n_story; i++) {
+        free(w.story[i].token);
+        free(w.story[i].made.p);
+    }
     free(w.story);
     free(w.file);
     ts_engine_free(&w.e);

@@ -43,14 +43,13 @@ static bool list_prompts(const ts_generate_work *w, int64_t capacity, prompts *p
     int64_t n = 0;
     for (int64_t i = 0; i < w->n_story; i++) {
         if (w->story[i].n_prompt > capacity)
-            return ts_generate_complain("prompt",
-                                        "more tokens than the model's context; shorten the prompt");
+            return ts_complain("prompt",
+                               "more tokens than the model's context; shorten the prompt");
         n += w->story[i].n_prompt;
     }
     p->token = malloc((size_t)n * sizeof *p->token);
     p->len = malloc((size_t)w->n_story * sizeof *p->len);
-    if (!p->token || !p->len)
-        return ts_generate_complain("--beam", "out of memory for the prompts");
+    if (!p->token || !p->len) return ts_complain("--beam", "out of memory for the prompts");
     n = 0;
     for (int64_t i = 0; i < w->n_story; i++) {
         p->len[i] = w->story[i].n_prompt;
@@ -70,7 +69,7 @@ static bool make_found(ts_beam_dims d, found *f)
     f->finished = malloc(n * sizeof *f->finished);
     f->n_found = malloc((size_t)d.n_items * sizeof *f->n_found);
     return (f->token && f->length && f->logprob && f->score && f->finished && f->n_found) ||
-           ts_generate_complain("--beam", "out of memory for the beams");
+           ts_complain("--beam", "out of memory for the beams");
 }
 
 static void free_found(found *f)
@@ -118,10 +117,14 @@ static void adopt(ts_generate_work *w, ts_beam_dims d, const found *f)
         const int64_t  at = i * d.beam_width;
         const int64_t  n = f->length[at] - f->finished[at]; /* without EOS */
         const int32_t *token = f->token + at * d.max_new_tokens;
-        if (w->out && w->n_story == 1) ts_generate_show(w->out, s->text, s->n_text);
+        if (w->out && w->n_story == 1) ts_show_text(w->out, s->text, s->n_text);
         for (int64_t j = 0; j < n; j++)
             ts_generate_tell(w, &(ts_event) { .request = i, .token = token[j] });
-        ts_generate_tell(w, &(ts_event) { .request = i, .token = -1 });
+        ts_generate_tell(w, &(ts_event) { .request = i,
+                                          .token = -1,
+                                          .finish = f->finished[at]          ? TS_FINISH_STOP
+                                                    : s->n_token < s->n_most ? TS_FINISH_CONTEXT
+                                                                             : TS_FINISH_LENGTH });
     }
 }
 
@@ -198,11 +201,11 @@ static bool verify_beams(const ts_generate_work *w, ts_beam_dims d, const prompt
     found                   again = { 0 };
     double                  far = 0;
     bool                    ok = make_found(d, &again);
-    if (ok && !ts_stateless_create(w->m, &o, &s, why)) ok = ts_generate_complain("--verify", why);
+    if (ok && !ts_stateless_create(w->m, &o, &s, why)) ok = ts_complain("--verify", why);
     if (ok) {
         const ts_model  model = ts_stateless_model(s);
         const ts_status status = search(&model, d, p, &again);
-        if (status) ok = ts_generate_complain("--verify", ts_status_text(status));
+        if (status) ok = ts_complain("--verify", ts_status_text(status));
     }
     const bool same = ok && same_beams(d, f, &again, &far);
     if (ok && w->out)
@@ -230,14 +233,14 @@ int ts_generate_beams(ts_generate_work *w, ts_json *json)
     found                   f = { 0 };
     int                     status = TS_EXIT_BROKEN;
     bool                    ok = list_prompts(w, o.capacity, &p) && make_found(d, &f);
-    if (ok && !ts_beams_create(w->m, &o, &b, why)) ok = ts_generate_complain("--beam", why);
+    if (ok && !ts_beams_create(w->m, &o, &b, why)) ok = ts_complain("--beam", why);
     if (ok) {
         const ts_beam_search_args a = search_args(d, &p, &f);
         const double              from = ts_generate_now();
         const ts_status           s = ts_beams_search(b, &a, false);
         f.seconds = ts_generate_now() - from;
         status = s ? TS_EXIT_FAILED : TS_EXIT_PASSED;
-        if (s) ok = ts_generate_complain("--beam", ts_status_text(s));
+        if (s) ok = ts_complain("--beam", ts_status_text(s));
     }
     if (ok) {
         adopt(w, d, &f);
@@ -271,23 +274,21 @@ static bool open_drafts(const ts_generate_work *w, const ts_engine_options *o, d
     d->lookup.width = width;
     d->by = ts_lookup_drafter(&d->lookup);
     if (!strcmp(w->p->draft, "lookup")) return true;
-    if (!ts_decoder_load(w->p->draft, TS_F32, &d->m, why))
-        return ts_generate_complain(w->p->draft, why);
+    if (!ts_decoder_load(w->p->draft, TS_F32, &d->m, why)) return ts_complain(w->p->draft, why);
     if (w->p->device == TS_CUDA && !ts_decoder_to_cuda(d->m, why))
-        return ts_generate_complain("--device", why);
+        return ts_complain("--device", why);
     const ts_decoder_dims *small = ts_decoder_dims_of(d->m), *large = ts_decoder_dims_of(w->m);
     if (small->n_vocab != large->n_vocab) {
         snprintf(why, sizeof why, "got a vocabulary of %lld tokens, expected %lld as in --model",
                  (long long)small->n_vocab, (long long)large->n_vocab);
-        return ts_generate_complain(w->p->draft, why);
+        return ts_complain(w->p->draft, why);
     }
     if (theirs.capacity > small->n_context) theirs.capacity = small->n_context;
     theirs.store = TS_F32;
     if (theirs.page) /* enough for all its sequences */
         theirs.n_page =
             width * small->n_layer * ((theirs.capacity + theirs.page - 1) / theirs.page);
-    if (!ts_small_create(d->m, width, &theirs, &d->small, why))
-        return ts_generate_complain("--draft", why);
+    if (!ts_small_create(d->m, width, &theirs, &d->small, why)) return ts_complain("--draft", why);
     d->by = ts_small_drafter(d->small);
     return true;
 }
@@ -300,17 +301,21 @@ static bool ends(const int32_t *stop, int n_stop, int32_t token)
 }
 
 /* Generates one story; tokens after its end are discarded. */
-static ts_status tell_story(ts_generate_work *w, ts_speculator *s, const ts_drafter *d, int64_t i)
+static ts_status tell_story(ts_generate_work *w, ts_speculator *s, const ts_drafter *d, int64_t i,
+                            ts_finish *finish)
 {
     ts_story      *y = &w->story[i];
     int32_t        stop[TS_MODEL_STOPS];
     const int      n_stop = ts_generate_stops(w, stop);
     ts_speculation did;
-    while (y->n_token < y->n_most) {
+    *finish = TS_FINISH_LENGTH;
+    while (y->n_token < y->n_most && !y->made.stopped) {
         const ts_status status = ts_speculator_step(s, d, y->n_most - y->n_token, &did);
+        if (!status && !did.n_out) *finish = TS_FINISH_CONTEXT;
         if (status || !did.n_out) return status;
         for (int64_t j = 0; j < did.n_out; j++) {
-            if (ends(stop, n_stop, did.out[j])) return TS_OK;
+            if (ends(stop, n_stop, did.out[j])) *finish = TS_FINISH_STOP;
+            if (*finish == TS_FINISH_STOP || y->made.stopped) return TS_OK;
             ts_generate_tell(w, &(ts_event) { .request = i, .token = did.out[j] });
         }
     }
@@ -344,6 +349,7 @@ typedef struct plain {
     const ts_generate_work *w;
     int64_t                *n;    /* [n_story]: tokens generated */
     bool                    same; /* identical so far */
+    ts_engine              *e;
 } plain;
 
 static void compare(void *user, const ts_event *e)
@@ -354,6 +360,7 @@ static void compare(void *user, const ts_event *e)
     if (e->token >= 0) {
         y->same = y->same && at < s->n_token && s->token[at] == e->token;
         y->n[e->request]++;
+        if (s->made.stopped && at + 1 == s->n_token) ts_engine_end(y->e, e->request);
     } else y->same = y->same && at == s->n_token && e->status == TS_OK;
 }
 
@@ -363,9 +370,10 @@ static bool verify_drafts(const ts_generate_work *w, const ts_speculator_stats *
     const double            ours = ts_generate_rate(s->n_token, s->draft_s + s->run_s);
     char                    why[TS_MODEL_WHY];
     ts_engine              *e = NULL;
-    plain                   y = { w, calloc((size_t)w->n_story, sizeof *y.n), true };
-    bool ok = y.n || ts_generate_complain("--verify", "out of memory for the tokens");
-    if (ok && !ts_engine_create(w->m, &o, &e, why)) ok = ts_generate_complain("--verify", why);
+    plain                   y = { w, calloc((size_t)w->n_story, sizeof *y.n), true, NULL };
+    bool                    ok = y.n || ts_complain("--verify", "out of memory for the tokens");
+    if (ok && !ts_engine_create(w->m, &o, &e, why)) ok = ts_complain("--verify", why);
+    y.e = e;
     ok = ok && ts_generate_add_all(w, e);
     while (ok && ts_engine_step(e, compare, &y)) continue;
     if (ok) {
@@ -394,16 +402,16 @@ int ts_generate_drafts(ts_generate_work *w, ts_json *json)
     int                     status = TS_EXIT_BROKEN;
     bool                    ok = open_drafts(w, &o, &d);
     if (ok && !ts_speculator_create(w->m, &o, (int64_t)w->p->tree_width * n_deep, n_deep, &s, why))
-        ok = ts_generate_complain("--draft", why);
+        ok = ts_complain("--draft", why);
     for (int64_t i = 0; ok && i < w->n_story; i++) {
         const ts_story *y = &w->story[i];
         ts_event        end = { .request = i, .token = -1 };
         if (!ts_speculator_begin(s, y->token, y->n_prompt, 0, 0, why)) {
-            ok = ts_generate_complain("prompt", why);
+            ok = ts_complain("prompt", why);
             break;
         }
-        if (w->out && w->n_story == 1) ts_generate_show(w->out, y->text, y->n_text);
-        end.status = tell_story(w, s, &d.by, i);
+        if (w->out && w->n_story == 1) ts_show_text(w->out, y->text, y->n_text);
+        end.status = tell_story(w, s, &d.by, i, &end.finish);
         ts_generate_tell(w, &end);
     }
     if (ok) {

@@ -9,21 +9,23 @@
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "board.h"
 #include "court.h"
 #include "derive.h"
 #include "litter.h"
+#include "merge.h"
 #include "page.h"
+#include "python.h"
 #include "registry.h"
 #include "selfcheck.h"
+#include "slurm.h"
 #include "tool.h"
 
 typedef struct judge_options {
     const char *log, *out, *resume, *depth, *challenge, *selfcheck, *seed, *json, *replay, *device,
-        *threads;
+        *threads, *klass, *slurm;
 } judge_options;
 
 /* ---- entrants ---- */
@@ -62,53 +64,6 @@ static ts_judged *add(ts_court *c, const char *path, const char *challenge, cons
     return e;
 }
 
-/* Whether this Python has the module; `self`, if not NULL, gets the real interpreter's path, since
- * the cage cannot run a wrapper script. The name comes from the user and never reaches a shell. */
-static bool has(const char *python, const char *module, char *self, size_t n_self)
-{
-    int  status = -1, out[2];
-    char code[128];
-    snprintf(code, sizeof code, "import sys, %s; sys.stdout.write(sys.executable)", module);
-    if (pipe2(out, O_CLOEXEC)) return false;
-    const pid_t child = fork();
-    if (!child) {
-        const int null = open("/dev/null", O_RDWR);
-        dup2(null, 0), dup2(out[1], 1), dup2(null, 2);
-        execlp(python, python, "-c", code, (char *)NULL);
-        _exit(127);
-    }
-    close(out[1]);
-    char    buffer[4096];
-    ssize_t got, n = 0;
-    while ((got = read(out[0], buffer + n, sizeof buffer - 1 - (size_t)n)) > 0) n += got;
-    buffer[n] = 0;
-    close(out[0]);
-    if (child < 0 || waitpid(child, &status, 0) != child || status) return false;
-    if (self && *buffer == '/') snprintf(self, n_self, "%s", buffer);
-    return true;
-}
-
-/* The absolute path of the interpreter: $TOUCHSTONE_PYTHON, else the first python3 on PATH that has
- * NumPy, else the first. */
-static const char *find_python(void)
-{
-    static char first[4096], self[4096];
-    const char *name = getenv("TOUCHSTONE_PYTHON"), *path = getenv("PATH");
-    const bool  asked = name;
-    if (!asked) name = "python3";
-    if (strchr(name, '/')) return name;
-    for (; path && *path; path += strcspn(path, ":"), path += *path == ':') {
-        char place[4096];
-        snprintf(place, sizeof place, "%.*s/%s", (int)strcspn(path, ":"), path, name);
-        if (access(place, X_OK)) continue;
-        if (!*first) strcpy(first, place);
-        if (asked) break;
-        strcpy(self, place);
-        if (has(place, "numpy", self, sizeof self)) return self;
-    }
-    return *first ? first : name;
-}
-
 /* In a build folder built-in entrants are next to the program; installed, the library is in lib/
  * and folders are in share/. */
 static bool find_built_in(const char *file, char *path, size_t n)
@@ -139,7 +94,7 @@ static void add_built_in(ts_court *c, const char *only)
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         char path[4096], whole[4096], file[128];
         if (all[i].device != c->device) continue;
-        if (all[i].needs && !has(c->python, all[i].needs, NULL, 0)) {
+        if (all[i].needs && !ts_python_has(c->python, all[i].needs, NULL, 0)) {
             fprintf(stderr,
                     "touchstone judge: skipping the built-in entrant %s: %s has no module %s\n",
                     all[i].name, c->python, all[i].needs);
@@ -158,6 +113,18 @@ static void add_built_in(ts_court *c, const char *only)
                 add(c, whole, task, all[i].name, NULL);
         }
     }
+}
+
+/* Leaves out entrants of other classes. */
+static void keep_class(ts_court *c, const char *name)
+{
+    int n = 0;
+    for (int i = 0; i < c->n; i++) {
+        ts_judged *e = c->entrant[i];
+        if (!strcmp(ts_class_name(e->entrant.cls), name)) c->entrant[n++] = e;
+        else ts_entrant_free(&e->entrant);
+    }
+    c->n = n;
 }
 
 static const char *kept(const char *text)
@@ -203,13 +170,26 @@ static bool add_given(ts_court *c, const char *path, const char *challenge)
 
 /* ---- results ---- */
 
+/* The log as `touchstone report` reads it: if it was resumed on another machine, times are not
+ * compared. */
+static bool read_log(const char *path, ts_records *r, char why[TS_WHY])
+{
+    ts_records log;
+    if (!ts_records_read(path, &log, why)) return false;
+    ts_merge  *m = ts_merge_begin();
+    const bool ok = m && ts_merge_add(m, &log, why);
+    ts_records_free(&log);
+    if (!ok) ts_merge_free(m);
+    return ok && ts_merge_end(m, r, why);
+}
+
 static int show(const judge_options *o)
 {
     ts_records r;
     ts_board   b;
-    char       why[TS_WHY], page[4200];
+    char       why[TS_WHY] = "out of memory", page[4200];
     int        status = TS_EXIT_BROKEN;
-    if (!ts_records_read(o->log, &r, why)) {
+    if (!read_log(o->log, &r, why)) {
         fprintf(stderr, "touchstone judge: %s: %s\n", o->log, why);
         return status;
     }
@@ -326,6 +306,11 @@ static bool derive(ts_log *l, const char *path, char why[TS_WHY])
     return ok;
 }
 
+static bool has_ended(const ts_records *r)
+{
+    return r->n && !strcmp(r->at[r->n - 1].type, "end");
+}
+
 static int sit(ts_court *c, const judge_options *o, bool given)
 {
     ts_records earlier = { 0 };
@@ -338,10 +323,15 @@ static int sit(ts_court *c, const judge_options *o, bool given)
     }
     char key_path[4200];
     snprintf(key_path, sizeof key_path, "%s.key", o->log);
-    if (!draw_key(c, key_path, o->resume != NULL)) return TS_EXIT_BROKEN;
-    const bool ok =
-        ts_court_sit(c, &earlier, why) && derive(c->log, o->log, why) && ts_court_end(c);
-    if (ok) unlink(key_path);
+    bool ok = has_ended(&earlier) && !ts_court_recall(c, &earlier);
+    if (ok)
+        fprintf(stderr, "touchstone judge: %s: every entrant has a verdict; nothing to judge\n",
+                o->log);
+    else {
+        if (!draw_key(c, key_path, o->resume != NULL)) return TS_EXIT_BROKEN;
+        ok = ts_court_sit(c, &earlier, why) && derive(c->log, o->log, why) && ts_court_end(c);
+        if (ok) unlink(key_path);
+    }
     ts_log_close(c->log);
     ts_records_free(&earlier);
     for (int i = 0; i < c->n; i++) ts_built_free(&c->entrant[i]->built);
@@ -440,6 +430,17 @@ static bool read_depth(const char *text, ts_depth *d)
     return !text;
 }
 
+static bool is_class(const char *name)
+{
+    for (int i = 0; i < TS_N_CLASSES; i++)
+        if (!strcmp(name, ts_class_name((ts_class)i))) return true;
+    fprintf(stderr, "touchstone judge: --class: got '%s', expected", name);
+    for (int i = 0; i < TS_N_CLASSES; i++)
+        fprintf(stderr, "%s %s", i ? "," : "", ts_class_name((ts_class)i));
+    fprintf(stderr, "\n");
+    return false;
+}
+
 /* False, and an error line, if an entrant could not be confined. */
 static bool is_confined(const ts_court *c)
 {
@@ -465,6 +466,7 @@ int ts_tool_judge(int argc, char **argv)
     int             status;
     const ts_option options[] = {
         { "--challenge", "NAME", "judge only this challenge (default: all)", &o.challenge },
+        { "--class", "NAME", "judge only entrants of this class (default: all)", &o.klass },
         { "--depth", "D", "number of cases and timed calls: quick, normal or full (default normal)",
           &o.depth },
         { "--gate", NULL, "test correctness only, without timing", &c.gate },
@@ -477,6 +479,8 @@ int ts_tool_judge(int argc, char **argv)
         { "--log", "FILE", "write verdicts to FILE (default judge.log)", &o.log },
         { "--resume", NULL, "continue the log, skipping entrants already judged", &o.resume },
         { "--out", "DIR", "also write the page to DIR/index.html", &o.out },
+        { "--slurm", "DIR", "judge nothing; write a Slurm job that judges in shards to DIR",
+          &o.slurm },
         { "--seed", "N", "draw inputs from seed N (default: random); recorded in the log",
           &o.seed },
         { "--json", "FILE|-", "write verdicts, or --selfcheck's guarantees, as JSON", &o.json },
@@ -495,11 +499,13 @@ int ts_tool_judge(int argc, char **argv)
     if (!ts_options_many(argc, argv, usage, options, given, TS_MOST_ENTRANTS - 1, &status))
         return status;
     if (!ts_task_known("judge", "--challenge", o.challenge, true)) return TS_EXIT_USAGE;
+    if (o.klass && !is_class(o.klass)) return TS_EXIT_USAGE;
     if (o.device && strcmp(o.device, "cpu") && strcmp(o.device, "cuda")) {
         fprintf(stderr, "touchstone judge: --device: got '%s', expected cpu or cuda\n", o.device);
         return TS_EXIT_USAGE;
     }
     if (o.device ? !strcmp(o.device, "cuda") : given[0] && is_gpus(given[0])) c.device = TS_CUDA;
+    if (o.slurm) return ts_judge_slurm(&c, o.slurm, given, argc, argv);
     if (c.device == TS_CUDA) ts_keeper_survey(&c.survey);
     if (c.device == TS_CUDA && !c.survey.there) {
         fprintf(stderr, "touchstone judge: --device cuda: %s\n", c.survey.text);
@@ -520,7 +526,7 @@ int ts_tool_judge(int argc, char **argv)
     memcpy(c.key, &seed, sizeof seed);
     c.depth = TS_NORMAL;
     if (!read_depth(o.depth, &c.depth)) return TS_EXIT_USAGE;
-    c.python = find_python();
+    c.python = ts_python_find();
     c.progress.to = stderr;
     if (!count_threads(o.threads, &c.n_threads)) return TS_EXIT_USAGE;
     if (!ts_places_find(&c.places)) {
@@ -532,8 +538,10 @@ int ts_tool_judge(int argc, char **argv)
     for (int i = 0; given[i]; i++)
         if (!add_given(&c, given[i], o.challenge)) return TS_EXIT_USAGE;
     if (!given[0]) add_built_in(&c, o.challenge);
+    if (o.klass) keep_class(&c, o.klass);
     if (!c.n) {
-        fprintf(stderr, "touchstone judge: no entrants; name one or check --challenge\n");
+        fprintf(stderr,
+                "touchstone judge: no entrants; name one or check --challenge and --class\n");
         return TS_EXIT_USAGE;
     }
     if (!ts_guarantee_all(&c.machine)) {

@@ -21,14 +21,6 @@ static bool failed(const char *what, const char *path)
     return false;
 }
 
-/* challenge/ and include/ are next to the build folder; in an installation, challenge/ is under
- * share/. */
-static bool find(const char *const *places, char *path, size_t n)
-{
-    *path = 0;
-    return ts_find(places, path, n) || failed("cannot find the templates", path);
-}
-
 /* Copies a file; every @ID@ in it becomes the challenge. */
 static bool copy(const char *from, const char *to, const char *id)
 {
@@ -171,17 +163,9 @@ static bool is_wanted(const ts_task *t, const char *challenge, const ts_prompt_l
     return !t->no_challenge && is_offered(t, l, templates);
 }
 
-typedef struct places {
-    char templates[4096], headers[4096];
-} places;
-
-static bool find_all(places *p)
+static bool find_all(ts_prompt_places *p)
 {
-    static const char *const templates[] = { "../challenge", "../share/touchstone/challenge",
-                                             NULL };
-    static const char *const contract[] = { "../include/touchstone", NULL };
-    return find(templates, p->templates, sizeof p->templates) &&
-           find(contract, p->headers, sizeof p->headers);
+    return ts_prompt_places_find(p) || failed("cannot find the templates", p->templates);
 }
 
 static const ts_task *task_called(const char *name)
@@ -194,8 +178,8 @@ static const ts_task *task_called(const char *name)
 /* Every challenge that is wanted, in a folder of its own or, if it is the only one, in DIR. */
 static int scaffold_all(const char *folder, const char *challenge, const ts_prompt_language *l)
 {
-    places p;
-    char   one[4096], name[64];
+    ts_prompt_places p;
+    char             one[4096], name[64];
     if (!find_all(&p)) return TS_EXIT_BROKEN;
     if (challenge && !is_offered(task_called(challenge), l, p.templates)) return TS_EXIT_USAGE;
     if (!make_folder(folder)) return TS_EXIT_USAGE;
@@ -215,8 +199,8 @@ static int scaffold_all(const char *folder, const char *challenge, const ts_prom
 /* With DIR, a file for each challenge; without, one challenge on standard output. */
 static int prompt_all(const char *folder, const char *challenge, const ts_prompt_language *l)
 {
-    places p;
-    char   path[4300];
+    ts_prompt_places p;
+    char             path[4300];
     if (!find_all(&p)) return TS_EXIT_BROKEN;
     if (challenge && !is_offered(task_called(challenge), l, p.templates)) return TS_EXIT_USAGE;
     if (folder && !make_folder(folder)) return TS_EXIT_USAGE;

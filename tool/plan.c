@@ -24,6 +24,17 @@ ts_plan_ask ts_plan_with(const ts_plan_ask *a, ts_dtype store)
     return b;
 }
 
+ts_plan_ask ts_plan_for(const ts_plan_job *j, const ts_plan_ask *a, const ts_plan_model *m)
+{
+    ts_plan_ask b = *a;
+    b.model = m;
+    if (j->as_shipped || (b.weights == TS_W_FILE && !m->file_bytes))
+        b.weights = m->file_bytes ? TS_W_FILE : m->shipped;
+    if (b.cache.axis == TS_KEY_TOKEN && a->cache.key_group == a->model->head_dim)
+        b.cache.key_group = m->head_dim; /* a whole head is one group */
+    return b;
+}
+
 const char *ts_plan_store_name(ts_dtype store)
 {
     switch (store) {
@@ -77,7 +88,7 @@ static bool parse_weights(const char *text, ts_plan_weight *w)
             return true;
         }
     return !text || wrong("--weights", text,
-                          "f32, bf16, fp8, int8, int4, ternary or file (as stored on disk)");
+                          "f32, bf16, fp8, mxfp4, int8, int4, ternary or file (as on disk)");
 }
 
 /* "paged,int8", or either part alone. */
@@ -121,7 +132,7 @@ static bool parse_ask(const words *w, ts_plan_ask *a)
     a->context = made_for > 0 && made_for < 8192 ? made_for : 8192;
     a->chunk = 2048;
     a->reserve_gib = 2;
-    a->weights = a->model->file_bytes ? TS_W_FILE : TS_W_BF16;
+    a->weights = a->model->file_bytes ? TS_W_FILE : a->model->shipped;
     a->cache = (ts_plan_cache) { TS_BF16, TS_F32, TS_BF16, TS_KEY_CHANNEL, 16, 16, false };
     return whole("--gpus", w->gpus, &a->n_gpu) && whole("--batch", w->batch, &a->batch) &&
            whole("--context", w->context, &a->context) && whole("--chunk", w->chunk, &a->chunk) &&
@@ -129,16 +140,22 @@ static bool parse_ask(const words *w, ts_plan_ask *a)
            parse_weights(w->weights, &a->weights) && parse_cache(w, a);
 }
 
-/* An id of the table, or a path. */
+/* An id of the table, or a path. What exists is a path, unless it is named exactly as an id. */
 static bool take_model(ts_plan_job *j, const char *name)
 {
     char                 why[TS_PLAN_WHY];
     struct stat          is;
     ts_plan_model       *m = &j->model[j->n_model];
     const ts_plan_model *known = ts_plan_find_model(name, why);
-    if (known) *m = *known;
-    else if (stat(name, &is) && !strchr(name, '/')) {
+    const bool           exact = known && !strcasecmp(known->id, name);
+    const bool           path = *name == '.' || *name == '/' || (!stat(name, &is) && !exact);
+    if (known && !path) *m = *known;
+    else if (!path && !strchr(name, '/')) {
         fprintf(stderr, "touchstone plan: --model: %s\n", why);
+        return false;
+    } else if (!path) {
+        fprintf(stderr, "touchstone plan: %s: no such file, and %s\n", name, why);
+        j->status = TS_EXIT_BROKEN;
         return false;
     } else if (!ts_plan_read(name, m, why)) {
         fprintf(stderr, "touchstone plan: %s: %s\n", name, why);
@@ -216,6 +233,7 @@ static bool parse(const words *w, ts_plan_job *j, char *models, char *gpus)
         return wrong("--model", w->model, "the name of a model; see 'touchstone list models'");
     j->ask.model = &j->model[0];
     j->ask.gpu = &j->gpu[0];
+    j->as_shipped = !w->weights;
     return parse_ask(w, &j->ask);
 }
 
@@ -235,33 +253,19 @@ static const char *gpus_of(const words *w)
     return w->html ? "h200" : "";
 }
 
-/* The least power of two of GPUs on which the model fits; 0: none is enough. */
-static int64_t enough(const ts_plan_ask *a)
-{
-    char           why[TS_PLAN_WHY];
-    ts_plan_ask    b = *a;
-    ts_plan_memory m;
-    for (b.n_gpu = a->n_gpu * 2; b.n_gpu <= a->model->n_head; b.n_gpu *= 2) {
-        if (!ts_plan_check(&b, why)) continue;
-        ts_plan_memory_of(&b, &m);
-        if (!m.missing) return b.n_gpu;
-    }
-    return 0;
-}
-
 static int verdict(const ts_plan_ask *a)
 {
     ts_plan_memory m;
-    char           more[64] = "; no number of GPUs is enough";
+    char           ways[TS_PLAN_WAYS * TS_PLAN_WAY];
     ts_plan_memory_of(a, &m);
     if (!m.missing) return TS_EXIT_PASSED;
-    const int64_t n = enough(a);
-    if (n) snprintf(more, sizeof more, "; %lld GPUs are enough", (long long)n);
+    ts_plan_ways_text(a, ways);
     fprintf(stderr,
             "touchstone plan: %s does not fit on %lld x %s: needs %.2f GiB per GPU, has %.2f, "
-            "short by %.2f GiB%s\n",
+            "short by %.2f GiB; %s%s\n",
             a->model->id, (long long)a->n_gpu, a->gpu->id, ts_plan_gib(m.total),
-            ts_plan_gib(m.capacity), ts_plan_gib(m.missing), more);
+            ts_plan_gib(m.capacity), ts_plan_gib(m.missing),
+            *ways ? "fits with " : "no narrower dtype and no number of GPUs is enough", ways);
     return TS_EXIT_FAILED;
 }
 
@@ -284,7 +288,7 @@ static int run(const words *w, ts_plan_job *j)
     j->svg = w->svg;
     j->out = w->json && !strcmp(w->json, "-") ? NULL : stdout;
     bool drawn = true;
-    if (w->html) drawn = ts_plan_page(j, w->html);
+    if (w->html) drawn = ts_plan_page(j, w->model && !w->compare, w->html);
     if (drawn && !page_alone(w)) drawn = w->compare ? ts_plan_compare(j) : ts_plan_show(j);
     if (!ts_json_close(w->json, root) || !drawn) return TS_EXIT_BROKEN;
     fflush(stdout); /* the table comes before its errors */
@@ -304,7 +308,8 @@ int ts_tool_plan(int argc, char **argv)
         { "--context", "N", "tokens per sequence (default 8192, or the model's maximum if less)",
           &w.context },
         { "--weights", "DTYPE",
-          "f32 bf16 fp8 int8 int4 ternary file (default: as on disk, else bf16)", &w.weights },
+          "f32 bf16 fp8 mxfp4 int8 int4 ternary file (default: as on disk or as published)",
+          &w.weights },
         { "--kv", "LAYOUT,DTYPE", "contiguous|paged,f32|bf16|f16|int8|int4 (default paged,bf16)",
           &w.kv },
         { "--page", "N", "tokens per page (default 16)", &w.page },
@@ -319,7 +324,8 @@ int ts_tool_plan(int argc, char **argv)
         { "--tflops", "N", "dense TFLOP/s for every dtype (default: the GPU's)", &w.tflops },
         { "--compare", NULL, "table of largest contexts; --model and --gpu take lists: a,b,c",
           &w.compare },
-        { "--html", "FILE", "write an HTML page: all models on all GPUs, with plots", &w.html },
+        { "--html", "FILE", "write an HTML page: the answer, then all models on all GPUs",
+          &w.html },
         { "--svg", "FILE", "plot the cache size over the context", &w.svg },
         { "--json", "FILE|-", "write the result as JSON", &w.json },
         { "--seed", "N", "accepted for uniformity; a plan draws nothing", &w.seed },

@@ -16,6 +16,7 @@ static void cell(const ts_plan_job *j, const ts_plan_ask *a, ts_json *rows)
     ts_plan_memory m;
     ts_json_text(o, "model", a->model->id);
     ts_json_text(o, "gpu", a->gpu->id);
+    ts_json_text(o, "weights", ts_plan_weight_name[a->weights]);
     ts_json_text(o, "cache", ts_plan_store_name(a->cache.store));
     if (!ts_plan_check(a, why)) {
         ts_json_text(o, "refused", why);
@@ -37,19 +38,17 @@ static void table(const ts_plan_job *j, ts_dtype store, ts_json *rows)
     const ts_plan_ask *a = &j->ask;
     if (j->out)
         fprintf(j->out, "\nlargest context at batch %lld, %s cache, %s weights, %lld GPU%s\n%-17s",
-                (long long)a->batch, ts_plan_store_name(store), ts_plan_weight_name[a->weights],
-                (long long)a->n_gpu, a->n_gpu == 1 ? "" : "s", "");
+                (long long)a->batch, ts_plan_store_name(store),
+                j->as_shipped ? "published" : ts_plan_weight_name[a->weights], (long long)a->n_gpu,
+                a->n_gpu == 1 ? "" : "s", "");
     for (int g = 0; j->out && g < j->n_gpu; g++) fprintf(j->out, "  %15s", j->gpu[g].id);
     if (j->out) fprintf(j->out, "\n");
     for (int m = 0; m < j->n_model; m++) {
         if (j->out) fprintf(j->out, "%-17.40s", j->model[m].id);
         for (int g = 0; g < j->n_gpu; g++) {
-            ts_plan_ask b = ts_plan_with(a, store);
-            b.model = &j->model[m];
+            const ts_plan_ask for_model = ts_plan_for(j, a, &j->model[m]);
+            ts_plan_ask       b = ts_plan_with(&for_model, store);
             b.gpu = &j->gpu[g];
-            if (b.cache.axis == TS_KEY_TOKEN && a->cache.key_group == a->model->head_dim)
-                b.cache.key_group = b.model->head_dim; /* a whole head is one group */
-            if (b.weights == TS_W_FILE && !b.model->file_bytes) b.weights = TS_W_BF16;
             cell(j, &b, rows);
         }
         if (j->out) fprintf(j->out, "\n");

@@ -48,6 +48,7 @@ static void show_model(const ts_plan_job *j)
     ts_json_text(o, "id", m->id);
     ts_json_text(o, "from", m->note);
     ts_json_text(o, "attention", attention_name(m));
+    ts_json_text(o, "published_as", ts_plan_weight_name[m->shipped]);
     ts_json_int(o, "parameters", ts_plan_params(m));
     ts_json_int(o, "active_parameters", ts_plan_active_params(m));
     o = ts_json_object(j->json, "gpu");
@@ -64,6 +65,8 @@ static void show_model(const ts_plan_job *j)
     if (m->n_window_layer)
         fprintf(j->out, ", %lld layers with a window of %lld", (long long)m->n_window_layer,
                 (long long)m->window);
+    if (m->n_linear_layer)
+        fprintf(j->out, ", %lld layers with linear attention", (long long)m->n_linear_layer);
     if (m->n_expert)
         fprintf(j->out, ", %lld experts, %lld per token", (long long)m->n_expert,
                 (long long)m->n_expert_used);
@@ -113,11 +116,16 @@ static void show_memory(const ts_plan_job *j)
     ts_json_int(o, "weights", m.weights);
     ts_json_int(o, "cache", m.cache);
     ts_json_int(o, "cache_waste", m.waste);
+    ts_json_int(o, "linear_state", ts_plan_state_bytes(a));
     ts_json_int(o, "activations_estimate", m.activations);
     ts_json_int(o, "reserve_estimate", m.reserve);
     ts_json_int(o, "total", m.total);
     ts_json_int(o, "capacity", m.capacity);
     ts_json_int(o, "missing", m.missing);
+    char      way[TS_PLAN_WAYS][TS_PLAN_WAY], ways[TS_PLAN_WAYS * TS_PLAN_WAY];
+    const int n_way = ts_plan_ways(a, way);
+    ts_json  *list = ts_json_array(j->json, "fits_with");
+    for (int i = 0; i < n_way; i++) ts_json_text(list, NULL, way[i]);
     if (!j->out) return;
     fprintf(j->out, "\nmemory per GPU, GiB         batch %lld, context %lld, %s weights, ",
             (long long)a->batch, (long long)a->context, ts_plan_weight_name[a->weights]);
@@ -132,6 +140,7 @@ static void show_memory(const ts_plan_job *j)
     fprintf(j->out, "  total        %9.3f   of %.0f: %s by %.3f\n", ts_plan_gib(m.total),
             ts_plan_gib(m.capacity), m.missing ? "DOES NOT FIT" : "fits",
             ts_plan_gib(m.missing ? m.missing : m.capacity - m.total));
+    if (n_way) fprintf(j->out, "  fits with %s\n", ts_plan_ways_text(a, ways));
 }
 
 static void show_limits(const ts_plan_job *j)

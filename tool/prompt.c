@@ -4,12 +4,16 @@
 #define _GNU_SOURCE
 #include "prompt.h"
 
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "build.h"
+#include "court.h"
 #include "describe.h"
 #include "entrant.h"
+#include "header.h"
+#include "markup.h"
 #include "score.h"
 
 #define C_PARTS                                                                                    \
@@ -19,10 +23,20 @@
     }
 
 const ts_prompt_language ts_prompt_languages[] = {
-    { "c", "C", "c", "c", TS_SEALED, "c", "c", TS_CPU, { C_PARTS, { "common/c.mk", "Makefile" } } },
+    { "c",
+      "C",
+      "c",
+      "c cpu sealed",
+      "c",
+      TS_SEALED,
+      "c",
+      "c",
+      TS_CPU,
+      { C_PARTS, { "common/c.mk", "Makefile" } } },
     { "c++",
       "C++",
       "cpp",
+      "c cpu cxx",
       "c++",
       TS_HOST,
       "cpp",
@@ -32,6 +46,7 @@ const ts_prompt_language ts_prompt_languages[] = {
     { "cuda",
       "CUDA",
       "cuda",
+      "c gpu cuda",
       "cuda",
       TS_GPU_HOST,
       "cu",
@@ -44,6 +59,7 @@ const ts_prompt_language ts_prompt_languages[] = {
     { "python",
       "Python with NumPy",
       "python",
+      "py cpu numpy",
       "python",
       TS_PYTHON,
       "py",
@@ -57,6 +73,7 @@ const ts_prompt_language ts_prompt_languages[] = {
     { "triton",
       "Python with Triton",
       "python",
+      "py gpu triton",
       "python",
       TS_GPU_PYTHON,
       "py",
@@ -145,195 +162,304 @@ bool ts_starter_write(const ts_task *t, const ts_prompt_language *l, const char 
     return true;
 }
 
-/* ---- sections ---- */
+/* ---- parts ---- */
 
-/* From a heading of challenge/ID/PROMPT.md to the next; "": what stands before the first. */
-static void put_section(const char *text, const char *heading, FILE *to)
+enum { TAGS = 128, FLAGS = 1024, NUMBER = 16 };
+
+/* What the texts of one prompt are made with. */
+typedef struct page {
+    const ts_task            *t;
+    const ts_prompt_language *l;
+    const char               *templates, *headers;
+    char                      tags[TAGS]; /* for ts_markup */
+    char  flags[FLAGS], build[NUMBER], call[NUMBER], all[NUMBER], memory[NUMBER], room[NUMBER];
+    FILE *to;
+} page;
+
+static bool has_dtype(const ts_task *t, ts_dtype dtype)
+{
+    const ts_case *c = t->cases();
+    while (c->use && c->dtype != dtype) c++;
+    return c->use;
+}
+
+static void put_tags(page *p)
+{
+    const bool many = has_dtype(p->t, TS_BF16);
+    snprintf(p->tags, sizeof p->tags, " %s %s %s %s %s ", p->l->tags,
+             p->t->kind == TS_PLAIN ? "plain" : "script", many ? "bf" : "nobf",
+             many && !is_python(p->l) ? "cbf" : "", has_dtype(p->t, TS_F64) ? "double" : "");
+}
+
+static void put_numbers(page *p)
+{
+    const ts_class cls = p->l->cls;
+    const bool     gpu = p->l->device == TS_CUDA;
+    if (!strcmp(p->l->name, "cuda")) ts_build_nvcc_flags("sm_90", false, p->flags, FLAGS);
+    else ts_build_flags(cls, cls == TS_HOST, "<intrinsics>", p->flags, FLAGS);
+    snprintf(p->build, NUMBER, "%d", gpu ? TS_NVCC_LIMIT_S : TS_BUILD_LIMIT_S);
+    snprintf(p->call, NUMBER, "%d", ts_call_limit_s(cls));
+    snprintf(p->all, NUMBER, "%d", TS_ALL_CALLS_LIMIT_S / 60);
+    snprintf(p->memory, NUMBER, "%d", gpu ? TS_GPU_MEMORY_GIB : TS_MEMORY_GIB);
+    snprintf(p->room, NUMBER, "%d", gpu ? TS_GPU_WORKSPACE_MIB : TS_WORKSPACE_MIB);
+}
+
+static void put_text(const page *p, const char *text)
+{
+    const ts_mark marks[] = { { "@ID@", p->t->name },    { "@FLAGS@", p->flags },
+                              { "@BUILD_S@", p->build }, { "@CALL_S@", p->call },
+                              { "@ALL_MIN@", p->all },   { "@MEMORY_GIB@", p->memory },
+                              { "@ROOM_MIB@", p->room }, { NULL, NULL } };
+    ts_markup(text, p->tags, marks, p->to);
+}
+
+/* A paragraph. */
+static void put_filled(const page *p, const char *format, ...)
+{
+    char   *text = NULL;
+    va_list list;
+    va_start(list, format);
+    if (vasprintf(&text, format, list) < 0) abort();
+    va_end(list);
+    put_text(p, text);
+    free(text);
+}
+
+/* A section of challenge/ID/PROMPT.md without its heading, up to the next; "": what stands before
+ * the first. False: it has no such section. */
+static bool put_section(const page *p, const char *text, const char *heading)
 {
     const char *begin = *heading ? strstr(text, heading) : text;
-    const char *end = begin ? strstr(begin + strlen(heading), "\n## ") : NULL;
-    if (begin) fprintf(to, "%.*s\n", (int)(end ? end - begin : (long)strlen(begin)), begin);
-}
-
-static void put_what(const ts_task *t, const ts_prompt_language *l, FILE *to)
-{
-    char        room[TS_EXPORT_NAME], signature[1024];
-    const char *name;
-    int         n = 0;
-    fprintf(to, "## What to write\n\nOne file, `%s.%s`, in %s, ", t->name, l->ending, l->title);
-    if (!is_python(l)) {
-        while (ts_task_export(t, n, room)) n++;
-        fprintf(to, "which defines ");
-        for (int i = 0; (name = ts_task_export(t, i, room)); i++)
-            fprintf(to, "%s`%s`", !i ? "" : i + 1 < n ? ", " : " and ", name);
-        fprintf(to, " as the header at the end of this page declares %s%s.\n",
-                n > 1 ? "them" : "it", strcmp(l->name, "cuda") ? "" : ", with C linkage");
-        if (t->kind == TS_PLAIN)
-            fprintf(to, "\n    %sts_status ts_%s(const ts_%s_args *a, const ts_exec *x);\n",
-                    l->device == TS_CUDA ? "extern \"C\" " : "", t->name, t->name);
-        for (const char *const *o = t->optional; o && *o; o++)
-            fprintf(to, "%s`%s`%s", o == t->optional ? "\nOptional: " : ", ", *o,
-                    o[1] ? "" : ".\n");
-        fprintf(to, "\n");
-        return;
-    }
-    ts_arguments a;
-    fprintf(to, "which defines `%s`.\n\n", t->name);
-    if (t->kind != TS_PLAIN || !ts_arguments_of(t, &a)) return;
-    ts_python_signature(t, &a, signature, sizeof signature);
-    fprintf(to, "    ");
-    put_with(signature, "\n", "\n", to);
-    fprintf(to, "\n\n");
-    ts_python_arguments(t, &a, to);
-    fprintf(to, "\nFill the arrays of `out`, or return a dict with the same names. Where this page "
-                "says NULL of an\nargument in C, it is `None` here; an output that is NULL is not "
-                "in `out`. Dimensions are the arrays'\nshapes.\n\n");
-}
-
-static void put_timed(const ts_task *t, const ts_prompt_language *l, FILE *to)
-{
-    fprintf(to,
-            "## What is timed\n\nOnly f32 is timed, on ordinary numbers; other dtypes and inputs "
-            "are tested for correctness only.\nThe timed cases on a %s, named with their "
-            "dimensions:\n\n",
-            l->device == TS_CPU ? "CPU" : "GPU with 4 TB/s (smaller ones on slower GPUs)");
-    ts_timed_cases(t, l->device, to);
-    fprintf(to, "\n");
-}
-
-static void put_score(FILE *to)
-{
-    fprintf(to,
-            "## Score\n\nAn entry that passes every correctness test scores\n\n"
-            "    1000 * S^%.2f * R^%.2f * P^%.2f * M^%.2f\n\n"
-            "- S, speed: least possible time / measured time on this machine, at most 1; the "
-            "geometric mean over\n  the timed cases.\n"
-            "- R, robustness: the share of further tests passed: invalid calls, other numbers of "
-            "threads, repeated\n  calls, a build with sanitizers.\n"
-            "- P, precision: digits of accuracy relative to the most precise entry, from the "
-            "99.9th percentile of\n  error / bound.\n"
-            "- M, memory: 1 without a workspace; 0.8 with one as large as inputs and outputs "
-            "together.\n\n"
-            "An entry that fails one correctness test scores 0. Grades:",
-            TS_WEIGHT_SPEED, TS_WEIGHT_ROBUSTNESS, TS_WEIGHT_PRECISION, TS_WEIGHT_MEMORY);
-    for (int i = 0; i < TS_N_GRADES; i++)
-        fprintf(to, " %s from %.0f,", ts_grades[i].grade, ts_grades[i].least);
-    fprintf(to, " F failed.\n\n"
-                "An entry that supports only some cases declares them in a comment of its first "
-                "64 lines, for example\n`touchstone-offers: dtype == f32`, an expression over the "
-                "dimensions in a case's name. Other cases are\nnot called, and the score is "
-                "multiplied by the share that it supports.\n\n");
-}
-
-static bool put_language(const ts_task *t, const ts_prompt_language *l, const char *templates,
-                         FILE *to)
-{
-    char   file[32], flags[1024], limit[16], *page = NULL;
-    FILE  *room;
-    size_t n;
-    snprintf(file, sizeof file, "%s.md", l->name);
-    char *text = slurp(templates, (snprintf(flags, sizeof flags, "common/%s", file), flags));
-    if (!text || !(room = open_memstream(&page, &n))) return free(text), false;
-    put_with(text, "@ID@", t->name, room);
-    fclose(room), free(text);
-    text = page, page = NULL;
-    if (!strcmp(l->name, "cuda")) ts_build_nvcc_flags("sm_90", false, flags, sizeof flags);
-    else ts_build_flags(l->cls, l->cls == TS_HOST, "INTRINSICS", flags, sizeof flags);
-    snprintf(limit, sizeof limit, "%d", l->device == TS_CPU ? TS_BUILD_LIMIT_S : TS_NVCC_LIMIT_S);
-    if (!(room = open_memstream(&page, &n))) return free(text), false;
-    put_with(text, "@FLAGS@", flags, room);
-    fclose(room), free(text);
-    fprintf(to, "## %s\n\n", l->title);
-    put_with(page, "@LIMIT@", limit, to);
-    free(page);
-    fprintf(to,
-            "\nAn entry of one file has at most %d KiB of source. With an `entry.json` it may have "
-            "%d files.\n\n",
-            TS_ENTRANT_BYTES >> 10, TS_ENTRANT_SOURCES);
+    if (!begin) return false;
+    begin += strlen(heading);
+    const char *end = strstr(begin, "\n## ");
+    size_t      n = end ? (size_t)(end - begin) : strlen(begin);
+    while (n && begin[n - 1] == '\n') n--;
+    char *part = strndup(begin, n);
+    if (!part) abort();
+    put_text(p, part + strspn(part, "\n"));
+    free(part);
     return true;
 }
 
-/* ---- the header, with what it includes ---- */
-
-static bool put_header(const char *headers, const char *name, const char *fence, char *done,
-                       size_t n_done, FILE *to)
+/* A file of challenge/common. */
+static bool put_common(const page *p, const char *file)
 {
-    char mark[80];
-    snprintf(mark, sizeof mark, "<%s>", name);
-    if (strstr(done, mark)) return true;
-    snprintf(done + strlen(done), n_done - strlen(done), "%s", mark);
-    char *text = slurp(headers, name);
-    if (!text) return false;
-    bool ok = true;
-    for (const char *p = text; ok && (p = strstr(p, "#include \"touchstone/")); p++) {
-        char other[64];
-        if (sscanf(p, "#include \"touchstone/%60[a-z_0-9.]", other) == 1)
-            ok = put_header(headers, other, fence, done, n_done, to);
-    }
-    fprintf(to, "`touchstone/%s`:\n\n```%s\n%s```\n\n", name, fence, text);
+    char name[64];
+    snprintf(name, sizeof name, "common/%s", file);
+    char *text = slurp(p->templates, name);
+    if (text) put_text(p, text);
     free(text);
+    return text;
+}
+
+/* ---- sections ---- */
+
+/* "`ts_a`, `ts_b` and `ts_c`" */
+static void list_names(const ts_task *t, bool optional, char *text, size_t n)
+{
+    char        room[TS_EXPORT_NAME];
+    const char *name;
+    *text = 0;
+    for (int i = 0; (name = optional ? t->optional[i] : ts_task_export(t, i, room)); i++) {
+        char       next[TS_EXPORT_NAME];
+        const bool last = !(optional ? t->optional[i + 1] : ts_task_export(t, i + 1, next));
+        snprintf(text + strlen(text), n - strlen(text), "%s`%s`",
+                 !i     ? ""
+                 : last ? " and "
+                        : ", ",
+                 name);
+    }
+}
+
+static void put_exports(const page *p)
+{
+    const ts_task *t = p->t;
+    char           names[1024];
+    list_names(t, false, names, sizeof names);
+    put_filled(p,
+               "One file, `%s.%s`, in %s, which defines %s as the header at the end of this page "
+               "declares%s.",
+               t->name, p->l->ending, p->l->title, names,
+               strcmp(p->l->name, "cuda") ? "" : ", with C linkage");
+    if (t->kind == TS_PLAIN)
+        fprintf(p->to, "\n    %sts_status ts_%s(const ts_%s_args *a, const ts_exec *x);\n",
+                p->l->device == TS_CUDA ? "extern \"C\" " : "", t->name, t->name);
+    if (!t->optional) return;
+    list_names(t, true, names, sizeof names);
+    fprintf(p->to, "\n");
+    put_filled(p, "Optional, worth no points and not described here: %s.", names);
+}
+
+static void put_what(const page *p)
+{
+    const ts_task *t = p->t;
+    char           signature[1024];
+    ts_arguments   a;
+    fprintf(p->to, "## What to write\n\n");
+    if (!is_python(p->l)) {
+        put_exports(p);
+        fprintf(p->to, "\n");
+        return;
+    }
+    put_filled(p, "One file, `%s.%s`, in %s, which defines `%s`.", t->name, p->l->ending,
+               p->l->title, t->name);
+    fprintf(p->to, "\n");
+    if (t->kind != TS_PLAIN || !ts_arguments_of(t, &a)) return;
+    ts_python_signature(t, &a, signature, sizeof signature);
+    fprintf(p->to, "    %s\n\n", signature);
+    ts_python_arguments(t, &a, p->to);
+    fprintf(p->to, "\n");
+    put_filled(p,
+               "Fill the arrays of `out`; or return a dict with some of their names, whose values "
+               "are copied into them.%s Other dimensions on this page, such as the number of "
+               "rows, are extents of the arrays.",
+               a.accumulates
+                   ? " With `accumulate` a returned value is the whole sum, not the increment."
+                   : "");
+    fprintf(p->to, "\n");
+}
+
+static void put_timed(const page *p)
+{
+    const bool many = has_dtype(p->t, TS_BF16) || has_dtype(p->t, TS_F64);
+    fprintf(p->to, "## Cases, and what is timed\n\n");
+    ts_case_names(p->t, p->to);
+    if (p->t->scope_says) {
+        fprintf(p->to, "\n");
+        put_filled(p, "In a `touchstone-offers` line (see the score) %s.", p->t->scope_says);
+    }
+    fprintf(p->to, "\n");
+    put_filled(
+        p,
+        "Timed are only these cases, on ordinary numbers%s, at the depths in brackets, one of "
+        "which the judge's operator chooses%s:",
+        many ? " of f32" : "",
+        p->l->device == TS_CPU ? "" : " (for a GPU with 4 TB/s; smaller ones on slower GPUs)");
+    fprintf(p->to, "\n");
+    ts_timed_cases(p->t, p->l->device, p->to);
+    fprintf(p->to, "\n");
+}
+
+static bool put_score(const page *p)
+{
+    fprintf(p->to,
+            "## Score\n\nAn entry that passes every correctness test scores\n\n"
+            "    1000 * S^%.2f * R^%.2f * P^%.2f * M^%.2f * share of the cases offered\n\n",
+            TS_WEIGHT_SPEED, TS_WEIGHT_ROBUSTNESS, TS_WEIGHT_PRECISION, TS_WEIGHT_MEMORY);
+    const bool ok = put_common(p, "score.md");
+    fprintf(p->to, "\nGrades:");
+    for (int i = 0; i < TS_N_GRADES; i++)
+        fprintf(p->to, " %s from %.0f,", ts_grades[i].grade, ts_grades[i].least);
+    fprintf(p->to, " F failed.\n\n");
     return ok;
 }
 
-static bool put_headers(const ts_task *t, const ts_prompt_language *l, const char *templates,
-                        const char *headers, FILE *to)
+static bool put_language(const page *p)
 {
-    char  done[512] = "", name[64] = "";
-    char *starter = template_of(templates, t->name, "starter.c");
-    if (!starter) return false;
-    const char *at = strstr(starter, "#include \"touchstone/");
-    const bool  found = at && sscanf(at, "#include \"touchstone/%60[a-z_0-9.]", name) == 1;
-    free(starter);
-    fprintf(to, "## The %s\n\n%s", is_python(l) ? "contract in C" : "header",
-            is_python(l) ? "For the names and meanings of fields; Python does not use it.\n\n"
-                         : "");
-    return found && put_header(headers, name, "c", done, sizeof done, to) &&
-           (l->cls != TS_SEALED || put_header(headers, "sealed.h", "c", done, sizeof done, to));
+    char file[32];
+    snprintf(file, sizeof file, "%s.md", p->l->name);
+    fprintf(p->to, "## %s\n\n", p->l->title);
+    const bool ok = put_common(p, file);
+    fprintf(p->to, "\nThe file has at most %d KiB.\n\n", TS_ENTRANT_BYTES >> 10);
+    return ok;
 }
 
-static void put_ending(const ts_task *t, const ts_prompt_language *l, bool whole, FILE *to)
+/* The functions that the judge calls, and those that say how much workspace they need. */
+static bool put_header(const page *p)
 {
-    if (whole)
-        fprintf(to,
-                "## Your answer\n\nReply with the complete file `%s.%s` in one code block that "
-                "begins with ```` ```%s ````. If there are\nseveral, the last one counts. Nothing "
-                "can be asked: what is not on this page is up to you.\n",
-                t->name, l->ending, l->fence);
-    else
-        fprintf(to,
+    const char *names[64];
+    char        room[32][TS_EXPORT_NAME + 16], name[64] = "";
+    int         n = 0;
+    char       *starter = template_of(p->templates, p->t->name, "starter.c");
+    if (!starter) return false;
+    const char *at = strstr(starter, "#include \"touchstone/");
+    bool        ok = at && sscanf(at, "#include \"touchstone/%60[a-z_0-9.]", name) == 1;
+    for (int i = 0; (names[n] = ts_task_export(p->t, i, room[n])); i++) {
+        char query[TS_EXPORT_NAME + 16];
+        snprintf(query, sizeof query, "%s_workspace", names[n++]);
+        if (!strstr(starter, query)) continue;
+        names[n] = memcpy(room[n], query, sizeof query);
+        n++;
+    }
+    free(starter);
+    fprintf(
+        p->to,
+        "## The header\n\nThis challenge's part of `touchstone/%s`, which your file includes%s:\n\n"
+        "```c\n#include <stddef.h>\n#include <stdint.h>\n\n#define TS_API "
+        "__attribute__((visibility(\"default\")))\n\n",
+        name, p->l->cls == TS_SEALED ? "" : "; in C++ all of it is\ninside `extern \"C\"`");
+    ok = ok && ts_header_write(p->headers, name, names, p->to);
+    fprintf(p->to, "```\n\n");
+    if (p->l->cls != TS_SEALED) return ok;
+    fprintf(p->to, "`touchstone/sealed.h`:\n\n```c\n");
+    ok = ok && ts_header_write(p->headers, "sealed.h",
+                               (const char *const[]) { "j_parallel_for", NULL }, p->to);
+    fprintf(p->to, "```\n\n");
+    return ok;
+}
+
+static void put_ending(const page *p, bool whole)
+{
+    if (whole) {
+        fprintf(p->to, "## Your answer\n\n");
+        put_filled(
+            p,
+            "Reply with the complete file `%s.%s` in one code block that begins with ```` ```%s "
+            "````. If there are several, the last one counts. Nothing can be asked: what is not "
+            "on this page is up to you.",
+            p->t->name, p->l->ending, p->l->fence);
+    } else
+        fprintf(p->to,
                 "## Try it\n\n`make test` runs public cases against the definition in plain double "
                 "precision%s.\nThe starter fails all of them by design. `touchstone judge DIR` "
                 "judges the folder.\n",
-                l->device == TS_CUDA ? "; without a GPU it says\nso and tests nothing" : "");
+                p->l->device == TS_CUDA ? "; without a GPU it says\nso and tests nothing" : "");
+}
+
+static bool put_example(const page *p, const char *text)
+{
+    fprintf(p->to, "## Example\n\n");
+    if (put_section(p, text, "## Example\n")) return true;
+    const bool ok = ts_worked_example(p->t, p->to);
+    if (!ok)
+        fprintf(stderr, "touchstone new: %s: no case is small enough for an example\n", p->t->name);
+    return ok;
 }
 
 bool ts_prompt_write(const ts_task *t, const ts_prompt_language *l, const char *templates,
                      const char *headers, bool whole, FILE *to)
 {
+    page  p = { .t = t, .l = l, .templates = templates, .headers = headers, .to = to };
     char *text = template_of(templates, t->name, "PROMPT.md");
     if (!text) return false;
-    put_section(text, "", to);
-    put_what(t, l, to);
-    put_section(text, "## The contract\n", to);
-    if (is_python(l)) put_section(text, "## Python\n", to);
-    put_timed(t, l, to);
-    put_section(text, "## How an entry is judged\n", to);
-    put_score(to);
-    bool ok = put_language(t, l, templates, to);
+    put_tags(&p);
+    put_numbers(&p);
+    put_section(&p, text, "");
+    fprintf(to, "\n");
+    put_what(&p);
+    fprintf(to, "## The contract\n\n");
+    bool ok = put_section(&p, text, "## The contract\n");
+    if (is_python(l) && t->kind == TS_SCRIPT) {
+        fprintf(to, "\n## Python\n\n");
+        ok &= put_section(&p, text, "## Python\n");
+    } else if (!is_python(l)) {
+        fprintf(to, "\n## Calls\n\n");
+        ok &= put_common(&p, "calls.md") && put_section(&p, text, "## Rejected calls\n");
+    }
+    fprintf(to, "\n");
+    put_timed(&p);
+    fprintf(to, "## How an entry is judged\n\n");
+    ok &= put_common(&p, "judged.md") && put_section(&p, text, "## How an entry is judged\n");
+    fprintf(to, "\n");
+    ok = ok && put_score(&p) && put_language(&p);
     fprintf(to, "## Starter\n\n```%s\n", l->fence);
     ok = ok && ts_starter_write(t, l, templates, to);
     fprintf(to, "```\n\n");
-    put_section(text, "## Example\n", to); /* of a script */
-    if (t->kind == TS_PLAIN) {
-        fprintf(to, "## Example\n\n");
-        if (!ts_worked_example(t, to))
-            fprintf(stderr, "touchstone new: %s: no case is small enough for an example\n",
-                    t->name),
-                ok = false;
-        fprintf(to, "\n");
-    }
-    ok = ok && put_headers(t, l, templates, headers, to);
-    put_ending(t, l, whole, to);
+    ok = ok && put_example(&p, text);
+    fprintf(to, "\n");
+    ok = ok && (is_python(l) || put_header(&p));
+    put_ending(&p, whole);
     free(text);
     return ok;
 }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "class.h"
+#include "json.h"
 #include "task.h"
 
 typedef struct ts_prompt_part {
@@ -15,6 +16,7 @@ typedef struct ts_prompt_part {
 
 typedef struct ts_prompt_language {
     const char    *name, *title, *fence; /* "c++", "C++", what a code block is marked with */
+    const char    *tags;                 /* of parts of the texts that it has, see markup.h */
     const char    *language;             /* of entry.json */
     ts_class       cls;
     const char    *ending, *starter; /* of the entrant's file; of the template of it */
@@ -33,5 +35,16 @@ bool ts_starter_write(const ts_task *t, const ts_prompt_language *l, const char 
  */
 bool ts_prompt_write(const ts_task *t, const ts_prompt_language *l, const char *templates,
                      const char *headers, bool whole, FILE *to);
+
+/* The folders of the templates and of the contract's headers: next to the build folder, or as
+ * installed. */
+typedef struct ts_prompt_places {
+    char templates[4096], headers[4096];
+} ts_prompt_places;
+
+bool ts_prompt_places_find(ts_prompt_places *p);
+
+/* The prompts of a challenge of a log, in every language of its device, for ts_site_write. */
+void ts_prompts_of(const char *label, ts_jw *w);
 
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* train_run.c - trains a tokenizer and a model on a text, and reports progress. */
 #define _POSIX_C_SOURCE 200809L
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,8 +14,11 @@ typedef struct work {
     const ts_train_plan *p;
     ts_corpus           *c;
     ts_tokenizer        *t;
+    char                *vocabulary; /* tokenizer.json of a new run; written when the run begins */
+    size_t               n_vocabulary;
     ts_net              *n;
     ts_team              team;
+    ts_folder            folder;
     FILE                *out; /* NULL if JSON goes to standard output, and on all ranks but 0 */
     bool                 terminal;
     ts_json             *looks;
@@ -37,22 +39,23 @@ static const char tokenizer_config[] = "{\n  \"tokenizer_class\": \"PreTrainedTo
 /* Reads the folder's vocabulary on --resume, else trains a new one. */
 static bool vocabulary(work *w)
 {
-    char        path[4096], beside[4096], why[TS_MODEL_WHY], *json = NULL;
-    size_t      n;
-    struct stat is;
-    if (!path_in(w, "tokenizer.json", path) || !path_in(w, "tokenizer_config.json", beside))
-        return false;
-    if (mkdir(w->p->out, 0777) && errno != EEXIST)
-        return ts_train_complain(w->p->out, strerror(errno));
-    if (w->p->resume && !stat(path, &is))
-        return ts_tokenizer_load(path, &w->t, why) || ts_train_complain(path, why);
-    bool ok =
-        ts_corpus_vocabulary(w->c, (int64_t)w->p->n_vocab, &json, &n, why) &&
-        ts_tokenizer_parse(json, n, &w->t, why) &&
-        (w->team.rank || (ts_file_write(beside, tokenizer_config, strlen(tokenizer_config), why) &&
-                          ts_file_write(path, json, n, why)));
-    free(json);
-    return ok || ts_train_complain("vocabulary", why);
+    char path[4096], why[TS_MODEL_WHY];
+    if (!path_in(w, "tokenizer.json", path)) return false;
+    if (w->p->resume) return ts_tokenizer_load(path, &w->t, why) || ts_train_complain(path, why);
+    return (ts_corpus_vocabulary(w->c, (int64_t)w->p->n_vocab, &w->vocabulary, &w->n_vocabulary,
+                                 why) &&
+            ts_tokenizer_parse(w->vocabulary, w->n_vocabulary, &w->t, why)) ||
+           ts_train_complain("vocabulary", why);
+}
+
+/* A new run's first files. */
+static bool begin(void *user, char why[TS_MODEL_WHY])
+{
+    const work *w = user;
+    char        path[4096], beside[4096];
+    return path_in(w, "tokenizer.json", path) && path_in(w, "tokenizer_config.json", beside) &&
+           ts_file_write(beside, tokenizer_config, strlen(tokenizer_config), why) &&
+           ts_file_write(path, w->vocabulary, w->n_vocabulary, why);
 }
 
 static void tell_facts(const work *w, ts_json *json)
@@ -117,6 +120,8 @@ static bool prepare(work *w)
     char                 why[TS_MODEL_WHY];
     if (p->n_batch % (uint64_t)w->team.size)
         return ts_train_complain("--batch", "not a multiple of the number of processes");
+    if (!w->team.rank && !ts_folder_claim(&w->folder, p->out, p->resume, why))
+        return ts_train_complain(p->out, why);
     if (!ts_corpus_load(p->data, p->seed, &w->c, why)) return ts_train_complain(p->data, why);
     if (!vocabulary(w)) return false;
     if (!ts_corpus_encode(w->c, w->t, (int64_t)p->length, why))
@@ -183,6 +188,7 @@ static bool run(work *w, ts_json *json)
         .data = ts_corpus_facts_of(w->c).hash,
         .folder = p->out,
         .resume = p->resume,
+        .begin = begin,
         .stop_token = TS_CORPUS_END,
         .team = &w->team,
     };
@@ -224,13 +230,15 @@ static int work_on(work *w)
 
 int ts_train_text(const ts_train_plan *p)
 {
-    work w = { .p = p, .out = stdout };
+    work w = { .p = p, .out = stdout, .folder = { .fd = -1 } };
     char why[TS_MODEL_WHY];
     if (!ts_team_join(&w.team, why)) return ts_train_complain("MPI", why), TS_EXIT_BROKEN;
     const int status = work_on(&w);
     ts_net_free(&w.n);
     ts_tokenizer_free(&w.t);
     ts_corpus_free(&w.c);
+    free(w.vocabulary);
+    ts_folder_leave(&w.folder, status == TS_EXIT_PASSED);
     fflush(stdout);
     ts_team_leave(&w.team, status == TS_EXIT_PASSED);
     return status;

@@ -25,6 +25,7 @@ typedef struct run {
     char                    state_path[TS_TRAIN_PATH], log_path[TS_TRAIN_PATH];
     double                  begun_s;
     int64_t                 begun_step;
+    void                   *user;
     char                   *why;
 } run;
 
@@ -179,11 +180,22 @@ static bool open_folder(run *r)
     const ts_status s = there ? ts_net_push(r->n, TS_NET_WEIGHTS | TS_NET_MOMENTS) : TS_OK;
     if (s) return complain(r, r->s.progress.step, s);
     if (rank(r)) return true;
+    if (there && (stat(r->log_path, &is) || (uint64_t)is.st_size < r->s.progress.log_bytes))
+        return ts_say(r->why, "%s: shorter than the checkpoint says", r->log_path);
+    if (!there && r->o->begin && !r->o->begin(r->user, r->why)) return false;
     r->log = fopen(r->log_path, "ab");
     if (!r->log || ftruncate(fileno(r->log), (off_t)r->s.progress.log_bytes) ||
         fseeko(r->log, 0, SEEK_END))
         return ts_say(r->why, "cannot write %s: %s", r->log_path, strerror(errno));
     return true;
+}
+
+/* From its first moment on a run can be resumed. All must have looked for a checkpoint before. */
+static bool save_first(run *r)
+{
+    double present = 1;
+    if (!r->o->folder) return true;
+    return sum(r, TS_F64, &present, 1) && (r->s.progress.step || save(r));
 }
 
 /* ---- the loop ---- */
@@ -238,7 +250,7 @@ static bool sound(const ts_net_options *net, const ts_train_options *o, char why
 bool ts_train(ts_net *n, const ts_feed *f, const ts_train_options *o, ts_train_fn tell, void *user,
               ts_train_result *result, char why[TS_MODEL_WHY])
 {
-    run r = { .n = n, .net = ts_net_options_of(n), .f = f, .o = o, .why = why };
+    run r = { .n = n, .net = ts_net_options_of(n), .f = f, .o = o, .user = user, .why = why };
     if (!sound(r.net, o, why)) return false;
     const size_t count = (size_t)ts_net_count(n);
     const size_t tokens = (size_t)(o->n_accumulate * batch_rows(&r));
@@ -252,7 +264,7 @@ bool ts_train(ts_net *n, const ts_feed *f, const ts_train_options *o, ts_train_f
     r.b = (ts_net_batch) { calloc(tokens, sizeof(int32_t)), calloc(tokens, sizeof(int32_t)) };
     bool ok = moments && r.b.input && r.b.target;
     if (!ok) ts_say(why, "out of memory for the moments of %zu weights", count);
-    ok = ok && open_folder(&r) && go(&r, tell, user);
+    ok = ok && open_folder(&r) && save_first(&r) && go(&r, tell, user);
     const ts_progress *p = &r.s.progress;
     if (ok)
         *result = (ts_train_result) { p->step,

@@ -95,6 +95,21 @@ bool ts_state_save(const char *path, const ts_state *s, char why[TS_MODEL_WHY])
     return ts_file_write_parts(path, part, 5, why);
 }
 
+/* A run that is over is extended: it may take more steps, or wait longer for a gain. */
+static bool extends(const header *h, const key *keys, int i)
+{
+    double      n_step = 0, patience = 0;
+    const char *name = keys[i].name;
+    for (int k = 0; k < KEYS; k++) {
+        if (!strcmp(keys[k].name, "steps")) n_step = h->key[k];
+        if (!strcmp(keys[k].name, "patience")) patience = h->key[k];
+    }
+    const bool stopped = patience > 0 && (double)h->progress.n_worse >= patience;
+    if (!stopped && (double)h->progress.step < n_step) return false;
+    return !strcmp(name, "warm-up") || !strcmp(name, "patience") ||
+           (!strcmp(name, "steps") && keys[i].value > n_step);
+}
+
 static bool read_state(const ts_file *f, ts_state *s, char why[TS_MODEL_WHY])
 {
     const size_t n = (size_t)s->n_count * sizeof(float);
@@ -107,7 +122,7 @@ static bool read_state(const ts_file *f, ts_state *s, char why[TS_MODEL_WHY])
         return ts_say(why, "checkpoint: not a checkpoint file");
     keys_of(s, keys);
     for (int i = 0; i < KEYS; i++)
-        if (h.key[i] != keys[i].value)
+        if (h.key[i] != keys[i].value && !extends(&h, keys, i))
             return ts_say(why,
                           "checkpoint: %s: got %.10g, expected %.10g as at the start of the run",
                           keys[i].name, keys[i].value, h.key[i]);

@@ -125,6 +125,20 @@ bool ts_team_join(ts_team *t, char why[TS_MODEL_WHY]);
 /* `well` false: the others end too. */
 void ts_team_leave(ts_team *t, bool well);
 
+/* ---- a folder ---- */
+
+/* Claimed by rank 0 before anything else: a run that is refused changes no file. */
+typedef struct ts_folder {
+    int         fd;
+    const char *path;
+    bool        made; /* by this run */
+} ts_folder;
+
+/* A new run wants a folder without a model, a resumed one a checkpoint; both want no other run. */
+bool ts_folder_claim(ts_folder *f, const char *path, bool resume, char why[TS_MODEL_WHY]);
+/* `well` false: a folder that this run made and left empty is removed. */
+void ts_folder_leave(ts_folder *f, bool well);
+
 /* ---- training ---- */
 
 /* Where sequences come from. `held_out`: of the split that is not trained on, i < n_held_out. */
@@ -149,6 +163,8 @@ typedef struct ts_train_options {
     bool        resume;
     int32_t     stop_token; /* goes into the exported config; -1: none */
 
+    /* Rank 0 calls it before a new run writes its first file; NULL: nothing else is written. */
+    bool (*begin)(void *user, char why[TS_MODEL_WHY]);
     const ts_team *team; /* NULL: alone; the net's n_batch is this process's share */
 } ts_train_options;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* beam_search.c - your search. PROMPT.md is the specification; `make test` tests it. */
+/* beam_search.c - your search. The prompt is the specification. */
 #include "touchstone/beam_search.h"
 
 /* Begin here: reject invalid calls (TS_E_ARG, TS_E_SHAPE), and return how much scratch memory the

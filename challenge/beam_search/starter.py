@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Your search. PROMPT.md is the specification; `make test` tests it."""
+"""Your search. The prompt is the specification."""
 import numpy as np  # noqa: F401
 
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cross_entropy.c - your kernel. PROMPT.md is the specification; `make test` tests it. */
+/* cross_entropy.c - your kernel. The prompt is the specification. */
 #include "touchstone/cross_entropy.h"
 
 /* How much scratch memory a call with these arguments needs in x->workspace. Omit this

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Your kernel. PROMPT.md is the specification; `make test` tests it."""
+"""Your kernel. The prompt is the specification."""
 import numpy as np  # noqa: F401
 
 
@@ -8,5 +8,5 @@ def cross_entropy_logits(target, scale, smoothing, z_loss, softcap, mean, ignore
     # logits, out["dlogits"]: (n_rows, n_vocab); target, out["loss"], out["lse"]: (n_rows,); out["total"]: (1,).
     # In place, logits is None: out["logits"] holds them, and is to hold the gradient.
     # Fill the arrays of `out`, or return a dict with the same names. Inputs are read-only.
-    # Brain floats come and go as uint16, their bits: PROMPT.md has the lines that convert them.
+    # Brain floats come and go as uint16, their bits: the prompt has the lines that convert them.
     raise NotImplementedError("begin here")

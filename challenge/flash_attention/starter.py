@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Your kernel. PROMPT.md is the specification; `make test` tests it."""
+"""Your kernel. The prompt is the specification."""
 import numpy as np  # noqa: F401
 
 
@@ -8,5 +8,5 @@ def flash_attention(q, k, v, layout, causal, window, scale, tile_q, tile_k, out,
     # the two middle axes exchanged. kv_len: (n_batch,), or absent.
     # out["o"]: as q; out["lse"]: (n_batch, n_q_head, n_q), or absent
     # Fill the arrays of `out`, or return a dict with the same names. Inputs are read-only.
-    # Brain floats come and go as uint16, their bits: PROMPT.md has the lines that convert them.
+    # Brain floats come and go as uint16, their bits: the prompt has the lines that convert them.
     raise NotImplementedError("begin here")

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flash_attention_backward.c - your kernel. PROMPT.md is the specification; `make test` tests it.
+/* flash_attention_backward.c - your kernel. The prompt is the specification.
  */
 #include "touchstone/attention.h"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Your kernel. PROMPT.md is the specification; `make test` tests it."""
+"""Your kernel. The prompt is the specification."""
 import numpy as np  # noqa: F401
 
 
@@ -9,5 +9,5 @@ def flash_attention_backward(q, k, v, o, dout, lse, layout, causal, window, scal
     # with the two middle axes exchanged. lse: (n_batch, n_q_head, n_q). kv_len: (n_batch,), or absent.
     # out["dq"]: as q; out["dk"], out["dv"]: as k
     # Fill the arrays of `out`, or return a dict with the same names. Inputs are read-only.
-    # Brain floats come and go as uint16, their bits: PROMPT.md has the lines that convert them.
+    # Brain floats come and go as uint16, their bits: the prompt has the lines that convert them.
     raise NotImplementedError("begin here")

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kv_cache.c - your cache. PROMPT.md is the specification; `make test` tests it. */
+/* kv_cache.c - your cache. The prompt is the specification. */
 #include "touchstone/kv_cache.h"
 
 /* What a cache is made of. It lives in the memory that ts_kv_create is given. */

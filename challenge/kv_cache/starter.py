@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Your cache. PROMPT.md is the specification; `make test` tests it."""
+"""Your cache. The prompt is the specification."""
 import numpy as np  # noqa: F401
 
 
 class kv_cache:
     # nbytes: the bytes that it has reserved.
-    # Brain floats come and go as uint16, their bits: PROMPT.md has the lines that convert them.
+    # Brain floats come and go as uint16, their bits: the prompt has the lines that convert them.
     def __init__(self, dims):
         raise NotImplementedError("begin here")
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* layernorm_backward.c - your kernel. PROMPT.md is the specification; `make test` tests it. */
+/* layernorm_backward.c - your kernel. The prompt is the specification. */
 #include "touchstone/layernorm.h"
 
 /* How much scratch memory a call with these arguments needs in x->workspace. Omit this

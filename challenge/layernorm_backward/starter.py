@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Your kernel. PROMPT.md is the specification; `make test` tests it."""
+"""Your kernel. The prompt is the specification."""
 import numpy as np  # noqa: F401
 
 
 def layernorm_backward(x, dy, gamma, mean, rstd, eps, accumulate, out):
     # x, dy, out["dx"]: (n_rows, n_cols); gamma, out["dgamma"], out["dbeta"]: (n_cols,); mean, rstd: (n_rows,)
     # Fill the arrays of `out`, or return a dict with the same names. Inputs are read-only.
-    # Brain floats come and go as uint16, their bits: PROMPT.md has the lines that convert them.
+    # Brain floats come and go as uint16, their bits: the prompt has the lines that convert them.
     raise NotImplementedError("begin here")

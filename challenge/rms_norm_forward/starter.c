@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rms_norm_forward.c - your kernel. PROMPT.md is the specification; `make test` tests it. */
+/* rms_norm_forward.c - your kernel. The prompt is the specification. */
 #include "touchstone/rms_norm.h"
 
 /* How much scratch memory a call with these arguments needs in x->workspace. Omit this

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Your kernel. PROMPT.md is the specification; `make test` tests it."""
+"""Your kernel. The prompt is the specification."""
 import numpy as np  # noqa: F401
 
 
@@ -7,5 +7,5 @@ def rms_norm_forward(w, eps, w_offset, out, x=None, residual=None):
     # x, residual, out["y"], out["r"]: (n_rows, n_cols); w: (n_cols,); out["rstd"]: (n_rows,)
     # Without a residual there is no out["r"]. Without x, out["r"] holds x, to be overwritten.
     # Fill the arrays of `out`, or return a dict with the same names. Inputs are read-only.
-    # Brain floats come and go as uint16, their bits: PROMPT.md has the lines that convert them.
+    # Brain floats come and go as uint16, their bits: the prompt has the lines that convert them.
     raise NotImplementedError("begin here")

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ternary_linear.c - your layers. PROMPT.md says what they must do; `make test` tries them. A
+/* ternary_linear.c - your layers. The prompt says what they must do. A
  * function that needs scratch memory has a second one, its name and _workspace, that says how much;
  * see include/touchstone/ternary.h. */
 #include "touchstone/ternary.h"

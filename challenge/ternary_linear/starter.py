@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Your layers. PROMPT.md says what they must do; `make test` tries them."""
+"""Your layers. The prompt says what they must do."""
 import numpy as np  # noqa: F401
 
 
 class ternary_linear:
-    # Brain floats come and go as uint16, their bits: PROMPT.md has the lines that convert them.
+    # Brain floats come and go as uint16, their bits: the prompt has the lines that convert them.
     def pack(self, w):
         """Returns codes (n_out, 32 groups), uint8, and scales (n_out, groups), float16."""
         raise NotImplementedError("begin here")

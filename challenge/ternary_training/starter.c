@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ternary_training.c - your trainer. PROMPT.md is the specification; `make test` tests it. */
+/* ternary_training.c - your trainer. The prompt is the specification. */
 #include "touchstone/ternary_training.h"
 
 /* What a model in training is made of. It lives in the memory that ts_ternary_create is given. */

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Your trainer. PROMPT.md is the specification; `make test` tests it."""
+"""Your trainer. The prompt is the specification."""
 import numpy as np  # noqa: F401
 
 
 class ternary_training:
     # nbytes: the bytes that it holds.
     def __init__(self, dims, latent, norm):
-        """dims has the names of ts_ternary_dims; latent and norm are flat, and lent for the call only."""
+        """dims has the attributes that the prompt names; latent and norm are flat, and lent for the call only."""
         raise NotImplementedError("begin here")
 
     def grad(self, tokens):

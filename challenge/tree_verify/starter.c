@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tree_verify.c - your verification. PROMPT.md is the specification; `make test` tests it. */
+/* tree_verify.c - your verification. The prompt is the specification. */
 #include "touchstone/tree_verify.h"
 
 /* Begin here: reject invalid calls (TS_E_ARG, TS_E_SHAPE), and return how much scratch memory the

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Your verification. PROMPT.md is the specification; `make test` tests it."""
+"""Your verification. The prompt is the specification."""
 import numpy as np  # noqa: F401
 
 

@@ -195,6 +195,14 @@ def check_collect():
     with open(json_path) as f:
         entrants = json.load(f)["entrants"]
     expect(len(entrants) == 1 and entrants[0]["passed"] == 1, "collect: board %s" % entrants)
+    # All logs together: each of a model's answers counts.
+    board = subprocess.run([os.environ["TOUCHSTONE"], "report", target, "--json", json_path],
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    expect(board.returncode == 0, "collect: report of all logs says %s" % board.stderr)
+    with open(json_path) as f:
+        entrants = json.load(f)["entrants"]
+    logs = [name for name in names if name.endswith(".judge.log")]
+    expect(len(logs) > 1 and len(entrants) == 1 and entrants[0]["answers"] == len(logs), "collect: %s, board %s" % (logs, entrants))
 
 
 def check_answer():

@@ -62,17 +62,17 @@ def score_of(log):
     return 0.0
 
 
-async def judge(challenge, language, model, answer, ending, depth):
+async def judge(challenge, language, model, answer, ending, depth, epoch):
     """Verdict, score and log of an answer: a text in Markdown, or a file's content."""
     with tempfile.TemporaryDirectory() as tmp:
-        folder = os.path.join(tmp, "answers", model.replace("/", "_"))
+        answers = os.path.join(tmp, "answers")
+        folder = os.path.join(answers, model.replace("/", "_"), challenge)
         os.makedirs(folder)
-        path = os.path.join(folder, "%s.%s" % (challenge, ending))
-        with open(path, "w") as f:
+        with open(os.path.join(folder, "sample-%d.%s" % (epoch, ending)), "w") as f:
             f.write(answer)
         log = os.path.join(tmp, "judge.log")
         process = await asyncio.create_subprocess_exec(
-            program(), "judge", path, "--challenge", challenge, "--depth", depth, "--device", DEVICES[language],
+            program(), "judge", answers, "--challenge", challenge, "--depth", depth, "--device", DEVICES[language],
             "--log", log, "--json", "-", stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE)
         try:

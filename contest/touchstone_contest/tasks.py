@@ -95,7 +95,7 @@ def verdict(depth="quick"):
         answer = state.output.completion if file is None else file
         ending = "md" if file is None else program.ENDINGS[language]
         async with concurrency("touchstone-judge", 1):  # it measures times
-            v = await program.judge(challenge, language, str(state.model), answer, ending, depth)
+            v = await program.judge(challenge, language, str(state.model), answer, ending, depth, state.epoch)
         said = "%s %s %s %s" % (v["verdict"], v["reason"], v["text"], v["case"])
         return Score(value={"passed": float(v["passed"]), "score": v["score"]}, answer=answer,
                      explanation=" ".join(said.split()),

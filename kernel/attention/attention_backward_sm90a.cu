@@ -1,16 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* attention_backward_sm90a.cu - the passes before and after the main one, and the choice of a way.
  */
+#include <utility>
+
 #include "attention_backward_sm90.cuh"
+#include "attention_backward_wide_sm90.cuh"
 
 namespace
 {
 
-enum { SIDE_THREADS = 256, QUARTERS = 4 }; /* a block of these passes takes a quarter of a tile */
+enum { SIDE_THREADS = 256 };
+
+/* In the first pass a row's pieces of 8 columns lie with one thread each, idle ones past head_dim;
+ * a block has some rows of a tile. */
+template <int D> struct begin_shape {
+    static constexpr int PIECES = D <= 64 ? 8 : D <= 128 ? 16 : 32, ROWS = SIDE_THREADS / PIECES;
+    static constexpr int BLOCKS = HEIGHT<D> / ROWS; /* of a tile */
+};
 
 struct side_params {
     strides      of_q;
-    int          n_q, n_q_head, n_tile;
+    int          n_q, n_q_head, n_tile, head_dim;
     float        scale;
     const void  *o, *dout;
     const float *lse;
@@ -19,28 +29,18 @@ struct side_params {
     int         *turns, *ticket;
 };
 
-/* Eight columns of a row of queries. */
-template <int D> struct side_place {
-    int tile, row, piece; /* tile of all heads; row of the tile; columns 8 piece .. */
+/* Where eight columns of a row of queries lie; the tile is one of all heads, the row one of the
+ * tile. */
+template <int D>
+__device__ __forceinline__ int64_t element_of(const side_params &p, int tile, int row, int column)
+{
+    const int head = tile / p.n_tile, query = tile % p.n_tile * HEIGHT<D> + row;
+    return p.of_q.at(head / p.n_q_head, head % p.n_q_head, query) + column;
+}
 
-    __device__ __forceinline__ side_place(void)
-        : tile((int)blockIdx.x / QUARTERS),
-          row((int)blockIdx.x % QUARTERS * (HEIGHT<D> / QUARTERS) + (int)threadIdx.x / (D / 8)),
-          piece((int)threadIdx.x % (D / 8))
-    {
-    }
-    __device__ __forceinline__ int query(const side_params &p) const
-    {
-        return tile % p.n_tile * HEIGHT<D> + row;
-    }
-    __device__ __forceinline__ int64_t element(const side_params &p) const
-    {
-        const int head = tile / p.n_tile;
-        return p.of_q.at(head / p.n_q_head, head % p.n_q_head, query(p)) + piece * 8;
-    }
-};
+template <int D> constexpr int TURNS = D <= 128 ? 1 : 2; /* of a tile */
 
-/* Number f of a tile's stats: the copy engine permutes pieces within rows of 128 bytes, and what is
+/* Number f of a tile's stats: TMA permutes pieces within rows of 128 bytes, and what is
  * permuted here the same way comes out in order. */
 __device__ __forceinline__ int stat_at(int f)
 {
@@ -53,62 +53,103 @@ __device__ __forceinline__ int stat_at(int f)
 template <class T, int D>
 __global__ void __launch_bounds__(SIDE_THREADS) backward_begin(const side_params p)
 {
-    constexpr int       H = HEIGHT<D>;
-    const side_place<D> me;
-    const int           query = me.query(p);
-    float               delta = 0, lse = INFINITY;
+    constexpr int H = HEIGHT<D>, PIECES = begin_shape<D>::PIECES, BLOCKS = begin_shape<D>::BLOCKS;
+    const int     tile = (int)blockIdx.x / BLOCKS, piece = (int)threadIdx.x % PIECES;
+    const int     row = ((int)blockIdx.x % BLOCKS * SIDE_THREADS + (int)threadIdx.x) / PIECES;
+    const int     query = tile % p.n_tile * H + row;
+    float         delta = 0, lse = INFINITY;
+    launch_next();
     if (query < p.n_q) {
-        const int64_t at = me.element(p);
-        float         o[8], dout[8];
-        unpack_as<T>(*(const uint4 *)((const T *)p.o + at), o);
-        unpack_as<T>(*(const uint4 *)((const T *)p.dout + at), dout);
+        if (piece * 8 < p.head_dim) {
+            const int64_t at = element_of<D>(p, tile, row, piece * 8);
+            float         o[8], dout[8];
+            unpack_as<T>(*(const uint4 *)((const T *)p.o + at), o);
+            unpack_as<T>(*(const uint4 *)((const T *)p.dout + at), dout);
 #pragma unroll
-        for (int i = 0; i < 8; i++) delta = fmaf(o[i], dout[i], delta);
-        const float l = p.lse[(int64_t)(me.tile / p.n_tile) * p.n_q + query];
+            for (int i = 0; i < 8; i++) delta = fmaf(o[i], dout[i], delta);
+        }
+        const float l = p.lse[(int64_t)(tile / p.n_tile) * p.n_q + query];
         if (l != -INFINITY) lse = l * (float)LOG2_E;
     }
 #pragma unroll
-    for (int by = D / 16; by; by >>= 1) delta += __shfl_xor_sync(0xffffffffu, delta, by);
-    if (me.piece == 0) {
-        float *stats = p.stats + (int64_t)me.tile * 2 * H;
-        stats[stat_at(me.row)] = lse;
-        stats[stat_at(H + me.row)] = delta;
-        if (me.row == 0 && p.turns) p.turns[me.tile] = 0;
-        if (me.row == 0 && p.turns && me.tile == 0) *p.ticket = 0;
+    for (int by = PIECES / 2; by; by >>= 1) delta += __shfl_xor_sync(0xffffffffu, delta, by);
+    if (piece == 0) {
+        float *stats = p.stats + (int64_t)tile * 2 * H;
+        stats[stat_at(row)] = lse;
+        stats[stat_at(H + row)] = delta;
+        if (row == 0 && p.turns)
+            for (int i = 0; i < TURNS<D>; i++) p.turns[tile * TURNS<D> + i] = 0;
+        if (row == 0 && tile == 0) *p.ticket = 0;
     }
-    float4 *sums = (float4 *)(p.dq_sums + ((int64_t)me.tile * H + me.row) * D + me.piece * 8);
-    sums[0] = sums[1] = make_float4(0, 0, 0, 0);
+    float4 *sums = (float4 *)p.dq_sums + (int64_t)blockIdx.x * (H * D / BLOCKS / 4);
+#pragma unroll
+    for (int i = (int)threadIdx.x; i < H * D / BLOCKS / 4; i += SIDE_THREADS)
+        sums[i] = make_float4(0, 0, 0, 0);
 }
 
+/* A block has a tile. Sums are read as they lie, and turned into rows in shared memory, which are
+ * an odd number of 16-byte pieces apart: no bank conflicts. */
 template <class T, int D>
 __global__ void __launch_bounds__(SIDE_THREADS) backward_end(const side_params p)
 {
-    const side_place<D> me;
-    if (me.query(p) >= p.n_q) return;
-    const int     half = D == 64 ? me.row / 64 : me.piece / 8;
-    const float4 *sums = (const float4 *)(p.dq_sums + ((int64_t)me.tile * 2 + half) * PART_FLOATS +
-                                          dq_piece(me.row % 64, me.piece % 8));
-    const float4  a = sums[0], b = sums[1];
-    const float   dq[8] = { a.x * p.scale, a.y * p.scale, a.z * p.scale, a.w * p.scale,
-                            b.x * p.scale, b.y * p.scale, b.z * p.scale, b.w * p.scale };
-    *(uint4 *)((T *)p.dq + me.element(p)) = pack_as<T>(dq);
+    typedef dq_parts<D> parts;
+    constexpr int       H = HEIGHT<D>, PIECES = D / 8, N = parts::FLOATS / 4;
+    constexpr int       EACH = (N + SIDE_THREADS - 1) / SIDE_THREADS;
+    __shared__ uint4    row[H][PIECES + 1];
+    const int           tile = (int)blockIdx.x;
+    const float4 *const sums = (const float4 *)(p.dq_sums + (int64_t)tile * parts::FLOATS);
+    float4              v[EACH];
+    await_last();
+#pragma unroll
+    for (int n = 0; n < EACH; n++) /* all under way at once */
+        if (n * SIDE_THREADS + (int)threadIdx.x < N) v[n] = sums[n * SIDE_THREADS + threadIdx.x];
+#pragma unroll
+    for (int n = 0; n < EACH; n++) {
+        const int chunk = (n * SIDE_THREADS + (int)threadIdx.x) / WARPGROUP;
+        const int piece = D <= 64 ? chunk % parts::FIRST : chunk, thread = threadIdx.x % WARPGROUP;
+        const int first =
+            (D <= 64 ? chunk / parts::FIRST * 64 : 0) + thread / 32 * 16 + thread % 32 / 4;
+        if (chunk >= parts::ALL) continue;
+        ((unsigned *)&row[first][piece])[thread % 4] =
+            narrow(v[n].x * p.scale, v[n].y * p.scale, T());
+        ((unsigned *)&row[first + 8][piece])[thread % 4] =
+            narrow(v[n].z * p.scale, v[n].w * p.scale, T());
+    }
+    __syncthreads();
+#pragma unroll
+    for (int n = 0; n < (H * PIECES + SIDE_THREADS - 1) / SIDE_THREADS; n++) {
+        const int i = n * SIDE_THREADS + (int)threadIdx.x, r = i / PIECES, piece = i % PIECES;
+        if (r < H && tile % p.n_tile * H + r < p.n_q && piece * 8 < p.head_dim)
+            *(uint4 *)((T *)p.dq + element_of<D>(p, tile, r, piece * 8)) = row[r][piece];
+    }
 }
 
 /* ---- choice ---- */
 
-struct plan {
-    int64_t height, n_tile, n_tiles, n_block, n_blocks; /* of a head; of all */
+/* The widths that there are kernels for. */
+const std::integer_sequence<int, 16, 32, 48, 64, 80, 96, 112, 128> NARROW;
+const std::integer_sequence<int, 160, 192, 224, 256>               WIDE;
 
-    explicit plan(const ts_attention_dims &d) : height(d.head_dim == 64 ? HEIGHT<64> : HEIGHT<128>)
+bool is_wide(const ts_attention_dims &d)
+{
+    return d.head_dim > 128;
+}
+
+struct plan {
+    int64_t width, height, n_tile, n_tiles, n_block, n_blocks; /* of a head; of all */
+
+    explicit plan(const ts_attention_dims &d) : height(d.head_dim <= 64 ? HEIGHT<64> : HEIGHT<128>)
     {
+        const int64_t step = is_wide(d) ? 32 : 16, keys = is_wide(d) ? KEYS<256> : KEYS<128>;
+        width = (d.head_dim + step - 1) / step * step;
         n_tile = (d.n_q + height - 1) / height;
         n_tiles = d.n_batch * d.n_q_head * n_tile;
-        n_block = (d.n_k + KEYS - 1) / KEYS;
+        n_block = (d.n_k + keys - 1) / keys;
         n_blocks = d.n_batch * d.n_kv_head * n_block;
     }
     int64_t n_sums(void) const /* floats */
     {
-        return n_tiles * 2 * PART_FLOATS;
+        return n_tiles * height * width;
     }
     int64_t n_stats(void) const
     {
@@ -116,7 +157,7 @@ struct plan {
     }
     int64_t n_bytes(void) const
     {
-        return (n_sums() + n_stats() + n_tiles + 1) * 4;
+        return (n_sums() + n_stats() + n_tiles * TURNS<256> + 1) * 4;
     }
 };
 
@@ -126,9 +167,9 @@ struct plan {
 bool is_fast(const ts_attention_dims &d)
 {
     const plan n(d);
-    return (d.dtype == TS_BF16 || d.dtype == TS_F16) && (d.head_dim == 64 || d.head_dim == 128) &&
-           d.n_batch > 0 && d.n_q > 0 && d.n_k > 0 && d.n_q <= MOST_LENGTH &&
-           d.n_k <= MOST_LENGTH && n.n_tiles <= INT_MAX / QUARTERS && n.n_blocks <= INT_MAX &&
+    return (d.dtype == TS_BF16 || d.dtype == TS_F16) && d.head_dim % 8 == 0 && d.n_batch > 0 &&
+           d.n_q > 0 && d.n_k > 0 && d.n_q <= MOST_LENGTH && d.n_k <= MOST_LENGTH &&
+           n.n_tiles <= INT_MAX / begin_shape<256>::BLOCKS && n.n_blocks <= INT_MAX / 2 &&
            (d.n_q >= 32 || n.n_bytes() <= 4 << 20);
 }
 
@@ -160,27 +201,67 @@ bool make_maps(tensor_maps *map, const ts_flash_attention_backward_args *a, cons
            map_stats(&map->stats, stats, d, n);
 }
 
-/* As many KV heads as have q, dout and dq_sums of one of their query heads in a third of the L2
- * together; in turns fewer, so that blocks which wait for each other began together. */
+/* KV heads of a section: as many as have q, dout and dq_sums of one of their query heads in a third
+ * of the L2 together; all, if they have them in it. In turns fewer, so that blocks which wait for
+ * each other began together. */
 int section_of(const ts_attention_dims &d, bool in_turns)
 {
-    const int64_t most = d.n_batch * d.n_kv_head,
-                  n = ((in_turns ? 8 : 16) << 20) / (d.n_q * d.head_dim * 8);
-    return (int)(n < 1 ? 1 : n < most ? n : most);
+    const int64_t all = d.n_batch * d.n_kv_head, one = d.n_q * d.head_dim * 8;
+    const int64_t n = ((in_turns ? 8 : all * one <= 48 << 20 ? 48 : 16) << 20) / one;
+    return (int)(n < 1 ? 1 : n < all ? n : all);
+}
+
+/* The last section has up to three times as many heads, if all others are whole: its short jobs
+ * fill up the end. In turns it has what remains. */
+int n_sections(int n_head, int section, bool in_turns)
+{
+    if (in_turns) return (n_head + section - 1) / section;
+    return n_head < 2 * section ? 1 : n_head / section - 1;
+}
+
+/* A kernel that may begin before the last one has ended, and then waits for it. */
+template <class A>
+bool launch_early(void (*kernel)(A), int64_t n_block, int threads, int n_bytes, cudaStream_t stream,
+                  const A &args)
+{
+    cudaLaunchAttribute early = {};
+    cudaLaunchConfig_t  how = {};
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+    how.gridDim = dim3((unsigned)n_block), how.blockDim = dim3((unsigned)threads);
+    how.dynamicSmemBytes = (size_t)n_bytes, how.stream = stream;
+    how.attrs = &early, how.numAttrs = 1;
+    return cudaLaunchKernelEx(&how, kernel, args) == cudaSuccess;
 }
 
 template <class T, int D>
 ts_status launch(const main_params &p, const side_params &side, const plan &n, cudaStream_t s)
 {
-    const int      n_bytes = block_memory<D>::ALLOCATED;
-    const unsigned quarters = (unsigned)n.n_tiles * QUARTERS;
-    if (cudaFuncSetAttribute(backward_main<T, D>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             n_bytes) != cudaSuccess)
+    const int n_bytes = block_memory<D>::ALLOCATED;
+    void (*main_pass)(main_params);
+    if constexpr (D <= 128) main_pass = backward_main<T, D>;
+    else main_pass = backward_wide<T, D>;
+    if (cudaFuncSetAttribute(main_pass, cudaFuncAttributeMaxDynamicSharedMemorySize, n_bytes) !=
+        cudaSuccess)
         return TS_E_DEVICE;
-    backward_begin<T, D><<<quarters, SIDE_THREADS, 0, s>>>(side);
-    backward_main<T, D><<<(unsigned)n.n_blocks, BLOCK_THREADS, n_bytes, s>>>(p);
-    backward_end<T, D><<<quarters, SIDE_THREADS, 0, s>>>(side);
+    backward_begin<T, D>
+        <<<(unsigned)n.n_tiles * begin_shape<D>::BLOCKS, SIDE_THREADS, 0, s>>>(side);
+    const int64_t sms = n_multiprocessors();
+    if (!launch_early(main_pass, n.n_blocks < sms ? n.n_blocks : sms, BLOCK_THREADS, n_bytes, s,
+                      p) ||
+        !launch_early(backward_end<T, D>, n.n_tiles, SIDE_THREADS, 0, s, side))
+        return TS_E_DEVICE;
     return launched();
+}
+
+/* By the least of these that is not below head_dim. */
+template <class T, int... D>
+ts_status launch_least(const main_params &p, const side_params &side, const plan &n, cudaStream_t s,
+                       std::integer_sequence<int, D...>)
+{
+    ts_status status = TS_E_UNSUPPORTED;
+    (void)((side.head_dim <= D && (status = launch<T, D>(p, side, n, s), true)) || ...);
+    return status;
 }
 
 ts_status run_fast(const ts_flash_attention_backward_args *a, const ts_exec *x)
@@ -190,18 +271,22 @@ ts_status run_fast(const ts_flash_attention_backward_args *a, const ts_exec *x)
     const cudaStream_t       s = (cudaStream_t)x->stream;
     float *const             dq_sums = (float *)aligned_up(x->workspace);
     float *const             stats = dq_sums + n.n_sums();
-    int *const               turns = x->deterministic ? (int *)(stats + n.n_stats()) : NULL;
-    int *const               ticket = turns ? turns + n.n_tiles : NULL;
+    int *const               ticket = (int *)(stats + n.n_stats());
+    int *const               turns = x->deterministic ? ticket + 1 : NULL;
+
+    const int section = section_of(d, turns), n_head = (int)(d.n_batch * d.n_kv_head);
 
     main_params p = {
         .map = {},
         .see = sight(d),
         .n_q_head = (int)d.n_q_head,
         .n_kv_head = (int)d.n_kv_head,
-        .n_head = (int)(d.n_batch * d.n_kv_head),
+        .n_head = n_head,
         .n_tile = (int)n.n_tile,
         .n_block = (int)n.n_block,
-        .section = section_of(d, turns),
+        .n_job = (int)n.n_blocks,
+        .section = section,
+        .n_section = n_sections(n_head, section, turns),
         .scale = (float)d.scale,
         .scale_log2 = (float)(d.scale * LOG2_E),
         .kv_len = a->kv_len,
@@ -215,6 +300,7 @@ ts_status run_fast(const ts_flash_attention_backward_args *a, const ts_exec *x)
         .n_q = (int)d.n_q,
         .n_q_head = (int)d.n_q_head,
         .n_tile = (int)n.n_tile,
+        .head_dim = (int)d.head_dim,
         .scale = (float)d.scale,
         .o = a->o,
         .dout = a->dout,
@@ -227,10 +313,10 @@ ts_status run_fast(const ts_flash_attention_backward_args *a, const ts_exec *x)
     };
     if (!make_maps(&p.map, a, stats)) return TS_E_DEVICE;
     if (d.dtype == TS_BF16)
-        return d.head_dim == 64 ? launch<__nv_bfloat16, 64>(p, side, n, s)
-                                : launch<__nv_bfloat16, 128>(p, side, n, s);
-    return d.head_dim == 64 ? launch<__half, 64>(p, side, n, s)
-                            : launch<__half, 128>(p, side, n, s);
+        return is_wide(d) ? launch_least<__nv_bfloat16>(p, side, n, s, WIDE)
+                          : launch_least<__nv_bfloat16>(p, side, n, s, NARROW);
+    return is_wide(d) ? launch_least<__half>(p, side, n, s, WIDE)
+                      : launch_least<__half>(p, side, n, s, NARROW);
 }
 
 } // namespace

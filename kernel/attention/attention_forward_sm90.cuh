@@ -17,20 +17,22 @@ namespace
 
 enum { ROWS = 64 }; /* of a warpgroup */
 
-/* How a block is cut: warpgroups that compute, keys of a tile, tiles of keys and of values that
- * have room. */
-template <class T_, int D_, int CONSUMERS_, int KEYS_, int K_STAGES_, int V_STAGES_> struct shape {
+/* How a block is cut: columns, warpgroups that compute, keys per tile, and how many tiles of keys,
+ * of values and of queries fit. D is head_dim rounded up to 16. Slabs have 64 columns: TMA fills
+ * those from head_dim on with zeros, which no matmul beyond D reads, and does not store them. */
+template <class T_, int D_, int CONSUMERS_, int KEYS_, int K_STAGES_, int V_STAGES_, int Q_STAGES_>
+struct shape {
     typedef T_           T;
     static constexpr int D = D_, CONSUMERS = CONSUMERS_, KEYS = KEYS_;
-    static constexpr int K_STAGES = K_STAGES_, V_STAGES = V_STAGES_;
+    static constexpr int K_STAGES = K_STAGES_, V_STAGES = V_STAGES_, Q_STAGES = Q_STAGES_;
     static constexpr int THREADS = WARPGROUP * (CONSUMERS + 1), BLOCK_ROWS = ROWS * CONSUMERS;
-    static constexpr int SLABS = D / SLAB_COLUMNS;
-    static constexpr int Q_BYTES = ROWS * D * 2, KV_BYTES = KEYS * D * 2;
+    static constexpr int SLABS = (D + SLAB_COLUMNS - 1) / SLAB_COLUMNS;
+    static constexpr int Q_BYTES = SLABS * ROWS * SLAB_BYTES, KV_BYTES = SLABS * KEYS * SLAB_BYTES;
     static constexpr int PRODUCER_REGISTERS = CONSUMERS == 2 ? 24 : 32;
     static constexpr int CONSUMER_REGISTERS = CONSUMERS == 2 ? 240 : 160;
-    /* Queries of this item and of the next, keys, values; and room to align them. */
+    /* Queries of this item and, with two stages, of the next; keys, values; and room to align. */
     static constexpr int SHARED_BYTES =
-        2 * CONSUMERS * Q_BYTES + (K_STAGES + V_STAGES) * KV_BYTES + 8 * SLAB_BYTES;
+        Q_STAGES * CONSUMERS * Q_BYTES + (K_STAGES + V_STAGES) * KV_BYTES + 8 * SLAB_BYTES;
 };
 
 struct forward_call {
@@ -75,7 +77,7 @@ template <class S> __device__ __forceinline__ item item_at(const forward_call &c
 
 template <class S> struct pipes {
     uint64_t k_full[S::K_STAGES], k_empty[S::K_STAGES], v_full[S::V_STAGES], v_empty[S::V_STAGES];
-    uint64_t q_full[2], q_empty[2], v_came, item_full, item_empty;
+    uint64_t q_full[S::Q_STAGES], q_empty[S::Q_STAGES], v_came, item_full, item_empty;
     item     next;
 };
 
@@ -83,7 +85,7 @@ template <class S> struct pipes {
 template <class S> struct places {
     unsigned             at; /* queries, keys, values */
     pipes<S>            *p;
-    static constexpr int K_AT = 2 * S::CONSUMERS * S::Q_BYTES,
+    static constexpr int K_AT = S::Q_STAGES * S::CONSUMERS * S::Q_BYTES,
                          V_AT = K_AT + S::K_STAGES * S::KV_BYTES;
 
     __device__ __forceinline__ unsigned q(int stage, int consumer) const
@@ -109,7 +111,7 @@ template <class S> struct places {
             barrier_init(shared_address(&p->v_full[i]), 1);
             barrier_init(shared_address(&p->v_empty[i]), warps);
         }
-        for (int i = 0; i < 2; i++) {
+        for (int i = 0; i < S::Q_STAGES; i++) {
             barrier_init(shared_address(&p->q_full[i]), 1);
             barrier_init(shared_address(&p->q_empty[i]), S::CONSUMERS);
         }
@@ -137,7 +139,7 @@ template <class S> struct producer {
     const places<S>        &in;
     ring_place<S::K_STAGES> k;
     ring_place<S::V_STAGES> v;
-    ring_place<2>           q;
+    ring_place<S::Q_STAGES> q;
     ring_place<1>           told, came;
     uint64_t                keep = keep_in_l2(), drop = drop_from_l2();
 
@@ -236,9 +238,9 @@ template <class S> struct consumer {
     const int               nth; /* among the warpgroups that compute */
     ring_place<S::K_STAGES> k;
     ring_place<S::V_STAGES> v;
-    ring_place<2>           q;
+    ring_place<S::Q_STAGES> q;
     ring_place<1>           told;
-    bool                    owes = false; /* a store may still read the other queries' place */
+    bool                    owes = false; /* a store may still read the last queries' place */
 
     __device__ __forceinline__ consumer(const forward_call &c_, const places<S> &in_, int nth_)
         : c(c_), in(in_), nth(nth_)
@@ -291,7 +293,7 @@ template <class S> struct consumer {
     {
         if (owes && threadIdx.x % WARPGROUP == 0) {
             stores_wait_read<0>();
-            barrier_arrive(shared_address(&in.p->q_empty[q.stage ^ 1]));
+            barrier_arrive(shared_address(&in.p->q_empty[S::Q_STAGES - 1 - q.stage]));
         }
         owes = false;
     }
@@ -427,6 +429,7 @@ template <class S> struct consumer {
             int      first, end;
             tiles_of<S>(c, i.n_keys, i.row + nth * ROWS, ROWS, &first, &end);
             if (first == end) first = end = i.end;
+            if (S::Q_STAGES == 1) settle(); /* else the next queries could not come */
             barrier_wait(shared_address(&in.p->q_full[q.stage]), q.parity);
             pass(i.end - end);
             if (first < end) attend(i, first, end, o, &r, by);

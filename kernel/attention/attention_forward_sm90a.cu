@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* attention_forward_sm90a.cu - which kernel serves a call, and how it is cut into items. */
 #include <float.h>
+#include <utility>
 
 #include "attention_forward_sm90.cuh"
 #include "device.cuh"
@@ -48,29 +49,60 @@ template <class S> ts_status launch(const ts_flash_attention_args *a, const ts_e
     return launched();
 }
 
-/* 192 queries a block ask L2 for two thirds of what 128 do, which pays where few of the last
- * block's are missing. Windows and short keys have not been tried with it. */
+/* Rows that the busiest multiprocessor has, if all blocks take equally long. Their number is that
+ * of an H200 on every device, as the order of sums is to depend on the shape alone. */
+int64_t most_rows(const ts_attention_dims &d, int64_t block_rows)
+{
+    const int64_t sms = 132, n = d.n_batch * d.n_q_head * ((d.n_q + block_rows - 1) / block_rows);
+    return (n + sms - 1) / sms * block_rows;
+}
+
+/* 192 queries per block request two thirds of what 128 do from L2. That pays unless more
+ * multiprocessors are idle at the end; under a causal mask short blocks fill it up. Windows and
+ * short keys have not been tried with it. */
 bool tall(const ts_flash_attention_args *a)
 {
-    return a->d.n_q >= 2048 && !a->d.window && !a->kv_len;
+    const ts_attention_dims &d = a->d;
+    return d.n_q >= 2048 && !d.window && !a->kv_len &&
+           (d.causal || most_rows(d, 192) <= most_rows(d, 128));
+}
+
+/* Keys per tile are what registers and shared memory allow. */
+template <class T, int D> ts_status launch_of(const ts_flash_attention_args *a, const ts_exec *x)
+{
+    if constexpr (D <= 64) return launch<shape<T, D, 3, 128, 4, 4, 2>>(a, x);
+    else if constexpr (D <= 128) {
+        constexpr int KEYS = D <= 80 ? 112 : D <= 112 ? 96 : 80, V_STAGES = D <= 80 ? 2 : 3;
+        return tall(a) ? launch<shape<T, D, 3, KEYS, 2, V_STAGES, 2>>(a, x)
+                       : launch<shape<T, D, 2, 128, 2, 3, 2>>(a, x);
+    } else return launch<shape<T, D, 2, D <= 192 ? 112 : 80, 2, 2, 1>>(a, x);
+}
+
+/* By the least of these that is not below head_dim. */
+template <class T, int... D>
+ts_status launch_least(const ts_flash_attention_args *a, const ts_exec *x,
+                       std::integer_sequence<int, D...>)
+{
+    ts_status s = TS_E_UNSUPPORTED;
+    (void)((a->d.head_dim <= D && (s = launch_of<T, D>(a, x), true)) || ...);
+    return s;
 }
 
 template <class T> ts_status launch_for(const ts_flash_attention_args *a, const ts_exec *x)
 {
-    if (a->d.head_dim == 64) return launch<shape<T, 64, 3, 128, 4, 4>>(a, x);
-    return tall(a) ? launch<shape<T, 128, 3, 80, 2, 3>>(a, x)
-                   : launch<shape<T, 128, 2, 128, 2, 3>>(a, x);
+    return launch_least<T>(
+        a, x, std::integer_sequence<int, 16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256>());
 }
 
-/* Whether the copy engine and the warpgroup's products serve. */
+/* Whether TMA and wgmma support the call: rows must be whole chunks of 16 bytes. */
 bool is_plain(const ts_flash_attention_args *a)
 {
     const ts_attention_dims &d = a->d;
     const double             scale = d.scale * LOG2_E;
-    return (d.dtype == TS_BF16 || d.dtype == TS_F16) && (d.head_dim == 64 || d.head_dim == 128) &&
-           d.n_k > 0 && d.n_k <= MOST_LENGTH && d.n_q <= MOST_LENGTH && scale >= FLT_MIN &&
-           scale <= FLT_MAX && is_aligned(a->q) && is_aligned(a->k) && is_aligned(a->v) &&
-           is_aligned(a->o) && wgmma_device();
+    return (d.dtype == TS_BF16 || d.dtype == TS_F16) && d.head_dim % 8 == 0 && d.n_k > 0 &&
+           d.n_k <= MOST_LENGTH && d.n_q <= MOST_LENGTH && scale >= FLT_MIN && scale <= FLT_MAX &&
+           is_aligned(a->q) && is_aligned(a->k) && is_aligned(a->v) && is_aligned(a->o) &&
+           wgmma_device();
 }
 
 } // namespace

@@ -120,6 +120,21 @@ void *ts_ffi_data(const DLTensor *t)
     return t->data ? (char *)t->data + t->byte_offset : (void *)&nothing;
 }
 
+DLDevice ts_ffi_device(const DLTensor *t)
+{
+    DLDevice d = t->device;
+    if (d.device_type == kDLCUDAHost) d = (DLDevice) { kDLCPU, 0 };
+    if (d.device_type == kDLCUDAManaged) d.device_type = kDLCUDA;
+    return d;
+}
+
+static void device_text(DLDevice d, char *s, size_t n)
+{
+    if (d.device_type == kDLCPU) snprintf(s, n, "cpu");
+    else if (d.device_type == kDLCUDA) snprintf(s, n, "cuda:%d", d.device_id);
+    else snprintf(s, n, "DLPack device (%d, %d)", d.device_type, d.device_id);
+}
+
 bool ts_ffi_dense(const DLTensor *t)
 {
     if (!t->strides) return true;
@@ -318,14 +333,17 @@ static int take_tensor(call *c, int i)
     const char *want = dtype_wanted(c, p->dtype, t);
     if (want) return bad(c, i, "TypeError", "dtype %s", want);
     if (!ts_ffi_dense(t)) return bad(c, i, "ValueError", "a contiguous tensor");
-    if (c->device.device_type == 0) c->device = t->device;
-    if (t->device.device_type != c->device.device_type ||
-        t->device.device_id != c->device.device_id)
-        return ts_ffi_error("ValueError",
-                            "%s: %s: got a tensor on device (%d, %d), expected (%d, %d), that of "
-                            "the first tensor",
-                            c->f->name, p->name, t->device.device_type, t->device.device_id,
-                            c->device.device_type, c->device.device_id);
+    const DLDevice device = ts_ffi_device(t);
+    if (c->device.device_type == 0) c->device = device;
+    if (device.device_type != c->device.device_type || device.device_id != c->device.device_id) {
+        char is[48], first[48];
+        device_text(device, is, sizeof is);
+        device_text(c->device, first, sizeof first);
+        return ts_ffi_error("ValueError", "%s: %s: got a tensor on %s, expected %s, as the first",
+                            c->f->name, p->name, is, first);
+    }
+    if (!t->data && bytes_of(t))
+        return bad(c, i, "ValueError", "a tensor that has memory; this one's was freed");
     if (!bind(c, p->shape, t)) {
         size_t      n;
         const char *s = shape_of(c, p->shape, &n);

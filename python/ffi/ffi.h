@@ -65,7 +65,10 @@ int ts_ffi_call(const ts_ffi_function *f, const TVMFFIAny *a, int n, TVMFFIAny *
 /* NULL: it is not a tensor. */
 const DLTensor *ts_ffi_tensor(const TVMFFIAny *v);
 void           *ts_ffi_data(const DLTensor *t);
-bool            ts_ffi_dense(const DLTensor *t);
+/* Where its memory is: (kDLCPU, 0), also for page-locked memory, or (kDLCUDA, n), also for managed
+ * memory; others are as they are. */
+DLDevice ts_ffi_device(const DLTensor *t);
+bool     ts_ffi_dense(const DLTensor *t);
 /* The ts_dtype of a floating-point tensor, -1 for others. */
 int ts_ffi_dtype(const DLTensor *t);
 /* Sets the Python error `kind` (the name of its class); -1, to be returned. */
@@ -73,8 +76,8 @@ int ts_ffi_error(const char *kind, const char *format, ...) __attribute__((forma
 /* The error that stands for a status. `about` may be "". */
 int ts_ffi_status(const char *name, ts_status s, const char *about);
 
-/* Where a call runs: device, stream, threads. On CUDA the device's context becomes current until
- * ts_ffi_leave. */
+/* Where a call runs: device, stream, threads. On CUDA the device's context becomes current, and the
+ * workspace is this thread's, until ts_ffi_leave. */
 int  ts_ffi_enter(DLDevice device, ts_exec *x);
 void ts_ffi_leave(DLDevice device);
 /* n_bytes of workspace of the call's stream, or of this thread on the CPU; kept for later calls. */

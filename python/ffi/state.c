@@ -158,9 +158,9 @@ FUNCTION(kv_create)
     if (expect("KVCache", "tdt", a, n, out)) return -1;
     const DLTensor *memory = ts_ffi_tensor(&a[2]);
     kv_dims(&a[0], &a[1], &d);
-    if (ts_ffi_enter(memory->device, &x)) return -1;
+    if (ts_ffi_enter(ts_ffi_device(memory), &x)) return -1;
     const ts_status s = ts_kv_create(&d, &x, ts_ffi_data(memory), (size_t)length(&a[2]), &c);
-    ts_ffi_leave(memory->device);
+    ts_ffi_leave(ts_ffi_device(memory));
     if (s != TS_OK) return ts_ffi_status("KVCache", s, "");
     give(out, (int64_t)(uintptr_t)c);
     return 0;
@@ -179,15 +179,16 @@ FUNCTION(kv_destroy)
 static int kv_begin(const char *name, const TVMFFIAny *a, ts_exec *x)
 {
     const DLTensor *memory = ts_ffi_tensor(&a[1]);
-    if (ts_ffi_enter(memory->device, x)) return -1;
-    if (!a[2].v_int64 || !ts_ffi_workspace(name, memory->device, x, (size_t)a[2].v_int64)) return 0;
-    ts_ffi_leave(memory->device);
+    if (ts_ffi_enter(ts_ffi_device(memory), x)) return -1;
+    if (!a[2].v_int64 || !ts_ffi_workspace(name, ts_ffi_device(memory), x, (size_t)a[2].v_int64))
+        return 0;
+    ts_ffi_leave(ts_ffi_device(memory));
     return -1;
 }
 
 static int kv_end(const char *name, const TVMFFIAny *a, ts_status s)
 {
-    ts_ffi_leave(ts_ffi_tensor(&a[1])->device);
+    ts_ffi_leave(ts_ffi_device(ts_ffi_tensor(&a[1])));
     return s == TS_OK ? 0 : ts_ffi_status(name, s, "");
 }
 
@@ -232,42 +233,43 @@ FUNCTION(kv_free)
     return kv_end("KVCache.free", a, ts_kv_free(address(a), &x, (int32_t)a[3].v_int64));
 }
 
-/* ..., layer, sequences, counts, k, v */
+/* ..., layer, how many sequences, addresses of sequences and counts, k, v */
 FUNCTION(kv_append)
 {
     (void)self;
     ts_exec x;
-    if (expect("KVCache.append", "itiitttt", a, n, out) || kv_begin("KVCache.append", a, &x))
+    if (expect("KVCache.append", "itiiiiitt", a, n, out) || kv_begin("KVCache.append", a, &x))
         return -1;
     return kv_end("KVCache.append", a,
-                  ts_kv_append(address(a), &x, a[3].v_int64, length(&a[4]), data(&a[4]),
-                               data(&a[5]), data(&a[6]), data(&a[7])));
+                  ts_kv_append(address(a), &x, a[3].v_int64, a[4].v_int64, address(&a[5]),
+                               address(&a[6]), data(&a[7]), data(&a[8])));
 }
 
-/* ..., layer, sequences, counts, q, out, lse */
+/* ..., layer, how many sequences, addresses of sequences and counts, q, out, lse */
 FUNCTION(kv_attend)
 {
     (void)self;
     ts_exec x;
-    if (expect("KVCache.attend", "itiitttt?", a, n, out) || kv_begin("KVCache.attend", a, &x))
+    if (expect("KVCache.attend", "itiiiiitt?", a, n, out) || kv_begin("KVCache.attend", a, &x))
         return -1;
     return kv_end("KVCache.attend", a,
-                  ts_kv_attend(address(a), &x, a[3].v_int64, length(&a[4]), data(&a[4]),
-                               data(&a[5]), data(&a[6]), data(&a[7]), data(&a[8])));
+                  ts_kv_attend(address(a), &x, a[3].v_int64, a[4].v_int64, address(&a[5]),
+                               address(&a[6]), data(&a[7]), data(&a[8]), data(&a[9])));
 }
 
-/* ..., layer, sequences, counts, parents, k, v, q, out, lse */
+/* ..., layer, how many sequences, addresses of sequences and counts, parents, k, v, q, out, lse */
 FUNCTION(kv_attend_tree)
 {
     (void)self;
     ts_exec x;
-    if (expect("KVCache.attend_tree", "itiittttttt?", a, n, out) ||
+    if (expect("KVCache.attend_tree", "itiiiiittttt?", a, n, out) ||
         kv_begin("KVCache.attend_tree", a, &x))
         return -1;
-    const ts_kv_tree tree = { data(&a[6]), data(&a[7]), data(&a[8]) };
+    const ts_kv_tree tree = { data(&a[7]), data(&a[8]), data(&a[9]) };
     return kv_end("KVCache.attend_tree", a,
-                  ts_kv_attend_tree(address(a), &x, a[3].v_int64, length(&a[4]), data(&a[4]),
-                                    data(&a[5]), &tree, data(&a[9]), data(&a[10]), data(&a[11])));
+                  ts_kv_attend_tree(address(a), &x, a[3].v_int64, a[4].v_int64, address(&a[5]),
+                                    address(&a[6]), &tree, data(&a[10]), data(&a[11]),
+                                    data(&a[12])));
 }
 
 /* ..., layer, sequence, from, how many, k, v */

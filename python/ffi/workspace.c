@@ -2,8 +2,9 @@
 /* workspace.c - where calls run, and the memory that they work in.
  *
  * On the CPU a workspace belongs to the calling thread, on CUDA to the stream: work of one stream
- * is in order. Blocks only grow, by doubling. On CUDA an outgrown block is kept, since a captured
- * graph may still use it; so at most as much again as the largest is held. */
+ * is in order. Threads that call on one stream take turns, each with all launches of its call.
+ * Blocks only grow, by doubling. On CUDA an outgrown block is kept, since a captured graph may
+ * still use it; so at most as much again as the largest is held. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
@@ -97,9 +98,8 @@ int ts_ffi_enter(DLDevice device, ts_exec *x)
 {
     *x = (ts_exec) { .n_threads = __atomic_load_n(&n_threads, __ATOMIC_RELAXED),
                      .deterministic = __atomic_load_n(&deterministic, __ATOMIC_RELAXED) };
-    if (device.device_type == kDLCPU || device.device_type == kDLCUDAHost || !device.device_type)
-        return 0;
-    if (device.device_type != kDLCUDA && device.device_type != kDLCUDAManaged)
+    if (device.device_type == kDLCPU || !device.device_type) return 0;
+    if (device.device_type != kDLCUDA)
         return ts_ffi_error("ValueError",
                             "got a tensor on DLPack device type %d, expected 1 (CPU) or 2 (CUDA)",
                             device.device_type);
@@ -116,22 +116,15 @@ int ts_ffi_enter(DLDevice device, ts_exec *x)
     return 0;
 }
 
-void ts_ffi_leave(DLDevice device)
-{
-    void *context;
-    if (device.device_type != kDLCUDA && device.device_type != kDLCUDAManaged) return;
-    if (pushed) cu.pop(&context);
-    pushed = false;
-}
-
 /* ---- blocks ---- */
 
 typedef struct block {
-    void         *p;
-    size_t        n_bytes;
-    int           device;
-    void         *stream;
-    struct block *next;
+    void           *p;
+    size_t          n_bytes;
+    int             device;
+    void           *stream;
+    pthread_mutex_t in_use; /* on CUDA: by a call that launches */
+    struct block   *next;
 } block;
 
 static pthread_key_t  host_key;
@@ -165,7 +158,9 @@ static void *host_block(size_t n_bytes)
 }
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static block          *blocks;
+static block          *blocks; /* never freed */
+
+static _Thread_local block *held;
 
 /* Under a capture, too, memory may be had in relaxed mode: the block belongs to no graph. */
 static void *device_memory(size_t n_bytes)
@@ -178,25 +173,43 @@ static void *device_memory(size_t n_bytes)
     return error ? NULL : (void *)(uintptr_t)p;
 }
 
-static void *device_block(int device, void *stream, size_t n_bytes)
+static block *block_of(int device, void *stream)
 {
     block *b;
     pthread_mutex_lock(&lock);
     for (b = blocks; b; b = b->next)
         if (b->device == device && b->stream == stream) break;
     if (!b && (b = calloc(1, sizeof *b))) {
+        pthread_mutex_init(&b->in_use, NULL);
         b->device = device, b->stream = stream, b->next = blocks;
         blocks = b;
     }
-    void *p = b && b->n_bytes >= n_bytes ? b->p : NULL;
-    if (b && !p) {
-        size_t more = b->n_bytes ? 2 * b->n_bytes : 1 << 20;
-        while (more < n_bytes) more *= 2;
-        p = device_memory(more);
-        if (p) b->p = p, b->n_bytes = more;
-    }
     pthread_mutex_unlock(&lock);
+    return b;
+}
+
+static void *device_block(int device, void *stream, size_t n_bytes)
+{
+    block *b = block_of(device, stream);
+    if (!b) return NULL;
+    pthread_mutex_lock(&b->in_use);
+    held = b;
+    if (b->n_bytes >= n_bytes) return b->p;
+    size_t more = b->n_bytes ? 2 * b->n_bytes : 1 << 20;
+    while (more < n_bytes) more *= 2;
+    void *p = device_memory(more);
+    if (p) b->p = p, b->n_bytes = more;
     return p;
+}
+
+void ts_ffi_leave(DLDevice device)
+{
+    void *context;
+    if (device.device_type != kDLCUDA) return;
+    if (held) pthread_mutex_unlock(&held->in_use);
+    held = NULL;
+    if (pushed) cu.pop(&context);
+    pushed = false;
 }
 
 int ts_ffi_workspace(const char *name, DLDevice device, ts_exec *x, size_t n_bytes)

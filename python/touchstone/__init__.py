@@ -7,10 +7,12 @@ from ._native import abi_version
 from ._ops import (TernaryWeight, TopK, cross_entropy, cuda_unavailable_reason, flash_attention, layer_norm,
                    linear_cross_entropy, rms_norm, set_deterministic, set_num_threads, softmax_topk,
                    ternary_linear, ternary_pack, ternary_unpack)
-from ._search import ACCEPTED, REJECTED, UNREACHED, Beam, Verified, beam_search, tree_mask, tree_verify
+from ._search import (ACCEPTED, REJECTED, UNREACHED, Beam, BeamArrays, TreeArrays, Verified, beam_search, tree_mask,
+                      tree_verify)
 
 __version__ = "0.1.0"
-__all__ = ["ACCEPTED", "Beam", "Entrant", "JudgeError", "KVCache", "REJECTED", "TernaryWeight", "TopK", "UNREACHED", "Usage", "Verdict",
+__all__ = ["ACCEPTED", "Beam", "BeamArrays", "Entrant", "JudgeError", "KVCache", "REJECTED", "TernaryWeight", "TopK", "TreeArrays",
+           "UNREACHED", "Usage", "Verdict",
            "Verdicts", "Verified",
            "abi_version", "beam_search", "cross_entropy", "cuda_unavailable_reason", "entrant",
            "flash_attention", "judge", "layer_norm", "linear_cross_entropy", "rms_norm",

@@ -4,24 +4,30 @@ outputs like their inputs. JAX's arrays cannot be written to, and go to touchsto
 import sys
 
 import numpy as np
+import tvm_ffi
 
 FLOATS = ("float32", "float64", "float16", "bfloat16")
 
 
 class _NumPy:
-    name = "numpy"
+    name, xp = "numpy", np
 
-    def __init__(self, xp=np):
-        self.xp = xp
+    def is_dense(self, x):
+        return x.flags.c_contiguous and x.flags.writeable
 
     def dense(self, x):
         """x itself, or a contiguous copy; read-only arrays are copied, as DLPack has no read-only."""
-        if x.flags.c_contiguous and (self.xp is not np or x.flags.writeable):
-            return x
-        return self.xp.array(x, order="C", copy=True)
+        return x if self.is_dense(x) else self.xp.array(x, order="C", copy=True)
 
     def dtype(self, x):
         return x.dtype.name
+
+    def device(self, x):
+        return "cpu"
+
+    def call(self, function, *arguments):
+        """Calls a function of the C module on the caller's stream."""
+        return function(*arguments)
 
     def empty(self, shape, dtype, like):
         return self.xp.empty(shape, dtype)
@@ -44,10 +50,61 @@ class _NumPy:
     def inputs(self, function, names, *tensors):
         """Contiguous arrays of this framework; the names are for errors."""
         for t in tensors:
-            if t is not None and not (type(t) is self.xp.ndarray and t.flags.c_contiguous and
-                                      (self.xp is not np or t.flags.writeable)):
+            if t is not None and not (type(t) is self.xp.ndarray and self.is_dense(t)):
                 return same_kind(function, self, **dict(zip(names, tensors)))
         return tensors
+
+
+class _View:
+    """A CuPy array for one call: TVM FFI asks for no stream, and CuPy would order the array for the default
+    stream, where the call does not run."""
+
+    __slots__ = ("x",)
+
+    def __init__(self, x):
+        self.x = x
+
+    def __dlpack_device__(self):
+        return self.x.__dlpack_device__()
+
+    def __dlpack__(self, **_):
+        return self.x.__dlpack__(stream=-1)
+
+
+class _CuPy(_NumPy):
+    name = "cupy"
+
+    def __init__(self):
+        import cupy
+        self.xp = cupy
+
+    def is_dense(self, x):
+        return x.flags.c_contiguous
+
+    def device(self, x):
+        return "cuda:%d" % x.device.id
+
+    def empty(self, shape, dtype, like):
+        with like.device:
+            return self.xp.empty(shape, dtype)
+
+    def full(self, shape, value, dtype, like):
+        with like.device:
+            return self.xp.full(shape, value, dtype)
+
+    def like(self, x):
+        with x.device:
+            return self.xp.empty_like(x)
+
+    def plain(self, *tensors):
+        return False
+
+    def call(self, function, *arguments):
+        array = self.xp.ndarray
+        device = next((a.device.id for a in arguments if isinstance(a, array)), 0)
+        stream = self.xp.cuda.get_current_stream(device).ptr
+        with tvm_ffi.use_raw_stream(tvm_ffi.device("cuda", device), stream):
+            return function(*(_View(a) if isinstance(a, array) else a for a in arguments))
 
 
 class _Torch:
@@ -61,8 +118,24 @@ class _Torch:
                       FLOATS + ("int32", "int64", "uint8", "bool", "int8", "int16", "uint16")}
         self.dtypes = {n: d for d, n in self.names.items()}
 
+    def is_dense(self, x):
+        return x.is_contiguous()
+
     def dense(self, x):
         return x if x.is_contiguous() else x.detach().contiguous()
+
+    def device(self, x):
+        """Compares equal for equal devices; as a string it names the device."""
+        return x.device
+
+    def call(self, function, *arguments):
+        try:
+            return function(*arguments)
+        except RuntimeError:  # torch's own has many lines
+            for a in arguments:
+                if isinstance(a, self.torch.Tensor) and a.device.type not in ("cpu", "cuda"):
+                    raise TypeError("touchstone: got a tensor on %s, expected cpu or cuda" % a.device) from None
+            raise
 
     def plain(self, x, weight, bias):
         """Whether the three can go to C as they are, but for strides, which are looked at there."""
@@ -73,16 +146,23 @@ class _Torch:
             return False
 
     def inputs(self, function, names, *tensors):
-        for t in tensors:
-            if t is not None and not (isinstance(t, self.torch.Tensor) and t.is_contiguous()):
-                return same_kind(function, self, **dict(zip(names, tensors)))
+        try:
+            for t in tensors:
+                if t is not None and not (isinstance(t, self.torch.Tensor) and t.is_contiguous()):
+                    return same_kind(function, self, **dict(zip(names, tensors)))
+        except RuntimeError:  # is_contiguous of a sparse tensor
+            for name, t in zip(names, tensors):
+                if isinstance(t, self.torch.Tensor) and t.layout is not self.torch.strided:
+                    raise TypeError("%s: %s: got a tensor of layout %s, expected a dense one"
+                                    % (function, name, t.layout)) from None
+            raise
         return tensors
 
     def dtype(self, x):
         return self.names.get(x.dtype, str(x.dtype))
 
     def empty(self, shape, dtype, like):
-        return self.torch.empty(shape, dtype=self.dtypes[dtype], device=like.device)
+        return like.new_empty(shape, dtype=self.dtypes[dtype])
 
     def full(self, shape, value, dtype, like):
         return self.torch.full(shape, value, dtype=self.dtypes[dtype], device=like.device)
@@ -116,12 +196,7 @@ _made = {"numpy": kinds[np.ndarray]}
 
 def _make(name):
     if name not in _made:
-        if name == "cupy":
-            import cupy
-            _made[name] = _NumPy(cupy)
-            _made[name].name = "cupy"
-        else:
-            _made[name] = _Torch() if name == "torch" else _Jax()
+        _made[name] = {"cupy": _CuPy, "torch": _Torch, "jax": _Jax}[name]()
     return _made[name]
 
 
@@ -147,6 +222,14 @@ def named(name):
     if name not in ("numpy", "torch", "cupy"):
         raise ValueError("framework: got %r, expected 'numpy', 'torch' or 'cupy'" % (name,))
     return _make(name)
+
+
+def on_host(function, name, numbers):
+    """int32 on the host, from a list or an array; one on a device would have to be waited for."""
+    if hasattr(numbers, "__dlpack_device__") and numbers.__dlpack_device__()[0] not in (1, 3):
+        raise TypeError("%s: %s: got an array on a device, expected a list or an array on the host"
+                        % (function, name))
+    return np.ascontiguousarray(numbers, np.int32)
 
 
 def wide(dtype):

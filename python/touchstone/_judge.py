@@ -178,6 +178,12 @@ def _folder(function, challenge, device, place):
 # ---- the judge ----
 
 
+def _flaws(r):
+    """What a verdict says against the entrant, and in which case."""
+    flaw = r["text"] if r["text"].startswith(r["reason"]) else ": ".join(filter(None, (r["reason"], r["text"])))
+    return [flaw + "; in " + r["case"] if r.get("case") else flaw] if flaw else []
+
+
 def _read(path):
     names, found, run = {}, {}, {}
     with open(path) as f:
@@ -189,13 +195,10 @@ def _read(path):
             elif r["type"] == "entrant":
                 names[r["id"]] = r["name"]
             elif r["type"] == "verdict":
-                flaw = ": ".join(filter(None, (r["reason"], r["text"])))
-                if flaw and r.get("case"):
-                    flaw += "; in " + r["case"]
                 found.setdefault(key, []).append(Verdict(
-                    names.get(key[0], "?"), key[1], r["verdict"], [flaw] if flaw else [],
+                    names.get(key[0], "?"), key[1], r["verdict"], _flaws(r),
                     cases={k: tuple(v) for k, v in r.get("categories", {}).items()}, worst_error=r.get("worst"),
-                    replay=r.get("replay") or r.get("case", ""), machine=run.get("machine", "")))
+                    replay=r.get("case", ""), machine=run.get("machine", "")))
             elif r["type"] in ("time", "score"):
                 found.setdefault(key, []).append(r)
     verdicts = Verdicts()
@@ -212,6 +215,16 @@ def _read(path):
     return verdicts
 
 
+def _read_case(path):
+    """Verdicts on one case, of which the judge keeps no log."""
+    with open(path) as f:
+        found = json.load(f)["verdicts"]
+    verdicts = Verdicts()
+    for r in found:
+        verdicts.append(Verdict(r["name"], r["task"], r["verdict"], _flaws(r), worst_error=r["worst"], replay=r["case"]))
+    return verdicts
+
+
 def judge(entrant: Union[str, os.PathLike, Callable], challenge: Optional[str] = None, *, depth: str = "quick",
           gate: bool = False, device: Optional[str] = None, case: Optional[str] = None, seed: Optional[int] = None,
           threads: Optional[int] = None, log: Optional[str] = None, page: Optional[str] = None,
@@ -219,9 +232,9 @@ def judge(entrant: Union[str, os.PathLike, Callable], challenge: Optional[str] =
     """Tests and times an entrant: a source file, a folder, a folder of folders, or a Python function.
 
     A function is judged with the modules, constants and functions that it uses; its parameters are those of
-    the challenge, as `touchstone new` describes them. gate: correctness only. depth: "quick", "normal" or
-    "full". log and page keep the log and write the page. Returns a Verdict, or Verdicts where there are
-    several. JudgeError: the judge could not run."""
+    the challenge, as `touchstone new` describes them. gate: correctness only. case: this one only, as a verdict's
+    `replay` has it; there is no log then. depth: "quick", "normal" or "full". log and page keep the log and write
+    the page. Returns a Verdict, or Verdicts where there are several. JudgeError: the judge could not run."""
     if depth not in ("quick", "normal", "full"):
         raise ValueError("judge: depth: got %r, expected 'quick', 'normal' or 'full'" % (depth,))
     challenge = challenge or getattr(entrant, "challenge", None)
@@ -240,13 +253,17 @@ def judge(entrant: Union[str, os.PathLike, Callable], challenge: Optional[str] =
                               ("--threads", threads), ("--out", page)):
             command += [option, str(value)] if value is not None else []
         command += ["--gate"] * gate + ["--unsafe"] * unsafe
+        one = os.path.join(place, "case.json")
+        command += ["--json", one] if case is not None else []
         done = subprocess.run(command, env=_program.environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True)
-        verdicts = _read(kept) if os.path.exists(kept) and done.returncode in (0, 1) else Verdicts()
+        verdicts = Verdicts()
+        if done.returncode in (0, 1) and os.path.exists(one if case is not None else kept):
+            verdicts = _read_case(one) if case is not None else _read(kept)
         if len(verdicts) == 0:
             said = (done.stderr.strip() or done.stdout.strip()).splitlines()
             raise JudgeError(said[-1] if said else "judge: exit status %d" % done.returncode)
     for v in verdicts:
-        v.log = os.path.abspath(log) if log else None
+        v.log = os.path.abspath(log) if log and case is None else None
     return verdicts[0] if len(verdicts) == 1 else verdicts
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
-from ._arrays import FLOATS, kind_of, named, output, same_kind
+from ._arrays import FLOATS, like, named, on_host
 from ._native import function
 
 Array = Any
@@ -85,19 +85,21 @@ class KVCache:
         settings = np.array([n_layer, max_seqs, n_q_head, n_kv_head, head_dim, capacity, page, n_page or 0,
                              window, n_sink, key_group, max_call_tokens, key_axis == "channel",
                              _DTYPES[dtype], _DTYPES[store], _DTYPES[meta]], np.int64)
-        like = self._like(device)
-        kind, index = (2, like.device.index or 0) if framework == "torch" and like.is_cuda else (1, 0)
-        if framework == "cupy":
-            kind, index = 2, int(like.device.id)
+        empty = self._empty(device)
+        place = str(self.kind.device(empty))
+        kind, index = (2, int(place.partition(":")[2] or 0)) if place.startswith("cuda") else (1, 0)
+        if kind == 1 and place != "cpu":
+            raise ValueError("KVCache: device: got %s, expected cpu or cuda" % place)
         sizes = np.zeros(2, np.int64)
         try:
-            _bytes(settings, scale, kind, index, sizes)
+            self.kind.call(_bytes, settings, scale, kind, index, sizes)
         except ValueError as error:
             raise ValueError("%s; got %s" % (error, self._describe(settings, scale))) from None
-        self._memory = self.kind.empty((int(sizes[0]),), "uint8", like)
+        self._memory = self.kind.empty((int(sizes[0]),), "uint8", empty)
+        self._place = self.kind.device(self._memory)
         self._work = int(sizes[1])
-        self._seqs = set()
-        self._handle = _create(settings, scale, self._memory)
+        self._seqs, self._last = set(), None
+        self._handle = self.kind.call(_create, settings, scale, self._memory)
 
     @staticmethod
     def _describe(settings, scale):
@@ -105,7 +107,7 @@ class KVCache:
                  "max_call_tokens").split()
         return ", ".join("%s %d" % p for p in zip(names, settings.tolist())) + ", scale %g" % scale
 
-    def _like(self, device):
+    def _empty(self, device):
         if self.kind.name == "torch":
             return self.kind.torch.empty(0, device=device or "cpu")
         if device not in (None, "cpu") and self.kind.name == "numpy":
@@ -143,7 +145,7 @@ class KVCache:
         """A new sequence of length 0."""
         begin = self._begin("open")
         try:
-            seq = int(_open(*begin))
+            seq = int(self.kind.call(_open, *begin))
         except MemoryError:
             raise MemoryError("KVCache.open: got %d sequences open, expected fewer than max_seqs = %d"
                               % (len(self._seqs), self.max_seqs)) from None
@@ -153,7 +155,7 @@ class KVCache:
     def fork(self, seq: int) -> int:
         """A new sequence that holds what seq holds; pages are shared until one of the two writes."""
         begin = self._begin("fork", seq)
-        new = int(_fork(*begin, int(seq)))
+        new = int(self.kind.call(_fork, *begin, int(seq)))
         self._seqs.add(new)
         return new
 
@@ -164,47 +166,81 @@ class KVCache:
         if not 0 <= length <= shortest:
             raise ValueError("KVCache.truncate: length: got %r, expected 0 to %d, the least length of a layer"
                              % (length, shortest))
-        _truncate(*self._begin("truncate", seq), int(seq), int(length))
+        self.kind.call(_truncate, *self._begin("truncate", seq), int(seq), int(length))
 
     def free(self, seq: int) -> None:
         """Ends a sequence. Its pages go back."""
-        _free(*self._begin("free", seq), int(seq))
+        self.kind.call(_free, *self._begin("free", seq), int(seq))
         self._seqs.discard(seq)
+        self._last = None
+
+    def _check_place(self, name, label, array):
+        """C is given addresses: they must be of the cache's device, and dense."""
+        if self.kind.device(array) != self._place:
+            raise ValueError("KVCache.%s: %s: got an array on %s, expected %s, as the cache"
+                             % (name, label, self.kind.device(array), self._place))
+        if not self.kind.is_dense(array):
+            raise ValueError("KVCache.%s: %s: got an array that is not contiguous, expected a contiguous one"
+                             % (name, label))
+
+    def _results(self, name, q, out, return_lse):
+        if out is None:
+            out = self.kind.like(q)
+        else:
+            self._check_place(name, "out", like("KVCache." + name, self.kind, out, q))
+        return out, self.kind.empty(q.shape[:2], "float32", q) if return_lse else None
+
+    def _batch(self, name, seqs, counts, n):
+        """How many sequences, and the addresses of sequences and counts; those of the call before, if it was given
+        the same."""
+        if type(seqs) is not list:
+            seqs = [int(seqs)] if isinstance(seqs, (int, np.integer)) else [int(s) for s in seqs]
+        if counts is not None and type(counts) is not list:
+            counts = [int(c) for c in counts]
+        if self._last is not None and self._last[:3] == (seqs, counts, n):
+            return self._last[3]
+        self._begin(name, *seqs)
+        given = counts
+        if counts is None:
+            if seqs and n % len(seqs):
+                raise ValueError("KVCache.%s: counts: got None for %d tokens of %d sequences, expected a list"
+                                 % (name, n, len(seqs)))
+            counts = [n // len(seqs)] * len(seqs) if seqs else []
+        if len(counts) != len(seqs) or sum(counts) != n or min(counts, default=0) < 0:
+            raise ValueError("KVCache.%s: counts: got %s, expected %d numbers that sum to %d"
+                             % (name, counts, len(seqs), n))
+        s, c = np.array(seqs, np.int32), np.array(counts, np.int64)
+        batch = len(seqs), s.ctypes.data, c.ctypes.data
+        self._last = (list(seqs), None if given is None else list(given), n, batch, s, c)
+        return batch
 
     def _call(self, name, layer, seqs, counts, heads, **tensors):
-        """Checks a call over sequences; (what every call begins with, sequences, counts, tensors)."""
-        single = isinstance(seqs, (int, np.integer))
-        seqs = [int(seqs)] if single else [int(s) for s in seqs]
-        begin = self._begin(name, *seqs, layer=layer)
-        arrays = same_kind("KVCache." + name, self.kind, **tensors)
+        """Checks a call over sequences; (what C's arguments begin with, tensors)."""
+        begin = self._begin(name, layer=layer)
+        kind = self.kind
+        arrays = kind.inputs("KVCache." + name, tensors, *tensors.values())
         n = arrays[0].shape[0] if len(arrays[0].shape) else 0
         if n > self.max_call_tokens:
             raise ValueError("KVCache.%s: got %d tokens in one call, expected at most max_call_tokens = %d"
                              % (name, n, self.max_call_tokens))
-        if counts is None:
-            if len(seqs) and n % len(seqs):
-                raise ValueError("KVCache.%s: counts: got None for %d tokens of %d sequences, expected a list"
-                                 % (name, n, len(seqs)))
-            counts = [n // len(seqs)] * len(seqs) if seqs else []
-        counts = [int(c) for c in counts]
-        if len(counts) != len(seqs) or sum(counts) != n or min(counts, default=0) < 0:
-            raise ValueError("KVCache.%s: counts: got %s, expected %d numbers that sum to %d"
-                             % (name, counts, len(seqs), n))
-        for (label, _), a, h in zip(tensors.items(), arrays, heads):
+        batch = self._batch(name, seqs, counts, n)
+        for label, a, h in zip(tensors, arrays, heads):
             shape = (n, h, self.head_dim)
-            if tuple(a.shape) != shape or self.kind.dtype(a) != self.dtype:
+            if a.shape != shape or kind.dtype(a) != self.dtype:
                 raise ValueError("KVCache.%s: %s: got %s%s, expected %s%s" % (
-                    name, label, self.kind.dtype(a), list(a.shape), self.dtype, list(shape)))
-        return begin, np.array(seqs, np.int32), np.array(counts, np.int64), arrays
+                    name, label, kind.dtype(a), list(a.shape), self.dtype, list(shape)))
+            self._check_place(name, label, a)
+        return begin + (layer,) + batch, arrays
 
     def append(self, layer: int, seqs: Union[int, Sequence[int]], k: Array, v: Array, *,
                counts: Optional[Sequence[int]] = None) -> None:
         """Appends tokens to one layer of the sequences. Where they do not fit, nothing changes and
         MemoryError is raised."""
-        begin, s, c, (k, v) = self._call("append", layer, seqs, counts, (self.n_kv_head,) * 2, k=k, v=v)
+        begin, (k, v) = self._call("append", layer, seqs, counts, (self.n_kv_head,) * 2, k=k, v=v)
         try:
-            _append(*begin, layer, s, c, k, v)
+            self.kind.call(_append, *begin, k, v)
         except MemoryError:
+            s, c = self._last[4:]
             raise MemoryError(
                 "KVCache.append: got %s more tokens for sequences of length %s, expected at most %d each and "
                 "%d free pages to suffice" % (c.tolist(), [self.length(int(i), layer) for i in s], self.capacity,
@@ -214,10 +250,9 @@ class KVCache:
                counts: Optional[Sequence[int]] = None, return_lse: bool = False,
                out: Optional[Array] = None) -> Union[Array, Tuple[Array, Array]]:
         """Attention of each sequence's last counts tokens, which append has stored before."""
-        begin, s, c, (q,) = self._call("attend", layer, seqs, counts, (self.n_q_head,), q=q)
-        out = output("KVCache.attend", "out", self.kind, out, q.shape, self.dtype, q)
-        lse = self.kind.empty(q.shape[:2], "float32", q) if return_lse else None
-        _attend(*begin, layer, s, c, q, out, lse)
+        begin, (q,) = self._call("attend", layer, seqs, counts, (self.n_q_head,), q=q)
+        out, lse = self._results("attend", q, out, return_lse)
+        self.kind.call(_attend, *begin, q, out, lse)
         return (out, lse) if return_lse else out
 
     def attend_tree(self, layer: int, seqs: Union[int, Sequence[int]], q: Array, k: Array, v: Array,
@@ -225,15 +260,14 @@ class KVCache:
                     return_lse: bool = False, out: Optional[Array] = None) -> Union[Array, Tuple[Array, Array]]:
         """Attention of drafted tokens that are in no cache: row i of a sequence follows its row parents[i],
         or, with -1, the sequence's last token. Nothing is stored."""
-        begin, s, c, (q, k, v) = self._call("attend_tree", layer, seqs, counts,
-                                            (self.n_q_head, self.n_kv_head, self.n_kv_head), q=q, k=k, v=v)
-        parents = np.ascontiguousarray(parents, np.int32)
+        begin, (q, k, v) = self._call("attend_tree", layer, seqs, counts,
+                                      (self.n_q_head, self.n_kv_head, self.n_kv_head), q=q, k=k, v=v)
+        parents = on_host("KVCache.attend_tree", "parents", parents)
         if parents.shape != (q.shape[0],):
             raise ValueError("KVCache.attend_tree: parents: got shape %s, expected [%d]"
                              % (list(parents.shape), q.shape[0]))
-        out = output("KVCache.attend_tree", "out", self.kind, out, q.shape, self.dtype, q)
-        lse = self.kind.empty(q.shape[:2], "float32", q) if return_lse else None
-        _attend_tree(*begin, layer, s, c, parents, k, v, q, out, lse)
+        out, lse = self._results("attend_tree", q, out, return_lse)
+        self.kind.call(_attend_tree, *begin, parents, k, v, q, out, lse)
         return (out, lse) if return_lse else out
 
     def read(self, layer: int, seq: int, start: int = 0, stop: Optional[int] = None) -> Tuple[Array, Array]:
@@ -245,7 +279,7 @@ class KVCache:
             raise ValueError("KVCache.read: got %d to %d, expected a part of 0 to %d" % (start, stop, length))
         shape = (stop - start, self.n_kv_head, self.head_dim)
         k, v = (self.kind.empty(shape, "float32", self._memory) for _ in range(2))
-        _read(*begin, layer, int(seq), start, stop - start, k, v)
+        self.kind.call(_read, *begin, layer, int(seq), start, stop - start, k, v)
         return k, v
 
     def length(self, seq: int, layer: int = 0) -> int:

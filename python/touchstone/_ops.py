@@ -12,7 +12,7 @@ import math
 import sys
 from typing import Any, NamedTuple, Optional, Tuple, Union
 
-from ._arrays import kinds, kind_of, like, output, same_kind, wide
+from ._arrays import check_out, kinds, kind_of, like, output, same_kind, wide
 from ._native import function
 
 Array = Any
@@ -83,7 +83,7 @@ def layer_norm(x: Array, weight: Optional[Array] = None, bias: Optional[Array] =
             result = kind.like(x) if out is None else out
             _layer_norm(x, weight, bias, eps, result, None, None)
             return result
-        except (TypeError, ValueError, BufferError):
+        except (TypeError, ValueError, BufferError, RuntimeError):
             pass  # the rest of this function mends it, or words it
     traced = _traced(kind, "layer_norm", x, weight, bias)
     if traced is not None:
@@ -95,7 +95,7 @@ def layer_norm(x: Array, weight: Optional[Array] = None, bias: Optional[Array] =
         bias = _vector(kind, "layer_norm", 0, x)
     x, weight, bias = kind.inputs("layer_norm", ("x", "weight", "bias"), x, weight, bias)
     out = like("layer_norm", kind, out, x)
-    _layer_norm(x, weight, bias, eps, out, None, None)
+    kind.call(_layer_norm, x, weight, bias, eps, out, None, None)
     return out
 
 
@@ -106,7 +106,7 @@ def rms_norm(x: Array, weight: Optional[Array] = None, residual: Optional[Array]
 
     Without a residual r is x, and the result is returned. With one, r = x + residual, and (result, r)
     is returned: r is what the next layer adds to. weight_offset 1 is Gemma's convention."""
-    kind = kind_of("rms_norm", "x", x)
+    kind = kinds.get(type(x)) or kind_of("rms_norm", "x", x)
     traced = _traced(kind, "rms_norm", x, weight, residual)
     if traced is not None:
         _no_out("rms_norm", out)
@@ -119,10 +119,10 @@ def rms_norm(x: Array, weight: Optional[Array] = None, residual: Optional[Array]
     if residual is None:
         if residual_out is not None:
             raise ValueError("rms_norm: residual_out: got an array, expected None without a residual")
-        _rms_norm(x, None, weight, eps, weight_offset, out, None, None)
+        kind.call(_rms_norm, x, None, weight, eps, weight_offset, out, None, None)
         return out
     total = output("rms_norm", "residual_out", kind, residual_out, x.shape, kind.dtype(x), x)
-    _rms_norm(x, residual, weight, eps, weight_offset, out, total, None)
+    kind.call(_rms_norm, x, residual, weight, eps, weight_offset, out, total, None)
     return out, total
 
 
@@ -131,7 +131,7 @@ def softmax_topk(logits: Array, k: int, *, temperature: float = 1.0,
     """The k most probable entries of each row of logits: probabilities of softmax(logits / temperature)
     over the whole row, indices, and the row's log-sum-exp. Larger logits come first, of equal ones the
     lower index. Rows may hold -inf."""
-    kind = kind_of("softmax_topk", "logits", logits)
+    kind = kinds.get(type(logits)) or kind_of("softmax_topk", "logits", logits)
     if not isinstance(k, int) or k < 0:
         raise ValueError("softmax_topk: k: got %r, expected an integer >= 0" % (k,))
     if not temperature > 0:
@@ -141,14 +141,20 @@ def softmax_topk(logits: Array, k: int, *, temperature: float = 1.0,
         _no_out("softmax_topk", out)
         return traced(logits, k, temperature=temperature)
     _axes("softmax_topk", "logits", logits, 1)
-    logits, = same_kind("softmax_topk", kind, logits=logits)
+    logits, = kind.inputs("softmax_topk", ("logits",), logits)
     rows = tuple(logits.shape[:-1])
-    values, indices, lse = out if out is not None else (None, None, None)
-    result = TopK(output("softmax_topk", "out[0]", kind, values, rows + (k,), "float32", logits),
-                  output("softmax_topk", "out[1]", kind, indices, rows + (k,), "int32", logits),
-                  output("softmax_topk", "out[2]", kind, lse, rows, "float32", logits))
-    _softmax_topk(logits, 1.0 / temperature, *result)
-    return result
+    if out is None:
+        values = kind.empty(rows + (k,), "float32", logits)
+        indices = kind.empty(rows + (k,), "int32", logits)
+        lse = kind.empty(rows, "float32", logits)
+    else:
+        values, indices, lse = out
+        if values.shape[-1:] != (k,) or not type(values) is type(indices) is type(lse) is type(logits):
+            check_out("softmax_topk", "out[0]", kind, values, rows + (k,), "float32")  # the rest is checked in C
+            check_out("softmax_topk", "out[1]", kind, indices, rows + (k,), "int32")
+            check_out("softmax_topk", "out[2]", kind, lse, rows, "float32")
+    kind.call(_softmax_topk, logits, 1.0 / temperature, values, indices, lse)
+    return TopK(values, indices, lse)
 
 
 def _attention_settings(q, scale, window, layout):
@@ -172,7 +178,7 @@ def flash_attention(q: Array, k: Array, v: Array, *, causal: bool = False, windo
     the last key. window > 0, with causal: a query sees that many keys. kv_len: int32 [batch], keys at
     or past it are not seen. scale: 1 / sqrt(head_dim) by default. return_lse: also the log-sum-exp of
     each query's scores, [batch, heads, n_q]."""
-    kind = kind_of("flash_attention", "q", q)
+    kind = kinds.get(type(q)) or kind_of("flash_attention", "q", q)
     scale, window, order = _attention_settings(q, scale, window, layout)
     traced = _traced(kind, "flash_attention", q, k, v)
     if traced is not None:
@@ -185,7 +191,7 @@ def flash_attention(q: Array, k: Array, v: Array, *, causal: bool = False, windo
     if return_lse:
         heads, n_q = (q.shape[1], q.shape[2]) if order == 0 else (q.shape[2], q.shape[1])
         lse = kind.empty((q.shape[0], heads, n_q), wide(kind.dtype(q)), q)
-    _flash_attention(q, k, v, kv_len, scale, bool(causal), window, order, out, lse)
+    kind.call(_flash_attention, q, k, v, kv_len, scale, bool(causal), window, order, out, lse)
     return (out, lse) if return_lse else out
 
 
@@ -225,8 +231,8 @@ def cross_entropy(logits: Array, target: Array, *, reduction: str = "mean", igno
     per_row = reduction == "none"
     out = output("cross_entropy", "out", kind, out, tuple(logits.shape[:-1]) if per_row else (), dtype, logits)
     grad = kind.empty(logits.shape, kind.dtype(logits), logits) if return_grad else None
-    _cross_entropy(logits, target, mean, ignore_index, 1.0, label_smoothing, z_loss, softcap,
-                   out if per_row else None, None, None if per_row else out, grad)
+    kind.call(_cross_entropy, logits, target, mean, ignore_index, 1.0, label_smoothing, z_loss, softcap,
+              out if per_row else None, None, None if per_row else out, grad)
     return (out, grad) if return_grad else out
 
 
@@ -254,8 +260,8 @@ def linear_cross_entropy(hidden: Array, weight: Array, target: Array, bias: Opti
     out = output(name, "out", kind, out, tuple(hidden.shape[:-1]) if per_row else (), dtype, hidden)
     dh = kind.empty(hidden.shape, kind.dtype(hidden), hidden) if return_grad else None
     dw = kind.empty(weight.shape, kind.dtype(weight), weight) if return_grad else None
-    _linear_cross_entropy(hidden, weight, bias, target, mean, ignore_index, 1.0, label_smoothing, z_loss,
-                          softcap, out if per_row else None, None, None if per_row else out, dh, dw)
+    kind.call(_linear_cross_entropy, hidden, weight, bias, target, mean, ignore_index, 1.0, label_smoothing,
+              z_loss, softcap, out if per_row else None, None, None if per_row else out, dh, dw)
     return (out, dh, dw) if return_grad else out
 
 
@@ -270,7 +276,7 @@ def ternary_pack(weight: Array, *, out: Optional[Tuple[Array, Array]] = None) ->
     codes, scales = out if out is not None else (None, None)
     codes = output("ternary_pack", "out[0]", kind, codes, (n_out, 32 * groups), "uint8", weight)
     scales = output("ternary_pack", "out[1]", kind, scales, (n_out, groups), "float16", weight)
-    _ternary_pack(weight, codes, scales)
+    kind.call(_ternary_pack, weight, codes, scales)
     return TernaryWeight(codes, scales, int(n_in))
 
 
@@ -287,7 +293,7 @@ def ternary_unpack(weight: TernaryWeight, *, out: Optional[Array] = None) -> Arr
     kind = kind_of("ternary_unpack", "weight", codes)
     codes, scales = same_kind("ternary_unpack", kind, codes=codes, scales=scales)
     out = output("ternary_unpack", "out", kind, out, (codes.shape[0], n_in), "float32", codes)
-    _ternary_unpack(codes, scales, out)
+    kind.call(_ternary_unpack, codes, scales, out)
     return out
 
 
@@ -309,9 +315,9 @@ def ternary_linear(x: Array, weight: Union[Array, TernaryWeight], *, out: Option
         n_out = weight.shape[0] if len(weight.shape) else 0
     out = output("ternary_linear", "out", kind, out, tuple(x.shape[:-1]) + (n_out,), kind.dtype(x), x)
     if packed:
-        _ternary_linear_packed(x, codes, scales, out)
+        kind.call(_ternary_linear_packed, x, codes, scales, out)
     else:
-        _ternary_linear(x, weight, out)
+        kind.call(_ternary_linear, x, weight, out)
     return out
 
 

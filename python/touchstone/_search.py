@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any, Callable, List, NamedTuple, Optional, Sequence
+from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Union
 
 import numpy as np
 
@@ -37,6 +37,54 @@ class Verified(NamedTuple):
     tokens: List[int]  #: what plain decoding would have given
     path: List[int]  #: the accepted nodes, root first
     status: np.ndarray  #: uint8 per node: UNREACHED, ACCEPTED or REJECTED
+
+
+class BeamArrays(NamedTuple):
+    """What beam_search writes, where it is given as out: NumPy arrays."""
+
+    tokens: np.ndarray  #: int32 [prompts, beam_width, max_new_tokens], -1 behind the end
+    length: np.ndarray  #: int64 [prompts, beam_width]
+    logprob: np.ndarray  #: float64 [prompts, beam_width]
+    score: np.ndarray  #: float64 [prompts, beam_width]
+    finished: np.ndarray  #: uint8 [prompts, beam_width]
+    found: np.ndarray  #: int64 [prompts]: how many beams each prompt has
+
+    @classmethod
+    def make(cls, n_prompts: int, beam_width: int, max_new_tokens: int) -> "BeamArrays":
+        two = (n_prompts, beam_width)
+        return cls(np.empty(two + (max_new_tokens,), np.int32), np.empty(two, np.int64), np.empty(two), np.empty(two),
+                   np.empty(two, np.uint8), np.empty(n_prompts, np.int64))
+
+
+class TreeArrays(NamedTuple):
+    """What tree_verify writes, where it is given as out: NumPy arrays."""
+
+    tokens: np.ndarray  #: int32 [max_new], -1 behind the end
+    path: np.ndarray  #: int32 [nodes], -1 behind the end
+    status: np.ndarray  #: uint8 [nodes]
+    counts: np.ndarray  #: int64 [2]: how many tokens, and how many nodes the path has
+
+    @classmethod
+    def make(cls, n_nodes: int, max_new: int) -> "TreeArrays":
+        return cls(np.empty(max_new, np.int32), np.empty(n_nodes, np.int32), np.empty(n_nodes, np.uint8),
+                   np.empty(2, np.int64))
+
+
+def _outputs(name, out, like):
+    """`out`, if its arrays are such as those of `like`, which is returned for None; tokens are set to -1."""
+    if out is None:
+        out = like
+    if len(out) != len(like):
+        raise ValueError("%s: out: got %d arrays, expected %d, as %s.make makes them"
+                         % (name, len(out), len(like), type(like).__name__))
+    for field, a, b in zip(like._fields, out, like):
+        if not isinstance(a, np.ndarray) or a.dtype != b.dtype or a.shape != b.shape or not (
+                a.flags.c_contiguous and a.flags.writeable):
+            raise ValueError("%s: out.%s: got %s, expected a contiguous NumPy array %s%s" % (
+                name, field, "%s%s" % (a.dtype, list(a.shape)) if isinstance(a, np.ndarray) else type(a).__name__,
+                b.dtype, list(b.shape)))
+        a.fill(-1 if a.dtype == np.int32 else 0)
+    return type(like)(*out)
 
 
 def _to_numpy(logits):
@@ -88,6 +136,8 @@ class _Model:
 
 
 def _tokens(name, what, tokens, n_vocab=None):
+    if hasattr(tokens, "__dlpack_device__") and tokens.__dlpack_device__()[0] not in (1, 3):
+        raise TypeError("%s: %s: got an array on a device, expected a list or an array on the host" % (name, what))
     a = np.ascontiguousarray(np.asarray(tokens).reshape(-1) if len(np.shape(tokens)) else [tokens])
     if a.size and a.dtype.kind not in "iu":
         raise TypeError("%s: %s: got %s, expected integers" % (name, what, a.dtype))
@@ -98,8 +148,8 @@ def _tokens(name, what, tokens, n_vocab=None):
 
 def beam_search(model: Callable[[List[np.ndarray]], Any], prompts: Sequence[Sequence[int]], *, n_vocab: int,
                 beam_width: int, max_new_tokens: int, alpha: float = 0.0, eos: int = -1,
-                archive: bool = False) -> List[List[Beam]]:
-    """The best continuations of each prompt, best first.
+                archive: bool = False, out: Optional[BeamArrays] = None) -> Union[List[List[Beam]], BeamArrays]:
+    """The best continuations of each prompt, best first: Beams, or the arrays given as out.
 
     model(strings) gets a list of int32 arrays and returns logits [len(strings), n_vocab] of the next
     token, as an array of any framework. alpha > 0 divides log-probabilities by length^alpha when ranking.
@@ -116,22 +166,20 @@ def beam_search(model: Callable[[List[np.ndarray]], Any], prompts: Sequence[Sequ
     n = len(lists)
     flat = np.concatenate(lists) if lists else np.zeros(1, np.int32)
     lengths = np.array([len(p) for p in lists], np.int64)
-    tokens = np.full((n, beam_width, max(max_new_tokens, 1)), -1, np.int32)
-    dense = tokens if max_new_tokens else np.zeros((n, beam_width, 0), np.int32)
-    length, found = np.zeros((n, beam_width), np.int64), np.zeros(n, np.int64)
-    logprob, score = np.zeros((n, beam_width)), np.zeros((n, beam_width))
-    finished = np.zeros((n, beam_width), np.uint8)
+    a = _outputs(name, out, BeamArrays.make(n, beam_width, max_new_tokens))
     call = _NEXT(m.next)
-    m.run(_beam_search, call, flat, lengths, beam_width, max_new_tokens, float(alpha), eos, bool(archive),
-          dense, length, logprob, score, finished, found)
-    return [[Beam(tokens[i, j, :length[i, j]].tolist(), float(logprob[i, j]), float(score[i, j]),
-                  bool(finished[i, j])) for j in range(found[i])] for i in range(n)]
+    m.run(_beam_search, call, flat, lengths, beam_width, max_new_tokens, float(alpha), eos, bool(archive), *a)
+    if out is not None:
+        return a
+    return [[Beam(a.tokens[i, j, :a.length[i, j]].tolist(), float(a.logprob[i, j]), float(a.score[i, j]),
+                  bool(a.finished[i, j])) for j in range(a.found[i])] for i in range(n)]
 
 
 def tree_verify(model: Callable[..., Any], prompt: Sequence[int], tokens: Sequence[int],
                 parents: Sequence[int], *, n_vocab: int, max_new: Optional[int] = None,
-                temperature: float = 0.0, u: Optional[Sequence[float]] = None) -> Verified:
-    """Verifies a tree of drafted tokens in one pass of the model.
+                temperature: float = 0.0, u: Optional[Sequence[float]] = None,
+                out: Optional[TreeArrays] = None) -> Union[Verified, TreeArrays]:
+    """Verifies a tree of drafted tokens in one pass of the model: a Verified, or the arrays given as out.
 
     Node i carries tokens[i] and follows node parents[i] < i, or the prompt where that is -1.
     model(tokens, positions, visible, want) gets the rows of the pass, who sees whom, and the rows whose
@@ -155,11 +203,12 @@ def tree_verify(model: Callable[..., Any], prompt: Sequence[int], tokens: Sequen
     draws = np.random.default_rng().random(n_new) if u is None else np.ascontiguousarray(u, np.float64)
     if draws.shape != (n_new,):
         raise ValueError("%s: u: got shape %s, expected [%d]" % (name, list(draws.shape), n_new))
-    out, counts = np.full(n_new, -1, np.int32), np.zeros(2, np.int64)
-    path, status = np.full(tokens.size, -1, np.int32), np.zeros(tokens.size, np.uint8)
+    a = _outputs(name, out, TreeArrays.make(tokens.size, n_new))
     call = _FORWARD(m.forward)
-    m.run(_tree_verify, call, prompt, tokens, parents, draws, float(temperature), out, counts, path, status)
-    return Verified(out[:counts[0]].tolist(), path[:counts[1]].tolist(), status)
+    m.run(_tree_verify, call, prompt, tokens, parents, draws, float(temperature), a.tokens, a.counts, a.path, a.status)
+    if out is not None:
+        return a
+    return Verified(a.tokens[:a.counts[0]].tolist(), a.path[:a.counts[1]].tolist(), a.status)
 
 
 def tree_mask(parents: Sequence[int], prompt_len: int):

@@ -121,8 +121,11 @@ def _hugging_attention(module, query, key, value, attention_mask, dropout=0.0, s
     window = options.get("sliding_window") or 0
     plain = attention_mask is None and not dropout and (not causal or n_q <= n_k)
     if plain:
-        out = flash_attention(query, key, value, causal=causal and n_q > 1, scale=scaling,
-                              window=window if causal and window < n_k else 0)
+        options = {"causal": causal and n_q > 1, "scale": scaling, "window": window if causal and window < n_k else 0}
+        if key.transpose(1, 2).is_contiguous():  # as the projections leave it, so nothing is copied
+            query, key, value = (t.transpose(1, 2) for t in (query, key, value))
+            return flash_attention(query, key, value, layout="bnhd", **options), None
+        out = flash_attention(query, key, value, **options)
     else:
         if attention_mask is not None and attention_mask.dim() == 4:
             attention_mask = attention_mask[..., :n_k]

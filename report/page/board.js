@@ -4,13 +4,12 @@
 // One entrant in one challenge: its score, or the verdict in a word. Of several answers: their mean score, how many
 // passed, and the details of the best.
 function heat(list, task) {
-  const of = x => passed(x) && x.score ? x.score.score : passed(x) ? 0 : -1, e = [...list].sort((a, b) => of(b) - of(a))[0];
-  const kind = kindOf(e), n = list.length, right = list.filter(passed).length;
-  const score = e && passed(e) && e.score ? list.reduce((s, x) => s + Math.max(0, of(x)), 0) / n : null;
-  const said = `${plain(task)}: ${!e ? "not entered" : wordOf(kind) + (reasonOf(e.verdict) ? ", " + reasonOf(e.verdict) : "")}${e && e.offers ? `; offers ${percent(e.share)} of the challenge` : ""}`;
-  const text = !e ? "\u2013" : score !== null ? String(Math.round(score)) : kind === "COMMON" ? "common" : kind === "none" ? "?" : kind;
+  const e = bestOf(list), kind = kindOf(e), n = list.length, right = list.filter(passed).length;
+  const score = e && passed(e) && e.score ? list.reduce((s, x) => s + (passed(x) && x.score ? x.score.score : 0), 0) / n : null;
+  const said = `${plain(task)}: ${!e ? "not entered" : wordOf(kind) + (reasonOf(e.verdict) ? ", " + reasonOf(e.verdict) : "")}${e && e.offers ? `; offers ${percent(e.share)} of the challenge` : ""}${n > 1 ? `; ${right} of ${n} answers passed` : ""}`;
+  const text = !e ? "\u2013" : score !== null ? String(Math.round(score)) : kind === "COMMON" ? "PASS" : kind === "none" ? "?" : kind;
   const td = cell(!e ? "" : score ?? ({ PASS: 1, COMMON: .5, AUDIT: -1, none: -2, ERROR: -3 })[kind] ?? -4, { class: `heat ${e ? kind : "absent"}`, title: clean(said) },
-    e ? h("a", { href: "#" + (whole(e) || kind === "none" ? anchor(task) : flawOf(e)) }, text) : text, e && e.offers && h("small", {}, `of ${Math.round(100 * e.share)} %`), n > 1 && h("small", {}, `${right} of ${n}`));
+    e ? h("a", { href: (e.person.page || "") + "#" + (whole(e) || kind === "none" ? anchor(task) : flawOf(e)) }, text) : text, e && e.offers && h("small", {}, `of ${Math.round(100 * e.share)} %`), n > 1 && h("small", {}, `${right} of ${n}`));
   td.style.setProperty("--a", score === null ? 24 : 4 + 40 * score / 1000);
   return td;
 }
@@ -20,7 +19,7 @@ function key(m, rated, scored) {
   const classes = [...new Set(m.entrants.map(e => e.class))], list = (kind, pairs) => h("dl", { class: kind }, pairs.map(([t, d]) => [h("dt", {}, t), h("dd", {}, d)]));
   const part = (id, title, ...more) => h("div", { id }, h("h3", {}, title), more);
   return h("div", { class: "key-box" },
-    part("key-score", "Score", h("p", {}, "Per challenge 0 to 1000: 1000 times the product of four factors, each raised to the power of its weight. The score of an entrant is the mean over all challenges; a challenge that was not passed counts 0. Entrants are ranked by challenges passed, then by score."),
+    part("key-score", "Score", h("p", {}, "Per challenge 0 to 1000: 1000 times the product of four factors, each raised to the power of its weight. The score of an entrant is the mean over all challenges; a challenge that was not passed counts 0. Entrants are ranked by " + (m.samples ? "pass@1" : "challenges passed") + ", then by score."),
       list("weights", WEIGHTS.map(([name, weight, , text]) => [h("span", {}, h("b", {}, name), " ", h("span", { class: "weight" }, weight + " %")), text])),
       m.entrants.some(e => e.offers) && h("p", {}, "\u201cof N %\u201d below a score: the entrant offers only that share of the challenge, and its score is multiplied by it.")),
     part("key-verdict", "Verdicts", list("", kinds.map(k => [chip(k), VERDICTS[k]])), m.people.some(p => p.in.length < m.tasks.length) && h("p", {}, "\u2013 means not entered.")),
@@ -29,30 +28,59 @@ function key(m, rated, scored) {
     part("key-column", "Other columns", list("", Object.entries(COLUMNS).filter(([k]) => k === "Passed" || m.samples && (/@/.test(k) || scored && ["Best", "Median"].includes(k)) || scored && k === "Speed" || rated && ["Rating", "Group"].includes(k)))));
 }
 
+// The explanation of terms, folded: for pages that have no board.
+const terms = m => h("section", { class: "folded" }, h("details", { class: "counts", id: "terms" }, h("summary", {}, "What the words mean: score, verdicts, classes, grades"), key(m, false, m.people.some(p => p.speed))));
+
+// Columns left and right of the challenges: [head, cell of an entrant].
+function columns(m, v) {
+  const num = { class: "num" }, scored = v.people.some(p => p.speed), rated = v.people.some(p => p.rank), some = m.samples;
+  return { scored, rated, left: [
+    [["#", { class: "num rank", "data-first": "low" }], (p, i) => cell(i + 1, { class: "num soft rank" }, i + 1)],
+    [["Entrant", { class: "who" }], p => nameCell(p, p.languages)],
+    [["Passed", num, COLUMNS.Passed], p => cell(p.solved, num, p.solved, h("span", { class: "soft" }, "/" + v.tasks.length))],
+    some && [["pass@1", num, COLUMNS["pass@1"]], p => cell(p.pass1, num, p.pass1.toFixed(2))],
+    scored && [["Score", num, COLUMNS.Score], p => cell(p.score, { class: "num score" }, Math.round(p.score))],
+    scored && [["Grade", { class: "grade", "data-first": "low" }, gradeOf()], p => cell(GRADES.findIndex(x => x[1] === p.grade) + 1 || 9, { class: "grade", title: gradeOf(p.grade) }, p.grade === "-" ? "\u2013" : p.grade)],
+  ].filter(Boolean), right: [
+    some && [["pass@k", num, COLUMNS["pass@k"]], p => cell(p.passk, { class: "num", title: `k = ${p.k}` }, p.passk.toFixed(2), h("small", {}, "k = " + p.k))],
+    some && scored && [["Best", num, COLUMNS.Best], p => cell(p.best, num, Math.round(p.best))],
+    some && scored && [["Median", num, COLUMNS.Median], p => cell(p.median, num, Math.round(p.median))],
+    scored && [["Speed", num, COLUMNS.Speed], p => cell(p.speed ? p.speed.S : "", { class: "num", title: p.speed && `95 % interval: ${percent(p.speed.lo)} to ${percent(p.speed.hi)}` }, p.speed ? percent(p.speed.S) : dash())],
+    rated && [["Rating", num, COLUMNS.Rating], p => cell(p.rank ? p.rank.rating : "", { class: "num", title: p.rank && `95 % interval: ${Math.round(p.rank.lo)} to ${Math.round(p.rank.hi)}` }, p.rank ? Math.round(p.rank.rating) : dash())],
+    rated && [["Group", { ...num, "data-first": "low" }, COLUMNS.Group], p => cell(p.rank ? p.rank.rank : "", num, p.rank ? p.rank.rank : dash())],
+  ].filter(Boolean) };
+}
+
+// The board of a view. Columns that do not fit in 1280 px next to the challenges are in a table of their own.
+function drawn(m, v) {
+  const { scored, rated, left, right } = columns(m, v), fits = 345 + 60 * v.tasks.length + 58 * (right.length + m.samples) <= 1224;
+  const beside = fits ? right : [], row = (list, p, i) => list.map(([, make]) => make(p, i)), heads = list => list.map(([head]) => head);
+  const body = v.people.map((p, i) => {
+    const tr = h("tr", { class: i && v.tasks.length > FEW ? null : "open" }, row(left, p, i), v.tasks.map(t => heat(p.in.filter(e => e.task === t), t)), row(beside, p, i));
+    if (v.tasks.length > FEW) tr.querySelector(".who").append(h("button", { class: "more", type: "button", title: "name the challenges", on: () => tr.classList.toggle("open") }));
+    return tr;
+  });
+  return [h("p", { class: "note" }, scored ? "Each column named after a challenge shows the score in it, 0 to 1000. " : v.people.some(p => p.passed.length) ? "This run tested correctness only: nothing was timed, so there are no scores. " : "No entrant passed a challenge, so there are no scores. ",
+      `Ranked by ${m.samples ? "pass@1" : "challenges passed"}, then by score. `, h("span", { class: "wide" }, "Click a heading to sort, a cell for its details."), v.tasks.length > FEW && h("span", { class: "phone" }, "\u25be names the challenges.")),
+    table([...heads(left), ...v.tasks.map(t => [plain(t), { class: "task" }]), ...heads(beside)], body, fits ? "cards board" : "cards board lean"),
+    right.length > beside.length && h("details", { class: "counts" }, h("summary", {}, "More figures of each entrant: ", heads(right).map(([name]) => name.toLowerCase()).join(", ")),
+      table(heads([...left.slice(0, 2), ...right]), v.people.map((p, i) => h("tr", {}, row([...left.slice(0, 2), ...right], p, i))), "cards")),
+    key(m, rated, scored)];
+}
+
+// Filters, where there is a choice: only answers that fit count. Every device has a board of its own.
 function scoreboard(m) {
-  const rated = m.people.some(p => p.rank), scored = m.people.some(p => p.speed), num = { class: "num" };
-  const body = m.people.map((p, i) => h("tr", {},
-    cell(i + 1, { class: "num soft rank" }, i + 1), nameCell(p, p.languages),
-    cell(p.solved, { class: "num" }, p.solved, h("span", { class: "soft" }, "/" + m.tasks.length)),
-    m.samples && [cell(p.pass1, { class: "num" }, p.pass1.toFixed(2)), cell(p.passk, { class: "num", title: `k = ${p.k}` }, p.passk.toFixed(2), h("small", {}, "k = " + p.k))],
-    scored && cell(p.score, { class: "num score" }, Math.round(p.score)),
-    scored && m.samples && [cell(p.best, { class: "num" }, Math.round(p.best)), cell(p.median, { class: "num" }, Math.round(p.median))],
-    scored && cell(GRADES.findIndex(x => x[1] === p.grade) + 1 || 9, { class: "grade" }, p.grade === "-" ? "\u2013" : p.grade),
-    m.tasks.map(t => heat(p.in.filter(e => e.task === t), t)),
-    scored && cell(p.speed ? p.speed.S : "", { class: "num", title: p.speed && `95 % interval: ${percent(p.speed.lo)} to ${percent(p.speed.hi)}` }, p.speed ? percent(p.speed.S) : dash()),
-    rated && cell(p.rank ? p.rank.rating : "", { class: "num", title: p.rank && `95 % interval: ${Math.round(p.rank.lo)} to ${Math.round(p.rank.hi)}` }, p.rank ? Math.round(p.rank.rating) : dash()),
-    rated && cell(p.rank ? p.rank.rank : "", { class: "num" }, p.rank ? p.rank.rank : dash())));
-  const heads = [["#", { class: "num rank", "data-first": "low" }], ["Entrant", { class: "who" }], ["Passed", num, COLUMNS.Passed],
-    ...(m.samples ? [["pass@1", num, COLUMNS["pass@1"]], ["pass@k", num, COLUMNS["pass@k"]]] : []),
-    ...(scored ? [["Score", num, COLUMNS.Score], ...(m.samples ? [["Best", num, COLUMNS.Best], ["Median", num, COLUMNS.Median]] : []), ["Grade", { class: "grade", "data-first": "low" }]] : []),
-    ...m.tasks.map(t => [plain(t), { class: "task" }]), ...(scored ? [["Speed", num, COLUMNS.Speed]] : []),
-    ...(rated ? [["Rating", num, COLUMNS.Rating], ["Group", { ...num, "data-first": "low" }, COLUMNS.Group]] : [])];
-  // Filters, where there is a choice: rows that have no such answer are hidden.
-  const filter = { class: null, language: null }, apply = () => body.forEach((tr, i) => tr.hidden = !m.people[i].in.some(e => (filter.class ?? e.class) === e.class && (filter.language ?? e.language) === e.language));
+  const shown = h("div", {}), only = { class: null, language: null, device: m.devices.length > 1 ? m.devices[0] : null };
   const options = key => [...new Set(m.entrants.map(e => e[key]))].filter(v => v && v !== "-").sort();
-  const filters = ["class", "language"].filter(key => options(key).length > 1).map(key => choice(key, [["all", null], ...options(key).map(v => [v, v])], v => { filter[key] = v; apply(); }));
-  return h("section", { id: "scoreboard" }, h("h2", {}, "Scoreboard"), filters.length > 0 && h("p", { class: "choices" }, filters.map((f, i) => [i > 0 && " ", f])),
-    h("p", { class: "note" }, scored ? "Each column named after a challenge shows the score in it, 0 to 1000. " : m.people.some(p => p.passed.length) ? "This run tested correctness only: nothing was timed, so there are no scores. " : "No entrant passed a challenge, so there are no scores. ",
-      h("span", { class: "wide" }, "Click a heading to sort, a cell for its details.")),
-    table(heads, body, "cards board"), key(m, rated, scored));
+  const count = h("span", { class: "soft" }), draw = () => {
+    const v = view(m, only);
+    shown.replaceChildren(...drawn(m, v).filter(Boolean));
+    count.textContent = `${v.people.length} of ${m.people.length} entrants`;
+  };
+  const filters = ["device", "class", "language"].filter(key => options(key).length > 1).map(key => {
+    const values = key === "device" ? [...options(key).map(v => [v, v]), ["both", null]] : [["all", null], ...options(key).map(v => [v, v])];
+    return choice(key, values, v => { only[key] = v; draw(); });
+  });
+  draw();
+  return h("section", { id: "scoreboard" }, h("h2", {}, "Scoreboard"), filters.length > 0 && h("p", { class: "choices filters" }, filters, count), shown);
 }

@@ -1,42 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0
-// challenge.js - one challenge: parts of each score, all counts, plots, and why entrants did not pass.
+// challenge.js - one challenge: parts of each score, all counts, plots, and why answers did not pass.
 
 const KINDS = [["basic", "ordinary inputs"], ["shapes", "extents of 0, 1 or no multiple of 16"], ["numerics", "offsets, extreme, tiny and subnormal numbers"], ["special", "masks, windows, padding, zeros and empty rows"], ["adversarial", "inputs made to break common shortcuts"], ["canon", "the project’s additional rules: ties, NaN, empty rows"]];
 const ROBUST = [["refusals", "invalid calls rejected with nothing written"], ["repeat", "bitwise identical outputs for identical inputs"], ["threads", "bitwise identical outputs for any number of threads"], ["sanitizer", "cases passed by a build that traps undefined behaviour"]];
 
 const sum = pairs => pairs.reduce((s, p) => Array.isArray(p) ? [s[0] + p[0], s[1] + p[1]] : s, [0, 0]);
-const share = (pair, title, ...more) => {
+const share = (pair, title, kind = "") => {
   const known = Array.isArray(pair) && pair[1] > 0;
-  return cell(known ? pair[0] / pair[1] : "", { class: "num" + (known && pair[0] < pair[1] ? " short" : ""), title: title && clean(title) }, known ? `${pair[0]}/${pair[1]}` : dash(), more);
+  return cell(known ? pair[0] / pair[1] : "", { class: `num ${kind}${known && pair[0] < pair[1] ? " short" : ""}`, title: title && clean(title) }, known ? `${pair[0]}/${pair[1]}` : dash());
 };
 const error = (x, limit) => {
   const v = number(x), known = x !== undefined && x !== null;
   return cell(known ? isNaN(v) ? Infinity : v : "", { class: "num" + (known && !(v <= limit) ? " short" : "") }, known ? brief(v) : dash());
 };
 
-function challengeRow(e) {
+function challengeRow(e, first, more) {
   const v = e.verdict || {}, s = passed(e) ? e.score : null, kind = kindOf(e), robust = sum(ROBUST.map(([k]) => (v.robustness || {})[k]));
-  const part = (value, ...more) => cell(s ? value : "", { class: "num" }, s ? percent(value) : dash(), h("small", {}, more));
-  return h("tr", {}, nameCell(e, e.language, e.offers && h("small", { class: "scope" }, "offers ", h("code", {}, e.offers))),
+  const part = (value, ...more) => cell(s ? value : "", { class: "num part" }, s ? percent(value) : dash(), h("small", {}, more));
+  return h("tr", {}, first || nameCell(e, e.language, e.offers && h("small", { class: "scope" }, "offers ", h("code", {}, e.offers))), more,
     cell(kind + (v.reason || ""), { class: "verdict" }, kind === "PASS" || kind === "none" ? chip(kind) : h("a", { href: "#" + flawOf(e) }, chip(kind)), kind !== "PASS" && v.reason && h("small", {}, reasonOf(v))),
     cell(s ? s.score : kind === "FAIL" ? 0 : "", { class: "num score" }, s ? Math.round(s.score) : kind === "FAIL" ? 0 : dash(), e.offers && h("small", {}, `of ${Math.round(100 * e.share)} %`)),
-    cell(s ? -s.score : 1, { class: "grade" }, s && s.grade !== "-" ? s.grade : kind === "FAIL" ? "F" : dash()),
+    cell(s ? -s.score : 1, { class: "grade", title: s && s.grade !== "-" ? gradeOf(s.grade) : null }, s && s.grade !== "-" ? s.grade : kind === "FAIL" ? "F" : dash()),
     cell(s ? s.S : "", { class: "speed" }, bar(speedOf(e)), s && h("small", {}, `slowest workload ${percent(s.S_min)}`)),
     part(s && s.R, robust[1] > 0 && `${robust[0]}/${robust[1]} checks`), part(s && s.P, v.worst !== undefined && `worst error ${brief(number(v.worst))} of bound`), part(s && s.M, v.workspace_bytes !== undefined && `${bytes(v.workspace_bytes)} workspace`),
-    share(sum(KINDS.map(([k]) => (v.categories || {})[k]))));
+    share(sum(KINDS.map(([k]) => (v.categories || {})[k])), "", "cases"));
 }
 
-function countRow(e) {
-  const v = e.verdict || {};
-  return h("tr", {}, nameCell(e, e.language), KINDS.map(([k]) => share((v.categories || {})[k])), error(v.worst, 1), error(v.p999, 1), error(v.ulp, Infinity),
+const FACTORS = () => [["Verdict"], ["Score", { class: "num" }], ["Grade", { class: "grade", "data-first": "low" }, gradeOf()],
+  ...WEIGHTS.map(([name, weight, , text], i) => [`${name} (${weight}\u00a0%)`, i ? { class: "num" } : null, text]), ["Cases passed", { class: "num" }, "correctness cases of all categories"]];
+
+function countsTable(list, first) {
+  const num = { class: "num" }, heads = [["", { class: "who" }], ...KINDS.map(([k, text]) => [k, num, text]), ["worst error / bound", num, "largest error of any element, divided by its bound; above 1 is wrong"], ["p99.9 error / bound", num, "99.9 % of the elements of float32 cases are below it"],
+    ["worst error in ulp", num, "of float32 cases, in units of 2^-23 of the expected value"], ...ROBUST.map(([k, text]) => [k, num, text])];
+  const row = (e, v = e.verdict || {}) => h("tr", {}, first(e), KINDS.map(([k]) => share((v.categories || {})[k])), error(v.worst, 1), error(v.p999, 1), error(v.ulp, Infinity),
     ROBUST.map(([k]) => share((v.robustness || {})[k], k === "sanitizer" ? v.robustness_text : "")));
+  return h("details", { class: "counts" }, h("summary", {}, "All counts: cases by category, errors, robustness checks"),
+    h("p", { class: "note" }, [...KINDS, ...ROBUST].map(([k, text], i) => [i > 0 && "; ", h("b", {}, k), ": ", text]), "."), table(heads, list.map(e => row(e)), "cards"));
 }
 
 function flaw(e) {
   const v = e.verdict, facts = [["case", v.case], ["at", v.index], ["got", v.got], ["want", v.want], ["bound", v.bound]]
     .filter(f => f[1] !== undefined && f[1] !== null && f[1] !== "")
     .map(([k, x]) => [k, k === "bound" ? exact(number(x)) : k === "got" || k === "want" ? exact(number(x), apart(number(v.got), number(v.want))) : clean(x)]);
-  const made = h("div", { class: "flaw " + kindOf(e), id: flawOf(e) }, h("h4", {}, who(e), " ", e.sample && h("small", {}, clean(e.sample), " "), chip(kindOf(e)), " ", h("span", { class: "reason" }, reasonOf(v))),
+  const made = h("div", { class: "flaw " + kindOf(e), id: flawOf(e) }, h("h4", {}, SITE === "entrant" ? null : [named(e), " "], e.sample && h("small", {}, clean(e.sample), " "), chip(kindOf(e)), " ", h("span", { class: "reason" }, reasonOf(v))),
     h("p", {}, v.text), facts.length > 0 && h("dl", {}, facts.map(([k, x]) => [h("dt", {}, k), h("dd", {}, x)])));
   if (v.replay) {
     const code = h("code", {}, v.replay);
@@ -45,35 +51,33 @@ function flaw(e) {
   return made;
 }
 
-function copy(button, code) {
-  const range = document.createRange(), selection = getSelection();
-  range.selectNodeContents(code);
-  selection.removeAllRanges();
-  selection.addRange(range);
-  button.textContent = document.execCommand("copy") ? "copied" : "selected";
-  setTimeout(() => button.textContent = "copy", 1500);
-}
+const FEW = 3; // up to this many challenges are unfolded, and named on a phone
 
-const FEW = 3; // up to this many challenges are unfolded
+const answersPassed = list => cell(list.filter(passed).length / list.length, { class: "num cases" }, `${list.filter(passed).length}/${list.length}`);
 
+// Of a model's answers, the best one is in the table and the plots; all are in a table of their own.
 function challenge(m, task) {
-  const worth = e => speedOf(e) ? e.score.score : passed(e) ? 0 : -1;
-  const entrants = m.entrants.filter(e => e.task === task).sort((a, b) => whole(b) - whole(a) || worth(b) - worth(a));
-  const right = entrants.filter(passed), wrong = entrants.filter(e => e.verdict && !whole(e)), num = { class: "num" };
-  const fastest = right.filter(e => e.score).reduce((a, b) => a && a.score.S >= b.score.S ? a : b, null);
-  const heads = [["Entrant", { class: "who" }], ["Verdict"], ["Score", num], ["Grade", { class: "grade", "data-first": "low" }],
-    ...WEIGHTS.map(([name, weight, , text], i) => [`${name} (${weight}\u00a0%)`, i ? num : null, text]), ["Cases passed", num, "correctness cases of all categories"]];
-  const counts = [["Entrant", { class: "who" }], ...KINDS.map(([k, text]) => [k, num, text]), ["worst error / bound", num, "largest error of any element, divided by its bound; above 1 is wrong"], ["p99.9 error / bound", num, "99.9 % of the elements of float32 cases are below it"],
-    ["worst error in ulp", num, "of float32 cases, in units of 2^-23 of the expected value"], ...ROBUST.map(([k, text]) => [k, num, text])];
-  const made = h("details", { class: "task", open: m.tasks.length <= FEW ? "" : null },
-    h("summary", {}, h("h2", {}, plain(task)), h("span", { class: "soft" }, `${right.length} of ${entrants.length} passed`, fastest && ["; fastest: ", who(fastest), `, ${percent(fastest.score.S)} of the limit`])),
-    SITE !== "entrant" && h("a", { class: "up", href: "#scoreboard" }, "\u2191 back to the board"), SITE === "index" && h("a", { class: "up", href: `challenge/${slug(task)}.html` }, "a page of its own"), h("p", { class: "note" }, "The factors of each score, with their weights."),
-    table(heads, entrants.map(challengeRow), "cards"),
-    h("details", { class: "counts" }, h("summary", {}, "All counts: cases by category, errors, robustness checks"),
-      h("p", { class: "note" }, [...KINDS, ...ROBUST].map(([k, text], i) => [i > 0 && "; ", h("b", {}, k), ": ", text]), "."), table(counts, entrants.map(countRow), "cards")),
-    figures(m, entrants),
-    wrong.length > 0 && h("details", { class: "wrong", open: wrong.length <= 6 ? "" : null }, h("summary", {}, `Why ${wrong.length === 1 ? "one entrant" : wrong.length + " entrants"} did not get a plain PASS`),
-      h("p", { class: "note" }, "The first flaw of each entrant; for PASS (common), the first additional rule that it breaks. The command reproduces it."), h("div", { class: "flaws" }, wrong.map(flaw))));
+  const order = list => list.sort((a, b) => whole(b) - whole(a) || worth(b) - worth(a)), all = order(m.entrants.filter(e => e.task === task));
+  const of = e => all.filter(x => x.person === e.person), best = order([...new Set(all.map(e => e.person))].map(p => bestOf(all.filter(e => e.person === p))));
+  const several = best.length < all.length, right = best.filter(passed), wrong = all.filter(e => e.verdict && !whole(e));
+  const fastest = right.filter(e => e.score).reduce((a, b) => a && a.score.S >= b.score.S ? a : b, null), open = SITE === "challenge" || m.tasks.length <= FEW;
+  const heads = several => [["Entrant", { class: "who" }], ...(several ? [["Answers passed", { class: "num" }]] : []), ...FACTORS()];
+  const made = h("details", { class: "task", open: open ? "" : null },
+    h("summary", {}, h("h2", {}, SITE === "challenge" ? "Results" : plain(task)), h("span", { class: "soft" }, `${right.length} of ${best.length} passed`, fastest && ["; fastest: ", who(fastest), `, ${percent(fastest.score.S)} of the limit`])),
+    !SITE && h("a", { class: "up", href: "#scoreboard" }, "\u2191 back to the board"), h("p", { class: "note" }, several ? "The best answer of each entrant: the factors of its score, with their weights." : "The factors of each score, with their weights."),
+    table(heads(several), best.map(e => challengeRow(e, null, several && answersPassed(of(e)))), "cards"),
+    several && h("details", { class: "counts" }, h("summary", {}, `All ${all.length} answers`), table(heads(false), all.map(e => challengeRow(e)), "cards")),
+    countsTable(best, e => nameCell(e, e.language)), figures(m, best),
+    wrong.length > 0 && h("details", { class: "wrong", open: wrong.length <= 6 ? "" : null }, h("summary", {}, `Why ${wrong.length === 1 ? "one answer" : wrong.length + " answers"} did not get a plain PASS`),
+      h("p", { class: "note" }, "The first flaw of each; for PASS (common), the first additional rule that it breaks. The command reproduces it."), h("div", { class: "flaws" }, wrong.map(flaw))));
   made.addEventListener("toggle", redraw);
   return h("section", { id: anchor(task), class: made.open ? null : "folded" }, made);
+}
+
+// A site's index: the challenges, each on a page of its own.
+function challengeList(m) {
+  return h("section", { id: "challenges" }, h("h2", {}, "Challenges"), h("p", { class: "note" }, "Each has a page with its contract, its prompts, all results and plots."), h("ul", { class: "links" }, m.tasks.map(t => {
+    const by = m.people.filter(p => p.in.some(e => e.task === t)), right = by.filter(p => p.in.some(e => e.task === t && passed(e)));
+    return h("li", {}, h("a", { href: taskPage(t) }, plain(t)), h("span", { class: "soft" }, `${right.length} of ${by.length} entrants passed`));
+  })));
 }

@@ -3,7 +3,13 @@
 // nodes only: no markup is built from strings.
 "use strict";
 
-// Replaces control characters and direction overrides by a visible mark.
+// Of a page of a site (report/site.c): its kind, all challenges of the log, all entrants by rank with their pages or the
+// place of its own, and the prompts of its challenge. Empty where this page is all there is.
+const ABOUT = JSON.parse(document.getElementById("about").textContent), SITE = ABOUT.kind || "";
+const keyOf = (name, author, klass) => JSON.stringify([name, author, klass]);
+const PAGES = new Map((ABOUT.entrants || []).map((e, place) => [keyOf(e.name, e.author, e.class), { place, page: (SITE === "index" ? "" : "../") + e.page }]));
+
+// Replaces control characters and direction overrides by a visible mark; of code, not tabs and ends of lines.
 const clean = s => String(s ?? "").replace(/[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g, "\ufffd");
 
 function fill(e, attributes, children) {
@@ -14,6 +20,7 @@ function fill(e, attributes, children) {
     if (c !== null && c !== undefined && c !== false) e.append(c.nodeType ? c : clean(c));
   return e;
 }
+const verbatim = s => document.createTextNode(String(s).replace(/[^\n\t]+/g, clean));
 const h = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
 const g = (tag, attributes, ...children) =>
   fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
@@ -50,17 +57,18 @@ function marker(i, x, y, size, hollow) {
 }
 
 function model(records) {
-  const m = { run: null, tasks: [], entrants: [], matches: [], people: [], ended: false, verdicts: 0 };
+  const m = { run: null, tasks: [...ABOUT.tasks || []], entrants: [], matches: [], people: [], ended: false, verdicts: 0 };
   const byId = new Map(), people = new Map();
   for (const r of records) {
     const e = byId.get(r.entrant);
     if (r.type === "run") m.run = m.run || r;
+    if (r.type === "merge") m.note = r.note;
     if (r.type === "entrant") {
-      const key = JSON.stringify([r.name, r.author, "sample" in r ? "" : r.class]); // a model is one, whatever its answers' classes
-      if (!people.has(key)) people.set(key, { first: r, name: r.name, author: r.author, class: r.class, in: [], met: new Map() });
+      const key = keyOf(r.name, r.author, "sample" in r ? "" : r.class); // a model is one, whatever its answers' classes
+      if (!people.has(key)) people.set(key, { key, name: r.name, author: r.author, class: r.class, in: [], met: new Map() });
       const was = people.get(key);
       was.class = was.class === "-" ? r.class : r.class === "-" || r.class === was.class ? was.class : "mixed";
-      const made = { ...r, times: [], person: people.get(key), verdict: null, score: null, rank: null };
+      const made = { ...r, device: deviceOf(r.task), times: [], sources: [], person: people.get(key), verdict: null, score: null, rank: null };
       byId.set(r.id, made);
       made.person.in.push(made);
       m.entrants.push(made);
@@ -69,6 +77,7 @@ function model(records) {
     if (r.type === "verdict") e.verdict = r, m.verdicts++;
     if (r.type === "score") e.score = r;
     if (r.type === "time") e.times.push(r);
+    if (r.type === "source") e.sources.push(r);
     if (r.type === "match") {
       const a = byId.get(r.a), b = byId.get(r.b), match = { ...r, a, b };
       m.matches.push(match);
@@ -81,11 +90,33 @@ function model(records) {
     if (r.type === "end") m.ended = true;
   }
   for (const p of people.values()) sumUp(p, m.tasks);
-  m.people = [...people.values()].sort((a, b) => Math.abs(b.pass1 - a.pass1) > 1e-9 ? b.pass1 - a.pass1 : b.score - a.score);
+  m.people = ranked([...people.values()]);
   m.samples = m.people.some(p => p.n > 1);
-  m.people.forEach((p, i) => p.place = i);
+  m.devices = [...new Set(m.tasks.map(deviceOf))];
+  m.people.forEach((p, i) => Object.assign(p, { place: ABOUT.place ?? i }, PAGES.get(p.key)));
+  m.people.sort((a, b) => a.place - b.place);
+  for (const p of m.people) p.in.forEach((e, i) => { // in plots: entrants, or the answers of one
+    e.mark = SITE === "entrant" ? p.in.slice(0, i).filter(x => x.task === e.task).length : p.place;
+    e.label = SITE === "entrant" ? e.sample || e.name : e.name;
+  });
   return m;
 }
+
+const deviceOf = task => task.endsWith("/cuda") ? "cuda" : "cpu";
+const ranked = people => people.sort((a, b) => Math.abs(b.pass1 - a.pass1) > 1e-9 ? b.pass1 - a.pass1 : b.score - a.score);
+
+// The board of some answers only: `only` has a class, a language, a device, or none of them. Ratings are over all.
+function view(m, only) {
+  const fits = e => ["class", "language", "device"].every(key => (only[key] ?? e[key]) === e[key]);
+  const tasks = m.tasks.filter(t => (only.device ?? deviceOf(t)) === deviceOf(t));
+  const people = m.people.map(p => ({ ...p, in: p.in.filter(fits), rank: Object.values(only).some(v => v) ? null : p.rank })).filter(p => p.in.length);
+  for (const p of people) p.class = new Set(p.in.map(e => e.class)).size === 1 ? p.in[0].class : p.class, sumUp(p, tasks);
+  return { ...m, tasks, people: ranked(people) };
+}
+
+// Of several answers of an entrant to a challenge, the one with the highest score.
+const bestOf = list => [...list].sort((a, b) => worth(b) - worth(a))[0];
+const worth = e => whole(e) + (passed(e) ? 1 + (e.score ? e.score.score : 0) : 0);
 
 const passed = e => !!e.verdict && ["PASS", "PASS (common)"].includes(e.verdict.verdict);
 const whole = e => !!e.verdict && e.verdict.verdict === "PASS"; // by the canon too
@@ -101,12 +132,13 @@ function passAt(n, c, k) {
 // speeds.
 function sumUp(p, tasks) {
   p.passed = p.in.filter(passed);
-  const mean = key => Math.exp(p.passed.reduce((s, e) => s + Math.log(Math.max(1e-3, e.score ? e.score[key] : 0)), 0) / p.passed.length);
+  const timed = p.passed.filter(e => e.score), mean = key => Math.exp(timed.reduce((s, e) => s + Math.log(Math.max(1e-3, e.score[key])), 0) / timed.length);
   const answers = tasks.map(t => p.in.filter(e => e.task === t)).filter(list => list.length);
   const scores = list => list.map(e => passed(e) && e.score ? e.score.score : 0).sort((a, b) => a - b);
   const over = f => answers.reduce((s, list) => s + f(list), 0) / tasks.length, right = list => list.filter(passed).length;
+  p.speed = undefined;
   p.languages = [...new Set(p.in.map(e => e.language).filter(l => l && l !== "-"))].join(", ");
-  p.n = Math.max(...answers.map(list => list.length));
+  p.n = Math.max(0, ...answers.map(list => list.length));
   p.k = Math.min(...answers.map(list => list.length));
   p.solved = answers.filter(right).length;
   p.pass1 = over(list => right(list) / list.length);
@@ -114,7 +146,7 @@ function sumUp(p, tasks) {
   p.score = over(list => scores(list).reduce((s, x) => s + x, 0) / list.length);
   p.best = over(list => scores(list).at(-1));
   p.median = over(list => { const s = scores(list), n = s.length; return (s[(n - 1) >> 1] + s[n >> 1]) / 2; });
-  if (p.passed.some(e => e.score)) p.speed = { S: mean("S"), lo: mean("S_lo"), hi: mean("S_hi") };
+  if (timed.length) p.speed = { S: mean("S"), lo: mean("S_lo"), hi: mean("S_hi") };
   const open = e => !e.verdict || e.verdict.verdict === "AUDIT" || e.verdict.verdict === "ERROR";
   p.grade = p.passed.length ? p.speed ? GRADES.find(x => p.score >= x[0])[1] : "-" : p.in.some(open) ? "-" : "F";
 }

@@ -53,6 +53,6 @@ function headToHead(m) {
   return h("section", { id: "matches", class: in_(null).length > MANY ? "crowd" : null }, h("h2", {}, "Head to head"),
     h("p", { class: "note" }, "How much faster (+) or slower (\u2212) one entrant is than another: in percent, from twice on as a factor (2.1\u00d7 faster, \u00f72.1 slower). Below that, matches won\u2013lost\u2013tied. Both entrants are timed on the same inputs in alternation; a match is won only if the whole 95 % interval of the difference is beyond 1 %. ",
       h("span", { class: "keys" }, h("i", { class: "key won" }), "faster", h("i", { class: "key lost" }), "slower")),
-    h("p", { class: "choices" }, choice("Challenge", [["all challenges", null], ...m.tasks.filter(t => m.matches.some(x => x.task === t)).map(t => [plain(t), t])], show)),
+    SITE !== "challenge" && h("p", { class: "choices" }, choice("Challenge", [["all challenges", null], ...m.tasks.filter(t => m.matches.some(x => x.task === t)).map(t => [plain(t), t])], show)),
     h("div", { class: "pairs" }, shown), h("div", { class: "one" }, pick, list));
 }

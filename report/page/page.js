@@ -19,11 +19,11 @@ function headOf(m) {
   const run = m.run || {}, count = k => m.entrants.filter(e => kindOf(e) === k).length, when = new Date(run.started);
   const many = (n, one, more) => `${n} ${n === 1 ? one : more}`, common = count("COMMON");
   const verdicts = [`${count("PASS") + common} passed${common ? `, ${common} of them PASS (common)` : ""}`, `${count("FAIL")} failed`, count("AUDIT") && `${count("AUDIT")} AUDIT`, count("ERROR") && many(count("ERROR"), "judge error", "judge errors"), count("none") && `${count("none")} not judged`].filter(Boolean);
-  return [h("header", { class: "head" }, mark(), h("div", {}, h("h1", {}, SITE === "entrant" ? who(m.people[0]) : SITE === "challenge" ? plain(m.tasks[0]) : "Touchstone"),
+  return [h("header", { class: "head" }, mark(), h("div", {}, h("h1", {}, SITE === "entrant" ? who(m.people[0]) : SITE === "challenge" ? plain(m.entrants[0].task) : "Touchstone"),
     ["entrant", "challenge"].includes(SITE) && h("p", {}, h("a", { href: "../index.html#scoreboard" }, "\u2190 the whole board")),
     h("p", { class: "soft" }, [isNaN(when) ? clean(run.started || "no run recorded") : when.toISOString().slice(0, 16).replace("T", " ") + " UTC", run.machine, run.device, DEPTHS[run.depth] || run.depth, run.version && "version " + run.version].filter(Boolean).map((x, i) => [i > 0 && " \u00b7 ", x])),
-    m.entrants.length > 0 && h("p", {}, `${many(m.people.length, "entrant", "entrants")}, ${many(m.tasks.length, "challenge", "challenges")}: ${verdicts.join(", ")}.`,
-      !m.ended && h("b", {}, " The run has not ended: more verdicts may follow."))), badge(run))];
+    m.entrants.length > 0 && h("p", {}, SITE === "entrant" ? many(m.entrants.length, "answer", "answers") : SITE === "challenge" ? many(m.people.length, "entrant", "entrants") + (m.samples ? `, ${m.entrants.length} answers` : "") : `${many(m.people.length, "entrant", "entrants")}, ${many(m.tasks.length, "challenge", "challenges")}${m.samples ? `, ${m.entrants.length} answers` : ""}`, `: ${verdicts.join(", ")}.`,
+      !m.ended && h("b", {}, " The run has not ended: more verdicts may follow.")), m.note && h("p", {}, m.note)), badge(run))];
 }
 
 // A link to a folded element unfolds it.
@@ -37,7 +37,9 @@ function page(m) {
   const main = document.getElementById("page"), matches = headToHead(m);
   main.append(...headOf(m));
   if (!m.entrants.length) return main.append(h("p", { class: "empty" }, "No entrant has been judged yet."));
-  main.append(...[SITE !== "entrant" && scoreboard(m), SITE !== "entrant" && matches, ...m.tasks.map(t => challenge(m, t))].filter(Boolean));
+  main.append(...(SITE === "entrant" ? entrantPage(m) : SITE === "challenge" ? [...lead(m), challenge(m, m.entrants[0].task), matches, ...given(), terms(m)]
+    : SITE === "index" ? [scoreboard(m), challengeList(m), matches] : [scoreboard(m), matches, ...m.tasks.map(t => challenge(m, t))]).filter(Boolean));
+  if (SITE === "entrant" || SITE === "challenge") document.title = `Touchstone: ${clean(SITE === "entrant" ? m.people[0].name : plain(m.entrants[0].task))}`;
   redraw();
   addEventListener("beforeprint", () => { document.querySelectorAll("section > details").forEach(d => d.open = true); redraw(); });
   addEventListener("resize", redraw);

@@ -17,7 +17,8 @@ function scale(from, to, begin, end) {
 
 const label = (x, y, text, more) => g("text", { x, y, ...more }, text);
 const line = (x1, y1, x2, y2, kind) => g("line", { x1, y1, x2, y2, class: kind });
-const cut = (s, n) => { s = clean(s); return [...s].length > n ? [...s].slice(0, n - 1).join("") + "\u2026" : s; };
+// Names of one family differ at their end: that stays.
+const cut = (s, n, tail = 0) => { const c = [...clean(s)]; return c.length > n ? [...c.slice(0, Math.max(1, n - 1 - tail)), "\u2026", ...c.slice(c.length - tail)].join("") : c.join(""); };
 
 function below(svg, x, top, bottom, format) {
   for (const v of x.ticks) {
@@ -44,9 +45,9 @@ function fractions(entrants, width) {
     svg.append(label(6, y - 14, cut(c, width / 6.2)), line(6, y, width - 8, y, "grid"));
     for (const e of entrants)
       for (const t of e.times.filter(t => t.case === c)) {
-        const dot = g("g", {}, g("title", {}, `${e.name}: ${percent(t.fraction)} of the limit, ${brief(t.time_ns / 1e3)} us [${brief(t.lo_ns / 1e3)}, ${brief(t.hi_ns / 1e3)}]`));
+        const dot = g("g", {}, g("title", {}, `${e.label}: ${percent(t.fraction)} of the limit, ${brief(t.time_ns / 1e3)} us [${brief(t.lo_ns / 1e3)}, ${brief(t.hi_ns / 1e3)}]`));
         const ends = [x(t.floor_ns / t.hi_ns), x(t.floor_ns / t.lo_ns)];
-        dot.append(g("line", { x1: ends[0], x2: ends[1], y1: y, y2: y, stroke: COLOURS[e.person.place % 8], "stroke-width": 2 }), marker(e.person.place, x(t.fraction), y, 4.6));
+        dot.append(g("line", { x1: ends[0], x2: ends[1], y1: y, y2: y, stroke: COLOURS[e.mark % 8], "stroke-width": 2 }), marker(e.mark, x(t.fraction), y, 4.6));
         svg.append(dot);
       }
   });
@@ -68,7 +69,7 @@ function roofline(entrants, floors, width) {
   svg.append(label(width - 10, y(peak) - 6, `${brief(peak)} GFLOP/s`, { "text-anchor": "end" }));
   const middle = Math.sqrt(from * ridge);
   svg.append(label(x(middle) - 8, y(bandwidth * middle) - 8, `${brief(bandwidth)} GB/s`, { "text-anchor": "end" }));
-  for (const p of points) svg.append(g("g", {}, g("title", {}, `${p.e.name}, ${p.t.case}: ${brief(p.y)} GFLOP/s`), marker(p.e.person.place, x(p.x), y(p.y), 4)));
+  for (const p of points) svg.append(g("g", {}, g("title", {}, `${p.e.label}, ${p.t.case}: ${brief(p.y)} GFLOP/s`), marker(p.e.mark, x(p.x), y(p.y), 4)));
   svg.append(label((left + width) / 2, height - 4, "flops per byte", { "text-anchor": "middle" }));
   svg.append(label(left, top - 3, "GFLOP/s", { "text-anchor": "end" }));
   return svg;
@@ -83,27 +84,27 @@ function rows(entrants, width, x, left, format, mark, draw) {
   svg.append(line(x(1), top, x(1), bottom, "roof"), label(x(1), top - 4, mark.text, { "text-anchor": mark.anchor }));
   entrants.forEach((e, i) => {
     const y = top + row * i + row / 2;
-    svg.append(g("text", { x: 0, y: y + 4, class: "name" }, g("title", {}, e.name), cut(e.name, (left - 22) / 7)));
+    svg.append(g("text", { x: 0, y: y + 4, class: "name" }, g("title", {}, e.label), cut(e.label, Math.floor((left - 14) / 7), 5)));
     svg.append(draw(e, y));
   });
   return svg;
 }
-const gutter = width => width < 420 ? 104 : 160;
+const gutter = (width, entrants) => Math.min(Math.round(width * .42), 24 + 7 * Math.max(...entrants.map(e => [...e.label].length)));
 
 // Every timed call of every workload, over its floor. One path per entrant: thousands of dots are cheap.
 function strips(entrants, width) {
   const over = e => e.times.flatMap(t => t.ns.map(ns => ns / t.floor_ns));
-  const all = entrants.flatMap(over), left = gutter(width);
+  const all = entrants.flatMap(over), left = gutter(width, entrants);
   const most = all.reduce((a, b) => Math.max(a, b), 2), least = all.reduce((a, b) => Math.min(a, b), 0.9);
   const x = scale(least * 0.95, most * 1.1, left, width - 8);
   return rows(entrants, width, x, left, v => bare(v) + "\u00d7", { text: "floor", anchor: "middle" }, (e, y) => {
-    const colour = COLOURS[e.person.place % 8];
+    const colour = COLOURS[e.mark % 8];
     const d = over(e).map((v, i) => `M${x(v).toFixed(1)} ${(y + ((i * 0.618) % 1 - 0.5) * 20).toFixed(1)}h0`).join("");
     const made = g("g", {}, g("path", { d, stroke: colour, "stroke-width": 2.8, "stroke-linecap": "round", opacity: .42 }));
     for (const t of e.times) {
       const at = x(t.time_ns / t.floor_ns);
       made.append(g("line", { x1: at, x2: at, y1: y - 11, y2: y + 11, stroke: colour, "stroke-width": 1.5 },
-        g("title", {}, `${e.name}, ${t.case}: lower quartile ${brief(t.time_ns / 1e3)} us, ${t.ns.length} calls`)));
+        g("title", {}, `${e.label}, ${t.case}: lower quartile ${brief(t.time_ns / 1e3)} us, ${t.ns.length} calls`)));
     }
     return made;
   });
@@ -112,15 +113,15 @@ function strips(entrants, width) {
 // The worst error over its bound; right of the line is wrong.
 function errors(entrants, width) {
   const of = e => [number(e.verdict.p999 ?? e.verdict.worst), number(e.verdict.worst)];
-  const seen = entrants.flatMap(of).filter(v => v > 0 && isFinite(v)), left = gutter(width);
+  const seen = entrants.flatMap(of).filter(v => v > 0 && isFinite(v)), left = gutter(width, entrants);
   const least = Math.max(1e-9, Math.min(0.01, ...seen)), most = Math.min(1e6, Math.max(10, ...seen));
   const x = scale(least / 2, most * 3, left, width - 8);
   return rows(entrants, width, x, left, bare, { text: "bound", anchor: "middle", zone: true }, (e, y) => {
     const [p999, worst] = of(e).map(v => isNaN(v) ? Infinity : v), ends = [x(p999), x(worst)];
     const beyond = worst > most * 3 || !isFinite(worst);
-    return g("g", {}, g("title", {}, `${e.name}: worst ${brief(worst)} of the bound, p99.9 ${brief(p999)}`),
-      g("line", { x1: ends[0], x2: ends[1], y1: y, y2: y, stroke: COLOURS[e.person.place % 8], "stroke-width": 2 }),
-      marker(e.person.place, ends[0], y, 4.4, true), marker(e.person.place, ends[1], y, 4.4),
+    return g("g", {}, g("title", {}, `${e.label}: worst ${brief(worst)} of the bound, p99.9 ${brief(p999)}`),
+      g("line", { x1: ends[0], x2: ends[1], y1: y, y2: y, stroke: COLOURS[e.mark % 8], "stroke-width": 2 }),
+      marker(e.mark, ends[0], y, 4.4, true), marker(e.mark, ends[1], y, 4.4),
       beyond && label(ends[1] - 10, y + 4, isFinite(worst) ? "" : "NaN", { "text-anchor": "end" }));
   });
 }
@@ -152,6 +153,6 @@ function figures(m, entrants) {
   }
   if (judged.length) made.push(figure("Error, as a multiple of its bound", "Filled marker: the worst element of all calls. Hollow marker: 99.9 % of the elements of float32 cases are to the left of it. An element to the right of the bound is wrong.", w => errors(judged, w)));
   if (!made.length) return [];
-  return [timed.length > 0 && h("p", { class: "legend" }, timed.map(e => h("span", {}, g("svg", { viewBox: "0 0 14 14" }, marker(e.person.place, 7, 7, 4.6)), who(e)))),
+  return [timed.length > 0 && h("p", { class: "legend" }, timed.map(e => h("span", {}, g("svg", { viewBox: "0 0 14 14" }, marker(e.mark, 7, 7, 4.6)), h("bdi", {}, e.label)))),
     h("div", { class: "figures" }, made)];
 }

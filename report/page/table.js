@@ -9,9 +9,9 @@ const classChip = name => h("span", { class: "class", title: CLASSES[name] }, na
 const reasonOf = v => v && v.reason ? REASONS[v.reason] || v.reason : "";
 const anchor = task => "task-" + task.replace(/[^a-z0-9_]/gi, "-");
 const flawOf = e => "flaw-" + e.id;
-const plain = task => task.replace(/_/g, " ");
-// Of a folder of pages (report/site.c): "index", "entrant" or "challenge"; "" where this page is all there is.
-const SITE = document.body.dataset.site, slug = name => String(name).replace(/[^A-Za-z0-9._-]/gu, c => "-".repeat(new TextEncoder().encode(c).length)).slice(0, 60);
+const plain = task => task.replace(/_/g, " ").replace("/", " on ");
+const taskPage = task => (SITE === "index" ? "" : "../") + `challenge/${task.replace(/[^A-Za-z0-9._-]/g, "-")}.html`;
+const named = e => e.page || (e.person && e.person.page) ? h("a", { href: e.page || e.person.page }, who(e)) : who(e);
 const dash = () => h("span", { class: "soft" }, "\u2013");
 
 // A td with its sort value.
@@ -21,7 +21,7 @@ function bar(s) {
   if (!s) return dash();
   const at = v => 90 * Math.min(1, v);
   return h("div", { class: "bar" }, h("span", {}, percent(s.S)),
-    g("svg", { viewBox: "0 0 92 14", "aria-hidden": "true" },
+    g("svg", { viewBox: "0 0 92 14", preserveAspectRatio: "none", "aria-hidden": "true" },
       g("rect", { x: 1, y: 3, width: 90, height: 8, rx: 2, fill: "var(--track)" }),
       g("rect", { x: 1, y: 3, width: at(s.S), height: 8, rx: 2, fill: "var(--gold)" }),
       g("path", { d: `M${1 + at(s.lo)} 1v12M${1 + at(s.hi)} 1v12M${1 + at(s.lo)} 7H${1 + at(s.hi)}`, stroke: "var(--ink)", "stroke-width": 1 })),
@@ -53,7 +53,7 @@ function sort(rows, head, th, i) {
   rows.append(...[...rows.rows].sort((a, b) => order(value(a), value(b))));
 }
 
-const nameCell = (e, language, more) => cell(clean(e.name).toLowerCase(), { class: "who", title: clean(e.name) }, h("b", {}, SITE === "index" && e.place !== undefined ? h("a", { href: `entrant/${e.place + 1}-${slug(e.name)}.html` }, who(e)) : who(e)), e.sample && h("small", {}, clean(e.sample)),
+const nameCell = (e, language, more) => cell(clean(e.name).toLowerCase(), { class: "who", title: clean(e.name) }, h("b", {}, SITE === "entrant" ? who(e) : named(e)), e.sample && h("small", {}, clean(e.sample)),
   h("small", {}, classChip(e.class), " ", clean(language), e.author && [" \u00b7 ", h("bdi", {}, e.author)]), more);
 
 const choice = (label, values, change) => {

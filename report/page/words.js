@@ -10,10 +10,12 @@ const WEIGHTS = [
 ];
 const GRADES = [[900, "A+"], [800, "A"], [650, "B"], [450, "C"], [250, "D"], [0, "E"]];
 
+const gradeOf = grade => grade && grade !== "F" ? `grade ${grade}: score from ${(GRADES.find(x => x[1] === grade) || [0])[0]}` : grade ? "grade F: nothing passed" : "by the score: " + GRADES.map(([least, g]) => `${g} from ${least}`).join(", ") + "; F: nothing passed";
+
 const VERDICTS = {
   PASS: "Correct in every case that was run, including the project’s own rules for ties, NaN and empty rows.",
-  COMMON: "Correct by the usual contract of the field, but at least one of those additional rules is broken. It counts as a pass; scores have a dashed frame.",
-  FAIL: "At least one case failed. The reason and a command that reproduces it are below, in the challenge’s section.",
+  COMMON: "Correct by the usual contract of the field, but at least one of those additional rules is broken. It counts as a pass; on the board it has a dashed frame.",
+  FAIL: "At least one case failed. A click on it shows the reason and a command that reproduces it.",
   AUDIT: "Faster than this machine can possibly be. There is no score until a person has reviewed it.",
   ERROR: "The judge itself failed. This says nothing about the entrant.",
   none: "Not judged yet.",

@@ -98,6 +98,9 @@ CALLS = [
      ValueError, "beam_search: prompts[0]: got no token, expected at least 1"),
     ("a parent behind its child", lambda: ts.tree_verify(lambda *a: X, [1], [1, 2], [1, -1], n_vocab=8), ValueError,
      "tree_verify: parents[0]: got 1, expected -1 to -1"),
+    ("out for another number of prompts", lambda: ts.beam_search(
+        lambda s: X, [[1]], n_vocab=8, beam_width=1, max_new_tokens=1, out=ts.BeamArrays.make(2, 1, 1)), ValueError,
+     "beam_search: out.tokens: got int32[2, 1, 1], expected a contiguous NumPy array int32[1, 1, 1]"),
     ("too many threads", lambda: ts.set_num_threads(-1), ValueError, "set_threads: expected an integer from 0 to 4096"),
 ]
 

@@ -7,6 +7,7 @@ import reference as ref
 jax = pytest.importorskip("jax")
 pytest.importorskip("jax_tvm_ffi")
 jax.config.update("jax_enable_x64", True)
+jax.config.update("jax_default_device", jax.devices("cpu")[0])  # float64 is the CPU's; test_cuda_others.py has the GPU
 import jax.numpy as jnp  # noqa: E402
 from jax.test_util import check_grads  # noqa: E402
 

@@ -51,6 +51,12 @@ def test_a_wrong_function_fails_and_says_where():
     assert wrong.__name__ == "wrong" and "softmax_topk" in repr(wrong)
 
 
+def test_one_case_is_judged_again():
+    first = judged(wrong)
+    again = judged(wrong, case=first.replay)
+    assert not again.passed and again.flaws == first.flaws and again.replay == first.replay
+
+
 def test_a_correct_folder_passes():
     folder = os.path.join(os.path.dirname(_program.path()), "../libexec/touchstone/entrant/numpy/layernorm_forward")
     if not os.path.isdir(folder):

@@ -173,6 +173,30 @@ def test_tree_verify_gives_what_plain_decoding_gives():
     assert (seen[0][2] == visible).all() and (seen[0][1] == position).all() and len(seen) == 1
 
 
+@pytest.mark.parametrize("archive", [False, True])
+def test_searches_write_into_out(archive):
+    table = draw(5, 5)
+    options = dict(n_vocab=5, beam_width=3, max_new_tokens=4, eos=2, archive=archive)
+    beams = ts.beam_search(bigram(table), [[1, 2], [3]], **options)
+    out = ts.BeamArrays.make(2, 3, 4)
+    got = ts.beam_search(bigram(table), [[1, 2], [3]], out=out, **options)
+    assert all(a is b for a, b in zip(got, out))
+    for i, found in enumerate(beams):
+        assert out.found[i] == len(found)
+        for j, b in enumerate(found):
+            assert out.tokens[i, j].tolist() == b.tokens + [-1] * (4 - len(b.tokens)) and out.length[i, j] == len(b.tokens)
+            assert (out.logprob[i, j], out.score[i, j], out.finished[i, j]) == b[1:]
+
+    def model(tokens, positions, visible, want):
+        return table[tokens[want]]
+    tree = [1, 2], [4, 3, 0], [-1, 0, 0]
+    plain, out = ts.tree_verify(model, *tree, n_vocab=5), ts.TreeArrays.make(3, 4)
+    assert ts.tree_verify(model, *tree, n_vocab=5, out=out).tokens is out.tokens
+    n, depth = out.counts
+    assert out.tokens[:n].tolist() == plain.tokens and (out.tokens[n:] == -1).all()
+    assert out.path[:depth].tolist() == plain.path and (out.status == plain.status).all()
+
+
 STORES = {"float32": 1e-5, "float16": 5e-3, "int8": 0.05, "int4": 0.6}
 
 

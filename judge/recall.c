@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* recall.c - what earlier runs of a log have: which entrants are in it, and which have a verdict.
+ */
+#include <string.h>
+
+#include "court.h"
+
+const char *ts_court_task_of(ts_court *c, const ts_judged *e)
+{
+    const ts_task *t = e->task || !e->challenge ? e->task : ts_task_called(e->challenge);
+    return t ? ts_court_label(c, t) : e->challenge ? e->challenge : "-";
+}
+
+/* Finds an entrant in an earlier run of this log: its number, and whether it was judged. */
+static void recall(ts_court *c, const ts_records *earlier, ts_judged *e)
+{
+    int64_t id;
+    e->id = -1;
+    for (size_t i = 0; i < earlier->n; i++) {
+        const ts_jr_node *r = earlier->at[i].root;
+        if (strcmp(earlier->at[i].type, "entrant") || !ts_jr_int(ts_jr_get(r, "id"), &id)) continue;
+        if (!strcmp(ts_jr_text(r, "source_sha256", ""), e->entrant.source_sha256) &&
+            !strcmp(ts_jr_text(r, "task", ""), ts_court_task_of(c, e)) &&
+            !strcmp(ts_jr_text(r, "name", ""), e->entrant.name) &&
+            !strcmp(ts_jr_text(r, "sample", ""), e->sample ? e->sample : "") &&
+            !strcmp(ts_jr_text(r, "class", ""), e->task ? ts_class_name(e->entrant.cls) : "-"))
+            e->id = (int)id;
+    }
+    for (size_t i = 0; e->id >= 0 && i < earlier->n; i++)
+        if (!strcmp(earlier->at[i].type, "verdict") &&
+            ts_jr_int(ts_jr_get(earlier->at[i].root, "entrant"), &id) && id == e->id)
+            e->before = true;
+}
+
+int ts_court_recall(ts_court *c, const ts_records *earlier)
+{
+    int left = 0;
+    for (int i = 0; i < c->n; i++) {
+        recall(c, earlier, c->entrant[i]);
+        left += !c->entrant[i]->before;
+    }
+    return left;
+}
+
+int ts_court_next_id(const ts_records *earlier)
+{
+    int64_t id, next = 0;
+    for (size_t i = 0; i < earlier->n; i++)
+        if (!strcmp(earlier->at[i].type, "entrant") &&
+            ts_jr_int(ts_jr_get(earlier->at[i].root, "id"), &id) && id >= next)
+            next = id + 1;
+    return (int)next;
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* encoded.c - matrices that stay as their file has them, mapped: a panel of rows is decoded to
+ * floats, multiplied while it is in the cache, and forgotten. Memory is read once, in the file's
+ * format. */
+#include <cblas.h>
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model_impl.h"
+
+enum {
+    PANEL = 1 << 15,
+    MOST_ROWS = 64,
+    SMALL = 1 << 16
+}; /* floats; rows; weights for one thread */
+
+static _Thread_local _Alignas(64) float panel[PANEL];
+
+bool ts_encoded_takes(ts_shape s, const ts_tensor *t)
+{
+    return t->block && t->block->n_bytes < 4 * t->block->n && s.cols && s.cols <= PANEL;
+}
+
+size_t ts_encoded_bytes(const ts_encoded *e, ts_shape s)
+{
+    return (size_t)(s.rows * (s.cols / e->block->n) * e->block->n_bytes);
+}
+
+/* Row `to` of a matrix whose channels turn as i and i + half comes from here. */
+int64_t ts_paired_row(int64_t to, int64_t head_dim)
+{
+    const int64_t head = to / head_dim * head_dim, i = to % head_dim, half = head_dim / 2;
+    return head + (i < half ? 2 * i : 2 * (i - half) + 1);
+}
+
+void ts_encoded_row(const ts_encoded *e, int64_t cols, int64_t row, float *y)
+{
+    const int64_t from = e->head_dim ? ts_paired_row(row, e->head_dim) : row;
+    ts_block_row(e->block, e->data + from * (cols / e->block->n) * e->block->n_bytes, cols, y);
+}
+
+static void multiply_panel(const ts_encoded_product *p, int64_t first, int64_t n_row)
+{
+    const int64_t cols = p->shape.cols;
+    float        *y = (float *)p->y + first;
+    const float   beta = p->add ? 1 : 0;
+    for (int64_t r = 0; r < n_row; r++) ts_encoded_row(p->e, cols, first + r, panel + r * cols);
+    if (p->n == 1)
+        cblas_sgemv(CblasRowMajor, CblasNoTrans, (int)n_row, (int)cols, 1, panel, (int)cols, p->x,
+                    1, beta, y, 1);
+    else
+        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)p->n, (int)n_row, (int)cols, 1,
+                    p->x, (int)cols, panel, (int)cols, beta, y, (int)p->shape.rows);
+}
+
+/* Panels do not depend on the number of threads, so neither do results. */
+void ts_encoded_linear(const ts_encoded_product *p, int n_threads)
+{
+    const int64_t fit = PANEL / p->shape.cols, each = fit < MOST_ROWS ? fit : MOST_ROWS;
+    const int64_t n_panel = (p->shape.rows + each - 1) / each;
+    const int     all = n_threads > 0 ? n_threads : omp_get_max_threads();
+    const int     team = p->shape.rows * p->shape.cols < SMALL ? 1 : all;
+    if (!p->n) return;
+    ts_blas_threads(0);
+#pragma omp parallel for num_threads(team) schedule(static)
+    for (int64_t i = 0; i < n_panel; i++) {
+        const int64_t first = i * each, left = p->shape.rows - first;
+        multiply_panel(p, first, left < each ? left : each);
+    }
+}
+
+/* ---- all of them at once, for those who want plain floats ---- */
+
+static size_t decoded_bytes(const ts_decoder *m, int64_t i, ts_shape s)
+{
+    return m->encoded[i].data ? ((size_t)ts_shape_count(s) * sizeof(float) + 63) / 64 * 64 : 0;
+}
+
+typedef void (*slot_fn)(ts_decoder *m, int64_t at, ts_shape s, size_t *n);
+
+static void each_slot(ts_decoder *m, slot_fn tell, size_t *n)
+{
+    for (int64_t l = 0; l < m->dims.n_layer; l++)
+        for (int s = 0; s < (l ? TS_LAYER_SLOTS : TS_SLOTS); s++)
+            tell(m, ts_slot_at(&m->dims, l, (ts_slot)s), ts_slot_shape(&m->dims, (ts_slot)s), n);
+}
+
+static void count(ts_decoder *m, int64_t at, ts_shape s, size_t *n)
+{
+    *n += decoded_bytes(m, at, s);
+}
+
+static void decode(ts_decoder *m, int64_t at, ts_shape s, size_t *n)
+{
+    const size_t n_bytes = decoded_bytes(m, at, s);
+    if (!n_bytes) return;
+    float *to = (float *)(void *)((char *)m->memory + *n);
+    for (int64_t r = 0; r < s.rows; r++)
+        ts_encoded_row(&m->encoded[at], s.cols, r, to + r * s.cols);
+    m->weight[at] = to;
+    m->encoded[at] = (ts_encoded) { 0 };
+    *n += n_bytes;
+}
+
+void ts_decoder_forget_files(ts_decoder *m)
+{
+    for (int i = 0; i < m->n_file; i++) ts_file_unmap(&m->file[i]);
+    free(m->file);
+    m->file = NULL;
+    m->n_file = 0;
+}
+
+bool ts_decoder_decode(ts_decoder *m, char why[TS_MODEL_WHY])
+{
+    size_t more = 0;
+    if (!m->n_encoded) return true;
+    each_slot(m, count, &more);
+    char *memory = aligned_alloc(64, m->n_bytes + more);
+    if (!memory) return ts_say(why, "out of memory for %zu bytes of weights", m->n_bytes + more);
+    memcpy(memory, m->memory, m->n_bytes);
+    ts_decoder_rebase(m, memory);
+    free(m->memory);
+    m->memory = memory;
+    each_slot(m, decode, &m->n_bytes);
+    m->n_encoded = 0;
+    ts_decoder_forget_files(m);
+    return true;
+}
