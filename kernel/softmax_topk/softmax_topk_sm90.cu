@@ -12,7 +12,7 @@
 #include <float.h>
 #include <limits.h>
 
-#include "device.cuh"
+#include "softmax_topk_many.cuh"
 #include "softmax_topk_pile.cuh"
 
 extern "C" {
@@ -24,10 +24,6 @@ namespace cg = cooperative_groups;
 namespace
 {
 
-struct partial {
-    float m, s; /* maximum, and sum of 2^(scale (x - m)) */
-};
-
 struct shared_state {
     meeting  at;
     partial  warp[MOST_WARPS], share[SHARES];
@@ -38,63 +34,7 @@ struct shared_state {
     topk_key highest; /* see softmax_topk_pile.cuh */
 };
 
-/* s of a partial once its maximum is m instead, which is no less. Both may be -inf, of one that met
- * nothing; s then is 0, or NaN. */
-__device__ __forceinline__ float rescaled(partial a, float m, float scale)
-{
-    return a.m == m ? a.s : a.s * exp2_of((a.m - m) * scale);
-}
-
 /* ---- one chunk ---- */
-
-/* A lane's sum of 2^(x scale - base). What it is relative to is the same in all lanes: the largest
- * logit m that the warp has met, times scale. Where that is large it is rounded too much, and the
- * sum is of 2^((x - m) scale); elsewhere the rounding is taken back at the end. */
-struct running {
-    float m, base, s;
-    bool  far;
-
-    __device__ __forceinline__ float relative_to_m(float scale) const
-    {
-        return far || m == -INFINITY ? s : s * exp2_of(fmaf(-m, scale, base));
-    }
-    __device__ __forceinline__ void meet(float c, float scale)
-    {
-        if (!__any_sync(ALL, c > m)) return;
-        c = logit_of((topk_key)__reduce_max_sync(ALL, ordered_of(c)) << 32);
-        const float next = c * scale;
-        const bool  next_far = !(fabsf(next) < 0x1p20f);
-        if (m == -INFINITY) s = 0;
-        else if (!far && !next_far) s *= exp2_of(base - next);
-        else {
-            s = relative_to_m(scale) * exp2_of((m - c) * scale);
-            if (!next_far) s *= exp2_of(fmaf(c, scale, -next));
-        }
-        m = c, base = next, far = next_far;
-    }
-    template <class T> __device__ __forceinline__ void add(const uint4 (&raw)[VECTORS], float scale)
-    {
-        constexpr int E = lanes<T>::n;
-        float         sum[4] = { 0, 0, 0, 0 };
-        if (far) {
-            for (int v = 0; v < VECTORS; v++) {
-                float x[E];
-                unpack_as<T>(raw[v], x);
-#pragma unroll
-                for (int e = 0; e < E; e++) sum[e % 4] += exp2_of((x[e] - m) * scale);
-            }
-        } else {
-#pragma unroll
-            for (int v = 0; v < VECTORS; v++) {
-                float x[E];
-                unpack_as<T>(raw[v], x);
-#pragma unroll
-                for (int e = 0; e < E; e++) sum[e % 4] += exp2_of(fmaf(x[e], scale, -base));
-            }
-        }
-        s += (sum[0] + sum[1]) + (sum[2] + sum[3]);
-    }
-};
 
 /* What was given out in an earlier pass becomes NaN, which is never piled up. */
 template <class T>
@@ -225,31 +165,6 @@ __device__ __forceinline__ partial scan(const topk_params &p, share_of_row<T> mi
 
 /* ---- the row's end ---- */
 
-__device__ __forceinline__ float warp_max(float m)
-{
-    return logit_of((topk_key)__reduce_max_sync(0xffffffffu, ordered_of(m)) << 32);
-}
-
-__device__ __forceinline__ float warp_sum(float s)
-{
-#pragma unroll
-    for (int d = 16; d; d /= 2) s += __shfl_xor_sync(0xffffffffu, s, d);
-    return s;
-}
-
-/* Over the block, in a fixed order; every thread gets the same bits. */
-__device__ partial block_partial(partial own, float scale, shared_state *sh)
-{
-    float m = warp_max(own.m);
-    float s = warp_sum(rescaled(own, m, scale));
-    if (threadIdx.x % 32 == 0) sh->warp[threadIdx.x / 32] = { m, s };
-    __syncthreads();
-    const int lane = threadIdx.x % 32;
-    own = lane < n_threads() / 32 ? sh->warp[lane] : partial { -INFINITY, 0 };
-    m = warp_max(own.m);
-    return { m, warp_sum(rescaled(own, m, scale)) };
-}
-
 /* The places of the row from `first` on, k of them, from n keys of the list. Returns whether there
  * are more entries. */
 __device__ __noinline__ bool give_out(const topk_params &p, int64_t row, int64_t first, unsigned k,
@@ -260,9 +175,8 @@ __device__ __noinline__ bool give_out(const topk_params &p, int64_t row, int64_t
     int32_t   *index = p.index + row * p.k + first;
     float     *prob = p.prob + row * p.k + first;
     rank_keys(list, n, (int)k, scratch, &sh->at, [&](topk_key key, int j) {
-        const double z = ((double)logit_of(key) - (double)all.m) * p.inv_temperature;
         index[j] = sick ? -1 : (int32_t)index_of(key);
-        prob[j] = sick ? NAN : all.s > 0 ? expf((float)z) / all.s : 0.0f;
+        prob[j] = prob_of(logit_of(key), all, p.inv_temperature);
         if (j == (int)k - 1) sh->last = key;
     });
     for (int j = n + threadIdx.x; j < (int)k; j += n_threads()) {
@@ -320,12 +234,6 @@ __device__ void fill_rest(const topk_params &p, int64_t row, int64_t first, bool
     }
 }
 
-__device__ __forceinline__ float lse_of(partial all, double inv_temperature)
-{
-    if (!(all.s >= 0)) return NAN;
-    return all.s == 0 ? -INFINITY : (float)(inv_temperature * all.m + (double)logf(all.s));
-}
-
 /* How a row is done: by one block, small or large, by a cluster of large ones, or by one block in
  * several passes, for a k that one pass cannot serve. */
 enum way { ALONE, WIDE, SHARED, PASSES };
@@ -372,7 +280,7 @@ __global__ void __launch_bounds__(is_large(WAY) ? LARGE_BLOCK : SMALL_BLOCK, is_
     mine.begin(in.ring);
     if (WAY == SHARED) cg::this_cluster().barrier_arrive();
     partial all = scan<T, false>(p, mine, walk, least_k, 0, in, &own, &sh);
-    all = block_partial(all, p.scale, &sh);
+    all = block_partial(all, p.scale, sh.warp);
     int n = collect(own, least_k, in.list, sh.n_list, &sh.at);
     if (WAY == SHARED) {
         all = gather(all, n, p.scale, in.list, &sh);
@@ -431,12 +339,25 @@ template <class T, way WAY> ts_status launch(const topk_params &p, cudaStream_t 
     return cudaGetLastError() == cudaSuccess ? TS_OK : TS_E_DEVICE;
 }
 
+/* Two blocks a multiprocessor where there are rows enough for that. */
+template <class T> ts_status launch_many(topk_params p, cudaStream_t s)
+{
+    p.capacity = many_capacity(p.k);
+    p.n_threads = p.n_rows > n_multiprocessors() ? MANY_THREADS / 2 : MANY_THREADS;
+    const size_t n_bytes = (size_t)p.capacity * sizeof(topk_key) + CUT_BINS * sizeof(unsigned);
+    cudaFuncSetAttribute(softmax_topk_many<T>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                         (int)n_bytes);
+    softmax_topk_many<T><<<(unsigned)p.n_rows, (unsigned)p.n_threads, n_bytes, s>>>(p);
+    return cudaGetLastError() == cudaSuccess ? TS_OK : TS_E_DEVICE;
+}
+
 /* Few rows: clusters of large blocks, and no more shares than two if those are over 128 in all, or
  * 96 where a multiprocessor has room for one: not many more clusters find room side by side. More
  * rows: a large block a row, as long as all of them are there at once; else a small one. The fewer
  * keys fit on a pile the more warps run side by side. Blocks look for one key where k is 0. */
 template <class T> ts_status launch(topk_params p, cudaStream_t s)
 {
+    if (p.k > MOST_K && p.k <= MOST_MANY) return launch_many<T>(p, s);
     const int     k = p.k < MOST_K ? (int)p.k : MOST_K, kept = (int)kept_of(k ? (unsigned)k : 1u);
     const int64_t room = (int64_t)n_multiprocessors() * (k <= 256 ? 2 : 1); /* large blocks */
     const int     most_blocks = k <= 256 ? 128 : 96, most_listed = k <= 256 ? INT_MAX : 8192;
