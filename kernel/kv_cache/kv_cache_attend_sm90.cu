@@ -25,6 +25,7 @@ struct way {
     size_t (*shared_bytes)(const attend_call &a);
     int64_t least = 1, most = INT32_MAX;
     int     blocks = 4;
+    bool    is_light = false; /* one block keeps a multiprocessor's share of memory busy */
     void (*spreading)(attend_call) = NULL;
     int64_t spread_bytes = 0; /* of keys and values, below which it does not pay */
 
@@ -72,6 +73,7 @@ template <class S, class T> way decode_by(void)
     way w = { decode::attend<S, T, false>, S::USED, S::TILE, decode::THREADS,
               decode::shared_bytes<S> };
     w.blocks = S::BLOCKS;
+    w.is_light = !S::CODES && (S::D > 64 || !S::RAGGED);
     return w;
 }
 
@@ -161,6 +163,19 @@ void spread_units(attend_call *a)
     a->share_rest = a->n_share > 0 ? n % a->n_share : 0;
 }
 
+/* Bytes that a multiprocessor reads in the time that a merge takes, about. */
+enum { MERGE_BYTES = 128 << 10 };
+
+/* Whether n_items, none of them longer than `longest` tiles, n_tiles in all, are best not cut: they
+ * then lie on multiprocessors less evenly, but nothing is to be merged. */
+bool is_best_whole(const attend_call &a, const way &w, int64_t n_items, int64_t longest,
+                   int64_t n_tiles)
+{
+    const int64_t sms = n_multiprocessors(), merge = MERGE_BYTES / (2 * a.tile * a.c.l.row_bytes);
+    if (!w.is_light || a.deep) return false;
+    return (n_items + sms - 1) / sms * longest <= n_tiles / sms + merge;
+}
+
 /* Fills in units and shares for parts from *i on. Returns false if there are too many. A part that
  * fills many columns is taken item by item; but a tree, whose few rows all see the same past, only
  * where there are items enough. n_room: shares that there is room for. */
@@ -169,15 +184,20 @@ bool cut(attend_call *a, const way &w, const ts_kv_part *part, int64_t n_part, i
 {
     const int64_t from = *i;
     int64_t       most = 0; /* chunks of a part */
+    int64_t       n_whole = 0, longest = 0;
     a->by_item = false;
     const int64_t n_tiles = take_parts(&a->c, part, n_part, i, [&](const kv_part &p) -> int64_t {
         if (!w.serves(*a, p)) return 0;
         const int64_t chunks = chunks_of(*a, p);
+        const int64_t tiles = tile_list(sight_of(*a, p, 0), a->tile).n;
         most = chunks > most ? chunks : most;
-        return chunks * a->c.l.n_kv_head * tile_list(sight_of(*a, p, 0), a->tile).n;
+        longest = tiles > longest ? tiles : longest;
+        n_whole += chunks * a->c.l.n_kv_head;
+        return chunks * a->c.l.n_kv_head * tiles;
     });
     if ((w.least == 1 || (a->deep && n_room > 0)) && n_tiles >= 0 &&
-        (most == 1 || a->c.n * most * a->c.l.n_kv_head < 2 * resident)) {
+        (most == 1 || a->c.n * most * a->c.l.n_kv_head < 2 * resident) &&
+        !is_best_whole(*a, w, n_whole, longest, n_tiles)) {
         a->n_share = (int)smaller(n_tiles, smaller(resident, n_room));
         spread_units(a);
         return true;
