@@ -32,8 +32,7 @@ __host__ __device__ __forceinline__ int many_capacity(int64_t k)
     return k <= MOST_MANY / 2 ? MOST_MANY : 2 * MOST_MANY;
 }
 
-/* Calls meet(x, index, is_logit) for every logit of the lane's vectors of a chunk; all lanes of the
- * warp at a time. */
+/* Calls meet(x, index, is_logit) for every place of the lane's vectors of a chunk. */
 template <class T, class MEET>
 __device__ __forceinline__ void each_logit(const row_view<T> &r, int                chunk,
                                            const uint4 (&raw)[VECTORS], const MEET &meet)
@@ -74,12 +73,15 @@ __device__ __forceinline__ float load_chunk(uint4 (&raw)[VECTORS], const row_vie
     return most;
 }
 
-/* One more in a bin for every lane that is in. What many lanes have in common is added at once:
- * else a row of equal logits would have them queue. */
+/* One more in a bin for every lane that is in. Of many lanes, what they have in common is added at
+ * once: else a row of equal logits would have them queue. */
 __device__ __forceinline__ void count_in(unsigned *bins, unsigned bin, bool in)
 {
     const unsigned all = __ballot_sync(ALL, in);
-    if (!all) return;
+    if (__popc(all) <= 8) {
+        if (in) atomicAdd(&bins[bin], 1u);
+        return;
+    }
     const int      first = __ffs((int)all) - 1;
     const unsigned common = __shfl_sync(ALL, bin, first);
     const unsigned same = __ballot_sync(ALL, in && bin == common);
@@ -131,7 +133,8 @@ __device__ __noinline__ partial sum_and_count(row_view<T> r, int n_vocab, unsign
 {
     const int n = r.n_chunks(), n_rounds = (n + n_warps() - 1) / n_warps();
     running   sums = { -INFINITY, 0, 0, false };
-    unsigned least = ALL, most = 0, bar = 0; /* of values; bar: what is below need not be counted */
+    unsigned  least = ALL, most = 0;   /* of values */
+    unsigned  bar = LEAST_FLOOR >> 32; /* what is below need not be counted */
     for (int i = 0; i < n_rounds; i++) {
         const int chunk = i * n_warps() + warp();
         if (chunk < n) {
@@ -147,7 +150,7 @@ __device__ __noinline__ partial sum_and_count(row_view<T> r, int n_vocab, unsign
         }
         if ((i & (i + 1)) == 0 && i + 1 < n_rounds) { /* after 1, 2, 4, .. rounds */
             find_cut(bins, k, sh);
-            bar = sh->bin << VALUE_SHIFT;
+            bar = max(bar, sh->bin << VALUE_SHIFT);
         }
     }
     least = __reduce_min_sync(ALL, least), most = __reduce_max_sync(ALL, most);
@@ -187,7 +190,7 @@ __device__ __forceinline__ topk_key find_floor(const topk_params &p, const row_v
 {
     unsigned above = sh->above;
     topk_key low = (topk_key)sh->bin << FIRST_SHIFT, high = low + ((1ull << FIRST_SHIFT) - 1);
-    low = max(low, sh->low), high = min(high, sh->high);
+    low = max(max(low, sh->low), LEAST_FLOOR), high = min(high, sh->high);
     while (above + sh->in_bin > (unsigned)p.capacity) {
         const int shift = max(0, 64 - __clzll((long long)(high - low)) - CUT_BITS);
         __syncthreads(); /* all have seen the cut */
@@ -213,15 +216,25 @@ __device__ __noinline__ void list_keys(row_view<T> r, topk_key floor, int capaci
         uint4       raw[VECTORS];
         const float c = load_chunk(raw, r, chunk);
         if (!__any_sync(ALL, ordered_of(c) >= bar)) continue;
+        unsigned n = 0, upto, at = 0;
         each_logit<T>(r, chunk, raw, [&](float x, unsigned index, bool is_logit) {
-            const topk_key key = key_of(x, index);
-            const unsigned in = __ballot_sync(ALL, is_logit && key >= floor);
-            if (!in) return;
-            unsigned at = 0;
-            if (lane() == 0) at = atomicAdd(&sh->n_list, (unsigned)__popc(in));
-            at = __shfl_sync(ALL, at, 0) + (unsigned)__popc(in & ((1u << lane()) - 1));
-            if (in >> lane() & 1 && at < (unsigned)capacity) list[at] = key;
+            n += is_logit && key_of(x, index) >= floor;
         });
+        upto = n;
+#pragma unroll
+        for (int d = 1; d < 32; d *= 2) {
+            const unsigned other = __shfl_up_sync(ALL, upto, d);
+            if (lane() >= d) upto += other;
+        }
+        if (lane() == 31) at = atomicAdd(&sh->n_list, upto);
+        at = __shfl_sync(ALL, at, 31) + upto - n;
+        if (n)
+            each_logit<T>(r, chunk, raw, [&](float x, unsigned index, bool is_logit) {
+                const topk_key key = key_of(x, index);
+                if (!is_logit || key < floor) return;
+                if (at < (unsigned)capacity) list[at] = key;
+                at++;
+            });
     }
 }
 
@@ -266,11 +279,11 @@ __global__ void __launch_bounds__(MANY_THREADS, 1)
     sort_keys(list, size);
     int32_t *index = p.index + (int64_t)blockIdx.x * p.k;
     float   *prob = p.prob + (int64_t)blockIdx.x * p.k;
-    for (int j = (int)threadIdx.x; j < k; j += n_threads()) {
-        const bool there = j < n && !sick;
-        index[j] = there ? (int32_t)index_of(list[j]) : -1;
-        prob[j] = there ? prob_of(logit_of(list[j]), all, p.inv_temperature) : sick ? NAN : 0.0f;
+    for (int j = (int)threadIdx.x; j < min(n, k) && !sick; j += n_threads()) {
+        index[j] = (int32_t)index_of(list[j]);
+        prob[j] = prob_of(logit_of(list[j]), all, p.inv_temperature);
     }
+    if (n < k || sick) fill_rest<T>(p, blockIdx.x, sick ? 0 : n, sick, sh.before);
     if (threadIdx.x == 0 && p.lse) p.lse[blockIdx.x] = lse_of(all, p.inv_temperature);
 }
 

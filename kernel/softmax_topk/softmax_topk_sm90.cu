@@ -12,12 +12,12 @@
 #include <float.h>
 #include <limits.h>
 
-#include "softmax_topk_many.cuh"
-#include "softmax_topk_pile.cuh"
-
 extern "C" {
 #include "touchstone/softmax_topk.h"
 }
+
+#include "softmax_topk_many.cuh"
+#include "softmax_topk_pile.cuh"
 
 namespace cg = cooperative_groups;
 
@@ -74,7 +74,8 @@ struct places {
 /* What a block does of a row. */
 template <class T> struct share_of_row {
     row_view<T> r;
-    chunk_walk  walk; /* to the chunks that have not been sent for */
+    chunk_walk  walk;             /* to the chunks that have not been sent for */
+    int         sent[STAGES - 1]; /* those that have been, the oldest first; -1: none */
 
     __device__ __forceinline__ share_of_row(const topk_params &p, int64_t row, int share)
         : share_of_row(p, row_view<T>(p, row), share)
@@ -88,25 +89,38 @@ template <class T> struct share_of_row {
                                                          int share)
     {
         const int64_t n = r.n_chunks();
-        if (p.n_shares == 1) return chunk_walk(0, (int)n, p.stride);
-        return chunk_walk((int)(n * share / p.n_shares), (int)(n * (share + 1) / p.n_shares),
-                          p.stride);
+        if (p.n_shares == 1) return chunk_walk(0, (int)n);
+        return chunk_walk((int)(n * share / p.n_shares), (int)(n * (share + 1) / p.n_shares));
     }
     /* Sends for the first chunks, all but one of those there is room for. */
     __device__ __forceinline__ void begin(uint4 *ring)
     {
-        for (int s = 0; s < STAGES - 1; s++) fetch<T>(ring + s * CHUNK, r, walk.next());
+#pragma unroll
+        for (int s = 0; s < STAGES - 1; s++) {
+            sent[s] = walk.next();
+            fetch<T>(ring + s * CHUNK, r, sent[s]);
+        }
+    }
+    /* Sends for one more. Returns the oldest one, which is no longer counted. */
+    __device__ __forceinline__ int go_on(uint4 *to)
+    {
+        const int oldest = sent[0];
+#pragma unroll
+        for (int s = 0; s + 1 < STAGES - 1; s++) sent[s] = sent[s + 1];
+        sent[STAGES - 2] = walk.next();
+        fetch<T>(to, r, sent[STAGES - 2]);
+        return oldest;
     }
 };
 
 /* The share of a row whose first chunks are on their way. AGAIN: a later pass, which sums nothing
  * and passes over what is not below `given_out`. */
 template <class T, bool AGAIN>
-__device__ __forceinline__ partial scan(const topk_params &p, share_of_row<T> mine, chunk_walk walk,
-                                        unsigned k, topk_key given_out, const places &in, pile *own,
+__device__ __forceinline__ partial scan(const topk_params &p, share_of_row<T> mine, unsigned k,
+                                        topk_key given_out, const places &in, pile *own,
                                         shared_state *sh)
 {
-    const int  n_rounds = walk.n_rounds();
+    const int  n_rounds = mine.walk.n_rounds();
     const bool by_tops = !AGAIN && tops_suffice(k, n_threads());
     running    sums = { -INFINITY, 0, 0, false };
     tops       top;
@@ -117,10 +131,10 @@ __device__ __forceinline__ partial scan(const topk_params &p, share_of_row<T> mi
     if (threadIdx.x < 4) sh->n_list[threadIdx.x] = 0;
     if (threadIdx.x == 0) sh->highest = 0;
     if (by_tops) { /* what has come is looked through first: a better floor spares a great deal */
-        chunk_walk ahead = walk;
         wait_for_all();
+#pragma unroll
         for (int s = 0; s < STAGES - 1; s++) {
-            const int chunk = ahead.next();
+            const int chunk = mine.sent[s];
             uint4    *here = in.ring + s * CHUNK;
             if (chunk >= 0 && !mine.r.is_whole(chunk)) clean_edge(here, mine.r, chunk);
             if (chunk >= 0) top.meet<T>(here);
@@ -131,14 +145,13 @@ __device__ __forceinline__ partial scan(const topk_params &p, share_of_row<T> mi
             by_tops ? 3 * i + 8 : 2 * i + 2; /* the round before which it is done next */
         const int until = min(n_rounds, raise);
         if (by_tops) own->floor = max(own->floor, floor_of_tops(top, k, &sh->at));
-        else if (i) own->floor = max(own->floor, floor_of_piles(*own, k, !AGAIN, &sh->at));
+        else if (i) own->floor = max(own->floor, floor_of_piles(*own, k, &sh->at));
         else __syncthreads(); /* n_list are 0 */
         if (!by_tops) keep_from_floor(own);
         if (i == n_rounds) break;
         for (; i < until; i++) {
-            const int chunk = walk.next();
+            const int chunk = mine.go_on(in.ring + (i + STAGES - 1) % STAGES * CHUNK);
             uint4    *here = in.ring + i % STAGES * CHUNK;
-            fetch<T>(in.ring + (i + STAGES - 1) % STAGES * CHUNK, mine.r, mine.walk.next());
             wait_for_oldest();
             if (chunk < 0) continue;
             if (!mine.r.is_whole(chunk)) clean_edge(here, mine.r, chunk);
@@ -165,8 +178,9 @@ __device__ __forceinline__ partial scan(const topk_params &p, share_of_row<T> mi
 
 /* ---- the row's end ---- */
 
-/* The places of the row from `first` on, k of them, from n keys of the list. Returns whether there
- * are more entries. */
+/* The places of the row from `first` on, k of them, from n keys of the list. Returns whether they
+ * were filled, so that there may be more. */
+template <class T>
 __device__ __noinline__ bool give_out(const topk_params &p, int64_t row, int64_t first, unsigned k,
                                       partial all, const topk_key *list, int n, topk_key *scratch,
                                       shared_state *sh)
@@ -179,12 +193,10 @@ __device__ __noinline__ bool give_out(const topk_params &p, int64_t row, int64_t
         prob[j] = prob_of(logit_of(key), all, p.inv_temperature);
         if (j == (int)k - 1) sh->last = key;
     });
-    for (int j = n + threadIdx.x; j < (int)k; j += n_threads()) {
-        index[j] = -1;
-        prob[j] = sick ? NAN : 0.0f;
-    }
     __syncthreads();
-    return n >= (int)k && !sick;
+    if (n >= (int)k && !sick) return true;
+    fill_rest<T>(p, row, first + min(n, (int)k), sick, sh->at.count);
+    return false;
 }
 
 /* The shares of a row come together in its first block: partials, and k keys or more from each, of
@@ -225,15 +237,6 @@ __device__ int collect_again(unsigned k, const places &in, shared_state *sh)
     return collect(part, k, in.piles, sh->n_list + 2, &sh->at);
 }
 
-/* Places that no entry fills. */
-__device__ void fill_rest(const topk_params &p, int64_t row, int64_t first, bool sick)
-{
-    for (int64_t j = first + threadIdx.x; j < p.k; j += n_threads()) {
-        p.index[row * p.k + j] = -1;
-        p.prob[row * p.k + j] = sick ? NAN : 0.0f;
-    }
-}
-
 /* How a row is done: by one block, small or large, by a cluster of large ones, or by one block in
  * several passes, for a k that one pass cannot serve. */
 enum way { ALONE, WIDE, SHARED, PASSES };
@@ -252,21 +255,21 @@ __device__ void give_out_rest(const topk_params &p, int64_t row, const row_view<
 {
     int64_t first = MOST_K;
     for (bool more = true; more && first < p.k; first += MOST_K) {
-        const unsigned   now = (unsigned)(p.k - first < MOST_K ? p.k - first : MOST_K);
-        share_of_row<T>  mine(p, r, 0);
-        const chunk_walk walk = mine.walk;
+        const unsigned  now = (unsigned)(p.k - first < MOST_K ? p.k - first : MOST_K);
+        share_of_row<T> mine(p, r, 0);
         mine.begin(in.ring);
-        scan<T, true>(p, mine, walk, now, sh->last, in, own, sh);
+        scan<T, true>(p, mine, now, sh->last, in, own, sh);
         const int n = collect(*own, now, in.list, sh->n_list, &sh->at);
-        more = give_out(p, row, first, now, all, in.list, n, in.piles, sh);
+        more = give_out<T>(p, row, first, now, all, in.list, n, in.piles, sh);
     }
-    fill_rest(p, row, first, !(all.s >= 0));
 }
 
 /* One row a block, or a cluster; as soon as one is done the device puts the next one in its place.
  */
 template <class T, way WAY>
-__global__ void __launch_bounds__(is_large(WAY) ? LARGE_BLOCK : SMALL_BLOCK, is_large(WAY) ? 2 : 5)
+__global__ void __launch_bounds__(is_large(WAY) ? LARGE_BLOCK : SMALL_BLOCK, is_large(WAY)   ? 2
+                                                                             : WAY == PASSES ? 3
+                                                                                             : 5)
     softmax_topk(const __grid_constant__ topk_params p)
 {
     __shared__ shared_state sh;
@@ -276,10 +279,9 @@ __global__ void __launch_bounds__(is_large(WAY) ? LARGE_BLOCK : SMALL_BLOCK, is_
     const unsigned          k = WAY == PASSES ? MOST_K : (unsigned)p.k, least_k = k ? k : 1;
     pile                    own = { places::first_pile() + warp() * p.capacity, 0, p.capacity, 0 };
     share_of_row<T>         mine(p, row, share);
-    const chunk_walk        walk = mine.walk;
     mine.begin(in.ring);
     if (WAY == SHARED) cg::this_cluster().barrier_arrive();
-    partial all = scan<T, false>(p, mine, walk, least_k, 0, in, &own, &sh);
+    partial all = scan<T, false>(p, mine, least_k, 0, in, &own, &sh);
     all = block_partial(all, p.scale, sh.warp);
     int n = collect(own, least_k, in.list, sh.n_list, &sh.at);
     if (WAY == SHARED) {
@@ -288,30 +290,12 @@ __global__ void __launch_bounds__(is_large(WAY) ? LARGE_BLOCK : SMALL_BLOCK, is_
         n = collect_again(least_k, in, &sh);
     }
     if (threadIdx.x == 0 && p.lse) p.lse[row] = lse_of(all, p.inv_temperature);
-    const bool more = give_out(p, row, 0, k, all, WAY == SHARED ? in.piles : in.list, n,
-                               in.piles + (WAY == SHARED ? n : 0), &sh);
-    if (WAY != PASSES) return;
-    if (more) give_out_rest<T>(p, row, mine.r, all, in, &own, &sh);
-    else fill_rest(p, row, k, !(all.s >= 0));
+    const bool more = give_out<T>(p, row, 0, k, all, WAY == SHARED ? in.piles : in.list, n,
+                                  in.piles + (WAY == SHARED ? n : 0), &sh);
+    if (WAY == PASSES && more) give_out_rest<T>(p, row, mine.r, all, in, &own, &sh);
 }
 
 /* ---- choice ---- */
-
-/* Chunks from one to the next, the golden section of n or so, such that all of them are met, be
- * there n or one or two more: that hangs on how a row begins and is shared. */
-int stride_of(int n)
-{
-    const auto gcd = [](int a, int b) {
-        while (b) {
-            const int r = a % b;
-            a = b, b = r;
-        }
-        return a;
-    };
-    for (int s = (int)(0.618 * n) + 1; s < n; s++)
-        if (gcd(s, n) == 1 && gcd(s, n + 1) == 1 && gcd(s, n + 2) == 1) return s;
-    return 1;
-}
 
 size_t shared_bytes(const topk_params &p)
 {
@@ -372,7 +356,6 @@ template <class T> ts_status launch(topk_params p, cudaStream_t s)
     }
     p.n_threads = is_large(w) ? LARGE_BLOCK : SMALL_BLOCK;
     p.n_list = kept * p.n_shares;
-    p.stride = stride_of(p.n_vocab / (CHUNK * lanes<T>::n * p.n_shares));
     if (w == PASSES) return launch<T, PASSES>(p, s);
     if (w == SHARED) return launch<T, SHARED>(p, s);
     return w == WIDE ? launch<T, WIDE>(p, s) : launch<T, ALONE>(p, s);

@@ -111,6 +111,37 @@ __device__ __forceinline__ float prob_of(float x, partial all, double inv_temper
     return !(all.s >= 0) ? NAN : all.s > 0 ? expf((float)z) / all.s : 0.0f;
 }
 
+/* Places of the row from `first` on. First go logits of -inf, which nothing has counted so far:
+ * with fewer than k others, as many as are needed are among the first k logits. Places that no
+ * logit fills follow. count: room for a number per warp. All the block's threads come here. */
+template <class T>
+__device__ __noinline__ void fill_rest(const topk_params &p, int64_t row, int64_t first, bool sick,
+                                       unsigned *count)
+{
+    const T  *x = (const T *)p.logits + row * p.row_stride;
+    const int n = sick ? 0 : (int)(p.k < p.n_vocab ? p.k : p.n_vocab);
+    int32_t  *index = p.index + row * p.k;
+    float    *prob = p.prob + row * p.k;
+    for (int from = 0; from < n && first < p.k; from += n_threads()) {
+        const int      i = from + (int)threadIdx.x;
+        const bool     is = i < n && to_float(x[i]) == -INFINITY;
+        const unsigned in = __ballot_sync(ALL, is);
+        int64_t        to = first + __popc(in & ((1u << lane()) - 1));
+        __syncthreads(); /* what was there has been read */
+        if (lane() == 0) count[warp()] = (unsigned)__popc(in);
+        __syncthreads();
+        for (int w = 0; w < n_warps(); w++) {
+            if (w < warp()) to += count[w];
+            first += count[w];
+        }
+        if (is && to < p.k) index[to] = i, prob[to] = 0.0f;
+    }
+    for (int64_t j = first + (int)threadIdx.x; j < p.k; j += n_threads()) {
+        index[j] = -1;
+        prob[j] = sick ? NAN : 0.0f;
+    }
+}
+
 } // namespace
 
 #endif
