@@ -4,7 +4,8 @@
  * An item is a KV head of a sequence with up to `columns` of the queries that read it: column c of
  * a head is the c % group-th of its query heads at query c / group. The keys that an item sees lie
  * in tiles, at multiples of `tile` tokens. The tiles of all items stand in a row, which is cut into
- * equal shares, one for a block; or, where there are items enough, a block takes an item. What a
+ * equal shares, one for a block; or, where that is even enough, a block or a cluster of blocks
+ * takes an item. What a
  * share has of an item is a segment: it gives a largest score m, a sum l of 2^(s - m), and a sum o
  * of 2^(s - m) v. Where an item was cut its segments are merged in order. All that hangs on lengths
  * alone, not on pages. Scores are in units of ln 2. */
@@ -38,6 +39,7 @@ struct attend_call {
     int         spread; /* decode: warps that share tokens, and the columns between them */
     int         n_share, share_units, share_rest; /* the first share_rest have a unit more */
     bool        by_item;
+    int         team;    /* if by_item: 2^team blocks, which are a cluster, share an item's tiles */
     bool        grouped; /* keys by channel: groups are of whole slots */
     float       scale;   /* of the scores, with log2(e) */
     const void *q;
@@ -117,7 +119,7 @@ struct segment {
     int       part, head, chunk;
     int       n_columns;
     int       t, end; /* of the item's tiles */
-    int       slot;   /* among the partial results; -1: it is the whole item */
+    int       slot;   /* among the partial results; -1: the whole item; -2: a cluster's part */
     sight     see;
     tile_list tiles;
 };
@@ -134,14 +136,15 @@ static __device__ __forceinline__ int share_of(const attend_call &a, int unit)
     return a.share_rest + (unit - longer) / a.share_units;
 }
 
-/* The segments of a share. */
-struct walk {
-    int unit, end, share, part;
+/* The segments of a share. TEAMS: there may be some, see attend_call. */
+template <bool TEAMS> struct walk_by {
+    int unit, end, share, part, rank;
 
-    __device__ __forceinline__ walk(const attend_call &a, int share_)
-        : unit(share_begin(a, share_)), end(share_begin(a, share_ + 1)), share(share_),
-          part(part_of(a.c, unit))
+    __device__ __forceinline__ walk_by(const attend_call &a, int block) : share(block), rank(0)
     {
+        if (TEAMS) share = block >> a.team, rank = block & ((1 << a.team) - 1);
+        unit = share_begin(a, share), end = share_begin(a, share + 1);
+        part = part_of(a.c, unit);
     }
     __device__ __forceinline__ bool next(const attend_call &a, segment *s)
     {
@@ -164,11 +167,17 @@ struct walk {
             s->see = sight_of(a, p, s->chunk);
             s->tiles = tile_list(s->see, a.tile);
             s->end = s->tiles.n;
+            if (TEAMS && a.team) {
+                s->t = s->tiles.n * rank >> a.team, s->end = s->tiles.n * (rank + 1) >> a.team;
+                s->slot = -2;
+            }
         }
         unit += to - from;
         return true;
     }
 };
+
+typedef walk_by<false> walk;
 
 /* The position of the query of column c. */
 static __device__ __forceinline__ int position_of(const attend_call &a, const segment &s, int c)

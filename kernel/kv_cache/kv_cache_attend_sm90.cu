@@ -18,27 +18,23 @@ int64_t smaller(int64_t a, int64_t b)
 
 /* One way to attend: a kernel, the columns of an item, the tokens of a tile. It serves parts with
  * from `least` to `most` columns a head. With `spreading` an item may have up to 4 times as many
- * columns. Shares have no more than `blocks` a multiprocessor, whatever would fit. */
+ * columns. Shares have no more than `blocks` a multiprocessor, whatever would fit. is_light: one
+ * block keeps a multiprocessor's share of memory busy, unless it spreads. */
 struct way {
     void (*kernel)(attend_call);
     int columns, tile, threads;
     size_t (*shared_bytes)(const attend_call &a);
     int64_t least = 1, most = INT32_MAX;
     int     blocks = 4;
-    bool    is_light = false; /* one block keeps a multiprocessor's share of memory busy */
+    bool    teams = false; /* a cluster may share an item */
+    bool    is_light = false;
     void (*spreading)(attend_call) = NULL;
-    int64_t spread_bytes = 0; /* of keys and values, below which it does not pay */
 
     /* For n columns of a part. */
     int spread(int64_t n) const
     {
         if (!spreading || n <= columns) return 1;
         return n <= 2 * columns ? 2 : 4;
-    }
-    bool pays(const attend_call &a, int64_t n, int64_t tokens) const
-    {
-        if (!spread_bytes) return true;
-        return n <= 4 * columns && tokens * a.c.l.n_kv_head * 2 * a.c.l.row_bytes >= spread_bytes;
     }
 
     /* Before a tree there may be no tokens at all, and then there is nothing to do. */
@@ -50,11 +46,6 @@ struct way {
 
 /* Columns from which on blocks are worth their while that take many at a time. */
 enum { MANY = 65 };
-
-/* Bytes of keys and values from which on it pays to read them once for up to 32 columns, with more
- * to be merged, and not once for every 8 of them. At 64 and 128 channels: other head sizes, whose
- * spreading kernels were measured by themselves, have nothing to lose. */
-constexpr int64_t SPREAD_BYTES = 48 << 20;
 
 /* ---- which one ---- */
 
@@ -73,15 +64,17 @@ template <class S, class T> way decode_by(void)
     way w = { decode::attend<S, T, false>, S::USED, S::TILE, decode::THREADS,
               decode::shared_bytes<S> };
     w.blocks = S::BLOCKS;
-    w.is_light = !S::CODES && (S::D > 64 || !S::RAGGED);
+    w.teams = true;
+    w.is_light = !S::CODES && (S::D > 64 || S::RAGGED);
     return w;
 }
 
+/* A block that is alone on its multiprocessor had better not spread: its warps would compute longer
+ * than the items of the other columns take to read the same keys from the L2 cache. */
 template <class S, class T> way decode_spreading(void)
 {
     way w = decode_by<S, T>();
-    w.spreading = decode::attend<S, T, true>;
-    w.spread_bytes = S::RAGGED || (S::D != 64 && S::D != 128) ? 0 : SPREAD_BYTES;
+    if constexpr (S::BLOCKS > 1) w.spreading = decode::attend<S, T, true>;
     return w;
 }
 
@@ -163,17 +156,41 @@ void spread_units(attend_call *a)
     a->share_rest = a->n_share > 0 ? n % a->n_share : 0;
 }
 
-/* Bytes that a multiprocessor reads in the time that a merge takes, about. */
-enum { MERGE_BYTES = 128 << 10 };
+/* Bytes that a multiprocessor reads in the time that a merge takes, about: in a kernel of its own,
+ * and within a cluster. */
+enum { MERGE_BYTES = 192 << 10, TEAM_BYTES = 24 << 10, MOST_TEAM = 3 };
 
-/* Whether n_items, none of them longer than `longest` tiles, n_tiles in all, are best not cut: they
- * then lie on multiprocessors less evenly, but nothing is to be merged. */
-bool is_best_whole(const attend_call &a, const way &w, int64_t n_items, int64_t longest,
-                   int64_t n_tiles)
+/* Of n_items, all of `shortest` to `longest` tiles, n_tiles in all: log2 of the blocks that best
+ * take one together, or -1 if they are best cut into equal shares. These are the most even, but
+ * then another kernel merges. Items of one head, if it has several, are best side by side: they
+ * read the same keys. */
+int team_of(const attend_call &a, const way &w, int64_t n_items, int64_t shortest, int64_t longest,
+            int64_t n_tiles, int64_t chunks, int resident)
 {
-    const int64_t sms = n_multiprocessors(), merge = MERGE_BYTES / (2 * a.tile * a.c.l.row_bytes);
-    if (!w.is_light || a.deep) return false;
-    return (n_items + sms - 1) / sms * longest <= n_tiles / sms + merge;
+    const int64_t sms = n_multiprocessors(), bytes = 2 * a.tile * a.c.l.row_bytes;
+    const bool    is_light = w.is_light && a.spread == 1;
+    int64_t       least = n_tiles / sms * (chunks > 1 ? 2 : 1) + MERGE_BYTES / bytes;
+    int           best = -1;
+    if (!w.teams || a.deep) return -1;
+    for (int t = 0; t <= MOST_TEAM && 1 << t <= shortest; t++) {
+        const int64_t blocks = n_items << t;
+        if ((t && blocks > resident) || (!is_light && w.blocks > 1 && blocks <= sms)) continue;
+        const int64_t cost = (blocks + sms - 1) / sms * (((longest - 1) >> t) + 1) +
+                             (t ? TEAM_BYTES / bytes + 1 : 0);
+        if (cost <= least) least = cost, best = t;
+    }
+    return best;
+}
+
+/* Of a part's items; each has queries of its own, and may see less than all of them do. */
+int64_t least_tiles(attend_call *a, const kv_part &p, int64_t chunks)
+{
+    int64_t least = INT32_MAX;
+    a->by_item = true;
+    for (int64_t c = 0; c < (p.n > 1 ? chunks : 1); c++)
+        least = smaller(least, tile_list(sight_of(*a, p, (int)c), a->tile).n);
+    a->by_item = false;
+    return least;
 }
 
 /* Fills in units and shares for parts from *i on. Returns false if there are too many. A part that
@@ -184,7 +201,8 @@ bool cut(attend_call *a, const way &w, const ts_kv_part *part, int64_t n_part, i
 {
     const int64_t from = *i;
     int64_t       most = 0; /* chunks of a part */
-    int64_t       n_whole = 0, longest = 0;
+    int64_t       n_whole = 0, longest = 0, shortest = INT32_MAX;
+    int           team = 0;
     a->by_item = false;
     const int64_t n_tiles = take_parts(&a->c, part, n_part, i, [&](const kv_part &p) -> int64_t {
         if (!w.serves(*a, p)) return 0;
@@ -192,12 +210,15 @@ bool cut(attend_call *a, const way &w, const ts_kv_part *part, int64_t n_part, i
         const int64_t tiles = tile_list(sight_of(*a, p, 0), a->tile).n;
         most = chunks > most ? chunks : most;
         longest = tiles > longest ? tiles : longest;
+        shortest = smaller(shortest, least_tiles(a, p, chunks));
         n_whole += chunks * a->c.l.n_kv_head;
         return chunks * a->c.l.n_kv_head * tiles;
     });
     if ((w.least == 1 || (a->deep && n_room > 0)) && n_tiles >= 0 &&
-        (most == 1 || a->c.n * most * a->c.l.n_kv_head < 2 * resident) &&
-        !is_best_whole(*a, w, n_whole, longest, n_tiles)) {
+        (most == 1 || a->c.n * most * a->c.l.n_kv_head < 2 * resident))
+        team = team_of(*a, w, n_whole, shortest, longest, n_tiles, most, resident);
+    a->team = team < 0 ? 0 : team;
+    if (team < 0) {
         a->n_share = (int)smaller(n_tiles, smaller(resident, n_room));
         spread_units(a);
         return true;
@@ -212,9 +233,27 @@ bool cut(attend_call *a, const way &w, const ts_kv_part *part, int64_t n_part, i
     return n_items >= 0;
 }
 
+ts_status launch_teams(const way &w, const attend_call &a, size_t n_bytes, cudaStream_t stream)
+{
+    cudaLaunchAttribute cluster = {};
+    cluster.id = cudaLaunchAttributeClusterDimension;
+    cluster.val.clusterDim.x = 1u << a.team;
+    cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
+    cudaLaunchConfig_t how = {};
+    how.gridDim = dim3((unsigned)a.n_share << a.team);
+    how.blockDim = dim3((unsigned)w.threads);
+    how.dynamicSmemBytes = n_bytes;
+    how.stream = stream;
+    how.attrs = &cluster;
+    how.numAttrs = 1;
+    cudaLaunchKernelEx(&how, w.kernel, a);
+    return launched();
+}
+
 ts_status launch(const way &w, const attend_call &a, size_t n_bytes, cudaStream_t stream)
 {
     if (!a.n_share) return TS_OK;
+    if (a.team) return launch_teams(w, a, n_bytes, stream);
     w.kernel<<<(unsigned)a.n_share, (unsigned)w.threads, n_bytes, stream>>>(a);
     if (!a.by_item && a.n_share > 1) {
         cudaLaunchAttribute early = {};
@@ -236,15 +275,14 @@ ts_status attend_by(way w, attend_call *a, int64_t n_part, const ts_kv_part *par
                     cudaStream_t stream)
 {
     int     fit = 0;
-    int64_t most = 0, tokens = 0; /* columns of a part; of all parts */
+    int64_t most = 0; /* columns of a part */
     for (int64_t i = 0; i < n_part; i++) {
         const int64_t columns = part[i].n * a->group;
         if (columns < w.least || columns > w.most) continue;
         most = columns > most ? columns : most;
-        tokens += part[i].len;
     }
     if (!most) return TS_OK;
-    a->spread = w.pays(*a, most, tokens) ? w.spread(most) : 1;
+    a->spread = w.spread(most);
     if (a->spread > 1) w.kernel = w.spreading;
     a->columns = (int)smaller(w.columns * a->spread, most);
     a->tile = w.tile;

@@ -220,15 +220,16 @@ template <class S, class T> struct sums {
     }
 };
 
-/* What the warps left becomes one: n sums of each column. */
+/* What the warps left becomes one: n sums of each column. In a team it is left in the place of the
+ * first warp's. */
 template <class S>
-__device__ void merge_warps(const attend_call &a, const segment &s, const float *left, int n)
+__device__ void merge_warps(const attend_call &a, const segment &s, float *left, int n)
 {
     const int stride = a.columns * (S::D + 2);
     for (int i = (int)threadIdx.x; i < s.n_columns * S::D; i += WORKERS) {
-        const int    c = i / S::D, d = i % S::D;
-        const float *from = left + c * (S::D + 2);
-        float        m = -INFINITY, l = 0, o = 0;
+        const int c = i / S::D, d = i % S::D;
+        float    *from = left + c * (S::D + 2);
+        float     m = -INFINITY, l = 0, o = 0;
         if (S::RAGGED && d >= channels<S>(a.c.l)) continue;
 #pragma unroll
         for (int w = 0; w < WARPS; w++)
@@ -240,16 +241,72 @@ __device__ void merge_warps(const attend_call &a, const segment &s, const float 
             l = fmaf(from[w * stride + S::D + 1], keep, l);
             o = fmaf(from[w * stride + d], keep, o);
         }
-        put(a, s, c, d, m, l, o);
+        if (s.slot == -2) from[d] = o;
+        else put(a, s, c, d, m, l, o);
     }
 }
-
-/* ---- the kernel ---- */
 
 static __device__ __forceinline__ void sync_workers(void)
 {
     asm volatile("bar.sync 1, %0;" ::"n"((int)WORKERS) : "memory");
 }
+
+/* All workers of all blocks of the cluster; the warps that copy need not come. */
+static __device__ __forceinline__ void sync_team(void)
+{
+    asm volatile("barrier.cluster.arrive.release;\n"
+                 "barrier.cluster.wait.acquire;" ::
+                     : "memory");
+}
+
+/* What block `rank` of the cluster has at the same place. */
+static __device__ __forceinline__ float load_from(unsigned place, int rank)
+{
+    float x;
+    asm volatile("{ .reg .u32 there;\n"
+                 "mapa.shared::cluster.u32 there, %1, %2;\n"
+                 "ld.shared::cluster.f32 %0, [there]; }"
+                 : "=f"(x)
+                 : "r"(place), "r"(rank)
+                 : "memory");
+    return x;
+}
+
+/* What the blocks of a team have left becomes the item, in order: of its elements each block takes
+ * a part. First m and l of the n warps, which merge_warps left alone. */
+template <class S>
+__device__ __noinline__ void merge_team(const attend_call &a, int part, int head, int chunk,
+                                        int n_columns, float *left, int n, int rank)
+{
+    const int D = channels<S>(a.c.l), size = n_columns * D, stride = a.columns * (S::D + 2);
+    sync_workers();
+    if ((int)threadIdx.x < n_columns) {
+        float *from = left + (int)threadIdx.x * (S::D + 2) + S::D, m = -INFINITY, l = 0;
+        for (int w = 0; w < n; w++) m = fmaxf(m, from[w * stride]);
+        for (int w = 0; w < n; w++)
+            l = fmaf(from[w * stride + 1], weight_of(from[w * stride], m), l);
+        from[0] = m, from[1] = l;
+    }
+    sync_team();
+    for (int i = (size * rank >> a.team) + (int)threadIdx.x; i < size * (rank + 1) >> a.team;
+         i += WORKERS) {
+        const int      c = i / D, d = i % D;
+        const unsigned at = shared_address(left + c * (S::D + 2));
+        float          m = -INFINITY, l = 0, o = 0;
+#pragma unroll 4
+        for (int r = 0; r < 1 << a.team; r++) m = fmaxf(m, load_from(at + S::D * 4, r));
+#pragma unroll 4
+        for (int r = 0; r < 1 << a.team; r++) {
+            const float keep = weight_of(load_from(at + S::D * 4, r), m);
+            l = fmaf(load_from(at + S::D * 4 + 4, r), keep, l);
+            o = fmaf(load_from(at + (unsigned)d * 4, r), keep, o);
+        }
+        put_row(a, row_of(a, part, head, chunk, c), d, m, l, o);
+    }
+    sync_team(); /* before memory goes that others read */
+}
+
+/* ---- the kernel ---- */
 
 /* Keys by channel: scores of a part, from `token` on. */
 template <class S, class T>
@@ -338,11 +395,11 @@ __global__ void __launch_bounds__(THREADS, S::BLOCKS) attend(const __grid_consta
     }
     __syncthreads();
     if (warp == WARPS) return send_all<S>(a, ring);
-    const int spread = SPREAD ? a.spread : 1, column = warp % spread * S::USED;
-    const int first_share = warp - warp % spread;
-    walk      w(a, (int)blockIdx.x);
-    segment   s;
-    unsigned  use = 0, parity = 0; /* the slot that is next */
+    const int     spread = SPREAD ? a.spread : 1, column = warp % spread * S::USED;
+    const int     first_share = warp - warp % spread;
+    walk_by<true> w(a, (int)blockIdx.x);
+    segment       s;
+    unsigned      use = 0, parity = 0; /* the slot that is next */
     while (w.next(a, &s)) {
         queries<S, T> q;
         sums<S, T>    own;
@@ -383,6 +440,8 @@ __global__ void __launch_bounds__(THREADS, S::BLOCKS) attend(const __grid_consta
                   channels<S>(a.c.l));
         sync_workers();
         merge_warps<S>(a, s, left, WARPS / spread);
+        if (a.team)
+            merge_team<S>(a, s.part, s.head, s.chunk, s.n_columns, left, WARPS / spread, w.rank);
     }
 }
 

@@ -214,15 +214,15 @@ __device__ __forceinline__ void send_group(const attend_call &a, int head, int p
 template <class S> struct loader {
     static constexpr int N = WARPS * S::TOKENS; /* of a slot */
 
-    walk    w;
-    segment s;
-    int     step, tile;      /* within the tile; and where that begins */
-    int     page, rest;      /* of the lane's run: its first row is page * rows of a page + rest */
-    int     group[WARPS];    /* of keys by channel, that was sent for last */
-    int     ahead;           /* entries of the table */
-    int     touched;         /* the entry that far ahead: no page is negative */
-    int     run;             /* a power of two, as N is */
-    bool    more, all, easy; /* all: in one page; easy: by runs */
+    walk_by<true> w;
+    segment       s;
+    int           step, tile; /* within the tile; and where that begins */
+    int           page, rest; /* of the lane's run: its first row is page * rows of a page + rest */
+    int           group[WARPS];    /* of keys by channel, that was sent for last */
+    int           ahead;           /* entries of the table */
+    int           touched;         /* the entry that far ahead: no page is negative */
+    int           run;             /* a power of two, as N is */
+    bool          more, all, easy; /* all: in one page; easy: by runs */
     const int32_t *pages;
 
     __device__ __forceinline__ loader(const attend_call &a) : w(a, (int)blockIdx.x), step(0)
