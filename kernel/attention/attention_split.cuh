@@ -25,6 +25,8 @@
  * or the device has too little shared memory. There are queries, and lengths are at most
  * MOST_LENGTH. */
 ts_status ts_flash_attention_split(const ts_flash_attention_args *a, const ts_exec *x);
+ts_status ts_flash_attention_backward_split(const ts_flash_attention_backward_args *a,
+                                            const ts_exec                          *x);
 
 namespace
 {
