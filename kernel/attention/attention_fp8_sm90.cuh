@@ -4,7 +4,7 @@
  * Items, tiles and roles are those of attention_forward_sm90.cuh; three things differ.
  *
  * V is transposed. Matmuls of 8-bit elements need the inner index, which is the key, along rows.
- * Three warps of the first warpgroup transpose each tile in shared memory, by pairs of bytes
+ * Two warps of the first warpgroup transpose each tile in shared memory, by pairs of bytes
  * (ldmatrix.trans) and then within registers. Keys and columns change places on the way, which
  * costs nothing, since sums do not depend on the order of keys. Of 16 keys, slot 4 t + b holds key
  * 8 (b / 2) + 2 t + b % 2: the order in which a lane has scores in registers, so that weights are
@@ -26,7 +26,7 @@ namespace
 
 constexpr float LIFT_E4M3 = 8; /* weights are at most 2^8; the largest e4m3 number is 448 */
 
-enum { TRANSPOSERS = 3 }; /* warps */
+enum { TRANSPOSERS = 2 }; /* warps */
 
 /* A tile of R rows in slabs of W bytes, 32, 64 or 128, with the chunks of each row permuted as TMA
  * does for that width. */
@@ -244,37 +244,44 @@ __device__ __forceinline__ void load_matrices_transposed(unsigned row, unsigned 
                  : "memory");
 }
 
-/* Columns 16 column .. and keys 32 key .. of a tile. A lane's words are keys 8 m + 2 t and the next
- * of columns 2 g and 2 g + 1. From n_clean on keys are past kv_len, and may be NaN: they become 0.
- */
+/* A warp's share of a tile: some groups of 16 columns, of all keys. Word i of a lane has keys
+ * 8 i + 2 t and the next one, of columns 2 g and 2 g + 1. From n_clean on keys are past kv_len, and
+ * may be NaN: they become 0. Addresses differ by constants, as 16 columns and 32 keys are whole
+ * periods of the permutation of chunks; four loads are under way at a time. */
 template <class S>
-__device__ __forceinline__ void transpose_block(const typename S::k_tile &from,
-                                                const typename S::v_tile &to, int column, int key,
-                                                int n_clean)
+__device__ __forceinline__ void transpose(const typename S::k_tile &raw,
+                                          const typename S::v_tile &v, int warp, int n_clean)
 {
-    const int m = lane() / 8, r = lane() % 8;
-    unsigned  w[4];
-    load_matrices_transposed(from.piece(key * 32 + m * 8 + r, column), w);
-    if (n_clean < (key + 1) * 32)
+    constexpr int COLUMNS = S::D / 16 / TRANSPOSERS, BATCH = COLUMNS < 4 ? COLUMNS : 4;
+    const int     m = lane() / 8, r = lane() % 8;
+    const bool    clean = n_clean >= S::KEYS;
 #pragma unroll
-        for (int i = 0; i < 4; i++) {
-            const int n = n_clean - (key * 32 + i * 8 + lane() % 4 * 2); /* to keep of the two */
-            w[i] = n <= 0 ? 0 : n == 1 ? w[i] & 0xffff : w[i];
+    for (int first = 0; first < COLUMNS; first += BATCH) {
+        const int column = warp * COLUMNS + first;
+        unsigned  from[BATCH];
+#pragma unroll
+        for (int c = 0; c < BATCH; c++) from[c] = raw.piece(m * 8 + r, column + c);
+#pragma unroll
+        for (int key = 0; key < S::KEYS / 32; key++) {
+            const unsigned to = v.piece(column * 16 + m % 2 * 8 + r, key * 2 + m / 2);
+            unsigned       w[BATCH][4];
+#pragma unroll
+            for (int c = 0; c < BATCH; c++)
+                load_matrices_transposed(from[c] + (unsigned)(key * 32 * S::W), w[c]);
+            if (!clean)
+#pragma unroll
+                for (int i = 0; i < 4 * BATCH; i++) {
+                    const int n = n_clean - (key * 32 + i % 4 * 8 + lane() % 4 * 2); /* to keep */
+                    w[i / 4][i % 4] &= n <= 0 ? 0 : n == 1 ? 0xffff : 0xffffffff;
+                }
+#pragma unroll
+            for (int c = 0; c < BATCH; c++)
+                store_matrices<false>(
+                    to + (unsigned)(c * 16 * S::KEY_W), __byte_perm(w[c][0], w[c][1], 0x6420),
+                    __byte_perm(w[c][0], w[c][1], 0x7531), __byte_perm(w[c][2], w[c][3], 0x6420),
+                    __byte_perm(w[c][2], w[c][3], 0x7531));
         }
-    store_matrices<false>(to.piece(column * 16 + m % 2 * 8 + r, key * 2 + m / 2),
-                          __byte_perm(w[0], w[1], 0x6420), __byte_perm(w[0], w[1], 0x7531),
-                          __byte_perm(w[2], w[3], 0x6420), __byte_perm(w[2], w[3], 0x7531));
-}
-
-/* A tile's share of one warp. */
-template <class S>
-__device__ __forceinline__ void transpose(const typename S::k_tile &from,
-                                          const typename S::v_tile &to, int warp, int n_clean)
-{
-    constexpr int COLUMNS = S::D / 16, BLOCKS = COLUMNS * (S::KEYS / 32);
-#pragma unroll 2
-    for (int b = warp; b < BLOCKS; b += TRANSPOSERS)
-        transpose_block<S>(from, to, b % COLUMNS, b / COLUMNS, n_clean);
+    }
 }
 
 template <class S> __device__ __forceinline__ void run_transposer(const places8<S> &in, int warp)
