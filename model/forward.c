@@ -19,6 +19,7 @@ typedef struct scratch {
     void                  *x;                 /* [n][width]: the residual stream */
     void                  *h;                 /* [n][width]: x after a norm */
     void                  *q, *k, *v, *mixed; /* [n][heads][head_dim] */
+    bool                   joined;            /* q, k and v come from one call */
     void                  *gate, *up;         /* [n][n_ffn] */
     void                  *mean, *rstd;       /* [n]; rstd with norms of queries, [n][heads] */
     const ts_forward_tree *tree;              /* or NULL */
@@ -111,11 +112,35 @@ static ts_status multiply(const scratch *s, void *y, const void *x, int64_t laye
     if (s->m->encoded[at].data) {
         const ts_encoded_product p = { &s->m->encoded[at], shape, y, x, n, add || bias };
         if (bias) s->m->ops->sum(s->m->self, y, NULL, bias, n, shape.rows, add);
-        ts_encoded_linear(&p, s->exec.n_threads);
+        if (s->m->device == TS_CPU) ts_encoded_linear(&p, s->exec.n_threads);
+        else ts_encoded_half(s->m, &p);
         return TS_OK;
     }
     s->m->ops->linear(s->m->self, y, x, s->m->weight[at], bias, n, shape.rows, shape.cols, add);
     return TS_OK;
+}
+
+/* Several matrices of h: in one launch where a CUDA device has them in 16 bits. */
+static ts_status multiply_all(const scratch *s, int64_t layer, int n, const ts_slot *w,
+                              void *const *y)
+{
+    const ts_decoder *m = s->m;
+    ts_half_product   p = { .n_matrix = n, .x = s->h, .n = s->n, .n_in = m->dims.width };
+    bool              half = m->device == TS_CUDA;
+    for (int i = 0; i < n; i++) {
+        const ts_encoded *e = &m->encoded[ts_slot_at(&m->dims, layer, w[i])];
+        half = half && e->data && (!i || ts_encoded_dtype(e) == p.dtype);
+        if (!half) break;
+        p.dtype = ts_encoded_dtype(e);
+        p.w[i] = e->data;
+        p.y[i] = y[i];
+        p.n_out[i] = ts_slot_shape(&m->dims, w[i]).rows;
+    }
+    if (half) m->ops->linear_half(m->self, &p);
+    ts_status status = TS_OK;
+    for (int i = 0; i < n && !half && !status; i++)
+        status = multiply(s, y[i], s->h, layer, w[i], NULL, s->n, false);
+    return status;
 }
 
 static ts_status linear(const scratch *s, void *y, const void *x, int64_t layer, ts_slot w,
@@ -174,7 +199,8 @@ static ts_status heads(const scratch *s, void *y, int64_t layer, ts_slot w, ts_s
             .x = y,
             .y = y,
     };
-    ts_status status = linear(s, d->qk_norm ? s->mixed : y, s->h, layer, w, bias, false);
+    ts_status status = TS_OK;
+    if (!s->joined) status = linear(s, d->qk_norm ? s->mixed : y, s->h, layer, w, bias, false);
     if (!status && d->qk_norm)
         status = rms(s, y, s->mixed, ts_weight(s->m, layer, gain), s->n * n_head, dim);
     return status ? status : ts_rope(&a, &s->exec);
@@ -189,9 +215,14 @@ static ts_status attention(scratch *s, int64_t layer, const ts_forward_args *a)
         s->k = kept(s->m, s->tree->kv, s->n, layer, 0);
         s->v = kept(s->m, s->tree->kv, s->n, layer, 1);
     }
-    status = heads(s, s->q, layer, TS_W_Q, TS_W_Q_BIAS, TS_W_Q_NORM, d->n_head);
+    /* Norms of q and k are not in place and have one array for both. */
+    s->joined = !d->qk_norm && !d->qkv_bias;
+    if (s->joined)
+        status = multiply_all(s, layer, 3, (const ts_slot[]) { TS_W_Q, TS_W_K, TS_W_V },
+                              (void *const[]) { s->q, s->k, s->v });
+    if (!status) status = heads(s, s->q, layer, TS_W_Q, TS_W_Q_BIAS, TS_W_Q_NORM, d->n_head);
     if (!status) status = heads(s, s->k, layer, TS_W_K, TS_W_K_BIAS, TS_W_K_NORM, d->n_kv_head);
-    if (!status) status = linear(s, s->v, s->h, layer, TS_W_V, TS_W_V_BIAS, false);
+    if (!status && !s->joined) status = linear(s, s->v, s->h, layer, TS_W_V, TS_W_V_BIAS, false);
     if (status) return status;
     status = mix(s, layer, a);
     return status ? status : linear(s, s->x, s->mixed, layer, TS_W_O, TS_W_O_BIAS, true);
@@ -202,9 +233,13 @@ static ts_status feed_forward(const scratch *s, int64_t layer)
     const ts_decoder_dims *d = &s->m->dims;
     const int64_t          ffn = d->n_ffn;
     ts_status              status = norm(s, s->h, s->x, s->n, layer, TS_W_NORM_2);
-    if (!status) status = linear(s, s->up, s->h, layer, TS_W_UP, TS_W_UP_BIAS, false);
-    if (!status && !d->gelu)
+    if (!status && (d->gelu || d->ffn_bias))
+        status = linear(s, s->up, s->h, layer, TS_W_UP, TS_W_UP_BIAS, false);
+    if (!status && !d->gelu && d->ffn_bias)
         status = multiply(s, s->gate, s->h, layer, TS_W_GATE, NULL, s->n, false);
+    if (!status && !d->gelu && !d->ffn_bias)
+        status = multiply_all(s, layer, 2, (const ts_slot[]) { TS_W_GATE, TS_W_UP },
+                              (void *const[]) { s->gate, s->up });
     if (status) return status;
     const ts_swiglu_forward_args a = { s->m->dtype, s->n, ffn, ffn, ffn, s->gate, s->up, s->gate };
     if (d->gelu) s->m->ops->gelu(s->m->self, s->up, s->n * ffn);
@@ -296,6 +331,11 @@ static ts_status embed(const scratch *s)
         .y = s->x,
     };
     const ts_encoded *e = &s->m->encoded[at];
+    if (e->data && s->m->device == TS_CUDA) {
+        s->m->ops->gather_half(s->m->self, s->x, e->data, ts_encoded_dtype(e), s->token, s->n,
+                               width);
+        return TS_OK;
+    }
     for (int64_t i = 0; e->data && i < s->n; i++)
         ts_encoded_row(e, width, s->token[i], (float *)s->x + i * width);
     if (e->data) return TS_OK;
