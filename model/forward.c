@@ -21,6 +21,7 @@ typedef struct scratch {
     void                  *q, *k, *v, *mixed; /* [n][heads][head_dim] */
     void                  *gate, *up;         /* [n][n_ffn] */
     void                  *mean, *rstd;       /* [n]; rstd with norms of queries, [n][heads] */
+    void                  *rounded;           /* activations as bytes; NULL: none are */
     const ts_forward_tree *tree;              /* or NULL */
     ts_exec                exec;              /* of kernels: the rest of the workspace */
     bool                   grown;             /* the first layer has the new tokens */
@@ -47,6 +48,8 @@ static size_t lay(const ts_decoder *m, int64_t n, char *base, scratch *s)
     s->up = ts_cut(base, &at, n * d->n_ffn, size);
     s->mean = ts_cut(base, &at, n, size);
     s->rstd = ts_cut(base, &at, d->qk_norm ? n * d->n_head : n, size);
+    const size_t rounded = ts_encoded_workspace(m, n);
+    if (rounded) s->rounded = ts_cut(base, &at, 1, rounded);
     return at;
 }
 
@@ -111,7 +114,7 @@ static ts_status multiply(const scratch *s, void *y, const void *x, int64_t laye
     if (s->m->encoded[at].data) {
         const ts_encoded_product p = { &s->m->encoded[at], shape, y, x, n, add || bias };
         if (bias) s->m->ops->sum(s->m->self, y, NULL, bias, n, shape.rows, add);
-        ts_encoded_linear(&p, s->exec.n_threads);
+        ts_encoded_linear(&p, 1, s->rounded, s->exec.n_threads);
         return TS_OK;
     }
     s->m->ops->linear(s->m->self, y, x, s->m->weight[at], bias, n, shape.rows, shape.cols, add);
@@ -122,6 +125,31 @@ static ts_status linear(const scratch *s, void *y, const void *x, int64_t layer,
                         ts_slot bias, bool add)
 {
     return multiply(s, y, x, layer, w, ts_weight(s->m, layer, bias), s->n, add);
+}
+
+/* y = h w^T + bias. */
+typedef struct projection {
+    void       *y;
+    ts_slot     w;
+    const void *bias; /* may be NULL */
+} projection;
+
+/* Several of h. Those of matrices that stay in their file are one call. */
+static ts_status project(const scratch *s, int64_t layer, const projection *p, int n)
+{
+    ts_encoded_product e[3];
+    int                n_e = 0;
+    ts_status          status = TS_OK;
+    for (int i = 0; i < n && !status; i++) {
+        const ts_shape    shape = ts_slot_shape(&s->m->dims, p[i].w);
+        const ts_encoded *w = &s->m->encoded[ts_slot_at(&s->m->dims, layer, p[i].w)];
+        if (w->data) e[n_e++] = (ts_encoded_product) { w, shape, p[i].y, s->h, s->n, p[i].bias };
+        else status = multiply(s, p[i].y, s->h, layer, p[i].w, p[i].bias, s->n, false);
+        if (w->data && p[i].bias)
+            s->m->ops->sum(s->m->self, p[i].y, NULL, p[i].bias, s->n, shape.rows, false);
+    }
+    if (n_e && !status) ts_encoded_linear(e, n_e, s->rounded, s->exec.n_threads);
+    return status;
 }
 
 /* Elements of the keys, or values, of n tokens in a layer. */
@@ -153,10 +181,8 @@ static ts_status mix(scratch *s, int64_t layer, const ts_forward_args *a)
                         NULL);
 }
 
-/* Queries or keys of h: projected, normed where the model does so, and turned. Until attention has
- * its results, `mixed` is free for what is to be normed. */
-static ts_status heads(const scratch *s, void *y, int64_t layer, ts_slot w, ts_slot bias,
-                       ts_slot gain, int64_t n_head)
+/* Queries or keys: normed where the model does so, and turned. */
+static ts_status turn(const scratch *s, void *y, int64_t layer, ts_slot gain, int64_t n_head)
 {
     const ts_decoder_dims *d = &s->m->dims;
     const int64_t          dim = d->head_dim;
@@ -174,9 +200,8 @@ static ts_status heads(const scratch *s, void *y, int64_t layer, ts_slot w, ts_s
             .x = y,
             .y = y,
     };
-    ts_status status = linear(s, d->qk_norm ? s->mixed : y, s->h, layer, w, bias, false);
-    if (!status && d->qk_norm)
-        status = rms(s, y, s->mixed, ts_weight(s->m, layer, gain), s->n * n_head, dim);
+    ts_status status = TS_OK;
+    if (d->qk_norm) status = rms(s, y, s->mixed, ts_weight(s->m, layer, gain), s->n * n_head, dim);
     return status ? status : ts_rope(&a, &s->exec);
 }
 
@@ -189,9 +214,18 @@ static ts_status attention(scratch *s, int64_t layer, const ts_forward_args *a)
         s->k = kept(s->m, s->tree->kv, s->n, layer, 0);
         s->v = kept(s->m, s->tree->kv, s->n, layer, 1);
     }
-    status = heads(s, s->q, layer, TS_W_Q, TS_W_Q_BIAS, TS_W_Q_NORM, d->n_head);
-    if (!status) status = heads(s, s->k, layer, TS_W_K, TS_W_K_BIAS, TS_W_K_NORM, d->n_kv_head);
-    if (!status) status = linear(s, s->v, s->h, layer, TS_W_V, TS_W_V_BIAS, false);
+    /* Until attention has its results, `mixed` is free for what is to be normed: first queries,
+     * then keys. */
+    const bool       normed = d->qk_norm;
+    const projection p[] = {
+        { normed ? s->mixed : s->q, TS_W_Q, ts_weight(s->m, layer, TS_W_Q_BIAS) },
+        { s->v, TS_W_V, ts_weight(s->m, layer, TS_W_V_BIAS) },
+        { normed ? s->mixed : s->k, TS_W_K, ts_weight(s->m, layer, TS_W_K_BIAS) },
+    };
+    status = project(s, layer, p, normed ? 2 : 3);
+    if (!status) status = turn(s, s->q, layer, TS_W_Q_NORM, d->n_head);
+    if (!status && normed) status = project(s, layer, p + 2, 1);
+    if (!status) status = turn(s, s->k, layer, TS_W_K_NORM, d->n_kv_head);
     if (status) return status;
     status = mix(s, layer, a);
     return status ? status : linear(s, s->x, s->mixed, layer, TS_W_O, TS_W_O_BIAS, true);
@@ -202,9 +236,9 @@ static ts_status feed_forward(const scratch *s, int64_t layer)
     const ts_decoder_dims *d = &s->m->dims;
     const int64_t          ffn = d->n_ffn;
     ts_status              status = norm(s, s->h, s->x, s->n, layer, TS_W_NORM_2);
-    if (!status) status = linear(s, s->up, s->h, layer, TS_W_UP, TS_W_UP_BIAS, false);
-    if (!status && !d->gelu)
-        status = multiply(s, s->gate, s->h, layer, TS_W_GATE, NULL, s->n, false);
+    const projection       p[] = { { s->up, TS_W_UP, ts_weight(s->m, layer, TS_W_UP_BIAS) },
+                                   { s->gate, TS_W_GATE, NULL } };
+    if (!status) status = project(s, layer, p, d->gelu ? 1 : 2);
     if (status) return status;
     const ts_swiglu_forward_args a = { s->m->dtype, s->n, ffn, ffn, ffn, s->gate, s->up, s->gate };
     if (d->gelu) s->m->ops->gelu(s->m->self, s->up, s->n * ffn);
