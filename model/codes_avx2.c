@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* codes_avx2.c - codes times bytes with AVX2: pairs of products as words, then pairs of those. The
  * largest pair, 2 * 128 * 127, is a word. */
+#include "codes_avx2.h"
 #include "codes_simd.h"
-#include "codes_x86.h"
 #include "cpu.h"
 
 INLINE __m256i add_dot(__m256i sum, bytes u, bytes x)

@@ -6,7 +6,10 @@
 #include "codes_simd.h"
 #include "cpu.h"
 
-enum { TALL = 2, AHEAD = 1024, FORMATS = TS_CODE_TQ2_0 + 1 };
+enum {
+    TALL = 2,
+    AHEAD = 2048,
+};
 
 /* Rows of the matrix, and a row of activations: of each group 64 bytes (eight high ones, eight low
  * ones, four times), its scale twice, its sum twice. */
@@ -16,12 +19,49 @@ typedef struct place {
     const float         *scale, *sum;
 } place;
 
-/* 16 codes of both rows: eight times in order. Sums are a high, a low, b high, b low. */
-INLINE int32x4_t add_half(int32x4_t s, int8x16_t a, int8x16_t b, const int8_t *x)
+/* 32 codes of both rows, eight of each in turn. */
+typedef struct codes {
+    int8x16_t eight[4];
+} codes;
+
+INLINE codes zipped(bytes a, bytes b)
 {
-    const int64x2_t p = vreinterpretq_s64_s8(a), q = vreinterpretq_s64_s8(b);
-    s = vmmlaq_s32(s, vreinterpretq_s8_s64(vzip1q_s64(p, q)), vld1q_s8(x));
-    return vmmlaq_s32(s, vreinterpretq_s8_s64(vzip2q_s64(p, q)), vld1q_s8(x + 16));
+    const int64x2_t p[2] = { vreinterpretq_s64_s8(a.a), vreinterpretq_s64_s8(a.b) };
+    const int64x2_t q[2] = { vreinterpretq_s64_s8(b.a), vreinterpretq_s64_s8(b.b) };
+    return (codes) { { vreinterpretq_s8_s64(vzip1q_s64(p[0], q[0])),
+                       vreinterpretq_s8_s64(vzip2q_s64(p[0], q[0])),
+                       vreinterpretq_s8_s64(vzip1q_s64(p[1], q[1])),
+                       vreinterpretq_s8_s64(vzip2q_s64(p[1], q[1])) } };
+}
+
+/* Bytes that have two codes each are zipped before they are taken apart, which is half the work. */
+INLINE codes codes_of_two(ts_code f, const unsigned char *a, const unsigned char *b, int g)
+{
+    const int at = f == TS_CODE_Q4_0 ? 2 : f == TS_CODE_Q4_1 ? 4 : 16 + g / 2 * 32;
+    if (f == TS_CODE_Q4_K) {
+        codes z = zipped(bytes_at(a + at), bytes_at(b + at));
+        UNROLL
+        for (int i = 0; i < 4; i++) z.eight[i] = moved(z.eight[i], g % 2 * 4, 15);
+        return z;
+    }
+    if (f == TS_CODE_Q4_0 || f == TS_CODE_Q4_1) {
+        const int8x16_t p = vld1q_s8((const void *)(a + at)), q = vld1q_s8((const void *)(b + at));
+        const bytes     x = { p, p }, y = { q, q };
+        codes           z = zipped(x, y);
+        UNROLL
+        for (int i = 0; i < 4; i++) {
+            z.eight[i] = moved(z.eight[i], i / 2 * 4, 15);
+            if (f == TS_CODE_Q4_0) z.eight[i] = vsubq_s8(z.eight[i], vdupq_n_s8(8));
+        }
+        return z;
+    }
+    return zipped(codes_of(f, a, g), codes_of(f, b, g));
+}
+
+/* 16 codes of both rows. Sums are a high, a low, b high, b low. */
+INLINE int32x4_t add_half(int32x4_t s, int8x16_t p, int8x16_t q, const int8_t *x)
+{
+    return vmmlaq_s32(vmmlaq_s32(s, p, vld1q_s8(x)), q, vld1q_s8(x + 16));
 }
 
 /* The sums of two products: a, b of the first, a, b of the second. */
@@ -32,9 +72,23 @@ INLINE vec merge(int32x4_t y, int32x4_t z)
     return vcvtq_f32_s32(vpaddq_s32(vshlq_s32(y, up), vshlq_s32(z, up)));
 }
 
-INLINE int32x4_t dot_group(bytes a, bytes b, const int8_t *x)
+INLINE int32x4_t dot_group(codes w, const int8_t *x)
 {
-    return add_half(add_half(vdupq_n_s32(0), a.a, b.a, x), a.b, b.b, x + 32);
+    const int32x4_t s = add_half(vdupq_n_s32(0), w.eight[0], w.eight[1], x);
+    return add_half(s, w.eight[2], w.eight[3], x + 32);
+}
+
+/* The halves of a group on their own. */
+INLINE vec dot_halves(codes w, const int8_t *x)
+{
+    return merge(add_half(vdupq_n_s32(0), w.eight[0], w.eight[1], x),
+                 add_half(vdupq_n_s32(0), w.eight[2], w.eight[3], x + 32));
+}
+
+/* A word of each of two blocks, by way of a register that is no vector: inserting is slow. */
+INLINE uint32x2_t words_of(const unsigned char *a, const unsigned char *b)
+{
+    return vcreate_u32(word_at(a) | (uint64_t)word_at(b) << 32);
 }
 
 typedef struct sums {
@@ -44,40 +98,44 @@ typedef struct sums {
 /* Blocks of one group: two of them in both rows, or with `one` the last. */
 INLINE void add_blocks(ts_code f, place p, bool one, sums *s)
 {
-    const int        n = bytes_of(f);
-    const int32x4_t  none = vdupq_n_s32(0);
-    const int32x4_t  y = dot_group(codes_of(f, p.a, 0), codes_of(f, p.b, 0), p.code);
-    const int32x4_t  z = one ? none
-                             : dot_group(codes_of(f, p.a + n, 0), codes_of(f, p.b + n, 0),
-                                         p.code + 2 * TS_CODE_GROUP);
-    const uint32x4_t w0 = vzip1q_u32(vdupq_n_u32(word_at(p.a)), vdupq_n_u32(word_at(p.b)));
-    const uint32x4_t w1 =
-        one ? vdupq_n_u32(0)
-            : vzip1q_u32(vdupq_n_u32(word_at(p.a + n)), vdupq_n_u32(word_at(p.b + n)));
-    const uint32x4_t  w = vcombine_u32(vget_low_u32(w0), vget_low_u32(w1));
+    const int       n = bytes_of(f);
+    const int32x4_t y = dot_group(codes_of_two(f, p.a, p.b, 0), p.code);
+    const int32x4_t z =
+        one ? vdupq_n_s32(0)
+            : dot_group(codes_of_two(f, p.a + n, p.b + n, 0), p.code + 2 * TS_CODE_GROUP);
+    const uint32x4_t w =
+        vcombine_u32(words_of(p.a, p.b), one ? vdup_n_u32(0) : words_of(p.a + n, p.b + n));
     const vec         d = vcvt_f32_f16(vreinterpret_f16_u16(vmovn_u32(w)));
     const vec         m = vcvt_f32_f16(vreinterpret_f16_u16(vshrn_n_u32(w, 16)));
-    const float32x2_t nothing = vdup_n_f32(0);
-    const vec         scale = one ? vcombine_f32(vld1_f32(p.scale), nothing) : vld1q_f32(p.scale);
+    const float32x2_t none = vdup_n_f32(0);
+    const vec         scale = one ? vcombine_f32(vld1_f32(p.scale), none) : vld1q_f32(p.scale);
     s->dot = vfmaq_f32(s->dot, merge(y, z), vmulq_f32(d, scale));
     if (is_signed(f)) return;
-    const vec sum = one ? vcombine_f32(vld1_f32(p.sum), nothing) : vld1q_f32(p.sum);
+    const vec sum = one ? vcombine_f32(vld1_f32(p.sum), none) : vld1q_f32(p.sum);
     s->least = vfmaq_f32(s->least, m, sum);
 }
 
-/* Q6_K: its halves have factors of their own. */
-INLINE void add_halves(place p, int g, float d_a, float d_b, sums *s)
+/* What both rows have of four groups: a, b of the first two, or of the others. */
+INLINE vec both(float x[TALL][8], int g)
 {
-    const bytes     a = codes_of(TS_CODE_Q6_K, p.a, g), b = codes_of(TS_CODE_Q6_K, p.b, g);
-    const int8_t   *x = p.code + g * 2 * TS_CODE_GROUP;
-    const int32x4_t y = add_half(vdupq_n_s32(0), a.a, b.a, x);
-    const int32x4_t z = add_half(vdupq_n_s32(0), a.b, b.b, x + 32);
-    const int8_t   *of_a = halves_of(p.a, g), *of_b = halves_of(p.b, g);
-    const int32_t   factor[4] = { of_a[0], of_b[0], of_a[1], of_b[1] };
-    const vec       d = vcombine_f32(vset_lane_f32(d_b, vdup_n_f32(d_a), 1),
-                                     vset_lane_f32(d_b, vdup_n_f32(d_a), 1));
-    const vec       by = vmulq_f32(d, vcvtq_f32_s32(vld1q_s32(factor)));
-    s->dot = vfmaq_f32(s->dot, merge(y, z), vmulq_n_f32(by, p.scale[2 * g]));
+    const vec a = vld1q_f32(x[0] + g / 4 * 4), b = vld1q_f32(x[1] + g / 4 * 4);
+    return g % 4 ? vzip2q_f32(a, b) : vzip1q_f32(a, b);
+}
+
+/* Q6_K: groups g and g + 1, whose halves have factors of their own. */
+INLINE void add_halves(place p, int g, vec d, sums *s)
+{
+    const int8x8_t    a = vld1_s8(halves_of(p.a, g)), b = vld1_s8(halves_of(p.b, g));
+    const int16x8_t   by = vmovl_s8(vzip1_s8(a, b)); /* a, b of each half */
+    const vec         f[2] = { vcvtq_f32_s32(vmovl_s16(vget_low_s16(by))),
+                               vcvtq_f32_s32(vmovl_high_s16(by)) };
+    const float32x2_t each[2] = { vget_low_f32(d), vget_high_f32(d) };
+    UNROLL
+    for (int i = 0; i < 2; i++) {
+        const codes w = codes_of_two(TS_CODE_Q6_K, p.a, p.b, g + i);
+        const vec   y = dot_halves(w, p.code + (g + i) * 2 * TS_CODE_GROUP);
+        s->dot = vfmaq_f32(s->dot, y, vmulq_f32(f[i], vcombine_f32(each[i], each[i])));
+    }
 }
 
 /* A block of eight groups in both rows. */
@@ -87,22 +145,17 @@ INLINE void add_block(ts_code f, place p, sums *s)
     factors_of(f, p.a, d[0], m[0]);
     factors_of(f, p.b, d[1], m[1]);
     UNROLL
-    for (int g = 0; g < 8; g += f == TS_CODE_Q6_K ? 1 : 2) {
+    for (int g = 0; g < 8; g += 2) {
+        const int8_t *x = p.code + g * 2 * TS_CODE_GROUP;
+        const vec     scale = vmulq_f32(both(d, g), vld1q_f32(p.scale + 2 * g));
         if (f == TS_CODE_Q6_K) {
-            add_halves(p, g, d[0][g], d[1][g], s);
+            add_halves(p, g, scale, s);
             continue;
         }
-        const int8_t   *x = p.code + g * 2 * TS_CODE_GROUP;
-        const int32x4_t y = dot_group(codes_of(f, p.a, g), codes_of(f, p.b, g), x);
-        const int32x4_t z =
-            dot_group(codes_of(f, p.a, g + 1), codes_of(f, p.b, g + 1), x + 2 * TS_CODE_GROUP);
-        const float32x2_t d0 = vld1_f32(d[0] + g), d1 = vld1_f32(d[1] + g);
-        const vec         four = vcombine_f32(vzip1_f32(d0, d1), vzip2_f32(d0, d1));
-        s->dot = vfmaq_f32(s->dot, merge(y, z), vmulq_f32(four, vld1q_f32(p.scale + 2 * g)));
-        if (is_signed(f)) continue;
-        const float32x2_t m0 = vld1_f32(m[0] + g), m1 = vld1_f32(m[1] + g);
-        s->least = vfmaq_f32(s->least, vcombine_f32(vzip1_f32(m0, m1), vzip2_f32(m0, m1)),
-                             vld1q_f32(p.sum + 2 * g));
+        const int32x4_t y = dot_group(codes_of_two(f, p.a, p.b, g), x);
+        const int32x4_t z = dot_group(codes_of_two(f, p.a, p.b, g + 1), x + 2 * TS_CODE_GROUP);
+        s->dot = vfmaq_f32(s->dot, merge(y, z), scale);
+        if (!is_signed(f)) s->least = vfmaq_f32(s->least, both(m, g), vld1q_f32(p.sum + 2 * g));
     }
 }
 

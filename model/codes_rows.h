@@ -10,7 +10,7 @@
 
 /* Rows of activations and of the matrix; groups; bytes that are requested ahead, since rows follow
  * rows. */
-enum { FEW = 4, TALL = 2, QUAD = 4, AHEAD = 1024 };
+enum { FEW = 4, TALL = 2, QUAD = 4, AHEAD = 2048 };
 
 /* Rows of activations. */
 typedef struct rows {

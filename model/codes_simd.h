@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* codes_simd.h - the formats of block.c as bytes, and rows of a matrix times rounded activations,
- * written once for any width of vector. Included after codes_neon.h or codes_x86.h, which have:
+ * written once for any width of vector. Included after codes_neon.h or codes_avx2.h, which have:
  *
  *     bytes, vec      32 bytes; floats, of each of four groups one or more
  *     bytes_at        from memory

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* codes_vnni.c - codes times bytes with the dot products of AVX512-VNNI. */
+#include "codes_avx2.h"
 #include "codes_simd.h"
-#include "codes_x86.h"
 #include "cpu.h"
 
 INLINE __m256i add_dot(__m256i sum, bytes u, bytes x)

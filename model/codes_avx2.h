@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* codes_x86.h - 32 bytes as one vector, with the operations that codes_simd.h lists. */
+/* codes_avx2.h - 32 bytes as one vector, with the operations that codes_simd.h lists. */
 #ifndef TS_MODEL_CODES_VECTORS_H
 #define TS_MODEL_CODES_VECTORS_H
 
