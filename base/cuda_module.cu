@@ -27,12 +27,18 @@ static const char *error_text(int code)
     return cudaGetErrorString((cudaError_t)code);
 }
 
+/* Kernels of sm_90 are laid out for its 227 KiB of shared memory per block. Data-centre chips after
+ * it have as much; sm_120 has 99 KiB, and takes the kernels of sm_80. */
+enum { SM90_SHARED = 227 << 10 };
+
 static unsigned features(void)
 {
-    int major = 0, device = 0;
+    int major = 0, shared = 0, device = 0;
     cudaGetDevice(&device);
     cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
-    return major >= 9 ? TS_SM90 | TS_SM80 : major == 8 ? TS_SM80 : 0;
+    cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+    if (major >= 9 && shared >= SM90_SHARED) return TS_SM90 | TS_SM80;
+    return major >= 8 ? TS_SM80 : 0;
 }
 
 static int describe(char *text, size_t n)

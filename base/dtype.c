@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dtype.c - formats of dtypes, and conversion of 16-bit floats. */
+/* dtype.c - formats of dtypes, and conversion of narrow floats. */
 #include "dtype.h"
 
 #include <float.h>
@@ -14,6 +14,7 @@ const ts_format *ts_format_of(ts_dtype t)
         [TS_BF16] = { "bf16", 2, 0x1p-8, FLT_MIN, 0x1.fep127 },
         [TS_U8] = { "u8", 1, 0, 1, UINT8_MAX },
         [TS_I32] = { "i32", 4, 0, 1, INT32_MAX },
+        [TS_E4M3] = { "e4m3", 1, 0x1p-4, 0x1p-6, 448 },
     };
     return &formats[t];
 }
@@ -49,4 +50,15 @@ double ts_widen_f16(uint16_t h)
     memcpy(&f, &b, sizeof f);
     if ((h & 0x7c00u) != 0x7c00u) return (double)f * 0x1p112;
     return h & 0x3ffu ? copysign(NAN, f) : copysign(INFINITY, f);
+}
+
+uint8_t ts_narrow_e4m3(double v)
+{
+    const uint8_t sign = signbit(v) ? 0x80u : 0;
+    const double  a = fmin(round_to(fabs(v), 3, -9), 448);
+    int           e;
+    if (isnan(v)) return 0x7fu;
+    if (a < 0x1p-6) return sign | (uint8_t)(a * 0x1p9);
+    frexp(a, &e);
+    return (uint8_t)(sign | (unsigned)(e + 6) << 3 | ((unsigned)ldexp(a, 4 - e) & 7u));
 }

@@ -4,6 +4,7 @@
 #ifndef TS_BASE_DTYPE_H
 #define TS_BASE_DTYPE_H
 
+#include <math.h>
 #include <string.h>
 
 #include "touchstone/touchstone.h"
@@ -16,8 +17,8 @@ typedef struct ts_format {
     double      max;        /* largest finite */
 } ts_format;
 
-/* TS_F32, TS_F64, TS_F16, TS_BF16; and TS_I32 and TS_U8, whose u is 0: integers are stored exactly.
- */
+/* TS_F32, TS_F64, TS_F16, TS_BF16, TS_E4M3; and TS_I32 and TS_U8, whose u is 0: integers are stored
+ * exactly. */
 const ts_format *ts_format_of(ts_dtype t);
 
 /* The dtype of statistics and parameter gradients for data of dtype t. */
@@ -36,6 +37,17 @@ static inline int ts_poison_byte(ts_dtype t)
 
 double   ts_widen_f16(uint16_t h);
 uint16_t ts_narrow_f16(double v);
+
+/* The bits are moved into a float, whose exponent is then too small by 120, subnormal or not. */
+static inline double ts_widen_e4m3(uint8_t c)
+{
+    const uint32_t b = (uint32_t)(c & 0x80u) << 24 | (uint32_t)(c & 0x7fu) << 20;
+    float          f;
+    memcpy(&f, &b, sizeof f);
+    return (c & 0x7fu) == 0x7fu ? (double)NAN : (double)f * 0x1p120;
+}
+
+uint8_t ts_narrow_e4m3(double v); /* what exceeds 448, which is the largest, becomes it */
 
 static inline double ts_widen_bf16(uint16_t h)
 {
@@ -65,6 +77,7 @@ static inline double ts_load(const void *p, ts_dtype t, int64_t i)
     if (t == TS_F64) return ((const double *)p)[i];
     if (t == TS_I32) return ((const int32_t *)p)[i];
     if (t == TS_U8) return ((const uint8_t *)p)[i];
+    if (t == TS_E4M3) return ts_widen_e4m3(((const uint8_t *)p)[i]);
     const uint16_t h = ((const uint16_t *)p)[i];
     return t == TS_BF16 ? ts_widen_bf16(h) : ts_widen_f16(h);
 }
@@ -75,6 +88,7 @@ static inline void ts_store(void *p, ts_dtype t, int64_t i, double v)
     else if (t == TS_F64) ((double *)p)[i] = v;
     else if (t == TS_I32) ((int32_t *)p)[i] = (int32_t)v;
     else if (t == TS_U8) ((uint8_t *)p)[i] = (uint8_t)v;
+    else if (t == TS_E4M3) ((uint8_t *)p)[i] = ts_narrow_e4m3(v);
     else ((uint16_t *)p)[i] = t == TS_BF16 ? ts_narrow_bf16(v) : ts_narrow_f16(v);
 }
 

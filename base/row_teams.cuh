@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* row_teams.cuh - teams of threads that process one row each, and their reductions.
  *
- * A team has 32 to 512 threads. A thread has whole 16-byte vectors of the row, so that every access
- * of a warp is contiguous. */
+ * A team has 4 to 512 threads, a power of two. A thread has whole 16-byte vectors of the row, so
+ * that every access of a team is contiguous. Teams of less than a warp reduce by shuffles, in which
+ * all of the warp takes part. */
 #ifndef TS_BASE_ROW_TEAMS_CUH
 #define TS_BASE_ROW_TEAMS_CUH
 
@@ -70,7 +71,7 @@ template <class OP, int TEAM>
 static __device__ __forceinline__ float team_reduce(float v, float *slots, int *set)
 {
     constexpr int W = TEAM / 32;
-    v = butterfly<OP, 32>(v);
+    v = butterfly<OP, (TEAM < 32 ? TEAM : 32)>(v);
     if constexpr (W > 1) {
         float *own = own_slots<TEAM>(slots, set);
         if (threadIdx.x % 32 == 0) own[threadIdx.x % TEAM / 32] = v;
@@ -80,15 +81,25 @@ static __device__ __forceinline__ float team_reduce(float v, float *slots, int *
     return v;
 }
 
-/* Two sums for little more than the cost of one: each half of a warp reduces one. */
+/* The warp's sum of v.x in lanes 0 to 15, and of v.y in the others: little more than the cost of
+ * one.
+ */
+static __device__ __forceinline__ float half_warp_sum(float2 v)
+{
+    const bool  second = threadIdx.x & 16;
+    const float s = second ? v.y : v.x;
+    return butterfly<add, 16>(s + __shfl_xor_sync(0xffffffffu, second ? v.x : v.y, 16));
+}
+
+/* Two sums at once. */
 template <int TEAM>
 static __device__ __forceinline__ float2 team_sums(float2 v, float *slots, int *set)
 {
+    if constexpr (TEAM < 32)
+        return make_float2(butterfly<add, TEAM>(v.x), butterfly<add, TEAM>(v.y));
     constexpr int W = TEAM / 32;
     const bool    second = threadIdx.x & 16;
-    float         s = second ? v.y : v.x;
-    s += __shfl_xor_sync(0xffffffffu, second ? v.x : v.y, 16);
-    s = butterfly<add, 16>(s);
+    float         s = half_warp_sum(v);
     if constexpr (W > 1) {
         float *own = own_slots<TEAM>(slots, set);
         if (threadIdx.x % 16 == 0) own[second * W + threadIdx.x % TEAM / 32] = s;
@@ -125,6 +136,12 @@ static __device__ __forceinline__ float one_over_sqrt(float a)
 static inline bool aligned16(const void *p)
 {
     return (uintptr_t)p % 16 == 0;
+}
+
+/* Whether both begin at the same place within 16 bytes. */
+static inline bool same_place16(const void *a, const void *b)
+{
+    return ((uintptr_t)a - (uintptr_t)b) % 16 == 0;
 }
 
 static inline ts_status launched(void)

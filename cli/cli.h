@@ -67,14 +67,19 @@ typedef struct ts_series {
     const double *y; /* one per x; a value <= 0 is drawn on the lower edge */
 } ts_series;
 
-/* A log-log line plot as a stand-alone SVG file; false and one line on standard error on failure.
- */
-bool ts_svg_loglog(const char *path, const char *title, const char *x_title, const char *y_title,
-                   const double *x, int n, const ts_series *series, int n_series);
+/* A log-log line plot. */
+typedef struct ts_plot {
+    const char      *title, *x_title, *y_title;
+    const double    *x;
+    int              n; /* of x */
+    const ts_series *series;
+    int              n_series;
+} ts_plot;
 
+/* A stand-alone SVG file of n plots; false and one line on standard error on failure. */
+bool ts_svg_write(const char *path, const ts_plot *p, int n);
 /* Draws the plot into a page. */
-void ts_svg_draw(FILE *f, const char *title, const char *x_title, const char *y_title,
-                 const double *x, int n, const ts_series *series, int n_series);
+void ts_svg_draw(FILE *f, const ts_plot *p);
 
 /* Writes text with XML escapes. */
 void ts_svg_text(FILE *f, const char *s);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* svg.c - a log-log line plot, as part of a page or as one stand-alone SVG file. */
+/* svg.c - log-log line plots, in a page or one below the other in a stand-alone SVG file. */
 #include <errno.h>
 #include <math.h>
 #include <string.h>
@@ -10,8 +10,9 @@
 enum { WIDTH = 860, HEIGHT = 520, LEFT = 84, TOP = 52, RIGHT = 680, BOTTOM = 456 };
 
 typedef struct axis {
-    int    low, high;  /* decades at its ends */
-    bool   zero;       /* its lower end means 0 and below */
+    double low, high;  /* logarithms at its ends */
+    double base;       /* of them: 10, or 2 where all values are powers of two */
+    bool   zero;       /* its lower end means 0 and below; the first decade is reserved for it */
     double begin, end; /* pixels at its ends */
 } axis;
 
@@ -57,64 +58,97 @@ static bool drawable(double x, double y)
     return isfinite(x) && x > 0 && !isnan(y);
 }
 
-/* `margin`, in decades, keeps markers off the frame; a negative one tolerates rounding of log10. */
-static void widen(axis *a, double v, double margin)
+static void widen(axis *a, double v)
 {
+    int e;
     if (!(v > 0) || isinf(v)) return;
-    const double e = log10(v);
-    a->low = (int)fmin(a->low, floor(e - margin));
-    a->high = (int)fmax(a->high, ceil(e + margin));
+    if (frexp(v, &e) > 0.5) a->base = 10;
+    a->low = fmin(a->low, v);
+    a->high = fmax(a->high, v);
 }
 
-/* An axis without values, or with a single power of ten, still needs two ends. */
-static void close_axis(axis *a)
+/* The steps that an axis of base 10 may begin, end and be labelled at. */
+static const double NICE[] = { 1, 2, 5, 10 };
+
+/* The largest of them that is not above v, or with `up` the smallest not below. */
+static double nice(double v, bool up)
 {
-    if (a->low > a->high) a->low = a->high = 0;
-    if (a->low == a->high) a->high++;
+    const double decade = pow(10, floor(log10(v) + 1e-9));
+    double       best = up ? 10 * decade : decade;
+    for (int i = 0; i < 4; i++) {
+        const double at = NICE[i] * decade;
+        if (up ? at >= v * (1 - 1e-9) && at < best : at <= v * (1 + 1e-9)) best = at;
+    }
+    return best;
+}
+
+/* From extremes to logarithms. `margin`: what keeps markers off the frame, as a factor. An axis
+ * without values, or with a single one, still needs two ends. */
+static void close_axis(axis *a, double margin)
+{
+    if (a->low > a->high) a->low = a->high = 1;
+    const bool wide = a->high > 1000 * a->low; /* whole decades */
+    if (a->base == 10) {
+        a->low = nice(a->low / margin, false);
+        a->high = nice(a->high * margin, true);
+        if (wide) a->low = pow(10, floor(log10(a->low) + 1e-9));
+        if (wide) a->high = pow(10, ceil(log10(a->high) - 1e-9));
+    }
+    if (!(a->high > a->low)) a->high = a->low * a->base;
+    a->low = log(a->low) / log(a->base);
+    a->high = log(a->high) / log(a->base);
+    if (a->zero) a->low -= 1;
 }
 
 static double place(const axis *a, double v)
 {
-    const double at = v > 0 ? (log10(v) - a->low) / (a->high - a->low) : 0;
+    const double at = v > 0 ? (log(v) / log(a->base) - a->low) / (a->high - a->low) : 0;
     return a->begin + (a->end - a->begin) * fmin(fmax(at, 0), 1);
 }
 
-static double place_decade(const axis *a, int decade)
+static void grid_line(FILE *f, const axis *a, bool is_x, double v, const char *label)
 {
-    return a->begin + (a->end - a->begin) * (decade - a->low) / (a->high - a->low);
+    const double at = place(a, v);
+    if (is_x)
+        fprintf(f,
+                "<line x1=\"%.1f\" x2=\"%.1f\" y1=\"%d\" y2=\"%d\" stroke=\"#e4e4e4\"/>\n"
+                "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%s</text>\n",
+                at, at, TOP, BOTTOM, at, BOTTOM + 19, label);
+    else
+        fprintf(f,
+                "<line x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"#e4e4e4\"/>\n"
+                "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n",
+                LEFT, RIGHT, at, at, LEFT - 8, at + 4, label);
 }
 
-static int label_step(const axis *a)
+/* Labels 128, 2048, 64k, 1M. */
+static void binary_label(double v, char label[32])
 {
-    static const int steps[] = { 1, 2, 5, 10, 20, 50 };
-    for (int i = 0; i < (int)(sizeof steps / sizeof steps[0]); i++)
-        if ((a->high - a->low) / steps[i] <= 14) return steps[i];
-    return 100;
+    static const char unit[] = { 0, 'k', 'M', 'G', 'T' };
+    int               i = 0;
+    for (; v >= 16384 && i < 4; i++) v /= 1024;
+    snprintf(label, 32, "%g%c", v, unit[i]);
 }
 
 static void grid(FILE *f, const axis *a, bool is_x)
 {
-    const int  step = label_step(a);
-    const bool plain = a->low >= -4 && a->high <= 5; /* 0.1, 1, 10 rather than 1e-1, 1e0, 1e1 */
-    char       label[16];
+    const double lowest = a->low + a->zero, span = a->high - lowest;
+    const int    most = 14, step = (int)ceil(span / most - 1e-9);
+    const int    n_nice = a->base == 10 && span < 2.2 ? 3 : 1;
+    /* 0.1, 1, 10 rather than 1e-1, 1e0, 1e1 */
+    const bool plain = lowest > -4.5 && a->high < 5.5;
+    char       label[32];
     if (a->zero)
         fprintf(f, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">0</text>\n", LEFT - 8, BOTTOM + 4);
-    for (int k = a->low + a->zero; k <= a->high; k++) {
-        if (k % step) continue;
-        const double at = place_decade(a, k);
-        if (plain) snprintf(label, sizeof label, "%g", pow(10, k));
-        else snprintf(label, sizeof label, "1e%d", k);
-        if (is_x)
-            fprintf(f,
-                    "<line x1=\"%.1f\" x2=\"%.1f\" y1=\"%d\" y2=\"%d\" stroke=\"#e4e4e4\"/>\n"
-                    "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%s</text>\n",
-                    at, at, TOP, BOTTOM, at, BOTTOM + 19, label);
-        else
-            fprintf(f,
-                    "<line x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"#e4e4e4\"/>\n"
-                    "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n",
-                    LEFT, RIGHT, at, at, LEFT - 8, at + 4, label);
-    }
+    for (int k = (int)floor(lowest + 1e-9); k <= a->high + 1e-9; k++)
+        for (int i = 0; i < n_nice; i++) {
+            const double v = pow(a->base, k) * NICE[i], at = log(v) / log(a->base);
+            if ((step > 1 && k % step) || at < lowest - 1e-9 || at > a->high + 1e-9) continue;
+            if (a->base == 2) binary_label(v, label);
+            else if (plain) snprintf(label, sizeof label, "%g", v);
+            else snprintf(label, sizeof label, "%de%d", (int)NICE[i], k);
+            grid_line(f, a, is_x, v, label);
+        }
 }
 
 static void frame(FILE *f, const char *title, const char *x_title, const char *y_title)
@@ -187,46 +221,54 @@ static bool failed(const char *path)
     return false;
 }
 
-static void draw(FILE *f, const char *style, const char *title, const char *x_title,
-                 const char *y_title, const double *x, int n, const ts_series *series, int n_series)
+static void draw(FILE *f, const ts_plot *p)
 {
-    axis xa = { 400, -400, false, LEFT, RIGHT }, ya = { 400, -400, false, BOTTOM, TOP };
-    for (int i = 0; i < n; i++) {
-        widen(&xa, x[i], -1e-9);
-        for (int s = 0; s < n_series; s++) {
-            widen(&ya, series[s].y[i], 0.1);
-            ya.zero = ya.zero || series[s].y[i] <= 0;
+    axis xa = { INFINITY, 0, 2, false, LEFT, RIGHT }, ya = { INFINITY, 0, 10, false, BOTTOM, TOP };
+    for (int i = 0; i < p->n; i++) {
+        widen(&xa, p->x[i]);
+        for (int s = 0; s < p->n_series; s++) {
+            widen(&ya, p->series[s].y[i]);
+            ya.zero = ya.zero || p->series[s].y[i] <= 0;
         }
     }
-    close_axis(&xa);
-    close_axis(&ya);
-    if (ya.zero) ya.low--; /* the lower edge is reserved for values <= 0 */
+    ya.base = 10;
+    close_axis(&xa, 1);
+    close_axis(&ya, 1.1);
+    grid(f, &xa, true);
+    grid(f, &ya, false);
+    frame(f, p->title, p->x_title, p->y_title);
+    for (int s = p->n_series - 1; s >= 0; s--) /* the first series is drawn on top */
+        line(f, &LOOKS[s % N_LOOKS], &xa, &ya, p->x, p->n, p->series[s].y);
+    for (int s = 0; s < p->n_series; s++) legend(f, &LOOKS[s % N_LOOKS], s, p->series[s].name);
+}
+
+static void begin(FILE *f, const char *style, int height)
+{
     fprintf(f,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
             "viewBox=\"0 0 %d %d\" font-family=\"system-ui, sans-serif\" font-size=\"12\" "
             "fill=\"#222\">\n%s<rect width=\"%d\" height=\"%d\" fill=\"white\"/>\n",
-            WIDTH, HEIGHT, WIDTH, HEIGHT, style, WIDTH, HEIGHT);
-    grid(f, &xa, true);
-    grid(f, &ya, false);
-    frame(f, title, x_title, y_title);
-    for (int s = n_series - 1; s >= 0; s--) /* the first series is drawn on top */
-        line(f, &LOOKS[s % N_LOOKS], &xa, &ya, x, n, series[s].y);
-    for (int s = 0; s < n_series; s++) legend(f, &LOOKS[s % N_LOOKS], s, series[s].name);
+            WIDTH, height, WIDTH, height, style, WIDTH, height);
+}
+
+void ts_svg_draw(FILE *f, const ts_plot *p)
+{
+    begin(f, "", HEIGHT);
+    draw(f, p);
     fputs("</svg>\n", f);
 }
 
-void ts_svg_draw(FILE *f, const char *title, const char *x_title, const char *y_title,
-                 const double *x, int n, const ts_series *series, int n_series)
-{
-    draw(f, "", title, x_title, y_title, x, n, series, n_series);
-}
-
-bool ts_svg_loglog(const char *path, const char *title, const char *x_title, const char *y_title,
-                   const double *x, int n, const ts_series *series, int n_series)
+bool ts_svg_write(const char *path, const ts_plot *p, int n)
 {
     FILE *f = fopen(path, "w");
     if (!f) return failed(path);
-    draw(f, DARK, title, x_title, y_title, x, n, series, n_series);
+    begin(f, DARK, n * HEIGHT);
+    for (int i = 0; i < n; i++) {
+        fprintf(f, "<g transform=\"translate(0 %d)\">\n", i * HEIGHT);
+        draw(f, &p[i]);
+        fputs("</g>\n", f);
+    }
+    fputs("</svg>\n", f);
     const bool wrote = !ferror(f);
     return (fclose(f) == 0 && wrote) || failed(path);
 }

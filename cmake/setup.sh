@@ -33,6 +33,8 @@ int LLVMFuzzerTestOneInput(const unsigned char *d, size_t n) { return d && n > 9
     libpcre2-dev) echo '#define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 int main(void) { return 0; }' | compiles cc ;;
+    libutf8proc-dev) includes utf8proc.h ;;
+    libmicrohttpd-dev) includes microhttpd.h ;;
     libcmocka-dev) echo '#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -63,23 +65,25 @@ names() { # MANAGER PACKAGE...
             for (j = 1; j <= m; j++) if (q[j] != "-" && !seen[q[j]]++) printf " %s", q[j]
         }
     }' <<END
-apt-get          dnf                 pacman        zypper                      apk                       brew
-build-essential  gcc,gcc-c++,make    base-devel    gcc,gcc-c++,make            build-base,linux-headers  gcc,make
-cmake            cmake               cmake         cmake                       cmake                     cmake
-ninja-build      ninja-build         ninja         ninja                       samurai                   ninja
-libjansson-dev   jansson-devel       jansson       libjansson-devel            jansson-dev               jansson
-libopenblas-dev  openblas-devel      openblas      libopenblas_pthreads-devel  openblas-dev              openblas
-libpcre2-dev     pcre2-devel         pcre2         pcre2-devel                 pcre2-dev                 pcre2
-libcmocka-dev    libcmocka-devel     cmocka        libcmocka-devel             cmocka-dev                cmocka
-pkg-config       pkgconf-pkg-config  pkgconf       pkg-config                  pkgconf                   pkgconf
-clang            clang               clang         clang                       clang                     llvm
-clang-format     clang-tools-extra   clang         clang-tools                 clang-extra-tools         clang-format
-libclang-rt-dev  compiler-rt         compiler-rt   clang                       compiler-rt               llvm
-libomp-dev       libomp-devel        openmp        libomp-devel                openmp-dev                libomp
-python3-numpy    python3-numpy       python-numpy  python3-numpy               py3-numpy                 numpy
-libopenmpi-dev   openmpi-devel       openmpi       openmpi4-devel              openmpi-dev               open-mpi
-openmpi-bin      openmpi             openmpi       openmpi4                    openmpi                   open-mpi
-chromium         chromium            chromium      chromium                    chromium                  -
+apt-get            dnf                  pacman         zypper                      apk                       brew
+build-essential    gcc,gcc-c++,make     base-devel     gcc,gcc-c++,make            build-base,linux-headers  gcc,make
+cmake              cmake                cmake          cmake                       cmake                     cmake
+ninja-build        ninja-build          ninja          ninja                       samurai                   ninja
+libjansson-dev     jansson-devel        jansson        libjansson-devel            jansson-dev               jansson
+libopenblas-dev    openblas-devel       openblas       libopenblas_pthreads-devel  openblas-dev              openblas
+libpcre2-dev       pcre2-devel          pcre2          pcre2-devel                 pcre2-dev                 pcre2
+libutf8proc-dev    utf8proc-devel       libutf8proc    utf8proc-devel              utf8proc-dev              utf8proc
+libmicrohttpd-dev  libmicrohttpd-devel  libmicrohttpd  libmicrohttpd-devel         libmicrohttpd-dev         libmicrohttpd
+libcmocka-dev      libcmocka-devel      cmocka         libcmocka-devel             cmocka-dev                cmocka
+pkg-config         pkgconf-pkg-config   pkgconf        pkg-config                  pkgconf                   pkgconf
+clang              clang                clang          clang                       clang                     llvm
+clang-format       clang-tools-extra    clang          clang-tools                 clang-extra-tools         clang-format
+libclang-rt-dev    compiler-rt          compiler-rt    clang                       compiler-rt               llvm
+libomp-dev         libomp-devel         openmp         libomp-devel                openmp-dev                libomp
+python3-numpy      python3-numpy        python-numpy   python3-numpy               py3-numpy                 numpy
+libopenmpi-dev     openmpi-devel        openmpi        openmpi4-devel              openmpi-dev               open-mpi
+openmpi-bin        openmpi              openmpi        openmpi4                    openmpi                   open-mpi
+chromium           chromium             chromium       chromium                    chromium                  -
 END
 }
 command_for() { # MANAGER PACKAGE...
@@ -95,7 +99,7 @@ command_for() { # MANAGER PACKAGE...
 }
 
 needed='build-essential cmake ninja-build'
-libraries='libjansson-dev libopenblas-dev libpcre2-dev'
+libraries='libjansson-dev libopenblas-dev libpcre2-dev libutf8proc-dev libmicrohttpd-dev'
 case ${1-} in
 cuda) wanted=$needed ;;
 run) wanted="$needed $libraries" ;;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* demo.c - `touchstone demo`: the list of demos, and its options. */
+#define _POSIX_C_SOURCE 200809L
 #include <string.h>
+#include <unistd.h>
 
 #include "demo.h"
 
@@ -34,6 +36,14 @@ static const struct {
 #endif
 };
 enum { N_DEMOS = sizeof demos / sizeof demos[0] };
+
+void ts_demo_progress(const char *what, int64_t done, int64_t n)
+{
+    if (!isatty(STDERR_FILENO)) return;
+    if (done < n) fprintf(stderr, "\r\x1b[K%s: %lld of %lld", what, (long long)done, (long long)n);
+    else fputs("\r\x1b[K", stderr);
+    fflush(stderr);
+}
 
 /* The usage text, with a line per demo. */
 static const char *usage(void)

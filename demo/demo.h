@@ -15,6 +15,9 @@ typedef struct ts_demo_args {
     FILE       *table; /* output of the table; NULL if JSON goes to standard output */
 } ts_demo_args;
 
+/* On a terminal: which of n parts runs now; done == n removes the line. */
+void ts_demo_progress(const char *what, int64_t done, int64_t n);
+
 int ts_demo_cancellation(const ts_demo_args *a);
 int ts_demo_gradients(const ts_demo_args *a);
 int ts_demo_flash(const ts_demo_args *a);

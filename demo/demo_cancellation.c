@@ -177,10 +177,13 @@ static bool plot(const char *path, const double *offsets, point p[N_DTYPES][N_OF
         for (int i = 0; i < N_OFFSETS; i++) y[s][i] = p[s / N_WAYS][i].error[s % N_WAYS];
         series[s] = (ts_series) { names[s / N_WAYS][s % N_WAYS], y[s] };
     }
-    return ts_svg_loglog(path, "Variance of 4096 values: unit noise on an offset",
-                         "offset of the data (f32 ends where rounding leaves no variance)",
-                         "relative error of the variance", offsets, N_OFFSETS, series,
-                         N_DTYPES * N_WAYS);
+    return ts_svg_write(
+        path,
+        &(ts_plot) { "Variance of 4096 values: unit noise on an offset",
+                     "offset of the data (f32 ends where rounding leaves no variance)",
+                     "relative error of the variance", offsets, N_OFFSETS, series,
+                     N_DTYPES * N_WAYS },
+        1);
 }
 
 /* Whether the library is within its bound wherever there is a signal; NaN is outside. */

@@ -10,11 +10,11 @@ enum { LEFT = 20, TOP = 84, COLUMN = 104, ROW = 40, BOX_W = 84, BOX_H = 26 };
 
 ts_tokenizer *ts_demo_words(const ts_demo_model *m)
 {
-    const char   *folder = getenv("TOUCHSTONE_MODELS");
     char          path[4096], why[TS_MODEL_WHY];
     ts_tokenizer *t = NULL;
-    snprintf(path, sizeof path, "%s/tok512.bin", folder ? folder : "../shared/models");
-    if (!m->real || !ts_tokenizer_load(path, &t, why)) return NULL;
+    if (!m->path) return NULL;
+    snprintf(path, sizeof path, "%s/tokenizer.json", m->path);
+    if (!ts_tokenizer_load(ts_tokenizer_is_inside(m->path) ? m->path : path, &t, why)) return NULL;
     return t;
 }
 

@@ -8,7 +8,7 @@
 
 enum { TS_DEMO_LABEL = 32 };
 
-/* The vocabulary, if the model is stories260K and its vocabulary is next to it; else NULL. */
+/* The vocabulary in the model or next to it; NULL if there is none. */
 ts_tokenizer *ts_demo_words(const ts_demo_model *m);
 /* The text of `token` after `previous`, quoted and printable; without `words` its number. */
 void ts_demo_label(const ts_tokenizer *words, int32_t previous, int32_t token,

@@ -28,10 +28,11 @@ struct ts_decoder;
 
 typedef struct ts_demo_model {
     struct ts_decoder *m;
-    bool               real; /* stories260K; else random weights of the same shape */
+    const char        *path; /* NULL: random weights */
 } ts_demo_model;
 
-/* Looks in $TOUCHSTONE_MODELS, or in ../shared/models. */
+/* The model that $TOUCHSTONE_MODEL names, or the bundled one; random weights if that is empty, or
+ * none is found. */
 bool ts_demo_model_open(const ts_demo_args *a, ts_dtype dtype, ts_demo_model *m);
 void ts_demo_model_close(ts_demo_model *m);
 /* Prints one sentence about the model, and writes its name to the JSON. */

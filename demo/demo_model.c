@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* demo_model.c - a decoder for demos: stories260K if found, else random weights of the same shape;
- * a matching cache, and generated texts. */
+/* demo_model.c - a decoder for demos: the one that `generate` takes, else random weights; a
+ * matching cache, and generated texts. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,18 +66,23 @@ static bool open_random(uint64_t seed, ts_dtype dtype, ts_decoder **m, char *why
     return ok || complain(why);
 }
 
+/* $TOUCHSTONE_MODEL, or the bundled one; NULL: neither. */
+static const char *find_model(void)
+{
+    static const char *const places[] = { "../share/austen", "../share/touchstone/austen", NULL };
+    static char              path[4096];
+    const char              *named = getenv("TOUCHSTONE_MODEL");
+    if (named) return *named ? named : NULL;
+    return ts_find(places, path, sizeof path) ? path : NULL;
+}
+
 bool ts_demo_model_open(const ts_demo_args *a, ts_dtype dtype, ts_demo_model *m)
 {
-    const char *folder = getenv("TOUCHSTONE_MODELS");
-    char        path[4096], why[TS_MODEL_WHY];
-    *m = (ts_demo_model) { 0 };
+    char why[TS_MODEL_WHY];
+    *m = (ts_demo_model) { .path = find_model() };
     if (openblas_set_num_threads) openblas_set_num_threads(1);
-    snprintf(path, sizeof path, "%s/stories260K.bin", folder ? folder : "../shared/models");
-    FILE *f = fopen(path, "rb");
-    if (f) fclose(f);
-    m->real = f;
-    if (!m->real) return open_random(ts_bits(a->seed, -1), dtype, &m->m, why);
-    return ts_decoder_load(path, dtype, &m->m, why) || complain(why);
+    if (!m->path) return open_random(ts_bits(a->seed, -1), dtype, &m->m, why);
+    return ts_decoder_load(m->path, dtype, &m->m, why) || complain(why);
 }
 
 void ts_demo_model_close(ts_demo_model *m)
@@ -88,13 +93,14 @@ void ts_demo_model_close(ts_demo_model *m)
 void ts_demo_model_about(const ts_demo_args *a, const ts_demo_model *m)
 {
     const ts_decoder_dims *d = ts_decoder_dims_of(m->m);
-    ts_json_text(a->json, "model", m->real ? "stories260K" : "random");
+    const char            *slash = m->path ? strrchr(m->path, '/') : NULL;
+    const char            *name = !m->path ? "random" : slash && slash[1] ? slash + 1 : m->path;
+    ts_json_text(a->json, "model", name);
     if (a->table)
         fprintf(a->table,
                 "Model: %s; %lld layers, %lld query heads over %lld KV heads of %lld channels.\n",
-                m->real ? "stories260K" : "random weights (stories260K was not found)",
-                (long long)d->n_layer, (long long)d->n_head, (long long)d->n_kv_head,
-                (long long)d->head_dim);
+                m->path ? name : "random weights (no model was found)", (long long)d->n_layer,
+                (long long)d->n_head, (long long)d->n_kv_head, (long long)d->head_dim);
 }
 
 ts_kv_dims ts_demo_model_dims(const ts_demo_model *m, int64_t n_seq, int64_t capacity,
@@ -166,7 +172,7 @@ bool ts_demo_model_text(const ts_demo_model *m, uint64_t seed, int32_t *token, i
                                ? ts_demo_model_cache(m, &d, &k)
                                : complain("out of memory for a sequence");
     ok = ok && ts_demo_ok("open", ts_kv_open(k.c, &k.x, &seq));
-    token[0] = FIRST_TOKEN;
+    token[0] = ts_decoder_dims_of(m->m)->n_stop ? ts_decoder_dims_of(m->m)->stop[0] : FIRST_TOKEN;
     for (int64_t i = 0; ok && i + 1 < n; i++) {
         const ts_demo_batch b = { 1, &seq, &one, token + i, false };
         ok = ts_demo_model_forward(m, &k, &b, wide);

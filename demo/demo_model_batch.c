@@ -30,6 +30,7 @@ static bool step_through(const ts_demo_model *m, bool recompute, int32_t *token,
     bool             ok =
         logits && ts_demo_model_cache(m, &d, &k) && ts_demo_ok("open", ts_kv_open(k.c, &k.x, &seq));
     for (int64_t i = 0; ok && i < LENGTH; i++) {
+        ts_demo_progress(recompute ? "token, recomputing" : "token, with the cache", i, LENGTH);
         const double        begin = ts_demo_seconds();
         const int64_t       n_new = recompute ? i + 1 : 1;
         const ts_demo_batch b = { 1, &seq, &n_new, token + i + 1 - n_new, false };
@@ -38,6 +39,7 @@ static bool step_through(const ts_demo_model *m, bool recompute, int32_t *token,
         if (ok && i + 1 >= FIRST) token[i + 1] = (int32_t)ts_demo_likeliest(logits, n_vocab);
         best[i] = fmin(best[i], ts_demo_seconds() - begin);
     }
+    ts_demo_progress("token", 1, 1);
     ts_demo_kv_free(&k);
     free(logits);
     return ok;
@@ -52,7 +54,7 @@ typedef struct race {
  * repetitions. */
 static bool run_race(const ts_demo_model *m, uint64_t seed, race *r)
 {
-    static const int repeats[2] = { 8, 2 };
+    static const int repeats[2] = { 4, 1 };
     if (!ts_demo_model_text(m, seed, r->token[0], FIRST)) return false;
     memcpy(r->token[1], r->token[0], FIRST * sizeof r->token[0][0]);
     for (int w = 0; w < 2; w++) {
@@ -124,8 +126,11 @@ int ts_demo_cache(const ts_demo_args *a)
     ts_json_number(a->json, "recompute_power", power_of(r.at[1], FIRST, MIDDLE));
     ts_json_bool(a->json, "passed", same && faster);
     const ts_series s[] = { { "recomputing", y[1] }, { "with the cache", y[0] } };
-    if (a->svg && !ts_svg_loglog(a->svg, "Generating n tokens, with the KV cache and without",
-                                 "tokens generated", "seconds of CPU time", x, N_POINTS, s, 2))
+    if (a->svg &&
+        !ts_svg_write(a->svg,
+                      &(ts_plot) { "Generating n tokens, with the KV cache and without",
+                                   "tokens generated", "seconds of CPU time", x, N_POINTS, s, 2 },
+                      1))
         return TS_EXIT_BROKEN;
     return same && faster ? TS_EXIT_PASSED : TS_EXIT_FAILED;
 }
@@ -215,8 +220,11 @@ static bool run_ragged(const ts_demo_model *m, uint64_t seed, ragged *r)
         if (!ts_demo_model_text(m, ts_bits(seed, i), r->prompt[i], r->len[i])) return false;
     }
     if (!run_together(m, r, 0, N_SEQ, 0)) return false;
-    for (int i = 0; i < N_SEQ; i++)
+    for (int i = 0; i < N_SEQ; i++) {
+        ts_demo_progress("sequence", i, N_SEQ);
         if (!run_together(m, r, i, i + 1, 1)) return false;
+    }
+    ts_demo_progress("sequence", 1, 1);
     return true;
 }
 
@@ -328,11 +336,13 @@ static bool run_chunked(const ts_demo_model *exact, const ts_demo_model *quick, 
     double       *parts = malloc((size_t)n * sizeof *parts);
     bool          ok = whole && parts && ts_demo_model_text(quick, seed, token, PROMPT);
     for (int i = 0; ok && i < N_CHUNKS; i++) {
+        ts_demo_progress("chunk size", i, N_CHUNKS);
         c[i].chunk = i + 1 < N_CHUNKS ? (int64_t)PROMPT >> i : 1;
         ok = read_in_chunks(exact, 1, token, i ? parts : whole, &c[i]);
         c[i].far = ok && i ? ts_demo_farthest(parts, whole, n) : 0;
         ok = ok && read_in_chunks(quick, REPEATS, token, parts, &c[i]);
     }
+    ts_demo_progress("chunk size", 1, 1);
     free(whole);
     free(parts);
     return ok;
@@ -348,8 +358,10 @@ static bool plot_chunked(const char *path, const chunked *c)
         time[i] = c[i].seconds / c[0].seconds;
     }
     const ts_series s[] = { { "workspace", given }, { "touched", touched }, { "time", time } };
-    return ts_svg_loglog(path, "Prefill in chunks", "tokens per chunk", "relative to one chunk", x,
-                         N_CHUNKS, s, 3);
+    return ts_svg_write(path,
+                        &(ts_plot) { "Prefill in chunks", "tokens per chunk",
+                                     "relative to one chunk", x, N_CHUNKS, s, 3 },
+                        1);
 }
 
 int ts_demo_chunked(const ts_demo_args *a)

@@ -197,9 +197,12 @@ static bool plot_losses(const char *path, const loss l[N_STORES])
         for (int r = 0; r < N_RANKS; r++) y[i - 1][r] = l[i].kl[(1 << r) - 1];
         s[i - 1] = (ts_series) { STORES[i].name, y[i - 1] };
     }
-    return ts_svg_loglog(path, "Effect of a narrower cache on the next token",
-                         "tokens of the sequence, worst first", "KL from the float32 cache, nats",
-                         x, N_RANKS, s, N_STORES - 1);
+    return ts_svg_write(path,
+                        &(ts_plot) { "Effect of a narrower cache on the next token",
+                                     "tokens of the sequence, worst first",
+                                     "KL from the float32 cache, nats", x, N_RANKS, s,
+                                     N_STORES - 1 },
+                        1);
 }
 
 int ts_demo_quantised(const ts_demo_args *a)

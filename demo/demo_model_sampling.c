@@ -189,8 +189,11 @@ static bool plot_laws(const char *path, const law w[N_HOW])
                  h->top_p < 1 ? "top-p" : "T =", h->top_p < 1 ? h->top_p : h->temperature);
         s[i] = (ts_series) { name[i], y[i] };
     }
-    return ts_svg_loglog(path, "Samples from one row of logits, and their distribution",
-                         "rank of the token", "probability", x, N_RANKS, s, 2 * N_PLOTS);
+    return ts_svg_write(path,
+                        &(ts_plot) { "Samples from one row of logits, and their distribution",
+                                     "rank of the token", "probability", x, N_RANKS, s,
+                                     2 * N_PLOTS },
+                        1);
 }
 
 int ts_demo_sampling(const ts_demo_args *a)

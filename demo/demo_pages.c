@@ -165,8 +165,10 @@ static bool plot_pools(const char *path, const pool *p)
     const ts_series s[] = { { "contiguous", reserved },
                             { "waste in pages", waste },
                             { "table and lists", book } };
-    return ts_svg_loglog(path, "Part of a full pool that holds no tokens", "tokens per page",
-                         "percent of the pool", x, N, s, 3);
+    return ts_svg_write(path,
+                        &(ts_plot) { "Part of a full pool that holds no tokens", "tokens per page",
+                                     "percent of the pool", x, N, s, 3 },
+                        1);
 }
 
 int ts_demo_paged(const ts_demo_args *a)

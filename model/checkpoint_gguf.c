@@ -38,6 +38,13 @@ static const char *const model_name[] = {
     "output.weight",
 };
 
+void ts_gguf_slot_name(int64_t layer, ts_slot s, char name[TS_SLOT_NAME])
+{
+    if (s < TS_LAYER_SLOTS)
+        snprintf(name, TS_SLOT_NAME, "blk.%lld.%s", (long long)layer, layer_name[s]);
+    else snprintf(name, TS_SLOT_NAME, "%s", model_name[s - TS_LAYER_SLOTS]);
+}
+
 typedef struct source {
     const ts_gguf *g;
     char           prefix[64]; /* of its keys */
@@ -158,9 +165,7 @@ static bool tensors(const source *s, const ts_decoder_dims *d, ts_tensor *tensor
         for (int i = 0; i < (l ? TS_LAYER_SLOTS : TS_SLOTS); i++) {
             const ts_shape shape = ts_slot_shape(d, (ts_slot)i);
             if (!shape.rows) continue;
-            if (i < TS_LAYER_SLOTS)
-                snprintf(name, sizeof name, "blk.%lld.%s", (long long)l, layer_name[i]);
-            else snprintf(name, sizeof name, "%s", model_name[i - TS_LAYER_SLOTS]);
+            ts_gguf_slot_name(l, (ts_slot)i, name);
             if (!ts_gguf_find(s->g, name, shape, &tensor[ts_slot_at(d, l, (ts_slot)i)], s->why))
                 return false;
         }

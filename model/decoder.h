@@ -180,6 +180,19 @@ void ts_sampler_free(ts_sampler **s);
 ts_status ts_sampler_draw(ts_sampler *s, const ts_sampling *how, int64_t i, const float *logits,
                           int32_t *token);
 
+/* How probable the model finds a token, whatever the temperature: ln p, at most 0. */
+typedef struct ts_likely {
+    int32_t token;
+    double  logprob; /* -inf: impossible */
+} ts_likely;
+
+enum { TS_MODEL_LIKELY = 20 }; /* the most that a request is told */
+
+/* The first `n` of a row of the host, most probable first, and what `token` has; n in [1, n_vocab].
+ * A sampler of ts_sampler_create. */
+ts_status ts_sampler_likely(ts_sampler *s, const float *logits, int n, ts_likely *likely,
+                            int32_t token, double *logprob);
+
 /* ---- continuous batching ---- */
 
 typedef struct ts_engine_options {
@@ -189,6 +202,8 @@ typedef struct ts_engine_options {
     int64_t  chunk;        /* prompt tokens taken in a step, over all sequences */
     ts_dtype store;        /* of the cache */
     int      n_threads;    /* 0: all */
+    bool     share;        /* texts that begin alike share whole pages; not with a window */
+    int64_t  n_keep;       /* with share: ended sequences kept for that until pages run out */
 } ts_engine_options;
 
 typedef struct ts_request {
@@ -198,6 +213,9 @@ typedef struct ts_request {
     ts_sampling    sampling;
     const int32_t *stop; /* tokens that end it; they are not given out */
     int            n_stop;
+    bool           logprobs; /* tell them, and the n_likely most probable tokens */
+    int            n_likely; /* 0 .. TS_MODEL_LIKELY */
+    void          *tag;      /* the caller's, in each event */
 } ts_request;
 
 /* Why a request ended: a stop token or ts_engine_end, n_new tokens, or no room for another. */
@@ -209,6 +227,11 @@ typedef struct ts_event {
     int32_t   token;
     ts_status status;
     ts_finish finish; /* of an end with TS_OK */
+    void     *tag;
+    int64_t   n_shared; /* of an end: prompt tokens that were not run, since a text had them */
+    double    logprob;
+    const ts_likely *likely; /* [n_likely], until tell returns */
+    int              n_likely;
 } ts_event;
 
 typedef void (*ts_event_fn)(void *user, const ts_event *e);
@@ -218,6 +241,8 @@ typedef struct ts_engine_stats {
     int64_t n_prompt, n_decode; /* rows: tokens read in chunks, and those read one at a time */
     int64_t n_token;            /* made */
     int64_t n_preempted;
+    int64_t n_shared;                        /* tokens that were not run */
+    int64_t n_running, n_waiting, n_kept;    /* after the last step */
     double  prompt_s, decode_s;              /* a mixed step's time goes by its rows */
     size_t  cache_reserved, cache_live_peak; /* bytes */
 } ts_engine_stats;
@@ -238,6 +263,10 @@ bool ts_engine_step(ts_engine *e, ts_event_fn tell, void *user);
 void ts_engine_end(ts_engine *e, int64_t request);
 
 const ts_engine_stats *ts_engine_stats_of(const ts_engine *e);
+/* Of the cache, with what is kept. */
+void ts_engine_usage(const ts_engine *e, ts_kv_usage *u);
+/* Frees what is kept. */
+void ts_engine_forget(ts_engine *e);
 
 /* ---- conversations ---- */
 

@@ -128,37 +128,67 @@ void ts_encoded_linear(const ts_encoded_product *p, int n, void *rounded, int n_
         for (int i = 0; i < n; i++) ts_encoded_linear(p + i, 1, rounded, n_threads);
 }
 
+/* ---- on a CUDA device ---- */
+
+bool ts_encoded_is_half(const ts_encoded *e)
+{
+    return e->block == ts_block_of(TS_BLOCK_F16) || e->block == ts_block_of(TS_BLOCK_BF16);
+}
+
+ts_dtype ts_encoded_dtype(const ts_encoded *e)
+{
+    return e->block == ts_block_of(TS_BLOCK_F16) ? TS_F16 : TS_BF16;
+}
+
+void ts_encoded_half(const ts_decoder *m, const ts_encoded_product *p)
+{
+    const ts_half_product h = { .dtype = ts_encoded_dtype(p->e),
+                                .n_matrix = 1,
+                                .w = { p->e->data },
+                                .y = { p->y },
+                                .n_out = { p->shape.rows },
+                                .x = p->x,
+                                .n = p->n,
+                                .n_in = p->shape.cols,
+                                .add = p->add };
+    m->ops->linear_half(m->self, &h);
+}
+
 /* ---- all of them at once, for those who want plain floats ---- */
 
-static size_t decoded_bytes(const ts_decoder *m, int64_t i, ts_shape s)
+/* Does it become floats? Those of 16 bits need not where a CUDA device multiplies them. */
+static bool goes(const ts_encoded *e, ts_shape s, bool keep_half)
 {
-    return m->encoded[i].data ? ((size_t)ts_shape_count(s) * sizeof(float) + 63) / 64 * 64 : 0;
+    return e->data && !(keep_half && ts_encoded_is_half(e) && s.cols % 8 == 0);
 }
 
-typedef void (*slot_fn)(ts_decoder *m, int64_t at, ts_shape s, size_t *n);
-
-static void each_slot(ts_decoder *m, slot_fn tell, size_t *n)
+static size_t decoded_bytes(ts_shape s)
 {
-    for (int64_t l = 0; l < m->dims.n_layer; l++)
-        for (int s = 0; s < (l ? TS_LAYER_SLOTS : TS_SLOTS); s++)
-            tell(m, ts_slot_at(&m->dims, l, (ts_slot)s), ts_slot_shape(&m->dims, (ts_slot)s), n);
+    return ((size_t)ts_shape_count(s) * sizeof(float) + 63) / 64 * 64;
 }
 
-static void count(ts_decoder *m, int64_t at, ts_shape s, size_t *n)
+static void decode(ts_decoder *m, int64_t at, ts_shape s, float *to)
 {
-    *n += decoded_bytes(m, at, s);
-}
-
-static void decode(ts_decoder *m, int64_t at, ts_shape s, size_t *n)
-{
-    const size_t n_bytes = decoded_bytes(m, at, s);
-    if (!n_bytes) return;
-    float *to = (float *)(void *)((char *)m->memory + *n);
     for (int64_t r = 0; r < s.rows; r++)
         ts_encoded_row(&m->encoded[at], s.cols, r, to + r * s.cols);
+    m->n_encoded -= ts_encoded_bytes(&m->encoded[at], s);
     m->weight[at] = to;
     m->encoded[at] = (ts_encoded) { 0 };
-    *n += n_bytes;
+}
+
+/* Without memory it only counts. Returns the bytes of what becomes floats. */
+static size_t decode_all(ts_decoder *m, bool keep_half, char *memory)
+{
+    size_t n = 0;
+    for (int64_t l = 0; l < m->dims.n_layer; l++)
+        for (int s = 0; s < (l ? TS_LAYER_SLOTS : TS_SLOTS); s++) {
+            const int64_t  at = ts_slot_at(&m->dims, l, (ts_slot)s);
+            const ts_shape shape = ts_slot_shape(&m->dims, (ts_slot)s);
+            if (!goes(&m->encoded[at], shape, keep_half)) continue;
+            if (memory) decode(m, at, shape, (float *)(void *)(memory + n));
+            n += decoded_bytes(shape);
+        }
+    return n;
 }
 
 void ts_decoder_forget_files(ts_decoder *m)
@@ -169,19 +199,22 @@ void ts_decoder_forget_files(ts_decoder *m)
     m->n_file = 0;
 }
 
-bool ts_decoder_decode(ts_decoder *m, char why[TS_MODEL_WHY])
+bool ts_encoded_decode(ts_decoder *m, bool keep_half, char why[TS_MODEL_WHY])
 {
-    size_t more = 0;
-    if (!m->n_encoded) return true;
-    each_slot(m, count, &more);
+    const size_t more = decode_all(m, keep_half, NULL);
+    if (!more) return true;
     char *memory = aligned_alloc(64, m->n_bytes + more);
     if (!memory) return ts_say(why, "out of memory for %zu bytes of weights", m->n_bytes + more);
     memcpy(memory, m->memory, m->n_bytes);
     ts_decoder_rebase(m, memory);
     free(m->memory);
     m->memory = memory;
-    each_slot(m, decode, &m->n_bytes);
-    m->n_encoded = 0;
-    ts_decoder_forget_files(m);
+    m->n_bytes += decode_all(m, keep_half, memory + m->n_bytes);
+    if (!m->n_encoded) ts_decoder_forget_files(m);
     return true;
+}
+
+bool ts_decoder_decode(ts_decoder *m, char why[TS_MODEL_WHY])
+{
+    return ts_encoded_decode(m, false, why);
 }

@@ -114,7 +114,8 @@ static ts_status multiply(const scratch *s, void *y, const void *x, int64_t laye
     if (s->m->encoded[at].data) {
         const ts_encoded_product p = { &s->m->encoded[at], shape, y, x, n, add || bias };
         if (bias) s->m->ops->sum(s->m->self, y, NULL, bias, n, shape.rows, add);
-        ts_encoded_linear(&p, 1, s->rounded, s->exec.n_threads);
+        if (s->m->device == TS_CPU) ts_encoded_linear(&p, 1, s->rounded, s->exec.n_threads);
+        else ts_encoded_half(s->m, &p);
         return TS_OK;
     }
     s->m->ops->linear(s->m->self, y, x, s->m->weight[at], bias, n, shape.rows, shape.cols, add);
@@ -134,19 +135,41 @@ typedef struct projection {
     const void *bias; /* may be NULL */
 } projection;
 
-/* Several of h. Those of matrices that stay in their file are one call. */
+/* In one launch, where a CUDA device has all in 16 bits; else false. */
+static bool project_halves(const scratch *s, int64_t layer, const projection *p, int n)
+{
+    const ts_decoder *m = s->m;
+    ts_half_product   h = { .n_matrix = n, .x = s->h, .n = s->n, .n_in = m->dims.width };
+    for (int i = 0; i < n; i++) {
+        const ts_encoded *e = &m->encoded[ts_slot_at(&m->dims, layer, p[i].w)];
+        if (m->device != TS_CUDA || !e->data || p[i].bias) return false;
+        if (i && ts_encoded_dtype(e) != h.dtype) return false;
+        h.dtype = ts_encoded_dtype(e);
+        h.w[i] = e->data;
+        h.y[i] = p[i].y;
+        h.n_out[i] = ts_slot_shape(&m->dims, p[i].w).rows;
+    }
+    m->ops->linear_half(m->self, &h);
+    return true;
+}
+
+/* Several of h. On the CPU those of matrices that stay in their file are one call. */
 static ts_status project(const scratch *s, int64_t layer, const projection *p, int n)
 {
     ts_encoded_product e[3];
     int                n_e = 0;
     ts_status          status = TS_OK;
+    if (project_halves(s, layer, p, n)) return TS_OK;
     for (int i = 0; i < n && !status; i++) {
         const ts_shape    shape = ts_slot_shape(&s->m->dims, p[i].w);
         const ts_encoded *w = &s->m->encoded[ts_slot_at(&s->m->dims, layer, p[i].w)];
-        if (w->data) e[n_e++] = (ts_encoded_product) { w, shape, p[i].y, s->h, s->n, p[i].bias };
-        else status = multiply(s, p[i].y, s->h, layer, p[i].w, p[i].bias, s->n, false);
-        if (w->data && p[i].bias)
-            s->m->ops->sum(s->m->self, p[i].y, NULL, p[i].bias, s->n, shape.rows, false);
+        const void       *bias = p[i].bias;
+        if (s->m->device == TS_CPU && w->data) {
+            if (bias) s->m->ops->sum(s->m->self, p[i].y, NULL, bias, s->n, shape.rows, false);
+            e[n_e++] = (ts_encoded_product) { w, shape, p[i].y, s->h, s->n, bias };
+        } else {
+            status = multiply(s, p[i].y, s->h, layer, p[i].w, bias, s->n, false);
+        }
     }
     if (n_e && !status) ts_encoded_linear(e, n_e, s->rounded, s->exec.n_threads);
     return status;
@@ -330,6 +353,11 @@ static ts_status embed(const scratch *s)
         .y = s->x,
     };
     const ts_encoded *e = &s->m->encoded[at];
+    if (e->data && s->m->device == TS_CUDA) {
+        s->m->ops->gather_half(s->m->self, s->x, e->data, ts_encoded_dtype(e), s->token, s->n,
+                               width);
+        return TS_OK;
+    }
     for (int64_t i = 0; e->data && i < s->n; i++)
         ts_encoded_row(e, width, s->token[i], (float *)s->x + i * width);
     if (e->data) return TS_OK;

@@ -34,6 +34,9 @@ bool ts_decoder_gguf_file(ts_file *f, ts_dtype dtype, ts_decoder **m, char why[T
 
 /* ---- tensors ---- */
 
+/* What a file calls a weight. */
+void ts_gguf_slot_name(int64_t layer, ts_slot s, char name[TS_SLOT_NAME]);
+
 bool ts_gguf_has(const ts_gguf *g, const char *name);
 /* A weight of this shape, in a format that block.c decodes. */
 bool ts_gguf_find(const ts_gguf *g, const char *name, ts_shape shape, ts_tensor *t,

@@ -191,7 +191,13 @@ typedef struct ts_encoded_product {
 size_t ts_encoded_workspace(const ts_decoder *m, int64_t n);
 /* n products, all of the same x. With `rounded` NULL they are those of floats. */
 void ts_encoded_linear(const ts_encoded_product *p, int n, void *rounded, int n_threads);
-void ts_decoder_forget_files(ts_decoder *m);
+/* As ts_decoder_decode, but with keep_half those of 16 bits that a device multiplies stay. */
+bool ts_encoded_decode(ts_decoder *m, bool keep_half, char why[TS_MODEL_WHY]);
+/* Matrices of 16 bits may be on a CUDA device, rows in their final order. */
+bool     ts_encoded_is_half(const ts_encoded *e);
+ts_dtype ts_encoded_dtype(const ts_encoded *e); /* of such a one */
+void     ts_encoded_half(const ts_decoder *m, const ts_encoded_product *p);
+void     ts_decoder_forget_files(ts_decoder *m);
 
 /* ---- Hugging Face ---- */
 
@@ -246,7 +252,8 @@ bool ts_sampler_make(int64_t n_vocab, ts_device device, ts_sampler **s, char why
 typedef struct ts_piece {
     const char *bytes; /* NULL: no such token */
     size_t      n;
-    float       score; /* llama2.c only */
+    float       score;                   /* llama2.c and SentencePiece */
+    bool        strip_left, strip_right; /* a special token takes the white space beside it, too */
 } ts_piece;
 
 typedef struct ts_merge {
@@ -271,9 +278,19 @@ struct ts_tokenizer {
     int32_t   first[TS_FIRSTS]; /* what every text begins with */
     int       n_first;
     int32_t   stop;
-    bool      whole_words; /* a word that is a piece is that piece, whatever merges say */
-    bool      leading_space;
+    bool      whole_words;   /* a word that is a piece is that piece, whatever merges say */
+    bool      characters;    /* joining begins with characters; bytes stand for those it lacks */
+    bool      blank_mark;    /* U+2581 is a space: SentencePiece's pieces have it in its place */
+    bool      nfc;           /* texts are composed first */
+    bool      leading_space; /* put before what stands between special tokens ... */
+    bool      leading_first; /* ... where it begins the text */
+    bool      leading_once;  /* ... where it has none */
 };
+
+/* Unicode's NFC; *out is the caller's to free. */
+bool ts_nfc(const char *text, size_t n, char **out, size_t *n_out, char why[TS_MODEL_WHY]);
+/* A text with a space for each U+2581; `out` has room for n bytes. Returns how many there are. */
+size_t ts_blanks(const char *s, size_t n, char *out);
 
 bool ts_tokenizer_llama2c(ts_tokenizer *t, const unsigned char *p, size_t n,
                           char why[TS_MODEL_WHY]);
@@ -295,7 +312,8 @@ int ts_byte_of(unsigned c);
 
 /* The same of a whole piece; `out` has room for n bytes. False if another character is there. */
 bool ts_bytes_of(const char *s, size_t n, char *out, size_t *n_out);
-/* A merge of two such pieces, once all pieces are sorted; its rank is the caller's to set. */
+/* A merge of two pieces as the file writes them, once all pieces are sorted; its rank is the
+ * caller's to set. */
 bool ts_tokenizer_merge(const ts_tokenizer *t, const char *l, size_t n_l, const char *r, size_t n_r,
                         ts_merge *m);
 /* One more pattern by which a text is cut. */

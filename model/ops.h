@@ -9,6 +9,20 @@
 
 #include "touchstone/touchstone.h"
 
+/* y[i] = x w[i]^T, or y[i] += that, of up to three matrices [n_out[i]][n_in] in TS_BF16 or TS_F16;
+ * x and y are float. 8 divides n_in. */
+enum { TS_HALF_MATRICES = 3 };
+typedef struct ts_half_product {
+    ts_dtype    dtype;
+    int         n_matrix;
+    const void *w[TS_HALF_MATRICES];
+    void       *y[TS_HALF_MATRICES];
+    int64_t     n_out[TS_HALF_MATRICES];
+    const void *x;
+    int64_t     n, n_in;
+    bool        add;
+} ts_half_product;
+
 /* Arrays are memory of the device, row after row. `self` is what `open` made; NULL on the CPU. */
 typedef struct ts_ops {
     /* Around a pass, and NULL on the CPU. What is between them is enqueued on `stream`; `end` waits
@@ -30,6 +44,10 @@ typedef struct ts_ops {
     void (*linear)(void *self, void *y, const void *x, const void *w, const void *bias, int64_t n,
                    int64_t n_out, int64_t n_in, bool add);
     void (*gelu)(void *self, void *up, int64_t n); /* by tanh */
+    /* Of matrices in 16 bits; NULL on the CPU, where encoded.c multiplies. */
+    void (*gather_half)(void *self, void *y, const void *table, ts_dtype dtype, const int32_t *row,
+                        int64_t n, int64_t width);
+    void (*linear_half)(void *self, const ts_half_product *p);
 } ts_ops;
 
 extern const ts_ops ts_ops_f32, ts_ops_f64;
@@ -46,6 +64,6 @@ typedef struct ts_model_module {
     void (*close)(void *self);
 } ts_model_module;
 
-enum { TS_MODEL_CUDA_ABI = 3 };
+enum { TS_MODEL_CUDA_ABI = 4 };
 
 #endif

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "half_cuda.cuh"
+
 extern "C" {
 #include "ops.h"
 #include "touchstone/ternary.h"
@@ -27,7 +29,9 @@ struct gpu {
     cublasHandle_t blas;
     cudaStream_t   stream;
     void          *workspace; /* of cuBLAS, [BLAS_BYTES] */
-    cublasStatus_t failed;    /* the first failure of a pass */
+    void          *room;      /* for parts of x, or a panel of floats */
+    size_t         n_room;
+    cublasStatus_t failed; /* the first failure of a pass */
 };
 
 void note(gpu *g, cublasStatus_t s)
@@ -132,6 +136,121 @@ void linear(void *self, void *y, const void *x, const void *w, const void *bias,
                              CUBLAS_GEMM_DEFAULT));
 }
 
+/* ---- matrices in 16 bits ---- */
+
+const int64_t PANEL = 1 << 24; /* floats of a matrix that are multiplied at once */
+
+/* Grows seldom, and then waits for what still uses the old one. */
+void *room_for(gpu *g, size_t n_bytes)
+{
+    if (n_bytes > g->n_room) {
+        cudaFree(g->room);
+        g->room = NULL;
+        g->n_room = cudaMalloc(&g->room, n_bytes) ? 0 : n_bytes;
+        if (!g->n_room) note(g, CUBLAS_STATUS_ALLOC_FAILED);
+    }
+    return g->room;
+}
+
+void gather_half(void *self, void *y, const void *table, ts_dtype dtype, const int32_t *row,
+                 int64_t n, int64_t width)
+{
+    const gpu *g = (const gpu *)self;
+    if (!n) return;
+    if (dtype == TS_BF16)
+        half_products::gather_rows<<<blocks_for(n, 1), THREADS, 0, g->stream>>>(
+            (float *)y, (const __nv_bfloat16 *)table, row, n, width);
+    else
+        half_products::gather_rows<<<blocks_for(n, 1), THREADS, 0, g->stream>>>(
+            (float *)y, (const __half *)table, row, n, width);
+}
+
+template <typename T, int N>
+void launch_few(const gpu *g, const half_products::several &s, const ts_half_product *p)
+{
+    half_products::few_rows<T, N><<<s.first[s.n], half_products::THREADS, 0, g->stream>>>(
+        s, (const float *)p->x, (int)p->n_in, p->add);
+}
+
+template <typename T> void multiply_few(const gpu *g, const ts_half_product *p)
+{
+    half_products::several s = {};
+    s.n = p->n_matrix;
+    for (int i = 0; i < p->n_matrix; i++) {
+        s.w[i] = (const uint16_t *)p->w[i];
+        s.y[i] = (float *)p->y[i];
+        s.n_out[i] = (int)p->n_out[i];
+        s.first[i + 1] = s.first[i] + (s.n_out[i] + half_products::ROWS - 1) / half_products::ROWS;
+    }
+    switch (p->n) {
+    case 1:
+        return launch_few<T, 1>(g, s, p);
+    case 2:
+        return launch_few<T, 2>(g, s, p);
+    case 3:
+        return launch_few<T, 3>(g, s, p);
+    case 4:
+        return launch_few<T, 4>(g, s, p);
+    case 5:
+        return launch_few<T, 5>(g, s, p);
+    case 6:
+        return launch_few<T, 6>(g, s, p);
+    case 7:
+        return launch_few<T, 7>(g, s, p);
+    default:
+        return launch_few<T, 8>(g, s, p);
+    }
+}
+
+/* The smallest parts first: what they round away is least then. */
+void multiply_bf16(gpu *g, const ts_half_product *p)
+{
+    const int64_t n = p->n * p->n_in;
+    const float   one = 1;
+    char *const   part = (char *)room_for(g, (size_t)n * 3 * sizeof(__nv_bfloat16));
+    if (!part) return;
+    half_products::split_rows<<<blocks_for(n, THREADS), THREADS, 0, g->stream>>>(
+        (__nv_bfloat16 *)part, (const float *)p->x, n);
+    for (int i = 0; i < p->n_matrix; i++)
+        for (int k = 2; k >= 0; k--) {
+            const float beta = p->add || k < 2 ? 1 : 0;
+            note(g, cublasGemmEx(g->blas, CUBLAS_OP_T, CUBLAS_OP_N, (int)p->n_out[i], (int)p->n,
+                                 (int)p->n_in, &one, p->w[i], CUDA_R_16BF, (int)p->n_in,
+                                 part + (size_t)(k * n) * sizeof(__nv_bfloat16), CUDA_R_16BF,
+                                 (int)p->n_in, &beta, p->y[i], CUDA_R_32F, (int)p->n_out[i],
+                                 CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
+        }
+}
+
+void multiply_f16(gpu *g, const ts_half_product *p)
+{
+    const int64_t each = PANEL / p->n_in > 0 ? PANEL / p->n_in : 1;
+    const float   one = 1, beta = p->add ? 1 : 0;
+    float *const  panel = (float *)room_for(g, (size_t)(each * p->n_in) * sizeof *panel);
+    if (!panel) return;
+    for (int i = 0; i < p->n_matrix; i++)
+        for (int64_t o = 0; o < p->n_out[i]; o += each) {
+            const int64_t now = p->n_out[i] - o < each ? p->n_out[i] - o : each;
+            half_products::
+                widen_rows<<<blocks_for(now * p->n_in, THREADS), THREADS, 0, g->stream>>>(
+                    panel, (const __half *)p->w[i] + o * p->n_in, now * p->n_in);
+            note(g, cublasGemmEx(g->blas, CUBLAS_OP_T, CUBLAS_OP_N, (int)now, (int)p->n,
+                                 (int)p->n_in, &one, panel, CUDA_R_32F, (int)p->n_in, p->x,
+                                 CUDA_R_32F, (int)p->n_in, &beta, (float *)p->y[i] + o, CUDA_R_32F,
+                                 (int)p->n_out[i], CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
+        }
+}
+
+void linear_half(void *self, const ts_half_product *p)
+{
+    gpu *g = (gpu *)self;
+    if (!p->n) return;
+    if (p->n <= half_products::FEW && p->dtype == TS_BF16) multiply_few<__nv_bfloat16>(g, p);
+    else if (p->n <= half_products::FEW) multiply_few<__half>(g, p);
+    else if (p->dtype == TS_BF16) multiply_bf16(g, p);
+    else multiply_f16(g, p);
+}
+
 /* ---- element by element ---- */
 
 __global__ void __launch_bounds__(THREADS) gelu_elements(float *up, int64_t n)
@@ -203,6 +322,7 @@ void close_gpu(void *self)
     gpu *g = (gpu *)self;
     if (g->blas) cublasDestroy(g->blas);
     cudaFree(g->workspace);
+    cudaFree(g->room);
     free(g);
 }
 
@@ -227,7 +347,8 @@ bool open_gpu(void **self, char *why, size_t n_why)
     return !s;
 }
 
-const ts_ops f32 = { begin, end, put, gather, gather_packed, sum, linear, gelu };
+const ts_ops f32 = { begin, end,    put,  gather,      gather_packed,
+                     sum,   linear, gelu, gather_half, linear_half };
 
 } // namespace
 

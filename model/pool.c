@@ -26,7 +26,7 @@ static ts_kv_dims cache_dims(const ts_decoder *m, const ts_engine_options *o)
     const ts_decoder_dims *d = &m->dims;
     return (ts_kv_dims) {
         .n_layer = d->n_layer,
-        .n_seq_max = o->n_seq,
+        .n_seq_max = o->n_seq + o->n_keep,
         .n_q_head = d->n_head,
         .n_kv_head = d->n_kv_head,
         .head_dim = d->head_dim,
@@ -52,6 +52,11 @@ static bool sound(const ts_decoder *m, const ts_engine_options *o, char why[TS_M
         return ts_say(
             why, "engine: got %lld sequences and chunks of %lld tokens, expected 1 to %lld each",
             (long long)o->n_seq, (long long)o->chunk, (long long)most);
+    if (o->n_keep < 0 || o->n_keep > most || (o->n_keep && !o->share) || (o->share && !o->page))
+        return ts_say(why,
+                      "engine: got %lld sequences to keep, expected 0 to %lld, in pages that are "
+                      "shared",
+                      (long long)o->n_keep, (long long)most);
     if (o->capacity < 1 || o->capacity > m->dims.n_context)
         return ts_say(
             why, "engine: got a capacity of %lld tokens, expected 1 to %lld, the model's context",

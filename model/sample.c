@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sample.c - the next token from a row of logits, by ts_softmax_topk. The softmax over the whole
  * vocabulary is never sorted: a draw that the likeliest few decide needs no more of them. */
+#include <math.h>
 #include <stdlib.h>
 
 #include "cuda_module.h"
@@ -16,11 +17,11 @@ struct ts_sampler {
     int32_t *index; /* [2 n_vocab], of the host */
     float   *prob;  /* index + k */
     int32_t *found; /* where the kernel writes: index, or the same on the device */
+    float    lse;   /* of the last row, on the host */
     ts_exec  exec;
 };
 
-static ts_softmax_topk_args args(const ts_sampler *s, const float *logits, int64_t k,
-                                 double temperature)
+static ts_softmax_topk_args args(ts_sampler *s, const float *logits, int64_t k, double temperature)
 {
     return (ts_softmax_topk_args) {
         .dtype = TS_F32,
@@ -32,6 +33,7 @@ static ts_softmax_topk_args args(const ts_sampler *s, const float *logits, int64
         .logits = logits,
         .index = s->found,
         .prob = (float *)(void *)(s->found + k),
+        .lse = s->exec.device == TS_CPU ? &s->lse : NULL,
     };
 }
 
@@ -140,4 +142,23 @@ ts_status ts_sampler_draw(ts_sampler *s, const ts_sampling *how, int64_t i, cons
         if (at >= 0 || last) return TS_OK; /* the last resort: rounding left u above every sum */
         k = k > most / GROWTH ? most : k * GROWTH;
     }
+}
+
+/* At most 0, for all the rounding. */
+static double logprob_of(const ts_sampler *s, const float *logits, int32_t token)
+{
+    return fmin((double)logits[token] - s->lse, 0);
+}
+
+ts_status ts_sampler_likely(ts_sampler *s, const float *logits, int n, ts_likely *likely,
+                            int32_t token, double *logprob)
+{
+    if (s->exec.device != TS_CPU || n < 1 || n > s->n_vocab || token < 0 || token >= s->n_vocab)
+        return TS_E_ARG;
+    const ts_status status = topk(s, logits, n, 1);
+    if (status) return status;
+    for (int i = 0; i < n; i++)
+        likely[i] = (ts_likely) { s->index[i], logprob_of(s, logits, s->index[i]) };
+    *logprob = logprob_of(s, logits, token);
+    return TS_OK;
 }

@@ -163,13 +163,25 @@ typedef struct output {
     void                *user;
 } output;
 
+size_t ts_blanks(const char *s, size_t n, char *out)
+{
+    size_t used = 0;
+    for (size_t i = 0; i < n;) {
+        const bool blank = n - i >= 3 && !memcmp(s + i, "\xe2\x96\x81", 3);
+        out[used++] = blank ? ' ' : s[i];
+        i += blank ? 3 : 1;
+    }
+    return used;
+}
+
 /* Whole characters where the vocabulary has them, else bytes. */
 static bool symbols(output *o, const char *p, size_t n)
 {
     const ts_tokenizer *t = o->t;
     for (size_t at = 0; at < n;) {
-        const size_t  len = t->merge ? 1 : ts_utf8_length((const unsigned char *)p + at, n - at);
-        const int32_t whole = t->merge ? -1 : ts_tokenizer_find(t, p + at, len);
+        const size_t len =
+            !t->characters ? 1 : ts_utf8_length((const unsigned char *)p + at, n - at);
+        const int32_t whole = !t->characters ? -1 : ts_tokenizer_find(t, p + at, len);
         if (whole >= 0) o->token[o->n++] = whole;
         for (size_t i = 0; whole < 0 && i < len; i++) {
             const unsigned char c = (unsigned char)p[at + i];
@@ -230,17 +242,57 @@ static int32_t special(const ts_tokenizer *t, const char *p, size_t n)
     return best;
 }
 
-/* What stands between special tokens; some vocabularies want a space before it. */
-static bool fragment(output *o, const char *p, size_t n)
+/* With the spaces that the vocabulary has in a text. */
+static bool spaced(output *o, const char *p, size_t n, bool first)
 {
-    if (!o->t->leading_space || !n) return cut(o, 0, p, n);
-    char *spaced = malloc(n + 1);
-    if (!spaced) return ts_say(o->why, "out of memory");
-    spaced[0] = ' ';
-    memcpy(spaced + 1, p, n);
-    const bool ok = cut(o, 0, spaced, n + 1);
-    free(spaced);
+    const ts_tokenizer *t = o->t;
+    if (!t->leading_space && !t->blank_mark) return cut(o, 0, p, n);
+    char *out = malloc(n + 1);
+    if (!out) return ts_say(o->why, "out of memory");
+    out[0] = ' ';
+    if (t->blank_mark) n = ts_blanks(p, n, out + 1);
+    else memcpy(out + 1, p, n);
+    const bool lead =
+        t->leading_space && (first || !t->leading_first) && !(t->leading_once && out[1] == ' ');
+    const bool ok = cut(o, 0, out + !lead, n + lead);
+    free(out);
     return ok;
+}
+
+/* What stands between special tokens. */
+static bool fragment(output *o, const char *p, size_t n, bool first)
+{
+    char  *composed;
+    size_t n_composed;
+    if (!n) return true;
+    if (!o->t->nfc || o->tell) return spaced(o, p, n, first);
+    if (!ts_nfc(p, n, &composed, &n_composed, o->why)) return false;
+    const bool ok = spaced(o, composed, n_composed, first);
+    free(composed);
+    return ok;
+}
+
+/* Bytes of the white space at p; 0: none. */
+static size_t blank_length(const char *p, size_t n)
+{
+    static const char *const wide[] = { "\xc2\x85",     "\xc2\xa0",     "\xe1\x9a\x80",
+                                        "\xe2\x80\xa8", "\xe2\x80\xa9", "\xe2\x80\xaf",
+                                        "\xe2\x81\x9f", "\xe3\x80\x80" };
+    if (!n) return 0;
+    if (*p == ' ' || (*p >= '\t' && *p <= '\r')) return 1;
+    for (size_t i = 0; i < sizeof wide / sizeof *wide; i++)
+        if (n >= strlen(wide[i]) && !memcmp(p, wide[i], strlen(wide[i]))) return strlen(wide[i]);
+    const bool thin = n >= 3 && !memcmp(p, "\xe2\x80", 2) && (unsigned char)p[2] <= 0x8a;
+    return thin ? 3 : 0; /* U+2000 to U+200A */
+}
+
+/* Where the white space that ends at `to` begins. */
+static size_t without_blanks(const char *p, size_t from, size_t to)
+{
+    size_t end = from;
+    for (size_t at = from, len; at < to; at += len ? len : 1)
+        if (!(len = blank_length(p + at, to - at))) end = at + 1;
+    return end;
 }
 
 static bool encode(output *o, const char *text, size_t n)
@@ -254,11 +306,15 @@ static bool encode(output *o, const char *text, size_t n)
             at++;
             continue;
         }
-        if (!fragment(o, text + from, at - from)) return false;
+        const size_t end = t->piece[token].strip_left ? without_blanks(text, from, at) : at;
+        if (!fragment(o, text + from, end - from, !from)) return false;
         o->token[o->n++] = token;
-        from = at += t->piece[token].n;
+        at += t->piece[token].n;
+        for (size_t len; t->piece[token].strip_right && (len = blank_length(text + at, n - at));)
+            at += len;
+        from = at;
     }
-    return fragment(o, text + from, n - from);
+    return fragment(o, text + from, n - from, !from);
 }
 
 static bool run(output *o, const char *text, size_t n)
@@ -267,7 +323,8 @@ static bool run(output *o, const char *text, size_t n)
     for (size_t at = 0, len; at < n; at += len)
         if (!(len = ts_utf8_length((const unsigned char *)text + at, n - at)))
             return ts_say(why, "invalid UTF-8 at byte %zu", at);
-    o->token = malloc((2 * n + 1 + TS_FIRSTS) * sizeof *o->token); /* a space a fragment */
+    /* A space a fragment; composing may make three bytes of one. */
+    o->token = malloc(((o->t->nfc ? 6 : 2) * n + 1 + TS_FIRSTS) * sizeof *o->token);
     o->match = pcre2_match_data_create(1, NULL);
     o->limits = pcre2_match_context_create(NULL);
     bool ok = o->token && o->match && o->limits;

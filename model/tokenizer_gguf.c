@@ -88,18 +88,6 @@ static bool cut_by_name(ts_tokenizer *t, const ts_gguf *g, bool *begins, char wh
 
 /* ---- pieces ---- */
 
-/* Text of SentencePiece, in which U+2581 stands for a space. */
-static size_t with_spaces(const char *s, size_t n, char *out)
-{
-    size_t used = 0;
-    for (size_t i = 0; i < n;) {
-        const bool space = n - i >= 3 && !memcmp(s + i, "\xe2\x96\x81", 3);
-        out[used++] = space ? ' ' : s[i];
-        i += space ? 3 : 1;
-    }
-    return used;
-}
-
 /* Sets *ordinary: text can give it. A piece of BPE in other than byte-level characters cannot. */
 static bool piece(ts_tokenizer *t, int64_t i, ts_gguf_text s, int kind, bool bpe, char *text,
                   bool *ordinary, char why[TS_MODEL_WHY])
@@ -115,12 +103,12 @@ static bool piece(ts_tokenizer *t, int64_t i, ts_gguf_text s, int kind, bool bpe
         t->byte[byte] = (int32_t)i;
         *text = (char)byte;
         n = 1;
-    } else if (*ordinary && !bpe) n = with_spaces(s.p, s.n, text);
+    } else if (*ordinary && !bpe) n = ts_blanks(s.p, s.n, text);
     else if (!*ordinary || !(*ordinary = ts_bytes_of(s.p, s.n, text, &n))) {
         memcpy(text, s.p, s.n);
         n = s.n;
     }
-    t->piece[i] = (ts_piece) { n ? text : NULL, n, 0 };
+    t->piece[i] = (ts_piece) { .bytes = n ? text : NULL, .n = n };
     if (bpe && *ordinary && n == 1) t->byte[(unsigned char)*text] = (int32_t)i;
     if (n && (kind == CONTROL || kind == USER_DEFINED)) t->added[t->n_added++] = (int32_t)i;
     return true;
@@ -218,7 +206,7 @@ static bool read(ts_tokenizer *t, const ts_gguf *g, char why[TS_MODEL_WHY])
         return ts_say(why, "gguf: the vocabulary's normaliser is not supported");
     if (!vocabulary(t, g, bpe, why)) return false;
     if (bpe && (!merges(t, g, why) || !cut_by_name(t, g, &begins, why))) return false;
-    t->leading_space = !bpe;
+    t->leading_space = t->characters = t->blank_mark = !bpe;
     ts_gguf_flag(g, "tokenizer.ggml.add_space_prefix", &t->leading_space);
     return ends(t, g, begins, why);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tokenizer_json.c - byte-level BPE from a Hugging Face tokenizer.json. The pattern that cuts words
- * is the file's own, read by PCRE2. Normalisers are not run: text is taken as it is. */
+/* tokenizer_json.c - BPE from a Hugging Face tokenizer.json: of bytes, or of characters as
+ * SentencePiece has it, with bytes for those that have no piece. The pattern that cuts words is the
+ * file's own, read by PCRE2. A step that is not known here is refused, never left out. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <jansson.h>
 #include <pcre2.h>
@@ -14,6 +15,8 @@ enum { MOST_TOKENS = 1 << 20, MOST_PATTERN = 4096 };
 /* GPT-2's, which a ByteLevel without a pattern of its own means. */
 const char ts_gpt2_pattern[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|"
                                "\\s+(?!\\S)|\\s+";
+
+static const char blank[] = "\xe2\x96\x81"; /* U+2581 */
 
 static const char *text_of(const json_t *o, const char *key)
 {
@@ -85,6 +88,25 @@ static bool measure(ts_tokenizer *t, const json_t *vocab, const json_t *added, s
     return t->n_piece > 0 || ts_say(why, "vocabulary: got 0 tokens, expected at least 1");
 }
 
+/* Sets *ordinary: text can give it. A piece `<0xHH>` stands for a byte that no character covers. */
+static bool read_piece(ts_tokenizer *t, int64_t id, const char *name, char *text, size_t *n,
+                       bool *ordinary, char why[TS_MODEL_WHY])
+{
+    const size_t len = strlen(name);
+    const int    byte = t->characters ? ts_raw_byte(name, len) : -1;
+    *ordinary = byte < 0;
+    if (byte >= 0) {
+        *text = (char)byte;
+        *n = 1;
+    } else if (t->characters) *n = t->blank_mark ? ts_blanks(name, len, text) : 0;
+    else if (!ts_bytes_of(name, len, text, n)) *n = 0;
+    if (!*n)
+        return ts_say(why, "vocabulary: token %lld: expected byte-level characters", (long long)id);
+    t->piece[id] = (ts_piece) { .bytes = text, .n = *n };
+    if (*n == 1 && (!t->characters || byte >= 0)) t->byte[(unsigned char)*text] = (int32_t)id;
+    return true;
+}
+
 static bool pieces(ts_tokenizer *t, const json_t *vocab, const json_t *added, bool *ordinary,
                    char why[TS_MODEL_WHY])
 {
@@ -99,7 +121,16 @@ static bool pieces(ts_tokenizer *t, const json_t *vocab, const json_t *added, bo
             return ts_say(why, "added_tokens: id %lld: listed twice", (long long)id);
         n = strlen(text_of(v, "content"));
         memcpy(text, text_of(v, "content"), n);
-        t->piece[id] = (ts_piece) { text, n, 0 };
+        if (json_is_true(json_object_get(v, "single_word")))
+            return ts_say(why, "added_tokens: id %lld: single_word is not supported",
+                          (long long)id);
+        if (t->blank_mark && !t->leading_once && json_is_true(json_object_get(v, "normalized")))
+            return ts_say(why, "added_tokens: id %lld: normalized is not supported here",
+                          (long long)id);
+        t->piece[id] = (ts_piece) { .bytes = text,
+                                    .n = n,
+                                    .strip_left = json_is_true(json_object_get(v, "lstrip")),
+                                    .strip_right = json_is_true(json_object_get(v, "rstrip")) };
         t->added[t->n_added++] = (int32_t)id;
         text += n;
     }
@@ -109,12 +140,7 @@ static bool pieces(ts_tokenizer *t, const json_t *vocab, const json_t *added, bo
         if (t->piece[id].bytes && !ordinary[id]) continue; /* special tokens may be in both */
         if (t->piece[id].bytes)
             return ts_say(why, "vocabulary: token %lld: listed twice", (long long)id);
-        if (!ts_bytes_of(name, strlen(name), text, &n) || !n)
-            return ts_say(why, "vocabulary: token %lld: expected byte-level characters",
-                          (long long)id);
-        t->piece[id] = (ts_piece) { text, n, 0 };
-        ordinary[id] = true;
-        if (n == 1) t->byte[(unsigned char)*text] = (int32_t)id;
+        if (!read_piece(t, id, name, text, &n, &ordinary[id], why)) return false;
         text += n;
     }
     return true;
@@ -166,7 +192,10 @@ bool ts_tokenizer_merge(const ts_tokenizer *t, const char *l, size_t n_l, const 
     char   room[4096];
     size_t n_left, n_right;
     if (n_l > sizeof room || n_r > sizeof room - n_l) return false;
-    if (!ts_bytes_of(l, n_l, room, &n_left) || !ts_bytes_of(r, n_r, room + n_left, &n_right))
+    if (t->blank_mark) {
+        n_left = ts_blanks(l, n_l, room);
+        n_right = ts_blanks(r, n_r, room + n_left);
+    } else if (!ts_bytes_of(l, n_l, room, &n_left) || !ts_bytes_of(r, n_r, room + n_left, &n_right))
         return false;
     m->left = ts_tokenizer_find(t, room, n_left);
     m->right = ts_tokenizer_find(t, room + n_left, n_right);
@@ -234,19 +263,81 @@ static bool one_step(ts_tokenizer *t, const json_t *o, bool *bytes, char why[TS_
     return ts_tokenizer_split(t, regex, why);
 }
 
+/* SentencePiece's words keep the space before them, and all spaces are pieces of U+2581. */
+static bool metaspace(ts_tokenizer *t, const json_t *o, char why[TS_MODEL_WHY])
+{
+    const char *scheme = text_of(o, "prepend_scheme");
+    const bool  old = !*scheme && !json_is_false(json_object_get(o, "add_prefix_space"));
+    t->leading_once = true;
+    t->leading_first = !strcmp(scheme, "first");
+    t->leading_space = t->leading_first || old || !strcmp(scheme, "always");
+    if (strcmp(text_of(o, "replacement"), blank))
+        return ts_say(why, "pre_tokenizer: Metaspace: expected U+2581 as replacement");
+    if (*scheme && !t->leading_space && strcmp(scheme, "never"))
+        return ts_say(why, "pre_tokenizer: Metaspace: prepend_scheme: got '%.20s'", scheme);
+    t->blank_mark = true;
+    return json_is_false(json_object_get(o, "split")) || ts_tokenizer_split(t, " [^ ]*|[^ ]+", why);
+}
+
 static bool splits(ts_tokenizer *t, const json_t *root, char why[TS_MODEL_WHY])
 {
     const json_t *o = json_object_get(root, "pre_tokenizer"), *v;
     const json_t *list = json_object_get(o, "pretokenizers");
     bool          bytes = false;
     size_t        i;
+    if (!strcmp(text_of(o, "type"), "Metaspace")) return metaspace(t, o, why);
+    if (t->blank_mark && (!o || json_is_null(o))) return true;
     if (!json_is_array(list)) {
         if (!one_step(t, o, &bytes, why)) return false;
     } else json_array_foreach(list, i, v)
         {
             if (!one_step(t, v, &bytes, why)) return false;
         }
-    return bytes || ts_say(why, "pre_tokenizer: expected one of type ByteLevel");
+    if (bytes && !t->blank_mark) return true;
+    return ts_say(why, "pre_tokenizer: expected ByteLevel, Metaspace, or none after a Replace of "
+                       "spaces");
+}
+
+/* ---- what is done to a text before ---- */
+
+static bool normaliser(ts_tokenizer *t, const json_t *o, char why[TS_MODEL_WHY])
+{
+    const char   *type = text_of(o, "type");
+    const json_t *v;
+    size_t        i;
+    if (!o || json_is_null(o)) return true;
+    if (!strcmp(type, "Sequence")) {
+        json_array_foreach(json_object_get(o, "normalizers"), i, v)
+        {
+            if (!normaliser(t, v, why)) return false;
+        }
+        return true;
+    }
+    if (!strcmp(type, "NFC")) return t->nfc = true;
+    if (!strcmp(type, "Prepend") && !strcmp(text_of(o, "prepend"), blank))
+        return t->leading_space = true;
+    if (!strcmp(type, "Replace") && !strcmp(text_of(o, "content"), blank) &&
+        !strcmp(text_of(json_object_get(o, "pattern"), "String"), " "))
+        return t->blank_mark = true;
+    return ts_say(why, "normalizer: got '%.40s', expected NFC, or U+2581 in place of spaces", type);
+}
+
+/* Sets how pieces are written, too. */
+static bool steps(ts_tokenizer *t, const json_t *root, char why[TS_MODEL_WHY])
+{
+    const json_t *model = json_object_get(root, "model");
+    if (!normaliser(t, json_object_get(root, "normalizer"), why) || !splits(t, root, why))
+        return false;
+    if (t->leading_space && !t->blank_mark)
+        return ts_say(why, "normalizer: got Prepend without a Replace of spaces");
+    t->characters = t->blank_mark;
+    if (t->characters && !json_is_true(json_object_get(model, "byte_fallback")))
+        return ts_say(why, "tokenizer: model.byte_fallback: expected true, as nothing cuts bytes");
+    if (json_number_value(json_object_get(model, "dropout")) > 0)
+        return ts_say(why, "tokenizer: model.dropout: expected none");
+    if (*text_of(model, "continuing_subword_prefix") || *text_of(model, "end_of_word_suffix"))
+        return ts_say(why, "tokenizer: prefixes and suffixes of words are not supported");
+    return true;
 }
 
 /* ---- what a text begins with ---- */
@@ -269,14 +360,18 @@ static bool template(ts_tokenizer *t, const json_t *o, char why[TS_MODEL_WHY])
     return true;
 }
 
-static bool beginning(ts_tokenizer *t, const json_t *root, char why[TS_MODEL_WHY])
+static bool beginning(ts_tokenizer *t, const json_t *o, char why[TS_MODEL_WHY])
 {
-    const json_t *o = json_object_get(root, "post_processor"), *v;
+    const json_t *v;
     size_t        i;
-    if (!strcmp(text_of(o, "type"), "TemplateProcessing")) return template(t, o, why);
+    const char   *type = text_of(o, "type");
+    if (!o || json_is_null(o) || !strcmp(type, "ByteLevel")) return true; /* offsets only */
+    if (!strcmp(type, "TemplateProcessing")) return template(t, o, why);
+    if (strcmp(type, "Sequence"))
+        return ts_say(why, "post_processor: got '%.40s', expected TemplateProcessing", type);
     json_array_foreach(json_object_get(o, "processors"), i, v)
     {
-        if (!strcmp(text_of(v, "type"), "TemplateProcessing")) return template(t, v, why);
+        if (!beginning(t, v, why)) return false;
     }
     return true;
 }
@@ -290,8 +385,8 @@ bool ts_tokenizer_json(ts_tokenizer *t, const unsigned char *p, size_t n, char w
     const char   *type = text_of(model, "type");
     bool          ok = !strcmp(type, "BPE") || !*type ||
               ts_say(why, "tokenizer: model.type: got '%.40s', expected BPE", type);
-    ok = ok && vocabulary(t, root, why) && merges(t, root, why) && splits(t, root, why) &&
-         beginning(t, root, why);
+    ok = ok && steps(t, root, why) && vocabulary(t, root, why) && merges(t, root, why) &&
+         beginning(t, json_object_get(root, "post_processor"), why);
     t->whole_words = json_is_true(json_object_get(model, "ignore_merges"));
     json_decref(root);
     return ok;

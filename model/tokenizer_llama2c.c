@@ -41,7 +41,7 @@ static bool piece(ts_tokenizer *t, int64_t i, const unsigned char *p, size_t n, 
         len = 1;
         t->byte[byte] = (int32_t)i;
     }
-    t->piece[i] = (ts_piece) { *text, (size_t)len, score };
+    t->piece[i] = (ts_piece) { .bytes = *text, .n = (size_t)len, .score = score };
     *text += len;
     return true;
 }
@@ -69,6 +69,6 @@ bool ts_tokenizer_llama2c(ts_tokenizer *t, const unsigned char *p, size_t n, cha
     free(ordinary);
     t->first[t->n_first++] = BEGIN;
     t->stop = END;
-    t->leading_space = true;
+    t->leading_space = t->characters = true;
     return ok;
 }

@@ -32,7 +32,7 @@ FAST = "neon" if platform.machine() in ("aarch64", "arm64") else "avx2"
 # says whose it is, and what both have is examined by both.
 TASKS = {
     "adamw": ["adamw_step"],
-    "attention": ["flash_attention", "flash_attention_backward"],
+    "attention": ["flash_attention", "flash_attention_backward", "flash_attention_fp8"],
     "beam_search": ["beam_search"],
     "cross_entropy": ["cross_entropy", "cross_entropy_logits"],
     "embedding": ["embedding_forward", "embedding_backward"],
@@ -75,6 +75,8 @@ def tests_of(m):
 def tasks_of(m):
     """The task that a mutant is counted for comes first."""
     tasks = TASKS[m.file.split("/")[1]]
+    if "_fp8" in m.file:
+        return [t for t in tasks if t.endswith("_fp8")]
     backward = [t for t in tasks if "backward" in t]
     if backward and re.search("backward|grad", m.function):
         return backward

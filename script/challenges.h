@@ -22,6 +22,7 @@
     SCRIPT(kv_cache)                 \
     PLAIN(flash_attention)           \
     PLAIN(flash_attention_backward)  \
+    PLAIN(flash_attention_fp8)       \
     SCRIPT(beam_search)              \
     SCRIPT(tree_verify)              \
     SCRIPT(ternary_linear)           \

@@ -36,10 +36,12 @@ static const shape even_shapes[] = {
 /* No gap between rows, as most callers have it. */
 static const shape dense_shapes[] = { { 5, 7 }, { 9, 40 }, { 37, 1024 }, { 300, 768 } };
 
-/* Rows enough for every unit of a large device to take several. */
+/* Rows enough for every unit of a large device to take several; also those that several units
+ * share, and rows that begin at any place within 16 bytes. */
 static const shape device_shapes[] = {
-    { 6000, 1024 }, { 1500, 4096 }, { 800, 8192 }, { 9000, 384 }
+    { 6000, 1024 }, { 1500, 4096 }, { 800, 8192 }, { 9000, 384 }, { 250, 12288 }, { 50, 65536 },
 };
+static const shape shifted_shapes[] = { { 3000, 1023 }, { 20000, 60 }, { 300, 9001 } };
 
 static const shape timed_shapes[] = {
     { 8192, 768 }, { 32768, 1024 }, { 8192, 4096 }, { 16384, 8192 }
@@ -200,6 +202,8 @@ static const ts_case *build(list *l, bool backward)
                            l->c + l->n, MAX_CASES / 4);
     for (size_t i = 0; i < COUNT(device_shapes); i++)
         add(l, TS_USE_DEVICE, FAST, device_shapes[i], 8, fused + (int)i % 2, "normal");
+    for (size_t i = 0; i < COUNT(shifted_shapes); i++)
+        add(l, TS_USE_DEVICE, FAST, shifted_shapes[i], (int64_t)i, fused + (int)i % 2, "normal");
     for (size_t i = 0; i < COUNT(timed_shapes); i++)
         add(l, TS_USE_TIME, F32 | BF16, timed_shapes[i], 0, fused, "normal");
     for (size_t i = 0; i < COUNT(judged_shapes); i++)

@@ -5,7 +5,7 @@
 . "$(dirname "$0")/program.sh"
 
 run 0 --help; silent; shows check; shows bench; shows list
-for command in judge check bench list demo report generate chat evaluate train plan; do
+for command in judge check bench list demo report generate chat serve evaluate train plan; do
     run 0 $command --help; silent; shows --json; shows --seed; shows "^usage: touchstone $command "
     run 2 $command --no-such-option; refused
     run 2 $command --seed; refused
@@ -132,6 +132,16 @@ if [ -f "$build/libmodel.a" ]; then
     input=
     run 0 chat $model --template "$tmp/plain.jinja"; silent
     for wrong in '--tokens 0' '--context 1' '--top-p 2' '--threads 0' '--stop'; do run 2 chat $model $wrong; refused; done
+    for wrong in '--port 65536' '--port x' '--slots 0' '--queue -1' '--kv blue' '--timeout 0' '--temperature 3' '--body 0' '--context 1'; do
+        run 2 serve $model $wrong; refused
+    done
+    if [ -f "$build/libserve.a" ]; then
+        run 3 serve $model --host no.such.host.invalid --port 0; refused; said 'host: got'
+        run 3 serve $model --context 65; refused; said '65'
+        run 3 serve $model --cache 20; refused; said 'cache: got 20'
+        run 3 serve $model --api-key-file /dev/null; refused
+        run 3 serve no-such-file --port 0; refused
+    else run 3 serve $model; refused; fi
     run 0 evaluate $model --text README.md --context 64 --stride 63; silent; shows '^perplexity [1-9]'; shows '^text .* windows of 64, stride 63'; shows '^speed'
     run 0 evaluate $model --text README.md --dtype f64 --chunk 5 --threads 1 --json -; silent
     json tokens_per_s windows stride tokens tokens_scored loss_nats perplexity && {

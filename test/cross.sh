@@ -12,7 +12,7 @@ x86_64 | amd64) other=aarch64 debian=arm64 package=aarch64 ;;
 *) echo "cross: $(uname -m) has no counterpart; expected x86_64 or aarch64" >&2 && exit 1 ;;
 esac
 packages="libgomp1:$debian gcc-$package-linux-gnu g++-$package-linux-gnu qemu-user ninja-build cmake"
-for library in cmocka jansson pcre2 openblas; do packages+=" lib$library-dev:$debian"; done
+for library in cmocka jansson pcre2 openblas utf8proc microhttpd; do packages+=" lib$library-dev:$debian"; done
 
 ready() {
     command -v "$other-linux-gnu-gcc" >/dev/null && command -v "qemu-$other" >/dev/null &&

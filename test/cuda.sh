@@ -80,8 +80,8 @@ steps() { # one line each: NAME COMMAND; a command that answers 77 is skipped
         cross_entropy_logits) continue ;;
         cross_entropy) memory=--small race=--small impls=cuda ;;
         flash_attention) memory="--case $tiles" race=$memory impls='sm90 cuda' ;;
-        softmax_topk) memory=--small race="--small --case $few" impls=sm90 ;;
-        *) memory=--small race=--small impls=sm90 ;;
+        softmax_topk) memory=--small race="--small --case $few" impls='sm90 cuda' ;;
+        *) memory=--small race=--small impls=$(build/touchstone list impls | awk -v t="$task" '$1 == t && $2 ~ /^(sm90|cuda)$/ { print $2 }') ;;
         esac
         echo "check/$task $check --task $task"
         for impl in $impls; do

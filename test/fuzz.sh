@@ -159,6 +159,14 @@ seeds_model() {
         Sequence special_tokens ids ignore_merges
 }
 
+# The first byte says whether it is a chat.
+seeds_serve() {
+    printf 't{"model":"m","prompt":["a",[1,2]],"stream":true,"stream_options":{"include_usage":true},"max_tokens":5,"temperature":0.5,"top_p":0.9,"top_k":3,"seed":-1,"n":2,"stop":["b","c"],"logprobs":2,"echo":false,"user":"u"}' >"$seed/text"
+    printf 'c{"model":"m","messages":[{"role":"system","content":"s"},{"role":"user","content":[{"type":"text","text":"x"}]}],"max_completion_tokens":5,"logprobs":true,"top_logprobs":3,"response_format":{"type":"text"}}' >"$seed/chat"
+    words '' model m prompt messages role content type text system developer user assistant stream stream_options include_usage max_tokens \
+        max_completion_tokens temperature top_p top_k seed n stop logprobs top_logprobs echo logit_bias tools response_format best_of suffix
+}
+
 for target; do
     dir=$build/fuzz/$target
     seed=$dir/seed words=$dir/words kind=${target#fuzz_}
@@ -166,7 +174,7 @@ for target; do
     if [ ! -f "$words" ] || [ "$words" -ot test/fuzz.sh ]; then
         printf '"ts_softmax_topk"\n"expf"\n"memcpy"\n' >"$words" # for objects; other targets have their own
         case $kind in
-        object | entrant | launch | log | model) seeds_$kind ;;
+        object | entrant | launch | log | model | serve) seeds_$kind ;;
         *) ;; # objects of another instruction set: made by hand in fuzz_elf.c
         esac
     fi

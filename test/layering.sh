@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # layering.sh BUILD symbols|includes - tests the include lists of doc/architecture.md, and that
-# libraries use no symbol from above: include <- base <- kernel <- model <- train, and include <-
-# base <- arena <- task <- exam <- judge <- selfcheck and report. The cage uses nothing of judge/.
-# Each half first proves that it can fail.
+# libraries use no symbol from above: include <- base <- kernel <- model <- train and serve, and
+# include <- base <- arena <- task <- exam <- judge <- selfcheck and report. The cage uses nothing of
+# judge/. Each half first proves that it can fail.
 set -eu
 cd "$(dirname "$0")/.."
 build=$1
@@ -25,7 +25,7 @@ selfcheck=$build/libselfcheck.a
 report=$build/libreport.a
 gpu=$build/libgpu.a
 kernel=$(echo "$build"/CMakeFiles/kernel.dir/kernel/*/*.o)
-model=$build/libmodel.a train=$build/libtrain.a # if their libraries were built
+model=$build/libmodel.a train=$build/libtrain.a serve=$build/libserve.a # if their libraries were built
 plan=$build/libplan.a
 
 # strangers "USERS" "PROVIDERS": ts_ symbols that the users need and no provider defines
@@ -48,6 +48,7 @@ ts_status planted(void); ts_status planted(void) { return ts_layernorm_forward(0
     closed kernel "$kernel" "$kernel $base"
     [ ! -f "$model" ] || closed model "$model" "$model $kernel $base"
     [ ! -f "$train" ] || closed train "$train" "$train $model $kernel $base"
+    [ ! -f "$serve" ] || closed serve "$serve" "$serve $model $kernel $base"
     closed plan "$plan" "$plan $base"
     closed real "$real" "$real"
     closed script "$script" "$script $real"
@@ -65,7 +66,7 @@ ts_status planted(void); ts_status planted(void) { return ts_layernorm_forward(0
 
 # compiles FOLDER HEADER: whether a file that includes HEADER compiles with FOLDER's include list
 compiles() {
-    flags=$(sed -n "s|^ *\"command\": \"\(.* -c [^ ]*/$1/[^ ]*\.c\)\".*|\1|p" "$build/compile_commands.json" |
+    flags=$(sed -n "s|^ *\"command\": \"\(.* -c $PWD/$1/[^ ]*\.c\)\".*|\1|p" "$build/compile_commands.json" |
         head -n 1 | tr ' ' '\n' | grep '^-I')
     [ -n "$flags" ] || fail "no include list for $1"
     echo "#include \"$2\"" | cc -x c -std=c11 $flags -fsyntax-only - 2>"$tmp/why"
@@ -107,12 +108,15 @@ includes() {
         may model touchstone/kv_cache.h
         for header in layernorm_impl.h task.h tool.h train.h; do must_not model $header; done
         may train decoder.h
-        for header in layernorm_impl.h task.h tool.h; do must_not train $header; done
+        for header in layernorm_impl.h task.h tool.h server.h; do must_not train $header; done
+        for header in train.h server.h; do must_not model $header; done
+        [ ! -f "$serve" ] || may serve decoder.h
+        for header in layernorm_impl.h task.h tool.h train.h; do [ ! -f "$serve" ] || must_not serve $header; done
     fi
     for folder in base kernel report; do must_not $folder arena.h; done
     ! grep -ln '"arena.h"' task/*.[ch] mutant/*.[ch] | grep -v '^task/setup.c$' || fail 'a task looks into the arena'
     for folder in task exam; do must_not $folder court.h; done
     for header in board.h selfcheck.h; do must_not judge $header; done
-    ! grep -rn '#include "\.\./' include base kernel model train plan script arena task exam protocol judge selfcheck report mutant cage cli demo tool || fail 'a way around the list'
+    ! grep -rn '#include "\.\./' include base kernel model train serve plan script arena task exam protocol judge selfcheck report mutant cage cli demo tool || fail 'a way around the list'
 }
 "$2"

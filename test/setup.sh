@@ -40,19 +40,19 @@ while read -r manager line; do
     expect 1 "setup: missing; install with: $line" "$manager"
     [ ! -e "$tmp/calls" ] || complain "$manager was run: $(cat "$tmp/calls")"
 done <<END
-apt-get sudo apt-get update && sudo apt-get install -y build-essential cmake ninja-build libjansson-dev libopenblas-dev libpcre2-dev libcmocka-dev pkg-config clang clang-format libclang-rt-dev libomp-dev python3-numpy libopenmpi-dev openmpi-bin chromium
-dnf sudo dnf install -y gcc gcc-c++ make cmake ninja-build jansson-devel openblas-devel pcre2-devel libcmocka-devel pkgconf-pkg-config clang clang-tools-extra compiler-rt libomp-devel python3-numpy openmpi-devel openmpi chromium
-pacman sudo pacman -S --needed base-devel cmake ninja jansson openblas pcre2 cmocka pkgconf clang compiler-rt openmp python-numpy openmpi chromium
-zypper sudo zypper install -y gcc gcc-c++ make cmake ninja libjansson-devel libopenblas_pthreads-devel pcre2-devel libcmocka-devel pkg-config clang clang-tools libomp-devel python3-numpy openmpi4-devel openmpi4 chromium
-apk sudo apk add build-base linux-headers cmake samurai jansson-dev openblas-dev pcre2-dev cmocka-dev pkgconf clang clang-extra-tools compiler-rt openmp-dev py3-numpy openmpi-dev openmpi chromium
-brew brew install gcc make cmake ninja jansson openblas pcre2 cmocka pkgconf llvm clang-format libomp numpy open-mpi
+apt-get sudo apt-get update && sudo apt-get install -y build-essential cmake ninja-build libjansson-dev libopenblas-dev libpcre2-dev libutf8proc-dev libmicrohttpd-dev libcmocka-dev pkg-config clang clang-format libclang-rt-dev libomp-dev python3-numpy libopenmpi-dev openmpi-bin chromium
+dnf sudo dnf install -y gcc gcc-c++ make cmake ninja-build jansson-devel openblas-devel pcre2-devel utf8proc-devel libmicrohttpd-devel libcmocka-devel pkgconf-pkg-config clang clang-tools-extra compiler-rt libomp-devel python3-numpy openmpi-devel openmpi chromium
+pacman sudo pacman -S --needed base-devel cmake ninja jansson openblas pcre2 libutf8proc libmicrohttpd cmocka pkgconf clang compiler-rt openmp python-numpy openmpi chromium
+zypper sudo zypper install -y gcc gcc-c++ make cmake ninja libjansson-devel libopenblas_pthreads-devel pcre2-devel utf8proc-devel libmicrohttpd-devel libcmocka-devel pkg-config clang clang-tools libomp-devel python3-numpy openmpi4-devel openmpi4 chromium
+apk sudo apk add build-base linux-headers cmake samurai jansson-dev openblas-dev pcre2-dev utf8proc-dev libmicrohttpd-dev cmocka-dev pkgconf clang clang-extra-tools compiler-rt openmp-dev py3-numpy openmpi-dev openmpi chromium
+brew brew install gcc make cmake ninja jansson openblas pcre2 utf8proc libmicrohttpd cmocka pkgconf llvm clang-format libomp numpy open-mpi
 END
 
 # Installs only what is missing; as root without sudo; optional packages are not an error.
 system dnf cc c++ cmake ninja
 user 0
 setup run
-expect 0 'setup: missing; install with: dnf install -y jansson-devel openblas-devel pcre2-devel' root
+expect 0 'setup: missing; install with: dnf install -y jansson-devel openblas-devel pcre2-devel utf8proc-devel libmicrohttpd-devel' root
 
 # Nothing is missing: no output.
 system apt-get
@@ -82,8 +82,8 @@ esac
 system apt-get apt-cache cc c++ cmake ninja
 user 0
 setup run
-expect 0 'setup: installing libjansson-dev libopenblas-dev libpcre2-dev
-setup: missing; install with: apt-get update && apt-get install -y libjansson-dev libopenblas-dev libpcre2-dev' offline
+expect 0 'setup: installing libjansson-dev libopenblas-dev libpcre2-dev libutf8proc-dev libmicrohttpd-dev
+setup: missing; install with: apt-get update && apt-get install -y libjansson-dev libopenblas-dev libpcre2-dev libutf8proc-dev libmicrohttpd-dev' offline
 
 setup walk
 [ $status = 2 ] || complain "an unknown target ended with $status"

@@ -142,3 +142,30 @@ for kind in '' --ternary; do
     grep -q '"tokens_made": 8' "$tmp/said" || fail "generate: $(cat "$tmp/said")"
     rm -rf "$tmp/whole" "$tmp/parts"
 done
+
+# --export gguf: the same tokens as from the folder, whatever format the widths allow; a finished run exports too.
+exports() { # FORMAT ARGUMENT...: F32 is 0, F16 1, Q4_0 2, TQ2_0 35
+    local format=$1 from at got
+    shift
+    rm -rf "$tmp/gguf"
+    "$program" train --data "$tmp/text" --out "$tmp/gguf" "$@" --steps 30 --eval-every 10 >/dev/null
+    "$program" train --data "$tmp/text" --out "$tmp/gguf" "$@" --steps 30 --eval-every 10 --resume --export gguf >"$tmp/out"
+    grep -q '^exported ' "$tmp/out" || fail "--export said nothing: $(cat "$tmp/out")"
+    for from in "$tmp/gguf" "$tmp/gguf/model.gguf"; do
+        "$program" generate "$from" --prompt 'one two three' --tokens 12 --json "$tmp/said" >/dev/null
+        tr -d ' \n' <"$tmp/said" | grep -o '"tokens":\[[0-9,]*\]' >>"$tmp/tokens"
+    done
+    [ "$(wc -l <"$tmp/tokens") $(sort -u "$tmp/tokens" | wc -l)" = '2 1' ] || fail "$format: the export has other tokens: $(cat "$tmp/tokens")"
+    rm "$tmp/tokens"
+    # The embedding's format stands behind its name and extents.
+    at=$(grep -abo token_embd.weight "$tmp/gguf/model.gguf" | cut -d: -f1)
+    got=$(od -An -tu4 -j $((at + 37)) -N 4 "$tmp/gguf/model.gguf" | tr -d ' ')
+    [ "$got" = "$format" ] || fail "the export has format $got, expected $format"
+}
+refused 2 '--export' --data "$tmp/text" --out "$tmp/x" --export onnx
+refused 2 '--group: needs --ternary' --data "$tmp/text" --out "$tmp/x" --group 256
+refused 2 '--group' --data "$tmp/text" --out "$tmp/x" --ternary --group 64
+exports 0 $small
+exports 2 $small --ternary
+exports 1 $small --ternary --width 24 --head-dim 6 --ffn 20
+exports 35 $small --ternary --group 256 --width 256 --head-dim 128 --ffn 256

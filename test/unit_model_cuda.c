@@ -8,13 +8,17 @@ enum { NAMES = sizeof names / sizeof *names };
 
 /* ---- logits ---- */
 
-/* The largest difference over all tokens of a golden text, read in these ways. */
-static double distance(const char *name, const way *ways, int n_ways)
+/* The largest difference over all tokens of a golden text, read in these ways. `gguf`: the weights
+ * come from a GGUF file, whose rows of q and k may be in another order. */
+static double distance(const char *name, bool gguf, const way *ways, int n_ways)
 {
-    ts_decoder *exact = load(checkpoint(name, ""), TS_F64), *m = load(checkpoint(name, ""), TS_F32);
-    json_t     *golden = read_json(checkpoint(name, "golden.json"));
-    int64_t     n;
-    int32_t    *token = integers(json_object_get(golden, "tokens"), &n);
+    char file[64];
+    snprintf(file, sizeof file, "%s.gguf", name);
+    ts_decoder *exact = load(checkpoint(name, ""), TS_F64),
+               *m = load(gguf ? checkpoint("gguf", file) : checkpoint(name, ""), TS_F32);
+    json_t       *golden = read_json(checkpoint(name, "golden.json"));
+    int64_t       n;
+    int32_t      *token = integers(json_object_get(golden, "tokens"), &n);
     const int64_t n_vocab = ts_decoder_dims_of(m)->n_vocab;
     double       *want = logits_of(exact, token, n, (way) { .chunk = n, .store = TS_F64 });
     double        far = 0;
@@ -40,9 +44,11 @@ static void equal_to_cpu(void **state)
         { 0, 0, TS_F32, 0 }, { 1, 0, TS_F32, 0 }, { 7, 4, TS_F32, 0 }, { 0, 1, TS_F32, 0 }
     };
     (void)state;
-    for (int i = 0; i < NAMES; i++) {
-        const double far = distance(names[i], ways, sizeof ways / sizeof *ways);
-        print_message("%s: largest difference of a logit %.1e\n", names[i], far);
+    for (int i = 0; i < 2 * NAMES; i++) {
+        const bool   gguf = i >= NAMES;
+        const double far = distance(names[i % NAMES], gguf, ways, sizeof ways / sizeof *ways);
+        print_message("%s%s: largest difference of a logit %.1e\n", names[i % NAMES],
+                      gguf ? ", GGUF" : "", far);
         assert_true(far <= 2e-5);
     }
 }

@@ -211,6 +211,138 @@ static void stops(void **state)
     ts_decoder_free(&m);
 }
 
+/* ---- shared pages ---- */
+
+/* Texts that begin alike: tokens are those without sharing, fewer are run, and every page comes
+ * back. */
+static void expect_sharing(const ts_decoder *m, ts_dtype store, int64_t n_page, int64_t n_keep,
+                           int64_t least_shared)
+{
+    const ts_engine_options plain = {
+        .n_seq = 3, .capacity = 60, .page = 4, .n_page = 500, .chunk = 5, .store = store
+    };
+    const bool        window = ts_decoder_dims_of(m)->window;
+    ts_engine_options o = plain;
+    int32_t           text[MOST_REQUESTS][23];
+    ts_request        q[MOST_REQUESTS];
+    results           want, got = { 0 };
+    ts_kv_usage       use;
+    char              why[TS_MODEL_WHY];
+    ts_engine        *e;
+    o.n_page = n_page;
+    o.share = true;
+    o.n_keep = n_keep;
+    for (int i = 0; i < MOST_REQUESTS; i++) {
+        for (int k = 0; k < 23; k++) text[i][k] = (7 * k + (k >= 2 * i + 5 ? i : 0)) % 64;
+        q[i] = (ts_request) {
+            .prompt = text[i], .n_prompt = 18 + i % 3, .n_new = 9, .sampling = greedy
+        };
+    }
+    run(m, &plain, q, MOST_REQUESTS, &want, NULL);
+    assert_true(ts_engine_create(m, &o, &e, why));
+    for (int i = 0; i < MOST_REQUESTS; i++) { /* at once, and after the others */
+        assert_true(ts_engine_add(e, &q[i], why));
+        while (i % 3 && ts_engine_step(e, note, &got)) continue;
+    }
+    ts_engine_end(e, MOST_REQUESTS - 1); /* has ended: no effect */
+    while (ts_engine_step(e, note, &got)) continue;
+    for (int i = 0; i < MOST_REQUESTS; i++) {
+        assert_int_equal(got.status[i], TS_OK);
+        assert_int_equal(got.n[i], 9);
+        assert_memory_equal(got.token[i], want.token[i], 9 * sizeof **want.token);
+    }
+    const int64_t n_shared = ts_engine_stats_of(e)->n_shared;
+    assert_true(window ? !n_shared : n_shared >= least_shared);
+    ts_engine_usage(e, &use);
+    assert_int_equal(use.n_free == n_page, window || !n_keep);
+    ts_engine_forget(e);
+    ts_engine_usage(e, &use);
+    assert_int_equal(use.n_free, n_page);
+    assert_int_equal(use.bytes_live, 0);
+    ts_engine_free(&e);
+}
+
+static void shares_pages(void **state)
+{
+    static const char *const names[] = { "qwen3", "mistral" }; /* mistral has a window */
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        ts_decoder *m = load(checkpoint(names[i], ""), TS_F64);
+        expect_sharing(m, TS_F64, 500, 0, 8);
+        expect_sharing(m, TS_F64, 500, 4, 60);
+        expect_sharing(m, TS_F64, 2 * 8 + 6, 4, 1); /* one fits, and little of another */
+        expect_sharing(m, TS_U8, 500, 4, 60);
+        expect_sharing(m, TS_U4, 500, 2, 40);
+        ts_decoder_free(&m);
+    }
+}
+
+/* ---- log-probabilities ---- */
+
+typedef struct probed {
+    int       n;
+    int32_t   token[16];
+    double    logprob[16];
+    ts_likely likely[16][5];
+} probed;
+
+static void probe(void *user, const ts_event *e)
+{
+    probed *p = user;
+    assert_ptr_equal(e->tag, p);
+    if (e->token < 0) return;
+    assert_in_range(p->n, 0, 15);
+    assert_int_equal(e->n_likely, 5);
+    p->token[p->n] = e->token;
+    p->logprob[p->n] = e->logprob;
+    memcpy(p->likely[p->n++], e->likely, sizeof *p->likely);
+}
+
+/* Those of the logits, whatever the temperature and whoever else is there. */
+static void log_probabilities(void **state)
+{
+    const ts_engine_options o = { .n_seq = 2, .capacity = 30, .chunk = 4, .store = TS_F64 };
+    int32_t                 text[19] = { 1, 2, 3 };
+    probed                  p = { 0 };
+    char                    why[TS_MODEL_WHY];
+    ts_engine              *e;
+    (void)state;
+    ts_decoder      *m = load(checkpoint("qwen3", ""), TS_F64);
+    const ts_request q = { .prompt = text,
+                           .n_prompt = 3,
+                           .n_new = 16,
+                           .sampling = { 1.7, 0, 0.9, 5 },
+                           .logprobs = true,
+                           .n_likely = 5,
+                           .tag = &p };
+    assert_true(ts_engine_create(m, &o, &e, why));
+    assert_true(ts_engine_add(e, &q, why));
+    while (ts_engine_step(e, probe, &p)) continue;
+    ts_request bad = q;
+    bad.n_likely = TS_MODEL_LIKELY + 1;
+    assert_false(ts_engine_add(e, &bad, why));
+    ts_engine_free(&e);
+    assert_int_equal(p.n, 16);
+    memcpy(text + 3, p.token, sizeof p.token);
+    const int64_t n_vocab = ts_decoder_dims_of(m)->n_vocab;
+    double       *logits = logits_of(m, text, 19, (way) { .chunk = 19, .store = TS_F64 });
+    for (int i = 0; i < 16; i++) {
+        const double *x = logits + (2 + i) * n_vocab;
+        double        sum = 0;
+        for (int64_t c = 0; c < n_vocab; c++) sum += exp(x[c]);
+        assert_true(fabs(p.logprob[i] - (x[text[3 + i]] - log(sum))) <= 1e-5);
+        for (int k = 0; k < 5; k++) {
+            const ts_likely *l = &p.likely[i][k];
+            int64_t          before = 0;
+            assert_true(fabs(l->logprob - (x[l->token] - log(sum))) <= 1e-5);
+            for (int64_t c = 0; c < n_vocab; c++) before += x[c] > x[l->token];
+            assert_int_equal(before, k);
+        }
+    }
+    free(logits);
+    ts_decoder_free(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -221,6 +353,8 @@ int main(void)
         cmocka_unit_test(same_draws_in_company),
         cmocka_unit_test(joins_late),
         cmocka_unit_test(stops),
+        cmocka_unit_test(shares_pages),
+        cmocka_unit_test(log_probabilities),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

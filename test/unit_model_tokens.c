@@ -66,6 +66,45 @@ static void equal_to_tokenizers(void **state)
     }
 }
 
+/* What a text is normalised to, spaces that SentencePiece's vocabularies write as U+2581, and white
+ * space that special tokens take away. */
+static void steps_of_tokenizers(void **state)
+{
+    static const char *const names[] = { "prepend", "first", "always", "never", "nfc" };
+    char                     file[64], why[TS_MODEL_WHY];
+    size_t                   i, n_other = 0;
+    (void)state;
+    for (size_t f = 0; f < sizeof names / sizeof *names; f++) {
+        snprintf(file, sizeof file, "%s.json", names[f]);
+        ts_tokenizer *t = open_tokenizer(checkpoint("tokenizer", file));
+        snprintf(file, sizeof file, "%s.tokens.json", names[f]);
+        json_t *golden = read_json(checkpoint("tokenizer", file)), *o;
+        assert_true(json_array_size(golden) > 20);
+        json_array_foreach(golden, i, o)
+        {
+            const json_t *text = json_object_get(o, "text");
+            int64_t       n, n_want;
+            int32_t      *want = integers(json_object_get(o, "tokens"), &n_want), *got;
+            if (!ts_tokenizer_encode(t, json_string_value(text), json_string_length(text), &got, &n,
+                                     why))
+                fail_msg("%s: text %zu: %s", names[f], i, why);
+            if (n != n_want || memcmp(got, want, (size_t)n * sizeof *got)) {
+                print_message("%s: text %zu: '%s': got", names[f], i, json_string_value(text));
+                for (int64_t j = 0; j < n; j++) print_message(" %d", got[j]);
+                print_message(", expected");
+                for (int64_t j = 0; j < n_want; j++) print_message(" %d", want[j]);
+                print_message("\n");
+                n_other++;
+            }
+            free(want);
+            free(got);
+        }
+        json_decref(golden);
+        ts_tokenizer_free(&t);
+    }
+    assert_int_equal(n_other, 0);
+}
+
 static void story_tokens(void **state)
 {
     (void)state;
@@ -142,6 +181,14 @@ static void bad_json(void **state)
         { "\"id\": 1,", "\"id\": 0,", "twice" },
         { "\"!\": 2", "\"\\u4f60\": 2", "byte-level" },
         { "\"ByteLevel\"", "\"Metaspace\"", "pre_tokenizer" },
+        { "\"normalizer\": null", "\"normalizer\": {\"type\": \"Lowercase\"}", "Lowercase" },
+        { "\"normalizer\": null",
+          "\"normalizer\": {\"type\": \"Prepend\", \"prepend\": \"\xe2\x96\x81\"}", "Prepend" },
+        { "\"post_processor\": null", "\"post_processor\": {\"type\": \"RobertaProcessing\"}",
+          "Roberta" },
+        { "\"single_word\": false", "\"single_word\": true", "single_word" },
+        { "\"dropout\": null", "\"dropout\": 0.1", "dropout" },
+        { "\"end_of_word_suffix\": null", "\"end_of_word_suffix\": \"</w>\"", "suffixes" },
     };
     size_t        n;
     char          why[TS_MODEL_WHY];
@@ -211,6 +258,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equal_to_tokenizers),
+        cmocka_unit_test(steps_of_tokenizers),
         cmocka_unit_test(story_tokens),
         cmocka_unit_test(long_word),
         cmocka_unit_test(not_utf8),

@@ -29,6 +29,7 @@ static const struct known {
     { "kv_cache", 0x8a51f8c1e3840964, 0x4588ad37fe2729d7 },
     { "flash_attention", 0x215c4f154380333c, 0x7257da4d0d285a1f },
     { "flash_attention_backward", 0x56be02f4581d330c, 0xa56961f6082d9ba4 },
+    { "flash_attention_fp8", 0xc004d00f9618051f, 0x27b0ff6d88166141 },
     { "beam_search", 0x18113bc3890c9f03, 0x614e0ecc2ac98e2f },
     { "tree_verify", 0xf847e5e1d73729eb, 0xa93403c1b3c703f3 },
     { "ternary_linear", 0x26d2e81c37e489e0, 0x9a3881d0b1ce06cf },

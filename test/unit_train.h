@@ -34,6 +34,16 @@ static inline ts_net_options net_options(int64_t n_layer, int64_t width, int64_t
     return o;
 }
 
+/* Kinds of nets: the scale of ternary weights is that of a group, or of two. */
+enum { KINDS = 3 };
+static const char *const kinds[KINDS] = { "float", "ternary", "ternary in pairs" };
+
+static inline void set_kind(ts_net_options *o, int kind)
+{
+    o->ternary = kind > 0;
+    o->paired = kind == 2;
+}
+
 static inline ts_net *net_of(const ts_net_options *o, uint64_t seed)
 {
     char    why[TS_MODEL_WHY] = "";

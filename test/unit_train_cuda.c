@@ -76,9 +76,9 @@ static void unlike(ts_net *n, const ts_net_options *o)
 static void equal_to_cpu(void **state)
 {
     (void)state;
-    for (int i = 0; i < 2 * SHAPES; i++) {
-        ts_net_options o = shape(i / 2);
-        o.ternary = i % 2;
+    for (int i = 0; i < KINDS * SHAPES; i++) {
+        ts_net_options o = shape(i / KINDS);
+        set_kind(&o, i % KINDS);
         ts_net      *cpu = net_of(&o, 3), *cuda = on_cuda(o, TS_F32, 3);
         ts_net_batch b = batch_of(&o);
         ts_net_score want = { 0 }, got = { 0 }, looked = { 0 };
@@ -97,8 +97,8 @@ static void equal_to_cpu(void **state)
             most = fmax(most, fabs(h[j]));
         }
         print_message("%s, width %lld: loss off by %.1e, gradient by %.1e of %.2f\n",
-                      o.ternary ? "ternary" : "float", (long long)o.dims.width,
-                      fabs(got.nll / want.nll - 1), off, most);
+                      kinds[i % KINDS], (long long)o.dims.width, fabs(got.nll / want.nll - 1), off,
+                      most);
         assert_true(fabs(got.nll / want.nll - 1) <= 1e-6);
         assert_true(looked.nll == got.nll);
         assert_int_equal(got.n_count, want.n_count);

@@ -20,6 +20,7 @@ static const struct {
     { "demo", ts_tool_demo, "demonstrate one idea: cancellation, paged memory, sampling ..." },
     { "generate", ts_tool_generate, "generate text with a transformer built on these kernels" },
     { "chat", ts_tool_chat, "talk with a model, by its chat template" },
+    { "serve", ts_tool_serve, "serve a model over HTTP, by the OpenAI API" },
     { "evaluate", ts_tool_evaluate, "compute the perplexity of a text under a model" },
     { "train", ts_tool_train, "train a transformer on a text, in float or ternary" },
     { "plan", ts_tool_plan, "compute a model's memory, largest context and speed limit on a GPU" },
@@ -69,8 +70,9 @@ int main(int argc, char **argv)
 {
     let_waiting_threads_sleep(argv);
     if (argc < 2) {
-        fprintf(stderr, "touchstone: no command given, expected judge, check, bench, new, demo, "
-                        "generate, chat, evaluate, train, plan, report or list; try --help\n");
+        fprintf(stderr,
+                "touchstone: no command given, expected judge, check, bench, new, demo, "
+                "generate, chat, serve, evaluate, train, plan, report or list; try --help\n");
         return TS_EXIT_USAGE;
     }
     if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "help")) {
@@ -86,7 +88,7 @@ int main(int argc, char **argv)
             return delivered(commands[i].run(argc - 1, argv + 1));
     fprintf(stderr,
             "touchstone: unknown command '%s'; expected judge, check, bench, new, demo, "
-            "generate, chat, evaluate, train, plan, report or list\n",
+            "generate, chat, serve, evaluate, train, plan, report or list\n",
             argv[1]);
     return TS_EXIT_USAGE;
 }

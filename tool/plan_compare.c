@@ -71,8 +71,10 @@ static bool plot(const ts_plan_job *j)
         }
         series[m] = (ts_series) { a.model->id, y[m] };
     }
-    return ts_svg_loglog(j->svg, "A bf16 cache over its length", "tokens per sequence",
-                         "GiB per GPU", x, N_POINTS, series, j->n_model);
+    return ts_svg_write(j->svg,
+                        &(ts_plot) { "A bf16 cache over its length", "tokens per sequence",
+                                     "GiB per GPU", x, N_POINTS, series, j->n_model },
+                        1);
 }
 
 bool ts_plan_compare(const ts_plan_job *j)

@@ -89,8 +89,8 @@ static void plot(FILE *f, const ts_plan_job *j, size_t family, bool speed)
                  j->ask.gpu->id);
     else snprintf(title, sizeof title, "%s: a bf16 cache", families[family].name);
     fputs("<div class=\"plot\">", f);
-    ts_svg_draw(f, title, "tokens per sequence", speed ? "ms, at least" : "GiB", x, N_POINTS,
-                series, n);
+    ts_svg_draw(f, &(ts_plot) { title, "tokens per sequence", speed ? "ms, at least" : "GiB", x,
+                                N_POINTS, series, n });
     fputs("</div>\n", f);
 }
 

@@ -296,8 +296,10 @@ static bool plot(const ts_plan_job *j)
     series[N_NARROW] = (ts_series) { "memory left", y[N_NARROW] };
     snprintf(title, sizeof title, "%.60s on %lld x %s: the cache at batch %lld", a->model->id,
              (long long)a->n_gpu, a->gpu->id, (long long)a->batch);
-    return ts_svg_loglog(j->svg, title, "tokens per sequence", "GiB per GPU", x, N_POINTS, series,
-                         left > 0 ? N_NARROW + 1 : N_NARROW);
+    return ts_svg_write(j->svg,
+                        &(ts_plot) { title, "tokens per sequence", "GiB per GPU", x, N_POINTS,
+                                     series, left > 0 ? N_NARROW + 1 : N_NARROW },
+                        1);
 }
 
 bool ts_plan_show(const ts_plan_job *j)

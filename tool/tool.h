@@ -16,6 +16,7 @@ int ts_tool_new(int argc, char **argv);
 int ts_tool_generate(int argc, char **argv);
 int ts_tool_evaluate(int argc, char **argv);
 int ts_tool_chat(int argc, char **argv);
+int ts_tool_serve(int argc, char **argv);
 int ts_tool_train(int argc, char **argv);
 int ts_tool_plan(int argc, char **argv);
 

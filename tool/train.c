@@ -63,6 +63,15 @@ static bool parse_device(const char *device, const char *dtype, ts_train_plan *p
     return false;
 }
 
+static bool parse_group(const char *text, ts_train_plan *p)
+{
+    p->paired = text && !strcmp(text, "256");
+    if (text && !p->ternary) return ts_train_complain("--group", "needs --ternary");
+    if (!text || p->paired || !strcmp(text, "128")) return true;
+    fprintf(stderr, "touchstone train: --group: got '%s', expected 128 or 256\n", text);
+    return false;
+}
+
 static const ts_train_plan defaults = {
     .n_layer = 4,
     .width = 128,
@@ -86,7 +95,7 @@ static bool parse(int argc, char **argv, ts_train_plan *p, int *status)
 {
     const uint64_t most = 1u << 20;
     const char    *lr = NULL, *decay = NULL, *seed = NULL;
-    const char    *device = NULL, *dtype = NULL;
+    const char    *device = NULL, *dtype = NULL, *group = NULL;
     number         n[NUMBERS] = {
                 { "--layers", 1, 1024, &p->n_layer, NULL },
                 { "--width", 1, most, &p->width, NULL },
@@ -105,8 +114,9 @@ static bool parse(int argc, char **argv, ts_train_plan *p, int *status)
     const ts_option options[] = {
         { "--data", "FILE", "UTF-8 text; empty lines separate documents", &p->data },
         { "--out", "DIR", "folder for model, tokenizer, log and checkpoint", &p->out },
-        { "--ternary", NULL, "ternary matrices: weights -s, 0 or +s in groups of 128",
-          &p->ternary },
+        { "--ternary", NULL, "ternary matrices: weights -s, 0 or +s", &p->ternary },
+        { "--group", "N", "with --ternary: weights that share one s, 128 or 256 (default 128)",
+          &group },
         { "--layers", "N", "number of layers (default 4)", &n[0].text },
         { "--width", "N", "width of the residual stream (default 128)", &n[1].text },
         { "--heads", "N", "query heads (default 4)", &n[2].text },
@@ -129,6 +139,7 @@ static bool parse(int argc, char **argv, ts_train_plan *p, int *status)
         { "--resume", NULL, "continue the run in DIR, bitwise; a finished one with more --steps",
           &p->resume },
         { "--seed", "N", "seed of weights, batches and split (default 0x5eed)", &seed },
+        { "--export", "gguf", "also write model.gguf, which llama.cpp reads; exact", &p->export },
         { "--svg", "FILE", "plot losses, bits per byte and learning rate", &p->svg },
         { "--json", "FILE|-", "write facts and figures as JSON", &p->json },
         { 0 },
@@ -142,7 +153,10 @@ static bool parse(int argc, char **argv, ts_train_plan *p, int *status)
     if (seed && !ts_parse_u64("--seed", seed, &p->seed)) return false;
     for (int i = 0; i < NUMBERS; i++)
         if (!parse_number(&n[i])) return false;
-    return parse_device(device, dtype, p) && parse_real("--lr", lr, 1e-9, 10, &p->lr) &&
+    if (p->export && strcmp(p->export, "gguf"))
+        return ts_train_complain("--export", "expected gguf, the only other format");
+    return parse_group(group, p) && parse_device(device, dtype, p) &&
+           parse_real("--lr", lr, 1e-9, 10, &p->lr) &&
            parse_real("--decay", decay, 0, 10, &p->weight_decay);
 }
 

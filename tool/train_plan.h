@@ -7,10 +7,11 @@
 #include "touchstone/touchstone.h"
 
 typedef struct ts_train_plan {
-    const char *data, *out, *ternary, *resume, *svg, *json;
+    const char *data, *out, *ternary, *resume, *export, *svg, *json;
     uint64_t    n_layer, width, n_head, n_kv_head, head_dim, n_ffn, n_vocab;
     uint64_t    n_step, n_batch, n_accumulate, length, eval_every, patience, seed;
     double      lr, weight_decay;
+    bool        paired; /* --group 256 */
     ts_device   device;
     ts_dtype    dtype;
 } ts_train_plan;

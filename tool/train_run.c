@@ -138,6 +138,7 @@ static bool prepare(work *w)
                   .norm_eps = 1e-6,
                   .rope_theta = 10000 },
         .ternary = p->ternary,
+        .paired = p->paired,
         .device = p->device,
         .dtype = p->dtype,
         .n_batch = (int64_t)p->n_batch / w->team.size,
@@ -157,6 +158,19 @@ static void tell_packed(const work *w, ts_json *json)
         fprintf(w->out, "packed    %lld bytes, %.3f bits per weight for %.0f weights in matrices\n",
                 (long long)is.st_size, 8 * (double)is.st_size / n, n);
     ts_json_int(json, "packed_bytes", is.st_size);
+}
+
+/* From the folder's files, which hold the best step. */
+static bool export_gguf(const work *w, ts_json *json)
+{
+    char        path[4096], why[TS_MODEL_WHY];
+    struct stat is;
+    if (!w->p->export || w->team.rank) return true;
+    if (!ts_folder_export_gguf(w->p->out, why)) return ts_train_complain("--export", why);
+    if (!path_in(w, "model.gguf", path) || stat(path, &is)) return false;
+    if (w->out) fprintf(w->out, "exported  %s, %lld bytes\n", path, (long long)is.st_size);
+    ts_json_int(json, "gguf_bytes", is.st_size);
+    return true;
 }
 
 static bool picture(const work *w)
@@ -212,7 +226,7 @@ static bool run(work *w, ts_json *json)
     ts_json_bool(json, "ended_early", r.early);
     ts_json_number(json, "seconds", r.took_s);
     tell_packed(w, json);
-    return picture(w);
+    return export_gguf(w, json) && picture(w);
 }
 
 /* Only rank 0 writes JSON. */

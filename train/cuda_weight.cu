@@ -18,14 +18,17 @@ enum {
 
 /* c s: s = mean |w| over n weights, summed in double, in f16; c = 0 where 2 |w| <= s, else the
  * sign. False where s is not finite. All lanes of a warp; those past n have w = 0. */
-__device__ __forceinline__ bool ternary(float (&w)[EACH], int n)
+template <int GROUPS> __device__ __forceinline__ bool ternary(float (&w)[GROUPS][EACH], int n)
 {
     double sum = 0;
 #pragma unroll
-    for (int j = 0; j < EACH; j++) sum += (double)fabsf(w[j]);
+    for (int j = 0; j < GROUPS * EACH; j++) sum += (double)fabsf(w[j / EACH][j % EACH]);
     const float s = __half2float(__double2half(warp_sum(sum) / n));
 #pragma unroll
-    for (int j = 0; j < EACH; j++) w[j] = 2 * fabsf(w[j]) <= s ? 0 : copysignf(s, w[j]);
+    for (int j = 0; j < GROUPS * EACH; j++) {
+        float &v = w[j / EACH][j % EACH];
+        v = 2 * fabsf(v) <= s ? 0 : copysignf(s, v);
+    }
     return isfinite(s);
 }
 
@@ -34,22 +37,26 @@ __device__ __forceinline__ void count_bad(int64_t *n_bad)
     if (threadIdx.x % WARP == 0) atomicAdd((unsigned long long *)n_bad, 1ull);
 }
 
-/* A warp a group of a row. */
-template <typename T, bool TERNARY>
+/* A warp has one group of a row, or two that share a scale. */
+template <typename T, bool TERNARY, int GROUPS>
 __global__ void __launch_bounds__(THREADS)
     project_rows(T *__restrict__ y, const float *__restrict__ w, int64_t rows, int64_t cols,
                  int64_t *n_bad)
 {
-    const int64_t across = (cols + GROUP - 1) / GROUP;
-    const int64_t i = blockIdx.x * (int64_t)WARPS + threadIdx.x / WARP;
-    const int64_t row = i / across, first = i % across * GROUP;
-    const int64_t c = first + threadIdx.x % WARP * EACH;
+    constexpr int64_t SPAN = GROUPS * GROUP;
+    const int64_t     across = (cols + SPAN - 1) / SPAN;
+    const int64_t     i = blockIdx.x * (int64_t)WARPS + threadIdx.x / WARP;
+    const int64_t     row = i / across, first = i % across * SPAN;
+    const int64_t     c = first + threadIdx.x % WARP * EACH;
     if (row >= rows) return;
-    float v[EACH] = {};
-    if (c < cols) load(v, w + row * cols + c);
-    if (TERNARY && !ternary(v, (int)(cols - first < GROUP ? cols - first : (int64_t)GROUP)))
-        count_bad(n_bad);
-    if (c < cols) store(y + row * cols + c, v);
+    float v[GROUPS][EACH] = {};
+#pragma unroll
+    for (int g = 0; g < GROUPS; g++)
+        if (c + g * GROUP < cols) load(v[g], w + row * cols + c + g * GROUP);
+    if (TERNARY && !ternary(v, (int)(cols - first < SPAN ? cols - first : SPAN))) count_bad(n_bad);
+#pragma unroll
+    for (int g = 0; g < GROUPS; g++)
+        if (c + g * GROUP < cols) store(y + row * cols + c + g * GROUP, v[g]);
 }
 
 /* ---- the norm ---- */
@@ -101,7 +108,8 @@ __global__ void __launch_bounds__(THREADS)
     if (isnan(clip)) return;
     const int64_t i = (blockIdx.x * (int64_t)THREADS + threadIdx.x) * EACH;
     const bool    there = i < n, matrix = i < n_matrix;
-    float         w[EACH] = {}, m[EACH], v[EACH], g[EACH];
+    float         group[1][EACH] = {}, m[EACH], v[EACH], g[EACH];
+    float(&w)[EACH] = group[0];
     if (there) {
         load(w, w_at + i);
         load(m, m_at + i);
@@ -120,7 +128,7 @@ __global__ void __launch_bounds__(THREADS)
         store(v_at + i, v);
     }
     if (!matrix) return; /* n_matrix is a multiple of GROUP: a warp agrees on it */
-    if (!ternary(w, GROUP)) count_bad(n_bad);
+    if (!ternary(group, GROUP)) count_bad(n_bad);
     store(y + i, w);
 }
 
@@ -128,12 +136,15 @@ __global__ void __launch_bounds__(THREADS)
 
 void ts_train_project(void *self, const ts_cuda_project *p)
 {
-    const int64_t groups = p->rows * ((p->cols + GROUP - 1) / GROUP);
-    const bool    three = p->how == TS_SERVE_TERNARY;
+    const bool    paired = p->how == TS_SERVE_PAIRED;
+    const int64_t span = paired ? 2 * GROUP : GROUP, n = p->rows * ((p->cols + span - 1) / span);
     with_type(p->type, [&](auto t) {
         typedef decltype(t) T;
-        launch(self, three ? project_rows<T, true> : project_rows<T, false>,
-               (groups + WARPS - 1) / WARPS, THREADS, (T *)p->y, p->w, p->rows, p->cols, p->n_bad);
+        launch(self,
+               paired                       ? project_rows<T, true, 2>
+               : p->how == TS_SERVE_TERNARY ? project_rows<T, true, 1>
+                                            : project_rows<T, false, 1>,
+               (n + WARPS - 1) / WARPS, THREADS, (T *)p->y, p->w, p->rows, p->cols, p->n_bad);
     });
 }
 

@@ -17,7 +17,8 @@ static const char state_name[] = "checkpoint.bin";
 static const char *const taken[] = { "config.json",         "model.safetensors",
                                      "tokenizer.json",      "tokenizer_config.json",
                                      "ternary.safetensors", "model.safetensors.index.json",
-                                     "log.jsonl",           "pytorch_model.bin" };
+                                     "log.jsonl",           "pytorch_model.bin",
+                                     "model.gguf" };
 
 static bool is_there(int folder, const char *name)
 {

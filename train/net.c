@@ -134,16 +134,19 @@ static void lay_pass(ts_net *n, char *base, size_t *used)
 /* Of a ternary net only. */
 static void lay_ternary(ts_net *n, char *base, size_t *used)
 {
-    const int64_t width = n->o.dims.width,
-                  groups = (width + TS_TERNARY_GROUP - 1) / TS_TERNARY_GROUP;
-    int64_t most = 0;
-    for (int64_t i = 0; i < n->n_param; i++)
+    const int64_t width = n->o.dims.width;
+    int64_t       most = 0, groups = ts_shape_count(ts_packed_scales((ts_shape) { n->n, width }));
+    for (int64_t i = 0; i < n->n_param; i++) {
         most = ts_greater(most, ts_shape_count(n->param[i].shape));
+        if (n->o.paired && n->param[i].shape.cols)
+            groups = ts_greater(groups, ts_shape_count(ts_packed_scales(n->param[i].shape)));
+    }
     n->dlatent = ts_cut(base, used, most, sizeof *n->dlatent);
     n->latent = ts_cut(base, used, n->o.dtype == TS_F32 ? 0 : ts_greater(most, n->n * width),
                        sizeof *n->latent);
-    n->code = ts_cut(base, used, n->n * groups, TS_TERNARY_GROUP_BYTES);
-    n->scale = ts_cut(base, used, n->n * groups, sizeof *n->scale);
+    n->code = ts_cut(base, used, groups, TS_TERNARY_GROUP_BYTES);
+    n->scale = ts_cut(base, used, groups, sizeof *n->scale);
+    n->served = ts_cut(base, used, n->o.paired && n->size > sizeof(float) ? most : 0, n->size);
 }
 
 static size_t lay(ts_net *n, char *base)

@@ -136,10 +136,13 @@ static void choose(const ts_net *n, ts_net_cuda *c)
     const int64_t          head = LOGITS / d->n_vocab / HEAD_ROWS * HEAD_ROWS;
     c->type = n->o.dtype;
     c->size = c->type == TS_BF16 ? 2 : sizeof(float);
-    c->how = n->o.ternary ? TS_SERVE_TERNARY : c->type == TS_BF16 ? TS_SERVE_COPY : TS_SERVE_SAME;
-    c->flat = c->how != TS_SERVE_TERNARY ||
-              (d->width % TS_TERNARY_GROUP == 0 && d->n_ffn % TS_TERNARY_GROUP == 0 &&
-               d->n_head * d->head_dim % TS_TERNARY_GROUP == 0);
+    c->how = n->o.paired          ? TS_SERVE_PAIRED
+             : n->o.ternary       ? TS_SERVE_TERNARY
+             : c->type == TS_BF16 ? TS_SERVE_COPY
+                                  : TS_SERVE_SAME;
+    c->flat = !n->o.ternary ||
+              (!n->o.paired && d->width % TS_TERNARY_GROUP == 0 &&
+               d->n_ffn % TS_TERNARY_GROUP == 0 && d->n_head * d->head_dim % TS_TERNARY_GROUP == 0);
     c->clean = true;
     c->n_head_row = head < HEAD_ROWS ? HEAD_ROWS : head;
     if (c->n_head_row > n->n) c->n_head_row = n->n;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* net_linear.c - products with weights: by CBLAS, or ternary by the kernels; and rows of the
- * embedding. The kernels' latents and their gradients are float, whatever the net computes in. */
+ * embedding. The kernels' latents and their gradients are float, whatever the net computes in.
+ * Paired groups are not the kernels' own: CBLAS multiplies by what they unpack to. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,16 +22,40 @@ static const float *latents(const ts_net *n, const void *w, int64_t count)
     return n->latent;
 }
 
+static ts_status pack(const ts_net *n, const ts_ternary_pack_args *a)
+{
+    return n->o.paired ? ts_pack_pairs(a, n->exec.n_threads) : ts_ternary_pack(a, &n->exec);
+}
+
+/* What CBLAS multiplies by: weights, or, of a net with paired groups, what they serve as. */
+static ts_status served(const ts_net *n, ts_shape s, const void **w)
+{
+    if (!n->o.paired) return TS_OK;
+    const int64_t                count = ts_shape_count(s);
+    const ts_ternary_pack_args   p = { dims(n, s, 0), latents(n, *w, count), n->code, n->scale };
+    const ts_ternary_unpack_args u = { p.d, n->code, n->scale, n->dlatent };
+    ts_status                    status = pack(n, &p);
+    if (!status) status = ts_ternary_unpack(&u, &n->exec);
+    if (status) return status;
+    *w = n->dlatent;
+    if (n->size == sizeof(float)) return TS_OK;
+    n->back->of_float(n->served, n->dlatent, count);
+    *w = n->served;
+    return TS_OK;
+}
+
 ts_status ts_net_linear(const ts_net *n, int64_t layer, ts_slot s, const void *in, void *y,
                         int64_t n_rows)
 {
     const ts_shape shape = ts_slot_shape(&n->o.dims, s);
     const void    *w = ts_net_at(n, n->weight, layer, s);
-    if (n->o.ternary) {
+    if (n->o.ternary && !n->o.paired) {
         const ts_ternary_linear_args a = { dims(n, shape, n_rows),
                                            latents(n, w, ts_shape_count(shape)), in, y };
         return ts_ternary_linear(&a, &n->exec);
     }
+    const ts_status status = served(n, shape, &w);
+    if (status) return status;
     n->back->product(&(ts_product) { .a = in,
                                      .b = w,
                                      .c = y,
@@ -62,7 +87,9 @@ ts_status ts_net_linear_back(const ts_net *n, int64_t layer, ts_slot s, const vo
     const ts_shape shape = ts_slot_shape(&n->o.dims, s);
     const void    *w = ts_net_at(n, n->weight, layer, s);
     void          *dw = ts_net_at(n, n->gradient, layer, s);
-    if (n->o.ternary) return ternary_back(n, shape, w, dw, in, dy, dx, n_rows, add);
+    if (n->o.ternary && !n->o.paired) return ternary_back(n, shape, w, dw, in, dy, dx, n_rows, add);
+    const ts_status status = served(n, shape, &w);
+    if (status) return status;
     n->back->product(&(ts_product) { .a = dy,
                                      .b = w,
                                      .c = dx,
@@ -112,7 +139,7 @@ ts_status ts_net_embed(const ts_net *n, void *y)
     const bool                   wide = n->o.dtype != TS_F32;
     const ts_ternary_pack_args   p = { embed_dims(n), latents(n, n->t, count), n->code, n->scale };
     const ts_ternary_unpack_args u = { p.d, n->code, n->scale, wide ? n->latent : y };
-    status = ts_ternary_pack(&p, &n->exec);
+    status = pack(n, &p);
     if (!status) status = ts_ternary_unpack(&u, &n->exec);
     if (!status && wide) n->back->of_float(y, n->latent, count);
     return status;
@@ -217,7 +244,7 @@ ts_status ts_net_pack(const ts_net *n, const ts_param *p, ts_packed *k)
     k->scale = malloc((size_t)(p->shape.rows * groups) * sizeof *k->scale);
     const ts_ternary_pack_args a = { dims(n, p->shape, 0), latents(n, w, ts_shape_count(p->shape)),
                                      k->code, k->scale };
-    const ts_status s = k->code && k->scale ? ts_ternary_pack(&a, &n->exec) : TS_E_CAPACITY;
+    const ts_status            s = k->code && k->scale ? pack(n, &a) : TS_E_CAPACITY;
     if (s) ts_packed_free(k);
     return s;
 }

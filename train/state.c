@@ -4,9 +4,10 @@
 #include <string.h>
 
 #include "rng.h"
+#include "touchstone/ternary.h"
 #include "train_impl.h"
 
-static const char magic[8] = "tstrain2";
+static const char magic[8] = "tstrain3";
 
 /* All that decides a step. Counts are far below 2^53; a seed goes in two halves. */
 enum { KEYS = 33 };
@@ -15,6 +16,11 @@ typedef struct key {
     const char *name;
     double      value;
 } key;
+
+static double weights_per_scale(const ts_net_options *o)
+{
+    return !o->ternary ? 1 : o->paired ? 2 * TS_TERNARY_GROUP : TS_TERNARY_GROUP;
+}
 
 static void keys_of(const ts_state *s, key keys[KEYS])
 {
@@ -32,7 +38,7 @@ static void keys_of(const ts_state *s, key keys[KEYS])
                       { "context", (double)d->n_context },
                       { "norm epsilon", d->norm_eps },
                       { "rope_theta", d->rope_theta },
-                      { "ternary", s->net->ternary },
+                      { "weights per scale", weights_per_scale(s->net) },
                       { "batch", (double)n_batch },
                       { "length", (double)s->net->n_token },
                       { "lr", t->adamw.lr },

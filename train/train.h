@@ -20,6 +20,7 @@ typedef struct ts_net ts_net;
 typedef struct ts_net_options {
     ts_decoder_dims dims;    /* ts_net_dims_set fills what training leaves no choice of */
     bool            ternary; /* every matrix, the embedding too */
+    bool            paired;  /* ... and two neighbouring groups of a row have one scale */
     ts_device       device;  /* where it is */
     ts_dtype        dtype;   /* TS_F32; TS_F64, on the CPU, to check gradients with; TS_BF16, on a
                               * CUDA device: products and what is between them, all else float */
@@ -226,6 +227,9 @@ enum { TS_CORPUS_BYTES = 256, TS_CORPUS_END = 256 }; /* tokens: bytes, the end, 
 /* config.json and model.safetensors; of a ternary net also ternary.safetensors: codes and scales as
  * ternary.h packs them, and norms. */
 bool ts_net_export(ts_net *n, const char *folder, int32_t stop_token, char why[TS_MODEL_WHY]);
+
+/* model.gguf from those files and tokenizer.json, with every weight as it is there. */
+bool ts_folder_export_gguf(const char *folder, char why[TS_MODEL_WHY]);
 
 /* The whole file or none of it, whenever the power fails. */
 bool ts_file_write(const char *path, const void *bytes, size_t n, char why[TS_MODEL_WHY]);

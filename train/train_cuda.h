@@ -89,8 +89,14 @@ typedef struct ts_cuda_entropy {
     int32_t       *right;  /* [n] */
 } ts_cuda_entropy;
 
-/* What serves, beside the weights: nothing, a copy in bf16, or the ternary projection. */
-typedef enum ts_cuda_serving { TS_SERVE_SAME, TS_SERVE_COPY, TS_SERVE_TERNARY } ts_cuda_serving;
+/* What serves, beside the weights: nothing, a copy in bf16, or the ternary projection, with a scale
+ * for each group or for two. */
+typedef enum ts_cuda_serving {
+    TS_SERVE_SAME,
+    TS_SERVE_COPY,
+    TS_SERVE_TERNARY,
+    TS_SERVE_PAIRED
+} ts_cuda_serving;
 
 typedef struct ts_cuda_project {
     ts_dtype        type;

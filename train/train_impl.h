@@ -6,6 +6,7 @@
 #include "back.h"
 #include "model_impl.h"
 #include "touchstone/attention.h"
+#include "touchstone/ternary.h"
 #include "train.h"
 #include "train_cuda.h"
 
@@ -62,8 +63,9 @@ struct ts_net {
     void          *loss, *lse, *total; /* [n_head_row]; [1] */
     bool          *right;              /* [n_head_row] */
     float         *latent, *dlatent;   /* the largest matrix; the first where dtype is not float */
-    uint8_t       *code;               /* of n embedded rows */
+    uint8_t       *code;               /* of n embedded rows; of any matrix where paired */
     uint16_t      *scale;
+    void          *served; /* the largest matrix, of dtype: where paired and not float */
     ts_exec        exec;
 };
 
@@ -109,6 +111,9 @@ typedef struct ts_packed {
     uint16_t *scale;
     int64_t   n_code, n_scale;
 } ts_packed;
+
+/* As ts_ternary_pack, with one scale for each two groups. */
+ts_status ts_pack_pairs(const ts_ternary_pack_args *a, int n_threads);
 
 ts_status ts_net_pack(const ts_net *n, const ts_param *p, ts_packed *k);
 void      ts_packed_free(ts_packed *k);

@@ -13,6 +13,7 @@
 
 #include "touchstone/adamw.h"
 #include "touchstone/attention.h"
+#include "touchstone/attention_fp8.h"
 #include "touchstone/beam_search.h"
 #include "touchstone/cross_entropy.h"
 #include "touchstone/embedding.h"
@@ -78,6 +79,12 @@ static const ts_abi_field ts_abi_fields[] = {
     TS_ABI_IN(ts_flash_attention_backward_args, dq),
     TS_ABI_IN(ts_flash_attention_backward_args, dk),
     TS_ABI_IN(ts_flash_attention_backward_args, dv),
+    TS_ABI_IN(ts_flash_attention_fp8_args, d), TS_ABI_IN(ts_flash_attention_fp8_args, q),
+    TS_ABI_IN(ts_flash_attention_fp8_args, k), TS_ABI_IN(ts_flash_attention_fp8_args, v),
+    TS_ABI_IN(ts_flash_attention_fp8_args, q_scale),
+    TS_ABI_IN(ts_flash_attention_fp8_args, k_scale),
+    TS_ABI_IN(ts_flash_attention_fp8_args, v_scale), TS_ABI_IN(ts_flash_attention_fp8_args, kv_len),
+    TS_ABI_IN(ts_flash_attention_fp8_args, o), TS_ABI_IN(ts_flash_attention_fp8_args, lse),
     TS_ABI_IN(ts_beam_dims, n_items), TS_ABI_IN(ts_beam_dims, beam_width),
     TS_ABI_IN(ts_beam_dims, max_new_tokens), TS_ABI_IN(ts_beam_dims, alpha),
     TS_ABI_IN(ts_beam_dims, eos), TS_ABI_IN(ts_beam_search_args, d),
@@ -216,10 +223,10 @@ static const ts_abi_field ts_abi_fields[] = {
     TS_ABI_IS(ts_status, TS_E_FORMAT), TS_ABI_IS(ts_status, TS_E_MODEL),
     TS_ABI_IS(ts_status, TS_E_DEVICE), TS_ABI_IS(ts_dtype, TS_F32), TS_ABI_IS(ts_dtype, TS_F64),
     TS_ABI_IS(ts_dtype, TS_F16), TS_ABI_IS(ts_dtype, TS_BF16), TS_ABI_IS(ts_dtype, TS_U8),
-    TS_ABI_IS(ts_dtype, TS_U4), TS_ABI_IS(ts_dtype, TS_I32), TS_ABI_IS(ts_device, TS_CPU),
-    TS_ABI_IS(ts_device, TS_CUDA), TS_ABI_IN(ts_exec, device), TS_ABI_IN(ts_exec, n_threads),
-    TS_ABI_IN(ts_exec, deterministic), TS_ABI_IN(ts_exec, stream), TS_ABI_IN(ts_exec, workspace),
-    TS_ABI_IN(ts_exec, workspace_bytes),
+    TS_ABI_IS(ts_dtype, TS_U4), TS_ABI_IS(ts_dtype, TS_I32), TS_ABI_IS(ts_dtype, TS_E4M3),
+    TS_ABI_IS(ts_device, TS_CPU), TS_ABI_IS(ts_device, TS_CUDA), TS_ABI_IN(ts_exec, device),
+    TS_ABI_IN(ts_exec, n_threads), TS_ABI_IN(ts_exec, deterministic), TS_ABI_IN(ts_exec, stream),
+    TS_ABI_IN(ts_exec, workspace), TS_ABI_IN(ts_exec, workspace_bytes),
     TS_ABI_IS(ts_node_status, TS_NODE_UNREACHED), TS_ABI_IS(ts_node_status, TS_NODE_ACCEPTED),
     TS_ABI_IS(ts_node_status, TS_NODE_REJECTED), TS_ABI_IN(ts_tree_dims, prompt_len),
     TS_ABI_IN(ts_tree_dims, n_node), TS_ABI_IN(ts_tree_dims, max_new),

@@ -44,7 +44,8 @@ typedef enum ts_dtype {
     TS_BF16,
     TS_U8,
     TS_U4,
-    TS_I32 /* indices; no kernel computes in it */
+    TS_I32, /* indices; no kernel computes in it */
+    TS_E4M3 /* 8-bit floats; see attention_fp8.h */
 } ts_dtype;
 typedef enum ts_device { TS_CPU, TS_CUDA } ts_device;
 

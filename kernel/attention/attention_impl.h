@@ -22,7 +22,8 @@ extern "C" {
 
 enum { TS_ATTENTION_WIDEST = 256 }; /* head_dim */
 
-extern const ts_impl ts_flash_attention_impls[], ts_flash_attention_backward_impls[];
+extern const ts_impl ts_flash_attention_impls[], ts_flash_attention_backward_impls[],
+    ts_flash_attention_fp8_impls[];
 
 ts_status ts_flash_attention_check(const ts_flash_attention_args *a, const ts_exec *x);
 ts_status ts_flash_attention_backward_check(const ts_flash_attention_backward_args *a,
@@ -34,6 +35,13 @@ ts_status ts_flash_attention_avx512(const void *args, const ts_exec *x);
 ts_status ts_flash_attention_amx(const void *args, const ts_exec *x);
 ts_status ts_flash_attention_amx_workspace(const void *args, const ts_exec *x, size_t *n_bytes);
 ts_status ts_flash_attention_neon(const void *args, const ts_exec *x);
+
+/* flash_attention_fp8; floats: for every instruction set. */
+ts_status ts_flash_attention_fp8_ref(const void *args, const ts_exec *x);
+ts_status ts_flash_attention_fp8_ref_workspace(const void *args, const ts_exec *x, size_t *n_bytes);
+ts_status ts_flash_attention_fp8_floats(const void *args, const ts_exec *x);
+ts_status ts_flash_attention_fp8_floats_workspace(const void *args, const ts_exec *x,
+                                                  size_t *n_bytes);
 
 ts_status ts_flash_attention_backward_ref(const void *args, const ts_exec *x);
 ts_status ts_flash_attention_backward_avx2(const void *args, const ts_exec *x);

@@ -10,6 +10,7 @@ enum { FAST = TS_HAS_F32 | TS_HAS_BF16 | TS_HAS_F16, ANY = FAST | TS_HAS_F64 };
 /* clang-format off */
 const ts_impl ts_layernorm_forward_impls[] = {
     { "sm90", TS_CUDA, TS_SM90, FAST, NULL, NULL, "ts_layernorm_forward_sm90" },
+    { "cuda", TS_CUDA, TS_SM80, FAST, NULL, NULL, "ts_layernorm_forward_cuda" },
     TS_IMPL_AVX512(FAST, ts_layernorm_forward_avx512, NULL)
     TS_IMPL_AVX2(FAST, ts_layernorm_forward_avx2, NULL)
     TS_IMPL_NEON(FAST, ts_layernorm_forward_neon, NULL)
@@ -19,6 +20,7 @@ const ts_impl ts_layernorm_forward_impls[] = {
 
 const ts_impl ts_layernorm_backward_impls[] = {
     { "sm90", TS_CUDA, TS_SM90, FAST, NULL, NULL, "ts_layernorm_backward_sm90" },
+    { "cuda", TS_CUDA, TS_SM80, FAST, NULL, NULL, "ts_layernorm_backward_cuda" },
     TS_IMPL_AVX512(FAST, ts_layernorm_backward_avx512, ts_layernorm_backward_threads_workspace)
     TS_IMPL_AVX2(FAST, ts_layernorm_backward_avx2, ts_layernorm_backward_threads_workspace)
     TS_IMPL_NEON(FAST, ts_layernorm_backward_neon, ts_layernorm_backward_threads_workspace)

@@ -8,6 +8,7 @@ enum { FAST = TS_HAS_F32 | TS_HAS_BF16 | TS_HAS_F16 };
 /* clang-format off */
 const ts_impl ts_softmax_topk_impls[] = {
     { "sm90", TS_CUDA, TS_SM90, FAST, NULL, NULL, "ts_softmax_topk_sm90" },
+    { "cuda", TS_CUDA, TS_SM80, FAST, NULL, NULL, "ts_softmax_topk_cuda" },
     TS_IMPL_AVX512(FAST, ts_softmax_topk_avx512, ts_softmax_topk_threads_workspace)
     TS_IMPL_AVX2(FAST, ts_softmax_topk_avx2, ts_softmax_topk_threads_workspace)
     TS_IMPL_NEON(FAST, ts_softmax_topk_neon, ts_softmax_topk_threads_workspace)

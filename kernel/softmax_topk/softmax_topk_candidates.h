@@ -11,7 +11,8 @@
 enum {
     BLOCK = 4096, /* logits that are looked at together, and may all become candidates */
     ROOM = 2 * TS_SOFTMAX_TOPK_FAST + BLOCK + LANES,
-    FEW = 64, /* up to here a sort by counting is the fastest */
+    SORT_ROOM = 4 * TS_SOFTMAX_TOPK_FAST, /* of sort_many */
+    FEW = 64,                             /* up to here a sort by counting is the fastest */
     DIGIT = 256,
 };
 
@@ -114,7 +115,7 @@ typedef struct list {
     float   floor, cut;
     heap   *all; /* NULL: k is small enough for this list to hold it */
     float   val[ROOM];
-    int32_t idx[ROOM];
+    int32_t idx[SORT_ROOM > ROOM ? SORT_ROOM : ROOM];
 } list;
 
 /* As many candidates are worth a selection. */

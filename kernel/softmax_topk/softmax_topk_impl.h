@@ -23,8 +23,8 @@ ts_status ts_softmax_topk_textbook_workspace(const void *args, const ts_exec *x,
 ts_status ts_softmax_topk_three_pass(const void *args, const ts_exec *x);
 ts_status ts_softmax_topk_three_pass_workspace(const void *args, const ts_exec *x, size_t *n_bytes);
 
-/* Larger k are served without lists of candidates, and their rows are never cut. */
-enum { TS_SOFTMAX_TOPK_FAST = 1024 };
+/* Larger k are served without lists of candidates. Rows are cut only for k up to the second. */
+enum { TS_SOFTMAX_TOPK_FAST = 8192, TS_SOFTMAX_TOPK_CUT = 1024 };
 
 /* What is known of a part of a row once its logits have been read. Behind it in memory lie `room`
  * floats and `room` int32_t, of which n are used: its candidates, by rising index. */

@@ -21,7 +21,7 @@ static int64_t room_of(const ts_softmax_topk_args *a)
 /* Logits in a part, by the shape alone: all of the row, or a fraction of it. */
 static int64_t part_of(const ts_softmax_topk_args *a)
 {
-    if (a->n_rows == 0 || a->n_rows > ALL_PARTS || room_of(a) > TS_SOFTMAX_TOPK_FAST)
+    if (a->n_rows == 0 || a->n_rows > ALL_PARTS || room_of(a) > TS_SOFTMAX_TOPK_CUT)
         return a->n_vocab;
     const int64_t most = ALL_PARTS / a->n_rows;
     const int64_t least = (a->n_vocab + most - 1) / most;

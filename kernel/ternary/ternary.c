@@ -12,6 +12,7 @@ enum {
 /* clang-format off */
 const ts_impl ts_ternary_pack_impls[] = {
     { "sm90", TS_CUDA, TS_SM90, LATENT, NULL, NULL, "ts_ternary_pack_sm90" },
+    { "cuda", TS_CUDA, TS_SM80, LATENT, NULL, NULL, "ts_ternary_pack_cuda" },
     TS_IMPL_AVX512(LATENT, ts_ternary_pack_avx512, ts_ternary_threads_pack_workspace)
     TS_IMPL_AVX2(LATENT, ts_ternary_pack_avx2, ts_ternary_threads_pack_workspace)
     TS_IMPL_NEON(LATENT, ts_ternary_pack_neon, ts_ternary_threads_pack_workspace)
@@ -21,6 +22,7 @@ const ts_impl ts_ternary_pack_impls[] = {
 
 const ts_impl ts_ternary_unpack_impls[] = {
     { "sm90", TS_CUDA, TS_SM90, LATENT, NULL, NULL, "ts_ternary_unpack_sm90" },
+    { "cuda", TS_CUDA, TS_SM80, LATENT, NULL, NULL, "ts_ternary_unpack_cuda" },
     TS_IMPL_AVX512(LATENT, ts_ternary_unpack_avx512, NULL)
     TS_IMPL_AVX2(LATENT, ts_ternary_unpack_avx2, NULL)
     TS_IMPL_NEON(LATENT, ts_ternary_unpack_neon, NULL)
@@ -30,6 +32,7 @@ const ts_impl ts_ternary_unpack_impls[] = {
 
 const ts_impl ts_ternary_linear_impls[] = {
     { "sm90", TS_CUDA, TS_SM90, FAST, NULL, NULL, "ts_ternary_linear_sm90" },
+    { "cuda", TS_CUDA, TS_SM80, FAST, NULL, NULL, "ts_ternary_linear_cuda" },
     TS_IMPL_AVX512(FAST, ts_ternary_linear_avx512, ts_ternary_linear_avx512_workspace)
     TS_IMPL_AVX2(FAST, ts_ternary_linear_avx2, ts_ternary_linear_avx2_workspace)
     TS_IMPL_NEON(FAST, ts_ternary_linear_neon, ts_ternary_linear_neon_workspace)
@@ -39,6 +42,7 @@ const ts_impl ts_ternary_linear_impls[] = {
 
 const ts_impl ts_ternary_linear_packed_impls[] = {
     { "sm90", TS_CUDA, TS_SM90, FAST, NULL, NULL, "ts_ternary_linear_packed_sm90" },
+    { "cuda", TS_CUDA, TS_SM80, FAST, NULL, NULL, "ts_ternary_linear_packed_cuda" },
     TS_IMPL_AVX512(FAST, ts_ternary_linear_packed_avx512, ts_ternary_linear_packed_avx512_workspace)
     TS_IMPL_AVX2(FAST, ts_ternary_linear_packed_avx2, ts_ternary_linear_packed_avx2_workspace)
     TS_IMPL_NEON(FAST, ts_ternary_linear_packed_neon, ts_ternary_linear_packed_neon_workspace)
@@ -48,6 +52,7 @@ const ts_impl ts_ternary_linear_packed_impls[] = {
 
 const ts_impl ts_ternary_linear_backward_impls[] = {
     { "sm90", TS_CUDA, TS_SM90, FAST, NULL, NULL, "ts_ternary_linear_backward_sm90" },
+    { "cuda", TS_CUDA, TS_SM80, FAST, NULL, NULL, "ts_ternary_linear_backward_cuda" },
     TS_IMPL_AVX512(FAST, ts_ternary_linear_backward_avx512, ts_ternary_threads_backward_workspace)
     TS_IMPL_AVX2(FAST, ts_ternary_linear_backward_avx2, ts_ternary_threads_backward_workspace)
     TS_IMPL_NEON(FAST, ts_ternary_linear_backward_neon, ts_ternary_threads_backward_workspace)

@@ -1,0 +1,223 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Sweeps one parameter of a CUDA kernel at a time and reports the points that are out of line.
+
+    sweep.py [--library build/libtouchstone.so] [--kernel layernorm] [--line columns] [--peers torch]
+
+A line is a list of points along one parameter (or none: single shapes). Its curve runs through a point's two neighbours,
+straight in the logarithms of parameter and time; a point more than 15 % above it is reported as a
+cliff, and the exit status is 1 then. Times are medians of CUDA events with the L2 cache flushed;
+all methods of a point are interleaved. "of copy" is the rate of the bytes that must move relative
+to a large device copy in the same run. To add a kernel, write a function that returns the calls of
+a point and its bytes, and an entry of KERNELS.
+"""
+import argparse
+import ctypes
+import json
+import math
+import random
+import statistics
+import sys
+
+import torch
+
+KINDS = {"f32": (0, torch.float32), "f16": (2, torch.float16), "bf16": (3, torch.bfloat16)}  # ts_dtype
+TYPES = {"i": ctypes.c_int, "q": ctypes.c_int64, "d": ctypes.c_double, "p": ctypes.c_void_p, "z": ctypes.c_size_t}
+EXEC = "device:i n_threads:i deterministic:i stream:p workspace:p workspace_bytes:z"
+EPS = 1e-5
+
+
+def structure(fields):
+    """A ctypes structure from "name:type ..." in the order of the C struct."""
+    members = [(name, TYPES[kind]) for name, kind in (f.split(":") for f in fields.split())]
+    return type("Args", (ctypes.Structure,), {"_fields_": members})
+
+
+class Call:
+    """ts_NAME with arguments that are kept, and a workspace."""
+    library = None
+
+    def __init__(self, name, fields, *values):
+        self.keep = values
+        self.args = structure(fields)(*(v.data_ptr() if torch.is_tensor(v) else v for v in values))
+        self.exec = structure(EXEC)(1, 0, 0, torch.cuda.current_stream().cuda_stream, None, 0)
+        self.run, size = getattr(self.library, "ts_" + name), ctypes.c_size_t()
+        self.check(getattr(self.library, "ts_%s_workspace" % name)(
+            ctypes.byref(self.args), ctypes.byref(self.exec), ctypes.byref(size)))
+        self.space = torch.empty(max(1, size.value), dtype=torch.uint8, device="cuda")
+        self.exec.workspace, self.exec.workspace_bytes = self.space.data_ptr(), size.value
+
+    def check(self, status):
+        if status:
+            self.library.ts_status_text.restype = ctypes.c_char_p
+            raise RuntimeError(self.library.ts_status_text(status).decode())
+
+    def __call__(self):
+        self.check(self.run(ctypes.byref(self.args), ctypes.byref(self.exec)))
+
+
+# ---- kernels: functions of a point (a dict) that return calls by name, and bytes ----
+
+def matrix(p, scale=1.0):
+    """Rows of p["cols"] elements, p["stride"] apart, p["offset"] elements after a 256-byte boundary."""
+    rows, cols, stride, offset = p["rows"], p["cols"], p.get("stride", p["cols"]), p.get("offset", 0)
+    flat = torch.randn(rows * stride + offset + 16, device="cuda", dtype=KINDS[p["dtype"]][1]).mul_(scale)
+    return flat[offset:].as_strided((rows, cols), (stride, 1))
+
+
+def layernorm(p, backward):
+    kind, dtype = KINDS[p["dtype"]]
+    rows, cols, size = p["rows"], p["cols"], 4 if kind == 0 else 2
+    x, y = matrix(p), matrix(p)
+    gamma, beta = (torch.randn(cols, device="cuda", dtype=dtype) for _ in range(2))
+    mean, rstd = (torch.empty(rows, device="cuda") for _ in range(2))
+    head = kind, rows, cols, x.stride(0) if rows > 1 else p.get("stride", cols)
+    forward = Call("layernorm_forward", "t:i n:q c:q s:q eps:d x:p g:p b:p y:p m:p r:p", *head, EPS, x, gamma, beta, y,
+                   mean, rstd)
+    if not backward:
+        run = lambda x, g, b: torch.native_layer_norm(x, (cols,), g, b, EPS)
+        return forward, (run, (x, gamma, beta)), size * (2 * rows * cols + 2 * cols) + 8 * rows
+    forward()
+    dy, dgamma, dbeta = matrix(p), torch.empty(cols, device="cuda"), torch.empty(cols, device="cuda")
+    ours = Call("layernorm_backward", "t:i a:i n:q c:q s:q x:p dy:p g:p m:p r:p dx:p dg:p db:p", kind, 0, *head[1:], x,
+                dy, gamma, mean, rstd, y, dgamma, dbeta)
+    run = lambda dy, x, m, r, g, b: torch.ops.aten.native_layer_norm_backward(dy, x, (cols,), m, r, g, b, [True] * 3)
+    return (ours, (run, (dy, x, mean[:, None], rstd[:, None], gamma, beta)),
+            size * (3 * rows * cols + cols) + 8 * rows + 8 * cols)
+
+
+def rms_norm(p, backward):
+    kind, dtype = KINDS[p["dtype"]]
+    rows, cols, size = p["rows"], p["cols"], 4 if kind == 0 else 2
+    x, residual, r, y = (matrix(p) for _ in range(4))
+    w, rstd = torch.randn(cols, device="cuda", dtype=dtype), torch.empty(rows, device="cuda")
+    stride = x.stride(0) if rows > 1 else p.get("stride", cols)
+    forward = Call("rms_norm_forward", "t:i o:i n:q c:q s:q eps:d x:p e:p w:p r:p y:p d:p", kind, 0, rows, cols, stride,
+                   EPS, x, residual, w, r, y, rstd)
+
+    def norm(x, residual, w):
+        r = x + residual
+        return r, torch.nn.functional.rms_norm(r, (cols,), w, EPS)
+    if not backward:
+        return forward, (norm, (x, residual, w)), size * (4 * rows * cols + cols) + 4 * rows
+    forward()
+    dy, dr, dx, dw = matrix(p), matrix(p), matrix(p), torch.empty(cols, device="cuda")
+    ours = Call("rms_norm_backward", "t:i o:i a:i n:q c:q s:q r:p dy:p dr:p w:p d:p dx:p dw:p", kind, 0, 0, rows, cols,
+                stride, r, dy, dr, w, rstd, dx, dw)
+    leaf, gain = x.detach().requires_grad_(), w.detach().requires_grad_()
+    outputs = norm(leaf, residual, gain)
+    run = lambda dr, dy: torch.autograd.grad(outputs, (leaf, gain), (dr, dy), retain_graph=True)
+    return ours, (run, (dr, dy)), size * (4 * rows * cols + cols) + 4 * rows + 4 * cols
+
+
+# ---- lines: name, parameter, points ----
+
+WIDTHS = (64, 96, 128, 192, 256, 384, 512, 640, 768, 1024, 1280, 1536, 2048, 2560, 3072, 4096, 5120, 6144, 7168, 8192,
+          10240, 12288, 14336, 16384, 20480, 24576, 32768, 40960, 49152, 65536)
+
+SHAPES = ((1, 4096), (300, 16384), (2000, 12288), (4096, 5120), (8192, 768), (8192, 4096), (32768, 1024), (65536, 768),
+          (16384, 8192))
+
+
+def norm_lines():
+    for dtype in ("bf16", "f32"):
+        yield "columns", "cols", [{"dtype": dtype, "rows": (1 << 25) // c, "cols": c} for c in WIDTHS]
+        yield "rows", "rows", [{"dtype": dtype, "rows": 1 << k, "cols": 4096} for k in range(17)]
+        yield "wide rows", "rows", [{"dtype": dtype, "rows": 1 << k, "cols": 16384} for k in range(14)]
+        yield "odd columns", "cols", [{"dtype": dtype, "rows": 8192, "cols": c} for c in range(4088, 4105)]
+        yield "shapes", None, [{"dtype": dtype, "rows": r, "cols": c} for r, c in SHAPES]
+        yield "offset", "offset", [{"dtype": dtype, "rows": 8192, "cols": 4096, "offset": o} for o in range(9)]
+
+
+KERNELS = {
+    "layernorm_forward": (lambda p: layernorm(p, False), norm_lines),
+    "layernorm_backward": (lambda p: layernorm(p, True), norm_lines),
+    "rms_norm_forward": (lambda p: rms_norm(p, False), norm_lines),
+    "rms_norm_backward": (lambda p: rms_norm(p, True), norm_lines),
+}
+
+
+# ---- timing ----
+
+def microseconds(calls, rounds, flush):
+    """Medians by name. A short sleep on the device hides the time that the host takes to launch."""
+    times = {name: [] for name in calls}
+    for k in range(rounds + 1):
+        for name in random.sample(sorted(calls), len(calls)):
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            flush.sum()
+            torch.cuda._sleep(60000)
+            begin.record()
+            calls[name]()
+            end.record()
+            if k:  # the first is to warm up
+                times[name].append((begin, end))
+    torch.cuda.synchronize()
+    return {name: statistics.median(1e3 * b.elapsed_time(e) for b, e in pairs) for name, pairs in times.items()}
+
+
+def curve(points, i):
+    """What the neighbours of point i predict; None at the ends of a line."""
+    if not 0 < i < len(points) - 1:
+        return None
+    (x0, t0), (x, _), (x1, t1) = points[i - 1:i + 2]
+    w = (math.log(x + 1) - math.log(x0 + 1)) / (math.log(x1 + 1) - math.log(x0 + 1))
+    return math.exp((1 - w) * math.log(t0) + w * math.log(t1))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--library", default="build/libtouchstone.so")
+    parser.add_argument("--kernel", default="", help="kernels whose names contain this")
+    parser.add_argument("--line", default="", help="lines whose names begin with this")
+    parser.add_argument("--peers", default="", help="torch, torch.compile, or both with a comma")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--above", type=float, default=15.0, help="percent above the curve (default 15)")
+    parser.add_argument("--json", help="write all points to this file")
+    o = parser.parse_args()
+    if not torch.cuda.is_available():
+        raise SystemExit("skipped: no CUDA device")
+    Call.library = ctypes.CDLL(o.library)
+    flush = torch.ones(1 << 26, device="cuda")  # 256 MiB, several times the L2 cache
+    source, target = torch.ones(1 << 28, device="cuda"), torch.empty(1 << 28, device="cuda")
+    copy = microseconds({"copy": lambda: target.copy_(source)}, 9, flush)["copy"]
+    rate = 2 * source.nbytes / copy / 1e3
+    del source, target
+    print("%s, copy %.0f GB/s, cold L2, medians of %d" % (torch.cuda.get_device_name(), rate, o.rounds))
+    results, cliffs = [], 0
+    for name, (make, lines) in KERNELS.items():
+        for line, parameter, points in lines() if o.kernel in name else ():
+            if not line.startswith(o.line):
+                continue
+            measured = []
+            for p in points:
+                ours, (peer, inputs), n_bytes = make(p)
+                calls = {"ours": ours}
+                if "torch" in o.peers.split(","):
+                    calls["torch"] = lambda: peer(*inputs)
+                if "torch.compile" in o.peers.split(","):
+                    torch._dynamo.reset()
+                    compiled = torch.compile(peer, dynamic=False)
+                    calls["torch.compile"] = lambda: compiled(*inputs)
+                measured.append((p, n_bytes, microseconds(calls, o.rounds, flush)))
+            times = [(p[parameter], t["ours"]) for p, _, t in measured] if parameter else []
+            print("\n%s, %s" % (name, line))
+            for i, (p, n_bytes, t) in enumerate(measured):
+                fraction, expected = 100 * n_bytes / t["ours"] / 1e3 / rate, curve(times, i)
+                above = 100 * (t["ours"] / expected - 1) if expected else 0
+                cliffs += above > o.above
+                print("  %-44s %s  %5.1f %% of copy%s" % (
+                    " ".join("%s=%s" % v for v in p.items()), " ".join("%s %8.1f us" % v for v in t.items()), fraction,
+                    "  CLIFF: %.0f %% above the curve" % above if above > o.above else ""), flush=True)
+                results.append({"kernel": name, "line": line, **p, "us": t, "of_copy": fraction, "above": above})
+            rates = sorted(r["of_copy"] for r in results[-len(measured):])
+            print("  worst %.1f %%, median %.1f %% of copy" % (rates[0], statistics.median(rates)))
+    print("\n%d points, %d cliffs" % (len(results), cliffs))
+    if o.json:
+        with open(o.json, "w") as f:
+            json.dump(results, f)
+    sys.exit(cliffs > 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* attention_fp8.h - attention forward over q, k and v of 8 bits each.
+ *
+ * q, k and v are e4m3 codes: one bit of sign, 4 of exponent (bias 7), 3 of mantissa; 0x7f and 0xff
+ * are NaN, there is no infinity, and the largest number is 448. The real number of a code is its
+ * value times the scale of its batch and head, which is finite and positive. With these numbers,
+ * o and lse are defined as in attention.h; so are the layouts, the masks, kv_len and the rows that
+ * see no key. d.dtype is that of o: TS_F32, TS_F16 or TS_BF16. lse is float.
+ *
+ * An implementation may round weights to e4m3 before it multiplies them by v, and may sum up to 256
+ * products of e4m3 numbers with 13 bits after the leading one. The section "FP8" of
+ * doc/attention.md derives from this the error that each element of o and lse may have. */
+#ifndef TOUCHSTONE_ATTENTION_FP8_H
+#define TOUCHSTONE_ATTENTION_FP8_H
+
+#include "touchstone/attention.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct ts_flash_attention_fp8_args {
+    ts_attention_dims d;
+    const uint8_t    *q, *k, *v;
+    const float      *q_scale;           /* [n_batch][n_q_head] */
+    const float      *k_scale, *v_scale; /* [n_batch][n_kv_head] */
+    const int32_t    *kv_len;            /* [n_batch], 0 .. n_k; or NULL */
+    void             *o;
+    float            *lse; /* [n_batch][n_q_head][n_q], or NULL */
+} ts_flash_attention_fp8_args;
+
+TS_API ts_status ts_flash_attention_fp8(const ts_flash_attention_fp8_args *a, const ts_exec *x);
+TS_API ts_status ts_flash_attention_fp8_workspace(const ts_flash_attention_fp8_args *a,
+                                                  const ts_exec *x, size_t *n_bytes);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* serve_run.c - loads a model, serves it until a signal, and says what was served. */
+#define _GNU_SOURCE
+#include "server.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "model_open.h"
+#include "serve_plan.h"
+
+enum { DEFAULT_CONTEXT = 4096, PAGE = 16 };
+
+typedef struct house {
+    const ts_serve_plan *p;
+    ts_decoder          *m;
+    ts_tokenizer        *t;
+    ts_chat             *c;
+    ts_generation        model;
+    char                *key;
+    char                 name[256], no_chat[TS_MODEL_WHY];
+    ts_serve_options     o;
+} house;
+
+/* A model without a template serves completions. */
+static bool open_template(house *h)
+{
+    const char *file = h->p->template;
+    char        why[TS_MODEL_WHY];
+    size_t      n;
+    if (!file) {
+        ts_chat_load(h->p->model, &h->c, h->no_chat);
+        return true;
+    }
+    char      *source = ts_read_text(file, &n);
+    const bool ok = source && (ts_chat_parse(source, n, &h->c, why) || ts_complain(file, why));
+    free(source);
+    return ok;
+}
+
+static bool read_key(house *h)
+{
+    size_t n;
+    if (!h->p->key_file) return true;
+    h->key = ts_read_text(h->p->key_file, &n);
+    if (!h->key) return false;
+    h->key[n] = 0;
+    h->key[strcspn(h->key, "\r\n")] = 0;
+    return *h->key || ts_complain(h->p->key_file, "got an empty first line, expected a key");
+}
+
+/* The last part of the path, without .gguf. */
+static const char *name_of(house *h)
+{
+    if (h->p->name) return h->p->name;
+    snprintf(h->name, sizeof h->name, "%s", h->p->model);
+    size_t n = strlen(h->name);
+    while (n > 1 && h->name[n - 1] == '/') h->name[--n] = 0;
+    if (n > 5 && !strcmp(h->name + n - 5, ".gguf")) h->name[n - 5] = 0;
+    const char *slash = strrchr(h->name, '/');
+    return slash && slash[1] ? slash + 1 : h->name;
+}
+
+static bool settle_engine(house *h)
+{
+    const ts_serve_plan   *p = h->p;
+    const ts_decoder_dims *d = ts_decoder_dims_of(h->m);
+    const int64_t          usual = d->n_context < DEFAULT_CONTEXT ? d->n_context : DEFAULT_CONTEXT;
+    const int64_t          capacity = p->context ? (int64_t)p->context : usual;
+    const int64_t          cache = p->cache ? (int64_t)p->cache : 4 * capacity;
+    if (cache < capacity) {
+        fprintf(stderr,
+                "touchstone serve: --cache: got %lld tokens, expected at least %lld, the "
+                "context\n",
+                (long long)cache, (long long)capacity);
+        return false;
+    }
+    h->o.engine = (ts_engine_options) { .n_seq = (int64_t)p->n_seq,
+                                        .capacity = capacity,
+                                        .page = PAGE,
+                                        .n_page = d->n_layer * ((cache + PAGE - 1) / PAGE),
+                                        .chunk = (int64_t)p->chunk,
+                                        .store = p->store,
+                                        .n_threads = (int)p->n_threads,
+                                        .share = true,
+                                        .n_keep = (int64_t)p->n_keep };
+    return true;
+}
+
+static bool prepare(house *h)
+{
+    const ts_serve_plan  *p = h->p;
+    const ts_model_source from = { p->model, p->tokenizer, p->dtype, p->device, p->exact };
+    char                  why[TS_MODEL_WHY];
+    uint64_t              seed = p->seed;
+    if (!read_key(h) || !open_template(h) || !ts_model_open(&from, &h->m, &h->t)) return false;
+    if (!ts_generation_load(p->model, ts_decoder_dims_of(h->m)->n_vocab, &h->model, why))
+        return ts_complain(p->model, why);
+    if (!h->model.found) h->model.sampling.temperature = 1; /* the API's default */
+    if (seed == TS_UNSET && getrandom(&seed, sizeof seed, 0) != sizeof seed)
+        return ts_complain("--seed", "no random number to be had; name one");
+    h->o = (ts_serve_options) { .host = p->host,
+                                .port = (uint16_t)p->port,
+                                .name = name_of(h),
+                                .key = h->key,
+                                .m = h->m,
+                                .t = h->t,
+                                .chat = h->c,
+                                .no_chat = h->no_chat,
+                                .sampling = ts_model_sampling(&h->model, p->temperature, p->top_k,
+                                                              p->top_p),
+                                .n_wait = (int64_t)p->n_wait,
+                                .n_new = (int64_t)p->n_new,
+                                .n_body = (size_t)p->n_body * 1024,
+                                .request_s = p->request_s,
+                                .receive_s = p->receive_s,
+                                .drain_s = p->drain_s,
+                                .log = p->quiet ? NULL : stderr };
+    h->o.sampling.seed = seed;
+    h->o.n_stop = ts_model_stops(h->m, h->t, &h->model, h->o.stop);
+    return settle_engine(h);
+}
+
+static FILE *out; /* standard error if JSON goes to standard output */
+
+static void say_ready(const ts_serve_options *o, unsigned port)
+{
+    const bool v6 = strchr(o->host, ':');
+    fprintf(out, "serving %s at http://%s%s%s:%u/v1\n", o->name, v6 ? "[" : "", o->host,
+            v6 ? "]" : "", port);
+    fflush(out);
+}
+
+int ts_serve_run(const ts_serve_plan *p)
+{
+    house           h = { .p = p };
+    ts_json        *json = NULL;
+    ts_serve_totals n;
+    char            why[TS_MODEL_WHY];
+    int             status = TS_EXIT_BROKEN;
+    out = p->json && !strcmp(p->json, "-") ? stderr : stdout;
+    if (prepare(&h) && ts_json_open(p->json, &json)) {
+        if (!ts_serve(&h.o, say_ready, &n, why)) fprintf(stderr, "touchstone serve: %s\n", why);
+        else {
+            fprintf(out, "served %lld requests, %lld tokens; %lld failed, %lld cancelled\n",
+                    (long long)n.n_request, (long long)n.n_token, (long long)n.n_failed,
+                    (long long)n.n_cancelled);
+            ts_json_int(json, "requests", n.n_request);
+            ts_json_int(json, "tokens", n.n_token);
+            ts_json_int(json, "failed", n.n_failed);
+            ts_json_int(json, "cancelled", n.n_cancelled);
+            ts_json_int(json, "pages_lost", n.n_page_lost);
+            status = n.n_page_lost ? TS_EXIT_FAILED : TS_EXIT_PASSED;
+            if (n.n_page_lost)
+                fprintf(stderr, "touchstone serve: cache: %lld pages in use, expected 0\n",
+                        (long long)n.n_page_lost);
+        }
+        if (!ts_json_close(p->json, json)) status = TS_EXIT_BROKEN;
+    }
+    free(h.key);
+    ts_chat_free(&h.c);
+    ts_tokenizer_free(&h.t);
+    ts_decoder_free(&h.m);
+    return status;
+}
