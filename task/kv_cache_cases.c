@@ -73,8 +73,11 @@ static const family families[] = {
 };
 /* clang-format on */
 
-/* Enough to fill a device, and to be split over its length. */
-static const shape device_shapes[] = { { 5, 4099, 1, 8, 2, 128 }, { 1, 20000, 1, 4, 1, 64 } };
+/* Enough to fill a device, and to be split over its length; then many heads that share keys, of
+ * sizes that kernels treat alike or apart. */
+static const shape device_shapes[] = { { 5, 4099, 1, 8, 2, 128 },  { 1, 20000, 1, 4, 1, 64 },
+                                       { 3, 1029, 1, 32, 1, 96 },  { 2, 700, 1, 24, 1, 200 },
+                                       { 1, 2100, 1, 16, 1, 256 }, { 2, 500, 1, 128, 2, 72 } };
 
 /* For the CPU: the judge takes f32 of three sizes; of the others no processor's caches hold all.
  * For devices, large ones. */

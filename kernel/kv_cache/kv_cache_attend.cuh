@@ -4,7 +4,8 @@
  * An item is a KV head of a sequence with up to `columns` of the queries that read it: column c of
  * a head is the c % group-th of its query heads at query c / group. The keys that an item sees lie
  * in tiles, at multiples of `tile` tokens. The tiles of all items stand in a row, which is cut into
- * equal shares, one for a block; or, where there are items enough, a block takes an item. What a
+ * equal shares, one for a block; or, where that is even enough, a block or a cluster of blocks
+ * takes an item. What a
  * share has of an item is a segment: it gives a largest score m, a sum l of 2^(s - m), and a sum o
  * of 2^(s - m) v. Where an item was cut its segments are merged in order. All that hangs on lengths
  * alone, not on pages. Scores are in units of ln 2. */
@@ -35,8 +36,10 @@ struct attend_call {
     divider     page, key_group;
     int         page_rows; /* of all heads, in a page */
     int         columns, tile, group, window, n_sink;
+    int         spread; /* decode: warps that share tokens, and the columns between them */
     int         n_share, share_units, share_rest; /* the first share_rest have a unit more */
     bool        by_item;
+    int         team;    /* if by_item: 2^team blocks, which are a cluster, share an item's tiles */
     bool        grouped; /* keys by channel: groups are of whole slots */
     float       scale;   /* of the scores, with log2(e) */
     const void *q;
@@ -116,7 +119,7 @@ struct segment {
     int       part, head, chunk;
     int       n_columns;
     int       t, end; /* of the item's tiles */
-    int       slot;   /* among the partial results; -1: it is the whole item */
+    int       slot;   /* among the partial results; -1: the whole item; -2: a cluster's part */
     sight     see;
     tile_list tiles;
 };
@@ -133,14 +136,15 @@ static __device__ __forceinline__ int share_of(const attend_call &a, int unit)
     return a.share_rest + (unit - longer) / a.share_units;
 }
 
-/* The segments of a share. */
-struct walk {
-    int unit, end, share, part;
+/* The segments of a share. TEAMS: there may be some, see attend_call. */
+template <bool TEAMS> struct walk_by {
+    int unit, end, share, part, rank;
 
-    __device__ __forceinline__ walk(const attend_call &a, int share_)
-        : unit(share_begin(a, share_)), end(share_begin(a, share_ + 1)), share(share_),
-          part(part_of(a.c, unit))
+    __device__ __forceinline__ walk_by(const attend_call &a, int block) : share(block), rank(0)
     {
+        if (TEAMS) share = block >> a.team, rank = block & ((1 << a.team) - 1);
+        unit = share_begin(a, share), end = share_begin(a, share + 1);
+        part = part_of(a.c, unit);
     }
     __device__ __forceinline__ bool next(const attend_call &a, segment *s)
     {
@@ -163,11 +167,17 @@ struct walk {
             s->see = sight_of(a, p, s->chunk);
             s->tiles = tile_list(s->see, a.tile);
             s->end = s->tiles.n;
+            if (TEAMS && a.team) {
+                s->t = s->tiles.n * rank >> a.team, s->end = s->tiles.n * (rank + 1) >> a.team;
+                s->slot = -2;
+            }
         }
         unit += to - from;
         return true;
     }
 };
+
+typedef walk_by<false> walk;
 
 /* The position of the query of column c. */
 static __device__ __forceinline__ int position_of(const attend_call &a, const segment &s, int c)
@@ -237,7 +247,7 @@ static __device__ __forceinline__ void put(const attend_call &a, const segment &
 
 /* ---- segments of an item become one ---- */
 
-enum { MERGE_WARPS = 4, MERGE_THREADS = 32 * MERGE_WARPS, MERGE_D = 256, MERGE_AT_ONCE = 4 };
+enum { MERGE_WARPS = 4, MERGE_THREADS = 32 * MERGE_WARPS, MERGE_AT_ONCE = 8 };
 
 /* An item that was cut: shares first .. last have segments of it. */
 struct cut_item {
@@ -261,12 +271,11 @@ struct cut_item {
     }
 };
 
-/* Column c of an item, by MERGE_THREADS. The order of sums hangs on the number of segments only. */
+/* Column c of an item, by a warp. The order of sums depends on the number of segments only. */
 static __device__ __forceinline__ void merge_column(const attend_call &a, const cut_item &it, int c)
 {
-    __shared__ float room[MERGE_WARPS][MERGE_D];
-    const int        D = (int)a.c.l.head_dim, warp = (int)threadIdx.x / 32, n = it.last - it.first;
-    float            top = -INFINITY, l = 0, o[MERGE_D / 32] = {};
+    const int D = (int)a.c.l.head_dim, n = it.last - it.first;
+    float     top = -INFINITY, l = 0;
     for (int s = lane(); s < n; s += 32) {
         const float2 x = __ldcg((const float2 *)partial_of(a, it.slot(a, it.first + s), c));
         const float  next = fmaxf(top, x.x);
@@ -279,37 +288,33 @@ static __device__ __forceinline__ void merge_column(const attend_call &a, const 
     l *= weight_of(top, m);
 #pragma unroll
     for (int d = 16; d; d /= 2) l += __shfl_xor_sync(0xffffffffu, l, d);
-    for (int s = warp; s < n; s += MERGE_WARPS * MERGE_AT_ONCE) {
-        float keep[MERGE_AT_ONCE], x[MERGE_AT_ONCE][MERGE_D / 32];
+    const int64_t row = row_of(a, it.part, it.head, it.chunk, c);
+    for (int d = 4 * lane(); d < D; d += 128) {
+        float o[4] = {};
+        for (int s = 0; s < n; s += MERGE_AT_ONCE) {
+            float  keep[MERGE_AT_ONCE];
+            float4 x[MERGE_AT_ONCE];
 #pragma unroll
-        for (int j = 0; j < MERGE_AT_ONCE; j++) {
-            const int    at = min(s + j * MERGE_WARPS, n - 1);
-            const float *from = partial_of(a, it.slot(a, it.first + at), c);
-            keep[j] = s + j * MERGE_WARPS < n ? weight_of(__ldcg(from), m) : 0.0f;
+            for (int j = 0; j < MERGE_AT_ONCE; j++) {
+                const float *from = partial_of(a, it.slot(a, it.first + min(s + j, n - 1)), c);
+                keep[j] = s + j < n ? weight_of(__ldcg(from), m) : 0.0f;
+                x[j] = __ldcg((const float4 *)(from + 4 + d)); /* a row has room for it */
+            }
 #pragma unroll
-            for (int k = 0; k < MERGE_D / 32; k++)
-                x[j][k] = lane() + 32 * k < D ? __ldcg(from + 4 + lane() + 32 * k) : 0.0f;
+            for (int j = 0; j < MERGE_AT_ONCE; j++) {
+                if (keep[j] == 0) continue;
+                o[0] = fmaf(x[j].x, keep[j], o[0]), o[1] = fmaf(x[j].y, keep[j], o[1]);
+                o[2] = fmaf(x[j].z, keep[j], o[2]), o[3] = fmaf(x[j].w, keep[j], o[3]);
+            }
         }
 #pragma unroll
-        for (int j = 0; j < MERGE_AT_ONCE; j++)
-#pragma unroll
-            for (int k = 0; k < MERGE_D / 32; k++)
-                if (keep[j] != 0) o[k] = fmaf(x[j][k], keep[j], o[k]);
-    }
-#pragma unroll
-    for (int k = 0; k < MERGE_D / 32; k++) room[warp][lane() + 32 * k] = o[k];
-    __syncthreads();
-    const int64_t row = row_of(a, it.part, it.head, it.chunk, c);
-    for (int d = (int)threadIdx.x; d < D; d += MERGE_THREADS) {
-        float sum = 0;
-#pragma unroll
-        for (int w = 0; w < MERGE_WARPS; w++) sum += room[w][d];
-        put_row(a, row, d, m, l, sum);
+        for (int e = 0; e < 4; e++)
+            if (d + e < D) put_row(a, row, d + e, m, l, o[e]);
     }
 }
 
 /* Block x looks at the item in which share x + 1 begins; it is merged by the first such block.
- * blockIdx.y: a column of it. It may begin before those whose segments they are have ended. */
+ * blockIdx.y: columns of it. It may begin before those whose segments they are have ended. */
 static __global__ void __launch_bounds__(MERGE_THREADS)
     merge_segments(const __grid_constant__ attend_call a)
 {
@@ -318,7 +323,9 @@ static __global__ void __launch_bounds__(MERGE_THREADS)
     const bool     mine = unit != it.begin && it.first == (int)blockIdx.x;
     /* One block waits in any case, lest this kernel end before the other. */
     if (mine || blockIdx.x + blockIdx.y == 0) asm volatile("griddepcontrol.wait;" ::: "memory");
-    if (mine && (int)blockIdx.y < it.n_columns) merge_column(a, it, (int)blockIdx.y);
+    for (int c = (int)(blockIdx.y * MERGE_WARPS + threadIdx.x / 32); mine && c < it.n_columns;
+         c += (int)gridDim.y * MERGE_WARPS)
+        merge_column(a, it, c);
 }
 
 /* Lets the next kernel of the stream take its place; it waits there until this one has ended. */

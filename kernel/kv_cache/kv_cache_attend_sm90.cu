@@ -9,8 +9,7 @@
 namespace
 {
 
-/* Shares have no more blocks a multiprocessor than that, whatever would fit. */
-enum { MOST_BLOCKS = 4, ALIGN = 16 };
+enum { ALIGN = 16, MERGE_ROWS = 8 /* of a grid that merges */ };
 
 int64_t smaller(int64_t a, int64_t b)
 {
@@ -18,12 +17,25 @@ int64_t smaller(int64_t a, int64_t b)
 }
 
 /* One way to attend: a kernel, the columns of an item, the tokens of a tile. It serves parts with
- * from `least` to `most` columns a head. */
+ * from `least` to `most` columns a head. With `spreading` an item may have up to 4 times as many
+ * columns. Shares have no more than `blocks` a multiprocessor, whatever would fit. is_light: one
+ * block keeps a multiprocessor's share of memory busy, unless it spreads. */
 struct way {
     void (*kernel)(attend_call);
     int columns, tile, threads;
     size_t (*shared_bytes)(const attend_call &a);
     int64_t least = 1, most = INT32_MAX;
+    int     blocks = 4;
+    bool    teams = false; /* a cluster may share an item */
+    bool    is_light = false;
+    void (*spreading)(attend_call) = NULL;
+
+    /* For n columns of a part. */
+    int spread(int64_t n) const
+    {
+        if (!spreading || n <= columns) return 1;
+        return n <= 2 * columns ? 2 : 4;
+    }
 
     /* Before a tree there may be no tokens at all, and then there is nothing to do. */
     bool serves(const attend_call &a, const kv_part &p) const
@@ -49,7 +61,21 @@ size_t shared_bytes_of_prefill(const attend_call &a)
 
 template <class S, class T> way decode_by(void)
 {
-    return { decode::attend<S, T>, S::USED, S::TILE, decode::THREADS, decode::shared_bytes<S> };
+    way w = { decode::attend<S, T, false>, S::USED, S::TILE, decode::THREADS,
+              decode::shared_bytes<S> };
+    w.blocks = S::BLOCKS;
+    w.teams = true;
+    w.is_light = !S::CODES && (S::D > 64 || S::RAGGED);
+    return w;
+}
+
+/* A block that is alone on its multiprocessor had better not spread: its warps would compute longer
+ * than the items of the other columns take to read the same keys from the L2 cache. */
+template <class S, class T> way decode_spreading(void)
+{
+    way w = decode_by<S, T>();
+    if constexpr (S::BLOCKS > 1) w.spreading = decode::attend<S, T, true>;
+    return w;
 }
 
 template <int BITS, int D> way decode_codes(ts_key_axis axis)
@@ -58,12 +84,28 @@ template <int BITS, int D> way decode_codes(ts_key_axis axis)
     return decode_by<decode::shape<BITS, D, false>, __half>();
 }
 
-template <int D> way decode_of(const ts_kv_layout &l)
+template <int D, bool RAGGED> way decode_values(const ts_kv_layout &l)
 {
-    if (l.store_dtype == TS_U8) return decode_codes<8, D>(l.key_axis);
-    if (l.store_dtype == TS_U4) return decode_codes<4, D>(l.key_axis);
-    if (l.store_dtype == TS_F16) return decode_by<decode::shape<16, D, false>, __half>();
-    return decode_by<decode::shape<16, D, false>, __nv_bfloat16>();
+    using S = decode::shape<16, D, false, RAGGED>;
+    if (l.store_dtype == TS_F16) return decode_spreading<S, __half>();
+    return decode_spreading<S, __nv_bfloat16>();
+}
+
+/* Kernels of their own for head sizes that are common. */
+way decode_of(const ts_kv_layout &l)
+{
+    const int64_t D = l.head_dim;
+    if (l.store_dtype == TS_U8)
+        return D == 64 ? decode_codes<8, 64>(l.key_axis) : decode_codes<8, 128>(l.key_axis);
+    if (l.store_dtype == TS_U4)
+        return D == 64 ? decode_codes<4, 64>(l.key_axis) : decode_codes<4, 128>(l.key_axis);
+    if (D == 64) return decode_values<64, false>(l);
+    if (D == 96) return decode_values<96, false>(l);
+    if (D == 128) return decode_values<128, false>(l);
+    if (D == 192) return decode_values<192, false>(l);
+    if (D == 256) return decode_values<256, false>(l);
+    if (D < 64) return decode_values<64, true>(l);
+    return D < 128 ? decode_values<128, true>(l) : decode_values<256, true>(l);
 }
 
 template <int D> way prefill_of(const ts_kv_layout &l)
@@ -79,7 +121,8 @@ template <int D> way prefill_of(const ts_kv_layout &l)
  * scale can be taken out of the product. Rows are counted in an int. */
 bool is_plain(const ts_kv_layout &l)
 {
-    if (l.head_dim != 64 && l.head_dim != 128) return false;
+    const bool common = l.head_dim == 64 || l.head_dim == 128;
+    if (l.head_dim % 8 || l.head_dim > 256 || (is_code(l.store_dtype) && !common)) return false;
     if (l.io_dtype != TS_BF16 && l.io_dtype != TS_F16) return false;
     if (l.n_page > INT32_MAX / l.page / l.n_kv_head) return false;
     if (!is_code(l.store_dtype)) return l.store_dtype == l.io_dtype;
@@ -97,8 +140,8 @@ int ways_of(const ts_kv_layout &l, way (&w)[2])
         });
         return 1;
     }
-    w[0] = l.head_dim == 64 ? decode_of<64>(l) : decode_of<128>(l);
-    if (is_code(l.store_dtype)) return 1;
+    w[0] = decode_of(l);
+    if (is_code(l.store_dtype) || (l.head_dim != 64 && l.head_dim != 128)) return 1;
     w[0].most = MANY - 1;
     w[1] = l.head_dim == 64 ? prefill_of<64>(l) : prefill_of<128>(l);
     return 2;
@@ -113,6 +156,43 @@ void spread_units(attend_call *a)
     a->share_rest = a->n_share > 0 ? n % a->n_share : 0;
 }
 
+/* Bytes that a multiprocessor reads in the time that a merge takes, about: in a kernel of its own,
+ * and within a cluster. */
+enum { MERGE_BYTES = 192 << 10, TEAM_BYTES = 24 << 10, MOST_TEAM = 3 };
+
+/* Of n_items, all of `shortest` to `longest` tiles, n_tiles in all: log2 of the blocks that best
+ * take one together, or -1 if they are best cut into equal shares. These are the most even, but
+ * then another kernel merges. Items of one head, if it has several, are best side by side: they
+ * read the same keys. */
+int team_of(const attend_call &a, const way &w, int64_t n_items, int64_t shortest, int64_t longest,
+            int64_t n_tiles, int64_t chunks, int resident)
+{
+    const int64_t sms = n_multiprocessors(), bytes = 2 * a.tile * a.c.l.row_bytes;
+    const bool    is_light = w.is_light && a.spread == 1;
+    int64_t       least = n_tiles / sms * (chunks > 1 ? 2 : 1) + MERGE_BYTES / bytes;
+    int           best = -1;
+    if (!w.teams || a.deep) return -1;
+    for (int t = 0; t <= MOST_TEAM && 1 << t <= shortest; t++) {
+        const int64_t blocks = n_items << t;
+        if ((t && blocks > resident) || (!is_light && w.blocks > 1 && blocks <= sms)) continue;
+        const int64_t cost = (blocks + sms - 1) / sms * (((longest - 1) >> t) + 1) +
+                             (t ? TEAM_BYTES / bytes + 1 : 0);
+        if (cost <= least) least = cost, best = t;
+    }
+    return best;
+}
+
+/* Of a part's items; each has queries of its own, and may see less than all of them do. */
+int64_t least_tiles(attend_call *a, const kv_part &p, int64_t chunks)
+{
+    int64_t least = INT32_MAX;
+    a->by_item = true;
+    for (int64_t c = 0; c < (p.n > 1 ? chunks : 1); c++)
+        least = smaller(least, tile_list(sight_of(*a, p, (int)c), a->tile).n);
+    a->by_item = false;
+    return least;
+}
+
 /* Fills in units and shares for parts from *i on. Returns false if there are too many. A part that
  * fills many columns is taken item by item; but a tree, whose few rows all see the same past, only
  * where there are items enough. n_room: shares that there is room for. */
@@ -121,15 +201,24 @@ bool cut(attend_call *a, const way &w, const ts_kv_part *part, int64_t n_part, i
 {
     const int64_t from = *i;
     int64_t       most = 0; /* chunks of a part */
+    int64_t       n_whole = 0, longest = 0, shortest = INT32_MAX;
+    int           team = 0;
     a->by_item = false;
     const int64_t n_tiles = take_parts(&a->c, part, n_part, i, [&](const kv_part &p) -> int64_t {
         if (!w.serves(*a, p)) return 0;
         const int64_t chunks = chunks_of(*a, p);
+        const int64_t tiles = tile_list(sight_of(*a, p, 0), a->tile).n;
         most = chunks > most ? chunks : most;
-        return chunks * a->c.l.n_kv_head * tile_list(sight_of(*a, p, 0), a->tile).n;
+        longest = tiles > longest ? tiles : longest;
+        shortest = smaller(shortest, least_tiles(a, p, chunks));
+        n_whole += chunks * a->c.l.n_kv_head;
+        return chunks * a->c.l.n_kv_head * tiles;
     });
     if ((w.least == 1 || (a->deep && n_room > 0)) && n_tiles >= 0 &&
-        (most == 1 || a->c.n * most * a->c.l.n_kv_head < 2 * resident)) {
+        (most == 1 || a->c.n * most * a->c.l.n_kv_head < 2 * resident))
+        team = team_of(*a, w, n_whole, shortest, longest, n_tiles, most, resident);
+    a->team = team < 0 ? 0 : team;
+    if (team < 0) {
         a->n_share = (int)smaller(n_tiles, smaller(resident, n_room));
         spread_units(a);
         return true;
@@ -144,16 +233,35 @@ bool cut(attend_call *a, const way &w, const ts_kv_part *part, int64_t n_part, i
     return n_items >= 0;
 }
 
+ts_status launch_teams(const way &w, const attend_call &a, size_t n_bytes, cudaStream_t stream)
+{
+    cudaLaunchAttribute cluster = {};
+    cluster.id = cudaLaunchAttributeClusterDimension;
+    cluster.val.clusterDim.x = 1u << a.team;
+    cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
+    cudaLaunchConfig_t how = {};
+    how.gridDim = dim3((unsigned)a.n_share << a.team);
+    how.blockDim = dim3((unsigned)w.threads);
+    how.dynamicSmemBytes = n_bytes;
+    how.stream = stream;
+    how.attrs = &cluster;
+    how.numAttrs = 1;
+    cudaLaunchKernelEx(&how, w.kernel, a);
+    return launched();
+}
+
 ts_status launch(const way &w, const attend_call &a, size_t n_bytes, cudaStream_t stream)
 {
     if (!a.n_share) return TS_OK;
+    if (a.team) return launch_teams(w, a, n_bytes, stream);
     w.kernel<<<(unsigned)a.n_share, (unsigned)w.threads, n_bytes, stream>>>(a);
     if (!a.by_item && a.n_share > 1) {
         cudaLaunchAttribute early = {};
         early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
         early.val.programmaticStreamSerializationAllowed = 1;
         cudaLaunchConfig_t how = {};
-        how.gridDim = dim3((unsigned)a.n_share - 1, (unsigned)a.columns);
+        const int64_t      rows = ((int64_t)a.columns + MERGE_WARPS - 1) / MERGE_WARPS;
+        how.gridDim = dim3((unsigned)a.n_share - 1, (unsigned)smaller(rows, MERGE_ROWS));
         how.blockDim = dim3(MERGE_THREADS);
         how.stream = stream;
         how.attrs = &early;
@@ -164,23 +272,26 @@ ts_status launch(const way &w, const attend_call &a, size_t n_bytes, cudaStream_
 }
 
 /* All parts that one way serves. n_float: of a->partial. */
-ts_status attend_by(const way &w, attend_call *a, int64_t n_part, const ts_kv_part *part,
-                    int64_t n_float, cudaStream_t stream)
+ts_status attend_by(way w, attend_call *a, int64_t n_part, const ts_kv_part *part, int64_t n_float,
+                    cudaStream_t stream)
 {
     int     fit = 0;
     int64_t most = 0; /* columns of a part */
     for (int64_t i = 0; i < n_part; i++) {
         const int64_t columns = part[i].n * a->group;
-        if (columns >= w.least && columns <= w.most && columns > most) most = columns;
+        if (columns < w.least || columns > w.most) continue;
+        most = columns > most ? columns : most;
     }
     if (!most) return TS_OK;
-    a->columns = (int)smaller(w.columns, most);
+    a->spread = w.spread(most);
+    if (a->spread > 1) w.kernel = w.spreading;
+    a->columns = (int)smaller(w.columns * a->spread, most);
     a->tile = w.tile;
     const size_t n_bytes = w.shared_bytes(*a);
     cudaFuncSetAttribute(w.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)n_bytes);
     cudaOccupancyMaxActiveBlocksPerMultiprocessor(&fit, w.kernel, w.threads, n_bytes);
     if (!fit) return TS_E_DEVICE;
-    const int     resident = n_multiprocessors() * (fit > MOST_BLOCKS ? (int)MOST_BLOCKS : fit);
+    const int     resident = n_multiprocessors() * (fit > w.blocks ? w.blocks : fit);
     const int64_t n_room = n_float / (2 * a->columns * partial_pitch((int)a->c.l.head_dim));
     for (int64_t i = 0; i < n_part;) {
         if (!cut(a, w, part, n_part, &i, resident, n_room)) return TS_E_UNSUPPORTED;
@@ -209,11 +320,12 @@ int64_t partial_floats(const ts_kv_layout &l)
     int64_t       most = 0;
     for (int i = 0; i < n_ways; i++) {
         if (l.max_call_tokens < (w[i].least - 1) / group + 1) continue;
-        const int64_t resident = w[i].least == 1 ? sms * MOST_BLOCKS : sms;
+        const int64_t resident = w[i].least == 1 ? sms * w[i].blocks : sms;
+        const int64_t columns = w[i].columns * w[i].spread(group * l.max_call_tokens);
         const int64_t n_tiles = l.max_pages * l.page / w[i].tile + 1;
         const int64_t n_items = l.n_kv_head * l.max_call_tokens * ((group - 1) / w[i].columns + 1);
         const int64_t n = n_items > resident ? resident : smaller(resident, n_items * n_tiles);
-        most = n * w[i].columns > most ? n * w[i].columns : most;
+        most = n * columns > most ? n * columns : most;
     }
     return 2 * most * partial_pitch((int)l.head_dim);
 }

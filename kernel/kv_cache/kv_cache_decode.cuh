@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kv_cache_decode.cuh - attention of a few queries over a long past, at the speed of memory.
  *
- * A warp takes 16 or 32 tokens at a time and keeps sums of its own; the warps of a block come
- * together at the end of a segment. Products are those of tensor cores with tokens as rows: S^T = K
- * Q^T, with columns of queries, and O^T = V^T P^T. The order of channels in a product is free as
- * long as both sides agree, so a lane reads whole vectors of the very rows that its fragments
- * need. One more warp sends for the tokens of all others, whole runs of rows at a time, a few turns
- * ahead and beyond the end of a segment.
+ * A warp takes 16 or 32 tokens at a time for 8 columns and keeps sums of its own; the warps of a
+ * block come together at the end of a segment. Where there are more columns, 2 or 4 warps take the
+ * same tokens, for 8 columns each: so they are read from memory once. Products are those of tensor
+ * cores with tokens as rows: S^T = K Q^T, with columns of queries, and O^T = V^T P^T. The order of
+ * channels in a product is free as long as both sides agree, so a lane reads whole vectors of the
+ * very rows that its fragments need. One more warp sends for the tokens of all others, whole runs
+ * of rows at a time, a few turns ahead and beyond the end of a segment.
  *
  * Codes are never turned into values. As the low bits of an f16 they are subnormals, c 2^-24, and
  * exact. With s and lo of the token, S = s (q . c) + lo sum(q), and O = sum (w (c + lo / s)) with
@@ -195,15 +196,15 @@ template <class S, class T> struct sums {
         }
         rescale(keep[0], keep[1]);
     }
-    /* To [columns][D + 2] of shared memory: o, m, l. */
-    __device__ __forceinline__ void leave(float *to, int n_columns)
+    /* To [columns][D + 2] of shared memory: o, m, l, from column `from` on. */
+    __device__ __forceinline__ void leave(float *to, int from, int n_columns, int n_channels)
     {
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            const int   c = lane() % 4 * 2 + i;
+            const int   c = from + lane() % 4 * 2 + i;
             const float sum = sum_of_tokens(l[i]), rest = sum_of_tokens(extra[i]);
             const float unit = S::CODES ? weight_of(heavy[i].m(), score[i].base) : 1.0f;
-            if (c >= n_columns) continue;
+            if (c >= n_columns || c >= from + S::USED) continue;
             float *row = to + c * (S::D + 2);
 #pragma unroll
             for (int j = 0; j < S::D / 16; j++)
@@ -211,40 +212,101 @@ template <class S, class T> struct sums {
                 for (int e = 0; e < 2; e++) {
                     float x = o[j][2 * e + i];
                     if (S::CODES) x = unit * fmaf(x, 0x1p24f * place_of<S>(2 * e), rest);
-                    row[channel_of_sum<S>(j, e)] = x;
+                    const int d = channel_of_sum<S>(j, e);
+                    if (!S::RAGGED || d < n_channels) row[d] = x;
                 }
             if (lane() < 4) row[S::D] = score[i].m(), row[S::D + 1] = sum;
         }
     }
 };
 
-/* What the warps left becomes one. */
+/* What the warps left becomes one: n sums of each column. In a team it is left in the place of the
+ * first warp's. */
 template <class S>
-__device__ void merge_warps(const attend_call &a, const segment &s, const float *left)
+__device__ void merge_warps(const attend_call &a, const segment &s, float *left, int n)
 {
     const int stride = a.columns * (S::D + 2);
     for (int i = (int)threadIdx.x; i < s.n_columns * S::D; i += WORKERS) {
-        const int    c = i / S::D, d = i % S::D;
-        const float *from = left + c * (S::D + 2);
-        float        m = -INFINITY, l = 0, o = 0;
+        const int c = i / S::D, d = i % S::D;
+        float    *from = left + c * (S::D + 2);
+        float     m = -INFINITY, l = 0, o = 0;
+        if (S::RAGGED && d >= channels<S>(a.c.l)) continue;
 #pragma unroll
-        for (int w = 0; w < WARPS; w++) m = fmaxf(m, from[w * stride + S::D]);
+        for (int w = 0; w < WARPS; w++)
+            if (w < n) m = fmaxf(m, from[w * stride + S::D]);
 #pragma unroll
         for (int w = 0; w < WARPS; w++) {
+            if (w >= n) break;
             const float keep = weight_of(from[w * stride + S::D], m);
             l = fmaf(from[w * stride + S::D + 1], keep, l);
             o = fmaf(from[w * stride + d], keep, o);
         }
-        put(a, s, c, d, m, l, o);
+        if (s.slot == -2) from[d] = o;
+        else put(a, s, c, d, m, l, o);
     }
 }
-
-/* ---- the kernel ---- */
 
 static __device__ __forceinline__ void sync_workers(void)
 {
     asm volatile("bar.sync 1, %0;" ::"n"((int)WORKERS) : "memory");
 }
+
+/* All workers of all blocks of the cluster; the warps that copy need not come. */
+static __device__ __forceinline__ void sync_team(void)
+{
+    asm volatile("barrier.cluster.arrive.release;\n"
+                 "barrier.cluster.wait.acquire;" ::
+                     : "memory");
+}
+
+/* What block `rank` of the cluster has at the same place. */
+static __device__ __forceinline__ float load_from(unsigned place, int rank)
+{
+    float x;
+    asm volatile("{ .reg .u32 there;\n"
+                 "mapa.shared::cluster.u32 there, %1, %2;\n"
+                 "ld.shared::cluster.f32 %0, [there]; }"
+                 : "=f"(x)
+                 : "r"(place), "r"(rank)
+                 : "memory");
+    return x;
+}
+
+/* What the blocks of a team have left becomes the item, in order: of its elements each block takes
+ * a part. First m and l of the n warps, which merge_warps left alone. */
+template <class S>
+__device__ __noinline__ void merge_team(const attend_call &a, int part, int head, int chunk,
+                                        int n_columns, float *left, int n, int rank)
+{
+    const int D = channels<S>(a.c.l), size = n_columns * D, stride = a.columns * (S::D + 2);
+    sync_workers();
+    if ((int)threadIdx.x < n_columns) {
+        float *from = left + (int)threadIdx.x * (S::D + 2) + S::D, m = -INFINITY, l = 0;
+        for (int w = 0; w < n; w++) m = fmaxf(m, from[w * stride]);
+        for (int w = 0; w < n; w++)
+            l = fmaf(from[w * stride + 1], weight_of(from[w * stride], m), l);
+        from[0] = m, from[1] = l;
+    }
+    sync_team();
+    for (int i = (size * rank >> a.team) + (int)threadIdx.x; i < size * (rank + 1) >> a.team;
+         i += WORKERS) {
+        const int      c = i / D, d = i % D;
+        const unsigned at = shared_address(left + c * (S::D + 2));
+        float          m = -INFINITY, l = 0, o = 0;
+#pragma unroll 4
+        for (int r = 0; r < 1 << a.team; r++) m = fmaxf(m, load_from(at + S::D * 4, r));
+#pragma unroll 4
+        for (int r = 0; r < 1 << a.team; r++) {
+            const float keep = weight_of(load_from(at + S::D * 4, r), m);
+            l = fmaf(load_from(at + S::D * 4 + 4, r), keep, l);
+            o = fmaf(load_from(at + (unsigned)d * 4, r), keep, o);
+        }
+        put_row(a, row_of(a, part, head, chunk, c), d, m, l, o);
+    }
+    sync_team(); /* before memory goes that others read */
+}
+
+/* ---- the kernel ---- */
 
 /* Keys by channel: scores of a part, from `token` on. */
 template <class S, class T>
@@ -311,13 +373,14 @@ __device__ __forceinline__ void clear_unseen(const segment &s, const slot_view<S
 {
     if (lane() < S::TOKENS && !s.see.any(token + lane()))
 #pragma unroll
-        for (int i = 0; i < S::ROW; i += 16)
-            store_zero(in.values() + (unsigned)(lane() * S::ROW + i));
+        for (int i = 0; i < in.row; i += 16)
+            store_zero(in.values() + (unsigned)(lane() * in.row + i));
     copies_see_stores();
     __syncwarp();
 }
 
-template <class S, class T>
+/* SPREAD: several warps may take the same tokens, as many as a.spread says. */
+template <class S, class T, bool SPREAD>
 __global__ void __launch_bounds__(THREADS, S::BLOCKS) attend(const __grid_constant__ attend_call a)
 {
     extern __shared__ __align__(1024) uint4 memory[];
@@ -325,45 +388,60 @@ __global__ void __launch_bounds__(THREADS, S::BLOCKS) attend(const __grid_consta
     const ring_view<S>                      ring(shared_address(memory), a.c.l);
     float *const                            left = (float *)((char *)memory + ring_bytes<S>(a.c.l));
     next_may_begin();
-    if ((int)threadIdx.x < S::SLOTS) {
+    if (threadIdx.x < ring.n) {
         barrier_begin(ring.full(threadIdx.x), S::CODES ? 1 + 32 : 1);
         barrier_begin(ring.empty(threadIdx.x), WARPS);
         copies_see_stores();
     }
     __syncthreads();
     if (warp == WARPS) return send_all<S>(a, ring);
-    walk     w(a, (int)blockIdx.x);
-    segment  s;
-    unsigned use = 0, parity = 0; /* the slot that is next */
+    const int     spread = SPREAD ? a.spread : 1, column = warp % spread * S::USED;
+    const int     first_share = warp - warp % spread;
+    walk_by<true> w(a, (int)blockIdx.x);
+    segment       s;
+    unsigned      use = 0, parity = 0; /* the slot that is next */
     while (w.next(a, &s)) {
         queries<S, T> q;
         sums<S, T>    own;
         int           group = -1;
-        q.begin(a, s);
+        q.begin(a, s, column);
         for (int i = s.t * S::STEPS; i < s.end * S::STEPS; i++) {
-            const int token =
-                s.tiles.at(i / S::STEPS) * S::TILE + (warp * S::STEPS + i % S::STEPS) * S::TOKENS;
-            const slot_view<S> in(ring.slot(use), warp);
-            float              x[S::PARTS][4];
+            const int  tile = s.tiles.at(i / S::STEPS) * S::TILE;
+            const auto token_of = [&](int share) {
+                return tile + (share * S::STEPS + i % S::STEPS) * S::TOKENS;
+            };
             barrier_wait(ring.full(use), parity);
             __syncwarp();
-            const lane_pairs pairs(in, a.c.l.meta_dtype);
-            score_tokens<S, T>(x, a, s, q, &group, in, pairs, token);
-            if (!s.see.all(token, token + S::TOKENS)) {
-#pragma unroll
-                for (int n = 0; n < S::PARTS; n++) hide<S, T>(x[n], s, q, token + n * ROWS);
-                clear_unseen<S>(s, in, token);
+            if (spread > 1 && !s.see.all(tile, tile + S::TILE)) { /* others read what it clears */
+                clear_unseen<S>(s, slot_view<S>(ring.slot(use), warp, a.c.l), token_of(warp));
+                sync_workers();
             }
-            own.meet(x, in, pairs);
+#pragma unroll 1
+            for (int j = 0; j < spread && column < s.n_columns; j++) {
+                const int          token = token_of(first_share + j);
+                const slot_view<S> in(ring.slot(use), first_share + j, a.c.l);
+                const lane_pairs   pairs(in, a.c.l.meta_dtype);
+                float              x[S::PARTS][4];
+                score_tokens<S, T>(x, a, s, q, &group, in, pairs, token);
+                if (!s.see.all(token, token + S::TOKENS)) {
+#pragma unroll
+                    for (int n = 0; n < S::PARTS; n++) hide<S, T>(x[n], s, q, token + n * ROWS);
+                    if (spread == 1) clear_unseen<S>(s, in, token);
+                }
+                own.meet(x, in, pairs);
+            }
             __syncwarp();
             if (lane() == 0) barrier_arrive(ring.empty(use));
-            use = use + 1 == S::SLOTS ? 0 : use + 1;
+            use = use + 1 == ring.n ? 0 : use + 1;
             parity ^= use == 0;
         }
         sync_workers(); /* what the warps left last time was merged */
-        own.leave(left + warp * a.columns * (S::D + 2), s.n_columns);
+        own.leave(left + first_share / spread * a.columns * (S::D + 2), column, s.n_columns,
+                  channels<S>(a.c.l));
         sync_workers();
-        merge_warps<S>(a, s, left);
+        merge_warps<S>(a, s, left, WARPS / spread);
+        if (a.team)
+            merge_team<S>(a, s.part, s.head, s.chunk, s.n_columns, left, WARPS / spread, w.rank);
     }
 }
 

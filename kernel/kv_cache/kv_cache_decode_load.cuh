@@ -10,23 +10,43 @@
 namespace decode
 {
 
-enum { WARPS = 4, WORKERS = 32 * WARPS, ROWS = 16, COLUMNS = 8 };
+enum { WARPS = 4, WORKERS = 32 * WARPS, ROWS = 16, COLUMNS = 8, MOST_SLOTS = 8 };
 enum { THREADS = WORKERS + 32 }; /* the last warp copies for the others */
 
+/* The largest power of two that divides n, at most `most`. */
+static constexpr int power_in(int n, int most)
+{
+    return (n & -n) < most ? n & -n : most;
+}
+
 /* Sizes in bytes. A product is of ROWS tokens: a lane has 2 rows of keys, a quarter of each, in
- * vectors of up to 16 bytes. */
-template <int BITS_, int D_, bool CHANNEL_> struct shape {
+ * vectors of up to 16 bytes. RAGGED: heads have any multiple of 8 channels up to D, 16 bits each.
+ * What is missing of a product is zero in the queries and in the keys; of the values it is any
+ * other channel, and sums of it are given to nobody. */
+template <int BITS_, int D_, bool CHANNEL_, bool RAGGED_ = false> struct shape {
     static constexpr int  BITS = BITS_, D = D_, ROW = D * BITS / 8;
-    static constexpr bool CODES = BITS < 16, CHANNEL = CHANNEL_;
-    static constexpr int  K_VECTOR = ROW / 4 < 16 ? ROW / 4 : 16, K_PIECES = ROW / 4 / K_VECTOR;
-    static constexpr int  PARTS = CODES ? 2 : 1, TOKENS = PARTS * ROWS; /* of a warp, in a slot */
-    static constexpr int  SLOT = 2 * TOKENS * ROW;                      /* without pairs */
-    static constexpr int  SLOTS = BITS == 4 ? 3 : 2, BLOCKS = 2;        /* at once */
-    static constexpr int  STEPS = CHANNEL ? 2 : 1; /* slots: what a warp has of a tile */
+    static constexpr bool CODES = BITS < 16, CHANNEL = CHANNEL_, RAGGED = RAGGED_;
+    static constexpr int  K_VECTOR = power_in(ROW / 4, 16), K_PIECES = ROW / 4 / K_VECTOR;
+    static constexpr int  TWISTED = power_in(ROW, 128); /* bytes that a twist stays in */
+    static constexpr int  PARTS = CODES ? 2 : 1, TOKENS = PARTS * ROWS; /* of a share of a slot */
+    static constexpr int  BLOCKS = D <= 128 ? 2 : 1;                    /* at once */
+    static constexpr int  STEPS = CHANNEL ? 2 : 1; /* slots: what a share has of a tile */
     static constexpr int  TILE = WARPS * STEPS * TOKENS;
     static constexpr int  USED = CHANNEL ? COLUMNS / 2 : COLUMNS; /* columns that are queries */
-    static_assert(!CODES || TOKENS == 32, "a lane looks after one token of a warp");
+    static_assert(!CODES || TOKENS == 32, "a lane looks after one token of a share");
+    static_assert(ROW % 32 == 0 && (!RAGGED || BITS == 16), "values come in pairs of vectors");
 };
+
+/* Bytes of a row, and its channels. */
+template <class S> __host__ __device__ __forceinline__ int row_bytes(const ts_kv_layout &l)
+{
+    return S::RAGGED ? (int)l.row_bytes : (int)S::ROW;
+}
+
+template <class S> __host__ __device__ __forceinline__ int channels(const ts_kv_layout &l)
+{
+    return S::RAGGED ? (int)l.head_dim : (int)S::D;
+}
 
 static __host__ __device__ __forceinline__ int pair_bytes(ts_dtype meta_dtype)
 {
@@ -52,31 +72,47 @@ template <class S> __host__ __device__ __forceinline__ int pairs_bytes(const ts_
     return S::CODES ? (n * pair_bytes(l.meta_dtype) + 255) / 256 * 256 : 0;
 }
 
-/* Rows of keys, rows of values, pairs; each for one warp after the other. */
+/* Rows of keys and of values, without pairs. */
+template <class S> __host__ __device__ __forceinline__ int rows_bytes(const ts_kv_layout &l)
+{
+    return WARPS * 2 * S::TOKENS * row_bytes<S>(l);
+}
+
+/* Rows of keys, rows of values, pairs; each for one share after the other. */
 template <class S> __host__ __device__ __forceinline__ int slot_bytes(const ts_kv_layout &l)
 {
-    return WARPS * S::SLOT + pairs_bytes<S>(l);
+    return rows_bytes<S>(l) + pairs_bytes<S>(l);
+}
+
+/* As many as leave room for what is merged, and for the other block. */
+template <class S> __host__ __device__ __forceinline__ int n_slots(const ts_kv_layout &l)
+{
+    if (S::CODES) return S::BITS == 4 ? 3 : 2;
+    if (!S::RAGGED && (S::D == 64 || S::D == 128)) return 2;
+    const int n = (S::BLOCKS == 1 ? 192 : 96) * 1024 / rows_bytes<S>(l);
+    return n < MOST_SLOTS ? n : (int)MOST_SLOTS;
 }
 
 /* Slots, and two barriers for each. */
 template <class S> __host__ __device__ __forceinline__ int ring_bytes(const ts_kv_layout &l)
 {
-    return S::SLOTS * (slot_bytes<S>(l) + 16);
+    return n_slots<S>(l) * (slot_bytes<S>(l) + 16);
 }
 
-/* The ring, and what warps leave to be merged. */
+/* The ring, and what warps leave to be merged: there are WARPS / spread sums of each column. */
 template <class S> size_t shared_bytes(const attend_call &a)
 {
-    const size_t left = (size_t)(WARPS * a.columns * (S::D + 2)) * sizeof(float);
+    const size_t left = (size_t)(WARPS / a.spread * a.columns * (S::D + 2)) * sizeof(float);
     return (size_t)ring_bytes<S>(a.c.l) + left;
 }
 
 /* In shared memory, as all that follows. */
 template <class S> struct ring_view {
     unsigned at, bytes; /* of a slot */
+    unsigned n;         /* slots */
 
     __device__ __forceinline__ ring_view(unsigned at_, const ts_kv_layout &l)
-        : at(at_), bytes((unsigned)slot_bytes<S>(l))
+        : at(at_), bytes((unsigned)slot_bytes<S>(l)), n((unsigned)n_slots<S>(l))
     {
     }
     __device__ __forceinline__ unsigned slot(unsigned i) const
@@ -86,7 +122,7 @@ template <class S> struct ring_view {
     /* The barriers of a slot: when it is full, and when it may be filled. */
     __device__ __forceinline__ unsigned full(unsigned i) const
     {
-        return at + S::SLOTS * bytes + i * 16;
+        return at + n * bytes + i * 16;
     }
     __device__ __forceinline__ unsigned empty(unsigned i) const
     {
@@ -94,50 +130,65 @@ template <class S> struct ring_view {
     }
 };
 
-/* What one warp has of a slot. Rows are twisted. */
+/* A share of a slot: the TOKENS that a warp takes at a time. Rows are twisted. */
 template <class S> struct slot_view {
-    unsigned at; /* its keys, from a multiple of 256 on */
-    int      warp;
+    unsigned at;         /* its keys, from a multiple of 256 on */
+    int      share, row; /* row: its bytes */
 
-    __device__ __forceinline__ slot_view(unsigned slot, int warp_)
-        : at(slot + (unsigned)(warp_ * S::TOKENS * S::ROW)), warp(warp_)
+    __device__ __forceinline__ slot_view(unsigned slot, int share_, const ts_kv_layout &l)
+        : share(share_), row(row_bytes<S>(l))
     {
-    }
-    static __device__ __forceinline__ unsigned pairs_of(unsigned slot)
-    {
-        return slot + WARPS * S::SLOT;
+        at = slot + (unsigned)(share * S::TOKENS * row);
     }
     __device__ __forceinline__ unsigned pairs(void) const
     {
-        return pairs_of(at - (unsigned)(warp * S::TOKENS * S::ROW));
+        return at + (unsigned)((2 * WARPS - share) * S::TOKENS * row);
     }
     __device__ __forceinline__ unsigned values(void) const
     {
-        return at + WARPS * S::TOKENS * S::ROW;
+        return at + (unsigned)(WARPS * S::TOKENS * row);
     }
-    /* Row lane / 4 + 8 row of a part: vector lane % 4 of a piece. */
-    __device__ __forceinline__ unsigned key(int part, int row, int piece) const
+    /* Bytes `mine` + `more` of a row that begins at `from`, the latter the same in all lanes. */
+    __device__ __forceinline__ unsigned in_row(unsigned from, int mine, int more, int twist) const
+    {
+        if constexpr (S::RAGGED) { /* behind its end: the first of it */
+            return from + (unsigned)((mine + more < row ? mine + more : 0) ^ twist);
+        } else if constexpr ((S::ROW & (S::ROW - 1)) == 0) { /* `from` is a multiple of it */
+            return (from + (unsigned)(mine ^ twist)) ^ (unsigned)more;
+        } else {
+            const int low = more % S::TWISTED;
+            return ((from + (unsigned)(mine ^ twist)) ^ (unsigned)low) + (unsigned)(more - low);
+        }
+    }
+    /* Row lane / 4 + 8 half of a part: vector lane % 4 of a piece. */
+    __device__ __forceinline__ unsigned key(int part, int half, int piece) const
     {
         const int g = lane() / 4, t = lane() % 4;
-        const int in_row = (t * S::K_VECTOR) ^ twist_of(S::ROW, g);
-        return ((at + (unsigned)(g * S::ROW + in_row)) ^ (unsigned)(piece * 64)) +
-               (unsigned)((part * ROWS + row * 8) * S::ROW);
+        return in_row(at + (unsigned)(g * row), t * S::K_VECTOR, piece * (4 * S::K_VECTOR),
+                      twist_of(row, g)) +
+               (unsigned)((part * ROWS + half * 8) * row);
+    }
+    /* Whether the row has that vector. */
+    __device__ __forceinline__ bool has_key(int piece) const
+    {
+        return !S::RAGGED || piece * (4 * S::K_VECTOR) + lane() % 4 * S::K_VECTOR < row;
     }
     /* For load_matrices: tokens 0 to 7 and 8 to 15 of the even vector of pair i, then of the odd
      * one. */
     __device__ __forceinline__ unsigned value(int part, int i) const
     {
-        const int token = lane() % 16, in_row = (lane() / 16 * 16) ^ twist_of(S::ROW, token);
-        return ((values() + (unsigned)(token * S::ROW + in_row)) ^ (unsigned)(i * 32)) +
-               (unsigned)(part * ROWS * S::ROW);
+        const int token = lane() % 16;
+        return in_row(values() + (unsigned)(token * row), lane() / 16 * 16, i * 32,
+                      twist_of(row, token)) +
+               (unsigned)(part * ROWS * row);
     }
     __device__ __forceinline__ unsigned value_pair(int bytes) const
     {
-        return pairs() + (unsigned)((warp * 32 + lane()) * bytes);
+        return pairs() + (unsigned)((share * 32 + lane()) * bytes);
     }
     __device__ __forceinline__ unsigned key_pair(int bytes, int i) const
     {
-        return pairs() + (unsigned)((WARPS * 32 + warp * (S::CHANNEL ? S::D : 32) + i) * bytes);
+        return pairs() + (unsigned)((WARPS * 32 + share * (S::CHANNEL ? S::D : 32) + i) * bytes);
     }
 };
 
@@ -156,22 +207,22 @@ __device__ __forceinline__ void send_group(const attend_call &a, int head, int p
         copy_ahead<16>(to.key_pair(N, 0) + (unsigned)i, from + i, true);
 }
 
-/* Sends for the tokens of all warps. Where all of them are seen they come in runs of `run` tokens
+/* Sends for the tokens of all shares. Where all of them are seen they come in runs of `run` tokens
  * of one page, up to a whole slot; lane i knows where run i lies. The page was looked up one turn
- * before, so that nobody waits for the table either. Else a lane looks after a token of each warp.
+ * before, so that nobody waits for the table either. Else a lane looks after a token of each share.
  */
 template <class S> struct loader {
     static constexpr int N = WARPS * S::TOKENS; /* of a slot */
 
-    walk    w;
-    segment s;
-    int     step, tile;      /* within the tile; and where that begins */
-    int     page, rest;      /* of the lane's run: its first row is page * rows of a page + rest */
-    int     group[WARPS];    /* of keys by channel, that was sent for last */
-    int     ahead;           /* entries of the table */
-    int     touched;         /* the entry that far ahead: no page is negative */
-    int     run;             /* a power of two, as N is */
-    bool    more, all, easy; /* all: in one page; easy: by runs */
+    walk_by<true> w;
+    segment       s;
+    int           step, tile; /* within the tile; and where that begins */
+    int           page, rest; /* of the lane's run: its first row is page * rows of a page + rest */
+    int           group[WARPS];    /* of keys by channel, that was sent for last */
+    int           ahead;           /* entries of the table */
+    int           touched;         /* the entry that far ahead: no page is negative */
+    int           run;             /* a power of two, as N is */
+    bool          more, all, easy; /* all: in one page; easy: by runs */
     const int32_t *pages;
 
     __device__ __forceinline__ loader(const attend_call &a) : w(a, (int)blockIdx.x), step(0)
@@ -191,7 +242,8 @@ template <class S> struct loader {
         if (!more) return;
         pages = pages_of(a.c, a.c.part[s.part]);
         if (lane() < s.n_columns) /* queries will be wanted soon */
-            fetch_to_l2((const uint16_t *)a.q + row_of(a, s.part, s.head, s.chunk, lane()) * S::D);
+            fetch_to_l2((const uint16_t *)a.q +
+                        row_of(a, s.part, s.head, s.chunk, lane()) * channels<S>(a.c.l));
     }
     __device__ __forceinline__ int first_of(int r) const
     {
@@ -216,11 +268,11 @@ template <class S> struct loader {
                                                     unsigned barrier, int token, bool values,
                                                     int row, int n)
     {
-        copy_run((values ? to.values() : to.at) + (unsigned)(token * S::ROW),
-                 (values ? a.c.l.v_data : a.c.l.k_data) + (int64_t)row * S::ROW,
-                 (unsigned)(n * S::ROW), barrier);
+        copy_run((values ? to.values() : to.at) + (unsigned)(token * to.row),
+                 (values ? a.c.l.v_data : a.c.l.k_data) + (int64_t)row * to.row,
+                 (unsigned)(n * to.row), barrier);
     }
-    /* Of token `lane` of a warp; row -1: there is none. */
+    /* Of token `lane` of a share; row -1: there is none. */
     template <int BYTES>
     __device__ __forceinline__ void send_pairs_as(const attend_call &a, slot_view<S> to, int row)
     {
@@ -228,7 +280,7 @@ template <class S> struct loader {
         copy_ahead<BYTES>(to.value_pair(BYTES), a.c.l.v_meta + at, row >= 0);
         if (!S::CHANNEL) copy_ahead<BYTES>(to.key_pair(BYTES, lane()), a.c.l.k_meta + at, row >= 0);
     }
-    /* page_: that of any token of the warp that is seen. */
+    /* page_: that of any token of the share that is seen. */
     __device__ __forceinline__ void send_pairs(const attend_call &a, int r, slot_view<S> to,
                                                int row, int page_)
     {
@@ -250,26 +302,26 @@ template <class S> struct loader {
         for (int i = 0; i < N * BYTES; i += 512) {
             const int      token = (i + lane() * 16) / BYTES, of = token >> __ffs(n) - 1;
             const int64_t  at = __shfl_sync(0xffffffffu, row, of) + (token & (n - 1));
-            const unsigned to = slot_view<S>::pairs_of(slot) + (unsigned)(i + lane() * 16);
+            const unsigned to = slot + (unsigned)(rows_bytes<S>(a.c.l) + i + lane() * 16);
             copy_ahead<16>(to, a.c.l.v_meta + at * BYTES, true);
             copy_ahead<16>(to + N * BYTES, a.c.l.k_meta + at * BYTES, true);
         }
     }
     __device__ __forceinline__ void send_runs(const attend_call &a, unsigned slot, unsigned barrier)
     {
-        const int  row = page * a.page_rows + rest, n = all ? N : run;
+        const int  row = page * a.page_rows + rest, n = all ? N : run, size = row_bytes<S>(a.c.l);
         const bool sends = is_elected();
         int        at[N / ROWS];
-        if (sends) barrier_expect(barrier, WARPS * S::SLOT);
+        if (sends) barrier_expect(barrier, (unsigned)rows_bytes<S>(a.c.l));
 #pragma unroll
         for (int i = 0; i < N / ROWS; i++) at[i] = __shfl_sync(0xffffffffu, row, i);
         if (sends)
 #pragma unroll
             for (int i = 0; i < N / ROWS && i * n < N; i++) {
-                const unsigned to = slot + (unsigned)(i * n * S::ROW);
-                const auto     size = (unsigned)(n * S::ROW);
-                copy_run(to, a.c.l.k_data + (int64_t)at[i] * S::ROW, size, barrier);
-                copy_run(to + N * S::ROW, a.c.l.v_data + (int64_t)at[i] * S::ROW, size, barrier);
+                const unsigned to = slot + (unsigned)(i * n * size), all_of = (unsigned)(n * size);
+                copy_run(to, a.c.l.k_data + (int64_t)at[i] * size, all_of, barrier);
+                copy_run(to + (unsigned)(N * size), a.c.l.v_data + (int64_t)at[i] * size, all_of,
+                         barrier);
             }
         __syncwarp();
         if constexpr (S::CODES && S::STEPS == 1) {
@@ -279,7 +331,7 @@ template <class S> struct loader {
 #pragma unroll
             for (int r = 0; r < WARPS; r++) {
                 const int token = r * S::TOKENS + lane(), of = token >> __ffs(n) - 1;
-                send_pairs(a, r, slot_view<S>(slot, r),
+                send_pairs(a, r, slot_view<S>(slot, r, a.c.l),
                            __shfl_sync(0xffffffffu, row, of) + (token & (n - 1)),
                            __shfl_sync(0xffffffffu, page, of));
             }
@@ -298,11 +350,11 @@ template <class S> struct loader {
             if (seen) row[r] = pages[at] * a.page_rows + (s.head - at) * (int)a.c.l.page + token;
             n += __popc(__ballot_sync(0xffffffffu, seen && lane() < S::TOKENS));
         }
-        if (lane() == 0) barrier_expect(barrier, (unsigned)(n * 2 * S::ROW));
+        if (lane() == 0) barrier_expect(barrier, (unsigned)(n * 2 * row_bytes<S>(a.c.l)));
         __syncwarp();
 #pragma unroll
         for (int r = 0; r < WARPS; r++) {
-            const slot_view<S> to(slot, r);
+            const slot_view<S> to(slot, r, a.c.l);
             const int          head = __shfl_sync(0xffffffffu, row[r], lane() / ROWS * ROWS);
             const unsigned     in_run =
                 __ballot_sync(0xffffffffu, row[r] >= 0 && row[r] == head + lane() % ROWS);
@@ -339,10 +391,10 @@ __device__ __forceinline__ void send_all(const attend_call &a, const ring_view<S
     loader<S> ahead(a);
     unsigned  parity = 1;
     while (ahead.more)
-        for (unsigned i = 0; i < S::SLOTS && ahead.more; i++) {
+        for (unsigned i = 0; i < ring.n && ahead.more; i++) {
             barrier_wait(ring.empty(i), parity);
             ahead.send(a, ring.slot(i), ring.full(i));
-            if (i + 1 == S::SLOTS) parity ^= 1;
+            if (i + 1 == ring.n) parity ^= 1;
         }
 }
 

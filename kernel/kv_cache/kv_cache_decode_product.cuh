@@ -15,10 +15,10 @@ namespace decode
  */
 template <class S> __device__ __forceinline__ int channel_of(int f, int e)
 {
-    const int t = lane() % 4;
-    if constexpr (S::BITS == 16) return f / 2 * 32 + t * 8 + f % 2 * 4 + e;
-    if constexpr (S::BITS == 8) return f / 4 * 64 + t * 16 + f % 4 * 4 + e;
-    return t * (S::D / 4) + f / 2 * 8 + f % 2 * 2 + e / 2 + e % 2 * 4;
+    constexpr int IN = S::K_VECTOR * 8 / S::BITS; /* channels of a vector */
+    const int     i = f * 4 / IN, in = f * 4 % IN, first = i * (4 * IN) + lane() % 4 * IN;
+    if constexpr (S::BITS == 4) return first + in / 8 * 8 + in % 8 / 2 + e / 2 + e % 2 * 4;
+    return first + in + e;
 }
 
 /* Codes of U4 at odd places are 16 times what they say. */
@@ -45,14 +45,15 @@ static __device__ __forceinline__ int lift_of(float top)
     return top > 0 && top < INFINITY ? min(13 - ilogbf(top), 120) : 0;
 }
 
-/* Queries as fragments, column lane / 4; and what makes scores of products, for the two columns
- * that the lane has scores of. */
+/* Queries as fragments, column `from` + lane / 4; and what makes scores of products, for the two
+ * columns that the lane has scores of. */
 template <class S, class T> struct queries {
     unsigned b[S::D / 16][2];
     unsigned raw[S::CHANNEL ? S::D / 16 : 1][2];
     float    factor[2], offset[2]; /* score = s product factor + lo offset, or product factor */
-    int      position[2];
+    int      from, position[2];
 
+    /* Behind `from`. */
     static __device__ __forceinline__ int column(int i)
     {
         return (lane() % 4 * 2 + i) % S::USED;
@@ -67,30 +68,33 @@ template <class S, class T> struct queries {
         }
     }
     /* Of the lane's column, as they are; zeros where there is none. */
-    static __device__ __forceinline__ void load(const attend_call &a, const segment &s,
-                                                unsigned (&x)[S::D / 16][2])
+    __device__ __forceinline__ void load(const attend_call &a, const segment &s,
+                                         unsigned (&x)[S::D / 16][2]) const
     {
-        const int       c = lane() / 4 % S::USED;
-        const uint16_t *q = (const uint16_t *)a.q +
-                            row_of(a, s.part, s.head, s.chunk, min(c, s.n_columns - 1)) * S::D;
+        const int       c = from + lane() / 4 % S::USED, D = channels<S>(a.c.l);
+        const uint16_t *q =
+            (const uint16_t *)a.q + row_of(a, s.part, s.head, s.chunk, min(c, s.n_columns - 1)) * D;
 #pragma unroll
         for (int f = 0; f < S::D / 16; f++)
 #pragma unroll
             for (int e = 0; e < 2; e++) {
-                x[f][e] = q[channel_of<S>(f, 2 * e)] | (unsigned)q[channel_of<S>(f, 2 * e + 1)]
-                                                           << 16; /* any alignment */
-                if (c >= s.n_columns) x[f][e] = 0;
+                const int d = channel_of<S>(f, 2 * e), there = !S::RAGGED || d < D ? d : 0;
+                x[f][e] =
+                    q[there] | (unsigned)q[S::BITS == 4 ? channel_of<S>(f, 2 * e + 1) : there + 1]
+                                   << 16; /* any alignment */
+                if (c >= s.n_columns || there != d) x[f][e] = 0;
             }
     }
     static __device__ __forceinline__ float2 as_floats(const attend_call &a, unsigned bits)
     {
         return a.c.l.io_dtype == TS_F16 ? widen(bits, __half()) : widen(bits, __nv_bfloat16());
     }
-    __device__ __forceinline__ void begin(const attend_call &a, const segment &s)
+    __device__ __forceinline__ void begin(const attend_call &a, const segment &s, int from_)
     {
+        from = from_;
 #pragma unroll
         for (int i = 0; i < 2; i++)
-            position[i] = position_of(a, s, min(column(i), s.n_columns - 1));
+            position[i] = position_of(a, s, min(from + column(i), s.n_columns - 1));
         factor[0] = factor[1] = a.scale;
         if constexpr (S::CHANNEL) return load(a, s, raw); /* the rest hangs on a group of tokens */
         load(a, s, b);
@@ -188,6 +192,9 @@ __device__ __forceinline__ void multiply_keys(float (&x)[N][4], const slot_view<
         for (int n = 0; n < N; n++) {
             load_words<WORDS>(u[n], in.key(part + n, 0, i));
             load_words<WORDS>(v[n], in.key(part + n, 1, i));
+#pragma unroll
+            for (int w = 0; w < WORDS && S::RAGGED; w++)
+                if (!in.has_key(i)) u[n][w] = v[n][w] = 0;
         }
 #pragma unroll
         for (int k = 0; k < WORDS * N; k++) {
@@ -201,8 +208,8 @@ __device__ __forceinline__ void multiply_keys(float (&x)[N][4], const slot_view<
                        __byte_perm(e, 0, 0x4342), __byte_perm(f, 0, 0x4342), b[i * WORDS + w]);
             else {
                 const unsigned g = e >> 8, h = f >> 8;
-                mma<T>(x[n], e & EVEN, f & EVEN, e & ODD, f & ODD, b[2 * w]);
-                mma<T>(y[n], g & EVEN, h & EVEN, g & ODD, h & ODD, b[2 * w + 1]);
+                mma<T>(x[n], e & EVEN, f & EVEN, e & ODD, f & ODD, b[2 * (i * WORDS + w)]);
+                mma<T>(y[n], g & EVEN, h & EVEN, g & ODD, h & ODD, b[2 * (i * WORDS + w) + 1]);
             }
         }
     }

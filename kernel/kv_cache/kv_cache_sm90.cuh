@@ -79,12 +79,13 @@ static inline ts_status launched(void)
 
 /* Byte b of the row of position p is stored at b ^ twist_of(..). So the same vectors of eight rows
  * one after the other lie in all banks of shared memory, wherever whole rows are copied to; of two
- * rows, the same four. */
+ * rows, the same four. Rows of an odd number of vectors need no twist for that. It changes bits
+ * below the largest power of two that divides row_bytes, so that a byte stays in its row. */
 static constexpr __host__ __device__ __forceinline__ int twist_of(int row_bytes, int p)
 {
     if (row_bytes % 128 == 0) return ((p ^ (p & 1) << 2) & 7) << 4;
-    if (row_bytes == 64) return (p >> 1 & 3) << 4;
-    return row_bytes == 32 ? (p >> 2 & 1) << 4 : 0;
+    if (row_bytes % 64 == 0) return (p >> 1 & 3) << 4;
+    return row_bytes % 32 == 0 ? (p >> 2 & 1) << 4 : 0;
 }
 
 static __device__ __forceinline__ int lane(void)

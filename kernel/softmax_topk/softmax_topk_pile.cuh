@@ -24,15 +24,6 @@ struct pile {
     }
 };
 
-/* Below every entry's key: -inf, and any index. */
-constexpr topk_key LEAST_FLOOR = 0x007fffffull << 32;
-
-/* Keys that a cut leaves at most. */
-__host__ __device__ __forceinline__ unsigned kept_of(unsigned k)
-{
-    return k + k / 4 + 16;
-}
-
 /* What a logit must reach to be piled up, in a chunk whose indices begin at `first`. Behind the
  * floor's own index its equals are below it. */
 __device__ __forceinline__ float bar_of(topk_key floor, unsigned first)
@@ -147,16 +138,71 @@ template <class T> __device__ __forceinline__ unsigned element_of(unsigned bit)
     return lanes<T>::n == 4 ? bit % 4 : bit % 4 * 2 + bit / 16;
 }
 
-/* Bits of places that are logits. */
-template <class T> __device__ __noinline__ unsigned places_of(row_view<T> r, unsigned first_place)
-{
-    constexpr int E = lanes<T>::n;
-    unsigned      bits = 0;
-    for (unsigned b = 0; b < VECTORS * E; b++) {
-        const unsigned place = first_place + (vector_of<T>(b) * 32 + lane()) * E + element_of<T>(b);
-        if (place - r.lead < r.size - r.lead) bits |= 1u << b;
+/* How many of the lane's logits reach each of three. */
+template <class T> struct chunk_count {
+    const uint4 (&raw)[VECTORS];
+
+    __device__ __forceinline__ void operator()(const unsigned (&from)[3], unsigned (&n)[3]) const
+    {
+#pragma unroll
+        for (int q = 0; q < 3; q++)
+            n[q] += (unsigned)__popc(hits_of(raw, logit_of((topk_key)from[q] << 32), T()));
     }
-    return bits;
+};
+
+/* The same by keys, of a chunk whose indices begin at `index` - those of the lane's first place. */
+template <class T> struct chunk_keys {
+    const uint4 (&raw)[VECTORS];
+    unsigned index;
+
+    __device__ __forceinline__ void operator()(const topk_key (&from)[3], unsigned (&n)[3]) const
+    {
+        constexpr int E = lanes<T>::n;
+#pragma unroll 1
+        for (int v = 0; v < VECTORS; v++) {
+            float x[E];
+            unpack_as<T>(v == 0 ? raw[0] : v == 1 ? raw[1] : v == 2 ? raw[2] : raw[3], x);
+#pragma unroll
+            for (int e = 0; e < E; e++) {
+                const topk_key key = key_of(x[e], index + (unsigned)(v * 32 * E + e));
+#pragma unroll
+                for (int q = 0; q < 3; q++) n[q] += x[e] == x[e] && key >= from[q];
+            }
+        }
+    }
+};
+
+/* A higher floor, if more than twice k logits of a chunk reach the one there is: what some warp of
+ * the block got, and what about k logits of the chunk reach. Else what is sorted would go through
+ * the pile with all its logits. `most`: the largest of the lane's; `first`: the index of the
+ * chunk's first place, which may be before the row. */
+template <class T>
+__device__ __noinline__ topk_key floor_of_chunk(const uint4 *here, float most, unsigned first,
+                                                topk_key floor, unsigned k, topk_key *highest)
+{
+    topk_key known = 0;
+    uint4    raw[VECTORS];
+    if (lane() == 0) known = atomicMax(highest, floor);
+    floor = max(floor, __shfl_sync(ALL, known, 0));
+#pragma unroll
+    for (int v = 0; v < VECTORS; v++) raw[v] = here[v * 32 + lane()];
+    const chunk_count<T>  of = { raw };
+    const range<unsigned> r = { (unsigned)(floor >> 32), __reduce_max_sync(ALL, ordered_of(most)) };
+    const unsigned        reach = (unsigned)__popc(hits_of(raw, logit_of(floor), T()));
+    if (__reduce_add_sync(ALL, reach) <= 2 * k) return floor;
+    const unsigned value = search(warp_team(), r, k, kept_of(k), of);
+    const unsigned ties = (unsigned)__popc(hits_of(raw, logit_of((topk_key)value << 32), T()));
+    topk_key       found = (topk_key)value << 32;
+    if (__reduce_add_sync(ALL, ties) > kept_of(k)) { /* too many are equal: by index */
+        constexpr unsigned    E = lanes<T>::n, N = VECTORS * 32 * E;
+        const chunk_keys<T>   keys = { raw, first + (unsigned)lane() * E };
+        const unsigned        least = (int)first < 0 ? 0 : first;
+        const range<topk_key> in = { found | ~(first + N - 1), found | ~least };
+        found = search(warp_team(), in, k, kept_of(k), keys);
+    }
+    floor = max(floor, found);
+    if (lane() == 0) atomicMax(highest, floor);
+    return floor;
 }
 
 /* Piles up what reaches the floor in the chunk at `here`: each lane with a hit adds one at a time.
@@ -172,7 +218,11 @@ __device__ __forceinline__ void pile_up(pile *p, const uint4 (&raw)[VECTORS], fl
     float          bar = bar_of(p->floor, index);
     if (!__any_sync(ALL, most >= bar)) return;
     unsigned hits = hits_of(raw, bar, T());
-    if (bar == -INFINITY) hits &= places_of<T>(r, first); /* what is no logit is -inf */
+    if (__any_sync(ALL, __popc(hits) > 4) && __reduce_add_sync(ALL, __popc(hits)) > 2 * k) {
+        p->floor = floor_of_chunk<T>(here, most, first - r.lead, p->floor, k, highest);
+        bar = bar_of(p->floor, index);
+        hits &= hits_of(raw, bar, T());
+    }
     for (unsigned any; (any = __ballot_sync(ALL, hits != 0)) != 0;) {
         if (p->count + 32 > p->capacity) {
             *p = cut_pile(*p, k, highest);
@@ -226,20 +276,31 @@ __device__ __forceinline__ topk_key floor_of_tops(const tops &top, unsigned k, m
     for (int v = 1; v < VECTORS; v++) low = fminf(low, top.of[v]), high = fmaxf(high, top.of[v]);
     /* As many tops as there are threads reach the smallest of the threads' largest. */
     if ((int)k <= n_threads()) low = high;
-    const block_team      team = { m };
-    const range<unsigned> r = { ordered_of(low), ordered_of(high) };
-    return (topk_key)search(team, team.bounds(r), k, kept_of(k), top) << 32;
+    const block_team team = { m };
+    range<unsigned>  r = team.bounds(range<unsigned> { ordered_of(low), ordered_of(high) });
+    if (r.low < (unsigned)(LEAST_FLOOR >> 32)) { /* some are -inf: are there enough that are not? */
+        int n = 0;
+#pragma unroll
+        for (int v = 0; v < VECTORS; v++) n += top.of[v] > -INFINITY;
+        unsigned finite = 0;
+        for (int v = 1; v <= VECTORS; v++) finite += (unsigned)__syncthreads_count(n >= v);
+        if (finite < k) return LEAST_FLOOR;
+        r.low = (unsigned)(LEAST_FLOOR >> 32);
+    }
+    return (topk_key)search(team, r, k, kept_of(k), top) << 32;
 }
 
-/* The same of all piles together, for any k. `enough`: there are at least k keys in them. */
-__device__ __forceinline__ topk_key floor_of_piles(const pile &p, unsigned k, bool enough,
-                                                   meeting *m)
+/* The same of all piles together, for any k. */
+__device__ __forceinline__ topk_key floor_of_piles(const pile &p, unsigned k, meeting *m)
 {
     const pile_count of = { p };
     const block_team team = { m };
-    range<topk_key>  r = of.bounds();
-    if (!enough) r.low = LEAST_FLOOR;
-    return search(team, team.bounds(r), k, kept_of(k), of);
+    unsigned         n = 0;
+    __syncthreads(); /* what was there has been read */
+    if (lane() == 0) m->count[warp()] = (unsigned)p.count;
+    const range<topk_key> r = team.bounds(of.bounds());
+    for (int w = 0; w < n_warps(); w++) n += m->count[w];
+    return n < k ? LEAST_FLOOR : search(team, r, k, kept_of(k), of);
 }
 
 /* ---- the row's end ---- */
@@ -255,7 +316,7 @@ __device__ __forceinline__ int collect(pile own, unsigned k, topk_key *list, uns
     if (lane() == 0) begin = atomicAdd(n_list, (unsigned)p->count);
     __syncthreads();
     if (n_list[0] > kept_of(k)) {
-        p->floor = floor_of_piles(*p, k, true, m);
+        p->floor = floor_of_piles(*p, k, m);
         keep_from_floor(p);
         n_list++;
         if (lane() == 0) begin = atomicAdd(n_list, (unsigned)p->count);

@@ -20,7 +20,6 @@ struct topk_params {
     int64_t     n_rows, row_stride, k;
     int         n_vocab, n_shares;
     int         n_threads, capacity, n_list; /* of a block; keys of a warp's pile; of the list */
-    int         stride;                      /* chunks from one to the next */
     float       scale;                       /* inv_temperature * log2(e) */
     double      inv_temperature;
     const void *logits;
@@ -58,24 +57,30 @@ template <class T> struct row_view {
     }
 };
 
-/* The chunks that one warp of a block's share of a row takes, in an order that meets every part of
- * it early: what is sorted would else bring new winners to the end. */
+/* The chunks that one warp of a block's share of a row takes: every n_warps-th, in the order of
+ * their numbers' reversed bits, which meets every part of the row early. What is sorted then has
+ * few chunks that beat all before them. Each warp begins elsewhere. */
 struct chunk_walk {
-    int begin, n;       /* the share */
-    int turn, at, step; /* of this warp: how many were taken before the next one, and where it is */
+    int first, n, mine; /* of the share: where this warp's begin, how many there are, and its */
+    int offset;
+    unsigned turn;
+    int      shift; /* a number of 32 - shift bits is each of them */
 
-    __device__ __forceinline__ chunk_walk(int begin_, int end, int stride)
-        : begin(begin_), n(end - begin_), turn(warp()), at(0), step(0)
+    __device__ __forceinline__ chunk_walk(int begin, int end)
+        : first(begin + warp()), n(end - begin), mine((n - warp() + n_warps() - 1) / n_warps()),
+          offset(warp() * mine / n_warps()), turn(0)
     {
-        if (n > 0) at = warp() * stride % n, step = n_warps() * stride % n;
+        shift = mine > 2 ? __clz(mine - 1) : 31;
     }
     __device__ __forceinline__ int next(void) /* -1: there is none */
     {
-        const int here = turn < n ? begin + at : -1;
-        turn += n_warps();
-        at += step;
-        if (at >= n) at -= n;
-        return here;
+        int at;
+        do {
+            if (turn >> (32 - shift)) return -1;
+            at = (int)(__brev(turn++) >> shift);
+        } while (at >= mine);
+        at += offset;
+        return first + n_warps() * (at < mine ? at : at - mine);
     }
     __device__ __forceinline__ int n_rounds(void) const
     {

@@ -9,11 +9,20 @@
 
 #include <stdint.h>
 
-enum { MOST_WARPS = 8, BINS = 1024 };
+enum { MOST_WARPS = 32, BINS = 1024, MOST_COMPARED = 256 };
 
 constexpr unsigned ALL = 0xffffffffu; /* lanes of a warp */
 
 typedef unsigned long long topk_key;
+
+/* Below the key of every finite logit. Logits of -inf are not looked for: see fill_rest. */
+constexpr topk_key LEAST_FLOOR = 0x00800000ull << 32;
+
+/* Keys that are left at most, where the k largest are looked for. */
+static __host__ __device__ __forceinline__ unsigned kept_of(unsigned k)
+{
+    return k + k / 4 + 16;
+}
 
 static __device__ __forceinline__ int n_threads(void)
 {
@@ -67,6 +76,7 @@ template <class K> struct range {
 struct meeting {
     topk_key low[MOST_WARPS], high[MOST_WARPS];
     unsigned tally[3][3]; /* of three steps in turn: one is filled, one read, one cleared */
+    unsigned count[MOST_WARPS];
 };
 
 /* Who searches: a warp by itself, without a barrier, or a whole block. */
@@ -101,9 +111,8 @@ struct block_team {
         if (lane() == 0) at->low[warp()] = r.low, at->high[warp()] = r.high;
         if (threadIdx.x < 3) at->tally[0][threadIdx.x] = 0;
         __syncthreads();
-        for (int w = 0; w < n_warps(); w++)
-            r.low = min(r.low, (K)at->low[w]), r.high = max(r.high, (K)at->high[w]);
-        return r;
+        if (lane() < n_warps()) r = { (K)at->low[lane()], (K)at->high[lane()] };
+        return warp_team().bounds(r);
     }
     __device__ __forceinline__ void sum(unsigned (&n)[3], int turn) const
     {
@@ -178,7 +187,7 @@ template <class TAKE>
 static __device__ __forceinline__ void rank_keys(const topk_key *list, int n, int k,
                                                  topk_key *scratch, meeting *m, const TAKE &take)
 {
-    if (n <= n_threads()) {
+    if (n <= min(n_threads(), (int)MOST_COMPARED)) {
         if ((int)threadIdx.x >= n) return;
         const topk_key key = list[threadIdx.x];
         int            rank = 0;

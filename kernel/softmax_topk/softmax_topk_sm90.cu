@@ -10,22 +10,20 @@
  */
 #include <cooperative_groups.h>
 #include <float.h>
-
-#include "device.cuh"
-#include "softmax_topk_pile.cuh"
+#include <limits.h>
 
 extern "C" {
 #include "touchstone/softmax_topk.h"
 }
 
+#include "softmax_topk_few.cuh"
+#include "softmax_topk_many.cuh"
+#include "softmax_topk_pile.cuh"
+
 namespace cg = cooperative_groups;
 
 namespace
 {
-
-struct partial {
-    float m, s; /* maximum, and sum of 2^(scale (x - m)) */
-};
 
 struct shared_state {
     meeting  at;
@@ -37,63 +35,7 @@ struct shared_state {
     topk_key highest; /* see softmax_topk_pile.cuh */
 };
 
-/* s of a partial once its maximum is m instead, which is no less. Both may be -inf, of one that met
- * nothing; s then is 0, or NaN. */
-__device__ __forceinline__ float rescaled(partial a, float m, float scale)
-{
-    return a.m == m ? a.s : a.s * exp2_of((a.m - m) * scale);
-}
-
 /* ---- one chunk ---- */
-
-/* A lane's sum of 2^(x scale - base). What it is relative to is the same in all lanes: the largest
- * logit m that the warp has met, times scale. Where that is large it is rounded too much, and the
- * sum is of 2^((x - m) scale); elsewhere the rounding is taken back at the end. */
-struct running {
-    float m, base, s;
-    bool  far;
-
-    __device__ __forceinline__ float relative_to_m(float scale) const
-    {
-        return far || m == -INFINITY ? s : s * exp2_of(fmaf(-m, scale, base));
-    }
-    __device__ __forceinline__ void meet(float c, float scale)
-    {
-        if (!__any_sync(ALL, c > m)) return;
-        c = logit_of((topk_key)__reduce_max_sync(ALL, ordered_of(c)) << 32);
-        const float next = c * scale;
-        const bool  next_far = !(fabsf(next) < 0x1p20f);
-        if (m == -INFINITY) s = 0;
-        else if (!far && !next_far) s *= exp2_of(base - next);
-        else {
-            s = relative_to_m(scale) * exp2_of((m - c) * scale);
-            if (!next_far) s *= exp2_of(fmaf(c, scale, -next));
-        }
-        m = c, base = next, far = next_far;
-    }
-    template <class T> __device__ __forceinline__ void add(const uint4 (&raw)[VECTORS], float scale)
-    {
-        constexpr int E = lanes<T>::n;
-        float         sum[4] = { 0, 0, 0, 0 };
-        if (far) {
-            for (int v = 0; v < VECTORS; v++) {
-                float x[E];
-                unpack_as<T>(raw[v], x);
-#pragma unroll
-                for (int e = 0; e < E; e++) sum[e % 4] += exp2_of((x[e] - m) * scale);
-            }
-        } else {
-#pragma unroll
-            for (int v = 0; v < VECTORS; v++) {
-                float x[E];
-                unpack_as<T>(raw[v], x);
-#pragma unroll
-                for (int e = 0; e < E; e++) sum[e % 4] += exp2_of(fmaf(x[e], scale, -base));
-            }
-        }
-        s += (sum[0] + sum[1]) + (sum[2] + sum[3]);
-    }
-};
 
 /* What was given out in an earlier pass becomes NaN, which is never piled up. */
 template <class T>
@@ -133,7 +75,8 @@ struct places {
 /* What a block does of a row. */
 template <class T> struct share_of_row {
     row_view<T> r;
-    chunk_walk  walk; /* to the chunks that have not been sent for */
+    chunk_walk  walk;             /* to the chunks that have not been sent for */
+    int         sent[STAGES - 1]; /* those that have been, the oldest first; -1: none */
 
     __device__ __forceinline__ share_of_row(const topk_params &p, int64_t row, int share)
         : share_of_row(p, row_view<T>(p, row), share)
@@ -147,25 +90,38 @@ template <class T> struct share_of_row {
                                                          int share)
     {
         const int64_t n = r.n_chunks();
-        if (p.n_shares == 1) return chunk_walk(0, (int)n, p.stride);
-        return chunk_walk((int)(n * share / p.n_shares), (int)(n * (share + 1) / p.n_shares),
-                          p.stride);
+        if (p.n_shares == 1) return chunk_walk(0, (int)n);
+        return chunk_walk((int)(n * share / p.n_shares), (int)(n * (share + 1) / p.n_shares));
     }
     /* Sends for the first chunks, all but one of those there is room for. */
     __device__ __forceinline__ void begin(uint4 *ring)
     {
-        for (int s = 0; s < STAGES - 1; s++) fetch<T>(ring + s * CHUNK, r, walk.next());
+#pragma unroll
+        for (int s = 0; s < STAGES - 1; s++) {
+            sent[s] = walk.next();
+            fetch<T>(ring + s * CHUNK, r, sent[s]);
+        }
+    }
+    /* Sends for one more. Returns the oldest one, which is no longer counted. */
+    __device__ __forceinline__ int go_on(uint4 *to)
+    {
+        const int oldest = sent[0];
+#pragma unroll
+        for (int s = 0; s + 1 < STAGES - 1; s++) sent[s] = sent[s + 1];
+        sent[STAGES - 2] = walk.next();
+        fetch<T>(to, r, sent[STAGES - 2]);
+        return oldest;
     }
 };
 
 /* The share of a row whose first chunks are on their way. AGAIN: a later pass, which sums nothing
  * and passes over what is not below `given_out`. */
 template <class T, bool AGAIN>
-__device__ __forceinline__ partial scan(const topk_params &p, share_of_row<T> mine, chunk_walk walk,
-                                        unsigned k, topk_key given_out, const places &in, pile *own,
+__device__ __forceinline__ partial scan(const topk_params &p, share_of_row<T> mine, unsigned k,
+                                        topk_key given_out, const places &in, pile *own,
                                         shared_state *sh)
 {
-    const int  n_rounds = walk.n_rounds();
+    const int  n_rounds = mine.walk.n_rounds();
     const bool by_tops = !AGAIN && tops_suffice(k, n_threads());
     running    sums = { -INFINITY, 0, 0, false };
     tops       top;
@@ -176,10 +132,10 @@ __device__ __forceinline__ partial scan(const topk_params &p, share_of_row<T> mi
     if (threadIdx.x < 4) sh->n_list[threadIdx.x] = 0;
     if (threadIdx.x == 0) sh->highest = 0;
     if (by_tops) { /* what has come is looked through first: a better floor spares a great deal */
-        chunk_walk ahead = walk;
         wait_for_all();
+#pragma unroll
         for (int s = 0; s < STAGES - 1; s++) {
-            const int chunk = ahead.next();
+            const int chunk = mine.sent[s];
             uint4    *here = in.ring + s * CHUNK;
             if (chunk >= 0 && !mine.r.is_whole(chunk)) clean_edge(here, mine.r, chunk);
             if (chunk >= 0) top.meet<T>(here);
@@ -190,14 +146,13 @@ __device__ __forceinline__ partial scan(const topk_params &p, share_of_row<T> mi
             by_tops ? 3 * i + 8 : 2 * i + 2; /* the round before which it is done next */
         const int until = min(n_rounds, raise);
         if (by_tops) own->floor = max(own->floor, floor_of_tops(top, k, &sh->at));
-        else if (i) own->floor = max(own->floor, floor_of_piles(*own, k, !AGAIN, &sh->at));
+        else if (i) own->floor = max(own->floor, floor_of_piles(*own, k, &sh->at));
         else __syncthreads(); /* n_list are 0 */
         if (!by_tops) keep_from_floor(own);
         if (i == n_rounds) break;
         for (; i < until; i++) {
-            const int chunk = walk.next();
+            const int chunk = mine.go_on(in.ring + (i + STAGES - 1) % STAGES * CHUNK);
             uint4    *here = in.ring + i % STAGES * CHUNK;
-            fetch<T>(in.ring + (i + STAGES - 1) % STAGES * CHUNK, mine.r, mine.walk.next());
             wait_for_oldest();
             if (chunk < 0) continue;
             if (!mine.r.is_whole(chunk)) clean_edge(here, mine.r, chunk);
@@ -224,33 +179,9 @@ __device__ __forceinline__ partial scan(const topk_params &p, share_of_row<T> mi
 
 /* ---- the row's end ---- */
 
-__device__ __forceinline__ float warp_max(float m)
-{
-    return logit_of((topk_key)__reduce_max_sync(0xffffffffu, ordered_of(m)) << 32);
-}
-
-__device__ __forceinline__ float warp_sum(float s)
-{
-#pragma unroll
-    for (int d = 16; d; d /= 2) s += __shfl_xor_sync(0xffffffffu, s, d);
-    return s;
-}
-
-/* Over the block, in a fixed order; every thread gets the same bits. */
-__device__ partial block_partial(partial own, float scale, shared_state *sh)
-{
-    float m = warp_max(own.m);
-    float s = warp_sum(rescaled(own, m, scale));
-    if (threadIdx.x % 32 == 0) sh->warp[threadIdx.x / 32] = { m, s };
-    __syncthreads();
-    const int lane = threadIdx.x % 32;
-    own = lane < n_threads() / 32 ? sh->warp[lane] : partial { -INFINITY, 0 };
-    m = warp_max(own.m);
-    return { m, warp_sum(rescaled(own, m, scale)) };
-}
-
-/* The places of the row from `first` on, k of them, from n keys of the list. Returns whether there
- * are more entries. */
+/* The places of the row from `first` on, k of them, from n keys of the list. Returns whether they
+ * were filled, so that there may be more. */
+template <class T>
 __device__ __noinline__ bool give_out(const topk_params &p, int64_t row, int64_t first, unsigned k,
                                       partial all, const topk_key *list, int n, topk_key *scratch,
                                       shared_state *sh)
@@ -259,17 +190,14 @@ __device__ __noinline__ bool give_out(const topk_params &p, int64_t row, int64_t
     int32_t   *index = p.index + row * p.k + first;
     float     *prob = p.prob + row * p.k + first;
     rank_keys(list, n, (int)k, scratch, &sh->at, [&](topk_key key, int j) {
-        const double z = ((double)logit_of(key) - (double)all.m) * p.inv_temperature;
         index[j] = sick ? -1 : (int32_t)index_of(key);
-        prob[j] = sick ? NAN : all.s > 0 ? expf((float)z) / all.s : 0.0f;
+        prob[j] = prob_of(logit_of(key), all, p.inv_temperature);
         if (j == (int)k - 1) sh->last = key;
     });
-    for (int j = n + threadIdx.x; j < (int)k; j += n_threads()) {
-        index[j] = -1;
-        prob[j] = sick ? NAN : 0.0f;
-    }
     __syncthreads();
-    return n >= (int)k && !sick;
+    if (n >= (int)k && !sick) return true;
+    fill_rest<T>(p, row, first + min(n, (int)k), sick, sh->at.count);
+    return false;
 }
 
 /* The shares of a row come together in its first block: partials, and k keys or more from each, of
@@ -310,24 +238,16 @@ __device__ int collect_again(unsigned k, const places &in, shared_state *sh)
     return collect(part, k, in.piles, sh->n_list + 2, &sh->at);
 }
 
-/* Places that no entry fills. */
-__device__ void fill_rest(const topk_params &p, int64_t row, int64_t first, bool sick)
+/* How a row is done: by one block, small or large, by a cluster of large ones, or by one block in
+ * several passes, for a k that one pass cannot serve. */
+enum way { ALONE, WIDE, SHARED, PASSES };
+
+constexpr bool is_large(way w)
 {
-    for (int64_t j = first + threadIdx.x; j < p.k; j += n_threads()) {
-        p.index[row * p.k + j] = -1;
-        p.prob[row * p.k + j] = sick ? NAN : 0.0f;
-    }
+    return w == WIDE || w == SHARED;
 }
 
-__device__ __forceinline__ float lse_of(partial all, double inv_temperature)
-{
-    if (!(all.s >= 0)) return NAN;
-    return all.s == 0 ? -INFINITY : (float)(inv_temperature * all.m + (double)logf(all.s));
-}
-
-/* How a row is done: by one block, by a cluster, or by one block in several passes, for a k that
- * one pass cannot serve. */
-enum way { ALONE, SHARED, PASSES };
+enum { SMALL_BLOCK = 128, LARGE_BLOCK = 256, MOST_FEW = 64 /* rows */ };
 
 /* The places from MOST_K on, as many at a time. */
 template <class T>
@@ -336,21 +256,21 @@ __device__ void give_out_rest(const topk_params &p, int64_t row, const row_view<
 {
     int64_t first = MOST_K;
     for (bool more = true; more && first < p.k; first += MOST_K) {
-        const unsigned   now = (unsigned)(p.k - first < MOST_K ? p.k - first : MOST_K);
-        share_of_row<T>  mine(p, r, 0);
-        const chunk_walk walk = mine.walk;
+        const unsigned  now = (unsigned)(p.k - first < MOST_K ? p.k - first : MOST_K);
+        share_of_row<T> mine(p, r, 0);
         mine.begin(in.ring);
-        scan<T, true>(p, mine, walk, now, sh->last, in, own, sh);
+        scan<T, true>(p, mine, now, sh->last, in, own, sh);
         const int n = collect(*own, now, in.list, sh->n_list, &sh->at);
-        more = give_out(p, row, first, now, all, in.list, n, in.piles, sh);
+        more = give_out<T>(p, row, first, now, all, in.list, n, in.piles, sh);
     }
-    fill_rest(p, row, first, !(all.s >= 0));
 }
 
 /* One row a block, or a cluster; as soon as one is done the device puts the next one in its place.
  */
 template <class T, way WAY>
-__global__ void __launch_bounds__(WAY == SHARED ? 256 : 128, WAY == SHARED ? 2 : 5)
+__global__ void __launch_bounds__(is_large(WAY) ? LARGE_BLOCK : SMALL_BLOCK, is_large(WAY)   ? 2
+                                                                             : WAY == PASSES ? 3
+                                                                                             : 5)
     softmax_topk(const __grid_constant__ topk_params p)
 {
     __shared__ shared_state sh;
@@ -360,11 +280,10 @@ __global__ void __launch_bounds__(WAY == SHARED ? 256 : 128, WAY == SHARED ? 2 :
     const unsigned          k = WAY == PASSES ? MOST_K : (unsigned)p.k, least_k = k ? k : 1;
     pile                    own = { places::first_pile() + warp() * p.capacity, 0, p.capacity, 0 };
     share_of_row<T>         mine(p, row, share);
-    const chunk_walk        walk = mine.walk;
     mine.begin(in.ring);
     if (WAY == SHARED) cg::this_cluster().barrier_arrive();
-    partial all = scan<T, false>(p, mine, walk, least_k, 0, in, &own, &sh);
-    all = block_partial(all, p.scale, &sh);
+    partial all = scan<T, false>(p, mine, least_k, 0, in, &own, &sh);
+    all = block_partial(all, p.scale, sh.warp);
     int n = collect(own, least_k, in.list, sh.n_list, &sh.at);
     if (WAY == SHARED) {
         all = gather(all, n, p.scale, in.list, &sh);
@@ -372,30 +291,12 @@ __global__ void __launch_bounds__(WAY == SHARED ? 256 : 128, WAY == SHARED ? 2 :
         n = collect_again(least_k, in, &sh);
     }
     if (threadIdx.x == 0 && p.lse) p.lse[row] = lse_of(all, p.inv_temperature);
-    const bool more = give_out(p, row, 0, k, all, WAY == SHARED ? in.piles : in.list, n,
-                               in.piles + (WAY == SHARED ? n : 0), &sh);
-    if (WAY != PASSES) return;
-    if (more) give_out_rest<T>(p, row, mine.r, all, in, &own, &sh);
-    else fill_rest(p, row, k, !(all.s >= 0));
+    const bool more = give_out<T>(p, row, 0, k, all, WAY == SHARED ? in.piles : in.list, n,
+                                  in.piles + (WAY == SHARED ? n : 0), &sh);
+    if (WAY == PASSES && more) give_out_rest<T>(p, row, mine.r, all, in, &own, &sh);
 }
 
 /* ---- choice ---- */
-
-/* Chunks from one to the next, the golden section of n or so, such that all of them are met, be
- * there n or one or two more: that hangs on how a row begins and is shared. */
-int stride_of(int n)
-{
-    const auto gcd = [](int a, int b) {
-        while (b) {
-            const int r = a % b;
-            a = b, b = r;
-        }
-        return a;
-    };
-    for (int s = (int)(0.618 * n) + 1; s < n; s++)
-        if (gcd(s, n) == 1 && gcd(s, n + 1) == 1 && gcd(s, n + 2) == 1) return s;
-    return 1;
-}
 
 size_t shared_bytes(const topk_params &p)
 {
@@ -423,21 +324,43 @@ template <class T, way WAY> ts_status launch(const topk_params &p, cudaStream_t 
     return cudaGetLastError() == cudaSuccess ? TS_OK : TS_E_DEVICE;
 }
 
-/* Few rows: clusters of blocks, at most 128 in all, for not many more clusters find room side by
- * side. Else a small block a row. The fewer keys fit on a pile the more warps run side by side. */
+/* Two blocks a multiprocessor where there are rows enough for that. */
+template <class T> ts_status launch_many(topk_params p, cudaStream_t s)
+{
+    p.capacity = many_capacity(p.k);
+    p.n_threads = p.n_rows > n_multiprocessors() ? MANY_THREADS / 2 : MANY_THREADS;
+    const size_t n_bytes = (size_t)p.capacity * sizeof(topk_key) + CUT_BINS * sizeof(unsigned);
+    cudaFuncSetAttribute(softmax_topk_many<T>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                         (int)n_bytes);
+    softmax_topk_many<T><<<(unsigned)p.n_rows, (unsigned)p.n_threads, n_bytes, s>>>(p);
+    return cudaGetLastError() == cudaSuccess ? TS_OK : TS_E_DEVICE;
+}
+
+/* Few rows: clusters of large blocks, and no more shares than two if those are over 128 in all, or
+ * 96 where a multiprocessor has room for one: not many more clusters find room side by side. More
+ * rows: a large block a row, as long as all of them are there at once; else a small one. The fewer
+ * keys fit on a pile the more warps run side by side. Blocks look for one key where k is 0. */
 template <class T> ts_status launch(topk_params p, cudaStream_t s)
 {
-    const int k = p.k < MOST_K ? (int)p.k : MOST_K, sms = n_multiprocessors();
+    if (p.k > MOST_K && p.k <= MOST_MANY) return launch_many<T>(p, s);
+    if (p.k <= MOST_K && p.n_rows <= MOST_FEW && fit_few<T>(&p)) return launch_few<T>(p, s);
+    const int     k = p.k < MOST_K ? (int)p.k : MOST_K, kept = (int)kept_of(k ? (unsigned)k : 1u);
+    const int64_t room = (int64_t)n_multiprocessors() * (k <= 256 ? 2 : 1); /* large blocks */
+    const int     most_blocks = k <= 256 ? 128 : 96, most_listed = k <= 256 ? INT_MAX : 8192;
+    way           w = p.k > MOST_K ? PASSES : p.n_rows > room ? ALONE : WIDE;
     p.n_shares = 1;
     p.capacity = k <= 64 ? 256 : k <= 256 ? 512 : 1536;
-    if (p.n_rows * 2 <= sms && k <= 256) {
-        p.n_threads = 256, p.n_shares = 2;
-        while (p.n_shares < SHARES && p.n_rows * p.n_shares * 2 <= 128) p.n_shares *= 2;
-    } else p.n_threads = 128;
-    p.n_list = (int)kept_of(k ? (unsigned)k : 1u) * p.n_shares; /* blocks look for one at least */
-    p.stride = stride_of(p.n_vocab / (CHUNK * lanes<T>::n * p.n_shares));
-    if (p.k > MOST_K) return launch<T, PASSES>(p, s);
-    return p.n_shares > 1 ? launch<T, SHARED>(p, s) : launch<T, ALONE>(p, s);
+    if (w == WIDE && p.n_rows * 2 <= room) {
+        w = SHARED, p.n_shares = 2;
+        while (p.n_shares < SHARES && p.n_rows * p.n_shares * 2 <= most_blocks &&
+               kept * p.n_shares * 2 <= most_listed)
+            p.n_shares *= 2;
+    }
+    p.n_threads = is_large(w) ? LARGE_BLOCK : SMALL_BLOCK;
+    p.n_list = kept * p.n_shares;
+    if (w == PASSES) return launch<T, PASSES>(p, s);
+    if (w == SHARED) return launch<T, SHARED>(p, s);
+    return w == WIDE ? launch<T, WIDE>(p, s) : launch<T, ALONE>(p, s);
 }
 
 /* Rows of no words. Their logits may lie anywhere, and the other kernels fetch around them. */
