@@ -11,6 +11,7 @@ enum {
     TS_CPU_DOTPROD = 1u << 4, /* dot products of bytes */
     TS_CPU_BF16 = 1u << 5,    /* BF16 matmul and conversion */
     TS_CPU_I8MM = 1u << 6,    /* matmul of bytes */
+    TS_CPU_VNNI = 1u << 7,    /* dot products of bytes, on top of AVX512 */
     TS_SM90 = 1u << 16,       /* a GPU of compute capability 9.0 or later, with its shared memory */
     TS_SM80 = 1u << 17,       /* 8.0 or later */
 };

@@ -16,6 +16,12 @@
 #ifndef TS_IMPL_NEON
 #define TS_IMPL_NEON(...)
 #endif
+#ifndef TS_ON_AARCH64
+#define TS_ON_AARCH64(...)
+#endif
+#ifndef TS_ON_X86_64
+#define TS_ON_X86_64(...)
+#endif
 
 /* Bits of ts_impl.dtypes. */
 enum {

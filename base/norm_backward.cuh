@@ -24,8 +24,9 @@
 namespace
 {
 
-/* Rows of a team up to which one block or cluster takes all; groups of rows of the general path. */
-enum { FEW_TURNS = 4, ANY_SPLITS = 128 };
+/* Rows of a team, and of a cluster, up to which one block or cluster takes all; groups of rows of
+ * the general path. */
+enum { FEW_TURNS = 3, FEW_WIDE_TURNS = 2, ANY_SPLITS = 128 };
 
 /* (x - mean) * rstd without overflow on the way: rows of tiny rstd are scaled down first. */
 struct row_map {
@@ -72,7 +73,7 @@ __device__ __forceinline__ void load_gamma(const norm_params &p, const OWN &mine
         float g[E] = { 0 };
         if (mine.has(v)) mine.load_columns((const T *)p.gamma, v, g);
 #pragma unroll
-        for (int e = 0; e < E; e++) gamma[v * E + e] = g[e] + p.offset;
+        for (int e = 0; e < E; e++) gamma[v * E + e] = mine.has(v, e) ? g[e] + p.offset : 0.0f;
     }
 }
 
@@ -86,8 +87,8 @@ __device__ __forceinline__ void sum_vector(const OWN &mine, int v, const uint4 *
     constexpr int E = OWN::E;
     float         x[E], dy[E];
     float2        part = make_float2(0, 0); /* short chains of additions */
-    unpack_as<T>(row[v * mine.apart], x);
-    unpack_as<T>(row[pitch + v * mine.apart], dy);
+    unpack_as<T>(mine.shared(row, v, pitch), x);
+    unpack_as<T>(mine.shared(row + pitch, v, pitch), dy);
 #pragma unroll
     for (int e = 0; e < E; e++) {
         const bool  in = !MASKED || mine.has(v, e);
@@ -139,10 +140,10 @@ __global__ void __launch_bounds__(THREADS, 1) backward_rows(const __grid_constan
     const int64_t           step = n_teams * p.row_stride;
     int64_t                 at = first * p.row_stride;
     const int               lead = lead_of<T, SHIFTED>(p.x, at);
-    const row_vectors<T, V, SHIFTED ? 0 : V / 2, SHIFTED> mine(p.n_cols, lead, 0, TEAM * V, t,
-                                                               TEAM);
-    const void *const                                     from[3] = { p.x, p.dy, p.dr };
-    const int    pitch = (p.n_cols + (SHIFTED ? 2 * E - 2 : E - 1)) / E; /* vectors of a row */
+    const row_vectors<T, V, SHIFTED ? 0 : V / 2, SHIFTED, SHIFTED> mine(p.n_cols, lead, 0, TEAM * V,
+                                                                        t, TEAM);
+    const void *const                                              from[3] = { p.x, p.dy, p.dr };
+    const int    pitch = (p.n_cols + E - 1) / E + SHIFTED; /* vectors of a row */
     const int    arrays = ARRAYS == 3 && p.dr ? 3 : 2, stage_size = TEAMS * arrays * pitch;
     uint4 *const corner = memory + team * arrays * pitch + t;
     int          n_rows = p.turns;
@@ -187,7 +188,7 @@ __global__ void __launch_bounds__(THREADS, 1) backward_rows(const __grid_constan
             for (int v = 0; v < V; v++) {
                 if (!mine.has(v)) continue;
                 float dx[E], more[E] = { 0 };
-                if (!CENTRED && p.dr) unpack_as<T>(row[2 * pitch + v * TEAM], more);
+                if (!CENTRED && p.dr) unpack_as<T>(mine.shared(row + 2 * pitch, v, pitch), more);
 #pragma unroll
                 for (int e = 0; e < E; e++) dx[e] = by.dx(g[v * E + e], xhat[v * E + e], more[e]);
                 mine.template store<true>((T *)p.dx + at + v * TEAM * E, v, pack_as<T>(dx));
@@ -200,7 +201,7 @@ __global__ void __launch_bounds__(THREADS, 1) backward_rows(const __grid_constan
     await_all_but<0>();
     write_sums<CENTRED, TEAM, E>(p, reinterpret_cast<float *>(memory), SHIFTED ? leads : nullptr,
                                  dgamma, dbeta);
-    finish<CENTRED>(p, gridDim.x);
+    finish<CENTRED>(p, gridDim.x, reinterpret_cast<float *>(memory));
 }
 
 /* ---- rows above 8192 columns: a block per 8192, in a cluster ---- */
@@ -245,11 +246,8 @@ __global__ void __launch_bounds__(THREADS, 1) backward_wide(const __grid_constan
         const float   rstd = next_rstd;
         uint4         dr[V];
         if constexpr (!CENTRED) { /* of the row to finish */
-#pragma unroll
-            for (int v = 0; v < V; v++) {
-                dr[v] = make_uint4(0, 0, 0, 0);
-                if (p.dr && k > 0) dr[v] = mine.load((const T *)p.dr + at + v * apart * E, v);
-            }
+            if (p.dr && k > 0)
+                mine.load((const T *)p.dr + at, dr, first + (k - 1) * n_clusters + 1 == p.n_rows);
             if (p.dr && t == 0 && k + 2 < n_rows) {
                 const int full = (p.n_cols + lead) / E - begin, n_bytes = min(full, pitch) * 16;
                 const T  *row = (const T *)p.dr + at + (k > 0 ? 3 : 2) * step;
@@ -283,7 +281,7 @@ __global__ void __launch_bounds__(THREADS, 1) backward_wide(const __grid_constan
                 float x[E], dy[E], more[E] = { 0 };
                 unpack_as<T>(row[v * apart], x);
                 unpack_as<T>(row[pitch + v * apart], dy);
-                if constexpr (!CENTRED) unpack_as<T>(dr[v], more);
+                if (!CENTRED && p.dr) unpack_as<T>(dr[v], more);
 #pragma unroll
                 for (int e = 0; e < E; e++)
                     x[e] = by.dx(gamma[v * E + e] * dy[e], xhat_of(x[e], before), more[e]);
@@ -302,7 +300,7 @@ __global__ void __launch_bounds__(THREADS, 1) backward_wide(const __grid_constan
                              n_clusters == 1, first, dgamma, dbeta);
     if (n_clusters == 1) return;
     cooperative_groups::this_grid().sync();
-    add_partials<CENTRED>(p, (int)n_clusters);
+    add_partials<CENTRED>(p, (int)n_clusters, reinterpret_cast<float *>(memory));
 }
 
 /* ---- any alignment, any length: x and dy are read again for the second half of a row, and once
@@ -362,7 +360,8 @@ __global__ void __launch_bounds__(256) backward_any_columns(const norm_params p)
 template <bool CENTRED>
 __global__ void __launch_bounds__(THREADS) backward_any_sums(const norm_params p, int n_partials)
 {
-    add_partials<CENTRED>(p, n_partials);
+    __shared__ float part[PART_SIZE];
+    add_partials<CENTRED>(p, n_partials, part);
 }
 
 /* ---- choice ---- */
@@ -393,7 +392,7 @@ void launch_rows(norm_params p, int n_vec, cudaStream_t s)
     const bool      few = p.n_rows <= FEW_TURNS * TEAMS && TEAMS % unit == 0;
     const grid_plan plan(p.n_rows, few ? 1 : n_multiprocessors(), TEAMS, unit);
     if (!plan.fits) return launch_any<T, CENTRED>(p, s);
-    const int stage_bytes = TEAMS * (p.dr ? 3 : 2) * n_vec * 16;
+    const int stage_bytes = TEAMS * (p.dr ? 3 : 2) * (n_vec + SHIFTED) * 16;
     const int least = team_sums_layout<CENTRED, TEAM, E>::BYTES;
     p.turns = plan.turns;
     p.n_stages = stages_for(stage_bytes, 1);
@@ -419,7 +418,7 @@ void launch_wide(norm_params p, int n_vec, cudaStream_t s)
     cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, n_bytes);
     cluster_launch  how(wide.n_ranks, wide.n_threads, n_bytes, wide.n_ranks, true, s);
     const int       unit = row_unit<T>(p.row_stride);
-    const bool      few = p.n_rows <= FEW_TURNS && unit == 1;
+    const bool      few = p.n_rows <= FEW_WIDE_TURNS && unit == 1;
     const grid_plan plan(p.n_rows, few ? 1 : most_clusters(kernel, how), 1, unit);
     if (!plan.fits) return launch_any<T, CENTRED>(p, s);
     p.turns = plan.turns;
@@ -436,14 +435,14 @@ template <class T, bool CENTRED> void launch(const norm_params &p, cudaStream_t 
         same_place16(p.x, p.dy) && same_place16(p.x, p.dx) && (!p.dr || same_place16(p.x, p.dr));
     const bool aligned = n % E == 0 && p.row_stride % E == 0 && aligned16(p.x) &&
                          aligned16(p.gamma) && n > 4 * COLUMNS / 2;
-    const int n_vec = aligned ? n / E : (int)((n + 2LL * E - 2) / E);
+    const int n_vec = aligned ? n / E : (int)((n + 2LL * E - 2) / E), wrapped = (n + E - 1) / E;
     if (!alike || n_vec > RANKS * THREADS * V || p.n_rows == 0 || p.n_rows > INT32_MAX)
         launch_any<T, CENTRED>(p, s);
-    else if (n_vec > THREADS * V) {
+    else if (wrapped > THREADS * V) {
         if (aligned) launch_wide<T, CENTRED, false>(p, n_vec, s);
         else launch_wide<T, CENTRED, true>(p, n_vec, s);
-    } else if (aligned) launch_rows<T, CENTRED, 4, false>(p, n_vec, s);
-    else launch_rows<T, CENTRED, 4, true>(p, n_vec, s);
+    } else if (aligned) launch_rows<T, CENTRED, 4, false>(p, wrapped, s);
+    else launch_rows<T, CENTRED, 4, true>(p, wrapped, s);
 }
 
 template <bool CENTRED>

@@ -64,13 +64,14 @@ __device__ __forceinline__ void write_sums(const norm_params &p, float *sums, co
         if constexpr (CENTRED) own[(COLUMNS + c) * L::PITCH] = dbeta[c];
     }
     __syncthreads();
+    const int n_vec = (p.n_cols + E - 1) / E; /* what is after them wraps around */
 #pragma unroll 2
     for (int i = threadIdx.x; i < L::SUMS * p.n_cols; i += THREADS) {
         const int which = i >= p.n_cols, col = which ? i - p.n_cols : i;
         float     s = 0;
 #pragma unroll(L::TEAMS < 16 ? L::TEAMS : 16)
         for (int k = 0; k < L::TEAMS; k++) {
-            const int at = col + (leads ? leads[k] : 0), vec = at / E;
+            const int at = col + (leads ? leads[k] : 0), vec = at / E < n_vec ? at / E : 0;
             const int c = which * COLUMNS + vec / TEAM * E + at % E;
             s += sums[k * L::TEAM_SIZE + c * L::PITCH + vec % TEAM];
         }
@@ -107,13 +108,13 @@ write_wide_sums(const norm_params &p, float *sums, const OWN &mine, int from, in
 /* Adds n partials for GROUPS groups of columns at a time, all loads of DEEP partials at once: their
  * latency is what it costs. A block's threads share the partials, each in order. */
 template <bool CENTRED, int GROUPS, int DEEP>
-__device__ __forceinline__ void add_columns(const norm_params &p, int n, int columns)
+__device__ __forceinline__ void add_columns(const norm_params &p, int n, int columns, float *shared)
 {
-    __shared__ float part[GROUPS][THREADS];
-    const int64_t    width = (CENTRED ? 2 : 1) * (int64_t)p.n_cols;
-    const int        lane = threadIdx.x & (columns - 1), deep = threadIdx.x / columns;
-    const int        step = blockDim.x / columns;
-    const int64_t    apart = gridDim.x * (int64_t)columns;
+    float(*const part)[THREADS] = (float(*)[THREADS])shared;
+    const int64_t width = (CENTRED ? 2 : 1) * (int64_t)p.n_cols;
+    const int     lane = threadIdx.x & (columns - 1), deep = threadIdx.x / columns;
+    const int     step = blockDim.x / columns;
+    const int64_t apart = gridDim.x * (int64_t)columns;
     for (int64_t at = blockIdx.x * (int64_t)columns; at < width; at += GROUPS * apart) {
         float s[GROUPS] = { 0 };
         for (int k = deep; k < n && deep < step; k += DEEP * step) {
@@ -144,24 +145,28 @@ __device__ __forceinline__ void add_columns(const norm_params &p, int n, int col
 }
 
 /* dgamma and dbeta from the partials. Each block takes as many columns, a power of two, as give all
- * blocks their share in one go. */
-template <bool CENTRED> __device__ __forceinline__ void add_partials(const norm_params &p, int n)
+ * blocks their share in one go. `shared` has room for PART_SIZE floats. */
+enum { GROUPS_OF_FEW = 4, PART_SIZE = GROUPS_OF_FEW * THREADS };
+
+template <bool CENTRED>
+__device__ __forceinline__ void add_partials(const norm_params &p, int n, float *shared)
 {
     int columns = 32;
     while (columns * 2 <= (int)blockDim.x &&
            columns * (int64_t)gridDim.x < (CENTRED ? 2 : 1) * (int64_t)p.n_cols)
         columns *= 2;
-    if (n <= FEW_BLOCKS) add_columns<CENTRED, 4, FEW_BLOCKS>(p, n, columns);
-    else add_columns<CENTRED, 1, 18>(p, n, columns);
+    if (n <= FEW_BLOCKS) add_columns<CENTRED, GROUPS_OF_FEW, FEW_BLOCKS>(p, n, columns, shared);
+    else add_columns<CENTRED, 1, 18>(p, n, columns, shared);
 }
 
 /* After a block's sums were written: waits for the other blocks and adds up. */
-template <bool CENTRED> __device__ __forceinline__ void finish(const norm_params &p, int n)
+template <bool CENTRED>
+__device__ __forceinline__ void finish(const norm_params &p, int n, float *shared)
 {
     if (n == 1) return;
     if (n <= FEW_BLOCKS) cluster_wait(); /* launched as one cluster */
     else cooperative_groups::this_grid().sync();
-    add_partials<CENTRED>(p, n);
+    add_partials<CENTRED>(p, n, shared);
 }
 
 } // namespace

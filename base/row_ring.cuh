@@ -57,6 +57,13 @@ static __device__ __forceinline__ void stage_row(uint4 *corner, int pitch, const
                     copy_ahead(corner + a * pitch + v * mine.apart,
                                (const T *)from[a] + at + v * mine.apart * E, n_bytes);
         }
+        if (mine.wraps(0, 0)) {
+#pragma unroll
+            for (int a = 0; a < N; a++)
+                if (a < 2 || from[a])
+                    copy_ahead(corner + a * pitch + pitch - 1, (const T *)from[a] + at + mine.far,
+                               mine.wrap * (int)sizeof(T));
+        }
     }
     close_group();
 }

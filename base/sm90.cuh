@@ -414,6 +414,25 @@ template <int N> static __device__ __forceinline__ void pin(unsigned (&a)[N])
                  : REGS_##D                                                                        \
                  : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"(add), "n"(TRANS_B)              \
                  : "memory")
+/* Of 8-bit elements both operands have their inner index along rows. */
+#define WGMMA8_SHARED(N, TYPE, D)    WGMMA8_SHARED_AT(N, TYPE, D, AFTER_##D)
+#define WGMMA8_REGISTERS(N, TYPE, D) WGMMA8_REGISTERS_AT(N, TYPE, D, AFTER_##D)
+#define WGMMA8_SHARED_AT(...)        WGMMA8_SHARED_TEXT(__VA_ARGS__)
+#define WGMMA8_REGISTERS_AT(...)     WGMMA8_REGISTERS_TEXT(__VA_ARGS__)
+#define WGMMA8_SHARED_TEXT(N, TYPE, D, P, Q, R, S, T, U, V)                                        \
+    asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %" #R ", 0;\n"                              \
+                 "wgmma.mma_async.sync.aligned.m64n" #N "k32.f32." TYPE "." TYPE " {" TEXT_##D     \
+                 "}, %" #P ", %" #Q ", add, 1, 1;\n}\n"                                            \
+                 : REGS_##D                                                                        \
+                 : "l"(a), "l"(b), "r"(add)                                                        \
+                 : "memory")
+#define WGMMA8_REGISTERS_TEXT(N, TYPE, D, P, Q, R, S, T, U, V)                                     \
+    asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %" #U ", 0;\n"                              \
+                 "wgmma.mma_async.sync.aligned.m64n" #N "k32.f32." TYPE "." TYPE " {" TEXT_##D     \
+                 "}, {%" #P ",%" #Q ",%" #R ",%" #S "}, %" #T ", add, 1, 1;\n}\n"                  \
+                 : REGS_##D                                                                        \
+                 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"(add)                            \
+                 : "memory")
 #define BY_SIZE(FORM, TYPE)                                                                        \
     do {                                                                                           \
         if constexpr (N == 8) FORM(16, TYPE, 8);                                                   \
@@ -447,6 +466,21 @@ static __device__ __forceinline__ void product(float (&d)[N], unsigned a0, unsig
 {
     if constexpr (std::is_same<T, __half>::value) BY_SIZE(WGMMA_REGISTERS, "f16");
     else BY_SIZE(WGMMA_REGISTERS, "bf16");
+}
+
+/* The same of e4m3 numbers: A is 64 x 32, B 32 x N. */
+template <int N>
+static __device__ __forceinline__ void product_e4m3(float (&d)[N], uint64_t a, uint64_t b, int add)
+{
+    BY_SIZE(WGMMA8_SHARED, "e4m3");
+}
+
+/* a0 has bytes 4 t to 4 t + 3 of row g, a1 of row g + 8; a2, a3 those 16 bytes further on. */
+template <int N>
+static __device__ __forceinline__ void product_e4m3(float (&d)[N], unsigned a0, unsigned a1,
+                                                    unsigned a2, unsigned a3, uint64_t b, int add)
+{
+    BY_SIZE(WGMMA8_REGISTERS, "e4m3");
 }
 
 #undef TEXT_8
@@ -492,6 +526,12 @@ static __device__ __forceinline__ void product(float (&d)[N], unsigned a0, unsig
 #undef WGMMA_REGISTERS_AT
 #undef WGMMA_SHARED_TEXT
 #undef WGMMA_REGISTERS_TEXT
+#undef WGMMA8_SHARED
+#undef WGMMA8_REGISTERS
+#undef WGMMA8_SHARED_AT
+#undef WGMMA8_REGISTERS_AT
+#undef WGMMA8_SHARED_TEXT
+#undef WGMMA8_REGISTERS_TEXT
 #undef BY_SIZE
 
 /* ---- the host's side ---- */
@@ -531,8 +571,9 @@ static inline encode_fn find_encode(void)
     return (encode_fn)found;
 }
 
+/* Boxes of `width` bytes of columns, 32, 64 or 128, whose chunks TMA permutes accordingly. */
 static inline bool make_map_of(CUtensorMap *map, const tensor_view &t, CUtensorMapDataType type,
-                               int n_bytes, int rows)
+                               int n_bytes, int rows, int width = SLAB_BYTES)
 {
     static const encode_fn encode = find_encode();
     if (!encode) return false;
@@ -541,10 +582,13 @@ static inline bool make_map_of(CUtensorMap *map, const tensor_view &t, CUtensorM
     const cuuint64_t stride[3] = { (cuuint64_t)(t.row_stride * n_bytes),
                                    (cuuint64_t)(t.head_stride * n_bytes),
                                    (cuuint64_t)(t.batch_stride * n_bytes) };
-    const cuuint32_t box[4] = { (cuuint32_t)(SLAB_BYTES / n_bytes), (cuuint32_t)rows, 1, 1 };
+    const cuuint32_t box[4] = { (cuuint32_t)(width / n_bytes), (cuuint32_t)rows, 1, 1 };
     const cuuint32_t step[4] = { 1, 1, 1, 1 };
     return encode(map, type, 4, (void *)t.data, size, stride, box, step,
-                  CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                  CU_TENSOR_MAP_INTERLEAVE_NONE,
+                  width == 128  ? CU_TENSOR_MAP_SWIZZLE_128B
+                  : width == 64 ? CU_TENSOR_MAP_SWIZZLE_64B
+                                : CU_TENSOR_MAP_SWIZZLE_32B,
                   CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
                   CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
@@ -559,6 +603,11 @@ static inline bool make_map(CUtensorMap *map, const tensor_view &t, bool is_half
 static inline bool make_float_map(CUtensorMap *map, const tensor_view &t, int rows)
 {
     return make_map_of(map, t, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 4, rows);
+}
+
+static inline bool make_byte_map(CUtensorMap *map, const tensor_view &t, int rows, int width)
+{
+    return make_map_of(map, t, CU_TENSOR_MAP_DATA_TYPE_UINT8, 1, rows, width);
 }
 
 #endif

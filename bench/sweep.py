@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Sweeps one parameter of a CUDA kernel at a time and reports the points that are out of line.
+"""Sweeps one parameter of a CUDA kernel at a time and reports cliffs: points that are out of line.
 
     sweep.py [--library build/libtouchstone.so] [--kernel layernorm] [--line columns] [--peers torch]
 
-A line is a list of points along one parameter (or none: single shapes). Its curve runs through a point's two neighbours,
-straight in the logarithms of parameter and time; a point more than 15 % above it is reported as a
-cliff, and the exit status is 1 then. Times are medians of CUDA events with the L2 cache flushed;
-all methods of a point are interleaved. "of copy" is the rate of the bytes that must move relative
-to a large device copy in the same run. To add a kernel, write a function that returns the calls of
-a point and its bytes, and an entry of KERNELS.
+A line is a list of points along one parameter; the line "shapes" has single shapes instead. The
+curve of a line runs through a point's two neighbours, straight in the logarithms of parameter and
+time. A point more than 15 % above it is reported as a cliff, and the exit status is 1 then. Times
+are medians of CUDA events with a cold L2 cache; all methods of a point are interleaved. The event
+pair itself takes about 3 us. With --graph they are the time of a call among 20 captured in a CUDA
+graph, caches warm. "of copy" is the rate of the bytes that must move, relative to a large device
+copy in the same run. To add a kernel, write a function that returns the calls of a point and its
+bytes, and an entry of KERNELS.
 """
 import argparse
 import ctypes
@@ -19,9 +21,11 @@ import random
 import statistics
 import sys
 
-import torch
-
-KINDS = {"f32": (0, torch.float32), "f16": (2, torch.float16), "bf16": (3, torch.bfloat16)}  # ts_dtype
+try:
+    import torch
+    KINDS = {"f32": (0, torch.float32), "f16": (2, torch.float16), "bf16": (3, torch.bfloat16)}  # ts_dtype
+except ImportError:
+    torch = None
 TYPES = {"i": ctypes.c_int, "q": ctypes.c_int64, "d": ctypes.c_double, "p": ctypes.c_void_p, "z": ctypes.c_size_t}
 EXEC = "device:i n_threads:i deterministic:i stream:p workspace:p workspace_bytes:z"
 EPS = 1e-5
@@ -156,6 +160,29 @@ def microseconds(calls, rounds, flush):
     return {name: statistics.median(1e3 * b.elapsed_time(e) for b, e in pairs) for name, pairs in times.items()}
 
 
+def microseconds_in_graph(calls, rounds, n=20):
+    """As microseconds(), of a call among n that follow each other in a CUDA graph, caches warm."""
+    stream, times = torch.cuda.current_stream(), {}
+    for name, call in calls.items():
+        for _ in range(3):
+            call()
+        stream.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=stream):
+            for _ in range(n):
+                call()
+        pairs = []
+        for _ in range(rounds + 1):
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            begin.record()
+            graph.replay()
+            end.record()
+            pairs.append((begin, end))
+        stream.synchronize()
+        times[name] = statistics.median(1e3 * b.elapsed_time(e) / n for b, e in pairs[1:])
+    return times
+
+
 def curve(points, i):
     """What the neighbours of point i predict; None at the ends of a line."""
     if not 0 < i < len(points) - 1:
@@ -166,24 +193,29 @@ def curve(points, i):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--library", default="build/libtouchstone.so")
-    parser.add_argument("--kernel", default="", help="kernels whose names contain this")
-    parser.add_argument("--line", default="", help="lines whose names begin with this")
-    parser.add_argument("--peers", default="", help="torch, torch.compile, or both with a comma")
-    parser.add_argument("--rounds", type=int, default=9)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--library", default="build/libtouchstone.so", help="(default build/libtouchstone.so)")
+    parser.add_argument("--kernel", default="", help="only kernels whose names contain this: " + ", ".join(KERNELS))
+    parser.add_argument("--line", default="", help="only lines whose names begin with this: " + ", ".join(
+        dict.fromkeys(line for line, _, _ in norm_lines())))
+    parser.add_argument("--peers", default="", help="also time torch, torch.compile, or both with a comma")
+    parser.add_argument("--graph", action="store_true", help="time calls inside a CUDA graph, caches warm")
+    parser.add_argument("--rounds", type=int, default=9, help="times of which the median is taken (default 9)")
     parser.add_argument("--above", type=float, default=15.0, help="percent above the curve (default 15)")
     parser.add_argument("--json", help="write all points to this file")
     o = parser.parse_args()
-    if not torch.cuda.is_available():
-        raise SystemExit("skipped: no CUDA device")
+    if torch is None or not torch.cuda.is_available():
+        raise SystemExit("sweep.py: skipped: no %s" % ("CUDA device" if torch else "PyTorch"))
     Call.library = ctypes.CDLL(o.library)
     flush = torch.ones(1 << 26, device="cuda")  # 256 MiB, several times the L2 cache
     source, target = torch.ones(1 << 28, device="cuda"), torch.empty(1 << 28, device="cuda")
     copy = microseconds({"copy": lambda: target.copy_(source)}, 9, flush)["copy"]
     rate = 2 * source.nbytes / copy / 1e3
     del source, target
-    print("%s, copy %.0f GB/s, cold L2, medians of %d" % (torch.cuda.get_device_name(), rate, o.rounds))
+    print("%s, copy %.0f GB/s, %s, medians of %d" % (
+        torch.cuda.get_device_name(), rate, "in a graph, warm" if o.graph else "cold L2", o.rounds))
+    if o.graph:
+        torch.cuda.set_stream(torch.cuda.Stream())  # the default stream cannot be captured
     results, cliffs = [], 0
     for name, (make, lines) in KERNELS.items():
         for line, parameter, points in lines() if o.kernel in name else ():
@@ -199,7 +231,8 @@ def main():
                     torch._dynamo.reset()
                     compiled = torch.compile(peer, dynamic=False)
                     calls["torch.compile"] = lambda: compiled(*inputs)
-                measured.append((p, n_bytes, microseconds(calls, o.rounds, flush)))
+                measured.append((p, n_bytes, microseconds_in_graph(calls, o.rounds) if o.graph
+                                 else microseconds(calls, o.rounds, flush)))
             times = [(p[parameter], t["ours"]) for p, _, t in measured] if parameter else []
             print("\n%s, %s" % (name, line))
             for i, (p, n_bytes, t) in enumerate(measured):

@@ -204,19 +204,19 @@ static const struct {
     uint32_t number; /* in the file */
     ts_block block;
 } blocks[] = {
-    { 0, { "F32", 1, 4, NULL, decode_f32 } },
-    { 1, { "F16", 1, 2, NULL, decode_f16 } },
-    { 2, { "Q4_0", 32, 18, decode_q4_0, NULL } },
-    { 3, { "Q4_1", 32, 20, decode_q4_1, NULL } },
-    { 6, { "Q5_0", 32, 22, decode_q5_0, NULL } },
-    { 7, { "Q5_1", 32, 24, decode_q5_1, NULL } },
-    { 8, { "Q8_0", 32, 34, decode_q8_0, NULL } },
-    { 12, { "Q4_K", 256, 144, decode_q4_k, NULL } },
-    { 13, { "Q5_K", 256, 176, decode_q5_k, NULL } },
-    { 14, { "Q6_K", 256, 210, decode_q6_k, NULL } },
-    { 30, { "BF16", 1, 2, NULL, decode_bf16 } },
-    { 34, { "TQ1_0", 256, 54, decode_tq1_0, NULL } },
-    { 35, { "TQ2_0", 256, 66, decode_tq2_0, NULL } },
+    { 0, { "F32", 1, 4, TS_CODE_NONE, NULL, decode_f32 } },
+    { 1, { "F16", 1, 2, TS_CODE_NONE, NULL, decode_f16 } },
+    { 2, { "Q4_0", 32, 18, TS_CODE_Q4_0, decode_q4_0, NULL } },
+    { 3, { "Q4_1", 32, 20, TS_CODE_Q4_1, decode_q4_1, NULL } },
+    { 6, { "Q5_0", 32, 22, TS_CODE_Q5_0, decode_q5_0, NULL } },
+    { 7, { "Q5_1", 32, 24, TS_CODE_Q5_1, decode_q5_1, NULL } },
+    { 8, { "Q8_0", 32, 34, TS_CODE_Q8_0, decode_q8_0, NULL } },
+    { 12, { "Q4_K", 256, 144, TS_CODE_Q4_K, decode_q4_k, NULL } },
+    { 13, { "Q5_K", 256, 176, TS_CODE_Q5_K, decode_q5_k, NULL } },
+    { 14, { "Q6_K", 256, 210, TS_CODE_Q6_K, decode_q6_k, NULL } },
+    { 30, { "BF16", 1, 2, TS_CODE_NONE, NULL, decode_bf16 } },
+    { 34, { "TQ1_0", 256, 54, TS_CODE_NONE, decode_tq1_0, NULL } },
+    { 35, { "TQ2_0", 256, 66, TS_CODE_TQ2_0, decode_tq2_0, NULL } },
 };
 
 const ts_block *ts_block_of(uint32_t number)

@@ -53,6 +53,9 @@ bool ts_decoder_safetensors(const void *config, size_t n_config, const void *byt
 bool ts_decoder_to_cuda(ts_decoder *m, char why[TS_MODEL_WHY]);
 /* Matrices that are multiplied as their file has them become floats; nothing where none is. */
 bool ts_decoder_decode(ts_decoder *m, char why[TS_MODEL_WHY]);
+/* Whether matrices in a file's codes are multiplied as floats. By default activations are rounded
+ * to eight bits and multiplied with the codes, where the CPU has dot products of bytes. */
+void ts_decoder_exact(ts_decoder *m, bool exact);
 void ts_decoder_free(ts_decoder **m);
 
 const ts_decoder_dims *ts_decoder_dims_of(const ts_decoder *m);

@@ -7,13 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model_impl.h"
+#include "codes.h"
 
 enum {
-    PANEL = 1 << 15,
+    PANEL = 1 << 15, /* floats */
     MOST_ROWS = 64,
-    SMALL = 1 << 16
-}; /* floats; rows; weights for one thread */
+    CHUNK = 32,     /* rows of codes that a thread takes at a time */
+    SMALL = 1 << 16 /* weights for one thread */
+};
 
 static _Thread_local _Alignas(64) float panel[PANEL];
 
@@ -36,8 +37,7 @@ int64_t ts_paired_row(int64_t to, int64_t head_dim)
 
 void ts_encoded_row(const ts_encoded *e, int64_t cols, int64_t row, float *y)
 {
-    const int64_t from = e->head_dim ? ts_paired_row(row, e->head_dim) : row;
-    ts_block_row(e->block, e->data + from * (cols / e->block->n) * e->block->n_bytes, cols, y);
+    ts_block_row(e->block, ts_encoded_at(e, cols, row), cols, y);
 }
 
 static void multiply_panel(const ts_encoded_product *p, int64_t first, int64_t n_row)
@@ -55,19 +55,77 @@ static void multiply_panel(const ts_encoded_product *p, int64_t first, int64_t n
 }
 
 /* Panels do not depend on the number of threads, so neither do results. */
-void ts_encoded_linear(const ts_encoded_product *p, int n_threads)
+static void multiply_floats(const ts_encoded_product *p, int team)
 {
     const int64_t fit = PANEL / p->shape.cols, each = fit < MOST_ROWS ? fit : MOST_ROWS;
     const int64_t n_panel = (p->shape.rows + each - 1) / each;
-    const int     all = n_threads > 0 ? n_threads : omp_get_max_threads();
-    const int     team = p->shape.rows * p->shape.cols < SMALL ? 1 : all;
-    if (!p->n) return;
     ts_blas_threads(0);
 #pragma omp parallel for num_threads(team) schedule(static)
     for (int64_t i = 0; i < n_panel; i++) {
         const int64_t first = i * each, left = p->shape.rows - first;
         multiply_panel(p, first, left < each ? left : each);
     }
+}
+
+/* Chunk i of the rows of several matrices. */
+static void multiply_chunk(const ts_codes *c, const ts_encoded_product *p, const ts_rounded *x,
+                           int64_t i)
+{
+    for (int64_t n; i >= (n = (p->shape.rows + CHUNK - 1) / CHUNK); p++) i -= n;
+    const int64_t left = p->shape.rows - i * CHUNK;
+    c->multiply(p, x, i * CHUNK, left < CHUNK ? left : CHUNK);
+}
+
+static void multiply_codes(const ts_codes *c, const ts_encoded_product *p, int n, void *memory,
+                           int team)
+{
+    const ts_rounded x = ts_rounded_in(memory, p->n, p->shape.cols);
+    int64_t          n_chunk = 0;
+    for (int i = 0; i < n; i++) n_chunk += (p[i].shape.rows + CHUNK - 1) / CHUNK;
+    if (p->n <= 2) c->round(p->x, &x, 0, p->n);
+#pragma omp parallel num_threads(team)
+    {
+        if (p->n > 2) {
+#pragma omp for schedule(static)
+            for (int64_t i = 0; i < p->n; i += 2) c->round(p->x, &x, i, i + 1 < p->n ? 2 : 1);
+        }
+#pragma omp for schedule(dynamic) nowait
+        for (int64_t i = 0; i < n_chunk; i++) multiply_chunk(c, p, &x, i);
+    }
+}
+
+void ts_decoder_exact(ts_decoder *m, bool exact)
+{
+    m->exact = exact;
+}
+
+/* The widest matrix counts. */
+size_t ts_encoded_workspace(const ts_decoder *m, int64_t n)
+{
+    size_t most = 0;
+    for (int s = 0; m->n_encoded && !m->exact && s < TS_SLOTS; s++) {
+        const ts_shape shape = ts_slot_shape(&m->dims, (ts_slot)s);
+        const size_t   bytes = shape.rows ? ts_rounded_bytes(n, shape.cols) : 0;
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+void ts_encoded_linear(const ts_encoded_product *p, int n, void *rounded, int n_threads)
+{
+    const int       all = n_threads > 0 ? n_threads : omp_get_max_threads();
+    const ts_codes *c = NULL;
+    int64_t         n_weight = 0;
+    if (!p->n) return;
+    for (int i = 0; i < n; i++) {
+        n_weight += ts_shape_count(p[i].shape);
+        c = rounded ? ts_codes_of(p[i].e->block, p->n) : NULL;
+        if (!c) break;
+    }
+    if (c) multiply_codes(c, p, n, rounded, n_weight < SMALL ? 1 : all);
+    else if (n == 1) multiply_floats(p, n_weight < SMALL ? 1 : all);
+    else
+        for (int i = 0; i < n; i++) ts_encoded_linear(p + i, 1, rounded, n_threads);
 }
 
 /* ---- on a CUDA device ---- */

@@ -19,9 +19,9 @@ typedef struct scratch {
     void                  *x;                 /* [n][width]: the residual stream */
     void                  *h;                 /* [n][width]: x after a norm */
     void                  *q, *k, *v, *mixed; /* [n][heads][head_dim] */
-    bool                   joined;            /* q, k and v come from one call */
     void                  *gate, *up;         /* [n][n_ffn] */
     void                  *mean, *rstd;       /* [n]; rstd with norms of queries, [n][heads] */
+    void                  *rounded;           /* activations as bytes; NULL: none are */
     const ts_forward_tree *tree;              /* or NULL */
     ts_exec                exec;              /* of kernels: the rest of the workspace */
     bool                   grown;             /* the first layer has the new tokens */
@@ -48,6 +48,8 @@ static size_t lay(const ts_decoder *m, int64_t n, char *base, scratch *s)
     s->up = ts_cut(base, &at, n * d->n_ffn, size);
     s->mean = ts_cut(base, &at, n, size);
     s->rstd = ts_cut(base, &at, d->qk_norm ? n * d->n_head : n, size);
+    const size_t rounded = ts_encoded_workspace(m, n);
+    if (rounded) s->rounded = ts_cut(base, &at, 1, rounded);
     return at;
 }
 
@@ -112,7 +114,7 @@ static ts_status multiply(const scratch *s, void *y, const void *x, int64_t laye
     if (s->m->encoded[at].data) {
         const ts_encoded_product p = { &s->m->encoded[at], shape, y, x, n, add || bias };
         if (bias) s->m->ops->sum(s->m->self, y, NULL, bias, n, shape.rows, add);
-        if (s->m->device == TS_CPU) ts_encoded_linear(&p, s->exec.n_threads);
+        if (s->m->device == TS_CPU) ts_encoded_linear(&p, 1, s->rounded, s->exec.n_threads);
         else ts_encoded_half(s->m, &p);
         return TS_OK;
     }
@@ -120,33 +122,57 @@ static ts_status multiply(const scratch *s, void *y, const void *x, int64_t laye
     return TS_OK;
 }
 
-/* Several matrices of h: in one launch where a CUDA device has them in 16 bits. */
-static ts_status multiply_all(const scratch *s, int64_t layer, int n, const ts_slot *w,
-                              void *const *y)
-{
-    const ts_decoder *m = s->m;
-    ts_half_product   p = { .n_matrix = n, .x = s->h, .n = s->n, .n_in = m->dims.width };
-    bool              half = m->device == TS_CUDA;
-    for (int i = 0; i < n; i++) {
-        const ts_encoded *e = &m->encoded[ts_slot_at(&m->dims, layer, w[i])];
-        half = half && e->data && (!i || ts_encoded_dtype(e) == p.dtype);
-        if (!half) break;
-        p.dtype = ts_encoded_dtype(e);
-        p.w[i] = e->data;
-        p.y[i] = y[i];
-        p.n_out[i] = ts_slot_shape(&m->dims, w[i]).rows;
-    }
-    if (half) m->ops->linear_half(m->self, &p);
-    ts_status status = TS_OK;
-    for (int i = 0; i < n && !half && !status; i++)
-        status = multiply(s, y[i], s->h, layer, w[i], NULL, s->n, false);
-    return status;
-}
-
 static ts_status linear(const scratch *s, void *y, const void *x, int64_t layer, ts_slot w,
                         ts_slot bias, bool add)
 {
     return multiply(s, y, x, layer, w, ts_weight(s->m, layer, bias), s->n, add);
+}
+
+/* y = h w^T + bias. */
+typedef struct projection {
+    void       *y;
+    ts_slot     w;
+    const void *bias; /* may be NULL */
+} projection;
+
+/* In one launch, where a CUDA device has all in 16 bits; else false. */
+static bool project_halves(const scratch *s, int64_t layer, const projection *p, int n)
+{
+    const ts_decoder *m = s->m;
+    ts_half_product   h = { .n_matrix = n, .x = s->h, .n = s->n, .n_in = m->dims.width };
+    for (int i = 0; i < n; i++) {
+        const ts_encoded *e = &m->encoded[ts_slot_at(&m->dims, layer, p[i].w)];
+        if (m->device != TS_CUDA || !e->data || p[i].bias) return false;
+        if (i && ts_encoded_dtype(e) != h.dtype) return false;
+        h.dtype = ts_encoded_dtype(e);
+        h.w[i] = e->data;
+        h.y[i] = p[i].y;
+        h.n_out[i] = ts_slot_shape(&m->dims, p[i].w).rows;
+    }
+    m->ops->linear_half(m->self, &h);
+    return true;
+}
+
+/* Several of h. On the CPU those of matrices that stay in their file are one call. */
+static ts_status project(const scratch *s, int64_t layer, const projection *p, int n)
+{
+    ts_encoded_product e[3];
+    int                n_e = 0;
+    ts_status          status = TS_OK;
+    if (project_halves(s, layer, p, n)) return TS_OK;
+    for (int i = 0; i < n && !status; i++) {
+        const ts_shape    shape = ts_slot_shape(&s->m->dims, p[i].w);
+        const ts_encoded *w = &s->m->encoded[ts_slot_at(&s->m->dims, layer, p[i].w)];
+        const void       *bias = p[i].bias;
+        if (s->m->device == TS_CPU && w->data) {
+            if (bias) s->m->ops->sum(s->m->self, p[i].y, NULL, bias, s->n, shape.rows, false);
+            e[n_e++] = (ts_encoded_product) { w, shape, p[i].y, s->h, s->n, bias };
+        } else {
+            status = multiply(s, p[i].y, s->h, layer, p[i].w, bias, s->n, false);
+        }
+    }
+    if (n_e && !status) ts_encoded_linear(e, n_e, s->rounded, s->exec.n_threads);
+    return status;
 }
 
 /* Elements of the keys, or values, of n tokens in a layer. */
@@ -178,10 +204,8 @@ static ts_status mix(scratch *s, int64_t layer, const ts_forward_args *a)
                         NULL);
 }
 
-/* Queries or keys of h: projected, normed where the model does so, and turned. Until attention has
- * its results, `mixed` is free for what is to be normed. */
-static ts_status heads(const scratch *s, void *y, int64_t layer, ts_slot w, ts_slot bias,
-                       ts_slot gain, int64_t n_head)
+/* Queries or keys: normed where the model does so, and turned. */
+static ts_status turn(const scratch *s, void *y, int64_t layer, ts_slot gain, int64_t n_head)
 {
     const ts_decoder_dims *d = &s->m->dims;
     const int64_t          dim = d->head_dim;
@@ -200,9 +224,7 @@ static ts_status heads(const scratch *s, void *y, int64_t layer, ts_slot w, ts_s
             .y = y,
     };
     ts_status status = TS_OK;
-    if (!s->joined) status = linear(s, d->qk_norm ? s->mixed : y, s->h, layer, w, bias, false);
-    if (!status && d->qk_norm)
-        status = rms(s, y, s->mixed, ts_weight(s->m, layer, gain), s->n * n_head, dim);
+    if (d->qk_norm) status = rms(s, y, s->mixed, ts_weight(s->m, layer, gain), s->n * n_head, dim);
     return status ? status : ts_rope(&a, &s->exec);
 }
 
@@ -215,14 +237,18 @@ static ts_status attention(scratch *s, int64_t layer, const ts_forward_args *a)
         s->k = kept(s->m, s->tree->kv, s->n, layer, 0);
         s->v = kept(s->m, s->tree->kv, s->n, layer, 1);
     }
-    /* Norms of q and k are not in place and have one array for both. */
-    s->joined = !d->qk_norm && !d->qkv_bias;
-    if (s->joined)
-        status = multiply_all(s, layer, 3, (const ts_slot[]) { TS_W_Q, TS_W_K, TS_W_V },
-                              (void *const[]) { s->q, s->k, s->v });
-    if (!status) status = heads(s, s->q, layer, TS_W_Q, TS_W_Q_BIAS, TS_W_Q_NORM, d->n_head);
-    if (!status) status = heads(s, s->k, layer, TS_W_K, TS_W_K_BIAS, TS_W_K_NORM, d->n_kv_head);
-    if (!status && !s->joined) status = linear(s, s->v, s->h, layer, TS_W_V, TS_W_V_BIAS, false);
+    /* Until attention has its results, `mixed` is free for what is to be normed: first queries,
+     * then keys. */
+    const bool       normed = d->qk_norm;
+    const projection p[] = {
+        { normed ? s->mixed : s->q, TS_W_Q, ts_weight(s->m, layer, TS_W_Q_BIAS) },
+        { s->v, TS_W_V, ts_weight(s->m, layer, TS_W_V_BIAS) },
+        { normed ? s->mixed : s->k, TS_W_K, ts_weight(s->m, layer, TS_W_K_BIAS) },
+    };
+    status = project(s, layer, p, normed ? 2 : 3);
+    if (!status) status = turn(s, s->q, layer, TS_W_Q_NORM, d->n_head);
+    if (!status && normed) status = project(s, layer, p + 2, 1);
+    if (!status) status = turn(s, s->k, layer, TS_W_K_NORM, d->n_kv_head);
     if (status) return status;
     status = mix(s, layer, a);
     return status ? status : linear(s, s->x, s->mixed, layer, TS_W_O, TS_W_O_BIAS, true);
@@ -233,13 +259,9 @@ static ts_status feed_forward(const scratch *s, int64_t layer)
     const ts_decoder_dims *d = &s->m->dims;
     const int64_t          ffn = d->n_ffn;
     ts_status              status = norm(s, s->h, s->x, s->n, layer, TS_W_NORM_2);
-    if (!status && (d->gelu || d->ffn_bias))
-        status = linear(s, s->up, s->h, layer, TS_W_UP, TS_W_UP_BIAS, false);
-    if (!status && !d->gelu && d->ffn_bias)
-        status = multiply(s, s->gate, s->h, layer, TS_W_GATE, NULL, s->n, false);
-    if (!status && !d->gelu && !d->ffn_bias)
-        status = multiply_all(s, layer, 2, (const ts_slot[]) { TS_W_GATE, TS_W_UP },
-                              (void *const[]) { s->gate, s->up });
+    const projection       p[] = { { s->up, TS_W_UP, ts_weight(s->m, layer, TS_W_UP_BIAS) },
+                                   { s->gate, TS_W_GATE, NULL } };
+    if (!status) status = project(s, layer, p, d->gelu ? 1 : 2);
     if (status) return status;
     const ts_swiglu_forward_args a = { s->m->dtype, s->n, ffn, ffn, ffn, s->gate, s->up, s->gate };
     if (d->gelu) s->m->ops->gelu(s->m->self, s->up, s->n * ffn);

@@ -71,10 +71,25 @@ double ts_rope_frequency(const ts_decoder_dims *d, int64_t pair);
 /* Dims that this code can run, and whose products cannot overflow. */
 bool ts_dims_check(const ts_decoder_dims *d, char why[TS_MODEL_WHY]);
 
+/* Formats whose codes are multiplied as they are, by codes.h. */
+typedef enum ts_code {
+    TS_CODE_NONE,
+    TS_CODE_Q8_0,
+    TS_CODE_Q4_0,
+    TS_CODE_Q4_1,
+    TS_CODE_Q5_0,
+    TS_CODE_Q5_1,
+    TS_CODE_Q4_K, /* from here on in blocks of 256 */
+    TS_CODE_Q5_K,
+    TS_CODE_Q6_K,
+    TS_CODE_TQ2_0,
+} ts_code;
+
 /* How a GGUF file keeps weights: n of them in n_bytes, any alignment. */
 typedef struct ts_block {
     const char *name;
     int         n, n_bytes;
+    ts_code     code;
     void (*decode)(const unsigned char *p, float *y);           /* one block of codes */
     void (*plain)(const unsigned char *p, int64_t n, float *y); /* or n numbers */
 } ts_block;
@@ -116,6 +131,7 @@ struct ts_decoder {
     size_t                 n_bytes;   /* of memory */
     ts_encoded            *encoded;   /* like weight, which is NULL where this is not */
     size_t                 n_encoded; /* bytes */
+    bool                   exact;     /* they are multiplied as floats, never as codes */
     ts_file               *file;      /* where encoded ones are */
     int                    n_file;
     double                *frequency; /* [head_dim / 2], of the rotation */
@@ -171,7 +187,10 @@ typedef struct ts_encoded_product {
     int64_t           n;
     bool              add;
 } ts_encoded_product;
-void ts_encoded_linear(const ts_encoded_product *p, int n_threads);
+/* Memory for activations as bytes: what a pass over n tokens takes of it. */
+size_t ts_encoded_workspace(const ts_decoder *m, int64_t n);
+/* n products, all of the same x. With `rounded` NULL they are those of floats. */
+void ts_encoded_linear(const ts_encoded_product *p, int n, void *rounded, int n_threads);
 /* As ts_decoder_decode, but with keep_half those of 16 bits that a device multiplies stay. */
 bool ts_encoded_decode(ts_decoder *m, bool keep_half, char why[TS_MODEL_WHY]);
 /* Matrices of 16 bits may be on a CUDA device, rows in their final order. */

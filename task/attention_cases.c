@@ -95,8 +95,8 @@ static const shape device_shapes[] = {
     { 1500, 1500, 2, 4, 4, 128, WINDOW + 99, 11 }, { 2, 1, 35000, 2, 1, 64, CAUSAL, 0 },
 };
 
-/* 16-bit heads of every width that a device may treat on its own, and of widths between them; from
- * 2048 queries on tiles may differ. */
+/* Heads of every width that a device may treat on its own, and of widths between them; from 2048
+ * queries on tiles may differ. */
 static const shape width_shapes[] = {
     { 300, 513, 1, 4, 2, 8, CAUSAL, 0 },       { 700, 700, 1, 2, 2, 24, FULL, 1 },
     { 333, 333, 2, 2, 1, 40, WINDOW + 70, 0 }, { 513, 300, 1, 4, 4, 48, CAUSAL, 1 },
@@ -309,7 +309,7 @@ static const ts_case *build(list *l, bool backward)
     for (size_t i = 0; i < sizeof device_shapes / sizeof *device_shapes; i++)
         add(l, TS_USE_DEVICE, FAST, device_shapes[i], "normal");
     for (size_t i = 0; i < sizeof width_shapes / sizeof *width_shapes; i++)
-        add(l, TS_USE_DEVICE, BF16 | F16, width_shapes[i], "normal");
+        add(l, TS_USE_DEVICE, FAST, width_shapes[i], "normal");
     for (size_t i = 0; i < sizeof device_families / sizeof *device_families; i++)
         add(l, TS_USE_DEVICE, SOME, device_families[i].s, device_families[i].name);
     add_timed(l);

@@ -54,7 +54,7 @@ steps() { # one line each: NAME COMMAND; a command that answers 77 is skipped
         echo "model test/skip.sh no jansson, CBLAS, PCRE2 or cmocka"
     fi
     if [ -x build/test/unit_ternary ]; then # racecheck runs only a few of ternary's matmuls
-        for unit in unit_ternary unit_ternary_linear; do
+        for unit in unit_ternary unit_ternary_linear unit_attention_fp8; do
             echo "$unit build/test/$unit cuda"
             echo "memcheck/$unit compute-sanitizer --tool memcheck --error-exitcode 1 build/test/$unit cuda"
         done
@@ -76,7 +76,7 @@ steps() { # one line each: NAME COMMAND; a command that answers 77 is skipped
     fi
     for task in $(build/touchstone list impls | awk '$2 == "sm90" || ($1 ~ /^cross_entropy/ && $2 == "cuda") { print $1 }'); do
         case $task in
-        flash_attention_backward) continue ;; # covered by its stem
+        flash_attention_backward | flash_attention_fp8) continue ;; # covered by their stem
         cross_entropy_logits) continue ;;
         cross_entropy) memory=--small race=--small impls=cuda ;;
         flash_attention) memory="--case $tiles" race=$memory impls='sm90 cuda' ;;

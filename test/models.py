@@ -183,7 +183,7 @@ def ours(path, prompts=PROMPTS, n_new=N_NEW):
     with open(PLACE + "/prompts.txt", "w") as f:
         f.write("\n".join(prompts) + "\n")
     subprocess.run([BUILD + "/touchstone", "generate", path, "--prompts", PLACE + "/prompts.txt", "--tokens", str(n_new),
-                    "--json", PLACE + "/ours.json"], check=True, stdout=subprocess.DEVNULL)
+                    "--exact", "--json", PLACE + "/ours.json"], check=True, stdout=subprocess.DEVNULL)
     with open(PLACE + "/ours.json") as f:
         return [s["tokens"] for s in json.load(f)["stories"]]
 
@@ -205,7 +205,7 @@ def templates(path):
 def talk(path):
     """Answers of `chat` that are not those of `generate` after what jinja2 makes of the conversation."""
     said = ["What is the capital of France?", "And of Italy?", "Which of the two is larger?"]
-    run = [BUILD + "/touchstone", "chat", path, "--tokens", str(N_NEW), "--json", "-"]
+    run = [BUILD + "/touchstone", "chat", path, "--exact", "--tokens", str(N_NEW), "--json", "-"]
     turns = json.loads(subprocess.run(run, check=True, input="\n".join(said), text=True, stdout=subprocess.PIPE).stdout)
     code = """if True:
         import jinja2, json, sys
@@ -218,7 +218,7 @@ def talk(path):
         messages.append({"role": "user", "content": message})
         text = subprocess.run([PYTHON, "-c", code, PLACE + "/templates/smollm2.jinja"], check=True, text=True,
                               input=json.dumps(messages), stdout=subprocess.PIPE).stdout
-        run = [BUILD + "/touchstone", "generate", path, "--prompt", "-", "--tokens", str(N_NEW), "--json", "-"]
+        run = [BUILD + "/touchstone", "generate", path, "--prompt", "-", "--exact", "--tokens", str(N_NEW), "--json", "-"]
         alone = json.loads(subprocess.run(run, check=True, input=text + "\n", text=True, stdout=subprocess.PIPE).stdout)
         bad += alone["stories"][0]["tokens"] != turn["tokens"]
         messages.append({"role": "assistant", "content": turn["text"]})

@@ -68,7 +68,7 @@ uint16_t scale(void)
 }
 
 /* Seconds of a call: the median of many graphs of n calls. */
-double time_of(int n, const std::function<void(int, cudaStream_t)> &call)
+double time_of(int n, const std::function<void(int, cudaStream_t)> &call, int n_replays = 15)
 {
     cudaStream_t        s;
     cudaGraph_t         graph;
@@ -83,7 +83,7 @@ double time_of(int n, const std::function<void(int, cudaStream_t)> &call)
     for (int i = 0; i < n; i++) call(i, s);
     must(cudaStreamEndCapture(s, &graph) == cudaSuccess, "capture");
     must(cudaGraphInstantiate(&exec, graph, 0) == cudaSuccess, "graph");
-    for (int i = -3; i < 15; i++) {
+    for (int i = -3; i < n_replays; i++) {
         float ms;
         cudaEventRecord(a, s);
         cudaGraphLaunch(exec, s);
@@ -152,23 +152,27 @@ struct blas {
         set_stream = (decltype(set_stream))dlsym(lib, "cublasSetStream_v2");
     }
     /* y = in w' in bf16. */
+    void multiply(int64_t n_out, int64_t n_in, int64_t n_rows, const void *w, const void *in,
+                  void *y, cudaStream_t s) const
+    {
+        const float one = 1, zero = 0;
+        set_stream(handle, s);
+        must(gemm(handle, CUBLAS_OP_T, CUBLAS_OP_N, (int)n_out, (int)n_rows, (int)n_in, &one, w,
+                  CUDA_R_16BF, (int)n_in, in, CUDA_R_16BF, (int)n_in, &zero, y, CUDA_R_16BF,
+                  (int)n_out, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT) == 0,
+             "cuBLAS");
+    }
     double time(int64_t n_out, int64_t n_in, int64_t n_rows) const
     {
         const size_t each = (size_t)(n_out * n_in);
-        const int    copies = (int)std::max<size_t>(1, n_rows > 8 ? 1 : COLD / (each * 2));
-        const float  one = 1, zero = 0;
+        const int    copies = (int)std::max<size_t>(1, COLD / (each * 2));
         if (!handle) return 0;
         auto         element = [] { return __float2bfloat16(small_float()); };
         auto        *w = filled<__nv_bfloat16>(each * copies, element);
         auto        *in = filled<__nv_bfloat16>((size_t)(n_rows * n_in), element);
         auto        *y = filled<__nv_bfloat16>((size_t)(n_rows * n_out), element);
         const double t = time_of(std::max(copies, 4), [&](int i, cudaStream_t s) {
-            set_stream(handle, s);
-            must(gemm(handle, CUBLAS_OP_T, CUBLAS_OP_N, (int)n_out, (int)n_rows, (int)n_in, &one,
-                      w + i % copies * each, CUDA_R_16BF, (int)n_in, in, CUDA_R_16BF, (int)n_in,
-                      &zero, y, CUDA_R_16BF, (int)n_out, CUBLAS_COMPUTE_32F,
-                      CUBLAS_GEMM_DEFAULT) == 0,
-                 "cuBLAS");
+            multiply(n_out, n_in, n_rows, w + i % copies * each, in, y, s);
         });
         cudaFree(w), cudaFree(in), cudaFree(y);
         return t;
@@ -225,6 +229,80 @@ void time_packed(ts_dtype t, int64_t n_out, int64_t n_in, int64_t n_rows, double
     cudaFree(code), cudaFree(s), cudaFree(in), cudaFree(y), cudaFree(room);
 }
 
+/* Row counts from 1 to 4096 in bf16, next to cuBLAS, every call with another copy of its matrix:
+ * the ratio of the times, worst and median, up to 256 rows and beyond. */
+void sweep_shape(const blas &dense, double rate, int64_t n_out, int64_t n_in,
+                 std::vector<double> (&ratio)[2])
+{
+    static const int64_t rows[] = { 1,   2,   3,   4,   5,   8,    9,    12,  16,  17,
+                                    24,  32,  33,  48,  64,  65,   96,   97,  128, 129,
+                                    192, 256, 257, 384, 512, 1024, 2048, 4096 };
+    const int64_t        n_groups = (n_in + 127) / 128;
+    const size_t  codes = (size_t)(n_out * n_groups) * 32, scales = (size_t)(n_out * n_groups);
+    const size_t  each = (size_t)(n_out * n_in);
+    const int64_t most = std::min<int64_t>(4096, ((int64_t)1 << 27) / n_out);
+    const int     copies = (int)(COLD / (codes + 2 * scales)),
+              dense_copies = (int)(COLD / (each * 2)) + 1;
+    auto  element = [] { return __float2bfloat16(small_float()); };
+    auto *code = filled<uint8_t>(codes * copies, four_codes);
+    auto *s = filled<uint16_t>(scales * copies, scale);
+    auto *w = filled<__nv_bfloat16>(each * dense_copies, element);
+    auto *in = filled<__nv_bfloat16>((size_t)(most * n_in), element);
+    auto *y = filled<__nv_bfloat16>((size_t)(most * n_out), element);
+    for (int64_t r : rows) {
+        void                         *room = NULL;
+        ts_exec                       x = { TS_CUDA, 0, 1, NULL, NULL, 0 };
+        ts_ternary_linear_packed_args a = { { TS_BF16, n_out, n_in, r }, code, s, in, y };
+        const int                     calls = r <= 64 ? 96 : r <= 512 ? 16 : 4;
+        if (r > most) continue;
+        must(ts_ternary_linear_packed_workspace(&a, &x, &x.workspace_bytes) == TS_OK, "workspace");
+        must(!x.workspace_bytes || cudaMalloc(&room, x.workspace_bytes) == cudaSuccess, "memory");
+        x.workspace = room;
+        const double ours = time_of(
+            std::min(copies, calls),
+            [&](int i, cudaStream_t stream) {
+                a.code = code + i * codes, a.scale = s + i * scales, x.stream = stream;
+                must(ts_ternary_linear_packed(&a, &x) == TS_OK, "product");
+            },
+            7);
+        const double peer =
+            !dense.handle ? 0
+                          : time_of(
+                                std::max(4, std::min(dense_copies, calls)),
+                                [&](int i, cudaStream_t stream) {
+                                    dense.multiply(n_out, n_in, r, w + i % dense_copies * each, in,
+                                                   y, stream);
+                                },
+                                7);
+        const double bytes = (double)(codes + 2 * scales) + 2.0 * (double)(r * (n_in + n_out));
+        printf(
+            "%6lld x %-5lld rows %-4lld %8.2f us %4.0f %% of read %6.1f TFLOP/s  cuBLAS %8.2f us "
+            "%6.1f TFLOP/s  ratio %.2f\n",
+            (long long)n_out, (long long)n_in, (long long)r, ours * 1e6, 100 * bytes / ours / rate,
+            2e-12 * (double)r * (double)each / ours, peer * 1e6,
+            peer > 0 ? 2e-12 * (double)r * (double)each / peer : 0, peer / ours);
+        fflush(stdout);
+        ratio[r > 256].push_back(peer / ours);
+        cudaFree(room);
+    }
+    cudaFree(code), cudaFree(s), cudaFree(w), cudaFree(in), cudaFree(y);
+}
+
+void sweep(const blas &dense, double rate)
+{
+    static const int64_t shapes[][2] = {
+        { 4096, 4096 }, { 14336, 4096 }, { 4096, 14336 }, { 3072, 1024 }, { 151936, 1024 }
+    };
+    std::vector<double> ratio[2];
+    for (const auto &s : shapes) sweep_shape(dense, rate, s[0], s[1], ratio);
+    for (auto &v : ratio) {
+        std::sort(v.begin(), v.end());
+        printf("%s: time of cuBLAS / ours, worst %.2f, median %.2f of %d\n",
+               &v == ratio ? "1 to 256 rows" : "more rows", v.front(), v[v.size() / 2],
+               (int)v.size());
+    }
+}
+
 /* Latents to codes; a forward and a backward from latents. */
 void time_latents(ts_dtype t, int64_t n_out, int64_t n_in, int64_t n_rows, double rate)
 {
@@ -279,6 +357,10 @@ int main(int argc, char **argv)
     const double rate = read_rate();
     printf("read %.0f GB/s\n", rate / 1e9);
     const blas dense;
+    if (argc > 1 && !strcmp(argv[1], "sweep")) {
+        sweep(dense, rate);
+        return 0;
+    }
     for (const auto &s : shapes)
         for (int64_t rows : { 1, 8, 16, 32, 64, 512 }) {
             time_packed(TS_BF16, s[0], s[1], rows, rate, brief ? 0 : dense.time(s[0], s[1], rows));

@@ -2,6 +2,8 @@
 /* unit_gguf.c - GGUF files: every format decodes to what the package gguf makes of it; models that
  * make_gguf.py converted give the logits and tokens of the originals; what is cut or changed gets
  * one line. */
+#include "codes.h"
+#include "cpu.h"
 #include "dtype.h"
 #include "gguf.h"
 #include "unit_model.h"
@@ -57,6 +59,128 @@ static void halves_are_exact(void **state)
         if (isnan(want) ? !isnan(got) : memcmp(&got, &want, sizeof got))
             fail_msg("half %04x: got %g, expected %g", h, (double)got, (double)want);
     }
+}
+
+/* ---- products of codes ---- */
+
+enum { TALL = 40, WIDE = 512, MOST = 17, HEAD = 8 };
+
+static uint32_t drawn(uint32_t *seed)
+{
+    *seed = *seed * 1664525u + 1013904223u;
+    return *seed >> 8;
+}
+
+static float drawn_float(uint32_t *seed)
+{
+    return (float)drawn(seed) / 8388608 - 1;
+}
+
+/* Any bytes are codes, but scales and least values are halves between 2^-7 and 2^-3 or below 0. */
+static void fill_blocks(const ts_block *b, int64_t n, unsigned char *to, uint32_t *seed)
+{
+    const int at = b->code == TS_CODE_Q6_K ? 208 : b->code == TS_CODE_TQ2_0 ? 64 : 0;
+    for (int64_t i = 0; i < n * b->n_bytes; i++) to[i] = (unsigned char)drawn(seed);
+    for (int64_t i = 0; i < n; i++)
+        for (int k = 0; k < 4 && at + k < b->n_bytes; k += 2) {
+            const uint16_t half =
+                (uint16_t)(0x2000 + drawn(seed) % 0x1000 + (drawn(seed) & 1) * 0x8000);
+            memcpy(to + i * b->n_bytes + at + k, &half, sizeof half);
+        }
+}
+
+/* The floats that the integers stand for: 16319 is the largest of 32. */
+static void round_floats(const float *x, int64_t n, double *to)
+{
+    for (int64_t g = 0; g < n; g += 32) {
+        float most = 0;
+        for (int i = 0; i < 32; i++) most = fmaxf(most, fabsf(x[g + i]));
+        const float scale = most / TS_CODE_MOST, inverse = most > 0 ? TS_CODE_MOST / most : 0;
+        for (int i = 0; i < 32; i++)
+            to[g + i] = (double)scale * (double)nearbyintf(x[g + i] * inverse);
+    }
+}
+
+/* One matrix in the order of its rows and one with pairs, together, with rows that fill no tile. */
+static void check_products(const ts_block *b, int64_t cols, int64_t n, bool add, uint32_t seed)
+{
+    static unsigned char memory[TALL * WIDE * 4];
+    static float         x[MOST * WIDE], y[2][MOST * TALL], row[WIDE];
+    static double        rounded[MOST * WIDE];
+    const int64_t        n_block = cols / b->n, rows[2] = { TALL - 3, TALL };
+    fill_blocks(b, TALL * n_block, memory, &seed);
+    for (int64_t i = 0; i < n * cols; i++) x[i] = drawn_float(&seed) * (float)(1 + i / 32 % 5);
+    for (int i = 0; i < 32; i++) x[i] = 0; /* a group without a scale */
+    round_floats(x, n * cols, rounded);
+    const ts_encoded         e[2] = { { memory, b, 0 }, { memory, b, HEAD } };
+    const ts_encoded_product p[2] = { { &e[0], { rows[0], cols }, y[0], x, n, add },
+                                      { &e[1], { rows[1], cols }, y[1], x, n, add } };
+    void                    *room = malloc(ts_rounded_bytes(n, cols));
+    for (int64_t i = 0; i < MOST * TALL; i++) y[0][i] = y[1][i] = 1;
+    ts_encoded_linear(p, 2, room, 2);
+    for (int k = 0; k < 2; k++)
+        for (int64_t r = 0; r < rows[k]; r++) {
+            float most = 0;
+            ts_encoded_row(&e[k], cols, r, row);
+            for (int64_t c = 0; c < cols; c++) most = fmaxf(most, fabsf(row[c]));
+            for (int64_t t = 0; t < n; t++) {
+                double want = add, all = 0;
+                for (int64_t c = 0; c < cols; c++) {
+                    want += (double)row[c] * rounded[t * cols + c];
+                    all += (double)most * fabs(rounded[t * cols + c]);
+                }
+                const double got = (double)y[k][t * rows[k] + r];
+                if (!(fabs(got - want) <= 2e-6 * all + 1e-6))
+                    fail_msg("%s, %lld rows of %lld: row %lld: got %g, expected %g", b->name,
+                             (long long)n, (long long)cols, (long long)r, got, want);
+            }
+        }
+    free(room);
+}
+
+/* Of every format, with every set of instructions, and activations from one row to several tiles.
+ */
+static void products_of_codes(void **state)
+{
+    static const unsigned masks[] = { ~0u, TS_CPU_DOTPROD | TS_CPU_AVX2, ~TS_CPU_VNNI };
+    (void)state;
+    int n_checked = 0;
+    for (size_t k = 0; k < sizeof masks / sizeof *masks; k++) {
+        ts_cpu_set_mask(masks[k]);
+        for (uint32_t number = 0; number < 64; number++) {
+            const ts_block *b = ts_block_of(number);
+            if (!b || !ts_codes_of(b, 1)) continue;
+            for (int64_t n = 1; n <= MOST; n += n < 6 ? 1 : 11)
+                for (int64_t cols = b->n == 32 ? 288 : 256; cols <= WIDE; cols += 224)
+                    if (cols % b->n == 0)
+                        check_products(b, cols, n, (number + (uint32_t)n) & 1, number + 1),
+                            n_checked++;
+        }
+    }
+    ts_cpu_set_mask(~0u);
+    print_message("%d products of codes\n", n_checked);
+    const bool any = ts_cpu_features() & (TS_CPU_DOTPROD | TS_CPU_AVX2);
+    assert_true(any ? n_checked > 100 : !n_checked);
+}
+
+/* A row that is not finite makes no other one so. */
+static void rows_that_are_not_finite_stay_alone(void **state)
+{
+    (void)state;
+    static unsigned char memory[8 * 20];
+    static float         x[9 * 32], y[9 * 8];
+    const ts_block      *b = ts_block_of(3); /* Q4_1 */
+    uint32_t             seed = 7;
+    fill_blocks(b, 8, memory, &seed);
+    for (int i = 0; i < 9 * 32; i++) x[i] = drawn_float(&seed);
+    x[2 * 32 + 5] = NAN;
+    x[5 * 32 + 31] = -INFINITY;
+    const ts_encoded         e = { memory, b, 0 };
+    const ts_encoded_product p = { &e, { 8, 32 }, y, x, 9, false };
+    void                    *room = malloc(ts_rounded_bytes(9, 32));
+    ts_encoded_linear(&p, 1, room, 1);
+    for (int i = 0; i < 9 * 8; i++) assert_int_equal(isfinite(y[i]), i / 8 != 2 && i / 8 != 5);
+    free(room);
 }
 
 /* ---- models ---- */
@@ -229,6 +353,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(formats_decode),
         cmocka_unit_test(halves_are_exact),
+        cmocka_unit_test(products_of_codes),
+        cmocka_unit_test(rows_that_are_not_finite_stay_alone),
         cmocka_unit_test(logits_are_those_of_the_original),
         cmocka_unit_test(encoded_matrices_are_those_of_the_original),
         cmocka_unit_test(tokens_are_those_of_the_original),

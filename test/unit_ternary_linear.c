@@ -186,17 +186,17 @@ static void test_wide(void **state)
 /* ---- bits ---- */
 
 /* Row r of many is what it is alone; and no number of threads changes anything. */
-static void rows_alone(ts_dtype t, int64_t rows, int64_t step)
+static void rows_alone(ts_dtype t, int64_t n_in, int64_t rows, int64_t step)
 {
-    enum { OUT = 150, IN = 1300 };
-    world         c = make_world(dims(t, OUT, IN, rows), 11);
+    enum { OUT = 150 };
+    world         c = make_world(dims(t, OUT, n_in, rows), 11);
     tensor        one = make(t, OUT);
     const int64_t each = (int64_t)ts_format_of(t)->n_bytes;
     assert_int_equal(pack_with(&c.w, &c.p, 1), TS_OK);
     assert_int_equal(packed_with(&c.d, &c.p, &c.in, &c.y, 2), TS_OK);
     c.d.n_rows = 1;
     for (int64_t r = 0; r < rows; r += step) {
-        const tensor row = { .at = (char *)c.in.at + r * IN * each, .dtype = t, .n = IN };
+        const tensor row = { .at = (char *)c.in.at + r * n_in * each, .dtype = t, .n = n_in };
         assert_int_equal(packed_with(&c.d, &c.p, &row, &one, 1), TS_OK);
         assert_memory_equal(one.at, (char *)c.y.at + r * OUT * each, bytes_of(&one));
     }
@@ -210,9 +210,9 @@ static void test_rows_alone(void **state)
     for (int m = first_mask(); m < N_MASKS; m++) {
         ts_cpu_set_mask(masks[m]);
         for (int t = 0; t < 3; t++) {
-            rows_alone(types[t], 11, 1);
-            rows_alone(types[t], 45, 22); /* a device has other kernels for so many */
-            rows_alone(types[t], 137, 34);
+            rows_alone(types[t], 1300, 11, 1);
+            rows_alone(types[t], 1300, 45, 22); /* a device has other kernels for so many */
+            rows_alone(types[t], 1300, 137, 34);
         }
     }
     ts_cpu_set_mask(~0u);
@@ -479,6 +479,21 @@ static void test_large_cuda(void **state)
     }
 }
 
+/* Kernels for a row, some and many, blocks that share a sum or do not: one, two, some stripes. */
+static void test_rows_shared_cuda(void **state)
+{
+    (void)state;
+    static const ts_dtype types[] = { TS_F16, TS_BF16 };
+    for (int t = 0; t < 2; t++) {
+        rows_alone(types[t], 1300, 5000, 1666);
+        rows_alone(types[t], 300, 20, 7);
+        rows_alone(types[t], 600, 70, 23);
+        rows_alone(types[t], 2100, 100, 33);
+        rows_alone(types[t], 2100, 9, 3);
+        rows_alone(types[t], 4096, 3000, 999);
+    }
+}
+
 static void test_no_f64_cuda(void **state)
 {
     (void)state;
@@ -505,9 +520,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_bad_codes),
     };
     const struct CMUnitTest cuda[] = {
-        cmocka_unit_test(test_out_of_range_cuda),
-        cmocka_unit_test(test_bad_codes_cuda),
-        cmocka_unit_test(test_large_cuda),
+        cmocka_unit_test(test_out_of_range_cuda), cmocka_unit_test(test_bad_codes_cuda),
+        cmocka_unit_test(test_large_cuda),        cmocka_unit_test(test_rows_shared_cuda),
         cmocka_unit_test(test_no_f64_cuda),
     };
     const struct CMUnitTest tests[] = {

@@ -37,6 +37,8 @@ int ts_tool_chat(int argc, char **argv)
         { "--threads", "N", "threads on the CPU (default: all cores)", &threads },
         { "--device", "D", "cpu or cuda (default cpu)", &device },
         { "--dtype", "D", "arithmetic: f32 or f64 (default f32)", &dtype },
+        { "--exact", NULL, "multiply encoded weights as floats, without rounding activations",
+          &p.exact },
         { "--seed", "N", "seed of the draws (default 0x5eed)", &seed },
         { "--json", "FILE|-", "write messages, answers and figures as JSON", &p.json },
         { 0 },

@@ -13,6 +13,7 @@ typedef struct ts_chat_plan {
     double      temperature, top_p;                     /* below 0: the model's */
     ts_dtype    dtype;
     ts_device   device;
+    const char *exact; /* an option that was given, or NULL */
 } ts_chat_plan;
 
 /* Loads, talks and reports; returns an exit status. */

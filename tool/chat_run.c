@@ -233,7 +233,7 @@ static bool open_template(talk *k)
 static bool prepare(talk *k)
 {
     const ts_chat_plan   *p = k->p;
-    const ts_model_source from = { p->model, p->tokenizer, p->dtype, p->device };
+    const ts_model_source from = { p->model, p->tokenizer, p->dtype, p->device, p->exact };
     char                  why[TS_MODEL_WHY];
     if (!open_template(k) || !ts_model_open(&from, &k->m, &k->t)) return false;
     const ts_decoder_dims *d = ts_decoder_dims_of(k->m);

@@ -26,6 +26,8 @@ int ts_tool_evaluate(int argc, char **argv)
          { "--threads", "N", "threads on the CPU (default: all cores)", &threads },
          { "--device", "D", "cpu or cuda (default cpu)", &device },
          { "--dtype", "D", "arithmetic: f32 or f64 (default f32)", &dtype },
+         { "--exact", NULL, "multiply encoded weights as floats, without rounding activations",
+           &p.exact },
          { "--seed", "N", "accepted for uniformity; nothing is drawn", &seed },
          { "--json", "FILE|-", "write the figures as JSON", &p.json },
          { 0 },

@@ -11,6 +11,7 @@ typedef struct ts_evaluate_plan {
     uint64_t    chunk, n_threads;
     ts_dtype    dtype;
     ts_device   device;
+    const char *exact; /* an option that was given, or NULL */
 } ts_evaluate_plan;
 
 /* Loads, evaluates and reports; returns an exit status. */

@@ -83,7 +83,7 @@ static int evaluate(const ts_evaluate_plan *p, const ts_decoder *m, const int32_
 
 int ts_evaluate_text(const ts_evaluate_plan *p)
 {
-    const ts_model_source from = { p->model, p->tokenizer, p->dtype, p->device };
+    const ts_model_source from = { p->model, p->tokenizer, p->dtype, p->device, p->exact };
     char                  why[TS_MODEL_WHY];
     ts_decoder           *m = NULL;
     ts_tokenizer         *t = NULL;

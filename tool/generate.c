@@ -105,6 +105,8 @@ static bool parse(int argc, char **argv, ts_generate_plan *p, int *status)
         { "--chunk", "N", "prompt tokens per prefill step (default 64)", &chunk },
         { "--device", "D", "cpu or cuda (default cpu)", &device },
         { "--dtype", "D", "arithmetic: f32 or f64 (default f32)", &dtype },
+        { "--exact", NULL, "multiply encoded weights as floats, without rounding activations",
+          &p->exact },
         { "--beam", "K", "beam search with K beams", &beam },
         { "--alpha", "A", "beam score = log-probability / length^A (default 0)", &alpha },
         { "--draft", "D", "speculative decoding: lookup, or a model with the same vocabulary",

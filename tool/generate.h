@@ -19,6 +19,7 @@ typedef struct ts_generate_plan {
     bool        paged, samples;
     ts_dtype    dtype, store;
     ts_device   device;
+    const char *exact; /* an option that was given, or NULL */
 } ts_generate_plan;
 
 /* Loads, generates and reports; returns an exit status. */

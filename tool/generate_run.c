@@ -188,7 +188,9 @@ static bool settle(ts_generate_work *w)
 /* Checks and allocates everything: after this the run as a whole cannot fail. */
 static bool prepare(ts_generate_work *w)
 {
-    const ts_model_source from = { w->p->model, w->p->tokenizer, w->p->dtype, w->p->device };
+    /* The textbook multiplies floats. */
+    const char *const     exact = w->p->exact ? w->p->exact : w->p->textbook;
+    const ts_model_source from = { w->p->model, w->p->tokenizer, w->p->dtype, w->p->device, exact };
     char                  why[TS_MODEL_WHY];
     if (!ts_model_open(&from, &w->m, &w->t) || !settle(w) ||
         !(w->p->prompts ? read_prompts(w) : take_prompts(w)) || !encode(w))

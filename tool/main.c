@@ -47,11 +47,22 @@ static int delivered(int status)
     return TS_EXIT_BROKEN;
 }
 
+/* Commands that run a model: a token is hundreds of short loops, and waking a thread for each would
+ * take longer than most of them. */
+static bool runs_model(const char *command)
+{
+    static const char *const names[] = { "generate", "chat", "evaluate", "serve" };
+    for (size_t i = 0; command && i < sizeof names / sizeof *names; i++)
+        if (!strcmp(command, names[i])) return true;
+    return false;
+}
+
 /* OpenMP threads that wait for work spin by default, on cores where other code is timed. OpenMP
  * reads its settings before main: so set them and exec again, unless the caller has set them. */
 static void let_waiting_threads_sleep(char **argv)
 {
     if (getenv("OMP_WAIT_POLICY") || setenv("OMP_WAIT_POLICY", "passive", 1)) return;
+    if (runs_model(argv[1])) setenv("GOMP_SPINCOUNT", "10000", 0); /* some ten microseconds */
     execv("/proc/self/exe", argv);
 }
 

@@ -32,6 +32,7 @@ bool ts_model_open(const ts_model_source *s, ts_decoder **m, ts_tokenizer **t)
     const char *absent = s->device == TS_CUDA ? ts_cuda_unavailable_reason() : NULL;
     if (absent) return ts_complain("--device", absent); /* before reading the model */
     if (!ts_decoder_load(s->model, s->dtype, m, why)) return ts_complain(s->model, why);
+    ts_decoder_exact(*m, s->exact);
     if (s->device == TS_CUDA && !ts_decoder_to_cuda(*m, why)) return ts_complain("--device", why);
     return open_tokenizer(s, *m, t);
 }

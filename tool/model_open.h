@@ -10,6 +10,7 @@ typedef struct ts_model_source {
     const char *model, *tokenizer; /* tokenizer may be NULL: in the model or next to it */
     ts_dtype    dtype;
     ts_device   device;
+    const char *exact; /* not NULL: weights are multiplied as floats */
 } ts_model_source;
 
 /* False and one line on standard error on failure; the caller frees what is there in any case. */

@@ -92,6 +92,8 @@ int ts_tool_serve(int argc, char **argv)
         { "--threads", "N", "threads on the CPU (default: all cores)", &threads },
         { "--device", "D", "cpu or cuda (default cpu)", &device },
         { "--dtype", "D", "arithmetic: f32 or f64 (default f32)", &dtype },
+        { "--exact", NULL, "multiply encoded weights as floats, without rounding activations",
+          &p.exact },
         { "--seed", "N", "seed of the draws of requests that give none (default: random)", &seed },
         { "--quiet", NULL, "no line per request on standard error", &quiet },
         { "--json", "FILE|-", "write the totals as JSON at the end", &p.json },

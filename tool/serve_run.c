@@ -91,7 +91,7 @@ static bool settle_engine(house *h)
 static bool prepare(house *h)
 {
     const ts_serve_plan  *p = h->p;
-    const ts_model_source from = { p->model, p->tokenizer, p->dtype, p->device };
+    const ts_model_source from = { p->model, p->tokenizer, p->dtype, p->device, p->exact };
     char                  why[TS_MODEL_WHY];
     uint64_t              seed = p->seed;
     if (!read_key(h) || !open_template(h) || !ts_model_open(&from, &h->m, &h->t)) return false;

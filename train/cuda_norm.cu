@@ -102,9 +102,10 @@ __global__ void __launch_bounds__(BACK_THREADS, 2)
          first += (int64_t)gridDim.x * teams) {
         const int64_t row = first + team, at = row * width;
         const int     here = row < r.n ? width : 0;
-        float         x[PER][EACH], dh[PER][EACH], squares = 0, dot = 0;
+        float         x[PER][EACH], dh[PER][EACH], dx[PER][EACH], squares = 0, dot = 0;
         load_row(x, r.x + at, lane, members, here);
         load_row(dh, (const T *)r.dh + at, lane, members, here);
+        load_row(dx, r.dx + at, lane, members, r.add ? here : 0); /* before the sums wait */
 #pragma unroll
         for (int k = 0; k < PER; k++) {
             const int c = (lane + k * members) * EACH;
@@ -124,16 +125,15 @@ __global__ void __launch_bounds__(BACK_THREADS, 2)
         for (int k = 0; k < PER; k++) {
             const int c = (lane + k * members) * EACH;
             if (c >= here) continue;
-            float g[EACH], dx[EACH] = {};
+            float g[EACH];
             load(g, r.gain + c);
-            if (r.add) load(dx, r.dx + at + c);
 #pragma unroll
             for (int i = 0; i < EACH; i++) {
                 dgain[k][i] += dh[k][i] * x[k][i] * s;
-                dx[i] += s * (g[i] * dh[k][i] - x[k][i] * share);
+                dx[k][i] += s * (g[i] * dh[k][i] - x[k][i] * share);
             }
-            store(r.dx + at + c, dx);
-            if (r.narrow) store((T *)r.narrow + at + c, dx);
+            store(r.dx + at + c, dx[k]);
+            if (r.narrow) store((T *)r.narrow + at + c, dx[k]);
         }
     }
     store_row(joined + team * members * EACH * PER, dgain, lane, members, width);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* attention_backward_cuda.cu - the gradients in plain float, for every head size; 16-bit elements
- * go to attention_backward_mma.cu. One kernel owns keys and walks queries, for dk and dv; another
- * owns queries and walks keys, for dq. Nothing is added across blocks, so the order of sums is
- * always the same. */
-#include "attention.cuh"
+ * go to attention_backward_mma.cu, floats to attention_backward_split.cu if that takes them. One
+ * kernel owns keys and walks queries, for dk and dv; another owns queries and walks keys, for dq.
+ * Nothing is added across blocks, so the order of sums is always the same. */
+#include "attention_split.cuh"
 
 namespace
 {
@@ -256,6 +256,8 @@ extern "C" ts_status ts_flash_attention_backward_cuda(const void *args, const ts
     if (d.n_q > MOST_LENGTH || d.n_k > MOST_LENGTH || d.n_q_head > INT_MAX || !n.launchable())
         return TS_E_UNSUPPORTED;
     if (d.dtype != TS_F32) return ts_flash_attention_backward_mma(a, x);
+    const ts_status split = ts_flash_attention_backward_split(a, x);
+    if (split != TS_E_UNSUPPORTED) return split;
     const any_params p = {
         .see = sight(d),
         .of_q = strides(d, d.n_q_head, d.n_q),

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* attention_forward_cuda.cu - flash attention in plain float, for every head size; 16-bit elements
- * go to attention_forward_mma.cu.
+ * go to attention_forward_mma.cu, floats to attention_forward_split.cu if that takes them.
  *
  * A block has 32 rows (queries) of a head, a warp four of them. Tiles of 32 keys and values lie in
  * shared memory. A lane scores one key of the tile; of the results it has every 32nd
  * column. */
 #include <float.h>
 
-#include "attention.cuh"
+#include "attention_split.cuh"
 
 namespace
 {
@@ -178,6 +178,8 @@ extern "C" ts_status ts_flash_attention_cuda(const void *args, const ts_exec *x)
     if (d.n_q > MOST_LENGTH || d.n_k > MOST_LENGTH || n_head > INT_MAX / n_block)
         return TS_E_UNSUPPORTED;
     if (d.dtype != TS_F32) return ts_flash_attention_mma(a, x);
+    const ts_status split = ts_flash_attention_split(a, x);
+    if (split != TS_E_UNSUPPORTED) return split;
     const any_call c = {
         .q = (const float *)a->q,
         .k = (const float *)a->k,

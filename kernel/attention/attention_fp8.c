@@ -17,6 +17,8 @@ enum { OUT = TS_HAS_F32 | TS_HAS_F16 | TS_HAS_BF16 };
 
 /* clang-format off */
 const ts_impl ts_flash_attention_fp8_impls[] = {
+    { "sm90", TS_CUDA, TS_SM90, OUT, NULL, NULL, "ts_flash_attention_fp8_sm90" },
+    { "cuda", TS_CUDA, TS_SM80, OUT, NULL, NULL, "ts_flash_attention_fp8_cuda" },
     TS_IMPL_AVX512(OUT, ts_flash_attention_fp8_floats, ts_flash_attention_fp8_floats_workspace)
     TS_IMPL_AVX2(OUT, ts_flash_attention_fp8_floats, ts_flash_attention_fp8_floats_workspace)
     TS_IMPL_NEON(OUT, ts_flash_attention_fp8_floats, ts_flash_attention_fp8_floats_workspace)

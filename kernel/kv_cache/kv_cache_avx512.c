@@ -3,7 +3,7 @@
 #include "kv_cache_impl.h"
 #include "vec_avx512.h"
 
-enum { ROWS = 4, SPREAD = 0 };
+enum { ROWS = 4, SPREAD = 0, CODES = LANES, AS_CODES = 1 };
 #define TURNS _Pragma("GCC unroll 8")
 #define WEIGH INLINE
 
@@ -55,6 +55,11 @@ INLINE vec unpack(const char *p, ts_dtype t)
     const __m128i w = _mm_loadl_epi64(from), low = _mm_set1_epi8(0x0f);
     return from_codes(
         _mm_unpacklo_epi8(_mm_and_si128(w, low), _mm_and_si128(_mm_srli_epi16(w, 4), low)));
+}
+
+INLINE void unpack_codes(const char *p, ts_dtype t, vec v[CODES / LANES])
+{
+    v[0] = unpack(p, t);
 }
 
 #include "kv_cache_simd.h"

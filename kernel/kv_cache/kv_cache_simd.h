@@ -12,11 +12,15 @@
  *     largest        of the lanes
  *     put_totals     the totals of four vecs, to memory
  *     unpack         LANES elements or codes, in the order of memory, as floats
+ *     unpack_codes   CODES codes, as vectors
+ *     AS_CODES       whether codes become floats in registers for few rows: else in memory, which
+ *                    takes fewer registers
  *     half, to_half  one TS_F16 as a float, and back
  *
- * A tile of keys and values is made floats, unless it is, and then shared by all rows of the piece.
- * Each row goes through its own keys alone, so that no other can matter, and in one order, so that
- * its bits do not depend on which rows it is taken with. */
+ * A tile of keys and values is made floats and then shared by all rows of the piece; for few rows
+ * it is made floats in registers, each time it is used, by the same operations. Each row goes
+ * through its own keys alone, so that no other can matter, and in one order, so that its bits do
+ * not depend on which rows it is taken with. */
 #ifndef TS_KV_CACHE_SIMD_H
 #define TS_KV_CACHE_SIMD_H
 
@@ -36,7 +40,9 @@ enum {
 typedef struct tile {
     const char *raw_k[TS_KV_TILE + AHEAD], *raw_v[TS_KV_TILE + AHEAD]; /* where the rows lie */
     int64_t     place[TS_KV_TILE + AHEAD];                             /* their number in v_data */
-    const char *k[TS_KV_TILE], *v[TS_KV_TILE]; /* the same, or copies in floats */
+    const char *k[TS_KV_TILE], *v[TS_KV_TILE];         /* the same, or copies in floats */
+    float       k_step[TS_KV_TILE], k_low[TS_KV_TILE]; /* of codes that are used as they lie */
+    float       v_step[TS_KV_TILE], v_low[TS_KV_TILE];
 } tile;
 
 typedef struct work {
@@ -106,13 +112,33 @@ INLINE void floats_of(const char *row, ts_dtype t, int64_t n, float *out)
     if (d < n) put(out + d, unpack_last(row, t, d, n));
 }
 
-/* Codes with a pair for every channel, in step and low. Rounded twice, as what read gives is. */
+INLINE int is_code(ts_dtype t)
+{
+    return t == TS_U8 || t == TS_U4;
+}
+
+/* LANES elements as floats. Codes are rounded twice, as what read gives is. */
+INLINE vec element(const char *p, ts_dtype t, vec step, vec low)
+{
+    const vec v = unpack(p, t);
+    return is_code(t) ? add(mul(v, step), low) : v;
+}
+
+/* Codes with a pair for every channel, in step and low. */
 INLINE void decode_each(const work *w, const char *row, ts_dtype t, float *out)
 {
     const int64_t n = w->l->head_dim;
     int64_t       d = 0;
+    for (; d + CODES <= n; d += CODES) {
+        vec v[CODES / LANES];
+        unpack_codes(row + bytes_of(t, d), t, v);
+        UNROLL
+        for (int i = 0; i < CODES / LANES; i++)
+            put(out + d + i * LANES,
+                add(mul(v[i], get(w->step + d + i * LANES)), get(w->low + d + i * LANES)));
+    }
     for (; d + LANES <= n; d += LANES)
-        put(out + d, add(mul(unpack(row + bytes_of(t, d), t), get(w->step + d)), get(w->low + d)));
+        put(out + d, element(row + bytes_of(t, d), t, get(w->step + d), get(w->low + d)));
     if (d < n) put(out + d, add(mul(unpack_last(row, t, d, n), get(w->step + d)), get(w->low + d)));
 }
 
@@ -126,8 +152,15 @@ INLINE void decode(const work *w, const char *row, ts_dtype t, const char *meta,
         const vec     low = splat(meta_at(meta, w->l->meta_dtype, 2 * pair + 1));
         const int64_t end = ts_lesser(n, g + group);
         int64_t       d = g;
+        for (; d + CODES <= end; d += CODES) {
+            vec v[CODES / LANES];
+            unpack_codes(row + bytes_of(t, d), t, v);
+            UNROLL
+            for (int i = 0; i < CODES / LANES; i++)
+                put(out + d + i * LANES, add(mul(v[i], step), low));
+        }
         for (; d + LANES <= end; d += LANES)
-            put(out + d, add(mul(unpack(row + bytes_of(t, d), t), step), low));
+            put(out + d, element(row + bytes_of(t, d), t, step, low));
         if (d < end) put(out + d, add(mul(unpack_last(row, t, d, n), step), low));
     }
 }
@@ -135,6 +168,15 @@ INLINE void decode(const work *w, const char *row, ts_dtype t, const char *meta,
 /* Pairs of n elements, each of which serves `group` of them, to step and low. */
 INLINE void spread(work *w, const char *meta, int64_t pair, int64_t group)
 {
+    const ts_dtype t = w->l->meta_dtype;
+    if (group == 1 && w->l->head_dim == w->width) {
+        float both[2 * TS_KV_WIDEST];
+        for (int64_t i = 0; i < 2 * w->width; i += LANES)
+            put(both + i, widen(meta + bytes_of(t, 2 * pair + i), t));
+        for (int64_t d = 0; d < w->width; d++)
+            w->step[d] = both[2 * d], w->low[d] = both[2 * d + 1];
+        return;
+    }
     for (int64_t d = 0; d < w->l->head_dim; d++) {
         w->step[d] = meta_at(meta, w->l->meta_dtype, 2 * (pair + d / group));
         w->low[d] = meta_at(meta, w->l->meta_dtype, 2 * (pair + d / group) + 1);
@@ -197,45 +239,73 @@ INLINE void value_floats(work *w, tile *y, int64_t i, ts_dtype store)
     else floats_of(y->raw_v[i], store, w->l->head_dim, out);
 }
 
-/* Whether rows are used as they lie: no code, no padding, and few uses. */
-INLINE int lies_well(const work *w, ts_dtype store)
+/* Whether n rows from t0 on are used as they lie: no padding, few uses, and of codes none that wait
+ * in the tail or have several pairs. */
+INLINE int lies_well(const work *w, int64_t t0, int64_t n, ts_dtype store)
 {
-    if (store == TS_U8 || store == TS_U4 || w->l->head_dim != w->width) return 0;
-    return store == TS_F32 || w->p->n_rows <= FEW;
+    if (w->l->head_dim != w->width) return 0;
+    if (store == TS_F32) return 1;
+    if (is_code(store) &&
+        (t0 + n > w->tail_begin || (w->l->key_axis == TS_KEY_TOKEN && w->l->n_group != 1)))
+        return 0;
+    return (AS_CODES || !is_code(store)) && w->p->n_rows <= FEW;
+}
+
+/* Pairs of n rows of codes. */
+INLINE void load_pairs(const work *w, const tile *y, int64_t n, const char *meta, float *step,
+                       float *low)
+{
+    for (int64_t i = 0; i < n; i++) {
+        step[i] = meta_at(meta, w->l->meta_dtype, 2 * y->place[i]);
+        low[i] = meta_at(meta, w->l->meta_dtype, 2 * y->place[i] + 1);
+    }
 }
 
 INLINE void load_rows(work *w, tile *y, int64_t t0, int64_t n, ts_dtype store)
 {
-    if (lies_well(w, store)) {
+    if (lies_well(w, t0, n, store)) {
         memcpy(y->k, y->raw_k, (size_t)n * sizeof *y->k);
         memcpy(y->v, y->raw_v, (size_t)n * sizeof *y->v);
+        if (!is_code(store)) return;
+        load_pairs(w, y, n, w->l->v_meta, y->v_step, y->v_low);
+        if (w->l->key_axis == TS_KEY_TOKEN) load_pairs(w, y, n, w->l->k_meta, y->k_step, y->k_low);
         return;
     }
-    for (int64_t i = 0; i < n; i++) key_floats(w, y, t0 + i, i, store);
-    for (int64_t i = 0; i < n; i++) value_floats(w, y, i, store);
+    for (int64_t i = 0; i < n; i++) {
+        prefetch(y->raw_k[i + AHEAD], w->l->row_bytes);
+        key_floats(w, y, t0 + i, i, store);
+    }
+    for (int64_t i = 0; i < n; i++) {
+        prefetch(y->raw_v[i + AHEAD], w->l->row_bytes);
+        value_floats(w, y, i, store);
+    }
 }
 
 /* ---- some rows, and keys that all of them see ---- */
 
-/* score[r][j] = q_r k_j for keys a .. b of the tile, of elements t. */
+/* score[r][j] = q_r k_j for keys a .. b of the tile, of elements t. Codes have a pair of their own,
+ * or with `channels` those in step and low. */
 INLINE void scores(const work *w, const tile *y, int64_t r0, int n, int64_t a, int64_t b,
-                   ts_dtype t, int64_t width, float score[ROWS][TS_KV_TILE])
+                   ts_dtype t, int channels, int64_t width, float score[ROWS][TS_KV_TILE])
 {
     const float *q = w->q + r0 * width;
+    const int    ahead = r0 == 0 && w->l->store_dtype == t; /* copies were asked for before */
     for (int64_t j = a; j < b; j += KEYS) {
         const char *k[KEYS], *next_k[KEYS], *this_v[KEYS];
-        vec         s[ROWS][KEYS];
+        vec         s[ROWS][KEYS], step[KEYS], low[KEYS];
         for (int e = 0; e < KEYS; e++) {
             const int64_t i = ts_lesser(j + e, b - 1);
             k[e] = y->k[i], next_k[e] = y->raw_k[i + AHEAD], this_v[e] = y->raw_v[i];
-            if (!SPREAD && r0 == 0) prefetch(next_k[e], w->l->row_bytes);
+            step[e] = low[e] = splat(0);
+            if (is_code(t) && !channels) step[e] = splat(y->k_step[i]), low[e] = splat(y->k_low[i]);
+            if (!SPREAD && ahead) prefetch(next_k[e], w->l->row_bytes);
         }
         UNROLL
         for (int i = 0; i < n * KEYS; i++) s[i / KEYS][i % KEYS] = splat(0);
         TURNS
         for (int64_t d = 0; d < width; d += LANES) {
             vec kv[KEYS];
-            if (SPREAD && r0 == 0 && bytes_of(t, d) % LINE == 0) {
+            if (SPREAD && ahead && bytes_of(t, d) % LINE == 0) {
                 const int64_t at = w->l->row_bytes * d / width;
                 UNROLL
                 for (int e = 0; e < KEYS; e++) {
@@ -244,7 +314,10 @@ INLINE void scores(const work *w, const tile *y, int64_t r0, int n, int64_t a, i
                 }
             }
             UNROLL
-            for (int e = 0; e < KEYS; e++) kv[e] = unpack(k[e] + bytes_of(t, d), t);
+            for (int e = 0; e < KEYS; e++) {
+                if (channels) step[e] = get(w->step + d), low[e] = get(w->low + d);
+                kv[e] = element(k[e] + bytes_of(t, d), t, step[e], low[e]);
+            }
             UNROLL
             for (int r = 0; r < n; r++) {
                 const vec qv = get(q + r * width + d);
@@ -289,7 +362,9 @@ INLINE void add_some(vec s[ROWS][VECS], const tile *y, int n, int64_t a, int64_t
     for (int k = 0; k < picks; k++) {
         vec v[VECS];
         UNROLL
-        for (int e = 0; e < n_vec; e++) v[e] = unpack(y->v[j + k] + bytes_of(t, d + e * LANES), t);
+        for (int e = 0; e < n_vec; e++)
+            v[e] = element(y->v[j + k] + bytes_of(t, d + e * LANES), t, splat(y->v_step[j + k]),
+                           splat(y->v_low[j + k]));
         UNROLL
         for (int r = 0; r < n; r++) {
             const float *p = &weight[r][j - a];
@@ -316,7 +391,7 @@ INLINE void add_values(const work *w, const tile *y, int64_t r0, int n, int64_t 
     for (int i = 0; i < n * n_vec; i++)
         s[i / n_vec][i % n_vec] = get(sum + i / n_vec * each + i % n_vec * LANES);
     for (; j + PICKS <= b; j += PICKS) {
-        if (!SPREAD && r0 == 0)
+        if (!SPREAD && r0 == 0 && w->l->store_dtype == t)
             for (int k = 0; k < PICKS; k++) prefetch(y->raw_v[j + k + AHEAD] + soon, n_soon);
         add_some(s, y, n, a, j, PICKS, t, weight, d, n_vec);
     }
@@ -326,12 +401,31 @@ INLINE void add_values(const work *w, const tile *y, int64_t r0, int n, int64_t 
         put(sum + i / n_vec * each + i % n_vec * LANES, s[i / n_vec][i % n_vec]);
 }
 
-INLINE void add_keys(const work *w, const tile *y, int64_t r0, int n, int64_t a, int64_t b,
+/* Keys t0 + a .. t0 + b, each group of tokens with its own pairs. */
+INLINE void scores_by_channel(work *w, const tile *y, int64_t r0, int n, int64_t t0, int64_t a,
+                              int64_t b, ts_dtype t, int64_t width, float score[ROWS][TS_KV_TILE])
+{
+    const ts_kv_layout *l = w->l;
+    float               some[ROWS][TS_KV_TILE];
+    for (int64_t i = a, end; i < b; i = end) {
+        const int64_t at = t0 + i;
+        end = ts_lesser(b, i + l->key_group - at % l->key_group);
+        spread(w, l->k_meta, ts_kv_key_pair(l, w->pages[at / l->page], w->p->head, at % l->page, 0),
+               1);
+        scores(w, y, r0, n, i, end, t, 1, width, some);
+        for (int r = 0; r < n; r++)
+            memcpy(score[r] + i - a, some[r], (size_t)(end - i) * sizeof **score);
+    }
+}
+
+INLINE void add_keys(work *w, const tile *y, int64_t r0, int n, int64_t t0, int64_t a, int64_t b,
                      ts_dtype t, int64_t width)
 {
     _Alignas(LINE) float score[ROWS][TS_KV_TILE];
     int64_t              d = 0;
-    scores(w, y, r0, n, a, b, t, width, score);
+    if (is_code(t) && w->l->key_axis == TS_KEY_CHANNEL)
+        scores_by_channel(w, y, r0, n, t0, a, b, t, width, score);
+    else scores(w, y, r0, n, a, b, t, 0, width, score);
     for (int r = 0; r < n; r++)
         weigh(w, w->sums + (r0 + r) * (width + TS_KV_LANES), score[r], b - a);
     for (; d + VECS * LANES <= width; d += VECS * LANES)
@@ -366,7 +460,7 @@ typedef struct span {
 } span;
 
 /* Elements are of t. Rows go in groups of ROWS where these see the same keys. */
-INLINE void add_tile(const work *w, const tile *y, span s, ts_dtype t, int64_t width)
+INLINE void add_tile(work *w, const tile *y, span s, ts_dtype t, int64_t width)
 {
     const int64_t t0 = s.t0, t1 = s.t1;
     for (int64_t r = s.r, n; r < s.r1; r += n) {
@@ -376,29 +470,41 @@ INLINE void add_tile(const work *w, const tile *y, span s, ts_dtype t, int64_t w
         n = n == ROWS ? ROWS : n > 1 ? 2 : 1;
         for (int i = 0; i < 2; i++) {
             if (see.a[i] >= see.b[i]) continue;
-            if (n == ROWS) add_keys(w, y, r, ROWS, see.a[i], see.b[i], t, width);
-            else if (n == 2) add_keys(w, y, r, 2, see.a[i], see.b[i], t, width);
-            else add_keys(w, y, r, 1, see.a[i], see.b[i], t, width);
+            if (n == ROWS) add_keys(w, y, r, ROWS, t0, see.a[i], see.b[i], t, width);
+            else if (n == 2) add_keys(w, y, r, 2, t0, see.a[i], see.b[i], t, width);
+            else add_keys(w, y, r, 1, t0, see.a[i], see.b[i], t, width);
         }
     }
 }
 
 /* One function for each kind of element; the commonest width is known to the compiler. */
-static void add_tile_f32(const work *w, const tile *y, span s)
+static void add_tile_f32(work *w, const tile *y, span s)
 {
     if (w->width == 128) add_tile(w, y, s, TS_F32, 128);
     else add_tile(w, y, s, TS_F32, w->width);
 }
 
-static void add_tile_bf16(const work *w, const tile *y, span s)
+static void add_tile_bf16(work *w, const tile *y, span s)
 {
     if (w->width == 128) add_tile(w, y, s, TS_BF16, 128);
     else add_tile(w, y, s, TS_BF16, w->width);
 }
 
-static void add_tile_f16(const work *w, const tile *y, span s)
+static void add_tile_f16(work *w, const tile *y, span s)
 {
     add_tile(w, y, s, TS_F16, w->width);
+}
+
+static void add_tile_u8(work *w, const tile *y, span s)
+{
+    if (w->width == 128) add_tile(w, y, s, TS_U8, 128);
+    else add_tile(w, y, s, TS_U8, w->width);
+}
+
+static void add_tile_u4(work *w, const tile *y, span s)
+{
+    if (w->width == 128) add_tile(w, y, s, TS_U4, 128);
+    else add_tile(w, y, s, TS_U4, w->width);
 }
 
 /* Row i of the tile is a token of the tree, as it would be read back. */
@@ -459,8 +565,11 @@ INLINE void add_range(work *w, int64_t from, int64_t to, ts_dtype store)
         for (int64_t i = n_found; i < TS_KV_TILE + AHEAD; i++)
             y.raw_k[i] = y.raw_k[0], y.raw_v[i] = y.raw_v[0]; /* to be asked for in vain */
         load_rows(w, &y, from, n, store);
-        if (store == TS_BF16 && lies_well(w, store)) add_tile_bf16(w, &y, s);
-        else if (store == TS_F16 && lies_well(w, store)) add_tile_f16(w, &y, s);
+        const int as_is = lies_well(w, from, n, store);
+        if (store == TS_BF16 && as_is) add_tile_bf16(w, &y, s);
+        else if (store == TS_F16 && as_is) add_tile_f16(w, &y, s);
+        else if (store == TS_U8 && as_is) add_tile_u8(w, &y, s);
+        else if (store == TS_U4 && as_is) add_tile_u4(w, &y, s);
         else add_tile_f32(w, &y, s);
     }
 }

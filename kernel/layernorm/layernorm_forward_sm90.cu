@@ -146,12 +146,12 @@ template <class T, int V> __device__ __forceinline__ float largest_of(const uint
 }
 
 template <class T, class OWN>
-__device__ __forceinline__ void fetch_row(const OWN &mine, uint4 (&raw)[OWN::N], const void *x,
-                                          int64_t at)
+__device__ __forceinline__ void fetch_row(const forward_params &p, int64_t row, int64_t at,
+                                          const OWN &mine, uint4 (&raw)[OWN::N])
 {
+    mine.load((const T *)p.x + at, raw, row + 1 == p.n_rows);
 #pragma unroll
-    for (int v = 0; v < OWN::N; v++)
-        raw[v] = mine.load((const T *)x + at + v * mine.apart * OWN::E, v);
+    for (int v = 0; v < OWN::N; v++) raw[v] = mine.cut(v, raw[v]);
 }
 
 template <class T, class OWN>
@@ -179,7 +179,7 @@ __device__ __noinline__ void scaled_row(const forward_params &p, int64_t row, in
 {
     float mean, rstd;
     uint4 raw[OWN::N];
-    fetch_row<T>(mine, raw, p.x, at);
+    fetch_row<T>(p, row, at, mine, raw);
     const float   h = scale_for(over.template reduce<larger>(largest_of<T>(raw)));
     const float   m = over.template reduce<add>(plain_sum<T>(raw, h)) * p.one_over_n;
     const float2  sum = over.sums(deviations<T>(mine, raw, h, m));
@@ -231,7 +231,7 @@ __global__ void __launch_bounds__(threads_of<TEAM>, resident<V> / threads_of<TEA
     const int64_t                          at = begin + t * E - lead;
     over_team<TEAM>                        over(slots);
     uint4                                  raw[V];
-    fetch_row<T>(mine, raw, p.x, at);
+    fetch_row<T>(p, row, at, mine, raw);
     normalise<T>(p, row, at, mine, over, raw, t == 0, live);
 }
 
@@ -252,7 +252,7 @@ __global__ void __launch_bounds__(512, 2) forward_cluster(const __grid_constant_
                                              t, (int)blockDim.x);
     const int64_t                       at = begin + (rank * p.pitch + t) * (int64_t)E - lead;
     uint4                               raw[V];
-    fetch_row<T>(mine, raw, p.x, at);
+    fetch_row<T>(p, row, at, mine, raw);
     cluster.begin_end();
     normalise<T>(p, row, at, mine, over, raw, t == 0 && rank == 0, true);
 }

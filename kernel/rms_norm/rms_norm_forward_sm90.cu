@@ -74,15 +74,6 @@ __device__ __forceinline__ float squares_of(const uint4 (&raw)[V], float h)
 }
 
 template <class T, class OWN>
-__device__ __forceinline__ void fetch_row(const OWN &mine, uint4 (&raw)[OWN::N], const void *from,
-                                          int64_t at)
-{
-#pragma unroll
-    for (int v = 0; v < OWN::N; v++)
-        raw[v] = mine.load((const T *)from + at + v * mine.apart * OWN::E, v);
-}
-
-template <class T, class OWN>
 __device__ __forceinline__ void write_row(const forward_params &p, int64_t at, const OWN &mine,
                                           const uint4 (&raw)[OWN::N], row_map map)
 {
@@ -107,10 +98,11 @@ __device__ __noinline__ void scaled_row(const forward_params &p, int64_t row, in
 {
     float rstd, largest = 0;
     uint4 raw[OWN::N];
-    fetch_row<T>(mine, raw, p.r, at);
+    mine.load((const T *)p.r + at, raw, row + 1 == p.n_rows);
 #pragma unroll
     for (int v = 0; v < OWN::N; v++) {
         float r[OWN::E];
+        raw[v] = mine.cut(v, raw[v]);
         unpack_as<T>(raw[v], r);
 #pragma unroll
         for (int e = 0; e < OWN::E; e++) largest = fmaxf(largest, magnitude(r[e]));
@@ -136,13 +128,14 @@ template <class T> __device__ __forceinline__ uint4 sum_of(uint4 x, uint4 residu
 
 /* x, to which the residual is added; r is stored then. */
 template <class T, class OWN>
-__device__ __forceinline__ void fetch_sum(const forward_params &p, int64_t at, const OWN &mine,
-                                          uint4 (&raw)[OWN::N])
+__device__ __forceinline__ void fetch_sum(const forward_params &p, int64_t row, int64_t at,
+                                          const OWN &mine, uint4 (&raw)[OWN::N])
 {
-    fetch_row<T>(mine, raw, p.x, at);
+    const bool last = row + 1 == p.n_rows;
+    mine.load((const T *)p.x + at, raw, last);
     if (p.residual) {
         uint4 more[OWN::N];
-        fetch_row<T>(mine, more, p.residual, at);
+        mine.load((const T *)p.residual + at, more, last);
 #pragma unroll
         for (int v = 0; v < OWN::N; v++) {
             raw[v] = sum_of<T>(raw[v], more[v]);
@@ -150,6 +143,8 @@ __device__ __forceinline__ void fetch_sum(const forward_params &p, int64_t at, c
                 mine.template store<false>((T *)p.r + at + v * mine.apart * OWN::E, v, raw[v]);
         }
     }
+#pragma unroll
+    for (int v = 0; v < OWN::N; v++) raw[v] = mine.cut(v, raw[v]);
     keep_packed(raw);
 }
 
@@ -192,7 +187,7 @@ __global__ void __launch_bounds__(threads_of<TEAM>, resident<V> / threads_of<TEA
     const int64_t                          at = begin + t * E - lead;
     over_team<TEAM>                        over(slots);
     uint4                                  raw[V];
-    fetch_sum<T>(p, at, mine, raw);
+    fetch_sum<T>(p, row, at, mine, raw);
     normalise<T>(p, row, at, mine, over, raw, t == 0, live);
 }
 
@@ -362,8 +357,7 @@ template <class T, bool SHIFTED> void launch_wide(forward_params p, int n_vec, c
     const int       stage_bytes = (p.residual ? 2 : 1) * wide.pitch * 16;
     p.pitch = wide.pitch;
     p.n_stages = stages_for(stage_bytes, 2);
-    const int n_bytes = p.n_stages * stage_bytes;
-    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, n_bytes);
+    const int       n_bytes = p.n_stages * stage_bytes;
     cluster_launch  how(wide.n_ranks, wide.n_threads, n_bytes, wide.n_ranks, false, s);
     const grid_plan plan(p.n_rows, most_clusters(kernel, how), 1, row_unit<T>(p.row_stride));
     if (!plan.fits) return launch_any<T>(p, s);

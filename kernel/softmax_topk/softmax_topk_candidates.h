@@ -12,7 +12,7 @@ enum {
     BLOCK = 4096, /* logits that are looked at together, and may all become candidates */
     ROOM = 2 * TS_SOFTMAX_TOPK_FAST + BLOCK + LANES,
     SORT_ROOM = 4 * TS_SOFTMAX_TOPK_FAST, /* of sort_many */
-    FEW = 64, /* up to here a sort by counting is the fastest */
+    FEW = 64,                             /* up to here a sort by counting is the fastest */
     DIGIT = 256,
 };
 

@@ -69,9 +69,10 @@ inline int64_t chunk_of(int64_t n_rows)
     return n_rows < CHUNK ? ceil_div(n_rows, TILE_ROWS) * TILE_ROWS : (int64_t)CHUNK;
 }
 
+/* Also where tiles of fewer rows end past the last of 128. */
 template <class T> size_t arranged_bytes(int64_t n_rows, int64_t n_groups)
 {
-    const size_t rows = (size_t)chunk_of(n_rows);
+    const size_t rows = (size_t)chunk_of(n_rows) + TILE_ROWS;
     return rows * (size_t)n_groups * parts<T>::n * UNITS * sizeof(uint4) + rows * sizeof(float) +
            LINE;
 }

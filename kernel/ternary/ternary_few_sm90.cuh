@@ -30,6 +30,7 @@ struct few_params {
     int            rows; /* of a block; columns, too */
     int            team; /* warps that share out the segments of a tile; a power of two */
     int            n_segments, n_tiles;
+    int            n_sums;       /* of an output: segments or stripes */
     int            n_parcels;    /* of a warp, on their way */
     int            n_sets;       /* of sums, of a team */
     bool           whole_scales; /* may four scales be copied at once? */
@@ -39,7 +40,7 @@ struct few_params {
 template <int P> struct few_places {
     uint4    *columns; /* [group][part][row][unit] */
     char     *parcels; /* [warp][parcel] */
-    float    *sums;    /* [team][set][segment][output][row], and 2 of nothing to spread banks */
+    float    *sums;    /* [team][set][sum][output][row], and 2 of nothing to spread banks */
     unsigned *most;    /* [row], bits of a float */
     int       width;   /* from one output's sums to the next */
 
@@ -48,8 +49,8 @@ template <int P> struct few_places {
     {
         parcels = (char *)(columns + (size_t)f.p.n_groups * P * f.rows * UNITS);
         sums = (float *)(void *)(parcels + FEW_WARPS * f.n_parcels * PARCEL);
-        most = (unsigned *)(sums + (size_t)f.n_sets * (FEW_WARPS / f.team) * f.n_segments *
-                                       (OUTPUTS * width));
+        most = (unsigned *)(sums +
+                            (size_t)f.n_sets * (FEW_WARPS / f.team) * f.n_sums * (OUTPUTS * width));
     }
     size_t n_bytes(void) const
     {
@@ -210,8 +211,10 @@ __device__ __forceinline__ void store(const few_params &f, const few_places<part
     for (int i = threadIdx.x % (32 * f.team); i < OUTPUTS * rows; i += 32 * f.team) {
         const int    o = i % OUTPUTS, r = i / OUTPUTS;
         const float *from = sums + o * m.width + r;
-        float        sum = *from;
-        for (int s = 1; s < f.n_segments; s++) sum += from[s * OUTPUTS * m.width];
+        float        sum = 0;
+        for (int s = 0; s < f.n_sums; s++)
+            if (!STRIPED<T> || stripe_begin(f.n_segments, s) < stripe_begin(f.n_segments, s + 1))
+                sum += from[s * OUTPUTS * m.width];
         if (out + o < f.p.n_out)
             from_float((T *)f.p.y + (first + r) * f.p.n_out + out + o,
                        sum * lift_of(shrink_of(m.most[r])));
@@ -229,7 +232,7 @@ __global__ void __launch_bounds__(FEW_THREADS, 1) few_kernel(few_params f)
     const few_places<P> m(f, memory);
     const columns       inputs(f.rows);
     const int           each = P * inputs.part; /* from a group to the next */
-    const int           tile_sums = f.n_segments * OUTPUTS * m.width;
+    const int           tile_sums = f.n_sums * OUTPUTS * m.width;
     float              *sums = m.sums + team * f.n_sets * tile_sums;
     float              *other = sums + (f.n_sets - 1) * tile_sums;
     char               *parcel = m.parcels + warp * f.n_parcels * PARCEL, *sent = parcel + PARCEL;
@@ -237,8 +240,11 @@ __global__ void __launch_bounds__(FEW_THREADS, 1) few_kernel(few_params f)
     float               y[2][1][4] = {};
     walk                at = { (int)(blockIdx.x + team * gridDim.x), f.n_tiles,
                                (int)(FEW_WARPS / f.team * gridDim.x) };
-    at.segment = at.begin = nth * f.n_segments / f.team;
-    at.end = (nth + 1) * f.n_segments / f.team;
+    at.begin = STRIPED<T> ? stripe_begin(f.n_segments, nth * STRIPES / f.team)
+                          : nth * f.n_segments / f.team;
+    at.end = STRIPED<T> ? stripe_begin(f.n_segments, (nth + 1) * STRIPES / f.team)
+                        : (nth + 1) * f.n_segments / f.team;
+    at.segment = at.begin;
     walk ahead = at;
     /* An empty parcel counts, too. */
     auto send_next = [&](char *to) {
@@ -276,7 +282,9 @@ __global__ void __launch_bounds__(FEW_THREADS, 1) few_kernel(few_params f)
                 add_group<E, P, 1>(inputs, group + i * each, x[i], y);
             }
         seen.poison(y);
-        put_sums(sums + now.segment * OUTPUTS * m.width, m.width, y);
+        if (!STRIPED<T>) put_sums(sums + now.segment * OUTPUTS * m.width, m.width, y);
+        else if (ends_stripe(f.n_segments, now.segment))
+            put_sums(sums + stripe_of(f.n_segments, now.segment) * OUTPUTS * m.width, m.width, y);
         if (!last) continue;
         /* Once every warp of the team has put its own. With two sets of sums, who is ahead writes
          * the one that nobody reads any more. */
@@ -297,9 +305,10 @@ template <class T> few_params few_of(const product_params &p)
     few_params   f = {};
     f.p = p, f.rows = p.n_rows < FEW ? (int)p.n_rows : (int)FEW;
     f.n_segments = (int)ceil_div(p.n_groups, SEGMENT), f.n_tiles = (int)ceil_div(p.n_out, OUTPUTS);
-    f.team = FEW_WARPS;
+    f.team = STRIPED<T> ? (int)STRIPES : (int)FEW_WARPS;
     f.whole_scales = p.n_groups % SEGMENT == 0 && aligned_to(p.scale, ROW_SCALES);
     while (f.team > f.n_segments) f.team /= 2;
+    f.n_sums = STRIPED<T> ? (int)STRIPES : f.n_segments;
     for (; f.rows; f.rows--)
         for (int spare = 2; spare >= 0; spare--) {
             f.n_parcels = spare > 1 ? 2 : 1, f.n_sets = spare > 0 ? 2 : 1;

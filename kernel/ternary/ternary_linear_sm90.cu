@@ -14,7 +14,9 @@ enum { FEW_ROWS = 16 };
 
 template <class T> bool is_few(const product_params &p)
 {
-    return p.n_rows <= FEW_ROWS && few_of<T>(p).rows > 0;
+    const int rows = few_of<T>(p).rows;
+    if (sizeof(T) == 2 && wgmma_device()) return p.n_rows <= rows; /* else codes are read again */
+    return p.n_rows <= FEW_ROWS && rows > 0;
 }
 
 template <class T> size_t workspace_for(const product_params &p)

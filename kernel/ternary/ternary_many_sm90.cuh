@@ -54,7 +54,7 @@ __device__ __forceinline__ void store_four(const arranged_params &a, int64_t row
     }
 }
 
-/* Sums of segments wait in shared memory, a column of it for each thread. */
+/* Sums of stripes or segments wait in shared memory, a column of it for each thread. */
 template <class T, bool ALIGNED>
 __global__ void __launch_bounds__(THREADS, 2) many_kernel(arranged_params a)
 {
@@ -72,6 +72,7 @@ __global__ void __launch_bounds__(THREADS, 2) many_kernel(arranged_params a)
     threes        seen;
     float         y[2][TILES][4] = {};
     int           stage = 0;
+    bool          some = false; /* is there a total? */
     auto          send = [&](int g) {
         uint4 *to = memory + g % STAGES * STAGE + threadIdx.x;
         if (g < n_groups)
@@ -100,13 +101,15 @@ __global__ void __launch_bounds__(THREADS, 2) many_kernel(arranged_params a)
             add_group<E, P, TILES>(inputs, stage * STAGE * (int)sizeof(uint4), x[i % 2], y);
             stage = stage + 1 < STAGES ? stage + 1 : 0;
         }
+        if (STRIPED<T> && !ends_stripe((int)ceil_div(n_groups, SEGMENT), g / SEGMENT)) continue;
         seen.poison(y);
 #pragma unroll
         for (int i = 0; i < 8 * TILES; i++) {
             float &v = y[i / 4 / TILES][i / 4 % TILES][i % 4];
-            total[i * THREADS] = g ? total[i * THREADS] + v : v;
+            total[i * THREADS] = some ? total[i * THREADS] + v : v;
             v = 0;
         }
+        some = true;
     }
 #pragma unroll
     for (int t = 0; t < TILES; t++)

@@ -8,7 +8,8 @@
  *
  * An input is as many f16s or bf16s as it has digits for, after a power of two for its row, and
  * their products are exact. The order of the sum is, for every kernel and any number of rows: the
- * inputs of a group, 16 at a time in `input_of`'s order; the groups of a segment, each times its s;
+ * inputs of a group, 16 at a time in `first_input`'s order; groups, each times its s; and then, of
+ * 16-bit inputs, the groups of a stripe and the four stripes, of float the groups of a segment and
  * the segments. */
 #ifndef TS_TERNARY_PRODUCT_SM90_CUH
 #define TS_TERNARY_PRODUCT_SM90_CUH
@@ -26,6 +27,31 @@ enum {
     SEGMENT = 4,  /* groups */
     UNITS = 16,   /* of 8 inputs each, in a group: what a lane takes for two steps */
 };
+
+/* Stripes are whole segments, as many as n_in says: blocks or warps can share them out. */
+enum { STRIPES = 4 };
+
+template <class T> constexpr bool STRIPED = sizeof(T) == 2;
+
+/* The first segment of a stripe. */
+__host__ __device__ __forceinline__ int stripe_begin(int n_segments, int i)
+{
+    return (int)((int64_t)n_segments * i / STRIPES);
+}
+
+/* The stripe of a segment; and is the segment its last one? */
+__device__ __forceinline__ int stripe_of(int n_segments, int segment)
+{
+    int i = 0;
+#pragma unroll
+    for (int k = 1; k < STRIPES; k++) i += segment >= stripe_begin(n_segments, k);
+    return i;
+}
+
+__device__ __forceinline__ bool ends_stripe(int n_segments, int segment)
+{
+    return segment + 1 == stripe_begin(n_segments, stripe_of(n_segments, segment) + 1);
+}
 
 /* What an input is taken for, and in how many parts. */
 template <class T> struct parts {

@@ -5,6 +5,7 @@
 
 #include "ffi.h"
 #include "touchstone/attention.h"
+#include "touchstone/attention_fp8.h"
 #include "touchstone/cross_entropy.h"
 #include "touchstone/layernorm.h"
 #include "touchstone/rms_norm.h"
@@ -170,6 +171,38 @@ static const ts_ffi_function flash_attention = {
 };
 #undef AT
 EXPORT(flash_attention)
+
+#define AT(field) offsetof(ts_flash_attention_fp8_args, field)
+static const ts_ffi_function flash_attention_fp8 = {
+    "flash_attention_fp8",
+    RUN(ts_flash_attention_fp8),
+    QUERY(ts_flash_attention_fp8_workspace),
+    sizeof(ts_flash_attention_fp8_args),
+    FAST,
+    AT(d.dtype),
+    -1,
+    { { "q", TS_FFI_IN, 0, 'b', "bhnd/bnhd", AT(q) },
+      { "k", TS_FFI_IN, 0, 'b', "bgmd/bmgd", AT(k) },
+      { "v", TS_FFI_IN, 0, 'b', "bgmd/bmgd", AT(v) },
+      { "q_scale", TS_FFI_IN, 0, 'f', "bh", AT(q_scale) },
+      { "k_scale", TS_FFI_IN, 0, 'f', "bg", AT(k_scale) },
+      { "v_scale", TS_FFI_IN, 0, 'f', "bg", AT(v_scale) },
+      { "kv_len", TS_FFI_IN, TS_FFI_NONE, 'i', "b", AT(kv_len) },
+      { "scale", TS_FFI_DOUBLE, 0, 0, NULL, AT(d.scale) },
+      { "causal", TS_FFI_INT, 0, 0, NULL, AT(d.causal) },
+      { "window", TS_FFI_INT64, 0, 0, NULL, AT(d.window) },
+      { "layout", TS_FFI_INT, 0, 0, NULL, AT(d.layout) },
+      { "out", TS_FFI_OUT, 0, 'T', "bhnd/bnhd", AT(o) },
+      { "lse", TS_FFI_OUT, TS_FFI_NONE, 'f', "bhn", AT(lse) } },
+    { { 'b', AT(d.n_batch) },
+      { 'h', AT(d.n_q_head) },
+      { 'n', AT(d.n_q) },
+      { 'd', AT(d.head_dim) },
+      { 'g', AT(d.n_kv_head) },
+      { 'm', AT(d.n_k) } },
+};
+#undef AT
+EXPORT(flash_attention_fp8)
 
 #define AT(field) offsetof(ts_flash_attention_backward_args, field)
 static const ts_ffi_function flash_attention_backward = {

@@ -20,6 +20,7 @@ _layer_norm = function("layer_norm")
 _rms_norm = function("rms_norm")
 _softmax_topk = function("softmax_topk")
 _flash_attention = function("flash_attention")
+_flash_attention_fp8 = function("flash_attention_fp8")
 _cross_entropy = function("cross_entropy")
 _linear_cross_entropy = function("linear_cross_entropy")
 _ternary_pack = function("ternary_pack")
@@ -192,6 +193,41 @@ def flash_attention(q: Array, k: Array, v: Array, *, causal: bool = False, windo
         heads, n_q = (q.shape[1], q.shape[2]) if order == 0 else (q.shape[2], q.shape[1])
         lse = kind.empty((q.shape[0], heads, n_q), wide(kind.dtype(q)), q)
     kind.call(_flash_attention, q, k, v, kv_len, scale, bool(causal), window, order, out, lse)
+    return (out, lse) if return_lse else out
+
+
+def _codes(name, x):
+    """Arrays of float8_e4m3fn as their bytes."""
+    dtype = str(getattr(x, "dtype", None))
+    if dtype not in ("float8_e4m3fn", "torch.float8_e4m3fn", "uint8", "torch.uint8"):
+        raise TypeError("flash_attention_fp8: %s: got %s, expected float8_e4m3fn or uint8" % (name, dtype))
+    return x.view(sys.modules["torch"].uint8 if dtype.startswith("torch.") else "uint8")
+
+
+def flash_attention_fp8(q: Array, k: Array, v: Array, q_scale: Array, k_scale: Array, v_scale: Array, *,
+                        causal: bool = False, window: int = 0, kv_len: Optional[Array] = None,
+                        scale: Optional[float] = None, layout: str = "bhnd", return_lse: bool = False,
+                        dtype: str = "float32", out: Optional[Array] = None) -> Union[Array, Tuple[Array, Array]]:
+    """flash_attention of q, k and v in 8 bits: float8_e4m3fn, or uint8 with their codes.
+
+    A code stands for its value times the float32 scale of its batch and head: q_scale [batch, heads],
+    k_scale and v_scale [batch, kv_heads]. The result has `dtype`: float32, float16 or bfloat16. No
+    gradient, and no version for JAX or for compiled functions."""
+    q, k, v = _codes("q", q), _codes("k", k), _codes("v", v)
+    kind = kinds.get(type(q)) or kind_of("flash_attention_fp8", "q", q)
+    if kind.needs_graph(q, k, v):
+        raise TypeError("flash_attention_fp8: got arrays that are traced, expected NumPy, PyTorch or CuPy arrays")
+    scale, window, order = _attention_settings(q, scale, window, layout)
+    names = ("q", "k", "v", "q_scale", "k_scale", "v_scale", "kv_len")
+    q, k, v, q_scale, k_scale, v_scale, kv_len = kind.inputs("flash_attention_fp8", names, q, k, v, q_scale, k_scale,
+                                                             v_scale, kv_len)
+    out = kind.empty(q.shape, dtype, q) if out is None else out
+    lse = None
+    if return_lse:
+        heads, n_q = (q.shape[1], q.shape[2]) if order == 0 else (q.shape[2], q.shape[1])
+        lse = kind.empty((q.shape[0], heads, n_q), "float32", q)
+    kind.call(_flash_attention_fp8, q, k, v, q_scale, k_scale, v_scale, kv_len, scale, bool(causal), window, order, out,
+              lse)
     return (out, lse) if return_lse else out
 
 

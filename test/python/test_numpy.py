@@ -81,6 +81,28 @@ def test_flash_attention(dtype, options):
     ref.close(out.swapaxes(1, 2), want, 4 * TOLERANCE[dtype])
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_flash_attention_fp8(dtype):
+    def codes(*shape):
+        c = rng.integers(0, 0x58, shape, "uint8") | rng.integers(0, 2, shape, "uint8") << 7  # up to 16
+        exponent, mantissa = (c >> 3 & 15).astype(int), (c & 7).astype(float)
+        size = np.where(exponent > 0, np.ldexp(8 + mantissa, exponent - 10), np.ldexp(mantissa, -9))
+        scale = rng.uniform(0.2, 0.4, shape[:2]).astype("float32")
+        return c, scale, (np.where(c >> 7, -size, size) * scale[:, :, None, None]).astype("float32")
+
+    (q, q_scale, wide_q), (k, k_scale, wide_k), (v, v_scale, wide_v) = (
+        codes(2, 6, 13, 32), codes(2, 3, 17, 32), codes(2, 3, 17, 32))
+    want, lse = ref.attention(wide_q, wide_k, wide_v, causal=True)
+    out, got = ts.flash_attention_fp8(q, k, v, q_scale, k_scale, v_scale, causal=True, dtype=dtype, return_lse=True)
+    assert out.dtype == dtype
+    ref.close(out, want, 4 * TOLERANCE[dtype])
+    ref.close(got, lse, 4 * TOLERANCE["float32"])
+    for bad, text in (((wide_q, k, v, q_scale, k_scale, v_scale), "q: got float32, expected float8_e4m3fn or uint8"),
+                      ((q, k, v, q_scale[:1], k_scale, v_scale), "q_scale: got float32\\[1, 6\\], expected shape")):
+        with pytest.raises((TypeError, ValueError), match=text):
+            ts.flash_attention_fp8(*bad)
+
+
 @pytest.mark.parametrize("options", [{}, {"smoothing": 0.1}, {"z_loss": 1e-2}, {"softcap": 5.0}])
 def test_cross_entropy(options):
     x, target = draw(4, 5, 77), rng.integers(0, 77, (4, 5))

@@ -118,6 +118,15 @@ def test_attention_is_a_drop_in(n_q, n_k, gqa):
         q[0], k[0], v[0], enable_gqa=gqa), torch.float32)
 
 
+def test_float8():
+    q, k, v = (draw(2, 4, 9, 16).to(torch.float8_e4m3fn) for _ in range(3))
+    scales = [torch.rand(2, 4) + 0.5 for _ in range(3)]
+    wide = [t.float() * s[:, :, None, None] for t, s in zip((q, k, v), scales)]
+    out = ts.flash_attention_fp8(q, k, v, *scales, dtype="bfloat16")
+    assert out.dtype == torch.bfloat16
+    near(out, ts.flash_attention(*wide), torch.bfloat16)
+
+
 class Block(torch.nn.Module):
     """A transformer block with one of everything."""
 

@@ -9,6 +9,9 @@
     { "neon", TS_CPU, TS_CPU_NEON, dtypes, run, workspace, NULL },
 /* clang-format on */
 
+/* For tables of another kind. */
+#define TS_ON_AARCH64(...) __VA_ARGS__
+
 /* Masks of cpu.h under which dispatch selects different rows, for tests: none, all. */
 #define TS_CPU_MASKS                                                                               \
     {                                                                                              \

@@ -70,6 +70,7 @@ unsigned ts_isa_features(unsigned wanted)
         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512vl"))
         f |= TS_CPU_AVX512;
+    if ((f & TS_CPU_AVX512) && __builtin_cpu_supports("avx512vnni")) f |= TS_CPU_VNNI;
     /* Tile registers are requested only if wanted. */
     if ((f & TS_CPU_AVX512) && (wanted & TS_CPU_AMX) && may_use_tiles()) f |= TS_CPU_AMX;
     return f;

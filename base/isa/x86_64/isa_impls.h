@@ -13,6 +13,9 @@
     { "avx2", TS_CPU, TS_CPU_AVX2, dtypes, run, workspace, NULL },
 /* clang-format on */
 
+/* For tables of another kind. */
+#define TS_ON_X86_64(...) __VA_ARGS__
+
 /* Masks of cpu.h under which dispatch selects different rows, for tests: none, vectors, all. */
 #define TS_CPU_MASKS                                                                               \
     {                                                                                              \

@@ -1,0 +1,613 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* attention_fp8_sm90.cuh - flash attention over e4m3 codes on the warpgroup's tensor cores.
+ *
+ * Items, tiles and roles are those of attention_forward_sm90.cuh; three things differ.
+ *
+ * V is transposed. Matmuls of 8-bit elements need the inner index, which is the key, along rows.
+ * Two warps of the first warpgroup transpose each tile in shared memory, by pairs of bytes
+ * (ldmatrix.trans) and then within registers. Keys and columns change places on the way, which
+ * costs nothing, since sums do not depend on the order of keys. Of 16 keys, slot 4 t + b holds key
+ * 8 (b / 2) + 2 t + b % 2: the order in which a lane has scores in registers, so that weights are
+ * operands as they are. Of 16 columns, row n holds column 2 n, and row 8 + n column 2 n + 1: a lane
+ * then has four neighbouring columns of the sums.
+ *
+ * Weights are rounded to e4m3. They are relative to the largest score so far and 2^LIFT times as
+ * large, so that small ones are not lost.
+ *
+ * Sums have two levels. Tensor cores add 8-bit products with 13 bits after the leading one: long
+ * sums would come to a halt. So each tile is summed on its own and added in float. */
+#ifndef TS_ATTENTION_FP8_SM90_CUH
+#define TS_ATTENTION_FP8_SM90_CUH
+
+#include "attention_forward_sm90.cuh"
+
+namespace
+{
+
+constexpr float LIFT_E4M3 = 8; /* weights are at most 2^8; the largest e4m3 number is 448 */
+
+enum { TRANSPOSERS = 2 }; /* warps */
+
+/* A tile of R rows in slabs of W bytes, 32, 64 or 128, with the chunks of each row permuted as TMA
+ * does for that width. */
+template <int R, int W> struct tile8 {
+    unsigned at;
+
+    static __device__ __forceinline__ int swizzle(int row)
+    {
+        return row / (128 / W) % (W / 16);
+    }
+    /* The address of the 16-byte chunk `piece` of a whole row. */
+    __device__ __forceinline__ unsigned piece(int row, int piece) const
+    {
+        return at + (unsigned)(piece / (W / 16) * (R * W) + row * W +
+                               (piece % (W / 16) ^ swizzle(row)) * 16);
+    }
+    /* Step i of a matmul takes 32 bytes of every row, from `row` on, a multiple of 8. */
+    __device__ __forceinline__ uint64_t step(int i, int row = 0) const
+    {
+        const unsigned from = at + (unsigned)(i / (W / 32) * (R * W) + i % (W / 32) * 32 + row * W);
+        return (uint64_t)(W == 128  ? 1
+                          : W == 64 ? 2
+                                    : 3)
+                   << 62 |
+               (uint64_t)(8 * W >> 4) << 32 | (uint64_t)1 << 16 | (from & 0x3ffff) >> 4;
+    }
+};
+
+/* How a block is cut. D is head_dim rounded up to 64, 128 or 256. */
+template <int D_, int CONSUMERS_, int KEYS_, int K_STAGES_, int RAW_STAGES_, int V_STAGES_,
+          int Q_STAGES_, int PART_ = D_ <= 128 ? D_ : 64>
+struct shape8 {
+    static constexpr int D = D_, CONSUMERS = CONSUMERS_, KEYS = KEYS_;
+    static constexpr int K_STAGES = K_STAGES_, RAW_STAGES = RAW_STAGES_, V_STAGES = V_STAGES_;
+    static constexpr int Q_STAGES = Q_STAGES_;
+    static constexpr int THREADS = WARPGROUP * (CONSUMERS + 1), BLOCK_ROWS = ROWS * CONSUMERS;
+    static constexpr int W = D <= 64 ? 64 : 128, SLABS = (D + W - 1) / W;
+    static constexpr int KEY_W = KEYS % 128 == 0 ? 128 : KEYS % 64 == 0 ? 64 : 32;
+    static constexpr int PART = PART_; /* columns of a tile's sums at a time */
+    static constexpr int Q_BYTES = SLABS * ROWS * W, KV_BYTES = SLABS * KEYS * W;
+    static constexpr int V_BYTES = D * KEYS; /* transposed */
+    /* Together what the launch allots: 3 x 168 or 4 x 128. */
+    static constexpr int PRODUCER_REGISTERS = CONSUMERS == 2 ? 40 : 32;
+    static constexpr int CONSUMER_REGISTERS = CONSUMERS == 2 ? 232 : 160;
+    static constexpr int SHARED_BYTES = Q_STAGES * CONSUMERS * Q_BYTES +
+                                        (K_STAGES + RAW_STAGES) * KV_BYTES + V_STAGES * V_BYTES +
+                                        8 * SLAB_BYTES;
+    typedef tile8<ROWS, W>  q_tile;
+    typedef tile8<KEYS, W>  k_tile;
+    typedef tile8<D, KEY_W> v_tile;
+};
+
+struct fp8_call {
+    forward_call c;
+    const float *q_scale, *k_scale, *v_scale;
+    void        *o;
+    strides      of_o;
+    ts_dtype     dtype; /* of o */
+    int          head_dim;
+};
+
+template <class S> struct pipes8 {
+    uint64_t k_full[S::K_STAGES], k_empty[S::K_STAGES];
+    uint64_t raw_full[S::RAW_STAGES], raw_empty[S::RAW_STAGES];
+    uint64_t v_full[S::V_STAGES], v_empty[S::V_STAGES];
+    uint64_t q_full[S::Q_STAGES], q_empty[S::Q_STAGES], item_full, item_empty;
+    item     next;
+};
+
+template <int N> __device__ __forceinline__ void ring_init(uint64_t (&bars)[N], int n)
+{
+    for (int i = 0; i < N; i++) barrier_init(shared_address(&bars[i]), n);
+}
+
+/* Where things lie in shared memory. */
+template <class S> struct places8 {
+    unsigned             at;
+    pipes8<S>           *p;
+    static constexpr int K_AT = S::Q_STAGES * S::CONSUMERS * S::Q_BYTES,
+                         RAW_AT = K_AT + S::K_STAGES * S::KV_BYTES,
+                         V_AT = RAW_AT + S::RAW_STAGES * S::KV_BYTES;
+
+    __device__ __forceinline__ typename S::q_tile q(int stage, int consumer) const
+    {
+        return { at + (unsigned)((stage * S::CONSUMERS + consumer) * S::Q_BYTES) };
+    }
+    __device__ __forceinline__ typename S::k_tile k(int stage) const
+    {
+        return { at + (unsigned)(K_AT + stage * S::KV_BYTES) };
+    }
+    __device__ __forceinline__ typename S::k_tile raw(int stage) const
+    {
+        return { at + (unsigned)(RAW_AT + stage * S::KV_BYTES) };
+    }
+    __device__ __forceinline__ typename S::v_tile v(int stage) const
+    {
+        return { at + (unsigned)(V_AT + stage * S::V_BYTES) };
+    }
+    __device__ __forceinline__ void begin(void) const
+    {
+        const int warps = S::CONSUMERS * 4;
+        ring_init(p->k_full, 1), ring_init(p->k_empty, warps);
+        ring_init(p->raw_full, 1), ring_init(p->raw_empty, TRANSPOSERS);
+        ring_init(p->v_full, TRANSPOSERS), ring_init(p->v_empty, warps);
+        ring_init(p->q_full, 1), ring_init(p->q_empty, warps);
+        barrier_init(shared_address(&p->item_full), 1);
+        barrier_init(shared_address(&p->item_empty), warps + TRANSPOSERS);
+        barrier_init_end();
+    }
+};
+
+/* An item as the loader told it. Who reads it is who says that it may be written again. */
+template <class S>
+__device__ __forceinline__ item told_item(const places8<S> &in, ring_place<1> *told)
+{
+    item i = {};
+    barrier_wait(shared_address(&in.p->item_full), told->parity);
+    if (lane() == 0) {
+        i = in.p->next;
+        barrier_arrive(shared_address(&in.p->item_empty));
+    }
+    told->advance();
+    return { first_lane(i.batch),  first_lane(i.head),  first_lane(i.row),
+             first_lane(i.n_keys), first_lane(i.first), first_lane(i.end) };
+}
+
+/* ---- the warp that sends for things; its first lane asks, all wait ---- */
+
+template <class S> struct loader {
+    const forward_call       &c;
+    const places8<S>         &in;
+    ring_place<S::K_STAGES>   k;
+    ring_place<S::RAW_STAGES> raw;
+    ring_place<S::Q_STAGES>   q;
+    ring_place<1>             told;
+    uint64_t                  keep = keep_in_l2(), drop = drop_from_l2();
+
+    __device__ __forceinline__ loader(const forward_call &c_, const places8<S> &in_)
+        : c(c_), in(in_)
+    {
+    }
+    __device__ __forceinline__ void tell(const item &next)
+    {
+        barrier_wait(shared_address(&in.p->item_empty), told.parity ^ 1);
+        if (lane() == 0) {
+            in.p->next = next;
+            barrier_arrive(shared_address(&in.p->item_full));
+        }
+        told.advance();
+    }
+    template <int N>
+    __device__ __forceinline__ void send(const CUtensorMap *map, unsigned to, uint64_t (&full)[N],
+                                         uint64_t (&empty)[N], ring_place<N> *at, const item &i,
+                                         int tile)
+    {
+        const unsigned bar = shared_address(&full[at->stage]);
+        barrier_wait(shared_address(&empty[at->stage]), at->parity ^ 1);
+        if (lane() == 0) {
+            barrier_expect(bar, S::KV_BYTES);
+            for (int s = 0; s < S::SLABS; s++)
+                load_box(to + (unsigned)(s * S::KEYS * S::W), map, bar, s * S::W, tile * S::KEYS,
+                         i.head / c.group, i.batch, keep);
+        }
+        at->advance();
+    }
+    __device__ __forceinline__ void send_keys(const item &i, int tile)
+    {
+        send(&c.k, in.k(k.stage).at, in.p->k_full, in.p->k_empty, &k, i, tile);
+    }
+    __device__ __forceinline__ void send_values(const item &i, int tile)
+    {
+        send(&c.v, in.raw(raw.stage).at, in.p->raw_full, in.p->raw_empty, &raw, i, tile);
+    }
+    __device__ __forceinline__ void send_queries(const item &i)
+    {
+        const unsigned bar = shared_address(&in.p->q_full[q.stage]);
+        barrier_wait(shared_address(&in.p->q_empty[q.stage]), q.parity ^ 1);
+        if (lane() == 0) {
+            barrier_expect(bar, S::CONSUMERS * S::Q_BYTES);
+            for (int w = 0; w < S::CONSUMERS; w++)
+                for (int s = 0; s < S::SLABS; s++)
+                    load_box(in.q(q.stage, w).at + (unsigned)(s * ROWS * S::W), &c.q, bar, s * S::W,
+                             i.row + w * ROWS, i.head, i.batch, drop);
+        }
+        q.advance();
+    }
+    /* Keys run one tile ahead of values. The next item is taken as late as may be. */
+    __device__ __forceinline__ void run(void)
+    {
+        int index = (int)blockIdx.x;
+        while (index < c.n_item) {
+            const item i = item_at<S>(c, index);
+            tell(i);
+            if (i.first < i.end) send_keys(i, i.end - 1);
+            send_queries(i);
+            for (int tile = i.end - 2; tile >= i.first; tile--) {
+                send_keys(i, tile);
+                send_values(i, tile + 1);
+            }
+            if (lane() == 0) index = (int)(gridDim.x + atomicAdd(c.n_taken, 1u));
+            if (i.first < i.end) send_values(i, i.first);
+            index = __shfl_sync(0xffffffffu, index, 0);
+        }
+        tell({ -1, 0, 0, 0, 0, 0 });
+    }
+};
+
+/* ---- warps that transpose values ---- */
+
+__device__ __forceinline__ void load_matrices_transposed(unsigned row, unsigned (&w)[4])
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3])
+                 : "r"(row)
+                 : "memory");
+}
+
+/* A warp's share of a tile: some groups of 16 columns, of all keys. Word i of a lane has keys
+ * 8 i + 2 t and the next one, of columns 2 g and 2 g + 1. From n_clean on keys are past kv_len, and
+ * may be NaN: they become 0. Addresses differ by constants, as 16 columns and 32 keys are whole
+ * periods of the permutation of chunks; four loads are under way at a time. */
+template <class S>
+__device__ __forceinline__ void transpose(const typename S::k_tile &raw,
+                                          const typename S::v_tile &v, int warp, int n_clean)
+{
+    constexpr int COLUMNS = S::D / 16 / TRANSPOSERS, BATCH = COLUMNS < 4 ? COLUMNS : 4;
+    const int     m = lane() / 8, r = lane() % 8;
+    const bool    clean = n_clean >= S::KEYS;
+#pragma unroll
+    for (int first = 0; first < COLUMNS; first += BATCH) {
+        const int column = warp * COLUMNS + first;
+        unsigned  from[BATCH];
+#pragma unroll
+        for (int c = 0; c < BATCH; c++) from[c] = raw.piece(m * 8 + r, column + c);
+#pragma unroll
+        for (int key = 0; key < S::KEYS / 32; key++) {
+            const unsigned to = v.piece(column * 16 + m % 2 * 8 + r, key * 2 + m / 2);
+            unsigned       w[BATCH][4];
+#pragma unroll
+            for (int c = 0; c < BATCH; c++)
+                load_matrices_transposed(from[c] + (unsigned)(key * 32 * S::W), w[c]);
+            if (!clean)
+#pragma unroll
+                for (int i = 0; i < 4 * BATCH; i++) {
+                    const int n = n_clean - (key * 32 + i % 4 * 8 + lane() % 4 * 2); /* to keep */
+                    w[i / 4][i % 4] &= n <= 0 ? 0 : n == 1 ? 0xffff : 0xffffffff;
+                }
+#pragma unroll
+            for (int c = 0; c < BATCH; c++)
+                store_matrices<false>(
+                    to + (unsigned)(c * 16 * S::KEY_W), __byte_perm(w[c][0], w[c][1], 0x6420),
+                    __byte_perm(w[c][0], w[c][1], 0x7531), __byte_perm(w[c][2], w[c][3], 0x6420),
+                    __byte_perm(w[c][2], w[c][3], 0x7531));
+        }
+    }
+}
+
+template <class S> __device__ __forceinline__ void run_transposer(const places8<S> &in, int warp)
+{
+    ring_place<S::RAW_STAGES> raw;
+    ring_place<S::V_STAGES>   v;
+    ring_place<1>             told;
+    for (;;) {
+        const item i = told_item(in, &told);
+        if (i.batch < 0) break;
+        for (int tile = i.end - 1; tile >= i.first; tile--) {
+            barrier_wait(shared_address(&in.p->raw_full[raw.stage]), raw.parity);
+            barrier_wait(shared_address(&in.p->v_empty[v.stage]), v.parity ^ 1);
+            transpose<S>(in.raw(raw.stage), in.v(v.stage), warp, i.n_keys - tile * S::KEYS);
+            publish_to_engines();
+            __syncwarp();
+            if (lane() == 0) {
+                barrier_arrive(shared_address(&in.p->raw_empty[raw.stage]));
+                barrier_arrive(shared_address(&in.p->v_full[v.stage]));
+            }
+            raw.advance();
+            v.advance();
+        }
+    }
+}
+
+/* ---- a warpgroup that computes ---- */
+
+/* Four weights of one row, the first in the lowest byte. */
+__device__ __forceinline__ unsigned narrow4(float a, float b, float c, float d)
+{
+    unsigned w;
+    asm("{\n"
+        ".reg .b16 lo, hi;\n"
+        "cvt.rn.satfinite.e4m3x2.f32 lo, %2, %1;\n"
+        "cvt.rn.satfinite.e4m3x2.f32 hi, %4, %3;\n"
+        "mov.b32 %0, {lo, hi};\n"
+        "}\n"
+        : "=r"(w)
+        : "f"(a), "f"(b), "f"(c), "f"(d));
+    return w;
+}
+
+/* A row's scores become weights in two steps: first the largest so far is known, then each weight
+ * is made, some at a time. */
+struct weighing {
+    float minus[2];                   /* what exponents are relative to */
+    float keep[2], add[2] = { 0, 0 }; /* what earlier sums shrink to, and what these weights add */
+
+    template <int N>
+    __device__ __forceinline__ weighing(const float (&s)[N], row_sums *r, float scale)
+    {
+        float top[2] = { s[0], s[2] };
+#pragma unroll
+        for (int k = 1; k < N; k++) top[k % 4 / 2] = fmaxf(top[k % 4 / 2], s[k]);
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            top[i] = fmaxf(top[i], __shfl_xor_sync(0xffffffffu, top[i], 1));
+            top[i] = fmaxf(top[i], __shfl_xor_sync(0xffffffffu, top[i], 2));
+            const float next = fmaxf(top[i] * scale, r->base[i]);
+            const float finite = next == -INFINITY ? 0.0f : next;
+            keep[i] = exp2_of(r->base[i] - finite);
+            minus[i] = LIFT_E4M3 - finite;
+            r->base[i] = next;
+        }
+    }
+    /* They are made before what follows, such as waiting for a matmul. */
+    template <int N>
+    __device__ __forceinline__ void make(float (&s)[N], float scale, int from, int to)
+    {
+#pragma unroll
+        for (int k = from; k < to; k++) {
+            s[k] = exp2_of(fmaf(s[k], scale, minus[k % 4 / 2]));
+            add[k % 4 / 2] += s[k];
+            asm volatile("" : "+f"(s[k])::"memory");
+        }
+    }
+    __device__ __forceinline__ void end(row_sums *r) const
+    {
+#pragma unroll
+        for (int i = 0; i < 2; i++) r->sum[i] = fmaf(r->sum[i], keep[i], add[i]);
+    }
+};
+
+template <class S> struct consumer8 {
+    static constexpr int N_S = S::KEYS / 2, N_O = S::D / 2, N_P = S::KEYS / 8;
+    static constexpr int N_PART = S::PART / 2, PARTS = S::D / S::PART;
+
+    const fp8_call         &f;
+    const forward_call     &c;
+    const places8<S>       &in;
+    const int               nth; /* among the warpgroups that compute */
+    ring_place<S::K_STAGES> k;
+    ring_place<S::V_STAGES> v;
+    ring_place<S::Q_STAGES> q;
+    ring_place<1>           told;
+    float                   scale; /* of the head's scores, for exp2 */
+
+    __device__ __forceinline__ consumer8(const fp8_call &f_, const places8<S> &in_, int nth_)
+        : f(f_), c(f_.c), in(in_), nth(nth_)
+    {
+    }
+    __device__ __forceinline__ void wait_keys(void)
+    {
+        barrier_wait(shared_address(&in.p->k_full[k.stage]), k.parity);
+    }
+    __device__ __forceinline__ void wait_values(void)
+    {
+        barrier_wait(shared_address(&in.p->v_full[v.stage]), v.parity);
+    }
+    __device__ __forceinline__ void release_keys(void)
+    {
+        if (lane() == 0) barrier_arrive(shared_address(&in.p->k_empty[k.stage]));
+        k.advance();
+    }
+    __device__ __forceinline__ void release_values(void)
+    {
+        if (lane() == 0) barrier_arrive(shared_address(&in.p->v_empty[v.stage]));
+        v.advance();
+    }
+    /* Tiles that other warpgroups see. */
+    __device__ __forceinline__ void pass(int n)
+    {
+#pragma unroll 1
+        for (; n > 0; n--) {
+            wait_keys();
+            release_keys();
+            wait_values();
+            release_values();
+        }
+    }
+    __device__ __forceinline__ void issue_scores(float (&s)[N_S])
+    {
+        const typename S::q_tile a = in.q(q.stage, nth);
+        const typename S::k_tile b = in.k(k.stage);
+        products_begin();
+#pragma unroll
+        for (int i = 0; i < S::D / 32; i++) product_e4m3(s, a.step(i), b.step(i), i > 0);
+        products_end();
+    }
+    __device__ __forceinline__ void issue_part(float (&sums)[N_PART], const unsigned (&p)[N_P],
+                                               int part)
+    {
+        const typename S::v_tile b = in.v(v.stage);
+        products_begin();
+#pragma unroll
+        for (int i = 0; i < S::KEYS / 32; i++)
+            product_e4m3(sums, p[4 * i], p[4 * i + 1], p[4 * i + 2], p[4 * i + 3],
+                         b.step(i, part * S::PART), i > 0);
+        products_end();
+    }
+    __device__ __forceinline__ void add_part(float (&o)[N_O], const float (&sums)[N_PART],
+                                             const float (&keep)[2], int part)
+    {
+#pragma unroll
+        for (int j = 0; j < N_PART; j++)
+            o[part * N_PART + j] = fmaf(o[part * N_PART + j], keep[j % 4 / 2], sums[j]);
+    }
+    /* Adds the part that is under way, and begins the next. */
+    __device__ __forceinline__ void next_part(float (&o)[N_O], float (&sums)[N_PART],
+                                              unsigned (&p)[N_P], const float (&keep)[2], int part)
+    {
+        products_wait<0>();
+        pin(sums);
+        pin(p);
+        add_part(o, sums, keep, part);
+        if (part + 1 < PARTS) {
+            pin(sums);
+            issue_part(sums, p, part + 1);
+        } else release_values();
+    }
+    /* Scores that are not seen become -inf. */
+    __device__ __forceinline__ void mask(float (&s)[N_S], const item &i, int tile)
+    {
+        const int from = tile * S::KEYS, row = i.row + nth * ROWS;
+        if (from + S::KEYS <= c.see.end(row, i.n_keys) && from >= c.see.begin(row + ROWS - 1))
+            return;
+        hide_unseen(s, c.see, i.n_keys, row + (int)threadIdx.x % WARPGROUP / 32 * 16 + lane() / 4,
+                    from + lane() % 4 * 2);
+    }
+    __device__ __forceinline__ void narrow_weights(unsigned (&p)[N_P], const float (&s)[N_S])
+    {
+#pragma unroll
+        for (int i = 0; i < N_P; i++) {
+            const int at = i / 2 * 8 + i % 2 * 2; /* of the pair of rows */
+            p[i] = narrow4(s[at], s[at + 1], s[at + 4], s[at + 5]);
+        }
+    }
+    /* All tiles of an item, of which there is at least one. */
+    __device__ __forceinline__ void attend(const item &i, int first, int end, float (&o)[N_O],
+                                           row_sums *r)
+    {
+        float    s[N_S], sums[N_PART], keep[2];
+        unsigned p[N_P];
+        wait_keys();
+        issue_scores(s);
+        products_wait<0>();
+        pin(s);
+        release_keys();
+        mask(s, i, end - 1);
+        weighing now(s, r, scale);
+        now.make(s, scale, 0, N_S);
+        now.end(r);
+        narrow_weights(p, s);
+        keep[0] = now.keep[0], keep[1] = now.keep[1];
+        if (end - first > 1) wait_keys();
+#pragma unroll 1
+        for (int tile = end - 2; tile >= first; tile--) {
+            constexpr int STEPS = PARTS > 1 ? PARTS - 1 : 1; /* weights are made between parts */
+            pin(sums);
+            pin(p);
+            issue_scores(s);
+            wait_values();
+            issue_part(sums, p, 0);
+            products_wait<1>();
+            pin(s);
+            release_keys();
+            mask(s, i, tile);
+            weighing next(s, r, scale);
+#pragma unroll
+            for (int step = 0; step < STEPS; step++) {
+                if (PARTS > 1) next_part(o, sums, p, keep, step);
+                next.make(s, scale, N_S * step / STEPS, N_S * (step + 1) / STEPS);
+            }
+            next.end(r);
+            if (tile > first) wait_keys();
+            next_part(o, sums, p, keep, PARTS - 1);
+            narrow_weights(p, s);
+            keep[0] = next.keep[0], keep[1] = next.keep[1];
+        }
+        wait_values();
+        pin(sums);
+        pin(p);
+        issue_part(sums, p, 0);
+#pragma unroll
+        for (int part = 0; part < PARTS; part++) next_part(o, sums, p, keep, part);
+    }
+    /* What the rows' sums are to be multiplied by; their lse is stored. */
+    __device__ __forceinline__ void close_rows(const item &i, const row_sums &r, float v_scale,
+                                               float (&by)[2])
+    {
+        const int row = i.row + nth * ROWS + (int)threadIdx.x % WARPGROUP / 32 * 16 + lane() / 4;
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+            const float sum = whole_sum(r, h);
+            by[h] = sum == 0 ? 0.0f : inverse(sum) * v_scale;
+            if (c.lse && lane() % 4 == 0 && row + 8 * h < c.n_q)
+                c.lse[((int64_t)i.batch * c.n_head + i.head) * c.n_q + row + 8 * h] =
+                    sum == 0 ? -INFINITY : fmaf(r.base[h] - LIFT_E4M3, LN_2, logf(sum));
+        }
+    }
+    /* Four columns of every 16 of the two rows. */
+    __device__ __forceinline__ void store(const item &i, const float (&o)[N_O],
+                                          const float (&by)[2])
+    {
+        const int row = i.row + nth * ROWS + (int)threadIdx.x % WARPGROUP / 32 * 16 + lane() / 4;
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+            if (row + 8 * h >= c.n_q) continue;
+            const int64_t to = f.of_o.at(i.batch, i.head, row + 8 * h) + lane() % 4 * 4;
+#pragma unroll
+            for (int b = 0; b < S::D / 16; b++) {
+                const float *x = o + 8 * b + 2 * h;
+                const float4 y = { x[0] * by[h], x[4] * by[h], x[1] * by[h], x[5] * by[h] };
+                if (b * 16 >= f.head_dim) break;
+                if (f.dtype == TS_F32) *(float4 *)((float *)f.o + to + b * 16) = y;
+                else
+                    *(uint2 *)((__half *)f.o + to + b * 16) =
+                        f.dtype == TS_BF16
+                            ? make_uint2(narrow(y.x, y.y, __nv_bfloat16()),
+                                         narrow(y.z, y.w, __nv_bfloat16()))
+                            : make_uint2(narrow(y.x, y.y, __half()), narrow(y.z, y.w, __half()));
+            }
+        }
+    }
+    __device__ __forceinline__ void run(void)
+    {
+        for (;;) {
+            const item i = told_item(in, &told);
+            if (i.batch < 0) break;
+            row_sums  r;
+            float     o[N_O] = {}, by[2];
+            int       first, end;
+            const int q_head = i.batch * c.n_head + i.head, kv_head = q_head / c.group;
+            /* Not 0: times a hidden score it would be NaN. */
+            scale = fmaxf(c.scale * f.q_scale[q_head] * f.k_scale[kv_head], 1e-30f);
+            const float v_scale = f.v_scale[kv_head];
+            tiles_of<S>(c, i.n_keys, i.row + nth * ROWS, ROWS, &first, &end);
+            if (first == end) first = end = i.end;
+            barrier_wait(shared_address(&in.p->q_full[q.stage]), q.parity);
+            pass(i.end - end);
+            if (first < end) attend(i, first, end, o, &r);
+            if (lane() == 0) barrier_arrive(shared_address(&in.p->q_empty[q.stage]));
+            q.advance();
+            pass(first - i.first);
+            close_rows(i, r, v_scale, by);
+            store(i, o, by);
+        }
+    }
+};
+
+template <class S>
+__global__ void __launch_bounds__(S::THREADS, 1) forward_fp8(const __grid_constant__ fp8_call f)
+{
+    if constexpr (HAS_WGMMA) {
+        extern __shared__ uint4 memory[];
+        __shared__ pipes8<S> p;
+        const unsigned       align = 8 * SLAB_BYTES;
+        const places8<S>     in = { (shared_address(memory) + align - 1) / align * align, &p };
+        const int            warp = __shfl_sync(0xffffffffu, (int)threadIdx.x / 32, 0);
+        if (threadIdx.x == 0) {
+            for (const CUtensorMap *m : { &f.c.q, &f.c.k, &f.c.v }) prefetch_map(m);
+            in.begin();
+        }
+        __syncthreads();
+        if (warp < 4) {
+            give_registers<S::PRODUCER_REGISTERS>();
+            if (warp == 0) loader<S>(f.c, in).run();
+            else if (warp <= TRANSPOSERS) run_transposer<S>(in, warp - 1);
+        } else {
+            take_registers<S::CONSUMER_REGISTERS>();
+            consumer8<S>(f, in, warp / 4 - 1).run();
+        }
+    }
+}
+
+} // namespace
+
+#endif
