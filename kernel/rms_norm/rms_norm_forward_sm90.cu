@@ -357,7 +357,8 @@ template <class T, bool SHIFTED> void launch_wide(forward_params p, int n_vec, c
     const int       stage_bytes = (p.residual ? 2 : 1) * wide.pitch * 16;
     p.pitch = wide.pitch;
     p.n_stages = stages_for(stage_bytes, 2);
-    const int       n_bytes = p.n_stages * stage_bytes;
+    const int n_bytes = p.n_stages * stage_bytes;
+    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, n_bytes);
     cluster_launch  how(wide.n_ranks, wide.n_threads, n_bytes, wide.n_ranks, false, s);
     const grid_plan plan(p.n_rows, most_clusters(kernel, how), 1, row_unit<T>(p.row_stride));
     if (!plan.fits) return launch_any<T>(p, s);
