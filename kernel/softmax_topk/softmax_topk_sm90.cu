@@ -343,8 +343,7 @@ template <class T> ts_status launch_many(topk_params p, cudaStream_t s)
 template <class T> ts_status launch(topk_params p, cudaStream_t s)
 {
     if (p.k > MOST_K && p.k <= MOST_MANY) return launch_many<T>(p, s);
-    if (p.k <= MOST_K && p.n_rows <= MOST_FEW && fit_few<T>(&p) && launch_few<T>(p, s) == TS_OK)
-        return TS_OK; /* else it may be that so large a cluster finds no room on this device */
+    if (p.k <= MOST_K && p.n_rows <= MOST_FEW && fit_few<T>(&p)) return launch_few<T>(p, s);
     const int     k = p.k < MOST_K ? (int)p.k : MOST_K, kept = (int)kept_of(k ? (unsigned)k : 1u);
     const int64_t room = (int64_t)n_multiprocessors() * (k <= 256 ? 2 : 1); /* large blocks */
     const int     most_blocks = k <= 256 ? 128 : 96, most_listed = k <= 256 ? INT_MAX : 8192;
