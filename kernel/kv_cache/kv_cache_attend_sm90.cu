@@ -9,7 +9,7 @@
 namespace
 {
 
-enum { ALIGN = 16, MERGE_ROWS = 8 /* of a grid that merges */ };
+enum { ALIGN = 16 };
 
 int64_t smaller(int64_t a, int64_t b)
 {
@@ -260,8 +260,7 @@ ts_status launch(const way &w, const attend_call &a, size_t n_bytes, cudaStream_
         early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
         early.val.programmaticStreamSerializationAllowed = 1;
         cudaLaunchConfig_t how = {};
-        const int64_t      rows = ((int64_t)a.columns + MERGE_WARPS - 1) / MERGE_WARPS;
-        how.gridDim = dim3((unsigned)a.n_share - 1, (unsigned)smaller(rows, MERGE_ROWS));
+        how.gridDim = dim3((unsigned)a.n_share - 1, (unsigned)a.columns);
         how.blockDim = dim3(MERGE_THREADS);
         how.stream = stream;
         how.attrs = &early;
