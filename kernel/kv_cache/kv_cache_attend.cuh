@@ -247,7 +247,7 @@ static __device__ __forceinline__ void put(const attend_call &a, const segment &
 
 /* ---- segments of an item become one ---- */
 
-enum { MERGE_WARPS = 4, MERGE_THREADS = 32 * MERGE_WARPS, MERGE_AT_ONCE = 8 };
+enum { MERGE_WARPS = 4, MERGE_THREADS = 32 * MERGE_WARPS, MERGE_D = 256, MERGE_AT_ONCE = 4 };
 
 /* An item that was cut: shares first .. last have segments of it. */
 struct cut_item {
@@ -271,11 +271,12 @@ struct cut_item {
     }
 };
 
-/* Column c of an item, by a warp. The order of sums depends on the number of segments only. */
+/* Column c of an item, by MERGE_THREADS. The order of sums hangs on the number of segments only. */
 static __device__ __forceinline__ void merge_column(const attend_call &a, const cut_item &it, int c)
 {
-    const int D = (int)a.c.l.head_dim, n = it.last - it.first;
-    float     top = -INFINITY, l = 0;
+    __shared__ float room[MERGE_WARPS][MERGE_D];
+    const int        D = (int)a.c.l.head_dim, warp = (int)threadIdx.x / 32, n = it.last - it.first;
+    float            top = -INFINITY, l = 0, o[MERGE_D / 32] = {};
     for (int s = lane(); s < n; s += 32) {
         const float2 x = __ldcg((const float2 *)partial_of(a, it.slot(a, it.first + s), c));
         const float  next = fmaxf(top, x.x);
@@ -288,33 +289,37 @@ static __device__ __forceinline__ void merge_column(const attend_call &a, const 
     l *= weight_of(top, m);
 #pragma unroll
     for (int d = 16; d; d /= 2) l += __shfl_xor_sync(0xffffffffu, l, d);
-    const int64_t row = row_of(a, it.part, it.head, it.chunk, c);
-    for (int d = 4 * lane(); d < D; d += 128) {
-        float o[4] = {};
-        for (int s = 0; s < n; s += MERGE_AT_ONCE) {
-            float  keep[MERGE_AT_ONCE];
-            float4 x[MERGE_AT_ONCE];
+    for (int s = warp; s < n; s += MERGE_WARPS * MERGE_AT_ONCE) {
+        float keep[MERGE_AT_ONCE], x[MERGE_AT_ONCE][MERGE_D / 32];
 #pragma unroll
-            for (int j = 0; j < MERGE_AT_ONCE; j++) {
-                const float *from = partial_of(a, it.slot(a, it.first + min(s + j, n - 1)), c);
-                keep[j] = s + j < n ? weight_of(__ldcg(from), m) : 0.0f;
-                x[j] = __ldcg((const float4 *)(from + 4 + d)); /* a row has room for it */
-            }
+        for (int j = 0; j < MERGE_AT_ONCE; j++) {
+            const int    at = min(s + j * MERGE_WARPS, n - 1);
+            const float *from = partial_of(a, it.slot(a, it.first + at), c);
+            keep[j] = s + j * MERGE_WARPS < n ? weight_of(__ldcg(from), m) : 0.0f;
 #pragma unroll
-            for (int j = 0; j < MERGE_AT_ONCE; j++) {
-                if (keep[j] == 0) continue;
-                o[0] = fmaf(x[j].x, keep[j], o[0]), o[1] = fmaf(x[j].y, keep[j], o[1]);
-                o[2] = fmaf(x[j].z, keep[j], o[2]), o[3] = fmaf(x[j].w, keep[j], o[3]);
-            }
+            for (int k = 0; k < MERGE_D / 32; k++)
+                x[j][k] = lane() + 32 * k < D ? __ldcg(from + 4 + lane() + 32 * k) : 0.0f;
         }
 #pragma unroll
-        for (int e = 0; e < 4; e++)
-            if (d + e < D) put_row(a, row, d + e, m, l, o[e]);
+        for (int j = 0; j < MERGE_AT_ONCE; j++)
+#pragma unroll
+            for (int k = 0; k < MERGE_D / 32; k++)
+                if (keep[j] != 0) o[k] = fmaf(x[j][k], keep[j], o[k]);
+    }
+#pragma unroll
+    for (int k = 0; k < MERGE_D / 32; k++) room[warp][lane() + 32 * k] = o[k];
+    __syncthreads();
+    const int64_t row = row_of(a, it.part, it.head, it.chunk, c);
+    for (int d = (int)threadIdx.x; d < D; d += MERGE_THREADS) {
+        float sum = 0;
+#pragma unroll
+        for (int w = 0; w < MERGE_WARPS; w++) sum += room[w][d];
+        put_row(a, row, d, m, l, sum);
     }
 }
 
 /* Block x looks at the item in which share x + 1 begins; it is merged by the first such block.
- * blockIdx.y: columns of it. It may begin before those whose segments they are have ended. */
+ * blockIdx.y: a column of it. It may begin before those whose segments they are have ended. */
 static __global__ void __launch_bounds__(MERGE_THREADS)
     merge_segments(const __grid_constant__ attend_call a)
 {
@@ -323,9 +328,7 @@ static __global__ void __launch_bounds__(MERGE_THREADS)
     const bool     mine = unit != it.begin && it.first == (int)blockIdx.x;
     /* One block waits in any case, lest this kernel end before the other. */
     if (mine || blockIdx.x + blockIdx.y == 0) asm volatile("griddepcontrol.wait;" ::: "memory");
-    for (int c = (int)(blockIdx.y * MERGE_WARPS + threadIdx.x / 32); mine && c < it.n_columns;
-         c += (int)gridDim.y * MERGE_WARPS)
-        merge_column(a, it, c);
+    if (mine && (int)blockIdx.y < it.n_columns) merge_column(a, it, (int)blockIdx.y);
 }
 
 /* Lets the next kernel of the stream take its place; it waits there until this one has ended. */

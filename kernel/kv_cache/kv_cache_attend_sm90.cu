@@ -9,7 +9,7 @@
 namespace
 {
 
-enum { ALIGN = 16, MERGE_ROWS = 8 /* of a grid that merges */ };
+enum { ALIGN = 16 };
 
 int64_t smaller(int64_t a, int64_t b)
 {
@@ -163,9 +163,9 @@ enum { MERGE_BYTES = 192 << 10, TEAM_BYTES = 24 << 10, MOST_TEAM = 3 };
 /* Of n_items, all of `shortest` to `longest` tiles, n_tiles in all: log2 of the blocks that best
  * take one together, or -1 if they are best cut into equal shares. These are the most even, but
  * then another kernel merges. Items of one head, if it has several, are best side by side: they
- * read the same keys. */
+ * read the same keys. large_room: blocks of clusters of more than two that find room at once. */
 int team_of(const attend_call &a, const way &w, int64_t n_items, int64_t shortest, int64_t longest,
-            int64_t n_tiles, int64_t chunks, int resident)
+            int64_t n_tiles, int64_t chunks, int resident, int large_room)
 {
     const int64_t sms = n_multiprocessors(), bytes = 2 * a.tile * a.c.l.row_bytes;
     const bool    is_light = w.is_light && a.spread == 1;
@@ -174,7 +174,8 @@ int team_of(const attend_call &a, const way &w, int64_t n_items, int64_t shortes
     if (!w.teams || a.deep) return -1;
     for (int t = 0; t <= MOST_TEAM && 1 << t <= shortest; t++) {
         const int64_t blocks = n_items << t;
-        if ((t && blocks > resident) || (!is_light && w.blocks > 1 && blocks <= sms)) continue;
+        if (blocks > (t > 1 ? large_room : resident) && t) continue;
+        if (!is_light && w.blocks > 1 && blocks <= sms) continue;
         const int64_t cost = (blocks + sms - 1) / sms * (((longest - 1) >> t) + 1) +
                              (t ? TEAM_BYTES / bytes + 1 : 0);
         if (cost <= least) least = cost, best = t;
@@ -197,7 +198,7 @@ int64_t least_tiles(attend_call *a, const kv_part &p, int64_t chunks)
  * fills many columns is taken item by item; but a tree, whose few rows all see the same past, only
  * where there are items enough. n_room: shares that there is room for. */
 bool cut(attend_call *a, const way &w, const ts_kv_part *part, int64_t n_part, int64_t *i,
-         int resident, int64_t n_room)
+         int resident, int large_room, int64_t n_room)
 {
     const int64_t from = *i;
     int64_t       most = 0; /* chunks of a part */
@@ -216,7 +217,7 @@ bool cut(attend_call *a, const way &w, const ts_kv_part *part, int64_t n_part, i
     });
     if ((w.least == 1 || (a->deep && n_room > 0)) && n_tiles >= 0 &&
         (most == 1 || a->c.n * most * a->c.l.n_kv_head < 2 * resident))
-        team = team_of(*a, w, n_whole, shortest, longest, n_tiles, most, resident);
+        team = team_of(*a, w, n_whole, shortest, longest, n_tiles, most, resident, large_room);
     a->team = team < 0 ? 0 : team;
     if (team < 0) {
         a->n_share = (int)smaller(n_tiles, smaller(resident, n_room));
@@ -260,8 +261,7 @@ ts_status launch(const way &w, const attend_call &a, size_t n_bytes, cudaStream_
         early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
         early.val.programmaticStreamSerializationAllowed = 1;
         cudaLaunchConfig_t how = {};
-        const int64_t      rows = ((int64_t)a.columns + MERGE_WARPS - 1) / MERGE_WARPS;
-        how.gridDim = dim3((unsigned)a.n_share - 1, (unsigned)smaller(rows, MERGE_ROWS));
+        how.gridDim = dim3((unsigned)a.n_share - 1, (unsigned)a.columns);
         how.blockDim = dim3(MERGE_THREADS);
         how.stream = stream;
         how.attrs = &early;
@@ -294,7 +294,8 @@ ts_status attend_by(way w, attend_call *a, int64_t n_part, const ts_kv_part *par
     const int     resident = n_multiprocessors() * (fit > w.blocks ? w.blocks : fit);
     const int64_t n_room = n_float / (2 * a->columns * partial_pitch((int)a->c.l.head_dim));
     for (int64_t i = 0; i < n_part;) {
-        if (!cut(a, w, part, n_part, &i, resident, n_room)) return TS_E_UNSUPPORTED;
+        if (!cut(a, w, part, n_part, &i, resident, n_multiprocessors() * fit / 2, n_room))
+            return TS_E_UNSUPPORTED;
         const ts_status s = launch(w, *a, n_bytes, stream);
         if (s) return s;
     }

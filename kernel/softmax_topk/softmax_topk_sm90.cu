@@ -16,7 +16,6 @@ extern "C" {
 #include "touchstone/softmax_topk.h"
 }
 
-#include "softmax_topk_few.cuh"
 #include "softmax_topk_many.cuh"
 #include "softmax_topk_pile.cuh"
 
@@ -247,7 +246,7 @@ constexpr bool is_large(way w)
     return w == WIDE || w == SHARED;
 }
 
-enum { SMALL_BLOCK = 128, LARGE_BLOCK = 256, MOST_FEW = 64 /* rows */ };
+enum { SMALL_BLOCK = 128, LARGE_BLOCK = 256 };
 
 /* The places from MOST_K on, as many at a time. */
 template <class T>
@@ -343,7 +342,6 @@ template <class T> ts_status launch_many(topk_params p, cudaStream_t s)
 template <class T> ts_status launch(topk_params p, cudaStream_t s)
 {
     if (p.k > MOST_K && p.k <= MOST_MANY) return launch_many<T>(p, s);
-    if (p.k <= MOST_K && p.n_rows <= MOST_FEW && fit_few<T>(&p)) return launch_few<T>(p, s);
     const int     k = p.k < MOST_K ? (int)p.k : MOST_K, kept = (int)kept_of(k ? (unsigned)k : 1u);
     const int64_t room = (int64_t)n_multiprocessors() * (k <= 256 ? 2 : 1); /* large blocks */
     const int     most_blocks = k <= 256 ? 128 : 96, most_listed = k <= 256 ? INT_MAX : 8192;
