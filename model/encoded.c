@@ -45,6 +45,10 @@ static void multiply_panel(const ts_encoded_product *p, int64_t first, int64_t n
     const int64_t cols = p->shape.cols;
     float        *y = (float *)p->y + first;
     const float   beta = p->add ? 1 : 0;
+    for (int64_t r = 0; p->n == 1 && p->e->block->dot && r < n_row; r++)
+        y[r] = (p->add ? y[r] : 0) +
+               p->e->block->dot(ts_encoded_at(p->e, cols, first + r), p->x, cols);
+    if (p->n == 1 && p->e->block->dot) return;
     for (int64_t r = 0; r < n_row; r++) ts_encoded_row(p->e, cols, first + r, panel + r * cols);
     if (p->n == 1)
         cblas_sgemv(CblasRowMajor, CblasNoTrans, (int)n_row, (int)cols, 1, panel, (int)cols, p->x,

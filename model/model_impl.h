@@ -92,6 +92,8 @@ typedef struct ts_block {
     ts_code     code;
     void (*decode)(const unsigned char *p, float *y);           /* one block of codes */
     void (*plain)(const unsigned char *p, int64_t n, float *y); /* or n numbers */
+    /* Of n numbers and x, without a copy of them; NULL: there is none. */
+    float (*dot)(const unsigned char *p, const float *x, int64_t n);
 } ts_block;
 
 extern const char ts_block_names[];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* api_ask.h - what a client asks for: the body of a request, read and checked.
+/* api_ask.h - the body of a request, read and checked.
  *
  * A body is untrusted. What is not supported is rejected, never ignored. */
 #ifndef TS_SERVE_API_ASK_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* api_call.c - makes a call of what a client asks for, and grows its choices token by token. */
+/* api_call.c - makes a call of a request, and grows its choices token by token. */
 #define _POSIX_C_SOURCE 200809L
 #include "api_call.h"
 

@@ -3,7 +3,7 @@
  *
  * The engine belongs to this thread alone; calls, counts and the list of calls to the lock, which
  * is not held while the engine computes. Between steps the thread takes new calls and ends those
- * whose client has hung up or whose time is up: a hang-up is seen at the socket, since a connection
+ * whose client has disconnected or whose time is up: this is seen at the socket, since a connection
  * that waits for tokens is not read. */
 #define _GNU_SOURCE
 #include "batcher.h"
@@ -196,7 +196,8 @@ static void take_fresh(ts_batcher *w)
     }
 }
 
-/* Clients that have hung up, seen at their sockets; every call's fd is open while it is not -1. */
+/* Clients that have disconnected, seen at their sockets; every call's fd is open while it is not
+ * -1. */
 static void look_at_clients(ts_batcher *w)
 {
     size_t n = 0;

@@ -5,6 +5,7 @@
 
 Models: share/austen, and test/checkpoint/llama, whose random bytes are rarely whole characters.
 """
+import atexit
 import http.client
 import json
 import os
@@ -37,6 +38,7 @@ class Server:
         self.errors = tempfile.TemporaryFile("w+", dir=TMP.name)
         self.process = subprocess.Popen([BUILD + "/touchstone", "serve", model, "--port", "0", "--name", "m", *options],
                                         stdout=subprocess.PIPE, stderr=self.errors, text=True)
+        atexit.register(self.process.kill)
         line = self.process.stdout.readline()
         found = re.match(r"serving m at http://127\.0\.0\.1:(\d+)/v1\n", line)
         expect(found, "no port in", repr(line), self.said())
@@ -296,27 +298,40 @@ def full(s):
     expect(len(seen) == 12 and set(seen) == {(200, None), (429, "1")}, seen)
 
 
-def hang_up(s, times):
-    """Clients that hang up are cancelled, and their pages come back."""
-    body = json.dumps({"model": "m", "prompt": "Emma", "max_tokens": 250, "n": 4, "temperature": 1.8, "stream": True}).encode()
-    head = b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
-    before = s.metrics()['choices_total{finish="cancelled"}']
-    for i in range(times):
-        k = socket.create_connection(("127.0.0.1", s.port))
-        k.sendall(head % len(body) + (body if i % 2 else body.replace(b'"stream": true', b'"stream":false')))
-        if i % 2:
-            k.recv(100)
-        else:
-            time.sleep(0.02)
-        k.close()
-    for _ in range(300):
+def wait_for(s, what):
+    """The metrics once `what` is true of them."""
+    for _ in range(1200):
         m = s.metrics()
-        if not m["running"] and not m["waiting"] and not m['cache_pages{state="live"}']:
-            break
-        time.sleep(0.05)
-    expect(m['cache_pages{state="live"}'] == 0, "pages are in use:", m)
-    # More than streams alone would be: a client that waits for a whole answer is not written to.
-    expect(m['choices_total{finish="cancelled"}'] - before > 2 * times, "too few were cancelled:", m)
+        if what(m):
+            return m
+        time.sleep(0.01)
+    raise SystemExit("serve: waited in vain: %s" % m)
+
+
+def is_idle(m):
+    return not m["running"] and not m["waiting"] and not m['cache_pages{state="live"}']
+
+
+def disconnect(s):
+    """Clients that disconnect are cancelled, streaming or waiting for a whole answer, and their pages come back."""
+    head = b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+    cancelled = 'choices_total{finish="cancelled"}'
+
+    def send(stream):
+        body = json.dumps({"model": "m", "prompt": "Emma", "max_tokens": 250, "n": 4, "temperature": 1.8, "stream": stream}).encode()
+        k = socket.create_connection(("127.0.0.1", s.port))
+        k.sendall(head % len(body) + body)
+        return k
+    for stream in (False, True) * 2:
+        before = wait_for(s, is_idle)[cancelled]
+        k = send(stream)
+        wait_for(s, lambda m: m["running"])
+        k.close()
+        expect(wait_for(s, is_idle)[cancelled] > before, "not cancelled; a stream:", stream)
+    for k in [send(i % 2 == 0) for i in range(10)]:
+        time.sleep(0.01)
+        k.close()
+    wait_for(s, is_idle)
 
 
 def slow(s):
@@ -372,7 +387,7 @@ def main():
     drained(s)
 
     s = Server(AUSTEN, "--keep", "0", "--slots", "12", "--quiet", "--timeout", "30")
-    hang_up(s, 10)
+    disconnect(s)
     s.stop()
     expect(s.said() == "", s.said())
 

@@ -12,7 +12,7 @@
 
 enum { DEFAULT_CONTEXT = 4096, PAGE = 16 };
 
-typedef struct house {
+typedef struct service {
     const ts_serve_plan *p;
     ts_decoder          *m;
     ts_tokenizer        *t;
@@ -21,10 +21,10 @@ typedef struct house {
     char                *key;
     char                 name[256], no_chat[TS_MODEL_WHY];
     ts_serve_options     o;
-} house;
+} service;
 
 /* A model without a template serves completions. */
-static bool open_template(house *h)
+static bool open_template(service *h)
 {
     const char *file = h->p->template;
     char        why[TS_MODEL_WHY];
@@ -39,7 +39,7 @@ static bool open_template(house *h)
     return ok;
 }
 
-static bool read_key(house *h)
+static bool read_key(service *h)
 {
     size_t n;
     if (!h->p->key_file) return true;
@@ -51,7 +51,7 @@ static bool read_key(house *h)
 }
 
 /* The last part of the path, without .gguf. */
-static const char *name_of(house *h)
+static const char *name_of(service *h)
 {
     if (h->p->name) return h->p->name;
     snprintf(h->name, sizeof h->name, "%s", h->p->model);
@@ -62,7 +62,7 @@ static const char *name_of(house *h)
     return slash && slash[1] ? slash + 1 : h->name;
 }
 
-static bool settle_engine(house *h)
+static bool settle_engine(service *h)
 {
     const ts_serve_plan   *p = h->p;
     const ts_decoder_dims *d = ts_decoder_dims_of(h->m);
@@ -88,7 +88,7 @@ static bool settle_engine(house *h)
     return true;
 }
 
-static bool prepare(house *h)
+static bool prepare(service *h)
 {
     const ts_serve_plan  *p = h->p;
     const ts_model_source from = { p->model, p->tokenizer, p->dtype, p->device, p->exact };
@@ -134,7 +134,7 @@ static void say_ready(const ts_serve_options *o, unsigned port)
 
 int ts_serve_run(const ts_serve_plan *p)
 {
-    house           h = { .p = p };
+    service         h = { .p = p };
     ts_json        *json = NULL;
     ts_serve_totals n;
     char            why[TS_MODEL_WHY];
