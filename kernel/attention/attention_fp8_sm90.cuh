@@ -402,11 +402,23 @@ template <class S> struct consumer8 {
         if (lane() == 0) barrier_arrive(shared_address(&in.p->v_empty[v.stage]));
         v.advance();
     }
+    /* Between the two it is this warpgroup's turn to begin matmuls: once per tile of an item. */
+    __device__ __forceinline__ void turn_begin(void)
+    {
+        named_wait(1 + nth, 2 * WARPGROUP);
+    }
+    __device__ __forceinline__ void turn_end(void)
+    {
+        asm volatile("bar.arrive %0, %1;" ::"r"(1 + (nth + 1) % S::CONSUMERS), "r"(2 * WARPGROUP)
+                     : "memory");
+    }
     /* Tiles that other warpgroups see. */
     __device__ __forceinline__ void pass(int n)
     {
 #pragma unroll 1
         for (; n > 0; n--) {
+            turn_begin();
+            turn_end();
             wait_keys();
             release_keys();
             wait_values();
@@ -493,9 +505,11 @@ template <class S> struct consumer8 {
             constexpr int STEPS = PARTS > 1 ? PARTS - 1 : 1; /* weights are made between parts */
             pin(sums);
             pin(p);
+            turn_begin();
             issue_scores(s);
             wait_values();
             issue_part(sums, p, 0);
+            turn_end();
             products_wait<1>();
             pin(s);
             release_keys();
@@ -515,7 +529,9 @@ template <class S> struct consumer8 {
         wait_values();
         pin(sums);
         pin(p);
+        turn_begin();
         issue_part(sums, p, 0);
+        turn_end();
 #pragma unroll
         for (int part = 0; part < PARTS; part++) next_part(o, sums, p, keep, part);
     }
@@ -559,6 +575,7 @@ template <class S> struct consumer8 {
     }
     __device__ __forceinline__ void run(void)
     {
+        if (nth == S::CONSUMERS - 1) turn_end(); /* the first one begins */
         for (;;) {
             const item i = told_item(in, &told);
             if (i.batch < 0) break;

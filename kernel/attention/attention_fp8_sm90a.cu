@@ -86,6 +86,7 @@ extern "C" TS_API ts_status ts_flash_attention_fp8_sm90(const void *args, const 
     if (d.n_batch == 0 || d.n_q == 0) return TS_OK;
     if (!is_plain(a)) return ts_flash_attention_fp8_cuda(a, x);
     if (d.head_dim <= 64) return launch<shape8<64, 3, 96, 4, 3, 4, 2>>(a, x);
-    if (d.head_dim <= 128) return launch<shape8<128, 2, 128, 3, 2, 3, 2, 64>>(a, x);
-    return launch<shape8<256, 2, 64, 3, 2, 3, 1>>(a, x);
+    if (d.head_dim > 128) return launch<shape8<256, 2, 64, 3, 2, 3, 1>>(a, x);
+    return d.n_k < 4096 ? launch<shape8<128, 2, 128, 3, 2, 3, 2, 64>>(a, x)
+                        : launch<shape8<128, 2, 160, 3, 2, 3, 2, 64>>(a, x);
 }
