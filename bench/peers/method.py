@@ -83,8 +83,7 @@ def measure(case, rounds, seconds):
             for n in random.sample(names, len(names)):
                 times[n].append(case.us(case.methods[n].call))
         return {n: spread(t) for n, t in times.items()}
-    for n in names:
-        case.methods[n].call()
+    host = {n: seconds_to_queue(case.methods[n].call) for n in names}
     begun = time.perf_counter()
     for turn in range(rounds):
         pairs = []
@@ -92,7 +91,8 @@ def measure(case, rounds, seconds):
             begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
             if case.cold:
                 flush()
-            torch.cuda._sleep(500000)  # 0.3 ms: the host has queued the whole call before the device begins with it
+            # The host has queued the whole call before the device begins with it: 0.25 ms, or twice what that takes.
+            torch.cuda._sleep(int(2e9 * max(0.25e-3, 2 * host[n])))
             begin.record()
             case.methods[n].call()
             end.record()
@@ -103,6 +103,17 @@ def measure(case, rounds, seconds):
         if turn >= 4 and time.perf_counter() - begun > seconds:
             break
     return {n: spread(t) for n, t in times.items()}
+
+
+def seconds_to_queue(call):
+    """The host's share of a call, after a first one."""
+    call()
+    torch.cuda.synchronize()
+    begun = time.perf_counter()
+    call()
+    took = time.perf_counter() - begun
+    torch.cuda.synchronize()
+    return took
 
 
 def spread(times):
