@@ -4,6 +4,7 @@
  * Of ternary nets what is moved is the weight that serves. Then what must not change a bit. */
 #include <complex.h>
 
+#include "dtype.h"
 #include "unit_train.h"
 
 typedef double complex number;
@@ -252,6 +253,39 @@ static void another_input_is_another_loss(void **state)
     ts_net_free(&n);
 }
 
+/* ---- paired groups ---- */
+
+/* Against the definition in plain words: in each span of 256 weights of a row one scale, the mean
+ * of their magnitudes in f16, and a weight is 0 where twice its magnitude does not exceed it. */
+static void one_scale_for_two_groups(void **state)
+{
+    (void)state;
+    ts_net_options o = net_options(1, 300, 2, 2, 4, 310, 13);
+    set_kind(&o, 2);
+    ts_net       *n = net_of(&o, 0x5eed);
+    const int64_t rows = o.dims.n_vocab, cols = o.dims.width; /* of the first matrix */
+    const float  *w = ts_net_weights(n);
+    double *const served = serving(n);
+    int64_t       n_zero = 0;
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t from = 0; from < cols; from += 256) {
+            const int64_t to = from + 256 < cols ? from + 256 : cols;
+            double        sum = 0;
+            uint16_t      half;
+            for (int64_t c = from; c < to; c++) sum += fabs((double)w[r * cols + c]);
+            ts_store(&half, TS_F16, 0, sum / (double)(to - from));
+            const double s = ts_load(&half, TS_F16, 0);
+            for (int64_t c = from; c < to; c++) {
+                const double v = w[r * cols + c], want = 2 * fabs(v) <= s ? 0 : v > 0 ? s : -s;
+                assert_true(served[r * cols + c] == want);
+                n_zero += want == 0;
+            }
+        }
+    assert_in_range(n_zero, 1, rows * cols - 1);
+    free(served);
+    ts_net_free(&n);
+}
+
 /* ---- float against double ---- */
 
 static void float_near_double(void **state)
@@ -420,6 +454,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients),
         cmocka_unit_test(another_input_is_another_loss),
+        cmocka_unit_test(one_scale_for_two_groups),
         cmocka_unit_test(float_near_double),
         cmocka_unit_test(threads_change_no_bit),
         cmocka_unit_test(padding_counts_for_nothing),

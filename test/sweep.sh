@@ -1,0 +1,19 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# sweep.sh BUILD - the sweep of the CPU kernels still knows their arguments, and its plot is drawn. Few points, and
+# no judgement of times: other tests run beside this one.
+set -eu
+build=$(cd "$1" && pwd)
+cd "$(dirname "$0")/.."
+python=$(test/python.sh) || exec test/skip.sh no NumPy
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+"$python" bench/sweep_cpu.py --library "$build/libtouchstone.so" --few --seconds 0 --above 1e9 --json "$work/json" >"$work/out"
+grep -q '^[1-9][0-9]* points, 0 cliffs$' "$work/out" || { cat "$work/out" >&2 && exit 1; }
+for kernel in layernorm_forward layernorm_backward rms_norm_forward rms_norm_backward softmax_topk flash_attention \
+    flash_attention_backward kv_cache ternary_linear; do
+    grep -q "^$kernel " "$work/out" || { echo "sweep: nothing about $kernel" >&2 && exit 1; }
+done
+"$python" bench/sweep_plot.py "$work/json" "$work/svg" --title test
+[ "$(grep -c '<polyline' "$work/svg")" -ge 40 ] || { echo "sweep: $(grep -c '<polyline' "$work/svg") curves" >&2 && exit 1; }
+tail -n 1 "$work/out"
