@@ -1,0 +1,407 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""doc_commands.py BUILD [whole|gpu] [--part I/N] [DOCUMENT...] - runs the commands and code blocks of the documents.
+
+Documents are README.md, CONTRIBUTING.md and their like, doc/, and each README.md in contest/ and example/. Their
+commands run as they are written, in their order, in a copy of the source tree where build/ is BUILD and a reader's own
+files exist. The exit status must be the one that the document implies, and shown output must have the shape
+that it shows: figures may differ, but not where the document says `prints`. A command that takes longer than ten
+seconds runs in a shorter form; one that cannot run here is counted by the reason, and its options, targets, names and
+files are still checked. test/doc/ has the parts: read.py, rule.py, check.py, code.py.
+
+whole: all commands that this machine can run, unshortened; minutes. gpu: those that need a GPU. --self plants errors
+in documents, which must be found."""
+import argparse
+import collections
+import dataclasses
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "doc"))
+import check  # noqa: E402
+import code_block as code  # noqa: E402
+import read  # noqa: E402
+import rule  # noqa: E402
+
+ROOT = rule.ROOT
+CLASSES = {"run": "run as written", "short": "run in a shorter form", "gpu": "need a GPU", "network": "need a network", "root": "need root", "minutes": "take minutes",
+           "own": "are tests or benchmarks by themselves", "missing": "need what is not installed", "usage": "are synopses or names"}
+SETUP = re.compile(r"(cat|export|mkdir|cp|cd|make install|make -C|(build/)?touchstone new) ")  # what later commands may need
+TEMPLATE = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}{% if add_generation_prompt %}assistant:{% endif %}"
+
+
+def documents():
+    found = sorted(ROOT.glob("*.md")) + sorted((ROOT / "doc").rglob("*.md")) + sorted((ROOT / "contest").glob("README.md")) + sorted((ROOT / "example").rglob("README.md"))
+    return [str(path.relative_to(ROOT)) for path in found if path.name not in ("CHANGELOG.md", "CODE_OF_CONDUCT.md")]
+
+
+def find_python(build):
+    """A Python that can run the package: the one named, the usual one, or the one that test/wheel.sh made."""
+    for name in (os.environ.get("TOUCHSTONE_PYTHON"), shutil.which("python3"), str(build / "venv/bin/python")):
+        if name and shutil.which(name) and rule.has_module(name, "tvm_ffi, numpy"):
+            return name
+    return None
+
+
+def shape(text):
+    """Lines with every figure as #, and a machine's guarantees open, so that outputs of other machines are alike."""
+    rows = []
+    for row in text.splitlines():
+        row = re.sub(r"0x[0-9a-f]+", "#", re.sub(r"^( +)(yes|NO)\b", r"\1yes or NO", re.sub(r"\b(badge:? )(full|reduced|none)", r"\1#", row)))
+        row = re.sub(r"(?<![A-Za-z_])[-+]?(?:\d[\d,']*\.?\d*(?:e[-+]?\d+)?|nan|inf)\b", "#", row)
+        rows.append(re.sub(r"\s+", " ", row).strip())
+    return [row for row in rows if row]
+
+
+def unlike(shown, got, exact, loose=False):
+    """The first line of a shown output that is not in the real one, or None. A line of dots stands for any.
+    loose: of a line `word: more` the word counts."""
+    if loose:
+        shown, got = (re.sub(r":.*", ":", text) for text in (shown, got))
+    if exact:
+        return None if shown.strip() in got else shown.strip()
+    have = iter(shape(got))
+    for row in shape(shown):
+        if row.strip(". ~…") and not any(re.fullmatch(re.escape(row).replace(r"\.\.\.", ".*").replace("…", ".*"), real) for real in have):
+            return row
+    return None
+
+
+class Scratch:
+    """A copy of the source tree with what a reader would have: a build, a model, entrants, a log."""
+
+    def __init__(self, folder, build, python):
+        self.folder, self.build, self.python = folder, build, python
+        for path in ROOT.iterdir():
+            if path.name.startswith((".", "build")):
+                continue
+            if path.is_dir():
+                shutil.copytree(str(path), str(folder / path.name), symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+            else:
+                shutil.copy(str(path), str(folder))
+        for name in (".bin", ".tmp"):
+            (folder / name).mkdir()
+        (folder / "build").mkdir()  # what commands write there stays here
+        for path in build.iterdir():
+            (folder / "build" / path.name).symlink_to(path)
+        (folder / ".bin/touchstone").symlink_to(build / "touchstone")
+        if python:
+            subprocess.run([str(ROOT / "test/site.sh"), str(build), python, str(folder / ".site")], check=True)
+            for name in ("python", "python3"):
+                (folder / f".bin/{name}").write_text(f'#!/bin/sh\nexec {python} "$@"\n')
+                (folder / f".bin/{name}").chmod(0o755)
+        self.kept = {path.name for path in folder.iterdir()}
+        self.env = rule.environment(folder, build, python)
+        self.servers = []
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+
+    def fresh(self, programs):
+        """For the next document: what the last one wrote is gone, and a reader's files are there."""
+        self.stop()
+        folder, entrant = self.folder, ROOT / "example/contest/careful/softmax_topk.c"
+        for path in folder.iterdir():
+            if path.name not in self.kept:
+                shutil.rmtree(str(path)) if path.is_dir() and not path.is_symlink() else path.unlink()
+        for name in ("mine.c", "c.c"):
+            shutil.copy(str(entrant), str(folder / name))
+        for name in ("a", "b", "theirs"):
+            (folder / name).mkdir()
+            shutil.copy(str(entrant), str(folder / name / "softmax_topk.c"))
+        (folder / "my_folder").mkdir()
+        shutil.copy(str(entrant.parent / "layernorm_forward.c"), str(folder / "my_folder"))
+        (folder / "answers/model-a").mkdir(parents=True)
+        shutil.copy(str(entrant), str(folder / "answers/model-a/softmax_topk.c"))
+        shutil.copytree(str(ROOT / "share/austen"), str(folder / "a-model"))
+        settings = json.loads((folder / "a-model/tokenizer_config.json").read_text())
+        (folder / "a-model/tokenizer_config.json").write_text(json.dumps({**settings, "chat_template": TEMPLATE}))
+        (folder / "text.txt").write_text("It is a truth universally acknowledged, that a kernel must be judged.\n\n" * 40)
+        (folder / "short.bin").write_bytes(b"".join(n.to_bytes(4, "little") for n in (64, 172, 5, 8, 4, 512, 512)) + bytes(1 << 10))
+        if programs:
+            (folder / "ex.c").write_text(programs[0].text)
+        subprocess.run([str(self.build / "test/make_log"), "judge.log", "14x3x3"], cwd=str(folder), check=True)
+        (folder / "shards").mkdir()
+        shutil.copy(str(folder / "judge.log"), str(folder / "shards/all.log"))
+        shutil.copy(str(folder / "judge.log"), str(folder / "answers/model-a/run.log"))
+        (folder / ".state").write_text("")
+
+    def run(self, command, limit):
+        """(status, output) of a command. What it exports, and where it goes, is there for the next."""
+        new = re.match(r"(?:(?:build/)?touchstone new|\S+/fill\.sh) (?!-)(\S+)", command)
+        if new:
+            shutil.rmtree(str(self.folder / new[1]), ignore_errors=True)
+        if re.match(r"(build/)?touchstone serve\b", command):
+            return self.serve(command)
+        where = ROOT if re.match(r"(\S+=\S+ )*make (?!-C)", command) else self.folder
+        script = f". {self.folder}/.state\n{command}\nstatus=$?\n{{ export -p; echo cd \"'$PWD'\"; }} >{self.folder}/.state\nexit $status\n"
+        if where == ROOT:
+            script = command
+        process = subprocess.Popen(["bash", "-c", script], cwd=str(where), env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=subprocess.STDOUT, universal_newlines=True, errors="replace", start_new_session=True)
+        try:
+            output = process.communicate(timeout=limit)[0]
+            return process.returncode, output
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+            return -1, f"it did not end within {limit} s"
+
+    def serve(self, command):
+        """Starts a server, which the document's next commands may ask, and asks it itself."""
+        process = subprocess.Popen(["bash", "-c", "exec " + command], cwd=str(self.folder), env=self.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True)
+        line = process.stdout.readline()
+        found = re.search(r"http://\S+", line)
+        if not found:
+            return process.wait(), line + process.stdout.read()
+        self.servers.append(process)
+        with urllib.request.urlopen(found[0] + "/models", timeout=20) as answer:
+            return (0 if b'"data"' in answer.read() else 1), line
+
+    def stop(self):
+        bad = []
+        for process in self.servers:
+            process.send_signal(signal.SIGINT)
+            if process.wait(40):
+                bad.append(process.args[-1])
+        self.servers = []
+        return bad
+
+
+def judged(command, status, output):
+    """A judge that ran ends with 0 if all passed and 1 if one did not; the board says which."""
+    if status not in (0, 1) or "verdict" not in output:
+        return False
+    return status == bool(re.search(r"^ +[\d=-]+ +\S.*\b(FAIL|ERROR|AUDIT)\b", output, re.M))
+
+
+class Test:
+    def __init__(self, build, mode, out=sys.stdout):
+        self.build, self.mode, self.out = build, mode, out
+        self.program = check.Program(build)
+        self.cases = self.program.cases()
+        self.mutants = [row.split()[0] for row in self.program.says("list", "mutants").splitlines() if row.strip()]
+        self.python = find_python(build)
+        self.count, self.compared, self.flaws, self.names, self.seen = collections.Counter(), 0, [], 0, {}
+        self.reasons = collections.defaultdict(list)
+        self.slow = []
+
+    def flaw(self, item, what):
+        self.flaws.append(f"{item.place()}: {item.text.strip().splitlines()[0]}: {what}")
+
+    def settle(self, item, kind, reason=""):
+        self.count[kind] += 1
+        self.reasons[kind].append(f"{item.place()}: {item.text.strip().splitlines()[0]}" + (f" ({reason})" if reason else ""))
+
+    def output(self, item, got, verbatim):
+        """Compares what an item, or its whole block, printed with what the document shows."""
+        item.got = got if verbatim else None
+        if item.shown and not (rule.DEVICE and re.search(r"no CUDA device|CUDA driver not found|GPU is needed", item.shown)):
+            parts = [getattr(other, "got", None) for other in item.group or [item]]
+            if None in parts:
+                return
+            got = "\n".join(parts)
+            self.compared += 1
+            row = unlike(item.shown, got, item.exact, item.loose)
+            if row:
+                self.flaw(item, f"the document shows `{row}`, and the output has no such line: {got.strip()[-300:]}")
+
+    def challenge(self, text, scratch):
+        """The challenge of the first entrant that a command names, or None."""
+        found = re.match(r"(?:\S+=\S+ )*(?:build/)?touchstone judge ([^|<>;&]*)", text)
+        for word in found[1].split() if found else []:
+            path = scratch.folder / word
+            entry = path / "entry.json"
+            if word.startswith(("-", "/")) or not path.exists():
+                continue
+            if entry.exists():
+                return json.loads(entry.read_text())["challenge"]
+            names = [path.stem] + ([inner.stem for inner in sorted(path.rglob("*"))] if path.is_dir() else re.findall(r"\bts_(\w+)\(", path.read_text(errors="replace")))
+            return next((name for name in names if name in self.cases), None)
+        return None
+
+    def command(self, item, scratch):
+        text = rule.substituted(item.text, scratch.port)
+        kind, reason = rule.classify(text, self.python)
+        for flaw in check.flaws_of(self.program, self.build, item.text):
+            return self.flaw(item, flaw)
+        if item.kind == "name":
+            self.names += 1
+            return None
+        unknown = rule.reader_words(text) if kind == "run" else []
+        if unknown:
+            return self.flaw(item, f"what stands for {unknown[0]}? Add it to WORDS of test/doc/rule.py")
+        if re.search(r"\bfoo\b", text):
+            kind, reason = "usage", "a kernel to be"
+        if kind == "gpu" and rule.DEVICE and self.mode == "gpu" and not text.startswith("make "):
+            kind = "run"
+        elif self.mode == "gpu" and not re.search(r"GPU|triton", text) and not SETUP.match(text):
+            return None
+        if kind == "minutes" and self.mode == "whole":
+            kind = "run"
+        short = rule.shortened(text, self.cases, self.mutants, self.challenge(text, scratch)) if self.mode != "whole" else None
+        if kind == "minutes" and short and text.startswith("make install"):
+            kind = "run"
+        if kind != "run":
+            item.why = kind
+            return self.settle(item, kind, reason)
+        again = re.match(r"(?:build/)?touchstone (check|bench|demo|list|plan)|make ", text)
+        if again and text in self.seen and not item.shown:
+            return None
+        self.seen[text] = True
+        began = time.monotonic()
+        status, got = scratch.run(short or text, 1800 if self.mode == "whole" else 120)
+        self.slow.append((time.monotonic() - began, item.place(), short or text))
+        absent = re.search(r"ModuleNotFoundError: No module named '(?!touchstone)([\w.]+)'", got)
+        if status and absent:
+            return self.settle(item, "missing", f"{absent[1]} is not installed")
+        absent = next((other.why for other in item.group or [] if hasattr(other, "why")), None)
+        if status == 127 and absent:
+            return self.settle(item, absent, "what it needs was not made")
+        if not rule.DEVICE and "CUDA driver not found" in got and status and not item.shown:
+            return self.settle(item, "gpu", "no CUDA driver")
+        self.settle(item, "short" if short else "run")
+        if "||" in text:
+            right = status == 0
+        elif re.match(r"(\S+=\S+ )*(build/)?touchstone judge", text) and not item.status and "verdict" in got and "|" not in text:
+            right = judged(text, status, got)
+        elif item.status == "fails":
+            right = status > 0
+        else:
+            right = status == int(item.status or 0)
+        if not right:
+            return self.flaw(item, f"exit status {status}, the document implies {item.status or 0}; it ran as `{short or text}`: {got.strip()[-400:]}")
+        return self.output(item, got, not short)
+
+    def block(self, item, result):
+        got, flaw, missing = result
+        if flaw:
+            return self.flaw(item, flaw)
+        if missing:
+            return self.settle(item, "gpu" if "GPU" in missing else "missing", missing)
+        self.settle(item, "run")
+        return self.output(item, got, True)
+
+    def document(self, name, text, scratch):
+        found = read.items(name, text)
+        scratch.fresh([item for item in found if item.kind == "c" and re.search(r"\bmain\s*\(", item.text)])
+        pythons, seen = [], set()
+        for item in found:
+            key = (item.kind, re.sub(r"^build/", "", item.text))
+            if key in seen and not item.shown:
+                continue
+            seen.add(key)
+            if item.path and not (ROOT / item.path).exists() and not item.path.startswith(("/", "..")):
+                (scratch.folder / item.path).parent.mkdir(parents=True, exist_ok=True)
+                (scratch.folder / item.path).write_text(item.text)
+            if item.kind in ("command", "name"):
+                self.command(item, scratch)
+            elif self.mode == "gpu":
+                continue
+            elif item.kind in ("c", "c++", "cuda"):
+                if re.search(r"\bfoo\w*\b|_foo_", item.text):
+                    self.settle(item, "usage", "a kernel to be: test/adding.sh builds one")
+                else:
+                    self.block(item, code.native(item, scratch.folder / ".tmp", self.build))
+            elif item.kind == "python" and re.search(r"\bcuda\b|@triton", item.text):
+                self.settle(item, "gpu")
+            elif item.kind == "python":
+                pythons.append(item)
+        if pythons and not self.python:
+            for item in pythons:
+                self.settle(item, "missing", "no Python with apache-tvm-ffi and NumPy")
+        elif pythons:
+            blocks = [dataclasses.replace(item, text=item.text.replace(":8080", f":{scratch.port}")) for item in pythons]
+            case = self.cases["layernorm_forward"] if self.mode != "whole" else None
+            for item, result in zip(pythons, code.python(blocks, scratch.folder, self.python, scratch.env, case)):
+                self.block(item, result)
+        for command in scratch.stop():
+            self.flaws.append(f"{name}: {command}: the server did not end with status 0")
+        return len(found)
+
+    def report(self, names):
+        for flaw in self.flaws:
+            print("doc_commands:", flaw, file=sys.stderr)
+        total = sum(self.count.values())
+        parts = ", ".join(f"{self.count[kind]} {words}" for kind, words in CLASSES.items() if self.count[kind])
+        print(f"{total} commands and code blocks in {len(names)} documents: {parts}; {self.compared} outputs compared, {self.names} names of commands checked, {len(self.flaws)} flaws", file=self.out)
+
+
+def plant(build, out):
+    """Errors planted in README.md: an option, a file and an output that are not. Each must be the one flaw that is found."""
+    text = (ROOT / "README.md").read_text()
+    found = read.items("README.md", text)
+    option = next(i.text for i in found if i.kind == "command" and re.search(r"touchstone plan .*--context", i.text))
+    script = next(i.text for i in found if i.kind == "command" and re.match(r"python3 \w+/\w+\.py", i.text))
+    shown = next(i for i in found if i.exact)
+    plants = {"option": (option, option.replace("--context", "--contexts"), "has no option --contexts"),
+              "file": (script, script.replace(".py", "_removed.py"), "_removed.py"),
+              "output": (shown.shown, re.sub(r"\d", lambda m: str(9 - int(m[0])), shown.shown), "the document shows")}
+    bad = 0
+    for kind, (old, new, expected) in plants.items():
+        assert text.count(old) >= 1 and old != new, kind
+        keep = [i for i in read.items("README.md", text.replace(old, new)) if new in i.text or i is shown or (kind == "output" and i.exact)]
+        with tempfile.TemporaryDirectory() as folder:
+            test = Test(build, "short", out)
+            test.python = None
+            scratch = Scratch(pathlib.Path(folder), build, None)
+            scratch.fresh([])
+            for item in keep:
+                if item.kind == "command":
+                    test.command(item, scratch)
+                else:
+                    test.block(item, code.native(item, scratch.folder / ".tmp", build))
+        right = len(test.flaws) == 1 and expected in test.flaws[0]
+        print(f"planted {kind}: {'found: ' + test.flaws[0] if right else 'NOT FOUND: ' + repr(test.flaws)}", file=out)
+        bad += not right
+    return bad
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("build")
+    parser.add_argument("words", nargs="*", metavar="whole|gpu|DOCUMENT", help="(default: every document, long commands shortened)")
+    parser.add_argument("--part", default="1/1")
+    parser.add_argument("--list", action="store_true", help="print every command with its class")
+    parser.add_argument("--self", action="store_true", help="plant errors, which must be found")
+    given = parser.parse_intermixed_args()
+    build = pathlib.Path(given.build).resolve()
+    mode = next((word for word in given.words if word in ("whole", "gpu")), "short")
+    chosen = [word for word in given.words if word != mode]
+    if given.self:
+        return bool(plant(build, sys.stdout))
+    if mode == "gpu" and not rule.DEVICE:
+        print("skipped: no CUDA device")
+        return 77
+    part, parts = (int(n) for n in given.part.split("/"))
+    names = (chosen or documents())[part - 1::parts]
+    test = Test(build, mode)
+    with tempfile.TemporaryDirectory() as folder:
+        scratch = Scratch(pathlib.Path(folder), build, test.python)
+        try:
+            for name in names:
+                test.document(name, (ROOT / name).read_text(), scratch)
+        finally:
+            scratch.stop()
+    if given.list:
+        for kind, rows in test.reasons.items():
+            for row in rows:
+                print(f"{kind:8} {row}")
+        for seconds, place, text in sorted(test.slow, reverse=True)[:25]:
+            print(f"{seconds:6.1f} s  {place}: {text}")
+    test.report(names)
+    return bool(test.flaws) or not test.count["run"] and mode != "gpu"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
