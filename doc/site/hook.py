@@ -122,7 +122,7 @@ def grown(nav):
         if isinstance(page, list):
             out.append({title: grown(page)})
         elif page.startswith("reference/"):
-            inside = sorted(p for p in PAGES if p.startswith(page + "/") and not p.endswith("/index.md"))
+            inside = sorted((p for p in PAGES if p.startswith(page + "/") and not p.endswith("/index.md")), key=lambda p: p[:-3])
             if inside:
                 names = [posixpath.basename(p)[:-3] + ".h" * page.endswith("/c") for p in inside]
                 out.append({title: [f"{page}/index.md"] + [{n: p} for n, p in zip(names, inside)]})
@@ -165,3 +165,9 @@ def on_page_markdown(markdown, page, config, files):
         at = end
     markdown = "".join(out) + markdown[at:]
     return PICTURE.sub(r"![\2](\3#only-light)![\2](\1#only-dark)", markdown)
+
+
+def on_page_content(html, page, config, files):
+    """Cells with sentences are marked, so that they stay wide enough to read on a phone."""
+    return re.sub(r"<td(?=[ >])(?=[^>]*>(.*?)</td>)", lambda m: m.group() + ' class="long"' * (
+        len(re.sub(r"<[^>]*>", "", m.group(1))) > 60), html, flags=re.S)
