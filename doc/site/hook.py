@@ -131,6 +131,18 @@ def grown(nav):
     return out
 
 
+def deeper(markdown):
+    """What belongs to a list item, which a code host indents by two columns, indented by four, as MkDocs wants it."""
+    plain, inside, out = text.without_blocks(markdown).split("\n"), False, []
+    for line, seen in zip(markdown.split("\n"), plain):
+        after_blank = not out or not out[-1].strip()
+        if inside and seen.startswith("- "):
+            out.append("")
+        inside = bool(re.match(r" {2,3}\S", seen)) and (inside or after_blank)
+        out.append("  " + line if inside else line)
+    return "\n".join(out)
+
+
 def on_config(config):
     PAGES.clear()
     config["mdx_configs"].setdefault("toc", {})["slugify"] = lambda heading, _: text.slug(heading)
@@ -163,7 +175,7 @@ def on_page_markdown(markdown, page, config, files):
             there = posixpath.relpath(there, posixpath.dirname(uri) or ".")
         out += [markdown[at:start], there + ("#" + part if part else "")]
         at = end
-    markdown = "".join(out) + markdown[at:]
+    markdown = deeper("".join(out) + markdown[at:])
     return PICTURE.sub(r"![\2](\3#only-light)![\2](\1#only-dark)", markdown)
 
 
