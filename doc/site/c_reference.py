@@ -115,15 +115,17 @@ def prose(text, known, here):
     """A comment as Markdown: paragraphs, indented formulas as code, and names that link to their places."""
     def name(match):
         word = match.group()
-        if word not in known or word.endswith("_"):
+        if word not in known or word == here + ".h":
             return f"`{word}`"
+        if word.endswith(".h"):
+            return f"[`{word}`]({known[word]}.md)"
         return f"[`{word}`]({'' if known[word] == here else known[word] + '.md'}#{word})"
 
     def inline(line):
         parts = re.split(r"(`[^`]*`)", line)
         for i in range(0, len(parts), 2):
             parts[i] = re.sub(r"[\\*<>\[\]|&]|(?<!\w)_|_(?!\w)", lambda m: f"&#{ord(m.group())};", parts[i])
-            parts[i] = re.sub(r"\b(?:ts|TS|j)_\w+\b(?!&)", name, parts[i])
+            parts[i] = re.sub(r"\b(?:(?:ts|TS|j)_\w+|\w+\.h)\b(?!&)", name, parts[i])
         return "".join(parts)
 
     out, code = [], False
@@ -153,10 +155,13 @@ def split_field(code):
 
 def table(d, known, here):
     if d.kind == "enum":
-        rows = [(code.split("=")[0].strip(), code, text) for code, text in d.fields]
+        rows = [(f'<span id="{code.split("=")[0].strip()}">`{code}`</span>', text) for code, text in d.fields]
+        if not any(text for _, text in rows):
+            yield "Values: " + ", ".join(code for code, _ in rows)
+            return
         yield "| value | meaning |\n|---|---|"
-        for name, code, text in rows:
-            yield f'| <span id="{name}">`{code}`</span> | {cell(text, known, here)} |'
+        for code, text in rows:
+            yield f"| {code} | {cell(text, known, here)} |"
     else:
         yield "| field | type | meaning |\n|---|---|---|"
         for code, text in d.fields:
@@ -166,7 +171,7 @@ def table(d, known, here):
 
 def places(headers):
     """The page of every name."""
-    known = {}
+    known = {h.name: h.name[:-2] for h in headers}
     for h in headers:
         for d in h.declarations:
             inner = [code.split("=")[0].strip() for code, _ in d.fields] if d.kind == "enum" else []
