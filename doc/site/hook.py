@@ -163,6 +163,8 @@ def on_files(files, config):
 
 def on_page_markdown(markdown, page, config, files):
     uri = page.file.src_uri
+    if uri == "index.md":  # here and not in the document, whose head a code host would show
+        page.meta["hide"] = ["navigation", "toc"]
     path = PAGES[uri][0] if uri in PAGES else "doc/" + uri
     if path is None:
         return markdown
