@@ -28,6 +28,8 @@ PAGES = {}  # path in the site: (path in the repository or None, Markdown)
 
 def place(path):
     """Where the site has a file of the repository, whose path is relative to its root."""
+    if (ROOT / path / "README.md").exists():
+        path = posixpath.normpath(path + "/README.md")
     if path.startswith("doc/"):
         return path[4:]
     if path == "README.md":
@@ -63,7 +65,9 @@ def follow(path, repository):
         there = place(to)
         if to.startswith("doc/") or there in PAGES or not (ROOT / to).exists():
             continue
-        if to.endswith(".md"):
+        if (ROOT / to / "README.md").exists():
+            follow(f"{to}/README.md", repository)
+        elif to.endswith(".md"):
             follow(to, repository)
         elif not repository:
             PAGES[there] = None, shown(to)
@@ -149,7 +153,7 @@ def on_config(config):
     for made in (c_pages, python_pages, program_pages):
         PAGES.update({there: (None, markdown) for there, markdown in made()})
     repository = config["extra"]["repository"]
-    for path in sorted(ROOT.glob("*.md")) + sorted((ROOT / "doc").glob("*.md")):
+    for path in sorted(p for pattern in ("*.md", "doc/*.md", "example/README.md", "contest/README.md") for p in ROOT.glob(pattern)):
         follow(str(path.relative_to(ROOT)), repository)
     config["nav"] = grown(config["nav"])
     return config
