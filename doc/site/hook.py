@@ -32,8 +32,8 @@ def place(path):
         path = posixpath.normpath(path + "/README.md")
     if path.startswith("doc/"):
         return path[4:]
-    if path == "README.md":
-        return "overview.md"
+    if path in ("README.md", "include/touchstone"):
+        return {"README.md": "overview.md"}.get(path, "reference/c/index.md")
     if path.startswith("include/touchstone/") and path.endswith(".h"):
         return f"reference/c/{posixpath.basename(path)[:-2]}.md"
     return f"project/{path}" if path.endswith(".md") else f"source/{path}.md"
