@@ -188,4 +188,4 @@ def on_page_markdown(markdown, page, config, files):
 def on_page_content(html, page, config, files):
     """Cells with sentences are marked, so that they stay wide enough to read on a phone."""
     return re.sub(r"<td(?=[ >])(?=[^>]*>(.*?)</td>)", lambda m: m.group() + ' class="long"' * (
-        len(re.sub(r"<[^>]*>", "", m.group(1))) > 60), html, flags=re.S)
+        len(re.sub(r"<[^>]*>", "", m.group(1))) > 40), html, flags=re.S)
