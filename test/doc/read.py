@@ -34,7 +34,8 @@ class Item:
     path: typing.Optional[str] = None  # where a reader is told to save the block
     fenced: bool = False  # in a block, not in a sentence
     loose: bool = False  # the document says that the output differs from run to run
-    group: typing.Optional[list] = None  # the commands of its block, whose outputs `shown` has
+    block: typing.Optional[list] = None  # the commands of its block
+    group: typing.Optional[list] = None  # those whose outputs `shown` has, if not this one's alone
 
     def place(self):
         return f"{self.document}:{self.line}"
@@ -183,9 +184,8 @@ def items(document, text):
             block = shell(document, line, body, language in SHELL and language not in ("console", "shell-session"))
             found += block
             last = block[-1] if block else None
-            if not any(item.shown for item in block):
-                for item in block:
-                    item.group = block
+            for item in block:
+                item.block, item.group = block, None if any(other.shown for other in block) else block
         elif saved(before, attributes):
             found.append(Item(document, line, "file", body, path=saved(before, attributes)))
             last = None

@@ -107,6 +107,8 @@ def classify(command, python):
         return "missing", f"a peer of {peers[1]} is not installed"
     if re.search(r"touchstone demo (gradients|chunked|cache)|judge.*--(replay|resume)|python3? (bench|example/python/overhead|example/python/train)", bare):
         return "minutes", "takes minutes"
+    if path and path.endswith(".py") and (ROOT / path).exists() and re.search(r"\bjudge\(", (ROOT / path).read_text()):
+        return "minutes", "judges several times"
     return "run", ""
 
 
@@ -125,17 +127,15 @@ def shortened(command, cases, mutants, challenge):
     if verb == "check" and not re.search(r"--case\s|--cases|--mutants|@0x", bare):
         if "--only-mutants" in bare:
             task = re.search(r"--task (\w+)", bare)
-            return with_options(command, f"--mutants 1/{max(1, sum(name.startswith(task[1] if task else '') for name in mutants))}")
+            return with_options(command, f"--mutants 1/{max(1, sum(name.startswith(task[1] if task else '') for name in mutants) // 2)}")
         return with_options(command, "--small --cases 1/50 --mutants 1/1000")
     if verb == "bench" and "--quick" not in bare:
-        more = ["--quick"]
-        more += [] if re.search(r"--threads|cuda", bare) else ["--threads 1"]
-        more += [] if "--task" in bare else ["--task adamw"]
-        return with_options(re.sub(r"--(rounds|case) \S+ ?", "", command).strip(), " ".join(more))
+        light = re.sub(r"--(rounds|case|task) \S+ ?", "", command).strip()  # attention's smallest case takes a minute
+        return with_options(light, "--quick --task adamw" + ("" if re.search(r"--threads|cuda", bare) else " --threads 1"))
     if verb == "judge" and not re.search(r"--(case|selfcheck|slurm|help)\b", bare):
         named = re.search(r"--challenge (\w+)", bare)
         name = named[1] if named else challenge or "softmax_topk"
-        return with_options(command, f"--case '{cases[name]}'" + ("" if named or challenge else f" --challenge {name}"))
+        return with_options(command, f"--case '{cases[name]}'" + ("" if named else f" --challenge {name}"))
     if verb == "train" and "--steps" not in bare:
         return with_options(command, "--steps 2 --layers 1 --eval-every 1 --vocab 300 --batch 1 --length 16")
     path = script(bare)
