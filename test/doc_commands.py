@@ -7,7 +7,8 @@ commands run as they are written, in their order, in a copy of the source tree w
 files exist. The exit status must be the one that the document implies, and shown output must have the shape
 that it shows: figures may differ, but not where the document says `prints`. A command that takes longer than ten
 seconds runs in a shorter form; one that cannot run here is counted by the reason, and its options, targets, names and
-files are still checked. test/doc/ has the parts: read.py, rule.py, check.py, code.py.
+files are still checked. test/doc/ has the parts: read.py, rule.py,
+check.py, code_block.py, scratch.py.
 
 whole: all commands that this machine can run, unshortened; minutes. gpu: those that need a GPU. --self plants errors
 in documents, which must be found."""
@@ -19,25 +20,22 @@ import os
 import pathlib
 import re
 import shutil
-import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "doc"))
 import check  # noqa: E402
 import code_block as code  # noqa: E402
 import read  # noqa: E402
 import rule  # noqa: E402
+import scratch as place  # noqa: E402
 
 ROOT = rule.ROOT
 CLASSES = {"run": "run as written", "short": "run in a shorter form", "gpu": "need a GPU", "network": "need a network", "root": "need root", "minutes": "take minutes",
            "own": "are tests or benchmarks by themselves", "missing": "need what is not installed", "usage": "are synopses or names"}
 SETUP = re.compile(r"(cat|export|mkdir|cp|cd|make install|make -C|(build/)?touchstone new) ")  # what later commands may need
-TEMPLATE = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}{% if add_generation_prompt %}assistant:{% endif %}"
 
 
 def documents():
@@ -77,109 +75,6 @@ def unlike(shown, got, exact, loose=False):
     return None
 
 
-class Scratch:
-    """A copy of the source tree with what a reader would have: a build, a model, entrants, a log."""
-
-    def __init__(self, folder, build, python):
-        self.folder, self.build, self.python = folder, build, python
-        for path in ROOT.iterdir():
-            if path.name.startswith((".", "build")):
-                continue
-            if path.is_dir():
-                shutil.copytree(str(path), str(folder / path.name), symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
-            else:
-                shutil.copy(str(path), str(folder))
-        for name in (".bin", ".tmp"):
-            (folder / name).mkdir()
-        (folder / "build").mkdir()  # what commands write there stays here
-        for path in build.iterdir():
-            (folder / "build" / path.name).symlink_to(path)
-        (folder / ".bin/touchstone").symlink_to(build / "touchstone")
-        if python:
-            subprocess.run([str(ROOT / "test/site.sh"), str(build), python, str(folder / ".site")], check=True)
-            for name in ("python", "python3"):
-                (folder / f".bin/{name}").write_text(f'#!/bin/sh\nexec {python} "$@"\n')
-                (folder / f".bin/{name}").chmod(0o755)
-        self.kept = {path.name for path in folder.iterdir()}
-        self.env = rule.environment(folder, build, python)
-        self.servers = []
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
-
-    def fresh(self, programs):
-        """For the next document: what the last one wrote is gone, and a reader's files are there."""
-        self.stop()
-        folder, entrant = self.folder, ROOT / "example/contest/careful/softmax_topk.c"
-        for path in folder.iterdir():
-            if path.name not in self.kept:
-                shutil.rmtree(str(path)) if path.is_dir() and not path.is_symlink() else path.unlink()
-        for name in ("mine.c", "c.c"):
-            shutil.copy(str(entrant), str(folder / name))
-        for name in ("a", "b", "theirs"):
-            (folder / name).mkdir()
-            shutil.copy(str(entrant), str(folder / name / "softmax_topk.c"))
-        (folder / "my_folder").mkdir()
-        shutil.copy(str(entrant.parent / "layernorm_forward.c"), str(folder / "my_folder"))
-        (folder / "answers/model-a").mkdir(parents=True)
-        shutil.copy(str(entrant), str(folder / "answers/model-a/softmax_topk.c"))
-        shutil.copytree(str(ROOT / "share/austen"), str(folder / "a-model"))
-        settings = json.loads((folder / "a-model/tokenizer_config.json").read_text())
-        (folder / "a-model/tokenizer_config.json").write_text(json.dumps({**settings, "chat_template": TEMPLATE}))
-        (folder / "text.txt").write_text("It is a truth universally acknowledged, that a kernel must be judged.\n\n" * 40)
-        (folder / "short.bin").write_bytes(b"".join(n.to_bytes(4, "little") for n in (64, 172, 5, 8, 4, 512, 512)) + bytes(1 << 10))
-        if programs:
-            (folder / "ex.c").write_text(programs[0].text)
-        subprocess.run([str(self.build / "test/make_log"), "judge.log", "14x3x3"], cwd=str(folder), check=True)
-        (folder / "shards").mkdir()
-        shutil.copy(str(folder / "judge.log"), str(folder / "shards/all.log"))
-        shutil.copy(str(folder / "judge.log"), str(folder / "answers/model-a/run.log"))
-        (folder / ".state").write_text("")
-
-    def run(self, command, limit):
-        """(status, output) of a command. What it exports, and where it goes, is there for the next."""
-        new = re.match(r"(?:(?:build/)?touchstone new|\S+/fill\.sh) (?!-)(\S+)", command)
-        if new:
-            shutil.rmtree(str(self.folder / new[1]), ignore_errors=True)
-        if re.match(r"(build/)?touchstone serve\b", command):
-            return self.serve(command)
-        where = ROOT if re.match(r"(\S+=\S+ )*make (?!-C)", command) else self.folder
-        script = f". {self.folder}/.state\n{command}\nstatus=$?\n{{ export -p; echo cd \"'$PWD'\"; }} >{self.folder}/.state\nexit $status\n"
-        if where == ROOT:
-            script = command
-        process = subprocess.Popen(["bash", "-c", script], cwd=str(where), env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                   stderr=subprocess.STDOUT, universal_newlines=True, errors="replace", start_new_session=True)
-        try:
-            output = process.communicate(timeout=limit)[0]
-            if new and "fill.sh" in command:  # an evaluation leaves its log with the answers
-                shutil.copy(str(self.folder / "judge.log"), str(self.folder / new[1]))
-            return process.returncode, output
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
-            return -1, f"it did not end within {limit} s"
-
-    def serve(self, command):
-        """Starts a server, which the document's next commands may ask, and asks it itself."""
-        process = subprocess.Popen(["bash", "-c", "exec " + command], cwd=str(self.folder), env=self.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True)
-        line = process.stdout.readline()
-        found = re.search(r"http://\S+", line)
-        if not found:
-            return process.wait(), line + process.stdout.read()
-        self.servers.append(process)
-        with urllib.request.urlopen(found[0] + "/models", timeout=20) as answer:
-            return (0 if b'"data"' in answer.read() else 1), line
-
-    def stop(self):
-        bad = []
-        for process in self.servers:
-            process.send_signal(signal.SIGINT)
-            if process.wait(40):
-                bad.append(process.args[-1])
-        self.servers = []
-        return bad
-
-
 def judged(command, status, output):
     """A judge that ran ends with 0 if all passed and 1 if one did not; the board says which."""
     if status not in (0, 1) or "verdict" not in output:
@@ -192,7 +87,7 @@ class Test:
         self.build, self.mode, self.out = build, mode, out
         self.program = check.Program(build)
         self.cases = self.program.cases()
-        self.mutants = [row.split()[0] for row in self.program.says("list", "mutants").splitlines() if row.strip()]
+        self.mutants = [row.split()[:2] for row in self.program.says("list", "mutants").splitlines() if row.strip()]
         self.python = find_python(build)
         self.count, self.compared, self.flaws, self.names, self.seen = collections.Counter(), 0, [], 0, {}
         self.reasons = collections.defaultdict(list)
@@ -214,7 +109,9 @@ class Test:
                 return
             got = "\n".join(parts)
             self.compared += 1
-            row = unlike(item.shown, got, item.exact, item.loose)
+            own = {word for other in item.group or [item] for word in re.findall(r"\b[A-Z]{2,}\b", other.text)} if item.kind == "command" else ()
+            shown = re.sub(r"\b[A-Z]{2,}\b", lambda m: rule.substituted(m[0], 0) if m[0] in own else m[0], item.shown)
+            row = unlike(shown, got, item.exact, item.loose)
             if row:
                 self.flaw(item, f"the document shows `{row}`, and the output has no such line: {got.strip()[-300:]}")
 
@@ -341,23 +238,26 @@ class Test:
 
 
 def plant(build, out):
-    """Errors planted in README.md: an option, a file and an output that are not. Each must be the one flaw that is found."""
-    text = (ROOT / "README.md").read_text()
-    found = read.items("README.md", text)
-    option = next(i.text for i in found if i.kind == "command" and re.search(r"touchstone plan .*--context", i.text))
-    script = next(i.text for i in found if i.kind == "command" and re.match(r"python3 \w+/\w+\.py", i.text))
-    shown = next(i for i in found if i.exact)
-    plants = {"option": (option, option.replace("--context", "--contexts"), "has no option --contexts"),
-              "file": (script, script.replace(".py", "_removed.py"), "_removed.py"),
-              "output": (shown.shown, re.sub(r"\d", lambda m: str(9 - int(m[0])), shown.shown), "the document shows")}
+    """Errors planted in documents: an option, a file and outputs that are not. Each must be the one flaw that is found."""
+    texts = {name: (ROOT / name).read_text() for name in documents()}
+    found = [item for name, text in texts.items() for item in read.items(name, text)]
+    option = next(i for i in found if i.kind == "command" and re.search(r"touchstone plan .*--context", i.text))
+    script = next(i for i in found if i.kind == "command" and re.match(r"python3 \w+/\w+\.py", i.text))
+    shown = next(i for i in found if i.exact and i.kind == "c")
+    table = next(i for i in found if i.kind == "command" and i.shown and not i.group and "touchstone check --impl" in i.text)
+    plants = {"option": (option, option.text, option.text.replace("--context", "--contexts"), "has no option --contexts"),
+              "file": (script, script.text, script.text.replace(".py", "_removed.py"), "_removed.py"),
+              "output": (shown, shown.shown, re.sub(r"\d", lambda m: str(9 - int(m[0])), shown.shown), "the document shows"),
+              "word of an output": (table, table.shown, re.sub(r"[A-Za-z]{4,}", "planted", table.shown, count=1), "the document shows")}
     bad = 0
-    for kind, (old, new, expected) in plants.items():
+    for kind, (item, old, new, expected) in plants.items():
+        text = texts[item.document]
         assert text.count(old) >= 1 and old != new, kind
-        keep = [i for i in read.items("README.md", text.replace(old, new)) if new in i.text or i is shown or (kind == "output" and i.exact)]
+        keep = [i for i in read.items(item.document, text.replace(old, new)) if i.line == item.line and i.kind == item.kind]
         with tempfile.TemporaryDirectory() as folder:
             test = Test(build, "short", out)
             test.python = None
-            scratch = Scratch(pathlib.Path(folder), build, None)
+            scratch = place.Scratch(pathlib.Path(folder), build, None)
             scratch.fresh([])
             for item in keep:
                 if item.kind == "command":
@@ -390,7 +290,7 @@ def main():
     names = (chosen or documents())[part - 1::parts]
     test = Test(build, mode)
     with tempfile.TemporaryDirectory() as folder:
-        scratch = Scratch(pathlib.Path(folder), build, test.python)
+        scratch = place.Scratch(pathlib.Path(folder), build, test.python)
         try:
             for name in names:
                 test.document(name, (ROOT / name).read_text(), scratch)

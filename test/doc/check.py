@@ -29,7 +29,7 @@ class Program:
         found = {}
         for row in self.says("list", "cases").splitlines():
             name = row.split()[1]
-            if not re.search(r"/rows=0\b", name):
+            if not re.search(r"/rows=[01]\b", name):
                 found.setdefault(name.split("/")[0], name)
         return found
 

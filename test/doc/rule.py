@@ -105,7 +105,7 @@ def classify(command, python):
     peers = re.search(r"--peers (\S+)", bare)
     if peers and not all(has_module(python or sys.executable, name.split(".")[0]) for name in peers[1].split(",")):
         return "missing", f"a peer of {peers[1]} is not installed"
-    if re.search(r"touchstone demo (gradients|chunked|cache)|judge.*--(replay|resume)|python3? (bench|example/python/overhead|example/python/train)", bare):
+    if re.search(r"touchstone demo (gradients|chunked|cache|ragged)|judge.*--(replay|resume)|python3? (bench|example/python/overhead|example/python/train)", bare):
         return "minutes", "takes minutes"
     if path and path.endswith(".py") and (ROOT / path).exists() and re.search(r"\bjudge\(", (ROOT / path).read_text()):
         return "minutes", "judges several times"
@@ -120,17 +120,17 @@ def with_options(command, more):
 
 def shortened(command, cases, mutants, challenge):
     """The shortest equivalent of a command that takes longer than ten seconds; None for one that does not.
-    cases: one of each task. mutants: the task of each. challenge: that of the entrants, or None."""
+    cases: one of each task. mutants: [task, name]. challenge: that of the entrants, or None."""
     bare = re.sub(r"^(?:[A-Za-z_]\w*=\S+ +)+", "", command)
     found = re.match(r"(?:build/)?touchstone (\w+)", bare)
     verb = found[1] if found else ""
-    if verb == "check" and not re.search(r"--case\s|--cases|--mutants|@0x", bare):
+    if verb == "check" and not re.search(r"--case\s|--impl|--help|--svg", bare):
+        task = re.search(r"--task (\w+)", bare)
         if "--only-mutants" in bare:
-            task = re.search(r"--task (\w+)", bare)
-            return with_options(command, f"--mutants 1/{max(1, sum(name.startswith(task[1] if task else '') for name in mutants) // 2)}")
-        return with_options(command, "--small --cases 1/50 --mutants 1/1000")
-    if verb == "bench" and "--quick" not in bare:
-        light = re.sub(r"--(rounds|case|task) \S+ ?", "", command).strip()  # attention's smallest case takes a minute
+            return with_options(command, "--impl " + next(name for of, name in mutants if of.startswith(task[1] if task else "") and name != "control"))
+        return with_options(re.sub(r" --(cases|mutants) \S+| --small", "", command), "--small --cases 1/50 --mutants 1/1000")
+    if verb == "bench" and "--help" not in bare:
+        light = re.sub(r"--(rounds|case|task) \S+ ?|--quick ?", "", command).strip()  # attention's smallest case takes a minute
         return with_options(light, "--quick --task adamw" + ("" if re.search(r"--threads|cuda", bare) else " --threads 1"))
     if verb == "judge" and not re.search(r"--(case|selfcheck|slurm|help)\b", bare):
         named = re.search(r"--challenge (\w+)", bare)
