@@ -207,7 +207,7 @@ static void run(void)
         { "own core", "two cores are shared with others: the clock may be disturbed", false },
     };
     ts_jw *w = ts_log_begin(the_log, "run");
-    ts_jw_text(w, "version", "0.1.0");
+    ts_jw_text(w, "version", TS_VERSION);
     ts_jw_text(w, "machine", "AMD EPYC 9654 (2 cores of a virtual machine), Linux 6.18, 62 GiB");
     ts_jw_text(w, "badge", "reduced");
     ts_jw_text(w, "commit", "5f70bf18a086007016e948b04aed3b82103a36bea41755b6cddfaf10ace3c6ef");

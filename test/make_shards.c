@@ -46,7 +46,7 @@ static const char *class_of(int who)
 static void run(void)
 {
     ts_jw *w = ts_log_begin(the_log, "run");
-    ts_jw_text(w, "version", "0.1.0");
+    ts_jw_text(w, "version", TS_VERSION);
     ts_jw_text(w, "machine", setting("MACHINE", "Neoverse-V1, 64 cores"));
     ts_jw_open(w, "guarantees", '[');
     for (int i = 0; i < GUARANTEES; i++) {
