@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # version.sh BUILD - tests that CMakeLists.txt alone states the version, and that the rest derives it.
 #
-# No other tracked file may contain the version, apart from CHANGELOG.md, whose newest section must be
-# of it. The program, pkg-config file, CMake package, Python package and soname of BUILD must have it.
+# No other tracked file may contain the version. Documents may: figures are of a version. But they may not
+# name files of it, and CHANGELOG.md must begin with it. The program, pkg-config file, CMake package, Python
+# package and soname of BUILD must have it.
 set -eu
 cd "$(dirname "$0")/.."
 build=$1
@@ -18,7 +19,7 @@ abi=${version%.*}
 # literals FOLDER: files with the version as a number of its own, neither 10.2.0 nor 0.2.0.1
 literals() {
     (cd "$1" && files | xargs -0 grep -lIE "(^|[^0-9.])$(echo "$version" | sed 's/\./\\./g')([^0-9.]|\.?$|\.[^0-9])" |
-        grep -vx 'CHANGELOG.md' | sort)
+        grep -v '\.md$' | sort)
 }
 files() { # tracked ones; all of a folder that is no checkout
     git ls-files -z . 2>/dev/null | grep -z . ||
@@ -33,7 +34,9 @@ found=$(literals . | tr '\n' ' ')
 
 newest=$(sed -n 's/^## \([0-9.]*\).*/\1/p' CHANGELOG.md | head -n 1)
 [ "$newest" = "$version" ] || fail "CHANGELOG.md: the newest section is of '$newest', expected $version"
-for file in README.md doc/*.md; do
+for file in README.md CONTRIBUTING.md doc/*.md example/*.md contest/*.md; do
+    named=$(grep -oE 'touchstone(_contest)?-[0-9]+\.[0-9]+\.[0-9]+[-.][a-z]+' "$file" | head -n 1)
+    [ -z "$named" ] || fail "$file: names $named; write VERSION"
     grep -o 'find_package(touchstone [0-9.]*' "$file" | while read -r _ named; do
         [ "$named" = "$abi" ] || fail "$file: find_package(touchstone $named), expected $abi"
     done
