@@ -7,7 +7,7 @@
 # zone (doc/release.md). ISAS="aarch64 x86_64" names the instruction sets of the wheels.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-root=$PWD
+root=$(pwd -P)
 fail() { echo "make dist: $*" >&2 && exit 1; }
 
 [ "$(git rev-parse --show-toplevel 2>/dev/null)" = "$root" ] || fail 'no git checkout; clone the repository'
