@@ -145,7 +145,8 @@ def tools(doc, key, source, isas):
         programs += [("gcc", prefix + "gcc"), ("binutils", prefix + "ld")]
     for name, program in programs:
         base = pathlib.Path(program).name
-        doc.relate(doc.add(name, first_line(program, "--version"), licence(name), kind="Tool", id=base), "BUILD_TOOL_OF", key)
+        comment = "crt*.o and parts of libgcc.a are in every object that it linked" if name == "gcc" else ""
+        doc.relate(doc.add(name, first_line(program, "--version"), licence(name), comment, kind="Tool", id=base), "BUILD_TOOL_OF", key)
     for line in (source / "cmake" / "dist.txt").read_text().splitlines():
         if line and not line.startswith("#"):
             name, _, version = line.partition("==")
