@@ -113,8 +113,8 @@ dist: ## write source archive, wheels for x86-64 and aarch64, SBOM and checksums
 	@cmake/setup.sh run
 	@cmake/dist.sh
 
-test-dist: ## make dist twice with equal files, then install each on a fresh system and run it; half an hour; needs root and a network; FRESH=no
-	@test/dist.sh "$(FRESH)"
+test-dist: ## make dist twice with equal files, then install each on a fresh system and run it; half an hour; needs root and a network; FRESH=no DIST=FOLDER
+	@test/dist.sh "$(FRESH)" "$(DIST)"
 
 install: ## install headers, libraries and program under PREFIX (/usr/local)
 	@cmake/setup.sh run

@@ -1,10 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# dist.sh [FRESH] - `make dist` twice, in two clones of the last commit that differ in path, umask, locale, time zone
-# and time; the files must be equal. Then each file is installed and run, and build/dist has the first clone's.
+# dist.sh [FRESH [DIST]] - `make dist` twice, in two clones of the last commit that differ in path, umask, locale, time
+# zone and time; the files must be equal. Then each file is installed and run, and build/dist has the first clone's.
 #
-# With FRESH=no nothing is installed outside of virtual environments. Otherwise wheel and source archive are tried on
-# a fresh Debian 13, and the other instruction set's wheel on that set's Debian 13 under QEMU. That needs root,
+# With DIST the files of that folder, such as a downloaded release, are installed and run, and none are made. With
+# FRESH=no nothing is installed outside of virtual environments. Otherwise wheel and source archive are tried on a
+# fresh Debian 13, and the other instruction set's wheel on that set's Debian 13 under QEMU. That needs root,
 # mmdebstrap and qemu-user-static. Half an hour on two cores; needs a network.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -14,22 +15,27 @@ trap 'rm -rf "$tmp"' EXIT
 fail() { echo "test-dist: $*" >&2 && exit 1; }
 say() { echo "test-dist: $*"; }
 
-first=$tmp/a second="$tmp/b/a path that is longer, with blanks"
-git clone -q . "$first"
-git clone -q . "$second"
-begin=$(date +%s)
-(cd "$first" && umask 022 && TZ=UTC LC_ALL=C make dist) || fail 'make dist failed'
-say "make dist: $(($(date +%s) - begin)) s"
-(cd "$second" && umask 077 && TZ=Asia/Tokyo LC_ALL=C.UTF-8 LANG=C.UTF-8 make dist >/dev/null) || fail 'make dist failed in another folder'
-diff -r "$first/build/dist" "$second/build/dist" || fail 'two runs differ'
-dist=$first/build/dist
-(cd "$dist" && sha256sum --quiet -c SHA256SUMS)
-say "equal: $(wc -l <"$dist/SHA256SUMS") files"
-rm -rf "$second"
-mkdir -p build
-rm -rf build/dist
-cp -r "$dist" build/dist
-dist=$root/build/dist
+twice() { # leaves the files in build/dist
+    local begin first=$tmp/a second="$tmp/b/a path that is longer, with blanks"
+    git clone -q . "$first"
+    git clone -q . "$second"
+    begin=$(date +%s)
+    (cd "$first" && umask 022 && TZ=UTC LC_ALL=C make dist) || fail 'make dist failed'
+    say "make dist: $(($(date +%s) - begin)) s"
+    (cd "$second" && umask 077 && TZ=Asia/Tokyo LC_ALL=C.UTF-8 LANG=C.UTF-8 make dist >/dev/null) || fail 'make dist failed in another folder'
+    diff -r "$first/build/dist" "$second/build/dist" || fail 'two runs differ'
+    mkdir -p build
+    rm -rf build/dist "$second"
+    cp -r "$first/build/dist" build/dist
+    say "equal: $(wc -l <build/dist/SHA256SUMS) files"
+}
+if [ -n "${2-}" ]; then
+    dist=$(cd "$2" && pwd)
+else
+    twice
+    dist=$root/build/dist
+fi
+(cd "$dist" && sha256sum --quiet -c SHA256SUMS) || fail "$dist: a file and SHA256SUMS differ"
 
 python3 -m venv "$tmp/spdx"
 "$tmp/spdx/bin/pip" install -q --disable-pip-version-check 'spdx-tools==0.8.5'
@@ -48,7 +54,7 @@ python3 -m venv "$tmp/venv"
 "$tmp/venv/bin/pip" install -q --disable-pip-version-check "$wheel" "$dist"/touchstone_contest-*.whl
 cd "$tmp"
 "$tmp/venv/bin/python" "$root/example/python/first.py"
-tasks=$("$tmp/venv/bin/python" -c 'import touchstone_contest._registry
+tasks=$(PATH=$tmp/venv/bin:$PATH "$tmp/venv/bin/python" -c 'import touchstone_contest._registry
 from inspect_ai._util.registry import registry_find
 print(sum(t.type == "task" and t.name.startswith("touchstone/") for t in map(lambda f: f.__registry_info__, registry_find(lambda i: True))))')
 [ "$tasks" -ge 14 ] || fail "the contest package: $tasks tasks"
