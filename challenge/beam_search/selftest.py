@@ -3,8 +3,8 @@
 that hashes its whole string."""
 import math
 
-from beam_search import beam_search
 from selftest_common import case, np, verdict
+from beam_search import beam_search
 
 
 class Toy:

@@ -3,8 +3,8 @@
 gives, and what it gives by the error that the contract declares."""
 from types import SimpleNamespace
 
-from kv_cache import kv_cache
 from selftest_common import case, np, random, returned, store, verdict, widen
+from kv_cache import kv_cache
 
 TOKENS = 40
 
