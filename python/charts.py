@@ -149,7 +149,7 @@ def attention():
         groups = [(f"{r[0]} {r[1]}", [number(r[i]) for i in columns], "") for r in table[1:]]
         c.bars(f"{head.capitalize()}, TFLOP/s in a burst", names, groups, [0, 200, 400, 600, 800])
     rows = []
-    for case, head, _, peer, ratio in table_with("attention.md", "case", "pass", "ratio")[1:]:
+    for case, head, peer, ratio in table_with("attention.md", "case", "pass", "ratio")[1:]:
         ends = [float(v) for v in ratio.split(" to ")]
         rows.append((f"{re.split('[;,] [0-9]+, 16, ', case)[0]} {head}", peer, ends[0], ends[-1]))
     c.ranges("Peer's time / ours against the fastest peer found; below 1 the peer is faster", rows,
