@@ -84,4 +84,7 @@ void ts_svg_draw(FILE *f, const ts_plot *p);
 /* Writes text with XML escapes. */
 void ts_svg_text(FILE *f, const char *s);
 
+/* A <style> element: a stand-alone file follows the reader's colour scheme. */
+extern const char ts_svg_dark[];
+
 #endif

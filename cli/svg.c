@@ -34,7 +34,7 @@ enum { N_LOOKS = sizeof LOOKS / sizeof LOOKS[0] };
 
 /* A stand-alone file follows the reader's colour scheme: dark colours become light on a dark
  * background. The other colours are legible on both. */
-static const char DARK[] =
+const char ts_svg_dark[] =
     "<style>@media (prefers-color-scheme: dark) {\n"
     "svg { fill: #e0e0e0 } [fill=\"white\"] { fill: #161b22 }\n"
     "[stroke=\"#444\"] { stroke: #8b949e } [stroke=\"#e4e4e4\"] { stroke: #30363d }\n"
@@ -262,7 +262,7 @@ bool ts_svg_write(const char *path, const ts_plot *p, int n)
 {
     FILE *f = fopen(path, "w");
     if (!f) return failed(path);
-    begin(f, DARK, n * HEIGHT);
+    begin(f, ts_svg_dark, n * HEIGHT);
     for (int i = 0; i < n; i++) {
         fprintf(f, "<g transform=\"translate(0 %d)\">\n", i * HEIGHT);
         draw(f, &p[i]);

@@ -194,7 +194,7 @@ static void show_steps(const ts_demo_args *a, const trace *t, const ts_tokenizer
 
 static bool plot(const ts_demo_args *a, const trace *t, const ts_tokenizer *words)
 {
-    static const char *const looks[3] = { "best", "kept", "not continued" };
+    static const char *const looks[3] = { "best", "kept", "abandoned" };
     static ts_demo_node      node[1 + STEPS * WIDTH];
     int                      best[STEPS + 1], n = 1, first = 0;
     best_path(t, best);

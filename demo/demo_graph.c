@@ -43,6 +43,14 @@ static const struct {
                { "#ffffff", "#0072b2", "none", 1.5 },
                { "#f2f2f2", "#7f7f7f", "4 3", 1.5 } };
 
+/* The same in a reader's dark colour scheme. */
+static const char DARK[] =
+    "<style>@media (prefers-color-scheme: dark) {\n"
+    "svg { fill: #e0e0e0 } [fill='white'] { fill: #161b22 }\n"
+    "[fill='#d5efe6'] { fill: #0f4a3a } [fill='#ffffff'] { fill: #1c2530 }\n"
+    "[fill='#f2f2f2'] { fill: #262c33 } [stroke='#0072b2'] { stroke: #3b9ddd }\n"
+    "}</style>\n";
+
 static double x_of(const ts_demo_node *n)
 {
     return LEFT + n->column * COLUMN;
@@ -87,9 +95,9 @@ static void draw(FILE *f, const char *title, const char *const looks[3], const t
     const int width = 2 * LEFT + n_column * COLUMN, height = TOP + n_row * ROW + LEFT;
     fprintf(f,
             "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 %d %d' width='%d' height='%d' "
-            "font-family='sans-serif' font-size='12'>\n<rect width='%d' height='%d' "
+            "font-family='sans-serif' font-size='12' fill='#222'>\n%s<rect width='%d' height='%d' "
             "fill='white'/>\n<text x='%d' y='26' font-size='16'>",
-            width, height, width, height, width, height, LEFT);
+            width, height, width, height, DARK, width, height, LEFT);
     ts_svg_text(f, title);
     fputs("</text>\n", f);
     for (int i = 0; i < 3; i++) draw_box(f, LEFT + i * 1.6 * COLUMN, 42, (ts_demo_look)i, looks[i]);

@@ -168,9 +168,9 @@ static void draw(FILE *f, const curves *c, const char *title)
     fprintf(f,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
             "viewBox=\"0 0 %d %d\" font-family=\"system-ui, sans-serif\" font-size=\"12\" "
-            "fill=\"#222\">\n<rect width=\"%d\" height=\"%d\" fill=\"white\"/>\n"
+            "fill=\"#222\">\n%s<rect width=\"%d\" height=\"%d\" fill=\"white\"/>\n"
             "<text x=\"%d\" y=\"24\" font-size=\"17\" font-weight=\"600\">",
-            WIDTH, height, WIDTH, height, WIDTH, height, LEFT);
+            WIDTH, height, WIDTH, height, ts_svg_dark, WIDTH, height, LEFT);
     ts_svg_text(f, title);
     fputs("</text>\n", f);
     draw_panel(f, c, "loss, nats per token", losses, 2, 0, false);
