@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# core.sh - tests that doc/judge.md lists every file of judge/, cage/, protocol/ and arena/, and
+# core.sh - tests that doc/threat-model.md lists every file of judge/, cage/, protocol/ and arena/, and
 # that the trusted core, on which a verdict on a CPU entrant depends, has at most 6500 lines, not
 # counting blank lines and comments.
 set -eu
@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 most=6500
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
-sed -n '/^## The trusted core/,/^## The log/p' doc/judge.md >"$tmp/section"
+sed -n '/^## The trusted core/,/^## Limitations/p' doc/threat-model.md >"$tmp/section"
 files() { grep -o '`[a-z]*/[a-z0-9_]*\.[ch]`' | tr -d '`' | sort; }
 grep '^|' "$tmp/section" | files >"$tmp/core"
 files <"$tmp/section" >"$tmp/listed"
