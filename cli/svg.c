@@ -230,6 +230,7 @@ static void legend(FILE *f, const ts_look *l, int i, const char *name)
     ts_svg_marker(f, l, RIGHT + 36, y, NULL);
     fprintf(f, "<text x=\"%d\" y=\"%.1f\" font-size=\"%d\">", RIGHT + 64, y + 4.5,
             strlen(name) > 18   ? 9
+            : strlen(name) > 16 ? 10
             : strlen(name) > 14 ? 11
                                 : 13); /* a long name would end outside the picture */
     ts_svg_text(f, name);
