@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention.cuh - what the CUDA kernels of both passes share: which query sees which key, where a
- * row lies, and the kernels that serve every call. */
+/* attention.cuh - shared by the CUDA kernels of both passes: which query sees which key, where a
+ * row is stored, and the kernels that support every call. */
 #ifndef TS_ATTENTION_CUH
 #define TS_ATTENTION_CUH
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention_amx.h - products of BF16 tiles, and how their operands lie. Private to the files that
- * include it.
+/* attention_amx.h - matmuls of BF16 tiles, and the layout of their operands. Private to the files
+ * that include it.
  *
  * A tile is 16 rows of 64 bytes. A product c += a b takes 16 rows of a with 32 terms each, and b in
  * 16 rows of pairs: terms 2 i and 2 i + 1 of all 16 columns side by side. What is packed is made of

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention_backward_amx.c - backward in tiles of BF16. Keys are cut, dealt out and summed as in
- * attention_threads.c; before that all that tiles want in another order than it lies is packed,
- * once.
+/* attention_backward_amx.c - backward in AMX tiles of BF16.
  *
- * For a tile of keys and strips of queries S = Q K' and dP = dO V' become P and dS, by rows, both
- * rounded to BF16, and give dV' += dO' P, dK' += Q' dS and dQ += dS K: dO' and Q' are packed, and
- * P and dS are written as the products want them, by pairs of queries, dS by rows, too. */
+ * Keys are divided among threads and summed as in attention_threads.c. Before that, every operand
+ * that tiles need in another order than that of memory is packed once.
+ *
+ * For a tile of keys and strips of queries, S = Q K' and dP = dO V' become P and dS, row by row,
+ * both rounded to BF16, and give dV' += dO' P, dK' += Q' dS and dQ += dS K. dO' and Q' are packed;
+ * P and dS are written in the layouts of the matmuls, by pairs of queries, and dS also by rows. */
 #include "attention_amx.h"
 
 enum {

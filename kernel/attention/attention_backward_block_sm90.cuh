@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention_backward_block_sm90.cuh - what the main passes backward by wgmma share: parameters,
- * shared memory, which keys and queries a block has, the thread that loads tiles, and what becomes
- * of scores.
+/* attention_backward_block_sm90.cuh - shared by the wgmma kernels of the backward pass: parameters,
+ * shared memory, the division of work, loading of tiles, and gradients of scores.
  *
- * A block owns keys of a KV head, and walks the queries that may see them, over all query heads
- * that share the KV head: dk and dv stay in registers. Scores are transposed, keys down and queries
- * across. */
+ * A block owns keys of a KV head, and iterates over the queries that may see them, of all query
+ * heads that share the KV head: dk and dv stay in registers. Scores are transposed: keys are rows,
+ * queries columns. */
 #ifndef TS_ATTENTION_BACKWARD_BLOCK_SM90_CUH
 #define TS_ATTENTION_BACKWARD_BLOCK_SM90_CUH
 

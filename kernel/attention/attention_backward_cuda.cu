@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention_backward_cuda.cu - the gradients in plain float, for every head size; 16-bit elements
- * go to attention_backward_mma.cu, floats to attention_backward_split.cu if that takes them. One
- * kernel owns keys and walks queries, for dk and dv; another owns queries and walks keys, for dq.
- * Nothing is added across blocks, so the order of sums is always the same. */
+/* attention_backward_cuda.cu - the gradients in plain float, for every head size.
+ *
+ * 16-bit elements use attention_backward_mma.cu, and floats attention_backward_split.cu, for the
+ * shapes that those support. One kernel owns keys and iterates over queries, for dk and dv; another
+ * owns queries and iterates over keys, for dq. Nothing is added across blocks, so the order of sums
+ * is always the same. */
 #include "attention_split.cuh"
 
 namespace

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention_backward_simd.h - what a tile of keys gives and gets, over all the queries that see it,
- * with the vectors of attention_simd.h. Private to the files that include it.
+/* attention_backward_simd.h - gradients of a tile of keys over all queries that see it, with the
+ * vectors of attention_simd.h. Private to the files that include it.
  *
- * Keys lie in lanes. K' and V' stay for the whole tile, and so do the sums dK' and dV'; for a tile
- * of queries S = Q K' and dP = dO V' become P and dS, row by row, and give dV' += dO' P,
- * dK' += Q' dS and dQ = dS K: five products. The sums over terms stop where the queries and the
- * keys do, so that lanes without a key are computed with and never matter. */
+ * Keys are in lanes. K' and V' stay for the whole tile, and so do the sums dK' and dV'. For a tile
+ * of queries S = Q K' and dP = dO V' become P and dS, row by row, and give dV' += dO' P, dK' += Q'
+ * dS and dQ = dS K: five matmuls. The sums over terms end where the queries and the keys do, so
+ * lanes without a key are computed but never used. */
 #ifndef TS_ATTENTION_BACKWARD_SIMD_H
 #define TS_ATTENTION_BACKWARD_SIMD_H
 

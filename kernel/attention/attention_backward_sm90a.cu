@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention_backward_sm90a.cu - the passes before and after the main one, and the choice of a way.
- */
+/* attention_backward_sm90a.cu - the kernels before and after the main backward kernel, and the
+ * selection of that kernel. */
 #include <utility>
 
 #include "attention_backward_sm90.cuh"

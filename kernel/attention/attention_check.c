@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention_check.c - what the contract demands of a call, of either pass. */
+/* attention_check.c - validates the arguments of both passes. */
 #include <math.h>
 #include <stdbool.h>
 

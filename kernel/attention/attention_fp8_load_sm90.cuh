@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention_fp8_load_sm90.cuh - how tiles of e4m3 codes lie in shared memory and get there: the
- * warp that loads them, and those that transpose values.
+/* attention_fp8_load_sm90.cuh - layout of tiles of e4m3 codes in shared memory: the warp that loads
+ * them, and those that transpose values.
  *
  * V is transposed. Matmuls of 8-bit elements need the inner index, which is the key, along rows.
  * Two warps of the first warpgroup transpose each tile in shared memory, by pairs of bytes

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* beam_search.c - the doors: check the contract, pick a row of the table, call it. */
+/* beam_search.c - API entry points of both searches: validate the arguments, select an
+ * implementation, call it. */
 #include <math.h>
 #include <stdbool.h>
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cross_entropy_simd.h - the steps of cross_entropy_impl.h, written once for any width of vector.
+ *
  * Private to the files that include it, each of which has first its base/vec_*.h and, for its own
  * instruction set:
  *

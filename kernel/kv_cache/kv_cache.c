@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kv_cache.c - the door: checks the contract, keeps lengths, and has the picked implementation do
- * the rest. */
+/* kv_cache.c - API entry points: validate the arguments, track lengths, and call the selected
+ * implementation. */
 #include <stdlib.h>
 #include <string.h>
 

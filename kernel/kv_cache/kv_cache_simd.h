@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kv_cache_simd.h - a piece of attention over a cache, written once for any width of vector.
+ *
  * Private to the files that include it, each of which has first its base/vec_*.h and, for its own
  * instruction set:
  *

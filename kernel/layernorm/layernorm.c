@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* layernorm.c - the door: checks the contract, picks a row of the table, calls it. */
+/* layernorm.c - API entry points: validate the arguments, select an implementation, call it. */
 #include <math.h>
 
 #include "cpu.h"

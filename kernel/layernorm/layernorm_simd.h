@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* layernorm_simd.h - the rows of a layer norm, written once for any width of vector. Private to the
- * files that include it, each of which has first included its vectors (row_simd.h lists what they
- * have) and defined:
+ * files that include it.
  *
- *     GROUP, group_of   rows that are taken at once: at most, and for a dtype
- *     SHORT          elements summed in float before they go on to a double, where the sums are
- *                    statistics: few, as mean is judged closely
- *     NEAR           whether rows near zero are worth a shorter way, as where arithmetic is slow
- *     FAR            bytes that forward asks of a row into the second-level cache; 0: none
- *     BACK           ... and of a row that it reads again into the first; 0: none
- *     LAG            columns, a multiple of SHORT, that y stays behind the sums of the next rows:
- *                    the same columns of all rows may be in the same set of a cache; 0: none */
+ * Each of them first includes its vectors (row_simd.h lists their operations) and defines:
+ *
+ *     GROUP, group_of   rows that are processed at once: at most, and for a dtype
+ *     SHORT          elements summed in float before they are added to a double, for statistics:
+ *                    few, since the bound of the mean is tight
+ *     NEAR           whether rows near zero have a shorter path, where arithmetic is slow
+ *     FAR            bytes that forward prefetches into the second-level cache; 0: none
+ *     BACK           bytes of a row to be read again, prefetched into the first level; 0: none
+ *     LAG            columns, a multiple of SHORT, by which y lags behind the sums of the next
+ * rows: equal columns of all rows may be in the same set of a cache; 0: none */
 #ifndef TS_LAYERNORM_SIMD_H
 #define TS_LAYERNORM_SIMD_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* softmax_topk_check.c - what the contract demands of a call, for the door and for the naive ways.
- */
+/* softmax_topk_check.c - validates the arguments, for the API entry points and the naive
+ * implementations. */
 #include <float.h>
 
 #include "softmax_topk_impl.h"

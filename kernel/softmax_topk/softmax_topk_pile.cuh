@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* softmax_topk_pile.cuh - what may be among the k largest: one pile a warp.
+/* softmax_topk_pile.cuh - candidate buffers: the keys that may be among the k largest, one buffer
+ * per warp.
  *
- * A warp piles up the keys of its chunks that are not below its floor, a key that k entries of the
- * row are known to reach. A full pile is cut down to about k, which gives a higher floor: it cannot
- * overflow, however the winners lie. Long before that the warp, or for a larger k the block, raises
- * the floor from the largest logits its threads have met. No barrier is needed to pile up. */
+ * A warp appends the keys of its chunks that are not below its threshold, a key that at least k
+ * elements of the row reach. A full buffer is reduced to about k keys, which gives a higher
+ * threshold: a buffer cannot overflow, wherever the k largest are. Long before that the warp, or
+ * for a larger k the block, raises the threshold from the largest logits its threads have read.
+ * Appending needs no barrier. */
 #ifndef TS_SOFTMAX_TOPK_PILE_CUH
 #define TS_SOFTMAX_TOPK_PILE_CUH
 

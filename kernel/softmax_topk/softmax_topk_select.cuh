@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* softmax_topk_select.cuh - keys, and how a warp or a block finds the k largest of many.
  *
- * A key is a logit and its index in 64 bits that compare as the canonical order does: larger logit
- * first, lower index first among equal ones. No two entries of a row have the same key, and none
- * is 0, which stands for no entry. */
+ * A key is a logit and its index in 64 bits that compare in the canonical order: larger logit
+ * first, lower index first among equal ones. No two elements of a row have the same key, and none
+ * has key 0, which means "no element". */
 #ifndef TS_SOFTMAX_TOPK_SELECT_CUH
 #define TS_SOFTMAX_TOPK_SELECT_CUH
 

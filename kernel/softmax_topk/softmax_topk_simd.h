@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* softmax_topk_simd.h - a row's log-sum-exp and its k first entries, written once for any width of
- * vector. Private to the files that include it, each of which has first defined, for its own
- * instruction set:
+ * vector.
+ *
+ * Private to the files that include it, each of which has first defined, for its own instruction
+ * set:
  *
  *     LANES, GROUP   floats in a vec; logits in four of them, which are taken together
  *     vec, ivec      LANES floats; LANES int32_t

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* softmax_topk_sm90.cu - one read of the logits.
+/* softmax_topk_sm90.cu - softmax + top-k with one read of the logits.
  *
- * A block, or a cluster of blocks, takes a row; each of its warps streams chunks of it by itself,
- * four vectors of 16 bytes a lane, with the next chunks on their way to shared memory. Of each
- * chunk a lane adds exp(z - m) to its own running sum, m being its own running maximum, and the
- * warp puts the logits that may be among the k largest on its pile. Warps meet a few times a row,
- * for a better idea of what may be; at the row's end their piles are cut down to k together and put
- * in order, and only then probabilities are formed.
- */
+ * A block, or a cluster of blocks, takes a row. Each of its warps streams chunks of it
+ * independently, four vectors of 16 bytes per lane, with the next chunks on their way to shared
+ * memory. Of each chunk a lane adds exp(z - m) to its own running sum, m being its own running
+ * maximum, and the warp appends the logits that may be among the k largest to its candidate buffer.
+ * Warps exchange thresholds a few times per row. At the end of the row their buffers are reduced to
+ * k together and sorted; only then are probabilities computed. */
 #include <cooperative_groups.h>
 #include <float.h>
 #include <limits.h>

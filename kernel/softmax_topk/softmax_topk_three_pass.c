@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* softmax_topk_three_pass.c - reads each row three times: for its maximum, for the sum of the
- * exponentials, for its first entries. No softmax is written out and no workspace is needed, but
- * two of the three passes read again what was just there. */
+/* softmax_topk_three_pass.c - the three-pass method: reads each row for its maximum, for the sum of
+ * the exponentials, and for its k largest elements.
+ *
+ * No softmax is stored and no workspace is needed, but two of the three passes read the row again.
+ * */
 #include <math.h>
 #include <omp.h>
 #include <stdbool.h>

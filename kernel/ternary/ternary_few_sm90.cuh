@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ternary_few_sm90.cuh - the product with few rows: codes are read once, and nearly at the rate of
- * memory.
+/* ternary_few_sm90.cuh - the forward matmul with few rows: codes are read once, at nearly the
+ * memory bandwidth.
  *
- * A block, the only one of its multiprocessor, keeps all inputs of its rows in shared memory, laid
- * out for the matrix instructions. A team of warps has 32 outputs at a time; its warps share out
- * the segments, whose sums are then added in order. What a warp has of a segment, its codes and
- * scales, is a parcel: it is sent for, in whole lines, one or two parcels before its turn, and no
- * other warp has a part in it. So 64 KB and more are under way at any time. */
+ * A block, the only one of its multiprocessor, keeps all inputs of its rows in shared memory, in
+ * the layout of the matrix instructions. A team of warps has 32 outputs at a time; its warps divide
+ * the segments, whose sums are then added in order. The codes and scales that a warp has of a
+ * segment are a chunk: the warp loads it, in whole lines, one or two chunks ahead, and no other
+ * warp uses it. So at least 64 KB are in flight at any time. */
 #ifndef TS_TERNARY_FEW_SM90_CUH
 #define TS_TERNARY_FEW_SM90_CUH
 

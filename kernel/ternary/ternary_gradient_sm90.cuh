@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ternary_gradient_sm90.cuh - gradients of 16-bit activations, by the products of a warpgroup.
+/* ternary_gradient_sm90.cuh - gradients of 16-bit activations by wgmma.
  *
  * Both are products of tiles of 128 x 128, the columns being a group of inputs; 64 terms at a time
  * come through shared memory. Sums of 128 terms, which the instructions round down, are added to

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ternary_ref.c - the definition, in the order a reader expects it: every dtype, every shape. Sums
- * are double; one thread; no workspace. A group's weights are made, from latents or from codes,
- * wherever they are needed. */
+/* ternary_ref.c - the definition, in the order a reader expects it: every dtype, every shape.
+ *
+ * Sums are double; one thread; no workspace. A group's weights are made, from latents or from
+ * codes, wherever they are needed. */
 #include <math.h>
 
 #include "dtype.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ternary_sm90.cuh - what the device's kernels share.
+/* ternary_sm90.cuh - shared by the device's kernels.
  *
- * A call returns before the device has looked at anything, so nothing is refused for what a tensor
- * holds. Instead a group that is out of range is given a scale that is NaN; and what is made of
- * unsound codes or scales is not finite. */
+ * A call returns before the device has read any tensor, so no call is rejected for the contents of
+ * one. Instead a group that is out of range gets a scale of NaN, and results computed from invalid
+ * codes or scales are not finite. */
 #ifndef TS_TERNARY_SM90_CUH
 #define TS_TERNARY_SM90_CUH
 

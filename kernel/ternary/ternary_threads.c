@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ternary_threads.c - rows of latents, blocks of outputs and tiles of gradients over threads; and
- * where things lie in the workspace. */
+/* ternary_threads.c - divides rows of latents, blocks of outputs and tiles of gradients among
+ * threads, and lays out the workspace. */
 #include <omp.h>
 
 #include "ternary_impl.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ternary_training.c - the door: checks the contract, keeps masters and moments, and has a pass
- * computed. Nothing of the caller's, and nothing of the handle, is written before all has gone
- * well. */
+/* ternary_training.c - API entry points: validate the arguments, own latents and moments, and run a
+ * pass.
+ *
+ * Nothing of the caller's memory or of the handle is written before everything has succeeded. */
 #include <math.h>
 #include <omp.h>
 #include <string.h>

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ternary_training_impl.h - the handle, where each weight stands, and one pass over a batch.
- * Private. Products, attention, norms, rotation, activations and packing are the other kernels',
- * through their doors. */
+/* ternary_training_impl.h - the handle, the place of each weight in it, and one pass over a batch.
+ * Private.
+ *
+ * Matmuls, attention, norms, rotation, activations and packing are those of the other kernels,
+ * through their public API. */
 #ifndef TS_TERNARY_TRAINING_IMPL_H
 #define TS_TERNARY_TRAINING_IMPL_H
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ternary_training_pass.c - a batch forward through the model, and back. What is cheap to make
- * again is not kept: norms and activations. Every matrix but E is used once, so its gradient is
- * written where it belongs; E's is the head's, and then the rows that went in are added. */
+/* ternary_training_pass.c - a batch forward through the model, and back.
+ *
+ * What is cheap to make again is not kept: norms and activations. Every matrix but E is used once,
+ * so its gradient is written where it belongs; E's is the head's, and then the rows that went in
+ * are added. */
 #include <math.h>
 
 #include "norm.h"

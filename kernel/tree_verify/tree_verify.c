@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tree_verify.c - the door: checks the contract, picks a row of the table, calls it. */
+/* tree_verify.c - API entry points: validate the arguments, select an implementation, call it. */
 #include "cpu.h"
 #include "tree_verify_impl.h"
 

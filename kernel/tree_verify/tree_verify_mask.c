@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tree_verify_mask.c - the shape of a tree: what is one, who sees whom, and at which position. */
+/* tree_verify_mask.c - validates a tree, and computes its attention mask and positions. */
 #include <math.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tree_verify_run.c - one pass of the model, then the walk. Nothing is written before the walk is
- * over: any row on it may turn out to be sick. */
+/* tree_verify_run.c - one pass of the model, then the walk. Nothing is written before the walk has
+ * ended: any row on it may turn out to be invalid (NaN or +inf). */
 #include <string.h>
 
 #include "scratch.h"
