@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention_backward.c - task: attention backward. The oracle takes o and lse as they are given:
- * forward's in wider arithmetic, rounded. Rows of dq, and of dk and dv, are worked out one by one,
- * from the pairs that they sum.
+/* attention_backward.c - task: attention backward.
+ *
+ * The oracle takes o and lse as they are given: forward's in wider arithmetic, rounded. Rows of dq,
+ * and of dk and dv, are worked out one by one, from the pairs that they sum.
  *
  * Of a pair, with u, w and kappa as in attention.c: P = exp(s - lse) may err by
  *     D = kappa(head_dim) u |scale| sum|q k| + u |s - lse| + u |lse| + 16 u

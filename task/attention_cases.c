@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* attention_cases.c - the cases of the attention tasks, and their inputs. */
 #include "attention_cases.h"
 
 #include <stdlib.h>

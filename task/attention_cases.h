@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention_cases.h - which cases the attention tasks ask, and how their inputs are drawn. */
+/* attention_cases.h - the cases of the attention tasks, and how their inputs are drawn. */
 #ifndef TS_TASK_ATTENTION_CASES_H
 #define TS_TASK_ATTENTION_CASES_H
 

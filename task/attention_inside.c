@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* attention_inside.c - shared by the attention tasks: visible keys, inputs, threads, and the choice
+ * of checked rows. */
 #include "attention_inside.h"
 
 #include <float.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* beam_search.c - task: the best continuations of prompts under a model of the judge's. The answer
- * is what was found, and what the model was asked on the way. */
+/* beam_search.c - task: the best continuations of prompts under one of the judge's models. The
+ * output is the beams, and the record of the model's calls. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

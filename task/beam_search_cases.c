@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* beam_search_cases.c - the cases of beam_search. */
 #include <stddef.h>
 #include <string.h>
 

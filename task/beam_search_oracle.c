@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* beam_search_oracle.c - beam search by its definition: every step the model is asked about whole
- * strings, and one pool of everything is sorted. Sums are wider than the double that is judged. */
+/* beam_search_oracle.c - beam search by its definition: every step calls the model with whole
+ * strings and sorts one pool of everything. Sums are wider than the double that is judged. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cross_entropy.c - task: cross-entropy from hidden states. Inputs, the oracle of dh and dw with
- * its bounds, the least cost. The cases are in cross_entropy_cases.c, the oracle of a row in
- * cross_entropy_inside.c.
+/* cross_entropy.c - task: cross-entropy from hidden states.
+ *
+ * Inputs, the oracle of dh and dw with its bounds, the least cost. The cases are in
+ * cross_entropy_cases.c, the oracle of a row in cross_entropy_inside.c.
  *
  * A logit errs by kappa(n_hidden) u |h| |w|, by the norms of the two rows, and u of the bias. dh
  * and dw are sums of n products dx x. They err by what dx errs by and by kappa(n) u sum|dx x|. In

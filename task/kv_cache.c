@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kv_cache.c - task: keys and values of past tokens, and attention over them. A case is a script of
- * operations, and the answer is what the script observed. The cases are in kv_cache_cases.c, the
- * scripts in kv_cache_build.c, what they must observe in kv_cache_model.c. */
+/* kv_cache.c - task: keys and values of past tokens, and attention over them.
+ *
+ * A case is a script of operations; its output is what the script observes. The cases are in
+ * kv_cache_cases.c, the scripts in kv_cache_build.c, the expected observations in kv_cache_model.c.
+ * */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kv_cache_build.c - the script of a case. A family names what the script does; those that draw
- * special numbers do what `normal` does. Nothing here depends on the seed, so that every instance
- * of a case is laid out alike. */
+/* kv_cache_build.c - the script of a case.
+ *
+ * A family names what the script does; those that draw special numbers do what `normal` does.
+ * Nothing here depends on the seed, so that every instance of a case is laid out alike. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

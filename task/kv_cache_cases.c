@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* kv_cache_cases.c - the cases of kv_cache. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kv_cache_model.c - what a script must observe, from a list of tokens for each sequence and layer.
- * A token is no more than the rows where its key and value stand; everything is worked out anew
- * from them whenever it is asked for. What is attended to is in kv_cache_attend.c. */
+/* kv_cache_model.c - the expected observations of a script, from a list of tokens per sequence and
+ * layer.
+ *
+ * A token is only the rows of its key and value; everything is computed from them again whenever it
+ * is needed. Attention is in kv_cache_attend.c. */
 #include <math.h>
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kv_cache_write.h - operations are written, and lengths kept count of, so that a script asks for
- * nothing that is not there unless it means to. Private to kv_cache_build.c. */
+/* kv_cache_write.h - appends operations to a script, and tracks lengths, so that a script uses only
+ * what exists unless it tests an error. Private to kv_cache_build.c. */
 #ifndef TS_TASK_KV_CACHE_WRITE_H
 #define TS_TASK_KV_CACHE_WRITE_H
 

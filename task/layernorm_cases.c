@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* layernorm_cases.c - the cases of the layer norm tasks, and their inputs. */
 #include "layernorm_cases.h"
 
 #include <math.h>

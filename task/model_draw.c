@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* model_draw.c - draws the judge's models. */
 #include "model_draw.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* softmax_topk_cases.c - the cases of softmax_topk. */
 #include "softmax_topk_cases.h"
 
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* softmax_topk_cases.h - which cases the softmax + top-k task asks, and how logits are drawn. */
+/* softmax_topk_cases.h - the cases of softmax_topk, and how logits are drawn. */
 #ifndef TS_TASK_SOFTMAX_TOPK_CASES_H
 #define TS_TASK_SOFTMAX_TOPK_CASES_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* spoil.c - senseless calls by construction: see spoil.h. */
+/* spoil.c - derives invalid calls from a valid one: see spoil.h. */
 #include "spoil.h"
 
 #include <string.h>

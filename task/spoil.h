@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* spoil.h - senseless calls by construction. A task declares which pointers of a call must be there
- * and which extents it has; a call is spoilt in one respect at a time, so that one reason alone can
- * refuse it. */
+/* spoil.h - derives invalid calls from a valid one.
+ *
+ * A task declares which pointers of a call are required and which extents it has. Each invalid call
+ * differs in one respect only, so that there is only one reason to reject it. */
 #ifndef TS_TASK_SPOIL_H
 #define TS_TASK_SPOIL_H
 

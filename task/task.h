@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* task.h - what one kernel is asked, and how an answer is judged. A task knows the contract in
- * include/ and nothing of any implementation. */
+/* task.h - a task: the cases of one kernel, and how outputs are checked. A task uses the definition
+ * in include/ and no implementation. */
 #ifndef TS_TASK_H
 #define TS_TASK_H
 

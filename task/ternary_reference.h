@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ternary_reference.h - the ternary model in double, from the weights that serve: loss and
- * gradient; and the projection, as the contract defines it. Nothing of it is shared with any
- * kernel. */
+/* ternary_reference.h - the ternary model in double, from the effective weights: loss and gradient;
+ * and the projection that ternary.h defines. Shares nothing with any kernel. */
 #ifndef TS_TASK_TERNARY_REFERENCE_H
 #define TS_TASK_TERNARY_REFERENCE_H
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ternary_training.c - task: a ternary language model and its training. A case is a script of
- * operations, and the answer is what the script observed. The cases and scripts are in
- * ternary_training_cases.c, what they must observe in ternary_training_model.c. */
+/* ternary_training.c - task: a ternary language model and its training.
+ *
+ * A case is a script of operations; its output is what the script observes. The cases and scripts
+ * are in ternary_training_cases.c, the expected observations in ternary_training_model.c. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ternary_training_model.c - what a script must observe. The reference keeps, of every weight and
- * moment, a value in double and how far off a float one may be; a gradient's bound comes from runs
- * with noise. Of a weight's code, and of a group's scale, it then knows which are right. */
+/* ternary_training_model.c - the expected observations of a script.
+ *
+ * The reference stores, for every weight and moment, a value in double and the largest error that a
+ * float may have; the bound of a gradient comes from runs with noise. From these it derives which
+ * codes of a weight, and which scales of a group, are correct. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tree_more.c - the other functions of the tree verification contract: masks, biases and residual
- * draws, of one tree or one row after the other; and calls of theirs that must be refused. */
+/* tree_more.c - the other functions of tree_verify: masks, biases and residual sampling, of one
+ * tree or one row after the other; and their invalid calls. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

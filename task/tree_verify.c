@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tree_verify.c - task: a tree of drafts, checked in one pass of a model of the judge's. The answer
- * is what was emitted, and every argument that the pass was given. */
+/* tree_verify.c - task: verification of a drafted tree in one pass of one of the judge's models.
+ * The output is the emitted tokens, and every argument of the model's call. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* tree_verify_cases.c - the cases of tree_verify. */
 #include <stddef.h>
 #include <string.h>
 

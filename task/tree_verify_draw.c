@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tree_verify_draw.c - models, prompts and trees, by family. A tree is grown around what will be
- * emitted: without it no draft would ever match, and a wrong walk would look right. */
+/* tree_verify_draw.c - draws models, prompts and trees, by family. A tree is built around the
+ * tokens that will be emitted: otherwise no draft would ever match, and a wrong walk would pass. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
