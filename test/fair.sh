@@ -1,10 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # fair.sh BUILD [both|aa|handicap|repeat...] - tests whether matches are fair, with known entrants.
+# Default: the last three. Needs a quiet machine for some minutes.
+#
 # both: 6 (TS_COPIES) copies each of a kernel and of a version 5 % slower, in one run. aa: copies of
 # one kernel. handicap: a kernel and the slower version in 40 (TS_SITTINGS) runs. repeat: one kernel
-# judged 20 times. Default: the last three. Needs a quiet machine for some minutes. TS_KEEP: a file
-# for the last log.
+# judged 20 times. TS_KEEP: a file for the last log.
 set -eu
 build=$(cd "$1" && pwd)
 shift

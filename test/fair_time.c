@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fair_time A.so B.so REPEATS - how much longer B's layernorm_forward takes than A's, outside of
- * any judge: in turns on the shape that the judge times, the median of the ratios in per cent. */
+/* fair_time.c - measures how much longer B's layernorm_forward takes than A's, without the judge.
+ *
+ *     fair_time A.so B.so REPEATS
+ *
+ * Calls alternate on the shape that the judge times; prints the median of the ratios in per cent.
+ * */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fake_cuda.c - a stand-in for the CUDA driver on ordinary memory: the judge can be tested where
- * there is no GPU. Device pointers are addresses of this process, and work is done when it is
- * enqueued; its faults still come late and stay, as a device's do. One thread at a time.
+/* fake_cuda.c - a fake CUDA driver on ordinary memory, to test the judge without a GPU.
  *
- * $TS_FAKE_CUDA_NONE: there is no device. $TS_FAKE_CUDA_OPEN: what is reserved and not mapped can
- * be touched. */
+ * Device pointers are addresses of this process, and work is done when it is enqueued; its faults
+ * are still reported late and persist, as those of a device do. One thread at a time.
+ *
+ * $TS_FAKE_CUDA_NONE: there is no device. $TS_FAKE_CUDA_OPEN: memory that is reserved and not
+ * mapped can be accessed. */
 #define _GNU_SOURCE
 #include "fake_cuda.h"
 

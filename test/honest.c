@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* honest.c - the entrants of honest/ and entrant/ are right, and so must be found: each is read,
- * built, caged and asked every case that `check` has, with seeds that are drawn once the cage
- * stands. A reject is a bug, of the entrant or of the judge.
+/* honest.c - tests that the judge passes every correct entrant of honest/ and entrant/, in every
+ * case of `check`.
+ *
+ * A reject is a bug, of the entrant or of the judge.
  *
  *     honest [-n PART] [-t THREADS] [-s SECONDS] [-l FOLDER] [NAME...]
  *

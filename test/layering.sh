@@ -1,9 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # layering.sh BUILD symbols|includes - tests the include lists of doc/architecture.md, and that
-# libraries use no symbol from above: include <- base <- kernel <- model <- train and serve, and
-# include <- base <- arena <- task <- exam <- judge <- selfcheck and report. The cage uses nothing of
-# judge/. Each half first proves that it can fail.
+# libraries use no symbol from a higher layer.
+#
+# Layers: include <- base <- kernel <- model <- train and serve, and include <- base <- arena <-
+# task <- exam <- judge <- selfcheck and report. The cage uses nothing of judge/. Each half first
+# proves that it can fail.
 set -eu
 cd "$(dirname "$0")/.."
 build=$1

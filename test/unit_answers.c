@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_answers.c - answers of models: whose they are, the code in Markdown, and several of one. */
+/* unit_answers.c - tests answers of models: their authors, the code in Markdown, and several
+ * answers of one model. */
 #define _GNU_SOURCE
 #include <math.h>
 #include <sys/stat.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_beam_search.c [cuda] - beam search: the ways to go wrong, one by one; ties; refusals. */
+/* unit_beam_search.c [cuda] - tests beam search: known bugs, one by one; ties; rejected calls. */
 #include "unit_beam_search.h"
 
 enum { EOS = 2, LONG = 1000 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_block.c - many slots and calls in one cage, the line that comes with go, objects that the
- * loader must refuse, and Python's cage. */
+/* unit_block.c - tests many slots and calls in one cage, the input line that changes at go, objects
+ * that the loader must reject, and Python's cage. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>

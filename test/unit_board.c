@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_board.c - statistics and score, on data whose answer is known. */
+/* unit_board.c - tests statistics and score, on data whose result is known. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>

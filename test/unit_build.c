@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_build.c - what strangers hand in, as it is built: sources, adapters, objects. */
+/* unit_build.c - tests the build of submitted files: sources, adapters, objects. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <elf.h>

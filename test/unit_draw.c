@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_draw.c - even the quickest run is no lottery: it asks every family in every dtype, and a
- * known mistake is found whatever the key. Cases made ahead, by many threads, are those made alone.
- */
+/* unit_draw.c - tests that even the shortest judging run covers every family in every dtype, and
+ * finds a known bug for every key.
+ *
+ * Cases prepared in advance, by many threads, are identical to those prepared alone. */
 #include <math.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_fact.c - the trials of a device, before a stand-in for the CUDA driver that does some of
- * what they ask for. What it does not must be found out, and what is taken from it too. */
+/* unit_fact.c - tests the trials of a device with a fake CUDA driver that performs only some of
+ * what they request. Every missing guarantee must be found. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_kv_tree.c [cuda] - queries of a tree behind a cached sequence: equal to appending each path
- * alone, for every implementation, store and layout, and on the CPU in all bits; nothing is stored
- * by it. */
+/* unit_kv_tree.c [cuda] - tests attention of a drafted tree after a cached sequence: it equals
+ * appending each path alone.
+ *
+ * For every implementation, store and layout, on the CPU bitwise; and nothing is stored. */
 #include <stdbool.h>
 
 #include "unit_kv_cache.h"

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_layernorm.c - the door's refusals, the size of what forward keeps, and identities that hold
- * whatever the numbers. Values against an oracle are `touchstone check`'s. */
+/* unit_layernorm.c - tests the calls that the API of layer norm rejects, the size of what forward
+ * stores, and identities that are true for all numbers.
+ *
+ * `touchstone check` compares values with an oracle. */
 #include <float.h>
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_model_engine.c - batches: who joins, waits, is cut short or refused; the law of sampling. */
+/* unit_model_engine.c - tests batches of requests: joining, waiting, truncation, rejection; and the
+ * distribution of sampling. */
 #include "unit_model.h"
 
 /* ---- requests ---- */

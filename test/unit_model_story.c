@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_model_story.c [cuda] - a real model: the golden tokens whatever the layout, the batch and
- * the chunks are; the golden logits; quantised caches, measured. Skipped where the model, or the
- * device, is absent. */
+/* unit_model_story.c [cuda] - tests a real model against golden tokens and logits. Skipped if the
+ * model or the device is absent.
+ *
+ * The tokens are the same for every layout, batch and chunk size; errors of quantised caches are
+ * measured. */
 #include "unit_model.h"
 
 static ts_decoder *story_model;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_model_tree.c [cuda] - a drafted tree behind a cached text: its logits are those of each path
- * run by itself, what is accepted can be gone on from, and a text comes out the same whatever was
- * guessed.
- */
+/* unit_model_tree.c [cuda] - tests a drafted tree after a cached sequence of a model.
+ *
+ * Its logits are those of each path run alone, decoding can continue from an accepted path, and the
+ * output does not depend on the drafts. */
 #include "rng.h"
 #include "search.h"
 #include "touchstone/tree_verify.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_ternary_cuda.h - calls on a CUDA device, for tests whose tensors are the host's. */
+/* unit_ternary_cuda.h - calls on a CUDA device, for tests with tensors in host memory. */
 #ifndef TS_UNIT_TERNARY_CUDA_H
 #define TS_UNIT_TERNARY_CUDA_H
 

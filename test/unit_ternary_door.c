@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_ternary_door.c - the doors' refusals, and the size of the workspace they ask for. */
+/* unit_ternary_door.c - tests the calls that the API of ternary layers rejects, and the size of
+ * their workspaces. */
 #include "unit_ternary.h"
 
 enum { OUT = 6, IN = 10, ROWS = 4 };

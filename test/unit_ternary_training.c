@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_ternary_training.c - the judge's reference of a ternary model by differences, and what no
- * case can say of the library's: bytes a weight, and that its workspace serves any smaller batch.
- */
+/* unit_ternary_training.c - tests the judge's reference of a ternary model by differences, and what
+ * no case can express of the library's.
+ *
+ * The latter are bytes per weight, and a workspace that is large enough for any smaller batch. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_toy.c - the judge's models have power: another token anywhere before, or two that change
- * places, change the greedy token in at least 95 % of trials. A model that did not look would make
- * wrong strings look right. And a pass over a tree has the bits of plain strings. */
+/* unit_toy.c - tests that the judge's models depend on every token: another earlier token, or two
+ * swapped ones, change the greedy token in at least 95 % of trials.
+ *
+ * With a model that did not depend on them, wrong strings would pass. A pass over a tree is bitwise
+ * identical to plain strings. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* unit_toy_model.h - small models for the tests of searches: a hash of the whole prefix, a table,
- * and a transformer of two layers with rotary positions. Every row is worked out from the tokens it
- * sees, and in their order, so that a pass over a tree and one over a string agree in bits. */
+ * and a transformer of two layers with rotary positions.
+ *
+ * Every row is computed from the tokens it sees, in their order, so that a pass over a tree and one
+ * over a string are bitwise identical. */
 #ifndef TS_UNIT_TOY_MODEL_H
 #define TS_UNIT_TOY_MODEL_H
 

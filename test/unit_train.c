@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_train.c - loss and gradient of whole nets against the model's formulas, written out a
- * second time below for complex numbers: every weight is moved by 1e-30 along the imaginary axis.
- * Of ternary nets what is moved is the weight that serves. Then what must not change a bit. */
+/* unit_train.c - tests loss and gradient of whole nets against the model's formulas, written a
+ * second time below for complex numbers.
+ *
+ * Every weight is moved by 1e-30 along the imaginary axis; in ternary nets, every effective weight.
+ * Then tests what must not change a bit. */
 #include <complex.h>
 
 #include "dtype.h"

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_train_run.c - the optimiser by its formula, the schedule, and the loop: what a step is made
- * of, when it ends, and kill -9 at any moment, after which the losses are those of a run that
- * nobody disturbed. Runs that are killed are children, so that no thread of OpenMP's is forked. */
+/* unit_train_run.c - tests the optimiser by its formula, the schedule, and the training loop.
+ *
+ * The loop: the parts of a step, its end, and kill -9 at any moment, after which the losses are
+ * those of an uninterrupted run. Runs that are killed are child processes, so that no OpenMP thread
+ * is forked. */
 #define _DEFAULT_SOURCE
 #include <pthread.h>
 #include <signal.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_tree_verify.c [cuda] - tree verification: the ways to go wrong, one by one; masks; refusals.
- */
+/* unit_tree_verify.c [cuda] - tests tree verification: known bugs, one by one; masks; rejected
+ * calls. */
 #include "unit_tree_verify.h"
 
 enum { N_VOCAB = 97 };
