@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention.c - one honest forward attention over tiles of keys, with one trap to fall into. The
- * mutants are in attention_list.h. Not here: a hidden slab of scores, which no answer shows; peaks
- * are measured from outside. */
+/* attention.c - mutants of flash_attention: one correct forward pass over tiles of keys, with one
+ * injected bug at a time. attention_list.h lists them.
+ *
+ * Not among them: a hidden matrix of scores, which no output shows; peak memory is measured from
+ * outside. */
 #include <float.h>
 #include <string.h>
 

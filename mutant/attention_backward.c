@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention_backward.c - one honest backward pass of attention, pair by pair, with one trap to fall
- * into. The mutants are in attention_backward_list.h. Not here: a slab of scores that is kept,
- * which no answer shows; peaks are measured from outside. */
+/* attention_backward.c - mutants of flash_attention_backward: one correct backward pass, pair by
+ * pair, with one injected bug at a time. attention_backward_list.h lists them.
+ *
+ * Not among them: a stored matrix of scores, which no output shows; peak memory is measured from
+ * outside. */
 #include <float.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention_backward_list.h - the mutants of flash_attention_backward, one a line: the trap that it
- * falls into, its name, the check that must catch it, and in which family (NULL: normal). Private
- * to attention_backward.c, which makes of it the enum of traps, the functions and the table. */
+/* attention_backward_list.h - the mutants of flash_attention_backward. Per line: bug, name, the
+ * check that must catch it, and the family whose cases must do so (NULL: normal).
+ *
+ * Private to attention_backward.c, which makes the enum of bugs, the functions and the table from
+ * this list. */
 #ifndef TS_ATTENTION_BACKWARD_LIST_H
 #define TS_ATTENTION_BACKWARD_LIST_H
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* beam_search.c - one honest beam search with one trap to fall into; beam_search_list.h has the
- * mutants. It is kept small, not fast: a sorted list of the best takes every candidate in turn. */
+/* beam_search.c - mutants of beam_search: one correct search with one injected bug at a time.
+ * beam_search_list.h lists them.
+ *
+ * It is simple, not fast: a sorted list of the best takes every candidate in turn. */
 #include "beam_search_script.h"
 
 #include <math.h>

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kv_cache.c - one honest KV cache with one trap to fall into; kv_cache_list.h has the mutants. It
- * is kept small, not fast: a token's place is looked up whenever it is needed, and attention goes
- * over tiles of keys in double. */
+/* kv_cache.c - mutants of kv_cache: one correct cache with one injected bug at a time.
+ * kv_cache_list.h lists them.
+ *
+ * It is simple, not fast: the place of a token is looked up whenever it is needed, and attention
+ * iterates over tiles of keys in double. */
 #include "kv_cache_cells.h"
 #include "mutant.h"
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kv_cache_cells.h - where the tokens of the mutants' cache lie, and what is in there. Private to
- * kv_cache.c. */
+/* kv_cache_cells.h - the cells in which the mutants' cache stores tokens. Private to kv_cache.c. */
 #ifndef TS_KV_CACHE_CELLS_H
 #define TS_KV_CACHE_CELLS_H
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* layernorm.c - one honest forward and one honest backward, each with one trap to fall into.
+/* layernorm.c - mutants of layer norm: one correct forward and one correct backward, each with one
+ * injected bug at a time.
  *
- *   trap (CHALLENGES.md, sections 0 and 1)   mutants
+ *   bug                                      mutants
  *   unwritten output                         tail_dropped, last_row_unwritten, mean_unwritten, ...
- *   scribbling                               writes_*, reads_past, reads_before
+ *   out of bounds                            writes_*, reads_past, reads_before
  *   32-bit offset; launch limit              int32_offset; rows_past_65535
  *   assumed alignment                        assumed_alignment, dense_rows
  *   barrier not reached; race                hang; order_drifts, split_by_threads
@@ -16,9 +17,9 @@
  *   first warp's sum taken for the block's   first_warp, first_256, first_1024
  *   dgamma indexed by row                    dgamma_by_row, dgamma_one_row
  *   accumulate ignored or doubled            accumulate_ignored, _doubled, stale_dgamma
- *   refusals                                 accepts_*, refuses_wrongly, writes_then_refuses
+ *   invalid calls                            accepts_*, refuses_wrongly, writes_then_refuses
  *
- * Honest sums are long double, whose digits and range need no rescaling. */
+ * Correct sums are long double, whose digits and range need no rescaling. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* softmax_topk.c - one honest softmax_topk with one trap to fall into; softmax_topk_list.h has the
- * mutants.
+/* softmax_topk.c - mutants of softmax_topk: one correct implementation with one injected bug at a
+ * time. softmax_topk_list.h lists them.
  *
- *   trap (CHALLENGES.md, sections 0 and 2)   mutants
+ *   bug                                      mutants
  *   rows pooled across warps                 rows_pooled, first_row_for_all_eight, last_rows_of_...
  *   lanes never merged                       lanes_never_merged
  *   buffer shorter than k                    lanes_*_keep_*, chunks_*_keep_*, *_keeps_k_less_1
@@ -11,7 +11,7 @@
  *   selecting on probabilities               ranked_*, subnormals_rank_as_zero
  *   finite sentinel for -inf; index 0        sentinel_*, max_from_*, places_past_vocab_*
  *   -inf minus -inf                          first_chunk_masked_poisons, all_masked_*
- *   NaN swallowed by max; sick rows          nan_*, inf_ordinary, sick_row_*
+ *   NaN swallowed by max; NaN and inf rows    nan_*, inf_ordinary, sick_row_*
  *   tie by arrival; -0 below +0              ties_*; minus_zero_below_zero
  *   renormalised over k; no max subtraction  renormalised, greedy_..., sum_of_winners; no_max_...
  *   template K is not the requested k        k_rounded_up_*, k_fixed_at_*, refuses_k_*
@@ -20,17 +20,16 @@
  *   blind tolerance at p = 1/V               sum_stagnates, low_precision
  *   online softmax; temperature; lse         online_*; temperature_*, scaled_...; lse_*
  *   unwritten output                         *_unwritten, tail_of_*, rows_past_65535
- *   scribbling                               writes_*, reads_*, k_0_writes
+ *   out of bounds                            writes_*, reads_*, k_0_writes
  *   32-bit offset; assumed alignment         int32_offset, index_16_bits; assumed_alignment
  *   barrier not reached; race                hang; order_drifts, split_by_threads
  *   remembered data                          remembers, uninitialised_partials
- *   refusals                                 accepts_*, refuses_*, writes_then_refuses
+ *   invalid calls                            accepts_*, refuses_*, writes_then_refuses
  *
- * Some of them are laid again for CUDA, in softmax_topk_cuda.cu, where threads, warps and blocks
- * are no figure of speech.
+ * softmax_topk_cuda.cu injects some of these bugs into real threads, warps and blocks.
  *
- * Sampling's trap (threshold at the wrong end) has no place here: nothing is drawn. The honest one
- * selects with a heap, in the index output itself, and sums in double. */
+ * The correct implementation selects with a heap, in the index output itself, and sums in
+ * double. */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>

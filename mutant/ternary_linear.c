@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ternary_linear.c - ternary layers wrong on purpose: one plain implementation, in double, with a
- * trap to fall into at a time. The list is in ternary_linear_list.h. */
+/* ternary_linear.c - mutants of ternary_linear: one correct implementation, in double, with one
+ * injected bug at a time. ternary_linear_list.h lists them. */
 #include "ternary_linear_script.h"
 
 #include <math.h>

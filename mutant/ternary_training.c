@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ternary_training.c - ternary training wrong on purpose: one plain implementation, in double, with
- * a trap to fall into at a time. The list is in ternary_training_list.h. */
+/* ternary_training.c - mutants of ternary_training: one correct implementation, in double, with one
+ * injected bug at a time. ternary_training_list.h lists them. */
 #include "ternary_training_script.h"
 
 #include <math.h>

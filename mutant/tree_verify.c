@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tree_verify.c - one honest verification with one trap to fall into; tree_verify_list.h has the
- * mutants. */
+/* tree_verify.c - mutants of tree_verify: one correct verification with one injected bug at a time.
+ * tree_verify_list.h lists them. */
 #include "tree_verify_script.h"
 
 #include <float.h>
