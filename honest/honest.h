@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* honest.h - what the honest entrants share, so that each shows its own way of computing only:
- * elements of any dtype, the refusals, and the frame around a row. */
+/* honest.h - shared by the correct entrants, so that each contains only its own algorithm: elements
+ * of any dtype, validation, and the loop over rows. */
 #ifndef HONEST_H
 #define HONEST_H
 
