@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* selftest.h - what the public self-tests share. Plain and slow on purpose. */
+/* selftest.h - shared by the public self-tests. Simple and slow on purpose. */
 #ifndef SELFTEST_H
 #define SELFTEST_H
 

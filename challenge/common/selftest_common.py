@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the public self-tests share: bf16, comparing, the count. Called as the judge calls."""
+"""selftest_common.py - shared by the public self-tests: bf16, comparison, the count. Calls
+functions as the judge does."""
 import inspect
 import sys
 

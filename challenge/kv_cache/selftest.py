@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Public cases for kv_cache against the definition in double. Attention is judged over what read
-gives, and what it gives by the error that the contract declares."""
+"""selftest.py - public cases for kv_cache against the definition in double. Attention is judged
+over what read gives, and what it gives by the error that the contract declares."""
 from types import SimpleNamespace
 
 from kv_cache import kv_cache

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* selftest.c - public cases for ternary_training. A decoder in double, below, reads what was
- * exported: its loss must be that of eval, its differences are the gradient, and a step is what the
- * formula makes of that gradient. */
+/* selftest.c - public cases for ternary_training.
+ *
+ * A decoder in double, below, reads what was exported: its loss must be that of eval, its
+ * differences are the gradient, and a step is what the formula makes of that gradient. */
 #include "selftest.h"
 #include "touchstone/ternary_training.h"
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Public cases for tree_verify against plain decoding, under a model that hashes what a row sees:
-tokens, and their positions."""
+"""selftest.py - public cases for tree_verify against plain decoding, under a model that hashes what
+a row sees: tokens, and their positions."""
 from selftest_common import case, np, random, verdict
 from tree_verify import tree_verify
 
