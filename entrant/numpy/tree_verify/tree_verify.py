@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tree verification in NumPy: one pass, and one walk."""
+"""tree_verify.py - tree verification in NumPy: one pass, and one walk."""
 import numpy as np
 
 UNREACHED, ACCEPTED, REJECTED = range(3)
