@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* train_ablation.c - what the choices of kernel/ternary and of the recipe are worth, by leaving
- * them.
+/* train_ablation.c - measures what the design choices of kernel/ternary and of the training recipe
+ * gain, by varying one at a time.
  *
  *     train_ablation FILE [STEPS]    one table: held-out bits a byte of each variant, from one seed
  *                                    and one budget; a process each, as many at once as cores

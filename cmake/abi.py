@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""abi.py [--check] - writes include/touchstone/abi.h: the fields of every struct and the values of every
-enum in the public headers. --check compares the file with the headers instead, and fails if they differ."""
+"""abi.py [--check] - writes include/touchstone/abi.h: the fields of every struct and the values of
+every enum in the public headers.
+
+--check compares the file with the headers instead, and fails if they differ."""
 import pathlib
 import re
 import sys

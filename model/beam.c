@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* beam.c - strings as sequences of a cache. A call's strings mostly are those of the call before,
- * each with a token more, some twice and some not: each takes over the sequence that has most of
- * its beginning, or a fork of it where others want it too. */
+/* beam.c - strings as sequences of a cache.
+ *
+ * A call's strings mostly are those of the call before, each with a token more, some twice and some
+ * not: each takes over the sequence that has most of its beginning, or a fork of it where others
+ * want it too. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* encoded.c - matrices that stay as their file has them, mapped: a panel of rows is decoded to
- * floats, multiplied while it is in the cache, and forgotten. Memory is read once, in the file's
- * format. */
+ * floats, multiplied while it is in the cache, and forgotten.
+ *
+ * Memory is read once, in the file's format. */
 #include <cblas.h>
 #include <omp.h>
 #include <stdlib.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* engine.c - continuous batching: sequences join and leave a running batch. A step takes one token
- * of each sequence that generates and a chunk of the prompts that are still being read, in one
- * forward. Pages are promised before they are needed; when they run out, the sequence that joined
- * last gives its own back and is read again later.
+/* engine.c - continuous batching: sequences join and leave a running batch.
+ *
+ * A step takes one token of each sequence that generates and a chunk of the prompts that are still
+ * being read, in one forward. Pages are promised before they are needed; when they run out, the
+ * sequence that joined last gives its own back and is read again later.
  *
  * A text that begins like one in the cache takes over its whole pages when its own first token
  * would be read. Ended sequences are kept for that, the one used last longest, and are the first to

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ops.h - what forward does to arrays, in one precision and on one device. The CPU's are in
- * ops_tmpl.h; those of a CUDA device in a module, ops_cuda.cu, which links cuBLAS and is loaded
- * when a model is to run there. No CUDA type is seen here. */
+/* ops.h - what forward does to arrays, in one precision and on one device.
+ *
+ * The CPU's are in ops_tmpl.h; those of a CUDA device in a module, ops_cuda.cu, which links cuBLAS
+ * and is loaded when a model is to run there. No CUDA type is seen here. */
 #ifndef TS_MODEL_OPS_H
 #define TS_MODEL_OPS_H
 

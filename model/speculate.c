@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* speculate.c - a text in steps of several tokens. All of it but the last token is cached; a pass
- * runs that token and a drafted tree behind it, ts_tree_verify walks it, and the keys and values of
- * the path that was accepted are appended. The rest was never in the cache. */
+/* speculate.c - a text in steps of several tokens.
+ *
+ * All of it but the last token is cached; a pass runs that token and a drafted tree behind it,
+ * ts_tree_verify walks it, and the keys and values of the path that was accepted are appended. The
+ * rest was never in the cache. */
 #include <stdlib.h>
 #include <string.h>
 

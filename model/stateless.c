@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stateless.c - a decoder that remembers nothing: what searches over a cache are compared with.
- * Each row that is asked for is the end of a string, which is run from its beginning. */
+/* stateless.c - a decoder without a cache, with which searches over a cache are compared. Each
+ * requested row is the end of a string, which is run from its beginning. */
 #include <stdlib.h>
 
 #include "dtype.h"

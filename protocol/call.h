@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* call.h - the control page, which judge and cage share in addition to the buffers: a plan that is
- * read once, and the words of the call protocol. Offsets are fixed (asserted below), because the
- * Python runner reads the page too.
+ * read once, and the words of the call protocol.
+ *
+ * Offsets are fixed (asserted below), because the Python runner reads the page too.
  *
  * The entrant can write every byte of it. The judge keeps its own copy of what it wrote, and values
  * that it reads back can only make a verdict worse.

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* toy.h - the judge's models: small, fast, and such that every earlier token matters. The task
- * draws a model and computes the expected results with it; the player of a script calls the same
- * model with the same code, and so gets the same bits.
+/* toy.h - the judge's models: small, fast, and such that every earlier token matters.
+ *
+ * The task draws a model and computes the expected results with it; the player of a script calls
+ * the same model with the same code, and so gets the same bits.
  *
  * A model is a row of words and a row of weights, which are inputs of the case. Four kinds:
  *   hash   two rounds of hashing over the visible tokens and positions; logits are nearly normal

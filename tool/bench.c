@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bench.c - implementations take turns on the same case with cold caches, and are compared with the
- * machine's peak rates. Every timed output is checked: once against the oracle, then bit for bit.
- */
+ * machine's peak rates.
+ *
+ * Every timed output is checked: once against the oracle, then bit for bit. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>

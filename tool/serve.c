@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* serve.c - `touchstone serve [MODEL]`: parses its options. serve_run.c serves, if the program has
- * the libraries that models and HTTP need. */
+/* serve.c - `touchstone serve [MODEL]`: parses its options. serve_run.c runs the server, if the
+ * program has the libraries that models and HTTP need. */
 #include <string.h>
 
 #include "serve_plan.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* net.c - weights, where each stands, and the memory of a pass. */
+/* net.c - weights, the place of each, and the memory of a pass. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

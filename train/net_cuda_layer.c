@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* net_cuda_layer.c - a batch forward through a net on a CUDA device, and back. Products of one
- * input are one product: their matrices lie side by side. */
+/* net_cuda_layer.c - a batch forward through a net on a CUDA device, and back. Matmuls of one input
+ * are one matmul: their matrices are adjacent in memory. */
 #include <stddef.h>
 
 #include "net_cuda.h"

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* net_linear.c - products with weights: by CBLAS, or ternary by the kernels; and rows of the
- * embedding. The kernels' latents and their gradients are float, whatever the net computes in.
- * Paired groups are not the kernels' own: CBLAS multiplies by what they unpack to. */
+ * embedding.
+ *
+ * The kernels' latents and their gradients are float, whatever the net computes in. Paired groups
+ * are not the kernels' own: CBLAS multiplies by what they unpack to. */
 #include <stdlib.h>
 #include <string.h>
 

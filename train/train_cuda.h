@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* train_cuda.h - what training does to arrays of a CUDA device. The kernels are in a module,
- * cuda*.cu, which links cuBLAS and is loaded when a net is to learn there; no CUDA type is seen
- * here.
+/* train_cuda.h - operations of training on arrays of a CUDA device.
  *
- * Arrays are memory of the device, row after row. Those of `type` are float or bf16, as the net
- * computes; weights, gradients and the residual stream are float. Everything is enqueued on one
- * stream, or on a second beside it, and nothing is waited for but by `wait` and `get`; errors stay
- * until then. No sum's order depends on anything but shapes. */
+ * The kernels are in a module, cuda*.cu, which links cuBLAS and is loaded when a net is trained on
+ * a device; no CUDA type is visible here.
+ *
+ * Arrays are device memory, row after row. Those of `type` are float or bf16, as the net computes;
+ * weights, gradients and the residual stream are float. Everything is enqueued on one stream, or on
+ * a second one in parallel, and only `wait` and `get` wait for it; errors are kept until then. No
+ * order of a sum depends on anything but shapes. */
 #ifndef TS_TRAIN_CUDA_H
 #define TS_TRAIN_CUDA_H
 
