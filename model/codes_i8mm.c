@@ -155,7 +155,7 @@ INLINE void multiply_rows(ts_code f, const ts_encoded_product *p, const ts_round
 
 #include "codes_formats.h"
 
-/* Pairs of rows; a last one without another has zeros beside it. */
+/* Pairs of rows; a last row without a second one is paired with zeros. */
 static void round_rows(const float *x, const ts_rounded *to, int64_t first, int64_t n)
 {
     const int64_t n_group = to->cols / TS_CODE_GROUP;

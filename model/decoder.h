@@ -6,8 +6,9 @@
  * tokens and back. A ts_engine runs many requests at once over one KV cache.
  *
  * Readers trust nothing in a file. Those that return bool leave one line in `why` when they fail:
- * what, where, got, expected. They allocate; forward and step do not. One object serves one call at
- * a time; a tokenizer, or a decoder on the CPU, that nobody frees serves any number. */
+ * what, where, got, expected. They allocate; forward and step do not. Calls on one
+ * object must not overlap, except calls on a tokenizer, or on a decoder on the CPU, until it is
+ * freed. */
 #ifndef TS_DECODER_H
 #define TS_DECODER_H
 
@@ -38,7 +39,7 @@ typedef struct ts_decoder_dims {
 typedef struct ts_decoder ts_decoder;
 
 /* `path`: a folder with config.json and model.safetensors, or shards and their index, as Hugging
- * Face writes them; a .safetensors file with config.json beside it; a GGUF file; or a llama2.c
+ * Face writes them; a .safetensors file with config.json in its folder; a GGUF file; or a llama2.c
  * file. dtype is what weights are kept and computed in: TS_F32 or TS_F64. */
 bool ts_decoder_load(const char *path, ts_dtype dtype, ts_decoder **m, char why[TS_MODEL_WHY]);
 /* The same from bytes, which are not kept. */
@@ -150,7 +151,7 @@ bool ts_text_add(ts_text *t, const char *piece, size_t n, const char *const *sto
 /* ---- sampling ---- */
 
 typedef struct ts_sampling {
-    double   temperature; /* 0: the likeliest, lower id first among equals */
+    double   temperature; /* 0: the most probable, lower id first among equals */
     int64_t  top_k;       /* 0: all */
     double   top_p;       /* in (0, 1] */
     uint64_t seed;
@@ -175,7 +176,7 @@ typedef struct ts_sampler ts_sampler;
 
 bool ts_sampler_create(int64_t n_vocab, ts_sampler **s);
 void ts_sampler_free(ts_sampler **s);
-/* The i-th draw of a request: the same for the same seed, whoever else is in the batch. TS_E_MODEL
+/* The i-th draw of a request: the same for the same seed, whatever else is in the batch. TS_E_MODEL
  * where the logits have a NaN or +inf. */
 ts_status ts_sampler_draw(ts_sampler *s, const ts_sampling *how, int64_t i, const float *logits,
                           int32_t *token);

@@ -264,14 +264,14 @@ static void take_over(ts_engine *e, job *j)
     e->stats.n_shared += most;
 }
 
-/* ---- who runs ---- */
+/* ---- which requests run ---- */
 
 static int64_t pages(const ts_engine *e, int64_t n_token)
 {
     return e->o.page ? e->m->dims.n_layer * ((n_token + e->o.page - 1) / e->o.page) : 0;
 }
 
-/* Pages that all who run need for the tokens they have and `more` each. */
+/* Pages that all running requests need for the tokens they have and `more` each. */
 static int64_t promised(const ts_engine *e, int64_t more)
 {
     int64_t sum = 0;

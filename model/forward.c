@@ -101,7 +101,7 @@ static ts_status norm(const scratch *s, void *y, const void *x, int64_t n, int64
     return ts_layernorm_forward(&a, &s->exec);
 }
 
-/* What is added goes through h, which nobody reads at that time. */
+/* What is added goes through h, which is not in use at that time. */
 static ts_status multiply(const scratch *s, void *y, const void *x, int64_t layer, ts_slot w,
                           const void *bias, int64_t n, bool add)
 {

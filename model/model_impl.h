@@ -255,7 +255,7 @@ typedef struct ts_piece {
     const char *bytes; /* NULL: no such token */
     size_t      n;
     float       score;                   /* llama2.c and SentencePiece */
-    bool        strip_left, strip_right; /* a special token takes the white space beside it, too */
+    bool        strip_left, strip_right; /* a special token includes the white space next to it */
 } ts_piece;
 
 typedef struct ts_merge {

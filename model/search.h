@@ -59,7 +59,7 @@ typedef struct ts_draft {
     int32_t *token, *parent; /* [n_most] */
 } ts_draft;
 
-/* Who guesses what may follow a text: at most d->n_most nodes, the longest path n_deep. */
+/* Drafts what may follow a text: at most d->n_most nodes, the longest path n_deep. */
 typedef struct ts_drafter {
     void *self;
     ts_status (*draft)(void *self, const int32_t *text, int64_t n_text, int64_t n_deep,
@@ -74,7 +74,7 @@ typedef struct ts_lookup {
 
 ts_drafter ts_lookup_drafter(ts_lookup *l);
 
-/* Another model with the same tokens: in each depth the `width` likeliest strings go on. */
+/* Another model with the same tokens: in each depth the `width` most probable strings continue. */
 typedef struct ts_small ts_small;
 
 bool ts_small_create(const ts_decoder *m, int64_t width, const ts_engine_options *o, ts_small **s,

@@ -28,7 +28,7 @@ typedef struct row {
     double          m, l, *o; /* the running maximum, sum and output */
 } row;
 
-/* ---- who sees whom ---- */
+/* ---- the keys that a query sees ---- */
 
 static int64_t length(const row *r)
 {
@@ -323,7 +323,7 @@ static ts_status run(const void *args, const ts_exec *x, trap t)
     return TS_OK;
 }
 
-/* Those of attention_cuda.cu, behind the checks of an honest door. */
+/* Those of attention_cuda.cu, after correct validation. */
 static ts_status run_cuda(const char *symbol, const void *args, const ts_exec *x)
 {
     const fwd_args *a = args;

@@ -96,7 +96,7 @@ static double score(const pair *p)
     return p->t == HALF_SCORES ? attention_rounded(TS_BF16, s) : s;
 }
 
-/* The sum of exponentials over the row, or over the column; in float, as who has no lse would. */
+/* The sum of exponentials over the row, or over the column; in float, as code without lse would. */
 static double sum_over(const pair *p, bool column)
 {
     const int64_t n = column ? p->a->d.n_q : p->a->d.n_k;
@@ -297,7 +297,7 @@ static ts_status run(const void *args, const ts_exec *x, trap t)
     return TS_OK;
 }
 
-/* Those of attention_cuda.cu, behind the checks of an honest door. */
+/* Those of attention_cuda.cu, after correct validation. */
 static ts_status run_cuda(const char *symbol, const void *args, const ts_exec *x)
 {
     const bwd_args *a = args;

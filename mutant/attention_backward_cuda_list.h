@@ -22,7 +22,7 @@
     M(HALF_DQ, dq_sums_in_16_bits, VALUE, "flat") \
     M(HALF_DK, dk_sums_in_16_bits, VALUE, "flat") \
     M(ADDS, dq_sums_not_cleared, VALUE, NULL) \
-    /* who sees whom */ \
+    /* masks */ \
     M(BACKWARD_STRICT, mask_off_by_one, VALUE, NULL) \
     M(BACKWARD_WINDOW, window_one_too_wide, VALUE, "window") \
     M(BACKWARD_LENGTH, kv_len_ignored, VALUE, "ragged") \

@@ -45,7 +45,7 @@
     M(HALF_DV, "dv_sums_in_16_bits", VALUE, "flat") \
     M(HALF_SCORES, "scores_in_bf16", VALUE, NULL) \
     M(ADDS, "adds_to_what_was_there", VALUE, NULL) \
-    /* who sees whom */ \
+    /* masks */ \
     M(NO_MASK, "causal_forgotten", VALUE, NULL) \
     M(FIRST_KEY, "causal_from_first_key", VALUE, NULL) \
     M(STRICT, "causal_strict", VALUE, NULL) \

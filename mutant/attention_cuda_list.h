@@ -17,7 +17,7 @@
     M(TILE_MAX, tile_max_for_running_max, VALUE, "early") \
     M(UNGUARDED, minus_inf_unguarded, VALUE, "masked") \
     M(HALF_SUMS, sums_in_16_bits, VALUE, "flat") \
-    /* who sees whom */ \
+    /* masks */ \
     M(STRICT, mask_off_by_one, VALUE, NULL) \
     M(LOCAL_MASK, mask_by_local_index, VALUE, NULL) \
     M(SKIP_ONE, last_tile_skipped, VALUE, NULL) \

@@ -10,7 +10,7 @@
 #include "dtype.h"
 #include "touchstone/attention.h"
 
-/* Which senseless calls are taken; 0: none. */
+/* Which invalid calls are accepted; 0: none. */
 enum {
     LET_ARG = 1,
     LET_WINDOW = 2,

@@ -30,7 +30,7 @@
     M(EMPTY_MEAN, "mask_is_minus_1e9", VALUE, "empty", NULL) \
     M(EMPTY_LSE, "empty_lse_is_0", VALUE, "empty", NULL) \
     M(EMPTY_UNWRITTEN, "empty_row_unwritten", UNWRITTEN, "empty", NULL) \
-    /* who sees whom */ \
+    /* masks */ \
     M(SKIP_ONE, "last_tile_skipped", VALUE, NULL, NULL) \
     M(LOCAL_MASK, "mask_by_local_index", VALUE, NULL, NULL) \
     M(TAIL_COUNTED, "zeros_past_the_end_counted", VALUE, NULL, NULL) \

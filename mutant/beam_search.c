@@ -80,7 +80,7 @@ static size_t lay_out(state *s, const ts_beam_search_args *a, char *base)
     return used + 16;
 }
 
-/* ---- the door ---- */
+/* ---- API entry point ---- */
 
 static ts_status check(const ts_beam_search_args *a)
 {

@@ -393,7 +393,7 @@ static ts_status bwd(const void *args, const ts_exec *x, trap t)
     scribble((ts_buf) { "dgamma", TS_OUT, ts_wide(a->dtype), 1, a->n_cols, a->n_cols }, a->dgamma,
              t);
     if (t == PAST_WS) ((char *)x->workspace)[n] = 0;
-    /* Odd only: where whole pages are asked for, the byte before may be nobody's. */
+    /* Odd only: if whole pages are requested, the byte before may be unmapped. */
     if (t == BEFORE_WS && a->n_cols % 2) ((char *)x->workspace)[-1] = 0;
     return TS_OK;
 }

@@ -532,7 +532,7 @@ static void scribble(const topk_args *a, trap t)
     if (t == READS_BEFORE) (void)in[-4];
 }
 
-/* What is answered; under a trap some senseless calls are taken. */
+/* The returned status; with some bugs, invalid calls are accepted. */
 static ts_status check(const topk_args *a, const ts_exec *x, trap t)
 {
     if (!a || !x) return TS_E_ARG;
@@ -599,7 +599,7 @@ static ts_status run(const void *args, const ts_exec *x, trap t)
     return TS_OK;
 }
 
-/* Those of softmax_topk_cuda.cu, behind the checks of an honest door. */
+/* Those of softmax_topk_cuda.cu, after correct validation. */
 static ts_status run_cuda(const char *symbol, const void *args, const ts_exec *x)
 {
     const topk_args *a = args;

@@ -25,7 +25,7 @@ typedef struct state {
     int64_t                    n_path, n_out;
 } state;
 
-/* ---- memory and the door ---- */
+/* ---- memory and API entry point ---- */
 
 static void *take(char *base, size_t *used, int64_t n, size_t each)
 {

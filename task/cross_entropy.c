@@ -9,8 +9,8 @@
  * 16 bits dx may be rounded to storage, once as it is and once with the scale, before it meets
  * another factor: errors of 2 w |dx x| that are independent, whose sum exceeds 8 times the root of
  * their squares' sum with a probability of 1e-13; where p is the same in all terms they are not,
- * and amount to 2 w of the sum itself, without the target's term. In f16 each may lose half of the
- * smallest number besides. */
+ * and amount to 2 w of the sum itself, without the target's term. In f16 each may also lose
+ * half of the smallest number. */
 #include "touchstone/cross_entropy.h"
 
 #include <stdlib.h>
@@ -306,7 +306,8 @@ static bool check(const ts_case *c, const void *args, const ts_want *want, ts_fl
            (!a->dw || ts_check_buf(of_w, a->dw, dw, f, e));
 }
 
-/* Logits once, and a product for each gradient; who keeps few logits computes them twice. */
+/* Logits once, and a matmul for each gradient; a kernel that stores few logits computes them twice.
+ */
 static ts_cost cost(const ts_case *c)
 {
     const double  R = (double)c->dim[0], V = (double)c->dim[1], D = (double)c->dim[XE_WIDTH];

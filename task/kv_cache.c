@@ -420,7 +420,7 @@ static ts_cost cost(const ts_case *c)
     return (ts_cost) { .bytes = s.bytes, .flops = s.flops, .reads_only = true };
 }
 
-/* ---- senseless calls ---- */
+/* ---- invalid calls ---- */
 
 static bool more(int i, void *args, ts_exec *x, ts_status *must)
 {

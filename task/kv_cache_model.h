@@ -36,7 +36,7 @@ typedef struct kv_model {
     kv_cache                cache[TS_KV_CACHES];
     ts_want                *want_read, *want_out, *want_lse; /* of the next operation */
     int64_t                 n_read, n_out;                   /* rows so far */
-    uint64_t                one_in; /* of rows and heads how many are worked out */
+    uint64_t                one_in; /* one in so many rows and heads is computed */
 } kv_model;
 
 /* A timed script that takes more is checked in item. */

@@ -55,9 +55,8 @@ static void draw_matrix(const ts_case *c, void *p, uint64_t seed, const char *fa
                          ts_layernorm_draw(family, c->dtype, seed, r, i, n_cols));
 }
 
-/* What a row amounts to; NaN throughout where it holds a NaN or an infinity. Distances from the
- * mean are worked out at one scale and squared at another: a row may be far away and next to flat.
- */
+/* Statistics of a row; all NaN if it contains a NaN or an infinity. Differences from the mean are
+ * computed at one scale and squared at another: a row may have a large mean and a tiny variance. */
 typedef struct row_stats {
     int     far, near;      /* exponents of the largest number, and of the largest distance */
     double  scale, stretch; /* 2^-far, and 2^(far - near) */
@@ -350,7 +349,7 @@ static ts_cost cost_backward(const ts_case *c)
     return (ts_cost) { .bytes = b * (3 * R * D + D) + 8 * R + 8 * D, .flops = 13 * R * D };
 }
 
-/* ---- senseless calls ---- */
+/* ---- invalid calls ---- */
 
 static bool more_forward(int i, void *args, ts_exec *x, ts_status *must)
 {

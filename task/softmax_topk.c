@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* softmax_topk.c - task: the k likeliest entries of each row. Inputs, the oracle with its bounds,
- * the least cost. The cases are in softmax_topk_cases.c, their logits in softmax_topk_draw.c.
+/* softmax_topk.c - task: the k most probable elements of each row. Inputs, the oracle with its
+ * bounds, the least cost. The cases are in softmax_topk_cases.c, their logits in
+ * softmax_topk_draw.c.
  *
  * The oracle works in double from the rounded logits, with a compensated sum. It ranks pairs of
- * logit and index by comparison, in a heap: another way than any that is judged. Index and
- * probability of a place come from the same entry, so answers that were sorted apart fail. */
+ * logit and index by comparison, in a heap: another method than any that is judged. Index and
+ * probability of a place come from the same entry, so outputs that were sorted separately fail. */
 #include "touchstone/softmax_topk.h"
 
 #include <float.h>
@@ -55,7 +56,7 @@ static void setup(const ts_case *c, uint64_t seed, ts_arena *m, void *args)
     const bool            third = c->dim[3] % 2 != 0;
     *a = (ts_softmax_topk_args) { .dtype = c->dtype, .n_rows = R, .n_vocab = V, .row_stride = S };
     a->k = K;
-    /* A float, so that rounding it costs nobody anything. */
+    /* A float, so that rounding it has no effect. */
     static const double cool[] = { 1, 0x1p-100, 0x1p60 };
     a->inv_temperature = (double)((float)c->dim[4] / 100) * cool[c->dim[COOL]];
     ts_scalar(m, "k", (double)K);
@@ -290,7 +291,7 @@ static ts_cost cost(const ts_case *c)
                        .reads_only = true };
 }
 
-/* ---- senseless calls ---- */
+/* ---- invalid calls ---- */
 
 static bool more(int i, void *args, ts_exec *x, ts_status *must)
 {

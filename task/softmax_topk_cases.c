@@ -135,7 +135,7 @@ static const int64_t timed_k[] = { 10, 50, 256, 1024 };
 /* What the judge times on a device. */
 static const shape large_judged = { 512, 128256, 50 };
 
-/* The least favourable layouts, to stand beside the plain one. */
+/* The least favourable layouts, in addition to the plain one. */
 static const shape       hard_shapes[] = { { 64, 128256, 50 }, { 4096, 50257, 50 } };
 static const char *const hard_families[] = { "ramp", "descending", "equal", "mod1024",
                                              "all_masked" };

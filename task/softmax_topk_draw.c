@@ -125,7 +125,7 @@ static double equal(const row *w, int64_t i)
     return 3 * ts_normal(w->seed + 3, w->number);
 }
 
-/* Few levels, so that ties cross the k-th place and every seam. */
+/* Few levels, so that ties cross the k-th place and every boundary of chunks. */
 static double ties(const row *w, int64_t i)
 {
     return 0.5 * (double)(bits(w, i) % (w->number % 2 ? 17 : 5)) - 1;
@@ -288,5 +288,5 @@ ts_softmax_topk_draw ts_softmax_topk_draw_of(const char *family)
     };
     for (size_t i = 0; i < sizeof families / sizeof *families; i++)
         if (!strcmp(families[i].name, family)) return families[i].draw;
-    abort(); /* a case of a family that nobody draws */
+    abort(); /* a case of an unknown family */
 }

@@ -33,7 +33,7 @@ typedef struct ts_senseless {
     int        n_extent;
     ts_product product[TS_MAX_PRODUCTS]; /* none of whose bytes fit 63 bits */
     bool told; /* what a call answered stands in outputs: one that is TS_OK is none of these */
-    /* What is senseless besides: as ts_task.spoil. */
+    /* Further invalid calls: as ts_task.spoil. */
     bool (*more)(int i, void *args, ts_exec *x, ts_status *must);
 } ts_senseless;
 

@@ -17,7 +17,7 @@ enum {
     TS_USE_CHECK = 1,  /* `check`, on every device */
     TS_USE_DEVICE = 2, /* `check`, on devices other than the CPU: enough work to fill one */
     TS_USE_TIME = 4,   /* `bench`, which checks every answer that it times */
-    TS_USE_JUDGE = 8,  /* `judge` times it besides: pairs enough in little time */
+    TS_USE_JUDGE = 8,  /* `judge` also times it: enough pairs in little time */
     TS_USE_LARGE = 16, /* with TIME or JUDGE: on devices other than the CPU only */
     TS_USE_COVER = 64, /* with CHECK: made by cover.c */
     TS_USE_HOST = 32,  /* with CHECK: on the CPU only, where a call sees what tensors hold */
@@ -117,8 +117,8 @@ typedef struct ts_task {
     ts_tensor          buffer[TS_MAX_NAMES + 1];   /* all that ts_take is given; a name NULL ends */
     ts_number          number[TS_MAX_NUMBERS + 1]; /* all that ts_scalar is; a name NULL ends */
     const char *const *exports; /* TS_SCRIPT: what an entrant exports; NULL ends */
-    /* Further functions of the contract; NULL ends. NULL: none. Who exports none of a name is not
-     * asked the cases about it. */
+    /* Further functions of the contract; NULL ends. NULL: none. An entrant that does not export one
+     * is not run on its cases. */
     const char *const *optional;
     int (*about)(const ts_case *c); /* the number of one of those; -1: of none */
     size_t args_bytes;

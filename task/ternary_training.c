@@ -327,7 +327,7 @@ static void explain(const ts_case *c, const void *args, const ts_flaw *f, char *
         snprintf(s, n, "call %lld, %s: %s", (long long)f->row, name[what], field[what][f->col]);
 }
 
-/* ---- senseless calls ---- */
+/* ---- invalid calls ---- */
 
 static bool more(int i, void *args, ts_exec *x, ts_status *must)
 {

@@ -254,7 +254,7 @@ static void set_rates(const ts_case *c, ts_tt_script *s)
                                                { 0.1, 0.5, 0.9, 1e-4, 0, 1e-4 } };
     memcpy(s->rate, some, sizeof some);
     for (int i = 0; i < 3; i++) {
-        /* Beside a large eps sizes of gradients count, not their signs alone. */
+        /* With a large eps the sizes of gradients matter, not only their signs. */
         if (is(c, "clip")) s->rate[i][5] = 0.02, s->rate[i][3] = 1e-3;
         if (is(c, "loose")) s->rate[i][5] = 1e6, s->rate[i][3] = 1e-3; /* nothing to clip */
         /* What is 0, large or small: no step, no memory, far, hardly. */

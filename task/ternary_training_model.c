@@ -51,8 +51,8 @@ static void widen(model *m)
     }
 }
 
-/* Gains are what they are in the model at hand, up to their bound; of matrices codes are known. A
- * run whose way nobody follows needs no bounds. */
+/* Gains are those of the model at hand, up to their bound; of matrices the codes are known. A run
+ * whose path is not compared needs no bounds. */
 static void run(model *m, const ts_tt_op *o, bool back)
 {
     const int n_runs = ts_tt_is_free(m->c) && m->n_step && o->what == TS_TT_STEP ? 0 : TS_TREF_RUNS;
@@ -310,7 +310,7 @@ static void perform(model *m, const ts_tt_op *o, const wants *w, ts_want *seen)
 {
     const double n_count = (double)o->n_batch * (o->n_tok - 1);
     const bool   sound = o->how == TS_TT_SOUND;
-    const bool   loose = ts_tt_is_free(m->c) && m->n_step; /* where a run is, nobody knows */
+    const bool   loose = ts_tt_is_free(m->c) && m->n_step; /* the state of the run is unknown */
     seen[0].value = o->what == TS_TT_SIZE ? TS_OK : refusal(o->how);
     seen[1].value = TS_TT_UNSEEN;
     if (!sound && o->what == TS_TT_EVAL) seen[2].value = TS_TT_UNSEEN;

@@ -81,9 +81,9 @@ static void draw_near(row *r, bool accepts)
     if (ratio < 0.99) r->u[0] = ratio * (accepts ? 1 - 1e-8 : 1 + 1e-8);
 }
 
-/* Kinds: 0 as it comes, 1 children alike, 2 laws alike, 3 apart and draws of nothing, 4 sums far
- * from 1, 5 apart, 6 one against the other, 7 all children the likeliest, from 8 on laws somewhat
- * alike. */
+/* Kinds: 0 as drawn, 1 equal children, 2 equal distributions, 3 disjoint ones and draws of
+ * probability 0, 4 sums far from 1, 5 disjoint, 6 one against the other, 7 all children the most
+ * probable, from 8 on similar distributions. */
 static void draw_row(row *r, int64_t kind, uint64_t seed)
 {
     const int64_t V = r->n_vocab, N = r->n_child;

@@ -106,8 +106,9 @@ static void want_seen(const ts_tree_walk *t, bool asked, int64_t n_row, int64_t 
         w[TS_TREE_SEEN + i] = (ts_want) { t->sick ? 0 : t->status[i], 0 };
 }
 
-/* Row r of a pass: its token, its position, whether it is wanted, and whom it sees, which it is
- * asked for one by one: the prompt up to itself; or, a node, all of it, its ancestors, itself. */
+/* Row r of a pass: its token, its position, whether its logits are requested, and the rows it sees,
+ * which are queried one by one: the prompt up to itself; or, for a node, all of the prompt, its
+ * ancestors, and itself. */
 static void want_pass_row(const int32_t *cycle, int64_t n_node, int64_t r, uint32_t *word)
 {
     const int64_t  n_prompt = *cycle++;
@@ -289,7 +290,8 @@ static bool more(int i, void *args, ts_exec *x, ts_status *must)
     *must = i < 3 || i >= NUMBERS ? TS_E_ARG : TS_E_SHAPE;
     if (i < 3) a->d.temperature = temperature[i];
     else if (i == 3) a->d.n_node = INT32_MAX - a->d.prompt_len + 1;
-    else if (i == 4) a->d.max_new = (int64_t)1 << 60, a->d.temperature = 1; /* nobody has room */
+    else if (i == 4)
+        a->d.max_new = (int64_t)1 << 60, a->d.temperature = 1; /* no machine has that much memory */
     else if (i < NUMBERS + ODD) a->how = FIRST + i - NUMBERS;
     else return false;
     if (a->how == TS_TREE_NO_VOCAB || a->how == TS_TREE_MUCH_VOCAB) *must = TS_E_SHAPE;

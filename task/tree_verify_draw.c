@@ -120,8 +120,8 @@ static int64_t pick_parent(grower *g)
     return (int64_t)draw(g, (uint64_t)i + 1) - 1;
 }
 
-/* The likeliest token after a node's own string: who judges a node by itself, or lets a refused
- * one's child pass, takes it. */
+/* The most probable token after a node's own string: a verification that judges a node by itself,
+ * or accepts the child of a rejected one, takes it. */
 static int32_t after(grower *g, int64_t node)
 {
     int32_t way[TS_TREE_MOST];
@@ -197,7 +197,7 @@ static void look_ahead(grower *g, double *u)
             t = ts_tree_pick(g->logits, V, ts_tree_temperature(g->c), draw_u, &margin);
             if (i < most && t >= 0) g->margin = fmin(g->margin, margin);
         }
-        if (t < 0) t = (int32_t)draw(g, (uint64_t)V); /* nobody will get that far */
+        if (t < 0) t = (int32_t)draw(g, (uint64_t)V); /* never reached */
         g->right[i] = t;
         g->text[g->n_prompt + i] = t;
         if (t < 0 && !sick) abort();

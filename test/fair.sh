@@ -85,7 +85,7 @@ matches() {
             }
         }
         END {
-            if (equals) printf "  equals: %d matches of %d pairs, %d won by somebody; median width of the interval %.2f %%\n", equals, pairs, false_wins, 100 * median(width, equals)
+            if (equals) printf "  equals: %d matches of %d pairs, %d with a winner; median width of the interval %.2f %%\n", equals, pairs, false_wins, 100 * median(width, equals)
             if (n) printf "  5 %% apart: %d matches of %d pairs, %d won by the faster (%.1f %%), %d by the slower, %d noise, %d ties; median effect %.2f %%, width %.2f %%\n", n, pairs, right, 100 * right / n, wrong, noise, n - right - wrong - noise, 100 * median(effect, n), 100 * median(wide, n)
             exit false_wins + wrong > 0 || (n && right < 0.95 * n)
         }' "$1"

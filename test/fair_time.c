@@ -64,7 +64,7 @@ int main(int argc, char **argv)
     if (!ratio || !ms) return 2;
     for (int i = 0; i < ROWS * COLS; i++) x[i] = (float)(i % 251) - 125;
     for (int i = 0; i < COLS; i++) gamma_[i] = 1;
-    for (int i = 0; i < n; i++) { /* who begins changes, as whoever comes second finds it warm */
+    for (int i = 0; i < n; i++) { /* the order alternates, since the second finds a warm cache */
         const double first = timed(i % 2 ? b : a), second = timed(i % 2 ? a : b);
         ms[i] = i % 2 ? second : first;
         ratio[i] = i % 2 ? first / second : second / first;

@@ -17,7 +17,7 @@
 #include <time.h>
 
 static int  is_init, is_forked;
-static int  dead; /* a fault that somebody has waited for */
+static int  dead; /* a fault that a caller has waited for */
 static char the_context, the_stream;
 
 int fake_pending;
@@ -144,7 +144,7 @@ int cuDeviceGetAttribute(int *v, int attribute, int device)
         break;
     case 97:
         *v = FAKE_MAX_SHARED;
-        break; /* the same for those who ask */
+        break; /* the same for every query */
     default:
         return INVALID_VALUE;
     }

@@ -51,7 +51,7 @@ static void live(void)
 {
     for (;;) {
         kernel(arguments);
-        slot[running] = 0; /* who has ended votes for nothing */
+        slot[running] = 0; /* a thread that has ended has no vote */
         threads[running].state = ENDED;
         leave(&threads[running]);
     }

@@ -343,7 +343,7 @@ static int report(void)
         all.cases += e->n.cases, all.calls += e->n.calls, all.refusals += e->n.refusals;
         all.unsupported += e->n.unsupported, all.wrong += e->n.wrong;
     }
-    printf("all: %ld cases, %ld calls, %ld senseless calls, %ld unsupported (float64), %ld false "
+    printf("all: %ld cases, %ld calls, %ld invalid calls, %ld unsupported (float64), %ld false "
            "rejects\n",
            all.cases, all.calls, all.refusals, all.unsupported, all.wrong);
     return all.wrong != 0;

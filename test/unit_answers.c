@@ -197,7 +197,7 @@ static void counts_samples(void **state)
         { "ann", "sample-3", "u", "FAIL", "sealed", 0 },
         { "bob", "", "t", "PASS", "python", 10 },
         { "bob", "", "u", "PASS", "python", 20 },
-        { "ann", NULL, "t", "PASS", "sealed", 900 }, /* somebody else: no model's */
+        { "ann", NULL, "t", "PASS", "sealed", 900 }, /* another author: no model */
     };
     ts_records r;
     ts_board   b;

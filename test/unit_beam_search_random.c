@@ -239,7 +239,7 @@ static batch drawn_batch(int64_t n_vocab, double alpha)
     return b;
 }
 
-/* Nobody's answer depends on who else asks, in what order, or on the number of threads. */
+/* Results depend neither on other items, nor on their order, nor on the number of threads. */
 static void is_alone(const batch *b, const toy *t, const search *all, int archive)
 {
     batch   back = { .d = b->d };

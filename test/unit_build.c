@@ -75,7 +75,7 @@ static void builds_what_is_sound(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         if (!build(good[i][0], good[i][1], &b, &why)) fail_msg("%s: %s", good[i][0], why.text);
-        if (i != 1) assert_int_equal(call(&b), TS_E_RANGE); /* nobody here has j_parallel_for */
+        if (i != 1) assert_int_equal(call(&b), TS_E_RANGE); /* j_parallel_for is not defined here */
         assert_true(pwrite(b.object, "x", 1, 0) < 0);       /* sealed */
         ts_built_free(&b);
     }
@@ -232,7 +232,7 @@ static void builds_through_an_adapter(void **state)
     ts_built   b;
     ts_places  p = { .include = TS_TEST_INCLUDE };
     (void)state;
-    /* A stranger's kernel: k as a macro, other names, other order. */
+    /* A third-party kernel: k as a macro, other names, other order. */
     write_text("theirs.c",
                "#define GLUE2(a, b) a##b\n#define GLUE(a, b) GLUE2(a, b)\n"
                "static int GLUE(topk_, K)(int n, const float *x) { (void)x; return n + K; }\n");

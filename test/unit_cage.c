@@ -90,7 +90,7 @@ static void attempts_get_their_reason(void **state)
     }
 }
 
-/* Bands are looked at by whoever reads the outputs. */
+/* Reading the outputs also checks the bands. */
 static void a_step_into_a_band_is_seen(void **state)
 {
     (void)state;

@@ -155,7 +155,7 @@ static void rules_with_a_text(void **state)
     free(e);
 }
 
-/* The most of memory, arithmetic and a call; suspect is only who beats every way to do it. */
+/* The largest of memory, arithmetic and a call; only an entrant faster than all is suspect. */
 static void floors(void **state)
 {
     const ts_peaks plain = { .gbs = 100, .gflops = 50, .matrix = 1, .call_ns = 1000 };

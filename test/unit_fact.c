@@ -41,9 +41,9 @@ static void find_out(void)
 {
     g = (ts_guarantees) { .badge = "full" };
     ts_fact_all(&g);
-    for (int i = 0; i < g.n; i++) /* for who looks into the test's log */
+    for (int i = 0; i < g.n; i++) /* for readers of the test's log */
         printf("%-4s %-18s %s\n", g.g[i].held ? "yes" : "NO", g.g[i].name, g.g[i].text);
-    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* nobody is left behind */
+    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* no process is left */
 }
 
 static void what_the_device_does_holds(void **state)

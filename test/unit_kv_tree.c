@@ -228,7 +228,7 @@ static void every_width(void **state)
     ts_cpu_set_mask(~0u);
 }
 
-/* ---- who is not on the path ---- */
+/* ---- rows that are not on the path ---- */
 
 static void strangers_do_not_matter(void **state)
 {

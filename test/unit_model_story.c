@@ -168,7 +168,7 @@ static void tight_pages(void **state)
 
 /* ---- quantised caches ---- */
 
-/* KL divergence of row q from row p, in nats, and whether the likeliest token changes. */
+/* KL divergence of row q from row p, in nats, and whether the most probable token changes. */
 static double divergence(const double *p, const double *q, int64_t n, bool *changed)
 {
     double  mp = p[0], mq = q[0], sp = 0, sq = 0, kl = 0;

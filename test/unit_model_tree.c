@@ -274,7 +274,8 @@ static void small_model_drafts(void **state)
         fail_msg("%s", why);
     const ts_drafter by = ts_small_drafter(s);
     const ts_model   model = ts_stateless_model(plain);
-    for (int64_t n_text = 5; n_text < 40; n_text += 7) { /* the text grows as nobody guessed */
+    for (int64_t n_text = 5; n_text < 40;
+         n_text += 7) { /* the text grows by tokens that were not drafted */
         for (int64_t i = 0; i < n_text; i++) string[i] = (int32_t)(i * i % 11);
         assert_int_equal(by.draft(by.self, string, n_text, DEEP, &d), TS_OK);
         assert_int_equal(d.n_node, WIDTH * DEEP);
@@ -371,7 +372,7 @@ static void refusals(void **state)
     ts_decoder_free(&m);
 }
 
-/* Senseless trees, and rows that are none. */
+/* Invalid trees, and rows that do not exist. */
 static void refused_passes(void **state)
 {
     (void)state;

@@ -159,7 +159,7 @@ static inline char *workspace_of(ts_exec *x, size_t n_bytes)
     return memory;
 }
 
-/* Every pass has one shape; the door is what differs. */
+/* Every pass has one shape; only the API function differs. */
 static inline ts_status call(ts_run_fn run, ts_workspace_fn ask, const void *args,
                              size_t args_bytes, const handed *h, int n, int n_threads)
 {

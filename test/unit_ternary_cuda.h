@@ -45,7 +45,7 @@ static inline guarded guarded_of(const void *from, size_t n_bytes, size_t shift)
     return g;
 }
 
-/* Takes what is there now; nobody may have written beside it. */
+/* Copies the contents; nothing may have been written next to them. */
 static inline void give_up(guarded *g, void *to)
 {
     const ts_cuda_module_ops *o = ts_cuda_ops();

@@ -162,7 +162,7 @@ static number loss(const oracle *m)
 
 /* ---- the gradient ---- */
 
-/* Weights that are not all alike: gains beside 1, latents of any size. */
+/* Weights that are not all alike: gains near 1, latents of any size. */
 static void stir(ts_net *n)
 {
     double *w = ts_net_weights(n);
@@ -355,7 +355,7 @@ static void threads_change_no_bit(void **state)
     }
 }
 
-/* Padding, and what stands where nobody is asked, leaves losses and gradients as they were. */
+/* Padding, and values at positions without a target, change neither losses nor gradients. */
 static void padding_counts_for_nothing(void **state)
 {
     (void)state;

@@ -189,7 +189,7 @@ typedef struct member {
     char            why[TS_MODEL_WHY];
 } member;
 
-/* The first adds; between the barriers nobody touches what he was given. */
+/* The first adds; between the barriers no process touches its buffer. */
 static bool sum_up(void *user, ts_dtype dtype, void *x, int64_t n)
 {
     member  *me = user;

@@ -37,7 +37,7 @@ static const trap traps[] = {
     { "logits at the node itself; no row for the prompt", 1, { 0 }, { -1 }, 2, 1 },
     { "logits by depth; stop at the first wrong sibling", 3, { -1, 0, 1 }, { -1, -1, 1 }, 3, 2 },
     { "logits by place in a chain", 3, { 0, 2, 1 }, { -1, -1, 0 }, 3, 2 },
-    { "logits by place, a chain beside a wrong root", 3, { 1, 0, 1 }, { -1, -1, 1 }, 3, 2 },
+    { "logits by place, a chain next to a wrong root", 3, { 1, 0, 1 }, { -1, -1, 1 }, 3, 2 },
     { "positions by index", 4, { -1, -1, 0, 1 }, { -1, -1, -1, 2 }, 3, 2 },
     { "a sibling emits again", 2, { 0, -1 }, { -1, -1 }, 2, 1 },
     { "a duplicate emits again", 2, { 0, 0 }, { -1, -1 }, 2, 1 },

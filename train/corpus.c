@@ -150,7 +150,7 @@ static bool overlap(ts_corpus *c)
     return ok;
 }
 
-/* ---- the door ---- */
+/* ---- entry points ---- */
 
 bool ts_corpus_parse(const char *text, size_t n, uint64_t seed, ts_corpus **out,
                      char why[TS_MODEL_WHY])

@@ -64,7 +64,7 @@ static void forward(const ts_net_cuda *c, const matrix *w, const void *in, void 
 /* How a pass goes back. */
 typedef struct way {
     bool add;   /* to the gradient */
-    bool aside; /* weights' gradients of layers, beside the rest */
+    bool aside; /* weights' gradients of layers on the second stream */
 } way;
 
 /* dx = dy w; the gradient of w = dy' in, or += that. */

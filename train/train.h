@@ -5,8 +5,8 @@
  * drives one over a ts_feed: AdamW, a schedule, held-out loss, checkpoints. A ts_corpus makes a
  * feed, and a vocabulary, of a text.
  *
- * Equal seeds give equal bits, for any number of threads. Those that return bool leave one line in
- * `why` when they fail. One object serves one call at a time. */
+ * Equal seeds give bitwise identical results, for any number of threads. Those that return bool
+ * leave one line in `why` when they fail. Calls on one object must not overlap. */
 #ifndef TS_TRAIN_H
 #define TS_TRAIN_H
 
@@ -54,7 +54,7 @@ typedef struct ts_net_batch {
 
 typedef struct ts_net_score {
     double  nll;              /* summed over targets, natural */
-    int64_t n_count, n_right; /* targets; those that were the likeliest */
+    int64_t n_count, n_right; /* targets; those that were the most probable token */
 } ts_net_score;
 
 /* Adds to *s. TS_E_ARG: a token outside the vocabulary. TS_E_RANGE: latents that cannot be packed.
@@ -121,7 +121,7 @@ typedef struct ts_team {
     void *user;
 } ts_team;
 
-/* Those whom an MPI launcher started, else a team of one. */
+/* The processes that an MPI launcher started, else a team of one. */
 bool ts_team_join(ts_team *t, char why[TS_MODEL_WHY]);
 /* `well` false: the others end too. */
 void ts_team_leave(ts_team *t, bool well);

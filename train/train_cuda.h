@@ -30,7 +30,7 @@ typedef struct ts_cuda_product {
     void       *c;
     int64_t     m, n, k, n_a, n_b, n_c;
     bool        turn_a, turn_b, add;
-    bool        aside; /* on the stream beside, after what `fork` said */
+    bool        aside; /* on the second stream, after `fork` */
 } ts_cuda_product;
 
 /* sum = x + t, and h = its norm times gain. t NULL: nothing is added, and sum not written. */
@@ -90,8 +90,8 @@ typedef struct ts_cuda_entropy {
     int32_t       *right;  /* [n] */
 } ts_cuda_entropy;
 
-/* What serves, beside the weights: nothing, a copy in bf16, or the ternary projection, with a scale
- * for each group or for two. */
+/* Effective weights, stored in addition to the weights: none, a copy in bf16, or the ternary
+ * projection, with a scale per group or per two groups. */
 typedef enum ts_cuda_serving {
     TS_SERVE_SAME,
     TS_SERVE_COPY,
@@ -156,8 +156,9 @@ typedef struct ts_train_module {
     void (*play)(void *self, void *recording);
     void (*forget)(void *self, void *recording);
 
-    /* A stream beside, for what nobody waits for at once: it goes on from where the first one is at
-     * `fork`; `meet` has the first one wait for where the other was at the same slot's `leave`. */
+    /* A second stream, for work that nothing waits for at once: it continues from where the first
+     * stream is at `fork`; `meet` makes the first one wait for where the other was at the same
+     * slot's `leave`. */
     void (*fork)(void *self);
     void (*leave)(void *self, int slot);
     void (*meet)(void *self, int slot);

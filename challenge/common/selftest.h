@@ -177,7 +177,7 @@ static inline void drop(void *p)
     selftest_drop(p);
 }
 
-/* With scratch memory for those who want any; the judge asks how much. */
+/* With scratch memory for kernels that need some; the judge queries the size. */
 static inline ts_exec test_exec(void)
 {
     static void *scratch;

@@ -10,7 +10,7 @@ TOKENS = 40
 
 
 class Player:
-    """A cache, and beside it every token that each of its sequences was given."""
+    """A cache, and every token that was appended to each of its sequences."""
 
     def __init__(self, dims):
         self.d, self.c, self.tokens = dims, kv_cache(dims), {}

@@ -51,7 +51,7 @@ def definition(model, prompt, token, parent, max_new, temperature, u):
 
 
 def grow(model, prompt, n, shape, temperature, u):
-    """Around what will be emitted, with wrong nodes before, beside and behind it."""
+    """A tree around the tokens that will be emitted, with wrong nodes around those."""
     right, token, parent, last, depth = [], [], [], -1, 0
     for _ in range(n + 1):
         right.append(decode(model, prompt, right, temperature, u))

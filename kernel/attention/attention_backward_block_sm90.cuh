@@ -139,9 +139,9 @@ struct job {
 };
 
 /* Sections of heads one after the other; in each, blocks of keys go in one order over all its
- * heads. With turns, from the last keys to the first, which is the order in which they add to dq:
- * who waits for a turn waits for blocks that began before. Else the other way: under a causal mask
- * the first keys have the most queries, and long jobs had better not come last. */
+ * heads. With turns, from the last keys to the first, which is the order in which they add to dq: a
+ * block then waits only for blocks that began before it. Otherwise the other way: under a causal
+ * mask the first keys have the most queries, and long jobs should not come last. */
 template <int D> __device__ __forceinline__ job find_job(const main_params &p, int ticket)
 {
     const int s = min(ticket / (p.section * p.n_block), p.n_section - 1), first = s * p.section;

@@ -460,7 +460,7 @@ __global__ void __launch_bounds__(SIDE_THREADS)
     if (row >= n_rows || column >= c.head_dim) return;
     const int64_t head = row / c.see.n_q;
     const int     query = (int)(row % c.see.n_q), r = query % S::HEIGHT;
-    /* Who has it: see key_warp::add_dq. */
+    /* Which lane has it: see key_warp::add_dq. */
     const int    part = column / S::COLUMNS, to = column % S::COLUMNS;
     const int    warp = to / S::DQ_COLUMNS * (S::HEIGHT / 32) + r / 32;
     const float *sums = c.dq_sums + dq_fragment<S>(head * c.n_tile + query / S::HEIGHT, part, warp,

@@ -246,7 +246,7 @@ template <class S> struct consumer {
         : c(c_), in(in_), nth(nth_)
     {
     }
-    /* Who reads it is who says that it may be written again. */
+    /* The reader signals that it may be written again. */
     __device__ __forceinline__ item next_item(void)
     {
         item i = {};
@@ -368,9 +368,9 @@ template <class S> struct consumer {
             release_keys();
             mask(s, i, tile);
             weigh<typename S::T>(s, r, keep, c.scale);
-            /* The wait for the values' product is to come after the weights. The compiler puts it
-             * there if a vote hangs on their sums, for a NaN changes nothing, and if a branch comes
-             * between the two. */
+            /* The wait for the values' matmul must come after the weights. The compiler puts it
+             * there if a vote depends on their sums, since a NaN changes nothing, and if a branch
+             * comes between the two. */
             const bool shrink = __any_sync(0xffffffffu, keep[0] != 1 || keep[1] != 1 ||
                                                             isnan(r->sum[0] + r->sum[1]));
             if (tile > first) wait_keys();

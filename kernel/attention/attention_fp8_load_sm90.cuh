@@ -129,7 +129,7 @@ template <class S> struct places8 {
     }
 };
 
-/* An item as the loader told it. Who reads it is who says that it may be written again. */
+/* An item from the loader. The reader signals that it may be written again. */
 template <class S>
 __device__ __forceinline__ item told_item(const places8<S> &in, ring_place<1> *told)
 {

@@ -51,7 +51,7 @@ ts_status ts_flash_attention_backward_amx_workspace(const void *args, const ts_e
                                                     size_t *n_bytes);
 ts_status ts_flash_attention_backward_neon(const void *args, const ts_exec *x);
 
-/* ---- who sees whom, and where it lies ---- */
+/* ---- the keys that a query sees, and where they are stored ---- */
 
 /* Row i of head h of batch b, in elements, in a tensor of n_head heads and n rows each. */
 static inline int64_t ts_attention_row(const ts_attention_dims *d, int64_t n_head, int64_t n,

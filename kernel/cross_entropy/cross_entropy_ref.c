@@ -11,7 +11,7 @@
 #include "dtype.h"
 #include "scratch.h"
 
-/* What both functions are given besides rows and gradients. */
+/* The arguments of both functions in addition to rows and gradients. */
 typedef struct rule {
     double  g, smoothing, z_loss, softcap;
     int64_t n_vocab;

@@ -17,8 +17,8 @@
 
 #include "unroll.h"
 
-/* TERMS: of one running sum. Terms of one size beside a large one are rounded alike: over 128 rows
- * that error exceeded the bound. */
+/* TERMS: of one running sum. Small terms of one size added to a large one are all rounded alike:
+ * over 128 rows that error exceeded the bound. */
 enum { TERMS = 32, LINE_WORDS = 512 };
 
 /* exp(x) for x < 88, to 2e-7 of itself; 0 below the smallest normal. Adding 0x1.8p23 + 127 rounds

@@ -45,7 +45,7 @@ static __device__ void load_queries(const attend_call &a, const segment &s, floa
     }
 }
 
-/* Keys, or values, of a tile; rows that nobody sees are zero. */
+/* Keys, or values, of a tile; rows that no query sees are zero. */
 template <ts_dtype T, bool KEYS>
 __device__ void load_tile(const attend_call &a, const segment &s, int first, float *rows)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kv_cache_impl.h - how a cache lies in memory, and what an implementation does for it. Private.
  *
- * The door (kv_cache.c) validates, and keeps lengths, pages and reference counts; an implementation
+ * The API (kv_cache.c) validates, and keeps lengths, pages and reference counts; an implementation
  * stores, copies and attends, and knows nothing but pages. A contiguous cache is a paged one with
  * one page of `capacity` tokens for each sequence and layer, page id = seq * n_layer + layer. */
 #ifndef TS_KV_CACHE_IMPL_H

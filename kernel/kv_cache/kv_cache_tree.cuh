@@ -16,7 +16,7 @@ namespace tree
 enum { MOST_SUMS = 1 << 14, MOST_NEWS = 1024, WARPS = 4, THREADS = 32 * WARPS };
 enum { MOST_D = 256, PIECES = MOST_D / 32, AT_ONCE = 4 };
 
-/* ---- who follows whom, as parameters of launches ---- */
+/* ---- the parents of rows, as parameters of launches ---- */
 
 struct news {
     int     n;

@@ -15,8 +15,8 @@
 /* Elements summed in float before they go on to a double. */
 enum { SHORT = 256 };
 
-/* rhat = (r * h) * scaled. h is a power of two: 1 for ordinary rows, and for far rows one that
- * keeps rstd from losing digits among the subnormals, or from overflowing. */
+/* rhat = (r * h) * scaled. h is a power of two: 1 for ordinary rows, and for rows of extreme
+ * magnitude one that keeps rstd from losing digits among the subnormals, or from overflowing. */
 typedef struct scale {
     float h, scaled;
 } scale;

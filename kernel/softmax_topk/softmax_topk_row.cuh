@@ -17,10 +17,11 @@ namespace
 enum { VECTORS = 4, STAGES = 4, CHUNK = 32 * VECTORS, MOST_K = 1024, SHARES = 8 };
 
 struct topk_params {
-    int64_t     n_rows, row_stride, k;
-    int         n_vocab, n_shares;
-    int         n_threads, capacity, n_list; /* of a block; keys of a warp's pile; of the list */
-    float       scale;                       /* inv_temperature * log2(e) */
+    int64_t n_rows, row_stride, k;
+    int     n_vocab, n_shares;
+    int     n_threads, capacity,
+        n_list;        /* of a block; keys of a warp's candidate buffer; of the list */
+    float       scale; /* inv_temperature * log2(e) */
     double      inv_temperature;
     const void *logits;
     int32_t    *index;

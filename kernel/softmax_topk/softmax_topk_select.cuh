@@ -79,7 +79,7 @@ struct meeting {
     unsigned count[MOST_WARPS];
 };
 
-/* Who searches: a warp by itself, without a barrier, or a whole block. */
+/* The threads that search: one warp, without a barrier, or a whole block. */
 struct warp_team {
     __device__ __forceinline__ range<unsigned> bounds(range<unsigned> r) const
     {

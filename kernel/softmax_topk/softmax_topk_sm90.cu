@@ -54,7 +54,7 @@ __device__ __forceinline__ void forget(uint4 (&raw)[VECTORS], uint4 *here, int c
     }
 }
 
-/* Where things lie in a block's memory: every warp's chunks, every warp's pile, the list. */
+/* Layout of a block's shared memory: every warp's chunks, every warp's buffer, the list. */
 struct places {
     uint4    *ring; /* this warp's chunks */
     topk_key *piles, *list;
@@ -207,7 +207,7 @@ __device__ partial gather(partial own, int n, float scale, topk_key *list, share
     shared_state     *first = cluster.map_shared_rank(sh, 0);
     topk_key         *first_list = cluster.map_shared_rank(list, 0);
     cluster.barrier_wait(); /* all are there, see the kernel */
-    if (threadIdx.x == 0) { /* in its own place each, so that nobody waits for an atomic */
+    if (threadIdx.x == 0) { /* each in its own place, so that no block waits for an atomic */
         first->share[rank] = own;
         first->n_share[rank] = (unsigned)n;
     }
@@ -225,7 +225,7 @@ __device__ partial gather(partial own, int n, float scale, topk_key *list, share
     return all;
 }
 
-/* What came together becomes every warp's pile, in parts, and is cut down once more. */
+/* The merged keys are divided among the warps' buffers, and reduced once more. */
 __device__ int collect_again(unsigned k, const places &in, shared_state *sh)
 {
     unsigned n = 0;
@@ -334,10 +334,10 @@ template <class T> ts_status launch_many(topk_params p, cudaStream_t s)
     return cudaGetLastError() == cudaSuccess ? TS_OK : TS_E_DEVICE;
 }
 
-/* Few rows: clusters of large blocks, and no more shares than two if those are over 128 in all, or
- * 96 where a multiprocessor has room for one: not many more clusters find room side by side. More
- * rows: a large block a row, as long as all of them are there at once; else a small one. The fewer
- * keys fit on a pile the more warps run side by side. Blocks look for one key where k is 0. */
+/* Few rows: clusters of large blocks, and at most two shares if those are over 128 in all, or 96 if
+ * a multiprocessor has room for one: not many more clusters fit side by side. More rows: a large
+ * block per row, as long as all of them are resident at once; else a small one. The fewer keys a
+ * candidate buffer holds, the more warps run side by side. With k = 0 blocks search for one key. */
 template <class T> ts_status launch(topk_params p, cudaStream_t s)
 {
     if (p.k > MOST_K && p.k <= MOST_MANY) return launch_many<T>(p, s);

@@ -102,7 +102,7 @@ static void do_row(const ts_softmax_topk_args *a, int64_t number, float *p)
     }
 }
 
-/* ---- the doors ---- */
+/* ---- API entry points ---- */
 
 /* How many softmaxes are written side by side: what fits into the larger of 1 MiB and an eighth of
  * the logits, but one at the least. */

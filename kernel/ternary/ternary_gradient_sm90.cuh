@@ -308,7 +308,7 @@ __global__ void __launch_bounds__(3 * WARPGROUP, 1)
         if (threadIdx.x < WARPGROUP) {
             give_registers<104>();
             F factors;
-            /* Who does not arrive anywhere must not wait: nothing would keep it in step. */
+            /* A thread that never arrives must not wait: nothing would keep it in step. */
             if (F::ARRIVALS > 1 || threadIdx.x == 0)
                 for_shares(p, [&](const share &s) {
                     factors.begin(p, s.g, s.begin);

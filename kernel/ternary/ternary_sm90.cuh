@@ -20,8 +20,8 @@ extern "C" ts_status ts_ternary_pack_sm90(const void *args, const ts_exec *x);
 extern "C" ts_status ts_ternary_wide_sm90a(const ts_ternary_linear_packed_args *a,
                                            const ts_exec                       *x);
 
-/* Both gradients likewise, once the latents have been packed into the workspace: and what they need
- * of it besides. */
+/* Both gradients, after the latents have been packed into the workspace; and the further workspace
+ * that they need. */
 extern "C" ts_status ts_ternary_gradient_sm90a(const ts_ternary_linear_backward_args *a,
                                                const ts_exec                         *x);
 extern "C" size_t    ts_ternary_gradient_bytes_sm90a(const ts_ternary_linear_dims *d);

@@ -71,7 +71,7 @@ typedef struct ts_ternary_layer {
     float *rstd_q, *rstd_k; /* [n][heads] */
 } ts_ternary_layer;
 
-/* All of it in the workspace. The last token of a sequence is nobody's input. */
+/* All of it in the workspace. The last token of a sequence is a target only, not an input. */
 typedef struct ts_ternary_pass {
     ts_ternary_dims d;
     const float    *w;                 /* latents, then gains */

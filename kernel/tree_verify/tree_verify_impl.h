@@ -18,7 +18,7 @@ ts_status ts_tree_verify_any_workspace(const void *args, const ts_exec *x, size_
 /* What of it is the host's, where the workspace is not; 0 on the CPU. */
 ts_status ts_tree_host_bytes(const ts_tree_verify_args *a, const ts_exec *x, size_t *n_bytes);
 
-/* What every door refuses that is given a tree. */
+/* Validates a tree, for every API function that takes one. */
 ts_status ts_tree_check(const ts_tree_dims *d, const int32_t *parent);
 
 /* The mask and positions of a sound tree. */

@@ -59,7 +59,7 @@ static ts_status lay_out(walk *w, const ts_tree_verify_args *a, const ts_exec *x
     return TS_OK;
 }
 
-/* What a walk asks for, of the workspace and beside it. */
+/* The memory that a walk needs, in the workspace and in addition to it. */
 static ts_status count(const ts_tree_verify_args *a, const ts_exec *x, size_t *n_work,
                        size_t *n_host)
 {

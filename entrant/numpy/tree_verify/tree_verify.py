@@ -6,7 +6,7 @@ UNREACHED, ACCEPTED, REJECTED = range(3)
 
 
 def tree_mask(n_prompt, parent):
-    """Who sees whom, and at which position."""
+    """The attention mask, and the positions of the rows."""
     n = n_prompt + len(parent)
     visible, position = np.zeros((n, n), bool), np.arange(n)
     visible[:n_prompt, :n_prompt] = np.tri(n_prompt, dtype=bool)
