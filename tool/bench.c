@@ -345,7 +345,7 @@ static bool parse(bench *b, int argc, char **argv, int *status)
         { "--device", "cpu|cuda", "device (default cpu)", &b->device },
         { "--threads", "N", "CPU threads (default: all cores)", &b->threads },
         { "--rounds", "N", "timed rounds per implementation (default 15)", &b->rounds },
-        { "--peers", "LIST", "of " TS_PEERS "; run by python3", &b->peers },
+        { "--peers", "LIST", "peers to time, of " TS_PEERS "; run by python3", &b->peers },
         { "--any-order", NULL, "let the library's sums vary in order between calls, as peers' do",
           &b->any_order },
         { "--quick", NULL, "only the smallest cases, in 5 rounds", &b->quick },
