@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* softmax_topk.c - task: the k most probable elements of each row. Inputs, the oracle with its
- * bounds, the least cost. The cases are in softmax_topk_cases.c, their logits in
- * softmax_topk_draw.c.
+ * bounds, the least cost.
  *
- * The oracle works in double from the rounded logits, with a compensated sum. It ranks pairs of
- * logit and index by comparison, in a heap: another method than any that is judged. Index and
- * probability of a place come from the same entry, so outputs that were sorted separately fail. */
+ * The cases are in softmax_topk_cases.c, their logits in softmax_topk_draw.c. The oracle computes
+ * in double from the rounded logits, with a compensated sum. It ranks pairs of logit and index by
+ * comparison, in a heap: another method than any that is judged. Index and probability of a place
+ * come from the same element, so outputs that were sorted separately fail. */
 #include "touchstone/softmax_topk.h"
 
 #include <float.h>

@@ -70,9 +70,11 @@ typedef struct ts_exec {
     size_t    workspace_bytes; /* size of workspace, at least what the _workspace query returned */
 } ts_exec;
 
-/* A kernel and its workspace query with the type of their args erased, as dispatch tables, tests,
- * benchmarks and entrants call them. */
+/* A kernel with the type of its args erased, as dispatch tables, tests, benchmarks and entrants
+ * call it. */
 typedef ts_status (*ts_run_fn)(const void *args, const ts_exec *x);
+
+/* A workspace query with the type of its args erased. */
 typedef ts_status (*ts_workspace_fn)(const void *args, const ts_exec *x, size_t *n_bytes);
 
 /* Version of the binary interface: increases whenever a function or a struct of these headers
