@@ -5,7 +5,7 @@ BUILD   = cmake -S . -B build -G Ninja >/dev/null && cmake --build build
 PROGRAM = $(BUILD) --target program
 CUDA    = cmake -S . -B build -G Ninja -DTS_CUDA=ON >/dev/null && cmake --build build
 
-.PHONY: help run picture test test-wheel test-contest test-models test-serve test-slurm test-cross test-exploits test-check test-mutants test-mutation fuzz bench sweep test-cuda bench-cuda install format clean bench-peers
+.PHONY: help run docs docs-shots picture test test-wheel test-contest test-models test-serve test-slurm test-cross test-exploits test-check test-mutants test-mutation fuzz bench sweep test-cuda bench-cuda install format clean bench-peers
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -20,6 +20,12 @@ picture: run ## redraw doc/board-*.png from the page of `make run`, and doc/site
 	@$(BUILD) --target make_log
 	@rm -f build/site.log && build/test/make_log build/site.log 23x40x3
 	@python3 test/page.py build --tour build/site.log doc/site
+
+docs: ## make the documents' site in build/docs, with the C, Python and program reference; needs a network once
+	@doc/site/build.sh
+
+docs-shots: docs ## shoot pages of the site, and README, at 1280 and 390 px, light and dark, into build/docs-shots; needs Chromium
+	@python3 test/docs.py build --shoot build/docs-shots
 
 test: ## build with gcc, clang and sanitizers; run all tests
 	@cmake/setup.sh test

@@ -46,6 +46,7 @@ typedef struct ts_call {
     ts_flaw   flaw;          /* illegal memory access; as the process reports it after a crash */
     bool      late;          /* an output changed after done */
     bool      early;         /* sealed: it computed outside the call */
+    bool      disturbed;     /* the judge lost its core before go */
     bool      fp_changed;    /* as the process reports it */
     bool      broken;        /* a failure of the judge or the device; see text */
     bool      too_large;     /* requested more workspace than allowed */
@@ -120,6 +121,8 @@ typedef struct ts_honest {
     /* The allowance for ts_call.lead_ns per wake-up, with one thread and with many. */
     double lead_ns[TS_LEADS], many_ns[TS_LEADS];
     int    many;
+    /* Measures outside_ns again, now: a machine may get busier. */
+    double (*outside_now)(void);
 } ts_honest;
 
 typedef struct ts_guarantees {

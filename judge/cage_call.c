@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -263,11 +264,12 @@ static int perform(ts_cage *c, int slot, int verb, bool fresh, line *hidden, int
     /* Exact, because the process is frozen at both ends: CPU times of running threads are updated
      * only now and then. Threads that are ready spin until go, longer than usual if the judge was
      * delayed. All but one spin from their wake-up, and waking more threads takes longer. */
-    double    kept = t0 - ready_ns > USUAL_NS ? t0 - ready_ns - USUAL_NS : 0;
     const int cores = threads_of(c) < c->n_cores ? threads_of(c) : c->n_cores;
     /* The judge spins from arming to go: wall time that is not its CPU time was stolen from its
-     * core. */
-    if (c->spin && t0 - arm_ns < SPIN_NS && away > kept) kept = away;
+     * core, and a correct entrant spins until the judge returns. If much was stolen, the call shows
+     * nothing. An entrant that delays ready until the judge sleeps pays by its head start. */
+    const double kept = fmax(fmax(0, t0 - ready_ns - USUAL_NS), c->spin ? away : 0);
+    r->disturbed = c->spin && away > strike_ns;
     r->cpu_outside_ns =
         ts_cage_cpu_ns(c) - cpu0 - cores * r->ns - kept - (cores - 1) * (t0 - arm_ns);
     return frozen ? TS_WORD_CAME : TS_WORD_DEAD;
@@ -285,8 +287,7 @@ static double head_start_ns(const ts_cage *c, const ts_slot *s, const ts_call *r
     /* Its threads are woken with it; no more are counted than it was allowed. */
     const int    most = threads_of(c), n = c->spread.n_threads < most ? c->spread.n_threads : most;
     const double each = (honest.many_ns[k] - honest.lead_ns[k]) / (honest.many - 1);
-    const double more = r->lead_ns - r->n_wakes * (honest.lead_ns[k] + (n - 1) * each);
-    return more > 0 ? more : 0;
+    return fmax(0, r->lead_ns - r->n_wakes * (honest.lead_ns[k] + (n - 1) * each));
 }
 
 static void conclude(ts_cage *c, int came, const line *seen, int n_seen, ts_call *r)
@@ -307,9 +308,14 @@ static void conclude(ts_cage *c, int came, const line *seen, int n_seen, ts_call
      * compared with the call is a head start. */
     const double much = strike_ns * (2 * threads_of(c) - 1);
     c->n_calls++;
-    c->n_strikes +=
-        c->plan.class == TS_SEALED && r->cpu_outside_ns > much && r->cpu_outside_ns > 0.1 * r->ns;
-    if (c->n_strikes >= 4 && 2 * c->n_strikes > c->n_calls) r->early = true;
+    c->n_disturbed += r->disturbed;
+    c->n_strikes += c->plan.class == TS_SEALED && !r->disturbed && r->cpu_outside_ns > much &&
+                    r->cpu_outside_ns > 0.1 * r->ns;
+    const bool often = c->n_strikes >= 4 && 2 * c->n_strikes > c->n_calls - c->n_disturbed;
+    /* If a correct entrant now uses as much, the calls so far show nothing. */
+    const bool busy = often && honest.outside_now && 4 * honest.outside_now() > strike_ns;
+    if (busy) c->n_strikes = 0, c->n_disturbed = c->n_calls;
+    r->early |= often && !busy;
     if (r->early)
         snprintf(r->text, sizeof r->text,
                  "worked outside the call: %.0f us in this call, too much in %d of %d calls",

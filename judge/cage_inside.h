@@ -34,12 +34,13 @@ struct ts_cage {
     size_t         region_bytes, used;
     unsigned char *workspace_lo, *workspace_hi;
     uint32_t       bell;
-    int            n_cores;            /* that the entrant can use */
-    cpu_set_t      cores;              /* these */
-    int            n_calls, n_strikes; /* that used CPU time outside the call */
-    ts_spread      spread;             /* of its threads over the cores */
-    size_t         n_free;  /* free bytes of the device when last queried, before its code ran */
-    double         n_taken; /* bytes of it that this process took, without the keeper's */
+    int            n_cores; /* that the entrant can use */
+    cpu_set_t      cores;   /* these */
+    int            n_calls, n_disturbed;
+    int            n_strikes; /* undisturbed calls that used CPU time outside the call */
+    ts_spread      spread;    /* of its threads over the cores */
+    size_t         n_free;    /* free bytes of the device when last queried, before its code ran */
+    double         n_taken;   /* bytes of it that this process took, without the keeper's */
     unsigned       held;
     size_t         before_bytes; /* see ts_cage_weigh_from_now */
     uint64_t       key, n_drawn; /* of the cage's own random numbers */

@@ -149,7 +149,7 @@ def attention():
         groups = [(f"{r[0]} {r[1]}", [number(r[i]) for i in columns], "") for r in table[1:]]
         c.bars(f"{head.capitalize()}, TFLOP/s in a burst", names, groups, [0, 200, 400, 600, 800])
     rows = []
-    for case, head, _, peer, ratio in table_with("attention.md", "case", "pass", "ratio")[1:]:
+    for case, head, peer, ratio in table_with("attention.md", "case", "pass", "ratio")[1:]:
         ends = [float(v) for v in ratio.split(" to ")]
         rows.append((f"{re.split('[;,] [0-9]+, 16, ', case)[0]} {head}", peer, ends[0], ends[-1]))
     c.ranges("Peer's time / ours against the fastest peer found; below 1 the peer is faster", rows,
@@ -171,10 +171,10 @@ def softmax_topk():
 def llama_loss():
     c = Chart("Training a Llama of 1B sizes on an H200: loss with and without patch()",
               "Random weights, bfloat16, 4 x 2048 bytes of text per step, AdamW. Both runs see the same batches.")
-    table = table_with("python.md", "step")
+    table = table_with("python.md", "step", "patched")
     names = ["transformers", "patched"]
-    values = [[float(v) for v in next(r for r in table if r[0] == n)[1:]] for n in names]
-    c.lines("Loss over steps", names, [int(s) for s in table[0][1:]], values, [0, 20, 40, 60, 80, 100], [0, 2, 4, 6, 8, 10, 12, 14])
+    values = [[float(r[table[0].index(n)]) for r in table[1:]] for n in names]
+    c.lines("Loss over steps", names, [int(r[0]) for r in table[1:]], values, [0, 20, 40, 60, 80, 100], [0, 2, 4, 6, 8, 10, 12, 14])
     return c.svg()
 
 

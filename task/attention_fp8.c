@@ -3,11 +3,11 @@
  * attention_fp8_cases.c.
  *
  * The oracle decodes the codes, which double does exactly, and works each row out from the
- * definition. Its bounds are those of attention.c with what 8-bit products add (doc/attention.md,
- * FP8). A sum of n <= 256 products of e4m3 numbers may err by n SUM8 of its positive or its
- * negative part, whichever is larger: of scores, n = head_dim; of weights and values, those of a
- * tile. A weight may be rounded to e4m3 before it meets v: it errs by W8 of itself, or by LOST8 of
- * the row's largest one. The sum of the weights, and so lse, has neither. */
+ * definition. Its bounds are those of attention.c with what 8-bit products add
+ * (doc/attention_fp8.md). A sum of n <= 256 products of e4m3 numbers may err by n SUM8 of its
+ * positive or its negative part, whichever is larger: of scores, n = head_dim; of weights and
+ * values, those of a tile. A weight may be rounded to e4m3 before it meets v: it errs by W8 of
+ * itself, or by LOST8 of the row's largest one. The sum of the weights, and so lse, has neither. */
 #include <stdlib.h>
 #include <string.h>
 

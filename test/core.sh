@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# core.sh - tests that doc/judge.md lists every file of judge/, cage/, protocol/ and arena/, and
+# core.sh - tests that doc/threat-model.md lists every file of judge/, cage/, protocol/ and arena/, and
 # that the trusted core has at most 6500 lines.
 #
 # A verdict on a CPU entrant depends on the trusted core. Blank lines and comments are not counted.
@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 most=6500
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
-sed -n '/^## The trusted core/,/^## The log/p' doc/judge.md >"$tmp/section"
+sed -n '/^## The trusted core/,/^## Limitations/p' doc/threat-model.md >"$tmp/section"
 files() { grep -o '`[a-z]*/[a-z0-9_]*\.[ch]`' | tr -d '`' | sort; }
 grep '^|' "$tmp/section" | files >"$tmp/core"
 files <"$tmp/section" >"$tmp/listed"

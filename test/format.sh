@@ -9,7 +9,7 @@ version=14 # other versions format a few lines differently
 files() { # FIND-EXPRESSION
     find . \( -name .git -o -path './build*' -o -name __pycache__ \) -prune -o -type f \( "$@" \) -print
 }
-code=$(files -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh')
+code=$(files -name '*.[ch]' -o -name '*.[ch]pp' -o -name '*.cu' -o -name '*.cuh')
 text=$(files -name '*.sh' -o -name '*.py' -o -name CMakeLists.txt -o -path './.ci/run')
 all="$code $text ./Makefile"
 formatter=$(command -v clang-format-$version || command -v clang-format || true)

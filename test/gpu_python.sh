@@ -17,6 +17,7 @@ if nvidia-smi -L 2>/dev/null | grep -q GPU || [ -e /dev/nvidia0 ]; then
     for name in triton cupy torch_compile; do
         "$python" -c "import ${name%_compile}" 2>/dev/null || { echo "skipped: no ${name%_compile}" && continue; }
         cp -r "entrant/$name/layernorm_forward" "$tmp/entrants/$name"
+        [ $name != triton ] || cp -r example/triton/rms_norm_forward "$tmp/entrants/example_triton"
     done
 else
     limit=1e9 # it compiles for 2 s

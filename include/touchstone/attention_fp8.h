@@ -8,8 +8,8 @@
  * key. d.dtype is the format of o: TS_F32, TS_F16 or TS_BF16. lse is float.
  *
  * An implementation may round weights to e4m3 before it multiplies them by v, and may sum up to 256
- * products of e4m3 numbers with 13 bits after the leading one. The section "FP8" of
- * doc/attention.md derives from this the error that each element of o and lse may have. */
+ * products of e4m3 numbers with 13 bits after the leading one. doc/attention_fp8.md
+ * derives from this the error that each element of o and lse may have. */
 #ifndef TOUCHSTONE_ATTENTION_FP8_H
 #define TOUCHSTONE_ATTENTION_FP8_H
 

@@ -43,6 +43,7 @@ class Verdict:
 
     @property
     def passed(self) -> bool:
+        """True if the verdict is PASS."""
         return self.verdict == "PASS"
 
     def __bool__(self):

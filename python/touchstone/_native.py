@@ -9,7 +9,7 @@ _PATH = os.environ.get("TOUCHSTONE_FFI") or os.path.join(FOLDER, "touchstone_ffi
 if not os.path.exists(_PATH):
     raise ImportError("touchstone: %s is missing; install the package with pip install ." % _PATH)
 _module = tvm_ffi.load_module(_PATH)
-abi_version = _module["check_abi"]()  # raises where struct layouts differ
+abi_version = _module["check_abi"]()  #: TS_ABI_VERSION of the library; the import raises if struct layouts differ
 
 
 def function(name):

@@ -19,7 +19,9 @@ _NEXT = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int64, _I64, ct
 _FORWARD = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int64, _I32, _I64, _U8,
                             ctypes.c_int64, _I64, _F32)
 
-UNREACHED, ACCEPTED, REJECTED = 0, 1, 2
+UNREACHED = 0  #: status of a node whose parent was not visited
+ACCEPTED = 1  #: status of a node on the accepted path
+REJECTED = 2  #: status of a node that is not on the path, but whose parent was visited
 
 
 class Beam(NamedTuple):
@@ -51,6 +53,7 @@ class BeamArrays(NamedTuple):
 
     @classmethod
     def make(cls, n_prompts: int, beam_width: int, max_new_tokens: int) -> "BeamArrays":
+        """Allocates the arrays for a search with these sizes."""
         two = (n_prompts, beam_width)
         return cls(np.empty(two + (max_new_tokens,), np.int32), np.empty(two, np.int64), np.empty(two), np.empty(two),
                    np.empty(two, np.uint8), np.empty(n_prompts, np.int64))
@@ -66,6 +69,7 @@ class TreeArrays(NamedTuple):
 
     @classmethod
     def make(cls, n_nodes: int, max_new: int) -> "TreeArrays":
+        """Allocates the arrays for a tree of n_nodes nodes and at most max_new tokens."""
         return cls(np.empty(max_new, np.int32), np.empty(n_nodes, np.int32), np.empty(n_nodes, np.uint8),
                    np.empty(2, np.int64))
 

@@ -7,11 +7,15 @@ import sys
 import pytest
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../example/python")
-NEEDS = {"first.py": (), "decode.py": (), "overhead.py": (), "train_torch.py": ("torch",), "grad_jax.py": ("jax", "jax_tvm_ffi")}
+NEEDS = {"first.py": (), "decode.py": (), "judge.py": (), "overhead.py": (), "train_torch.py": ("torch",), "grad_jax.py": ("jax", "jax_tvm_ffi")}
 
 
-def test_every_example_is_run():
-    assert set(NEEDS) | {"judge.ipynb"} == set(os.listdir(FOLDER)) - {"__pycache__"}
+def test_every_example_is_run_and_described():
+    names = set(NEEDS) | {"judge.ipynb"}
+    assert names == set(os.listdir(FOLDER)) - {"__pycache__"}
+    with open(os.path.join(FOLDER, "../README.md")) as page:
+        text = page.read()
+    assert [n for n in names if "(python/%s)" % n not in text] == []
 
 
 @pytest.mark.parametrize("name", NEEDS)
@@ -20,6 +24,8 @@ def test_example(name):
         pytest.importorskip(module)
     done = subprocess.run([sys.executable, os.path.join(FOLDER, name)] + ["--quick"] * (name == "overhead.py"),
                           capture_output=True, text=True, timeout=300)
+    if "JudgeError" in done.stderr and "missing" in done.stderr:
+        pytest.skip("the judge cannot confine entrants here")
     assert done.returncode == 0, done.stderr
     assert done.stdout
 
