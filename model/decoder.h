@@ -81,8 +81,7 @@ typedef struct ts_forward_args {
     void          *logits; /* [n_want][n_vocab] */
 } ts_forward_args;
 
-/* The workspace of a forward of up to n_token tokens, with a cache that itself asks for kv_bytes.
- */
+/* The workspace of a forward of up to n_token tokens, with a cache that itself needs kv_bytes. */
 size_t    ts_decoder_workspace(const ts_decoder *m, int64_t n_token, size_t kv_bytes);
 ts_status ts_decoder_forward(const ts_decoder *m, const ts_forward_args *a, const ts_exec *x);
 

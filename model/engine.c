@@ -454,7 +454,7 @@ static bool stops(const job *j, int32_t token)
     return false;
 }
 
-/* The next token of the i-th that asked for logits. */
+/* The next token of the i-th request for logits. */
 static void extend(ts_engine *e, int64_t i, ts_event_fn tell, void *user)
 {
     job         *j = job_of(e, e->who[i]);

@@ -270,7 +270,7 @@ static ts_status feed_forward(const scratch *s, int64_t layer)
     return linear(s, s->x, d->gelu ? s->up : s->gate, layer, TS_W_DOWN, TS_W_DOWN_BIAS, true);
 }
 
-/* Only the rows that are asked for meet the head, which is often the largest matrix. */
+/* Only the requested rows are multiplied by the head, which is often the largest matrix. */
 static ts_status head(const scratch *s, const ts_forward_args *a)
 {
     const ts_decoder_dims *d = &s->m->dims;

@@ -159,7 +159,7 @@ ts_shape ts_packed_codes(ts_shape s);
 ts_shape ts_packed_scales(ts_shape s);
 /* Codes and scales that the kernels will take. */
 bool ts_packed_check(const char *name, ts_shape s, const ts_tensor *t, char why[TS_MODEL_WHY]);
-/* What the products of a pass over n tokens ask for; 0 where nothing is packed. */
+/* The workspace of the matmuls of a pass over n tokens; 0 where nothing is packed. */
 size_t ts_packed_workspace(const ts_decoder *m, int64_t n);
 /* y[i] = row[i] of the embedding. */
 void ts_packed_gather(const ts_decoder *m, void *y, const int32_t *row, int64_t n);

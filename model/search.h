@@ -19,7 +19,7 @@ typedef struct ts_beams ts_beams;
 typedef struct ts_beams_stats {
     int64_t n_pass;       /* of next */
     int64_t n_row;        /* tokens that were run */
-    int64_t n_string_row; /* tokens of the strings that were asked for: what runs without a cache */
+    int64_t n_string_row; /* tokens of the requested strings: what runs without a cache */
     int64_t n_fork;
     /* In pages; 0 where the cache is contiguous. */
     int64_t held_most, alone_most; /* at once; and if every string had pages of its own */
@@ -45,7 +45,7 @@ ts_status ts_beams_search(ts_beams *b, const ts_beam_search_args *a, bool archiv
 
 typedef struct ts_stateless ts_stateless;
 
-/* Its `next` and its `forward` run the whole string of each row that is asked for, by itself. */
+/* Its `next` and its `forward` run the whole string of each requested row by itself. */
 bool     ts_stateless_create(const ts_decoder *m, const ts_engine_options *o, ts_stateless **s,
                              char why[TS_MODEL_WHY]);
 void     ts_stateless_free(ts_stateless **s);

@@ -332,7 +332,7 @@ static bool runs(const state *s, int64_t item, int bank)
     return any && !s->stopped[item];
 }
 
-/* False: there is nothing to ask. */
+/* False: no beam is left to extend. */
 static bool list_rows(state *s, int bank, int64_t from, int64_t to)
 {
     int64_t most = 0;

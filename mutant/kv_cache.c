@@ -326,7 +326,7 @@ static void put(ts_kv *c, int32_t seq, int64_t layer, int64_t p, bool key, const
     }
 }
 
-/* For a trap: what a scale of the whole call would be made from. */
+/* For a bug: what a scale of the whole call would be made from. */
 static void extremes(const ts_kv *c, const void *from, int64_t n, double *lo, double *hi)
 {
     *lo = INFINITY, *hi = -INFINITY;
@@ -474,7 +474,7 @@ static void tile(const query *w, int64_t from, int64_t to, double *m, double *su
     }
 }
 
-/* A trap: the sum of each page is rounded. */
+/* A bug: the sum of each page is rounded. */
 static double by_page(double x)
 {
     return now == BY_PAGE ? (double)(float)x : x;

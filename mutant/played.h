@@ -35,8 +35,8 @@ MUTANTS(RUN)
 extern const ts_mutant ALL[];
 const ts_mutant        ALL[] = { MUTANTS(ROW) { 0 } };
 
-/* The functions themselves, from now on with the trap of this name, for tests that make entrants of
- * them; NULL: there is no such trap. */
+/* The functions themselves, from now on with the bug of this name, for tests that make entrants of
+ * them; NULL: there is no such bug. */
 const TABLE *BY_NAME(const char *name);
 
 const TABLE *BY_NAME(const char *name)

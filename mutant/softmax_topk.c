@@ -61,7 +61,7 @@ typedef struct row {
 
 static int32_t scratch[SCRATCH]; /* what lanes keep; a mutant runs in one thread */
 
-/* A NaN gets here only where a trap has let it pass: then it counts for nothing. */
+/* A NaN gets here only if a bug has let it pass: then it counts for nothing. */
 static double at(const row *r, int64_t i)
 {
     const double x = ts_load(r->a->logits, r->a->dtype, r->begin + i);

@@ -51,7 +51,7 @@ __device__ float load(const void *p, ts_dtype t, int64_t i)
     return to_float(((const __nv_bfloat16 *)p)[i]);
 }
 
-/* A NaN gets here only where a trap has let it pass: then it counts for nothing. */
+/* A NaN gets here only if a bug has let it pass: then it counts for nothing. */
 __device__ float at(const row &r, unsigned i)
 {
     const float x = load(r.a.logits, r.a.dtype, r.begin + i);

@@ -48,7 +48,7 @@ static double scale_of(const float *w, int64_t n)
     return ts_load(&h, TS_F16, 0);
 }
 
-/* A trap: codes from the mean before it is rounded. */
+/* A bug: codes from the mean before it is rounded. */
 static double threshold(const float *w, int64_t n, double s)
 {
     double sum = 0;

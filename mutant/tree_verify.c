@@ -173,7 +173,7 @@ static const float *row_after(const state *s, int64_t node)
     return s->logits + row * s->V;
 }
 
-/* Asks the model about the string that stands here, and no tree. */
+/* Calls the model with this string, without a tree. */
 static bool choose_plain(state *s, int64_t node, int32_t *t)
 {
     const ts_model *m = s->a->model;

@@ -39,7 +39,7 @@ static const shape plain_shapes[] = {
     { 2, 17, 1, 35, 35, 9, CAUSAL, 1 },    { 5, 40, 1, 2, 1, 8, CAUSAL, (int64_t)10 << 40 },
 };
 
-/* Nothing to ask, nothing to see, nothing at all; and heads past a launch limit. */
+/* No queries, no visible keys, neither; and heads past a launch limit. */
 static const shape many_heads = { 1, 1, 33000, 2, 1, 1, CAUSAL, 0 };
 static const shape many_keys = { 1, 70000, 1, 1, 1, 1, CAUSAL, 0 };
 static const shape many_queries = { 70000, 2, 1, 1, 1, 1, FULL, 0 };

@@ -362,8 +362,8 @@ static void want_item(const search *s, int64_t item, ts_want *w)
     want(&beams[2 * K], (double)s->n_beam, 0);
 }
 
-/* Steps, then how often the model was asked, and the status. Nothing more is asked after a row that
- * is none, and nothing written. */
+/* Steps, then the number of the model's calls, and the status. After an invalid row the model is
+ * not called again, and nothing is written. */
 static void want_calls(const search *s, ts_want *w)
 {
     const int64_t n = s->c->dim[ITEMS] * s->width, before = n * (s->steps + 4) + s->c->dim[ITEMS];

@@ -238,7 +238,7 @@ static size_t n_want(const ts_case *c)
     return (size_t)(2 * R + 1 + (grad & XE_DH ? R * D : 0) + (grad & XE_DW ? V * D : 0));
 }
 
-/* want: loss, lse, total, then dh and dw where they are asked for */
+/* want: loss, lse, total, then dh and dw if requested */
 static void oracle(const ts_case *c, const void *args, ts_want *want)
 {
     const ts_cross_entropy_args *a = args;

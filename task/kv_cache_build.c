@@ -282,7 +282,7 @@ static void tree_nonsense(build *b)
     look_at(b, a);
 }
 
-/* A walk over everything that fits; the state is asked for after each step. */
+/* A random walk over all operations that fit; the state is read after each step. */
 static void fuzz(build *b)
 {
     int32_t       live[TS_KV_ITEMS], n_live = 0;

@@ -174,7 +174,7 @@ static size_t n_want(const ts_case *c)
     return (size_t)(c->dim[0] * (2 * c->dim[2] + (c->dim[5] != 0)));
 }
 
-/* want: index row by row, then prob, then lse where it is asked for */
+/* want: index row by row, then prob, then lse if requested */
 static void oracle(const ts_case *c, const void *args, ts_want *want)
 {
     const ts_softmax_topk_args *a = args;

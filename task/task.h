@@ -87,7 +87,7 @@ typedef struct ts_number {
     bool        integer;
 } ts_number;
 
-/* A rule of the canon: what is asked beyond the field's usual contract, the common ground. */
+/* A rule of the canon: a requirement beyond the field's usual contract, the common ground. */
 typedef struct ts_canon {
     const char *family; /* the cases that are there for it */
     const char *rule;   /* "equal logits: the lower index first" */
@@ -135,13 +135,13 @@ typedef struct ts_task {
     /* The extents of a buffer of three axes or more. One axis is its elements, two are its rows and
      * columns. NULL: no buffer has more. */
     void (*shape)(const ts_case *c, const char *buffer, int64_t extent[TS_MAX_RANK]);
-    /* A dimension that is a number of the call and changes no extent: what is timed may be asked
-     * again with another one, up to `most`. name NULL: there is none. */
+    /* A dimension that is a number of the call and changes no extent: timed calls may be repeated
+     * with another value, up to `most`. name NULL: there is none. */
     struct {
         const char *name;
         int64_t     most;
     } varies;
-    /* Two dimensions: where the first exceeds the second, more is asked for than there is. */
+    /* Two dimensions: if the first exceeds the second, more is requested than exists. */
     const char *scarce[2];
     /* Breaks sound args in the i-th way and says what must be answered; false: no such way. */
     bool (*spoil)(int i, void *args, ts_exec *x, ts_status *must);
@@ -181,7 +181,7 @@ static inline int ts_case_about(const ts_task *t, const ts_case *c)
     return t->about ? t->about(c) : -1;
 }
 
-/* What a case asks for, in the judge's tables. */
+/* What a case tests, for the judge's tables. */
 typedef enum ts_category {
     TS_BASIC,
     TS_SHAPES,
@@ -201,8 +201,8 @@ const ts_canon *ts_canon_of(const ts_task *t, const ts_case *c);
 const char *ts_canon_broken(const ts_task *t, const ts_case *c, const void *args,
                             const ts_want *want, ts_flaw *f, ts_errors *e);
 
-/* Equal for cases of one family whose dtypes are alike wide, whose extents are of like size, and
- * which ask for more than there is, or do not. */
+/* Equal for cases of one family whose dtypes have the same width, whose extents are of similar
+ * size, and which agree in whether more is requested than exists. */
 uint64_t ts_case_group(const ts_task *t, const ts_case *c);
 
 /* "layernorm_forward/bf16/rows=9,cols=1025,pad=3/offset@0x5eed" */

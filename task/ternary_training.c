@@ -242,8 +242,8 @@ static uint64_t hash_of(uint64_t h, const void *p, size_t n)
     return h;
 }
 
-/* The wants that go with what was exported. Kept, since the same is mostly asked again, with other
- * numbers of threads and of other implementations. */
+/* The expected outputs of an export. Cached, since the same export is mostly expected again, with
+ * other numbers of threads and from other implementations. */
 static const ts_want *wants_after(const ts_case *c, const ts_ternary_training_args *a,
                                   const ts_buf *b)
 {

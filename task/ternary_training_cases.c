@@ -157,7 +157,7 @@ static void add_step(ts_tt_script *s, int64_t n_batch, int64_t n_tok, int rate)
     add(s, TS_TT_EXPORT);
 }
 
-/* Asked twice, with other things between, nothing has changed. */
+/* Called twice, with other calls between, nothing has changed. */
 static void look(ts_tt_script *s, int64_t B, int64_t T)
 {
     const int64_t grad = s->n_op, export = grad + 1;

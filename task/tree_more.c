@@ -226,7 +226,7 @@ void ts_tree_more_setup(const ts_case *c, uint64_t seed, ts_arena *m, ts_tree_pl
             int     k = 0;
             do draw_row(&r, i % KINDS, ts_mix(ts_mix(seed + (uint64_t)i) + (uint64_t)k));
             while (solve(&r, &token, &accepted) < 4 && ++k < ATTEMPTS);
-            if (k == ATTEMPTS) abort(); /* the case asks for what can hardly be drawn */
+            if (k == ATTEMPTS) abort(); /* such a case can hardly be drawn */
         }
     }
     outputs(c, b);

@@ -23,7 +23,7 @@ static void draw_clear(const ts_case *c, uint64_t seed, ts_tree_quiz *q)
         if (margin >= near || ts_tree_means_ties(c)) return;
         ts_tree_quiz_free(q);
     }
-    abort(); /* the case asks for what can hardly be drawn */
+    abort(); /* such a case can hardly be drawn */
 }
 
 /* The outputs, in the order of their wants. */
@@ -271,7 +271,7 @@ static void explain(const ts_case *c, const void *args, const ts_flaw *f, char *
     else snprintf(s, n, "cycle %lld: status of node %lld", row, col - TS_TREE_SEEN);
 }
 
-/* The mask of every pass, and the logits that it must ask for; what the walk reads of them depends
+/* The mask of every pass, and the logits that it must request; what the walk reads of them depends
  * on the tree. */
 static ts_cost cost(const ts_case *c)
 {

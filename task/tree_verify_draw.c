@@ -226,8 +226,8 @@ static void draw_model(const ts_case *c, uint64_t seed, ts_drawn *m)
         if ((i % c->dim[VOCAB] < c->dim[VOCAB] / 2) == is(c, "zero_u"))
             ts_model_row(m, 0)[i] = -INFINITY;
     if (sick_how(c) < 0) return;
-    /* Where few tokens are asked for, in rows of the tree that no walk comes to. One that fails
-     * does so for all of the pass. */
+    /* If few tokens are to be emitted, in rows of the tree that no walk reaches. A row that fails
+     * makes the whole pass fail. */
     const int64_t depth = sick_how(c) == TS_SICK_FAILS ? 0
                           : c->dim[MAX_NEW] <= 2       ? c->dim[MAX_NEW]
                                                        : (int64_t)(seed % 4);

@@ -42,7 +42,7 @@ double ts_tree_beside(const float *logits, int64_t n_vocab, double temperature, 
                       bool side);
 static const double TS_TREE_BESIDE = 1e-8;
 
-/* One cycle, by decoding token after token and asking after each whether the tree has it. */
+/* One cycle, by decoding token after token and testing after each whether the tree has it. */
 typedef struct ts_tree_walk {
     int64_t  n_out, n_path;
     int32_t *out, *path; /* malloc, all; [max_new], [n_node] */

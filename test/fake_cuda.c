@@ -94,7 +94,7 @@ int cuGetErrorString(int code, const char **text)
     return *text = NULL, INVALID_VALUE;
 }
 
-/* ---- the device; what it is can be asked even after a fault ---- */
+/* ---- the device; its properties can be queried even after a fault ---- */
 
 static int of_device(int device)
 {

@@ -162,7 +162,7 @@ static void lay_out(const char *from, const char *where)
     if (dir) closedir(dir);
 }
 
-/* ---- asking ---- */
+/* ---- running cases ---- */
 
 static void reject(entrant *e, const ts_case *c, const ts_task *t, uint64_t seed, const char *what,
                    const ts_call *r, const ts_flaw *f)

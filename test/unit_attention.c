@@ -125,7 +125,7 @@ static void test_tile_hints(void **state)
     }
 }
 
-/* ---- traps ---- */
+/* ---- inputs on which careless code fails ---- */
 
 /* NaN past the end of a sequence, and a sequence of no keys at all. */
 static void test_padding(void **state)

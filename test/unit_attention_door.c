@@ -167,7 +167,7 @@ static void test_bad_pointers(void **state)
     }
 }
 
-/* A byte less than was asked for is refused, under every mask that asks for any. */
+/* A byte less than requested is rejected, under every mask that needs a workspace. */
 static void test_short_workspace(void **state)
 {
     (void)state;

@@ -10,8 +10,8 @@
 #include "court.h"
 #include "unit.h"
 
-/* Of the cases that even a quick sitting asks, each task has some of every category; of special
- * inputs some have none but those of the canon. */
+/* Among the cases of even a quick judging run, each task has some of every category; for special
+ * inputs some tasks have only those of the canon. */
 static void no_category_is_empty(void **state)
 {
     (void)state;
@@ -32,7 +32,7 @@ static void no_category_is_empty(void **state)
 
 enum { KEYS = 2 };
 
-/* How many of the n cases from `number` on, or of all that may be asked, are of one group. */
+/* How many of the n cases from `number` on, or of all possible ones, are of one group. */
 static int alike(const ts_task *t, const ts_case *of, const int *number, int n)
 {
     const ts_case *all = t->cases();

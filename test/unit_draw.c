@@ -29,7 +29,7 @@ static bool is_drawn(const ts_task *t, const ts_case *c, const int *number, int 
     return false;
 }
 
-/* In Python rows that lie far apart are asked at depth full only. */
+/* In Python, rows 2^30 elements apart are tested at depth full only. */
 static void asks_every_family(ts_depth depth, ts_class cls)
 {
     static int number[TS_MOST_CASES];

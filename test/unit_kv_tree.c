@@ -78,7 +78,7 @@ static void ask_tree(box *b, int32_t seq, const shape *s)
     kv_back(tree_lse, lse, n_lse);
 }
 
-/* Appends the path to row i to a fork, and asks for its last token. */
+/* Appends the path to row i to a fork, and computes attention of its last token. */
 static int64_t ask_path(box *b, int32_t seq, const shape *s, int64_t i)
 {
     int64_t       row[MOST_ROWS], one = 1;

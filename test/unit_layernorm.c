@@ -222,7 +222,7 @@ static void refuses_small_workspace(void **state)
             refuses_backward(b, x, TS_E_WORKSPACE);
             n_tried++;
         }
-        /* Exactly what was asked for is enough, and nothing past it is touched. */
+        /* A workspace of exactly the requested size is enough, and nothing past it is touched. */
         x.workspace = workspace;
         x.workspace_bytes = n;
         memset(workspace, MARK, sizeof workspace);

@@ -98,7 +98,8 @@ static void bytes_a_weight(void **state)
     assert_int_equal(ts_ternary_destroy(NULL), TS_E_ARG);
 }
 
-/* What kernels ask for does not only grow with a batch: every size up to the agreed one must do. */
+/* The workspace of kernels does not only grow with the batch: every size up to the maximum must
+ * work. */
 static void workspace_serves_all(void **state)
 {
     const ts_ternary_dims d = { 40, 32, 1, 4, 2, 8, 48, 40, 70, 10000, 1e-6 };

@@ -421,8 +421,8 @@ static void wrong_checkpoints(void **state)
     remove_folder(folder);
 }
 
-/* On a CUDA device: what the loop does there in another way. The device is asked for by a child, as
- * what CUDA keeps does not survive a fork. */
+/* On a CUDA device: what the loop does differently there. A child process queries the device, since
+ * CUDA's state does not survive a fork. */
 static int on_cuda(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(killed_and_resumed) };

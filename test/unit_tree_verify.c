@@ -167,7 +167,7 @@ static void cousins_do_not_meet(void **state)
     const ts_exec           x = { 0 };
     const ts_tree_mask_args a = { { 2, 4, 0, 0 }, parent, visible, position };
     toy                     t;
-    where = TS_CPU; /* the model is asked here, and no search */
+    where = TS_CPU; /* the model is called here, without a search */
     toy_make(&t, TOY_TRANSFORMER, N_VOCAB, ts_bits(seed, n_drawn++));
     assert_int_equal(ts_tree_mask(&a, &x), TS_OK);
     assert_int_equal(toy_forward(&t, 6, token, position, visible, 1, want, tree_row), 0);

@@ -259,7 +259,7 @@ bool ts_corpus_encode(ts_corpus *c, const ts_tokenizer *t, int64_t n_token, char
 /* ---- sequences ---- */
 
 /* Training sequences begin anywhere; held-out ones follow each other, so that every token but the
- * first is asked for once. */
+ * first is a target once. */
 static void fill(void *user, bool held_out, int64_t i, int32_t *input, int32_t *target, int64_t n)
 {
     const ts_corpus *c = user;

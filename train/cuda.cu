@@ -25,7 +25,7 @@ struct gpu {
     lane           first, beside;
     cudaStream_t   stream; /* the first one's */
     cudaEvent_t    forked, left[TS_CUDA_BESIDES];
-    cublasStatus_t failed; /* the first failure since it was last asked for */
+    cublasStatus_t failed; /* the first failure since the last query */
     cudaError_t    broken; /* likewise, of what has no other way to say so */
     cudaEvent_t   *mark;   /* [MOST_MARKS]; NULL: not measured */
     ts_cuda_part  *part;   /* what begins at each */

@@ -79,7 +79,7 @@ int ts_thread_count(int wanted); /* 0: OpenMP's */
 
 ts_attention_dims ts_net_attention_dims(const ts_net *n);
 
-/* The largest workspace that a pass asks its kernels for. */
+/* The largest workspace that the kernels of a pass need. */
 ts_status ts_net_workspace(const ts_net *n, size_t *n_bytes);
 
 /* ---- a team ---- */

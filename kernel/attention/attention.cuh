@@ -154,7 +154,7 @@ struct row_order {
     }
 };
 
-/* A workspace may lie anywhere: its query asks for ALIGN bytes more than are used. */
+/* A workspace may have any alignment: its query returns ALIGN bytes more than are used. */
 enum { ALIGN = 256 };
 inline void *aligned_up(void *p)
 {

@@ -132,7 +132,7 @@ __device__ __forceinline__ int first_lane(int v)
     return __shfl_sync(~0u, v, 0);
 }
 
-/* ---- the warp that sends for things; its first lane asks, all wait ---- */
+/* ---- the warp that loads; its first lane issues the loads, all wait ---- */
 
 template <class S> struct producer {
     const forward_call     &c;

@@ -144,7 +144,7 @@ __device__ __forceinline__ item told_item(const places8<S> &in, ring_place<1> *t
              first_lane(i.n_keys), first_lane(i.first), first_lane(i.end) };
 }
 
-/* ---- the warp that sends for things; its first lane asks, all wait ---- */
+/* ---- the warp that loads; its first lane issues the loads, all wait ---- */
 
 template <class S> struct loader {
     const forward_call       &c;

@@ -22,7 +22,7 @@
 
 enum {
     BLOCK = 1024, /* columns summed in float before they go on to a double */
-    AHEAD = 1024, /* bytes of a row asked for before they are used */
+    AHEAD = 1024, /* bytes of a row that are prefetched */
 };
 
 /* Where element i of a row and `ahead` bytes more are: in its group of rows or, past their end, in

@@ -72,7 +72,7 @@ static int count_ge(const float *x, int n, float v)
 
 typedef struct choice {
     float v;
-    int   n_ge, n_gt; /* n_gt only where n_ge is more than was asked for */
+    int   n_ge, n_gt; /* n_gt only if n_ge is more than requested */
 } choice;
 
 /* A v that at least k, and at most k + slack, of x[0..n) reach; where equal values forbid that, the

@@ -132,8 +132,8 @@ typedef struct state {
     float  max;
 } state;
 
-/* A core can wait for few lines at a time, so that memory keeps busy only where lines are asked for
- * all the time: whatever is done with a block, it now and then asks for the next of those ahead. */
+/* A core can have few outstanding cache lines, so memory stays busy only if lines are requested all
+ * the time: whatever is done with a block, the next lines ahead are prefetched now and then. */
 INLINE void fetch(uintptr_t *ahead)
 {
     __builtin_prefetch((const char *)*ahead);
@@ -166,8 +166,8 @@ INLINE vec max_groups(const char *p, ts_dtype t, int g, int end, peaks *to, vec 
     return m;
 }
 
-/* Few floats are added up before they go on to a double. Lines ahead, up to `until`, are asked for.
- */
+/* Few floats are added up before they are added to a double. Lines ahead, up to `until`, are
+ * prefetched. */
 INLINE double sum_groups(const char *p, ts_dtype t, int n_groups, float shift, const scale *s,
                          uintptr_t *ahead, uintptr_t until)
 {

@@ -219,7 +219,7 @@ static ts_status check_batch(const ts_ternary *m, const ts_exec *x, int64_t n_ba
     return TS_OK;
 }
 
-/* A pass in the workspace, which must be as large as was asked for, whatever this call takes. */
+/* A pass in the workspace, which must have the queried size, whatever this call needs. */
 static ts_status prepare(const ts_ternary *m, const ts_exec *x, int64_t n_batch, int64_t n_tok,
                          ts_ternary_pass *p)
 {

@@ -100,7 +100,7 @@ typedef struct ts_ternary_pass {
 /* Everything of a pass that has its place in the workspace, from base on; NULL: its size alone. */
 size_t           ts_ternary_lay(ts_ternary_pass *p, char *base);
 ts_ternary_layer ts_ternary_layer_of(const ts_ternary_pass *p, int64_t layer);
-/* The most that the kernels ask for in a pass of up to max_batch by max_tokens. */
+/* The largest workspace of the kernels in a pass of up to max_batch by max_tokens. */
 ts_status ts_ternary_inner_bytes(const ts_ternary_dims *d, const ts_exec *x, size_t *n_bytes);
 
 /* nll summed over all targets; with `back` also the gradient of its mean. */

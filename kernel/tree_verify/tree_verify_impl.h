@@ -46,7 +46,7 @@ typedef struct ts_tree_chooser {
     float        *piece;         /* [TS_TREE_PIECE], the host's */
 } ts_tree_chooser;
 
-/* look, which may be NULL, is asked once the logits are there. choose: the token that u chooses
+/* look, which may be NULL, is called once the logits are there. choose: the token that u chooses
  * from a row of them; TS_E_MODEL where there is none. */
 typedef struct ts_tree_steps {
     ts_status (*look)(const ts_tree_chooser *c);
