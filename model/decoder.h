@@ -85,8 +85,8 @@ typedef struct ts_forward_args {
 size_t    ts_decoder_workspace(const ts_decoder *m, int64_t n_token, size_t kv_bytes);
 ts_status ts_decoder_forward(const ts_decoder *m, const ts_forward_args *a, const ts_exec *x);
 
-/* The same for tokens that may be refused: trees behind their sequences, as ts_kv_attend_tree has
- * them. No sequence grows; what the layers would have appended goes to kv, on the same device. */
+/* The same for drafted tokens: trees that follow their sequences, as in ts_kv_attend_tree. No
+ * sequence grows; what the layers would have appended is written to kv, on the same device. */
 typedef struct ts_forward_tree {
     const int32_t *parent; /* [sum n_new] */
     void          *kv;     /* [n_layer][2][sum n_new][n_kv_head][head_dim]: keys, values */
@@ -114,7 +114,7 @@ typedef struct ts_tokenizer ts_tokenizer;
 bool ts_tokenizer_load(const char *path, ts_tokenizer **t, char why[TS_MODEL_WHY]);
 bool ts_tokenizer_parse(const void *bytes, size_t n, ts_tokenizer **t, char why[TS_MODEL_WHY]);
 void ts_tokenizer_free(ts_tokenizer **t);
-/* Whether a model's file, a GGUF, holds its vocabulary. */
+/* Whether a model's GGUF file contains its vocabulary. */
 bool ts_tokenizer_is_inside(const char *path);
 
 int64_t ts_tokenizer_size(const ts_tokenizer *t); /* one more than the largest token */
@@ -243,7 +243,7 @@ typedef struct ts_engine_stats {
     int64_t n_preempted;
     int64_t n_shared;                        /* tokens that were not run */
     int64_t n_running, n_waiting, n_kept;    /* after the last step */
-    double  prompt_s, decode_s;              /* a mixed step's time goes by its rows */
+    double  prompt_s, decode_s;              /* the time of a mixed step is divided by rows */
     size_t  cache_reserved, cache_live_peak; /* bytes */
 } ts_engine_stats;
 
@@ -282,9 +282,9 @@ bool ts_chat_load(const char *model, ts_chat **c, char why[TS_MODEL_WHY]);
 /* From a template alone; bos_token and eos_token are undefined. */
 bool ts_chat_parse(const char *source, size_t n, ts_chat **c, char why[TS_MODEL_WHY]);
 void ts_chat_free(ts_chat **c);
-/* Appends the text of the messages and, with `answer`, what an answer begins with. A template that
- * begins a text itself makes the tokens that a tokenizer adds superfluous: see
- * ts_tokenizer_first. */
+/* Appends the text of the messages and, with `answer`, the beginning of an answer. If the template
+ * itself begins a text, the tokens that a tokenizer adds are superfluous: see ts_tokenizer_first.
+ * */
 bool ts_chat_render(ts_chat *c, const ts_message *message, int64_t n, bool answer, ts_text *out,
                     char why[TS_MODEL_WHY]);
 

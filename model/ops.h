@@ -26,8 +26,8 @@ typedef struct ts_half_product {
 
 /* Arrays are memory of the device, row after row. `self` is what `open` made; NULL on the CPU. */
 typedef struct ts_ops {
-    /* Around a pass, and NULL on the CPU. What is between them is enqueued on `stream`; `end` waits
-     * for it, and says if anything went wrong. */
+    /* Called around a pass; NULL on the CPU. The work between them is enqueued on `stream`; `end`
+     * waits for it, and returns whether it failed. */
     void (*begin)(void *self, void *stream);
     ts_status (*end)(void *self);
     /* From memory of the host, which may change as soon as this is back. */

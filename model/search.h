@@ -22,7 +22,7 @@ typedef struct ts_beams_stats {
     int64_t n_string_row; /* tokens of the requested strings: what runs without a cache */
     int64_t n_fork;
     /* In pages; 0 where the cache is contiguous. */
-    int64_t held_most, alone_most; /* at once; and if every string had pages of its own */
+    int64_t held_most, alone_most; /* at once; and if every string had its own pages */
     int64_t shared;                /* that forks took over, and would have copied otherwise */
     int64_t copied;                /* that were copied then, to be written */
 } ts_beams_stats;
@@ -31,8 +31,8 @@ typedef struct ts_beams_stats {
 bool ts_beams_create(const ts_decoder *m, const ts_engine_options *o, ts_beams **b,
                      char why[TS_MODEL_WHY]);
 void ts_beams_free(ts_beams **b);
-/* Its `next`, with logits in memory of the host's: strings are found again by what they begin with,
- * whichever place they had. There is no `forward`. It serves until b is freed. */
+/* Its `next` writes logits to host memory: strings are found again by their prefix, in any order.
+ * There is no `forward`. Valid until b is freed. */
 ts_model              ts_beams_model(ts_beams *b);
 const ts_beams_stats *ts_beams_stats_of(const ts_beams *b);
 ts_status             ts_beams_status(const ts_beams *b); /* of the last call */
@@ -98,8 +98,8 @@ bool ts_speculator_create(const ts_decoder *m, const ts_engine_options *o, int64
                           int64_t n_deep, ts_speculator **s, char why[TS_MODEL_WHY]);
 void ts_speculator_free(ts_speculator **s);
 
-/* Reads a prompt; what was there before is gone. Temperature and seed: draws as ts_tree_verify
- * makes them, number i of a text by seed and i. */
+/* Reads a prompt, and discards the earlier text. Temperature and seed: tokens are drawn as in
+ * ts_tree_verify, number i of a text by seed and i. */
 bool ts_speculator_begin(ts_speculator *s, const int32_t *prompt, int64_t n_prompt,
                          double temperature, uint64_t seed, char why[TS_MODEL_WHY]);
 

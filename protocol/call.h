@@ -88,7 +88,7 @@ enum { TS_BORN_APART = 1, TS_BORN_UNSAFE = 2 };
 /* How a fault handler classifies a fault. */
 enum { TS_TRAP_OTHER, TS_TRAP_CLOCK, TS_TRAP_MEMORY, TS_TRAP_DEVICE };
 
-/* The confinement that the runner achieved; this machine refused the rest. */
+/* The confinement that the runner achieved; this machine does not support the rest. */
 enum {
     TS_HELD_USER = 1,      /* a different user, without capabilities */
     TS_HELD_NAMESPACE = 2, /* a PID namespace: the judge has no PID there */

@@ -123,8 +123,8 @@ typedef struct ts_attention_rows {
                  int64_t i); /* or NULL */
 } ts_attention_rows;
 
-/* Of the common ground, which has no answer for a query that sees no key: it itself, and the keys
- * of a batch that has one. */
+/* By the usual contract, which defines no output for a query that sees no key: that query, and the
+ * keys of a batch that has one. */
 bool ts_attention_sees_none(const ts_attention_dims *d, const int32_t *kv_len, int64_t b,
                             int64_t i);
 bool ts_attention_beside_none(const ts_attention_dims *d, const int32_t *kv_len, int64_t b,
@@ -140,7 +140,7 @@ bool ts_attention_check(const ts_attention_dims *d, const int32_t *kv_len,
 
 /* One row: what it must be, and the bounds. */
 typedef struct ts_attention_answer {
-    ts_real value[256], lse; /* lse: -inf where nothing is seen, NaN where a score is sick */
+    ts_real value[256], lse; /* lse: -inf if no key is seen, NaN if a score is NaN or +inf */
     double  error[256], lse_error;
 } ts_attention_answer;
 

@@ -36,8 +36,8 @@ struct ts_net_cuda {
     ts_dtype               type;
     size_t                 size; /* of an element of it */
     ts_cuda_serving        how;
-    bool                   flat;              /* groups lie as in one long row */
-    bool                   fresh;             /* what serves is of these weights */
+    bool                   flat;              /* groups are those of one long row */
+    bool                   fresh;             /* the effective weights are up to date */
     bool                   clean;             /* the gradient is 0, whatever is in memory */
     void                  *memory, *moments;  /* moments: [2][n_count] float; NULL: none yet */
     float                 *weight, *gradient; /* [n_count] */

@@ -15,7 +15,7 @@
 
 #include "touchstone/touchstone.h"
 
-/* Blocks that sum the gradients of gains, each into a row of its own. */
+/* Blocks that sum the gradients of gains, each into its own row. */
 enum { TS_CUDA_SUMS = 264 };
 
 /* What a net may have: a row is held in registers. Widths, of heads and feed-forward too, are
@@ -108,8 +108,8 @@ typedef struct ts_cuda_project {
     int64_t        *n_bad;
 } ts_cuda_project;
 
-/* AdamW as adamw.h has it, in float, of a ternary net whose groups lie as in one long row: w then
- * also goes to y, projected, for the first n_matrix weights. */
+/* AdamW as in adamw.h, in float, for a ternary net whose groups are those of one long row: w is
+ * then also written to y, projected, for the first n_matrix weights. */
 typedef struct ts_cuda_adamw {
     ts_dtype      type;
     float        *w, *m, *v;
@@ -163,8 +163,8 @@ typedef struct ts_train_module {
     void (*leave)(void *self, int slot);
     void (*meet)(void *self, int slot);
 
-    /* From `watch` on, `part` says what the work that follows belongs to; TS_PARTS: to nothing.
-     * `times` waits, adds up milliseconds [TS_PARTS], and ends it. */
+    /* From `watch` on, `part` names the part of a step that the following work belongs to;
+     * TS_PARTS: none. `times` waits, adds up milliseconds [TS_PARTS], and ends the measurement. */
     void (*watch)(void *self);
     void (*part)(void *self, ts_cuda_part p);
     ts_status (*times)(void *self, double *ms);

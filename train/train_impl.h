@@ -59,7 +59,7 @@ struct ts_net {
     double        *frequency;          /* [head_dim / 2], of the rotation */
     int32_t       *position;           /* [n] */
     void          *logits;             /* [n_head_row][n_vocab] */
-    int64_t        n_head_row;         /* rows that meet the head at once */
+    int64_t        n_head_row;         /* rows that are multiplied by the head at once */
     void          *loss, *lse, *total; /* [n_head_row]; [1] */
     bool          *right;              /* [n_head_row] */
     float         *latent, *dlatent;   /* the largest matrix; the first where dtype is not float */

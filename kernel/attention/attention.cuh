@@ -109,7 +109,7 @@ struct sight {
     }
 };
 
-/* ---- where things lie ---- */
+/* ---- addresses ---- */
 
 /* Row n of head h of batch b begins at element b * batch + h * head + n * row. */
 struct strides {

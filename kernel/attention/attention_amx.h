@@ -95,7 +95,7 @@ typedef struct pair {
     int64_t         stride, step;
 } pair;
 
-/* Rows of 32 terms each, as they lie. */
+/* Rows of 32 terms each, without packing. */
 INLINE pair rows_at(const uint16_t *at, int64_t stride)
 {
     return (pair) { at, at + 16 * stride, stride, STRIP };
@@ -295,7 +295,7 @@ INLINE __mmask32 pack_turned(uint16_t *to, const head *h, int64_t j)
     return odd;
 }
 
-/* As they lie, in rows of strips(dim) strips. */
+/* Unpacked, in rows of strips(dim) strips. */
 INLINE __mmask32 copy_rows(uint16_t *to, const head *h, int64_t j)
 {
     __mmask32 odd = 0;

@@ -22,7 +22,7 @@ template <int D> constexpr int      HEIGHT = D <= 64 ? 128 : 64; /* queries in a
 template <int D> constexpr int      KEYS = D <= 128 ? 128 : 64;  /* that a block owns */
 template <int D> constexpr unsigned TILE_BYTES = SLAB_BYTES *(SLABS<D> *HEIGHT<D>);
 
-/* A tile's dq lies as it does in the registers of warpgroups that have 64 queries each: chunks of 8
+/* A tile's dq has the layout of the registers of warpgroups with 64 queries each: chunks of 8
  * columns, in each four floats per thread. */
 enum { CHUNK_FLOATS = 4 * WARPGROUP, CHUNK_BYTES = CHUNK_FLOATS * 4, PART_BYTES = 8 * CHUNK_BYTES };
 template <int D> struct dq_parts {
@@ -50,8 +50,8 @@ struct main_params {
 
 /* ---- shared memory ---- */
 
-/* P goes through shared memory above D = 128, dq up to there. Where statistics leave half of their
- * place free, barriers lie there: at D = 256 no other is left. */
+/* P goes through shared memory above D = 128, dq up to there. If statistics leave half of their
+ * place free, barriers are stored there: at D = 256 no other place is left. */
 template <int D> struct block_memory {
     static constexpr unsigned OWNED_BYTES = SLABS<D> * KEYS<D> * SLAB_BYTES, K = 0,
                               V = K + OWNED_BYTES, Q = V + OWNED_BYTES,
@@ -179,7 +179,7 @@ __device__ __forceinline__ void tell_job(const block_memory<D> &m, int ticket, u
     *told ^= 1;
 }
 
-/* By a warp. The lane that reads it says that it may be overwritten. */
+/* Called by a warp. The lane that reads it signals that it may be overwritten. */
 template <int D> __device__ __forceinline__ int hear_job(const block_memory<D> &m, unsigned told)
 {
     unsigned ticket = 0;
@@ -310,8 +310,8 @@ template <int D> __device__ __forceinline__ int key_row(int thread)
     return (thread - WARPGROUP) / 32 * 16 % KEYS<D> + thread % 32 / 4;
 }
 
-/* Where a thread stands: accumulators have, of two rows (keys), columns 8 j + column and the
- * next. By the shuffle the compiler knows that a warp is all in one half. */
+/* The place of a thread: accumulators have, of two rows (keys), columns 8 j + column and the next.
+ * By the shuffle the compiler knows that a warp is all in one half. */
 struct place {
     int half, warp, lane, column;
 

@@ -39,7 +39,7 @@ INLINE void load_keys(const keys *w, int64_t ld)
         floats_of(w->a->v, d->dtype, at, d->head_dim, v);
         put_column(w->kt, j, k, d->head_dim, (float)d->scale);
         put_column(w->vt, j, v, d->head_dim, 1);
-        /* For dq: an infinite key has no weight, or one that is NaN. 0 serves both. */
+        /* For dq: an infinite key has no weight, or one that is NaN. 0 is correct for both. */
         for (int64_t c = 0; c < cols; c += LANES) put(k + c, finite_of(get(k + c)));
     }
     for (int r = 0; r < TILE; r++) w->ones[r] = 1;

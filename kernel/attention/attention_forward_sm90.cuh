@@ -81,7 +81,7 @@ template <class S> struct pipes {
     item     next;
 };
 
-/* Where things lie in shared memory. */
+/* Layout of shared memory. */
 template <class S> struct places {
     unsigned             at; /* queries, keys, values */
     pipes<S>            *p;
@@ -184,7 +184,7 @@ template <class S> struct producer {
         send_tile(&c.k, in.k(k.stage), shared_address(&in.p->k_full[k.stage]), i, tile);
         k.advance();
     }
-    /* What lies past kv_len may be NaN, which no weight of 0 makes harmless: it becomes 0. */
+    /* Values past kv_len may be NaN, and NaN times a weight of 0 is NaN: they are set to 0. */
     __device__ __forceinline__ void send_values(const item &i, int tile)
     {
         const unsigned bar = shared_address(&in.p->v_full[v.stage]), to = in.v(v.stage);
@@ -392,7 +392,7 @@ template <class S> struct consumer {
         pin(o);
         release_values();
     }
-    /* Results lie where the queries lay, and go from there. */
+    /* Results replace the queries in shared memory, and are stored from there. */
     __device__ __forceinline__ void store(const item &i, const float (&o)[N_O],
                                           const float (&by)[2])
     {

@@ -92,7 +92,7 @@ template <int N> __device__ __forceinline__ void ring_init(uint64_t (&bars)[N], 
     for (int i = 0; i < N; i++) barrier_init(shared_address(&bars[i]), n);
 }
 
-/* Where things lie in shared memory. */
+/* Layout of shared memory. */
 template <class S> struct places8 {
     unsigned             at;
     pipes8<S>           *p;

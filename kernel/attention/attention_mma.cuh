@@ -17,7 +17,7 @@ namespace
 /* Rows of head_dim elements, at most D, with zeros up to D. */
 template <int D> constexpr int PITCH = D * 2 + 16; /* bytes */
 
-/* Rows of one head in memory. Those from `end` on are zero, whatever lies there. */
+/* Rows of one head in memory. Those from `end` on are read as zero. */
 template <class T> struct head_rows {
     const T *first;
     int64_t  stride;

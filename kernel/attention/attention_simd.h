@@ -258,7 +258,7 @@ INLINE void weigh(const work *w, int64_t c, int64_t n, int vecs)
     for (int v = 0; v < vecs; v++) put(w->sum + c + v * LANES, sum[v]);
 }
 
-/* Rows [begin, end) of K or V: as they lie, or a copy in floats, side by side. */
+/* Rows [begin, end) of K or V: in place, or a copy in floats, side by side. */
 INLINE const float *rows_of(const work *w, const void *from, int64_t begin, int64_t end,
                             float *copy)
 {

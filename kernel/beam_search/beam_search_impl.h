@@ -43,7 +43,7 @@ typedef struct ts_beam_row {
     double max, log_sum;
 } ts_beam_row;
 
-/* The best extension of a beam that is still to be had. score -inf: there is none. */
+/* The best extension of a beam that is not taken yet. score -inf: there is none. */
 typedef struct ts_beam_head {
     double  score;
     int64_t at; /* among the row's candidates */

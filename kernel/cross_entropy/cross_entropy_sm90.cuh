@@ -275,7 +275,7 @@ struct turn_of {
     }
 };
 
-/* dh, in float. Rows that are not counted have 0, whatever w holds. */
+/* dh, in float. Rows that are not counted have 0, even if w is not finite. */
 template <class T_> struct dh_of {
     using T = T_;
     using params = gradient_params;

@@ -45,8 +45,8 @@ struct attend_call {
     void       *out;
     float      *lse;
     float      *partial; /* [2 n_share][columns][partial_pitch]: m, l, and from 4 on o */
-    /* Of a tree; deep 0: it is none. Queries stand behind all tokens of their sequence, up to
-     * `deep` of them one behind the other, and their own branches are another kernel's. */
+    /* Of a tree; deep 0: no tree. Queries follow all tokens of their sequence, up to `deep` of them
+     * one after the other; another kernel adds their own branches. */
     int            deep;
     const int32_t *position; /* [tokens of the call] */
     float         *sums;     /* [tokens][n_q_head][partial_pitch]: instead of out and lse */
@@ -226,7 +226,7 @@ static __device__ __forceinline__ void put_sum(float *to, int d, float m, float 
     if (d == 0) to[0] = m, to[1] = l;
 }
 
-/* Element d of a row that has met all its cached keys. */
+/* Element d of a row after all its cached keys. */
 static __device__ __forceinline__ void put_row(const attend_call &a, int64_t row, int d, float m,
                                                float l, float o)
 {

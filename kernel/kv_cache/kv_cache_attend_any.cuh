@@ -13,7 +13,7 @@ namespace general
 enum { COLUMNS = 16, LANES = 16, THREADS = COLUMNS * LANES, TOKENS = 64, MOST_D = 256 };
 enum { SCORES = TOKENS / LANES, PIECES = MOST_D / LANES };
 
-/* Floats from one row to the next: odd, so that a column of them lies in all banks. */
+/* Floats from one row to the next: odd, so that the elements of a column are in different banks. */
 static __host__ __device__ __forceinline__ int stride_of(int D)
 {
     return D | 1;

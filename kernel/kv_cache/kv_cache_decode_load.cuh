@@ -293,7 +293,8 @@ template <class S> struct loader {
         if (is_float) send_group<S, 8>(a, s.head, page_, first_of(r), to);
         else send_group<S, 4>(a, s.head, page_, first_of(r), to);
     }
-    /* Of a slot, in runs of n tokens: 16 bytes a lane, of 4 tokens or of 2, which lie together. */
+    /* Of a slot, in runs of n tokens: 16 bytes per lane, of 4 tokens or of 2, which are contiguous.
+     * */
     template <int BYTES>
     __device__ __forceinline__ void send_pairs_of(const attend_call &a, unsigned slot, int row,
                                                   int n)

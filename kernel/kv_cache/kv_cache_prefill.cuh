@@ -14,8 +14,8 @@ namespace prefill
 
 enum { WARPS = 8, THREADS = 32 * WARPS, TOKENS = 64, COLUMNS = 16 * WARPS };
 
-/* Rows of a tile lie one after the other; vectors of 16 bytes are permuted within a row, so that
- * the same vector of eight rows lies in all banks. */
+/* Rows of a tile are contiguous; vectors of 16 bytes are permuted within a row, so that the same
+ * vector of eight rows is in different banks. */
 template <int D> struct tile_view {
     static constexpr int ROW = 2 * D, BYTES = TOKENS * ROW;
     unsigned             at;

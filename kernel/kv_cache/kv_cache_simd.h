@@ -39,10 +39,10 @@ enum {
 };
 
 typedef struct tile {
-    const char *raw_k[TS_KV_TILE + AHEAD], *raw_v[TS_KV_TILE + AHEAD]; /* where the rows lie */
+    const char *raw_k[TS_KV_TILE + AHEAD], *raw_v[TS_KV_TILE + AHEAD]; /* addresses of the rows */
     int64_t     place[TS_KV_TILE + AHEAD];                             /* their number in v_data */
     const char *k[TS_KV_TILE], *v[TS_KV_TILE];         /* the same, or copies in floats */
-    float       k_step[TS_KV_TILE], k_low[TS_KV_TILE]; /* of codes that are used as they lie */
+    float       k_step[TS_KV_TILE], k_low[TS_KV_TILE]; /* of codes that are used in place */
     float       v_step[TS_KV_TILE], v_low[TS_KV_TILE];
 } tile;
 

@@ -61,7 +61,8 @@ INLINE scale scale_of(double mean, double rstd, int constant)
 {
     double h = 1;
     if (rstd < 0x1p-60) h = 0x1p-64;
-    /* A row this narrow that is not constant lies near 0, so that its values may be scaled up. */
+    /* A row with so small a spread that is not constant is near 0, so its values may be scaled up.
+     * */
     if (rstd > 0x1p60 && !constant) h = 0x1p64;
     const float hi = (float)mean;
     double      r = rstd / h;
@@ -202,9 +203,8 @@ INLINE void y_unit(const forward_call *c, int64_t r, int group, const scale *s, 
 #pragma GCC unroll 4
     for (int k = 0; k < group; k++)
         out[k] = madd(gamma, xhat_of(load(x + k * c->pitch, t, i, n), s[k], plain), beta);
-        /* All loads come before all stores: rows often lie a multiple of 4096 bytes apart, and then
-         * a load looks to the machine as if it might want what was just stored for the row before.
-         */
+        /* All loads come before all stores: rows are often a multiple of 4096 bytes apart, and then
+         * the CPU delays a load that might overlap a store to the row before. */
 #pragma GCC unroll 4
     for (int k = 0; k < group; k++) put(y + k * c->pitch, t, i, n, out[k], streaming);
 }

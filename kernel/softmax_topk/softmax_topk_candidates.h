@@ -156,7 +156,7 @@ static void select_first(list *l, int slack, float max)
         pack(l->val + kept, l->idx + kept, gt | eq, x, get_ints(l->idx + i));
         kept += bits_in(gt | eq);
     }
-    /* More only in a sick row, whose max may be wrong. */
+    /* More only in a row with a NaN, whose maximum may be wrong. */
     l->n = kept < l->k + slack ? kept : l->k + slack;
     raise_floor(l, c.v);
 }

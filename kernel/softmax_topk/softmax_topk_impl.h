@@ -26,8 +26,8 @@ ts_status ts_softmax_topk_three_pass_workspace(const void *args, const ts_exec *
 /* Larger k are served without lists of candidates. Rows are cut only for k up to the second. */
 enum { TS_SOFTMAX_TOPK_FAST = 8192, TS_SOFTMAX_TOPK_CUT = 1024 };
 
-/* What is known of a part of a row once its logits have been read. Behind it in memory lie `room`
- * floats and `room` int32_t, of which n are used: its candidates, by rising index. */
+/* The partial result of a part of a row after its logits have been read. It is followed in memory
+ * by `room` floats and `room` int32_t, of which n are used: its candidates, by ascending index. */
 typedef struct ts_softmax_topk_part {
     double  sum;
     float   max;

@@ -89,8 +89,8 @@ __device__ __noinline__ pile cut_pile(pile p, unsigned k, topk_key *highest)
 
 /* ---- a chunk ---- */
 
-/* Bits of the lane's logits that reach the bar. In two halves of a word lie the lower and the upper
- * one of each pair of 16-bit logits. */
+/* Bits of the lane's logits that reach the threshold. The two halves of a word have the lower and
+ * the upper one of each pair of 16-bit logits. */
 __device__ __forceinline__ unsigned hits_of(const uint4 (&raw)[VECTORS], float bar, float)
 {
     unsigned hits = 0;
@@ -129,7 +129,7 @@ __device__ __forceinline__ unsigned hits_of(const uint4 (&raw)[VECTORS], float b
     return hits;
 }
 
-/* Which of the lane's vectors, and which logit of it, a bit stands for. */
+/* The lane's vector, and the logit in it, that a bit represents. */
 template <class T> __device__ __forceinline__ unsigned vector_of(unsigned bit)
 {
     return bit % 16 / 4;
@@ -245,7 +245,7 @@ __device__ __forceinline__ void pile_up(pile *p, const uint4 (&raw)[VECTORS], fl
 
 /* ---- the block's floor ---- */
 
-/* The largest logit a thread has met in each of its vectors' places. */
+/* The largest logit that a thread has read at each of its vectors' places. */
 struct tops {
     float of[VECTORS];
 

@@ -72,7 +72,7 @@ template <class K> struct range {
     K low, high;
 };
 
-/* Where a block's warps meet. */
+/* The barrier of a block's warps. */
 struct meeting {
     topk_key low[MOST_WARPS], high[MOST_WARPS];
     unsigned tally[3][3]; /* of three steps in turn: one is filled, one read, one cleared */
@@ -180,8 +180,8 @@ static __device__ void begin_bins(unsigned *bins, meeting *m)
     __syncthreads();
 }
 
-/* Calls `take` for the k largest of n keys with the place of each. Few are compared with each
- * other; many are dealt into bins first, by value, or by index where they are equal, for which
+/* Calls `take` for the k largest of n keys with the place of each. Few keys are compared with each
+ * other; many are first sorted into bins, by value, or by index where they are equal, for which
  * `scratch` has room for n keys and the bins. */
 template <class TAKE>
 static __device__ __forceinline__ void rank_keys(const topk_key *list, int n, int k,

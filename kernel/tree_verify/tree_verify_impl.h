@@ -21,7 +21,7 @@ ts_status ts_tree_host_bytes(const ts_tree_verify_args *a, const ts_exec *x, siz
 /* Validates a tree, for every API function that takes one. */
 ts_status ts_tree_check(const ts_tree_dims *d, const int32_t *parent);
 
-/* The mask and positions of a sound tree. */
+/* The mask and positions of a valid tree. */
 void ts_tree_fill(const ts_tree_dims *d, const int32_t *parent, uint8_t *visible,
                   int64_t *position);
 
