@@ -188,8 +188,8 @@ static int64_t held(const ts_beams *b)
     return u.n_page - u.n_free;
 }
 
-/* As many tokens as a pass takes of what strings lack, in their order: so those whose logits are
- * wanted stand one behind the other. */
+/* As many tokens of incomplete strings as a pass takes, in their order: so those whose logits are
+ * wanted are contiguous. */
 static ts_forward_args gather(ts_beams *b, const int64_t *len, int64_t *n_grown)
 {
     ts_forward_args a = { .cache = b->pool.kv,

@@ -317,8 +317,8 @@ static ts_status check_tree(const ts_forward_args *a, const ts_forward_tree *t)
     return TS_OK;
 }
 
-/* Tokens and where they stand go to the device in pieces, for want of memory to list them all in.
- */
+/* Tokens and their positions are copied to the device in chunks, since there is no memory to list
+ * them all. */
 enum { PIECE = 256 };
 
 typedef struct piece {

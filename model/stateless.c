@@ -74,7 +74,7 @@ static int next(void *self, int64_t n_seq, const int64_t *len, const int32_t *co
     return 0;
 }
 
-/* The rows that row r sees are its string; each must stand where it says it does. */
+/* The rows that row r sees are its string; each must be at its own position. */
 static int forward(void *self, int64_t n_row, const int32_t *token, const int64_t *position,
                    const uint8_t *visible, int64_t n_want, const int64_t *want, float *out)
 {

@@ -292,7 +292,7 @@ static ts_status workspace(const void *args, const ts_exec *x, size_t *n_bytes)
     return check(args, x, HONEST);
 }
 
-/* What a sound call is refused with. */
+/* What a valid call is rejected with. */
 static ts_status misjudged(const ts_attention_dims *d, trap t)
 {
     if (t == REFUSES_F64 && d->dtype == TS_F64) return TS_E_DTYPE;

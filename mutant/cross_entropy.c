@@ -225,9 +225,9 @@ static double total_of(const rule *r, const ts_exec *x, const double *loss, trap
                                              : r->n_counted);
 }
 
-/* ---- refusals ---- */
+/* ---- invalid calls ---- */
 
-/* What is answered where the right answer is to refuse with s. */
+/* The status that is returned where s is correct. */
 static ts_status refusal(ts_status s, trap t)
 {
     const ts_status taken = t == TAKES_NULL    ? TS_E_ARG

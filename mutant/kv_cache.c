@@ -542,7 +542,7 @@ static ts_status kv_attend(ts_kv *c, const ts_exec *x, int64_t layer, int64_t n_
     return s;
 }
 
-/* Where row i stands behind len tokens; a tree that is none has no end. */
+/* The position of row i after len tokens; an invalid tree has no end. */
 static int64_t place_of(int64_t len, const int32_t *parent, int64_t i)
 {
     int64_t p = len;

@@ -76,7 +76,7 @@ static ts_status check_shape(int64_t n_rows, int64_t n_cols, int64_t row_stride,
     return (unsigned)t > TS_BF16 ? TS_E_DTYPE : TS_OK;
 }
 
-/* What is answered where the right answer is to refuse with s. */
+/* The status that is returned where s is correct. */
 static ts_status refusal(ts_status s, trap t)
 {
     const ts_status taken = t == TAKES_NULL    ? TS_E_ARG
@@ -527,7 +527,7 @@ static ts_status f_flat_garbage(const void *args, const ts_exec *x)
     return s;
 }
 
-/* Refuses, as it should, but not before it has written between the rows. */
+/* Returns the correct status, but writes between the rows first. */
 static ts_status f_gap_refuses(const void *args, const ts_exec *x)
 {
     const fwd_args *a = args;

@@ -399,7 +399,7 @@ static void sort_numbers(int32_t *list, int64_t n)
         for (int64_t j = i; j > 0 && list[j] < list[j - 1]; j--) swap(&list[j], &list[j - 1]);
 }
 
-/* What stands in place j instead of the winner i; -1: none. */
+/* What is written to place j instead of the winner i; -1: none. */
 static int64_t entered(const row *r, int64_t i, int64_t j)
 {
     const trap    t = r->trap;
@@ -566,7 +566,7 @@ static ts_status workspace(const void *args, const ts_exec *x, size_t *n_bytes)
     return check(args, x, HONEST);
 }
 
-/* What a sound call is refused with. */
+/* What a valid call is rejected with. */
 static ts_status misjudged(const topk_args *a, trap t)
 {
     if (t == WRONG_STATUS && a->n_vocab % 2) return TS_E_UNSUPPORTED;

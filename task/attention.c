@@ -138,7 +138,7 @@ static void oracle(const ts_case *c, const void *args, ts_want *want)
         for (int64_t e = 0; e < D; e++)
             o[r * D + e] = ts_attention_stored(x.value[e].hi, x.error[e], t);
         lse[r] = ts_attention_stored(x.lse.hi, x.lse_error, ts_wide(t));
-        if (isnan(x.lse.hi)) lse[r].bound = INFINITY; /* a sick row's is anybody's */
+        if (isnan(x.lse.hi)) lse[r].bound = INFINITY; /* unspecified for an invalid row */
     }
     free(q);
     free(k);

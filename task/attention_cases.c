@@ -17,9 +17,9 @@ typedef struct shape {
     int64_t q, k, batch, q_heads, kv_heads, head_dim, mask, form;
 } shape;
 
-/* Refusals start from the first. Lengths around tiles of 16, 64 and 128, lengths of q and k that
- * differ, every way to share heads, odd head dimensions, hints that divide nothing; many tiles of
- * keys, and of queries. */
+/* Invalid calls are derived from the first. Lengths around tiles of 16, 64 and 128, lengths of q
+ * and k that differ, every way to share heads, odd head dimensions, hints that divide nothing; many
+ * tiles of keys, and of queries. */
 static const shape plain_shapes[] = {
     { 17, 17, 2, 4, 2, 64, CAUSAL, 640 },  { 2, 2, 1, 2, 1, 8, CAUSAL, 11 },
     { 1, 1, 1, 1, 1, 1, FULL, 0 },         { 15, 15, 1, 6, 3, 33, FULL, 160 },

@@ -278,7 +278,7 @@ static const ts_senseless senseless = {
     .more = more,
 };
 
-/* First without each pointer, in the sound call and in the least. */
+/* First without each pointer, in the valid call and in the least. */
 static bool spoil(int i, void *args, ts_exec *x, ts_status *must)
 {
     ts_beam_play_args *a = args;

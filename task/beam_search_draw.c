@@ -7,7 +7,7 @@
 #include "beam_search_inside.h"
 #include "rng.h"
 
-/* Tokens of the laws that are written down. */
+/* Tokens of the distributions that are stored. */
 enum { FILL, A, B, END, TOKENS };
 
 /* Of an archive the families are those of the other search. */
@@ -32,7 +32,7 @@ static int sick_how(const ts_case *c)
     return -1;
 }
 
-/* ---- laws written down ---- */
+/* ---- stored distributions ---- */
 
 /* The prompt leaves the first state unchanged. A beam that ends at once competes with one that
  * continues: which is better depends on alpha alone. */

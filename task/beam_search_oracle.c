@@ -287,7 +287,7 @@ static void merge(search *s)
     s->n_beam = n;
 }
 
-/* False: the item stands still. */
+/* False: the item has stopped. */
 static bool advance(search *s, int64_t step)
 {
     const ts_real penalty = ts_real_pow((double)(step + 1), s->alpha);
@@ -385,9 +385,9 @@ bool ts_beam_is_sound(const ts_case *c, const ts_want *w)
     return c->dim[ITEMS] == 0 || w[0].bound != INFINITY;
 }
 
-/* A sick row ends the whole search in the step in which it comes up. Items do not meet, so they are
- * searched one after the other; what the step of the first sick row would have been for the others
- * is all the same, since every string of a sick case is of one length. */
+/* An invalid row ends the whole search in the step in which it comes up. Items do not meet, so they
+ * are searched one after the other; what the step of the first invalid row would have been for the
+ * others is all the same, since every string of a sick case is of one length. */
 double ts_beam_solve(const ts_case *c, const ts_toy *m, const int32_t *prompts,
                      const ts_beam_told *told, ts_want *w)
 {

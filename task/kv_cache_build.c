@@ -139,7 +139,7 @@ static void forks(build *b)
     look_at(b, fresh);
 }
 
-/* What was cut off never comes back; in family `sick` it is NaN. */
+/* Truncated tokens never come back; in family `sick` they are NaN. */
 static void truncations(build *b)
 {
     const int32_t len = (int32_t)dim(b, LEN), layers = (int32_t)dim(b, LAYERS);
@@ -162,7 +162,7 @@ static void truncations(build *b)
     look_at(b, beside);
 }
 
-/* Everything that must be refused for lack of room, and leave all as it was. */
+/* Everything that must be rejected for lack of capacity, without any change. */
 static void fill_up(build *b)
 {
     const int32_t len = (int32_t)dim(b, LEN), layers = (int32_t)dim(b, LAYERS);
@@ -207,7 +207,7 @@ static void copy_without_room(build *b)
     look_at(b, a), look_at(b, c), look_at(b, twin), look_at(b, other);
 }
 
-/* What must be refused for what it says. */
+/* Operations that must be rejected for their arguments. */
 static void nonsense(build *b)
 {
     const int32_t    a = open_one(b), c = open_one(b);

@@ -235,7 +235,7 @@ static void bytes_of(const ts_kv_dims *d, double tokens, double n_tail, double *
                  (g * (double)ts_kv_io_bytes(d) + 2 * meta); /* and a group that is begun */
 }
 
-/* Keys quantised by channel come in groups of tokens: a reservation of whole groups is honest. */
+/* Keys quantised by channel come in groups of tokens: reserving whole groups is legitimate. */
 static ts_want want_state_bytes(const ts_kv_dims *d)
 {
     const bool   by_channel = ts_kv_is_code(d->store_dtype) && d->key_axis == TS_KEY_CHANNEL;

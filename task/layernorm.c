@@ -186,8 +186,9 @@ static void setup_backward(const ts_case *c, uint64_t seed, ts_arena *m, void *a
 
 /* ---- oracle ---- */
 
-/* How far an honest xhat may be off: the mean by 8 units of the largest |x|, the rest by rounding.
- * The square of the first enters through the variance, and counts once the offset is extreme. */
+/* The error that a careful xhat may have: the mean by 8 units of the largest |x|, the rest by
+ * rounding. The square of the first enters through the variance, and matters only for extreme
+ * offsets. */
 static double xhat_error(double xhat, double rstd, double largest, int64_t n, double u)
 {
     const double e = 8 * u * rstd * largest;
@@ -221,7 +222,8 @@ static void oracle_forward(const ts_case *c, const void *args, ts_want *y)
         }
         mean[r] = ts_stored(mean_of(&s), 8 * u * s.largest, ts_wide(t));
         rstd[r] = ts_stored(rs, rs * (ts_kappa(D) * u + e * e / 2), ts_wide(t));
-        if (isnan(rs)) mean[r].bound = rstd[r].bound = INFINITY; /* a sick row's are anybody's */
+        if (isnan(rs))
+            mean[r].bound = rstd[r].bound = INFINITY; /* unspecified for an invalid row */
     }
 }
 

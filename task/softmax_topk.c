@@ -215,8 +215,8 @@ static const char TIES[] = "equal logits are ordered by index, lowest first";
 static const char ALL_MASKED[] =
     "a row of -inf has indices 0 to k - 1, probabilities 0 and lse -inf";
 
-/* A row by the usual contract: the k largest logits in falling order, each index once, with their
- * probabilities. Equal logits may stand in any order. */
+/* A row by the usual contract: the k largest logits in descending order, each index once, with
+ * their probabilities. Equal logits may be in any order. */
 static bool row_is_right(const ts_softmax_topk_args *a, int64_t r, const ts_want *index,
                          const ts_want *prob, uint8_t *taken, ts_flaw *f, ts_errors *e)
 {

@@ -15,9 +15,9 @@ typedef struct shape {
     int64_t rows, vocab, k;
 } shape;
 
-/* Refusals start from the first. Vocabularies around the width of a vector, a warp and a block, and
- * around k; k around the sizes of which lists are made, and none of them; 70000 rows pass a launch
- * limit. */
+/* Invalid calls are derived from the first. Vocabularies around the width of a vector, a warp and a
+ * block, and around k; k around the sizes of which lists are made, and none of them; 70000 rows
+ * pass a launch limit. */
 static const shape plain_shapes[] = {
     { 9, 33, 5 },      { 1, 1, 1 },       { 2, 1, 5 },        { 1, 2, 1 },        { 33, 2, 2 },
     { 9, 11, 5 },      { 33, 11, 1 },     { 9, 7, 8 },        { 9, 8, 8 },        { 9, 9, 8 },

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* softmax_topk_draw.c - logits of the softmax + top-k task, a function for each family. Winners
- * stand where a way of dividing the work could lose them; everything else is a little noise. */
+/* softmax_topk_draw.c - logits of the softmax + top-k task, a function for each family.
+ *
+ * The k largest are placed where a division of the work could lose them; everything else is small
+ * noise. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -211,7 +213,7 @@ static double lowest(const row *w, int64_t i)
     return low * (1 - (double)(bits(w, i) % 4) / 64);
 }
 
-/* ---- sick rows among healthy ones ---- */
+/* ---- rows with a NaN or inf among finite ones ---- */
 
 static double sick(const row *w, int64_t i)
 {

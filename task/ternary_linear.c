@@ -87,7 +87,7 @@ static bool is(const ts_case *c, const char *family)
     return !strcmp(c->family, family);
 }
 
-/* Whether tensors hold what must be refused. */
+/* Whether the contents of tensors must be rejected. */
 static bool is_bad(const ts_case *c)
 {
     return !strncmp(c->family, "bad_", 4) || is(c, "past_f16");
@@ -509,7 +509,7 @@ static const ts_senseless product_of = {
     .product = { { { 1, 2 } }, { { 3, 2 } }, { { 3, 1 } } },
 };
 
-/* Each function alone: without something, in the sound call and in the least; with dims that make
+/* Each function alone: without something, in the valid call and in the least; with dims that make
  * no sense; and, but for packing, with dtypes that are not offered. */
 static bool spoil(int i, void *args, ts_exec *x, ts_status *status)
 {

@@ -67,7 +67,7 @@ static void fill(const ts_case *c, uint64_t seed, const ts_tt_script *s, float *
             tokens[s->op[k].tokens + i] = token_of(c, &s->op[k], i, seed + 3);
 }
 
-/* What does not stand in the case, for entrants that do not see the args. */
+/* Numbers that the case's name does not contain, for entrants that do not see the args. */
 static void tell(ts_arena *m, const ts_ternary_dims *d)
 {
     ts_scalar(m, "ffn", (double)d->ffn);
@@ -165,8 +165,8 @@ static bool row_agrees(ts_buf b, const void *p, int64_t r, int64_t same, ts_flaw
     return true;
 }
 
-/* One operation's rows: those of a refused one are untouched, others within their bounds, and equal
- * in bits to those of an earlier one where nothing can have changed. */
+/* One operation's rows: those of a rejected one are untouched, others within their bounds, and
+ * equal in bits to those of an earlier one where nothing can have changed. */
 static bool check_rows(const ts_tt_op *o, const ts_buf *b, const void *const *p, int from, int to,
                        const int64_t *row, const ts_want *const *want, ts_flaw *f, ts_errors *e)
 {

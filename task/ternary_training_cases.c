@@ -190,7 +190,7 @@ static void write_ragged(ts_tt_script *s, int64_t B, int64_t T)
     add_batch(s, TS_TT_GRAD, B, 2);
 }
 
-/* Every refusal, and then the model is as it was. */
+/* Every invalid call, and then the model is as it was. */
 static void write_nonsense(ts_tt_script *s, int64_t B, int64_t T)
 {
     static const struct {

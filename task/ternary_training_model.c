@@ -24,7 +24,7 @@ typedef struct model {
     ts_tt_script                    s;
     int64_t                         n, n_latent, n_norm, n_scale;
     double                         *at[STATES], *off[STATES];  /* [n] each: value, bound */
-    double                         *serve;                     /* [n]: weights that serve */
+    double                         *serve;                     /* [n]: effective weights */
     double                         *g, *bound, *noisy, *moved; /* [n] */
     double                          nll, nll_bound;
     int64_t                         n_step, n_grad, n_export;
@@ -134,7 +134,7 @@ static void step(model *m, const double *rate)
     }
 }
 
-/* ---- the weights that serve ---- */
+/* ---- the effective weights ---- */
 
 static const uint8_t *code_of(const model *m, int64_t group)
 {
@@ -160,7 +160,7 @@ static bool may_be(const model *m, int64_t i, int code, double s)
            code == ts_tref_code(w, s);
 }
 
-/* What is exported of a group, and what serves. */
+/* The exported codes and scale of a group, and its effective weights. */
 static void resolve(model *m, const ts_tref_matrix *t, int64_t row, int64_t g, ts_want *code,
                     ts_want *scale)
 {
@@ -204,7 +204,7 @@ static void resolve_all(model *m, ts_want *code, ts_want *scale)
     for (int64_t i = m->n_latent; i < m->n; i++) m->serve[i] = m->at[W][i];
 }
 
-/* ---- a free run: what was exported is taken as it is, if it is sound ---- */
+/* ---- a free run: exported codes are used if they are valid ---- */
 
 static void adopt(model *m, ts_want *code, ts_want *scale, ts_want *gain)
 {
@@ -305,7 +305,7 @@ static void give_export(model *m, const wants *w)
     }
 }
 
-/* Refused ones leave their rows alone: `check` sees to that. */
+/* Rejected ones leave their rows alone: `check` sees to that. */
 static void perform(model *m, const ts_tt_op *o, const wants *w, ts_want *seen)
 {
     const double n_count = (double)o->n_batch * (o->n_tok - 1);

@@ -30,7 +30,7 @@ int64_t ts_tree_function(const ts_case *c, bool *refused)
     return i < n ? families[i].function : TS_TREE_VERIFY;
 }
 
-/* Calls: of every shape of a tree, or kind of laws, one or more. */
+/* Calls: of every shape of a tree, or kind of distribution, one or more. */
 static int64_t n_calls(const ts_case *c)
 {
     bool          refused;
@@ -51,7 +51,7 @@ static int32_t parent_of(int64_t shape, uint64_t seed, int64_t i)
     return (int32_t)(ts_bits(seed, i) % (uint64_t)(i + 1)) - 1;
 }
 
-/* A row's law, that of its children, and these; u behind them. */
+/* A row's distribution, that of its children, and these; u behind them. */
 typedef struct row {
     double        *p, *q, *u;
     int32_t       *child;
@@ -110,7 +110,7 @@ static void draw_row(row *r, int64_t kind, uint64_t seed)
         const double u = 0.5 + 0.5 * ts_uniform(seed + 3, j);
         r->u[j] = apart && kind == 3 ? 0 : kind == 6 || kind == 7 ? 1 - 0.1 * u : u;
     }
-    /* The first is likelier to be refused than the others. */
+    /* The first is more likely to be rejected than the others. */
     for (int64_t j = 0; kind > 7 && j < N; j++) r->u[j] = j ? r->u[j] / 2 : 1 - r->u[j] / 20;
     if (kind == 2) draw_near(r, seed & 1);
 }
@@ -133,8 +133,8 @@ static double *copy_of(const double *p, int64_t n)
     return own;
 }
 
-/* By the definition, the law written down anew after each refusal. Returns how clear the nearest
- * choice was, over what roundings may have moved it. */
+/* By the definition, the distribution computed again after each rejection. Returns how clear the
+ * nearest choice was, over what roundings may have moved it. */
 static double solve(const row *r, int32_t *token, int64_t *accepted)
 {
     const int64_t V = r->n_vocab;
@@ -297,7 +297,7 @@ void ts_tree_more_oracle(const ts_case *c, const ts_tree_play_args *a, ts_want *
     }
 }
 
-/* Calls that are refused write nothing. */
+/* Calls that are rejected write nothing. */
 static bool untouched(ts_buf b, const unsigned char *p, ts_flaw *f)
 {
     const size_t n = ts_format_of(b.dtype)->n_bytes;

@@ -338,7 +338,7 @@ static void audits_prebuilt_objects(void **state)
     assert_string_equal(again.sha256, b.sha256);
     assert_int_equal(call(&again), TS_E_RANGE);
     ts_built_free(&again);
-    /* The same file would be refused as a sealed one. */
+    /* The same file would be rejected as a sealed one. */
     assert_false(ts_audit(bytes, (size_t)n, TS_SEALED, "softmax_topk", &why));
     assert_string_equal(why.reason, "symbol");
     ts_built_free(&b);

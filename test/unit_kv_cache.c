@@ -8,7 +8,7 @@
 
 static tokens buf_out;
 
-/* ---- refusals ---- */
+/* ---- invalid calls ---- */
 
 static void refuses(ts_kv_dims d, ts_status must)
 {

@@ -408,7 +408,7 @@ static void many_rows(void **state)
     }
 }
 
-/* ---- what is refused ---- */
+/* ---- what is rejected ---- */
 
 static void refusals(void **state)
 {

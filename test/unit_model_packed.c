@@ -137,7 +137,7 @@ static void packed_on_cuda(void **state)
     }
 }
 
-/* ---- what is refused ---- */
+/* ---- what is rejected ---- */
 
 typedef struct packed_file {
     char  *config, *bytes;

@@ -318,7 +318,7 @@ static void small_model_drafts(void **state)
     ts_decoder_free(&m);
 }
 
-/* ---- what is refused ---- */
+/* ---- what is rejected ---- */
 
 static ts_status wild(void *self, const int32_t *text, int64_t n, int64_t n_deep, ts_draft *d)
 {

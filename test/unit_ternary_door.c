@@ -13,7 +13,7 @@ static uint8_t  code_out[OUT * GROUP_BYTES];
 static uint16_t scale_out[OUT];
 static char     room[1 << 20];
 
-/* Calls by number, so that each refusal is looked for in all of them. */
+/* Calls by number, so that each rejection is looked for in all of them. */
 enum pass { PACK, UNPACK, LINEAR, PACKED, BACKWARD, N_PASSES };
 
 static ts_ternary_linear_dims good(void)

@@ -80,7 +80,7 @@ static void noise_is_small(void **state)
     free(noisy);
 }
 
-/* 12 bytes a weight are kept: latent and moments; and the gradient is among the workspace. */
+/* 12 bytes per weight are kept: latent and moments; and the gradient is among the workspace. */
 static void bytes_a_weight(void **state)
 {
     const ts_ternary_dims d = { 256, 128, 2, 4, 2, 32, 384, 1, 2, 10000, 1e-6 };

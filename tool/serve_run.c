@@ -23,7 +23,7 @@ typedef struct service {
     ts_serve_options     o;
 } service;
 
-/* A model without a template serves completions. */
+/* A model without a template supports completions only. */
 static bool open_template(service *h)
 {
     const char *file = h->p->template;

@@ -78,7 +78,7 @@ static void drop_repeated(ts_corpus *c)
     c->facts.n_document = c->n_document = n;
 }
 
-/* By hash: what is held out does not depend on where it stands. */
+/* By hash: which documents are held out does not depend on their place. */
 static void split(ts_corpus *c)
 {
     int64_t wanted;

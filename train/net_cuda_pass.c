@@ -22,7 +22,7 @@ static ts_status play(ts_net *n, ts_cuda_kind k)
     return TS_OK;
 }
 
-/* The weights that serve, where they are not of these weights. */
+/* The effective weights, if they are out of date. */
 static void project(ts_net *n)
 {
     ts_net_cuda    *c = n->cuda;

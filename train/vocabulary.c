@@ -177,7 +177,7 @@ typedef struct pieces {
     int64_t n;
 } pieces;
 
-/* Each byte as the character that stands for it. */
+/* Each byte as the character that represents it. */
 static bool first_pieces(pieces *p)
 {
     for (unsigned c = 0; c < TS_BYTE_CHARS; c++) {

@@ -17,7 +17,7 @@ typedef struct bench {
     float           latent[MOST], norm[MOST], dlatent[MOST], dnorm[MOST], gain[MOST];
     uint8_t         code[MOST * 32];
     uint16_t        scale[MOST];
-    double          w[MOST]; /* weights that serve, then gains */
+    double          w[MOST]; /* effective weights, then gains */
     int32_t         tokens[TOKENS];
 } bench;
 

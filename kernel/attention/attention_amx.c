@@ -14,7 +14,7 @@ enum {
     BLOCK = 256,
     QUERIES = 128,
     WIDE = BLOCK + 32, /* elements from one row of a block to the next: rows of a power of 2 would
-                          all lie in the same few sets of a cache */
+                          all be in the same few sets of a cache */
 };
 
 typedef struct packed {

@@ -101,7 +101,7 @@ INLINE void weigh_strip(const work *w, int64_t i, const float *lse, const float 
 
 /* ---- queries against a tile of keys ---- */
 
-/* Rows as they lie where these are whole strips. */
+/* Rows in place if they are whole strips. */
 INLINE pair rows_of(const work *w, const void *tensor, int64_t head_q, int64_t i, uint16_t *copy)
 {
     const ts_attention_dims *d = &w->a->d;
@@ -213,7 +213,7 @@ static bool pack_keys(const ts_flash_attention_backward_args *a, const packed *x
     head                     k = head_of(d, a->k, d->n_kv_head, d->n_k, b, h);
     head                     v = head_of(d, a->v, d->n_kv_head, d->n_k, b, h);
     k.n = v.n = ts_attention_keys(d, a->kv_len, b);
-    /* An infinite key has no weight in dq, or one that is NaN: 0 serves both. */
+    /* An infinite key has no weight in dq, or one that is NaN: 0 is correct for both. */
     return pack_across(x->k_across + i * each, &k, j) | pack_across(x->v_across + i * each, &v, j) |
            pack_along(x->k_along + i * each, &k, j, true);
 }

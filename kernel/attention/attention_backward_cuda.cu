@@ -24,7 +24,8 @@ struct any_params {
 
 /* ---- a tile of queries and one of keys in shared memory ---- */
 
-/* Rows lie an odd number of words apart, so that a column's words are in different banks. */
+/* The distance between rows is an odd number of words, so that a column's words are in different
+ * banks. */
 struct tile_memory {
     float *q, *dout, *k, *v; /* [TILE][pitch] */
     float *p, *ds;           /* [query][key], rows of TILE + 1 */
@@ -49,7 +50,8 @@ struct tile_memory {
     }
 };
 
-/* Rows first .. first + TILE - 1 of a head; those from `end` on are zero, whatever lies there. */
+/* Rows first .. first + TILE - 1 of a head; those from `end` on are zero, whatever memory contains
+ * there. */
 __device__ void load_rows(float *to, int pitch, const float *head, int64_t stride, int first,
                           int end, int head_dim)
 {
@@ -104,8 +106,8 @@ __device__ void find_weights(const any_params &p, const tile_memory &m, int quer
         }
 }
 
-/* Adds the tile's rows, each times its weight, to the columns that this thread owns; weights lie BY
- * apart. */
+/* Adds the tile's rows, each times its weight, to the columns that this thread owns; weights are BY
+ * elements apart. */
 template <int PER, int BY>
 __device__ void add_products(float (&sum)[PER], const float *weight, const float *rows, int pitch,
                              int head_dim)

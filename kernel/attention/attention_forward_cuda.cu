@@ -54,7 +54,8 @@ __device__ __forceinline__ float warp_sum(float x)
     return x;
 }
 
-/* Rows from `first` on, one a warp and turn; those from `end` on are 0, whatever lies there. */
+/* Rows from `first` on, one per warp and turn; those from `end` on are 0, whatever memory contains
+ * there. */
 template <int D, int STRIDE, class Row>
 __device__ __forceinline__ void load_rows(float *to, const float *from, int n, int first, int end,
                                           int head_dim, float by, Row row)

@@ -5,7 +5,8 @@
 
 #include "softmax_topk_impl.h"
 
-/* Extents whose last element would not fit in 63 bits of bytes are refused before any product. */
+/* Extents whose last element would not fit in 63 bits of bytes are rejected before any product is
+ * computed. */
 ts_status ts_softmax_topk_check(const ts_softmax_topk_args *a, const ts_exec *x)
 {
     if (!a || !x) return TS_E_ARG;

@@ -236,8 +236,8 @@ __device__ int collect_again(unsigned k, const places &in, shared_state *sh)
     return collect(part, k, in.piles, sh->n_list + 2, &sh->at);
 }
 
-/* How a row is done: by one block, small or large, by a cluster of large ones, or by one block in
- * several passes, for a k that one pass cannot serve. */
+/* How a row is processed: by one block, small or large, by a cluster of large ones, or by one block
+ * in several passes, for a k that is too large for one pass. */
 enum way { ALONE, WIDE, SHARED, PASSES };
 
 constexpr bool is_large(way w)
@@ -360,7 +360,8 @@ template <class T> ts_status launch(topk_params p, cudaStream_t s)
     return w == WIDE ? launch<T, WIDE>(p, s) : launch<T, ALONE>(p, s);
 }
 
-/* Rows of no words. Their logits may lie anywhere, and the other kernels fetch around them. */
+/* Rows without elements. Their logits may be anywhere, and the other kernels prefetch around them.
+ * */
 __global__ void wordless_rows(const topk_params p)
 {
     const int64_t n = p.n_rows * p.k, step = (int64_t)gridDim.x * blockDim.x;

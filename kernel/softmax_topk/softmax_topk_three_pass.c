@@ -50,9 +50,9 @@ static double sum_of(const row *r, double m, double t)
     return sum;
 }
 
-/* The third pass: a sorted list kept in the outputs themselves, each index with its logit, which a
- * float holds exactly in every dtype, where its probability will stand. Entries come by rising
- * index, so among equal ones a new one goes last. */
+/* The third pass: a sorted list in the outputs themselves, each index with its logit, which a float
+ * represents exactly in every dtype, in place of its probability. Elements come by ascending index,
+ * so among equal ones a new one goes last. */
 static int64_t top(const row *r, int64_t k, int32_t *index, float *logit)
 {
     int64_t n = 0;

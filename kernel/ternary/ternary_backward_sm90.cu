@@ -54,7 +54,7 @@ __device__ __forceinline__ void fetch(const T *p, int64_t n, bool whole, float (
 template <class T_> struct dx_of {
     using T = T_;
     using result = T_;
-    static constexpr bool ALONG = true; /* the left factor's terms lie side by side */
+    static constexpr bool ALONG = true; /* the left factor's terms are contiguous */
 
     static __device__ __forceinline__ int64_t n_terms(const backward_params &p)
     {
@@ -135,7 +135,7 @@ template <class F> struct fetched {
     }
 };
 
-/* Of a thread's eight, four lie side by side and four half a tile further. */
+/* Of a thread's eight, four are adjacent and four half a tile further. */
 __device__ __forceinline__ int nth(int thread, int k)
 {
     return thread * 4 + k % 4 + k / 4 * (TILE / 2);

@@ -149,7 +149,7 @@ ts_status ts_ternary_bytes(const ts_ternary_dims *d, const ts_exec *x, size_t *s
     return TS_OK;
 }
 
-/* Can every group be packed? The first pass would find out, too late. */
+/* Checks that every group can be packed. The first pass would find out too late. */
 static ts_status check_range(const ts_ternary_dims *d, const float *latent, const float *norm)
 {
     for (int64_t i = 0; i < ts_ternary_norms(d); i++)

@@ -13,7 +13,7 @@ const ts_impl ts_tree_verify_impls[] = {
 };
 /* clang-format on */
 
-/* Apart from the others, which tasks go by: a task's model is the host's. */
+/* Separate from the table above, which tasks use: a task's model runs on the host. */
 const ts_impl ts_tree_verify_device_impls[] = {
     { "cuda", TS_CUDA, 0, TS_HAS_F32, ts_tree_verify_cuda, ts_tree_verify_any_workspace, NULL },
     { 0 },

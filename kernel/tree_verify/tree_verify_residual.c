@@ -8,8 +8,8 @@
 
 #include "tree_verify_impl.h"
 
-/* What is left of p is the chance that the child was refused. Where this is less, a rounding was to
- * blame, and what is left is nothing but roundings. */
+/* The remaining sum of p is the probability that the child was rejected. If it is smaller than
+ * this, only rounding can have rejected the child, and what remains is rounding errors. */
 static const double LEAST = 0x1p-100;
 
 typedef struct law {
