@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# The front door. CMakeLists.txt has the build; this sets up, builds and runs.
+# Makefile - installs what is missing, builds, tests and runs, by CMakeLists.txt.
 PREFIX ?= /usr/local
 BUILD   = cmake -S . -B build -G Ninja >/dev/null && cmake --build build
 PROGRAM = $(BUILD) --target program

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* demo_beam.c - `demo beam`: the beams that a search keeps, step by step, and how the cache
- * follows: a beam with two continuations is forked, one with none is freed, and no token is
- * computed twice. */
+/* demo_beam.c - `demo beam`: the beams that a search keeps, step by step, and the KV cache that
+ * follows.
+ *
+ * A beam with two continuations is forked, one with none is freed, and no token is computed twice.
+ * */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

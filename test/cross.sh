@@ -1,9 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # cross.sh [CTEST ARGUMENT...] - builds for the other instruction set and runs, under QEMU, the
-# tests that need no cage: unit tests, and `check` of small cases with the mutants. On aarch64 the
-# other set is x86-64 without AVX-512, which QEMU lacks; on x86-64 it is aarch64 with every
-# extension.
+# tests that need no cage: unit tests, and `check` of small cases with the mutants.
+#
+# On aarch64 the other set is x86-64 without AVX-512, which QEMU lacks; on x86-64 it is aarch64 with
+# every extension.
 set -eu
 cd "$(dirname "$0")/.."
 other=$(cmake/cross.sh cmocka jansson pcre2 openblas utf8proc microhttpd)

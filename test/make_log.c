@@ -321,7 +321,7 @@ static void flaw(ts_jw *w, int task, const char *reason)
     ts_jw_text(w, "text",
                value ? "value: dgamma[0][511] got 1.53125, want 1.49998474 +- 3.1e-05"
                : !strcmp(reason, "past")  ? "touched memory past values"
-               : !strcmp(reason, "floor") ? "1.31 of the floor's speed: nobody can be that fast"
+               : !strcmp(reason, "floor") ? "1.31 of the floor's speed: no kernel can be that fast"
                : !strcmp(reason, "crash") ? "the process died of signal 11"
                : !strcmp(reason, "seal")  ? "called openat"
                                           : "no answer within 2 s");

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* make_shards.c - `make_shards DIR ENTRANTS CHALLENGE...`: the logs that an array job leaves, one
- * per challenge and class, with simulated verdicts and times at depth normal, written as the judge
- * writes them.
+/* make_shards.c - writes the logs of an array job, one per challenge and class, with simulated
+ * verdicts and times: `make_shards DIR ENTRANTS CHALLENGE...`.
  *
  * $MODEL (model) begins the names of entrants, $MACHINE is the machine.
  *

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bench.c - implementations take turns on the same case with cold caches, and are compared with the
- * machine's peak rates. Every timed output is checked: once against the oracle, then bit for bit.
- */
+ * machine's peak rates.
+ *
+ * Every timed output is checked: once against the oracle, then bit for bit. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
@@ -351,7 +352,7 @@ static bool parse(bench *b, int argc, char **argv, int *status)
         { "--device", "cpu|cuda", "device (default cpu)", &b->device },
         { "--threads", "N", "CPU threads (default: all cores)", &b->threads },
         { "--rounds", "N", "timed rounds per implementation (default 15)", &b->rounds },
-        { "--peers", "LIST", "of " TS_PEERS "; run by python3", &b->peers },
+        { "--peers", "LIST", "peers to time, of " TS_PEERS "; run by python3", &b->peers },
         { "--any-order", NULL, "let the library's sums vary in order between calls, as peers' do",
           &b->any_order },
         { "--quick", NULL, "only the smallest cases, in 5 rounds", &b->quick },

@@ -278,12 +278,13 @@ static bool parse(ts_check *r, int argc, char **argv, int *status)
           { "--case", "TEXT",
             "only cases whose name contains TEXT (or one of A|B|C); a full name replays a case",
             &o->match },
-          { "--cases", "1/N", "run only one case of N, others each time", &o->some_cases },
+          { "--cases", "1/N", "run one case in N, a different selection each time", &o->some_cases },
           { "--device", "cpu|cuda", "only on this device", &o->device },
           { "--dtype", "NAME", "only cases of this dtype", &o->dtype },
           { "--small", NULL, "only small cases, for sanitizers and valgrind", &o->small },
           { "--no-mutants", NULL, "skip the mutants", &o->no_mutants },
-          { "--mutants", "1/N", "run only one mutant of N, others each time", &o->some_mutants },
+          { "--mutants", "1/N", "run one mutant in N, a different selection each time",
+            &o->some_mutants },
           { "--only-mutants", NULL, "run only the mutants and show what caught each",
             &o->only_mutants },
           { "--svg", "FILE", "draw the largest error over its bound, per implementation and dtype",
@@ -359,7 +360,8 @@ int ts_tool_check(int argc, char **argv)
         ts_json_text(r.json, i ? "seed_fresh" : "seed", seed);
     }
     if (r.case_part > 1)
-        fprintf(r.out, "one case of %d, others each time; without --cases: all\n", r.case_part);
+        fprintf(r.out, "one case in %d, a different selection each time; without --cases: all\n",
+                r.case_part);
     fprintf(r.out, "%lld cases, %lld calls: %lld passed, %lld failed, %lld skipped\n",
             (long long)r.total.cases, (long long)r.total.calls, (long long)r.total.passed,
             (long long)r.total.failed, (long long)r.total.skipped);
