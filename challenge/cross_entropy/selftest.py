@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Public cases for cross_entropy against the definition in double."""
-from cross_entropy import cross_entropy
+"""selftest.py - public cases for cross_entropy against the definition in double."""
 from selftest_common import case, empty, np, random, store, verdict, widen
+from cross_entropy import cross_entropy
 
 
 def expected(h, w, bias, target, a, before, u):

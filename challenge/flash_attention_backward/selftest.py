@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Public cases for flash_attention_backward against the definition in double."""
-from flash_attention_backward import flash_attention_backward
+"""selftest.py - public cases for flash_attention_backward against the definition in double."""
 from selftest_common import case, empty, np, random, store, verdict, widen
+from flash_attention_backward import flash_attention_backward
 
 
 def weights(q, k, length, causal, window, scale):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Public cases for layernorm_backward against the definition in double."""
-from layernorm_backward import layernorm_backward
+"""selftest.py - public cases for layernorm_backward against the definition in double."""
 from selftest_common import case, empty, np, random, store, verdict, widen
+from layernorm_backward import layernorm_backward
 
 
 def expected(x, dy, gamma, mean, rstd, before, u):
