@@ -300,8 +300,8 @@ def main():
         for kind, rows in test.reasons.items():
             for row in rows:
                 print(f"{kind:8} {row}")
-        for seconds, place, text in sorted(test.slow, reverse=True)[:25]:
-            print(f"{seconds:6.1f} s  {place}: {text}")
+        for seconds, where, text in sorted(test.slow, reverse=True)[:25]:
+            print(f"{seconds:6.1f} s  {where}: {text}")
     test.report(names)
     return bool(test.flaws) or not test.count["run"] and mode != "gpu"
 

@@ -78,7 +78,7 @@ class Scratch:
         """(status, output) of a command. What it exports, and where it goes, is there for the next."""
         new = re.match(r"(?:(?:build/)?touchstone new|\S+/fill\.sh) (?!-)(\S+)", command)
         if new:
-            shutil.rmtree(str(self.folder / new[1]), ignore_errors=True)
+            shutil.rmtree(str(self.folder / new[1].lstrip("/")), ignore_errors=True)
         if re.match(r"(build/)?touchstone serve\b", command):
             return self.serve(command)
         where = ROOT if re.match(r"(\S+=\S+ )*make (?!-C)", command) else self.folder
