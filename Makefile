@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-# The front door. CMakeLists.txt has the build; this sets up, builds and runs.
+# Makefile - installs what is missing, builds, tests and runs, by CMakeLists.txt.
 PREFIX ?= /usr/local
 BUILD   = cmake -S . -B build -G Ninja >/dev/null && cmake --build build
 PROGRAM = $(BUILD) --target program
 CUDA    = cmake -S . -B build -G Ninja -DTS_CUDA=ON >/dev/null && cmake --build build
 
-.PHONY: help run docs docs-shots picture test test-wheel test-contest test-models test-serve test-slurm test-cross test-exploits test-check test-mutants test-mutation fuzz bench sweep test-cuda bench-cuda install format clean bench-peers
+.PHONY: help run docs docs-shots picture test test-wheel test-contest test-models test-serve test-slurm test-cross test-exploits test-check test-mutants test-mutation fuzz bench sweep test-cuda bench-cuda dist test-dist install format clean bench-peers
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -108,6 +108,13 @@ bench-peers: ## time the CUDA kernels and every installed peer in one process, w
 	@cmake/setup.sh cuda
 	@$(CUDA)
 	@python3 bench/peers/run.py --rows "$(ROWS)" --seconds $(or $(SECONDS),0) $(PEERS) || [ $$? = 77 ]
+
+dist: ## write source archive, wheels for x86-64 and aarch64, SBOM and checksums to build/dist; minutes; needs a network
+	@cmake/setup.sh run
+	@cmake/dist.sh
+
+test-dist: ## make dist twice with equal files, then install each on a fresh system and run it; half an hour; needs root and a network; FRESH=no DIST=FOLDER
+	@test/dist.sh "$(FRESH)" "$(DIST)"
 
 install: ## install headers, libraries and program under PREFIX (/usr/local)
 	@cmake/setup.sh run

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dtype.cuh - elements on the device: their number in 16 bytes, and conversion to and from float.
- */
+/* dtype.cuh - elements on the device: their number in 16 bytes, and conversion to and from
+ * float. */
 #ifndef TS_BASE_DTYPE_CUH
 #define TS_BASE_DTYPE_CUH
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* exp_sum.h - sums of exp(t (x - m)) in double, for floats x <= m and t > 0. Sums over many steps,
- * and sampling, need more digits than a float sum has. Include after one of the vec_*.h; all give
- * the same bits.
+/* exp_sum.h - sums of exp(t (x - m)) in double, for floats x <= m and t > 0.
+ *
+ * Sums over many steps, and sampling, need more digits than a float sum has. Include after one of
+ * the vec_*.h; all give the same bits.
  *
  * A term has a relative error of 1e-14 if exp is above 1e-304; below that it is approximate, and 0
  * only if exp is 0 in double too. */

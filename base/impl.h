@@ -39,7 +39,7 @@ typedef struct ts_impl {
     ts_run_fn       run;
     ts_workspace_fn workspace; /* NULL: needs none */
     const char *symbol; /* TS_CUDA: run and workspace are looked up in the CUDA module as `symbol`
-                           and `symbol`_workspace; its address stands for the name, so it is
+                           and `symbol`_workspace; lookups are cached by its address, so it must be
                            a constant; NULL: both are set already */
 } ts_impl;
 

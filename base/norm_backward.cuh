@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* norm_backward.cuh - backward pass of layer norm and of RMS norm, which is the same with mean 0,
- * no dbeta, and a gradient dr to add. x and dy are read once, dx written once, and the sums over
- * rows never leave registers until a block is done.
+/* norm_backward.cuh - backward pass of layer norm, and of RMS norm as the case with mean 0, no
+ * dbeta and a gradient dr to add.
  *
  * One block per multiprocessor, divided into teams; each team takes every n_teams-th row. A thread
  * owns 16 columns of its team's rows: it copies them into its own corner of shared memory a few

@@ -3,7 +3,8 @@
  *
  * A block has one row at a time and sums in double, in which no square of a float overflows or
  * vanishes: every magnitude takes the same path. Sums over rows (dgamma, dbeta) are cut into parts
- * by the number of rows alone and added in a fixed order, so equal inputs give equal bits. */
+ * by the number of rows alone and added in a fixed order, so equal inputs give bitwise identical
+ * results. */
 #ifndef TS_NORM_CUDA_CUH
 #define TS_NORM_CUDA_CUH
 

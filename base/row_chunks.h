@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* row_chunks.h - splits rows among threads, and sums over rows. The chunks do not depend on the
- * number of threads, and each has its own partial column sums, so the order of summation, and every
- * bit of the result, is independent of that number. */
+/* row_chunks.h - splits rows among threads, and sums over rows.
+ *
+ * The chunks do not depend on the number of threads, and each has its own partial column sums, so
+ * the order of summation, and every bit of the result, is independent of that number. */
 #ifndef TS_BASE_ROW_CHUNKS_H
 #define TS_BASE_ROW_CHUNKS_H
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""FP8 attention forward on one GPU: errors against float64, then times next to our bf16 forward and, where
-it runs, PyTorch's cuDNN attention in bf16.
+"""attention_fp8.py - FP8 attention forward on one GPU: errors against float64, then times next to
+our bf16 forward and, where it runs, PyTorch's cuDNN attention in bf16.
 
     attention_fp8.py [--library build/libtouchstone.so] [--errors-only] [--quick]
 
@@ -9,8 +9,7 @@ Errors: numbers are drawn, scaled by the largest of each head and rounded to e4m
 compared with exact attention of the rounded numbers. "of A" is relative to A = sum p |v|, on which the
 bound depends; "rounding q, k, v" is what the 8 bits of the inputs cost, which is no error of the kernel.
 Times are medians of CUDA events, methods interleaved in random order, the L2 cache flushed before each
-call. Rates count 4 B H N N D operations, half of that if causal.
-"""
+call. Rates count 4 B H N N D operations, half of that if causal."""
 import argparse
 import ctypes
 import math

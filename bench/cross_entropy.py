@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Times the loss of a language model, forward and backward from hidden states, next to PyTorch eager,
-torch.compile and Liger-Kernel (where installed), in one process on one GPU.
+"""cross_entropy.py - times the loss of a language model, forward and backward from hidden states,
+next to PyTorch eager, torch.compile and Liger-Kernel (where installed), in one process on one GPU.
 
     cross_entropy.py [--library build/libtouchstone.so] [--rows 16384] [--hidden 4096] [--words 128256]
 
 Times are medians of CUDA events with the L2 cache flushed, methods interleaved in random order. Memory
 is what a method allocates beyond inputs and gradients. Errors are those of sampled rows of dh and
-sampled words of dw against float64, as norm of the difference over norm.
-"""
+sampled words of dw against float64, as norm of the difference over norm."""
 import argparse
 import ctypes
 import random

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Times `generate` next to llama.cpp (the package xllamacpp) on one GGUF file, in turn: tokens per second and CPU time
-per token of a prompt and of decoding, the best of all rounds. CPU time counts where other programs use the cores.
+"""llama_cpp.py - times `generate` next to llama.cpp (the package xllamacpp) on one GGUF file, in
+turn: tokens per second and CPU time per token of a prompt and of decoding, the best of all rounds.
+
+CPU time counts where other programs use the cores.
 
     python bench/llama_cpp.py BUILD MODEL.gguf [--threads 2] [--rounds 5] [--prompt 512] [--tokens 64]
 """

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Trains a Hugging Face Llama of 1B sizes (random weights, bfloat16) on a GPU, as it is and with
-touchstone.torch.patch(): tokens per second, memory, and the loss at every step.
+"""llama_train.py - trains a Hugging Face Llama of 1B sizes (random weights, bfloat16) on a GPU, as
+it is and with touchstone.torch.patch(): tokens per second, memory, and the loss at every step.
 
     llama_train.py [--steps 100] [--batch 4] [--length 2048] [--out losses.json] [--tiny]
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Times calls of the Python package on a GPU next to the same calls of the C library, with structs that were
-filled before, and next to PyTorch, in one process.
+"""python_rows.py - times calls of the Python package on a GPU next to the same calls of the C
+library, with structs that were filled before, and next to PyTorch, in one process.
 
     python_rows.py [--repeat 40] [--only topk,norm,attention,decode,launch]
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* search_bench.c - what searches cost on a CUDA device beside their model, at the shapes of the
- * challenges: a step of beam search, a walk through a tree, and a tree's attention. Each against
- * the time that its bytes take at the bandwidth that a plain read has in the same run. Answers 77
- * without a device. The models' logits are there already, so a model takes no time. */
+/* search_bench.c - times searches on a CUDA device without their model, at the shapes of the
+ * challenges: a step of beam search, a walk through a tree, and attention of a tree.
+ *
+ * Each time is compared with that of reading its bytes at the bandwidth of a plain read in the same
+ * run. Logits are computed in advance, so a model takes no time. Exits with 77 without a device. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

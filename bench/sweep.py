@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Sweeps one parameter of a CUDA kernel at a time and reports cliffs: points that are out of line.
+"""sweep.py - sweeps one parameter of a CUDA kernel at a time and reports cliffs: points that are
+out of line.
 
     sweep.py [--library build/libtouchstone.so] [--kernel layernorm] [--line columns] [--peers torch]
 
@@ -11,8 +12,7 @@ are medians of CUDA events with a cold L2 cache; all methods of a point are inte
 pair itself takes about 3 us. With --graph they are the time of a call among 20 captured in a CUDA
 graph, caches warm. "of copy" is the rate of the bytes that must move, relative to a large device
 copy in the same run. To add a kernel, write a function that returns the calls of a point and its
-bytes, and an entry of KERNELS.
-"""
+bytes, and an entry of KERNELS."""
 import argparse
 import ctypes
 import json

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Sweeps one parameter of a CPU kernel at a time and reports the points that are out of line.
+"""sweep_cpu.py - sweeps one parameter of a CPU kernel at a time and reports the points that are out
+of line.
 
     sweep_cpu.py [--library build/libtouchstone.so] [--kernel NAME] [--line NAME] [--seconds N] [--json FILE]
 
@@ -8,8 +9,7 @@ One thread. A point's cost is the least CPU time of several calls, divided by th
 multiplications), so that a line of equal cost is flat. Its curve runs through a point's two neighbours, straight in the
 logarithm of the parameter; a point more than 15 % above both that curve and the same point measured again is a cliff,
 and the exit status is 1 then. Every line prints its worst and its median cost relative to its best point.
-Only NumPy is needed.
-"""
+Only NumPy is needed."""
 import argparse
 import ctypes as C
 import json

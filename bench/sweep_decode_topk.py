@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Sweeps decode attention and softmax + top-k on a CUDA device, next to PyTorch in one process.
+"""sweep_decode_topk.py - sweeps decode attention and softmax + top-k on a CUDA device, next to
+PyTorch in one process.
 
     sweep_decode_topk.py [--library build/libtouchstone.so] [--before OLD.so] [--only decode|topk]
                          [--seconds 600]
@@ -11,8 +12,7 @@ L2 cache flushed; all methods of a point are interleaved. --before times a secon
 library next to the first. A library loads libtouchstone_cuda.so from its own folder. A point of a
 line with a parameter is a cliff if it is more than 15 % above the curve through its neighbours, as
 in sweep.py. The exit status is 1 if there is one, or if an output is wrong. Points that would begin
-after --seconds are skipped.
-"""
+after --seconds are skipped."""
 import argparse
 import ctypes as C
 import random

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Draws what sweep.py or sweep_cpu.py wrote with --json: a panel per kernel and line, one curve per dtype, cliffs ringed.
+"""sweep_plot.py - draws what sweep.py or sweep_cpu.py wrote with --json: a panel per kernel and
+line, one curve per dtype, cliffs ringed.
 
     sweep_plot.py FILE.json OUT.svg [--title TEXT] [--kernel NAME]
 

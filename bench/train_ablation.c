@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* train_ablation.c - what the choices of kernel/ternary and of the recipe are worth, by leaving
- * them.
+/* train_ablation.c - measures what the design choices of kernel/ternary and of the training recipe
+ * gain, by varying one at a time.
  *
  *     train_ablation FILE [STEPS]    one table: held-out bits a byte of each variant, from one seed
  *                                    and one budget; a process each, as many at once as cores
@@ -44,7 +44,7 @@ typedef struct variant {
     unsigned    without;
 } variant;
 
-#define RATE 1e-3 /* seeds lie close together; at 3e-3 they do not */
+#define RATE 1e-3 /* losses of seeds are close together; at 3e-3 they are not */
 
 static const variant variants[] = {
     { "ternary, as it is", 128, MEAN, RATE, 0.1, 1, 0 },
@@ -101,7 +101,7 @@ static void project(const variant *v, const float *w, int64_t rows, int64_t cols
         }
 }
 
-/* Matrices stand in the net's order. */
+/* Matrices are in the net's order. */
 static void serve(const variant *v, const float *latent, ts_net *n)
 {
     const ts_decoder_dims *d = &ts_net_options_of(n)->dims;
@@ -250,7 +250,7 @@ static void fill_walk(void *user, bool held_out, int64_t i, int32_t *input, int3
     }
 }
 
-/* A pass of the first variant: weights that serve, and their gradient. */
+/* A pass of the first variant: effective weights, and their gradient. */
 static void pass_is_the_librarys(ts_net_options o, const ts_feed *f)
 {
     char         why[TS_MODEL_WHY] = "";

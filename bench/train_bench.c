@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* train_bench.c [N_BATCH N_TOKEN]... - steps of training on a CUDA device: time, tokens a second,
- * share of the matrix rate, and where the time goes; a model of 0.6 billion weights, float and
- * ternary. train_peer.py does the same in PyTorch. */
+/* train_bench.c [N_BATCH N_TOKEN]... - times training steps on a CUDA device: time, tokens per
+ * second, share of the matrix rate, and time per part.
+ *
+ * The model has 0.6 billion weights, float and ternary. train_peer.py measures the same in PyTorch.
+ * */
 #define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
 #include <stdlib.h>

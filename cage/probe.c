@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* probe.c - an entrant that tries to escape from the cage. It is built like a sealed entrant,
- * without libraries, and also runs in class host. An attempt returns TS_E_UNSUPPORTED if the system
- * refuses it, and TS_OK if it succeeds. */
+/* probe.c - an entrant that tries to escape from the cage.
+ *
+ * It is built like a sealed entrant, without libraries, and also runs in class host. An attempt
+ * returns TS_E_UNSUPPORTED if the system refuses it, and TS_OK if it succeeds. */
 #include "probe.h"
 
 #include <elf.h>

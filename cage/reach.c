@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* reach.c - access to a Python that is installed in a home directory which only its owner may
- * enter. In the cage's mount namespace that directory contains the interpreter only, and is
- * accessible. */
+ * enter.
+ *
+ * In the cage's mount namespace that directory contains the interpreter only, and is accessible. */
 #define _GNU_SOURCE
 #include <elf.h>
 #include <fcntl.h>

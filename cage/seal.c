@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* seal.c - the privileges that the process gives up before it calls the entrant. A confinement that
- * this machine does not support is skipped and missing from error.held; the judge shows it in the
- * entrant's badge. */
+/* seal.c - the privileges that the process gives up before it calls the entrant.
+ *
+ * A confinement that this machine does not support is skipped and missing from error.held; the
+ * judge shows it in the entrant's badge. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <grp.h>

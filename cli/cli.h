@@ -78,8 +78,30 @@ typedef struct ts_plot {
 
 /* A stand-alone SVG file of n plots; false and one line on standard error on failure. */
 bool ts_svg_write(const char *path, const ts_plot *p, int n);
+/* A file of one plot, with a limit that its series are compared with: a black line, no markers. */
+bool ts_svg_write_under(const char *path, const ts_plot *p, const ts_series *limit);
 /* Draws the plot into a page. */
 void ts_svg_draw(FILE *f, const ts_plot *p);
+
+/* A chart of dots: a row per label, in each a dot per series, over a logarithmic axis. */
+typedef struct ts_dots {
+    const char        *title, *x_title;
+    const char *const *series; /* names; a dot's look is its series' */
+    int                n_series;
+    const char *const *label; /* [n] */
+    const double      *value; /* [n][n_series]; a NaN is no dot, a value <= 0 is on the left edge */
+    int                n;
+    double             mark; /* a line that all dots are compared with */
+    const char        *mark_name;
+} ts_dots;
+
+bool ts_svg_dots(const char *path, const ts_dots *d);
+
+/* A stand-alone file for another drawing. NULL, or false, and one line on standard error on
+ * failure. It follows the reader's colour scheme in these colours: fill white, #222 and #000000,
+ * stroke #444, #e4e4e4 and #000000, #0072b2 in both, and those that suit any background. */
+FILE *ts_svg_open(const char *path, int width, int height);
+bool  ts_svg_close(FILE *f, const char *path);
 
 /* Writes text with XML escapes. */
 void ts_svg_text(FILE *f, const char *s);

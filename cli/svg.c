@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "cli.h"
+#include "svg.h"
 
 /* The legend is to the right of the plot, so that it never covers a line. */
 enum { WIDTH = 860, HEIGHT = 520, LEFT = 84, TOP = 52, RIGHT = 680, BOTTOM = 456 };
@@ -18,19 +18,24 @@ typedef struct axis {
 
 /* Lines differ in colour, dash and marker; two of these survive greyscale print. Colours: the
  * colour-blind safe palette of Okabe and Ito, with the yellow darkened for a white background. */
-typedef struct look {
-    const char *colour, *dash;
-    char        marker;
-    bool        filled;
-} look;
-
-static const look LOOKS[] = {
-    { "#d55e00", "none", 'o', true },  { "#0072b2", "7 4", 's', true },
-    { "#009e73", "2 3", '^', true },   { "#000000", "10 3 2 3", 'd', true },
-    { "#e69f00", "none", 'o', false }, { "#56b4e9", "7 4", 's', false },
-    { "#66a61e", "2 3", '^', false },  { "#7f7f7f", "10 3 2 3", 'd', false },
+static const ts_look LOOKS[] = {
+    { "#d55e00", "none", 'o', true },     { "#0072b2", "7 4", 's', true },
+    { "#009e73", "2 3", '^', true },      { "#000000", "10 3 2 3", 'd', true },
+    { "#e69f00", "none", 'o', false },    { "#56b4e9", "7 4", 's', false },
+    { "#66a61e", "2 3", '^', false },     { "#7f7f7f", "10 3 2 3", 'd', false },
+    { "#d55e00", "7 4", 's', false },     { "#0072b2", "2 3", '^', false },
+    { "#009e73", "10 3 2 3", 'd', true }, { "#000000", "none", 'o', false },
+    { "#e69f00", "7 4", 's', true },      { "#56b4e9", "2 3", '^', true },
+    { "#66a61e", "10 3 2 3", 'd', true }, { "#7f7f7f", "none", 'o', true },
 };
 enum { N_LOOKS = sizeof LOOKS / sizeof LOOKS[0] };
+
+static const ts_look LIMIT = { "#000000", "none", 0, true };
+
+const ts_look *ts_svg_look(int i)
+{
+    return &LOOKS[i % N_LOOKS];
+}
 
 /* A stand-alone file follows the reader's colour scheme: dark colours become light on a dark
  * background. The other colours are legible on both. */
@@ -169,24 +174,34 @@ static void frame(FILE *f, const char *title, const char *x_title, const char *y
     fputs("</text>\n", f);
 }
 
-static void marker(FILE *f, const look *l, double x, double y)
+void ts_svg_marker(FILE *f, const ts_look *l, double x, double y, const char *says)
 {
     const double r = 4.2;
-    if (l->marker == 'o') fprintf(f, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\"", x, y, r);
+    const char  *shape = "path";
+    if (!l->marker) return;
+    if (l->marker == 'o')
+        fprintf(f, "<%s cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\"", shape = "circle", x, y, r);
     else if (l->marker == 's')
-        fprintf(f, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"", x - 3.7, y - 3.7,
-                7.4, 7.4);
+        fprintf(f, "<%s x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"", shape = "rect",
+                x - 3.7, y - 3.7, 7.4, 7.4);
     else if (l->marker == '^')
         fprintf(f, "<path d=\"M%.1f %.1fl%.1f %.1fh%.1fz\"", x, y - r - 0.8, r + 0.5, 2 * r,
                 -2 * r - 1);
     else
         fprintf(f, "<path d=\"M%.1f %.1fl%.1f %.1fl%.1f %.1fl%.1f %.1fz\"", x, y - r - 1, r + 1,
                 r + 1, -r - 1, r + 1, -r - 1, -r - 1);
-    fprintf(f, " fill=\"%s\" stroke=\"%s\" stroke-width=\"1.5\"/>\n",
-            l->filled ? l->colour : "white", l->colour);
+    fprintf(f, " fill=\"%s\" stroke=\"%s\" stroke-width=\"1.5\"", l->filled ? l->colour : "white",
+            l->colour);
+    if (!says) {
+        fputs("/>\n", f);
+        return;
+    }
+    fputs("><title>", f);
+    ts_svg_text(f, says);
+    fprintf(f, "</title></%s>\n", shape);
 }
 
-static void line(FILE *f, const look *l, const axis *xa, const axis *ya, const double *x, int n,
+static void line(FILE *f, const ts_look *l, const axis *xa, const axis *ya, const double *x, int n,
                  const double *y)
 {
     fputs("<path d=\"", f);
@@ -197,20 +212,27 @@ static void line(FILE *f, const look *l, const axis *xa, const axis *ya, const d
     }
     fprintf(f, "\" fill=\"none\" stroke=\"%s\" stroke-width=\"1.8\" stroke-dasharray=\"%s\"/>\n",
             l->colour, l->dash);
-    for (int i = 0; i < n; i++)
-        if (drawable(x[i], y[i])) marker(f, l, place(xa, x[i]), place(ya, y[i]));
+    for (int i = 0; i < n; i++) {
+        char says[64];
+        if (!drawable(x[i], y[i])) continue;
+        snprintf(says, sizeof says, "%.4g, %.4g", x[i], y[i]);
+        ts_svg_marker(f, l, place(xa, x[i]), place(ya, y[i]), isfinite(y[i]) ? says : NULL);
+    }
 }
 
-static void legend(FILE *f, const look *l, int i, const char *name)
+static void legend(FILE *f, const ts_look *l, int i, const char *name)
 {
     const double y = TOP + 14 + 24 * i;
     fprintf(f,
             "<line x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"%s\" stroke-width=\"1.8\" "
             "stroke-dasharray=\"%s\"/>\n",
             RIGHT + 16, RIGHT + 56, y, y, l->colour, l->dash);
-    marker(f, l, RIGHT + 36, y);
+    ts_svg_marker(f, l, RIGHT + 36, y, NULL);
     fprintf(f, "<text x=\"%d\" y=\"%.1f\" font-size=\"%d\">", RIGHT + 64, y + 4.5,
-            strlen(name) > 14 ? 11 : 13); /* a long name would end outside the picture */
+            strlen(name) > 18   ? 9
+            : strlen(name) > 16 ? 10
+            : strlen(name) > 14 ? 11
+                                : 13); /* a long name would end outside the picture */
     ts_svg_text(f, name);
     fputs("</text>\n", f);
 }
@@ -221,11 +243,13 @@ static bool failed(const char *path)
     return false;
 }
 
-static void draw(FILE *f, const ts_plot *p)
+/* limit: NULL for none. */
+static void draw(FILE *f, const ts_plot *p, const ts_series *limit)
 {
     axis xa = { INFINITY, 0, 2, false, LEFT, RIGHT }, ya = { INFINITY, 0, 10, false, BOTTOM, TOP };
     for (int i = 0; i < p->n; i++) {
         widen(&xa, p->x[i]);
+        if (limit) widen(&ya, limit->y[i]);
         for (int s = 0; s < p->n_series; s++) {
             widen(&ya, p->series[s].y[i]);
             ya.zero = ya.zero || p->series[s].y[i] <= 0;
@@ -237,38 +261,58 @@ static void draw(FILE *f, const ts_plot *p)
     grid(f, &xa, true);
     grid(f, &ya, false);
     frame(f, p->title, p->x_title, p->y_title);
+    if (limit) line(f, &LIMIT, &xa, &ya, p->x, p->n, limit->y);
     for (int s = p->n_series - 1; s >= 0; s--) /* the first series is drawn on top */
-        line(f, &LOOKS[s % N_LOOKS], &xa, &ya, p->x, p->n, p->series[s].y);
-    for (int s = 0; s < p->n_series; s++) legend(f, &LOOKS[s % N_LOOKS], s, p->series[s].name);
+        line(f, ts_svg_look(s), &xa, &ya, p->x, p->n, p->series[s].y);
+    for (int s = 0; s < p->n_series; s++) legend(f, ts_svg_look(s), s, p->series[s].name);
+    if (limit) legend(f, &LIMIT, p->n_series, limit->name);
 }
 
-static void begin(FILE *f, const char *style, int height)
+static void begin(FILE *f, const char *style, int width, int height)
 {
     fprintf(f,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
             "viewBox=\"0 0 %d %d\" font-family=\"system-ui, sans-serif\" font-size=\"12\" "
             "fill=\"#222\">\n%s<rect width=\"%d\" height=\"%d\" fill=\"white\"/>\n",
-            WIDTH, height, WIDTH, height, style, WIDTH, height);
+            width, height, width, height, style, width, height);
 }
 
 void ts_svg_draw(FILE *f, const ts_plot *p)
 {
-    begin(f, "", HEIGHT);
-    draw(f, p);
+    begin(f, "", WIDTH, HEIGHT);
+    draw(f, p, NULL);
     fputs("</svg>\n", f);
+}
+
+FILE *ts_svg_open(const char *path, int width, int height)
+{
+    FILE *f = fopen(path, "w");
+    if (f) begin(f, DARK, width, height);
+    else failed(path);
+    return f;
+}
+
+bool ts_svg_close(FILE *f, const char *path)
+{
+    fputs("</svg>\n", f);
+    const bool wrote = !ferror(f);
+    return (fclose(f) == 0 && wrote) || failed(path);
 }
 
 bool ts_svg_write(const char *path, const ts_plot *p, int n)
 {
-    FILE *f = fopen(path, "w");
-    if (!f) return failed(path);
-    begin(f, DARK, n * HEIGHT);
-    for (int i = 0; i < n; i++) {
+    FILE *f = ts_svg_open(path, WIDTH, n * HEIGHT);
+    for (int i = 0; f && i < n; i++) {
         fprintf(f, "<g transform=\"translate(0 %d)\">\n", i * HEIGHT);
-        draw(f, &p[i]);
+        draw(f, &p[i], NULL);
         fputs("</g>\n", f);
     }
-    fputs("</svg>\n", f);
-    const bool wrote = !ferror(f);
-    return (fclose(f) == 0 && wrote) || failed(path);
+    return f && ts_svg_close(f, path);
+}
+
+bool ts_svg_write_under(const char *path, const ts_plot *p, const ts_series *limit)
+{
+    FILE *f = ts_svg_open(path, WIDTH, HEIGHT);
+    if (f) draw(f, p, limit);
+    return f && ts_svg_close(f, path);
 }

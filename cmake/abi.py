@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""abi.py [--check] - writes include/touchstone/abi.h: the fields of every struct and the values of every
-enum in the public headers. --check compares the file with the headers instead, and fails if they differ."""
+"""abi.py [--check] - writes include/touchstone/abi.h: the fields of every struct and the values of
+every enum in the public headers.
+
+--check compares the file with the headers instead, and fails if they differ."""
 import pathlib
 import re
 import sys
@@ -12,8 +14,9 @@ HEAD = '''/* SPDX-License-Identifier: Apache-2.0 */
 /* abi.h - the layout of every struct, and the value of every enumerator, of the public headers.
  * cmake/abi.py writes this file; do not edit it.
  *
- * A file that includes this header has in ts_abi_fields the layouts that its own compiler saw. The
- * library has those that it was built with. Call ts_abi_mismatch once, before any kernel:
+ * A program that includes this header has in ts_abi_fields the layouts that its own compiler saw;
+ * the library has the layouts with which it was built. To find a library that does not match the
+ * headers, call ts_abi_mismatch once, before any kernel:
  *
  *     const ts_abi_field *bad = ts_abi_mismatch(ts_abi_fields, TS_ABI_FIELDS);
  *     if (bad) fprintf(stderr, "libtouchstone: %s.%s differs\\n", bad->of, bad->name), exit(1);
@@ -27,16 +30,16 @@ BODY = '''
 extern "C" {
 #endif
 
-/* A field of a struct, or, with n_bytes 0, a value of an enum. */
+/* A field of a struct, or, if n_bytes is 0, a value of an enum. */
 typedef struct ts_abi_field {
-    const char *of, *name;
-    size_t      of_bytes; /* size of the whole struct or enum */
-    size_t      at;       /* offset of the field, or the value */
-    size_t      n_bytes;
+    const char *of, *name; /* names of the struct or enum, and of the field or value */
+    size_t      of_bytes;  /* size of the whole struct or enum */
+    size_t      at;        /* offset of the field in bytes, or the value */
+    size_t      n_bytes;   /* size of the field */
 } ts_abi_field;
 
-/* The first of the caller's n fields that the library has differently or not at all, or the first
- * of the library's that the caller has not. NULL: all are equal. */
+/* Compares the caller's n fields with those of the library. Returns the first field that differs or
+ * is missing on one side, or NULL if all are equal. */
 TS_API const ts_abi_field *ts_abi_mismatch(const ts_abi_field *mine, size_t n);
 
 /* clang-format off */
@@ -50,7 +53,8 @@ TAIL = '''};
 /* clang-format on */
 enum { TS_ABI_FIELDS = sizeof ts_abi_fields / sizeof *ts_abi_fields };
 
-/* A hash of fields (FNV-1a, 64 bits), for two programs that cannot see each other's. */
+/* Returns a hash of n fields (FNV-1a, 64 bits): equal layouts have equal hashes. For processes that
+ * cannot read each other's tables. */
 static inline uint64_t ts_abi_hash(const ts_abi_field *f, size_t n)
 {
     uint64_t h = 0xcbf29ce484222325u;

@@ -22,6 +22,7 @@ static const struct {
     { "flash", "tiled attention: memory, time, and softmax by tiles", ts_demo_flash, true },
     { "gqa", "KV cache size when query heads share keys and values", ts_demo_gqa, false },
     { "paged", "paged cache against reservations: use, waste, refilling", ts_demo_paged, true },
+    { "cage", "guard pages and bands: what catches a stray access", ts_demo_cage, true },
     { "prefix", "forks that share a prefix; the first write copies a page", ts_demo_prefix, false },
 #if TS_HAVE_MODEL
     { "cache", "generation with the KV cache against recomputation", ts_demo_cache, true },

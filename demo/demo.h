@@ -24,6 +24,7 @@ int ts_demo_flash(const ts_demo_args *a);
 int ts_demo_gqa(const ts_demo_args *a);
 int ts_demo_paged(const ts_demo_args *a);
 int ts_demo_prefix(const ts_demo_args *a);
+int ts_demo_cage(const ts_demo_args *a);
 /* Only if the program has the libraries that models need: */
 int ts_demo_cache(const ts_demo_args *a);
 int ts_demo_ragged(const ts_demo_args *a);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* demo_beam.c - `demo beam`: the beams that a search keeps, step by step, and how the cache
- * follows: a beam with two continuations is forked, one with none is freed, and no token is
- * computed twice. */
+/* demo_beam.c - `demo beam`: the beams that a search keeps, step by step, and the KV cache that
+ * follows.
+ *
+ * A beam with two continuations is forked, one with none is freed, and no token is computed twice.
+ * */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -194,7 +196,7 @@ static void show_steps(const ts_demo_args *a, const trace *t, const ts_tokenizer
 
 static bool plot(const ts_demo_args *a, const trace *t, const ts_tokenizer *words)
 {
-    static const char *const looks[3] = { "best", "kept", "not continued" };
+    static const char *const looks[3] = { "best", "kept", "abandoned" };
     static ts_demo_node      node[1 + STEPS * WIDTH];
     int                      best[STEPS + 1], n = 1, first = 0;
     best_path(t, best);

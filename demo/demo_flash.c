@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* demo_flash.c - `demo flash`: attention without the full matrix of scores. Compares memory and
- * time with attention that stores it, and tests methods of tiled softmax when one tile dominates.
- */
+/* demo_flash.c - `demo flash`: attention without the full matrix of scores.
+ *
+ * Compares memory and time with attention that stores it, and tests methods of tiled softmax when
+ * one tile dominates. */
 #define _GNU_SOURCE
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* demo_graph.c - draws nodes in columns and rows as a stand-alone SVG file. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,9 +38,9 @@ void ts_demo_label(const ts_tokenizer *words, int32_t previous, int32_t token,
 static const struct {
     const char *fill, *line, *dash;
     double      width;
-} LOOKS[3] = { { "#d5efe6", "#009e73", "none", 3 },
-               { "#ffffff", "#0072b2", "none", 1.5 },
-               { "#f2f2f2", "#7f7f7f", "4 3", 1.5 } };
+} LOOKS[3] = { { "white", "#009e73", "none", 3 },
+               { "white", "#0072b2", "none", 1.5 },
+               { "white", "#7f7f7f", "4 3", 1.5 } };
 
 static double x_of(const ts_demo_node *n)
 {
@@ -76,20 +75,17 @@ static void draw_box(FILE *f, double x, double y, ts_demo_look look, const char 
     fputs("</text>\n", f);
 }
 
-static void draw(FILE *f, const char *title, const char *const looks[3], const ts_demo_node *node,
-                 int n)
+bool ts_demo_graph(const char *path, const char *title, const char *const looks[3],
+                   const ts_demo_node *node, int n)
 {
     int n_column = 5, n_row = 1; /* room for the legend */
     for (int i = 0; i < n; i++) {
         if (node[i].column >= n_column) n_column = node[i].column + 1;
         if (node[i].row >= n_row) n_row = node[i].row + 1;
     }
-    const int width = 2 * LEFT + n_column * COLUMN, height = TOP + n_row * ROW + LEFT;
-    fprintf(f,
-            "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 %d %d' width='%d' height='%d' "
-            "font-family='sans-serif' font-size='12'>\n<rect width='%d' height='%d' "
-            "fill='white'/>\n<text x='%d' y='26' font-size='16'>",
-            width, height, width, height, width, height, LEFT);
+    FILE *f = ts_svg_open(path, 2 * LEFT + n_column * COLUMN, TOP + n_row * ROW + LEFT);
+    if (!f) return false;
+    fprintf(f, "<text x='%d' y='26' font-size='16'>", LEFT);
     ts_svg_text(f, title);
     fputs("</text>\n", f);
     for (int i = 0; i < 3; i++) draw_box(f, LEFT + i * 1.6 * COLUMN, 42, (ts_demo_look)i, looks[i]);
@@ -97,16 +93,5 @@ static void draw(FILE *f, const char *title, const char *const looks[3], const t
         if (node[i].from >= 0) draw_edge(f, &node[node[i].from], &node[i]);
     for (int i = 0; i < n; i++)
         draw_box(f, x_of(&node[i]), y_of(&node[i]), node[i].look, node[i].label);
-    fputs("</svg>\n", f);
-}
-
-bool ts_demo_graph(const char *path, const char *title, const char *const looks[3],
-                   const ts_demo_node *node, int n)
-{
-    FILE *f = fopen(path, "w");
-    if (f) draw(f, title, looks, node, n);
-    const bool ok = f && !ferror(f);
-    if (f && !fclose(f) && ok) return true;
-    fprintf(stderr, "touchstone demo: --svg: %s: %s\n", path, strerror(errno));
-    return false;
+    return ts_svg_close(f, path);
 }

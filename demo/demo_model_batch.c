@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* demo_model_batch.c - the same tokens in different batches: `demo cache` decodes with the cache or
- * recomputes everything per token, `demo ragged` runs many lengths together or each alone, `demo
- * chunked` reads a prompt in chunks or whole. */
+/* demo_model_batch.c - `demo cache`, `demo ragged` and `demo chunked`: the same tokens in different
+ * batches give the same logits.
+ *
+ * cache: decoding with the cache, or recomputing everything per token. ragged: many lengths
+ * together, or each alone. chunked: a prompt in chunks, or whole. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -185,7 +185,7 @@ static bool plot_laws(const char *path, const law w[N_HOW])
     }
     for (int i = 0; i < 2 * N_PLOTS; i++) {
         const ts_sampling *h = &HOW[which[i % N_PLOTS]];
-        snprintf(name[i], sizeof name[i], "%s, %s %g", i < N_PLOTS ? "drawn" : "law",
+        snprintf(name[i], sizeof name[i], "%s, %s %g", i < N_PLOTS ? "drawn" : "exact",
                  h->top_p < 1 ? "top-p" : "T =", h->top_p < 1 ? h->top_p : h->temperature);
         s[i] = (ts_series) { name[i], y[i] };
     }

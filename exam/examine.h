@@ -32,11 +32,11 @@ typedef struct ts_verdict {
  * call, buffers without elements are NULL. */
 void ts_examine(const ts_exam *e, ts_worker *w, int limit_ms, ts_verdict *v);
 
-/* Invalid calls: each must return the right status and leave the outputs alone. A public API
- * function (`door`) is also called without args and without exec. */
+/* Invalid calls: each must return the right status and leave the outputs alone. An API function
+ * (`door`) is also called without args and without exec. */
 void ts_examine_refusals(const ts_exam *e, ts_worker *w, bool door, int limit_ms, ts_verdict *v);
 
-/* "dx[3][17] got 1.25, want 1.5 +- 1e-07" */
+/* Writes a flaw as text: "dx[3][17] got 1.25, want 1.5 +- 1e-07". */
 void ts_flaw_text(const ts_verdict *v, char *s, size_t n);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* worker.h - a process that runs one implementation, so that a crash or a hang is a flaw of that
- * implementation and not the end of the run. The examiner sends it orders; each backend carries
- * them out in its own way. */
+ * implementation and does not end the run.
+ *
+ * The examiner sends it orders; each backend implements them. */
 #ifndef TS_WORKER_H
 #define TS_WORKER_H
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* launch.h - launch plans: how the kernels of a sealed GPU entrant are launched. A plan is data,
- * since none of the entrant's host code runs. The judge writes it from entry.json, and the cage
- * reads it:
+/* launch.h - launch plans: how the kernels of a sealed GPU entrant are launched.
+ *
+ * A plan is data, since none of the entrant's host code runs. The judge writes it from entry.json,
+ * and the cage reads it:
  *
  *     workspace rows*8
  *     kernel softmax_{dtype}

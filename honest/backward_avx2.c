@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two dot products a row in AVX2 lanes; dx from sums over x - mean, scaled by rstd at the end. */
+/* backward_avx2.c - layernorm_backward with two dot products per row in AVX2 lanes; dx from sums
+ * over x - mean, scaled by rstd at the end. */
 #include "honest.h"
 #if defined __AVX2__ && defined __FMA__
 #include <immintrin.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dx by rows, then the sums by columns, both on the judge's threads. */
+/* backward_columns.c - layernorm_backward with dx by rows, then the sums by columns, both on the
+ * judge's threads. */
 #include "honest.h"
 #include "touchstone/sealed.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every sum in float, with what each addition lost kept apart. */
+/* backward_compensated.c - layernorm_backward with compensated float sums: the rounding error of
+ * each addition is kept. */
 #include "honest.h"
 
 typedef struct sum {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* OpenMP: blocks of 16 rows give partial sums on the heap, which are added in their order. */
+/* backward_openmp.c - layernorm_backward with OpenMP: blocks of 16 rows give partial sums on the
+ * heap, which are added in their order. */
 #include <stdlib.h>
 
 #include "honest.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Three threads of its own, started anew for each call; each has every third row and column, so
- * that the bits do not depend on who is first. */
+/* backward_pthread.c - layernorm_backward with three threads of its own, started for each call.
+ *
+ * Each has every third row and column, so that the bits do not depend on thread scheduling. */
 #include <pthread.h>
 
 #include "honest.h"

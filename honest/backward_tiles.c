@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tiles of 32 columns on the judge's threads; fused multiply-adds. */
+/* backward_tiles.c - layernorm_backward in tiles of 32 columns on the judge's threads, with fused
+ * multiply-adds. */
 #include "honest.h"
 #include "touchstone/sealed.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One sweep over the rows; the columns' sums grow in the workspace. */
+/* backward_workspace.c - layernorm_backward in one pass over the rows; the column sums are in the
+ * workspace. */
 #include "honest.h"
 
 ts_status ts_layernorm_backward_workspace(const ts_layernorm_backward_args *a, const ts_exec *x,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tiles of 64 doubles, summed in four lanes by AVX2 and FMA where there are such. */
+/* forward_avx2.c - layernorm_forward in tiles of 64 doubles, summed in four lanes by AVX2 and FMA
+ * if available. */
 #include "honest.h"
 #if defined __AVX2__ && defined __FMA__
 #include <immintrin.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* float32 straight from memory by masked AVX-512 loads, eight at a time; other dtypes plainly. */
+/* forward_avx512.c - layernorm_forward of float32 by masked AVX-512 loads, eight at a time; other
+ * dtypes in plain C. */
 #include "honest.h"
 #ifdef __AVX512F__
 #include <immintrin.h>

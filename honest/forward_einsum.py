@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums as products with a vector of ones, in float64."""
+"""forward_einsum.py - layernorm_forward with sums as products with a vector of ones, in float64."""
 import numpy as np
 
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums in float that keep what each addition lost, scaled so that no square leaves the range. */
+/* forward_float.c - layernorm_forward with compensated float sums, scaled so that no square leaves
+ * the range. */
 #include "honest.h"
 
 typedef struct sum {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One pass in long double, which has room for the squares of doubles: float64 as well. */
+/* forward_long.c - layernorm_forward in one pass in long double, in which the squares of doubles
+ * are representable: also for float64. */
 #include "honest.h"
 
 typedef long double real;

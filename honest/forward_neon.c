@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* float32 straight from memory by NEON, summed in two lanes of double; other dtypes plainly. */
+/* forward_neon.c - layernorm_forward of float32 by NEON, summed in two lanes of double; other
+ * dtypes in plain C. */
 #include "honest.h"
 #ifdef __ARM_NEON
 #include <arm_neon.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows by OpenMP; the mean of a row is corrected by what its rounding left behind. */
+/* forward_openmp.c - layernorm_forward with OpenMP over rows; the mean of a row is corrected by its
+ * rounding error. */
 #include "honest.h"
 
 ts_status ts_layernorm_forward(const ts_layernorm_forward_args *a, const ts_exec *x)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pairwise sums by recursion. */
+/* forward_pairwise.c - layernorm_forward with pairwise sums by recursion. */
 #include "honest.h"
 
 static double pairs(const forward *a, int64_t r, int64_t from, int64_t to, double mean, int square)

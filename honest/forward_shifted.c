@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One pass over differences from the row's first element, fused multiply-adds. */
+/* forward_shifted.c - layernorm_forward in one pass over differences from the row's first element,
+ * with fused multiply-adds. */
 #include "honest.h"
 
 ts_status ts_layernorm_forward(const ts_layernorm_forward_args *a, const ts_exec *x)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two passes in double, backwards. */
+/* forward_two_pass.c - layernorm_forward in two passes in double, from the last element to the
+ * first. */
 #include "honest.h"
 
 ts_status ts_layernorm_forward(const ts_layernorm_forward_args *a, const ts_exec *x)

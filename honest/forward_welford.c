@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Welford's one pass, rows on the judge's threads. */
+/* forward_welford.c - layernorm_forward by Welford's one-pass algorithm, rows on the judge's
+ * threads. */
 #include "honest.h"
 #include "touchstone/sealed.h"
 

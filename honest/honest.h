@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* honest.h - what the honest entrants share, so that each shows its own way of computing only:
- * elements of any dtype, the refusals, and the frame around a row. */
+/* honest.h - shared by the correct entrants, so that each contains only its own algorithm: elements
+ * of any dtype, validation, and the loop over rows. */
 #ifndef HONEST_H
 #define HONEST_H
 
@@ -95,7 +95,8 @@ static inline double x_at(const forward *a, int64_t r, int64_t c)
     return load(a->x, a->dtype, r * a->row_stride + c);
 }
 
-/* Row r of forward, once its variance is known. A sick row comes with one that is not finite. */
+/* Row r of forward, once its variance is known. An invalid row comes with one that is not finite.
+ */
 static inline void write_row(const forward *a, int64_t r, double mean, double variance)
 {
     const double rstd = isfinite(variance) ? 1 / sqrt(variance + a->eps) : (double)NAN;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* keys.h - the frame of those that order the whole row in a workspace: KEYS lists of a rank for
- * each logit, and `static void arrange(uint64_t *key, int64_t n, int64_t k)`, after which the k
- * largest come first, in order. */
+/* keys.h - the frame of entrants that order the whole row in a workspace.
+ *
+ * KEYS lists with a rank for each logit, and `static void arrange(uint64_t *key, int64_t n, int64_t
+ * k)`, after which the k largest come first, in order. */
 #include "honest.h"
 
 static void arrange(uint64_t *key, int64_t n, int64_t k);

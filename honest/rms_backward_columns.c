@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rms_backward_columns.c - dx by rows, then dw by columns, both on the judge's threads. */
+/* rms_backward_columns.c - rms_norm_backward with dx by rows, then dw by columns, both on the
+ * judge's threads. */
 #include "honest.h"
 #include "touchstone/rms_norm.h"
 #include "touchstone/sealed.h"

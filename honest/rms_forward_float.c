@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rms_forward_float.c - float throughout: a row is scaled by a power of two before it is squared,
- * and squares are added pairwise. */
+/* rms_forward_float.c - rms_norm_forward in float throughout: a row is scaled by a power of two
+ * before it is squared, and squares are added pairwise. */
 #include "honest.h"
 #include "touchstone/rms_norm.h"
 #include "touchstone/sealed.h"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All rows at once by a stable argsort."""
+"""topk_argsort.py - softmax_topk of all rows at once by a stable argsort."""
 import numpy as np
 
 

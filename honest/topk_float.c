@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sum in sixteen lanes of float, with expf; the winners from a heap of the whole row. */
+/* topk_float.c - softmax_topk with the sum in sixteen float lanes, with expf; the k largest from a
+ * heap of the whole row. */
 #define KEYS 2
 #define SUM  sum_lanes
 #include "honest.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A heap of indices in the output itself, its worst on top; rows on the judge's threads. */
+/* topk_heap.c - softmax_topk with a heap of indices in the output itself, the worst on top; rows on
+ * the judge's threads. */
 #include "honest.h"
 #include "touchstone/sealed.h"
 

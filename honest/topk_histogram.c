@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A histogram of the highest 12 bits says from where on to look; what is left goes by Shell sort.
- */
+/* topk_histogram.c - softmax_topk with a histogram of the highest 12 bits, which gives a threshold;
+ * the candidates are ordered by Shell sort. */
 #define KEYS 1
 #include "keys.h"
 

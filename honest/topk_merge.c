@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The whole row by merge sort, from pairs upwards. */
+/* topk_merge.c - softmax_topk with a merge sort of the whole row, bottom up. */
 #define KEYS 2
 #include "keys.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* std::nth_element, then std::sort of the winners; the sum over sorted terms, smallest first. */
+/* topk_nth.cpp - softmax_topk by std::nth_element, then std::sort of the k largest; the sum over
+ * sorted terms, smallest first. */
 #include <algorithm>
 #include <functional>
 #include <vector>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One pass: a sum that is rescaled when a larger logit comes, and a list sorted by insertion. */
+/* topk_online.c - softmax_topk in one pass: a sum that is rescaled at each new maximum, and a list
+ * sorted by insertion. */
 #include "honest.h"
 #include "touchstone/sealed.h"
 

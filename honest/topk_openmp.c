@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows by OpenMP, each with the library's qsort. */
+/* topk_openmp.c - softmax_topk with OpenMP over rows, each with the C library's qsort. */
 #include <stdlib.h>
 
 #include "honest.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Quickselect around the middle one of three, then the same again as a sort of the first k. */
+/* topk_quickselect.c - softmax_topk by quickselect with the median of three, then quicksort of the
+ * first k. */
 #define KEYS 1
 #include "keys.h"
 

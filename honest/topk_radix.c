@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The whole row by radix sort, a byte at a time from the lowest. */
+/* topk_radix.c - softmax_topk with a radix sort of the whole row, a byte at a time from the
+ * lowest. */
 #define KEYS 2
 #include "keys.h"
 

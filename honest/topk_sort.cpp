@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* std::stable_sort of the whole row: equal ones stay in the order of their indices. */
+/* topk_sort.cpp - softmax_topk by std::stable_sort of the whole row: equal elements stay in the
+ * order of their indices. */
 #include <algorithm>
 #include <vector>
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Floats throughout but for the sum of the losses: the maximum first, then the sum of exponentials
- * in eight lanes, then the gradient, a word at a time, each read before it is overwritten. */
+/* xent_logits_float.c - cross_entropy_logits in float, except the sum of the losses.
+ *
+ * The maximum first, then the sum of exponentials in eight lanes, then the gradient, a word at a
+ * time, each read before it is overwritten. */
 #include "honest.h"
 #include "touchstone/cross_entropy.h"
 #include "touchstone/sealed.h"

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A running maximum over blocks of 32 words; dh row by row and dw word by word, 32 columns at a
- * time, on the judge's threads; logits are computed again wherever they are needed. */
+/* xent_online.c - cross_entropy with a running maximum over blocks of 32 words.
+ *
+ * dh row by row and dw word by word, 32 columns at a time, on the judge's threads; logits are
+ * computed again wherever they are needed. */
 #include "honest.h"
 #include "touchstone/cross_entropy.h"
 #include "touchstone/sealed.h"

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ahead.h - cases prepared before they are run. Drawing inputs and computing the expected outputs
- * takes far longer than most entrants take, so several cases are prepared at once, on all cores,
- * while no entrant runs, and copied later. The bits of a case do not depend on when or on which
- * core it is prepared. */
+/* ahead.h - cases prepared before they are run.
+ *
+ * Drawing inputs and computing the expected outputs takes far longer than most entrants take, so
+ * several cases are prepared at once, on all cores, while no entrant runs, and copied later. The
+ * bits of a case do not depend on when or on which core it is prepared. */
 #ifndef TS_AHEAD_H
 #define TS_AHEAD_H
 

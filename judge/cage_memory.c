@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cage_memory.c - memory that an entrant uses in addition to its buffers: pages of its own process,
- * and pages of the block that were not granted. The kernel is queried while the process is frozen.
- */
+ * and pages of the block that were not granted.
+ *
+ * The kernel is queried while the process is frozen. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>

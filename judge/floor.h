@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* floor.h - the floor: the least time in which this machine can run a workload, from its measured
- * peak rates. It is the largest of bytes over bandwidth, arithmetic over its peak, and the time of
- * an empty call. */
+ * peak rates.
+ *
+ * It is the largest of bytes over bandwidth, arithmetic over its peak, and the time of an empty
+ * call. */
 #ifndef TS_FLOOR_H
 #define TS_FLOOR_H
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpu_call.c - the device's part of a call. The keeper writes inputs between ready and go, and
- * reads outputs after done. An entrant with a kernel running at either time makes the keeper wait,
- * which is detected. */
+/* gpu_call.c - the device's part of a call.
+ *
+ * The keeper writes inputs between ready and go, and reads outputs after done. An entrant with a
+ * kernel running at either time makes the keeper wait, which is detected. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hostile.h - untimed calls between the timed ones. An entrant that is correct everywhere except in
- * timed calls would gain from it: so between timed calls there are others of the same shape, at the
- * same addresses, with contents of every family that fits. These are checked but not timed. */
+/* hostile.h - untimed calls between the timed ones.
+ *
+ * An entrant that is correct everywhere except in timed calls would gain from it: so between timed
+ * calls there are others of the same shape, at the same addresses, with contents of every family
+ * that fits. These are checked but not timed. */
 #ifndef TS_HOSTILE_H
 #define TS_HOSTILE_H
 

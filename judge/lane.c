@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* lane.c - robustness checks of a correct entrant: the same cases in a build that traps undefined
- * behaviour, and with other numbers of threads; on a device, under compute-sanitizer. They count
- * for the score, not for the verdict. */
+ * behaviour, and with other numbers of threads; on a device, under compute-sanitizer.
+ *
+ * They count for the score, not for the verdict. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* markdown.c - finds the code block of an answer in Markdown. */
 #define _GNU_SOURCE
 #include "markdown.h"
 

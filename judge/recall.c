@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* recall.c - what earlier runs of a log have: which entrants are in it, and which have a verdict.
- */
+/* recall.c - what earlier runs of a log have: which entrants are in it, and which have a
+ * verdict. */
 #include <string.h>
 
 #include "court.h"

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* refuse.c - invalid calls of a correct entrant: they must return the right status and write
- * nothing. They count for the score, not for the verdict. An entrant that does not validate may
- * crash, so they run in separate cages. */
+ * nothing.
+ *
+ * They count for the score, not for the verdict. An entrant that does not validate may crash, so
+ * they run in separate cages. */
 #include <string.h>
 
 #include "court.h"

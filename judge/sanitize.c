@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sanitize.c - runs the tools of CUDA's compute-sanitizer on an entrant's small cases. The tools
- * load a library and start threads, so the process is touchstone-plain instead of the cage: for
- * sealed entrants only, which have no host code. */
+/* sanitize.c - runs the tools of CUDA's compute-sanitizer on an entrant's small cases.
+ *
+ * The tools load a library and start threads, so the process is touchstone-plain instead of the
+ * cage: for sealed entrants only, which have no host code. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* beam.c - strings as sequences of a cache. A call's strings mostly are those of the call before,
- * each with a token more, some twice and some not: each takes over the sequence that has most of
- * its beginning, or a fork of it where others want it too. */
+/* beam.c - strings as sequences of a cache.
+ *
+ * A call's strings mostly are those of the call before, each with a token more, some twice and some
+ * not: each takes over the sequence that has most of its beginning, or a fork of it where others
+ * want it too. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,9 +25,10 @@ struct ts_beams {
     ts_pool           pool;
     branch           *now, *then; /* [n_seq]: those of the last call, and of this one */
     int64_t           n_now;
-    int32_t          *tokens;          /* of all branches */
-    int64_t          *from, *n_common; /* [n_seq]: who a string is taken from, and how much */
-    int64_t          *n_user;          /* [n_seq]: strings that want a branch of the last call */
+    int32_t          *tokens; /* of all branches */
+    int64_t          *from,
+        *n_common;   /* [n_seq]: the sequence that a string continues, and their common length */
+    int64_t *n_user; /* [n_seq]: strings that want a branch of the last call */
     /* One pass. */
     int32_t       *seq, *token;
     int64_t       *n_new, *want, *who;
@@ -98,14 +101,14 @@ ts_status ts_beams_status(const ts_beams *b)
     return b->status;
 }
 
-/* After a failure nobody knows who held what: all begin anew. */
+/* After a failure the owners of sequences are unknown: all begin anew. */
 static void forget(ts_beams *b)
 {
     for (int32_t i = 0; i < b->o.n_seq; i++) (void)ts_kv_free(b->pool.kv, &b->pool.exec, i);
     b->n_now = 0;
 }
 
-/* ---- who goes on from whom ---- */
+/* ---- which beam continues which ---- */
 
 /* How much of a branch a string can take: what they begin with, less the last token, which must be
  * run for its logits. A branch that is longer is cut only where no code could tell. */
@@ -185,8 +188,8 @@ static int64_t held(const ts_beams *b)
     return u.n_page - u.n_free;
 }
 
-/* As many tokens as a pass takes of what strings lack, in their order: so those whose logits are
- * wanted stand one behind the other. */
+/* As many tokens of incomplete strings as a pass takes, in their order: so those whose logits are
+ * wanted are contiguous. */
 static ts_forward_args gather(ts_beams *b, const int64_t *len, int64_t *n_grown)
 {
     ts_forward_args a = { .cache = b->pool.kv,

@@ -104,7 +104,7 @@ static void decode_q4_1(const unsigned char *p, float *y)
     }
 }
 
-/* The fifth bits of all 32 stand in a word before the halves. */
+/* The fifth bits of all 32 are in a word before the halves. */
 static int fifth(uint32_t bits, int j)
 {
     return (int)(bits >> j & 1) << 4;

@@ -117,7 +117,7 @@ bool ts_decoder_safetensors(const void *config, size_t n_config, const void *byt
 
 /* ---- files ---- */
 
-/* A shard lies beside its index: a name that leads elsewhere is refused. */
+/* A shard is in the folder of its index: a name that leads elsewhere is rejected. */
 static bool open_shard(shards *s, const char *folder, const char *name, char why[TS_MODEL_WHY])
 {
     char path[MOST_PATH];

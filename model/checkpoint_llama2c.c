@@ -8,7 +8,7 @@
 
 enum { HEADER = 28 };
 
-/* In the file's order; tables of cosines and sines, which nobody reads, stand before the head. */
+/* In the file's order; tables of cosines and sines, which are not used, precede the head. */
 static const ts_slot order[] = { TS_W_EMBED,  TS_W_NORM_1, TS_W_Q,    TS_W_K,  TS_W_V,   TS_W_O,
                                  TS_W_NORM_2, TS_W_GATE,   TS_W_DOWN, TS_W_UP, TS_W_NORM };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* codes.c - which instructions multiply codes, and where rounded activations lie. */
+/* codes.c - selects the instructions that multiply codes, and lays out rounded activations. */
 #include "codes.h"
 
 #include "cpu.h"

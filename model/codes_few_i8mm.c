@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* codes_few_i8mm.c - codes times one row of activations with NEON's products of 2 x 8 and 8 x 2
  * bytes: two rows of the matrix, and as the other two the high and low bytes of the activations.
+ *
  * Each product is then four sums that are wanted: of both rows with both bytes. */
 #include "codes_neon.h"
 #include "codes_simd.h"

@@ -122,7 +122,7 @@ INLINE void tile(ts_code f, const ts_encoded_product *p, const panel *w, const t
     }
 }
 
-/* Where a panel has no row more, its last stands for those that fill a tile. */
+/* If a panel has no more rows, its last row is repeated to fill a tile. */
 INLINE void multiply_panel(ts_code f, const ts_encoded_product *p, const ts_rounded *x,
                            int64_t first, int64_t n_row)
 {
@@ -155,7 +155,7 @@ INLINE void multiply_rows(ts_code f, const ts_encoded_product *p, const ts_round
 
 #include "codes_formats.h"
 
-/* Pairs of rows; a last one without another has zeros beside it. */
+/* Pairs of rows; a last row without a second one is paired with zeros. */
 static void round_rows(const float *x, const ts_rounded *to, int64_t first, int64_t n)
 {
     const int64_t n_group = to->cols / TS_CODE_GROUP;

@@ -78,7 +78,7 @@ INLINE const int8_t *halves_of(const unsigned char *p, int g)
     return (const int8_t *)p + 192 + 2 * g;
 }
 
-/* Scales and least values of the groups of a block; Q6_K has the scales of halves besides. */
+/* Scales and least values of the groups of a block; Q6_K also has the scales of halves. */
 INLINE void factors_of(ts_code f, const unsigned char *p, float d[8], float m[8])
 {
     if (f == TS_CODE_Q4_K || f == TS_CODE_Q5_K) {

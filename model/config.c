@@ -5,7 +5,7 @@
 
 #include "model_impl.h"
 
-/* What the families differ in, beside what their files say. */
+/* What the families differ in, in addition to what their files say. */
 static const struct {
     const char *type, *act, *eps_key;
     double      eps;

@@ -6,8 +6,9 @@
  * tokens and back. A ts_engine runs many requests at once over one KV cache.
  *
  * Readers trust nothing in a file. Those that return bool leave one line in `why` when they fail:
- * what, where, got, expected. They allocate; forward and step do not. One object serves one call at
- * a time; a tokenizer, or a decoder on the CPU, that nobody frees serves any number. */
+ * what, where, got, expected. They allocate; forward and step do not. Calls on one
+ * object must not overlap, except calls on a tokenizer, or on a decoder on the CPU, until it is
+ * freed. */
 #ifndef TS_DECODER_H
 #define TS_DECODER_H
 
@@ -38,7 +39,7 @@ typedef struct ts_decoder_dims {
 typedef struct ts_decoder ts_decoder;
 
 /* `path`: a folder with config.json and model.safetensors, or shards and their index, as Hugging
- * Face writes them; a .safetensors file with config.json beside it; a GGUF file; or a llama2.c
+ * Face writes them; a .safetensors file with config.json in its folder; a GGUF file; or a llama2.c
  * file. dtype is what weights are kept and computed in: TS_F32 or TS_F64. */
 bool ts_decoder_load(const char *path, ts_dtype dtype, ts_decoder **m, char why[TS_MODEL_WHY]);
 /* The same from bytes, which are not kept. */
@@ -80,13 +81,12 @@ typedef struct ts_forward_args {
     void          *logits; /* [n_want][n_vocab] */
 } ts_forward_args;
 
-/* The workspace of a forward of up to n_token tokens, with a cache that itself asks for kv_bytes.
- */
+/* The workspace of a forward of up to n_token tokens, with a cache that itself needs kv_bytes. */
 size_t    ts_decoder_workspace(const ts_decoder *m, int64_t n_token, size_t kv_bytes);
 ts_status ts_decoder_forward(const ts_decoder *m, const ts_forward_args *a, const ts_exec *x);
 
-/* The same for tokens that may be refused: trees behind their sequences, as ts_kv_attend_tree has
- * them. No sequence grows; what the layers would have appended goes to kv, on the same device. */
+/* The same for drafted tokens: trees that follow their sequences, as in ts_kv_attend_tree. No
+ * sequence grows; what the layers would have appended is written to kv, on the same device. */
 typedef struct ts_forward_tree {
     const int32_t *parent; /* [sum n_new] */
     void          *kv;     /* [n_layer][2][sum n_new][n_kv_head][head_dim]: keys, values */
@@ -114,7 +114,7 @@ typedef struct ts_tokenizer ts_tokenizer;
 bool ts_tokenizer_load(const char *path, ts_tokenizer **t, char why[TS_MODEL_WHY]);
 bool ts_tokenizer_parse(const void *bytes, size_t n, ts_tokenizer **t, char why[TS_MODEL_WHY]);
 void ts_tokenizer_free(ts_tokenizer **t);
-/* Whether a model's file, a GGUF, holds its vocabulary. */
+/* Whether a model's GGUF file contains its vocabulary. */
 bool ts_tokenizer_is_inside(const char *path);
 
 int64_t ts_tokenizer_size(const ts_tokenizer *t); /* one more than the largest token */
@@ -150,7 +150,7 @@ bool ts_text_add(ts_text *t, const char *piece, size_t n, const char *const *sto
 /* ---- sampling ---- */
 
 typedef struct ts_sampling {
-    double   temperature; /* 0: the likeliest, lower id first among equals */
+    double   temperature; /* 0: the most probable, lower id first among equals */
     int64_t  top_k;       /* 0: all */
     double   top_p;       /* in (0, 1] */
     uint64_t seed;
@@ -175,7 +175,7 @@ typedef struct ts_sampler ts_sampler;
 
 bool ts_sampler_create(int64_t n_vocab, ts_sampler **s);
 void ts_sampler_free(ts_sampler **s);
-/* The i-th draw of a request: the same for the same seed, whoever else is in the batch. TS_E_MODEL
+/* The i-th draw of a request: the same for the same seed, whatever else is in the batch. TS_E_MODEL
  * where the logits have a NaN or +inf. */
 ts_status ts_sampler_draw(ts_sampler *s, const ts_sampling *how, int64_t i, const float *logits,
                           int32_t *token);
@@ -243,7 +243,7 @@ typedef struct ts_engine_stats {
     int64_t n_preempted;
     int64_t n_shared;                        /* tokens that were not run */
     int64_t n_running, n_waiting, n_kept;    /* after the last step */
-    double  prompt_s, decode_s;              /* a mixed step's time goes by its rows */
+    double  prompt_s, decode_s;              /* the time of a mixed step is divided by rows */
     size_t  cache_reserved, cache_live_peak; /* bytes */
 } ts_engine_stats;
 
@@ -282,9 +282,9 @@ bool ts_chat_load(const char *model, ts_chat **c, char why[TS_MODEL_WHY]);
 /* From a template alone; bos_token and eos_token are undefined. */
 bool ts_chat_parse(const char *source, size_t n, ts_chat **c, char why[TS_MODEL_WHY]);
 void ts_chat_free(ts_chat **c);
-/* Appends the text of the messages and, with `answer`, what an answer begins with. A template that
- * begins a text itself makes the tokens that a tokenizer adds superfluous: see
- * ts_tokenizer_first. */
+/* Appends the text of the messages and, with `answer`, the beginning of an answer. If the template
+ * itself begins a text, the tokens that a tokenizer adds are superfluous: see ts_tokenizer_first.
+ * */
 bool ts_chat_render(ts_chat *c, const ts_message *message, int64_t n, bool answer, ts_text *out,
                     char why[TS_MODEL_WHY]);
 

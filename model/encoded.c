@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* encoded.c - matrices that stay as their file has them, mapped: a panel of rows is decoded to
- * floats, multiplied while it is in the cache, and forgotten. Memory is read once, in the file's
- * format. */
+ * floats, multiplied while it is in the cache, and forgotten.
+ *
+ * Memory is read once, in the file's format. */
 #include <cblas.h>
 #include <omp.h>
 #include <stdlib.h>
@@ -158,7 +159,7 @@ void ts_encoded_half(const ts_decoder *m, const ts_encoded_product *p)
     m->ops->linear_half(m->self, &h);
 }
 
-/* ---- all of them at once, for those who want plain floats ---- */
+/* ---- a whole tensor at once, as plain floats ---- */
 
 /* Does it become floats? Those of 16 bits need not where a CUDA device multiplies them. */
 static bool goes(const ts_encoded *e, ts_shape s, bool keep_half)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* engine.c - continuous batching: sequences join and leave a running batch. A step takes one token
- * of each sequence that generates and a chunk of the prompts that are still being read, in one
- * forward. Pages are promised before they are needed; when they run out, the sequence that joined
- * last gives its own back and is read again later.
+/* engine.c - continuous batching: sequences join and leave a running batch.
+ *
+ * A step takes one token of each sequence that generates and a chunk of the prompts that are still
+ * being read, in one forward. Pages are promised before they are needed; when they run out, the
+ * sequence that joined last gives its own back and is read again later.
  *
  * A text that begins like one in the cache takes over its whole pages when its own first token
  * would be read. Ended sequences are kept for that, the one used last longest, and are the first to
@@ -263,14 +264,14 @@ static void take_over(ts_engine *e, job *j)
     e->stats.n_shared += most;
 }
 
-/* ---- who runs ---- */
+/* ---- which requests run ---- */
 
 static int64_t pages(const ts_engine *e, int64_t n_token)
 {
     return e->o.page ? e->m->dims.n_layer * ((n_token + e->o.page - 1) / e->o.page) : 0;
 }
 
-/* Pages that all who run need for the tokens they have and `more` each. */
+/* Pages that all running requests need for the tokens they have and `more` each. */
 static int64_t promised(const ts_engine *e, int64_t more)
 {
     int64_t sum = 0;
@@ -453,7 +454,7 @@ static bool stops(const job *j, int32_t token)
     return false;
 }
 
-/* The next token of the i-th that asked for logits. */
+/* The next token of the i-th request for logits. */
 static void extend(ts_engine *e, int64_t i, ts_event_fn tell, void *user)
 {
     job         *j = job_of(e, e->who[i]);

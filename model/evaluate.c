@@ -49,7 +49,7 @@ static bool make(scorer *s, const ts_engine_options *o, char why[TS_MODEL_WHY])
         return false;
     s->loss = malloc(n * sizeof(double));
     s->lse = malloc(n * sizeof(double));
-    s->target = calloc(n, sizeof *s->target); /* valid when the workspace is asked for */
+    s->target = calloc(n, sizeof *s->target); /* valid when the workspace is queried */
     s->want = malloc(n * sizeof *s->want);
     if (s->m->device != TS_CPU) s->host = malloc(n * n_vocab * sizeof *s->host);
     bool ok = s->loss && s->lse && s->target && s->want && (s->host || s->m->device == TS_CPU);

@@ -101,7 +101,7 @@ static ts_status norm(const scratch *s, void *y, const void *x, int64_t n, int64
     return ts_layernorm_forward(&a, &s->exec);
 }
 
-/* What is added goes through h, which nobody reads at that time. */
+/* What is added goes through h, which is not in use at that time. */
 static ts_status multiply(const scratch *s, void *y, const void *x, int64_t layer, ts_slot w,
                           const void *bias, int64_t n, bool add)
 {
@@ -270,7 +270,7 @@ static ts_status feed_forward(const scratch *s, int64_t layer)
     return linear(s, s->x, d->gelu ? s->up : s->gate, layer, TS_W_DOWN, TS_W_DOWN_BIAS, true);
 }
 
-/* Only the rows that are asked for meet the head, which is often the largest matrix. */
+/* Only the requested rows are multiplied by the head, which is often the largest matrix. */
 static ts_status head(const scratch *s, const ts_forward_args *a)
 {
     const ts_decoder_dims *d = &s->m->dims;
@@ -317,8 +317,8 @@ static ts_status check_tree(const ts_forward_args *a, const ts_forward_tree *t)
     return TS_OK;
 }
 
-/* Tokens and where they stand go to the device in pieces, for want of memory to list them all in.
- */
+/* Tokens and their positions are copied to the device in chunks, since there is no memory to list
+ * them all. */
 enum { PIECE = 256 };
 
 typedef struct piece {

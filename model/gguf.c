@@ -126,7 +126,7 @@ static bool place(ts_gguf *g, reader *r)
     for (int64_t i = 0; i < g->n_tensor; i++) {
         tensor *t = &g->tensor[i];
         if (from > n || t->offset > n - from)
-            return ts_say(r->why, "gguf: tensor %.*s: the file of %zu bytes ends before it",
+            return ts_say(r->why, "gguf: tensor %.*s: truncated: the file has only %zu bytes",
                           (int)(t->name.n < 80 ? t->name.n : 80), t->name.p, n);
         t->at = r->begin + from + t->offset;
     }
@@ -317,7 +317,7 @@ bool ts_gguf_find(const ts_gguf *g, const char *name, ts_shape shape, ts_tensor 
                       (unsigned long long)t->dim[0], block->name, (long long)rows, (long long)cols);
     const uint64_t n_bytes = rows * (cols / (uint64_t)block->n) * (uint64_t)block->n_bytes;
     if (n_bytes > (uint64_t)(g->end - t->at))
-        return ts_say(why, "gguf: tensor %s: the file ends inside it", name);
+        return ts_say(why, "gguf: tensor %s: truncated: the file ends inside the tensor", name);
     *out = (ts_tensor) { .data = t->at, .block = block };
     return true;
 }

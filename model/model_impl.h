@@ -57,7 +57,7 @@ typedef struct ts_shape {
 
 ts_shape ts_slot_shape(const ts_decoder_dims *d, ts_slot s);
 int64_t  ts_shape_count(ts_shape s);
-/* Where a weight stands in an array of all; `layer` is ignored for slots of the whole model. */
+/* The offset of a weight in an array of all; `layer` is ignored for slots of the whole model. */
 int64_t ts_slot_at(const ts_decoder_dims *d, int64_t layer, ts_slot s);
 int64_t ts_slot_count(const ts_decoder_dims *d);
 
@@ -71,7 +71,7 @@ double ts_rope_frequency(const ts_decoder_dims *d, int64_t pair);
 /* Dims that this code can run, and whose products cannot overflow. */
 bool ts_dims_check(const ts_decoder_dims *d, char why[TS_MODEL_WHY]);
 
-/* Formats whose codes are multiplied as they are, by codes.h. */
+/* Formats whose codes are multiplied without decoding, by codes.h. */
 typedef enum ts_code {
     TS_CODE_NONE,
     TS_CODE_Q8_0,
@@ -102,7 +102,7 @@ const ts_block *ts_block_of(uint32_t number);                    /* NULL: unknow
 /* n weights, whole blocks of them. */
 void ts_block_row(const ts_block *b, const unsigned char *row, int64_t n, float *y);
 
-/* A weight where it lies in a file, at any alignment: blocks; or ternary codes and their scales, as
+/* A weight in place in a file, at any alignment: blocks; or ternary codes and their scales, as
  * ternary.h packs them. */
 typedef struct ts_tensor {
     const unsigned char *data;
@@ -159,7 +159,7 @@ ts_shape ts_packed_codes(ts_shape s);
 ts_shape ts_packed_scales(ts_shape s);
 /* Codes and scales that the kernels will take. */
 bool ts_packed_check(const char *name, ts_shape s, const ts_tensor *t, char why[TS_MODEL_WHY]);
-/* What the products of a pass over n tokens ask for; 0 where nothing is packed. */
+/* The workspace of the matmuls of a pass over n tokens; 0 where nothing is packed. */
 size_t ts_packed_workspace(const ts_decoder *m, int64_t n);
 /* y[i] = row[i] of the embedding. */
 void ts_packed_gather(const ts_decoder *m, void *y, const int32_t *row, int64_t n);
@@ -220,7 +220,7 @@ bool ts_safetensors_find_packed(const ts_safetensors *s, const char *name, ts_sh
 
 /* ---- memory of a device ---- */
 
-/* `what` it is for goes into the line that says how many bytes there were not. */
+/* `what` names the purpose in the error line, which also says how many bytes were missing. */
 bool ts_memory_take(ts_device device, size_t n_bytes, const char *what, void **p,
                     char why[TS_MODEL_WHY]);
 void ts_memory_give(ts_device device, void *p); /* p may be NULL */
@@ -255,7 +255,7 @@ typedef struct ts_piece {
     const char *bytes; /* NULL: no such token */
     size_t      n;
     float       score;                   /* llama2.c and SentencePiece */
-    bool        strip_left, strip_right; /* a special token takes the white space beside it, too */
+    bool        strip_left, strip_right; /* a special token includes the white space next to it */
 } ts_piece;
 
 typedef struct ts_merge {
@@ -280,11 +280,11 @@ struct ts_tokenizer {
     int32_t   first[TS_FIRSTS]; /* what every text begins with */
     int       n_first;
     int32_t   stop;
-    bool      whole_words;   /* a word that is a piece is that piece, whatever merges say */
-    bool      characters;    /* joining begins with characters; bytes stand for those it lacks */
-    bool      blank_mark;    /* U+2581 is a space: SentencePiece's pieces have it in its place */
-    bool      nfc;           /* texts are composed first */
-    bool      leading_space; /* put before what stands between special tokens ... */
+    bool      whole_words; /* a word that is a piece is that piece, whatever merges say */
+    bool      characters;  /* joining begins with characters; those without a token become bytes */
+    bool      blank_mark;  /* U+2581 is a space: SentencePiece's pieces have it in its place */
+    bool      nfc;         /* texts are composed first */
+    bool      leading_space; /* put before the text between special tokens ... */
     bool      leading_first; /* ... where it begins the text */
     bool      leading_once;  /* ... where it has none */
 };
@@ -298,7 +298,7 @@ bool ts_tokenizer_llama2c(ts_tokenizer *t, const unsigned char *p, size_t n,
                           char why[TS_MODEL_WHY]);
 bool ts_tokenizer_gguf(ts_tokenizer *t, const unsigned char *p, size_t n, char why[TS_MODEL_WHY]);
 bool ts_tokenizer_json(ts_tokenizer *t, const unsigned char *p, size_t n, char why[TS_MODEL_WHY]);
-/* Sorts the pieces that `ordinary` says text can give; NULL: all. */
+/* Sorts the pieces that text can give, those with `ordinary` set; NULL: all. */
 bool    ts_tokenizer_sort(ts_tokenizer *t, const bool *ordinary, char why[TS_MODEL_WHY]);
 int32_t ts_tokenizer_find(const ts_tokenizer *t, const char *bytes, size_t n); /* -1: none */
 
@@ -307,8 +307,8 @@ typedef bool (*ts_word_fn)(void *user, const char *p, size_t n);
 bool ts_tokenizer_words(const ts_tokenizer *t, const char *text, size_t n, ts_word_fn tell,
                         void *user, char why[TS_MODEL_WHY]);
 
-/* The byte that character c stands for in a tokenizer.json, or -1: bytes that are not themselves
- * follow from 256 on. */
+/* The byte that character c represents in a tokenizer.json, or -1: bytes that are not printable are
+ * represented by characters from 256 on. */
 enum { TS_BYTE_CHARS = 256 + 68 };
 int ts_byte_of(unsigned c);
 
@@ -321,7 +321,7 @@ bool ts_tokenizer_merge(const ts_tokenizer *t, const char *l, size_t n_l, const 
 /* One more pattern by which a text is cut. */
 bool              ts_tokenizer_split(ts_tokenizer *t, const char *pattern, char why[TS_MODEL_WHY]);
 extern const char ts_gpt2_pattern[];
-/* The byte that a piece `<0xHH>` stands for, or -1. */
+/* The byte that a piece `<0xHH>` represents, or -1. */
 int ts_raw_byte(const char *p, size_t n);
 
 /* By left, then right: how merges are sorted. */

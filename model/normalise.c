@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* normalise.c - Unicode's NFC, by utf8proc. Without that library a text that may need it is
- * refused: it would get other tokens than those the model was trained with. */
+/* normalise.c - Unicode's NFC, by utf8proc. Without that library a text that may need NFC is
+ * rejected: its tokens would differ from those that the model was trained with. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ops.h - what forward does to arrays, in one precision and on one device. The CPU's are in
- * ops_tmpl.h; those of a CUDA device in a module, ops_cuda.cu, which links cuBLAS and is loaded
- * when a model is to run there. No CUDA type is seen here. */
+/* ops.h - what forward does to arrays, in one precision and on one device.
+ *
+ * The CPU's are in ops_tmpl.h; those of a CUDA device in a module, ops_cuda.cu, which links cuBLAS
+ * and is loaded when a model is to run there. No CUDA type is seen here. */
 #ifndef TS_MODEL_OPS_H
 #define TS_MODEL_OPS_H
 
@@ -25,8 +26,8 @@ typedef struct ts_half_product {
 
 /* Arrays are memory of the device, row after row. `self` is what `open` made; NULL on the CPU. */
 typedef struct ts_ops {
-    /* Around a pass, and NULL on the CPU. What is between them is enqueued on `stream`; `end` waits
-     * for it, and says if anything went wrong. */
+    /* Called around a pass; NULL on the CPU. The work between them is enqueued on `stream`; `end`
+     * waits for it, and returns whether it failed. */
     void (*begin)(void *self, void *stream);
     ts_status (*end)(void *self);
     /* From memory of the host, which may change as soon as this is back. */

@@ -55,8 +55,8 @@ static bool fills(const json_t *entry, uint64_t n_bytes)
     return left == 1;
 }
 
-/* Every entry, wanted or not. Tensors do not share bytes, or a small file could ask for much
- * memory. */
+/* Every entry, wanted or not. Tensors do not share bytes, or a small file could need much memory.
+ * */
 static bool entries(const ts_safetensors *s, char why[TS_MODEL_WHY])
 {
     const char *name;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sample.c - the next token from a row of logits, by ts_softmax_topk. The softmax over the whole
- * vocabulary is never sorted: a draw that the likeliest few decide needs no more of them. */
+/* sample.c - draws the next token from a row of logits, by ts_softmax_topk. The whole vocabulary is
+ * never sorted: only as many of the most probable tokens are requested as the draw needs. */
 #include <math.h>
 #include <stdlib.h>
 

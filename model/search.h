@@ -19,10 +19,10 @@ typedef struct ts_beams ts_beams;
 typedef struct ts_beams_stats {
     int64_t n_pass;       /* of next */
     int64_t n_row;        /* tokens that were run */
-    int64_t n_string_row; /* tokens of the strings that were asked for: what runs without a cache */
+    int64_t n_string_row; /* tokens of the requested strings: what runs without a cache */
     int64_t n_fork;
     /* In pages; 0 where the cache is contiguous. */
-    int64_t held_most, alone_most; /* at once; and if every string had pages of its own */
+    int64_t held_most, alone_most; /* at once; and if every string had its own pages */
     int64_t shared;                /* that forks took over, and would have copied otherwise */
     int64_t copied;                /* that were copied then, to be written */
 } ts_beams_stats;
@@ -31,8 +31,8 @@ typedef struct ts_beams_stats {
 bool ts_beams_create(const ts_decoder *m, const ts_engine_options *o, ts_beams **b,
                      char why[TS_MODEL_WHY]);
 void ts_beams_free(ts_beams **b);
-/* Its `next`, with logits in memory of the host's: strings are found again by what they begin with,
- * whichever place they had. There is no `forward`. It serves until b is freed. */
+/* Its `next` writes logits to host memory: strings are found again by their prefix, in any order.
+ * There is no `forward`. Valid until b is freed. */
 ts_model              ts_beams_model(ts_beams *b);
 const ts_beams_stats *ts_beams_stats_of(const ts_beams *b);
 ts_status             ts_beams_status(const ts_beams *b); /* of the last call */
@@ -45,7 +45,7 @@ ts_status ts_beams_search(ts_beams *b, const ts_beam_search_args *a, bool archiv
 
 typedef struct ts_stateless ts_stateless;
 
-/* Its `next` and its `forward` run the whole string of each row that is asked for, by itself. */
+/* Its `next` and its `forward` run the whole string of each requested row by itself. */
 bool     ts_stateless_create(const ts_decoder *m, const ts_engine_options *o, ts_stateless **s,
                              char why[TS_MODEL_WHY]);
 void     ts_stateless_free(ts_stateless **s);
@@ -59,7 +59,7 @@ typedef struct ts_draft {
     int32_t *token, *parent; /* [n_most] */
 } ts_draft;
 
-/* Who guesses what may follow a text: at most d->n_most nodes, the longest path n_deep. */
+/* Drafts what may follow a text: at most d->n_most nodes, the longest path n_deep. */
 typedef struct ts_drafter {
     void *self;
     ts_status (*draft)(void *self, const int32_t *text, int64_t n_text, int64_t n_deep,
@@ -74,7 +74,7 @@ typedef struct ts_lookup {
 
 ts_drafter ts_lookup_drafter(ts_lookup *l);
 
-/* Another model with the same tokens: in each depth the `width` likeliest strings go on. */
+/* Another model with the same tokens: in each depth the `width` most probable strings continue. */
 typedef struct ts_small ts_small;
 
 bool ts_small_create(const ts_decoder *m, int64_t width, const ts_engine_options *o, ts_small **s,
@@ -98,8 +98,8 @@ bool ts_speculator_create(const ts_decoder *m, const ts_engine_options *o, int64
                           int64_t n_deep, ts_speculator **s, char why[TS_MODEL_WHY]);
 void ts_speculator_free(ts_speculator **s);
 
-/* Reads a prompt; what was there before is gone. Temperature and seed: draws as ts_tree_verify
- * makes them, number i of a text by seed and i. */
+/* Reads a prompt, and discards the earlier text. Temperature and seed: tokens are drawn as in
+ * ts_tree_verify, number i of a text by seed and i. */
 bool ts_speculator_begin(ts_speculator *s, const int32_t *prompt, int64_t n_prompt,
                          double temperature, uint64_t seed, char why[TS_MODEL_WHY]);
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* speculate.c - a text in steps of several tokens. All of it but the last token is cached; a pass
- * runs that token and a drafted tree behind it, ts_tree_verify walks it, and the keys and values of
- * the path that was accepted are appended. The rest was never in the cache. */
+/* speculate.c - a text in steps of several tokens.
+ *
+ * All of it but the last token is cached; a pass runs that token and a drafted tree behind it,
+ * ts_tree_verify walks it, and the keys and values of the path that was accepted are appended. The
+ * rest was never in the cache. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -241,7 +243,7 @@ ts_status ts_speculator_step(ts_speculator *s, const ts_drafter *d, int64_t max_
     s->tree.n_node = 0;
     if (room < max_new) max_new = room;
     if (max_new < 1) return TS_OK;
-    /* The last token that may come out needs nobody to have foretold it. */
+    /* The last token that may be emitted needs no draft. */
     const int64_t n_deep = max_new - 1 < s->n_deep ? max_new - 1 : s->n_deep;
     if (d && n_deep > 0) status = d->draft(d->self, s->text, s->n_text, n_deep, &s->tree);
     if (status) return status;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stateless.c - a decoder that remembers nothing: what searches over a cache are compared with.
- * Each row that is asked for is the end of a string, which is run from its beginning. */
+/* stateless.c - a decoder without a cache, with which searches over a cache are compared. Each
+ * requested row is the end of a string, which is run from its beginning. */
 #include <stdlib.h>
 
 #include "dtype.h"
@@ -74,7 +74,7 @@ static int next(void *self, int64_t n_seq, const int64_t *len, const int32_t *co
     return 0;
 }
 
-/* The rows that row r sees are its string; each must stand where it says it does. */
+/* The rows that row r sees are its string; each must be at its own position. */
 static int forward(void *self, int64_t n_row, const int32_t *token, const int64_t *position,
                    const uint8_t *visible, int64_t n_want, const int64_t *want, float *out)
 {

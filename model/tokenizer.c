@@ -209,7 +209,7 @@ static bool word(output *o, const char *p, size_t n)
     return true;
 }
 
-/* Cuts at each match of pattern `i`; matches and what lies between them go on to the next. */
+/* Splits at each match of pattern `i`; matches and the text between them go on to the next. */
 static bool cut(output *o, int i, const char *p, size_t n)
 {
     size_t at = 0;
@@ -259,7 +259,7 @@ static bool spaced(output *o, const char *p, size_t n, bool first)
     return ok;
 }
 
-/* What stands between special tokens. */
+/* The text between special tokens. */
 static bool fragment(output *o, const char *p, size_t n, bool first)
 {
     char  *composed;

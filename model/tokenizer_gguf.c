@@ -82,7 +82,7 @@ static bool cut_by_name(ts_tokenizer *t, const ts_gguf *g, bool *begins, char wh
             if (!ts_tokenizer_split(t, cutters[i].pattern[k], why)) return false;
         return true;
     }
-    return ts_say(why, "gguf: %s: got '%.*s', which names no known way to cut words", key,
+    return ts_say(why, "gguf: %s: got '%.*s', expected a known pre-tokenizer", key,
                   (int)(name.n < 40 ? name.n : 40), name.p);
 }
 

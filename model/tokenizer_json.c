@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tokenizer_json.c - BPE from a Hugging Face tokenizer.json: of bytes, or of characters as
- * SentencePiece has it, with bytes for those that have no piece. The pattern that cuts words is the
- * file's own, read by PCRE2. A step that is not known here is refused, never left out. */
+/* tokenizer_json.c - BPE from a Hugging Face tokenizer.json: of bytes, or of characters as in
+ * SentencePiece, with bytes for those that have no token.
+ *
+ * The pattern that splits words is the file's own, matched by PCRE2. An unknown step is an error,
+ * never ignored. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <jansson.h>
 #include <pcre2.h>

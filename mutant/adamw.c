@@ -2,7 +2,7 @@
 /* adamw.c - mutants of adamw: one correct step with one injected bug at a time. adamw_list.h lists
  * them.
  *
- * Correct arithmetic is long double, whose range holds the square of any double. */
+ * Correct arithmetic is long double, in which the square of any double is representable. */
 #include <math.h>
 
 #include "adamw_list.h"

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention.c - one honest forward attention over tiles of keys, with one trap to fall into. The
- * mutants are in attention_list.h. Not here: a hidden slab of scores, which no answer shows; peaks
- * are measured from outside. */
+/* attention.c - mutants of flash_attention: one correct forward pass over tiles of keys, with one
+ * injected bug at a time. attention_list.h lists them.
+ *
+ * Not among them: a hidden matrix of scores, which no output shows; peak memory is measured from
+ * outside. */
 #include <float.h>
 #include <string.h>
 
@@ -26,7 +28,7 @@ typedef struct row {
     double          m, l, *o; /* the running maximum, sum and output */
 } row;
 
-/* ---- who sees whom ---- */
+/* ---- the keys that a query sees ---- */
 
 static int64_t length(const row *r)
 {
@@ -290,7 +292,7 @@ static ts_status workspace(const void *args, const ts_exec *x, size_t *n_bytes)
     return check(args, x, HONEST);
 }
 
-/* What a sound call is refused with. */
+/* What a valid call is rejected with. */
 static ts_status misjudged(const ts_attention_dims *d, trap t)
 {
     if (t == REFUSES_F64 && d->dtype == TS_F64) return TS_E_DTYPE;
@@ -321,7 +323,7 @@ static ts_status run(const void *args, const ts_exec *x, trap t)
     return TS_OK;
 }
 
-/* Those of attention_cuda.cu, behind the checks of an honest door. */
+/* Those of attention_cuda.cu, after correct validation. */
 static ts_status run_cuda(const char *symbol, const void *args, const ts_exec *x)
 {
     const fwd_args *a = args;

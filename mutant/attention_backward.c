@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention_backward.c - one honest backward pass of attention, pair by pair, with one trap to fall
- * into. The mutants are in attention_backward_list.h. Not here: a slab of scores that is kept,
- * which no answer shows; peaks are measured from outside. */
+/* attention_backward.c - mutants of flash_attention_backward: one correct backward pass, pair by
+ * pair, with one injected bug at a time. attention_backward_list.h lists them.
+ *
+ * Not among them: a stored matrix of scores, which no output shows; peak memory is measured from
+ * outside. */
 #include <float.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,7 +96,7 @@ static double score(const pair *p)
     return p->t == HALF_SCORES ? attention_rounded(TS_BF16, s) : s;
 }
 
-/* The sum of exponentials over the row, or over the column; in float, as who has no lse would. */
+/* The sum of exponentials over the row, or over the column; in float, as code without lse would. */
 static double sum_over(const pair *p, bool column)
 {
     const int64_t n = column ? p->a->d.n_q : p->a->d.n_k;
@@ -295,7 +297,7 @@ static ts_status run(const void *args, const ts_exec *x, trap t)
     return TS_OK;
 }
 
-/* Those of attention_cuda.cu, behind the checks of an honest door. */
+/* Those of attention_cuda.cu, after correct validation. */
 static ts_status run_cuda(const char *symbol, const void *args, const ts_exec *x)
 {
     const bwd_args *a = args;

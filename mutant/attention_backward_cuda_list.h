@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention_backward_cuda_list.h - the CUDA mutants of flash_attention_backward, one a line: the
- * trap that it falls into, its name, the check that must catch it, and in which family (NULL:
- * normal). The mutant is called cuda_<name>, its function ts_mutant_attention_backward_<name>.
- * attention_cuda.cu makes of it the enum of traps and the functions, attention_backward.c the rows
- * of the table. */
+/* attention_backward_cuda_list.h - the CUDA mutants of flash_attention_backward. Per line: bug,
+ * name, the check that must catch it, and the family whose cases must do so (NULL: normal).
+ *
+ * The mutant is called cuda_<name>, its function ts_mutant_attention_backward_<name>.
+ * attention_cuda.cu makes the enum of bugs and the functions from this list, attention_backward.c
+ * the table. */
 #ifndef TS_ATTENTION_BACKWARD_CUDA_LIST_H
 #define TS_ATTENTION_BACKWARD_CUDA_LIST_H
 
@@ -21,7 +22,7 @@
     M(HALF_DQ, dq_sums_in_16_bits, VALUE, "flat") \
     M(HALF_DK, dk_sums_in_16_bits, VALUE, "flat") \
     M(ADDS, dq_sums_not_cleared, VALUE, NULL) \
-    /* who sees whom */ \
+    /* masks */ \
     M(BACKWARD_STRICT, mask_off_by_one, VALUE, NULL) \
     M(BACKWARD_WINDOW, window_one_too_wide, VALUE, "window") \
     M(BACKWARD_LENGTH, kv_len_ignored, VALUE, "ragged") \

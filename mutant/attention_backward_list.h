@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention_backward_list.h - the mutants of flash_attention_backward, one a line: the trap that it
- * falls into, its name, the check that must catch it, and in which family (NULL: normal). Private
- * to attention_backward.c, which makes of it the enum of traps, the functions and the table. */
+/* attention_backward_list.h - the mutants of flash_attention_backward. Per line: bug, name, the
+ * check that must catch it, and the family whose cases must do so (NULL: normal).
+ *
+ * Private to attention_backward.c, which makes the enum of bugs, the functions and the table from
+ * this list. */
 #ifndef TS_ATTENTION_BACKWARD_LIST_H
 #define TS_ATTENTION_BACKWARD_LIST_H
 
@@ -43,7 +45,7 @@
     M(HALF_DV, "dv_sums_in_16_bits", VALUE, "flat") \
     M(HALF_SCORES, "scores_in_bf16", VALUE, NULL) \
     M(ADDS, "adds_to_what_was_there", VALUE, NULL) \
-    /* who sees whom */ \
+    /* masks */ \
     M(NO_MASK, "causal_forgotten", VALUE, NULL) \
     M(FIRST_KEY, "causal_from_first_key", VALUE, NULL) \
     M(STRICT, "causal_strict", VALUE, NULL) \

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention_cuda.cu - one honest attention for CUDA, forward and backward, with one trap to fall
- * into; attention_cuda_list.h and attention_backward_cuda_list.h have the mutants.
+/* attention_cuda.cu - CUDA mutants of attention: one correct forward and one correct backward pass,
+ * with one injected bug at a time.
  *
- * A warp has a row: forward a query, backward a query for dq and a key for dk and dv. Lane i has
- * every 32nd element of it from its i-th on, and sums in double; keys are met in tiles of 16. Slow,
- * and simple enough to be right. */
+ * attention_cuda_list.h and attention_backward_cuda_list.h list them. A warp has a row: forward a
+ * query, backward a query for dq and a key for dk and dv. Lane i has every 32nd element of the row,
+ * beginning with the i-th, and sums in double; keys are processed in tiles of 16. Slow, and simple
+ * enough to be correct. */
 #include <math_constants.h>
 
 #include "attention_backward_cuda_list.h"

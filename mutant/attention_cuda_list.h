@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention_cuda_list.h - the CUDA mutants of flash_attention, one a line: the trap that it
- * falls into, its name, the check that must catch it, and in which family (NULL: normal). The
- * mutant is called cuda_<name>, its function ts_mutant_attention_<name>. attention_cuda.cu makes of
- * it the enum of traps and the functions, attention.c the rows of the table. */
+/* attention_cuda_list.h - the CUDA mutants of flash_attention. Per line: bug, name, the check that
+ * must catch it, and the family whose cases must do so (NULL: normal).
+ *
+ * The mutant is called cuda_<name>, its function ts_mutant_attention_<name>. attention_cuda.cu
+ * makes the enum of bugs and the functions from this list, attention.c the table. */
 #ifndef TS_ATTENTION_CUDA_LIST_H
 #define TS_ATTENTION_CUDA_LIST_H
 
@@ -16,7 +17,7 @@
     M(TILE_MAX, tile_max_for_running_max, VALUE, "early") \
     M(UNGUARDED, minus_inf_unguarded, VALUE, "masked") \
     M(HALF_SUMS, sums_in_16_bits, VALUE, "flat") \
-    /* who sees whom */ \
+    /* masks */ \
     M(STRICT, mask_off_by_one, VALUE, NULL) \
     M(LOCAL_MASK, mask_by_local_index, VALUE, NULL) \
     M(SKIP_ONE, last_tile_skipped, VALUE, NULL) \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention_door.h - what the mutants of both attention tasks share: an honest door that can be
- * left ajar, rows, and rounding. */
+/* attention_door.h - shared by the mutants of both attention tasks: a validation from which single
+ * checks can be left out, rows, and rounding. */
 #ifndef TS_ATTENTION_DOOR_H
 #define TS_ATTENTION_DOOR_H
 
@@ -10,7 +10,7 @@
 #include "dtype.h"
 #include "touchstone/attention.h"
 
-/* Which senseless calls are taken; 0: none. */
+/* Which invalid calls are accepted; 0: none. */
 enum {
     LET_ARG = 1,
     LET_WINDOW = 2,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention_fp8.c - one correct attention over e4m3 codes, in tiles of keys, with one bug at a
- * time. The mutants are in attention_fp8_list.h. */
+/* attention_fp8.c - mutants of flash_attention_fp8: one correct attention over e4m3 codes, in tiles
+ * of keys, with one injected bug at a time. attention_fp8_list.h lists them. */
 #include <math.h>
 #include <string.h>
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention_fp8_list.h - the mutants of flash_attention_fp8, one per line: the bug, the name, the
- * check that must catch it, and in which family (NULL: normal). Private to attention_fp8.c.
- * Bugs that attention of any dtype may have are in attention_list.h. */
+/* attention_fp8_list.h - the mutants of flash_attention_fp8. Per line: bug, name, the check that
+ * must catch it, and the family whose cases must do so (NULL: normal).
+ *
+ * Private to attention_fp8.c. Bugs that attention of any dtype may have are in attention_list.h. */
 #ifndef TS_ATTENTION_FP8_LIST_H
 #define TS_ATTENTION_FP8_LIST_H
 

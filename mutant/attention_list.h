@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention_list.h - the mutants of flash_attention, one a line: the trap that it falls into, its
- * name, the check that must catch it, in which family (NULL: normal), and its workspace query.
- * Private to attention.c, which makes of it the enum of traps, the functions and the table. */
+/* attention_list.h - the mutants of flash_attention. Per line: bug, name, the check that must catch
+ * it, the family whose cases must do so (NULL: normal), and the workspace query.
+ *
+ * Private to attention.c, which makes the enum of bugs, the functions and the table from this list.
+ * */
 #ifndef TS_ATTENTION_LIST_H
 #define TS_ATTENTION_LIST_H
 
@@ -28,7 +30,7 @@
     M(EMPTY_MEAN, "mask_is_minus_1e9", VALUE, "empty", NULL) \
     M(EMPTY_LSE, "empty_lse_is_0", VALUE, "empty", NULL) \
     M(EMPTY_UNWRITTEN, "empty_row_unwritten", UNWRITTEN, "empty", NULL) \
-    /* who sees whom */ \
+    /* masks */ \
     M(SKIP_ONE, "last_tile_skipped", VALUE, NULL, NULL) \
     M(LOCAL_MASK, "mask_by_local_index", VALUE, NULL, NULL) \
     M(TAIL_COUNTED, "zeros_past_the_end_counted", VALUE, NULL, NULL) \

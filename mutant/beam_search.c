@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* beam_search.c - one honest beam search with one trap to fall into; beam_search_list.h has the
- * mutants. It is kept small, not fast: a sorted list of the best takes every candidate in turn. */
+/* beam_search.c - mutants of beam_search: one correct search with one injected bug at a time.
+ * beam_search_list.h lists them.
+ *
+ * It is simple, not fast: a sorted list of the best takes every candidate in turn. */
 #include "beam_search_script.h"
 
 #include <math.h>
@@ -78,7 +80,7 @@ static size_t lay_out(state *s, const ts_beam_search_args *a, char *base)
     return used + 16;
 }
 
-/* ---- the door ---- */
+/* ---- API entry point ---- */
 
 static ts_status check(const ts_beam_search_args *a)
 {
@@ -330,7 +332,7 @@ static bool runs(const state *s, int64_t item, int bank)
     return any && !s->stopped[item];
 }
 
-/* False: there is nothing to ask. */
+/* False: no beam is left to extend. */
 static bool list_rows(state *s, int bank, int64_t from, int64_t to)
 {
     int64_t most = 0;

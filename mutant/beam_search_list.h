@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* beam_search_list.h - the mutants of beam_search, one a line: the trap that it falls into, its
- * name, the check that must catch it, and in which family (NULL: normal). Private to beam_search.c.
- */
+/* beam_search_list.h - the mutants of beam_search. Per line: bug, name, the check that must catch
+ * it, and the family whose cases must do so (NULL: normal).
+ *
+ * Private to beam_search.c. */
 #ifndef TS_BEAM_SEARCH_LIST_H
 #define TS_BEAM_SEARCH_LIST_H
 

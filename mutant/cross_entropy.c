@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cross_entropy.c - one correct cross-entropy from hidden states and one from logits, with one trap
- * to fall into.
+/* cross_entropy.c - mutants of cross-entropy from hidden states and from logits: one correct
+ * implementation each, with one injected bug at a time.
  *
- *   trap (CHALLENGES.md, sections 0 and 10)    mutants
+ *   bug                                        mutants
  *   logits rounded to 16 bits before the lse   logits_rounded
  *   max not subtracted                         no_max, lse_without_max
  *   running maximum not rescaled               sum_not_rescaled, tile_maximum
@@ -14,7 +14,7 @@
  *   dw in 16-bit sums over many rows           dw_in_16_bits
  *   target out of range                        accepts_*_target, writes_then_refuses
  *   what chunks do to sums                     dw_of_last_chunk, accumulate_by_chunk
- *   unwritten output, scribbling, offsets      *_unwritten, *_dropped, writes_*, reads_*, int32_*
+ *   unwritten or out of bounds, offsets        *_unwritten, *_dropped, writes_*, reads_*, int32_*
  *
  * Sums are double, over tiles of 64 words with a running maximum and chunks of 16 rows. */
 #include <math.h>
@@ -225,9 +225,9 @@ static double total_of(const rule *r, const ts_exec *x, const double *loss, trap
                                              : r->n_counted);
 }
 
-/* ---- refusals ---- */
+/* ---- invalid calls ---- */
 
-/* What is answered where the right answer is to refuse with s. */
+/* The status that is returned where s is correct. */
 static ts_status refusal(ts_status s, trap t)
 {
     const ts_status taken = t == TAKES_NULL    ? TS_E_ARG

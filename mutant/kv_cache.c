@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kv_cache.c - one honest KV cache with one trap to fall into; kv_cache_list.h has the mutants. It
- * is kept small, not fast: a token's place is looked up whenever it is needed, and attention goes
- * over tiles of keys in double. */
+/* kv_cache.c - mutants of kv_cache: one correct cache with one injected bug at a time.
+ * kv_cache_list.h lists them.
+ *
+ * It is simple, not fast: the place of a token is looked up whenever it is needed, and attention
+ * iterates over tiles of keys in double. */
 #include "kv_cache_cells.h"
 #include "mutant.h"
 
@@ -324,7 +326,7 @@ static void put(ts_kv *c, int32_t seq, int64_t layer, int64_t p, bool key, const
     }
 }
 
-/* For a trap: what a scale of the whole call would be made from. */
+/* For a bug: what a scale of the whole call would be made from. */
 static void extremes(const ts_kv *c, const void *from, int64_t n, double *lo, double *hi)
 {
     *lo = INFINITY, *hi = -INFINITY;
@@ -472,7 +474,7 @@ static void tile(const query *w, int64_t from, int64_t to, double *m, double *su
     }
 }
 
-/* A trap: the sum of each page is rounded. */
+/* A bug: the sum of each page is rounded. */
 static double by_page(double x)
 {
     return now == BY_PAGE ? (double)(float)x : x;
@@ -540,7 +542,7 @@ static ts_status kv_attend(ts_kv *c, const ts_exec *x, int64_t layer, int64_t n_
     return s;
 }
 
-/* Where row i stands behind len tokens; a tree that is none has no end. */
+/* The position of row i after len tokens; an invalid tree has no end. */
 static int64_t place_of(int64_t len, const int32_t *parent, int64_t i)
 {
     int64_t p = len;

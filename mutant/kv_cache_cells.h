@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kv_cache_cells.h - where the tokens of the mutants' cache lie, and what is in there. Private to
- * kv_cache.c. */
+/* kv_cache_cells.h - the cells in which the mutants' cache stores tokens. Private to kv_cache.c. */
 #ifndef TS_KV_CACHE_CELLS_H
 #define TS_KV_CACHE_CELLS_H
 
@@ -95,7 +94,7 @@ static int32_t *pages_of(const ts_kv *c, int32_t seq, int64_t layer)
     return c->page + (seq * c->d.n_layer + layer) * c->max_pages;
 }
 
-/* Where the token at position p lies. */
+/* The cell of the token at position p. */
 static int64_t cell(const ts_kv *c, int32_t seq, int64_t layer, int64_t p)
 {
     const int64_t page = c->d.page;
@@ -232,7 +231,7 @@ static void load_row(const ts_kv *c, int32_t seq, int64_t layer, int64_t p, bool
             x[e] = load_code(c, row, e, load_meta(c, c->k_meta, channel_meta(c, at, head, e)));
 }
 
-/* A row as it would be read back were it stored; but keys by channel stay as they are. */
+/* A row as it would be read back if it were stored; but keys by channel stay unchanged. */
 static void as_stored(const ts_kv *c, bool key, double *x)
 {
     const int64_t D = c->d.head_dim, g = key ? c->d.key_group : D;

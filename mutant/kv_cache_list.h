@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kv_cache_list.h - the mutants of kv_cache, one a line: the trap that it falls into, its name, the
- * check that must catch it, and in which family (NULL: normal). Private to kv_cache.c. */
+/* kv_cache_list.h - the mutants of kv_cache. Per line: bug, name, the check that must catch it, and
+ * the family whose cases must do so (NULL: normal).
+ *
+ * Private to kv_cache.c. */
 #ifndef TS_KV_CACHE_LIST_H
 #define TS_KV_CACHE_LIST_H
 

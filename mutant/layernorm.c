@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* layernorm.c - one honest forward and one honest backward, each with one trap to fall into.
+/* layernorm.c - mutants of layer norm: one correct forward and one correct backward, each with one
+ * injected bug at a time.
  *
- *   trap (CHALLENGES.md, sections 0 and 1)   mutants
+ *   bug                                      mutants
  *   unwritten output                         tail_dropped, last_row_unwritten, mean_unwritten, ...
- *   scribbling                               writes_*, reads_past, reads_before
+ *   out of bounds                            writes_*, reads_past, reads_before
  *   32-bit offset; launch limit              int32_offset; rows_past_65535
  *   assumed alignment                        assumed_alignment, dense_rows
  *   barrier not reached; race                hang; order_drifts, split_by_threads
@@ -16,9 +17,9 @@
  *   first warp's sum taken for the block's   first_warp, first_256, first_1024
  *   dgamma indexed by row                    dgamma_by_row, dgamma_one_row
  *   accumulate ignored or doubled            accumulate_ignored, _doubled, stale_dgamma
- *   refusals                                 accepts_*, refuses_wrongly, writes_then_refuses
+ *   invalid calls                            accepts_*, refuses_wrongly, writes_then_refuses
  *
- * Honest sums are long double, whose digits and range need no rescaling. */
+ * Correct sums are long double, whose digits and range need no rescaling. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,7 +76,7 @@ static ts_status check_shape(int64_t n_rows, int64_t n_cols, int64_t row_stride,
     return (unsigned)t > TS_BF16 ? TS_E_DTYPE : TS_OK;
 }
 
-/* What is answered where the right answer is to refuse with s. */
+/* The status that is returned where s is correct. */
 static ts_status refusal(ts_status s, trap t)
 {
     const ts_status taken = t == TAKES_NULL    ? TS_E_ARG
@@ -392,7 +393,7 @@ static ts_status bwd(const void *args, const ts_exec *x, trap t)
     scribble((ts_buf) { "dgamma", TS_OUT, ts_wide(a->dtype), 1, a->n_cols, a->n_cols }, a->dgamma,
              t);
     if (t == PAST_WS) ((char *)x->workspace)[n] = 0;
-    /* Odd only: where whole pages are asked for, the byte before may be nobody's. */
+    /* Odd only: if whole pages are requested, the byte before may be unmapped. */
     if (t == BEFORE_WS && a->n_cols % 2) ((char *)x->workspace)[-1] = 0;
     return TS_OK;
 }
@@ -526,7 +527,7 @@ static ts_status f_flat_garbage(const void *args, const ts_exec *x)
     return s;
 }
 
-/* Refuses, as it should, but not before it has written between the rows. */
+/* Returns the correct status, but writes between the rows first. */
 static ts_status f_gap_refuses(const void *args, const ts_exec *x)
 {
     const fwd_args *a = args;

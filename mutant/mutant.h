@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mutant.h - implementations that are wrong on purpose, one trap each. If one is accepted, or is
- * rejected by another check than the one it names, the examiner is broken. */
+/* mutant.h - mutants: implementations with one injected bug each. If one is accepted, or rejected
+ * by another check than the one it names, the examiner is wrong. */
 #ifndef TS_MUTANT_H
 #define TS_MUTANT_H
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* played.h - the end of a file of mutants that are played: their table, and one of them by name.
- * The file has MUTANTS, the traps in the order of that list, `now`, the one that is set, and
- * `table`, the functions that are played; and says
+/* played.h - the end of a file of mutants that run scripts: their table, and one of them by name.
+ *
+ * The file defines MUTANTS, the enum of bugs in the order of that list, `now`, the bug that is set,
+ * and `table`, the functions that the script calls; and
+ *
  *   STEM   beam_search       the task
  *   TABLE  ts_beam_table     the type of `table` */
 #include <string.h>
@@ -33,8 +35,8 @@ MUTANTS(RUN)
 extern const ts_mutant ALL[];
 const ts_mutant        ALL[] = { MUTANTS(ROW) { 0 } };
 
-/* The functions themselves, from now on with the trap of this name, for tests that make entrants of
- * them; NULL: there is no such trap. */
+/* The functions themselves, from now on with the bug of this name, for tests that make entrants of
+ * them; NULL: there is no such bug. */
 const TABLE *BY_NAME(const char *name);
 
 const TABLE *BY_NAME(const char *name)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* softmax_topk.c - one honest softmax_topk with one trap to fall into; softmax_topk_list.h has the
- * mutants.
+/* softmax_topk.c - mutants of softmax_topk: one correct implementation with one injected bug at a
+ * time. softmax_topk_list.h lists them.
  *
- *   trap (CHALLENGES.md, sections 0 and 2)   mutants
+ *   bug                                      mutants
  *   rows pooled across warps                 rows_pooled, first_row_for_all_eight, last_rows_of_...
  *   lanes never merged                       lanes_never_merged
  *   buffer shorter than k                    lanes_*_keep_*, chunks_*_keep_*, *_keeps_k_less_1
@@ -11,7 +11,7 @@
  *   selecting on probabilities               ranked_*, subnormals_rank_as_zero
  *   finite sentinel for -inf; index 0        sentinel_*, max_from_*, places_past_vocab_*
  *   -inf minus -inf                          first_chunk_masked_poisons, all_masked_*
- *   NaN swallowed by max; sick rows          nan_*, inf_ordinary, sick_row_*
+ *   NaN swallowed by max; NaN and inf rows    nan_*, inf_ordinary, sick_row_*
  *   tie by arrival; -0 below +0              ties_*; minus_zero_below_zero
  *   renormalised over k; no max subtraction  renormalised, greedy_..., sum_of_winners; no_max_...
  *   template K is not the requested k        k_rounded_up_*, k_fixed_at_*, refuses_k_*
@@ -20,17 +20,16 @@
  *   blind tolerance at p = 1/V               sum_stagnates, low_precision
  *   online softmax; temperature; lse         online_*; temperature_*, scaled_...; lse_*
  *   unwritten output                         *_unwritten, tail_of_*, rows_past_65535
- *   scribbling                               writes_*, reads_*, k_0_writes
+ *   out of bounds                            writes_*, reads_*, k_0_writes
  *   32-bit offset; assumed alignment         int32_offset, index_16_bits; assumed_alignment
  *   barrier not reached; race                hang; order_drifts, split_by_threads
  *   remembered data                          remembers, uninitialised_partials
- *   refusals                                 accepts_*, refuses_*, writes_then_refuses
+ *   invalid calls                            accepts_*, refuses_*, writes_then_refuses
  *
- * Some of them are laid again for CUDA, in softmax_topk_cuda.cu, where threads, warps and blocks
- * are no figure of speech.
+ * softmax_topk_cuda.cu injects some of these bugs into real threads, warps and blocks.
  *
- * Sampling's trap (threshold at the wrong end) has no place here: nothing is drawn. The honest one
- * selects with a heap, in the index output itself, and sums in double. */
+ * The correct implementation selects with a heap, in the index output itself, and sums in
+ * double. */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -62,7 +61,7 @@ typedef struct row {
 
 static int32_t scratch[SCRATCH]; /* what lanes keep; a mutant runs in one thread */
 
-/* A NaN gets here only where a trap has let it pass: then it counts for nothing. */
+/* A NaN gets here only if a bug has let it pass: then it counts for nothing. */
 static double at(const row *r, int64_t i)
 {
     const double x = ts_load(r->a->logits, r->a->dtype, r->begin + i);
@@ -400,7 +399,7 @@ static void sort_numbers(int32_t *list, int64_t n)
         for (int64_t j = i; j > 0 && list[j] < list[j - 1]; j--) swap(&list[j], &list[j - 1]);
 }
 
-/* What stands in place j instead of the winner i; -1: none. */
+/* What is written to place j instead of the winner i; -1: none. */
 static int64_t entered(const row *r, int64_t i, int64_t j)
 {
     const trap    t = r->trap;
@@ -533,7 +532,7 @@ static void scribble(const topk_args *a, trap t)
     if (t == READS_BEFORE) (void)in[-4];
 }
 
-/* What is answered; under a trap some senseless calls are taken. */
+/* The returned status; with some bugs, invalid calls are accepted. */
 static ts_status check(const topk_args *a, const ts_exec *x, trap t)
 {
     if (!a || !x) return TS_E_ARG;
@@ -567,7 +566,7 @@ static ts_status workspace(const void *args, const ts_exec *x, size_t *n_bytes)
     return check(args, x, HONEST);
 }
 
-/* What a sound call is refused with. */
+/* What a valid call is rejected with. */
 static ts_status misjudged(const topk_args *a, trap t)
 {
     if (t == WRONG_STATUS && a->n_vocab % 2) return TS_E_UNSUPPORTED;
@@ -600,7 +599,7 @@ static ts_status run(const void *args, const ts_exec *x, trap t)
     return TS_OK;
 }
 
-/* Those of softmax_topk_cuda.cu, behind the checks of an honest door. */
+/* Those of softmax_topk_cuda.cu, after correct validation. */
 static ts_status run_cuda(const char *symbol, const void *args, const ts_exec *x)
 {
     const topk_args *a = args;

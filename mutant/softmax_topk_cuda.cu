@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* softmax_topk_cuda.cu - one honest softmax_topk for CUDA with one trap to fall into;
- * softmax_topk_cuda_list.h has the mutants.
+/* softmax_topk_cuda.cu - CUDA mutants of softmax_topk: one correct implementation with one injected
+ * bug at a time. softmax_topk_cuda_list.h lists them.
  *
- * A block of threads takes a row, thread i every THREADS-th entry from its i-th on. Three passes:
- * the maximum; the sum of exp(t (x - m)), in double; and for each of the k places the best entry
- * that comes after the one chosen last. Slow, and simple enough to be right. What is said of the
- * block here is said of all its threads: they take every branch around a barrier together. */
+ * A block of threads takes a row, thread i every THREADS-th element, beginning with the i-th. Three
+ * passes: the maximum; the sum of exp(t (x - m)), in double; and for each of the k places the best
+ * element after the one chosen last. Slow, and simple enough to be correct. All threads of a block
+ * take every branch around a barrier together. */
 #include <math_constants.h>
 
 #include "dtype.cuh"
@@ -51,7 +51,7 @@ __device__ float load(const void *p, ts_dtype t, int64_t i)
     return to_float(((const __nv_bfloat16 *)p)[i]);
 }
 
-/* A NaN gets here only where a trap has let it pass: then it counts for nothing. */
+/* A NaN gets here only if a bug has let it pass: then it counts for nothing. */
 __device__ float at(const row &r, unsigned i)
 {
     const float x = load(r.a.logits, r.a.dtype, r.begin + i);

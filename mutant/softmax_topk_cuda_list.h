@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* softmax_topk_cuda_list.h - the CUDA mutants of softmax_topk, one a line: the trap that it falls
- * into, its name, the check that must catch it, and in which family (NULL: normal). The mutant is
- * called cuda_<name>, its function ts_mutant_softmax_topk_<name>. softmax_topk_cuda.cu makes of it
- * the enum of traps and the functions, softmax_topk.c the rows of the table. */
+/* softmax_topk_cuda_list.h - the CUDA mutants of softmax_topk. Per line: bug, name, the check that
+ * must catch it, and the family whose cases must do so (NULL: normal).
+ *
+ * The mutant is called cuda_<name>, its function ts_mutant_softmax_topk_<name>.
+ * softmax_topk_cuda.cu makes the enum of bugs and the functions from this list, softmax_topk.c the
+ * table. */
 #ifndef TS_SOFTMAX_TOPK_CUDA_LIST_H
 #define TS_SOFTMAX_TOPK_CUDA_LIST_H
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* softmax_topk_list.h - the mutants of softmax_topk, one a line: the trap that it falls into, its
- * name, the check that must catch it, in which family (NULL: normal), and its workspace query.
- * Private to softmax_topk.c, which makes of it the enum of traps, the functions and the table. */
+/* softmax_topk_list.h - the mutants of softmax_topk. Per line: bug, name, the check that must catch
+ * it, the family whose cases must do so (NULL: normal), and the workspace query.
+ *
+ * Private to softmax_topk.c, which makes the enum of bugs, the functions and the table from this
+ * list. */
 #ifndef TS_SOFTMAX_TOPK_LIST_H
 #define TS_SOFTMAX_TOPK_LIST_H
 

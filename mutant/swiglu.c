@@ -2,7 +2,7 @@
 /* swiglu.c - mutants of swiglu: one correct forward and one correct backward, each with one
  * injected bug at a time. swiglu_list.h lists them.
  *
- * Correct values are long double, whose range holds every product of doubles. */
+ * Correct values are long double, in which every product of doubles is representable. */
 #include <math.h>
 
 #include "dtype.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ternary_linear.c - ternary layers wrong on purpose: one plain implementation, in double, with a
- * trap to fall into at a time. The list is in ternary_linear_list.h. */
+/* ternary_linear.c - mutants of ternary_linear: one correct implementation, in double, with one
+ * injected bug at a time. ternary_linear_list.h lists them. */
 #include "ternary_linear_script.h"
 
 #include <math.h>
@@ -48,7 +48,7 @@ static double scale_of(const float *w, int64_t n)
     return ts_load(&h, TS_F16, 0);
 }
 
-/* A trap: codes from the mean before it is rounded. */
+/* A bug: codes from the mean before it is rounded. */
 static double threshold(const float *w, int64_t n, double s)
 {
     double sum = 0;
@@ -107,7 +107,7 @@ static int well_formed(const uint8_t *code, const uint16_t *scale, const ts_tern
     return 1;
 }
 
-/* ---- weights that serve: of latents, or else of codes ---- */
+/* ---- effective weights: of latents, or else of codes ---- */
 
 typedef struct source {
     const float    *w;

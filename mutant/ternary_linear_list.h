@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ternary_linear_list.h - the mutants of ternary_linear, one a line: the trap that it falls into,
- * its name, the check that must catch it, and in which family (NULL: normal). Private to
- * ternary_linear.c. */
+/* ternary_linear_list.h - the mutants of ternary_linear. Per line: bug, name, the check that must
+ * catch it, and the family whose cases must do so (NULL: normal).
+ *
+ * Private to ternary_linear.c. */
 #ifndef TS_TERNARY_LINEAR_LIST_H
 #define TS_TERNARY_LINEAR_LIST_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ternary_training.c - ternary training wrong on purpose: one plain implementation, in double, with
- * a trap to fall into at a time. The list is in ternary_training_list.h. */
+/* ternary_training.c - mutants of ternary_training: one correct implementation, in double, with one
+ * injected bug at a time. ternary_training_list.h lists them. */
 #include "ternary_training_script.h"
 
 #include <math.h>
@@ -89,7 +89,7 @@ static double mean_of(const float *w, int64_t n)
     return sum / (double)(now == PADDED_MEAN ? GROUP : n);
 }
 
-/* Traps round a number as a narrow dtype would. */
+/* Bugs round a number as a narrow dtype would. */
 static double narrow(double v, ts_dtype t)
 {
     uint16_t h;
@@ -125,7 +125,7 @@ static double weight_of(const ts_ternary *t, int64_t j, double s, int64_t at, in
     return code_of(w, s) * s;
 }
 
-/* A trap: groups lie along the outputs. */
+/* A bug: groups are along the outputs. */
 static void serve_columns(const ts_ternary *t, const matrix *m, double *to)
 {
     for (int64_t c = 0; c < m->n_in; c++)
@@ -172,7 +172,7 @@ typedef struct pass {
     const int32_t  *tokens;
     const float    *latent;
     int64_t         n_batch, n_tok, n_pos, n;
-    double         *w, *g; /* weights that serve, and their gradient */
+    double         *w, *g; /* effective weights, and their gradient */
     double         *room;  /* what is left of the workspace */
     double         *p;     /* [n_pos] */
 } pass;
@@ -242,7 +242,7 @@ static void linear_back(const pass *p, int64_t i, const double *in, const double
             }
 }
 
-/* Traps: what is no straight-through gradient. */
+/* Bugs: gradients that are not straight-through. */
 static void bend(const pass *p)
 {
     for (int64_t i = 0; i < matrices(&p->d); i++) {
@@ -451,7 +451,7 @@ static void backward(pass p, int64_t l, const layer *y, double *dx)
 static int32_t token_at(const pass *p, int64_t r, int64_t later)
 {
     const int32_t t = p->tokens[r / p->n_pos * p->n_tok + r % p->n_pos + later];
-    return t < 0 || t >= p->d.n_vocab ? 0 : t; /* a trap lets others in */
+    return t < 0 || t >= p->d.n_vocab ? 0 : t; /* a bug accepts others */
 }
 
 /* Logits of one row become the gradient of the mean. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tree_verify.c - one honest verification with one trap to fall into; tree_verify_list.h has the
- * mutants. */
+/* tree_verify.c - mutants of tree_verify: one correct verification with one injected bug at a time.
+ * tree_verify_list.h lists them. */
 #include "tree_verify_script.h"
 
 #include <float.h>
@@ -25,7 +25,7 @@ typedef struct state {
     int64_t                    n_path, n_out;
 } state;
 
-/* ---- memory and the door ---- */
+/* ---- memory and API entry point ---- */
 
 static void *take(char *base, size_t *used, int64_t n, size_t each)
 {
@@ -173,7 +173,7 @@ static const float *row_after(const state *s, int64_t node)
     return s->logits + row * s->V;
 }
 
-/* Asks the model about the string that stands here, and no tree. */
+/* Calls the model with this string, without a tree. */
 static bool choose_plain(state *s, int64_t node, int32_t *t)
 {
     const ts_model *m = s->a->model;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tree_verify_list.h - the mutants of tree_verify, one a line: the trap that it falls into, its
- * name, the check that must catch it, and in which family (NULL: normal). Private to tree_verify.c.
- */
+/* tree_verify_list.h - the mutants of tree_verify. Per line: bug, name, the check that must catch
+ * it, and the family whose cases must do so (NULL: normal).
+ *
+ * Private to tree_verify.c. */
 #ifndef TS_TREE_VERIFY_LIST_H
 #define TS_TREE_VERIFY_LIST_H
 

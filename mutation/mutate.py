@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# mutate.py - the mutants of a C file: one small change each, found in its tokens. It knows comments,
-# strings, preprocessor lines, functions and statements, and nothing of types; what does not compile
-# is sorted out by the compiler.
+"""mutate.py - finds the mutants of a C file: one small change each, in its tokens.
+
+It knows comments, strings, preprocessor lines, functions and statements, but no types; the compiler
+rejects the mutants that are invalid."""
 import hashlib
 import re
 from dataclasses import dataclass

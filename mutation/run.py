@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # run.py - mutates the reference implementations and the shared C of every stem, lets `touchstone
-# check` examine each mutant, and lists those that nobody noticed. See doc/adding-a-kernel.md.
+# check` examine each mutant, and lists those that no test noticed. See doc/adding-a-kernel.md.
 import argparse
 import collections
 import hashlib

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* touchstone-plain FOLDER TASK NUMBER:SEED... - a sealed GPU entrant, FOLDER/object and
- * FOLDER/launch, outside of the cage on some cases: what a sanitizer of CUDA's is put around. Every
- * buffer is an allocation of just its size, and what the entrant has to write is never written
- * before, so that such a tool sees each step beyond it and each read of nothing. Answers are not
- * looked at.
+/* plain.c - runs a sealed GPU entrant outside the cage on some cases, so that CUDA's
+ * compute-sanitizer can trace it.
  *
- * Exit status: 0, or 3 and one line where this could not be done. */
+ *     touchstone-plain FOLDER TASK NUMBER:SEED...
+ *
+ * The entrant is FOLDER/object and FOLDER/launch. Every buffer is an allocation of exactly its
+ * size, and outputs are never written in advance, so that the tool finds each access out of bounds
+ * and each read of uninitialised memory. Outputs are not checked.
+ *
+ * Exit status: 0, or 3 and one line if this could not run. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

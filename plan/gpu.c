@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpu.c - the GPUs. Data sheets give GB of memory and mean about as many GiB, since chips come in
- * powers of two. Rates are those of dense matmul on tensor cores with float32 accumulation; if a
- * sheet gives only the sparse rate, half of it. */
+/* gpu.c - the GPUs.
+ *
+ * Data sheets give GB of memory and mean about as many GiB, since chips come in powers of two.
+ * Rates are those of dense matmul on tensor cores with float32 accumulation; if a sheet gives only
+ * the sparse rate, half of it. */
 #include "plan.h"
 
 const ts_plan_gpu ts_plan_gpus[] = {

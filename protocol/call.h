@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* call.h - the control page, which judge and cage share in addition to the buffers: a plan that is
- * read once, and the words of the call protocol. Offsets are fixed (asserted below), because the
- * Python runner reads the page too.
+ * read once, and the words of the call protocol.
+ *
+ * Offsets are fixed (asserted below), because the Python runner reads the page too.
  *
  * The entrant can write every byte of it. The judge keeps its own copy of what it wrote, and values
  * that it reads back can only make a verdict worse.
@@ -87,7 +88,7 @@ enum { TS_BORN_APART = 1, TS_BORN_UNSAFE = 2 };
 /* How a fault handler classifies a fault. */
 enum { TS_TRAP_OTHER, TS_TRAP_CLOCK, TS_TRAP_MEMORY, TS_TRAP_DEVICE };
 
-/* The confinement that the runner achieved; this machine refused the rest. */
+/* The confinement that the runner achieved; this machine does not support the rest. */
 enum {
     TS_HELD_USER = 1,      /* a different user, without capabilities */
     TS_HELD_NAMESPACE = 2, /* a PID namespace: the judge has no PID there */

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* object.h - reads an ELF shared object from memory, with every access bounds-checked, and decides
- * whether a sealed entrant may use it. Judge and cage share it: the audit reports why an object is
- * rejected, the loader maps one that passed. */
+ * whether a sealed entrant may use it.
+ *
+ * Judge and cage share it: the audit reports why an object is rejected, the loader maps one that
+ * passed. */
 #ifndef TS_OBJECT_H
 #define TS_OBJECT_H
 

@@ -96,11 +96,11 @@ class Chart:
         self.grid(ticks, top)
         self.y += 24
 
-    def ranges(self, head, rows, ticks):
+    def ranges(self, head, rows, ticks, log=False):
         """rows: (label, peer, low, high), ratios; a line marks 1."""
         self.heading(head)
         top = self.y
-        self.scale(ticks[0], ticks[-1])
+        self.scale(ticks[0], ticks[-1], log)
         for label, peer, low, high in rows:
             self.y += ROW
             a, b = self.at(low), self.at(high)
@@ -128,6 +128,26 @@ class Chart:
             path = " ".join(f"{self.at(x):.1f},{up(v):.1f}" for x, v in zip(xs, values))
             dash = ' stroke-dasharray="6 5"' if i else ""
             self.parts.append(f'<polyline points="{path}" fill="none" stroke="{COLOURS[name]}" stroke-width="{3 - i}"{dash}/>')
+        self.y += height
+        self.grid(xticks, top)
+        self.y += 24
+
+    def roofline(self, head, slope, peak, points, xticks, yticks, height=340):
+        """points: (number, flops per byte, TFLOP/s); slope: TB/s; peak: TFLOP/s. Both axes are logarithmic."""
+        self.heading(head)
+        top, left = self.y, 60
+        at = lambda v, ticks: (math.log(v) - math.log(ticks[0])) / (math.log(ticks[-1]) - math.log(ticks[0]))  # noqa: E731
+        self.at = lambda v: left + (WIDTH - left - RIGHT) * at(v, xticks)
+        up = lambda v: top + height * (1 - at(v, yticks))  # noqa: E731
+        for v in yticks:
+            self.parts.insert(0, f'<line class="grid" x1="{left}" x2="{WIDTH - RIGHT}" y1="{up(v):.1f}" y2="{up(v):.1f}" stroke="#e4e4e4"/>')
+            self.text(left - 8, up(v) + 4, f"{v:g}", 'text-anchor="end"')
+        roof = [(xticks[0], xticks[0] * slope), (peak / slope, peak), (xticks[-1], peak)]
+        path = " ".join(f"{self.at(x):.1f},{up(y):.1f}" for x, y in roof)
+        self.parts.append(f'<polyline points="{path}" fill="none" stroke="{COLOURS["cuDNN"]}" stroke-width="2"/>')
+        for number, x, y in points:
+            self.parts.append(f'<circle cx="{self.at(x):.1f}" cy="{up(y):.1f}" r="4" fill="{COLOURS["ours"]}"/>')
+            self.text(self.at(x) + 7, up(y) + 10, str(number), 'font-size="11"')
         self.y += height
         self.grid(xticks, top)
         self.y += 24
@@ -168,6 +188,30 @@ def softmax_topk():
     return c.svg()
 
 
+def peers_ratios():
+    c = Chart("Next to the fastest peer on an H200: range of ratios by kind of work, log scale",
+              "Ratio: the fastest peer's time / ours. Above 1 ours is faster. In parentheses the median, and in how many figures ours is behind.")
+    rows = []
+    for work, n, ratio, median, behind, _ in table_with("peers.md", "work", "ratio", "behind")[1:]:
+        low, high = (float(v) for v in ratio.split(" to "))
+        rows.append((work.replace(" (peers: bf16)", ""), f"{median}; {behind} of {n}", low, high))
+    c.ranges("Ratio", rows, [0.5, 1, 2, 4, 8, 16, 32, 64], log=True)
+    return c.svg()
+
+
+def roofline():
+    c = Chart("Roofline of an H200: TFLOP/s over flops per byte, log scales",
+              "The line: 4254 GB/s of copy, measured, and 989 TFLOP/s of bf16 matmuls. Points are numbered as below.")
+    table = table_with("gpus.md", "flops per byte", "TFLOP/s")
+    points = [(i, float(r[3]), float(r[4])) for i, r in enumerate(table[1:], 1)]
+    c.roofline("TFLOP/s", 4.254, 989, points, [0.25, 1, 4, 16, 64, 256, 1024, 4096, 16384], [1, 10, 100, 1000])
+    for i, r in enumerate(table[1:], 1):
+        c.y += 16
+        c.text(60, c.y, f"{i}   {r[0]}: {r[4]} TFLOP/s, {r[5]} of its limit")
+    c.y += 8
+    return c.svg()
+
+
 def llama_loss():
     c = Chart("Training a Llama of 1B sizes on an H200: loss with and without patch()",
               "Random weights, bfloat16, 4 x 2048 bytes of text per step, AdamW. Both runs see the same batches.")
@@ -178,7 +222,8 @@ def llama_loss():
     return c.svg()
 
 
-CHARTS = {"attention_speed.svg": attention, "softmax_topk_speed.svg": softmax_topk, "llama_loss.svg": llama_loss}
+CHARTS = {"attention_speed.svg": attention, "softmax_topk_speed.svg": softmax_topk, "llama_loss.svg": llama_loss,
+          "peers_ratios.svg": peers_ratios, "roofline_h200.svg": roofline}
 
 
 def main():

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Peers for `touchstone bench`: run a case with NumPy, JAX or PyTorch.
+"""peers.py - peers for `touchstone bench`: run a case with NumPy, JAX or PyTorch.
 
 Started as `peers.py NAME cpu|cuda THREADS FD`; FD is the memory of the case. Orders come on standard
 input, one per line: load (until `end`), run, store. Replies are `ok ...` or `no REASON`. Loading and
-storing are not timed; on a device `run` replies with the nanoseconds of its own events.
-"""
+storing are not timed; on a device `run` replies with the nanoseconds of its own events."""
 import mmap
 import os
 import sys

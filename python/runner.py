@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a Python entrant inside the cage.
+"""runner.py - runs a Python entrant inside the cage.
 
 Started as `runner.py CONTROL INPUTS OUTPUTS GO DONE`, all numbers of open descriptors; the entrant's
 file is descriptor 6. An entrant defines the challenge's function, for example
@@ -15,8 +15,7 @@ pass one of the judge's models; see Script and Model.
 With `gpu` as a sixth argument, followed by the number of memfd_create and of the architecture, INPUTS
 is a socket that receives buffers on a CUDA device. They are torch tensors if the entrant has imported
 torch, CuPy arrays if it has imported cupy, else objects with __cuda_array_interface__. bf16 is
-torch.bfloat16 in the first case, uint16 in the others.
-"""
+torch.bfloat16 in the first case, uint16 in the others."""
 import itertools
 import math
 import mmap

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rank.c - fits Davidson's model: with strengths e^s, A beats B with weight e^sa, B beats A with
- * e^sb, and they tie with weight e^(t + (sa + sb) / 2). The log-likelihood is concave in (s, t).
- * One coordinate at a time takes a Newton step of at most 1, so that no matrix is inverted and a
- * flat place moves nothing far. */
+ * e^sb, and they tie with weight e^(t + (sa + sb) / 2).
+ *
+ * The log-likelihood is concave in (s, t). One coordinate at a time takes a Newton step of at most
+ * 1, so that no matrix is inverted and a flat place moves nothing far. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* band.h - a workspace of exactly the bytes that a function requested, between two bands that it
- * must not change, inside a larger one that several functions share. CPU only; on a device a
- * function gets the whole workspace. */
+/* band.h - a workspace of exactly the requested bytes, between two bands that must not change,
+ * inside a larger one that several functions share.
+ *
+ * CPU only; on a device a function gets the whole workspace. */
 #ifndef TS_SCRIPT_BAND_H
 #define TS_SCRIPT_BAND_H
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* toy.h - the judge's models: small, fast, and such that every earlier token matters. The task
- * draws a model and computes the expected results with it; the player of a script calls the same
- * model with the same code, and so gets the same bits.
+/* toy.h - the judge's models: small, fast, and such that every earlier token matters.
+ *
+ * The task draws a model and computes the expected results with it; the player of a script calls
+ * the same model with the same code, and so gets the same bits.
  *
  * A model is a row of words and a row of weights, which are inputs of the case. Four kinds:
  *   hash   two rounds of hashing over the visible tokens and positions; logits are nearly normal
@@ -13,26 +14,32 @@
  *
  * In the cage a model runs in the entrant's process, with its code, its weights and the record of
  * its calls. How the judge prevents cheating with them:
- *   Knowing results early: weights are drawn after the entrant was sealed, and again for every
- * call. Forging the record, with fewer or other calls: the record contains the strings of every
- * step, or every token, position, requested row and bit of the mask, and the judge compares it with
- * the definition. To forge it an entrant must have found these, which was the work; and the results
+ * - Knowing results early: weights are drawn after the entrant was sealed, and again for every
+ *   call.
+ *
+ * - Forging the record, with fewer or other calls: the record contains the strings of every step,
+ *   or every token, position, requested row and bit of the mask, and the judge compares it with the
+ *   definition. To forge it an entrant must have found these, which was the work; and the results
  *   are compared whatever the record says.
- *   Skipping rows: a search needs the sum of every row. A walk through a tree needs few of the rows
+ *
+ * - Skipping rows: a search needs the sum of every row. A walk through a tree needs few of the rows
  *   that it must request, so the record contains the sum of the bits of each row that a timed model
  *   returns.
- *   Reusing results: no two strings share a row, a part of a row or a multiset of logits, so
- * neither sums nor candidates can be reused. A logit depends on both rows of bits, and on the
- * string's own bits, by exclusive or: no token stands out before that is computed, and its
- * exponential is not a product of precomputed ones. Every logit is rounded, by far more than the
- * tolerance of a log-probability, so no smooth function of the bits replaces it. Strings with a
- * common prefix share only its hash, which takes at most 2 % of a row's time. Computing logits
- * itself: that is the same work. The possible saving is that the model writes its rows to memory,
- * on one thread, in portable code. An entrant that fuses the model with the sum, on all threads or
- * in wider vectors, saves up to the model's share of the time. On a Neoverse-N1 the model takes 0.5
- * ns per token, 0.7 ns with the sum of the bits. This library's search takes 22 ns per token on one
- * thread; its tree verification takes hardly more than the model. A time below the floor, which
- * counts the bytes of those logits, leads to an audit, not to a pass. */
+ *
+ * - Reusing results: no two strings share a row, a part of a row or a multiset of logits, so
+ *   neither sums nor candidates can be reused. A logit depends on both rows of bits, and on the
+ *   string's own bits, by exclusive or: no token is distinguishable before that is computed, and
+ *   its exponential is not a product of precomputed ones. Every logit is rounded, by far more than
+ *   the tolerance of a log-probability, so no smooth function of the bits replaces it. Strings with
+ *   a common prefix share only its hash, which takes at most 2 % of a row's time.
+ *
+ * - Computing logits itself: that is the same work. The possible saving is that the model writes
+ *   its rows to memory, on one thread, in portable code. An entrant that fuses the model with the
+ *   sum, on all threads or in wider vectors, saves up to the model's share of the time. On a
+ *   Neoverse-N1 the model takes 0.5 ns per token, 0.7 ns with the sum of the bits. This library's
+ *   search takes 22 ns per token on one thread; its tree verification takes hardly more than the
+ *   model. A time below the floor, which counts the bytes of those logits, leads to an audit, not
+ *   to a pass. */
 #ifndef TS_SCRIPT_TOY_H
 #define TS_SCRIPT_TOY_H
 

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* toy_rope.c - a transformer of two layers. Attention's output is normalised, since a mean over
- * many tokens would hide each of them, and the nonlinearity is a steep sine: so every earlier token
- * changes the output (test/unit_toy.c). All sums are in double and in the order of rows, so each
- * row of a pass over a tree has the bits of the plain string. */
+/* toy_rope.c - a transformer of two layers.
+ *
+ * Attention's output is normalised, since a mean over many tokens would hide each of them, and the
+ * nonlinearity is a steep sine: so every earlier token changes the output (test/unit_toy.c). All
+ * sums are in double and in the order of rows, so each row of a pass over a tree has the bits of
+ * the plain string. */
 #include <math.h>
 #include <string.h>
 

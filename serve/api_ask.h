@@ -35,7 +35,7 @@ typedef struct ts_api_ask {
     bool        logprobs;
     int         n_likely;
     int64_t     n;     /* choices per prompt */
-    int64_t     n_new; /* -1: not said */
+    int64_t     n_new; /* -1: not given */
     ts_sampling sampling;
     bool        seeded;
     const char *stop[TS_API_ASK_STOPS];

@@ -64,7 +64,8 @@ struct ts_api_call {
     ts_api_call *next;
 };
 
-/* Takes the ask. NULL and a fault if a prompt cannot be encoded or does not fit. */
+/* Takes ownership of the request. NULL and a fault if a prompt cannot be encoded or does not fit.
+ * */
 ts_api_call *ts_api_call_make(const ts_serve_options *o, ts_api_ask *ask, uint64_t number,
                               ts_api_refusal *f);
 void         ts_api_call_free(ts_api_call *c);

@@ -61,19 +61,18 @@ void ts_api_metrics(const ts_api_counts *c, const ts_api_http_counts *h, ts_text
                                { "live", c->cache.n_page - c->cache.n_free } };
     several(out, "http_requests_total", "counter", "HTTP requests by status.", "status", status, 3);
     several(out, "choices_total", "counter", "Choices that ended, by reason.", "finish", finish, 4);
-    one(out, "rejected_total", "counter", "Requests that found no place in the queue.",
+    one(out, "rejected_total", "counter", "Requests rejected because the queue was full.",
         c->n_rejected);
     one(out, "prompt_tokens_total", "counter", "Prompt tokens of choices that ended.", c->n_prompt);
-    one(out, "shared_tokens_total", "counter", "Tokens that were in the cache already.",
+    one(out, "shared_tokens_total", "counter", "Prompt tokens found in the cache.",
         c->engine.n_shared);
-    one(out, "generated_tokens_total", "counter", "Tokens made.", c->n_token);
+    one(out, "generated_tokens_total", "counter", "Tokens generated.", c->n_token);
     one(out, "steps_total", "counter", "Forward passes.", c->engine.n_step);
-    one(out, "preempted_total", "counter", "Sequences that gave their pages back for a while.",
-        c->engine.n_preempted);
+    one(out, "preempted_total", "counter",
+        "Sequences preempted: pages freed, to be computed again.", c->engine.n_preempted);
     one(out, "running", "gauge", "Choices in the batch.", c->engine.n_running);
-    one(out, "waiting", "gauge", "Choices that wait for a place in the batch.",
-        c->engine.n_waiting);
-    one(out, "kept_sequences", "gauge", "Ended sequences kept for texts that begin alike.",
+    one(out, "waiting", "gauge", "Choices waiting for a slot in the batch.", c->engine.n_waiting);
+    one(out, "kept_sequences", "gauge", "Finished sequences kept for reuse of their prefixes.",
         c->engine.n_kept);
     several(out, "cache_pages", "gauge", "Pages of the KV cache; kept sequences have live ones.",
             "state", pages, 2);

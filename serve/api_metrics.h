@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* api_metrics.h - what /metrics says. */
+/* api_metrics.h - the text of /metrics. */
 #ifndef TS_SERVE_API_METRICS_H
 #define TS_SERVE_API_METRICS_H
 

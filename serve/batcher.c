@@ -251,7 +251,8 @@ bool ts_batcher_submit(ts_batcher *w, ts_api_call *c, ts_api_refusal *f)
 {
     bool ok = true;
     pthread_mutex_lock(&w->lock);
-    if (w->draining) ok = ts_api_refuse(f, 503, NULL, "server: it is shutting down");
+    if (w->draining)
+        ok = ts_api_refuse(f, 503, NULL, "server: shutting down; send the request again later");
     else if (w->n_choice + c->n_choice > w->o->engine.n_seq + w->o->n_wait) {
         ok = ts_api_refuse(f, 429, NULL,
                            "server: %lld choices run or wait, and %lld more were requested; the "

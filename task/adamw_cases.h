@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* adamw_cases.h - the cases of the adamw task, and what a case says of its call. */
+/* adamw_cases.h - the cases of the adamw task, and the arguments that a case determines. */
 #ifndef TS_TASK_ADAMW_CASES_H
 #define TS_TASK_ADAMW_CASES_H
 

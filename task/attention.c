@@ -114,7 +114,7 @@ static size_t n_want(const ts_case *c)
     return (size_t)(n_picked(&d) * (d.head_dim + 2));
 }
 
-/* want: the numbers of the rows that are worked out, their o, their lse */
+/* want: the numbers of the rows that are computed, their o, their lse */
 static void oracle(const ts_case *c, const void *args, ts_want *want)
 {
     const fwd_args          *a = args;
@@ -138,7 +138,7 @@ static void oracle(const ts_case *c, const void *args, ts_want *want)
         for (int64_t e = 0; e < D; e++)
             o[r * D + e] = ts_attention_stored(x.value[e].hi, x.error[e], t);
         lse[r] = ts_attention_stored(x.lse.hi, x.lse_error, ts_wide(t));
-        if (isnan(x.lse.hi)) lse[r].bound = INFINITY; /* a sick row's is anybody's */
+        if (isnan(x.lse.hi)) lse[r].bound = INFINITY; /* unspecified for an invalid row */
     }
     free(q);
     free(k);
@@ -146,7 +146,7 @@ static void oracle(const ts_case *c, const void *args, ts_want *want)
     free(scratch);
 }
 
-/* ---- check, cost, senseless calls ---- */
+/* ---- check, cost, invalid calls ---- */
 
 static bool check_rows(const fwd_args *a, bool all, const ts_want *want, ts_flaw *f, ts_errors *e)
 {
@@ -244,7 +244,7 @@ const ts_task ts_task_flash_attention = {
     .canon = { { "sick", "a NaN or infinity in a query makes its own row NaN and no other", true },
                { "sick_key", "a score of NaN or +inf makes its row NaN, one of -inf weighs 0",
                  true },
-               { "sick_value", "a NaN among values is passed on to all who see it", true },
+               { "sick_value", "a NaN among values reaches all queries that see it", true },
                { "masked",
                  "keys whose score is -inf have weight 0, even if they come first or are all keys",
                  true },

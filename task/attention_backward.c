@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention_backward.c - task: attention backward. The oracle takes o and lse as they are given:
- * forward's in wider arithmetic, rounded. Rows of dq, and of dk and dv, are worked out one by one,
- * from the pairs that they sum.
+/* attention_backward.c - task: attention backward.
+ *
+ * The oracle takes o and lse as they are given: forward's in wider arithmetic, rounded. Rows of dq,
+ * and of dk and dv, are computed one by one, from the pairs that they sum.
  *
  * Of a pair, with u, w and kappa as in attention.c: P = exp(s - lse) may err by
  *     D = kappa(head_dim) u |scale| sum|q k| + u |s - lse| + u |lse| + 16 u
- * of itself; the last but one is for those who work lse out again. dP errs by kappa(head_dim) u
- * sum|dout v|, delta by w sum|dout o| + kappa(head_dim) u sum|dout o|: who gets it from P dP does
- * not see how o was rounded. P and dS may be rounded to storage before they meet another factor:
- * 2 w of the magnitudes that cancel in them. */
+ * of itself; the last but one is for kernels that recompute lse. dP errs by kappa(head_dim) u
+ * sum|dout v|, delta by w sum|dout o| + kappa(head_dim) u sum|dout o|: a kernel
+ * that computes it from P dP does not depend on how o was rounded. P and dS may be rounded to
+ * storage before they meet another factor: 2 w of the magnitudes that cancel in them. */
 #include <stdlib.h>
 
 #include "attention_inside.h"
@@ -255,7 +256,7 @@ static size_t n_want(const ts_case *c)
     return (size_t)(picked_q(&d) * (d.head_dim + 1) + picked_k(&d) * (2 * d.head_dim + 1));
 }
 
-/* want: rows of q that are worked out, their dq; rows of k, their dk, their dv */
+/* want: rows of q that are computed, their dq; rows of k, their dk, their dv */
 static void oracle(const ts_case *c, const void *args, ts_want *want)
 {
     const bwd_args          *a = args;
@@ -277,7 +278,7 @@ static void oracle(const ts_case *c, const void *args, ts_want *want)
     free(sums);
 }
 
-/* ---- check, cost, senseless calls ---- */
+/* ---- check, cost, invalid calls ---- */
 
 static bool check_rows(const bwd_args *a, bool all, const ts_want *want, ts_flaw *f, ts_errors *e)
 {

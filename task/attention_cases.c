@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* attention_cases.c - the cases of the attention tasks, and their inputs. */
 #include "attention_cases.h"
 
 #include <stdlib.h>
@@ -16,9 +17,9 @@ typedef struct shape {
     int64_t q, k, batch, q_heads, kv_heads, head_dim, mask, form;
 } shape;
 
-/* Refusals start from the first. Lengths around tiles of 16, 64 and 128, lengths of q and k that
- * differ, every way to share heads, odd head dimensions, hints that divide nothing; many tiles of
- * keys, and of queries. */
+/* Invalid calls are derived from the first. Lengths around tiles of 16, 64 and 128, lengths of q
+ * and k that differ, every way to share heads, odd head dimensions, hints that divide nothing; many
+ * tiles of keys, and of queries. */
 static const shape plain_shapes[] = {
     { 17, 17, 2, 4, 2, 64, CAUSAL, 640 },  { 2, 2, 1, 2, 1, 8, CAUSAL, 11 },
     { 1, 1, 1, 1, 1, 1, FULL, 0 },         { 15, 15, 1, 6, 3, 33, FULL, 160 },
@@ -38,7 +39,7 @@ static const shape plain_shapes[] = {
     { 2, 17, 1, 35, 35, 9, CAUSAL, 1 },    { 5, 40, 1, 2, 1, 8, CAUSAL, (int64_t)10 << 40 },
 };
 
-/* Nothing to ask, nothing to see, nothing at all; and heads past a launch limit. */
+/* No queries, no visible keys, neither; and heads past a launch limit. */
 static const shape many_heads = { 1, 1, 33000, 2, 1, 1, CAUSAL, 0 };
 static const shape many_keys = { 1, 70000, 1, 1, 1, 1, CAUSAL, 0 };
 static const shape many_queries = { 70000, 2, 1, 1, 1, 1, FULL, 0 };

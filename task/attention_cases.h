@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention_cases.h - which cases the attention tasks ask, and how their inputs are drawn. */
+/* attention_cases.h - the cases of the attention tasks, and how their inputs are drawn. */
 #ifndef TS_TASK_ATTENTION_CASES_H
 #define TS_TASK_ATTENTION_CASES_H
 
@@ -26,15 +26,15 @@ extern const ts_cover ts_flash_attention_cover, ts_flash_attention_backward_cove
 const ts_case *ts_flash_attention_cases(void);
 const ts_case *ts_flash_attention_backward_cases(void);
 
-/* What the call says of shapes and masks, the scale among it. */
+/* Shapes, masks and scale of the call. */
 ts_attention_dims ts_attention_dims_of(const ts_case *c);
 
 /* Whether the call has key lengths; they are drawn from the case's seed. */
 bool    ts_attention_has_lengths(const ts_case *c);
 int32_t ts_attention_length(const ts_case *c, uint64_t seed, int64_t b);
 
-/* One row of q, k, v or dout that is drawn: number i of head h of batch b. Elements go where
- * `begin` says. kv_len is that of the batch, or n_k. */
+/* Draws one row of q, k, v or dout: number i of head h of batch b. Elements are written from
+ * `begin` on. kv_len is that of the batch, or n_k. */
 typedef struct ts_attention_drawn {
     const ts_case           *c;
     const ts_attention_dims *d;

@@ -117,7 +117,7 @@ static void flat_value(const ts_attention_drawn *w)
     around(w, w->d->n_kv_head, w->d->n_k, w->i % 2 ? 2.5 : 0.5, 0.3);
 }
 
-/* Past the length lies anything. */
+/* Past the length, memory has any contents. */
 static void padded(const ts_attention_drawn *w)
 {
     key(w);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention_forward.c - o and lse of a whole case, for the inputs of backward. Plain softmax in
- * double, in blocks that a compiler keeps in registers, by one thread a head where that is much
- * work. What is judged in double has its o and lse from the oracle's rows instead. */
+/* attention_forward.c - computes o and lse of a whole case, as inputs of the backward task.
+ *
+ * Plain softmax in double, in blocks that a compiler keeps in registers, with one thread per head
+ * if that is much work. If double is judged, o and lse come from the oracle's rows instead. */
 #include <stdlib.h>
 
 #include "attention_inside.h"

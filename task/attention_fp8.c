@@ -187,7 +187,7 @@ static size_t n_want(const ts_case *c)
     return (size_t)(n_picked(&d) * (d.head_dim + 2));
 }
 
-/* want: the numbers of the rows that are worked out, their o, their lse */
+/* want: the numbers of the rows that are computed, their o, their lse */
 static void oracle(const ts_case *c, const void *args, ts_want *want)
 {
     const fp8_args          *a = args;

@@ -224,7 +224,8 @@ const ts_case *ts_flash_attention_fp8_cases(void)
     static list l;
     if (l.n) return l.c;
     for (size_t i = 0; i < COUNT(plain_shapes); i++) {
-        const unsigned dtypes = i ? dtypes_of(plain_shapes[i], i) : ALL; /* the first: refusals */
+        const unsigned dtypes = i ? dtypes_of(plain_shapes[i], i)
+                                  : ALL; /* the first: invalid calls are derived from it */
         add(&l, TS_USE_CHECK, dtypes, plain_shapes[i], "normal");
         for (size_t k = 0; i == 0 && k < COUNT(empty_shapes); k++)
             add(&l, TS_USE_CHECK, ALL, empty_shapes[k], "normal");

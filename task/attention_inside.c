@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* attention_inside.c - shared by the attention tasks: visible keys, inputs, threads, and the choice
+ * of checked rows. */
 #include "attention_inside.h"
 
 #include <float.h>
@@ -11,7 +13,7 @@
 
 #include "rng.h"
 
-/* ---- who sees whom ---- */
+/* ---- the keys that a query sees ---- */
 
 ts_span ts_attention_keys(const ts_attention_dims *d, const int32_t *kv_len, int64_t b, int64_t i)
 {
@@ -51,7 +53,7 @@ typedef struct heads {
     void (*one)(void *of, int64_t i);
     void        *of;
     int64_t      n;
-    atomic_llong next; /* that nobody has taken */
+    atomic_llong next; /* the first that no thread has taken */
 } heads;
 
 static void *work(void *arg)
@@ -267,7 +269,7 @@ int ts_attention_scope(const ts_case *c, ts_parameter p[TS_MAX_PARAMETERS])
     return 4;
 }
 
-/* ---- senseless calls ---- */
+/* ---- invalid calls ---- */
 
 bool ts_attention_more(int i, ts_attention_dims *d, const ts_exec *x, const void *floats,
                        const int32_t **kv_len, ts_status *must)

@@ -10,8 +10,8 @@
 #include "real.h"
 #include "spoil.h"
 
-/* What is judged in double is worked out in pairs of them; double itself has twice the digits of
- * what is judged in float. */
+/* If double is judged, the oracle computes in pairs of doubles; double itself has twice the digits
+ * of float. */
 static inline ts_real ts_attention_dot(ts_dtype t, const double *a, const double *b, int64_t n)
 {
     double sum = 0;
@@ -102,17 +102,17 @@ void ts_attention_shape(const ts_case *c, const char *buffer, int64_t extent[TS_
 /* The numbers of a call that are not in its tensors' shapes. */
 void ts_attention_scalars(ts_arena *m, const ts_attention_dims *d);
 
-/* ---- large cases: some rows are worked out, of the others it is seen that they are there ---- */
+/* ---- large cases: some rows are computed; the others are only checked to be written ---- */
 
-/* How many of n rows, each of which costs so many operations, are worked out. */
+/* How many of n rows, each of which costs so many operations, are computed. */
 int64_t ts_attention_n_picked(int64_t n, double cost);
 
-/* Which they are, in rising order, into want[0 .. n_picked).value: drawn anew each time, so that
- * nobody knows before. */
+/* Which rows they are, in ascending order, into want[0 .. n_picked).value: drawn anew each time, so
+ * that no entrant can know them. */
 void ts_attention_pick(int64_t n, int64_t n_picked, ts_want *want);
 
-/* A tensor with a row for every query, or key, of each head. A row that nobody sees, or that sees
- * nothing, is all `none`; or where `skip` says so, anything. */
+/* A tensor with a row for every query, or key, of each head. A row that no query sees, or that sees
+ * nothing, is all `none`; or, if `skip` returns true for it, anything. */
 typedef struct ts_attention_rows {
     ts_buf      b;
     const void *p;
@@ -123,8 +123,8 @@ typedef struct ts_attention_rows {
                  int64_t i); /* or NULL */
 } ts_attention_rows;
 
-/* Of the common ground, which has no answer for a query that sees no key: it itself, and the keys
- * of a batch that has one. */
+/* By the usual contract, which defines no output for a query that sees no key: that query, and the
+ * keys of a batch that has one. */
 bool ts_attention_sees_none(const ts_attention_dims *d, const int32_t *kv_len, int64_t b,
                             int64_t i);
 bool ts_attention_beside_none(const ts_attention_dims *d, const int32_t *kv_len, int64_t b,
@@ -140,7 +140,7 @@ bool ts_attention_check(const ts_attention_dims *d, const int32_t *kv_len,
 
 /* One row: what it must be, and the bounds. */
 typedef struct ts_attention_answer {
-    ts_real value[256], lse; /* lse: -inf where nothing is seen, NaN where a score is sick */
+    ts_real value[256], lse; /* lse: -inf if no key is seen, NaN if a score is NaN or +inf */
     double  error[256], lse_error;
 } ts_attention_answer;
 

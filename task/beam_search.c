@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* beam_search.c - task: the best continuations of prompts under a model of the judge's. The answer
- * is what was found, and what the model was asked on the way. */
+/* beam_search.c - task: the best continuations of prompts under one of the judge's models. The
+ * output is the beams, and the record of the model's calls. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +31,7 @@ static void draw_clear(const ts_case *c, uint64_t seed, ts_beam_quiz *q)
             return;
         ts_beam_quiz_free(q);
     }
-    abort(); /* the case asks for what can hardly be drawn */
+    abort(); /* such a case can hardly be drawn */
 }
 
 /* The outputs, in the order of their wants. */
@@ -142,7 +142,7 @@ static bool untouched(ts_buf b, const void *p, ts_flaw *f)
     return true;
 }
 
-/* What was asked comes first: it says most about what went wrong. */
+/* The record of the model's calls is compared first: it says most about what went wrong. */
 static bool check_calls(const ts_case *c, const ts_beam_play_args *a, const ts_want *want,
                         ts_flaw *f, ts_errors *e)
 {
@@ -173,10 +173,10 @@ static bool check(const ts_case *c, const void *args, const ts_want *want, ts_fl
 static const char TIES[] = "equal scores: the parent's smaller slot first, then the smaller token";
 static const char ONE_CALL[] = "each step calls next once, for the unfinished beams";
 
-/* How often the model is asked, and what about, is the canon's; not the status, nor bytes outside
- * of what was lent. Where scores are equal, what was found must follow from some order among them:
- * a beam that is in the answer was kept, and of the others that could be kept in its stead several
- * orders are tried. */
+/* The number and arguments of the model's calls are rules of the canon; the status and bytes
+ * outside the buffers are not. Where scores are equal, the result must follow from some order among
+ * them: a beam in the output was kept, and of the others that could be kept instead several orders
+ * are tried. */
 static int orders(const ts_case *c)
 {
     return c->dim[VOCAB] * c->dim[WIDTH] * c->dim[STEPS] < 1000 ? 1000 : 2;
@@ -278,7 +278,7 @@ static const ts_senseless senseless = {
     .more = more,
 };
 
-/* First without each pointer, in the sound call and in the least. */
+/* First without each pointer, in the valid call and in the least. */
 static bool spoil(int i, void *args, ts_exec *x, ts_status *must)
 {
     ts_beam_play_args *a = args;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* beam_search_cases.c - the cases of beam_search. */
 #include <stddef.h>
 #include <string.h>
 
@@ -10,7 +11,7 @@ enum { CHECK = TS_USE_CHECK, TIME = TS_USE_TIME, JUDGE = TS_USE_JUDGE };
 
 /* items, vocab, width, steps, prompt, alpha, eos, model */
 static const ts_case some[] = {
-    /* Refusals start from the first. */
+    /* Invalid calls are derived from the first. */
     { CHECK, TS_F32, { 2, 97, 3, 6, 5, 60, 2, HASH }, "normal" },
     { CHECK, TS_F32, { 1, 5, 1, 8, 1, 0, 4, HASH }, "normal" },
     { CHECK, TS_F32, { 1, 3, 4, 6, 3, 60, 2, HASH }, "normal" },
@@ -34,7 +35,7 @@ static const ts_case some[] = {
     { CHECK, TS_F32, { 4, 100000, 2, 8, 5, 60, 99999, HASH }, "normal" }, /* past 16 bits */
     { CHECK, TS_F32, { 34, 9, 2, 3, 3, 60, 2, HASH }, "normal" },
     { CHECK, TS_F32, { 2, 97, 66, 2, 200, 600, 2, HASH }, "normal" },
-    /* where every position counts, and where the law is written down prefix by prefix */
+    /* where every position counts, and where the distribution is stored prefix by prefix */
     { CHECK, TS_F32, { 2, 97, 3, 8, 5, 60, 3, ROPE }, "rope" },
     { CHECK, TS_F32, { 3, 257, 4, 6, 20, 100, 3, ROPE }, "rope" },
     { CHECK, TS_F32, { 2, 4, 3, 5, 2, 60, 3, TABLE }, "table" },

@@ -7,7 +7,7 @@
 #include "beam_search_inside.h"
 #include "rng.h"
 
-/* Tokens of the laws that are written down. */
+/* Tokens of the distributions that are stored. */
 enum { FILL, A, B, END, TOKENS };
 
 /* Of an archive the families are those of the other search. */
@@ -32,10 +32,10 @@ static int sick_how(const ts_case *c)
     return -1;
 }
 
-/* ---- laws written down ---- */
+/* ---- stored distributions ---- */
 
-/* The prompt leaves the first state as it is. A beam that ends at once stands beside one that goes
- * on: which is better depends on alpha alone. */
+/* The prompt leaves the first state unchanged. A beam that ends at once competes with one that
+ * continues: which is better depends on alpha alone. */
 static void two_ways(const ts_drawn *m, double end, double go_on, double then)
 {
     const ts_named first[] = { { END, end }, { A, go_on } }, second[] = { { B, then } };
@@ -63,8 +63,8 @@ static void early(const ts_drawn *m)
     ts_model_lead(m, 0, B, 2);
 }
 
-/* One token of every row is certain; the others' weights are nothing beside it, so that
- * log-probabilities are whole numbers, their sums exact, and ties are ties. */
+/* One token of every row is certain; the weights of the others are negligible, so that
+ * log-probabilities are integers, their sums exact, and ties are ties. */
 static void underflow(const ts_drawn *m, uint64_t seed, int64_t n_states)
 {
     const int64_t V = m->word[TS_TOY_VOCAB];

@@ -39,14 +39,14 @@ bool ts_beam_means_ties(const ts_case *c);
  * order is that of their logits. `told` NULL: by the canon. Else among equal scores those come
  * first that lead to what was told, in its order; the others as `order` has it, 0: the canon. */
 typedef struct ts_beam_told {
-    const int32_t *tokens; /* [items][width][steps], of an answer */
+    const int32_t *tokens; /* [items][width][steps], of an output */
     uint64_t       order;
 } ts_beam_told;
 
 double ts_beam_solve(const ts_case *c, const ts_toy *m, const int32_t *prompts,
                      const ts_beam_told *told, ts_want *want);
 
-/* After ts_beam_solve: whether the model's rows were sound all the way. */
+/* After ts_beam_solve: whether all rows of the model were valid. */
 bool ts_beam_is_sound(const ts_case *c, const ts_want *want);
 
 #endif

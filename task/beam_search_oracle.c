@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* beam_search_oracle.c - beam search by its definition: every step the model is asked about whole
- * strings, and one pool of everything is sorted. Sums are wider than the double that is judged. */
+/* beam_search_oracle.c - beam search by its definition: every step calls the model with whole
+ * strings and sorts one pool of everything. Sums are wider than the double that is judged. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -287,7 +287,7 @@ static void merge(search *s)
     s->n_beam = n;
 }
 
-/* False: the item stands still. */
+/* False: the item has stopped. */
 static bool advance(search *s, int64_t step)
 {
     const ts_real penalty = ts_real_pow((double)(step + 1), s->alpha);
@@ -362,8 +362,8 @@ static void want_item(const search *s, int64_t item, ts_want *w)
     want(&beams[2 * K], (double)s->n_beam, 0);
 }
 
-/* Steps, then how often the model was asked, and the status. Nothing more is asked after a row that
- * is none, and nothing written. */
+/* Steps, then the number of the model's calls, and the status. After an invalid row the model is
+ * not called again, and nothing is written. */
 static void want_calls(const search *s, ts_want *w)
 {
     const int64_t n = s->c->dim[ITEMS] * s->width, before = n * (s->steps + 4) + s->c->dim[ITEMS];
@@ -385,9 +385,9 @@ bool ts_beam_is_sound(const ts_case *c, const ts_want *w)
     return c->dim[ITEMS] == 0 || w[0].bound != INFINITY;
 }
 
-/* A sick row ends the whole search in the step in which it comes up. Items do not meet, so they are
- * searched one after the other; what the step of the first sick row would have been for the others
- * is all the same, since every string of a sick case is of one length. */
+/* An invalid row ends the whole search in the step in which it comes up. Items do not meet, so they
+ * are searched one after the other; what the step of the first invalid row would have been for the
+ * others is all the same, since every string of a sick case is of one length. */
 double ts_beam_solve(const ts_case *c, const ts_toy *m, const int32_t *prompts,
                      const ts_beam_told *told, ts_want *w)
 {

@@ -4,7 +4,8 @@
 
 #include "task.h"
 
-/* Families that are not named here lay traps. A new one that does something else adds its name. */
+/* Families that are not named here test for known bugs. A new one with another purpose adds its
+ * name. */
 static const char *const numerics[] = { "offset",    "offset8",   "offset30", "tiny",  "huge",
                                         "flat",      "flat_huge", "extreme",  "small", "constant",
                                         "denormal",  "floor",     "hot",      "cold",  "underflow",

@@ -46,11 +46,11 @@ struct ts_cover {
     unsigned        use, dtypes; /* of the cases; 1u << dtype of the parameter, the first usual */
     ts_cover_family family[TS_MAX_FAMILIES];
     ts_axis         dim[TS_MAX_DIMS + TS_MAX_MORE]; /* in the order of a case's */
-    /* 1u << i of each dimension that, where it is 0, leaves nothing to be seen of the others: in
-     * such a case only it meets them. */
+    /* 1u << i of each dimension that, if 0, makes the other dimensions irrelevant: only one such
+     * case combines with them. */
     unsigned empties;
-    /* Whether there is such a case, and it can be afforded. Two classes that it refuses in the
-     * usual company need not meet. NULL: always. */
+    /* Whether such a case exists and is affordable. Two classes that it rejects with the usual
+     * other values need not be combined. NULL: always. */
     bool (*allows)(const ts_case *c);
     /* Where a dimension of a case is not the parameter itself: from parameters, and back. */
     void (*make)(ts_case *c);
@@ -60,7 +60,7 @@ struct ts_cover {
 /* Appends the cases, room of them at most (else it aborts), and returns how many. */
 int ts_cover_cases(const ts_cover *v, ts_case *list, int room);
 
-/* ---- what the declaration says, for draws and proofs ---- */
+/* ---- queries of the declaration, for draws and proofs ---- */
 
 int ts_cover_classes(const ts_cover *v, int axis); /* 0: no such axis */
 /* The class that a case has; -1: none. */

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cross_entropy.c - task: cross-entropy from hidden states. Inputs, the oracle of dh and dw with
- * its bounds, the least cost. The cases are in cross_entropy_cases.c, the oracle of a row in
- * cross_entropy_inside.c.
+/* cross_entropy.c - task: cross-entropy from hidden states.
+ *
+ * Inputs, the oracle of dh and dw with its bounds, the least cost. The cases are in
+ * cross_entropy_cases.c, the oracle of a row in cross_entropy_inside.c.
  *
  * A logit errs by kappa(n_hidden) u |h| |w|, by the norms of the two rows, and u of the bias. dh
  * and dw are sums of n products dx x. They err by what dx errs by and by kappa(n) u sum|dx x|. In
  * 16 bits dx may be rounded to storage, once as it is and once with the scale, before it meets
  * another factor: errors of 2 w |dx x| that are independent, whose sum exceeds 8 times the root of
  * their squares' sum with a probability of 1e-13; where p is the same in all terms they are not,
- * and amount to 2 w of the sum itself, without the target's term. In f16 each may lose half of the
- * smallest number besides. */
+ * and amount to 2 w of the sum itself, without the target's term. In f16 each may also lose
+ * half of the smallest number. */
 #include "touchstone/cross_entropy.h"
 
 #include <stdlib.h>
@@ -237,7 +238,7 @@ static size_t n_want(const ts_case *c)
     return (size_t)(2 * R + 1 + (grad & XE_DH ? R * D : 0) + (grad & XE_DW ? V * D : 0));
 }
 
-/* want: loss, lse, total, then dh and dw where they are asked for */
+/* want: loss, lse, total, then dh and dw if requested */
 static void oracle(const ts_case *c, const void *args, ts_want *want)
 {
     const ts_cross_entropy_args *a = args;
@@ -305,7 +306,8 @@ static bool check(const ts_case *c, const void *args, const ts_want *want, ts_fl
            (!a->dw || ts_check_buf(of_w, a->dw, dw, f, e));
 }
 
-/* Logits once, and a product for each gradient; who keeps few logits computes them twice. */
+/* Logits once, and a matmul for each gradient; a kernel that stores few logits computes them twice.
+ */
 static ts_cost cost(const ts_case *c)
 {
     const double  R = (double)c->dim[0], V = (double)c->dim[1], D = (double)c->dim[XE_WIDTH];

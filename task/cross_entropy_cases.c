@@ -143,7 +143,7 @@ static ts_case *add(list *l, unsigned use, int t, const char *name)
     return &l->c[l->n++];
 }
 
-/* Each alone, and all at once: what a loss may have besides, always with gradients. */
+/* Each option of the loss alone, and all at once, always with gradients. */
 static const struct {
     int64_t smooth, z, cap;
 } options[] = { { 10, 0, 0 }, { 0, 100, 0 },   { 0, 0, 30 },
@@ -210,8 +210,8 @@ const ts_case *ts_cross_entropy_cases(void)
     }
     /* Sums that grow with every row: kept in 16 bits they stop growing. */
     add_hidden(&l, TS_USE_CHECK, ALL, (shape) { 4096, 8, 8 }, 0, 0, "coherent");
-    /* Many small terms of one size beside a large one: floats added one by one are rounded alike.
-     */
+    /* Many small terms of one size added to a large one: floats added one by one are all rounded
+     * alike. */
     add_hidden(&l, TS_USE_CHECK, ALL, (shape) { 128, 2048, 24 }, 0, 0, "coherent");
     add_hidden(&l, TS_USE_CHECK, FAST, (shape) { 3, 5, 40 }, FAR_PAD, 0, "far");
     l.n += ts_cover_cases(&ts_cross_entropy_cover, l.c + l.n, MAX_CASES / 2);

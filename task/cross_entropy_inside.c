@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cross_entropy_inside.c - the oracle of a row of logits, and what a call has besides tensors.
+/* cross_entropy_inside.c - the oracle of a row of logits, and the arguments of a call that are not
+ * tensors.
  *
  * The oracle computes in double from the rounded inputs, and in pairs of doubles where double is
  * judged. With u the unit roundoff of accumulation and kappa(n) = 8 + 2 sqrt(n), a logit that may

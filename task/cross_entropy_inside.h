@@ -23,8 +23,8 @@ const ts_case *ts_cross_entropy_logits_cases(void);
 
 extern const char ts_cross_entropy_sick[], ts_cross_entropy_ignored[], ts_cross_entropy_masked[];
 
-/* What a call has besides tensors. skip: 0 the second of two rows or more and one in five others
- * are ignored, 1 none, 2 all, 3 those whose target is word 0. */
+/* The arguments of a call that are not tensors. skip: 0 the second of two rows or more and one in
+ * five others are ignored, 1 none, 2 all, 3 those whose target is word 0. */
 typedef struct ts_xe_rule {
     ts_dtype dtype;
     int64_t  n_rows, n_vocab;

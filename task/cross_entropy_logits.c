@@ -75,7 +75,7 @@ static size_t n_want(const ts_case *c)
     return (size_t)(2 * c->dim[0] + 1 + (c->dim[XL_GRAD] ? c->dim[0] * c->dim[1] : 0));
 }
 
-/* want: loss, lse, total, then the gradient where it is asked for */
+/* want: loss, lse, total, then the gradient if requested */
 static void oracle(const ts_case *c, const void *args, ts_want *want)
 {
     const ts_cross_entropy_logits_args *a = args;

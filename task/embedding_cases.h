@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* embedding_cases.h - the cases of the embedding tasks, and what a case says of its call. */
+/* embedding_cases.h - the cases of the embedding tasks, and the arguments that a case determines.
+ * */
 #ifndef TS_TASK_EMBEDDING_CASES_H
 #define TS_TASK_EMBEDDING_CASES_H
 

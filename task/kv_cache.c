@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kv_cache.c - task: keys and values of past tokens, and attention over them. A case is a script of
- * operations, and the answer is what the script observed. The cases are in kv_cache_cases.c, the
- * scripts in kv_cache_build.c, what they must observe in kv_cache_model.c. */
+/* kv_cache.c - task: keys and values of past tokens, and attention over them.
+ *
+ * A case is a script of operations; its output is what the script observes. The cases are in
+ * kv_cache_cases.c, the scripts in kv_cache_build.c, the expected observations in kv_cache_model.c.
+ * */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -121,7 +123,7 @@ static void make_sick(const ts_kv_script *s, int64_t width, void *p, ts_dtype t)
             ts_store(p, t, e, e % 3 ? NAN : INFINITY);
 }
 
-/* What does not stand in the case, for entrants that do not see the args. */
+/* Numbers that the case's name does not contain, for entrants that do not see the args. */
 static void tell(ts_arena *m, const ts_kv_dims *d)
 {
     ts_scalar(m, "n_seq_max", (double)d->n_seq_max);
@@ -230,7 +232,7 @@ static bool is_poison(const unsigned char *p, size_t n)
 }
 
 /* The rows that an answer has in one buffer: those of an earlier one have the same bits, and those
- * of a refused operation are untouched. */
+ * of a rejected operation are untouched. */
 static bool rows_agree(const ts_want *seen, const answer *list, int64_t i, int32_t same, ts_buf b,
                        const void *p, ts_flaw *f)
 {
@@ -418,7 +420,7 @@ static ts_cost cost(const ts_case *c)
     return (ts_cost) { .bytes = s.bytes, .flops = s.flops, .reads_only = true };
 }
 
-/* ---- senseless calls ---- */
+/* ---- invalid calls ---- */
 
 static bool more(int i, void *args, ts_exec *x, ts_status *must)
 {

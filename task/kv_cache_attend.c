@@ -226,7 +226,7 @@ static void expect(const query *w, bool with_lse, ts_want *out, ts_want *lse)
     double            shift;
     int64_t           n;
     if (!score(w, u, &most)) return;
-    if (most.hi == -INFINITY) return; /* no key has any weight: nobody says what then */
+    if (most.hi == -INFINITY) return; /* no key has any weight: undefined */
     if (!weigh(w, u, most, &sum, &shift, &n)) return;
     for (int64_t e = 0; e < d->head_dim; e++) {
         const double v = ts_real_div(ts_real_gathered(w->o[e]), sum).hi;

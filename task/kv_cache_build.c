@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kv_cache_build.c - the script of a case. A family names what the script does; those that draw
- * special numbers do what `normal` does. Nothing here depends on the seed, so that every instance
- * of a case is laid out alike. */
+/* kv_cache_build.c - the script of a case.
+ *
+ * A family names what the script does; those that draw special numbers do what `normal` does.
+ * Nothing here depends on the seed, so that every instance of a case is laid out alike. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -138,7 +139,7 @@ static void forks(build *b)
     look_at(b, fresh);
 }
 
-/* What was cut off never comes back; in family `sick` it is NaN. */
+/* Truncated tokens never come back; in family `sick` they are NaN. */
 static void truncations(build *b)
 {
     const int32_t len = (int32_t)dim(b, LEN), layers = (int32_t)dim(b, LAYERS);
@@ -161,7 +162,7 @@ static void truncations(build *b)
     look_at(b, beside);
 }
 
-/* Everything that must be refused for lack of room, and leave all as it was. */
+/* Everything that must be rejected for lack of capacity, without any change. */
 static void fill_up(build *b)
 {
     const int32_t len = (int32_t)dim(b, LEN), layers = (int32_t)dim(b, LAYERS);
@@ -206,7 +207,7 @@ static void copy_without_room(build *b)
     look_at(b, a), look_at(b, c), look_at(b, twin), look_at(b, other);
 }
 
-/* What must be refused for what it says. */
+/* Operations that must be rejected for their arguments. */
 static void nonsense(build *b)
 {
     const int32_t    a = open_one(b), c = open_one(b);
@@ -281,7 +282,7 @@ static void tree_nonsense(build *b)
     look_at(b, a);
 }
 
-/* A walk over everything that fits; the state is asked for after each step. */
+/* A random walk over all operations that fit; the state is read after each step. */
 static void fuzz(build *b)
 {
     int32_t       live[TS_KV_ITEMS], n_live = 0;

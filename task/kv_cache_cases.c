@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* kv_cache_cases.c - the cases of kv_cache. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,8 +13,9 @@ typedef struct shape {
     int64_t seqs, len, layers, q_heads, kv_heads, head_dim;
 } shape;
 
-/* Refusals start from the first. Lengths around pages and tiles, every way to share heads, odd head
- * dimensions; long sequences in few heads, since the oracle works everything out anew. */
+/* Invalid calls are derived from the first. Lengths around pages and tiles, every way to share
+ * heads, odd head dimensions; long sequences in few heads, since the oracle works everything out
+ * anew. */
 static const shape plain_shapes[] = {
     { 3, 32, 2, 8, 2, 64 },   { 1, 1, 1, 1, 1, 1 },     { 2, 2, 2, 4, 4, 8 },
     { 3, 17, 2, 4, 1, 33 },   { 5, 15, 3, 6, 3, 8 },    { 4, 16, 1, 8, 2, 33 },

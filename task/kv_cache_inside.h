@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kv_cache_inside.h - the items of the KV cache task: its cases, the script of each, and the model
- * that says what a script must observe. */
+/* kv_cache_inside.h - the parts of the KV cache task: its cases, the script of each, and the model
+ * of what a script must observe. */
 #ifndef TS_TASK_KV_CACHE_INSIDE_H
 #define TS_TASK_KV_CACHE_INSIDE_H
 
@@ -10,12 +10,12 @@
 /* dim: seqs, len (of the longest), layers, q_heads, kv_heads, head_dim, page, store. */
 enum { SEQS, LEN, LAYERS, Q_HEADS, KV_HEADS, HEAD_DIM, PAGE, STORE };
 
-/* more: window and sink, 0 where the family says; scale, 0: one over the root of head_dim; group of
- * keys, 0: by page and head_dim. */
+/* more: window and sink, 0: by the family; scale, 0: one over the root of head_dim; group of keys,
+ * 0: by page and head_dim. */
 enum { WINDOW = TS_MAX_DIMS, SINK, SCALE, GROUP };
 enum { SCALE_0 = 1, SCALE_SMALL, SCALE_LARGE, SCALE_NEGATIVE };
 
-/* What `store` says. Of codes: bits, the axis of keys, and in the tens the metadata. */
+/* The values of `store`. For codes: bits, the axis of keys, and in the tens the metadata. */
 enum {
     STORE_IO = 0, /* the dtype of the case itself */
     STORE_F32 = 32,

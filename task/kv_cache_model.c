@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kv_cache_model.c - what a script must observe, from a list of tokens for each sequence and layer.
- * A token is no more than the rows where its key and value stand; everything is worked out anew
- * from them whenever it is asked for. What is attended to is in kv_cache_attend.c. */
+/* kv_cache_model.c - the expected observations of a script, from a list of tokens per sequence and
+ * layer.
+ *
+ * A token is only the rows of its key and value; everything is computed from them again whenever it
+ * is needed. Attention is in kv_cache_attend.c. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -233,7 +235,7 @@ static void bytes_of(const ts_kv_dims *d, double tokens, double n_tail, double *
                  (g * (double)ts_kv_io_bytes(d) + 2 * meta); /* and a group that is begun */
 }
 
-/* Keys quantised by channel come in groups of tokens: a reservation of whole groups is honest. */
+/* Keys quantised by channel come in groups of tokens: reserving whole groups is legitimate. */
 static ts_want want_state_bytes(const ts_kv_dims *d)
 {
     const bool   by_channel = ts_kv_is_code(d->store_dtype) && d->key_axis == TS_KEY_CHANNEL;

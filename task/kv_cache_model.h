@@ -5,7 +5,7 @@
 
 #include "kv_cache_inside.h"
 
-/* Where a token's key and value stand. Rows of what was read back count from 1; 0 is none. */
+/* The rows of a token's key and value. Rows that were read back count from 1; 0: none. */
 typedef struct kv_token {
     int64_t row;                  /* of the inputs */
     int64_t key_read, value_read; /* what was last read of it, and is still so */
@@ -36,13 +36,14 @@ typedef struct kv_model {
     kv_cache                cache[TS_KV_CACHES];
     ts_want                *want_read, *want_out, *want_lse; /* of the next operation */
     int64_t                 n_read, n_out;                   /* rows so far */
-    uint64_t                one_in; /* of rows and heads how many are worked out */
+    uint64_t                one_in; /* one in so many rows and heads is computed */
 } kv_model;
 
 /* A timed script that takes more is checked in item. */
 #define MOST_FLOPS 4e8
 
-/* Wants for the rows of an operation; with `done` false, of one that is refused: none. */
+/* Expected values for the rows of an operation; with `done` false, of one that is rejected: none.
+ * */
 void ts_kv_model_read(kv_model *m, const ts_kv_op *o, const ts_kv_item *item, bool done);
 void ts_kv_model_attend(kv_model *m, const ts_kv_op *o, const ts_kv_item *item, bool done);
 void ts_kv_model_tree(kv_model *m, const ts_kv_op *o, const ts_kv_item *item, const int32_t *word,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kv_cache_write.h - operations are written, and lengths kept count of, so that a script asks for
- * nothing that is not there unless it means to. Private to kv_cache_build.c. */
+/* kv_cache_write.h - appends operations to a script, and tracks lengths, so that a script uses only
+ * what exists unless it tests an error. Private to kv_cache_build.c. */
 #ifndef TS_TASK_KV_CACHE_WRITE_H
 #define TS_TASK_KV_CACHE_WRITE_H
 
@@ -16,7 +16,7 @@ typedef struct build {
     int32_t        n_slot, n_open, peak_open;
     int32_t        len[TS_KV_SLOTS][MOST_LAYERS];
     int64_t        peak_len, peak_tokens;
-    double         n_stored;   /* bytes that were appended, as they are stored */
+    double         n_stored;   /* bytes that were appended, in the storage format */
     double         read_again; /* bytes of them that attends go through */
 } build;
 
@@ -143,7 +143,7 @@ static void append(build *b, int32_t layer, const ts_kv_item *item, int32_t n)
     b->s->n_kv += sum(item, n);
 }
 
-/* One that must be refused: no length changes. */
+/* An operation that must be rejected: no length changes. */
 static void append_how(build *b, int32_t layer, const ts_kv_item *item, int32_t n, int32_t how)
 {
     ts_kv_op o = op(TS_KV_APPEND, layer, n);
@@ -194,8 +194,8 @@ static void attend_how(build *b, int32_t layer, const ts_kv_item *item, int32_t 
     emit(b, o, item);
 }
 
-/* With codes the values are read first: the answer is judged by them. When timing, those of the
- * first sequence alone: once of the prompt, then of each token. */
+/* With codes the values are read first: the outputs are checked with them. When timing, only those
+ * of the first sequence: once for the prompt, then for each token. */
 static void read_codes(build *b, int32_t layer, const ts_kv_item *item, int32_t n)
 {
     for (int32_t i = 0; i < n && !b->timed; i++) read_all(b, layer, item[i].slot, -1);

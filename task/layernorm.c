@@ -55,9 +55,8 @@ static void draw_matrix(const ts_case *c, void *p, uint64_t seed, const char *fa
                          ts_layernorm_draw(family, c->dtype, seed, r, i, n_cols));
 }
 
-/* What a row amounts to; NaN throughout where it holds a NaN or an infinity. Distances from the
- * mean are worked out at one scale and squared at another: a row may be far away and next to flat.
- */
+/* Statistics of a row; all NaN if it contains a NaN or an infinity. Differences from the mean are
+ * computed at one scale and squared at another: a row may have a large mean and a tiny variance. */
 typedef struct row_stats {
     int     far, near;      /* exponents of the largest number, and of the largest distance */
     double  scale, stretch; /* 2^-far, and 2^(far - near) */
@@ -187,8 +186,9 @@ static void setup_backward(const ts_case *c, uint64_t seed, ts_arena *m, void *a
 
 /* ---- oracle ---- */
 
-/* How far an honest xhat may be off: the mean by 8 units of the largest |x|, the rest by rounding.
- * The square of the first enters through the variance, and counts once the offset is extreme. */
+/* The error that a careful xhat may have: the mean by 8 units of the largest |x|, the rest by
+ * rounding. The square of the first enters through the variance, and matters only for extreme
+ * offsets. */
 static double xhat_error(double xhat, double rstd, double largest, int64_t n, double u)
 {
     const double e = 8 * u * rstd * largest;
@@ -222,7 +222,8 @@ static void oracle_forward(const ts_case *c, const void *args, ts_want *y)
         }
         mean[r] = ts_stored(mean_of(&s), 8 * u * s.largest, ts_wide(t));
         rstd[r] = ts_stored(rs, rs * (ts_kappa(D) * u + e * e / 2), ts_wide(t));
-        if (isnan(rs)) mean[r].bound = rstd[r].bound = INFINITY; /* a sick row's are anybody's */
+        if (isnan(rs))
+            mean[r].bound = rstd[r].bound = INFINITY; /* unspecified for an invalid row */
     }
 }
 
@@ -350,7 +351,7 @@ static ts_cost cost_backward(const ts_case *c)
     return (ts_cost) { .bytes = b * (3 * R * D + D) + 8 * R + 8 * D, .flops = 13 * R * D };
 }
 
-/* ---- senseless calls ---- */
+/* ---- invalid calls ---- */
 
 static bool more_forward(int i, void *args, ts_exec *x, ts_status *must)
 {

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* layernorm_cases.c - the cases of the layer norm tasks, and their inputs. */
 #include "layernorm_cases.h"
 
 #include <math.h>
@@ -140,7 +141,7 @@ static void add_one(list *l, unsigned use, ts_dtype t, shape s, int64_t pad, int
 
 enum { OVERWRITE, ACCUMULATE, BOTH };
 
-/* How backward treats dgamma and dbeta must not hang on anything else of the case. */
+/* How backward treats dgamma and dbeta must not depend on anything else of the case. */
 static void add(list *l, unsigned use, unsigned dtypes, shape s, int64_t pad, int acc,
                 const char *name)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* layernorm_cases.h - which cases the layer norm tasks ask, and how their inputs are drawn. */
+/* layernorm_cases.h - the cases of the layer norm tasks, and how their inputs are drawn. */
 #ifndef TS_TASK_LAYERNORM_CASES_H
 #define TS_TASK_LAYERNORM_CASES_H
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* model_draw.c - draws the judge's models. */
 #include "model_draw.h"
 
 #include <math.h>
@@ -34,7 +35,7 @@ static void draw_noise(ts_drawn *m, uint64_t seed)
     for (int64_t i = 0; i < n / 2; i++) word[i] |= TS_TOY_ONE;
 }
 
-/* Children of node s stand at V s + 1 and after, as in a heap. */
+/* Children of node s are V s + 1 and the next, as in a heap. */
 static void grow_tree(ts_drawn *m, int64_t n_vocab, int64_t n_states)
 {
     for (int64_t s = 0; s < n_states; s++)

@@ -233,7 +233,7 @@ static void oracle_forward(const ts_case *c, const void *args, ts_want *y)
             *y++ = ts_stored(v.hi, (ts_kappa(D) + ts_kappa(2)) * u * size, t);
         }
         rstd[k] = ts_stored(rstd_of(&s), rstd_of(&s) * ts_kappa(D) * u, ts_wide(t));
-        if (isnan(s.root.hi)) rstd[k].bound = INFINITY; /* whatever a sick row has */
+        if (isnan(s.root.hi)) rstd[k].bound = INFINITY; /* unspecified for an invalid row */
     }
     free(row);
 }

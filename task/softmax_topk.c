@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* softmax_topk.c - task: the k likeliest entries of each row. Inputs, the oracle with its bounds,
- * the least cost. The cases are in softmax_topk_cases.c, their logits in softmax_topk_draw.c.
+/* softmax_topk.c - task: the k most probable elements of each row. Inputs, the oracle with its
+ * bounds, the least cost.
  *
- * The oracle works in double from the rounded logits, with a compensated sum. It ranks pairs of
- * logit and index by comparison, in a heap: another way than any that is judged. Index and
- * probability of a place come from the same entry, so answers that were sorted apart fail. */
+ * The cases are in softmax_topk_cases.c, their logits in softmax_topk_draw.c. The oracle computes
+ * in double from the rounded logits, with a compensated sum. It ranks pairs of logit and index by
+ * comparison, in a heap: another method than any that is judged. Index and probability of a place
+ * come from the same element, so outputs that were sorted separately fail. */
 #include "touchstone/softmax_topk.h"
 
 #include <float.h>
@@ -55,7 +56,7 @@ static void setup(const ts_case *c, uint64_t seed, ts_arena *m, void *args)
     const bool            third = c->dim[3] % 2 != 0;
     *a = (ts_softmax_topk_args) { .dtype = c->dtype, .n_rows = R, .n_vocab = V, .row_stride = S };
     a->k = K;
-    /* A float, so that rounding it costs nobody anything. */
+    /* A float, so that rounding it has no effect. */
     static const double cool[] = { 1, 0x1p-100, 0x1p60 };
     a->inv_temperature = (double)((float)c->dim[4] / 100) * cool[c->dim[COOL]];
     ts_scalar(m, "k", (double)K);
@@ -173,7 +174,7 @@ static size_t n_want(const ts_case *c)
     return (size_t)(c->dim[0] * (2 * c->dim[2] + (c->dim[5] != 0)));
 }
 
-/* want: index row by row, then prob, then lse where it is asked for */
+/* want: index row by row, then prob, then lse if requested */
 static void oracle(const ts_case *c, const void *args, ts_want *want)
 {
     const ts_softmax_topk_args *a = args;
@@ -214,8 +215,8 @@ static const char TIES[] = "equal logits are ordered by index, lowest first";
 static const char ALL_MASKED[] =
     "a row of -inf has indices 0 to k - 1, probabilities 0 and lse -inf";
 
-/* A row by the usual contract: the k largest logits in falling order, each index once, with their
- * probabilities. Equal logits may stand in any order. */
+/* A row by the usual contract: the k largest logits in descending order, each index once, with
+ * their probabilities. Equal logits may be in any order. */
 static bool row_is_right(const ts_softmax_topk_args *a, int64_t r, const ts_want *index,
                          const ts_want *prob, uint8_t *taken, ts_flaw *f, ts_errors *e)
 {
@@ -290,7 +291,7 @@ static ts_cost cost(const ts_case *c)
                        .reads_only = true };
 }
 
-/* ---- senseless calls ---- */
+/* ---- invalid calls ---- */
 
 static bool more(int i, void *args, ts_exec *x, ts_status *must)
 {

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* softmax_topk_cases.c - the cases of softmax_topk. */
 #include "softmax_topk_cases.h"
 
 #include <stddef.h>
@@ -14,9 +15,9 @@ typedef struct shape {
     int64_t rows, vocab, k;
 } shape;
 
-/* Refusals start from the first. Vocabularies around the width of a vector, a warp and a block, and
- * around k; k around the sizes of which lists are made, and none of them; 70000 rows pass a launch
- * limit. */
+/* Invalid calls are derived from the first. Vocabularies around the width of a vector, a warp and a
+ * block, and around k; k around the sizes of which lists are made, and none of them; 70000 rows
+ * pass a launch limit. */
 static const shape plain_shapes[] = {
     { 9, 33, 5 },      { 1, 1, 1 },       { 2, 1, 5 },        { 1, 2, 1 },        { 33, 2, 2 },
     { 9, 11, 5 },      { 33, 11, 1 },     { 9, 7, 8 },        { 9, 8, 8 },        { 9, 9, 8 },
@@ -134,7 +135,7 @@ static const int64_t timed_k[] = { 10, 50, 256, 1024 };
 /* What the judge times on a device. */
 static const shape large_judged = { 512, 128256, 50 };
 
-/* The least favourable layouts, to stand beside the plain one. */
+/* The least favourable layouts, in addition to the plain one. */
 static const shape       hard_shapes[] = { { 64, 128256, 50 }, { 4096, 50257, 50 } };
 static const char *const hard_families[] = { "ramp", "descending", "equal", "mod1024",
                                              "all_masked" };

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* softmax_topk_cases.h - which cases the softmax + top-k task asks, and how logits are drawn. */
+/* softmax_topk_cases.h - the cases of softmax_topk, and how logits are drawn. */
 #ifndef TS_TASK_SOFTMAX_TOPK_CASES_H
 #define TS_TASK_SOFTMAX_TOPK_CASES_H
 
 #include "task.h"
 
 /* dim: rows, vocab, k, pad (row_stride = vocab + pad), heat (inv_temperature in hundredths) and lse
- * (0: not asked for); more: cool (1: heat is divided by 2^100). */
+ * (0: not requested); more: cool (1: heat is divided by 2^100). */
 const ts_case        *ts_softmax_topk_cases(void);
 extern const ts_cover ts_softmax_topk_cover;
 

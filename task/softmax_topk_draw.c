@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* softmax_topk_draw.c - logits of the softmax + top-k task, a function for each family. Winners
- * stand where a way of dividing the work could lose them; everything else is a little noise. */
+/* softmax_topk_draw.c - logits of the softmax + top-k task, a function for each family.
+ *
+ * The k largest are placed where a division of the work could lose them; everything else is small
+ * noise. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -125,7 +127,7 @@ static double equal(const row *w, int64_t i)
     return 3 * ts_normal(w->seed + 3, w->number);
 }
 
-/* Few levels, so that ties cross the k-th place and every seam. */
+/* Few levels, so that ties cross the k-th place and every boundary of chunks. */
 static double ties(const row *w, int64_t i)
 {
     return 0.5 * (double)(bits(w, i) % (w->number % 2 ? 17 : 5)) - 1;
@@ -211,7 +213,7 @@ static double lowest(const row *w, int64_t i)
     return low * (1 - (double)(bits(w, i) % 4) / 64);
 }
 
-/* ---- sick rows among healthy ones ---- */
+/* ---- rows with a NaN or inf among finite ones ---- */
 
 static double sick(const row *w, int64_t i)
 {
@@ -288,5 +290,5 @@ ts_softmax_topk_draw ts_softmax_topk_draw_of(const char *family)
     };
     for (size_t i = 0; i < sizeof families / sizeof *families; i++)
         if (!strcmp(families[i].name, family)) return families[i].draw;
-    abort(); /* a case of a family that nobody draws */
+    abort(); /* a case of an unknown family */
 }

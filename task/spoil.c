@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* spoil.c - senseless calls by construction: see spoil.h. */
+/* spoil.c - derives invalid calls from a valid one: see spoil.h. */
 #include "spoil.h"
 
 #include <string.h>
@@ -139,7 +139,7 @@ static bool overflow(const ts_senseless *s, const ts_product *p, int *left, void
 
 /* ---- nothing to do ---- */
 
-/* Who asks for workspace all the same is told that there is enough: it has no use for any. */
+/* A call that needs workspace all the same is told that there is enough: it must not use any. */
 static bool empty(const ts_senseless *s, int *left, void *args, ts_exec *x)
 {
     for (int k = 0; k < s->n_extent; k++)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* spoil.h - senseless calls by construction. A task declares which pointers of a call must be there
- * and which extents it has; a call is spoilt in one respect at a time, so that one reason alone can
- * refuse it. */
+/* spoil.h - derives invalid calls from a valid one.
+ *
+ * A task declares which pointers of a call are required and which extents it has. Each invalid call
+ * differs in one respect only, so that there is only one reason to reject it. */
 #ifndef TS_TASK_SPOIL_H
 #define TS_TASK_SPOIL_H
 
@@ -18,7 +19,7 @@ typedef struct ts_extent {
     int64_t most;    /* above it, TS_E_SHAPE; 0: only what products say */
     size_t  with;    /* another that must not be smaller, and goes up with it; 0: none */
     bool    empties; /* where it is 0, the call has nothing to do, whatever the others are */
-    bool    keeps;   /* the least call has it as it is: rows of the sound one, or a script */
+    bool    keeps;   /* the least call keeps it: rows of the valid call, or a script */
 } ts_extent;
 
 /* Elements of a tensor: extents by number + 1, 0 ends. */
@@ -31,18 +32,17 @@ typedef struct ts_senseless {
     ts_extent  extent[TS_MAX_EXTENTS];
     int        n_extent;
     ts_product product[TS_MAX_PRODUCTS]; /* none of whose bytes fit 63 bits */
-    bool told; /* what a call answered stands in outputs: one that is TS_OK is none of these */
-    /* What is senseless besides: as ts_task.spoil. */
+    bool       told; /* statuses of calls are in outputs: one that is TS_OK is none of these */
+    /* Further invalid calls: as ts_task.spoil. */
     bool (*more)(int i, void *args, ts_exec *x, ts_status *must);
 } ts_senseless;
 
 #define TS_POINTER(type, member) (offsetof(type, member) + 1)
 
-/* As ts_task.spoil. First each pointer alone is NULL, in the sound call and in the least one; then
- * extents are out of their ranges, each alone, also where there is nothing to do; then products too
- * large though no extent is; then calls with nothing to do, which are TS_OK whatever else is large;
- * then `more`. Where there is no such way, *i is less by as many as there are, but for those of
- * `more`. */
+/* As ts_task.spoil. First each pointer alone is NULL, in the valid call and in the least one; then
+ * extents are out of range, each alone, also in calls without work; then products are too large
+ * although no extent is; then calls without work, which are TS_OK whatever else is large; then
+ * `more`. If there is no such call, *i is reduced by the number of calls before `more`. */
 bool ts_spoil(const ts_senseless *s, int *i, void *args, ts_exec *x, ts_status *must);
 
 /* Every extent as small as can be with something to do. */

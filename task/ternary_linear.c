@@ -87,7 +87,7 @@ static bool is(const ts_case *c, const char *family)
     return !strcmp(c->family, family);
 }
 
-/* Whether tensors hold what must be refused. */
+/* Whether the contents of tensors must be rejected. */
 static bool is_bad(const ts_case *c)
 {
     return !strncmp(c->family, "bad_", 4) || is(c, "past_f16");
@@ -242,7 +242,7 @@ static void draw(uint64_t seed, void *p, ts_dtype t, int64_t n, double size, dou
 /* The outputs, in the order of their wants. */
 enum { SEEN, CODE, SCALE, WT, Y, Y_PACKED, DX, DW, OUTPUTS };
 
-/* What is not asked for has no rows. */
+/* A tensor that is not requested has no rows. */
 static void outputs(const ts_case *c, ts_buf b[OUTPUTS])
 {
     const int64_t o = c->dim[OUT], n = c->dim[IN], r = c->dim[ROWS], g = ts_tref_groups(n);
@@ -338,8 +338,8 @@ static double *widened(const void *p, ts_dtype t, int64_t n)
     return y;
 }
 
-/* The judge's own weights that serve: of the codes that are given, or, where those are spoilt on
- * purpose or it is asked for, of the latents. */
+/* The judge's own effective weights: from the given codes or, if those are invalid on purpose or it
+ * is requested, from the latents. */
 static double *serving(const ts_case *c, const ts_ternary_play_args *a, bool latents)
 {
     const int64_t o = c->dim[OUT], n = c->dim[IN], groups = ts_tref_groups(n);
@@ -509,7 +509,7 @@ static const ts_senseless product_of = {
     .product = { { { 1, 2 } }, { { 3, 2 } }, { { 3, 1 } } },
 };
 
-/* Each function alone: without something, in the sound call and in the least; with dims that make
+/* Each function alone: without something, in the valid call and in the least; with dims that make
  * no sense; and, but for packing, with dtypes that are not offered. */
 static bool spoil(int i, void *args, ts_exec *x, ts_status *status)
 {

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* ternary_reference.c - the ternary model in double: loss, gradient and projection. */
 #include "ternary_reference.h"
 
 #include <math.h>

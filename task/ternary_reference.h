@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ternary_reference.h - the ternary model in double, from the weights that serve: loss and
- * gradient; and the projection, as the contract defines it. Nothing of it is shared with any
- * kernel. */
+/* ternary_reference.h - the ternary model in double, from the effective weights: loss and gradient;
+ * and the projection that ternary.h defines. Shares nothing with any kernel. */
 #ifndef TS_TASK_TERNARY_REFERENCE_H
 #define TS_TASK_TERNARY_REFERENCE_H
 
@@ -40,7 +39,7 @@ int64_t        ts_tref_scales(const ts_ternary_dims *d);
 int64_t ts_tref_tensors(const ts_ternary_dims *d);
 void    ts_tref_tensor(const ts_ternary_dims *d, int64_t i, int64_t *at, int64_t *n);
 
-/* nll summed over the batch's targets. `w`: the weights that serve, then gains. `gradient`, unless
+/* nll summed over the batch's targets. `w`: the effective weights, then gains. `gradient`, unless
  * NULL, is of the mean.
  *
  * noise other than 0: every intermediate is off by some part, drawn by `noise`, of what an honest

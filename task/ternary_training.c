@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ternary_training.c - task: a ternary language model and its training. A case is a script of
- * operations, and the answer is what the script observed. The cases and scripts are in
- * ternary_training_cases.c, what they must observe in ternary_training_model.c. */
+/* ternary_training.c - task: a ternary language model and its training.
+ *
+ * A case is a script of operations; its output is what the script observes. The cases and scripts
+ * are in ternary_training_cases.c, the expected observations in ternary_training_model.c. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,7 +67,7 @@ static void fill(const ts_case *c, uint64_t seed, const ts_tt_script *s, float *
             tokens[s->op[k].tokens + i] = token_of(c, &s->op[k], i, seed + 3);
 }
 
-/* What does not stand in the case, for entrants that do not see the args. */
+/* Numbers that the case's name does not contain, for entrants that do not see the args. */
 static void tell(ts_arena *m, const ts_ternary_dims *d)
 {
     ts_scalar(m, "ffn", (double)d->ffn);
@@ -164,8 +165,8 @@ static bool row_agrees(ts_buf b, const void *p, int64_t r, int64_t same, ts_flaw
     return true;
 }
 
-/* One operation's rows: those of a refused one are untouched, others within their bounds, and equal
- * in bits to those of an earlier one where nothing can have changed. */
+/* One operation's rows: those of a rejected one are untouched, others within their bounds, and
+ * equal in bits to those of an earlier one where nothing can have changed. */
 static bool check_rows(const ts_tt_op *o, const ts_buf *b, const void *const *p, int from, int to,
                        const int64_t *row, const ts_want *const *want, ts_flaw *f, ts_errors *e)
 {
@@ -241,8 +242,8 @@ static uint64_t hash_of(uint64_t h, const void *p, size_t n)
     return h;
 }
 
-/* The wants that go with what was exported. Kept, since the same is mostly asked again, with other
- * numbers of threads and of other implementations. */
+/* The expected outputs of an export. Cached, since the same export is mostly expected again, with
+ * other numbers of threads and from other implementations. */
 static const ts_want *wants_after(const ts_case *c, const ts_ternary_training_args *a,
                                   const ts_buf *b)
 {
@@ -326,7 +327,7 @@ static void explain(const ts_case *c, const void *args, const ts_flaw *f, char *
         snprintf(s, n, "call %lld, %s: %s", (long long)f->row, name[what], field[what][f->col]);
 }
 
-/* ---- senseless calls ---- */
+/* ---- invalid calls ---- */
 
 static bool more(int i, void *args, ts_exec *x, ts_status *must)
 {

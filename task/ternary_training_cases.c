@@ -157,7 +157,7 @@ static void add_step(ts_tt_script *s, int64_t n_batch, int64_t n_tok, int rate)
     add(s, TS_TT_EXPORT);
 }
 
-/* Asked twice, with other things between, nothing has changed. */
+/* Called twice, with other calls between, nothing has changed. */
 static void look(ts_tt_script *s, int64_t B, int64_t T)
 {
     const int64_t grad = s->n_op, export = grad + 1;
@@ -190,7 +190,7 @@ static void write_ragged(ts_tt_script *s, int64_t B, int64_t T)
     add_batch(s, TS_TT_GRAD, B, 2);
 }
 
-/* Every refusal, and then the model is as it was. */
+/* Every invalid call, and then the model is as it was. */
 static void write_nonsense(ts_tt_script *s, int64_t B, int64_t T)
 {
     static const struct {
@@ -254,7 +254,7 @@ static void set_rates(const ts_case *c, ts_tt_script *s)
                                                { 0.1, 0.5, 0.9, 1e-4, 0, 1e-4 } };
     memcpy(s->rate, some, sizeof some);
     for (int i = 0; i < 3; i++) {
-        /* Beside a large eps sizes of gradients count, not their signs alone. */
+        /* With a large eps the sizes of gradients matter, not only their signs. */
         if (is(c, "clip")) s->rate[i][5] = 0.02, s->rate[i][3] = 1e-3;
         if (is(c, "loose")) s->rate[i][5] = 1e6, s->rate[i][3] = 1e-3; /* nothing to clip */
         /* What is 0, large or small: no step, no memory, far, hardly. */

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ternary_training_model.c - what a script must observe. The reference keeps, of every weight and
- * moment, a value in double and how far off a float one may be; a gradient's bound comes from runs
- * with noise. Of a weight's code, and of a group's scale, it then knows which are right. */
+/* ternary_training_model.c - the expected observations of a script.
+ *
+ * The reference stores, for every weight and moment, a value in double and the largest error that a
+ * float may have; the bound of a gradient comes from runs with noise. From these it derives which
+ * codes of a weight, and which scales of a group, are correct. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +24,7 @@ typedef struct model {
     ts_tt_script                    s;
     int64_t                         n, n_latent, n_norm, n_scale;
     double                         *at[STATES], *off[STATES];  /* [n] each: value, bound */
-    double                         *serve;                     /* [n]: weights that serve */
+    double                         *serve;                     /* [n]: effective weights */
     double                         *g, *bound, *noisy, *moved; /* [n] */
     double                          nll, nll_bound;
     int64_t                         n_step, n_grad, n_export;
@@ -49,8 +51,8 @@ static void widen(model *m)
     }
 }
 
-/* Gains are what they are in the model at hand, up to their bound; of matrices codes are known. A
- * run whose way nobody follows needs no bounds. */
+/* Gains are those of the model at hand, up to their bound; of matrices the codes are known. A run
+ * whose path is not compared needs no bounds. */
 static void run(model *m, const ts_tt_op *o, bool back)
 {
     const int n_runs = ts_tt_is_free(m->c) && m->n_step && o->what == TS_TT_STEP ? 0 : TS_TREF_RUNS;
@@ -132,7 +134,7 @@ static void step(model *m, const double *rate)
     }
 }
 
-/* ---- the weights that serve ---- */
+/* ---- the effective weights ---- */
 
 static const uint8_t *code_of(const model *m, int64_t group)
 {
@@ -158,7 +160,7 @@ static bool may_be(const model *m, int64_t i, int code, double s)
            code == ts_tref_code(w, s);
 }
 
-/* What is exported of a group, and what serves. */
+/* The exported codes and scale of a group, and its effective weights. */
 static void resolve(model *m, const ts_tref_matrix *t, int64_t row, int64_t g, ts_want *code,
                     ts_want *scale)
 {
@@ -202,7 +204,7 @@ static void resolve_all(model *m, ts_want *code, ts_want *scale)
     for (int64_t i = m->n_latent; i < m->n; i++) m->serve[i] = m->at[W][i];
 }
 
-/* ---- a free run: what was exported is taken as it is, if it is sound ---- */
+/* ---- a free run: exported codes are used if they are valid ---- */
 
 static void adopt(model *m, ts_want *code, ts_want *scale, ts_want *gain)
 {
@@ -303,12 +305,12 @@ static void give_export(model *m, const wants *w)
     }
 }
 
-/* Refused ones leave their rows alone: `check` sees to that. */
+/* Rejected ones leave their rows alone: `check` sees to that. */
 static void perform(model *m, const ts_tt_op *o, const wants *w, ts_want *seen)
 {
     const double n_count = (double)o->n_batch * (o->n_tok - 1);
     const bool   sound = o->how == TS_TT_SOUND;
-    const bool   loose = ts_tt_is_free(m->c) && m->n_step; /* where a run is, nobody knows */
+    const bool   loose = ts_tt_is_free(m->c) && m->n_step; /* the state of the run is unknown */
     seen[0].value = o->what == TS_TT_SIZE ? TS_OK : refusal(o->how);
     seen[1].value = TS_TT_UNSEEN;
     if (!sound && o->what == TS_TT_EVAL) seen[2].value = TS_TT_UNSEEN;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tree_more.c - the other functions of the tree verification contract: masks, biases and residual
- * draws, of one tree or one row after the other; and calls of theirs that must be refused. */
+/* tree_more.c - the other functions of tree_verify: masks, biases and residual sampling, of one
+ * tree or one row after the other; and their invalid calls. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +30,7 @@ int64_t ts_tree_function(const ts_case *c, bool *refused)
     return i < n ? families[i].function : TS_TREE_VERIFY;
 }
 
-/* Calls: of every shape of a tree, or kind of laws, one or more. */
+/* Calls: of every shape of a tree, or kind of distribution, one or more. */
 static int64_t n_calls(const ts_case *c)
 {
     bool          refused;
@@ -51,7 +51,7 @@ static int32_t parent_of(int64_t shape, uint64_t seed, int64_t i)
     return (int32_t)(ts_bits(seed, i) % (uint64_t)(i + 1)) - 1;
 }
 
-/* A row's law, that of its children, and these; u behind them. */
+/* A row's distribution, that of its children, and these; u behind them. */
 typedef struct row {
     double        *p, *q, *u;
     int32_t       *child;
@@ -81,9 +81,9 @@ static void draw_near(row *r, bool accepts)
     if (ratio < 0.99) r->u[0] = ratio * (accepts ? 1 - 1e-8 : 1 + 1e-8);
 }
 
-/* Kinds: 0 as it comes, 1 children alike, 2 laws alike, 3 apart and draws of nothing, 4 sums far
- * from 1, 5 apart, 6 one against the other, 7 all children the likeliest, from 8 on laws somewhat
- * alike. */
+/* Kinds: 0 as drawn, 1 equal children, 2 equal distributions, 3 disjoint ones and draws of
+ * probability 0, 4 sums far from 1, 5 disjoint, 6 one against the other, 7 all children the most
+ * probable, from 8 on similar distributions. */
 static void draw_row(row *r, int64_t kind, uint64_t seed)
 {
     const int64_t V = r->n_vocab, N = r->n_child;
@@ -110,7 +110,7 @@ static void draw_row(row *r, int64_t kind, uint64_t seed)
         const double u = 0.5 + 0.5 * ts_uniform(seed + 3, j);
         r->u[j] = apart && kind == 3 ? 0 : kind == 6 || kind == 7 ? 1 - 0.1 * u : u;
     }
-    /* The first is likelier to be refused than the others. */
+    /* The first is more likely to be rejected than the others. */
     for (int64_t j = 0; kind > 7 && j < N; j++) r->u[j] = j ? r->u[j] / 2 : 1 - r->u[j] / 20;
     if (kind == 2) draw_near(r, seed & 1);
 }
@@ -133,8 +133,8 @@ static double *copy_of(const double *p, int64_t n)
     return own;
 }
 
-/* By the definition, the law written down anew after each refusal. Returns how clear the nearest
- * choice was, over what roundings may have moved it. */
+/* By the definition, the distribution computed again after each rejection. Returns how clear the
+ * nearest choice was, over what roundings may have moved it. */
 static double solve(const row *r, int32_t *token, int64_t *accepted)
 {
     const int64_t V = r->n_vocab;
@@ -226,7 +226,7 @@ void ts_tree_more_setup(const ts_case *c, uint64_t seed, ts_arena *m, ts_tree_pl
             int     k = 0;
             do draw_row(&r, i % KINDS, ts_mix(ts_mix(seed + (uint64_t)i) + (uint64_t)k));
             while (solve(&r, &token, &accepted) < 4 && ++k < ATTEMPTS);
-            if (k == ATTEMPTS) abort(); /* the case asks for what can hardly be drawn */
+            if (k == ATTEMPTS) abort(); /* such a case can hardly be drawn */
         }
     }
     outputs(c, b);
@@ -297,7 +297,7 @@ void ts_tree_more_oracle(const ts_case *c, const ts_tree_play_args *a, ts_want *
     }
 }
 
-/* Calls that are refused write nothing. */
+/* Calls that are rejected write nothing. */
 static bool untouched(ts_buf b, const unsigned char *p, ts_flaw *f)
 {
     const size_t n = ts_format_of(b.dtype)->n_bytes;

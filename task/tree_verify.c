@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tree_verify.c - task: a tree of drafts, checked in one pass of a model of the judge's. The answer
- * is what was emitted, and every argument that the pass was given. */
+/* tree_verify.c - task: verification of a drafted tree in one pass of one of the judge's models.
+ * The output is the emitted tokens, and every argument of the model's call. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ static void draw_clear(const ts_case *c, uint64_t seed, ts_tree_quiz *q)
         if (margin >= near || ts_tree_means_ties(c)) return;
         ts_tree_quiz_free(q);
     }
-    abort(); /* the case asks for what can hardly be drawn */
+    abort(); /* such a case can hardly be drawn */
 }
 
 /* The outputs, in the order of their wants. */
@@ -106,8 +106,9 @@ static void want_seen(const ts_tree_walk *t, bool asked, int64_t n_row, int64_t 
         w[TS_TREE_SEEN + i] = (ts_want) { t->sick ? 0 : t->status[i], 0 };
 }
 
-/* Row r of a pass: its token, its position, whether it is wanted, and whom it sees, which it is
- * asked for one by one: the prompt up to itself; or, a node, all of it, its ancestors, itself. */
+/* Row r of a pass: its token, its position, whether its logits are requested, and the rows it sees,
+ * which are queried one by one: the prompt up to itself; or, for a node, all of the prompt, its
+ * ancestors, and itself. */
 static void want_pass_row(const int32_t *cycle, int64_t n_node, int64_t r, uint32_t *word)
 {
     const int64_t  n_prompt = *cycle++;
@@ -270,7 +271,7 @@ static void explain(const ts_case *c, const void *args, const ts_flaw *f, char *
     else snprintf(s, n, "cycle %lld: status of node %lld", row, col - TS_TREE_SEEN);
 }
 
-/* The mask of every pass, and the logits that it must ask for; what the walk reads of them depends
+/* The mask of every pass, and the logits that it must request; what the walk reads of them depends
  * on the tree. */
 static ts_cost cost(const ts_case *c)
 {
@@ -289,7 +290,8 @@ static bool more(int i, void *args, ts_exec *x, ts_status *must)
     *must = i < 3 || i >= NUMBERS ? TS_E_ARG : TS_E_SHAPE;
     if (i < 3) a->d.temperature = temperature[i];
     else if (i == 3) a->d.n_node = INT32_MAX - a->d.prompt_len + 1;
-    else if (i == 4) a->d.max_new = (int64_t)1 << 60, a->d.temperature = 1; /* nobody has room */
+    else if (i == 4)
+        a->d.max_new = (int64_t)1 << 60, a->d.temperature = 1; /* no machine has that much memory */
     else if (i < NUMBERS + ODD) a->how = FIRST + i - NUMBERS;
     else return false;
     if (a->how == TS_TREE_NO_VOCAB || a->how == TS_TREE_MUCH_VOCAB) *must = TS_E_SHAPE;
@@ -307,7 +309,7 @@ static const ts_senseless senseless = {
     .more = more,
 };
 
-/* First without each pointer, in the sound call and in the least. */
+/* First without each pointer, in the valid call and in the least. */
 static bool spoil(int i, void *args, ts_exec *x, ts_status *must)
 {
     ts_tree_play_args *a = args;

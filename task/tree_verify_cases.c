@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* tree_verify_cases.c - the cases of tree_verify. */
 #include <stddef.h>
 #include <string.h>
 
@@ -10,7 +11,7 @@ enum { CHECK = TS_USE_CHECK, TIME = TS_USE_TIME, JUDGE = TS_USE_JUDGE };
 
 /* nodes, vocab, prompt, max_new, cycles, temperature, model */
 static const ts_case some[] = {
-    /* Refusals start from the first. */
+    /* Invalid calls are derived from the first. */
     { CHECK, TS_F32, { 7, 97, 5, 8, 1, 0, HASH }, "normal" },
     { CHECK, TS_F32, { 0, 11, 1, 4, 3, 0, HASH }, "normal" },
     { CHECK, TS_F32, { 1, 11, 1, 4, 3, 0, HASH }, "normal" },
@@ -27,7 +28,7 @@ static const ts_case some[] = {
     { CHECK, TS_F32, { 5, 1, 2, 4, 2, 0, HASH }, "normal" },
     { CHECK, TS_F32, { 64, 32000, 64, 16, 2, 0, HASH }, "normal" },
     { CHECK, TS_F32, { 3, 200000, 3, 4, 3, 0, HASH }, "normal" }, /* past 16 bits */
-    /* where positions turn the keys, and where the law is written down prefix by prefix */
+    /* where positions turn the keys, and where the distribution is stored prefix by prefix */
     { CHECK, TS_F32, { 7, 97, 5, 8, 4, 0, ROPE }, "rope" },
     { CHECK, TS_F32, { 31, 257, 17, 12, 4, 0, ROPE }, "rope" },
     { CHECK, TS_F32, { 15, 97, 9, 12, 4, 100, ROPE }, "rope" },

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tree_verify_draw.c - models, prompts and trees, by family. A tree is grown around what will be
- * emitted: without it no draft would ever match, and a wrong walk would look right. */
+/* tree_verify_draw.c - draws models, prompts and trees, by family. A tree is built around the
+ * tokens that will be emitted: otherwise no draft would ever match, and a wrong walk would pass. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -120,8 +120,8 @@ static int64_t pick_parent(grower *g)
     return (int64_t)draw(g, (uint64_t)i + 1) - 1;
 }
 
-/* The likeliest token after a node's own string: who judges a node by itself, or lets a refused
- * one's child pass, takes it. */
+/* The most probable token after a node's own string: a verification that judges a node by itself,
+ * or accepts the child of a rejected one, takes it. */
 static int32_t after(grower *g, int64_t node)
 {
     int32_t way[TS_TREE_MOST];
@@ -197,7 +197,7 @@ static void look_ahead(grower *g, double *u)
             t = ts_tree_pick(g->logits, V, ts_tree_temperature(g->c), draw_u, &margin);
             if (i < most && t >= 0) g->margin = fmin(g->margin, margin);
         }
-        if (t < 0) t = (int32_t)draw(g, (uint64_t)V); /* nobody will get that far */
+        if (t < 0) t = (int32_t)draw(g, (uint64_t)V); /* never reached */
         g->right[i] = t;
         g->text[g->n_prompt + i] = t;
         if (t < 0 && !sick) abort();
@@ -226,8 +226,8 @@ static void draw_model(const ts_case *c, uint64_t seed, ts_drawn *m)
         if ((i % c->dim[VOCAB] < c->dim[VOCAB] / 2) == is(c, "zero_u"))
             ts_model_row(m, 0)[i] = -INFINITY;
     if (sick_how(c) < 0) return;
-    /* Where few tokens are asked for, in rows of the tree that no walk comes to. One that fails
-     * does so for all of the pass. */
+    /* If few tokens are to be emitted, in rows of the tree that no walk reaches. A row that fails
+     * makes the whole pass fail. */
     const int64_t depth = sick_how(c) == TS_SICK_FAILS ? 0
                           : c->dim[MAX_NEW] <= 2       ? c->dim[MAX_NEW]
                                                        : (int64_t)(seed % 4);

@@ -42,7 +42,7 @@ double ts_tree_beside(const float *logits, int64_t n_vocab, double temperature, 
                       bool side);
 static const double TS_TREE_BESIDE = 1e-8;
 
-/* One cycle, by decoding token after token and asking after each whether the tree has it. */
+/* One cycle, by decoding token after token and testing after each whether the tree has it. */
 typedef struct ts_tree_walk {
     int64_t  n_out, n_path;
     int32_t *out, *path; /* malloc, all; [max_new], [n_node] */
@@ -50,14 +50,14 @@ typedef struct ts_tree_walk {
     bool     sick;
 } ts_tree_walk;
 
-/* `told` NULL: by the canon. Else the tokens of an answer, which are chosen where they are among
- * equally likely ones. */
+/* `told` NULL: by the canon. Otherwise the tokens of an output, which are accepted where they are
+ * among equally probable ones. */
 void ts_tree_decode(const ts_toy *m, const int32_t *cycle, int64_t n_node, int64_t max_new,
                     double temperature, const double *u, const int32_t *told, ts_tree_walk *w);
 void ts_tree_walk_free(ts_tree_walk *w);
 
-/* tree_more.c: the function that a case is about, TS_TREE_VERIFY or another, and whether its calls
- * must be refused (may be NULL); and the parts of the task for the others. */
+/* tree_more.c: the function that a case tests, TS_TREE_VERIFY or another, and whether its calls
+ * must be rejected (may be NULL); and the parts of the task for the others. */
 int64_t ts_tree_function(const ts_case *c, bool *refused);
 void    ts_tree_more_setup(const ts_case *c, uint64_t seed, ts_arena *m, ts_tree_play_args *a);
 size_t  ts_tree_more_n_want(const ts_case *c);

@@ -1,7 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# abi.sh BUILD - a program compiled with other headers than the library is told so, and by the field's name;
-# abi.h lists what the headers have; a cage of another layout refuses to run; a prebuilt entrant that is marked
+# abi.sh BUILD - tests the checks of the binary interface: headers, library, cage and prebuilt
+# entrants.
+#
+# A program compiled with other headers than the library is told so, with the field's name; abi.h
+# lists what the headers have; a cage of another layout exits; a prebuilt entrant that is marked
 # with another version is rejected.
 set -eu
 cd "$(dirname "$0")/.."

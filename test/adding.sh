@@ -1,8 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # adding.sh BUILD - adds two challenges to a copy of the tree as described in
-# doc/adding-a-kernel.md, a plain one and one with a script: the files of adding/, and one line each
-# in script/challenges.h. Then checks both, with mutants, and judges them.
+# doc/adding-a-kernel.md, a plain one and one with a script.
+#
+# They are the files of adding/, and one line each in script/challenges.h. Then checks both, with
+# mutants, and judges them.
 set -eu
 cd "$(dirname "$0")/.."
 build=$(cd "$1" && pwd)

@@ -1,7 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# answers.sh BUILD - a contest from its prompts to its board, without timing: prompts of every challenge and
-# language, the answers of example/contest/ judged as a tree, and what the board says of them.
+# answers.sh BUILD - tests a contest from its prompts to its board, without timing.
+#
+# Prompts of every challenge and language, the answers of example/contest/ judged as a tree, and the
+# board's text about them.
 set -u
 cd "$(dirname "$0")/.."
 build=$(cd "$1" && pwd)

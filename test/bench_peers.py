@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import xml.etree.ElementTree as tree
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 RUN = os.path.join(ROOT, "bench", "peers", "run.py")
@@ -91,6 +92,10 @@ def main():
         # ratios lie in order on a logarithmic axis, 1 between them
         places = {k: float(re.search(r'class="%s" (?:x1|cx)="([\d.]+)"' % k, page)[1]) for k in ("behind", "one", "ahead")}
         ok(places["behind"] < places["one"] < places["ahead"], "losses are left of 1, wins right of it")
+        picture = tree.parse(os.path.join(folder, "peers.svg")).getroot()
+        dots = [e for e in picture.iter() if e.get("class") in ("ahead", "behind")]
+        ok(sorted(d[0].text for d in dots) == ["QuACK 400.0 us, ours 500.0 us: 0.80", "torch 30.0 us, ours 10.0 us: 3.00"],
+           "the picture has the ratios of the table")
     print("bench_peers: %s" % ("%d failed" % failures if failures else "passed"))
     return 1 if failures else 0
 

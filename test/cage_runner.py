@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The least runner for class python: answers the probe task with y = 2 x, z = 3 x.
+"""cage_runner.py - the smallest runner for class python: computes the probe task, y = 2 x, z = 3 x.
 
-Started as: python3 cage_runner.py CONTROL INPUTS OUTPUTS GO DONE, by protocol/call.h. The file it runs
-is descriptor 6: its text is what to do besides.
-"""
+Started as: python3 cage_runner.py CONTROL INPUTS OUTPUTS GO DONE, by protocol/call.h. The file it
+runs is descriptor 6: its text says what else to do."""
 import mmap
 import os
 import struct

@@ -4,7 +4,7 @@
 # the seed only.
 . "$(dirname "$0")/program.sh"
 
-demos='flash gqa paged prefix' plots='flash paged'
+demos='flash gqa paged cage prefix' plots='flash paged cage'
 if [ -f "$build/libmodel.a" ]; then
     demos="$demos cache ragged chunked quantised sampling beam tree" plots="$plots cache chunked quantised sampling beam tree"
     export TOUCHSTONE_MODEL= # random weights, which every machine has and which are small

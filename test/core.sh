@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # core.sh - tests that doc/threat-model.md lists every file of judge/, cage/, protocol/ and arena/, and
-# that the trusted core, on which a verdict on a CPU entrant depends, has at most 6500 lines, not
-# counting blank lines and comments.
+# that the trusted core has at most 6500 lines.
+#
+# A verdict on a CPU entrant depends on the trusted core. Blank lines and comments are not counted.
 set -eu
 cd "$(dirname "$0")/.."
 most=6500

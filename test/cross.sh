@@ -1,29 +1,18 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # cross.sh [CTEST ARGUMENT...] - builds for the other instruction set and runs, under QEMU, the
-# tests that need no cage: unit tests, and `check` of small cases with the mutants. On aarch64 the
-# other set is x86-64 without AVX-512, which QEMU lacks; on x86-64 it is aarch64 with every
-# extension.
+# tests that need no cage: unit tests, and `check` of small cases with the mutants.
+#
+# On aarch64 the other set is x86-64 without AVX-512, which QEMU lacks; on x86-64 it is aarch64 with
+# every extension.
 set -eu
 cd "$(dirname "$0")/.."
-case $(uname -m) in
-aarch64 | arm64) other=x86_64 debian=amd64 package=x86-64 ;;
-x86_64 | amd64) other=aarch64 debian=arm64 package=aarch64 ;;
-*) echo "cross: $(uname -m) has no counterpart; expected x86_64 or aarch64" >&2 && exit 1 ;;
-esac
-packages="libgomp1:$debian gcc-$package-linux-gnu g++-$package-linux-gnu qemu-user ninja-build cmake"
-for library in cmocka jansson pcre2 openblas utf8proc microhttpd; do packages+=" lib$library-dev:$debian"; done
-
-ready() {
-    command -v "$other-linux-gnu-gcc" >/dev/null && command -v "qemu-$other" >/dev/null &&
-        ls /usr/lib/"$other"-linux-gnu/libcmocka.so /usr/lib/"$other"-linux-gnu/libgomp.so.1 >/dev/null 2>&1
-}
-install="dpkg --add-architecture $debian && apt-get update && apt-get install -y $packages"
-if ! ready && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-    echo "cross: installing a compiler, QEMU and libraries of $debian"
-    DEBIAN_FRONTEND=noninteractive sh -c "$install" >/dev/null 2>&1 || true
+other=$(cmake/cross.sh cmocka jansson pcre2 openblas utf8proc microhttpd)
+if ! command -v "qemu-$other" >/dev/null && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    DEBIAN_FRONTEND=noninteractive apt-get install -y qemu-user >/dev/null 2>&1 || true
 fi
-ready || { echo "cross: missing; install as root with: $install" >&2 && exit 1; }
+command -v "qemu-$other" >/dev/null ||
+    { echo 'cross: missing; install as root with: apt-get install -y qemu-user' >&2 && exit 1; }
 
 # -cpu max: every extension that QEMU knows.
 export QEMU_CPU=max

@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# cuda.sh test|bench - runs the tests or benchmarks that need a GPU. Detects the GPU without the
-# program under test. $ONLY, an extended regular expression, selects tests by name; $JOBS is the
-# number of parallel tests (default: a quarter of the cores).
+# cuda.sh test|bench - runs the tests or benchmarks that need a GPU.
+#
+# Detects the GPU without the program under test. $ONLY, an extended regular expression, selects
+# tests by name; $JOBS is the number of parallel tests (default: a quarter of the cores).
 set -u
 cd "$(dirname "$0")/.." || exit 2
 if ! nvidia-smi -L 2>/dev/null | grep -q GPU && [ ! -e /dev/nvidia0 ]; then

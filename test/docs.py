@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """docs.py BUILD [--shoot FOLDER [PAGE...]] - the documents' site: strict build, whole reference, no foreign host, layout.
 
-Builds with MkDocs from BUILD/docs-venv (`make docs` makes it) or from this Python; skipped where neither has it. Every
-function of the public headers and every public Python name has its place, and a docstring. In headless Chromium, where
-there is one, pages fit a window of 1280 px, light, and of 390 px, dark, ask no network and say nothing on the console, and
-the search finds a page. --shoot: screenshots of pages and of README as a code host shows it, for people to look at."""
+Every public Python name has a docstring. The rest needs MkDocs, from BUILD/docs-venv (`make docs`
+makes it) or from this Python, and is skipped without: every function of the headers and every Python name has its place.
+In headless Chromium, where there is one, pages fit a window of 1280 px, light, and of 390 px, dark, ask no network and say
+nothing on the console, and the search finds a page.
+--shoot: screenshots of pages and of README as a code host shows it, for people to look at."""
 import os
 import pathlib
 import re
@@ -77,8 +78,6 @@ def whole(site):
     places = python_reference.places(ROOT / "python" / "touchstone")
     for name, where in places.items():
         expect(name in ids[site / "reference" / "python" / where.replace(".md", ".html")], f"the Python reference lacks {name}")
-    bare = list(python_reference.undocumented(ROOT / "python" / "touchstone"))
-    expect(not bare, f"without a docstring: {', '.join(bare)}")
     for f in [*site.rglob("*.html"), *site.rglob("*.css")]:
         foreign = re.search(r"(?:<(?:script|img|link|iframe|source)\b[^>]*(?:src|srcset|href)=\"|url\(\"?)(?:https?:)?//[^\">)]*", f.read_text())
         expect(not foreign, f"{f.relative_to(site)}: loads {foreign and foreign.group()}")
@@ -132,6 +131,8 @@ def shoot(b, site, python, folder, *names):
 
 def main():
     build = pathlib.Path(sys.argv[1]).resolve()
+    bare = list(python_reference.undocumented(ROOT / "python" / "touchstone"))
+    expect(not bare, f"without a docstring: {', '.join(bare)}")
     python = python_with_mkdocs(build)
     if not python:
         print("skipped: no MkDocs Material; `make docs` installs it")

@@ -1,10 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # fair.sh BUILD [both|aa|handicap|repeat...] - tests whether matches are fair, with known entrants.
+# Default: the last three. Needs a quiet machine for some minutes.
+#
 # both: 6 (TS_COPIES) copies each of a kernel and of a version 5 % slower, in one run. aa: copies of
 # one kernel. handicap: a kernel and the slower version in 40 (TS_SITTINGS) runs. repeat: one kernel
-# judged 20 times. Default: the last three. Needs a quiet machine for some minutes. TS_KEEP: a file
-# for the last log.
+# judged 20 times. TS_KEEP: a file for the last log.
 set -eu
 build=$(cd "$1" && pwd)
 shift
@@ -84,7 +85,7 @@ matches() {
             }
         }
         END {
-            if (equals) printf "  equals: %d matches of %d pairs, %d won by somebody; median width of the interval %.2f %%\n", equals, pairs, false_wins, 100 * median(width, equals)
+            if (equals) printf "  equals: %d matches of %d pairs, %d with a winner; median width of the interval %.2f %%\n", equals, pairs, false_wins, 100 * median(width, equals)
             if (n) printf "  5 %% apart: %d matches of %d pairs, %d won by the faster (%.1f %%), %d by the slower, %d noise, %d ties; median effect %.2f %%, width %.2f %%\n", n, pairs, right, 100 * right / n, wrong, noise, n - right - wrong - noise, 100 * median(effect, n), 100 * median(wide, n)
             exit false_wins + wrong > 0 || (n && right < 0.95 * n)
         }' "$1"

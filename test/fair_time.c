@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fair_time A.so B.so REPEATS - how much longer B's layernorm_forward takes than A's, outside of
- * any judge: in turns on the shape that the judge times, the median of the ratios in per cent. */
+/* fair_time.c - measures how much longer B's layernorm_forward takes than A's, without the judge.
+ *
+ *     fair_time A.so B.so REPEATS
+ *
+ * Calls alternate on the shape that the judge times; prints the median of the ratios in per cent.
+ * */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>
@@ -60,7 +64,7 @@ int main(int argc, char **argv)
     if (!ratio || !ms) return 2;
     for (int i = 0; i < ROWS * COLS; i++) x[i] = (float)(i % 251) - 125;
     for (int i = 0; i < COLS; i++) gamma_[i] = 1;
-    for (int i = 0; i < n; i++) { /* who begins changes, as whoever comes second finds it warm */
+    for (int i = 0; i < n; i++) { /* the order alternates, since the second finds a warm cache */
         const double first = timed(i % 2 ? b : a), second = timed(i % 2 ? a : b);
         ms[i] = i % 2 ? second : first;
         ratio[i] = i % 2 ? first / second : second / first;

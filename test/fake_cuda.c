@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fake_cuda.c - a stand-in for the CUDA driver on ordinary memory: the judge can be tested where
- * there is no GPU. Device pointers are addresses of this process, and work is done when it is
- * enqueued; its faults still come late and stay, as a device's do. One thread at a time.
+/* fake_cuda.c - a fake CUDA driver on ordinary memory, to test the judge without a GPU.
  *
- * $TS_FAKE_CUDA_NONE: there is no device. $TS_FAKE_CUDA_OPEN: what is reserved and not mapped can
- * be touched. */
+ * Device pointers are addresses of this process, and work is done when it is enqueued; its faults
+ * are still reported late and persist, as those of a device do. One thread at a time.
+ *
+ * $TS_FAKE_CUDA_NONE: there is no device. $TS_FAKE_CUDA_OPEN: memory that is reserved and not
+ * mapped can be accessed. */
 #define _GNU_SOURCE
 #include "fake_cuda.h"
 
@@ -16,7 +17,7 @@
 #include <time.h>
 
 static int  is_init, is_forked;
-static int  dead; /* a fault that somebody has waited for */
+static int  dead; /* a fault that a caller has waited for */
 static char the_context, the_stream;
 
 int fake_pending;
@@ -93,7 +94,7 @@ int cuGetErrorString(int code, const char **text)
     return *text = NULL, INVALID_VALUE;
 }
 
-/* ---- the device; what it is can be asked even after a fault ---- */
+/* ---- the device; its properties can be queried even after a fault ---- */
 
 static int of_device(int device)
 {
@@ -143,7 +144,7 @@ int cuDeviceGetAttribute(int *v, int attribute, int device)
         break;
     case 97:
         *v = FAKE_MAX_SHARED;
-        break; /* the same for those who ask */
+        break; /* the same for every query */
     default:
         return INVALID_VALUE;
     }

@@ -33,7 +33,7 @@ int fake_file(const char *name); /* in memory, or where the judge lets files be;
 int fake_gate_context(void);
 int fake_synchronise(void);
 
-extern int fake_pending; /* a kernel has faulted and nobody has waited for it yet */
+extern int fake_pending; /* a kernel has faulted and no caller has waited for it yet */
 
 /* Gives 0, ILLEGAL_ADDRESS or LAUNCH_FAILED; after one of those it must not be called again. */
 int fake_launch(fake_call *call, fake_state *state, fake_index grid, fake_index block,

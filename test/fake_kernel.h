@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fake_kernel.h - the CUDA language as far as honest kernels need it, for a C++ compiler: what
- * fake_nvcc puts before every source. */
+/* fake_kernel.h - the CUDA language as far as correct kernels need it, for a C++ compiler:
+ * fake_nvcc puts it before every source. */
 #ifndef TS_FAKE_KERNEL_H
 #define TS_FAKE_KERNEL_H
 

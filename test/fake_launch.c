@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fake_launch.c - every thread of a block is a coroutine, so that barriers can wait. Stacks begin
- * by makecontext and are kept; to change between them by swapcontext would cost two system calls
- * each time, so that is left to _longjmp. The address sanitizer remarks on it, once, and goes on.
- */
+/* fake_launch.c - runs every thread of a block as a coroutine, so that barriers can wait.
+ *
+ * Stacks are created by makecontext and reused. To switch between them by swapcontext would cost
+ * two system calls each time, so _longjmp does it. The address sanitizer prints one warning about
+ * this and continues. */
 #define _GNU_SOURCE
 #include "fake_cuda.h"
 
@@ -50,7 +51,7 @@ static void live(void)
 {
     for (;;) {
         kernel(arguments);
-        slot[running] = 0; /* who has ended votes for nothing */
+        slot[running] = 0; /* a thread that has ended has no vote */
         threads[running].state = ENDED;
         leave(&threads[running]);
     }

@@ -15,7 +15,7 @@ typedef struct fake_param {
     size_t offset, n_bytes;
 } fake_param;
 
-/* Who is running. Each object has one, thread-local, called fake_now. */
+/* The thread that is running. Each object has one, thread-local, called fake_now. */
 typedef struct fake_state {
     fake_index grid, block, block_at, thread_at;
     unsigned   n_threads, thread, lane; /* of the block; in it; in its warp */

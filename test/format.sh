@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# format.sh [--fix] - checks or fixes the layout of all sources: clang-format, tabs, blanks, final
-# newlines, SPDX lines.
+# format.sh - format.sh [--fix] - checks or fixes the layout of all sources: clang-format, tabs,
+# blanks, final newlines, SPDX lines.
 set -eu
 cd "$(dirname "$0")/.."
 version=14 # other versions format a few lines differently

@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # fuzz.sh BUILD|both SECONDS [TARGET...] - runs fuzz targets (default: all of BUILD), each for
-# SECONDS. `both` builds and runs them in build/ with fuzz_main.c, and in build-clang/ with
-# libFuzzer.
+# SECONDS.
+#
+# `both` builds and runs them in build/ with fuzz_main.c, and in build-clang/ with libFuzzer.
 #
 # Seeds are written to BUILD/fuzz/TARGET/seed. Runs of a minute or more also detect leaks, and keep
 # inputs that reach new code in BUILD/fuzz/TARGET/corpus for later runs. An input that crashes a

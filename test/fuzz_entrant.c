@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz_entrant.c - fuzzes the readers of an entrant's text. The first byte picks one: JSON,
+/* fuzz_entrant.c - fuzzes the readers of an entrant's text. The first byte selects one: JSON,
  * entry.json, or source text; a single source file is also read as an entrant of its own. */
 #define _GNU_SOURCE
 #include <fcntl.h>

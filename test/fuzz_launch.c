@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz_launch.c - fuzzes launch plans and scopes. The first byte picks a reader: JSON, the
- * plan's text, or the scope of an entrant. What is read is evaluated, and what comes out keeps to
- * the limits. */
+/* fuzz_launch.c - fuzzes launch plans and scopes.
+ *
+ * The first byte selects a reader: JSON, the plan's text, or the scope of an entrant. What is read
+ * is evaluated, and the results must be within the limits. */
 #include "entrant.h"
 #include "fuzz.h"
 #include "json.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz_log.c - fuzzes the readers of a log: the bytes as they are, and the same bytes as the
- * bodies of records in a valid chain, as an attacker who can hash would write them. What is read
- * is drawn. */
+/* fuzz_log.c - fuzzes the readers of a log.
+ *
+ * The bytes are read as they are, and as the bodies of records in a valid chain, which an attacker
+ * with the hash function can write. What is read is rendered. */
 #include "fuzz.h"
 #include "merge.h"
 #include "page.h"

@@ -303,7 +303,7 @@ static void mutate_and_run(uint8_t *data)
     const input *x = &f.all[f.n_all - 1 - below(recent)];
     size_t       n = x->n;
     if (n) memcpy(data, x->bytes, n);
-    do /* mostly one: what is changed in many places is refused at the first */
+    do /* mostly one: what is changed in many places is rejected at the first */
         n = LLVMFuzzerCustomMutator ? LLVMFuzzerCustomMutator(data, n, f.max_len, (unsigned)draw())
                                     : LLVMFuzzerMutate(data, n, f.max_len);
     while (below(2));

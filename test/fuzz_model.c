@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz_model.c - fuzzes all that model/ reads. The first byte picks the reader: a
- * llama2.c checkpoint, a GGUF file, config.json with a safetensors header, or a tokenizer. What is
- * refused must leave one plain line; what is read is run. */
+/* fuzz_model.c - fuzzes all readers of model/.
+ *
+ * The first byte selects the reader: a llama2.c checkpoint, a GGUF file, config.json with a
+ * safetensors header, or a tokenizer. Rejected input must give one plain line; accepted input is
+ * run. */
 #include "decoder.h"
 #include "fuzz.h"
 

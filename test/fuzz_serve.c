@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz_serve.c - fuzzes what reads the body of a request to the server. The first byte picks the
- * path: chat, or completions. What is rejected must leave one plain line and a status of the
- * client's; what is accepted must keep its limits. */
+/* fuzz_serve.c - fuzzes the reader of a request's body.
+ *
+ * The first byte selects the path: chat, or completions. Rejected input must give one plain line
+ * and a status of the client's; accepted input must be within the limits. */
 #include "api_ask.h"
 #include "fuzz.h"
 

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* golden.c - golden VOCABULARY.gguf...: encodes the texts in VOCABULARY.gguf.inp and compares with
- * the tokens in VOCABULARY.gguf.out, as llama.cpp's own tests keep them: texts separated by a line
- * __ggml_vocab_test__, a line of tokens for each. What a text begins with is not among them. */
+/* golden.c - compares a tokenizer with llama.cpp's: encodes the texts in VOCABULARY.gguf.inp and
+ * compares with VOCABULARY.gguf.out.
+ *
+ *     golden VOCABULARY.gguf...
+ *
+ * The files are those of llama.cpp's own tests: texts separated by a line __ggml_vocab_test__, and
+ * a line of tokens per text, without the tokens that begin every text. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,10 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# gpu_fair.sh BUILD [TIMES] - tests whether matches are fair on a device: copies of one kernel, some
-# of which compute the first twentieth of the rows twice, in one run; sealed, with the device's
-# clock, and with host code, with the judge's. Copies must tie, the slower ones lose, and the two
-# clocks agree. TIMES: launches per call; one launch takes some 100 us on an H200, too little
-# compared with the noise of host code.
+# gpu_fair.sh BUILD [TIMES] - tests whether matches are fair on a device.
+#
+# Copies of one kernel, some of which compute the first twentieth of the rows twice, in one run;
+# sealed, with the device's clock, and with host code, with the judge's. Copies must tie, the slower
+# ones lose, and the two clocks agree. TIMES: launches per call; one launch takes some 100 us on an
+# H200, too little compared with the noise of host code.
 set -eu
 build=$(cd "$1" && pwd)
 times=${2-5}

@@ -1,8 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # gpu_python.sh BUILD - tests that entrants of class python-gpu that compile in their first call
-# pass, and that compilation is not timed. On a device: Triton, CuPy and torch.compile, if
-# installed. Without one: test/gpu_python.py with a fake driver.
+# pass, and that compilation is not timed.
+#
+# On a device: Triton, CuPy and torch.compile, if installed. Without one: test/gpu_python.py with a
+# fake driver.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 build=$1

@@ -1,8 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # gpu_sanitize.sh BUILD - tests `judge --sanitize` on a device: three correct entrants, each with a
-# flaw that only compute-sanitizer finds, and a clean one. Without that tool or a GPU, a fake script
-# that reports a race each time tests how the judge handles a finding.
+# flaw that only compute-sanitizer finds, and a clean one.
+#
+# Without that tool or a GPU, a fake script that reports a race each time tests how the judge
+# handles a finding.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 build=$1

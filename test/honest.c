@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* honest.c - the entrants of honest/ and entrant/ are right, and so must be found: each is read,
- * built, caged and asked every case that `check` has, with seeds that are drawn once the cage
- * stands. A reject is a bug, of the entrant or of the judge.
+/* honest.c - tests that the judge passes every correct entrant of honest/ and entrant/, in every
+ * case of `check`.
+ *
+ * A reject is a bug, of the entrant or of the judge.
  *
  *     honest [-n PART] [-t THREADS] [-s SECONDS] [-l FOLDER] [NAME...]
  *
@@ -161,7 +162,7 @@ static void lay_out(const char *from, const char *where)
     if (dir) closedir(dir);
 }
 
-/* ---- asking ---- */
+/* ---- running cases ---- */
 
 static void reject(entrant *e, const ts_case *c, const ts_task *t, uint64_t seed, const char *what,
                    const ts_call *r, const ts_flaw *f)
@@ -342,7 +343,7 @@ static int report(void)
         all.cases += e->n.cases, all.calls += e->n.calls, all.refusals += e->n.refusals;
         all.unsupported += e->n.unsupported, all.wrong += e->n.wrong;
     }
-    printf("all: %ld cases, %ld calls, %ld senseless calls, %ld unsupported (float64), %ld false "
+    printf("all: %ld cases, %ld calls, %ld invalid calls, %ld unsupported (float64), %ld false "
            "rejects\n",
            all.cases, all.calls, all.refusals, all.unsupported, all.wrong);
     return all.wrong != 0;

@@ -13,10 +13,12 @@ mv "$tmp/first" "$tmp/moved"
 library=$(find "$tmp/moved" -name libtouchstone.so)
 [ -n "$library" ] || fail 'no libtouchstone.so'
 lib=${library%/*}
+version=$("$tmp/moved/bin/touchstone" --version | cut -d ' ' -f 2)
+abi=${version%.*} # of 0.2.1: 0.2
 
 runs() { # PROGRAM shared|static
     "$1" || fail "$1 is wrong"
-    if readelf -d "$1" | grep -q 'NEEDED.*libtouchstone\.so\.0'; then kind=shared; else kind=static; fi
+    if readelf -d "$1" | grep -q "NEEDED.*libtouchstone\.so\.$abi\]"; then kind=shared; else kind=static; fi
     [ $kind = "$2" ] || fail "$1 is linked $kind, expected $2"
 }
 exports() { # exports exactly the TS_API functions; every installed file is where the program looks for it
@@ -24,7 +26,7 @@ exports() { # exports exactly the TS_API functions; every installed file is wher
     nm -D --defined-only "$library" | awk '{ print $3 }' | sort >"$tmp/exported"
     [ -s "$tmp/promised" ] || fail 'no TS_API in the headers'
     diff "$tmp/promised" "$tmp/exported" || fail 'exports differ from TS_API (<)'
-    [ "$(readelf -d "$library" | sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p')" = libtouchstone.so.0 ] || fail soname
+    [ "$(readelf -d "$library" | sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p')" = libtouchstone.so."$abi" ] || fail soname
     "$tmp/moved/bin/touchstone" --help >/dev/null || fail 'the installed program does not run'
     [ -x "$tmp/moved/libexec/touchstone/touchstone-cage" ] || fail 'no cage'
     "$tmp/moved/bin/touchstone" new "$tmp/new" >/dev/null || fail 'the installed program makes no scaffold'
@@ -61,7 +63,12 @@ pkgconfig() {
     done
 }
 cmake_package() {
-    cmake -S test/consumer -B "$tmp/build" -G Ninja -DCMAKE_PREFIX_PATH="$tmp/moved" >/dev/null
+    for wanted in 0.0 "${abi%.*}.$((${abi#*.} + 1))" "$abi"; do
+        if cmake -S test/consumer -B "$tmp/build" -G Ninja -DCMAKE_PREFIX_PATH="$tmp/moved" -DWANTED="$wanted" \
+            >"$tmp/said" 2>&1; then found=$wanted; else found=; fi
+        [ "$wanted" = "$abi" ] || [ -z "$found" ] || fail "find_package(touchstone $wanted) takes $version"
+    done
+    [ "$found" = "$abi" ] || fail "find_package(touchstone $abi): $(cat "$tmp/said")"
     cmake --build "$tmp/build" >/dev/null
     for language in c cpp; do
         runs "$tmp/build/${language}_touchstone" shared

@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# isa.sh BUILD - tests that code specific to an instruction set is only in base/isa/<set>, that
-# every set has the same files, and that files which include them compile for a machine without its
-# own set.
+# isa.sh BUILD - tests that code specific to an instruction set is only in base/isa/<set>, and that
+# every set has the same files.
+#
+# Files that include them must compile for a machine without its own set.
 set -eu
 cd "$(dirname "$0")/.."
 build=$1

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* json_get A.B... - prints the value at each dotted path (A.0: an array's first) of the JSON on
- * standard input; fails if that is not one strict JSON document, or a path is not there. */
+/* json_get.c - prints the value at each dotted path (A.0: an array's first) of the JSON on standard
+ * input.
+ *
+ *     json_get A.B...
+ *
+ * Fails if the input is not one strict JSON document, or a path does not exist. */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -117,7 +117,7 @@ judge --resume "$tmp/sealed"
 grep -q 'line 2' "$tmp/err" || complain "a changed log: $(cat "$tmp/err")"
 
 judge "$tmp/nobody"
-[ $? = 2 ] || complain 'nobody was judged'
+[ $? = 2 ] || complain 'a folder without entrants was judged'
 [ "$(wc -l <"$tmp/err")" = 1 ] || complain 'more than a line about a wrong path'
 
 # what the machine guarantees, and on a device what that does: here a stand-in, which has no time slices

@@ -1,8 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# judge_model.sh BUILD - the challenges in which an entrant is given a model, those of ternary models,
-# and the right entrant of kv_cache, before the judge: for each a right entrant and wrong ones, in C and in Python. The right pass; the
-# wrong fail for the reason named, or pass by the usual contract only.
+# judge_model.sh BUILD - judges entrants of the challenges with a model, of those with ternary
+# models, and of kv_cache.
+#
+# Per challenge a correct entrant and wrong ones, in C and in Python. The correct ones pass; the
+# wrong ones fail for the reason named, or pass by the usual contract only.
 set -eu
 build=$(cd "$1" && pwd)
 cd "$(dirname "$0")/.."

@@ -1,9 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # layering.sh BUILD symbols|includes - tests the include lists of doc/architecture.md, and that
-# libraries use no symbol from above: include <- base <- kernel <- model <- train and serve, and
-# include <- base <- arena <- task <- exam <- judge <- selfcheck and report. The cage uses nothing of
-# judge/. Each half first proves that it can fail.
+# libraries use no symbol from a higher layer.
+#
+# Layers: include <- base <- kernel <- model <- train and serve, and include <- base <- arena <-
+# task <- exam <- judge <- selfcheck and report. The cage uses nothing of judge/. Each half first
+# proves that it can fail.
 set -eu
 cd "$(dirname "$0")/.."
 build=$1
@@ -28,21 +30,21 @@ kernel=$(echo "$build"/CMakeFiles/kernel.dir/kernel/*/*.o)
 model=$build/libmodel.a train=$build/libtrain.a serve=$build/libserve.a # if their libraries were built
 plan=$build/libplan.a
 
-# strangers "USERS" "PROVIDERS": ts_ symbols that the users need and no provider defines
-strangers() {
+# foreign "USERS" "PROVIDERS": ts_ symbols that the users need and no provider defines
+foreign() {
     nm -g --defined-only $2 | awk 'NF == 3 { print $3 }' | sort -u >"$tmp/defined"
     nm -u $1 | awk '$1 == "U" && $2 ~ /^ts_/ { print $2 }' | sort -u >"$tmp/used"
     comm -23 "$tmp/used" "$tmp/defined"
 }
 closed() { # NAME "USERS" "PROVIDERS"
-    [ -z "$(strangers "$2" "$3")" ] || fail "$1 reaches for: $(strangers "$2" "$3" | tr '\n' ' ')"
+    [ -z "$(foreign "$2" "$3")" ] || fail "$1 reaches for: $(foreign "$2" "$3" | tr '\n' ' ')"
     echo "$1: $(wc -l <"$tmp/used") ts_ symbols used, all from below"
 }
 symbols() {
     echo '#include "touchstone/layernorm.h"
 ts_status planted(void); ts_status planted(void) { return ts_layernorm_forward(0, 0); }' |
         cc -x c -std=c11 -Iinclude -c - -o "$tmp/planted.o"
-    [ "$(strangers "$tmp/planted.o" "$arena $task $exam $protocol $judge $base")" = ts_layernorm_forward ] ||
+    [ "$(foreign "$tmp/planted.o" "$arena $task $exam $protocol $judge $base")" = ts_layernorm_forward ] ||
         fail 'a planted reference to a kernel was not seen'
     closed base "$base" "$base"
     closed kernel "$kernel" "$kernel $base"

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""make_checkpoint.py OUT TEXT - tiny random checkpoints and tokenizers, written by Hugging Face's own
-libraries, with the logits and tokens that these give. test/checkpoint/ holds what it wrote, so that
-tests need none of torch, transformers and tokenizers. TEXT is what the tokenizers learn from."""
+"""make_checkpoint.py OUT TEXT - writes tiny random checkpoints and tokenizers with Hugging Face's
+own libraries, and the logits and tokens that these give.
+
+test/checkpoint/ contains its output, so that tests need none of torch, transformers and tokenizers.
+The tokenizers learn from TEXT."""
 import json
 import os
 import sys

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes test/checkpoint/gguf from the checkpoints beside it, with the package gguf from PyPI:
-the same weights and vocabularies as GGUF files, and one file with a tensor in every format next to what that
-package decodes from it. Run once; the files are kept.
+"""make_gguf.py - writes test/checkpoint/gguf from the checkpoints in its parent folder, with the
+package gguf from PyPI. Run once; the files are kept.
+
+The same weights and vocabularies as GGUF files, and one file with a tensor in every format, with
+the values that the package decodes from it.
 
     pip install gguf numpy
-    python test/make_gguf.py
-"""
+    python test/make_gguf.py"""
 import glob
 import json
 import os

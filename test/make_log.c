@@ -207,7 +207,7 @@ static void run(void)
         { "own core", "two cores are shared with others: the clock may be disturbed", false },
     };
     ts_jw *w = ts_log_begin(the_log, "run");
-    ts_jw_text(w, "version", "0.1.0");
+    ts_jw_text(w, "version", TS_VERSION);
     ts_jw_text(w, "machine", "AMD EPYC 9654 (2 cores of a virtual machine), Linux 6.18, 62 GiB");
     ts_jw_text(w, "badge", "reduced");
     ts_jw_text(w, "commit", "5f70bf18a086007016e948b04aed3b82103a36bea41755b6cddfaf10ace3c6ef");
@@ -321,7 +321,7 @@ static void flaw(ts_jw *w, int task, const char *reason)
     ts_jw_text(w, "text",
                value ? "value: dgamma[0][511] got 1.53125, want 1.49998474 +- 3.1e-05"
                : !strcmp(reason, "past")  ? "touched memory past values"
-               : !strcmp(reason, "floor") ? "1.31 of the floor's speed: nobody can be that fast"
+               : !strcmp(reason, "floor") ? "1.31 of the floor's speed: no kernel can be that fast"
                : !strcmp(reason, "crash") ? "the process died of signal 11"
                : !strcmp(reason, "seal")  ? "called openat"
                                           : "no answer within 2 s");

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes test/checkpoint/perplexity.json: the loss of transformers on a fixed list of tokens, in windows of 64.
+"""make_perplexity.py - writes test/checkpoint/perplexity.json: the loss of transformers on a fixed
+list of tokens, in windows of 64.
 
     python test/make_perplexity.py        # needs torch and transformers
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* make_shards.c - `make_shards DIR ENTRANTS CHALLENGE...`: the logs that an array job leaves, one
- * per challenge and class, with simulated verdicts and times at depth normal, written as the judge
- * writes them.
+/* make_shards.c - writes the logs of an array job, one per challenge and class, with simulated
+ * verdicts and times: `make_shards DIR ENTRANTS CHALLENGE...`.
  *
  * $MODEL (model) begins the names of entrants, $MACHINE is the machine.
  *
@@ -46,7 +45,7 @@ static const char *class_of(int who)
 static void run(void)
 {
     ts_jw *w = ts_log_begin(the_log, "run");
-    ts_jw_text(w, "version", "0.1.0");
+    ts_jw_text(w, "version", TS_VERSION);
     ts_jw_text(w, "machine", setting("MACHINE", "Neoverse-V1, 64 cores"));
     ts_jw_open(w, "guarantees", '[');
     for (int i = 0; i < GUARANTEES; i++) {

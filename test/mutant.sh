@@ -1,10 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # mutant.sh BUILD [TASKS [NAMES]] - judges every CPU mutant, or those whose task and name match the
-# patterns, as a third-party shared library: at depth normal, and survivors at depth full. Prints a
-# table: per task, how many were rejected, break only a rule of the canon (PASS (common), here
-# COMMON), fail only robustness checks, or were not detected; and the controls. Fails if a control
-# fails, or if a mutant was not detected and is not on the list of known ones.
+# patterns, as a third-party shared library: at depth normal, and survivors at depth full.
+#
+# Prints a table: per task, how many were rejected, break only a rule of the canon (PASS (common),
+# here COMMON), fail only robustness checks, or were not detected; and the controls. Fails if a
+# control fails, or if a mutant was not detected and is not on the list of known ones.
 set -eu
 build=$(cd "$1" && pwd)
 cd "$(dirname "$0")/.."

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mutant_entrant.c - a mutant as a stranger's shared library, which exports the challenge's names
- * and nothing else. mutant.sh compiles it once for each, with TASK and MUTANT. */
+/* mutant_entrant.c - a mutant as a third-party shared library, which exports only the challenge's
+ * names. mutant.sh compiles it once for each, with TASK and MUTANT. */
 #include <stdlib.h>
 #include <string.h>
 

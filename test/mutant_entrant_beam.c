@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mutant_entrant_beam.c - a mutant of beam_search as a stranger's shared library. mutant.sh
+/* mutant_entrant_beam.c - a mutant of beam_search as a third-party shared library. mutant.sh
  * compiles it once for each, with MUTANT. */
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mutant_entrant_kv.c - a mutant of kv_cache as a stranger's shared library. mutant.sh compiles it
+/* mutant_entrant_kv.c - a mutant of kv_cache as a third-party shared library. mutant.sh compiles it
  * once for each, with MUTANT. */
 #include <stdlib.h>
 

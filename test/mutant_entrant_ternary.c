@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mutant_entrant_ternary.c - a mutant of ternary_linear or ternary_training as a stranger's shared
- * library, which exports the functions of both. mutant.sh compiles it once for each, with MUTANT.
- */
+/* mutant_entrant_ternary.c - a mutant of ternary_linear or ternary_training as a third-party shared
+ * library, which exports the functions of both.
+ *
+ * mutant.sh compiles it once for each, with MUTANT. */
 #include <stdlib.h>
 
 #include "ternary_linear_script.h"

@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # mutant_seeds.sh BUILD TASK this|that [SEEDS] - runs mutants of a task with each of SEEDS (20)
-# seeds, one per run; a seed stands for itself and the next. Prints a line per mutant that some
-# seed misses; fails if there is one.
+# seeds, one per run; a seed means itself and the next.
+#
+# Prints a line per mutant that some seed misses; fails if there is one.
 set -eu
 n=${4:-20}
 missed=0

@@ -22,7 +22,7 @@ Cage, SIZE = Cage.Cage, Cage.GpuCage.SIZE
 F32, BF16, I32 = 0, 3, 6
 IN, OUT, INOUT = 0, 1, 2
 VECTORS = "gamma", "mean", "dgamma", "lse"  # have one axis
-REGION = 0x21 << 40  # where nobody else maps anything
+REGION = 0x21 << 40  # where nothing else is mapped
 failures = 0
 
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`touchstone serve` from outside, with http.client: answers, streams, bad input, limits, cancellation, the end.
+"""serve.py - `touchstone serve` from outside, with http.client: answers, streams, bad input,
+limits, cancellation, the end.
 
     python test/serve.py BUILD
 
-Models: share/austen, and test/checkpoint/llama, whose random bytes are rarely whole characters.
-"""
+Models: share/austen, and test/checkpoint/llama, whose random bytes are rarely whole characters."""
 import atexit
 import http.client
 import json

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The official openai client against `touchstone serve` with SmolLM2-135M-Instruct in Q4_1; minutes.
+"""serve_load.py - the official openai client against `touchstone serve` with SmolLM2-135M-Instruct
+in Q4_1; minutes.
 
     python test/serve_load.py BUILD
 
@@ -10,8 +11,7 @@ differently for one row than for many. With the default 64 streams alone and at 
 are shown. Then a conversation, whose turns must reuse the cache. The server's log and the client's are kept in
 BUILD/serve.
 
-Answers 77, skipped, where the client or the model cannot be fetched from PyPI.
-"""
+Answers 77, skipped, where the client or the model cannot be fetched from PyPI."""
 import asyncio
 import atexit
 import glob

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# sweep.sh BUILD - the sweep of the CPU kernels still knows their arguments, and its plot is drawn. Few points, and
-# no judgement of times: other tests run beside this one.
+# sweep.sh BUILD - tests that the sweep of the CPU kernels still knows their arguments, and that its
+# plot is drawn. Few points; times are not tested, since other tests run meanwhile.
 set -eu
 build=$(cd "$1" && pwd)
 cd "$(dirname "$0")/.."

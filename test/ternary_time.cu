@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ternary_time.cu - the ternary products on a CUDA device: how near to the rate at which memory is
- * read, and beside cuBLAS in bf16, all in one process. Calls are replayed from a graph, so that the
- * host does not count, each with another copy of its matrix, so that L2 does not have it. */
+/* ternary_time.cu - times the ternary matmuls on a CUDA device, compared with the memory bandwidth
+ * and with cuBLAS in bf16, in one process.
+ *
+ * Calls are replayed from a graph, so that host time does not count, each with another copy of its
+ * matrix, so that it is not in L2. */
 #include <cublas_v2.h>
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>

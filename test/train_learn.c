@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* train_learn.c - sources of which it is known what can be learned of them: a copy with a
- * delay, which takes attention; a Markov chain, whose entropy is known; and tokens of which nothing
- * can be learned, so that who predicts them has seen them. */
+/* train_learn.c - tests training on sources whose learnable information is known.
+ *
+ * A copy with a delay, which needs attention; a Markov chain, whose entropy is known; and random
+ * tokens, which a model can predict only if it has seen them. */
 #include "unit_train.h"
 
 static ts_train_options options_of(int64_t n_step, double lr)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_answers.c - answers of models: whose they are, the code in Markdown, and several of one. */
+/* unit_answers.c - tests answers of models: their authors, the code in Markdown, and several
+ * answers of one model. */
 #define _GNU_SOURCE
 #include <math.h>
 #include <sys/stat.h>
@@ -196,7 +197,7 @@ static void counts_samples(void **state)
         { "ann", "sample-3", "u", "FAIL", "sealed", 0 },
         { "bob", "", "t", "PASS", "python", 10 },
         { "bob", "", "u", "PASS", "python", 20 },
-        { "ann", NULL, "t", "PASS", "sealed", 900 }, /* somebody else: no model's */
+        { "ann", NULL, "t", "PASS", "sealed", 900 }, /* another author: no model */
     };
     ts_records r;
     ts_board   b;

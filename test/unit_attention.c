@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_attention.c - both passes against the full matrix: every variant, and inputs that lead
- * honest code astray; and bits that no number of threads changes. */
+/* unit_attention.c - tests both passes of attention against the full matrix: every variant, inputs
+ * on which careful code fails, and bits that do not depend on the number of threads. */
 #include "unit_attention.h"
 #include "impl.h"
 
@@ -125,7 +125,7 @@ static void test_tile_hints(void **state)
     }
 }
 
-/* ---- traps ---- */
+/* ---- inputs on which careless code fails ---- */
 
 /* NaN past the end of a sequence, and a sequence of no keys at all. */
 static void test_padding(void **state)

@@ -196,7 +196,7 @@ static inline void expect(world *w)
 
 /* ---- calls ---- */
 
-/* A workspace of the size that was asked for, full of NaN and on no boundary. */
+/* A workspace of exactly the requested size, full of NaN and unaligned. */
 static inline char *workspace_of(ts_exec *x, size_t n_bytes)
 {
     char *const memory = malloc(n_bytes + 4);

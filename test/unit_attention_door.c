@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_attention_door.c - the door's refusals, and the size of the workspace it asks for. */
+/* unit_attention_door.c - tests the calls that the API of attention rejects, and the size of its
+ * workspace. */
 #include "unit_attention.h"
 
 static ts_attention_dims dims(int64_t n_q, int64_t n_k, int64_t head_dim)
@@ -166,7 +167,7 @@ static void test_bad_pointers(void **state)
     }
 }
 
-/* A byte less than was asked for is refused, under every mask that asks for any. */
+/* A byte less than requested is rejected, under every mask that needs a workspace. */
 static void test_short_workspace(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_beam_search.c [cuda] - beam search: the ways to go wrong, one by one; ties; refusals. */
+/* unit_beam_search.c [cuda] - tests beam search: known bugs, one by one; ties; rejected calls. */
 #include "unit_beam_search.h"
 
 enum { EOS = 2, LONG = 1000 };
@@ -297,7 +297,7 @@ static void items_end_by_themselves(void **state)
     run_slots(&s);
     assert_int_equal(t.n_next, 9);
     assert_int_equal(t.first_rows, 2);
-    assert_int_equal(t.n_rows, 2 + 8 * 2); /* the first item is asked once */
+    assert_int_equal(t.n_rows, 2 + 8 * 2); /* the model is called once for the first item */
     assert_int_equal(s.a.length[place_of(&s, 0, 0)], 1);
     assert_int_equal(s.a.length[place_of(&s, 1, 0)], 9);
     assert_int_equal(s.a.n_found[0], 1);

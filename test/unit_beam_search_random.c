@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_beam_search_random.c [cuda] - beam search against all strings there are, against the pool as
- * the contract has it, and against itself: alone, in other company, in another order, by other
- * instructions and on other numbers of threads. BEAM_SEED in the environment replays a run. */
+/* unit_beam_search_random.c [cuda] - tests beam search with random models. BEAM_SEED in the
+ * environment replays a run.
+ *
+ * It is compared with all possible strings, with the pool of the definition, and with itself:
+ * alone, in other batches, in another order, by other instructions and with other numbers of
+ * threads. */
 #include "unit_beam_search.h"
 
 enum { MOST_NEW = 24, MOST_STRINGS = 1 << 14 };
@@ -236,7 +239,7 @@ static batch drawn_batch(int64_t n_vocab, double alpha)
     return b;
 }
 
-/* Nobody's answer depends on who else asks, in what order, or on the number of threads. */
+/* Results depend neither on other items, nor on their order, nor on the number of threads. */
 static void is_alone(const batch *b, const toy *t, const search *all, int archive)
 {
     batch   back = { .d = b->d };

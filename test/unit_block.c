@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_block.c - many slots and calls in one cage, the line that comes with go, objects that the
- * loader must refuse, and Python's cage. */
+/* unit_block.c - tests many slots and calls in one cage, the input line that changes at go, objects
+ * that the loader must reject, and Python's cage. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>
@@ -54,7 +54,7 @@ static void without_a_fill_the_inputs_are_the_same(void **state)
         assert_true(ts_cage_call(k, 0, &r));
         assert_int_equal(ts_arena_output_hash(ts_cage_arena(k, 0)), bits);
     }
-    /* Somebody who does nothing cannot pass for the one before. */
+    /* An entrant that writes nothing must not pass with the outputs of the one before. */
     ts_probe_args idle = *(const ts_probe_args *)ts_cage_fill(k, 0, 9);
     ts_flaw       f;
     assert_true(ts_cage_call(k, 0, &r));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_board.c - statistics and score, on data whose answer is known. */
+/* unit_board.c - tests statistics and score, on data whose result is known. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -212,7 +212,7 @@ static void ratings_at_the_edges(void **state)
                                { 1, 2, TS_OUTCOME_NOISE } };
     ts_rating     r[4];
     (void)state;
-    assert_true(ts_rank(always, 5, 4, 1, r)); /* who always won, and who never played */
+    assert_true(ts_rank(always, 5, 4, 1, r)); /* entrants that always won, and that never played */
     assert_true(isfinite(r[0].rating) && r[0].rating > r[1].rating && r[0].rank == 1);
     assert_true(fabs(r[1].rating - r[2].rating) < 100);
     assert_true(ts_rank(always, 0, 2, 1, r)); /* no games: all equal */

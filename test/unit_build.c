@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_build.c - what strangers hand in, as it is built: sources, adapters, objects. */
+/* unit_build.c - tests the build of submitted files: sources, adapters, objects. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <elf.h>
@@ -75,7 +75,7 @@ static void builds_what_is_sound(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         if (!build(good[i][0], good[i][1], &b, &why)) fail_msg("%s: %s", good[i][0], why.text);
-        if (i != 1) assert_int_equal(call(&b), TS_E_RANGE); /* nobody here has j_parallel_for */
+        if (i != 1) assert_int_equal(call(&b), TS_E_RANGE); /* j_parallel_for is not defined here */
         assert_true(pwrite(b.object, "x", 1, 0) < 0);       /* sealed */
         ts_built_free(&b);
     }
@@ -232,7 +232,7 @@ static void builds_through_an_adapter(void **state)
     ts_built   b;
     ts_places  p = { .include = TS_TEST_INCLUDE };
     (void)state;
-    /* A stranger's kernel: k as a macro, other names, other order. */
+    /* A third-party kernel: k as a macro, other names, other order. */
     write_text("theirs.c",
                "#define GLUE2(a, b) a##b\n#define GLUE(a, b) GLUE2(a, b)\n"
                "static int GLUE(topk_, K)(int n, const float *x) { (void)x; return n + K; }\n");
@@ -338,7 +338,7 @@ static void audits_prebuilt_objects(void **state)
     assert_string_equal(again.sha256, b.sha256);
     assert_int_equal(call(&again), TS_E_RANGE);
     ts_built_free(&again);
-    /* The same file would be refused as a sealed one. */
+    /* The same file would be rejected as a sealed one. */
     assert_false(ts_audit(bytes, (size_t)n, TS_SEALED, "softmax_topk", &why));
     assert_string_equal(why.reason, "symbol");
     ts_built_free(&b);

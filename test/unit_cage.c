@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_cage.c - right entrants of every class run; what tries to get out, hangs, dies or lies is
- * caught for the right reason, in bounded time, and the next one is unaffected. */
+/* unit_cage.c - tests that correct entrants of every class run in the cage, and that hostile ones
+ * are caught.
+ *
+ * An entrant that tries to escape, hangs, crashes or forges is rejected for the expected reason, in
+ * bounded time, and the next one is unaffected. */
 #define _GNU_SOURCE
 #include <signal.h>
 #include <sys/wait.h>
@@ -89,7 +92,7 @@ static void attempts_get_their_reason(void **state)
     }
 }
 
-/* Bands are looked at by whoever reads the outputs. */
+/* Reading the outputs also checks the bands. */
 static void a_step_into_a_band_is_seen(void **state)
 {
     (void)state;

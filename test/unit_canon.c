@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_canon.c - what is excused as a rule of the canon, and what is not: answers are laid by hand
+/* unit_canon.c - tests which flaws are excused as a rule of the canon, with outputs written by hand
  * into the buffers of a case. */
 #include <math.h>
 #include <stdlib.h>

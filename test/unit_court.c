@@ -10,8 +10,8 @@
 #include "court.h"
 #include "unit.h"
 
-/* Of the cases that even a quick sitting asks, each task has some of every category; of special
- * inputs some have none but those of the canon. */
+/* Among the cases of even a quick judging run, each task has some of every category; for special
+ * inputs some tasks have only those of the canon. */
 static void no_category_is_empty(void **state)
 {
     (void)state;
@@ -32,7 +32,7 @@ static void no_category_is_empty(void **state)
 
 enum { KEYS = 2 };
 
-/* How many of the n cases from `number` on, or of all that may be asked, are of one group. */
+/* How many of the n cases from `number` on, or of all possible ones, are of one group. */
 static int alike(const ts_task *t, const ts_case *of, const int *number, int n)
 {
     const ts_case *all = t->cases();
@@ -155,7 +155,7 @@ static void rules_with_a_text(void **state)
     free(e);
 }
 
-/* The most of memory, arithmetic and a call; suspect is only who beats every way to do it. */
+/* The largest of memory, arithmetic and a call; only an entrant faster than all is suspect. */
 static void floors(void **state)
 {
     const ts_peaks plain = { .gbs = 100, .gflops = 50, .matrix = 1, .call_ns = 1000 };

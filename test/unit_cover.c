@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_cover.c - from the declarations alone: every parameter of a task has a range, its classes
- * leave nothing of it out, and a judging run asks every class, and every two that can meet. */
+/* unit_cover.c - tests the declarations of tasks: every parameter has a range, its classes cover
+ * the range, and a judging run tests every class and every possible pair of classes. */
 #include <string.h>
 
 #include "court.h"

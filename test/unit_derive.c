@@ -20,7 +20,8 @@ static const char *task_of(int id)
     return id < 2 ? "softmax_topk" : "kv_cache";
 }
 
-/* What records of a type must have besides: s text, n number, a array, with spaces between. */
+/* Further fields that records of a type must have: s text, n number, a array, with spaces between.
+ */
 static void put_rest(ts_jw *w, const char *type)
 {
     static const struct {
@@ -182,7 +183,7 @@ static void one_challenge(void **state)
     const ts_jr_node *ann = find(&r, "score", task_of(ANN), ANN);
     assert_true(fabs(ts_jr_number(ann, "S", 0) - 0.5) < 1e-12);
     assert_true(ts_jr_number(ann, "R", 0) == 0.75);
-    assert_true(ts_jr_number(ann, "P", 0) == 1); /* nobody else's error counts: one is suspect */
+    assert_true(ts_jr_number(ann, "P", 0) == 1); /* no other error counts: one is suspect */
     assert_true(ts_jr_number(ann, "score", 0) > 400);
     const ts_jr_node *bob = find(&r, "score", task_of(BOB), BOB);
     assert_true(ts_jr_number(bob, "score", 1) == 0);
@@ -283,7 +284,7 @@ static void twice_is_once(void **state)
     ts_records_free(&held);
 }
 
-/* Who failed late gets no score, nor who was not timed where nobody else was. */
+/* An entrant that failed late, or was not timed where no other was, has no score. */
 static void gaps(void **state)
 {
     ts_log *l = open_log();

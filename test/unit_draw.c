@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_draw.c - even the quickest run is no lottery: it asks every family in every dtype, and a
- * known mistake is found whatever the key. Cases made ahead, by many threads, are those made alone.
- */
+/* unit_draw.c - tests that even the shortest judging run covers every family in every dtype, and
+ * finds a known bug for every key.
+ *
+ * Cases prepared in advance, by many threads, are identical to those prepared alone. */
 #include <math.h>
 #include <string.h>
 
@@ -28,7 +29,7 @@ static bool is_drawn(const ts_task *t, const ts_case *c, const int *number, int 
     return false;
 }
 
-/* In Python rows that lie far apart are asked at depth full only. */
+/* In Python, rows 2^30 elements apart are tested at depth full only. */
 static void asks_every_family(ts_depth depth, ts_class cls)
 {
     static int number[TS_MOST_CASES];

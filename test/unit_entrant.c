@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_entrant.c - what strangers hand in, as it is read: JSON, entry.json, sources, folders. */
+/* unit_entrant.c - tests the readers of submitted files: JSON, entry.json, sources, folders. */
 #define _GNU_SOURCE
 #include <sys/stat.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_entrant.h - what the tests of entrants and of their builds share: a folder for each test,
- * and refusals that must say the right thing. */
+/* unit_entrant.h - shared by the tests of entrants and of their builds: a folder per test, and
+ * checks of the reasons for rejection. */
 #ifndef UNIT_ENTRY_H
 #define UNIT_ENTRY_H
 

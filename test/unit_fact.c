@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_fact.c - the trials of a device, before a stand-in for the CUDA driver that does some of
- * what they ask for. What it does not must be found out, and what is taken from it too. */
+/* unit_fact.c - tests the trials of a device with a fake CUDA driver that performs only some of
+ * what they request. Every missing guarantee must be found. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -41,9 +41,9 @@ static void find_out(void)
 {
     g = (ts_guarantees) { .badge = "full" };
     ts_fact_all(&g);
-    for (int i = 0; i < g.n; i++) /* for who looks into the test's log */
+    for (int i = 0; i < g.n; i++) /* for readers of the test's log */
         printf("%-4s %-18s %s\n", g.g[i].held ? "yes" : "NO", g.g[i].name, g.g[i].text);
-    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* nobody is left behind */
+    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* no process is left */
 }
 
 static void what_the_device_does_holds(void **state)

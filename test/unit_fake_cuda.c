@@ -152,7 +152,7 @@ static void fault(int64_t i)
     CHECK(d->event_create(&event, 0), OK);
     CHECK(LAUNCH(f, 1, 1, 0, &p, &last, &v), OK);
     CHECK(d->sync(), OK);
-    CHECK(LAUNCH(f, 1, 1, 0, &p, &i, &v), OK); /* nobody has waited */
+    CHECK(LAUNCH(f, 1, 1, 0, &p, &i, &v), OK); /* no caller has waited */
     CHECK(d->event_record(event, NULL), OK);
     CHECK(d->event_sync(event), ILLEGAL);
     CHECK(d->sync(), ILLEGAL);

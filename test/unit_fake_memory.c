@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_fake_memory.c - the stand-in driver's memory has a device's edges and is shared like one's.
- */
+/* unit_fake_memory.c - tests that the fake driver's memory has the bounds of a device's, and is
+ * shared like it. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <string.h>

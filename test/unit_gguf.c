@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_gguf.c - GGUF files: every format decodes to what the package gguf makes of it; models that
- * make_gguf.py converted give the logits and tokens of the originals; what is cut or changed gets
- * one line. */
+/* unit_gguf.c - tests the reader of GGUF files.
+ *
+ * Every format decodes to the values of the package gguf; models that make_gguf.py converted give
+ * the logits and tokens of the originals; truncated or changed files give one line. */
 #include "codes.h"
 #include "cpu.h"
 #include "dtype.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_hostile.c - timed shapes with other contents: which families there are of each task, that
- * their buffers are the timed ones', and that the oracle's own answers follow from the inputs. */
+/* unit_hostile.c - tests the untimed calls between timed ones: the families of each task, that
+ * their buffers are the timed ones, and that the expected outputs follow from the inputs. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

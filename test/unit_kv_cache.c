@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_kv_cache.c - the door's refusals, capacity, sizes and codes. unit_kv_attend.c has attention
- * and the equalities that kv_cache.h promises, unit_kv_fuzz.c mixes everything. */
+/* unit_kv_cache.c - tests the calls that the API of the KV cache rejects, capacity, sizes and
+ * codes.
+ *
+ * unit_kv_attend.c tests attention and the equalities that kv_cache.h promises, unit_kv_fuzz.c
+ * mixes everything. */
 #include "unit_kv_cache.h"
 
 static tokens buf_out;
 
-/* ---- refusals ---- */
+/* ---- invalid calls ---- */
 
 static void refuses(ts_kv_dims d, ts_status must)
 {

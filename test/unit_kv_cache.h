@@ -145,7 +145,7 @@ typedef struct want {
 static inline void attend_exactly(const ts_kv_dims *d, int64_t p, const double *q, const double *k,
                                   const double *v, int64_t stride, want *w)
 {
-    /* Read gives floats, so that nothing finer can be asked of codes in double. */
+    /* Read returns floats, so codes in double cannot be tested more closely. */
     const double u = d->io_dtype == TS_F64 && !is_code(d->store_dtype) ? 0x1p-53 : 0x1p-24;
     const double kd = 8 + 2 * sqrt((double)d->head_dim), kn = 8 + 2 * sqrt((double)p + 1);
     double       m = -INFINITY, total = 0, mass = 0, slack = 0, size[128] = { 0 };

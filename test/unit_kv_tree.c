@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_kv_tree.c [cuda] - queries of a tree behind a cached sequence: equal to appending each path
- * alone, for every implementation, store and layout, and on the CPU in all bits; nothing is stored
- * by it. */
+/* unit_kv_tree.c [cuda] - tests attention of a drafted tree after a cached sequence: it equals
+ * appending each path alone.
+ *
+ * For every implementation, store and layout, on the CPU bitwise; and nothing is stored. */
 #include <stdbool.h>
 
 #include "unit_kv_cache.h"
@@ -77,7 +78,7 @@ static void ask_tree(box *b, int32_t seq, const shape *s)
     kv_back(tree_lse, lse, n_lse);
 }
 
-/* Appends the path to row i to a fork, and asks for its last token. */
+/* Appends the path to row i to a fork, and computes attention of its last token. */
 static int64_t ask_path(box *b, int32_t seq, const shape *s, int64_t i)
 {
     int64_t       row[MOST_ROWS], one = 1;
@@ -227,7 +228,7 @@ static void every_width(void **state)
     ts_cpu_set_mask(~0u);
 }
 
-/* ---- who is not on the path ---- */
+/* ---- rows that are not on the path ---- */
 
 static void strangers_do_not_matter(void **state)
 {
@@ -407,7 +408,7 @@ static void many_rows(void **state)
     }
 }
 
-/* ---- what is refused ---- */
+/* ---- what is rejected ---- */
 
 static void refusals(void **state)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_launch.c - launch plans: what is refused, the limits, and what a call gets. */
+/* unit_launch.c - tests launch plans: rejected ones, the limits, and the arguments of a launch. */
 #include "unit_launch.h"
 
 static ts_launch *must_read(const char *text)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_layernorm.c - the door's refusals, the size of what forward keeps, and identities that hold
- * whatever the numbers. Values against an oracle are `touchstone check`'s. */
+/* unit_layernorm.c - tests the calls that the API of layer norm rejects, the size of what forward
+ * stores, and identities that are true for all numbers.
+ *
+ * `touchstone check` compares values with an oracle. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -220,7 +222,7 @@ static void refuses_small_workspace(void **state)
             refuses_backward(b, x, TS_E_WORKSPACE);
             n_tried++;
         }
-        /* Exactly what was asked for is enough, and nothing past it is touched. */
+        /* A workspace of exactly the requested size is enough, and nothing past it is touched. */
         x.workspace = workspace;
         x.workspace_bytes = n;
         memset(workspace, MARK, sizeof workspace);

@@ -323,7 +323,7 @@ static void log_refuses(void **state)
     assert_non_null(l);
     assert_null(ts_log_open(path, NULL, why)); /* two writers */
     assert_non_null(strstr(why, "another"));
-    ts_log_begin(l, "gossip"); /* a type nobody knows */
+    ts_log_begin(l, "gossip"); /* an unknown type */
     assert_true(ts_log_commit(l));
     ts_log_close(l);
     assert_false(ts_records_read(path, &r, why));
@@ -332,7 +332,7 @@ static void log_refuses(void **state)
     char *text = contents(&n);
     text[n / 2] ^= 1;
     write_back(text, n);
-    assert_null(ts_log_open(path, NULL, why)); /* a changed log is neither continued nor mended */
+    assert_null(ts_log_open(path, NULL, why)); /* a changed log is neither continued nor repaired */
     char *now = contents(&m);
     assert_true(m == n && !memcmp(now, text, n));
     free(now);
@@ -390,7 +390,7 @@ static void board_refuses(void **state)
     (void)state;
     small_log();
     ts_log *l = ts_log_open(path, NULL, why);
-    put_verdict(l, 7); /* of nobody */
+    put_verdict(l, 7); /* of no entrant */
     ts_log_close(l);
     assert_true(ts_records_read(path, &r, why));
     assert_false(ts_board_make(&r, &b, why));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_merge.c - merges logs of like and unlike machines, with answers that are there twice, of two
+/* unit_merge.c - tests merging logs of like and unlike machines, with duplicate answers, of two
  * versions, and without an end. */
 #define _GNU_SOURCE
 #include <math.h>

@@ -255,7 +255,7 @@ static void bad_safetensors(void **state)
     free(copy);
 }
 
-/* Two names for the same bytes: a small file that asks for much memory. */
+/* Two names for the same bytes: a small file that needs much memory. */
 static void shared_bytes(void **state)
 {
     const char  header[] = "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"

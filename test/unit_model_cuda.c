@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_model_cuda.c - models on a CUDA device against the CPU in float64: logits of the
- * checkpoints, draws, and what is refused. Skipped where there is no device. */
+/* unit_model_cuda.c - tests models on a CUDA device against the CPU in float64: logits of the
+ * checkpoints, sampling, and rejected calls. Skipped without a device. */
 #include "unit_model.h"
 
 static const char *const names[] = { "qwen3", "llama", "qwen2", "mistral", "starcoder2" };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_model_engine.c - batches: who joins, waits, is cut short or refused; the law of sampling. */
+/* unit_model_engine.c - tests batches of requests: joining, waiting, truncation, rejection; and the
+ * distribution of sampling. */
 #include "unit_model.h"
 
 /* ---- requests ---- */
@@ -177,7 +178,7 @@ static void joins_late(void **state)
     ts_decoder *m = load(checkpoint("qwen3", ""), TS_F32);
     run(m, &o, &q, 1, &alone, NULL);
     assert_true(ts_engine_create(m, &o, &e, why));
-    assert_false(ts_engine_step(e, note, &r)); /* nobody is there */
+    assert_false(ts_engine_step(e, note, &r)); /* no request is running */
     for (int i = 0; i < 4; i++) {
         assert_true(ts_engine_add(e, &q, why)); /* more than can run at once: the last ones wait */
         for (int k = 0; k < 3; k++) assert_true(ts_engine_step(e, note, &r));
@@ -298,7 +299,7 @@ static void probe(void *user, const ts_event *e)
     memcpy(p->likely[p->n++], e->likely, sizeof *p->likely);
 }
 
-/* Those of the logits, whatever the temperature and whoever else is there. */
+/* Those of the logits, at any temperature and in any batch. */
 static void log_probabilities(void **state)
 {
     const ts_engine_options o = { .n_seq = 2, .capacity = 30, .chunk = 4, .store = TS_F64 };

@@ -35,7 +35,7 @@ static void remove_folder(const char *folder)
     rmdir(folder);
 }
 
-/* What a forward asks for has room for its products, the head's and the widest. */
+/* The workspace of a forward has room for its matmuls, the head's and the widest. */
 static void expect_room(const ts_decoder *packed, const ts_decoder *dense, int64_t n)
 {
     const ts_decoder_dims *d = ts_decoder_dims_of(packed);
@@ -137,7 +137,7 @@ static void packed_on_cuda(void **state)
     }
 }
 
-/* ---- what is refused ---- */
+/* ---- what is rejected ---- */
 
 typedef struct packed_file {
     char  *config, *bytes;

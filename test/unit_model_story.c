@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_model_story.c [cuda] - a real model: the golden tokens whatever the layout, the batch and
- * the chunks are; the golden logits; quantised caches, measured. Skipped where the model, or the
- * device, is absent. */
+/* unit_model_story.c [cuda] - tests a real model against golden tokens and logits. Skipped if the
+ * model or the device is absent.
+ *
+ * The tokens are the same for every layout, batch and chunk size; errors of quantised caches are
+ * measured. */
 #include "unit_model.h"
 
 static ts_decoder *story_model;
@@ -166,7 +168,7 @@ static void tight_pages(void **state)
 
 /* ---- quantised caches ---- */
 
-/* KL divergence of row q from row p, in nats, and whether the likeliest token changes. */
+/* KL divergence of row q from row p, in nats, and whether the most probable token changes. */
 static double divergence(const double *p, const double *q, int64_t n, bool *changed)
 {
     double  mp = p[0], mq = q[0], sp = 0, sq = 0, kl = 0;

@@ -69,7 +69,7 @@ static void equal_to_jinja(void **state)
     assert_int_equal(bad, 0);
 }
 
-/* ---- what is refused, with a line that names it ---- */
+/* ---- what is rejected, with a line that names it ---- */
 
 static void refuses_by_name(void **state)
 {

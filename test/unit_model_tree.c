@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_model_tree.c [cuda] - a drafted tree behind a cached text: its logits are those of each path
- * run by itself, what is accepted can be gone on from, and a text comes out the same whatever was
- * guessed.
- */
+/* unit_model_tree.c [cuda] - tests a drafted tree after a cached sequence of a model.
+ *
+ * Its logits are those of each path run alone, decoding can continue from an accepted path, and the
+ * output does not depend on the drafts. */
 #include "rng.h"
 #include "search.h"
 #include "touchstone/tree_verify.h"
@@ -274,7 +274,8 @@ static void small_model_drafts(void **state)
         fail_msg("%s", why);
     const ts_drafter by = ts_small_drafter(s);
     const ts_model   model = ts_stateless_model(plain);
-    for (int64_t n_text = 5; n_text < 40; n_text += 7) { /* the text grows as nobody guessed */
+    for (int64_t n_text = 5; n_text < 40;
+         n_text += 7) { /* the text grows by tokens that were not drafted */
         for (int64_t i = 0; i < n_text; i++) string[i] = (int32_t)(i * i % 11);
         assert_int_equal(by.draft(by.self, string, n_text, DEEP, &d), TS_OK);
         assert_int_equal(d.n_node, WIDTH * DEEP);
@@ -317,7 +318,7 @@ static void small_model_drafts(void **state)
     ts_decoder_free(&m);
 }
 
-/* ---- what is refused ---- */
+/* ---- what is rejected ---- */
 
 static ts_status wild(void *self, const int32_t *text, int64_t n, int64_t n_deep, ts_draft *d)
 {
@@ -371,7 +372,7 @@ static void refusals(void **state)
     ts_decoder_free(&m);
 }
 
-/* Senseless trees, and rows that are none. */
+/* Invalid trees, and rows that do not exist. */
 static void refused_passes(void **state)
 {
     (void)state;

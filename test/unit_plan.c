@@ -74,7 +74,7 @@ static ts_kv_dims shape(int i)
 }
 enum { N_SHAPES = 5 };
 
-/* What a device's memory has is laid out by the same function, and asks no device. */
+/* Device memory is laid out by the same function, without a device. */
 static void same_on_device(const ts_kv_dims *d)
 {
     ts_kv      c;
@@ -517,7 +517,7 @@ static void refusals(void **state)
     assert_null(ts_plan_find_gpu("", why));
     assert_null(
         ts_plan_find_gpu("a gpu with a name that is much longer than any that there is", why));
-    /* Nothing wraps, however much is asked for. */
+    /* Nothing overflows, however large the request. */
     a = ask("gpt-4-class", "rtx-4090");
     a.batch = 1 << 30, a.context = INT64_C(1) << 40;
     ts_plan_memory m;

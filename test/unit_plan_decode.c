@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_plan_decode.c [GPU] - the planner's bound on decode beside a decode that is run here: on the
- * CPU with the rate at which memory is read, on a CUDA device with what the planner's table says of
- * that GPU. Machines are shared, so no speed is asked for: the ratio is printed. Under a sanitizer
- * it means nothing. */
+/* unit_plan_decode.c [GPU] - compares the planner's bound on decode with a decode that is run here.
+ *
+ * On the CPU the bound is computed from the measured memory bandwidth, on a CUDA device from the
+ * planner's table for that GPU. Machines are shared, so no speed is required: the ratio is printed.
+ * Under a sanitizer it is meaningless. */
 #define _GNU_SOURCE
 #include <inttypes.h>
 #include <math.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_plan_read.c - the planner's readers: files as they should be, and files as they should not.
- */
+/* unit_plan_read.c - tests the planner's readers with valid and invalid files. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_rms_norm.c - what no case of rms_norm can express: gradients against central differences of
- * forward, in double, and a norm in place that has the bits of one that is not, on every CPU mask.
- */
+/* unit_rms_norm.c - tests what no case of rms_norm can express, on every CPU mask.
+ *
+ * Gradients against central differences of forward, in double; and a norm in place that is bitwise
+ * identical to one that is not. */
 #include <math.h>
 #include <string.h>
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_rope.c - what no case of rope can express: the inverse gives back what was turned, products
- * of queries and keys depend on the distance alone, and in place has the bits of apart, on every
- * CPU mask. */
+/* unit_rope.c - tests what no case of rope can express, on every CPU mask.
+ *
+ * The inverse restores the input, dot products of queries and keys depend on their distance only,
+ * and in-place results are bitwise identical to others. */
 #include <math.h>
 #include <string.h>
 

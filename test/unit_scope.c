@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_scope.c - what an entrant may say that it offers, and what it is then asked. */
+/* unit_scope.c - tests which cases an entrant may declare as supported, and which it is then run
+ * on. */
 #include <string.h>
 
 #include "court.h"

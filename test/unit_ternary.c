@@ -178,7 +178,7 @@ static void test_histogram(void **state)
     for (int i = 0; i < 2; i++) drop(&w[i]), drop_packed(&p[i]);
 }
 
-/* ---- refusals ---- */
+/* ---- invalid calls ---- */
 
 static void test_out_of_range(void **state)
 {

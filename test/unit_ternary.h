@@ -24,7 +24,7 @@ enum {
     GROUP_BYTES = TS_TERNARY_GROUP_BYTES
 };
 
-/* Whether calls go to a CUDA device, as the argument `cuda` asks for. There one mask will do. */
+/* Whether calls go to a CUDA device, by the argument `cuda`. There one mask is enough. */
 static bool on_cuda;
 
 static inline int first_mask(void)
@@ -148,7 +148,7 @@ static inline packed project(const tensor *w, int64_t n_out, int64_t n_in)
 
 /* ---- calls ---- */
 
-/* A workspace of the size that was asked for, full of NaN and on no boundary. */
+/* A workspace of exactly the requested size, full of NaN and unaligned. */
 static inline char *workspace_of(ts_exec *x, size_t n_bytes)
 {
     char *const memory = malloc(n_bytes + 4);
@@ -159,7 +159,7 @@ static inline char *workspace_of(ts_exec *x, size_t n_bytes)
     return memory;
 }
 
-/* Every pass has one shape; the door is what differs. */
+/* Every pass has one shape; only the API function differs. */
 static inline ts_status call(ts_run_fn run, ts_workspace_fn ask, const void *args,
                              size_t args_bytes, const handed *h, int n, int n_threads)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_ternary_cuda.h - calls on a CUDA device, for tests whose tensors are the host's. */
+/* unit_ternary_cuda.h - calls on a CUDA device, for tests with tensors in host memory. */
 #ifndef TS_UNIT_TERNARY_CUDA_H
 #define TS_UNIT_TERNARY_CUDA_H
 
@@ -45,7 +45,7 @@ static inline guarded guarded_of(const void *from, size_t n_bytes, size_t shift)
     return g;
 }
 
-/* Takes what is there now; nobody may have written beside it. */
+/* Copies the contents; nothing may have been written next to them. */
 static inline void give_up(guarded *g, void *to)
 {
     const ts_cuda_module_ops *o = ts_cuda_ops();

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_ternary_door.c - the doors' refusals, and the size of the workspace they ask for. */
+/* unit_ternary_door.c - tests the calls that the API of ternary layers rejects, and the size of
+ * their workspaces. */
 #include "unit_ternary.h"
 
 enum { OUT = 6, IN = 10, ROWS = 4 };
@@ -12,7 +13,7 @@ static uint8_t  code_out[OUT * GROUP_BYTES];
 static uint16_t scale_out[OUT];
 static char     room[1 << 20];
 
-/* Calls by number, so that each refusal is looked for in all of them. */
+/* Calls by number, so that each rejection is looked for in all of them. */
 enum pass { PACK, UNPACK, LINEAR, PACKED, BACKWARD, N_PASSES };
 
 static ts_ternary_linear_dims good(void)

@@ -304,7 +304,7 @@ static void test_exact_differences(void **state)
 
 /* ---- values that lead astray ---- */
 
-/* One weight of a group counts, beside inputs that are far larger and meet code 0. */
+/* One weight of a group matters, next to far larger inputs that meet code 0. */
 static void test_hidden_inputs(void **state)
 {
     (void)state;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_ternary_training.c - the judge's reference of a ternary model by differences, and what no
- * case can say of the library's: bytes a weight, and that its workspace serves any smaller batch.
- */
+/* unit_ternary_training.c - tests the judge's reference of a ternary model by differences, and what
+ * no case can express of the library's.
+ *
+ * The latter are bytes per weight, and a workspace that is large enough for any smaller batch. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,7 +80,7 @@ static void noise_is_small(void **state)
     free(noisy);
 }
 
-/* 12 bytes a weight are kept: latent and moments; and the gradient is among the workspace. */
+/* 12 bytes per weight are kept: latent and moments; and the gradient is among the workspace. */
 static void bytes_a_weight(void **state)
 {
     const ts_ternary_dims d = { 256, 128, 2, 4, 2, 32, 384, 1, 2, 10000, 1e-6 };
@@ -97,7 +98,8 @@ static void bytes_a_weight(void **state)
     assert_int_equal(ts_ternary_destroy(NULL), TS_E_ARG);
 }
 
-/* What kernels ask for does not only grow with a batch: every size up to the agreed one must do. */
+/* The workspace of kernels does not only grow with the batch: every size up to the maximum must
+ * work. */
 static void workspace_serves_all(void **state)
 {
     const ts_ternary_dims d = { 40, 32, 1, 4, 2, 8, 48, 40, 70, 10000, 1e-6 };

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_toy.c - the judge's models have power: another token anywhere before, or two that change
- * places, change the greedy token in at least 95 % of trials. A model that did not look would make
- * wrong strings look right. And a pass over a tree has the bits of plain strings. */
+/* unit_toy.c - tests that the judge's models depend on every token: another earlier token, or two
+ * swapped ones, change the greedy token in at least 95 % of trials.
+ *
+ * With a model that did not depend on them, wrong strings would pass. A pass over a tree is bitwise
+ * identical to plain strings. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -170,8 +172,8 @@ static int64_t in_common(const float *a, const float *b, int64_t n)
 }
 
 /* The timed model: strings share neither logits nor what they add up to, so that nothing of one
- * row saves work on another; logits are within what the oracle's table reaches; the likeliest token
- * has a share as in a law that is worth searching. */
+ * row saves work on another; logits are within what the oracle's table reaches; the most probable
+ * token has a share as in a law that is worth searching. */
 static void test_noise(void **state)
 {
     enum { V = 32000, N = 24 };
@@ -198,7 +200,7 @@ static void test_noise(void **state)
             assert_true(digest[i] != digest[k]);
         }
     }
-    print_message("noise: the likeliest has %.1f %% on average\n", 100 * best);
+    print_message("noise: the most probable has %.1f %% on average\n", 100 * best);
     assert_true(best > 0.05 && best < 0.5);
     ts_model_free(&m);
     free(row);

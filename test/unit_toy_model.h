@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* unit_toy_model.h - small models for the tests of searches: a hash of the whole prefix, a table,
- * and a transformer of two layers with rotary positions. Every row is worked out from the tokens it
- * sees, and in their order, so that a pass over a tree and one over a string agree in bits. */
+ * and a transformer of two layers with rotary positions.
+ *
+ * Every row is computed from the tokens it sees, in their order, so that a pass over a tree and one
+ * over a string are bitwise identical. */
 #ifndef TS_UNIT_TOY_MODEL_H
 #define TS_UNIT_TOY_MODEL_H
 
@@ -45,7 +47,7 @@ typedef struct toy {
 
 static ts_device where;
 
-/* 77: the program was asked to use a device that is not there. A device has one row of a table. */
+/* 77: the program was told to use a device that is absent. A device has one implementation. */
 static inline int choose_device(int argc, char **argv)
 {
     if (argc < 2 || strcmp(argv[1], "cuda")) return 0;
@@ -73,7 +75,7 @@ static inline void toy_send(float *out, float *room, int64_t n)
     free(room);
 }
 
-/* Scratch of a call: off every boundary, poisoned, and not a byte larger than asked for. */
+/* Scratch of a call: unaligned, poisoned, and not a byte larger than requested. */
 typedef struct scratch {
     char *work, *host;
 } scratch;

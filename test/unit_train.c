@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_train.c - loss and gradient of whole nets against the model's formulas, written out a
- * second time below for complex numbers: every weight is moved by 1e-30 along the imaginary axis.
- * Of ternary nets what is moved is the weight that serves. Then what must not change a bit. */
+/* unit_train.c - tests loss and gradient of whole nets against the model's formulas, written a
+ * second time below for complex numbers.
+ *
+ * Every weight is moved by 1e-30 along the imaginary axis; in ternary nets, every effective weight.
+ * Then tests what must not change a bit. */
 #include <complex.h>
 
 #include "dtype.h"
@@ -160,7 +162,7 @@ static number loss(const oracle *m)
 
 /* ---- the gradient ---- */
 
-/* Weights that are not all alike: gains beside 1, latents of any size. */
+/* Weights that are not all alike: gains near 1, latents of any size. */
 static void stir(ts_net *n)
 {
     double *w = ts_net_weights(n);
@@ -353,7 +355,7 @@ static void threads_change_no_bit(void **state)
     }
 }
 
-/* Padding, and what stands where nobody is asked, leaves losses and gradients as they were. */
+/* Padding, and values at positions without a target, change neither losses nor gradients. */
 static void padding_counts_for_nothing(void **state)
 {
     (void)state;

@@ -110,7 +110,7 @@ static void equal_to_cpu(void **state)
     }
 }
 
-/* Of equal logits the first is the likeliest: all are 0 where the embedding is. */
+/* Of equal logits the first is the most probable: all are 0 where the embedding is. */
 static void equal_logits(void **state)
 {
     (void)state;
@@ -242,7 +242,7 @@ static void same_bits(void **state)
     }
 }
 
-/* In bf16 what is played has weights' gradients beside the rest. */
+/* In bf16 the recorded graph computes weights' gradients in parallel with the rest. */
 static void played_is_launched(void **state)
 {
     (void)state;

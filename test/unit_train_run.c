@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_train_run.c - the optimiser by its formula, the schedule, and the loop: what a step is made
- * of, when it ends, and kill -9 at any moment, after which the losses are those of a run that
- * nobody disturbed. Runs that are killed are children, so that no thread of OpenMP's is forked. */
+/* unit_train_run.c - tests the optimiser by its formula, the schedule, and the training loop.
+ *
+ * The loop: the parts of a step, its end, and kill -9 at any moment, after which the losses are
+ * those of an uninterrupted run. Runs that are killed are child processes, so that no OpenMP thread
+ * is forked. */
 #define _DEFAULT_SOURCE
 #include <pthread.h>
 #include <signal.h>
@@ -187,7 +189,7 @@ typedef struct member {
     char            why[TS_MODEL_WHY];
 } member;
 
-/* The first adds; between the barriers nobody touches what he was given. */
+/* The first adds; between the barriers no process touches its buffer. */
 static bool sum_up(void *user, ts_dtype dtype, void *x, int64_t n)
 {
     member  *me = user;
@@ -419,8 +421,8 @@ static void wrong_checkpoints(void **state)
     remove_folder(folder);
 }
 
-/* On a CUDA device: what the loop does there in another way. The device is asked for by a child, as
- * what CUDA keeps does not survive a fork. */
+/* On a CUDA device: what the loop does differently there. A child process queries the device, since
+ * CUDA's state does not survive a fork. */
 static int on_cuda(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(killed_and_resumed) };

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_train_text.c - a text's documents and their split; a vocabulary learned from it, which
- * model/ reads; and what is exported: model/ gives the same loss, and codes, decoded here by the
- * contract, are the weights that serve. */
+/* unit_train_text.c - tests documents of a text and their split, a vocabulary learned from it, and
+ * exported models.
+ *
+ * model/ reads the vocabulary, and computes the same loss from the export; exported codes, decoded
+ * here by the definition, are the effective weights. */
 #define _DEFAULT_SOURCE
 #include <unistd.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_tree_verify.c [cuda] - tree verification: the ways to go wrong, one by one; masks; refusals.
- */
+/* unit_tree_verify.c [cuda] - tests tree verification: known bugs, one by one; masks; rejected
+ * calls. */
 #include "unit_tree_verify.h"
 
 enum { N_VOCAB = 97 };
@@ -37,7 +37,7 @@ static const trap traps[] = {
     { "logits at the node itself; no row for the prompt", 1, { 0 }, { -1 }, 2, 1 },
     { "logits by depth; stop at the first wrong sibling", 3, { -1, 0, 1 }, { -1, -1, 1 }, 3, 2 },
     { "logits by place in a chain", 3, { 0, 2, 1 }, { -1, -1, 0 }, 3, 2 },
-    { "logits by place, a chain beside a wrong root", 3, { 1, 0, 1 }, { -1, -1, 1 }, 3, 2 },
+    { "logits by place, a chain next to a wrong root", 3, { 1, 0, 1 }, { -1, -1, 1 }, 3, 2 },
     { "positions by index", 4, { -1, -1, 0, 1 }, { -1, -1, -1, 2 }, 3, 2 },
     { "a sibling emits again", 2, { 0, -1 }, { -1, -1 }, 2, 1 },
     { "a duplicate emits again", 2, { 0, 0 }, { -1, -1 }, 2, 1 },
@@ -167,7 +167,7 @@ static void cousins_do_not_meet(void **state)
     const ts_exec           x = { 0 };
     const ts_tree_mask_args a = { { 2, 4, 0, 0 }, parent, visible, position };
     toy                     t;
-    where = TS_CPU; /* the model is asked here, and no search */
+    where = TS_CPU; /* the model is called here, without a search */
     toy_make(&t, TOY_TRANSFORMER, N_VOCAB, ts_bits(seed, n_drawn++));
     assert_int_equal(ts_tree_mask(&a, &x), TS_OK);
     assert_int_equal(toy_forward(&t, 6, token, position, visible, 1, want, tree_row), 0);

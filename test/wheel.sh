@@ -1,11 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# wheel.sh BUILD [TESTS] - the Python package, laid out from BUILD as a wheel has it, passes test/python.
-# wheel.sh whole [OPTION...] - `pip install . OPTION...` into a fresh environment, and the same tests there; minutes,
-# needs a network.
+# wheel.sh BUILD [TESTS] - tests the Python package, laid out from BUILD as in a wheel, with
+# test/python.
 #
-# Needs a Python with apache-tvm-ffi, NumPy and pytest: $TOUCHSTONE_PYTHON, python3, or an environment that
-# is made for it from PyPI. Tests of PyTorch and JAX are skipped, and counted, where those are missing.
+# wheel.sh whole [OPTION...] - `pip install . OPTION...` into a fresh environment, and the same tests
+# there; minutes, needs a network.
+#
+# Needs a Python with apache-tvm-ffi, NumPy and pytest: $TOUCHSTONE_PYTHON, python3, or an
+# environment that is made for it from PyPI. Tests of PyTorch and JAX are skipped, and counted,
+# where those are missing.
 set -eu
 cd "$(dirname "$0")/.."
 root=$PWD

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* without seccomp|landlock|namespaces|mounts PROGRAM [ARGUMENT...] - runs a program on what looks
- * to it like a machine that does not have one of these. */
+/* without.c - runs a program without one of the kernel's features, as on a machine that lacks it.
+ *
+ *     without seccomp|landlock|namespaces|mounts PROGRAM [ARGUMENT...] */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/filter.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bench.c - implementations take turns on the same case with cold caches, and are compared with the
- * machine's peak rates. Every timed output is checked: once against the oracle, then bit for bit.
- */
+ * machine's peak rates.
+ *
+ * Every timed output is checked: once against the oracle, then bit for bit. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include "cpu.h"
 #include "peer.h"
 #include "registry.h"
+#include "roofline.h"
 #include "tool.h"
 
 enum { MAX_TIMED = 24, MAX_ROUNDS = 200, LIMIT_MS = 120000 };
@@ -30,20 +32,21 @@ typedef struct timed_impl {
 
 typedef struct bench {
     const char *task, *impl, *match, *device, *threads, *rounds, *quick, *peers, *any_order,
-        *seed_text, *json_path;
-    ts_device  where;
-    int        n_threads, n_rounds;
-    uint64_t   seed;
-    FILE      *out;
-    bool       live;
-    ts_json   *json, *rows;
-    ts_arena   arena;
-    ts_worker *meter;                          /* measures peak rates */
-    double     gbs[TS_N_CEILINGS][MAX_ROUNDS]; /* peak rates during this case, one per round */
-    double     ceiling[TS_N_CEILINGS];         /* their medians */
-    double     gflops;                         /* of the CPU's vector units, float32 */
-    double     best[TS_N_CEILINGS];            /* the best median of the run */
-    int        n_rows, n_unverified;
+        *seed_text, *json_path, *svg;
+    ts_device   where;
+    int         n_threads, n_rounds;
+    uint64_t    seed;
+    FILE       *out;
+    bool        live;
+    ts_json    *json, *rows;
+    ts_arena    arena;
+    ts_worker  *meter;                          /* measures peak rates */
+    double      gbs[TS_N_CEILINGS][MAX_ROUNDS]; /* peak rates during this case, one per round */
+    double      ceiling[TS_N_CEILINGS];         /* their medians */
+    double      gflops;                         /* of the CPU's vector units, float32 */
+    double      best[TS_N_CEILINGS];            /* the best median of the run */
+    int         n_rows, n_unverified, n_cases;
+    ts_roofline picture;
 } bench;
 
 static int by_value(const void *a, const void *b)
@@ -200,6 +203,7 @@ static void report(bench *b, timed_impl *c, const ts_exam *e, double best_peer)
     double        spread;
     const double  ns = median(c->ns, c->n, &spread), gbs = cost.bytes / ns;
     char          ratio[32] = "", share[32] = "", rate[96];
+    const bool    ours = c->worker != NULL;
     const bool    by_vectors = b->gflops > 0 && e->c->dtype == TS_F32;
     if (by_vectors)
         snprintf(share, sizeof share, "  %5.1f %% of FMA", 100 * cost.flops / ns / b->gflops);
@@ -220,6 +224,9 @@ static void report(bench *b, timed_impl *c, const ts_exam *e, double best_peer)
     if (copy_of(b->ceiling) > 0) ts_json_number(j, "copy_gbs", copy_of(b->ceiling));
     ts_json_number(j, "read_gbs", b->ceiling[TS_CEILING_READ]);
     ts_json_int(j, "rounds", c->n);
+    ts_roofline_add(&b->picture,
+                    (ts_roof_point) { e->task->name, ours ? c->name : "peers", b->n_cases,
+                                      cost.flops, cost.bytes, ns, ours && c->verified });
 }
 
 /* Of all peers that were timed, even if wrong: one with other tie rules or fewer digits is still
@@ -266,6 +273,7 @@ static void bench_case(bench *b, const ts_challenge *ch, const ts_case *cs, time
     fprintf(b->out, "%s   %s %.1f GB/s\n", name, which, ceiling);
     const double peer = fastest_peer(c, n);
     for (int i = 0; i < n; i++) report(b, &c[i], &e, peer);
+    b->n_cases++;
     fflush(b->out);
     for (int i = 0; i < n; i++)
         if (c[i].worker) order(b, &c[i], TS_DROP, &e, &r);
@@ -344,10 +352,11 @@ static bool parse(bench *b, int argc, char **argv, int *status)
         { "--device", "cpu|cuda", "device (default cpu)", &b->device },
         { "--threads", "N", "CPU threads (default: all cores)", &b->threads },
         { "--rounds", "N", "timed rounds per implementation (default 15)", &b->rounds },
-        { "--peers", "LIST", "of " TS_PEERS "; run by python3", &b->peers },
+        { "--peers", "LIST", "peers to time, of " TS_PEERS "; run by python3", &b->peers },
         { "--any-order", NULL, "let the library's sums vary in order between calls, as peers' do",
           &b->any_order },
         { "--quick", NULL, "only the smallest cases, in 5 rounds", &b->quick },
+        { "--svg", "FILE", "draw the run's roofline", &b->svg },
         { "--json", "FILE|-", "write the result as JSON", &b->json_path },
         { "--seed", "N", "seed of the inputs (default 0x5eed)", &b->seed_text },
         { 0 },
@@ -441,6 +450,12 @@ int ts_tool_bench(int argc, char **argv)
     if (!b.n_rows)
         fprintf(stderr, "touchstone bench: no case matches --task, --impl and --case; see "
                         "'touchstone list cases'\n");
-    if (!ts_json_close(b.json_path, b.json)) return TS_EXIT_BROKEN;
+    b.picture.machine = machine;
+    b.picture.gbs =
+        b.best[TS_CEILING_READ] > copy_of(b.best) ? b.best[TS_CEILING_READ] : copy_of(b.best);
+    b.picture.gflops = b.gflops;
+    const bool drawn = !b.svg || !b.n_rows || ts_roofline_write(&b.picture, b.svg);
+    free(b.picture.point);
+    if (!ts_json_close(b.json_path, b.json) || !drawn) return TS_EXIT_BROKEN;
     return b.n_unverified || !b.n_rows ? TS_EXIT_FAILED : TS_EXIT_PASSED;
 }

@@ -27,7 +27,8 @@ typedef struct lane {
     ts_function      function;
     ts_worker       *worker;
     ts_counts        n;
-    char             note[256]; /* why cases were skipped */
+    double           worst_of[TS_CHECK_DTYPES]; /* NaN: no case of that dtype */
+    char             note[256];                 /* why cases were skipped */
 } lane;
 
 void ts_check_progress(const ts_check *r, const char *task, const char *text, int i, int n)
@@ -60,6 +61,7 @@ static void count(ts_check *r, lane *l, const ts_exam *e, const ts_verdict *v)
     /* Counted separately: at 16 bits, rounding to store uses up to the whole bound. */
     double *const worst = ts_wide(e->c->dtype) == e->c->dtype ? &l->n.worst : &l->n.worst_16;
     *worst = fmax(*worst, v->worst);
+    l->worst_of[e->c->dtype] = fmax(l->worst_of[e->c->dtype], v->worst);
     if (v->faults) {
         l->n.failed++;
         report_flaw(r, e, l->function.name, v);
@@ -148,7 +150,10 @@ static int open_lanes(const ts_check *r, const ts_challenge *ch, lane *lanes)
         if (m->device != r->hunted && !(named && !r->o.device)) continue;
         lanes[n++] = (lane) { .mutant = m, .function = ts_check_function_of(m) };
     }
-    for (int i = 0; i < n; i++) lanes[i].worker = ts_worker_start(&lanes[i].function, &r->arena);
+    for (int i = 0; i < n; i++) {
+        lanes[i].worker = ts_worker_start(&lanes[i].function, &r->arena);
+        for (int t = 0; t < TS_CHECK_DTYPES; t++) lanes[i].worst_of[t] = NAN;
+    }
     return n;
 }
 
@@ -173,6 +178,11 @@ static void close_lane(ts_check *r, const ts_challenge *ch, lane *l)
     ts_json_int(j, "calls", n->calls);
     ts_json_number(j, "worst_fraction_of_bound", n->worst);
     ts_json_number(j, "worst_fraction_of_bound_16_bits", n->worst_16);
+    ts_json *by = ts_json_object(j, "worst_by_dtype");
+    for (int t = 0; t < TS_CHECK_DTYPES; t++)
+        if (!isnan(l->worst_of[t]))
+            ts_json_number(by, ts_format_of((ts_dtype)t)->name, l->worst_of[t]);
+    if (!l->mutant) ts_check_errors_add(&r->errors, ch->task->name, l->function.name, l->worst_of);
     r->total.cases += n->cases;
     r->total.passed += n->passed;
     r->total.failed += n->failed;
@@ -268,14 +278,17 @@ static bool parse(ts_check *r, int argc, char **argv, int *status)
           { "--case", "TEXT",
             "only cases whose name contains TEXT (or one of A|B|C); a full name replays a case",
             &o->match },
-          { "--cases", "1/N", "run only one case of N, others each time", &o->some_cases },
+          { "--cases", "1/N", "run one case in N, a different selection each time", &o->some_cases },
           { "--device", "cpu|cuda", "only on this device", &o->device },
           { "--dtype", "NAME", "only cases of this dtype", &o->dtype },
           { "--small", NULL, "only small cases, for sanitizers and valgrind", &o->small },
           { "--no-mutants", NULL, "skip the mutants", &o->no_mutants },
-          { "--mutants", "1/N", "run only one mutant of N, others each time", &o->some_mutants },
+          { "--mutants", "1/N", "run one mutant in N, a different selection each time",
+            &o->some_mutants },
           { "--only-mutants", NULL, "run only the mutants and show what caught each",
             &o->only_mutants },
+          { "--svg", "FILE", "draw the largest error over its bound, per implementation and dtype",
+            &o->svg },
           { "--json", "FILE|-", "write the result as JSON", &o->json },
           { "--seed", "N",
             "use only this seed (default: 0x5eed, and a fresh one in one case of five)", &o->seed },
@@ -347,7 +360,8 @@ int ts_tool_check(int argc, char **argv)
         ts_json_text(r.json, i ? "seed_fresh" : "seed", seed);
     }
     if (r.case_part > 1)
-        fprintf(r.out, "one case of %d, others each time; without --cases: all\n", r.case_part);
+        fprintf(r.out, "one case in %d, a different selection each time; without --cases: all\n",
+                r.case_part);
     fprintf(r.out, "%lld cases, %lld calls: %lld passed, %lld failed, %lld skipped\n",
             (long long)r.total.cases, (long long)r.total.calls, (long long)r.total.passed,
             (long long)r.total.failed, (long long)r.total.skipped);
@@ -356,7 +370,8 @@ int ts_tool_check(int argc, char **argv)
                         "see 'touchstone list cases'\n");
     bad += r.total.failed || !(r.total.passed || r.n_rejected);
     ts_arena_close(&r.arena);
-    return !ts_json_close(r.o.json, r.json) ? TS_EXIT_BROKEN
-           : bad                            ? TS_EXIT_FAILED
-                                            : TS_EXIT_PASSED;
+    const bool drawn = ts_check_errors_draw(&r.errors, r.o.svg);
+    return !ts_json_close(r.o.json, r.json) || !drawn ? TS_EXIT_BROKEN
+           : bad                                      ? TS_EXIT_FAILED
+                                                      : TS_EXIT_PASSED;
 }

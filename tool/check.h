@@ -11,7 +11,7 @@ enum { LANE_LIMIT_MS = 120000 };
 
 typedef struct ts_check_options {
     const char *task, *impl, *match, *device, *seed, *json, *dtype, *small, *no_mutants,
-        *only_mutants, *some_mutants, *some_cases;
+        *only_mutants, *some_mutants, *some_cases, *svg;
 } ts_check_options;
 
 typedef struct ts_counts {
@@ -19,8 +19,18 @@ typedef struct ts_counts {
     double  worst, worst_16; /* as fractions of their bounds: 32 and 64 bits; 16 bits */
 } ts_counts;
 
+/* What --svg draws: largest error over bound of each implementation and dtype. */
+typedef struct ts_check_errors {
+    char (*label)[64]; /* [n]: task and implementation */
+    double *worst;     /* [n][TS_CHECK_DTYPES]; NaN: no case */
+    int     n;
+} ts_check_errors;
+
+enum { TS_CHECK_DTYPES = TS_E4M3 + 1 };
+
 typedef struct ts_check {
     ts_check_options o;
+    ts_check_errors  errors;
     uint64_t         seeds[2];
     int              n_seeds;
     FILE            *out; /* tables */
@@ -40,6 +50,12 @@ typedef struct ts_check {
 /* The status line on a terminal. */
 void ts_check_progress(const ts_check *r, const char *task, const char *text, int i, int n);
 void ts_check_clear(const ts_check *r);
+
+/* ---- check_svg.c ---- */
+
+void ts_check_errors_add(ts_check_errors *e, const char *task, const char *impl,
+                         const double *worst);
+bool ts_check_errors_draw(ts_check_errors *e, const char *path);
 
 /* ---- hunt.c ---- */
 

@@ -130,7 +130,8 @@ void ts_case_names(const ts_task *t, FILE *f)
     put_names(t->dim_name, t->dim_says, TS_MAX_DIMS, f);
     put_names(t->more_name, t->more_says, TS_MAX_MORE, f);
     if (t->more_name[0])
-        fprintf(f, "\nThose from `%s` on are 0 if they are not in a name.\n", t->more_name[0]);
+        fprintf(f, "\nDimensions from `%s` on are 0 if a name does not contain them.\n",
+                t->more_name[0]);
 }
 
 static const char *depths_of(unsigned depths)
@@ -287,7 +288,7 @@ bool ts_worked_example(const ts_task *t, FILE *f)
                 put_buffer(t, c, &m.buf[i], f);
                 residue |= has_residue(&m.buf[i]);
             }
-        if (residue) fprintf(f, "\nNumbers below 1e-6 are what rounding leaves of 0.\n");
+        if (residue) fprintf(f, "\nNumbers below 1e-6 are rounding errors of 0.\n");
     }
     free(x.workspace), free(args);
     ts_arena_close(&m);

@@ -90,7 +90,7 @@ static void hunt(ts_check *r, const ts_exam *e, quarry *q)
 /* Draws and solves each case once, for all mutants not caught yet. */
 static void hunt_all(ts_check *r, const ts_challenge *ch, quarry *list, int n)
 {
-    const uint64_t n_seeds = 2; /* one alone never shows who remembers an answer of that shape */
+    const uint64_t n_seeds = 2; /* one alone does not detect outputs remembered by shape */
     int            n_caught = 0;
     for (const ts_case *c = ch->task->cases(); c->use; c++)
         for (uint64_t s = 0; s < n_seeds && c->use & TS_USE_CHECK && ts_case_checks(c, r->hunted);

@@ -495,7 +495,7 @@ int ts_tool_judge(int argc, char **argv)
                         ".cpp, .cu, .py or "
                         ".md, MODEL/CHALLENGE/ or\nMODEL/CHALLENGE/sample-3/. Without ENTRANT, the "
                         "built-in ones are "
-                        "judged.\n";
+                        "judged.";
     if (!ts_options_many(argc, argv, usage, options, given, TS_MOST_ENTRANTS - 1, &status))
         return status;
     if (!ts_task_known("judge", "--challenge", o.challenge, true)) return TS_EXIT_USAGE;

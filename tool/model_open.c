@@ -2,6 +2,7 @@
 /* model_open.c - what commands that run a model share: reading one and its tokenizer, how its
  * tokens are drawn and when they end, and texts. */
 #define _POSIX_C_SOURCE 200809L
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -49,12 +50,13 @@ char *ts_read_text(const char *path, size_t *n_bytes)
         text = more;
         n += fread(text + n, 1, room - n - 1, f);
     }
-    const bool ok = f && feof(f) && n;
+    const char *why = !f || ferror(f) ? strerror(errno) : !feof(f) ? "out of memory" : NULL;
+    if (!why && !n) why = "got no bytes, expected text";
     if (f && !input) fclose(f);
     *n_bytes = n;
-    if (ok) return text;
+    if (!why) return text;
     free(text);
-    ts_complain(input ? "standard input" : path, "cannot be read or is empty");
+    ts_complain(input ? "standard input" : path, why);
     return NULL;
 }
 

@@ -228,7 +228,7 @@ int ts_tool_new(int argc, char **argv)
                     &challenge },
                   { "--language", "NAME", "c, c++, cuda, python or triton (default c)", &language },
                   { "--prompt", NULL,
-                    "only the prompt, as one text to paste: to standard output, or all to DIR/ID.md",
+                    "write only the prompt, as one text to paste: to standard output, or all to DIR/ID.md",
                     &prompt },
                   { 0 },
     };

@@ -82,7 +82,7 @@ static int64_t enough(const ts_plan_ask *a)
     return 0;
 }
 
-/* Less than a quarter of what was asked for is no answer. */
+/* Less than a quarter of the request is no useful suggestion. */
 static int ask_less(const ts_plan_ask *a, char way[][TS_PLAN_WAY])
 {
     const int64_t context = ts_plan_max_context(a), batch = ts_plan_max_batch(a);

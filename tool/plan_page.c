@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan_page.c - `touchstone plan --html`: the answer to the question asked, then other GPUs and
- * other models, as one self-contained page without scripts. */
+/* plan_page.c - `touchstone plan --html`: the plan, then other GPUs and other models, as one
+ * self-contained page without scripts. */
 #include <errno.h>
 #include <string.h>
 

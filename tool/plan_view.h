@@ -41,7 +41,7 @@ const char *ts_plan_ways_text(const ts_plan_ask *a, char text[TS_PLAN_WAYS * TS_
 bool ts_plan_show(const ts_plan_job *j);
 /* Prints the largest context of every model on every GPU. */
 bool ts_plan_compare(const ts_plan_job *j);
-/* Writes a page: the answer, if `asked`, then tables of all models and GPUs, and plots. */
+/* Writes a page: the plan, if `asked`, then tables of all models and GPUs, and plots. */
 bool ts_plan_page(const ts_plan_job *j, bool asked, const char *path);
 /* The part of that page about all models and GPUs, folded or not. */
 void ts_plan_page_all(FILE *f, const ts_plan_job *j, bool folded);

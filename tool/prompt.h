@@ -21,7 +21,7 @@ typedef struct ts_prompt_language {
     ts_class       cls;
     const char    *ending, *starter; /* of the entrant's file; of the template of it */
     ts_device      device;
-    ts_prompt_part parts[10]; /* files besides the prompt and the starter */
+    ts_prompt_part parts[10]; /* files in addition to the prompt and the starter */
 } ts_prompt_language;
 
 extern const ts_prompt_language ts_prompt_languages[]; /* name NULL ends */

@@ -190,7 +190,7 @@ int ts_tool_report(int argc, char **argv)
     const char *usage =
         "report LOG... [--out DIR] [--site DIR]\n\nLOG is a log of `touchstone "
         "judge`, or a folder of files called *.log, at any depth.\nSeveral logs make one board; "
-        "times are compared only if they were measured on like machines.\n";
+        "times are compared only if they were measured on like machines.";
     if (!ts_options_many(argc, argv, usage, options, given, MOST, &status)) return status;
     uint64_t ignored;
     if (seed && !ts_parse_u64("--seed", seed, &ignored)) return TS_EXIT_USAGE;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* serve.c - `touchstone serve [MODEL]`: parses its options. serve_run.c serves, if the program has
- * the libraries that models and HTTP need. */
+/* serve.c - `touchstone serve [MODEL]`: parses its options. serve_run.c runs the server, if the
+ * program has the libraries that models and HTTP need. */
 #include <string.h>
 
 #include "serve_plan.h"
@@ -62,28 +62,30 @@ int ts_tool_serve(int argc, char **argv)
         { "--host", "NAME", "name or address to listen on (default 127.0.0.1: this machine only)",
           &p.host },
         { "--port", "N", "port to listen on; 0: any free one (default 8080)", &port },
-        { "--name", "NAME", "what clients call the model (default: its file's name)", &p.name },
+        { "--name", "NAME", "name of the model in the API (default: its file's name)", &p.name },
         { "--api-key-file", "FILE", "clients must send the first line of FILE as bearer token",
           &p.key_file },
         { "--tokenizer", "FILE", "tokenizer.json or GGUF vocabulary (default: the model's)",
           &p.tokenizer },
         { "--template", "FILE", "chat template in Jinja (default: the model's)", &p.template },
-        { "--context", "N", "tokens of a text (default: the model's context, at most 4096)",
+        { "--context", "N",
+          "maximum tokens per text, prompt included (default: the model's context, at most 4096)",
           &context },
         { "--slots", "N", "texts that are generated at once (default 64)", &slots },
         { "--queue", "N", "texts that may wait for a slot (default 256)", &queue },
-        { "--cache", "N", "tokens that the KV cache holds (default: 4 contexts)", &cache },
-        { "--keep", "N", "ended texts kept in the cache for those that begin alike (default 32)",
-          &keep },
+        { "--cache", "N", "capacity of the KV cache, in tokens (default: 4 contexts)", &cache },
+        { "--keep", "N",
+          "finished texts kept in the cache for reuse of their prefixes (default 32)", &keep },
         { "--kv", "DTYPE", "KV cache: f32, bf16, f16, int8 or int4 (default: as --dtype)", &kv },
         { "--chunk", "N", "prompt tokens per forward pass (default 64)", &chunk },
-        { "--tokens", "N", "most tokens per text (default: what the context allows)", &tokens },
-        { "--temperature", "T", "of requests that give none (default: the model's, or 1)",
-          &temperature },
-        { "--top-k", "K", "of requests that give none; 0: all (default: the model's, or 0)",
+        { "--tokens", "N",
+          "maximum number of new tokens per text (default: what the context allows)", &tokens },
+        { "--temperature", "T",
+          "temperature of requests that give none (default: the model's, or 1)", &temperature },
+        { "--top-k", "K", "top-k of requests that give none; 0: all (default: the model's, or 0)",
           &top_k },
-        { "--top-p", "P", "of requests that give none (default: the model's, or 1)", &top_p },
-        { "--body", "KIB", "most KiB of a request (default 1024)", &body },
+        { "--top-p", "P", "top-p of requests that give none (default: the model's, or 1)", &top_p },
+        { "--body", "KIB", "largest request, in KiB (default 1024)", &body },
         { "--timeout", "S", "seconds for a request, from its arrival to its end (default 600)",
           &timeout },
         { "--receive", "S", "seconds for a client to send a request (default 30)", &receive },

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* serve_run.c - loads a model, serves it until a signal, and says what was served. */
+/* serve_run.c - loads a model, runs the server until a signal, and prints a summary. */
 #define _GNU_SOURCE
 #include "server.h"
 
@@ -23,7 +23,7 @@ typedef struct service {
     ts_serve_options     o;
 } service;
 
-/* A model without a template serves completions. */
+/* A model without a template supports completions only. */
 static bool open_template(service *h)
 {
     const char *file = h->p->template;

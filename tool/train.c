@@ -46,7 +46,7 @@ static bool parse_real(const char *option, const char *text, double least, doubl
     return false;
 }
 
-/* On a device bf16 is the default; f32 serves to compare with the CPU. */
+/* On a device bf16 is the default; f32 is for comparison with the CPU. */
 static bool parse_device(const char *device, const char *dtype, ts_train_plan *p)
 {
     p->device = device && !strcmp(device, "cuda") ? TS_CUDA : TS_CPU;

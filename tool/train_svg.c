@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* train_svg.c - plots a run from its log: losses, bits per byte and learning rate over steps,
  * including steps before a --resume. */
-#include <errno.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "train_plan.h"
 
 enum { WIDTH = 860, LEFT = 84, RIGHT = 680, TOP = 56, PANEL = 190, GAP = 34, BOTTOM = 52 };
+enum { HEIGHT = TOP + 3 * PANEL + 2 * GAP + BOTTOM };
 enum { LOSS, HELD_OUT, BITS, RATE, FIGURES };
 
 typedef struct curves {
@@ -160,25 +159,18 @@ static void draw_panel(FILE *f, const curves *c, const char *title, const line *
 
 static void draw(FILE *f, const curves *c, const char *title)
 {
-    const int  height = TOP + 3 * PANEL + 2 * GAP + BOTTOM;
     const line losses[] = { { "training", "#56b4e9", c->y[LOSS], false },
                             { "held out", "#d55e00", c->y[HELD_OUT], true } };
     const line bits = { "held out", "#d55e00", c->y[BITS], true };
     const line rate = { "rate", "#009e73", c->y[RATE], false };
-    fprintf(f,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
-            "viewBox=\"0 0 %d %d\" font-family=\"system-ui, sans-serif\" font-size=\"12\" "
-            "fill=\"#222\">\n<rect width=\"%d\" height=\"%d\" fill=\"white\"/>\n"
-            "<text x=\"%d\" y=\"24\" font-size=\"17\" font-weight=\"600\">",
-            WIDTH, height, WIDTH, height, WIDTH, height, LEFT);
+    fprintf(f, "<text x=\"%d\" y=\"24\" font-size=\"17\" font-weight=\"600\">", LEFT);
     ts_svg_text(f, title);
     fputs("</text>\n", f);
     draw_panel(f, c, "loss, nats per token", losses, 2, 0, false);
     draw_panel(f, c, "bits per byte of held-out text", &bits, 1, 1, false);
     draw_panel(f, c, "learning rate", &rate, 1, 2, true);
     fprintf(f, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\" font-size=\"14\">step</text>\n",
-            (LEFT + RIGHT) / 2, height - 12);
-    fputs("</svg>\n", f);
+            (LEFT + RIGHT) / 2, HEIGHT - 12);
 }
 
 bool ts_train_svg(const char *log, const char *title, const char *path)
@@ -187,12 +179,10 @@ bool ts_train_svg(const char *log, const char *title, const char *path)
     FILE  *f = NULL;
     bool   ok = read_log(log, &c);
     if (!ok) ts_train_complain(log, "cannot be read");
-    else if (!(f = fopen(path, "w"))) ok = ts_train_complain(path, strerror(errno));
+    else ok = (f = ts_svg_open(path, WIDTH, HEIGHT)) != NULL;
     if (f) {
         draw(f, &c, title);
-        ok = !ferror(f);
-        ok = !fclose(f) && ok;
-        if (!ok) ts_train_complain(path, "cannot be written");
+        ok = ts_svg_close(f, path);
     }
     free(c.step);
     for (int i = 0; i < FIGURES; i++) free(c.y[i]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* back.h - what training does to arrays beside what model/ops.h has, in one precision. Rows are
- * dealt out to threads; no sum's order depends on how. */
+/* back.h - operations of training on arrays, in addition to those of model/ops.h, in one precision.
+ * Rows are divided among threads; no order of a sum depends on the division. */
 #ifndef TS_TRAIN_BACK_H
 #define TS_TRAIN_BACK_H
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* back_tmpl.h - ts_back in the precision of the file that includes it: `real`, GEMM and BACK.
- */
+/* back_tmpl.h - ts_back in the precision of the file that includes it: `real`, GEMM and BACK. */
 #include <cblas.h>
 #include <math.h>
 #include <string.h>

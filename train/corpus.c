@@ -78,7 +78,7 @@ static void drop_repeated(ts_corpus *c)
     c->facts.n_document = c->n_document = n;
 }
 
-/* By hash: what is held out does not depend on where it stands. */
+/* By hash: which documents are held out does not depend on their place. */
 static void split(ts_corpus *c)
 {
     int64_t wanted;
@@ -150,7 +150,7 @@ static bool overlap(ts_corpus *c)
     return ok;
 }
 
-/* ---- the door ---- */
+/* ---- entry points ---- */
 
 bool ts_corpus_parse(const char *text, size_t n, uint64_t seed, ts_corpus **out,
                      char why[TS_MODEL_WHY])
@@ -259,7 +259,7 @@ bool ts_corpus_encode(ts_corpus *c, const ts_tokenizer *t, int64_t n_token, char
 /* ---- sequences ---- */
 
 /* Training sequences begin anywhere; held-out ones follow each other, so that every token but the
- * first is asked for once. */
+ * first is a target once. */
 static void fill(void *user, bool held_out, int64_t i, int32_t *input, int32_t *target, int64_t n)
 {
     const ts_corpus *c = user;

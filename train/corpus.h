@@ -14,7 +14,7 @@ typedef struct ts_document {
 
 struct ts_corpus {
     char           *text;
-    ts_document    *document; /* as they stand in the text */
+    ts_document    *document; /* in the order of the text */
     int64_t         n_document;
     uint64_t        seed;
     int64_t         length;   /* of a sequence */

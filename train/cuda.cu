@@ -25,9 +25,9 @@ struct gpu {
     lane           first, beside;
     cudaStream_t   stream; /* the first one's */
     cudaEvent_t    forked, left[TS_CUDA_BESIDES];
-    cublasStatus_t failed; /* the first failure since it was last asked for */
+    cublasStatus_t failed; /* the first failure since the last query */
     cudaError_t    broken; /* likewise, of what has no other way to say so */
-    cudaEvent_t   *mark;   /* [MOST_MARKS]; NULL: nobody watches */
+    cudaEvent_t   *mark;   /* [MOST_MARKS]; NULL: not measured */
     ts_cuda_part  *part;   /* what begins at each */
     int            n_mark;
 };
@@ -112,7 +112,7 @@ void forget(void *self, void *recording)
     if (recording) cudaGraphExecDestroy((cudaGraphExec_t)recording);
 }
 
-/* ---- beside ---- */
+/* ---- the second stream ---- */
 
 void fork_beside(void *self)
 {
@@ -201,7 +201,7 @@ void close_lane(lane *l)
     cudaFree(l->workspace);
 }
 
-/* What nobody waits for gives way. */
+/* Work that nothing waits for has the lower priority. */
 cudaError_t open_lane(lane *l, int priority, cublasStatus_t *s)
 {
     cudaError_t e = cudaMalloc(&l->workspace, BLAS_BYTES);

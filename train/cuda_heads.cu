@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cuda_heads.cu - queries and keys of a product's rows: norm of each head, rotation, and back;
- * values are copied. A team of lanes has a head: each has some neighbouring channels and, half a
- * head on, those that they are rotated with. Where the dimension allows it, a team is 8 or 16 lanes
- * with 8 channels each, which are 16 bytes of bf16: with 4 bytes per lane, too few bytes are under
- * way. */
+/* cuda_heads.cu - queries, keys and values from the rows of one matmul: norm of each head,
+ * rotation, and their gradients; values are copied.
+ *
+ * A team of lanes has a head: each lane has some neighbouring channels and, half a head further,
+ * those that they are rotated with. If the dimension allows, a team is 8 or 16 lanes with 8
+ * channels each, which are 16 bytes of bf16: with 4 bytes per lane, too few bytes are in flight. */
 #include "cuda_impl.cuh"
 
 namespace

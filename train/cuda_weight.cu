@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cuda_weight.cu - what is done to weights: the projection that serves, the gradient's norm, and
- * AdamW of ternary nets, which leaves what serves behind, so that weights are read once a step. A
- * warp has 128 weights, which is a group of the ternary contract. */
+/* cuda_weight.cu - operations on weights: the projection to effective weights, the norm of the
+ * gradient, and AdamW.
+ *
+ * AdamW of ternary nets also writes the effective weights, so that weights are read once per step.
+ * A warp has 128 weights, which are a ternary group. */
 #include <cuda_fp16.h>
 
 #include "cuda_impl.cuh"

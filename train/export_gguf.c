@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* export_gguf.c - model.gguf from the folder of a run. Every weight is exactly what it was: ternary
- * matrices become TQ2_0 where two neighbouring groups have one scale, else Q4_0, or F16 where 32
- * does not divide a row; all else is F32. */
+/* export_gguf.c - model.gguf from the folder of a run.
+ *
+ * Every weight is exactly what it was: ternary matrices become TQ2_0 where two neighbouring groups
+ * have one scale, else Q4_0, or F16 where 32 does not divide a row; all else is F32. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>

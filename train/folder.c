@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* folder.c - who may write into a folder: one run at a time, and a new one only where no model is.
- * The lock is on the folder itself, leaves no file behind and ends with the process. */
+/* folder.c - locks a folder for one run at a time, and rejects a new run in a folder that has a
+ * model. The lock is on the folder itself, leaves no file behind and ends with the process. */
 #define _DEFAULT_SOURCE
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* net.c - weights, where each stands, and the memory of a pass. */
+/* net.c - weights, the place of each, and the memory of a pass. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -200,7 +200,7 @@ static bool allocate(ts_net *n, char why[TS_MODEL_WHY])
     return n->exec.workspace || ts_say(why, "out of memory for %zu bytes of workspace", work);
 }
 
-/* ---- the door ---- */
+/* ---- entry points ---- */
 
 static bool check(const ts_net_options *o, char why[TS_MODEL_WHY])
 {

@@ -15,8 +15,8 @@ typedef struct ts_cuda_layer {
     float *lse;             /* [n_batch][n_head][n_token] */
 } ts_cuda_layer;
 
-/* What products of weights' gradients read, which may run beside the rest: layers take turns, so
- * that what is still being read is not written. */
+/* Operands of the matmuls for weights' gradients, which may run on the second stream: layers
+ * alternate between them, so that no operand is overwritten while it is read. */
 typedef struct ts_cuda_beside {
     void *d_down, *d_gate_up, *d_o, *d_rows; /* of what each product gives */
 } ts_cuda_beside;
@@ -36,8 +36,8 @@ struct ts_net_cuda {
     ts_dtype               type;
     size_t                 size; /* of an element of it */
     ts_cuda_serving        how;
-    bool                   flat;              /* groups lie as in one long row */
-    bool                   fresh;             /* what serves is of these weights */
+    bool                   flat;              /* groups are those of one long row */
+    bool                   fresh;             /* the effective weights are up to date */
     bool                   clean;             /* the gradient is 0, whatever is in memory */
     void                  *memory, *moments;  /* moments: [2][n_count] float; NULL: none yet */
     float                 *weight, *gradient; /* [n_count] */
@@ -68,13 +68,13 @@ static inline int64_t ts_cuda_heads_width(const ts_decoder_dims *d)
     return (d->n_head + 2 * d->n_kv_head) * d->head_dim;
 }
 
-/* What the work that follows belongs to, where somebody watches. */
+/* Names the part of a step that the following work belongs to, for measurements. */
 static inline void ts_cuda_part_is(const ts_net *n, ts_cuda_part p)
 {
     if (n->cuda->watched) n->cuda->ops->part(n->cuda->self, p);
 }
 
-/* A pass on its way; aside: with weights' gradients of layers beside the rest. */
+/* A pass under way; aside: with weights' gradients of layers on the second stream. */
 ts_status ts_cuda_enqueue(const ts_net *n, ts_cuda_kind k, bool aside);
 
 /* What kernels need of the device's memory. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* net_cuda_layer.c - a batch forward through a net on a CUDA device, and back. Products of one
- * input are one product: their matrices lie side by side. */
+/* net_cuda_layer.c - a batch forward through a net on a CUDA device, and back. Matmuls of one input
+ * are one matmul: their matrices are adjacent in memory. */
 #include <stddef.h>
 
 #include "net_cuda.h"
@@ -64,7 +64,7 @@ static void forward(const ts_net_cuda *c, const matrix *w, const void *in, void 
 /* How a pass goes back. */
 typedef struct way {
     bool add;   /* to the gradient */
-    bool aside; /* weights' gradients of layers, beside the rest */
+    bool aside; /* weights' gradients of layers on the second stream */
 } way;
 
 /* dx = dy w; the gradient of w = dy' in, or += that. */

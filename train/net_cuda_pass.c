@@ -7,7 +7,7 @@
 #include "net_cuda.h"
 #include "touchstone/adamw.h"
 
-/* In float dx is read while it changes, were anything beside. */
+/* In float dx is read while it changes, so nothing may run on the second stream. */
 static ts_status play(ts_net *n, ts_cuda_kind k)
 {
     ts_net_cuda *c = n->cuda;
@@ -22,7 +22,7 @@ static ts_status play(ts_net *n, ts_cuda_kind k)
     return TS_OK;
 }
 
-/* The weights that serve, where they are not of these weights. */
+/* The effective weights, if they are out of date. */
 static void project(ts_net *n)
 {
     ts_net_cuda    *c = n->cuda;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* net_linear.c - products with weights: by CBLAS, or ternary by the kernels; and rows of the
- * embedding. The kernels' latents and their gradients are float, whatever the net computes in.
- * Paired groups are not the kernels' own: CBLAS multiplies by what they unpack to. */
+ * embedding.
+ *
+ * The kernels' latents and their gradients are float, whatever the net computes in. Paired groups
+ * are not the kernels' own: CBLAS multiplies by what they unpack to. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,7 +29,7 @@ static ts_status pack(const ts_net *n, const ts_ternary_pack_args *a)
     return n->o.paired ? ts_pack_pairs(a, n->exec.n_threads) : ts_ternary_pack(a, &n->exec);
 }
 
-/* What CBLAS multiplies by: weights, or, of a net with paired groups, what they serve as. */
+/* The operand of CBLAS: weights or, for a net with paired groups, effective weights. */
 static ts_status served(const ts_net *n, ts_shape s, const void **w)
 {
     if (!n->o.paired) return TS_OK;
@@ -226,7 +228,7 @@ ts_status ts_net_linear_workspace(const ts_net *n, size_t *n_bytes)
     return s;
 }
 
-/* ---- the weights that serve ---- */
+/* ---- the effective weights ---- */
 
 void ts_packed_free(ts_packed *k)
 {

@@ -164,8 +164,8 @@ static void larger(size_t n, size_t *most)
     if (n > *most) *most = n;
 }
 
-/* Rotation and activation ask for none, which is checked where they are called. Tokens that are
- * none yet stand for targets. */
+/* Rotation and activation need none, which is checked where they are called. Targets that are not
+ * known yet are replaced by placeholders. */
 ts_status ts_net_workspace(const ts_net *n, size_t *n_bytes)
 {
     const ts_decoder_dims                 *d = &n->o.dims;

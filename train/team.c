@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* team.c - who trains together: those whom an MPI launcher started, else this process alone. */
+/* team.c - the processes that train together: those that an MPI launcher started, else this one
+ * alone. */
 #include <stdlib.h>
 
 #include "train_impl.h"

@@ -5,8 +5,8 @@
  * drives one over a ts_feed: AdamW, a schedule, held-out loss, checkpoints. A ts_corpus makes a
  * feed, and a vocabulary, of a text.
  *
- * Equal seeds give equal bits, for any number of threads. Those that return bool leave one line in
- * `why` when they fail. One object serves one call at a time. */
+ * Equal seeds give bitwise identical results, for any number of threads. Those that return bool
+ * leave one line in `why` when they fail. Calls on one object must not overlap. */
 #ifndef TS_TRAIN_H
 #define TS_TRAIN_H
 
@@ -54,19 +54,20 @@ typedef struct ts_net_batch {
 
 typedef struct ts_net_score {
     double  nll;              /* summed over targets, natural */
-    int64_t n_count, n_right; /* targets; those that were the likeliest */
+    int64_t n_count, n_right; /* targets; those that were the most probable token */
 } ts_net_score;
 
 /* Adds to *s. TS_E_ARG: a token outside the vocabulary. TS_E_RANGE: latents that cannot be packed.
  */
 ts_status ts_net_eval(ts_net *n, const ts_net_batch *b, ts_net_score *s);
-/* Also adds the gradient of weight * nll. Of ternary matrices straight through: as if the weights
- * that serve were what is learned, the scales constant. */
+/* Also adds the gradient of weight * nll. For ternary matrices straight through: as if the
+ * effective weights were learned, with constant scales. */
 ts_status ts_net_grad(ts_net *n, const ts_net_batch *b, double weight, ts_net_score *s);
 
 void ts_net_zero(ts_net *n); /* the gradient */
 
-/* The weights that serve: as they are, or unpacked; [ts_net_count], float. */
+/* The effective weights: the weights themselves, or unpacked ternary ones; [ts_net_count], float.
+ * */
 ts_status ts_net_effective(ts_net *n, float *weights);
 
 /* From and to a CUDA device; nothing where the net is on the CPU. */
@@ -121,14 +122,14 @@ typedef struct ts_team {
     void *user;
 } ts_team;
 
-/* Those whom an MPI launcher started, else a team of one. */
+/* The processes that an MPI launcher started, else a team of one. */
 bool ts_team_join(ts_team *t, char why[TS_MODEL_WHY]);
 /* `well` false: the others end too. */
 void ts_team_leave(ts_team *t, bool well);
 
 /* ---- a folder ---- */
 
-/* Claimed by rank 0 before anything else: a run that is refused changes no file. */
+/* Claimed by rank 0 before anything else: a run that is rejected changes no file. */
 typedef struct ts_folder {
     int         fd;
     const char *path;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* train_cuda.h - what training does to arrays of a CUDA device. The kernels are in a module,
- * cuda*.cu, which links cuBLAS and is loaded when a net is to learn there; no CUDA type is seen
- * here.
+/* train_cuda.h - operations of training on arrays of a CUDA device.
  *
- * Arrays are memory of the device, row after row. Those of `type` are float or bf16, as the net
- * computes; weights, gradients and the residual stream are float. Everything is enqueued on one
- * stream, or on a second beside it, and nothing is waited for but by `wait` and `get`; errors stay
- * until then. No sum's order depends on anything but shapes. */
+ * The kernels are in a module, cuda*.cu, which links cuBLAS and is loaded when a net is trained on
+ * a device; no CUDA type is visible here.
+ *
+ * Arrays are device memory, row after row. Those of `type` are float or bf16, as the net computes;
+ * weights, gradients and the residual stream are float. Everything is enqueued on one stream, or on
+ * a second one in parallel, and only `wait` and `get` wait for it; errors are kept until then. No
+ * order of a sum depends on anything but shapes. */
 #ifndef TS_TRAIN_CUDA_H
 #define TS_TRAIN_CUDA_H
 
@@ -14,7 +15,7 @@
 
 #include "touchstone/touchstone.h"
 
-/* Blocks that sum the gradients of gains, each into a row of its own. */
+/* Blocks that sum the gradients of gains, each into its own row. */
 enum { TS_CUDA_SUMS = 264 };
 
 /* What a net may have: a row is held in registers. Widths, of heads and feed-forward too, are
@@ -29,7 +30,7 @@ typedef struct ts_cuda_product {
     void       *c;
     int64_t     m, n, k, n_a, n_b, n_c;
     bool        turn_a, turn_b, add;
-    bool        aside; /* on the stream beside, after what `fork` said */
+    bool        aside; /* on the second stream, after `fork` */
 } ts_cuda_product;
 
 /* sum = x + t, and h = its norm times gain. t NULL: nothing is added, and sum not written. */
@@ -89,8 +90,8 @@ typedef struct ts_cuda_entropy {
     int32_t       *right;  /* [n] */
 } ts_cuda_entropy;
 
-/* What serves, beside the weights: nothing, a copy in bf16, or the ternary projection, with a scale
- * for each group or for two. */
+/* Effective weights, stored in addition to the weights: none, a copy in bf16, or the ternary
+ * projection, with a scale per group or per two groups. */
 typedef enum ts_cuda_serving {
     TS_SERVE_SAME,
     TS_SERVE_COPY,
@@ -107,8 +108,8 @@ typedef struct ts_cuda_project {
     int64_t        *n_bad;
 } ts_cuda_project;
 
-/* AdamW as adamw.h has it, in float, of a ternary net whose groups lie as in one long row: w then
- * also goes to y, projected, for the first n_matrix weights. */
+/* AdamW as in adamw.h, in float, for a ternary net whose groups are those of one long row: w is
+ * then also written to y, projected, for the first n_matrix weights. */
 typedef struct ts_cuda_adamw {
     ts_dtype      type;
     float        *w, *m, *v;
@@ -155,14 +156,15 @@ typedef struct ts_train_module {
     void (*play)(void *self, void *recording);
     void (*forget)(void *self, void *recording);
 
-    /* A stream beside, for what nobody waits for at once: it goes on from where the first one is at
-     * `fork`; `meet` has the first one wait for where the other was at the same slot's `leave`. */
+    /* A second stream, for work that nothing waits for at once: it continues from where the first
+     * stream is at `fork`; `meet` makes the first one wait for where the other was at the same
+     * slot's `leave`. */
     void (*fork)(void *self);
     void (*leave)(void *self, int slot);
     void (*meet)(void *self, int slot);
 
-    /* From `watch` on, `part` says what the work that follows belongs to; TS_PARTS: to nothing.
-     * `times` waits, adds up milliseconds [TS_PARTS], and ends it. */
+    /* From `watch` on, `part` names the part of a step that the following work belongs to;
+     * TS_PARTS: none. `times` waits, adds up milliseconds [TS_PARTS], and ends the measurement. */
     void (*watch)(void *self);
     void (*part)(void *self, ts_cuda_part p);
     ts_status (*times)(void *self, double *ms);

@@ -59,7 +59,7 @@ struct ts_net {
     double        *frequency;          /* [head_dim / 2], of the rotation */
     int32_t       *position;           /* [n] */
     void          *logits;             /* [n_head_row][n_vocab] */
-    int64_t        n_head_row;         /* rows that meet the head at once */
+    int64_t        n_head_row;         /* rows that are multiplied by the head at once */
     void          *loss, *lse, *total; /* [n_head_row]; [1] */
     bool          *right;              /* [n_head_row] */
     float         *latent, *dlatent;   /* the largest matrix; the first where dtype is not float */
@@ -79,7 +79,7 @@ int ts_thread_count(int wanted); /* 0: OpenMP's */
 
 ts_attention_dims ts_net_attention_dims(const ts_net *n);
 
-/* The largest workspace that a pass asks its kernels for. */
+/* The largest workspace that the kernels of a pass need. */
 ts_status ts_net_workspace(const ts_net *n, size_t *n_bytes);
 
 /* ---- a team ---- */
@@ -154,7 +154,7 @@ bool ts_file_write_parts(const char *path, const ts_part *part, size_t n, char w
 bool ts_safetensors_write(const char *path, const ts_out_tensor *t, size_t n,
                           char why[TS_MODEL_WHY]);
 
-/* What a checkpoint has beside weights and moments. */
+/* What a checkpoint contains in addition to weights and moments. */
 typedef struct ts_progress {
     int64_t  step, best_step, n_worse;
     double   best, best_bits_per_byte, last;

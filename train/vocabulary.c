@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* vocabulary.c - byte-level BPE learned from a text: join the commonest pair of neighbours inside
- * words, again and again. Words are cut as GPT-2's pattern cuts them, by the code that will cut
- * them when the vocabulary is used. */
+ * words, again and again.
+ *
+ * Words are cut as GPT-2's pattern cuts them, by the code that will cut them when the vocabulary is
+ * used. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -175,7 +177,7 @@ typedef struct pieces {
     int64_t n;
 } pieces;
 
-/* Each byte as the character that stands for it. */
+/* Each byte as the character that represents it. */
 static bool first_pieces(pieces *p)
 {
     for (unsigned c = 0; c < TS_BYTE_CHARS; c++) {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* write.c - files that are there whole or not at all: written beside, brought to the disk, renamed.
- */
+/* write.c - writes files atomically: to a temporary name, flushed to disk, then renamed. */
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
 #include <fcntl.h>

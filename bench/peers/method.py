@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""method.py - how `make bench-peers` times and checks: methods of one row in one process, in random order per round,
-CUDA events, L2 overwritten before each call, medians; each output is compared with float64 before it is timed.
-"""
+"""method.py - how `make bench-peers` times and checks: CUDA events, medians, outputs compared with
+float64.
+
+All methods of one row run in one process, in random order per round; L2 is overwritten before each
+call; each output is compared before it is timed."""
 import random
 import time
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""page.py - the results of run.py as a table (text) and as a page of plots (HTML with SVG, no script).
+"""page.py - the results of run.py as a table (text), as a page of plots (HTML with SVG, no script) and as one SVG file.
 
 ratio = time of the fastest peer / our time: above 1 we are faster. A peer counts if its output was correct and it does
 the whole work of the row."""
@@ -126,7 +126,7 @@ def plot(records, before):
     def x(ratio):
         return label + 10 + (math.log(ratio) - math.log(low)) / (math.log(high) - math.log(low)) * width
     bottom = step * len(records) + 8
-    out = ['<svg viewBox="0 0 %d %d" width="%d" role="img">' % (label + width + 60, bottom + 26, label + width + 60)]
+    out = ['<svg viewBox="0 0 {0} {1}" width="{0}" height="{1}" role="img">'.format(label + width + 60, bottom + 26)]
     for tick in (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100):
         if low <= tick <= high:
             out.append('<line class="%s" x1="%.1f" x2="%.1f" y1="0" y2="%d"/><text class="axis" x="%.1f" y="%d" '
@@ -148,6 +148,31 @@ def plot(records, before):
     return "\n".join([*out, "</svg>"])
 
 
+def by_kernel(data):
+    """(kernel, its rows that have a ratio), in the order of the run."""
+    for kernel in dict.fromkeys(r["kernel"] for r in data["rows"]):
+        records = [r for r in data["rows"] if r["kernel"] == kernel and "ratio" in r]
+        if records:
+            yield kernel, records
+
+
+def svg(data):
+    """All plots below each other, as a picture that follows the reader's colour scheme."""
+    about, y, out = data["about"], 66, []
+    for kernel, records in by_kernel(data):
+        drawn = plot(records, {})
+        out.append('<text class="kernel" x="16" y="%d">%s</text>' % (y + 14, html.escape(kernel)))
+        out.append(drawn.replace("<svg ", '<svg y="%d" ' % (y + 24), 1))
+        y += 44 + int(drawn.split('height="')[1].split('"')[0])
+    told = "%s, CUDA %s, PyTorch %s, %s; cold L2. Right of 1 we are faster than the fastest correct peer (dot); ticks are other peers" % tuple(
+        about.get(k) for k in ("device", "cuda", "torch", "date"))
+    return ('<svg xmlns="http://www.w3.org/2000/svg" width="1110" height="{0}" viewBox="0 0 1110 {0}">\n<style>{1}'
+            'svg .title {{ font-size: 17px; font-weight: 600 }} svg .kernel {{ font-size: 14px; font-weight: 600 }}\n'
+            '.paper {{ fill: var(--paper) }}</style>\n<rect class="paper" width="1110" height="{0}"/>\n'
+            '<text class="title" x="16" y="28">Time of the fastest peer / ours</text>\n<text x="16" y="50">{2}</text>\n{3}\n</svg>'
+            ).format(y, STYLE, html.escape(told), "\n".join(out))
+
+
 def page(data, earlier=None):
     before = {title(r): r["ratio"] for r in earlier["rows"] if "ratio" in r} if earlier else {}
     out = ['<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">',
@@ -156,10 +181,8 @@ def page(data, earlier=None):
            "a tick every other one%s; point at a mark for its name and time.</p>" % (
                ", a ring the earlier run" if before else "")]
     out.append("<p class=faint>%s</p>" % html.escape(opening(data)).replace("\n", "<br>"))
-    for kernel in dict.fromkeys(r["kernel"] for r in data["rows"]):
-        records = [r for r in data["rows"] if r["kernel"] == kernel and "ratio" in r]
-        if records:
-            out.append("<h2>%s</h2><div class=scroll>%s</div>" % (html.escape(kernel), plot(records, before)))
+    for kernel, records in by_kernel(data):
+        out.append("<h2>%s</h2><div class=scroll>%s</div>" % (html.escape(kernel), plot(records, before)))
     out.append("<h2>Times</h2><div class=scroll><table><tr><th>row<th>ours, us<th>quartiles<th>rate, share of ceiling"
                "<th>relative error<th>fastest peer<th>its us<th>ratio%s<th>other methods, us</tr>" % (
                    "<th>before" if before else ""))
@@ -181,6 +204,6 @@ def page(data, earlier=None):
 
 def write(folder, data, earlier=None):
     os.makedirs(folder, exist_ok=True)
-    for name, text in (("peers.txt", table(data)), ("peers.html", page(data, earlier))):
+    for name, text in (("peers.txt", table(data)), ("peers.html", page(data, earlier)), ("peers.svg", svg(data))):
         with open(os.path.join(folder, name), "w") as f:
             f.write(text + "\n")

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Times our CUDA kernels and every installed peer in one process; writes a table, a JSON file and a page of plots.
+"""run.py - times our CUDA kernels and every installed peer in one process; writes a table, a JSON
+file and a page of plots.
 
     run.py [--rows PATTERN] [--seconds N] [--out FOLDER] [--rounds N] [--compile PATTERN] [--peers NAMES]
     run.py --list                  print the rows

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// topk_peers.cu - top-k of FlashInfer and of CUB as C functions, for bench/peers. others.py
-// compiles it with the headers of an installed FlashInfer, which bring their own CUB: the toolkit's
-// has no batched top-k yet. One of PEER_RADIX, PEER_CLUSTERS, PEER_CUB selects the function: they
-// compile side by side.
+// topk_peers.cu - top-k of FlashInfer and of CUB as C functions, for bench/peers.
+//
+// others.py compiles it with the headers of an installed FlashInfer, which contain their own CUB:
+// the toolkit's has no batched top-k yet. One of PEER_RADIX, PEER_CLUSTERS, PEER_CUB selects the
+// function: they compile side by side.
 //
 // kind: 0 float, 1 bfloat16. All select without an order; `sorted` requests one. Return a
 // cudaError_t.

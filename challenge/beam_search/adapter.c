@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* adapter-example.c - how a search with another interface enters. Nothing of this file is used
- * until entry.json names it:
+/* adapter-example.c - how a search with another interface enters. Unused until entry.json names it:
  *
  *     "sources": ["theirs.c"], "adapter": "adapter.c"
  *
  * It is a source like any other, which defines ts_beam_search. Say that theirs.c searches for one
- * prompt at a time, asks for logits through a callback, and has
+ * prompt at a time, requests logits through a callback, and has
  *
  *     typedef void (*logits_fn)(void *ctx, const int *text, int n, float *out);
  *     int beam(logits_fn f, void *ctx, const int *prompt, int n, int k, int steps, int eos,
  *              float alpha, int *tokens, int *lengths, double *logprobs);
  *
- * Then an adapter could begin like this. It would be refused all the same: every step must be one
- * call of next for all items, which a search of one prompt cannot do. Adapters change names and
- * layouts; what a contract asks for, theirs must do. */
+ * Then an adapter could begin like this. It would still be rejected: every step must be one call of
+ * next for all items, which a search of one prompt cannot do. Adapters change names and layouts;
+ * what the contract requires, theirs must do. */
 #if 0
 #include "touchstone/beam_search.h"
 

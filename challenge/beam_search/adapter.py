@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a search with another interface enters. Nothing of this file is used until entry.json names it:
+"""adapter_example.py - how a search with another interface enters. Unused until entry.json names
+it:
 
     "sources": ["theirs.py"], "adapter": "adapter.py"
 

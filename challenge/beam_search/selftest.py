@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Public cases for beam_search against the definition: one pool of everything, sorted, under a model
-that hashes its whole string."""
+"""selftest.py - public cases for beam_search against the definition: one pool of everything,
+sorted, under a model that hashes its whole string."""
 import math
 
 from selftest_common import case, np, verdict

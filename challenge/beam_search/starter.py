@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Your search. The prompt is the specification."""
+"""beam_search.py - your search. The prompt is the specification."""
 import numpy as np  # noqa: F401
 
 

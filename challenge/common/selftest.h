@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* selftest.h - what the public self-tests share. Plain and slow on purpose. */
+/* selftest.h - shared by the public self-tests. Simple and slow on purpose. */
 #ifndef SELFTEST_H
 #define SELFTEST_H
 
@@ -177,7 +177,7 @@ static inline void drop(void *p)
     selftest_drop(p);
 }
 
-/* With scratch memory for those who want any; the judge asks how much. */
+/* With scratch memory for kernels that need some; the judge queries the size. */
 static inline ts_exec test_exec(void)
 {
     static void *scratch;

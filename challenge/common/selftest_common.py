@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the public self-tests share: bf16, comparing, the count. Called as the judge calls. Imported
+"""selftest_common.py - shared by the public self-tests: bf16, comparison, the count. Imported
 before the entrant, so that a missing NumPy, torch or GPU is named instead of an import error."""
 import inspect
 import sys

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* selftest_cuda.cu - the self-test's memory, on both sides. Without a GPU nothing is tested. */
+/* selftest_cuda.cu - memory of the self-test on the host and on the device. Without a GPU nothing
+ * is tested. */
 #include <cstdio>
 #include <cstdlib>
 #include <cuda_runtime.h>

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays as an entry in NumPy gets them: as they are."""
+"""selftest_device.py - arrays for an entry in NumPy: unchanged."""
 
 
 def skip():

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays as an entry in Triton gets them: torch tensors on the device, bf16 as torch.bfloat16."""
+"""selftest_device.py - arrays for an entry in Triton: torch tensors on the device, bf16 as
+torch.bfloat16."""
 import numpy as np
 
 try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Public cases for cross_entropy against the definition in double."""
+"""selftest.py - public cases for cross_entropy against the definition in double."""
 from selftest_common import case, empty, np, random, store, verdict, widen
 from cross_entropy import cross_entropy
 

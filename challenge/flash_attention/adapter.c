@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* adapter-example.c - how to enter a kernel with other names and another argument order. This file
- * is unused until entry.json names it:
+/* adapter-example.c - how to enter a kernel with other names and another argument order. Unused
+ * until entry.json names it:
  *
  *     "sources": ["theirs.c"], "adapter": "adapter.c"
  *

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Public cases for flash_attention_backward against the definition in double."""
+"""selftest.py - public cases for flash_attention_backward against the definition in double."""
 from selftest_common import case, empty, np, random, store, verdict, widen
 from flash_attention_backward import flash_attention_backward
 

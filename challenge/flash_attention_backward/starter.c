@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flash_attention_backward.c - your kernel. The prompt is the specification.
- */
+/* flash_attention_backward.c - your kernel. The prompt is the specification. */
 #include "touchstone/attention.h"
 
 /* How much scratch memory a call with these arguments needs in x->workspace. Omit this

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flash_attention_backward.cu - your kernel, for CUDA. The judge runs it on a machine with a GPU.
- */
+/* flash_attention_backward.cu - your kernel, for CUDA. The judge runs it on a machine with a
+ * GPU. */
 #include <cuda_runtime.h>
 
 #include "touchstone/attention.h"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Public cases for kv_cache against the definition in double. Attention is judged over what read
-gives, and what it gives by the error that the contract declares."""
+"""selftest.py - public cases for kv_cache against the definition in double. Attention is judged
+over what read gives, and what it gives by the error that the contract declares."""
 from types import SimpleNamespace
 
 from selftest_common import case, np, random, returned, store, verdict, widen
@@ -10,7 +10,7 @@ TOKENS = 40
 
 
 class Player:
-    """A cache, and beside it every token that each of its sequences was given."""
+    """A cache, and every token that was appended to each of its sequences."""
 
     def __init__(self, dims):
         self.d, self.c, self.tokens = dims, kv_cache(dims), {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Your cache. The prompt is the specification."""
+"""kv_cache.py - your cache. The prompt is the specification."""
 import numpy as np  # noqa: F401
 
 

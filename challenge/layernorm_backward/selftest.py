@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Public cases for layernorm_backward against the definition in double."""
+"""selftest.py - public cases for layernorm_backward against the definition in double."""
 from selftest_common import case, empty, np, random, store, verdict, widen
 from layernorm_backward import layernorm_backward
 

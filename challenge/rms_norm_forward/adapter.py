@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a module with other names and another order of arguments enters.
-
-Nothing of this file is used until entry.json names it:
+"""adapter_example.py - how a module with other names and another order of arguments enters. Unused
+until entry.json names it:
 
     "sources": ["theirs.py"], "adapter": "adapter.py"
 

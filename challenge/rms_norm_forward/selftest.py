@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Public cases for rms_norm_forward against the definition in double."""
+"""selftest.py - public cases for rms_norm_forward against the definition in double."""
 from selftest_common import case, empty, np, random, store, verdict, widen
 from rms_norm_forward import rms_norm_forward
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Public cases for softmax_topk against the definition in double."""
+"""selftest.py - public cases for softmax_topk against the definition in double."""
 from selftest_common import case, empty, np, random, store, verdict, widen
 from softmax_topk import softmax_topk
 

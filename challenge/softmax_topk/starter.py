@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Your kernel. The prompt is the specification."""
+"""softmax_topk.py - your kernel. The prompt is the specification."""
 import numpy as np  # noqa: F401
 
 

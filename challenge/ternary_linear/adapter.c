@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* adapter-example.c - how layers with other names enter. Nothing of this file is used until
- * entry.json names it:
+/* adapter-example.c - how layers with other names enter. Unused until entry.json names it:
  *
  *     "sources": ["theirs.c"], "adapter": "adapter.c"
  *

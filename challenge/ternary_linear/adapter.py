@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How layers with other names enter. Nothing of this file is used until entry.json names it:
+"""adapter_example.py - how layers with other names enter. Unused until entry.json names it:
 
     "sources": ["theirs.py"], "adapter": "adapter.py"
 

@@ -63,8 +63,9 @@ static void try(ts_dtype t, int64_t n_out, int64_t n_in, int64_t n_rows, int way
     char          name[96];
     const int64_t n = n_out * n_in, G = n_out * groups(n_in);
     const double  u = t == TS_F32 ? 1e-5 : 0.02;
-    static char   room[1 << 22]; /* a self-test is generous; the judge gives what was asked for */
-    const ts_exec x = { TS_CPU, 1, 1, NULL, room, sizeof room };
+    static char
+        room[1 << 22]; /* a self-test is generous; the judge provides exactly what was requested */
+    const ts_exec                x = { TS_CPU, 1, 1, NULL, room, sizeof room };
     const ts_ternary_linear_dims d = { t, n_out, n_in, n_rows };
     float                       *w = fresh(n), *wt = fresh(n), *dw = fresh(n);
     uint8_t                     *code = fresh(G * 32);

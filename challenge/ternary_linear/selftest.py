@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Public cases for ternary_linear against the definition in double."""
+"""selftest.py - public cases for ternary_linear against the definition in double."""
 from selftest_common import case, np, random, returned, store, verdict, widen
 from ternary_linear import ternary_linear
 

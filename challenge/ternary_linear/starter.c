@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ternary_linear.c - your layers. The prompt says what they must do. A
- * function that needs scratch memory has a second one, its name and _workspace, that says how much;
- * see include/touchstone/ternary.h. */
+/* ternary_linear.c - your layers. The prompt is the specification.
+ *
+ * A function that needs scratch memory has a second one, its name and _workspace, that returns the
+ * size; see include/touchstone/ternary.h. */
 #include "touchstone/ternary.h"
 
 /* Begin here: codes and scales of float latents. */

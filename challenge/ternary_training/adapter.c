@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* adapter-example.c - how a trainer with other names enters. Nothing of this file is used until
- * entry.json names it:
+/* adapter-example.c - how a trainer with other names enters. Unused until entry.json names it:
  *
  *     "sources": ["theirs.c"], "adapter": "adapter.c"
  *

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a trainer with other names enters. Nothing of this file is used until entry.json names it:
+"""adapter_example.py - how a trainer with other names enters. Unused until entry.json names it:
 
     "sources": ["theirs.py"], "adapter": "adapter.py"
 

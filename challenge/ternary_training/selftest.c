@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* selftest.c - public cases for ternary_training. A decoder in double, below, reads what was
- * exported: its loss must be that of eval, its differences are the gradient, and a step is what the
- * formula makes of that gradient. */
+/* selftest.c - public cases for ternary_training.
+ *
+ * A decoder in double, below, reads what was exported: its loss must be that of eval, its
+ * differences are the gradient, and a step is what the formula makes of that gradient. */
 #include "selftest.h"
 #include "touchstone/ternary_training.h"
 
@@ -16,7 +17,7 @@ typedef struct bench {
     float           latent[MOST], norm[MOST], dlatent[MOST], dnorm[MOST], gain[MOST];
     uint8_t         code[MOST * 32];
     uint16_t        scale[MOST];
-    double          w[MOST]; /* weights that serve, then gains */
+    double          w[MOST]; /* effective weights, then gains */
     int32_t         tokens[TOKENS];
 } bench;
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Public cases for ternary_training. A decoder in double, below, reads what was exported: its loss must be
-that of eval, its differences are the gradient, and a step is what the formula makes of that gradient."""
+"""selftest.py - public cases for ternary_training.
+
+A decoder in double, below, reads what was exported: its loss must be that of eval, its differences
+are the gradient, and a step is what the formula makes of that gradient."""
 from types import SimpleNamespace
 
 from selftest_common import case, np, random, verdict

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Your trainer. The prompt is the specification."""
+"""ternary_training.py - your trainer. The prompt is the specification."""
 import numpy as np  # noqa: F401
 
 

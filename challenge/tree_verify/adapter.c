@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* adapter-example.c - how a verification with another interface enters. Nothing of this file is
- * used until entry.json names it:
+/* adapter-example.c - how a verification with another interface enters. Unused until entry.json
+ * names it:
  *
  *     "sources": ["theirs.c"], "adapter": "adapter.c"
  *

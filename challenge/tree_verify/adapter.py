@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a verification with another interface enters. Nothing of this file is used until entry.json
+"""adapter_example.py - how a verification with another interface enters. Unused until entry.json
 names it:
 
     "sources": ["theirs.py"], "adapter": "adapter.py"

@@ -120,7 +120,7 @@ static void define(const toy *m, const ts_tree_verify_args *a, walk *w)
 
 /* ---- a case ---- */
 
-/* Trees grow around what will be emitted, with wrong nodes before, beside and behind it. */
+/* Trees are built around the tokens that will be emitted, with wrong nodes around those. */
 static void grow(const toy *m, const ts_tree_verify_args *a, int64_t n, int shape, int32_t *token,
                  int32_t *parent)
 {

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Public cases for tree_verify against plain decoding, under a model that hashes what a row sees:
-tokens, and their positions."""
+"""selftest.py - public cases for tree_verify against plain decoding, under a model that hashes what
+a row sees: tokens, and their positions."""
 from selftest_common import case, np, random, verdict
 from tree_verify import tree_verify
 
@@ -51,7 +51,7 @@ def definition(model, prompt, token, parent, max_new, temperature, u):
 
 
 def grow(model, prompt, n, shape, temperature, u):
-    """Around what will be emitted, with wrong nodes before, beside and behind it."""
+    """A tree around the tokens that will be emitted, with wrong nodes around those."""
     right, token, parent, last, depth = [], [], [], -1, 0
     for _ in range(n + 1):
         right.append(decode(model, prompt, right, temperature, u))

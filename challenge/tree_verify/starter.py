@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Your verification. The prompt is the specification."""
+"""tree_verify.py - your verification. The prompt is the specification."""
 import numpy as np  # noqa: F401
 
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inspect's mock model before the real judge: right and wrong answers, feedback, an agent, a cut-off run.
+"""test_contest.py - tests the contest with Inspect's mock model and the real judge: correct and
+wrong answers, feedback, an agent, an interrupted run.
 
     python test_contest.py BUILD          what needs no timing; seconds
     python test_contest.py BUILD whole    everything; minutes
 
-Needs inspect-ai; answers 77 where it is not installed.
-"""
+Needs inspect-ai; answers 77 where it is not installed."""
 import json
 import os
 import shutil

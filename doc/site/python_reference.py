@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""python_reference.py - pages of the Python reference, from the sources of the package: signatures, docstrings
-and the `#:` comments of fields. Nothing is imported, so the package need not be built.
-python_reference.py FOLDER prints them; python_reference.py FOLDER --check lists public names without a docstring."""
+"""python_reference.py - writes the pages of the Python reference from the sources of the package:
+signatures, docstrings and the `#:` comments of fields.
+
+Nothing is imported, so the package need not be built. python_reference.py FOLDER prints the pages;
+python_reference.py FOLDER --check lists public names without a docstring."""
 import ast
 import pathlib
 import re

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Theirs takes one row of floats with something finite in it, and m of at most n. */
+/* adapter.c - maps softmax_topk to the function of theirs.c, which takes one row of floats with at
+ * least one finite, and m <= n. */
 #include "honest.h"
 
 double likeliest(int m, float *p, int *who, int n, const float *score, double beta);

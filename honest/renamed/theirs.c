@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Somebody's function, which knows nothing of the challenge: the m likeliest of n scores. Returns
- * the log of the sum. */
+/* theirs.c - a third-party function that knows nothing of the challenge: the m most probable of n
+ * scores. Returns the log of the sum. */
 #include <math.h>
 
 double likeliest(int m, float *p, int *who, int n, const float *score, double beta);

@@ -4,8 +4,8 @@
  * q, k and v are e4m3 codes: one bit of sign, 4 of exponent (bias 7), 3 of mantissa; 0x7f and 0xff
  * are NaN, there is no infinity, and the largest number is 448. The real number of a code is its
  * value times the scale of its batch and head, which is finite and positive. With these numbers,
- * o and lse are defined as in attention.h; so are the layouts, the masks, kv_len and the rows that
- * see no key. d.dtype is that of o: TS_F32, TS_F16 or TS_BF16. lse is float.
+ * o and lse are defined as in attention.h, and so are layouts, masks, kv_len and rows that see no
+ * key. d.dtype is the format of o: TS_F32, TS_F16 or TS_BF16. lse is float.
  *
  * An implementation may round weights to e4m3 before it multiplies them by v, and may sum up to 256
  * products of e4m3 numbers with 13 bits after the leading one. doc/attention_fp8.md
@@ -19,17 +19,21 @@
 extern "C" {
 #endif
 
+/* Arguments of ts_flash_attention_fp8. */
 typedef struct ts_flash_attention_fp8_args {
-    ts_attention_dims d;
-    const uint8_t    *q, *k, *v;
-    const float      *q_scale;           /* [n_batch][n_q_head] */
-    const float      *k_scale, *v_scale; /* [n_batch][n_kv_head] */
-    const int32_t    *kv_len;            /* [n_batch], 0 .. n_k; or NULL */
-    void             *o;
-    float            *lse; /* [n_batch][n_q_head][n_q], or NULL */
+    ts_attention_dims d;                 /* shape and mask; d.dtype is that of o */
+    const uint8_t    *q, *k, *v;         /* e4m3 codes, in the layout of attention.h */
+    const float      *q_scale;           /* [n_batch][n_q_head], > 0, finite */
+    const float      *k_scale, *v_scale; /* [n_batch][n_kv_head], > 0, finite */
+    const int32_t    *kv_len;            /* [n_batch], keys per batch, 0 .. n_k; NULL: n_k */
+    void             *o;                 /* output, of q's shape */
+    float            *lse;               /* [n_batch][n_q_head][n_q], output; or NULL */
 } ts_flash_attention_fp8_args;
 
+/* Computes o and, unless NULL, lse. */
 TS_API ts_status ts_flash_attention_fp8(const ts_flash_attention_fp8_args *a, const ts_exec *x);
+
+/* Sets *n_bytes to the workspace that ts_flash_attention_fp8 needs for these arguments. */
 TS_API ts_status ts_flash_attention_fp8_workspace(const ts_flash_attention_fp8_args *a,
                                                   const ts_exec *x, size_t *n_bytes);
 

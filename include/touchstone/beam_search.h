@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* beam_search.h - the best continuations of each of several prompts.
  *
+ * Beam search extends several strings (beams) per prompt, one token per step, and keeps the best.
  * Log-probabilities are the log-softmax of the model's logits, added up in double. `length` counts
  * generated tokens, including EOS, and
  *     score = logprob / length^alpha          (length 0: 0).
@@ -40,38 +41,50 @@
 extern "C" {
 #endif
 
+/* Size and settings of a search. */
 typedef struct ts_beam_dims {
-    int64_t n_items;        /* >= 0 */
-    int64_t beam_width;     /* >= 1, < 2^31 */
-    int64_t max_new_tokens; /* >= 0 */
-    double  alpha;          /* >= 0, finite */
-    int32_t eos;            /* a token, or -1: none */
+    int64_t n_items;        /* prompts, >= 0 */
+    int64_t beam_width;     /* beams per prompt; >= 1, < 2^31 */
+    int64_t max_new_tokens; /* most tokens to generate per beam, >= 0 */
+    double  alpha;          /* exponent of the length penalty; >= 0, finite */
+    int32_t eos;            /* the token that ends a beam, or -1: none */
 } ts_beam_dims;
 
+/* Arguments of ts_beam_search and ts_beam_search_archive. */
 typedef struct ts_beam_search_args {
-    ts_beam_dims    d;
-    const ts_model *model;
-    const int32_t  *prompts;    /* one after the other */
-    const int64_t  *prompt_len; /* [n_items], >= 1 each */
-    int32_t        *tokens;     /* [n_items][beam_width][max_new_tokens] */
-    int64_t        *length;     /* [n_items][beam_width] */
+    ts_beam_dims    d;          /* size and settings */
+    const ts_model *model;      /* its `next` is called */
+    const int32_t  *prompts;    /* [sum of prompt_len], tokens, one prompt after the other */
+    const int64_t  *prompt_len; /* [n_items], tokens per prompt, >= 1 each */
+    int32_t        *tokens;     /* [n_items][beam_width][max_new_tokens], generated tokens */
+    int64_t        *length;     /* [n_items][beam_width], generated tokens per beam */
     double         *logprob;    /* [n_items][beam_width] */
     double         *score;      /* [n_items][beam_width] */
-    uint8_t        *finished;   /* [n_items][beam_width]: 1 if it ends in EOS */
-    int64_t        *n_found;    /* [n_items] */
-    void           *host;       /* TS_CUDA only: as many bytes as ts_..._host returns */
-    size_t          host_bytes;
+    uint8_t        *finished;   /* [n_items][beam_width]: 1 if the beam ends in EOS, else 0 */
+    int64_t        *n_found;    /* [n_items], beams per prompt */
+    void           *host;       /* TS_CUDA only: scratch in host memory, see ts_beam_search_host */
+    size_t          host_bytes; /* size of host */
 } ts_beam_search_args;
 
+/* Finds the beams of every prompt. */
 TS_API ts_status ts_beam_search(const ts_beam_search_args *a, const ts_exec *x);
+
+/* Sets *n_bytes to the workspace that ts_beam_search needs for these arguments. */
 TS_API ts_status ts_beam_search_workspace(const ts_beam_search_args *a, const ts_exec *x,
                                           size_t *n_bytes);
-TS_API ts_status ts_beam_search_host(const ts_beam_search_args *a, const ts_exec *x,
-                                     size_t *n_bytes); /* 0 on the CPU */
 
+/* Sets *n_bytes to the size of a->host that ts_beam_search needs: 0 on the CPU. */
+TS_API ts_status ts_beam_search_host(const ts_beam_search_args *a, const ts_exec *x,
+                                     size_t *n_bytes);
+
+/* Finds the beams of every prompt by the search with an archive. */
 TS_API ts_status ts_beam_search_archive(const ts_beam_search_args *a, const ts_exec *x);
+
+/* Sets *n_bytes to the workspace that ts_beam_search_archive needs for these arguments. */
 TS_API ts_status ts_beam_search_archive_workspace(const ts_beam_search_args *a, const ts_exec *x,
                                                   size_t *n_bytes);
+
+/* Sets *n_bytes to the size of a->host that ts_beam_search_archive needs: 0 on the CPU. */
 TS_API ts_status ts_beam_search_archive_host(const ts_beam_search_args *a, const ts_exec *x,
                                              size_t *n_bytes);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cross_entropy.h - cross-entropy from hidden states or from logits, with its gradients.
  *
- * For each row i with target t, over the words v of a vocabulary of V:
+ * The loss of a language model: for each row i (a token position) with target t, over the words v
+ * of a vocabulary of V = n_vocab words:
  *     x_v  = sum_k h_ik w_vk + bias_v           (cross_entropy_logits: x is given)
  *     z_v  = x_v, or softcap * tanh(x_v / softcap) where softcap > 0
  *     lse  = ln sum_v exp(z_v)
@@ -34,56 +35,64 @@
 extern "C" {
 #endif
 
-/* One call computes the losses and, unless NULL, dh and dw. The full logits are never stored: the
- * workspace contains at most `chunk` of them, a tile of rows by words, and sums whose size is
- * independent of n_rows * n_vocab. */
+/* Arguments of ts_cross_entropy. */
 typedef struct ts_cross_entropy_args {
-    ts_dtype    dtype;
-    ts_dtype    grad_dtype; /* of dh and dw: `dtype`, or that of loss */
-    int         mean;       /* total is 0: a sum, 1: a mean over counted rows */
-    int         accumulate; /* 1: add to dh and dw instead of overwriting them */
-    int32_t     ignore_index;
-    int64_t     n_rows;             /* >= 0; with 0 rows dw is 0, or untouched */
-    int64_t     n_vocab;            /* >= 1 */
-    int64_t     n_hidden;           /* >= 1 */
-    int64_t     h_stride, w_stride; /* >= n_hidden: elements from row to row of h, dh; of w, dw */
-    int64_t     chunk;              /* most logits in the workspace; 0: the library's choice */
-    double      scale;              /* finite */
-    double      smoothing;          /* 0 .. 1 */
-    double      z_loss, softcap;    /* >= 0, finite; 0: none */
-    const void *h;                  /* [n_rows][n_hidden] */
-    const void *w;                  /* [n_vocab][n_hidden] */
-    const void *bias;               /* [n_vocab], or NULL */
-    const int32_t *target;          /* [n_rows] */
-    void          *loss, *lse;      /* [n_rows] */
-    void          *total;           /* [1] */
-    void          *dh;              /* [n_rows][n_hidden], or NULL */
-    void          *dw;              /* [n_vocab][n_hidden], or NULL */
+    ts_dtype       dtype;              /* of h, w and bias */
+    ts_dtype       grad_dtype;         /* of dh and dw: `dtype`, or that of loss */
+    int            mean;               /* total is 0: the sum of the loss, 1: its mean */
+    int            accumulate;         /* 1: add to dh and dw instead of overwriting them */
+    int32_t        ignore_index;       /* a target whose row is not counted */
+    int64_t        n_rows;             /* >= 0; with 0, dw is 0, or kept if accumulate */
+    int64_t        n_vocab;            /* >= 1 */
+    int64_t        n_hidden;           /* >= 1 */
+    int64_t        h_stride, w_stride; /* from row to row of h and dh; of w and dw; >= n_hidden */
+    int64_t        chunk;              /* most logits in the workspace; 0: the library's choice */
+    double         scale;              /* factor of the gradients, finite */
+    double         smoothing;          /* label smoothing, 0 .. 1 */
+    double         z_loss, softcap;    /* >= 0, finite; 0: none */
+    const void    *h;                  /* [n_rows][n_hidden], hidden states */
+    const void    *w;                  /* [n_vocab][n_hidden], weights of the output layer */
+    const void    *bias;               /* [n_vocab], or NULL */
+    const int32_t *target;             /* [n_rows] */
+    void          *loss, *lse;         /* [n_rows], outputs */
+    void          *total;              /* [1], output */
+    void          *dh;                 /* [n_rows][n_hidden], gradient of h; or NULL */
+    void          *dw;                 /* [n_vocab][n_hidden], gradient of w; or NULL */
 } ts_cross_entropy_args;
 
+/* Arguments of ts_cross_entropy_logits. */
 typedef struct ts_cross_entropy_logits_args {
-    ts_dtype       dtype;
-    int            mean;
-    int            in_place; /* 1: the gradient overwrites logits, and dlogits is NULL */
-    int32_t        ignore_index;
-    int64_t        n_rows;     /* >= 0 */
-    int64_t        n_vocab;    /* >= 1 */
-    int64_t        row_stride; /* >= n_vocab: of logits and dlogits */
-    double         scale;      /* finite */
-    double         smoothing;  /* 0 .. 1 */
-    double         z_loss, softcap;
-    void          *logits; /* [n_rows][n_vocab]; written only if in_place */
-    const int32_t *target; /* [n_rows] */
-    void          *loss, *lse;
-    void          *total;   /* [1] */
-    void          *dlogits; /* [n_rows][n_vocab], or NULL */
+    ts_dtype       dtype;           /* of logits and dlogits */
+    int            mean;            /* total is 0: the sum of the loss, 1: its mean */
+    int            in_place;        /* 1: the gradient overwrites logits, and dlogits is NULL */
+    int32_t        ignore_index;    /* a target whose row is not counted */
+    int64_t        n_rows;          /* >= 0 */
+    int64_t        n_vocab;         /* >= 1 */
+    int64_t        row_stride;      /* elements from row to row of logits, dlogits; >= n_vocab */
+    double         scale;           /* factor of the gradients, finite */
+    double         smoothing;       /* label smoothing, 0 .. 1 */
+    double         z_loss, softcap; /* >= 0, finite; 0: none */
+    void          *logits;          /* [n_rows][n_vocab]; written only if in_place */
+    const int32_t *target;          /* [n_rows] */
+    void          *loss, *lse;      /* [n_rows], outputs */
+    void          *total;           /* [1], output */
+    void          *dlogits;         /* [n_rows][n_vocab], gradient of logits; or NULL */
 } ts_cross_entropy_logits_args;
 
+/* Computes loss, lse and total from hidden states and, unless NULL, dh and dw. The full logits are
+ * never stored: the workspace contains at most `chunk` of them, a tile of rows by words, and sums
+ * whose size is independent of n_rows * n_vocab. */
 TS_API ts_status ts_cross_entropy(const ts_cross_entropy_args *a, const ts_exec *x);
+
+/* Sets *n_bytes to the workspace that ts_cross_entropy needs for these arguments. */
 TS_API ts_status ts_cross_entropy_workspace(const ts_cross_entropy_args *a, const ts_exec *x,
                                             size_t *n_bytes);
 
+/* Computes loss, lse and total from logits and, if in_place or unless dlogits is NULL, the gradient
+ * of the logits. */
 TS_API ts_status ts_cross_entropy_logits(const ts_cross_entropy_logits_args *a, const ts_exec *x);
+
+/* Sets *n_bytes to the workspace that ts_cross_entropy_logits needs for these arguments. */
 TS_API ts_status ts_cross_entropy_logits_workspace(const ts_cross_entropy_logits_args *a,
                                                    const ts_exec *x, size_t *n_bytes);
 

@@ -25,37 +25,45 @@
 extern "C" {
 #endif
 
+/* Arguments of ts_layernorm_forward. */
 typedef struct ts_layernorm_forward_args {
-    ts_dtype    dtype;
+    ts_dtype    dtype;       /* of x, y, gamma and beta */
     int64_t     n_rows;      /* >= 0 */
     int64_t     n_cols;      /* >= 1 */
-    int64_t     row_stride;  /* >= n_cols */
-    double      eps;         /* > 0, finite */
-    const void *x;           /* [n_rows][n_cols] */
-    const void *gamma;       /* [n_cols] */
-    const void *beta;        /* [n_cols] */
-    void       *y;           /* [n_rows][n_cols] */
-    void       *mean, *rstd; /* [n_rows] */
+    int64_t     row_stride;  /* elements from row to row of x and y, >= n_cols */
+    double      eps;         /* added to the variance; > 0, finite */
+    const void *x;           /* [n_rows][n_cols], input */
+    const void *gamma;       /* [n_cols], gain */
+    const void *beta;        /* [n_cols], bias */
+    void       *y;           /* [n_rows][n_cols], output */
+    void       *mean, *rstd; /* [n_rows], outputs that backward reads */
 } ts_layernorm_forward_args;
 
+/* Arguments of ts_layernorm_backward. */
 typedef struct ts_layernorm_backward_args {
-    ts_dtype    dtype;
+    ts_dtype    dtype;          /* of x, dy, gamma and dx */
     int         accumulate;     /* 1: add to dgamma and dbeta instead of overwriting them */
-    int64_t     n_rows;         /* >= 0; with 0 rows dgamma and dbeta are 0, or untouched */
+    int64_t     n_rows;         /* >= 0; with 0, dgamma and dbeta are 0, or kept if accumulate */
     int64_t     n_cols;         /* >= 1 */
-    int64_t     row_stride;     /* >= n_cols */
-    const void *x, *dy;         /* [n_rows][n_cols] */
-    const void *gamma;          /* [n_cols] */
+    int64_t     row_stride;     /* elements from row to row of x, dy and dx, >= n_cols */
+    const void *x, *dy;         /* [n_rows][n_cols], forward's input and the gradient of y */
+    const void *gamma;          /* [n_cols], gain */
     const void *mean, *rstd;    /* [n_rows], as forward wrote them */
-    void       *dx;             /* [n_rows][n_cols] */
-    void       *dgamma, *dbeta; /* [n_cols] */
+    void       *dx;             /* [n_rows][n_cols], gradient of x */
+    void       *dgamma, *dbeta; /* [n_cols], gradients of gamma and beta */
 } ts_layernorm_backward_args;
 
+/* Computes y, mean and rstd. */
 TS_API ts_status ts_layernorm_forward(const ts_layernorm_forward_args *a, const ts_exec *x);
+
+/* Sets *n_bytes to the workspace that ts_layernorm_forward needs for these arguments. */
 TS_API ts_status ts_layernorm_forward_workspace(const ts_layernorm_forward_args *a,
                                                 const ts_exec *x, size_t *n_bytes);
 
+/* Computes dx, dgamma and dbeta. */
 TS_API ts_status ts_layernorm_backward(const ts_layernorm_backward_args *a, const ts_exec *x);
+
+/* Sets *n_bytes to the workspace that ts_layernorm_backward needs for these arguments. */
 TS_API ts_status ts_layernorm_backward_workspace(const ts_layernorm_backward_args *a,
                                                  const ts_exec *x, size_t *n_bytes);
 

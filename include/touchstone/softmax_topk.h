@@ -23,20 +23,24 @@
 extern "C" {
 #endif
 
+/* Arguments of ts_softmax_topk. */
 typedef struct ts_softmax_topk_args {
-    ts_dtype    dtype;
+    ts_dtype    dtype;           /* of logits */
     int64_t     n_rows;          /* >= 0 */
-    int64_t     n_vocab;         /* >= 0, < 2^31 */
-    int64_t     row_stride;      /* >= n_vocab */
-    int64_t     k;               /* >= 0, < 2^31; fast to 1024 */
+    int64_t     n_vocab;         /* elements per row; >= 0, < 2^31 */
+    int64_t     row_stride;      /* elements from row to row of logits, >= n_vocab */
+    int64_t     k;               /* elements to select per row; >= 0, < 2^31; slower above 1024 */
     double      inv_temperature; /* > 0; neither 0, subnormal nor infinite as a float */
-    const void *logits;          /* [n_rows][n_vocab] */
-    int32_t    *index;           /* [n_rows][k] */
-    float      *prob;            /* [n_rows][k] */
-    float      *lse;             /* [n_rows], or NULL */
+    const void *logits;          /* [n_rows][n_vocab], input */
+    int32_t    *index;           /* [n_rows][k], output: position in the row, or -1 */
+    float      *prob;            /* [n_rows][k], output: probability p */
+    float      *lse;             /* [n_rows], output; or NULL */
 } ts_softmax_topk_args;
 
+/* Computes index and prob and, unless NULL, lse. */
 TS_API ts_status ts_softmax_topk(const ts_softmax_topk_args *a, const ts_exec *x);
+
+/* Sets *n_bytes to the workspace that ts_softmax_topk needs for these arguments. */
 TS_API ts_status ts_softmax_topk_workspace(const ts_softmax_topk_args *a, const ts_exec *x,
                                            size_t *n_bytes);
 

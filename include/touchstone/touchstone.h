@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* touchstone.h - the types every kernel header uses.
+/* touchstone.h - status codes, element types and execution settings, used by every kernel.
  *
  * Every kernel has two functions of this form:
  *
@@ -7,9 +7,14 @@
  *     ts_status ts_<stem>_<pass>_workspace(const ts_<stem>_<pass>_args *a, const ts_exec *x,
  *                                          size_t *n_bytes);
  *
- * All memory is the caller's. A call allocates nothing, prints nothing and keeps no pointer. On any
- * status but TS_OK no output has been written. Counts and strides are in elements; pointers need
- * only the alignment of their element; buffers do not overlap. */
+ * The first runs the kernel. The second validates the same arguments and sets *n_bytes to the size
+ * of the scratch memory that the first needs in x->workspace; the size may be 0.
+ *
+ * Memory: the caller allocates and frees every buffer. A call allocates nothing, prints nothing and
+ * keeps no pointer. Buffers must not overlap, except where a field's comment permits it.
+ * Errors: on any status but TS_OK no output has been written.
+ * Units: counts and strides are in elements, sizes named *_bytes in bytes. A shape [n][m] is
+ * row-major. Pointers need only the alignment of their element. */
 #ifndef TOUCHSTONE_TOUCHSTONE_H
 #define TOUCHSTONE_TOUCHSTONE_H
 
@@ -22,59 +27,74 @@
 extern "C" {
 #endif
 
+/* What every function returns. */
 typedef enum ts_status {
-    TS_OK,
+    TS_OK,            /* success */
     TS_E_ARG,         /* a required pointer is NULL, or a value is invalid */
     TS_E_SHAPE,       /* invalid extent or stride */
-    TS_E_DTYPE,       /* a dtype that this kernel does not support */
-    TS_E_UNSUPPORTED, /* valid, but not supported here */
-    TS_E_WORKSPACE,   /* x->workspace is missing or smaller than the query returned */
-    TS_E_CAPACITY,
-    TS_E_STATE,
-    TS_E_RANGE,
-    TS_E_FORMAT,
-    TS_E_MODEL,
-    TS_E_DEVICE /* the device is absent, or its runtime reported an error */
+    TS_E_DTYPE,       /* this kernel does not support the dtype on this device */
+    TS_E_UNSUPPORTED, /* valid arguments, but this device has no implementation for them */
+    TS_E_WORKSPACE,   /* memory from the caller is missing or smaller than its query returned */
+    TS_E_CAPACITY,    /* a handle has no room left: sequences, tokens, pages or batch */
+    TS_E_STATE,       /* the sequence is not open (kv_cache.h) */
+    TS_E_RANGE,       /* a number is not finite or exceeds its storage format (ternary.h) */
+    TS_E_FORMAT,      /* packed data contains an invalid code or scale (ternary.h) */
+    TS_E_MODEL,       /* a model's callback failed, or its logits are unusable (model.h) */
+    TS_E_DEVICE       /* the device is absent, or its runtime reported an error */
 } ts_status;
 
+/* Format of a tensor's elements. Each kernel's header lists those that it supports. */
 typedef enum ts_dtype {
-    TS_F32,
-    TS_F64,
-    TS_F16,
-    TS_BF16,
-    TS_U8,
-    TS_U4,
-    TS_I32, /* indices; no kernel computes in it */
-    TS_E4M3 /* 8-bit floats; see attention_fp8.h */
+    TS_F32,  /* float */
+    TS_F64,  /* double */
+    TS_F16,  /* IEEE half precision: 5 bits of exponent, 10 of mantissa */
+    TS_BF16, /* the upper 16 bits of a float: 8 bits of exponent, 7 of mantissa */
+    TS_U8,   /* codes 0 .. 255 of a quantised cache; see kv_cache.h */
+    TS_U4,   /* codes 0 .. 15, two per byte; see kv_cache.h */
+    TS_I32,  /* indices; no kernel computes in it */
+    TS_E4M3  /* 8-bit floats; see attention_fp8.h */
 } ts_dtype;
+
+/* Where a call runs. TS_CUDA needs an NVIDIA GPU; see ts_cuda_unavailable_reason. */
 typedef enum ts_device { TS_CPU, TS_CUDA } ts_device;
 
-/* Where and with what a call runs. Borrowed for the call only.
- * With TS_CUDA, tensors and workspace are device memory and work is enqueued on `stream`. */
+/* Where and with what a call runs. The call reads it and keeps no pointer to it.
+ * With TS_CUDA, tensors and workspace are device memory and work is enqueued on `stream`: outputs
+ * are complete when the stream has reached the end of that work. */
 typedef struct ts_exec {
-    ts_device device;
-    int       n_threads;     /* CPU only; 0: OpenMP's default */
-    int       deterministic; /* 1: equal inputs give bitwise identical outputs, for any n_threads */
-    void     *stream;        /* a cudaStream_t, or NULL for the default stream */
-    void     *workspace;     /* on `device`; contents undefined before and after */
-    size_t    workspace_bytes;
+    ts_device device;          /* TS_CPU or TS_CUDA */
+    int       n_threads;       /* threads to use, CPU only; 0: OpenMP's default */
+    int       deterministic;   /* 1: equal inputs give bitwise identical outputs, any n_threads */
+    void     *stream;          /* a cudaStream_t, or NULL for the default stream; CUDA only */
+    void     *workspace;       /* scratch on `device`; contents undefined before and after */
+    size_t    workspace_bytes; /* size of workspace, at least what the _workspace query returned */
 } ts_exec;
 
-/* Every kernel with its args type erased: dispatch tables, tests, benchmarks and entrants use these
- * two types. */
+/* A kernel with the type of its args erased, as dispatch tables, tests, benchmarks and entrants
+ * call it. */
 typedef ts_status (*ts_run_fn)(const void *args, const ts_exec *x);
+
+/* A workspace query with the type of its args erased. */
 typedef ts_status (*ts_workspace_fn)(const void *args, const ts_exec *x, size_t *n_bytes);
 
-/* Goes up whenever a function or a struct of these headers changes. abi.h compares layouts. */
+/* Version of the binary interface: increases whenever a function or a struct of these headers
+ * changes. abi.h compares the layouts themselves. */
 enum { TS_ABI_VERSION = 1 };
 
-/* Put `TS_ABI_MARK;` into one source of a shared library that is entered prebuilt: the judge then
- * rejects it once these headers have another version, instead of calling it with other structs. */
+/* Version mark for a prebuilt shared library that enters a challenge: put `TS_ABI_MARK;` into one
+ * of its sources. If the headers change later, the judge then rejects the library instead of
+ * calling it with other structs. */
 #define TS_ABI_MARK TS_API const int ts_abi_mark = TS_ABI_VERSION
 
-TS_API int         ts_abi_version(void);             /* TS_ABI_VERSION of the library */
-TS_API const char *ts_status_text(ts_status s);      /* "workspace missing or too small" */
-TS_API const char *ts_cuda_unavailable_reason(void); /* NULL when TS_CUDA can be used */
+/* Returns the TS_ABI_VERSION that the library was built with. */
+TS_API int ts_abi_version(void);
+
+/* Returns a status as a constant English string, such as "workspace missing or too small". */
+TS_API const char *ts_status_text(ts_status s);
+
+/* Returns NULL if TS_CUDA can be used, or why not, as a string that stays valid. The first call, of
+ * this function or with TS_CUDA, loads the library's CUDA module. */
+TS_API const char *ts_cuda_unavailable_reason(void);
 
 #ifdef __cplusplus
 }

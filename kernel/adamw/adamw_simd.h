@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* adamw_simd.h - parameters of a step, written once for any width of vector. Private to the files
- * that include it, each behind its vectors (see row_simd.h) and a function `take_roots`.
+/* adamw_simd.h - the parameters of a step, written once for any width of vector. Private to the
+ * files that include it.
  *
- * Arithmetic is double, which holds the square of any float, and is rounded once into each float
- * that is kept. A block is gone through in short loops that the compiler turns into vector code. */
+ * Each of them first includes its vectors (see row_simd.h) and defines a function `take_roots`.
+ * Arithmetic is double, in which the square of any float is representable, and is rounded once into
+ * each float that is stored. A block is processed in short loops that the compiler turns into
+ * vector code. */
 #ifndef TS_ADAMW_SIMD_H
 #define TS_ADAMW_SIMD_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention.c - the door of both passes: checks the contract, picks a row of the table, calls it.
- */
+/* attention.c - API entry points of both passes: validate the arguments, select an implementation,
+ * call it. */
 #include "attention_impl.h"
 #include "cpu.h"
 

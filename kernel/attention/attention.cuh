@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention.cuh - what the CUDA kernels of both passes share: which query sees which key, where a
- * row lies, and the kernels that serve every call. */
+/* attention.cuh - shared by the CUDA kernels of both passes: which query sees which key, where a
+ * row is stored, and the kernels that support every call. */
 #ifndef TS_ATTENTION_CUH
 #define TS_ATTENTION_CUH
 
@@ -109,7 +109,7 @@ struct sight {
     }
 };
 
-/* ---- where things lie ---- */
+/* ---- addresses ---- */
 
 /* Row n of head h of batch b begins at element b * batch + h * head + n * row. */
 struct strides {
@@ -154,7 +154,7 @@ struct row_order {
     }
 };
 
-/* A workspace may lie anywhere: its query asks for ALIGN bytes more than are used. */
+/* A workspace may have any alignment: its query returns ALIGN bytes more than are used. */
 enum { ALIGN = 256 };
 inline void *aligned_up(void *p)
 {

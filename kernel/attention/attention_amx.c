@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention_amx.c - forward in tiles of BF16. K and V are packed once for all the queries of their
- * heads, in two ways: S = Q K' sums over elements, O = P V over keys. Then each thread takes some
- * queries at a time, in strips, against a block of keys: S, from which rows of vecs make P, and the
- * sums O. P is rounded to BF16 on its way; the sums of weights are not.
+/* attention_amx.c - forward in AMX tiles of BF16.
  *
- * Maxima are of q.k as it is, so the scale must not be negative: the sign goes to q. A scale of 0
- * goes there, too. */
+ * K and V are packed once for all queries of their heads, in two layouts: S = Q K' sums over
+ * elements, O = P V over keys. Then each thread takes some queries at a time, in strips, against a
+ * block of keys: it computes S, converts rows of S to P, and adds to the sums O. P is rounded to
+ * BF16; the sums of weights are not.
+ *
+ * Maxima are those of q.k without the scale, so the scale must not be negative: its sign is moved
+ * to q. A scale of 0 is moved there, too. */
 #include "attention_amx.h"
 
 enum {
     BLOCK = 256,
     QUERIES = 128,
     WIDE = BLOCK + 32, /* elements from one row of a block to the next: rows of a power of 2 would
-                          all lie in the same few sets of a cache */
+                          all be in the same few sets of a cache */
 };
 
 typedef struct packed {

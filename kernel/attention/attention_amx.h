@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention_amx.h - products of BF16 tiles, and how their operands lie. Private to the files that
- * include it.
+/* attention_amx.h - matmuls of BF16 tiles, and the layout of their operands. Private to the files
+ * that include it.
  *
  * A tile is 16 rows of 64 bytes. A product c += a b takes 16 rows of a with 32 terms each, and b in
  * 16 rows of pairs: terms 2 i and 2 i + 1 of all 16 columns side by side. What is packed is made of
@@ -95,7 +95,7 @@ typedef struct pair {
     int64_t         stride, step;
 } pair;
 
-/* Rows of 32 terms each, as they lie. */
+/* Rows of 32 terms each, without packing. */
 INLINE pair rows_at(const uint16_t *at, int64_t stride)
 {
     return (pair) { at, at + 16 * stride, stride, STRIP };
@@ -295,7 +295,7 @@ INLINE __mmask32 pack_turned(uint16_t *to, const head *h, int64_t j)
     return odd;
 }
 
-/* As they lie, in rows of strips(dim) strips. */
+/* Unpacked, in rows of strips(dim) strips. */
 INLINE __mmask32 copy_rows(uint16_t *to, const head *h, int64_t j)
 {
     __mmask32 odd = 0;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention_backward_amx.c - backward in tiles of BF16. Keys are cut, dealt out and summed as in
- * attention_threads.c; before that all that tiles want in another order than it lies is packed,
- * once.
+/* attention_backward_amx.c - backward in AMX tiles of BF16.
  *
- * For a tile of keys and strips of queries S = Q K' and dP = dO V' become P and dS, by rows, both
- * rounded to BF16, and give dV' += dO' P, dK' += Q' dS and dQ += dS K: dO' and Q' are packed, and
- * P and dS are written as the products want them, by pairs of queries, dS by rows, too. */
+ * Keys are divided among threads and summed as in attention_threads.c. Before that, every operand
+ * that tiles need in another order than that of memory is packed once.
+ *
+ * For a tile of keys and strips of queries, S = Q K' and dP = dO V' become P and dS, row by row,
+ * both rounded to BF16, and give dV' += dO' P, dK' += Q' dS and dQ += dS K. dO' and Q' are packed;
+ * P and dS are written in the layouts of the matmuls, by pairs of queries, and dS also by rows. */
 #include "attention_amx.h"
 
 enum {
@@ -100,7 +101,7 @@ INLINE void weigh_strip(const work *w, int64_t i, const float *lse, const float 
 
 /* ---- queries against a tile of keys ---- */
 
-/* Rows as they lie where these are whole strips. */
+/* Rows in place if they are whole strips. */
 INLINE pair rows_of(const work *w, const void *tensor, int64_t head_q, int64_t i, uint16_t *copy)
 {
     const ts_attention_dims *d = &w->a->d;
@@ -212,7 +213,7 @@ static bool pack_keys(const ts_flash_attention_backward_args *a, const packed *x
     head                     k = head_of(d, a->k, d->n_kv_head, d->n_k, b, h);
     head                     v = head_of(d, a->v, d->n_kv_head, d->n_k, b, h);
     k.n = v.n = ts_attention_keys(d, a->kv_len, b);
-    /* An infinite key has no weight in dq, or one that is NaN: 0 serves both. */
+    /* An infinite key has no weight in dq, or one that is NaN: 0 is correct for both. */
     return pack_across(x->k_across + i * each, &k, j) | pack_across(x->v_across + i * each, &v, j) |
            pack_along(x->k_along + i * each, &k, j, true);
 }

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention_backward_block_sm90.cuh - what the main passes backward by wgmma share: parameters,
- * shared memory, which keys and queries a block has, the thread that loads tiles, and what becomes
- * of scores.
+/* attention_backward_block_sm90.cuh - shared by the wgmma kernels of the backward pass: parameters,
+ * shared memory, the division of work, loading of tiles, and gradients of scores.
  *
- * A block owns keys of a KV head, and walks the queries that may see them, over all query heads
- * that share the KV head: dk and dv stay in registers. Scores are transposed, keys down and queries
- * across. */
+ * A block owns keys of a KV head, and iterates over the queries that may see them, of all query
+ * heads that share the KV head: dk and dv stay in registers. Scores are transposed: keys are rows,
+ * queries columns. */
 #ifndef TS_ATTENTION_BACKWARD_BLOCK_SM90_CUH
 #define TS_ATTENTION_BACKWARD_BLOCK_SM90_CUH
 
@@ -23,7 +22,7 @@ template <int D> constexpr int      HEIGHT = D <= 64 ? 128 : 64; /* queries in a
 template <int D> constexpr int      KEYS = D <= 128 ? 128 : 64;  /* that a block owns */
 template <int D> constexpr unsigned TILE_BYTES = SLAB_BYTES *(SLABS<D> *HEIGHT<D>);
 
-/* A tile's dq lies as it does in the registers of warpgroups that have 64 queries each: chunks of 8
+/* A tile's dq has the layout of the registers of warpgroups with 64 queries each: chunks of 8
  * columns, in each four floats per thread. */
 enum { CHUNK_FLOATS = 4 * WARPGROUP, CHUNK_BYTES = CHUNK_FLOATS * 4, PART_BYTES = 8 * CHUNK_BYTES };
 template <int D> struct dq_parts {
@@ -51,8 +50,8 @@ struct main_params {
 
 /* ---- shared memory ---- */
 
-/* P goes through shared memory above D = 128, dq up to there. Where statistics leave half of their
- * place free, barriers lie there: at D = 256 no other is left. */
+/* P goes through shared memory above D = 128, dq up to there. If statistics leave half of their
+ * place free, barriers are stored there: at D = 256 no other place is left. */
 template <int D> struct block_memory {
     static constexpr unsigned OWNED_BYTES = SLABS<D> * KEYS<D> * SLAB_BYTES, K = 0,
                               V = K + OWNED_BYTES, Q = V + OWNED_BYTES,
@@ -140,9 +139,9 @@ struct job {
 };
 
 /* Sections of heads one after the other; in each, blocks of keys go in one order over all its
- * heads. With turns, from the last keys to the first, which is the order in which they add to dq:
- * who waits for a turn waits for blocks that began before. Else the other way: under a causal mask
- * the first keys have the most queries, and long jobs had better not come last. */
+ * heads. With turns, from the last keys to the first, which is the order in which they add to dq: a
+ * block then waits only for blocks that began before it. Otherwise the other way: under a causal
+ * mask the first keys have the most queries, and long jobs should not come last. */
 template <int D> __device__ __forceinline__ job find_job(const main_params &p, int ticket)
 {
     const int s = min(ticket / (p.section * p.n_block), p.n_section - 1), first = s * p.section;
@@ -180,7 +179,7 @@ __device__ __forceinline__ void tell_job(const block_memory<D> &m, int ticket, u
     *told ^= 1;
 }
 
-/* By a warp. The lane that reads it says that it may be overwritten. */
+/* Called by a warp. The lane that reads it signals that it may be overwritten. */
 template <int D> __device__ __forceinline__ int hear_job(const block_memory<D> &m, unsigned told)
 {
     unsigned ticket = 0;
@@ -311,8 +310,8 @@ template <int D> __device__ __forceinline__ int key_row(int thread)
     return (thread - WARPGROUP) / 32 * 16 % KEYS<D> + thread % 32 / 4;
 }
 
-/* Where a thread stands: accumulators have, of two rows (keys), columns 8 j + column and the
- * next. By the shuffle the compiler knows that a warp is all in one half. */
+/* The place of a thread: accumulators have, of two rows (keys), columns 8 j + column and the next.
+ * By the shuffle the compiler knows that a warp is all in one half. */
 struct place {
     int half, warp, lane, column;
 

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention_backward_cuda.cu - the gradients in plain float, for every head size; 16-bit elements
- * go to attention_backward_mma.cu, floats to attention_backward_split.cu if that takes them. One
- * kernel owns keys and walks queries, for dk and dv; another owns queries and walks keys, for dq.
- * Nothing is added across blocks, so the order of sums is always the same. */
+/* attention_backward_cuda.cu - the gradients in plain float, for every head size.
+ *
+ * 16-bit elements use attention_backward_mma.cu, and floats attention_backward_split.cu, for the
+ * shapes that those support. One kernel owns keys and iterates over queries, for dk and dv; another
+ * owns queries and iterates over keys, for dq. Nothing is added across blocks, so the order of sums
+ * is always the same. */
 #include "attention_split.cuh"
 
 namespace
@@ -22,7 +24,8 @@ struct any_params {
 
 /* ---- a tile of queries and one of keys in shared memory ---- */
 
-/* Rows lie an odd number of words apart, so that a column's words are in different banks. */
+/* The distance between rows is an odd number of words, so that a column's words are in different
+ * banks. */
 struct tile_memory {
     float *q, *dout, *k, *v; /* [TILE][pitch] */
     float *p, *ds;           /* [query][key], rows of TILE + 1 */
@@ -47,7 +50,8 @@ struct tile_memory {
     }
 };
 
-/* Rows first .. first + TILE - 1 of a head; those from `end` on are zero, whatever lies there. */
+/* Rows first .. first + TILE - 1 of a head; those from `end` on are zero, whatever memory contains
+ * there. */
 __device__ void load_rows(float *to, int pitch, const float *head, int64_t stride, int first,
                           int end, int head_dim)
 {
@@ -102,8 +106,8 @@ __device__ void find_weights(const any_params &p, const tile_memory &m, int quer
         }
 }
 
-/* Adds the tile's rows, each times its weight, to the columns that this thread owns; weights lie BY
- * apart. */
+/* Adds the tile's rows, each times its weight, to the columns that this thread owns; weights are BY
+ * elements apart. */
 template <int PER, int BY>
 __device__ void add_products(float (&sum)[PER], const float *weight, const float *rows, int pitch,
                              int head_dim)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention_backward_mma.cu - which shapes of the kernels serve a call, and whether dq is summed in
- * memory. */
+/* attention_backward_mma.cu - selects the backward kernel by warp-level mma for a call, and whether
+ * dq is summed in memory. */
 #include "attention_backward_mma.cuh"
 
 namespace

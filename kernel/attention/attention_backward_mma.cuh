@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention_backward_mma.cuh - the gradients by products of single warps, for 16-bit elements on
- * every device from sm_80 on.
+/* attention_backward_mma.cuh - the gradients by warp-level mma, for 16-bit elements on every device
+ * from sm_80 on.
  *
- * own_keys: a block owns some keys of a KV head, each of its warps 16 of them, and walks the
- * queries that may see them, over all query heads that share the KV head: dk and dv stay in
- * registers. Scores stand transposed, keys down and queries across, so that P and dS are, as they
- * lie in registers, operands of the products for dv and dk. Where dq may be added in any order, dS
+ * own_keys: a block owns some keys of a KV head, each of its warps 16 of them, and iterates over
+ * the queries that may see them, of all query heads that share the KV head: dk and dv stay in
+ * registers. Scores are transposed, keys are rows and queries columns, so that P and dS in
+ * registers are already operands of the matmuls for dv and dk. If dq may be added in any order, dS
  * goes through shared memory for dq = dS k, which is added to sums in memory.
  *
- * own_queries: else dq is found by blocks that own queries and walk keys, which takes two products
- * more, and no sums in memory. */
+ * own_queries: otherwise dq is computed by blocks that own queries and iterate over keys, which
+ * takes two more matmuls and no sums in memory. */
 #ifndef TS_ATTENTION_BACKWARD_MMA_CUH
 #define TS_ATTENTION_BACKWARD_MMA_CUH
 
@@ -460,7 +460,7 @@ __global__ void __launch_bounds__(SIDE_THREADS)
     if (row >= n_rows || column >= c.head_dim) return;
     const int64_t head = row / c.see.n_q;
     const int     query = (int)(row % c.see.n_q), r = query % S::HEIGHT;
-    /* Who has it: see key_warp::add_dq. */
+    /* Which lane has it: see key_warp::add_dq. */
     const int    part = column / S::COLUMNS, to = column % S::COLUMNS;
     const int    warp = to / S::DQ_COLUMNS * (S::HEIGHT / 32) + r / 32;
     const float *sums = c.dq_sums + dq_fragment<S>(head * c.n_tile + query / S::HEIGHT, part, warp,

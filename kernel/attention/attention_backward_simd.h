@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention_backward_simd.h - what a tile of keys gives and gets, over all the queries that see it,
- * with the vectors of attention_simd.h. Private to the files that include it.
+/* attention_backward_simd.h - gradients of a tile of keys over all queries that see it, with the
+ * vectors of attention_simd.h. Private to the files that include it.
  *
- * Keys lie in lanes. K' and V' stay for the whole tile, and so do the sums dK' and dV'; for a tile
- * of queries S = Q K' and dP = dO V' become P and dS, row by row, and give dV' += dO' P,
- * dK' += Q' dS and dQ = dS K: five products. The sums over terms stop where the queries and the
- * keys do, so that lanes without a key are computed with and never matter. */
+ * Keys are in lanes. K' and V' stay for the whole tile, and so do the sums dK' and dV'. For a tile
+ * of queries S = Q K' and dP = dO V' become P and dS, row by row, and give dV' += dO' P, dK' += Q'
+ * dS and dQ = dS K: five matmuls. The sums over terms end where the queries and the keys do, so
+ * lanes without a key are computed but never used. */
 #ifndef TS_ATTENTION_BACKWARD_SIMD_H
 #define TS_ATTENTION_BACKWARD_SIMD_H
 
@@ -39,7 +39,7 @@ INLINE void load_keys(const keys *w, int64_t ld)
         floats_of(w->a->v, d->dtype, at, d->head_dim, v);
         put_column(w->kt, j, k, d->head_dim, (float)d->scale);
         put_column(w->vt, j, v, d->head_dim, 1);
-        /* For dq: an infinite key has no weight, or one that is NaN. 0 serves both. */
+        /* For dq: an infinite key has no weight, or one that is NaN. 0 is correct for both. */
         for (int64_t c = 0; c < cols; c += LANES) put(k + c, finite_of(get(k + c)));
     }
     for (int r = 0; r < TILE; r++) w->ones[r] = 1;

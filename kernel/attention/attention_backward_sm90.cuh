@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention_backward_sm90.cuh - the main pass backward by wgmma, for 16-bit heads of up to 128.
+/* attention_backward_sm90.cuh - the main backward kernel by wgmma, for 16-bit heads of up to 128.
  *
- * A block owns 128 keys. Warpgroups 1 and 2 have 64 each; of warpgroup 0 one warp loads tiles and
- * one adds dq to sums in memory. P and dS are, as they lie in registers, operands of the matmuls
- * for dv and dk; only dS goes through shared memory, for dq = dS k, of which each warpgroup has one
- * half: 64 queries, or up to 64 columns. */
+ * A block owns 128 keys. Warpgroups 1 and 2 have 64 keys each; in warpgroup 0 one warp loads tiles
+ * and one adds dq to sums in memory. P and dS in registers are already operands of the matmuls for
+ * dv and dk; only dS goes through shared memory, for dq = dS k, of which each warpgroup computes
+ * one half: 64 queries, or up to 64 columns. */
 #ifndef TS_ATTENTION_BACKWARD_SM90_CUH
 #define TS_ATTENTION_BACKWARD_SM90_CUH
 

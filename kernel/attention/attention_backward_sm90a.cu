@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention_backward_sm90a.cu - the passes before and after the main one, and the choice of a way.
- */
+/* attention_backward_sm90a.cu - the kernels before and after the main backward kernel, and the
+ * selection of that kernel. */
 #include <utility>
 
 #include "attention_backward_sm90.cuh"
@@ -11,8 +11,8 @@ namespace
 
 enum { SIDE_THREADS = 256 };
 
-/* In the first pass a row's pieces of 8 columns lie with one thread each, idle ones past head_dim;
- * a block has some rows of a tile. */
+/* In the first kernel each thread has a chunk of 8 columns of a row, threads past head_dim are
+ * idle; a block has some rows of a tile. */
 template <int D> struct begin_shape {
     static constexpr int PIECES = D <= 64 ? 8 : D <= 128 ? 16 : 32, ROWS = SIDE_THREADS / PIECES;
     static constexpr int BLOCKS = HEIGHT<D> / ROWS; /* of a tile */
@@ -29,8 +29,8 @@ struct side_params {
     int         *turns, *ticket;
 };
 
-/* Where eight columns of a row of queries lie; the tile is one of all heads, the row one of the
- * tile. */
+/* The address of eight columns of a row of queries; the tile is one of all heads, the row one of
+ * the tile. */
 template <int D>
 __device__ __forceinline__ int64_t element_of(const side_params &p, int tile, int row, int column)
 {
@@ -87,8 +87,8 @@ __global__ void __launch_bounds__(SIDE_THREADS) backward_begin(const side_params
         sums[i] = make_float4(0, 0, 0, 0);
 }
 
-/* A block has a tile. Sums are read as they lie, and turned into rows in shared memory, which are
- * an odd number of 16-byte pieces apart: no bank conflicts. */
+/* A block has a tile. Sums are read in their storage order, and transposed in shared memory into
+ * rows, which are an odd number of 16-byte chunks apart: no bank conflicts. */
 template <class T, int D>
 __global__ void __launch_bounds__(SIDE_THREADS) backward_end(const side_params p)
 {

@@ -196,7 +196,7 @@ template <class S> struct gradient_warp {
             }
         }
     }
-    /* Where dS of a query and of a key, counted in the block, lies. */
+    /* The address of dS of a query and of a key, counted in the block. */
     __device__ __forceinline__ unsigned ds_at(int query, int key) const
     {
         return memory + S::DS +

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention_check.c - what the contract demands of a call, of either pass. */
+/* attention_check.c - validates the arguments of both passes. */
 #include <math.h>
 #include <stdbool.h>
 
 #include "attention_impl.h"
 
-/* Do a * b elements, with b >= 1, fit in 63 bits of bytes, and what is made of several tensors,
- * too?
- */
+/* Whether a * b elements, with b >= 1, fit in 63 bits of bytes, and so do sums over several
+ * tensors. */
 static bool fits(int64_t a, int64_t b)
 {
     return a <= INT64_MAX / 64 / b;
 }
 
-/* Extents that are too large are refused before any product. */
+/* Extents that are too large are rejected before any product is computed. */
 static bool tensor_fits(const ts_attention_dims *d, int64_t n_head, int64_t n)
 {
     const int64_t some = n > 0 ? n : 1;
@@ -35,7 +34,7 @@ static ts_status check_dims(const ts_attention_dims *d)
                                                                                        : TS_E_SHAPE;
 }
 
-/* On another device the lengths cannot be looked at from here. */
+/* On a device the lengths cannot be read from here. */
 static ts_status check_lengths(const ts_attention_dims *d, const int32_t *kv_len, const ts_exec *x)
 {
     if (!kv_len || x->device != TS_CPU) return TS_OK;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention_forward_cuda.cu - flash attention in plain float, for every head size; 16-bit elements
- * go to attention_forward_mma.cu, floats to attention_forward_split.cu if that takes them.
+/* attention_forward_cuda.cu - flash attention in plain float, for every head size.
  *
- * A block has 32 rows (queries) of a head, a warp four of them. Tiles of 32 keys and values lie in
- * shared memory. A lane scores one key of the tile; of the results it has every 32nd
- * column. */
+ * 16-bit elements use attention_forward_mma.cu, and floats attention_forward_split.cu, for the
+ * shapes that those support. A block has 32 rows (queries) of a head, a warp four of them. Tiles of
+ * 32 keys and values are in shared memory. A lane computes the score of one key of the tile, and
+ * every 32nd column of the results. */
 #include <float.h>
 
 #include "attention_split.cuh"
@@ -54,7 +54,8 @@ __device__ __forceinline__ float warp_sum(float x)
     return x;
 }
 
-/* Rows from `first` on, one a warp and turn; those from `end` on are 0, whatever lies there. */
+/* Rows from `first` on, one per warp and turn; those from `end` on are 0, whatever memory contains
+ * there. */
 template <int D, int STRIDE, class Row>
 __device__ __forceinline__ void load_rows(float *to, const float *from, int n, int first, int end,
                                           int head_dim, float by, Row row)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention_forward_mma.cu - which shape of the kernel serves a call. */
+/* attention_forward_mma.cu - selects the forward kernel by warp-level mma for a call. */
 #include <float.h>
 
 #include "attention_forward_mma.cuh"

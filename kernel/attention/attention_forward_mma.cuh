@@ -96,7 +96,7 @@ template <class S> struct forward_warp {
         for (int t = 0; t < TILES; t++) narrow_all<T>(p[t], s[t]);
         add_weighted<T, D, D, TILES, KEYS>(o, p, v);
     }
-    /* Results lie where the warp's queries lay, and go from there. */
+    /* Results replace the warp's queries in shared memory, and are stored from there. */
     __device__ __forceinline__ void finish(unsigned to)
     {
         const int lane = (int)threadIdx.x % 32;

@@ -81,7 +81,7 @@ template <class S> struct pipes {
     item     next;
 };
 
-/* Where things lie in shared memory. */
+/* Layout of shared memory. */
 template <class S> struct places {
     unsigned             at; /* queries, keys, values */
     pipes<S>            *p;
@@ -132,7 +132,7 @@ __device__ __forceinline__ int first_lane(int v)
     return __shfl_sync(~0u, v, 0);
 }
 
-/* ---- the warp that sends for things; its first lane asks, all wait ---- */
+/* ---- the warp that loads; its first lane issues the loads, all wait ---- */
 
 template <class S> struct producer {
     const forward_call     &c;
@@ -184,7 +184,7 @@ template <class S> struct producer {
         send_tile(&c.k, in.k(k.stage), shared_address(&in.p->k_full[k.stage]), i, tile);
         k.advance();
     }
-    /* What lies past kv_len may be NaN, which no weight of 0 makes harmless: it becomes 0. */
+    /* Values past kv_len may be NaN, and NaN times a weight of 0 is NaN: they are set to 0. */
     __device__ __forceinline__ void send_values(const item &i, int tile)
     {
         const unsigned bar = shared_address(&in.p->v_full[v.stage]), to = in.v(v.stage);
@@ -246,7 +246,7 @@ template <class S> struct consumer {
         : c(c_), in(in_), nth(nth_)
     {
     }
-    /* Who reads it is who says that it may be written again. */
+    /* The reader signals that it may be written again. */
     __device__ __forceinline__ item next_item(void)
     {
         item i = {};
@@ -368,9 +368,9 @@ template <class S> struct consumer {
             release_keys();
             mask(s, i, tile);
             weigh<typename S::T>(s, r, keep, c.scale);
-            /* The wait for the values' product is to come after the weights. The compiler puts it
-             * there if a vote hangs on their sums, for a NaN changes nothing, and if a branch comes
-             * between the two. */
+            /* The wait for the values' matmul must come after the weights. The compiler puts it
+             * there if a vote depends on their sums, since a NaN changes nothing, and if a branch
+             * comes between the two. */
             const bool shrink = __any_sync(0xffffffffu, keep[0] != 1 || keep[1] != 1 ||
                                                             isnan(r->sum[0] + r->sum[1]));
             if (tile > first) wait_keys();
@@ -392,7 +392,7 @@ template <class S> struct consumer {
         pin(o);
         release_values();
     }
-    /* Results lie where the queries lay, and go from there. */
+    /* Results replace the queries in shared memory, and are stored from there. */
     __device__ __forceinline__ void store(const item &i, const float (&o)[N_O],
                                           const float (&by)[2])
     {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention_forward_sm90a.cu - which kernel serves a call, and how it is cut into items. */
+/* attention_forward_sm90a.cu - selects the forward kernel for a call on sm_90a, and divides the
+ * call into work items. */
 #include <float.h>
 #include <utility>
 

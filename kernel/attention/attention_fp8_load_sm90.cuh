@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention_fp8_load_sm90.cuh - how tiles of e4m3 codes lie in shared memory and get there: the
- * warp that loads them, and those that transpose values.
+/* attention_fp8_load_sm90.cuh - layout of tiles of e4m3 codes in shared memory: the warp that loads
+ * them, and those that transpose values.
  *
  * V is transposed. Matmuls of 8-bit elements need the inner index, which is the key, along rows.
  * Two warps of the first warpgroup transpose each tile in shared memory, by pairs of bytes
@@ -92,7 +92,7 @@ template <int N> __device__ __forceinline__ void ring_init(uint64_t (&bars)[N], 
     for (int i = 0; i < N; i++) barrier_init(shared_address(&bars[i]), n);
 }
 
-/* Where things lie in shared memory. */
+/* Layout of shared memory. */
 template <class S> struct places8 {
     unsigned             at;
     pipes8<S>           *p;
@@ -129,7 +129,7 @@ template <class S> struct places8 {
     }
 };
 
-/* An item as the loader told it. Who reads it is who says that it may be written again. */
+/* An item from the loader. The reader signals that it may be written again. */
 template <class S>
 __device__ __forceinline__ item told_item(const places8<S> &in, ring_place<1> *told)
 {
@@ -144,7 +144,7 @@ __device__ __forceinline__ item told_item(const places8<S> &in, ring_place<1> *t
              first_lane(i.n_keys), first_lane(i.first), first_lane(i.end) };
 }
 
-/* ---- the warp that sends for things; its first lane asks, all wait ---- */
+/* ---- the warp that loads; its first lane issues the loads, all wait ---- */
 
 template <class S> struct loader {
     const forward_call       &c;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention_fp8_sm90a.cu - which kernel serves a call of flash_attention_fp8, and how it is cut. */
+/* attention_fp8_sm90a.cu - selects the kernel for a call of flash_attention_fp8, and divides the
+ * call into work items. */
 #include <float.h>
 
 #include "attention_fp8.cuh"

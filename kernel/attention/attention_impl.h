@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention_impl.h - the implementations, and what the CPU ones share. Private.
+/* attention_impl.h - the implementations, and what those for the CPU share. Private.
  *
- * Every implementation may rely on what attention_check.c checked: a sound dtype, layout, causal
- * and scale; extents of which no product overflows; n_q_head a multiple of n_kv_head;
- * head_dim in 1 .. TS_ATTENTION_WIDEST; window > 0 only with causal; a pointer, aligned to its
- * element, for every tensor that has elements, but for lse of the forward pass, which may be NULL.
- * On the CPU kv_len, where given, is in 0 .. n_k; on CUDA it is device memory and the caller's
- * promise. n_batch, n_q and n_k may each be 0: with n_k = 0 o, lse and dq are still written, with
- * n_q = 0 dk and dv. The workspace has the size that the row's own query gave, and any alignment.
- */
+ * Every implementation may rely on what attention_check.c validated: dtype, layout, causal and
+ * scale are valid; no product of extents overflows; n_q_head is a multiple of n_kv_head; head_dim
+ * is in 1 .. TS_ATTENTION_WIDEST; window > 0 only with causal; every tensor that has elements has a
+ * pointer aligned to its element, except lse of the forward pass, which may be NULL. On the CPU
+ * kv_len, if given, is in 0 .. n_k; on CUDA it is device memory, and the caller guarantees this.
+ * n_batch, n_q and n_k may each be 0: with n_k = 0 o, lse and dq are still written, with n_q = 0 dk
+ * and dv. The workspace has the size that the implementation's own query returned, and any
+ * alignment. */
 #ifndef TS_ATTENTION_IMPL_H
 #define TS_ATTENTION_IMPL_H
 
@@ -51,7 +51,7 @@ ts_status ts_flash_attention_backward_amx_workspace(const void *args, const ts_e
                                                     size_t *n_bytes);
 ts_status ts_flash_attention_backward_neon(const void *args, const ts_exec *x);
 
-/* ---- who sees whom, and where it lies ---- */
+/* ---- the keys that a query sees, and where they are stored ---- */
 
 /* Row i of head h of batch b, in elements, in a tensor of n_head heads and n rows each. */
 static inline int64_t ts_attention_row(const ts_attention_dims *d, int64_t n_head, int64_t n,

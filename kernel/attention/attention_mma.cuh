@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention_mma.cuh - products of a warp, which every device from sm_80 on has, and tiles of rows
- * of 16-bit elements in shared memory for them.
+/* attention_mma.cuh - warp-level mma, which every device from sm_80 on has, and tiles of 16-bit
+ * elements in shared memory for it.
  *
- * A tile's rows lie a piece (16 bytes) further apart than they are long, an odd number of pieces:
- * eight rows of a matrix have their pieces in different banks, and an address is a register plus a
- * constant. Shared memory is named by its 32-bit address. */
+ * The distance between rows of a tile is their length plus 16 bytes, an odd multiple of 16 bytes:
+ * the 16-byte chunks of eight rows of a matrix are then in different banks, and an address is a
+ * register plus a constant. Shared memory is addressed by 32 bits. */
 #ifndef TS_ATTENTION_MMA_CUH
 #define TS_ATTENTION_MMA_CUH
 
@@ -17,7 +17,7 @@ namespace
 /* Rows of head_dim elements, at most D, with zeros up to D. */
 template <int D> constexpr int PITCH = D * 2 + 16; /* bytes */
 
-/* Rows of one head in memory. Those from `end` on are zero, whatever lies there. */
+/* Rows of one head in memory. Those from `end` on are read as zero. */
 template <class T> struct head_rows {
     const T *first;
     int64_t  stride;

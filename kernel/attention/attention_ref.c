@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention_ref.c - the definition, in the order a reader expects it: every dtype, every shape.
+/* attention_ref.c - the reference implementation: the definition in its own order, for every dtype
+ * and shape.
+ *
  * Arithmetic is double throughout; one thread; no workspace. A score is computed again wherever it
- * is needed, so that nothing grows with the length. */
+ * is needed, so memory does not grow with the length. */
 #include <math.h>
 
 #include "attention_impl.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention_rows.cuh - scores as they lie in the registers of a warp after a product, and what
- * becomes of them: masks, weights, and gradients of scores.
+/* attention_rows.cuh - scores in the registers of a warp after a matmul: masks, weights, and
+ * gradients of scores.
  *
  * Of a matrix of 16 rows lane 4 g + t has rows g and g + 8: of each 8 columns, s[4 j] and s[4 j +
  * 1] are columns 8 j + 2 t and the next of the first row, s[4 j + 2] and s[4 j + 3] of the second.

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention_simd.h - a tile of queries against all the keys it sees, written once for any width of
- * vector. Private to the files that include it, each of which has first its base/vec_*.h and, for
- * its own instruction set:
+/* attention_simd.h - attention of a tile of queries over all keys that it sees, written once for
+ * any width of vector. Private to the files that include it.
  *
- *     ROWS, VECS      rows of a product, and vecs of a row, that are taken together
- *     WIDE            vecs of scores that are made weights together
- *     least, big      for exp_of: what has 0 for its exp, and what is added to round to an integer
+ * Each of them first includes its base/vec_*.h and defines, for its own instruction set:
+ *
+ *     ROWS, VECS      rows of a matmul, and vecs of a row, that are processed together
+ *     WIDE            vecs of scores that are converted to weights together
+ *     least, big      for exp_of: the largest argument with exp 0, and the addend that rounds
  *     finite_of       0 for what is not finite
  *     within          v where begin <= i < end, else -inf
  *     times_power     v * 2^n, n an integer < 128 and t = n + big; 0 for that of `least`
  *
- * Queries lie in lanes. Scores are kept transposed, S' = K Q', and so is the sum, O' = V' P':
- * maxima and sums over keys are then vertical, K and V are taken as they lie, one element at a
- * time, and neither their number nor head_dim need be a multiple of anything. A query never meets
- * another, and lanes that have none are never stored. */
+ * Queries are in lanes. Scores are transposed, S' = K Q', and so is the sum, O' = V' P': maxima and
+ * sums over keys are then vertical, K and V are read in their own layout, one element at a time,
+ * and neither their number nor head_dim need be a multiple of anything. Queries do not affect each
+ * other, and lanes without a query are never stored. */
 #ifndef TS_ATTENTION_SIMD_H
 #define TS_ATTENTION_SIMD_H
 
@@ -257,7 +258,7 @@ INLINE void weigh(const work *w, int64_t c, int64_t n, int vecs)
     for (int v = 0; v < vecs; v++) put(w->sum + c + v * LANES, sum[v]);
 }
 
-/* Rows [begin, end) of K or V: as they lie, or a copy in floats, side by side. */
+/* Rows [begin, end) of K or V: in place, or a copy in floats, side by side. */
 INLINE const float *rows_of(const work *w, const void *from, int64_t begin, int64_t end,
                             float *copy)
 {

@@ -89,8 +89,8 @@ __device__ __forceinline__ int turned(int row)
     return (row & 6) ^ ((row & 1) << 2);
 }
 
-/* Rows of one head in memory, each of whole pieces. Those from `end` on are zero, whatever lies
- * there, and so are columns from head_dim on. */
+/* Rows of one head in memory, each of whole 16-byte chunks. Those from `end` on are read as zero,
+ * and so are columns from head_dim on. */
 struct float_rows {
     const float *first;
     int64_t      stride;

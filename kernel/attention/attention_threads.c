@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention_threads.c - forward: tiles of queries over threads. Backward: tiles of keys, dealt out
- * to a few sums of dq for each head, so that each sum has one order and one thread; then dq is what
- * the sums come to. What is cut, and where, depends on the dims alone. */
+/* attention_threads.c - divides both passes of attention among threads.
+ *
+ * Forward: tiles of queries. Backward: tiles of keys, assigned to a few partial sums of dq per
+ * head, so that each sum has one order and one thread; then the partial sums are added. The
+ * division depends on the dims alone. */
 #include <omp.h>
 #include <string.h>
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* beam_search.c - the doors: check the contract, pick a row of the table, call it. */
+/* beam_search.c - API entry points of both searches: validate the arguments, select an
+ * implementation, call it. */
 #include <math.h>
 #include <stdbool.h>
 
@@ -24,7 +25,7 @@ const ts_impl ts_beam_search_archive_impls[] = {
 };
 /* clang-format on */
 
-/* Apart from the others, which tasks go by: a task's model is the host's. */
+/* Separate from the tables above, which tasks use: a task's model runs on the host. */
 const ts_impl ts_beam_search_device_impls[] = {
     { "cuda", TS_CUDA, 0, TS_HAS_F32, ts_beam_search_cuda, ts_beam_slots_workspace, NULL },
     { 0 },
@@ -36,7 +37,7 @@ const ts_impl ts_beam_search_archive_device_impls[] = {
     { 0 },
 };
 
-/* Do a * b elements, with b >= 1, fit in 63 bits of bytes, and a few arrays of them, too? */
+/* Whether a * b elements, with b >= 1, fit in 63 bits of bytes, and so do a few arrays of them. */
 static bool fits(int64_t a, int64_t b)
 {
     return a <= INT64_MAX / 1024 / b;
@@ -48,7 +49,7 @@ static ts_status check_dims(const ts_beam_dims *d, int64_t n_vocab)
     if (d->n_items < 0 || d->beam_width < 1 || d->max_new_tokens < 0) return TS_E_SHAPE;
     if (n_vocab < 1 || n_vocab > INT32_MAX || d->beam_width > INT32_MAX) return TS_E_SHAPE;
     if (d->eos < -1 || d->eos >= n_vocab) return TS_E_ARG;
-    /* Before any length of a prompt is read: there may be fewer. */
+    /* Before any length of a prompt is read: the array may be shorter. */
     const int64_t n_step = d->max_new_tokens > 0 ? d->max_new_tokens : 1;
     if (!fits(d->n_items, d->beam_width) || !fits(d->n_items * d->beam_width, n_vocab) ||
         !fits(d->n_items * d->beam_width, n_step))
@@ -56,7 +57,7 @@ static ts_status check_dims(const ts_beam_dims *d, int64_t n_vocab)
     return TS_OK;
 }
 
-/* Their tokens, for each beam; those that are found are among the dims. */
+/* Validates lengths and tokens of the prompts. Tokens to be generated are checked with the dims. */
 static ts_status check_prompts(const ts_beam_search_args *a)
 {
     const ts_beam_dims *d = &a->d;
@@ -98,7 +99,7 @@ static ts_status workspace(const ts_beam_search_args *a, const ts_exec *x, int a
     return s ? s : ts_impl_workspace(rows_of(x, archive), TS_F32, a, x, n_bytes);
 }
 
-/* A device that is not there is told of by the pick. */
+/* ts_pick reports an absent device. */
 static ts_status host(const ts_beam_search_args *a, const ts_exec *x, int archive, size_t *n_bytes)
 {
     ts_impl   row;

@@ -43,7 +43,7 @@ typedef struct ts_beam_row {
     double max, log_sum;
 } ts_beam_row;
 
-/* The best extension of a beam that is still to be had. score -inf: there is none. */
+/* The best extension of a beam that is not taken yet. score -inf: there is none. */
 typedef struct ts_beam_head {
     double  score;
     int64_t at; /* among the row's candidates */
@@ -116,8 +116,8 @@ void ts_beam_keep(ts_beam_state *s, int64_t item, int64_t to, int64_t parent);
  * sum depends on how many they are, or on what other rows there are. */
 enum { TS_BEAM_PIECE = 1 << 12 };
 
-/* Rows that go to softmax_topk at a time: the workspace that it asks for depends on their number,
- * and not only upwards, so every number has to be asked for. */
+/* Rows that go to softmax_topk at a time: its workspace depends on their number, not monotonically,
+ * so every number has to be queried. */
 enum { TS_BEAM_GROUP = 1 << 10 };
 
 int64_t ts_beam_pieces(int64_t n_vocab);

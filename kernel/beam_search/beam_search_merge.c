@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* beam_search_merge.c - a step by the best candidates of each row, and no others: the extensions of
- * one beam share its log-probability and length, so their order is that of their logits, and more
- * than beam_width of them can never be kept. softmax_topk gives them in that order, equal ones by
- * token. */
+/* beam_search_merge.c - a search step from the best candidates of each row only.
+ *
+ * The extensions of one beam share its log-probability and length, so their order is that of their
+ * logits, and more than beam_width of them can never be kept. softmax_topk returns them in that
+ * order, equal ones by token. */
 #include <math.h>
 #include <omp.h>
 

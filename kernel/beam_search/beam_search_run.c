@@ -79,7 +79,7 @@ static ts_status lay_out(ts_beam_state *s, const ts_beam_search_args *a, const t
     return TS_OK;
 }
 
-/* What a search asks for, of the workspace and beside it. */
+/* The memory that a search needs, in the workspace and in addition to it. */
 static ts_status count(const ts_beam_search_args *a, const ts_exec *x, int has_archive,
                        size_t *n_work, size_t *n_host)
 {

@@ -39,7 +39,8 @@ static ts_status check_loss(double scale, double smoothing, double z_loss, doubl
     return z_loss >= 0 && isfinite(z_loss) && softcap >= 0 && isfinite(softcap) ? TS_OK : TS_E_ARG;
 }
 
-/* Extents whose last element would not fit in 63 bits of bytes are refused before any product. */
+/* Extents whose last element would not fit in 63 bits of bytes are rejected before any product is
+ * computed. */
 static bool fits(int64_t n, int64_t stride)
 {
     return stride <= INT64_MAX / 8 / (n > 0 ? n : 1);

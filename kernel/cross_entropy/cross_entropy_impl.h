@@ -3,8 +3,8 @@
  *
  * A step is a block of words by a chunk of counted rows. Rows lie in lanes: a tile of logits is
  * [words][lanes], so that maxima and sums over words are vertical, and all three products take w
- * and h as they lie. At any time PARTS blocks, one a part, meet the same chunk of rows. Parts, and
- * with them every order of summation, depend on the shape alone. */
+ * and h as they lie. At any time PARTS blocks, one per part, meet the same chunk of rows. Parts,
+ * and with them every order of summation, depend on the shape alone. */
 #ifndef TS_CROSS_ENTROPY_IMPL_H
 #define TS_CROSS_ENTROPY_IMPL_H
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cross_entropy_ref.c - the definition, in the order of cross_entropy.h: every dtype, every shape.
- * Arithmetic is double throughout; one thread; the workspace holds one row of logits and one of dw.
- * dw's logits are computed again, one word after the other. */
+/* cross_entropy_ref.c - the reference implementation: the definition in the order of
+ * cross_entropy.h, for every dtype and shape.
+ *
+ * Arithmetic is double throughout; one thread; the workspace contains one row of logits and one of
+ * dw. dw's logits are computed again, one word after the other. */
 #include <math.h>
 #include <stdbool.h>
 
@@ -9,7 +11,7 @@
 #include "dtype.h"
 #include "scratch.h"
 
-/* What both functions are given besides rows and gradients. */
+/* The arguments of both functions in addition to rows and gradients. */
 typedef struct rule {
     double  g, smoothing, z_loss, softcap;
     int64_t n_vocab;

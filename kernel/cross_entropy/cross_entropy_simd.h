@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cross_entropy_simd.h - the steps of cross_entropy_impl.h, written once for any width of vector.
+ *
  * Private to the files that include it, each of which has first its base/vec_*.h and, for its own
  * instruction set:
  *
@@ -16,8 +17,8 @@
 
 #include "unroll.h"
 
-/* TERMS: of one running sum. Terms of one size beside a large one are rounded alike: over 128 rows
- * that error exceeded the bound. */
+/* TERMS: of one running sum. Small terms of one size added to a large one are all rounded alike:
+ * over 128 rows that error exceeded the bound. */
 enum { TERMS = 32, LINE_WORDS = 512 };
 
 /* exp(x) for x < 88, to 2e-7 of itself; 0 below the smallest normal. Adding 0x1.8p23 + 127 rounds

@@ -41,7 +41,7 @@ struct gemm {
     int         n_rows, n_tiles, n_parts; /* tiles down, across */
 };
 
-/* What a block does at a time, while the others of its cluster do the same beside it. */
+/* The work of a block at a time; the other blocks of its cluster do the same in parallel. */
 struct unit {
     int     row, tile, part; /* of tiles: down, across */
     int64_t begin, end;      /* terms */
@@ -250,7 +250,7 @@ struct gradient_params {
 };
 
 /* Parts of a tile are added in their order. Blocks take units in order and all of them are on the
- * device, so somebody is working on what is waited for. */
+ * device, so some block is working on what is waited for. */
 struct turn_of {
     int *at;
     int  part;
@@ -275,7 +275,7 @@ struct turn_of {
     }
 };
 
-/* dh, in float. Rows that are not counted have 0, whatever w holds. */
+/* dh, in float. Rows that are not counted have 0, even if w is not finite. */
 template <class T_> struct dh_of {
     using T = T_;
     using params = gradient_params;

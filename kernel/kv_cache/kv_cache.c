@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kv_cache.c - the door: checks the contract, keeps lengths, and has the picked implementation do
- * the rest. */
+/* kv_cache.c - API entry points: validate the arguments, track lengths, and call the selected
+ * implementation. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,9 +20,9 @@ const ts_impl ts_kv_cache_impls[] = {
 };
 /* clang-format on */
 
-/* ---- a cache begins and ends ---- */
+/* ---- create and destroy ---- */
 
-/* Everything about a cache but its memory. */
+/* Computes everything about a cache except its addresses. */
 static ts_status plan(const ts_kv_dims *d, const ts_exec *x, ts_kv *c, size_t *book, size_t *pools)
 {
     if (!d || !x) return TS_E_ARG;
@@ -82,7 +82,9 @@ ts_status ts_kv_create(const ts_kv_dims *d, const ts_exec *x, void *memory, size
     start_empty(made);
     if (c.ops->set_table)
         s = c.ops->set_table(made, x, 0, c.l.n_seq_max * c.l.n_layer * c.l.max_pages);
-    if (s) free(host); /* only where there is a table to be set, and then host is malloc's */
+    if (s)
+        free(host); /* only implementations with set_table can fail, and for these host is allocated
+                     */
     else *out = made;
     return s;
 }
@@ -102,7 +104,7 @@ static ts_status check_exec(const ts_kv *c, const ts_exec *x)
     return c && x && x->device == c->device ? TS_OK : TS_E_ARG;
 }
 
-/* Last, like every kernel's. */
+/* Checked last, as in every kernel. */
 static ts_status check_workspace(const ts_kv *c, const ts_exec *x)
 {
     if (!c->workspace_bytes) return TS_OK;
@@ -115,8 +117,7 @@ static ts_status check_seq(const ts_kv *c, int64_t seq)
     return c->is_open[seq] ? TS_OK : TS_E_STATE;
 }
 
-/* Lists the sequences with tokens in c->part. Complains of closed ones only where all else is
- * sound. */
+/* Lists the sequences with tokens in c->part. Reports closed ones only if all else is valid. */
 static ts_status list_parts(ts_kv *c, int64_t layer, int64_t n_seq, const int32_t *seq,
                             const int64_t *n, int64_t *n_part)
 {
@@ -125,7 +126,7 @@ static ts_status list_parts(ts_kv *c, int64_t layer, int64_t n_seq, const int32_
     *n_part = 0;
     if (layer < 0 || layer >= c->l.n_layer || n_seq < 0) return TS_E_ARG;
     if (n_seq > 0 && (!seq || !n)) return TS_E_ARG;
-    if (n_seq > c->l.n_seq_max) return TS_E_ARG; /* one is listed twice, or none */
+    if (n_seq > c->l.n_seq_max) return TS_E_ARG; /* then one would be listed twice, or not exist */
     for (i = 0; i < n_seq; i++) {
         const ts_status is = check_seq(c, seq[i]);
         if (is == TS_E_ARG || c->is_listed[seq[i]]) break;
@@ -167,7 +168,7 @@ ts_status ts_kv_open(ts_kv *c, const ts_exec *x, int32_t *seq)
     return TS_OK;
 }
 
-/* Contiguous: all content at once. Paged: the table alone. */
+/* Contiguous: copies all tokens at once. Paged: copies the table only. */
 static ts_status copy_content(ts_kv *c, const ts_exec *x, int64_t src, int64_t dst)
 {
     const ts_kv_layout *l = &c->l;
@@ -316,7 +317,7 @@ ts_status ts_kv_read(ts_kv *c, const ts_exec *x, int64_t layer, int32_t seq, int
 ts_status ts_kv_status(const ts_kv *c, int64_t layer, int32_t seq, int64_t *len, ts_kv_usage *u)
 {
     if (!c) return TS_E_ARG;
-    if (len) { /* usage is of the whole cache, and there also when no sequence is open */
+    if (len) { /* usage is that of the whole cache, and defined even if no sequence is open */
         const ts_status s = layer < 0 || layer >= c->l.n_layer ? TS_E_ARG : check_seq(c, seq);
         if (s) return s;
         *len = c->len[seq * c->l.n_layer + layer];

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kv_cache_attend.cuh - how attention is cut among blocks, and how their shares come together.
+/* kv_cache_attend.cuh - divides attention over a cache among blocks, and merges their results.
  *
  * An item is a KV head of a sequence with up to `columns` of the queries that read it: column c of
- * a head is the c % group-th of its query heads at query c / group. The keys that an item sees lie
- * in tiles, at multiples of `tile` tokens. The tiles of all items stand in a row, which is cut into
- * equal shares, one for a block; or, where that is even enough, a block or a cluster of blocks
- * takes an item. What a
- * share has of an item is a segment: it gives a largest score m, a sum l of 2^(s - m), and a sum o
- * of 2^(s - m) v. Where an item was cut its segments are merged in order. All that hangs on lengths
- * alone, not on pages. Scores are in units of ln 2. */
+ * a head is the c % group-th of its query heads at query c / group. The keys that an item sees are
+ * in tiles, at multiples of `tile` tokens. The tiles of all items form one sequence, which is
+ * divided into equal shares, one per block; or, if that is even enough, a block or a cluster of
+ * blocks takes an item. The part of an item in a share is a segment: it gives a largest score m, a
+ * sum l of 2^(s - m), and a sum o of 2^(s - m) v. The segments of a divided item are merged in
+ * order. All this depends on lengths alone, not on pages. Scores are in units of ln 2. */
 #ifndef TS_KV_CACHE_ATTEND_CUH
 #define TS_KV_CACHE_ATTEND_CUH
 
@@ -46,14 +45,14 @@ struct attend_call {
     void       *out;
     float      *lse;
     float      *partial; /* [2 n_share][columns][partial_pitch]: m, l, and from 4 on o */
-    /* Of a tree; deep 0: it is none. Queries stand behind all tokens of their sequence, up to
-     * `deep` of them one behind the other, and their own branches are another kernel's. */
+    /* Of a tree; deep 0: no tree. Queries follow all tokens of their sequence, up to `deep` of them
+     * one after the other; another kernel adds their own branches. */
     int            deep;
     const int32_t *position; /* [tokens of the call] */
     float         *sums;     /* [tokens][n_q_head][partial_pitch]: instead of out and lse */
 };
 
-/* ---- who sees what ---- */
+/* ---- the keys that a query sees ---- */
 
 /* Queries at positions first .. last, of keys below `end`. */
 struct sight {
@@ -227,7 +226,7 @@ static __device__ __forceinline__ void put_sum(float *to, int d, float m, float 
     if (d == 0) to[0] = m, to[1] = l;
 }
 
-/* Element d of a row that has met all its cached keys. */
+/* Element d of a row after all its cached keys. */
 static __device__ __forceinline__ void put_row(const attend_call &a, int64_t row, int d, float m,
                                                float l, float o)
 {
@@ -271,7 +270,8 @@ struct cut_item {
     }
 };
 
-/* Column c of an item, by MERGE_THREADS. The order of sums hangs on the number of segments only. */
+/* Column c of an item, by MERGE_THREADS. The order of sums depends on the number of segments only.
+ */
 static __device__ __forceinline__ void merge_column(const attend_call &a, const cut_item &it, int c)
 {
     __shared__ float room[MERGE_WARPS][MERGE_D];

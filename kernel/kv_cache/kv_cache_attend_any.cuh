@@ -13,7 +13,7 @@ namespace general
 enum { COLUMNS = 16, LANES = 16, THREADS = COLUMNS * LANES, TOKENS = 64, MOST_D = 256 };
 enum { SCORES = TOKENS / LANES, PIECES = MOST_D / LANES };
 
-/* Floats from one row to the next: odd, so that a column of them lies in all banks. */
+/* Floats from one row to the next: odd, so that the elements of a column are in different banks. */
 static __host__ __device__ __forceinline__ int stride_of(int D)
 {
     return D | 1;
@@ -45,7 +45,7 @@ static __device__ void load_queries(const attend_call &a, const segment &s, floa
     }
 }
 
-/* Keys, or values, of a tile; rows that nobody sees are zero. */
+/* Keys, or values, of a tile; rows that no query sees are zero. */
 template <ts_dtype T, bool KEYS>
 __device__ void load_tile(const attend_call &a, const segment &s, int first, float *rows)
 {

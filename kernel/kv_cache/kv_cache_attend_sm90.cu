@@ -117,8 +117,8 @@ template <int D> way prefill_of(const ts_kv_layout &l)
     return w;
 }
 
-/* Whether tensor cores serve: 16-bit queries, and keys that are either like them, or codes whose
- * scale can be taken out of the product. Rows are counted in an int. */
+/* Whether tensor cores can be used: 16-bit queries, and keys that are either like them, or codes
+ * whose scale can be factored out of the dot product. Rows are counted in an int. */
 bool is_plain(const ts_kv_layout &l)
 {
     const bool common = l.head_dim == 64 || l.head_dim == 128;
@@ -129,7 +129,7 @@ bool is_plain(const ts_kv_layout &l)
     return l.key_axis == TS_KEY_CHANNEL ? l.key_group % decode::ROWS == 0 : l.n_group == 1;
 }
 
-/* One or two, that serve all parts between them. */
+/* One or two kernels that support all parts between them. */
 int ways_of(const ts_kv_layout &l, way (&w)[2])
 {
     if (!is_plain(l)) {
@@ -271,7 +271,7 @@ ts_status launch(const way &w, const attend_call &a, size_t n_bytes, cudaStream_
     return launched();
 }
 
-/* All parts that one way serves. n_float: of a->partial. */
+/* All parts that one kernel supports. n_float: of a->partial. */
 ts_status attend_by(way w, attend_call *a, int64_t n_part, const ts_kv_part *part, int64_t n_float,
                     cudaStream_t stream)
 {
@@ -331,7 +331,7 @@ int64_t partial_floats(const ts_kv_layout &l)
     return 2 * most * partial_pitch((int)l.head_dim);
 }
 
-/* Where it lies from base on, or, where that is NULL, how much it is. */
+/* Its address from base on, or, if that is NULL, its size. */
 size_t lay_out(const ts_kv_layout &l, char *base, scratch *s)
 {
     const int64_t pitch = partial_pitch((int)l.head_dim), rows = tree::MOST_SUMS / l.n_q_head;

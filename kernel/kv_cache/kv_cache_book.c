@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kv_cache_book.c - who holds which page. A page is free, and then on the stack of free pages, or
- * held by n_ref sequences; one that is held by several is never written. */
+/* kv_cache_book.c - page bookkeeping: which sequences use which page. A page is free, and then on
+ * the stack of free pages, or used by n_ref sequences; a shared page is never written. */
 #include <string.h>
 
 #include "dtype.h"
@@ -101,7 +101,7 @@ static size_t page_bytes(const ts_kv_layout *l, int64_t n)
     return (size_t)((k + v) * l->n_kv_head);
 }
 
-/* A page held by several is counted once, with the tokens of whoever holds most of it. */
+/* A shared page is counted once, with the most tokens that a sequence has in it. */
 void ts_kv_book_usage(const ts_kv *c, ts_kv_usage *u)
 {
     const ts_kv_layout *l = &c->l;

@@ -357,7 +357,7 @@ score_tokens(float (&x)[S::PARTS][4], const attend_call &a, const segment &s, qu
     }
 }
 
-/* Nobody's scores become -inf. */
+/* Scores of keys that no query sees become -inf. */
 template <class S, class T>
 __device__ __forceinline__ void hide(float (&x)[4], const segment &s, const queries<S, T> &q,
                                      int token)
@@ -367,7 +367,7 @@ __device__ __forceinline__ void hide(float (&x)[4], const segment &s, const quer
         if (!s.see.one(q.position[k % 2], token + lane() / 4 + k / 2 * 8)) x[k] = -INFINITY;
 }
 
-/* Values that nobody sees become zero: what was there before may be anything. */
+/* Values that no query sees become zero: shared memory may contain anything there. */
 template <class S>
 __device__ __forceinline__ void clear_unseen(const segment &s, const slot_view<S> &in, int token)
 {

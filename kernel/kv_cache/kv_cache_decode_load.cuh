@@ -19,10 +19,10 @@ static constexpr int power_in(int n, int most)
     return (n & -n) < most ? n & -n : most;
 }
 
-/* Sizes in bytes. A product is of ROWS tokens: a lane has 2 rows of keys, a quarter of each, in
+/* Sizes in bytes. A matmul is of ROWS tokens: a lane has 2 rows of keys, a quarter of each, in
  * vectors of up to 16 bytes. RAGGED: heads have any multiple of 8 channels up to D, 16 bits each.
- * What is missing of a product is zero in the queries and in the keys; of the values it is any
- * other channel, and sums of it are given to nobody. */
+ * Missing channels of a matmul are zero in the queries and in the keys; in the values they are any
+ * other channel, and their sums are not used. */
 template <int BITS_, int D_, bool CHANNEL_, bool RAGGED_ = false> struct shape {
     static constexpr int  BITS = BITS_, D = D_, ROW = D * BITS / 8;
     static constexpr bool CODES = BITS < 16, CHANNEL = CHANNEL_, RAGGED = RAGGED_;
@@ -207,10 +207,10 @@ __device__ __forceinline__ void send_group(const attend_call &a, int head, int p
         copy_ahead<16>(to.key_pair(N, 0) + (unsigned)i, from + i, true);
 }
 
-/* Sends for the tokens of all shares. Where all of them are seen they come in runs of `run` tokens
- * of one page, up to a whole slot; lane i knows where run i lies. The page was looked up one turn
- * before, so that nobody waits for the table either. Else a lane looks after a token of each share.
- */
+/* Loads the tokens of all shares asynchronously. If all of them are seen, they come in runs of
+ * `run` tokens of one page, up to a whole slot; lane i has the address of run i. The page was
+ * looked up one turn before, so that no lane waits for the table. Otherwise a lane loads a token of
+ * each share. */
 template <class S> struct loader {
     static constexpr int N = WARPS * S::TOKENS; /* of a slot */
 
@@ -293,7 +293,8 @@ template <class S> struct loader {
         if (is_float) send_group<S, 8>(a, s.head, page_, first_of(r), to);
         else send_group<S, 4>(a, s.head, page_, first_of(r), to);
     }
-    /* Of a slot, in runs of n tokens: 16 bytes a lane, of 4 tokens or of 2, which lie together. */
+    /* Of a slot, in runs of n tokens: 16 bytes per lane, of 4 tokens or of 2, which are contiguous.
+     * */
     template <int BYTES>
     __device__ __forceinline__ void send_pairs_of(const attend_call &a, unsigned slot, int row,
                                                   int n)
@@ -337,7 +338,7 @@ template <class S> struct loader {
             }
         }
     }
-    /* A part that is seen and in one page, or single rows; what nobody sees stays what it was. */
+    /* A part that is seen and in one page, or single rows; what no query sees is left unchanged. */
     __device__ __forceinline__ void send_tokens(const attend_call &a, unsigned slot,
                                                 unsigned barrier)
     {

@@ -96,7 +96,8 @@ template <class S, class T> struct queries {
         for (int i = 0; i < 2; i++)
             position[i] = position_of(a, s, min(from + column(i), s.n_columns - 1));
         factor[0] = factor[1] = a.scale;
-        if constexpr (S::CHANNEL) return load(a, s, raw); /* the rest hangs on a group of tokens */
+        if constexpr (S::CHANNEL)
+            return load(a, s, raw); /* the rest depends on a group of tokens */
         load(a, s, b);
         if constexpr (S::CODES) {
             float x[S::D / 16][4], top = 0, sum = 0;

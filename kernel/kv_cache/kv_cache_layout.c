@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kv_cache_layout.c - which caches can be, how large they are, and where their parts lie. */
+/* kv_cache_layout.c - validates dims, and computes sizes and addresses of a cache's parts. */
 #include <math.h>
 #include <stdbool.h>
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kv_cache_prefill.cuh - attention of many queries, for 16-bit stores: a block takes 128 columns of
- * a head, a warp 16 of them as rows of its products, and all share tiles of keys and values in
- * shared memory, the next of which is on its way. */
+/* kv_cache_prefill.cuh - attention of many queries over a cache of 16-bit elements.
+ *
+ * A block takes 128 columns of a head, a warp 16 of them as rows of its mma. All warps share tiles
+ * of keys and values in shared memory; the next tile is loaded meanwhile. */
 #ifndef TS_KV_CACHE_PREFILL_CUH
 #define TS_KV_CACHE_PREFILL_CUH
 
@@ -13,8 +14,8 @@ namespace prefill
 
 enum { WARPS = 8, THREADS = 32 * WARPS, TOKENS = 64, COLUMNS = 16 * WARPS };
 
-/* Rows of a tile lie one after the other; vectors of 16 bytes are permuted within a row, so that
- * the same vector of eight rows lies in all banks. */
+/* Rows of a tile are contiguous; vectors of 16 bytes are permuted within a row, so that the same
+ * vector of eight rows is in different banks. */
 template <int D> struct tile_view {
     static constexpr int ROW = 2 * D, BYTES = TOKENS * ROW;
     unsigned             at;

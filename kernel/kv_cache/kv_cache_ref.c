@@ -23,7 +23,7 @@ typedef struct query {
     int64_t           i, p, head; /* number i of its part, at position p, for a KV head */
 } query;
 
-/* The row of the tree that stands at position j on the way to the query. */
+/* The row of the tree at position j on the path to the query. */
 static int64_t ancestor(const query *y, int64_t j)
 {
     int64_t i = y->i;

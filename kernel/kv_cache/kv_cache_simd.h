@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kv_cache_simd.h - a piece of attention over a cache, written once for any width of vector.
+ *
  * Private to the files that include it, each of which has first its base/vec_*.h and, for its own
  * instruction set:
  *
@@ -33,15 +34,15 @@ enum {
     VECS = 4,   /* of values, and */
     KEYS = 4,   /* that are taken together */
     FEW = 4,    /* rows for which no copy is made of keys and values */
-    AHEAD = 16, /* keys and values that are asked for before they are used */
+    AHEAD = 16, /* keys and values that are prefetched */
     LINE = 64,
 };
 
 typedef struct tile {
-    const char *raw_k[TS_KV_TILE + AHEAD], *raw_v[TS_KV_TILE + AHEAD]; /* where the rows lie */
+    const char *raw_k[TS_KV_TILE + AHEAD], *raw_v[TS_KV_TILE + AHEAD]; /* addresses of the rows */
     int64_t     place[TS_KV_TILE + AHEAD];                             /* their number in v_data */
     const char *k[TS_KV_TILE], *v[TS_KV_TILE];         /* the same, or copies in floats */
-    float       k_step[TS_KV_TILE], k_low[TS_KV_TILE]; /* of codes that are used as they lie */
+    float       k_step[TS_KV_TILE], k_low[TS_KV_TILE]; /* of codes that are used in place */
     float       v_step[TS_KV_TILE], v_low[TS_KV_TILE];
 } tile;
 
@@ -93,7 +94,7 @@ INLINE void scores(const work *w, const tile *y, int64_t r0, int n, int64_t a, i
                    ts_dtype t, int channels, int64_t width, float score[ROWS][TS_KV_TILE])
 {
     const float *q = w->q + r0 * width;
-    const int    ahead = r0 == 0 && w->l->store_dtype == t; /* copies were asked for before */
+    const int    ahead = r0 == 0 && w->l->store_dtype == t; /* copies were prefetched */
     for (int64_t j = a; j < b; j += KEYS) {
         const char *k[KEYS], *next_k[KEYS], *this_v[KEYS];
         vec         s[ROWS][KEYS], step[KEYS], low[KEYS];
@@ -185,7 +186,7 @@ INLINE void add_values(const work *w, const tile *y, int64_t r0, int n, int64_t 
                        int n_vec)
 {
     const int64_t each = width + TS_KV_LANES;
-    /* Of the next values as much is asked for as of these is used. */
+    /* Prefetches as much of the next values as is used of these. */
     const int64_t soon = w->l->row_bytes * d / width;
     const int64_t n_soon = w->l->row_bytes * n_vec * LANES / width;
     float        *sum = w->sums + r0 * each + d;

@@ -259,7 +259,7 @@ ts_status read(const ts_kv *c, const ts_exec *x, int64_t layer, int64_t seq, int
 
 /* ---- tails ---- */
 
-/* Keys of the group that position n lies in, those before n, become its tail. */
+/* The keys before n of the group that contains position n become its tail. */
 template <ts_dtype T> __global__ void __launch_bounds__(THREADS) read_to_tail(const reading r)
 {
     const int64_t at = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32, H = r.l.n_kv_head;

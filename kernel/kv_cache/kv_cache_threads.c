@@ -68,7 +68,7 @@ static void cut(call *y)
     y->n_split = n < wanted ? ts_lesser(ts_ceil_div(wanted, n), ts_ceil_div(longest, LEAST)) : 1;
 }
 
-/* Where the sums of a part begin, in pieces; asked only where there are few parts. */
+/* Where the sums of a part begin, in chunks; called only if there are few parts. */
 static int64_t first_piece(const call *y, int64_t part)
 {
     int64_t n = 0;

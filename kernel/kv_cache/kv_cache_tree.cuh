@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kv_cache_tree.cuh - the branches of a tree: what a row sees of its own call. A warp takes a row
- * and one of its heads, goes up from itself, a few ancestors at a time, and adds them to what the
- * row has of the cached keys. Rows are read as though they had been stored. */
+/* kv_cache_tree.cuh - attention of drafted tokens over the tokens of their own call: the branches
+ * of a tree.
+ *
+ * A warp takes a row and one of its heads, and adds the row and its ancestors, a few at a time, to
+ * the row's result over the cached keys. Rows are converted as though they had been stored. */
 #ifndef TS_KV_CACHE_TREE_CUH
 #define TS_KV_CACHE_TREE_CUH
 
@@ -14,7 +16,7 @@ namespace tree
 enum { MOST_SUMS = 1 << 14, MOST_NEWS = 1024, WARPS = 4, THREADS = 32 * WARPS };
 enum { MOST_D = 256, PIECES = MOST_D / 32, AT_ONCE = 4 };
 
-/* ---- who follows whom, as parameters of launches ---- */
+/* ---- the parents of rows, as parameters of launches ---- */
 
 struct news {
     int     n;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* layernorm.c - the door: checks the contract, picks a row of the table, calls it. */
+/* layernorm.c - API entry points: validate the arguments, select an implementation, call it. */
 #include <math.h>
 
 #include "cpu.h"
@@ -29,7 +29,8 @@ const ts_impl ts_layernorm_backward_impls[] = {
 };
 /* clang-format on */
 
-/* Extents whose last element would not fit in 63 bits of bytes are refused before any product. */
+/* Extents whose last element would not fit in 63 bits of bytes are rejected before any product is
+ * computed. */
 static ts_status check_shape(int64_t n_rows, int64_t n_cols, int64_t row_stride)
 {
     if (n_rows < 0 || n_cols < 1 || row_stride < n_cols) return TS_E_SHAPE;

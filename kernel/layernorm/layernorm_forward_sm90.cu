@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* layernorm_forward_sm90.cu - one read of x, one write of y.
+/* layernorm_forward_sm90.cu - layer norm forward with one read of x and one write of y.
  *
- * A team of threads takes one row and is done; a cluster of blocks does where a row is too long for
- * a block. Every thread has a few 16-byte vectors of the row in registers, packed as they came:
- * that leaves room for many teams on a multiprocessor, and while some of them reduce, others keep
- * the memory busy.
+ * A team of threads processes one row; if a row is too long for a block, a cluster of blocks does.
+ * Every thread has a few 16-byte vectors of the row in registers, in their storage format: that
+ * leaves room for many teams on a multiprocessor, and while some of them reduce, others keep the
+ * memory busy.
  *
- * Statistics are the corrected two-pass ones: a first mean, then the sums of d = x - mean and of
- * d^2, which give what rounding left out of the mean and a variance that never cancels. xhat is
- * formed from d and that remainder, so it is right to a few units at any offset. A row whose
- * squares leave the range of float is done again, scaled by a power of two. */
+ * Statistics are those of the corrected two-pass algorithm: a first mean, then the sums of d = x -
+ * mean and of d^2, which give the rounding error of the mean and a variance without cancellation.
+ * xhat is computed from d and that error, so it is correct to a few units at any offset. A row
+ * whose squares leave the range of float is computed again, scaled by a power of two. */
 #include "layernorm_sm90.cuh"
 #include "row_ring.cuh"
 

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* layernorm_simd.h - the rows of a layer norm, written once for any width of vector. Private to the
- * files that include it, each of which has first included its vectors (row_simd.h lists what they
- * have) and defined:
+ * files that include it.
  *
- *     GROUP, group_of   rows that are taken at once: at most, and for a dtype
- *     SHORT          elements summed in float before they go on to a double, where the sums are
- *                    statistics: few, as mean is judged closely
- *     NEAR           whether rows near zero are worth a shorter way, as where arithmetic is slow
- *     FAR            bytes that forward asks of a row into the second-level cache; 0: none
- *     BACK           ... and of a row that it reads again into the first; 0: none
- *     LAG            columns, a multiple of SHORT, that y stays behind the sums of the next rows:
- *                    the same columns of all rows may be in the same set of a cache; 0: none */
+ * Each of them first includes its vectors (row_simd.h lists their operations) and defines:
+ *
+ *     GROUP, group_of   rows that are processed at once: at most, and for a dtype
+ *     SHORT          elements summed in float before they are added to a double, for statistics:
+ *                    few, since the bound of the mean is tight
+ *     NEAR           whether rows near zero have a shorter path, where arithmetic is slow
+ *     FAR            bytes that forward prefetches into the second-level cache; 0: none
+ *     BACK           bytes of a row to be read again, prefetched into the first level; 0: none
+ *     LAG            columns, a multiple of SHORT, by which y lags behind the sums of the next
+ * rows: equal columns of all rows may be in the same set of a cache; 0: none */
 #ifndef TS_LAYERNORM_SIMD_H
 #define TS_LAYERNORM_SIMD_H
 
@@ -21,7 +22,7 @@
 
 enum {
     BLOCK = 1024, /* columns summed in float before they go on to a double */
-    AHEAD = 1024, /* bytes of a row asked for before they are used */
+    AHEAD = 1024, /* bytes of a row that are prefetched */
 };
 
 /* Where element i of a row and `ahead` bytes more are: in its group of rows or, past their end, in
@@ -60,7 +61,8 @@ INLINE scale scale_of(double mean, double rstd, int constant)
 {
     double h = 1;
     if (rstd < 0x1p-60) h = 0x1p-64;
-    /* A row this narrow that is not constant lies near 0, so that its values may be scaled up. */
+    /* A row with so small a spread that is not constant is near 0, so its values may be scaled up.
+     * */
     if (rstd > 0x1p60 && !constant) h = 0x1p64;
     const float hi = (float)mean;
     double      r = rstd / h;
@@ -201,9 +203,8 @@ INLINE void y_unit(const forward_call *c, int64_t r, int group, const scale *s, 
 #pragma GCC unroll 4
     for (int k = 0; k < group; k++)
         out[k] = madd(gamma, xhat_of(load(x + k * c->pitch, t, i, n), s[k], plain), beta);
-        /* All loads come before all stores: rows often lie a multiple of 4096 bytes apart, and then
-         * a load looks to the machine as if it might want what was just stored for the row before.
-         */
+        /* All loads come before all stores: rows are often a multiple of 4096 bytes apart, and then
+         * the CPU delays a load that might overlap a store to the row before. */
 #pragma GCC unroll 4
     for (int k = 0; k < group; k++) put(y + k * c->pitch, t, i, n, out[k], streaming);
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rms_norm_forward_sm90.cu - x and the residual are read once, r and y written once.
+/* rms_norm_forward_sm90.cu - RMS norm forward: x and the residual are read once, r and y written
+ * once.
  *
- * A team of threads takes one row and is done; a cluster of blocks does where a row is too long for
- * a block. Every thread has a few 16-byte vectors of r in registers, packed as they are stored, so
- * that what is squared is what was rounded. A row whose squares leave the range of float is done
- * again, scaled by a power of two. */
+ * A team of threads processes one row; if a row is too long for a block, a cluster of blocks does.
+ * Every thread has a few 16-byte vectors of r in registers, in their storage format, so that the
+ * rounded values are those squared. A row whose squares leave the range of float is computed again,
+ * scaled by a power of two. */
 #include "row_ring.cuh"
 #include "touchstone/rms_norm.h"
 

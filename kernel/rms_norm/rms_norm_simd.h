@@ -15,8 +15,8 @@
 /* Elements summed in float before they go on to a double. */
 enum { SHORT = 256 };
 
-/* rhat = (r * h) * scaled. h is a power of two: 1 for ordinary rows, and for far rows one that
- * keeps rstd from losing digits among the subnormals, or from overflowing. */
+/* rhat = (r * h) * scaled. h is a power of two: 1 for ordinary rows, and for rows of extreme
+ * magnitude one that keeps rstd from losing digits among the subnormals, or from overflowing. */
 typedef struct scale {
     float h, scaled;
 } scale;
@@ -87,7 +87,7 @@ INLINE double sum_squares(const forward_call *c, int64_t row, ts_dtype t, int fu
     return wide_total(all.dd);
 }
 
-/* The same of r as it is now, in double, which holds the squares of all floats. */
+/* The same for the rounded r, in double, in which the squares of all floats are representable. */
 INLINE double sum_squares_wide(const forward_call *c, int64_t row, ts_dtype t)
 {
     wide all = wide_zero();

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rope_cuda.cu - rope on a CUDA device. A block has some rows, one after the other. Its threads lie
- * in two directions: along the pairs of a head, whose cosine and sine a thread works out once for
- * all of its heads, and along the heads. */
+/* rope_cuda.cu - rope on a CUDA device.
+ *
+ * A block has some rows, one after the other. Its threads have two indices: along the pairs of a
+ * head, whose cosine and sine a thread computes once for all of its heads, and along the heads. */
 #include "row_teams.cuh"
 #include "touchstone/rope.h"
 

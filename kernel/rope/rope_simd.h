@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rope_simd.h - rows of rope, written once for any width of vector. Private to the files that
- * include it, each behind its vec_*.h and, for its own instruction set,
+ * include it.
+ *
+ * Each of them first includes its vec_*.h and defines, for its own instruction set,
  *
  *     swapped   the elements of each adjacent pair in the other order.
  *
- * Cosines and sines are worked out once for all heads of a row, some pairs at a time. */
+ * Cosines and sines are computed once for all heads of a row, some pairs at a time. */
 #ifndef TS_ROPE_SIMD_H
 #define TS_ROPE_SIMD_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* softmax_topk.c - the door: checks the contract, picks a row of the table, calls it. */
+/* softmax_topk.c - API entry points: validate the arguments, select an implementation, call it. */
 #include "cpu.h"
 #include "softmax_topk_impl.h"
 

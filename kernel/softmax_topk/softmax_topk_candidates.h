@@ -72,7 +72,7 @@ static int count_ge(const float *x, int n, float v)
 
 typedef struct choice {
     float v;
-    int   n_ge, n_gt; /* n_gt only where n_ge is more than was asked for */
+    int   n_ge, n_gt; /* n_gt only if n_ge is more than requested */
 } choice;
 
 /* A v that at least k, and at most k + slack, of x[0..n) reach; where equal values forbid that, the
@@ -156,7 +156,7 @@ static void select_first(list *l, int slack, float max)
         pack(l->val + kept, l->idx + kept, gt | eq, x, get_ints(l->idx + i));
         kept += bits_in(gt | eq);
     }
-    /* More only in a sick row, whose max may be wrong. */
+    /* More only in a row with a NaN, whose maximum may be wrong. */
     l->n = kept < l->k + slack ? kept : l->k + slack;
     raise_floor(l, c.v);
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* softmax_topk_check.c - what the contract demands of a call, for the door and for the naive ways.
- */
+/* softmax_topk_check.c - validates the arguments, for the API entry points and the naive
+ * implementations. */
 #include <float.h>
 
 #include "softmax_topk_impl.h"
 
-/* Extents whose last element would not fit in 63 bits of bytes are refused before any product. */
+/* Extents whose last element would not fit in 63 bits of bytes are rejected before any product is
+ * computed. */
 ts_status ts_softmax_topk_check(const ts_softmax_topk_args *a, const ts_exec *x)
 {
     if (!a || !x) return TS_E_ARG;

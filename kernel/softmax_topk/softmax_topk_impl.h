@@ -9,7 +9,7 @@
 
 extern const ts_impl ts_softmax_topk_impls[];
 
-/* What every door of this kernel refuses before it looks at a table. */
+/* Validates the arguments; every API function of this kernel calls it first. */
 ts_status ts_softmax_topk_check(const ts_softmax_topk_args *a, const ts_exec *x);
 
 ts_status ts_softmax_topk_ref(const void *args, const ts_exec *x);
@@ -17,7 +17,7 @@ ts_status ts_softmax_topk_avx2(const void *args, const ts_exec *x);
 ts_status ts_softmax_topk_avx512(const void *args, const ts_exec *x);
 ts_status ts_softmax_topk_neon(const void *args, const ts_exec *x);
 
-/* Two ways to do it naively, to be measured against: doors of their own, beside the table. */
+/* Two naive methods to compare with: functions of their own, not in the dispatch table. */
 ts_status ts_softmax_topk_textbook(const void *args, const ts_exec *x);
 ts_status ts_softmax_topk_textbook_workspace(const void *args, const ts_exec *x, size_t *n_bytes);
 ts_status ts_softmax_topk_three_pass(const void *args, const ts_exec *x);
@@ -26,8 +26,8 @@ ts_status ts_softmax_topk_three_pass_workspace(const void *args, const ts_exec *
 /* Larger k are served without lists of candidates. Rows are cut only for k up to the second. */
 enum { TS_SOFTMAX_TOPK_FAST = 8192, TS_SOFTMAX_TOPK_CUT = 1024 };
 
-/* What is known of a part of a row once its logits have been read. Behind it in memory lie `room`
- * floats and `room` int32_t, of which n are used: its candidates, by rising index. */
+/* The partial result of a part of a row after its logits have been read. It is followed in memory
+ * by `room` floats and `room` int32_t, of which n are used: its candidates, by ascending index. */
 typedef struct ts_softmax_topk_part {
     double  sum;
     float   max;

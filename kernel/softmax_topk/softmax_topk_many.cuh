@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* softmax_topk_many.cuh - the k largest of a row for a k that piles are too small for.
+/* softmax_topk_many.cuh - the k largest of a row for a k that is too large for candidate buffers.
  *
- * The first read sums, and counts logits in 2048 bins by the upper bits of their keys. The k-th
- * largest key lies in one of them, the cut. Where the cut and the bins above it have no more keys
- * than there is room for, a last read collects those, and they are sorted. Else another read
- * divides the range of the cut into bins, and so on: values first, then indices among equals, so
- * any row ends after a few reads. A bin below the cut of what was counted so far cannot matter, and
- * is not counted any more. */
+ * The first read sums, and counts logits in 2048 bins by the upper bits of their keys. The bin with
+ * the k-th largest key is the cut. If the cut and the bins above it have no more keys than fit, a
+ * last read collects those, and they are sorted. Otherwise another read divides the range of the
+ * cut into bins, and so on: values first, then indices among equals, so any row ends after a few
+ * reads. A bin below the cut of what was counted so far cannot matter, and is not counted any more.
+ * */
 #ifndef TS_SOFTMAX_TOPK_MANY_CUH
 #define TS_SOFTMAX_TOPK_MANY_CUH
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* softmax_topk_pile.cuh - what may be among the k largest: one pile a warp.
+/* softmax_topk_pile.cuh - candidate buffers: the keys that may be among the k largest, one buffer
+ * per warp.
  *
- * A warp piles up the keys of its chunks that are not below its floor, a key that k entries of the
- * row are known to reach. A full pile is cut down to about k, which gives a higher floor: it cannot
- * overflow, however the winners lie. Long before that the warp, or for a larger k the block, raises
- * the floor from the largest logits its threads have met. No barrier is needed to pile up. */
+ * A warp appends the keys of its chunks that are not below its threshold, a key that at least k
+ * elements of the row reach. A full buffer is reduced to about k keys, which gives a higher
+ * threshold: a buffer cannot overflow, wherever the k largest are. Long before that the warp, or
+ * for a larger k the block, raises the threshold from the largest logits its threads have read.
+ * Appending needs no barrier. */
 #ifndef TS_SOFTMAX_TOPK_PILE_CUH
 #define TS_SOFTMAX_TOPK_PILE_CUH
 
@@ -47,7 +49,7 @@ __device__ __forceinline__ void keep_from_floor(pile *p)
     __syncwarp();
 }
 
-/* How many of the pile's keys are not below each of three; its least and largest key. */
+/* How many of the buffer's keys are not below each of three; its least and largest key. */
 struct pile_count {
     const pile &p;
 
@@ -87,8 +89,8 @@ __device__ __noinline__ pile cut_pile(pile p, unsigned k, topk_key *highest)
 
 /* ---- a chunk ---- */
 
-/* Bits of the lane's logits that reach the bar. In two halves of a word lie the lower and the upper
- * one of each pair of 16-bit logits. */
+/* Bits of the lane's logits that reach the threshold. The two halves of a word have the lower and
+ * the upper one of each pair of 16-bit logits. */
 __device__ __forceinline__ unsigned hits_of(const uint4 (&raw)[VECTORS], float bar, float)
 {
     unsigned hits = 0;
@@ -127,7 +129,7 @@ __device__ __forceinline__ unsigned hits_of(const uint4 (&raw)[VECTORS], float b
     return hits;
 }
 
-/* Which of the lane's vectors, and which logit of it, a bit stands for. */
+/* The lane's vector, and the logit in it, that a bit represents. */
 template <class T> __device__ __forceinline__ unsigned vector_of(unsigned bit)
 {
     return bit % 16 / 4;
@@ -172,10 +174,10 @@ template <class T> struct chunk_keys {
     }
 };
 
-/* A higher floor, if more than twice k logits of a chunk reach the one there is: what some warp of
- * the block got, and what about k logits of the chunk reach. Else what is sorted would go through
- * the pile with all its logits. `most`: the largest of the lane's; `first`: the index of the
- * chunk's first place, which may be before the row. */
+/* Raises the threshold if more than twice k logits of a chunk reach the current one: to what some
+ * warp of the block has, and to what about k logits of the chunk reach. Otherwise a sorted row
+ * would pass through the buffer with all its logits. `most`: the largest of the lane's; `first`:
+ * the index of the chunk's first place, which may be before the row. */
 template <class T>
 __device__ __noinline__ topk_key floor_of_chunk(const uint4 *here, float most, unsigned first,
                                                 topk_key floor, unsigned k, topk_key *highest)
@@ -205,8 +207,8 @@ __device__ __noinline__ topk_key floor_of_chunk(const uint4 *here, float most, u
     return floor;
 }
 
-/* Piles up what reaches the floor in the chunk at `here`: each lane with a hit adds one at a time.
- * All lanes come here. `most`: the largest of the lane's logits. */
+/* Appends the logits of the chunk at `here` that reach the threshold: each lane with a hit adds one
+ * at a time. All lanes call this. `most`: the largest of the lane's logits. */
 template <class T>
 __device__ __forceinline__ void pile_up(pile *p, const uint4 (&raw)[VECTORS], float most,
                                         const uint4 *here, const row_view<T> &r, int chunk,
@@ -243,7 +245,7 @@ __device__ __forceinline__ void pile_up(pile *p, const uint4 (&raw)[VECTORS], fl
 
 /* ---- the block's floor ---- */
 
-/* The largest logit a thread has met in each of its vectors' places. */
+/* The largest logit that a thread has read at each of its vectors' places. */
 struct tops {
     float of[VECTORS];
 
@@ -290,7 +292,7 @@ __device__ __forceinline__ topk_key floor_of_tops(const tops &top, unsigned k, m
     return (topk_key)search(team, r, k, kept_of(k), top) << 32;
 }
 
-/* The same of all piles together, for any k. */
+/* The same for all buffers together, for any k. */
 __device__ __forceinline__ topk_key floor_of_piles(const pile &p, unsigned k, meeting *m)
 {
     const pile_count of = { p };
@@ -305,8 +307,8 @@ __device__ __forceinline__ topk_key floor_of_piles(const pile &p, unsigned k, me
 
 /* ---- the row's end ---- */
 
-/* Cuts the block's piles down to at most kept_of(k) keys in all, the k largest among them, and lays
- * them in the list. n_list[2] are 0. Returns how many there are. */
+/* Reduces the block's buffers to at most kept_of(k) keys in all, the k largest among them, and
+ * writes them to the list. n_list[2] are 0. Returns how many there are. */
 __device__ __forceinline__ int collect(pile own, unsigned k, topk_key *list, unsigned *n_list,
                                        meeting *m)
 {

@@ -17,10 +17,11 @@ namespace
 enum { VECTORS = 4, STAGES = 4, CHUNK = 32 * VECTORS, MOST_K = 1024, SHARES = 8 };
 
 struct topk_params {
-    int64_t     n_rows, row_stride, k;
-    int         n_vocab, n_shares;
-    int         n_threads, capacity, n_list; /* of a block; keys of a warp's pile; of the list */
-    float       scale;                       /* inv_temperature * log2(e) */
+    int64_t n_rows, row_stride, k;
+    int     n_vocab, n_shares;
+    int     n_threads, capacity,
+        n_list;        /* of a block; keys of a warp's candidate buffer; of the list */
+    float       scale; /* inv_temperature * log2(e) */
     double      inv_temperature;
     const void *logits;
     int32_t    *index;
@@ -109,9 +110,9 @@ template <class T> __device__ __forceinline__ uint4 ragged(const row_view<T> &r,
     return pack_as<T>(f);
 }
 
-/* A chunk at either end of the row. Not inlined: it is done twice a row. What lies in the same 16
- * bytes as a logit is read along, for that does not keep anyone waiting, unless nothing of the
- * tensor lies beyond. */
+/* A chunk at either end of the row. Not inlined: it runs twice per row. The other bytes of a
+ * logit's 16-byte vector are read with it, which costs nothing, unless they are outside the tensor.
+ * */
 template <class T> __device__ __noinline__ void fetch_edge(uint4 *to, row_view<T> r, int chunk)
 {
     const int whole = (int)(r.size / lanes<T>::n), some = r.n_vectors();

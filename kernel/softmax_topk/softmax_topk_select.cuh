@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* softmax_topk_select.cuh - keys, and how a warp or a block finds the k largest of many.
  *
- * A key is a logit and its index in 64 bits that compare as the canonical order does: larger logit
- * first, lower index first among equal ones. No two entries of a row have the same key, and none
- * is 0, which stands for no entry. */
+ * A key is a logit and its index in 64 bits that compare in the canonical order: larger logit
+ * first, lower index first among equal ones. No two elements of a row have the same key, and none
+ * has key 0, which means "no element". */
 #ifndef TS_SOFTMAX_TOPK_SELECT_CUH
 #define TS_SOFTMAX_TOPK_SELECT_CUH
 
@@ -72,14 +72,14 @@ template <class K> struct range {
     K low, high;
 };
 
-/* Where a block's warps meet. */
+/* The barrier of a block's warps. */
 struct meeting {
     topk_key low[MOST_WARPS], high[MOST_WARPS];
     unsigned tally[3][3]; /* of three steps in turn: one is filled, one read, one cleared */
     unsigned count[MOST_WARPS];
 };
 
-/* Who searches: a warp by itself, without a barrier, or a whole block. */
+/* The threads that search: one warp, without a barrier, or a whole block. */
 struct warp_team {
     __device__ __forceinline__ range<unsigned> bounds(range<unsigned> r) const
     {
@@ -180,8 +180,8 @@ static __device__ void begin_bins(unsigned *bins, meeting *m)
     __syncthreads();
 }
 
-/* Calls `take` for the k largest of n keys with the place of each. Few are compared with each
- * other; many are dealt into bins first, by value, or by index where they are equal, for which
+/* Calls `take` for the k largest of n keys with the place of each. Few keys are compared with each
+ * other; many are first sorted into bins, by value, or by index where they are equal, for which
  * `scratch` has room for n keys and the bins. */
 template <class TAKE>
 static __device__ __forceinline__ void rank_keys(const topk_key *list, int n, int k,

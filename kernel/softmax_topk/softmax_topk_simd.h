@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* softmax_topk_simd.h - a row's log-sum-exp and its k first entries, written once for any width of
- * vector. Private to the files that include it, each of which has first defined, for its own
- * instruction set:
+ * vector.
+ *
+ * Private to the files that include it, each of which has first defined, for its own instruction
+ * set:
  *
  *     LANES, GROUP   floats in a vec; logits in four of them, which are taken together
  *     vec, ivec      LANES floats; LANES int32_t
@@ -130,8 +132,8 @@ typedef struct state {
     float  max;
 } state;
 
-/* A core can wait for few lines at a time, so that memory keeps busy only where lines are asked for
- * all the time: whatever is done with a block, it now and then asks for the next of those ahead. */
+/* A core can have few outstanding cache lines, so memory stays busy only if lines are requested all
+ * the time: whatever is done with a block, the next lines ahead are prefetched now and then. */
 INLINE void fetch(uintptr_t *ahead)
 {
     __builtin_prefetch((const char *)*ahead);
@@ -164,8 +166,8 @@ INLINE vec max_groups(const char *p, ts_dtype t, int g, int end, peaks *to, vec 
     return m;
 }
 
-/* Few floats are added up before they go on to a double. Lines ahead, up to `until`, are asked for.
- */
+/* Few floats are added up before they are added to a double. Lines ahead, up to `until`, are
+ * prefetched. */
 INLINE double sum_groups(const char *p, ts_dtype t, int n_groups, float shift, const scale *s,
                          uintptr_t *ahead, uintptr_t until)
 {

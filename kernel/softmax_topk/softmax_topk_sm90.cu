@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* softmax_topk_sm90.cu - one read of the logits.
+/* softmax_topk_sm90.cu - softmax + top-k with one read of the logits.
  *
- * A block, or a cluster of blocks, takes a row; each of its warps streams chunks of it by itself,
- * four vectors of 16 bytes a lane, with the next chunks on their way to shared memory. Of each
- * chunk a lane adds exp(z - m) to its own running sum, m being its own running maximum, and the
- * warp puts the logits that may be among the k largest on its pile. Warps meet a few times a row,
- * for a better idea of what may be; at the row's end their piles are cut down to k together and put
- * in order, and only then probabilities are formed.
- */
+ * A block, or a cluster of blocks, takes a row. Each of its warps streams chunks of it
+ * independently, four vectors of 16 bytes per lane, with the next chunks on their way to shared
+ * memory. Of each chunk a lane adds exp(z - m) to its own running sum, m being its own running
+ * maximum, and the warp appends the logits that may be among the k largest to its candidate buffer.
+ * Warps exchange thresholds a few times per row. At the end of the row their buffers are reduced to
+ * k together and sorted; only then are probabilities computed. */
 #include <cooperative_groups.h>
 #include <float.h>
 #include <limits.h>
@@ -55,7 +54,7 @@ __device__ __forceinline__ void forget(uint4 (&raw)[VECTORS], uint4 *here, int c
     }
 }
 
-/* Where things lie in a block's memory: every warp's chunks, every warp's pile, the list. */
+/* Layout of a block's shared memory: every warp's chunks, every warp's buffer, the list. */
 struct places {
     uint4    *ring; /* this warp's chunks */
     topk_key *piles, *list;
@@ -208,7 +207,7 @@ __device__ partial gather(partial own, int n, float scale, topk_key *list, share
     shared_state     *first = cluster.map_shared_rank(sh, 0);
     topk_key         *first_list = cluster.map_shared_rank(list, 0);
     cluster.barrier_wait(); /* all are there, see the kernel */
-    if (threadIdx.x == 0) { /* in its own place each, so that nobody waits for an atomic */
+    if (threadIdx.x == 0) { /* each in its own place, so that no block waits for an atomic */
         first->share[rank] = own;
         first->n_share[rank] = (unsigned)n;
     }
@@ -226,7 +225,7 @@ __device__ partial gather(partial own, int n, float scale, topk_key *list, share
     return all;
 }
 
-/* What came together becomes every warp's pile, in parts, and is cut down once more. */
+/* The merged keys are divided among the warps' buffers, and reduced once more. */
 __device__ int collect_again(unsigned k, const places &in, shared_state *sh)
 {
     unsigned n = 0;
@@ -237,8 +236,8 @@ __device__ int collect_again(unsigned k, const places &in, shared_state *sh)
     return collect(part, k, in.piles, sh->n_list + 2, &sh->at);
 }
 
-/* How a row is done: by one block, small or large, by a cluster of large ones, or by one block in
- * several passes, for a k that one pass cannot serve. */
+/* How a row is processed: by one block, small or large, by a cluster of large ones, or by one block
+ * in several passes, for a k that is too large for one pass. */
 enum way { ALONE, WIDE, SHARED, PASSES };
 
 constexpr bool is_large(way w)
@@ -335,10 +334,10 @@ template <class T> ts_status launch_many(topk_params p, cudaStream_t s)
     return cudaGetLastError() == cudaSuccess ? TS_OK : TS_E_DEVICE;
 }
 
-/* Few rows: clusters of large blocks, and no more shares than two if those are over 128 in all, or
- * 96 where a multiprocessor has room for one: not many more clusters find room side by side. More
- * rows: a large block a row, as long as all of them are there at once; else a small one. The fewer
- * keys fit on a pile the more warps run side by side. Blocks look for one key where k is 0. */
+/* Few rows: clusters of large blocks, and at most two shares if those are over 128 in all, or 96 if
+ * a multiprocessor has room for one: not many more clusters fit side by side. More rows: a large
+ * block per row, as long as all of them are resident at once; else a small one. The fewer keys a
+ * candidate buffer holds, the more warps run side by side. With k = 0 blocks search for one key. */
 template <class T> ts_status launch(topk_params p, cudaStream_t s)
 {
     if (p.k > MOST_K && p.k <= MOST_MANY) return launch_many<T>(p, s);
@@ -361,7 +360,8 @@ template <class T> ts_status launch(topk_params p, cudaStream_t s)
     return w == WIDE ? launch<T, WIDE>(p, s) : launch<T, ALONE>(p, s);
 }
 
-/* Rows of no words. Their logits may lie anywhere, and the other kernels fetch around them. */
+/* Rows without elements. Their logits may be anywhere, and the other kernels prefetch around them.
+ * */
 __global__ void wordless_rows(const topk_params p)
 {
     const int64_t n = p.n_rows * p.k, step = (int64_t)gridDim.x * blockDim.x;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* softmax_topk_textbook.c - softmax, then top-k, as the textbook has them: two functions called one
- * after the other, with the whole softmax of a row written out between them. That costs a second
- * buffer as wide as the vocabulary, of which k places are read.
+/* softmax_topk_textbook.c - the textbook method: softmax, then top-k, as two functions with the
+ * whole softmax of a row stored between them.
  *
- * In one thing it leaves the textbook: it ranks by the logits. Ranked by what the softmax wrote,
- * all entries whose probability underflows would be equal. */
+ * That costs a second buffer as wide as the vocabulary, of which k places are read. It differs from
+ * the textbook in one respect: it ranks by the logits. By the stored probabilities, all elements
+ * whose probability underflows would be equal. */
 #include <math.h>
 #include <omp.h>
 #include <stdbool.h>
@@ -102,7 +102,7 @@ static void do_row(const ts_softmax_topk_args *a, int64_t number, float *p)
     }
 }
 
-/* ---- the doors ---- */
+/* ---- API entry points ---- */
 
 /* How many softmaxes are written side by side: what fits into the larger of 1 MiB and an eighth of
  * the logits, but one at the least. */

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* softmax_topk_three_pass.c - reads each row three times: for its maximum, for the sum of the
- * exponentials, for its first entries. No softmax is written out and no workspace is needed, but
- * two of the three passes read again what was just there. */
+/* softmax_topk_three_pass.c - the three-pass method: reads each row for its maximum, for the sum of
+ * the exponentials, and for its k largest elements.
+ *
+ * No softmax is stored and no workspace is needed, but two of the three passes read the row again.
+ * */
 #include <math.h>
 #include <omp.h>
 #include <stdbool.h>
@@ -48,9 +50,9 @@ static double sum_of(const row *r, double m, double t)
     return sum;
 }
 
-/* The third pass: a sorted list kept in the outputs themselves, each index with its logit, which a
- * float holds exactly in every dtype, where its probability will stand. Entries come by rising
- * index, so among equal ones a new one goes last. */
+/* The third pass: a sorted list in the outputs themselves, each index with its logit, which a float
+ * represents exactly in every dtype, in place of its probability. Elements come by ascending index,
+ * so among equal ones a new one goes last. */
 static int64_t top(const row *r, int64_t k, int32_t *index, float *logit)
 {
     int64_t n = 0;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* softmax_topk_x86.h - counts of lanes, where a comparison gives a bit per lane. To be included
- * behind which_ge; NEON, whose comparisons stay in vectors, counts otherwise. */
+/* softmax_topk_x86.h - counts of lanes for instruction sets whose comparisons return a bit per
+ * lane. Include after which_ge.
+ *
+ * NEON, whose comparisons stay in vectors, counts differently. */
 #ifndef TS_SOFTMAX_TOPK_X86_H
 #define TS_SOFTMAX_TOPK_X86_H
 

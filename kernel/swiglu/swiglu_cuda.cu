@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* swiglu_cuda.cu - swiglu on a CUDA device, forward and backward. A thread takes 16 bytes of each
- * tensor where rows allow it, else an element. Gates of a magnitude from FAR on, and NaN, go
- * through double, as in swiglu_simd.h. */
+/* swiglu_cuda.cu - swiglu on a CUDA device, forward and backward.
+ *
+ * A thread takes 16 bytes of each tensor where rows allow it, else an element. Gates of a magnitude
+ * from FAR on, and NaN, go through double, as in swiglu_simd.h. */
 #include "row_teams.cuh"
 #include "touchstone/swiglu.h"
 

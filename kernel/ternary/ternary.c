@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ternary.c - the doors: each checks the contract, picks a row of its table, calls it. */
+/* ternary.c - API entry points: each validates its arguments, selects an implementation, and calls
+ * it. */
 #include "cpu.h"
 #include "ternary_impl.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ternary_avx2.c - the vectors of ternary_*simd.h, 8 floats each. No register holds what a pair of
- * inputs can come to, so codes become -1, 0 and 1, which all rows share, and inputs stay as they
- * are.
- */
+/* ternary_avx2.c - the vectors of ternary_*simd.h, 8 floats each.
+ *
+ * No register holds what a pair of inputs can come to, so codes become -1, 0 and 1, which all rows
+ * share, and inputs stay as they are. */
 #include <math.h>
 
 #include "ternary_impl.h"

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ternary_backward_sm90.cu - gradients on the device: dx of dy and of the weights that serve, dw of
- * dy and `in`. Here those of float, whose terms no matrix instruction takes as they are; others
- * where the device has no products of a warpgroup (ternary_gradient_sm90a.cu).
+/* ternary_backward_sm90.cu - gradients on the device: dx from dy and the effective weights, dw from
+ * dy and `in`.
  *
- * Both are products with a group of inputs in columns, and one kernel makes them: float sums, each
- * in the order of its terms, 8 x 8 of them a thread. */
+ * This file has those of float, for which no matrix instruction is exact, and those of 16-bit
+ * activations for devices without wgmma (see ternary_gradient_sm90a.cu). Both gradients are matmuls
+ * with a group of inputs in columns, and one kernel computes them: float sums, each in the order of
+ * its terms, 8 x 8 of them per thread. */
 #include <math.h>
 
 #include "ternary_sm90.cuh"
@@ -53,7 +54,7 @@ __device__ __forceinline__ void fetch(const T *p, int64_t n, bool whole, float (
 template <class T_> struct dx_of {
     using T = T_;
     using result = T_;
-    static constexpr bool ALONG = true; /* the left factor's terms lie side by side */
+    static constexpr bool ALONG = true; /* the left factor's terms are contiguous */
 
     static __device__ __forceinline__ int64_t n_terms(const backward_params &p)
     {
@@ -134,7 +135,7 @@ template <class F> struct fetched {
     }
 };
 
-/* Of a thread's eight, four lie side by side and four half a tile further. */
+/* Of a thread's eight, four are adjacent and four half a tile further. */
 __device__ __forceinline__ int nth(int thread, int k)
 {
     return thread * 4 + k % 4 + k / 4 * (TILE / 2);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ternary_few_sm90.cuh - the product with few rows: codes are read once, and nearly at the rate of
- * memory.
+/* ternary_few_sm90.cuh - the forward matmul with few rows: codes are read once, at nearly the
+ * memory bandwidth.
  *
- * A block, the only one of its multiprocessor, keeps all inputs of its rows in shared memory, laid
- * out for the matrix instructions. A team of warps has 32 outputs at a time; its warps share out
- * the segments, whose sums are then added in order. What a warp has of a segment, its codes and
- * scales, is a parcel: it is sent for, in whole lines, one or two parcels before its turn, and no
- * other warp has a part in it. So 64 KB and more are under way at any time. */
+ * A block, the only one of its multiprocessor, keeps all inputs of its rows in shared memory, in
+ * the layout of the matrix instructions. A team of warps has 32 outputs at a time; its warps divide
+ * the segments, whose sums are then added in order. The codes and scales that a warp has of a
+ * segment are a chunk: the warp loads it, in whole lines, one or two chunks ahead, and no other
+ * warp uses it. So at least 64 KB are in flight at any time. */
 #ifndef TS_TERNARY_FEW_SM90_CUH
 #define TS_TERNARY_FEW_SM90_CUH
 
@@ -20,7 +20,7 @@ enum {
     FEW = 8, /* rows: the columns of one matrix instruction */
     FEW_WARPS = 16,
     FEW_THREADS = 32 * FEW_WARPS,
-    ROW_CODES = SEGMENT * GROUP_BYTES, /* bytes of an output in a parcel; of its scales */
+    ROW_CODES = SEGMENT * GROUP_BYTES, /* bytes of an output in a chunk; of its scales */
     ROW_SCALES = SEGMENT * 2,
     PARCEL = OUTPUTS * (ROW_CODES + ROW_SCALES),
 };
@@ -39,7 +39,7 @@ struct few_params {
 /* Where things lie in a block's memory. */
 template <int P> struct few_places {
     uint4    *columns; /* [group][part][row][unit] */
-    char     *parcels; /* [warp][parcel] */
+    char     *parcels; /* [warp][chunk] */
     float    *sums;    /* [team][set][sum][output][row], and 2 of nothing to spread banks */
     unsigned *most;    /* [row], bits of a float */
     int       width;   /* from one output's sums to the next */
@@ -113,7 +113,7 @@ __device__ __forceinline__ void put_all(const few_params &f, const few_places<pa
     __syncthreads();
 }
 
-/* ---- parcels ---- */
+/* ---- chunks ---- */
 
 /* Where a warp is, on its way over its team's tiles of outputs and, in each, its segments. */
 struct walk {
@@ -142,7 +142,7 @@ __device__ __forceinline__ uint4 sixteen_bytes(const uint8_t *c)
     return make_uint4(four_bytes(c), four_bytes(c + 4), four_bytes(c + 8), four_bytes(c + 12));
 }
 
-/* A parcel is [output][group of codes], then [output][scale]. The groups of an output are permuted,
+/* A chunk is [output][group of codes], then [output][scale]. The groups of an output are permuted,
  * so that lanes that load at one time do not meet. Eight lanes send for an output's codes, a line;
  * of scales each lane has an output. Past the end the last output comes once more: it is not
  * stored. */
@@ -171,7 +171,7 @@ __device__ __forceinline__ void send(const few_params &f, const walk &at, char *
         for (int i = 0; i < n; i++) ((uint16_t *)(void *)there)[i] = __ldg(scale + i);
 }
 
-/* Of a parcel, what a lane has of each group: outputs lane / 4 + 8 k. */
+/* A lane's part of each group of a chunk: outputs lane / 4 + 8 k. */
 __device__ __forceinline__ void receive(const char *from, piece (&x)[SEGMENT])
 {
     const int   lane = threadIdx.x % 32, row = lane / 4;
@@ -246,7 +246,7 @@ __global__ void __launch_bounds__(FEW_THREADS, 1) few_kernel(few_params f)
                         : (nth + 1) * f.n_segments / f.team;
     at.segment = at.begin;
     walk ahead = at;
-    /* An empty parcel counts, too. */
+    /* An empty chunk counts, too. */
     auto send_next = [&](char *to) {
         if (ahead.more()) send<ALIGNED>(f, ahead, to);
         ahead.next();
@@ -286,8 +286,8 @@ __global__ void __launch_bounds__(FEW_THREADS, 1) few_kernel(few_params f)
         else if (ends_stripe(f.n_segments, now.segment))
             put_sums(sums + stripe_of(f.n_segments, now.segment) * OUTPUTS * m.width, m.width, y);
         if (!last) continue;
-        /* Once every warp of the team has put its own. With two sets of sums, who is ahead writes
-         * the one that nobody reads any more. */
+        /* After every warp of the team has stored its sums. With two sets of sums, a warp that is
+         * ahead writes the set that is no longer read. */
         together();
         store<T>(f, m, sums, first, rows, (int64_t)now.tile * OUTPUTS);
         if (f.n_sets == 1) together();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ternary_gradient_sm90.cuh - gradients of 16-bit activations, by the products of a warpgroup.
+/* ternary_gradient_sm90.cuh - gradients of 16-bit activations by wgmma.
  *
  * Both are products of tiles of 128 x 128, the columns being a group of inputs; 64 terms at a time
  * come through shared memory. Sums of 128 terms, which the instructions round down, are added to
@@ -308,7 +308,7 @@ __global__ void __launch_bounds__(3 * WARPGROUP, 1)
         if (threadIdx.x < WARPGROUP) {
             give_registers<104>();
             F factors;
-            /* Who does not arrive anywhere must not wait: nothing would keep it in step. */
+            /* A thread that never arrives must not wait: nothing would keep it in step. */
             if (F::ARRIVALS > 1 || threadIdx.x == 0)
                 for_shares(p, [&](const share &s) {
                     factors.begin(p, s.g, s.begin);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ternary_gradient_sm90a.cu - gradients of 16-bit activations where the device has what it takes:
- * tensors that the copy engine cannot read where they lie are copied first. */
+/* ternary_gradient_sm90a.cu - calls the wgmma gradients of 16-bit activations; tensors that TMA
+ * cannot read in place are copied first. */
 #include <math.h>
 
 #include "ternary_gradient_sm90.cuh"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ternary_impl.h - the implementations, and what the CPU ones share. Private.
+/* ternary_impl.h - the implementations, and what those for the CPU share. Private.
  *
- * Every implementation may rely on what ternary_check.c checked: extents of which no product
- * overflows, and a pointer, aligned to its element, for every tensor that has elements. n_out, n_in
- * and n_rows may each be 0: with n_in = 0 y is still written, with n_rows = 0 dw. The workspace has
- * the size that the row's own query gave, and any alignment. What is in range, and whether codes
- * are sound, an implementation must find out before it writes. */
+ * Every implementation may rely on what ternary_check.c validated: no product of extents overflows,
+ * and every tensor that has elements has a pointer aligned to its element. n_out, n_in and n_rows
+ * may each be 0: with n_in = 0 y is still written, with n_rows = 0 dw. The workspace has the size
+ * that the implementation's own query returned, and any alignment. An implementation itself must
+ * check latents for range, and codes for validity, before it writes. */
 #ifndef TS_TERNARY_IMPL_H
 #define TS_TERNARY_IMPL_H
 

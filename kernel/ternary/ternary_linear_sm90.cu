@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ternary_linear_sm90.cu - the forward product on the device, from codes or from latents: which of
- * its kernels serves a call. No bit depends on that. */
+/* ternary_linear_sm90.cu - selects the kernel of a forward matmul on the device, from codes or from
+ * latents. No bit of the result depends on the selection. */
 #include <math.h>
 
 #include "ternary_few_sm90.cuh"

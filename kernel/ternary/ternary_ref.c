@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ternary_ref.c - the definition, in the order a reader expects it: every dtype, every shape. Sums
- * are double; one thread; no workspace. A group's weights are made, from latents or from codes,
- * wherever they are needed. */
+/* ternary_ref.c - the definition, in the order a reader expects it: every dtype, every shape.
+ *
+ * Sums are double; one thread; no workspace. A group's weights are made, from latents or from
+ * codes, wherever they are needed. */
 #include <math.h>
 
 #include "dtype.h"
@@ -18,7 +19,7 @@ uint16_t ts_ternary_scale(const float *w, int64_t n)
     return isnan(sum) ? 0x7c00u : ts_narrow_f16(sum / (double)n);
 }
 
-/* -1, 0 or +1. A scale of 0 may stand for weights that are not. */
+/* -1, 0 or +1. A scale of 0 may be the rounded scale of weights that are not 0. */
 static int code_of(float w, double scale)
 {
     if (scale == 0 || 2 * fabs((double)w) <= scale) return 0;
@@ -55,7 +56,7 @@ ts_status ts_ternary_pack_ref(const void *args, const ts_exec *x)
     return TS_OK;
 }
 
-/* ---- weights that serve ---- */
+/* ---- effective weights ---- */
 
 /* Where they come from: latents, or else codes. */
 typedef struct source {

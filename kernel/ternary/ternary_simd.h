@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ternary_simd.h - packing, unpacking and elements as floats, written once for any width of vector.
+ *
  * Private to the files that include it, each of which has first its vec_*.h and, for its own
  * instruction set:
  *

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ternary_sm90.cuh - what the device's kernels share.
+/* ternary_sm90.cuh - shared by the device's kernels.
  *
- * A call returns before the device has looked at anything, so nothing is refused for what a tensor
- * holds. Instead a group that is out of range is given a scale that is NaN; and what is made of
- * unsound codes or scales is not finite. */
+ * A call returns before the device has read any tensor, so no call is rejected for the contents of
+ * one. Instead a group that is out of range gets a scale of NaN, and results computed from invalid
+ * codes or scales are not finite. */
 #ifndef TS_TERNARY_SM90_CUH
 #define TS_TERNARY_SM90_CUH
 
@@ -20,8 +20,8 @@ extern "C" ts_status ts_ternary_pack_sm90(const void *args, const ts_exec *x);
 extern "C" ts_status ts_ternary_wide_sm90a(const ts_ternary_linear_packed_args *a,
                                            const ts_exec                       *x);
 
-/* Both gradients likewise, once the latents have been packed into the workspace: and what they need
- * of it besides. */
+/* Both gradients, after the latents have been packed into the workspace; and the further workspace
+ * that they need. */
 extern "C" ts_status ts_ternary_gradient_sm90a(const ts_ternary_linear_backward_args *a,
                                                const ts_exec                         *x);
 extern "C" size_t    ts_ternary_gradient_bytes_sm90a(const ts_ternary_linear_dims *d);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ternary_threads.c - rows of latents, blocks of outputs and tiles of gradients over threads; and
- * where things lie in the workspace. */
+/* ternary_threads.c - divides rows of latents, blocks of outputs and tiles of gradients among
+ * threads, and lays out the workspace. */
 #include <omp.h>
 
 #include "ternary_impl.h"
@@ -146,8 +146,8 @@ static size_t forward_bytes(const ts_ternary_linear_dims *d, const ts_ternary_st
     return (size_t)(count_rows(d, steps) * each) * sizeof(float) + 2 * LINE;
 }
 
-/* Above this, sums of a group could pass the largest float though the result, times a scale, would
- * not. By a power of two smaller, nothing is lost that would count beside such a number. */
+/* Above this, sums of a group could exceed the largest float although the result, times a scale,
+ * would not. Dividing by a power of two loses nothing that matters for such a number. */
 static float shrink_of(const forward *f, int64_t row)
 {
     const float most = f->steps->largest(f->in, f->d->dtype, row * f->d->n_in, f->d->n_in);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ternary_training.c - the door: checks the contract, keeps masters and moments, and has a pass
- * computed. Nothing of the caller's, and nothing of the handle, is written before all has gone
- * well. */
+/* ternary_training.c - API entry points: validate the arguments, own latents and moments, and run a
+ * pass.
+ *
+ * Nothing of the caller's memory or of the handle is written before everything has succeeded. */
 #include <math.h>
 #include <omp.h>
 #include <string.h>
@@ -148,7 +149,7 @@ ts_status ts_ternary_bytes(const ts_ternary_dims *d, const ts_exec *x, size_t *s
     return TS_OK;
 }
 
-/* Can every group be packed? The first pass would find out, too late. */
+/* Checks that every group can be packed. The first pass would find out too late. */
 static ts_status check_range(const ts_ternary_dims *d, const float *latent, const float *norm)
 {
     for (int64_t i = 0; i < ts_ternary_norms(d); i++)
@@ -218,7 +219,7 @@ static ts_status check_batch(const ts_ternary *m, const ts_exec *x, int64_t n_ba
     return TS_OK;
 }
 
-/* A pass in the workspace, which must be as large as was asked for, whatever this call takes. */
+/* A pass in the workspace, which must have the queried size, whatever this call needs. */
 static ts_status prepare(const ts_ternary *m, const ts_exec *x, int64_t n_batch, int64_t n_tok,
                          ts_ternary_pass *p)
 {

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ternary_training_impl.h - the handle, where each weight stands, and one pass over a batch.
- * Private. Products, attention, norms, rotation, activations and packing are the other kernels',
- * through their doors. */
+/* ternary_training_impl.h - the handle, the place of each weight in it, and one pass over a batch.
+ * Private.
+ *
+ * Matmuls, attention, norms, rotation, activations and packing are those of the other kernels,
+ * through their public API. */
 #ifndef TS_TERNARY_TRAINING_IMPL_H
 #define TS_TERNARY_TRAINING_IMPL_H
 
@@ -69,7 +71,7 @@ typedef struct ts_ternary_layer {
     float *rstd_q, *rstd_k; /* [n][heads] */
 } ts_ternary_layer;
 
-/* All of it in the workspace. The last token of a sequence is nobody's input. */
+/* All of it in the workspace. The last token of a sequence is a target only, not an input. */
 typedef struct ts_ternary_pass {
     ts_ternary_dims d;
     const float    *w;                 /* latents, then gains */
@@ -98,7 +100,7 @@ typedef struct ts_ternary_pass {
 /* Everything of a pass that has its place in the workspace, from base on; NULL: its size alone. */
 size_t           ts_ternary_lay(ts_ternary_pass *p, char *base);
 ts_ternary_layer ts_ternary_layer_of(const ts_ternary_pass *p, int64_t layer);
-/* The most that the kernels ask for in a pass of up to max_batch by max_tokens. */
+/* The largest workspace of the kernels in a pass of up to max_batch by max_tokens. */
 ts_status ts_ternary_inner_bytes(const ts_ternary_dims *d, const ts_exec *x, size_t *n_bytes);
 
 /* nll summed over all targets; with `back` also the gradient of its mean. */

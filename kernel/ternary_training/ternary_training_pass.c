@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ternary_training_pass.c - a batch forward through the model, and back. What is cheap to make
- * again is not kept: norms and activations. Every matrix but E is used once, so its gradient is
- * written where it belongs; E's is the head's, and then the rows that went in are added. */
+/* ternary_training_pass.c - a batch forward through the model, and back.
+ *
+ * What is cheap to make again is not kept: norms and activations. Every matrix but E is used once,
+ * so its gradient is written where it belongs; E's is the head's, and then the rows that went in
+ * are added. */
 #include <math.h>
 
 #include "norm.h"
@@ -493,8 +495,8 @@ static ts_status linear_bytes(const ts_ternary_place *w, const ts_exec *x, int64
     return s ? s : more(ts_ternary_linear_backward_workspace(&b, x, &bytes), &bytes, most);
 }
 
-/* For a number of sequences attention asks for more the longer they are; but not for more the more
- * of them there are. */
+/* For a number of sequences, the workspace of attention grows with their length, but not with their
+ * number. */
 static ts_status attention_bytes(const ts_ternary_dims *d, const ts_exec *x, size_t *most)
 {
     static float any;
@@ -511,8 +513,8 @@ static ts_status attention_bytes(const ts_ternary_dims *d, const ts_exec *x, siz
     return s;
 }
 
-/* Up to n rows of a norm. Fewer may ask for more, since rows are cut into chunks of whole sizes;
- * the most of them have chunks as small as can be, a power of two in number. */
+/* Up to n rows of a norm. Fewer rows may need more workspace, since rows are divided into chunks of
+ * whole sizes; the largest number has the smallest chunks, a power of two in number. */
 static ts_status norm_bytes(const ts_ternary_dims *d, const ts_exec *x, int64_t n, int64_t width,
                             size_t *most)
 {
@@ -548,7 +550,7 @@ static ts_status entropy_bytes(const ts_ternary_dims *d, const ts_exec *x, int64
     return more(ts_cross_entropy_logits_workspace(&a, x, &bytes), &bytes, most);
 }
 
-/* Rotation and activation ask for none, which is checked where they are called. */
+/* Rotation and activation need none, which is checked where they are called. */
 ts_status ts_ternary_inner_bytes(const ts_ternary_dims *d, const ts_exec *x, size_t *n_bytes)
 {
     const int64_t n = d->max_batch * (d->max_tokens - 1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tree_verify.c - the door: checks the contract, picks a row of the table, calls it. */
+/* tree_verify.c - API entry points: validate the arguments, select an implementation, call it. */
 #include "cpu.h"
 #include "tree_verify_impl.h"
 
@@ -13,7 +13,7 @@ const ts_impl ts_tree_verify_impls[] = {
 };
 /* clang-format on */
 
-/* Apart from the others, which tasks go by: a task's model is the host's. */
+/* Separate from the table above, which tasks use: a task's model runs on the host. */
 const ts_impl ts_tree_verify_device_impls[] = {
     { "cuda", TS_CUDA, 0, TS_HAS_F32, ts_tree_verify_cuda, ts_tree_verify_any_workspace, NULL },
     { 0 },

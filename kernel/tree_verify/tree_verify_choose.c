@@ -10,7 +10,7 @@
 
 enum { SMALL = 1 << 14 }; /* logits: fewer are done before a second thread wakes up */
 
-/* softmax_topk gives the first of the largest, and tells a sick row. */
+/* softmax_topk gives the first of the largest, and detects an invalid row. */
 static ts_softmax_topk_args largest(int64_t n_vocab, const float *logits, int32_t *token,
                                     float *prob)
 {

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tree_verify_cuda.c - choices from logits that stay on a CUDA device. All rows are looked at at
- * once: a walk that asked for one after the other would wait for the device as often. At a
- * temperature the piece of the row that u falls into is brought from there. */
+/* tree_verify_cuda.c - chooses tokens from logits that stay on a CUDA device.
+ *
+ * All rows are processed at once: a walk that requested one after the other would wait for the
+ * device each time. With a temperature, the chunk of the row that contains u is copied to the host.
+ * */
 #include "cuda_module.h"
 #include "row_sums.h"
 #include "touchstone/softmax_topk.h"

@@ -18,10 +18,10 @@ ts_status ts_tree_verify_any_workspace(const void *args, const ts_exec *x, size_
 /* What of it is the host's, where the workspace is not; 0 on the CPU. */
 ts_status ts_tree_host_bytes(const ts_tree_verify_args *a, const ts_exec *x, size_t *n_bytes);
 
-/* What every door refuses that is given a tree. */
+/* Validates a tree, for every API function that takes one. */
 ts_status ts_tree_check(const ts_tree_dims *d, const int32_t *parent);
 
-/* The mask and positions of a sound tree. */
+/* The mask and positions of a valid tree. */
 void ts_tree_fill(const ts_tree_dims *d, const int32_t *parent, uint8_t *visible,
                   int64_t *position);
 
@@ -46,7 +46,7 @@ typedef struct ts_tree_chooser {
     float        *piece;         /* [TS_TREE_PIECE], the host's */
 } ts_tree_chooser;
 
-/* look, which may be NULL, is asked once the logits are there. choose: the token that u chooses
+/* look, which may be NULL, is called once the logits are there. choose: the token that u chooses
  * from a row of them; TS_E_MODEL where there is none. */
 typedef struct ts_tree_steps {
     ts_status (*look)(const ts_tree_chooser *c);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tree_verify_mask.c - the shape of a tree: what is one, who sees whom, and at which position. */
+/* tree_verify_mask.c - validates a tree, and computes its attention mask and positions. */
 #include <math.h>
 #include <string.h>
 
@@ -17,8 +17,8 @@ ts_status ts_tree_check(const ts_tree_dims *d, const int32_t *parent)
     return TS_OK;
 }
 
-/* A parent comes before its children: its row is there to be copied, and its position to be
- * counted on from. */
+/* A parent precedes its children: its row of the mask can be copied, and its position incremented.
+ * */
 void ts_tree_fill(const ts_tree_dims *d, const int32_t *parent, uint8_t *visible, int64_t *position)
 {
     const int64_t n_prompt = d->prompt_len, n = n_prompt + d->n_node;
@@ -42,7 +42,7 @@ ts_status ts_tree_mask(const ts_tree_mask_args *a, const ts_exec *x)
     return s;
 }
 
-/* Walks up from every row, since there is no other row of bytes to be copied. */
+/* Walks up from every row, since there is no row of bytes to copy. */
 ts_status ts_tree_bias(const ts_tree_bias_args *a, const ts_exec *x)
 {
     if (!a || !x || !a->bias) return TS_E_ARG;

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tree_verify_residual.c - children drawn from a law, accepted so that the token has another.
+/* tree_verify_residual.c - residual sampling: children drawn from one distribution are accepted so
+ * that the token has another.
  *
- * After any number of refusals p has the form max(a p0 - b q, 0), p0 and q being what was given:
- * max(max(v, 0) - w, 0) is max(v - w, 0) for w >= 0. So no law is ever written down. */
+ * After any number of rejections p has the form max(a p0 - b q, 0), with the given p0 and q,
+ * because max(max(v, 0) - w, 0) is max(v - w, 0) for w >= 0. So no distribution is ever stored. */
 #include <math.h>
 
 #include "tree_verify_impl.h"
 
-/* What is left of p is the chance that the child was refused. Where this is less, a rounding was to
- * blame, and what is left is nothing but roundings. */
+/* The remaining sum of p is the probability that the child was rejected. If it is smaller than
+ * this, only rounding can have rejected the child, and what remains is rounding errors. */
 static const double LEAST = 0x1p-100;
 
 typedef struct law {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tree_verify_run.c - one pass of the model, then the walk. Nothing is written before the walk is
- * over: any row on it may turn out to be sick. */
+/* tree_verify_run.c - one pass of the model, then the walk. Nothing is written before the walk has
+ * ended: any row on it may turn out to be invalid (NaN or +inf). */
 #include <string.h>
 
 #include "scratch.h"
@@ -59,7 +59,7 @@ static ts_status lay_out(walk *w, const ts_tree_verify_args *a, const ts_exec *x
     return TS_OK;
 }
 
-/* What a walk asks for, of the workspace and beside it. */
+/* The memory that a walk needs, in the workspace and in addition to it. */
 static ts_status count(const ts_tree_verify_args *a, const ts_exec *x, size_t *n_work,
                        size_t *n_host)
 {

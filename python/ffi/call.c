@@ -420,7 +420,8 @@ static void fill(call *c, size_t *scratch)
     }
 }
 
-/* Gives to outputs that are not wanted what of the workspace the kernel has not asked for. */
+/* Uses the part of the workspace that the kernel has not requested for outputs that are not wanted.
+ * */
 static void place_scratch(call *c, char *at)
 {
     for (int i = 0; c->f->param[i].name; i++) {

@@ -73,7 +73,7 @@ bool     ts_ffi_dense(const DLTensor *t);
 int ts_ffi_dtype(const DLTensor *t);
 /* Sets the Python error `kind` (the name of its class); -1, to be returned. */
 int ts_ffi_error(const char *kind, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* The error that stands for a status. `about` may be "". */
+/* The exception for a status. `about` may be "". */
 int ts_ffi_status(const char *name, ts_status s, const char *about);
 
 /* Where a call runs: device, stream, threads. On CUDA the device's context becomes current, and the

@@ -9,8 +9,8 @@ from ._ops import (TernaryWeight, TopK, cross_entropy, cuda_unavailable_reason, 
                    set_num_threads, softmax_topk, ternary_linear, ternary_pack, ternary_unpack)
 from ._search import (ACCEPTED, REJECTED, UNREACHED, Beam, BeamArrays, TreeArrays, Verified, beam_search, tree_mask,
                       tree_verify)
+from ._version import __version__
 
-__version__ = "0.1.0"
 __all__ = ["ACCEPTED", "Beam", "BeamArrays", "Entrant", "JudgeError", "KVCache", "REJECTED", "TernaryWeight", "TopK", "TreeArrays",
            "UNREACHED", "Usage", "Verdict",
            "Verdicts", "Verified",

@@ -85,7 +85,7 @@ def layer_norm(x: Array, weight: Optional[Array] = None, bias: Optional[Array] =
             _layer_norm(x, weight, bias, eps, result, None, None)
             return result
         except (TypeError, ValueError, BufferError, RuntimeError):
-            pass  # the rest of this function mends it, or words it
+            pass  # the rest of this function fixes it, or raises with its reason
     traced = _traced(kind, "layer_norm", x, weight, bias)
     if traced is not None:
         _no_out("layer_norm", out)
@@ -363,7 +363,7 @@ def set_num_threads(n: int) -> int:
 
 
 def set_deterministic(on: bool) -> bool:
-    """True: equal inputs give equal bits for any number of threads. Returns the setting before."""
+    """True: equal inputs give bitwise identical outputs for any number of threads. Returns the old setting."""
     return bool(function("set_deterministic")(on))
 
 

@@ -186,7 +186,7 @@ def tree_verify(model: Callable[..., Any], prompt: Sequence[int], tokens: Sequen
     """Verifies a tree of drafted tokens in one pass of the model: a Verified, or the arrays given as out.
 
     Node i carries tokens[i] and follows node parents[i] < i, or the prompt where that is -1.
-    model(tokens, positions, visible, want) gets the rows of the pass, who sees whom, and the rows whose
+    model(tokens, positions, visible, want) gets the rows of the pass, the attention mask, and the rows whose
     logits [len(want), n_vocab] it returns. max_new: most tokens to emit, by default one more than there
     are nodes. temperature > 0 samples with the numbers u in [0, 1), drawn here if None."""
     name = "tree_verify"

@@ -392,7 +392,7 @@ def _check_target(name, target):
 
 def cross_entropy(logits: Tensor, target: Tensor, *, reduction: str = "mean", ignore_index: int = -100,
                   label_smoothing: float = 0.0, z_loss: float = 0.0, softcap: float = 0.0) -> Tensor:
-    """touchstone.cross_entropy through torch's dispatcher. The gradient is worked out with the loss."""
+    """touchstone.cross_entropy through torch's dispatcher. The gradient is computed with the loss."""
     mean = _ops._reduction("cross_entropy", reduction)
     with_grad = logits.requires_grad and torch.is_grad_enabled()
     total, loss, _ = _cross_entropy(logits, _check_target("cross_entropy", target), mean, ignore_index,

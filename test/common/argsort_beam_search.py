@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""argsort_beam_search.py - beam search in its most published form: for each prompt, one call of the model a
-step, the scores of all beams and tokens in one row, and the last of an argsort. Equal scores come as they come,
-and a row of logits that is no distribution was not thought of."""
+"""argsort_beam_search.py - beam search as most often published: per prompt and step one call of the
+model, the scores of all beams and tokens in one row, and the last of an argsort.
+
+Equal scores have no defined order, and rows of invalid logits are not handled."""
 import numpy as np
 
 

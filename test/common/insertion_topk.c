@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* insertion_topk.c - softmax + top-k in its most published form: a pass for the maximum, and one
- * for the sum and a sorted list of up to 32 in registers. Right for numbers; a row with a NaN, and
- * one that is all -inf, were not thought of.
+/* insertion_topk.c - softmax + top-k as most often published: a pass for the maximum, and one for
+ * the sum and a sorted list of up to 32 elements in registers.
+ *
+ * Correct for finite rows; rows with a NaN, and rows that are all -inf, are not handled.
  *
  * touchstone-offers: dtype == f32 && k <= 32 && k <= vocab && vocab > 0
  */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* consumer.c - somebody else's program: C and C++, found by pkg-config and by CMake. */
+/* consumer.c - a third-party program that uses the library, in C and C++, found by pkg-config and
+ * by CMake. */
 #include <math.h>
 #include <stdio.h>
 #include <touchstone/layernorm.h>

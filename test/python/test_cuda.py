@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The package on CUDA tensors of PyTorch: results, streams, graphs, compilation, gradients, threads."""
+"""test_cuda.py - the package on CUDA tensors of PyTorch: results, streams, graphs, compilation,
+gradients, threads."""
 import threading
 
 import numpy as np

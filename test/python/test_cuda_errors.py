@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wrong calls with CUDA tensors: each raises one exception, and the device can be used afterwards."""
+"""test_cuda_errors.py - wrong calls with CUDA tensors: each raises one exception, and the device
+can be used afterwards."""
 import numpy as np
 import pytest
 

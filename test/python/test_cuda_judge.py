@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Triton kernel in a Python function, judged on the GPU: the correct one passes, the wrong one is told why."""
+"""test_cuda_judge.py - A Triton kernel in a Python function, judged on the GPU: the correct one
+passes, the wrong one is told why."""
 import pytest
 
 torch, triton = pytest.importorskip("torch"), pytest.importorskip("triton")

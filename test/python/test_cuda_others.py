@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The package on CUDA arrays of CuPy and JAX."""
+"""test_cuda_others.py - the package on CUDA arrays of CuPy and JAX."""
 import numpy as np
 import pytest
 import reference as ref

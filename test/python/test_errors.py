@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wrong calls: each raises one exception that says what was given and what was expected. None crashes."""
+"""test_errors.py - wrong calls: each raises one exception that says what was given and what was
+expected. None crashes."""
 import numpy as np
 import pytest
 

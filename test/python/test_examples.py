@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every file of example/python runs; what it needs and is missing is a skip."""
+"""test_examples.py - every file of example/python runs; what it needs and is missing is a skip."""
 import os
 import subprocess
 import sys

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The functions under JAX's jit and grad, against differences in double and against NumPy."""
+"""test_jax.py - the functions under JAX's jit and grad, against differences in double and against
+NumPy."""
 import numpy as np
 import pytest
 import reference as ref

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The judge from Python: a correct function passes, a wrong one is told why, the command works."""
+"""test_judge.py - the judge from Python: a correct function passes, a wrong one is told why, the
+command works."""
 import os
 import subprocess
 import sys

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The functions of the package with NumPy arrays, against definitions in double."""
+"""test_numpy.py - the functions of the package with NumPy arrays, against definitions in double."""
 import numpy as np
 import pytest
 import reference as ref

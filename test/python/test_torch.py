@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The PyTorch operators: opcheck, gradients against differences in double, compilation, modules, patch()."""
+"""test_torch.py - the PyTorch operators: opcheck, gradients against differences in double,
+compilation, modules, patch()."""
 import pytest
 
 torch = pytest.importorskip("torch")

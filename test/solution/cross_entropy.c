@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The obvious solution: logits are computed again wherever one is needed, and nothing is kept. */
+/* cross_entropy.c - the obvious solution: logits are computed again wherever one is needed, and
+ * none is stored. */
 #include "touchstone/cross_entropy.h"
 
 #include "number.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The obvious solution: two passes over each row for its sums, one for the gradient. */
+/* cross_entropy_logits.c - the obvious solution: two passes over each row for its sums, one for the
+ * gradient. */
 #include "touchstone/cross_entropy.h"
 
 #include "number.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The obvious solution: for each query the largest score, then the sum and the weighted values. */
+/* flash_attention.c - the obvious solution: for each query the largest score, then the sum and the
+ * weighted values. */
 #include "touchstone/attention.h"
 
 #include "number.h"

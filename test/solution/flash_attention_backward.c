@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The obvious solution: for each row of dq, and for each of dk and dv, a sum over its pairs. */
+/* flash_attention_backward.c - the obvious solution: for each row of dq, and for each of dk and dv,
+ * a sum over its pairs. */
 #include "touchstone/attention.h"
 
 #include "number.h"

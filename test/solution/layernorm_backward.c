@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The obvious solution: two passes over each row for dx, one over each column for the sums. */
+/* layernorm_backward.c - the obvious solution: two passes over each row for dx, one over each
+ * column for the sums. */
 #include "touchstone/layernorm.h"
 
 #include "number.h"

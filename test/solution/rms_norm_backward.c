@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The obvious solution: two passes over each row for dx, one over each column for dw. */
+/* rms_norm_backward.c - the obvious solution: two passes over each row for dx, one over each column
+ * for dw. */
 #include "touchstone/rms_norm.h"
 
 #include "number.h"

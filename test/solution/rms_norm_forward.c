@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The obvious solution: squares in double, which floats cannot overflow. */
+/* rms_norm_forward.c - the obvious solution: squares in double, which floats cannot overflow. */
 #include "touchstone/rms_norm.h"
 
 #include "number.h"

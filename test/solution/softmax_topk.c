@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The obvious solution: three passes over the row, then a list kept sorted by insertion. */
+/* softmax_topk.c - the obvious solution: three passes over the row, then a list kept sorted by
+ * insertion. */
 #include "touchstone/softmax_topk.h"
 
 #include <float.h>

@@ -50,7 +50,7 @@ static int well_formed(const uint8_t *code, const uint16_t *scale, const ts_tern
     return 1;
 }
 
-/* ---- weights that serve: of latents, or else of codes ---- */
+/* ---- effective weights: of latents, or else of codes ---- */
 
 typedef struct source {
     const float    *w;

@@ -113,7 +113,7 @@ typedef struct pass {
     ts_ternary_dims d;
     const int32_t  *tokens;
     int64_t         n_batch, n_tok, n_pos, n;
-    double         *w, *g; /* weights that serve, and their gradient */
+    double         *w, *g; /* effective weights, and their gradient */
     double         *room;  /* what is left of the workspace */
     double         *p;     /* [n_pos] */
 } pass;

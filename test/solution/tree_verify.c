@@ -51,7 +51,7 @@ static ts_status check(const ts_tree_verify_args *a)
     if (!(d->temperature >= 0) || isinf(d->temperature)) return TS_E_ARG;
     if (d->prompt_len < 1 || d->n_node < 0 || d->max_new < 0 || V < 1) return TS_E_SHAPE;
     if (d->prompt_len > INT32_MAX || d->n_node > INT32_MAX - d->prompt_len) return TS_E_SHAPE;
-    if (d->max_new > INT64_MAX / 1024) return TS_E_SHAPE; /* nobody has that much room */
+    if (d->max_new > INT64_MAX / 1024) return TS_E_SHAPE; /* no machine has that much memory */
     if (V > INT32_MAX || V > INT64_MAX / 64 / (d->n_node + 1)) return TS_E_SHAPE;
     if (!a->prompt || !a->n_out || !a->n_path || (d->max_new && !a->out)) return TS_E_ARG;
     if (d->n_node && (!a->token || !a->parent || !a->path || !a->status)) return TS_E_ARG;

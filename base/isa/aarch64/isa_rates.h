@@ -2,11 +2,12 @@
 /* isa_rates.h - the fastest memory access and arithmetic of an aarch64 core, and cache flushes.
  * Included by exam/ceiling.c only.
  *
- *   ts_isa_copy         copies n bytes, a multiple of LINE, with memcpy: streaming stores gain
- * nothing ts_isa_read         sums n bytes, so that they are read ts_isa_flush        writes back
- * and evicts every cached line in [begin, end) ts_isa_fma_steps    STEPS times SUMS independent
- * float32 FMAs, ts_isa_fma_width() lanes each ts_isa_matrix_gain  bfloat16 rate of the matrix units
- * as a multiple of that; 1: none */
+ *   ts_isa_copy         copies n bytes, a multiple of LINE, with memcpy: streaming stores are not
+ *                       faster
+ *   ts_isa_read         sums n bytes, so that they are read
+ *   ts_isa_flush        writes back and evicts every cached line in [begin, end)
+ *   ts_isa_fma_steps    STEPS times SUMS independent float32 FMAs, ts_isa_fma_width() lanes each
+ *   ts_isa_matrix_gain  bfloat16 rate of the matrix units as a multiple of that; 1: none */
 #ifndef TS_ISA_RATES_H
 #define TS_ISA_RATES_H
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* vec_avx2.h - 8 floats at a time, with names that all widths share: code is written once and
- * included after one of these headers. madd is a * b + c, nmadd c - a * b; larger returns its
- * second operand if either is a NaN; widen and narrow convert elements in memory to floats and
- * back. */
+ * included after one of these headers.
+ *
+ * madd is a * b + c, nmadd c - a * b; larger returns its second operand if either is a NaN; widen
+ * and narrow convert elements in memory to floats and back. */
 #ifndef TS_BASE_VEC_H
 #define TS_BASE_VEC_H
 

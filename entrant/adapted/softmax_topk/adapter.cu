@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// adapter.cu - fast_topk.cu, as it is, under the challenge's name. What it does not offer is said:
-// other dtypes, other k, and rows shorter than k.
+// adapter.cu - maps the challenge's function to fast_topk.cu, which is unchanged; rejects what that
+// does not support: other dtypes, other k, and rows shorter than k.
 #include <math.h>
 
 #include "fast_topk.cu"

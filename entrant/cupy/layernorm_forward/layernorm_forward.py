@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""layernorm_forward in CuPy: a CUDA kernel that is compiled in place, a block per row, in double."""
+"""layernorm_forward.py - layernorm_forward in CuPy: a CUDA kernel that is compiled in place, a
+block per row, in double."""
 import cupy
 
 THREADS = 256

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Beam search in NumPy: of each beam the best tokens by logit, then one sort of the pool."""
+"""beam_search.py - beam search in NumPy: of each beam the best tokens by logit, then one sort of
+the pool."""
 import numpy as np
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""cross_entropy in NumPy: blocks of counted rows against the whole vocabulary, in double."""
+"""cross_entropy.py - cross_entropy in NumPy: blocks of counted rows against the whole vocabulary,
+in double."""
 import numpy as np
 
 BLOCK = 1 << 20  # logits at a time, where the caller sets no bound

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""cross_entropy_logits in NumPy: blocks of rows, in double; the gradient apart or in place of the logits."""
+"""cross_entropy_logits.py - cross_entropy_logits in NumPy: blocks of rows, in double; the gradient
+apart or in place of the logits."""
 import numpy as np
 
 BLOCK = 1 << 20  # logits at a time

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""flash_attention in NumPy: the whole matrix of scores, a head at a time, in double."""
+"""flash_attention.py - flash_attention in NumPy: the whole matrix of scores, a head at a time, in
+double."""
 import numpy as np
 
 

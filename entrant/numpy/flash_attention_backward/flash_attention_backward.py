@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""flash_attention_backward in NumPy: the whole matrix of weights, a head at a time, in double."""
+"""flash_attention_backward.py - flash_attention_backward in NumPy: the whole matrix of weights, a
+head at a time, in double."""
 import numpy as np
 
 

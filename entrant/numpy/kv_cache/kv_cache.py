@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kv_cache in NumPy: tokens lie in cells, of which a contiguous sequence has its own and a paged one
-those of its pages; attention gathers them and works in double."""
+"""kv_cache.py - kv_cache in NumPy: tokens are stored in cells, of the sequence or of its pages;
+attention gathers them and computes in double."""
 import numpy as np
 
 KINDS = {"f32": np.float32, "f64": np.float64, "f16": np.float16, "bf16": np.uint16}

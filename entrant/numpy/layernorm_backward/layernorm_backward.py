@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""layernorm_backward in NumPy: dx row by row, the parameters' gradients summed over blocks of rows."""
+"""layernorm_backward.py - layernorm_backward in NumPy: dx row by row, the parameters' gradients
+summed over blocks of rows."""
 import numpy as np
 
 BLOCK = 1 << 18  # elements that stay in the cache together

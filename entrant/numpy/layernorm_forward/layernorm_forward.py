@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""layernorm_forward in NumPy: two passes in double over a block of rows."""
+"""layernorm_forward.py - layernorm_forward in NumPy: two passes in double over a block of rows."""
 import numpy as np
 
 BLOCK = 1 << 18  # elements that stay in the cache together

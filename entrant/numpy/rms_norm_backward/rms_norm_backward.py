@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""rms_norm_backward in NumPy: dx row by row, the gradient of w summed over blocks of rows."""
+"""rms_norm_backward.py - rms_norm_backward in NumPy: dx row by row, the gradient of w summed over
+blocks of rows."""
 import numpy as np
 
 BLOCK = 1 << 18  # elements that stay in the cache together

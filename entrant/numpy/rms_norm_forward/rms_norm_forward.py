@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""rms_norm_forward in NumPy: blocks of rows, squares in double."""
+"""rms_norm_forward.py - rms_norm_forward in NumPy: blocks of rows, squares in double."""
 import numpy as np
 
 BLOCK = 1 << 18  # elements that stay in the cache together

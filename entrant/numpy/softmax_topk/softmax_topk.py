@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""softmax_topk in NumPy: a partition finds the k-th largest logit, ties are settled by index."""
+"""softmax_topk.py - softmax_topk in NumPy: a partition finds the k-th largest logit, ties are
+settled by index."""
 import numpy as np
 
 

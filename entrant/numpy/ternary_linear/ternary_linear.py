@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ternary layers: codes of -1, 0 and 1 times a scale for each 128 inputs, in NumPy."""
+"""ternary_linear.py - ternary layers: codes of -1, 0 and 1 times a scale for each 128 inputs, in
+NumPy."""
 import numpy as np
 
 GROUP = 128

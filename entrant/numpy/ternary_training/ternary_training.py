@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A ternary decoder and its training in NumPy: forward and back in float64, masters in float32."""
+"""ternary_training.py - A ternary decoder and its training in NumPy: forward and back in float64,
+masters in float32."""
 import numpy as np
 
 GROUP = 128

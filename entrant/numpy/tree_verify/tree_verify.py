@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tree verification in NumPy: one pass, and one walk."""
+"""tree_verify.py - tree verification in NumPy: one pass, and one walk."""
 import numpy as np
 
 UNREACHED, ACCEPTED, REJECTED = range(3)
 
 
 def tree_mask(n_prompt, parent):
-    """Who sees whom, and at which position."""
+    """The attention mask, and the positions of the rows."""
     n = n_prompt + len(parent)
     visible, position = np.zeros((n, n), bool), np.arange(n)
     visible[:n_prompt, :n_prompt] = np.tri(n_prompt, dtype=bool)

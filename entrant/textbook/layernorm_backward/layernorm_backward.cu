@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// layernorm_backward as a textbook would have it: a block for each row of dx, and then a thread for
-// each column of dgamma and dbeta, which walks down all rows.
+// layernorm_backward.cu - textbook layernorm_backward: a block per row of dx, then a thread per
+// column of dgamma and dbeta, which sums over all rows.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <stdint.h>

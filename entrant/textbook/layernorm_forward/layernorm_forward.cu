@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// layernorm_forward as a textbook would have it: a block for each row, which reads the row for its
-// mean, for its variance, and for its result.
+// layernorm_forward.cu - textbook layernorm_forward: a block per row, which reads the row three
+// times: for its mean, its variance and its result.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// softmax_topk as a textbook would have it: a block for each row, which reads the row once for its
-// maximum, once for the sum, and then once more for each of the k entries.
+// softmax_topk.cu - textbook softmax_topk: a block per row, which reads the row once for its
+// maximum, once for the sum, and once for each of the k elements.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <stdint.h>

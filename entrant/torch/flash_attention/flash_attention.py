@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""flash_attention as PyTorch has it: scaled_dot_product_attention, which gives no lse."""
+"""flash_attention.py - flash_attention by PyTorch's scaled_dot_product_attention, which gives no
+lse."""
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 

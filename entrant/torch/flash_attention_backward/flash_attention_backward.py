@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""flash_attention_backward as PyTorch has it: the gradient of scaled_dot_product_attention, which
-runs forward again, since it takes nobody else's o and lse."""
+"""flash_attention_backward.py - flash_attention_backward by PyTorch's scaled_dot_product_attention.
+
+PyTorch takes no o and lse from outside, so forward runs again."""
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 

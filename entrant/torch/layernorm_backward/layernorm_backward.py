@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""layernorm_backward as PyTorch has it, in float32."""
+"""layernorm_backward.py - layernorm_backward by PyTorch, in float32."""
 import torch
 
 

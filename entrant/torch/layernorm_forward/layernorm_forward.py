@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""layernorm_forward as PyTorch has it."""
+"""layernorm_forward.py - layernorm_forward by PyTorch."""
 import torch
 
 

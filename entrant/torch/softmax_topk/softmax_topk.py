@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""softmax_topk in PyTorch: softmax and topk, and a second way to choose where equal logits meet."""
+"""softmax_topk.py - softmax_topk by PyTorch's softmax and topk, with a second selection for rows in
+which equal logits meet at the k-th place."""
 import torch
 
 

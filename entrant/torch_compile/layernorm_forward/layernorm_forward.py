@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""layernorm_forward as torch.compile makes it from two passes in double."""
+"""layernorm_forward.py - layernorm_forward as torch.compile makes it from two passes in double."""
 import torch
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""layernorm_forward in Triton: a program per row, three passes over it in double."""
+"""layernorm_forward.py - layernorm_forward in Triton: a program per row, three passes over it in
+double."""
 import torch
 import triton
 import triton.language as tl

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The obvious solution: two passes in double, which floats and their squares cannot overflow. */
+/* layernorm_forward.c - the obvious solution: two passes in double, which floats and their squares
+ * cannot overflow. */
 #include "touchstone/layernorm.h"
 
 #include <math.h>

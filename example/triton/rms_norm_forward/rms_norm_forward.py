@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""rms_norm_forward in Triton: a program per row.
+"""rms_norm_forward.py - rms_norm_forward in Triton: a program per row.
 
 A row that fits into one block is read once and stays in registers. A longer one is read a second
-time. Squares and products are doubles, in which no square of a float overflows or vanishes."""
+time. Squares and products are doubles, in which no square of a float overflows or underflows."""
 import torch
 import triton
 import triton.language as tl

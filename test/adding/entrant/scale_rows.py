@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An entrant of scale_rows that supports all but bf16."""
+"""scale_rows.py - an entrant of scale_rows that supports all dtypes except bf16."""
 import numpy as np
 
 

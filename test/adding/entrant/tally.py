@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An entrant of tally."""
+"""tally.py - an entrant of tally."""
 import numpy as np
 
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""lists_kv_cache.py - a KV cache in its most published form: a class with two lists for each sequence and layer,
-to which every token's keys and values are appended. No pages, no window, one dtype; and memory is what the lists
-take, of which nothing is reserved."""
+"""lists_kv_cache.py - a KV cache as most often published: a class with two lists per sequence and
+layer, to which the keys and values of every token are appended.
+
+No pages, no window, one dtype; and memory is what the lists take, of which nothing is reserved."""
 import numpy as np
 
 
