@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* demo_cage.c - `demo cage`: the memory that a kernel is called with, and what catches each stray
- * access. One layer norm case is laid out as `check` and the judge lay it out. Every access runs in
+ * access.
+ *
+ * One layer norm case is laid out as `check` and the judge lay it out. Every access runs in
  * a process of its own, which a bad one kills. */
 #define _GNU_SOURCE
 #include <signal.h>

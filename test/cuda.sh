@@ -76,7 +76,7 @@ steps() { # one line each: NAME COMMAND; a command that answers 77 is skipped
         echo "searches test/skip.sh no cmocka"
     fi
     echo "example_cuda_stream python3 test/example.py build cuda_stream"
-    for task in $(build/touchstone list impls | awk '$2 == "sm90" || ($1 ~ /^cross_entropy/ && $2 == "cuda") { print $1 }'); do
+    for task in $(build/touchstone list impls | awk '$2 ~ /^(sm90|cuda)$/ && !seen[$1]++ { print $1 }'); do
         case $task in
         flash_attention_backward | flash_attention_fp8) continue ;; # covered by their stem
         cross_entropy_logits) continue ;;

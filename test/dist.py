@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""dist.py BUILD - tests the parts of `make dist` that take seconds: the source archive has every tracked file and no
-other; a changed tree is refused; packed wheels do not depend on the order, times and modes of their files; a wheel whose
-name promises too much is rejected; the SBOM is well-formed and knows every component. `make test-dist` tests the rest."""
+"""dist.py BUILD - tests the parts of `make dist` that take seconds.
+
+The source archive has every tracked file and no other; a changed tree is rejected; packed wheels do not depend on the
+order, times and modes of their files; a wheel whose name promises too much is rejected; the SBOM is well-formed and lists
+every component. `make test-dist` tests the rest."""
 import hashlib
 import json
 import os

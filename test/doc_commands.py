@@ -20,6 +20,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -286,6 +287,7 @@ def main():
     if mode == "gpu" and not rule.DEVICE:
         print("skipped: no CUDA device")
         return 77
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     part, parts = (int(n) for n in given.part.split("/"))
     names = (chosen or documents())[part - 1::parts]
     test = Test(build, mode)

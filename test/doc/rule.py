@@ -124,7 +124,7 @@ def shortened(command, cases, mutants, challenge):
     bare = re.sub(r"^(?:[A-Za-z_]\w*=\S+ +)+", "", command)
     found = re.match(r"(?:build/)?touchstone (\w+)", bare)
     verb = found[1] if found else ""
-    if verb == "check" and not re.search(r"--case\s|--impl|--help|--svg", bare):
+    if verb == "check" and not re.search(r"--case\s|--impl|--help", bare):
         task = re.search(r"--task (\w+)", bare)
         if "--only-mutants" in bare:
             return with_options(command, "--impl " + next(name for of, name in mutants if of.startswith(task[1] if task else "") and name != "control"))

@@ -93,9 +93,11 @@ class Scratch:
                 shutil.copy(str(self.folder / "judge.log"), str(self.folder / new[1]))
             return process.returncode, output
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
             return -1, f"it did not end within {limit} s"
+        finally:
+            if process.poll() is None:  # also when this test is stopped
+                os.killpg(process.pid, signal.SIGKILL)
+                process.communicate()
 
     def serve(self, command):
         """Starts a server, which the document's next commands may ask, and asks it itself."""
