@@ -83,6 +83,8 @@ def classify(command, python):
         return ("missing", "no Python") if word.startswith("python") and not python else ("run", "")
     if usage(bare):
         return "usage", "a synopsis"
+    if re.search(r"\bSHA256SUMS\b|-VERSION\b", bare):
+        return "own", "needs the files of a release: make test-dist"
     if word == "make" and " -C " not in bare:
         return of_make(bare)
     if re.search(r"--device[ =]cuda|--sanitize\b|\bnvcc\b|\.cu\b|test/gpu_|ternary_time|-DTS_CUDA=ON", bare):
