@@ -234,7 +234,7 @@ class File:
         elif t in NAME:
             self.swap(i, NAME[t])
         elif t == "int64_t":
-            # Where a product is made: that counts past 2^31 no test can afford to ask.
+            # Only where a product is computed: no test can afford counts past 2^31.
             end = self.reach(i, 1, (",",))
             if "*" in [self.text(k) for k in range(i + 3, end + 1)] and self.text(i + 1) != ")":
                 self.swap(i, "int32_t")
@@ -281,7 +281,7 @@ class File:
         return before in (";", "{", "}", "else", "do")
 
     def drop(self, i):
-        """An assignment or a call that stands alone."""
+        """An assignment or a call that is a statement of its own."""
         if not self.starts_statement(i) or self.text(i) in KEYWORD:
             return
         if self.text(i) in OPEN and self.text(i) != "(" or self.text(i) in CLOSE or self.text(i) == ";":

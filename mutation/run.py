@@ -50,7 +50,7 @@ TASKS = {
 LEFT_OUT = re.compile(r"_(avx2|avx512|amx|neon|cuda|simd|simd_store|x86)\.[ch]$")
 
 
-# Functions of a contract that no task asks for, and the tests that examine them instead.
+# Functions of a contract that no task calls, and the tests that examine them instead.
 BY_TESTS = [
     (r"/beam_search\w*\.c:(look|host|ts_beam_search_host)$", ["unit_beam_search", "unit_beam_search_random"]),
     (r"/tree_verify\w*\.c:\w*host\w*$", ["unit_tree_verify", "unit_tree_verify_random"]),
@@ -86,7 +86,7 @@ def tasks_of(m):
 
 
 def asked_of(m):
-    """A name asks for its passes, too."""
+    """The tasks of a mutant; a name includes its passes."""
     tasks = tasks_of(m)
     return [t for t in tasks if not any(t.startswith(u + "_") for u in tasks)]
 
@@ -210,7 +210,7 @@ class Lab:
         if sanitize:
             flags = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
         words[words.index("-o") + 1] = str(program)
-        at = words.index("libtouchstone.a")  # which has the sound ones
+        at = words.index("libtouchstone.a")  # which has the originals
         for u in units:
             name = os.path.basename(u)
             subprocess.run(self.flags[u][0] + [*flags, "-c", name, "-o", name + ".test.o"], cwd=folder, check=True)
@@ -226,7 +226,7 @@ class Lab:
         return p.wait() != 0
 
     def measure(self, task, ask):
-        """What a sound program takes, which limits what a mutant may."""
+        """The time of the unchanged program, which limits that of a mutant."""
         key = (task, *ask)
         with self.lock:
             turn = self.measuring[key]
@@ -384,7 +384,7 @@ def main():
 
 
 def show(name, c, least):
-    """Killed are also those that unit tests noticed, where no task asks."""
+    """Killed are also those that unit tests noticed, for functions that no task calls."""
     killed = c["killed"] + c["tested"]
     tried = killed + c["survived"]
     rate = killed / tried if tried else 1.0

@@ -21,7 +21,7 @@ LATER = (  # why it is not run here, and which commands
     ("inspect-ai", r"touchstone-contest logs --answers answers"),
     ("inspect-ai", r"touchstone report answers"),
 )
-WORDS = {"ID": "softmax_topk", "NAME": "c", "DIR": "made", "LOG": "judge.log"}  # what stands for a word of the reader's
+WORDS = {"ID": "softmax_topk", "NAME": "c", "DIR": "made", "LOG": "judge.log"}  # values of the placeholders
 
 
 def commands(text):

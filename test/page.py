@@ -87,7 +87,7 @@ class Browser:
             self.events.append(self.read())
 
     def complaints(self):
-        """Whatever the page said, threw, or asked the network for."""
+        """Everything that the page logged, threw, or requested from the network."""
         self.run("1")
         for e in self.events:
             method, params = e.get("method"), e.get("params", {})

@@ -135,7 +135,7 @@ def check_plain_python(task, folder, prompt, starter, flaws):
 
 
 def check_script_python(task, folder, prompt, starter, flaws):
-    """The NumPy entrant stands for the runner, which has judged it."""
+    """Replaces the runner by the NumPy entrant, which it has judged."""
     own = defined(starter)
     with open("%s/entrant/numpy/%s/%s.py" % (ROOT, task.name, task.name)) as f:
         theirs = defined(f.read())

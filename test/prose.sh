@@ -61,6 +61,6 @@ public {
     else if (/^$/) explained = 0
     if (inside && /^ +\/\*/) explained = 1
 }
-/(\/\*|^ *\*|\/\/|^ *#|""").*[^a-z_.](nobody|somebody|whoever|whom|senseless|likeliest|besides)[^a-z_]/ &&
+/(\/\*|^ *\*|\/\/|^ *#|""").*[^a-z_.](nobody|somebody|whoever|whom|strangers?|senseless|likeliest|besides?)[^a-z_]/ &&
     name != "test/prose.sh" { complain(FNR, "an odd word: " $0) }
 END { exit bad }'

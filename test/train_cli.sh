@@ -157,7 +157,7 @@ exports() { # FORMAT ARGUMENT...: F32 is 0, F16 1, Q4_0 2, TQ2_0 35
     done
     [ "$(wc -l <"$tmp/tokens") $(sort -u "$tmp/tokens" | wc -l)" = '2 1' ] || fail "$format: the export has other tokens: $(cat "$tmp/tokens")"
     rm "$tmp/tokens"
-    # The embedding's format stands behind its name and extents.
+    # The embedding's format follows its name and extents.
     at=$(grep -abo token_embd.weight "$tmp/gguf/model.gguf" | cut -d: -f1)
     got=$(od -An -tu4 -j $((at + 37)) -N 4 "$tmp/gguf/model.gguf" | tr -d ' ')
     [ "$got" = "$format" ] || fail "the export has format $got, expected $format"

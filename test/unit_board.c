@@ -86,8 +86,8 @@ static void nobody_beats_himself(void **state)
     assert_true(c[TS_OUTCOME_NOISE] > 490);
 }
 
-/* Calls that take once or ten times as long, by chance, in a sitting of normal depth: threads that
- * were woken on one core. */
+/* Calls that take once or ten times as long, by chance, in a judging run of normal depth: threads
+ * that were woken on one core. */
 static ts_outcome simulate_modes(uint64_t seed, double often, double factor)
 {
     enum { WORKLOADS = 3, PAIRS = 45 };

@@ -33,7 +33,7 @@ def widen(a):
 
 
 def returned(a, like):
-    """What came back, where `like` went in. Numbers instead of bits the judge refuses too."""
+    """The output for `like`. Numbers instead of bits are rejected, as by the judge."""
     if like.dtype == np.uint16 and getattr(a, "dtype", None) != np.uint16:
         raise TypeError("expected uint16, the bits of bf16; got %s" % getattr(a, "dtype", type(a).__name__))
     return widen(np.asarray(a))
@@ -47,7 +47,7 @@ def empty(shape, kind):
 
 
 def call(function, arguments, out):
-    """The arguments that it asks for; what it returns goes into out."""
+    """Passes the arguments that the function names; what it returns goes into out."""
     given = {name: to_device(value) for name, value in out.items()}
     arguments = dict({n: to_device(v) for n, v in arguments.items()}, out=given)
     names = inspect.signature(function).parameters

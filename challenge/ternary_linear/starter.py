@@ -10,7 +10,7 @@ class ternary_linear:
         raise NotImplementedError("begin here")
 
     def unpack(self, code, scale, n_in):
-        """Returns the weights that serve, (n_out, n_in)."""
+        """Returns the effective weights, (n_out, n_in)."""
         raise NotImplementedError
 
     def linear(self, w, x):

@@ -17,7 +17,7 @@ class Decoder:
         self.norms = [w, d.head_dim, d.head_dim, w] * d.n_layer + [w]
 
     def take(self, code, scale, gain, latent=None):
-        """The weights that serve, and gains, in one array."""
+        """The effective weights, and gains, in one array."""
         parts, group, at = [], 0, 0
         code, scale = np.asarray(code, np.uint8).reshape(-1, 32), np.asarray(scale).reshape(-1)
         for rows, cols in self.shapes:

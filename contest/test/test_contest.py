@@ -137,7 +137,7 @@ KILLED = textwrap.dedent('''
     from inspect_ai.model import ModelAPI, ModelOutput, ModelUsage, modelapi
 
     class Counting(ModelAPI):
-        """Writes down every call that reaches the provider; dies in the one that it is told."""
+        """Records every call that reaches the provider, and exits in a given one."""
         async def generate(self, input, tools, tool_choice, config):
             with open(%(home)r + "/bought", "a") as f:
                 f.write("%%d\\n" %% len(input))

@@ -42,7 +42,7 @@ async def selftest():
 
 @solver
 def attempts(n):
-    """Asks up to n times; between, the model is told what the public self-test said."""
+    """Requests up to n answers; each after the first gets the output of the public self-test."""
 
     async def solve(state, generate):
         tries = state.store.get("tries", [])

@@ -12,8 +12,8 @@ extern "C" {
 #include "touchstone/attention.h"
 
 /* Every dtype but double, every head_dim, alignment, length and scale, on every device that the
- * module runs on: what the others fall back on. 16-bit elements by products of warps (_mma), float
- * by split products (_split) where it can, else without. */
+ * module runs on: the fallback of the others. 16-bit elements by warp-level mma (_mma), float by
+ * split matmuls (_split) if possible, else without tensor cores. */
 TS_API ts_status ts_flash_attention_cuda(const void *args, const ts_exec *x);
 TS_API ts_status ts_flash_attention_backward_cuda(const void *args, const ts_exec *x);
 TS_API ts_status ts_flash_attention_backward_cuda_workspace(const void *args, const ts_exec *x,

@@ -2,13 +2,13 @@
 /* attention_amx.h - matmuls of BF16 tiles, and the layout of their operands. Private to the files
  * that include it.
  *
- * A tile is 16 rows of 64 bytes. A product c += a b takes 16 rows of a with 32 terms each, and b in
- * 16 rows of pairs: terms 2 i and 2 i + 1 of all 16 columns side by side. What is packed is made of
- * whole tiles, one after the other, with zeros where there is no row or no element.
+ * A tile is 16 rows of 64 bytes. A matmul c += a b takes 16 rows of a with 32 terms each, and b in
+ * 16 rows of pairs: terms 2 i and 2 i + 1 of all 16 columns side by side. Packed operands consist
+ * of whole tiles, one after the other, with zeros where there is no row or no element.
  *
- * Tiles take subnormals for zeros and write none. Tensors whose products could come near them, or
- * near overflow, are odd: those are left to others. Weights carry a factor of 2^BOOST, so that they
- * and their products are far from subnormal as long as they count. */
+ * AMX reads subnormals as zeros and writes none. Tensors whose products could be subnormal or
+ * overflow are called odd: other implementations handle them. Weights have a factor of 2^BOOST, so
+ * that those that matter, and their products, are far from subnormal. */
 #ifndef TS_ATTENTION_AMX_H
 #define TS_ATTENTION_AMX_H
 

@@ -40,8 +40,8 @@ __device__ __forceinline__ int64_t element_of(const side_params &p, int tile, in
 
 template <int D> constexpr int TURNS = D <= 128 ? 1 : 2; /* of a tile */
 
-/* Number f of a tile's stats: TMA permutes pieces within rows of 128 bytes, and what is
- * permuted here the same way comes out in order. */
+/* Number f of a tile's stats: TMA permutes 16-byte chunks within rows of 128 bytes, and what is
+ * permuted here in the same way comes out in order. */
 __device__ __forceinline__ int stat_at(int f)
 {
     const int row = f / 32, piece = f % 32 / 4;

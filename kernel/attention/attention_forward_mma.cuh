@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention_forward_mma.cuh - flash attention by products of single warps, for 16-bit elements on
- * every device from sm_80 on.
+/* attention_forward_mma.cuh - flash attention by warp-level mma, for 16-bit elements on every
+ * device from sm_80 on.
  *
- * A block has some rows (queries) of a head, each of its four warps 16 or 32 of them, scores and
- * sums in registers. Values come while scores are found, the next keys while weights are and while
- * they are multiplied; a second block on the same multiprocessor fills what gaps remain. Tiles are
- * met from the last key to the first, so that those which need a mask come first. */
+ * A block has some rows (queries) of a head, each of its four warps 16 or 32 of them, with scores
+ * and sums in registers. Values are loaded while scores are computed, the next keys while weights
+ * are computed and multiplied; a second block on the same multiprocessor fills the remaining gaps.
+ * Tiles are processed from the last key to the first, so that those which need a mask come first.
+ * */
 #ifndef TS_ATTENTION_FORWARD_MMA_CUH
 #define TS_ATTENTION_FORWARD_MMA_CUH
 

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention_forward_sm90.cuh - flash attention on the warpgroup's tensor cores.
+/* attention_forward_sm90.cuh - flash attention by wgmma.
  *
- * A block stays on its multiprocessor and takes item after item: an item is some rows (queries) of
- * one head. Its first warpgroup only sends for tiles of keys and values; each of the others has 64
- * rows, scores and sums in registers. While the tensor cores add P V of one tile, a warpgroup makes
- * weights of the scores of the next. Tiles are met from the last key to the first, so that those
- * which need a mask come first; items with most tiles come first, too.
- */
+ * A block stays on its multiprocessor and processes one item after the other: an item is some rows
+ * (queries) of one head. Its first warpgroup only loads tiles of keys and values; each of the
+ * others has 64 rows, with scores and sums in registers. While the tensor cores add P V of one
+ * tile, a warpgroup computes the weights of the next. Tiles are processed from the last key to the
+ * first, so that those which need a mask come first; items with the most tiles come first, too. */
 #ifndef TS_ATTENTION_FORWARD_SM90_CUH
 #define TS_ATTENTION_FORWARD_SM90_CUH
 

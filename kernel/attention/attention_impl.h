@@ -92,7 +92,7 @@ static inline int64_t ts_attention_end(const ts_attention_dims *d, int64_t len, 
     return d->causal && end < len ? end : len;
 }
 
-/* ---- the CPU's vector implementations: pieces of work over threads ---- */
+/* ---- the CPU's vector implementations: work items divided among threads ---- */
 
 enum { TS_ATTENTION_TILE = 64 }; /* queries in a tile, and keys, at most */
 

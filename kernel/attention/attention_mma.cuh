@@ -22,7 +22,7 @@ template <class T> struct head_rows {
     const T *first;
     int64_t  stride;
     int      end, head_dim;
-    bool     in_pieces; /* every row begins at a multiple of 16 bytes, and has whole pieces */
+    bool in_pieces; /* every row begins at a multiple of 16 bytes, and has whole 16-byte chunks */
 
     /* By all of the block's threads; the rows have come after copies_wait and a barrier. */
     template <int D, int ROWS, int THREADS>

@@ -151,7 +151,7 @@ __device__ __forceinline__ void sink_infinite(float (&s)[N], unsigned infinite, 
         if (infinite >> (lane / 4 + i / 2 % 2 * 8) * 2 & 1) s[i] = lowest;
 }
 
-/* Of 16 bits each, in a piece: is there an infinite one? */
+/* Whether a 16-byte chunk of 16-bit elements has an infinite one. */
 template <class T> __device__ __forceinline__ bool has_infinite(uint4 p)
 {
     constexpr unsigned INFINITE = std::is_same<T, __half>::value ? 0x7c007c00 : 0x7f807f80;

@@ -73,7 +73,7 @@ typedef struct ts_beam_state {
     size_t                     n_found; /* bytes from total to the end of best */
     float                     *prob;    /* [rows][n_best]: softmax_topk wants to write it */
     ts_beam_row               *row;     /* [rows] */
-    double                    *sum;     /* [rows][pieces of a row] */
+    double                    *sum;     /* [rows][chunks of a row] */
     int64_t                   *len;     /* [rows] */
     const int32_t            **string;  /* [rows] */
     ts_beam                   *beam[2]; /* [n_items][K] */
@@ -112,8 +112,8 @@ void ts_beam_keep(ts_beam_state *s, int64_t item, int64_t to, int64_t parent);
 
 /* ---- the K best by the rows' candidates ---- */
 
-/* A row's sum is that of its pieces, in their order: so threads may share a row, and no bit of the
- * sum depends on how many they are, or on what other rows there are. */
+/* A row's sum is that of its chunks, in their order: so threads may share a row, and no bit of the
+ * sum depends on the number of threads or on other rows. */
 enum { TS_BEAM_PIECE = 1 << 12 };
 
 /* Rows that go to softmax_topk at a time: its workspace depends on their number, not monotonically,
@@ -122,7 +122,7 @@ enum { TS_BEAM_GROUP = 1 << 10 };
 
 int64_t ts_beam_pieces(int64_t n_vocab);
 
-/* The sum of exp(x - max) over a piece. */
+/* The sum of exp(x - max) over a chunk. */
 typedef double (*ts_beam_sum_fn)(const float *x, int64_t n, double max);
 
 ts_status ts_beam_reduce(ts_beam_state *s, const ts_exec *x, ts_beam_sum_fn sum);

@@ -27,7 +27,7 @@ static ts_status inner_workspace(const ts_beam_state *s, const ts_exec *x, int64
     return TS_OK;
 }
 
-/* In one piece: a copy brings all of it from a device. */
+/* Contiguous: one copy transfers all of it from a device. */
 static size_t take_found(ts_room *m, int64_t rows, int64_t n_best, ts_beam_found *f)
 {
     const size_t from = m->used;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cross_entropy_cuda.cu - from hidden states, in tiles of rows by words whose logits are in the
- * workspace.
+/* cross_entropy_cuda.cu - cross-entropy from hidden states, in tiles of rows by words whose logits
+ * are in the workspace.
  *
- * Two passes. The first finds every row's sums, tile by tile with a running maximum. The second
- * computes each tile's logits again, makes them gradients in the storage dtype, and multiplies
- * these with w and with h. dh and dw are summed in float: in the outputs where those are float, and
- * else in the workspace, dh whole and dw a tile's words at a time. Each sum has one block and one
- * order, so results are bitwise identical from run to run.
+ * Two passes. The first computes every row's sums, tile by tile with a running maximum. The second
+ * computes each tile's logits again, turns them into gradients in the storage dtype, and multiplies
+ * these by w and by h. dh and dw are summed in float: in the outputs if those are float, else in
+ * the workspace, dh whole and dw one tile of words at a time. Each sum has one block and one order,
+ * so results are bitwise identical from run to run.
  *
  * With `chunk` 0 a tile is 4096 rows by 2048 words: 32 MiB of logits and 16 MiB of gradients. */
 #include "cross_entropy_product.cuh"

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cross_entropy_impl.h - the implementations, and what the threaded CPU ones share. Private.
+/* cross_entropy_impl.h - the implementations, and what the threaded ones for the CPU share.
+ * Private.
  *
- * A step is a block of words by a chunk of counted rows. Rows lie in lanes: a tile of logits is
- * [words][lanes], so that maxima and sums over words are vertical, and all three products take w
- * and h as they lie. At any time PARTS blocks, one per part, meet the same chunk of rows. Parts,
- * and with them every order of summation, depend on the shape alone. */
+ * A step is a block of words by a chunk of counted rows. Rows are in lanes: a tile of logits is
+ * [words][lanes], so that maxima and sums over words are vertical, and all three matmuls read w and
+ * h in place. At any time PARTS blocks, one per part, process the same chunk of rows. Parts, and
+ * with them every order of summation, depend on the shape alone. */
 #ifndef TS_CROSS_ENTROPY_IMPL_H
 #define TS_CROSS_ENTROPY_IMPL_H
 

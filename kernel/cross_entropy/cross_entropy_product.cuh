@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cross_entropy_product.cuh - c = a b of tiles of 128 x 128 by a block of 256 threads: tensor cores
+/* cross_entropy_product.cuh - matmuls c = a b in tiles of 128 x 128 by a block of 256 threads: mma
  * of sm_80 for 16-bit elements, with sums in float, and multiply-adds for float.
  *
- * Both factors come through shared memory as [row][inner index], DEEP of the inner index at a time;
- * the next are on their way to registers meanwhile. An operand lies either along the inner index or
- * across it, and is transposed on the way. What is past an operand's end is 0, and so are the rows
- * of h that are not counted: whatever they hold, they must not meet a gradient of 0. */
+ * Both factors go through shared memory as [row][inner index], DEEP of the inner index at a time;
+ * the next are loaded into registers meanwhile. An operand is stored along the inner index or
+ * across it; the latter is transposed on the way. Elements past an operand's end are read as 0, and
+ * so are the rows of h that are not counted: they may be NaN, which times a gradient of 0 is NaN.
+ * */
 #ifndef TS_CROSS_ENTROPY_PRODUCT_CUH
 #define TS_CROSS_ENTROPY_PRODUCT_CUH
 
@@ -27,7 +28,7 @@ template <class T> struct operand {
     const int32_t *target; /* with `across`: of each inner index; NULL: all count */
 };
 
-/* A row of a tile in shared memory: an odd number of 32-bit words, or of 16-byte pieces. */
+/* A row of a tile in shared memory: an odd number of 32-bit words, or of 16-byte chunks. */
 template <class T> constexpr int PITCH = sizeof(T) == 4 ? DEEP + 1 : DEEP + 8;
 
 /* This thread's elements of the tile whose first row and inner index these are. Neighbours have

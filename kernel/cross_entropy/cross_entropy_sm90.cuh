@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cross_entropy_sm90.cuh - c = a b by the products of a warpgroup, and what becomes of c.
+/* cross_entropy_sm90.cuh - matmuls c = a b by wgmma, and the steps that follow on c.
  *
- * A block has tiles of 128 rows by 256 columns. One thread sends for 64 terms of both factors at a
- * time, four such stages ahead; two warpgroups of 64 rows each multiply. Two blocks make a cluster:
- * their tiles lie one below the other, and each fetches half of the right factor for both. Blocks
- * stay and take tile after tile.
+ * A block has tiles of 128 rows by 256 columns. One thread loads 64 terms of both factors at a
+ * time, four such stages ahead; two warpgroups of 64 rows each multiply. Two blocks form a cluster:
+ * their tiles are one below the other, and each loads half of the right factor for both. Blocks
+ * stay resident and process one tile after the other.
  *
- * A factor lies along its terms ([row][term]) or down them ([term][row]); instructions and copy
- * engine take both. Terms past the end are 0. */
+ * A factor is stored as [row][term] or as [term][row]; wgmma and TMA support both. Terms past the
+ * end are 0. */
 #ifndef TS_CROSS_ENTROPY_SM90_CUH
 #define TS_CROSS_ENTROPY_SM90_CUH
 
@@ -310,8 +310,8 @@ template <class T_> struct dh_of {
     }
 };
 
-/* dw in float, stored or added to by the copy engine: 64 rows by 32 columns at a time, through two
- * places in shared memory. */
+/* dw in float, stored or added to by TMA: 64 rows by 32 columns at a time, through two places in
+ * shared memory. */
 template <class T_> struct dw_of {
     using T = T_;
     using params = gradient_params;

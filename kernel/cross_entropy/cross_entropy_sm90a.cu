@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cross_entropy_sm90a.cu - from hidden states of 16 bits, by the products of a warpgroup.
+/* cross_entropy_sm90a.cu - cross-entropy from hidden states of 16 bits, by wgmma.
  *
- * Rows come in chunks whose logits the workspace holds, 16 bits each. The first product gives every
- * row's sums and, for each word, exp(z - m) with m the largest of its tile: a number that loses
- * nothing by being rounded to storage, as the gradient is. A pass makes gradients of these, and two
- * more products make dh and dw of the gradients: three products in all.
+ * Rows are processed in chunks whose logits are in the workspace, 16 bits each. The first matmul
+ * gives every row's sums and, for each word, exp(z - m) with m the largest of its tile: rounding
+ * that to storage costs no more than rounding the gradient. A pass turns these into gradients, and
+ * two more matmuls compute dh and dw from the gradients: three matmuls in all.
  *
- * Two things cost a fourth. With a softcap or smoothing the gradient is a difference that a rounded
- * exp(z - m) would spoil, so logits are computed twice. And a dw of 16 bits needs all of a word's
- * rows in one sum: its logits are computed again, words by words, once all lse are known.
+ * In two cases there is a fourth. With a softcap or smoothing the gradient is a difference for
+ * which a rounded exp(z - m) is too inexact, so logits are computed twice. And a dw of 16 bits
+ * needs all rows of a word in one sum: its logits are computed again, a block of words at a time,
+ * after all lse are known.
  *
  * Each sum has one order that depends on the shape and on the number of multiprocessors. */
 #include "cross_entropy_sm90.cuh"
@@ -136,7 +137,8 @@ __global__ void __launch_bounds__(ROW_THREADS)
     loss[i] = counted ? loss_of(r, all, lse[i], hit[i]) : target[i] == r.ignored ? 0 : nanf("");
 }
 
-/* exp(z - m) becomes the gradient of z, in place. A row, and LINES pieces of 16 bytes, a block. */
+/* exp(z - m) becomes the gradient of z, in place. A block has a row, and LINES chunks of 16 bytes.
+ * */
 template <class T>
 __global__ void __launch_bounds__(LINES)
     gradient_kernel(rule r, const int32_t *target, const row_sums *part, int n_tiles,
@@ -181,7 +183,7 @@ tensor_view view_of(const void *at, int64_t n_rows, int64_t n, int64_t stride)
     return tensor_view { at, 1, 1, n_rows, n, n_rows * stride, n_rows * stride, stride };
 }
 
-/* A factor as the copy engine sees it, in boxes of so many rows. */
+/* A factor as a TMA descriptor, in boxes of so many rows. */
 bool map_of(CUtensorMap *to, const void *at, int64_t n_rows, int64_t n, int64_t stride,
             bool is_half, int rows)
 {

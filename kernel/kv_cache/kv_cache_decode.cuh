@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kv_cache_decode.cuh - attention of a few queries over a long past, at the speed of memory.
+/* kv_cache_decode.cuh - attention of a few queries over many cached tokens, limited by memory
+ * bandwidth.
  *
- * A warp takes 16 or 32 tokens at a time for 8 columns and keeps sums of its own; the warps of a
- * block come together at the end of a segment. Where there are more columns, 2 or 4 warps take the
- * same tokens, for 8 columns each: so they are read from memory once. Products are those of tensor
- * cores with tokens as rows: S^T = K Q^T, with columns of queries, and O^T = V^T P^T. The order of
- * channels in a product is free as long as both sides agree, so a lane reads whole vectors of the
- * very rows that its fragments need. One more warp sends for the tokens of all others, whole runs
- * of rows at a time, a few turns ahead and beyond the end of a segment.
+ * A warp takes 16 or 32 tokens at a time for 8 columns and keeps its own sums; the warps of a block
+ * merge at the end of a segment. If there are more columns, 2 or 4 warps take the same tokens, for
+ * 8 columns each: so tokens are read from memory once. Matmuls are mma with tokens as rows: S^T = K
+ * Q^T, with columns of queries, and O^T = V^T P^T. The order of channels in a matmul is free as
+ * long as both sides agree, so a lane reads whole vectors of the rows that its fragments need. One
+ * more warp loads the tokens for all others, whole runs of rows at a time, a few turns ahead and
+ * beyond the end of a segment.
  *
- * Codes are never turned into values. As the low bits of an f16 they are subnormals, c 2^-24, and
- * exact. With s and lo of the token, S = s (q . c) + lo sum(q), and O = sum (w (c + lo / s)) with
- * w = p s, rounded once, which has a largest exponent of its own lest it vanish in an f16. Keys
- * coded by channel have s folded into q instead, in two parts, in columns of their own. */
+ * Codes are never converted to values. As the low bits of an f16 they are subnormals, c 2^-24, and
+ * exact. With s and lo of the token, S = s (q . c) + lo sum(q), and O = sum (w (c + lo / s)) with w
+ * = p s, rounded once, scaled by its own largest exponent so that it does not underflow in an f16.
+ * Keys coded by channel have s folded into q instead, in two parts, in separate columns. */
 #ifndef TS_KV_CACHE_DECODE_CUH
 #define TS_KV_CACHE_DECODE_CUH
 

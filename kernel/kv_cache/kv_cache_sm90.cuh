@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kv_cache_sm90.cuh - what all kernels of the cache share: the parts of a call, which travel with
- * a launch as its parameters, and single elements as they are stored. */
+/* kv_cache_sm90.cuh - shared by all kernels of the cache: the parts of a call, passed as parameters
+ * of a launch, and conversion of single stored elements. */
 #ifndef TS_KV_CACHE_SM90_CUH
 #define TS_KV_CACHE_SM90_CUH
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* swiglu_threads.c - pieces of rows over threads. No element knows of another. */
+/* swiglu_threads.c - divides rows into chunks among threads. Elements are independent. */
 #include <omp.h>
 #include <stdbool.h>
 

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ternary_gradient_sm90.cuh - gradients of 16-bit activations by wgmma.
  *
- * Both are products of tiles of 128 x 128, the columns being a group of inputs; 64 terms at a time
- * come through shared memory. Sums of 128 terms, which the instructions round down, are added to
- * those before them as floats are. One warpgroup brings the factors, two multiply. Where dx has
- * few tiles, blocks share out the terms of one in parts, and add_parts adds their sums in order.
+ * Both are matmuls in tiles of 128 x 128, the columns being a group of inputs; 64 terms at a time
+ * go through shared memory. Sums of 128 terms, which the instructions round down, are added to the
+ * earlier ones in float. One warpgroup loads the factors, two multiply. If dx has few tiles, blocks
+ * divide the terms of a tile into parts, and add_parts adds their sums in order.
  *
- * dx: terms are outputs. dy is the left factor, from memory as it is; the warpgroup that brings it
- * decodes the right one. An f16 holds a weight. A bf16 does not, two do: its rounding, and what
- * that left. A dy that is not finite is left out with the second, where it would meet 0 or a sign
- * that the weight does not have.
- * dw: terms are rows, both factors come from memory as they are. */
+ * dx: terms are outputs. dy is the left factor, read in place; the warpgroup that loads it decodes
+ * the right factor. An f16 represents a weight exactly. A bf16 does not, but the sum of two does:
+ * the rounded weight and its error. A dy that is not finite is left out of the second, where it
+ * would be multiplied by 0 or by a sign that the weight does not have.
+ *
+ * dw: terms are rows, both factors are read in place. */
 #ifndef TS_TERNARY_GRADIENT_SM90_CUH
 #define TS_TERNARY_GRADIENT_SM90_CUH
 

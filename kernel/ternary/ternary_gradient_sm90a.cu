@@ -8,7 +8,7 @@
 namespace
 {
 
-/* ---- what the copy engine does not take as it is ---- */
+/* ---- tensors that TMA cannot read in place ---- */
 
 struct pad_params {
     const uint16_t *from; /* [n_rows][n] */

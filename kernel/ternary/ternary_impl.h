@@ -92,7 +92,7 @@ static inline ts_ternary_matrix ts_ternary_matrix_of(const ts_ternary_linear_dim
 /* Is no code point 3, and every scale finite? */
 bool ts_ternary_sound(const ts_ternary_matrix *m);
 
-/* ---- the CPU's vector implementations: pieces of work over threads ---- */
+/* ---- the CPU's vector implementations: work items divided among threads ---- */
 
 enum {
     TS_TERNARY_ROWS = 128, /* of `in` that any width of vector multiplies together, at most */

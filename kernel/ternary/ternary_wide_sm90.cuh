@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ternary_wide_sm90.cuh - the product of 16-bit inputs by wgmma: the same sums in the same order as
- * a warp's, and so the same bits.
+/* ternary_wide_sm90.cuh - the forward matmul of 16-bit inputs by wgmma: the same sums in the same
+ * order as the warp-level kernel, and so bitwise identical.
  *
- * The product is transposed: outputs are m, rows are n. A block has 128 outputs and C rows: two
+ * The matmul is transposed: outputs are m, rows are n. A block has 128 outputs and C rows: two
  * warpgroups multiply, 64 outputs each. Codes become the left factor in registers. Warps of a third
- * warpgroup send for inputs, a group per stage, as arrange_kernel laid them out, and for codes, a
- * segment per stage. The warpgroups take turns: one decodes while the products of the other run.
+ * warpgroup load inputs, a group per stage, in the layout of arrange_kernel, and codes, a segment
+ * per stage. The warpgroups alternate: one decodes while the matmuls of the other run.
  *
- * Where there are few tiles, the stripes of a sum are shared out: both warpgroups have the same 64
+ * If there are few tiles, the stripes of a sum are divided: both warpgroups have the same 64
  * outputs and half of the segments each, or the four blocks of a cluster have a stripe each and add
- * them by distributed shared memory. Two blocks that have the same rows may form a cluster: each
- * then copies half of the inputs to both. */
+ * them through distributed shared memory. Two blocks that have the same rows may form a cluster:
+ * each then copies half of the inputs to both. */
 #ifndef TS_TERNARY_WIDE_SM90_CUH
 #define TS_TERNARY_WIDE_SM90_CUH
 

@@ -38,7 +38,7 @@ typedef struct ts_tree_chooser {
     int64_t n_rows, n_vocab;
     double  temperature;
     float  *logits; /* [n_rows][n_vocab], where the call runs */
-    double *sum;    /* [pieces of a row]; with TS_CUDA [n_rows]: their totals */
+    double *sum;    /* [chunks of a row]; with TS_CUDA [n_rows]: their totals */
     ts_exec inner;  /* for softmax_topk */
     /* With TS_CUDA: */
     ts_tree_found found, device; /* the host's; and where it comes from */
@@ -55,7 +55,7 @@ typedef struct ts_tree_steps {
 
 ts_status ts_tree_run(const ts_tree_verify_args *a, const ts_exec *x, const ts_tree_steps *steps);
 
-/* ---- a choice by softmax_topk, and by sums over pieces of the row ---- */
+/* ---- a choice by softmax_topk, and by sums over chunks of the row ---- */
 
 enum { TS_TREE_PIECE = 1 << 12 };
 
@@ -64,7 +64,7 @@ static inline int64_t ts_tree_pieces(int64_t n_vocab)
     return (n_vocab + TS_TREE_PIECE - 1) / TS_TREE_PIECE;
 }
 
-/* The sum of exp(t (x - max)) over a piece. */
+/* The sum of exp(t (x - max)) over a chunk. */
 typedef double (*ts_tree_sum_fn)(const float *x, int64_t n, double max, double t);
 
 ts_status ts_tree_choose(const ts_tree_chooser *c, int64_t row, double u, int32_t *token,
@@ -74,15 +74,15 @@ ts_status ts_tree_choose_workspace(int64_t n_vocab, const ts_exec *x, size_t *n_
 /* 1 / temperature, or nearly: 0 times inf would be NaN. */
 double ts_tree_scale(const ts_tree_chooser *c);
 
-/* What u falls into: a piece of n logits from `begin` on; what the sums before it come to; and what
- * they have to exceed. */
+/* The chunk of n logits from `begin` on that contains u; the sum before it; and what the sum has to
+ * exceed. */
 typedef struct ts_tree_draw {
     int64_t begin, n;
     double  before, target;
 } ts_tree_draw;
 
 ts_tree_draw ts_tree_draw_of(const double *sum, int64_t n_vocab, double u);
-/* The id, x being the logits of the piece. */
+/* The chosen id, x being the logits of the chunk. */
 int32_t ts_tree_find(const ts_tree_draw *d, const float *x, double max, double t);
 
 #endif

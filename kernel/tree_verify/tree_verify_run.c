@@ -17,7 +17,7 @@ typedef struct walk {
     int32_t         last; /* the token that left the path, or was the max_new-th */
 } walk;
 
-/* In one piece: a copy brings all of it from a device. */
+/* Contiguous: one copy transfers all of it from a device. */
 static size_t take_found(ts_room *m, const ts_tree_chooser *c, ts_tree_found *f)
 {
     const size_t  from = m->used;

@@ -56,7 +56,7 @@ class _NumPy:
 
 
 class _View:
-    """A CuPy array for one call: TVM FFI asks for no stream, and CuPy would order the array for the default
+    """A CuPy array for one call: TVM FFI requests no stream, and CuPy would order the array for the default
     stream, where the call does not run."""
 
     __slots__ = ("x",)

@@ -45,7 +45,7 @@ def _register(name):
 
 
 def _none(like):
-    """What stands for None: a call's inputs and outputs are all arrays."""
+    """A placeholder for None: a call's inputs and outputs are all arrays."""
     return jnp.zeros((0,), like)
 
 

@@ -40,7 +40,7 @@ def project(w):
 
 
 def join(code, scale, n):
-    """The weights that serve."""
+    """The effective weights."""
     rows, groups = scale.shape
     return (code * scale.astype(np.float64)[..., None]).reshape(rows, groups * GROUP)[:, :n]
 
