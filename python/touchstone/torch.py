@@ -3,7 +3,7 @@
 and modules on top of them, and patch(), which puts them into a model.
 
 The operators work with autograd, torch.compile (without graph breaks), CUDA graphs and opcheck. Gradients
-of gradients are not offered."""
+of gradients are not offered: who asks for one gets an error."""
 from __future__ import annotations
 
 from typing import Optional
@@ -27,6 +27,39 @@ def _wide(x):
     return torch.float64 if x.dtype == torch.float64 else torch.float32
 
 
+class _Guard(torch.autograd.Function):
+    """Gradients as they are, and an error for who differentiates them. The links are the tensors they come from:
+    without a path to these, autograd would leave this node out and miss the second derivative silently."""
+
+    @staticmethod
+    def forward(name, n, *grads_and_links):
+        return tuple(g.clone() for g in grads_and_links[:n])
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.name = inputs[0]
+
+    @staticmethod
+    def backward(ctx, *_):
+        raise RuntimeError("touchstone.%s: second derivatives are not offered" % ctx.name)
+
+
+def _once(name, backward):
+    """A gradient that cannot be differentiated again."""
+    def guarded(ctx, *douts):
+        if not torch.is_grad_enabled():  # nobody keeps a graph of this pass
+            return backward(ctx, *douts)
+        with torch.no_grad():
+            found = backward(ctx, *douts)
+        found = list(found) if isinstance(found, tuple) else [found]
+        places = [i for i, g in enumerate(found) if g is not None]
+        links = [t for t in (*douts, *ctx.saved_tensors) if t is not None and t.requires_grad]
+        for i, g in zip(places, _Guard.apply(name, len(places), *(found[i] for i in places), *links)):
+            found[i] = g
+        return tuple(found)
+    return guarded
+
+
 class _Operator:
     """An operator, and a shorter way past the dispatcher for plain tensors that nothing watches."""
 
@@ -43,7 +76,6 @@ class _Operator:
                 return output
 
             @staticmethod
-            @torch.autograd.function.once_differentiable
             def backward(ctx, *grads):
                 return backward(ctx, *grads)
 
@@ -85,6 +117,7 @@ def _define(schema, run, fake, backward=None, setup=None):
         _LIBRARY.impl(name, run, key)
     torch.library.register_fake("touchstone::" + name, fake, lib=_LIBRARY)
     if backward is not None:
+        backward = _once(name, backward)
         torch.library.register_autograd("touchstone::" + name, backward, setup_context=setup, lib=_LIBRARY)
     return _Operator(getattr(torch.ops.touchstone, name).default, run, backward, setup)
 
@@ -364,11 +397,11 @@ def _cross_entropy_setup(ctx, inputs, output):
     ctx.mark_non_differentiable(output[2])
     ctx.mean, ctx.with_grad = inputs[2], inputs[7]
     ctx.ignore_index = inputs[3]
-    ctx.save_for_backward(output[2], inputs[1])
+    ctx.save_for_backward(output[2], inputs[1], *output[:2])  # the losses only as links to the logits
 
 
 def _cross_entropy_grad(ctx, dtotal, dloss, _):
-    grad, target = ctx.saved_tensors
+    grad, target = ctx.saved_tensors[:2]
     if not ctx.with_grad:
         raise RuntimeError("cross_entropy: got a backward pass, expected none, as with_grad was False")
     # of the total; and of single losses, which a mean has divided by the rows that count
@@ -419,11 +452,11 @@ def _linear_cross_entropy_run(hidden, weight, bias, target, mean, ignore_index, 
 def _linear_cross_entropy_setup(ctx, inputs, output):
     ctx.mark_non_differentiable(*output[1:])
     ctx.with_grad, ctx.has_bias = inputs[9], inputs[2] is not None
-    ctx.save_for_backward(output[2], output[3])
+    ctx.save_for_backward(output[2], output[3], output[0])  # the loss only as a link to hidden and weight
 
 
 def _linear_cross_entropy_grad(ctx, dtotal, dloss, _, __):
-    dhidden, dweight = ctx.saved_tensors
+    dhidden, dweight = ctx.saved_tensors[:2]
     if not ctx.with_grad:
         raise RuntimeError("linear_cross_entropy: got a backward pass, expected none, as with_grad was False")
     return (dhidden * dtotal.to(dhidden.dtype), dweight * dtotal.to(dweight.dtype)) + (None,) * 8
