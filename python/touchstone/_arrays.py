@@ -42,7 +42,7 @@ class _NumPy:
         return False
 
     def plain(self, *tensors):
-        return True
+        return all(type(t) is np.ndarray for t in tensors)
 
     def like(self, x):
         return self.xp.empty_like(x)
@@ -205,6 +205,9 @@ def _learn(function, argument, x):
                             ("numpy", "ndarray")):
         module = sys.modules.get(name)
         if module is not None and isinstance(x, getattr(module, attribute, ())):
+            if name == "numpy" and isinstance(x, np.ma.MaskedArray):
+                raise TypeError("%s: %s: got a masked array, whose mask has no meaning here; expected a plain one, "
+                                "as %s.filled(value) is" % (function, argument, argument))
             kind = _make(name)
             if not (name == "jax" and "Tracer" in type(x).__name__):
                 kinds[type(x)] = kind

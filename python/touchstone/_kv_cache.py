@@ -9,6 +9,7 @@ import numpy as np
 
 from ._arrays import FLOATS, like, named, on_host
 from ._native import function
+from ._values import integer
 
 Array = Any
 _DTYPES = {"float32": 0, "float64": 1, "float16": 2, "bfloat16": 3, "int8": 4, "int4": 5}
@@ -28,9 +29,7 @@ class Usage(NamedTuple):
 
 
 def _positive(name, value, least=1):
-    if not isinstance(value, (int, np.integer)) or value < least:
-        raise ValueError("KVCache: %s: got %r, expected an integer >= %d" % (name, value, least))
-    return int(value)
+    return integer("KVCache", name, value, least, 2**63 - 1)
 
 
 class KVCache:

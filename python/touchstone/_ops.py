@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Optional, Tuple, Union
 
 from ._arrays import check_out, kinds, kind_of, like, output, same_kind, wide
 from ._native import function
+from ._values import epsilon, inside, integer, loss_settings, number
 
 Array = Any
 _layer_norm = function("layer_norm")
@@ -86,6 +87,7 @@ def layer_norm(x: Array, weight: Optional[Array] = None, bias: Optional[Array] =
             return result
         except (TypeError, ValueError, BufferError, RuntimeError):
             pass  # the rest of this function fixes it, or raises with its reason
+    epsilon("layer_norm", eps)
     traced = _traced(kind, "layer_norm", x, weight, bias)
     if traced is not None:
         _no_out("layer_norm", out)
@@ -108,6 +110,8 @@ def rms_norm(x: Array, weight: Optional[Array] = None, residual: Optional[Array]
     Without a residual r is x, and the result is returned. With one, r = x + residual, and (result, r)
     is returned: r is what the next layer adds to. weight_offset 1 is Gemma's convention."""
     kind = kinds.get(type(x)) or kind_of("rms_norm", "x", x)
+    epsilon("rms_norm", eps)
+    weight_offset = integer("rms_norm", "weight_offset", weight_offset, 0, 1)
     traced = _traced(kind, "rms_norm", x, weight, residual)
     if traced is not None:
         _no_out("rms_norm", out)
@@ -133,10 +137,8 @@ def softmax_topk(logits: Array, k: int, *, temperature: float = 1.0,
     over the whole row, indices, and the row's log-sum-exp. Larger logits come first, of equal ones the
     lower index. Rows may hold -inf."""
     kind = kinds.get(type(logits)) or kind_of("softmax_topk", "logits", logits)
-    if not isinstance(k, int) or k < 0:
-        raise ValueError("softmax_topk: k: got %r, expected an integer >= 0" % (k,))
-    if not temperature > 0:
-        raise ValueError("softmax_topk: temperature: got %r, expected a number above 0" % (temperature,))
+    k = integer("softmax_topk", "k", k)
+    number("softmax_topk", "temperature", temperature, 0, open_left=True)
     traced = _traced(kind, "softmax_topk", logits)
     if traced is not None:
         _no_out("softmax_topk", out)
@@ -145,8 +147,11 @@ def softmax_topk(logits: Array, k: int, *, temperature: float = 1.0,
     logits, = kind.inputs("softmax_topk", ("logits",), logits)
     rows = tuple(logits.shape[:-1])
     if out is None:
-        values = kind.empty(rows + (k,), "float32", logits)
-        indices = kind.empty(rows + (k,), "int32", logits)
+        try:
+            values = kind.empty(rows + (k,), "float32", logits)
+            indices = kind.empty(rows + (k,), "int32", logits)
+        except (MemoryError, ValueError):
+            raise MemoryError("softmax_topk: k: got %d, for which there is not enough memory" % k) from None
         lse = kind.empty(rows, "float32", logits)
     else:
         values, indices, lse = out
@@ -158,14 +163,31 @@ def softmax_topk(logits: Array, k: int, *, temperature: float = 1.0,
     return TopK(values, indices, lse)
 
 
-def _attention_settings(q, scale, window, layout):
+def _attention_settings(name, q, k, scale, causal, window, layout):
     if layout not in _LAYOUTS:
-        raise ValueError("flash_attention: layout: got %r, expected 'bhnd' or 'bnhd'" % (layout,))
+        raise ValueError("%s: layout: got %r, expected 'bhnd' or 'bnhd'" % (name, layout))
     if len(q.shape) != 4:
-        raise ValueError("flash_attention: q: got %d axes, expected 4: %s" % (len(q.shape), layout))
+        raise ValueError("%s: q: got %d axes, expected 4: %s" % (name, len(q.shape), layout))
+    if q.shape[3] > 256:
+        raise ValueError("%s: q: got heads of width %d, expected at most 256" % (name, q.shape[3]))
+    axis = 1 if layout == "bhnd" else 2
+    if len(k.shape) == 4 and k.shape[axis] > 0 and q.shape[axis] % k.shape[axis]:
+        raise ValueError("%s: q: got %d heads, expected a multiple of k's, %d" % (name, q.shape[axis], k.shape[axis]))
+    window = 0 if window is None else integer(name, "window", window)
+    if window and not causal:
+        raise ValueError("%s: window: got %d without causal, expected 0, or causal=True" % (name, window))
     if scale is None:
-        scale = 1.0 / math.sqrt(q.shape[-1]) if q.shape[-1] else 1.0
-    return float(scale), int(window or 0), _LAYOUTS[layout]
+        scale = 1.0 / math.sqrt(q.shape[3]) if q.shape[3] else 1.0
+    return float(scale), window, _LAYOUTS[layout]
+
+
+def _explained(name, kv_len, k, order, call, *arguments):
+    """A call of attention; a length that it rejects is named. Lengths are not read before: this costs nothing."""
+    try:
+        call(*arguments)
+    except ValueError:
+        inside(name, "kv_len", kv_len, 0, k.shape[2 if order == 0 else 1])
+        raise
 
 
 def flash_attention(q: Array, k: Array, v: Array, *, causal: bool = False, window: int = 0,
@@ -180,7 +202,8 @@ def flash_attention(q: Array, k: Array, v: Array, *, causal: bool = False, windo
     or past it are not seen. scale: 1 / sqrt(head_dim) by default. return_lse: also the log-sum-exp of
     each query's scores, [batch, heads, n_q]."""
     kind = kinds.get(type(q)) or kind_of("flash_attention", "q", q)
-    scale, window, order = _attention_settings(q, scale, window, layout)
+    kind_of("flash_attention", "k", k)
+    scale, window, order = _attention_settings("flash_attention", q, k, scale, causal, window, layout)
     traced = _traced(kind, "flash_attention", q, k, v)
     if traced is not None:
         _no_out("flash_attention", out)
@@ -192,7 +215,8 @@ def flash_attention(q: Array, k: Array, v: Array, *, causal: bool = False, windo
     if return_lse:
         heads, n_q = (q.shape[1], q.shape[2]) if order == 0 else (q.shape[2], q.shape[1])
         lse = kind.empty((q.shape[0], heads, n_q), wide(kind.dtype(q)), q)
-    kind.call(_flash_attention, q, k, v, kv_len, scale, bool(causal), window, order, out, lse)
+    _explained("flash_attention", kv_len, k, order, kind.call, _flash_attention, q, k, v, kv_len, scale, bool(causal),
+               window, order, out, lse)
     return (out, lse) if return_lse else out
 
 
@@ -217,7 +241,7 @@ def flash_attention_fp8(q: Array, k: Array, v: Array, q_scale: Array, k_scale: A
     kind = kinds.get(type(q)) or kind_of("flash_attention_fp8", "q", q)
     if kind.needs_graph(q, k, v):
         raise TypeError("flash_attention_fp8: got arrays that are traced, expected NumPy, PyTorch or CuPy arrays")
-    scale, window, order = _attention_settings(q, scale, window, layout)
+    scale, window, order = _attention_settings("flash_attention_fp8", q, k, scale, causal, window, layout)
     names = ("q", "k", "v", "q_scale", "k_scale", "v_scale", "kv_len")
     q, k, v, q_scale, k_scale, v_scale, kv_len = kind.inputs("flash_attention_fp8", names, q, k, v, q_scale, k_scale,
                                                              v_scale, kv_len)
@@ -226,8 +250,8 @@ def flash_attention_fp8(q: Array, k: Array, v: Array, q_scale: Array, k_scale: A
     if return_lse:
         heads, n_q = (q.shape[1], q.shape[2]) if order == 0 else (q.shape[2], q.shape[1])
         lse = kind.empty((q.shape[0], heads, n_q), "float32", q)
-    kind.call(_flash_attention_fp8, q, k, v, q_scale, k_scale, v_scale, kv_len, scale, bool(causal), window, order, out,
-              lse)
+    _explained("flash_attention_fp8", kv_len, k, order, kind.call, _flash_attention_fp8, q, k, v, q_scale, k_scale,
+               v_scale, kv_len, scale, bool(causal), window, order, out, lse)
     return (out, lse) if return_lse else out
 
 
@@ -255,6 +279,8 @@ def cross_entropy(logits: Array, target: Array, *, reduction: str = "mean", igno
     z_loss lse^2. return_grad: also the gradient of the mean or sum with respect to the logits."""
     kind = kind_of("cross_entropy", "logits", logits)
     mean = _reduction("cross_entropy", reduction)
+    ignore_index = integer("cross_entropy", "ignore_index", ignore_index, -2**31)
+    loss_settings("cross_entropy", label_smoothing, z_loss, softcap)
     traced = _traced(kind, "cross_entropy", logits)
     if traced is not None:
         _no_out("cross_entropy", out)
@@ -267,8 +293,12 @@ def cross_entropy(logits: Array, target: Array, *, reduction: str = "mean", igno
     per_row = reduction == "none"
     out = output("cross_entropy", "out", kind, out, tuple(logits.shape[:-1]) if per_row else (), dtype, logits)
     grad = kind.empty(logits.shape, kind.dtype(logits), logits) if return_grad else None
-    kind.call(_cross_entropy, logits, target, mean, ignore_index, 1.0, label_smoothing, z_loss, softcap,
-              out if per_row else None, None, None if per_row else out, grad)
+    try:
+        kind.call(_cross_entropy, logits, target, mean, ignore_index, 1.0, label_smoothing, z_loss, softcap,
+                  out if per_row else None, None, None if per_row else out, grad)
+    except ValueError:
+        inside("cross_entropy", "target", target, 0, logits.shape[-1] - 1, ignore_index)
+        raise
     return (out, grad) if return_grad else out
 
 
@@ -283,6 +313,8 @@ def linear_cross_entropy(hidden: Array, weight: Array, target: Array, bias: Opti
     name = "linear_cross_entropy"
     kind = kind_of(name, "hidden", hidden)
     mean = _reduction(name, reduction)
+    ignore_index = integer(name, "ignore_index", ignore_index, -2**31)
+    loss_settings(name, label_smoothing, z_loss, softcap)
     traced = _traced(kind, name, hidden, weight, bias)
     if traced is not None:
         _no_out(name, out)
@@ -296,8 +328,12 @@ def linear_cross_entropy(hidden: Array, weight: Array, target: Array, bias: Opti
     out = output(name, "out", kind, out, tuple(hidden.shape[:-1]) if per_row else (), dtype, hidden)
     dh = kind.empty(hidden.shape, kind.dtype(hidden), hidden) if return_grad else None
     dw = kind.empty(weight.shape, kind.dtype(weight), weight) if return_grad else None
-    kind.call(_linear_cross_entropy, hidden, weight, bias, target, mean, ignore_index, 1.0, label_smoothing,
-              z_loss, softcap, out if per_row else None, None, None if per_row else out, dh, dw)
+    try:
+        kind.call(_linear_cross_entropy, hidden, weight, bias, target, mean, ignore_index, 1.0, label_smoothing,
+                  z_loss, softcap, out if per_row else None, None, None if per_row else out, dh, dw)
+    except ValueError:
+        inside(name, "target", target, 0, weight.shape[0] - 1, ignore_index)
+        raise
     return (out, dh, dw) if return_grad else out
 
 
@@ -359,7 +395,7 @@ def ternary_linear(x: Array, weight: Union[Array, TernaryWeight], *, out: Option
 
 def set_num_threads(n: int) -> int:
     """Threads of CPU calls; 0: as many as OpenMP would take. Returns the setting before."""
-    return function("set_threads")(n)
+    return function("set_threads")(integer("set_num_threads", "n", n, 0, 4096))
 
 
 def set_deterministic(on: bool) -> bool:

@@ -8,6 +8,7 @@ from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Union
 import numpy as np
 
 from ._native import function
+from ._values import integer
 
 _beam_search = function("beam_search")
 _tree_verify = function("tree_verify")
@@ -105,8 +106,7 @@ class _Model:
     def __init__(self, name, model, n_vocab):
         if not callable(model):
             raise TypeError("%s: model: got %s, expected a function" % (name, type(model).__name__))
-        if not isinstance(n_vocab, int) or n_vocab < 1:
-            raise ValueError("%s: n_vocab: got %r, expected an integer >= 1" % (name, n_vocab))
+        n_vocab = integer(name, "n_vocab", n_vocab, 1)
         self.name, self.model, self.n_vocab, self.error = name, model, n_vocab, None
 
     def fill(self, n, out, *arguments):
@@ -160,9 +160,12 @@ def beam_search(model: Callable[[List[np.ndarray]], Any], prompts: Sequence[Sequ
     archive: a beam that ends is kept aside and frees its place."""
     name = "beam_search"
     m = _Model(name, model, n_vocab)
-    if beam_width < 1 or max_new_tokens < 0:
-        raise ValueError("%s: got beam_width %r and max_new_tokens %r, expected at least 1 and 0"
-                         % (name, beam_width, max_new_tokens))
+    beam_width, eos = integer(name, "beam_width", beam_width, 1), integer(name, "eos", eos, -1)
+    max_new_tokens = integer(name, "max_new_tokens", max_new_tokens)
+    for i, p in enumerate(prompts):
+        if np.ndim(p) == 0:
+            raise TypeError("%s: prompts[%d]: got the number %s, expected a list of tokens; one prompt is [[1, 2, 3]]"
+                            % (name, i, p))
     lists = [_tokens(name, "prompts[%d]" % i, p, n_vocab) for i, p in enumerate(prompts)]
     for i, p in enumerate(lists):
         if not p.size:
@@ -201,9 +204,7 @@ def tree_verify(model: Callable[..., Any], prompt: Sequence[int], tokens: Sequen
     bad = [i for i in range(parents.size) if not -1 <= parents[i] < i]
     if bad:
         raise ValueError("%s: parents[%d]: got %d, expected -1 to %d" % (name, bad[0], parents[bad[0]], bad[0] - 1))
-    n_new = tokens.size + 1 if max_new is None else max_new
-    if n_new < 0:
-        raise ValueError("%s: max_new: got %d, expected at least 0" % (name, n_new))
+    n_new = tokens.size + 1 if max_new is None else integer(name, "max_new", max_new)
     draws = np.random.default_rng().random(n_new) if u is None else np.ascontiguousarray(u, np.float64)
     if draws.shape != (n_new,):
         raise ValueError("%s: u: got shape %s, expected [%d]" % (name, list(draws.shape), n_new))
@@ -218,8 +219,7 @@ def tree_verify(model: Callable[..., Any], prompt: Sequence[int], tokens: Sequen
 def tree_mask(parents: Sequence[int], prompt_len: int):
     """(visible, position) of a pass over a prompt and a tree: visible[r, c] says whether row r sees c."""
     parents = _tokens("tree_mask", "parents", parents)
-    if prompt_len < 1:
-        raise ValueError("tree_mask: prompt_len: got %d, expected at least 1" % prompt_len)
+    prompt_len = integer("tree_mask", "prompt_len", prompt_len, 1)
     n = prompt_len + parents.size
     visible, position = np.zeros((n, n), np.uint8), np.zeros(n, np.int64)
     _tree_mask(parents, prompt_len, visible, position)

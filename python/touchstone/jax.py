@@ -180,7 +180,7 @@ _attention.defvjp(_attention_forward, _attention_backward)
 def flash_attention(q, k, v, *, causal: bool = False, window: int = 0, kv_len=None, scale: Optional[float] = None,
                     layout: str = "bhnd", return_lse: bool = False):
     """touchstone.flash_attention for JAX; the log-sum-exp has no gradient."""
-    scale, window, order = _ops._attention_settings(q, scale, window, layout)
+    scale, window, order = _ops._attention_settings("flash_attention", q, k, scale, causal, window, layout)
     kv_len = _none(jnp.int32) if kv_len is None else jnp.asarray(kv_len, jnp.int32)
     out, lse = _attention(q, k, v, kv_len, (scale, bool(causal), window, order))
     return (out, jax.lax.stop_gradient(lse)) if return_lse else out

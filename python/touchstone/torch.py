@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from . import _ops
 from ._native import function
 from ._ops import TernaryWeight, TopK
+from ._values import inside
 
 _LIBRARY = torch.library.Library("touchstone", "DEF")
 
@@ -300,7 +301,8 @@ def _attention_fake(q, k, v, kv_len, scale, causal, window, layout):
 def _attention_run(q, k, v, kv_len, scale, causal, window, layout):
     q, k, v, kv_len = _dense(q, k, v, kv_len)
     out = _attention_fake(q, k, v, kv_len, scale, causal, window, layout)
-    _attention_c(q, k, v, kv_len, scale, causal, window, layout, *out)
+    _ops._explained("flash_attention", kv_len, k, layout, _attention_c, q, k, v, kv_len, scale, causal, window, layout,
+                    *out)
     return out
 
 
@@ -352,7 +354,7 @@ def flash_attention(q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False, wi
                     return_lse: bool = False):
     """touchstone.flash_attention through torch's dispatcher; the log-sum-exp has no gradient."""
     q, k, v = _autocast(q, k, v)
-    scale, window, order = _ops._attention_settings(q, scale, window, layout)
+    scale, window, order = _ops._attention_settings("flash_attention", q, k, scale, causal, window, layout)
     out, lse = _attention(q, k, v, kv_len, scale, causal, window, order)
     return (out, lse) if return_lse else out
 
@@ -388,8 +390,12 @@ def _cross_entropy_fake(logits, target, mean, ignore_index, smoothing, z_loss, s
 
 def _cross_entropy_run(logits, target, mean, ignore_index, smoothing, z_loss, softcap, with_grad):
     out = _cross_entropy_fake(logits, target, mean, ignore_index, smoothing, z_loss, softcap, with_grad)
-    _cross_entropy_c(logits.contiguous(), target.to(torch.int32).contiguous(), mean, ignore_index, 1.0, smoothing,
-                     z_loss, softcap, out[1], None, out[0], out[2] if with_grad else None)
+    try:
+        _cross_entropy_c(logits.contiguous(), target.to(torch.int32).contiguous(), mean, ignore_index, 1.0, smoothing,
+                         z_loss, softcap, out[1], None, out[0], out[2] if with_grad else None)
+    except ValueError:
+        inside("cross_entropy", "target", target, 0, logits.shape[-1] - 1, ignore_index)
+        raise
     return out
 
 
@@ -444,8 +450,13 @@ def _linear_cross_entropy_run(hidden, weight, bias, target, mean, ignore_index, 
     hidden, weight, bias = _dense(hidden, weight, bias)
     out = _linear_cross_entropy_fake(hidden, weight, bias, target, mean, ignore_index, smoothing, z_loss, softcap,
                                      with_grad)
-    _linear_cross_entropy_c(hidden, weight, bias, target.to(torch.int32).contiguous(), mean, ignore_index, 1.0,
-                            smoothing, z_loss, softcap, out[1], None, out[0], *(out[2:] if with_grad else (None, None)))
+    try:
+        _linear_cross_entropy_c(hidden, weight, bias, target.to(torch.int32).contiguous(), mean, ignore_index, 1.0,
+                                smoothing, z_loss, softcap, out[1], None, out[0],
+                                *(out[2:] if with_grad else (None, None)))
+    except ValueError:
+        inside("linear_cross_entropy", "target", target, 0, weight.shape[0] - 1, ignore_index)
+        raise
     return out
 
 

@@ -39,8 +39,19 @@ CALLS = [
     ("a number", lambda: ts.layer_norm(np.ones((), np.float32)), ValueError,
      "layer_norm: x: got 0 axes, expected at least 1"),
     ("a negative eps", lambda: ts.layer_norm(X, eps=-1.0), ValueError,
-     "layer_norm: a required pointer is NULL or a value is invalid; got x float32[2, 8], weight float32[8], "
-     "bias float32[8], eps -1"),
+     "layer_norm: eps: got -1.0, expected a finite number above 0"),
+    ("a NaN as eps", lambda: ts.rms_norm(X, eps=float("nan")), ValueError,
+     "rms_norm: eps: got nan, expected a finite number above 0"),
+    ("a weight offset of 2", lambda: ts.rms_norm(X, weight_offset=2), ValueError,
+     "rms_norm: weight_offset: got 2, expected an integer <= 1"),
+    ("a masked array", lambda: ts.layer_norm(np.ma.masked_array(X, X > 0)), TypeError,
+     "layer_norm: x: got a masked array, whose mask has no meaning here; expected a plain one"),
+    ("a masked weight", lambda: ts.layer_norm(X, np.ma.masked_array(W, W > 0), W), TypeError,
+     "layer_norm: weight: got a masked array"),
+    ("masked logits", lambda: ts.cross_entropy(np.ma.masked_array(X, X > 0), T), TypeError,
+     "cross_entropy: logits: got a masked array"),
+    ("masked keys", lambda: ts.flash_attention(Q, np.ma.masked_array(Q, Q > 0), Q), TypeError,
+     "flash_attention: k: got a masked array"),
     ("a text for eps", lambda: ts.layer_norm(X, eps="small"), TypeError,
      "layer_norm: eps: got a string, expected a number"),
     ("out of another shape", lambda: ts.layer_norm(X, out=np.ones((2, 7), np.float32)), ValueError,
@@ -54,8 +65,40 @@ CALLS = [
     ("a residual of another shape", lambda: ts.rms_norm(X, W, X[:1]), ValueError,
      "rms_norm: residual: got float32[1, 8], expected shape [2, 8]"),
     ("a negative k", lambda: ts.softmax_topk(X, -1), ValueError, "softmax_topk: k: got -1, expected an integer >= 0"),
+    ("a huge k", lambda: ts.softmax_topk(X, 10**12), ValueError,
+     "softmax_topk: k: got 1000000000000, expected an integer <= 2147483647"),
+    ("a bool as k", lambda: ts.softmax_topk(X, True), TypeError, "softmax_topk: k: got True, expected an integer"),
+    ("a NumPy bool as k", lambda: ts.softmax_topk(X, np.bool_(1)), TypeError, "softmax_topk: k: got "),
+    ("2.0 as k", lambda: ts.softmax_topk(X, 2.0), TypeError, "softmax_topk: k: got 2.0, expected an integer"),
+    ("a bool as capacity", lambda: ts.KVCache(1, 4, 2, 8, capacity=True), TypeError,
+     "KVCache: capacity: got True, expected an integer"),
+    ("a capacity beyond int64", lambda: ts.KVCache(1, 4, 2, 8, capacity=2**70), ValueError,
+     "KVCache: capacity: got 1180591620717411303424, expected an integer <= "),
+    ("a bool as window", lambda: ts.flash_attention(Q, Q, Q, causal=True, window=True), TypeError,
+     "flash_attention: window: got True, expected an integer"),
+    ("half a window", lambda: ts.flash_attention(Q, Q, Q, causal=True, window=2.5), TypeError,
+     "flash_attention: window: got 2.5, expected an integer"),
+    ("a negative window", lambda: ts.flash_attention(Q, Q, Q, causal=True, window=-1), ValueError,
+     "flash_attention: window: got -1, expected an integer >= 0"),
+    ("a window without causal", lambda: ts.flash_attention(Q, Q, Q, window=3), ValueError,
+     "flash_attention: window: got 3 without causal, expected 0, or causal=True"),
+    ("kv_len above n_k", lambda: ts.flash_attention(Q, Q, Q, kv_len=np.array([6], np.int32)), ValueError,
+     "flash_attention: kv_len: got 6, expected 0 to 5"),
+    ("wide heads", lambda: ts.flash_attention(*[np.ones((1, 1, 2, 300), np.float32)] * 3), ValueError,
+     "flash_attention: q: got heads of width 300, expected at most 256"),
+    ("label smoothing above 1", lambda: ts.cross_entropy(X, T, label_smoothing=1.5), ValueError,
+     "cross_entropy: label_smoothing: got 1.5, expected a number from 0 to 1"),
+    ("a negative z_loss", lambda: ts.linear_cross_entropy(X, X, T, z_loss=-1), ValueError,
+     "linear_cross_entropy: z_loss: got -1, expected a finite number >= 0"),
+    ("a target outside weight", lambda: ts.linear_cross_entropy(X, X, T - 1), ValueError,
+     "linear_cross_entropy: target: got -1, expected 0 to 1, or ignore_index, -100"),
+    ("a prompt that is not nested", lambda: ts.beam_search(lambda s: X, [1, 2, 3], n_vocab=8, beam_width=1,
+                                                           max_new_tokens=1), TypeError,
+     "beam_search: prompts[0]: got the number 1, expected a list of tokens; one prompt is [[1, 2, 3]]"),
+    ("a bool as beam width", lambda: ts.beam_search(lambda s: X, [[1]], n_vocab=8, beam_width=True, max_new_tokens=1),
+     TypeError, "beam_search: beam_width: got True, expected an integer"),
     ("temperature 0", lambda: ts.softmax_topk(X, 2, temperature=0), ValueError,
-     "softmax_topk: temperature: got 0, expected a number above 0"),
+     "softmax_topk: temperature: got 0, expected a finite number above 0"),
     ("doubles that are not offered", lambda: ts.softmax_topk(X.astype(np.float64), 2), TypeError,
      "softmax_topk: logits: got float64[2, 8], expected dtype float32, float16 or bfloat16"),
     ("q of three axes", lambda: ts.flash_attention(Q[0], Q, Q), ValueError,
@@ -65,11 +108,11 @@ CALLS = [
     ("keys of another width", lambda: ts.flash_attention(Q, Q[..., :4], Q), ValueError,
      "flash_attention: k: got float32[1, 4, 5, 4], expected shape [1, 4, 5, 8]"),
     ("3 KV heads for 4", lambda: ts.flash_attention(Q, Q[:, :3], Q[:, :3]), ValueError,
-     "flash_attention: invalid extent or stride; got q float32[1, 4, 5, 8], k float32[1, 3, 5, 8]"),
+     "flash_attention: q: got 4 heads, expected a multiple of k's, 3"),
     ("kv_len of int64", lambda: ts.flash_attention(Q, Q, Q, kv_len=np.array([3])), TypeError,
      "flash_attention: kv_len: got int64[1], expected dtype int32"),
     ("a target outside the vocabulary", lambda: ts.cross_entropy(X, T + 8), ValueError,
-     "cross_entropy: a required pointer is NULL or a value is invalid; got logits float32[2, 8], target int32[2]"),
+     "cross_entropy: target: got 8, expected 0 to 7, or ignore_index, -100"),
     ("float targets", lambda: ts.cross_entropy(X, T.astype(float)), TypeError,
      "cross_entropy: target: got float64, expected dtype int64 or int32"),
     ("an unknown reduction", lambda: ts.cross_entropy(X, T, reduction="avg"), ValueError,
@@ -102,7 +145,8 @@ CALLS = [
     ("out for another number of prompts", lambda: ts.beam_search(
         lambda s: X, [[1]], n_vocab=8, beam_width=1, max_new_tokens=1, out=ts.BeamArrays.make(2, 1, 1)), ValueError,
      "beam_search: out.tokens: got int32[2, 1, 1], expected a contiguous NumPy array int32[1, 1, 1]"),
-    ("too many threads", lambda: ts.set_num_threads(-1), ValueError, "set_threads: expected an integer from 0 to 4096"),
+    ("too many threads", lambda: ts.set_num_threads(4097), ValueError,
+     "set_num_threads: n: got 4097, expected an integer <= 4096"),
 ]
 
 
@@ -117,6 +161,29 @@ def test_wrong_call(name, call, kind, message):
 
 def test_there_are_at_least_twenty():
     assert len(CALLS) >= 20
+
+
+def test_integers_of_numpy():
+    i = np.int64
+    np.testing.assert_array_equal(ts.softmax_topk(X, i(2)).indices, [[0, 1]] * 2)
+    ts.flash_attention(Q, Q, Q, causal=True, window=np.uint8(2))
+    ts.KVCache(i(1), i(4), i(2), i(8), capacity=i(4), page=i(2))
+    ts.beam_search(lambda s: X[:1], [np.array([1])], n_vocab=i(8), beam_width=i(1), max_new_tokens=i(1), eos=i(0))
+    before = ts.set_num_threads(i(1))
+    assert ts.set_num_threads(before) == 1
+
+
+def test_errors_where_gradients_are_recorded():
+    torch = pytest.importorskip("torch")
+    x = torch.ones(2, 8, requires_grad=True)
+    with pytest.raises(ValueError, match="cross_entropy: target: got 8, expected 0 to 7"):
+        ts.cross_entropy(x, torch.tensor([0, 8]))
+    with pytest.raises(ValueError, match="layer_norm: eps: got 0, expected a finite number above 0"):
+        ts.layer_norm(x, eps=0)
+    q = torch.ones(1, 4, 5, 8, requires_grad=True)
+    with pytest.raises(ValueError, match="kv_len: got 6, expected 0 to 5"):
+        ts.flash_attention(q, q, q, kv_len=torch.tensor([6], dtype=torch.int32))
+    assert ts.softmax_topk(x, np.int64(2)).values.shape == (2, 2)
 
 
 def test_arrays_of_two_frameworks():
