@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import difflib
+import functools
 import html
 import inspect
 import json
@@ -92,6 +94,33 @@ class Verdicts(List[Verdict]):
         return "".join(v._repr_html_() for v in self)
 
 
+# ---- challenges ----
+
+
+@functools.lru_cache(None)
+def _challenges():
+    done = subprocess.run([_program.path(), "list", "challenges"], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    return [line.split()[0] for line in done.stdout.splitlines() if line.split()]
+
+
+def _known(where, challenge):
+    """Raises for a name that is no challenge's, with the nearest that are."""
+    if challenge in _challenges():
+        return
+    near = difflib.get_close_matches(challenge, _challenges(), 3, 0.4)
+    raise ValueError("%s: challenge: got %r, expected %s" % (
+        where, challenge, " or ".join(map(repr, near)) if near else "a name that `touchstone list challenges` prints"))
+
+
+def _own_challenge(folder):
+    """The challenge that a folder's entry.json names; None: it has no such file, or one that the judge rejects."""
+    try:
+        with open(os.path.join(folder, "entry.json")) as f:
+            return json.load(f).get("challenge")
+    except (OSError, ValueError, AttributeError):
+        return None
+
+
 # ---- functions as files ----
 
 
@@ -115,6 +144,22 @@ def _source(function):
     return tree
 
 
+def _check_function(function):
+    """Refuses what has no text of its own that could go into a file."""
+    name = getattr(function, "__name__", type(function).__name__)
+    if name == "<lambda>":
+        raise ValueError("judge: got a lambda, expected a function that `def` defines")
+    if not isinstance(function, types.FunctionType) and not hasattr(function, "fn"):
+        raise ValueError("judge: got %s, a %s, expected a function that `def` defines" % (name, type(function).__name__))
+
+
+def _check_closure(function):
+    code = getattr(function, "__code__", None)
+    if code is not None and code.co_freevars:
+        raise ValueError("judge: %s uses %s of the function around it, which cannot be written down; make it a parameter "
+                         "or a global, or put it into a file" % (function.__name__, ", ".join(code.co_freevars)))
+
+
 def _line(name, value, home):
     """The statement that gives a global its value in a file of its own; None: it is defined here."""
     if isinstance(value, types.ModuleType):
@@ -134,6 +179,7 @@ def _gather(function, lines, done):
     """Imports, constants and functions that a function needs, in an order in which they work."""
     tree = _source(function)
     plain = _plain(function) if callable(function) else function
+    _check_closure(plain)
     space = getattr(plain, "__globals__", None) or vars(inspect.getmodule(function))
     used = sorted({n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)})
     for name in used:
@@ -153,6 +199,7 @@ def _gather(function, lines, done):
 def source_of(function: Callable, challenge: str) -> str:
     """A file that defines the challenge's function by this one."""
     function = getattr(function, "function", function)
+    _check_function(function)
     lines: List[str] = []
     _gather(function, lines, {getattr(_plain(function), "__name__", "")})
     name = getattr(_plain(function), "__name__", challenge)
@@ -246,6 +293,12 @@ def judge(entrant: Union[str, os.PathLike, Callable], challenge: Optional[str] =
         raise ValueError("judge: challenge: got None, expected a name; `touchstone list challenges` prints them")
     if is_path and not os.path.exists(entrant):
         raise FileNotFoundError("judge: %s: no such file or folder" % os.fspath(entrant))
+    if challenge is not None:
+        _known("judge", challenge)
+    own = _own_challenge(entrant) if is_path and challenge is not None else None
+    if own is not None and own != challenge:
+        raise ValueError("judge: challenge: got %r, expected %r, as %s says" % (
+            challenge, own, os.path.join(os.fspath(entrant), "entry.json")))
     with tempfile.TemporaryDirectory(prefix="touchstone-") as place:
         path = os.fspath(entrant) if is_path else _folder(entrant, challenge, device, place)
         kept = os.path.abspath(log) if log else os.path.join(place, "judge.log")
@@ -291,4 +344,5 @@ def entrant(challenge: str) -> Callable[[Callable], Entrant]:
     if not isinstance(challenge, str):
         raise TypeError("entrant: got %s, expected the name of a challenge: @entrant(\"layernorm_forward\")"
                         % type(challenge).__name__)
+    _known("entrant", challenge)
     return lambda function: Entrant(function, challenge)

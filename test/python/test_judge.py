@@ -73,10 +73,52 @@ def test_errors():
         touchstone.judge(lambda: None)
     with pytest.raises(FileNotFoundError):
         touchstone.judge("/nowhere/at/all", "softmax_topk")
-    with pytest.raises(touchstone.JudgeError, match="no_such"):
+    with pytest.raises(ValueError, match="judge: challenge: got 'no_such', expected "):
         touchstone.judge(wrong.function, "no_such")
     with pytest.raises(TypeError):
         touchstone.entrant(wrong)
+
+
+def test_another_challenge_than_the_folders(tmp_path):
+    (tmp_path / "entry.json").write_text('{"name": "mine", "challenge": "layernorm_forward"}')
+    with pytest.raises(ValueError, match="challenge: got 'softmax_topk', expected 'layernorm_forward', as .*entry.json says"):
+        touchstone.judge(tmp_path, "softmax_topk")
+
+
+def test_a_challenge_that_does_not_exist():
+    with pytest.raises(ValueError, match="entrant: challenge: got 'layernorm_foward', expected 'layernorm_forward' or "):
+        touchstone.entrant("layernorm_foward")
+    with pytest.raises(ValueError, match="entrant: challenge: got '12345', expected a name that"):
+        touchstone.entrant("12345")
+
+
+def closure(n):
+    def inner(logits, k, inv_temperature, out):
+        out["index"][...] = n
+    return inner
+
+
+INNER = closure(3)
+
+
+def uses_a_closure(logits, k, inv_temperature, out):
+    INNER(logits, k, inv_temperature, out)
+
+
+@pytest.mark.parametrize("function,message", [
+    (lambda logits, k, inv_temperature, out: None, "judge: got a lambda, expected a function that `def` defines"),
+    (closure(3), "judge: inner uses n of the function around it, which cannot be written down"),
+    (uses_a_closure, "judge: inner uses n of the function around it"),
+    (np.mean, "judge: got mean, a .*, expected a function that `def` defines"),
+    (np.add, "judge: got add, a ufunc, expected a function"),
+    (len, "judge: got len, a builtin_function_or_method, expected a function"),
+], ids=["lambda", "closure", "global closure", "numpy function", "ufunc", "builtin"])
+def test_what_cannot_be_written_down_is_refused_before_a_run(function, message, monkeypatch):
+    _judge._known("judge", "softmax_topk")
+    monkeypatch.setattr(_judge.subprocess, "run", lambda *a, **k: pytest.fail("the judge was run"))
+    with pytest.raises(ValueError, match=message) as raised:
+        touchstone.judge(function, "softmax_topk")
+    assert "\n" not in str(raised.value)
 
 
 def test_the_command(tmp_path):
