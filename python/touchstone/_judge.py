@@ -11,6 +11,7 @@ import inspect
 import json
 import os
 import subprocess
+import symtable
 import tempfile
 import textwrap
 import types
@@ -175,14 +176,20 @@ def _line(name, value, home):
                      % (name, type(value).__name__))
 
 
+def _globals_used(table):
+    """Names that are looked up outside the text; a parameter may well have the name of a global."""
+    outside = table.get_type() == "module"
+    names = {s.get_name() for s in table.get_symbols() if s.is_referenced() and (outside or s.is_global())}
+    return names.union(*(_globals_used(t) for t in table.get_children()))
+
+
 def _gather(function, lines, done):
     """Imports, constants and functions that a function needs, in an order in which they work."""
     tree = _source(function)
     plain = _plain(function) if callable(function) else function
     _check_closure(plain)
     space = getattr(plain, "__globals__", None) or vars(inspect.getmodule(function))
-    used = sorted({n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)})
-    for name in used:
+    for name in sorted(_globals_used(symtable.symtable(ast.unparse(tree), "<entrant>", "exec"))):
         if name in done or name not in space:
             continue
         done.add(name)

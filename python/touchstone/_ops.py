@@ -196,11 +196,12 @@ def flash_attention(q: Array, k: Array, v: Array, *, causal: bool = False, windo
                     out: Optional[Array] = None) -> Union[Array, Tuple[Array, Array]]:
     """Exact attention in memory that grows with the length: softmax(scale q k') v.
 
-    layout "bhnd": q is [batch, heads, n_q, head_dim], k and v [batch, kv_heads, n_k, head_dim], where
-    heads is a multiple of kv_heads; "bnhd" exchanges the two middle axes. causal: the last query meets
-    the last key. window > 0, with causal: a query sees that many keys. kv_len: int32 [batch], keys at
-    or past it are not seen. scale: 1 / sqrt(head_dim) by default. return_lse: also the log-sum-exp of
-    each query's scores, [batch, heads, n_q]."""
+    layout "bhnd" (default): q is [batch, heads, n_q, head_dim], k and v [batch, kv_heads, n_k, head_dim],
+    all of one dtype, where heads is a multiple of kv_heads and head_dim is 1 to 256; "bnhd" exchanges the
+    two middle axes. The result has q's shape and dtype. causal (False): the last query meets the last key.
+    window (0: no limit), only with causal: a query sees that many keys. kv_len (None: all): int32 [batch],
+    0 to n_k; keys at or past it are not seen. scale (None): 1 / sqrt(head_dim). return_lse (False): also the
+    log-sum-exp of each query's scores, float32 (float64 for doubles) [batch, heads, n_q]."""
     kind = kinds.get(type(q)) or kind_of("flash_attention", "q", q)
     kind_of("flash_attention", "k", k)
     scale, window, order = _attention_settings("flash_attention", q, k, scale, causal, window, layout)

@@ -44,6 +44,19 @@ def test_a_function_is_written_down_with_what_it_uses():
     assert callable(space["softmax_topk"]) and space["BLOCK"] == 4
 
 
+rows, prob = np.zeros(3), np.ones(2)  # globals with the names of a parameter and a local
+
+
+def shadows(rows, scale=BLOCK):
+    prob = [widen(r) for r in rows]
+    return prob
+
+
+def test_globals_that_parameters_and_locals_hide_are_left_out():
+    text = _judge.source_of(shadows, "softmax_topk")
+    assert "BLOCK = 4" in text and "def widen" in text and "rows =" not in text and "zeros" not in text
+
+
 def test_a_wrong_function_fails_and_says_where():
     verdict = judged(wrong)
     assert not verdict and not verdict.passed and verdict.verdict == "FAIL", verdict
