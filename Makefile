@@ -5,7 +5,7 @@ BUILD   = cmake -S . -B build -G Ninja >/dev/null && cmake --build build
 PROGRAM = $(BUILD) --target program
 CUDA    = cmake -S . -B build -G Ninja -DTS_CUDA=ON >/dev/null && cmake --build build
 
-.PHONY: help run docs docs-shots picture test test-wheel test-contest test-models test-serve test-slurm test-cross test-exploits test-check test-mutants test-mutation fuzz bench sweep test-cuda bench-cuda dist test-dist install uninstall format clean bench-peers
+.PHONY: help run docs docs-shots picture test test-docs test-wheel test-contest test-models test-serve test-slurm test-cross test-exploits test-check test-mutants test-mutation fuzz bench sweep test-cuda bench-cuda dist test-dist install uninstall format clean bench-peers
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -69,6 +69,11 @@ sweep: ## sweep the parameters of the CPU kernels and look for points out of lin
 	@cmake/setup.sh run
 	@$(BUILD) --target touchstone_shared
 	@"$$(test/python.sh)" bench/sweep_cpu.py
+
+test-docs: ## run every command of the documents that this machine can, unshortened; minutes; DOCS="FILE..."
+	@cmake/setup.sh run
+	@$(BUILD)
+	@python3 test/doc_commands.py build whole $(DOCS)
 
 test-wheel: ## pip install . into a fresh environment and test the Python package there; minutes; needs a network; WHEEL=OPTIONS
 	@cmake/setup.sh run

@@ -127,6 +127,7 @@ after() { # NAME COMMAND...
 # shellcheck disable=SC2016 # the inner shell expands it
 after facts sh -c 'build/touchstone judge --selfcheck --device cuda >"$0" && cat "$0" &&
     ! grep "NO *device-" "$0" | grep -v sanitizer' "$out/facts"
+after doc_commands python3 test/doc_commands.py build gpu
 after judge build/touchstone judge --device cuda --log build/judge-cuda.log
 after gpu_exploit test/gpu_exploit.sh "$PWD/build"
 after gpu_sanitize test/gpu_sanitize.sh "$PWD/build"

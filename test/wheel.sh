@@ -47,22 +47,14 @@ if [ -z "$python" ]; then
 fi
 case $python in /*) ;; *) python=$(command -v "$python") ;; esac
 
-site=$tmp/site here=$tmp/site/touchstone/libexec/touchstone
-mkdir "$site"
-cp -r python/touchstone python/touchstone_program "$site"
-cmake --install "$build" --component python --prefix "$site/touchstone" >/dev/null
-glue() { # INCLUDE OBJECT
-    cc -std=c11 -O2 -Wall -Wextra -Werror -fPIC -shared -fvisibility=hidden -I"$1" -Ipython/ffi \
-        -isystem "$("$python" -m tvm_ffi.config --includedir)" -isystem "$("$python" -m tvm_ffi.config --dlpack-includedir)" \
-        python/ffi/*.c -L"$here" -ltouchstone -lpthread -ldl -Wl,-rpath,"$here" -o "$2"
-}
-[ -e "$here/touchstone_ffi.so" ] || glue include "$here/touchstone_ffi.so"
+site=$tmp/site
+test/site.sh "$build" "$python" "$site"
 export PYTHONPATH="$site" PYTHONDONTWRITEBYTECODE=1 TOUCHSTONE_PYTHON="$python"
 
 # A module that was compiled with other structs than the library's must not be imported.
 cp -r include "$tmp"
 sed 's/^    double      eps; .*/    float eps, more;/' include/touchstone/layernorm.h >"$tmp/include/touchstone/layernorm.h"
-glue "$tmp/include" "$tmp/other.so"
+test/site.sh "$build" "$python" "$site" "$tmp/include" "$tmp/other.so"
 said=$(cd "$tmp" && TOUCHSTONE_FFI="$tmp/other.so" "$python" -c 'import touchstone' 2>&1) &&
     { echo 'wheel: a module with another layout was imported' >&2 && exit 1; }
 case $said in

@@ -114,12 +114,8 @@ def program_pages():
         yield f"reference/program/{name}.md", f"# touchstone {name}\n\n{what[:1].upper() + what[1:]}.\n\n```text\n{help_of(name)}\n```\n"
 
 
-def exists(page):
-    return page in PAGES or (ROOT / "doc" / page).exists()
-
-
 def grown(nav):
-    """The navigation without pages that do not exist, and with the pages of the reference."""
+    """The navigation with the pages of the reference; that of the program is left out where it is not built."""
     out = []
     for item in nav:
         title, page = next(iter(item.items())) if isinstance(item, dict) else (None, item)
@@ -130,7 +126,7 @@ def grown(nav):
             if inside:
                 names = [posixpath.basename(p)[:-3] + ".h" * page.endswith("/c") for p in inside]
                 out.append({title: [f"{page}/index.md"] + [{n: p} for n, p in zip(names, inside)]})
-        elif exists(page):
+        else:
             out.append(item)
     return out
 
