@@ -14,7 +14,7 @@
 #include "touchstone/layernorm.h"
 #include "unit.h"
 
-enum { CALLERS = 4, TURNS = 8, HEADS = 2, TOKENS = 96, DIM = 64, SIZE = HEADS * TOKENS * DIM };
+enum { CALLERS = 4, TURNS = 8, HEADS = 2, TOKENS = 384, DIM = 64, SIZE = HEADS * TOKENS * DIM };
 
 static float q[SIZE], k[SIZE], v[SIZE], dout[SIZE], gamma[DIM], beta[DIM];
 
@@ -67,7 +67,7 @@ static int attend_cache(caller *c, ts_exec x)
                            .head_dim = DIM,
                            .capacity = TOKENS,
                            .page = 32,
-                           .n_page = 3,
+                           .n_page = 12,
                            .key_group = 32,
                            .max_call_tokens = TOKENS,
                            .store_dtype = TS_U8,
