@@ -67,7 +67,11 @@ for wrong in '--beam 0' '--beam x' '--beam 1025' '--beam 2 --alpha -1' '--alpha 
     '--draft lookup --tree 2x' '--draft lookup --tree 0x3' '--draft lookup --tree 3x65' '--draft lookup --tree -1x2'; do
     run 2 generate --model $model --prompt x $wrong; refused
 done
-run 3 generate --model no-such-file --prompt x; refused
+for name in no-such-file nö-such-file; do # named once
+    run 3 generate --model $name --prompt x; refused; said "^touchstone generate: $name: cannot open: No such"
+done
+mkdir "$tmp/folder"
+run 3 generate --model "$tmp/folder" --prompt x; refused; said "^touchstone generate: $tmp/folder/config.json: cannot open"
 if [ -f "$build/libmodel.a" ]; then
     run 0 generate --model $model --prompt Hello --tokens 5 --kv paged,int8 --temperature 1 --top-k 9; silent
     shows '^Hello'; shows '^prefill'; shows '^decode'; shows '^cache'
