@@ -290,7 +290,7 @@ static void entrant(const ts_entrant_row *r, size_t place, FILE *f)
           ts_jr_number(r->score, "S_hi", 0));
     if (ts_jr_num(ts_jr_get(v, "worst"), &x)) fprintf(f, " %8.2g", x);
     else fprintf(f, " %8s", "-");
-    fprintf(f, " %6.6s", robust);
+    fprintf(f, " %7s", robust);
     if (pass && !r->score) fprintf(f, " %4s", "-"); /* not timed */
     else fprintf(f, " %4.0f", pass ? ts_jr_number(r->score, "score", 0) : 0);
     fprintf(f, " %s\n",
@@ -303,8 +303,10 @@ static int better(const void *x, const void *y)
 {
     const ts_entrant_row *a = *(ts_entrant_row *const *)x, *b = *(ts_entrant_row *const *)y;
     const double s = ts_jr_number(a->score, "score", 0), t = ts_jr_number(b->score, "score", 0);
-    const int    first = ts_row_passed(a, true) - ts_row_passed(b, true);
-    if (first) return -first; /* PASS before PASS (common) */
+    const int    passed = ts_row_passed(b, false) - ts_row_passed(a, false);
+    const int    whole = ts_row_passed(b, true) - ts_row_passed(a, true);
+    if (passed) return passed;
+    if (whole) return whole; /* PASS before PASS (common) */
     if (s > t || s < t) return s > t ? -1 : 1;
     return a < b ? -1 : a > b;
 }
@@ -318,7 +320,7 @@ static void challenge(const ts_board *b, const char *task, FILE *f)
         if (!strcmp(b->row[i].task, task)) of[n++] = &b->row[i];
     qsort(of, n, sizeof *of, better);
     heading(f, task);
-    fprintf(f, "  #  %-*s %-10s %-15s  %-22s %8s %6s %4s\n", NAME, "entrant", "class", "verdict",
+    fprintf(f, "  #  %-*s %-10s %-15s  %-22s %8s %7s %4s\n", NAME, "entrant", "class", "verdict",
             "   speed / floor", "err/bnd", "robust", "score");
     for (size_t i = 0; i < n; i++) entrant(of[i], i + 1, f);
     for (size_t i = 0; i < n; i++) flaw(of[i], f);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* make_log.c - `make_log PATH [full|failures|untimed|empty|TASKSxENTRANTS[xANSWERS]]`: a log as a
- * run would leave it, for the tests of the board and the page, with simulated times.
+/* make_log.c - `make_log PATH [full|failures|untimed|backwards|empty|TASKSxENTRANTS[xANSWERS]]`:
+ * a log as a run would leave it, for the tests of the board and the page, with simulated times.
  *
  * The named kinds have 8 entrants with hostile names and sources, and 3 tasks; 10x14 has ten
  * challenges and 14 entrants with the names of models, most of which pass most challenges. 23x40x3
@@ -392,7 +392,7 @@ static void verdict(int who, int task, int answer)
         ts_jw_num(w, "ulp", f > 0 ? 0.5 + 0.2 * who : 262144);
     }
     ts_jw_open(w, "robustness", '{');
-    ratio(w, "refusals", f > 0 ? 12 - (who == 4) : 0, 12);
+    ratio(w, "refusals", f > 0 ? 112 - (who == 4) : 0, 112);
     ratio(w, "repeat", f > 0 ? 9 - 2 * (who == 5) : 0, 9);
     ratio(w, "threads", f > 0 ? 4 : 0, 4);
     ratio(w, "sanitizer", f > 0 ? 8 - (who == 2) : 0, 8);
@@ -536,9 +536,11 @@ static void judge(const char *kind)
 {
     ts_workload t[N_WORKLOADS];
     int         verdicts = 0;
+    const bool  backwards = !strcmp(kind, "backwards");
     for (int task = 0; task < n_tasks; task++) {
         const size_t from = n_games;
-        for (int who = 0; who < n_people; who++) {
+        for (int i = 0; i < n_people; i++) {
+            const int    who = backwards ? n_people - 1 - i : i;
             const double f = people[who].at[task].fraction;
             if (f < 0 || (!strcmp(kind, "failures") && f > 0)) continue;
             for (int answer = 0; answer < n_answers; answer++) {
@@ -546,7 +548,7 @@ static void judge(const char *kind)
                 entrant(who, task, answer);
                 verdict(who, task, answer);
                 verdicts++;
-                if (here <= 0 || !strcmp(kind, "untimed")) continue;
+                if (here <= 0 || !strcmp(kind, "untimed") || backwards) continue;
                 times(who, task, answer, t);
                 if (here <= 1.02) score(who, task, answer, t);
             }

@@ -12,7 +12,7 @@ report() { "$build/touchstone" report "$@" >"$tmp/out" 2>"$tmp/err"; }
 escape=$(printf '\033')
 version=$("$build/touchstone" --version | cut -d ' ' -f 2)
 
-for kind in full failures untimed empty; do
+for kind in full failures untimed backwards empty; do
     "$build/test/make_log" "$tmp/$kind" $kind
     report "$tmp/$kind" --out "$tmp/page" || fail "$kind: $(cat "$tmp/err")"
     [ ! -s "$tmp/err" ] || fail "$kind: said $(cat "$tmp/err")"
@@ -44,6 +44,11 @@ grep -A 1 'textbook offers 41 % of the challenge:' "$tmp/out" | grep -q 'k <= 32
 
 report "$tmp/untimed" || fail 'no tables without times'
 grep -q '^  1  touchstone  *host  *3/3  *-  *-  *- *$' "$tmp/out" || fail 'a score without times'
+
+grep -q '^  1  touchstone .* 133/133    - -$' "$tmp/out" || fail 'the robustness checks are cut'
+report "$tmp/backwards" || fail 'no tables of failures before passes'
+awk '/^softmax_topk/ { on = 1 } on && /PASS/ && fail { exit 1 } on && /^ .* FAIL / { fail = NR } END { exit !fail }' \
+    "$tmp/out" || fail 'FAIL stands above PASS'
 
 head -c -20 "$tmp/full" >"$tmp/torn"
 report "$tmp/torn" || fail 'a torn log was refused'
