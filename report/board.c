@@ -176,7 +176,7 @@ static void sum_samples(const ts_board *b, size_t at, double *score)
 {
     ts_entrant_overall *c = &b->overall[at];
     ts_samples         *s = &c->samples;
-    const double        all = b->n_tasks ? (double)b->n_tasks : 1;
+    const double        all = (double)b->n_challenges;
     int                 passed;
     for (size_t t = 0; t < b->n_tasks; t++) {
         const int n = answers_to(b, at, b->task[t], &passed, score);
@@ -316,6 +316,8 @@ bool ts_board_make(const ts_records *r, ts_board *b, char why[TS_WHY])
               fill(r, b, why);
     const size_t n = b->n_overall;
     double      *room = calloc(b->n_rows + 1, sizeof *room);
+    for (size_t i = 0; i < b->n_tasks; i++) b->n_challenges += strcmp(b->task[i], TS_UNREAD) != 0;
+    if (!b->n_challenges) b->n_challenges = 1;
     ok = ok && room;
     for (size_t i = 0; ok && i < n; i++) sum_up(b, i, room);
     free(room);

@@ -8,6 +8,9 @@
 
 #include "log.h"
 
+/* The task of entrants that could not be read: it counts against no other entrant. */
+#define TS_UNREAD "-"
+
 /* An entrant in one task. */
 typedef struct ts_entrant_row {
     int64_t     id;
@@ -53,6 +56,7 @@ typedef struct ts_board {
     bool                ended;
     const char        **task;
     size_t              n_tasks;
+    size_t              n_challenges; /* n_tasks without TS_UNREAD, but at least 1 */
     ts_entrant_row     *row;
     size_t              n_rows;
     size_t             *by_id;   /* the rows, sorted by id */

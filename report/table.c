@@ -84,7 +84,7 @@ static void scoreboard(const ts_board *b, FILE *f)
         const ts_entrant_overall *c = &b->overall[i];
         const ts_entrant_row     *r = &b->row[c->first];
         fprintf(f, "%3zu  %s %s %3d/%-2zu  ", i + 1, show(r->name, LONG_NAME).s,
-                show(c->klass, CLASS).s, c->passed, b->n_tasks);
+                show(c->klass, CLASS).s, c->passed, b->n_challenges);
         speed(f, c->S, c->S_lo, c->S_hi);
         if (c->passed && !(c->S > 0)) fprintf(f, " %6s %5s", "-", c->grade); /* not timed */
         else fprintf(f, " %6.0f %5s", c->score, c->grade);
@@ -319,7 +319,7 @@ static void challenge(const ts_board *b, const char *task, FILE *f)
     for (size_t i = 0; i < b->n_rows; i++)
         if (!strcmp(b->row[i].task, task)) of[n++] = &b->row[i];
     qsort(of, n, sizeof *of, better);
-    heading(f, task);
+    heading(f, strcmp(task, TS_UNREAD) ? task : "Not judged");
     fprintf(f, "  #  %-*s %-10s %-15s  %-22s %8s %7s %4s\n", NAME, "entrant", "class", "verdict",
             "   speed / floor", "err/bnd", "robust", "score");
     for (size_t i = 0; i < n; i++) entrant(of[i], i + 1, f);

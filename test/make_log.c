@@ -532,11 +532,35 @@ static bool timed(int who, int task)
     return people[who].at[task].fraction > 0 && people[who].at[task].fraction <= 1.02;
 }
 
+/* An entrant that could not be read has no challenge. */
+static void unread(void)
+{
+    const int id = 1 << 20;
+    ts_jw    *w = ts_log_begin(the_log, "entrant");
+    ts_jw_int(w, "id", id);
+    ts_jw_text(w, "name", "unread");
+    ts_jw_text(w, "author", "");
+    ts_jw_text(w, "class", "-");
+    ts_jw_text(w, "language", "-");
+    ts_jw_text(w, "task", "-");
+    ts_jw_text(w, "source_sha256", "");
+    ts_jw_text(w, "family", "");
+    commit();
+    w = ts_log_begin(the_log, "verdict");
+    ts_jw_int(w, "entrant", id);
+    ts_jw_text(w, "task", "-");
+    ts_jw_text(w, "verdict", "FAIL");
+    ts_jw_text(w, "reason", "entry");
+    ts_jw_text(w, "text", "unknown challenge");
+    commit();
+}
+
 static void judge(const char *kind)
 {
     ts_workload t[N_WORKLOADS];
     int         verdicts = 0;
     const bool  backwards = !strcmp(kind, "backwards");
+    if (backwards) unread();
     for (int task = 0; task < n_tasks; task++) {
         const size_t from = n_games;
         for (int i = 0; i < n_people; i++) {

@@ -49,6 +49,8 @@ grep -q '^  1  touchstone .* 133/133    - -$' "$tmp/out" || fail 'the robustness
 report "$tmp/backwards" || fail 'no tables of failures before passes'
 awk '/^softmax_topk/ { on = 1 } on && /PASS/ && fail { exit 1 } on && /^ .* FAIL / { fail = NR } END { exit !fail }' \
     "$tmp/out" || fail 'FAIL stands above PASS'
+grep -q '^  [0-9]  touchstone  *host  *3/3  *-  *-  *- *$' "$tmp/out" || fail 'an entrant that could not be read counts against others'
+grep -q '^Not judged$' "$tmp/out" || fail 'entrants that could not be read have no table'
 
 head -c -20 "$tmp/full" >"$tmp/torn"
 report "$tmp/torn" || fail 'a torn log was refused'

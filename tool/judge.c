@@ -134,7 +134,16 @@ static const char *kept(const char *text)
     return own;
 }
 
-static bool add_given(ts_court *c, const char *path, const char *challenge)
+static bool mixed(const char *path, const char *why)
+{
+    fprintf(stderr,
+            "touchstone judge: %s: %s, but CPU and GPU entrants cannot be judged in one run; judge "
+            "%s alone\n",
+            path, why, path);
+    return false;
+}
+
+static bool add_given(ts_court *c, const char *path, const char *challenge, bool alone)
 {
     static ts_paths list;
     ts_refusal      why = { 0 };
@@ -159,7 +168,9 @@ static bool add_given(ts_court *c, const char *path, const char *challenge)
         const bool       model = *a->model;
         const ts_judged *e = add(c, a->path, model && own ? own : challenge,
                                  model ? kept(a->model) : NULL, model ? kept(a->sample) : NULL);
-        if (list.n > 1 && !strcmp(e->reason, "device")) c->n--, n_other++; /* judged elsewhere */
+        if (strcmp(e->reason, "device")) continue;
+        if (list.n > 1) c->n--, n_other++; /* judged elsewhere */
+        else if (!alone) return mixed(path, e->text);
     }
     if (n_other)
         fprintf(stderr, "touchstone judge: %s: %d entrants left out; judge them with --device %s\n",
@@ -500,6 +511,7 @@ int ts_tool_judge(int argc, char **argv)
         return status;
     if (!ts_task_known("judge", "--challenge", o.challenge, true)) return TS_EXIT_USAGE;
     if (o.klass && !is_class(o.klass)) return TS_EXIT_USAGE;
+    if (c.only && !ts_case_find(&c.only)) return TS_EXIT_USAGE;
     if (o.device && strcmp(o.device, "cpu") && strcmp(o.device, "cuda")) {
         fprintf(stderr, "touchstone judge: --device: got '%s', expected cpu or cuda\n", o.device);
         return TS_EXIT_USAGE;
@@ -536,7 +548,7 @@ int ts_tool_judge(int argc, char **argv)
     }
     if (c.device == TS_CUDA) snprintf(c.places.arch, sizeof c.places.arch, "%s", c.survey.arch);
     for (int i = 0; given[i]; i++)
-        if (!add_given(&c, given[i], o.challenge)) return TS_EXIT_USAGE;
+        if (!add_given(&c, given[i], o.challenge, !given[1])) return TS_EXIT_USAGE;
     if (!given[0]) add_built_in(&c, o.challenge);
     if (o.klass) keep_class(&c, o.klass);
     if (!c.n) {
