@@ -237,8 +237,10 @@ static void element(const ts_jr_node *v, FILE *f)
     fprintf(f, "\n       at ");
     if (ts_jr_int(ts_jr_get(v, "index"), &i)) fprintf(f, "%lld", (long long)i);
     else fprintf(f, "%s", show(ts_jr_text(v, "index", "?"), -30).s);
-    fprintf(f, " got %.9g, want %.9g +- %.2g", ts_jr_number(v, "got", (double)NAN),
-            ts_jr_number(v, "want", (double)NAN), ts_jr_number(v, "bound", (double)NAN));
+    const double bound = ts_jr_number(v, "bound", (double)NAN);
+    fprintf(f, " got %.10g, want %.10g", ts_jr_number(v, "got", (double)NAN),
+            ts_jr_number(v, "want", (double)NAN));
+    if (bound != 0) fprintf(f, " +- %.2g", bound);
 }
 
 static void flaw(const ts_entrant_row *r, FILE *f)

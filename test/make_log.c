@@ -344,7 +344,7 @@ static void broken_rule(ts_jw *w)
     ts_jw_text(w, "rule", "equal logits are ordered by index, lowest first");
     ts_jw_text(w, "text",
                "equal logits are ordered by index, lowest first; value: "
-               "index[1][0] got 7, want 3 +- 0: row 1, place 0");
+               "index[1][0] got 7, want 3: row 1, place 0");
     ts_jw_text(w, "case", "softmax_topk/f32/rows=9,vocab=33,k=8/ties@0x5eed");
     ts_jw_text(w, "replay",
                "touchstone judge --challenge softmax_topk --case "
