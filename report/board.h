@@ -51,8 +51,9 @@ typedef struct ts_head_to_head {
 } ts_head_to_head;
 
 typedef struct ts_board {
-    const ts_jr_node   *run;  /* NULL if the log has none */
-    const char         *note; /* about times of unlike machines; "": there are none */
+    const ts_jr_node   *run;     /* NULL if the log has none */
+    const char         *note;    /* about times of unlike machines; "": there are none */
+    const char         *program; /* how the program was called, for commands; NULL: touchstone */
     bool                ended;
     const char        **task;
     size_t              n_tasks;

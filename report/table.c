@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* table.c - the scoreboard on a terminal: table, legend, head to head, challenges. */
+#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -243,7 +244,21 @@ static void element(const ts_jr_node *v, FILE *f)
     if (bound != 0) fprintf(f, " +- %.2g", bound);
 }
 
-static void flaw(const ts_entrant_row *r, FILE *f)
+/* The command that reproduces a flaw, with the program as it was called, since a build folder is
+ * not in PATH. A program whose path a shell would split is called touchstone. */
+static void put_command(const char *replay, const char *program, FILE *f)
+{
+    static const char name[] = "touchstone ", safe[] = "_.+-/@%:,";
+    const char       *c = program && strchr(program, '/') ? program : " ";
+    while (isalnum((unsigned char)*c) || (*c && strchr(safe, *c))) c++;
+    if (!*c && !strncmp(replay, name, strlen(name))) {
+        put(program, f);
+        replay += strlen(name) - 1;
+    }
+    put(replay, f);
+}
+
+static void flaw(const ts_entrant_row *r, const char *program, FILE *f)
 {
     const ts_jr_node *v = r->verdict;
     const char       *which = ts_jr_text(v, "case", "");
@@ -268,7 +283,7 @@ static void flaw(const ts_entrant_row *r, FILE *f)
     else if (*which && ts_jr_num(ts_jr_get(v, "got"), &got)) element(v, f);
     if (*replay) {
         fprintf(f, "\n       ");
-        put(replay, f);
+        put_command(replay, program, f);
     }
     fputc('\n', f);
 }
@@ -325,7 +340,7 @@ static void challenge(const ts_board *b, const char *task, FILE *f)
     fprintf(f, "  #  %-*s %-10s %-15s  %-22s %8s %7s %4s\n", NAME, "entrant", "class", "verdict",
             "   speed / floor", "err/bnd", "robust", "score");
     for (size_t i = 0; i < n; i++) entrant(of[i], i + 1, f);
-    for (size_t i = 0; i < n; i++) flaw(of[i], f);
+    for (size_t i = 0; i < n; i++) flaw(of[i], b->program, f);
     free(of);
 }
 

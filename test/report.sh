@@ -17,7 +17,7 @@ for kind in full failures untimed backwards empty; do
     report "$tmp/$kind" --out "$tmp/page" || fail "$kind: $(cat "$tmp/err")"
     [ ! -s "$tmp/err" ] || fail "$kind: said $(cat "$tmp/err")"
     ! LC_ALL=C grep -q "$escape" "$tmp/out" || fail "$kind: an escape reached the terminal"
-    LC_ALL=C.UTF-8 awk '!/^       touchstone judge / && length($0) > 100 { exit 1 }' "$tmp/out" ||
+    LC_ALL=C.UTF-8 awk '!/^       [^ ]*touchstone judge / && length($0) > 100 { exit 1 }' "$tmp/out" ||
         fail "$kind: wider than 100 columns"
     tail -n 1 "$tmp/$kind" | tr -d '\n' | sha256sum | cut -d ' ' -f 1 >"$tmp/hash"
     grep -qF "$(cat "$tmp/hash")" "$tmp/page/index.html" || fail "$kind: the page has not the last line's hash"
@@ -35,8 +35,13 @@ grep -q '^  7  sixty-four-characters-of-a~ ' "$tmp/out" || fail 'a long name is 
 grep -q 'AUDIT floor .* - .* 0 - *$' "$tmp/out" || fail 'an audit has a score'
 grep -q ': sanitizer: crash: illegal instruction' "$tmp/out" || fail 'no word of the sanitizer lane'
 grep -q '^       value: dgamma\[0\]\[511\] got 1.53125, want 1.49998474 +- 3.1e-05' "$tmp/out" || fail 'no first flaw'
-grep -q "^       touchstone judge --challenge softmax_topk --case '.*' a/path/to/a/shared/library.so$" "$tmp/out" ||
-    fail 'a replay command is cut'
+grep -q "^       $build/touchstone judge --challenge softmax_topk --case '.*' a/path/to/a/shared/library.so$" "$tmp/out" ||
+    fail 'a replay command is cut, or does not name the program as it was called'
+report "$tmp/full" --out "$tmp/page" && grep -q 'touchstone judge --challenge' "$tmp/page/index.html" || fail 'no command on the page'
+! grep -q "$build/touchstone" "$tmp/page/index.html" || fail 'the page names where the program is'
+(PATH=$build:$PATH touchstone report "$tmp/full") | grep -q '^       touchstone judge --challenge' || fail 'a program in PATH has a path'
+mkdir "$tmp/a b" && cp "$build/touchstone" "$tmp/a b"
+"$tmp/a b/touchstone" report "$tmp/full" | grep -q '^       touchstone judge --challenge' || fail 'a command that a shell would split'
 awk '/^softmax_topk/ { on = 1 } on && /PASS \(common\)/ { common = NR } on && /PASS  / { pass = NR } END { exit !(common > pass && pass) }' \
     "$tmp/out" || fail 'PASS (common) does not stand below PASS'
 grep -q 'equal logits are ordered by index' "$tmp/out" || fail 'no word of a broken rule'

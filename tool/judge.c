@@ -205,12 +205,14 @@ static int show(const judge_options *o)
         return status;
     }
     if (ts_board_make(&r, &b, why)) {
+        b.program = program_invocation_name;
         ts_board_print(&b, o->json && !strcmp(o->json, "-") ? stderr : stdout);
         status = TS_EXIT_PASSED;
         if (o->out) {
             mkdir(o->out, 0777);
             snprintf(page, sizeof page, "%s/index.html", o->out);
-            FILE      *f = fopen(page, "w");
+            FILE *f = fopen(page, "w");
+            b.program = NULL; /* not on a page that is published */
             const bool whole = f && ts_page_write(&r, &b, f);
             if (f && !fclose(f) && whole) printf("page: %s\n", page);
             else
