@@ -134,6 +134,15 @@ static bool attach_match(ts_board *b, const ts_jr_node *v)
     return true;
 }
 
+const ts_jr_node *ts_board_time(const ts_board *b, const ts_entrant_row *r, size_t *at)
+{
+    while (*at < b->records->n) {
+        const ts_record *one = &b->records->at[(*at)++];
+        if (!strcmp(one->type, "time") && integer(one->root, "entrant") == r->id) return one->root;
+    }
+    return NULL;
+}
+
 bool ts_row_passed(const ts_entrant_row *r, bool whole)
 {
     const char *verdict = ts_jr_text(r->verdict, "verdict", "");
@@ -307,7 +316,8 @@ static bool make_rows(const ts_records *r, ts_board *b, char *why)
 
 bool ts_board_make(const ts_records *r, ts_board *b, char why[TS_WHY])
 {
-    *b = (ts_board) { .note = "",
+    *b = (ts_board) { .records = r,
+                      .note = "",
                       .task = calloc(r->n + 1, sizeof *b->task),
                       .row = calloc(r->n + 1, sizeof *b->row),
                       .overall = calloc(r->n + 1, sizeof *b->overall) };

@@ -51,6 +51,7 @@ typedef struct ts_head_to_head {
 } ts_head_to_head;
 
 typedef struct ts_board {
+    const ts_records   *records;
     const ts_jr_node   *run;     /* NULL if the log has none */
     const char         *note;    /* about times of unlike machines; "": there are none */
     const char         *program; /* how the program was called, for commands; NULL: touchstone */
@@ -68,6 +69,9 @@ typedef struct ts_board {
 
 /* The row with this id, or NULL. */
 ts_entrant_row *ts_board_row(const ts_board *b, int64_t id);
+
+/* The row's next timed workload from record *at on, or NULL; *at moves past it. */
+const ts_jr_node *ts_board_time(const ts_board *b, const ts_entrant_row *r, size_t *at);
 
 /* PASS or PASS (common); `whole`: PASS alone. */
 bool ts_row_passed(const ts_entrant_row *r, bool whole);

@@ -316,6 +316,45 @@ static void entrant(const ts_entrant_row *r, size_t place, FILE *f)
                                            : "-");
 }
 
+static void put_time(double ns, FILE *f)
+{
+    static const char *const unit[] = { "ns", "us", "ms", "s " };
+    int                      i = 0;
+    for (; ns >= 999.95 && i < 3; i++) ns /= 1000;
+    fprintf(f, " %7.4g %s", ns, unit[i]);
+}
+
+/* "bf16/rows=64,vocab=128256": without its task, family and seed. */
+static void put_workload(const char *name, FILE *f)
+{
+    const char *from = strchr(name, '/'), *to = strrchr(name, '/');
+    char        text[192];
+    from = from && from < to ? from + 1 : name;
+    snprintf(text, sizeof text, "%.*s", (int)(to > from ? (size_t)(to - from) : strlen(from)),
+             from);
+    fprintf(f, "     %s", show(text, 43).s);
+}
+
+/* The times of an entrant, if the table has no other. */
+static void workloads(const ts_board *b, const ts_entrant_row *r, FILE *f)
+{
+    size_t at = 0;
+    bool   first = true;
+    for (const ts_jr_node *t; (t = ts_board_time(b, r, &at)); first = false) {
+        const double ns = ts_jr_number(t, "time_ns", 0), floor = ts_jr_number(t, "floor_ns", 0);
+        const double bytes = ts_jr_number(t, "bytes", 0);
+        if (first)
+            fprintf(f, "\n     %-43s %10s %8s %10s %8s  %s\n", "workload", "time", "GB/s", "floor",
+                    "GB/s", "floor by");
+        put_workload(ts_jr_text(t, "case", ""), f);
+        put_time(ns, f);
+        fprintf(f, " %8.3g", ns > 0 ? bytes / ns : 0);
+        put_time(floor, f);
+        fprintf(f, " %8.3g  %s\n", floor > 0 ? bytes / floor : 0,
+                show(ts_jr_text(t, "floor_by", "-"), -12).s);
+    }
+}
+
 static int better(const void *x, const void *y)
 {
     const ts_entrant_row *a = *(ts_entrant_row *const *)x, *b = *(ts_entrant_row *const *)y;
@@ -341,6 +380,7 @@ static void challenge(const ts_board *b, const char *task, FILE *f)
             "   speed / floor", "err/bnd", "robust", "score");
     for (size_t i = 0; i < n; i++) entrant(of[i], i + 1, f);
     for (size_t i = 0; i < n; i++) flaw(of[i], b->program, f);
+    if (n == 1) workloads(b, of[0], f);
     free(of);
 }
 

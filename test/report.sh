@@ -50,6 +50,11 @@ grep -A 1 'textbook offers 41 % of the challenge:' "$tmp/out" | grep -q 'k <= 32
 report "$tmp/untimed" || fail 'no tables without times'
 grep -q '^  1  touchstone  *host  *3/3  *-  *-  *- *$' "$tmp/out" || fail 'a score without times'
 
+! grep -q '^     workload ' "$tmp/out" || fail 'times of a run without times'
+"$build/test/make_log" "$tmp/one" 1x1
+"$build/touchstone" report "$tmp/one" >"$tmp/one.out" || fail 'no tables of one entrant'
+awk '/^     workload .* time / { on = 1 } on && / us  *[0-9.]+  *[0-9.]+ us  *21.4  / { n++ } length > 100 { exit 1 } END { exit n != 4 }' "$tmp/one.out" ||
+    fail 'no times of a single entrant'
 grep -q '^  1  touchstone .* 133/133    - -$' "$tmp/out" || fail 'the robustness checks are cut'
 report "$tmp/backwards" || fail 'no tables of failures before passes'
 awk '/^softmax_topk/ { on = 1 } on && /PASS/ && fail { exit 1 } on && /^ .* FAIL / { fail = NR } END { exit !fail }' \
