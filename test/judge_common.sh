@@ -26,6 +26,9 @@ passes() {
     grep -q '"verdict": *"PASS (common)"' "$work/json" && grep -q '"rule": *"' "$work/json" ||
         complain "$1: $(cat "$work/json")"
     verdict '"verdict":"PASS (common)","reason":"canon"'
+    for word in ${4:+'"score":' '"S":' '"grade":' '"time_ns":' '"floor_ns":' '"floor_by":'}; do
+        grep -q "$word" "$work/json" || complain "$1: no $word in the JSON"
+    done
     grep -q 'PASS (common)' "$work/out" || complain "$1: the board does not say it"
     if [ -n "$2" ]; then
         grep -q "\"type\":\"entrant\".*\"offers\":\".*\",\"share\":$2" "$work/log" || complain "$1: no scope in the log"

@@ -22,6 +22,7 @@
 #include "selfcheck.h"
 #include "slurm.h"
 #include "tool.h"
+#include "verdicts.h"
 
 typedef struct judge_options {
     const char *log, *out, *resume, *depth, *challenge, *selfcheck, *seed, *json, *replay, *device,
@@ -194,7 +195,7 @@ static bool read_log(const char *path, ts_records *r, char why[TS_WHY])
     return ok && ts_merge_end(m, r, why);
 }
 
-static int show(const judge_options *o)
+static int show(const ts_court *c, const judge_options *o, ts_json *json)
 {
     ts_records r;
     ts_board   b;
@@ -219,41 +220,11 @@ static int show(const judge_options *o)
                 fprintf(stderr, "touchstone judge: %s: cannot be written\n", page),
                     status = TS_EXIT_BROKEN;
         }
+        ts_verdicts_list(c, &b, json);
         ts_board_free(&b);
     } else fprintf(stderr, "touchstone judge: %s: %s\n", o->log, why);
     ts_records_free(&r);
     return status;
-}
-
-static bool write_json(const ts_court *c, const char *path, ts_json *root)
-{
-    ts_json *list = ts_json_array(root, "verdicts");
-    for (int i = 0; i < c->n; i++) {
-        const ts_judged *e = c->entrant[i];
-        if (e->before) continue;
-        ts_json *o = ts_json_object(list, NULL);
-        ts_json_text(o, "name", e->entrant.name);
-        if (e->sample) ts_json_text(o, "sample", e->sample);
-        if (*e->entrant.block) ts_json_text(o, "block", e->entrant.block);
-        ts_json_text(o, "task", e->task ? e->task->name : e->challenge ? e->challenge : "");
-        ts_json_text(o, "class", e->task ? ts_class_name(e->entrant.cls) : "");
-        ts_json_text(o, "verdict", ts_ruling_name(e->ruling));
-        ts_json_text(o, "reason", e->reason);
-        ts_json_text(o, "text", e->text);
-        ts_json_text(o, "case", e->where);
-        if (e->ruling == TS_RULING_COMMON) ts_json_text(o, "rule", e->rule);
-        if (e->task && *e->scope.text) {
-            ts_json_text(o, "offers", e->scope.text);
-            ts_json_number(o, "share", e->scope.share);
-        }
-        for (int has = 1; has >= 0 && e->task && e->task->optional && *e->built.sha256; has--) {
-            char names[160];
-            ts_scope_optional(&e->scope, e->task, has, names, sizeof names);
-            ts_json_text(o, has ? "optional_examined" : "optional_not_exported", names);
-        }
-        ts_json_number(o, "worst", e->worst);
-    }
-    return ts_json_close(path, root);
 }
 
 static int verdict(const ts_court *c, bool given)
@@ -354,8 +325,8 @@ static int sit(ts_court *c, const judge_options *o, bool given)
     }
     ts_json *json;
     if (!ts_json_open(o->json, &json)) return TS_EXIT_BROKEN;
-    const int shown = show(o);
-    if (!write_json(c, o->json, json)) return TS_EXIT_BROKEN;
+    const int shown = show(c, o, json);
+    if (!ts_json_close(o->json, json)) return TS_EXIT_BROKEN;
     if (c->only) unlink(o->log);
     return shown ? shown : verdict(c, given);
 }
