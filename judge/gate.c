@@ -78,7 +78,7 @@ bool ts_court_fail(ts_judged *e, const ts_case *c, uint64_t seed, const char *re
     return false;
 }
 
-/* "value: seen[0][1] got 1, want 0 +- 0: operation 0 of 9, open in layer 0: number of the sequence"
+/* "value: seen[0][1] got 1, want 0: operation 0 of 9, open in layer 0: number of the sequence"
  */
 static void describe(const ts_judged *e, const ts_case *c, const void *args, const ts_flaw *f,
                      char *s, size_t n)
@@ -151,8 +151,8 @@ static ts_flaw status_flaw(ts_status s)
 static void hint(ts_judged *e)
 {
     const size_t n = strlen(e->text);
-    snprintf(e->text + n, sizeof e->text - n,
-             "; declare the supported cases with \"offers\" in entry.json");
+    snprintf(e->text + n, sizeof e->text - n, "; declare the supported cases with %s",
+             e->entrant.json ? "\"offers\" in entry.json" : "a comment touchstone-offers: k <= 32");
 }
 
 bool ts_court_fail_by_call(ts_judged *e, const ts_case *c, uint64_t seed, const ts_call *r)

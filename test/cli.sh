@@ -37,6 +37,16 @@ run 2 demo gqa --svg "$tmp/no.svg"; refused; said 'got gqa, which has no plot, e
 for wrong in 'check --task' 'bench --task' 'judge --challenge'; do
     run 2 $wrong nope; refused; said "got 'nope', expected one of layernorm_forward,"
 done
+cp "$(dirname "$0")"/../challenge/softmax_topk/starter.c "$tmp/one.c"
+cp "$(dirname "$0")"/../challenge/softmax_topk/starter.cu "$tmp/two.cu"
+run 2 judge --challenge softmax_topk "$tmp/one.c" "$tmp/two.cu"; refused
+said "class host-gpu needs --device cuda, but CPU and GPU entrants cannot be judged in one run; judge $tmp/two.cu alone$"
+"$build/touchstone" list cases >"$tmp/cases"
+case=$(grep -m 1 -o 'softmax_topk/[^ @]*' "$tmp/cases")
+run 2 judge --case "$case" "$tmp/one.c"; refused; said "got $case without a seed, expected $case@0x...$"
+for wrong in "$case@" "$case@x" "$case@7x" "${case}x@0x7" softmax_topk/none @0x7 ''; do
+    run 2 judge --case "$wrong" "$tmp/one.c"; refused; said "got '$wrong', expected NAME@SEED with a NAME of 'touchstone list cases'"
+done
 run 2 bench --peers torch,foo; refused; said "got 'foo', expected some of numpy,"
 run 3 report "$tmp/missing.log"; refused; said 'No such file'
 printf 'GGUF\003\0\0\0' >"$tmp/a.gguf"

@@ -22,6 +22,7 @@
 #include "selfcheck.h"
 #include "slurm.h"
 #include "tool.h"
+#include "verdicts.h"
 
 typedef struct judge_options {
     const char *log, *out, *resume, *depth, *challenge, *selfcheck, *seed, *json, *replay, *device,
@@ -134,7 +135,16 @@ static const char *kept(const char *text)
     return own;
 }
 
-static bool add_given(ts_court *c, const char *path, const char *challenge)
+static bool mixed(const char *path, const char *why)
+{
+    fprintf(stderr,
+            "touchstone judge: %s: %s, but CPU and GPU entrants cannot be judged in one run; judge "
+            "%s alone\n",
+            path, why, path);
+    return false;
+}
+
+static bool add_given(ts_court *c, const char *path, const char *challenge, bool alone)
 {
     static ts_paths list;
     ts_refusal      why = { 0 };
@@ -159,7 +169,9 @@ static bool add_given(ts_court *c, const char *path, const char *challenge)
         const bool       model = *a->model;
         const ts_judged *e = add(c, a->path, model && own ? own : challenge,
                                  model ? kept(a->model) : NULL, model ? kept(a->sample) : NULL);
-        if (list.n > 1 && !strcmp(e->reason, "device")) c->n--, n_other++; /* judged elsewhere */
+        if (strcmp(e->reason, "device")) continue;
+        if (list.n > 1) c->n--, n_other++; /* judged elsewhere */
+        else if (!alone) return mixed(path, e->text);
     }
     if (n_other)
         fprintf(stderr, "touchstone judge: %s: %d entrants left out; judge them with --device %s\n",
@@ -183,7 +195,7 @@ static bool read_log(const char *path, ts_records *r, char why[TS_WHY])
     return ok && ts_merge_end(m, r, why);
 }
 
-static int show(const judge_options *o)
+static int show(const ts_court *c, const judge_options *o, ts_json *json)
 {
     ts_records r;
     ts_board   b;
@@ -194,53 +206,25 @@ static int show(const judge_options *o)
         return status;
     }
     if (ts_board_make(&r, &b, why)) {
+        b.program = program_invocation_name;
         ts_board_print(&b, o->json && !strcmp(o->json, "-") ? stderr : stdout);
         status = TS_EXIT_PASSED;
         if (o->out) {
             mkdir(o->out, 0777);
             snprintf(page, sizeof page, "%s/index.html", o->out);
-            FILE      *f = fopen(page, "w");
+            FILE *f = fopen(page, "w");
+            b.program = NULL; /* not on a page that is published */
             const bool whole = f && ts_page_write(&r, &b, f);
             if (f && !fclose(f) && whole) printf("page: %s\n", page);
             else
                 fprintf(stderr, "touchstone judge: %s: cannot be written\n", page),
                     status = TS_EXIT_BROKEN;
         }
+        ts_verdicts_list(c, &b, json);
         ts_board_free(&b);
     } else fprintf(stderr, "touchstone judge: %s: %s\n", o->log, why);
     ts_records_free(&r);
     return status;
-}
-
-static bool write_json(const ts_court *c, const char *path, ts_json *root)
-{
-    ts_json *list = ts_json_array(root, "verdicts");
-    for (int i = 0; i < c->n; i++) {
-        const ts_judged *e = c->entrant[i];
-        if (e->before) continue;
-        ts_json *o = ts_json_object(list, NULL);
-        ts_json_text(o, "name", e->entrant.name);
-        if (e->sample) ts_json_text(o, "sample", e->sample);
-        if (*e->entrant.block) ts_json_text(o, "block", e->entrant.block);
-        ts_json_text(o, "task", e->task ? e->task->name : e->challenge ? e->challenge : "");
-        ts_json_text(o, "class", e->task ? ts_class_name(e->entrant.cls) : "");
-        ts_json_text(o, "verdict", ts_ruling_name(e->ruling));
-        ts_json_text(o, "reason", e->reason);
-        ts_json_text(o, "text", e->text);
-        ts_json_text(o, "case", e->where);
-        if (e->ruling == TS_RULING_COMMON) ts_json_text(o, "rule", e->rule);
-        if (e->task && *e->scope.text) {
-            ts_json_text(o, "offers", e->scope.text);
-            ts_json_number(o, "share", e->scope.share);
-        }
-        for (int has = 1; has >= 0 && e->task && e->task->optional && *e->built.sha256; has--) {
-            char names[160];
-            ts_scope_optional(&e->scope, e->task, has, names, sizeof names);
-            ts_json_text(o, has ? "optional_examined" : "optional_not_exported", names);
-        }
-        ts_json_number(o, "worst", e->worst);
-    }
-    return ts_json_close(path, root);
 }
 
 static int verdict(const ts_court *c, bool given)
@@ -341,8 +325,8 @@ static int sit(ts_court *c, const judge_options *o, bool given)
     }
     ts_json *json;
     if (!ts_json_open(o->json, &json)) return TS_EXIT_BROKEN;
-    const int shown = show(o);
-    if (!write_json(c, o->json, json)) return TS_EXIT_BROKEN;
+    const int shown = show(c, o, json);
+    if (!ts_json_close(o->json, json)) return TS_EXIT_BROKEN;
     if (c->only) unlink(o->log);
     return shown ? shown : verdict(c, given);
 }
@@ -500,6 +484,7 @@ int ts_tool_judge(int argc, char **argv)
         return status;
     if (!ts_task_known("judge", "--challenge", o.challenge, true)) return TS_EXIT_USAGE;
     if (o.klass && !is_class(o.klass)) return TS_EXIT_USAGE;
+    if (c.only && !ts_case_find(&c.only)) return TS_EXIT_USAGE;
     if (o.device && strcmp(o.device, "cpu") && strcmp(o.device, "cuda")) {
         fprintf(stderr, "touchstone judge: --device: got '%s', expected cpu or cuda\n", o.device);
         return TS_EXIT_USAGE;
@@ -536,7 +521,7 @@ int ts_tool_judge(int argc, char **argv)
     }
     if (c.device == TS_CUDA) snprintf(c.places.arch, sizeof c.places.arch, "%s", c.survey.arch);
     for (int i = 0; given[i]; i++)
-        if (!add_given(&c, given[i], o.challenge)) return TS_EXIT_USAGE;
+        if (!add_given(&c, given[i], o.challenge, !given[1])) return TS_EXIT_USAGE;
     if (!given[0]) add_built_in(&c, o.challenge);
     if (o.klass) keep_class(&c, o.klass);
     if (!c.n) {
