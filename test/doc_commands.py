@@ -146,7 +146,8 @@ class Test:
             kind, reason = "usage", "a kernel to be"
         if kind == "gpu" and rule.DEVICE and self.mode == "gpu" and not text.startswith("make "):
             kind = "run"
-        elif self.mode == "gpu" and not re.search(r"GPU|triton", text) and not SETUP.match(text):
+        elif self.mode == "gpu" and not re.search(r"GPU|triton", text) and not SETUP.match(text) \
+                and not any(rule.classify(other.text, self.python)[0] == "gpu" for other in item.block or []):
             return None
         if kind == "minutes" and self.mode == "whole":
             kind = "run"

@@ -36,7 +36,7 @@ newest=$(sed -n 's/^## \([0-9.]*\).*/\1/p' CHANGELOG.md | head -n 1)
 [ "$newest" = "$version" ] || fail "CHANGELOG.md: the newest section is of '$newest', expected $version"
 for file in README.md CONTRIBUTING.md doc/*.md example/*.md contest/*.md; do
     named=$(grep -oE 'touchstone(_contest)?-[0-9]+\.[0-9]+\.[0-9]+[-.][a-z]+' "$file" | head -n 1)
-    [ -z "$named" ] || fail "$file: names $named; write VERSION"
+    [ -z "$named" ] || fail "$file: names $named; write <version>"
     grep -o 'find_package(touchstone [0-9.]*' "$file" | while read -r _ named; do
         [ "$named" = "$abi" ] || fail "$file: find_package(touchstone $named), expected $abi"
     done

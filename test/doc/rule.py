@@ -15,7 +15,7 @@ WORDS = (  # what a document leaves to the reader, and what stands for it here; 
     (r"PROVIDER/MODEL", "mockllm/model"),
     (r"--case NAME", f"--case '{CASE}'"), (r"--class NAME", "--class sealed"), (r"--language NAME", "--language c"),
     (r"--(text|data) FILE", r"--\1 text.txt"), (r"--svg FILE", "--svg out.svg"), (r"--html FILE", "--html out.html"), (r"--json FILE", "--json out.json"),
-    (r"--model DIR", "--model a-model"), (r"--model NAME", "--model llama-3.1-8b"), (r"--gpu NAME", "--gpu h100"), (r"demo NAME", "demo cancellation"), (r"-R NAME", "-R unit_base"),
+    (r"--model DIR", "--model a-model"), (r"--model NAME", "--model llama-3.1-8b"), (r"--gpu NAME", "--gpu h100"), (r"--impl NAME", "--impl cuda"), (r"demo NAME", "demo cancellation"), (r"-R NAME", "-R unit_base"),
     (r"--model ID", "--model llama-3.1-8b"), (r"--gpu ID", "--gpu h100"), (r"NEW\.json", "new.json"), (r"OLD\.json", "old.json"),
     (r"\S+\.gguf", "a-model"), (r"--prompt TEXT", "--prompt 'Once upon a time'"),
     (r"MODEL", "a-model"), (r"DIR", "made"), (r"FOLDER", "made"), (r"ENTRANT", "mine.c"), (r"LOG(\.\.\.)?", "judge.log"), (r"ANSWERS", "example/contest"), (r"BUILD", "build"), (r"URL", "https://example.org/touchstone"),
@@ -83,8 +83,12 @@ def classify(command, python):
         return ("missing", "no Python") if word.startswith("python") and not python else ("run", "")
     if usage(bare):
         return "usage", "a synopsis"
+    if re.search(r"\bSHA256SUMS\b|-VERSION\b", bare):
+        return "own", "needs the files of a release: make test-dist"
     if word == "make" and " -C " not in bare:
         return of_make(bare)
+    if re.search(r"\bctest\b|cmake -S \. -B build(\s|$)|cmake --build build(\s|$)|ninja -C build(\s|$)", bare) or re.match(r"test/", bare) or word.startswith(("build/test/", "build/bench/")):
+        return "own", "a test or benchmark by itself"
     if re.search(r"--device[ =]cuda|--sanitize\b|\bnvcc\b|\.cu\b|test/gpu_|ternary_time|-DTS_CUDA=ON", bare):
         return "gpu", "names a GPU"
     if path and path.endswith(".py") and (ROOT / path).exists() and "cuda" in (ROOT / path).read_text() and not path.startswith("example/"):
@@ -97,10 +101,12 @@ def classify(command, python):
         return "missing", "not a Git checkout"
     if re.match(r"git (?!ls-files|log|status|describe|rev-parse|diff|show)", bare):
         return "own", "changes the repository"
-    if re.match(r"sbatch|srun|mpirun|inspect|touchstone-contest|mkdocs", bare):
-        return ("missing", f"{word} is not installed") if not shutil.which(word) else ("minutes", "a cluster, an evaluation or a site")
-    if re.search(r"\bctest\b|cmake --build build(\s|$)|ninja -C build(\s|$)", bare) or re.match(r"test/", bare) or word.startswith(("build/test/", "build/bench/")):
-        return "own", "a test or benchmark by itself"
+    if re.match(r"inspect view|mkdocs serve", bare):
+        return "own", "a server for a browser"
+    if re.match(r"sbatch|srun", bare):
+        return "root", "a Slurm cluster: make test-slurm has one"
+    if re.match(r"mpirun|inspect|touchstone-contest|mkdocs", bare):
+        return ("missing", f"{word} is not installed") if not shutil.which(word) else ("minutes", "a team of processes, an evaluation or a site")
     if re.match(r"python3?$", word) and not python:
         return "missing", "no Python with apache-tvm-ffi and NumPy"
     peers = re.search(r"--peers (\S+)", bare)
@@ -125,7 +131,7 @@ def shortened(command, cases, mutants, challenge):
     bare = re.sub(r"^(?:[A-Za-z_]\w*=\S+ +)+", "", command)
     found = re.match(r"(?:build/)?touchstone (\w+)", bare)
     verb = found[1] if found else ""
-    if verb == "check" and not re.search(r"--case\s|--impl|--help", bare):
+    if verb == "check" and not re.search(r"--case\s|--help|--only-mutants.*--impl", bare):
         task = re.search(r"--task (\w+)", bare)
         if "--only-mutants" in bare:
             return with_options(command, "--impl " + next(name for of, name in mutants if of.startswith(task[1] if task else "") and name != "control"))

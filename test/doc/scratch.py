@@ -84,7 +84,7 @@ class Scratch:
         where = ROOT if re.match(r"(\S+=\S+ )*make (?!-C)", command) else self.folder
         script = f". {self.folder}/.state\n{command}\nstatus=$?\n{{ export -p; echo cd \"'$PWD'\"; }} >{self.folder}/.state\nexit $status\n"
         if where == ROOT:
-            script = command
+            script = re.sub(r"=made\b", f"={self.folder}/made", command)
         process = subprocess.Popen(["bash", "-c", script], cwd=str(where), env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                    stderr=subprocess.STDOUT, universal_newlines=True, errors="replace", start_new_session=True)
         try:
