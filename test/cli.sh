@@ -23,6 +23,10 @@ run 2 --no-such-option; refused
 run 0 list tasks; silent; shows '^layernorm_forward'; shows '^layernorm_backward'
 shows '^softmax_topk'
 run 0 list cases; silent; shows 'layernorm_forward/f32/rows='; shows 'layernorm_backward/bf16/rows='
+run 0 list cases --challenge rms_norm_forward; silent; shows 'rms_norm_forward/f32/rows='
+grep -v ' *rms_norm_forward/' "$tmp/out" && complain 'cases of other challenges'
+run 2 list cases --challenge nope; refused
+run 2 list impls --challenge rms_norm_forward; refused
 run 0 list impls; silent; shows layernorm_forward; shows ref
 shows textbook # an entrant
 run 0 list devices; silent; [ -s "$tmp/out" ] || complain 'no devices'

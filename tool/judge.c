@@ -14,6 +14,7 @@
 #include "board.h"
 #include "court.h"
 #include "derive.h"
+#include "explain.h"
 #include "litter.h"
 #include "merge.h"
 #include "page.h"
@@ -31,23 +32,23 @@ typedef struct judge_options {
 
 /* ---- entrants ---- */
 
-/* Whether all that can be read there is for a GPU. Classes are read again when entrants are
- * admitted; here they only choose the device. */
-static bool is_gpus(const char *path)
+/* The class of what can be read there, if all of it is for a GPU; else NULL. Classes are read again
+ * when entrants are admitted; here they only choose the device. */
+static const char *gpu_class(const char *path)
 {
     static ts_paths list;
     ts_refusal      why = { 0 };
-    int             n = 0, n_gpu = 0;
-    if (!ts_entrant_list(path, &list, &why)) return false;
-    for (int i = 0; i < list.n && n == n_gpu; i++) {
+    const char     *name = NULL;
+    bool            others = false;
+    if (!ts_entrant_list(path, &list, &why)) return NULL;
+    for (int i = 0; i < list.n && !others; i++) {
         ts_entrant e = { 0 };
-        const bool read = ts_entrant_read(list.at[i].path, list.at[i].challenge, &e, &why);
-        n += read;
-        n_gpu += read && ts_on_gpu(e.cls);
+        if (ts_entrant_read(list.at[i].path, list.at[i].challenge, &e, &why))
+            name = ts_class_name(e.cls), others = !ts_on_gpu(e.cls);
         ts_entrant_free(&e);
     }
     ts_entrant_list_free(&list);
-    return n && n == n_gpu;
+    return others ? NULL : name;
 }
 
 static ts_judged *add(ts_court *c, const char *path, const char *challenge, const char *name,
@@ -77,24 +78,42 @@ static bool find_built_in(const char *file, char *path, size_t n)
 }
 
 /* The built-in entrants: the library, the naive versions, and folders for Python's packages. */
-static void add_built_in(ts_court *c, const char *only)
+static const struct {
+    ts_device   device;
+    const char *file, *name, *challenge; /* NULL: every one */
+    const char *needs;                   /* a Python module; NULL: none */
+} all[] = {
+    { TS_CPU, "libtouchstone.so", "touchstone", NULL, NULL },
+    { TS_CPU, "touchstone-textbook.so", "textbook", "softmax_topk", NULL },
+    { TS_CPU, "touchstone-three_pass.so", "three_pass", "softmax_topk", NULL },
+    { TS_CPU, "entrant/numpy", "numpy", NULL, "numpy" },
+    { TS_CUDA, "touchstone-cuda.so", "touchstone", NULL, NULL },
+    { TS_CUDA, "entrant/textbook", "textbook", NULL, NULL },
+    { TS_CUDA, "entrant/torch", "torch", NULL, "torch" },
+};
+
+/* A name is a built-in entrant's only where it is no path. */
+static bool is_built_in(const ts_court *c, const char *name)
 {
-    static const struct {
-        ts_device   device;
-        const char *file, *name, *challenge; /* NULL: every one */
-        const char *needs;                   /* a Python module; NULL: none */
-    } all[] = {
-        { TS_CPU, "libtouchstone.so", "touchstone", NULL, NULL },
-        { TS_CPU, "touchstone-textbook.so", "textbook", "softmax_topk", NULL },
-        { TS_CPU, "touchstone-three_pass.so", "three_pass", "softmax_topk", NULL },
-        { TS_CPU, "entrant/numpy", "numpy", NULL, "numpy" },
-        { TS_CUDA, "touchstone-cuda.so", "touchstone", NULL, NULL },
-        { TS_CUDA, "entrant/textbook", "textbook", NULL, NULL },
-        { TS_CUDA, "entrant/torch", "torch", NULL, "torch" },
-    };
+    bool found = false;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        found |= all[i].device == c->device && !strcmp(all[i].name, name);
+    return found && access(name, F_OK);
+}
+
+/* Whether one of the first n entrants is of this challenge. */
+static bool is_entered(const ts_court *c, int n, const ts_task *t)
+{
+    while (n && c->entrant[n - 1]->task != t) n--;
+    return n;
+}
+
+/* All of them, or those named `name`; if entrants were given, only in their challenges. */
+static void add_built_in(ts_court *c, const char *only, const char *name, int n_given)
+{
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         char path[4096], whole[4096], file[128];
-        if (all[i].device != c->device) continue;
+        if (all[i].device != c->device || (name && strcmp(name, all[i].name))) continue;
         if (all[i].needs && !ts_python_has(c->python, all[i].needs, NULL, 0)) {
             fprintf(stderr,
                     "touchstone judge: skipping the built-in entrant %s: %s has no module %s\n",
@@ -106,6 +125,7 @@ static void add_built_in(ts_court *c, const char *only)
             const bool  folder = !strchr(all[i].file, '.');
             if (all[i].challenge && strcmp(all[i].challenge, task)) continue;
             if (only && strcmp(only, task)) continue;
+            if (n_given && !is_entered(c, n_given, ts_tasks[t])) continue;
             if (ts_tasks[t]->no_challenge) continue;
             if (!(ts_tasks[t]->devices >> c->device & 1)) continue;
             snprintf(file, sizeof file, "%s%s%s", all[i].file, folder ? "/" : "",
@@ -326,6 +346,7 @@ static int sit(ts_court *c, const judge_options *o, bool given)
     ts_json *json;
     if (!ts_json_open(o->json, &json)) return TS_EXIT_BROKEN;
     const int shown = show(c, o, json);
+    ts_explain(c);
     if (!ts_json_close(o->json, json)) return TS_EXIT_BROKEN;
     if (c->only) unlink(o->log);
     return shown ? shown : verdict(c, given);
@@ -473,13 +494,15 @@ int ts_tool_judge(int argc, char **argv)
         { "--selfcheck", NULL, "test this machine's sandbox guarantees and exit", &o.selfcheck },
         { NULL, NULL, NULL, NULL },
     };
-    const char *usage = "judge [ENTRANT...] [OPTION...]\n\nENTRANT is a source file, an answer in "
-                        "Markdown, a folder "
-                        "with entry.json, or a folder of\nanswers at any depth: MODEL/CHALLENGE.c, "
-                        ".cpp, .cu, .py or "
-                        ".md, MODEL/CHALLENGE/ or\nMODEL/CHALLENGE/sample-3/. Without ENTRANT, the "
-                        "built-in ones are "
-                        "judged.";
+    const char *usage =
+        "judge [ENTRANT...] [OPTION...]\n\nENTRANT is a source file, an answer in Markdown, a "
+        "folder "
+        "with entry.json, a folder of\nanswers at any depth: MODEL/CHALLENGE.c, .cpp, .cu, .py or "
+        ".md, MODEL/CHALLENGE/ or\nMODEL/CHALLENGE/sample-3/; or the name of a built-in one, such "
+        "as "
+        "touchstone: judged in\nthe challenges of the others. Without ENTRANT, the built-in ones "
+        "are "
+        "judged.";
     if (!ts_options_many(argc, argv, usage, options, given, TS_MOST_ENTRANTS - 1, &status))
         return status;
     if (!ts_task_known("judge", "--challenge", o.challenge, true)) return TS_EXIT_USAGE;
@@ -489,11 +512,15 @@ int ts_tool_judge(int argc, char **argv)
         fprintf(stderr, "touchstone judge: --device: got '%s', expected cpu or cuda\n", o.device);
         return TS_EXIT_USAGE;
     }
-    if (o.device ? !strcmp(o.device, "cuda") : given[0] && is_gpus(given[0])) c.device = TS_CUDA;
+    const char *gpus = !o.device && given[0] ? gpu_class(given[0]) : NULL;
+    if (gpus || (o.device && !strcmp(o.device, "cuda"))) c.device = TS_CUDA;
     if (o.slurm) return ts_judge_slurm(&c, o.slurm, given, argc, argv);
     if (c.device == TS_CUDA) ts_keeper_survey(&c.survey);
     if (c.device == TS_CUDA && !c.survey.there) {
-        fprintf(stderr, "touchstone judge: --device cuda: %s\n", c.survey.text);
+        if (gpus)
+            fprintf(stderr, "touchstone judge: %s (class %s) needs a GPU: %s\n", given[0], gpus,
+                    c.survey.text);
+        else fprintf(stderr, "touchstone judge: --device cuda: %s\n", c.survey.text);
         return TS_EXIT_BROKEN;
     }
     if (o.selfcheck) return ts_selfcheck(c.device == TS_CUDA ? &c.survey : NULL, o.json);
@@ -521,8 +548,11 @@ int ts_tool_judge(int argc, char **argv)
     }
     if (c.device == TS_CUDA) snprintf(c.places.arch, sizeof c.places.arch, "%s", c.survey.arch);
     for (int i = 0; given[i]; i++)
-        if (!add_given(&c, given[i], o.challenge, !given[1])) return TS_EXIT_USAGE;
-    if (!given[0]) add_built_in(&c, o.challenge);
+        if (!is_built_in(&c, given[i]) && !add_given(&c, given[i], o.challenge, !given[1]))
+            return TS_EXIT_USAGE;
+    for (int i = 0, n = c.n; given[i]; i++)
+        if (is_built_in(&c, given[i])) add_built_in(&c, o.challenge, given[i], n);
+    if (!given[0]) add_built_in(&c, o.challenge, NULL, 0);
     if (o.klass) keep_class(&c, o.klass);
     if (!c.n) {
         fprintf(stderr,
