@@ -68,6 +68,7 @@ for wrong in '--beam 0' '--beam x' '--beam 1025' '--beam 2 --alpha -1' '--alpha 
     run 2 generate --model $model --prompt x $wrong; refused
 done
 run 3 generate --model no-such-file --prompt x; refused
+run 2 generate no-such-file; refused; said 'no-such-file: no such file'
 if [ -f "$build/libmodel.a" ]; then
     run 0 generate --model $model --prompt Hello --tokens 5 --kv paged,int8 --temperature 1 --top-k 9; silent
     shows '^Hello'; shows '^prefill'; shows '^decode'; shows '^cache'
@@ -210,7 +211,10 @@ run 2 plan --model '' --gpu h100; refused
 on_h100 2 lama3-8b; refused
 grep -q 'nearest are llama-3-8b,' "$tmp/err" || complain "said: $(cat "$tmp/err")"
 run 2 plan --model llama-3-8b --gpu h1000; refused
-grep -q 'nearest are h100,' "$tmp/err" || complain "said: $(cat "$tmp/err")"
+grep -q 'nearest are h100,.*--memory, --bandwidth and --tflops' "$tmp/err" || complain "said: $(cat "$tmp/err")"
+on_h100 2 llama-3-8b --context 0; refused; said 'context: got 0, expected 1 to'
+on_h100 0 llama-3-8b --context 128k; silent; shows 'context 131072'
+on_h100 2 llama-3-8b --context 1xk; refused
 printf 'GGUF\003' >"$tmp/short.gguf"
 on_h100 3 "$tmp/short.gguf"; refused
 on_h100 3 ./no-such-file; refused
