@@ -363,6 +363,9 @@ int ts_tool_check(int argc, char **argv)
         if (mutants) ts_check_mutants(&r, ch);
     }
     if (mutants) bad = ts_check_report_mutants(&r);
+    else if (!r.o.no_mutants)
+        fprintf(r.out, "mutants: not run, because the selection is narrowed; run them with "
+                       "--only-mutants\n");
     ts_json_int(r.json, "cases", r.total.cases);
     ts_json_int(r.json, "passed", r.total.passed);
     ts_json_int(r.json, "failed", r.total.failed);
