@@ -241,6 +241,7 @@ run 3 plan --model llama-3-8b --gpu h100 --svg "$tmp/no/such/folder"
 [ "$(wc -l <"$tmp/err")" = 1 ] || complain 'no line on standard error'
 if [ -x "$build/test/json_get" ]; then
     on_h100 0 test/checkpoint/qwen3 --context 64; silent; shows 'file weights'
+    on_h100 0 share/austen; silent; shows 'memory per GPU, MiB .* file weights'; shows ' e6 parameters'
     for wrong in '{' '[]' '{"hidden_size": 8}' '{"num_hidden_layers": 1e400}' '{"num_hidden_layers": -1}'; do
         printf '%s' "$wrong" >"$tmp/config.json"
         on_h100 3 "$tmp/config.json"; refused
