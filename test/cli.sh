@@ -81,6 +81,7 @@ for wrong in '--beam 0' '--beam x' '--beam 1025' '--beam 2 --alpha -1' '--alpha 
     '--draft lookup --tree 2x' '--draft lookup --tree 0x3' '--draft lookup --tree 3x65' '--draft lookup --tree -1x2'; do
     run 2 generate --model $model --prompt x $wrong; refused
 done
+run 2 generate no-such-file; refused; said 'no-such-file: no such file'
 for name in no-such-file nö-such-file; do # named once
     run 3 generate --model $name --prompt x; refused; said "^touchstone generate: $name: cannot open: No such"
 done
@@ -228,7 +229,10 @@ run 2 plan --model '' --gpu h100; refused
 on_h100 2 lama3-8b; refused
 grep -q 'nearest are llama-3-8b,' "$tmp/err" || complain "said: $(cat "$tmp/err")"
 run 2 plan --model llama-3-8b --gpu h1000; refused
-grep -q 'nearest are h100,' "$tmp/err" || complain "said: $(cat "$tmp/err")"
+grep -q 'nearest are h100,.*--memory, --bandwidth and --tflops' "$tmp/err" || complain "said: $(cat "$tmp/err")"
+on_h100 2 llama-3-8b --context 0; refused; said 'context: got 0, expected 1 to'
+on_h100 0 llama-3-8b --context 128k; silent; shows 'context 131072'
+on_h100 2 llama-3-8b --context 1xk; refused
 printf 'GGUF\003' >"$tmp/short.gguf"
 on_h100 3 "$tmp/short.gguf"; refused
 on_h100 3 ./no-such-file; refused
@@ -237,6 +241,7 @@ run 3 plan --model llama-3-8b --gpu h100 --svg "$tmp/no/such/folder"
 [ "$(wc -l <"$tmp/err")" = 1 ] || complain 'no line on standard error'
 if [ -x "$build/test/json_get" ]; then
     on_h100 0 test/checkpoint/qwen3 --context 64; silent; shows 'file weights'
+    on_h100 0 share/austen; silent; shows 'memory per GPU, MiB .* file weights'; shows ' e6 parameters'
     for wrong in '{' '[]' '{"hidden_size": 8}' '{"num_hidden_layers": 1e400}' '{"num_hidden_layers": -1}'; do
         printf '%s' "$wrong" >"$tmp/config.json"
         on_h100 3 "$tmp/config.json"; refused
