@@ -5,10 +5,14 @@ BUILD   = cmake -S . -B build -G Ninja >/dev/null && cmake --build build
 PROGRAM = $(BUILD) --target program
 CUDA    = cmake -S . -B build -G Ninja -DTS_CUDA=ON >/dev/null && cmake --build build
 
-.PHONY: help run docs docs-shots picture test test-docs test-wheel test-contest test-models test-serve test-slurm test-cross test-exploits test-check test-mutants test-mutation fuzz bench sweep test-cuda bench-cuda dist test-dist install format clean bench-peers
+.PHONY: help build run docs docs-shots picture test test-docs test-wheel test-contest test-models test-serve test-slurm test-cross test-exploits test-check test-mutants test-mutation fuzz bench sweep test-cuda bench-cuda dist test-dist install uninstall format clean bench-peers
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
+
+build: ## install what is missing and build the program, build/touchstone
+	@cmake/setup.sh run
+	@$(PROGRAM)
 
 run: ## build, judge the built-in entrants at depth quick, show the scoreboard and write the page
 	@cmake/setup.sh run
@@ -125,6 +129,10 @@ install: ## install headers, libraries and program under PREFIX (/usr/local)
 	@cmake/setup.sh run
 	@$(BUILD)
 	@cmake --install build --prefix $(PREFIX)
+	@cp build/install_manifest.txt build/installed.txt # tests install, too
+
+uninstall: ## remove what the last `make install` installed
+	@cmake/uninstall.sh build/installed.txt
 
 format: ## lay out the sources with clang-format
 	@test/format.sh --fix

@@ -17,7 +17,7 @@ const char *ts_status_text(ts_status s)
         [TS_E_UNSUPPORTED] = "not supported here",
         [TS_E_WORKSPACE] = "workspace missing or too small",
         [TS_E_CAPACITY] = "out of capacity",
-        [TS_E_STATE] = "handle is in the wrong state",
+        [TS_E_STATE] = "sequence not open",
         [TS_E_RANGE] = "value out of range",
         [TS_E_FORMAT] = "malformed data",
         [TS_E_MODEL] = "model not usable",

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* demo.c - `touchstone demo`: the list of demos, and its options. */
 #define _POSIX_C_SOURCE 200809L
+#include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -17,17 +18,20 @@ static const struct {
 } demos[] = {
     { "cancellation", "variance of values far from zero, by four methods", ts_demo_cancellation,
       true },
-    { "gradients", "layer norm gradients verified by independent methods", ts_demo_gradients,
-      false },
+    { "gradients", "layer norm gradients verified by independent methods (about 8 s)",
+      ts_demo_gradients, false },
     { "flash", "tiled attention: memory, time, and softmax by tiles", ts_demo_flash, true },
     { "gqa", "KV cache size when query heads share keys and values", ts_demo_gqa, false },
     { "paged", "paged cache against reservations: use, waste, refilling", ts_demo_paged, true },
     { "cage", "guard pages and bands: what catches a stray access", ts_demo_cage, true },
     { "prefix", "forks that share a prefix; the first write copies a page", ts_demo_prefix, false },
 #if TS_HAVE_MODEL
-    { "cache", "generation with the KV cache against recomputation", ts_demo_cache, true },
-    { "ragged", "different lengths in one batch, and the cost of padding", ts_demo_ragged, false },
-    { "chunked", "chunked prefill: less workspace, equal logits", ts_demo_chunked, true },
+    { "cache", "generation with the KV cache against recomputation (about 8 s)", ts_demo_cache,
+      true },
+    { "ragged", "different lengths in one batch, and the cost of padding (about 14 s)",
+      ts_demo_ragged, false },
+    { "chunked", "chunked prefill: less workspace, equal logits (about 19 s)", ts_demo_chunked,
+      true },
     { "quantised", "quantised caches: bytes, error, KL, changed tokens", ts_demo_quantised, true },
     { "sampling", "temperature, top-k, top-p: samples against their distribution", ts_demo_sampling,
       true },
@@ -61,6 +65,14 @@ static const char *usage(void)
     return text;
 }
 
+/* Whether the plot can be written, before the demo takes its time. Keeps what the file has. */
+static bool writable(const char *path)
+{
+    FILE *f = fopen(path, "a");
+    if (!f) fprintf(stderr, "touchstone demo: --svg: %s: %s\n", path, strerror(errno));
+    return f && fclose(f) == 0;
+}
+
 int ts_tool_demo(int argc, char **argv)
 {
     const char     *json = NULL, *seed = NULL, *svg = NULL, *name = NULL;
@@ -74,6 +86,7 @@ int ts_tool_demo(int argc, char **argv)
     int          status;
     if (!ts_options(argc, argv, usage(), options, &name, &status)) return status;
     if (seed && !ts_parse_u64("--seed", seed, &a.seed)) return TS_EXIT_USAGE;
+    if (name && !strcmp(name, "quantized")) name = "quantised";
     for (int i = 0; name && i < N_DEMOS; i++) {
         if (strcmp(name, demos[i].name)) continue;
         if (svg && !demos[i].plots) {
@@ -84,6 +97,7 @@ int ts_tool_demo(int argc, char **argv)
             fprintf(stderr, "\n");
             return TS_EXIT_USAGE;
         }
+        if (svg && !writable(svg)) return TS_EXIT_BROKEN;
         if (!ts_json_open(json, &a.json)) return TS_EXIT_USAGE;
         a.svg = svg;
         a.table = json && !strcmp(json, "-") ? NULL : stdout;

@@ -164,11 +164,12 @@ static void show_cache(const ts_demo_args *a, const trace *t, int step)
     const ts_beams_stats  none = { 0 }, *s = &t->stats[step];
     const ts_beams_stats *before = step ? &t->stats[step - 1] : &none;
     if (a->table)
-        fprintf(
-            a->table,
-            "        cache: %lld tokens run, %lld forks, %lld pages shared, %lld copied on write\n",
-            (long long)(s->n_row - before->n_row), (long long)(s->n_fork - before->n_fork),
-            (long long)(s->shared - before->shared), (long long)(s->copied - before->copied));
+        fprintf(a->table,
+                "        cache: %lld tokens run, %lld fork%s, %lld pages shared, %lld copied on "
+                "write\n",
+                (long long)(s->n_row - before->n_row), (long long)(s->n_fork - before->n_fork),
+                s->n_fork - before->n_fork == 1 ? "" : "s", (long long)(s->shared - before->shared),
+                (long long)(s->copied - before->copied));
 }
 
 static void show_steps(const ts_demo_args *a, const trace *t, const ts_tokenizer *words)

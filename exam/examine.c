@@ -2,6 +2,7 @@
 /* examine.c - runs a case in a worker and checks its outputs. */
 #include "examine.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -114,10 +115,26 @@ static int digits(double a, double b)
     return n;
 }
 
+/* Of an exact output integers are written in full: -2139062144, not -2.13906214e+09. */
+static void number(double x, const ts_flaw *f, char s[64])
+{
+    if (f->bound == 0 && x == rint(x) && fabs(x) < 0x1p53) snprintf(s, 64, "%.0f", x);
+    else snprintf(s, 64, "%.*g", digits(f->got, f->want), x);
+}
+
+static void element(const ts_flaw *f, char *s, size_t n)
+{
+    char got[80] = "was not written", want[64], bound[32] = "";
+    if (f->fault != TS_FAULT_UNWRITTEN) memcpy(got, "got ", 4), number(f->got, f, got + 4);
+    number(f->want, f, want);
+    if (f->bound != 0) snprintf(bound, sizeof bound, " +- %.2g", f->bound);
+    snprintf(s, n, "%s: %s[%lld][%lld] %s, want %s%s", ts_fault_name(f->fault), f->what,
+             (long long)f->row, (long long)f->col, got, want, bound);
+}
+
 void ts_flaw_text(const ts_verdict *v, char *s, size_t n)
 {
     const ts_flaw *f = &v->first;
-    const char    *kind = ts_fault_name(f->fault);
     switch (f->fault) {
     case TS_FAULT_NONE:
         snprintf(s, n, "nothing wrong");
@@ -152,8 +169,6 @@ void ts_flaw_text(const ts_verdict *v, char *s, size_t n)
                  f->what, (int)f->got, (int)f->want);
         break;
     default:
-        snprintf(s, n, "%s: %s[%lld][%lld] got %.*g, want %.*g +- %.2g", kind, f->what,
-                 (long long)f->row, (long long)f->col, digits(f->got, f->want), f->got,
-                 digits(f->got, f->want), f->want, f->bound);
+        element(f, s, n);
     }
 }

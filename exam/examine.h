@@ -36,7 +36,8 @@ void ts_examine(const ts_exam *e, ts_worker *w, int limit_ms, ts_verdict *v);
  * (`door`) is also called without args and without exec. */
 void ts_examine_refusals(const ts_exam *e, ts_worker *w, bool door, int limit_ms, ts_verdict *v);
 
-/* Writes a flaw as text: "dx[3][17] got 1.25, want 1.5 +- 1e-07". */
+/* Writes a flaw as text: "dx[3][17] got 1.25, want 1.5 +- 1e-07"; of an exact output without bound.
+ */
 void ts_flaw_text(const ts_verdict *v, char *s, size_t n);
 
 #endif

@@ -17,11 +17,6 @@
 /* Slots of a cage: on a device, starting one takes a second. */
 static const int BLOCK[] = { [TS_CPU] = 16, [TS_CUDA] = TS_MAX_SLOTS };
 
-static double bytes_of(const ts_task *t, const ts_case *c)
-{
-    return t->cost(c).bytes;
-}
-
 int ts_call_limit_s(ts_class cls)
 {
     if (!ts_in_python(cls)) return TS_CALL_LIMIT_S;
@@ -32,7 +27,7 @@ double ts_workspace_most(ts_class cls, const ts_task *t, const ts_case *c)
 {
     const double wide = ts_format_of(c->dtype)->n_bytes == 2 ? 2 : 1;
     const int    least = ts_on_gpu(cls) ? TS_GPU_WORKSPACE_MIB : TS_WORKSPACE_MIB;
-    return least * 1048576.0 + 2 * wide * bytes_of(t, c);
+    return least * 1048576.0 + 2 * wide * t->cost(c).bytes;
 }
 
 void ts_court_plan(const ts_court *c, ts_judged *e, ts_cage_plan *plan)
@@ -78,7 +73,7 @@ bool ts_court_fail(ts_judged *e, const ts_case *c, uint64_t seed, const char *re
     return false;
 }
 
-/* "value: seen[0][1] got 1, want 0 +- 0: operation 0 of 9, open in layer 0: number of the sequence"
+/* "value: seen[0][1] got 1, want 0: operation 0 of 9, open in layer 0: number of the sequence"
  */
 static void describe(const ts_judged *e, const ts_case *c, const void *args, const ts_flaw *f,
                      char *s, size_t n)
@@ -151,8 +146,8 @@ static ts_flaw status_flaw(ts_status s)
 static void hint(ts_judged *e)
 {
     const size_t n = strlen(e->text);
-    snprintf(e->text + n, sizeof e->text - n,
-             "; declare the supported cases with \"offers\" in entry.json");
+    snprintf(e->text + n, sizeof e->text - n, "; declare the supported cases with %s",
+             e->entrant.json ? "\"offers\" in entry.json" : "a comment touchstone-offers: k <= 32");
 }
 
 bool ts_court_fail_by_call(ts_judged *e, const ts_case *c, uint64_t seed, const ts_call *r)
@@ -217,8 +212,7 @@ static bool takes_too_long(ts_judged *e, const ts_case *c, uint64_t seed)
 {
     char text[96];
     snprintf(text, sizeof text, "took more than %.0f s for %d calls", MOST_NS / 1e9, e->n_calls);
-    ts_court_fail(e, c, seed, "hang", text);
-    return false;
+    return ts_court_fail(e, c, seed, "hang", text);
 }
 
 /* False: the call itself failed. *answered is false if the entrant does not support the dtype. */
@@ -312,7 +306,7 @@ static bool examine_slot(ts_judged *e, ts_cage *cage, int slot, const ts_case *o
     if (!examine(e, cage, slot, ts_ahead_at(a, place_of(slot)), &answered)) return false;
     /* An unsupported dtype is not a failure; a call that it may reject stays not passed. */
     if (!answered) return t->all -= e->n_canon == n_canon, true;
-    e->io_bytes = fmax(e->io_bytes, bytes_of(e->task, one));
+    e->io_bytes = fmax(e->io_bytes, e->task->cost(one).bytes);
     if (slot % 4 == 0) {
         /* Other contents at the same address: an entrant that caches results by address now fails.
          */
@@ -360,7 +354,7 @@ static bool examine_block(ts_court *c, ts_judged *e, const int *number, int n, b
 void ts_court_examine(ts_court *c, ts_judged *e)
 {
     const double begin = ts_seconds();
-    int          number[TS_MOST_CASES];
+    int          number[TS_MOST_CASES + TS_WORKLOADS], timed[TS_WORKLOADS];
     ts_refusal   why = { 0 };
     if (!ts_build(&e->entrant, &c->places, NULL, &e->built, &why)) {
         snprintf(e->reason, sizeof e->reason, "%s", why.reason);
@@ -379,10 +373,16 @@ void ts_court_examine(ts_court *c, ts_judged *e)
                            : "%s has no case within the declared offers at this depth",
                  outside ? e->scope.text : e->task->name);
     }
+    /* Timed calls are checked; without them their shapes are checked here. */
+    const int n_timed = c->gate && !c->only ? ts_court_workloads(c, e->task, timed) : 0;
     const int block = BLOCK[c->device];
     double    work = c->progress.done;
-    for (int at = 0; at < n && ok; at += block)
-        ok = examine_block(c, e, number + at, n - at < block ? n - at : block, at == 0, &work);
+    int       all = n;
+    for (int i = 0; i < n_timed; i++)
+        if (ts_scope_takes(&e->scope, e->task, &e->task->cases()[timed[i]]))
+            number[all++] = timed[i];
+    for (int at = 0; at < all && ok; at += block)
+        ok = examine_block(c, e, number + at, all - at < block ? all - at : block, at == 0, &work);
     if (ok) {
         e->ruling = e->n_canon ? TS_RULING_COMMON : TS_RULING_PASS;
         ts_court_refusals(c, e);

@@ -149,8 +149,8 @@ static void forget_ended(ts_engine *e)
 static bool sound_request(const ts_engine *e, const ts_request *r, char why[TS_MODEL_WHY])
 {
     if (r->n_prompt < 1 || r->n_prompt > e->o.capacity)
-        return ts_say(why, "prompt: got %lld tokens, expected 1 to %lld", (long long)r->n_prompt,
-                      (long long)e->o.capacity);
+        return ts_say(why, "prompt: got %lld tokens, expected 1 to %lld%s", (long long)r->n_prompt,
+                      (long long)e->o.capacity, ts_is_context(e->m, e->o.capacity));
     for (int64_t i = 0; i < r->n_prompt; i++)
         if (r->prompt[i] < 0 || r->prompt[i] >= e->m->dims.n_vocab)
             return ts_say(why, "prompt: token %lld is %d, expected 0 to %lld", (long long)i,

@@ -28,14 +28,14 @@ bool ts_file_map(const char *path, ts_file *f, char why[TS_MODEL_WHY])
     struct stat is;
     const int   fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO would wait */
     *f = (ts_file) { 0 };
-    if (fd < 0) return ts_say(why, "cannot open %s: %s", path, strerror(errno));
+    if (fd < 0) return ts_say(why, "%s: cannot open: %s", path, strerror(errno));
     if (fstat(fd, &is) || !S_ISREG(is.st_mode) || is.st_size <= 0) {
         close(fd);
-        return ts_say(why, "cannot read %s: expected a regular, non-empty file", path);
+        return ts_say(why, "%s: expected a regular, non-empty file", path);
     }
     void *p = mmap(NULL, (size_t)is.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
     close(fd);
-    if (p == MAP_FAILED) return ts_say(why, "cannot map %s: %s", path, strerror(errno));
+    if (p == MAP_FAILED) return ts_say(why, "%s: cannot map: %s", path, strerror(errno));
     *f = (ts_file) { p, (size_t)is.st_size };
     return true;
 }

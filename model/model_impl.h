@@ -139,6 +139,12 @@ struct ts_decoder {
     double                *frequency; /* [head_dim / 2], of the rotation */
 };
 
+/* What a limit on tokens is, for messages. */
+static inline const char *ts_is_context(const ts_decoder *m, int64_t n_token)
+{
+    return n_token == m->dims.n_context ? ", the model's context" : "";
+}
+
 /* Copies the weights out of the file, but with `stay` the matrices that encoded.c multiplies; then
  * the caller gives the decoder the file. `pairs`: q and k are made for a rotation of channels 2i
  * and 2i + 1; their rows are reordered to that of i and i + head_dim / 2, which leaves q.k as it

@@ -186,8 +186,8 @@ bool ts_speculator_begin(ts_speculator *s, const int32_t *prompt, int64_t n_prom
                          double temperature, uint64_t seed, char why[TS_MODEL_WHY])
 {
     if (n_prompt < 1 || n_prompt > s->o.capacity)
-        return ts_say(why, "prompt: got %lld tokens, expected 1 to %lld", (long long)n_prompt,
-                      (long long)s->o.capacity);
+        return ts_say(why, "prompt: got %lld tokens, expected 1 to %lld%s", (long long)n_prompt,
+                      (long long)s->o.capacity, ts_is_context(s->m, s->o.capacity));
     for (int64_t i = 0; i < n_prompt; i++)
         if (prompt[i] < 0 || prompt[i] >= s->m->dims.n_vocab)
             return ts_say(why, "prompt: token %lld is %d, expected 0 to %lld", (long long)i,

@@ -169,16 +169,22 @@ int64_t ts_plan_max_batch(const ts_plan_ask *a)
     return largest(&b, &b.batch, TOP_BATCH);
 }
 
+static bool check_range(const char *option, int64_t value, int64_t most, char why[TS_PLAN_WHY])
+{
+    return (value >= 1 && value <= most) || ts_plan_say(why, "%s: got %lld, expected 1 to %lld",
+                                                        option, (long long)value, (long long)most);
+}
+
 bool ts_plan_check(const ts_plan_ask *a, char why[TS_PLAN_WHY])
 {
     const ts_plan_model *m = a->model;
     const ts_plan_cache *c = &a->cache;
     const long long      n_gpu = (long long)a->n_gpu;
-    if (a->n_gpu < 1 || a->batch < 1 || a->context < 1 || a->chunk < 1)
-        return ts_plan_say(why, "--gpus, --batch, --context, --chunk: expected at least 1");
-    if (a->batch > TOP_BATCH || a->context > TOP_CONTEXT || a->chunk > TOP_CONTEXT)
-        return ts_plan_say(why,
-                           "--batch: expected at most 2^30; --context and --chunk: at most 2^40");
+    if (!check_range("--gpus", a->n_gpu, TOP_BATCH, why) ||
+        !check_range("--batch", a->batch, TOP_BATCH, why) ||
+        !check_range("--context", a->context, TOP_CONTEXT, why) ||
+        !check_range("--chunk", a->chunk, TOP_CONTEXT, why))
+        return false;
     if (m->n_head % a->n_gpu)
         return ts_plan_say(why, "%s: %lld query heads cannot be divided among %lld GPUs", m->id,
                            (long long)m->n_head, n_gpu);

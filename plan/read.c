@@ -139,6 +139,7 @@ static bool read_json(const char *path, bool is_folder, ts_plan_model *m, char w
     if (!is_folder) snprintf(weights, sizeof weights, "%s", path);
     else if (beside(path, true, "model.safetensors.index.json", weights) && !is_file(weights))
         beside(path, true, "model.safetensors", weights);
+    if (is_folder && !is_file(weights)) beside(path, true, "ternary.safetensors", weights);
     if (!is_file(config) && !is_folder)
         return ts_plan_say(
             why, "no config.json next to the file; expected one with the number of heads");

@@ -134,6 +134,15 @@ static bool attach_match(ts_board *b, const ts_jr_node *v)
     return true;
 }
 
+const ts_jr_node *ts_board_time(const ts_board *b, const ts_entrant_row *r, size_t *at)
+{
+    while (*at < b->records->n) {
+        const ts_record *one = &b->records->at[(*at)++];
+        if (!strcmp(one->type, "time") && integer(one->root, "entrant") == r->id) return one->root;
+    }
+    return NULL;
+}
+
 bool ts_row_passed(const ts_entrant_row *r, bool whole)
 {
     const char *verdict = ts_jr_text(r->verdict, "verdict", "");
@@ -176,7 +185,7 @@ static void sum_samples(const ts_board *b, size_t at, double *score)
 {
     ts_entrant_overall *c = &b->overall[at];
     ts_samples         *s = &c->samples;
-    const double        all = b->n_tasks ? (double)b->n_tasks : 1;
+    const double        all = (double)b->n_challenges;
     int                 passed;
     for (size_t t = 0; t < b->n_tasks; t++) {
         const int n = answers_to(b, at, b->task[t], &passed, score);
@@ -307,7 +316,8 @@ static bool make_rows(const ts_records *r, ts_board *b, char *why)
 
 bool ts_board_make(const ts_records *r, ts_board *b, char why[TS_WHY])
 {
-    *b = (ts_board) { .note = "",
+    *b = (ts_board) { .records = r,
+                      .note = "",
                       .task = calloc(r->n + 1, sizeof *b->task),
                       .row = calloc(r->n + 1, sizeof *b->row),
                       .overall = calloc(r->n + 1, sizeof *b->overall) };
@@ -316,6 +326,8 @@ bool ts_board_make(const ts_records *r, ts_board *b, char why[TS_WHY])
               fill(r, b, why);
     const size_t n = b->n_overall;
     double      *room = calloc(b->n_rows + 1, sizeof *room);
+    for (size_t i = 0; i < b->n_tasks; i++) b->n_challenges += strcmp(b->task[i], TS_UNREAD) != 0;
+    if (!b->n_challenges) b->n_challenges = 1;
     ok = ok && room;
     for (size_t i = 0; ok && i < n; i++) sum_up(b, i, room);
     free(room);

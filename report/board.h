@@ -8,6 +8,9 @@
 
 #include "log.h"
 
+/* The task of entrants that could not be read: it counts against no other entrant. */
+#define TS_UNREAD "-"
+
 /* An entrant in one task. */
 typedef struct ts_entrant_row {
     int64_t     id;
@@ -48,11 +51,14 @@ typedef struct ts_head_to_head {
 } ts_head_to_head;
 
 typedef struct ts_board {
-    const ts_jr_node   *run;  /* NULL if the log has none */
-    const char         *note; /* about times of unlike machines; "": there are none */
+    const ts_records   *records;
+    const ts_jr_node   *run;     /* NULL if the log has none */
+    const char         *note;    /* about times of unlike machines; "": there are none */
+    const char         *program; /* how the program was called, for commands; NULL: touchstone */
     bool                ended;
     const char        **task;
     size_t              n_tasks;
+    size_t              n_challenges; /* n_tasks without TS_UNREAD, but at least 1 */
     ts_entrant_row     *row;
     size_t              n_rows;
     size_t             *by_id;   /* the rows, sorted by id */
@@ -63,6 +69,9 @@ typedef struct ts_board {
 
 /* The row with this id, or NULL. */
 ts_entrant_row *ts_board_row(const ts_board *b, int64_t id);
+
+/* The row's next timed workload from record *at on, or NULL; *at moves past it. */
+const ts_jr_node *ts_board_time(const ts_board *b, const ts_entrant_row *r, size_t *at);
 
 /* PASS or PASS (common); `whole`: PASS alone. */
 bool ts_row_passed(const ts_entrant_row *r, bool whole);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* table.c - the scoreboard on a terminal: table, legend, head to head, challenges. */
+#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,7 +85,7 @@ static void scoreboard(const ts_board *b, FILE *f)
         const ts_entrant_overall *c = &b->overall[i];
         const ts_entrant_row     *r = &b->row[c->first];
         fprintf(f, "%3zu  %s %s %3d/%-2zu  ", i + 1, show(r->name, LONG_NAME).s,
-                show(c->klass, CLASS).s, c->passed, b->n_tasks);
+                show(c->klass, CLASS).s, c->passed, b->n_challenges);
         speed(f, c->S, c->S_lo, c->S_hi);
         if (c->passed && !(c->S > 0)) fprintf(f, " %6s %5s", "-", c->grade); /* not timed */
         else fprintf(f, " %6.0f %5s", c->score, c->grade);
@@ -237,11 +238,27 @@ static void element(const ts_jr_node *v, FILE *f)
     fprintf(f, "\n       at ");
     if (ts_jr_int(ts_jr_get(v, "index"), &i)) fprintf(f, "%lld", (long long)i);
     else fprintf(f, "%s", show(ts_jr_text(v, "index", "?"), -30).s);
-    fprintf(f, " got %.9g, want %.9g +- %.2g", ts_jr_number(v, "got", (double)NAN),
-            ts_jr_number(v, "want", (double)NAN), ts_jr_number(v, "bound", (double)NAN));
+    const double bound = ts_jr_number(v, "bound", (double)NAN);
+    fprintf(f, " got %.10g, want %.10g", ts_jr_number(v, "got", (double)NAN),
+            ts_jr_number(v, "want", (double)NAN));
+    if (bound != 0) fprintf(f, " +- %.2g", bound);
 }
 
-static void flaw(const ts_entrant_row *r, FILE *f)
+/* The command that reproduces a flaw, with the program as it was called, since a build folder is
+ * not in PATH. A program whose path a shell would split is called touchstone. */
+static void put_command(const char *replay, const char *program, FILE *f)
+{
+    static const char name[] = "touchstone ", safe[] = "_.+-/@%:,";
+    const char       *c = program && strchr(program, '/') ? program : " ";
+    while (isalnum((unsigned char)*c) || (*c && strchr(safe, *c))) c++;
+    if (!*c && !strncmp(replay, name, strlen(name))) {
+        put(program, f);
+        replay += strlen(name) - 1;
+    }
+    put(replay, f);
+}
+
+static void flaw(const ts_entrant_row *r, const char *program, FILE *f)
 {
     const ts_jr_node *v = r->verdict;
     const char       *which = ts_jr_text(v, "case", "");
@@ -266,7 +283,7 @@ static void flaw(const ts_entrant_row *r, FILE *f)
     else if (*which && ts_jr_num(ts_jr_get(v, "got"), &got)) element(v, f);
     if (*replay) {
         fprintf(f, "\n       ");
-        put(replay, f);
+        put_command(replay, program, f);
     }
     fputc('\n', f);
 }
@@ -290,7 +307,7 @@ static void entrant(const ts_entrant_row *r, size_t place, FILE *f)
           ts_jr_number(r->score, "S_hi", 0));
     if (ts_jr_num(ts_jr_get(v, "worst"), &x)) fprintf(f, " %8.2g", x);
     else fprintf(f, " %8s", "-");
-    fprintf(f, " %6.6s", robust);
+    fprintf(f, " %7s", robust);
     if (pass && !r->score) fprintf(f, " %4s", "-"); /* not timed */
     else fprintf(f, " %4.0f", pass ? ts_jr_number(r->score, "score", 0) : 0);
     fprintf(f, " %s\n",
@@ -299,12 +316,53 @@ static void entrant(const ts_entrant_row *r, size_t place, FILE *f)
                                            : "-");
 }
 
+static void put_time(double ns, FILE *f)
+{
+    static const char *const unit[] = { "ns", "us", "ms", "s " };
+    int                      i = 0;
+    for (; ns >= 999.95 && i < 3; i++) ns /= 1000;
+    fprintf(f, " %7.4g %s", ns, unit[i]);
+}
+
+/* "bf16/rows=64,vocab=128256": without its task, family and seed. */
+static void put_workload(const char *name, FILE *f)
+{
+    const char *from = strchr(name, '/'), *to = strrchr(name, '/');
+    char        text[192];
+    from = from && from < to ? from + 1 : name;
+    snprintf(text, sizeof text, "%.*s", (int)(to > from ? (size_t)(to - from) : strlen(from)),
+             from);
+    fprintf(f, "     %s", show(text, 43).s);
+}
+
+/* The times of an entrant, if the table has no other. */
+static void workloads(const ts_board *b, const ts_entrant_row *r, FILE *f)
+{
+    size_t at = 0;
+    bool   first = true;
+    for (const ts_jr_node *t; (t = ts_board_time(b, r, &at)); first = false) {
+        const double ns = ts_jr_number(t, "time_ns", 0), floor = ts_jr_number(t, "floor_ns", 0);
+        const double bytes = ts_jr_number(t, "bytes", 0);
+        if (first)
+            fprintf(f, "\n     %-43s %10s %8s %10s %8s  %s\n", "workload", "time", "GB/s", "floor",
+                    "GB/s", "floor by");
+        put_workload(ts_jr_text(t, "case", ""), f);
+        put_time(ns, f);
+        fprintf(f, " %8.3g", ns > 0 ? bytes / ns : 0);
+        put_time(floor, f);
+        fprintf(f, " %8.3g  %s\n", floor > 0 ? bytes / floor : 0,
+                show(ts_jr_text(t, "floor_by", "-"), -12).s);
+    }
+}
+
 static int better(const void *x, const void *y)
 {
     const ts_entrant_row *a = *(ts_entrant_row *const *)x, *b = *(ts_entrant_row *const *)y;
     const double s = ts_jr_number(a->score, "score", 0), t = ts_jr_number(b->score, "score", 0);
-    const int    first = ts_row_passed(a, true) - ts_row_passed(b, true);
-    if (first) return -first; /* PASS before PASS (common) */
+    const int    passed = ts_row_passed(b, false) - ts_row_passed(a, false);
+    const int    whole = ts_row_passed(b, true) - ts_row_passed(a, true);
+    if (passed) return passed;
+    if (whole) return whole; /* PASS before PASS (common) */
     if (s > t || s < t) return s > t ? -1 : 1;
     return a < b ? -1 : a > b;
 }
@@ -317,11 +375,12 @@ static void challenge(const ts_board *b, const char *task, FILE *f)
     for (size_t i = 0; i < b->n_rows; i++)
         if (!strcmp(b->row[i].task, task)) of[n++] = &b->row[i];
     qsort(of, n, sizeof *of, better);
-    heading(f, task);
-    fprintf(f, "  #  %-*s %-10s %-15s  %-22s %8s %6s %4s\n", NAME, "entrant", "class", "verdict",
+    heading(f, strcmp(task, TS_UNREAD) ? task : "Not judged");
+    fprintf(f, "  #  %-*s %-10s %-15s  %-22s %8s %7s %4s\n", NAME, "entrant", "class", "verdict",
             "   speed / floor", "err/bnd", "robust", "score");
     for (size_t i = 0; i < n; i++) entrant(of[i], i + 1, f);
-    for (size_t i = 0; i < n; i++) flaw(of[i], f);
+    for (size_t i = 0; i < n; i++) flaw(of[i], b->program, f);
+    if (n == 1) workloads(b, of[0], f);
     free(of);
 }
 

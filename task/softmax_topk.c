@@ -243,11 +243,10 @@ static bool row_is_right(const ts_softmax_topk_args *a, int64_t r, const ts_want
                          0 };
     const ts_buf past = { "index", TS_OUT, TS_I32, 1, a->k - n, a->k };
     const ts_buf all = { "prob", TS_OUT, TS_F32, 1, a->k, a->k };
-    if (!ok || (ts_check_buf(past, got + n, index + n, f, e) &&
-                ts_check_buf(all, a->prob + r * a->k, prob, f, e)))
-        return ok;
-    f->row = r;
-    return false;
+    if (!ok) return false;
+    if (!ts_check_buf(past, got + n, index + n, f, e)) return f->row = r, f->col += n, false;
+    if (!ts_check_buf(all, a->prob + r * a->k, prob, f, e)) return f->row = r, false;
+    return true;
 }
 
 static const char *common(const ts_case *c, const void *args, const ts_want *want, ts_flaw *f,

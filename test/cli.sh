@@ -23,6 +23,10 @@ run 2 --no-such-option; refused
 run 0 list tasks; silent; shows '^layernorm_forward'; shows '^layernorm_backward'
 shows '^softmax_topk'
 run 0 list cases; silent; shows 'layernorm_forward/f32/rows='; shows 'layernorm_backward/bf16/rows='
+run 0 list cases --challenge rms_norm_forward; silent; shows 'rms_norm_forward/f32/rows='
+grep -v ' *rms_norm_forward/' "$tmp/out" && complain 'cases of other challenges'
+run 2 list cases --challenge nope; refused
+run 2 list impls --challenge rms_norm_forward; refused
 run 0 list impls; silent; shows layernorm_forward; shows ref
 shows textbook # an entrant
 run 0 list devices; silent; [ -s "$tmp/out" ] || complain 'no devices'
@@ -36,6 +40,16 @@ run 2 demo no-such-demo; refused; said 'expected one of cancellation'
 run 2 demo gqa --svg "$tmp/no.svg"; refused; said 'got gqa, which has no plot, expected one of cancellation'
 for wrong in 'check --task' 'bench --task' 'judge --challenge'; do
     run 2 $wrong nope; refused; said "got 'nope', expected one of layernorm_forward,"
+done
+cp "$(dirname "$0")"/../challenge/softmax_topk/starter.c "$tmp/one.c"
+cp "$(dirname "$0")"/../challenge/softmax_topk/starter.cu "$tmp/two.cu"
+run 2 judge --challenge softmax_topk "$tmp/one.c" "$tmp/two.cu"; refused
+said "class host-gpu needs --device cuda, but CPU and GPU entrants cannot be judged in one run; judge $tmp/two.cu alone$"
+"$build/touchstone" list cases >"$tmp/cases"
+case=$(grep -m 1 -o 'softmax_topk/[^ @]*' "$tmp/cases")
+run 2 judge --case "$case" "$tmp/one.c"; refused; said "got $case without a seed, expected $case@0x...$"
+for wrong in "$case@" "$case@x" "$case@7x" "${case}x@0x7" softmax_topk/none @0x7 ''; do
+    run 2 judge --case "$wrong" "$tmp/one.c"; refused; said "got '$wrong', expected NAME@SEED with a NAME of 'touchstone list cases'"
 done
 run 2 bench --peers torch,foo; refused; said "got 'foo', expected some of numpy,"
 run 3 report "$tmp/missing.log"; refused; said 'No such file'
@@ -67,7 +81,12 @@ for wrong in '--beam 0' '--beam x' '--beam 1025' '--beam 2 --alpha -1' '--alpha 
     '--draft lookup --tree 2x' '--draft lookup --tree 0x3' '--draft lookup --tree 3x65' '--draft lookup --tree -1x2'; do
     run 2 generate --model $model --prompt x $wrong; refused
 done
-run 3 generate --model no-such-file --prompt x; refused
+run 2 generate no-such-file; refused; said 'no-such-file: no such file'
+for name in no-such-file nö-such-file; do # named once
+    run 3 generate --model $name --prompt x; refused; said "^touchstone generate: $name: cannot open: No such"
+done
+mkdir "$tmp/folder"
+run 3 generate --model "$tmp/folder" --prompt x; refused; said "^touchstone generate: $tmp/folder/config.json: cannot open"
 if [ -f "$build/libmodel.a" ]; then
     run 0 generate --model $model --prompt Hello --tokens 5 --kv paged,int8 --temperature 1 --top-k 9; silent
     shows '^Hello'; shows '^prefill'; shows '^decode'; shows '^cache'
@@ -210,7 +229,10 @@ run 2 plan --model '' --gpu h100; refused
 on_h100 2 lama3-8b; refused
 grep -q 'nearest are llama-3-8b,' "$tmp/err" || complain "said: $(cat "$tmp/err")"
 run 2 plan --model llama-3-8b --gpu h1000; refused
-grep -q 'nearest are h100,' "$tmp/err" || complain "said: $(cat "$tmp/err")"
+grep -q 'nearest are h100,.*--memory, --bandwidth and --tflops' "$tmp/err" || complain "said: $(cat "$tmp/err")"
+on_h100 2 llama-3-8b --context 0; refused; said 'context: got 0, expected 1 to'
+on_h100 0 llama-3-8b --context 128k; silent; shows 'context 131072'
+on_h100 2 llama-3-8b --context 1xk; refused
 printf 'GGUF\003' >"$tmp/short.gguf"
 on_h100 3 "$tmp/short.gguf"; refused
 on_h100 3 ./no-such-file; refused
@@ -219,6 +241,7 @@ run 3 plan --model llama-3-8b --gpu h100 --svg "$tmp/no/such/folder"
 [ "$(wc -l <"$tmp/err")" = 1 ] || complain 'no line on standard error'
 if [ -x "$build/test/json_get" ]; then
     on_h100 0 test/checkpoint/qwen3 --context 64; silent; shows 'file weights'
+    on_h100 0 share/austen; silent; shows 'memory per GPU, MiB .* file weights'; shows ' e6 parameters'
     for wrong in '{' '[]' '{"hidden_size": 8}' '{"num_hidden_layers": 1e400}' '{"num_hidden_layers": -1}'; do
         printf '%s' "$wrong" >"$tmp/config.json"
         on_h100 3 "$tmp/config.json"; refused

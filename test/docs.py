@@ -75,6 +75,9 @@ def whole(site):
         functions += len(names)
         missing = set(names) - ids[site / "reference" / "c" / f"{header.stem}.html"]
         expect(not missing, f"{header.name}: the C reference lacks {sorted(missing)}")
+        for name in re.findall(r"^enum \{ (\w+)", header.read_text(), re.M):
+            text = (site / "reference" / "c" / f"{header.stem}.html").read_text()
+            expect(f'<h3 id="{name}"' in text, f"{header.name}: the enum {name} has no heading")
     places = python_reference.places(ROOT / "python" / "touchstone")
     for name, where in places.items():
         expect(name in ids[site / "reference" / "python" / where.replace(".md", ".html")], f"the Python reference lacks {name}")

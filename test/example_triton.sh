@@ -11,7 +11,7 @@ fail() { echo "example_triton: $*" >&2 && exit 1; }
 
 if ! nvidia-smi -L 2>/dev/null | grep -q GPU && [ ! -e /dev/nvidia0 ]; then
     said=$("$build/touchstone" judge $entrant --log "$tmp/log" 2>&1)
-    [ "$?: $said" = '3: touchstone judge: --device cuda: CUDA driver not found' ] || fail "the judge said $said"
+    [ "$?: $said" = "3: touchstone judge: $entrant (class python-gpu) needs a GPU: CUDA driver not found" ] || fail "the judge said $said"
     grep -qF "$said" example/README.md || fail "example/README.md: expected $said"
 fi
 "$build/touchstone" new "$tmp/made" --challenge rms_norm_forward --language triton >/dev/null || fail 'no scaffold'

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# install.sh BUILD exports|judge|pkgconfig|cmake - tests an installation: installs, moves the prefix, and
-# uses the library from there.
+# install.sh BUILD exports|judge|pkgconfig|cmake|uninstall - tests an installation: installs, moves the
+# prefix, uses the library from there, and uninstalls.
 set -eu
 cd "$(dirname "$0")/.."
 tmp=$(mktemp -d)
@@ -58,7 +58,7 @@ pkgconfig() {
             $(pkg-config --libs touchstone) -Wl,-rpath,"$lib" -lm -o "$tmp/shared"
         runs "$tmp/shared" shared
         $language $(pkg-config --cflags touchstone) test/consumer/consumer.c -x none \
-            $(pkg-config --static --libs touchstone | sed 's/-ltouchstone/-l:libtouchstone.a/') -o "$tmp/static"
+            $(pkg-config --libs touchstone-static) -o "$tmp/static"
         runs "$tmp/static" static
     done
 }
@@ -74,10 +74,39 @@ cmake_package() {
         runs "$tmp/build/${language}_touchstone" shared
         runs "$tmp/build/${language}_touchstone_static" static
     done
+    component unknown 'component unknown: unknown; expected cuda'
+    [ -e "$lib/libtouchstone_cuda.so" ] || component cuda 'component cuda: no libtouchstone_cuda.so'
+    touch "$lib/libtouchstone_cuda.so"
+    component cuda ''
+}
+component() { # NAME MESSAGE: if required, CMake rejects it with the message, or takes it; if optional, it is ignored
+    for how in COMPONENTS OPTIONAL_COMPONENTS; do
+        printf '%s\n' 'cmake_minimum_required(VERSION 3.21)' 'project(component LANGUAGES NONE)' \
+            "find_package(touchstone REQUIRED $how $1)" 'message("cuda: ${touchstone_cuda_FOUND}")' >"$tmp/CMakeLists.txt"
+        status=0
+        cmake -S "$tmp" -B "$tmp/component" -G Ninja -DCMAKE_PREFIX_PATH="$tmp/moved" >"$tmp/said" 2>&1 || status=$?
+        if [ $how = COMPONENTS ] && [ -n "$2" ]; then
+            [ $status != 0 ] || fail "$how $1 is taken"
+            tr -s '\n ' '  ' <"$tmp/said" | grep -qF "$2" || fail "$how $1: $(cat "$tmp/said")"
+        else
+            [ $status = 0 ] || fail "$how $1: $(cat "$tmp/said")"
+        fi
+        rm -r "$tmp/component"
+    done
+}
+uninstall() { # removes every file, and leaves what others installed
+    touch "$tmp/moved/include/other.h"
+    find "$tmp/moved" ! -type d ! -name other.h >"$tmp/list"
+    cmake/uninstall.sh "$tmp/list"
+    left=$(cd "$tmp/moved" && find . -mindepth 2 | grep -v '/cmake$\|/pkgconfig$') || true
+    [ "$left" = ./include/other.h ] || fail "uninstall leaves $left"
+    ! cmake/uninstall.sh "$tmp/nothing" 2>"$tmp/said" || fail 'a missing list is no error'
+    grep -q 'make install' "$tmp/said" || fail "uninstall: $(cat "$tmp/said")"
 }
 case $2 in
 exports) exports "$1" ;;
 judge) judge "$1" ;;
 pkgconfig) pkgconfig ;;
 cmake) cmake_package ;;
+uninstall) uninstall ;;
 esac

@@ -116,6 +116,23 @@ judge --resume "$tmp/sealed"
 [ $? = 3 ] || complain 'a changed log was taken'
 grep -q 'line 2' "$tmp/err" || complain "a changed log: $(cat "$tmp/err")"
 
+# a header beyond class sealed's makes a file class host, where j_parallel_for does not exist
+cat >"$tmp/threads.c" <<'EOT'
+#include <stdio.h>
+#include "touchstone/sealed.h"
+#include "touchstone/softmax_topk.h"
+static void row(int64_t i, void *a) { (void)i, (void)a; }
+ts_status ts_softmax_topk(const ts_softmax_topk_args *a, const ts_exec *x)
+{
+    return j_parallel_for(1, row, (void *)a), (void)x, TS_OK;
+}
+EOT
+judge --gate --depth quick "$tmp/threads.c" textbook # and a built-in entrant by its name, in the same challenge
+[ $? = 1 ] || complain "j_parallel_for in class host: $(cat "$tmp/out" "$tmp/err")"
+grep -q 'threads: #include <stdio.h> makes this entrant class host; j_parallel_for exists only in class sealed' "$tmp/err" ||
+    complain "j_parallel_for in class host: $(cat "$tmp/err")"
+saw '^  . *textbook  *host  *PASS' 'a built-in entrant by name'
+
 judge "$tmp/nobody"
 [ $? = 2 ] || complain 'a folder without entrants was judged'
 [ "$(wc -l <"$tmp/err")" = 1 ] || complain 'more than a line about a wrong path'

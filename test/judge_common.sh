@@ -26,6 +26,9 @@ passes() {
     grep -q '"verdict": *"PASS (common)"' "$work/json" && grep -q '"rule": *"' "$work/json" ||
         complain "$1: $(cat "$work/json")"
     verdict '"verdict":"PASS (common)","reason":"canon"'
+    for word in ${4:+'"score":' '"S":' '"grade":' '"time_ns":' '"floor_ns":' '"floor_by":'}; do
+        grep -q "$word" "$work/json" || complain "$1: no $word in the JSON"
+    done
     grep -q 'PASS (common)' "$work/out" || complain "$1: the board does not say it"
     if [ -n "$2" ]; then
         grep -q "\"type\":\"entrant\".*\"offers\":\".*\",\"share\":$2" "$work/log" || complain "$1: no scope in the log"
@@ -33,7 +36,7 @@ passes() {
         grep -q 'offers .* % of the challenge:' "$work/out" || complain "$1: no scope on the board"
     fi
     verdict "\"rule\":\"\\($3\\)"
-    grep -q '^       touchstone judge --case ' "$work/out" || complain "$1: no command shows it again"
+    grep -q '^       [^ ]*touchstone judge --case ' "$work/out" || complain "$1: no command shows it again"
     # the flaw again, in the case that the board names
     case=$(grep -o '"case":"[a-z_]*/f32[^"]*@[^"]*"' "$work/log" | head -n 1 | cut -d '"' -f 4)
     gate --case "$case" "$1" || complain "$1: $case: status $?"

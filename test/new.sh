@@ -65,6 +65,20 @@ says 's/return s;/return TS_E_DEVICE;/' 'returned TS_E_DEVICE (the device report
 says 's/TS_E_SHAPE/TS_E_ARG/' 'invalid call (.*): the call returned TS_E_ARG .*, expected TS_E_SHAPE'
 says 's/sqrt(/cbrt(/' 'off by .*, allowed is'
 
+# A self-test allows the error that PROMPT.md states: (8 + 2 sqrt(n)) 2^-24 for a sum of n terms is
+# 8.1e-6 for 4099 of them; and no more than that by far.
+try 0 "$tmp/bound" --challenge softmax_topk
+cp test/solution/number.h "$tmp/bound"
+for part in 0.8 4; do
+    sed "s|/ sum) : 0|/ sum * (1 + $part * (8 + 2 * sqrt((double)a->n_vocab)) / 16777216)) : 0|" \
+        test/solution/softmax_topk.c >"$tmp/bound/softmax_topk.c"
+    cmp -s test/solution/softmax_topk.c "$tmp/bound/softmax_topk.c" && complain 'bound: nothing changed'
+    make -C "$tmp/bound" test >"$tmp/log" 2>&1
+    [ $? != 0 ] && got=fails || got=passes
+    [ $part = 4 ] && want=fails || want=passes
+    [ $got = $want ] || complain "bound: an error of $part of the stated one $got: $(grep -m1 FAIL "$tmp/log")"
+done
+
 python=$(test/python.sh || true)
 turn=0 leaks=$(($(date +%s) % 4))
 echo "leaks: challenges of number $leaks modulo 4"

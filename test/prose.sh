@@ -64,3 +64,14 @@ public {
 /(\/\*|^ *\*|\/\/|^ *#|""").*[^a-z_.](nobody|somebody|whoever|whom|strangers?|senseless|likeliest|besides?)[^a-z_]/ &&
     name != "test/prose.sh" { complain(FNR, "an odd word: " $0) }
 END { exit bad }'
+
+# In touchstone.h the comment of each status begins with the words of ts_status_text.
+awk -F '"' '
+FILENAME ~ /status\.c$/ { if (match($0, /\[TS_[A-Z_]*\]/)) text[substr($0, RSTART + 1, RLENGTH - 2)] = $2; next }
+/^typedef enum ts_status/, /^}/ {
+    if (!match($0, /TS_[A-Z_]+/)) next
+    name = substr($0, RSTART, RLENGTH); said = $0; sub(/.*\/\* /, "", said); n++
+    if (!(name in text) || index(said, text[name]) != 1) {
+        print "prose: touchstone.h: " name ": got \"" said "\", expected \"" text[name] "\" first"; bad = 1 }
+}
+END { exit bad || n < 12 }' base/status.c include/touchstone/touchstone.h

@@ -12,12 +12,12 @@ report() { "$build/touchstone" report "$@" >"$tmp/out" 2>"$tmp/err"; }
 escape=$(printf '\033')
 version=$("$build/touchstone" --version | cut -d ' ' -f 2)
 
-for kind in full failures untimed empty; do
+for kind in full failures untimed backwards empty; do
     "$build/test/make_log" "$tmp/$kind" $kind
     report "$tmp/$kind" --out "$tmp/page" || fail "$kind: $(cat "$tmp/err")"
     [ ! -s "$tmp/err" ] || fail "$kind: said $(cat "$tmp/err")"
     ! LC_ALL=C grep -q "$escape" "$tmp/out" || fail "$kind: an escape reached the terminal"
-    LC_ALL=C.UTF-8 awk '!/^       touchstone judge / && length($0) > 100 { exit 1 }' "$tmp/out" ||
+    LC_ALL=C.UTF-8 awk '!/^       [^ ]*touchstone judge / && length($0) > 100 { exit 1 }' "$tmp/out" ||
         fail "$kind: wider than 100 columns"
     tail -n 1 "$tmp/$kind" | tr -d '\n' | sha256sum | cut -d ' ' -f 1 >"$tmp/hash"
     grep -qF "$(cat "$tmp/hash")" "$tmp/page/index.html" || fail "$kind: the page has not the last line's hash"
@@ -35,8 +35,13 @@ grep -q '^  7  sixty-four-characters-of-a~ ' "$tmp/out" || fail 'a long name is 
 grep -q 'AUDIT floor .* - .* 0 - *$' "$tmp/out" || fail 'an audit has a score'
 grep -q ': sanitizer: crash: illegal instruction' "$tmp/out" || fail 'no word of the sanitizer lane'
 grep -q '^       value: dgamma\[0\]\[511\] got 1.53125, want 1.49998474 +- 3.1e-05' "$tmp/out" || fail 'no first flaw'
-grep -q "^       touchstone judge --challenge softmax_topk --case '.*' a/path/to/a/shared/library.so$" "$tmp/out" ||
-    fail 'a replay command is cut'
+grep -q "^       $build/touchstone judge --challenge softmax_topk --case '.*' a/path/to/a/shared/library.so$" "$tmp/out" ||
+    fail 'a replay command is cut, or does not name the program as it was called'
+report "$tmp/full" --out "$tmp/page" && grep -q 'touchstone judge --challenge' "$tmp/page/index.html" || fail 'no command on the page'
+! grep -q "$build/touchstone" "$tmp/page/index.html" || fail 'the page names where the program is'
+(PATH=$build:$PATH touchstone report "$tmp/full") | grep -q '^       touchstone judge --challenge' || fail 'a program in PATH has a path'
+mkdir "$tmp/a b" && cp "$build/touchstone" "$tmp/a b"
+"$tmp/a b/touchstone" report "$tmp/full" | grep -q '^       touchstone judge --challenge' || fail 'a command that a shell would split'
 awk '/^softmax_topk/ { on = 1 } on && /PASS \(common\)/ { common = NR } on && /PASS  / { pass = NR } END { exit !(common > pass && pass) }' \
     "$tmp/out" || fail 'PASS (common) does not stand below PASS'
 grep -q 'equal logits are ordered by index' "$tmp/out" || fail 'no word of a broken rule'
@@ -44,6 +49,18 @@ grep -A 1 'textbook offers 41 % of the challenge:' "$tmp/out" | grep -q 'k <= 32
 
 report "$tmp/untimed" || fail 'no tables without times'
 grep -q '^  1  touchstone  *host  *3/3  *-  *-  *- *$' "$tmp/out" || fail 'a score without times'
+
+! grep -q '^     workload ' "$tmp/out" || fail 'times of a run without times'
+"$build/test/make_log" "$tmp/one" 1x1
+"$build/touchstone" report "$tmp/one" >"$tmp/one.out" || fail 'no tables of one entrant'
+awk '/^     workload .* time / { on = 1 } on && / us  *[0-9.]+  *[0-9.]+ us  *21.4  / { n++ } length > 100 { exit 1 } END { exit n != 4 }' "$tmp/one.out" ||
+    fail 'no times of a single entrant'
+grep -q '^  1  touchstone .* 133/133    - -$' "$tmp/out" || fail 'the robustness checks are cut'
+report "$tmp/backwards" || fail 'no tables of failures before passes'
+awk '/^softmax_topk/ { on = 1 } on && /PASS/ && fail { exit 1 } on && /^ .* FAIL / { fail = NR } END { exit !fail }' \
+    "$tmp/out" || fail 'FAIL stands above PASS'
+grep -q '^  [0-9]  touchstone  *host  *3/3  *-  *-  *- *$' "$tmp/out" || fail 'an entrant that could not be read counts against others'
+grep -q '^Not judged$' "$tmp/out" || fail 'entrants that could not be read have no table'
 
 head -c -20 "$tmp/full" >"$tmp/torn"
 report "$tmp/torn" || fail 'a torn log was refused'

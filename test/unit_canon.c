@@ -121,6 +121,34 @@ static void any_order_of_ties(void **state)
     close_question(&q);
 }
 
+/* Of places past the vocabulary too, the flaw names the element in the caller's arrays. */
+static void flaws_past_the_vocabulary(void **state)
+{
+    const ts_task *t = task_called("softmax_topk");
+    const ts_case *c = t->cases();
+    question       q;
+    (void)state;
+    while (c->dim[0] < 2 || !c->dim[1] || c->dim[2] < c->dim[1] + 4 || strcmp(c->family, "flat"))
+        assert_non_null((++c)->family);
+    ask(&q, t, c);
+    const ts_softmax_topk_args *a = q.args;
+    ts_errors                   e = { 0 };
+    for (int64_t col = a->n_vocab; col < a->n_vocab + 4; col++)
+        for (int prob = 0; prob < 2; prob++) {
+            ts_flaw f;
+            answer_topk(&q);
+            if (prob) a->prob[a->k + col] = 777;
+            else a->index[a->k + col] = 777;
+            assert_false(is_right(&q, &f));
+            assert_null(ts_canon_broken(t, c, q.args, q.want, &f, &e));
+            assert_string_equal(f.what, prob ? "prob" : "index");
+            assert_int_equal(f.row, 1);
+            assert_int_equal(f.col, col);
+            assert_true(f.got == 777);
+        }
+    close_question(&q);
+}
+
 static void rows_of_minus_infinity(void **state)
 {
     question q;
@@ -184,9 +212,8 @@ static void nothing_else_is_excused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_order_of_ties),
-        cmocka_unit_test(rows_of_minus_infinity),
-        cmocka_unit_test(inputs_that_are_no_numbers),
+        cmocka_unit_test(any_order_of_ties),       cmocka_unit_test(flaws_past_the_vocabulary),
+        cmocka_unit_test(rows_of_minus_infinity),  cmocka_unit_test(inputs_that_are_no_numbers),
         cmocka_unit_test(nothing_else_is_excused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -29,7 +29,7 @@ static void refuses_dims(void **state)
         offsetof(ts_kv_dims, n_layer),  offsetof(ts_kv_dims, n_seq_max),
         offsetof(ts_kv_dims, n_q_head), offsetof(ts_kv_dims, n_kv_head),
         offsetof(ts_kv_dims, head_dim), offsetof(ts_kv_dims, capacity),
-        offsetof(ts_kv_dims, n_page),
+        offsetof(ts_kv_dims, n_page),   offsetof(ts_kv_dims, max_call_tokens),
     };
     for (size_t i = 0; i < sizeof extents / sizeof *extents; i++)
         for (int64_t v = -1; v < 1; v++) {
@@ -43,7 +43,6 @@ static void refuses_dims(void **state)
     WITH(d.n_q_head = 3, TS_E_SHAPE);
     WITH(d.n_q_head = INT64_C(1) << 62, TS_E_SHAPE);
     WITH(d.page = -1, TS_E_SHAPE);
-    WITH(d.max_call_tokens = -1, TS_E_SHAPE);
     WITH(d.head_dim = INT64_MAX, TS_E_SHAPE);
     WITH(d.capacity = INT64_MAX, TS_E_SHAPE);
     WITH((d.n_page = INT64_MAX / 8, d.page = 1), TS_E_SHAPE);

@@ -313,7 +313,7 @@ static void absent_files(void **state)
     ts_decoder *m;
     (void)state;
     assert_false(ts_decoder_load("no/such/file", TS_F32, &m, why));
-    one_line(why, "cannot open no/such/file");
+    one_line(why, "no/such/file: cannot open: No such file or directory");
     assert_false(ts_decoder_load(checkpoint("", ""), TS_F32, &m, why));
     one_line(why, "config.json");
     assert_false(ts_decoder_load("/dev/null", TS_F32, &m, why));

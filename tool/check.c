@@ -157,17 +157,31 @@ static int open_lanes(const ts_check *r, const ts_challenge *ch, lane *lanes)
     return n;
 }
 
+/* The largest error of one width over its bound; '-' if no case of that width was compared. */
+static const char *worst_text(const lane *l, bool wide, char text[16])
+{
+    bool any = false;
+    for (int t = 0; t < TS_CHECK_DTYPES; t++)
+        any |= !isnan(l->worst_of[t]) && (ts_wide((ts_dtype)t) == (ts_dtype)t) == wide;
+    if (!any || !(l->n.passed + l->n.failed)) return "-";
+    snprintf(text, 16, "%.2f", wide ? l->n.worst : l->n.worst_16);
+    return text;
+}
+
 static void close_lane(ts_check *r, const ts_challenge *ch, lane *l)
 {
     const ts_counts *n = &l->n;
     ts_worker_stop(&l->worker);
     ts_check_clear(r);
-    fprintf(
-        r->out,
-        "%-19s %-16s %5lld passed %4lld failed %4lld skipped   worst %4.2f of its bound, %4.2f at "
-        "16 bits%s%s\n",
-        ch->task->name, l->function.name, (long long)n->passed, (long long)n->failed,
-        (long long)n->skipped, n->worst, n->worst_16, l->note[0] ? "   skipped: " : "", l->note);
+    char wide[16], narrow[16];
+    fprintf(r->out,
+            "%-24s %-16s %5lld passed %4lld failed %4lld skipped   worst %4s of its bound, %4s at "
+            "16 bits%s%s\n",
+            ch->task->name, l->function.name, (long long)n->passed, (long long)n->failed,
+            (long long)n->skipped, worst_text(l, true, wide), worst_text(l, false, narrow),
+            l->note[0] ? "   skipped: " : "",
+            !l->note[0] || strcmp(l->note, r->said) ? l->note : "as above");
+    if (l->note[0]) snprintf(r->said, sizeof r->said, "%s", l->note);
     ts_json *j = ts_json_object(r->lanes, NULL);
     ts_json_text(j, "task", ch->task->name);
     ts_json_text(j, "impl", l->function.name);
@@ -349,6 +363,9 @@ int ts_tool_check(int argc, char **argv)
         if (mutants) ts_check_mutants(&r, ch);
     }
     if (mutants) bad = ts_check_report_mutants(&r);
+    else if (!r.o.no_mutants)
+        fprintf(r.out, "mutants: not run, because the selection is narrowed; run them with "
+                       "--only-mutants\n");
     ts_json_int(r.json, "cases", r.total.cases);
     ts_json_int(r.json, "passed", r.total.passed);
     ts_json_int(r.json, "failed", r.total.failed);

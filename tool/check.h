@@ -40,6 +40,7 @@ typedef struct ts_check {
     ts_arena         arena;
     ts_device        hunted;        /* where mutants are run */
     char             unhunted[256]; /* why they cannot be run */
+    char             said[256];     /* the last reason printed for skipped cases */
     int              mutant_part;   /* run one of this many, at random */
     int              case_part;     /* likewise */
     int              n_mutants, n_rejected, n_unhunted, n_left_out;

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* generate.c - `touchstone generate [--model FILE] [--prompt TEXT]`: parses its options.
  * generate_run.c generates, if the program has the libraries that models need. */
+#define _POSIX_C_SOURCE 200809L
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "generate.h"
 
@@ -131,6 +133,9 @@ static bool parse(int argc, char **argv, ts_generate_plan *p, int *status)
     p->samples = !p->model && !p->prompt && !p->prompts;
     if (!ts_find_model(&p->model)) return false;
     if (p->samples && !beam && !p->draft && !p->textbook) p->temperature = 0.8;
+    if (!p->samples && !p->prompt && !p->prompts && access(p->model, F_OK))
+        return ts_complain(p->model,
+                           "no such file or folder; for a text to continue use --prompt TEXT");
     if (!p->samples && !p->prompt == !p->prompts)
         return ts_complain("--prompt", "missing; expected --prompt TEXT or --prompts FILE");
     for (int i = 0; p->stop[i]; i++)

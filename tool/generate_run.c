@@ -167,7 +167,7 @@ bool ts_generate_add_all(const ts_generate_work *w, ts_engine *e)
                  .n_stop = n_stop,
         };
         r.sampling.seed = ts_bits(w->p->seed, i);
-        if (!ts_engine_add(e, &r, why)) return ts_complain("prompt", why);
+        if (!ts_engine_add(e, &r, why)) return ts_complain(w->p->model, why);
     }
     return true;
 }

@@ -407,7 +407,7 @@ int ts_generate_drafts(ts_generate_work *w, ts_json *json)
         const ts_story *y = &w->story[i];
         ts_event        end = { .request = i, .token = -1 };
         if (!ts_speculator_begin(s, y->token, y->n_prompt, 0, 0, why)) {
-            ok = ts_complain("prompt", why);
+            ok = ts_complain(w->p->model, why);
             break;
         }
         if (w->out && w->n_story == 1) ts_show_text(w->out, y->text, y->n_text);

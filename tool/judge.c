@@ -14,6 +14,7 @@
 #include "board.h"
 #include "court.h"
 #include "derive.h"
+#include "explain.h"
 #include "litter.h"
 #include "merge.h"
 #include "page.h"
@@ -22,6 +23,7 @@
 #include "selfcheck.h"
 #include "slurm.h"
 #include "tool.h"
+#include "verdicts.h"
 
 typedef struct judge_options {
     const char *log, *out, *resume, *depth, *challenge, *selfcheck, *seed, *json, *replay, *device,
@@ -30,23 +32,23 @@ typedef struct judge_options {
 
 /* ---- entrants ---- */
 
-/* Whether all that can be read there is for a GPU. Classes are read again when entrants are
- * admitted; here they only choose the device. */
-static bool is_gpus(const char *path)
+/* The class of what can be read there, if all of it is for a GPU; else NULL. Classes are read again
+ * when entrants are admitted; here they only choose the device. */
+static const char *gpu_class(const char *path)
 {
     static ts_paths list;
     ts_refusal      why = { 0 };
-    int             n = 0, n_gpu = 0;
-    if (!ts_entrant_list(path, &list, &why)) return false;
-    for (int i = 0; i < list.n && n == n_gpu; i++) {
+    const char     *name = NULL;
+    bool            others = false;
+    if (!ts_entrant_list(path, &list, &why)) return NULL;
+    for (int i = 0; i < list.n && !others; i++) {
         ts_entrant e = { 0 };
-        const bool read = ts_entrant_read(list.at[i].path, list.at[i].challenge, &e, &why);
-        n += read;
-        n_gpu += read && ts_on_gpu(e.cls);
+        if (ts_entrant_read(list.at[i].path, list.at[i].challenge, &e, &why))
+            name = ts_class_name(e.cls), others = !ts_on_gpu(e.cls);
         ts_entrant_free(&e);
     }
     ts_entrant_list_free(&list);
-    return n && n == n_gpu;
+    return others ? NULL : name;
 }
 
 static ts_judged *add(ts_court *c, const char *path, const char *challenge, const char *name,
@@ -76,24 +78,42 @@ static bool find_built_in(const char *file, char *path, size_t n)
 }
 
 /* The built-in entrants: the library, the naive versions, and folders for Python's packages. */
-static void add_built_in(ts_court *c, const char *only)
+static const struct {
+    ts_device   device;
+    const char *file, *name, *challenge; /* NULL: every one */
+    const char *needs;                   /* a Python module; NULL: none */
+} all[] = {
+    { TS_CPU, "libtouchstone.so", "touchstone", NULL, NULL },
+    { TS_CPU, "touchstone-textbook.so", "textbook", "softmax_topk", NULL },
+    { TS_CPU, "touchstone-three_pass.so", "three_pass", "softmax_topk", NULL },
+    { TS_CPU, "entrant/numpy", "numpy", NULL, "numpy" },
+    { TS_CUDA, "touchstone-cuda.so", "touchstone", NULL, NULL },
+    { TS_CUDA, "entrant/textbook", "textbook", NULL, NULL },
+    { TS_CUDA, "entrant/torch", "torch", NULL, "torch" },
+};
+
+/* A name is a built-in entrant's only where it is no path. */
+static bool is_built_in(const ts_court *c, const char *name)
 {
-    static const struct {
-        ts_device   device;
-        const char *file, *name, *challenge; /* NULL: every one */
-        const char *needs;                   /* a Python module; NULL: none */
-    } all[] = {
-        { TS_CPU, "libtouchstone.so", "touchstone", NULL, NULL },
-        { TS_CPU, "touchstone-textbook.so", "textbook", "softmax_topk", NULL },
-        { TS_CPU, "touchstone-three_pass.so", "three_pass", "softmax_topk", NULL },
-        { TS_CPU, "entrant/numpy", "numpy", NULL, "numpy" },
-        { TS_CUDA, "touchstone-cuda.so", "touchstone", NULL, NULL },
-        { TS_CUDA, "entrant/textbook", "textbook", NULL, NULL },
-        { TS_CUDA, "entrant/torch", "torch", NULL, "torch" },
-    };
+    bool found = false;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        found |= all[i].device == c->device && !strcmp(all[i].name, name);
+    return found && access(name, F_OK);
+}
+
+/* Whether one of the first n entrants is of this challenge. */
+static bool is_entered(const ts_court *c, int n, const ts_task *t)
+{
+    while (n && c->entrant[n - 1]->task != t) n--;
+    return n;
+}
+
+/* All of them, or those named `name`; if entrants were given, only in their challenges. */
+static void add_built_in(ts_court *c, const char *only, const char *name, int n_given)
+{
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         char path[4096], whole[4096], file[128];
-        if (all[i].device != c->device) continue;
+        if (all[i].device != c->device || (name && strcmp(name, all[i].name))) continue;
         if (all[i].needs && !ts_python_has(c->python, all[i].needs, NULL, 0)) {
             fprintf(stderr,
                     "touchstone judge: skipping the built-in entrant %s: %s has no module %s\n",
@@ -105,6 +125,7 @@ static void add_built_in(ts_court *c, const char *only)
             const bool  folder = !strchr(all[i].file, '.');
             if (all[i].challenge && strcmp(all[i].challenge, task)) continue;
             if (only && strcmp(only, task)) continue;
+            if (n_given && !is_entered(c, n_given, ts_tasks[t])) continue;
             if (ts_tasks[t]->no_challenge) continue;
             if (!(ts_tasks[t]->devices >> c->device & 1)) continue;
             snprintf(file, sizeof file, "%s%s%s", all[i].file, folder ? "/" : "",
@@ -134,7 +155,16 @@ static const char *kept(const char *text)
     return own;
 }
 
-static bool add_given(ts_court *c, const char *path, const char *challenge)
+static bool mixed(const char *path, const char *why)
+{
+    fprintf(stderr,
+            "touchstone judge: %s: %s, but CPU and GPU entrants cannot be judged in one run; judge "
+            "%s alone\n",
+            path, why, path);
+    return false;
+}
+
+static bool add_given(ts_court *c, const char *path, const char *challenge, bool alone)
 {
     static ts_paths list;
     ts_refusal      why = { 0 };
@@ -159,7 +189,9 @@ static bool add_given(ts_court *c, const char *path, const char *challenge)
         const bool       model = *a->model;
         const ts_judged *e = add(c, a->path, model && own ? own : challenge,
                                  model ? kept(a->model) : NULL, model ? kept(a->sample) : NULL);
-        if (list.n > 1 && !strcmp(e->reason, "device")) c->n--, n_other++; /* judged elsewhere */
+        if (strcmp(e->reason, "device")) continue;
+        if (list.n > 1) c->n--, n_other++; /* judged elsewhere */
+        else if (!alone) return mixed(path, e->text);
     }
     if (n_other)
         fprintf(stderr, "touchstone judge: %s: %d entrants left out; judge them with --device %s\n",
@@ -183,7 +215,7 @@ static bool read_log(const char *path, ts_records *r, char why[TS_WHY])
     return ok && ts_merge_end(m, r, why);
 }
 
-static int show(const judge_options *o)
+static int show(const ts_court *c, const judge_options *o, ts_json *json)
 {
     ts_records r;
     ts_board   b;
@@ -194,53 +226,25 @@ static int show(const judge_options *o)
         return status;
     }
     if (ts_board_make(&r, &b, why)) {
+        b.program = program_invocation_name;
         ts_board_print(&b, o->json && !strcmp(o->json, "-") ? stderr : stdout);
         status = TS_EXIT_PASSED;
         if (o->out) {
             mkdir(o->out, 0777);
             snprintf(page, sizeof page, "%s/index.html", o->out);
-            FILE      *f = fopen(page, "w");
+            FILE *f = fopen(page, "w");
+            b.program = NULL; /* not on a page that is published */
             const bool whole = f && ts_page_write(&r, &b, f);
             if (f && !fclose(f) && whole) printf("page: %s\n", page);
             else
                 fprintf(stderr, "touchstone judge: %s: cannot be written\n", page),
                     status = TS_EXIT_BROKEN;
         }
+        ts_verdicts_list(c, &b, json);
         ts_board_free(&b);
     } else fprintf(stderr, "touchstone judge: %s: %s\n", o->log, why);
     ts_records_free(&r);
     return status;
-}
-
-static bool write_json(const ts_court *c, const char *path, ts_json *root)
-{
-    ts_json *list = ts_json_array(root, "verdicts");
-    for (int i = 0; i < c->n; i++) {
-        const ts_judged *e = c->entrant[i];
-        if (e->before) continue;
-        ts_json *o = ts_json_object(list, NULL);
-        ts_json_text(o, "name", e->entrant.name);
-        if (e->sample) ts_json_text(o, "sample", e->sample);
-        if (*e->entrant.block) ts_json_text(o, "block", e->entrant.block);
-        ts_json_text(o, "task", e->task ? e->task->name : e->challenge ? e->challenge : "");
-        ts_json_text(o, "class", e->task ? ts_class_name(e->entrant.cls) : "");
-        ts_json_text(o, "verdict", ts_ruling_name(e->ruling));
-        ts_json_text(o, "reason", e->reason);
-        ts_json_text(o, "text", e->text);
-        ts_json_text(o, "case", e->where);
-        if (e->ruling == TS_RULING_COMMON) ts_json_text(o, "rule", e->rule);
-        if (e->task && *e->scope.text) {
-            ts_json_text(o, "offers", e->scope.text);
-            ts_json_number(o, "share", e->scope.share);
-        }
-        for (int has = 1; has >= 0 && e->task && e->task->optional && *e->built.sha256; has--) {
-            char names[160];
-            ts_scope_optional(&e->scope, e->task, has, names, sizeof names);
-            ts_json_text(o, has ? "optional_examined" : "optional_not_exported", names);
-        }
-        ts_json_number(o, "worst", e->worst);
-    }
-    return ts_json_close(path, root);
 }
 
 static int verdict(const ts_court *c, bool given)
@@ -341,8 +345,9 @@ static int sit(ts_court *c, const judge_options *o, bool given)
     }
     ts_json *json;
     if (!ts_json_open(o->json, &json)) return TS_EXIT_BROKEN;
-    const int shown = show(o);
-    if (!write_json(c, o->json, json)) return TS_EXIT_BROKEN;
+    const int shown = show(c, o, json);
+    ts_explain(c);
+    if (!ts_json_close(o->json, json)) return TS_EXIT_BROKEN;
     if (c->only) unlink(o->log);
     return shown ? shown : verdict(c, given);
 }
@@ -489,26 +494,33 @@ int ts_tool_judge(int argc, char **argv)
         { "--selfcheck", NULL, "test this machine's sandbox guarantees and exit", &o.selfcheck },
         { NULL, NULL, NULL, NULL },
     };
-    const char *usage = "judge [ENTRANT...] [OPTION...]\n\nENTRANT is a source file, an answer in "
-                        "Markdown, a folder "
-                        "with entry.json, or a folder of\nanswers at any depth: MODEL/CHALLENGE.c, "
-                        ".cpp, .cu, .py or "
-                        ".md, MODEL/CHALLENGE/ or\nMODEL/CHALLENGE/sample-3/. Without ENTRANT, the "
-                        "built-in ones are "
-                        "judged.";
+    const char *usage =
+        "judge [ENTRANT...] [OPTION...]\n\nENTRANT is a source file, an answer in Markdown, a "
+        "folder "
+        "with entry.json, a folder of\nanswers at any depth: MODEL/CHALLENGE.c, .cpp, .cu, .py or "
+        ".md, MODEL/CHALLENGE/ or\nMODEL/CHALLENGE/sample-3/; or the name of a built-in one, such "
+        "as "
+        "touchstone: judged in\nthe challenges of the others. Without ENTRANT, the built-in ones "
+        "are "
+        "judged.";
     if (!ts_options_many(argc, argv, usage, options, given, TS_MOST_ENTRANTS - 1, &status))
         return status;
     if (!ts_task_known("judge", "--challenge", o.challenge, true)) return TS_EXIT_USAGE;
     if (o.klass && !is_class(o.klass)) return TS_EXIT_USAGE;
+    if (c.only && !ts_case_find(&c.only)) return TS_EXIT_USAGE;
     if (o.device && strcmp(o.device, "cpu") && strcmp(o.device, "cuda")) {
         fprintf(stderr, "touchstone judge: --device: got '%s', expected cpu or cuda\n", o.device);
         return TS_EXIT_USAGE;
     }
-    if (o.device ? !strcmp(o.device, "cuda") : given[0] && is_gpus(given[0])) c.device = TS_CUDA;
+    const char *gpus = !o.device && given[0] ? gpu_class(given[0]) : NULL;
+    if (gpus || (o.device && !strcmp(o.device, "cuda"))) c.device = TS_CUDA;
     if (o.slurm) return ts_judge_slurm(&c, o.slurm, given, argc, argv);
     if (c.device == TS_CUDA) ts_keeper_survey(&c.survey);
     if (c.device == TS_CUDA && !c.survey.there) {
-        fprintf(stderr, "touchstone judge: --device cuda: %s\n", c.survey.text);
+        if (gpus)
+            fprintf(stderr, "touchstone judge: %s (class %s) needs a GPU: %s\n", given[0], gpus,
+                    c.survey.text);
+        else fprintf(stderr, "touchstone judge: --device cuda: %s\n", c.survey.text);
         return TS_EXIT_BROKEN;
     }
     if (o.selfcheck) return ts_selfcheck(c.device == TS_CUDA ? &c.survey : NULL, o.json);
@@ -536,8 +548,11 @@ int ts_tool_judge(int argc, char **argv)
     }
     if (c.device == TS_CUDA) snprintf(c.places.arch, sizeof c.places.arch, "%s", c.survey.arch);
     for (int i = 0; given[i]; i++)
-        if (!add_given(&c, given[i], o.challenge)) return TS_EXIT_USAGE;
-    if (!given[0]) add_built_in(&c, o.challenge);
+        if (!is_built_in(&c, given[i]) && !add_given(&c, given[i], o.challenge, !given[1]))
+            return TS_EXIT_USAGE;
+    for (int i = 0, n = c.n; given[i]; i++)
+        if (is_built_in(&c, given[i])) add_built_in(&c, o.challenge, given[i], n);
+    if (!given[0]) add_built_in(&c, o.challenge, NULL, 0);
     if (o.klass) keep_class(&c, o.klass);
     if (!c.n) {
         fprintf(stderr,

@@ -10,9 +10,10 @@
 #include "tool.h"
 
 typedef struct listing {
-    FILE    *out;
-    ts_json *rows; /* array */
-    uint64_t seed;
+    FILE       *out;
+    ts_json    *rows; /* array */
+    uint64_t    seed;
+    const char *challenge; /* NULL: every task */
 } listing;
 
 /* One row: up to three words, printed in columns and written to JSON with these keys. */
@@ -91,6 +92,7 @@ static void list_cases(listing *l)
     for (const ts_task *const *t = ts_tasks; *t; t++)
         for (const ts_case *c = (*t)->cases(); c->use; c++) {
             char s[256];
+            if (l->challenge && strcmp(l->challenge, (*t)->name)) break;
             ts_case_string(*t, c, l->seed, s, sizeof s);
             row(l, key,
                 c->use & TS_USE_TIME     ? "time"
@@ -182,8 +184,9 @@ static const struct {
 
 int ts_tool_list(int argc, char **argv)
 {
-    const char     *json = NULL, *seed = NULL, *kind = NULL;
+    const char     *json = NULL, *seed = NULL, *kind = NULL, *challenge = NULL;
     const ts_option options[] = {
+        { "--challenge", "NAME", "list only the cases of this challenge or task", &challenge },
         { "--json", "FILE|-", "write the list as JSON", &json },
         { "--seed", "N", "seed shown in case names (default 0x5eed)", &seed },
         { 0 },
@@ -198,6 +201,12 @@ int ts_tool_list(int argc, char **argv)
             options, &kind, &status))
         return status;
     if (seed && !ts_parse_u64("--seed", seed, &l.seed)) return TS_EXIT_USAGE;
+    if (!ts_task_known("list", "--challenge", challenge, false)) return TS_EXIT_USAGE;
+    if (challenge && kind && strcmp(kind, "cases")) {
+        fprintf(stderr, "touchstone list: --challenge: got %s, expected cases\n", kind);
+        return TS_EXIT_USAGE;
+    }
+    l.challenge = challenge;
     for (size_t i = 0; kind && i < sizeof kinds / sizeof *kinds; i++) {
         if (strcmp(kind, kinds[i].kind)) continue;
         if (!ts_json_open(json, &root)) return TS_EXIT_USAGE;

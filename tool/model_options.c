@@ -7,7 +7,11 @@
 
 bool ts_complain(const char *what, const char *why)
 {
-    fprintf(stderr, "touchstone %s: %s: %s\n", ts_command(), what, why);
+    size_t n = 0; /* ts_say writes ? for each byte that is not printable ASCII */
+    while (what[n] && (why[n] == what[n] || why[n] == '?')) n++;
+    const bool named = !what[n] && (why[n] == ':' || why[n] == '/');
+    fprintf(stderr, "touchstone %s: %s%s%s\n", ts_command(), what, named ? "" : ": ",
+            named ? why + n : why);
     return false;
 }
 

@@ -12,7 +12,8 @@
 
 #define TS_UNSET UINT64_MAX /* a count that was not given */
 
-/* Prints one line on standard error, with the command; returns false. */
+/* Prints one line on standard error, with the command; returns false. A `why` that begins with
+ * `what` does not repeat it: a reader names the file that it cannot open, or a file in a folder. */
 bool ts_complain(const char *what, const char *why);
 
 /* These leave *value as it is where `text` is NULL. */

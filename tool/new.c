@@ -232,10 +232,13 @@ int ts_tool_new(int argc, char **argv)
                     &prompt },
                   { 0 },
     };
-    if (!ts_options(argc, argv,
-                    "new DIR [--challenge ID] [--language c|c++|cuda|python|triton]\n"
-                    "       touchstone new --prompt --challenge ID [--language NAME]",
-                    options, &folder, &status))
+    if (!ts_options(
+            argc, argv,
+            "new DIR [--challenge ID] [--language c|c++|cuda|python|triton]\n"
+            "       touchstone new --prompt --challenge ID [--language NAME]\n\n"
+            "Writes a new entrant's folder; without --challenge, one folder per challenge in "
+            "DIR.",
+            options, &folder, &status))
         return status;
     while (l->name && strcmp(language, l->name)) l++;
     if ((!folder || !folder[0]) && !(prompt && challenge))

@@ -67,6 +67,21 @@ static bool whole(const char *option, const char *text, int64_t *value)
     return true;
 }
 
+/* A whole number, or one of units of 1024, such as 128k. */
+static bool tokens(const char *option, const char *text, int64_t *value)
+{
+    const size_t n = text ? strlen(text) : 0;
+    char         digits[16];
+    if (n < 2 || n >= sizeof digits || (text[n - 1] != 'k' && text[n - 1] != 'K'))
+        return whole(option, text, value);
+    memcpy(digits, text, n - 1);
+    digits[n - 1] = 0;
+    if (strspn(digits, "0123456789") != n - 1) return whole(option, text, value);
+    if (!whole(option, digits, value)) return false;
+    *value *= 1024;
+    return true;
+}
+
 static bool positive(const char *option, const char *text, bool zero, double *value)
 {
     char *end = NULL;
@@ -135,7 +150,7 @@ static bool parse_ask(const words *w, ts_plan_ask *a)
     a->weights = a->model->file_bytes ? TS_W_FILE : a->model->shipped;
     a->cache = (ts_plan_cache) { TS_BF16, TS_F32, TS_BF16, TS_KEY_CHANNEL, 16, 16, false };
     return whole("--gpus", w->gpus, &a->n_gpu) && whole("--batch", w->batch, &a->batch) &&
-           whole("--context", w->context, &a->context) && whole("--chunk", w->chunk, &a->chunk) &&
+           tokens("--context", w->context, &a->context) && whole("--chunk", w->chunk, &a->chunk) &&
            positive("--reserve", w->reserve, true, &a->reserve_gib) &&
            parse_weights(w->weights, &a->weights) && parse_cache(w, a);
 }
@@ -170,7 +185,9 @@ static bool take_gpu(ts_plan_job *j, const char *name)
 {
     char               why[TS_PLAN_WHY];
     const ts_plan_gpu *known = ts_plan_find_gpu(name, why);
-    if (!known) fprintf(stderr, "touchstone plan: --gpu: %s\n", why);
+    if (!known)
+        fprintf(stderr, "touchstone plan: --gpu: %s, or give --memory, --bandwidth and --tflops\n",
+                why);
     else j->gpu[j->n_gpu++] = *known;
     return known;
 }
@@ -305,7 +322,8 @@ int ts_tool_plan(int argc, char **argv)
         { "--gpu", "ID", "name in 'list gpus'", &w.gpu },
         { "--gpus", "N", "GPUs that share every matrix (default 1)", &w.gpus },
         { "--batch", "N", "sequences at once (default 1)", &w.batch },
-        { "--context", "N", "tokens per sequence (default 8192, or the model's maximum if less)",
+        { "--context", "N",
+          "tokens per sequence, such as 128k (default 8192, or the model's maximum if less)",
           &w.context },
         { "--weights", "DTYPE",
           "f32 bf16 fp8 mxfp4 int8 int4 ternary file (default: as on disk or as published)",

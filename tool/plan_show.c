@@ -31,6 +31,23 @@ const char *ts_plan_count(int64_t n, char text[TS_PLAN_NUMBER])
     return text;
 }
 
+/* The unit of a model's tables: MiB if its weights are less than a GiB even in float32. */
+typedef struct unit {
+    const char *name;
+    double      bytes;
+} unit;
+
+static unit unit_of(const ts_plan_model *m)
+{
+    const bool small = ts_plan_weight_bytes(m, 1, TS_W_F32) < INT64_C(1) << 30;
+    return small ? (unit) { "MiB", 1048576.0 } : (unit) { "GiB", 1073741824.0 };
+}
+
+static double in_unit(unit u, int64_t bytes)
+{
+    return (double)bytes / u.bytes;
+}
+
 /* ---- the model ---- */
 
 static const char *attention_name(const ts_plan_model *m)
@@ -70,8 +87,11 @@ static void show_model(const ts_plan_job *j)
     if (m->n_expert)
         fprintf(j->out, ", %lld experts, %lld per token", (long long)m->n_expert,
                 (long long)m->n_expert_used);
-    fprintf(j->out, "\n  %.3f e9 parameters, of which a token uses %.3f e9; from %s\n",
-            (double)ts_plan_params(m) / 1e9, (double)ts_plan_active_params(m) / 1e9, m->note);
+    const int    power = ts_plan_params(m) < 1000000000 ? 6 : 9;
+    const double scale = power == 6 ? 1e6 : 1e9;
+    fprintf(j->out, "\n  %.3f e%d parameters, of which a token uses %.3f e%d; from %s\n",
+            (double)ts_plan_params(m) / scale, power, (double)ts_plan_active_params(m) / scale,
+            power, m->note);
     fprintf(j->out, "  %.0f GiB, %.0f GB/s, %.0f dense bf16 TFLOPS; from %s\n", g->gib, g->gbs,
             g->bf16, g->source);
 }
@@ -83,11 +103,12 @@ static void show_sizes(const ts_plan_job *j)
     const ts_plan_ask *a = &j->ask;
     ts_json           *o = ts_json_object(j->json, "weight_bytes");
     const int          n = a->model->file_bytes ? TS_N_WEIGHTS : TS_W_FILE;
-    if (j->out) fprintf(j->out, "\nweights, GiB per GPU      ");
+    const unit         u = unit_of(a->model);
+    if (j->out) fprintf(j->out, "\nweights, %s per GPU      ", u.name);
     for (int w = 0; w < n; w++) {
         const int64_t bytes = ts_plan_weight_bytes(a->model, a->n_gpu, (ts_plan_weight)w);
         ts_json_int(o, ts_plan_weight_name[w], bytes);
-        if (j->out) fprintf(j->out, "  %s %.2f", ts_plan_weight_name[w], ts_plan_gib(bytes));
+        if (j->out) fprintf(j->out, "  %s %.2f", ts_plan_weight_name[w], in_unit(u, bytes));
     }
     o = ts_json_object(j->json, "kv_bytes_per_token");
     if (j->out) fprintf(j->out, "\ncache, bytes per token    ");
@@ -127,19 +148,20 @@ static void show_memory(const ts_plan_job *j)
     ts_json  *list = ts_json_array(j->json, "fits_with");
     for (int i = 0; i < n_way; i++) ts_json_text(list, NULL, way[i]);
     if (!j->out) return;
-    fprintf(j->out, "\nmemory per GPU, GiB         batch %lld, context %lld, %s weights, ",
+    const unit u = unit_of(a->model);
+    fprintf(j->out, "\nmemory per GPU, %s         batch %lld, context %lld, %s weights, ", u.name,
             (long long)a->batch, (long long)a->context, ts_plan_weight_name[a->weights]);
     if (a->cache.page) fprintf(j->out, "pages of %lld, ", (long long)a->cache.page);
     else fprintf(j->out, "contiguous, ");
     fprintf(j->out, "%s cache\n  weights      %9.3f\n", ts_plan_store_name(a->cache.store),
-            ts_plan_gib(m.weights));
-    fprintf(j->out, "  cache        %9.3f   of which %.6f without tokens\n", ts_plan_gib(m.cache),
-            ts_plan_gib(m.waste));
+            in_unit(u, m.weights));
+    fprintf(j->out, "  cache        %9.3f   of which %.6f without tokens\n", in_unit(u, m.cache),
+            in_unit(u, m.waste));
     fprintf(j->out, "  activations  %9.3f   an estimate\n  reserve      %9.3f   an estimate\n",
-            ts_plan_gib(m.activations), ts_plan_gib(m.reserve));
-    fprintf(j->out, "  total        %9.3f   of %.0f: %s by %.3f\n", ts_plan_gib(m.total),
-            ts_plan_gib(m.capacity), m.missing ? "DOES NOT FIT" : "fits",
-            ts_plan_gib(m.missing ? m.missing : m.capacity - m.total));
+            in_unit(u, m.activations), in_unit(u, m.reserve));
+    fprintf(j->out, "  total        %9.3f   of %.0f: %s by %.3f\n", in_unit(u, m.total),
+            in_unit(u, m.capacity), m.missing ? "DOES NOT FIT" : "fits",
+            in_unit(u, m.missing ? m.missing : m.capacity - m.total));
     if (n_way) fprintf(j->out, "  fits with %s\n", ts_plan_ways_text(a, ways));
 }
 
@@ -197,11 +219,12 @@ static void show_speed(const ts_plan_job *j)
 
 static void show_growth(const ts_plan_job *j)
 {
-    char     number[TS_PLAN_NUMBER];
-    ts_json *rows = ts_json_array(j->json, "growth");
+    char       number[TS_PLAN_NUMBER];
+    ts_json   *rows = ts_json_array(j->json, "growth");
+    const unit u = unit_of(j->ask.model);
     if (j->out)
-        fprintf(j->out, "\n%12s  %s\n%12s  %10s %10s %10s %12s %12s\n", "context",
-                "cache per GPU, GiB", "", "bf16", "int8", "int4", "memory GiB", "decode ms");
+        fprintf(j->out, "\n%12s  cache per GPU, %s\n%12s  %10s %10s %10s   memory %s %12s\n",
+                "context", u.name, "", "bf16", "int8", "int4", u.name, "decode ms");
     for (int i = 0; i < N_POINTS; i++) {
         ts_plan_ask    a = j->ask;
         ts_plan_memory m;
@@ -214,14 +237,14 @@ static void show_growth(const ts_plan_job *j)
             const ts_plan_ask narrow = ts_plan_with(&a, NARROW[k]);
             const int64_t     bytes = ts_plan_cache_bytes(&narrow);
             ts_json_int(o, ts_plan_store_name(NARROW[k]), bytes);
-            if (j->out) fprintf(j->out, " %10.3f", ts_plan_gib(bytes));
+            if (j->out) fprintf(j->out, " %10.3f", in_unit(u, bytes));
         }
         ts_plan_memory_of(&a, &m);
         ts_plan_decode(&a, &b);
         ts_json_int(o, "total", m.total);
         ts_json_number(o, "decode_ms", b.seconds * 1e3);
         if (j->out)
-            fprintf(j->out, " %12.3f %12.3f%s\n", ts_plan_gib(m.total), b.seconds * 1e3,
+            fprintf(j->out, " %12.3f %12.3f%s\n", in_unit(u, m.total), b.seconds * 1e3,
                     m.missing ? "   does not fit" : "");
     }
 }

@@ -3,6 +3,7 @@
 #include "registry.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cuda_module.h"
@@ -139,4 +140,30 @@ bool ts_case_matches(const ts_task *t, const ts_case *c, const char *filter)
         if (!more) return false;
     }
     return true;
+}
+
+bool ts_case_find(const char **only)
+{
+    static char    name[192];
+    const char    *at = strrchr(*only, '@');
+    const size_t   n = strcspn(*only, "@");
+    char          *end = NULL;
+    const uint64_t seed = at ? strtoull(at + 1, &end, 0) : 0;
+    for (int t = 0; ts_tasks[t]; t++)
+        for (const ts_case *c = ts_tasks[t]->cases(); c->use; c++) {
+            ts_case_string(ts_tasks[t], c, seed, name, sizeof name);
+            if (strcspn(name, "@") != n || strncmp(name, *only, n)) continue;
+            if (!at) {
+                fprintf(stderr,
+                        "touchstone judge: --case: got %s without a seed, expected %s@0x...\n",
+                        *only, *only);
+                return false;
+            }
+            if (*only + n == at && at[1] && !*end) return *only = name, true;
+        }
+    fprintf(stderr,
+            "touchstone judge: --case: got '%s', expected NAME@SEED with a NAME of 'touchstone "
+            "list cases'\n",
+            *only);
+    return false;
 }

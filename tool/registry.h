@@ -42,4 +42,8 @@ bool ts_case_seed(const char *filter, bool *given, uint64_t *seed);
  * separates alternatives. */
 bool ts_case_matches(const ts_task *t, const ts_case *c, const char *filter);
 
+/* Of `judge --case`: whether the case, named with its seed, exists; otherwise prints one line on
+ * standard error. The name is rewritten as the judge writes it: its seed may be decimal. */
+bool ts_case_find(const char **only);
+
 #endif

@@ -86,13 +86,15 @@ static int write_site(const ts_records *r, const ts_board *b, const char *dir, b
     return TS_EXIT_PASSED;
 }
 
-static int report(const ts_records *r, const logs *l, const ts_board *b, const char *out,
+static int report(const ts_records *r, const logs *l, ts_board *b, const char *out,
                   const char *site, const char *json)
 {
     ts_json *j;
     if (!ts_json_open(json, &j)) return TS_EXIT_BROKEN;
     to_json(j, r, l->n_records, l->n, b);
+    b->program = program_invocation_name;
     if (!json || strcmp(json, "-")) ts_board_print(b, stdout);
+    b->program = NULL; /* not on a page that is published */
     int status = out ? write_page(r, b, out) : TS_EXIT_PASSED;
     if (out && !status && (!json || strcmp(json, "-"))) printf("\npage: %s/index.html\n", out);
     if (site && !status) status = write_site(r, b, site, json && !strcmp(json, "-"));

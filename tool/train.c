@@ -10,12 +10,6 @@
 #define TS_HAVE_MODEL 0
 #endif
 
-bool ts_train_complain(const char *what, const char *why)
-{
-    fprintf(stderr, "touchstone train: %s: %s\n", what, why);
-    return false;
-}
-
 enum { NUMBERS = 13 };
 
 typedef struct number {
@@ -58,7 +52,7 @@ static bool parse_device(const char *device, const char *dtype, ts_train_plan *p
     else if (dtype && strcmp(dtype, "f32") && strcmp(dtype, "bf16"))
         fprintf(stderr, "touchstone train: --dtype: got '%s', expected f32 or bf16\n", dtype);
     else if (p->dtype == TS_BF16 && p->device == TS_CPU)
-        return ts_train_complain("--dtype", "got bf16 on the CPU, expected f32, or --device cuda");
+        return ts_complain("--dtype", "got bf16 on the CPU, expected f32, or --device cuda");
     else return true;
     return false;
 }
@@ -66,7 +60,7 @@ static bool parse_device(const char *device, const char *dtype, ts_train_plan *p
 static bool parse_group(const char *text, ts_train_plan *p)
 {
     p->paired = text && !strcmp(text, "256");
-    if (text && !p->ternary) return ts_train_complain("--group", "needs --ternary");
+    if (text && !p->ternary) return ts_complain("--group", "needs --ternary");
     if (!text || p->paired || !strcmp(text, "128")) return true;
     fprintf(stderr, "touchstone train: --group: got '%s', expected 128 or 256\n", text);
     return false;
@@ -148,13 +142,13 @@ static bool parse(int argc, char **argv, ts_train_plan *p, int *status)
     if (!ts_options(argc, argv, "train --data FILE --out DIR [OPTION...]", options, NULL, status))
         return false;
     *status = TS_EXIT_USAGE;
-    if (!p->data) return ts_train_complain("--data", "missing; expected a UTF-8 text file");
-    if (!p->out) return ts_train_complain("--out", "missing; expected a folder for the model");
+    if (!p->data) return ts_complain("--data", "missing; expected a UTF-8 text file");
+    if (!p->out) return ts_complain("--out", "missing; expected a folder for the model");
     if (seed && !ts_parse_u64("--seed", seed, &p->seed)) return false;
     for (int i = 0; i < NUMBERS; i++)
         if (!parse_number(&n[i])) return false;
     if (p->export && strcmp(p->export, "gguf"))
-        return ts_train_complain("--export", "expected gguf, the only other format");
+        return ts_complain("--export", "expected gguf, the only other format");
     return parse_group(group, p) && parse_device(device, dtype, p) &&
            parse_real("--lr", lr, 1e-9, 10, &p->lr) &&
            parse_real("--decay", decay, 0, 10, &p->weight_decay);
@@ -168,7 +162,7 @@ int ts_tool_train(int argc, char **argv)
 #if TS_HAVE_MODEL
     return ts_train_text(&p);
 #else
-    ts_train_complain(p.data, "models are not available, built without jansson, CBLAS or PCRE2");
+    ts_complain(p.data, "models are not available, built without jansson, CBLAS or PCRE2");
     return TS_EXIT_BROKEN;
 #endif
 }

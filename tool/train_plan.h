@@ -3,6 +3,7 @@
 #ifndef TS_TOOL_TRAIN_PLAN_H
 #define TS_TOOL_TRAIN_PLAN_H
 
+#include "model_options.h"
 #include "tool.h"
 #include "touchstone/touchstone.h"
 
@@ -15,9 +16,6 @@ typedef struct ts_train_plan {
     ts_device   device;
     ts_dtype    dtype;
 } ts_train_plan;
-
-/* Prints one line on standard error; returns false. */
-bool ts_train_complain(const char *what, const char *why);
 
 /* Plots the curves of log.jsonl; on failure prints one line on standard error. */
 bool ts_train_svg(const char *log, const char *title, const char *path);

@@ -27,7 +27,7 @@ typedef struct work {
 static bool path_in(const work *w, const char *name, char path[4096])
 {
     if (snprintf(path, 4096, "%s/%s", w->p->out, name) < 4096) return true;
-    return ts_train_complain("--out", "path too long");
+    return ts_complain("--out", "path too long");
 }
 
 /* ---- the vocabulary ---- */
@@ -41,11 +41,11 @@ static bool vocabulary(work *w)
 {
     char path[4096], why[TS_MODEL_WHY];
     if (!path_in(w, "tokenizer.json", path)) return false;
-    if (w->p->resume) return ts_tokenizer_load(path, &w->t, why) || ts_train_complain(path, why);
+    if (w->p->resume) return ts_tokenizer_load(path, &w->t, why) || ts_complain(path, why);
     return (ts_corpus_vocabulary(w->c, (int64_t)w->p->n_vocab, &w->vocabulary, &w->n_vocabulary,
                                  why) &&
             ts_tokenizer_parse(w->vocabulary, w->n_vocabulary, &w->t, why)) ||
-           ts_train_complain("vocabulary", why);
+           ts_complain("vocabulary", why);
 }
 
 /* A new run's first files. */
@@ -119,13 +119,12 @@ static bool prepare(work *w)
     const ts_train_plan *p = w->p;
     char                 why[TS_MODEL_WHY];
     if (p->n_batch % (uint64_t)w->team.size)
-        return ts_train_complain("--batch", "not a multiple of the number of processes");
+        return ts_complain("--batch", "not a multiple of the number of processes");
     if (!w->team.rank && !ts_folder_claim(&w->folder, p->out, p->resume, why))
-        return ts_train_complain(p->out, why);
-    if (!ts_corpus_load(p->data, p->seed, &w->c, why)) return ts_train_complain(p->data, why);
+        return ts_complain(p->out, why);
+    if (!ts_corpus_load(p->data, p->seed, &w->c, why)) return ts_complain(p->data, why);
     if (!vocabulary(w)) return false;
-    if (!ts_corpus_encode(w->c, w->t, (int64_t)p->length, why))
-        return ts_train_complain(p->data, why);
+    if (!ts_corpus_encode(w->c, w->t, (int64_t)p->length, why)) return ts_complain(p->data, why);
     ts_net_options o = {
         .dims = { .n_layer = (int64_t)p->n_layer,
                   .width = (int64_t)p->width,
@@ -145,7 +144,7 @@ static bool prepare(work *w)
         .n_token = (int64_t)p->length,
     };
     ts_net_dims_set(&o.dims);
-    return ts_net_create(&o, p->seed, &w->n, why) || ts_train_complain("model", why);
+    return ts_net_create(&o, p->seed, &w->n, why) || ts_complain("model", why);
 }
 
 static void tell_packed(const work *w, ts_json *json)
@@ -166,7 +165,7 @@ static bool export_gguf(const work *w, ts_json *json)
     char        path[4096], why[TS_MODEL_WHY];
     struct stat is;
     if (!w->p->export || w->team.rank) return true;
-    if (!ts_folder_export_gguf(w->p->out, why)) return ts_train_complain("--export", why);
+    if (!ts_folder_export_gguf(w->p->out, why)) return ts_complain("--export", why);
     if (!path_in(w, "model.gguf", path) || stat(path, &is)) return false;
     if (w->out) fprintf(w->out, "exported  %s, %lld bytes\n", path, (long long)is.st_size);
     ts_json_int(json, "gguf_bytes", is.st_size);
@@ -211,7 +210,7 @@ static bool run(work *w, ts_json *json)
     w->looks = ts_json_array(json, "looks");
     if (!ts_train(w->n, &f, &o, tell, w, &r, why)) {
         if (w->terminal) fputs("\r\x1b[K", stderr);
-        return ts_train_complain(p->out, why);
+        return ts_complain(p->out, why);
     }
     if (w->out)
         fprintf(
@@ -246,7 +245,7 @@ int ts_train_text(const ts_train_plan *p)
 {
     work w = { .p = p, .out = stdout, .folder = { .fd = -1 } };
     char why[TS_MODEL_WHY];
-    if (!ts_team_join(&w.team, why)) return ts_train_complain("MPI", why), TS_EXIT_BROKEN;
+    if (!ts_team_join(&w.team, why)) return ts_complain("MPI", why), TS_EXIT_BROKEN;
     const int status = work_on(&w);
     ts_net_free(&w.n);
     ts_tokenizer_free(&w.t);

@@ -178,7 +178,7 @@ bool ts_train_svg(const char *log, const char *title, const char *path)
     curves c = { 0 };
     FILE  *f = NULL;
     bool   ok = read_log(log, &c);
-    if (!ok) ts_train_complain(log, "cannot be read");
+    if (!ok) ts_complain(log, "cannot be read");
     else ok = (f = ts_svg_open(path, WIDTH, HEIGHT)) != NULL;
     if (f) {
         draw(f, &c, title);

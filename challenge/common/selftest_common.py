@@ -18,6 +18,13 @@ random = np.random.default_rng(0x5eed)
 counts = {"cases": 0, "failed": 0}
 
 
+def sum_bound(n):
+    """The error that PROMPT.md allows a sum of n terms, as part of what their magnitudes add up to.
+    No bound of a self-test is tighter than what follows from it: else it would reject what the
+    judge accepts."""
+    return (8 + 2 * np.sqrt(n)) * 2.0**-24
+
+
 def store(a, kind):
     """bf16 is passed as its bits, uint16, as the judge does."""
     if kind != "bf16":

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """selftest.py - public cases for cross_entropy against the definition in double."""
-from selftest_common import case, empty, np, random, store, verdict, widen
+from selftest_common import case, empty, np, random, store, sum_bound, verdict, widen
 from cross_entropy import cross_entropy
 
 
@@ -14,12 +14,16 @@ def expected(h, w, bias, target, a, before, u):
     z = a["softcap"] * t if a["softcap"] else x
     lse = np.log(np.exp(z).sum(axis=1))
     loss = lse - (1 - s) * z[rows, hit] - s * z.mean(axis=1) + a["z_loss"] * lse ** 2
-    dx = (1 + 2 * a["z_loss"] * lse)[:, None] * np.exp(z - lse[:, None]) - s / n_vocab
+    p = (1 + 2 * a["z_loss"] * lse)[:, None] * np.exp(z - lse[:, None])
+    dx, size = p - s / n_vocab, np.abs(p) + s / n_vocab  # size: what magnitudes add up to
     dx[rows, hit] -= 1 - s
+    size[rows, hit] += 1 - s
     dx *= g * (1 - t * t) * counted[:, None]
+    size *= abs(g) * (1 - t * t) * counted[:, None]
     lse, loss = np.where(counted, lse, 0), np.where(counted, loss, 0)
     total = np.array([loss.sum() / n if a["mean"] and n else np.nan if a["mean"] else loss.sum()])
-    size = np.abs(dx) + 1e-2 * abs(g) / n_vocab
+    size += 1e-2 * abs(g) / n_vocab
+    u += sum_bound(n_vocab)
     return {"loss": (loss, 5e-5 * (1 + np.abs(lse))), "lse": (lse, 2e-5 * (1 + np.abs(lse))),
             "total": (total, 1e-4 * (1 + np.abs(total))),
             "dh": (before + dx @ w, u * (before + 2 * size @ np.abs(w))),

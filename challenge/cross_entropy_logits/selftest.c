@@ -29,9 +29,12 @@ static double check_row(const char *name, const args *a, int64_t i, const double
     for (int64_t v = 0; v < a->n_vocab && got; v++) {
         const double slope = a->softcap > 0 ? 1 - pow(tanh(x[v] / a->softcap), 2) : 1;
         const double p = (1 + 2 * a->z_loss * lse) * exp(capped(a, x[v]) - lse);
+        const double off = /* of p: the sum, and exponents that were rounded */
+            sum_bound(a->n_vocab) +
+            (56 + 3 * fabs(lse) + 2 * fabs(capped(a, x[v]) - lse)) * 0x1p-24;
         const double dx = g * (p - (v == t ? 1 - s : 0) - s / V) * slope;
         compare(name, "gradient", at + v, get(got, a->dtype, at + v), counted ? dx : 0,
-                counted ? u * (fabs(dx) + 1e-2 * fabs(g)) : 0);
+                counted ? u * (fabs(dx) + 1e-2 * fabs(g)) + off * fabs(g * p) : 0);
     }
     return loss;
 }

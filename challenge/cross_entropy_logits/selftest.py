@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """selftest.py - public cases for cross_entropy_logits against the definition in double."""
-from selftest_common import case, empty, np, random, store, verdict, widen
+from selftest_common import case, empty, np, random, store, sum_bound, verdict, widen
 from cross_entropy_logits import cross_entropy_logits
 
 
@@ -12,12 +12,15 @@ def expected(x, target, a, u):
     z = a["softcap"] * t if a["softcap"] else x
     lse = 40 + np.log(np.exp(z - 40).sum(axis=1))
     loss = lse - (1 - s) * z[rows, hit] - s * z.mean(axis=1) + a["z_loss"] * lse ** 2
-    dx = (1 + 2 * a["z_loss"] * lse)[:, None] * np.exp(z - lse[:, None]) - s / n_vocab
+    p = (1 + 2 * a["z_loss"] * lse)[:, None] * np.exp(z - lse[:, None])
+    off = np.abs(p) * (sum_bound(n_vocab) +  # of p: the sum, and exponents that were rounded
+                       (56 + 3 * np.abs(lse)[:, None] + 2 * np.abs(z - lse[:, None])) * 2.0**-24)
+    dx = p - s / n_vocab
     dx[rows, hit] -= 1 - s
     dx *= g * (1 - t * t) * counted[:, None]
     lse, loss = np.where(counted, lse, 0), np.where(counted, loss, 0)
     total = np.array([loss.sum() / n if a["mean"] and n else np.nan if a["mean"] else loss.sum()])
-    gradient = dx, u * (np.abs(dx) + 1e-2 * abs(g)) * counted[:, None]
+    gradient = dx, (u * (np.abs(dx) + 1e-2 * abs(g)) + abs(g) * off) * counted[:, None]
     return {"loss": (loss, 1e-4 * (1 + np.abs(lse))), "lse": (lse, 2e-5 * (1 + np.abs(lse))),
             "total": (total, 1e-4 * (1 + np.abs(total))), "logits": gradient, "dlogits": gradient}
 

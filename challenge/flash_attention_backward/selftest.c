@@ -19,9 +19,10 @@ static int64_t at(const ts_attention_dims *d, int64_t heads, int64_t n, int64_t 
 
 typedef struct head {
     const ts_flash_attention_backward_args *a;
-    int64_t                                 b, h; /* batch, query head */
-    double                                 *p, *ds,
-        *size; /* [n_q][n_k]: P, dS with the scale, and the magnitudes that cancel in it */
+    int64_t                                 b, h;   /* batch, query head */
+    double                                 *p, *ds; /* [n_q][n_k]: P, and dS with the scale */
+    double *p_off, *ds_off; /* what these may be off by, the rounding of the sums in which they are
+                               terms included */
 } head;
 
 static int64_t q_at(const head *w, int64_t i)
@@ -35,11 +36,14 @@ static int64_t k_at(const head *w, int64_t j)
     return at(d, d->n_kv_head, d->n_k, w->b, w->h / (d->n_q_head / d->n_kv_head), j);
 }
 
-static double dot(const head *w, const void *x, int64_t i, const void *y, int64_t j)
+/* size: what the magnitudes of the terms add up to. */
+static double dot(const head *w, const void *x, int64_t i, const void *y, int64_t j, double *size)
 {
-    double sum = 0;
-    for (int64_t e = 0; e < w->a->d.head_dim; e++)
-        sum += get(x, w->a->d.dtype, i + e) * get(y, w->a->d.dtype, j + e);
+    double sum = *size = 0;
+    for (int64_t e = 0; e < w->a->d.head_dim; e++) {
+        const double p = get(x, w->a->d.dtype, i + e) * get(y, w->a->d.dtype, j + e);
+        sum += p, *size += fabs(p);
+    }
     return sum;
 }
 
@@ -56,10 +60,10 @@ static void forward(const head *w, int64_t i, void *o, float *lse)
 {
     const ts_attention_dims *d = &w->a->d;
     double *const            p = w->p + i * d->n_k;
-    double                   max = -INFINITY, sum = 0;
+    double                   max = -INFINITY, sum = 0, size;
     for (int64_t j = 0; j < d->n_k; j++) {
-        p[j] =
-            sees(w, i, j) ? d->scale * dot(w, w->a->q, q_at(w, i), w->a->k, k_at(w, j)) : -INFINITY;
+        const double s = d->scale * dot(w, w->a->q, q_at(w, i), w->a->k, k_at(w, j), &size);
+        p[j] = sees(w, i, j) ? s : -INFINITY;
         max = fmax(max, p[j]);
     }
     for (int64_t j = 0; j < d->n_k; j++) sum += p[j] = p[j] > -INFINITY ? exp(p[j] - max) : 0;
@@ -72,23 +76,28 @@ static void forward(const head *w, int64_t i, void *o, float *lse)
     }
 }
 
-static void differentiate(const head *w, int64_t i)
+/* A score that is off by some amount makes P off by that part of itself. */
+static void differentiate(const head *w, int64_t i, double u)
 {
     const ts_attention_dims *d = &w->a->d;
-    const double             delta = dot(w, w->a->dout, q_at(w, i), w->a->o, q_at(w, i));
-    double                   size = 0;
-    for (int64_t e = 0; e < d->head_dim; e++)
-        size += fabs(get(w->a->dout, d->dtype, q_at(w, i) + e) *
-                     get(w->a->o, d->dtype, q_at(w, i) + e));
+    const int64_t            row = (w->b * d->n_q_head + w->h) * d->n_q + i;
+    double                   delta_size, dp_size, reach;
+    const double             lse = fabs((double)((const float *)w->a->lse)[row]);
+    const double delta = dot(w, w->a->dout, q_at(w, i), w->a->o, q_at(w, i), &delta_size);
     for (int64_t j = 0; j < d->n_k; j++) {
-        const double dp = dot(w, w->a->dout, q_at(w, i), w->a->v, k_at(w, j));
-        const double p = d->scale * w->p[i * d->n_k + j];
-        w->ds[i * d->n_k + j] = p * (dp - delta);
-        w->size[i * d->n_k + j] = fabs(p) * (fabs(dp) + size);
+        const int64_t pair = i * d->n_k + j;
+        const double  dp = dot(w, w->a->dout, q_at(w, i), w->a->v, k_at(w, j), &dp_size);
+        const double  p = d->scale * w->p[pair];
+        dot(w, w->a->q, q_at(w, i), w->a->k, k_at(w, j), &reach);
+        const double part = u + sum_bound(d->head_dim) * fabs(d->scale) * reach +
+                            (isfinite(lse) ? 2 * lse * 0x1p-24 : 0);
+        w->ds[pair] = p * (dp - delta);
+        w->ds_off[pair] = part * fabs(p) * (dp_size + delta_size);
+        w->p_off[pair] = part * w->p[pair];
     }
 }
 
-static void check_query(const char *name, const head *w, int64_t i, double u)
+static void check_query(const char *name, const head *w, int64_t i)
 {
     const ts_attention_dims *d = &w->a->d;
     for (int64_t e = 0; e < d->head_dim; e++) {
@@ -96,15 +105,15 @@ static void check_query(const char *name, const head *w, int64_t i, double u)
         for (int64_t j = 0; j < d->n_k; j++) {
             const double k = get(w->a->k, d->dtype, k_at(w, j) + e);
             sum += w->ds[i * d->n_k + j] * k;
-            size += w->size[i * d->n_k + j] * fabs(k);
+            size += w->ds_off[i * d->n_k + j] * fabs(k);
         }
         compare(name, "dq", q_at(w, i) + e, get(w->a->dq, d->dtype, q_at(w, i) + e), sum,
-                u * size + 1e-30);
+                size + 1e-30);
     }
 }
 
 /* w: the first of the heads that share this key. */
-static void check_key(const char *name, const head *w, int64_t j, double u)
+static void check_key(const char *name, const head *w, int64_t j)
 {
     const ts_attention_dims *d = &w->a->d;
     const int64_t            share = d->n_q_head / d->n_kv_head, to = k_at(w, j);
@@ -115,11 +124,11 @@ static void check_key(const char *name, const head *w, int64_t j, double u)
                 const int64_t pair = i * d->n_k + j;
                 const double  q = get(w->a->q, d->dtype, q_at(w + h, i) + e);
                 const double  g = get(w->a->dout, d->dtype, q_at(w + h, i) + e);
-                dk += w[h].ds[pair] * q, dk_size += w[h].size[pair] * fabs(q);
-                dv += w[h].p[pair] * g, dv_size += w[h].p[pair] * fabs(g);
+                dk += w[h].ds[pair] * q, dk_size += w[h].ds_off[pair] * fabs(q);
+                dv += w[h].p[pair] * g, dv_size += w[h].p_off[pair] * fabs(g);
             }
-        compare(name, "dk", to + e, get(w->a->dk, d->dtype, to + e), dk, u * dk_size + 1e-30);
-        compare(name, "dv", to + e, get(w->a->dv, d->dtype, to + e), dv, u * dv_size + 1e-30);
+        compare(name, "dk", to + e, get(w->a->dk, d->dtype, to + e), dk, dk_size + 1e-30);
+        compare(name, "dv", to + e, get(w->a->dv, d->dtype, to + e), dv, dv_size + 1e-30);
     }
 }
 
@@ -130,11 +139,11 @@ static void check_all(const char *name, const ts_flash_attention_backward_args *
     const int64_t            share = d->n_q_head / d->n_kv_head;
     for (int64_t h = 0; h < d->n_batch * d->n_q_head; h++)
         for (int64_t i = 0; i < d->n_q; i++) {
-            differentiate(&w[h], i);
-            check_query(name, &w[h], i, u);
+            differentiate(&w[h], i, u);
+            check_query(name, &w[h], i);
         }
     for (int64_t h = 0; h < d->n_batch * d->n_q_head; h += share)
-        for (int64_t j = 0; j < d->n_k; j++) check_key(name, &w[h], j, u);
+        for (int64_t j = 0; j < d->n_k; j++) check_key(name, &w[h], j);
 }
 
 static void run(ts_dtype t, shape s, family f, ts_attention_layout layout)
@@ -146,7 +155,7 @@ static void run(ts_dtype t, shape s, family f, ts_attention_layout layout)
     void *const q = fresh(Q * D), *const k = fresh(K * D), *const v = fresh(K * D);
     void *const o = fresh(Q * D), *const dout = fresh(Q * D);
     float *const  lse = fresh(Q);
-    double *const room = fresh(3 * B * s.n_q_head * n_pair);
+    double *const room = fresh(4 * B * s.n_q_head * n_pair);
     const ts_exec x = test_exec();
     head          w[MOST];
     char          name[160];
@@ -161,8 +170,9 @@ static void run(ts_dtype t, shape s, family f, ts_attention_layout layout)
     a.lse = lse, a.kv_len = f == RAGGED ? len : NULL;
     a.dq = fresh(Q * D), a.dk = fresh(K * D), a.dv = fresh(K * D);
     for (int64_t h = 0; h < B * s.n_q_head; h++) {
-        double *p = room + 3 * h * n_pair;
-        w[h] = (head) { &a, h / s.n_q_head, h % s.n_q_head, p, p + n_pair, p + 2 * n_pair };
+        double *p = room + 4 * h * n_pair;
+        w[h] = (head) { &a,         h / s.n_q_head, h % s.n_q_head, p,
+                        p + n_pair, p + 2 * n_pair, p + 3 * n_pair };
         for (int64_t i = 0; i < s.n_q; i++) forward(&w[h], i, o, &lse[h * s.n_q + i]);
     }
     snprintf(name, sizeof name, "%s q=%lld k=%lld heads=%lld/%lld head_dim=%lld %s",

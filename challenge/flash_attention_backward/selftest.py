@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """selftest.py - public cases for flash_attention_backward against the definition in double."""
-from selftest_common import case, empty, np, random, store, verdict, widen
+from selftest_common import case, empty, np, random, store, sum_bound, verdict, widen
 from flash_attention_backward import flash_attention_backward
 
 
@@ -16,7 +16,7 @@ def weights(q, k, length, causal, window, scale):
     return np.where(mask, np.exp(s - np.where(total > 0, lse, 0)[:, None]), 0), lse
 
 
-def expected(a, p, share, scale, u):
+def expected(a, p, lse, share, scale, u):
     """Gradients and their bounds, from o as it is given."""
     q, k, v, o, dout = (widen(a[name]) for name in ("q", "k", "v", "o", "dout"))
     want = {name: [np.zeros(like.shape), np.zeros(like.shape)]
@@ -25,12 +25,16 @@ def expected(a, p, share, scale, u):
         g = h // share
         dp, delta = dout[b, h] @ v[b, g].T, (dout[b, h] * o[b, h]).sum(axis=1, keepdims=True)
         ds = p[b, h] * (dp - delta) * scale
-        size = p[b, h] * (np.abs(dp) + np.abs(dout[b, h] * o[b, h]).sum(axis=1, keepdims=True)) * abs(scale)
+        part = (u + sum_bound(q.shape[3]) * abs(scale) * (np.abs(q[b, h]) @ np.abs(k[b, g]).T) +
+                2 * np.where(np.isfinite(lse[b, h]), np.abs(lse[b, h]), 0)[:, None] * 2.0**-24)
+        weight = part * p[b, h]  # what P may be off by: a score's error is a part of it
+        size = weight * abs(scale) * (np.abs(dout[b, h]) @ np.abs(v[b, g]).T +
+                                      np.abs(dout[b, h] * o[b, h]).sum(axis=1, keepdims=True))
         for name, at, m, bound, x in (("dq", (b, h), ds, size, k[b, g]),
                                       ("dk", (b, g), ds.T, size.T, q[b, h]),
-                                      ("dv", (b, g), p[b, h].T, p[b, h].T, dout[b, h])):
+                                      ("dv", (b, g), p[b, h].T, weight.T, dout[b, h])):
             want[name][0][at] += m @ x
-            want[name][1][at] += u * (bound @ np.abs(x)) + 1e-30
+            want[name][1][at] += bound @ np.abs(x) + 1e-30
     return want
 
 
@@ -47,7 +51,7 @@ for kind, u in ("f32", 2e-5), ("bf16", 3e-2):
                                              length[b], causal, window, 0.3)
                 o[b, h] = p[b, h] @ widen(a["v"][b, h // share])
             a["o"] = store(o, kind)
-            want = expected(a, p, share, 0.3, u)
+            want = expected(a, p, lse, share, 0.3, u)
             if layout:
                 a = {name: np.ascontiguousarray(x.swapaxes(1, 2)) for name, x in a.items()}
                 want = {name: [x.swapaxes(1, 2) for x in both] for name, both in want.items()}

@@ -14,9 +14,10 @@ static __global__ void flash_attention_backward_kernel(ts_flash_attention_backwa
 extern "C" ts_status ts_flash_attention_backward(const ts_flash_attention_backward_args *a,
                                                  const ts_exec                          *x)
 {
+    if (!a || !x) return TS_E_ARG;
+    if (x->device != TS_CUDA) return TS_E_DEVICE;
     const cudaStream_t stream = (cudaStream_t)x->stream;
     const dim3         grid((unsigned)((a->d.n_q + 63) / 64), (unsigned)a->d.n_q_head);
-    if (x->device != TS_CUDA) return TS_E_DEVICE;
     if (a->d.n_q == 0 || true) return TS_E_UNSUPPORTED; /* until the kernel does something */
     flash_attention_backward_kernel<<<grid, 128, 0, stream>>>(*a);
     return cudaGetLastError() == cudaSuccess ? TS_OK : TS_E_DEVICE;

@@ -12,8 +12,9 @@ static __global__ void layernorm_backward_kernel(ts_layernorm_backward_args a)
 /* Enqueues the work on the stream and returns; the judge synchronises. */
 extern "C" ts_status ts_layernorm_backward(const ts_layernorm_backward_args *a, const ts_exec *x)
 {
-    const cudaStream_t stream = (cudaStream_t)x->stream;
+    if (!a || !x) return TS_E_ARG;
     if (x->device != TS_CUDA) return TS_E_DEVICE;
+    const cudaStream_t stream = (cudaStream_t)x->stream;
     if (a->n_rows == 0 || true) return TS_E_UNSUPPORTED; /* until the kernel does something */
     layernorm_backward_kernel<<<(unsigned)a->n_rows, 256, 0, stream>>>(*a);
     return cudaGetLastError() == cudaSuccess ? TS_OK : TS_E_DEVICE;

@@ -12,8 +12,9 @@ static __global__ void rms_norm_forward_kernel(ts_rms_norm_forward_args a)
 /* Enqueues the work on the stream and returns; the judge synchronises. */
 extern "C" ts_status ts_rms_norm_forward(const ts_rms_norm_forward_args *a, const ts_exec *x)
 {
-    const cudaStream_t stream = (cudaStream_t)x->stream;
+    if (!a || !x) return TS_E_ARG;
     if (x->device != TS_CUDA) return TS_E_DEVICE;
+    const cudaStream_t stream = (cudaStream_t)x->stream;
     if (a->n_rows == 0 || true) return TS_E_UNSUPPORTED; /* until the kernel does something */
     rms_norm_forward_kernel<<<(unsigned)a->n_rows, 256, 0, stream>>>(*a);
     return cudaGetLastError() == cudaSuccess ? TS_OK : TS_E_DEVICE;

@@ -52,7 +52,8 @@ static void check_row(const char *name, const ts_softmax_topk_args *a, int64_t r
         const double  p = x[i] > -INFINITY ? exp(d) / sum : 0;
         if (j >= a->k) continue;
         compare(name, "index", at, a->index[at], (double)i, 0);
-        compare(name, "prob", at, a->prob[at], p, p * (2e-6 + 2e-7 * fabs(d)) + 1.2e-38);
+        const double part = sum_bound(a->n_vocab) + (16 + 2 * fabs(d)) * 0x1p-24;
+        compare(name, "prob", at, a->prob[at], p, p * part + 1.2e-38);
     }
 }
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """selftest.py - public cases for softmax_topk against the definition in double."""
-from selftest_common import case, empty, np, random, store, verdict, widen
+from selftest_common import case, empty, np, random, store, sum_bound, verdict, widen
 from softmax_topk import softmax_topk
 
 
@@ -22,7 +22,7 @@ def logits_of(family, rows, n):
 def expected(x, k, t):
     rows, n = x.shape
     index, prob = np.full((rows, k), -1.0), np.zeros((rows, k))
-    lse = np.full(rows, -np.inf)
+    lse, part = np.full(rows, -np.inf), np.zeros((rows, k))
     for r in range(rows):
         if np.isnan(x[r]).any():
             prob[r], lse[r] = np.nan, np.nan
@@ -31,9 +31,11 @@ def expected(x, k, t):
         index[r, :len(order)] = order
         if np.isfinite(x[r].max()):
             weight = np.exp((x[r] - x[r].max()) * t)
+            distance = np.where(np.isfinite(x[r]), x[r].max() - x[r], 0) * t
+            part[r, :len(order)] = sum_bound(n) + (16 + 2 * distance[order]) * 2.0**-24
             lse[r] = x[r].max() * t + np.log(weight.sum())
             prob[r, :len(order)] = weight[order] / weight.sum()
-    return {"index": (index, 0), "prob": (prob, 1e-5 * prob + 1.2e-38),
+    return {"index": (index, 0), "prob": (prob, part * prob + 1.2e-38),
             "lse": (lse, 1e-5 + 1e-6 * np.abs(lse))}
 
 

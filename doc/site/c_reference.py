@@ -29,8 +29,9 @@ class Declaration:
             self.kind, self.names = "macro", [re.match(r"#define\s+(\w+)", code).group(1)]
         elif re.match(r"(typedef )?enum\b", plain):
             self.kind = "enum"
-            self.names = re.findall(r"\}\s*(\w+)\s*;", plain)
             self.fields = list(members(code[code.index("{") + 1:code.rindex("}")], ","))
+            values = plain[plain.index("{") + 1:plain.rindex("}")].split(",")
+            self.names = re.findall(r"\}\s*(\w+)\s*;", plain) or [value.split("=")[0].strip() for value in values]
         elif re.match(r"typedef struct\b", plain):
             self.kind, self.names = "struct", [re.search(r"(\w+)\s*;$", plain.strip()).group(1)]
             if "{" in plain:
@@ -155,7 +156,8 @@ def split_field(code):
 
 def table(d, known, here):
     if d.kind == "enum":
-        rows = [(f'<span id="{code.split("=")[0].strip()}">`{code}`</span>', text) for code, text in d.fields]
+        name = [code.split("=")[0].strip() for code, _ in d.fields]
+        rows = [(f"`{code}`" if n == d.names[0] else f'<span id="{n}">`{code}`</span>', text) for n, (code, text) in zip(name, d.fields)]
         if not any(text for _, text in rows):
             yield "Values: " + ", ".join(code for code, _ in rows)
             return
@@ -196,7 +198,7 @@ def page(header, known, document=None):
             if d.trailing.startswith("["):  # the shape of the last parameter
                 d.code, d.trailing = f"{d.code} /* {d.trailing} */", ""
             if d.names:
-                yield f"### `{d.names[0]}` {{ #{d.names[0]} }}\n"
+                yield f"### {', '.join(f'`{name}`' for name in d.names)} {{ #{d.names[0]} }}\n"
             if kind in ("function", "type", "macro") or not d.fields:
                 yield f"```c\n{dedent(d.code)}\n```\n"
             for text in (d.comment, d.trailing):

@@ -167,6 +167,8 @@ def on_page_markdown(markdown, page, config, files):
         page.meta["hide"] = ["navigation", "toc"]
     path = PAGES[uri][0] if uri in PAGES else "doc/" + uri
     if path is None:
+        if uri.startswith("reference/"):  # a document about a word comes before the functions that have it
+            page.meta.setdefault("search", {"boost": 0.2})
         return markdown
     repository, out, at = config["extra"]["repository"].rstrip("/"), [], 0
     for start, end, to, part in targets(path, markdown):
@@ -182,6 +184,8 @@ def on_page_markdown(markdown, page, config, files):
 
 
 def on_page_content(html, page, config, files):
-    """Cells with sentences are marked, so that they stay wide enough to read on a phone."""
+    """Cells with sentences are marked, so that they stay wide enough to read on a phone. Options stay whole at line ends."""
+    html = re.sub(r"(?<!</span>)<code>([^<\n]*)</code>", lambda m: "<code>" + re.sub(
+        r"(?<![\w-])--?[a-z][\w-]*", r'<span class="option">\g<0></span>', m.group(1)) + "</code>", html)
     return re.sub(r"<td(?=[ >])(?=[^>]*>(.*?)</td>)", lambda m: m.group() + ' class="long"' * (
         len(re.sub(r"<[^>]*>", "", m.group(1))) > 40), html, flags=re.S)

@@ -8,13 +8,16 @@
  *
  * Score s_ij = scale q_i.k_j. Query i of batch b sees key j if all of these are true:
  *     j < kv_len[b]                      always; with kv_len NULL, n_k is used
- *     j <= i + n_k - n_q                 if causal: the last query sees the last key, any kv_len
+ *     j <= i + n_k - n_q                 if causal
  *     i + n_k - n_q - j < window         if causal and window > 0
+ * So with causal the last query is aligned with key n_k - 1, the query before it with key n_k - 2;
+ * kv_len does not move this alignment.
  *
  * o_i = sum p_ij v_j, where p is the softmax over the keys that the query sees;
- * lse_i = ln sum exp s_ij. A query that sees no key has o = 0 and lse = -inf. A score of -inf has
- * weight 0; a visible score of NaN or +inf makes its row NaN. Keys and values at or past kv_len are
- * never used; keys that only `causal` hides must be finite.
+ * lse_i = ln sum exp s_ij. With scale 0 these keys have equal weights. A query that sees no key has
+ * o = 0 and lse = -inf. A score of -inf has weight 0; a visible score of NaN or +inf makes its row
+ * NaN. Keys and values at or past kv_len are never used; keys that only `causal` hides must be
+ * finite.
  *
  * Backward, from forward's inputs and outputs and from dout:
  *     P = exp(s - lse), dP = dout v', delta_i = sum_d dout_id o_id, dS = P (dP - delta),
@@ -23,7 +26,8 @@
  * nothing, and its dq is 0. Sums are float (double for TS_F64), rounded once; outputs are
  * overwritten. With x->deterministic the summation order depends on the shape only.
  *
- * lse is float, or double for TS_F64. */
+ * lse is float, or double for TS_F64. With both layouts it is [n_batch][n_q_head][n_q]; the KV
+ * cache's (kv_cache.h) has all heads of a token next to each other. */
 #ifndef TOUCHSTONE_ATTENTION_H
 #define TOUCHSTONE_ATTENTION_H
 
@@ -46,7 +50,7 @@ typedef struct ts_attention_dims {
     int64_t             head_dim;            /* 1 .. 256 */
     int64_t             window; /* most keys that a query sees; 0: no limit; > 0 needs causal */
     int64_t             tile_q, tile_k; /* tile sizes to prefer; >= 0, 0: the library's choice */
-    double              scale;          /* factor of the scores, finite */
+    double              scale; /* factor of the scores, finite; usually 1 / sqrt(head_dim) */
 } ts_attention_dims;
 
 /* Arguments of ts_flash_attention. */

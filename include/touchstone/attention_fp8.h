@@ -5,7 +5,8 @@
  * are NaN, there is no infinity, and the largest number is 448. The real number of a code is its
  * value times the scale of its batch and head, which is finite and positive. With these numbers,
  * o and lse are defined as in attention.h, and so are layouts, masks, kv_len and rows that see no
- * key. d.dtype is the format of o: TS_F32, TS_F16 or TS_BF16. lse is float.
+ * key. d.dtype is the format of o: TS_F32, TS_F16 or TS_BF16. d.scale, usually 1 / sqrt(head_dim),
+ * is a factor of the scores in addition to q_scale and k_scale. lse is float.
  *
  * An implementation may round weights to e4m3 before it multiplies them by v, and may sum up to 256
  * products of e4m3 numbers with 13 bits after the leading one. doc/attention_fp8.md

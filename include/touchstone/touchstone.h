@@ -8,13 +8,19 @@
  *                                          size_t *n_bytes);
  *
  * The first runs the kernel. The second validates the same arguments and sets *n_bytes to the size
- * of the scratch memory that the first needs in x->workspace; the size may be 0.
+ * of the scratch memory that the first needs in x->workspace; the size may be 0. It depends on
+ * x->n_threads: query with the n_threads of the call. A larger workspace is accepted.
  *
  * Memory: the caller allocates and frees every buffer. A call allocates nothing, prints nothing and
  * keeps no pointer. Buffers must not overlap, except where a field's comment permits it.
+ * Alignment: arrays need only the alignment of their element. The workspace and the memory of a
+ * cache or model may begin at any address with TS_CPU; with TS_CUDA align them to 256 bytes, as
+ * cudaMalloc does.
  * Errors: on any status but TS_OK no output has been written.
+ * Threads: calls may run at the same time in several threads if no call writes memory that another
+ * one uses: each needs its own outputs and workspace, and its own cache or model, if it has one.
  * Units: counts and strides are in elements, sizes named *_bytes in bytes. A shape [n][m] is
- * row-major. Pointers need only the alignment of their element. */
+ * row-major. */
 #ifndef TOUCHSTONE_TOUCHSTONE_H
 #define TOUCHSTONE_TOUCHSTONE_H
 
@@ -27,23 +33,24 @@
 extern "C" {
 #endif
 
-/* What every function returns. */
+/* What every function returns. Each comment begins with the words of ts_status_text. */
 typedef enum ts_status {
-    TS_OK,            /* success */
-    TS_E_ARG,         /* a required pointer is NULL, or a value is invalid */
+    TS_OK,            /* ok */
+    TS_E_ARG,         /* a required pointer is NULL or a value is invalid */
     TS_E_SHAPE,       /* invalid extent or stride */
-    TS_E_DTYPE,       /* this kernel does not support the dtype on this device */
-    TS_E_UNSUPPORTED, /* valid arguments, but this device has no implementation for them */
-    TS_E_WORKSPACE,   /* memory from the caller is missing or smaller than its query returned */
-    TS_E_CAPACITY,    /* a handle has no room left: sequences, tokens, pages or batch */
-    TS_E_STATE,       /* the sequence is not open (kv_cache.h) */
-    TS_E_RANGE,       /* a number is not finite or exceeds its storage format (ternary.h) */
-    TS_E_FORMAT,      /* packed data contains an invalid code or scale (ternary.h) */
-    TS_E_MODEL,       /* a model's callback failed, or its logits are unusable (model.h) */
-    TS_E_DEVICE       /* the device is absent, or its runtime reported an error */
+    TS_E_DTYPE,       /* dtype not supported by this kernel on this device */
+    TS_E_UNSUPPORTED, /* not supported here: valid, but this device has no implementation */
+    TS_E_WORKSPACE,   /* workspace missing or too small; or so is the memory of a cache or model */
+    TS_E_CAPACITY,    /* out of capacity: a cache is full, or a call exceeds a model's maxima */
+    TS_E_STATE,       /* sequence not open (kv_cache.h) */
+    TS_E_RANGE,       /* value out of range: not finite, or beyond its storage format (ternary.h) */
+    TS_E_FORMAT,      /* malformed data: an invalid code or scale (ternary.h) */
+    TS_E_MODEL,       /* model not usable: callback failed, or logits NaN, +inf, all -inf */
+    TS_E_DEVICE       /* device missing, or its runtime failed */
 } ts_status;
 
-/* Format of a tensor's elements. Each kernel's header lists those that it supports. */
+/* Format of a tensor's elements. Each kernel's header lists those that it supports. Elements of 16
+ * bits are stored as uint16_t; results are rounded to them to nearest, ties to even. */
 typedef enum ts_dtype {
     TS_F32,  /* float */
     TS_F64,  /* double */
@@ -60,10 +67,13 @@ typedef enum ts_device { TS_CPU, TS_CUDA } ts_device;
 
 /* Where and with what a call runs. The call reads it and keeps no pointer to it.
  * With TS_CUDA, tensors and workspace are device memory and work is enqueued on `stream`: outputs
- * are complete when the stream has reached the end of that work. */
+ * are complete when the stream has reached the end of that work.
+ * Fork: once a process has made a call with more than one thread, a child that it forks must set
+ * n_threads to 1. With GNU OpenMP a call with more would wait forever for threads that are absent.
+ */
 typedef struct ts_exec {
     ts_device device;          /* TS_CPU or TS_CUDA */
-    int       n_threads;       /* threads to use, CPU only; 0: OpenMP's default */
+    int       n_threads;       /* most threads to use, CPU only; 0 or less: OpenMP's default */
     int       deterministic;   /* 1: equal inputs give bitwise identical outputs, any n_threads */
     void     *stream;          /* a cudaStream_t, or NULL for the default stream; CUDA only */
     void     *workspace;       /* scratch on `device`; contents undefined before and after */

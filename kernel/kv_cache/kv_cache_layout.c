@@ -34,7 +34,7 @@ ts_status ts_kv_check_dims(const ts_kv_dims *d)
     if (d->n_layer < 1 || d->n_seq_max < 1 || d->n_kv_head < 1 || d->head_dim < 1)
         return TS_E_SHAPE;
     if (d->n_q_head < 1 || d->n_q_head % d->n_kv_head) return TS_E_SHAPE;
-    if (d->capacity < 1 || d->max_call_tokens < 0) return TS_E_SHAPE;
+    if (d->capacity < 1 || d->max_call_tokens < 1) return TS_E_SHAPE;
     if (d->page < 0 || (d->page && d->n_page < 1)) return TS_E_SHAPE;
     if (codes && d->key_group < 1) return TS_E_SHAPE;
     if (codes && d->key_axis == TS_KEY_CHANNEL && d->page % d->key_group) return TS_E_SHAPE;

@@ -37,7 +37,7 @@ function columns(m, v) {
   return { scored, rated, left: [
     [["#", { class: "num rank", "data-first": "low" }], (p, i) => cell(i + 1, { class: "num soft rank" }, i + 1)],
     [["Entrant", { class: "who" }], p => nameCell(p, p.languages)],
-    [["Passed", num, COLUMNS.Passed], p => cell(p.solved, num, p.solved, h("span", { class: "soft" }, "/" + v.tasks.length))],
+    [["Passed", num, COLUMNS.Passed], p => cell(p.solved, num, p.solved, h("span", { class: "soft" }, "/" + countOf(v.tasks)))],
     some && [["pass@1", num, COLUMNS["pass@1"]], p => cell(p.pass1, num, p.pass1.toFixed(2))],
     scored && [["Score", num, COLUMNS.Score], p => cell(p.score, { class: "num score" }, Math.round(p.score))],
     scored && [["Grade", { class: "grade", "data-first": "low" }, gradeOf()], p => cell(GRADES.findIndex(x => x[1] === p.grade) + 1 || 9, { class: "grade", title: gradeOf(p.grade) }, p.grade === "-" ? "\u2013" : p.grade)],

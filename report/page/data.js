@@ -102,6 +102,7 @@ function model(records) {
   return m;
 }
 
+const countOf = tasks => Math.max(1, tasks.filter(t => t !== "-").length); // "-": entrants that could not be read
 const deviceOf = task => task.endsWith("/cuda") ? "cuda" : "cpu";
 const ranked = people => people.sort((a, b) => Math.abs(b.pass1 - a.pass1) > 1e-9 ? b.pass1 - a.pass1 : b.score - a.score);
 
@@ -135,7 +136,7 @@ function sumUp(p, tasks) {
   const timed = p.passed.filter(e => e.score), mean = key => Math.exp(timed.reduce((s, e) => s + Math.log(Math.max(1e-3, e.score[key])), 0) / timed.length);
   const answers = tasks.map(t => p.in.filter(e => e.task === t)).filter(list => list.length);
   const scores = list => list.map(e => passed(e) && e.score ? e.score.score : 0).sort((a, b) => a - b);
-  const over = f => answers.reduce((s, list) => s + f(list), 0) / tasks.length, right = list => list.filter(passed).length;
+  const over = f => answers.reduce((s, list) => s + f(list), 0) / countOf(tasks), right = list => list.filter(passed).length;
   p.speed = undefined;
   p.languages = [...new Set(p.in.map(e => e.language).filter(l => l && l !== "-"))].join(", ");
   p.n = Math.max(0, ...answers.map(list => list.length));

@@ -2,7 +2,7 @@
 // entrant.js - the page of one entrant: its figures, its answers, and for each challenge flaws, times, plots, sources.
 
 function facts(m, p) {
-  const pairs = [["Rank", `${p.place + 1} of ${ABOUT.of}`], ["Challenges passed", `${p.solved} of ${m.tasks.length}`], m.samples && ["pass@1", p.pass1.toFixed(2)], m.samples && [`pass@${p.k}`, p.passk.toFixed(2)],
+  const pairs = [["Rank", `${p.place + 1} of ${ABOUT.of}`], ["Challenges passed", `${p.solved} of ${countOf(m.tasks)}`], m.samples && ["pass@1", p.pass1.toFixed(2)], m.samples && [`pass@${p.k}`, p.passk.toFixed(2)],
     p.speed && ["Score", Math.round(p.score)], p.speed && m.samples && ["Best", Math.round(p.best)], p.speed && m.samples && ["Median", Math.round(p.median)], p.speed && ["Grade", p.grade], p.speed && ["Speed", percent(p.speed.S)]].filter(Boolean);
   return h("dl", { class: "facts" }, pairs.map(([k, v]) => h("div", {}, h("dt", { title: COLUMNS[k.startsWith("pass@") && k !== "pass@1" ? "pass@k" : k.startsWith("Challenges") ? "Passed" : k] || (k === "Grade" ? gradeOf() : null) }, k), h("dd", {}, v))));
 }

@@ -9,7 +9,7 @@ const classChip = name => h("span", { class: "class", title: CLASSES[name] }, na
 const reasonOf = v => v && v.reason ? REASONS[v.reason] || v.reason : "";
 const anchor = task => "task-" + task.replace(/[^a-z0-9_]/gi, "-");
 const flawOf = e => "flaw-" + e.id;
-const plain = task => task.replace(/_/g, " ").replace("/", " on ");
+const plain = task => task === "-" ? "not judged" : task.replace(/_/g, " ").replace("/", " on ");
 const taskPage = task => (SITE === "index" ? "" : "../") + `challenge/${task.replace(/[^A-Za-z0-9._-]/g, "-")}.html`;
 const named = e => e.page || (e.person && e.person.page) ? h("a", { href: e.page || e.person.page }, who(e)) : who(e);
 const dash = () => h("span", { class: "soft" }, "\u2013");

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* verdicts.c - the verdicts of `touchstone judge --json`, with scores and times. */
+#include "verdicts.h"
+
+#include <string.h>
+
+/* What was measured of an entrant that passed: as in the log. */
+static void list_times(const ts_board *b, const ts_entrant_row *r, ts_json *o)
+{
+    static const char *const scores[] = { "S", "S_lo", "S_hi", "score" };
+    static const char *const times[] = { "time_ns", "lo_ns", "hi_ns", "floor_ns", "bytes" };
+    size_t                   at = 0;
+    if (!r || !r->score) return;
+    for (size_t i = 0; i < sizeof scores / sizeof *scores; i++)
+        ts_json_number(o, scores[i], ts_jr_number(r->score, scores[i], 0));
+    ts_json_text(o, "grade", ts_jr_text(r->score, "grade", "-"));
+    ts_json *list = ts_json_array(o, "workloads");
+    for (const ts_jr_node *t; (t = ts_board_time(b, r, &at));) {
+        ts_json *one = ts_json_object(list, NULL);
+        ts_json_text(one, "case", ts_jr_text(t, "case", ""));
+        ts_json_text(one, "floor_by", ts_jr_text(t, "floor_by", ""));
+        for (size_t i = 0; i < sizeof times / sizeof *times; i++)
+            ts_json_number(one, times[i], ts_jr_number(t, times[i], 0));
+    }
+}
+
+void ts_verdicts_list(const ts_court *c, const ts_board *b, ts_json *root)
+{
+    ts_json *list = ts_json_array(root, "verdicts");
+    for (int i = 0; i < c->n; i++) {
+        const ts_judged *e = c->entrant[i];
+        if (e->before) continue;
+        ts_json *o = ts_json_object(list, NULL);
+        ts_json_text(o, "name", e->entrant.name);
+        if (e->sample) ts_json_text(o, "sample", e->sample);
+        if (*e->entrant.block) ts_json_text(o, "block", e->entrant.block);
+        ts_json_text(o, "task", e->task ? e->task->name : e->challenge ? e->challenge : "");
+        ts_json_text(o, "class", e->task ? ts_class_name(e->entrant.cls) : "");
+        ts_json_text(o, "verdict", ts_ruling_name(e->ruling));
+        ts_json_text(o, "reason", e->reason);
+        ts_json_text(o, "text", e->text);
+        ts_json_text(o, "case", e->where);
+        if (e->ruling == TS_RULING_COMMON) ts_json_text(o, "rule", e->rule);
+        if (e->task && *e->scope.text) {
+            ts_json_text(o, "offers", e->scope.text);
+            ts_json_number(o, "share", e->scope.share);
+        }
+        for (int has = 1; has >= 0 && e->task && e->task->optional && *e->built.sha256; has--) {
+            char names[160];
+            ts_scope_optional(&e->scope, e->task, has, names, sizeof names);
+            ts_json_text(o, has ? "optional_examined" : "optional_not_exported", names);
+        }
+        ts_json_number(o, "worst", e->worst);
+        list_times(b, ts_board_row(b, e->id), o);
+    }
+}
