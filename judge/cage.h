@@ -46,7 +46,7 @@ typedef struct ts_call {
     ts_flaw   flaw;          /* illegal memory access; as the process reports it after a crash */
     bool      late;          /* an output changed after done */
     bool      early;         /* sealed: it computed outside the call */
-    bool      disturbed;     /* the judge lost its core before go */
+    bool      disturbed;     /* no evidence of early work: the judge lost its core, or a query */
     bool      fp_changed;    /* as the process reports it */
     bool      broken;        /* a failure of the judge or the device; see text */
     bool      too_large;     /* requested more workspace than allowed */

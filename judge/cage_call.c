@@ -267,9 +267,10 @@ static int perform(ts_cage *c, int slot, int verb, bool fresh, line *hidden, int
     const int cores = threads_of(c) < c->n_cores ? threads_of(c) : c->n_cores;
     /* The judge spins from arming to go: wall time that is not its CPU time was stolen from its
      * core, and a correct entrant spins until the judge returns. If much was stolen, the call shows
-     * nothing. An entrant that delays ready until the judge sleeps pays by its head start. */
+     * nothing, and neither does a workspace query, in which there is nothing to gain. An entrant
+     * that delays ready until the judge sleeps pays by its head start. */
     const double kept = fmax(fmax(0, t0 - ready_ns - USUAL_NS), c->spin ? away : 0);
-    r->disturbed = c->spin && away > strike_ns;
+    r->disturbed = verb != TS_VERB_RUN || (c->spin && away > strike_ns);
     r->cpu_outside_ns =
         ts_cage_cpu_ns(c) - cpu0 - cores * r->ns - kept - (cores - 1) * (t0 - arm_ns);
     return frozen ? TS_WORD_CAME : TS_WORD_DEAD;
@@ -304,14 +305,15 @@ static void conclude(ts_cage *c, int came, const line *seen, int n_seen, ts_call
     r->fp_changed = c->control->answer.fp != 0;
     r->workspace_bytes = c->control->answer.n_bytes;
     r->late = !unchanged(seen, n_seen);
-    /* Rare excess is noise: an interrupted call, or stolen time. Excess in most calls that is large
-     * compared with the call is a head start. */
+    /* Rare excess is noise: an interrupted call, or stolen time. Excess in nearly all calls, large
+     * compared with the call, is a head start. A host that takes the judge's core for a while
+     * affects several calls in a row, and the guest does not see that time. */
     const double much = strike_ns * (2 * threads_of(c) - 1);
     c->n_calls++;
     c->n_disturbed += r->disturbed;
     c->n_strikes += c->plan.class == TS_SEALED && !r->disturbed && r->cpu_outside_ns > much &&
                     r->cpu_outside_ns > 0.1 * r->ns;
-    const bool often = c->n_strikes >= 4 && 2 * c->n_strikes > c->n_calls - c->n_disturbed;
+    const bool often = c->n_strikes >= 8 && 4 * c->n_strikes > 3 * (c->n_calls - c->n_disturbed);
     /* If a correct entrant now uses as much, the calls so far show nothing. */
     const bool busy = often && honest.outside_now && 4 * honest.outside_now() > strike_ns;
     if (busy) c->n_strikes = 0, c->n_disturbed = c->n_calls;
