@@ -89,20 +89,20 @@ cp example/python/first.py example/contest/careful/softmax_topk.c "$new"
 test/fresh.sh "$new" sh -ec "
 head -n 1 /etc/os-release
 ! command -v cc
-python3 -m venv /root/venv
-/root/venv/bin/pip install -q --no-index --find-links /needs /dist/touchstone-*_$here.whl
-/root/venv/bin/python /first.py
-/root/venv/bin/touchstone --version
-/root/venv/bin/touchstone judge --gate --depth quick --challenge softmax_topk --log /root/log | grep -c PASS" ||
+python3 -m venv /opt/venv
+/opt/venv/bin/pip install -q --no-index --find-links /needs /dist/touchstone-*_$here.whl
+/opt/venv/bin/python /first.py
+/opt/venv/bin/touchstone --version
+/opt/venv/bin/touchstone judge --gate --depth quick --challenge softmax_topk --log /opt/log | grep -c PASS" ||
     fail "the $here wheel does not work on a fresh system"
 say "$here wheel: works on a fresh Debian 13 without a compiler"
 test/fresh.sh "$new" sh -ec '
-tar xzf /dist/touchstone-*.tar.gz -C /root --no-same-owner
-cd /root/touchstone-*
-make run >/root/run.txt 2>&1 || { tail -n 20 /root/run.txt && exit 1; }
-grep -A 6 "entrant .*class" /root/run.txt | head -n 7
+tar xzf /dist/touchstone-*.tar.gz -C /opt --no-same-owner
+cd /opt/touchstone-*
+make run >/opt/run.txt 2>&1 || { tail -n 20 /opt/run.txt && exit 1; }
+grep -A 6 "entrant .*class" /opt/run.txt | head -n 7
 test -s build/report/index.html
-/root/venv/bin/touchstone judge /softmax_topk.c --gate --depth quick --challenge softmax_topk --log /root/log2 | grep PASS' ||
+/opt/venv/bin/touchstone judge /softmax_topk.c --gate --depth quick --challenge softmax_topk --log /opt/log2 | grep PASS' ||
     fail 'the source archive does not work on a fresh system'
 say 'source archive: make run works on a fresh Debian 13'
 

@@ -10,4 +10,4 @@ shift
 mount --make-rprivate / && mount --bind "$root" "$root" && cd "$root" && mkdir -p proc sys dev tmp .old &&
     mount -t proc proc proc && mount --rbind /dev dev && mount --rbind /sys sys && mount -t tmpfs tmpfs tmp &&
     pivot_root . .old && cd / && umount -l /.old || exit 3
-exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TERM=dumb "$@"' sh "$@"
+exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/tmp TERM=dumb "$@"' sh "$@"
