@@ -84,6 +84,13 @@ saw 'right-host *host *PASS' 'the gate alone'
 grep -q "$(printf '\033')" "$tmp/err" && complain 'progress where there is no terminal'
 "$build/touchstone" judge --replay "$tmp/log" "$tmp/host" >"$tmp/out" 2>"$tmp/err" ||
     complain "the gate alone, replayed: status $?: $(cat "$tmp/err")"
+# wrong only in the shape that the prompt names as timed at this depth
+timed=$("$build/touchstone" new --prompt --challenge softmax_topk --language c |
+    sed -n 's/^- `rows=\([0-9]*\),vocab=\([0-9]*\),.*(quick.*/a->n_rows == \1 \&\& a->n_vocab == \2/p')
+[ -n "$timed" ] || complain 'the prompt names no timed shape'
+c_entrant timed-wrong wrong-timed sealed "s/r < a->n_rows; r++) row/r < a->n_rows - ($(echo "$timed" | sed 's/&/\\&/g')); r++) row/"
+judge --gate "$tmp/timed-wrong"
+saw 'wrong-timed *sealed *FAIL unwritten' 'a kernel that is wrong only where it is timed, by the gate alone'
 
 # a log with another version of the draw is not replayed
 "$build/test/make_log" "$tmp/other" >/dev/null 2>&1
