@@ -50,6 +50,9 @@ def join(body):
         if whole.endswith("\\"):
             whole = re.sub(r"\s*\\$", "", whole) + " \\"
             continue
+        if "<<" not in whole and re.search(r"(&&|\|)$", cut(line)[0]):
+            whole = re.sub(r"\s*\\\n\s*", " ", cut(whole)[0]) + " \\"
+            continue
         whole = re.sub(r" \\\n\s*", " ", whole)
         here = re.search(r"<<-?\s*['\"]?(\w+)", whole)
         code = cut(whole)[0] if "\n" not in whole else re.sub(r"(^|\s)#.*", "", whole, flags=re.M)
