@@ -177,7 +177,8 @@ static void done_said_too_early_gains_nothing(void **state)
     assert_true(n_late >= 3);
 }
 
-/* Sooner or later: on a busy machine it takes more calls to tell it from a correct entrant. */
+/* Sooner or later: on a busy machine it takes more calls to tell it from a correct entrant. Where
+ * the judge shares the entrant's core, it is charged, and may not be seen. */
 static void a_head_start_is_seen(void **state)
 {
     (void)state;
@@ -186,12 +187,14 @@ static void a_head_start_is_seen(void **state)
     ts_cage           *k = ts_cage_start(&p, why, sizeof why);
     ts_call            r = { 0 };
     assert_non_null(k);
-    for (int i = 0; i < 400 && !r.early; i++) {
+    const bool shares = ts_cage_shares_core(k);
+    for (int i = 0; i < (shares ? 40 : 400) && !r.early; i++) {
         ts_cage_fill(k, 0, (uint64_t)i);
         ts_cage_call(k, 0, &r);
         assert_int_equal(r.end, TS_END_NONE);
+        if (shares) assert_true(r.ns >= r.lead_ns - 1e6);
     }
-    assert_string_equal(ts_call_reason(&r), "early");
+    if (!shares) assert_string_equal(ts_call_reason(&r), "early");
     ts_cage_stop(&k);
 }
 
