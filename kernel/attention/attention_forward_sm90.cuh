@@ -206,26 +206,28 @@ template <class S> struct producer {
         }
         v.advance();
     }
-    /* Keys run one tile ahead of values. The next item is taken as late as may be. */
-    __device__ __forceinline__ void run(void)
-    {
-        int index = (int)blockIdx.x;
-        while (index < c.n_item) {
-            const item i = item_at<S>(c, index);
-            tell(i);
-            if (i.first < i.end) send_keys(i, i.end - 1);
-            send_queries(i);
-            for (int tile = i.end - 2; tile >= i.first; tile--) {
-                send_keys(i, tile);
-                send_values(i, tile + 1);
-            }
-            if (lane() == 0) index = (int)(gridDim.x + atomicAdd(c.n_taken, 1u));
-            if (i.first < i.end) send_values(i, i.first);
-            index = __shfl_sync(0xffffffffu, index, 0);
-        }
-        tell({ -1, 0, 0, 0, 0, 0 });
-    }
 };
+
+/* What a loader L does: keys run one tile ahead of values, and the next item is taken as late as
+ * may be. */
+template <class S, class L> __device__ __forceinline__ void load_items(L &&to)
+{
+    int index = (int)blockIdx.x;
+    while (index < to.c.n_item) {
+        const item i = item_at<S>(to.c, index);
+        to.tell(i);
+        if (i.first < i.end) to.send_keys(i, i.end - 1);
+        to.send_queries(i);
+        for (int tile = i.end - 2; tile >= i.first; tile--) {
+            to.send_keys(i, tile);
+            to.send_values(i, tile + 1);
+        }
+        if (lane() == 0) index = (int)(gridDim.x + atomicAdd(to.c.n_taken, 1u));
+        if (i.first < i.end) to.send_values(i, i.first);
+        index = __shfl_sync(0xffffffffu, index, 0);
+    }
+    to.tell({ -1, 0, 0, 0, 0, 0 });
+}
 
 /* ---- a warpgroup that computes ---- */
 
@@ -460,7 +462,7 @@ __global__ void __launch_bounds__(S::THREADS, 1) forward(const __grid_constant__
         __syncthreads();
         if (warpgroup == 0) {
             give_registers<S::PRODUCER_REGISTERS>();
-            if (threadIdx.x < 32) producer<S>(c, in).run();
+            if (threadIdx.x < 32) load_items<S>(producer<S>(c, in));
         } else {
             take_registers<S::CONSUMER_REGISTERS>();
             consumer<S>(c, in, warpgroup - 1).run();

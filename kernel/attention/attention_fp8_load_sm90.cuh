@@ -204,25 +204,6 @@ template <class S> struct loader {
         }
         q.advance();
     }
-    /* Keys run one tile ahead of values. The next item is taken as late as may be. */
-    __device__ __forceinline__ void run(void)
-    {
-        int index = (int)blockIdx.x;
-        while (index < c.n_item) {
-            const item i = item_at<S>(c, index);
-            tell(i);
-            if (i.first < i.end) send_keys(i, i.end - 1);
-            send_queries(i);
-            for (int tile = i.end - 2; tile >= i.first; tile--) {
-                send_keys(i, tile);
-                send_values(i, tile + 1);
-            }
-            if (lane() == 0) index = (int)(gridDim.x + atomicAdd(c.n_taken, 1u));
-            if (i.first < i.end) send_values(i, i.first);
-            index = __shfl_sync(0xffffffffu, index, 0);
-        }
-        tell({ -1, 0, 0, 0, 0, 0 });
-    }
 };
 
 /* ---- warps that transpose values ---- */

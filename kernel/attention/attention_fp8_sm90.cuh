@@ -328,7 +328,7 @@ __global__ void __launch_bounds__(S::THREADS, 1) forward_fp8(const __grid_consta
         __syncthreads();
         if (warp < 4) {
             give_registers<S::PRODUCER_REGISTERS>();
-            if (warp == 0) loader<S>(f.c, in).run();
+            if (warp == 0) load_items<S>(loader<S>(f.c, in));
             else if (warp <= TRANSPOSERS) run_transposer<S>(in, warp - 1);
         } else {
             take_registers<S::CONSUMER_REGISTERS>();
