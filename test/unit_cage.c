@@ -202,14 +202,14 @@ static void a_head_start_is_seen(void **state)
 static pid_t stop_me_often(void)
 {
     const pid_t judge = getpid(), child = fork();
-    for (uint64_t i = 0; !child; i++) {
+    if (child) return child;
+    for (uint64_t i = 0;; i++) {
         kill(judge, SIGSTOP);
         ts_nap(20e6);
         kill(judge, SIGCONT);
         ts_nap(50e3 + 1e3 * (double)(ts_bits(1, (int64_t)i) % 500));
         if (getppid() != judge) _exit(0);
     }
-    return child;
 }
 
 /* While the judge is stopped, an entrant that is ready spins until go. */
