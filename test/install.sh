@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# install.sh BUILD exports|judge|pkgconfig|cmake|uninstall - tests an installation: installs, moves the
-# prefix, uses the library from there, and uninstalls.
+# install.sh BUILD exports|judge|pkgconfig|cmake|subdirectory|uninstall - tests an installation: installs,
+# moves the prefix, uses the library from there, and uninstalls; and the library as a part of another project.
 set -eu
 cd "$(dirname "$0")/.."
 tmp=$(mktemp -d)
@@ -79,6 +79,18 @@ cmake_package() {
     touch "$lib/libtouchstone_cuda.so"
     component cuda ''
 }
+subdirectory() { # without implementations of an instruction set, which take longest to compile
+    cmake -S test/consumer -B "$tmp/build" -G Ninja -DSOURCE="$PWD" -DTS_ISA=generic -DTS_CUDA=OFF \
+        -DCMAKE_INSTALL_PREFIX="$tmp/other" >"$tmp/said" 2>&1 || fail "add_subdirectory: $(cat "$tmp/said")"
+    cmake --build "$tmp/build" >"$tmp/said" 2>&1 || fail "add_subdirectory: $(tail "$tmp/said")"
+    for language in c cpp; do
+        runs "$tmp/build/${language}_touchstone" shared
+        runs "$tmp/build/${language}_touchstone_static" static
+    done
+    [ -z "$(find "$tmp/build" -name 'touchstone-cage*')" ] || fail 'add_subdirectory builds the program'
+    cmake --install "$tmp/build" >/dev/null
+    [ ! -e "$tmp/other/include" ] || fail 'add_subdirectory installs files into another project'
+}
 component() { # NAME MESSAGE: if required, CMake rejects it with the message, or takes it; if optional, it is ignored
     for how in COMPONENTS OPTIONAL_COMPONENTS; do
         printf '%s\n' 'cmake_minimum_required(VERSION 3.21)' 'project(component LANGUAGES NONE)' \
@@ -108,5 +120,6 @@ exports) exports "$1" ;;
 judge) judge "$1" ;;
 pkgconfig) pkgconfig ;;
 cmake) cmake_package ;;
+subdirectory) subdirectory ;;
 uninstall) uninstall ;;
 esac

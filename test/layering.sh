@@ -13,8 +13,8 @@ tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 fail() { echo "layering: $*" >&2 && exit 1; }
 
-base=$(echo "$build"/CMakeFiles/base.dir/base/*.o "$build"/CMakeFiles/base.dir/base/isa/*/*.o)
-real=$build/CMakeFiles/base.dir/base/real/real.c.o
+base=$(echo "$build"/CMakeFiles/touchstone_base.dir/base/*.o "$build"/CMakeFiles/touchstone_base.dir/base/isa/*/*.o)
+real=$build/CMakeFiles/touchstone_base.dir/base/real/real.c.o
 base="$base $real"
 mutant=$(echo "$build"/CMakeFiles/mutant.dir/mutant/*.o)
 script=$(echo "$build"/CMakeFiles/script.dir/script/*.o)
@@ -26,7 +26,7 @@ judge=$build/libjudge.a
 selfcheck=$build/libselfcheck.a
 report=$build/libreport.a
 gpu=$build/libgpu.a
-kernel=$(echo "$build"/CMakeFiles/kernel.dir/kernel/*/*.o)
+kernel=$(echo "$build"/CMakeFiles/touchstone_kernel.dir/kernel/*/*.o)
 model=$build/libmodel.a train=$build/libtrain.a serve=$build/libserve.a # if their libraries were built
 plan=$build/libplan.a
 
