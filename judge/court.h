@@ -150,6 +150,10 @@ void ts_court_examine(ts_court *c, ts_judged *e);
 int      ts_court_draw(const ts_court *c, const ts_task *t, ts_class cls, const ts_scope *s,
                        int number[TS_MOST_CASES]);
 uint64_t ts_court_case_seed(const ts_court *c, const ts_task *t, int number); /* its inputs' */
+/* The number of a case "task/.../family@seed", or -1; and its seed. */
+int ts_court_case_named(const ts_task *t, const char *which, uint64_t *seed);
+/* Writes the dtypes that the entrant rejects, "f16 bf16", and returns names. */
+const char *ts_court_unsupported(const ts_judged *e, char *names, size_t n);
 /* Robustness checks that need their own cages: invalid calls; and, for an entrant that passed these
  * cases, other numbers of threads and a sanitizer build. */
 void ts_court_refusals(ts_court *c, ts_judged *e);

@@ -30,16 +30,15 @@ typedef struct drawn {
     int            cls[TS_MAX_AXES]; /* of a case that covers: see read_classes */
 } drawn;
 
-/* The case that c->only names: its number, or -1; and its seed. */
-static int only_case(const ts_court *c, const ts_task *t, uint64_t *seed)
+int ts_court_case_named(const ts_task *t, const char *which, uint64_t *seed)
 {
     const ts_case *all = t->cases();
-    const char    *at = strrchr(c->only, '@');
+    const char    *at = strrchr(which, '@');
     char           name[192];
     *seed = at ? strtoull(at + 1, NULL, 0) : 0;
     for (int i = 0; at && all[i].use; i++) {
         ts_case_string(t, &all[i], *seed, name, sizeof name);
-        if (!strcmp(name, c->only)) return i;
+        if (!strcmp(name, which)) return i;
     }
     return -1;
 }
@@ -48,7 +47,7 @@ uint64_t ts_court_case_seed(const ts_court *c, const ts_task *t, int number)
 {
     uint64_t seed;
     if (!c->only) return ts_court_seed(c, t, number, 0);
-    only_case(c, t, &seed);
+    ts_court_case_named(t, c->only, &seed);
     return seed;
 }
 
@@ -202,7 +201,7 @@ int ts_court_draw(const ts_court *c, const ts_task *t, ts_class cls, const ts_sc
     static drawn d[TS_MOST_CASES];
     int          m = 0, taken[TS_N_CATEGORIES] = { 0 };
     uint64_t     seed;
-    if (c->only) return (number[0] = only_case(c, t, &seed)) >= 0;
+    if (c->only) return (number[0] = ts_court_case_named(t, c->only, &seed)) >= 0;
     const int  n = shuffle(c, t, cls, s, d);
     const int  most = ts_in_python(cls) ? DEPTH[c->depth].python : DEPTH[c->depth].cases;
     const bool all = c->depth >= TS_NORMAL && !ts_in_python(cls);

@@ -250,9 +250,7 @@ static bool right(ts_judged *e, ts_cage *cage, int slot, const ts_case *c, uint6
     bool       ok = ts_arena_intact(ts_cage_arena(cage, slot), &f);
     const bool canon = ok && e->task->check(c, args, want, &f, &mine);
     if (ok && canon) *errors = mine;
-    else
-        ok =
-            ts_court_excuse(e, c, seed, args, want, f, errors); /* which counts the errors itself */
+    else ok = ts_court_excuse(e, c, seed, args, want, f, errors); /* counts the errors */
     e->worst = fmax(e->worst, ok ? errors->worst : mine.worst);
     return ok;
 }
@@ -356,22 +354,19 @@ void ts_court_examine(ts_court *c, ts_judged *e)
     const double begin = ts_seconds();
     int          number[TS_MOST_CASES + TS_WORKLOADS], timed[TS_WORKLOADS];
     ts_refusal   why = { 0 };
-    if (!ts_build(&e->entrant, &c->places, NULL, &e->built, &why)) {
+    bool         ok = ts_build(&e->entrant, &c->places, NULL, &e->built, &why);
+    e->scope.lacks = e->built.lacks;
+    const int n = ok ? ts_court_draw(c, e->task, e->entrant.cls, &e->scope, number) : 0;
+    if (ok && !n)
+        ok = ts_refuse(&why, "case", "%s has no %s", e->task->name,
+                       c->only ? "such case" : "case within the declared offers at this depth");
+    /* --case may name a case outside the scope. */
+    if (ok && !ts_scope_takes(&e->scope, e->task, &e->task->cases()[*number]))
+        ok = ts_refuse(&why, "case", "outside the declared offers: %s", e->scope.text);
+    if (!ok) {
         snprintf(e->reason, sizeof e->reason, "%s", why.reason);
         snprintf(e->text, sizeof e->text, "%s", why.text);
         return;
-    }
-    e->scope.lacks = e->built.lacks;
-    const int  n = ts_court_draw(c, e->task, e->entrant.cls, &e->scope, number);
-    const bool outside = n && !ts_scope_takes(&e->scope, e->task, &e->task->cases()[number[0]]);
-    bool       ok = n > 0 && !outside; /* --case may name a case outside the scope */
-    if (!ok) {
-        snprintf(e->reason, sizeof e->reason, "case");
-        snprintf(e->text, sizeof e->text,
-                 outside   ? "outside the declared offers: %s"
-                 : c->only ? "%s has no such case"
-                           : "%s has no case within the declared offers at this depth",
-                 outside ? e->scope.text : e->task->name);
     }
     /* Timed calls are checked; without them their shapes are checked here. */
     const int n_timed = c->gate && !c->only ? ts_court_workloads(c, e->task, timed) : 0;
@@ -383,6 +378,10 @@ void ts_court_examine(ts_court *c, ts_judged *e)
             number[all++] = timed[i];
     for (int at = 0; at < all && ok; at += block)
         ok = examine_block(c, e, number + at, all - at < block ? all - at : block, at == 0, &work);
+    /* Only with --case: f32 is always drawn, and must be supported. */
+    if (ok && e->unsupported && !e->io_bytes)
+        ok = ts_court_fail(e, &e->task->cases()[*number], ts_court_case_seed(c, e->task, *number),
+                           "case", "does not support this dtype: nothing was checked");
     if (ok) {
         e->ruling = e->n_canon ? TS_RULING_COMMON : TS_RULING_PASS;
         ts_court_refusals(c, e);

@@ -6,6 +6,7 @@
 
 #include "ceiling.h"
 #include "court.h"
+#include "dtype.h"
 #include "sha256.h"
 
 bool ts_court_log_run(ts_court *c)
@@ -126,23 +127,25 @@ static void write_replay(const ts_court *c, const ts_judged *e, char *s, size_t 
     quote(e->path, s + at, n - at);
 }
 
-/* A case that is run only between timed calls cannot be run on its own. */
-static bool is_listed(const ts_judged *e)
+const char *ts_court_unsupported(const ts_judged *e, char *names, size_t n)
 {
-    const size_t n = strcspn(e->where, "@");
-    char         name[192];
-    for (const ts_case *c = e->task->cases(); c->use; c++) {
-        ts_case_string(e->task, c, 0, name, sizeof name);
-        if (strcspn(name, "@") == n && !strncmp(name, e->where, n)) return true;
+    *names = 0;
+    for (unsigned d = 0; e->unsupported >> d; d++) {
+        const size_t at = strlen(names);
+        if (e->unsupported >> d & 1)
+            snprintf(names + at, n - at, "%s%s", at ? " " : "", ts_format_of((ts_dtype)d)->name);
     }
-    return false;
+    return names;
 }
 
 bool ts_court_log_verdict(ts_court *c, ts_judged *e)
 {
-    char   replay[9000] = "";
-    ts_jw *w = ts_log_begin(c->log, "verdict");
-    if (*e->where && is_listed(e)) write_replay(c, e, replay, sizeof replay);
+    char     replay[9000] = "", lacks[64];
+    uint64_t seed;
+    ts_jw   *w = ts_log_begin(c->log, "verdict");
+    /* A case that is run only between timed calls cannot be run on its own. */
+    if (*e->where && ts_court_case_named(e->task, e->where, &seed) >= 0)
+        write_replay(c, e, replay, sizeof replay);
     ts_jw_int(w, "entrant", e->id);
     ts_jw_text(w, "task", ts_court_task_of(c, e));
     ts_jw_text(w, "verdict", ts_ruling_name(e->ruling));
@@ -158,6 +161,7 @@ bool ts_court_log_verdict(ts_court *c, ts_judged *e)
         ts_scope_optional(&e->scope, e->task, has, names, sizeof names);
         ts_jw_text(w, has ? "optional_examined" : "optional_not_exported", names);
     }
+    if (*ts_court_unsupported(e, lacks, sizeof lacks)) ts_jw_text(w, "unsupported", lacks);
     ts_jw_open(w, "categories", '{');
     for (int i = 0; i < TS_N_CATEGORIES; i++)
         tally(w, ts_category_name((ts_category)i), e->category[i]);
@@ -184,9 +188,13 @@ bool ts_court_log_verdict(ts_court *c, ts_judged *e)
     c->n_verdicts++;
     e->ruled = true;
     ts_progress_clear(&c->progress);
+    const bool sample = e->sample && *e->sample;
+    char       who[64];
+    snprintf(who, sizeof who, "%.20s%s%.20s", e->entrant.name, sample ? "/" : "",
+             sample ? e->sample : "");
     if (c->progress.to)
-        fprintf(c->progress.to, "%-20.20s %-20.20s %s %s\n", e->entrant.name,
-                ts_court_task_of(c, e), ts_ruling_name(e->ruling), e->reason);
+        fprintf(c->progress.to, "%-20s %-20.20s %s %s\n", who, ts_court_task_of(c, e),
+                ts_ruling_name(e->ruling), e->reason);
     return ts_log_commit(c->log);
 }
 

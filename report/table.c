@@ -265,12 +265,15 @@ static void flaw(const ts_entrant_row *r, const char *program, FILE *f)
     double            got;
     const char       *weak = ts_jr_text(v, "robustness_text", "");
     const char       *more = ts_jr_text(v, "optional_examined", "");
+    const char       *lacks = ts_jr_text(v, "unsupported", "");
     const char       *text = ts_jr_text(v, "text", ""), *replay = ts_jr_text(v, "replay", "");
     if (*r->offers) {
         fprintf(f, "     %s offers %.0f %% of the challenge:", name_of(r, -NAME).s, 100 * r->share);
         paragraph(r->offers, f);
         fputc('\n', f);
     }
+    if (*lacks)
+        fprintf(f, "     %s: unsupported dtypes: %s\n", name_of(r, -NAME).s, show(lacks, -72).s);
     if (*more)
         fprintf(f, "     %s: optional functions examined: %s\n", name_of(r, -NAME).s,
                 show(more, -72).s);
@@ -305,7 +308,8 @@ static void entrant(const ts_entrant_row *r, size_t place, FILE *f)
             show(verdict, 15).s);
     speed(f, pass ? ts_jr_number(r->score, "S", 0) : 0, ts_jr_number(r->score, "S_lo", 0),
           ts_jr_number(r->score, "S_hi", 0));
-    if (ts_jr_num(ts_jr_get(v, "worst"), &x)) fprintf(f, " %8.2g", x);
+    const bool called = ts_jr_number(v, "calls", 1) > 0;
+    if (called && ts_jr_num(ts_jr_get(v, "worst"), &x)) fprintf(f, " %8.2g", x);
     else fprintf(f, " %8s", "-");
     fprintf(f, " %7s", robust);
     if (pass && !r->score) fprintf(f, " %4s", "-"); /* not timed */

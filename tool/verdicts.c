@@ -50,6 +50,8 @@ void ts_verdicts_list(const ts_court *c, const ts_board *b, ts_json *root)
             ts_scope_optional(&e->scope, e->task, has, names, sizeof names);
             ts_json_text(o, has ? "optional_examined" : "optional_not_exported", names);
         }
+        char lacks[64];
+        if (*ts_court_unsupported(e, lacks, sizeof lacks)) ts_json_text(o, "unsupported", lacks);
         ts_json_number(o, "worst", e->worst);
         list_times(b, ts_board_row(b, e->id), o);
     }

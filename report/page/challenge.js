@@ -17,12 +17,12 @@ const error = (x, limit) => {
 function challengeRow(e, first, more) {
   const v = e.verdict || {}, s = passed(e) ? e.score : null, kind = kindOf(e), robust = sum(ROBUST.map(([k]) => (v.robustness || {})[k]));
   const part = (value, ...more) => cell(s ? value : "", { class: "num part" }, s ? percent(value) : dash(), h("small", {}, more));
-  return h("tr", {}, first || nameCell(e, e.language, e.offers && h("small", { class: "scope" }, "offers ", h("code", {}, e.offers))), more,
+  return h("tr", {}, first || nameCell(e, e.language, scopeOf(e)), more,
     cell(kind + (v.reason || ""), { class: "verdict" }, kind === "PASS" || kind === "none" ? chip(kind) : h("a", { href: "#" + flawOf(e) }, chip(kind)), kind !== "PASS" && v.reason && h("small", {}, reasonOf(v))),
     cell(s ? s.score : kind === "FAIL" ? 0 : "", { class: "num score" }, s ? Math.round(s.score) : kind === "FAIL" ? 0 : dash(), e.offers && h("small", {}, `of ${Math.round(100 * e.share)} %`)),
     cell(s ? -s.score : 1, { class: "grade", title: s && s.grade !== "-" ? gradeOf(s.grade) : null }, s && s.grade !== "-" ? s.grade : kind === "FAIL" ? "F" : dash()),
     cell(s ? s.S : "", { class: "speed" }, bar(speedOf(e)), s && h("small", {}, `slowest workload ${percent(s.S_min)}`)),
-    part(s && s.R, robust[1] > 0 && `${robust[0]}/${robust[1]} checks`), part(s && s.P, v.worst !== undefined && `worst error ${brief(number(v.worst))} of bound`), part(s && s.M, v.workspace_bytes !== undefined && `${bytes(v.workspace_bytes)} workspace`),
+    part(s && s.R, robust[1] > 0 && `${robust[0]}/${robust[1]} checks`), part(s && s.P, v.calls !== 0 && v.worst !== undefined && `worst error ${brief(number(v.worst))} of bound`), part(s && s.M, v.calls !== 0 && v.workspace_bytes !== undefined && `${bytes(v.workspace_bytes)} workspace`),
     share(sum(KINDS.map(([k]) => (v.categories || {})[k])), "", "cases"));
 }
 
@@ -32,7 +32,7 @@ const FACTORS = () => [["Verdict"], ["Score", { class: "num" }], ["Grade", { cla
 function countsTable(list, first) {
   const num = { class: "num" }, heads = [["", { class: "who" }], ...KINDS.map(([k, text]) => [k, num, text]), ["worst error / bound", num, "largest error of any element, divided by its bound; above 1 is wrong"], ["p99.9 error / bound", num, "99.9 % of the elements of float32 cases are below it"],
     ["worst error in ulp", num, "of float32 cases, in units of 2^-23 of the expected value"], ...ROBUST.map(([k, text]) => [k, num, text])];
-  const row = (e, v = e.verdict || {}) => h("tr", {}, first(e), KINDS.map(([k]) => share((v.categories || {})[k])), error(v.worst, 1), error(v.p999, 1), error(v.ulp, Infinity),
+  const row = (e, v = e.verdict || {}) => h("tr", {}, first(e), KINDS.map(([k]) => share((v.categories || {})[k])), [[v.worst, 1], [v.p999, 1], [v.ulp, Infinity]].map(([x, limit]) => error(v.calls === 0 ? null : x, limit)),
     ROBUST.map(([k]) => share((v.robustness || {})[k], k === "sanitizer" ? v.robustness_text : "")));
   return h("details", { class: "counts" }, h("summary", {}, "All counts: cases by category, errors, robustness checks"),
     h("p", { class: "note" }, [...KINDS, ...ROBUST].map(([k, text], i) => [i > 0 && "; ", h("b", {}, k), ": ", text]), "."), table(heads, list.map(e => row(e)), "cards"));

@@ -8,7 +8,7 @@ function facts(m, p) {
 }
 
 const answerCell = (e, one) => cell(plain(e.task) + (e.sample || ""), { class: "who" }, h("b", {}, one === true ? clean(e.sample || e.name) : h("a", { href: "#" + anchor(e.task) }, plain(e.task))), h("small", {}, e.sample && one !== true && [clean(e.sample), " \u00b7 "], classChip(e.class), " ", clean(e.language)),
-  e.offers && h("small", { class: "scope" }, "offers ", h("code", {}, e.offers)));
+  scopeOf(e));
 
 const us = ns => brief(ns / 1e3);
 

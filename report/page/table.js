@@ -56,6 +56,10 @@ function sort(rows, head, th, i) {
 const nameCell = (e, language, more) => cell(clean(e.name).toLowerCase(), { class: "who", title: clean(e.name) }, h("b", {}, SITE === "entrant" ? who(e) : named(e)), e.sample && h("small", {}, clean(e.sample)),
   h("small", {}, classChip(e.class), " ", clean(language), e.author && [" \u00b7 ", h("bdi", {}, e.author)]), more);
 
+// What an entrant leaves out: by its declaration, and the dtypes that it rejected.
+const scopeOf = e => [e.offers && h("small", { class: "scope" }, "offers ", h("code", {}, e.offers)),
+  e.verdict && e.verdict.unsupported && h("small", { class: "scope" }, "rejects ", clean(e.verdict.unsupported).replaceAll(" ", ", "))];
+
 const choice = (label, values, change) => {
   const made = h("select", {}, values.map(([text], i) => h("option", { value: i }, text)));
   made.addEventListener("change", () => change(values[made.value][1]));
