@@ -89,7 +89,8 @@ typedef struct ts_answer {
 } ts_answer;
 
 typedef struct ts_paths {
-    int       n;
+    int       n, n_ignored;  /* texts that no challenge's name makes an answer */
+    char      ignored[4096]; /* the first of them */
     ts_answer at[TS_ENTRANT_LIST];
 } ts_paths;
 

@@ -108,6 +108,16 @@ static bool is_answer(const char *root, const char *path, const char *name)
     return a.challenge != NULL;
 }
 
+/* A reply saved under a name that no challenge has. The first by name, whatever the file system's
+ * order. */
+static void ignore(const char *path, const char *name, ts_paths *list)
+{
+    if ((!ends_with(name, ".md") && !ends_with(name, ".txt")) || !strncmp(name, "README", 6))
+        return;
+    if (!list->n_ignored++ || strcmp(path, list->ignored) < 0)
+        snprintf(list->ignored, sizeof list->ignored, "%s", path);
+}
+
 static bool walk(const char *root, const char *path, int depth, ts_paths *list, ts_refusal *why)
 {
     DIR *d = opendir(path);
@@ -121,6 +131,7 @@ static bool walk(const char *root, const char *path, int depth, ts_paths *list, 
             continue;
         if (S_ISREG(st.st_mode) && is_answer(root, full, entry->d_name))
             ok = add(root, full, true, list, why);
+        else if (S_ISREG(st.st_mode)) ignore(full, entry->d_name, list);
         else if (S_ISDIR(st.st_mode) && has_entry(full)) ok = add(root, full, false, list, why);
         else if (S_ISDIR(st.st_mode) && depth < DEEPEST)
             ok = walk(root, full, depth + 1, list, why);
@@ -157,7 +168,7 @@ bool ts_entrant_list(const char *path, ts_paths *list, ts_refusal *why)
 {
     struct stat st;
     char        root[4096];
-    list->n = 0;
+    list->n = list->n_ignored = 0;
     if (has_entry(path) || stat(path, &st) || !S_ISDIR(st.st_mode))
         return list_one(path, list, why);
     snprintf(root, sizeof root, "%s", path);

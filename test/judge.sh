@@ -51,6 +51,12 @@ saw 'overflow: sanitizer: softmax_topk/' 'the sanitizer lane'
 
 judge --gate --seed 8 "$tmp/empty" # a seed that draws rows=0 in a dtype other than f32
 saw 'empty-first *sealed *PASS' 'a kernel that looks at sizes before dtypes'
+saw 'empty-first: unsupported dtypes: f16 bf16$' 'dtypes that a kernel rejects'
+verdict 0 '"PASS".*"unsupported":"f16 bf16"'
+# one case of a dtype that it rejects: nothing was checked, so it did not pass
+case=$("$build/touchstone" list cases --challenge softmax_topk | grep -om1 'softmax_topk/bf16/rows=[1-9][^ ]*')
+judge --case "$case" "$tmp/empty" && complain 'a case of a dtype that is rejected: status 0'
+saw 'empty-first *sealed *FAIL case' 'a case of a dtype that is rejected'
 
 # tricks that only a whole judging run can detect, and one that blames the judge
 "$here/../exploit/lay.sh" "$tmp/exploit"
@@ -81,6 +87,8 @@ saw '^same .*FAIL value' 'the log replayed'
 judge --gate "$tmp/host" || complain "the gate alone: status $?: $(cat "$tmp/err")"
 saw 'right-host *host *PASS' 'the gate alone'
 ! grep -q '"type":"time"' "$tmp/log" || complain 'the gate alone took times'
+"$build/touchstone" report --json "$tmp/json" "$tmp/log" >/dev/null 2>"$tmp/err"
+! grep -q '"score"' "$tmp/json" || grep -q '"score": *null' "$tmp/json" || complain 'a score without times'
 grep -q "$(printf '\033')" "$tmp/err" && complain 'progress where there is no terminal'
 "$build/touchstone" judge --replay "$tmp/log" "$tmp/host" >"$tmp/out" 2>"$tmp/err" ||
     complain "the gate alone, replayed: status $?: $(cat "$tmp/err")"
@@ -91,6 +99,18 @@ timed=$("$build/touchstone" new --prompt --challenge softmax_topk --language c |
 c_entrant timed-wrong wrong-timed sealed "s/r < a->n_rows; r++) row/r < a->n_rows - ($(echo "$timed" | sed 's/&/\\&/g')); r++) row/"
 judge --gate "$tmp/timed-wrong"
 saw 'wrong-timed *sealed *FAIL unwritten' 'a kernel that is wrong only where it is timed, by the gate alone'
+
+# a log that has none of these entrants; and samples of one model, which have names
+"$build/touchstone" judge --replay "$tmp/log" "$tmp/sealed-wrong" >"$tmp/out" 2>"$tmp/err"
+[ $? = 2 ] && grep -q 'no verdict on these entrants' "$tmp/err" || complain "replayed with another entrant: $(cat "$tmp/err")"
+mkdir -p "$tmp/answers/some-model/softmax_topk"
+for i in 1 2; do
+    { echo '```c' && cat "$here/../example/contest/careful/softmax_topk.c" && echo '```'; } >"$tmp/answers/some-model/softmax_topk/sample-$i.md"
+done
+echo 'an answer?' >"$tmp/answers/some-model/softmax.md"
+judge --gate "$tmp/answers" || complain "two samples: status $?"
+for i in 1 2; do grep -q "some-model/sample-$i  *softmax_topk  *PASS" "$tmp/err" || complain "no line of sample $i: $(cat "$tmp/err")"; done
+grep -q '1 file ignored, such as .*/some-model/softmax.md' "$tmp/err" || complain "a file is ignored silently: $(cat "$tmp/err")"
 
 # a log with another version of the draw is not replayed
 "$build/test/make_log" "$tmp/other" >/dev/null 2>&1

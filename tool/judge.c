@@ -196,6 +196,11 @@ static bool add_given(ts_court *c, const char *path, const char *challenge, bool
     if (n_other)
         fprintf(stderr, "touchstone judge: %s: %d entrants left out; judge them with --device %s\n",
                 path, n_other, c->device == TS_CPU ? "cuda" : "cpu");
+    if (list.n_ignored)
+        fprintf(stderr,
+                "touchstone judge: %s: %d %s ignored, such as %s: answers in Markdown are called "
+                "CHALLENGE.md, or are below a folder CHALLENGE\n",
+                path, list.n_ignored, list.n_ignored == 1 ? "file" : "files", list.ignored);
     ts_entrant_list_free(&list);
     return true;
 }
@@ -386,24 +391,40 @@ static bool take_key(ts_court *c, const ts_records *r, const char *log)
     return key != NULL;
 }
 
+static const ts_record *verdict_on(ts_court *c, const ts_records *r, const ts_judged *e)
+{
+    return !e->task ? NULL
+                    : ts_records_verdict(r, e->entrant.source_sha256, ts_court_label(c, e->task));
+}
+
+/* False, and an error line, if the log has a verdict on none of the entrants. */
+static bool is_of_log(ts_court *c, const ts_records *r, const char *log)
+{
+    for (int i = 0; i < c->n; i++)
+        if (verdict_on(c, r, c->entrant[i])) return true;
+    fprintf(stderr,
+            "touchstone judge: %s: has no verdict on these entrants; name what was judged\n", log);
+    return false;
+}
+
 /* Compares every verdict with the one in the log. */
 static int compare(ts_court *c, const ts_records *r)
 {
     int n_other = 0;
     for (int i = 0; i < c->n; i++) {
         const ts_judged *e = c->entrant[i];
-        const ts_record *was =
-            e->task ? ts_records_verdict(r, e->entrant.source_sha256, ts_court_label(c, e->task))
-                    : NULL;
-        const char *verdict = was ? ts_jr_text(was->root, "verdict", "") : "missing",
+        const ts_record *was = verdict_on(c, r, e);
+        const char      *verdict = was ? ts_jr_text(was->root, "verdict", "") : "missing",
                    *reason = was ? ts_jr_text(was->root, "reason", "") : "",
                    *where = was ? ts_jr_text(was->root, "case", "") : "";
         const bool same = !strcmp(verdict, ts_ruling_name(e->ruling)) &&
                           !strcmp(reason, e->reason) && !strcmp(where, e->where);
         n_other += !same;
-        printf("%-9s %s, %s: %s %s; in the log: %s %s\n", same ? "same" : "DIFFERENT",
-               e->entrant.name, e->task ? e->task->name : "-", ts_ruling_name(e->ruling), e->reason,
-               verdict, reason);
+        const bool sample = e->sample && *e->sample;
+        printf("%-9s %s%s%s, %s: %s %s; in the log: %s %s\n", same ? "same" : "DIFFERENT",
+               e->entrant.name, sample ? "/" : "", sample ? e->sample : "",
+               e->task ? e->task->name : "-", ts_ruling_name(e->ruling), e->reason, verdict,
+               reason);
     }
     return n_other ? TS_EXIT_FAILED : TS_EXIT_PASSED;
 }
@@ -576,7 +597,9 @@ int ts_tool_judge(int argc, char **argv)
         fprintf(stderr, "touchstone judge: %s: %s\n", o.replay, why);
         return TS_EXIT_BROKEN;
     }
-    status = take_key(&c, &was, o.replay) ? sit(&c, &o, given[0] != NULL) : TS_EXIT_BROKEN;
+    status = !take_key(&c, &was, o.replay)    ? TS_EXIT_BROKEN
+             : !is_of_log(&c, &was, o.replay) ? TS_EXIT_USAGE
+                                              : sit(&c, &o, given[0] != NULL);
     unlink(passing);
     if (status < TS_EXIT_USAGE) status = compare(&c, &was);
     ts_records_free(&was);

@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fts.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -61,19 +62,20 @@ static void to_json(ts_json *j, const ts_records *r, size_t n_log, int n_logs, c
     for (size_t i = 0; j && i < b->n_overall; i++) {
         const ts_entrant_overall *c = &b->overall[i];
         ts_json                  *o = ts_json_object(list, NULL);
+        const bool timed = !c->passed || c->S > 0; /* a run with --gate has no scores: null */
         ts_json_text(o, "name", b->row[c->first].name);
         ts_json_text(o, "class", c->klass);
         ts_json_int(o, "passed", c->passed);
         ts_json_int(o, "entered", c->entered);
-        ts_json_number(o, "S", c->S);
-        ts_json_number(o, "score", c->score);
+        ts_json_number(o, "S", timed ? c->S : (double)NAN);
+        ts_json_number(o, "score", timed ? c->score : (double)NAN);
         ts_json_text(o, "grade", c->grade);
         ts_json_int(o, "answers", c->samples.n);
         ts_json_number(o, "pass_at_1", c->samples.pass_1);
         ts_json_int(o, "k", c->samples.k);
         ts_json_number(o, "pass_at_k", c->samples.pass_k);
-        ts_json_number(o, "best", c->samples.best);
-        ts_json_number(o, "median", c->samples.median);
+        ts_json_number(o, "best", timed ? c->samples.best : (double)NAN);
+        ts_json_number(o, "median", timed ? c->samples.median : (double)NAN);
     }
 }
 

@@ -142,7 +142,7 @@ function figure(title, note, draw) {
 }
 
 function figures(m, entrants) {
-  const timed = entrants.filter(e => e.times.length), judged = entrants.filter(e => e.verdict && !isNaN(number(e.verdict.worst)) || e.verdict && e.verdict.worst === "nan");
+  const timed = entrants.filter(e => e.times.length), judged = entrants.filter(e => e.verdict && e.verdict.calls !== 0 && (!isNaN(number(e.verdict.worst)) || e.verdict.worst === "nan"));
   const costs = timed.length && timed.every(e => e.times.every(t => t.bytes > 0 && t.flops > 0));
   const floors = m.run && m.run.floors || {}, made = [];
   if (timed.length) {
