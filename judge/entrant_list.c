@@ -179,8 +179,8 @@ bool ts_entrant_list(const char *path, ts_paths *list, ts_refusal *why)
     if (ok)
         ts_refuse(why, "entry",
                   "%s: contains no entrant, expected entry.json, .c, .cpp, .cu, .so or .py files, "
-                  "or answers in Markdown called CHALLENGE.md",
-                  path);
+                  "or answers in Markdown called CHALLENGE.md%s%.200s",
+                  path, list->n_ignored ? "; ignored: " : "", list->n_ignored ? list->ignored : "");
     ts_entrant_list_free(list);
     return false;
 }

@@ -96,14 +96,20 @@ static void scoreboard(const ts_board *b, FILE *f)
     }
 }
 
-/* Where there are models with several answers to a challenge. */
-static void samples(const ts_board *b, FILE *f)
+static bool has_samples(const ts_board *b)
 {
     bool any = false;
     for (size_t i = 0; i < b->n_overall; i++) any |= b->overall[i].samples.n > 1;
-    if (!any) return;
+    return any;
+}
+
+/* Where there are models with several answers to a challenge. */
+static void samples(const ts_board *b, FILE *f)
+{
+    if (!has_samples(b)) return;
     heading(f,
             "Several answers per challenge: chances that one answer, and one of k, passes; scores");
+    fprintf(f, "  k: the least number of answers to a challenge\n");
     fprintf(f, "  #  %-*s %7s %7s %3s %7s %6s %6s %6s\n", LONG_NAME, "entrant", "answers", "pass@1",
             "k", "pass@k", "mean", "best", "median");
     for (size_t i = 0; i < b->n_overall; i++) {
@@ -147,11 +153,14 @@ static void legend(const ts_board *b, FILE *f)
         { "ERROR", "the judge failed; this says nothing about the entrant" },
     };
     fprintf(
-        f, "\n  score   1000 x speed^0.70 x robustness^0.15 x precision^0.10 x memory^0.05 x share "
-           "offered;\n          mean over all challenges, where one that was not passed counts 0;\n"
-           "          entrants are ranked by challenges passed, then by score\n"
-           "  grade   A+ from 900, A 800, B 650, C 450, D 250, E below; F: nothing passed\n"
-           "  speed   least possible time (floor) / measured time, with its 95 %% interval\n");
+        f,
+        "\n  score   1000 x speed^0.70 x robustness^0.15 x precision^0.10 x memory^0.05 x share "
+        "offered;\n          mean over all challenges%s, where one that was not passed counts "
+        "0;\n          entrants are ranked by %s, then by score\n"
+        "  grade   A+ from 900, A 800, B 650, C 450, D 250, E below; F: nothing passed\n"
+        "  speed   least possible time (floor) / measured time, with its 95 %% interval\n",
+        has_samples(b) ? " of the mean over their answers" : "",
+        has_samples(b) ? "pass@1" : "challenges passed");
     if (rated(b))
         fprintf(f, "  rating  from head-to-head matches; 400 more: odds of 10 to 1; within a group "
                    "no difference is sure\n");
@@ -309,7 +318,8 @@ static void entrant(const ts_entrant_row *r, size_t place, FILE *f)
     speed(f, pass ? ts_jr_number(r->score, "S", 0) : 0, ts_jr_number(r->score, "S_lo", 0),
           ts_jr_number(r->score, "S_hi", 0));
     const bool called = ts_jr_number(v, "calls", 1) > 0;
-    if (called && ts_jr_num(ts_jr_get(v, "worst"), &x)) fprintf(f, " %8.2g", x);
+    /* Of one that failed otherwise, the error of what it did before says little. */
+    if (called && ts_jr_num(ts_jr_get(v, "worst"), &x) && (pass || x > 1)) fprintf(f, " %8.2g", x);
     else fprintf(f, " %8s", "-");
     fprintf(f, " %7s", robust);
     if (pass && !r->score) fprintf(f, " %4s", "-"); /* not timed */

@@ -573,7 +573,13 @@ int ts_tool_judge(int argc, char **argv)
             return TS_EXIT_USAGE;
     for (int i = 0, n = c.n; given[i]; i++)
         if (is_built_in(&c, given[i])) add_built_in(&c, o.challenge, given[i], n);
-    if (!given[0]) add_built_in(&c, o.challenge, NULL, 0);
+    if (!given[0]) {
+        add_built_in(&c, o.challenge, NULL, 0);
+        fprintf(stderr,
+                "touchstone judge: no entrant given: judging the %d built-in ones, which "
+                "takes minutes\n",
+                c.n);
+    }
     if (o.klass) keep_class(&c, o.klass);
     if (!c.n) {
         fprintf(stderr,

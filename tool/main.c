@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* main.c - the program `touchstone`: selects the subcommand. */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -43,7 +44,8 @@ static void help(FILE *f)
 static int delivered(int status)
 {
     if (!fflush(stdout) && !ferror(stdout)) return status;
-    fprintf(stderr, "touchstone: cannot write to standard output\n");
+    if (errno != EPIPE) /* a reader such as head that had enough */
+        fprintf(stderr, "touchstone: cannot write to standard output\n");
     return TS_EXIT_BROKEN;
 }
 
