@@ -32,7 +32,7 @@ ts_status ts_beam_search(const ts_beam_search_args *a, const ts_exec *x)
     ts_model m = *a->model;
     int      length[64];
     (void)x;
-    /* Unsupported calls are reported. */
+    /* Unsupported calls are reported; "offers" in entry.json leaves their cases out. */
     if (a->d.n_items != 1 || a->d.beam_width > 64) return TS_E_UNSUPPORTED;
     *a->n_found = beam(ask, &m, a->prompts, (int)a->prompt_len[0], (int)a->d.beam_width,
                        (int)a->d.max_new_tokens, a->d.eos, (float)a->d.alpha, a->tokens, length,

@@ -17,7 +17,7 @@ float nll_in_place(float *logits, float *loss, float *lse, const int *labels, in
 ts_status ts_cross_entropy_logits(const ts_cross_entropy_logits_args *a, const ts_exec *x)
 {
     (void)x;
-    /* Unsupported calls are reported. */
+    /* Unsupported calls are reported; "offers" in entry.json leaves their cases out. */
     if (a->dtype != TS_F32 || !a->mean || !a->in_place) return TS_E_UNSUPPORTED;
     if (a->row_stride != a->n_vocab || a->ignore_index != -100) return TS_E_UNSUPPORTED;
     if (a->scale != 1 || a->smoothing > 0 || a->z_loss > 0 || a->softcap > 0)

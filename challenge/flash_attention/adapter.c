@@ -20,7 +20,7 @@ ts_status ts_flash_attention(const ts_flash_attention_args *a, const ts_exec *x)
 {
     const ts_attention_dims *d = &a->d;
     (void)x;
-    /* Unsupported calls are reported. */
+    /* Unsupported calls are reported; "offers" in entry.json leaves their cases out. */
     if (d->dtype != TS_F32 || d->layout != TS_BHND || d->n_q != d->n_k || d->window || a->kv_len)
         return TS_E_UNSUPPORTED;
     if (d->n_q_head != d->n_kv_head) return TS_E_UNSUPPORTED;

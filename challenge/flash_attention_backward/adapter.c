@@ -22,7 +22,7 @@ ts_status ts_flash_attention_backward(const ts_flash_attention_backward_args *a,
 {
     const ts_attention_dims *d = &a->d;
     (void)x;
-    /* Unsupported calls are reported. */
+    /* Unsupported calls are reported; "offers" in entry.json leaves their cases out. */
     if (d->dtype != TS_F32 || d->layout != TS_BHND || d->n_q != d->n_k || d->window || a->kv_len)
         return TS_E_UNSUPPORTED;
     if (d->n_q_head != d->n_kv_head) return TS_E_UNSUPPORTED;

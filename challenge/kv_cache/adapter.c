@@ -26,7 +26,7 @@ ts_status ts_kv_bytes(const ts_kv_dims *d, const ts_exec *x, size_t *state_bytes
                       size_t *workspace_bytes)
 {
     (void)x;
-    /* Unsupported calls are reported. */
+    /* Unsupported calls are reported; "offers" in entry.json leaves their cases out. */
     if (d->io_dtype != TS_F32 || d->store_dtype != TS_F32 || d->page || d->window)
         return TS_E_UNSUPPORTED;
     *state_bytes = each(d) * (size_t)(d->n_layer * d->n_seq_max);

@@ -11,7 +11,7 @@ push(layer, k, v). Then the judge's class keeps one for each sequence:
     class kv_cache:
         def __init__(self, dims):
             if dims.page or dims.store_dtype != dims.io_dtype:  # said, not guessed
-                raise NotImplementedError("only contiguous floats")
+                raise NotImplementedError("only contiguous floats")  # and "offers" in entry.json says so
             self.dims, self.caches = dims, {}
 
         def open(self):

@@ -12,6 +12,6 @@ y.
 #
 # def layernorm_forward(x, gamma, beta, eps):
 #     if eps != 1e-5:
-#         raise NotImplementedError  # what theirs cannot do is said, not guessed
+#         raise NotImplementedError  # "offers" in entry.json leaves these cases out
 #     y = theirs.norm(x, gamma, beta)
 #     return {"y": y, "mean": x.mean(axis=1), "rstd": 1 / (x.var(axis=1) + eps) ** 0.5}

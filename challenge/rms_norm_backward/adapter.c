@@ -21,7 +21,7 @@ void rms_norm_grad(float *din, float *dw, const float *dout, const float *in, co
 ts_status ts_rms_norm_backward(const ts_rms_norm_backward_args *a, const ts_exec *x)
 {
     (void)x;
-    /* Unsupported calls are reported. */
+    /* Unsupported calls are reported; "offers" in entry.json leaves their cases out. */
     if (a->dtype != TS_F32 || a->row_stride != a->n_cols || a->w_offset) return TS_E_UNSUPPORTED;
     if (!a->accumulate) memset(a->dw, 0, (size_t)a->n_cols * sizeof(float));
     rms_norm_grad(a->dx, a->dw, a->dy, a->r, a->w, a->rstd, (int)a->n_rows, (int)a->n_cols);

@@ -19,7 +19,7 @@ void add_rms_norm(float *y, float *sum, float *rstd, const float *x, const float
 ts_status ts_rms_norm_forward(const ts_rms_norm_forward_args *a, const ts_exec *x)
 {
     (void)x;
-    /* Unsupported calls are reported. */
+    /* Unsupported calls are reported; "offers" in entry.json leaves their cases out. */
     if (a->dtype != TS_F32 || a->row_stride != a->n_cols || !a->residual || a->w_offset)
         return TS_E_UNSUPPORTED;
     add_rms_norm(a->y, a->r, a->rstd, a->x, a->residual, a->w, (float)a->eps, (int)a->n_rows,

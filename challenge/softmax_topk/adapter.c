@@ -25,7 +25,7 @@
 ts_status ts_softmax_topk(const ts_softmax_topk_args *a, const ts_exec *x)
 {
     (void)x;
-    /* Unsupported calls are reported. */
+    /* Unsupported calls are reported; "offers" in entry.json leaves their cases out. */
     if (a->dtype != TS_F32 || a->row_stride != a->n_vocab || a->inv_temperature != 1 || a->lse)
         return TS_E_UNSUPPORTED;
     if (a->k != 10 && a->k != 50) return TS_E_UNSUPPORTED;

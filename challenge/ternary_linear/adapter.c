@@ -29,7 +29,7 @@ ts_status ts_ternary_linear_packed(const ts_ternary_linear_packed_args *a, const
 {
     const ts_ternary_linear_dims *d = &a->d;
     float                        *scales = x->workspace;
-    /* Unsupported calls are reported. */
+    /* Unsupported calls are reported; "offers" in entry.json leaves their cases out. */
     if (d->dtype != TS_F32 || d->n_in % TS_TERNARY_GROUP) return TS_E_UNSUPPORTED;
     for (int64_t i = 0; i < d->n_out * (d->n_in / TS_TERNARY_GROUP); i++)
         scales[i] = half_to_float(a->scale[i]);

@@ -12,7 +12,7 @@ asks it:
     class ternary_training:
         def __init__(self, dims, latent, norm):
             if dims.n_head != dims.n_kv_head:  # said, not guessed
-                raise NotImplementedError("one KV head for each head only")
+                raise NotImplementedError("one KV head for each head only")  # and "offers" in entry.json says so
             self.net = Net(vars(dims), np.concatenate([latent, norm]))
             self.n_latent = latent.size
 

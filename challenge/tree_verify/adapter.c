@@ -23,7 +23,7 @@ const float *make_pass(const ts_tree_verify_args *a, const ts_exec *x);
 ts_status ts_tree_verify(const ts_tree_verify_args *a, const ts_exec *x)
 {
     int last;
-    /* Unsupported calls are reported. */
+    /* Unsupported calls are reported; "offers" in entry.json leaves their cases out. */
     if (a->d.temperature != 0 || a->d.max_new <= a->d.n_node) return TS_E_UNSUPPORTED;
     const float *logits = make_pass(a, x);
     *a->n_path = walk(logits, (int)a->model->n_vocab, a->token, a->parent, (int)a->d.n_node,

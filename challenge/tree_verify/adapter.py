@@ -12,7 +12,7 @@ the judge's function makes the pass:
 
     def tree_verify(model, prompt, token, parent, max_new, temperature, u):
         if temperature:  # said, not guessed
-            raise NotImplementedError("only greedy")
+            raise NotImplementedError("only greedy")  # and "offers" in entry.json says so
         visible, position = mask_of(len(prompt), parent)
         rows = np.arange(len(prompt) - 1, len(prompt) + len(token))
         logits = model.forward(np.concatenate([prompt, token]), position, visible, rows)
