@@ -12,9 +12,11 @@ import json
 import os
 import subprocess
 import symtable
+import sys
 import tempfile
 import textwrap
 import types
+import warnings
 from typing import Any, Callable, Dict, List, Optional, Union
 
 import touchstone_program as _program
@@ -40,14 +42,17 @@ class Verdict:
     times: List[Dict[str, Any]] = dataclasses.field(default_factory=list)  #: case, time_ns, lo_ns, hi_ns, floor_ns
     cases: Dict[str, tuple] = dataclasses.field(default_factory=dict)  #: passed and run, by category
     worst_error: Optional[float] = None  #: largest error over its bound
+    unsupported: List[str] = dataclasses.field(default_factory=list)  #: dtypes that it rejected; their cases do not count
+    offers: str = ""  #: the scope that it declares; "": every case
+    share: float = 1.0  #: of the challenge that the scope covers; the score is multiplied by it
     replay: str = ""  #: the case to give to judge(..., case=...)
     machine: str = ""
     log: Optional[str] = None
 
     @property
     def passed(self) -> bool:
-        """True if the verdict is PASS."""
-        return self.verdict == "PASS"
+        """True if the verdict is PASS or PASS (common)."""
+        return self.verdict.startswith("PASS")
 
     def __bool__(self):
         return self.passed
@@ -56,6 +61,10 @@ class Verdict:
         yield "verdict", self.verdict
         for flaw in self.flaws:
             yield "flaw", flaw
+        if self.unsupported:
+            yield "unsupported", ", ".join(self.unsupported)
+        if self.offers:
+            yield "offers", "%s (%.0f %% of the challenge)" % (self.offers, 100 * self.share)
         if self.score is not None:
             yield "score", "%.0f (%s)" % (self.score, self.grade)
         if self.speed is not None:
@@ -161,14 +170,24 @@ def _check_closure(function):
                          "or a global, or put it into a file" % (function.__name__, ", ".join(code.co_freevars)))
 
 
-def _line(name, value, home):
+def _check_module(name, module, folder):
+    """Refuses a file of the caller's own: in the sandbox there are only installed modules."""
+    path = getattr(module, "__file__", None)
+    if path and os.path.dirname(os.path.abspath(path)) in (folder, os.getcwd()):
+        raise ValueError("judge: the function uses the module %s, got %s, expected an installed module; judge a folder with "
+                         "both files" % (name, path))
+
+
+def _line(name, value, home, folder):
     """The statement that gives a global its value in a file of its own; None: it is defined here."""
     if isinstance(value, types.ModuleType):
+        _check_module(name, value, folder)
         return "import %s as %s" % (value.__name__, name)
     if isinstance(value, (int, float, str, bool, bytes, tuple, type(None))):
         return "%s = %r" % (name, value)
     module = getattr(value, "__module__", None)
     if module and module != home and getattr(value, "__name__", None):
+        _check_module(module, sys.modules.get(module), folder)
         return "from %s import %s as %s" % (module, value.__name__, name)
     if callable(value):
         return None
@@ -183,6 +202,11 @@ def _globals_used(table):
     return names.union(*(_globals_used(t) for t in table.get_children()))
 
 
+def _home(function):
+    """The folder of the file that has the function; of a notebook there is none."""
+    return os.path.dirname(os.path.abspath(function.__code__.co_filename)) if hasattr(function, "__code__") else ""
+
+
 def _gather(function, lines, done):
     """Imports, constants and functions that a function needs, in an order in which they work."""
     tree = _source(function)
@@ -195,7 +219,7 @@ def _gather(function, lines, done):
         done.add(name)
         if space[name] is function or name == getattr(plain, "__name__", None):
             continue
-        line = _line(name, space[name], getattr(plain, "__module__", None))
+        line = _line(name, space[name], getattr(plain, "__module__", None), _home(plain))
         if line is None:
             _gather(space[name], lines, done)
         else:
@@ -215,12 +239,14 @@ def source_of(function: Callable, challenge: str) -> str:
     return "\n".join(lines)
 
 
-def _folder(function, challenge, device, place):
+def _folder(function, challenge, device, offers, place):
     text = source_of(function, challenge)
     name = getattr(_plain(getattr(function, "function", function)), "__name__", challenge)
     gpu = device == "cuda" or (device is None and "import triton" in text)
     entry = {"name": name, "author": "python", "challenge": challenge, "class": "python-gpu" if gpu else "python",
              "language": "python", "sources": [challenge + ".py"]}
+    if offers:
+        entry["offers"] = offers
     folder = os.path.join(place, "entrant")
     os.mkdir(folder)
     with open(os.path.join(folder, challenge + ".py"), "w") as f:
@@ -239,8 +265,16 @@ def _flaws(r):
     return [flaw + "; in " + r["case"] if r.get("case") else flaw] if flaw else []
 
 
+def _verdict(name, r, scope, machine=""):
+    """Of a record: an entrant that failed before anything was compared has no worst error."""
+    return Verdict(name, r["task"], r["verdict"], _flaws(r), cases={k: tuple(v) for k, v in r.get("categories", {}).items()},
+                   worst_error=r.get("worst") if r["verdict"].startswith("PASS") else r.get("worst") or None,
+                   unsupported=r.get("unsupported", "").split(), offers=scope.get("offers", ""), share=scope.get("share", 1.0),
+                   replay=r.get("case", ""), machine=machine)
+
+
 def _read(path):
-    names, found, run = {}, {}, {}
+    entrants, found, run = {}, {}, {}
     with open(path) as f:
         for line in f:
             r = json.loads(line)
@@ -248,12 +282,10 @@ def _read(path):
             if r["type"] == "run":
                 run = r
             elif r["type"] == "entrant":
-                names[r["id"]] = r["name"]
+                entrants[r["id"]] = r
             elif r["type"] == "verdict":
-                found.setdefault(key, []).append(Verdict(
-                    names.get(key[0], "?"), key[1], r["verdict"], _flaws(r),
-                    cases={k: tuple(v) for k, v in r.get("categories", {}).items()}, worst_error=r.get("worst"),
-                    replay=r.get("case", ""), machine=run.get("machine", "")))
+                who = entrants.get(key[0], {})
+                found.setdefault(key, []).append(_verdict(who.get("name", "?"), r, {**who, **r}, run.get("machine", "")))
             elif r["type"] in ("time", "score"):
                 found.setdefault(key, []).append(r)
     verdicts = Verdicts()
@@ -274,22 +306,19 @@ def _read_case(path):
     """Verdicts on one case, of which the judge keeps no log."""
     with open(path) as f:
         found = json.load(f)["verdicts"]
-    verdicts = Verdicts()
-    for r in found:
-        verdicts.append(Verdict(r["name"], r["task"], r["verdict"], _flaws(r), worst_error=r["worst"], replay=r["case"]))
-    return verdicts
+    return Verdicts(_verdict(r["name"], r, r) for r in found)
 
 
 def judge(entrant: Union[str, os.PathLike, Callable], challenge: Optional[str] = None, *, depth: str = "quick",
           gate: bool = False, device: Optional[str] = None, case: Optional[str] = None, seed: Optional[int] = None,
           threads: Optional[int] = None, log: Optional[str] = None, page: Optional[str] = None,
-          unsafe: bool = False) -> Union[Verdict, Verdicts]:
+          offers: Optional[str] = None, unsafe: bool = False) -> Union[Verdict, Verdicts]:
     """Tests and times an entrant: a source file, a folder, a folder of folders, or a Python function.
 
     A function is judged with the modules, constants and functions that it uses; its parameters are those of
     the challenge, as `touchstone new` describes them. gate: correctness only. case: this one only, as a verdict's
     `replay` has it; there is no log then. depth: "quick", "normal" or "full". log and page keep the log and write
-    the page. Returns a Verdict, or Verdicts where there are several. JudgeError: the judge could not run."""
+    the page. offers: the cases that a function supports, such as "cols <= 4096". Returns a Verdict, or Verdicts where there are several. JudgeError: the judge could not run."""
     if depth not in ("quick", "normal", "full"):
         raise ValueError("judge: depth: got %r, expected 'quick', 'normal' or 'full'" % (depth,))
     challenge = challenge or getattr(entrant, "challenge", None)
@@ -298,6 +327,8 @@ def judge(entrant: Union[str, os.PathLike, Callable], challenge: Optional[str] =
         raise TypeError("judge: got %s, expected a path or a function" % type(entrant).__name__)
     if not is_path and challenge is None:
         raise ValueError("judge: challenge: got None, expected a name; `touchstone list challenges` prints them")
+    if is_path and offers is not None:
+        raise ValueError("judge: offers: got %r and a path, expected a function; entry.json or a comment in the file says it" % offers)
     if is_path and not os.path.exists(entrant):
         raise FileNotFoundError("judge: %s: no such file or folder" % os.fspath(entrant))
     if challenge is not None:
@@ -307,7 +338,7 @@ def judge(entrant: Union[str, os.PathLike, Callable], challenge: Optional[str] =
         raise ValueError("judge: challenge: got %r, expected %r, as %s says" % (
             challenge, own, os.path.join(os.fspath(entrant), "entry.json")))
     with tempfile.TemporaryDirectory(prefix="touchstone-") as place:
-        path = os.fspath(entrant) if is_path else _folder(entrant, challenge, device, place)
+        path = os.fspath(entrant) if is_path else _folder(entrant, challenge, device, offers, place)
         kept = os.path.abspath(log) if log else os.path.join(place, "judge.log")
         command = [_program.path(), "judge", os.path.abspath(path), "--depth", depth, "--log", kept]
         for option, value in (("--challenge", challenge), ("--device", device), ("--case", case), ("--seed", seed),
@@ -317,6 +348,9 @@ def judge(entrant: Union[str, os.PathLike, Callable], challenge: Optional[str] =
         one = os.path.join(place, "case.json")
         command += ["--json", one] if case is not None else []
         done = subprocess.run(command, env=_program.environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        for line in done.stderr.splitlines():
+            if " ignored, such as " in line:
+                warnings.warn(line, stacklevel=2)
         verdicts = Verdicts()
         if done.returncode in (0, 1) and os.path.exists(one if case is not None else kept):
             verdicts = _read_case(one) if case is not None else _read(kept)

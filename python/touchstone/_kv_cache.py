@@ -140,23 +140,24 @@ class KVCache:
             raise ValueError("KVCache.%s: layer: got %r, expected 0 to %d" % (name, layer, self.n_layer - 1))
         return self._handle, self._memory, self._work
 
-    def open(self) -> int:
-        """A new sequence of length 0."""
-        begin = self._begin("open")
+    def _new(self, name, function, *args):
         try:
-            seq = int(self.kind.call(_open, *begin))
+            seq = int(self.kind.call(function, *args))
         except MemoryError:
-            raise MemoryError("KVCache.open: got %d sequences open, expected fewer than max_seqs = %d"
-                              % (len(self._seqs), self.max_seqs)) from None
+            if len(self._seqs) < self.max_seqs:
+                raise
+            raise MemoryError("KVCache.%s: got %d sequences open, expected fewer than max_seqs = %d"
+                              % (name, len(self._seqs), self.max_seqs)) from None
         self._seqs.add(seq)
         return seq
 
+    def open(self) -> int:
+        """A new sequence of length 0."""
+        return self._new("open", _open, *self._begin("open"))
+
     def fork(self, seq: int) -> int:
         """A new sequence that holds what seq holds; pages are shared until one of the two writes."""
-        begin = self._begin("fork", seq)
-        new = int(self.kind.call(_fork, *begin, int(seq)))
-        self._seqs.add(new)
-        return new
+        return self._new("fork", _fork, *self._begin("fork", seq), int(seq))
 
     def truncate(self, seq: int, length: int) -> None:
         """Forgets what seq holds past `length`, in every layer; all must hold as many."""
@@ -208,6 +209,8 @@ class KVCache:
         if len(counts) != len(seqs) or sum(counts) != n or min(counts, default=0) < 0:
             raise ValueError("KVCache.%s: counts: got %s, expected %d numbers that sum to %d"
                              % (name, counts, len(seqs), n))
+        if len(set(seqs)) != len(seqs):
+            raise ValueError("KVCache.%s: seqs: got %s, expected each sequence once" % (name, seqs))
         s, c = np.array(seqs, np.int32), np.array(counts, np.int64)
         batch = len(seqs), s.ctypes.data, c.ctypes.data
         self._last = (list(seqs), None if given is None else list(given), n, batch, s, c)
@@ -251,7 +254,14 @@ class KVCache:
         """Attention of each sequence's last counts tokens, which append has stored before."""
         begin, (q,) = self._call("attend", layer, seqs, counts, (self.n_q_head,), q=q)
         out, lse = self._results("attend", q, out, return_lse)
-        self.kind.call(_attend, *begin, q, out, lse)
+        try:
+            self.kind.call(_attend, *begin, q, out, lse)
+        except ValueError:
+            for s, c in zip(*(a.tolist() for a in self._last[4:])):
+                if c > self.length(s, layer):
+                    raise ValueError("KVCache.attend: q: got %d tokens of sequence %d, expected at most %d, its length in layer "
+                                     "%d; append comes first" % (c, s, self.length(s, layer), layer)) from None
+            raise
         return (out, lse) if return_lse else out
 
     def attend_tree(self, layer: int, seqs: Union[int, Sequence[int]], q: Array, k: Array, v: Array,
@@ -266,7 +276,14 @@ class KVCache:
             raise ValueError("KVCache.attend_tree: parents: got shape %s, expected [%d]"
                              % (list(parents.shape), q.shape[0]))
         out, lse = self._results("attend_tree", q, out, return_lse)
-        self.kind.call(_attend_tree, *begin, parents, k, v, q, out, lse)
+        try:
+            self.kind.call(_attend_tree, *begin, parents, k, v, q, out, lse)
+        except ValueError:
+            own = np.concatenate([np.arange(c) for c in self._last[5]] or [[]])
+            for i in np.flatnonzero((parents < -1) | (parents >= own))[:1]:
+                raise ValueError("KVCache.attend_tree: parents[%d]: got %d, expected -1 to %d, an earlier row of the same sequence"
+                                 % (i, parents[i], own[i] - 1)) from None
+            raise
         return (out, lse) if return_lse else out
 
     def read(self, layer: int, seq: int, start: int = 0, stop: Optional[int] = None) -> Tuple[Array, Array]:

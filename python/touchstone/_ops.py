@@ -298,7 +298,8 @@ def cross_entropy(logits: Array, target: Array, *, reduction: str = "mean", igno
         kind.call(_cross_entropy, logits, target, mean, ignore_index, 1.0, label_smoothing, z_loss, softcap,
                   out if per_row else None, None, None if per_row else out, grad)
     except ValueError:
-        inside("cross_entropy", "target", target, 0, logits.shape[-1] - 1, ignore_index)
+        if tuple(target.shape) == tuple(logits.shape[:-1]):
+            inside("cross_entropy", "target", target, 0, logits.shape[-1] - 1, ignore_index)
         raise
     return (out, grad) if return_grad else out
 
@@ -333,7 +334,8 @@ def linear_cross_entropy(hidden: Array, weight: Array, target: Array, bias: Opti
         kind.call(_linear_cross_entropy, hidden, weight, bias, target, mean, ignore_index, 1.0, label_smoothing,
                   z_loss, softcap, out if per_row else None, None, None if per_row else out, dh, dw)
     except ValueError:
-        inside(name, "target", target, 0, weight.shape[0] - 1, ignore_index)
+        if tuple(target.shape) == tuple(hidden.shape[:-1]):
+            inside(name, "target", target, 0, weight.shape[0] - 1, ignore_index)
         raise
     return (out, dh, dw) if return_grad else out
 

@@ -20,6 +20,30 @@ def appended(shape=(1, 2, 8), dtype=np.float32, layer=0, **options):
     c.append(layer, c.open(), np.ones(shape, dtype), np.ones(shape, dtype), **options)
 
 
+def attended(n):
+    c = cache()
+    c.attend(0, c.open(), np.ones((n, 4, 8), np.float32))
+
+
+def twice():
+    c = cache()
+    s = c.open()
+    c.append(0, [s, s], np.ones((2, 2, 8), np.float32), np.ones((2, 2, 8), np.float32))
+
+
+def forked():
+    c = cache(max_seqs=1)
+    c.fork(c.open())
+
+
+def in_a_tree(parents):
+    c = cache()
+    s = c.open()
+    kv = np.ones((2, 2, 8), np.float32)
+    c.append(0, s, kv, kv)
+    c.attend_tree(0, s, np.ones((2, 4, 8), np.float32), kv, kv, parents)
+
+
 def overfull():
     c = cache()
     s = c.open()
@@ -113,6 +137,8 @@ CALLS = [
      "flash_attention: kv_len: got int64[1], expected dtype int32"),
     ("a target outside the vocabulary", lambda: ts.cross_entropy(X, T + 8), ValueError,
      "cross_entropy: target: got 8, expected 0 to 7, or ignore_index, -100"),
+    ("classes in another axis than the last", lambda: ts.cross_entropy(X.reshape(2, 4, 2), T.reshape(2, 1) + 8), ValueError,
+     "cross_entropy: target: got int32[2, 1], expected shape [2, 4]"),
     ("float targets", lambda: ts.cross_entropy(X, T.astype(float)), TypeError,
      "cross_entropy: target: got float64, expected dtype int64 or int32"),
     ("an unknown reduction", lambda: ts.cross_entropy(X, T, reduction="avg"), ValueError,
@@ -133,6 +159,12 @@ CALLS = [
      "KVCache.append: got 5 tokens in one call, expected at most max_call_tokens = 4"),
     ("k of another width", lambda: appended((1, 2, 9)), ValueError,
      "KVCache.append: k: got float32[1, 2, 9], expected float32[1, 2, 8]"),
+    ("queries of tokens that are not there", lambda: attended(2), ValueError,
+     "KVCache.attend: q: got 2 tokens of sequence 0, expected at most 0, its length in layer 0; append comes first"),
+    ("a sequence twice", twice, ValueError, "KVCache.append: seqs: got [0, 0], expected each sequence once"),
+    ("a fork too many", forked, MemoryError, "KVCache.fork: got 1 sequences open, expected fewer than max_seqs = 1"),
+    ("a parent that comes later", lambda: in_a_tree([-1, 1]), ValueError,
+     "KVCache.attend_tree: parents[1]: got 1, expected -1 to 0, an earlier row of the same sequence"),
     ("a layer too many", lambda: appended(layer=1), ValueError, "KVCache.append: layer: got 1, expected 0 to 0"),
     ("counts that do not add up", lambda: appended(counts=[3]), ValueError,
      "KVCache.append: counts: got [3], expected 1 numbers that sum to 1"),

@@ -71,6 +71,53 @@ def test_one_case_is_judged_again():
     assert not again.passed and again.flaws == first.flaws and again.replay == first.replay
 
 
+@touchstone.entrant("layernorm_forward")
+def floats_only(x, gamma, beta, eps, out):
+    if x.dtype != np.float32:
+        raise NotImplementedError
+    a = x.astype(np.float64)
+    exponent = np.frexp(np.abs(a).max(axis=1, keepdims=True, initial=0))[1]
+    scale = np.ldexp(1.0, -np.clip(exponent, -1000, 1000))
+    a *= scale
+    mean, var = a.mean(axis=1, keepdims=True), a.var(axis=1, keepdims=True)
+    added = eps * scale * scale
+    flat = (var == 0) | np.isinf(added)
+    root = np.where(flat, 1 / np.sqrt(eps) / scale, 1 / np.sqrt(var + added))
+    out["y"][...] = (a - mean) * root * gamma.astype(np.float64) + beta.astype(np.float64)
+    out["mean"][...], out["rstd"][...] = (mean / scale)[:, 0], (root * scale)[:, 0]
+
+
+def test_what_an_entrant_leaves_out_is_named():
+    verdict = judged(floats_only)
+    assert verdict.passed and "bf16" in verdict.unsupported and verdict.share == 1, verdict
+    assert "unsupported" in repr(verdict) and "bf16" in repr(verdict)
+    part = judged(floats_only, offers="dtype == f32 && cols <= 64")
+    assert part.passed and part.offers == "dtype == f32 && cols <= 64" and 0 < part.share < 0.5, part
+    with pytest.raises(ValueError, match="offers"):
+        touchstone.judge(os.path.dirname(__file__), "layernorm_forward", offers="cols <= 64")
+
+
+def test_a_pass_by_the_common_contract_is_a_pass():
+    assert _judge.Verdict("e", "c", "PASS (common)", []).passed
+    assert not _judge.Verdict("e", "c", "AUDIT", []).passed
+
+
+def test_an_answer_that_is_ignored_is_said(tmp_path):
+    (tmp_path / "softmax.md").write_text("an answer?")
+    (tmp_path / "softmax_topk.py").write_text("def softmax_topk():\n    pass\n")
+    with pytest.warns(UserWarning, match="1 file ignored, such as .*softmax.md"):
+        judged(str(tmp_path))
+
+
+def test_a_module_of_the_caller_is_rejected(tmp_path, monkeypatch):
+    (tmp_path / "own_module.py").write_text("def f(x):\n    return x\n")
+    (tmp_path / "own_entrant.py").write_text("import own_module\ndef softmax_topk(logits):\n    return own_module.f(logits)\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    import own_entrant
+    with pytest.raises(ValueError, match="own_module.*expected an installed module"):
+        touchstone.judge(own_entrant.softmax_topk, "softmax_topk", gate=True)
+
+
 def test_a_correct_folder_passes():
     folder = os.path.join(os.path.dirname(_program.path()), "../libexec/touchstone/entrant/numpy/layernorm_forward")
     if not os.path.isdir(folder):
