@@ -170,12 +170,12 @@ bool ts_court_fail_by_call(ts_judged *e, const ts_case *c, uint64_t seed, const 
     }
     if (r->fp_changed)
         return ts_court_fail(e, c, seed, "fp", "changed the floating-point environment");
-    if (ts_in_python(e->entrant.cls) && (int)r->status == RAISED) {
+    if (ts_in_python(e->entrant.cls) &&
+        ((int)r->status == RAISED || r->status == TS_E_UNSUPPORTED)) {
         snprintf(tail, sizeof tail, "%.*s", (int)sizeof r->stderr_tail, r->stderr_tail);
         snprintf(text, sizeof text, "raised %s", last_line(tail));
-        return ts_court_fail(e, c, seed, "status", text);
-    }
-    ts_court_fail_by_flaw(e, c, seed, NULL, status_flaw(r->status));
+        ts_court_fail(e, c, seed, "status", text);
+    } else ts_court_fail_by_flaw(e, c, seed, NULL, status_flaw(r->status));
     if (r->status == TS_E_DTYPE || r->status == TS_E_UNSUPPORTED) hint(e);
     return false;
 }

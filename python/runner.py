@@ -588,10 +588,8 @@ def serve(cage, calls):
         if verb == 0:
             try:
                 status = calls[slot]() or 0
-            except NotImplementedError:
-                status = UNSUPPORTED
             except Exception as error:
-                status = CRASHED
+                status = UNSUPPORTED if isinstance(error, NotImplementedError) else CRASHED
                 os.write(2, one_line(last_of(error)) + b"\n")
         cage.answer(status)
 

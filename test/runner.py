@@ -158,7 +158,7 @@ answers("its own text", "import inspect\n\ndef best(x):\n    return x.argmax(axi
         "    assert inspect.getsourcefile(best) == __file__ and open(__file__).read().count(text) == 1\n"
         "    scope = {}\n    exec(text, scope)\n"
         "    return dict(zip(('index', 'lse'), scope['best'](logits)))\n")
-answers("unsupported", "def softmax_topk():\n    raise NotImplementedError\n", status=4)
+answers("unsupported", "def softmax_topk():\n    raise NotImplementedError\n", status=4, said="NotImplementedError")
 answers("raises", "def softmax_topk():\n    raise ValueError('a\\x1b[2J\\nb')\n", status=255,
         said="ValueError: a\\x1b[2J b (main.py:2)")
 answers("writes inputs", "def softmax_topk(logits):\n    logits[0, 0] = 1\n", status=255, said="read-only")

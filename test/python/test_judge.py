@@ -97,6 +97,17 @@ def test_what_an_entrant_leaves_out_is_named():
         touchstone.judge(os.path.dirname(__file__), "layernorm_forward", offers="cols <= 64")
 
 
+@touchstone.entrant("softmax_topk")
+def starter(logits, k, inv_temperature, out):
+    raise NotImplementedError("begin here")
+
+
+def test_a_rejected_call_keeps_its_words():
+    verdict = judged(starter)
+    assert not verdict and "raised NotImplementedError: begin here" in verdict.flaws[0], verdict
+    assert verdict.worst_error is None
+
+
 def test_a_pass_by_the_common_contract_is_a_pass():
     assert _judge.Verdict("e", "c", "PASS (common)", []).passed
     assert not _judge.Verdict("e", "c", "AUDIT", []).passed
