@@ -20,6 +20,7 @@
 #include "page.h"
 #include "python.h"
 #include "registry.h"
+#include "replay.h"
 #include "selfcheck.h"
 #include "slurm.h"
 #include "tool.h"
@@ -357,78 +358,6 @@ static int sit(ts_court *c, const judge_options *o, bool given)
     return shown ? shown : verdict(c, given);
 }
 
-/* ---- replay from a revealed key ---- */
-
-static bool take_key(ts_court *c, const ts_records *r, const char *log)
-{
-    const char *key = NULL, *depth = NULL;
-    for (size_t i = 0; i < r->n; i++) {
-        int64_t draw = 1; /* default of old logs */
-        ts_jr_int(ts_jr_get(r->at[i].root, "draw"), &draw);
-        if (!strcmp(r->at[i].type, "run") && draw != TS_DRAW) {
-            fprintf(stderr,
-                    "touchstone judge: %s: got cases drawn by rule %d, expected rule %d; replay "
-                    "with the version that judged\n",
-                    log, (int)draw, TS_DRAW);
-            return false;
-        }
-        if (!strcmp(r->at[i].type, "reveal")) key = ts_jr_text(r->at[i].root, "seed", NULL);
-        if (strcmp(r->at[i].type, "run")) continue;
-        const ts_jr_node *timed = ts_jr_get(r->at[i].root, "timed");
-        depth = ts_jr_text(r->at[i].root, "depth", NULL);
-        if (timed && !ts_jr_bool(timed)) c->gate = "";
-    }
-    for (int i = 0; key && i < TS_KEY_BYTES; i++)
-        if (sscanf(key + 2 * i, "%2hhx", &c->key[i]) != 1) key = NULL;
-    for (int i = 0; depth && i < TS_N_DEPTHS; i++)
-        if (!strcmp(depth, ts_depth_name((ts_depth)i))) c->depth = (ts_depth)i;
-    c->key_given = key != NULL;
-    if (!key)
-        fprintf(stderr,
-                "touchstone judge: %s: no key revealed, because the run did not finish; finish it "
-                "with --resume\n",
-                log);
-    return key != NULL;
-}
-
-static const ts_record *verdict_on(ts_court *c, const ts_records *r, const ts_judged *e)
-{
-    return !e->task ? NULL
-                    : ts_records_verdict(r, e->entrant.source_sha256, ts_court_label(c, e->task));
-}
-
-/* False, and an error line, if the log has a verdict on none of the entrants. */
-static bool is_of_log(ts_court *c, const ts_records *r, const char *log)
-{
-    for (int i = 0; i < c->n; i++)
-        if (verdict_on(c, r, c->entrant[i])) return true;
-    fprintf(stderr,
-            "touchstone judge: %s: has no verdict on these entrants; name what was judged\n", log);
-    return false;
-}
-
-/* Compares every verdict with the one in the log. */
-static int compare(ts_court *c, const ts_records *r)
-{
-    int n_other = 0;
-    for (int i = 0; i < c->n; i++) {
-        const ts_judged *e = c->entrant[i];
-        const ts_record *was = verdict_on(c, r, e);
-        const char      *verdict = was ? ts_jr_text(was->root, "verdict", "") : "missing",
-                   *reason = was ? ts_jr_text(was->root, "reason", "") : "",
-                   *where = was ? ts_jr_text(was->root, "case", "") : "";
-        const bool same = !strcmp(verdict, ts_ruling_name(e->ruling)) &&
-                          !strcmp(reason, e->reason) && !strcmp(where, e->where);
-        n_other += !same;
-        const bool sample = e->sample && *e->sample;
-        printf("%-9s %s%s%s, %s: %s %s; in the log: %s %s\n", same ? "same" : "DIFFERENT",
-               e->entrant.name, sample ? "/" : "", sample ? e->sample : "",
-               e->task ? e->task->name : "-", ts_ruling_name(e->ruling), e->reason, verdict,
-               reason);
-    }
-    return n_other ? TS_EXIT_FAILED : TS_EXIT_PASSED;
-}
-
 /* Default: all cores of this process but one, which is the judge's. */
 static bool count_threads(const char *text, int *n)
 {
@@ -573,19 +502,15 @@ int ts_tool_judge(int argc, char **argv)
             return TS_EXIT_USAGE;
     for (int i = 0, n = c.n; given[i]; i++)
         if (is_built_in(&c, given[i])) add_built_in(&c, o.challenge, given[i], n);
-    if (!given[0]) {
-        add_built_in(&c, o.challenge, NULL, 0);
-        fprintf(stderr,
-                "touchstone judge: no entrant given: judging the %d built-in ones, which "
-                "takes minutes\n",
-                c.n);
-    }
+    if (!given[0]) add_built_in(&c, o.challenge, NULL, 0);
     if (o.klass) keep_class(&c, o.klass);
     if (!c.n) {
         fprintf(stderr,
                 "touchstone judge: no entrants; name one or check --challenge and --class\n");
         return TS_EXIT_USAGE;
     }
+    if (!given[0] && !c.only)
+        fprintf(stderr, "touchstone judge: no entrant given: judging the %d built-in ones\n", c.n);
     if (!ts_guarantee_all(&c.machine)) {
         fprintf(stderr,
                 "touchstone judge: this machine cannot judge: %s; run 'touchstone judge "
@@ -603,11 +528,11 @@ int ts_tool_judge(int argc, char **argv)
         fprintf(stderr, "touchstone judge: %s: %s\n", o.replay, why);
         return TS_EXIT_BROKEN;
     }
-    status = !take_key(&c, &was, o.replay)    ? TS_EXIT_BROKEN
-             : !is_of_log(&c, &was, o.replay) ? TS_EXIT_USAGE
-                                              : sit(&c, &o, given[0] != NULL);
+    status = !ts_replay_key(&c, &was, o.replay)     ? TS_EXIT_BROKEN
+             : !ts_replay_knows(&c, &was, o.replay) ? TS_EXIT_USAGE
+                                                    : sit(&c, &o, given[0] != NULL);
     unlink(passing);
-    if (status < TS_EXIT_USAGE) status = compare(&c, &was);
+    if (status < TS_EXIT_USAGE) status = ts_replay_compare(&c, &was);
     ts_records_free(&was);
     return status;
 }

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* replay.c - `touchstone judge --replay`: judges again from the key that a log reveals, and
+ * compares the verdicts. */
+#define _GNU_SOURCE
+#include "replay.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "tool.h"
+
+bool ts_replay_key(ts_court *c, const ts_records *r, const char *log)
+{
+    const char *key = NULL, *depth = NULL;
+    for (size_t i = 0; i < r->n; i++) {
+        int64_t draw = 1; /* default of old logs */
+        ts_jr_int(ts_jr_get(r->at[i].root, "draw"), &draw);
+        if (!strcmp(r->at[i].type, "run") && draw != TS_DRAW) {
+            fprintf(stderr,
+                    "touchstone judge: %s: got cases drawn by rule %d, expected rule %d; replay "
+                    "with the version that judged\n",
+                    log, (int)draw, TS_DRAW);
+            return false;
+        }
+        if (!strcmp(r->at[i].type, "reveal")) key = ts_jr_text(r->at[i].root, "seed", NULL);
+        if (strcmp(r->at[i].type, "run")) continue;
+        const ts_jr_node *timed = ts_jr_get(r->at[i].root, "timed");
+        depth = ts_jr_text(r->at[i].root, "depth", NULL);
+        if (timed && !ts_jr_bool(timed)) c->gate = "";
+    }
+    for (int i = 0; key && i < TS_KEY_BYTES; i++)
+        if (sscanf(key + 2 * i, "%2hhx", &c->key[i]) != 1) key = NULL;
+    for (int i = 0; depth && i < TS_N_DEPTHS; i++)
+        if (!strcmp(depth, ts_depth_name((ts_depth)i))) c->depth = (ts_depth)i;
+    c->key_given = key != NULL;
+    if (!key)
+        fprintf(stderr,
+                "touchstone judge: %s: no key revealed, because the run did not finish; finish it "
+                "with --resume\n",
+                log);
+    return key != NULL;
+}
+
+static const ts_record *verdict_on(ts_court *c, const ts_records *r, const ts_judged *e)
+{
+    return !e->task ? NULL
+                    : ts_records_verdict(r, e->entrant.source_sha256, ts_court_label(c, e->task));
+}
+
+bool ts_replay_knows(ts_court *c, const ts_records *r, const char *log)
+{
+    for (int i = 0; i < c->n; i++)
+        if (verdict_on(c, r, c->entrant[i])) return true;
+    fprintf(stderr,
+            "touchstone judge: %s: has no verdict on these entrants; name what was judged\n", log);
+    return false;
+}
+
+int ts_replay_compare(ts_court *c, const ts_records *r)
+{
+    int n_other = 0;
+    for (int i = 0; i < c->n; i++) {
+        const ts_judged *e = c->entrant[i];
+        const ts_record *was = verdict_on(c, r, e);
+        const char      *verdict = was ? ts_jr_text(was->root, "verdict", "") : "missing",
+                   *reason = was ? ts_jr_text(was->root, "reason", "") : "",
+                   *where = was ? ts_jr_text(was->root, "case", "") : "";
+        const bool same = !strcmp(verdict, ts_ruling_name(e->ruling)) &&
+                          !strcmp(reason, e->reason) && !strcmp(where, e->where);
+        n_other += !same;
+        const bool sample = e->sample && *e->sample;
+        printf("%-9s %s%s%s, %s: %s %s; in the log: %s %s\n", same ? "same" : "DIFFERENT",
+               e->entrant.name, sample ? "/" : "", sample ? e->sample : "",
+               e->task ? e->task->name : "-", ts_ruling_name(e->ruling), e->reason, verdict,
+               reason);
+    }
+    return n_other ? TS_EXIT_FAILED : TS_EXIT_PASSED;
+}

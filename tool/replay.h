@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* replay.h - `touchstone judge --replay`: the parts that read the log. */
+#ifndef TS_REPLAY_H
+#define TS_REPLAY_H
+
+#include "court.h"
+
+/* Takes key, depth and --gate from the log. False, and an error line, if it was drawn by another
+ * rule or has no key. */
+bool ts_replay_key(ts_court *c, const ts_records *r, const char *log);
+/* False, and an error line, if the log has a verdict on none of the entrants. */
+bool ts_replay_knows(ts_court *c, const ts_records *r, const char *log);
+/* Compares every verdict with the one in the log, a line each; returns the exit status. */
+int ts_replay_compare(ts_court *c, const ts_records *r);
+
+#endif
