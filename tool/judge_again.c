@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* replay.c - `touchstone judge --replay`: judges again from the key that a log reveals, and
+/* judge_again.c - `touchstone judge --replay`: judges again from the key that a log reveals, and
  * compares the verdicts. */
 #define _GNU_SOURCE
-#include "replay.h"
+#include "judge_again.h"
 
 #include <stdio.h>
 #include <string.h>

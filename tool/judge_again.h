@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* replay.h - `touchstone judge --replay`: the parts that read the log. */
-#ifndef TS_REPLAY_H
-#define TS_REPLAY_H
+/* judge_again.h - `touchstone judge --replay`: the parts that read the log. */
+#ifndef TS_JUDGE_AGAIN_H
+#define TS_JUDGE_AGAIN_H
 
 #include "court.h"
 
