@@ -16,7 +16,7 @@
 #include "scope.h"
 
 enum {
-    TS_DRAW = 4, /* version of the derivation of cases from a key */
+    TS_DRAW = 5, /* version of the derivation of cases from a key */
     TS_KEY_BYTES = 32,
     TS_MOST_ENTRANTS = 4096,
     TS_MOST_CASES = 2048,

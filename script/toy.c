@@ -136,14 +136,15 @@ static float float_of(uint32_t b)
     return x;
 }
 
-/* A uniform x from 1 to 2 becomes about 10 / (1 + 1024 (x - 1)) - 3 (x - 1): most logits are
- * between -3 and 0, and few reach 10. Of 32000 tokens the most probable one has a probability of
- * about 1/5, of 128256 about 1/20. A float's bits approximate its logarithm, so their difference
- * from a constant approximates a quotient; no step is slower than an addition. */
-static float law(uint32_t b)
+/* A uniform x from 0 to 1 becomes about 10 / (1 + 1024 x) - 3 x: most logits are between -3 and 0,
+ * and few reach 10. Of 32000 tokens the most probable one has a probability of about 1/5, of 128256
+ * about 1/20. Near 0, where the most probable ones are, x keeps all of b's 31 bits, so that equal
+ * logits among them are rare. A float's bits approximate its logarithm, so their difference from a
+ * constant approximates a quotient; no step is slower than a conversion. */
+static float law(int32_t b)
 {
-    const float g = float_of(b) - (1 - 0x1p-10F);
-    return float_of(UINT32_C(0x7ba00000) - bits_of(g)) - 3 * g;
+    const float g = (float)b + 0x1p21F; /* 2^31 (x + 2^-10) */
+    return float_of(UINT32_C(0x8b200000) - bits_of(g)) - 0x1.8p-30F * g;
 }
 
 static void noise_row(const ts_toy *m, uint64_t h, float *out)
@@ -153,8 +154,8 @@ static void noise_row(const ts_toy *m, uint64_t h, float *out)
     const int32_t *a = m->word + TS_TOY_WORDS + key % TS_TOY_SHIFTS;
     const int32_t *b =
         m->word + TS_TOY_WORDS + n_vocab + TS_TOY_SHIFTS + key / TS_TOY_SHIFTS % TS_TOY_SHIFTS;
-    const uint32_t own = (uint32_t)(key >> (64 - TS_TOY_BITS));
-    for (int64_t t = 0; t < n_vocab; t++) out[t] = law((uint32_t)a[t] ^ (uint32_t)b[t] ^ own);
+    const int32_t own = (int32_t)(key >> (64 - TS_TOY_BITS));
+    for (int64_t t = 0; t < n_vocab; t++) out[t] = law(a[t] ^ b[t] ^ own);
 }
 
 uint32_t ts_toy_digest(const ts_toy *m, const float *row)

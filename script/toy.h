@@ -60,7 +60,7 @@ enum {
     TS_TOY_WORDS,  /* then, for a table: the next state by state and token, [states][vocab]; for
                       noise: rows of bits, [2][vocab + TS_TOY_SHIFTS] */
 };
-enum { TS_TOY_SHIFTS = 4096, TS_TOY_BITS = 23, TS_TOY_ONE = 0x3f800000 };
+enum { TS_TOY_SHIFTS = 4096, TS_TOY_BITS = 31 };
 enum { TS_SICK_NAN, TS_SICK_INF, TS_SICK_NONE, TS_SICK_FAILS }; /* FAILS: the call fails */
 
 /* The weights: the spread of the logits, and the shift of that of EOS; then the matrices of a rope

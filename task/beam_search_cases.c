@@ -71,6 +71,7 @@ static const ts_case some[] = {
     { CHECK, TS_F32, { 2, 5, 4, 5, 1, 0, -1, TABLE }, "ties" },
     { CHECK, TS_F32, { 3, 97, 5, 4, 3, 60, -1, TABLE }, "ties" },
     { CHECK, TS_F32, { 2, 1000, 16, 3, 1, 0, 4, TABLE }, "ties" },
+    { CHECK, TS_F32, { 1, 50257, 4, 3, 5, 60, 50256, TABLE }, "ties" }, /* shared by threads */
     { CHECK, TS_F32, { 3, 5, 4, 6, 3, 60, 1, HASH }, "masked" },
     { CHECK, TS_F32, { 2, 97, 8, 6, 3, 100, 4, HASH }, "masked" },
     { CHECK, TS_F32, { 2, 97, 3, 6, 3, 60, 2, HASH }, "sick" },

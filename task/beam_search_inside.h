@@ -35,9 +35,10 @@ void    ts_beam_quiz_free(ts_beam_quiz *q);
 bool ts_beam_means_ties(const ts_case *c);
 
 /* The wants of tokens, logprob, score, beams and calls, in this order; NULL: none. Returns the
- * least difference of two scores on which something hung, but for two tokens of one beam, whose
- * order is that of their logits. `told` NULL: by the canon. Else among equal scores those come
- * first that lead to what was told, in its order; the others as `order` has it, 0: the canon. */
+ * least difference of two scores on which something hung; of two tokens of one beam only if it is
+ * 0, since the order is that of their logits. `told` NULL: by the canon. Else among equal scores
+ * those come first that lead to what was told, in its order; the others as `order` has it, 0: the
+ * canon. */
 typedef struct ts_beam_told {
     const int32_t *tokens; /* [items][width][steps], of an output */
     uint64_t       order;

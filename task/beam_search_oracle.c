@@ -211,11 +211,12 @@ static void enter_extensions(search *s, int64_t b, ts_real penalty)
     }
 }
 
+/* Of one beam the logits decide, which nothing rounds: they are equal or clear. */
 static void measure(search *s)
 {
     for (int64_t i = 1; i < s->n_pool; i++) {
         const member *a = &s->pool[i - 1], *b = &s->pool[i];
-        if (a->parent == b->parent) continue;
+        if (a->parent == b->parent && a->logit != b->logit) continue;
         s->margin = fmin(s->margin, ts_real_sub(a->score, b->score).hi);
     }
 }

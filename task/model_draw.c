@@ -32,7 +32,6 @@ static void draw_noise(ts_drawn *m, uint64_t seed)
     int32_t *const word = m->word + TS_TOY_WORDS;
     const int64_t  n = m->n_word - TS_TOY_WORDS;
     for (int64_t i = 0; i < n; i++) word[i] = (int32_t)(ts_bits(seed, i) >> (64 - TS_TOY_BITS));
-    for (int64_t i = 0; i < n / 2; i++) word[i] |= TS_TOY_ONE;
 }
 
 /* Children of node s are V s + 1 and the next, as in a heap. */

@@ -59,7 +59,7 @@ static void run(void)
     ts_jw_text(w, "badge", "full");
     ts_jw_text(w, "commit", "5f70bf18a086007016e948b04aed3b82103a36bea41755b6cddfaf10ace3c6ef");
     ts_jw_text(w, "depth", "normal");
-    ts_jw_int(w, "draw", 4);
+    ts_jw_int(w, "draw", 5);
     ts_jw_int(w, "threads", 63);
     ts_jw_text(w, "started", "2026-01-15T09:30:00Z");
     ts_jw_open(w, "floors", '{');

@@ -128,7 +128,7 @@ printf '%s\n' 'softmax_topk sealed 6' 'softmax_topk tall 6' >"$tmp/there/shards"
 report "$tmp/there" && grep -q 'has not finished' "$tmp/out" || fail 'a shard without a log, and the board looks ended'
 one_line 'there: 1 of 2 shards have no log yet'
 if report "$tmp/elsewhere" "$tmp/full"; then fail 'logs of two versions were merged'; fi
-one_line "full: judged by version $version, draw rule 1; the logs before by $version, draw rule 4; report them separately"
+one_line "full: judged by version $version, draw rule 1; the logs before by $version, draw rule 5; report them separately"
 if report "$tmp/full" "$tmp/nowhere.log"; then fail 'a missing log was merged'; fi
 one_line 'nowhere.log: cannot be read: No such file'
 if report "$tmp/full" test/report.sh; then fail 'a text was merged'; fi

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "arena.h"
+#include "beam_search_inside.h"
 #include "dtype.h"
 #include "task.h"
 #include "touchstone/layernorm.h"
@@ -180,6 +181,62 @@ static void inputs_that_are_no_numbers(void **state)
     close_question(&q);
 }
 
+/* Whether the search finds the same when equal scores are taken in another order. */
+static bool any_order_finds_it(const question *q)
+{
+    const ts_beam_play_args *a = q->args;
+    const ts_toy             m = { a->word, a->weight };
+    const size_t             n = q->t->n_want(q->c);
+    int32_t *none = calloc((size_t)(a->n_items * a->width * a->steps) + 1, sizeof *none);
+    ts_want *other = calloc(n + 1, sizeof *other);
+    bool     same = true;
+    assert_true(none && other);
+    ts_beam_solve(q->c, &m, a->prompts + a->n_items, &(ts_beam_told) { none, 1 }, other);
+    for (size_t i = 0; i < n; i++) same = same && other[i].value == q->want[i].value;
+    free(none);
+    free(other);
+    return same;
+}
+
+/* Few that are published define an order of equal scores: where none are meant, none are drawn. */
+static void beams_tie_where_it_is_meant(void **state)
+{
+    const ts_task *const t = task_called("beam_search");
+    int                  n = 0, n_ties = 0;
+    (void)state;
+    for (const ts_case *c = t->cases(); c->use; c++) {
+        question q;
+        char     name[192];
+        if (!strcmp(c->family, "archive_refused") || c->use & TS_USE_COVER) continue;
+        if (t->cost(c).bytes > 4e7) continue;
+        ask(&q, t, c);
+        const bool same = any_order_finds_it(&q);
+        ts_case_string(t, c, 7, name, sizeof name);
+        if (!same && !ts_beam_means_ties(c)) fail_msg("%s: equal scores", name);
+        n++, n_ties += !same;
+        close_question(&q);
+    }
+    assert_true(n > 80 && n_ties > 10);
+}
+
+/* Equal scores of one beam's tokens are equal scores; other tokens of one beam are never too near.
+ */
+static void margins_of_one_beam(void **state)
+{
+    (void)state;
+    for (int near = 0; near < 2; near++) {
+        const ts_case c = { .dtype = TS_F32,
+                            .dim = { 1, 97, 5, 1, 3, 60, -1, TS_TOY_TABLE },
+                            .family = near ? "near" : "ties" };
+        ts_beam_quiz  q;
+        ts_beam_draw(&c, 7, &q);
+        const ts_toy m = ts_model_toy(&q.model);
+        const double margin = ts_beam_solve(&c, &m, q.prompts, NULL, NULL);
+        assert_true(near ? margin > 1 : margin == 0);
+        ts_beam_quiz_free(&q);
+    }
+}
+
 /* Of every task, an answer of zeros and one that was never written: on ordinary inputs nothing
  * excuses it. */
 static void nothing_else_is_excused(void **state)
@@ -214,7 +271,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_order_of_ties),       cmocka_unit_test(flaws_past_the_vocabulary),
         cmocka_unit_test(rows_of_minus_infinity),  cmocka_unit_test(inputs_that_are_no_numbers),
-        cmocka_unit_test(nothing_else_is_excused),
+        cmocka_unit_test(nothing_else_is_excused), cmocka_unit_test(beams_tie_where_it_is_meant),
+        cmocka_unit_test(margins_of_one_beam),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

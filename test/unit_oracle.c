@@ -30,7 +30,7 @@ static const struct known {
     { "flash_attention", 0x215c4f154380333c, 0x7257da4d0d285a1f },
     { "flash_attention_backward", 0x56be02f4581d330c, 0xa56961f6082d9ba4 },
     { "flash_attention_fp8", 0xc004d00f9618051f, 0x27b0ff6d88166141 },
-    { "beam_search", 0x18113bc3890c9f03, 0x614e0ecc2ac98e2f },
+    { "beam_search", 0x0e8d4afd2b37c26a, 0x7e95bbffa93d31f6 },
     { "tree_verify", 0xf847e5e1d73729eb, 0xa93403c1b3c703f3 },
     { "ternary_linear", 0x26d2e81c37e489e0, 0x9a3881d0b1ce06cf },
     { "ternary_training", 0x56584676bdba36ea, 0x1a07689da3720093 },
