@@ -200,13 +200,12 @@ static bool rests(const ts_cage *c)
     return false;
 }
 
-/* Class python: discards bytes sent before the call. At most a socket's capacity, so that a process
- * that keeps sending cannot block the judge. */
-static void hear_out(const ts_cage *c)
+/* Discards bytes sent before the call. At most a socket's capacity, so that a process that keeps
+ * sending cannot block the judge. */
+static void hear_out(int bell_fd)
 {
-    char      said[4096];
-    const int most = ts_in_python(c->plan.class) ? 64 : 0;
-    for (int i = 0; i < most && recv(c->bell_fd, said, sizeof said, MSG_DONTWAIT) > 0; i++) {}
+    char said[4096];
+    for (int i = 0; i < 64 && recv(bell_fd, said, sizeof said, MSG_DONTWAIT) > 0; i++) {}
 }
 
 /* Thaws the process, arms it, signals go and waits for its reply. */
@@ -233,13 +232,14 @@ static int perform(ts_cage *c, int slot, int verb, bool fresh, line *hidden, int
         if (ready != TS_WORD_CAME) return ready;
     }
     const double ready_ns = ts_now_ns();
-    hear_out(c);
+    if (python) hear_out(c->bell_fd);
     if (c->keeper && verb == TS_VERB_RUN) {
         const int laid = ts_gpu_lay(c, slot, fresh, r);
         if (laid != TS_WORD_CAME) return laid;
     }
     for (uint64_t i = ts_cage_chance(c, 64); i; i--) ts_cage_relax(c);
-    const double away = ts_now_ns() - arm_ns - (own_cpu_ns() - arm_cpu_ns);
+    /* Read before t0: a core that is lost in between was not used, and belongs to away. */
+    const double spun_ns = own_cpu_ns() - arm_cpu_ns;
     reveal(hidden, n_hidden);
     const double t0 = ts_now_ns();
     r->lead_ns = t0 - arm_ns + r->cpu_before_ns;
@@ -269,8 +269,9 @@ static int perform(ts_cage *c, int slot, int verb, bool fresh, line *hidden, int
      * core, and a correct entrant spins until the judge returns. If much was stolen, the call shows
      * nothing, and neither does a workspace query, in which there is nothing to gain. An entrant
      * that delays ready until the judge sleeps pays by its head start. */
-    const double kept = fmax(fmax(0, t0 - ready_ns - USUAL_NS), c->spin ? away : 0);
-    r->disturbed = verb != TS_VERB_RUN || (c->spin && away > strike_ns);
+    const double away = c->spin ? t0 - arm_ns - spun_ns : 0;
+    const double kept = fmax(away, fmax(0, t0 - ready_ns - USUAL_NS));
+    r->disturbed = verb != TS_VERB_RUN || away > strike_ns;
     r->cpu_outside_ns =
         ts_cage_cpu_ns(c) - cpu0 - cores * r->ns - kept - (cores - 1) * (t0 - arm_ns);
     return frozen ? TS_WORD_CAME : TS_WORD_DEAD;
