@@ -29,18 +29,11 @@ static const char *const language_names[] = { "c", "c++", "python", "binary", "c
 /* Valid pairs of class and language. */
 static bool takes(ts_class cls, ts_language language)
 {
-    switch (cls) {
-    case TS_SEALED:
-        return language == TS_C;
-    case TS_HOST:
-        return language == TS_C || language == TS_CXX || language == TS_BINARY;
-    case TS_GPU_SEALED:
-        return language == TS_CU;
-    case TS_GPU_HOST:
-        return language == TS_CU || language == TS_BINARY;
-    default:
-        return language == TS_PY;
-    }
+    /* C, C++, Python, binary, CUDA */
+    static const bool taken[][TS_N_LANGUAGES] = { { 1, 0, 0, 0, 0 }, { 1, 1, 0, 1, 0 },
+                                                  { 0, 0, 1, 0, 0 }, { 0, 0, 0, 0, 1 },
+                                                  { 0, 0, 0, 1, 1 }, { 0, 0, 1, 0, 0 } };
+    return taken[cls][language];
 }
 
 /* What a file's name implies. The first row of a language gives the class of a single file. */
@@ -473,13 +466,11 @@ static bool take_block(int folder, const char *file, const char *challenge, ts_e
 {
     ts_source *s = &e->source[0];
     ts_block   b = { 0 };
-    char       wanted[TS_EXPORT_NAME] = "";
     if (!read_file(folder, file, NO_LINKS, TS_ENTRANT_BYTES, s, why))
         return e->n_sources = 1, false;
     e->n_sources = 1;
     if (memchr(s->bytes, 0, s->n)) return ts_refuse(why, "entry", "%s: contains a zero byte", file);
-    if (challenge && task_of(challenge)) snprintf(wanted, sizeof wanted, "%s", challenge);
-    if (!ts_markdown_code(s->bytes, *wanted ? wanted : NULL, &b))
+    if (!ts_markdown_code(s->bytes, challenge && task_of(challenge) ? challenge : NULL, &b))
         return ts_refuse(why, "entry",
                          "%s: got %d code blocks, expected one in C, C++, CUDA or Python", file,
                          b.of);

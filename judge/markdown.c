@@ -43,30 +43,45 @@ static const char *ending_of(const char *info, const char *code, size_t n)
     return has(code, n, "def ") || has(code, n, "class ") ? ".py" : NULL;
 }
 
+/* 2: the block defines the word's function, in which the body follows the parameters; 1: it has the
+ * word, for example in a call; 0: neither. */
+static int rank(const char *code, const char *end, const char *word)
+{
+    static const char blank[] = " \t\r\n";
+    const char       *p = code;
+    int               rank = 0;
+    while ((p = memmem(p, (size_t)(end - p), word, strlen(word)))) {
+        int depth = rank = 1;
+        p += strlen(word);
+        const char *q = p + strspn(p, blank);
+        if (*q != '(') continue;
+        while (++q < end && depth) depth += (*q == '(') - (*q == ')');
+        q += strspn(q, blank);
+        if (q < end && (*q == '{' || *q == ':' || !strncmp(q, "->", 2))) return 2;
+    }
+    return rank;
+}
+
 bool ts_markdown_code(const char *text, const char *wanted, ts_block *b)
 {
     const char *info = NULL, *code = NULL;
     size_t      open = 0;
     char        mark = 0;
-    int         n_blocks = 0, line = 1, from = 0;
-    bool        found = false, right = false;
+    int         n_blocks = 0, line = 1, from = 0, best = -1;
     for (const char *p = text;; line++) {
         char         m = 0;
         const size_t length = strcspn(p, "\n"), n = fence(p, &m);
-        const char  *after = p + strspn(p, " ") + n;
+        const char  *after = p + strspn(p, " ") + n, *next = after + strspn(after, " \t\r");
         const bool   last = !p[length];
-        const bool   closes = open && n >= open && m == mark && !after[strspn(after, " \t\r")];
-        const bool   ends =
-            open && n >= open && m == mark && (after[strspn(after, " \t\r")] == '\n' || closes);
+        const bool   ends = open && n >= open && m == mark && (!*next || *next == '\n');
         if (open && (ends || last)) {
             const char  *stop = ends ? p : p + length;
             const size_t size = (size_t)(stop > code ? stop - code : 0);
             const char  *ending = ending_of(info, code, size);
-            const bool   has_it = wanted && has(code, size, wanted);
-            if (ending && (has_it || !right)) {
+            const int    now = wanted ? rank(code, code + size, wanted) : 0;
+            if (ending && now >= best) {
                 *b = (ts_block) { code, size, ending, n_blocks, 0, from, ends };
-                found = true;
-                right |= has_it;
+                best = now;
             }
             open = 0;
         } else if (!open && n) {
@@ -79,5 +94,5 @@ bool ts_markdown_code(const char *text, const char *wanted, ts_block *b)
         p += length + 1;
     }
     b->of = n_blocks;
-    return found;
+    return best >= 0;
 }

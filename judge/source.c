@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* source.c - scans source text: comments, calls, includes, and pragmas that change flags. */
+#define _GNU_SOURCE
 #include "source.h"
 
 #include <ctype.h>
@@ -72,8 +73,7 @@ bool ts_calls(const char *text, const char *word)
 
 static const char *blanks(const char *p)
 {
-    while (*p == ' ' || *p == '\t') p++;
-    return p;
+    return p + strspn(p, " \t");
 }
 
 const char *ts_next_include(const char *text, char *name, size_t n_name, bool *quoted)
@@ -122,9 +122,7 @@ static bool holds(const char *line, size_t n, const char *words)
 {
     while (*words) {
         const size_t w = strcspn(words, " ");
-        size_t       i = 0;
-        while (i + w <= n && memcmp(line + i, words, w)) i++;
-        if (i + w > n) return false;
+        if (!memmem(line, n, words, w)) return false;
         words += w + (words[w] == ' ');
     }
     return true;

@@ -99,6 +99,17 @@ static void finds_code(void **state)
     block("```c\nint x;\n```\n```c\nint y;\n```\n", NULL, "int y;\n", ".c", 2, 2);
     block("```c\nint f;\n```\n```python\nprint(1)\n```\n", "f", "int f;\n", ".c", 1, 2);
     block("```c\nint f;\n```\n```sh\nmake f\n```\n", "f", "int f;\n", ".c", 1, 2);
+    block(
+        "```c\nint ts_f(int a)\n{\n}\n```\n```c\nint main(void) { if (ts_f(1)) return 0; }\n```\n",
+        "f", "int ts_f(int a)\n{\n}\n", ".c", 1, 2); /* defined, and called after it */
+    block("```c\nint ts_f(int);\n```\n```c\nint ts_f (int (*a)(int)) { }\n```\n```c\nTEST(f) { "
+          "f(\n```\n",
+          "f", "int ts_f (int (*a)(int)) { }\n", ".c", 2, 3);
+    block("```python\ndef f(x, k=(1, 2)) -> int:\n  pass\n```\n```python\ny = f(x)\n```\n", "f",
+          "def f(x, k=(1, 2)) -> int:\n  pass\n", ".py", 1, 2);
+    block("```python\ndef f(x): pass\n```\n```python\ndef f(x): return x\n```\n", "f",
+          "def f(x): return x\n", ".py", 2, 2); /* the last one: it corrects the first */
+    block("```c\nf\n```\n```c\nf(", "f", "f(", ".c", 2, 2);
     block("```cpp\n__global__ void k();\n```", NULL, "__global__ void k();\n", ".cu", 1, 1);
     block("~~~Python title\ndef f():\n    '''```'''\n~~~\n", "f", "def f():\n    '''```'''\n",
           ".py", 1, 1);
