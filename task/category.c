@@ -56,9 +56,14 @@ const char *ts_canon_broken(const ts_task *t, const ts_case *c, const void *args
                             const ts_want *want, ts_flaw *f, ts_errors *e)
 {
     const ts_canon *r = ts_canon_of(t, c);
+    const ts_flaw   flaw = *f;
+    const ts_errors errors = *e;
     if (f->fault != TS_FAULT_VALUE && f->fault != TS_FAULT_UNWRITTEN) return NULL;
-    if (r && r->open) return r->rule;
-    return t->common ? t->common(c, args, want, f, e) : NULL;
+    /* A rule of all families may be the only one broken, also where another one is tested. */
+    const char *const rule = t->common ? t->common(c, args, want, f, e) : NULL;
+    if (rule || !r || !r->open) return rule;
+    *f = flaw, *e = errors;
+    return r->rule;
 }
 
 /* An extent that is nothing, one, or no multiple of any vector's length. */

@@ -225,7 +225,7 @@ static bool row_is_right(const ts_softmax_topk_args *a, int64_t r, const ts_want
     int64_t        j = 0;
     bool           ok = true;
     for (; j < n && ok; j += ok) {
-        ok = got[j] >= 0 && got[j] < a->n_vocab && !taken[got[j]] &&
+        ok = index[j].value >= 0 && got[j] >= 0 && got[j] < a->n_vocab && !taken[got[j]] &&
              ts_load(a->logits, a->dtype, begin + got[j]) ==
                  ts_load(a->logits, a->dtype, begin + (int64_t)index[j].value);
         if (ok) taken[got[j]] = 1;
