@@ -14,18 +14,11 @@ static bool exports(const ts_elf *f, const char *wanted)
     return ts_elf_function(f, wanted, &address);
 }
 
-static const ts_task *called(const char *name)
-{
-    for (int i = 0; ts_tasks[i]; i++)
-        if (!strcmp(ts_tasks[i]->name, name)) return ts_tasks[i];
-    return NULL;
-}
-
 /* Writes the first function of the task that the object lacks to `symbol`; false if it lacks none.
  */
 static bool lacks(const ts_elf *f, const char *task, char symbol[TS_ENTRANT_NAME + 4])
 {
-    const ts_task *t = called(task);
+    const ts_task *t = ts_task_called(task);
     const char    *wanted;
     char           name[TS_EXPORT_NAME];
     snprintf(symbol, TS_ENTRANT_NAME + 4, "ts_%s", task);
@@ -60,7 +53,7 @@ bool ts_audit_exports(const void *object, size_t n, const char *symbol)
 
 unsigned ts_audit_lacks(const void *object, size_t n, const char *task)
 {
-    const ts_task *t = called(task);
+    const ts_task *t = ts_task_called(task);
     unsigned       lacks = 0;
     for (int i = 0; t && t->optional && t->optional[i]; i++)
         if (!ts_audit_exports(object, n, t->optional[i])) lacks |= 1u << i;

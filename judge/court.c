@@ -39,13 +39,6 @@ const char *ts_court_label(ts_court *c, const ts_task *t)
     return c->label[i];
 }
 
-const ts_task *ts_task_called(const char *name)
-{
-    for (int i = 0; ts_tasks[i]; i++)
-        if (!strcmp(ts_tasks[i]->name, name)) return ts_tasks[i];
-    return NULL;
-}
-
 void ts_court_admit(ts_court *c, ts_judged *e)
 {
     ts_refusal why = { 0 };

@@ -109,8 +109,6 @@ typedef struct ts_court {
  * scoreboard. */
 const char *ts_court_label(ts_court *c, const ts_task *t);
 
-const ts_task *ts_task_called(const char *name); /* NULL: none */
-
 /* The label of an entrant's challenge, even if the entrant could not be read; "-": unknown. */
 const char *ts_court_task_of(ts_court *c, const ts_judged *e);
 

@@ -273,9 +273,8 @@ static bool digest(ts_entrant *e, ts_refusal *why)
 
 static const ts_task *task_of(const char *name)
 {
-    for (int i = 0; ts_tasks[i]; i++)
-        if (!ts_tasks[i]->no_challenge && !strcmp(ts_tasks[i]->name, name)) return ts_tasks[i];
-    return NULL;
+    const ts_task *t = ts_task_called(name);
+    return t && !t->no_challenge ? t : NULL;
 }
 
 static bool unknown_task(const char *name, ts_refusal *why)
@@ -464,13 +463,16 @@ static bool read_folder(int folder, ts_entrant *e, ts_refusal *why)
 static bool take_block(int folder, const char *file, const char *challenge, ts_entrant *e,
                        ts_refusal *why)
 {
-    ts_source *s = &e->source[0];
-    ts_block   b = { 0 };
+    ts_source     *s = &e->source[0];
+    ts_block       b = { 0 };
+    const ts_task *t = challenge ? task_of(challenge) : NULL;
+    char           room[TS_EXPORT_NAME];
+    const char    *wanted[] = { challenge, t ? ts_task_export(t, 0, room) : NULL, NULL };
     if (!read_file(folder, file, NO_LINKS, TS_ENTRANT_BYTES, s, why))
         return e->n_sources = 1, false;
     e->n_sources = 1;
     if (memchr(s->bytes, 0, s->n)) return ts_refuse(why, "entry", "%s: contains a zero byte", file);
-    if (!ts_markdown_code(s->bytes, challenge && task_of(challenge) ? challenge : NULL, &b))
+    if (!ts_markdown_code(s->bytes, t ? wanted : NULL, &b))
         return ts_refuse(why, "entry",
                          "%s: got %d code blocks, expected one in C, C++, CUDA or Python", file,
                          b.of);

@@ -29,10 +29,8 @@ static bool ends_with(const char *name, const char *ending)
 
 static const char *challenge_called(const char *name)
 {
-    for (int i = 0; ts_tasks[i]; i++)
-        if (!ts_tasks[i]->no_challenge && !strcmp(ts_tasks[i]->name, name))
-            return ts_tasks[i]->name;
-    return NULL;
+    const ts_task *t = ts_task_called(name);
+    return t && !t->no_challenge ? t->name : NULL;
 }
 
 /* "sample-3", "sample_3", "sample3" */

@@ -102,17 +102,16 @@ bool ts_court_fail_by_flaw(ts_judged *e, const ts_case *c, uint64_t seed, const 
 }
 
 /* Reports the first broken rule, unless a worse flaw follows. */
-static bool note(ts_judged *e, const ts_case *c, uint64_t seed, const void *args, const char *rule,
+static void note(ts_judged *e, const ts_case *c, uint64_t seed, const void *args, const char *rule,
                  ts_flaw f)
 {
     char what[512], text[640];
-    if (e->n_canon++) return true;
+    if (e->n_canon++) return;
     e->rule = rule;
     describe(e, c, args, &f, what, sizeof what);
     snprintf(text, sizeof text, "%s; %s", rule, what);
     ts_court_fail(e, c, seed, "canon", text);
     e->flaw = f;
-    return true;
 }
 
 bool ts_court_excuse(ts_judged *e, const ts_case *c, uint64_t seed, const void *args,

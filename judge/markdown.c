@@ -43,26 +43,27 @@ static const char *ending_of(const char *info, const char *code, size_t n)
     return has(code, n, "def ") || has(code, n, "class ") ? ".py" : NULL;
 }
 
-/* 2: the block defines the word's function, in which the body follows the parameters; 1: it has the
- * word, for example in a call; 0: neither. */
-static int rank(const char *code, const char *end, const char *word)
+/* 2: the block defines what one of the words names, in which a body follows the name and its
+ * parameters; 1: it has a word, for example in a call; 0: none. */
+static int rank(const char *code, const char *end, const char *const *word)
 {
     static const char blank[] = " \t\r\n";
-    const char       *p = code;
     int               rank = 0;
-    while ((p = memmem(p, (size_t)(end - p), word, strlen(word)))) {
-        int depth = rank = 1;
-        p += strlen(word);
-        const char *q = p + strspn(p, blank);
-        if (*q != '(') continue;
-        while (++q < end && depth) depth += (*q == '(') - (*q == ')');
-        q += strspn(q, blank);
-        if (q < end && (*q == '{' || *q == ':' || !strncmp(q, "->", 2))) return 2;
-    }
+    for (; word && *word; word++)
+        for (const char *p = code; (p = memmem(p, (size_t)(end - p), *word, strlen(*word)));) {
+            int depth = 0;
+            p += strlen(*word);
+            const char *q = p + strspn(p, blank);
+            do depth += (*q == '(') - (*q == ')');
+            while (depth > 0 && ++q < end);
+            if (q < end && *q == ')' && !depth) q += 1 + strspn(q + 1, blank);
+            if (q < end && (*q == '{' || *q == ':' || !strncmp(q, "->", 2))) return 2;
+            rank = 1;
+        }
     return rank;
 }
 
-bool ts_markdown_code(const char *text, const char *wanted, ts_block *b)
+bool ts_markdown_code(const char *text, const char *const *wanted, ts_block *b)
 {
     const char *info = NULL, *code = NULL;
     size_t      open = 0;
@@ -78,7 +79,7 @@ bool ts_markdown_code(const char *text, const char *wanted, ts_block *b)
             const char  *stop = ends ? p : p + length;
             const size_t size = (size_t)(stop > code ? stop - code : 0);
             const char  *ending = ending_of(info, code, size);
-            const int    now = wanted ? rank(code, code + size, wanted) : 0;
+            const int    now = rank(code, code + size, wanted);
             if (ending && now >= best) {
                 *b = (ts_block) { code, size, ending, n_blocks, 0, from, ends };
                 best = now;

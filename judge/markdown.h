@@ -14,9 +14,9 @@ typedef struct ts_block {
     bool        closed;           /* false: the text ends inside of it */
 } ts_block;
 
-/* The last block in a language that entrants are written in: of those that define the function
- * `wanted`, or one whose name ends so; if none does, of those that have the word; if none has, of
- * all. False: there is none. */
-bool ts_markdown_code(const char *text, const char *wanted, ts_block *b);
+/* The last block in a language that entrants are written in: of those that define a function or
+ * class whose name ends with one of `wanted`, which NULL ends; if none does, of those that have
+ * such a word; if none has, of all. False: there is none. */
+bool ts_markdown_code(const char *text, const char *const *wanted, ts_block *b);
 
 #endif

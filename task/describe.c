@@ -6,6 +6,13 @@
 
 #include "task.h"
 
+const ts_task *ts_task_called(const char *name)
+{
+    int i = 0;
+    while (ts_tasks[i] && strcmp(ts_tasks[i]->name, name)) i++;
+    return ts_tasks[i];
+}
+
 const char *ts_task_export(const ts_task *t, int i, char name[TS_EXPORT_NAME])
 {
     if (t->kind == TS_SCRIPT) return t->exports[i];

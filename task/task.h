@@ -169,7 +169,8 @@ typedef struct ts_task {
     int (*scope)(const ts_case *c, ts_parameter p[TS_MAX_PARAMETERS]);
 } ts_task;
 
-extern const ts_task *const ts_tasks[]; /* NULL ends */
+extern const ts_task *const ts_tasks[];                       /* NULL ends */
+const ts_task              *ts_task_called(const char *name); /* NULL: none */
 
 /* Allocates the buffers of a case and draws its inputs. */
 void ts_arena_setup(ts_arena *m, const ts_task *t, const ts_case *c, uint64_t seed, void *args);

@@ -272,13 +272,11 @@ static void ask_block(entrant *e, const ts_task *t, const ts_case *const *c, int
 
 static void ask_all(entrant *e, int round)
 {
-    const ts_task *t = NULL;
+    const ts_task *t = ts_task_called(e->e.task);
     const ts_case *block[TS_MAX_SLOTS];
     int            n = 0, n_blocks = 0, at = 0;
     const double   begin = ts_seconds();
     const ts_scope scope = { .lacks = e->built.lacks }; /* optional functions that it has not */
-    for (int i = 0; ts_tasks[i]; i++)
-        if (!strcmp(ts_tasks[i]->name, e->e.task)) t = ts_tasks[i];
     for (const ts_case *c = t->cases();; c++) {
         /* Always the one that takes the most addresses. */
         const bool wanted = (c->use & TS_USE_CHECK) && ts_scope_takes(&scope, t, c) &&

@@ -82,8 +82,9 @@ static void names_models(void **state)
 static void block(const char *text, const char *wanted, const char *code, const char *ending,
                   int number, int of)
 {
-    ts_block b = { 0 };
-    assert_true(ts_markdown_code(text, wanted, &b));
+    const char *const words[] = { wanted, "ts_g", NULL };
+    ts_block          b = { 0 };
+    assert_true(ts_markdown_code(text, wanted ? words : NULL, &b));
     assert_int_equal(b.n, strlen(code));
     assert_memory_equal(b.code, code, b.n);
     assert_string_equal(b.ending, ending);
@@ -110,6 +111,10 @@ static void finds_code(void **state)
     block("```python\ndef f(x): pass\n```\n```python\ndef f(x): return x\n```\n", "f",
           "def f(x): return x\n", ".py", 2, 2); /* the last one: it corrects the first */
     block("```c\nf\n```\n```c\nf(", "f", "f(", ".c", 2, 2);
+    block("```c\nint ts_g(void) {}\n```\n```c\n#include <f.h>\nint main(void) { ts_g(); }\n```\n",
+          "f", "int ts_g(void) {}\n", ".c", 1, 2); /* by another of its names */
+    block("```py\nclass f:\n  pass\n```\n```py\nx = f()\n```\n", "f", "class f:\n  pass\n", ".py",
+          1, 2);
     block("```cpp\n__global__ void k();\n```", NULL, "__global__ void k();\n", ".cu", 1, 1);
     block("~~~Python title\ndef f():\n    '''```'''\n~~~\n", "f", "def f():\n    '''```'''\n",
           ".py", 1, 1);

@@ -13,14 +13,6 @@
 #include "touchstone/softmax_topk.h"
 #include "unit.h"
 
-static const ts_task *task_called(const char *name)
-{
-    for (int i = 0; ts_tasks[i]; i++)
-        if (!strcmp(ts_tasks[i]->name, name)) return ts_tasks[i];
-    fail_msg("no task %s", name);
-    return NULL;
-}
-
 /* The first f32 case of the family that has rows, and its inputs and wants. */
 typedef struct question {
     const ts_task *t;
@@ -42,7 +34,7 @@ static void ask(question *q, const ts_task *t, const ts_case *c)
 
 static void ask_family(question *q, const char *task, const char *family)
 {
-    const ts_task *t = task_called(task);
+    const ts_task *t = ts_task_called(task);
     const ts_case *c = t->cases();
     while (strcmp(c->family, family) || c->dtype != TS_F32 || c->dim[0] < 2) c++;
     ask(q, t, c);
@@ -125,7 +117,7 @@ static void any_order_of_ties(void **state)
 /* Of places past the vocabulary too, the flaw names the element in the caller's arrays. */
 static void flaws_past_the_vocabulary(void **state)
 {
-    const ts_task *t = task_called("softmax_topk");
+    const ts_task *t = ts_task_called("softmax_topk");
     const ts_case *c = t->cases();
     question       q;
     (void)state;
@@ -201,7 +193,7 @@ static bool any_order_finds_it(const question *q)
 /* Few that are published define an order of equal scores: where none are meant, none are drawn. */
 static void beams_tie_where_it_is_meant(void **state)
 {
-    const ts_task *const t = task_called("beam_search");
+    const ts_task *const t = ts_task_called("beam_search");
     int                  n = 0, n_ties = 0;
     (void)state;
     for (const ts_case *c = t->cases(); c->use; c++) {

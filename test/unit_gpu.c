@@ -19,13 +19,6 @@
 
 static ts_places places;
 
-static const ts_task *task_called(const char *name)
-{
-    for (int i = 0; ts_tasks[i]; i++)
-        if (!strcmp(ts_tasks[i]->name, name)) return ts_tasks[i];
-    return NULL;
-}
-
 /* What comes of one case: "" or a reason. */
 static const char *judged(ts_cage *cage, const ts_task *t, int slot, const ts_case *c, char *text)
 {
@@ -65,7 +58,7 @@ static const char *run(const char *path, int n, int least, bool idle, char *text
         snprintf(text, 256, "%.250s", why.text);
         return why.reason;
     }
-    const ts_task *t = task_called(e.task);
+    const ts_task *t = ts_task_called(e.task);
     const ts_case *all = t->cases();
     snprintf(object, sizeof object, "/proc/self/fd/%d", b.object);
     snprintf(launch, sizeof launch, "/proc/self/fd/%d", b.launch);

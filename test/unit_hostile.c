@@ -85,12 +85,10 @@ static void of_softmax_there_are_these(void **state)
 {
     const char *const family[] = { "sick",      "offset",    "offset30", "spike", "masked", "ties",
                                    "underflow", "subnormal", "flat",     "cold",  "hot" };
-    const ts_task    *t = ts_tasks[0];
+    const ts_task    *t = ts_task_called("softmax_topk");
     ts_case           all[TS_HOSTILE], again[TS_HOSTILE];
     int               n_moved = 0;
     (void)state;
-    for (int i = 0; ts_tasks[i]; i++)
-        if (!strcmp(ts_tasks[i]->name, "softmax_topk")) t = ts_tasks[i];
     const ts_case *timed = smallest_timed(t);
     const int      n = ts_hostile_of(t, timed, 7, all);
     for (size_t k = 0; k < sizeof family / sizeof *family; k++)

@@ -6,19 +6,11 @@
 #include "court.h"
 #include "unit.h"
 
-static const ts_task *task_called(const char *name)
-{
-    for (int i = 0; ts_tasks[i]; i++)
-        if (!strcmp(ts_tasks[i]->name, name)) return ts_tasks[i];
-    fail_msg("no task %s", name);
-    return NULL;
-}
-
 static double share(const char *task, const char *text)
 {
     ts_scope   s;
     ts_refusal why = { 0 };
-    if (!ts_scope_read(text, task_called(task), TS_CPU, &s, &why)) fail_msg("%s", why.text);
+    if (!ts_scope_read(text, ts_task_called(task), TS_CPU, &s, &why)) fail_msg("%s", why.text);
     return s.share;
 }
 
@@ -42,7 +34,7 @@ static void refuses(const char *task, const char *text, const char *expected)
 {
     ts_scope   s;
     ts_refusal why = { 0 };
-    assert_false(ts_scope_read(text, task_called(task), TS_CPU, &s, &why));
+    assert_false(ts_scope_read(text, ts_task_called(task), TS_CPU, &s, &why));
     assert_string_equal(why.reason, "entry");
     if (!strstr(why.text, expected) || strchr(why.text, '\n'))
         fail_msg("'%s': '%s' is not in '%s'", text, expected, why.text);
@@ -64,7 +56,7 @@ static void mistakes(void **state)
 static void draws_within(void **state)
 {
     static int     number[TS_MOST_CASES];
-    const ts_task *t = task_called("softmax_topk");
+    const ts_task *t = ts_task_called("softmax_topk");
     const ts_court c = { .depth = TS_QUICK };
     ts_scope       s;
     ts_refusal     why = { 0 };

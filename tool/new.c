@@ -168,20 +168,13 @@ static bool find_all(ts_prompt_places *p)
     return ts_prompt_places_find(p) || failed("cannot find the templates", p->templates);
 }
 
-static const ts_task *task_called(const char *name)
-{
-    int i = 0;
-    while (ts_tasks[i] && strcmp(ts_tasks[i]->name, name)) i++;
-    return ts_tasks[i];
-}
-
 /* Every challenge that is wanted, in a folder of its own or, if it is the only one, in DIR. */
 static int scaffold_all(const char *folder, const char *challenge, const ts_prompt_language *l)
 {
     ts_prompt_places p;
     char             one[4096], name[64];
     if (!find_all(&p)) return TS_EXIT_BROKEN;
-    if (challenge && !is_offered(task_called(challenge), l, p.templates)) return TS_EXIT_USAGE;
+    if (challenge && !is_offered(ts_task_called(challenge), l, p.templates)) return TS_EXIT_USAGE;
     if (!make_folder(folder)) return TS_EXIT_USAGE;
     name_after(folder, name, sizeof name);
     for (int i = 0; ts_tasks[i]; i++) {
@@ -202,7 +195,7 @@ static int prompt_all(const char *folder, const char *challenge, const ts_prompt
     ts_prompt_places p;
     char             path[4300];
     if (!find_all(&p)) return TS_EXIT_BROKEN;
-    if (challenge && !is_offered(task_called(challenge), l, p.templates)) return TS_EXIT_USAGE;
+    if (challenge && !is_offered(ts_task_called(challenge), l, p.templates)) return TS_EXIT_USAGE;
     if (folder && !make_folder(folder)) return TS_EXIT_USAGE;
     for (int i = 0; ts_tasks[i]; i++) {
         const ts_task *t = ts_tasks[i];
