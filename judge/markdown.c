@@ -44,20 +44,22 @@ static const char *ending_of(const char *info, const char *code, size_t n)
 }
 
 /* 2: the block defines what one of the words names, in which a body follows the name and its
- * parameters; 1: it has a word, for example in a call; 0: none. */
+ * parameters, of MOST bytes at most; 1: it has a word, for example in a call; 0: none. */
 static int rank(const char *code, const char *end, const char *const *word)
 {
     static const char blank[] = " \t\r\n";
-    int               rank = 0;
+    enum { MOST = 4096 };
+    int rank = 0;
     for (; word && *word; word++)
         for (const char *p = code; (p = memmem(p, (size_t)(end - p), *word, strlen(*word)));) {
-            int depth = 0;
+            const bool whole = p == code || !(isalnum((unsigned char)p[-1]) || p[-1] == '_');
+            int        depth = 0;
             p += strlen(*word);
-            const char *q = p + strspn(p, blank);
+            const char *q = p + strspn(p, blank), *const stop = end - p > MOST ? p + MOST : end;
             do depth += (*q == '(') - (*q == ')');
-            while (depth > 0 && ++q < end);
-            if (q < end && *q == ')' && !depth) q += 1 + strspn(q + 1, blank);
-            if (q < end && (*q == '{' || *q == ':' || !strncmp(q, "->", 2))) return 2;
+            while (depth > 0 && ++q < stop);
+            if (q < stop && *q == ')' && !depth) q += 1 + strspn(q + 1, blank);
+            if (whole && q < stop && (*q == '{' || *q == ':' || !strncmp(q, "->", 2))) return 2;
             rank = 1;
         }
     return rank;

@@ -15,8 +15,8 @@ typedef struct ts_block {
 } ts_block;
 
 /* The last block in a language that entrants are written in: of those that define a function or
- * class whose name ends with one of `wanted`, which NULL ends; if none does, of those that have
- * such a word; if none has, of all. False: there is none. */
+ * class that `wanted` names, a list that NULL ends; if none does, of those that have such a word;
+ * if none has, of all. False: there is none. */
 bool ts_markdown_code(const char *text, const char *const *wanted, ts_block *b);
 
 #endif

@@ -82,7 +82,7 @@ static void names_models(void **state)
 static void block(const char *text, const char *wanted, const char *code, const char *ending,
                   int number, int of)
 {
-    const char *const words[] = { wanted, "ts_g", NULL };
+    const char *const words[] = { wanted, "ts_f", "ts_g", NULL };
     ts_block          b = { 0 };
     assert_true(ts_markdown_code(text, wanted ? words : NULL, &b));
     assert_int_equal(b.n, strlen(code));
@@ -113,6 +113,8 @@ static void finds_code(void **state)
     block("```c\nf\n```\n```c\nf(", "f", "f(", ".c", 2, 2);
     block("```c\nint ts_g(void) {}\n```\n```c\n#include <f.h>\nint main(void) { ts_g(); }\n```\n",
           "f", "int ts_g(void) {}\n", ".c", 1, 2); /* by another of its names */
+    block("```py\ndef f(x):\n  pass\n```\n```py\ndef test_f():\n  f(1)\n```\n", "f",
+          "def f(x):\n  pass\n", ".py", 1, 2); /* and its test */
     block("```py\nclass f:\n  pass\n```\n```py\nx = f()\n```\n", "f", "class f:\n  pass\n", ".py",
           1, 2);
     block("```cpp\n__global__ void k();\n```", NULL, "__global__ void k();\n", ".cu", 1, 1);
