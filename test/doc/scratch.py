@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """scratch.py - the folder in which the commands of a document run, as a reader would have it."""
+import fnmatch
 import json
 import os
 import re
@@ -20,8 +21,10 @@ class Scratch:
 
     def __init__(self, folder, build, python):
         self.folder, self.build, self.python = folder, build, python
+        # What git ignores, a command of the documents wrote there: judge.log, answers, page, builds.
+        made = [line.strip("/") for line in (ROOT / ".gitignore").read_text().split() if line.startswith("/")]
         for path in ROOT.iterdir():
-            if path.name.startswith((".", "build")):
+            if path.name.startswith(".") or any(fnmatch.fnmatch(path.name, name) for name in made):
                 continue
             if path.is_dir():
                 shutil.copytree(str(path), str(folder / path.name), symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
