@@ -29,10 +29,14 @@ static const char *const language_names[] = { "c", "c++", "python", "binary", "c
 /* Valid pairs of class and language. */
 static bool takes(ts_class cls, ts_language language)
 {
-    /* C, C++, Python, binary, CUDA */
-    static const bool taken[][TS_N_LANGUAGES] = { { 1, 0, 0, 0, 0 }, { 1, 1, 0, 1, 0 },
-                                                  { 0, 0, 1, 0, 0 }, { 0, 0, 0, 0, 1 },
-                                                  { 0, 0, 0, 1, 1 }, { 0, 0, 1, 0, 0 } };
+    static const bool taken[][TS_N_LANGUAGES] = {
+        [TS_SEALED] = { [TS_C] = true },
+        [TS_HOST] = { [TS_C] = true, [TS_CXX] = true, [TS_BINARY] = true },
+        [TS_PYTHON] = { [TS_PY] = true },
+        [TS_GPU_SEALED] = { [TS_CU] = true },
+        [TS_GPU_HOST] = { [TS_CU] = true, [TS_BINARY] = true },
+        [TS_GPU_PYTHON] = { [TS_PY] = true },
+    };
     return taken[cls][language];
 }
 
