@@ -13,6 +13,9 @@
 #include "touchstone/softmax_topk.h"
 #include "unit.h"
 
+/* With 23 bits in the timed model, a search of 64 steps has equal scores by accident here. */
+static const uint64_t SEED = UINT64_C(0x826dabb60fe22e8c);
+
 /* The first f32 case of the family that has rows, and its inputs and wants. */
 typedef struct question {
     const ts_task *t;
@@ -28,7 +31,7 @@ static void ask(question *q, const ts_task *t, const ts_case *c)
     q->args = calloc(1, t->args_bytes);
     q->want = calloc(t->n_want(c) + 1, sizeof *q->want);
     assert_true(ts_arena_open(&q->m));
-    ts_arena_setup(&q->m, t, c, 7, q->args);
+    ts_arena_setup(&q->m, t, c, SEED, q->args);
     t->oracle(c, q->args, q->want);
 }
 
@@ -173,7 +176,7 @@ static void inputs_that_are_no_numbers(void **state)
     close_question(&q);
 }
 
-/* Whether the search finds the same when equal scores are taken in another order. */
+/* Whether the search finds the same when equal scores are taken in four other orders. */
 static bool any_order_finds_it(const question *q)
 {
     const ts_beam_play_args *a = q->args;
@@ -183,8 +186,11 @@ static bool any_order_finds_it(const question *q)
     ts_want *other = calloc(n + 1, sizeof *other);
     bool     same = true;
     assert_true(none && other);
-    ts_beam_solve(q->c, &m, a->prompts + a->n_items, &(ts_beam_told) { none, 1 }, other);
-    for (size_t i = 0; i < n; i++) same = same && other[i].value == q->want[i].value;
+    for (uint64_t order = 1; order <= 4 && same; order++) {
+        const ts_beam_told told = { none, order };
+        ts_beam_solve(q->c, &m, a->prompts + a->n_items, &told, other);
+        for (size_t i = 0; i < n; i++) same = same && other[i].value == q->want[i].value;
+    }
     free(none);
     free(other);
     return same;
@@ -203,7 +209,7 @@ static void beams_tie_where_it_is_meant(void **state)
         if (t->cost(c).bytes > 4e7) continue;
         ask(&q, t, c);
         const bool same = any_order_finds_it(&q);
-        ts_case_string(t, c, 7, name, sizeof name);
+        ts_case_string(t, c, SEED, name, sizeof name);
         if (!same && !ts_beam_means_ties(c)) fail_msg("%s: equal scores", name);
         n++, n_ties += !same;
         close_question(&q);
@@ -252,7 +258,7 @@ static void nothing_else_is_excused(void **state)
                 if (is_right(&q, &f)) continue;
                 const char *rule = excuse(&q);
                 char        name[192];
-                ts_case_string(ts_tasks[t], c, 7, name, sizeof name);
+                ts_case_string(ts_tasks[t], c, SEED, name, sizeof name);
                 if (!rule != !open) fail_msg("%s: %s", name, rule ? rule : "no rule");
                 n++, n_open += open;
             }
