@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_train.h - what the tests of train/ share: small nets, and batches for them. */
+/* unit_train.h - what the tests of model/train/ share: small nets, and batches for them. */
 #ifndef TS_UNIT_TRAIN_H
 #define TS_UNIT_TRAIN_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan_impl.h - private to the files of plan/. */
+/* plan_impl.h - private to the files of model/plan/. */
 #ifndef TS_PLAN_IMPL_H
 #define TS_PLAN_IMPL_H
 
