@@ -60,7 +60,7 @@ def forget_code():
 
 class Cage:
     """The judge: a control page, two files of buffers, two pipes. Offsets are those of
-    protocol/call.h."""
+    judge/protocol/call.h."""
 
     ANSWER, ERROR, CALL, PLAN = 192, 320, 512, 4096
     FILE, TASK, FOLDER, SLOTS, SLOT_BYTES = PLAN + 48, PLAN + 112, PLAN + 304, PLAN + 1328, 1296
@@ -180,7 +180,7 @@ class Driver:
         return p.value
 
     def load_nothing(self, ptx):
-        """A function that launches the empty kernel of gpu/nothing.h."""
+        """A function that launches the empty kernel of judge/gpu/nothing.h."""
         module, kernel = self.c.c_void_p(), self.c.c_void_p()
         self.must("cuModuleLoadData", self.c.byref(module), ptx)
         self.must("cuModuleGetFunction", self.c.byref(kernel), module, b"ts_nothing")
@@ -393,7 +393,7 @@ class Call:
 
 
 class Model:
-    """One of the judge's models: strings in, logits of the next token out. script/toy.c computes them, so
+    """One of the judge's models: strings in, logits of the next token out. judge/script/toy.c computes them, so
     all languages get the same bits."""
 
     def __init__(self, np, address, fails):

@@ -3,7 +3,7 @@
 # adding.sh BUILD - adds two challenges to a copy of the tree as described in
 # doc/adding-a-kernel.md, a plain one and one with a script.
 #
-# They are the files of adding/, and one line each in script/challenges.h. Then checks both, with
+# They are the files of adding/, and one line each in judge/script/challenges.h. Then checks both, with
 # mutants, and judges them.
 set -eu
 cd "$(dirname "$0")/.."
@@ -27,7 +27,7 @@ for kind in plain script; do
         echo "wrote $kind ${file#./}, $(wc -l <"$tree/$file") lines"
     done
 done
-list=script/challenges.h
+list=judge/script/challenges.h
 for line in 'PLAIN(scale_rows)' 'SCRIPT(tally)'; do
     sed -i "/^#define TS_CHALLENGES/a\\    $line \\\\" "$tree/$list"
     echo "edited $list: $line"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """cage_runner.py - the smallest runner for class python: computes the probe task, y = 2 x, z = 3 x.
 
-Started as: python3 cage_runner.py CONTROL INPUTS OUTPUTS GO DONE, by protocol/call.h. The file it
+Started as: python3 cage_runner.py CONTROL INPUTS OUTPUTS GO DONE, by judge/protocol/call.h. The file it
 runs is descriptor 6: its text says what else to do."""
 import mmap
 import os

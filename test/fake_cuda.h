@@ -39,7 +39,7 @@ extern int fake_pending; /* a kernel has faulted and no caller has waited for it
 int fake_launch(fake_call *call, fake_state *state, fake_index grid, fake_index block,
                 void **params);
 
-/* A kernel of gpu/fact_ptx.c, by name; *calls: ts_count's, of its module. 0 or a fault. */
+/* A kernel of judge/gpu/fact_ptx.c, by name; *calls: ts_count's, of its module. 0 or a fault. */
 int fake_fact(const char *name, uint32_t *calls, unsigned n_threads, void **params);
 
 #endif

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""runner.py - python/runner.py from outside: a control page as protocol/call.h lays it out, and no cage."""
+"""runner.py - python/runner.py from outside: a control page as judge/protocol/call.h lays it out, and no cage."""
 import importlib.util
 import os
 import re
@@ -198,7 +198,7 @@ e = Entrant("layernorm_forward", "def layernorm_forward(x, out):\n"
 expect("no rows: status", e.call(), 0)
 expect("no rows: said", e.end()[1], "")
 
-# The offsets are those that protocol/call.h asserts.
+# The offsets are those that judge/protocol/call.h asserts.
 header = os.path.join(os.path.dirname(__file__), "..", "judge", "call.h")
 if os.path.exists(header):
     with open(header) as file:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_object.c - objects that fuzzing found protocol/object.c to treat wrongly, each made by one
+/* unit_object.c - objects that fuzzing found judge/protocol/object.c to treat wrongly, each made by one
  * change of the object of fuzz_elf.c. */
 #include "object.h"
 

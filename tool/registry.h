@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* registry.h - each challenge with the library's implementations of it and the mutants that must
- * be rejected. The list is that of script/challenges.h. */
+ * be rejected. The list is that of judge/script/challenges.h. */
 #ifndef TS_REGISTRY_H
 #define TS_REGISTRY_H
 

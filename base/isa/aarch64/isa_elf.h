@@ -21,7 +21,7 @@ enum {
 #define TS_ELF_TAGS_TOO 0x70000001, 0x70000003 /* DT_AARCH64_BTI_PLT and _PAC_PLT */
 
 /* Functions that a sealed entrant may call because other sets have an instruction for them; in the
- * form of protocol/allow.h. */
+ * form of judge/protocol/allow.h. */
 #define TS_ISA_ALLOWED(X) X(long double, sqrtl, (long double))
 
 #endif

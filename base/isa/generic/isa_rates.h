@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* isa_rates.h - the fastest memory access and arithmetic of an unknown core, and cache flushes.
- * Included by exam/ceiling.c only.
+ * Included by judge/exam/ceiling.c only.
  *
  *   ts_isa_copy         copies n bytes, a multiple of LINE, with memcpy
  *   ts_isa_read         sums n bytes, so that they are read

@@ -21,7 +21,7 @@ enum {
 #define TS_ELF_TAGS_TOO DT_RELACOUNT
 
 /* Functions that a sealed entrant may call because other sets have an instruction for them; in the
- * form of protocol/allow.h. */
+ * form of judge/protocol/allow.h. */
 #define TS_ISA_ALLOWED(X)
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* isa_rates.h - the fastest memory access and arithmetic of an x86-64 core, and cache flushes.
- * Included by exam/ceiling.c only.
+ * Included by judge/exam/ceiling.c only.
  *
  *   ts_isa_copy         copies n bytes, a multiple of LINE, with streaming stores: no line is read
  *                       before it is overwritten

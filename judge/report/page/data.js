@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// data.js - the log as objects, and functions that create elements. Text of entrants reaches the page through text
+// nodes only: no markup is built from strings.
+"use strict";
+
+// Of a page of a site (judge/report/site.c): its kind, all challenges of the log, all entrants by rank with their pages or the
+// place of its own, and the prompts of its challenge. Empty where this page is all there is.
+const ABOUT = JSON.parse(document.getElementById("about").textContent), SITE = ABOUT.kind || "";
+const keyOf = (name, author, klass) => JSON.stringify([name, author, klass]);
+const PAGES = new Map((ABOUT.entrants || []).map((e, place) => [keyOf(e.name, e.author, e.class), { place, page: (SITE === "index" ? "" : "../") + e.page }]));
+
+// Replaces control characters and direction overrides by a visible mark; of code, not tabs and ends of lines.
+const clean = s => String(s ?? "").replace(/[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g, "\ufffd");
+
+function fill(e, attributes, children) {
+  for (const [k, v] of Object.entries(attributes || {}))
+    if (k === "on") e.addEventListener("click", v);
+    else if (v !== undefined && v !== null) e.setAttribute(k, v);
+  for (const c of children.flat(9))
+    if (c !== null && c !== undefined && c !== false) e.append(c.nodeType ? c : clean(c));
+  return e;
+}
+const verbatim = s => document.createTextNode(String(s).replace(/[^\n\t]+/g, clean));
+const h = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
+const g = (tag, attributes, ...children) =>
+  fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
+const who = e => h("bdi", {}, e.name);
+
+// JSON has no infinities; the log writes them as strings.
+const number = x => typeof x === "number" ? x : x === "inf" ? Infinity : x === "-inf" ? -Infinity : NaN;
+const percent = x => isNaN(x) ? "" : (100 * x).toFixed(x < 0.0995 ? 2 : 1) + " %";
+const brief = x => isNaN(x) ? "NaN" : !isFinite(x) ? (x < 0 ? "-inf" : "inf")
+  : x !== 0 && (Math.abs(x) < 1e-3 || Math.abs(x) >= 1e5) ? x.toExponential(1).replace("e+", "e") : String(+x.toPrecision(3));
+// As many digits, at least 9, as it takes to tell two numbers apart.
+const apart = (x, y) => { let n = 9; while (n < 17 && x !== y && x.toPrecision(n) === y.toPrecision(n)) n++; return n; };
+const exact = (x, n = 9) => isNaN(x) ? "NaN" : !isFinite(x) ? (x < 0 ? "-inf" : "inf") : String(+x.toPrecision(n));
+const bytes = n => n >= 2 ** 20 ? +(n / 2 ** 20).toPrecision(3) + " MiB" : n >= 1024 ? +(n / 1024).toPrecision(3) + " KiB" : n + " B";
+// A log ratio as text: small differences in percent, large ones as a factor.
+const margin = m => {
+  const r = Math.exp(Math.abs(m)), factor = r < 9.95 ? r.toFixed(1) : r.toFixed(0);
+  if (r >= 1.995) return m < 0 ? "\u00f7" + factor : factor + "\u00d7";
+  return (m < 0 ? "\u2212" : "+") + (100 * (r - 1)).toFixed(r < 1.0995 ? 1 : 0) + " %";
+};
+
+// The colour-blind safe palette of Okabe and Ito; shapes differ too.
+const COLOURS = ["#2b83ba", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#56b4e9", "#8c6bb1", "#7f7f7f"];
+const SHAPES = [[0, 0], [4, 45], [3, 0], [4, 0], [3, 180]]; // corners, turn; 0 corners: a circle
+function marker(i, x, y, size, hollow) {
+  const [corners, turn] = SHAPES[i % SHAPES.length], colour = COLOURS[i % COLOURS.length];
+  const look = { fill: hollow ? "var(--card)" : colour, stroke: colour, "stroke-width": 1.5 };
+  if (!corners) return g("circle", { cx: x, cy: y, r: size, ...look });
+  const points = Array.from({ length: corners }, (_, k) => {
+    const a = (turn - 90 + 360 * k / corners) * Math.PI / 180, r = size * (corners === 3 ? 1.35 : 1.2);
+    return (x + r * Math.cos(a)).toFixed(1) + "," + (y + r * Math.sin(a)).toFixed(1);
+  });
+  return g("polygon", { points: points.join(" "), ...look });
+}
+
+function model(records) {
+  const m = { run: null, tasks: [...ABOUT.tasks || []], entrants: [], matches: [], people: [], ended: false, verdicts: 0 };
+  const byId = new Map(), people = new Map();
+  for (const r of records) {
+    const e = byId.get(r.entrant);
+    if (r.type === "run") m.run = m.run || r;
+    if (r.type === "merge") m.note = r.note;
+    if (r.type === "entrant") {
+      const key = keyOf(r.name, r.author, "sample" in r ? "" : r.class); // a model is one, whatever its answers' classes
+      if (!people.has(key)) people.set(key, { key, name: r.name, author: r.author, class: r.class, in: [], met: new Map() });
+      const was = people.get(key);
+      was.class = was.class === "-" ? r.class : r.class === "-" || r.class === was.class ? was.class : "mixed";
+      const made = { ...r, device: deviceOf(r.task), times: [], sources: [], person: people.get(key), verdict: null, score: null, rank: null };
+      byId.set(r.id, made);
+      made.person.in.push(made);
+      m.entrants.push(made);
+      if (!m.tasks.includes(r.task)) m.tasks.push(r.task);
+    }
+    if (r.type === "verdict") e.verdict = r, m.verdicts++;
+    if (r.type === "score") e.score = r;
+    if (r.type === "time") e.times.push(r);
+    if (r.type === "source") e.sources.push(r);
+    if (r.type === "match") {
+      const a = byId.get(r.a), b = byId.get(r.b), match = { ...r, a, b };
+      m.matches.push(match);
+      for (const [x, y] of [[a.person, b.person], [b.person, a.person]]) x.met.set(y, [...x.met.get(y) || [], match]);
+    }
+    if (r.type === "rank") for (const row of r.rows) {
+      const of = byId.get(row.entrant);
+      if (r.task === "overall") of.person.rank = row; else of.rank = row;
+    }
+    if (r.type === "end") m.ended = true;
+  }
+  for (const p of people.values()) sumUp(p, m.tasks);
+  m.people = ranked([...people.values()]);
+  m.samples = m.people.some(p => p.n > 1);
+  m.devices = [...new Set(m.tasks.map(deviceOf))];
+  m.people.forEach((p, i) => Object.assign(p, { place: ABOUT.place ?? i }, PAGES.get(p.key)));
+  m.people.sort((a, b) => a.place - b.place);
+  for (const p of m.people) p.in.forEach((e, i) => { // in plots: entrants, or the answers of one
+    e.mark = SITE === "entrant" ? p.in.slice(0, i).filter(x => x.task === e.task).length : p.place;
+    e.label = SITE === "entrant" ? e.sample || e.name : e.name;
+  });
+  return m;
+}
+
+const countOf = tasks => Math.max(1, tasks.filter(t => t !== "-").length); // "-": entrants that could not be read
+const deviceOf = task => task.endsWith("/cuda") ? "cuda" : "cpu";
+const ranked = people => people.sort((a, b) => Math.abs(b.pass1 - a.pass1) > 1e-9 ? b.pass1 - a.pass1 : b.score - a.score);
+
+// The board of some answers only: `only` has a class, a language, a device, or none of them. Ratings are over all.
+function view(m, only) {
+  const fits = e => ["class", "language", "device"].every(key => (only[key] ?? e[key]) === e[key]);
+  const tasks = m.tasks.filter(t => (only.device ?? deviceOf(t)) === deviceOf(t));
+  const people = m.people.map(p => ({ ...p, in: p.in.filter(fits), rank: Object.values(only).some(v => v) ? null : p.rank })).filter(p => p.in.length);
+  for (const p of people) p.class = new Set(p.in.map(e => e.class)).size === 1 ? p.in[0].class : p.class, sumUp(p, tasks);
+  return { ...m, tasks, people: ranked(people) };
+}
+
+// Of several answers of an entrant to a challenge, the one with the highest score.
+const bestOf = list => [...list].sort((a, b) => worth(b) - worth(a))[0];
+const worth = e => whole(e) + (passed(e) ? 1 + (e.score ? e.score.score : 0) : 0);
+
+const passed = e => !!e.verdict && ["PASS", "PASS (common)"].includes(e.verdict.verdict);
+const whole = e => !!e.verdict && e.verdict.verdict === "PASS"; // by the canon too
+
+// The chance that one of k of n answers is among the c correct ones, unbiased.
+function passAt(n, c, k) {
+  let none = 1;
+  for (let i = 0; i < k; i++) none *= n - c - i > 0 ? (n - c - i) / (n - i) : 0;
+  return 1 - none;
+}
+
+// As in judge/report/board.c: the mean score over all tasks (of several answers their mean), the geometric mean of the
+// speeds.
+function sumUp(p, tasks) {
+  p.passed = p.in.filter(passed);
+  const timed = p.passed.filter(e => e.score), mean = key => Math.exp(timed.reduce((s, e) => s + Math.log(Math.max(1e-3, e.score[key])), 0) / timed.length);
+  const answers = tasks.map(t => p.in.filter(e => e.task === t)).filter(list => list.length);
+  const scores = list => list.map(e => passed(e) && e.score ? e.score.score : 0).sort((a, b) => a - b);
+  const over = f => answers.reduce((s, list) => s + f(list), 0) / countOf(tasks), right = list => list.filter(passed).length;
+  p.speed = undefined;
+  p.languages = [...new Set(p.in.map(e => e.language).filter(l => l && l !== "-"))].join(", ");
+  p.n = Math.max(0, ...answers.map(list => list.length));
+  p.k = Math.min(...answers.map(list => list.length));
+  p.solved = answers.filter(right).length;
+  p.pass1 = over(list => right(list) / list.length);
+  p.passk = over(list => passAt(list.length, right(list), p.k));
+  p.score = over(list => scores(list).reduce((s, x) => s + x, 0) / list.length);
+  p.best = over(list => scores(list).at(-1));
+  p.median = over(list => { const s = scores(list), n = s.length; return (s[(n - 1) >> 1] + s[n >> 1]) / 2; });
+  if (timed.length) p.speed = { S: mean("S"), lo: mean("S_lo"), hi: mean("S_hi") };
+  const open = e => !e.verdict || e.verdict.verdict === "AUDIT" || e.verdict.verdict === "ERROR";
+  p.grade = p.passed.length ? p.speed ? GRADES.find(x => p.score >= x[0])[1] : "-" : p.in.some(open) ? "-" : "F";
+}
