@@ -58,7 +58,7 @@ test-mutants: ## run every CPU mutant, then submit it to the judge as a third-pa
 test-mutation: ## mutate the reference kernels; check must notice; minutes; ONLY=TASK COUNT=N|all SEED=N
 	@cmake/setup.sh test
 	@$(BUILD)
-	@python3 mutation/run.py --build build --only "$(ONLY)" --count $(or $(COUNT),20) --seed $(or $(SEED),1) $(MUTATION)
+	@python3 proof/mutation/run.py --build build --only "$(ONLY)" --count $(or $(COUNT),20) --seed $(or $(SEED),1) $(MUTATION)
 
 fuzz: ## fuzz all readers of untrusted input under sanitizers, with our driver and libFuzzer; SECONDS=600 per target; ONLY="fuzz_object ..."
 	@cmake/setup.sh test

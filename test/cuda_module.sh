@@ -23,8 +23,8 @@ for part in model train; do # where cuBLAS and the model's libraries were found
     [ ! -e "$more" ] || [ "$(nm -D --defined-only "$more" | awk '{ print $3 }')" = ts_${part}_cuda ] ||
         { echo "cuda_module: ${more##*/} exports something else than ts_${part}_cuda" >&2 && exit 1; }
 done
-for list in mutant/*_cuda_list.h; do
-    stem=${list#mutant/} && stem=${stem%_cuda_list.h}
+for list in proof/mutant/*_cuda_list.h; do
+    stem=${list#proof/mutant/} && stem=${stem%_cuda_list.h}
     sed -n "s/^ *M([A-Z0-9_]*, \([a-z0-9_]*\),.*/ts_mutant_${stem}_\1/p" "$list"
 done | sort >"$tmp/named"
 nm -D --defined-only "$1/libtouchstone_mutant_cuda.so" | awk '{ print $3 }' | sort >"$tmp/mutants"

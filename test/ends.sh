@@ -12,7 +12,7 @@ complain() {
     echo "ends: $1"
     complaints=$((complaints + 1))
 }
-"$here/../exploit/lay.sh" "$tmp/exploit"
+"$here/../proof/exploit/lay.sh" "$tmp/exploit"
 child() { cut -d ' ' -f 1 "/proc/$1/task/$1/children" 2>/dev/null; }
 wait_for_compiler() { # sets the compiler's PID and folder once its subprocess runs
     last='' folder=''

@@ -42,8 +42,8 @@ seeds_object() {
     local isa=base/isa/$(uname -m)
     local link='-Wl,-z,noexecstack,-z,now,-z,norelro,--build-id=none'
     [ -d "$isa" ] || isa=base/isa/generic
-    for source in test/solution/softmax_topk test/solution/kv_cache exploit/init_array exploit/constructor exploit/ifunc \
-        exploit/tls exploit/weak_libc; do
+    for source in test/solution/softmax_topk test/solution/kv_cache proof/exploit/init_array proof/exploit/constructor proof/exploit/ifunc \
+        proof/exploit/tls proof/exploit/weak_libc; do
         cc $flags -I$isa $link,--hash-style=sysv,-z,max-page-size=4096 $source.c -o "$seed/$(basename $source)" -lgcc
     done
     cc $flags $link,--hash-style=gnu test/solution/softmax_topk.c -o "$seed/gnu" -lgcc
@@ -52,7 +52,7 @@ seeds_object() {
 }
 
 seeds_entrant() {
-    for file in $(find entrant exploit -name entry.json | sort | head -n 40); do
+    for file in $(find entrant proof/exploit -name entry.json | sort | head -n 40); do
         { printf 1 && cat "$file"; } >"$seed/$(echo "$file" | tr / _)"
         { printf 0 && cat "$file"; } >"$seed/json_$(echo "$file" | tr / _)"
     done
@@ -62,7 +62,7 @@ seeds_entrant() {
             ",\"workspace\":\"rows*8\",\"launch\":[{\"kernel\":\"k\",\"grid\":[\"rows\"],\"block\":[256],\"args\":[\"ptr logits\"]}]" : "" }' \
             >"$seed/$class"
     done
-    for file in exploit/include_file.c exploit/fast_math_attribute.c exploit/incbin.c exploit/constant.c exploit/py_noop.py; do
+    for file in proof/exploit/include_file.c proof/exploit/fast_math_attribute.c proof/exploit/incbin.c proof/exploit/constant.c proof/exploit/py_noop.py; do
         { printf 2 && head -c 3000 $file; } >"$seed/$(basename $file)"
     done
     words '' name author challenge class language sources adapter launch workspace offers sealed host python sealed-gpu \

@@ -10,7 +10,7 @@ judge=
 trap 'rm -rf "$work"; [ -z "$judge" ] || kill "$judge"' EXIT
 trap 'exit 1' INT TERM
 nvcc="nvcc -O2 -std=c++17 -arch=sm_90 -Iinclude -Ibase -Xcompiler=-fPIC"
-$nvcc -c mutant/softmax_topk_cuda.cu -o "$work/all.o"
+$nvcc -c proof/mutant/softmax_topk_cuda.cu -o "$work/all.o"
 
 lay() { # NAME
     mkdir -p "$work/all/$1"

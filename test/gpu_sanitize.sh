@@ -12,7 +12,7 @@ tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 PATH=$PATH:/usr/local/cuda/bin
 complaints=0
-lay() { exploit/gpu/lay.sh "$tmp/entrants/$1" "$1" sealed-gpu "${2-$1}"; } # NAME [SOURCE]
+lay() { proof/exploit/gpu/lay.sh "$tmp/entrants/$1" "$1" sealed-gpu "${2-$1}"; } # NAME [SOURCE]
 judge() { # ARGUMENT...
     "$build/touchstone" judge --sanitize "$@" >"$tmp/out" 2>"$tmp/err"
     status=$?

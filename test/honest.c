@@ -91,7 +91,7 @@ static void lay_single(const char *from, const char *to)
     char  line[512];
     FILE *f = open_or_exit(from, "r"), *g = open_or_exit(to, "w");
     while (fgets(line, sizeof line, f))
-        if (strstr(line, "#include \"honest.h\"")) append(g, TS_TEST_SOURCE "/honest/honest.h");
+        if (strstr(line, "#include \"honest.h\"")) append(g, TS_TEST_SOURCE "/proof/honest/honest.h");
         else fputs(line, g);
     fclose(f);
     fclose(g);
@@ -104,9 +104,9 @@ static void lay_keys(const char *from, const char *file, const char *folder)
     snprintf(to, sizeof to, "%s/%s", folder, file);
     copy(from, to);
     snprintf(to, sizeof to, "%s/honest.h", folder);
-    copy(TS_TEST_SOURCE "/honest/honest.h", to);
+    copy(TS_TEST_SOURCE "/proof/honest/honest.h", to);
     snprintf(to, sizeof to, "%s/keys.h", folder);
-    copy(TS_TEST_SOURCE "/honest/keys.h", to);
+    copy(TS_TEST_SOURCE "/proof/honest/keys.h", to);
     snprintf(to, sizeof to, "%s/entry.json", folder);
     FILE *f = open_or_exit(to, "w");
     fprintf(f,
@@ -131,7 +131,7 @@ static void lay_folder(const char *from, const char *folder)
     }
     if (dir) closedir(dir);
     snprintf(to, sizeof to, "%s/honest.h", folder);
-    copy(TS_TEST_SOURCE "/honest/honest.h", to);
+    copy(TS_TEST_SOURCE "/proof/honest/honest.h", to);
 }
 
 static int by_path(const void *a, const void *b)

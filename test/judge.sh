@@ -59,7 +59,7 @@ judge --case "$case" "$tmp/empty" && complain 'a case of a dtype that is rejecte
 saw 'empty-first *sealed *FAIL case' 'a case of a dtype that is rejected'
 
 # tricks that only a whole judging run can detect, and one that blames the judge
-"$here/../exploit/lay.sh" "$tmp/exploit"
+"$here/../proof/exploit/lay.sh" "$tmp/exploit"
 judge --gate --seed 7 "$tmp/exploit/ftz" "$tmp/exploit/selective_dtype" "$tmp/exploit/forge_error"
 [ $? = 1 ] || complain "tricks: status $?"
 saw 'ftz .*FAIL fp' 'another floating-point environment'

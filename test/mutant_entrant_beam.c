@@ -8,7 +8,7 @@
 #define TEXT(a)   #a
 #define QUOTED(a) TEXT(a)
 
-const ts_beam_table *ts_beam_search_mutant(const char *name); /* mutant/beam_search.c */
+const ts_beam_table *ts_beam_search_mutant(const char *name); /* proof/mutant/beam_search.c */
 
 static const ts_beam_table *mutant(void)
 {

@@ -8,7 +8,7 @@
 #define TEXT(a)   #a
 #define QUOTED(a) TEXT(a)
 
-const ts_kv_table *ts_kv_cache_mutant(const char *name); /* mutant/kv_cache.c */
+const ts_kv_table *ts_kv_cache_mutant(const char *name); /* proof/mutant/kv_cache.c */
 
 static const ts_kv_table *cache(void)
 {

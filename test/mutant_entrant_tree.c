@@ -8,7 +8,7 @@
 #define TEXT(a)   #a
 #define QUOTED(a) TEXT(a)
 
-const ts_tree_table *ts_tree_verify_mutant(const char *name); /* mutant/tree_verify.c */
+const ts_tree_table *ts_tree_verify_mutant(const char *name); /* proof/mutant/tree_verify.c */
 
 static const ts_tree_table *mutant(void)
 {

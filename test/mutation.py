@@ -73,7 +73,7 @@ def main():
         expect("other text, same code", lab.examine(dataclasses.replace(zero, new="(0)")),
                ("equivalent", "the same machine code"))
     listed = next(m for m in every if run.keys_of(m)[0] in equivalents and "ternary/" in m.file)
-    said = subprocess.run([sys.executable, ROOT / "mutation/run.py", "--build", build, "--only", listed.id],
+    said = subprocess.run([sys.executable, ROOT / "proof/mutation/run.py", "--build", build, "--only", listed.id],
                           capture_output=True, text=True)
     expect(f"the last line for {listed.id}", said.stdout.splitlines()[-1:], ["0 killed, 0 survived, 1 equivalent"])
     expect("its exit status", said.returncode, 0)

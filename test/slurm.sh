@@ -35,7 +35,7 @@ refused() { # MESSAGE OPTION...
 refused '--slurm: got no entrant' --slurm "$tmp/x"
 refused 'nowhere: no such file' "$tmp/nowhere" --slurm "$tmp/x"
 refused '--slurm: not together with' "$tmp/answers" --slurm "$tmp/x" --log "$tmp/y"
-refused 'named after no challenge' exploit/tls.c --slurm "$tmp/x"
+refused 'named after no challenge' proof/exploit/tls.c --slurm "$tmp/x"
 refused '--class: got' "$tmp/answers" --class tall
 [ ! -e "$tmp/x" ] || fail 'a folder was made for nothing'
 judge "$tmp/answers" --slurm "$tmp/shards" --gate --depth quick --seed 1 || fail "no job: $(cat "$tmp/err")"

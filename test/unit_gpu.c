@@ -144,7 +144,7 @@ static void host_code_sees_what_it_must(void **state)
     char text[256];
     (void)state;
     sh("rm -f %s/* && cc -std=c11 -O2 -fPIC -shared -I%s/include -o %s/k.so "
-       "%s/honest/forward_two_pass.c -lm",
+       "%s/proof/honest/forward_two_pass.c -lm",
        folder, TS_TEST_SOURCE, folder, TS_TEST_SOURCE);
     sh("echo '{\"name\":\"a\",\"author\":\"b\",\"challenge\":\"layernorm_forward\",\"class\":"
        "\"host-gpu\",\"language\":\"binary\",\"sources\":[\"k.so\"]}' >%s/entry.json",

@@ -206,7 +206,7 @@ static_assert(offsetof(ts_control, answer) == 192 && offsetof(ts_control, fault)
 static_assert(offsetof(ts_control, error) == 320 && offsetof(ts_control, call) == 512, "call");
 static_assert(offsetof(ts_control, plan) == 4096, "the plan begins a page");
 static_assert(offsetof(ts_control, args) == 67664,
-              "exploit/raw.h and exploit/gpu/peek.cu look there");
+              "proof/exploit/raw.h and proof/exploit/gpu/peek.cu look there");
 static_assert(offsetof(ts_control, shape) == 84048 && sizeof(ts_call_shape) == 40, "shapes");
 static_assert(offsetof(ts_control, script) == 104528, "script");
 static_assert(sizeof(ts_call_buf) == 64 && sizeof(ts_call_scalar) == 24, "buf, scalar");
