@@ -41,8 +41,8 @@ run 2 demo gqa --svg "$tmp/no.svg"; refused; said 'got gqa, which has no plot, e
 for wrong in 'check --task' 'bench --task' 'judge --challenge'; do
     run 2 $wrong nope; refused; said "got 'nope', expected one of layernorm_forward,"
 done
-cp "$(dirname "$0")"/../challenge/softmax_topk/starter.c "$tmp/one.c"
-cp "$(dirname "$0")"/../challenge/softmax_topk/starter.cu "$tmp/two.cu"
+cp "$(dirname "$0")"/../contest/challenge/softmax_topk/starter.c "$tmp/one.c"
+cp "$(dirname "$0")"/../contest/challenge/softmax_topk/starter.cu "$tmp/two.cu"
 run 2 judge --challenge softmax_topk "$tmp/one.c" "$tmp/two.cu"; refused
 said "class host-gpu needs --device cuda, but CPU and GPU entrants cannot be judged in one run; judge $tmp/two.cu alone$"
 "$build/touchstone" list cases >"$tmp/cases"

@@ -52,7 +52,7 @@ seeds_object() {
 }
 
 seeds_entrant() {
-    for file in $(find entrant proof/exploit -name entry.json | sort | head -n 40); do
+    for file in $(find contest/entrant proof/exploit -name entry.json | sort | head -n 40); do
         { printf 1 && cat "$file"; } >"$seed/$(echo "$file" | tr / _)"
         { printf 0 && cat "$file"; } >"$seed/json_$(echo "$file" | tr / _)"
     done
@@ -74,7 +74,7 @@ seeds_launch() {
     printf '1workspace rows*8\nkernel softmax_{dtype}\nwhen k <= 64\ngrid rows, 2\nblock 256\nshared 4*k*8\narg ptr x\narg f32 t\narg i64 ceil_div(rows, 4)\nkernel b\ngrid 1\nblock 32\narg ptr workspace + 8*k\narg u32 (k || 1/n) && -rows %% 3 != 0\n' >"$seed/plan"
     printf '0{"workspace":"rows*8","launch":[{"kernel":"softmax_{dtype}","when":"k <= 64","grid":["rows",2],"block":[256],"shared":"4*k*8","args":["ptr x","f32 t","i32 k"]}]}' >"$seed/json"
     printf '2k <= 32 && dtype == f32 || rows %% 2 == 0' >"$seed/offers"
-    for file in $(grep -l '"launch"' entrant/*/*/entry.json); do
+    for file in $(grep -l '"launch"' contest/entrant/*/*/entry.json); do
         { printf 0 && cat "$file"; } >"$seed/$(echo "$file" | tr / _)"
     done
     words '' workspace launch kernel when grid block shared args

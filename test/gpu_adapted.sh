@@ -5,7 +5,7 @@
 set -u
 cd "$(dirname "$0")/.." || exit 2
 build=$1
-entrant=entrant/adapted/softmax_topk
+entrant=contest/entrant/adapted/softmax_topk
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 complaints=0

@@ -16,7 +16,7 @@ if nvidia-smi -L 2>/dev/null | grep -q GPU || [ -e /dev/nvidia0 ]; then
     limit=1e6 # ns of a call; a kernel takes tens of us
     for name in triton cupy torch_compile; do
         "$python" -c "import ${name%_compile}" 2>/dev/null || { echo "skipped: no ${name%_compile}" && continue; }
-        cp -r "entrant/$name/layernorm_forward" "$tmp/entrants/$name"
+        cp -r "contest/entrant/$name/layernorm_forward" "$tmp/entrants/$name"
         [ $name != triton ] || cp -r example/triton/rms_norm_forward "$tmp/entrants/example_triton"
     done
 else
@@ -25,7 +25,7 @@ else
     echo 'no CUDA device: before a stand-in'
     mkdir "$tmp/entrants/one"
     cp test/gpu_python.py "$tmp/entrants/one"
-    sed 's/"layernorm_forward.py"/"gpu_python.py"/; s/"cupy"/"compiles"/' entrant/cupy/layernorm_forward/entry.json \
+    sed 's/"layernorm_forward.py"/"gpu_python.py"/; s/"cupy"/"compiles"/' contest/entrant/cupy/layernorm_forward/entry.json \
         >"$tmp/entrants/one/entry.json"
 fi
 [ "$(ls "$tmp/entrants")" ] || { echo 'skipped: none is installed' && exit 77; }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* honest.c - tests that the judge passes every correct entrant of honest/ and entrant/, in every
+/* honest.c - tests that the judge passes every correct entrant of proof/honest/ and contest/entrant/, in every
  * case of `check`.
  *
  * A reject is a bug, of the entrant or of the judge.
@@ -369,8 +369,8 @@ int main(int argc, char **argv)
     if (part < 1 || n_threads < 0) return 2;
     if (where) mkdir(where, 0755);
     if (!where && !mkdtemp(temporary)) return 3;
-    lay_out(TS_TEST_SOURCE "/honest", where ? where : temporary);
-    lay_out(TS_TEST_SOURCE "/entrant/numpy", where ? where : temporary);
+    lay_out(TS_TEST_SOURCE "/proof/honest", where ? where : temporary);
+    lay_out(TS_TEST_SOURCE "/contest/entrant/numpy", where ? where : temporary);
     qsort(list, (size_t)n_list, sizeof *list, by_path);
     if (where) return printf("%d entrants in %s\n", n_list, where) < 0;
     find_python();

@@ -178,7 +178,7 @@ selfcheck TS_FAKE_CUDA_NONE=1
 [ "$(cat "$tmp/err")" = 'touchstone judge: --device cuda: no CUDA device' ] || complain "no device: $(cat "$tmp/err")"
 
 if "$here/python.sh" >/dev/null; then
-    cp -r "$here/../entrant/numpy/softmax_topk" "$tmp/python"
+    cp -r "$here/../contest/entrant/numpy/softmax_topk" "$tmp/python"
     cp -r "$tmp/python" "$tmp/python-wrong"
     sed -i 's/np\.exp(/1.0002 * np.exp(/' "$tmp/python-wrong/softmax_topk.py"
     judge "$tmp/python" || complain "a right Python kernel: $(cat "$tmp/out" "$tmp/err")"

@@ -41,14 +41,14 @@ lay wrong-c-tied ternary_training sealed c test/solution/ternary_training.c \
     's/p->g\[token_at(p, r, 0) \* width + i\] += /p->g[token_at(p, r, 0) * width + i] = /'
 if test/python.sh >/dev/null; then
     for task in beam_search tree_verify ternary_linear ternary_training; do
-        lay "right-py-${task#*_}" $task python python entrant/numpy/$task/$task.py
+        lay "right-py-${task#*_}" $task python python contest/entrant/numpy/$task/$task.py
     done
-    lay wrong-py-score beam_search python python entrant/numpy/beam_search/beam_search.py 's/ \*\* alpha//'
-    lay wrong-py-walk tree_verify python python entrant/numpy/tree_verify/tree_verify.py \
+    lay wrong-py-score beam_search python python contest/entrant/numpy/beam_search/beam_search.py 's/ \*\* alpha//'
+    lay wrong-py-walk tree_verify python python contest/entrant/numpy/tree_verify/tree_verify.py \
         's/right = children\[token\[children\] == t\]/right = children[:1][token[children[:1]] == t]/'
-    lay wrong-py-padding ternary_linear python python entrant/numpy/ternary_linear/ternary_linear.py \
+    lay wrong-py-padding ternary_linear python python contest/entrant/numpy/ternary_linear/ternary_linear.py \
         's/sum(-1) \/ sizes/mean(-1)/'
-    lay wrong-py-bias ternary_training python python entrant/numpy/ternary_training/ternary_training.py \
+    lay wrong-py-bias ternary_training python python contest/entrant/numpy/ternary_training/ternary_training.py \
         's/m \/ (1 - beta1 \*\* self.n_step)/m/'
 fi
 

@@ -100,16 +100,16 @@ for id in softmax_topk layernorm_forward layernorm_backward kv_cache flash_atten
         try 0 "$tmp/cxx" --challenge $id --language c++
         fails "$tmp/cxx"
     fi
-    ${CC:-cc} -std=c11 -fsyntax-only -Wall -Wextra -Werror -Iinclude "challenge/$id/adapter.c" || complain "$id: adapter"
+    ${CC:-cc} -std=c11 -fsyntax-only -Wall -Wextra -Werror -Iinclude "contest/challenge/$id/adapter.c" || complain "$id: adapter"
     # the example itself, which is under #if 0
-    sed '/^#if 0$/d; /^#endif$/d; /^#include "theirs.c"$/d' "challenge/$id/adapter.c" >"$tmp/adapter.c"
+    sed '/^#if 0$/d; /^#endif$/d; /^#include "theirs.c"$/d' "contest/challenge/$id/adapter.c" >"$tmp/adapter.c"
     if [ $id = softmax_topk ]; then
         sed -i '1i void topk_10(float *, int *, const float *, int, int);' "$tmp/adapter.c"
         sed -i '1i void topk_50(float *, int *, const float *, int, int);' "$tmp/adapter.c"
     fi
     ${CC:-cc} -std=c11 -fsyntax-only -Wall -Wextra -Iinclude "$tmp/adapter.c" || complain "$id: the example does not compile"
 
-    if [ ! -e "challenge/$id/starter.cu" ]; then # judged on the CPU only
+    if [ ! -e "contest/challenge/$id/starter.cu" ]; then # judged on the CPU only
         for language in cuda triton; do
             try 2 "$tmp/$language-$id" --challenge $id --language $language
             grep -q "left out of $language, because" "$tmp/err" || complain "$id: not said why"

@@ -61,7 +61,7 @@ class Task:
                 kind = self.inputs if what.startswith("input") else self.outputs if what.startswith("output") else self.numbers
                 kind.append(argument)
         self.required = [f for t, f, use in FUNCTIONS if t == name and use == "required"]
-        with open("%s/challenge/%s/PROMPT.md" % (ROOT, name)) as f:
+        with open("%s/contest/challenge/%s/PROMPT.md" % (ROOT, name)) as f:
             self.text = f.read()
         self.plain = "\n## Python\n" not in self.text  # else a script's, which says how Python is called
 
@@ -137,7 +137,7 @@ def check_plain_python(task, folder, prompt, starter, flaws):
 def check_script_python(task, folder, prompt, starter, flaws):
     """Replaces the runner by the NumPy entrant, which it has judged."""
     own = defined(starter)
-    with open("%s/entrant/numpy/%s/%s.py" % (ROOT, task.name, task.name)) as f:
+    with open("%s/contest/entrant/numpy/%s/%s.py" % (ROOT, task.name, task.name)) as f:
         theirs = defined(f.read())
     section = flat(prompt.split("## Python\n", 1)[-1].split("\n## ", 1)[0])
     with open(folder + "/selftest.py") as f:
@@ -301,7 +301,7 @@ print(json.dumps([[float(loss), *map(float, dlatent), *map(float, dnorm)], list(
     matrices = ["E", "Wq", "Wk", "Wv", "Wo", "Wgate", "Wup", "Wdown"]
     rate = [float(x) for x in re.search(r"lr = (%s), beta1 = (%s), beta2 = (%s), eps = (%s), weight_decay = (%s) and\s+clip_norm = (%s)"
                                         % ((number,) * 6), text).groups()]
-    run = subprocess.run([NUMPY, "-c", program, ROOT + "/entrant/numpy/ternary_training/ternary_training.py"], text=True,
+    run = subprocess.run([NUMPY, "-c", program, ROOT + "/contest/entrant/numpy/ternary_training/ternary_training.py"], text=True,
                          input=json.dumps([values(matrices), values(["gains"]), rate]), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     if run.returncode:
         return run.stderr.strip()[-200:]

@@ -5,7 +5,7 @@
 #
 # Layout of an opening: SPDX line; `name.c [ARGUMENTS] - what the file contains.`; then, after a
 # blank comment line, details. Modules of Python packages begin with their description instead,
-# which help() shows. Files of challenge/ are named as `touchstone new` writes them.
+# which help() shows. Files of contest/challenge/ are named as `touchstone new` writes them.
 set -eu
 cd "$(dirname "$0")/.."
 

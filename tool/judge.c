@@ -67,13 +67,14 @@ static ts_judged *add(ts_court *c, const char *path, const char *challenge, cons
     return e;
 }
 
-/* In a build folder built-in entrants are next to the program; installed, the library is in lib/
- * and folders are in share/. */
+/* In a build folder built-in entrants are next to the program, and folders are in the source tree;
+ * installed, the library is in lib/ and folders are in share/. */
 static bool find_built_in(const char *file, char *path, size_t n)
 {
-    char              library[256], folder[256];
-    const char *const places[] = { library, folder, NULL };
+    char              library[256], source[256], folder[256];
+    const char *const places[] = { library, source, folder, NULL };
     snprintf(library, sizeof library, "../" TS_LIBDIR "/%s", file);
+    snprintf(source, sizeof source, "../contest/%s", file);
     snprintf(folder, sizeof folder, "../share/touchstone/%s", file);
     return ts_beside(file, path, n) || ts_find(places, path, n);
 }

@@ -9,7 +9,7 @@
 
 bool ts_prompt_places_find(ts_prompt_places *p)
 {
-    static const char *const templates[] = { "../challenge", "../share/touchstone/challenge",
+    static const char *const templates[] = { "../contest/challenge", "../share/touchstone/challenge",
                                              NULL };
     static const char *const contract[] = { "../include/touchstone", NULL };
     *p->templates = *p->headers = 0;

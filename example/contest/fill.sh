@@ -8,10 +8,10 @@ root=$(cd -P "$(dirname "$0")/../.." && pwd -P)
 [ ! -e "$1" ] || { echo "fill.sh: $1: exists, expected a new folder" >&2 && exit 2; }
 
 plain() { sed -e "/#include \"number.h\"/{r $root/test/solution/number.h" -e 'd}' "$root/test/solution/$1.c"; }
-numpy() { cat "$root/entrant/numpy/$1/$1.py"; }
-starter() { cat "$root/challenge/$1/starter.$2"; }
+numpy() { cat "$root/contest/entrant/numpy/$1/$1.py"; }
+starter() { cat "$root/contest/challenge/$1/starter.$2"; }
 
-for prompt in "$root"/challenge/*/PROMPT.md; do
+for prompt in "$root"/contest/challenge/*/PROMPT.md; do
     id=$(basename "$(dirname "$prompt")")
     mkdir -p "$1/steady/$id" "$1/hurried/$id" "$1/lost/$id"
     plain "$id" >"$1/steady/$id/sample-1.c"

@@ -22,7 +22,7 @@ import time
 from mutate import mutants_of
 
 HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parent
+ROOT = HERE.parent.parent
 EQUIVALENTS = HERE / "equivalent.txt"
 SEED_OF_CASES = "0x5eed"
 LEAST_RATE, LEAST_RATE_OF_TASK = 0.99, 0.97

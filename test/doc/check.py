@@ -109,7 +109,7 @@ def flaws_of(program, build, command):
         elif tool == "make" and "-C" not in given:
             named = [word for word in given[1:] if "=" not in word and not word.startswith("-") and re.fullmatch("[a-z-]+", word)]
             flaws += [f"Makefile has no target {name}" for name in named[:1] if name not in rule.targets()]
-            known = (ROOT / "Makefile").read_text() + "".join(path.read_text(errors="replace") for path in (ROOT / "challenge").rglob("*.mk"))
+            known = (ROOT / "Makefile").read_text() + "".join(path.read_text(errors="replace") for path in (ROOT / "contest" / "challenge").rglob("*.mk"))
             flaws += [f"Makefile has no variable {name}" for name in re.findall(r"\b([A-Z]+)=", part) if f"$({name}" not in known]
         elif path:
             flaws += of_script(path, given)
