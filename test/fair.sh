@@ -17,8 +17,8 @@ kernel=forward_two_pass # compute-bound, single-threaded
 
 # slow.c computes the first twentieth of the rows twice
 mkdir "$work/slow" "$work/fast"
-cp "honest/$kernel.c" proof/honest/honest.h "$work/fast"
-cp "honest/$kernel.c" proof/honest/honest.h "$work/slow"
+cp "proof/honest/$kernel.c" proof/honest/honest.h "$work/fast"
+cp "proof/honest/$kernel.c" proof/honest/honest.h "$work/slow"
 cat >"$work/slow/slow.c" <<END
 #define ts_layernorm_forward once
 #include "$kernel.c"

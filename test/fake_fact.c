@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fake_fact.c - the kernels of judge/gpu/fact_ptx.c for the stand-in driver, from what its header says of
- * them, and a linker that does nothing. ts_chase is not there: there is no cache to look into. */
+/* fake_fact.c - the kernels of judge/gpu/fact_ptx.c for the stand-in driver, and a linker that does
+ * nothing.
+ *
+ * ts_chase is not there: there is no cache to look into. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>

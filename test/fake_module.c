@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fake_module.c - modules of the stand-in driver: a shared object that fake_nvcc made, or text in
- * PTX, of which ts_mask does what judge/gpu/mask.c says that it does; for others see fake_fact.c. */
+ * PTX, for whose kernels see fake_fact.c. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>

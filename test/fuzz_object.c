@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_object.c - fuzzes the audit of shared objects and the loader of the sealed class.
  *
- * The loader, of judge/cage/, runs in this process; mmap, mprotect, munmap and cage_stop are this file's.
- * Its view of the file is a heap block of exactly the file's size. What it maps for the object is
- * poisoned except while it is readable and writable, so that the sanitizer sees any access outside.
+ * The loader, of judge/cage/, runs in this process; mmap, mprotect, munmap and cage_stop are this
+ * file's. Its view of the file is a heap block of exactly the file's size. What it maps for the
+ * object is poisoned except while it is readable and writable, so that the sanitizer sees any
+ * access outside.
  *
  * Properties:
  * - a refusal gives one plain line, and nothing stays mapped, also where the system refuses a map;

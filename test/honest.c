@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* honest.c - tests that the judge passes every correct entrant of proof/honest/ and contest/entrant/, in every
- * case of `check`.
+/* honest.c - tests that the judge passes every correct entrant of proof/honest/ and
+ * contest/entrant/, in every case of `check`.
  *
  * A reject is a bug, of the entrant or of the judge.
  *
@@ -91,7 +91,8 @@ static void lay_single(const char *from, const char *to)
     char  line[512];
     FILE *f = open_or_exit(from, "r"), *g = open_or_exit(to, "w");
     while (fgets(line, sizeof line, f))
-        if (strstr(line, "#include \"honest.h\"")) append(g, TS_TEST_SOURCE "/proof/honest/honest.h");
+        if (strstr(line, "#include \"honest.h\""))
+            append(g, TS_TEST_SOURCE "/proof/honest/honest.h");
         else fputs(line, g);
     fclose(f);
     fclose(g);

@@ -16,8 +16,8 @@ fail() { echo "layering: $*" >&2 && exit 1; }
 base=$(echo "$build"/CMakeFiles/touchstone_base.dir/base/*.o "$build"/CMakeFiles/touchstone_base.dir/base/isa/*/*.o)
 real=$build/CMakeFiles/touchstone_base.dir/base/real/real.c.o
 base="$base $real"
-mutant=$(echo "$build"/CMakeFiles/mutant.dir/mutant/*.o)
-script=$(echo "$build"/CMakeFiles/script.dir/script/*.o)
+mutant=$(echo "$build"/CMakeFiles/mutant.dir/proof/mutant/*.o)
+script=$(find "$build/CMakeFiles/script.dir" -name '*.o')
 arena=$build/libarena.a
 task=$build/libtask.a
 exam=$build/libexam.a
@@ -85,40 +85,41 @@ twins() {
     find "$1" \( -name .git -o -path './build*' -o -path '*/base/isa/[!g]*' \) -prune -o \
         -type f \( -name '*.h' -o -name '*.cuh' \) -print | sed 's|.*/||' | sort | uniq -d
 }
+judged="judge/arena judge/task judge/exam judge/run judge/selfcheck judge/report"
 includes() {
     mkdir "$tmp/one" "$tmp/two"
     touch "$tmp/one/twin.h" "$tmp/two/twin.h" "$tmp/two/other.h"
     [ "$(twins "$tmp")" = twin.h ] || fail 'two planted headers of one name were not seen'
     [ -z "$(twins .)" ] || fail "two headers have the name: $(twins . | tr '\n' ' ')"
-    for folder in base kernel arena task exam judge selfcheck report mutant; do may $folder touchstone/layernorm.h; done
-    may judge task.h
-    for header in allow.h call.h class.h kv_cache_script.h real.h; do may cage $header; done
-    may script real.h
+    for folder in base kernel $judged proof/mutant; do may $folder touchstone/layernorm.h; done
+    may judge/run task.h
+    for header in allow.h call.h class.h kv_cache_script.h real.h; do may judge/cage $header; done
+    may judge/script real.h
     for header in player.h kv_cache_script.h; do may python $header; done
     for header in task.h call.h dtype.h; do must_not python $header; done
-    for folder in task mutant; do may $folder kv_cache_script.h; done
+    for folder in judge/task proof/mutant; do may $folder kv_cache_script.h; done
     for folder in base kernel; do must_not $folder kv_cache_script.h; done
-    for header in task.h dtype.h; do must_not script $header; done
-    for folder in base arena task exam judge selfcheck report mutant cage; do must_not $folder layernorm_impl.h; done
-    for header in task.h dtype.h arena.h cage_inside.h court.h; do must_not cage $header; done
-    for folder in base kernel arena; do must_not $folder task.h; done
-    for folder in base kernel task judge plan; do must_not $folder decoder.h; done
-    for folder in base kernel task judge; do must_not $folder plan.h; done
-    may plan touchstone/kv_cache.h
-    for header in kv_cache_impl.h task.h tool.h; do must_not plan $header; done
+    for header in task.h dtype.h; do must_not judge/script $header; done
+    for folder in base $judged proof/mutant judge/cage; do must_not $folder layernorm_impl.h; done
+    for header in task.h dtype.h arena.h cage_inside.h court.h; do must_not judge/cage $header; done
+    for folder in base kernel judge/arena; do must_not $folder task.h; done
+    for folder in base kernel judge/task judge/run model/plan; do must_not $folder decoder.h; done
+    for folder in base kernel judge/task judge/run; do must_not $folder plan.h; done
+    may model/plan touchstone/kv_cache.h
+    for header in kv_cache_impl.h task.h tool.h; do must_not model/plan $header; done
     if [ -f "$model" ]; then
-        may model touchstone/kv_cache.h
-        for header in layernorm_impl.h task.h tool.h train.h; do must_not model $header; done
-        may train decoder.h
-        for header in layernorm_impl.h task.h tool.h server.h; do must_not train $header; done
-        for header in train.h server.h; do must_not model $header; done
-        [ ! -f "$serve" ] || may serve decoder.h
-        for header in layernorm_impl.h task.h tool.h train.h; do [ ! -f "$serve" ] || must_not serve $header; done
+        may model/decode touchstone/kv_cache.h
+        for header in layernorm_impl.h task.h tool.h train.h; do must_not model/decode $header; done
+        may model/train decoder.h
+        for header in layernorm_impl.h task.h tool.h server.h; do must_not model/train $header; done
+        for header in train.h server.h; do must_not model/decode $header; done
+        [ ! -f "$serve" ] || may model/serve decoder.h
+        for header in layernorm_impl.h task.h tool.h train.h; do [ ! -f "$serve" ] || must_not model/serve $header; done
     fi
-    for folder in base kernel report; do must_not $folder arena.h; done
-    ! grep -ln '"arena.h"' task/*.[ch] mutant/*.[ch] | grep -v '^judge/task/setup.c$' || fail 'a task looks into the arena'
-    for folder in task exam; do must_not $folder court.h; done
-    for header in board.h selfcheck.h; do must_not judge $header; done
-    ! grep -rn '#include "\.\./' include base kernel model train serve plan script arena task exam protocol judge selfcheck report mutant cage cli demo tool || fail 'a way around the list'
+    for folder in base kernel judge/report; do must_not $folder arena.h; done
+    ! grep -ln '"arena.h"' judge/task/*.[ch] judge/task/*/*.[ch] proof/mutant/*.[ch] | grep -v '^judge/task/setup.c$' || fail 'a task looks into the arena'
+    for folder in judge/task judge/exam; do must_not $folder court.h; done
+    for header in board.h selfcheck.h; do must_not judge/run $header; done
+    ! grep -rn '#include "\.\./' include base kernel model judge proof/mutant tool || fail 'a way around the list'
 }
 "$2"

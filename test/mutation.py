@@ -9,7 +9,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "mutation"))
+sys.path.insert(0, str(ROOT / "proof" / "mutation"))
 import run  # noqa: E402
 from mutate import mutants_of  # noqa: E402
 

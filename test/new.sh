@@ -127,7 +127,7 @@ for id in softmax_topk layernorm_forward layernorm_backward kv_cache flash_atten
         export PYTHON="$python" PYTHONDONTWRITEBYTECODE=1
         fails "$tmp/py-$id"
         grep -q 'raised NotImplementedError' "$tmp/log" || complain "$id in Python: not for NotImplementedError"
-        cp "$root/entrant/numpy/$id/$id.py" "$tmp/py-$id"
+        cp "$root/contest/entrant/numpy/$id/$id.py" "$tmp/py-$id"
         passes "$tmp/py-$id" test
     fi
 done

@@ -38,7 +38,7 @@ state == "opening" {
     word = text; sub(/ .*/, "", word)
     end = word; sub(/.*\./, "", end)
     if (package) ;
-    else if (text !~ /^[^ ]+( [^-].*)? - / || (word != base && !(name ~ /^challenge\// && end == kind)))
+    else if (text !~ /^[^ ]+( [^-].*)? - / || (word != base && !(name ~ /^contest\/challenge\// && end == kind)))
         complain(FNR, "got \"" substr(text, 1, 40) "\", expected \"" base " - \" and what the file contains")
     if (!ends($0) || (python && /^"""[^"]*$/)) state = "summary"
     next

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_object.c - objects that fuzzing found judge/protocol/object.c to treat wrongly, each made by one
- * change of the object of fuzz_elf.c. */
+/* unit_object.c - objects that fuzzing found judge/protocol/object.c to treat wrongly, each made by
+ * one change of the object of fuzz_elf.c. */
 #include "object.h"
 
 #include <string.h>

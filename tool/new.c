@@ -150,7 +150,7 @@ static bool is_offered(const ts_task *t, const ts_prompt_language *l, const char
     snprintf(path, sizeof path, "%s/%s/PROMPT.md", templates, t->name);
     if (judged && !access(path, R_OK)) return true;
     fprintf(stderr, "touchstone new: %s: left out of %s, because %s\n", t->name, l->name,
-            judged ? "challenge/ has no templates of it"
+            judged ? "contest/challenge/ has no templates of it"
                    : "entrants of this challenge are judged on the CPU only");
     return false;
 }

@@ -9,8 +9,8 @@
 
 bool ts_prompt_places_find(ts_prompt_places *p)
 {
-    static const char *const templates[] = { "../contest/challenge", "../share/touchstone/challenge",
-                                             NULL };
+    static const char *const templates[] = { "../contest/challenge",
+                                             "../share/touchstone/challenge", NULL };
     static const char *const contract[] = { "../include/touchstone", NULL };
     *p->templates = *p->headers = 0;
     return ts_find(templates, p->templates, sizeof p->templates) &&

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* probe.h - the arguments of judge/cage/probe.c, an entrant of the project that attempts what no entrant
- * may do. */
+/* probe.h - the arguments of judge/cage/probe.c, an entrant of the project that attempts what no
+ * entrant may do. */
 #ifndef TS_PROBE_H
 #define TS_PROBE_H
 

@@ -63,9 +63,9 @@ typedef struct ts_entrant {
     ts_source   source[TS_ENTRANT_SOURCES];
     char source_sha256[65]; /* of the file; of the output of sha256sum if there are several */
     char offers[TS_ENTRANT_OFFERS + 1]; /* its scope, verbatim; "": every case */
-    char launch[8192];                  /* class sealed-gpu: the launch plan, see judge/gpu/launch.h */
-    char block[96];  /* of an answer in Markdown: which code block it is; else "" */
-    char family[65]; /* equal for sources that differ in blanks and comments only */
+    char launch[8192]; /* class sealed-gpu: the launch plan, see judge/gpu/launch.h */
+    char block[96];    /* of an answer in Markdown: which code block it is; else "" */
+    char family[65];   /* equal for sources that differ in blanks and comments only */
 } ts_entrant;
 
 /* `challenge` may be NULL, except for a single file that defines no task's function, or several.
@@ -100,8 +100,8 @@ void ts_entrant_list_free(ts_paths *list);
 /* Whether a file with this name can be an entrant on its own. */
 bool ts_entrant_takes(const char *name);
 
-/* entry.json's "launch" and "workspace" as the text of judge/gpu/launch.h, which ts_launch_read accepts:
- * `text` has room for TS_LAUNCH_BYTES and a 0. Other keys of `doc` are ignored. */
+/* entry.json's "launch" and "workspace" as the text of judge/gpu/launch.h, which ts_launch_read
+ * accepts: `text` has room for TS_LAUNCH_BYTES and a 0. Other keys of `doc` are ignored. */
 struct ts_jr_node;
 bool ts_launch_from_json(const struct ts_jr_node *doc, char *text, size_t n, ts_refusal *why);
 

@@ -69,7 +69,8 @@ double ts_errors_quantile(const ts_errors *e, double q);
 
 /* ---- the task ---- */
 
-/* How an entrant is called: one function with the args, or several functions by a script (judge/script/).
+/* How an entrant is called: one function with the args, or several functions by a script
+ * (judge/script/).
  */
 typedef enum ts_kind { TS_PLAIN, TS_SCRIPT } ts_kind;
 

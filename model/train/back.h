@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* back.h - operations of training on arrays, in addition to those of model/decode/ops.h, in one precision.
- * Rows are divided among threads; no order of a sum depends on the division. */
+/* back.h - operations of training on arrays, in addition to those of model/decode/ops.h, in one
+ * precision. Rows are divided among threads; no order of a sum depends on the division. */
 #ifndef TS_TRAIN_BACK_H
 #define TS_TRAIN_BACK_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ternary_linear_script.c - plays the functions of touchstone/ternary.h, valid and invalid calls. */
+/* ternary_linear_script.c - plays the functions of touchstone/ternary.h, valid and invalid calls.
+ */
 #include "ternary_linear_script.h"
 
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tree_more_script.c - plays calls of ts_tree_mask, ts_tree_bias and ts_tree_residual, including invalid
- * ones. */
+/* tree_more_script.c - plays calls of ts_tree_mask, ts_tree_bias and ts_tree_residual, including
+ * invalid ones. */
 #include <math.h>
 #include <string.h>
 

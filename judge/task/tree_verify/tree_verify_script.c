@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tree_verify_script.c - plays cycles of tree verification and records what the model was called with. */
+/* tree_verify_script.c - plays cycles of tree verification and records what the model was called
+ * with. */
 #include "tree_verify_script.h"
 
 #include <math.h>
