@@ -18,7 +18,7 @@ static ts_status search(const void *a, const ts_exec *x)
     ts_ask_begin("", TS_ASK_FUNCTION, (ts_refusals) { .arithmetic = TS_E_MODEL });
     ts_value *const model = ts_give("model", TS_MODEL);
     model->data = b->model;
-    model->integer = args->word[TS_TOY_HOW] == TS_SICK_FAILS;
+    model->integer = args->word[TS_TOY_HOW] == TS_NONFINITE_FAILS;
     ts_value *const prompts = ts_give("prompts", TS_LISTS);
     prompts->data = b->prompts, prompts->more = b->prompt_len, prompts->extent[0] = n;
     ts_give_integer("beam_width", width);

@@ -25,7 +25,7 @@ static ts_status verify(const void *a, const ts_exec *x)
     ts_ask_begin("", TS_ASK_FUNCTION, (ts_refusals) { .arithmetic = TS_E_MODEL });
     ts_value *const model = ts_give("model", TS_MODEL);
     model->data = v->model;
-    model->integer = args->word[TS_TOY_HOW] == TS_SICK_FAILS;
+    model->integer = args->word[TS_TOY_HOW] == TS_NONFINITE_FAILS;
     ts_give_array("prompt", TS_LENT, ts_array('i', v->prompt, 1, v->d.prompt_len, 0, 0));
     ts_give_array("token", TS_LENT, ts_array('i', v->token, 1, v->d.n_node, 0, 0));
     ts_give_array("parent", TS_LENT, ts_array('i', v->parent, 1, v->d.n_node, 0, 0));

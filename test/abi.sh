@@ -65,7 +65,7 @@ EOF
 for version in 1 2; do
     sed "s/TS_ABI_VERSION = 1/TS_ABI_VERSION = $version/" include/touchstone/touchstone.h >"$tmp/include/touchstone/touchstone.h"
     cc -std=c11 -Wall -Wextra -Werror -shared -fPIC -I"$tmp/include" "$tmp/mark.c" -o "$tmp/marked.so"
-    said=$("$build/touchstone" judge "$tmp/marked.so" --challenge layernorm_forward --gate --log "$tmp/log$version" 2>&1) || true
+    said=$("$build/touchstone" judge "$tmp/marked.so" --challenge layernorm_forward --no-timing --log "$tmp/log$version" 2>&1) || true
     case $version$said in
     *missing*) echo "prebuilt entrants: $said" && break ;; # the judge cannot confine entrants here
     1*'compiled with version'*) fail 'an entrant of this version is rejected' ;;

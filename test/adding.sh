@@ -77,7 +77,7 @@ for task in scale_rows tally; do
     echo "check --only-mutants --task $task: $(grep -m 1 'mutants' "$tmp/out")"
 done
 right=$(ls test/adding/entrant/*.c ${python:+test/adding/entrant/*.py})
-run 0 judge --depth quick --gate --log "$tmp/log" $right
+run 0 judge --depth quick --no-timing --log "$tmp/log" $right
 [ "$(grep -cE ' (sealed|host|python)  *PASS ' "$tmp/out")" = "$(echo "$right" | wc -l)" ] || fail "$(cat "$tmp/out")"
 echo "judge" $right: PASS
 sed 's/= s\[r\] \*/= 1.001f * s[r] */' test/adding/entrant/scale_rows.c >"$tmp/scale_rows.c"
@@ -85,13 +85,13 @@ sed 's/t->sum += /t->sum = /' test/adding/entrant/tally.c >"$tmp/tally.c"
 for task in scale_rows tally; do
     ! cmp -s "$tmp/$task.c" "test/adding/entrant/$task.c" || fail "nothing was planted in $task.c"
 done
-run 1 judge --depth quick --gate --log "$tmp/log" "$tmp/scale_rows.c" "$tmp/tally.c"
+run 1 judge --depth quick --no-timing --log "$tmp/log" "$tmp/scale_rows.c" "$tmp/tally.c"
 [ "$(grep -cE ' (sealed|host)  *FAIL value' "$tmp/out")" = 2 ] || fail "$(cat "$tmp/out")"
 echo 'judge, each with a bug: FAIL value'
 [ -n "$python" ] || exit 0
 sed 's/self.n += len(x)/self.n += 1/' test/adding/entrant/tally.py >"$tmp/wrong.py"
 sed 's/return self.sum .*/return self.none/' test/adding/entrant/tally.py >"$tmp/raises.py"
-run 1 judge --depth quick --gate --log "$tmp/log" "$tmp/wrong.py" "$tmp/raises.py"
+run 1 judge --depth quick --no-timing --log "$tmp/log" "$tmp/wrong.py" "$tmp/raises.py"
 says 'wrong  *python  *FAIL value'
 says 'raises  *python  *FAIL status'
 says "AttributeError: 'tally' object has no attribute 'none' (raises.py:"

@@ -61,7 +61,7 @@ print(sum(t.type == "task" and t.name.startswith("touchstone/") for t in map(lam
 PATH=$tmp/venv/bin:$PATH "$tmp/venv/bin/inspect" eval touchstone/layernorm_forward --model mockllm/model --display none \
     --log-dir "$tmp/logs" >"$tmp/said" 2>&1 || fail "inspect: $(tail -n 5 "$tmp/said")"
 ls "$tmp"/logs/*.eval >/dev/null
-"$tmp/venv/bin/touchstone" judge "$root/example/contest/careful/softmax_topk.c" --gate --depth quick \
+"$tmp/venv/bin/touchstone" judge "$root/example/contest/careful/softmax_topk.c" --no-timing --depth quick \
     --challenge softmax_topk --log "$tmp/judge.log" | grep PASS || fail 'the wheel judges no entrant'
 "$tmp/venv/bin/pip" install -q --disable-pip-version-check --force-reinstall --no-deps "$dist"/touchstone_contest-*.tar.gz
 "$tmp/venv/bin/touchstone-contest" --help >/dev/null
@@ -93,7 +93,7 @@ python3 -m venv /opt/venv
 /opt/venv/bin/pip install -q --no-index --find-links /needs /dist/touchstone-*_$here.whl
 /opt/venv/bin/python /first.py
 /opt/venv/bin/touchstone --version
-/opt/venv/bin/touchstone judge --gate --depth quick --challenge softmax_topk --log /opt/log | grep -c PASS" ||
+/opt/venv/bin/touchstone judge --no-timing --depth quick --challenge softmax_topk --log /opt/log | grep -c PASS" ||
     fail "the $here wheel does not work on a fresh system"
 say "$here wheel: works on a fresh Debian 13 without a compiler"
 test/fresh.sh "$new" sh -ec '
@@ -102,7 +102,7 @@ cd /opt/touchstone-*
 make run >/opt/run.txt 2>&1 || { tail -n 20 /opt/run.txt && exit 1; }
 grep -A 6 "entrant .*class" /opt/run.txt | head -n 7
 test -s build/report/index.html
-/opt/venv/bin/touchstone judge /softmax_topk.c --gate --depth quick --challenge softmax_topk --log /opt/log2 | grep PASS' ||
+/opt/venv/bin/touchstone judge /softmax_topk.c --no-timing --depth quick --challenge softmax_topk --log /opt/log2 | grep PASS' ||
     fail 'the source archive does not work on a fresh system'
 say 'source archive: make run works on a fresh Debian 13'
 

@@ -4,7 +4,7 @@
 # Default: the last three. Needs a quiet machine for some minutes.
 #
 # both: 6 (TS_COPIES) copies each of a kernel and of a version 5 % slower, in one run. aa: copies of
-# one kernel. handicap: a kernel and the slower version in 40 (TS_SITTINGS) runs. repeat: one kernel
+# one kernel. handicap: a kernel and the slower version in 40 (TS_TIMING_ROUNDS) runs. repeat: one kernel
 # judged 20 times. TS_KEEP: a file for the last log.
 set -eu
 build=$(cd "$1" && pwd)
@@ -109,7 +109,7 @@ handicap() {
     echo "  outside the judge: $("$build/test/fair_time" "$work/fast.so" "$work/slow.so" 100)"
     enter_all 1 1
     rm -f "$work/all"
-    for i in $(seq "${TS_SITTINGS-40}"); do
+    for i in $(seq "${TS_TIMING_ROUNDS-40}"); do
         sit || return 1
         cat "$work/log" >>"$work/all"
     done

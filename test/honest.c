@@ -216,7 +216,7 @@ static void ask(entrant *e, ts_cage *k, int slot, const ts_task *t, const ts_cas
     free(want);
 }
 
-static void ask_senseless(entrant *e, ts_cage *k, int slot, const ts_task *t, const ts_case *c)
+static void ask_invalid(entrant *e, ts_cage *k, int slot, const ts_task *t, const ts_case *c)
 {
     unsigned char args[TS_CALL_ARGS];
     ts_exec       x;
@@ -237,7 +237,7 @@ static void ask_senseless(entrant *e, ts_cage *k, int slot, const ts_task *t, co
 }
 
 static void ask_block(entrant *e, const ts_task *t, const ts_case *const *c, int n, int threads,
-                      bool senseless)
+                      bool invalid)
 {
     char         why[256], object[256], folder[128];
     ts_cage_plan p = { .class = e->e.cls,
@@ -262,10 +262,10 @@ static void ask_block(entrant *e, const ts_task *t, const ts_case *const *c, int
         return;
     }
     for (int i = 0; i < n; i++) ask(e, k, i, t, c[i], i % 8 == 0);
-    for (int i = 0; i < n && senseless && e->e.cls != TS_PYTHON; i++) {
+    for (int i = 0; i < n && invalid && e->e.cls != TS_PYTHON; i++) {
         if (c[i]->dim[0] < 1 || c[i]->dim[1] < 1 || (t->dim_name[2][0] == 'k' && !c[i]->dim[2]))
             continue; /* of nothing, pointers need not be there */
-        ask_senseless(e, k, i, t, c[i]);
+        ask_invalid(e, k, i, t, c[i]);
         break;
     }
     ts_cage_stop(&k);

@@ -31,7 +31,7 @@ c_entrant host-wrong wrong-host host "$wrong"
 
 # correct, except for findings of robustness checks: an overflow, and bits that depend on the number
 # of threads
-c_entrant overflow overflow sealed 's/int *sick = 0;/int sick = 0; volatile int most = 2147483647; most++;/'
+c_entrant overflow overflow sealed 's/int *nonfinite = 0;/int nonfinite = 0; volatile int most = 2147483647; most++;/'
 # f32 only, but checks sizes before dtypes: TS_OK for an empty call does not mean that a dtype is
 # supported
 c_entrant empty empty-first sealed 's/return a->dtype == TS_F32 .*/return !a->n_rows || a->dtype == TS_F32 ? TS_OK : TS_E_DTYPE;/'
@@ -49,7 +49,7 @@ verdict 2 '"PASS".*"threads":\[8,8\],"sanitizer":\[0,8\]},"robustness_text":"san
 verdict 3 '"PASS".*"threads":\[[0-7],8\],"sanitizer":\[8,8\]'
 saw 'overflow: sanitizer: softmax_topk/' 'the sanitizer lane'
 
-judge --gate --seed 8 "$tmp/empty" # a seed that draws rows=0 in a dtype other than f32
+judge --no-timing --seed 8 "$tmp/empty" # a seed that draws rows=0 in a dtype other than f32
 saw 'empty-first *sealed *PASS' 'a kernel that looks at sizes before dtypes'
 saw 'empty-first: unsupported dtypes: f16 bf16$' 'dtypes that a kernel rejects'
 verdict 0 '"PASS".*"unsupported":"f16 bf16"'
@@ -60,14 +60,14 @@ saw 'empty-first *sealed *FAIL case' 'a case of a dtype that is rejected'
 
 # tricks that only a whole judging run can detect, and one that blames the judge
 "$here/../proof/exploit/lay.sh" "$tmp/exploit"
-judge --gate --seed 7 "$tmp/exploit/ftz" "$tmp/exploit/selective_dtype" "$tmp/exploit/forge_error"
+judge --no-timing --seed 7 "$tmp/exploit/ftz" "$tmp/exploit/selective_dtype" "$tmp/exploit/forge_error"
 [ $? = 1 ] || complain "tricks: status $?"
 saw 'ftz .*FAIL fp' 'another floating-point environment'
 saw 'selective_dtype .*FAIL status' 'a dtype for some cases only'
 saw 'forge_error .*FAIL protocol' 'a forged error of the judge'
 
 for class in sealed host; do
-    judge --gate "$tmp/$class-wrong"
+    judge --no-timing "$tmp/$class-wrong"
     [ $? = 1 ] || complain "a wrong $class kernel: status $?"
     saw "wrong-$class *$class *FAIL value" "a wrong $class kernel"
 done
@@ -83,8 +83,8 @@ saw 'FAIL value' 'the replay'
     complain "replayed from its log: status $?: $(cat "$tmp/err")"
 saw '^same .*FAIL value' 'the log replayed'
 
-# --gate: a verdict without times
-judge --gate "$tmp/host" || complain "the gate alone: status $?: $(cat "$tmp/err")"
+# --no-timing: a verdict without times
+judge --no-timing "$tmp/host" || complain "the gate alone: status $?: $(cat "$tmp/err")"
 saw 'right-host *host *PASS' 'the gate alone'
 ! grep -q '"type":"time"' "$tmp/log" || complain 'the gate alone took times'
 "$build/touchstone" report --json "$tmp/json" "$tmp/log" >/dev/null 2>"$tmp/err"
@@ -97,7 +97,7 @@ timed=$("$build/touchstone" new --prompt --challenge softmax_topk --language c |
     sed -n 's/^- `rows=\([0-9]*\),vocab=\([0-9]*\),.*(quick.*/a->n_rows == \1 \&\& a->n_vocab == \2/p')
 [ -n "$timed" ] || complain 'the prompt names no timed shape'
 c_entrant timed-wrong wrong-timed sealed "s/r < a->n_rows; r++) row/r < a->n_rows - ($(echo "$timed" | sed 's/&/\\&/g')); r++) row/"
-judge --gate "$tmp/timed-wrong"
+judge --no-timing "$tmp/timed-wrong"
 saw 'wrong-timed *sealed *FAIL unwritten' 'a kernel that is wrong only where it is timed, by the gate alone'
 
 # a log that has none of these entrants; and samples of one model, which have names
@@ -108,7 +108,7 @@ for i in 1 2; do
     { echo '```c' && cat "$here/../example/contest/careful/softmax_topk.c" && echo '```'; } >"$tmp/answers/some-model/softmax_topk/sample-$i.md"
 done
 echo 'an answer?' >"$tmp/answers/some-model/softmax.md"
-judge --gate "$tmp/answers" || complain "two samples: status $?"
+judge --no-timing "$tmp/answers" || complain "two samples: status $?"
 for i in 1 2; do grep -q "some-model/sample-$i  *softmax_topk  *PASS" "$tmp/err" || complain "no line of sample $i: $(cat "$tmp/err")"; done
 grep -q '1 file ignored, such as .*/some-model/softmax.md' "$tmp/err" || complain "a file is ignored silently: $(cat "$tmp/err")"
 
@@ -130,12 +130,12 @@ wait $! 2>/dev/null
 [ "$(grep -c '"type":"verdict"' "$tmp/log")" = 1 ] || complain 'killed: not one verdict in the log'
 "$build/touchstone" report "$tmp/log" >"$tmp/out" 2>&1 || complain "killed: no board: $(cat "$tmp/out")"
 saw 'wrong-host *host *FAIL value' 'the board of a killed run'
-judge --gate --resume "$tmp/host-wrong" "$tmp/host"
+judge --no-timing --resume "$tmp/host-wrong" "$tmp/host"
 [ "$(grep -c '"type":"verdict"' "$tmp/log")" = 2 ] || complain 'killed: resume lost or repeated a verdict'
-judge --gate "$tmp/host-wrong"
+judge --no-timing "$tmp/host-wrong"
 
 # --resume skips entrants in the log and judges others
-judge --gate --resume "$tmp/host-wrong" "$tmp/sealed-wrong"
+judge --no-timing --resume "$tmp/host-wrong" "$tmp/sealed-wrong"
 [ "$(grep -c '"type":"verdict"' "$tmp/log")" = 2 ] || complain 'resume lost or repeated a verdict'
 [ "$(grep -c '"type":"run"' "$tmp/log")" = 2 ] || complain 'resume did not go on with the log'
 sed -i '2s/author/buthor/' "$tmp/log"
@@ -154,7 +154,7 @@ ts_status ts_softmax_topk(const ts_softmax_topk_args *a, const ts_exec *x)
     return j_parallel_for(1, row, (void *)a), (void)x, TS_OK;
 }
 EOT
-judge --gate --depth quick "$tmp/threads.c" textbook # and a built-in entrant by its name, in the same challenge
+judge --no-timing --depth quick "$tmp/threads.c" textbook # and a built-in entrant by its name, in the same challenge
 [ $? = 1 ] || complain "j_parallel_for in class host: $(cat "$tmp/out" "$tmp/err")"
 grep -q 'threads: #include <stdio.h> makes this entrant class host; j_parallel_for exists only in class sealed' "$tmp/err" ||
     complain "j_parallel_for in class host: $(cat "$tmp/err")"
@@ -182,7 +182,7 @@ if "$here/python.sh" >/dev/null; then
     cp -r "$tmp/python" "$tmp/python-wrong"
     sed -i 's/np\.exp(/1.0002 * np.exp(/' "$tmp/python-wrong/softmax_topk.py"
     judge "$tmp/python" || complain "a right Python kernel: $(cat "$tmp/out" "$tmp/err")"
-    judge --gate "$tmp/python-wrong"
+    judge --no-timing "$tmp/python-wrong"
     saw 'FAIL value' 'a wrong Python kernel'
 else
     echo 'skipped: Python entrants: no NumPy'

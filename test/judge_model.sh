@@ -53,7 +53,7 @@ if test/python.sh >/dev/null; then
 fi
 
 # untimed: judge.sh and judge_common.sh time entrants, of a model too
-"$build/touchstone" judge --gate --depth quick --log "$work/log" "$work/all" >"$work/out" 2>"$work/err" || true
+"$build/touchstone" judge --no-timing --depth quick --log "$work/log" "$work/all" >"$work/out" 2>"$work/err" || true
 for entrant in "$work"/all/*; do
     name=${entrant##*/}
     verdict=$(awk -v name="$name" '$1 == name && $2 ~ /_/ { print $3, $4; exit }' "$work/err" "$work/out")

@@ -101,7 +101,7 @@ includes() {
     for folder in base kernel; do must_not $folder kv_cache_script.h; done
     for header in task.h dtype.h; do must_not judge/script $header; done
     for folder in base $judged proof/mutant judge/cage; do must_not $folder layernorm_impl.h; done
-    for header in task.h dtype.h arena.h cage_inside.h court.h; do must_not judge/cage $header; done
+    for header in task.h dtype.h arena.h cage_inside.h run.h; do must_not judge/cage $header; done
     for folder in base kernel judge/arena; do must_not $folder task.h; done
     for folder in base kernel judge/task judge/run model/plan; do must_not $folder decoder.h; done
     for folder in base kernel judge/task judge/run; do must_not $folder plan.h; done
@@ -118,7 +118,7 @@ includes() {
     fi
     for folder in base kernel judge/report; do must_not $folder arena.h; done
     ! grep -ln '"arena.h"' judge/task/*.[ch] judge/task/*/*.[ch] proof/mutant/*.[ch] | grep -v '^judge/task/setup.c$' || fail 'a task looks into the arena'
-    for folder in judge/task judge/exam; do must_not $folder court.h; done
+    for folder in judge/task judge/exam; do must_not $folder run.h; done
     for header in board.h selfcheck.h; do must_not judge/run $header; done
     ! grep -rn '#include "\.\./' include base kernel model judge proof/mutant tool || fail 'a way around the list'
 }

@@ -292,7 +292,7 @@ static void times(int who, int task, int answer, ts_workload *out)
 
 static void score(int who, int task, int answer, const ts_workload *t)
 {
-    const ts_score_in in = { .gate = true,
+    const ts_score_in in = { .correct = true,
                              .workload = t,
                              .n_workloads = N_WORKLOADS,
                              .error = 0.015 + 0.01 * who,

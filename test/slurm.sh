@@ -38,7 +38,7 @@ refused '--slurm: not together with' "$tmp/answers" --slurm "$tmp/x" --log "$tmp
 refused 'named after no challenge' proof/exploit/tls.c --slurm "$tmp/x"
 refused '--class: got' "$tmp/answers" --class tall
 [ ! -e "$tmp/x" ] || fail 'a folder was made for nothing'
-judge "$tmp/answers" --slurm "$tmp/shards" --gate --depth quick --seed 1 || fail "no job: $(cat "$tmp/err")"
+judge "$tmp/answers" --slurm "$tmp/shards" --no-timing --depth quick --seed 1 || fail "no job: $(cat "$tmp/err")"
 [ "$(cut -d ' ' -f 1 "$tmp/shards/shards" | sort -u | wc -l)" = "$("$build/touchstone" list challenges | wc -l)" ] ||
     fail 'a challenge has no shard'
 [ "$(awk '{ n += $3 } END { print n }' "$tmp/shards/shards")" = "$(find "$tmp/answers" -type f | wc -l)" ] ||
@@ -49,7 +49,7 @@ verdicts() { grep -c '"type":"verdict"' "$log" 2>/dev/null; }
 
 if [ "${2:-}" != whole ]; then
     mkdir "$tmp/few" && mv "$tmp/answers/broken" "$tmp/few"
-    judge "$tmp/few" --slurm "$tmp/shards" --gate --depth quick || fail "no job of few: $(cat "$tmp/err")"
+    judge "$tmp/few" --slurm "$tmp/shards" --no-timing --depth quick || fail "no job of few: $(cat "$tmp/err")"
     for run in first second; do
         SLURM_ARRAY_TASK_ID=$task sh "$tmp/shards/job.sh" >"$tmp/out" 2>&1
         status=$?
@@ -155,7 +155,7 @@ echo "slurm: killed $node in the middle of softmax_topk, after $before verdicts"
 grep -q 'has not finished' "$tmp/half" || fail 'a board of some shards looks finished'
 
 # ---- meanwhile, the same answers in one run without Slurm ----
-"$build/touchstone" judge "$tmp/answers" --gate --depth quick --seed 1 --log "$tmp/single.log" >"$tmp/out" 2>&1
+"$build/touchstone" judge "$tmp/answers" --no-timing --depth quick --seed 1 --log "$tmp/single.log" >"$tmp/out" 2>&1
 [ $? = 1 ] || fail "the single run: $(tail -n 1 "$tmp/out")"
 for i in $(seq 900); do
     restarts=$(scontrol show job $job 2>/dev/null | grep -o 'Restarts=[0-9]*')

@@ -458,28 +458,28 @@ static void untouched(const search *s)
     search_free(&fresh);
 }
 
-static float   sick_value;
-static int64_t sick_step;
+static float   nonfinite_value;
+static int64_t nonfinite_step;
 
-static void table_sick(const int32_t *token, int64_t n, float *out, int64_t n_vocab)
+static void table_nonfinite(const int32_t *token, int64_t n, float *out, int64_t n_vocab)
 {
     table_flat(token, n, out, n_vocab);
-    if (n - 1 != sick_step) return;
+    if (n - 1 != nonfinite_step) return;
     for (int64_t v = 0; v < n_vocab; v++)
-        if (v == 3 || sick_value == -INFINITY) out[v] = sick_value;
+        if (v == 3 || nonfinite_value == -INFINITY) out[v] = nonfinite_value;
 }
 
-static void a_sick_model_is_refused(void **state)
+static void a_nonfinite_model_is_refused(void **state)
 {
     (void)state;
     const float values[] = { NAN, INFINITY, -INFINITY };
     toy         t;
     toy_make(&t, TOY_TABLE, 5, 0);
-    t.table = table_sick;
+    t.table = table_nonfinite;
     for (int i = 0; i < 3 * 2 * N_MASKS; i++) {
-        sick_value = values[i % 3];
+        nonfinite_value = values[i % 3];
         ts_cpu_set_mask(masks[i / 6]);
-        for (sick_step = 0; sick_step < 3; sick_step += 2) {
+        for (nonfinite_step = 0; nonfinite_step < 3; nonfinite_step += 2) {
             search s = solo(&t, 3, 4, 1, -1);
             assert_int_equal(run_with(&s, i / 3 % 2, 1), TS_E_MODEL);
             untouched(&s);
@@ -487,7 +487,7 @@ static void a_sick_model_is_refused(void **state)
         }
     }
     ts_cpu_set_mask(~0u);
-    sick_step = 99;
+    nonfinite_step = 99;
     t.n_left = 2; /* and one that fails at the third call */
     search s = solo(&t, 3, 4, 1, -1);
     assert_int_equal(run_with(&s, 0, 1), TS_E_MODEL);
@@ -504,7 +504,7 @@ static void refuse(ts_beam_search_args a, search *s, ts_status status)
     if (status) untouched(s);
 }
 
-static void senseless_calls_are_refused(void **state)
+static void invalid_calls_are_refused(void **state)
 {
     (void)state;
     const int32_t       prompts[] = { 1, 4, 0 }, high[] = { 1, 5, 0 }, low[] = { 1, 4, -1 };
@@ -589,8 +589,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(exponentials_are_good),
         cmocka_unit_test(corners_of_the_range),
         cmocka_unit_test(nothing_to_do),
-        cmocka_unit_test(a_sick_model_is_refused),
-        cmocka_unit_test(senseless_calls_are_refused),
+        cmocka_unit_test(a_nonfinite_model_is_refused),
+        cmocka_unit_test(invalid_calls_are_refused),
         cmocka_unit_test(short_workspaces_are_refused),
     };
     const int absent = choose_device(argc, argv);

@@ -225,7 +225,7 @@ static void ratings_at_the_edges(void **state)
 static void scores(void **state)
 {
     const ts_workload w[] = { { 100, 200, 190, 210 }, { 100, 125, 120, 130 } };
-    ts_score_in       in = { .gate = true,
+    ts_score_in       in = { .correct = true,
                              .workload = w,
                              .n_workloads = 2,
                              .error = 0.04,
@@ -242,9 +242,9 @@ static void scores(void **state)
     assert_true(fabs(s.S_lo - sqrt(100. / 210 * 100 / 130)) < 1e-12);
     assert_true(fabs(s.S_hi - sqrt(100. / 190 * 100 / 120)) < 1e-12);
     assert_true(fabs(s.score - 1000 * pow(S, .7) * pow(.9, .15) * pow(P, .1) * pow(M, .05)) < 1e-9);
-    in.gate = false;
+    in.correct = false;
     assert_true(ts_score_of(&in).score == 0);
-    in.gate = true;
+    in.correct = true;
     in.error = 0.001;
     assert_true(ts_score_of(&in).P == 1); /* better than honest code is not more than right */
     in.error = 1;                         /* right, and no more */
@@ -261,7 +261,7 @@ static void floors_and_grades(void **state)
 {
     const ts_workload near = { 100, 99, 98, 100 }, clever = { 100, 50, 49, 51 };
     const ts_workload missing[] = { { 100, 100, 100, 100 }, { 100, 0, 0, 0 } };
-    ts_score_in       in = { .gate = true,
+    ts_score_in       in = { .correct = true,
                              .workload = &near,
                              .n_workloads = 1,
                              .cells_passed = 1,

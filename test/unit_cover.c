@@ -3,8 +3,8 @@
  * the range, and a judging run tests every class and every possible pair of classes. */
 #include <string.h>
 
-#include "court.h"
 #include "cover.h"
+#include "run.h"
 #include "unit.h"
 
 enum { KEYS = 3, MOST_CLASSES = 48 };
@@ -61,10 +61,10 @@ static void meet(const ts_cover *v, const ts_case *c, met *m)
 static const met *draw_all(const ts_task *t, const ts_cover *v, ts_depth depth, ts_class cls,
                            int key)
 {
-    static met     m;
-    static int     number[TS_MOST_CASES];
-    const ts_court c = { .depth = depth, .key = { (unsigned char)key } };
-    const int      n = ts_court_draw(&c, t, cls, NULL, number);
+    static met   m;
+    static int   number[TS_MOST_CASES];
+    const ts_run c = { .depth = depth, .key = { (unsigned char)key } };
+    const int    n = ts_run_draw(&c, t, cls, NULL, number);
     memset(&m, 0, sizeof m);
     for (int i = 0; i < n; i++) {
         const ts_case *one = &t->cases()[number[i]];

@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "ahead.h"
-#include "court.h"
 #include "dtype.h"
 #include "examine.h"
+#include "run.h"
 #include "touchstone/layernorm.h"
 #include "unit.h"
 
@@ -35,8 +35,8 @@ static void asks_every_family(ts_depth depth, ts_class cls)
     static int number[TS_MOST_CASES];
     for (const ts_task *const *t = ts_tasks; *t; t++)
         for (int k = 0; k < KEYS; k++) {
-            const ts_court c = { .depth = depth, .key = { (unsigned char)k } };
-            const int      n = ts_court_draw(&c, *t, cls, NULL, number);
+            const ts_run c = { .depth = depth, .key = { (unsigned char)k } };
+            const int    n = ts_run_draw(&c, *t, cls, NULL, number);
             for (const ts_case *one = (*t)->cases(); one->use; one++) {
                 char name[192];
                 if (!ts_case_checks(one, TS_CPU) || one->use & TS_USE_COVER) continue;
@@ -100,11 +100,11 @@ static void naive_row(const ts_layernorm_forward_args *a, int64_t r, rounding *t
 }
 
 /* As an entrant that offers the dtypes of this mask, 1u << dtype. */
-static bool naive_passes(const ts_court *c, const ts_task *t, unsigned dtypes, rounding *to,
+static bool naive_passes(const ts_run *c, const ts_task *t, unsigned dtypes, rounding *to,
                          ts_arena *m)
 {
     static int number[TS_MOST_CASES];
-    const int  n = ts_court_draw(c, t, TS_SEALED, NULL, number);
+    const int  n = ts_run_draw(c, t, TS_SEALED, NULL, number);
     bool       right = true;
     for (int i = 0; i < n && right; i++) {
         const ts_case *one = &t->cases()[number[i]];
@@ -112,7 +112,7 @@ static bool naive_passes(const ts_court *c, const ts_task *t, unsigned dtypes, r
         ts_flaw        f;
         ts_errors      errors = { 0 };
         if (!(dtypes & 1u << one->dtype)) continue;
-        ts_exam_open(&e, t, one, ts_court_case_seed(c, t, number[i]), m);
+        ts_exam_open(&e, t, one, ts_run_case_seed(c, t, number[i]), m);
         for (int64_t r = 0; r < one->dim[0]; r++) naive_row(e.args, r, to);
         right = t->check(one, e.args, e.want, &f, &errors);
         ts_exam_close(&e);
@@ -129,7 +129,7 @@ static void a_naive_variance_never_passes(void **state)
     assert_non_null(t);
     assert_true(ts_arena_open(&m));
     for (int k = 0; k < KEYS; k++) {
-        const ts_court c = { .depth = TS_QUICK, .key = { (unsigned char)k } };
+        const ts_run c = { .depth = TS_QUICK, .key = { (unsigned char)k } };
         all += naive_passes(&c, t, ~0u, to_double, &m);
         f32 += naive_passes(&c, t, 1u << TS_F32, to_float, &m);
     }

@@ -31,7 +31,7 @@ static void too_few_pages(void **state)
     ts_decoder_free(&m);
 }
 
-static void senseless_requests(void **state)
+static void invalid_requests(void **state)
 {
     const ts_engine_options o = { .n_seq = 1, .capacity = 4, .chunk = 8, .store = TS_F32 };
     const int32_t           fine[5] = { 1 }, wild[1] = { 320 };
@@ -113,7 +113,7 @@ static void law_of_sampling(void **state)
     }
 }
 
-static void sick_logits(void **state)
+static void nonfinite_logits(void **state)
 {
     static float      logits[VOCAB];
     const ts_sampling hot = { 1, 0, 1, 1 };
@@ -348,9 +348,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(too_few_pages),
-        cmocka_unit_test(senseless_requests),
+        cmocka_unit_test(invalid_requests),
         cmocka_unit_test(law_of_sampling),
-        cmocka_unit_test(sick_logits),
+        cmocka_unit_test(nonfinite_logits),
         cmocka_unit_test(same_draws_in_company),
         cmocka_unit_test(joins_late),
         cmocka_unit_test(stops),

@@ -3,7 +3,7 @@
  * on. */
 #include <string.h>
 
-#include "court.h"
+#include "run.h"
 #include "unit.h"
 
 static double share(const char *task, const char *text)
@@ -57,12 +57,12 @@ static void draws_within(void **state)
 {
     static int     number[TS_MOST_CASES];
     const ts_task *t = ts_task_called("softmax_topk");
-    const ts_court c = { .depth = TS_QUICK };
+    const ts_run   c = { .depth = TS_QUICK };
     ts_scope       s;
     ts_refusal     why = { 0 };
     (void)state;
     assert_true(ts_scope_read("k <= 32 && dtype == f32", t, TS_CPU, &s, &why));
-    const int n = ts_court_draw(&c, t, TS_SEALED, &s, number);
+    const int n = ts_run_draw(&c, t, TS_SEALED, &s, number);
     assert_true(n > 30);
     for (int i = 0; i < n; i++) {
         const ts_case *one = &t->cases()[number[i]];

@@ -250,17 +250,17 @@ static void choices_at_the_edge(void **state)
 
 /* ---- refusals: the status is the promised one, and nothing has been written ---- */
 
-static float   sick_value;
-static int64_t sick_row;
+static float   nonfinite_value;
+static int64_t nonfinite_row;
 
-static void make_sick(int64_t r, float *out, int64_t n_vocab)
+static void make_nonfinite(int64_t r, float *out, int64_t n_vocab)
 {
-    if (r != sick_row) return;
+    if (r != nonfinite_row) return;
     for (int64_t v = 0; v < n_vocab; v++)
-        if (v == n_vocab / 2 || sick_value == -INFINITY) out[v] = sick_value;
+        if (v == n_vocab / 2 || nonfinite_value == -INFINITY) out[v] = nonfinite_value;
 }
 
-static void a_sick_row_on_the_way_is_refused(void **state)
+static void a_nonfinite_row_on_the_way_is_refused(void **state)
 {
     (void)state;
     const float  values[] = { NAN, INFINITY, -INFINITY };
@@ -275,13 +275,14 @@ static void a_sick_row_on_the_way_is_refused(void **state)
         ts_cpu_set_mask(masks[i / 6]);
         decode(&t, &prompt, 4, temperature, u, plain);
         const tree g = { 3, { plain[0], other_than(plain, 4), plain[1] }, { -1, -1, 0 } };
-        t.spoil = make_sick;
-        sick_value = values[i % 3];
-        for (sick_row = 2; sick_row < 6; sick_row++) { /* the last prompt's, then the nodes' */
+        t.spoil = make_nonfinite;
+        nonfinite_value = values[i % 3];
+        for (nonfinite_row = 2; nonfinite_row < 6;
+             nonfinite_row++) { /* the last prompt's, then the nodes' */
             memset(&v, 0x80, sizeof v);
             memset(&before, 0x80, sizeof v);
             const ts_tree_verify_args a = verify_args(&t, &prompt, &g, 4, temperature, u, &v);
-            if (sick_row == 4) { /* the wrong root is not on the way */
+            if (nonfinite_row == 4) { /* the wrong root is not on the way */
                 assert_int_equal(run_args(&a, 1), TS_OK);
                 is_right(&v, &g, 4, (int32_t[]) { plain[0], plain[1], plain[2], plain[3] });
             } else {
@@ -316,7 +317,7 @@ static void refuse(ts_tree_verify_args a, ts_status status)
     if (status) assert_memory_equal(&v, &before, sizeof v);
 }
 
-static void senseless_calls_are_refused(void **state)
+static void invalid_calls_are_refused(void **state)
 {
     (void)state;
     const text          prompt = { 2, { 1, 96 } }, high = { 2, { 1, 97 } }, low = { 2, { -1, 1 } };
@@ -458,8 +459,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(masks_by_the_rules),
         cmocka_unit_test(cousins_do_not_meet),
         cmocka_unit_test(choices_at_the_edge),
-        cmocka_unit_test(a_sick_row_on_the_way_is_refused),
-        cmocka_unit_test(senseless_calls_are_refused),
+        cmocka_unit_test(a_nonfinite_row_on_the_way_is_refused),
+        cmocka_unit_test(invalid_calls_are_refused),
         cmocka_unit_test(masks_refuse_no_trees),
         cmocka_unit_test(short_workspaces_are_refused),
     };

@@ -120,8 +120,8 @@ static void examine_refusals(ts_check *r, const ts_challenge *ch, lane *lanes, i
     for (int i = 0; i < n; i++) {
         ts_verdict v;
         /* A script that calls several functions has no args of theirs to leave out. */
-        const bool door = !lanes[i].mutant && !ts_task_export(ch->task, 1, name);
-        ts_examine_refusals(&e, lanes[i].worker, door, LANE_LIMIT_MS, &v);
+        const bool entry = !lanes[i].mutant && !ts_task_export(ch->task, 1, name);
+        ts_examine_refusals(&e, lanes[i].worker, entry, LANE_LIMIT_MS, &v);
         count(r, &lanes[i], &e, &v);
     }
     ts_exam_close(&e);
@@ -147,7 +147,7 @@ static int open_lanes(const ts_check *r, const ts_challenge *ch, lane *lanes)
         const bool control =
             !r->o.impl && m->fault == TS_FAULT_NONE && !r->o.no_mutants && ts_check_in_part(r, m);
         if (strcmp(m->task, ch->task->name) || !(named || control)) continue;
-        if (m->device != r->hunted && !(named && !r->o.device)) continue;
+        if (m->device != r->mutant_device && !(named && !r->o.device)) continue;
         lanes[n++] = (lane) { .mutant = m, .function = ts_check_function_of(m) };
     }
     for (int i = 0; i < n; i++) {
@@ -355,8 +355,8 @@ int ts_tool_check(int argc, char **argv)
     fprintf(r.out, "\n");
     const bool mutants =
         r.o.only_mutants || (!r.o.no_mutants && !r.o.impl && !r.o.match && !r.o.task && !r.o.dtype);
-    if (r.o.device && !strcmp(r.o.device, "cuda")) r.hunted = TS_CUDA;
-    if (mutants && r.hunted == TS_CUDA) ts_check_probe_cuda(&r);
+    if (r.o.device && !strcmp(r.o.device, "cuda")) r.mutant_device = TS_CUDA;
+    if (mutants && r.mutant_device == TS_CUDA) ts_check_probe_cuda(&r);
     for (const ts_challenge *ch = ts_challenges; ch->task; ch++) {
         if (!ts_task_matches(ch->task, r.o.task)) continue;
         if (!r.o.only_mutants) check_challenge(&r, ch);

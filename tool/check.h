@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* check.h - private to `touchstone check`: check.c and hunt.c, which runs the mutants. */
+/* check.h - private to `touchstone check`: check.c and mutants.c, which runs the mutants. */
 #ifndef TS_CHECK_H
 #define TS_CHECK_H
 
@@ -38,12 +38,12 @@ typedef struct ts_check {
     ts_json         *json, *flaws, *lanes;
     ts_counts        total;
     ts_arena         arena;
-    ts_device        hunted;        /* where mutants are run */
-    char             unhunted[256]; /* why they cannot be run */
+    ts_device        mutant_device; /* where mutants are run */
+    char             skipped[256];  /* why they cannot be run */
     char             said[256];     /* the last reason printed for skipped cases */
     int              mutant_part;   /* run one of this many, at random */
     int              case_part;     /* likewise */
-    int              n_mutants, n_rejected, n_unhunted, n_left_out;
+    int              n_mutants, n_rejected, n_skipped, n_left_out;
     unsigned         sole; /* bit mask of checks that were the only ones to catch some mutant */
     const char      *sole_by[TS_N_FAULTS];
 } ts_check;
@@ -58,12 +58,12 @@ void ts_check_errors_add(ts_check_errors *e, const char *task, const char *impl,
                          const double *worst);
 bool ts_check_errors_draw(ts_check_errors *e, const char *path);
 
-/* ---- hunt.c ---- */
+/* ---- mutants.c ---- */
 
 #define TS_NO_CUDA_MUTANTS "module of CUDA mutants not found" /* as in an installation */
 
 ts_function ts_check_function_of(const ts_mutant *m);
-/* Sets `unhunted` if no CUDA mutant can be run. */
+/* Sets `skipped` if no CUDA mutant can be run. */
 void ts_check_probe_cuda(ts_check *r);
 /* A different part of the mutants in every run, by its fresh seed, so that all are covered over
  * time. */

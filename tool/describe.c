@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "arena.h"
-#include "court.h"
 #include "dtype.h"
 #include "registry.h"
+#include "run.h"
 
 enum { SMALL = 20000 }; /* bytes: cases that are laid out in no time */
 
@@ -158,13 +158,13 @@ static void put_dims(const ts_task *t, const ts_case *c, FILE *f)
 
 void ts_timed_cases(const ts_task *t, ts_device d, FILE *f)
 {
-    static ts_court c;
-    int             number[TS_N_DEPTHS][TS_WORKLOADS], n[TS_N_DEPTHS];
+    static ts_run c;
+    int           number[TS_N_DEPTHS][TS_WORKLOADS], n[TS_N_DEPTHS];
     c.device = d;
     c.peaks.gbs = 4200;
     for (int depth = TS_QUICK; depth < TS_N_DEPTHS; depth++) {
         c.depth = (ts_depth)depth;
-        n[depth] = ts_court_workloads(&c, t, number[depth]);
+        n[depth] = ts_run_workloads(&c, t, number[depth]);
     }
     for (int i = 0; t->cases()[i].use; i++) {
         unsigned at = 0;

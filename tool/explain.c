@@ -28,7 +28,7 @@ static void find_cause(const ts_source *s, char *cause, size_t n)
     free(text);
 }
 
-void ts_explain(const ts_court *c)
+void ts_explain(const ts_run *c)
 {
     for (int i = 0; i < c->n; i++) {
         const ts_judged  *j = c->entrant[i];

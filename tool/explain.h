@@ -3,10 +3,10 @@
 #ifndef TS_EXPLAIN_H
 #define TS_EXPLAIN_H
 
-#include "court.h"
+#include "run.h"
 
 /* One line to standard error for each C entrant of class host that was rejected because it calls
  * j_parallel_for: what made it class host. */
-void ts_explain(const ts_court *c);
+void ts_explain(const ts_run *c);
 
 #endif

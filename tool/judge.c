@@ -12,17 +12,17 @@
 #include <unistd.h>
 
 #include "board.h"
-#include "court.h"
 #include "derive.h"
 #include "explain.h"
 #include "judge_again.h"
-#include "litter.h"
 #include "merge.h"
 #include "page.h"
 #include "python.h"
 #include "registry.h"
+#include "run.h"
 #include "selfcheck.h"
 #include "slurm.h"
+#include "temporary.h"
 #include "tool.h"
 #include "verdicts.h"
 
@@ -52,7 +52,7 @@ static const char *gpu_class(const char *path)
     return others ? NULL : name;
 }
 
-static ts_judged *add(ts_court *c, const char *path, const char *challenge, const char *name,
+static ts_judged *add(ts_run *c, const char *path, const char *challenge, const char *name,
                       const char *sample)
 {
     ts_judged *e = calloc(1, sizeof *e);
@@ -63,7 +63,7 @@ static ts_judged *add(ts_court *c, const char *path, const char *challenge, cons
     e->name = name;
     e->author = !name ? NULL : sample ? "" : "touchstone"; /* a model's folder is all there is */
     e->sample = sample;
-    ts_court_admit(c, e);
+    ts_run_admit(c, e);
     return e;
 }
 
@@ -95,7 +95,7 @@ static const struct {
 };
 
 /* A name is a built-in entrant's only where it is no path. */
-static bool is_built_in(const ts_court *c, const char *name)
+static bool is_built_in(const ts_run *c, const char *name)
 {
     bool found = false;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
@@ -104,14 +104,14 @@ static bool is_built_in(const ts_court *c, const char *name)
 }
 
 /* Whether one of the first n entrants is of this challenge. */
-static bool is_entered(const ts_court *c, int n, const ts_task *t)
+static bool is_entered(const ts_run *c, int n, const ts_task *t)
 {
     while (n && c->entrant[n - 1]->task != t) n--;
     return n;
 }
 
 /* All of them, or those named `name`; if entrants were given, only in their challenges. */
-static void add_built_in(ts_court *c, const char *only, const char *name, int n_given)
+static void add_built_in(ts_run *c, const char *only, const char *name, int n_given)
 {
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         char path[4096], whole[4096], file[128];
@@ -139,7 +139,7 @@ static void add_built_in(ts_court *c, const char *only, const char *name, int n_
 }
 
 /* Leaves out entrants of other classes. */
-static void keep_class(ts_court *c, const char *name)
+static void keep_class(ts_run *c, const char *name)
 {
     int n = 0;
     for (int i = 0; i < c->n; i++) {
@@ -166,7 +166,7 @@ static bool mixed(const char *path, const char *why)
     return false;
 }
 
-static bool add_given(ts_court *c, const char *path, const char *challenge, bool alone)
+static bool add_given(ts_run *c, const char *path, const char *challenge, bool alone)
 {
     static ts_paths list;
     ts_refusal      why = { 0 };
@@ -222,7 +222,7 @@ static bool read_log(const char *path, ts_records *r, char why[TS_WHY])
     return ok && ts_merge_end(m, r, why);
 }
 
-static int show(const ts_court *c, const judge_options *o, ts_json *json)
+static int show(const ts_run *c, const judge_options *o, ts_json *json)
 {
     ts_records r;
     ts_board   b;
@@ -254,7 +254,7 @@ static int show(const ts_court *c, const judge_options *o, ts_json *json)
     return status;
 }
 
-static int verdict(const ts_court *c, bool given)
+static int verdict(const ts_run *c, bool given)
 {
     bool audit = false;
     for (int i = 0; i < c->n; i++) {
@@ -292,7 +292,7 @@ static bool put_aside(const char *log)
 
 /* The key is stored next to the log until the log reveals it, so that an interrupted run can resume
  * with the same inputs. */
-static bool draw_key(ts_court *c, const char *path, bool resume)
+static bool draw_key(ts_run *c, const char *path, bool resume)
 {
     if (c->key_given) return true;
     FILE *f = resume ? fopen(path, "rb") : NULL;
@@ -322,7 +322,7 @@ static bool has_ended(const ts_records *r)
     return r->n && !strcmp(r->at[r->n - 1].type, "end");
 }
 
-static int sit(ts_court *c, const judge_options *o, bool given)
+static int sit(ts_run *c, const judge_options *o, bool given)
 {
     ts_records earlier = { 0 };
     char       why[TS_WHY];
@@ -334,13 +334,13 @@ static int sit(ts_court *c, const judge_options *o, bool given)
     }
     char key_path[4200];
     snprintf(key_path, sizeof key_path, "%s.key", o->log);
-    bool ok = has_ended(&earlier) && !ts_court_recall(c, &earlier);
+    bool ok = has_ended(&earlier) && !ts_run_recall(c, &earlier);
     if (ok)
         fprintf(stderr, "touchstone judge: %s: every entrant has a verdict; nothing to judge\n",
                 o->log);
     else {
         if (!draw_key(c, key_path, o->resume != NULL)) return TS_EXIT_BROKEN;
-        ok = ts_court_sit(c, &earlier, why) && derive(c->log, o->log, why) && ts_court_end(c);
+        ok = ts_run_all(c, &earlier, why) && derive(c->log, o->log, why) && ts_run_end(c);
         if (ok) unlink(key_path);
     }
     ts_log_close(c->log);
@@ -398,7 +398,7 @@ static bool is_class(const char *name)
 }
 
 /* False, and an error line, if an entrant could not be confined. */
-static bool is_confined(const ts_court *c)
+static bool is_confined(const ts_run *c)
 {
     unsigned lacks = 0;
     char     text[128];
@@ -416,7 +416,7 @@ static bool is_confined(const ts_court *c)
 
 int ts_tool_judge(int argc, char **argv)
 {
-    static ts_court c;
+    static ts_run   c;
     judge_options   o = { .log = "judge.log" };
     const char     *given[TS_MOST_ENTRANTS] = { NULL };
     int             status;
@@ -425,7 +425,7 @@ int ts_tool_judge(int argc, char **argv)
         { "--class", "NAME", "judge only entrants of this class (default: all)", &o.klass },
         { "--depth", "D", "number of cases and timed calls: quick, normal or full (default normal)",
           &o.depth },
-        { "--gate", NULL, "test correctness only, without timing", &c.gate },
+        { "--no-timing", NULL, "test correctness only, without timing", &c.untimed },
         { "--case", "NAME", "run only this case, named with its seed as in a verdict", &c.only },
         { "--device", "cpu|cuda", "device to judge on (default: from the first entrant's class)",
           &o.device },
@@ -475,9 +475,9 @@ int ts_tool_judge(int argc, char **argv)
         return TS_EXIT_BROKEN;
     }
     if (o.selfcheck) return ts_selfcheck(c.device == TS_CUDA ? &c.survey : NULL, o.json);
-    char passing[TS_LITTER_PATH + 8] =
+    char passing[TS_TEMPORARY_PATH + 8] =
         ""; /* a single case gives no verdict: its log is temporary */
-    if ((c.only || o.replay) && !ts_litter(passing)) {
+    if ((c.only || o.replay) && !ts_temporary(passing)) {
         fprintf(stderr, "touchstone judge: no temporary folder could be created\n");
         return TS_EXIT_BROKEN;
     }

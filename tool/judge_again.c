@@ -9,7 +9,7 @@
 
 #include "tool.h"
 
-bool ts_replay_key(ts_court *c, const ts_records *r, const char *log)
+bool ts_replay_key(ts_run *c, const ts_records *r, const char *log)
 {
     const char *key = NULL, *depth = NULL;
     for (size_t i = 0; i < r->n; i++) {
@@ -26,7 +26,7 @@ bool ts_replay_key(ts_court *c, const ts_records *r, const char *log)
         if (strcmp(r->at[i].type, "run")) continue;
         const ts_jr_node *timed = ts_jr_get(r->at[i].root, "timed");
         depth = ts_jr_text(r->at[i].root, "depth", NULL);
-        if (timed && !ts_jr_bool(timed)) c->gate = "";
+        if (timed && !ts_jr_bool(timed)) c->untimed = "";
     }
     for (int i = 0; key && i < TS_KEY_BYTES; i++)
         if (sscanf(key + 2 * i, "%2hhx", &c->key[i]) != 1) key = NULL;
@@ -41,13 +41,13 @@ bool ts_replay_key(ts_court *c, const ts_records *r, const char *log)
     return key != NULL;
 }
 
-static const ts_record *verdict_on(ts_court *c, const ts_records *r, const ts_judged *e)
+static const ts_record *verdict_on(ts_run *c, const ts_records *r, const ts_judged *e)
 {
     return !e->task ? NULL
-                    : ts_records_verdict(r, e->entrant.source_sha256, ts_court_label(c, e->task));
+                    : ts_records_verdict(r, e->entrant.source_sha256, ts_run_label(c, e->task));
 }
 
-bool ts_replay_knows(ts_court *c, const ts_records *r, const char *log)
+bool ts_replay_knows(ts_run *c, const ts_records *r, const char *log)
 {
     for (int i = 0; i < c->n; i++)
         if (verdict_on(c, r, c->entrant[i])) return true;
@@ -56,7 +56,7 @@ bool ts_replay_knows(ts_court *c, const ts_records *r, const char *log)
     return false;
 }
 
-int ts_replay_compare(ts_court *c, const ts_records *r)
+int ts_replay_compare(ts_run *c, const ts_records *r)
 {
     int n_other = 0;
     for (int i = 0; i < c->n; i++) {

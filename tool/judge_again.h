@@ -3,14 +3,14 @@
 #ifndef TS_JUDGE_AGAIN_H
 #define TS_JUDGE_AGAIN_H
 
-#include "court.h"
+#include "run.h"
 
-/* Takes key, depth and --gate from the log. False, and an error line, if it was drawn by another
- * rule or has no key. */
-bool ts_replay_key(ts_court *c, const ts_records *r, const char *log);
+/* Takes key, depth and --no-timing from the log. False, and an error line, if it was drawn by
+ * another rule or has no key. */
+bool ts_replay_key(ts_run *c, const ts_records *r, const char *log);
 /* False, and an error line, if the log has a verdict on none of the entrants. */
-bool ts_replay_knows(ts_court *c, const ts_records *r, const char *log);
+bool ts_replay_knows(ts_run *c, const ts_records *r, const char *log);
 /* Compares every verdict with the one in the log, a line each; returns the exit status. */
-int ts_replay_compare(ts_court *c, const ts_records *r);
+int ts_replay_compare(ts_run *c, const ts_records *r);
 
 #endif

@@ -9,11 +9,11 @@
 #include <string.h>
 
 #include "build.h"
-#include "court.h"
 #include "describe.h"
 #include "entrant.h"
 #include "header.h"
 #include "markup.h"
+#include "run.h"
 #include "score.h"
 
 #define C_PARTS                                                                                    \

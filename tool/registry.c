@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "cuda_module.h"
-#include "doors.h"
+#include "entries.h"
 #include "player.h"
 #include "tool.h"
 
@@ -36,7 +36,7 @@ static ts_status play(const ts_player *p, const void *table, const void *a, cons
     struct ts_##name##_args;                                                                       \
     ts_status ts_##name(const struct ts_##name##_args *, const ts_exec *);                         \
     ts_status ts_##name##_workspace(const struct ts_##name##_args *, const ts_exec *, size_t *);   \
-    DOOR(ts_##name)                                                                                \
+    ENTRY(ts_##name)                                                                               \
     QUERY(ts_##name##_workspace)
 
 #define SCRIPT(name)                                                                               \
@@ -44,11 +44,11 @@ static ts_status play(const ts_player *p, const void *table, const void *a, cons
     extern const ts_player ts_player_##name;                                                       \
     static ts_status       any_ts_##name(const void *a, const ts_exec *x)                          \
     {                                                                                              \
-        return play(&ts_player_##name, ts_##name##_doors, a, x);                                   \
+        return play(&ts_player_##name, ts_##name##_entries, a, x);                                 \
     }                                                                                              \
     static ts_status any_ts_##name##_workspace(const void *a, const ts_exec *x, size_t *n)         \
     {                                                                                              \
-        return ts_player_##name.workspace(ts_##name##_doors, a, x, n);                             \
+        return ts_player_##name.workspace(ts_##name##_entries, a, x, n);                           \
     }
 TS_CHALLENGES(PLAIN, SCRIPT)
 

@@ -62,7 +62,7 @@ static void to_json(ts_json *j, const ts_records *r, size_t n_log, int n_logs, c
     for (size_t i = 0; j && i < b->n_overall; i++) {
         const ts_entrant_overall *c = &b->overall[i];
         ts_json                  *o = ts_json_object(list, NULL);
-        const bool timed = !c->passed || c->S > 0; /* a run with --gate has no scores: null */
+        const bool timed = !c->passed || c->S > 0; /* a run with --no-timing has no scores: null */
         ts_json_text(o, "name", b->row[c->first].name);
         ts_json_text(o, "class", c->klass);
         ts_json_int(o, "passed", c->passed);

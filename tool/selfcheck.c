@@ -12,8 +12,8 @@ static void print(FILE *f, const ts_guarantees *g, const ts_survey *device)
     fprintf(f, "badge: %s\n", g->badge);
     for (int i = 0; i < g->n; i++)
         fprintf(f, "  %-4s %-24s %s\n", g->g[i].held ? "yes" : "NO", g->g[i].name, g->g[i].text);
-    fprintf(f, "empty call: median %.0f ns, p95 %.0f ns; process start: %.1f ms\n", g->bell_ns,
-            g->bell_p95_ns, g->start_ms);
+    fprintf(f, "empty call: median %.0f ns, p95 %.0f ns; process start: %.1f ms\n", g->empty_ns,
+            g->empty_p95_ns, g->start_ms);
     fprintf(f,
             "wake-up allowance: %.0f us, cold %.0f us; %d threads %.0f us, cold %.0f us; time "
             "beyond the allowance counts\n",
@@ -30,7 +30,7 @@ static void to_json(ts_json *root, const ts_guarantees *g, const ts_survey *devi
         ts_json_number(o, "empty_kernel_ns", device->probe_ns);
     }
     ts_json_text(root, "badge", g->badge);
-    ts_json_number(root, "call_ns", g->bell_ns);
+    ts_json_number(root, "call_ns", g->empty_ns);
     ts_json_number(root, "start_ms", g->start_ms);
     ts_json *all = ts_json_array(root, "guarantees");
     for (int i = 0; i < g->n; i++) {

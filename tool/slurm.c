@@ -36,7 +36,7 @@ static int number_of(const char *challenge)
 }
 
 /* Admits each answer as a run would, to learn its class. */
-static bool count(ts_court *c, const char *path, shards *s)
+static bool count(ts_run *c, const char *path, shards *s)
 {
     static ts_paths list;
     ts_refusal      why = { 0 };
@@ -50,7 +50,7 @@ static bool count(ts_court *c, const char *path, shards *s)
         if (!ok) complain(a->path, "named after no challenge; --slurm needs MODEL/CHALLENGE paths");
         if (!ok) break;
         c->n = 0;
-        ts_court_admit(c, &e);
+        ts_run_admit(c, &e);
         const bool other = !strcmp(e.reason, "device");
         const int  n = other ? 0 : s->n[number_of(a->challenge)][e.entrant.cls]++;
         s->n_shards += !other && !n;
@@ -149,7 +149,7 @@ static bool is_free(int argc, char **argv)
     return true;
 }
 
-int ts_judge_slurm(ts_court *c, const char *dir, const char *const *given, int argc, char **argv)
+int ts_judge_slurm(ts_run *c, const char *dir, const char *const *given, int argc, char **argv)
 {
     static shards s;
     char          whole[4096], here[4096], program[4096] = "";

@@ -24,7 +24,7 @@ static void list_times(const ts_board *b, const ts_entrant_row *r, ts_json *o)
     }
 }
 
-void ts_verdicts_list(const ts_court *c, const ts_board *b, ts_json *root)
+void ts_verdicts_list(const ts_run *c, const ts_board *b, ts_json *root)
 {
     ts_json *list = ts_json_array(root, "verdicts");
     for (int i = 0; i < c->n; i++) {
@@ -51,7 +51,7 @@ void ts_verdicts_list(const ts_court *c, const ts_board *b, ts_json *root)
             ts_json_text(o, has ? "optional_examined" : "optional_not_exported", names);
         }
         char lacks[64];
-        if (*ts_court_unsupported(e, lacks, sizeof lacks)) ts_json_text(o, "unsupported", lacks);
+        if (*ts_run_unsupported(e, lacks, sizeof lacks)) ts_json_text(o, "unsupported", lacks);
         ts_json_number(o, "worst", e->worst);
         list_times(b, ts_board_row(b, e->id), o);
     }

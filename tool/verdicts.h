@@ -4,10 +4,10 @@
 #define TS_VERDICTS_H
 
 #include "board.h"
-#include "court.h"
+#include "run.h"
 #include "tool.h"
 
 /* Adds the array "verdicts", of the entrants that this run judged. */
-void ts_verdicts_list(const ts_court *c, const ts_board *b, ts_json *root);
+void ts_verdicts_list(const ts_run *c, const ts_board *b, ts_json *root);
 
 #endif

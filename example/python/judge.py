@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """judge.py - judges two NumPy functions from Python: one whose variance cancels, and the repaired one.
 
-The judge runs each in a sandboxed process, on cases and bounds of its own. `gate=True` leaves out the timing."""
+The judge runs each in a sandboxed process, on cases and bounds of its own. `timing=False` leaves out the timing."""
 import numpy as np
 
 import touchstone as ts
@@ -46,7 +46,7 @@ def repaired(x, gamma, beta, eps, out):
 
 passed = []
 for entrant in naive, repaired:
-    verdict = entrant.judge(gate=True, depth="quick")
+    verdict = entrant.judge(timing=False, depth="quick")
     passed.append(verdict.passed)
     print("%s: %s" % (verdict.entrant, verdict.verdict))
     if not verdict:

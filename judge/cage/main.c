@@ -278,22 +278,23 @@ static void call(void)
 _Noreturn static void serve(void)
 {
     ts_control *c = cage_control;
-    uint32_t    seen = 0, bell;
+    uint32_t    seen = 0, signal;
     __atomic_store_n(&c->ready, UINT32_MAX, __ATOMIC_RELEASE);
     for (;;) {
-        while ((bell = __atomic_load_n(&c->bell, __ATOMIC_ACQUIRE)) == seen)
-            cage_wait(&c->bell, seen);
-        seen = bell;
-        if (bell % 2) {
+        while ((signal = __atomic_load_n(&c->signal, __ATOMIC_ACQUIRE)) == seen)
+            cage_wait(&c->signal, seen);
+        seen = signal;
+        if (signal % 2) {
             cage_pool_arm();
             if (ts_on_gpu(plan.class)) cage_gpu_arm();
             ts_isa_fp_set();
-            __atomic_store_n(&c->ready, bell, __ATOMIC_RELEASE);
-            while (plan.spin && __atomic_load_n(&c->bell, __ATOMIC_ACQUIRE) == bell) ts_isa_pause();
+            __atomic_store_n(&c->ready, signal, __ATOMIC_RELEASE);
+            while (plan.spin && __atomic_load_n(&c->signal, __ATOMIC_ACQUIRE) == signal)
+                ts_isa_pause();
             continue;
         }
         call();
-        __atomic_store_n(&c->done, bell, __ATOMIC_RELEASE);
+        __atomic_store_n(&c->done, signal, __ATOMIC_RELEASE);
     }
 }
 

@@ -118,23 +118,23 @@ static void work(const ts_probe_args *a)
 
 static ts_status forge(const ts_probe_args *a, ts_control *c)
 {
-    __atomic_store_n(&c->done, c->bell, __ATOMIC_RELEASE);
+    __atomic_store_n(&c->done, c->signal, __ATOMIC_RELEASE);
     work(a);
     return TS_OK;
 }
 
 _Noreturn static void be_the_runner(const ts_probe_args *a, ts_control *c)
 {
-    for (uint32_t seen = c->bell, bell;; seen = bell) {
+    for (uint32_t seen = c->signal, signal;; seen = signal) {
         work(a);
         c->answer.status = TS_OK;
         __atomic_store_n(&c->done, seen, __ATOMIC_RELEASE);
-        while ((bell = __atomic_load_n(&c->bell, __ATOMIC_ACQUIRE)) == seen)
-            raw(NR_FUTEX, (long)&c->bell, 0, seen, 0, 0, 0);
+        while ((signal = __atomic_load_n(&c->signal, __ATOMIC_ACQUIRE)) == seen)
+            raw(NR_FUTEX, (long)&c->signal, 0, seen, 0, 0, 0);
         for (int i = 0; i < 20; i++) work(a);
-        __atomic_store_n(&c->ready, bell, __ATOMIC_RELEASE);
-        while (__atomic_load_n(&c->bell, __ATOMIC_ACQUIRE) == bell) {}
-        bell = c->bell;
+        __atomic_store_n(&c->ready, signal, __ATOMIC_RELEASE);
+        while (__atomic_load_n(&c->signal, __ATOMIC_ACQUIRE) == signal) {}
+        signal = c->signal;
     }
 }
 

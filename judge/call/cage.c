@@ -268,7 +268,7 @@ static int be_born(void *arg)
 
 /* A sealed entrant has no system call to reach a network or a file; other classes get an empty
  * network and mount namespace, and start more slowly. */
-static int spawn(ts_cage *c, const char *path, int null, int bell, int err, int buffers)
+static int spawn(ts_cage *c, const char *path, int null, int signal, int err, int buffers)
 {
     const bool sealed = c->plan.class == TS_SEALED, root = geteuid() == 0;
     const int  apart = CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS |
@@ -280,7 +280,7 @@ static int spawn(ts_cage *c, const char *path, int null, int bell, int err, int 
     birth      b = { path,
                      gpu,
                      { null, null, err, c->control_fd, gpu ? -1 : c->in_fd, gpu ? -1 : c->out_fd,
-                       c->object_fd, bell, bell, c->runner_fd, buffers } };
+                       c->object_fd, signal, signal, c->runner_fd, buffers } };
     for (int i = 0; i < HANDED; i++) /* duplicated above the target numbers */
         if (b.fd[i] >= 0) b.fd[i] = fcntl(b.fd[i], F_DUPFD_CLOEXEC, ABOVE);
     const uint32_t unsafe = c->plan.unsafe ? TS_BORN_UNSAFE : 0;
@@ -316,21 +316,21 @@ static int player_for(const ts_cage *c)
 static bool bear(ts_cage *c)
 {
     char       path[1024];
-    int        bell[2] = { -1, -1 }, err[2] = { -1, -1 }, given[2] = { -1, -1 };
+    int        signal[2] = { -1, -1 }, err[2] = { -1, -1 }, given[2] = { -1, -1 };
     const bool rung = ts_in_python(c->plan.class), gpu = ts_on_gpu(c->plan.class);
     const int  null = open("/dev/null", O_RDWR | O_CLOEXEC);
     if (null >= 0 &&
         !pipe2(err, O_CLOEXEC | O_NONBLOCK) && /* a flood of output blocks neither side */
-        (!rung || !socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, bell)) &&
+        (!rung || !socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, signal)) &&
         (!gpu || !socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, given)) &&
         ts_beside("touchstone-cage", path, sizeof path) && (!gpu || keep_memory(c, given[0]))) {
         if (!gpu) given[1] = player_for(c);
-        c->pid = spawn(c, path, null, bell[1], err[1], given[1]);
+        c->pid = spawn(c, path, null, signal[1], err[1], given[1]);
     }
-    const int ends[] = { null, bell[1], err[1], given[0], given[1] };
+    const int ends[] = { null, signal[1], err[1], given[0], given[1] };
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
         if (ends[i] >= 0) close(ends[i]);
-    c->bell_fd = bell[0], c->err_fd = err[0];
+    c->signal_fd = signal[0], c->err_fd = err[0];
     return c->pid > 0;
 }
 
@@ -429,7 +429,7 @@ ts_cage *ts_cage_start(const ts_cage_plan *p, char *why, size_t n)
     c->plan = *p;
     c->next = living;
     living = c;
-    c->control_fd = c->in_fd = c->out_fd = c->object_fd = c->runner_fd = c->bell_fd = c->err_fd =
+    c->control_fd = c->in_fd = c->out_fd = c->object_fd = c->runner_fd = c->signal_fd = c->err_fd =
         -1;
     char        text[160];
     const char *failed = prepare(c);
@@ -474,8 +474,8 @@ void ts_cage_stop(ts_cage **at)
     if (c->control && c->control != MAP_FAILED) munmap(c->control, sizeof *c->control);
     if (c->region) munmap(c->region, c->region_bytes);
     for (int i = 0; i < c->plan.n_slots && i < TS_MAX_SLOTS; i++) ts_arena_clear(&c->slot[i].arena);
-    const int fd[] = { c->control_fd, c->in_fd,   c->out_fd, c->object_fd,
-                       c->runner_fd,  c->bell_fd, c->err_fd };
+    const int fd[] = { c->control_fd, c->in_fd,     c->out_fd, c->object_fd,
+                       c->runner_fd,  c->signal_fd, c->err_fd };
     for (size_t i = 0; i < sizeof fd / sizeof *fd; i++)
         if (fd[i] >= 0) close(fd[i]);
     if (c->has_core) give_core_back();

@@ -128,8 +128,8 @@ typedef struct ts_honest {
 typedef struct ts_guarantees {
     int          n;
     ts_guarantee g[64];
-    double       start_ms;             /* median of a few */
-    double       bell_ns, bell_p95_ns; /* of an empty call */
+    double       start_ms;               /* median of a few */
+    double       empty_ns, empty_p95_ns; /* of an empty call */
     double       freeze_ns;
     ts_honest    honest;
     unsigned     sealed_lacks, host_lacks; /* TS_HELD_* that this machine does not have */

@@ -64,10 +64,10 @@ static double own_cpu_ns(void)
     return 1e9 * (double)t.tv_sec + (double)t.tv_nsec;
 }
 
-static void ring(ts_cage *c, uint32_t bell, bool wake)
+static void ring(ts_cage *c, uint32_t signal, bool wake)
 {
-    __atomic_store_n(&c->control->bell, bell, __ATOMIC_SEQ_CST);
-    if (wake) syscall(SYS_futex, &c->control->bell, FUTEX_WAKE, 0x7fffffff, NULL, NULL, 0);
+    __atomic_store_n(&c->control->signal, signal, __ATOMIC_SEQ_CST);
+    if (wake) syscall(SYS_futex, &c->control->signal, FUTEX_WAKE, 0x7fffffff, NULL, NULL, 0);
 }
 
 /* ---- lines that detect late writes and early reads ---- */
@@ -202,10 +202,10 @@ static bool rests(const ts_cage *c)
 
 /* Discards bytes sent before the call. At most a socket's capacity, so that a process that keeps
  * sending cannot block the judge. */
-static void hear_out(int bell_fd)
+static void hear_out(int signal_fd)
 {
     char said[4096];
-    for (int i = 0; i < 64 && recv(bell_fd, said, sizeof said, MSG_DONTWAIT) > 0; i++) {}
+    for (int i = 0; i < 64 && recv(signal_fd, said, sizeof said, MSG_DONTWAIT) > 0; i++) {}
 }
 
 /* Thaws the process, arms it, signals go and waits for its reply. */
@@ -215,24 +215,24 @@ static int perform(ts_cage *c, int slot, int verb, bool fresh, line *hidden, int
     const bool python = ts_in_python(c->plan.class);
     /* Entrants of other classes may have threads that legitimately spin for work. */
     const bool held =
-        c->plan.class == TS_SEALED && (c->bell < 2 || ts_cage_chance(c, HELD_ONE_IN) == 0);
+        c->plan.class == TS_SEALED && (c->signal < 2 || ts_cage_chance(c, HELD_ONE_IN) == 0);
     const double cpu0 = ts_cage_cpu_ns(c);
-    c->bell += 2;
+    c->signal += 2;
     if (held) {
         ts_cage_thaw(c);
         r->early = !rests(c);
         r->cpu_before_ns = ts_cage_cpu_ns(c) - cpu0; /* exact, since it sleeps */
     }
     const double arm_ns = ts_now_ns(), arm_cpu_ns = own_cpu_ns();
-    if (!python) ring(c, c->bell - 1, held);
+    if (!python) ring(c, c->signal - 1, held);
     if (!held) ts_cage_thaw(c);
     if (!python) {
         const int ready =
-            ts_cage_await(c, &c->control->ready, c->bell - 1, SPIN_NS, READY_LIMIT_MS * 1e6);
+            ts_cage_await(c, &c->control->ready, c->signal - 1, SPIN_NS, READY_LIMIT_MS * 1e6);
         if (ready != TS_WORD_CAME) return ready;
     }
     const double ready_ns = ts_now_ns();
-    if (python) hear_out(c->bell_fd);
+    if (python) hear_out(c->signal_fd);
     if (c->keeper && verb == TS_VERB_RUN) {
         const int laid = ts_gpu_lay(c, slot, fresh, r);
         if (laid != TS_WORD_CAME) return laid;
@@ -244,12 +244,12 @@ static int perform(ts_cage *c, int slot, int verb, bool fresh, line *hidden, int
     const double t0 = ts_now_ns();
     r->lead_ns = t0 - arm_ns + r->cpu_before_ns;
     r->n_wakes = held ? 2 : 1;
-    if (!python) ring(c, c->bell, !c->spin);
-    else if (send(c->bell_fd, "g", 1, MSG_NOSIGNAL) != 1) return TS_WORD_DEAD;
+    if (!python) ring(c, c->signal, !c->spin);
+    else if (send(c->signal_fd, "g", 1, MSG_NOSIGNAL) != 1) return TS_WORD_DEAD;
     ts_awake_go();
     const int came =
         python ? ts_cage_await_byte(c, c->plan.limit_ms)
-               : ts_cage_await(c, &c->control->done, c->bell, SPIN_NS, c->plan.limit_ms * 1e6);
+               : ts_cage_await(c, &c->control->done, c->signal, SPIN_NS, c->plan.limit_ms * 1e6);
     const double t1 = ts_now_ns();
     ts_awake_end();
     for (int i = 0; i < n_seen; i++) memcpy(seen[i].kept, seen[i].at, seen[i].n);

@@ -28,12 +28,12 @@ struct ts_cage {
     bool           frozen, has_core, shares_core, spin;
     int            wait_status; /* of the dead */
     int            control_fd, in_fd, out_fd, object_fd, runner_fd;
-    int            bell_fd, err_fd; /* python: go and done; its standard error */
+    int            signal_fd, err_fd; /* python: go and done; its standard error */
     ts_control    *control;
     unsigned char *region;
     size_t         region_bytes, used;
     unsigned char *workspace_lo, *workspace_hi;
-    uint32_t       bell;
+    uint32_t       signal;
     int            n_cores; /* that the entrant can use */
     cpu_set_t      cores;   /* these */
     int            n_calls, n_disturbed;

@@ -248,11 +248,11 @@ int ts_cage_await(ts_cage *c, const uint32_t *word, uint32_t want, double spin_n
 /* Class python: the byte that signals done. */
 int ts_cage_await_byte(ts_cage *c, int limit_ms)
 {
-    struct pollfd p = { .fd = c->bell_fd, .events = POLLIN };
+    struct pollfd p = { .fd = c->signal_fd, .events = POLLIN };
     char          byte;
     const int     n = poll(&p, 1, limit_ms);
     if (n == 0) return TS_WORD_NOT;
-    if (n == 1 && recv(c->bell_fd, &byte, 1, MSG_DONTWAIT) == 1) return TS_WORD_CAME;
+    if (n == 1 && recv(c->signal_fd, &byte, 1, MSG_DONTWAIT) == 1) return TS_WORD_CAME;
     for (int i = 0; i < 100 && ts_cage_alive(c); i++)
         ts_nap(1e6); /* its descriptors are closed slightly earlier */
     return ts_cage_alive(c) ? TS_WORD_NOT : TS_WORD_DEAD;

@@ -86,10 +86,10 @@ void ts_examine(const ts_exam *e, ts_worker *w, int limit_ms, ts_verdict *v)
     }
 }
 
-void ts_examine_refusals(const ts_exam *e, ts_worker *w, bool door, int limit_ms, ts_verdict *v)
+void ts_examine_refusals(const ts_exam *e, ts_worker *w, bool entry, int limit_ms, ts_verdict *v)
 {
     *v = (ts_verdict) { 0 };
-    for (int i = door ? TS_NO_SIZE : 0;; i += i == TS_NO_ARGS ? 2 : 1) {
+    for (int i = entry ? TS_NO_SIZE : 0;; i += i == TS_NO_ARGS ? 2 : 1) {
         ts_reply r;
         ts_flaw  f = { 0 };
         if (!ask(e, w, 1, i, limit_ms, &r, v) || r.none) return;

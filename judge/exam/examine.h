@@ -33,8 +33,8 @@ typedef struct ts_verdict {
 void ts_examine(const ts_exam *e, ts_worker *w, int limit_ms, ts_verdict *v);
 
 /* Invalid calls: each must return the right status and leave the outputs alone. An API function
- * (`door`) is also called without args and without exec. */
-void ts_examine_refusals(const ts_exam *e, ts_worker *w, bool door, int limit_ms, ts_verdict *v);
+ * (`entry`) is also called without args and without exec. */
+void ts_examine_refusals(const ts_exam *e, ts_worker *w, bool entry, int limit_ms, ts_verdict *v);
 
 /* Writes a flaw as text: "dx[3][17] got 1.25, want 1.5 +- 1e-07"; of an exact output without bound.
  */

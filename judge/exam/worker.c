@@ -154,13 +154,13 @@ static void serve(const ts_function *e, board *d, int fd)
     static ts_arena   arena;
     const ts_backend *b = e->device == TS_CUDA ? &ts_backend_cuda : &ts_backend_cpu;
     ts_session        s = { .function = e, .arena = &arena, .reply = &d->reply };
-    char              bell;
+    char              signal;
     s.exec = (ts_exec) { .device = e->device, .deterministic = !e->any_order };
     own_board = d;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     catch_faults();
     ts_cpu_set_mask(e->mask);
-    while (read(fd, &bell, 1) == 1) {
+    while (read(fd, &signal, 1) == 1) {
         d->reply = (ts_reply) { 0 };
         if (d->order.verb == TS_LOAD) {
             ts_arena_unlock(&arena); /* in case the last case ended early */
@@ -168,7 +168,7 @@ static void serve(const ts_function *e, board *d, int fd)
             memcpy(s.args, d->args, sizeof s.args);
         }
         obey(b, &s, &d->order);
-        if (write(fd, &bell, 1) != 1) break;
+        if (write(fd, &signal, 1) != 1) break;
     }
     /* Exit normally, so that a tool such as compute-sanitizer can print its report. */
     exit(0);
@@ -255,7 +255,7 @@ static void say_how_it_died(ts_worker *w, bool hung, ts_reply *reply)
 
 bool ts_worker_order(ts_worker *w, ts_order o, ts_reply *reply)
 {
-    char bell = 1;
+    char signal = 1;
     *reply = (ts_reply) { .flaw = { .fault = TS_FAULT_CRASH, .what = "" },
                           .text = "cannot start a process" };
     if (!w->pid && !spawn(w)) return false;
@@ -266,10 +266,10 @@ bool ts_worker_order(ts_worker *w, ts_order o, ts_reply *reply)
     }
     /* Not write(): a worker that died since its last reply must not kill the examiner with SIGPIPE.
      */
-    if (send(w->fd, &bell, 1, MSG_NOSIGNAL) == 1) {
+    if (send(w->fd, &signal, 1, MSG_NOSIGNAL) == 1) {
         struct pollfd p = { .fd = w->fd, .events = POLLIN };
         const int     ready = poll(&p, 1, o.limit_ms);
-        if (ready == 1 && read(w->fd, &bell, 1) == 1) {
+        if (ready == 1 && read(w->fd, &signal, 1) == 1) {
             *reply = w->board->reply;
             return true;
         }

@@ -20,12 +20,12 @@
  *         a challenge with a script: touchstone-player.so, see python/ask.h
  *
  * The protocol, for call k = 1, 2, ...: while the runner is stopped, the judge writes `call` and
- * bell = 2k - 1 (armed), except in calls that first test whether the process is idle. The runner
- * replies ready = 2k - 1 and watches bell. bell = 2k means "go": the runner makes the call, stores
- * its answer, and sets done = 2k. bell is a shared futex. In class python "go" is one byte on 7 and
- * "done" one byte on 8; before its first read of 7 the runner writes one byte to 8, which means
- * that the entrant is loaded. For an entrant that cannot be loaded the runner sets error.text and
- * error.reason = TS_STOP_MISSING, and calls exit(1). On a device the runner launches an empty
+ * signal = 2k - 1 (armed), except in calls that first test whether the process is idle. The runner
+ * replies ready = 2k - 1 and watches signal. signal = 2k means "go": the runner makes the call,
+ * stores its answer, and sets done = 2k. signal is a shared futex. In class python "go" is one byte
+ * on 7 and "done" one byte on 8; before its first read of 7 the runner writes one byte to 8, which
+ * means that the entrant is loaded. For an entrant that cannot be loaded the runner sets error.text
+ * and error.reason = TS_STOP_MISSING, and calls exit(1). On a device the runner launches an empty
  * kernel at go, before the call: the device takes some 200 us to switch to this process, and work
  * enqueued in the meantime waits.
  *
@@ -168,8 +168,8 @@ typedef struct ts_kept {
 enum { TS_WORKSPACE_ALIGN = 256 }; /* on a device; the workspace ends at a page boundary */
 
 typedef struct ts_control {
-    _Alignas(64) uint32_t bell;  /* judge to runner */
-    _Alignas(64) uint32_t ready; /* runner to judge; UINT32_MAX once set up */
+    _Alignas(64) uint32_t signal; /* judge to runner */
+    _Alignas(64) uint32_t ready;  /* runner to judge; UINT32_MAX once set up */
     _Alignas(64) uint32_t done;
     _Alignas(64) struct {
         int32_t  status;    /* ts_status */

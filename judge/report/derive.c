@@ -30,18 +30,18 @@ typedef struct member {
     const ts_jr_node *verdict, *time[WORKLOADS];
 } member;
 
-typedef struct sitting {
+typedef struct timing {
     const char *task;
     int         n, n_workloads;
     member      m[MEMBERS];
-} sitting;
+} timing;
 
 static bool says(const ts_jr_node *verdict, const char *what)
 {
     return !strcmp(ts_jr_text(verdict, "verdict", ""), what);
 }
 
-static member *member_of(sitting *s, int64_t id)
+static member *member_of(timing *s, int64_t id)
 {
     for (int i = 0; i < s->n; i++)
         if (s->m[i].id == id) return &s->m[i];
@@ -50,9 +50,9 @@ static member *member_of(sitting *s, int64_t id)
 
 /* Collects the entrants that passed or are under audit in records [first, end); false if none was
  * timed. */
-static bool collect(const ts_records *r, size_t first, size_t end, const char *task, sitting *s)
+static bool collect(const ts_records *r, size_t first, size_t end, const char *task, timing *s)
 {
-    *s = (sitting) { .task = task };
+    *s = (timing) { .task = task };
     for (size_t i = first; i < end; i++) {
         const ts_jr_node *v = r->at[i].root;
         if (!is(&r->at[i], "verdict") || strcmp(ts_jr_text(v, "task", ""), task)) continue;
@@ -89,7 +89,7 @@ static double call_of(const ts_jr_node *time, int i)
 
 /* The worst error counts, of correctness stage and timed workloads: precision in some of them only
  * is worth nothing. */
-static double error_of(const sitting *s, const member *m)
+static double error_of(const timing *s, const member *m)
 {
     double error = ts_jr_number(m->verdict, "p999", 0);
     for (int w = 0; w < s->n_workloads; w++)
@@ -98,7 +98,7 @@ static double error_of(const sitting *s, const member *m)
 }
 
 /* An entrant under audit may be implausibly precise: it does not set the reference for others. */
-static double honest_error(const sitting *s)
+static double honest_error(const timing *s)
 {
     double honest = 1;
     for (int i = 0; i < s->n; i++)
@@ -129,7 +129,7 @@ static double share_of(const ts_records *r, int64_t id)
     return 1;
 }
 
-static bool put_score(const ts_records *r, const sitting *s, const member *m, double honest,
+static bool put_score(const ts_records *r, const timing *s, const member *m, double honest,
                       ts_sink to)
 {
     ts_workload w[WORKLOADS] = { 0 };
@@ -139,7 +139,7 @@ static bool put_score(const ts_records *r, const sitting *s, const member *m, do
                                    ts_jr_number(m->time[i], "time_ns", 0),
                                    ts_jr_number(m->time[i], "lo_ns", 0),
                                    ts_jr_number(m->time[i], "hi_ns", 0) };
-    ts_score_in in = { .gate = true,
+    ts_score_in in = { .correct = true,
                        .audit = says(m->verdict, "AUDIT"),
                        .workload = w,
                        .n_workloads = (size_t)s->n_workloads,
@@ -161,7 +161,7 @@ static bool put_score(const ts_records *r, const sitting *s, const member *m, do
     ts_jw_num(j, "P", v.P);
     ts_jw_num(j, "R", v.R);
     ts_jw_num(j, "M", v.M);
-    ts_jw_text(j, "grade", ts_grade(in.gate, in.audit, v.score));
+    ts_jw_text(j, "grade", ts_grade(in.correct, in.audit, v.score));
     return to.commit(to.to);
 }
 
@@ -207,7 +207,7 @@ static bool meet(const member *a, const member *b, int first, int end, int *n_pa
     return n && ts_match_pairs(pair, n, 1, m);
 }
 
-static bool put_match(const sitting *s, const member *a, const member *b, games *g, ts_sink to)
+static bool put_match(const timing *s, const member *a, const member *b, games *g, ts_sink to)
 {
     ts_match m, one;
     int      n_pairs, n;
@@ -454,7 +454,7 @@ bool ts_derive_overall(const ts_records *r, ts_sink to)
 
 /* ---- all runs ---- */
 
-static bool put_sitting(const ts_records *r, const sitting *s, games *g, ts_sink to)
+static bool put_timing(const ts_records *r, const timing *s, games *g, ts_sink to)
 {
     const double honest = honest_error(s);
     const size_t first = g->n;
@@ -491,7 +491,7 @@ static int timed_tasks(const ts_records *r, size_t first, size_t end, const char
 
 bool ts_derive(const ts_records *r, ts_sink to)
 {
-    sitting    *s = malloc(sizeof *s);
+    timing     *s = malloc(sizeof *s);
     games       g = { 0 };
     bool        ok = s != NULL, any = false, scored;
     size_t      end;
@@ -502,7 +502,7 @@ bool ts_derive(const ts_records *r, ts_sink to)
         for (int i = 0; i < n && ok; i++) {
             if (!collect(r, first, end, task[i], s)) continue;
             any = true;
-            ok = put_sitting(r, s, &g, to);
+            ok = put_timing(r, s, &g, to);
         }
     }
     if (ok && any) ok = put_overall(r, &g, to);

@@ -10,10 +10,10 @@
 const ts_grade_row ts_grades[TS_N_GRADES] = { { 900, "A+" }, { 800, "A" }, { 650, "B" },
                                               { 450, "C" },  { 250, "D" }, { 0, "E" } };
 
-const char *ts_grade(bool gate, bool audit, double score)
+const char *ts_grade(bool correct, bool audit, double score)
 {
     if (audit) return "-";
-    if (!gate || !(score >= 0)) return "F";
+    if (!correct || !(score >= 0)) return "F";
     size_t i = 0;
     while (score < ts_grades[i].least) i++;
     return ts_grades[i].grade;
@@ -61,7 +61,7 @@ ts_score ts_score_of(const ts_score_in *in)
     s.R = in->cells > 0 ? (double)in->cells_passed / (double)in->cells : 0;
     s.M =
         in->io_bytes > 0 ? 1 / (1 + log2(1 + fmax(0, in->workspace_bytes) / in->io_bytes) / 4) : 1;
-    if (in->gate && !in->audit)
+    if (in->correct && !in->audit)
         s.score = 1000 * pow(s.S, TS_WEIGHT_SPEED) * pow(s.R, TS_WEIGHT_ROBUSTNESS) *
                   pow(s.P, TS_WEIGHT_PRECISION) * pow(s.M, TS_WEIGHT_MEMORY);
     return s;

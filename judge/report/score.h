@@ -15,8 +15,8 @@ typedef struct ts_workload {
 } ts_workload;
 
 typedef struct ts_score_in {
-    bool               gate;  /* every correctness check passed */
-    bool               audit; /* faster than the floor: no score until explained */
+    bool               correct; /* every correctness check passed */
+    bool               audit;   /* faster than the floor: no score until explained */
     const ts_workload *workload;
     size_t             n_workloads;
     double  error, error_honest; /* p99.9 of error / bound: the entrant's, correct code's */
@@ -47,6 +47,6 @@ enum { TS_N_GRADES = 6 };
 extern const ts_grade_row ts_grades[TS_N_GRADES]; /* best first */
 
 /* Grades by score: A+ 900, A 800, B 650, C 450, D 250, E below; F did not pass; "-" under audit. */
-const char *ts_grade(bool gate, bool audit, double score);
+const char *ts_grade(bool correct, bool audit, double score);
 
 #endif

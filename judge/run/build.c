@@ -22,9 +22,9 @@
 #include "clock.h"
 #include "confine.h"
 #include "isa_source.h"
-#include "litter.h"
 #include "sha256.h"
 #include "source.h"
+#include "temporary.h"
 
 enum { MAX_ARGS = 128, PREPROCESSED_BYTES = 64 << 20 };
 
@@ -158,7 +158,7 @@ static bool lay_out(const ts_entrant *e, const ts_places *p, ts_built *b, ts_ref
 {
     char         src[80];
     const mode_t mask = umask(022); /* the compiler runs as another user and must read it all */
-    if (!ts_litter(b->folder)) {
+    if (!ts_temporary(b->folder)) {
         b->folder[0] = 0;
         umask(mask);
         return ts_refuse(why, "build", "no temporary folder: %s", strerror(errno));
@@ -488,7 +488,7 @@ void ts_built_free(ts_built *b)
 {
     if (b->object >= 0) close(b->object);
     if (b->launch >= 0) close(b->launch);
-    ts_litter_remove(b->folder);
+    ts_temporary_remove(b->folder);
     b->object = b->launch = -1;
     b->folder[0] = 0;
 }

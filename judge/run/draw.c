@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "court.h"
 #include "cover.h"
+#include "run.h"
 
 /* Number of cases per category, and their maximum size. One of every family in every dtype is
  * always drawn, and at normal depth one of every group: unit tests verify both. Python gets fewer,
@@ -30,7 +30,7 @@ typedef struct drawn {
     int            cls[TS_MAX_AXES]; /* of a case that covers: see read_classes */
 } drawn;
 
-int ts_court_case_named(const ts_task *t, const char *which, uint64_t *seed)
+int ts_run_case_named(const ts_task *t, const char *which, uint64_t *seed)
 {
     const ts_case *all = t->cases();
     const char    *at = strrchr(which, '@');
@@ -43,11 +43,11 @@ int ts_court_case_named(const ts_task *t, const char *which, uint64_t *seed)
     return -1;
 }
 
-uint64_t ts_court_case_seed(const ts_court *c, const ts_task *t, int number)
+uint64_t ts_run_case_seed(const ts_run *c, const ts_task *t, int number)
 {
     uint64_t seed;
-    if (!c->only) return ts_court_seed(c, t, number, 0);
-    ts_court_case_named(t, c->only, &seed);
+    if (!c->only) return ts_run_seed(c, t, number, 0);
+    ts_run_case_named(t, c->only, &seed);
     return seed;
 }
 
@@ -56,14 +56,14 @@ static const double FAR_BYTES = 64e9;
 
 /* Whether to use distant rows: on the CPU their gaps have no pages, but on a device, and in Python
  * where arrays are copied whole, they take gigabytes. */
-static bool asks_far(const ts_court *c, ts_class cls)
+static bool asks_far(const ts_run *c, ts_class cls)
 {
     const bool     gpu = c->device == TS_CUDA;
     const ts_depth least = ts_in_python(cls) ? TS_FULL : gpu ? TS_NORMAL : TS_QUICK;
     return c->depth >= least && (!gpu || c->survey.n_bytes >= FAR_BYTES);
 }
 
-static bool may_ask(const ts_court *c, const ts_task *t, ts_class cls, const ts_scope *s,
+static bool may_ask(const ts_run *c, const ts_task *t, ts_class cls, const ts_scope *s,
                     const ts_case *one)
 {
     return ts_scope_takes(s, t, one) && ts_case_checks(one, c->device) &&
@@ -77,7 +77,7 @@ static bool alike(const ts_task *t, const ts_case *a, const ts_case *b)
 }
 
 /* If no case of a family is small enough for the depth, its smallest fits. */
-static bool fits(const ts_court *c, const ts_task *t, ts_class cls, const ts_scope *s,
+static bool fits(const ts_run *c, const ts_task *t, ts_class cls, const ts_scope *s,
                  const ts_case *one)
 {
     const double bytes = t->cost(one).bytes;
@@ -93,13 +93,13 @@ static bool fits(const ts_court *c, const ts_task *t, ts_class cls, const ts_sco
 }
 
 /* All cases that fit, in an order derived from the key. */
-static int shuffle(const ts_court *c, const ts_task *t, ts_class cls, const ts_scope *s, drawn *d)
+static int shuffle(const ts_run *c, const ts_task *t, ts_class cls, const ts_scope *s, drawn *d)
 {
     const ts_case *all = t->cases();
     int            n = 0, m = 0, order[TS_MOST_CASES];
     while (all[n].use && n < TS_MOST_CASES) order[n] = n, n++;
     for (int i = n - 1; i > 0; i--) {
-        const int j = (int)(ts_court_seed(c, t, i, -1) % (i + 1u)), swap = order[i];
+        const int j = (int)(ts_run_seed(c, t, i, -1) % (i + 1u)), swap = order[i];
         order[i] = order[j], order[j] = swap;
     }
     for (int i = 0; i < n; i++) {
@@ -195,13 +195,13 @@ static int by_place(const void *left, const void *right)
     return ((const drawn *)left)->place - ((const drawn *)right)->place;
 }
 
-int ts_court_draw(const ts_court *c, const ts_task *t, ts_class cls, const ts_scope *s,
-                  int number[TS_MOST_CASES])
+int ts_run_draw(const ts_run *c, const ts_task *t, ts_class cls, const ts_scope *s,
+                int number[TS_MOST_CASES])
 {
     static drawn d[TS_MOST_CASES];
     int          m = 0, taken[TS_N_CATEGORIES] = { 0 };
     uint64_t     seed;
-    if (c->only) return (number[0] = ts_court_case_named(t, c->only, &seed)) >= 0;
+    if (c->only) return (number[0] = ts_run_case_named(t, c->only, &seed)) >= 0;
     const int  n = shuffle(c, t, cls, s, d);
     const int  most = ts_in_python(cls) ? DEPTH[c->depth].python : DEPTH[c->depth].cases;
     const bool all = c->depth >= TS_NORMAL && !ts_in_python(cls);

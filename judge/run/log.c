@@ -25,7 +25,7 @@ static const struct {
     { "run", "sversion smachine aguarantees sbadge scommit sstarted" },
     { "entrant", "iid sname sauthor sclass slanguage stask ssource_sha256 sfamily" },
     { "source", "ientrant sfile ssha256 stext" },
-    { "gate", "ientrant stask sverdict sreason stext" },
+    { "correctness", "ientrant stask sverdict sreason stext" },
     { "verdict", "ientrant stask sverdict sreason stext" },
     { "time", "ientrant stask scase nfloor_ns ans ntime_ns nlo_ns nhi_ns nfraction" },
     { "match", "stask ia ib neffect nlo nhi sverdict ipairs" },

@@ -3,16 +3,16 @@
  * verdict. */
 #include <string.h>
 
-#include "court.h"
+#include "run.h"
 
-const char *ts_court_task_of(ts_court *c, const ts_judged *e)
+const char *ts_run_task_of(ts_run *c, const ts_judged *e)
 {
     const ts_task *t = e->task || !e->challenge ? e->task : ts_task_called(e->challenge);
-    return t ? ts_court_label(c, t) : e->challenge ? e->challenge : "-";
+    return t ? ts_run_label(c, t) : e->challenge ? e->challenge : "-";
 }
 
 /* Finds an entrant in an earlier run of this log: its number, and whether it was judged. */
-static void recall(ts_court *c, const ts_records *earlier, ts_judged *e)
+static void recall(ts_run *c, const ts_records *earlier, ts_judged *e)
 {
     int64_t id;
     e->id = -1;
@@ -20,7 +20,7 @@ static void recall(ts_court *c, const ts_records *earlier, ts_judged *e)
         const ts_jr_node *r = earlier->at[i].root;
         if (strcmp(earlier->at[i].type, "entrant") || !ts_jr_int(ts_jr_get(r, "id"), &id)) continue;
         if (!strcmp(ts_jr_text(r, "source_sha256", ""), e->entrant.source_sha256) &&
-            !strcmp(ts_jr_text(r, "task", ""), ts_court_task_of(c, e)) &&
+            !strcmp(ts_jr_text(r, "task", ""), ts_run_task_of(c, e)) &&
             !strcmp(ts_jr_text(r, "name", ""), e->entrant.name) &&
             !strcmp(ts_jr_text(r, "sample", ""), e->sample ? e->sample : "") &&
             !strcmp(ts_jr_text(r, "class", ""), e->task ? ts_class_name(e->entrant.cls) : "-"))
@@ -32,7 +32,7 @@ static void recall(ts_court *c, const ts_records *earlier, ts_judged *e)
             e->before = true;
 }
 
-int ts_court_recall(ts_court *c, const ts_records *earlier)
+int ts_run_recall(ts_run *c, const ts_records *earlier)
 {
     int left = 0;
     for (int i = 0; i < c->n; i++) {
@@ -42,7 +42,7 @@ int ts_court_recall(ts_court *c, const ts_records *earlier)
     return left;
 }
 
-int ts_court_next_id(const ts_records *earlier)
+int ts_run_next_id(const ts_records *earlier)
 {
     int64_t id, next = 0;
     for (size_t i = 0; i < earlier->n; i++)

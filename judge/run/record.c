@@ -5,11 +5,11 @@
 #include <time.h>
 
 #include "ceiling.h"
-#include "court.h"
 #include "dtype.h"
+#include "run.h"
 #include "sha256.h"
 
-bool ts_court_log_run(ts_court *c)
+bool ts_run_log_run(ts_run *c)
 {
     char      commit[65], machine[256], when[32];
     time_t    now = time(NULL);
@@ -35,7 +35,7 @@ bool ts_court_log_run(ts_court *c)
     ts_jw_text(w, "key", c->key_given ? "given" : "drawn");
     ts_jw_text(w, "depth", ts_depth_name(c->depth));
     ts_jw_int(w, "draw", TS_DRAW);
-    ts_jw_bool(w, "timed", !c->gate);
+    ts_jw_bool(w, "timed", !c->untimed);
     ts_jw_int(w, "threads", c->n_threads);
     ts_jw_text(w, "started", when);
     ts_jw_open(w, "floors", '{');
@@ -48,7 +48,7 @@ bool ts_court_log_run(ts_court *c)
 
 /* The files that are built, as text, so that a reader of the log can see what was judged. Shared
  * libraries are left out. The hash is of the bytes: invalid UTF-8 is '?' in the text. */
-static bool log_sources(ts_court *c, const ts_judged *e)
+static bool log_sources(ts_run *c, const ts_judged *e)
 {
     bool ok = true;
     for (int i = 0; ok && i < e->entrant.n_sources; i++) {
@@ -66,7 +66,7 @@ static bool log_sources(ts_court *c, const ts_judged *e)
     return ok;
 }
 
-bool ts_court_log_entrant(ts_court *c, const ts_judged *e)
+bool ts_run_log_entrant(ts_run *c, const ts_judged *e)
 {
     ts_jw *w = ts_log_begin(c->log, "entrant");
     ts_jw_int(w, "id", e->id);
@@ -74,7 +74,7 @@ bool ts_court_log_entrant(ts_court *c, const ts_judged *e)
     ts_jw_text(w, "author", e->entrant.author);
     ts_jw_text(w, "class", e->task ? ts_class_name(e->entrant.cls) : "-");
     ts_jw_text(w, "language", e->task ? ts_language_name(e->entrant.language) : "-");
-    ts_jw_text(w, "task", ts_court_task_of(c, e));
+    ts_jw_text(w, "task", ts_run_task_of(c, e));
     ts_jw_text(w, "source_sha256", e->entrant.source_sha256);
     ts_jw_text(w, "family", e->entrant.family);
     if (e->sample) ts_jw_text(w, "sample", e->sample);
@@ -119,7 +119,7 @@ static size_t quote(const char *word, char *s, size_t n)
 }
 
 /* Writes the command that reproduces the case. */
-static void write_replay(const ts_court *c, const ts_judged *e, char *s, size_t n)
+static void write_replay(const ts_run *c, const ts_judged *e, char *s, size_t n)
 {
     size_t at = (size_t)snprintf(
         s, n, "touchstone judge%s%s%s --case '%s' ", c->device == TS_CUDA ? " --device cuda" : "",
@@ -127,7 +127,7 @@ static void write_replay(const ts_court *c, const ts_judged *e, char *s, size_t 
     quote(e->path, s + at, n - at);
 }
 
-const char *ts_court_unsupported(const ts_judged *e, char *names, size_t n)
+const char *ts_run_unsupported(const ts_judged *e, char *names, size_t n)
 {
     *names = 0;
     for (unsigned d = 0; e->unsupported >> d; d++) {
@@ -138,16 +138,16 @@ const char *ts_court_unsupported(const ts_judged *e, char *names, size_t n)
     return names;
 }
 
-bool ts_court_log_verdict(ts_court *c, ts_judged *e)
+bool ts_run_log_verdict(ts_run *c, ts_judged *e)
 {
     char     replay[9000] = "", lacks[64];
     uint64_t seed;
     ts_jw   *w = ts_log_begin(c->log, "verdict");
     /* A case that is run only between timed calls cannot be run on its own. */
-    if (*e->where && ts_court_case_named(e->task, e->where, &seed) >= 0)
+    if (*e->where && ts_run_case_named(e->task, e->where, &seed) >= 0)
         write_replay(c, e, replay, sizeof replay);
     ts_jw_int(w, "entrant", e->id);
-    ts_jw_text(w, "task", ts_court_task_of(c, e));
+    ts_jw_text(w, "task", ts_run_task_of(c, e));
     ts_jw_text(w, "verdict", ts_ruling_name(e->ruling));
     ts_jw_text(w, "reason", e->reason);
     if (e->ruling == TS_RULING_COMMON) ts_jw_text(w, "rule", e->rule);
@@ -161,7 +161,7 @@ bool ts_court_log_verdict(ts_court *c, ts_judged *e)
         ts_scope_optional(&e->scope, e->task, has, names, sizeof names);
         ts_jw_text(w, has ? "optional_examined" : "optional_not_exported", names);
     }
-    if (*ts_court_unsupported(e, lacks, sizeof lacks)) ts_jw_text(w, "unsupported", lacks);
+    if (*ts_run_unsupported(e, lacks, sizeof lacks)) ts_jw_text(w, "unsupported", lacks);
     ts_jw_open(w, "categories", '{');
     for (int i = 0; i < TS_N_CATEGORIES; i++)
         tally(w, ts_category_name((ts_category)i), e->category[i]);
@@ -176,7 +176,7 @@ bool ts_court_log_verdict(ts_court *c, ts_judged *e)
     tally(w, "threads", e->threads);
     tally(w, "sanitizer", e->sanitizer);
     ts_jw_close(w, '}');
-    ts_jw_text(w, "robustness_text", e->lane_text);
+    ts_jw_text(w, "robustness_text", e->robustness_text);
     if (**e->tool) {
         ts_jw_open(w, "compute_sanitizer", '{');
         for (int i = 0; i < TS_TOOLS; i++) ts_jw_text(w, ts_tool_name[i], e->tool[i]);
@@ -193,17 +193,17 @@ bool ts_court_log_verdict(ts_court *c, ts_judged *e)
     snprintf(who, sizeof who, "%.20s%s%.20s", e->entrant.name, sample ? "/" : "",
              sample ? e->sample : "");
     if (c->progress.to)
-        fprintf(c->progress.to, "%-20s %-20.20s %s %s\n", who, ts_court_task_of(c, e),
+        fprintf(c->progress.to, "%-20s %-20.20s %s %s\n", who, ts_run_task_of(c, e),
                 ts_ruling_name(e->ruling), e->reason);
     return ts_log_commit(c->log);
 }
 
 /* The correctness result of an entrant that will be timed; its verdict follows later. */
-bool ts_court_log_gate(ts_court *c, const ts_judged *e)
+bool ts_run_log_correctness(ts_run *c, const ts_judged *e)
 {
-    ts_jw *w = ts_log_begin(c->log, "gate");
+    ts_jw *w = ts_log_begin(c->log, "correctness");
     ts_jw_int(w, "entrant", e->id);
-    ts_jw_text(w, "task", ts_court_task_of(c, e));
+    ts_jw_text(w, "task", ts_run_task_of(c, e));
     ts_jw_text(w, "verdict", ts_ruling_name(e->ruling));
     ts_jw_text(w, "reason", e->reason);
     ts_jw_text(w, "text", e->text);
@@ -211,7 +211,7 @@ bool ts_court_log_gate(ts_court *c, const ts_judged *e)
     return ts_log_commit(c->log);
 }
 
-bool ts_court_end(ts_court *c)
+bool ts_run_end(ts_run *c)
 {
     char   key[2 * TS_KEY_BYTES + 1];
     ts_jw *w = ts_log_begin(c->log, "reveal");

@@ -6,13 +6,13 @@
  * they run in separate cages. */
 #include <string.h>
 
-#include "court.h"
+#include "run.h"
 
 /* Most restarts after crashes: each may be a hang. */
 enum { MOST_STARTS = 3 };
 
 typedef struct asker {
-    ts_court     *court;
+    ts_run       *run;
     ts_judged    *e;
     int           number;
     ts_cage      *cage; /* NULL: not running */
@@ -38,14 +38,13 @@ static void start(asker *a)
     ts_cage_plan   plan;
     ts_call        r;
     char           why[256];
-    ts_court_plan(a->court, a->e, &plan);
+    ts_run_plan(a->run, a->e, &plan);
     plan.n_threads = 1;
-    ts_court_plan_case(&plan, &t->cases()[a->number]);
+    ts_run_plan_case(&plan, &t->cases()[a->number]);
     a->n_starts++;
     a->cage = ts_cage_start(&plan, why, sizeof why);
     if (!a->cage) return;
-    memcpy(a->args, ts_cage_fill(a->cage, 0, ts_court_seed(a->court, t, a->number, 0)),
-           t->args_bytes);
+    memcpy(a->args, ts_cage_fill(a->cage, 0, ts_run_seed(a->run, t, a->number, 0)), t->args_bytes);
     if (!ts_cage_workspace(a->cage, 0, &r)) ts_cage_stop(&a->cage);
     else ts_cage_exec(a->cage, 0, &a->x);
 }
@@ -74,9 +73,9 @@ static bool refused(asker *a, const void *args, const ts_exec *x, ts_status must
     return false;
 }
 
-void ts_court_refusals(ts_court *c, ts_judged *e)
+void ts_run_refusals(ts_run *c, ts_judged *e)
 {
-    asker a = { .court = c, .e = e, .number = sound_case(e) };
+    asker a = { .run = c, .e = e, .number = sound_case(e) };
     /* These classes receive no arguments that could be invalid. */
     if (ts_in_python(e->entrant.cls) || e->entrant.cls == TS_GPU_SEALED) return;
     if (!e->task->cases()[a.number].use) return; /* its scope has no such case */

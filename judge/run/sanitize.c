@@ -17,9 +17,9 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "court.h"
-#include "litter.h"
+#include "run.h"
 #include "show.h"
+#include "temporary.h"
 
 enum { FOUND = 77, LIMIT_S = 60, CASES = 6, SAID = 16 << 10 };
 
@@ -134,13 +134,13 @@ static void judge_by(ts_judged *e, int tool, int status, const char *said)
     if (status && status != FOUND) return;
     e->sanitizer.all++;
     e->sanitizer.passed += !status;
-    if (status && !*e->lane_text)
-        snprintf(e->lane_text, sizeof e->lane_text, "%s: %s", ts_tool_name[tool], what);
+    if (status && !*e->robustness_text)
+        snprintf(e->robustness_text, sizeof e->robustness_text, "%s: %s", ts_tool_name[tool], what);
 }
 
-void ts_court_tools(ts_court *c, ts_judged *e, const int *number, int n)
+void ts_run_tools(ts_run *c, ts_judged *e, const int *number, int n)
 {
-    char        tool[4096], plain[4096], folder[TS_LITTER_PATH], said[SAID];
+    char        tool[4096], plain[4096], folder[TS_TEMPORARY_PATH], said[SAID];
     char        given[CASES][48];
     char       *argv[8 + CASES + 1] = { tool, "--tool", NULL, "--error-exitcode", "77", plain };
     const char *why = NULL;
@@ -149,14 +149,14 @@ void ts_court_tools(ts_court *c, ts_judged *e, const int *number, int n)
     else if (!ts_beside("touchstone-plain", plain, sizeof plain))
         why = "touchstone-plain not found";
     else if (!n) why = "no small case to run";
-    else if (!ts_litter(folder)) why = "no temporary folder could be created";
+    else if (!ts_temporary(folder)) why = "no temporary folder could be created";
     for (int i = 0; i < TS_TOOLS && why; i++)
         snprintf(e->tool[i], TS_TOOL_TEXT, "skipped: %s", why);
     if (why) return;
     argv[6] = folder, argv[7] = (char *)(uintptr_t)e->task->name;
     for (int i = 0; i < n && i < CASES; i++) {
         snprintf(given[i], sizeof given[i], "%d:%" PRIx64, number[i],
-                 ts_court_case_seed(c, e->task, number[i]));
+                 ts_run_case_seed(c, e->task, number[i]));
         argv[8 + i] = given[i];
     }
     const bool laid =
@@ -166,5 +166,5 @@ void ts_court_tools(ts_court *c, ts_judged *e, const int *number, int n)
         if (laid) judge_by(e, i, listen_to(argv, said), said);
         else snprintf(e->tool[i], TS_TOOL_TEXT, "skipped: temporary files could not be written");
     }
-    ts_litter_remove(folder);
+    ts_temporary_remove(folder);
 }

@@ -5,7 +5,7 @@
  * PLAIN(NAME): one function, called with its args. SCRIPT(NAME): several functions, or one with an
  * observed model, called by a script. The rest is found by name: ts_task_NAME (judge/task/),
  * ts_NAME_impls (kernel/), ts_NAME_mutants (proof/mutant/); for a script also ts_player_NAME
- * (judge/task/) and ts_NAME_doors (tool/). */
+ * (judge/task/) and ts_NAME_entries (tool/). */
 #ifndef TS_SCRIPT_CHALLENGES_H
 #define TS_SCRIPT_CHALLENGES_H
 

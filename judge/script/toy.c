@@ -66,18 +66,18 @@ static const float *kept_row(const ts_toy *m, int64_t i)
 /* Applied to rows of every kind of model. */
 static bool fails(const ts_toy *m, int64_t len)
 {
-    return m->word[TS_TOY_HOW] == TS_SICK_FAILS && m->word[TS_TOY_SICK] &&
-           len >= m->word[TS_TOY_SICK];
+    return m->word[TS_TOY_HOW] == TS_NONFINITE_FAILS && m->word[TS_TOY_NONFINITE] &&
+           len >= m->word[TS_TOY_NONFINITE];
 }
 
 static void finish(const ts_toy *m, int64_t len, float *out)
 {
     const int64_t n_vocab = m->word[TS_TOY_VOCAB];
     if (m->word[TS_TOY_EOS] >= 0) out[m->word[TS_TOY_EOS]] += m->weight[TS_TOY_LIFT];
-    if (!m->word[TS_TOY_SICK] || len < m->word[TS_TOY_SICK]) return;
-    if (m->word[TS_TOY_HOW] == TS_SICK_FAILS) return;
-    if (m->word[TS_TOY_HOW] == TS_SICK_NAN) out[n_vocab / 2] = NAN;
-    else if (m->word[TS_TOY_HOW] == TS_SICK_INF) out[n_vocab - 1] = INFINITY;
+    if (!m->word[TS_TOY_NONFINITE] || len < m->word[TS_TOY_NONFINITE]) return;
+    if (m->word[TS_TOY_HOW] == TS_NONFINITE_FAILS) return;
+    if (m->word[TS_TOY_HOW] == TS_NONFINITE_NAN) out[n_vocab / 2] = NAN;
+    else if (m->word[TS_TOY_HOW] == TS_NONFINITE_INF) out[n_vocab - 1] = INFINITY;
     else
         for (int64_t t = 0; t < n_vocab; t++) out[t] = -INFINITY;
 }
@@ -285,7 +285,7 @@ int ts_toy_forward(const ts_toy *m, int64_t n_row, const int32_t *token, const i
         return 1;
     bool bad = false;
     for (int64_t w = 0; w < n_want; w++) {
-        const int64_t len = m->word[TS_TOY_SICK] ? count_seen(&p, want[w]) : 0;
+        const int64_t len = m->word[TS_TOY_NONFINITE] ? count_seen(&p, want[w]) : 0;
         if (kind != TS_TOY_ROPE) one_row(&p, want[w], first, out + w * n_vocab);
         finish(m, len, out + w * n_vocab);
         bad |= fails(m, len);

@@ -52,16 +52,21 @@ enum {
     TS_TOY_VOCAB,
     TS_TOY_SEED, /* lower half, then upper half */
     TS_TOY_SEED_HIGH,
-    TS_TOY_EOS,    /* the token whose logit is shifted; -1: none */
-    TS_TOY_OPEN,   /* hash: how many of 1024 tokens have a logit; the others have -inf */
-    TS_TOY_SICK,   /* strings from this length on get an invalid row; 0: never */
-    TS_TOY_HOW,    /* kind of invalid row: a TS_SICK_* */
-    TS_TOY_STATES, /* table: states */
-    TS_TOY_WORDS,  /* then, for a table: the next state by state and token, [states][vocab]; for
-                      noise: rows of bits, [2][vocab + TS_TOY_SHIFTS] */
+    TS_TOY_EOS,       /* the token whose logit is shifted; -1: none */
+    TS_TOY_OPEN,      /* hash: how many of 1024 tokens have a logit; the others have -inf */
+    TS_TOY_NONFINITE, /* strings from this length on get an invalid row; 0: never */
+    TS_TOY_HOW,       /* kind of invalid row: a TS_NONFINITE_* */
+    TS_TOY_STATES,    /* table: states */
+    TS_TOY_WORDS,     /* then, for a table: the next state by state and token, [states][vocab]; for
+                         noise: rows of bits, [2][vocab + TS_TOY_SHIFTS] */
 };
 enum { TS_TOY_SHIFTS = 4096, TS_TOY_BITS = 31 };
-enum { TS_SICK_NAN, TS_SICK_INF, TS_SICK_NONE, TS_SICK_FAILS }; /* FAILS: the call fails */
+enum {
+    TS_NONFINITE_NAN,
+    TS_NONFINITE_INF,
+    TS_NONFINITE_NONE,
+    TS_NONFINITE_FAILS
+}; /* FAILS: the call fails */
 
 /* The weights: the spread of the logits, and the shift of that of EOS; then the matrices of a rope
  * model, or the rows of logits of a table. */

@@ -149,7 +149,7 @@ static const attempt on_device[] = {
       "on a device: the judge's core cannot be taken" },
 };
 
-enum { ELEMENTS = 4096, BELLS = 300, LEADS = 60 };
+enum { ELEMENTS = 4096, SIGNALS = 300, LEADS = 60 };
 
 /* A line from memory takes tens of times as long as one from the first-level cache, and one from
  * the last-level cache five times. */
@@ -238,7 +238,7 @@ static double quantile(double *x, int n, double q)
 static bool time_nothing(ts_guarantees *g, unsigned *held, bool *shares)
 {
     const ts_case c = { .dtype = TS_F32, .dim = { TS_PROBE_NOTHING, 16 } };
-    double        start_ns[5], bell[BELLS], freeze[BELLS], outside[BELLS];
+    double        start_ns[5], signal[SIGNALS], freeze[SIGNALS], outside[SIGNALS];
     char          why[256];
     ts_cage      *k = NULL;
     for (int i = 0; i < 5; i++) {
@@ -250,7 +250,7 @@ static bool time_nothing(ts_guarantees *g, unsigned *held, bool *shares)
             return snprintf(g->why, sizeof g->why, "the sandbox cannot be started: %.180s", why),
                    false;
     }
-    for (int i = 0; i < BELLS; i++) {
+    for (int i = 0; i < SIGNALS; i++) {
         ts_call r;
         ts_cage_call(k, 0, &r);
         if (r.end) {
@@ -258,7 +258,7 @@ static bool time_nothing(ts_guarantees *g, unsigned *held, bool *shares)
             ts_cage_stop(&k);
             return false;
         }
-        bell[i] = r.ns;
+        signal[i] = r.ns;
         outside[i] = r.cpu_outside_ns;
         ts_cage_thaw(k);
         const double t = ts_now_ns();
@@ -266,10 +266,10 @@ static bool time_nothing(ts_guarantees *g, unsigned *held, bool *shares)
         freeze[i] = ts_now_ns() - t;
     }
     g->start_ms = quantile(start_ns, 5, 0.5) * 1e-6;
-    g->bell_ns = quantile(bell, BELLS, 0.5);
-    g->bell_p95_ns = quantile(bell, BELLS, 0.95);
-    g->freeze_ns = quantile(freeze, BELLS, 0.5);
-    g->honest.outside_ns = quantile(outside, BELLS, 0.5);
+    g->empty_ns = quantile(signal, SIGNALS, 0.5);
+    g->empty_p95_ns = quantile(signal, SIGNALS, 0.95);
+    g->freeze_ns = quantile(freeze, SIGNALS, 0.5);
+    g->honest.outside_ns = quantile(outside, SIGNALS, 0.5);
     *held = ts_cage_held(k);
     *shares = ts_cage_shares_core(k);
     ts_cage_stop(&k);

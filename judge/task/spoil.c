@@ -26,7 +26,7 @@ static bool turn(int *left)
     return (*left)-- == 0;
 }
 
-void ts_spoil_shrink(const ts_senseless *s, void *args)
+void ts_spoil_shrink(const ts_invalid *s, void *args)
 {
     for (int k = 0; k < s->n_extent; k++) {
         const ts_extent *e = &s->extent[k];
@@ -34,7 +34,7 @@ void ts_spoil_shrink(const ts_senseless *s, void *args)
     }
 }
 
-static bool drop_pointer(const ts_senseless *s, int *left, void *args)
+static bool drop_pointer(const ts_invalid *s, int *left, void *args)
 {
     for (int small = 0; small < 2; small++)
         for (int k = 0; k < TS_MAX_POINTERS && s->pointer[k]; k++) {
@@ -47,7 +47,7 @@ static bool drop_pointer(const ts_senseless *s, int *left, void *args)
 }
 
 /* The call has something to do, or nothing. */
-static bool leave_range(const ts_senseless *s, int *left, void *args)
+static bool leave_range(const ts_invalid *s, int *left, void *args)
 {
     for (int none = -1; none < s->n_extent; none++) {
         if (none >= 0 && !s->extent[none].empties) continue;
@@ -119,7 +119,7 @@ static bool share(const ts_extent *const *e, int n, unsigned set, int elements, 
     return n_left > 0 || elements - left >= LEAST_ELEMENTS;
 }
 
-static bool overflow(const ts_senseless *s, const ts_product *p, int *left, void *args)
+static bool overflow(const ts_invalid *s, const ts_product *p, int *left, void *args)
 {
     const ts_extent *e[TS_MAX_FACTORS];
     int              n = 0, power[TS_MAX_FACTORS];
@@ -140,7 +140,7 @@ static bool overflow(const ts_senseless *s, const ts_product *p, int *left, void
 /* ---- nothing to do ---- */
 
 /* A call that needs workspace all the same is told that there is enough: it must not use any. */
-static bool empty(const ts_senseless *s, int *left, void *args, ts_exec *x)
+static bool empty(const ts_invalid *s, int *left, void *args, ts_exec *x)
 {
     for (int k = 0; k < s->n_extent; k++)
         for (int j = 0; j < s->n_extent && s->extent[k].empties && !s->told; j++) {
@@ -154,7 +154,7 @@ static bool empty(const ts_senseless *s, int *left, void *args, ts_exec *x)
     return false;
 }
 
-bool ts_spoil(const ts_senseless *s, int *left, void *args, ts_exec *x, ts_status *must)
+bool ts_spoil(const ts_invalid *s, int *left, void *args, ts_exec *x, ts_status *must)
 {
     *must = TS_E_ARG;
     if (drop_pointer(s, left, args)) return true;

@@ -27,7 +27,7 @@ typedef struct ts_product {
     unsigned char extent[TS_MAX_FACTORS];
 } ts_product;
 
-typedef struct ts_senseless {
+typedef struct ts_invalid {
     size_t     pointer[TS_MAX_POINTERS]; /* that must not be NULL, each + 1: 0 ends */
     ts_extent  extent[TS_MAX_EXTENTS];
     int        n_extent;
@@ -35,7 +35,7 @@ typedef struct ts_senseless {
     bool       told; /* statuses of calls are in outputs: one that is TS_OK is none of these */
     /* Further invalid calls: as ts_task.spoil. */
     bool (*more)(int i, void *args, ts_exec *x, ts_status *must);
-} ts_senseless;
+} ts_invalid;
 
 #define TS_POINTER(type, member) (offsetof(type, member) + 1)
 
@@ -43,9 +43,9 @@ typedef struct ts_senseless {
  * extents are out of range, each alone, also in calls without work; then products are too large
  * although no extent is; then calls without work, which are TS_OK whatever else is large; then
  * `more`. If there is no such call, *i is reduced by the number of calls before `more`. */
-bool ts_spoil(const ts_senseless *s, int *i, void *args, ts_exec *x, ts_status *must);
+bool ts_spoil(const ts_invalid *s, int *i, void *args, ts_exec *x, ts_status *must);
 
 /* Every extent as small as can be with something to do. */
-void ts_spoil_shrink(const ts_senseless *s, void *args);
+void ts_spoil_shrink(const ts_invalid *s, void *args);
 
 #endif

@@ -2,11 +2,11 @@
 /* measure.c - measures the peak rates of this machine or its device. */
 #include <math.h>
 
-#include "court.h"
 #include "examine.h"
+#include "run.h"
 
 /* On the device: the driver's copy, and the project's kernels if they are built. */
-static void measure_device(ts_court *c)
+static void measure_device(ts_run *c)
 {
     const ts_function e = { .name = "ceilings", .device = TS_CUDA, .mask = ~0u };
     ts_arena          arena;
@@ -23,7 +23,7 @@ static void measure_device(ts_court *c)
     ts_arena_close(&arena);
 }
 
-double ts_court_measure(ts_court *c, double bytes)
+double ts_run_measure(ts_run *c, double bytes)
 {
     if (c->device == TS_CPU) return ts_floor_memory(&c->peaks, bytes, c->n_threads);
     measure_device(c);
@@ -31,11 +31,11 @@ double ts_court_measure(ts_court *c, double bytes)
 }
 
 /* Peaks that do not depend on the workload, and a first measurement of memory. */
-void ts_court_measure_all(ts_court *c)
+void ts_run_measure_all(ts_run *c)
 {
     enum { BYTES = 64 << 20 };
     if (c->device == TS_CPU) {
-        c->peaks.call_ns = c->machine.bell_ns;
+        c->peaks.call_ns = c->machine.empty_ns;
         ts_floor_memory(&c->peaks, BYTES, c->n_threads);
         ts_floor_arithmetic(&c->peaks, c->n_threads);
         return;

@@ -4,21 +4,21 @@
 #include <string.h>
 
 #include "quantile.h"
-#include "sitting.h"
+#include "timing.h"
 
-static ts_floor floor_of(const ts_sitting *s, int w)
+static ts_floor floor_of(const ts_timing *s, int w)
 {
-    return ts_floor_of(&s->court->peaks, s->task->cost(s->workload[w]), s->gbs[w]);
+    return ts_floor_of(&s->run->peaks, s->task->cost(s->workload[w]), s->gbs[w]);
 }
 
-static ts_interval time_of(const ts_sitting *s, const ts_judged *e, int w)
+static ts_interval time_of(const ts_timing *s, const ts_judged *e, int w)
 {
     double ns[TS_INSTANCES];
     memcpy(ns, e->ns[w], sizeof ns);
     return ts_quantile_interval(ns, (size_t)s->n_instances, TS_TIME_QUANTILE);
 }
 
-static bool log_times(const ts_sitting *s, const ts_judged *e, int w)
+static bool log_times(const ts_timing *s, const ts_judged *e, int w)
 {
     const ts_floor    f = floor_of(s, w);
     const ts_interval t = time_of(s, e, w);
@@ -26,9 +26,9 @@ static bool log_times(const ts_sitting *s, const ts_judged *e, int w)
     ts_case_string(s->task, s->workload[w], 0, name, sizeof name);
     name[strcspn(name, "@")] = 0;
     if (!ts_is_timed(s, e, w)) return true; /* the score treats it as missing */
-    ts_jw *j = ts_log_begin(s->court->log, "time");
+    ts_jw *j = ts_log_begin(s->run->log, "time");
     ts_jw_int(j, "entrant", e->id);
-    ts_jw_text(j, "task", ts_court_label(s->court, s->task));
+    ts_jw_text(j, "task", ts_run_label(s->run, s->task));
     ts_jw_text(j, "case", name);
     ts_jw_int(j, "workload", w);
     ts_jw_int(j, "workloads", s->n_workloads);
@@ -51,11 +51,11 @@ static bool log_times(const ts_sitting *s, const ts_judged *e, int w)
     ts_jw_num(j, "hi_ns", t.hi);
     ts_jw_num(j, "fraction", f.ns / t.mid);
     ts_jw_num(j, "error", ts_errors_quantile(&e->timed_errors[w], 0.999));
-    return ts_log_commit(s->court->log);
+    return ts_log_commit(s->run->log);
 }
 
 /* Memory as a multiple of the bytes read and written; the maximum over workloads counts. */
-static void count_memory(const ts_sitting *s, ts_judged *e)
+static void count_memory(const ts_timing *s, ts_judged *e)
 {
     for (int w = 0; w < s->n_workloads; w++) {
         const double io = s->task->cost(s->workload[w]).bytes;
@@ -67,7 +67,7 @@ static void count_memory(const ts_sitting *s, ts_judged *e)
 }
 
 /* An entrant faster than the floor has no score until that is explained. */
-static void audit(const ts_sitting *s, ts_judged *e)
+static void audit(const ts_timing *s, ts_judged *e)
 {
     for (int w = 0; w < s->n_workloads && e->ruling != TS_RULING_AUDIT; w++) {
         const ts_floor f = floor_of(s, w);
@@ -81,7 +81,7 @@ static void audit(const ts_sitting *s, ts_judged *e)
     }
 }
 
-bool ts_sitting_log(const ts_sitting *s)
+bool ts_timing_log(const ts_timing *s)
 {
     bool ok = true;
     for (int i = 0; i < s->n; i++) {

@@ -3,11 +3,11 @@
 #include <math.h>
 #include <string.h>
 
-#include "sitting.h"
+#include "timing.h"
 
-const ts_timing *ts_timing_of(const ts_court *c)
+const ts_timing_rule *ts_timing_rule_of(const ts_run *c)
 {
-    static const ts_timing of[2][TS_N_DEPTHS] = {
+    static const ts_timing_rule of[2][TS_N_DEPTHS] = {
         /* TS_CPU, TS_CUDA */
         { { 15, 4e5, 8e7, 1, 8 }, { 45, 4e5, 8e7, 3, 12 }, { 64, 4e5, 1.1e9, 4, TS_HOSTILE } },
         { { 9, 1e8, 3e8, 1, 8 }, { 15, 1e8, 3e8, 2, 12 }, { 25, 1e8, 1.1e9, 4, TS_HOSTILE } },
@@ -17,28 +17,28 @@ const ts_timing *ts_timing_of(const ts_court *c)
 
 /* Device workloads are sized for 4.2 TB/s, at which they take 24 to 70 us: slower devices get
  * smaller ones. */
-static double scale_of(const ts_court *c)
+static double scale_of(const ts_run *c)
 {
     return c->device == TS_CPU ? 1 : fmax(0.1, fmin(c->peaks.gbs / 4200, 1));
 }
 
 /* A case may also qualify by its arithmetic: 14 float32 operations count as a byte. */
-static bool is_workload(const ts_court *c, const ts_task *t, const ts_case *of)
+static bool is_workload(const ts_run *c, const ts_task *t, const ts_case *of)
 {
     const ts_cost cost = t->cost(of);
     const double  size = c->device == TS_CPU ? cost.bytes : fmax(cost.bytes, cost.flops / 14);
     return of->use & (TS_USE_TIME | TS_USE_JUDGE) && of->dtype == TS_F32 &&
            !(of->use & TS_USE_LARGE && c->device == TS_CPU) && !strcmp(of->family, "normal") &&
-           size >= scale_of(c) * ts_timing_of(c)->least &&
-           cost.bytes <= scale_of(c) * ts_timing_of(c)->most;
+           size >= scale_of(c) * ts_timing_rule_of(c)->least &&
+           cost.bytes <= scale_of(c) * ts_timing_rule_of(c)->most;
 }
 
 /* The largest first; no two have the same size. */
-int ts_court_workloads(const ts_court *c, const ts_task *t, int number[TS_WORKLOADS])
+int ts_run_workloads(const ts_run *c, const ts_task *t, int number[TS_WORKLOADS])
 {
     const ts_case *all = t->cases();
     int            n = 0;
-    while (n < ts_timing_of(c)->workloads) {
+    while (n < ts_timing_rule_of(c)->workloads) {
         int    best = -1;
         double best_bytes = 0;
         for (int i = 0; all[i].use; i++) {
@@ -53,11 +53,11 @@ int ts_court_workloads(const ts_court *c, const ts_task *t, int number[TS_WORKLO
     return n;
 }
 
-double ts_court_timed_work(const ts_court *c, const ts_task *t)
+double ts_run_timed_work(const ts_run *c, const ts_task *t)
 {
     int       number[TS_WORKLOADS];
-    const int n = c->only || c->gate ? 0 : ts_court_workloads(c, t, number);
-    const int calls = ts_timing_of(c)->instances + ts_timing_of(c)->hostile;
+    const int n = c->only || c->untimed ? 0 : ts_run_workloads(c, t, number);
+    const int calls = ts_timing_rule_of(c)->instances + ts_timing_rule_of(c)->hostile;
     double    work = 0;
     for (int i = 0; i < n; i++) work += calls * ts_work_of(t, &t->cases()[number[i]]);
     return work;

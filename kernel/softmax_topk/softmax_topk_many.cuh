@@ -271,7 +271,7 @@ __global__ void __launch_bounds__(MANY_THREADS, 1)
     list_keys<T>(r, floor, p.capacity, list, &sh);
     __syncthreads();
     const int  n = min((int)sh.n_list, p.capacity), k = (int)p.k;
-    const bool sick = !(all.s >= 0); /* a NaN or +inf made the sum NaN */
+    const bool nonfinite = !(all.s >= 0); /* a NaN or +inf made the sum NaN */
     int        size = 64;
     while (size < n) size *= 2;
     for (int i = n + (int)threadIdx.x; i < size; i += n_threads()) list[i] = 0; /* below all keys */
@@ -279,11 +279,11 @@ __global__ void __launch_bounds__(MANY_THREADS, 1)
     sort_keys(list, size);
     int32_t *index = p.index + (int64_t)blockIdx.x * p.k;
     float   *prob = p.prob + (int64_t)blockIdx.x * p.k;
-    for (int j = (int)threadIdx.x; j < min(n, k) && !sick; j += n_threads()) {
+    for (int j = (int)threadIdx.x; j < min(n, k) && !nonfinite; j += n_threads()) {
         index[j] = (int32_t)index_of(list[j]);
         prob[j] = prob_of(logit_of(list[j]), all, p.inv_temperature);
     }
-    if (n < k || sick) fill_rest<T>(p, blockIdx.x, sick ? 0 : n, sick, sh.before);
+    if (n < k || nonfinite) fill_rest<T>(p, blockIdx.x, nonfinite ? 0 : n, nonfinite, sh.before);
     if (threadIdx.x == 0 && p.lse) p.lse[blockIdx.x] = lse_of(all, p.inv_temperature);
 }
 

@@ -32,12 +32,12 @@ static int64_t enter(const row *r, int32_t *list, int64_t n, int64_t k, int64_t 
     return n + 1;
 }
 
-static double max_of(const row *r, bool *sick)
+static double max_of(const row *r, bool *nonfinite)
 {
     double m = -INFINITY;
-    *sick = false;
+    *nonfinite = false;
     for (int64_t i = 0; i < r->n; i++) {
-        *sick |= isnan(at(r, i)) || at(r, i) == INFINITY;
+        *nonfinite |= isnan(at(r, i)) || at(r, i) == INFINITY;
         m = fmax(m, at(r, i));
     }
     return m;
@@ -53,22 +53,22 @@ static void do_row(const ts_softmax_topk_args *a, int64_t number)
 {
     const row    r = { a->logits, a->dtype, number * a->row_stride, a->n_vocab };
     const double t = a->inv_temperature;
-    bool         sick;
-    const double m = max_of(&r, &sick);
+    bool         nonfinite;
+    const double m = max_of(&r, &nonfinite);
     double       sum = 0;
     int64_t      n = 0;
     for (int64_t i = 0; i < r.n; i++) sum += weight(at(&r, i), m, t);
     if (a->lse)
-        a->lse[number] = sick ? NAN : sum > 0 ? (float)(t * m + log(sum)) : (float)-INFINITY;
+        a->lse[number] = nonfinite ? NAN : sum > 0 ? (float)(t * m + log(sum)) : (float)-INFINITY;
     if (a->k == 0) return;
     int32_t *index = a->index + number * a->k;
     float   *prob = a->prob + number * a->k;
-    for (int64_t i = 0; i < r.n && !sick; i++) n = enter(&r, index, n, a->k, i);
+    for (int64_t i = 0; i < r.n && !nonfinite; i++) n = enter(&r, index, n, a->k, i);
     for (int64_t j = 0; j < n; j++)
         prob[j] = sum > 0 ? (float)(weight(at(&r, index[j]), m, t) / sum) : 0;
     for (int64_t j = n; j < a->k; j++) {
         index[j] = -1;
-        prob[j] = sick ? NAN : 0;
+        prob[j] = nonfinite ? NAN : 0;
     }
 }
 

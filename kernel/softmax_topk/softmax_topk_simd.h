@@ -402,10 +402,10 @@ static void read_logits(const ts_softmax_topk_args *a, int64_t row, int64_t begi
 /* From the candidates to the row's output. `prob` holds the logits of the winners for a while. */
 static void finish_row(const ts_softmax_topk_args *a, int64_t row, const state *s, list *l)
 {
-    const int    sick = isnan(s->sum);
+    const int    nonfinite = isnan(s->sum);
     const double m = (double)s->max, c = scale_of(a->inv_temperature).to_log2;
     if (a->lse)
-        a->lse[row] = sick         ? NAN
+        a->lse[row] = nonfinite    ? NAN
                       : s->sum > 0 ? (float)(a->inv_temperature * m + log(s->sum))
                                    : (float)-INFINITY;
     if (a->k == 0) return;
@@ -414,21 +414,21 @@ static void finish_row(const ts_softmax_topk_args *a, int64_t row, const state *
     int64_t  n = 0;
     if (l->all) {
         n = l->all->n;
-        if (!sick) sort_heap(l->all);
-    } else if (!sick && l->k > 0) {
+        if (!nonfinite) sort_heap(l->all);
+    } else if (!nonfinite && l->k > 0) {
         select_first(l, 0, s->max);
         n = l->n;
         for (int i = l->n; i < l->n + LANES; i++) l->val[i] = -INFINITY;
         if (n <= FEW) sort_few(l, index, prob);
         else sort_many(l, index, prob);
     }
-    if (sick) n = 0;
+    if (nonfinite) n = 0;
     const double share = s->sum > 0 ? 1 / s->sum : 0, from = s->sum > 0 ? m : 0;
     for (int64_t j = 0; j < n; j++)
         prob[j] = (float)(exp2_of(((double)prob[j] - from) * c) * share);
     for (int64_t j = n; j < a->k; j++) {
         index[j] = -1;
-        prob[j] = sick ? NAN : 0;
+        prob[j] = nonfinite ? NAN : 0;
     }
 }
 

@@ -184,17 +184,17 @@ __device__ __noinline__ bool give_out(const topk_params &p, int64_t row, int64_t
                                       partial all, const topk_key *list, int n, topk_key *scratch,
                                       shared_state *sh)
 {
-    const bool sick = !(all.s >= 0); /* a NaN or +inf made the sum NaN */
+    const bool nonfinite = !(all.s >= 0); /* a NaN or +inf made the sum NaN */
     int32_t   *index = p.index + row * p.k + first;
     float     *prob = p.prob + row * p.k + first;
     rank_keys(list, n, (int)k, scratch, &sh->at, [&](topk_key key, int j) {
-        index[j] = sick ? -1 : (int32_t)index_of(key);
+        index[j] = nonfinite ? -1 : (int32_t)index_of(key);
         prob[j] = prob_of(logit_of(key), all, p.inv_temperature);
         if (j == (int)k - 1) sh->last = key;
     });
     __syncthreads();
-    if (n >= (int)k && !sick) return true;
-    fill_rest<T>(p, row, first + min(n, (int)k), sick, sh->at.count);
+    if (n >= (int)k && !nonfinite) return true;
+    fill_rest<T>(p, row, first + min(n, (int)k), nonfinite, sh->at.count);
     return false;
 }
 

@@ -115,11 +115,11 @@ __device__ __forceinline__ float prob_of(float x, partial all, double inv_temper
  * with fewer than k others, as many as are needed are among the first k logits. Places that no
  * logit fills follow. count: room for a number per warp. All the block's threads come here. */
 template <class T>
-__device__ __noinline__ void fill_rest(const topk_params &p, int64_t row, int64_t first, bool sick,
-                                       unsigned *count)
+__device__ __noinline__ void fill_rest(const topk_params &p, int64_t row, int64_t first,
+                                       bool nonfinite, unsigned *count)
 {
     const T  *x = (const T *)p.logits + row * p.row_stride;
-    const int n = sick ? 0 : (int)(p.k < p.n_vocab ? p.k : p.n_vocab);
+    const int n = nonfinite ? 0 : (int)(p.k < p.n_vocab ? p.k : p.n_vocab);
     int32_t  *index = p.index + row * p.k;
     float    *prob = p.prob + row * p.k;
     for (int from = 0; from < n && first < p.k; from += n_threads()) {
@@ -138,7 +138,7 @@ __device__ __noinline__ void fill_rest(const topk_params &p, int64_t row, int64_
     }
     for (int64_t j = first + (int)threadIdx.x; j < p.k; j += n_threads()) {
         index[j] = -1;
-        prob[j] = sick ? NAN : 0.0f;
+        prob[j] = nonfinite ? NAN : 0.0f;
     }
 }
 

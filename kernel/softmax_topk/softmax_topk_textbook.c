@@ -91,14 +91,14 @@ static void do_row(const ts_softmax_topk_args *a, int64_t number, float *p)
     const row     r = { a->logits, a->dtype, number * a->row_stride, a->n_vocab };
     const int64_t n = a->k < r.n ? a->k : r.n, out = number * a->k;
     float         lse = NAN;
-    const bool    healthy = softmax(&r, a->inv_temperature, p, &lse);
+    const bool    finite = softmax(&r, a->inv_temperature, p, &lse);
     if (a->lse) a->lse[number] = lse;
     if (a->k == 0) return; /* there need be no index then */
-    if (healthy) top(&r, a->index + out, n);
+    if (finite) top(&r, a->index + out, n);
     for (int64_t j = 0; j < a->k; j++) {
-        const bool there = healthy && j < n;
+        const bool there = finite && j < n;
         if (!there) a->index[out + j] = -1;
-        a->prob[out + j] = there ? p[a->index[out + j]] : healthy ? 0 : NAN;
+        a->prob[out + j] = there ? p[a->index[out + j]] : finite ? 0 : NAN;
     }
 }
 

@@ -74,19 +74,19 @@ static void do_row(const ts_softmax_topk_args *a, int64_t number)
 {
     const row    r = { a->logits, a->dtype, number * a->row_stride, a->n_vocab };
     const double t = a->inv_temperature, m = max_of(&r);
-    const bool   sick = isnan(m);
-    const double sum = sick ? (double)NAN : sum_of(&r, m, t);
+    const bool   nonfinite = isnan(m);
+    const double sum = nonfinite ? (double)NAN : sum_of(&r, m, t);
     if (a->lse)
-        a->lse[number] = sick ? NAN : sum > 0 ? (float)(t * m + log(sum)) : (float)-INFINITY;
+        a->lse[number] = nonfinite ? NAN : sum > 0 ? (float)(t * m + log(sum)) : (float)-INFINITY;
     if (a->k == 0) return;
     int32_t *const index = a->index + number * a->k;
     float *const   prob = a->prob + number * a->k;
-    const int64_t  n = sick ? 0 : top(&r, a->k, index, prob);
+    const int64_t  n = nonfinite ? 0 : top(&r, a->k, index, prob);
     for (int64_t j = 0; j < n; j++)
         prob[j] = sum > 0 ? (float)(weight((double)prob[j], m, t) / sum) : 0;
     for (int64_t j = n; j < a->k; j++) {
         index[j] = -1;
-        prob[j] = sick ? NAN : 0;
+        prob[j] = nonfinite ? NAN : 0;
     }
 }
 

@@ -17,14 +17,15 @@ ts_status ts_layernorm_forward(const ts_layernorm_forward_args *a, const ts_exec
             squares += d * d;
         }
         const real rstd = 1 / __builtin_sqrtl(squares / n + (real)a->eps);
-        const int  sick = !(squares < __LDBL_MAX__);
+        const int  nonfinite = !(squares < __LDBL_MAX__);
         store(a->mean, a->dtype == TS_F64 ? TS_F64 : TS_F32, r, (double)(sum / n));
-        store(a->rstd, a->dtype == TS_F64 ? TS_F64 : TS_F32, r, sick ? NAN : (double)rstd);
+        store(a->rstd, a->dtype == TS_F64 ? TS_F64 : TS_F32, r, nonfinite ? NAN : (double)rstd);
         for (int64_t c = 0; c < a->n_cols; c++) {
             const real xhat = (x_at(a, r, c) - sum / n) * rstd;
             store(a->y, a->dtype, r * a->row_stride + c,
-                  sick ? NAN
-                       : (double)(xhat * load(a->gamma, a->dtype, c) + load(a->beta, a->dtype, c)));
+                  nonfinite
+                      ? NAN
+                      : (double)(xhat * load(a->gamma, a->dtype, c) + load(a->beta, a->dtype, c)));
         }
     }
     return TS_OK;

@@ -189,7 +189,7 @@ static inline int32_t index_of(uint64_t rank)
 
 typedef struct row_sum {
     double max, sum; /* of exp(t (x - max)); 0 where nothing is finite */
-    int    sick;
+    int    nonfinite;
 } row_sum;
 
 static inline row_sum sum_row(const topk *a, int64_t r)
@@ -197,10 +197,10 @@ static inline row_sum sum_row(const topk *a, int64_t r)
     row_sum s = { -INFINITY, 0, 0 };
     for (int64_t i = 0; i < a->n_vocab; i++) {
         const double v = logit(a, r, i);
-        s.sick |= isnan(v) || v == INFINITY;
+        s.nonfinite |= isnan(v) || v == INFINITY;
         if (v > s.max) s.max = v;
     }
-    for (int64_t i = 0; i < a->n_vocab && s.max > -INFINITY && !s.sick; i++)
+    for (int64_t i = 0; i < a->n_vocab && s.max > -INFINITY && !s.nonfinite; i++)
         s.sum += exp((logit(a, r, i) - s.max) * a->inv_temperature);
     return s;
 }
@@ -208,16 +208,16 @@ static inline row_sum sum_row(const topk *a, int64_t r)
 /* A row, with the sum and the chosen indices known; `chosen` may be the row's own index. */
 static inline void write_topk(const topk *a, int64_t r, row_sum s, const int32_t *chosen)
 {
-    const int64_t n = s.sick ? 0 : a->k < a->n_vocab ? a->k : a->n_vocab;
+    const int64_t n = s.nonfinite ? 0 : a->k < a->n_vocab ? a->k : a->n_vocab;
     if (a->lse)
-        a->lse[r] = s.sick      ? NAN
+        a->lse[r] = s.nonfinite ? NAN
                     : s.sum > 0 ? (float)(s.max * a->inv_temperature + log(s.sum))
                                 : -INFINITY;
     for (int64_t j = 0; j < a->k; j++) {
         int32_t *const index = a->index + r * a->k + j;
         float *const   prob = a->prob + r * a->k + j;
         *index = j < n ? chosen[j] : -1;
-        *prob = s.sick ? NAN : 0;
+        *prob = s.nonfinite ? NAN : 0;
         if (j < n && s.sum > 0)
             *prob = (float)(exp((logit(a, r, *index) - s.max) * a->inv_temperature) / s.sum);
     }

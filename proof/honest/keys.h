@@ -29,7 +29,7 @@ ts_status ts_softmax_topk(const ts_softmax_topk_args *a, const ts_exec *x)
     for (int64_t r = 0; r < a->n_rows; r++) {
         const row_sum sum = SUM(a, r);
         for (int64_t i = 0; i < a->n_vocab; i++) key[i] = rank_of(logit(a, r, i), i);
-        if (k && !sum.sick) arrange(key, a->n_vocab, k);
+        if (k && !sum.nonfinite) arrange(key, a->n_vocab, k);
         for (int64_t j = 0; j < k; j++) a->index[r * a->k + j] = index_of(key[j]);
         write_topk(a, r, sum, a->index + r * a->k);
     }

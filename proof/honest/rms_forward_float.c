@@ -26,25 +26,25 @@ static void row(int64_t i, void *ctx)
     const rms    *a = ctx;
     const int64_t begin = i * a->row_stride, end = begin + a->n_cols;
     float         largest = 0;
-    int           sick = 0, e;
+    int           nonfinite = 0, e;
     for (int64_t k = begin; k < end; k++) {
         if (a->residual)
             store(a->r, a->dtype, k,
                   (float)load(a->x, a->dtype, k) + (float)load(a->residual, a->dtype, k));
-        sick |= !isfinite(r_at(a, k));
+        nonfinite |= !isfinite(r_at(a, k));
         largest = fmaxf(largest, fabsf(r_at(a, k)));
     }
     frexpf(largest, &e);
-    if (largest == 0 || sick) e = 0;
+    if (largest == 0 || nonfinite) e = 0;
     e = e > 100 ? 100 : e < -100 ? -100 : e;
     const float  h = ldexpf(1, -e), mean = squares(a, begin, a->n_cols, h) / (float)a->n_cols;
-    const double root = sick ? NAN : 1 / sqrt((double)mean + ldexp(a->eps, -2 * e));
+    const double root = nonfinite ? NAN : 1 / sqrt((double)mean + ldexp(a->eps, -2 * e));
     /* Of a row of zeros the root may be more than a float holds, and is times 0. */
     const float scale = (float)fmin(root, FLT_MAX);
     ((float *)a->rstd)[i] = (float)ldexp(root, -e);
     for (int64_t k = begin; k < end; k++) {
         const float gain = (float)load(a->w, a->dtype, k - begin) + (float)a->w_offset;
-        store(a->y, a->dtype, k, sick ? NAN : r_at(a, k) * h * scale * gain);
+        store(a->y, a->dtype, k, nonfinite ? NAN : r_at(a, k) * h * scale * gain);
     }
 }
 

@@ -11,10 +11,10 @@ static row_sum sum_lanes(const topk *a, int64_t r)
     float   lane[16] = { 0 };
     for (int64_t i = 0; i < a->n_vocab; i++) {
         const float v = logit(a, r, i);
-        s.sick |= isnan(v) || v == INFINITY;
+        s.nonfinite |= isnan(v) || v == INFINITY;
         if (v > s.max) s.max = v;
     }
-    for (int64_t i = 0; i < a->n_vocab && s.max > -INFINITY && !s.sick; i++)
+    for (int64_t i = 0; i < a->n_vocab && s.max > -INFINITY && !s.nonfinite; i++)
         lane[i % 16] += expf((float)((logit(a, r, i) - s.max) * a->inv_temperature));
     for (int w = 8; w; w /= 2)
         for (int i = 0; i < w; i++) lane[i] += lane[i + w];

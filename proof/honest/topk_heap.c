@@ -24,7 +24,7 @@ static void row(int64_t r, void *ctx)
 {
     const topk   *a = ctx;
     const row_sum s = sum_row(a, r);
-    const int64_t n = s.sick ? 0 : a->k < a->n_vocab ? a->k : a->n_vocab;
+    const int64_t n = s.nonfinite ? 0 : a->k < a->n_vocab ? a->k : a->n_vocab;
     int32_t      *h = a->index + r * a->k;
     for (int64_t i = 0; i < n; i++) h[i] = (int32_t)i;
     for (int64_t i = n / 2; i-- > 0;) sift(a, r, h, n, i);

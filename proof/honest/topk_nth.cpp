@@ -15,7 +15,7 @@ extern "C" ts_status ts_softmax_topk(const ts_softmax_topk_args *a, const ts_exe
         std::vector<double>   term;
         std::vector<int32_t>  chosen;
         row_sum               s = sum_row(a, r);
-        for (int64_t i = 0; i < a->n_vocab && !s.sick; i++) {
+        for (int64_t i = 0; i < a->n_vocab && !s.nonfinite; i++) {
             key.push_back(rank_of(logit(a, r, i), i));
             if (s.max > -INFINITY)
                 term.push_back(std::exp((logit(a, r, i) - s.max) * a->inv_temperature));

@@ -13,7 +13,7 @@ static void row(int64_t r, void *ctx)
     for (int64_t i = 0; i < a->n_vocab; i++) {
         const double v = logit(a, r, i);
         if (isnan(v) || v == INFINITY) {
-            s.sick = 1;
+            s.nonfinite = 1;
             break;
         }
         if (v > s.max) {

@@ -13,7 +13,7 @@ extern "C" ts_status ts_softmax_topk(const ts_softmax_topk_args *a, const ts_exe
         std::vector<int32_t> order(a->n_vocab);
         const row_sum        s = sum_row(a, r);
         for (int64_t i = 0; i < a->n_vocab; i++) order[i] = (int32_t)i;
-        if (!s.sick)
+        if (!s.nonfinite)
             std::stable_sort(order.begin(), order.end(),
                              [&](int32_t i, int32_t j) { return logit(a, r, i) > logit(a, r, j); });
         write_topk(a, r, s, order.data());

@@ -178,7 +178,7 @@ static ts_status check(const step_args *a, const ts_exec *x, trap t)
 }
 
 /* Such as only a mutant takes. */
-static bool is_senseless(const step_args *a)
+static bool is_invalid(const step_args *a)
 {
     return a->beta1 == 1 || a->beta2 == 1 || a->eps == 0 || a->step == 0 || a->n_decay > a->n ||
            (a->master && a->dtype == ts_wide(a->dtype));
@@ -189,7 +189,7 @@ static ts_status run(const void *args, const ts_exec *x, trap t)
     const step_args *a = args;
     const ts_status  s = check(a, x, t);
     if (s && t == A_WRITES_FIRST && a && a->w && a->n > 0) *(char *)a->w ^= 1;
-    if (s || is_senseless(a)) return s;
+    if (s || is_invalid(a)) return s;
     const real    scale = a->scale ? *a->scale : 1;
     const int64_t n = t == A_NO_TAIL                       ? a->n / 4 * 4
                       : t == A_FIRST_65536 && a->n > 65536 ? 65536

@@ -53,8 +53,8 @@
     M(A_ROOT_ROUNDED, "root_of_the_kept_moment", VALUE, "huge")         \
     M(A_ZERO_V, "zero_moment_takes_no_step", VALUE, "first")            \
     M(A_QUIET, "zero_gradient_takes_no_step", VALUE, "quiet")           \
-    M(A_NAN_0, "nan_gradient_is_0", VALUE, "sick")                      \
-    M(A_NAN_LEAKS, "nan_reaches_the_next", VALUE, "sick")               \
+    M(A_NAN_0, "nan_gradient_is_0", VALUE, "nonfinite")                      \
+    M(A_NAN_LEAKS, "nan_reaches_the_next", VALUE, "nonfinite")               \
     M(A_CLAMPED, "gradient_no_more_than_1e10", VALUE, "huge")           \
     /* the master */                                                    \
     M(A_NO_MASTER, "master_ignored", VALUE, NULL)                       \

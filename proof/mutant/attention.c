@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "attention_cuda_list.h"
-#include "attention_door.h"
+#include "attention_entry.h"
 #include "attention_list.h"
 #include "impl.h"
 #include "mutant.h"
@@ -100,9 +100,9 @@ static double score(const row *r, int64_t j)
     if (r->t == OVERFLOWS && fabs(sum) > (double)FLT_MAX) return NAN;
     if (r->t == NAN_SWALLOWED && isnan(sum)) return -INFINITY;
     if (r->t == NAN_KEY && isnan(sum) && !isnan(ts_load(r->a->q, d->dtype, q))) {
-        bool sick = false; /* a query's own NaN is seen */
-        for (int64_t e = 0; e < D; e++) sick |= !isfinite(ts_load(r->a->q, d->dtype, q + e));
-        if (!sick) return -INFINITY;
+        bool nonfinite = false; /* a query's own NaN is seen */
+        for (int64_t e = 0; e < D; e++) nonfinite |= !isfinite(ts_load(r->a->q, d->dtype, q + e));
+        if (!nonfinite) return -INFINITY;
     }
     if (r->t == INF_KEY && sum == INFINITY) return (double)FLT_MAX;
     return r->t == HALF_SCORES ? attention_rounded(TS_BF16, sum) : sum;
@@ -282,7 +282,7 @@ static ts_status check(const fwd_args *a, const ts_exec *x, trap t)
     if (!a || !x) return TS_E_ARG;
     const bool      q = a->d.n_batch > 0 && a->d.n_q > 0, k = a->d.n_batch > 0 && a->d.n_k > 0;
     const ts_status s =
-        attention_door(&a->d, (!q || (a->q && a->o)) && (!k || (a->k && a->v)), let);
+        attention_entry(&a->d, (!q || (a->q && a->o)) && (!k || (a->k && a->v)), let);
     return s || x->device != TS_CPU ? s : attention_lengths(&a->d, a->kv_len, let);
 }
 

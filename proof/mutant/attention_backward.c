@@ -10,7 +10,7 @@
 
 #include "attention_backward_cuda_list.h"
 #include "attention_backward_list.h"
-#include "attention_door.h"
+#include "attention_entry.h"
 #include "impl.h"
 #include "mutant.h"
 
@@ -273,7 +273,7 @@ static ts_status check(const bwd_args *a, const ts_exec *x, trap t)
     const bool q = a->q && a->o && a->dout && a->lse && a->dq, k = a->k && a->v && a->dk && a->dv;
     const bool some = a->d.n_batch > 0;
     const ts_status s =
-        attention_door(&a->d, (q || !some || a->d.n_q <= 0) && (k || !some || a->d.n_k <= 0), let);
+        attention_entry(&a->d, (q || !some || a->d.n_q <= 0) && (k || !some || a->d.n_k <= 0), let);
     return s || x->device != TS_CPU ? s : attention_lengths(&a->d, a->kv_len, let);
 }
 

@@ -25,7 +25,7 @@
     M(NO_LENGTH, kv_len_ignored, VALUE, "ragged") \
     M(PADDING, padding_times_0, VALUE, "padding") \
     M(EMPTY_NAN, empty_row_is_nan, VALUE, "empty") \
-    M(NAN_DROPPED, nan_dropped_by_max, VALUE, "sick") \
+    M(NAN_DROPPED, nan_dropped_by_max, VALUE, "nonfinite") \
     /* scale, heads, blocks */ \
     M(SCALE_SIGN, scale_made_positive, VALUE, "negative") \
     M(LSE_BASE_2, lse_base_2, VALUE, NULL) \

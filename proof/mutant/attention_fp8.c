@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "attention_door.h"
+#include "attention_entry.h"
 #include "attention_fp8_list.h"
 #include "mutant.h"
 #include "touchstone/attention_fp8.h"
@@ -199,7 +199,7 @@ static ts_status check(const fp8_args *a, const ts_exec *x, trap t)
     if (!a || !x) return TS_E_ARG;
     const ts_attention_dims *d = &a->d;
     const bool               q = d->n_batch > 0 && d->n_q > 0, k = d->n_batch > 0 && d->n_k > 0;
-    ts_status s = attention_door(d, (!q || (a->q && a->o)) && (!k || (a->k && a->v)), 0);
+    ts_status s = attention_entry(d, (!q || (a->q && a->o)) && (!k || (a->k && a->v)), 0);
     if (!s) s = attention_lengths(d, a->kv_len, 0);
     if (!s && q && !sound(a->q_scale, d->n_batch * d->n_q_head, t)) s = TS_E_ARG;
     if (!s && k && !sound(a->k_scale, d->n_batch * d->n_kv_head, t)) s = TS_E_ARG;

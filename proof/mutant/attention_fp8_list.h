@@ -24,10 +24,10 @@
     M(SCALE_HALF, "scales_in_f16", VALUE, "scaled") \
     M(LSE_UNSCALED, "lse_without_the_scales_of_heads", VALUE, NULL) \
     /* codes */ \
-    M(NAN_IS_480, "nan_code_is_480", VALUE, "sick") \
-    M(NAN_IS_480_KEY, "nan_code_of_a_key_is_480", VALUE, "sick_key") \
-    M(NAN_IS_480_VALUE, "nan_code_of_a_value_is_480", VALUE, "sick_value") \
-    M(NAN_MINUS_ONLY, "nan_code_with_sign_only", VALUE, "sick") \
+    M(NAN_IS_480, "nan_code_is_480", VALUE, "nonfinite") \
+    M(NAN_IS_480_KEY, "nan_code_of_a_key_is_480", VALUE, "nonfinite_key") \
+    M(NAN_IS_480_VALUE, "nan_code_of_a_value_is_480", VALUE, "nonfinite_value") \
+    M(NAN_MINUS_ONLY, "nan_code_with_sign_only", VALUE, "nonfinite") \
     M(NO_448, "largest_numbers_are_nan", VALUE, "extreme") \
     M(MOST_240, "codes_past_240_saturate", VALUE, "extreme") \
     M(FLUSHED, "subnormal_codes_are_0", VALUE, "subnormal") \

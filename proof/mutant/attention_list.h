@@ -73,12 +73,12 @@
     M(SHARE_32, "heads_past_32_share_the_next_kv_head", VALUE, NULL, NULL) \
     M(TAIL_8, "head_dim_tail_unwritten", UNWRITTEN, NULL, NULL) \
     M(DOT_TAIL, "head_dim_tail_of_scores", VALUE, NULL, NULL) \
-    M(NAN_SWALLOWED, "nan_score_swallowed", VALUE, "sick", NULL) \
-    M(NAN_KEY, "nan_of_one_key_skipped", VALUE, "sick_key", NULL) \
-    M(INF_KEY, "inf_of_one_key_is_finite", VALUE, "sick_key", NULL) \
-    M(NAN_VALUE, "nan_value_is_0", VALUE, "sick_value", NULL) \
-    M(ONE_KEY, "one_key_has_all_weight", VALUE, "sick_key", NULL) \
-    M(NAN_LEAKS, "nan_row_leaks", VALUE, "sick", NULL) \
+    M(NAN_SWALLOWED, "nan_score_swallowed", VALUE, "nonfinite", NULL) \
+    M(NAN_KEY, "nan_of_one_key_skipped", VALUE, "nonfinite_key", NULL) \
+    M(INF_KEY, "inf_of_one_key_is_finite", VALUE, "nonfinite_key", NULL) \
+    M(NAN_VALUE, "nan_value_is_0", VALUE, "nonfinite_value", NULL) \
+    M(ONE_KEY, "one_key_has_all_weight", VALUE, "nonfinite_key", NULL) \
+    M(NAN_LEAKS, "nan_row_leaks", VALUE, "nonfinite", NULL) \
     /* addresses and conduct */ \
     M(PAST_O, "writes_past_o", PAST, NULL, NULL) \
     M(BEFORE_O, "writes_before_o", BEFORE, NULL, NULL) \

@@ -137,11 +137,11 @@ static bool reduce(state *s)
         double       max = -INFINITY, sum = 0;
         float        narrow = 0;
         for (int64_t t = 0; t < s->V; t++) {
-            if (isnan(x[t]) && now != SICK_PASSES && now != NAN_PASSES) return false;
-            if (x[t] == INFINITY && now != SICK_PASSES && now != INF_PASSES) return false;
+            if (isnan(x[t]) && now != NONFINITE_PASSES && now != NAN_PASSES) return false;
+            if (x[t] == INFINITY && now != NONFINITE_PASSES && now != INF_PASSES) return false;
             max = fmax(max, x[t]);
         }
-        if (max == -INFINITY && now != SICK_PASSES && now != NONE_PASSES) return false;
+        if (max == -INFINITY && now != NONFINITE_PASSES && now != NONE_PASSES) return false;
         if (now == NO_MAX) max = 0;
         for (int64_t t = 0; t < s->V; t++) {
             sum += exp((double)x[t] - max);

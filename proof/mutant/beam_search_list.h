@@ -54,14 +54,14 @@
     M(UNUSED_ZERO, "unused_slots_are_zero", VALUE, NULL) \
     M(EMPTY_NONE, "no_steps_no_beam", VALUE, NULL) \
     M(TAIL, "tokens_behind_the_end_unwritten", UNWRITTEN, NULL) \
-    M(SICK_PASSES, "sick_row_passes", VALUE, "sick") \
-    M(NAN_PASSES, "nan_row_passes", VALUE, "sick") \
-    M(INF_PASSES, "inf_row_passes", VALUE, "sick_inf") \
-    M(NONE_PASSES, "masked_row_passes", VALUE, "sick_none") \
+    M(NONFINITE_PASSES, "nonfinite_row_passes", VALUE, "nonfinite") \
+    M(NAN_PASSES, "nan_row_passes", VALUE, "nonfinite") \
+    M(INF_PASSES, "inf_row_passes", VALUE, "nonfinite_inf") \
+    M(NONE_PASSES, "masked_row_passes", VALUE, "nonfinite_none") \
     M(FAILURE_PASSES, "failing_model_passes", VALUE, "fails") \
     M(NEAR_IS_EQUAL, "scores_within_1e_7_are_equal", VALUE, "near") \
     M(WIDTH_16, "width_no_more_than_16", VALUE, NULL) \
-    M(WRITES_FIRST, "writes_before_it_fails", VALUE, "sick") \
+    M(WRITES_FIRST, "writes_before_it_fails", VALUE, "nonfinite") \
     M(ANY_ALPHA, "takes_any_alpha", REFUSAL, NULL) \
     M(ANY_EOS, "takes_any_eos", REFUSAL, NULL) \
     M(ANY_PROMPT, "takes_any_prompt", REFUSAL, NULL) \
@@ -85,7 +85,7 @@
     M(A_WITHOUT_EOS, "archive_length_without_eos", VALUE, "archive") \
     M(A_RAW, "archive_by_raw_sum", VALUE, "archive") \
     M(A_SHARED, "archive_of_all_items", VALUE, "archive") \
-    M(A_WRITES_FIRST, "archive_writes_before_it_fails", VALUE, "archive_sick") \
+    M(A_WRITES_FIRST, "archive_writes_before_it_fails", VALUE, "archive_nonfinite") \
     M(A_FAILURE, "archive_failing_model_passes", VALUE, "archive_fails") \
     M(A_ANY_EOS, "archive_takes_any_eos", VALUE, "archive_refused") \
     M(A_ANY_ALPHA, "archive_takes_any_alpha", VALUE, "archive_refused") \

@@ -40,7 +40,7 @@ typedef enum trap {
     CAP_NO_SLOPE, CAP_SLOPE_Z, CAP_NO_DIVIDE, CAP_TARGET, CAP_LATE_BIAS, CAP_CLIPS,
     DW_16, DH_16, DW_LAST, DW_NO_G, ACC_IGNORED, ACC_TWICE, ACC_STALE, ACC_CHUNK, NARROW,
     SCALE_1, SCALE_LOSS, SCALE_ABS, NO_BIAS, TARGET_TAIL, TARGET_KEPT, TARGET_0,
-    DENSE_H, DENSE_W, INT32, NAN_AS_LOW, SICK_0, SICK_LEAKS, IGNORED_SICK, MASK_NAN, INF_OK,
+    DENSE_H, DENSE_W, INT32, NAN_AS_LOW, NONFINITE_0, NONFINITE_LEAKS, IGNORED_NONFINITE, MASK_NAN, INF_OK,
     NO_LSE, NO_TOTAL, ROWS_65535, WORDS_65535, LAST_ROW,
     PLACE_LATE, PLACE_KEPT, PLACE_IGNORED,
     WRITE_PAST, WRITE_GAP, WRITE_INPUT, READ_PAST, HANG, CRASH, STATUS, BY_THREADS,
@@ -110,7 +110,7 @@ static int64_t n_words(const rule *r, trap t)
 static double lse_of(const rule *r, const double *x, trap t)
 {
     double        m = -INFINITY, sum = 0;
-    bool          sick = false;
+    bool          nonfinite = false;
     const int64_t V = n_words(r, t);
     if (t == NO_MAX) {
         float all = 0;
@@ -121,7 +121,7 @@ static double lse_of(const rule *r, const double *x, trap t)
         double top = -INFINITY;
         for (int64_t k = v; k < v + TILE && k < V; k++) {
             const double z = capped(r, x[k], t);
-            sick |= (isnan(z) && t != NAN_AS_LOW) || (z == INFINITY && t != INF_OK);
+            nonfinite |= (isnan(z) && t != NAN_AS_LOW) || (z == INFINITY && t != INF_OK);
             if (z > top) top = z;
         }
         const double now = t == TILE_MAX ? top : fmax(m, top);
@@ -135,7 +135,7 @@ static double lse_of(const rule *r, const double *x, trap t)
         m = now;
     }
     if (t == INF_OK && m == INFINITY) return m;
-    if (sick || m == -INFINITY) return NAN;
+    if (nonfinite || m == -INFINITY) return NAN;
     if (t == LSE_NO_MAX) return log(sum);
     return (m + log(sum)) * (t == LSE_BASE_2 ? 1.4426950408889634 : 1);
 }
@@ -313,19 +313,19 @@ static void put_gradient(const hidden_args *a, void *to, int64_t at, double v, t
 }
 
 static void hidden_row(const hidden_args *a, const rule *r, int64_t i, double *x, double *loss,
-                       double *dw, bool *sick, trap t)
+                       double *dw, bool *nonfinite, trap t)
 {
     const ts_dtype wide = ts_wide(a->dtype);
     const bool     ignored = is_ignored(r, i, t),
-               skipped = ignored && t != IGNORED_DW && t != IGNORED_SICK;
+               skipped = ignored && t != IGNORED_DW && t != IGNORED_NONFINITE;
     double lse = 0;
     if (out_of_range(r, i) && !ignored) return;
     if (!skipped) {
         logits_of(a, r, i, x, t);
         lse = lse_of(r, x, t);
-        if (t == SICK_LEAKS && *sick) lse = NAN;
-        *sick |= isnan(lse);
-        if (t == SICK_0 && isnan(lse)) {
+        if (t == NONFINITE_LEAKS && *nonfinite) lse = NAN;
+        *nonfinite |= isnan(lse);
+        if (t == NONFINITE_0 && isnan(lse)) {
             memset(x, 0, (size_t)a->n_vocab * sizeof *x);
             lse = 0;
         }
@@ -336,7 +336,7 @@ static void hidden_row(const hidden_args *a, const rule *r, int64_t i, double *x
     if (!(ignored && t == IGNORED_LOSS)) put(a->loss, wide, i, loss[i]);
     if (!(ignored && t == IGNORED_LSE) && t != NO_LSE) put(a->lse, wide, i, ignored ? 0 : lse);
     if (!skipped) gradient(r, x, i, ignored ? -1 : r->target[i], lse, t);
-    if (ignored && t == IGNORED_SICK)
+    if (ignored && t == IGNORED_NONFINITE)
         for (int64_t v = 0; v < a->n_vocab; v++) x[v] = 0; /* which do not make 0 of a NaN */
     for (int64_t k = 0; k < a->n_hidden && a->dh && !(ignored && t == IGNORED_DH); k++) {
         double sum = 0;
@@ -390,7 +390,7 @@ static ts_status hidden(const void *args, const ts_exec *e, trap t)
 {
     const hidden_args *a = args;
     ts_status          s = check_hidden(a, e, t);
-    bool               sick = false;
+    bool               nonfinite = false;
     if (s) return refusal(s, t);
     s = check_rest(a, t);
     if (s && t == WRITES_FIRST && a->n_rows) put(a->loss, TS_F32, 0, 0);
@@ -403,7 +403,7 @@ static ts_status hidden(const void *args, const ts_exec *e, trap t)
     const int64_t V = a->n_vocab, D = a->n_hidden;
     double       *x = numbers(V), *loss = numbers(a->n_rows), *dw = numbers(V * D);
     for (int64_t i = 0; i < a->n_rows; i++) {
-        hidden_row(a, &r, i, x, loss, dw, &sick, t);
+        hidden_row(a, &r, i, x, loss, dw, &nonfinite, t);
         for (int64_t k = 0;
              k < V * D && t == ACC_CHUNK && a->dw && a->accumulate && i % CHUNK == CHUNK - 1; k++)
             dw[k] += ts_load(a->dw, a->grad_dtype, k / D * a->w_stride + k % D);
@@ -453,7 +453,7 @@ static void logits_row(const logits_args *a, const rule *r, int64_t i, double *x
     for (int64_t v = 0; v < n_words(r, t) && dx; v++) {
         if (a->in_place && t == PLACE_KEPT) break;
         if (ignored && (t == IGNORED_DH || (t == PLACE_IGNORED && a->in_place))) break;
-        put(dx, a->dtype, to + v, ignored ? t == IGNORED_SICK ? 0 * x[v] : 0 : x[v]);
+        put(dx, a->dtype, to + v, ignored ? t == IGNORED_NONFINITE ? 0 * x[v] : 0 : x[v]);
     }
     if (t == PLACE_LATE && a->in_place && !ignored) /* the target's logit is gone by now */
         loss[i] = lse - ts_load(a->logits, a->dtype, at + r->target[i]);
@@ -551,9 +551,9 @@ static ts_status logits(const void *args, const ts_exec *e, trap t)
     X(dense_h, DENSE_H, VALUE, NULL) \
     X(dense_w, DENSE_W, VALUE, NULL) \
     X(int32_offset, INT32, VALUE, "far") \
-    X(sick_row_is_0, SICK_0, VALUE, "sick") \
-    X(sick_row_leaks, SICK_LEAKS, VALUE, "sick") \
-    X(ignored_row_times_0, IGNORED_SICK, VALUE, "ignored_sick") \
+    X(nonfinite_row_is_0, NONFINITE_0, VALUE, "nonfinite") \
+    X(nonfinite_row_leaks, NONFINITE_LEAKS, VALUE, "nonfinite") \
+    X(ignored_row_times_0, IGNORED_NONFINITE, VALUE, "ignored_nonfinite") \
     X(masked_mean_times_0, MASK_NAN, VALUE, "masked") \
     X(lse_unwritten, NO_LSE, UNWRITTEN, NULL) \
     X(total_unwritten, NO_TOTAL, UNWRITTEN, NULL) \
@@ -608,9 +608,9 @@ static ts_status logits(const void *args, const ts_exec *e, trap t)
     X(target_not_subtracted, TARGET_KEPT, VALUE, NULL) \
     X(dense_rows, DENSE_H, VALUE, NULL) \
     X(int32_offset, INT32, VALUE, "far") \
-    X(nan_has_no_weight, NAN_AS_LOW, VALUE, "sick") \
-    X(infinity_is_healthy, INF_OK, VALUE, "sick") \
-    X(ignored_row_times_0, IGNORED_SICK, VALUE, "ignored_sick") \
+    X(nan_has_no_weight, NAN_AS_LOW, VALUE, "nonfinite") \
+    X(infinity_accepted, INF_OK, VALUE, "nonfinite") \
+    X(ignored_row_times_0, IGNORED_NONFINITE, VALUE, "ignored_nonfinite") \
     X(masked_mean_times_0, MASK_NAN, VALUE, "masked") \
     X(target_read_too_late, PLACE_LATE, VALUE, NULL) \
     X(in_place_ignored, PLACE_KEPT, VALUE, NULL) \

@@ -235,7 +235,7 @@ static void backward_token(const bwd_args *a, const ts_exec *x, int64_t token, c
 {
     const ts_dtype wide = ts_wide(a->dtype);
     const bool     adds = (a->accumulate && t != B_OVERWRITES) || t == B_ADDS_STALE;
-    const bool     sick = t == B_NAN_ROW && has_nan(a, row, n);
+    const bool     nonfinite = t == B_NAN_ROW && has_nan(a, row, n);
     const real     scale = t == B_NO_SCALE ? 1 : a->scale;
     if (!n && (a->accumulate ? t != B_OTHERS_ZERO : t == B_OTHERS_KEPT)) return;
     for (int64_t c = 0; c < (t == B_NO_TAIL ? a->n_cols / 8 * 8 : a->n_cols); c++) {
@@ -243,7 +243,8 @@ static void backward_token(const bwd_args *a, const ts_exec *x, int64_t token, c
         real          had = adds && n ? ts_load(a->dtable, wide, at) : 0;
         if (t == B_ADDS_TWICE) had *= 2;
         if (t == B_SCALES_ALL) had *= scale;
-        put(a->dtable, wide, at, sick ? (real)NAN : had + scale * column_sum(a, x, row, n, c, t));
+        put(a->dtable, wide, at,
+            nonfinite ? (real)NAN : had + scale * column_sum(a, x, row, n, c, t));
     }
 }
 

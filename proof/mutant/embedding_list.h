@@ -20,9 +20,9 @@
     M(F_NARROW_Y, "y_dtype_ignored", VALUE, NULL)                       \
     M(F_MOST, "no_more_than_65504", VALUE, "huge")                      \
     /* NaN and infinity */                                              \
-    M(F_NAN_0, "nan_is_0", VALUE, "sick")                               \
-    M(F_INF_MAX, "infinity_is_the_largest", VALUE, "sick")              \
-    M(F_NAN_LEAKS, "nan_reaches_the_next_row", VALUE, "sick")           \
+    M(F_NAN_0, "nan_is_0", VALUE, "nonfinite")                               \
+    M(F_INF_MAX, "infinity_is_the_largest", VALUE, "nonfinite")              \
+    M(F_NAN_LEAKS, "nan_reaches_the_next_row", VALUE, "nonfinite")           \
     /* rows and tokens */                                               \
     M(F_BY_ROW, "row_for_token", VALUE, NULL)                           \
     M(F_TOKEN_NEXT, "token_after", VALUE, NULL)                         \
@@ -67,8 +67,8 @@
     M(B_OTHERS_ZERO, "other_tokens_zeroed", VALUE, NULL)                \
     M(B_ZERO_ROWS, "zero_rows_untouched", UNWRITTEN, NULL)              \
     /* NaN */                                                           \
-    M(B_NAN_0, "nan_is_0", VALUE, "sick")                               \
-    M(B_NAN_ROW, "nan_in_the_whole_row", VALUE, "sick")                 \
+    M(B_NAN_0, "nan_is_0", VALUE, "nonfinite")                               \
+    M(B_NAN_ROW, "nan_in_the_whole_row", VALUE, "nonfinite")                 \
     /* rows and tokens */                                               \
     M(B_BY_ROW, "row_for_token", VALUE, NULL)                           \
     M(B_TOKEN_16, "token_in_16_bits", VALUE, NULL)                      \

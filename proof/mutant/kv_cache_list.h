@@ -56,7 +56,7 @@
     M(PAGE_LOST, "truncated_pages_lost", VALUE, "truncate") \
     M(FREED_TWICE, "shared_pages_freed_twice", VALUE, "fork") \
     M(STALE, "old_tokens_resurface", VALUE, "truncate") \
-    M(STALE_NAN, "stale_tokens_weigh_zero", VALUE, "sick") \
+    M(STALE_NAN, "stale_tokens_weigh_zero", VALUE, "nonfinite") \
     M(TAIL_LOST, "cut_group_loses_its_tail", VALUE, "truncate") \
     M(FUZZ_LEAK, "page_leaks_when_a_fork_is_cut", VALUE, "fuzz") \
     /* capacity and refusals */ \

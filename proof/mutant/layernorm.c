@@ -37,7 +37,7 @@ typedef ts_layernorm_backward_args bwd_args;
 typedef enum trap { /* both passes share those that both can fall into */
     HONEST, ONE_PASS, SAMPLE_VAR, EPS_OUTSIDE, EPS_IGNORED, VAR_OVERFLOW, HALF_SQUARES, RESCALE,
     SUM_OVERFLOW, DIFFERENCE, FIRST_32, FIRST_256, FIRST_1024, NO_GAMMA, NO_BETA, DENSE_ROWS,
-    INT32_OFFSET, ALIGNED, NAN_LEAKS, SICK_HEALTHY, LOW_DIGITS, REMEMBERS, GAMMA_OUT, LOST_HALF,
+    INT32_OFFSET, ALIGNED, NAN_LEAKS, NONFINITE_ZEROED, LOW_DIGITS, REMEMBERS, GAMMA_OUT, LOST_HALF,
     NO_MEANS, EPS_FORGOT, BY_ROW, ONE_ROW, GAMMA_DBETA, OVERWRITES, ADDS_TWICE,
     ADDS_STALE, ADDS_TO_DX, NAN_DBETA, HALF_SUMS, NO_TAIL, NO_LAST_ROW, ROWS_65535, ROWS_20000, EPS_LEAST, EPS_MOST, COLS_16384, NO_MEAN,
     EPS_BELOW, EPS_PAST, GAMMA_MOST, BETA_MOST, COLS_70000, BF16_DOWN, ONE_COLUMN, ODD_F16, DY_MOST,
@@ -129,7 +129,7 @@ static void scribble(ts_buf b, void *p, trap t)
 static real x_at(const fwd_args *a, int64_t i, trap t)
 {
     const real v = ts_load(a->x, a->dtype, i);
-    return t == SICK_HEALTHY && !isfinite(v) ? 0 : v;
+    return t == NONFINITE_ZEROED && !isfinite(v) ? 0 : v;
 }
 
 static real row_mean(const fwd_args *a, const ts_exec *x, int64_t row, trap t)
@@ -190,13 +190,13 @@ static real cut(real v)
     return isnan(f) ? (real)f : ts_widen_bf16((uint16_t)(b >> 16));
 }
 
-static void forward_row(const fwd_args *a, const ts_exec *x, int64_t r, bool *sick, trap t)
+static void forward_row(const fwd_args *a, const ts_exec *x, int64_t r, bool *nonfinite, trap t)
 {
     const ts_dtype dtype = a->dtype, wide = ts_wide(dtype);
     const int64_t  row = x_row(a->x, dtype, r, a->n_cols, a->row_stride, t);
-    const real     mean = t == NAN_LEAKS && *sick ? (real)NAN : row_mean(a, x, row, t);
+    const real     mean = t == NAN_LEAKS && *nonfinite ? (real)NAN : row_mean(a, x, row, t);
     const real     rstd = row_rstd(a, row, row_variance(a, row, mean, t), t);
-    *sick = isnan(mean);
+    *nonfinite = isnan(mean);
     if (t == ROWS_65535 && r >= 65535) return;
     if (t == ROWS_20000 && r >= 20000) return;
     if (t != NO_MEAN) put(a->mean, wide, r, mean);
@@ -246,13 +246,13 @@ static ts_status fwd(const void *args, const ts_exec *x, trap t)
 {
     const fwd_args *a = args;
     const ts_status s = check_forward(a, x);
-    bool            sick = false;
+    bool            nonfinite = false;
     if (s) return refusal(s, t);
     if (!(a->eps > 0 && isfinite(a->eps))) return t == TAKES_EPS ? TS_OK : TS_E_ARG;
     if (t == WRONG_STATUS && a->n_cols % 2) return TS_E_UNSUPPORTED;
     if (t == CRASH && a->n_cols == 129) abort();
     while (t == HANG && a->n_cols == 129) {}
-    for (int64_t r = 0; r < a->n_rows; r++) forward_row(a, x, r, &sick, t);
+    for (int64_t r = 0; r < a->n_rows; r++) forward_row(a, x, r, &nonfinite, t);
     if (a->n_rows == 0) return TS_OK;
     const ts_buf   y = { "y", TS_OUT, a->dtype, a->n_rows, a->n_cols, a->row_stride };
     const size_t   end = (size_t)((a->n_rows - 1) * a->row_stride + a->n_cols);
@@ -274,7 +274,7 @@ static real xhat_at(const bwd_args *a, int64_t r, int64_t c, trap t)
     const int64_t  row = x_row(a->x, a->dtype, r, a->n_cols, a->row_stride, t);
     const real     x = ts_load(a->x, a->dtype, row + c);
     if (t == DIFFERENCE) return rounded(wide, x - mean) * rstd;
-    return t == SICK_HEALTHY && isnan((x - mean) * rstd) ? 0 : (x - mean) * rstd;
+    return t == NONFINITE_ZEROED && isnan((x - mean) * rstd) ? 0 : (x - mean) * rstd;
 }
 
 static real dy_at(const bwd_args *a, int64_t i, trap t)
@@ -420,7 +420,7 @@ static ts_status f_dense_rows(const void *a, const ts_exec *x) { return fwd(a, x
 static ts_status f_int32_offset(const void *a, const ts_exec *x) { return fwd(a, x, INT32_OFFSET); }
 static ts_status f_aligned(const void *a, const ts_exec *x) { return fwd(a, x, ALIGNED); }
 static ts_status f_nan_leaks(const void *a, const ts_exec *x) { return fwd(a, x, NAN_LEAKS); }
-static ts_status f_sick_healthy(const void *a, const ts_exec *x) { return fwd(a, x, SICK_HEALTHY); }
+static ts_status f_nonfinite_zeroed(const void *a, const ts_exec *x) { return fwd(a, x, NONFINITE_ZEROED); }
 static ts_status f_low_digits(const void *a, const ts_exec *x) { return fwd(a, x, LOW_DIGITS); }
 static ts_status f_remembers(const void *a, const ts_exec *x) { return fwd(a, x, REMEMBERS); }
 static ts_status f_no_tail(const void *a, const ts_exec *x) { return fwd(a, x, NO_TAIL); }
@@ -476,7 +476,7 @@ static ts_status b_adds_to_dx(const void *a, const ts_exec *x) { return bwd(a, x
 static ts_status b_half_sums(const void *a, const ts_exec *x) { return bwd(a, x, HALF_SUMS); }
 static ts_status b_dense_rows(const void *a, const ts_exec *x) { return bwd(a, x, DENSE_ROWS); }
 static ts_status b_int32_offset(const void *a, const ts_exec *x) { return bwd(a, x, INT32_OFFSET); }
-static ts_status b_sick_healthy(const void *a, const ts_exec *x) { return bwd(a, x, SICK_HEALTHY); }
+static ts_status b_nonfinite_zeroed(const void *a, const ts_exec *x) { return bwd(a, x, NONFINITE_ZEROED); }
 static ts_status b_nan_dbeta(const void *a, const ts_exec *x) { return bwd(a, x, NAN_DBETA); }
 static ts_status b_dirty_ws(const void *a, const ts_exec *x) { return bwd(a, x, DIRTY_WS); }
 static ts_status b_no_tail(const void *a, const ts_exec *x) { return bwd(a, x, NO_TAIL); }
@@ -571,8 +571,8 @@ const ts_mutant ts_layernorm_forward_mutants[] = {
     { "dense_rows", forward, TS_FAULT_VALUE, NULL, f_dense_rows, NULL, TS_CPU },
     { "int32_offset", forward, TS_FAULT_VALUE, "far", f_int32_offset, NULL, TS_CPU },
     { "assumed_alignment", forward, TS_FAULT_VALUE, NULL, f_aligned, NULL, TS_CPU },
-    { "nan_row_leaks", forward, TS_FAULT_VALUE, "sick", f_nan_leaks, NULL, TS_CPU },
-    { "sick_row_healthy", forward, TS_FAULT_VALUE, "sick", f_sick_healthy, NULL, TS_CPU },
+    { "nan_row_leaks", forward, TS_FAULT_VALUE, "nonfinite", f_nan_leaks, NULL, TS_CPU },
+    { "nonfinite_row_zeroed", forward, TS_FAULT_VALUE, "nonfinite", f_nonfinite_zeroed, NULL, TS_CPU },
     { "low_precision", forward, TS_FAULT_VALUE, NULL, f_low_digits, NULL, TS_CPU },
     { "remembers", forward, TS_FAULT_VALUE, NULL, f_remembers, NULL, TS_CPU },
     { "tail_dropped", forward, TS_FAULT_UNWRITTEN, NULL, f_no_tail, NULL, TS_CPU },
@@ -608,7 +608,7 @@ const ts_mutant ts_layernorm_forward_mutants[] = {
     { "beta_no_more_than_8", forward, TS_FAULT_VALUE, "loud", f_beta_most, NULL, TS_CPU },
     { "sums_of_first_70000", forward, TS_FAULT_VALUE, NULL, f_cols_70000, NULL, TS_CPU },
     { "bf16_rounded_towards_zero", forward, TS_FAULT_VALUE, NULL, f_bf16_down, NULL, TS_CPU },
-    { "one_column_is_never_sick", forward, TS_FAULT_VALUE, "sick", f_one_column, NULL, TS_CPU },
+    { "one_column_is_never_nonfinite", forward, TS_FAULT_VALUE, "nonfinite", f_one_column, NULL, TS_CPU },
     { "last_of_odd_unaligned_f16", forward, TS_FAULT_VALUE, NULL, f_odd_f16, NULL, TS_CPU },
     { 0 },
 };
@@ -640,8 +640,8 @@ const ts_mutant ts_layernorm_backward_mutants[] = {
     { "half_sums", backward, TS_FAULT_VALUE, NULL, b_half_sums, NULL, TS_CPU },
     { "dense_rows", backward, TS_FAULT_VALUE, NULL, b_dense_rows, NULL, TS_CPU },
     { "int32_offset", backward, TS_FAULT_VALUE, "far", b_int32_offset, NULL, TS_CPU },
-    { "sick_row_healthy", backward, TS_FAULT_VALUE, "sick", b_sick_healthy, NULL, TS_CPU },
-    { "nan_in_dbeta", backward, TS_FAULT_VALUE, "sick", b_nan_dbeta, NULL, TS_CPU },
+    { "nonfinite_row_zeroed", backward, TS_FAULT_VALUE, "nonfinite", b_nonfinite_zeroed, NULL, TS_CPU },
+    { "nan_in_dbeta", backward, TS_FAULT_VALUE, "nonfinite", b_nan_dbeta, NULL, TS_CPU },
     { "dirty_workspace", backward, TS_FAULT_VALUE, NULL, b_dirty_ws, workspace, TS_CPU },
     { "tail_dropped", backward, TS_FAULT_UNWRITTEN, NULL, b_no_tail, NULL, TS_CPU },
     { "zero_rows_untouched", backward, TS_FAULT_UNWRITTEN, NULL, b_zero_rows, NULL, TS_CPU },

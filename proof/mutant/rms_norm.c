@@ -132,7 +132,7 @@ static real r_at(const fwd_args *a, int64_t at, trap t)
 static real square_of(const fwd_args *a, real r, trap t)
 {
     const ts_dtype wide = ts_wide(a->dtype);
-    if (t == F_SICK_HEALTHY && !isfinite(r)) return 0;
+    if (t == F_NONFINITE_ZEROED && !isfinite(r)) return 0;
     if (t == F_OVERFLOW || t == F_UNDERFLOW) return rounded(wide, r * r);
     return t == F_HALF_SQUARES && a->dtype == TS_F16 ? rounded(TS_F16, r * r) : r * r;
 }
@@ -170,14 +170,15 @@ static real rstd_of(const fwd_args *a, real square, trap t)
     return 1 / sqrtl(square + eps);
 }
 
-static void forward_row(const fwd_args *a, const ts_exec *x, int64_t k, real *r, bool *sick, trap t)
+static void forward_row(const fwd_args *a, const ts_exec *x, int64_t k, real *r, bool *nonfinite,
+                        trap t)
 {
     const ts_dtype d = a->dtype, wide = ts_wide(d);
     const int64_t  at = row_at(a->x, d, k, a->n_cols, a->row_stride, t), out = k * a->row_stride;
     for (int64_t c = 0; c < a->n_cols; c++) r[c] = r_at(a, at + c, t);
-    const real square = t == F_NAN_LEAKS && *sick ? (real)NAN : row_square(a, x, r, t);
+    const real square = t == F_NAN_LEAKS && *nonfinite ? (real)NAN : row_square(a, x, r, t);
     const real rstd = rstd_of(a, square, t);
-    *sick = isnan(rstd);
+    *nonfinite = isnan(rstd);
     if (t == F_ROWS_65535 && k >= 65535) return;
     if (t != F_NO_RSTD) put(a->rstd, wide, k, t == F_RMS_KEPT ? 1 / rstd : rstd);
     if (t == F_NO_LAST_ROW && k == a->n_rows - 1) return;
@@ -189,7 +190,7 @@ static void forward_row(const fwd_args *a, const ts_exec *x, int64_t k, real *r,
         if (t == F_Y_OF_X && a->x != a->r) v = ts_load(a->x, d, at + c);
         if (t == F_SUM_AGAIN) v = r_at(a, at + c, t); /* in place x holds the sum already */
         real rhat = v * rstd;
-        if (t == F_SICK_HEALTHY && !isfinite(rhat)) rhat = 0;
+        if (t == F_NONFINITE_ZEROED && !isfinite(rhat)) rhat = 0;
         if (t == F_RHAT_ROUNDED) rhat = rounded(d, rhat);
         const real y = rhat * gain_at(a->w, d, c, a->w_offset, t);
         put(a->y, d, out + c, t == F_Y_CUT ? cut(d, y) : y);
@@ -236,7 +237,7 @@ static ts_status fwd(const void *args, const ts_exec *x, trap t)
 {
     const fwd_args *a = args;
     const ts_status s = check_forward(a, x, t);
-    bool            sick = false;
+    bool            nonfinite = false;
     if (s) return t == F_TAKES_SHAPE && s == TS_E_SHAPE ? TS_OK : s;
     /* Taken though they are invalid, and nothing is done with them. */
     if (!is_flag(a->w_offset) || !(a->eps > 0 && isfinite(a->eps))) return TS_OK;
@@ -246,7 +247,7 @@ static ts_status fwd(const void *args, const ts_exec *x, trap t)
     if (t == F_CRASH_1 && a->n_cols == 1) abort();
     real *const r = malloc((size_t)a->n_cols * sizeof *r);
     if (!r) abort();
-    for (int64_t k = 0; k < a->n_rows; k++) forward_row(a, x, k, r, &sick, t);
+    for (int64_t k = 0; k < a->n_rows; k++) forward_row(a, x, k, r, &nonfinite, t);
     free(r);
     scribble((ts_buf) { "y", TS_OUT, a->dtype, a->n_rows, a->n_cols, a->row_stride }, a->y, t);
     volatile char *in = (char *)(a->residual ? a->residual : a->x);
@@ -262,7 +263,7 @@ static real dy_at(const bwd_args *a, int64_t i, trap t)
 {
     const real dy = ts_load(a->dy, a->dtype, i);
     if (t == B_DY_MOST) return fminl(fmaxl(dy, -100), 100);
-    if (t == B_SICK_DY && isnan(dy)) return 0;
+    if (t == B_NONFINITE_DY && isnan(dy)) return 0;
     return t == B_DY_LEAST && fabsl(dy) < 6e-8L ? 0 : dy; /* as f16 would */
 }
 
@@ -281,7 +282,7 @@ static real rhat_at(const bwd_args *a, int64_t k, int64_t c, real rstd, trap t)
 {
     const int64_t row = row_at(a->r, a->dtype, k, a->n_cols, a->row_stride, t);
     const real    rhat = ts_load(a->r, a->dtype, row + c) * rstd;
-    if (t == B_SICK_HEALTHY && isnan(rhat)) return 0;
+    if (t == B_NONFINITE_ZEROED && isnan(rhat)) return 0;
     if (t == B_RHAT_BY_GAIN) {
         const real gain = gain_at(a->w, a->dtype, c, a->w_offset, t);
         return rhat * gain / gain;
@@ -306,7 +307,7 @@ static real with_dr(const bwd_args *a, int64_t at, real v, real rstd, trap t)
     const ts_dtype d = a->dtype;
     const real     dr = a->dr ? ts_load(a->dr, d, at) : 0;
     if (t == B_NO_DR || !a->dr) return v;
-    if (t == B_SICK_DY && isnan(dr)) return v;
+    if (t == B_NONFINITE_DY && isnan(dr)) return v;
     if (t == B_DR_TWICE) return v + 2 * dr;
     if (t == B_DR_INSIDE) return v + rstd * dr;
     return t == B_ROUNDED_EARLY ? rounded(d, v) + dr : v + dr;
@@ -361,7 +362,7 @@ static real column_sum(const bwd_args *a, const ts_exec *x, int64_t c, trap t)
         if (t == B_DW_NO_RSTD)
             term = dy_at(a, k * a->row_stride + c, t) *
                    (real)ts_load(a->r, a->dtype, k * a->row_stride + c);
-        if (t == B_DW_SICK_ROWS && isnan(term)) continue;
+        if (t == B_DW_NONFINITE_ROWS && isnan(term)) continue;
         if (t == B_BY_THREADS && share_begins(i, n, x)) earlier += sum, sum = 0;
         sum += term;
         if (t == B_HALF_SUMS) sum = rounded(TS_BF16, sum);

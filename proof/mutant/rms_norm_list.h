@@ -57,9 +57,9 @@
     M(F_RMS_KEPT, "rms_for_rstd", VALUE, NULL)                          \
     M(F_NO_RSTD, "rstd_unwritten", UNWRITTEN, NULL)                     \
     /* NaN and infinity */                                              \
-    M(F_NAN_LEAKS, "nan_row_leaks", VALUE, "sick")                      \
-    M(F_SICK_HEALTHY, "sick_row_healthy", VALUE, "sick")                \
-    M(F_INF_IS_0, "infinite_row_is_0", VALUE, "sick")                   \
+    M(F_NAN_LEAKS, "nan_row_leaks", VALUE, "nonfinite")                      \
+    M(F_NONFINITE_ZEROED, "nonfinite_row_zeroed", VALUE, "nonfinite")                \
+    M(F_INF_IS_0, "infinite_row_is_0", VALUE, "nonfinite")                   \
     /* shapes and memory */                                             \
     M(F_DENSE, "dense_rows", VALUE, NULL)                               \
     M(F_INT32, "int32_offset", VALUE, "far")                            \
@@ -121,9 +121,9 @@
     M(B_BY_THREADS, "split_by_threads", REPEAT, NULL)                   \
     M(B_DRIFTS, "order_drifts", REPEAT, NULL)                           \
     /* NaN */                                                           \
-    M(B_SICK_HEALTHY, "sick_row_healthy", VALUE, "sick")                \
-    M(B_DW_SICK_ROWS, "dw_without_sick_rows", VALUE, "sick")            \
-    M(B_SICK_DY, "nan_gradients_are_0", VALUE, "sick_dy")               \
+    M(B_NONFINITE_ZEROED, "nonfinite_row_zeroed", VALUE, "nonfinite")                \
+    M(B_DW_NONFINITE_ROWS, "dw_without_nonfinite_rows", VALUE, "nonfinite")            \
+    M(B_NONFINITE_DY, "nan_gradients_are_0", VALUE, "nonfinite_dy")               \
     /* shapes, memory, refusals */                                      \
     M(B_DENSE, "dense_rows", VALUE, NULL)                               \
     M(B_INT32, "int32_offset", VALUE, "far")                            \

@@ -38,8 +38,8 @@
     M(CUT, "towards_zero", VALUE, NULL)                                 \
     M(TWICE_ROUNDED, "products_in_16_bits", VALUE, NULL)                \
     M(OVERFLOWS, "half_the_range", VALUE, "huge")                       \
-    M(NAN_0, "nan_is_0", VALUE, "sick")                                 \
-    M(NAN_HEAD, "nan_reaches_the_next_pair", VALUE, "sick")             \
+    M(NAN_0, "nan_is_0", VALUE, "nonfinite")                                 \
+    M(NAN_HEAD, "nan_reaches_the_next_pair", VALUE, "nonfinite")             \
     /* the rest of a head */                                            \
     M(NO_REST, "rest_unwritten", UNWRITTEN, NULL)                       \
     M(REST_0, "rest_is_0", VALUE, NULL)                                 \

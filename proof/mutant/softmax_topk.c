@@ -11,7 +11,7 @@
  *   selecting on probabilities               ranked_*, subnormals_rank_as_zero
  *   finite sentinel for -inf; index 0        sentinel_*, max_from_*, places_past_vocab_*
  *   -inf minus -inf                          first_chunk_masked_poisons, all_masked_*
- *   NaN swallowed by max; NaN and inf rows    nan_*, inf_ordinary, sick_row_*
+ *   NaN swallowed by max; NaN and inf rows    nan_*, inf_ordinary, nonfinite_row_*
  *   tie by arrival; -0 below +0              ties_*; minus_zero_below_zero
  *   renormalised over k; no max subtraction  renormalised, greedy_..., sum_of_winners; no_max_...
  *   template K is not the requested k        k_rounded_up_*, k_fixed_at_*, refuses_k_*
@@ -255,23 +255,23 @@ static int64_t choose(const row *r, int64_t k, int32_t *list)
 
 /* ---- the sum ---- */
 
-static double row_max(const row *r, bool *sick)
+static double row_max(const row *r, bool *nonfinite)
 {
     const trap t = r->trap;
     double     m = -INFINITY;
     if (t == MAX_1E30) m = -1e30;
     if (t == MAX_LOWEST) m = -(double)FLT_MAX;
     if (t == MAX_ZERO) m = 0;
-    *sick = false;
+    *nonfinite = false;
     for (int64_t i = 0; i < r->n; i++) {
         const double x = ts_load(r->a->logits, r->a->dtype, r->begin + i);
         const bool   unseen = t == NAN_SWALLOWED || (t == NAN_IN_TAIL && i >= r->n / 32 * 32) ||
                             (t == NAN_OFF_LANE && i % LANES != 0);
-        const bool split = t == SICK_SPLIT && r->a->n_rows == 1 && i >= SCRATCH;
+        const bool split = t == NONFINITE_SPLIT && r->a->n_rows == 1 && i >= SCRATCH;
         if (r->a->n_rows == 1 && isnan(x) && t == NAN_ALONE) continue;
         if (r->a->n_rows == 1 && x == INFINITY && t == INF_ALONE) continue;
         if (isnan(x) ? !unseen && !split : x == INFINITY && t != INF_ORDINARY && !split)
-            *sick = true;
+            *nonfinite = true;
         if (x > m) m = x;
     }
     return m;
@@ -351,7 +351,7 @@ static int64_t row_begin(const topk_args *a, int64_t number, trap t)
     return begin - (int64_t)(((uintptr_t)a->logits + (size_t)begin * n_bytes) % 16 / n_bytes);
 }
 
-static void put_lse(const row *r, bool sick)
+static void put_lse(const row *r, bool nonfinite)
 {
     row    raw = *r;
     double lse = r->t * r->m + log(r->sum);
@@ -369,15 +369,15 @@ static void put_lse(const row *r, bool sick)
     if (!r->a->lse && r->trap != LSE_ALWAYS) return;
     /* volatile: or the compiler may know better than to write to NULL */
     volatile float *const to = r->a->lse;
-    to[r->number] = sick || isnan(lse) ? NAN : (float)lse;
+    to[r->number] = nonfinite || isnan(lse) ? NAN : (float)lse;
 }
 
 /* Of entry i. Any NaN is given as the plain one: a poison carried through a sum would look
  * unwritten. */
-static double probability(const row *r, int64_t i, bool sick)
+static double probability(const row *r, int64_t i, bool nonfinite)
 {
     const trap t = r->trap;
-    if (sick) return t == SICK_ZERO ? 0 : (double)NAN;
+    if (nonfinite) return t == NONFINITE_ZERO ? 0 : (double)NAN;
     if (r->sum == 0 && t == MASKED_UNIFORM) return 1 / (double)r->n;
     if (r->sum == 0 && t != MASKED_NAN && t != MAX_LOWEST) return 0;
     if (t == GREEDY && r->a->k == 1) return 1;
@@ -415,33 +415,33 @@ static int64_t entered(const row *r, int64_t i, int64_t j)
 }
 
 /* n winners of k are in list. */
-static void put_winners(row *r, int64_t n, int64_t k, bool sick, int32_t *list, float *prob)
+static void put_winners(row *r, int64_t n, int64_t k, bool nonfinite, int32_t *list, float *prob)
 {
     const trap t = r->trap;
     if (t == RENORMALISED) r->sum = sum_of_winners(r, n, list);
     for (int64_t j = 0; j < n; j++) {
         const int64_t i = entered(r, list[j], j);
-        prob[j] = i < 0 ? 0 : (float)probability(r, list[j], sick);
+        prob[j] = i < 0 ? 0 : (float)probability(r, list[j], nonfinite);
         list[j] = (int32_t)i;
     }
     if (t == UNPAIRED) sort_numbers(list, n);
     for (int64_t j = n; j < k && t != PAST_UNWRITTEN; j++) {
         const bool again = t == PAST_REPEATS && n > 0;
         list[j] = again ? list[n - 1] : t == INDEX_0 || t == PAST_INDEX_0 ? 0 : -1;
-        if (sick && t == SICK_INDEX) list[j] = (int32_t)j;
-        prob[j] = again ? prob[n - 1] : sick ? (float)probability(r, 0, sick) : 0;
+        if (nonfinite && t == NONFINITE_INDEX) list[j] = (int32_t)j;
+        prob[j] = again ? prob[n - 1] : nonfinite ? (float)probability(r, 0, nonfinite) : 0;
     }
 }
 
 /* As by a kernel compiled for the next power of two: its stride, or the number that it writes. */
-static void do_wide_row(row *r, bool sick)
+static void do_wide_row(row *r, bool nonfinite)
 {
     static float  prob[SCRATCH];
     const int64_t k = r->a->k, all = k * r->a->n_rows;
     int64_t       wide = 1;
     while (wide < k) wide *= 2;
     if (wide > SCRATCH) return;
-    put_winners(r, sick ? 0 : choose(r, wide, scratch), wide, sick, scratch, prob);
+    put_winners(r, nonfinite ? 0 : choose(r, wide, scratch), wide, nonfinite, scratch, prob);
     for (int64_t j = 0; j < wide; j++) {
         const int64_t at = r->number * (r->trap == STRIDE_2_POW ? wide : k) + j;
         if (r->trap == STRIDE_2_POW && at >= all) break;
@@ -456,7 +456,7 @@ static void do_row(const topk_args *a, const ts_exec *x, int64_t number, bool *l
     row           r = { a, x, number, row_begin(a, number, t), a->n_vocab / cut * cut, 0, 0, 0, t };
     int32_t *const list = a->k ? a->index + number * a->k : NULL;
     float *const   prob = a->k ? a->prob + number * a->k : NULL;
-    bool           sick;
+    bool           nonfinite;
     r.t = a->inv_temperature;
     if (t == T_IGNORED) r.t = 1;
     if (t == T_TWICE) r.t *= r.t;
@@ -471,13 +471,13 @@ static void do_row(const topk_args *a, const ts_exec *x, int64_t number, bool *l
     if (t == ROWS_65535 && number >= 65535) return;
     if (t == ROWS_20000 && number >= 20000) return;
     if (t == ROWS_BY_8 && number >= a->n_rows / 8 * 8) return;
-    r.m = row_max(&r, &sick);
+    r.m = row_max(&r, &nonfinite);
     if (t == ONE_LOGIT && r.n == 1 && isnan(ts_load(a->logits, a->dtype, r.begin))) {
-        sick = false;
+        nonfinite = false;
         r.m = 0;
     }
-    const bool ill = sick || (t == NAN_LEAKS && *leak);
-    *leak = sick;
+    const bool ill = nonfinite || (t == NAN_LEAKS && *leak);
+    *leak = nonfinite;
     r.sum = row_sum(&r);
     if (t == NO_MAX) r.m = 0;
     if (t == WINNERS && !ill) r.sum = sum_of_winners(&r, choose(&r, a->k, list), list);

@@ -58,7 +58,7 @@ __device__ float at(const row &r, unsigned i)
     return x != x ? -CUDART_INF_F : x;
 }
 
-__device__ bool is_sick(const row &r, unsigned i, bool nan_counts)
+__device__ bool is_nonfinite(const row &r, unsigned i, bool nan_counts)
 {
     const float x = load(r.a.logits, r.a.dtype, r.begin + i);
     return x == CUDART_INF_F || (nan_counts && x != x);
@@ -218,20 +218,20 @@ template <trap X> __device__ void do_row(row r, slots *s)
     bool   seen = false;
     for (unsigned i = r.first; i < r.n; i += r.step) {
         m = fmax(m, (double)at(r, i));
-        seen |= is_sick(r, i, X != NAN_SWALLOWED);
+        seen |= is_nonfinite(r, i, X != NAN_SWALLOWED);
     }
-    const bool sick = __syncthreads_or(seen) != 0;
+    const bool nonfinite = __syncthreads_or(seen) != 0;
     r.m = reduce<X>(m, s->number, larger());
     if (X == NO_MAX) r.m = 0;
     for (unsigned i = r.first; i < r.n; i += r.step) sum += weight(r, at(r, i));
     r.sum = reduce<X>(sum, s->number, plus());
     if (X == TIMES_32) r.sum *= WARP;
-    if (X == WINNERS && !sick) r.sum = select<X>(r, false, s);
+    if (X == WINNERS && !nonfinite) r.sum = select<X>(r, false, s);
     if (r.writes && r.a.lse) {
         const float lse = r.sum == 0 ? -CUDART_INF_F : (float)(r.t * r.m + log(r.sum));
-        r.a.lse[r.number] = sick ? CUDART_NAN_F : lse;
+        r.a.lse[r.number] = nonfinite ? CUDART_NAN_F : lse;
     }
-    if (sick) {
+    if (nonfinite) {
         put_nothing(r, 0, -1, CUDART_NAN_F);
         return;
     }

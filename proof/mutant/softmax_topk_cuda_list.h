@@ -24,8 +24,8 @@
     M(RENORMALISED, renormalised, VALUE, "flat") \
     M(NO_MAX, no_max_subtraction, VALUE, "offset") \
     M(T_IGNORED, temperature_ignored, VALUE, "hot") \
-    /* sick, masked and short rows */ \
-    M(NAN_SWALLOWED, nan_swallowed, VALUE, "sick") \
+    /* nonfinite, masked and short rows */ \
+    M(NAN_SWALLOWED, nan_swallowed, VALUE, "nonfinite") \
     M(MASKED_NAN, all_masked_nan, VALUE, "all_masked") \
     M(INDEX_0, index_sentinel_0, VALUE, NULL) \
     /* shapes and addresses */ \

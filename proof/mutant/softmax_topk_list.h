@@ -94,18 +94,18 @@
     M(LSE_UNWRITTEN, "lse_unwritten", UNWRITTEN, NULL, NULL) \
     M(LSE_FIRST_ROW, "lse_of_first_row_alone", UNWRITTEN, NULL, NULL) \
     M(LSE_ALWAYS, "lse_though_null", CRASH, NULL, NULL) \
-    /* sick and masked rows */ \
-    M(NAN_SWALLOWED, "nan_swallowed", VALUE, "sick", NULL) \
-    M(NAN_IN_TAIL, "nan_in_tail_unseen", VALUE, "sick", NULL) \
-    M(NAN_OFF_LANE, "nan_off_first_lane_unseen", VALUE, "sick", NULL) \
-    M(SICK_SPLIT, "sick_split_unseen", VALUE, "sick_one", NULL) \
-    M(NAN_ALONE, "nan_in_single_row_swallowed", VALUE, "sick_one", NULL) \
-    M(ONE_LOGIT, "single_logit_is_certain", VALUE, "sick", NULL) \
-    M(INF_ALONE, "inf_in_single_row_ordinary", VALUE, "sick_inf", NULL) \
-    M(INF_ORDINARY, "inf_ordinary", VALUE, "sick", NULL) \
-    M(NAN_LEAKS, "nan_row_leaks", VALUE, "sick", NULL) \
-    M(SICK_INDEX, "sick_row_keeps_indices", VALUE, "sick", NULL) \
-    M(SICK_ZERO, "sick_row_gets_zeros", VALUE, "sick", NULL) \
+    /* nonfinite and masked rows */ \
+    M(NAN_SWALLOWED, "nan_swallowed", VALUE, "nonfinite", NULL) \
+    M(NAN_IN_TAIL, "nan_in_tail_unseen", VALUE, "nonfinite", NULL) \
+    M(NAN_OFF_LANE, "nan_off_first_lane_unseen", VALUE, "nonfinite", NULL) \
+    M(NONFINITE_SPLIT, "nonfinite_split_unseen", VALUE, "nonfinite_one", NULL) \
+    M(NAN_ALONE, "nan_in_single_row_swallowed", VALUE, "nonfinite_one", NULL) \
+    M(ONE_LOGIT, "single_logit_is_certain", VALUE, "nonfinite", NULL) \
+    M(INF_ALONE, "inf_in_single_row_ordinary", VALUE, "nonfinite_inf", NULL) \
+    M(INF_ORDINARY, "inf_ordinary", VALUE, "nonfinite", NULL) \
+    M(NAN_LEAKS, "nan_row_leaks", VALUE, "nonfinite", NULL) \
+    M(NONFINITE_INDEX, "nonfinite_row_keeps_indices", VALUE, "nonfinite", NULL) \
+    M(NONFINITE_ZERO, "nonfinite_row_gets_zeros", VALUE, "nonfinite", NULL) \
     M(MASKED_NAN, "all_masked_nan", VALUE, "all_masked", NULL) \
     M(MASKED_NO_INDEX, "all_masked_no_indices", VALUE, "all_masked", NULL) \
     M(MASKED_UNIFORM, "all_masked_uniform", VALUE, "all_masked", NULL) \
@@ -148,7 +148,7 @@
     M(NO_DEFAULT, "no_default_threads", CRASH, NULL, NULL) \
     M(WRONG_STATUS, "wrong_status", STATUS, NULL, NULL) \
     M(REFUSES_K_V, "refuses_k_past_vocab", STATUS, NULL, NULL) \
-    M(REFUSES_K_0, "refuses_k_0", STATUS, "sick", NULL) \
+    M(REFUSES_K_0, "refuses_k_0", STATUS, "nonfinite", NULL) \
     M(REFUSES_V_0, "refuses_vocab_0", STATUS, NULL, NULL) \
     M(REFUSES_K_256, "refuses_k_past_256", STATUS, NULL, NULL) \
     M(REFUSES_F16, "refuses_f16", STATUS, NULL, NULL) \

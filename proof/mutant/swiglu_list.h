@@ -25,9 +25,9 @@
     M(F_ROUNDED, "silu_rounded", VALUE, NULL)                           \
     M(F_16_BIT_EXP, "exp_in_16_bits", VALUE, NULL)                      \
     M(F_CUT, "towards_zero", VALUE, NULL)                               \
-    M(F_NAN_0, "nan_is_0", VALUE, "sick")                               \
-    M(F_MINUS_INF, "minus_infinity_is_nan", VALUE, "sick")              \
-    M(F_INF, "infinity_is_the_largest", VALUE, "sick")                  \
+    M(F_NAN_0, "nan_is_0", VALUE, "nonfinite")                               \
+    M(F_MINUS_INF, "minus_infinity_is_nan", VALUE, "nonfinite")              \
+    M(F_INF, "infinity_is_the_largest", VALUE, "nonfinite")                  \
     /* shapes and memory */                                             \
     M(F_DENSE, "dense_rows", VALUE, NULL)                               \
     M(F_Y_AS_X, "y_stride_ignored", GAP, NULL)                          \
@@ -66,8 +66,8 @@
     M(B_DY_UP_FIRST, "dy_times_up_overflows", VALUE, "extreme")         \
     M(B_ROUNDED, "slope_rounded", VALUE, NULL)                          \
     M(B_CUT, "towards_zero", VALUE, NULL)                               \
-    M(B_NAN_0, "nan_is_0", VALUE, "sick")                               \
-    M(B_INF_0, "infinity_times_0", VALUE, "sick")                       \
+    M(B_NAN_0, "nan_is_0", VALUE, "nonfinite")                               \
+    M(B_INF_0, "infinity_times_0", VALUE, "nonfinite")                       \
     M(B_DY_LEAST, "dy_below_normal_is_0", VALUE, "denormal")            \
     /* shapes and memory */                                             \
     M(B_DENSE, "dense_rows", VALUE, NULL)                               \

@@ -55,7 +55,7 @@
     M(WRITES_FIRST, "writes_before_it_refuses", VALUE, "past_f16") \
     /* products */ \
     M(LAST_GROUP, "short_group_left_out", VALUE, NULL) \
-    M(SKIPS_ZEROS, "zero_times_nan_left_out", VALUE, "sick") \
+    M(SKIPS_ZEROS, "zero_times_nan_left_out", VALUE, "nonfinite") \
     M(NARROW_SUM, "sums_in_16_bits", VALUE, NULL) \
     M(IN_MOST, "inputs_no_more_than_127", VALUE, "loud") \
     M(BF16_DOWN, "bf16_rounded_towards_zero", VALUE, NULL) \

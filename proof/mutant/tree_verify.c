@@ -222,7 +222,7 @@ static ts_status walk(state *s)
     for (int64_t node = -1, next; s->n_out < most && s->n_out <= s->N; node = next) {
         const float *x = row_after(s, node);
         int32_t      t = 0;
-        if (now != PLAIN_INSIDE && now != SICK_PASSES && !is_row(s, x)) return TS_E_MODEL;
+        if (now != PLAIN_INSIDE && now != NONFINITE_PASSES && !is_row(s, x)) return TS_E_MODEL;
         if (now != PLAIN_INSIDE) t = choose(s, x);
         else if (!choose_plain(s, node, &t)) return TS_E_MODEL;
         s->visited[node + 1] = 1;
@@ -283,7 +283,7 @@ static ts_status verify(const void *args, const ts_exec *x)
         if (now == WRITES_FIRST) answer(&s);
         if (now != PLAIN_INSIDE && ask(&s) && now != FAILURE_PASSES) return TS_E_MODEL;
         if (now == TWO_PASSES && ask(&s)) return TS_E_MODEL;
-        for (int64_t i = 0; i <= s.N && now == SICK_ANYWHERE; i++)
+        for (int64_t i = 0; i <= s.N && now == NONFINITE_ANYWHERE; i++)
             if (!is_row(&s, s.logits + i * s.V)) return TS_E_MODEL;
         if (now == BY_CHAIN) walk_chain(&s);
         else status = walk(&s);

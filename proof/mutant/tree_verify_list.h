@@ -51,17 +51,17 @@
     M(SIBLINGS_128, "siblings_past_128_never_taken", VALUE, "late") \
     M(TAU_1E_3, "temperature_below_1e_3_is_greedy", VALUE, "cold") \
     M(LAST_AT_1, "draw_near_1_takes_the_last", VALUE, "one_u") \
-    M(SICK_PASSES, "sick_row_passes", VALUE, "sick") \
-    M(SICK_ANYWHERE, "unvisited_sick_row_fails", VALUE, "sick") \
-    M(NAN_PASSES, "nan_row_passes", VALUE, "sick") \
-    M(INF_PASSES, "inf_row_passes", VALUE, "sick_inf") \
-    M(NONE_PASSES, "masked_row_passes", VALUE, "sick_none") \
+    M(NONFINITE_PASSES, "nonfinite_row_passes", VALUE, "nonfinite") \
+    M(NONFINITE_ANYWHERE, "unvisited_nonfinite_row_fails", VALUE, "nonfinite") \
+    M(NAN_PASSES, "nan_row_passes", VALUE, "nonfinite") \
+    M(INF_PASSES, "inf_row_passes", VALUE, "nonfinite_inf") \
+    M(NONE_PASSES, "masked_row_passes", VALUE, "nonfinite_none") \
     M(FAILURE_PASSES, "failing_model_passes", VALUE, "fails") \
     M(FIRST_AT_0, "draw_of_0_takes_the_first", VALUE, "zero_u") \
     M(TAU_LEAST, "temperature_below_0_05_is_greedy", VALUE, "cold") \
     M(NODES_64, "nodes_past_64_never_taken", VALUE, "late") \
     M(HUGE_MAX_NEW, "takes_a_huge_max_new", REFUSAL, NULL) \
-    M(WRITES_FIRST, "writes_before_it_fails", VALUE, "sick") \
+    M(WRITES_FIRST, "writes_before_it_fails", VALUE, "nonfinite") \
     /* answers and refusals */ \
     M(ALL_REJECTED, "unreached_is_rejected", VALUE, NULL) \
     M(TWIN_STATUS, "twin_of_an_accepted_unreached", VALUE, "twins") \

@@ -310,13 +310,13 @@ def _read_case(path):
 
 
 def judge(entrant: Union[str, os.PathLike, Callable], challenge: Optional[str] = None, *, depth: str = "quick",
-          gate: bool = False, device: Optional[str] = None, case: Optional[str] = None, seed: Optional[int] = None,
+          timing: bool = True, device: Optional[str] = None, case: Optional[str] = None, seed: Optional[int] = None,
           threads: Optional[int] = None, log: Optional[str] = None, page: Optional[str] = None,
           offers: Optional[str] = None, unsafe: bool = False) -> Union[Verdict, Verdicts]:
     """Tests and times an entrant: a source file, a folder, a folder of folders, or a Python function.
 
     A function is judged with the modules, constants and functions that it uses; its parameters are those of
-    the challenge, as `touchstone new` describes them. gate: correctness only. case: this one only, as a verdict's
+    the challenge, as `touchstone new` describes them. timing: False for correctness only. case: this one only, as a verdict's
     `replay` has it; there is no log then. depth: "quick", "normal" or "full". log and page keep the log and write
     the page. offers: the cases that a function supports, such as "cols <= 4096". Returns a Verdict, or Verdicts where there are several. JudgeError: the judge could not run."""
     if depth not in ("quick", "normal", "full"):
@@ -344,7 +344,7 @@ def judge(entrant: Union[str, os.PathLike, Callable], challenge: Optional[str] =
         for option, value in (("--challenge", challenge), ("--device", device), ("--case", case), ("--seed", seed),
                               ("--threads", threads), ("--out", page)):
             command += [option, str(value)] if value is not None else []
-        command += ["--gate"] * gate + ["--unsafe"] * unsafe
+        command += ["--no-timing"] * (not timing) + ["--unsafe"] * unsafe
         one = os.path.join(place, "case.json")
         command += ["--json", one] if case is not None else []
         done = subprocess.run(command, env=_program.environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True)

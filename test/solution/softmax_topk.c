@@ -25,23 +25,23 @@ static void row(const ts_softmax_topk_args *a, int64_t r)
 {
     const int64_t begin = r * a->row_stride;
     double        largest = -INFINITY, sum = 0;
-    int           sick = 0;
+    int           nonfinite = 0;
     for (int64_t i = 0; i < a->n_vocab; i++) {
         const double v = load(a->logits, a->dtype, begin + i);
-        sick |= isnan(v) || v == INFINITY;
+        nonfinite |= isnan(v) || v == INFINITY;
         if (v > largest) largest = v;
     }
     for (int64_t i = 0; i < a->n_vocab && largest > -INFINITY; i++)
         sum += exp((load(a->logits, a->dtype, begin + i) - largest) * a->inv_temperature);
     if (a->lse)
-        a->lse[r] = sick      ? NAN
+        a->lse[r] = nonfinite ? NAN
                     : sum > 0 ? (float)(largest * a->inv_temperature + log(sum))
                               : -INFINITY;
     if (!a->k) return;
     int32_t *index = a->index + r * a->k;
     float   *prob = a->prob + r * a->k;
     int64_t  n = 0;
-    for (int64_t i = 0; i < a->n_vocab && !sick; i++) {
+    for (int64_t i = 0; i < a->n_vocab && !nonfinite; i++) {
         const double v = load(a->logits, a->dtype, begin + i);
         int64_t      j = n < a->k ? n++ : a->k;
         for (; j > 0 && v > load(a->logits, a->dtype, begin + index[j - 1]); j--)
@@ -54,7 +54,7 @@ static void row(const ts_softmax_topk_args *a, int64_t r)
     }
     for (int64_t j = n; j < a->k; j++) {
         index[j] = -1;
-        prob[j] = sick ? NAN : 0;
+        prob[j] = nonfinite ? NAN : 0;
     }
 }
 

@@ -3,16 +3,16 @@
 #include "selftest.h"
 #include "touchstone/layernorm.h"
 
-typedef enum family { NORMAL, OFFSET, CONSTANT, HUGE_ONES, SICK } family;
+typedef enum family { NORMAL, OFFSET, CONSTANT, HUGE_ONES, NONFINITE } family;
 
-static const char *const family_name[] = { "normal", "offset", "constant", "huge", "sick" };
+static const char *const family_name[] = { "normal", "offset", "constant", "huge", "nonfinite" };
 
 static double element(family f, int64_t r, int64_t c)
 {
     if (f == OFFSET) return 1000 + draw();
     if (f == CONSTANT) return 3;
     if (f == HUGE_ONES) return 1e30 * draw();
-    return f == SICK && r == 0 && c == 0 ? INFINITY : draw();
+    return f == NONFINITE && r == 0 && c == 0 ? INFINITY : draw();
 }
 
 static void check_row(const char *name, const ts_layernorm_forward_args *a, int64_t r)
@@ -79,7 +79,7 @@ int main(void)
     static const int64_t shape[][2] = { { 0, 16 },  { 1, 1 },    { 3, 2 },   { 5, 7 },
                                         { 17, 33 }, { 2, 1025 }, { 3, 4096 } };
     for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)
-        for (int f = NORMAL; f <= SICK; f++) {
+        for (int f = NORMAL; f <= NONFINITE; f++) {
             run(TS_F32, shape[i][0], shape[i][1], (family)f);
             run(TS_BF16, shape[i][0], shape[i][1], (family)f);
         }

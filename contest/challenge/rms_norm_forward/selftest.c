@@ -3,17 +3,17 @@
 #include "selftest.h"
 #include "touchstone/rms_norm.h"
 
-typedef enum family { NORMAL, TINY, ZEROS, HUGE_ONES, SICK } family;
+typedef enum family { NORMAL, TINY, ZEROS, HUGE_ONES, NONFINITE } family;
 typedef enum residual { NONE, APART, IN_PLACE } residual;
 
-static const char *const family_name[] = { "normal", "tiny", "zeros", "huge", "sick" };
+static const char *const family_name[] = { "normal", "tiny", "zeros", "huge", "nonfinite" };
 
 static double element(family f, int64_t r, int64_t c)
 {
     if (f == TINY) return 1e-3 * draw();
     if (f == ZEROS) return 0;
     if (f == HUGE_ONES) return 1e30 * draw();
-    return f == SICK && r == 0 && c == 0 ? INFINITY : draw();
+    return f == NONFINITE && r == 0 && c == 0 ? INFINITY : draw();
 }
 
 /* r as it should be: `sum` has it, rounded. */
@@ -61,7 +61,7 @@ static void run(ts_dtype t, int64_t rows, int64_t cols, family f, residual how, 
         for (int64_t c = 0; c < cols; c++) {
             const int64_t at = i * stride + c;
             set(x, t, at, element(f, i, c));
-            set(add, t, at, f == ZEROS ? 0 : element(f == SICK ? NORMAL : f, i, c));
+            set(add, t, at, f == ZEROS ? 0 : element(f == NONFINITE ? NORMAL : f, i, c));
             set(sum, t, at, get(x, t, at) + (how == NONE ? 0 : get(add, t, at)));
         }
     for (int64_t c = 0; c < cols; c++) set(w, t, c, draw());
@@ -86,7 +86,7 @@ int main(void)
     static const int64_t shape[][2] = { { 0, 16 },  { 1, 1 },    { 3, 2 },   { 5, 7 },
                                         { 17, 33 }, { 2, 1025 }, { 3, 4096 } };
     for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)
-        for (int f = NORMAL; f <= SICK; f++)
+        for (int f = NORMAL; f <= NONFINITE; f++)
             for (int how = NONE; how <= IN_PLACE; how++) {
                 run(TS_F32, shape[i][0], shape[i][1], (family)f, (residual)how, how == APART);
                 run(TS_BF16, shape[i][0], shape[i][1], (family)f, (residual)how, how != APART);

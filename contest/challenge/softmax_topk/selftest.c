@@ -3,10 +3,19 @@
 #include "selftest.h"
 #include "touchstone/softmax_topk.h"
 
-typedef enum family { NORMAL, TIES, ASCENDING, OFFSET, MASKED, ALL_MASKED, SICK, FAR_BELOW } family;
+typedef enum family {
+    NORMAL,
+    TIES,
+    ASCENDING,
+    OFFSET,
+    MASKED,
+    ALL_MASKED,
+    NONFINITE,
+    FAR_BELOW
+} family;
 
 static const char *const family_name[] = { "normal", "ties",       "ascending", "offset",
-                                           "masked", "all masked", "sick",      "far below" };
+                                           "masked", "all masked", "nonfinite", "far below" };
 
 static double logit(family f, int64_t i, int64_t n)
 {
@@ -15,7 +24,7 @@ static double logit(family f, int64_t i, int64_t n)
     if (f == OFFSET) return 1e4 + draw();
     if (f == MASKED) return i % 3 ? -INFINITY : draw();
     if (f == ALL_MASKED) return -INFINITY;
-    if (f == SICK && i == n / 2) return NAN;
+    if (f == NONFINITE && i == n / 2) return NAN;
     if (f == FAR_BELOW) return i == n - 1 ? 0 : -200 - (double)(i % 50);
     return draw();
 }
@@ -31,22 +40,22 @@ static int64_t rank_of(const double *x, int64_t n, int64_t i)
 static void check_row(const char *name, const ts_softmax_topk_args *a, int64_t r, double *x)
 {
     double largest = -INFINITY, sum = 0;
-    int    sick = 0;
+    int    nonfinite = 0;
     for (int64_t i = 0; i < a->n_vocab; i++) {
         x[i] = get(a->logits, a->dtype, r * a->row_stride + i);
-        sick |= isnan(x[i]) || x[i] == INFINITY;
+        nonfinite |= isnan(x[i]) || x[i] == INFINITY;
         largest = fmax(largest, x[i]);
     }
     for (int64_t i = 0; i < a->n_vocab; i++)
         if (x[i] > -INFINITY) sum += exp((x[i] - largest) * a->inv_temperature);
     const double lse = sum > 0 ? largest * a->inv_temperature + log(sum) : -INFINITY;
-    compare(name, "lse", r, a->lse[r], sick ? NAN : lse, 1e-5 + 1e-6 * fabs(lse));
-    for (int64_t j = 0; j < a->k; j++) /* past the row, and in sick ones */
-        if (sick || j >= a->n_vocab) {
+    compare(name, "lse", r, a->lse[r], nonfinite ? NAN : lse, 1e-5 + 1e-6 * fabs(lse));
+    for (int64_t j = 0; j < a->k; j++) /* past the row, and in nonfinite ones */
+        if (nonfinite || j >= a->n_vocab) {
             compare(name, "index", r * a->k + j, a->index[r * a->k + j], -1, 0);
-            compare(name, "prob", r * a->k + j, a->prob[r * a->k + j], sick ? NAN : 0, 0);
+            compare(name, "prob", r * a->k + j, a->prob[r * a->k + j], nonfinite ? NAN : 0, 0);
         }
-    for (int64_t i = 0; i < a->n_vocab && !sick; i++) {
+    for (int64_t i = 0; i < a->n_vocab && !nonfinite; i++) {
         const int64_t j = rank_of(x, a->n_vocab, i), at = r * a->k + j;
         const double  d = x[i] > -INFINITY ? (x[i] - largest) * a->inv_temperature : 0;
         const double  p = x[i] > -INFINITY ? exp(d) / sum : 0;

@@ -14,7 +14,7 @@ def logits_of(family, rows, n):
         x[:, 1::3] = -np.inf
     if family == "all masked":
         x[...] = -np.inf
-    if family == "sick":
+    if family == "nonfinite":
         x[0, n // 2] = np.nan
     return x
 
@@ -41,7 +41,7 @@ def expected(x, k, t):
 
 for kind in "f32", "bf16":
     for rows, n, k in (1, 1, 1), (2, 5, 8), (9, 33, 7), (3, 1025, 50), (2, 4099, 1):
-        for family in "normal", "ties", "offset", "masked", "all masked", "sick":
+        for family in "normal", "ties", "offset", "masked", "all masked", "nonfinite":
             logits = store(logits_of(family, rows, n), kind)
             out = {"index": empty((rows, k), "i32"), "prob": empty((rows, k), "f32"),
                    "lse": empty((rows,), "f32")}

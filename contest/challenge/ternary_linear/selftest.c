@@ -47,16 +47,16 @@ static void run(const char *name, void *a, ts_status (*f)(const void *, const ts
     if (s) flaw(name, "status", 0, s, TS_OK);
 }
 
-#define DOOR(f, type)                                                                              \
-    static ts_status f##_door(const void *a, const ts_exec *x)                                     \
+#define ENTRY(f, type)                                                                             \
+    static ts_status f##_entry(const void *a, const ts_exec *x)                                    \
     {                                                                                              \
         return f((const type *)a, x);                                                              \
     }
-DOOR(ts_ternary_pack, ts_ternary_pack_args)
-DOOR(ts_ternary_unpack, ts_ternary_unpack_args)
-DOOR(ts_ternary_linear, ts_ternary_linear_args)
-DOOR(ts_ternary_linear_packed, ts_ternary_linear_packed_args)
-DOOR(ts_ternary_linear_backward, ts_ternary_linear_backward_args)
+ENTRY(ts_ternary_pack, ts_ternary_pack_args)
+ENTRY(ts_ternary_unpack, ts_ternary_unpack_args)
+ENTRY(ts_ternary_linear, ts_ternary_linear_args)
+ENTRY(ts_ternary_linear_packed, ts_ternary_linear_packed_args)
+ENTRY(ts_ternary_linear_backward, ts_ternary_linear_backward_args)
 
 static void try(ts_dtype t, int64_t n_out, int64_t n_in, int64_t n_rows, int way)
 {
@@ -80,19 +80,19 @@ static void try(ts_dtype t, int64_t n_out, int64_t n_in, int64_t n_rows, int way
     for (int64_t i = 0; i < n_rows * n_in; i++) set(in, t, i, draw());
     for (int64_t i = 0; i < n_rows * n_out; i++) set(dy, t, i, draw());
     begin_case();
-    run(name, &(ts_ternary_pack_args) { d, w, code, scale }, ts_ternary_pack_door, &x);
+    run(name, &(ts_ternary_pack_args) { d, w, code, scale }, ts_ternary_pack_entry, &x);
     if (!is_failing) check_pack(name, n_out, n_in, w, code, scale, want);
     if (!is_failing)
-        run(name, &(ts_ternary_unpack_args) { d, code, scale, wt }, ts_ternary_unpack_door, &x);
+        run(name, &(ts_ternary_unpack_args) { d, code, scale, wt }, ts_ternary_unpack_entry, &x);
     for (int64_t i = 0; i < n && !is_failing; i++) compare(name, "wt", i, wt[i], want[i], 0);
     if (!is_failing)
-        run(name, &(ts_ternary_linear_args) { d, w, in, y }, ts_ternary_linear_door, &x);
+        run(name, &(ts_ternary_linear_args) { d, w, in, y }, ts_ternary_linear_entry, &x);
     if (!is_failing)
         run(name, &(ts_ternary_linear_packed_args) { d, code, scale, in, z },
-            ts_ternary_linear_packed_door, &x);
+            ts_ternary_linear_packed_entry, &x);
     if (!is_failing)
         run(name, &(ts_ternary_linear_backward_args) { d, w, in, dy, dx, dw },
-            ts_ternary_linear_backward_door, &x);
+            ts_ternary_linear_backward_entry, &x);
     for (int64_t r = 0; r < n_rows && !is_failing; r++)
         for (int64_t o = 0; o < n_out; o++) {
             double sum = 0, A = 0;

@@ -219,7 +219,7 @@ static bool more(int i, void *args, ts_exec *x, ts_status *must)
 
 #define AT(member) offsetof(step_args, member)
 
-static const ts_senseless senseless = {
+static const ts_invalid invalid = {
     .pointer = { AT(grad) + 1, AT(w) + 1, AT(m) + 1, AT(v) + 1 },
     .extent = { { AT(n), 0, 0, 0, false, false }, { AT(n_decay), 0, 0, 0, false, false } },
     .n_extent = 2,
@@ -229,7 +229,7 @@ static const ts_senseless senseless = {
 
 static bool spoil(int i, void *args, ts_exec *x, ts_status *must)
 {
-    return ts_spoil(&senseless, &i, args, x, must);
+    return ts_spoil(&invalid, &i, args, x, must);
 }
 
 const ts_task ts_task_adamw_step = {

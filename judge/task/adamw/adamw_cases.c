@@ -23,8 +23,9 @@ static const struct family {
     const char *name;
     unsigned    dtypes;
 } families[] = {
-    { "first", ALL },     { "zeros", ALL }, { "huge", ALL }, { "small", WIDE }, { "cancel", ALL },
-    { "denormal", FAST }, { "sick", ALL },  { "skip", ALL }, { "quiet", ALL },
+    { "first", ALL },     { "zeros", ALL },  { "huge", ALL },
+    { "small", WIDE },    { "cancel", ALL }, { "denormal", FAST },
+    { "nonfinite", ALL }, { "skip", ALL },   { "quiet", ALL },
 };
 
 static const double betas[][2] = { { 0.9, 0.95 }, { 0.9, 0.999 }, { 0, 0 }, { 0.5, 0.999999 } };
@@ -60,7 +61,7 @@ const ts_cover ts_adamw_step_cover = {
                 { "small", WIDE },
                 { "cancel", ALL },
                 { "denormal", FAST },
-                { "sick", ALL },
+                { "nonfinite", ALL },
                 { "skip", ALL },
                 { "quiet", ALL } },
     .empties = 1u << TS_ADAM_N,
@@ -145,7 +146,7 @@ static double by_dtype(ts_dtype t, double f32, double f64, double f16, double bf
 }
 
 /* One parameter in three has a gradient, or a moment, that is not finite. */
-static void make_sick(ts_adam_drawn *d, int64_t i)
+static void make_nonfinite(ts_adam_drawn *d, int64_t i)
 {
     if (i % 12 == 1) d->grad = NAN;
     if (i % 12 == 4) d->grad = i % 24 < 12 ? INFINITY : -INFINITY;
@@ -185,6 +186,6 @@ ts_adam_drawn ts_adam_draw(const ts_case *c, uint64_t seed, int64_t i)
         const ts_adam_rates r = ts_adam_rates_of(c);
         d.m = r.beta1 > 0 ? -(1 - r.beta1) / r.beta1 * r.scale * d.grad * (1 + 1e-3 * y) : d.m;
     }
-    if (is_family(c, "sick")) make_sick(&d, i);
+    if (is_family(c, "nonfinite")) make_nonfinite(&d, i);
     return d;
 }

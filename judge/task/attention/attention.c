@@ -196,7 +196,7 @@ static bool more(int i, void *args, ts_exec *x, ts_status *must)
     return ts_attention_more(i, &a->d, x, a->q, &a->kv_len, must);
 }
 
-static const ts_senseless senseless = {
+static const ts_invalid invalid = {
     .pointer = { TS_POINTER(fwd_args, q), TS_POINTER(fwd_args, k), TS_POINTER(fwd_args, v),
                  TS_POINTER(fwd_args, o) },
     TS_ATTENTION_EXTENTS(fwd_args),
@@ -205,7 +205,7 @@ static const ts_senseless senseless = {
 
 static bool spoil(int i, void *args, ts_exec *x, ts_status *must)
 {
-    return ts_spoil(&senseless, &i, args, x, must);
+    return ts_spoil(&invalid, &i, args, x, must);
 }
 
 const ts_task ts_task_flash_attention = {
@@ -241,10 +241,11 @@ const ts_task ts_task_flash_attention = {
     .check = check,
     .cost = cost,
     .spoil = spoil,
-    .canon = { { "sick", "a NaN or infinity in a query makes its own row NaN and no other", true },
-               { "sick_key", "a score of NaN or +inf makes its row NaN, one of -inf weighs 0",
+    .canon = { { "nonfinite", "a NaN or infinity in a query makes its own row NaN and no other",
                  true },
-               { "sick_value", "a NaN among values reaches all queries that see it", true },
+               { "nonfinite_key", "a score of NaN or +inf makes its row NaN, one of -inf weighs 0",
+                 true },
+               { "nonfinite_value", "a NaN among values reaches all queries that see it", true },
                { "masked",
                  "keys whose score is -inf have weight 0, even if they come first or are all keys",
                  true },

@@ -328,7 +328,7 @@ static bool more(int i, void *args, ts_exec *x, ts_status *must)
     return ts_attention_more(i, &a->d, x, a->q, &a->kv_len, must);
 }
 
-static const ts_senseless senseless = {
+static const ts_invalid invalid = {
     .pointer = { TS_POINTER(bwd_args, q), TS_POINTER(bwd_args, k), TS_POINTER(bwd_args, v),
                  TS_POINTER(bwd_args, o), TS_POINTER(bwd_args, dout), TS_POINTER(bwd_args, lse),
                  TS_POINTER(bwd_args, dq), TS_POINTER(bwd_args, dk), TS_POINTER(bwd_args, dv) },
@@ -338,7 +338,7 @@ static const ts_senseless senseless = {
 
 static bool spoil(int i, void *args, ts_exec *x, ts_status *must)
 {
-    return ts_spoil(&senseless, &i, args, x, must);
+    return ts_spoil(&invalid, &i, args, x, must);
 }
 
 const ts_task ts_task_flash_attention_backward = {

@@ -78,13 +78,13 @@ static const family families[] = {
     { "empty",     ALL, ALL, { { 17, 33, 4, 4, 2, 64, FULL, 160 }, { 65, 64, 3, 2, 1, 33, CAUSAL, 641 } } },
     { "masked",    ALL, 0,   { { 65, 65, 1, 6, 3, 1, FULL, 160 }, { 129, 129, 2, 2, 2, 1, FULL, 641 },
                                { 17, 300, 1, 3, 3, 1, FULL, 0 } } },
-    { "sick_key",  ALL, 0,   { { 17, 33, 2, 4, 2, 8, FULL, 0 }, { 65, 129, 1, 3, 3, 33, CAUSAL, 641 },
+    { "nonfinite_key",  ALL, 0,   { { 17, 33, 2, 4, 2, 8, FULL, 0 }, { 65, 129, 1, 3, 3, 33, CAUSAL, 641 },
                                { 5, 5, 3, 2, 2, 1, FULL, 0 }, { 9, 1, 2, 3, 3, 8, FULL, 0 } } },
-    { "sick_value", ALL, 0,  { { 17, 33, 2, 4, 2, 8, FULL, 0 }, { 65, 129, 1, 3, 3, 33, CAUSAL, 641 },
+    { "nonfinite_value", ALL, 0,  { { 17, 33, 2, 4, 2, 8, FULL, 0 }, { 65, 129, 1, 3, 3, 33, CAUSAL, 641 },
                                { 5, 5, 3, 2, 2, 1, FULL, 0 } } },
     { "loud",      0, WIDE,  { { 17, 33, 1, 2, 1, 8, FULL, 0 }, { 65, 65, 1, 2, 1, 33, CAUSAL, 641 } } },
     { "faint",     0, WIDE,  { { 17, 33, 1, 2, 1, 8, FULL, 0 }, { 65, 65, 1, 2, 1, 33, CAUSAL, 641 } } },
-    { "sick",      ALL, 0,   { { 17, 17, 1, 2, 1, 8, FULL, 0 }, { 65, 65, 1, 2, 1, 64, CAUSAL, 641 } } },
+    { "nonfinite",      ALL, 0,   { { 17, 17, 1, 2, 1, 8, FULL, 0 }, { 65, 65, 1, 2, 1, 64, CAUSAL, 641 } } },
 };
 /* clang-format on */
 
@@ -165,11 +165,12 @@ static bool drawable(const ts_case *c)
     if (!strcmp(c->family, "deep"))
         return mask <= CAUSAL && (!scale || scale == TS_SCALE_LARGE || scale == TS_SCALE_1);
     /* Every query sees the key that is none. */
-    if (!strncmp(c->family, "sick_", 5) &&
+    if (!strncmp(c->family, "nonfinite_", 10) &&
         (mask > CAUSAL || (mask == CAUSAL && c->dim[1] < c->dim[0]) || scale == TS_SCALE_LARGE ||
          scale == TS_SCALE_150))
         return false;
-    if (!strncmp(c->family, "sick", 4)) return scale != TS_SCALE_0 && scale != TS_SCALE_NEGATIVE;
+    if (!strncmp(c->family, "nonfinite", 9))
+        return scale != TS_SCALE_0 && scale != TS_SCALE_NEGATIVE;
     return true;
 }
 
@@ -211,7 +212,7 @@ static void divide_heads(ts_case *c)
 const ts_cover ts_flash_attention_cover = {
     .use = TS_USE_CHECK,
     .dtypes = ALL,
-    .family = { FAMILIES, { "hot", ALL }, { "masked", ALL }, { "sick", ALL } },
+    .family = { FAMILIES, { "hot", ALL }, { "masked", ALL }, { "nonfinite", ALL } },
     .empties = 1u << 0 | 1u << 1 | 1u << 2 /* q, k, batch */,
     .dim = { EXTENTS, TS_NUMBERS(0, 0, 1, 2, 3, 10, 11, 160, 161, 371, 640, 642, 971, 1280, 5120),
              SCALES },

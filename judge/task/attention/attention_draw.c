@@ -159,7 +159,7 @@ static void masked_key(const ts_attention_drawn *w)
 }
 
 /* Some rows of q are no numbers; the others do not notice. */
-static void sick_query(const ts_attention_drawn *w)
+static void nonfinite_query(const ts_attention_drawn *w)
 {
     const int64_t e = w->d->head_dim - 1 - w->i % w->d->head_dim;
     query(w);
@@ -169,7 +169,7 @@ static void sick_query(const ts_attention_drawn *w)
 
 /* In every second KV head one key is none. All queries see it: what causal alone hides is finite.
  */
-static bool is_sick(const ts_attention_drawn *w)
+static bool is_nonfinite(const ts_attention_drawn *w)
 {
     const ts_attention_dims *d = w->d;
     const uint64_t           any = ts_bits(w->seed + 8, w->b * d->n_kv_head + w->h);
@@ -178,18 +178,18 @@ static bool is_sick(const ts_attention_drawn *w)
 }
 
 /* Of +inf scores are infinite, of either sign: a row that has +inf is NaN, others do without it. */
-static void sick_key(const ts_attention_drawn *w)
+static void nonfinite_key(const ts_attention_drawn *w)
 {
     key(w);
-    if (is_sick(w))
+    if (is_nonfinite(w))
         ts_store(w->to, w->d->dtype, w->begin + w->d->head_dim / 2,
                  (w->b + w->h) % 4 ? (double)INFINITY : (double)NAN);
 }
 
-static void sick_value(const ts_attention_drawn *w)
+static void nonfinite_value(const ts_attention_drawn *w)
 {
     key(w);
-    if (is_sick(w)) ts_store(w->to, w->d->dtype, w->begin + w->d->head_dim / 2, NAN);
+    if (is_nonfinite(w)) ts_store(w->to, w->d->dtype, w->begin + w->d->head_dim / 2, NAN);
 }
 
 /* Gradients of another size than what they are gradients of. */
@@ -216,9 +216,9 @@ static const ts_attention_family families[] = {
     { "deep", deep_query, deep_key, key, query },
     { "padding", query, padded, padded, query },
     { "masked", one_query, masked_key, key, query },
-    { "sick", sick_query, key, key, query },
-    { "sick_key", query, sick_key, key, query },
-    { "sick_value", query, key, sick_value, query },
+    { "nonfinite", nonfinite_query, key, key, query },
+    { "nonfinite_key", query, nonfinite_key, key, query },
+    { "nonfinite_value", query, key, nonfinite_value, query },
     { "loud", query, key, key, loud_dout },
     { "faint", query, key, key, faint_dout },
     { "normal", query, key, key, query }, /* and all that are not named */

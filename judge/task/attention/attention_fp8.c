@@ -269,7 +269,7 @@ static bool more(int i, void *args, ts_exec *x, ts_status *must)
     return true;
 }
 
-static const ts_senseless senseless = {
+static const ts_invalid invalid = {
     .pointer = { TS_POINTER(fp8_args, q), TS_POINTER(fp8_args, k), TS_POINTER(fp8_args, v),
                  TS_POINTER(fp8_args, q_scale), TS_POINTER(fp8_args, k_scale),
                  TS_POINTER(fp8_args, v_scale), TS_POINTER(fp8_args, o) },
@@ -279,7 +279,7 @@ static const ts_senseless senseless = {
 
 static bool spoil(int i, void *args, ts_exec *x, ts_status *must)
 {
-    return ts_spoil(&senseless, &i, args, x, must);
+    return ts_spoil(&invalid, &i, args, x, must);
 }
 
 const ts_task ts_task_flash_attention_fp8 = {

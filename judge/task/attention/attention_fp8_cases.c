@@ -75,9 +75,11 @@ static const struct family {
         { 9, 17, 2, 4, 4, 33, FULL, 0 } } },
     { "subnormal", { { 33, 65, 2, 4, 2, 64, CAUSAL, 0 }, { 17, 65, 1, 2, 2, 9, FULL, 1 } } },
     { "extreme", { { 33, 65, 2, 4, 2, 64, CAUSAL, 0 }, { 17, 65, 1, 2, 2, 9, FULL, 1 } } },
-    { "sick", { { 17, 17, 1, 2, 1, 16, FULL, 0 }, { 65, 65, 1, 2, 1, 64, CAUSAL, 641 } } },
-    { "sick_key", { { 17, 33, 4, 4, 2, 16, FULL, 0 }, { 65, 129, 2, 6, 3, 64, CAUSAL, 641 } } },
-    { "sick_value", { { 17, 33, 2, 4, 2, 16, FULL, 0 }, { 65, 129, 1, 3, 3, 64, CAUSAL, 641 } } },
+    { "nonfinite", { { 17, 17, 1, 2, 1, 16, FULL, 0 }, { 65, 65, 1, 2, 1, 64, CAUSAL, 641 } } },
+    { "nonfinite_key",
+      { { 17, 33, 4, 4, 2, 16, FULL, 0 }, { 65, 129, 2, 6, 3, 64, CAUSAL, 641 } } },
+    { "nonfinite_value",
+      { { 17, 33, 2, 4, 2, 16, FULL, 0 }, { 65, 129, 1, 3, 3, 64, CAUSAL, 641 } } },
 };
 
 /* Enough to fill a device, and to be cut in many ways. */
@@ -137,7 +139,7 @@ static bool affordable(const ts_case *c)
     if (pairs > 2e5 || elements > 1e5) return false;
     for (const char *const *f = steered; *f; f++) set |= !strcmp(c->family, *f);
     if (set && (scale == TS_SCALE_0 || scale == TS_SCALE_SMALL)) return false;
-    return strcmp(c->family, "sick") || (scale != TS_SCALE_0 && scale != TS_SCALE_NEGATIVE);
+    return strcmp(c->family, "nonfinite") || (scale != TS_SCALE_0 && scale != TS_SCALE_NEGATIVE);
 }
 
 /* The parameter is how many query heads share a KV head. */
@@ -165,7 +167,7 @@ const ts_cover ts_flash_attention_fp8_cover = {
                 { "scaled", ALL },
                 { "subnormal", ALL },
                 { "extreme", ALL },
-                { "sick", ALL } },
+                { "nonfinite", ALL } },
     .empties = 1u << 0 | 1u << 1 | 1u << 2 /* q, k, batch */,
     .dim = { TS_RANGE(1, 300, 0, 1, 2, 9, 17, 33, 65, 129, 257),
              TS_RANGE(2, 4300, 0, 1, 2, 9, 17, 33, 65, 129, 257, 1025),

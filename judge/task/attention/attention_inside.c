@@ -206,12 +206,12 @@ static bool all_finite(const void *p, ts_dtype t, int64_t n)
 {
     const unsigned  all = t == TS_BF16 ? 0x7f80u : 0x7c00u;
     const uint16_t *h = p;
-    bool            sick = false;
+    bool            nonfinite = false;
     if (ts_format_of(t)->n_bytes == sizeof *h)
-        for (int64_t i = 0; i < n; i++) sick |= (h[i] & all) == all;
+        for (int64_t i = 0; i < n; i++) nonfinite |= (h[i] & all) == all;
     else
-        for (int64_t i = 0; i < n; i++) sick |= !isfinite(ts_load(p, t, i));
-    return !sick;
+        for (int64_t i = 0; i < n; i++) nonfinite |= !isfinite(ts_load(p, t, i));
+    return !nonfinite;
 }
 
 bool ts_attention_check(const ts_attention_dims *d, const int32_t *kv_len,

@@ -268,7 +268,7 @@ static bool more(int i, void *args, ts_exec *x, ts_status *must)
 #define DIM(member) offsetof(ts_beam_play_args, d.member)
 
 /* n_items, beam_width, max_new_tokens: of the tokens that are found. */
-static const ts_senseless senseless = {
+static const ts_invalid invalid = {
     .extent = { { DIM(n_items), 0, 0, 0, true, false },
                 { DIM(beam_width), 1, INT32_MAX, 0, false, false },
                 { DIM(max_new_tokens), 0, 0, 0, false, false } },
@@ -285,14 +285,14 @@ static bool spoil(int i, void *args, ts_exec *x, ts_status *must)
     const int          n = 2 * ts_beam_without();
     *must = TS_E_ARG;
     if (i < n) a->how = TS_BEAM_WITHOUT + i / 2;
-    if (i < n && i % 2) ts_spoil_shrink(&senseless, args);
+    if (i < n && i % 2) ts_spoil_shrink(&invalid, args);
     if (i < n) return true;
     i -= n;
-    return ts_spoil(&senseless, &i, args, x, must);
+    return ts_spoil(&invalid, &i, args, x, must);
 }
 
 static const char FAILS[] = "a model that fails ends the search with TS_E_MODEL";
-static const char SICK[] = "logits without a distribution end the search with TS_E_MODEL";
+static const char NONFINITE[] = "logits without a distribution end the search with TS_E_MODEL";
 
 static int about(const ts_case *c)
 {
@@ -336,12 +336,12 @@ const ts_task ts_task_beam_search = {
     .spoil = spoil,
     .canon = { { "ties", TIES, false },
                { "underflow", TIES, false },
-               { "sick", SICK, true },
-               { "sick_inf", SICK, true },
-               { "sick_none", SICK, true },
+               { "nonfinite", NONFINITE, true },
+               { "nonfinite_inf", NONFINITE, true },
+               { "nonfinite_none", NONFINITE, true },
                { "fails", FAILS, true },
                { "archive_ties", "equal scores: what was archived first comes first", false },
-               { "archive_sick", SICK, true },
+               { "archive_nonfinite", NONFINITE, true },
                { "archive_fails", FAILS, true },
                { "archive_refused", "an invalid call is rejected, with nothing written", true } },
     .common = common,

@@ -24,9 +24,9 @@ bool ts_beam_is_archive(const ts_case *c)
 }
 
 /* How rows are none in this family; -1: they are as they should be. */
-static int sick_how(const ts_case *c)
+static int nonfinite_how(const ts_case *c)
 {
-    static const char *const family[] = { "sick", "sick_inf", "sick_none", "fails" };
+    static const char *const family[] = { "nonfinite", "nonfinite_inf", "nonfinite_none", "fails" };
     for (int i = 0; i < 4; i++)
         if (is(c, family[i])) return i;
     return -1;
@@ -122,7 +122,7 @@ int64_t ts_beam_prompt_len(const ts_case *c, int64_t item)
 {
     static const int64_t length[] = { 1, 3, 5, 50 };
     const int64_t        most = c->dim[PROMPT];
-    if (sick_how(c) >= 0 || item + 1 == c->dim[ITEMS]) return most; /* the last has them all */
+    if (nonfinite_how(c) >= 0 || item + 1 == c->dim[ITEMS]) return most; /* the last has them all */
     return length[item % 4] < most ? length[item % 4] : most;
 }
 
@@ -163,10 +163,11 @@ void ts_beam_draw(const ts_case *c, uint64_t seed, ts_beam_quiz *q)
     if (c->dim[MODEL] == TS_TOY_TABLE) table(c, key + 2, &q->model);
     lift_eos(c, &q->model);
     if (is(c, "masked")) q->model.word[TS_TOY_OPEN] = 300;
-    if (sick_how(c) >= 0) { /* in the second step, or the last, to which an archive may not come */
-        q->model.word[TS_TOY_SICK] =
+    if (nonfinite_how(c) >=
+        0) { /* in the second step, or the last, to which an archive may not come */
+        q->model.word[TS_TOY_NONFINITE] =
             (int32_t)(c->dim[PROMPT] + (key & 1 || ts_beam_is_archive(c) ? 1 : c->dim[STEPS] - 1));
-        q->model.word[TS_TOY_HOW] = sick_how(c);
+        q->model.word[TS_TOY_HOW] = nonfinite_how(c);
     }
     draw_prompts(c, key + 3, q);
 }

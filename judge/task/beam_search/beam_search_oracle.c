@@ -40,7 +40,7 @@ typedef struct search {
     int64_t        n_prompt, n_beam;
     double        *calls; /* [steps]: strings */
     uint64_t      *sum;   /* [steps]: of what is kept of them */
-    bool           sick;
+    bool           nonfinite;
     bool           archive;   /* the other search: ends are kept aside, the best first */
     member        *kept;      /* whose parent is the place of its text */
     int32_t       *kept_text; /* [width][steps] */
@@ -192,8 +192,8 @@ static void enter_extensions(search *s, int64_t b, ts_real penalty)
     float         max;
     const ts_real log_sum = ask(s, b, &max), parent = s->beam[b].logprob;
     double        least = -INFINITY;
-    s->sick |= isnan(log_sum.hi);
-    for (int64_t t = 0; t < s->n_vocab && !s->sick; t++) {
+    s->nonfinite |= isnan(log_sum.hi);
+    for (int64_t t = 0; t < s->n_vocab && !s->nonfinite; t++) {
         const bool end = s->archive && t == s->eos;
         if (s->logits[t] == -INFINITY || (s->logits[t] < least && !end)) continue;
         const ts_real above = ts_real_sub(ts_real_sum(s->logits[t], -max), log_sum);
@@ -307,7 +307,7 @@ static bool advance(search *s, int64_t step)
         s->sum[step] += ts_toy_string(s->n_prompt + p->length, s->text + b * stride);
         enter_extensions(s, b, penalty);
     }
-    if (!any || s->sick) return false;
+    if (!any || s->nonfinite) return false;
     measure(s);
     keep_best(s);
     return !is_hopeless(s);
@@ -324,7 +324,7 @@ static void search_item(search *s, const int32_t *prompt, int64_t n_prompt)
     s->n_kept = 0;
     s->beam[0] = (beam) { 0 };
     for (int64_t t = 0; t < s->steps && advance(s, t); t++) {}
-    if (s->archive && !s->sick) merge(s);
+    if (s->archive && !s->nonfinite) merge(s);
 }
 
 /* ---- wants ---- */
@@ -370,14 +370,14 @@ static void want_calls(const search *s, ts_want *w)
     const int64_t n = s->c->dim[ITEMS] * s->width, before = n * (s->steps + 4) + s->c->dim[ITEMS];
     ts_want      *calls = w + before;
     double        n_calls = 0;
-    for (int64_t i = 0; i < before && s->sick; i++) want(&w[i], 0, INFINITY);
+    for (int64_t i = 0; i < before && s->nonfinite; i++) want(&w[i], 0, INFINITY);
     for (int64_t t = 0; t < s->steps; t++, calls += TS_BEAM_SEEN) {
         n_calls += s->calls[t] > 0;
         want(&calls[0], s->calls[t], 0);
         want(&calls[1], (double)(uint32_t)s->sum[t], 0);
         want(&calls[2], (double)(s->sum[t] >> 32), 0);
     }
-    const double more[] = { n_calls, 0, 0, s->sick ? TS_E_MODEL : TS_OK, 0, 0 };
+    const double more[] = { n_calls, 0, 0, s->nonfinite ? TS_E_MODEL : TS_OK, 0, 0 };
     for (int i = 0; i < TS_BEAM_SEEN * TS_BEAM_SEEN_MORE; i++) want(&calls[i], more[i], 0);
 }
 
@@ -388,7 +388,7 @@ bool ts_beam_is_sound(const ts_case *c, const ts_want *w)
 
 /* An invalid row ends the whole search in the step in which it comes up. Items do not meet, so they
  * are searched one after the other; what the step of the first invalid row would have been for the
- * others is all the same, since every string of a sick case is of one length. */
+ * others is all the same, since every string of a nonfinite case is of one length. */
 double ts_beam_solve(const ts_case *c, const ts_toy *m, const int32_t *prompts,
                      const ts_beam_told *told, ts_want *w)
 {
@@ -407,15 +407,15 @@ double ts_beam_solve(const ts_case *c, const ts_toy *m, const int32_t *prompts,
     s.calls = get(T, sizeof *s.calls), s.sum = get(T, sizeof *s.sum);
     if (n_power) s.power = get(n_power, sizeof *s.power);
     for (int64_t i = 0; i < n_power; i++) s.power[i] = ts_exp64((double)i / GRID - REACH);
-    bool sick = false;
+    bool nonfinite = false;
     for (int64_t i = 0; i < n; prompts += ts_beam_prompt_len(c, i++)) {
-        s.sick = false;
+        s.nonfinite = false;
         if (told) s.told = told->tokens + i * K * T, s.order = told->order;
         search_item(&s, prompts, ts_beam_prompt_len(c, i));
-        sick |= s.sick;
+        nonfinite |= s.nonfinite;
         if (w) want_item(&s, i, w);
     }
-    s.sick = sick;
+    s.nonfinite = nonfinite;
     if (w) want_calls(&s, w);
     void *const all[] = { s.logits, s.pool,  s.beam,       s.after, s.calls,     s.sum,
                           s.text,   s.power, s.text_after, s.kept,  s.kept_text, s.kept_length };

@@ -43,7 +43,7 @@ static int next(void *self, int64_t n_seq, const int64_t *len, const int32_t *co
     uint64_t h = 0;
     int      bad = 0;
     /* A call that is meant to fail is recorded too. */
-    const bool fails = p->toy.word[TS_TOY_HOW] == TS_SICK_FAILS;
+    const bool fails = p->toy.word[TS_TOY_HOW] == TS_NONFINITE_FAILS;
     for (int64_t i = 0; i < n_seq && (!bad || fails); i++) {
         bad |= ts_toy_next(&p->toy, len[i], tokens[i], out + i * p->toy.word[TS_TOY_VOCAB]);
         if (!bad || fails) h += ts_toy_string(len[i], tokens[i]);

@@ -52,7 +52,7 @@ static double w_at(const ts_case *c, uint64_t seed, int64_t v, int64_t k)
     return z * (is(c, "steep") ? 50 : is(c, "flat") ? 1e-3 : 3) / sqrt(D);
 }
 
-static double sick_of(double z, int64_t i, bool chosen)
+static double nonfinite_of(double z, int64_t i, bool chosen)
 {
     return chosen && i % 4 ? (const double[]) { 0, NAN, INFINITY, -INFINITY }[i % 4] : z;
 }
@@ -67,8 +67,9 @@ static double h_at(const ts_case *c, const ts_xe_rule *r, uint64_t seed, int64_t
     if (k == 0 && has_shift(c)) return 1;
     if (is(c, "ties")) return (double)(ts_bits(seed, i * D + k) % 3) - 1;
     if (is(c, "coherent")) return 1 + 0.1 * z;
-    if (is(c, "sick") && target != r->ignored) return sick_of(z, i, chosen);
-    if (is(c, "ignored_sick") && target == r->ignored) return sick_of(z, i % 3 + 1, chosen);
+    if (is(c, "nonfinite") && target != r->ignored) return nonfinite_of(z, i, chosen);
+    if (is(c, "ignored_nonfinite") && target == r->ignored)
+        return nonfinite_of(z, i % 3 + 1, chosen);
     /* |w|^2 is about 9: this row's own word has a logit of some 30 */
     if (is(c, "sure") && target != r->ignored)
         return 3.3 * ts_load(w, c->dtype, target * (D + c->dim[XE_PAD]) + k) + 0.1 * z;
@@ -351,7 +352,7 @@ static bool more(int i, void *args, ts_exec *x, ts_status *must)
 #define AT(member) offsetof(ts_cross_entropy_args, member)
 
 /* n_rows, n_vocab, n_hidden, h_stride, w_stride */
-static const ts_senseless senseless = {
+static const ts_invalid invalid = {
     .pointer = { AT(h) + 1, AT(w) + 1, AT(target) + 1, AT(loss) + 1, AT(lse) + 1, AT(total) + 1 },
     .extent = { { AT(n_rows), 0, 0, 0, true, false },
                 { AT(n_vocab), 1, 0, 0, false, false },
@@ -365,7 +366,7 @@ static const ts_senseless senseless = {
 
 static bool spoil(int i, void *args, ts_exec *x, ts_status *must)
 {
-    return ts_spoil(&senseless, &i, args, x, must);
+    return ts_spoil(&invalid, &i, args, x, must);
 }
 
 const ts_task ts_task_cross_entropy = {
@@ -405,7 +406,7 @@ const ts_task ts_task_cross_entropy = {
     .check = check,
     .cost = cost,
     .spoil = spoil,
-    .canon = { { "sick", ts_cross_entropy_sick, true },
-               { "ignored_sick", ts_cross_entropy_ignored, true },
+    .canon = { { "nonfinite", ts_cross_entropy_nonfinite, true },
+               { "ignored_nonfinite", ts_cross_entropy_ignored, true },
                { "masked", ts_cross_entropy_masked, true } },
 };

@@ -42,19 +42,22 @@ typedef struct family {
 } family;
 
 static const family families[] = {
-    { "steep", ALL },    { "offset", ALL },       { "rising", ALL }, { "falling", ALL },
-    { "flat", ALL },     { "zeros", ALL },        { "ties", ALL },   { "sure", ALL },
-    { "coherent", ALL }, { "loud", WIDE },        { "faint", WIDE }, { "masked", ALL },
-    { "sick", ALL },     { "ignored_sick", ALL },
+    { "steep", ALL },     { "offset", ALL },
+    { "rising", ALL },    { "falling", ALL },
+    { "flat", ALL },      { "zeros", ALL },
+    { "ties", ALL },      { "sure", ALL },
+    { "coherent", ALL },  { "loud", WIDE },
+    { "faint", WIDE },    { "masked", ALL },
+    { "nonfinite", ALL }, { "ignored_nonfinite", ALL },
 };
 static const shape family_shapes[] = { { 5, 7, 3 }, { 17, 129, 16 }, { 40, 700, 33 } };
 
 /* Infinities are none once they are capped, and have no mean. */
 static bool suits(const ts_case *c, int64_t bias)
 {
-    const bool masked = !strcmp(c->family, "masked"), sick = !strcmp(c->family, "sick");
+    const bool masked = !strcmp(c->family, "masked"), nonfinite = !strcmp(c->family, "nonfinite");
     if (masked && (!bias || c->dim[XE_SMOOTH] || c->dim[1] < 2)) return false;
-    return !((masked || sick) && c->dim[XE_CAP]);
+    return !((masked || nonfinite) && c->dim[XE_CAP]);
 }
 
 /* A chunk of one logit takes a tile for each: few of those. */
@@ -76,9 +79,9 @@ static bool logits_affordable(const ts_case *c)
         { "normal", ALL }, { "steep", ALL }, { "offset", ALL }, { "rising", ALL },                 \
             { "falling", ALL }, { "flat", ALL }, { "zeros", ALL }, { "ties", ALL },                \
             { "sure", ALL }, { "coherent", ALL }, { "loud", WIDE }, { "faint", WIDE },             \
-            { "masked", ALL }, { "sick", ALL },                                                    \
+            { "masked", ALL }, { "nonfinite", ALL },                                               \
         {                                                                                          \
-            "ignored_sick", ALL                                                                    \
+            "ignored_nonfinite", ALL                                                               \
         }                                                                                          \
     }
 #define LOGIT_FAMILIES                                                                             \
@@ -86,9 +89,9 @@ static bool logits_affordable(const ts_case *c)
         { "normal", ALL }, { "steep", ALL }, { "huge", ALL }, { "offset", ALL },                   \
             { "rising", ALL }, { "falling", ALL }, { "flat", ALL }, { "zeros", ALL },              \
             { "ties", ALL }, { "sure", ALL }, { "loud", WIDE }, { "faint", WIDE },                 \
-            { "masked", ALL }, { "sick", ALL },                                                    \
+            { "masked", ALL }, { "nonfinite", ALL },                                               \
         {                                                                                          \
-            "ignored_sick", ALL                                                                    \
+            "ignored_nonfinite", ALL                                                               \
         }                                                                                          \
     }
 #define ROWS   TS_RANGE(3, 5000, 0, 1, 2, 9, 33, 129, 1025, 4097)

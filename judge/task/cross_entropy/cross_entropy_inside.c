@@ -17,7 +17,7 @@
 #include "dtype.h"
 #include "rng.h"
 
-const char ts_cross_entropy_sick[] =
+const char ts_cross_entropy_nonfinite[] =
     "a NaN or infinity makes its own row, total and the sum over rows NaN, and nothing else";
 const char ts_cross_entropy_ignored[] = "what an ignored row holds is of no consequence";
 const char ts_cross_entropy_masked[] = "a logit of -inf has weight 0";
@@ -144,12 +144,12 @@ static sums sum_up(const ts_xe_rule *r, const ts_xe_value *z, double u)
     const double  n = (double)V;
     ts_real       m = ts_real_of(-INFINITY), sum = { 0, 0 }, z_sum = { 0, 0 };
     double        weighted = 0, errors = 0, sizes = 0;
-    bool          sick = false;
+    bool          nonfinite = false;
     for (int64_t v = 0; v < V; v++) {
-        sick |= isnan(z[v].v.hi) || z[v].v.hi == INFINITY;
+        nonfinite |= isnan(z[v].v.hi) || z[v].v.hi == INFINITY;
         if (ts_real_less(m, z[v].v)) m = z[v].v;
     }
-    if (sick || isinf(m.hi)) return (sums) { ts_real_of(NAN), ts_real_of(NAN), 0, 0 };
+    if (nonfinite || isinf(m.hi)) return (sums) { ts_real_of(NAN), ts_real_of(NAN), 0, 0 };
     for (int64_t v = 0; v < V; v++) {
         if (z[v].v.hi == -INFINITY) continue;
         const ts_real e = exp_of(r->dtype, ts_real_sub(z[v].v, m));

@@ -21,7 +21,8 @@ enum { XL_PAD = 2, XL_GRAD, XL_MEAN, XL_SKIP };
 const ts_case *ts_cross_entropy_cases(void);
 const ts_case *ts_cross_entropy_logits_cases(void);
 
-extern const char ts_cross_entropy_sick[], ts_cross_entropy_ignored[], ts_cross_entropy_masked[];
+extern const char ts_cross_entropy_nonfinite[], ts_cross_entropy_ignored[],
+    ts_cross_entropy_masked[];
 
 /* The arguments of a call that are not tensors. skip: 0 the second of two rows or more and one in
  * five others are ignored, 1 none, 2 all, 3 those whose target is word 0. */

@@ -15,7 +15,7 @@ enum { APART = 1, IN_PLACE = 2 };
 
 /* ---- inputs ---- */
 
-static double sick_of(double z, int64_t i, bool chosen)
+static double nonfinite_of(double z, int64_t i, bool chosen)
 {
     return chosen && i % 3 ? (const double[]) { 0, NAN, INFINITY }[i % 3] : z;
 }
@@ -38,8 +38,9 @@ static double logit_at(const ts_case *c, const ts_xe_rule *r, uint64_t seed, int
     if (!strcmp(f, "ties")) return (double)(ts_bits(seed, i * V + v) % 3) - 1;
     if (!strcmp(f, "sure")) return v == target ? 30 : z;
     if (!strcmp(f, "masked")) return ts_xe_is_masked(v) ? -INFINITY : z;
-    if (!strcmp(f, "sick") && target != r->ignored) return sick_of(z, i, chosen);
-    if (!strcmp(f, "ignored_sick") && target == r->ignored) return sick_of(z, i % 2 + 1, chosen);
+    if (!strcmp(f, "nonfinite") && target != r->ignored) return nonfinite_of(z, i, chosen);
+    if (!strcmp(f, "ignored_nonfinite") && target == r->ignored)
+        return nonfinite_of(z, i % 2 + 1, chosen);
     return z;
 }
 
@@ -157,7 +158,7 @@ static bool more(int i, void *args, ts_exec *x, ts_status *must)
 #define AT(member) offsetof(ts_cross_entropy_logits_args, member)
 
 /* n_rows, n_vocab, row_stride */
-static const ts_senseless senseless = {
+static const ts_invalid invalid = {
     .pointer = { AT(logits) + 1, AT(target) + 1, AT(loss) + 1, AT(lse) + 1, AT(total) + 1 },
     .extent = { { AT(n_rows), 0, 0, 0, true, false },
                 { AT(n_vocab), 1, 0, AT(row_stride), false, false },
@@ -169,7 +170,7 @@ static const ts_senseless senseless = {
 
 static bool spoil(int i, void *args, ts_exec *x, ts_status *must)
 {
-    return ts_spoil(&senseless, &i, args, x, must);
+    return ts_spoil(&invalid, &i, args, x, must);
 }
 
 const ts_task ts_task_cross_entropy_logits = {
@@ -203,7 +204,7 @@ const ts_task ts_task_cross_entropy_logits = {
     .check = check,
     .cost = cost,
     .spoil = spoil,
-    .canon = { { "sick", ts_cross_entropy_sick, true },
-               { "ignored_sick", ts_cross_entropy_ignored, true },
+    .canon = { { "nonfinite", ts_cross_entropy_nonfinite, true },
+               { "ignored_nonfinite", ts_cross_entropy_ignored, true },
                { "masked", ts_cross_entropy_masked, true } },
 };

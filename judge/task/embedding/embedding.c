@@ -251,13 +251,13 @@ static bool more_backward(int i, void *args, ts_exec *x, ts_status *must)
                 { AT(type, table_stride), 1, 0, 0, false, true } },                                \
     .n_extent = 5, .product = { { { 1, 3 } }, { { 1, 4 } }, { { 2, 3 } }, { { 2, 5 } } }
 
-static const ts_senseless senseless_forward = {
+static const ts_invalid invalid_forward = {
     .pointer = { P(forward, table), P(forward, token), P(forward, y) },
     SHAPE(forward, y_stride),
     .more = more_forward,
 };
 
-static const ts_senseless senseless_backward = {
+static const ts_invalid invalid_backward = {
     .pointer = { P(backward, token), P(backward, dy), P(backward, dtable) },
     SHAPE(backward, dy_stride),
     .more = more_backward,
@@ -265,12 +265,12 @@ static const ts_senseless senseless_backward = {
 
 static bool spoil_forward(int i, void *args, ts_exec *x, ts_status *must)
 {
-    return ts_spoil(&senseless_forward, &i, args, x, must);
+    return ts_spoil(&invalid_forward, &i, args, x, must);
 }
 
 static bool spoil_backward(int i, void *args, ts_exec *x, ts_status *must)
 {
-    return ts_spoil(&senseless_backward, &i, args, x, must);
+    return ts_spoil(&invalid_backward, &i, args, x, must);
 }
 
 const ts_task ts_task_embedding_forward = {

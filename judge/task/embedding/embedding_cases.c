@@ -52,7 +52,7 @@ static const family families[] = {
     { "constant", ALL, { { 9, 7, 5 }, { 3000, 33, 4 }, { 20000, 16, 3 } } },
     { "denormal", ALL, { { 9, 7, 5 }, { 65, 33, 20 }, { 40, 64, 100 } } },
     { "huge", FAST, { { 9, 7, 5 }, { 65, 33, 20 }, { 40, 64, 100 } } },
-    { "sick", ALL, { { 9, 7, 5 }, { 65, 33, 20 }, { 40, 64, 100 } } },
+    { "nonfinite", ALL, { { 9, 7, 5 }, { 65, 33, 20 }, { 40, 64, 100 } } },
 };
 
 /* Offsets of the third row pass 2^31 elements. */
@@ -93,7 +93,7 @@ static bool affordable_forward(const ts_case *c)
     { "normal", ALL }, { "same", ALL }, { "ends", ALL }, { "constant", ALL }, { "denormal", ALL }, \
         { "huge", FAST },                                                                          \
     {                                                                                              \
-        "sick", ALL                                                                                \
+        "nonfinite", ALL                                                                           \
     }
 #define ROWS  TS_RANGE(2, 70000, 0, 1, 2, 9, 33, 257, 1025, 20001)
 #define COLS  TS_RANGE(2, 8193, 1, 2, 9, 17, 33, 129, 513, 1025)
@@ -239,7 +239,8 @@ double ts_embedding_draw(const ts_case *c, uint64_t seed, int64_t row, int64_t c
     if (is_family(c, "normal") && scale < TINY_SCALE) return z; /* large cases are */
     if (is_family(c, "denormal")) return ts_format_of(c->dtype)->min_normal * 0.25 * z;
     if (is_family(c, "huge")) return draw_huge(c, seed, row, col);
-    if (is_family(c, "sick") && row % 3 && col == (int64_t)(ts_bits(seed + 8, row) % (uint64_t)n))
+    if (is_family(c, "nonfinite") && row % 3 &&
+        col == (int64_t)(ts_bits(seed + 8, row) % (uint64_t)n))
         return row % 3 == 1 ? NAN : row % 2 ? INFINITY : -INFINITY;
     const double size = scale == TINY_SCALE ? 1e20 : scale == LARGE_SCALE ? 1e-20 : 1;
     return size * (is_family(c, "constant") ? 1.1 + 0.01 * (double)(col % 7) : z);

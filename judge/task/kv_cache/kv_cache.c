@@ -116,7 +116,7 @@ static void fill(draw of, uint64_t seed, void *p, ts_dtype t, int64_t n_rows, in
         }
 }
 
-static void make_sick(const ts_kv_script *s, int64_t width, void *p, ts_dtype t)
+static void make_nonfinite(const ts_kv_script *s, int64_t width, void *p, ts_dtype t)
 {
     for (int i = 0; i < s->n_cut; i++)
         for (int64_t e = s->cut[i][0] * width; e < s->cut[i][1] * width; e++)
@@ -162,9 +162,9 @@ static void setup(const ts_case *c, uint64_t seed, ts_arena *m, void *args)
     fill(family_of(c)->key, key + 1, k, t, s.n_kv, W);
     fill(family_of(c)->value, key + 2, v, t, s.n_kv, W);
     fill(family_of(c)->query, key + 3, q, t, s.n_q, Q);
-    if (strcmp(c->family, "sick")) return;
-    make_sick(&s, W, k, t);
-    make_sick(&s, W, v, t);
+    if (strcmp(c->family, "nonfinite")) return;
+    make_nonfinite(&s, W, k, t);
+    make_nonfinite(&s, W, v, t);
 }
 
 /* ---- what is expected ---- */
@@ -450,7 +450,7 @@ static bool more(int i, void *args, ts_exec *x, ts_status *must)
 
 /* n_layer, n_seq_max, n_q_head, n_kv_head, head_dim, capacity, max_call_tokens; keys and values of
  * all sequences, and the queries of a call. */
-static const ts_senseless senseless = {
+static const ts_invalid invalid = {
     .extent = { { DIM(n_layer), 1, 0, 0, false, true },
                 { DIM(n_seq_max), 1, INT32_MAX, 0, false, true },
                 { DIM(n_q_head), 1, 0, 0, false, true },
@@ -465,7 +465,7 @@ static const ts_senseless senseless = {
 
 static bool spoil(int i, void *args, ts_exec *x, ts_status *must)
 {
-    return ts_spoil(&senseless, &i, args, x, must);
+    return ts_spoil(&invalid, &i, args, x, must);
 }
 
 static const char NONSENSE[] = "an invalid call is rejected, with nothing written or changed";
@@ -515,7 +515,7 @@ const ts_task ts_task_kv_cache = {
     .check = check,
     .cost = cost,
     .spoil = spoil,
-    .canon = { { "sick", "a NaN or infinity that was truncated never reappears", true },
+    .canon = { { "nonfinite", "a NaN or infinity that was truncated never reappears", true },
                { "masked", "keys whose score is -inf have weight 0, even if they come first",
                  true },
                { "nonsense", NONSENSE, true },

@@ -139,7 +139,7 @@ static void forks(build *b)
     look_at(b, fresh);
 }
 
-/* Truncated tokens never come back; in family `sick` they are NaN. */
+/* Truncated tokens never come back; in family `nonfinite` they are NaN. */
 static void truncations(build *b)
 {
     const int32_t len = (int32_t)dim(b, LEN), layers = (int32_t)dim(b, LAYERS);
@@ -411,7 +411,7 @@ void ts_kv_script_of(const ts_case *c, ts_kv_script *s)
     } scripts[] = { { "chunk", chunks },
                     { "fork", forks },
                     { "truncate", truncations },
-                    { "sick", truncations },
+                    { "nonfinite", truncations },
                     { "full", fill_up },
                     { "nonsense", nonsense },
                     { "fuzz", fuzz },

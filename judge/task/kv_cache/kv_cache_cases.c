@@ -71,7 +71,7 @@ static const family families[] = {
     { "tree",     ALL, { { 5, 33, 2, 4, 2, 8 }, { 1, 70, 1, 2, 1, 16 } }, { 0, 16, 7 }, { 0 } },
     { "tree",     F32, { { 3, 20, 1, 4, 2, 33 } }, { 0, 16 }, { 8, 9, 4, 5, 14, 19 } },
     { "tree_nonsense", F32, { { 2, 5, 1, 4, 2, 33 } }, { 0, 16 }, { 0, 8 } },
-    { "sick",     ALL, { { 2, 33, 2, 4, 2, 8 }, { 2, 65, 1, 6, 3, 33 } }, { 0, 16, 7 }, { 0 } },
+    { "nonfinite",     ALL, { { 2, 33, 2, 4, 2, 8 }, { 2, 65, 1, 6, 3, 33 } }, { 0, 16, 7 }, { 0 } },
 };
 /* clang-format on */
 
@@ -107,7 +107,7 @@ static bool affordable(const ts_case *c)
     const int64_t  row = m[Q_HEADS] * m[HEAD_DIM] * m[LAYERS];
     if (!storable(c)) return false;
     if (!strcmp(c->family, "cow") && m[PAGE] < 2) return false;
-    if (!strcmp(c->family, "sick") && m[STORE] != STORE_IO) return false;
+    if (!strcmp(c->family, "nonfinite") && m[STORE] != STORE_IO) return false;
     return m[SEQS] * m[LEN] * row <= 60000 && m[LEN] * m[LEN] * row <= 600000;
 }
 
@@ -141,7 +141,7 @@ const ts_cover ts_kv_cache_cover = {
                 { "ramp", EVERY },
                 { "constant", EVERY },
                 { "zeros", EVERY },
-                { "sick", EVERY } },
+                { "nonfinite", EVERY } },
     .dim = { TS_RANGE(1, 9, 1, 2, 3, 5), TS_RANGE(2, 140, 1, 2, 9, 16, 17, 33, 65, 129),
              TS_RANGE(0, 6, 1, 2, 3, 4, 5), TS_RANGE(0, 8, 1, 2, 3, 5), TS_RANGE(0, 8, 1, 2, 3, 5),
              TS_RANGE(1, 256, 1, 2, 9, 17, 33, 65, 129, 193, 256),

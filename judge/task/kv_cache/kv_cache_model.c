@@ -189,7 +189,7 @@ static ts_status append(kv_cache *c, const ts_kv_op *o, const ts_kv_item *item)
 
 static ts_status may_attend(kv_cache *c, const ts_kv_op *o, const ts_kv_item *item)
 {
-    const ts_status s = o->how & TS_KV_SENSELESS ? TS_E_ARG : sound_list(c, o, item);
+    const ts_status s = o->how & TS_KV_INVALID ? TS_E_ARG : sound_list(c, o, item);
     if (s) return s;
     for (int32_t i = 0; i < o->n_item && o->what == TS_KV_ATTEND; i++)
         if (item[i].n > seq_of(c, item[i].slot)->len[o->layer]) return TS_E_ARG;
@@ -349,7 +349,7 @@ void ts_kv_model(const ts_kv_cache_args *a, const ts_kv_script *s, const float *
         seen[0].value = observe(m, &o, item, at - (o.what == TS_KV_TREE ? o.from : 0), seen);
         const bool named = seen[0].value != TS_E_ARG || listed_twice(item, o.n_item) ||
                            (o.what == TS_KV_ATTEND && !(o.how & TS_KV_MANY)) ||
-                           (o.how & TS_KV_SENSELESS && !(o.how & TS_KV_MANY)) ||
+                           (o.how & TS_KV_INVALID && !(o.how & TS_KV_MANY)) ||
                            (o.what == TS_KV_WRONG &&
                             o.from < ts_kv_wrong_ways(o.data) - ts_kv_wrong_sequences(o.data));
         if (!named) seen[0] = any_error;

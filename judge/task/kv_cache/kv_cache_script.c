@@ -269,7 +269,7 @@ enum { LAYER = 1, LIST = 2, COUNT = 4, FROM = 8, SEQ = 16 };
 /* Per function: its required pointers, and its numeric arguments. */
 static const struct {
     int n_pointer, numbers;
-} door[TS_KV_FUNCTIONS] = {
+} entry[TS_KV_FUNCTIONS] = {
     [BYTES] = { 4, 0 },
     [CREATE] = { 4, 0 },
     [DESTROY] = { 1, 0 },
@@ -293,13 +293,13 @@ enum { N_WRONG = sizeof wrong_number / sizeof *wrong_number };
 
 int ts_kv_wrong_sequences(int function)
 {
-    return door[function].numbers & SEQ ? 2 : 0;
+    return entry[function].numbers & SEQ ? 2 : 0;
 }
 
 int ts_kv_wrong_ways(int function)
 {
-    int n = door[function].n_pointer;
-    for (int i = 0; i < N_WRONG; i++) n += (door[function].numbers & wrong_number[i].number) != 0;
+    int n = entry[function].n_pointer;
+    for (int i = 0; i < N_WRONG; i++) n += (entry[function].numbers & wrong_number[i].number) != 0;
     return n;
 }
 
@@ -313,7 +313,7 @@ static void make_wrong(const ts_kv_dims *d, int function, int way, numbers *numb
 {
     int i = 0;
     for (; i < N_WRONG; i++)
-        if (door[function].numbers & wrong_number[i].number && way-- == 0) break;
+        if (entry[function].numbers & wrong_number[i].number && way-- == 0) break;
     if (i == N_WRONG) return;
     const int64_t v = wrong_number[i].value;
     if (wrong_number[i].number == LAYER) number->layer = v ? v : d->n_layer;
@@ -352,8 +352,8 @@ static ts_status call_wrongly(player *w, const ts_kv_op *o)
     };
     void *p[6];
     memcpy(p, all[o->data], sizeof p);
-    if (o->from < door[o->data].n_pointer) p[o->from] = NULL;
-    else make_wrong(d, o->data, o->from - door[o->data].n_pointer, &i);
+    if (o->from < entry[o->data].n_pointer) p[o->from] = NULL;
+    else make_wrong(d, o->data, o->from - entry[o->data].n_pointer, &i);
     switch (o->data) {
     case BYTES:
         return t->bytes(p[0], p[1], p[2], p[3]);

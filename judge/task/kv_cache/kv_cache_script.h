@@ -48,7 +48,7 @@ enum {
     TS_KV_OWN_PARENT = 16384, /* the last row is its own parent */
     TS_KV_BELOW = 32768,      /* the last row's parent is -2 */
     TS_KV_LAST_WAY = TS_KV_BELOW,
-    TS_KV_SENSELESS = 2 * TS_KV_LAST_WAY - TS_KV_MANY,
+    TS_KV_INVALID = 2 * TS_KV_LAST_WAY - TS_KV_MANY,
 };
 
 /* A script is a sequence of these, each followed by its n_item items, and for a tree by `from` more

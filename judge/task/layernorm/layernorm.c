@@ -19,7 +19,7 @@
 #include "rng.h"
 #include "spoil.h"
 
-static const char SICK[] = "a NaN or infinity makes its own row NaN and no other";
+static const char NONFINITE[] = "a NaN or infinity makes its own row NaN and no other";
 
 /* ---- inputs ---- */
 
@@ -387,14 +387,14 @@ static bool more_backward(int i, void *args, ts_exec *x, ts_status *must)
                 { AT(type, row_stride), 1, 0, 0, false, true } },                                  \
     .n_extent = 3, .product = { { { 1, 2 } }, { { 1, 3 } } }
 
-static const ts_senseless senseless_forward = {
+static const ts_invalid invalid_forward = {
     .pointer = { P(forward, x), P(forward, gamma), P(forward, beta), P(forward, y),
                  P(forward, mean), P(forward, rstd) },
     SHAPE(forward),
     .more = more_forward,
 };
 
-static const ts_senseless senseless_backward = {
+static const ts_invalid invalid_backward = {
     .pointer = { P(backward, x), P(backward, dy), P(backward, gamma), P(backward, mean),
                  P(backward, rstd), P(backward, dx), P(backward, dgamma), P(backward, dbeta) },
     SHAPE(backward),
@@ -403,12 +403,12 @@ static const ts_senseless senseless_backward = {
 
 static bool spoil_forward(int i, void *args, ts_exec *x, ts_status *must)
 {
-    return ts_spoil(&senseless_forward, &i, args, x, must);
+    return ts_spoil(&invalid_forward, &i, args, x, must);
 }
 
 static bool spoil_backward(int i, void *args, ts_exec *x, ts_status *must)
 {
-    return ts_spoil(&senseless_backward, &i, args, x, must);
+    return ts_spoil(&invalid_backward, &i, args, x, must);
 }
 
 const ts_task ts_task_layernorm_forward = {
@@ -435,7 +435,7 @@ const ts_task ts_task_layernorm_forward = {
     .check = check_forward,
     .cost = cost_forward,
     .spoil = spoil_forward,
-    .canon = { { "sick", SICK, true } },
+    .canon = { { "nonfinite", NONFINITE, true } },
 };
 
 const ts_task ts_task_layernorm_backward = {
@@ -464,5 +464,5 @@ const ts_task ts_task_layernorm_backward = {
     .check = check_backward,
     .cost = cost_backward,
     .spoil = spoil_backward,
-    .canon = { { "sick", SICK, true } },
+    .canon = { { "nonfinite", NONFINITE, true } },
 };

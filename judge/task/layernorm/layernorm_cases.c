@@ -75,7 +75,7 @@ static const family families[] = {
     { "extreme", ALL, { { 17, 128 }, { 17, 129 }, { 9, 1025 }, { 3, 4096 } } },
     { "loud", WIDE, { { 5, 7 }, { 17, 33 }, { 9, 1025 }, { 3, 4096 } } },
     { "faint", WIDE, { { 5, 7 }, { 17, 33 }, { 9, 1025 }, { 3, 4096 } } },
-    { "sick", ALL, { { 9, 7 }, { 17, 128 }, { 9, 1025 }, { 6, 4096 } } },
+    { "nonfinite", ALL, { { 9, 7 }, { 17, 128 }, { 9, 1025 }, { 6, 4096 } } },
 };
 
 /* Offsets of the third row pass 2^31 elements. */
@@ -98,7 +98,7 @@ static bool affordable(const ts_case *c)
             { "denormal", ALL }, { "small", F32 | F64 | BF16 }, { "huge", ALL },                   \
             { "flat_huge", ALL }, { "extreme", ALL },                                              \
         {                                                                                          \
-            "sick", ALL                                                                            \
+            "nonfinite", ALL                                                                       \
         }                                                                                          \
     }
 #define ROWS TS_RANGE(2, 70000, 0, 1, 2, 9, 33, 257, 1025, 20001)
@@ -228,7 +228,7 @@ static double draw_extreme(ts_dtype t, double z, bool odd_one)
     return ts_format_of(t)->max * (odd_one ? -0.99 : 0.25 * (1 + 0.1 * z));
 }
 
-static double draw_sick(double z, int64_t r, bool odd_one)
+static double draw_nonfinite(double z, int64_t r, bool odd_one)
 {
     return odd_one && r % 4 ? (const double[]) { 0, NAN, INFINITY, -INFINITY }[r % 4] : z;
 }
@@ -251,6 +251,6 @@ double ts_layernorm_draw(const char *f, ts_dtype t, uint64_t seed, int64_t r, in
     if (!strcmp(f, "huge")) return by_dtype(t, 1e20, 1e160, 300, 1e20) * z;
     if (!strcmp(f, "flat_huge")) return by_dtype(t, 0x1p100, 0x1p900, 0x1p15, 0x1p100);
     if (!strcmp(f, "extreme")) return draw_extreme(t, z, i == chosen);
-    if (!strcmp(f, "sick")) return draw_sick(z, r, i == chosen);
+    if (!strcmp(f, "nonfinite")) return draw_nonfinite(z, r, i == chosen);
     return z;
 }

@@ -18,8 +18,8 @@
 #include "rng.h"
 #include "spoil.h"
 
-static const char SICK[] = "a NaN or infinity makes its own row NaN and no other";
-static const char SICK_DY[] = "a NaN of dy or dr stays in its row and its column";
+static const char NONFINITE[] = "a NaN or infinity makes its own row NaN and no other";
+static const char NONFINITE_DY[] = "a NaN of dy or dr stays in its row and its column";
 
 typedef ts_rms_norm_forward_args  forward_args;
 typedef ts_rms_norm_backward_args backward_args;
@@ -68,16 +68,16 @@ static void draw_rows(const ts_case *c, void *x, void *residual, uint64_t seed)
         }
 }
 
-/* Of every third row, the first + 3k-th, one element is NaN where gradients are sick. */
+/* Of every third row, the first + 3k-th, one element is NaN where gradients are nonfinite. */
 static void draw_gradient(const ts_case *c, void *p, uint64_t seed, int64_t first)
 {
     const int64_t n = c->dim[TS_RMS_COLS], stride = ts_rms_norm_stride(c);
-    const bool    sick = is_family(c, "sick_dy");
+    const bool    nonfinite = is_family(c, "nonfinite_dy");
     const double  size = size_of(c, 1000, 1e-9);
     for (int64_t r = 0; r < c->dim[TS_RMS_ROWS]; r++) {
         for (int64_t i = 0; i < n; i++)
             ts_store(p, c->dtype, r * stride + i, size * ts_normal(seed, r * n + i));
-        if (sick && r % 3 == first)
+        if (nonfinite && r % 3 == first)
             ts_store(p, c->dtype, r * stride + (int64_t)(ts_bits(seed + 8, r) % (uint64_t)n), NAN);
     }
 }
@@ -382,13 +382,13 @@ static bool more_backward(int i, void *args, ts_exec *x, ts_status *must)
     .n_extent = 3, .product = { { { 1, 2 } }, { { 1, 3 } } }
 
 /* The calls that are spoilt have a residual, and so need r. */
-static const ts_senseless senseless_forward = {
+static const ts_invalid invalid_forward = {
     .pointer = { P(forward, x), P(forward, w), P(forward, y), P(forward, rstd), P(forward, r) },
     SHAPE(forward),
     .more = more_forward,
 };
 
-static const ts_senseless senseless_backward = {
+static const ts_invalid invalid_backward = {
     .pointer = { P(backward, r), P(backward, dy), P(backward, w), P(backward, rstd),
                  P(backward, dx), P(backward, dw) },
     SHAPE(backward),
@@ -397,12 +397,12 @@ static const ts_senseless senseless_backward = {
 
 static bool spoil_forward(int i, void *args, ts_exec *x, ts_status *must)
 {
-    return ts_spoil(&senseless_forward, &i, args, x, must);
+    return ts_spoil(&invalid_forward, &i, args, x, must);
 }
 
 static bool spoil_backward(int i, void *args, ts_exec *x, ts_status *must)
 {
-    return ts_spoil(&senseless_backward, &i, args, x, must);
+    return ts_spoil(&invalid_backward, &i, args, x, must);
 }
 
 const ts_task ts_task_rms_norm_forward = {
@@ -430,7 +430,7 @@ const ts_task ts_task_rms_norm_forward = {
     .check = check_forward,
     .cost = cost_forward,
     .spoil = spoil_forward,
-    .canon = { { "sick", SICK, true } },
+    .canon = { { "nonfinite", NONFINITE, true } },
 };
 
 const ts_task ts_task_rms_norm_backward = {
@@ -459,5 +459,5 @@ const ts_task ts_task_rms_norm_backward = {
     .check = check_backward,
     .cost = cost_backward,
     .spoil = spoil_backward,
-    .canon = { { "sick", SICK, true }, { "sick_dy", SICK_DY, true } },
+    .canon = { { "nonfinite", NONFINITE, true }, { "nonfinite_dy", NONFINITE_DY, true } },
 };

@@ -71,13 +71,13 @@ static const family families[] = {
     { "extreme", ALL, { { 17, 128 }, { 17, 129 }, { 9, 1025 }, { 3, 4096 } } },
     { "loud", WIDE, { { 5, 7 }, { 17, 33 }, { 9, 1025 }, { 3, 4096 } } },
     { "faint", WIDE, { { 5, 7 }, { 17, 33 }, { 9, 1025 }, { 3, 4096 } } },
-    { "sick", ALL, { { 9, 7 }, { 17, 128 }, { 9, 1025 }, { 6, 4096 } } },
+    { "nonfinite", ALL, { { 9, 7 }, { 17, 128 }, { 9, 1025 }, { 6, 4096 } } },
 };
 
 /* Backward alone: NaN in dy and in dr. */
-static const family sick_gradient = { "sick_dy",
-                                      ALL,
-                                      { { 9, 7 }, { 17, 128 }, { 9, 1025 }, { 6, 4096 } } };
+static const family nonfinite_gradient = { "nonfinite_dy",
+                                           ALL,
+                                           { { 9, 7 }, { 17, 128 }, { 9, 1025 }, { 6, 4096 } } };
 
 /* Offsets of the third row pass 2^31 elements. */
 static const int64_t FAR_PAD = ((int64_t)1 << 30) + 7 - 40;
@@ -102,7 +102,7 @@ static void make_forward(ts_case *c)
         { "zeros", ALL }, { "cancel", ALL }, { "pruned", ALL }, { "denormal", ALL },               \
         { "small", WIDE }, { "huge", ALL }, { "extreme", ALL },                                    \
     {                                                                                              \
-        "sick", ALL                                                                                \
+        "nonfinite", ALL                                                                           \
     }
 #define ROWS TS_RANGE(2, 70000, 0, 1, 2, 9, 33, 257, 1025, 20001)
 #define COLS TS_RANGE(2, 65537, 1, 2, 9, 17, 33, 129, 257, 1025, 4097, 16385)
@@ -125,7 +125,7 @@ const ts_cover ts_rms_norm_forward_cover = {
 const ts_cover ts_rms_norm_backward_cover = {
     .use = TS_USE_CHECK,
     .dtypes = ALL,
-    .family = { FAMILIES, { "sick_dy", ALL } },
+    .family = { FAMILIES, { "nonfinite_dy", ALL } },
     .empties = 1u << TS_RMS_ROWS,
     .dim = { ROWS, COLS, PADS, FLAG, FLAG, TS_RANGE(1, 1, 0, 1), { 0 }, { 0 }, EPS },
     .allows = affordable,
@@ -192,7 +192,7 @@ static const ts_case *build(list *l, bool backward)
     add_shapes(l, FAST, even_shapes, COUNT(even_shapes), 8, fused);
     add_shapes(l, ALL, dense_shapes, COUNT(dense_shapes), 0, fused);
     for (size_t i = 0; i < COUNT(families); i++) add_family(l, &families[i], (int)i);
-    if (backward) add_family(l, &sick_gradient, 4);
+    if (backward) add_family(l, &nonfinite_gradient, 4);
     add(l, TS_USE_CHECK, F32 | BF16, (shape) { 3, 40 }, FAR_PAD, fused, "far");
     /* An eps that float does not have, and rows of zeros: rstd shows it. */
     int first = l->n;
@@ -262,7 +262,7 @@ static double draw_one(const char *f, ts_dtype t, uint64_t seed, int64_t row, in
 }
 
 /* An r that is not finite, in five rows of six; the last kind is so by rounding alone. */
-static void draw_sick(ts_dtype t, int64_t row, double *x, double *residual)
+static void draw_nonfinite(ts_dtype t, int64_t row, double *x, double *residual)
 {
     const int kind = (int)(row % 6);
     if (kind > 0) *x = (const double[]) { 0, NAN, INFINITY, -INFINITY, INFINITY, INFINITY }[kind];
@@ -288,6 +288,6 @@ void ts_rms_norm_draw(const ts_case *c, uint64_t seed, int64_t row, int64_t i, d
         *x += far;
         *residual -= far;
     }
-    if (!strcmp(f, "sick") && i == (int64_t)(ts_bits(seed + 8, row) % (uint64_t)n))
-        draw_sick(c->dtype, row, x, residual);
+    if (!strcmp(f, "nonfinite") && i == (int64_t)(ts_bits(seed + 8, row) % (uint64_t)n))
+        draw_nonfinite(c->dtype, row, x, residual);
 }

@@ -47,7 +47,7 @@ static double draw(const ts_case *c, uint64_t seed, int64_t row, int64_t i)
     if (is_family(c, "huge"))
         return ts_format_of(c->dtype)->max * (ts_uniform(seed, row * n + i) < 0 ? -0.6 : 0.6);
     if (is_family(c, "denormal")) return ts_format_of(c->dtype)->min_normal * 0.5 * z;
-    if (is_family(c, "sick") && ts_bits(seed + 8, row * n + i) % 5 == 0)
+    if (is_family(c, "nonfinite") && ts_bits(seed + 8, row * n + i) % 5 == 0)
         return (const double[]) { NAN, INFINITY, -INFINITY }[ts_bits(seed + 9, row * n + i) % 3];
     return z;
 }
@@ -222,7 +222,7 @@ static bool more(int i, void *args, ts_exec *x, ts_status *must)
 
 #define AT(member) offsetof(args_t, member)
 
-static const ts_senseless senseless = {
+static const ts_invalid invalid = {
     .pointer = { AT(position) + 1, AT(x) + 1, AT(y) + 1 },
     .extent = { { AT(n_rows), 0, 0, 0, true, false },
                 { AT(n_heads), 1, 0, 0, false, false },
@@ -237,7 +237,7 @@ static const ts_senseless senseless = {
 
 static bool spoil(int i, void *args, ts_exec *x, ts_status *must)
 {
-    return ts_spoil(&senseless, &i, args, x, must);
+    return ts_spoil(&invalid, &i, args, x, must);
 }
 
 const ts_task ts_task_rope = {

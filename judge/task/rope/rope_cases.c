@@ -62,7 +62,7 @@ const ts_cover ts_rope_cover = {
                 { "one", ALL },
                 { "huge", ALL },
                 { "denormal", ALL },
-                { "sick", ALL } },
+                { "nonfinite", ALL } },
     .empties = 1u << TS_ROPE_ROWS,
     .dim = { TS_RANGE(2, 5000, 0, 1, 2, 9, 33, 257, 2001), TS_RANGE(1, 64, 1, 2, 5, 17),
              TS_RANGE(2, 300, 0, 1, 2, 5, 9, 17, 33, 65, 129), TS_RANGE(0, 40, 0, 1, 2, 17),
@@ -105,7 +105,7 @@ static void add_shapes(list *l, unsigned dtypes, const shape *s, size_t n)
 const ts_case *ts_rope_cases(void)
 {
     static list              l;
-    static const char *const family[] = { "long", "one", "huge", "denormal", "sick" };
+    static const char *const family[] = { "long", "one", "huge", "denormal", "nonfinite" };
     if (l.n) return l.c;
     add_shapes(&l, ALL, odd_shapes, COUNT(odd_shapes));
     add_shapes(&l, ALL, model_shapes, COUNT(model_shapes));

@@ -20,7 +20,7 @@
 #include "softmax_topk_cases.h"
 #include "spoil.h"
 
-static const char SICK[] =
+static const char NONFINITE[] =
     "a row with a NaN or +inf, and no other, has indices -1 and probabilities NaN";
 static const char HOLES[] = "-inf has weight 0, even if a row begins with many";
 
@@ -116,8 +116,8 @@ static void first_of(const ts_softmax_topk_args *a, int64_t begin, entry *list, 
 /* ---- oracle ---- */
 
 typedef struct row_sum {
-    double max, sum; /* sum of exp(t (x - max)); 0 where nothing is finite */
-    bool   sick;     /* a NaN or +inf is in it */
+    double max, sum;  /* sum of exp(t (x - max)); 0 where nothing is finite */
+    bool   nonfinite; /* a NaN or +inf is in it */
 } row_sum;
 
 /* Neumaier's sum: what each addition loses is kept apart. */
@@ -127,10 +127,10 @@ static row_sum sum_of(const ts_softmax_topk_args *a, int64_t begin)
     double  lost = 0;
     for (int64_t i = 0; i < a->n_vocab; i++) {
         const double x = ts_load(a->logits, a->dtype, begin + i);
-        s.sick |= isnan(x) || x == INFINITY;
+        s.nonfinite |= isnan(x) || x == INFINITY;
         if (x > s.max) s.max = x;
     }
-    for (int64_t i = 0; i < a->n_vocab && !s.sick; i++) {
+    for (int64_t i = 0; i < a->n_vocab && !s.nonfinite; i++) {
         const double x = ts_load(a->logits, a->dtype, begin + i);
         if (x == -INFINITY) continue;
         const double term = ts_exp64(a->inv_temperature * (x - s.max)), sum = s.sum + term;
@@ -159,7 +159,7 @@ static ts_want want_prob(double x, const row_sum *s, const ts_softmax_topk_args 
  * costs u of the result. One that is no float is rounded to infinity. */
 static ts_want want_lse(const row_sum *s, const ts_softmax_topk_args *a)
 {
-    if (s->sick) return (ts_want) { NAN, 0 };
+    if (s->nonfinite) return (ts_want) { NAN, 0 };
     if (!(s->sum > 0)) return (ts_want) { -INFINITY, 0 };
     const double z = a->inv_temperature * s->max, v = z + ts_log64(s->sum);
     const double error = (16 + kappa(a->n_vocab) + 2 * fabs(z) + fabs(v)) * U;
@@ -184,11 +184,11 @@ static void oracle(const ts_case *c, const void *args, ts_want *want)
     if (!list) abort();
     for (int64_t r = 0; r < R; r++) {
         const row_sum s = sum_of(a, r * a->row_stride);
-        if (!s.sick) first_of(a, r * a->row_stride, list, n);
+        if (!s.nonfinite) first_of(a, r * a->row_stride, list, n);
         for (int64_t j = 0; j < K; j++) {
-            const bool there = j < n && !s.sick;
+            const bool there = j < n && !s.nonfinite;
             *index++ = (ts_want) { there ? (double)list[j].index : -1, 0 };
-            *prob++ = there ? want_prob(list[j].x, &s, a) : (ts_want) { s.sick ? NAN : 0, 0 };
+            *prob++ = there ? want_prob(list[j].x, &s, a) : (ts_want) { s.nonfinite ? NAN : 0, 0 };
         }
         if (c->dim[5]) *lse++ = want_lse(&s, a);
     }
@@ -309,7 +309,7 @@ static bool more(int i, void *args, ts_exec *x, ts_status *must)
 #define AT(member) offsetof(ts_softmax_topk_args, member)
 
 /* n_rows, n_vocab, row_stride, k */
-static const ts_senseless senseless = {
+static const ts_invalid invalid = {
     .pointer = { AT(logits) + 1, AT(index) + 1, AT(prob) + 1 },
     .extent = { { AT(n_rows), 0, 0, 0, true, false },
                 { AT(n_vocab), 0, INT32_MAX, AT(row_stride), false, false },
@@ -322,7 +322,7 @@ static const ts_senseless senseless = {
 
 static bool spoil(int i, void *args, ts_exec *x, ts_status *must)
 {
-    return ts_spoil(&senseless, &i, args, x, must);
+    return ts_spoil(&invalid, &i, args, x, must);
 }
 
 const ts_task ts_task_softmax_topk = {
@@ -350,9 +350,9 @@ const ts_task ts_task_softmax_topk = {
     .check = check,
     .cost = cost,
     .spoil = spoil,
-    .canon = { { "sick", SICK, true },
-               { "sick_one", SICK, true },
-               { "sick_inf", SICK, true },
+    .canon = { { "nonfinite", NONFINITE, true },
+               { "nonfinite_one", NONFINITE, true },
+               { "nonfinite_inf", NONFINITE, true },
                { "holes", HOLES, true },
                { "half_masked", HOLES, true },
                { "all_masked", ALL_MASKED, false },

@@ -215,7 +215,7 @@ static double lowest(const row *w, int64_t i)
 
 /* ---- rows with a NaN or inf among finite ones ---- */
 
-static double sick(const row *w, int64_t i)
+static double nonfinite(const row *w, int64_t i)
 {
     const int64_t last = w->n_vocab - 1;
     switch (w->number % 8) {
@@ -238,13 +238,13 @@ static double sick(const row *w, int64_t i)
     }
 }
 
-/* As sick, for a row that is alone. */
-static double sick_one(const row *w, int64_t i)
+/* As nonfinite, for a row that is alone. */
+static double nonfinite_one(const row *w, int64_t i)
 {
     return i == w->chosen ? NAN : normal(w, i);
 }
 
-static double sick_inf(const row *w, int64_t i)
+static double nonfinite_inf(const row *w, int64_t i)
 {
     return i == w->chosen ? INFINITY : normal(w, i);
 }
@@ -284,9 +284,9 @@ ts_softmax_topk_draw ts_softmax_topk_draw_of(const char *family)
         { "holes", holes },
         { "all_masked", all_masked },
         { "floor", lowest },
-        { "sick", sick },
-        { "sick_one", sick_one },
-        { "sick_inf", sick_inf },
+        { "nonfinite", nonfinite },
+        { "nonfinite_one", nonfinite_one },
+        { "nonfinite_inf", nonfinite_inf },
     };
     for (size_t i = 0; i < sizeof families / sizeof *families; i++)
         if (!strcmp(families[i].name, family)) return families[i].draw;

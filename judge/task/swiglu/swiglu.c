@@ -300,13 +300,13 @@ static bool more_backward(int i, void *args, ts_exec *x, ts_status *must)
                 { AT(type, y_stride), 1, 0, 0, false, true } },                                    \
     .n_extent = 4, .product = { { { 1, 3 } }, { { 1, 4 } } }
 
-static const ts_senseless senseless_forward = {
+static const ts_invalid invalid_forward = {
     .pointer = { P(forward, gate), P(forward, up), P(forward, y) },
     SHAPE(forward),
     .more = more_forward,
 };
 
-static const ts_senseless senseless_backward = {
+static const ts_invalid invalid_backward = {
     .pointer = { P(backward, gate), P(backward, up), P(backward, dy), P(backward, dgate),
                  P(backward, dup) },
     SHAPE(backward),
@@ -315,12 +315,12 @@ static const ts_senseless senseless_backward = {
 
 static bool spoil_forward(int i, void *args, ts_exec *x, ts_status *must)
 {
-    return ts_spoil(&senseless_forward, &i, args, x, must);
+    return ts_spoil(&invalid_forward, &i, args, x, must);
 }
 
 static bool spoil_backward(int i, void *args, ts_exec *x, ts_status *must)
 {
-    return ts_spoil(&senseless_backward, &i, args, x, must);
+    return ts_spoil(&invalid_backward, &i, args, x, must);
 }
 
 const ts_task ts_task_swiglu_forward = {

@@ -35,7 +35,7 @@ typedef struct family {
 
 static const family families[] = {
     { "large", ALL }, { "deep", ALL },    { "tiny", ALL },     { "root", ALL },
-    { "huge", ALL },  { "extreme", ALL }, { "denormal", ALL }, { "sick", ALL },
+    { "huge", ALL },  { "extreme", ALL }, { "denormal", ALL }, { "nonfinite", ALL },
 };
 
 static const shape family_shapes[] = { { 5, 7 }, { 17, 33 }, { 9, 129 }, { 3, 1024 } };
@@ -61,7 +61,7 @@ static void make(ts_case *c)
         .use = TS_USE_CHECK, .dtypes = ALL,                                                        \
         .family = { { "normal", ALL },  { "large", ALL },    { "deep", ALL },                      \
                     { "tiny", ALL },    { "root", ALL },     { "huge", ALL },                      \
-                    { "extreme", ALL }, { "denormal", ALL }, { "sick", ALL } },                    \
+                    { "extreme", ALL }, { "denormal", ALL }, { "nonfinite", ALL } },               \
         .empties = 1u << TS_SWIGLU_ROWS,                                                           \
         .dim = { TS_RANGE(2, 70000, 0, 1, 2, 9, 33, 257, 1025, 20001),                             \
                  TS_RANGE(2, 20000, 1, 2, 9, 17, 33, 129, 1025, 8193),                             \
@@ -147,7 +147,7 @@ static double by_dtype(ts_dtype t, double f32, double f64, double f16, double bf
 }
 
 /* Infinities and NaN in some places, and what they meet. */
-static double sick(double z, uint64_t bits)
+static double nonfinite(double z, uint64_t bits)
 {
     if (bits % 4) return z;
     return (const double[]) { NAN, INFINITY, -INFINITY, 0 }[bits / 4 % 4];
@@ -187,10 +187,10 @@ ts_swiglu_point ts_swiglu_draw(const ts_case *c, uint64_t seed, int64_t i)
     } else if (!strcmp(f, "denormal")) {
         p.gate *= ts_format_of(t)->min_normal;
         p.dy *= ts_format_of(t)->min_normal;
-    } else if (!strcmp(f, "sick")) {
-        p.gate = sick(p.gate, ts_bits(seed + 4, i));
-        p.up = sick(p.up, ts_bits(seed + 5, i));
-        p.dy = sick(p.dy, ts_bits(seed + 6, i));
+    } else if (!strcmp(f, "nonfinite")) {
+        p.gate = nonfinite(p.gate, ts_bits(seed + 4, i));
+        p.up = nonfinite(p.up, ts_bits(seed + 5, i));
+        p.dy = nonfinite(p.dy, ts_bits(seed + 6, i));
     }
     return p;
 }

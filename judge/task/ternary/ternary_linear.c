@@ -55,7 +55,7 @@ static const ts_case some[] = {
     { CHECK, TS_BF16, { 9, 260, 3, ALL }, "loud" },
     { CHECK, TS_F32, { 9, 260, 3, ALL }, "faint" },
     { CHECK, TS_BF16, { 9, 260, 3, ALL }, "faint" },
-    { CHECK, TS_F32, { 9, 260, 5, ALL }, "sick" },
+    { CHECK, TS_F32, { 9, 260, 5, ALL }, "nonfinite" },
     { CHECK | HOST, TS_F32, { 9, 260, 3, ALL }, "bad_code" },
     { CHECK | HOST, TS_F32, { 9, 260, 3, ALL }, "bad_scale" },
     { CHECK | HOST, TS_F32, { 9, 260, 3, ALL }, "bad_code_last" },
@@ -120,7 +120,7 @@ static const ts_cover cover = {
                 { "steep", WIDE },
                 { "tiny", EVERY },
                 { "huge", WIDE },
-                { "sick", EVERY },
+                { "nonfinite", EVERY },
                 { "negative", EVERY },
                 { "bad_code", EVERY },
                 { "bad_code_last", EVERY },
@@ -233,10 +233,10 @@ static void spoil_codes(const ts_case *c, uint64_t seed, uint8_t *code, uint16_t
         if (i % 3 != 1) scale[i] ^= 0x8000;
 }
 
-static void draw(uint64_t seed, void *p, ts_dtype t, int64_t n, double size, double sick)
+static void draw(uint64_t seed, void *p, ts_dtype t, int64_t n, double size, double nonfinite)
 {
     for (int64_t i = 0; i < n; i++) ts_store(p, t, i, size * ts_normal(seed, i));
-    if (sick != 0 && n) ts_store(p, t, (int64_t)(ts_bits(seed, 4) % (uint64_t)n), sick);
+    if (nonfinite != 0 && n) ts_store(p, t, (int64_t)(ts_bits(seed, 4) % (uint64_t)n), nonfinite);
 }
 
 /* The outputs, in the order of their wants. */
@@ -285,8 +285,8 @@ static void setup(const ts_case *c, uint64_t seed, ts_arena *m, void *args)
     if (o > 0 && n > 0) spoil_latents(c, key, w);
     if (o > 0 && n > 0) spoil_codes(c, key, code, scale);
     const double size = is(c, "loud") ? 1000 : is(c, "faint") ? 1e-9 : 1;
-    draw(key + 2, in, c->dtype, r * n, size, is(c, "sick") ? NAN : 0);
-    draw(key + 3, dy, c->dtype, r * o, size, is(c, "sick") ? NAN : 0);
+    draw(key + 2, in, c->dtype, r * n, size, is(c, "nonfinite") ? NAN : 0);
+    draw(key + 3, dy, c->dtype, r * o, size, is(c, "nonfinite") ? NAN : 0);
 }
 
 /* ---- what is expected ---- */
@@ -500,10 +500,10 @@ static ts_cost cost(const ts_case *c)
     }
 
 /* n_out, n_in, n_rows, of which packing and unpacking know nothing. */
-static const ts_senseless matrix = { .extent = { DIM(n_out, false), DIM(n_in, false) },
-                                     .n_extent = 2,
-                                     .product = { { { 1, 2 } } } };
-static const ts_senseless product_of = {
+static const ts_invalid matrix = { .extent = { DIM(n_out, false), DIM(n_in, false) },
+                                   .n_extent = 2,
+                                   .product = { { { 1, 2 } } } };
+static const ts_invalid product_of = {
     .extent = { DIM(n_out, false), DIM(n_in, false), DIM(n_rows, false) },
     .n_extent = 3,
     .product = { { { 1, 2 } }, { { 3, 2 } }, { { 3, 1 } } },
@@ -569,7 +569,7 @@ const ts_task ts_task_ternary_linear = {
     .check = check,
     .cost = cost,
     .spoil = spoil,
-    .canon = { { "sick", "a NaN in an input row makes NaN only the outputs that depend on it",
+    .canon = { { "nonfinite", "a NaN in an input row makes NaN only the outputs that depend on it",
                  true },
                { "bad_code", BAD_CODE, true },
                { "bad_code_last", BAD_CODE, true },

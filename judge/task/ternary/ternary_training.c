@@ -348,7 +348,7 @@ static bool more(int i, void *args, ts_exec *x, ts_status *must)
     }
 
 /* The weights of E, of layers and of their parts, and the activations. */
-static const ts_senseless senseless = {
+static const ts_invalid invalid = {
     .extent = { DIM(n_vocab, 1, INT32_MAX, 0), DIM(width, 1, INT32_MAX, 0),
                 DIM(n_layer, 1, INT32_MAX, 0), DIM(n_head, 1, INT32_MAX, 0),
                 DIM(n_kv_head, 1, INT32_MAX, offsetof(ts_ternary_training_args, d.n_head)),
@@ -365,7 +365,7 @@ static const ts_senseless senseless = {
 
 static bool spoil(int i, void *args, ts_exec *x, ts_status *must)
 {
-    return ts_spoil(&senseless, &i, args, x, must);
+    return ts_spoil(&invalid, &i, args, x, must);
 }
 
 const ts_task ts_task_ternary_training = {

@@ -94,16 +94,16 @@ static void want_row(ts_want *w, int64_t n, const int32_t *value, int64_t n_valu
 static void want_seen(const ts_tree_walk *t, bool asked, int64_t n_row, int64_t n_node, ts_want *w)
 {
     const double value[TS_TREE_SEEN] = {
-        [TS_TREE_STATUS] = t->sick ? TS_E_MODEL : TS_OK,
-        [TS_TREE_N_OUT] = t->sick ? 0 : (double)t->n_out,
-        [TS_TREE_N_PATH] = t->sick ? 0 : (double)t->n_path,
+        [TS_TREE_STATUS] = t->nonfinite ? TS_E_MODEL : TS_OK,
+        [TS_TREE_N_OUT] = t->nonfinite ? 0 : (double)t->n_out,
+        [TS_TREE_N_PATH] = t->nonfinite ? 0 : (double)t->n_path,
         [TS_TREE_FORWARDS] = asked,
         [TS_TREE_ROWS] = asked ? (double)n_row : 0,
         [TS_TREE_WANTS] = asked ? (double)n_node + 1 : 0,
     };
     for (int i = 0; i < TS_TREE_SEEN; i++) w[i] = (ts_want) { value[i], 0 };
     for (int64_t i = 0; i < n_node; i++)
-        w[TS_TREE_SEEN + i] = (ts_want) { t->sick ? 0 : t->status[i], 0 };
+        w[TS_TREE_SEEN + i] = (ts_want) { t->nonfinite ? 0 : t->status[i], 0 };
 }
 
 /* Row r of a pass: its token, its position, whether its logits are requested, and the rows it sees,
@@ -169,8 +169,8 @@ static void want_all(const ts_tree_play_args *a, const int32_t *told, ts_want *w
         ts_tree_walk t;
         ts_tree_decode(&m, cycle, N, M, a->d.temperature, a->u + i * M, told ? told + i * M : NULL,
                        &t);
-        want_row(out + i * M, M, t.out, t.n_out, t.sick);
-        want_row(path + i * N, N, t.path, t.n_path, t.sick);
+        want_row(out + i * M, M, t.out, t.n_out, t.nonfinite);
+        want_row(path + i * N, N, t.path, t.n_path, t.nonfinite);
         want_seen(&t, asked, cycle[0] + N, N, seen + i * (TS_TREE_SEEN + N));
         want_passed(&m, cycle, N, asked, R, passed + i * R * ts_tree_row_words(R));
         ts_tree_walk_free(&t);
@@ -301,7 +301,7 @@ static bool more(int i, void *args, ts_exec *x, ts_status *must)
 #define DIM(member) offsetof(ts_tree_play_args, d.member)
 
 /* prompt_len, n_node, max_new */
-static const ts_senseless senseless = {
+static const ts_invalid invalid = {
     .extent = { { DIM(prompt_len), 1, INT32_MAX, 0, false, false },
                 { DIM(n_node), 0, INT32_MAX, 0, false, false },
                 { DIM(max_new), 0, 0, 0, false, false } },
@@ -317,13 +317,13 @@ static bool spoil(int i, void *args, ts_exec *x, ts_status *must)
     a->spoilt = 1;
     *must = TS_E_ARG;
     if (i < n) a->how = TS_TREE_WITHOUT + i / 2;
-    if (i < n && i % 2) ts_spoil_shrink(&senseless, args);
+    if (i < n && i % 2) ts_spoil_shrink(&invalid, args);
     if (i < n) return true;
     i -= n;
-    return ts_spoil(&senseless, &i, args, x, must);
+    return ts_spoil(&invalid, &i, args, x, must);
 }
 
-static const char SICK[] = "logits without a distribution end the cycle with TS_E_MODEL";
+static const char NONFINITE[] = "logits without a distribution end the cycle with TS_E_MODEL";
 
 static const char REFUSED[] = "an invalid call is rejected, with nothing written";
 
@@ -369,9 +369,9 @@ const ts_task ts_task_tree_verify = {
     .cost = cost,
     .spoil = spoil,
     .canon = { { "ties", TIES, false },
-               { "sick", SICK, true },
-               { "sick_inf", SICK, true },
-               { "sick_none", SICK, true },
+               { "nonfinite", NONFINITE, true },
+               { "nonfinite_inf", NONFINITE, true },
+               { "nonfinite_none", NONFINITE, true },
                { "fails", "a model that fails ends the cycle with TS_E_MODEL", true },
                { "mask_refused", REFUSED, true },
                { "bias_refused", REFUSED, true },

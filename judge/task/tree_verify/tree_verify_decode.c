@@ -107,8 +107,8 @@ void ts_tree_decode(const ts_toy *m, const int32_t *cycle, int64_t n_node, int64
         if (ts_toy_next(m, n_prompt + w->n_path, text, logits)) logits[0] = NAN;
         int32_t t =
             ts_tree_pick(logits, V, temperature, temperature > 0 ? u[w->n_out] : 0, &margin);
-        w->sick = t < 0;
-        if (w->sick) break;
+        w->nonfinite = t < 0;
+        if (w->nonfinite) break;
         if (told && temperature == 0 && told[w->n_out] >= 0 && told[w->n_out] < V &&
             logits[told[w->n_out]] == logits[t])
             t = told[w->n_out];

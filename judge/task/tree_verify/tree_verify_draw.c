@@ -34,9 +34,9 @@ static bool is(const ts_case *c, const char *family)
 }
 
 /* How rows are none in this family; -1: they are as they should be. */
-static int sick_how(const ts_case *c)
+static int nonfinite_how(const ts_case *c)
 {
-    static const char *const family[] = { "sick", "sick_inf", "sick_none", "fails" };
+    static const char *const family[] = { "nonfinite", "nonfinite_inf", "nonfinite_none", "fails" };
     for (int i = 0; i < 4; i++)
         if (is(c, family[i])) return i;
     return -1;
@@ -142,7 +142,7 @@ static int32_t wrong_token(grower *g, int64_t parent)
     const uint64_t way = is(g->c, "twins") ? 0 : draw(g, 4);
     if (way == 0 && g->n_node > 0) return g->token[draw(g, (uint64_t)g->n_node)]; /* a duplicate */
     if (way == 1) return g->right[draw(g, DEEPEST)]; /* right, but somewhere else */
-    if (way == 2 && depth < 0 && V <= 1000 && sick_how(g->c) < 0) {
+    if (way == 2 && depth < 0 && V <= 1000 && nonfinite_how(g->c) < 0) {
         const int32_t t = after(g, parent);
         if (t >= 0) return t;
     }
@@ -183,7 +183,7 @@ static void grow(grower *g)
 static void look_ahead(grower *g, double *u)
 {
     const int64_t V = g->c->dim[VOCAB], most = g->c->dim[MAX_NEW];
-    const bool    sick = sick_how(g->c) >= 0;
+    const bool    nonfinite = nonfinite_how(g->c) >= 0;
     memcpy(g->text, g->prompt, (size_t)g->n_prompt * sizeof *g->text);
     for (int64_t i = 0; i < DEEPEST; i++) {
         double  draw_u = i < most ? u[i] : 0.5 + 0.5 * ts_uniform(g->seed + 1, i);
@@ -200,7 +200,7 @@ static void look_ahead(grower *g, double *u)
         if (t < 0) t = (int32_t)draw(g, (uint64_t)V); /* never reached */
         g->right[i] = t;
         g->text[g->n_prompt + i] = t;
-        if (t < 0 && !sick) abort();
+        if (t < 0 && !nonfinite) abort();
     }
 }
 
@@ -225,14 +225,14 @@ static void draw_model(const ts_case *c, uint64_t seed, ts_drawn *m)
     for (int64_t i = 0; (is(c, "zero_u") || is(c, "one_u")) && i < n * c->dim[VOCAB]; i++)
         if ((i % c->dim[VOCAB] < c->dim[VOCAB] / 2) == is(c, "zero_u"))
             ts_model_row(m, 0)[i] = -INFINITY;
-    if (sick_how(c) < 0) return;
+    if (nonfinite_how(c) < 0) return;
     /* If few tokens are to be emitted, in rows of the tree that no walk reaches. A row that fails
      * makes the whole pass fail. */
-    const int64_t depth = sick_how(c) == TS_SICK_FAILS ? 0
-                          : c->dim[MAX_NEW] <= 2       ? c->dim[MAX_NEW]
-                                                       : (int64_t)(seed % 4);
-    m->word[TS_TOY_SICK] = (int32_t)(c->dim[PROMPT] + depth);
-    m->word[TS_TOY_HOW] = sick_how(c);
+    const int64_t depth = nonfinite_how(c) == TS_NONFINITE_FAILS ? 0
+                          : c->dim[MAX_NEW] <= 2                 ? c->dim[MAX_NEW]
+                                                                 : (int64_t)(seed % 4);
+    m->word[TS_TOY_NONFINITE] = (int32_t)(c->dim[PROMPT] + depth);
+    m->word[TS_TOY_HOW] = nonfinite_how(c);
 }
 
 static void draw_cycle(grower *g, int32_t *cycle, double *u)

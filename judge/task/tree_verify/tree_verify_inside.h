@@ -47,7 +47,7 @@ typedef struct ts_tree_walk {
     int64_t  n_out, n_path;
     int32_t *out, *path; /* malloc, all; [max_new], [n_node] */
     uint8_t *status;     /* [n_node] */
-    bool     sick;
+    bool     nonfinite;
 } ts_tree_walk;
 
 /* `told` NULL: by the canon. Otherwise the tokens of an output, which are accepted where they are

@@ -22,20 +22,21 @@ ts_status ts_softmax_topk(const ts_softmax_topk_args *a, const ts_exec *x)
     float *const row = (float *)(((uintptr_t)x->workspace + 3) / 4 * 4);
     const int    n = (int)a->n_vocab, m = a->k < n ? (int)a->k : n;
     for (int64_t r = 0; r < a->n_rows; r++) {
-        int finite = 0, sick = 0;
+        int finite = 0, nonfinite = 0;
         for (int i = 0; i < n; i++) {
             row[i] = logit(a, r, i);
-            sick |= isnan(row[i]) || row[i] == INFINITY;
+            nonfinite |= isnan(row[i]) || row[i] == INFINITY;
             finite |= isfinite(row[i]) != 0;
         }
         int32_t *const index = a->index + r * a->k;
         float *const   prob = a->prob + r * a->k;
-        float          lse = sick ? NAN : -INFINITY;
+        float          lse = nonfinite ? NAN : -INFINITY;
         for (int64_t j = 0; j < a->k; j++) {
-            index[j] = j < m && !sick ? (int32_t)j : -1;
-            prob[j] = sick ? NAN : 0;
+            index[j] = j < m && !nonfinite ? (int32_t)j : -1;
+            prob[j] = nonfinite ? NAN : 0;
         }
-        if (finite && !sick) lse = (float)likeliest(m, prob, index, n, row, a->inv_temperature);
+        if (finite && !nonfinite)
+            lse = (float)likeliest(m, prob, index, n, row, a->inv_temperature);
         if (a->lse) a->lse[r] = lse;
     }
     return TS_OK;

@@ -35,16 +35,16 @@ def softmax_topk(logits, k, inv_temperature, out):
         x = widen(logits[r])
         n = min(k, len(x))
         largest = x.max(initial=-np.inf)
-        sick = bool(np.isnan(largest) or largest == np.inf)
+        nonfinite = bool(np.isnan(largest) or largest == np.inf)
         total = 0.0
-        if not sick and largest > -np.inf:
+        if not nonfinite and largest > -np.inf:
             total = weights(x, largest, t).sum(dtype=np.float64)
         if lse is not None:
-            lse[r] = np.nan if sick else largest * t + np.log(total) if total else -np.inf
+            lse[r] = np.nan if nonfinite else largest * t + np.log(total) if total else -np.inf
         if not k:
             continue
-        index[r], prob[r] = -1, np.nan if sick else 0
-        if sick or n == 0:
+        index[r], prob[r] = -1, np.nan if nonfinite else 0
+        if nonfinite or n == 0:
             continue
         best = first(x, n)
         index[r, :n] = best

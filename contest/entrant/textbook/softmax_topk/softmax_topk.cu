@@ -59,32 +59,32 @@ static __device__ void row(const T *logits, int64_t stride, int n, int k, double
 {
     const T *x = logits + blockIdx.x * stride;
     double   largest = -INFINITY, sum = 0;
-    int      sick = 0;
+    int      nonfinite = 0;
     for (int i = threadIdx.x; i < n; i += THREADS) {
         const float v = wide(x[i]);
-        sick |= !(v < INFINITY);
+        nonfinite |= !(v < INFINITY);
         if (v > largest) largest = v;
     }
-    sick = together<int, false>(sick);
+    nonfinite = together<int, false>(nonfinite);
     largest = together<double, false>(largest);
-    if (largest > -INFINITY && !sick)
+    if (largest > -INFINITY && !nonfinite)
         for (int i = threadIdx.x; i < n; i += THREADS) sum += exp((wide(x[i]) - largest) * t);
     sum = together<double, true>(sum);
     if (threadIdx.x == 0 && lse)
-        lse[blockIdx.x] = sick ? NAN : sum > 0 ? (float)(largest * t + log(sum)) : -INFINITY;
+        lse[blockIdx.x] = nonfinite ? NAN : sum > 0 ? (float)(largest * t + log(sum)) : -INFINITY;
     uint64_t last = UINT64_MAX; // what was taken last
     for (int j = 0; j < k; j++) {
         uint64_t best = 0;
-        for (int i = threadIdx.x; i < n && !sick; i += THREADS) {
+        for (int i = threadIdx.x; i < n && !nonfinite; i += THREADS) {
             const uint64_t key = key_of(wide(x[i]), i);
             if (key < last && key > best) best = key;
         }
-        best = sick || j >= n ? 0 : together<uint64_t, false>(best);
+        best = nonfinite || j >= n ? 0 : together<uint64_t, false>(best);
         last = best;
         if (threadIdx.x) continue;
         const double p = sum > 0 && best ? exp((logit_of(best) - largest) * t) / sum : 0;
         index[(int64_t)blockIdx.x * k + j] = best ? (int32_t) ~(uint32_t)best : -1;
-        prob[(int64_t)blockIdx.x * k + j] = sick ? NAN : (float)p;
+        prob[(int64_t)blockIdx.x * k + j] = nonfinite ? NAN : (float)p;
     }
 }
 

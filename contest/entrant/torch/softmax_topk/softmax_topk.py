@@ -31,19 +31,19 @@ def softmax_topk(logits, k, inv_temperature, out):
             index.fill_(-1), prob.zero_()
         return
     largest = x.amax(dim=1, keepdim=True)
-    sick = ~(largest < torch.inf)
+    nonfinite = ~(largest < torch.inf)
     masked = largest == -torch.inf
-    base = torch.where(sick | masked, 0, largest)
+    base = torch.where(nonfinite | masked, 0, largest)
     z = (x - base) * inv_temperature
     total = z.exp().sum(dim=1, keepdim=True)
     if lse is not None:
         whole = base * inv_temperature + total.log()
-        lse.copy_(torch.where(sick, torch.nan, whole).view(-1))
+        lse.copy_(torch.where(nonfinite, torch.nan, whole).view(-1))
     if not k:
         return
     index.fill_(-1), prob.zero_()
-    best = first(torch.where(sick, 0, x), n)
+    best = first(torch.where(nonfinite, 0, x), n)
     p = torch.where(masked, 0, z.gather(1, best).exp() / total)
-    index[:, :n] = torch.where(sick, -1, best).to(torch.int32)
+    index[:, :n] = torch.where(nonfinite, -1, best).to(torch.int32)
     prob[:, :n] = p
-    prob.masked_fill_(sick, torch.nan)
+    prob.masked_fill_(nonfinite, torch.nan)

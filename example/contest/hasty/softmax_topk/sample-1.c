@@ -5,7 +5,7 @@
 
 #include "touchstone/softmax_topk.h"
 
-static int sick(const float *x, int64_t n)
+static int nonfinite(const float *x, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
         if (isnan(x[i]) || x[i] == INFINITY) return 1;
@@ -18,7 +18,7 @@ static void row(const ts_softmax_topk_args *a, const float *x, int64_t r)
     int32_t     *index = a->index + r * a->k;
     float       *prob = a->prob + r * a->k;
     double       largest = -INFINITY, sum = 0;
-    const int    bad = sick(x, a->n_vocab);
+    const int    bad = nonfinite(x, a->n_vocab);
     for (int64_t i = 0; i < a->n_vocab; i++) largest = fmax(largest, x[i]);
     for (int64_t i = 0; i < a->n_vocab && largest > -INFINITY; i++) sum += exp(x[i] * t);
     if (a->lse) a->lse[r] = bad ? NAN : sum > 0 ? (float)(log(sum)) : -INFINITY;

@@ -15,7 +15,7 @@ enum { ALL = 1u << TS_F32 | 1u << TS_F64 | 1u << TS_F16 | 1u << TS_BF16 };
 static const ts_cover cover = {
     .use = TS_USE_CHECK,
     .dtypes = ALL,
-    .family = { { "normal", ALL }, { "huge", ALL }, { "sick", ALL } },
+    .family = { { "normal", ALL }, { "huge", ALL }, { "nonfinite", ALL } },
     .empties = 1u << ROWS | 1u << COLS,
     .dim = { TS_RANGE(2, 65, 0, 1, 2, 17), TS_RANGE(2, 300, 0, 1, 2, 33), TS_RANGE(0, 8, 0, 1) },
 };
@@ -26,7 +26,7 @@ static const ts_case *cases(void)
         { TS_USE_CHECK, TS_F32, { 5, 7, 3 }, "normal" },
         { TS_USE_CHECK, TS_F32, { 32, 256, 0 }, "normal" },
         { TS_USE_CHECK, TS_F32, { 5, 7, 1 }, "huge" },
-        { TS_USE_CHECK, TS_F32, { 5, 7, 1 }, "sick" },
+        { TS_USE_CHECK, TS_F32, { 5, 7, 1 }, "nonfinite" },
         { TS_USE_JUDGE, TS_F32, { 1024, 1024, 0 }, "normal" },
     };
     enum { LISTED = 5 };
@@ -58,7 +58,7 @@ static void setup(const ts_case *c, uint64_t seed, ts_arena *m, void *args)
             ts_store(x, c->dtype, r * y.row_stride + i,
                      size * ts_normal(ts_mix(seed), r * y.n_cols + i));
     }
-    if (!strcmp(c->family, "sick") && y.n_rows && y.n_cols) ts_store(x, c->dtype, 0, NAN);
+    if (!strcmp(c->family, "nonfinite") && y.n_rows && y.n_cols) ts_store(x, c->dtype, 0, NAN);
 }
 
 static size_t n_want(const ts_case *c)
@@ -91,7 +91,7 @@ static ts_cost cost(const ts_case *c)
 }
 
 #define AT(member) offsetof(ts_scale_rows_args, member)
-static const ts_senseless senseless = {
+static const ts_invalid invalid = {
     .pointer = { AT(x) + 1, AT(s) + 1, AT(y) + 1 },
     .extent = { { AT(n_rows), 0, 0, 0, true, false },
                 { AT(n_cols), 0, 0, AT(row_stride), true, false },
@@ -102,7 +102,7 @@ static const ts_senseless senseless = {
 
 static bool spoil(int i, void *args, ts_exec *x, ts_status *must)
 {
-    return ts_spoil(&senseless, &i, args, x, must);
+    return ts_spoil(&invalid, &i, args, x, must);
 }
 
 const ts_task ts_task_scale_rows = {

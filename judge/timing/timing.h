@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sitting.h - one challenge being timed; private to workload.c, sitting.c and times.c. */
-#ifndef TS_SITTING_H
-#define TS_SITTING_H
+/* timing.h - one challenge being timed; private to workload.c, timing.c and times.c. */
+#ifndef TS_TIMING_H
+#define TS_TIMING_H
 
 #include "ahead.h"
-#include "court.h"
 #include "hostile.h"
+#include "run.h"
 
 /* Amount of timing on a device at a depth. */
-typedef struct ts_timing {
+typedef struct ts_timing_rule {
     int    instances;
     double least, most; /* bytes of a workload */
     int    workloads;
     int    hostile; /* untimed calls of a workload, with other contents */
-} ts_timing;
+} ts_timing_rule;
 
-const ts_timing *ts_timing_of(const ts_court *c);
+const ts_timing_rule *ts_timing_rule_of(const ts_run *c);
 
 /* Empty entrants, timed like those of their class: they measure the judge's overhead. */
 enum { IDLE_HOST, IDLE_PYTHON, N_IDLE };
 
-typedef struct ts_sitting {
-    ts_court      *court;
+typedef struct ts_timing {
+    ts_run        *run;
     const ts_task *task;
     int            n, n_workloads, n_instances;
     ts_judged     *e[TS_MOST_ENTRANTS];
@@ -40,23 +40,23 @@ typedef struct ts_sitting {
     ts_cage  *idle[N_IDLE];
     double    idle_ns[N_IDLE][TS_INSTANCES];
     double    free_ns[TS_MOST_ENTRANTS + N_IDLE][TS_INSTANCES]; /* the empty entrants come last */
-} ts_sitting;
+} ts_timing;
 
 /* Whether the workload is in the entrant's scope. */
-static inline bool ts_is_timed(const ts_sitting *s, const ts_judged *e, int w)
+static inline bool ts_is_timed(const ts_timing *s, const ts_judged *e, int w)
 {
     return ts_scope_takes(&e->scope, s->task, s->workload[w]);
 }
 
 /* Whether the time includes launch and wait overhead, as the judge's clock does. A sealed entrant
  * is timed by the device's clock. */
-static inline bool ts_has_idle(const ts_sitting *s, ts_class cls)
+static inline bool ts_has_idle(const ts_timing *s, ts_class cls)
 {
-    return s->court->device == TS_CUDA && cls != TS_GPU_SEALED;
+    return s->run->device == TS_CUDA && cls != TS_GPU_SEALED;
 }
 
 /* Logs the times of the entrants that were timed, sums up their memory, and sets AUDIT for an
  * entrant faster than the floor. */
-bool ts_sitting_log(const ts_sitting *s);
+bool ts_timing_log(const ts_timing *s);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gate.c - the correctness stage: runs blocks of cases in new cages and checks every output of
- * every call. The first flaw decides. */
+/* correctness.c - the correctness stage: runs blocks of cases in new cages and checks every output
+ * of every call. The first flaw decides. */
 #define _GNU_SOURCE
 #include <math.h>
 #include <stdlib.h>
@@ -9,9 +9,9 @@
 
 #include "ahead.h"
 #include "clock.h"
-#include "court.h"
 #include "dtype.h"
 #include "examine.h"
+#include "run.h"
 #include "show.h"
 
 /* Slots of a cage: on a device, starting one takes a second. */
@@ -30,7 +30,7 @@ double ts_workspace_most(ts_class cls, const ts_task *t, const ts_case *c)
     return least * 1048576.0 + 2 * wide * t->cost(c).bytes;
 }
 
-void ts_court_plan(const ts_court *c, ts_judged *e, ts_cage_plan *plan)
+void ts_run_plan(const ts_run *c, ts_judged *e, ts_cage_plan *plan)
 {
     *plan = (ts_cage_plan) { .class = e->entrant.cls,
                              .task = e->task,
@@ -53,7 +53,7 @@ void ts_court_plan(const ts_court *c, ts_judged *e, ts_cage_plan *plan)
     plan->runner = c->places.runner;
 }
 
-void ts_court_plan_case(ts_cage_plan *plan, const ts_case *c)
+void ts_run_plan_case(ts_cage_plan *plan, const ts_case *c)
 {
     const double most = ts_workspace_most(plan->class, plan->task, c);
     plan->slot[plan->n_slots++] = c;
@@ -62,8 +62,8 @@ void ts_court_plan_case(ts_cage_plan *plan, const ts_case *c)
 
 /* ---- one case ---- */
 
-bool ts_court_fail(ts_judged *e, const ts_case *c, uint64_t seed, const char *reason,
-                   const char *text)
+bool ts_run_fail(ts_judged *e, const ts_case *c, uint64_t seed, const char *reason,
+                 const char *text)
 {
     e->ruling = TS_RULING_FAIL;
     snprintf(e->reason, sizeof e->reason, "%s", reason);
@@ -91,12 +91,11 @@ static void describe(const ts_judged *e, const ts_case *c, const void *args, con
              ts_status_text((ts_status)f->want));
 }
 
-bool ts_court_fail_by_flaw(ts_judged *e, const ts_case *c, uint64_t seed, const void *args,
-                           ts_flaw f)
+bool ts_run_fail_by_flaw(ts_judged *e, const ts_case *c, uint64_t seed, const void *args, ts_flaw f)
 {
     char text[512];
     describe(e, c, args, &f, text, sizeof text);
-    ts_court_fail(e, c, seed, ts_fault_name(f.fault), text);
+    ts_run_fail(e, c, seed, ts_fault_name(f.fault), text);
     e->flaw = f;
     return false;
 }
@@ -110,16 +109,16 @@ static void note(ts_judged *e, const ts_case *c, uint64_t seed, const void *args
     e->rule = rule;
     describe(e, c, args, &f, what, sizeof what);
     snprintf(text, sizeof text, "%s; %s", rule, what);
-    ts_court_fail(e, c, seed, "canon", text);
+    ts_run_fail(e, c, seed, "canon", text);
     e->flaw = f;
 }
 
-bool ts_court_excuse(ts_judged *e, const ts_case *c, uint64_t seed, const void *args,
-                     const ts_want *want, ts_flaw f, ts_errors *errors)
+bool ts_run_excuse(ts_judged *e, const ts_case *c, uint64_t seed, const void *args,
+                   const ts_want *want, ts_flaw f, ts_errors *errors)
 {
     const ts_ruling   ruling = e->ruling;
     const char *const rule = ts_canon_broken(e->task, c, args, want, &f, errors);
-    if (!rule) return ts_court_fail_by_flaw(e, c, seed, args, f);
+    if (!rule) return ts_run_fail_by_flaw(e, c, seed, args, f);
     note(e, c, seed, args, rule, f);
     e->ruling = ruling == TS_RULING_PASS ? TS_RULING_COMMON : ruling;
     return true;
@@ -149,37 +148,37 @@ static void hint(ts_judged *e)
              e->entrant.json ? "\"offers\" in entry.json" : "a comment touchstone-offers: k <= 32");
 }
 
-bool ts_court_fail_by_call(ts_judged *e, const ts_case *c, uint64_t seed, const ts_call *r)
+bool ts_run_fail_by_call(ts_judged *e, const ts_case *c, uint64_t seed, const ts_call *r)
 {
     char tail[sizeof r->stderr_tail + 1], text[sizeof tail + 16];
     if (r->flaw.fault == TS_FAULT_CRASH && !*r->flaw.what)
-        return ts_court_fail(e, c, seed, "crash", r->text);
-    if (r->flaw.fault) return ts_court_fail_by_flaw(e, c, seed, NULL, r->flaw);
+        return ts_run_fail(e, c, seed, "crash", r->text);
+    if (r->flaw.fault) return ts_run_fail_by_flaw(e, c, seed, NULL, r->flaw);
     if (r->too_large) {
         snprintf(text, sizeof text,
                  "requested %.6g MiB of workspace, at most %.6g MiB are allowed in this case",
                  (double)r->workspace_bytes / 1048576,
                  ts_workspace_most(e->entrant.cls, e->task, c) / 1048576);
-        return ts_court_fail(e, c, seed, ts_call_reason(r), text);
+        return ts_run_fail(e, c, seed, ts_call_reason(r), text);
     }
     if (*ts_call_reason(r)) {
-        ts_court_fail(e, c, seed, ts_call_reason(r), r->text);
+        ts_run_fail(e, c, seed, ts_call_reason(r), r->text);
         if (r->broken) e->ruling = TS_RULING_ERROR;
         return false;
     }
     if (r->fp_changed)
-        return ts_court_fail(e, c, seed, "fp", "changed the floating-point environment");
+        return ts_run_fail(e, c, seed, "fp", "changed the floating-point environment");
     if (ts_in_python(e->entrant.cls) &&
         ((int)r->status == RAISED || r->status == TS_E_UNSUPPORTED)) {
         snprintf(tail, sizeof tail, "%.*s", (int)sizeof r->stderr_tail, r->stderr_tail);
         snprintf(text, sizeof text, "raised %s", last_line(tail));
-        ts_court_fail(e, c, seed, "status", text);
-    } else ts_court_fail_by_flaw(e, c, seed, NULL, status_flaw(r->status));
+        ts_run_fail(e, c, seed, "status", text);
+    } else ts_run_fail_by_flaw(e, c, seed, NULL, status_flaw(r->status));
     if (r->status == TS_E_DTYPE || r->status == TS_E_UNSUPPORTED) hint(e);
     return false;
 }
 
-bool ts_court_may_refuse(ts_judged *e, const ts_case *c, uint64_t seed, ts_status s)
+bool ts_run_may_refuse(ts_judged *e, const ts_case *c, uint64_t seed, ts_status s)
 {
     const ts_canon *r = ts_canon_of(e->task, c);
     const ts_ruling ruling = e->ruling;
@@ -199,7 +198,7 @@ static bool has_output(const ts_arena *m)
 
 static bool supports_some(ts_judged *e, const ts_case *c, uint64_t seed)
 {
-    ts_court_fail(e, c, seed, "status", "supports a dtype in some cases only");
+    ts_run_fail(e, c, seed, "status", "supports a dtype in some cases only");
     hint(e);
     return false;
 }
@@ -211,7 +210,7 @@ static bool takes_too_long(ts_judged *e, const ts_case *c, uint64_t seed)
 {
     char text[96];
     snprintf(text, sizeof text, "took more than %.0f s for %d calls", MOST_NS / 1e9, e->n_calls);
-    return ts_court_fail(e, c, seed, "hang", text);
+    return ts_run_fail(e, c, seed, "hang", text);
 }
 
 /* False: the call itself failed. *answered is false if the entrant does not support the dtype. */
@@ -220,21 +219,21 @@ static bool call(ts_judged *e, ts_cage *cage, int slot, const ts_case *c, uint64
 {
     ts_call r;
     *answered = false;
-    if (!ts_cage_workspace(cage, slot, &r)) return ts_court_fail_by_call(e, c, seed, &r);
+    if (!ts_cage_workspace(cage, slot, &r)) return ts_run_fail_by_call(e, c, seed, &r);
     if (!r.status) {
         if ((double)r.workspace_bytes > e->workspace_bytes)
             e->workspace_bytes = (double)r.workspace_bytes;
-        if (!ts_cage_call(cage, slot, &r)) return ts_court_fail_by_call(e, c, seed, &r);
+        if (!ts_cage_call(cage, slot, &r)) return ts_run_fail_by_call(e, c, seed, &r);
         e->n_calls++;
         if ((e->spent_ns += r.ns) > MOST_NS) return takes_too_long(e, c, seed);
-        if (r.fp_changed) return ts_court_fail_by_call(e, c, seed, &r);
+        if (r.fp_changed) return ts_run_fail_by_call(e, c, seed, &r);
     }
     if ((r.status == TS_E_DTYPE || r.status == TS_E_UNSUPPORTED) && c->dtype != TS_F32) {
         e->unsupported |= 1u << c->dtype;
         return !(e->supported & e->unsupported) || supports_some(e, c, seed);
     }
     if (r.status)
-        return ts_court_may_refuse(e, c, seed, r.status) || ts_court_fail_by_call(e, c, seed, &r);
+        return ts_run_may_refuse(e, c, seed, r.status) || ts_run_fail_by_call(e, c, seed, &r);
     if (has_output(ts_cage_arena(cage, slot))) e->supported |= 1u << c->dtype;
     if (e->supported & e->unsupported) return supports_some(e, c, seed);
     return *answered = true;
@@ -249,7 +248,7 @@ static bool right(ts_judged *e, ts_cage *cage, int slot, const ts_case *c, uint6
     bool       ok = ts_arena_intact(ts_cage_arena(cage, slot), &f);
     const bool canon = ok && e->task->check(c, args, want, &f, &mine);
     if (ok && canon) *errors = mine;
-    else ok = ts_court_excuse(e, c, seed, args, want, f, errors); /* counts the errors */
+    else ok = ts_run_excuse(e, c, seed, args, want, f, errors); /* counts the errors */
     e->worst = fmax(e->worst, ok ? errors->worst : mine.worst);
     return ok;
 }
@@ -282,14 +281,14 @@ static int place_of(int slot)
     return slot + (slot + 3) / 4;
 }
 
-static ts_ahead *questions_of(const ts_court *c, const ts_task *t, const int *number, int n)
+static ts_ahead *questions_of(const ts_run *c, const ts_task *t, const int *number, int n)
 {
     const ts_case *all = t->cases();
     ts_question    q[2 * TS_MAX_SLOTS];
     for (int i = 0; i < n; i++) {
         ts_question *at = &q[place_of(i)];
-        at[0] = (ts_question) { &all[number[i]], ts_court_case_seed(c, t, number[i]) };
-        if (i % 4 == 0) at[1] = (ts_question) { at->c, ts_court_seed(c, t, number[i], -3) };
+        at[0] = (ts_question) { &all[number[i]], ts_run_case_seed(c, t, number[i]) };
+        if (i % 4 == 0) at[1] = (ts_question) { at->c, ts_run_seed(c, t, number[i], -3) };
     }
     return ts_ahead_open(t, q, place_of(n));
 }
@@ -318,15 +317,15 @@ static bool examine_slot(ts_judged *e, ts_cage *cage, int slot, const ts_case *o
     return true;
 }
 
-static bool examine_block(ts_court *c, ts_judged *e, const int *number, int n, bool first,
+static bool examine_block(ts_run *c, ts_judged *e, const int *number, int n, bool first,
                           double *work)
 {
     const ts_case *all = e->task->cases();
     ts_cage_plan   plan;
     char           why[256];
-    ts_court_plan(c, e, &plan);
+    ts_run_plan(c, e, &plan);
     plan.n_threads = first ? 1 : c->n_threads;
-    for (int i = 0; i < n; i++) ts_court_plan_case(&plan, &all[number[i]]);
+    for (int i = 0; i < n; i++) ts_run_plan_case(&plan, &all[number[i]]);
     ts_cage *cage = ts_cage_start(&plan, why, sizeof why);
     if (!cage) {
         const size_t n_reason = strcspn(why, ":");
@@ -348,14 +347,14 @@ static bool examine_block(ts_court *c, ts_judged *e, const int *number, int n, b
     return ok;
 }
 
-void ts_court_examine(ts_court *c, ts_judged *e)
+void ts_run_examine(ts_run *c, ts_judged *e)
 {
     const double begin = ts_seconds();
     int          number[TS_MOST_CASES + TS_WORKLOADS], timed[TS_WORKLOADS];
     ts_refusal   why = { 0 };
     bool         ok = ts_build(&e->entrant, &c->places, NULL, &e->built, &why);
     e->scope.lacks = e->built.lacks;
-    const int n = ok ? ts_court_draw(c, e->task, e->entrant.cls, &e->scope, number) : 0;
+    const int n = ok ? ts_run_draw(c, e->task, e->entrant.cls, &e->scope, number) : 0;
     if (ok && !n)
         ok = ts_refuse(&why, "case", "%s has no %s", e->task->name,
                        c->only ? "such case" : "case within the declared offers at this depth");
@@ -368,7 +367,7 @@ void ts_court_examine(ts_court *c, ts_judged *e)
         return;
     }
     /* Timed calls are checked; without them their shapes are checked here. */
-    const int n_timed = c->gate && !c->only ? ts_court_workloads(c, e->task, timed) : 0;
+    const int n_timed = c->untimed && !c->only ? ts_run_workloads(c, e->task, timed) : 0;
     const int block = BLOCK[c->device];
     double    work = c->progress.done;
     int       all = n;
@@ -379,12 +378,12 @@ void ts_court_examine(ts_court *c, ts_judged *e)
         ok = examine_block(c, e, number + at, all - at < block ? all - at : block, at == 0, &work);
     /* Only with --case: f32 is always drawn, and must be supported. */
     if (ok && e->unsupported && !e->io_bytes)
-        ok = ts_court_fail(e, &e->task->cases()[*number], ts_court_case_seed(c, e->task, *number),
-                           "case", "does not support this dtype: nothing was checked");
+        ok = ts_run_fail(e, &e->task->cases()[*number], ts_run_case_seed(c, e->task, *number),
+                         "case", "does not support this dtype: nothing was checked");
     if (ok) {
         e->ruling = e->n_canon ? TS_RULING_COMMON : TS_RULING_PASS;
-        ts_court_refusals(c, e);
-        ts_court_lanes(c, e, number, n);
+        ts_run_refusals(c, e);
+        ts_run_robustness(c, e, number, n);
     }
     e->seconds = ts_seconds() - begin;
 }

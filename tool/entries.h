@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* doors.h - the library's API functions in a table. A function of the API takes its own args type;
- * one in the table takes const void *. */
-#ifndef TS_DOORS_H
-#define TS_DOORS_H
+/* entries.h - the library's API functions in a table. A function of the API takes its own args
+ * type; one in the table takes const void *. */
+#ifndef TS_ENTRIES_H
+#define TS_ENTRIES_H
 
 #include "challenges.h"
 #include "touchstone/touchstone.h"
 
-#define DOOR(function)                                                                             \
+#define ENTRY(function)                                                                            \
     static ts_status any_##function(const void *a, const ts_exec *x)                               \
     {                                                                                              \
         return function(a, x);                                                                     \
@@ -19,8 +19,8 @@
     }
 
 /* Declares the table of each challenge with a script. */
-#define NO_DOORS(name)
-#define DOORS(name) extern const void *const ts_##name##_doors;
-TS_CHALLENGES(NO_DOORS, DOORS)
+#define NO_ENTRIES(name)
+#define ENTRIES(name) extern const void *const ts_##name##_entries;
+TS_CHALLENGES(NO_ENTRIES, ENTRIES)
 
 #endif

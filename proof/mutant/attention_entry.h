@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention_door.h - shared by the mutants of both attention tasks: a validation from which single
+/* attention_entry.h - shared by the mutants of both attention tasks: a validation from which single
  * checks can be left out, rows, and rounding. */
-#ifndef TS_ATTENTION_DOOR_H
-#define TS_ATTENTION_DOOR_H
+#ifndef TS_ATTENTION_ENTRY_H
+#define TS_ATTENTION_ENTRY_H
 
 #include <math.h>
 #include <stdbool.h>
@@ -29,7 +29,7 @@ static inline bool attention_overflows(const ts_attention_dims *d, int64_t n_hea
     return n > m;
 }
 
-static inline ts_status attention_door(const ts_attention_dims *d, bool has_all, int let)
+static inline ts_status attention_entry(const ts_attention_dims *d, bool has_all, int let)
 {
     if (!has_all || !isfinite(d->scale) || d->causal < 0 || d->causal > 1 ||
         (unsigned)d->layout > TS_BNHD)

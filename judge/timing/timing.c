@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sitting.c - times a challenge. All entrants that passed take turns on the same instances, with
+/* timing.c - times a challenge. All entrants that passed take turns on the same instances, with
  * cold caches, in a new random order each time; every timed output is checked. */
 #define _GNU_SOURCE
 #include <math.h>
@@ -8,7 +8,7 @@
 
 #include "ceiling.h"
 #include "quantile.h"
-#include "sitting.h"
+#include "timing.h"
 
 /* How long the device may be busy after done, as a multiple of that time after an empty call. On an
  * H200 correct entrants reach 0.9, entrants that return before their work is done 2.4. And LATE_NS
@@ -24,39 +24,39 @@ static void make_cold(const ts_arena *m, int n_threads)
 
 enum { WARM_UP = -1, HOSTILE = -2 }; /* instances that are not timed */
 
-static const ts_case *case_of(const ts_sitting *s, int instance)
+static const ts_case *case_of(const ts_timing *s, int instance)
 {
     return instance > HOSTILE ? s->workload[s->w] : &s->other[HOSTILE - instance];
 }
 
-static uint64_t seed_of(const ts_sitting *s, int instance)
+static uint64_t seed_of(const ts_timing *s, int instance)
 {
     int number = 1 + instance;
     if (instance == WARM_UP) number = 200000;
     if (instance <= HOSTILE) number = 300000 + HOSTILE - instance;
-    return ts_court_seed(s->court, s->task, s->number[s->w], number);
+    return ts_run_seed(s->run, s->task, s->number[s->w], number);
 }
 
 /* Draws, from the key, which other contents this workload gets, and when. Each workload continues
  * where the last one ended, so that few calls per workload cover every family. */
-static void draw_turns(ts_sitting *s)
+static void draw_turns(ts_timing *s)
 {
-    const int most = ts_timing_of(s->court)->hostile;
+    const int most = ts_timing_rule_of(s->run)->hostile;
     ts_case   all[TS_HOSTILE];
     s->n_others = ts_hostile_of(s->task, s->workload[s->w],
-                                ts_court_seed(s->court, s->task, s->number[0], 400000), all);
+                                ts_run_seed(s->run, s->task, s->number[0], 400000), all);
     for (int i = 0; i < s->n_others; i++) s->other[i] = all[(s->w * most + i) % s->n_others];
     s->n_hostile = s->n_others < most ? s->n_others : most;
     s->n_turns = s->n_instances + s->n_hostile;
     for (int i = 0; i < s->n_turns; i++) {
-        const int j = (int)(ts_court_seed(s->court, s->task, s->number[s->w], 500000 + i) %
-                            (uint64_t)(i + 1));
+        const int j =
+            (int)(ts_run_seed(s->run, s->task, s->number[s->w], 500000 + i) % (uint64_t)(i + 1));
         s->turn[i] = s->turn[j];
         s->turn[j] = i < s->n_instances ? i : HOSTILE - (i - s->n_instances);
     }
 }
 
-static ts_ahead *instances_of(const ts_sitting *s)
+static ts_ahead *instances_of(const ts_timing *s)
 {
     ts_question q[1 + TS_INSTANCES + TS_HOSTILE];
     for (int k = 0; k <= s->n_turns; k++) {
@@ -78,38 +78,38 @@ static void add_errors(ts_errors *to, const ts_errors *e)
 /* One call of an entrant, or an empty call (e NULL), in turn k; turn 0 is a warm-up. False, with
  * the entrant's ruling, if its output is wrong. Always a single call, on a device too: an entrant
  * could merge calls that are waited for together. */
-static bool timed_call(ts_sitting *s, ts_judged *e, ts_cage *cage, int k, ts_call *r)
+static bool timed_call(ts_timing *s, ts_judged *e, ts_cage *cage, int k, ts_call *r)
 {
     const int            instance = k ? s->turn[k - 1] : WARM_UP;
     const ts_exam *const x = e ? ts_ahead_at(s->ahead, k) : NULL;
     ts_flaw              flaw = { 0 };
     ts_errors            errors = { 0 };
     if (e) ts_cage_fill_like(cage, 0, x->c, x->arena); /* an empty call needs no inputs */
-    if (s->court->device == TS_CPU)
-        make_cold(ts_cage_arena(cage, 0), s->court->n_threads); /* on a device the keeper does */
+    if (s->run->device == TS_CPU)
+        make_cold(ts_cage_arena(cage, 0), s->run->n_threads); /* on a device the keeper does */
     const bool came = ts_cage_call(cage, 0, r);
     if (!e) return came;
     if (came && !r->fp_changed && r->status && instance <= HOSTILE &&
-        ts_court_may_refuse(e, x->c, x->seed, r->status))
+        ts_run_may_refuse(e, x->c, x->seed, r->status))
         return true;
-    if (!came || r->status || r->fp_changed) return ts_court_fail_by_call(e, x->c, x->seed, r);
+    if (!came || r->status || r->fp_changed) return ts_run_fail_by_call(e, x->c, x->seed, r);
     e->n_calls++;
     const bool ok = ts_arena_intact(ts_cage_arena(cage, 0), &flaw) &&
                     s->task->check(x->c, ts_cage_args(cage, 0), x->want, &flaw, &errors);
     e->worst = fmax(e->worst, errors.worst);
-    if (!ok && !ts_court_excuse(e, x->c, x->seed, ts_cage_args(cage, 0), x->want, flaw, &errors))
+    if (!ok && !ts_run_excuse(e, x->c, x->seed, ts_cage_args(cage, 0), x->want, flaw, &errors))
         return false;
     if (instance >= 0) add_errors(&e->timed_errors[s->w], &errors);
     return true;
 }
 
-static ts_cage *cage_for(ts_sitting *s, ts_judged *e, bool idle)
+static ts_cage *cage_for(ts_timing *s, ts_judged *e, bool idle)
 {
     ts_cage_plan plan;
     char         why[256];
     ts_call      r;
-    ts_court_plan(s->court, e, &plan);
-    ts_court_plan_case(&plan, s->workload[s->w]);
+    ts_run_plan(s->run, e, &plan);
+    ts_run_plan_case(&plan, s->workload[s->w]);
     plan.aligned = true;
     plan.idle = idle;
     ts_cage *cage = ts_cage_start(&plan, why, sizeof why);
@@ -123,25 +123,25 @@ static ts_cage *cage_for(ts_sitting *s, ts_judged *e, bool idle)
 
 /* Whether the case of turn k is in the entrant's scope, which may depend on parameters other than
  * extents. */
-static bool takes(ts_sitting *s, const ts_judged *e, int k)
+static bool takes(ts_timing *s, const ts_judged *e, int k)
 {
     return ts_scope_takes(&e->scope, s->task, ts_ahead_at(s->ahead, k)->c);
 }
 
 /* Whether the case of turn k has the buffers of the timed case. */
-static bool fits(ts_sitting *s, const ts_arena *timed, int k)
+static bool fits(ts_timing *s, const ts_arena *timed, int k)
 {
     return ts_alike(timed, ts_ahead_at(s->ahead, k)->arena);
 }
 
 /* One turn for each entrant, in a random order. */
-static void take_turns(ts_sitting *s, ts_cage **cage, int k)
+static void take_turns(ts_timing *s, ts_cage **cage, int k)
 {
     const int instance = s->turn[k - 1];
     ts_call   r;
     int       order[TS_MOST_ENTRANTS];
     for (int i = 0; i < s->n; i++) {
-        const int j = (int)(ts_court_seed(s->court, s->task, i, 100000 + k) % (i + 1u));
+        const int j = (int)(ts_run_seed(s->run, s->task, i, 100000 + k) % (i + 1u));
         order[i] = order[j];
         order[j] = i;
     }
@@ -163,14 +163,14 @@ static void take_turns(ts_sitting *s, ts_cage **cage, int k)
 
 /* A Python entrant may compile on its first call, which is not kernel time: so it gets a warm-up
  * call of the same shape, checked like the others. */
-static void warm_up(ts_sitting *s, int i, ts_cage *cage)
+static void warm_up(ts_timing *s, int i, ts_cage *cage)
 {
     ts_call r;
     if (ts_in_python(s->e[i]->entrant.cls) && !timed_call(s, s->e[i], cage, 0, &r))
         s->e[i]->timed = false;
 }
 
-static ts_interval middle(const ts_sitting *s, const double *of)
+static ts_interval middle(const ts_timing *s, const double *of)
 {
     double ns[TS_INSTANCES];
     memcpy(ns, of, sizeof ns);
@@ -179,7 +179,7 @@ static ts_interval middle(const ts_sitting *s, const double *of)
 
 /* How much longer after done the judge's kernel waits for the device than after an empty call: an
  * entrant that returns early pays for it, whatever it is. Far beyond noise it fails. */
-static double late_ns(ts_sitting *s, int at, int idle)
+static double late_ns(ts_timing *s, int at, int idle)
 {
     ts_judged        *e = s->e[at];
     const ts_interval own = middle(s, s->free_ns[at]),
@@ -188,14 +188,14 @@ static double late_ns(ts_sitting *s, int at, int idle)
     if (e->timed && own.lo > LATE * none.hi && own.lo > none.hi + LATE_NS) {
         snprintf(text, sizeof text, "the device was busy for %.0f us after completion",
                  (own.mid - none.mid) / 1e3);
-        ts_court_fail(e, s->workload[s->w], 0, "output-late", text);
+        ts_run_fail(e, s->workload[s->w], 0, "output-late", text);
         e->timed = false;
     }
     return fmax(own.mid - none.hi, 0);
 }
 
 /* Subtracts the judge's overhead and adds late work. */
-static void settle(ts_sitting *s, int at)
+static void settle(ts_timing *s, int at)
 {
     ts_judged *e = s->e[at];
     const int  k = ts_in_python(e->entrant.cls) ? IDLE_PYTHON : IDLE_HOST;
@@ -216,7 +216,7 @@ static const double OWN_ANYWAY = 1 << 20;
 
 /* Memory of a process of this class without an entrant, since other classes may run code before the
  * first call. A sealed entrant cannot, and its object counts as its own. */
-static double without(ts_sitting *s, ts_judged *e, const ts_cage *cage)
+static double without(ts_timing *s, ts_judged *e, const ts_cage *cage)
 {
     double *const none = &s->none_bytes[e->entrant.cls];
     if (e->entrant.cls == TS_SEALED)
@@ -228,14 +228,14 @@ static double without(ts_sitting *s, ts_judged *e, const ts_cage *cage)
     return *none;
 }
 
-static void weigh(ts_sitting *s, ts_judged *e, const ts_cage *cage)
+static void weigh(ts_timing *s, ts_judged *e, const ts_cage *cage)
 {
     const double peak = (double)ts_cage_peak_bytes(cage);
-    if (s->court->device != TS_CPU || !(peak > 0)) return;
+    if (s->run->device != TS_CPU || !(peak > 0)) return;
     e->own_bytes[s->w] = fmax(0, peak - without(s, e, cage) - OWN_ANYWAY);
 }
 
-static void sit_workload(ts_sitting *s, int w)
+static void sit_workload(ts_timing *s, int w)
 {
     ts_cage *cage[TS_MOST_ENTRANTS] = { NULL };
     s->w = w;
@@ -245,14 +245,14 @@ static void sit_workload(ts_sitting *s, int w)
             s->idle[k] = cage_for(s, s->e[i], true);
         if (!ts_is_timed(s, s->e[i], w) || (cage[i] = cage_for(s, s->e[i], false))) continue;
         s->e[i]->timed = false;
-        ts_court_fail(s->e[i], s->workload[w], 0, "protocol", "could not be started for timing");
+        ts_run_fail(s->e[i], s->workload[w], 0, "protocol", "could not be started for timing");
     }
     draw_turns(s); /* when all cages are running */
     s->ahead = instances_of(s);
     for (int i = 0; i < s->n; i++)
         if (cage[i]) warm_up(s, i, cage[i]);
     const double bytes = s->task->cost(s->workload[w]).bytes;
-    if (s->court->device == TS_CPU) s->gbs[w] = ts_court_measure(s->court, bytes);
+    if (s->run->device == TS_CPU) s->gbs[w] = ts_run_measure(s->run, bytes);
     for (int k = 1; k <= s->n_turns; k++) {
         for (int i = 0; i < s->n; i++)
             if (cage[i] && fits(s, ts_cage_arena(cage[i], 0), k)) {
@@ -260,11 +260,11 @@ static void sit_workload(ts_sitting *s, int w)
                 break;
             }
         s->work += ts_work_of(s->task, s->workload[w]);
-        ts_progress_reach(&s->court->progress, s->work);
+        ts_progress_reach(&s->run->progress, s->work);
     }
     ts_ahead_close(&s->ahead);
     /* Measured again: a peak measured too low would flatter slow entrants. */
-    s->gbs[w] = fmax(s->gbs[w], ts_court_measure(s->court, bytes));
+    s->gbs[w] = fmax(s->gbs[w], ts_run_measure(s->run, bytes));
     for (int i = 0; i < s->n; i++) {
         if (ts_is_timed(s, s->e[i], w)) settle(s, i);
         if (cage[i]) weigh(s, s->e[i], cage[i]);
@@ -273,12 +273,12 @@ static void sit_workload(ts_sitting *s, int w)
     for (int i = 0; i < N_IDLE; i++) ts_cage_stop(&s->idle[i]);
 }
 
-bool ts_court_time(ts_court *c, const ts_task *t)
+bool ts_run_time(ts_run *c, const ts_task *t)
 {
-    ts_sitting *s = calloc(1, sizeof *s);
-    int         kept = 0;
+    ts_timing *s = calloc(1, sizeof *s);
+    int        kept = 0;
     if (!s) return false;
-    *s = (ts_sitting) { .court = c, .task = t, .n_instances = ts_timing_of(c)->instances };
+    *s = (ts_timing) { .run = c, .task = t, .n_instances = ts_timing_rule_of(c)->instances };
     for (int i = 0; i < c->n; i++)
         if (c->entrant[i]->task == t && ts_ruling_passes(c->entrant[i]->ruling)) {
             s->e[s->n++] = c->entrant[i];
@@ -286,16 +286,16 @@ bool ts_court_time(ts_court *c, const ts_task *t)
             s->work = c->entrant[i]->work;
         }
     ts_progress_stage(&c->progress, "timing", "", t->name);
-    if (!c->only) s->n_workloads = ts_court_workloads(c, t, s->number);
+    if (!c->only) s->n_workloads = ts_run_workloads(c, t, s->number);
     for (int w = 0; w < s->n_workloads; w++) s->workload[w] = &t->cases()[s->number[w]];
     for (int w = 0; w < s->n_workloads && s->n; w++) sit_workload(s, w);
     for (int i = 0; i < s->n; i++)
         if (s->e[i]->timed) s->e[kept++] = s->e[i];
     s->n = s->n_workloads ? kept : 0;
-    bool ok = ts_sitting_log(s);
+    bool ok = ts_timing_log(s);
     for (int i = 0; i < c->n && ok; i++)
         if (c->entrant[i]->task == t && !c->entrant[i]->before && !c->entrant[i]->ruled)
-            ok = ts_court_log_verdict(c, c->entrant[i]);
+            ok = ts_run_log_verdict(c, c->entrant[i]);
     free(s);
     return ok;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* court.c - admits entrants, and runs the challenges one after the other. */
+/* run.c - admits entrants, and runs the challenges one after the other. */
 #define _GNU_SOURCE
-#include "court.h"
+#include "run.h"
 
 #include <string.h>
 
@@ -19,7 +19,7 @@ const char *ts_depth_name(ts_depth d)
     return name[d];
 }
 
-uint64_t ts_court_seed(const ts_court *c, const ts_task *t, int number, int instance)
+uint64_t ts_run_seed(const ts_run *c, const ts_task *t, int number, int instance)
 {
     unsigned char text[TS_KEY_BYTES + 96] = { 0 }, hash[32];
     uint64_t      seed;
@@ -30,7 +30,7 @@ uint64_t ts_court_seed(const ts_court *c, const ts_task *t, int number, int inst
     return seed;
 }
 
-const char *ts_court_label(ts_court *c, const ts_task *t)
+const char *ts_run_label(ts_run *c, const ts_task *t)
 {
     int i = 0;
     if (c->device == TS_CPU) return t->name;
@@ -39,7 +39,7 @@ const char *ts_court_label(ts_court *c, const ts_task *t)
     return c->label[i];
 }
 
-void ts_court_admit(ts_court *c, ts_judged *e)
+void ts_run_admit(ts_run *c, ts_judged *e)
 {
     ts_refusal why = { 0 };
     e->built.object = e->built.launch = -1;
@@ -77,26 +77,26 @@ void ts_court_admit(ts_court *c, ts_judged *e)
 
 /* ---- amount of work, for the progress line ---- */
 
-static double work_of_gate(const ts_court *c, const ts_judged *e)
+static double work_of_correctness(const ts_run *c, const ts_judged *e)
 {
     int       number[TS_MOST_CASES];
-    const int n = ts_court_draw(c, e->task, e->entrant.cls, &e->scope, number);
+    const int n = ts_run_draw(c, e->task, e->entrant.cls, &e->scope, number);
     double    work = 0;
     for (int i = 0; i < n; i++) work += ts_work_of(e->task, &e->task->cases()[number[i]]);
     return work;
 }
 
 /* In the order of the run: each task's entrants, then their timing. */
-static void plan_work(ts_court *c)
+static void plan_work(ts_run *c)
 {
     double all = 0;
     for (int i = 0; ts_tasks[i]; i++) {
         const double before = all;
         for (int k = 0; k < c->n; k++) {
             ts_judged *e = c->entrant[k];
-            if (e->task == ts_tasks[i] && !e->before) e->work = all += work_of_gate(c, e);
+            if (e->task == ts_tasks[i] && !e->before) e->work = all += work_of_correctness(c, e);
         }
-        if (all > before) all += ts_court_timed_work(c, ts_tasks[i]);
+        if (all > before) all += ts_run_timed_work(c, ts_tasks[i]);
     }
     ts_progress_begin(&c->progress, all);
 }
@@ -104,36 +104,35 @@ static void plan_work(ts_court *c)
 /* ---- all challenges ---- */
 
 /* One challenge, from its first entrant's build to its last verdict. */
-static bool hold(ts_court *c, const ts_task *t)
+static bool hold(ts_run *c, const ts_task *t)
 {
     for (int i = 0; i < c->n; i++) {
         ts_judged *e = c->entrant[i];
         if (e->before || e->task != t) continue;
         ts_progress_stage(&c->progress, "examining", e->entrant.name, t->name);
-        ts_court_examine(c, e);
+        ts_run_examine(c, e);
         ts_progress_reach(&c->progress, e->work);
-        const bool timed = ts_ruling_passes(e->ruling) && !c->gate;
-        if (timed ? !ts_court_log_gate(c, e) : !ts_court_log_verdict(c, e)) return false;
+        const bool timed = ts_ruling_passes(e->ruling) && !c->untimed;
+        if (timed ? !ts_run_log_correctness(c, e) : !ts_run_log_verdict(c, e)) return false;
     }
-    return c->gate || ts_court_time(c, t);
+    return c->untimed || ts_run_time(c, t);
 }
 
-bool ts_court_sit(ts_court *c, const ts_records *earlier, char why[TS_WHY])
+bool ts_run_all(ts_run *c, const ts_records *earlier, char why[TS_WHY])
 {
-    int id = ts_court_next_id(earlier);
+    int id = ts_run_next_id(earlier);
     snprintf(why, TS_WHY, "the log cannot be written");
-    ts_court_recall(c, earlier);
-    ts_court_measure_all(c);
-    if (!ts_court_log_run(c)) return false;
+    ts_run_recall(c, earlier);
+    ts_run_measure_all(c);
+    if (!ts_run_log_run(c)) return false;
     for (int i = 0; i < c->n; i++) {
         ts_judged *e = c->entrant[i];
         if (e->id >= 0) continue;
         e->id = id++;
-        if (!ts_court_log_entrant(c, e)) return false;
+        if (!ts_run_log_entrant(c, e)) return false;
     }
     for (int i = 0; i < c->n; i++) /* entrants that could not be read */
-        if (!c->entrant[i]->task && !c->entrant[i]->before &&
-            !ts_court_log_verdict(c, c->entrant[i]))
+        if (!c->entrant[i]->task && !c->entrant[i]->before && !ts_run_log_verdict(c, c->entrant[i]))
             return false;
     plan_work(c);
     for (int i = 0; ts_tasks[i]; i++)

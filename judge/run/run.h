@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* court.h - one judging run: entrants are read, built, examined and timed against each other, and
+/* run.h - one judging run: entrants are read, built, examined and timed against each other, and
  * every step is written to the log.
  *
  * Inputs are derived from a 32-byte key, which the caller draws after all entrants have been read
  * and hashed. The log begins with the key's hash and ends with the key. */
-#ifndef TS_COURT_H
-#define TS_COURT_H
+#ifndef TS_RUN_H
+#define TS_RUN_H
 
 #include "build.h"
 #include "cage.h"
@@ -54,7 +54,7 @@ typedef struct ts_judged {
     const char    *sample; /* which of several answers of a model; NULL: not read from a tree */
     ts_entrant     entrant;
     ts_built       built;
-    char           object[512], folder[128], launch[64]; /* paths for ts_court_plan */
+    char           object[512], folder[128], launch[64]; /* paths for ts_run_plan */
     const ts_task *task;                                 /* NULL: the entrant could not be read */
     ts_scope       scope;
     int            id;
@@ -64,9 +64,9 @@ typedef struct ts_judged {
     char           reason[16], text[512], where[192]; /* where: the case of the first flaw */
     ts_flaw        flaw;
     ts_tally       category[TS_N_CATEGORIES], refusals, repeat, sanitizer, threads;
-    const char    *rule;           /* the first rule of the canon that was broken; NULL: none */
-    int            n_canon;        /* outputs that broke one */
-    char           lane_text[384]; /* the first finding of the sanitizer build */
+    const char    *rule;    /* the first rule of the canon that was broken; NULL: none */
+    int            n_canon; /* outputs that broke one */
+    char           robustness_text[384];   /* the first finding of the sanitizer build */
     unsigned       supported, unsupported; /* bit 1u << dtype */
     int            n_calls;
     double         worst, seconds, io_bytes, workspace_bytes;
@@ -83,7 +83,7 @@ typedef struct ts_judged {
     bool      timed;                 /* ns is complete */
 } ts_judged;
 
-typedef struct ts_court {
+typedef struct ts_run {
     ts_log       *log;
     ts_places     places;
     ts_guarantees machine;
@@ -101,72 +101,72 @@ typedef struct ts_court {
     ts_judged    *entrant[TS_MOST_ENTRANTS];
     ts_peaks      peaks;    /* peak rates measured on this machine */
     const char   *sanitize; /* not NULL: run compute-sanitizer, as at depth full */
-    const char   *gate;     /* not NULL: correctness only, no timing */
+    const char   *untimed;  /* not NULL: correctness only, no timing */
     const char   *only; /* a full case name with its seed: the only case to run, without timing */
-} ts_court;
+} ts_run;
 
 /* A challenge's name in the log: "softmax_topk", or "softmax_topk/cuda", which has its own
  * scoreboard. */
-const char *ts_court_label(ts_court *c, const ts_task *t);
+const char *ts_run_label(ts_run *c, const ts_task *t);
 
 /* The label of an entrant's challenge, even if the entrant could not be read; "-": unknown. */
-const char *ts_court_task_of(ts_court *c, const ts_judged *e);
+const char *ts_run_task_of(ts_run *c, const ts_judged *e);
 
 /* A seed derived from the key and its purpose. */
-uint64_t ts_court_seed(const ts_court *c, const ts_task *t, int number, int instance);
+uint64_t ts_run_seed(const ts_run *c, const ts_task *t, int number, int instance);
 
 /* Reads and hashes an entrant; sets its verdict if it cannot be read. */
-void ts_court_admit(ts_court *c, ts_judged *e);
+void ts_run_admit(ts_run *c, ts_judged *e);
 
 /* Finds the entrants in the earlier runs of the log; returns how many have no verdict there. */
-int ts_court_recall(ts_court *c, const ts_records *earlier);
-int ts_court_next_id(const ts_records *earlier); /* above all of theirs */
+int ts_run_recall(ts_run *c, const ts_records *earlier);
+int ts_run_next_id(const ts_records *earlier); /* above all of theirs */
 
 /* Runs everything else and writes it to the log. False, and one line in why, if the judge cannot
  * run. */
-bool ts_court_sit(ts_court *c, const ts_records *earlier, char why[TS_WHY]);
-bool ts_court_end(ts_court *c); /* the key, and the last record */
+bool ts_run_all(ts_run *c, const ts_records *earlier, char why[TS_WHY]);
+bool ts_run_end(ts_run *c); /* the key, and the last record */
 
 /* ---- parts of a run ---- */
 
 /* Log records. */
-bool ts_court_log_run(ts_court *c);
-bool ts_court_log_entrant(ts_court *c, const ts_judged *e);
-bool ts_court_log_gate(ts_court *c, const ts_judged *e); /* before it is timed */
-bool ts_court_log_verdict(ts_court *c, ts_judged *e);
+bool ts_run_log_run(ts_run *c);
+bool ts_run_log_entrant(ts_run *c, const ts_judged *e);
+bool ts_run_log_correctness(ts_run *c, const ts_judged *e); /* before it is timed */
+bool ts_run_log_verdict(ts_run *c, ts_judged *e);
 
 /* Measures the peaks that do not depend on the workload, and memory for the first time. */
-void ts_court_measure_all(ts_court *c);
+void ts_run_measure_all(ts_run *c);
 /* Raises the peaks to the current measurement; returns the bandwidth for this many bytes. */
-double ts_court_measure(ts_court *c, double bytes);
+double ts_run_measure(ts_run *c, double bytes);
 
 /* Builds and examines; sets the ruling. */
-void ts_court_examine(ts_court *c, ts_judged *e);
+void ts_run_examine(ts_run *c, ts_judged *e);
 /* Draws the cases for an entrant of this class and scope: their numbers, and how many; 0 if c->only
  * does not exist. First one of every family in every dtype; then, for each category, one of every
  * ts_case_group in turn, rare groups first, up to the depth's limit. */
-int      ts_court_draw(const ts_court *c, const ts_task *t, ts_class cls, const ts_scope *s,
-                       int number[TS_MOST_CASES]);
-uint64_t ts_court_case_seed(const ts_court *c, const ts_task *t, int number); /* its inputs' */
+int      ts_run_draw(const ts_run *c, const ts_task *t, ts_class cls, const ts_scope *s,
+                     int number[TS_MOST_CASES]);
+uint64_t ts_run_case_seed(const ts_run *c, const ts_task *t, int number); /* its inputs' */
 /* The number of a case "task/.../family@seed", or -1; and its seed. */
-int ts_court_case_named(const ts_task *t, const char *which, uint64_t *seed);
+int ts_run_case_named(const ts_task *t, const char *which, uint64_t *seed);
 /* Writes the dtypes that the entrant rejects, "f16 bf16", and returns names. */
-const char *ts_court_unsupported(const ts_judged *e, char *names, size_t n);
+const char *ts_run_unsupported(const ts_judged *e, char *names, size_t n);
 /* Robustness checks that need their own cages: invalid calls; and, for an entrant that passed these
  * cases, other numbers of threads and a sanitizer build. */
-void ts_court_refusals(ts_court *c, ts_judged *e);
-void ts_court_lanes(ts_court *c, ts_judged *e, const int *number, int n);
+void ts_run_refusals(ts_run *c, ts_judged *e);
+void ts_run_robustness(ts_run *c, ts_judged *e, const int *number, int n);
 /* Runs each tool of compute-sanitizer on these cases of an entrant on a device. */
-void ts_court_tools(ts_court *c, ts_judged *e, const int *number, int n);
+void ts_run_tools(ts_run *c, ts_judged *e, const int *number, int n);
 
 extern const char *const ts_tool_name[TS_TOOLS]; /* "memcheck" */
 
 /* The numbers of the largest timed cases within the depth's limits, and how many. */
-int    ts_court_workloads(const ts_court *c, const ts_task *t, int number[TS_WORKLOADS]);
-double ts_court_timed_work(const ts_court *c, const ts_task *t); /* of timing it, see progress.h */
+int    ts_run_workloads(const ts_run *c, const ts_task *t, int number[TS_WORKLOADS]);
+double ts_run_timed_work(const ts_run *c, const ts_task *t); /* of timing it, see progress.h */
 /* Times the entrants that passed against each other, and logs their times, then their verdicts.
  * Scores and ranks are derived in judge/report/. */
-bool ts_court_time(ts_court *c, const ts_task *t);
+bool ts_run_time(ts_run *c, const ts_task *t);
 
 /* Limits of an entrant's process. */
 enum {
@@ -186,23 +186,23 @@ int ts_call_limit_s(ts_class cls);
 double ts_workspace_most(ts_class cls, const ts_task *t, const ts_case *c);
 
 /* An empty block of cases for this entrant; the caller may change *plan before starting a cage. */
-void ts_court_plan(const ts_court *c, ts_judged *e, ts_cage_plan *plan);
-void ts_court_plan_case(ts_cage_plan *plan, const ts_case *c);
+void ts_run_plan(const ts_run *c, ts_judged *e, ts_cage_plan *plan);
+void ts_run_plan_case(ts_cage_plan *plan, const ts_case *c);
 
 /* Sets the ruling FAIL with its reason, an escaped text and the case; returns false. fail_by_call:
  * the call failed, changed the floating-point environment, or returned a status. `args` of the call
  * serve to describe the flaw in words; may be NULL. */
-bool ts_court_fail(ts_judged *e, const ts_case *c, uint64_t seed, const char *reason,
-                   const char *text);
-bool ts_court_fail_by_flaw(ts_judged *e, const ts_case *c, uint64_t seed, const void *args,
-                           ts_flaw f);
+bool ts_run_fail(ts_judged *e, const ts_case *c, uint64_t seed, const char *reason,
+                 const char *text);
+bool ts_run_fail_by_flaw(ts_judged *e, const ts_case *c, uint64_t seed, const void *args,
+                         ts_flaw f);
 /* For an output that `check` rejected with this flaw: true if it breaks only the canon, which is
  * recorded; otherwise the ruling is FAIL. */
-bool ts_court_excuse(ts_judged *e, const ts_case *c, uint64_t seed, const void *args,
-                     const ts_want *want, ts_flaw f, ts_errors *errors);
+bool ts_run_excuse(ts_judged *e, const ts_case *c, uint64_t seed, const void *args,
+                   const ts_want *want, ts_flaw f, ts_errors *errors);
 /* An entrant may reject a call that the usual contract leaves open: that is recorded, and not a
  * flaw. */
-bool ts_court_may_refuse(ts_judged *e, const ts_case *c, uint64_t seed, ts_status s);
-bool ts_court_fail_by_call(ts_judged *e, const ts_case *c, uint64_t seed, const ts_call *r);
+bool ts_run_may_refuse(ts_judged *e, const ts_case *c, uint64_t seed, ts_status s);
+bool ts_run_fail_by_call(ts_judged *e, const ts_case *c, uint64_t seed, const ts_call *r);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_ternary_door.c - tests the calls that the API of ternary layers rejects, and the size of
+/* unit_ternary_entry.c - tests the calls that the API of ternary layers rejects, and the size of
  * their workspaces. */
 #include "unit_ternary.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* litter.c - creates temporary folders, and a process that removes them when the judge ends. */
+/* temporary.c - creates temporary folders, and a process that removes them when the judge ends. */
 #define _GNU_SOURCE
-#include "litter.h"
+#include "temporary.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static char  home[TS_LITTER_PATH];
+static char  home[TS_TEMPORARY_PATH];
 static pid_t owner; /* a forked child creates its own */
 
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *walk)
@@ -25,7 +25,7 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
     return 0;
 }
 
-void ts_litter_remove(const char *path)
+void ts_temporary_remove(const char *path)
 {
     if (*path) nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
@@ -40,7 +40,7 @@ _Noreturn static void wait_for_the_end(int in)
     if (dup2(in, 0) < 0) _exit(1);
     syscall(SYS_close_range, 1u, ~0u, 0u);
     while (read(0, &byte, 1) > 0) {}
-    ts_litter_remove(home);
+    ts_temporary_remove(home);
     _exit(0);
 }
 
@@ -62,9 +62,9 @@ static bool settle(void)
     return pid > 0;
 }
 
-bool ts_litter(char path[TS_LITTER_PATH])
+bool ts_temporary(char path[TS_TEMPORARY_PATH])
 {
     if (owner != getpid() && !settle()) return false;
-    snprintf(path, TS_LITTER_PATH, "%.40s/XXXXXX", home);
+    snprintf(path, TS_TEMPORARY_PATH, "%.40s/XXXXXX", home);
     return mkdtemp(path) != NULL;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* doors_ternary_linear.c - the library's functions in the table with which a script is played. */
+/* entries_ternary_linear.c - the library's functions in the table with which a script is played. */
 #include "ternary_linear_script.h"
 
-#include "doors.h"
+#include "entries.h"
 
 static const ts_ternary_table table = {
     ts_ternary_pack,
@@ -17,4 +17,4 @@ static const ts_ternary_table table = {
     ts_ternary_linear_backward_workspace,
 };
 
-const void *const ts_ternary_linear_doors = &table;
+const void *const ts_ternary_linear_entries = &table;

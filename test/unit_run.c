@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_court.c - parts of the judge that need no entrant: categories, errors, rulings, the overall
+/* unit_run.c - parts of the judge that need no entrant: categories, errors, rulings, the overall
  * ranking. */
 #define _GNU_SOURCE
 #include <math.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "court.h"
+#include "run.h"
 #include "unit.h"
 
 /* Among the cases of even a quick judging run, each task has some of every category; for special
@@ -54,8 +54,8 @@ static void draws_what_is_rare(void **state)
     for (const ts_task *const *t = ts_tasks; *t; t++) {
         int n[KEYS];
         for (int k = 0; k < KEYS; k++) {
-            const ts_court c = { .depth = TS_NORMAL, .key = { (unsigned char)k } };
-            n[k] = ts_court_draw(&c, *t, TS_HOST, NULL, number[k]);
+            const ts_run c = { .depth = TS_NORMAL, .key = { (unsigned char)k } };
+            n[k] = ts_run_draw(&c, *t, TS_HOST, NULL, number[k]);
         }
         assert_true(n[0] != n[1] || memcmp(number[0], number[1], sizeof(int) * (size_t)n[0]));
         for (const ts_case *c = (*t)->cases(); c->use; c++) {
@@ -80,9 +80,9 @@ static void draws_in_turn(void **state)
     (void)state;
     for (const ts_task *const *t = ts_tasks; *t; t++)
         for (int depth = 0; depth < TS_N_DEPTHS; depth++) {
-            const ts_court c = { .depth = (ts_depth)depth };
-            const int      n = ts_court_draw(&c, *t, TS_SEALED, NULL, number[0]);
-            bool           far = false, any_far = false;
+            const ts_run c = { .depth = (ts_depth)depth };
+            const int    n = ts_run_draw(&c, *t, TS_SEALED, NULL, number[0]);
+            bool         far = false, any_far = false;
             for (const ts_case *f = (*t)->cases(); f->use; f++)
                 any_far |= !strcmp(f->family, "far");
             for (int i = 0; i < n; i++) {
@@ -90,7 +90,7 @@ static void draws_in_turn(void **state)
                 for (int k = 0; k < i; k++) assert_int_not_equal(number[0][i], number[0][k]);
             }
             assert_int_equal(far, any_far);
-            assert_int_equal(ts_court_draw(&c, *t, TS_SEALED, NULL, number[1]), n);
+            assert_int_equal(ts_run_draw(&c, *t, TS_SEALED, NULL, number[1]), n);
             assert_memory_equal(number[0], number[1], sizeof(int) * (size_t)n);
         }
 }
@@ -98,12 +98,12 @@ static void draws_in_turn(void **state)
 /* 3 workloads of 15 instances: 45 pairs in a match. */
 static void times_enough(void **state)
 {
-    const ts_court c = { .depth = TS_NORMAL };
-    int            number[TS_WORKLOADS];
+    const ts_run c = { .depth = TS_NORMAL };
+    int          number[TS_WORKLOADS];
     (void)state;
     for (int t = 0; ts_tasks[t]; t++)
         if (!ts_tasks[t]->no_challenge)
-            assert_int_equal(ts_court_workloads(&c, ts_tasks[t], number), 3);
+            assert_int_equal(ts_run_workloads(&c, ts_tasks[t], number), 3);
 }
 
 static void counts_errors(void **state)
@@ -144,12 +144,12 @@ static void rules_with_a_text(void **state)
                   died = { .end = TS_END_CRASH, .fp_changed = true, .text = "\x1b[2Jsignal" };
     (void)state;
     e->task = ts_tasks[0];
-    assert_false(ts_court_fail_by_call(e, c, 1, &changed));
+    assert_false(ts_run_fail_by_call(e, c, 1, &changed));
     assert_string_equal(e->reason, "fp");
     assert_true(strlen(e->text) > 0 && strstr(e->where, "@0x1"));
-    assert_false(ts_court_fail_by_call(e, c, 1, &refused));
+    assert_false(ts_run_fail_by_call(e, c, 1, &refused));
     assert_string_equal(e->reason, "status");
-    assert_false(ts_court_fail_by_call(e, c, 1, &died));
+    assert_false(ts_run_fail_by_call(e, c, 1, &died));
     assert_string_equal(e->reason, "crash");
     assert_string_equal(e->text, "\\u001b[2Jsignal");
     free(e);

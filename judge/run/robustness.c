@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lane.c - robustness checks of a correct entrant: the same cases in a build that traps undefined
- * behaviour, and with other numbers of threads; on a device, under compute-sanitizer.
+/* robustness.c - robustness checks of a correct entrant: the same cases in a build that traps
+ * undefined behaviour, and with other numbers of threads; on a device, under compute-sanitizer.
  *
  * They count for the score, not for the verdict. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "court.h"
+#include "run.h"
 #include "show.h"
 
 enum { TRAPPED = 8, THREADED = 4, THREADS = 3 };
@@ -15,15 +15,15 @@ enum { TRAPPED = 8, THREADED = 4, THREADS = 3 };
  * and the vptr check cannot trap. No macro may reveal which of the two builds it is. */
 #define TRAPS "-fsanitize=undefined,bounds -fsanitize-undefined-trap-on-error -fno-sanitize=vptr"
 
-typedef struct lane {
-    ts_court  *court;
+typedef struct robustness {
+    ts_run    *run;
     ts_judged *e;
     int        n, number[TRAPPED];
-} lane;
+} robustness;
 
 /* Chooses cases that the plain build passed, of at most `most` bytes, but not empty ones, where
  * even adding 0 to a null pointer would trap. With `large`, the largest of them. */
-static void choose(lane *l, const int *number, int n, double most, int most_cases, bool large)
+static void choose(robustness *l, const int *number, int n, double most, int most_cases, bool large)
 {
     const ts_task *t = l->e->task;
     const ts_case *all = t->cases();
@@ -44,26 +44,27 @@ static void choose(lane *l, const int *number, int n, double most, int most_case
     }
 }
 
-static ts_cage *cage_from(const lane *l, int first, int object, int n_threads, char *why, size_t n)
+static ts_cage *cage_from(const robustness *l, int first, int object, int n_threads, char *why,
+                          size_t n)
 {
     const ts_case *all = l->e->task->cases();
     char           path[64];
     ts_cage_plan   plan;
-    ts_court_plan(l->court, l->e, &plan);
+    ts_run_plan(l->run, l->e, &plan);
     snprintf(path, sizeof path, "/proc/self/fd/%d", object);
     plan.object = path;
     plan.n_threads = n_threads;
-    for (int i = first; i < l->n; i++) ts_court_plan_case(&plan, &all[l->number[i]]);
+    for (int i = first; i < l->n; i++) ts_run_plan_case(&plan, &all[l->number[i]]);
     return ts_cage_start(&plan, why, n);
 }
 
 /* Runs a case with the inputs of the correctness stage and the cage's number of threads, or
  * `n_threads`. False: the process died. */
-static bool ask(const lane *l, ts_cage *cage, int slot, int number, const int *n_threads,
+static bool ask(const robustness *l, ts_cage *cage, int slot, int number, const int *n_threads,
                 ts_call *r)
 {
     ts_exec x;
-    ts_cage_fill(cage, slot, ts_court_case_seed(l->court, l->e->task, number));
+    ts_cage_fill(cage, slot, ts_run_case_seed(l->run, l->e->task, number));
     ts_cage_workspace(cage, slot, r);
     if (r->end || r->status) return !r->end;
     ts_cage_exec(cage, slot, &x);
@@ -75,13 +76,13 @@ static bool ask(const lane *l, ts_cage *cage, int slot, int number, const int *n
 static void tell(ts_judged *e, const char *where, const char *what, const char *text)
 {
     char line[1024];
-    if (*e->lane_text) return;
+    if (*e->robustness_text) return;
     snprintf(line, sizeof line, "sanitizer: %s%s%s: %s", where, *where ? ": " : "", what, text);
-    ts_show(line, strlen(line), e->lane_text, sizeof e->lane_text);
+    ts_show(line, strlen(line), e->robustness_text, sizeof e->robustness_text);
 }
 
 /* Runs cases from `at` on until one traps: the next one gets a new process. */
-static int ask_trapped(const lane *l, int object, int at)
+static int ask_trapped(const robustness *l, int object, int at)
 {
     ts_tally *t = &l->e->sanitizer;
     char      why[256], where[192];
@@ -97,15 +98,14 @@ static int ask_trapped(const lane *l, int object, int at)
         t->passed += lives;
         if (lives) continue;
         ts_case_string(l->e->task, &l->e->task->cases()[l->number[at]],
-                       ts_court_case_seed(l->court, l->e->task, l->number[at]), where,
-                       sizeof where);
+                       ts_run_case_seed(l->run, l->e->task, l->number[at]), where, sizeof where);
         tell(l->e, where, ts_call_reason(&r), r.text);
     }
     ts_cage_stop(&cage);
     return at;
 }
 
-static void sanitize(lane *l)
+static void sanitize(robustness *l)
 {
     ts_judged  *e = l->e;
     ts_built    b;
@@ -113,7 +113,7 @@ static void sanitize(lane *l)
     const char *flags =
         e->entrant.cls == TS_SEALED ? TRAPS : TRAPS " -fstack-protector-strong -U__SSP_STRONG__";
     e->sanitizer.all = l->n;
-    if (ts_build(&e->entrant, &l->court->places, flags, &b, &why))
+    if (ts_build(&e->entrant, &l->run->places, flags, &b, &why))
         for (int at = 0; at < l->n;) at = ask_trapped(l, b.object, at);
     else tell(e, "", why.reason, why.text);
     ts_built_free(&b);
@@ -126,7 +126,7 @@ typedef struct answers {
 
 /* n_threads 0 is the entrant's default. Its workspace cannot be queried in advance: if it needs
  * more than for `THREADS`, it may return TS_E_WORKSPACE. */
-static void answer(const lane *l, int n_threads, answers *a)
+static void answer(const robustness *l, int n_threads, answers *a)
 {
     char     why[256];
     ts_cage *cage =
@@ -145,7 +145,7 @@ static void answer(const lane *l, int n_threads, answers *a)
 }
 
 /* The same inputs with one thread, with several, and with the default must give identical bits. */
-static void vary_threads(lane *l)
+static void vary_threads(robustness *l)
 {
     answers one, other;
     answer(l, 1, &one);
@@ -159,12 +159,12 @@ static void vary_threads(lane *l)
     }
 }
 
-void ts_court_lanes(ts_court *c, ts_judged *e, const int *number, int n)
+void ts_run_robustness(ts_run *c, ts_judged *e, const int *number, int n)
 {
-    lane l = { .court = c, .e = e };
+    robustness l = { .run = c, .e = e };
     if (ts_on_gpu(e->entrant.cls)) {
         choose(&l, number, n, 3e5, TRAPPED, false);
-        if (c->sanitize || (c->depth == TS_FULL && !c->only)) ts_court_tools(c, e, l.number, l.n);
+        if (c->sanitize || (c->depth == TS_FULL && !c->only)) ts_run_tools(c, e, l.number, l.n);
         return;
     }
     if (ts_in_python(e->entrant.cls)) return;

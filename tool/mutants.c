@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hunt.c - runs the mutants: each must fail the check that it names. */
+/* mutants.c - runs the mutants: each must fail the check that it names. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,16 +28,16 @@ ts_function ts_check_function_of(const ts_mutant *m)
                            .one_thread = control };
 }
 
-/* Sets `unhunted` if no CUDA mutant can be run. Queries the device in a worker, as everywhere. */
+/* Sets `skipped` if no CUDA mutant can be run. Queries the device in a worker, as everywhere. */
 void ts_check_probe_cuda(ts_check *r)
 {
     const ts_function e = { .name = "probe", .device = TS_CUDA, .mask = ~0u };
     ts_worker        *w = ts_worker_start(&e, &r->arena);
     ts_reply          reply;
     ts_worker_order(w, (ts_order) { .verb = TS_PROBE, .limit_ms = LANE_LIMIT_MS }, &reply);
-    if (reply.broken) snprintf(r->unhunted, sizeof r->unhunted, "%s", reply.text);
+    if (reply.broken) snprintf(r->skipped, sizeof r->skipped, "%s", reply.text);
     else if (!ts_cuda_has_mutants())
-        snprintf(r->unhunted, sizeof r->unhunted, "%s", TS_NO_CUDA_MUTANTS);
+        snprintf(r->skipped, sizeof r->skipped, "%s", TS_NO_CUDA_MUTANTS);
     ts_worker_stop(&w);
 }
 
@@ -51,27 +51,27 @@ static void report_caught(ts_check *r, const ts_exam *e, const ts_mutant *m, con
 }
 
 /* A mutant to catch; it has a worker from its first case until it is caught. */
-typedef struct quarry {
+typedef struct suspect {
     const ts_mutant *m;
     ts_function      function;
     ts_worker       *worker;
     unsigned         faults;
-} quarry;
+} suspect;
 
-static bool caught(const quarry *q)
+static bool caught(const suspect *q)
 {
     return q->faults >> q->m->fault & 1u;
 }
 
 /* Whether to run this case: of the mutant's family, until its check has caught it. */
-static bool awaits(const quarry *q, const ts_case *c)
+static bool awaits(const suspect *q, const ts_case *c)
 {
     if (caught(q) || strcmp(c->family, q->m->family ? q->m->family : "normal")) return false;
     /* Without rows a NULL is valid. */
     return q->m->fault != TS_FAULT_REFUSAL || c->dim[0] >= 2;
 }
 
-static void hunt(ts_check *r, const ts_exam *e, quarry *q)
+static void examine(ts_check *r, const ts_exam *e, suspect *q)
 {
     const ts_mutant *m = q->m;
     const int        limit_ms = m->device != TS_CPU         ? DEVICE_MUTANT_LIMIT_MS
@@ -88,13 +88,13 @@ static void hunt(ts_check *r, const ts_exam *e, quarry *q)
 }
 
 /* Draws and solves each case once, for all mutants not caught yet. */
-static void hunt_all(ts_check *r, const ts_challenge *ch, quarry *list, int n)
+static void run_mutants(ts_check *r, const ts_challenge *ch, suspect *list, int n)
 {
     const uint64_t n_seeds = 2; /* one alone does not detect outputs remembered by shape */
     int            n_caught = 0;
     for (const ts_case *c = ch->task->cases(); c->use; c++)
-        for (uint64_t s = 0; s < n_seeds && c->use & TS_USE_CHECK && ts_case_checks(c, r->hunted);
-             s++) {
+        for (uint64_t s = 0;
+             s < n_seeds && c->use & TS_USE_CHECK && ts_case_checks(c, r->mutant_device); s++) {
             ts_exam e;
             bool    open = false;
             for (int i = 0; i < n; i++) {
@@ -102,7 +102,7 @@ static void hunt_all(ts_check *r, const ts_challenge *ch, quarry *list, int n)
                 ts_check_progress(r, ch->task->name, list[i].m->name, n_caught, n);
                 if (!open) ts_exam_open(&e, ch->task, c, r->seeds[0] + s, &r->arena);
                 open = true;
-                hunt(r, &e, &list[i]);
+                examine(r, &e, &list[i]);
                 n_caught += caught(&list[i]);
             }
             if (open) ts_exam_close(&e);
@@ -110,7 +110,7 @@ static void hunt_all(ts_check *r, const ts_challenge *ch, quarry *list, int n)
     for (int i = 0; i < n; i++) ts_worker_stop(&list[i].worker);
 }
 
-static void count_mutant(ts_check *r, const ts_challenge *ch, const quarry *q)
+static void count_mutant(ts_check *r, const ts_challenge *ch, const suspect *q)
 {
     const ts_fault fault = q->m->fault;
     if (caught(q)) {
@@ -146,27 +146,27 @@ bool ts_check_in_part(const ts_check *r, const ts_mutant *m)
 
 void ts_check_mutants(ts_check *r, const ts_challenge *ch)
 {
-    static quarry list[MAX_MUTANTS];
-    int           n = 0;
+    static suspect list[MAX_MUTANTS];
+    int            n = 0;
     for (const ts_mutant *m = ch->mutants; m->name; m++) {
         if (strcmp(m->task, ch->task->name) || m->fault == TS_FAULT_NONE) continue;
-        if (m->device != r->hunted || !named(m, r->o.impl)) continue;
+        if (m->device != r->mutant_device || !named(m, r->o.impl)) continue;
         if (!ts_check_in_part(r, m)) {
             r->n_left_out++;
             continue;
         }
         if (n == MAX_MUTANTS) abort();
-        list[n++] = (quarry) { .m = m, .function = ts_check_function_of(m) };
+        list[n++] = (suspect) { .m = m, .function = ts_check_function_of(m) };
     }
     r->n_mutants += n;
-    if (r->unhunted[0]) {
-        r->n_unhunted += n;
+    if (r->skipped[0]) {
+        r->n_skipped += n;
         return;
     }
     /* Each worker takes half a gigabyte of device memory. */
-    const int at_once = r->hunted == TS_CPU ? n : DEVICE_WORKERS;
+    const int at_once = r->mutant_device == TS_CPU ? n : DEVICE_WORKERS;
     for (int i = 0; i < n; i += at_once)
-        hunt_all(r, ch, list + i, n - i < at_once ? n - i : at_once);
+        run_mutants(r, ch, list + i, n - i < at_once ? n - i : at_once);
     for (int i = 0; i < n; i++) count_mutant(r, ch, &list[i]);
 }
 
@@ -174,8 +174,9 @@ void ts_check_mutants(ts_check *r, const ts_challenge *ch)
  * together. */
 int ts_check_report_mutants(ts_check *r)
 {
-    const bool every_check = r->hunted == TS_CPU && !r->o.task && !r->o.impl && r->mutant_part == 1;
-    int        missing = 0;
+    const bool every_check =
+        r->mutant_device == TS_CPU && !r->o.task && !r->o.impl && r->mutant_part == 1;
+    int missing = 0;
     ts_check_clear(r);
     for (int f = 1; f < TS_N_FAULTS && every_check; f++)
         if (!(r->sole >> f & 1u)) {
@@ -187,16 +188,16 @@ int ts_check_report_mutants(ts_check *r)
     if (every_check)
         fprintf(r->out, "; %d of %d checks have a mutant that only they catch",
                 TS_N_FAULTS - 1 - missing, TS_N_FAULTS - 1);
-    if (r->n_unhunted) fprintf(r->out, "; %d skipped: %s", r->n_unhunted, r->unhunted);
+    if (r->n_skipped) fprintf(r->out, "; %d skipped: %s", r->n_skipped, r->skipped);
     if (r->n_left_out) fprintf(r->out, "; %d left out by --mutants", r->n_left_out);
     fprintf(r->out, "\n");
     ts_json *j = ts_json_object(r->json, "mutants");
     ts_json_int(j, "total", r->n_mutants);
     ts_json_int(j, "rejected", r->n_rejected);
-    ts_json_int(j, "skipped", r->n_unhunted);
+    ts_json_int(j, "skipped", r->n_skipped);
     ts_json_int(j, "left_out", r->n_left_out);
     ts_json *sole = ts_json_object(j, "caught_by_one_check_alone");
     for (int f = 1; f < TS_N_FAULTS; f++)
         if (r->sole_by[f]) ts_json_text(sole, ts_fault_name((ts_fault)f), r->sole_by[f]);
-    return missing + r->n_mutants - r->n_rejected - r->n_unhunted;
+    return missing + r->n_mutants - r->n_rejected - r->n_skipped;
 }

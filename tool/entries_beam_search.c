@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* doors_beam_search.c - the library's functions in the table with which a script is played. */
+/* entries_beam_search.c - the library's functions in the table with which a script is played. */
 #include "beam_search_script.h"
 
-#include "doors.h"
+#include "entries.h"
 
-DOOR(ts_beam_search)
-DOOR(ts_beam_search_archive)
+ENTRY(ts_beam_search)
+ENTRY(ts_beam_search_archive)
 QUERY(ts_beam_search_workspace)
 QUERY(ts_beam_search_archive_workspace)
 
@@ -16,4 +16,4 @@ static const ts_beam_table table = {
     any_ts_beam_search_archive_workspace,
 };
 
-const void *const ts_beam_search_doors = &table;
+const void *const ts_beam_search_entries = &table;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_attention_door.c - tests the calls that the API of attention rejects, and the size of its
+/* unit_attention_entry.c - tests the calls that the API of attention rejects, and the size of its
  * workspace. */
 #include "unit_attention.h"
 
