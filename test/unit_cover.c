@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* unit_cover.c - tests the declarations of tasks: every parameter has a range, its classes cover
  * the range, and a judging run tests every class and every possible pair of classes. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "cover.h"
@@ -62,15 +63,16 @@ static const met *draw_all(const ts_task *t, const ts_cover *v, ts_depth depth, 
                            int key)
 {
     static met   m;
-    static int   number[TS_MOST_CASES];
     const ts_run c = { .depth = depth, .key = { (unsigned char)key } };
-    const int    n = ts_run_draw(&c, t, cls, NULL, number);
+    int          n;
+    int         *number = ts_run_draw(&c, t, cls, NULL, &n);
     memset(&m, 0, sizeof m);
     for (int i = 0; i < n; i++) {
         const ts_case *one = &t->cases()[number[i]];
         if (one->use & TS_USE_COVER && ts_cover_class(v, one, TS_COVER_FAMILY) >= 0)
             meet(v, one, &m);
     }
+    free(number);
     return &m;
 }
 

@@ -4,6 +4,7 @@
  *
  * Cases prepared in advance, by many threads, are identical to those prepared alone. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "ahead.h"
@@ -32,11 +33,11 @@ static bool is_drawn(const ts_task *t, const ts_case *c, const int *number, int 
 /* In Python, rows 2^30 elements apart are tested at depth full only. */
 static void asks_every_family(ts_depth depth, ts_class cls)
 {
-    static int number[TS_MOST_CASES];
     for (const ts_task *const *t = ts_tasks; *t; t++)
         for (int k = 0; k < KEYS; k++) {
             const ts_run c = { .depth = depth, .key = { (unsigned char)k } };
-            const int    n = ts_run_draw(&c, *t, cls, NULL, number);
+            int          n;
+            int         *number = ts_run_draw(&c, *t, cls, NULL, &n);
             for (const ts_case *one = (*t)->cases(); one->use; one++) {
                 char name[192];
                 if (!ts_case_checks(one, TS_CPU) || one->use & TS_USE_COVER) continue;
@@ -46,6 +47,7 @@ static void asks_every_family(ts_depth depth, ts_class cls)
                     fail_msg("depth %s, key %d: no case of the family and dtype of %s",
                              ts_depth_name(depth), k, name);
             }
+            free(number);
         }
 }
 
@@ -103,9 +105,8 @@ static void naive_row(const ts_layernorm_forward_args *a, int64_t r, rounding *t
 static bool naive_passes(const ts_run *c, const ts_task *t, unsigned dtypes, rounding *to,
                          ts_arena *m)
 {
-    static int number[TS_MOST_CASES];
-    const int  n = ts_run_draw(c, t, TS_SEALED, NULL, number);
-    bool       right = true;
+    int  n, *number = ts_run_draw(c, t, TS_SEALED, NULL, &n);
+    bool right = true;
     for (int i = 0; i < n && right; i++) {
         const ts_case *one = &t->cases()[number[i]];
         ts_exam        e;
@@ -117,6 +118,7 @@ static bool naive_passes(const ts_run *c, const ts_task *t, unsigned dtypes, rou
         right = t->check(one, e.args, e.want, &f, &errors);
         ts_exam_close(&e);
     }
+    free(number);
     return right;
 }
 
@@ -156,15 +158,17 @@ static void same_as_alone(const ts_task *t, const ts_exam *x, ts_arena *m)
 /* All small cases of every task in one row, two at a time; those that cover are like them. */
 static void ahead_is_as_alone(void **state)
 {
-    static ts_question q[TS_MOST_CASES];
+    static ts_question q[4096];
     ts_arena           m;
     (void)state;
     assert_true(ts_arena_open(&m));
     for (const ts_task *const *t = ts_tasks; *t; t++) {
         int n = 0;
         for (const ts_case *c = (*t)->cases(); c->use; c++)
-            if ((*t)->cost(c).bytes < 1e4 && !(c->use & TS_USE_COVER))
+            if ((*t)->cost(c).bytes < 1e4 && !(c->use & TS_USE_COVER)) {
+                assert_true(n < (int)(sizeof q / sizeof *q));
                 q[n] = (ts_question) { c, (uint64_t)n }, n++;
+            }
         ts_ahead *a = ts_ahead_open(*t, q, n);
         for (int i = 0; i < n; i++) same_as_alone(*t, ts_ahead_at(a, i), &m);
         ts_ahead_close(&a);

@@ -49,13 +49,12 @@ static int alike(const ts_task *t, const ts_case *of, const int *number, int n)
 /* At normal depth no group is left out that has few cases, whatever the key. */
 static void draws_what_is_rare(void **state)
 {
-    static int number[KEYS][TS_MOST_CASES];
     (void)state;
     for (const ts_task *const *t = ts_tasks; *t; t++) {
-        int n[KEYS];
+        int n[KEYS], *number[KEYS];
         for (int k = 0; k < KEYS; k++) {
             const ts_run c = { .depth = TS_NORMAL, .key = { (unsigned char)k } };
-            n[k] = ts_run_draw(&c, *t, TS_HOST, NULL, number[k]);
+            number[k] = ts_run_draw(&c, *t, TS_HOST, NULL, &n[k]);
         }
         assert_true(n[0] != n[1] || memcmp(number[0], number[1], sizeof(int) * (size_t)n[0]));
         for (const ts_case *c = (*t)->cases(); c->use; c++) {
@@ -69,6 +68,7 @@ static void draws_what_is_rare(void **state)
                     fail_msg("none like %s is drawn", name);
                 }
         }
+        for (int k = 0; k < KEYS; k++) free(number[k]);
     }
 }
 
@@ -76,13 +76,14 @@ static void draws_what_is_rare(void **state)
  * little. */
 static void draws_in_turn(void **state)
 {
-    static int number[2][TS_MOST_CASES];
     (void)state;
     for (const ts_task *const *t = ts_tasks; *t; t++)
         for (int depth = 0; depth < TS_N_DEPTHS; depth++) {
             const ts_run c = { .depth = (ts_depth)depth };
-            const int    n = ts_run_draw(&c, *t, TS_SEALED, NULL, number[0]);
-            bool         far = false, any_far = false;
+            int          n, again, *number[2];
+            number[0] = ts_run_draw(&c, *t, TS_SEALED, NULL, &n);
+            number[1] = ts_run_draw(&c, *t, TS_SEALED, NULL, &again);
+            bool far = false, any_far = false;
             for (const ts_case *f = (*t)->cases(); f->use; f++)
                 any_far |= !strcmp(f->family, "far");
             for (int i = 0; i < n; i++) {
@@ -90,8 +91,10 @@ static void draws_in_turn(void **state)
                 for (int k = 0; k < i; k++) assert_int_not_equal(number[0][i], number[0][k]);
             }
             assert_int_equal(far, any_far);
-            assert_int_equal(ts_run_draw(&c, *t, TS_SEALED, NULL, number[1]), n);
+            assert_int_equal(again, n);
             assert_memory_equal(number[0], number[1], sizeof(int) * (size_t)n);
+            free(number[0]);
+            free(number[1]);
         }
 }
 
@@ -136,23 +139,91 @@ static void counts_errors(void **state)
     assert_int_equal(e.n, N + 8);
 }
 
-static void rules_with_a_text(void **state)
+/* A task with more cases than any of ours has now: at full depth none is left out. */
+enum { MANY = 5000 };
+static ts_case many[MANY + 1];
+
+static const ts_case *many_cases(void)
 {
-    ts_judged     *e = calloc(1, sizeof *e);
+    return many;
+}
+
+static void draws_from_thousands(void **state)
+{
+    const ts_run c = { .depth = TS_FULL };
+    ts_task      t = *ts_tasks[0];
+    int          n;
+    (void)state;
+    t.cases = many_cases;
+    t.cover = t.further = NULL;
+    for (int i = 0; i < MANY; i++) {
+        many[i] = *ts_tasks[0]->cases();
+        many[i].dim[0] = i % 97 + 1;
+    }
+    free(ts_run_draw(&c, &t, TS_SEALED, NULL, &n));
+    assert_int_equal(n, MANY);
+}
+
+static void observes_with_a_text(void **state)
+{
     const ts_case *c = ts_tasks[0]->cases();
     const ts_call  changed = { .fp_changed = true }, refused = { .status = TS_E_RANGE },
-                  died = { .end = TS_END_CRASH, .fp_changed = true, .text = "\x1b[2Jsignal" };
+                  died = { .end = TS_END_CRASH, .fp_changed = true, .text = "\x1b[2Jsignal" },
+                  broken = { .broken = true, .text = "no device" };
+    const struct {
+        const ts_call *call;
+        const char    *reason, *text;
+        bool           machine;
+    } all[] = { { &changed, "fp", "changed the floating-point environment", false },
+                { &refused, "status", NULL, false },
+                { &died, "crash", "\\u001b[2Jsignal", false },
+                { &broken, "error", "no device", true } };
     (void)state;
-    e->task = ts_tasks[0];
-    assert_false(ts_run_fail_by_call(e, c, 1, &changed));
-    assert_string_equal(e->reason, "fp");
-    assert_true(strlen(e->text) > 0 && strstr(e->where, "@0x1"));
-    assert_false(ts_run_fail_by_call(e, c, 1, &refused));
-    assert_string_equal(e->reason, "status");
-    assert_false(ts_run_fail_by_call(e, c, 1, &died));
-    assert_string_equal(e->reason, "crash");
-    assert_string_equal(e->text, "\\u001b[2Jsignal");
-    free(e);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        ts_judged *e = calloc(1, sizeof *e);
+        e->task = ts_tasks[0];
+        assert_false(ts_observe_call(e, c, 1, all[i].call));
+        assert_string_equal(e->evidence.failure.reason, all[i].reason);
+        if (all[i].text) assert_string_equal(e->evidence.failure.text, all[i].text);
+        assert_non_null(strstr(e->evidence.failure.where, "@0x1"));
+        assert_int_equal(e->evidence.machine, all[i].machine);
+        /* The first failure stays, whatever follows. */
+        assert_false(ts_observe_failure(e, c, 2, "value", "another"));
+        assert_string_equal(e->evidence.failure.reason, all[i].reason);
+        assert_int_equal(e->evidence.machine, all[i].machine);
+        free(e);
+    }
+}
+
+/* Every kind of evidence against a PASS, alone and together with weaker ones. */
+static void rules_by_evidence(void **state)
+{
+    const ts_evidence good = { .n_drawn = 9, .n_examined = 9, .n_returned = 20, .n_checked = 20 };
+    ts_evidence       v = good;
+    (void)state;
+    assert_int_equal(ts_rule(&v).ruling, TS_RULING_PASS);
+    assert_string_equal(ts_rule(&v).why.reason, "");
+    v.n_canon = 2, v.rule = "ties", strcpy(v.canon.reason, "canon");
+    assert_int_equal(ts_rule(&v).ruling, TS_RULING_COMMON);
+    assert_string_equal(ts_rule(&v).rule, "ties");
+    v.too_fast = true, strcpy(v.speed.reason, "floor");
+    assert_int_equal(ts_rule(&v).ruling, TS_RULING_AUDIT);
+    assert_string_equal(ts_rule(&v).why.reason, "floor");
+    for (int way = 0; way < 5; way++) { /* something was not looked at */
+        v = good;
+        if (way == 0) v.n_checked--;
+        if (way == 1) v.n_returned--;
+        if (way == 2) v.n_examined--;
+        if (way == 3) v.n_drawn = v.n_examined = 0;
+        if (way == 4) v.n_to_time = 1;
+        assert_int_equal(ts_rule(&v).ruling, TS_RULING_ERROR);
+        assert_string_equal(ts_rule(&v).why.reason, "judge");
+        v.failed = true, strcpy(v.failure.reason, "value"); /* a failure is one all the same */
+        assert_int_equal(ts_rule(&v).ruling, TS_RULING_FAIL);
+        v.machine = true;
+        assert_int_equal(ts_rule(&v).ruling, TS_RULING_ERROR);
+        assert_string_equal(ts_rule(&v).why.reason, "value");
+    }
 }
 
 /* The largest of memory, arithmetic and a call; only an entrant faster than all is suspect. */
@@ -185,7 +256,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_category_is_empty),
         cmocka_unit_test(counts_errors),
-        cmocka_unit_test(rules_with_a_text),
+        cmocka_unit_test(draws_from_thousands),
+        cmocka_unit_test(observes_with_a_text),
+        cmocka_unit_test(rules_by_evidence),
         cmocka_unit_test(draws_what_is_rare),
         cmocka_unit_test(draws_in_turn),
         cmocka_unit_test(times_enough),

@@ -34,7 +34,9 @@ void ts_explain(const ts_run *c)
         const ts_judged  *j = c->entrant[i];
         const ts_entrant *e = &j->entrant;
         char              cause[300] = "";
-        if (strcmp(j->reason, "symbol") || !strstr(j->text, "j_parallel_for")) continue;
+        if (strcmp(j->evidence.failure.reason, "symbol") ||
+            !strstr(j->evidence.failure.text, "j_parallel_for"))
+            continue;
         if (e->cls != TS_HOST || e->language != TS_C) continue;
         if (!e->json && e->n_sources) find_cause(&e->source[0], cause, sizeof cause);
         fprintf(stderr,

@@ -191,9 +191,9 @@ static bool add_given(ts_run *c, const char *path, const char *challenge, bool a
         const bool       model = *a->model;
         const ts_judged *e = add(c, a->path, model && own ? own : challenge,
                                  model ? kept(a->model) : NULL, model ? kept(a->sample) : NULL);
-        if (strcmp(e->reason, "device")) continue;
+        if (strcmp(e->evidence.failure.reason, "device")) continue;
         if (list.n > 1) c->n--, n_other++; /* judged elsewhere */
-        else if (!alone) return mixed(path, e->text);
+        else if (!alone) return mixed(path, e->evidence.failure.text);
     }
     if (n_other)
         fprintf(stderr, "touchstone judge: %s: %d entrants left out; judge them with --device %s\n",
@@ -260,9 +260,9 @@ static int verdict(const ts_run *c, bool given)
     for (int i = 0; i < c->n; i++) {
         const ts_judged *e = c->entrant[i];
         if (e->before) continue;
-        if (e->ruling == TS_RULING_ERROR) return TS_EXIT_BROKEN;
-        if (e->ruling == TS_RULING_FAIL && given) return TS_EXIT_FAILED;
-        audit = audit || (e->ruling == TS_RULING_AUDIT && given);
+        if (e->ruled->ruling == TS_RULING_ERROR) return TS_EXIT_BROKEN;
+        if (e->ruled->ruling == TS_RULING_FAIL && given) return TS_EXIT_FAILED;
+        audit = audit || (e->ruled->ruling == TS_RULING_AUDIT && given);
     }
     return audit ? TS_EXIT_FAILED : TS_EXIT_PASSED;
 }

@@ -65,14 +65,15 @@ int ts_replay_compare(ts_run *c, const ts_records *r)
         const char      *verdict = was ? ts_jr_text(was->root, "verdict", "") : "missing",
                    *reason = was ? ts_jr_text(was->root, "reason", "") : "",
                    *where = was ? ts_jr_text(was->root, "case", "") : "";
-        const bool same = !strcmp(verdict, ts_ruling_name(e->ruling)) &&
-                          !strcmp(reason, e->reason) && !strcmp(where, e->where);
+        const bool same = !strcmp(verdict, ts_ruling_name(e->ruled->ruling)) &&
+                          !strcmp(reason, e->ruled->why.reason) &&
+                          !strcmp(where, e->ruled->why.where);
         n_other += !same;
         const bool sample = e->sample && *e->sample;
         printf("%-9s %s%s%s, %s: %s %s; in the log: %s %s\n", same ? "same" : "DIFFERENT",
                e->entrant.name, sample ? "/" : "", sample ? e->sample : "",
-               e->task ? e->task->name : "-", ts_ruling_name(e->ruling), e->reason, verdict,
-               reason);
+               e->task ? e->task->name : "-", ts_ruling_name(e->ruled->ruling),
+               e->ruled->why.reason, verdict, reason);
     }
     return n_other ? TS_EXIT_FAILED : TS_EXIT_PASSED;
 }

@@ -51,7 +51,7 @@ static bool count(ts_run *c, const char *path, shards *s)
         if (!ok) break;
         c->n = 0;
         ts_run_admit(c, &e);
-        const bool other = !strcmp(e.reason, "device");
+        const bool other = !strcmp(e.evidence.failure.reason, "device");
         const int  n = other ? 0 : s->n[number_of(a->challenge)][e.entrant.cls]++;
         s->n_shards += !other && !n;
         s->all += !other;

@@ -36,11 +36,11 @@ void ts_verdicts_list(const ts_run *c, const ts_board *b, ts_json *root)
         if (*e->entrant.block) ts_json_text(o, "block", e->entrant.block);
         ts_json_text(o, "task", e->task ? e->task->name : e->challenge ? e->challenge : "");
         ts_json_text(o, "class", e->task ? ts_class_name(e->entrant.cls) : "");
-        ts_json_text(o, "verdict", ts_ruling_name(e->ruling));
-        ts_json_text(o, "reason", e->reason);
-        ts_json_text(o, "text", e->text);
-        ts_json_text(o, "case", e->where);
-        if (e->ruling == TS_RULING_COMMON) ts_json_text(o, "rule", e->rule);
+        ts_json_text(o, "verdict", ts_ruling_name(e->ruled->ruling));
+        ts_json_text(o, "reason", e->ruled->why.reason);
+        ts_json_text(o, "text", e->ruled->why.text);
+        ts_json_text(o, "case", e->ruled->why.where);
+        if (e->ruled->ruling == TS_RULING_COMMON) ts_json_text(o, "rule", e->ruled->rule);
         if (e->task && *e->scope.text) {
             ts_json_text(o, "offers", e->scope.text);
             ts_json_number(o, "share", e->scope.share);

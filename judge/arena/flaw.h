@@ -3,6 +3,7 @@
 #ifndef TS_FLAW_H
 #define TS_FLAW_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 typedef enum ts_fault {
@@ -30,5 +31,7 @@ typedef struct ts_flaw {
 } ts_flaw;
 
 const char *ts_fault_name(ts_fault f);
+/* "value: y[0][1] got 1, want 0 +- 1e-7"; crash: how the process ended. */
+void ts_flaw_words(const ts_flaw *f, const char *crash, char *s, size_t n);
 
 #endif

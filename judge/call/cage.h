@@ -27,6 +27,7 @@ typedef struct ts_cage_plan {
     size_t         memory_bytes;    /* its own: heap and stacks, or the object's data */
     size_t         workspace_bytes; /* the most it may request */
     int            limit_ms;        /* of one call */
+    int           *n_returned;      /* counts the outputs of ts_cage_call; NULL: not counted */
 } ts_cage_plan;
 
 typedef enum ts_end {

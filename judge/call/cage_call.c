@@ -377,7 +377,9 @@ static bool ask(ts_cage *c, int slot, int verb, const void *args, const ts_exec 
 
 bool ts_cage_call(ts_cage *c, int slot, ts_call *r)
 {
-    return ask(c, slot, TS_VERB_RUN, NULL, NULL, r);
+    const bool came = ask(c, slot, TS_VERB_RUN, NULL, NULL, r);
+    if (came && !r->status && c->plan.n_returned) ++*c->plan.n_returned;
+    return came;
 }
 
 bool ts_cage_call_with(ts_cage *c, int slot, const void *args, const ts_exec *x, ts_call *r)

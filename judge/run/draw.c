@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* draw.c - draws the cases for an entrant: some of every kind, and enough to cover every class of
  * every parameter, in an unpredictable order. */
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,9 +14,7 @@
 static const struct {
     int    cases, python;
     double bytes;
-} DEPTH[TS_N_DEPTHS] = { { 8, 8, 4e6 },
-                         { 112, 24, 16e6 },
-                         { TS_MOST_CASES, TS_MOST_CASES, 300e6 } };
+} DEPTH[TS_N_DEPTHS] = { { 8, 8, 4e6 }, { 112, 24, 16e6 }, { INT_MAX, INT_MAX, 300e6 } };
 
 enum { RARE = 3 };
 
@@ -46,7 +45,7 @@ int ts_run_case_named(const ts_task *t, const char *which, uint64_t *seed)
 uint64_t ts_run_case_seed(const ts_run *c, const ts_task *t, int number)
 {
     uint64_t seed;
-    if (!c->only) return ts_run_seed(c, t, number, 0);
+    if (!c->only) return ts_run_seed(c, t, TS_FOR_INPUTS, number, 0);
     ts_run_case_named(t, c->only, &seed);
     return seed;
 }
@@ -93,13 +92,14 @@ static bool fits(const ts_run *c, const ts_task *t, ts_class cls, const ts_scope
 }
 
 /* All cases that fit, in an order derived from the key. */
-static int shuffle(const ts_run *c, const ts_task *t, ts_class cls, const ts_scope *s, drawn *d)
+static int shuffle(const ts_run *c, const ts_task *t, ts_class cls, const ts_scope *s, drawn *d,
+                   int *order, int n)
 {
     const ts_case *all = t->cases();
-    int            n = 0, m = 0, order[TS_MOST_CASES];
-    while (all[n].use && n < TS_MOST_CASES) order[n] = n, n++;
+    int            m = 0;
+    for (int i = 0; i < n; i++) order[i] = i;
     for (int i = n - 1; i > 0; i--) {
-        const int j = (int)(ts_run_seed(c, t, i, -1) % (i + 1u)), swap = order[i];
+        const int j = (int)(ts_run_seed(c, t, TS_FOR_CASE_ORDER, 0, i) % (i + 1u)), swap = order[i];
         order[i] = order[j], order[j] = swap;
     }
     for (int i = 0; i < n; i++) {
@@ -139,12 +139,10 @@ static int news(const drawn *d, seen *of_dtype, bool mark)
 }
 
 /* All cases; or greedily as few as cover every class of every parameter in every dtype. */
-static void choose_covering(const ts_cover *v, drawn *d, int n, bool all)
+static void choose_covering(const ts_cover *v, drawn *d, int n, bool all, int *open)
 {
     static seen of_dtype[TS_I32 + 1];
-    static int
-        open[TS_MOST_CASES]; /* cases of this cover; those of the other are of other families */
-    int n_open = 0;
+    int         n_open = 0; /* cases of this cover; those of the other are of other families */
     memset(of_dtype, 0, sizeof of_dtype);
     for (int i = 0; i < n; i++) d[i].covers |= all && d[i].c->use & TS_USE_COVER;
     if (!v || all) return;
@@ -195,18 +193,25 @@ static int by_place(const void *left, const void *right)
     return ((const drawn *)left)->place - ((const drawn *)right)->place;
 }
 
-int ts_run_draw(const ts_run *c, const ts_task *t, ts_class cls, const ts_scope *s,
-                int number[TS_MOST_CASES])
+int *ts_run_draw(const ts_run *c, const ts_task *t, ts_class cls, const ts_scope *s, int *n_drawn)
 {
-    static drawn d[TS_MOST_CASES];
-    int          m = 0, taken[TS_N_CATEGORIES] = { 0 };
-    uint64_t     seed;
-    if (c->only) return (number[0] = ts_run_case_named(t, c->only, &seed)) >= 0;
-    const int  n = shuffle(c, t, cls, s, d);
+    int            n_all = 0, m = 0, taken[TS_N_CATEGORIES] = { 0 };
+    uint64_t       seed;
+    const ts_case *cases = t->cases();
+    while (cases[n_all].use) n_all++;
+    int   *number = calloc((size_t)n_all + 1, sizeof *number);
+    drawn *d = calloc((size_t)n_all + 1, sizeof *d);
+    if (!number || !d) abort();
+    if (c->only) {
+        *n_drawn = (number[0] = ts_run_case_named(t, c->only, &seed)) >= 0;
+        free(d);
+        return number;
+    }
+    const int  n = shuffle(c, t, cls, s, d, number, n_all);
     const int  most = ts_in_python(cls) ? DEPTH[c->depth].python : DEPTH[c->depth].cases;
     const bool all = c->depth >= TS_NORMAL && !ts_in_python(cls);
-    choose_covering(t->cover, d, n, all);
-    choose_covering(t->further, d, n, all);
+    choose_covering(t->cover, d, n, all, number);
+    choose_covering(t->further, d, n, all, number);
     count_alike(d, n);
     qsort(d, (size_t)n, sizeof *d, by_turn);
     for (int i = 0; i < n; i++) {
@@ -215,5 +220,7 @@ int ts_run_draw(const ts_run *c, const ts_task *t, ts_class cls, const ts_scope 
     }
     qsort(d, (size_t)m, sizeof *d, by_place);
     for (int i = 0; i < m; i++) number[i] = d[i].number;
-    return m;
+    free(d);
+    *n_drawn = m;
+    return number;
 }

@@ -45,7 +45,14 @@ const ts_record *ts_records_verdict(const ts_records *r, const char *source_sha2
 
 /* ---- writing ---- */
 
-typedef struct ts_log ts_log;
+/* Private to log.c and log_read.c. */
+typedef struct ts_log {
+    int     fd;
+    int64_t seq;
+    bool    broken;
+    char    prev[65];
+    ts_jw   w;
+} ts_log;
 
 /* Creates the log, or verifies and continues it. *r, if not NULL, receives its records. An
  * incomplete last line is removed and reported in `why`, which is otherwise empty. NULL and `why`

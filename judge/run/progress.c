@@ -59,3 +59,13 @@ void ts_progress_clear(ts_progress *p)
     fflush(p->to);
     p->shown = 0;
 }
+
+void ts_progress_verdict(ts_progress *p, const char *who, const char *sample, const char *where,
+                         const char *ruling, const char *reason)
+{
+    const bool several = sample && *sample;
+    char       name[64];
+    snprintf(name, sizeof name, "%.20s%s%.20s", who, several ? "/" : "", several ? sample : "");
+    ts_progress_clear(p);
+    if (p->to) fprintf(p->to, "%-20s %-20.20s %s %s\n", name, where, ruling, reason);
+}

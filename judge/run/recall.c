@@ -5,12 +5,6 @@
 
 #include "run.h"
 
-const char *ts_run_task_of(ts_run *c, const ts_judged *e)
-{
-    const ts_task *t = e->task || !e->challenge ? e->task : ts_task_called(e->challenge);
-    return t ? ts_run_label(c, t) : e->challenge ? e->challenge : "-";
-}
-
 /* Finds an entrant in an earlier run of this log: its number, and whether it was judged. */
 static void recall(ts_run *c, const ts_records *earlier, ts_judged *e)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* record.c - log records of a run: its machine, entrants, correctness results and verdicts. */
+/* record.c - log records of a run: its machine, entrants and correctness results. */
 #define _GNU_SOURCE
 #include <string.h>
 #include <time.h>
@@ -86,24 +86,6 @@ bool ts_run_log_entrant(ts_run *c, const ts_judged *e)
     return ts_log_commit(c->log) && log_sources(c, e);
 }
 
-static void tally(ts_jw *w, const char *key, ts_tally t)
-{
-    ts_jw_open(w, key, '[');
-    ts_jw_int(w, NULL, t.passed);
-    ts_jw_int(w, NULL, t.all);
-    ts_jw_close(w, ']');
-}
-
-static void element(ts_jw *w, const ts_flaw *f)
-{
-    char index[64];
-    snprintf(index, sizeof index, "%s[%lld][%lld]", f->what, (long long)f->row, (long long)f->col);
-    ts_jw_text(w, "index", index);
-    ts_jw_num(w, "got", f->got);
-    ts_jw_num(w, "want", f->want);
-    ts_jw_num(w, "bound", f->bound);
-}
-
 /* Quotes a word for a shell, if necessary. */
 static size_t quote(const char *word, char *s, size_t n)
 {
@@ -118,12 +100,15 @@ static size_t quote(const char *word, char *s, size_t n)
     return at;
 }
 
-/* Writes the command that reproduces the case. */
-static void write_replay(const ts_run *c, const ts_judged *e, char *s, size_t n)
+/* A case that is run only between timed calls cannot be run on its own. */
+void ts_run_replay(const ts_run *c, const ts_judged *e, const char *where, char *s, size_t n)
 {
-    size_t at = (size_t)snprintf(
+    uint64_t seed;
+    *s = 0;
+    if (!*where || ts_run_case_named(e->task, where, &seed) < 0) return;
+    const size_t at = (size_t)snprintf(
         s, n, "touchstone judge%s%s%s --case '%s' ", c->device == TS_CUDA ? " --device cuda" : "",
-        e->challenge ? " --challenge " : "", e->challenge ? e->challenge : "", e->where);
+        e->challenge ? " --challenge " : "", e->challenge ? e->challenge : "", where);
     quote(e->path, s + at, n - at);
 }
 
@@ -138,76 +123,16 @@ const char *ts_run_unsupported(const ts_judged *e, char *names, size_t n)
     return names;
 }
 
-bool ts_run_log_verdict(ts_run *c, ts_judged *e)
-{
-    char     replay[9000] = "", lacks[64];
-    uint64_t seed;
-    ts_jw   *w = ts_log_begin(c->log, "verdict");
-    /* A case that is run only between timed calls cannot be run on its own. */
-    if (*e->where && ts_run_case_named(e->task, e->where, &seed) >= 0)
-        write_replay(c, e, replay, sizeof replay);
-    ts_jw_int(w, "entrant", e->id);
-    ts_jw_text(w, "task", ts_run_task_of(c, e));
-    ts_jw_text(w, "verdict", ts_ruling_name(e->ruling));
-    ts_jw_text(w, "reason", e->reason);
-    if (e->ruling == TS_RULING_COMMON) ts_jw_text(w, "rule", e->rule);
-    ts_jw_text(w, "text", e->text);
-    ts_jw_text(w, "case", e->where);
-    if (e->flaw.fault == TS_FAULT_VALUE || e->flaw.fault == TS_FAULT_UNWRITTEN)
-        element(w, &e->flaw);
-    ts_jw_text(w, "replay", replay);
-    for (int has = 1; has >= 0 && e->task && e->task->optional && *e->built.sha256; has--) {
-        char names[160];
-        ts_scope_optional(&e->scope, e->task, has, names, sizeof names);
-        ts_jw_text(w, has ? "optional_examined" : "optional_not_exported", names);
-    }
-    if (*ts_run_unsupported(e, lacks, sizeof lacks)) ts_jw_text(w, "unsupported", lacks);
-    ts_jw_open(w, "categories", '{');
-    for (int i = 0; i < TS_N_CATEGORIES; i++)
-        tally(w, ts_category_name((ts_category)i), e->category[i]);
-    ts_jw_close(w, '}');
-    ts_jw_int(w, "calls", e->n_calls);
-    ts_jw_num(w, "worst", e->worst);
-    ts_jw_num(w, "ulp", e->errors.ulps);
-    ts_jw_num(w, "p999", ts_errors_quantile(&e->errors, 0.999));
-    ts_jw_open(w, "robustness", '{');
-    tally(w, "refusals", e->refusals);
-    tally(w, "repeat", e->repeat);
-    tally(w, "threads", e->threads);
-    tally(w, "sanitizer", e->sanitizer);
-    ts_jw_close(w, '}');
-    ts_jw_text(w, "robustness_text", e->robustness_text);
-    if (**e->tool) {
-        ts_jw_open(w, "compute_sanitizer", '{');
-        for (int i = 0; i < TS_TOOLS; i++) ts_jw_text(w, ts_tool_name[i], e->tool[i]);
-        ts_jw_close(w, '}');
-    }
-    ts_jw_num(w, "workspace_bytes", e->workspace_bytes);
-    ts_jw_num(w, "io_bytes", e->io_bytes);
-    ts_jw_num(w, "seconds", e->seconds);
-    c->n_verdicts++;
-    e->ruled = true;
-    ts_progress_clear(&c->progress);
-    const bool sample = e->sample && *e->sample;
-    char       who[64];
-    snprintf(who, sizeof who, "%.20s%s%.20s", e->entrant.name, sample ? "/" : "",
-             sample ? e->sample : "");
-    if (c->progress.to)
-        fprintf(c->progress.to, "%-20s %-20.20s %s %s\n", who, ts_run_task_of(c, e),
-                ts_ruling_name(e->ruling), e->reason);
-    return ts_log_commit(c->log);
-}
-
 /* The correctness result of an entrant that will be timed; its verdict follows later. */
-bool ts_run_log_correctness(ts_run *c, const ts_judged *e)
+bool ts_run_log_correctness(ts_run *c, const ts_judged *e, const ts_ruled *r)
 {
     ts_jw *w = ts_log_begin(c->log, "correctness");
     ts_jw_int(w, "entrant", e->id);
     ts_jw_text(w, "task", ts_run_task_of(c, e));
-    ts_jw_text(w, "verdict", ts_ruling_name(e->ruling));
-    ts_jw_text(w, "reason", e->reason);
-    ts_jw_text(w, "text", e->text);
-    ts_jw_text(w, "case", e->where);
+    ts_jw_text(w, "verdict", ts_ruling_name(r->ruling));
+    ts_jw_text(w, "reason", r->why.reason);
+    ts_jw_text(w, "text", r->why.text);
+    ts_jw_text(w, "case", r->why.where);
     return ts_log_commit(c->log);
 }
 

@@ -44,7 +44,8 @@ static void start(asker *a)
     a->n_starts++;
     a->cage = ts_cage_start(&plan, why, sizeof why);
     if (!a->cage) return;
-    memcpy(a->args, ts_cage_fill(a->cage, 0, ts_run_seed(a->run, t, a->number, 0)), t->args_bytes);
+    memcpy(a->args, ts_cage_fill(a->cage, 0, ts_run_seed(a->run, t, TS_FOR_INPUTS, a->number, 0)),
+           t->args_bytes);
     if (!ts_cage_workspace(a->cage, 0, &r)) ts_cage_stop(&a->cage);
     else ts_cage_exec(a->cage, 0, &a->x);
 }

@@ -13,34 +13,20 @@
 #include "keeper.h"
 #include "log.h"
 #include "progress.h"
+#include "ruling.h"
 #include "scope.h"
 
 enum {
-    TS_DRAW = 5, /* version of the derivation of cases from a key */
+    TS_DRAW = 6, /* version of the derivation of cases from a key */
     TS_KEY_BYTES = 32,
     TS_MOST_ENTRANTS = 4096,
-    TS_MOST_CASES = 2048,
     TS_WORKLOADS = 4,
     TS_INSTANCES = 64,
-    TS_LABELS = 32,
     TS_TOOLS = 4,
     TS_TOOL_TEXT = 200
 };
 
 typedef enum ts_depth { TS_QUICK, TS_NORMAL, TS_FULL, TS_N_DEPTHS } ts_depth;
-typedef enum ts_ruling {
-    TS_RULING_ERROR,
-    TS_RULING_FAIL,
-    TS_RULING_AUDIT,
-    TS_RULING_COMMON, /* correct by the field's usual contract, but breaks a rule of the canon */
-    TS_RULING_PASS
-} ts_ruling;
-
-const char        *ts_ruling_name(ts_ruling r); /* "PASS", "PASS (common)" */
-static inline bool ts_ruling_passes(ts_ruling r)
-{
-    return r >= TS_RULING_COMMON;
-}
 const char *ts_depth_name(ts_depth d); /* "normal" */
 
 typedef struct ts_tally {
@@ -49,29 +35,26 @@ typedef struct ts_tally {
 
 /* An entrant being judged in one challenge. The caller sets the first four; name and author may be
  * NULL for the entrant's own. */
-typedef struct ts_judged {
-    const char    *path, *challenge, *name, *author;
-    const char    *sample; /* which of several answers of a model; NULL: not read from a tree */
-    ts_entrant     entrant;
-    ts_built       built;
-    char           object[512], folder[128], launch[64]; /* paths for ts_run_plan */
-    const ts_task *task;                                 /* NULL: the entrant could not be read */
-    ts_scope       scope;
-    int            id;
-    bool           before, ruled; /* judged by an earlier run of this log; its verdict is written */
-    double         work;          /* of the run, once it has been examined */
-    ts_ruling      ruling;
-    char           reason[16], text[512], where[192]; /* where: the case of the first flaw */
-    ts_flaw        flaw;
-    ts_tally       category[TS_N_CATEGORIES], refusals, repeat, sanitizer, threads;
-    const char    *rule;    /* the first rule of the canon that was broken; NULL: none */
-    int            n_canon; /* outputs that broke one */
-    char           robustness_text[384];   /* the first finding of the sanitizer build */
-    unsigned       supported, unsupported; /* bit 1u << dtype */
-    int            n_calls;
-    double         worst, seconds, io_bytes, workspace_bytes;
-    double         spent_ns; /* in the calls of the correctness stage */
-    double         timed_workspace[TS_WORKLOADS], own_bytes[TS_WORKLOADS]; /* when timed */
+struct ts_judged {
+    const char     *path, *challenge, *name, *author;
+    const char     *sample; /* which of several answers of a model; NULL: not read from a tree */
+    ts_entrant      entrant;
+    ts_built        built;
+    char            object[512], folder[128], launch[64]; /* paths for ts_run_plan */
+    const ts_task  *task;                                 /* NULL: the entrant could not be read */
+    ts_scope        scope;
+    int             id;
+    bool            before; /* judged by an earlier run of this log */
+    double          work;   /* of the run, once it has been examined */
+    ts_evidence     evidence;
+    const ts_ruled *ruled; /* the verdict, once it is written; NULL before */
+    ts_tally        category[TS_N_CATEGORIES], refusals, repeat, sanitizer, threads;
+    char            robustness_text[384];   /* the first finding of the sanitizer build */
+    unsigned        supported, unsupported; /* bit 1u << dtype */
+    int             n_calls;
+    double          worst, seconds, io_bytes, workspace_bytes;
+    double          spent_ns; /* in the calls of the correctness stage */
+    double          timed_workspace[TS_WORKLOADS], own_bytes[TS_WORKLOADS]; /* when timed */
     /* Results of compute-sanitizer: "passed", "failed: ...", "skipped: ..."; "": not run. */
     char      tool[TS_TOOLS][TS_TOOL_TEXT];
     ts_errors errors; /* of the correctness stage; without narrow dtypes, where rounding to store
@@ -81,15 +64,14 @@ typedef struct ts_judged {
     double    idle_ns[TS_WORKLOADS]; /* on a device: time of an empty call, already subtracted; */
     double    late_ns[TS_WORKLOADS]; /* time it was busy after done, already added */
     bool      timed;                 /* ns is complete */
-} ts_judged;
+};
 
-typedef struct ts_run {
+struct ts_run {
     ts_log       *log;
     ts_places     places;
     ts_guarantees machine;
     ts_device     device; /* of every entrant of this run */
     ts_survey     survey; /* TS_CUDA: its properties */
-    char          label[TS_LABELS][80];
     ts_depth      depth;
     unsigned char key[TS_KEY_BYTES];
     bool          key_given; /* not drawn at random; recorded in the log */
@@ -103,19 +85,32 @@ typedef struct ts_run {
     const char   *sanitize; /* not NULL: run compute-sanitizer, as at depth full */
     const char   *untimed;  /* not NULL: correctness only, no timing */
     const char   *only; /* a full case name with its seed: the only case to run, without timing */
-} ts_run;
+};
 
 /* A challenge's name in the log: "softmax_topk", or "softmax_topk/cuda", which has its own
  * scoreboard. */
-const char *ts_run_label(ts_run *c, const ts_task *t);
+const char *ts_run_label(const ts_run *c, const ts_task *t);
 
 /* The label of an entrant's challenge, even if the entrant could not be read; "-": unknown. */
-const char *ts_run_task_of(ts_run *c, const ts_judged *e);
+const char *ts_run_task_of(const ts_run *c, const ts_judged *e);
+
+/* What a seed is for. Each purpose has its own numbers: no two seeds of a key are equal. */
+typedef enum ts_purpose {
+    TS_FOR_INPUTS,       /* of case `number`, in the correctness stage */
+    TS_FOR_SECOND,       /* other inputs at the same addresses */
+    TS_FOR_CASE_ORDER,   /* `i` of a shuffle of the cases */
+    TS_FOR_INSTANCE,     /* timed instance `i` of workload `number` */
+    TS_FOR_WARM_UP,      /* the untimed call before them */
+    TS_FOR_OTHER,        /* `i`-th call with other contents, between them */
+    TS_FOR_OTHER_CHOICE, /* which contents those are */
+    TS_FOR_TURN_ORDER,   /* `i` of a shuffle of timed and other calls */
+    TS_FOR_ENTRANT_ORDER /* `number` of a shuffle of the entrants, in turn `i` */
+} ts_purpose;
 
 /* A seed derived from the key and its purpose. */
-uint64_t ts_run_seed(const ts_run *c, const ts_task *t, int number, int instance);
+uint64_t ts_run_seed(const ts_run *c, const ts_task *t, ts_purpose p, int number, int i);
 
-/* Reads and hashes an entrant; sets its verdict if it cannot be read. */
+/* Reads and hashes an entrant; records it if it cannot be read. admit.c */
 void ts_run_admit(ts_run *c, ts_judged *e);
 
 /* Finds the entrants in the earlier runs of the log; returns how many have no verdict there. */
@@ -132,21 +127,22 @@ bool ts_run_end(ts_run *c); /* the key, and the last record */
 /* Log records. */
 bool ts_run_log_run(ts_run *c);
 bool ts_run_log_entrant(ts_run *c, const ts_judged *e);
-bool ts_run_log_correctness(ts_run *c, const ts_judged *e); /* before it is timed */
-bool ts_run_log_verdict(ts_run *c, ts_judged *e);
+/* Before it is timed: the verdict if nothing else were found. */
+bool ts_run_log_correctness(ts_run *c, const ts_judged *e, const ts_ruled *r);
+/* Writes the command that reproduces a case; "" if it cannot be run on its own. */
+void ts_run_replay(const ts_run *c, const ts_judged *e, const char *where, char *s, size_t n);
 
 /* Measures the peaks that do not depend on the workload, and memory for the first time. */
 void ts_run_measure_all(ts_run *c);
 /* Raises the peaks to the current measurement; returns the bandwidth for this many bytes. */
 double ts_run_measure(ts_run *c, double bytes);
 
-/* Builds and examines; sets the ruling. */
+/* Builds and examines; adds to the entrant's evidence. */
 void ts_run_examine(ts_run *c, ts_judged *e);
-/* Draws the cases for an entrant of this class and scope: their numbers, and how many; 0 if c->only
- * does not exist. First one of every family in every dtype; then, for each category, one of every
- * ts_case_group in turn, rare groups first, up to the depth's limit. */
-int      ts_run_draw(const ts_run *c, const ts_task *t, ts_class cls, const ts_scope *s,
-                     int number[TS_MOST_CASES]);
+/* Draws the cases for an entrant of this class and scope: their numbers, to be freed, and how many;
+ * 0 if c->only does not exist. First one of every family in every dtype; then, for each category,
+ * one of every ts_case_group in turn, rare groups first, up to the depth's limit. */
+int     *ts_run_draw(const ts_run *c, const ts_task *t, ts_class cls, const ts_scope *s, int *n);
 uint64_t ts_run_case_seed(const ts_run *c, const ts_task *t, int number); /* its inputs' */
 /* The number of a case "task/.../family@seed", or -1; and its seed. */
 int ts_run_case_named(const ts_task *t, const char *which, uint64_t *seed);
@@ -164,8 +160,9 @@ extern const char *const ts_tool_name[TS_TOOLS]; /* "memcheck" */
 /* The numbers of the largest timed cases within the depth's limits, and how many. */
 int    ts_run_workloads(const ts_run *c, const ts_task *t, int number[TS_WORKLOADS]);
 double ts_run_timed_work(const ts_run *c, const ts_task *t); /* of timing it, see progress.h */
-/* Times the entrants that passed against each other, and logs their times, then their verdicts.
- * Scores and ranks are derived in judge/report/. */
+/* Times the entrants with `timed` against each other, adds to their evidence, and logs their times.
+ * `timed` stays for those whose times are complete. Scores and ranks are derived in judge/report/.
+ */
 bool ts_run_time(ts_run *c, const ts_task *t);
 
 /* Limits of an entrant's process. */
@@ -188,21 +185,5 @@ double ts_workspace_most(ts_class cls, const ts_task *t, const ts_case *c);
 /* An empty block of cases for this entrant; the caller may change *plan before starting a cage. */
 void ts_run_plan(const ts_run *c, ts_judged *e, ts_cage_plan *plan);
 void ts_run_plan_case(ts_cage_plan *plan, const ts_case *c);
-
-/* Sets the ruling FAIL with its reason, an escaped text and the case; returns false. fail_by_call:
- * the call failed, changed the floating-point environment, or returned a status. `args` of the call
- * serve to describe the flaw in words; may be NULL. */
-bool ts_run_fail(ts_judged *e, const ts_case *c, uint64_t seed, const char *reason,
-                 const char *text);
-bool ts_run_fail_by_flaw(ts_judged *e, const ts_case *c, uint64_t seed, const void *args,
-                         ts_flaw f);
-/* For an output that `check` rejected with this flaw: true if it breaks only the canon, which is
- * recorded; otherwise the ruling is FAIL. */
-bool ts_run_excuse(ts_judged *e, const ts_case *c, uint64_t seed, const void *args,
-                   const ts_want *want, ts_flaw f, ts_errors *errors);
-/* An entrant may reject a call that the usual contract leaves open: that is recorded, and not a
- * flaw. */
-bool ts_run_may_refuse(ts_judged *e, const ts_case *c, uint64_t seed, ts_status s);
-bool ts_run_fail_by_call(ts_judged *e, const ts_case *c, uint64_t seed, const ts_call *r);
 
 #endif

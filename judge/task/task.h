@@ -172,6 +172,7 @@ typedef struct ts_task {
 
 extern const ts_task *const ts_tasks[];                       /* NULL ends */
 const ts_task              *ts_task_called(const char *name); /* NULL: none */
+const char *ts_task_label(const ts_task *t, ts_device d);     /* its name, or "NAME/cuda" */
 
 /* Allocates the buffers of a case and draws its inputs. */
 void ts_arena_setup(ts_arena *m, const ts_task *t, const ts_case *c, uint64_t seed, void *args);

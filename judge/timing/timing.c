@@ -31,10 +31,10 @@ static const ts_case *case_of(const ts_timing *s, int instance)
 
 static uint64_t seed_of(const ts_timing *s, int instance)
 {
-    int number = 1 + instance;
-    if (instance == WARM_UP) number = 200000;
-    if (instance <= HOSTILE) number = 300000 + HOSTILE - instance;
-    return ts_run_seed(s->run, s->task, s->number[s->w], number);
+    const int number = s->number[s->w];
+    if (instance == WARM_UP) return ts_run_seed(s->run, s->task, TS_FOR_WARM_UP, number, 0);
+    if (instance > HOSTILE) return ts_run_seed(s->run, s->task, TS_FOR_INSTANCE, number, instance);
+    return ts_run_seed(s->run, s->task, TS_FOR_OTHER, number, HOSTILE - instance);
 }
 
 /* Draws, from the key, which other contents this workload gets, and when. Each workload continues
@@ -43,14 +43,15 @@ static void draw_turns(ts_timing *s)
 {
     const int most = ts_timing_rule_of(s->run)->hostile;
     ts_case   all[TS_HOSTILE];
-    s->n_others = ts_hostile_of(s->task, s->workload[s->w],
-                                ts_run_seed(s->run, s->task, s->number[0], 400000), all);
+    s->n_others =
+        ts_hostile_of(s->task, s->workload[s->w],
+                      ts_run_seed(s->run, s->task, TS_FOR_OTHER_CHOICE, s->number[0], 0), all);
     for (int i = 0; i < s->n_others; i++) s->other[i] = all[(s->w * most + i) % s->n_others];
     s->n_hostile = s->n_others < most ? s->n_others : most;
     s->n_turns = s->n_instances + s->n_hostile;
     for (int i = 0; i < s->n_turns; i++) {
-        const int j =
-            (int)(ts_run_seed(s->run, s->task, s->number[s->w], 500000 + i) % (uint64_t)(i + 1));
+        const uint64_t seed = ts_run_seed(s->run, s->task, TS_FOR_TURN_ORDER, s->number[s->w], i);
+        const int      j = (int)(seed % (uint64_t)(i + 1));
         s->turn[i] = s->turn[j];
         s->turn[j] = i < s->n_instances ? i : HOSTILE - (i - s->n_instances);
     }
@@ -76,13 +77,12 @@ static void add_errors(ts_errors *to, const ts_errors *e)
 }
 
 /* One call of an entrant, or an empty call (e NULL), in turn k; turn 0 is a warm-up. False, with
- * the entrant's ruling, if its output is wrong. Always a single call, on a device too: an entrant
+ * evidence, if its output is wrong. Always a single call, on a device too: an entrant
  * could merge calls that are waited for together. */
 static bool timed_call(ts_timing *s, ts_judged *e, ts_cage *cage, int k, ts_call *r)
 {
     const int            instance = k ? s->turn[k - 1] : WARM_UP;
     const ts_exam *const x = e ? ts_ahead_at(s->ahead, k) : NULL;
-    ts_flaw              flaw = { 0 };
     ts_errors            errors = { 0 };
     if (e) ts_cage_fill_like(cage, 0, x->c, x->arena); /* an empty call needs no inputs */
     if (s->run->device == TS_CPU)
@@ -90,15 +90,11 @@ static bool timed_call(ts_timing *s, ts_judged *e, ts_cage *cage, int k, ts_call
     const bool came = ts_cage_call(cage, 0, r);
     if (!e) return came;
     if (came && !r->fp_changed && r->status && instance <= HOSTILE &&
-        ts_run_may_refuse(e, x->c, x->seed, r->status))
+        ts_observe_rejection(e, x->c, x->seed, r->status))
         return true;
-    if (!came || r->status || r->fp_changed) return ts_run_fail_by_call(e, x->c, x->seed, r);
+    if (!came || r->status || r->fp_changed) return ts_observe_call(e, x->c, x->seed, r);
     e->n_calls++;
-    const bool ok = ts_arena_intact(ts_cage_arena(cage, 0), &flaw) &&
-                    s->task->check(x->c, ts_cage_args(cage, 0), x->want, &flaw, &errors);
-    e->worst = fmax(e->worst, errors.worst);
-    if (!ok && !ts_run_excuse(e, x->c, x->seed, ts_cage_args(cage, 0), x->want, flaw, &errors))
-        return false;
+    if (!ts_observe_output(e, cage, 0, x, &errors)) return false;
     if (instance >= 0) add_errors(&e->timed_errors[s->w], &errors);
     return true;
 }
@@ -112,6 +108,7 @@ static ts_cage *cage_for(ts_timing *s, ts_judged *e, bool idle)
     ts_run_plan_case(&plan, s->workload[s->w]);
     plan.aligned = true;
     plan.idle = idle;
+    plan.n_returned = idle ? NULL : &e->evidence.n_returned;
     ts_cage *cage = ts_cage_start(&plan, why, sizeof why);
     if (cage && idle) ts_cage_weigh_from_now(cage);
     if (!cage || idle) return cage;
@@ -141,7 +138,7 @@ static void take_turns(ts_timing *s, ts_cage **cage, int k)
     ts_call   r;
     int       order[TS_MOST_ENTRANTS];
     for (int i = 0; i < s->n; i++) {
-        const int j = (int)(ts_run_seed(s->run, s->task, i, 100000 + k) % (i + 1u));
+        const int j = (int)(ts_run_seed(s->run, s->task, TS_FOR_ENTRANT_ORDER, i, k) % (i + 1u));
         order[i] = order[j];
         order[j] = i;
     }
@@ -157,6 +154,7 @@ static void take_turns(ts_timing *s, ts_cage **cage, int k)
         if (!e->timed) ts_cage_stop(&cage[order[i]]); /* it may hold memory that others need */
         if (!e->timed || instance < 0) continue;
         e->ns[s->w][instance] = r.ns;
+        e->evidence.n_timed++;
         s->free_ns[order[i]][instance] = r.free_ns;
     }
 }
@@ -188,7 +186,7 @@ static double late_ns(ts_timing *s, int at, int idle)
     if (e->timed && own.lo > LATE * none.hi && own.lo > none.hi + LATE_NS) {
         snprintf(text, sizeof text, "the device was busy for %.0f us after completion",
                  (own.mid - none.mid) / 1e3);
-        ts_run_fail(e, s->workload[s->w], 0, "output-late", text);
+        ts_observe_failure(e, s->workload[s->w], 0, "output-late", text);
         e->timed = false;
     }
     return fmax(own.mid - none.hi, 0);
@@ -235,7 +233,7 @@ static void weigh(ts_timing *s, ts_judged *e, const ts_cage *cage)
     e->own_bytes[s->w] = fmax(0, peak - without(s, e, cage) - OWN_ANYWAY);
 }
 
-static void sit_workload(ts_timing *s, int w)
+static void time_workload(ts_timing *s, int w)
 {
     ts_cage *cage[TS_MOST_ENTRANTS] = { NULL };
     s->w = w;
@@ -243,9 +241,12 @@ static void sit_workload(ts_timing *s, int w)
         const int k = ts_in_python(s->e[i]->entrant.cls) ? IDLE_PYTHON : IDLE_HOST;
         if (ts_has_idle(s, s->e[i]->entrant.cls) && !s->idle[k])
             s->idle[k] = cage_for(s, s->e[i], true);
-        if (!ts_is_timed(s, s->e[i], w) || (cage[i] = cage_for(s, s->e[i], false))) continue;
+        if (!ts_is_timed(s, s->e[i], w)) continue;
+        s->e[i]->evidence.n_to_time += s->n_instances;
+        if ((cage[i] = cage_for(s, s->e[i], false))) continue;
         s->e[i]->timed = false;
-        ts_run_fail(s->e[i], s->workload[w], 0, "protocol", "could not be started for timing");
+        ts_observe_failure(s->e[i], s->workload[w], 0, "protocol",
+                           "could not be started for timing");
     }
     draw_turns(s); /* when all cages are running */
     s->ahead = instances_of(s);
@@ -280,22 +281,18 @@ bool ts_run_time(ts_run *c, const ts_task *t)
     if (!s) return false;
     *s = (ts_timing) { .run = c, .task = t, .n_instances = ts_timing_rule_of(c)->instances };
     for (int i = 0; i < c->n; i++)
-        if (c->entrant[i]->task == t && ts_ruling_passes(c->entrant[i]->ruling)) {
+        if (c->entrant[i]->task == t && c->entrant[i]->timed) {
             s->e[s->n++] = c->entrant[i];
-            c->entrant[i]->timed = true;
             s->work = c->entrant[i]->work;
         }
     ts_progress_stage(&c->progress, "timing", "", t->name);
     if (!c->only) s->n_workloads = ts_run_workloads(c, t, s->number);
     for (int w = 0; w < s->n_workloads; w++) s->workload[w] = &t->cases()[s->number[w]];
-    for (int w = 0; w < s->n_workloads && s->n; w++) sit_workload(s, w);
+    for (int w = 0; w < s->n_workloads && s->n; w++) time_workload(s, w);
     for (int i = 0; i < s->n; i++)
         if (s->e[i]->timed) s->e[kept++] = s->e[i];
     s->n = s->n_workloads ? kept : 0;
-    bool ok = ts_timing_log(s);
-    for (int i = 0; i < c->n && ok; i++)
-        if (c->entrant[i]->task == t && !c->entrant[i]->before && !c->entrant[i]->ruled)
-            ok = ts_run_log_verdict(c, c->entrant[i]);
+    const bool ok = ts_timing_log(s);
     free(s);
     return ok;
 }

@@ -55,8 +55,8 @@ static inline bool ts_has_idle(const ts_timing *s, ts_class cls)
     return s->run->device == TS_CUDA && cls != TS_GPU_SEALED;
 }
 
-/* Logs the times of the entrants that were timed, sums up their memory, and sets AUDIT for an
- * entrant faster than the floor. */
+/* Logs the times of the entrants that were timed, sums up their memory, and records those that are
+ * faster than the floor. */
 bool ts_timing_log(const ts_timing *s);
 
 #endif
