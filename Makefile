@@ -5,7 +5,7 @@ BUILD   = cmake -S . -B build -G Ninja >/dev/null && cmake --build build
 PROGRAM = $(BUILD) --target program
 CUDA    = cmake -S . -B build -G Ninja -DTS_CUDA=ON >/dev/null && cmake --build build
 
-.PHONY: help build run docs docs-shots picture test test-docs test-wheel test-contest test-models test-serve test-slurm test-cross test-exploits test-check test-mutants test-mutation fuzz bench sweep test-cuda bench-cuda dist test-dist install uninstall format clean bench-peers
+.PHONY: help build run docs docs-shots picture test test-docs test-wheel test-contest test-models test-serve test-slurm test-cross test-cuda-build test-exploits test-check test-mutants test-mutation fuzz bench sweep test-cuda bench-cuda dist test-dist install uninstall format clean bench-peers
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -34,6 +34,10 @@ docs-shots: docs ## shoot pages of the site, and README, at 1280 and 390 px, lig
 test: ## build with gcc, clang and sanitizers; run all tests
 	@cmake/setup.sh test
 	@test/run.sh
+
+test-cuda-build: ## compile the CUDA modules if they changed, without a GPU; ARCHS=every for all architectures; a minute; needs nvcc
+	@cmake/setup.sh run
+	@test/cuda_build.sh $(ARCHS) || [ $$? = 77 ]
 
 test-cross: ## build for the other instruction set, x86-64 or aarch64, and test it under QEMU; minutes
 	@test/cross.sh
@@ -138,4 +142,4 @@ format: ## lay out the sources with clang-format
 	@test/format.sh --fix
 
 clean: ## remove what was built
-	rm -rf build build-clang build-cross build-sanitize
+	rm -rf build build-clang build-cross build-cuda build-sanitize

@@ -33,14 +33,7 @@ skip() {
 }
 openmp() { echo 'int main(void) { return 0; }' | "$@" -fopenmp -x c - -o /dev/null 2>/dev/null; }
 
-# CUDA is compiled if there is a compiler for it, even without a GPU: then for every architecture, but
-# hardly optimised, which takes a fraction of the time.
-cuda=AUTO
-if command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ]; then
-    cuda=CHECK
-    ! nvidia-smi -L 2>/dev/null | grep -q GPU && [ ! -e /dev/nvidia0 ] || cuda=ON
-fi
-suite gcc build '-E ^check_small$' -DTS_CUDA=$cuda
+suite gcc build '-E ^check_small$' -DTS_CUDA=AUTO # without a GPU: cuda_build.sh compiles it
 # One in three of the small cases, a different selection each time: the gcc build runs others. Cages and simulated matches do not depend on the
 # compiler.
 if openmp clang; then

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* correctness.c - the correctness stage: runs blocks of cases in new cages and checks every output
- * of every call. The first flaw
- * ends it. */
+ * of every call, until the first flaw. */
 #define _GNU_SOURCE
 #include <math.h>
 #include <stdlib.h>
