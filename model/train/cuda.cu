@@ -25,10 +25,11 @@ struct gpu {
     lane           first, beside;
     cudaStream_t   stream; /* the first one's */
     cudaEvent_t    forked, left[TS_CUDA_BESIDES];
-    cublasStatus_t failed; /* the first failure since the last query */
-    cudaError_t    broken; /* likewise, of what has no other way to say so */
-    cudaEvent_t   *mark;   /* [MOST_MARKS]; NULL: not measured */
-    ts_cuda_part  *part;   /* what begins at each */
+    float         *numbers; /* 0 and 1, on the device */
+    cublasStatus_t failed;  /* the first failure since the last query */
+    cudaError_t    broken;  /* likewise, of what has no other way to say so */
+    cudaEvent_t   *mark;    /* [MOST_MARKS]; NULL: not measured */
+    ts_cuda_part  *part;    /* what begins at each */
     int            n_mark;
 };
 
@@ -183,13 +184,17 @@ cudaDataType_t blas_type(ts_dtype t)
  * not round to TF32. */
 void product(void *self, const ts_cuda_product *p)
 {
-    gpu        *g = (gpu *)self;
-    const float one = 1, beta = p->add ? 1 : 0;
-    note(g, cublasGemmEx(
-                p->aside ? g->beside.blas : g->first.blas, p->turn_b ? CUBLAS_OP_T : CUBLAS_OP_N,
-                p->turn_a ? CUBLAS_OP_T : CUBLAS_OP_N, (int)p->n, (int)p->m, (int)p->k, &one, p->b,
-                blas_type(p->in), (int)p->n_b, p->a, blas_type(p->in), (int)p->n_a, &beta, p->c,
-                blas_type(p->out), (int)p->n_c, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
+    gpu                 *g = (gpu *)self;
+    const float          one = 1, beta = p->add ? 1 : 0;
+    const cublasHandle_t blas = p->aside ? g->beside.blas : g->first.blas;
+    if (p->scale) note(g, cublasSetPointerMode(blas, CUBLAS_POINTER_MODE_DEVICE));
+    note(g,
+         cublasGemmEx(blas, p->turn_b ? CUBLAS_OP_T : CUBLAS_OP_N,
+                      p->turn_a ? CUBLAS_OP_T : CUBLAS_OP_N, (int)p->n, (int)p->m, (int)p->k,
+                      p->scale ? p->scale : &one, p->b, blas_type(p->in), (int)p->n_b, p->a,
+                      blas_type(p->in), (int)p->n_a, p->scale ? g->numbers + p->add : &beta, p->c,
+                      blas_type(p->out), (int)p->n_c, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
+    if (p->scale) note(g, cublasSetPointerMode(blas, CUBLAS_POINTER_MODE_HOST));
 }
 
 /* ---- begin and end ---- */
@@ -217,6 +222,7 @@ void close_gpu(void *self)
     gpu *g = (gpu *)self;
     close_lane(&g->first);
     close_lane(&g->beside);
+    cudaFree(g->numbers);
     if (g->forked) cudaEventDestroy(g->forked);
     for (int i = 0; i < TS_CUDA_BESIDES; i++)
         if (g->left[i]) cudaEventDestroy(g->left[i]);
@@ -228,6 +234,14 @@ cudaError_t open_events(gpu *g)
     cudaError_t e = cudaEventCreateWithFlags(&g->forked, cudaEventDisableTiming);
     for (int i = 0; !e && i < TS_CUDA_BESIDES; i++)
         e = cudaEventCreateWithFlags(&g->left[i], cudaEventDisableTiming);
+    return e;
+}
+
+cudaError_t open_numbers(gpu *g)
+{
+    const float numbers[] = { 0, 1 };
+    cudaError_t e = cudaMalloc((void **)&g->numbers, sizeof numbers);
+    if (!e) e = cudaMemcpy(g->numbers, numbers, sizeof numbers, cudaMemcpyHostToDevice);
     return e;
 }
 
@@ -244,6 +258,7 @@ bool open_gpu(void **self, char *why, size_t n_why)
     if (!e) e = open_lane(&g->first, high, &s);
     if (!e && !s) e = open_lane(&g->beside, low, &s);
     if (!e && !s) e = open_events(g);
+    if (!e && !s) e = open_numbers(g);
     g->stream = g->first.stream;
     if (e) {
         cudaGetLastError(); /* it has been told of */
@@ -286,14 +301,6 @@ extern "C" TS_API const ts_train_module ts_train_cuda = {
     part,
     times,
     product,
-    ts_train_norm,
-    ts_train_norm_back,
-    ts_train_heads,
-    ts_train_heads_back,
-    ts_train_entropy,
-    ts_train_score,
-    ts_train_sum,
     ts_train_project,
     ts_train_clip,
-    ts_train_adamw,
 };

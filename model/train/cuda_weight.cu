@@ -1,22 +1,76 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cuda_weight.cu - operations on weights: the projection to effective weights, the norm of the
- * gradient, and AdamW.
- *
- * AdamW of ternary nets also writes the effective weights, so that weights are read once per step.
- * A warp has 128 weights, which are a ternary group. */
-#include <cuda_fp16.h>
-
+/* cuda_weight.cu - operations on weights: the projection to effective weights, and the norm of the
+ * gradient. A warp has 128 weights, which are a ternary group. */
 #include "cuda_impl.cuh"
+#include "dtype.cuh"
 
 namespace
 {
 
 enum {
+    WARP = 32,
     EACH = 4,
     GROUP = WARP * EACH, /* TS_TERNARY_GROUP */
     THREADS = 256,
     WARPS = THREADS / WARP,
 };
+
+/* ---- launches, elements, sums ---- */
+
+/* f(T()) with the type that `type` names. */
+template <typename F> void with_type(ts_dtype type, F f)
+{
+    if (type == TS_BF16) f(__nv_bfloat16());
+    else f(float());
+}
+
+template <typename... P, typename... A>
+void launch(const void *self, void (*kernel)(P...), int64_t grid, int block, A... a)
+{
+    const unsigned blocks = (unsigned)grid;
+    if (grid > 0) kernel<<<blocks, block, 0, ts_train_stream(self)>>>(P(a)...);
+}
+
+/* EACH elements, as one access. */
+template <typename T> struct alignas(EACH * sizeof(T)) packed {
+    T e[EACH];
+};
+
+__device__ __forceinline__ void load(float (&v)[EACH], const float *__restrict__ p)
+{
+    const packed<float> x = *reinterpret_cast<const packed<float> *>(p);
+#pragma unroll
+    for (int i = 0; i < EACH; i++) v[i] = x.e[i];
+}
+
+template <typename T>
+__device__ __forceinline__ void store(T *__restrict__ p, const float (&v)[EACH])
+{
+    packed<T> x;
+#pragma unroll
+    for (int i = 0; i < EACH; i++) from_float(&x.e[i], v[i]);
+    *reinterpret_cast<packed<T> *>(p) = x;
+}
+
+__device__ __forceinline__ double warp_sum(double v)
+{
+#pragma unroll
+    for (int d = WARP / 2; d; d /= 2) v += __shfl_xor_sync(0xffffffffu, v, d);
+    return v;
+}
+
+__device__ __forceinline__ double block_sum(double v)
+{
+    __shared__ double part[WARPS];
+    v = warp_sum(v);
+    if (threadIdx.x % WARP == 0) part[threadIdx.x / WARP] = v;
+    __syncthreads();
+    double sum = 0;
+    for (int w = 0; w < WARPS; w++) sum += part[w];
+    return sum;
+}
+
+/* ---- the projection ---- */
 
 /* c s: s = mean |w| over n weights, summed in double, in f16; c = 0 where 2 |w| <= s, else the
  * sign. False where s is not finite. All lanes of a warp; those past n have w = 0. */
@@ -66,9 +120,8 @@ __global__ void __launch_bounds__(THREADS)
 __global__ void __launch_bounds__(THREADS)
     square_parts(double *__restrict__ part, const float *__restrict__ g, int64_t n)
 {
-    __shared__ double joined[WARPS];
-    double            sum = 0;
-    const int64_t     all = (int64_t)TS_CUDA_NORMS * THREADS * EACH;
+    double        sum = 0;
+    const int64_t all = (int64_t)TS_CUDA_NORMS * THREADS * EACH;
     for (int64_t i = (blockIdx.x * (int64_t)THREADS + threadIdx.x) * EACH; i < n; i += all) {
         float v[EACH];
         load(v, g + i);
@@ -77,61 +130,19 @@ __global__ void __launch_bounds__(THREADS)
         for (int j = 0; j < EACH; j++) four += v[j] * v[j];
         sum += (double)four;
     }
-    sum = team_sum(sum, WARPS, joined);
+    sum = block_sum(sum);
     if (!threadIdx.x) part[2 + blockIdx.x] = sum;
 }
 
 /* Also the factor that clips it. */
 __global__ void __launch_bounds__(THREADS) join_parts(double *norm, double most)
 {
-    __shared__ double joined[WARPS];
-    double            sum = 0;
+    double sum = 0;
     for (int i = (int)threadIdx.x; i < TS_CUDA_NORMS; i += THREADS) sum += norm[2 + i];
-    sum = team_sum(sum, WARPS, joined);
+    sum = block_sum(sum);
     if (threadIdx.x) return;
     norm[0] = sqrt(sum);
     norm[1] = !isfinite(norm[0]) ? nan("") : most > 0 && norm[0] > most ? most / norm[0] : 1;
-}
-
-/* ---- AdamW of ternary nets ---- */
-
-struct rates {
-    float step, beta1, beta2, eps, decay, bias2; /* step = lr / bias1, decay = lr times that */
-};
-
-/* EACH divides both counts, since widths are multiples of 8. */
-template <typename T>
-__global__ void __launch_bounds__(THREADS)
-    adamw_groups(float *__restrict__ w_at, float *__restrict__ m_at, float *__restrict__ v_at,
-                 const float *__restrict__ gradient, T *__restrict__ y, int64_t n, int64_t n_matrix,
-                 const rates r, const double *__restrict__ scale, int64_t *n_bad)
-{
-    const float clip = (float)*scale;
-    if (isnan(clip)) return;
-    const int64_t i = (blockIdx.x * (int64_t)THREADS + threadIdx.x) * EACH;
-    const bool    there = i < n, matrix = i < n_matrix;
-    float         group[1][EACH] = {}, m[EACH], v[EACH], g[EACH];
-    float(&w)[EACH] = group[0];
-    if (there) {
-        load(w, w_at + i);
-        load(m, m_at + i);
-        load(v, v_at + i);
-        load(g, gradient + i);
-#pragma unroll
-        for (int j = 0; j < EACH; j++) {
-            g[j] *= clip;
-            m[j] = r.beta1 * m[j] + (1 - r.beta1) * g[j];
-            v[j] = r.beta2 * v[j] + (1 - r.beta2) * g[j] * g[j];
-            const float by = m[j] / (sqrtf(v[j] * r.bias2) + r.eps);
-            w[j] -= r.step * by + (matrix ? r.decay * w[j] : 0);
-        }
-        store(w_at + i, w);
-        store(m_at + i, m);
-        store(v_at + i, v);
-    }
-    if (!matrix) return; /* n_matrix is a multiple of GROUP: a warp agrees on it */
-    if (!ternary(group, GROUP)) count_bad(n_bad);
-    store(y + i, w);
 }
 
 } // namespace
@@ -154,16 +165,4 @@ void ts_train_clip(void *self, const float *gradient, int64_t n, double most, do
 {
     launch(self, square_parts, TS_CUDA_NORMS, THREADS, norm, gradient, n);
     launch(self, join_parts, 1, THREADS, norm, most);
-}
-
-void ts_train_adamw(void *self, const ts_cuda_adamw *a)
-{
-    const rates r = { (float)(a->lr / a->bias1), (float)a->beta1,
-                      (float)a->beta2,           (float)a->eps,
-                      (float)(a->lr * a->decay), (float)(1 / a->bias2) };
-    with_type(a->type, [&](auto t) {
-        typedef decltype(t) T;
-        launch(self, adamw_groups<T>, (a->n + THREADS * EACH - 1) / (THREADS * EACH), THREADS, a->w,
-               a->m, a->v, a->gradient, (T *)a->y, a->n, a->n_matrix, r, a->scale, a->n_bad);
-    });
 }

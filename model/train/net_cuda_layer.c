@@ -1,136 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* net_cuda_layer.c - a batch forward through a net on a CUDA device, and back. Matmuls of one input
- * are one matmul: their matrices are adjacent in memory. */
-#include <stddef.h>
-
+/* net_cuda_layer.c - a batch forward through a net on a CUDA device, and back.
+ *
+ * The residual stream is float, and so are products that are added to it, their gradients and the
+ * norms of the stream; what a product reads is then rounded to the net's type. */
 #include "net_cuda.h"
+#include "touchstone/cross_entropy.h"
 #include "touchstone/embedding.h"
+#include "touchstone/rms_norm.h"
+#include "touchstone/rope.h"
+#include "touchstone/softmax_topk.h"
 #include "touchstone/swiglu.h"
-
-/* ---- products ---- */
-
-static int64_t at(const ts_net *n, int64_t layer, ts_slot s)
-{
-    return n->param[n->slot[ts_slot_at(&n->o.dims, layer, s)]].at;
-}
-
-static const float *gain(const ts_net *n, int64_t layer, ts_slot s)
-{
-    return n->cuda->weight + at(n, layer, s);
-}
-
-/* Where blocks sum up that gain's gradient. */
-static float *sums(const ts_net *n, int64_t layer, ts_slot s)
-{
-    return n->cuda->sums + (at(n, layer, s) - n->n_matrix);
-}
-
-/* A matrix, or several that follow each other, of n_out rows in all. */
-typedef struct matrix {
-    int64_t at, n_out, n_in;
-    int64_t n_y; /* from a row of what comes out to the next */
-} matrix;
-
-static matrix matrix_of(const ts_net *n, int64_t layer, ts_slot s, int64_t n_out, int64_t n_in)
-{
-    return (matrix) { at(n, layer, s), n_out, n_in, n_out };
-}
-
-static const void *serving(const ts_net_cuda *c, const matrix *w)
-{
-    return (const char *)c->serving + (size_t)w->at * c->size;
-}
-
-/* y = in w' */
-static void forward(const ts_net_cuda *c, const matrix *w, const void *in, void *y, int64_t n_rows)
-{
-    const ts_cuda_product p = {
-        .in = c->type,
-        .out = c->type,
-        .a = in,
-        .b = serving(c, w),
-        .c = y,
-        .m = n_rows,
-        .n = w->n_out,
-        .k = w->n_in,
-        .n_a = w->n_in,
-        .n_b = w->n_in,
-        .n_c = w->n_y,
-        .turn_b = true,
-    };
-    c->ops->product(c->self, &p);
-}
-
-/* How a pass goes back. */
-typedef struct way {
-    bool add;   /* to the gradient */
-    bool aside; /* weights' gradients of layers on the second stream */
-} way;
-
-/* dx = dy w; the gradient of w = dy' in, or += that. */
-static void backward(const ts_net_cuda *c, const matrix *w, const void *in, const void *dy,
-                     void *dx, int64_t n_rows, way how)
-{
-    const ts_cuda_product to_x = {
-        .in = c->type,
-        .out = c->type,
-        .a = dy,
-        .b = serving(c, w),
-        .c = dx,
-        .m = n_rows,
-        .n = w->n_in,
-        .k = w->n_out,
-        .n_a = w->n_y,
-        .n_b = w->n_in,
-        .n_c = w->n_in,
-    };
-    const ts_cuda_product to_w = {
-        .in = c->type,
-        .out = TS_F32,
-        .a = dy,
-        .b = in,
-        .c = c->gradient + w->at,
-        .m = w->n_out,
-        .n = w->n_in,
-        .k = n_rows,
-        .n_a = w->n_y,
-        .n_b = w->n_in,
-        .n_c = w->n_in,
-        .turn_a = true,
-        .add = how.add,
-        .aside = how.aside,
-    };
-    if (how.aside) c->ops->fork(c->self); /* dy is there, dx need not be */
-    c->ops->product(c->self, &to_x);
-    c->ops->product(c->self, &to_w);
-}
-
-static matrix qkv_of(const ts_net *n, int64_t l)
-{
-    return matrix_of(n, l, TS_W_Q, ts_cuda_heads_width(&n->o.dims), n->o.dims.width);
-}
-
-static matrix o_of(const ts_net *n, int64_t l)
-{
-    return matrix_of(n, l, TS_W_O, n->o.dims.width, n->o.dims.n_head * n->o.dims.head_dim);
-}
-
-static matrix gate_up_of(const ts_net *n, int64_t l)
-{
-    return matrix_of(n, l, TS_W_GATE, 2 * n->o.dims.n_ffn, n->o.dims.width);
-}
-
-static matrix down_of(const ts_net *n, int64_t l)
-{
-    return matrix_of(n, l, TS_W_DOWN, n->o.dims.width, n->o.dims.n_ffn);
-}
-
-static matrix head_of(const ts_net *n)
-{
-    matrix w = matrix_of(n, 0, TS_W_EMBED, n->o.dims.n_vocab, n->o.dims.width);
-    w.n_y = n->cuda->n_logit;
-    return w;
-}
 
 /* ---- attention ---- */
 
@@ -146,11 +25,12 @@ static ts_flash_attention_args forward_args(const ts_net *n, const ts_cuda_layer
     return (ts_flash_attention_args) { attention_dims(n), y->q, y->k, y->v, NULL, y->out, y->lse };
 }
 
-static ts_flash_attention_backward_args backward_args(const ts_net *n, const ts_cuda_layer *y)
+static ts_flash_attention_backward_args backward_args(const ts_net *n, const ts_cuda_layer *y,
+                                                      void *dv)
 {
     const ts_net_cuda *c = n->cuda;
     return (ts_flash_attention_backward_args) {
-        attention_dims(n), y->q, y->k, y->v, y->out, c->dout, y->lse, NULL, c->dq, c->dk, c->dv,
+        attention_dims(n), y->q, y->k, y->v, y->out, c->dout, y->lse, NULL, c->dq, c->dk, dv,
     };
 }
 
@@ -190,62 +70,159 @@ static ts_embedding_backward_args embed_back_args(const ts_net *n)
         .dy_stride = width,
         .scale = 1,
         .token = c->in.row,
-        .dy = c->dx,
+        .dy = c->dx[0],
         .dtable = c->gradient,
     };
 }
 
-/* ---- what kernels need ---- */
+/* ---- norms ---- */
 
-bool ts_cuda_workspace(const ts_net *n, ts_exec *x, char why[TS_MODEL_WHY])
+/* In the net's type, for the product that reads it next. */
+static void narrow(const ts_net *n, const float *x, void *y)
 {
-    const ts_embedding_backward_args       e = embed_back_args(n);
-    const ts_flash_attention_args          f = forward_args(n, &n->cuda->layer[0]);
-    const ts_flash_attention_backward_args b = backward_args(n, &n->cuda->layer[0]);
-    size_t                                 forward = 0, backward = 0, embedding = 0;
-    ts_status                              s = ts_flash_attention_workspace(&f, x, &forward);
-    if (!s) s = ts_flash_attention_backward_workspace(&b, x, &backward);
-    if (!s) s = ts_embedding_backward_workspace(&e, x, &embedding);
-    if (s) return ts_say(why, "unsupported dimensions: %s", ts_status_text(s));
-    x->workspace_bytes = forward > backward ? forward : backward;
-    if (embedding > x->workspace_bytes) x->workspace_bytes = embedding;
-    return !x->workspace_bytes ||
-           ts_memory_take(TS_CUDA, x->workspace_bytes, "kernels", &x->workspace, why);
-}
-
-/* ---- layers ---- */
-
-/* sum = x + t where there is a t, and h = its norm. */
-static void norm(const ts_net *n, const float *x, const void *t, float *sum, void *h,
-                 const float *g)
-{
-    const ts_cuda_norm r = { n->cuda->type,     x, t, sum, h, g, n->n, n->o.dims.width,
-                             n->o.dims.norm_eps };
-    ts_cuda_part_is(n, TS_PART_NORM);
-    n->cuda->ops->norm(n->cuda->self, &r);
-}
-
-/* dx also in the net's type, for the product that reads it next. */
-static void norm_back(const ts_net *n, int64_t l, ts_slot s, const float *x, bool add, void *narrow)
-{
-    const ts_net_cuda      *c = n->cuda;
-    const ts_cuda_norm_back r = {
+    const ts_net_cuda    *c = n->cuda;
+    const ts_cuda_project p = {
         .type = c->type,
-        .x = x,
-        .gain = gain(n, l, s),
-        .dh = c->dh,
-        .dx = c->dx,
-        .narrow = c->type == TS_F32 ? NULL : narrow,
-        .sums = sums(n, l, s),
-        .n = n->n,
-        .width = n->o.dims.width,
-        .n_sums = n->n_count - n->n_matrix,
-        .eps = n->o.dims.norm_eps,
-        .add = add,
+        .how = TS_SERVE_COPY,
+        .w = x,
+        .y = y,
+        .rows = 1,
+        .cols = n->n * n->o.dims.width,
     };
-    ts_cuda_part_is(n, TS_PART_NORM);
-    c->ops->norm_back(c->self, &r);
+    if (x != y) c->ops->project(c->self, &p);
 }
+
+/* Rows that are normed, and what forward leaves behind for backward. */
+typedef struct normed {
+    ts_dtype    type;
+    const void *x;
+    float      *rstd;
+    int64_t     gain; /* its place among the weights */
+    int64_t     n, width;
+} normed;
+
+/* Of the residual stream. */
+static normed stream(const ts_net *n, int64_t l, ts_slot gain, const float *x, float *rstd)
+{
+    return (normed) { TS_F32, x, rstd, ts_cuda_at(n, l, gain), n->n, n->o.dims.width };
+}
+
+static normed heads_of(const ts_net *n, int64_t l, ts_slot gain, const void *x, float *rstd,
+                       int64_t n_head)
+{
+    return (normed) { n->cuda->type,     x, rstd, ts_cuda_at(n, l, gain), n->n * n_head,
+                      n->o.dims.head_dim };
+}
+
+static const void *gain_of(const ts_net_cuda *c, const normed *r)
+{
+    if (r->type == TS_F32) return c->weight + r->gain;
+    return (const char *)c->serving + (size_t)r->gain * c->size;
+}
+
+/* t: is added to x where there is one, and the sum is written; or NULL. */
+static ts_status norm(const ts_net *n, const normed *r, const float *t, float *sum, void *y)
+{
+    const ts_rms_norm_forward_args a = {
+        .dtype = r->type,
+        .n_rows = r->n,
+        .n_cols = r->width,
+        .row_stride = r->width,
+        .eps = n->o.dims.norm_eps,
+        .x = r->x,
+        .residual = t,
+        .w = gain_of(n->cuda, r),
+        .r = sum,
+        .y = y,
+        .rstd = r->rstd,
+    };
+    return ts_rms_norm_forward(&a, &n->cuda->exec);
+}
+
+/* dr: a gradient that is added, or NULL; add: to the gain's gradient. */
+static ts_rms_norm_backward_args norm_back_args(const ts_net *n, const normed *r, const void *dy,
+                                                const float *dr, void *dx, bool add)
+{
+    return (ts_rms_norm_backward_args) {
+        .dtype = r->type,
+        .accumulate = add,
+        .n_rows = r->n,
+        .n_cols = r->width,
+        .row_stride = r->width,
+        .r = r->x,
+        .dy = dy,
+        .dr = dr,
+        .w = gain_of(n->cuda, r),
+        .rstd = r->rstd,
+        .dx = dx,
+        .dw = n->cuda->gradient + r->gain,
+    };
+}
+
+/* Of the residual stream, after t was added to x: r->x is the sum then. */
+static ts_status norm_stream(const ts_net *n, const normed *r, const float *x, void *h)
+{
+    const ts_net_cuda *c = n->cuda;
+    float *const       y = c->type == TS_F32 ? h : c->y;
+    normed             before = *r;
+    before.x = x;
+    ts_cuda_part_is(n, TS_PART_NORM);
+    const ts_status s = norm(n, &before, x == r->x ? NULL : c->t, (float *)(uintptr_t)r->x, y);
+    if (!s) narrow(n, y, h);
+    return s;
+}
+
+/* From dh and dr to dx, also as products read it. */
+static ts_status norm_stream_back(const ts_net *n, const normed *r, const float *dr, float *dx,
+                                  void *narrowed, bool add)
+{
+    const ts_rms_norm_backward_args a = norm_back_args(n, r, n->cuda->dh, dr, dx, add);
+    ts_cuda_part_is(n, TS_PART_NORM);
+    const ts_status s = ts_rms_norm_backward(&a, &n->cuda->exec);
+    if (!s) narrow(n, dx, narrowed);
+    return s;
+}
+
+/* ---- heads: their norm and rotation ---- */
+
+static ts_status rotate(const ts_net *n, void *x, int64_t n_head, bool back)
+{
+    const int64_t      dim = n->o.dims.head_dim;
+    const ts_rope_args a = {
+        .dtype = n->cuda->type,
+        .pairing = TS_ROPE_HALVES,
+        .inverse = back,
+        .n_rows = n->n,
+        .n_heads = n_head,
+        .head_dim = dim,
+        .rotary_dim = dim,
+        .x_stride = n_head * dim,
+        .y_stride = n_head * dim,
+        .frequency = n->cuda->frequency,
+        .position = n->cuda->position,
+        .x = x,
+        .y = x,
+    };
+    return ts_rope(&a, &n->cuda->exec);
+}
+
+static ts_status heads(const ts_net *n, const normed *r, void *y, int64_t n_head)
+{
+    ts_cuda_part_is(n, TS_PART_HEADS);
+    const ts_status s = norm(n, r, NULL, NULL, y);
+    return s ? s : rotate(n, y, n_head, false);
+}
+
+static ts_status heads_back(const ts_net *n, const normed *r, void *dy, void *dx, int64_t n_head,
+                            bool add)
+{
+    const ts_rms_norm_backward_args a = norm_back_args(n, r, dy, NULL, dx, add);
+    ts_cuda_part_is(n, TS_PART_HEADS);
+    const ts_status s = rotate(n, dy, n_head, true);
+    return s ? s : ts_rms_norm_backward(&a, &n->cuda->exec);
+}
+
+/* ---- activation ---- */
 
 /* Rows of gate_up are gates, then ups. */
 static void *ups(const ts_net *n, void *gate_up)
@@ -280,141 +257,235 @@ static ts_status activate_back(const ts_net *n, const ts_cuda_layer *y, void *d_
     return ts_swiglu_backward(&a, &c->exec);
 }
 
-static ts_cuda_heads heads_of(const ts_net *n, int64_t l)
+/* ---- layers ---- */
+
+static normed queries(const ts_net *n, int64_t l)
 {
-    const ts_decoder_dims *d = &n->o.dims;
-    const ts_cuda_layer   *y = &n->cuda->layer[l];
-    return (ts_cuda_heads) {
-        .type = n->cuda->type,
-        .rows = y->rows,
-        .q = y->q,
-        .k = y->k,
-        .v = y->v,
-        .q_gain = gain(n, l, TS_W_Q_NORM),
-        .k_gain = gain(n, l, TS_W_K_NORM),
-        .turn = n->cuda->turn,
-        .n = n->n,
-        .n_token = n->o.n_token,
-        .n_head = d->n_head,
-        .n_kv_head = d->n_kv_head,
-        .head_dim = d->head_dim,
-        .eps = d->norm_eps,
-    };
+    const ts_cuda_layer *y = &n->cuda->layer[l];
+    return heads_of(n, l, TS_W_Q_NORM, y->q_raw, y->rstd_q, n->o.dims.n_head);
+}
+
+static normed keys(const ts_net *n, int64_t l)
+{
+    const ts_cuda_layer *y = &n->cuda->layer[l];
+    return heads_of(n, l, TS_W_K_NORM, y->k_raw, y->rstd_k, n->o.dims.n_kv_head);
+}
+
+/* Before attention; past the last layer before the head. */
+static normed first(const ts_net *n, int64_t l)
+{
+    const ts_cuda_layer *y = &n->cuda->layer[l];
+    if (l == n->o.dims.n_layer) return stream(n, 0, TS_W_NORM, n->cuda->x, n->cuda->rstd);
+    return stream(n, l, TS_W_NORM_1, y->x, y->rstd_1);
+}
+
+/* Before feed-forward. */
+static normed second(const ts_net *n, int64_t l)
+{
+    const ts_cuda_layer *y = &n->cuda->layer[l];
+    return stream(n, l, TS_W_NORM_2, y->middle, y->rstd_2);
+}
+
+static ts_status attend(const ts_net *n, int64_t l)
+{
+    const ts_net_cuda            *c = n->cuda;
+    const ts_cuda_layer          *y = &c->layer[l];
+    const ts_cuda_matrix          q = ts_cuda_q_of(n, l), o = ts_cuda_o_of(n, l);
+    const ts_cuda_matrix          k = ts_cuda_kv_of(n, l, TS_W_K), v = ts_cuda_kv_of(n, l, TS_W_V);
+    const normed                  of_q = queries(n, l), of_k = keys(n, l);
+    const ts_flash_attention_args a = forward_args(n, y);
+    ts_cuda_part_is(n, TS_PART_PRODUCT);
+    ts_cuda_forward(c, &q, y->h_1, y->q_raw, c->type, n->n);
+    ts_cuda_forward(c, &k, y->h_1, y->k_raw, c->type, n->n);
+    ts_cuda_forward(c, &v, y->h_1, y->v, c->type, n->n);
+    ts_status s = heads(n, &of_q, y->q, n->o.dims.n_head);
+    if (!s) s = heads(n, &of_k, y->k, n->o.dims.n_kv_head);
+    if (s) return s;
+    ts_cuda_part_is(n, TS_PART_ATTENTION);
+    s = ts_flash_attention(&a, &c->exec);
+    if (s) return s;
+    ts_cuda_part_is(n, TS_PART_PRODUCT);
+    ts_cuda_forward(c, &o, y->out, c->t, TS_F32, n->n);
+    return TS_OK;
 }
 
 /* From h_1 and x to the next layer's, or to the last norm's. */
 static ts_status layer_forward(const ts_net *n, int64_t l)
 {
-    const ts_net_cuda            *c = n->cuda;
-    const ts_cuda_layer          *y = &c->layer[l];
-    const bool                    last = l + 1 == n->o.dims.n_layer;
-    const matrix                  qkv = qkv_of(n, l), o = o_of(n, l);
-    const matrix                  gate_up = gate_up_of(n, l), down = down_of(n, l);
-    const ts_cuda_heads           h = heads_of(n, l);
-    const ts_flash_attention_args a = forward_args(n, y);
-    ts_cuda_part_is(n, TS_PART_PRODUCT);
-    forward(c, &qkv, y->h_1, y->rows, n->n);
-    ts_cuda_part_is(n, TS_PART_HEADS);
-    c->ops->heads(c->self, &h);
-    ts_cuda_part_is(n, TS_PART_ATTENTION);
-    ts_status s = ts_flash_attention(&a, &c->exec);
+    const ts_net_cuda   *c = n->cuda;
+    const ts_cuda_layer *y = &c->layer[l];
+    const bool           last = l + 1 == n->o.dims.n_layer;
+    const ts_cuda_matrix gate_up = ts_cuda_gate_up_of(n, l), down = ts_cuda_down_of(n, l);
+    const normed         here = second(n, l), next = first(n, l + 1);
+    ts_status            s = attend(n, l);
+    if (!s) s = norm_stream(n, &here, y->x, y->h_2);
     if (s) return s;
     ts_cuda_part_is(n, TS_PART_PRODUCT);
-    forward(c, &o, y->out, c->t, n->n);
-    norm(n, y->x, c->t, y->middle, y->h_2, gain(n, l, TS_W_NORM_2));
-    ts_cuda_part_is(n, TS_PART_PRODUCT);
-    forward(c, &gate_up, y->h_2, y->gate_up, n->n);
+    ts_cuda_forward(c, &gate_up, y->h_2, y->gate_up, c->type, n->n);
     s = activate(n, y);
     if (s) return s;
     ts_cuda_part_is(n, TS_PART_PRODUCT);
-    forward(c, &down, y->act, c->t, n->n);
-    if (last) norm(n, y->middle, c->t, c->x, c->h, gain(n, 0, TS_W_NORM));
-    else norm(n, y->middle, c->t, y[1].x, y[1].h_1, gain(n, l + 1, TS_W_NORM_1));
+    ts_cuda_forward(c, &down, y->act, c->t, TS_F32, n->n);
+    return norm_stream(n, &next, y->middle, last ? c->h : y[1].h_1);
+}
+
+/* From the gradient of attention's product, d_o, to dh. */
+static ts_status attend_back(const ts_net *n, int64_t l, const ts_cuda_beside *b, ts_cuda_way how)
+{
+    const ts_net_cuda   *c = n->cuda;
+    const ts_cuda_layer *y = &c->layer[l];
+    const int64_t        n_head = n->o.dims.n_head, n_kv = n->o.dims.n_kv_head;
+    const ts_cuda_matrix q = ts_cuda_q_of(n, l), o = ts_cuda_o_of(n, l);
+    const ts_cuda_matrix k = ts_cuda_kv_of(n, l, TS_W_K), v = ts_cuda_kv_of(n, l, TS_W_V);
+    const normed         of_q = queries(n, l), of_k = keys(n, l);
+    const ts_flash_attention_backward_args a = backward_args(n, y, b->d_v);
+    ts_cuda_part_is(n, TS_PART_PRODUCT);
+    ts_cuda_backward(c, &o, y->out, b->d_o, c->dout, c->type, false, n->n, how);
+    ts_cuda_part_is(n, TS_PART_ATTENTION);
+    ts_status s = ts_flash_attention_backward(&a, &c->exec);
+    if (!s) s = heads_back(n, &of_q, c->dq, b->d_q, n_head, how.add);
+    if (!s) s = heads_back(n, &of_k, c->dk, b->d_k, n_kv, how.add);
+    if (s) return s;
+    ts_cuda_part_is(n, TS_PART_PRODUCT);
+    ts_cuda_backward(c, &q, y->h_1, b->d_q, c->dh, TS_F32, false, n->n, how);
+    ts_cuda_backward(c, &k, y->h_1, b->d_k, c->dh, TS_F32, true, n->n, how);
+    ts_cuda_backward(c, &v, y->h_1, b->d_v, c->dh, TS_F32, true, n->n, how);
     return TS_OK;
 }
 
-/* dx from after the layer to before it. */
-static ts_status layer_backward(const ts_net *n, int64_t l, way how)
+/* dx[0] from after the layer to before it. */
+static ts_status layer_backward(const ts_net *n, int64_t l, ts_cuda_way how)
 {
     const ts_net_cuda    *c = n->cuda;
     const ts_cuda_layer  *y = &c->layer[l];
-    const matrix          qkv = qkv_of(n, l), o = o_of(n, l);
-    const matrix          gate_up = gate_up_of(n, l), down = down_of(n, l);
+    const ts_cuda_matrix  gate_up = ts_cuda_gate_up_of(n, l), down = ts_cuda_down_of(n, l);
     const int64_t         from_last = n->o.dims.n_layer - 1 - l;
     const int             turn = (int)(l % TS_CUDA_BESIDES);
     const ts_cuda_beside *b = &c->beside[turn];
     void                 *next = c->beside[(l + TS_CUDA_BESIDES - 1) % TS_CUDA_BESIDES].d_down;
-    ts_cuda_heads         h = heads_of(n, l);
-    const ts_flash_attention_backward_args a = backward_args(n, y);
-    h.q = c->dq;
-    h.k = c->dk;
-    h.v = c->dv;
-    h.d_rows = b->d_rows;
-    h.q_sums = sums(n, l, TS_W_Q_NORM);
-    h.k_sums = sums(n, l, TS_W_K_NORM);
-    h.n_sums = n->n_count - n->n_matrix;
+    const normed          of_1 = first(n, l), of_2 = second(n, l);
     ts_cuda_part_is(n, TS_PART_PRODUCT);
-    backward(c, &down, y->act, b->d_down, c->d_act, n->n, how);
+    ts_cuda_backward(c, &down, y->act, b->d_down, c->d_act, c->type, false, n->n, how);
     ts_status s = activate_back(n, y, b->d_gate_up);
     if (s) return s;
     ts_cuda_part_is(n, TS_PART_PRODUCT);
-    backward(c, &gate_up, y->h_2, b->d_gate_up, c->dh, n->n, how);
-    norm_back(n, l, TS_W_NORM_2, y->middle, true, b->d_o);
-    ts_cuda_part_is(n, TS_PART_PRODUCT);
-    backward(c, &o, y->out, b->d_o, c->dout, n->n, how);
-    ts_cuda_part_is(n, TS_PART_ATTENTION);
-    s = ts_flash_attention_backward(&a, &c->exec);
+    ts_cuda_backward(c, &gate_up, y->h_2, b->d_gate_up, c->dh, TS_F32, false, n->n, how);
+    s = norm_stream_back(n, &of_2, c->dx[0], c->dx[1], b->d_o, how.add);
+    if (!s) s = attend_back(n, l, b, how);
     if (s) return s;
-    ts_cuda_part_is(n, TS_PART_HEADS);
-    c->ops->heads_back(c->self, &h);
-    ts_cuda_part_is(n, TS_PART_PRODUCT);
-    backward(c, &qkv, y->h_1, b->d_rows, c->dh, n->n, how);
     if (how.aside) c->ops->leave(c->self, turn);
     if (how.aside && from_last) c->ops->meet(c->self, (turn + 1) % TS_CUDA_BESIDES);
-    norm_back(n, l, TS_W_NORM_1, y->x, true, next);
-    return TS_OK;
+    return norm_stream_back(n, &of_1, c->dx[1], c->dx[0], next, how.add);
 }
 
 /* ---- the head ---- */
 
-static void *row_of(const ts_net_cuda *c, void *p, int64_t row, int64_t width)
+static void *row_of(void *p, int64_t row, int64_t width, size_t size)
 {
-    return (char *)p + (size_t)(row * width) * c->size;
+    return (char *)p + (size_t)(row * width) * size;
 }
 
-static void head(const ts_net *n, bool back, way how)
+/* Of rows from i on. With `back` logits become the gradient of nll, for products to scale. */
+static ts_cross_entropy_logits_args entropy_args(const ts_net *n, int64_t i, int64_t rows,
+                                                 bool back)
 {
     const ts_net_cuda *c = n->cuda;
-    const int64_t      width = n->o.dims.width;
-    const matrix       w = head_of(n);
+    return (ts_cross_entropy_logits_args) {
+        .dtype = c->type,
+        .in_place = back,
+        .ignore_index = -1,
+        .n_rows = rows,
+        .n_vocab = n->o.dims.n_vocab,
+        .row_stride = c->n_logit,
+        .scale = 1,
+        .logits = c->logits,
+        .target = c->in.target + i,
+        .loss = c->result.loss + i,
+        .lse = c->row,
+        .total = c->total,
+    };
+}
+
+static ts_softmax_topk_args top_args(const ts_net *n, int64_t i, int64_t rows)
+{
+    const ts_net_cuda *c = n->cuda;
+    return (ts_softmax_topk_args) {
+        .dtype = c->type,
+        .n_rows = rows,
+        .n_vocab = n->o.dims.n_vocab,
+        .row_stride = c->n_logit,
+        .k = 1,
+        .inv_temperature = 1,
+        .logits = c->logits,
+        .index = c->result.top + i,
+        .prob = c->row,
+    };
+}
+
+static ts_status head(const ts_net *n, bool back, ts_cuda_way how)
+{
+    const ts_net_cuda   *c = n->cuda;
+    const int64_t        width = n->o.dims.width;
+    const ts_cuda_matrix w = ts_cuda_head_of(n);
+    void *const          d_down = c->beside[(n->o.dims.n_layer - 1) % TS_CUDA_BESIDES].d_down;
+    const normed         r = first(n, n->o.dims.n_layer);
     for (int64_t i = 0; i < n->n; i += c->n_head_row) {
-        const int64_t         rows = n->n - i < c->n_head_row ? n->n - i : c->n_head_row;
-        void                 *h = row_of(c, c->h, i, width);
-        const ts_cuda_entropy e = {
-            .type = c->type,
-            .logits = c->logits,
-            .target = c->in.target + i,
-            .n = rows,
-            .n_vocab = n->o.dims.n_vocab,
-            .n_row = c->n_logit,
-            .weight = back ? c->in.weight : NULL,
-            .nll = c->nll + i,
-            .right = c->right + i,
-        };
+        const int64_t rows = n->n - i < c->n_head_row ? n->n - i : c->n_head_row;
+        void *const   h = row_of(c->h, i, width, c->size);
+        const ts_cross_entropy_logits_args e = entropy_args(n, i, rows, back);
+        const ts_softmax_topk_args         t = top_args(n, i, rows);
         ts_cuda_part_is(n, TS_PART_HEAD);
-        forward(c, &w, h, c->logits, rows);
+        ts_cuda_forward(c, &w, h, c->logits, c->type, rows);
         ts_cuda_part_is(n, TS_PART_ENTROPY);
-        c->ops->entropy(c->self, &e);
+        ts_status s = ts_softmax_topk(&t, &c->exec);
+        if (!s) s = ts_cross_entropy_logits(&e, &c->exec);
+        if (s) return s;
         ts_cuda_part_is(n, TS_PART_HEAD);
         if (back)
-            backward(c, &w, h, c->logits, row_of(c, c->dh, i, width), rows,
-                     (way) { .add = how.add || i });
+            ts_cuda_backward(c, &w, h, c->logits, row_of(c->dh, i, width, sizeof(float)), TS_F32,
+                             false, rows,
+                             (ts_cuda_way) { .add = how.add || i, .scale = c->in.weight });
     }
-    ts_cuda_part_is(n, TS_PART_ENTROPY);
-    c->ops->score(c->self, c->nll, c->right, c->in.target, n->n, c->score);
-    if (back)
-        norm_back(n, 0, TS_W_NORM, c->x, false,
-                  c->beside[(n->o.dims.n_layer - 1) % TS_CUDA_BESIDES].d_down);
+    return back ? norm_stream_back(n, &r, NULL, c->dx[0], d_down, how.add) : TS_OK;
+}
+
+/* ---- what kernels need ---- */
+
+static ts_status more(ts_status s, const size_t *asked, size_t *most)
+{
+    if (!s && *asked > *most) *most = *asked;
+    return s;
+}
+
+/* The others need none, which is checked where they are called. */
+bool ts_cuda_workspace(const ts_net *n, ts_exec *x, char why[TS_MODEL_WHY])
+{
+    const ts_net_cuda                     *c = n->cuda;
+    const ts_cuda_layer                   *y = &c->layer[0];
+    const int64_t                          last = n->n % c->n_head_row;
+    const ts_embedding_backward_args       e = embed_back_args(n);
+    const ts_flash_attention_args          f = forward_args(n, y);
+    const ts_flash_attention_backward_args b = backward_args(n, y, c->beside[0].d_v);
+    const normed                           rows = first(n, 0), heads = queries(n, 0);
+    const ts_rms_norm_backward_args r = norm_back_args(n, &rows, c->dh, c->dx[1], c->dx[0], true);
+    const ts_rms_norm_backward_args h =
+        norm_back_args(n, &heads, c->dq, NULL, c->beside[0].d_q, true);
+    size_t    asked = 0, most = 0;
+    ts_status s = more(ts_flash_attention_workspace(&f, x, &asked), &asked, &most);
+    if (!s) s = more(ts_flash_attention_backward_workspace(&b, x, &asked), &asked, &most);
+    if (!s) s = more(ts_embedding_backward_workspace(&e, x, &asked), &asked, &most);
+    if (!s) s = more(ts_rms_norm_backward_workspace(&r, x, &asked), &asked, &most);
+    if (!s) s = more(ts_rms_norm_backward_workspace(&h, x, &asked), &asked, &most);
+    for (int i = 0; i < 2 && !s; i++) {
+        const int64_t                      count = i && last ? last : c->n_head_row;
+        const ts_cross_entropy_logits_args l = entropy_args(n, 0, count, true);
+        const ts_softmax_topk_args         t = top_args(n, 0, count);
+        s = more(ts_cross_entropy_logits_workspace(&l, x, &asked), &asked, &most);
+        if (!s) s = more(ts_softmax_topk_workspace(&t, x, &asked), &asked, &most);
+    }
+    if (s) return ts_say(why, "unsupported dimensions: %s", ts_status_text(s));
+    x->workspace_bytes = most;
+    return !most || ts_memory_take(TS_CUDA, most, "kernels", &x->workspace, why);
 }
 
 /* ---- the pass ---- */
@@ -424,24 +495,18 @@ ts_status ts_cuda_enqueue(const ts_net *n, ts_cuda_kind k, bool aside)
     const ts_net_cuda   *c = n->cuda;
     const int64_t        n_layer = n->o.dims.n_layer;
     const bool           back = k != TS_PASS_EVAL;
-    const way            how = { k == TS_PASS_AGAIN, aside };
+    const ts_cuda_way    how = { .add = k == TS_PASS_AGAIN, .aside = aside };
     const ts_cuda_layer *y = &c->layer[0];
     ts_cuda_part_is(n, TS_PART_EMBED);
-    c->ops->clear(c->self, c->score, offsetof(ts_cuda_score, n_bad));
-    ts_status s = embed(n);
-    if (s) return s;
-    norm(n, y->x, NULL, NULL, y->h_1, gain(n, 0, TS_W_NORM_1));
+    ts_status    s = embed(n);
+    const normed r = first(n, 0);
+    if (!s) s = norm_stream(n, &r, y->x, y->h_1);
     for (int64_t l = 0; !s && l < n_layer; l++) s = layer_forward(n, l);
-    if (s) return s;
-    head(n, back, how);
+    if (!s) s = head(n, back, how);
     for (int64_t l = n_layer - 1; back && !s && l >= 0; l--) s = layer_backward(n, l, how);
     if (s || !back) return s;
     if (aside) c->ops->meet(c->self, 0); /* layer 0 was the last to leave */
     ts_cuda_part_is(n, TS_PART_EMBED);   /* its other use */
     const ts_embedding_backward_args a = embed_back_args(n);
-    s = ts_embedding_backward(&a, &c->exec);
-    if (s) return s;
-    ts_cuda_part_is(n, TS_PART_NORM);
-    c->ops->sum(c->self, c->gradient + n->n_matrix, c->sums, n->n_count - n->n_matrix, how.add);
-    return TS_OK;
+    return ts_embedding_backward(&a, &c->exec);
 }

@@ -26,7 +26,7 @@ static ts_status play(ts_net *n, ts_cuda_kind k)
 static void project(ts_net *n)
 {
     ts_net_cuda    *c = n->cuda;
-    ts_cuda_project p = { .type = c->type, .how = c->how, .n_bad = &c->score->n_bad };
+    ts_cuda_project p = { .type = c->type, .how = c->how, .n_bad = c->result.n_bad };
     if (c->fresh) return;
     ts_cuda_part_is(n, TS_PART_PROJECT);
     c->ops->clear(c->self, p.n_bad, sizeof *p.n_bad);
@@ -39,6 +39,15 @@ static void project(ts_net *n)
         c->ops->project(c->self, &p);
         if (c->flat) break;
     }
+    p = (ts_cuda_project) {
+        .type = c->type,
+        .how = TS_SERVE_COPY,
+        .w = c->weight + n->n_matrix,
+        .y = (char *)c->serving + (size_t)n->n_matrix * c->size,
+        .rows = 1,
+        .cols = n->n_count - n->n_matrix,
+    };
+    c->ops->project(c->self, &p);
     c->fresh = true;
 }
 
@@ -57,32 +66,37 @@ ts_status ts_net_cuda_pass(ts_net *n, const ts_net_batch *b, bool back, double w
 {
     ts_net_cuda       *c = n->cuda;
     const ts_cuda_kind k = !back ? TS_PASS_EVAL : c->clean ? TS_PASS_FIRST : TS_PASS_AGAIN;
-    ts_cuda_score      got;
     project(n);
     take(n, b, weight);
-    const ts_status s = play(n, k), waited = c->ops->get(c->self, &got, c->score, sizeof got);
+    const ts_status s = play(n, k);
+    const ts_status waited =
+        c->ops->get(c->self, c->seen_memory, c->result_memory, c->result_bytes);
     if (s || waited) return s ? s : waited;
     if (back) c->clean = false;
-    if (got.n_bad) return TS_E_RANGE;
-    score->nll += got.nll;
-    score->n_count += got.n_count;
-    score->n_right += got.n_right;
+    if (*c->seen.n_bad) return TS_E_RANGE;
+    double nll = 0;
+    for (int64_t i = 0; i < n->n; i++) {
+        if (b->target[i] < 0) continue;
+        nll += c->seen.loss[i];
+        score->n_count++;
+        score->n_right += c->seen.top[i] == b->target[i];
+    }
+    score->nll += nll;
     return TS_OK;
 }
 
 /* ---- the optimiser ---- */
 
-/* n parameters from `at` on, of which all or none decay; with a copy in the net's type, or not. */
-static ts_status step_range(ts_net *n, const ts_adamw *how, int64_t step, int64_t at, int64_t count,
-                            bool decays, void *copy)
+/* A bf16 copy is written in the same pass; a projection before the next pass. */
+static ts_status enqueue_step(ts_net *n, const ts_adamw *how, int64_t step)
 {
-    const ts_net_cuda       *c = n->cuda;
-    float *const             w = c->weight + at;
+    ts_net_cuda             *c = n->cuda;
+    const bool               copy = c->how == TS_SERVE_COPY;
     const ts_adamw_step_args a = {
         .dtype = copy ? c->type : TS_F32,
         .grad_dtype = TS_F32,
-        .n = count,
-        .n_decay = decays ? count : 0,
+        .n = n->n_count,
+        .n_decay = n->n_matrix,
         .step = step,
         .lr = how->lr,
         .beta1 = how->beta1,
@@ -90,57 +104,17 @@ static ts_status step_range(ts_net *n, const ts_adamw *how, int64_t step, int64_
         .eps = how->eps,
         .weight_decay = how->weight_decay,
         .scale = c->norm + 1,
-        .grad = c->gradient + at,
-        .w = copy ? copy : w,
-        .master = copy ? w : NULL,
-        .m = (float *)c->moments + at,
-        .v = (float *)c->moments + n->n_count + at,
-    };
-    return ts_adamw_step(&a, &c->exec);
-}
-
-/* Weights are read once for the step and their projection. */
-static void step_ternary(ts_net *n, const ts_adamw *how, int64_t step)
-{
-    const ts_net_cuda  *c = n->cuda;
-    const ts_cuda_adamw a = {
-        .type = c->type,
-        .w = c->weight,
+        .grad = c->gradient,
+        .w = copy ? c->serving : c->weight,
+        .master = copy ? c->weight : NULL,
         .m = c->moments,
         .v = (float *)c->moments + n->n_count,
-        .gradient = c->gradient,
-        .y = c->serving,
-        .n = n->n_count,
-        .n_matrix = n->n_matrix,
-        .lr = how->lr,
-        .beta1 = how->beta1,
-        .beta2 = how->beta2,
-        .eps = how->eps,
-        .decay = how->weight_decay,
-        .bias1 = 1 - pow(how->beta1, (double)step),
-        .bias2 = 1 - pow(how->beta2, (double)step),
-        .scale = c->norm + 1,
-        .n_bad = &c->score->n_bad,
     };
-    c->ops->adamw(c->self, &a);
-}
-
-static ts_status enqueue_step(ts_net *n, const ts_adamw *how, int64_t step)
-{
-    ts_net_cuda *c = n->cuda;
-    void *const  copy = c->how == TS_SERVE_COPY ? c->serving : NULL;
-    ts_status    s = TS_OK;
     ts_cuda_settle(n);
     ts_cuda_part_is(n, TS_PART_ADAMW);
     c->ops->clip(c->self, c->gradient, n->n_count, how->clip_norm, c->norm);
-    if (c->how == TS_SERVE_TERNARY && c->flat) {
-        step_ternary(n, how, step);
-    } else {
-        s = step_range(n, how, step, 0, n->n_matrix, true, copy);
-        if (!s) s = step_range(n, how, step, n->n_matrix, n->n_count - n->n_matrix, false, NULL);
-    }
-    c->fresh = c->flat;
-    return s;
+    c->fresh = copy || c->how == TS_SERVE_SAME;
+    return ts_adamw_step(&a, &c->exec);
 }
 
 ts_status ts_net_cuda_step(ts_net *n, const ts_adamw *how, int64_t step, double *norm)
